@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a worker needs of a GPU, as a table of functions. Two devices implement it: cuda
+ * (the real driver, loaded with dlopen) and soft (no GPU: PTX executed on the CPU).
+ *
+ * Functions return a CUresult, which is data for the guest: CUDA_SUCCESS or the code that
+ * CUDA documents for the case. Outputs are written only on success. Handles that a caller
+ * passes in are valid (the session checks a guest's handles before it gets here);
+ * addresses, sizes, names, images and dimensions are not and are checked by the device.
+ *
+ * Threads: every function may be called by several threads at once. A function that waits
+ * for the device (the copies with a host buffer, *_synchronize, ctx_destroy) blocks only its
+ * caller. close() is called last and alone.
+ *
+ * Streams: a stream argument is a struct dev_stream; NULL means the context's legacy
+ * default stream, with CUDA's implicit synchronisation against the context's blocking
+ * streams. Per-thread default streams are ordinary blocking streams to a device; the session
+ * makes one for each guest thread.
+ *
+ * After a kernel has faulted the context is lost: every function that takes something of
+ * that context returns the same code from then on (CUDA's sticky errors).
+ */
+#ifndef WEFT_DEVICE_H
+#define WEFT_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cuda.h>
+
+#define DEVICE_OPS_ABI 1u
+
+/*
+ * All device addresses of a worker lie in this band. The guest library reserves the same
+ * range, so a device address never looks like a host one and pinned memory can have one
+ * address on both sides. It is clear of what Linux, ASan and the driver use on x86-64.
+ */
+#define DEVICE_BAND_BASE 0x200000000000ull
+#define DEVICE_BAND_SIZE 0x080000000000ull /* 8 TiB */
+
+struct device;	   /* one GPU as one process sees it */
+struct dev_ctx;	   /* a context */
+struct dev_stream;
+struct dev_event;
+struct dev_module; /* a loaded image: cubin, PTX, fatbin (CUmodule and CUlibrary alike) */
+struct dev_func;   /* an entry function of a module; lives as long as the module */
+struct dev_chunk;  /* physical memory that can be mapped into the band */
+
+struct device_config {
+	/* soft only; 0 means the default of soft.h */
+	unsigned tpcs;		/* two SMs each */
+	uint64_t memory_bytes;	/* size of the device memory */
+	unsigned threads;	/* host threads that execute kernels; 0: all cores */
+	unsigned index;		/* cuda: ordinal of the device */
+	uint64_t time_slice_ns; /* soft: unused until compute sharing */
+	uint8_t uuid[16];	/* soft: the device's UUID */
+
+	/*
+	 * Called with what kernels printed, in order, at the points where CUDA flushes
+	 * (synchronising calls, module unload, context destruction) from the thread that
+	 * made that call. Text is not NUL-terminated.
+	 */
+	void (*output)(void *arg, const char *text, size_t size);
+	void *output_arg;
+};
+
+struct device_info {
+	char name[96];		/* as cuDeviceGetName: "Weft software GPU" or the real one */
+	uint8_t uuid[16];
+	uint64_t memory_bytes;
+	int driver_version;	/* as cuDriverGetVersion: 13000 */
+	unsigned chunk_bytes;	/* granularity of chunk_create: 2 MiB on a GPU */
+	unsigned n_sms;
+};
+
+/* One kernel parameter, as cuFuncGetParamInfo gives it. */
+struct dev_param {
+	uint32_t offset;
+	uint32_t size;
+};
+
+struct dev_launch {
+	struct dev_func *func;
+	unsigned grid[3], block[3];
+	unsigned cluster[3]; /* 0,0,0: none, or what the function was compiled with */
+	unsigned shared_bytes; /* dynamic shared memory */
+	bool cooperative;
+	const void *params; /* the parameter buffer as the kernel sees it */
+	size_t params_size;
+};
+
+/* A copy of rows; a plain copy has height 1. Bytes throughout. */
+struct dev_copy_2d {
+	CUdeviceptr dst, src;
+	size_t dst_pitch, src_pitch;
+	size_t width, height;
+};
+
+/* Options and results of loading an image, after CU_JIT_*. Buffers are the caller's. */
+struct dev_jit {
+	char *info_log, *error_log;   /* may be NULL */
+	size_t info_size, error_size; /* in: room; out: bytes written with the NUL */
+	unsigned max_registers;	      /* 0: no limit */
+	int optimization_level;	      /* 0 to 4 */
+	bool verbose, line_info, debug;
+	float wall_time_ms;	      /* out */
+};
+
+enum dev_stream_flag {
+	DEV_STREAM_NON_BLOCKING = 1, /* no implicit order with the legacy stream */
+};
+
+struct device_ops {
+	uint32_t abi; /* DEVICE_OPS_ABI */
+	const char *name;
+
+	/* Returns 0, -ENODEV (no such device here), -ENOMEM, -EINVAL. */
+	int (*open)(const struct device_config *cfg, struct device **ret_dev);
+	void (*close)(struct device *dev);
+	void (*info)(struct device *dev, struct device_info *ret_info);
+
+	/* -- device -- */
+	CUresult (*attribute)(struct device *dev, CUdevice_attribute attr, int *ret_value);
+
+	/* -- contexts -- */
+	CUresult (*ctx_create)(struct device *dev, unsigned flags, struct dev_ctx **ret_ctx);
+	/* Waits for the context's work, then frees all that was made in it. */
+	void (*ctx_destroy)(struct dev_ctx *ctx);
+	CUresult (*ctx_synchronize)(struct dev_ctx *ctx);
+	CUresult (*ctx_get_limit)(struct dev_ctx *ctx, CUlimit limit, size_t *ret_value);
+	CUresult (*ctx_set_limit)(struct dev_ctx *ctx, CUlimit limit, size_t value);
+	/* CUDA_SUCCESS or the code with which the context was lost. Never blocks. */
+	CUresult (*ctx_status)(struct dev_ctx *ctx);
+	/* One line about the fault that ended the context, for the log; "" if none. */
+	void (*ctx_fault)(struct dev_ctx *ctx, char *ret_text, size_t size);
+
+	/* -- memory: chunks of device memory mapped into the band (section 4 of gpu.md) --
+	 * reserve takes a range of addresses (fixed if addr is nonzero), create makes
+	 * physical memory (zeroed by the soft device; scrubbing for others is the memory
+	 * manager's), map puts one whole chunk at an address (no access yet), set_access
+	 * opens or closes a range of mapped addresses (a CUmemAccess_flags value). */
+	CUresult (*reserve)(struct device *dev, uint64_t size, uint64_t align, uint64_t addr,
+			    CUdeviceptr *ret_addr);
+	CUresult (*unreserve)(struct device *dev, CUdeviceptr addr, uint64_t size);
+	CUresult (*chunk_create)(struct device *dev, uint64_t size, bool in_host_memory,
+				 struct dev_chunk **ret_chunk);
+	void (*chunk_release)(struct device *dev, struct dev_chunk *chunk);
+	CUresult (*map)(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk);
+	CUresult (*unmap)(struct device *dev, CUdeviceptr addr, uint64_t size);
+	CUresult (*set_access)(struct device *dev, CUdeviceptr addr, uint64_t size,
+			       CUmemAccess_flags access);
+
+	/* -- copies, ordered in a stream --
+	 * write and read return when host_buf may be reused or read, that is, they wait for the
+	 * stream to get there; the *_async forms return at once and the caller keeps
+	 * host_buf alive and untouched until done(arg) was called (from any thread). */
+	CUresult (*write)(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
+			  const void *host_buf, size_t size);
+	CUresult (*read)(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
+			 CUdeviceptr src, size_t size);
+	CUresult (*write_async)(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
+				const void *host_buf, size_t size, void (*done)(void *),
+				void *arg);
+	CUresult (*read_async)(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
+			       CUdeviceptr src, size_t size, void (*done)(void *), void *arg);
+	/* Device to device; never waits. */
+	CUresult (*copy)(struct dev_ctx *ctx, struct dev_stream *st,
+			 const struct dev_copy_2d *c);
+	/* elem_bytes is 1, 2 or 4; width counts elements. Never waits. */
+	CUresult (*fill)(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
+			 size_t pitch, uint32_t value, unsigned elem_bytes, size_t width,
+			 size_t height);
+
+	/* -- streams and events -- */
+	CUresult (*stream_create)(struct dev_ctx *ctx, unsigned flags, int priority,
+				  struct dev_stream **ret_stream);
+	/* Work already queued still runs. */
+	void (*stream_destroy)(struct dev_stream *st);
+	CUresult (*stream_query)(struct dev_ctx *ctx, struct dev_stream *st);
+	CUresult (*stream_synchronize)(struct dev_ctx *ctx, struct dev_stream *st);
+	CUresult (*stream_wait_event)(struct dev_ctx *ctx, struct dev_stream *st,
+				      struct dev_event *ev);
+	/*
+	 * Runs fn(arg) when the stream gets there, on a thread of the device; the stream
+	 * goes on when host_func_done() is called with the token that fn was given.
+	 */
+	CUresult (*host_func)(struct dev_ctx *ctx, struct dev_stream *st,
+			      void (*fn)(void *arg, uint64_t token), void *arg);
+	void (*host_func_done)(struct device *dev, uint64_t token);
+	CUresult (*event_create)(struct dev_ctx *ctx, unsigned flags,
+				 struct dev_event **ret_event);
+	void (*event_destroy)(struct dev_event *ev);
+	CUresult (*event_record)(struct dev_ctx *ctx, struct dev_event *ev,
+				 struct dev_stream *st);
+	CUresult (*event_query)(struct dev_event *ev);
+	CUresult (*event_synchronize)(struct dev_event *ev);
+	CUresult (*event_elapsed)(struct dev_event *start, struct dev_event *end,
+				  float *ret_ms);
+
+	/* -- code --
+	 * image is image_size bytes from a guest: fatbin container, ELF or PTX text (with
+	 * its NUL). Globals and constants become device memory through alloc/free of cfg's
+	 * owner: a device charges them by way of module_memory(). */
+	CUresult (*module_load)(struct dev_ctx *ctx, const void *image, size_t image_size,
+				struct dev_jit *jit, struct dev_module **ret_module);
+	void (*module_unload)(struct dev_module *mod);
+	uint64_t (*module_memory)(struct dev_module *mod); /* bytes of device memory */
+	CUresult (*module_function)(struct dev_module *mod, const char *name,
+				    struct dev_func **ret_func);
+	CUresult (*module_global)(struct dev_module *mod, const char *name,
+				  CUdeviceptr *ret_addr, size_t *ret_size);
+	/* Entry functions in the module's order; *ret_name lives as long as the module. */
+	CUresult (*module_function_at)(struct dev_module *mod, unsigned index,
+				       struct dev_func **ret_func, const char **ret_name);
+	CUresult (*func_attribute)(struct dev_func *f, CUfunction_attribute attr,
+				   int *ret_value);
+	CUresult (*func_set_attribute)(struct dev_func *f, CUfunction_attribute attr,
+				       int value);
+	/* CUDA_ERROR_INVALID_VALUE past the last parameter. */
+	CUresult (*func_param)(struct dev_func *f, unsigned index, struct dev_param *ret_p);
+	CUresult (*func_occupancy)(struct dev_func *f, int block_size, size_t shared_bytes,
+				   unsigned flags, int *ret_blocks);
+	/* Never waits for the kernel; may wait for room in the stream's queue. */
+	CUresult (*launch)(struct dev_ctx *ctx, struct dev_stream *st,
+			   const struct dev_launch *l);
+
+	/* -- utilisation, for NVML and metrics -- */
+	uint64_t (*busy_ns)(struct device *dev); /* time with at least one kernel running */
+};
+
+extern const struct device_ops device_soft_ops;
+extern const struct device_ops device_cuda_ops;
+
+/* "soft", "cuda" or "auto" (cuda where a driver can be loaded). NULL if unknown. */
+const struct device_ops *device_ops_by_name(const char *name);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The worker's end of the transport: shakes hands on accepted sockets, lays out the
+ * session's window and makes lanes. (The guest's side is link.h.)
+ */
+#ifndef WEFT_HOST_H
+#define WEFT_HOST_H
+
+#include "lane.h"
+
+/* Where a session's lanes live in shared memory, and how to hand it to the guest. */
+struct host_window {
+	int fd;		  /* to map; passed over a Unix socket if pass_fd */
+	bool pass_fd;	  /* guest maps the descriptor; else it has mapped the VM's window */
+	uint32_t key;	  /* wire_window_id.key of a VM's window; 0 with pass_fd */
+	uint64_t offset;  /* this session's slice of the file, 4096-aligned */
+	uint64_t size;	  /* bytes of the slice; 0: no window, streams only */
+	void *map;	  /* the slice, mapped by host_window_map() */
+};
+
+int host_window_map(struct host_window *w);
+void host_window_fini(struct host_window *w);
+
+/*
+ * Reads and checks the hello of a new connection; waits at most timeout_ms.
+ * Returns 0, -EPROTO (garbage), -EPROTONOSUPPORT (version; the guest has been told),
+ * -ETIMEDOUT, -ENODATA (closed).
+ */
+int host_hello(int sock, int timeout_ms, struct wire_hello *ret_hello);
+
+struct host_lane_opts {
+	const struct wire_hello *hello;
+	const struct wire_welcome *base; /* token, session, band; the rest is filled in */
+	struct host_window *window;	 /* NULL or size 0: streams only */
+	unsigned index;			 /* which lane of the session */
+	unsigned spin_us;		 /* polling before parking; 0 parks at once */
+};
+
+/*
+ * Chooses the carrier, sends the welcome and makes the lane. Takes over sock on success.
+ * Returns 0, -ENOSPC (no room for another lane; the guest has been told), -EPIPE.
+ */
+int host_lane_new(int sock, const struct host_lane_opts *opts, struct lane **ret_lane);
+
+/* Answers a hello with an error (a negative errno). The caller closes the socket. */
+int host_refuse(int sock, int error);
+
+/* Which carrier a lane got; for the log. */
+const char *host_lane_carrier(const struct lane *l);
+
+/* The session's status line in the window, or NULL on streams. */
+struct wire_status *host_status(const struct host_window *w);
+
+#endif

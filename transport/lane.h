@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A lane: one guest thread's ordered channel to its worker, the same for every carrier.
+ *
+ * Guest:   lane_begin -> fill the body -> lane_post (fire and forget)
+ *                                      or lane_call (wait for the reply)
+ * Worker:  lane_recv -> look at the private copy -> lane_reply_begin -> fill -> lane_reply
+ *
+ * A lane is used by one thread on each side at a time. Nothing on the path of a command
+ * locks, allocates or, while the peer is awake, calls the kernel.
+ *
+ * Errors: -EPIPE the peer is gone (for good: every later call says so at once);
+ * -EPROTO the peer broke the protocol; -EMSGSIZE caller's mistake.
+ */
+#ifndef WEFT_LANE_H
+#define WEFT_LANE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "wire.h"
+
+struct lane;
+
+/* Tickets of a session (see "Order" in wire.h); one in the guest, shared by its lanes. */
+struct lane_tickets {
+	_Atomic uint64_t next; /* starts at 1 */
+};
+
+/* ---- guest side ---- */
+
+/*
+ * Begins a command: returns room for body_size bytes (multiple of 8, 8-aligned, not
+ * zeroed), or NULL when the lane is dead (the next lane_post/lane_call says -EPIPE).
+ * Waits while the ring is full. payload_size may be 0; otherwise *ret_payload is where to
+ * write that many bytes. Exactly one lane_post() or lane_call() follows.
+ */
+void *lane_begin(struct lane *l, uint16_t op, uint32_t body_size, uint32_t payload_size,
+		 void **ret_payload);
+
+/* Sends the begun command without waiting. Takes a ticket. Returns 0 or -EPIPE. */
+int lane_post(struct lane *l);
+
+/* A reply as the guest sees it; valid until the next lane_begin() on the lane. */
+struct lane_reply {
+	const void *body; /* starts with struct wire_result; a private copy */
+	uint32_t body_size;
+	uint32_t payload_size;
+	const void *payload; /* in the window or private */
+	bool more;	     /* lane_next() gives the next record */
+};
+
+/*
+ * Sends the begun command and waits for its first reply record. WIRE_F_OUTPUT records
+ * that come first are handed to the output function of the lane. Returns 0, -EPIPE or
+ * -EPROTO.
+ */
+int lane_call(struct lane *l, struct lane_reply *ret_reply);
+
+/* Waits for the next record of a reply that had more. Releases the one before. */
+int lane_next(struct lane *l, struct lane_reply *ret_reply);
+
+/* ---- worker side ---- */
+
+struct lane_msg {
+	struct wire_hdr hdr; /* checked: size in range, flags known, direction right */
+	const void *body;    /* private copy, 8-aligned */
+	uint32_t body_size;
+	uint32_t payload_size;
+	const void *payload; /* opaque: may change under the reader's eyes */
+};
+
+/*
+ * Waits for the next command. Polls for the lane's spin time, then parks. The message
+ * before is released. Returns 0, -EPIPE when the guest is gone, -EPROTO.
+ */
+int lane_recv(struct lane *l, struct lane_msg *ret_msg);
+
+/*
+ * Begins a reply record to the command last received: returns room for body_size bytes
+ * (zeroed), or NULL when the lane is dead. payload_size as in lane_begin().
+ * flags: 0, WIRE_F_MORE, or WIRE_F_OUTPUT. Waits while the guest is slow to read.
+ */
+void *lane_reply_begin(struct lane *l, uint16_t flags, uint32_t body_size,
+		       uint32_t payload_size, void **ret_payload);
+
+/* Sends the begun reply record. Returns 0 or -EPIPE. */
+int lane_reply(struct lane *l);
+
+/* ---- both ---- */
+
+/* True once the peer is gone. Any thread. */
+bool lane_dead(const struct lane *l);
+
+/* Marks the lane dead and wakes whoever waits in it. Any thread, async-signal-safe. */
+void lane_kill(struct lane *l);
+
+/* Closes the socket and frees the lane; the window stays. Accepts NULL. */
+void lane_free(struct lane *l);
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A link: how a guest process reaches its worker. It finds the host, shakes hands, maps
+ * the window if there is one, and opens lanes. (The worker's side is host.h.)
+ */
+#ifndef WEFT_LINK_H
+#define WEFT_LINK_H
+
+#include "lane.h"
+
+struct link;
+
+struct link_opts {
+	/*
+	 * Where to look; NULL means the places link_connect() tries by itself, in order:
+	 * $WEFT_HOST ("unix:PATH" or "vsock:CID:PORT"), /run/weft/weft.sock,
+	 * vsock:2:WIRE_VSOCK_PORT.
+	 */
+	const char *address;
+	/* Bit set of carriers that may be used; 0 means all. $WEFT_CARRIER=stream|window
+	 * narrows it. */
+	uint32_t carriers;
+	/* Called with text that a kernel printed; in the thread that waits for a reply. */
+	void (*output)(const void *text, size_t size);
+};
+
+/*
+ * Connects, opens lane 0 and reserves the band of device addresses (PROT_NONE). On
+ * failure *ret_why (may be NULL) is a malloced sentence that names every address tried
+ * and what each said; the caller frees it.
+ * Returns 0, -ECONNREFUSED (nobody there), -EPROTONOSUPPORT (no common version), -EPROTO,
+ * or the negative errno with which the host refused.
+ */
+int link_connect(const struct link_opts *opts, struct link **ret_link, char **ret_why);
+
+/* Opens a further lane for the calling thread (lane 0 is given out first). */
+int link_lane(struct link *k, struct lane **ret_lane);
+
+const struct wire_welcome *link_welcome(const struct link *k);
+
+/* The worker's status line, in the window; a private all-zero one on streams. */
+const volatile struct wire_status *link_status(const struct link *k);
+
+/* "unix+window", "vsock" or "vsock+window"; for messages. */
+const char *link_carrier_name(const struct link *k);
+
+/*
+ * In a forked child: closes descriptors and unmaps the window without a word to the
+ * peer. No lane may be used again. Async-signal-safe except for free().
+ */
+void link_abandon(struct link *k);
+
+/* Closes everything. Lanes must have been freed. Accepts NULL. */
+void link_free(struct link *k);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The protocol: what a guest process and its worker say to each other. protocol.md beside
+ * this file has the diagrams and the rules in prose.
+ *
+ * A session is one guest process and one worker. It consists of lanes, one per guest
+ * thread that calls into the driver. A lane is a connected stream socket (Unix or vsock)
+ * and, where both sides can map the session's window, four rings in that window, in which
+ * case the socket carries only doorbells (single bytes for a parked side) and the end of
+ * the lane (its closing). A lane opens with one wire_hello and one wire_welcome over the
+ * socket, whatever the carrier. After that it carries records:
+ *
+ *	guest -> worker   commands: wire_hdr, body, optional bulk payload
+ *	worker -> guest   replies:  wire_hdr, body, optional bulk payload
+ *
+ * Body and payload differ in trust and in size. The body (at most WIRE_BODY_MAX) is
+ * structured; the receiver copies it once into private memory and only then looks at it.
+ * The payload (at most WIRE_PAYLOAD_MAX) is opaque data on its way to or from device
+ * memory; it may be used where it lies in the window.
+ *
+ * Order. hdr.seq is a ticket of the session, not of the lane. Every command that has no
+ * reply takes the next ticket; every other command carries the number of the next ticket
+ * to be given out. A worker executes a command when all tickets below its seq have been
+ * executed, on whatever lane, so what one guest thread has called before it signalled
+ * another thread is seen by that thread's calls.
+ *
+ * All fields are little endian. Padding is zero and is checked.
+ */
+#ifndef WEFT_WIRE_H
+#define WEFT_WIRE_H
+
+#include <assert.h>
+#include <stdint.h>
+
+#define WIRE_MAGIC	  0x54464557u /* "WEFT" */
+#define WIRE_VERSION	  1u
+#define WIRE_BODY_MAX	  (64u << 10) /* 32,764 bytes of parameters and room for arrays */
+#define WIRE_PAYLOAD_MAX  (1u << 20)  /* one piece of a copy; larger copies are cut */
+#define WIRE_SESSIONS_MAX 256u	      /* lanes of one session, that is, guest threads */
+#define WIRE_VSOCK_PORT	  22887u      /* where weft-vsock and AF_VSOCK listeners wait */
+
+/* Flags of a record. */
+#define WIRE_F_REPLY   0x0001u /* worker -> guest: answers the lane's pending command */
+#define WIRE_F_MORE    0x0002u /* a further reply record of the same command follows */
+#define WIRE_F_OUTPUT  0x0004u /* worker -> guest: payload is text for the guest's stdout;
+				* comes before the reply whose call made it visible */
+#define WIRE_F_ASYNC   0x0008u /* guest -> worker: no reply; seq is this command's ticket */
+#define WIRE_F_PAYLOAD 0x0010u /* a struct wire_payload follows the header */
+#define WIRE_F_PAD     0x0020u /* ring only: skip to the start of the ring */
+
+struct wire_hdr {
+	uint32_t size;	/* bytes of header and body, a multiple of 8; payload not included */
+	uint16_t op;	/* enum wire_op, generated from api/ */
+	uint16_t flags; /* WIRE_F_* */
+	uint64_t seq;	/* see "Order"; in replies, that of the command answered */
+};
+static_assert(sizeof(struct wire_hdr) == 16, "wire_hdr is ABI");
+
+/*
+ * First thing after the header of a record with WIRE_F_PAYLOAD (counted in hdr.size).
+ * Streams: the bytes follow the record, padded to 8. Windows: they lie at `offset` in the
+ * lane's bulk ring of that direction.
+ */
+struct wire_payload {
+	uint32_t size;	 /* bytes, 1 to WIRE_PAYLOAD_MAX */
+	uint32_t offset; /* bytes from the start of the bulk ring; 0 on streams */
+};
+static_assert(sizeof(struct wire_payload) == 8, "wire_payload is ABI");
+
+/* First thing in the body of every reply. */
+struct wire_result {
+	uint32_t result; /* CUresult of this call */
+	uint32_t sticky; /* CUresult of the session, set once a context is lost; else 0 */
+};
+static_assert(sizeof(struct wire_result) == 8, "wire_result is ABI");
+
+enum wire_carrier {
+	WIRE_CARRIER_STREAM = 0, /* everything over the socket */
+	WIRE_CARRIER_WINDOW = 1, /* rings in the window, socket for doorbells */
+	WIRE_NUM_CARRIERS
+};
+
+/* guest -> worker, first bytes on every lane's socket */
+struct wire_hello {
+	uint32_t magic;	     /* WIRE_MAGIC */
+	uint16_t version;    /* highest version that the guest speaks */
+	uint16_t lane;	     /* 0 opens a session; others join the one that token names */
+	uint32_t pid;	     /* the guest process, for lists; not believed otherwise */
+	uint32_t tid;	     /* the guest thread, likewise */
+	uint8_t token[16];   /* lane 0: zero; else from the welcome of lane 0 */
+	uint32_t carriers;   /* bit set of 1 << enum wire_carrier that the guest can use */
+	uint32_t window_key; /* nonzero: guest has mapped a window that carries this key
+			      * (see wire_window_id); proves that both look at the same one */
+	char name[24];	     /* process name for lists, NUL padded */
+};
+static_assert(sizeof(struct wire_hello) == 64, "wire_hello is ABI");
+
+/* worker -> guest, the answer; on a Unix socket a window's descriptor comes with it */
+struct wire_welcome {
+	uint32_t magic;	  /* WIRE_MAGIC */
+	uint16_t version; /* the version to speak from now on */
+	uint16_t carrier; /* enum wire_carrier, chosen by the worker */
+	int32_t error;	  /* 0, or a negative errno; then the lane is over */
+	uint32_t pad;
+	uint8_t token[16];	/* of the session, for joining lanes */
+	uint64_t session;	/* number of the session, for messages and lists */
+	uint64_t window_size;	/* bytes of the whole window; 0 without one */
+	uint64_t lane_offset;	/* where this lane's struct ring_lane begins, 4096-aligned */
+	uint64_t lane_size;	/* bytes from lane_offset */
+	uint64_t band_base;	/* device addresses lie in [band_base, band_base+band_size) */
+	uint64_t band_size;
+	uint64_t status_offset; /* of the session's struct wire_status in the window */
+};
+static_assert(sizeof(struct wire_welcome) == 88, "wire_welcome is ABI");
+
+/*
+ * One cache line of the window, written by the worker only. The guest reads it on calls
+ * that it would otherwise answer without asking.
+ */
+struct wire_status {
+	uint32_t sticky;   /* CUresult once the context is lost, else 0 */
+	uint32_t deferred; /* CUresult of the first failed asynchronous command, else 0 */
+	uint8_t pad[56];
+};
+static_assert(sizeof(struct wire_status) == 64, "wire_status is ABI");
+
+/* A VM's window (ivshmem) begins with this page; weftd writes it before the VM starts. */
+struct wire_window_id {
+	uint32_t magic;	  /* WIRE_MAGIC */
+	uint32_t version; /* WIRE_VERSION */
+	uint32_t key;	  /* nonzero, random for each VM start */
+	uint32_t pad;
+	uint64_t size; /* bytes of the window */
+};
+static_assert(sizeof(struct wire_window_id) == 24, "wire_window_id is ABI");
+
+#endif
