@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the stubs of libcuda.so.1 stand on, generated and hand-written alike. A stub looks
+ * like this:
+ *
+ *	CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
+ *	{
+ *		struct guest_thread *t;
+ *		struct cuMemAlloc_v2_cmd *cmd;
+ *		struct lane_reply reply;
+ *		CUresult r = guest_enter(NEED_CTX, &t);
+ *
+ *		if (r)
+ *			return r;
+ *		if (!dptr)
+ *			return CUDA_ERROR_INVALID_VALUE;
+ *		cmd = guest_begin(t, WIRE_OP_cuMemAlloc_v2, sizeof(*cmd), 0, NULL);
+ *		if (!cmd)
+ *			return guest_lost(t);
+ *		cmd->bytesize = bytesize;
+ *		r = guest_call(t, sizeof(struct cuMemAlloc_v2_rep), &reply);
+ *		if (r)
+ *			return r;
+ *		*dptr = ((const struct cuMemAlloc_v2_rep *)reply.body)->dptr;
+ *		return CUDA_SUCCESS;
+ *	}
+ *
+ * Nothing here allocates or locks once a thread has its lane.
+ */
+#ifndef WEFT_GUEST_H
+#define WEFT_GUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Prototypes of every version of every function, none renamed by a macro; exported. */
+#ifndef __CUDA_API_VERSION_INTERNAL
+#define __CUDA_API_VERSION_INTERNAL
+#endif
+#pragma GCC visibility push(default)
+#include <cuda.h>
+#include <cudaProfiler.h>
+#pragma GCC visibility pop
+
+#include "base/macros.h"
+#include "handle.h"
+#include "lane.h"
+
+struct guest_thread; /* thread.h: one per thread that calls into the library */
+
+/* What must hold before a function does its work; checked in this order. */
+enum guest_need {
+	NEED_NONE, /* the process is neither a forked child nor past its exit */
+	NEED_INIT, /* cuInit() has succeeded and the session is alive; the thread has a
+		      lane */
+	NEED_CTX,  /* a context is current, not destroyed, and the worker knows which */
+};
+
+/*
+ * First thing in every stub. Returns CUDA_SUCCESS and the calling thread's state, or
+ * what the stub is to return: NOT_INITIALIZED (before cuInit, in a forked child),
+ * DEINITIALIZED (late calls while the process exits), INVALID_CONTEXT,
+ * CONTEXT_IS_DESTROYED, the sticky error of a lost context, or GUEST_ERROR_LOST once the
+ * host is gone. With NEED_NONE the thread may have no lane: do not begin a command.
+ */
+CUresult guest_enter(enum guest_need need, struct guest_thread **ret_t);
+
+/* What calls return after the host or the worker has died. */
+#define GUEST_ERROR_LOST CUDA_ERROR_DEVICE_UNAVAILABLE
+
+/*
+ * Begins a command on the thread's lane: room for size bytes (8-aligned, not zeroed) and,
+ * if payload_size is not 0, *ret_payload for the bulk data. NULL: return guest_lost(t).
+ * Exactly one guest_post() or guest_call() follows a success.
+ */
+void *guest_begin(struct guest_thread *t, uint16_t op, uint32_t size,
+		  uint32_t payload_size, void **ret_payload);
+
+/* Sends without waiting. CUDA_SUCCESS or GUEST_ERROR_LOST. */
+CUresult guest_post(struct guest_thread *t);
+
+/*
+ * Sends and waits for the first reply record, whose body has at least body_size bytes
+ * (sizeof the *_rep structure). Returns the result in it: the code of this call, or of an
+ * earlier command that failed after it had been posted, or the session's sticky error.
+ * ret_reply is filled on CUDA_SUCCESS only, and also when only `more` matters: a reply
+ * that failed has no further records.
+ */
+CUresult guest_call(struct guest_thread *t, uint32_t body_size,
+		    struct lane_reply *ret_reply);
+
+/* The next record of a reply that had more; same rules. */
+CUresult guest_next(struct guest_thread *t, uint32_t body_size,
+		    struct lane_reply *ret_reply);
+
+/* Notes that the session is over (the first time with a message); GUEST_ERROR_LOST. */
+CUresult guest_lost(struct guest_thread *t);
+
+/* ---- handles: numbered here, see transport/handle.h ---- */
+
+/*
+ * A new handle of a type, with a shadow object (may be NULL) that guest_object() finds.
+ * 0 when a million of that type exist. Thread-safe.
+ */
+uint64_t guest_handle_new(enum handle_type type, void *object);
+
+/* Ends a handle: lookups fail from now on. The shadow object stays the caller's. */
+void guest_handle_free(uint64_t h);
+
+/* True if h is a live handle of that type. Lock-free. */
+bool guest_handle_valid(uint64_t h, enum handle_type type);
+
+/* The shadow of a live handle of that type, or NULL. Lock-free. */
+void *guest_object(uint64_t h, enum handle_type type);
+
+/* Replaces the shadow of a live handle. */
+void guest_handle_set(uint64_t h, void *object);
+
+/*
+ * A stream argument as it travels: 1 the legacy default stream, 2 the calling thread's
+ * own, else a handle. ptsz says what NULL means: the entry points with the suffix _ptsz
+ * or _ptds pass true. CUDA_ERROR_INVALID_HANDLE for a stream that does not exist.
+ */
+CUresult guest_stream(CUstream stream, bool ptsz, uint64_t *ret_wire);
+
+#define GUEST_STREAM_LEGACY     1u
+#define GUEST_STREAM_PER_THREAD 2u
+
+#endif
