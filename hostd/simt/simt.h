@@ -5,7 +5,7 @@
  *
  * The life of a kernel:
  *
- *	ptx_module ... --simt_program_new--> simt_program   variables without addresses
+ *	ptx_module --simt_program_new--> simt_program   variables without addresses
  *	caller places every variable (vars[i].addr)         and copies simt_var_init()
  *there simt_program_lower()                                executable; functions by name
  *	simt_launch_prepare()                               one grid, checked
@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 struct ptx_module;
+struct ptx_var;
 struct ptx_log;
 
 #define SIMT_WARP 32
@@ -43,6 +44,7 @@ struct ptx_log;
  * Shared: the block of cluster rank r sees its own memory at SIMT_SHARED_BASE + offset
  * and that of any rank at SIMT_SHARED_BASE + (r + 1) * SIMT_SHARED_STRIDE + offset.
  * Local: every thread sees its own stack at SIMT_LOCAL_BASE + offset.
+ * Param: the parameters of the kernel (cvta.param), to be read only.
  * Code: the address of function i is SIMT_CODE_BASE + 16 * i; it cannot be read.
  */
 #define SIMT_SHARED_BASE   0x0000000100000000ull
@@ -86,8 +88,8 @@ enum simt_space {
 
 /* A module-scope variable that needs device memory. */
 struct simt_var {
-	const char *name; /* lives as long as the program */
-	unsigned module;  /* index into the array given to simt_program_new() */
+	const char *name; /* lives as long as the module */
+	const struct ptx_var *ptx;
 	enum simt_space space;
 	uint64_t bytes;
 	uint64_t align; /* power of two */
@@ -121,12 +123,13 @@ struct simt_program;
 struct simt_func;
 
 /*
- * Takes modules that are linked together (usually one), resolves names across them, and
- * lists the variables. The modules are borrowed and must outlive the program. On error
- * (-ENOENT unresolved or doubly defined symbol, -ENOMEM, -EINVAL) the reason is in log.
+ * Takes a module (several are first joined by ptx_link()) and lists its variables. The
+ * module is borrowed and must outlive the program. -ENOENT: a function that is called
+ * or whose address is taken has no body and is none that the executor provides; the
+ * reason is in log. -ENOMEM.
  */
-int simt_program_new(const struct ptx_module *const *mods, unsigned num_mods,
-		     struct ptx_log *log, struct simt_program **ret_prog);
+int simt_program_new(const struct ptx_module *m, struct ptx_log *log,
+		     struct simt_program **ret_prog);
 
 void simt_program_free(struct simt_program *p);
 
