@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The objects of a session and the tables that find them by handle.
+ *
+ * The guest numbers objects (handle.h), so an index is only a place in a sparse table. An
+ * object is counted: the table holds one reference, whoever uses it another. Objects of a
+ * context hold a reference on it; destroying the context takes all of them out of the
+ * tables first.
+ */
+#ifndef WEFT_SESS_OBJECT_H
+#define WEFT_SESS_OBJECT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "device/device.h"
+#include "handle.h"
+
+struct session;
+struct sess_ctx;
+
+struct sess_obj {
+	_Atomic unsigned refs;
+	enum handle_type type;
+	uint64_t handle;      /* 0 while not in a table */
+	struct sess_ctx *ctx; /* a reference, or NULL */
+	struct list in_ctx;   /* of ctx->objs while in a table */
+	/* Ends the device's object; obj_put() frees the memory. */
+	void (*fini)(struct session *s, struct sess_obj *o);
+};
+
+struct sess_ctx {
+	struct sess_obj obj;
+	struct dev_ctx *dev;
+	struct list objs;
+	unsigned id; /* owner number of the context's memory (space.h) */
+};
+
+struct sess_stream {
+	struct sess_obj obj;
+	struct dev_stream *dev;
+	struct list in_lane; /* a thread's default stream */
+};
+
+struct sess_event {
+	struct sess_obj obj;
+	struct dev_event *dev;
+};
+
+/* CUmodule and CUlibrary alike. */
+struct sess_module {
+	struct sess_obj obj;
+	struct dev_module *dev;
+	uint64_t charged; /* bytes of device memory, at the broker */
+};
+
+/* CUfunction and CUkernel alike. */
+struct sess_func {
+	struct sess_obj obj;
+	struct dev_func *dev;
+	struct sess_module *mod; /* a reference */
+};
+
+#define OBJ_PAGE_BITS 10
+#define OBJ_PAGE_SIZE (1u << OBJ_PAGE_BITS)
+#define OBJ_PAGES     (1u << (HANDLE_INDEX_BITS - OBJ_PAGE_BITS))
+/* Most live objects of one session: bounds what a guest can make the worker allocate. */
+#define OBJ_LIVE_MAX (1u << 20)
+
+struct obj_page {
+	struct sess_obj *slot[OBJ_PAGE_SIZE];
+};
+
+struct obj_table {
+	pthread_mutex_t lock;
+	struct obj_page *pages[HANDLE_NUM_TYPES][OBJ_PAGES];
+	unsigned live;
+};
+
+int obj_table_init(struct obj_table *t);
+
+/* Drops every object, contexts last. No other thread may be running. */
+void obj_table_fini(struct session *s, struct obj_table *t);
+
+/*
+ * Makes an object of `size` bytes (zeroed, one reference) for the guest's handle h; it is
+ * not findable yet. NULL: out of memory. ctx may be NULL; else a reference is taken.
+ */
+void *obj_new(enum handle_type type, uint64_t h, size_t size, struct sess_ctx *ctx,
+	      void (*fini)(struct session *, struct sess_obj *));
+
+/*
+ * Makes o findable; the table takes over the caller's reference. Returns 0, -EPROTO (the
+ * handle is of another type or in use; o stays the caller's) or -ENOMEM (likewise).
+ */
+int obj_publish(struct session *s, struct sess_obj *o);
+
+/* Finds and references. NULL if there is none of that type with that handle. */
+struct sess_obj *obj_find(struct session *s, enum handle_type type, uint64_t h);
+
+/* Takes an object out of its table and hands the table's reference to the caller. NULL:
+ * not there. */
+struct sess_obj *obj_take(struct session *s, enum handle_type type, uint64_t h);
+
+/* The same for every object of a context, each dropped. */
+void obj_drop_ctx(struct session *s, struct sess_ctx *ctx);
+
+struct sess_obj *obj_ref(struct sess_obj *o);
+
+/* Drops a reference; the last one ends and frees the object. Accepts NULL. */
+void obj_put(struct session *s, struct sess_obj *o);
+
+#endif

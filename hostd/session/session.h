@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A session: one guest process as its worker sees it. Generated dispatch code and the
+ * handlers in hostd/dispatch/ are written against this header.
+ *
+ * How a command passes through: the lane's thread receives it (lane.h), waits for its
+ * ticket (tickets.h), looks up its row and calls the generated trampoline, which decodes
+ * and calls handle_<name>(). The trampoline ends with sess_done(), a raw handler answers
+ * by itself with sess_reply_begin()/sess_reply_end(). Then every pinned object is
+ * released.
+ *
+ * Threads: one per lane. Commands without a reply run one at a time, in ticket order;
+ * waiting commands run beside them and beside each other. So anything that belongs to the
+ * session rather than the lane is locked or atomic, and an object may be destroyed by one
+ * lane while another uses it: it is freed when the last pin is gone.
+ *
+ * A command without a reply never waits for a stream: it would hold every later ticket.
+ *
+ * Return values. 0: the command was handled; a CUDA error is data in its reply.
+ * Negative: the protocol was broken or the lane is dead; the session ends.
+ */
+#ifndef WEFT_SESS_SESSION_H
+#define WEFT_SESS_SESSION_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <cuda.h>
+
+#include "base/list.h"
+#include "base/log.h"
+#include "base/macros.h"
+#include "device/device.h"
+#include "handle.h"
+#include "lane.h"
+#include "session/object.h"
+#include "session/tickets.h"
+
+struct hostfuncs;
+struct space;
+
+#define SESS_LANES_MAX     WIRE_SESSIONS_MAX
+#define SESS_PINS_MAX      16 /* objects that one command may name; arrays use obj_ref() */
+#define SESS_STREAM_LEGACY 1ull /* stream values on the wire that are not handles */
+#define SESS_STREAM_THREAD 2ull
+
+/* Asks weftd for `bytes` more device memory (or gives back); see ctl.h. Any thread. */
+struct sess_broker {
+	/* Returns 0 or -EDQUOT; waits for weftd's answer. */
+	int (*charge)(void *arg, uint64_t bytes);
+	void (*uncharge)(void *arg, uint64_t bytes);
+	void *arg;
+};
+
+struct session {
+	const struct device_ops *ops;
+	struct device *dev;
+	struct device_info info;
+	struct space *space;         /* allocations; memory/space.h */
+	struct hostfuncs *hostfuncs; /* host functions waiting for the guest */
+	struct sess_broker broker;
+
+	uint64_t number;   /* of this session, for messages */
+	uint8_t token[16]; /* what a joining lane must show */
+	char tenant[64];
+	uint64_t quota; /* memory.max of the tenant in bytes; UINT64_MAX: none */
+
+	struct obj_table objs;
+	struct tickets tickets;
+	struct sess_ctx *primary; /* made before the guest came; lives as long as dev */
+
+	volatile struct wire_status *status; /* the guest's status line, or NULL */
+	_Atomic uint32_t sticky;             /* CUresult once a context is lost */
+	_Atomic uint32_t deferred; /* first failure of a command without a reply */
+
+	pthread_mutex_t out_lock;
+	char *out; /* text kernels printed, not yet sent */
+	size_t out_size, out_room;
+	_Atomic bool out_pending;
+
+	pthread_mutex_t lanes_lock;
+	struct sess_lane *lanes[SESS_LANES_MAX]; /* holes are NULL */
+	unsigned n_lanes;                        /* open ones */
+	_Atomic bool ending;
+	_Atomic int end_reason;        /* 0: all lanes closed; else -errno */
+	_Atomic uint64_t calls, posts; /* commands handled */
+	struct log_limit log_limit;    /* under lanes_lock */
+};
+
+/* One guest thread. Used by its own thread only, except as noted. */
+struct sess_lane {
+	struct session *s;
+	struct lane *lane;
+	unsigned index;
+	pthread_t thread;
+
+	const struct lane_msg *msg; /* the command being handled */
+	struct sess_ctx *ctx;       /* current context, a reference, or NULL */
+	struct list thread_streams; /* this thread's default stream of each context */
+
+	struct sess_obj *pins[SESS_PINS_MAX];
+	unsigned n_pins;
+	uint64_t calls, posts; /* not yet added to the session's counters */
+};
+
+/* ---- objects (types in object.h) ---- */
+
+/*
+ * Finds the object that the guest calls h; pinned until the command ends. NULL if h is
+ * not a live object of that type, whatever else it is: answer CUDA_ERROR_INVALID_HANDLE
+ * (or what CUDA documents for the case).
+ */
+void *sess_get(struct sess_lane *sl, enum handle_type type, uint64_t h);
+
+/*
+ * The stream that a command names: legacy, per-thread or a handle, of the lane's current
+ * context. *ret_stream is NULL for the legacy stream. Returns CUDA_SUCCESS,
+ * CUDA_ERROR_INVALID_HANDLE or CUDA_ERROR_INVALID_CONTEXT (no current context).
+ * *ret_ctx (may be NULL) is the context in which to submit: a handle's own.
+ */
+CUresult sess_stream(struct sess_lane *sl, uint64_t h, struct dev_stream **ret_stream,
+		     struct dev_ctx **ret_ctx);
+
+/* The device context current on the lane, or NULL: CUDA_ERROR_INVALID_CONTEXT. */
+static inline struct dev_ctx *sess_ctx_dev(const struct sess_lane *sl)
+{
+	return sl->ctx ? sl->ctx->dev : NULL;
+}
+
+/* ---- results ---- */
+
+/*
+ * Ends a command: rep starts with struct wire_result. Of a waiting command it becomes the
+ * reply (text that kernels printed goes ahead of it); of a command without a reply a
+ * failure is remembered for the next synchronising call. Returns 0 or negative.
+ */
+int sess_done(struct sess_lane *sl, const void *rep, uint32_t rep_size);
+
+/*
+ * For raw handlers: as lane_reply_begin()/lane_reply(); the first record of a reply is
+ * preceded by printed text. The body is zeroed, and res.sticky is filled in at the end.
+ * NULL when the lane is dead: return -EPIPE.
+ */
+void *sess_reply_begin(struct sess_lane *sl, uint16_t flags, uint32_t body_size,
+		       uint32_t payload_size, void **ret_payload);
+int sess_reply_end(struct sess_lane *sl);
+
+/* True if the command being handled has no reply. */
+static inline bool sess_posted(const struct sess_lane *sl)
+{
+	return sl->msg->hdr.flags & WIRE_F_ASYNC;
+}
+
+/*
+ * What a synchronising call returns: r, or, if r is success, the first failure of an
+ * earlier command without a reply, which is thereby reported.
+ */
+CUresult sess_sync_result(struct sess_lane *sl, CUresult r);
+
+/* Remembers the failure of a command without a reply; the first one wins. Any thread. */
+void sess_defer(struct session *s, CUresult r);
+
+/* ---- life ---- */
+
+struct sess_opts {
+	const struct device_ops *ops;
+	struct device *dev; /* stays the caller's */
+	const char *tenant;
+	uint64_t number;
+	uint64_t quota;
+	struct sess_broker broker;
+	const uint8_t *token; /* 16 bytes */
+};
+
+/* Opens a session on an opened device; makes the primary context's object. 0 or -errno.
+ */
+int sess_new(const struct sess_opts *opts, struct session **ret_s);
+
+/* No lane may be running. Destroys every object. Accepts NULL. */
+void sess_free(struct session *s);
+
+/* What the device calls with printed text (device_config.output); arg: the session. */
+void sess_output(void *arg, const char *text, size_t size);
+
+/*
+ * Adds a lane and starts its thread, which takes over l. Returns 0, -ENOSPC or -errno;
+ * on failure l stays the caller's.
+ */
+int sess_lane_start(struct session *s, struct lane *l, unsigned index);
+
+/* A free lane number, reserved until sess_lane_start() or sess_lane_unreserve(). */
+int sess_lane_reserve(struct session *s);
+void sess_lane_unreserve(struct session *s, unsigned index);
+
+/* Ends the session for every lane; first reason wins. Any thread. */
+void sess_end(struct session *s, int reason);
+
+/* Handles one command on the lane; the body of a lane's thread, and of tests and fuzzing.
+ * Returns 0 or negative. */
+int sess_handle(struct sess_lane *sl, const struct lane_msg *msg);
+
+/* A lane without a thread, for sess_handle(). */
+void sess_lane_init(struct sess_lane *sl, struct session *s, struct lane *l,
+		    unsigned index);
+void sess_lane_fini(struct sess_lane *sl);
+
+/* Logs with tenant, session and sequence number, at most a few lines a second. */
+void sess_warn(struct sess_lane *sl, const char *fmt, ...) _printf_(2, 3);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The order of commands across the lanes of a session ("Order" in wire.h).
+ *
+ * With one lane in use a ticket costs one load, one compare-and-swap and one store: its
+ * turn has always come. A lane whose turn has not come spins briefly and then sleeps.
+ */
+#ifndef WEFT_SESS_TICKETS_H
+#define WEFT_SESS_TICKETS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tickets {
+	_Atomic uint64_t claimed; /* the lowest ticket nobody has begun to execute */
+	_Atomic uint64_t done;    /* all tickets below it have been executed */
+	_Atomic uint32_t waiters;
+	_Atomic uint32_t wakeups; /* what sleepers sleep on */
+	_Atomic bool ended;
+};
+
+void tickets_init(struct tickets *t);
+
+/*
+ * Waits until ticket seq may be executed and claims it. Returns 0, -EPROTO if it was used
+ * before, or -EPIPE after tickets_end().
+ */
+int tickets_claim(struct tickets *t, uint64_t seq);
+
+/* The claimed ticket has been executed. */
+void tickets_done(struct tickets *t, uint64_t seq);
+
+/* Waits until all tickets below seq have been executed. Returns 0 or -EPIPE. */
+int tickets_wait(struct tickets *t, uint64_t seq);
+
+/* Wakes all waiters with -EPIPE, for good. Any thread. */
+void tickets_end(struct tickets *t);
+
+#endif
