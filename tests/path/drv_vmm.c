@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reserve, create, map, set access, unmap: one physical chunk seen at two addresses. */
+#include "driver.h"
+
+int main(void)
+{
+	CUdevice dev;
+	CUcontext ctx;
+	CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+				     .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE } };
+	CUmemAccessDesc rw = { .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+			       .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+	CUmemGenericAllocationHandle h[2];
+	CUdeviceptr va;
+	size_t gran;
+	unsigned v = 0;
+
+	check_name = "drv_vmm";
+	CK(cuInit(0));
+	CK(cuDeviceGet(&dev, 0));
+	CK(cuCtxCreate(&ctx, NULL, 0, dev));
+	CK(cuMemGetAllocationGranularity(&gran, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+	REQUIRE(gran >= 4096 && (gran & (gran - 1)) == 0);
+	CK(cuMemAddressReserve(&va, 4 * gran, 0, 0, 0));
+	CK(cuMemCreate(&h[0], gran, &prop, 0));
+	CK(cuMemCreate(&h[1], gran, &prop, 0));
+	EXPECT(cuMemCreate(&h[1], gran + 1, &prop, 0), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuMemCreate(&h[1], 1ull << 45, &prop, 0), CUDA_ERROR_OUT_OF_MEMORY);
+	CK(cuMemMap(va, gran, 0, h[0], 0));
+	EXPECT(cuMemMap(va, gran, 0, h[1], 0), CUDA_ERROR_INVALID_VALUE);
+	CK(cuMemMap(va + gran, gran, 0, h[1], 0));
+	CK(cuMemSetAccess(va, 2 * gran, &rw, 1));
+	CK(cuMemsetD32(va, 0x11111111, gran / 4));
+	CK(cuMemsetD32(va + gran, 0x22222222, gran / 4));
+	CK(cuMemcpyDtoH(&v, va + gran - 4, 4));
+	REQUIRE(v == 0x11111111);
+	CK(cuMemcpyDtoH(&v, va + gran, 4));
+	REQUIRE(v == 0x22222222);
+	/* the chunk moves to another address with what it holds */
+	CK(cuMemUnmap(va, gran));
+	EXPECT(cuMemcpyDtoH(&v, va, 4), CUDA_ERROR_INVALID_VALUE);
+	CK(cuMemMap(va + 3 * gran, gran, 0, h[0], 0));
+	CK(cuMemSetAccess(va + 3 * gran, gran, &rw, 1));
+	CK(cuMemcpyDtoH(&v, va + 3 * gran, 4));
+	REQUIRE(v == 0x11111111);
+	CK(cuMemUnmap(va + gran, gran));
+	CK(cuMemUnmap(va + 3 * gran, gran));
+	CK(cuMemRelease(h[0]));
+	CK(cuMemRelease(h[1]));
+	EXPECT(cuMemRelease(h[0]), CUDA_ERROR_INVALID_VALUE);
+	CK(cuMemAddressFree(va, 4 * gran));
+	CK(cuCtxDestroy(ctx));
+	return pass();
+}
