@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The handshake's two messages, as pure functions: checks of what the other side sent.
+ * The layout of both is the same in every version of the protocol, so that any two
+ * versions can tell each other why they part.
+ */
+#ifndef WEFT_HELLO_H
+#define WEFT_HELLO_H
+
+#include "wire.h"
+
+#define HELLO_CARRIERS ((1u << WIRE_NUM_CARRIERS) - 1)
+
+/*
+ * Checks a hello (a private copy) and makes its name printable. Returns 0, -EPROTO
+ * (garbage), -EPROTONOSUPPORT (a version that is none of ours).
+ */
+int hello_check(struct wire_hello *h);
+
+/*
+ * Checks a welcome (a private copy). Returns 0, -EPROTO, -EPROTONOSUPPORT, or the
+ * negative errno with which the host refused. carriers: what the hello had offered.
+ */
+int welcome_check(const struct wire_welcome *w, uint32_t carriers);
+
+#endif

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The rules of a lane, whatever carries it: what a record may look like in each
+ * direction, tickets, replies that come in several records, and the end.
+ *
+ * The end is sticky: `error` goes from 0 to a negative errno once. Whoever sets it shuts
+ * the socket down, which wakes this side's thread and tells the peer.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "carrier.h"
+
+#define FLAGS_CMD   (WIRE_F_ASYNC | WIRE_F_PAYLOAD)
+#define FLAGS_REPLY (WIRE_F_REPLY | WIRE_F_MORE | WIRE_F_OUTPUT | WIRE_F_PAYLOAD)
+
+int lane_new(const struct lane_init *in, struct lane **ret_lane)
+{
+	struct lane *l = calloc(1, sizeof(*l));
+	int r = -ENOMEM;
+
+	if (!l)
+		return -ENOMEM;
+	l->sock = -1;
+	l->guest = in->guest;
+	l->tickets = in->tickets;
+	l->output = in->output;
+	l->carrier_name = in->carrier_name;
+	spin_init(&l->spin, in->spin_us);
+	/* Cache-line aligned, so that bodies copied in and out move at full speed. */
+	l->body_in = aligned_alloc(64, ALIGN_UP(RING_RECORD_MAX, 64));
+	l->body_out = aligned_alloc(64, ALIGN_UP(RING_RECORD_MAX, 64));
+	if (l->body_in && l->body_out) {
+		l->ops = in->ring ? &window_ops : &stream_ops;
+		r = in->ring ? window_init(l, in->ring, in->ring_size, in->weak)
+			     : stream_init(l);
+	}
+	if (r == 0)
+		r = fd_set_nonblock(in->sock, 0);
+	if (r < 0) {
+		lane_disown(l);
+		return r;
+	}
+	l->sock = in->sock;
+	l->on_free = in->on_free;
+	l->owner = in->owner;
+	l->slot = in->slot;
+	*ret_lane = l;
+	return 0;
+}
+
+int lane_fail(struct lane *l, int error)
+{
+	int alive = 0;
+
+	if (!atomic_compare_exchange_strong_explicit(
+		    &l->error, &alive, error, memory_order_relaxed, memory_order_relaxed))
+		return alive;
+	if (l->w.self)
+		window_say_closed(l);
+	shutdown(l->sock, SHUT_RDWR);
+	return error;
+}
+
+bool lane_dead(const struct lane *l)
+{
+	return lane_error(l) != 0;
+}
+
+void lane_kill(struct lane *l)
+{
+	int saved = errno;
+
+	lane_fail(l, -EPIPE);
+	errno = saved;
+}
+
+void lane_free(struct lane *l)
+{
+	if (!l)
+		return;
+	if (l->w.self)
+		window_say_closed(l);
+	if (l->sock >= 0)
+		close(l->sock);
+	lane_disown(l);
+}
+
+void lane_disown(struct lane *l)
+{
+	if (!l)
+		return;
+	if (l->ops)
+		l->ops->fini(l);
+	if (l->on_free)
+		l->on_free(l->owner, l->slot);
+	free(l->body_in);
+	free(l->body_out);
+	free(l);
+}
+
+/* Starts a record in either direction. Returns room for the body or NULL. */
+static void *begin(struct lane *l, const struct wire_hdr *hdr, uint32_t body_size,
+		   uint32_t payload_size, void **ret_payload)
+{
+	struct lane_out *out = &l->out;
+	void *body;
+	int r;
+
+	out->begun = false;
+	out->error = -EMSGSIZE;
+	if (body_size % 8 || body_size > WIRE_BODY_MAX || payload_size > WIRE_PAYLOAD_MAX)
+		return NULL;
+	out->hdr = *hdr;
+	out->hdr.size = (uint32_t)sizeof(*hdr) + body_size;
+	if (payload_size) {
+		out->hdr.size += (uint32_t)sizeof(struct wire_payload);
+		out->hdr.flags |= WIRE_F_PAYLOAD;
+	}
+	out->payload_size = payload_size;
+	r = l->ops->reserve(l, out, &body);
+	if (r < 0) {
+		out->error = -EPIPE;
+		return NULL;
+	}
+	out->error = 0;
+	out->begun = true;
+	if (ret_payload)
+		*ret_payload = out->payload;
+	return body;
+}
+
+static int finish(struct lane *l)
+{
+	struct lane_out *out = &l->out;
+
+	if (unlikely(!out->begun))
+		return out->error ? out->error : -EINVAL;
+	out->begun = false;
+	out->error = 0;
+	return l->ops->publish(l, out) < 0 ? -EPIPE : 0;
+}
+
+void *lane_begin(struct lane *l, uint16_t op, uint32_t body_size, uint32_t payload_size,
+		 void **ret_payload)
+{
+	struct wire_hdr hdr = {.op = op};
+	struct lane_reply rest;
+
+	/* The worker may be stuck writing what nobody came to fetch. */
+	while (unlikely(l->more))
+		if (lane_next(l, &rest) < 0)
+			break;
+	return begin(l, &hdr, body_size, payload_size, ret_payload);
+}
+
+int lane_post(struct lane *l)
+{
+	l->out.hdr.flags |= WIRE_F_ASYNC;
+	/*
+	 * As late as possible: from here on, other lanes' commands wait for this one.
+	 * Relaxed is enough: a thread that this one signals later reads a later value.
+	 */
+	if (likely(l->out.begun))
+		l->out.hdr.seq = atomic_fetch_add_explicit(&l->tickets->next, 1,
+							   memory_order_relaxed);
+	return finish(l);
+}
+
+/* Takes the next record of the pending reply; prints output that comes before it. */
+static int receive_reply(struct lane *l, struct lane_reply *ret_reply)
+{
+	struct lane_msg m;
+	uint16_t flags;
+	int r;
+
+	for (;;) {
+		r = l->ops->receive(l, &m);
+		if (r < 0)
+			return r == -EPROTO ? r : -EPIPE;
+		flags = m.hdr.flags;
+		if (flags & ~FLAGS_REPLY)
+			return lane_fail(l, -EPROTO);
+		if (!(flags & WIRE_F_OUTPUT))
+			break;
+		if (flags != (WIRE_F_OUTPUT | WIRE_F_PAYLOAD) || m.hdr.seq != l->in.seq)
+			return lane_fail(l, -EPROTO);
+		if (l->output)
+			l->output(m.payload, m.payload_size);
+	}
+	if (!(flags & WIRE_F_REPLY) || m.hdr.op != l->in.op || m.hdr.seq != l->in.seq ||
+	    m.body_size < sizeof(struct wire_result))
+		return lane_fail(l, -EPROTO);
+	l->more = flags & WIRE_F_MORE;
+	*ret_reply = (struct lane_reply){.body = m.body,
+					 .body_size = m.body_size,
+					 .payload = m.payload,
+					 .payload_size = m.payload_size,
+					 .more = l->more};
+	return 0;
+}
+
+int lane_call(struct lane *l, struct lane_reply *ret_reply)
+{
+	int r;
+
+	l->out.hdr.seq = atomic_load_explicit(&l->tickets->next, memory_order_relaxed);
+	l->in = l->out.hdr;
+	r = finish(l);
+	if (r < 0)
+		return r;
+	return receive_reply(l, ret_reply);
+}
+
+int lane_next(struct lane *l, struct lane_reply *ret_reply)
+{
+	int r;
+
+	if (!l->more)
+		return -EINVAL;
+	l->more = false;
+	r = receive_reply(l, ret_reply);
+	return r;
+}
+
+int lane_recv(struct lane *l, struct lane_msg *ret_msg)
+{
+	struct lane_msg m;
+	int r;
+
+	r = l->ops->receive(l, &m);
+	if (r < 0)
+		return r == -EPROTO ? r : -EPIPE;
+	if (m.hdr.flags & ~FLAGS_CMD)
+		return lane_fail(l, -EPROTO);
+	l->in = m.hdr;
+	*ret_msg = m;
+	return 0;
+}
+
+void *lane_reply_begin(struct lane *l, uint16_t flags, uint32_t body_size,
+		       uint32_t payload_size, void **ret_payload)
+{
+	struct wire_hdr hdr = {.op = l->in.op, .seq = l->in.seq};
+	void *body;
+
+	/* A reply to a command that expects none would be taken for another's. */
+	if (l->in.flags & WIRE_F_ASYNC) {
+		l->out.begun = false;
+		l->out.error = -EINVAL;
+		return NULL;
+	}
+	hdr.flags = flags & WIRE_F_OUTPUT ? WIRE_F_OUTPUT
+					  : WIRE_F_REPLY | (flags & WIRE_F_MORE);
+	body = begin(l, &hdr, body_size, payload_size, ret_payload);
+	if (body)
+		memset(body, 0, body_size);
+	return body;
+}
+
+int lane_reply(struct lane *l)
+{
+	return finish(l);
+}

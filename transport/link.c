@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * How a guest process reaches its worker: places to look, the handshake of each lane, the
+ * window. The window is mapped once, with lane 0, and stays until the link ends.
+ *
+ * Descriptors are kept in a table beside the lanes, so that a forked child can close them
+ * without a lock that a thread which it does not have may hold.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <linux/vm_sockets.h>
+
+#include "address.h"
+#include "bar.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "carrier.h"
+#include "hello.h"
+#include "link.h"
+
+/* A worker may have to be started, with a context on a busy GPU, before it answers. */
+#define WELCOME_TIMEOUT_NS (60 * NSEC_PER_SEC)
+
+#define LOCAL_ADDRESS      "unix:/run/weft/weft.sock"
+
+struct link {
+	struct link_opts opts;
+	struct address address;
+	struct wire_hello hello; /* of lane 0; further lanes differ in lane, tid, token */
+	struct wire_welcome welcome;
+	struct lane_tickets tickets;
+	struct bar bar;
+	void *map; /* the session's memfd, if that is the window */
+	struct wire_status no_status;
+	void *band;
+
+	pthread_mutex_t lock; /* first, next_lane */
+	struct lane *first;   /* lane 0 until it is given out */
+	uint16_t next_lane;
+	atomic_int socks[WIRE_SESSIONS_MAX]; /* descriptor + 1; 0: free */
+};
+
+/* Appends to the sentence that says what was tried. */
+static void _printf_(2, 3) note(char **why, const char *fmt, ...)
+{
+	char *add, *all;
+	va_list ap;
+	int n;
+
+	if (!why)
+		return;
+	va_start(ap, fmt);
+	n = vasprintf(&add, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return;
+	if (asprintf(&all, "%s%s", *why ? *why : "", add) >= 0) {
+		free(*why);
+		*why = all;
+	}
+	free(add);
+}
+
+static int sock_register(struct link *k, int fd, unsigned *ret_slot)
+{
+	for (unsigned i = 0; i < WIRE_SESSIONS_MAX; i++) {
+		int none = 0;
+
+		if (atomic_compare_exchange_strong(&k->socks[i], &none, fd + 1)) {
+			*ret_slot = i;
+			return 0;
+		}
+	}
+	return -ENOSPC;
+}
+
+static void sock_forget(void *owner, unsigned slot)
+{
+	struct link *k = owner;
+
+	atomic_store(&k->socks[slot], 0);
+}
+
+/* Receives the welcome and the window's descriptor, if one comes with it. */
+static int receive_welcome(int sock, struct wire_welcome *w, int *ret_fd)
+{
+	uint64_t deadline = clock_now_ns() + WELCOME_TIMEOUT_NS;
+	_cleanup_close_ int fd = -1;
+	size_t have = 0;
+
+	while (have < sizeof(*w)) {
+		struct pollfd p = {.fd = sock, .events = POLLIN};
+		uint64_t now = clock_now_ns();
+		int got = -1;
+		ssize_t n;
+
+		if (now >= deadline)
+			return -ETIMEDOUT;
+		n = poll(&p, 1, (int)((deadline - now) / NSEC_PER_MSEC) + 1);
+		if (n <= 0)
+			continue;
+		n = fd_recv(sock, (char *)w + have, sizeof(*w) - have, &got, 1);
+		if (n <= 0)
+			return n < 0 ? (int)n : -ECONNRESET;
+		if (got >= 0 && fd >= 0)
+			close(got);
+		else if (got >= 0)
+			fd = got;
+		have += (size_t)n;
+	}
+	*ret_fd = fd_steal(&fd);
+	return 0;
+}
+
+/* Connects and shakes hands. On success the caller owns *ret_sock and *ret_fd (or -1). */
+static int shake(const struct address *a, const struct wire_hello *hello,
+		 struct wire_welcome *ret_welcome, int *ret_sock, int *ret_fd)
+{
+	_cleanup_close_ int sock = address_connect(a);
+	_cleanup_close_ int fd = -1;
+	struct wire_welcome w;
+	int r;
+
+	if (sock < 0)
+		return sock;
+	r = fd_write_full(sock, hello, sizeof(*hello));
+	if (r == 0)
+		r = receive_welcome(sock, &w, &fd);
+	if (r == 0)
+		r = welcome_check(&w, hello->carriers);
+	if (r < 0)
+		return r;
+	*ret_welcome = w;
+	*ret_sock = fd_steal(&sock);
+	*ret_fd = fd_steal(&fd);
+	return 0;
+}
+
+/* Maps what came with lane 0's welcome, or checks that the VM's window is large enough.
+ */
+static int map_window(struct link *k, int fd)
+{
+	const struct wire_welcome *w = &k->welcome;
+	struct stat st;
+
+	if (!w->window_size)
+		return 0;
+	if (fd < 0)
+		return k->bar.map && w->window_size <= k->bar.size ? 0 : -EPROTO;
+	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size < w->window_size)
+		return -EPROTO;
+	k->map = mmap(NULL, w->window_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (k->map == MAP_FAILED) {
+		k->map = NULL;
+		return -errno;
+	}
+	return 0;
+}
+
+static char *window_base(const struct link *k)
+{
+	return k->map ? k->map : k->bar.map;
+}
+
+static const char *name_of(const struct link *k, unsigned carrier)
+{
+	bool vsock = address_is_vsock(&k->address);
+
+	if (carrier == WIRE_CARRIER_WINDOW)
+		return vsock ? "vsock+window" : "unix+window";
+	return vsock ? "vsock" : "unix";
+}
+
+/* Makes the lane that a welcome grants. Takes over sock on success. */
+static int make_lane(struct link *k, int sock, const struct wire_welcome *w,
+		     struct lane **ret_lane)
+{
+	struct lane_init in = {
+		.sock = sock,
+		.guest = true,
+		.spin_us = LANE_GUEST_SPIN_US,
+		.tickets = &k->tickets,
+		.output = k->opts.output,
+		.carrier_name = name_of(k, w->carrier),
+		.on_free = sock_forget,
+		.owner = k,
+	};
+	int r;
+
+	if (w->carrier == WIRE_CARRIER_WINDOW) {
+		/* Later lanes lie in the window that is mapped already. */
+		if (!window_base(k) || w->window_size != k->welcome.window_size)
+			return -EPROTO;
+		in.ring = (struct ring_lane *)(window_base(k) + w->lane_offset);
+		in.ring_size = w->lane_size;
+		in.weak = !k->map && k->bar.weak;
+	}
+	r = sock_register(k, sock, &in.slot);
+	if (r < 0)
+		return r;
+	r = lane_new(&in, ret_lane);
+	if (r < 0)
+		sock_forget(k, in.slot);
+	return r;
+}
+
+static void reserve_band(struct link *k)
+{
+	void *at = (void *)(uintptr_t)k->welcome.band_base;
+	void *got;
+
+	if (!k->welcome.band_size)
+		return;
+	got = mmap(at, k->welcome.band_size, PROT_NONE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
+		   0);
+	if (got == at) {
+		k->band = at;
+		return;
+	}
+	/* Only pinned and managed memory need it, and they will say so. */
+	log_debug("cannot reserve 0x%llx bytes at 0x%llx: %s",
+		  (unsigned long long)k->welcome.band_size,
+		  (unsigned long long)k->welcome.band_base,
+		  got == MAP_FAILED ? strerror(errno) : "taken");
+	if (got != MAP_FAILED)
+		munmap(got, k->welcome.band_size);
+}
+
+static void unmap_all(struct link *k)
+{
+	if (k->map)
+		munmap(k->map, k->welcome.window_size);
+	bar_fini(&k->bar);
+	if (k->band)
+		munmap(k->band, k->welcome.band_size);
+	k->map = k->band = NULL;
+}
+
+static int try_address(struct link *k, const char *text, char **why)
+{
+	_cleanup_close_ int sock = -1, fd = -1;
+	const char *sep = why && *why ? "; " : "";
+	int r;
+
+	r = address_parse(text, &k->address);
+	if (r < 0) {
+		note(why, "%s%s: neither unix:PATH nor vsock:CID:PORT", sep, text);
+		return r;
+	}
+	k->hello.window_key = 0;
+	if (address_is_vsock(&k->address) &&
+	    k->hello.carriers & 1u << WIRE_CARRIER_WINDOW &&
+	    bar_find(BAR_SYSFS, &k->bar) == 0)
+		k->hello.window_key = k->bar.key;
+	r = shake(&k->address, &k->hello, &k->welcome, &sock, &fd);
+	if (r == 0)
+		r = map_window(k, fd);
+	if (r == 0)
+		r = make_lane(k, sock, &k->welcome, &k->first);
+	if (r < 0) {
+		unmap_all(k);
+		note(why, "%s%s: %s", sep, text, strerror(-r));
+		return r;
+	}
+	(void)fd_steal(&sock);
+	log_debug("%s: %s, session %llu", text, link_carrier_name(k),
+		  (unsigned long long)k->welcome.session);
+	return 0;
+}
+
+/* Nobody there: the next place may do. Any other answer is somebody's, and final. */
+static bool nobody(int r)
+{
+	switch (r) {
+	case -ENOENT:
+	case -ECONNREFUSED:
+	case -ECONNRESET:
+	case -ENODEV:
+	case -ENETUNREACH:
+	case -EHOSTUNREACH:
+	case -EADDRNOTAVAIL:
+	case -EAFNOSUPPORT:
+	case -EACCES:
+	case -EPERM:
+	case -ETIMEDOUT:
+		return true;
+	}
+	return false;
+}
+
+static int try_everywhere(struct link *k, char **why)
+{
+	const char *env = getenv("WEFT_HOST");
+	char vsock[32];
+	const char *const places[] = {LOCAL_ADDRESS, vsock};
+	int r = -ECONNREFUSED;
+
+	snprintf(vsock, sizeof(vsock), "vsock:%u:%u", VMADDR_CID_HOST, WIRE_VSOCK_PORT);
+	if (k->opts.address)
+		return try_address(k, k->opts.address, why);
+	if (env && *env)
+		return try_address(k, env, why);
+	for (unsigned i = 0; i < ARRAY_SIZE(places); i++) {
+		r = try_address(k, places[i], why);
+		if (!nobody(r))
+			return r;
+	}
+	return r;
+}
+
+static uint32_t carriers_wanted(const struct link_opts *opts)
+{
+	uint32_t c = opts->carriers ? opts->carriers & HELLO_CARRIERS : HELLO_CARRIERS;
+	const char *env = getenv("WEFT_CARRIER");
+
+	if (env && strcmp(env, "stream") == 0)
+		c &= 1u << WIRE_CARRIER_STREAM;
+	else if (env && strcmp(env, "window") == 0)
+		c &= 1u << WIRE_CARRIER_WINDOW;
+	return c;
+}
+
+int link_connect(const struct link_opts *opts, struct link **ret_link, char **ret_why)
+{
+	struct link *k = calloc(1, sizeof(*k));
+	char *why = NULL;
+	int r;
+
+	if (!k)
+		return -ENOMEM;
+	k->opts = *opts;
+	atomic_init(&k->tickets.next, 1);
+	pthread_mutex_init(&k->lock, NULL);
+	k->next_lane = 1;
+	k->hello = (struct wire_hello){
+		.magic = WIRE_MAGIC,
+		.version = WIRE_VERSION,
+		.pid = (uint32_t)getpid(),
+		.tid = (uint32_t)syscall(SYS_gettid),
+		.carriers = carriers_wanted(opts),
+	};
+	snprintf(k->hello.name, sizeof(k->hello.name), "%s",
+		 program_invocation_short_name);
+	r = try_everywhere(k, ret_why ? &why : NULL);
+	k->opts.address = NULL; /* the caller's */
+	if (r < 0) {
+		link_free(k);
+		if (ret_why)
+			*ret_why = why;
+		else
+			free(why);
+		return nobody(r) ? -ECONNREFUSED : r;
+	}
+	free(why);
+	reserve_band(k);
+	*ret_link = k;
+	return 0;
+}
+
+int link_lane(struct link *k, struct lane **ret_lane)
+{
+	struct wire_hello hello = k->hello;
+	struct wire_welcome w;
+	_cleanup_close_ int sock = -1, fd = -1;
+	struct lane *first;
+	int r;
+
+	pthread_mutex_lock(&k->lock);
+	first = k->first;
+	k->first = NULL;
+	hello.lane = k->next_lane;
+	if (!first)
+		k->next_lane = k->next_lane == UINT16_MAX ? 1 : k->next_lane + 1;
+	pthread_mutex_unlock(&k->lock);
+	if (first) {
+		*ret_lane = first;
+		return 0;
+	}
+	hello.tid = (uint32_t)syscall(SYS_gettid);
+	memcpy(hello.token, k->welcome.token, sizeof(hello.token));
+	r = shake(&k->address, &hello, &w, &sock, &fd);
+	if (r == 0)
+		r = make_lane(k, sock, &w, ret_lane);
+	if (r == 0)
+		(void)fd_steal(&sock);
+	return r;
+}
+
+const struct wire_welcome *link_welcome(const struct link *k)
+{
+	return &k->welcome;
+}
+
+const volatile struct wire_status *link_status(const struct link *k)
+{
+	if (!k->welcome.window_size)
+		return &k->no_status;
+	return (const volatile void *)(window_base(k) + k->welcome.status_offset);
+}
+
+const char *link_carrier_name(const struct link *k)
+{
+	return name_of(k, k->welcome.carrier);
+}
+
+void link_abandon(struct link *k)
+{
+	for (unsigned i = 0; i < WIRE_SESSIONS_MAX; i++) {
+		int fd = atomic_exchange(&k->socks[i], 0) - 1;
+
+		if (fd >= 0)
+			close(fd);
+	}
+	unmap_all(k);
+}
+
+void link_free(struct link *k)
+{
+	if (!k)
+		return;
+	lane_free(k->first);
+	unmap_all(k);
+	pthread_mutex_destroy(&k->lock);
+	free(k);
+}
