@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The include rules: arrows point one way (guestlib -> transport <- hostd).
+
+Each directory lists what it may include besides itself and the system. Includes are read
+from the sources; a file that breaks a rule is named with its line.
+"""
+import os
+import re
+import sys
+
+# directory -> prefixes of include paths or directories it may use
+ALLOWED = {
+    "transport/base": ["transport/base"],
+    "transport": ["transport"],
+    "guestlib": ["guestlib", "transport"],
+    "policies": ["policies"],
+    "qemu-device": ["qemu-device", "transport"],
+    "hostd/ptx": ["hostd/ptx", "transport/base"],
+    "hostd/simt": ["hostd/simt", "hostd/ptx", "transport/base"],
+    "hostd/device": ["hostd/device", "hostd/simt", "hostd/ptx", "transport"],
+    "hostd/memory": ["hostd/memory", "hostd/device", "transport"],
+    "hostd/session": ["hostd", "transport"],
+    "hostd/dispatch": ["hostd", "transport"],
+    "hostd": ["hostd", "transport", "policies"],
+}
+# Only the device that is the real driver may know it; only these may see cuda.h at all.
+CUDA_H = ("guestlib", "hostd/device", "hostd/dispatch", "hostd/session", "hostd/memory",
+          "hostd", "transport/gen")
+NO_CUDA_H = ("hostd/ptx", "hostd/simt", "transport", "qemu-device", "policies")
+
+
+def longest(table, path):
+    best = None
+    for key in table:
+        if (path == key or path.startswith(key + "/")) and (not best or len(key) > len(best)):
+            best = key
+    return best
+
+
+def main(top):
+    sources, by_name = [], {}
+    for directory in ("transport", "guestlib", "hostd", "qemu-device", "policies"):
+        for root, _, files in os.walk(os.path.join(top, directory)):
+            for f in files:
+                if f.endswith((".c", ".h")):
+                    rel = os.path.relpath(os.path.join(root, f), top)
+                    sources.append(rel)
+                    by_name.setdefault(f, []).append(rel)
+    errors = 0
+    for rel in sorted(sources):
+        owner = longest(ALLOWED, os.path.dirname(rel))
+        with open(os.path.join(top, rel), encoding="utf-8") as f:
+            for number, line in enumerate(f, 1):
+                m = re.match(r'\s*#\s*include\s+([<"])([^>"]+)[>"]', line)
+                if not m:
+                    continue
+                name = m.group(2)
+                if name in ("cuda.h", "cuda_runtime.h", "cudaTypedefs.h"):
+                    if owner in NO_CUDA_H:
+                        print(f"{rel}:{number}: {owner} must not know {name}")
+                        errors += 1
+                    continue
+                if m.group(1) == "<":
+                    continue
+                targets = [c for c in by_name.get(os.path.basename(name), [])
+                           if c.endswith("/" + name) or os.path.basename(c) == name]
+                if not targets:
+                    continue  # generated
+                if not any(t.startswith(p + "/") for t in targets for p in ALLOWED[owner]):
+                    print(f"{rel}:{number}: {owner} must not include {name} ({targets[0]})")
+                    errors += 1
+    if not sources:
+        print("no sources found")
+        return 1
+    print(f"{len(sources)} files, {errors} broken include rules")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
