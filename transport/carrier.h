@@ -129,6 +129,7 @@ void spin_init(struct spin *s, unsigned max_us);
 struct spin_ask {
 	int (*ready)(void *arg);
 	void *arg;
+	unsigned batch; /* questions between two looks at the clock */
 };
 
 /* Polls for as long as seems worth it. Returns what the last question gave. */

@@ -238,14 +238,12 @@ static void reserve_band(struct link *k)
 		munmap(got, k->welcome.band_size);
 }
 
-static void unmap_all(struct link *k)
+static void unmap_window(struct link *k)
 {
 	if (k->map)
 		munmap(k->map, k->welcome.window_size);
+	k->map = NULL;
 	bar_fini(&k->bar);
-	if (k->band)
-		munmap(k->band, k->welcome.band_size);
-	k->map = k->band = NULL;
 }
 
 static int try_address(struct link *k, const char *text, char **why)
@@ -270,7 +268,7 @@ static int try_address(struct link *k, const char *text, char **why)
 	if (r == 0)
 		r = make_lane(k, sock, &k->welcome, &k->first);
 	if (r < 0) {
-		unmap_all(k);
+		unmap_window(k);
 		note(why, "%s%s: %s", sep, text, strerror(-r));
 		return r;
 	}
@@ -423,7 +421,8 @@ void link_abandon(struct link *k)
 		if (fd >= 0)
 			close(fd);
 	}
-	unmap_all(k);
+	/* The band stays: the child may have inherited memory that was mapped into it. */
+	unmap_window(k);
 }
 
 void link_free(struct link *k)
@@ -431,7 +430,9 @@ void link_free(struct link *k)
 	if (!k)
 		return;
 	lane_free(k->first);
-	unmap_all(k);
+	unmap_window(k);
+	if (k->band)
+		munmap(k->band, k->welcome.band_size);
 	pthread_mutex_destroy(&k->lock);
 	free(k);
 }

@@ -15,8 +15,6 @@
 #include "carrier.h"
 
 #define SPIN_MIN_NS 1000u
-/* Looks at shared memory between two looks at the clock (a pause is up to 40 ns). */
-#define SPIN_BATCH 16
 /* Longer than anything but being scheduled away. */
 #define SPIN_GAP_NS 20000u
 
@@ -42,7 +40,7 @@ int spin_poll(struct spin *s, const struct spin_ask *ask)
 		uint64_t now;
 		int r;
 
-		for (unsigned i = 0; i < SPIN_BATCH; i++) {
+		for (unsigned i = 0; i < ask->batch; i++) {
 			r = ask->ready(ask->arg);
 			if (r)
 				return r;

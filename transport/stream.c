@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "base/clock.h"
 #include "carrier.h"
 
 /* Holds a largest record whole, so that a body is looked at where it was received. */
@@ -80,15 +81,40 @@ static int stream_publish(struct lane *l, struct lane_out *out)
 	return send_all(l->sock, iov, n) < 0 ? lane_fail(l, -EPIPE) : 0;
 }
 
-/* Receives at least one byte and at most len. */
-static ssize_t recv_some(int sock, void *buf, size_t len)
-{
-	ssize_t n;
+/* What recv_some() waits for. */
+struct wanted {
+	int sock;
+	void *buf;
+	size_t len;
+	ssize_t got;
+};
 
+/* 1: got something, 0: not yet, -EPIPE. */
+static int try_recv(void *arg)
+{
+	struct wanted *w = arg;
+
+	w->got = recv(w->sock, w->buf, w->len, MSG_DONTWAIT);
+	if (w->got > 0)
+		return 1;
+	return w->got < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -EPIPE;
+}
+
+/* Receives at least one byte and at most len. Polls first, as a window does. */
+static ssize_t recv_some(struct lane *l, void *buf, size_t len)
+{
+	struct wanted w = {.sock = l->sock, .buf = buf, .len = len};
+	struct spin_ask ask = {.ready = try_recv, .arg = &w, .batch = 1};
+	uint64_t start = clock_now_ns();
+	int r = spin_poll(&l->spin, &ask);
+
+	if (r)
+		return r < 0 ? r : w.got;
 	do {
-		n = recv(sock, buf, len, 0);
-	} while (n < 0 && errno == EINTR);
-	return n > 0 ? n : -EPIPE;
+		w.got = recv(l->sock, buf, len, 0);
+	} while (w.got < 0 && errno == EINTR);
+	spin_learn(&l->spin, clock_now_ns() - start);
+	return w.got > 0 ? w.got : -EPIPE;
 }
 
 /* Makes sure that len contiguous bytes from rx_at are in the buffer. */
@@ -104,7 +130,7 @@ static int fill(struct lane *l, size_t len)
 		s->rx_at = 0;
 	}
 	while (s->rx_end - s->rx_at < len) {
-		ssize_t n = recv_some(l->sock, s->rx + s->rx_end, STREAM_BUF - s->rx_end);
+		ssize_t n = recv_some(l, s->rx + s->rx_end, STREAM_BUF - s->rx_end);
 
 		if (n < 0)
 			return lane_fail(l, -EPIPE);
@@ -127,7 +153,7 @@ static int fetch_payload(struct lane *l, size_t len)
 	memcpy(s->rx_payload, s->rx + s->rx_at, have);
 	s->rx_at = s->rx_end = 0;
 	while (have < len) {
-		ssize_t n = recv_some(l->sock, s->rx_payload + have, len - have);
+		ssize_t n = recv_some(l, s->rx_payload + have, len - have);
 
 		if (n < 0)
 			return lane_fail(l, -EPIPE);
