@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guest's side: calls.h for hand-written stubs, stubs.c, none.c, exports.map."""
+
+from emit_ops import HEAD, counts
+
+
+def calls_h(api):
+    out = HEAD.format("how stubs begin a command")
+    out += """#ifndef WEFT_CALLS_H
+#define WEFT_CALLS_H
+
+#include "codec.h"
+#include "guest.h"
+
+/*
+ * begin_X() begins command X: guest_begin() with the right size, padding zeroed, lengths of
+ * variable parts set. Fill every field and every part (at X_cmd_<part>()), then send with
+ * guest_post() or guest_call(t, sizeof(struct X_rep), &reply). NULL: return guest_lost(t).
+ */
+"""
+    return out + "".join(map(begin_fn, api.ops)) + "\n#endif\n"
+
+
+def begin_fn(e):
+    args = ["struct guest_thread *t"] + counts(e.cmd)
+    names = [p.length for p in e.cmd.parts]
+    size = f"{e.name}_cmd_size({', '.join(names)})" if names else "sizeof(*cmd)"
+    payload = "0, NULL"
+    if e.payload_in:
+        args += ["uint32_t payload_size", "void **ret_payload"]
+        payload = "payload_size, ret_payload"
+    return (f"\nstatic inline struct {e.name}_cmd *begin_{e.name}({', '.join(args)})\n{{\n"
+            f"\tstruct {e.name}_cmd *cmd = guest_begin(t, WIRE_OP_{e.name}, {size}, {payload});"
+            f"\n\n\tif (cmd)\n\t\t{e.name}_cmd_init({', '.join(['cmd'] + names)});\n"
+            "\treturn cmd;\n}\n")
+
+
+# ---- generated stubs ----
+
+def c_param(f):
+    if f.role == "default_stream":
+        return None
+    if f.kind == "str":
+        return f"const char *{f.name}"
+    star = "*" if f.dir != "in" or f.role == "new" else ""
+    return f"{f.ctype}{'' if f.ctype.endswith('*') else ' '}{star}{f.name}"
+
+
+def params(e, more=()):
+    return ", ".join([p for p in map(c_param, e.fields) if p] + list(more)) or "void"
+
+
+def args(e, more=()):
+    return ", ".join([f.name for f in e.fields if f.role != "default_stream"] + list(more))
+
+
+def valid(f):
+    """An expression that says whether a handle may be passed on."""
+    h = f"(uint64_t)(uintptr_t){f.name}"
+    return " && ".join(([f.name] if f.optional else []) +
+                       [f"!guest_handle_valid({h}, HANDLE_{k})" for k in f.type.handles])
+
+
+def refuse(cond, code):
+    return f"\tif ({cond})\n\t\treturn {code};\n"
+
+
+def stub_checks(e, msg):
+    """What is refused before anything is sent."""
+    out = ""
+    for f in e.fields:
+        if f.role == "new" or (f.dir != "in" and not f.optional):
+            out += refuse(f"!{f.name}", "CUDA_ERROR_INVALID_VALUE")
+        elif f.kind == "str":
+            wire = msg.part(f.name)
+            out += refuse(f"!{f.name}", "CUDA_ERROR_INVALID_VALUE")
+            out += f"\t{f.length} = strnlen({f.name}, {wire.max}) + 1;\n"
+            out += refuse(f"{f.length} > {wire.max}", "CUDA_ERROR_INVALID_VALUE")
+        elif f.dir == "in" and f.type.handles and not f.role.endswith("stream"):
+            out += refuse(valid(f), "CUDA_ERROR_INVALID_HANDLE")
+    for c in e.refuse:
+        out += refuse(c, "CUDA_ERROR_INVALID_VALUE")
+    return out
+
+
+def fill(f, wire):
+    value = {"stream": "wire_stream", "default_stream": "wire_stream", "new": "new_handle"}.get(f.role)
+    if value:
+        return f"\tcmd->{f.name} = {value};\n"
+    if f.dir == "inout":
+        return f"\tcmd->{f.name} = ({wire.type.c})*{f.name};\n"
+    cast = "(uint64_t)(uintptr_t)" if f.type.handles else f"({wire.type.c})"
+    return f"\tcmd->{f.name} = {cast}{f.name};\n"
+
+
+def fill_all(e, msg):
+    out, strings = "", [f for f in e.fields if f.kind == "str"]
+    for f in e.fields:
+        if f.dir == "out":
+            continue
+        if f.kind == "str":
+            before = strings[:strings.index(f)]
+            where = ", ".join(["cmd"] + [f"(uint32_t){q.length}" for q in before])
+            out += f"\tmemcpy({msg.name}_cmd_{f.name}({where}), {f.name}, {f.length});\n"
+        else:
+            out += fill(f, msg.part(f.name))
+    return out + "".join(f"\tcmd->{n} = {v};\n" for n, v, _ in e.sets)
+
+
+def results(e, msg):
+    """Copies what the reply brought to where the caller wants it."""
+    out = ""
+    for f in e.fields:
+        if f.dir != "in":
+            value = f"({f.ctype})rep->{f.name}"
+            if f.type.handles:
+                value = f"({f.ctype})(uintptr_t)rep->{f.name}"
+            out += f"\tif ({f.name})\n\t" if f.optional else ""
+            out += f"\t*{f.name} = {value};\n"
+    return out
+
+
+def stub_tail(e, msg, new):
+    """Sends; stores outputs; keeps or gives up handles."""
+    drop = f"\t\tguest_handle_free(new_handle);\n" if new else ""
+    gone = "".join(f"\tguest_handle_free((uint64_t)(uintptr_t){f.name});\n"
+                   for f in e.fields if f.role == "del")
+    has_out = any(f.dir != "in" for f in e.fields)
+    if e.cls == "post":
+        send = "guest_post(t)"
+    else:
+        send = f"guest_call(t, sizeof(struct {msg.name}_rep), &reply)"
+    if not (has_out or new or gone):
+        return f"\treturn {send};\n"
+    out = f"\tr = {send};\n\tif (r)"
+    out += f" {{\n{drop}\t\treturn r;\n\t}}\n" if drop else "\n\t\treturn r;\n"
+    if has_out:
+        out += "\trep = reply.body;\n" + results(e, msg)
+    if new:
+        out += f"\t*{new.name} = ({new.ctype})(uintptr_t)new_handle;\n"
+    return out + gone + "\treturn CUDA_SUCCESS;\n"
+
+
+def stub_decls(e, msg, new):
+    out = "\tstruct guest_thread *t;\n" + f"\tstruct {msg.name}_cmd *cmd;\n"
+    if e.cls == "call":
+        out += "\tstruct lane_reply reply;\n"
+    if any(f.dir != "in" for f in e.fields):
+        out += f"\tconst struct {msg.name}_rep *rep;\n"
+    out += "\tuint64_t new_handle;\n" if new else ""
+    out += "\tuint64_t wire_stream;\n" if stream_of(e) else ""
+    out += "".join(f"\tsize_t {f.length};\n" for f in e.fields if f.kind == "str")
+    return out + f"\tCUresult r = guest_enter(NEED_{e.need.upper()}, &t);\n"
+
+
+def stream_of(e):
+    return next((f for f in e.fields if f.role.endswith("stream")), None)
+
+
+def stub_body(e, msg):
+    new = next((f for f in e.fields if f.role == "new"), None)
+    st = stream_of(e)
+    out = "{\n" + stub_decls(e, msg, new) + "\n\tif (r)\n\t\treturn r;\n" + stub_checks(e, msg)
+    if st:
+        what = "NULL" if st.role == "default_stream" else st.name
+        pt = "per_thread" if e.pt else "false"
+        out += f"\tr = guest_stream({what}, {pt}, &wire_stream);\n\tif (r)\n\t\treturn r;\n"
+    if new:
+        out += f"\tnew_handle = guest_handle_new(HANDLE_{new.type.handles[0]}, NULL);\n"
+        out += refuse("!new_handle", "CUDA_ERROR_OUT_OF_MEMORY")
+    lens = "".join(f", (uint32_t){f.length}" for f in e.fields if f.kind == "str")
+    out += f"\tcmd = begin_{msg.name}(t{lens});\n\tif (!cmd)"
+    out += " {\n\t\tguest_handle_free(new_handle);\n\t\treturn guest_lost(t);\n\t}\n" if new else \
+        "\n\t\treturn guest_lost(t);\n"
+    return out + fill_all(e, msg) + stub_tail(e, msg, new) + "}\n"
+
+
+def stub(api, e):
+    msg = api.find(e.target) if e.target else e
+    proto = f"\nCUresult CUDAAPI {e.name}({params(e)})\n"
+    if not e.pt:
+        return proto + stub_body(e, msg)
+    out = f"\nstatic CUresult {e.name}_on({params(e, ['bool per_thread'])})\n"
+    out += stub_body(e, msg)
+    for sym, pt in zip(e.symbols, ("false", "true")):
+        out += (f"\nCUresult CUDAAPI {sym}({params(e)})\n"
+                f"{{\n\treturn {e.name}_on({args(e, [pt])});\n}}\n")
+    return out
+
+
+def alias(e):
+    out = ""
+    for sym, pt in zip(e.symbols, ("", f"_{e.pt}")):
+        out += (f"\nCUresult CUDAAPI {sym}({params(e)})\n"
+                f"{{\n\treturn {e.target}{pt}({args(e)});\n}}\n")
+    return out
+
+
+def stubs_c(api):
+    out = HEAD.format("functions that are one message")
+    out += "#include <string.h>\n\n#include \"calls.h\"\n"
+    for e in api.fns:
+        if e.cls in ("call", "post"):
+            out += stub(api, e)
+        elif e.cls == "alias":
+            out += alias(e)
+    return out
+
+
+def none_c(api):
+    out = HEAD.format("functions that are not supported")
+    out += """/*
+ * Exported, so that programs which name them link and start. What such a function is
+ * passed is of no interest, so it is defined without parameters and cuda.h, whose
+ * prototypes would contradict, stays out.
+ */
+#include "base/log.h"
+#include "base/macros.h"
+
+#define ERROR_NOT_SUPPORTED 801 /* CUDA_ERROR_NOT_SUPPORTED */
+
+static int none(const char *name)
+{
+	log_debug("%s is not supported", name);
+	return ERROR_NOT_SUPPORTED;
+}
+"""
+    for e in api.fns:
+        for s in e.symbols if e.cls == "none" else ():
+            out += (f"\n_public_ int {s}(void);\nint {s}(void)\n{{\n"
+                    f"\treturn none(\"{s}\");\n}}\n")
+    return out
+
+
+def exports_map(api):
+    out = "# Generated from transport/api.\n{\nglobal:\n"
+    out += "".join(f"\t{s};\n" for e in api.fns for s in e.symbols)
+    return out + "local:\n\t*;\n};\n"
