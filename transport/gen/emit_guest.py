@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The guest's side: calls.h for hand-written stubs, stubs.c, none.c, exports.map."""
 
-from emit_ops import HEAD, counts
+from emit_codec import counts
+from emit_ops import HEAD
 
 
 def calls_h(api):

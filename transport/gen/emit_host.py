@@ -40,7 +40,7 @@ const struct dispatch_row *dispatch_find(const struct lane_msg *m);
  */
 """
     for e in api.ops:
-        rep = "" if e.raw else f",\n\t\tstruct {e.name}_rep *rep"
+        rep = "" if e.raw else f", struct {e.name}_rep *rep"
         out += f"int handle_{e.name}(struct sess_lane *sl, const struct {e.name}_args *a{rep});\n"
     return out + "\n#endif\n"
 
@@ -67,7 +67,7 @@ def dispatch_c(api):
     out += "\nconst struct dispatch_row dispatch_table[WIRE_NUM_OPS] = {\n"
     for e in api.ops:
         flags = FLAGS[e.cls] + (" | DISPATCH_RAW" if e.raw else "")
-        out += f"\t[WIRE_OP_{e.name}] = {{\"{e.name}\", {flags},\n\t\trun_{e.name}}},\n"
+        out += f"\t[WIRE_OP_{e.name}] = {{\"{e.name}\", {flags}, run_{e.name}}},\n"
     return out + """};
 
 const struct dispatch_row *dispatch_find(const struct lane_msg *m)

@@ -28,7 +28,7 @@ def procs_c(api):
         if e.supported:
             plain = f"(void *){e.name}"
             pt = f"(void *){e.name}_{e.pt}" if e.pt else "NULL"
-        out += f"\t{{\"{name}\", {since}, {plain},\n\t {pt}}},\n"
+        out += f"\t{{\"{name}\", {since}, {plain}, {pt}}},\n"
     return out + f"}};\n\nconst unsigned proc_count = {len(rows)};\n"
 
 

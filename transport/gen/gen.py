@@ -9,9 +9,10 @@ import argparse
 import os
 import sys
 
+from emit_codec import codec_c, codec_h
 from emit_guest import calls_h, exports_map, none_c, stubs_c
 from emit_host import dispatch_c, dispatch_h
-from emit_ops import codec_c, codec_h, ops_h
+from emit_ops import ops_h
 from emit_tables import coverage_md, procs_c
 from model import Bad
 from parse import parse

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps generated C within 90 columns: breaks long lines after commas and operators."""
+"""Keeps generated C within 90 columns and aligns what is continued, as clang-format would."""
 
 WIDTH = 90
 TAB = 8
@@ -12,32 +12,59 @@ def columns(line):
     return n
 
 
-def break_at(line):
-    """Index after the last comma, && or || (outside strings) that still fits; 0 if none."""
-    best, col, quoted = 0, 0, False
+def indent(n):
+    return "\t" * (n // TAB) + " " * (n % TAB)
+
+
+def scan(line, start):
+    """Yields where the line may be broken and the column at which the rest then begins:
+    after the bracket that is open there, else `start`."""
+    opened, quoted, col = [], False, 0
     for i, c in enumerate(line):
         col = (col // TAB + 1) * TAB if c == "\t" else col + 1
         if col > WIDTH:
-            break
+            return
         if c == '"':
             quoted = not quoted
-        if not quoted and (line.startswith(", ", i) or line[i - 1:i + 2] in ("&& ", "|| ")):
-            best = i + 1
-    return best
+        if quoted:
+            continue
+        if c in "({":
+            opened.append(col)
+        elif c in ")}" and opened:
+            opened.pop()
+        elif c == " " and (line[i - 1] == "," or line[i - 2:i] in ("&&", "||", " +", " |")):
+            yield i + 1, opened[-1] if opened else start
 
 
-def wrap_line(line):
+def own_indent(line):
+    return columns(line[:len(line) - len(line.lstrip("\t "))])
+
+
+def wrap_line(line, start=None):
+    """start: the column at which a continuation begins where no bracket says it."""
     if columns(line) <= WIDTH or line.lstrip().startswith(("/*", "*", "#")):
         return [line]
-    cut = break_at(line)
-    indent = line[:len(line) - len(line.lstrip("\t"))]
-    if not cut:
-        eq = line.find(" = ")
-        if eq < 0:
-            return [line]
-        return [line[:eq + 2]] + wrap_line(indent + "\t\t" + line[eq + 3:])
-    more = indent if indent.endswith("\t\t") and len(indent) > 2 else indent + "\t\t"
-    return [line[:cut]] + wrap_line(more + line[cut:].lstrip())
+    if start is None:
+        start = own_indent(line) + TAB
+    breaks = list(scan(line, start))
+    if breaks:
+        cut, at = breaks[-1]
+        rest = wrap_line(indent(at) + line[cut:], at)
+        if all(columns(r) <= WIDTH for r in rest):
+            return [line[:cut].rstrip()] + rest
+    return wrap_hard(line)
+
+
+def wrap_hard(line):
+    """No bracket helps: the return type, or what is assigned, gets a line of its own."""
+    name = line.find("(")
+    if not line.startswith(("\t", " ")) and name > 0:
+        cut = max(line.rfind(" ", 0, name), line.rfind("*", 0, name)) + 1
+        return [line[:cut].rstrip()] + wrap_line(line[cut:])
+    cut = line.find(" = ") + 2
+    if cut > 1:
+        return [line[:cut]] + wrap_line(indent(own_indent(line) + TAB) + line[cut:].lstrip())
+    return [line]
 
 
 def wrap(text):
