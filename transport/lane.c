@@ -153,7 +153,7 @@ static int finish(struct lane *l)
 	struct lane_out *out = &l->out;
 
 	if (unlikely(!out->begun))
-		return out->error ? out->error : -EINVAL;
+		return lane_dead(l) ? -EPIPE : out->error ? out->error : -EINVAL;
 	out->begun = false;
 	out->error = 0;
 	return l->ops->publish(l, out) < 0 ? -EPIPE : 0;
