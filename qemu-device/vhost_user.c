@@ -152,7 +152,8 @@ static int reply(struct vu *v, const void *payload, size_t size)
 	ssize_t n;
 
 	memcpy(buf, &h, sizeof(h));
-	memcpy(buf + sizeof(h), payload, size);
+	if (size)
+		memcpy(buf + sizeof(h), payload, size);
 	/* The front end waits for this; a full socket means that it broke the protocol.
 	 */
 	n = send(v->fd, buf, sizeof(h) + size, MSG_NOSIGNAL | MSG_DONTWAIT);
