@@ -9,10 +9,10 @@
 #include <stdbool.h>
 
 struct proc {
-	const char *name;  /* without suffix: "cuMemAlloc" for cuMemAlloc_v2 */
-	int since;	   /* CUDA version, 3020 for 3.2 */
-	void *plain;	   /* NULL: not supported */
-	void *per_thread;  /* the _ptds or _ptsz variant; NULL if there is none */
+	const char *name; /* without suffix: "cuMemAlloc" for cuMemAlloc_v2 */
+	int since;        /* CUDA version, 3020 for 3.2 */
+	void *plain;      /* NULL: not supported */
+	void *per_thread; /* the _ptds or _ptsz variant; NULL if there is none */
 };
 
 extern const struct proc proc_table[];
