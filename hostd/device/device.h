@@ -51,6 +51,7 @@ struct device_config {
 	/* soft only; 0 means the default of soft.h */
 	unsigned tpcs;		/* two SMs each */
 	uint64_t memory_bytes;	/* size of the device memory */
+	unsigned chunk_bytes;	/* granularity: a power of two from 128 KiB; 0: 2 MiB */
 	unsigned threads;	/* host threads that execute kernels; 0: all cores */
 	unsigned index;		/* cuda: ordinal of the device */
 	uint64_t time_slice_ns; /* soft: unused until compute sharing */
@@ -115,8 +116,10 @@ struct device_ops {
 	uint32_t abi; /* DEVICE_OPS_ABI */
 	const char *name;
 
-	/* Returns 0, -ENODEV (no such device here), -ENOMEM, -EINVAL. */
+	/* Returns 0, -ENODEV (no such device here), -ENOMEM, -EINVAL, or -EBUSY (the band
+	 * is taken: one device at a time in a process). */
 	int (*open)(const struct device_config *cfg, struct device **ret_dev);
+	/* Ends what still runs; frees contexts that were not destroyed. */
 	void (*close)(struct device *dev);
 	void (*info)(struct device *dev, struct device_info *ret_info);
 
@@ -183,7 +186,9 @@ struct device_ops {
 				      struct dev_event *ev);
 	/*
 	 * Runs fn(arg) when the stream gets there, on a thread of the device; the stream
-	 * goes on when host_func_done() is called with the token that fn was given.
+	 * goes on when host_func_done() is called with the token that fn was given. Token
+	 * 0 means that the context was lost: fn must only let go of arg. A token that is
+	 * not known (any more) is ignored.
 	 */
 	CUresult (*host_func)(struct dev_ctx *ctx, struct dev_stream *st,
 			      void (*fn)(void *arg, uint64_t token), void *arg);

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Launches: everything that a driver would refuse is refused here, before the kernel
+ * enters its stream. What is left can only fail while it runs.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "device/soft.h"
+#include "device/soft_module.h"
+
+#define GRID_MAX_X  0x7fffffffu
+#define GRID_MAX_YZ 65535u
+#define BLOCK_MAX_Z 64u
+
+/* A parameter buffer may be as long as the largest alignment rounds it up to. */
+#define PARAM_ALIGN 16
+
+static int call_print(void *user, const void *rec, size_t bytes)
+{
+	return soft_output_print(&((struct dev_ctx *)user)->output, rec, bytes);
+}
+
+static void call_assert_fail(void *user, const char *text)
+{
+	soft_output_text(&((struct dev_ctx *)user)->output, text);
+}
+
+static uint64_t call_heap_alloc(void *user, uint64_t bytes)
+{
+	return soft_heap_alloc(&((struct dev_ctx *)user)->heap, bytes);
+}
+
+static int call_heap_free(void *user, uint64_t addr)
+{
+	return soft_heap_free(&((struct dev_ctx *)user)->heap, addr);
+}
+
+static const struct simt_calls soft_calls = {
+	.print = call_print,
+	.assert_fail = call_assert_fail,
+	.heap_alloc = call_heap_alloc,
+	.heap_free = call_heap_free,
+};
+
+static CUresult check_dims(const struct dev_launch *l, const struct simt_func_attr *a)
+{
+	const unsigned *g = l->grid, *b = l->block;
+
+	if (!g[0] || g[0] > GRID_MAX_X || !g[1] || g[1] > GRID_MAX_YZ || !g[2] ||
+	    g[2] > GRID_MAX_YZ)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!b[0] || b[0] > SOFT_MAX_BLOCK_THREADS || !b[1] ||
+	    b[1] > SOFT_MAX_BLOCK_THREADS || !b[2] || b[2] > BLOCK_MAX_Z ||
+	    (uint64_t)b[0] * b[1] * b[2] > SOFT_MAX_BLOCK_THREADS)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (b[0] * b[1] * b[2] > a->max_threads)
+		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+	return CUDA_SUCCESS;
+}
+
+/* Fills in the cluster shape of the launch, if it has one. */
+static CUresult pick_cluster(const struct dev_launch *l, const struct simt_func_attr *a,
+			     uint32_t ret_cluster[3])
+{
+	const struct dev_func *f = l->func;
+	uint64_t size = 1;
+	bool any = false;
+
+	for (int d = 0; d < 3; d++) {
+		uint32_t c = l->cluster[d];
+
+		if (a->cluster[d]) {
+			if (c && c != a->cluster[d])
+				return CUDA_ERROR_INVALID_VALUE;
+			c = a->cluster[d];
+		} else if (!c) {
+			c = (uint32_t)f->cluster[d];
+		}
+		any |= c != 0;
+		ret_cluster[d] = c;
+	}
+	if (!any)
+		return a->explicit_cluster ? CUDA_ERROR_INVALID_CLUSTER_SIZE
+					   : CUDA_SUCCESS;
+	for (int d = 0; d < 3; d++) {
+		ret_cluster[d] = MAX(ret_cluster[d], 1u);
+		if (ret_cluster[d] > SIMT_MAX_CLUSTER || l->grid[d] % ret_cluster[d])
+			return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+		size *= ret_cluster[d];
+	}
+	if (size > (f->non_portable_cluster ? SIMT_MAX_CLUSTER : SOFT_PORTABLE_CLUSTER))
+		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+	return CUDA_SUCCESS;
+}
+
+static void kernel_free(struct soft_op *op)
+{
+	free(container_of(op, struct soft_kernel, op));
+}
+
+static struct soft_kernel *kernel_new(const struct dev_launch *l,
+				      const struct simt_func_attr *a)
+{
+	struct soft_kernel *k = calloc(1, sizeof(*k) + a->param_bytes);
+
+	if (!k)
+		return NULL;
+	k->op.kind = SOFT_OP_KERNEL;
+	k->op.free = kernel_free;
+	list_init(&k->turns);
+	if (a->param_bytes)
+		memcpy(k->params, l->params, a->param_bytes);
+	return k;
+}
+
+/* Describes the grid to the executor. */
+static CUresult kernel_prepare(struct dev_ctx *ctx, struct soft_kernel *k,
+			       const struct dev_launch *l, const uint32_t cluster[3])
+{
+	struct simt_launch *s = &k->launch;
+	int r;
+
+	k->ctx = ctx;
+	*s = (struct simt_launch){
+		.func = l->func->f,
+		.mem = &ctx->dev->mem.view,
+		.calls = &soft_calls,
+		.user = ctx,
+		.grid = {l->grid[0], l->grid[1], l->grid[2]},
+		.block = {l->block[0], l->block[1], l->block[2]},
+		.cluster = {cluster[0], cluster[1], cluster[2]},
+		.dyn_shared_bytes = l->shared_bytes,
+		.params = k->params,
+		.stack_bytes = (uint32_t)ctx->stack_bytes,
+		.num_sms = ctx->dev->exec.n_sms,
+		.stop = &k->stop,
+	};
+	r = simt_launch_prepare(s);
+	if (r < 0)
+		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+	k->total = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2] / s->cluster_size;
+	k->need = soft_func_need(l->func, l->block[0] * l->block[1] * l->block[2],
+				 l->shared_bytes);
+	return CUDA_SUCCESS;
+}
+
+static CUresult check_cooperative(const struct dev_ctx *ctx, const struct soft_kernel *k)
+{
+	uint64_t room =
+		(uint64_t)soft_exec_blocks_per_sm(&k->need) * ctx->dev->exec.n_sms;
+
+	return k->total * k->launch.cluster_size <= room
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+}
+
+static CUresult check_launch(const struct dev_launch *l, const struct simt_func_attr *a,
+			     uint32_t ret_cluster[3])
+{
+	CUresult res = check_dims(l, a);
+
+	if (res)
+		return res;
+	if (l->shared_bytes > soft_func_max_dynamic(l->func))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (l->params_size < a->param_bytes ||
+	    l->params_size > ALIGN_UP(a->param_bytes, PARAM_ALIGN))
+		return CUDA_ERROR_INVALID_VALUE;
+	return pick_cluster(l, a, ret_cluster);
+}
+
+CUresult soft_launch(struct dev_ctx *ctx, struct dev_stream *st,
+		     const struct dev_launch *l)
+{
+	const struct simt_func_attr *a = simt_func_attr(l->func->f);
+	CUresult res = soft_ctx_status(ctx);
+	struct soft_kernel *k;
+	uint32_t cluster[3];
+
+	if (!res && l->func->mod->ctx != ctx)
+		res = CUDA_ERROR_INVALID_HANDLE;
+	if (!res)
+		res = check_launch(l, a, cluster);
+	if (res)
+		return res;
+	k = kernel_new(l, a);
+	if (!k)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	res = kernel_prepare(ctx, k, l, cluster);
+	k->cooperative = l->cooperative;
+	if (!res && l->cooperative)
+		res = check_cooperative(ctx, k);
+	if (!res) {
+		soft_scoped_lock(&ctx->dev->lock);
+		st = soft_stream_of(ctx, st);
+		k->priority = st->priority;
+		k->launch.grid_id = ++ctx->dev->last_grid;
+		res = soft_op_submit_locked(st, &k->op);
+	}
+	if (res)
+		kernel_free(&k->op);
+	return res;
+}
