@@ -100,7 +100,7 @@ Test(codec, dirt_in_padding_is_refused)
 	memset(body, 0xee, sizeof(*open));
 	session_open_cmd_init(open);
 	cr_assert_eq(session_open_decode(&m, &open_args), 0);
-	open->pad0 = 1 << 31;
+	open->pad0 = 1u << 31;
 	cr_assert_eq(session_open_decode(&m, &open_args), -EPROTO);
 }
 
