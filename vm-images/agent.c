@@ -179,6 +179,9 @@ static int job_start(struct agent *a, uint32_t id, uint32_t uid, const char *cwd
 	j->pid = fork();
 	if (j->pid == 0)
 		job_exec(uid, cwd, env, argv, out[1], err[1]);
+	/* Here as well as in the child: it may be killed before it comes to that. */
+	if (j->pid > 0)
+		setpgid(j->pid, j->pid);
 	close(out[1]);
 	close(err[1]);
 	if (j->pid < 0) {

@@ -70,6 +70,7 @@ class Agent:
         self.lock = threading.Lock()
         self.sock = None
         self.ready = threading.Event()
+        self.hellos = 0  # how often the guest has connected
         self.closed = False
         self.trouble = queue.SimpleQueue()
         threading.Thread(target=self._serve, daemon=True).start()
@@ -110,6 +111,7 @@ class Agent:
         if kind == "H":
             if data != struct.pack("<I", VERSION):
                 raise Gone("agent speaks another version")
+            self.hellos += 1
             self.ready.set()
             return
         with self.lock:

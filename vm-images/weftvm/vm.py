@@ -78,7 +78,7 @@ class VM:
             self.start_vsock()
             if self.share:
                 self._start_share()
-            self._start_qemu()
+            self.start_qemu()
         except BaseException:
             self.stop()
             raise
@@ -146,7 +146,8 @@ class VM:
             cmd += ["-serial", f"file:{self.path('console.log')}"]
         return cmd
 
-    def _start_qemu(self):
+    def start_qemu(self):
+        """Also boots the VM again after kill()."""
         stdio = self.console == "stdio"
         with open(self.path("qemu.log"), "ab") as log:
             self.qemu = subprocess.Popen(
