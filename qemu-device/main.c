@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -311,6 +312,18 @@ static int parse_options(int argc, char **argv, struct options *o)
 	return 1 + EXIT_FAILURE;
 }
 
+/* Every connection takes a descriptor; the soft limit is often 1024. */
+static void raise_descriptor_limit(void)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0)
+		return;
+	l.rlim_cur = MIN(l.rlim_max, (rlim_t)CONN_MAX + 256);
+	if (setrlimit(RLIMIT_NOFILE, &l) < 0)
+		log_debug("descriptor limit: %m");
+}
+
 int main(int argc, char **argv)
 {
 	struct options o = {.mode = 0600, .grace_ms = -1};
@@ -322,6 +335,7 @@ int main(int argc, char **argv)
 	if (r > 0)
 		return r - 1;
 	signal(SIGPIPE, SIG_IGN);
+	raise_descriptor_limit();
 	/* Outlives the server's process, unlike its heap. */
 	o.notes = mmap(NULL, CONN_MAX * sizeof(*o.notes), PROT_READ | PROT_WRITE,
 		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -105,7 +105,7 @@ static void on_ring_stop(void *ctx, unsigned index)
 		unwatch(s, s->watched_kick[index]);
 	s->watched_kick[index] = -1;
 	if (s->dev.conns.n)
-		grace_arm(s, s->grace_ms ? s->grace_ms : 1);
+		grace_arm(s, MAX(s->grace_ms, 1u));
 }
 
 static void on_ring_base(void *ctx, unsigned index, bool resumed)
@@ -209,6 +209,8 @@ int server_start(struct server *s)
 	for (unsigned i = 0; i < VU_NUM_QUEUES; i++) {
 		if (s->dev.vu.q[i].started)
 			on_ring_ready(s, i);
+		else if (s->dev.conns.n)
+			grace_arm(s, MAX(s->grace_ms, 1u));
 	}
 	s->changed = true;
 	return s->dev.vu.fd >= 0 ? watch_front(s) : update_listen(s);
