@@ -139,10 +139,13 @@ static int open_sockets(struct server *s, const struct options *o)
 		}
 		s->handover_fd = r;
 	}
-	if (o->connect)
-		return server_adopt_front(s, fd);
-	s->listen_fd = fd;
-	return 0;
+	if (!o->connect) {
+		s->listen_fd = fd;
+		return 0;
+	}
+	r = fd_set_nonblock(fd, 1);
+	vu_attach(&s->dev.vu, fd);
+	return r;
 }
 
 /* Connections that a crashed server had: the guest must not wait for them. */

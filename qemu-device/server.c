@@ -241,6 +241,7 @@ static void front_gone(struct server *s, int why)
 	vu_detach(&s->dev.vu);
 	grace_arm(s, 0);
 	s->changed = true;
+	s->over = s->listen_fd < 0; /* nobody else can come */
 	if (update_listen(s) < 0)
 		log_error("cannot listen any more");
 }
@@ -341,7 +342,7 @@ int server_run(struct server *s)
 {
 	int r = 0;
 
-	while (r == 0 && !s->handed_over)
+	while (r == 0 && !s->handed_over && !s->over)
 		r = server_step(s, -1);
 	return r;
 }

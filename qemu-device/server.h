@@ -33,6 +33,7 @@ struct server {
 	bool front_watched, listen_watched;
 	bool changed; /* since the last snapshot */
 	bool handed_over;
+	bool over; /* the front end is gone and no other can come */
 	struct server_note *notes; /* CONN_MAX of them, or NULL */
 };
 
@@ -52,7 +53,10 @@ int server_start(struct server *s);
  */
 int server_step(struct server *s, int timeout_ms);
 
-/* Runs until everything was handed to a successor. Returns 0 or -errno. */
+/*
+ * Runs until everything was handed to a successor, or the only front end that may come is
+ * gone. Returns 0 or -errno.
+ */
 int server_run(struct server *s);
 
 /* Serves a connected front end (takes fd), as if it had come in on listen_fd. */
