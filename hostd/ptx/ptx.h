@@ -19,11 +19,10 @@
  *   - a register is as wide as the operand's type. For ld, ldu, st, cvt, and the operands
  *     of mad.wide and the like it may be wider where PTX allows that; a load then sign-
  *     or zero-extends to the register's width and a store takes the low bits. 8-bit
- *     registers do not occur in arithmetic;
+ *     registers do not occur in arithmetic. A cvt to an integer type extends likewise;
  *   - vectors have the number of elements that the instruction needs;
- *   - PTX_O_SREG occurs only as operand 1 of mov, whose destination has the register's
- *     width (the parser adds a mov where the text used one elsewhere; sregs of 32 bits
- *     moved to 64-bit destinations are widened by it);
+ *   - PTX_O_SREG occurs only as operand 1 of a mov of the special register's own width
+ *     (for cvt, and for 16-bit movs of old text, the parser puts such a mov in front);
  *   - immediates are cut to the operand's width and zero-extended to 64 bits; where the
  *     operand is f32 or f64, the value is its bit pattern;
  *   - the last instruction of a body is ret, exit, trap or an unguarded branch: control

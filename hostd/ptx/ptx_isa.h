@@ -71,8 +71,8 @@
 	X(SELP, "selp") /* d a b c (c predicate) */                                      \
 	X(SLCT, "slct") /* d a b c; type[0] d, type[1] c (s32 or f32) */                 \
 	/* moves and conversions */                                                      \
-	X(MOV, "mov") /* d a; either may be a PTX_O_VEC (pack, unpack) */                \
-	X(CVT, "cvt") /* d a [b] [rbits]; type[0] d, type[1] a; b for packed d */        \
+	X(MOV, "mov")           /* d a; either may be a PTX_O_VEC (pack, unpack) */      \
+	X(CVT, "cvt")           /* d a [b]; type[0] d, type[1] a; b for packed d */      \
 	X(CVTPACK, "cvt.pack")  /* d a b [c]; type[0] d, type[1] a b, type[2] c */       \
 	X(CVTA, "cvta")         /* d a; space; TO = generic to space */                  \
 	X(ISSPACEP, "isspacep") /* p a; space */                                         \
@@ -125,8 +125,7 @@
 	X(WMMA_STORE, "wmma.store") /* A {d} [stride] */                                 \
 	X(WMMA_MMA, "wmma.mma")     /* {d} {a} {b} {c}; layout[0] a, layout[1] b;        \
 				     * type[0..3] d a b c */                             \
-	X(MMA, "mma")       /* {d} {a} {b} {c}; type[0..3] d a b c; sub = ptx_mmaop */   \
-	X(MMA_SP, "mma.sp") /* {d} {a} {b} {c} e f */                                    \
+	X(MMA, "mma") /* {d} {a} {b} {c}; type[0..3] d a b c; sub = ptx_mmaop */         \
 	X(LDMATRIX, "ldmatrix")   /* {d} A; vec = .x1 .x2 .x4, TRANS; type[0] */         \
 	X(STMATRIX, "stmatrix")   /* A {a}; vec, TRANS */                                \
 	X(MOVMATRIX, "movmatrix") /* d a */                                              \
@@ -422,10 +421,11 @@ enum ptx_shape {
 #define PTX_F_PO         (1u << 22) /* vmad: plus one */
 #define PTX_F_OOB        (1u << 23) /* fma.oob */
 #define PTX_F_MEMBAR_CTA (1u << 24) /* reserved */
-#define PTX_F_IGNORE_SRC (1u << 25) /* cp.async: operand 3 is the ignore-src predicate   \
-				     */
-#define PTX_F_SYNC  (1u << 26)      /* shfl/vote: .sync form, has a member mask */
-#define PTX_F_NOFTZ (1u << 27)      /* atom/red .noftz */
+#define PTX_F_IGNORE_SRC                                                                 \
+	(1u << 25)             /* cp.async: operand 3 is the ignore-src predicate        \
+				*/
+#define PTX_F_SYNC  (1u << 26) /* shfl/vote: .sync form, has a member mask */
+#define PTX_F_NOFTZ (1u << 27) /* atom/red .noftz */
 
 /* Special registers; vectors are split into their components. */
 #define PTX_SREGS(X)                                                                     \
