@@ -97,6 +97,12 @@ CUresult guest_next(struct guest_thread *t, uint32_t body_size,
 /* Notes that the session is over (the first time with a message); GUEST_ERROR_LOST. */
 CUresult guest_lost(struct guest_thread *t);
 
+/* Likewise when the host broke the protocol. */
+CUresult guest_broken(struct guest_thread *t);
+
+#define GUEST_PARAMS_MAX 32764u /* bytes of kernel parameters, CUDA's own limit */
+#define GUEST_NAME_MAX   32768u /* bytes of a symbol's name with its NUL */
+
 /* ---- handles: numbered here, see transport/handle.h ---- */
 
 /*
@@ -123,6 +129,21 @@ void guest_handle_set(uint64_t h, void *object);
  * or _ptds pass true. CUDA_ERROR_INVALID_HANDLE for a stream that does not exist.
  */
 CUresult guest_stream(CUstream stream, bool ptsz, uint64_t *ret_wire);
+
+/*
+ * Defines the two entry points of a function whose default stream may be the thread's
+ * own: both call impl(arguments..., ptsz).
+ *	GUEST_PAIR(cuStreamQuery, ptsz, (CUstream stream), query, stream)
+ */
+#define GUEST_PAIR(name, suffix, params, impl, ...)                                      \
+	CUresult CUDAAPI name params                                                     \
+	{                                                                                \
+		return impl(__VA_ARGS__, false);                                         \
+	}                                                                                \
+	CUresult CUDAAPI name##_##suffix params                                          \
+	{                                                                                \
+		return impl(__VA_ARGS__, true);                                          \
+	}
 
 #define GUEST_STREAM_LEGACY     1u
 #define GUEST_STREAM_PER_THREAD 2u

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contexts as the guest sees them. Which context is current is known here alone; the
+ * worker is told when a command needs it (guest_enter(NEED_CTX)). The primary context has
+ * its handle from cuInit on but exists at the worker only while it is retained.
+ */
+#ifndef WEFT_GUEST_CONTEXT_H
+#define WEFT_GUEST_CONTEXT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "guest.h"
+#include "base/list.h"
+
+struct guest_ctx {
+	uint64_t handle;
+	_Atomic bool alive; /* exists at the worker */
+	bool primary;
+	/* What threads remember of it as "the worker knows": handle, and in the low bits
+	 * how often a primary context has come back to life. */
+	_Atomic uint64_t wire_id;
+	_Atomic unsigned
+		refs;      /* its handle, and one for each place in a thread's stack */
+	unsigned flags;    /* CU_CTX_*; under ctx_lock */
+	unsigned retained; /* primary: cuDevicePrimaryCtxRetain; else cuCtxAttach */
+	uint64_t id;
+	CUfunc_cache cache_config;
+	CUsharedconfig shared_config;
+	struct list storage; /* values of local_storage.c; under its lock */
+};
+
+/* Makes the primary context's shadow; from cuInit, once. 0 or -ENOMEM. */
+int ctx_init_primary(void);
+
+/* The primary context, whether active or not. */
+struct guest_ctx *ctx_primary(void);
+
+/* The shadow of a context handle; NULL stands for the thread's current one (or NULL). */
+struct guest_ctx *ctx_lookup(CUcontext ctx);
+
+/*
+ * The calling thread's current context, alive, for functions that send nothing; or what
+ * they are to return: what the gate says, INVALID_CONTEXT, CONTEXT_IS_DESTROYED.
+ */
+CUresult ctx_current(struct guest_ctx **ret_c);
+
+static inline CUresult ctx_check_current(void)
+{
+	struct guest_ctx *c;
+
+	return ctx_current(&c);
+}
+
+void ctx_unref(struct guest_ctx *c);
+
+/* ---- local_storage.c: the CONTEXT_LOCAL_STORAGE table keeps values per context ---- */
+
+typedef void (*ctx_storage_dtor)(CUcontext ctx, void *key, void *value);
+
+CUresult ctx_storage_put(CUcontext ctx, void *key, void *value, ctx_storage_dtor dtor);
+CUresult ctx_storage_delete(CUcontext ctx, void *key);
+CUresult ctx_storage_get(void **ret_value, CUcontext ctx, void *key);
+
+/* Runs the destructors of a context that ends; may call back into the library. */
+void ctx_storage_fini(struct guest_ctx *c);
+
+#endif

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Questions about a context, and its settings, that are answered in the guest. */
+#include "context.h"
+#include "process.h"
+#include "thread.h"
+
+/* What cuCtxGetApiVersion says of contexts made through the interface since CUDA 3.2. */
+#define CTX_API_VERSION 3020
+
+CUresult ctx_current(struct guest_ctx **ret_c)
+{
+	CUresult r = guest_gate();
+	struct guest_ctx *c;
+
+	if (r)
+		return r;
+	c = guest_self ? guest_self->top : NULL;
+	if (!c)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!atomic_load_explicit(&c->alive, memory_order_acquire))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	*ret_c = c;
+	return CUDA_SUCCESS;
+}
+
+/* A context by its handle; NULL means the current one. */
+static CUresult named(CUcontext ctx, struct guest_ctx **ret_c)
+{
+	CUresult r = guest_gate();
+
+	if (r)
+		return r;
+	if (!ctx)
+		return ctx_current(ret_c);
+	*ret_c = ctx_lookup(ctx);
+	return *ret_c ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult CUDAAPI cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
+{
+	struct guest_ctx *c;
+	CUresult r = guest_gate();
+
+	if (r)
+		return r;
+	if (!device)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* An inactive primary context has a device, too; so no ctx_current(). */
+	c = ctx_lookup(ctx);
+	if (!c)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*device = 0;
+	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetDevice(CUdevice *device)
+{
+	return cuCtxGetDevice_v2(device, NULL);
+}
+
+CUresult CUDAAPI cuCtxGetFlags(unsigned int *flags)
+{
+	struct guest_ctx *c;
+	CUresult r = ctx_current(&c);
+
+	if (r)
+		return r;
+	if (!flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	*flags = c->flags;
+	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxSetFlags(unsigned int flags)
+{
+	struct guest_ctx *c;
+	CUresult r = ctx_current(&c);
+
+	if (r)
+		return r;
+	if (flags & ~(unsigned)CU_CTX_FLAGS_MASK)
+		return CUDA_ERROR_INVALID_VALUE;
+	c->flags = flags;
+	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetId(CUcontext ctx, unsigned long long *id)
+{
+	struct guest_ctx *c;
+	CUresult r = named(ctx, &c);
+
+	if (r)
+		return r;
+	if (!id)
+		return CUDA_ERROR_INVALID_VALUE;
+	*id = c->id;
+	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
+{
+	struct guest_ctx *c;
+	CUresult r = named(ctx, &c);
+
+	if (r)
+		return r;
+	if (!version)
+		return CUDA_ERROR_INVALID_VALUE;
+	*version = CTX_API_VERSION;
+	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+	struct guest_ctx *c;
+	CUresult r = ctx_current(&c);
+
+	if (r)
+		return r;
+	if (least)
+		*least = guest_process.device.priority_least;
+	if (greatest)
+		*greatest = guest_process.device.priority_greatest;
+	return CUDA_SUCCESS;
+}
+
+/*
+ * Preferences. Devices since compute capability 7 divide cache and shared memory by
+ * themselves; what was asked for is remembered and given back.
+ */
+CUresult CUDAAPI cuCtxSetCacheConfig(CUfunc_cache config)
+{
+	struct guest_ctx *c;
+	CUresult r = ctx_current(&c);
+
+	if (r)
+		return r;
+	if ((unsigned)config > CU_FUNC_CACHE_PREFER_EQUAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	c->cache_config = config;
+	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetCacheConfig(CUfunc_cache *config)
+{
+	struct guest_ctx *c;
+	CUresult r = ctx_current(&c);
+
+	if (r)
+		return r;
+	if (!config)
+		return CUDA_ERROR_INVALID_VALUE;
+	*config = c->cache_config;
+	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxSetSharedMemConfig(CUsharedconfig config)
+{
+	struct guest_ctx *c;
+	CUresult r = ctx_current(&c);
+
+	if (r)
+		return r;
+	if ((unsigned)config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE)
+		return CUDA_ERROR_INVALID_VALUE;
+	c->shared_config = config;
+	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetSharedMemConfig(CUsharedconfig *config)
+{
+	struct guest_ctx *c;
+	CUresult r = ctx_current(&c);
+
+	if (r)
+		return r;
+	if (!config)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* Banks are four bytes wide whatever was preferred. */
+	*config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
+	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxResetPersistingL2Cache(void)
+{
+	struct guest_ctx *c;
+
+	return ctx_current(&c);
+}
+
+CUresult CUDAAPI cuCtxGetExecAffinity(CUexecAffinityParam *param, CUexecAffinityType type)
+{
+	struct guest_ctx *c;
+	CUresult r = ctx_current(&c);
+
+	if (r)
+		return r;
+	if (!param || type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * DOC: moving bytes between the guest and the device
+ *
+ * Host to device: pieces of at most WIRE_PAYLOAD_MAX are copied into the lane and posted;
+ * the worker works on one while the next is being copied. A synchronous copy sends its
+ * last piece as a call, whose reply also says if an earlier piece failed.
+ * Device to host: one call; the worker streams pieces back as they come off the device.
+ * Copies from the device into pageable memory may finish synchronously in CUDA, too.
+ */
+#include <string.h>
+
+#include "calls.h"
+#include "copy.h"
+#include "process.h"
+
+/* ---- host to device ---- */
+
+static void *begin_htod(struct guest_thread *t, const struct copy *c, uint64_t stream,
+			uint64_t dst, uint32_t width, uint32_t height)
+{
+	void *payload;
+	struct copy_htod_cmd *cmd = begin_copy_htod(t, width * height, &payload);
+
+	if (!cmd)
+		return NULL;
+	cmd->dst = dst;
+	cmd->pitch = c->dst.pitch;
+	cmd->width = width;
+	cmd->height = height;
+	cmd->stream = stream;
+	return payload;
+}
+
+static CUresult end_htod(struct guest_thread *t, bool wait)
+{
+	struct lane_reply reply;
+
+	return wait ? guest_call(t, sizeof(struct copy_htod_rep), &reply) : guest_post(t);
+}
+
+/* Rows that are too long for one piece, and plain copies. */
+static CUresult htod_long_row(struct guest_thread *t, const struct copy *c,
+			      uint64_t stream, size_t row, bool last_row)
+{
+	const char *src = (const char *)(uintptr_t)c->src.addr + row * c->src.pitch;
+	uint64_t dst = c->dst.addr + row * c->dst.pitch;
+	size_t left = c->width;
+
+	while (left) {
+		uint32_t n = (uint32_t)MIN(left, (size_t)WIRE_PAYLOAD_MAX);
+		void *payload = begin_htod(t, c, stream, dst, n, 1);
+		CUresult r;
+
+		if (!payload)
+			return guest_lost(t);
+		memcpy(payload, src, n);
+		left -= n;
+		src += n;
+		dst += n;
+		r = end_htod(t, !c->async && last_row && !left);
+		if (r)
+			return r;
+	}
+	return CUDA_SUCCESS;
+}
+
+/* As many whole rows as fit into each piece. */
+static CUresult htod_short_rows(struct guest_thread *t, const struct copy *c,
+				uint64_t stream)
+{
+	size_t per_piece = WIRE_PAYLOAD_MAX / c->width;
+	size_t row = 0, i;
+
+	while (row < c->height) {
+		size_t n = MIN(per_piece, c->height - row);
+		const char *src =
+			(const char *)(uintptr_t)c->src.addr + row * c->src.pitch;
+		char *payload = begin_htod(t, c, stream, c->dst.addr + row * c->dst.pitch,
+					   (uint32_t)c->width, (uint32_t)n);
+		CUresult r;
+
+		if (!payload)
+			return guest_lost(t);
+		for (i = 0; i < n; i++)
+			memcpy(payload + i * c->width, src + i * c->src.pitch, c->width);
+		row += n;
+		r = end_htod(t, !c->async && row == c->height);
+		if (r)
+			return r;
+	}
+	return CUDA_SUCCESS;
+}
+
+static CUresult htod(struct guest_thread *t, const struct copy *c, uint64_t stream)
+{
+	size_t row;
+	CUresult r = CUDA_SUCCESS;
+
+	if (c->height > 1 && c->width <= WIRE_PAYLOAD_MAX / 2)
+		return htod_short_rows(t, c, stream);
+	for (row = 0; row < c->height && r == CUDA_SUCCESS; row++)
+		r = htod_long_row(t, c, stream, row, row + 1 == c->height);
+	return r;
+}
+
+/* ---- device to host ---- */
+
+/* Where the next byte of a copy into rows goes. */
+struct row_sink {
+	char *row;
+	size_t pitch, width;
+	size_t at;     /* in the row */
+	uint64_t left; /* bytes in all */
+};
+
+static void sink_bytes(struct row_sink *s, const char *data, size_t size)
+{
+	while (size) {
+		size_t n = MIN(size, s->width - s->at);
+
+		memcpy(s->row + s->at, data, n);
+		data += n;
+		size -= n;
+		s->left -= n;
+		s->at += n;
+		if (s->at == s->width) {
+			s->at = 0;
+			s->row += s->pitch;
+		}
+	}
+}
+
+static CUresult dtoh(struct guest_thread *t, const struct copy *c, uint64_t stream)
+{
+	struct row_sink s = {.row = (char *)(uintptr_t)c->dst.addr,
+			     .pitch = c->dst.pitch,
+			     .width = c->width,
+			     .left = (uint64_t)c->width * c->height};
+	struct copy_dtoh_cmd *cmd = begin_copy_dtoh(t);
+	struct lane_reply reply;
+	CUresult r;
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->src = c->src.addr;
+	cmd->pitch = c->src.pitch;
+	cmd->width = c->width;
+	cmd->height = c->height;
+	cmd->stream = stream;
+	r = guest_call(t, sizeof(struct copy_dtoh_rep), &reply);
+	while (r == CUDA_SUCCESS) {
+		if (reply.payload_size > s.left)
+			return guest_broken(t);
+		sink_bytes(&s, reply.payload, reply.payload_size);
+		if (!reply.more)
+			return s.left ? guest_broken(t) : CUDA_SUCCESS;
+		r = guest_next(t, sizeof(struct copy_dtoh_rep), &reply);
+	}
+	return r;
+}
+
+/* ---- the others ---- */
+
+static CUresult dtod(struct guest_thread *t, const struct copy *c, uint64_t stream)
+{
+	struct copy_dtod_cmd *cmd = begin_copy_dtod(t);
+	struct lane_reply reply;
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->dst = c->dst.addr;
+	cmd->src = c->src.addr;
+	cmd->dst_pitch = c->dst.pitch;
+	cmd->src_pitch = c->src.pitch;
+	cmd->width = c->width;
+	cmd->height = c->height;
+	cmd->stream = stream;
+	/* The reply to a synchronous one says that it was accepted; CUDA's does not wait.
+	 */
+	return c->async ? guest_post(t)
+			: guest_call(t, sizeof(struct copy_dtod_rep), &reply);
+}
+
+/* Takes its place in the stream by waiting for what is before it. */
+static CUresult htoh(struct guest_thread *t, const struct copy *c, uint64_t stream)
+{
+	struct cuStreamSynchronize_cmd *cmd = begin_cuStreamSynchronize(t);
+	struct lane_reply reply;
+	size_t i;
+	CUresult r;
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->hStream = stream;
+	r = guest_call(t, sizeof(struct cuStreamSynchronize_rep), &reply);
+	for (i = 0; i < c->height && r == CUDA_SUCCESS; i++)
+		memmove((char *)(uintptr_t)c->dst.addr + i * c->dst.pitch,
+			(const char *)(uintptr_t)c->src.addr + i * c->src.pitch,
+			c->width);
+	return r;
+}
+
+/* Makes rows without gaps one row. */
+static void join_rows(struct copy *c)
+{
+	if (c->height > 1 && c->dst.pitch == c->width && c->src.pitch == c->width &&
+	    c->width <= SIZE_MAX / c->height) {
+		c->width *= c->height;
+		c->height = 1;
+	}
+}
+
+CUresult copy_rows(struct guest_thread *t, const struct copy *given, uint64_t stream)
+{
+	struct copy c = *given;
+
+	if (!c.width || !c.height)
+		return CUDA_SUCCESS;
+	if (!c.dst.addr || !c.src.addr ||
+	    (c.height > 1 && (c.dst.pitch < c.width || c.src.pitch < c.width)))
+		return CUDA_ERROR_INVALID_VALUE;
+	join_rows(&c);
+	if (c.dst.device)
+		return c.src.device ? dtod(t, &c, stream) : htod(t, &c, stream);
+	return c.src.device ? dtoh(t, &c, stream) : htoh(t, &c, stream);
+}
+
+CUresult copy_do(const struct copy *c)
+{
+	struct guest_thread *t;
+	uint64_t stream;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r == CUDA_SUCCESS)
+		r = guest_stream(c->stream, c->ptsz, &stream);
+	return r ? r : copy_rows(t, c, stream);
+}

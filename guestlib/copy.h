@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies. Every form of cuMemcpy* becomes rows between two sides, each host or device
+ * memory; an address in the band is device memory, every other is the program's own.
+ */
+#ifndef WEFT_GUEST_COPY_H
+#define WEFT_GUEST_COPY_H
+
+#include "guest.h"
+
+struct copy_side {
+	bool device;
+	uint64_t addr; /* a pointer of this process if !device */
+	size_t pitch;  /* bytes from row to row */
+};
+
+struct copy {
+	struct copy_side dst, src;
+	size_t width, height; /* bytes, rows; either may be 0: nothing to do */
+	CUstream stream;
+	bool ptsz;
+	bool async; /* a function with Async in its name */
+};
+
+/*
+ * Does or queues the copy. Host memory may be reused when it returns: data for the device
+ * has been copied out, data from the device has arrived.
+ */
+CUresult copy_do(const struct copy *c);
+
+/* The same for a thread that has entered and a stream that was checked. */
+CUresult copy_rows(struct guest_thread *t, const struct copy *c, uint64_t stream);
+
+#endif

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * DOC: cuGetExportTable: what the CUDA runtime asks for beyond cuda.h
+ *
+ * Tables of function pointers named by UUID, found out by others and by watching the
+ * runtime. Element 0 is the table's size in bytes where the runtime expects one. A table
+ * that is not here is refused with NOT_FOUND: the runtime's bootstrap probe
+ * (f8cff951-...) depends on that code, and tools (NVBit, CUPTI) stay disabled by it. A
+ * table that is present promises that every slot can be called.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "context.h"
+#include "integrity.h"
+#include "module.h"
+#include "process.h"
+
+#define HOOK_ENTRIES_A 1024
+#define HOOK_ENTRIES_B 14
+
+typedef void (*table_slot)(void);
+
+static atomic_uint tables_refused;
+
+/* ---- CUDART_INTERFACE ---- */
+
+static CUresult cudart_load(CUmodule *module, const void *wrapper)
+{
+	return module_load_image(module, wrapper, 0, NULL, NULL);
+}
+
+/* The primary context's handle; neither retains nor activates it. */
+static CUresult cudart_primary(CUcontext *ret_ctx, CUdevice dev)
+{
+	CUresult r = guest_gate();
+
+	if (r)
+		return r;
+	if (!ret_ctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (dev < 0 || (unsigned)dev >= guest_process.n_devices)
+		return CUDA_ERROR_INVALID_DEVICE;
+	*ret_ctx = (CUcontext)(uintptr_t)ctx_primary()->handle;
+	return CUDA_SUCCESS;
+}
+
+static CUresult cudart_load_ex(CUmodule *module, const void *wrapper, void *options,
+			       void *values, unsigned n)
+{
+	return module_load_image(module, wrapper, n, options, values);
+}
+
+static CUresult cudart_load_header(const void *header, CUmodule *module, void *options,
+				   void *values, unsigned n)
+{
+	return module_load_image(module, header, n, options, values);
+}
+
+/* Slots whose purpose is not known; they were never seen called. */
+static CUresult slot_unsupported(void)
+{
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult slot_ok(void)
+{
+	return CUDA_SUCCESS;
+}
+
+static void slot_void(void)
+{
+}
+
+#define SLOT(f) ((table_slot)(f))
+#define SIZE(n) ((table_slot)(uintptr_t)((n) * sizeof(table_slot)))
+
+static const table_slot cudart_interface[13] = {
+	SIZE(13),
+	SLOT(cudart_load),
+	SLOT(cudart_primary),
+	SLOT(slot_unsupported),
+	SLOT(slot_unsupported),
+	SLOT(slot_unsupported),
+	SLOT(cudart_load_ex),
+	SLOT(slot_void), /* told that a module goes */
+	SLOT(cudart_load_header),
+	SLOT(slot_unsupported),
+	SLOT(slot_unsupported),
+	SLOT(slot_unsupported),
+	SLOT(slot_ok), /* load the PTX compiler: the host has it */
+};
+
+/* ---- TOOLS_TLS, TOOLS_RUNTIME_CALLBACK_HOOKS: no tool ever subscribes ---- */
+
+static const table_slot tools_tls[4] = {SIZE(4), SLOT(slot_ok), SLOT(slot_ok),
+					SLOT(slot_ok)};
+
+/* Zero means that no callback is enabled; the runtime reads and may write them. */
+static uint64_t hooks_a[HOOK_ENTRIES_A + 2], hooks_b[HOOK_ENTRIES_B + 2];
+
+static void hooks_get_a(void **ret_buf, size_t *ret_n)
+{
+	if (ret_buf)
+		*ret_buf = hooks_a;
+	if (ret_n)
+		*ret_n = HOOK_ENTRIES_A;
+}
+
+static void hooks_get_b(void **ret_buf, size_t *ret_n)
+{
+	if (ret_buf)
+		*ret_buf = hooks_b;
+	if (ret_n)
+		*ret_n = HOOK_ENTRIES_B;
+}
+
+static const table_slot tools_hooks[7] = {
+	SIZE(7),       SLOT(slot_ok), SLOT(hooks_get_a), SLOT(slot_ok),
+	SLOT(slot_ok), SLOT(slot_ok), SLOT(hooks_get_b),
+};
+
+/* ---- CONTEXT_LOCAL_STORAGE: no size word, ends with NULL ---- */
+
+static const table_slot local_storage[4] = {
+	SLOT(ctx_storage_put), SLOT(ctx_storage_delete), SLOT(ctx_storage_get), NULL};
+
+/* ---- INTEGRITY_CHECK ---- */
+
+static CUresult integrity_check(uint32_t runtime_version, uint64_t unix_seconds,
+				uint64_t *ret_answer);
+
+static const table_slot integrity_table[3] = {SIZE(3), SLOT(integrity_check),
+					      SLOT(slot_unsupported)};
+
+static CUresult integrity_check(uint32_t runtime_version, uint64_t unix_seconds,
+				uint64_t *ret_answer)
+{
+	const int *attr = guest_process.device.attributes;
+	struct integrity_device dev = {
+		.pci_domain = attr[CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID],
+		.pci_bus = attr[CU_DEVICE_ATTRIBUTE_PCI_BUS_ID],
+		.pci_device = attr[CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID],
+	};
+	struct integrity_input in = {
+		.driver_version = GUEST_DRIVER_VERSION,
+		.runtime_version = runtime_version,
+		.pid = (uint32_t)getpid(),
+		.thread = (uint32_t)pthread_self(),
+		.cudart_table = (uintptr_t)cudart_interface,
+		.integrity_table = (uintptr_t)integrity_table,
+		.function = (uintptr_t)integrity_table[1],
+		.unix_seconds = unix_seconds,
+		.devices = &dev,
+		.n_devices = guest_process.n_devices,
+	};
+
+	if (!ret_answer)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(dev.uuid, guest_process.device.uuid, sizeof(dev.uuid));
+	integrity_answer(&in, ret_answer);
+	return CUDA_SUCCESS;
+}
+
+/* ---- CONTEXT_CHECKS: is this context a wrapper of another? ---- */
+
+static CUresult ctx_unwrap(CUcontext ctx, uint32_t *ret_bits, const void **ret_inner)
+{
+	if (ret_bits)
+		*ret_bits = 0;
+	if (ret_inner)
+		*ret_inner = NULL;
+	return CUDA_SUCCESS;
+}
+
+static uint32_t ctx_check_zero(void)
+{
+	return 0;
+}
+
+static const table_slot context_checks[4] = {SIZE(4), SLOT(slot_unsupported),
+					     SLOT(ctx_unwrap), SLOT(ctx_check_zero)};
+
+/* ---- the list ---- */
+
+static const struct export_table {
+	uint8_t uuid[16];
+	const table_slot *table;
+} export_tables[] = {
+	{{0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12,
+	  0xfd, 0x9d, 0xf9},
+	 cudart_interface},
+	{{0x42, 0xd8, 0x5a, 0x81, 0x23, 0xf6, 0xcb, 0x47, 0x82, 0x98, 0xf6, 0xe7, 0x8a,
+	  0x3a, 0xec, 0xdc},
+	 tools_tls},
+	{{0xa0, 0x94, 0x79, 0x8c, 0x2e, 0x74, 0x2e, 0x74, 0x93, 0xf2, 0x08, 0x00, 0x20,
+	  0x0c, 0x0a, 0x66},
+	 tools_hooks},
+	{{0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11, 0xa8, 0xc3, 0x68, 0xf3, 0x55,
+	  0xd8, 0x95, 0x93},
+	 local_storage},
+	{{0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b, 0x8d, 0x34, 0xba, 0x12, 0x3c,
+	  0x66, 0xe1, 0xf2},
+	 integrity_table},
+	{{0x26, 0x3e, 0x88, 0x60, 0x7c, 0xd2, 0x61, 0x43, 0x92, 0xf6, 0xbb, 0xd5, 0x00,
+	  0x6d, 0xfa, 0x7e},
+	 context_checks},
+};
+
+CUresult CUDAAPI cuGetExportTable(const void **table, const CUuuid *id)
+{
+	const uint8_t *u = (const uint8_t *)id;
+	size_t i;
+
+	if (!table || !id)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (i = 0; i < ARRAY_SIZE(export_tables); i++) {
+		if (memcmp(export_tables[i].uuid, u, sizeof(export_tables[i].uuid)) ==
+		    0) {
+			*table = export_tables[i].table;
+			return CUDA_SUCCESS;
+		}
+	}
+	*table = NULL;
+	atomic_fetch_add_explicit(&tables_refused, 1, memory_order_relaxed);
+	log_debug(
+		"export table %02x%02x%02x%02x-%02x%02x-%02x%02x-... refused (%u so far)",
+		u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], tables_refused);
+	return CUDA_ERROR_NOT_FOUND;
+}

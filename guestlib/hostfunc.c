@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * DOC: functions of the program in a stream
+ *
+ * The worker stops a stream at such a function and tells it to one helper thread of this
+ * process, which waits for that on a lane of its own, runs the function and asks for the
+ * next; asking says that the one before is done. The thread is made when first needed. It
+ * takes no signals: those are for the program's threads.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "base/list.h"
+#include "base/log.h"
+#include "calls.h"
+#include "process.h"
+
+#define HOST_FUNC_ALWAYS 1u /* flags: run it even after an error */
+
+struct host_call {
+	struct list link; /* pending, in the order of posting */
+	uint64_t id;
+	CUhostFn fn; /* or else callback */
+	CUstreamCallback callback;
+	CUstream stream;
+	void *arg;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list pending = {&pending, &pending};
+static uint64_t next_id = 1;
+static bool helper_runs;
+
+static struct host_call *take(uint64_t id)
+{
+	struct host_call *c, *found = NULL;
+
+	pthread_mutex_lock(&lock);
+	list_for_each (c, &pending, link) {
+		if (c->id == id) {
+			found = c;
+			list_remove(&c->link);
+			break;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+static CUresult wait_for_next(struct guest_thread *t, uint64_t done_id,
+			      struct host_func_wait_rep *ret)
+{
+	struct host_func_wait_cmd *cmd = begin_host_func_wait(t);
+	struct lane_reply reply;
+	CUresult r;
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->done_id = done_id;
+	r = guest_call(t, sizeof(*ret), &reply);
+	if (r == CUDA_SUCCESS)
+		*ret = *(const struct host_func_wait_rep *)reply.body;
+	return r;
+}
+
+static void run(struct host_call *c, CUresult status)
+{
+	if (c->fn)
+		c->fn(c->arg);
+	else
+		c->callback(c->stream, status, c->arg);
+}
+
+static void *helper(void *unused)
+{
+	struct host_func_wait_rep next = {0};
+	struct guest_thread *t;
+	CUresult r = guest_enter(NEED_INIT, &t);
+
+	while (r == CUDA_SUCCESS) {
+		struct host_call *c;
+
+		r = wait_for_next(t, next.id, &next);
+		if (r)
+			break;
+		c = take(next.id);
+		if (c)
+			run(c, next.status);
+		free(c);
+	}
+	log_debug("host functions end: %d", (int)r);
+	return NULL;
+}
+
+static CUresult start_helper_locked(void)
+{
+	sigset_t all, old;
+	pthread_t thread;
+	int r;
+
+	if (helper_runs)
+		return CUDA_SUCCESS;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	r = pthread_create(&thread, NULL, helper, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (r)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_detach(thread);
+	helper_runs = true;
+	return CUDA_SUCCESS;
+}
+
+/* Puts a call into the table, which owns it from then on. */
+static CUresult enqueue(struct host_call *c, uint64_t *ret_id)
+{
+	CUresult r;
+
+	pthread_mutex_lock(&lock);
+	r = start_helper_locked();
+	if (r == CUDA_SUCCESS) {
+		*ret_id = c->id = next_id++;
+		list_append(&pending, &c->link);
+	}
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+static CUresult post(const struct host_call *what, CUstream stream, bool ptsz,
+		     unsigned flags)
+{
+	struct host_call *c;
+	struct host_func_cmd *cmd;
+	struct guest_thread *t;
+	uint64_t wire, id;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r == CUDA_SUCCESS)
+		r = guest_stream(stream, ptsz, &wire);
+	if (r)
+		return r;
+	if (!what->fn && !what->callback)
+		return CUDA_ERROR_INVALID_VALUE;
+	c = malloc(sizeof(*c));
+	if (!c)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*c = *what;
+	r = enqueue(c, &id);
+	if (r) {
+		free(c);
+		return r;
+	}
+	cmd = begin_host_func(t);
+	if (!cmd) {
+		free(take(id));
+		return guest_lost(t);
+	}
+	cmd->stream = wire;
+	cmd->id = id;
+	cmd->flags = flags;
+	return guest_post(t);
+}
+
+static CUresult launch_host_func(CUstream stream, CUhostFn fn, void *arg, bool ptsz)
+{
+	struct host_call c = {.fn = fn, .stream = stream, .arg = arg};
+
+	return post(&c, stream, ptsz, 0);
+}
+
+static CUresult add_callback(CUstream stream, CUstreamCallback callback, void *arg,
+			     unsigned flags, bool ptsz)
+{
+	struct host_call c = {.callback = callback, .stream = stream, .arg = arg};
+	CUresult r = guest_gate();
+
+	if (r)
+		return r;
+	return flags ? CUDA_ERROR_INVALID_VALUE
+		     : post(&c, stream, ptsz, HOST_FUNC_ALWAYS);
+}
+
+GUEST_PAIR(cuLaunchHostFunc, ptsz, (CUstream stream, CUhostFn fn, void *arg),
+	   launch_host_func, stream, fn, arg)
+GUEST_PAIR(cuStreamAddCallback, ptsz,
+	   (CUstream stream, CUstreamCallback callback, void *arg, unsigned int flags),
+	   add_callback, stream, callback, arg, flags)

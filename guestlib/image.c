@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <elf.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "image.h"
+
+struct image_wrapper {
+	uint32_t magic;
+	uint32_t version; /* 1 or 2 */
+	const void *data;
+	const void *const *list; /* version 2 only: ends with NULL */
+};
+
+struct image_container {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t header_size;
+	uint64_t files_size;
+};
+
+/* Byte by byte: a short text must not be read past its NUL. */
+static bool starts_with(const void *image, size_t max, uint32_t magic)
+{
+	const unsigned char *p = image;
+	unsigned i;
+
+	for (i = 0; i < sizeof(magic); i++) {
+		if (i >= max || p[i] != (magic >> 8 * i & 0xff))
+			return false;
+	}
+	return true;
+}
+
+/* PTX begins with a directive, a comment or white space. */
+static bool looks_like_text(unsigned char c)
+{
+	return c == '\t' || c == '\n' || c == '\r' || (c >= ' ' && c < 0x7f);
+}
+
+static int measure_container(const void *image, size_t max, size_t *ret_size)
+{
+	struct image_container c;
+
+	if (max < sizeof(c))
+		return -EINVAL;
+	memcpy(&c, image, sizeof(c));
+	if (c.header_size < sizeof(c) || c.files_size > IMAGE_SIZE_MAX ||
+	    c.header_size + c.files_size > max)
+		return -EINVAL;
+	*ret_size = c.header_size + (size_t)c.files_size;
+	return 0;
+}
+
+/* Extends *end to offset + size if that makes sense. */
+static int extend(uint64_t *end, uint64_t offset, uint64_t size)
+{
+	if (offset > IMAGE_SIZE_MAX || size > IMAGE_SIZE_MAX)
+		return -EINVAL;
+	*end = MAX(*end, offset + size);
+	return 0;
+}
+
+static int measure_sections(const char *elf, const Elf64_Ehdr *eh, uint64_t *end)
+{
+	Elf64_Shdr sh;
+	unsigned i;
+	int r = 0;
+
+	for (i = 0; i < eh->e_shnum && r == 0; i++) {
+		memcpy(&sh, elf + eh->e_shoff + (size_t)i * sizeof(sh), sizeof(sh));
+		if (sh.sh_type != SHT_NOBITS && sh.sh_type != SHT_NULL)
+			r = extend(end, sh.sh_offset, sh.sh_size);
+	}
+	return r;
+}
+
+static int measure_segments(const char *elf, const Elf64_Ehdr *eh, uint64_t *end)
+{
+	Elf64_Phdr ph;
+	unsigned i;
+	int r = 0;
+
+	for (i = 0; i < eh->e_phnum && r == 0; i++) {
+		memcpy(&ph, elf + eh->e_phoff + (size_t)i * sizeof(ph), sizeof(ph));
+		r = extend(end, ph.p_offset, ph.p_filesz);
+	}
+	return r;
+}
+
+static int measure_elf(const char *elf, size_t max, size_t *ret_size)
+{
+	Elf64_Ehdr eh;
+	uint64_t end = sizeof(eh);
+	int r;
+
+	if (max < sizeof(eh))
+		return -EINVAL;
+	memcpy(&eh, elf, sizeof(eh));
+	if (eh.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    (eh.e_shnum && eh.e_shentsize != sizeof(Elf64_Shdr)) ||
+	    (eh.e_phnum && eh.e_phentsize != sizeof(Elf64_Phdr)))
+		return -EINVAL;
+	r = extend(&end, eh.e_shoff, (uint64_t)eh.e_shnum * sizeof(Elf64_Shdr));
+	if (r == 0)
+		r = extend(&end, eh.e_phoff, (uint64_t)eh.e_phnum * sizeof(Elf64_Phdr));
+	if (r < 0 || end > max) /* the tables, before they are read */
+		return -EINVAL;
+	r = measure_sections(elf, &eh, &end);
+	if (r == 0)
+		r = measure_segments(elf, &eh, &end);
+	if (r < 0 || end > max)
+		return -EINVAL;
+	*ret_size = (size_t)end;
+	return 0;
+}
+
+static int measure_text(const char *text, size_t max, size_t *ret_size)
+{
+	size_t len = strnlen(text, MIN(max, (size_t)IMAGE_SIZE_MAX));
+
+	if (len >= MIN(max, (size_t)IMAGE_SIZE_MAX))
+		return -EINVAL; /* no NUL */
+	*ret_size = len + 1;
+	return 0;
+}
+
+static int measure_bare(const void *image, size_t max, size_t *ret_size)
+{
+	if (starts_with(image, max, IMAGE_CONTAINER_MAGIC))
+		return measure_container(image, max, ret_size);
+	if (starts_with(image, max, IMAGE_ELF_MAGIC))
+		return measure_elf(image, max, ret_size);
+	if (max && looks_like_text(*(const unsigned char *)image))
+		return measure_text(image, max, ret_size);
+	return -EINVAL;
+}
+
+static int wrapper_part(const void *image, unsigned index, const void **ret_data)
+{
+	struct image_wrapper w;
+
+	memcpy(&w, image, sizeof(w));
+	if (w.version != 1 && w.version != 2)
+		return -EINVAL;
+	if (index == 0)
+		*ret_data = w.data;
+	else if (w.version == 1 || !w.list || !w.list[index - 1])
+		return -ENOENT;
+	else
+		*ret_data = w.list[index - 1];
+	return *ret_data ? 0 : -EINVAL;
+}
+
+int image_part(const void *image, size_t max, unsigned index, const void **ret_data,
+	       size_t *ret_size)
+{
+	const void *data = image;
+	size_t size;
+	int r;
+
+	if (!image)
+		return -EINVAL;
+	if (starts_with(image, max, IMAGE_WRAPPER_MAGIC)) {
+		r = wrapper_part(image, index, &data);
+		if (r < 0)
+			return r;
+		max = SIZE_MAX; /* it lies elsewhere, in a section of the program */
+	} else if (index) {
+		return -ENOENT;
+	}
+	r = measure_bare(data, max, &size);
+	if (r < 0)
+		return r;
+	*ret_data = data;
+	*ret_size = size;
+	return 0;
+}

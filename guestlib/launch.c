@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * DOC: launching
+ *
+ * One posted message: what CUDA refuses at the call is checked against what the guest
+ * knows of function and device, the parameters are copied by the function's layout into
+ * the ring, and the call returns. Nothing is locked, allocated or asked of the kernel.
+ */
+#include <string.h>
+
+#include "calls.h"
+#include "launch.h"
+#include "module.h"
+#include "process.h"
+
+static int device_attribute(CUdevice_attribute attr)
+{
+	return guest_process.device.attributes[attr];
+}
+
+static CUresult check_dims(const struct launch *l)
+{
+	const unsigned *g = l->grid, *b = l->block;
+	uint64_t threads = (uint64_t)b[0] * b[1] * b[2];
+
+	if (!g[0] || !g[1] || !g[2] || !threads)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (g[0] > (unsigned)device_attribute(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X) ||
+	    g[1] > (unsigned)device_attribute(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y) ||
+	    g[2] > (unsigned)device_attribute(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z) ||
+	    b[0] > (unsigned)device_attribute(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X) ||
+	    b[1] > (unsigned)device_attribute(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y) ||
+	    b[2] > (unsigned)device_attribute(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z) ||
+	    threads >
+		    (unsigned)device_attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK))
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}
+
+/* What the function itself allows: registers, __launch_bounds__, shared memory. */
+static CUresult check_resources(const struct launch *l, struct guest_func *f)
+{
+	unsigned threads = l->block[0] * l->block[1] * l->block[2];
+	int max = func_attribute(f, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+
+	if (max > 0 && threads > (unsigned)max)
+		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+	max = func_attribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+	if (max >= 0 && l->shared_bytes > (unsigned)max)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (l->cluster[0] && (l->grid[0] % l->cluster[0] || l->grid[1] % l->cluster[1] ||
+			      l->grid[2] % l->cluster[2]))
+		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+	return CUDA_SUCCESS;
+}
+
+/* The `extra` array: a parameter buffer as a whole. */
+static CUresult parse_extra(void **extra, const void **ret_buf, size_t *ret_size)
+{
+	const void *buf = NULL;
+	const size_t *size = NULL;
+
+	while (*extra != CU_LAUNCH_PARAM_END) {
+		if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
+			buf = extra[1];
+		else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
+			size = extra[1];
+		else
+			return CUDA_ERROR_INVALID_VALUE;
+		extra += 2;
+	}
+	if (!size || (*size && !buf) || *size > GUEST_PARAMS_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_buf = buf;
+	*ret_size = *size;
+	return CUDA_SUCCESS;
+}
+
+static void copy_params(uint8_t *dst, const struct guest_func *f, void **params)
+{
+	uint32_t end = 0;
+	unsigned i;
+
+	for (i = 0; i < f->n_params; i++) {
+		const struct func_param *p = &f->params[i];
+
+		if (p->offset > end) /* what the layout leaves out must not be dirt */
+			memset(dst + end, 0, p->offset - end);
+		memcpy(dst + p->offset, params[i], p->size);
+		end = p->offset + p->size;
+	}
+}
+
+static bool params_missing(const struct guest_func *f, void **params)
+{
+	unsigned i;
+
+	if (f->n_params && !params)
+		return true;
+	for (i = 0; i < f->n_params; i++) {
+		if (!params[i])
+			return true;
+	}
+	return false;
+}
+
+static CUresult post(struct guest_thread *t, const struct launch *l, struct guest_func *f,
+		     uint64_t stream, const void *buf, size_t buf_size)
+{
+	uint32_t size = buf ? (uint32_t)buf_size : f->params_size;
+	struct launch_kernel_cmd *cmd = begin_launch_kernel(t, size);
+
+	if (unlikely(!cmd))
+		return guest_lost(t);
+	cmd->func = f->handle;
+	cmd->stream = stream;
+	memcpy(cmd->grid, l->grid, sizeof(cmd->grid));
+	memcpy(cmd->block, l->block, sizeof(cmd->block));
+	memcpy(cmd->cluster, l->cluster, sizeof(cmd->cluster));
+	cmd->shared_bytes = l->shared_bytes;
+	cmd->flags = l->cooperative ? LAUNCH_COOPERATIVE : 0;
+	if (buf)
+		memcpy(launch_kernel_cmd_params(cmd), buf, size);
+	else
+		copy_params(launch_kernel_cmd_params(cmd), f, l->params);
+	return guest_post(t);
+}
+
+CUresult launch_do(const struct launch *l)
+{
+	const void *buf = NULL;
+	struct guest_thread *t;
+	struct guest_func *f;
+	uint64_t stream;
+	size_t buf_size = 0;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (unlikely(r))
+		return r;
+	f = func_lookup(l->func);
+	if (unlikely(!f))
+		return CUDA_ERROR_INVALID_HANDLE;
+	r = check_dims(l);
+	if (r == CUDA_SUCCESS)
+		r = check_resources(l, f);
+	if (r == CUDA_SUCCESS)
+		r = guest_stream(l->stream, l->ptsz, &stream);
+	if (unlikely(r))
+		return r;
+	if (l->extra) {
+		if (l->params)
+			return CUDA_ERROR_INVALID_VALUE;
+		r = parse_extra(l->extra, &buf, &buf_size);
+		if (r)
+			return r;
+		if (buf_size < f->params_size)
+			return CUDA_ERROR_INVALID_VALUE;
+	} else if (unlikely(params_missing(f, l->params))) {
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	return post(t, l, f, stream, buf, buf_size);
+}
+
+static CUresult launch_plain(CUfunction func, const unsigned dims[6], unsigned shared,
+			     CUstream stream, bool ptsz, void **params, void **extra)
+{
+	struct launch l = {.func = func,
+			   .grid = {dims[0], dims[1], dims[2]},
+			   .block = {dims[3], dims[4], dims[5]},
+			   .shared_bytes = shared,
+			   .stream = stream,
+			   .ptsz = ptsz,
+			   .params = params,
+			   .extra = extra};
+
+	return launch_do(&l);
+}
+
+CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy,
+				unsigned int gz, unsigned int bx, unsigned int by,
+				unsigned int bz, unsigned int shared, CUstream stream,
+				void **params, void **extra)
+{
+	const unsigned dims[6] = {gx, gy, gz, bx, by, bz};
+
+	return launch_plain(f, dims, shared, stream, false, params, extra);
+}
+
+CUresult CUDAAPI cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy,
+				     unsigned int gz, unsigned int bx, unsigned int by,
+				     unsigned int bz, unsigned int shared,
+				     CUstream stream, void **params, void **extra)
+{
+	const unsigned dims[6] = {gx, gy, gz, bx, by, bz};
+
+	return launch_plain(f, dims, shared, stream, true, params, extra);
+}
+
+static CUresult launch_coop(CUfunction func, const unsigned dims[6], unsigned shared,
+			    CUstream stream, bool ptsz, void **params)
+{
+	struct launch l = {.func = func,
+			   .grid = {dims[0], dims[1], dims[2]},
+			   .block = {dims[3], dims[4], dims[5]},
+			   .shared_bytes = shared,
+			   .stream = stream,
+			   .ptsz = ptsz,
+			   .cooperative = true,
+			   .params = params};
+
+	return launch_do(&l);
+}
+
+CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int gy,
+					   unsigned int gz, unsigned int bx,
+					   unsigned int by, unsigned int bz,
+					   unsigned int shared, CUstream stream,
+					   void **params)
+{
+	const unsigned dims[6] = {gx, gy, gz, bx, by, bz};
+
+	return launch_coop(f, dims, shared, stream, false, params);
+}
+
+CUresult CUDAAPI cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx,
+						unsigned int gy, unsigned int gz,
+						unsigned int bx, unsigned int by,
+						unsigned int bz, unsigned int shared,
+						CUstream stream, void **params)
+{
+	const unsigned dims[6] = {gx, gy, gz, bx, by, bz};
+
+	return launch_coop(f, dims, shared, stream, true, params);
+}

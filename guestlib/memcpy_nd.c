@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cuMemcpy2D* and cuMemcpy3D*: descriptors of boxes, done as rows, slice by slice. */
+#include <string.h>
+
+#include "copy.h"
+#include "process.h"
+
+/* One end of a descriptor, whatever its kind. */
+struct end {
+	CUmemorytype type;
+	const void *host;
+	CUdeviceptr device;
+	size_t x, y, z, pitch, height; /* height: rows of a slice */
+};
+
+struct box {
+	struct end dst, src;
+	size_t width, height, depth;
+};
+
+static CUresult resolve(const struct end *e, const struct box *b,
+			struct copy_side *ret_side)
+{
+	size_t pitch = e->pitch ? e->pitch : e->x + b->width;
+	uint64_t addr;
+	bool device;
+
+	switch ((int)e->type) {
+	case CU_MEMORYTYPE_HOST:
+		addr = (uintptr_t)e->host;
+		device = guest_is_device(addr); /* must never be touched here */
+		break;
+	case CU_MEMORYTYPE_DEVICE:
+		addr = e->device;
+		device = true;
+		break;
+	case CU_MEMORYTYPE_UNIFIED:
+		addr = e->device;
+		device = guest_is_device(addr);
+		break;
+	case CU_MEMORYTYPE_ARRAY:
+		return CUDA_ERROR_NOT_SUPPORTED;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	if (!addr || (device && !guest_is_device(addr)))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (b->height > 1 && pitch < e->x + b->width)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (b->depth > 1 && e->height < e->y + b->height)
+		return CUDA_ERROR_INVALID_VALUE;
+	ret_side->device = device;
+	ret_side->pitch = pitch;
+	ret_side->addr = addr + (e->z * e->height + e->y) * pitch + e->x;
+	return CUDA_SUCCESS;
+}
+
+static CUresult copy_box(const struct box *b, CUstream stream, bool ptsz, bool async)
+{
+	struct copy c = {.width = b->width,
+			 .height = b->height,
+			 .stream = stream,
+			 .ptsz = ptsz,
+			 .async = async};
+	struct guest_thread *t;
+	uint64_t wire;
+	size_t z;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r == CUDA_SUCCESS)
+		r = guest_stream(stream, ptsz, &wire);
+	if (r)
+		return r;
+	if (!b->width || !b->height || !b->depth)
+		return CUDA_SUCCESS;
+	r = resolve(&b->dst, b, &c.dst);
+	if (r == CUDA_SUCCESS)
+		r = resolve(&b->src, b, &c.src);
+	for (z = 0; z < b->depth && r == CUDA_SUCCESS; z++) {
+		r = copy_rows(t, &c, wire);
+		c.dst.addr += b->dst.height * c.dst.pitch;
+		c.src.addr += b->src.height * c.src.pitch;
+	}
+	return r;
+}
+
+static CUresult copy_2d(const CUDA_MEMCPY2D *p, CUstream stream, bool ptsz, bool async)
+{
+	struct box b;
+	CUresult r = guest_gate();
+
+	if (r)
+		return r;
+	if (!p)
+		return CUDA_ERROR_INVALID_VALUE;
+	b = (struct box){
+		.dst = {.type = p->dstMemoryType,
+			.host = p->dstHost,
+			.device = p->dstDevice,
+			.x = p->dstXInBytes,
+			.y = p->dstY,
+			.pitch = p->dstPitch},
+		.src = {.type = p->srcMemoryType,
+			.host = p->srcHost,
+			.device = p->srcDevice,
+			.x = p->srcXInBytes,
+			.y = p->srcY,
+			.pitch = p->srcPitch},
+		.width = p->WidthInBytes,
+		.height = p->Height,
+		.depth = 1,
+	};
+	return copy_box(&b, stream, ptsz, async);
+}
+
+CUresult CUDAAPI cuMemcpy2D_v2(const CUDA_MEMCPY2D *p)
+{
+	return copy_2d(p, NULL, false, false);
+}
+
+CUresult CUDAAPI cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D *p)
+{
+	return copy_2d(p, NULL, true, false);
+}
+
+CUresult CUDAAPI cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *p)
+{
+	return copy_2d(p, NULL, false, false);
+}
+
+CUresult CUDAAPI cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *p)
+{
+	return copy_2d(p, NULL, true, false);
+}
+
+CUresult CUDAAPI cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *p, CUstream stream)
+{
+	return copy_2d(p, stream, false, true);
+}
+
+CUresult CUDAAPI cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D *p, CUstream stream)
+{
+	return copy_2d(p, stream, true, true);
+}
+
+static CUresult copy_3d(const CUDA_MEMCPY3D *p, CUstream stream, bool ptsz, bool async)
+{
+	struct box b;
+	CUresult r = guest_gate();
+
+	if (r)
+		return r;
+	if (!p || p->srcLOD || p->dstLOD)
+		return CUDA_ERROR_INVALID_VALUE;
+	b = (struct box){
+		.dst = {.type = p->dstMemoryType,
+			.host = p->dstHost,
+			.device = p->dstDevice,
+			.x = p->dstXInBytes,
+			.y = p->dstY,
+			.z = p->dstZ,
+			.pitch = p->dstPitch,
+			.height = p->dstHeight},
+		.src = {.type = p->srcMemoryType,
+			.host = p->srcHost,
+			.device = p->srcDevice,
+			.x = p->srcXInBytes,
+			.y = p->srcY,
+			.z = p->srcZ,
+			.pitch = p->srcPitch,
+			.height = p->srcHeight},
+		.width = p->WidthInBytes,
+		.height = p->Height,
+		.depth = p->Depth,
+	};
+	return copy_box(&b, stream, ptsz, async);
+}
+
+CUresult CUDAAPI cuMemcpy3D_v2(const CUDA_MEMCPY3D *p)
+{
+	return copy_3d(p, NULL, false, false);
+}
+
+CUresult CUDAAPI cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *p)
+{
+	return copy_3d(p, NULL, true, false);
+}
+
+CUresult CUDAAPI cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *p, CUstream stream)
+{
+	return copy_3d(p, stream, false, true);
+}
+
+CUresult CUDAAPI cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D *p, CUstream stream)
+{
+	return copy_3d(p, stream, true, true);
+}
+
+/* Between contexts of the one device. */
+static CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *p, CUstream stream, bool ptsz,
+			     bool async)
+{
+	CUDA_MEMCPY3D plain = {0};
+	CUresult r = guest_gate();
+
+	if (r)
+		return r;
+	if (!p)
+		return CUDA_ERROR_INVALID_VALUE;
+	plain.srcXInBytes = p->srcXInBytes;
+	plain.srcY = p->srcY;
+	plain.srcZ = p->srcZ;
+	plain.srcLOD = p->srcLOD;
+	plain.srcMemoryType = p->srcMemoryType;
+	plain.srcHost = p->srcHost;
+	plain.srcDevice = p->srcDevice;
+	plain.srcPitch = p->srcPitch;
+	plain.srcHeight = p->srcHeight;
+	plain.dstXInBytes = p->dstXInBytes;
+	plain.dstY = p->dstY;
+	plain.dstZ = p->dstZ;
+	plain.dstLOD = p->dstLOD;
+	plain.dstMemoryType = p->dstMemoryType;
+	plain.dstHost = p->dstHost;
+	plain.dstDevice = p->dstDevice;
+	plain.dstPitch = p->dstPitch;
+	plain.dstHeight = p->dstHeight;
+	plain.WidthInBytes = p->WidthInBytes;
+	plain.Height = p->Height;
+	plain.Depth = p->Depth;
+	return copy_3d(&plain, stream, ptsz, async);
+}
+
+CUresult CUDAAPI cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *p)
+{
+	return copy_3d_peer(p, NULL, false, false);
+}
+
+CUresult CUDAAPI cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER *p)
+{
+	return copy_3d_peer(p, NULL, true, false);
+}
+
+CUresult CUDAAPI cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *p, CUstream stream)
+{
+	return copy_3d_peer(p, stream, false, true);
+}
+
+CUresult CUDAAPI cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER *p, CUstream stream)
+{
+	return copy_3d_peer(p, stream, true, true);
+}

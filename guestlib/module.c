@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * DOC: loading code
+ *
+ * An image goes to the host as it is, cut into pieces that are posted, and one command
+ * that waits loads it: so the host compiles while nothing else is asked of it, and the
+ * messages of its compiler come back with the result.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "calls.h"
+#include "image.h"
+#include "jit.h"
+#include "module.h"
+#include "process.h"
+
+static _Atomic uint64_t next_image = 1;
+
+/* ---- sending ---- */
+
+static CUresult send_piece(struct guest_thread *t, uint64_t image, uint64_t offset,
+			   uint64_t total, const void *data, uint32_t size)
+{
+	void *payload;
+	struct image_data_cmd *cmd = begin_image_data(t, size, &payload);
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->image = image;
+	cmd->offset = offset;
+	cmd->total = total;
+	memcpy(payload, data, size);
+	return guest_post(t);
+}
+
+static CUresult send_part(struct guest_thread *t, uint64_t image, uint64_t *offset,
+			  uint64_t total, const void *data, size_t size)
+{
+	const char *p = data;
+
+	while (size) {
+		uint32_t n = (uint32_t)MIN(size, (size_t)WIRE_PAYLOAD_MAX);
+		CUresult r = send_piece(t, image, *offset, total, p, n);
+
+		if (r)
+			return r;
+		*offset += n;
+		p += n;
+		size -= n;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult module_send_bytes(struct guest_thread *t, const void *data, size_t size,
+			   uint64_t *ret_image)
+{
+	uint64_t offset = 0;
+
+	if (!size || size > IMAGE_SIZE_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_image = atomic_fetch_add(&next_image, 1);
+	return send_part(t, *ret_image, &offset, size, data, size);
+}
+
+CUresult module_send_image(struct guest_thread *t, const void *image, size_t max,
+			   uint64_t *ret_image)
+{
+	uint64_t offset = 0, total = 0, number;
+	const void *data;
+	size_t size;
+	unsigned i;
+	int r;
+
+	for (i = 0; (r = image_part(image, max, i, &data, &size)) == 0; i++)
+		total += size;
+	if (r != -ENOENT || total > IMAGE_SIZE_MAX)
+		return CUDA_ERROR_INVALID_IMAGE;
+	number = atomic_fetch_add(&next_image, 1);
+	for (i = 0; image_part(image, max, i, &data, &size) == 0; i++) {
+		CUresult res = send_part(t, number, &offset, total, data, size);
+
+		if (res)
+			return res;
+	}
+	*ret_image = number;
+	return CUDA_SUCCESS;
+}
+
+/* ---- loading ---- */
+
+static void module_free(struct guest_module *m)
+{
+	struct guest_func *f, *next;
+
+	for (f = m->funcs; f; f = next) {
+		next = f->next;
+		guest_handle_free(f->handle);
+		free(f->name);
+		free(f);
+	}
+	guest_handle_free(m->handle);
+	pthread_mutex_destroy(&m->lock);
+	free(m->names);
+	free(m->by_index);
+	free(m);
+}
+
+static struct guest_module *module_new(enum handle_type type)
+{
+	struct guest_module *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	pthread_mutex_init(&m->lock, NULL);
+	m->handle = guest_handle_new(type, m);
+	if (m->handle)
+		return m;
+	module_free(m);
+	return NULL;
+}
+
+struct guest_module *module_lookup(uint64_t handle)
+{
+	enum handle_type type = handle_type(handle);
+
+	if (type != HANDLE_MODULE && type != HANDLE_LIBRARY)
+		return NULL;
+	return guest_object(handle, type);
+}
+
+static CUresult load(struct guest_thread *t, struct guest_module *m, uint64_t image,
+		     struct jit_options *jit)
+{
+	struct module_load_cmd *cmd = begin_module_load(t);
+	struct module_load_reply out;
+	struct lane_reply reply;
+	CUresult r;
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->module = m->handle;
+	cmd->image = image;
+	cmd->max_registers = jit->max_registers;
+	cmd->optimization_level = jit->optimization_level;
+	cmd->jit_flags = jit->flags;
+	cmd->info_size = jit->info.room;
+	cmd->error_size = jit->error.room;
+	r = guest_call(t, sizeof(struct module_load_rep), &reply);
+	if (r)
+		return r;
+	if (module_load_reply_decode(reply.body, reply.body_size, &out) < 0)
+		return guest_broken(t);
+	jit_store_log(&jit->info, out.info_log, out.rep->info_log_size);
+	jit_store_log(&jit->error, out.error_log, out.rep->error_log_size);
+	jit_store_wall_time(jit, out.rep->wall_time_ms);
+	m->function_count = out.rep->function_count;
+	return out.rep->status;
+}
+
+CUresult module_load_as(struct guest_thread *t, enum handle_type type, const void *image,
+			size_t max, unsigned n, CUjit_option *options, void **values,
+			struct guest_module **ret_module)
+{
+	struct guest_module *m;
+	struct jit_options jit;
+	uint64_t number;
+	CUresult r = jit_parse(n, options, values, &jit);
+
+	if (r)
+		return r;
+	m = module_new(type);
+	if (!m)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = module_send_image(t, image, max, &number);
+	if (r == CUDA_SUCCESS)
+		r = load(t, m, number, &jit);
+	if (r) {
+		module_free(m);
+		return r;
+	}
+	*ret_module = m;
+	return CUDA_SUCCESS;
+}
+
+CUresult module_unload(struct guest_thread *t, struct guest_module *m)
+{
+	struct module_unload_cmd *cmd = begin_module_unload(t);
+	struct lane_reply reply;
+	CUresult r;
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->module = m->handle;
+	r = guest_call(t, sizeof(struct module_unload_rep), &reply);
+	module_free(m);
+	return r;
+}
+
+CUresult module_read_file(const char *path, void **ret_data, size_t *ret_size)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_free_ char *data = NULL;
+	struct stat st;
+
+	if (fd < 0)
+		return CUDA_ERROR_FILE_NOT_FOUND;
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return CUDA_ERROR_FILE_NOT_FOUND;
+	if ((uint64_t)st.st_size > IMAGE_SIZE_MAX)
+		return CUDA_ERROR_INVALID_IMAGE;
+	data = malloc((size_t)st.st_size + 1);
+	if (!data)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (fd_read_full(fd, data, (size_t)st.st_size) < 0)
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	data[st.st_size] = '\0';
+	*ret_data = steal(data);
+	*ret_size = (size_t)st.st_size + 1;
+	return CUDA_SUCCESS;
+}
+
+/* ---- cuModule*: see also function.c ---- */
+
+static CUresult load_module(CUmodule *ret_module, const void *image, size_t max,
+			    unsigned n, CUjit_option *options, void **values)
+{
+	struct guest_module *m;
+	struct guest_thread *t;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r)
+		return r;
+	if (!ret_module || !image)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = module_load_as(t, HANDLE_MODULE, image, max, n, options, values, &m);
+	if (r == CUDA_SUCCESS)
+		*ret_module = (CUmodule)(uintptr_t)m->handle;
+	return r;
+}
+
+CUresult module_load_image(CUmodule *ret_module, const void *image, unsigned n,
+			   CUjit_option *options, void **values)
+{
+	return load_module(ret_module, image, SIZE_MAX, n, options, values);
+}
+
+CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *image)
+{
+	return module_load_image(module, image, 0, NULL, NULL);
+}
+
+CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image,
+				    unsigned int n_options, CUjit_option *options,
+				    void **values)
+{
+	return module_load_image(module, image, n_options, options, values);
+}
+
+CUresult CUDAAPI cuModuleLoadFatBinary(CUmodule *module, const void *image)
+{
+	return module_load_image(module, image, 0, NULL, NULL);
+}
+
+CUresult CUDAAPI cuModuleLoad(CUmodule *module, const char *path)
+{
+	_cleanup_free_ void *data = NULL;
+	struct guest_thread *t;
+	size_t size;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r)
+		return r;
+	if (!module || !path)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = module_read_file(path, &data, &size);
+	return r ? r : load_module(module, data, size, 0, NULL, NULL);
+}
+
+CUresult CUDAAPI cuModuleUnload(CUmodule module)
+{
+	struct guest_module *m;
+	struct guest_thread *t;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r)
+		return r;
+	m = guest_object((uintptr_t)module, HANDLE_MODULE);
+	return m ? module_unload(t, m) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult CUDAAPI cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
+{
+	CUresult r = guest_gate();
+
+	if (r)
+		return r;
+	if (!mode)
+		return CUDA_ERROR_INVALID_VALUE;
+	/* A module is compiled and placed when it is loaded. */
+	*mode = CU_MODULE_EAGER_LOADING;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Occupancy: what is computed from the number of blocks that fit on an SM. */
+#include "context.h"
+#include "module.h"
+#include "process.h"
+
+#define OCCUPANCY_FLAGS ((unsigned)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
+
+/* Blocks of a cluster that every device with clusters can hold. */
+#define CLUSTER_PORTABLE_MAX 8
+
+/* Shared memory is given out in units of so many bytes. */
+#define SHARED_UNIT 128
+
+static int device_attribute(CUdevice_attribute attr)
+{
+	return guest_process.device.attributes[attr];
+}
+
+static CUresult function(CUfunction func, struct guest_func **ret_f)
+{
+	CUresult r = ctx_check_current();
+
+	if (r)
+		return r;
+	*ret_f = func_lookup(func);
+	return *ret_f ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* The block size with the most threads on an SM, larger blocks first. */
+static CUresult best_block(CUfunction func, CUoccupancyB2DSize shared_of, size_t shared,
+			   int limit, unsigned flags, int *ret_blocks, int *ret_size)
+{
+	int warp = device_attribute(CU_DEVICE_ATTRIBUTE_WARP_SIZE);
+	int best = 0, size, blocks;
+	CUresult r;
+
+	if (warp <= 0)
+		return CUDA_ERROR_UNKNOWN;
+	for (size = limit; size > 0; size -= size % warp ? size % warp : warp) {
+		r = cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+			&blocks, func, size, shared_of ? shared_of(size) : shared, flags);
+		if (r)
+			return r;
+		if (blocks * size > best) {
+			best = blocks * size;
+			*ret_blocks = blocks;
+			*ret_size = size;
+		}
+	}
+	return best ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+}
+
+CUresult CUDAAPI cuOccupancyMaxPotentialBlockSizeWithFlags(int *min_grid, int *block_size,
+							   CUfunction func,
+							   CUoccupancyB2DSize shared_of,
+							   size_t shared, int limit,
+							   unsigned int flags)
+{
+	struct guest_func *f;
+	int max, blocks = 0, size = 0;
+	CUresult r = function(func, &f);
+
+	if (r)
+		return r;
+	if (!min_grid || !block_size || limit < 0 || (flags & ~OCCUPANCY_FLAGS))
+		return CUDA_ERROR_INVALID_VALUE;
+	max = func_attribute(f, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+	limit = limit ? MIN(limit, max) : max;
+	r = best_block(func, shared_of, shared, limit, flags, &blocks, &size);
+	if (r)
+		return r;
+	*min_grid = blocks * device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+	*block_size = size;
+	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuOccupancyMaxPotentialBlockSize(int *min_grid, int *block_size,
+						  CUfunction func,
+						  CUoccupancyB2DSize shared_of,
+						  size_t shared, int limit)
+{
+	return cuOccupancyMaxPotentialBlockSizeWithFlags(min_grid, block_size, func,
+							 shared_of, shared, limit, 0);
+}
+
+CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction func,
+							 int n_blocks, int block_size)
+{
+	int per_sm, per_block, reserved, fixed, fit;
+	struct guest_func *f;
+	CUresult r = function(func, &f);
+
+	if (r)
+		return r;
+	if (!bytes || n_blocks <= 0 || block_size <= 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = cuOccupancyMaxActiveBlocksPerMultiprocessor(&fit, func, block_size, 0);
+	if (r)
+		return r;
+	if (fit < n_blocks)
+		return CUDA_ERROR_INVALID_VALUE;
+	per_sm = device_attribute(
+		CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
+	per_block =
+		device_attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+	reserved = device_attribute(CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK);
+	fixed = func_attribute(f, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
+	per_sm = ALIGN_DOWN(per_sm / n_blocks, SHARED_UNIT) - MAX(reserved, 0);
+	*bytes = (size_t)MAX(MIN(per_sm, per_block) - fixed, 0);
+	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuOccupancyMaxPotentialClusterSize(int *size, CUfunction func,
+						    const CUlaunchConfig *config)
+{
+	struct guest_func *f;
+	CUresult r = function(func, &f);
+
+	if (r)
+		return r;
+	if (!size || !config)
+		return CUDA_ERROR_INVALID_VALUE;
+	*size = device_attribute(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) > 0
+			? CLUSTER_PORTABLE_MAX
+			: 1;
+	return CUDA_SUCCESS;
+}
+
+static unsigned cluster_blocks(const CUlaunchConfig *config)
+{
+	unsigned i, n = 1;
+
+	for (i = 0; i < config->numAttrs; i++) {
+		const CUlaunchAttribute *a = &config->attrs[i];
+
+		if (a->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+			n = a->value.clusterDim.x * a->value.clusterDim.y *
+			    a->value.clusterDim.z;
+	}
+	return n;
+}
+
+CUresult CUDAAPI cuOccupancyMaxActiveClusters(int *n_clusters, CUfunction func,
+					      const CUlaunchConfig *config)
+{
+	struct guest_func *f;
+	uint64_t threads;
+	unsigned per_cluster;
+	int blocks;
+	CUresult r = function(func, &f);
+
+	if (r)
+		return r;
+	if (!n_clusters || !config || (config->numAttrs && !config->attrs))
+		return CUDA_ERROR_INVALID_VALUE;
+	per_cluster = cluster_blocks(config);
+	threads = (uint64_t)config->blockDimX * config->blockDimY * config->blockDimZ;
+	if (!per_cluster || !threads ||
+	    threads >
+		    (unsigned)device_attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK))
+		return CUDA_ERROR_INVALID_VALUE;
+	r = cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, func, (int)threads,
+							config->sharedMemBytes);
+	if (r)
+		return r;
+	blocks *= device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+	*n_clusters = blocks / (int)per_cluster;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory pools: the device's default one is 0 on the wire and a handle like others here.
+ */
+#ifndef WEFT_GUEST_POOL_H
+#define WEFT_GUEST_POOL_H
+
+#include "guest.h"
+
+/* The handle of a pool that the worker named; NULL if there is no such pool any more. */
+CUmemoryPool pool_from_wire(uint64_t wire);
+
+#endif

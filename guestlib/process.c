@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * DOC: the process-wide state, from cuInit() to exit
+ *
+ * One word, the gate, decides on the way in whether a call goes on; it is all that a call
+ * that needs no message reads. It is opened by cuInit(), and closed for good by the first
+ * of: the host is lost, this is a forked child, the process exits.
+ *
+ * Fork: the child inherits the parent's rings and sockets. It must never write to them,
+ * so the handler closes the gate before any other code runs in the child, and gives up
+ * descriptors and mappings without a word to the worker. A child that execs is a new
+ * process and starts over. A fork before cuInit() costs nothing.
+ *
+ * Exit: the library's destructor closes the gate. It runs after all atexit() handlers,
+ * so those (the CUDA runtime unregisters its modules there) still find a working driver,
+ * and destructors that run later get CUDA_ERROR_DEINITIALIZED at once. Nothing is torn
+ * down: other threads may still be inside a call, and the worker sees the sockets close.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "context.h"
+#include "device.h"
+#include "process.h"
+#include "session.h"
+#include "thread.h"
+
+struct guest_process guest_process = {.gate = CUDA_ERROR_NOT_INITIALIZED};
+
+static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static const uint32_t gate_of[PROCESS_NUM_STATES] = {
+	[PROCESS_NEW] = CUDA_ERROR_NOT_INITIALIZED,
+	[PROCESS_READY] = CUDA_SUCCESS,
+	[PROCESS_LOST] = GUEST_ERROR_LOST,
+	[PROCESS_FORKED] = CUDA_ERROR_NOT_INITIALIZED,
+	[PROCESS_EXITING] = CUDA_ERROR_DEINITIALIZED,
+};
+
+static void process_set_state(enum process_state state)
+{
+	/* release pairs with guest_gate() and process_get_state() */
+	atomic_store_explicit(&guest_process.state, state, memory_order_release);
+	atomic_store_explicit(&guest_process.gate, gate_of[state], memory_order_release);
+}
+
+void process_lost(const char *why)
+{
+	uint32_t ready = PROCESS_READY;
+
+	if (!atomic_compare_exchange_strong(&guest_process.state, &ready, PROCESS_LOST))
+		return;
+	atomic_store_explicit(&guest_process.gate, GUEST_ERROR_LOST,
+			      memory_order_release);
+	log_warning("the host is gone (%s); every CUDA call fails from now on", why);
+}
+
+static void after_fork_child(void)
+{
+	enum process_state state = process_get_state();
+
+	pthread_mutex_init(&init_lock, NULL); /* a thread of the parent may hold it */
+	if (state == PROCESS_NEW)
+		return;
+	process_set_state(PROCESS_FORKED);
+	thread_abandon();
+	if (guest_process.link)
+		link_abandon(guest_process.link);
+}
+
+__attribute__((destructor)) static void at_exit(void)
+{
+	if (process_get_state() != PROCESS_FORKED)
+		process_set_state(PROCESS_EXITING);
+}
+
+/* What kernels print. The program's own buffered text comes first, as it was first. */
+static void print_output(const void *text, size_t size)
+{
+	const char *p = text;
+
+	fflush(stdout);
+	while (size) {
+		ssize_t n = write(STDOUT_FILENO, p, size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return;
+		p += n;
+		size -= (size_t)n;
+	}
+}
+
+static void set_log_program(void)
+{
+	static char name[64];
+
+	snprintf(name, sizeof(name), "%s[weft libcuda]", program_invocation_short_name);
+	log_set_program(name);
+}
+
+static CUresult connect_error(int error, const char *why)
+{
+	log_warning("no GPU: %s", why ? why : strerror(-error));
+	switch (error) {
+	case -ENOMEM:
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	case -EPROTO:
+	case -EPROTONOSUPPORT:
+		return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
+	default:
+		return CUDA_ERROR_NO_DEVICE;
+	}
+}
+
+/* Learns what device there is. */
+static CUresult open_session(void)
+{
+	struct guest_process *g = &guest_process;
+	const struct wire_welcome *w = link_welcome(g->link);
+	struct guest_thread *t = thread_get();
+	unsigned n_devices = 0;
+	CUresult r;
+
+	if (!t)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	g->status = link_status(g->link);
+	g->band_base = w->band_base;
+	g->band_size = w->band_size;
+	r = thread_open_lane(t);
+	if (r)
+		return r;
+	r = session_open(t, &g->device, &n_devices);
+	if (r)
+		return r;
+	if (n_devices)
+		n_devices =
+			device_visible(getenv("CUDA_VISIBLE_DEVICES"), g->device.uuid);
+	g->n_devices = n_devices;
+	return n_devices ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+}
+
+static CUresult init_locked(void)
+{
+	static bool atfork_done;
+	static const struct link_opts opts = {.output = print_output};
+	struct guest_process *g = &guest_process;
+	_cleanup_free_ char *why = NULL;
+	CUresult result;
+	int r;
+
+	if (!atfork_done) {
+		set_log_program();
+		if (pthread_atfork(NULL, NULL, after_fork_child))
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		atfork_done = true;
+	}
+	if (!g->link) {
+		r = link_connect(&opts, &g->link, &why);
+		if (r < 0) {
+			g->link = NULL;
+			return connect_error(r, why);
+		}
+		log_debug("session %llu, %s",
+			  (unsigned long long)link_welcome(g->link)->session,
+			  link_carrier_name(g->link));
+	}
+	if (ctx_init_primary() < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = open_session();
+	if (result == CUDA_SUCCESS)
+		process_set_state(PROCESS_READY);
+	return result;
+}
+
+CUresult CUDAAPI cuInit(unsigned int flags)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	if (process_get_state() != PROCESS_NEW) {
+		r = guest_gate();
+		return r ? r : flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	}
+	if (flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&init_lock);
+	if (process_get_state() == PROCESS_NEW)
+		r = init_locked();
+	else
+		r = guest_gate();
+	pthread_mutex_unlock(&init_lock);
+	return r;
+}
+
+CUresult CUDAAPI cuDriverGetVersion(int *version)
+{
+	if (!version)
+		return CUDA_ERROR_INVALID_VALUE;
+	*version = GUEST_DRIVER_VERSION;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * DOC: the way in
+ *
+ * guest_enter() is on the path of every call, launches included: the gate, one
+ * thread-local pointer, the session's status line (in the window: no message) and, if
+ * a context is needed, whether the worker knows it already.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "context.h"
+#include "process.h"
+#include "session.h"
+#include "thread.h"
+
+__thread struct guest_thread *guest_self;
+
+static pthread_key_t thread_key;
+static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
+static bool thread_key_ok;
+
+/* A thread ends: its lane closes, its references go. */
+static void thread_end(void *arg)
+{
+	struct guest_thread *t = arg;
+
+	guest_self = NULL;
+	if (process_get_state() == PROCESS_FORKED)
+		return;
+	while (t->depth)
+		ctx_unref(t->stack[--t->depth]);
+	lane_free(t->lane);
+	free(t);
+}
+
+static void make_key(void)
+{
+	thread_key_ok = pthread_key_create(&thread_key, thread_end) == 0;
+}
+
+struct guest_thread *thread_get(void)
+{
+	struct guest_thread *t = guest_self;
+
+	if (likely(t))
+		return t;
+	pthread_once(&thread_once, make_key);
+	if (!thread_key_ok)
+		return NULL;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	t->capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+	if (pthread_setspecific(thread_key, t)) {
+		free(t);
+		return NULL;
+	}
+	guest_self = t;
+	return t;
+}
+
+void thread_abandon(void)
+{
+	if (guest_self)
+		pthread_setspecific(thread_key, NULL);
+	guest_self = NULL; /* its memory is the parent's lane's; a child never uses it */
+}
+
+CUresult thread_open_lane(struct guest_thread *t)
+{
+	int r;
+
+	if (t->lane)
+		return CUDA_SUCCESS;
+	r = link_lane(guest_process.link, &t->lane);
+	if (r == 0)
+		return CUDA_SUCCESS;
+	t->lane = NULL;
+	if (r == -EPIPE || r == -ECONNREFUSED || r == -EPROTO) {
+		process_lost("it opens no lane for a new thread");
+		return GUEST_ERROR_LOST;
+	}
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* The worker is to use the thread's current context from the next command on. */
+static CUresult sync_ctx(struct guest_thread *t)
+{
+	uint64_t id = atomic_load_explicit(&t->top->wire_id, memory_order_relaxed);
+	CUresult r = session_set_current(t, t->top->handle);
+
+	if (r == CUDA_SUCCESS)
+		t->wire_id = id;
+	return r;
+}
+
+static CUresult enter_slow(enum guest_need need, struct guest_thread **ret_t)
+{
+	struct guest_thread *t = thread_get();
+	CUresult r;
+
+	if (!t)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (need != NEED_NONE && !t->lane) {
+		r = thread_open_lane(t);
+		if (r)
+			return r;
+	}
+	*ret_t = t;
+	return CUDA_SUCCESS;
+}
+
+CUresult guest_enter(enum guest_need need, struct guest_thread **ret_t)
+{
+	struct guest_thread *t = guest_self;
+	CUresult r = guest_gate();
+
+	if (unlikely(need == NEED_NONE)) {
+		enum process_state state = process_get_state();
+
+		if (state == PROCESS_FORKED || state == PROCESS_EXITING)
+			return r;
+		return enter_slow(need, ret_t);
+	}
+	if (unlikely(r))
+		return r;
+	if (unlikely(!t || !t->lane)) {
+		r = enter_slow(need, &t);
+		if (r)
+			return r;
+	}
+	if (need == NEED_CTX) {
+		if (unlikely(!t->top))
+			return CUDA_ERROR_INVALID_CONTEXT;
+		/* acquire pairs with the release by whoever destroys the context */
+		if (unlikely(!atomic_load_explicit(&t->top->alive, memory_order_acquire)))
+			return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+		if (unlikely(guest_process.status->sticky))
+			return guest_process.status->sticky;
+		if (unlikely(t->wire_id != atomic_load_explicit(&t->top->wire_id,
+								memory_order_relaxed))) {
+			r = sync_ctx(t);
+			if (r)
+				return r;
+		}
+	}
+	*ret_t = t;
+	return CUDA_SUCCESS;
+}
+
+void *guest_begin(struct guest_thread *t, uint16_t op, uint32_t size,
+		  uint32_t payload_size, void **ret_payload)
+{
+	return lane_begin(t->lane, op, size, payload_size, ret_payload);
+}
+
+CUresult guest_lost(struct guest_thread *t)
+{
+	process_lost("the connection ended");
+	return guest_gate();
+}
+
+CUresult guest_broken(struct guest_thread *t)
+{
+	process_lost("it broke the protocol");
+	return guest_gate();
+}
+
+CUresult guest_post(struct guest_thread *t)
+{
+	if (unlikely(lane_post(t->lane) < 0))
+		return guest_lost(t);
+	return CUDA_SUCCESS;
+}
+
+/* The result in a reply, once its size is known to be right. */
+static CUresult reply_result(struct guest_thread *t, int r, uint32_t body_size,
+			     const struct lane_reply *reply)
+{
+	const struct wire_result *res = reply->body;
+
+	if (r == -EPROTO || (r == 0 && reply->body_size < sizeof(*res)))
+		return guest_broken(t);
+	if (r < 0)
+		return guest_lost(t);
+	if (res->result)
+		return res->result;
+	if (res->sticky)
+		return res->sticky;
+	return reply->body_size < body_size ? guest_broken(t) : CUDA_SUCCESS;
+}
+
+CUresult guest_call(struct guest_thread *t, uint32_t body_size, struct lane_reply *ret)
+{
+	int r = lane_call(t->lane, ret);
+
+	return reply_result(t, r, body_size, ret);
+}
+
+CUresult guest_next(struct guest_thread *t, uint32_t body_size, struct lane_reply *ret)
+{
+	int r = lane_next(t->lane, ret);
+
+	return reply_result(t, r, body_size, ret);
+}

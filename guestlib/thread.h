@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What each calling thread has: its lane, its stack of contexts and what the worker was
+ * last told about it. Made on the thread's first call, ended by a thread-specific-data
+ * destructor. Only its own thread touches it.
+ */
+#ifndef WEFT_GUEST_THREAD_H
+#define WEFT_GUEST_THREAD_H
+
+#include "guest.h"
+
+struct guest_ctx;
+
+#define THREAD_STACK_MAX 64 /* contexts pushed in one thread */
+
+struct guest_thread {
+	struct lane *lane;     /* NULL until a call needs it */
+	struct guest_ctx *top; /* current context, or NULL */
+	uint64_t wire_id;      /* guest_ctx.wire_id of the lane's context at the worker */
+	unsigned depth;
+	struct guest_ctx
+		*stack[THREAD_STACK_MAX]; /* a reference each; stack[depth-1]==top */
+	CUstreamCaptureMode capture_mode;
+};
+
+extern __thread struct guest_thread *guest_self
+	__attribute__((tls_model("initial-exec")));
+
+/* The calling thread's state, without a lane. NULL only when out of memory. */
+struct guest_thread *thread_get(void);
+
+/* In a forked child: forgets the calling thread's state. */
+void thread_abandon(void);
+
+/* Opens the thread's lane. CUDA_SUCCESS, OUT_OF_MEMORY or GUEST_ERROR_LOST. */
+CUresult thread_open_lane(struct guest_thread *t);
+
+#endif

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Virtual memory management: the part about physical memory. A handle's properties and
+ * its count of references are kept here; the worker has the chunk.
+ */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calls.h"
+#include "process.h"
+
+struct guest_chunk {
+	_Atomic unsigned refs;
+	CUmemAllocationProp prop;
+};
+
+static CUresult check_prop(const CUmemAllocationProp *prop, bool *ret_host)
+{
+	if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)
+		return CUDA_ERROR_NOT_SUPPORTED; /* nothing leaves the process */
+	switch ((int)prop->location.type) {
+	case CU_MEM_LOCATION_TYPE_DEVICE:
+		*ret_host = false;
+		return prop->location.id < 0 || (unsigned)prop->location.id >=
+							guest_process.n_devices
+			       ? CUDA_ERROR_INVALID_DEVICE
+			       : CUDA_SUCCESS;
+	case CU_MEM_LOCATION_TYPE_HOST:
+	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+	case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+		*ret_host = true;
+		return CUDA_SUCCESS;
+	}
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity,
+					       const CUmemAllocationProp *prop,
+					       CUmemAllocationGranularity_flags option)
+{
+	bool host;
+	CUresult r = guest_gate();
+
+	if (r)
+		return r;
+	if (!granularity || (unsigned)option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = check_prop(prop, &host);
+	if (r == CUDA_SUCCESS)
+		*granularity = guest_process.device.chunk_bytes;
+	return r;
+}
+
+static CUresult create(struct guest_thread *t, uint64_t h, size_t size, bool host)
+{
+	struct chunk_create_cmd *cmd = begin_chunk_create(t);
+	struct lane_reply reply;
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->chunk = h;
+	cmd->size = size;
+	cmd->in_host_memory = host;
+	cmd->flags = 0;
+	return guest_call(t, sizeof(struct chunk_create_rep), &reply);
+}
+
+CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
+			     const CUmemAllocationProp *prop, unsigned long long flags)
+{
+	_cleanup_free_ struct guest_chunk *c = NULL;
+	struct guest_thread *t;
+	uint64_t h;
+	bool host;
+	CUresult r = guest_enter(NEED_INIT, &t);
+
+	if (r)
+		return r;
+	if (!handle || flags || !size || size % guest_process.device.chunk_bytes)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = check_prop(prop, &host);
+	if (r)
+		return r;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	c->refs = 1;
+	c->prop = *prop;
+	h = guest_handle_new(HANDLE_CHUNK, c);
+	if (!h)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = create(t, h, size, host);
+	if (r) {
+		guest_handle_free(h);
+		return r;
+	}
+	steal(c);
+	*handle = h;
+	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+	struct chunk_release_cmd *cmd;
+	struct lane_reply reply;
+	struct guest_thread *t;
+	struct guest_chunk *c;
+	CUresult r = guest_enter(NEED_INIT, &t);
+
+	if (r)
+		return r;
+	c = guest_object(handle, HANDLE_CHUNK);
+	if (!c)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (atomic_fetch_sub(&c->refs, 1) > 1)
+		return CUDA_SUCCESS;
+	cmd = begin_chunk_release(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->chunk = handle;
+	r = guest_call(t, sizeof(struct chunk_release_rep), &reply);
+	guest_handle_free(handle);
+	free(c);
+	return r;
+}
+
+CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle,
+					     void *addr)
+{
+	const struct chunk_at_rep *rep;
+	struct chunk_at_cmd *cmd;
+	struct lane_reply reply;
+	struct guest_thread *t;
+	struct guest_chunk *c;
+	CUresult r = guest_enter(NEED_INIT, &t);
+
+	if (r)
+		return r;
+	if (!handle || !guest_is_device((uintptr_t)addr))
+		return CUDA_ERROR_INVALID_VALUE;
+	cmd = begin_chunk_at(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->addr = (uintptr_t)addr;
+	r = guest_call(t, sizeof(*rep), &reply);
+	if (r)
+		return r;
+	rep = reply.body;
+	c = guest_object(rep->chunk, HANDLE_CHUNK);
+	if (!c) /* released, and only its mapping keeps the memory */
+		return CUDA_ERROR_NOT_SUPPORTED;
+	atomic_fetch_add(&c->refs, 1);
+	*handle = rep->chunk;
+	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(
+	CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
+{
+	struct guest_chunk *c;
+	CUresult r = guest_gate();
+
+	if (r)
+		return r;
+	c = guest_object(handle, HANDLE_CHUNK);
+	if (!prop || !c)
+		return CUDA_ERROR_INVALID_VALUE;
+	*prop = c->prop;
+	return CUDA_SUCCESS;
+}
+
+/* ---- access ---- */
+
+static CUresult location_is_host(const CUmemLocation *l, bool *ret_host)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+				    .location = *l};
+
+	return check_prop(&prop, ret_host);
+}
+
+static CUresult set_access(struct guest_thread *t, CUdeviceptr ptr, size_t size,
+			   const CUmemAccessDesc *desc)
+{
+	struct mem_set_access_cmd *cmd;
+	struct lane_reply reply;
+	bool host;
+	CUresult r = location_is_host(&desc->location, &host);
+
+	if (r)
+		return r;
+	cmd = begin_mem_set_access(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->ptr = ptr;
+	cmd->size = size;
+	cmd->in_host = host;
+	cmd->access = (uint32_t)desc->flags;
+	return guest_call(t, sizeof(struct mem_set_access_rep), &reply);
+}
+
+CUresult CUDAAPI cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc,
+				size_t count)
+{
+	struct guest_thread *t;
+	size_t i;
+	CUresult r = guest_enter(NEED_INIT, &t);
+
+	if (r)
+		return r;
+	if (!desc || !count || !size)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (i = 0; i < count && r == CUDA_SUCCESS; i++)
+		r = set_access(t, ptr, size, &desc[i]);
+	return r;
+}
+
+CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
+				CUdeviceptr ptr)
+{
+	const struct mem_get_access_rep *rep;
+	struct mem_get_access_cmd *cmd;
+	struct lane_reply reply;
+	struct guest_thread *t;
+	bool host;
+	CUresult r = guest_enter(NEED_INIT, &t);
+
+	if (r)
+		return r;
+	if (!flags || !location)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = location_is_host(location, &host);
+	if (r)
+		return r;
+	cmd = begin_mem_get_access(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->ptr = ptr;
+	cmd->in_host = host;
+	r = guest_call(t, sizeof(*rep), &reply);
+	if (r)
+		return r;
+	rep = reply.body;
+	*flags = rep->access;
+	return CUDA_SUCCESS;
+}
