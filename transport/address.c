@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
-#include <poll.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,24 +68,17 @@ int address_parse(const char *text, struct address *ret_address)
 
 int address_connect(const struct address *a)
 {
-	_cleanup_close_ int fd = socket(a->sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	for (;;) {
+		_cleanup_close_ int fd =
+			socket(a->sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	if (fd < 0)
-		return -errno;
-	if (connect(fd, (const struct sockaddr *)&a->sa, a->len) < 0) {
-		struct pollfd p = {.fd = fd, .events = POLLOUT};
-		int err = errno;
-		socklen_t len = sizeof(err);
-
-		/* An interrupted connect() goes on by itself; it must not be repeated. */
-		if (err != EINTR)
-			return -err;
-		while (poll(&p, 1, -1) < 0 && errno == EINTR)
-			;
-		if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len) < 0)
+		if (fd < 0)
 			return -errno;
-		if (err)
-			return -err;
+		if (connect(fd, (const struct sockaddr *)&a->sa, a->len) == 0)
+			return fd_steal(&fd);
+		/* After a signal neither family says what state the socket is in: a new
+		 * one. */
+		if (errno != EINTR)
+			return -errno;
 	}
-	return fd_steal(&fd);
 }

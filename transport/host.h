@@ -2,6 +2,11 @@
 /*
  * The worker's end of the transport: shakes hands on accepted sockets, lays out the
  * session's window and makes lanes. (The guest's side is link.h.)
+ *
+ * System calls of a worker in here and in lane.h: mmap munmap madvise (host_window_*),
+ * fcntl getsockopt sendmsg sendto recvfrom poll sched_getaffinity clock_gettime
+ * (host_hello, host_lane_new), poll recvfrom sendto sendmsg clock_gettime shutdown close
+ * (lanes).
  */
 #ifndef WEFT_HOST_H
 #define WEFT_HOST_H

@@ -39,7 +39,11 @@
 #define WIRE_SESSIONS_MAX 256u	      /* lanes of one session, that is, guest threads */
 #define WIRE_VSOCK_PORT	  22887u      /* where weft-vsock and AF_VSOCK listeners wait */
 
-/* Flags of a record. */
+/*
+ * Flags of a record. A command has ASYNC or not, and PAYLOAD or not. What the worker sends
+ * has either REPLY (and perhaps MORE, PAYLOAD) or OUTPUT and PAYLOAD; all of it carries
+ * the seq of the call that is being answered. Anything else ends the lane.
+ */
 #define WIRE_F_REPLY   0x0001u /* worker -> guest: answers the lane's pending command */
 #define WIRE_F_MORE    0x0002u /* a further reply record of the same command follows */
 #define WIRE_F_OUTPUT  0x0004u /* worker -> guest: payload is text for the guest's stdout;
@@ -87,7 +91,7 @@ struct wire_hello {
 	uint16_t lane;	     /* 0 opens a session; others join the one that token names */
 	uint32_t pid;	     /* the guest process, for lists; not believed otherwise */
 	uint32_t tid;	     /* the guest thread, likewise */
-	uint8_t token[16];   /* lane 0: zero; else from the welcome of lane 0 */
+	uint8_t token[16];   /* lane 0: zero; else from the welcome of lane 0, never zero */
 	uint32_t carriers;   /* bit set of 1 << enum wire_carrier that the guest can use */
 	uint32_t window_key; /* nonzero: guest has mapped a window that carries this key
 			      * (see wire_window_id); proves that both look at the same one */
@@ -104,7 +108,7 @@ struct wire_welcome {
 	uint32_t pad;
 	uint8_t token[16];	/* of the session, for joining lanes */
 	uint64_t session;	/* number of the session, for messages and lists */
-	uint64_t window_size;	/* bytes of the whole window; 0 without one */
+	uint64_t window_size;	/* bytes that the guest must have mapped; 0: no window */
 	uint64_t lane_offset;	/* where this lane's struct ring_lane begins, 4096-aligned */
 	uint64_t lane_size;	/* bytes from lane_offset */
 	uint64_t band_base;	/* device addresses lie in [band_base, band_base+band_size) */

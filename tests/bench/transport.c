@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -345,6 +346,16 @@ struct floor {
 	double copy;        /* GB/s: memcpy of 1 MiB pieces into a bulk ring's worth */
 };
 
+static bool one_cpu;
+
+static void relax(void)
+{
+	if (one_cpu)
+		sched_yield();
+	else
+		cpu_relax();
+}
+
 static void floor_line(struct floor *f)
 {
 	struct {
@@ -359,7 +370,7 @@ static void floor_line(struct floor *f)
 	if (pid == 0) {
 		for (unsigned i = 0; i <= n; i++) {
 			while (atomic_load_explicit(&s->ping, memory_order_acquire) != i)
-				cpu_relax();
+				relax();
 			atomic_store_explicit(&s->pong, i + 1, memory_order_release);
 		}
 		_exit(0);
@@ -370,7 +381,7 @@ static void floor_line(struct floor *f)
 	for (unsigned i = 1; i <= n; i++) {
 		atomic_store_explicit(&s->ping, i, memory_order_release);
 		while (atomic_load_explicit(&s->pong, memory_order_acquire) != i + 1)
-			cpu_relax();
+			relax();
 	}
 	f->line_rtt = (double)(clock_now_ns() - t) / n / 1e3;
 	waitpid(pid, NULL, 0);
@@ -380,7 +391,7 @@ static void floor_line(struct floor *f)
 static void recv_polling(int fd, char *buf, size_t len)
 {
 	while (recv(fd, buf, len, MSG_DONTWAIT) < 0 && errno == EAGAIN)
-		;
+		relax();
 }
 
 static void floor_socket(struct floor *f)
@@ -500,6 +511,7 @@ static int run_local(void)
 	char dir[] = "/tmp/weft-bench-XXXXXX", path[64], address[80], name[32];
 	struct floor f = {0};
 	struct result r;
+	cpu_set_t cpus;
 	int listener, rc = 0;
 	pid_t pid;
 
@@ -510,6 +522,7 @@ static int run_local(void)
 	listener = listen_at(path);
 	if (listener < 0)
 		return 1;
+	one_cpu = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) < 2;
 	floor_line(&f);
 	floor_socket(&f);
 	floor_copy(&f);
