@@ -57,8 +57,9 @@ def check(good, why):
 class Bench:
     """A scratch directory, an image with the probe, and the probe serving the host side."""
 
-    def __init__(self, build_dir):
+    def __init__(self, build_dir, programs=()):
         self.build_dir = build_dir
+        self.programs = programs
         self.probe = os.path.join(build_dir, "tests", "vm", "carrier_probe")
         self.kernel = kernel.Kernel()
 
@@ -68,6 +69,8 @@ class Bench:
         self.initrd = os.path.join(self.dir, "guest.cpio")
         img = image.Image(self.kernel, self.build_dir)
         img.add_program(self.probe)
+        for p in self.programs:
+            img.add_program(p)
         img.write(self.initrd)
         self.window = os.path.join(self.dir, "window")
         with open(self.window, "wb") as f:
@@ -81,6 +84,11 @@ class Bench:
         self.host.kill()
         self.host.wait()
         self.tmp.cleanup()
+
+    def gpu_vm(self, d, name, cid=42, with_window=True):
+        """A VM that is the daemon's tenant of that name."""
+        return vm.VM(name, cid, self.kernel, self.initrd, self.build_dir,
+                     forwards=d.forwards(name), window=d.window(name) if with_window else None)
 
     def vm(self, name="vm", cid=42, **kwargs):
         return vm.VM(name, cid, self.kernel, self.initrd, self.build_dir,

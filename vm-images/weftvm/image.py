@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The guest's root file system: busybox, the host's C library, drivers, and what you add."""
 import os
+import shutil
 import subprocess
 
 from . import cpio
@@ -38,9 +39,18 @@ def library_path(name):
     raise Error(f"the host has no {name}")
 
 
+def cuda_library_path():
+    """Where the toolkit beside nvcc has its shared libraries; "" without one."""
+    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+    if not os.path.exists(nvcc):
+        return ""
+    return os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(nvcc))), "lib64")
+
+
 def needed_libraries(program):
     """Shared objects a program of the host needs, as (name, path)."""
-    r = subprocess.run(["ldd", program], capture_output=True, text=True, check=False)
+    env = dict(os.environ, LD_LIBRARY_PATH=cuda_library_path())
+    r = subprocess.run(["ldd", program], capture_output=True, text=True, check=False, env=env)
     found = []
     for line in r.stdout.splitlines():
         words = line.split()

@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every compatibility program of tests/path, unmodified, inside a VM."""
+import os
+import sys
+
+import harness
+from harness import check
+from weftvm import daemon
+
+BOOT_SECONDS = 60
+PROGRAM_SECONDS = 300
+
+
+def run(v, name):
+    job = v.run([name], timeout=PROGRAM_SECONDS)
+    text = job.out.decode(errors="replace")
+    check(job.status == 0 and "PASS" in text,
+          f"status {job.status}: {text[-500:]} {job.err.decode(errors='replace')[-500:]}")
+
+
+def main():
+    tap = harness.Tap()
+    build_dir = os.path.abspath(sys.argv[1])
+    carrier = sys.argv[2]  # window, or vsock alone
+    programs = sys.argv[3:]
+    if not programs:
+        with open(os.path.join(build_dir, "tests/path/programs.txt"), encoding="utf-8") as f:
+            programs = f.read().split()
+    with harness.Bench(build_dir, programs=programs) as b, \
+         daemon.Daemon(build_dir, ["vm"], device="soft") as d, \
+         b.gpu_vm(d, "vm", with_window=carrier == "window") as v:
+        v.wait_ready(BOOT_SECONDS)
+        for p in programs:
+            if not tap.case(f"{carrier}: {os.path.basename(p)}", run, v,
+                            os.path.basename(p)):
+                tap.note(d.log_tail())
+        tap.ok(d.wait_no_sessions("vm", 1), "no session is left behind")
+        if tap.failed:
+            tap.note(v.log_tail())
+    return tap.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
