@@ -60,6 +60,7 @@ static int visit(struct layout *l, uint32_t func, struct ptx_opnd *o, bool calle
 {
 	if (o->kind == PTX_O_FUNC) {
 		o->idx = real(l, o->idx);
+		l->funcs[o->idx].called = true;
 		if (!callee)
 			l->funcs[o->idx].addr_taken = true;
 	} else if (o->kind == PTX_O_VAR && l->vars[o->idx].space == PTX_S_SHARED) {
@@ -316,6 +317,7 @@ static int layout(struct layout *l, struct ptx_arena *arena)
 				continue;
 			rel->target = real(l, rel->target);
 			l->funcs[rel->target].addr_taken = true;
+			l->funcs[rel->target].called = true;
 		}
 	}
 	for (uint32_t i = 0; r == 0 && i < l->nfuncs; i++)

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <lz4.h>
+#include <string.h>
+#include <zstd.h>
+
+#include "base/macros.h"
+#include "ptx/fatbin.h"
+
+#define ENTRY_MIN 64u /* bytes of the smallest entry header */
+
+/* Bits of an entry's flags. */
+#define FLAG_OLD_PACKED    0x1000u
+#define FLAG_LZ4           0x2000u
+#define FLAG_ZSTD          0x8000u
+#define FLAG_ARCH_SPECIFIC 0x100000u
+#define FLAG_FAMILY        0x1000000u
+
+/* The image may lie at any address. */
+static uint16_t get16(const uint8_t *p)
+{
+	uint16_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+static uint32_t get32(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+static uint64_t get64(const uint8_t *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+static bool is_text(const uint8_t *p, size_t len)
+{
+	size_t n = MIN(len, (size_t)16);
+
+	for (size_t i = 0; i < n && p[i]; i++) {
+		if ((p[i] < ' ' && p[i] != '\t' && p[i] != '\n' && p[i] != '\r') ||
+		    p[i] > '~')
+			return false;
+	}
+	return n && p[0];
+}
+
+int fatbin_format(const void *image, size_t len, enum fatbin_format *ret)
+{
+	const uint8_t *p = image;
+
+	if (len >= 4 && get32(p) == FATBIN_MAGIC)
+		*ret = FATBIN_IS_CONTAINER;
+	else if (len >= 4 && !memcmp(p, "\177ELF", 4))
+		*ret = FATBIN_IS_ELF;
+	else if (is_text(p, len))
+		*ret = FATBIN_IS_TEXT;
+	else
+		return -EBADMSG;
+	return 0;
+}
+
+static enum fatbin_packing packing(uint64_t flags)
+{
+	if (flags & FLAG_ZSTD)
+		return FATBIN_ZSTD;
+	if (flags & FLAG_LZ4)
+		return FATBIN_LZ4;
+	return flags & FLAG_OLD_PACKED ? FATBIN_UNKNOWN : FATBIN_PLAIN;
+}
+
+int fatbin_next(const void *image, size_t len, size_t *pos, struct fatbin_entry *ret)
+{
+	const uint8_t *p = image;
+	uint64_t end, hdr, payload, packed, left, flags;
+
+	if (len < FATBIN_HDR_BYTES || get32(p) != FATBIN_MAGIC || get16(p + 4) != 1)
+		return -EBADMSG;
+	hdr = get16(p + 6);
+	if (hdr < FATBIN_HDR_BYTES || hdr > len || get64(p + 8) > len - hdr)
+		return -EBADMSG;
+	end = hdr + get64(p + 8);
+	if (!*pos)
+		*pos = hdr;
+	left = end - *pos;
+	if (!left)
+		return 0;
+	p += *pos;
+	if (left < ENTRY_MIN)
+		return -EBADMSG;
+	hdr = get32(p + 4);
+	payload = get64(p + 8);
+	packed = get32(p + 16);
+	flags = get64(p + 40);
+	if (hdr < ENTRY_MIN || hdr > left || payload > left - hdr || packed > left - hdr)
+		return -EBADMSG;
+	*ret = (struct fatbin_entry){
+		.kind = get16(p),
+		.version = get16(p + 26) * 10u + get16(p + 24),
+		.sm = get32(p + 28),
+		.arch_specific = flags & (FLAG_ARCH_SPECIFIC | FLAG_FAMILY),
+		.packing = packing(flags),
+		.payload = p + hdr,
+		.payload_bytes = payload,
+		.plain_bytes = payload,
+	};
+	if (ret->packing != FATBIN_PLAIN) {
+		ret->payload_bytes = packed ? packed : payload;
+		ret->plain_bytes = get64(p + 56);
+	}
+	*pos += hdr + MAX(payload, packed);
+	return 1;
+}
+
+static int unpack(const struct fatbin_entry *e, char **ret_text, size_t *ret_len)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t n = e->plain_bytes;
+
+	if (e->packing == FATBIN_UNKNOWN)
+		return -ENOTSUP;
+	if (e->plain_bytes > FATBIN_MAX_PLAIN)
+		return -E2BIG;
+	text = malloc(n + 1);
+	if (!text)
+		return -ENOMEM;
+	if (e->packing == FATBIN_ZSTD) {
+		size_t got = ZSTD_decompress(text, n, e->payload, e->payload_bytes);
+
+		if (ZSTD_isError(got))
+			return -EBADMSG;
+		n = got;
+	} else if (e->packing == FATBIN_LZ4) {
+		int got;
+
+		if (e->payload_bytes > INT32_MAX)
+			return -EBADMSG;
+		got = LZ4_decompress_safe((const char *)e->payload, text,
+					  (int)e->payload_bytes, (int)n);
+		if (got < 0)
+			return -EBADMSG;
+		n = (size_t)got;
+	} else {
+		memcpy(text, e->payload, n);
+	}
+	text[n] = 0;
+	*ret_text = steal(text);
+	*ret_len = n;
+	return 0;
+}
+
+/* True if a is a better choice than b (whose kind is 0 when there is none yet). */
+static bool better(const struct fatbin_entry *a, const struct fatbin_entry *b,
+		   unsigned sm)
+{
+	if (a->kind != FATBIN_PTX || a->sm > sm || (a->arch_specific && a->sm != sm))
+		return false;
+	if (!b->kind || a->sm != b->sm)
+		return !b->kind || a->sm > b->sm;
+	return !a->arch_specific && b->arch_specific;
+}
+
+static int pick(const void *image, size_t len, unsigned sm, struct fatbin_entry *ret)
+{
+	struct fatbin_entry best = {0}, e;
+	size_t pos = 0;
+	int r;
+
+	while ((r = fatbin_next(image, len, &pos, &e)) > 0) {
+		if (better(&e, &best, sm))
+			best = e;
+	}
+	if (r < 0)
+		return r;
+	if (!best.kind)
+		return -ENOEXEC;
+	*ret = best;
+	return 0;
+}
+
+int fatbin_ptx(const void *image, size_t len, unsigned sm, char **ret_text,
+	       size_t *ret_len)
+{
+	struct fatbin_entry e = {.packing = FATBIN_PLAIN};
+	enum fatbin_format format;
+	int r = fatbin_format(image, len, &format);
+
+	if (r < 0)
+		return r;
+	switch (format) {
+	case FATBIN_IS_ELF:
+		return -ENOEXEC;
+	case FATBIN_IS_TEXT:
+		e.payload = image;
+		e.plain_bytes = e.payload_bytes = strnlen(image, len);
+		break;
+	case FATBIN_IS_CONTAINER:
+		r = pick(image, len, sm, &e);
+		if (r < 0)
+			return r;
+		break;
+	}
+	return unpack(&e, ret_text, ret_len);
+}
