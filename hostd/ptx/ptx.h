@@ -184,6 +184,7 @@ struct ptx_func {
 	bool uses_cc;          /* has add.cc and friends: lanes need a carry flag */
 	bool param_addr_taken; /* PARAM occurs as a value */
 	bool has_indirect_call;
+	bool called;          /* by some function of the module, or addr_taken */
 	bool addr_taken;      /* PTX_O_FUNC as a value, or in an initialiser, anywhere */
 	bool uses_dyn_shared; /* reaches (by calls too) an extern .shared array */
 	int32_t alias; /* index of the function that this one names, or -1. Operands
