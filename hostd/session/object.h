@@ -53,7 +53,8 @@ struct sess_event {
 struct sess_module {
 	struct sess_obj obj;
 	struct dev_module *dev;
-	uint64_t charged; /* bytes of device memory, at the broker */
+	uint64_t charged;  /* bytes of device memory, at the broker */
+	struct list funcs; /* found in it so far; under the table's lock */
 };
 
 /* CUfunction and CUkernel alike. */
@@ -61,6 +62,7 @@ struct sess_func {
 	struct sess_obj obj;
 	struct dev_func *dev;
 	struct sess_module *mod; /* a reference */
+	struct list in_mod;
 };
 
 #define OBJ_PAGE_BITS 10
@@ -106,6 +108,12 @@ struct sess_obj *obj_take(struct session *s, enum handle_type type, uint64_t h);
 
 /* The same for every object of a context, each dropped. */
 void obj_drop_ctx(struct session *s, struct sess_ctx *ctx);
+
+/* Any object of a type, referenced. NULL: there is none. */
+struct sess_obj *obj_any(struct session *s, enum handle_type type);
+
+/* The handle of the context with that number, or 0. */
+uint64_t obj_ctx_handle(struct session *s, unsigned id);
 
 struct sess_obj *obj_ref(struct sess_obj *o);
 

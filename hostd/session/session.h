@@ -39,19 +39,49 @@
 #include "session/tickets.h"
 
 struct hostfuncs;
+struct images;
+struct pools;
 struct space;
 
+#define SESS_LANE_RESERVED ((struct sess_lane *)1) /* in lanes[]: taken, not started */
+#define SESS_LOG_BURST     5 /* lines a second that a guest may cause */
 #define SESS_LANES_MAX     WIRE_SESSIONS_MAX
 #define SESS_PINS_MAX      16 /* objects that one command may name; arrays use obj_ref() */
 #define SESS_STREAM_LEGACY 1ull /* stream values on the wire that are not handles */
 #define SESS_STREAM_THREAD 2ull
 
-/* Asks weftd for `bytes` more device memory (or gives back); see ctl.h. Any thread. */
+#define SESS_PROCESSES_MAX 256
+
+/* All sessions of the tenant, as monitoring programs ask for them. */
+struct sess_tenant {
+	uint32_t busy_percent; /* time with a kernel running, of the last second or so */
+	uint32_t n_processes;
+	struct {
+		uint32_t pid, pad; /* in the guest */
+		uint64_t session, memory;
+	} processes[SESS_PROCESSES_MAX];
+};
+
+/* How a session reaches weftd's accounts; see broker/ctl.h. Any thread. */
 struct sess_broker {
-	/* Returns 0 or -EDQUOT; waits for weftd's answer. */
+	/* Asks for more device memory. Returns 0 or -EDQUOT; waits for weftd's answer. */
 	int (*charge)(void *arg, uint64_t bytes);
 	void (*uncharge)(void *arg, uint64_t bytes);
+	/* What the tenant has left and what it may have, at most what the device has. */
+	int (*memory)(void *arg, uint64_t *ret_free, uint64_t *ret_total);
+	int (*tenant)(void *arg, struct sess_tenant *ret_tenant);
 	void *arg;
+};
+
+/* Written by the worker, read by weftd at any time, in a page that both have mapped. */
+struct sess_counters {
+	_Atomic uint64_t calls, posts; /* commands handled, with and without a reply */
+	_Atomic uint64_t launches;
+	_Atomic uint64_t bytes_to_device, bytes_from_device; /* copies of the guest */
+	_Atomic uint64_t memory_bytes, memory_peak_bytes;
+	_Atomic uint64_t lanes;
+	/* Share of the last tick with a kernel running, and when that was measured. */
+	_Atomic uint64_t busy_permille, busy_at_ns;
 };
 
 struct session {
@@ -59,6 +89,8 @@ struct session {
 	struct device *dev;
 	struct device_info info;
 	struct space *space;         /* allocations; memory/space.h */
+	struct pools *pools;         /* stream-ordered memory; memory/pool.h */
+	struct images *images;       /* code on its way; image.h */
 	struct hostfuncs *hostfuncs; /* host functions waiting for the guest */
 	struct sess_broker broker;
 
@@ -69,6 +101,7 @@ struct session {
 
 	struct obj_table objs;
 	struct tickets tickets;
+	_Atomic unsigned next_ctx_id;
 	struct sess_ctx *primary; /* made before the guest came; lives as long as dev */
 
 	volatile struct wire_status *status; /* the guest's status line, or NULL */
@@ -84,9 +117,14 @@ struct session {
 	struct sess_lane *lanes[SESS_LANES_MAX]; /* holes are NULL */
 	unsigned n_lanes;                        /* open ones */
 	_Atomic bool ending;
-	_Atomic int end_reason;        /* 0: all lanes closed; else -errno */
-	_Atomic uint64_t calls, posts; /* commands handled */
-	struct log_limit log_limit;    /* under lanes_lock */
+	_Atomic int end_reason;      /* 0: all lanes closed; else -errno */
+	struct sess_counters *count; /* own_count, or a page shared with weftd */
+	struct sess_counters own_count;
+	struct log_limit log_limit;   /* under lanes_lock */
+	void (*on_end)(void *arg);    /* called once, by the thread that ends it */
+	void (*on_active)(void *arg); /* a launch while not active; may be NULL */
+	void *owner;                  /* arg of both */
+	_Atomic bool active;          /* somebody measures busy_permille */
 };
 
 /* One guest thread. Used by its own thread only, except as noted. */
@@ -102,7 +140,7 @@ struct sess_lane {
 
 	struct sess_obj *pins[SESS_PINS_MAX];
 	unsigned n_pins;
-	uint64_t calls, posts; /* not yet added to the session's counters */
+	bool replying; /* a raw handler has begun its reply */
 };
 
 /* ---- objects (types in object.h) ---- */
@@ -113,6 +151,19 @@ struct sess_lane {
  * (or what CUDA documents for the case).
  */
 void *sess_get(struct sess_lane *sl, enum handle_type type, uint64_t h);
+
+/* Hands a reference over to the command: dropped when it ends. Returns o, or NULL (and
+ * drops it at once) if the command has too many. */
+void *sess_pin(struct sess_lane *sl, struct sess_obj *o);
+
+/* Make a context or a stream, not findable yet; the caller holds the reference. */
+CUresult sess_ctx_new(struct session *s, uint64_t h, unsigned flags,
+		      struct sess_ctx **ret_ctx);
+CUresult sess_stream_new(struct session *s, struct sess_ctx *ctx, uint64_t h,
+			 unsigned flags, int priority, struct sess_stream **ret_stream);
+
+/* Drops the lane's own default streams of a context, or (NULL) of all. */
+void sess_drop_thread_streams(struct sess_lane *sl, struct sess_ctx *ctx);
 
 /*
  * The stream that a command names: legacy, per-thread or a handle, of the lane's current
@@ -128,6 +179,20 @@ static inline struct dev_ctx *sess_ctx_dev(const struct sess_lane *sl)
 {
 	return sl->ctx ? sl->ctx->dev : NULL;
 }
+
+/* The lane's current context or, without one, any that there is: for code that belongs to
+ * no context. Pinned until the command ends; NULL if there is none. */
+struct sess_ctx *sess_any_ctx(struct sess_lane *sl);
+
+/* The first n attributes of a function; what the device does not know is 0. */
+void sess_func_attributes(struct session *s, struct sess_func *f, int32_t *ret,
+			  unsigned n);
+
+/* What the tenant has left of device memory, and what it may have. */
+void sess_memory(struct session *s, uint64_t *ret_free, uint64_t *ret_total);
+
+/* Returns 0 or -errno (no broker). */
+int sess_tenant(struct session *s, struct sess_tenant *ret_tenant);
 
 /* ---- results ---- */
 
@@ -164,21 +229,25 @@ void sess_defer(struct session *s, CUresult r);
 
 /* ---- life ---- */
 
-struct sess_opts {
-	const struct device_ops *ops;
-	struct device *dev; /* stays the caller's */
+/* Who the session belongs to; known when the guest comes. */
+struct sess_identity {
 	const char *tenant;
 	uint64_t number;
 	uint64_t quota;
-	struct sess_broker broker;
 	const uint8_t *token; /* 16 bytes */
 };
 
-/* Opens a session on an opened device; makes the primary context's object. 0 or -errno.
+/*
+ * Opens a device and makes the primary context: all that takes long, before the guest is
+ * there. cfg's output is replaced. Returns 0 or -errno.
  */
-int sess_new(const struct sess_opts *opts, struct session **ret_s);
+int sess_new(const struct device_ops *ops, const struct device_config *cfg,
+	     const struct sess_broker *broker, struct session **ret_s);
 
-/* No lane may be running. Destroys every object. Accepts NULL. */
+/* Says whose session it is; before the first lane. */
+void sess_identify(struct session *s, const struct sess_identity *id);
+
+/* No lane may be running. Destroys every object and closes the device. Accepts NULL. */
 void sess_free(struct session *s);
 
 /* What the device calls with printed text (device_config.output); arg: the session. */
@@ -189,6 +258,12 @@ void sess_output(void *arg, const char *text, size_t size);
  * on failure l stays the caller's.
  */
 int sess_lane_start(struct session *s, struct lane *l, unsigned index);
+
+/*
+ * A lane that waits for the guest's own doing (a host function) does not keep the session
+ * alive: idle true before the wait, false after it.
+ */
+void sess_lane_idle(struct sess_lane *sl, bool idle);
 
 /* A free lane number, reserved until sess_lane_start() or sess_lane_unreserve(). */
 int sess_lane_reserve(struct session *s);

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * weftd: who may have how much, and which worker serves whom. One thread, one epoll, no
+ * guest bytes, no device.
+ *
+ *	loop.c	   events			pool.c	   workers and sessions
+ *	spawn.c	   starting programs		tenant.c   sockets and doors
+ *	account.c  device memory		window.c   a VM's shared memory
+ *	control.c  the control socket		request.c  what can be asked there
+ */
+#ifndef WEFT_BROKER_BROKER_H
+#define WEFT_BROKER_BROKER_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include <json-c/json.h>
+
+#include "base/list.h"
+#include "base/log.h"
+#include "broker/conf.h"
+#include "broker/ctl.h"
+
+struct broker;
+struct sess_counters;
+struct tenant;
+
+/* ---- loop.c ---- */
+
+/* Something the loop waits for; embedded in what it belongs to. */
+struct source {
+	void (*fn)(struct source *src, uint32_t events);
+	int fd; /* -1: not watched */
+};
+
+int source_add(struct broker *b, struct source *src, int fd, uint32_t events,
+	       void (*fn)(struct source *, uint32_t));
+/* Stops watching and closes the descriptor. Safe within any source's function. */
+void source_remove(struct broker *b, struct source *src);
+
+/* Runs fn(arg) when the events in hand have been dealt with: for freeing. */
+int loop_defer(struct broker *b, void (*fn)(void *), void *arg);
+
+/* Runs what was deferred. */
+void loop_flush(struct broker *b);
+
+/* Runs until b->stop. Returns 0 or -errno. */
+int loop_run(struct broker *b);
+
+/* ---- spawn.c ---- */
+
+struct child {
+	pid_t pid; /* 0: none */
+	struct source exit;
+};
+
+/*
+ * Starts a program that lies beside weftd (or in libexec), with fds[i] as descriptor
+ * 3 + i. exit_fn runs when it has ended; then call child_reap(). Returns 0 or -errno.
+ */
+int child_spawn(struct broker *b, struct child *c, char *const argv[], const int *fds,
+		unsigned n_fds, void (*exit_fn)(struct source *, uint32_t));
+/* Collects an ended child. Returns the wait status as of waitpid(). */
+int child_reap(struct broker *b, struct child *c);
+void child_kill(struct child *c);
+
+/* ---- pool.c: workers and sessions ---- */
+
+enum worker_state {
+	WORKER_STARTING, /* opens its device */
+	WORKER_READY,    /* waits for a guest */
+	WORKER_SESSION,  /* serves one */
+};
+
+struct worker {
+	struct list link; /* b->workers */
+	struct broker *b;
+	enum worker_state state;
+	struct child child;
+	struct source ctl;
+	const struct sess_counters
+		*count; /* a shared page; numbers only, never trusted */
+	uint64_t started_ns;
+
+	/* of a session */
+	uint64_t session;
+	struct tenant *tenant;
+	uint8_t token[16];
+	struct wire_hello hello;
+	uint64_t attached_ns, charged, peak;
+	int slice; /* of the tenant's window, or -1 */
+	bool killed;
+};
+
+/* What remains of a session that has ended. */
+struct session_record {
+	uint64_t session;
+	char tenant[CONF_NAME_MAX + 1];
+	char name[24];
+	uint32_t pid;
+	uint64_t duration_ns, calls, posts, launches, to_device, from_device, peak;
+	char end[48];
+};
+#define HISTORY_MAX 256
+
+/* Starts workers until enough are ready or starting. */
+void pool_fill(struct broker *b);
+/* A guest has come through a tenant's door. Takes over fd. */
+void pool_guest(struct tenant *t, const struct wire_hello *hello, int fd);
+/* Ends a session's worker now. */
+void worker_kill(struct worker *w);
+/* Ends all sessions and waiting guests of a tenant. */
+void pool_drop_tenant(struct tenant *t);
+void pool_fini(struct broker *b);
+/* Refuses guests that waited too long. Returns when to be called again, or UINT64_MAX. */
+uint64_t pool_tick(struct broker *b, uint64_t now_ns);
+
+/* ---- account.c ---- */
+
+/* Returns 0 or -EDQUOT (tenant's limit) or -ENOMEM (the device is full). */
+int account_charge(struct worker *w, uint64_t bytes);
+void account_uncharge(struct worker *w, uint64_t bytes);
+void account_left(const struct tenant *t, uint64_t *ret_free, uint64_t *ret_total);
+
+/* ---- window.c ---- */
+
+struct window {
+	int fd; /* -1: none */
+	char *path;
+	bool created; /* remove it at the end */
+	uint32_t key;
+	uint64_t size, slice_size;
+	unsigned n_slices;
+	uint64_t taken; /* bit set */
+};
+
+/* Opens or makes the file, writes its head. Returns 0 or -errno. */
+int window_open(struct window *w, const char *path, uint64_t size);
+/* A free slice. Returns its number or -ENOSPC. */
+int window_take(struct window *w, struct ctl_window *ret_slice);
+void window_give_back(struct window *w, int slice);
+void window_fini(struct window *w);
+
+/* ---- tenant.c ---- */
+
+struct tenant {
+	struct list link; /* b->tenants */
+	struct broker *b;
+	char name[CONF_NAME_MAX + 1];
+	char *socket;
+	int listen; /* stays open while doors come and go */
+	struct child door;
+	struct source door_ctl;
+	uint64_t door_at_ns; /* when to start the next door; 0: one is there */
+	struct window window;
+	uint64_t memory_max, used, peak;
+	unsigned sessions_max, n_sessions, n_waiting;
+	struct log_limit log_limit;
+};
+
+/* Makes the tenant, its socket and its window. Returns 0, -EEXIST or -errno. */
+int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **ret_t);
+/* Ends its sessions too; its memory lives on until they are gone. */
+void tenant_free(struct tenant *t);
+/* Listens on a Unix socket; a stale one is replaced. Returns the descriptor or -errno. */
+int listen_unix(const char *path, mode_t mode);
+struct tenant *tenant_find(struct broker *b, const char *name);
+/* Starts doors that are due again. Returns when to be called again, or UINT64_MAX. */
+uint64_t tenant_tick(struct broker *b, uint64_t now_ns);
+
+/* ---- control.c, request.c ---- */
+
+int control_open(struct broker *b, const char *path);
+void control_fini(struct broker *b);
+/* Answers one request; the caller owns the answer. */
+struct json_object *request_handle(struct broker *b, struct json_object *request);
+
+struct guest_wait {
+	struct list link; /* b->waiting */
+	struct tenant *t;
+	int fd;
+	struct wire_hello hello;
+	uint64_t deadline_ns;
+};
+
+struct broker {
+	struct conf *conf;
+	char *libexec; /* where weft-worker and weft-door are */
+	int epoll;
+	bool stop;
+	int exit_status;
+	struct list deferred;
+
+	struct list tenants;
+	struct list workers;
+	struct list waiting; /* guests for whom no worker is ready yet */
+	unsigned n_waiting;
+	uint64_t spawn_at_ns; /* after failures: not before */
+	unsigned failures;    /* workers that never became ready, in a row */
+	bool was_ready;       /* a worker has been ready once */
+	int ready_fd;         /* told when that happens; -1: none */
+	void (*on_ready)(void);
+
+	uint64_t next_session;
+	struct session_record history[HISTORY_MAX];
+	unsigned n_history; /* ever; the latest ones are kept */
+
+	char device_name[96];
+	uint64_t device_total, device_used;
+	uint8_t device_uuid[16];
+
+	struct source control, signals, lifeline;
+	struct list clients;
+	char *control_path;
+};
+
+#endif

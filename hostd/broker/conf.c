@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <ini.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/macros.h"
+#include "broker/conf.h"
+#include "util/size.h"
+
+#define TENANT_SECTION "tenant "
+/* Sessions of one tenant at once: guest processes, each a worker process here. */
+#define SESSIONS_DEFAULT 64u
+#define POOL_DEFAULT     2u
+#define POOL_MAX         64u
+
+/* Where an unprivileged daemon keeps its sockets. */
+static char *default_run_dir(void)
+{
+	const char *xdg = getenv("XDG_RUNTIME_DIR");
+	char *path = NULL;
+	int r;
+
+	if (geteuid() == 0)
+		return strdup("/run/weft");
+	if (xdg && *xdg)
+		r = asprintf(&path, "%s/weft", xdg);
+	else
+		r = asprintf(&path, "/tmp/weft-%u", (unsigned)geteuid());
+	return r < 0 ? NULL : path;
+}
+
+int conf_init(struct conf *c)
+{
+	memset(c, 0, sizeof(*c));
+	list_init(&c->tenants);
+	c->pool = POOL_DEFAULT;
+	c->run_dir = default_run_dir();
+	c->device = strdup("auto");
+	return c->run_dir && c->device ? 0 : -ENOMEM;
+}
+
+void conf_tenant_free(struct conf_tenant *t)
+{
+	if (!t)
+		return;
+	free(t->socket);
+	free(t->window_path);
+	free(t);
+}
+
+void conf_fini(struct conf *c)
+{
+	struct conf_tenant *t, *tmp;
+
+	list_for_each_safe (t, tmp, &c->tenants, link) {
+		list_remove(&t->link);
+		conf_tenant_free(t);
+	}
+	free(c->run_dir);
+	free(c->socket);
+	free(c->control);
+	free(c->user);
+	free(c->device);
+	memset(c, 0, sizeof(*c));
+	list_init(&c->tenants);
+}
+
+int conf_name_check(const char *name)
+{
+	static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				 "0123456789._-";
+	size_t len = strlen(name);
+
+	if (!len || len > CONF_NAME_MAX || *name == '.' || strspn(name, ok) != len)
+		return -EINVAL;
+	return 0;
+}
+
+struct conf_tenant *conf_tenant_new(const char *name)
+{
+	struct conf_tenant *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	snprintf(t->name, sizeof(t->name), "%s", name);
+	list_init(&t->link);
+	t->mode = 0600;
+	t->memory_max = UINT64_MAX;
+	t->sessions_max = SESSIONS_DEFAULT;
+	return t;
+}
+
+static int set_string(char **field, const char *value)
+{
+	char *s = strdup(value);
+
+	if (!s)
+		return -ENOMEM;
+	free(*field);
+	*field = s;
+	return 0;
+}
+
+static int set_path(char **field, const char *value)
+{
+	return *value == '/' ? set_string(field, value) : -EINVAL;
+}
+
+static int set_number(unsigned *field, const char *value, unsigned max)
+{
+	unsigned long n;
+	char *end;
+
+	errno = 0;
+	n = strtoul(value, &end, 10);
+	if (*value < '0' || *value > '9' || *end || errno || n > max)
+		return -EINVAL;
+	*field = (unsigned)n;
+	return 0;
+}
+
+static int set_mode(mode_t *field, const char *value)
+{
+	unsigned long n;
+	char *end;
+
+	n = strtoul(value, &end, 8);
+	if (*value < '0' || *value > '7' || *end || n > 0777)
+		return -EINVAL;
+	*field = (mode_t)n;
+	return 0;
+}
+
+int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value)
+{
+	if (!strcmp(key, "socket"))
+		return set_path(&t->socket, value);
+	if (!strcmp(key, "socket.mode"))
+		return set_mode(&t->mode, value);
+	if (!strcmp(key, "memory.max"))
+		return size_parse(value, &t->memory_max);
+	if (!strcmp(key, "sessions.max"))
+		return set_number(&t->sessions_max, value, 4096);
+	if (!strcmp(key, "window.path"))
+		return set_path(&t->window_path, value);
+	if (!strcmp(key, "window.size"))
+		return size_parse(value, &t->window_size);
+	return -ENOENT;
+}
+
+static int set_device(struct conf *c, const char *value)
+{
+	if (strcmp(value, "soft") && strcmp(value, "cuda") && strcmp(value, "auto"))
+		return -EINVAL;
+	return set_string(&c->device, value);
+}
+
+int conf_daemon_set(struct conf *c, const char *key, const char *value)
+{
+	if (!strcmp(key, "run-dir"))
+		return set_path(&c->run_dir, value);
+	if (!strcmp(key, "socket"))
+		return set_path(&c->socket, value);
+	if (!strcmp(key, "control"))
+		return set_path(&c->control, value);
+	if (!strcmp(key, "user"))
+		return set_string(&c->user, value);
+	if (!strcmp(key, "device"))
+		return set_device(c, value);
+	if (!strcmp(key, "pool"))
+		return set_number(&c->pool, value, POOL_MAX);
+	if (!strcmp(key, "tpcs"))
+		return set_number(&c->tpcs, value, 1024);
+	if (!strcmp(key, "threads"))
+		return set_number(&c->threads, value, 1024);
+	if (!strcmp(key, "memory"))
+		return size_parse(value, &c->memory);
+	return -ENOENT;
+}
+
+/* ---- the file ---- */
+
+struct reading {
+	struct conf *c;
+	char *why; /* about the first mistake */
+	int error;
+};
+
+static struct conf_tenant *tenant_named(struct conf *c, const char *name)
+{
+	struct conf_tenant *t;
+
+	list_for_each (t, &c->tenants, link) {
+		if (!strcmp(t->name, name))
+			return t;
+	}
+	t = conf_tenant_new(name);
+	if (t)
+		list_append(&c->tenants, &t->link);
+	return t;
+}
+
+static int set(struct conf *c, const char *section, const char *key, const char *value)
+{
+	size_t n = strlen(TENANT_SECTION);
+	struct conf_tenant *t;
+
+	if (!strcmp(section, "daemon"))
+		return conf_daemon_set(c, key, value);
+	if (strncmp(section, TENANT_SECTION, n) || conf_name_check(section + n) < 0)
+		return -ENXIO;
+	t = tenant_named(c, section + n);
+	return t ? conf_tenant_set(t, key, value) : -ENOMEM;
+}
+
+static const char *mistake(int error)
+{
+	switch (error) {
+	case -ENOENT:
+		return "no such key";
+	case -ENXIO:
+		return "no such section";
+	case -ERANGE:
+		return "number too large";
+	case -ENOMEM:
+		return "out of memory";
+	default:
+		return "bad value";
+	}
+}
+
+/* inih: nonzero is success. */
+static int on_key(void *user, const char *section, const char *key, const char *value)
+{
+	struct reading *rd = user;
+	int r = set(rd->c, section, key, value);
+
+	if (r == 0)
+		return 1;
+	if (!rd->error) {
+		rd->error = r == -ENOMEM ? r : -EINVAL;
+		if (asprintf(&rd->why, "[%s] %s = %s: %s", section, key, value,
+			     mistake(r)) < 0)
+			rd->why = NULL;
+	}
+	return 0;
+}
+
+static int finish(struct reading *rd, const char *name, int line, char **ret_why)
+{
+	if (line == 0)
+		return 0;
+	if (ret_why && line > 0 &&
+	    asprintf(ret_why, "%s:%d: %s", name, line,
+		     rd->why ? rd->why : "neither a section nor a key = value") < 0)
+		*ret_why = NULL;
+	free(rd->why);
+	return rd->error ? rd->error : -EINVAL;
+}
+
+int conf_read(struct conf *c, const char *path, char **ret_why)
+{
+	struct reading rd = {.c = c};
+	FILE *f = fopen(path, "re");
+	int line;
+
+	if (!f) {
+		int error = errno;
+
+		if (ret_why && asprintf(ret_why, "%s: %s", path, strerror(error)) < 0)
+			*ret_why = NULL;
+		return -error;
+	}
+	line = ini_parse_file(f, on_key, &rd);
+	fclose(f);
+	return finish(&rd, path, line, ret_why);
+}
+
+int conf_parse(struct conf *c, const char *text, char **ret_why)
+{
+	struct reading rd = {.c = c};
+
+	return finish(&rd, "text", ini_parse_string(text, on_key, &rd), ret_why);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* weftd's configuration file and defaults; weftd.conf(5) is the manual. */
+#ifndef WEFT_BROKER_CONF_H
+#define WEFT_BROKER_CONF_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/list.h"
+
+#define CONF_NAME_MAX 63 /* bytes of a tenant's name */
+
+struct conf_tenant {
+	struct list link;
+	char name[CONF_NAME_MAX + 1];
+	char *socket; /* NULL: run_dir/NAME.sock */
+	mode_t mode;  /* of the socket */
+	uint64_t memory_max;
+	unsigned sessions_max;
+	char *window_path; /* NULL: no window */
+	uint64_t window_size;
+};
+
+struct conf {
+	char *run_dir;
+	char *socket;  /* of the tenant "local"; NULL: run_dir/weft.sock */
+	char *control; /* NULL: run_dir/control */
+	char *user;    /* workers run as; NULL: see sandbox.h */
+	char *device;  /* soft, cuda, auto */
+	unsigned tpcs, threads;
+	uint64_t memory; /* of the software device; 0: its default */
+	unsigned pool;   /* workers kept ready */
+	struct list tenants;
+};
+
+/* The defaults. Returns 0 or -ENOMEM; conf_fini() copes with either. */
+int conf_init(struct conf *c);
+void conf_fini(struct conf *c);
+
+/*
+ * Reads a file, or text, into c. Returns 0 or -errno; *ret_why (may be NULL) is then a
+ * malloced sentence with file and line, the caller's.
+ */
+int conf_read(struct conf *c, const char *path, char **ret_why);
+int conf_parse(struct conf *c, const char *text, char **ret_why);
+
+/* Letters, digits, '.', '_' and '-', not first a dot, at most CONF_NAME_MAX. */
+int conf_name_check(const char *name);
+
+/* A tenant with defaults, not yet in a list; the caller's. NULL: no memory. */
+struct conf_tenant *conf_tenant_new(const char *name);
+void conf_tenant_free(struct conf_tenant *t);
+
+/* Sets one key of a tenant, as the file does. Returns 0, -ENOENT (no such key), -EINVAL,
+ * -ENOMEM. */
+int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value);
+
+/* Sets one key of [daemon]; likewise. */
+int conf_daemon_set(struct conf *c, const char *key, const char *value);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "broker/ctl.h"
+
+int ctl_send(int sock, const struct ctl_msg *m, int fd0, int fd1)
+{
+	int fds[2] = {fd0, fd1};
+
+	return fd_send(sock, m, sizeof(*m), fds, fd0 < 0 ? 0 : fd1 < 0 ? 1 : 2);
+}
+
+int ctl_recv(int sock, struct ctl_msg *ret_m, int *ret_fd0, int *ret_fd1)
+{
+	int fds[2] = {-1, -1};
+	ssize_t n = fd_recv(sock, ret_m, sizeof(*ret_m), fds, ARRAY_SIZE(fds));
+
+	if (n == 0)
+		return -ENODATA;
+	if (n < 0)
+		return (int)n;
+	if (n != sizeof(*ret_m)) {
+		closep(&fds[0]);
+		closep(&fds[1]);
+		return -EPROTO;
+	}
+	ret_m->text[sizeof(ret_m->text) - 1] = '\0';
+	*ret_fd0 = fds[0];
+	*ret_fd1 = fds[1];
+	return 0;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What weftd says to its workers and doors, and they to it: fixed-size messages over a
+ * SOCK_SEQPACKET pair, with descriptors where noted. All of them are programs of one
+ * version, so there is no negotiation; a message of another size is a broken peer.
+ *
+ *	worker -> weftd   READY     the device is open; info: bytes, text (device name)
+ *	weftd -> worker   ATTACH    session, token, text (tenant), bytes (quota), hello,
+ *				    window; fds: the guest's socket, the window file if
+ *any weftd -> worker   LANE      hello; fd: the socket of a further lane worker -> weftd
+ *OPENED    text (carrier) worker -> weftd   CHARGE    id, bytes: may the session have
+ *that much more? worker -> weftd   UNCHARGE  bytes; no answer worker -> weftd   MEMORY
+ *id: how much is left? weftd -> worker   ANSWER    id, result, bytes (left), total door
+ *-> weftd     HELLO     hello; fd: an accepted socket whose hello has been read
+ *
+ * A worker or door whose end of the pair closes is gone; one that sees weftd's end close
+ * ends at once.
+ */
+#ifndef WEFT_BROKER_CTL_H
+#define WEFT_BROKER_CTL_H
+
+#include <stdint.h>
+
+#include "wire.h"
+
+#define CTL_FD        3 /* where weftd puts a child's end of the pair */
+#define CTL_PAGE_FD   4 /* worker: the page with struct sess_counters */
+#define CTL_LISTEN_FD 4 /* door: the listening socket */
+#define CTL_PAGE_SIZE 4096u
+
+enum ctl_type {
+	CTL_READY = 1,
+	CTL_ATTACH,
+	CTL_LANE,
+	CTL_OPENED,
+	CTL_CHARGE,
+	CTL_UNCHARGE,
+	CTL_MEMORY,
+	CTL_TENANT,
+	CTL_ANSWER,
+	CTL_HELLO,
+};
+
+struct ctl_window {
+	uint64_t offset, size; /* this session's slice; size 0: no window of the VM's */
+	uint32_t key;
+	uint32_t pad;
+};
+
+struct ctl_msg {
+	uint32_t type; /* enum ctl_type */
+	uint32_t id;   /* pairs an answer with its question */
+	int32_t result;
+	uint32_t pad;
+	uint64_t session, bytes, total;
+	uint8_t token[16];
+	char text[96]; /* NUL-terminated */
+	struct wire_hello hello;
+	struct ctl_window window;
+};
+static_assert(sizeof(struct ctl_msg) == 240, "no holes");
+
+/* Sends one message with up to two descriptors (-1: none). Returns 0 or -errno. */
+int ctl_send(int sock, const struct ctl_msg *m, int fd0, int fd1);
+
+/*
+ * Receives one message; descriptors not sent are -1, the caller owns the others. text is
+ * terminated. Returns 0, -ENODATA (closed), -EPROTO (wrong size), -EAGAIN or -errno.
+ */
+int ctl_recv(int sock, struct ctl_msg *ret_m, int *ret_fd0, int *ret_fd1);
+
+#endif

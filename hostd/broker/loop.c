@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "broker/broker.h"
+
+struct deferred {
+	struct list link;
+	void (*fn)(void *);
+	void *arg;
+};
+
+int source_add(struct broker *b, struct source *src, int fd, uint32_t events,
+	       void (*fn)(struct source *, uint32_t))
+{
+	struct epoll_event ev = {.events = events, .data.ptr = src};
+
+	if (epoll_ctl(b->epoll, EPOLL_CTL_ADD, fd, &ev) < 0)
+		return -errno;
+	src->fd = fd;
+	src->fn = fn;
+	return 0;
+}
+
+void source_remove(struct broker *b, struct source *src)
+{
+	if (src->fd < 0)
+		return;
+	epoll_ctl(b->epoll, EPOLL_CTL_DEL, src->fd, NULL);
+	close(src->fd);
+	/* An event of this round may still name it: loop_run() looks at fd. */
+	src->fd = -1;
+}
+
+int loop_defer(struct broker *b, void (*fn)(void *), void *arg)
+{
+	struct deferred *d = malloc(sizeof(*d));
+
+	if (!d)
+		return -ENOMEM;
+	d->fn = fn;
+	d->arg = arg;
+	list_append(&b->deferred, &d->link);
+	return 0;
+}
+
+void loop_flush(struct broker *b)
+{
+	while (!list_empty(&b->deferred)) {
+		struct deferred *d = list_entry(b->deferred.next, struct deferred, link);
+
+		list_remove(&d->link);
+		d->fn(d->arg);
+		free(d);
+	}
+}
+
+/* Milliseconds until something is due by the clock; -1: nothing is. */
+static int tick(struct broker *b)
+{
+	uint64_t now = clock_now_ns();
+	uint64_t next = MIN(pool_tick(b, now), tenant_tick(b, now));
+
+	if (next == UINT64_MAX)
+		return -1;
+	return next <= now ? 0 : (int)((next - now) / NSEC_PER_MSEC + 1);
+}
+
+int loop_run(struct broker *b)
+{
+	struct epoll_event ev[64];
+
+	while (!b->stop) {
+		int n = epoll_wait(b->epoll, ev, ARRAY_SIZE(ev), tick(b));
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		for (int i = 0; i < n; i++) {
+			struct source *src = ev[i].data.ptr;
+
+			if (src->fd >= 0)
+				src->fn(src, ev[i].events);
+		}
+		loop_flush(b);
+	}
+	return 0;
+}

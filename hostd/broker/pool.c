@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Workers: a few are kept ready, with their device open. A guest gets one and keeps it;
+ * it is never used twice. Whatever a worker's end may look like (it exits, crashes, is
+ * killed, closes its socket), its session ends here in worker_ended(), once.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "broker/broker.h"
+#include "host.h"
+#include "session/session.h"
+
+/* Guests that wait for a worker: all together, and of one tenant. */
+#define WAITING_MAX        256
+#define WAITING_TENANT_MAX 32
+#define WAITING_NS         (20 * NSEC_PER_SEC)
+/* After a worker that did not start: first pause, doubling up to the last. */
+#define BACKOFF_NS        (100 * NSEC_PER_MSEC)
+#define BACKOFF_SHIFT_MAX 6
+/* A worker's measure of how busy it is holds for so long. */
+#define BUSY_FRESH_NS (1500 * NSEC_PER_MSEC)
+
+static void on_worker_ctl(struct source *src, uint32_t events);
+static void on_worker_exit(struct source *src, uint32_t events);
+
+/* ---- starting ---- */
+
+/* The argument list of a worker; the texts are the caller's to free. */
+static unsigned worker_args(const struct broker *b, char **argv, char text[][40])
+{
+	const struct conf *c = b->conf;
+	unsigned n = 0;
+
+	argv[n++] = (char *)"weft-worker";
+	argv[n++] = (char *)"--device";
+	argv[n++] = c->device;
+	snprintf(text[0], sizeof(text[0]), "%u", c->tpcs);
+	argv[n++] = (char *)"--tpcs";
+	argv[n++] = text[0];
+	snprintf(text[1], sizeof(text[1]), "%llu", (unsigned long long)c->memory);
+	argv[n++] = (char *)"--memory";
+	argv[n++] = text[1];
+	snprintf(text[2], sizeof(text[2]), "%u", c->threads);
+	argv[n++] = (char *)"--threads";
+	argv[n++] = text[2];
+	for (unsigned i = 0; i < sizeof(b->device_uuid); i++)
+		snprintf(text[3] + 2 * i, 3, "%02x", b->device_uuid[i]);
+	argv[n++] = (char *)"--uuid";
+	argv[n++] = text[3];
+	if (c->user) {
+		argv[n++] = (char *)"--user";
+		argv[n++] = c->user;
+	}
+	argv[n] = NULL;
+	return n;
+}
+
+static int map_page(struct worker *w, int *ret_fd)
+{
+	int fd = fd_memfd("weft-counters", CTL_PAGE_SIZE);
+	void *p;
+
+	if (fd < 0)
+		return fd;
+	p = mmap(NULL, CTL_PAGE_SIZE, PROT_READ, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED) {
+		close(fd);
+		return -errno;
+	}
+	w->count = p;
+	*ret_fd = fd;
+	return 0;
+}
+
+static void worker_free(void *arg)
+{
+	struct worker *w = arg;
+
+	if (w->count)
+		munmap((void *)w->count, CTL_PAGE_SIZE);
+	free(w);
+}
+
+static int worker_spawn(struct worker *w)
+{
+	_cleanup_close_ int page = -1, ours = -1, theirs = -1;
+	int fds[2], pair[2], r;
+	char text[4][40], *argv[20];
+
+	r = map_page(w, &page);
+	if (r < 0)
+		return r;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	ours = pair[0];
+	theirs = pair[1];
+	/* A worker that does not read must not hold up weftd. */
+	r = fd_set_nonblock(ours, 1);
+	if (r < 0)
+		return r;
+	worker_args(w->b, argv, text);
+	fds[0] = theirs;
+	fds[1] = page;
+	r = source_add(w->b, &w->ctl, ours, EPOLLIN, on_worker_ctl);
+	if (r < 0)
+		return r;
+	fd_steal(&ours);
+	r = child_spawn(w->b, &w->child, argv, fds, 2, on_worker_exit);
+	if (r < 0)
+		source_remove(w->b, &w->ctl);
+	return r;
+}
+
+static int worker_start(struct broker *b)
+{
+	struct worker *w = calloc(1, sizeof(*w));
+	int r;
+
+	if (!w)
+		return -ENOMEM;
+	w->b = b;
+	w->ctl.fd = w->child.exit.fd = -1;
+	w->slice = -1;
+	w->started_ns = clock_now_ns();
+	r = worker_spawn(w);
+	if (r < 0) {
+		worker_free(w);
+		return r;
+	}
+	list_append(&b->workers, &w->link);
+	return 0;
+}
+
+static unsigned count_idle(const struct broker *b)
+{
+	const struct worker *w;
+	unsigned n = 0;
+
+	list_for_each (w, &b->workers, link)
+		n += w->state != WORKER_SESSION;
+	return n;
+}
+
+static void start_failed(struct broker *b)
+{
+	unsigned shift = MIN(b->failures, (unsigned)BACKOFF_SHIFT_MAX);
+
+	b->failures++;
+	b->spawn_at_ns = clock_now_ns() + (BACKOFF_NS << shift);
+	if (b->was_ready)
+		return;
+	/* Never yet: the device is not there, and waiting would not help. */
+	log_error("no worker could be started");
+	b->exit_status = 1;
+	b->stop = true;
+}
+
+void pool_fill(struct broker *b)
+{
+	/* One at a time until the first is ready: it may tell us that there is no
+	 * device. */
+	unsigned wanted = b->was_ready ? b->conf->pool + b->n_waiting : 1;
+
+	while (!b->stop && count_idle(b) < wanted && clock_now_ns() >= b->spawn_at_ns) {
+		int r = worker_start(b);
+
+		if (r < 0) {
+			log_error("cannot start weft-worker in %s: %s", b->libexec,
+				  strerror(-r));
+			start_failed(b);
+			return;
+		}
+	}
+}
+
+/* ---- sessions ---- */
+
+static void refuse(int fd, int error)
+{
+	(void)host_refuse(fd, error);
+	close(fd);
+}
+
+static int attach(struct worker *w, struct tenant *t, const struct wire_hello *hello,
+		  int fd)
+{
+	struct ctl_msg m = {
+		.type = CTL_ATTACH,
+		.session = ++w->b->next_session,
+		.bytes = t->memory_max,
+		.hello = *hello,
+	};
+
+	if (getrandom(w->token, sizeof(w->token), 0) != sizeof(w->token))
+		return -EIO;
+	memcpy(m.token, w->token, sizeof(m.token));
+	snprintf(m.text, sizeof(m.text), "%s", t->name);
+	w->slice = window_take(&t->window, &m.window);
+	w->state = WORKER_SESSION;
+	w->session = m.session;
+	w->tenant = t;
+	w->hello = *hello;
+	w->attached_ns = clock_now_ns();
+	t->n_sessions++;
+	log_info("tenant %s session %llu: pid %u (%s), worker %d", t->name,
+		 (unsigned long long)w->session, hello->pid, hello->name, w->child.pid);
+	return ctl_send(w->ctl.fd, &m, fd, w->slice >= 0 ? t->window.fd : -1);
+}
+
+static struct worker *ready_worker(struct broker *b)
+{
+	struct worker *w;
+
+	list_for_each (w, &b->workers, link) {
+		if (w->state == WORKER_READY)
+			return w;
+	}
+	return NULL;
+}
+
+static void wait_free(struct guest_wait *g)
+{
+	list_remove(&g->link);
+	g->t->n_waiting--;
+	g->t->b->n_waiting--;
+	free(g);
+}
+
+/* Brings guests that wait and workers that are ready together. */
+static void match(struct broker *b)
+{
+	while (!list_empty(&b->waiting)) {
+		struct guest_wait *g =
+			list_entry(b->waiting.next, struct guest_wait, link);
+		struct worker *w = ready_worker(b);
+
+		if (!w)
+			break;
+		if (attach(w, g->t, &g->hello, g->fd) < 0)
+			child_kill(&w->child);
+		close(g->fd);
+		wait_free(g);
+	}
+	pool_fill(b);
+}
+
+static void queue(struct tenant *t, const struct wire_hello *hello, int fd)
+{
+	struct broker *b = t->b;
+	struct guest_wait *g;
+
+	if (b->n_waiting >= WAITING_MAX || t->n_waiting >= WAITING_TENANT_MAX) {
+		refuse(fd, -EAGAIN);
+		return;
+	}
+	if (t->n_sessions + t->n_waiting >= t->sessions_max) {
+		if (log_limit_ok(&t->log_limit, 2))
+			log_warning("tenant %s has its %u sessions", t->name,
+				    t->sessions_max);
+		refuse(fd, -EUSERS);
+		return;
+	}
+	g = calloc(1, sizeof(*g));
+	if (!g) {
+		refuse(fd, -ENOMEM);
+		return;
+	}
+	g->t = t;
+	g->fd = fd;
+	g->hello = *hello;
+	g->deadline_ns = clock_now_ns() + WAITING_NS;
+	list_append(&b->waiting, &g->link);
+	b->n_waiting++;
+	t->n_waiting++;
+	match(b);
+}
+
+/* Takes as long whatever the guess. */
+static bool same_token(const uint8_t *a, const uint8_t *b)
+{
+	uint8_t diff = 0;
+
+	for (unsigned i = 0; i < 16; i++)
+		diff |= a[i] ^ b[i];
+	return !diff;
+}
+
+static void join(struct tenant *t, const struct wire_hello *hello, int fd)
+{
+	struct ctl_msg m = {.type = CTL_LANE, .hello = *hello};
+	struct worker *w, *found = NULL;
+
+	list_for_each (w, &t->b->workers, link) {
+		if (w->state == WORKER_SESSION && w->tenant == t &&
+		    same_token(w->token, hello->token))
+			found = w;
+	}
+	if (!found) {
+		if (log_limit_ok(&t->log_limit, 2))
+			log_warning("tenant %s: a lane for no session of its own",
+				    t->name);
+		refuse(fd, -EACCES);
+		return;
+	}
+	if (ctl_send(found->ctl.fd, &m, fd, -1) < 0)
+		refuse(fd, -EAGAIN);
+	else
+		close(fd);
+}
+
+void pool_guest(struct tenant *t, const struct wire_hello *hello, int fd)
+{
+	if (hello->lane)
+		join(t, hello, fd);
+	else
+		queue(t, hello, fd);
+}
+
+uint64_t pool_tick(struct broker *b, uint64_t now_ns)
+{
+	struct guest_wait *g, *tmp;
+	uint64_t next = UINT64_MAX;
+
+	list_for_each_safe (g, tmp, &b->waiting, link) {
+		if (now_ns < g->deadline_ns) {
+			next = MIN(next, g->deadline_ns);
+			continue;
+		}
+		refuse(g->fd, -ETIMEDOUT);
+		wait_free(g);
+	}
+	pool_fill(b);
+	/* Only a pause after a failure leaves the pool short. */
+	if (count_idle(b) < b->conf->pool && b->spawn_at_ns > now_ns)
+		next = MIN(next, b->spawn_at_ns);
+	return next;
+}
+
+/* ---- what workers say ---- */
+
+static void set_ready(struct worker *w, const struct ctl_msg *m)
+{
+	struct broker *b = w->b;
+
+	w->state = WORKER_READY;
+	b->failures = 0;
+	b->spawn_at_ns = 0;
+	b->device_total = m->bytes;
+	memcpy(b->device_name, m->text, sizeof(b->device_name));
+	if (!b->was_ready) {
+		b->was_ready = true;
+		log_info("device: %s, %llu MiB", b->device_name,
+			 (unsigned long long)m->bytes >> 20);
+		if (b->ready_fd >= 0) {
+			(void)fd_write_full(b->ready_fd, "\n", 1);
+			close(fd_steal(&b->ready_fd));
+		}
+		if (b->on_ready)
+			b->on_ready();
+	}
+	match(b);
+}
+
+static int answer(struct worker *w, const struct ctl_msg *m, int result)
+{
+	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id, .result = result};
+
+	account_left(w->tenant, &a.bytes, &a.total);
+	return ctl_send(w->ctl.fd, &a, -1, -1);
+}
+
+static void describe_tenant(const struct tenant *t, struct sess_tenant *ret)
+{
+	uint64_t now = clock_now_ns(), permille = 0;
+	const struct worker *w;
+
+	list_for_each (w, &t->b->workers, link) {
+		unsigned n = ret->n_processes;
+
+		if (w->state != WORKER_SESSION || w->tenant != t ||
+		    n == SESS_PROCESSES_MAX)
+			continue;
+		ret->processes[n].pid = w->hello.pid;
+		ret->processes[n].session = w->session;
+		ret->processes[n].memory = w->charged;
+		ret->n_processes++;
+		if (now - atomic_load(&w->count->busy_at_ns) < BUSY_FRESH_NS)
+			permille += MIN(atomic_load(&w->count->busy_permille), 1000ull);
+	}
+	ret->busy_percent = (uint32_t)MIN(permille / 10, 100ull);
+}
+
+/* Too long for a message: a file with the answer goes along. */
+static int answer_tenant(struct worker *w, const struct ctl_msg *m)
+{
+	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
+	struct sess_tenant t = {0};
+	_cleanup_close_ int fd = -1;
+
+	describe_tenant(w->tenant, &t);
+	fd = fd_memfd("weft-tenant", sizeof(t));
+	if (fd < 0 || pwrite(fd, &t, sizeof(t), 0) != sizeof(t))
+		a.result = -ENOMEM;
+	return ctl_send(w->ctl.fd, &a, a.result ? -1 : fd, -1);
+}
+
+static int handle_msg(struct worker *w, const struct ctl_msg *m)
+{
+	if (w->state == WORKER_STARTING && m->type == CTL_READY) {
+		set_ready(w, m);
+		return 0;
+	}
+	if (w->state != WORKER_SESSION)
+		return -EPROTO;
+	switch (m->type) {
+	case CTL_CHARGE:
+		return answer(w, m, account_charge(w, m->bytes));
+	case CTL_UNCHARGE:
+		account_uncharge(w, m->bytes);
+		return 0;
+	case CTL_MEMORY:
+		return answer(w, m, 0);
+	case CTL_TENANT:
+		return answer_tenant(w, m);
+	case CTL_OPENED:
+		return 0;
+	default:
+		return -EPROTO;
+	}
+}
+
+static void on_worker_ctl(struct source *src, uint32_t events)
+{
+	struct worker *w = container_of(src, struct worker, ctl);
+	_cleanup_close_ int fd0 = -1, fd1 = -1;
+	struct ctl_msg m;
+	int r = ctl_recv(src->fd, &m, &fd0, &fd1);
+
+	if (r == -EAGAIN || r == -EINTR)
+		return;
+	if (r == 0)
+		r = handle_msg(w, &m);
+	if (r == 0)
+		return;
+	if (r != -ENODATA && r != -ECONNRESET)
+		log_warning("worker %d: %s", w->child.pid, strerror(-r));
+	/* Its end of the pair is gone or talks nonsense; the exit follows. */
+	source_remove(w->b, &w->ctl);
+	child_kill(&w->child);
+}
+
+/* ---- the end ---- */
+
+static void describe_end(const struct worker *w, int status, char *buf, size_t room)
+{
+	if (WIFSIGNALED(status))
+		snprintf(buf, room,
+			 w->killed ? "killed by operator" : "worker: signal %d",
+			 WTERMSIG(status));
+	else if (WEXITSTATUS(status) == 0)
+		snprintf(buf, room, "ended");
+	else if (WEXITSTATUS(status) == 2)
+		snprintf(buf, room, "broken protocol");
+	else
+		snprintf(buf, room, "worker: exit status %d", WEXITSTATUS(status));
+}
+
+static void record(struct worker *w, int status)
+{
+	struct broker *b = w->b;
+	struct session_record *h = &b->history[b->n_history++ % HISTORY_MAX];
+	const struct sess_counters *c = w->count;
+
+	*h = (struct session_record){
+		.session = w->session,
+		.pid = w->hello.pid,
+		.duration_ns = clock_now_ns() - w->attached_ns,
+		.calls = atomic_load(&c->calls),
+		.posts = atomic_load(&c->posts),
+		.launches = atomic_load(&c->launches),
+		.to_device = atomic_load(&c->bytes_to_device),
+		.from_device = atomic_load(&c->bytes_from_device),
+		.peak = w->peak,
+	};
+	memcpy(h->tenant, w->tenant->name, sizeof(h->tenant));
+	memcpy(h->name, w->hello.name, sizeof(h->name));
+	h->name[sizeof(h->name) - 1] = '\0';
+	describe_end(w, status, h->end, sizeof(h->end));
+	if (status && !w->killed)
+		log_warning("tenant %s session %llu: %s", h->tenant,
+			    (unsigned long long)h->session, h->end);
+	else
+		log_info("tenant %s session %llu: %s", h->tenant,
+			 (unsigned long long)h->session, h->end);
+}
+
+static void worker_ended(struct worker *w, int status)
+{
+	struct broker *b = w->b;
+
+	source_remove(b, &w->ctl);
+	if (w->state == WORKER_SESSION) {
+		record(w, status);
+		account_uncharge(w, w->charged);
+		window_give_back(&w->tenant->window, w->slice);
+		w->tenant->n_sessions--;
+	}
+	list_remove(&w->link);
+	if (w->state == WORKER_STARTING && !w->killed)
+		start_failed(b);
+	if (loop_defer(b, worker_free, w) < 0)
+		log_error("out of memory"); /* leaked rather than used after free */
+	pool_fill(b);
+}
+
+/* What it said before it ended counts: the last charges, for the peak. */
+static void drain(struct worker *w)
+{
+	while (w->ctl.fd >= 0) {
+		_cleanup_close_ int fd0 = -1, fd1 = -1;
+		struct ctl_msg m;
+
+		if (ctl_recv(w->ctl.fd, &m, &fd0, &fd1) < 0)
+			return;
+		if (w->state == WORKER_SESSION && m.type == CTL_UNCHARGE)
+			account_uncharge(w, m.bytes);
+	}
+}
+
+static void on_worker_exit(struct source *src, uint32_t events)
+{
+	struct worker *w = container_of(src, struct worker, child.exit);
+	int status = child_reap(w->b, &w->child);
+
+	drain(w);
+	worker_ended(w, status);
+}
+
+void worker_kill(struct worker *w)
+{
+	w->killed = true;
+	child_kill(&w->child);
+}
+
+void pool_drop_tenant(struct tenant *t)
+{
+	struct guest_wait *g, *tmp_g;
+	struct worker *w, *tmp;
+
+	list_for_each_safe (g, tmp_g, &t->b->waiting, link) {
+		if (g->t != t)
+			continue;
+		refuse(g->fd, -ESHUTDOWN);
+		wait_free(g);
+	}
+	list_for_each_safe (w, tmp, &t->b->workers, link) {
+		if (w->tenant != t)
+			continue;
+		worker_kill(w);
+		worker_ended(w, child_reap(t->b, &w->child));
+	}
+}
+
+void pool_fini(struct broker *b)
+{
+	struct worker *w, *tmp;
+
+	b->stop = true;
+	list_for_each (w, &b->workers, link)
+		worker_kill(w);
+	list_for_each_safe (w, tmp, &b->workers, link)
+		worker_ended(w, child_reap(b, &w->child));
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What can be asked at the control socket; weftd(8) lists the requests. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "broker/broker.h"
+#include "session/session.h"
+
+static void add_u64(struct json_object *o, const char *key, uint64_t v)
+{
+	json_object_object_add(o, key, json_object_new_uint64(v));
+}
+
+static void add_str(struct json_object *o, const char *key, const char *v)
+{
+	json_object_object_add(o, key, json_object_new_string(v));
+}
+
+static struct json_object *reply_ok(void)
+{
+	struct json_object *o = json_object_new_object();
+
+	json_object_object_add(o, "ok", json_object_new_boolean(1));
+	return o;
+}
+
+static struct json_object *reply_error(const char *what, int error)
+{
+	struct json_object *o = json_object_new_object();
+	char text[200];
+
+	snprintf(text, sizeof(text), "%s: %s", what, strerror(-error));
+	json_object_object_add(o, "ok", json_object_new_boolean(0));
+	add_str(o, "error", text);
+	json_object_object_add(o, "errno", json_object_new_int(-error));
+	return o;
+}
+
+static const char *get_str(struct json_object *q, const char *key)
+{
+	struct json_object *v;
+
+	if (!json_object_object_get_ex(q, key, &v))
+		return NULL;
+	return json_object_get_string(v);
+}
+
+/* ---- what there is ---- */
+
+static struct json_object *describe_device(const struct broker *b)
+{
+	struct json_object *o = json_object_new_object();
+	unsigned ready = 0;
+	struct worker *w;
+
+	list_for_each (w, &b->workers, link)
+		ready += w->state == WORKER_READY;
+	add_str(o, "name", b->device_name);
+	add_u64(o, "memory", b->device_total);
+	add_u64(o, "memory_used", b->device_used);
+	add_u64(o, "workers_ready", ready);
+	return o;
+}
+
+static struct json_object *describe_tenant(const struct tenant *t)
+{
+	struct json_object *o = json_object_new_object();
+
+	add_str(o, "name", t->name);
+	add_str(o, "socket", t->socket);
+	add_u64(o, "sessions", t->n_sessions);
+	add_u64(o, "waiting", t->n_waiting);
+	add_u64(o, "memory_used", t->used);
+	add_u64(o, "memory_peak", t->peak);
+	add_u64(o, "memory_max", t->memory_max);
+	if (t->window.path) {
+		add_str(o, "window", t->window.path);
+		add_u64(o, "window_size", t->window.size);
+	}
+	return o;
+}
+
+static struct json_object *describe_session(const struct worker *w)
+{
+	struct json_object *o = json_object_new_object();
+	const struct sess_counters *c = w->count;
+
+	add_u64(o, "session", w->session);
+	add_str(o, "tenant", w->tenant->name);
+	add_str(o, "name", w->hello.name);
+	add_u64(o, "pid", w->hello.pid);
+	add_u64(o, "worker_pid", (uint64_t)w->child.pid);
+	add_u64(o, "time_ns", clock_now_ns() - w->attached_ns);
+	add_u64(o, "calls", atomic_load(&c->calls) + atomic_load(&c->posts));
+	add_u64(o, "waiting_calls", atomic_load(&c->calls));
+	add_u64(o, "launches", atomic_load(&c->launches));
+	add_u64(o, "bytes_to_device", atomic_load(&c->bytes_to_device));
+	add_u64(o, "bytes_from_device", atomic_load(&c->bytes_from_device));
+	add_u64(o, "memory_used", w->charged);
+	add_u64(o, "memory_peak", w->peak);
+	add_u64(o, "lanes", atomic_load(&c->lanes));
+	return o;
+}
+
+static struct json_object *describe_record(const struct session_record *h)
+{
+	struct json_object *o = json_object_new_object();
+
+	add_u64(o, "session", h->session);
+	add_str(o, "tenant", h->tenant);
+	add_str(o, "name", h->name);
+	add_u64(o, "pid", h->pid);
+	add_u64(o, "time_ns", h->duration_ns);
+	add_u64(o, "calls", h->calls + h->posts);
+	add_u64(o, "waiting_calls", h->calls);
+	add_u64(o, "launches", h->launches);
+	add_u64(o, "bytes_to_device", h->to_device);
+	add_u64(o, "bytes_from_device", h->from_device);
+	add_u64(o, "memory_peak", h->peak);
+	add_str(o, "end", h->end);
+	return o;
+}
+
+/* What a list is limited to; unset: everything. */
+struct selection {
+	const char *tenant;
+	uint64_t session;
+};
+
+static struct selection select_from(struct json_object *q)
+{
+	struct selection s = {.tenant = get_str(q, "tenant")};
+	struct json_object *v;
+
+	if (json_object_object_get_ex(q, "session", &v))
+		s.session = json_object_get_uint64(v);
+	return s;
+}
+
+static bool selected(const struct selection *s, const char *tenant, uint64_t session)
+{
+	return (!s->tenant || !strcmp(s->tenant, tenant)) &&
+	       (!s->session || s->session == session);
+}
+
+static struct json_object *list_sessions(struct broker *b, const struct selection *sel)
+{
+	struct json_object *a = json_object_new_array();
+	struct worker *w;
+
+	list_for_each (w, &b->workers, link) {
+		if (w->state == WORKER_SESSION &&
+		    selected(sel, w->tenant->name, w->session))
+			json_object_array_add(a, describe_session(w));
+	}
+	return a;
+}
+
+static struct json_object *list_tenants(struct broker *b, const struct selection *sel)
+{
+	struct json_object *a = json_object_new_array();
+	struct tenant *t;
+
+	list_for_each (t, &b->tenants, link) {
+		if (!sel->tenant || !strcmp(sel->tenant, t->name))
+			json_object_array_add(a, describe_tenant(t));
+	}
+	return a;
+}
+
+static struct json_object *list_ended(struct broker *b, const struct selection *sel)
+{
+	struct json_object *a = json_object_new_array();
+	unsigned first = b->n_history > HISTORY_MAX ? b->n_history - HISTORY_MAX : 0;
+
+	for (unsigned i = first; i < b->n_history; i++) {
+		const struct session_record *h = &b->history[i % HISTORY_MAX];
+
+		if (selected(sel, h->tenant, h->session))
+			json_object_array_add(a, describe_record(h));
+	}
+	return a;
+}
+
+static struct json_object *request_list(struct broker *b, struct json_object *q)
+{
+	struct selection sel = select_from(q);
+	struct json_object *o = reply_ok();
+
+	add_u64(o, "last_session", b->next_session);
+	json_object_object_add(o, "device", describe_device(b));
+	json_object_object_add(o, "tenants", list_tenants(b, &sel));
+	json_object_object_add(o, "sessions", list_sessions(b, &sel));
+	return o;
+}
+
+static struct json_object *request_info(struct broker *b, struct json_object *q)
+{
+	struct selection sel = select_from(q);
+	struct json_object *o;
+
+	if (sel.tenant && !tenant_find(b, sel.tenant))
+		return reply_error(sel.tenant, -ENOENT);
+	o = request_list(b, q);
+	json_object_object_add(o, "ended", list_ended(b, &sel));
+	return o;
+}
+
+/* ---- what can be done ---- */
+
+static struct json_object *request_kill(struct broker *b, struct json_object *q)
+{
+	struct selection sel = select_from(q);
+	struct json_object *o;
+	struct worker *w;
+	unsigned n = 0;
+
+	if (!sel.tenant && !sel.session)
+		return reply_error("neither session nor tenant given", -EINVAL);
+	list_for_each (w, &b->workers, link) {
+		if (w->state != WORKER_SESSION ||
+		    !selected(&sel, w->tenant->name, w->session))
+			continue;
+		worker_kill(w);
+		n++;
+	}
+	if (!n)
+		return reply_error("kill", -ESRCH);
+	o = reply_ok();
+	add_u64(o, "killed", n);
+	return o;
+}
+
+/* Keys that weftd.conf knows, from the request's "set" object. */
+static int apply_keys(struct conf_tenant *ct, struct json_object *q, const char **ret_key)
+{
+	struct json_object *set;
+
+	if (!json_object_object_get_ex(q, "set", &set))
+		return 0;
+	json_object_object_foreach(set, key, value)
+	{
+		int r = conf_tenant_set(ct, key, json_object_get_string(value));
+
+		if (r < 0) {
+			*ret_key = key;
+			return r;
+		}
+	}
+	return 0;
+}
+
+static struct json_object *reply_tenant(const struct tenant *t, bool existed)
+{
+	struct json_object *o = reply_ok();
+
+	json_object_object_add(o, "tenant", describe_tenant(t));
+	json_object_object_add(o, "existed", json_object_new_boolean(existed));
+	return o;
+}
+
+static struct json_object *request_tenant_add(struct broker *b, struct json_object *q)
+{
+	const char *name = get_str(q, "name"), *key = "tenant-add";
+	struct conf_tenant *ct;
+	struct tenant *t;
+	int r;
+
+	if (!name || conf_name_check(name) < 0)
+		return reply_error("name", -EINVAL);
+	t = tenant_find(b, name);
+	if (t)
+		return reply_tenant(t, true);
+	ct = conf_tenant_new(name);
+	if (!ct)
+		return reply_error(name, -ENOMEM);
+	r = apply_keys(ct, q, &key);
+	if (r == 0)
+		r = tenant_new(b, ct, &t);
+	conf_tenant_free(ct);
+	return r < 0 ? reply_error(key, r) : reply_tenant(t, false);
+}
+
+static struct json_object *request_tenant_remove(struct broker *b, struct json_object *q)
+{
+	const char *name = get_str(q, "name");
+	struct tenant *t = name ? tenant_find(b, name) : NULL;
+
+	if (!t)
+		return reply_error(name ? name : "name", -ENOENT);
+	tenant_free(t);
+	return reply_ok();
+}
+
+static struct json_object *request_ping(struct broker *b, struct json_object *q)
+{
+	struct json_object *o = reply_ok();
+
+	add_str(o, "version", WEFT_VERSION);
+	add_u64(o, "pid", (uint64_t)getpid());
+	return o;
+}
+
+static struct json_object *request_shutdown(struct broker *b, struct json_object *q)
+{
+	b->stop = true;
+	return reply_ok();
+}
+
+static const struct {
+	const char *name;
+	struct json_object *(*fn)(struct broker *, struct json_object *);
+} requests[] = {
+	{"ping", request_ping},
+	{"list", request_list},
+	{"info", request_info},
+	{"kill", request_kill},
+	{"tenant-add", request_tenant_add},
+	{"tenant-remove", request_tenant_remove},
+	{"shutdown", request_shutdown},
+};
+
+struct json_object *request_handle(struct broker *b, struct json_object *q)
+{
+	const char *name = get_str(q, "cmd");
+
+	for (unsigned i = 0; name && i < ARRAY_SIZE(requests); i++) {
+		if (!strcmp(name, requests[i].name))
+			return requests[i].fn(b, q);
+	}
+	return reply_error(name ? name : "cmd", -EINVAL);
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies and fills. A copy to the device that has no reply must not wait for its stream:
+ * if the stream is busy the bytes are staged, up to a limit, and the device takes them
+ * from there when it gets to them. A copy that has a reply may wait and needs no staging.
+ */
+#include "dispatch/handlers.h"
+
+/* What a session may have staged. Beyond it the lane waits for the device. */
+#define STAGED_MAX (256ull << 20)
+
+static pthread_mutex_t staged_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t staged_cond = PTHREAD_COND_INITIALIZER;
+static uint64_t staged_bytes; /* of this process, which serves one session */
+
+/* Bytes on their way; freed by the last row's done callback. */
+struct staging {
+	_Atomic unsigned refs;
+	uint32_t size;
+	_Alignas(64) char data[];
+};
+
+static struct staging *staging_new(const void *data, uint32_t size)
+{
+	struct staging *st;
+
+	pthread_mutex_lock(&staged_lock);
+	while (staged_bytes + size > STAGED_MAX)
+		pthread_cond_wait(&staged_cond, &staged_lock);
+	staged_bytes += size;
+	pthread_mutex_unlock(&staged_lock);
+	st = aligned_alloc(64, sizeof(*st) + ALIGN_UP(size, 64u));
+	if (!st) {
+		pthread_mutex_lock(&staged_lock);
+		staged_bytes -= size;
+		pthread_mutex_unlock(&staged_lock);
+		return NULL;
+	}
+	atomic_init(&st->refs, 1);
+	st->size = size;
+	memcpy(st->data, data, size);
+	return st;
+}
+
+/* On any thread. */
+static void staging_put(void *arg)
+{
+	struct staging *st = arg;
+
+	if (atomic_fetch_sub_explicit(&st->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	pthread_mutex_lock(&staged_lock);
+	staged_bytes -= st->size;
+	pthread_cond_signal(&staged_cond);
+	pthread_mutex_unlock(&staged_lock);
+	free(st);
+}
+
+struct target {
+	struct dev_ctx *ctx;
+	struct dev_stream *stream;
+	CUdeviceptr dst;
+	uint64_t pitch;
+	uint32_t width, height; /* one row if the rows touch */
+};
+
+static CUresult write_rows(struct session *s, const struct target *t, const char *data)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	for (uint32_t y = 0; y < t->height && r == CUDA_SUCCESS; y++)
+		r = s->ops->write(t->ctx, t->stream, t->dst + y * t->pitch,
+				  data + (size_t)y * t->width, t->width);
+	return r;
+}
+
+static CUresult write_staged(struct session *s, const struct target *t, const void *data,
+			     uint32_t size)
+{
+	struct staging *st = staging_new(data, size);
+	CUresult r = CUDA_SUCCESS;
+
+	if (!st)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (uint32_t y = 0; y < t->height && r == CUDA_SUCCESS; y++) {
+		atomic_fetch_add_explicit(&st->refs, 1, memory_order_relaxed);
+		r = s->ops->write_async(t->ctx, t->stream, t->dst + y * t->pitch,
+					st->data + (size_t)y * t->width, t->width,
+					staging_put, st);
+		if (r != CUDA_SUCCESS)
+			staging_put(st); /* done is not called for a refused copy */
+	}
+	staging_put(st);
+	return r;
+}
+
+int handle_copy_htod(struct sess_lane *sl, const struct copy_htod_args *a,
+		     struct copy_htod_rep *rep)
+{
+	const struct copy_htod_cmd *c = a->cmd;
+	struct session *s = sl->s;
+	struct target t = {.dst = c->dst, .pitch = c->pitch};
+
+	if ((uint64_t)c->width * c->height != a->payload_size)
+		return -EPROTO;
+	rep->res.result = sess_stream(sl, c->stream, &t.stream, &t.ctx);
+	if (rep->res.result != CUDA_SUCCESS)
+		return 0;
+	t.width = c->pitch == c->width ? a->payload_size : c->width;
+	t.height = c->pitch == c->width ? 1 : c->height;
+	count(&s->count->bytes_to_device, a->payload_size);
+	if (!sess_posted(sl) || s->ops->stream_query(t.ctx, t.stream) == CUDA_SUCCESS)
+		rep->res.result = write_rows(s, &t, a->payload);
+	else
+		rep->res.result = write_staged(s, &t, a->payload, a->payload_size);
+	if (!sess_posted(sl))
+		rep->res.result = sess_sync_result(sl, rep->res.result);
+	return 0;
+}
+
+/* ---- device to host ---- */
+
+struct source {
+	struct dev_ctx *ctx;
+	struct dev_stream *stream;
+	CUdeviceptr src;
+	uint64_t pitch, width, total;
+};
+
+/* Reads `size` bytes of the packed rows, beginning with byte `at` of them. */
+static CUresult read_piece(struct session *s, const struct source *f, uint64_t at,
+			   char *buf, uint32_t size)
+{
+	while (size) {
+		uint64_t row = at / f->width, x = at % f->width;
+		uint32_t n = (uint32_t)MIN(f->width - x, (uint64_t)size);
+		CUresult r = s->ops->read(f->ctx, f->stream, buf,
+					  f->src + row * f->pitch + x, n);
+
+		if (r != CUDA_SUCCESS)
+			return r;
+		at += n;
+		buf += n;
+		size -= n;
+	}
+	return CUDA_SUCCESS;
+}
+
+static int reply_result(struct sess_lane *sl, CUresult result)
+{
+	struct copy_dtoh_rep rep = {.res.result = result};
+
+	return sess_done(sl, &rep, sizeof(rep));
+}
+
+/* One record; the device writes where the guest will read. */
+static int send_piece(struct sess_lane *sl, const struct source *f, uint64_t at,
+		      uint32_t size, CUresult *ret_result)
+{
+	uint16_t flags = at + size < f->total ? WIRE_F_MORE : 0;
+	void *payload;
+
+	if (!sess_reply_begin(sl, flags, sizeof(struct copy_dtoh_rep), size, &payload))
+		return -EPIPE;
+	*ret_result = read_piece(sl->s, f, at, payload, size);
+	/* A record that was begun but not sent is forgotten by the next one. */
+	return *ret_result == CUDA_SUCCESS ? sess_reply_end(sl) : 0;
+}
+
+static int send_all(struct sess_lane *sl, const struct source *f)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (uint64_t at = 0; at < f->total;) {
+		uint32_t n = (uint32_t)MIN(f->total - at, (uint64_t)WIRE_PAYLOAD_MAX);
+		int r = send_piece(sl, f, at, n, &result);
+
+		if (r < 0)
+			return r;
+		if (result != CUDA_SUCCESS)
+			return reply_result(sl, result);
+		at += n;
+	}
+	count(&sl->s->count->bytes_from_device, f->total);
+	return 0;
+}
+
+int handle_copy_dtoh(struct sess_lane *sl, const struct copy_dtoh_args *a)
+{
+	const struct copy_dtoh_cmd *c = a->cmd;
+	struct source f = {.src = c->src, .pitch = c->pitch, .width = c->width};
+	CUresult r = sess_stream(sl, c->stream, &f.stream, &f.ctx);
+
+	if (r == CUDA_SUCCESS && __builtin_mul_overflow(c->width, c->height, &f.total))
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (r == CUDA_SUCCESS && !f.total)
+		r = sl->s->ops->stream_synchronize(f.ctx, f.stream);
+	/* What failed before comes first: the bytes may be wrong because of it. Printed
+	 * text must be out before the first record. */
+	if (r == CUDA_SUCCESS && f.total)
+		r = sl->s->ops->stream_synchronize(f.ctx, f.stream);
+	r = sess_sync_result(sl, r);
+	if (r != CUDA_SUCCESS || !f.total)
+		return reply_result(sl, r);
+	if (c->pitch == c->width || c->height == 1)
+		f.width = f.pitch = f.total;
+	return send_all(sl, &f);
+}
+
+/* ---- within the device ---- */
+
+int handle_copy_dtod(struct sess_lane *sl, const struct copy_dtod_args *a,
+		     struct copy_dtod_rep *rep)
+{
+	struct dev_copy_2d c = {
+		.dst = a->cmd->dst,
+		.src = a->cmd->src,
+		.dst_pitch = a->cmd->dst_pitch,
+		.src_pitch = a->cmd->src_pitch,
+		.width = a->cmd->width,
+		.height = a->cmd->height,
+	};
+	struct dev_stream *st;
+	struct dev_ctx *ctx;
+
+	rep->res.result = sess_stream(sl, a->cmd->stream, &st, &ctx);
+	if (rep->res.result == CUDA_SUCCESS)
+		rep->res.result = sl->s->ops->copy(ctx, st, &c);
+	return 0;
+}
+
+int handle_fill(struct sess_lane *sl, const struct fill_args *a, struct fill_rep *rep)
+{
+	const struct fill_cmd *c = a->cmd;
+	struct dev_stream *st;
+	struct dev_ctx *ctx;
+
+	if (c->elem_bytes != 1 && c->elem_bytes != 2 && c->elem_bytes != 4)
+		return -EPROTO;
+	rep->res.result = sess_stream(sl, c->stream, &st, &ctx);
+	if (rep->res.result == CUDA_SUCCESS)
+		rep->res.result = sl->s->ops->fill(ctx, st, c->dst, c->pitch, c->value,
+						   c->elem_bytes, c->width, c->height);
+	return 0;
+}

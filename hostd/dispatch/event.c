@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dispatch/handlers.h"
+
+static void event_fini(struct session *s, struct sess_obj *o)
+{
+	struct sess_event *ev = container_of(o, struct sess_event, obj);
+
+	if (ev->dev)
+		s->ops->event_destroy(ev->dev);
+}
+
+int handle_cuEventCreate(struct sess_lane *sl, const struct cuEventCreate_args *a,
+			 struct cuEventCreate_rep *rep)
+{
+	struct dev_ctx *ctx = need_ctx(sl, rep);
+	struct sess_event *ev =
+		obj_new(HANDLE_EVENT, a->cmd->phEvent, sizeof(*ev), sl->ctx, event_fini);
+	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (ev)
+		r = sl->s->ops->event_create(ctx, a->cmd->Flags, &ev->dev);
+	rep->res.result = r;
+	if (r != CUDA_SUCCESS) {
+		if (ev)
+			obj_put(sl->s, &ev->obj);
+		return 0;
+	}
+	return publish(sl, &ev->obj, &rep->res.result);
+}
+
+int handle_cuEventDestroy_v2(struct sess_lane *sl, const struct cuEventDestroy_v2_args *a,
+			     struct cuEventDestroy_v2_rep *rep)
+{
+	struct sess_obj *o = obj_take(sl->s, HANDLE_EVENT, a->cmd->hEvent);
+
+	if (!o)
+		rep->res.result = CUDA_ERROR_INVALID_HANDLE;
+	obj_put(sl->s, o);
+	return 0;
+}
+
+static CUresult record(struct sess_lane *sl, uint64_t event, uint64_t stream)
+{
+	struct sess_event *ev = sess_get(sl, HANDLE_EVENT, event);
+	struct dev_stream *st;
+	struct dev_ctx *ctx;
+	CUresult r = sess_stream(sl, stream, &st, &ctx);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (!ev || ev->obj.ctx->dev != ctx)
+		return CUDA_ERROR_INVALID_HANDLE;
+	return sl->s->ops->event_record(ctx, ev->dev, st);
+}
+
+int handle_cuEventRecord(struct sess_lane *sl, const struct cuEventRecord_args *a,
+			 struct cuEventRecord_rep *rep)
+{
+	rep->res.result = record(sl, a->cmd->hEvent, a->cmd->hStream);
+	return 0;
+}
+
+int handle_cuEventRecordWithFlags(struct sess_lane *sl,
+				  const struct cuEventRecordWithFlags_args *a,
+				  struct cuEventRecordWithFlags_rep *rep)
+{
+	rep->res.result = record(sl, a->cmd->hEvent, a->cmd->hStream);
+	return 0;
+}
+
+int handle_cuEventQuery(struct sess_lane *sl, const struct cuEventQuery_args *a,
+			struct cuEventQuery_rep *rep)
+{
+	struct sess_event *ev = sess_get(sl, HANDLE_EVENT, a->cmd->hEvent);
+	CUresult r = ev ? sl->s->ops->event_query(ev->dev) : CUDA_ERROR_INVALID_HANDLE;
+
+	rep->res.result = sess_sync_result(sl, r);
+	return 0;
+}
+
+int handle_cuEventSynchronize(struct sess_lane *sl,
+			      const struct cuEventSynchronize_args *a,
+			      struct cuEventSynchronize_rep *rep)
+{
+	struct sess_event *ev = sess_get(sl, HANDLE_EVENT, a->cmd->hEvent);
+	CUresult r =
+		ev ? sl->s->ops->event_synchronize(ev->dev) : CUDA_ERROR_INVALID_HANDLE;
+
+	rep->res.result = sess_sync_result(sl, r);
+	return 0;
+}
+
+int handle_cuEventElapsedTime_v2(struct sess_lane *sl,
+				 const struct cuEventElapsedTime_v2_args *a,
+				 struct cuEventElapsedTime_v2_rep *rep)
+{
+	struct sess_event *start = sess_get(sl, HANDLE_EVENT, a->cmd->hStart);
+	struct sess_event *end = sess_get(sl, HANDLE_EVENT, a->cmd->hEnd);
+
+	if (!start || !end || start->obj.ctx != end->obj.ctx)
+		rep->res.result = CUDA_ERROR_INVALID_HANDLE;
+	else
+		rep->res.result = sl->s->ops->event_elapsed(start->dev, end->dev,
+							    &rep->pMilliseconds);
+	return 0;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the handlers share. One file per API group, as in transport/api; a handler maps
+ * handles to objects, calls the device or the memory manager, and puts the CUresult into
+ * its reply. The prototypes are generated (dispatch.h).
+ */
+#ifndef WEFT_DISPATCH_HANDLERS_H
+#define WEFT_DISPATCH_HANDLERS_H
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dispatch.h"
+#include "memory/pool.h"
+#include "memory/space.h"
+#include "session/hostfunc.h"
+#include "session/image.h"
+#include "session/session.h"
+
+/* The context of the lane, or return CUDA_ERROR_INVALID_CONTEXT from the handler. */
+#define need_ctx(sl, rep)                                                                \
+	({                                                                               \
+		struct dev_ctx *_ctx = sess_ctx_dev(sl);                                 \
+                                                                                         \
+		if (!_ctx) {                                                             \
+			(rep)->res.result = CUDA_ERROR_INVALID_CONTEXT;                  \
+			return 0;                                                        \
+		}                                                                        \
+		_ctx;                                                                    \
+	})
+
+/*
+ * Makes a device's object findable under the guest's handle, or ends it again. Takes over
+ * the caller's reference. Returns 0 with *ret_result set, or negative: a number in use or
+ * of another type is a broken guest.
+ */
+static inline int publish(struct sess_lane *sl, struct sess_obj *o, uint32_t *ret_result)
+{
+	int r = obj_publish(sl->s, o);
+
+	if (r < 0)
+		obj_put(sl->s, o);
+	if (r == -ENOMEM) {
+		*ret_result = CUDA_ERROR_OUT_OF_MEMORY;
+		return 0;
+	}
+	if (r == 0)
+		*ret_result = CUDA_SUCCESS;
+	return r;
+}
+
+/* Adds to a counter that weftd reads. */
+static inline void count(_Atomic uint64_t *c, uint64_t n)
+{
+	atomic_fetch_add_explicit(c, n, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dispatch/handlers.h"
+
+/* Rows of a pitched allocation begin at multiples of this, as on NVIDIA's GPUs. */
+#define PITCH_ALIGN 512u
+
+int handle_cuMemAlloc_v2(struct sess_lane *sl, const struct cuMemAlloc_v2_args *a,
+			 struct cuMemAlloc_v2_rep *rep)
+{
+	CUdeviceptr addr = 0;
+
+	need_ctx(sl, rep);
+	rep->res.result = space_alloc(sl->s->space, a->cmd->bytesize, sl->ctx->id, &addr);
+	rep->dptr = addr;
+	return 0;
+}
+
+int handle_cuMemAllocPitch_v2(struct sess_lane *sl,
+			      const struct cuMemAllocPitch_v2_args *a,
+			      struct cuMemAllocPitch_v2_rep *rep)
+{
+	uint64_t width = a->cmd->WidthInBytes, pitch, bytes;
+	CUdeviceptr addr = 0;
+
+	need_ctx(sl, rep);
+	if (__builtin_add_overflow(width, PITCH_ALIGN - 1, &pitch)) {
+		rep->res.result = CUDA_ERROR_INVALID_VALUE;
+		return 0;
+	}
+	pitch = ALIGN_DOWN(pitch, (uint64_t)PITCH_ALIGN);
+	if (__builtin_mul_overflow(pitch, a->cmd->Height, &bytes)) {
+		rep->res.result = CUDA_ERROR_OUT_OF_MEMORY;
+		return 0;
+	}
+	rep->res.result = space_alloc(sl->s->space, bytes, sl->ctx->id, &addr);
+	rep->dptr = addr;
+	rep->pPitch = pitch;
+	return 0;
+}
+
+/*
+ * As CUDA's, waits for the work that may still use the memory. A lost context's memory is
+ * freed as well; its error is what the caller sees.
+ */
+int handle_cuMemFree_v2(struct sess_lane *sl, const struct cuMemFree_v2_args *a,
+			struct cuMemFree_v2_rep *rep)
+{
+	struct dev_ctx *ctx = need_ctx(sl, rep);
+	CUresult sync, r = CUDA_SUCCESS;
+
+	if (a->cmd->dptr && !space_is_alloc(sl->s->space, a->cmd->dptr)) {
+		rep->res.result = CUDA_ERROR_INVALID_VALUE;
+		return 0;
+	}
+	sync = sess_sync_result(sl, sl->s->ops->ctx_synchronize(ctx));
+	if (a->cmd->dptr && !pools_free(sl->s->pools, a->cmd->dptr, &r))
+		r = space_release(sl->s->space, a->cmd->dptr);
+	rep->res.result = sync ? sync : r;
+	return 0;
+}
+
+int handle_cuMemGetInfo_v2(struct sess_lane *sl, const struct cuMemGetInfo_v2_args *a,
+			   struct cuMemGetInfo_v2_rep *rep)
+{
+	need_ctx(sl, rep);
+	sess_memory(sl->s, &rep->free, &rep->total);
+	return 0;
+}
+
+int handle_cuMemGetAddressRange_v2(struct sess_lane *sl,
+				   const struct cuMemGetAddressRange_v2_args *a,
+				   struct cuMemGetAddressRange_v2_rep *rep)
+{
+	struct space_range range;
+
+	need_ctx(sl, rep);
+	if (space_find(sl->s->space, a->cmd->dptr, &range) != CUDA_SUCCESS) {
+		rep->res.result = CUDA_ERROR_NOT_FOUND;
+		return 0;
+	}
+	rep->pbase = range.base;
+	rep->psize = range.size;
+	return 0;
+}
+
+/* The handle of the context with that number; 0 if it is gone. */
+static uint64_t ctx_handle(struct sess_lane *sl, unsigned id)
+{
+	if (!id)
+		return 0;
+	if (sl->ctx && sl->ctx->id == id)
+		return sl->ctx->obj.handle;
+	return obj_ctx_handle(sl->s, id);
+}
+
+int handle_pointer_info(struct sess_lane *sl, const struct pointer_info_args *a,
+			struct pointer_info_rep *rep)
+{
+	struct space_range range;
+
+	rep->res.result = space_find(sl->s->space, a->cmd->ptr, &range);
+	if (rep->res.result != CUDA_SUCCESS)
+		return 0;
+	rep->base = range.base;
+	rep->size = range.size;
+	rep->buffer_id = range.id;
+	rep->ctx = ctx_handle(sl, range.owner);
+	rep->pool = pools_handle_of(sl->s->pools, range.base);
+	rep->mapped = range.mapped;
+	rep->in_host_memory = range.in_host_memory;
+	return 0;
+}

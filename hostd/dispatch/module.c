@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Modules and libraries, which are modules that outlive the current context's being
+ * current: both are loaded into the context that is current, or into the primary one.
+ */
+#include "dispatch/handlers.h"
+
+#define LOG_MAX     28672u /* of each message; see module.api */
+#define NAME_MAX_   24576u
+#define PARAMS_MAX  4096u
+#define ATTRS       16u
+
+#define JIT_DEBUG   1u
+#define JIT_LINES   2u
+#define JIT_VERBOSE 4u
+
+/* ---- images ---- */
+
+int handle_image_data(struct sess_lane *sl, const struct image_data_args *a,
+		      struct image_data_rep *rep)
+{
+	const struct image_data_cmd *c = a->cmd;
+	int r = images_add(sl->s->images, c->image, c->offset, c->total, a->payload,
+			   a->payload_size);
+
+	if (r == -ENOMEM)
+		rep->res.result = CUDA_ERROR_OUT_OF_MEMORY;
+	/* Pieces after one that did not fit have no image: that is no crime. */
+	else if (r < 0)
+		rep->res.result = CUDA_ERROR_INVALID_VALUE;
+	return 0;
+}
+
+int handle_image_drop(struct sess_lane *sl, const struct image_drop_args *a,
+		      struct image_drop_rep *rep)
+{
+	images_drop(sl->s->images, a->cmd->image);
+	return 0;
+}
+
+/* ---- loading ---- */
+
+static void module_fini(struct session *s, struct sess_obj *o)
+{
+	struct sess_module *m = container_of(o, struct sess_module, obj);
+
+	if (!m->dev)
+		return;
+	space_global_drop(s->space, m);
+	s->ops->module_unload(m->dev);
+	if (m->charged)
+		space_uncharge(s->space, m->charged);
+}
+
+static CUresult charge(struct session *s, struct sess_module *m)
+{
+	uint64_t bytes = s->ops->module_memory(m->dev);
+	CUresult r = bytes ? space_charge(s->space, bytes) : CUDA_SUCCESS;
+
+	if (r == CUDA_SUCCESS)
+		m->charged = bytes;
+	return r;
+}
+
+/* Into ctx, under handle h; the caller holds the reference. */
+static CUresult load(struct session *s, struct sess_ctx *ctx, uint64_t h,
+		     const struct image *img, struct dev_jit *jit,
+		     struct sess_module **ret_m)
+{
+	struct sess_module *m = obj_new(handle_type(h), h, sizeof(*m), ctx, module_fini);
+	CUresult r;
+
+	if (!m)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	list_init(&m->funcs);
+	r = s->ops->module_load(ctx->dev, img->data, img->size, jit, &m->dev);
+	if (r == CUDA_SUCCESS)
+		r = charge(s, m);
+	if (r != CUDA_SUCCESS) {
+		obj_put(s, &m->obj);
+		return r;
+	}
+	*ret_m = m;
+	return CUDA_SUCCESS;
+}
+
+static unsigned count_functions(struct session *s, struct dev_module *m)
+{
+	struct dev_func *f;
+	const char *name;
+	unsigned n = 0;
+
+	while (s->ops->module_function_at(m, n, &f, &name) == CUDA_SUCCESS)
+		n++;
+	return n;
+}
+
+struct jit_logs {
+	struct dev_jit jit;
+	char info[LOG_MAX], error[LOG_MAX];
+};
+
+static void init_logs(struct jit_logs *l, const struct module_load_cmd *c)
+{
+	l->jit = (struct dev_jit){
+		.info_log = l->info,
+		.error_log = l->error,
+		.info_size = MIN(c->info_size, LOG_MAX),
+		.error_size = MIN(c->error_size, LOG_MAX),
+		.max_registers = c->max_registers,
+		.optimization_level =
+			c->optimization_level < 0 ? 4 : c->optimization_level,
+		.debug = c->jit_flags & JIT_DEBUG,
+		.line_info = c->jit_flags & JIT_LINES,
+		.verbose = c->jit_flags & JIT_VERBOSE,
+	};
+	if (!l->jit.info_size)
+		l->jit.info_log = NULL;
+	if (!l->jit.error_size)
+		l->jit.error_log = NULL;
+}
+
+static int reply_load(struct sess_lane *sl, CUresult status, unsigned n_functions,
+		      const struct jit_logs *l)
+{
+	uint32_t info = l->jit.info_log ? (uint32_t)l->jit.info_size : 0;
+	uint32_t error = l->jit.error_log ? (uint32_t)l->jit.error_size : 0;
+	struct module_load_rep *rep;
+
+	info = MIN(info, LOG_MAX);
+	error = MIN(error, LOG_MAX);
+	rep = sess_reply_begin(sl, 0, module_load_rep_size(info, error), 0, NULL);
+	if (!rep)
+		return -EPIPE;
+	module_load_rep_init(rep, info, error);
+	rep->status = status;
+	rep->wall_time_ms = l->jit.wall_time_ms;
+	rep->function_count = n_functions;
+	memcpy(module_load_rep_info_log(rep), l->info, info);
+	memcpy(module_load_rep_error_log(rep, info), l->error, error);
+	return sess_reply_end(sl);
+}
+
+int handle_module_load(struct sess_lane *sl, const struct module_load_args *a)
+{
+	_cleanup_free_ struct jit_logs *logs = calloc(1, sizeof(*logs));
+	struct session *s = sl->s;
+	enum handle_type type = handle_type(a->cmd->module);
+	struct sess_ctx *ctx = sess_any_ctx(sl);
+	struct image img = {0};
+	struct sess_module *m;
+	unsigned n_functions = 0;
+	uint32_t status = CUDA_ERROR_OUT_OF_MEMORY;
+	int r = 0;
+
+	if (!logs)
+		return -ENOMEM;
+	if (type != HANDLE_MODULE && type != HANDLE_LIBRARY)
+		return -EPROTO;
+	init_logs(logs, a->cmd);
+	if (images_take(s->images, a->cmd->image, &img) < 0)
+		status = CUDA_ERROR_INVALID_IMAGE;
+	else if (!ctx)
+		status = CUDA_ERROR_INVALID_CONTEXT;
+	else
+		status = load(s, ctx, a->cmd->module, &img, &logs->jit, &m);
+	free(img.data);
+	if (status == CUDA_SUCCESS) {
+		n_functions = count_functions(s, m->dev);
+		r = publish(sl, &m->obj, &status);
+	}
+	return r < 0 ? r : reply_load(sl, status, n_functions, logs);
+}
+
+/* A module's functions end with it. */
+static void drop_functions(struct session *s, struct sess_module *m)
+{
+	struct sess_func *f;
+	uint64_t h;
+
+	for (;;) {
+		pthread_mutex_lock(&s->objs.lock);
+		h = 0;
+		if (!list_empty(&m->funcs)) {
+			f = list_entry(m->funcs.next, struct sess_func, in_mod);
+			h = f->obj.handle;
+			list_remove(&f->in_mod);
+		}
+		pthread_mutex_unlock(&s->objs.lock);
+		if (!h)
+			return;
+		obj_put(s, obj_take(s, handle_type(h), h));
+	}
+}
+
+int handle_module_unload(struct sess_lane *sl, const struct module_unload_args *a,
+			 struct module_unload_rep *rep)
+{
+	enum handle_type type = handle_type(a->cmd->module);
+	struct sess_obj *o = NULL;
+
+	if (type == HANDLE_MODULE || type == HANDLE_LIBRARY)
+		o = obj_take(sl->s, type, a->cmd->module);
+	if (!o) {
+		rep->res.result = CUDA_ERROR_INVALID_HANDLE;
+		return 0;
+	}
+	drop_functions(sl->s, container_of(o, struct sess_module, obj));
+	obj_put(sl->s, o);
+	return 0;
+}
+
+static struct sess_module *module_named(struct sess_lane *sl, uint64_t h)
+{
+	enum handle_type type = handle_type(h);
+
+	if (type != HANDLE_MODULE && type != HANDLE_LIBRARY)
+		return NULL;
+	return sess_get(sl, type, h);
+}
+
+/* ---- functions ---- */
+
+static void func_fini(struct session *s, struct sess_obj *o)
+{
+	struct sess_func *f = container_of(o, struct sess_func, obj);
+
+	pthread_mutex_lock(&s->objs.lock);
+	list_remove(&f->in_mod);
+	pthread_mutex_unlock(&s->objs.lock);
+	obj_put(s, &f->mod->obj);
+}
+
+void sess_func_attributes(struct session *s, struct sess_func *f, int32_t *ret,
+			  unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		int value = 0;
+
+		(void)s->ops->func_attribute(f->dev, (CUfunction_attribute)i, &value);
+		ret[i] = value;
+	}
+}
+
+static CUresult find_func(struct session *s, struct sess_module *m,
+			  const struct module_function_args *a,
+			  struct dev_func **ret_func, const char **ret_name)
+{
+	struct dev_func *f;
+	const char *name;
+
+	if (!*a->name)
+		return s->ops->module_function_at(m->dev, a->cmd->index, ret_func,
+						  ret_name);
+	if (s->ops->module_function(m->dev, a->name, &f) != CUDA_SUCCESS)
+		return CUDA_ERROR_NOT_FOUND;
+	name = a->name;
+	*ret_func = f;
+	*ret_name = name;
+	return CUDA_SUCCESS;
+}
+
+static int make_func(struct sess_lane *sl, struct sess_module *m, struct dev_func *dev,
+		     uint64_t h, uint32_t *ret_result)
+{
+	struct sess_func *f =
+		obj_new(handle_type(h), h, sizeof(*f), m->obj.ctx, func_fini);
+
+	if (!f) {
+		*ret_result = CUDA_ERROR_OUT_OF_MEMORY;
+		return 0;
+	}
+	f->dev = dev;
+	f->mod = container_of(obj_ref(&m->obj), struct sess_module, obj);
+	pthread_mutex_lock(&sl->s->objs.lock);
+	list_append(&m->funcs, &f->in_mod);
+	pthread_mutex_unlock(&sl->s->objs.lock);
+	return publish(sl, &f->obj, ret_result);
+}
+
+static unsigned read_params(struct session *s, struct dev_func *f,
+			    struct wire_kernel_param *ret_p)
+{
+	struct dev_param p;
+	unsigned n = 0;
+
+	while (n < PARAMS_MAX && s->ops->func_param(f, n, &p) == CUDA_SUCCESS)
+		ret_p[n++] = (struct wire_kernel_param){p.offset, p.size};
+	return n;
+}
+
+static int reply_func(struct sess_lane *sl, struct dev_func *f, const char *name)
+{
+	_cleanup_free_ struct wire_kernel_param *params =
+		calloc(PARAMS_MAX, sizeof(*params));
+	uint32_t name_size = (uint32_t)MIN(strlen(name) + 1, (size_t)NAME_MAX_), n;
+	struct sess_func view = {.dev = f};
+	struct module_function_rep *rep;
+
+	if (!params)
+		return -ENOMEM;
+	n = read_params(sl->s, f, params);
+	rep = sess_reply_begin(sl, 0, module_function_rep_size(n, name_size), 0, NULL);
+	if (!rep)
+		return -EPIPE;
+	module_function_rep_init(rep, n, name_size);
+	sess_func_attributes(sl->s, &view, rep->attribute, ATTRS);
+	memcpy(module_function_rep_param(rep), params, n * sizeof(*params));
+	memcpy(module_function_rep_real_name(rep, n), name, name_size - 1);
+	return sess_reply_end(sl);
+}
+
+int handle_module_function(struct sess_lane *sl, const struct module_function_args *a)
+{
+	struct sess_module *m = module_named(sl, a->cmd->module);
+	enum handle_type type = handle_type(a->cmd->func);
+	struct module_function_rep fail = {0};
+	uint32_t result = CUDA_ERROR_INVALID_HANDLE;
+	struct dev_func *f;
+	const char *name;
+	int r = 0;
+
+	if (type != HANDLE_FUNCTION && type != HANDLE_KERNEL)
+		return -EPROTO;
+	if (m)
+		result = find_func(sl->s, m, a, &f, &name);
+	if (result == CUDA_SUCCESS)
+		r = make_func(sl, m, f, a->cmd->func, &result);
+	if (r < 0)
+		return r;
+	if (result == CUDA_SUCCESS)
+		return reply_func(sl, f, name);
+	fail.res.result = result;
+	return sess_done(sl, &fail, sizeof(fail));
+}
+
+int handle_module_global(struct sess_lane *sl, const struct module_global_args *a,
+			 struct module_global_rep *rep)
+{
+	struct sess_module *m = module_named(sl, a->cmd->module);
+	CUdeviceptr addr = 0;
+	size_t size = 0;
+	CUresult r = CUDA_ERROR_INVALID_HANDLE;
+
+	if (m)
+		r = sl->s->ops->module_global(m->dev, a->name, &addr, &size);
+	if (r == CUDA_SUCCESS)
+		(void)space_global_add(sl->s->space, addr, size, m->obj.ctx->id, m);
+	rep->res.result = r;
+	rep->dptr = addr;
+	rep->bytes = size;
+	return 0;
+}

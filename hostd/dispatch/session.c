@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+
+#include "dispatch/handlers.h"
+
+#define PRIORITY_LEAST    0
+#define PRIORITY_GREATEST (-5)
+
+static void fill_attributes(struct session *s, struct session_open_rep *rep)
+{
+	for (unsigned i = 1; i < ARRAY_SIZE(rep->attribute); i++) {
+		int value;
+
+		if (s->ops->attribute(s->dev, (CUdevice_attribute)i, &value) !=
+		    CUDA_SUCCESS)
+			continue;
+		rep->attribute[i] = value;
+		rep->attribute_known[i / 32] |= 1u << i % 32;
+	}
+}
+
+int handle_session_open(struct sess_lane *sl, const struct session_open_args *a,
+			struct session_open_rep *rep)
+{
+	struct session *s = sl->s;
+	uint64_t left;
+
+	if (a->cmd->api_hash != WIRE_API_HASH) {
+		sess_warn(sl, "guest library of another build (0x%08x, here 0x%08x)",
+			  a->cmd->api_hash, WIRE_API_HASH);
+		rep->res.result = CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
+		return 0;
+	}
+	rep->device_count = 1;
+	rep->driver_version = s->info.driver_version;
+	rep->chunk_bytes = s->info.chunk_bytes;
+	sess_memory(s, &left, &rep->memory_bytes);
+	snprintf((char *)rep->name, sizeof(rep->name), "%s", s->info.name);
+	memcpy(rep->uuid, s->info.uuid, sizeof(rep->uuid));
+	rep->priority_least = PRIORITY_LEAST;
+	rep->priority_greatest = PRIORITY_GREATEST;
+	fill_attributes(s, rep);
+	return 0;
+}
+
+int handle_device_status(struct sess_lane *sl, const struct device_status_args *a,
+			 struct device_status_rep *rep)
+{
+	struct sess_tenant t;
+	uint64_t left;
+
+	sess_memory(sl->s, &left, &rep->memory_total);
+	rep->memory_used = rep->memory_total - MIN(left, rep->memory_total);
+	rep->temperature_celsius = INT32_MIN;
+	rep->power_mw = UINT32_MAX;
+	if (sess_tenant(sl->s, &t) == 0)
+		rep->gpu_percent = rep->memory_percent = t.busy_percent;
+	return 0;
+}
+
+int handle_process_list(struct sess_lane *sl, const struct process_list_args *a)
+{
+	struct process_list_rep *rep;
+	struct sess_tenant t = {0};
+	uint32_t n;
+
+	(void)sess_tenant(sl->s, &t);
+	n = t.n_processes;
+	rep = sess_reply_begin(sl, 0, process_list_rep_size(n), 0, NULL);
+	if (!rep)
+		return -EPIPE;
+	process_list_rep_init(rep, n);
+	for (uint32_t i = 0; i < n; i++) {
+		struct wire_process_info *p = process_list_rep_process(rep) + i;
+
+		p->pid = t.processes[i].pid;
+		p->session = (uint32_t)t.processes[i].session;
+		p->memory_used = t.processes[i].memory;
+	}
+	return sess_reply_end(sl);
+}

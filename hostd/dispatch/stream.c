@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dispatch/handlers.h"
+
+int handle_stream_create(struct sess_lane *sl, const struct stream_create_args *a,
+			 struct stream_create_rep *rep)
+{
+	unsigned flags =
+		a->cmd->flags & CU_STREAM_NON_BLOCKING ? DEV_STREAM_NON_BLOCKING : 0;
+	struct sess_stream *st;
+
+	need_ctx(sl, rep);
+	rep->res.result = sess_stream_new(sl->s, sl->ctx, a->cmd->stream, flags,
+					  a->cmd->priority, &st);
+	if (rep->res.result != CUDA_SUCCESS)
+		return 0;
+	return publish(sl, &st->obj, &rep->res.result);
+}
+
+int handle_stream_destroy(struct sess_lane *sl, const struct stream_destroy_args *a,
+			  struct stream_destroy_rep *rep)
+{
+	struct sess_obj *o = obj_take(sl->s, HANDLE_STREAM, a->cmd->stream);
+
+	if (!o)
+		rep->res.result = CUDA_ERROR_INVALID_HANDLE;
+	obj_put(sl->s, o);
+	return 0;
+}
+
+int handle_cuStreamQuery(struct sess_lane *sl, const struct cuStreamQuery_args *a,
+			 struct cuStreamQuery_rep *rep)
+{
+	struct dev_stream *st;
+	struct dev_ctx *ctx;
+	CUresult r = sess_stream(sl, a->cmd->hStream, &st, &ctx);
+
+	if (r == CUDA_SUCCESS)
+		r = sl->s->ops->stream_query(ctx, st);
+	rep->res.result = sess_sync_result(sl, r);
+	return 0;
+}
+
+int handle_cuStreamSynchronize(struct sess_lane *sl,
+			       const struct cuStreamSynchronize_args *a,
+			       struct cuStreamSynchronize_rep *rep)
+{
+	struct dev_stream *st;
+	struct dev_ctx *ctx;
+	CUresult r = sess_stream(sl, a->cmd->hStream, &st, &ctx);
+
+	if (r == CUDA_SUCCESS)
+		r = sl->s->ops->stream_synchronize(ctx, st);
+	rep->res.result = sess_sync_result(sl, r);
+	return 0;
+}
+
+int handle_cuStreamWaitEvent(struct sess_lane *sl, const struct cuStreamWaitEvent_args *a,
+			     struct cuStreamWaitEvent_rep *rep)
+{
+	struct sess_event *ev = sess_get(sl, HANDLE_EVENT, a->cmd->hEvent);
+	struct dev_stream *st;
+	struct dev_ctx *ctx;
+	CUresult r = sess_stream(sl, a->cmd->hStream, &st, &ctx);
+
+	if (r == CUDA_SUCCESS && !ev)
+		r = CUDA_ERROR_INVALID_HANDLE;
+	if (r == CUDA_SUCCESS)
+		r = sl->s->ops->stream_wait_event(ctx, st, ev->dev);
+	rep->res.result = r;
+	return 0;
+}

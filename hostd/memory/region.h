@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to memory/: the tables behind space.h.
+ *
+ * Functions ending in _locked expect sp->lock. While it is held only the device and the
+ * broker are called, which call nothing back.
+ */
+#ifndef WEFT_MEM_REGION_H
+#define WEFT_MEM_REGION_H
+
+#include <pthread.h>
+
+#include "base/list.h"
+#include "device/device.h"
+#include "memory/slab.h"
+#include "memory/space.h"
+#include "session/session.h"
+
+#define SPACE_PAGE SLAB_BYTES
+#define SPACE_L2   2048u
+#define SPACE_L1   (DEVICE_BAND_SIZE / SPACE_PAGE / SPACE_L2)
+/* Slabs by size of what they hold, so that large holes are not cut up by small pieces. */
+#define SPACE_CLASSES 3
+
+enum region_kind {
+	REGION_SLAB,
+	REGION_LARGE,
+	REGION_RANGE,
+};
+
+struct space_chunk {
+	unsigned refs; /* sp->lock */
+	struct dev_chunk *dev;
+	uint64_t size, handle;
+	bool in_host_memory;
+};
+
+/* One chunk at one address. */
+struct mapping {
+	CUdeviceptr addr;
+	struct space_chunk *chunk;
+	CUmemAccess_flags access;
+	uint64_t id;
+};
+
+struct region {
+	enum region_kind kind;
+	CUdeviceptr base;
+	uint64_t size;  /* whole pages */
+	uint64_t bytes; /* what was asked for */
+	unsigned owner; /* context; slabs too are of one context */
+	uint64_t id;
+	struct mapping *map; /* slab, large */
+	struct slab *slab;
+	unsigned slab_class;
+	struct list link; /* slab: of sp->slabs[class]; else of sp->regions */
+};
+
+struct page {
+	struct region *region;
+	struct mapping *map; /* of a range: what is mapped here */
+};
+
+struct global {
+	CUdeviceptr addr;
+	uint64_t size, id;
+	unsigned owner;
+	const void *module;
+};
+
+struct space {
+	struct session *s;
+	pthread_mutex_t lock;
+	struct page *l1[SPACE_L1]; /* each SPACE_L2 pages, made when first needed */
+	struct list slabs[SPACE_CLASSES];
+	struct list regions;
+	struct region *spare; /* one empty slab, so that a lone buffer that comes and
+			       * goes costs nothing */
+	struct global *globals;
+	size_t n_globals, room_globals;
+	uint64_t next_id;
+	uint64_t used, peak;
+};
+
+/* The page that holds addr; NULL outside the band or where nothing ever was. */
+struct page *page_at_locked(struct space *sp, CUdeviceptr addr);
+
+/* Enters or (r NULL) clears a region's pages. Returns 0 or -ENOMEM. */
+int pages_set_locked(struct space *sp, CUdeviceptr base, uint64_t size, struct region *r);
+
+CUresult charge_locked(struct space *sp, uint64_t bytes);
+void uncharge_locked(struct space *sp, uint64_t bytes);
+
+CUresult chunk_new_locked(struct space *sp, uint64_t size, bool in_host_memory,
+			  struct space_chunk **ret_chunk);
+void chunk_put_locked(struct space *sp, struct space_chunk *c);
+
+/* Maps c at addr without access; takes a reference. */
+CUresult mapping_new_locked(struct space *sp, CUdeviceptr addr, struct space_chunk *c,
+			    struct mapping **ret_map);
+/* Unmaps, and lets go of the chunk. Accepts NULL. */
+void mapping_free_locked(struct space *sp, struct mapping *m);
+
+/* Reserves addresses and enters the region. */
+CUresult region_new_locked(struct space *sp, enum region_kind kind, uint64_t size,
+			   uint64_t align, uint64_t addr, struct region **ret_region);
+/* Unmaps, gives the addresses back, frees. */
+void region_free_locked(struct space *sp, struct region *r);
+
+#endif

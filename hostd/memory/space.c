@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Allocations. Small ones share a slab, first fit, in one of three groups by size; larger
+ * ones are extents with one handle, because mapping costs are per handle whatever its
+ * size.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "memory/region.h"
+
+int space_new(struct session *s, struct space **ret_space)
+{
+	struct space *sp = calloc(1, sizeof(*sp));
+
+	if (!sp)
+		return -ENOMEM;
+	sp->s = s;
+	pthread_mutex_init(&sp->lock, NULL);
+	for (unsigned i = 0; i < SPACE_CLASSES; i++)
+		list_init(&sp->slabs[i]);
+	list_init(&sp->regions);
+	*ret_space = sp;
+	return 0;
+}
+
+static void free_list(struct space *sp, struct list *l)
+{
+	struct region *r, *tmp;
+
+	list_for_each_safe (r, tmp, l, link)
+		region_free_locked(sp, r);
+}
+
+void space_free(struct space *sp)
+{
+	if (!sp)
+		return;
+	for (unsigned i = 0; i < SPACE_CLASSES; i++)
+		free_list(sp, &sp->slabs[i]);
+	free_list(sp, &sp->regions);
+	if (sp->spare)
+		region_free_locked(sp, sp->spare);
+	for (unsigned i = 0; i < SPACE_L1; i++)
+		free(sp->l1[i]);
+	free(sp->globals);
+	pthread_mutex_destroy(&sp->lock);
+	free(sp);
+}
+
+/* A region with memory of its own, readable and writable. */
+static CUresult backed_new(struct space *sp, enum region_kind kind, uint64_t size,
+			   struct region **ret_region)
+{
+	struct session *s = sp->s;
+	struct space_chunk *c;
+	struct region *rg;
+	CUresult r = chunk_new_locked(sp, size, false, &c);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = region_new_locked(sp, kind, size, SPACE_PAGE, 0, &rg);
+	if (r == CUDA_SUCCESS) {
+		r = mapping_new_locked(sp, rg->base, c, &rg->map);
+		if (r == CUDA_SUCCESS)
+			r = s->ops->set_access(s->dev, rg->base, size,
+					       CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+		if (r == CUDA_SUCCESS)
+			rg->map->access = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+		else
+			region_free_locked(sp, rg);
+	}
+	chunk_put_locked(sp, c); /* the mapping holds its own reference */
+	if (r == CUDA_SUCCESS)
+		*ret_region = rg;
+	return r;
+}
+
+static unsigned class_of(uint64_t bytes)
+{
+	return bytes <= 8u << 10 ? 0 : bytes <= 128u << 10 ? 1 : 2;
+}
+
+static CUresult slab_region_new(struct space *sp, struct region **ret_region)
+{
+	struct slab *slab;
+	CUresult r;
+
+	if (sp->spare) {
+		*ret_region = steal(sp->spare);
+		return CUDA_SUCCESS;
+	}
+	slab = malloc(sizeof(*slab));
+	if (!slab)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = backed_new(sp, REGION_SLAB, SLAB_BYTES, ret_region);
+	if (r != CUDA_SUCCESS) {
+		free(slab);
+		return r;
+	}
+	slab_init(slab);
+	(*ret_region)->slab = slab;
+	return CUDA_SUCCESS;
+}
+
+static CUresult alloc_small(struct space *sp, uint32_t bytes, unsigned owner,
+			    CUdeviceptr *ret_addr)
+{
+	unsigned class = class_of(bytes);
+	struct region *rg;
+	CUresult r;
+
+	list_for_each (rg, &sp->slabs[class], link) {
+		int64_t at = rg->owner == owner ? slab_alloc(rg->slab, bytes) : -1;
+
+		if (at < 0)
+			continue;
+		*ret_addr = rg->base + (uint64_t)at;
+		return CUDA_SUCCESS;
+	}
+	r = slab_region_new(sp, &rg);
+	if (r != CUDA_SUCCESS)
+		return r;
+	rg->owner = owner;
+	rg->slab_class = class;
+	/* First: the newest slab has the most room. */
+	list_insert_after(&sp->slabs[class], &rg->link);
+	*ret_addr = rg->base + (uint64_t)slab_alloc(rg->slab, bytes);
+	return CUDA_SUCCESS;
+}
+
+static CUresult alloc_large(struct space *sp, uint64_t bytes, unsigned owner,
+			    CUdeviceptr *ret_addr)
+{
+	struct region *rg;
+	CUresult r;
+
+	if (bytes > DEVICE_BAND_SIZE)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = backed_new(sp, REGION_LARGE, ALIGN_UP(bytes, SPACE_PAGE), &rg);
+	if (r != CUDA_SUCCESS)
+		return r;
+	rg->bytes = bytes;
+	rg->owner = owner;
+	list_append(&sp->regions, &rg->link);
+	*ret_addr = rg->base;
+	return CUDA_SUCCESS;
+}
+
+CUresult space_alloc(struct space *sp, uint64_t bytes, unsigned owner,
+		     CUdeviceptr *ret_addr)
+{
+	CUresult r;
+
+	if (!bytes)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&sp->lock);
+	if (bytes <= SPACE_SMALL_MAX)
+		r = alloc_small(sp, (uint32_t)bytes, owner, ret_addr);
+	else
+		r = alloc_large(sp, bytes, owner, ret_addr);
+	pthread_mutex_unlock(&sp->lock);
+	return r;
+}
+
+/* An empty slab: keep one, give the others back. */
+static void retire_slab(struct space *sp, struct region *rg)
+{
+	list_remove(&rg->link);
+	if (sp->spare) {
+		region_free_locked(sp, rg);
+		return;
+	}
+	slab_init(rg->slab);
+	rg->owner = 0;
+	sp->spare = rg;
+}
+
+static struct region *region_at(struct space *sp, CUdeviceptr addr)
+{
+	struct page *p = page_at_locked(sp, addr);
+
+	return p ? p->region : NULL;
+}
+
+static CUresult release_locked(struct space *sp, CUdeviceptr addr)
+{
+	struct region *rg = region_at(sp, addr);
+
+	if (!rg || rg->kind == REGION_RANGE)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (rg->kind == REGION_LARGE) {
+		if (addr != rg->base)
+			return CUDA_ERROR_INVALID_VALUE;
+		region_free_locked(sp, rg);
+		return CUDA_SUCCESS;
+	}
+	if (slab_free(rg->slab, (uint32_t)(addr - rg->base)) < 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!rg->slab->live)
+		retire_slab(sp, rg);
+	return CUDA_SUCCESS;
+}
+
+CUresult space_release(struct space *sp, CUdeviceptr addr)
+{
+	CUresult r;
+
+	pthread_mutex_lock(&sp->lock);
+	r = release_locked(sp, addr);
+	pthread_mutex_unlock(&sp->lock);
+	return r;
+}
+
+bool space_is_alloc(struct space *sp, CUdeviceptr addr)
+{
+	struct space_range range;
+
+	return space_find(sp, addr, &range) == CUDA_SUCCESS && range.base == addr &&
+	       range.kind == SPACE_ALLOCATION;
+}
+
+void space_release_owner(struct space *sp, unsigned owner)
+{
+	struct region *r, *tmp;
+
+	pthread_mutex_lock(&sp->lock);
+	for (unsigned i = 0; i < SPACE_CLASSES; i++) {
+		list_for_each_safe (r, tmp, &sp->slabs[i], link) {
+			if (r->owner == owner)
+				region_free_locked(sp, r);
+		}
+	}
+	list_for_each_safe (r, tmp, &sp->regions, link) {
+		if (r->kind == REGION_LARGE && r->owner == owner)
+			region_free_locked(sp, r);
+	}
+	pthread_mutex_unlock(&sp->lock);
+}
+
+/* ---- looking up ---- */
+
+static CUresult find_in_slab(const struct region *rg, CUdeviceptr addr,
+			     struct space_range *ret_range)
+{
+	uint32_t base, bytes;
+
+	if (slab_find(rg->slab, (uint32_t)(addr - rg->base), &base, &bytes) < 0)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_range = (struct space_range){
+		.kind = SPACE_ALLOCATION,
+		.base = rg->base + base,
+		.size = bytes,
+		.owner = rg->owner,
+		/* Regions count from 1; a slab's allocations live in the bits above. */
+		.id = rg->id | (uint64_t)(base / SLAB_UNIT + 1) << 48,
+		.mapped = true,
+	};
+	return CUDA_SUCCESS;
+}
+
+static CUresult find_in_range(const struct region *rg, const struct mapping *m,
+			      struct space_range *ret_range)
+{
+	*ret_range = (struct space_range){
+		.kind = SPACE_RESERVED,
+		.base = m ? m->addr : rg->base,
+		.size = m ? m->chunk->size : rg->size,
+		.id = m ? m->id : rg->id,
+		.mapped = m,
+		.in_host_memory = m && m->chunk->in_host_memory,
+	};
+	return CUDA_SUCCESS;
+}
+
+static CUresult find_global(const struct space *sp, CUdeviceptr addr,
+			    struct space_range *ret_range)
+{
+	for (size_t i = 0; i < sp->n_globals; i++) {
+		const struct global *g = &sp->globals[i];
+
+		if (addr - g->addr >= g->size)
+			continue;
+		*ret_range = (struct space_range){
+			.kind = SPACE_GLOBAL,
+			.base = g->addr,
+			.size = g->size,
+			.owner = g->owner,
+			.id = g->id,
+			.mapped = true,
+		};
+		return CUDA_SUCCESS;
+	}
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult find_locked(struct space *sp, CUdeviceptr addr,
+			    struct space_range *ret_range)
+{
+	struct page *p = page_at_locked(sp, addr);
+	struct region *rg = p ? p->region : NULL;
+
+	if (!rg)
+		return find_global(sp, addr, ret_range);
+	if (rg == sp->spare)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (rg->kind == REGION_SLAB)
+		return find_in_slab(rg, addr, ret_range);
+	if (rg->kind == REGION_RANGE)
+		return find_in_range(rg, p->map, ret_range);
+	if (addr - rg->base >= rg->bytes)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_range = (struct space_range){
+		.kind = SPACE_ALLOCATION,
+		.base = rg->base,
+		.size = rg->bytes,
+		.owner = rg->owner,
+		.id = rg->id,
+		.mapped = true,
+	};
+	return CUDA_SUCCESS;
+}
+
+CUresult space_find(struct space *sp, CUdeviceptr addr, struct space_range *ret_range)
+{
+	CUresult r;
+
+	pthread_mutex_lock(&sp->lock);
+	r = find_locked(sp, addr, ret_range);
+	pthread_mutex_unlock(&sp->lock);
+	return r;
+}
+
+static CUresult global_add_locked(struct space *sp, const struct global *g)
+{
+	for (size_t i = 0; i < sp->n_globals; i++) {
+		if (sp->globals[i].addr == g->addr && sp->globals[i].module == g->module)
+			return CUDA_SUCCESS;
+	}
+	if (sp->n_globals == sp->room_globals) {
+		size_t room = MAX(2 * sp->room_globals, (size_t)16);
+		void *p = reallocarray(sp->globals, room, sizeof(*sp->globals));
+
+		if (!p)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		sp->globals = p;
+		sp->room_globals = room;
+	}
+	sp->globals[sp->n_globals] = *g;
+	sp->globals[sp->n_globals++].id = ++sp->next_id;
+	return CUDA_SUCCESS;
+}
+
+CUresult space_global_add(struct space *sp, CUdeviceptr addr, uint64_t size,
+			  unsigned owner, const void *module)
+{
+	struct global g = {.addr = addr, .size = size, .owner = owner, .module = module};
+	CUresult r;
+
+	pthread_mutex_lock(&sp->lock);
+	r = global_add_locked(sp, &g);
+	pthread_mutex_unlock(&sp->lock);
+	return r;
+}
+
+void space_global_drop(struct space *sp, const void *module)
+{
+	size_t n = 0;
+
+	pthread_mutex_lock(&sp->lock);
+	for (size_t i = 0; i < sp->n_globals; i++) {
+		if (sp->globals[i].module != module)
+			sp->globals[n++] = sp->globals[i];
+	}
+	sp->n_globals = n;
+	pthread_mutex_unlock(&sp->lock);
+}
+
+/* ---- accounts ---- */
+
+CUresult space_charge(struct space *sp, uint64_t bytes)
+{
+	CUresult r;
+
+	pthread_mutex_lock(&sp->lock);
+	r = charge_locked(sp, bytes);
+	pthread_mutex_unlock(&sp->lock);
+	return r;
+}
+
+void space_uncharge(struct space *sp, uint64_t bytes)
+{
+	pthread_mutex_lock(&sp->lock);
+	uncharge_locked(sp, bytes);
+	pthread_mutex_unlock(&sp->lock);
+}
+
+void space_usage(struct space *sp, uint64_t *ret_used, uint64_t *ret_peak)
+{
+	pthread_mutex_lock(&sp->lock);
+	*ret_used = sp->used;
+	*ret_peak = sp->peak;
+	pthread_mutex_unlock(&sp->lock);
+}

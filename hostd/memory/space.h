@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The device memory of a session: which addresses of the band are taken, by what, and how
+ * many bytes of physical memory stand behind them.
+ *
+ * The band is divided into pages of a chunk (2 MiB). A page belongs to at most one
+ *region:
+ *
+ *	slab	one chunk, shared by allocations of up to 1 MiB
+ *	large	one allocation with memory of its own, one handle for all of it
+ *	range	addresses the guest reserved itself, with what it mapped into them
+ *
+ * Variables of modules lie elsewhere, in memory of the device's own.
+ *
+ * All bytes of physical memory are charged at the broker before they are taken.
+ *
+ * Thread-safe. Functions return what CUDA documents for the case. Only charging waits
+ *(for weftd); nothing waits for the device: who frees memory has synchronised before.
+ */
+#ifndef WEFT_MEM_SPACE_H
+#define WEFT_MEM_SPACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cuda.h>
+
+struct session;
+struct space;
+struct space_chunk; /* physical memory, charged; counted */
+
+/* Allocations above this have chunks of their own. */
+#define SPACE_SMALL_MAX (1u << 20)
+
+/* The session's device is open. Returns 0 or -ENOMEM. */
+int space_new(struct session *s, struct space **ret_space);
+
+/* Frees all memory. Accepts NULL. */
+void space_free(struct space *sp);
+
+/* ---- allocations ---- */
+
+/* Memory for a context (its number is owner), readable and writable. */
+CUresult space_alloc(struct space *sp, uint64_t bytes, unsigned owner,
+		     CUdeviceptr *ret_addr);
+
+/* addr must be what space_alloc() returned: else CUDA_ERROR_INVALID_VALUE. */
+CUresult space_release(struct space *sp, CUdeviceptr addr);
+
+/* True if space_release(addr) would succeed. */
+bool space_is_alloc(struct space *sp, CUdeviceptr addr);
+
+/* Frees everything a context allocated. */
+void space_release_owner(struct space *sp, unsigned owner);
+
+enum space_kind {
+	SPACE_ALLOCATION,
+	SPACE_RESERVED, /* addresses of the guest's own, or what it mapped there */
+	SPACE_GLOBAL,
+};
+
+struct space_range {
+	enum space_kind kind;
+	CUdeviceptr base;
+	uint64_t size;
+	unsigned owner; /* of the context; 0: none (reserved ranges) */
+	uint64_t id;    /* never reused: CU_POINTER_ATTRIBUTE_BUFFER_ID */
+	bool mapped;    /* has memory behind it */
+	bool in_host_memory;
+};
+
+/* The allocation, mapping or variable that covers addr, or CUDA_ERROR_INVALID_VALUE. */
+CUresult space_find(struct space *sp, CUdeviceptr addr, struct space_range *ret_range);
+
+/* Lets space_find() know of a module's variable; a known one stays as it is. */
+CUresult space_global_add(struct space *sp, CUdeviceptr addr, uint64_t size,
+			  unsigned owner, const void *module);
+/* Forgets all variables of a module. */
+void space_global_drop(struct space *sp, const void *module);
+
+/* ---- the guest's own mappings (cuMemAddressReserve and so on) ---- */
+
+CUresult space_reserve(struct space *sp, uint64_t size, uint64_t align, uint64_t addr,
+		       CUdeviceptr *ret_addr);
+CUresult space_unreserve(struct space *sp, CUdeviceptr addr, uint64_t size);
+
+/* Physical memory; size is a multiple of the chunk size. The caller holds a reference. */
+CUresult space_chunk_new(struct space *sp, uint64_t size, bool in_host_memory,
+			 struct space_chunk **ret_chunk);
+/* Mappings hold a reference of their own. Accepts NULL. */
+void space_chunk_put(struct space *sp, struct space_chunk *c);
+/* What the guest calls it, so that it can ask by address; 0: nothing any more. */
+void space_chunk_set_handle(struct space *sp, struct space_chunk *c, uint64_t handle);
+
+CUresult space_map(struct space *sp, CUdeviceptr addr, uint64_t size,
+		   struct space_chunk *c);
+CUresult space_unmap(struct space *sp, CUdeviceptr addr, uint64_t size);
+CUresult space_set_access(struct space *sp, CUdeviceptr addr, uint64_t size,
+			  CUmemAccess_flags access);
+CUresult space_get_access(struct space *sp, CUdeviceptr addr,
+			  CUmemAccess_flags *ret_access);
+/* The handle of the chunk that the guest mapped at addr; 0 if it gave the handle up. */
+CUresult space_handle_at(struct space *sp, CUdeviceptr addr, uint64_t *ret_handle);
+
+/* ---- accounts ---- */
+
+/* Charges memory that a device takes by itself (a module's variables). */
+CUresult space_charge(struct space *sp, uint64_t bytes);
+void space_uncharge(struct space *sp, uint64_t bytes);
+
+/* Bytes charged now and at most so far. */
+void space_usage(struct space *sp, uint64_t *ret_used, uint64_t *ret_peak);
+
+#endif

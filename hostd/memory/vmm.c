@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The guest's own mappings: addresses it reserves, memory it creates, and what it maps
+ * where. A handle is mapped whole, as the real driver demands below a handle's size.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "memory/region.h"
+
+static bool whole_pages(uint64_t addr, uint64_t size)
+{
+	return size && !(addr % SPACE_PAGE) && !(size % SPACE_PAGE) &&
+	       size <= DEVICE_BAND_SIZE;
+}
+
+CUresult space_reserve(struct space *sp, uint64_t size, uint64_t align, uint64_t addr,
+		       CUdeviceptr *ret_addr)
+{
+	struct region *rg;
+	CUresult r;
+
+	if (align & (align - 1) || !whole_pages(0, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	/* The address is a wish: what cannot be granted is ignored. */
+	if (addr % SPACE_PAGE || addr - DEVICE_BAND_BASE >= DEVICE_BAND_SIZE)
+		addr = 0;
+	pthread_mutex_lock(&sp->lock);
+	r = region_new_locked(sp, REGION_RANGE, size, MAX(align, (uint64_t)SPACE_PAGE),
+			      addr, &rg);
+	if (r != CUDA_SUCCESS && addr)
+		r = region_new_locked(sp, REGION_RANGE, size,
+				      MAX(align, (uint64_t)SPACE_PAGE), 0, &rg);
+	if (r == CUDA_SUCCESS) {
+		list_append(&sp->regions, &rg->link);
+		*ret_addr = rg->base;
+	}
+	pthread_mutex_unlock(&sp->lock);
+	return r;
+}
+
+static struct region *range_at(struct space *sp, CUdeviceptr addr)
+{
+	struct page *p = page_at_locked(sp, addr);
+
+	return p && p->region && p->region->kind == REGION_RANGE ? p->region : NULL;
+}
+
+static bool has_mapping(struct space *sp, CUdeviceptr addr, uint64_t size)
+{
+	for (uint64_t at = 0; at < size; at += SPACE_PAGE) {
+		if (page_at_locked(sp, addr + at)->map)
+			return true;
+	}
+	return false;
+}
+
+static CUresult unreserve_locked(struct space *sp, CUdeviceptr addr, uint64_t size)
+{
+	struct region *rg = range_at(sp, addr);
+
+	if (!rg || rg->base != addr || rg->size != size || has_mapping(sp, addr, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	region_free_locked(sp, rg);
+	return CUDA_SUCCESS;
+}
+
+CUresult space_unreserve(struct space *sp, CUdeviceptr addr, uint64_t size)
+{
+	CUresult r;
+
+	pthread_mutex_lock(&sp->lock);
+	r = unreserve_locked(sp, addr, size);
+	pthread_mutex_unlock(&sp->lock);
+	return r;
+}
+
+/* ---- physical memory ---- */
+
+CUresult space_chunk_new(struct space *sp, uint64_t size, bool in_host_memory,
+			 struct space_chunk **ret_chunk)
+{
+	CUresult r;
+
+	if (!whole_pages(0, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&sp->lock);
+	r = chunk_new_locked(sp, size, in_host_memory, ret_chunk);
+	pthread_mutex_unlock(&sp->lock);
+	return r;
+}
+
+void space_chunk_put(struct space *sp, struct space_chunk *c)
+{
+	pthread_mutex_lock(&sp->lock);
+	chunk_put_locked(sp, c);
+	pthread_mutex_unlock(&sp->lock);
+}
+
+void space_chunk_set_handle(struct space *sp, struct space_chunk *c, uint64_t handle)
+{
+	pthread_mutex_lock(&sp->lock);
+	c->handle = handle;
+	pthread_mutex_unlock(&sp->lock);
+}
+
+/* ---- mapping ---- */
+
+/* The reserved range that holds all of [addr, addr + size), which are whole pages. */
+static struct region *range_around(struct space *sp, CUdeviceptr addr, uint64_t size)
+{
+	struct region *rg = whole_pages(addr, size) ? range_at(sp, addr) : NULL;
+
+	return rg && size <= rg->size - (addr - rg->base) ? rg : NULL;
+}
+
+static void set_map(struct space *sp, CUdeviceptr addr, uint64_t size, struct mapping *m)
+{
+	for (uint64_t at = 0; at < size; at += SPACE_PAGE)
+		page_at_locked(sp, addr + at)->map = m;
+}
+
+static CUresult map_locked(struct space *sp, CUdeviceptr addr, uint64_t size,
+			   struct space_chunk *c)
+{
+	struct mapping *m;
+	CUresult r;
+
+	if (size != c->size || !range_around(sp, addr, size) ||
+	    has_mapping(sp, addr, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	r = mapping_new_locked(sp, addr, c, &m);
+	if (r == CUDA_SUCCESS)
+		set_map(sp, addr, size, m);
+	return r;
+}
+
+CUresult space_map(struct space *sp, CUdeviceptr addr, uint64_t size,
+		   struct space_chunk *c)
+{
+	CUresult r;
+
+	pthread_mutex_lock(&sp->lock);
+	r = map_locked(sp, addr, size, c);
+	pthread_mutex_unlock(&sp->lock);
+	return r;
+}
+
+/* True if [addr, addr + size) is mapped throughout and no mapping crosses its ends. */
+static bool covers_mappings(struct space *sp, CUdeviceptr addr, uint64_t size)
+{
+	uint64_t at = 0;
+
+	if (!range_around(sp, addr, size))
+		return false;
+	while (at < size) {
+		struct mapping *m = page_at_locked(sp, addr + at)->map;
+
+		if (!m || m->addr != addr + at || m->chunk->size > size - at)
+			return false;
+		at += m->chunk->size;
+	}
+	return true;
+}
+
+CUresult space_unmap(struct space *sp, CUdeviceptr addr, uint64_t size)
+{
+	CUresult r = CUDA_ERROR_INVALID_VALUE;
+
+	pthread_mutex_lock(&sp->lock);
+	if (covers_mappings(sp, addr, size)) {
+		for (uint64_t at = 0; at < size;) {
+			struct mapping *m = page_at_locked(sp, addr + at)->map;
+			uint64_t step = m->chunk->size;
+
+			set_map(sp, addr + at, step, NULL);
+			mapping_free_locked(sp, m);
+			at += step;
+		}
+		r = CUDA_SUCCESS;
+	}
+	pthread_mutex_unlock(&sp->lock);
+	return r;
+}
+
+static CUresult set_access_locked(struct space *sp, CUdeviceptr addr, uint64_t size,
+				  CUmemAccess_flags access)
+{
+	CUresult r;
+
+	if (!covers_mappings(sp, addr, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	r = sp->s->ops->set_access(sp->s->dev, addr, size, access);
+	if (r != CUDA_SUCCESS)
+		return r;
+	for (uint64_t at = 0; at < size; at += SPACE_PAGE)
+		page_at_locked(sp, addr + at)->map->access = access;
+	return CUDA_SUCCESS;
+}
+
+CUresult space_set_access(struct space *sp, CUdeviceptr addr, uint64_t size,
+			  CUmemAccess_flags access)
+{
+	CUresult r;
+
+	pthread_mutex_lock(&sp->lock);
+	r = set_access_locked(sp, addr, size, access);
+	pthread_mutex_unlock(&sp->lock);
+	return r;
+}
+
+/* What is mapped at addr, in a range or behind an allocation. */
+static struct mapping *mapping_at(struct space *sp, CUdeviceptr addr)
+{
+	struct page *p = page_at_locked(sp, addr);
+
+	if (!p || !p->region)
+		return NULL;
+	return p->region->kind == REGION_RANGE ? p->map : p->region->map;
+}
+
+CUresult space_get_access(struct space *sp, CUdeviceptr addr,
+			  CUmemAccess_flags *ret_access)
+{
+	struct mapping *m;
+
+	pthread_mutex_lock(&sp->lock);
+	m = mapping_at(sp, addr);
+	if (m)
+		*ret_access = m->access;
+	pthread_mutex_unlock(&sp->lock);
+	return m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult space_handle_at(struct space *sp, CUdeviceptr addr, uint64_t *ret_handle)
+{
+	struct page *p;
+	CUresult r = CUDA_ERROR_INVALID_VALUE;
+
+	pthread_mutex_lock(&sp->lock);
+	p = page_at_locked(sp, addr);
+	if (p && p->map) {
+		*ret_handle = p->map->chunk->handle;
+		r = CUDA_SUCCESS;
+	}
+	pthread_mutex_unlock(&sp->lock);
+	return r;
+}

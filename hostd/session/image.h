@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Code images on their way from the guest, in pieces, until a command uses them. Numbered
+ * by the guest; bounded in number and in bytes. Thread-safe.
+ */
+#ifndef WEFT_SESS_IMAGE_H
+#define WEFT_SESS_IMAGE_H
+
+#include <stdint.h>
+
+struct images;
+
+#define IMAGES_MAX       64           /* at once */
+#define IMAGES_BYTES_MAX (4ull << 30) /* the largest library seen has 1.6 GiB */
+
+struct image {
+	void *data; /* malloced, one NUL beyond size */
+	uint64_t size;
+};
+
+int images_new(struct images **ret_i);
+/* Accepts NULL. */
+void images_free(struct images *i);
+
+/*
+ * Adds a piece; offset is where the one before ended, total the same in each. Returns 0,
+ * -EPROTO (out of order) or -ENOMEM (a limit; the image is dropped).
+ */
+int images_add(struct images *i, uint64_t id, uint64_t offset, uint64_t total,
+	       const void *data, uint32_t size);
+
+/* Takes a complete image out; free data after use. Returns 0 or -ENOENT. */
+int images_take(struct images *i, uint64_t id, struct image *ret_image);
+
+void images_drop(struct images *i, uint64_t id);
+
+#endif

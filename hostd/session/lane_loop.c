@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A lane's thread: receive, wait for the turn, dispatch, release.
+ *
+ * A lane that closes ends itself only; the last one ends the session. A lane that breaks
+ * the protocol ends the session at once.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dispatch.h"
+#include "ops.h"
+#include "session/session.h"
+
+/* Kernels run on threads of the device; a lane's thread only decodes and submits. */
+#define LANE_STACK_BYTES (256u << 10)
+
+void sess_lane_init(struct sess_lane *sl, struct session *s, struct lane *l,
+		    unsigned index)
+{
+	memset(sl, 0, sizeof(*sl));
+	sl->s = s;
+	sl->lane = l;
+	sl->index = index;
+	list_init(&sl->thread_streams);
+}
+
+void sess_lane_fini(struct sess_lane *sl)
+{
+	sess_drop_thread_streams(sl, NULL);
+	if (sl->ctx)
+		obj_put(sl->s, &sl->ctx->obj);
+	sl->ctx = NULL;
+}
+
+static void release_pins(struct sess_lane *sl)
+{
+	while (sl->n_pins)
+		obj_put(sl->s, sl->pins[--sl->n_pins]);
+}
+
+/*
+ * A stream may stand still until the guest says that a host function has run, and
+ * commands may wait for that stream; so that message does not wait for its turn.
+ */
+static bool is_unordered(uint16_t op)
+{
+	return op == WIRE_OP_host_func_wait;
+}
+
+static int dispatch(struct sess_lane *sl, const struct dispatch_row *row)
+{
+	int r;
+
+	sl->replying = false;
+	r = row->run(sl, sl->msg);
+	release_pins(sl);
+	return r;
+}
+
+static int handle_posted(struct sess_lane *sl, const struct dispatch_row *row)
+{
+	int r = tickets_claim(&sl->s->tickets, sl->msg->hdr.seq);
+
+	if (r < 0)
+		return r;
+	r = dispatch(sl, row);
+	tickets_done(&sl->s->tickets, sl->msg->hdr.seq);
+	atomic_fetch_add_explicit(&sl->s->count->posts, 1, memory_order_relaxed);
+	return r;
+}
+
+static int handle_call(struct sess_lane *sl, const struct dispatch_row *row)
+{
+	if (!is_unordered(sl->msg->hdr.op)) {
+		int r = tickets_wait(&sl->s->tickets, sl->msg->hdr.seq);
+
+		if (r < 0)
+			return r;
+	}
+	atomic_fetch_add_explicit(&sl->s->count->calls, 1, memory_order_relaxed);
+	return dispatch(sl, row);
+}
+
+int sess_handle(struct sess_lane *sl, const struct lane_msg *msg)
+{
+	const struct dispatch_row *row = dispatch_find(msg);
+
+	sl->msg = msg;
+	if (!row)
+		return -EPROTO;
+	return sess_posted(sl) ? handle_posted(sl, row) : handle_call(sl, row);
+}
+
+static void lane_loop(struct sess_lane *sl)
+{
+	struct lane_msg msg;
+	int r;
+
+	do {
+		r = lane_recv(sl->lane, &msg);
+		if (r < 0)
+			sl->msg = NULL;
+		else
+			r = sess_handle(sl, &msg);
+	} while (r >= 0);
+	if (r != -EPIPE) {
+		sess_warn(sl, "session ended: %s (op %u)", strerror(-r),
+			  sl->msg ? sl->msg->hdr.op : 0);
+		sess_end(sl->s, r);
+	}
+	sl->msg = NULL;
+}
+
+static void *lane_main(void *arg)
+{
+	struct sess_lane *sl = arg;
+	struct session *s = sl->s;
+	bool last;
+
+	lane_loop(sl);
+	sess_lane_fini(sl);
+	pthread_mutex_lock(&s->lanes_lock);
+	s->lanes[sl->index] = NULL;
+	last = --s->n_lanes == 0;
+	/* Under the lock: sess_end() may be about to kill the lane. */
+	lane_free(sl->lane);
+	pthread_mutex_unlock(&s->lanes_lock);
+	free(sl);
+	if (last)
+		sess_end(s, 0);
+	/* The session may be gone from here on. */
+	return NULL;
+}
+
+void sess_lane_idle(struct sess_lane *sl, bool idle)
+{
+	struct session *s = sl->s;
+	bool last = false;
+
+	pthread_mutex_lock(&s->lanes_lock);
+	if (idle)
+		last = --s->n_lanes == 0;
+	else
+		s->n_lanes++;
+	pthread_mutex_unlock(&s->lanes_lock);
+	if (last)
+		sess_end(s, 0);
+}
+
+int sess_lane_reserve(struct session *s)
+{
+	int r = -ENOSPC;
+
+	pthread_mutex_lock(&s->lanes_lock);
+	for (unsigned i = 0; i < SESS_LANES_MAX && r < 0; i++) {
+		if (s->lanes[i])
+			continue;
+		s->lanes[i] = SESS_LANE_RESERVED;
+		r = i;
+	}
+	pthread_mutex_unlock(&s->lanes_lock);
+	return r;
+}
+
+void sess_lane_unreserve(struct session *s, unsigned index)
+{
+	pthread_mutex_lock(&s->lanes_lock);
+	s->lanes[index] = NULL;
+	pthread_mutex_unlock(&s->lanes_lock);
+}
+
+static int start_locked(struct session *s, struct sess_lane *sl)
+{
+	pthread_attr_t attr;
+	int r;
+
+	if (atomic_load(&s->ending))
+		return -EPIPE;
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, LANE_STACK_BYTES);
+	/* The thread cannot end before the table knows it: it needs the lock for that. */
+	r = -pthread_create(&sl->thread, &attr, lane_main, sl);
+	pthread_attr_destroy(&attr);
+	if (r == 0) {
+		s->lanes[sl->index] = sl;
+		s->n_lanes++;
+	}
+	return r;
+}
+
+int sess_lane_start(struct session *s, struct lane *l, unsigned index)
+{
+	_cleanup_free_ struct sess_lane *sl = calloc(1, sizeof(*sl));
+	int r;
+
+	if (!sl)
+		return -ENOMEM;
+	sess_lane_init(sl, s, l, index);
+	pthread_mutex_lock(&s->lanes_lock);
+	r = start_locked(s, sl);
+	pthread_mutex_unlock(&s->lanes_lock);
+	if (r == 0)
+		steal(sl);
+	return r;
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Results on their way back: replies, failures of commands that have none, and the text
+ * that kernels printed, which goes ahead of the reply whose call made it visible.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "session/session.h"
+
+/* A kernel's printf buffer holds 1 MiB unless told otherwise; a guest that never calls
+ * anything that waits loses text beyond a few of those. */
+#define OUT_MAX   (8u << 20)
+#define OUT_PIECE (64u << 10)
+
+void sess_output(void *arg, const char *text, size_t size)
+{
+	struct session *s = arg;
+
+	pthread_mutex_lock(&s->out_lock);
+	if (size > OUT_MAX - s->out_size)
+		size = OUT_MAX - s->out_size;
+	if (s->out_size + size > s->out_room) {
+		size_t room = MAX(s->out_size + size, MIN(2 * s->out_room, OUT_MAX));
+		char *p = realloc(s->out, room);
+
+		if (p) {
+			s->out = p;
+			s->out_room = room;
+		} else {
+			size = s->out_room - s->out_size;
+		}
+	}
+	if (size) {
+		memcpy(s->out + s->out_size, text, size);
+		s->out_size += size;
+		/* release: pairs with the load in flush_output(). */
+		atomic_store_explicit(&s->out_pending, true, memory_order_release);
+	}
+	pthread_mutex_unlock(&s->out_lock);
+}
+
+static int send_text(struct sess_lane *sl, const char *text, size_t size)
+{
+	for (size_t at = 0; at < size;) {
+		uint32_t n = MIN(size - at, (size_t)OUT_PIECE);
+		void *payload;
+		struct wire_result *res = lane_reply_begin(sl->lane, WIRE_F_OUTPUT,
+							   sizeof(*res), n, &payload);
+		int r;
+
+		if (!res)
+			return -EPIPE;
+		memcpy(payload, text + at, n);
+		r = lane_reply(sl->lane);
+		if (r < 0)
+			return r;
+		at += n;
+	}
+	return 0;
+}
+
+static int flush_output(struct sess_lane *sl)
+{
+	struct session *s = sl->s;
+	_cleanup_free_ char *text = NULL;
+	size_t size;
+
+	if (likely(!atomic_load_explicit(&s->out_pending, memory_order_acquire)))
+		return 0;
+	pthread_mutex_lock(&s->out_lock);
+	text = steal(s->out);
+	size = s->out_size;
+	s->out_size = s->out_room = 0;
+	atomic_store_explicit(&s->out_pending, false, memory_order_relaxed);
+	pthread_mutex_unlock(&s->out_lock);
+	return send_text(sl, text, size);
+}
+
+void *sess_reply_begin(struct sess_lane *sl, uint16_t flags, uint32_t body_size,
+		       uint32_t payload_size, void **ret_payload)
+{
+	struct wire_result *res;
+
+	if (!sl->replying && flush_output(sl) < 0)
+		return NULL;
+	sl->replying = true;
+	res = lane_reply_begin(sl->lane, flags, body_size, payload_size, ret_payload);
+	if (res)
+		res->sticky = atomic_load_explicit(&sl->s->sticky, memory_order_relaxed);
+	return res;
+}
+
+int sess_reply_end(struct sess_lane *sl)
+{
+	return lane_reply(sl->lane);
+}
+
+/* Errors after which a context answers nothing else (cuda.h says so for each). */
+static bool is_fatal(CUresult r)
+{
+	switch ((int)r) {
+	case CUDA_ERROR_ECC_UNCORRECTABLE:
+	case CUDA_ERROR_ILLEGAL_ADDRESS:
+	case CUDA_ERROR_LAUNCH_TIMEOUT:
+	case CUDA_ERROR_ASSERT:
+	case CUDA_ERROR_HARDWARE_STACK_ERROR:
+	case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+	case CUDA_ERROR_MISALIGNED_ADDRESS:
+	case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+	case CUDA_ERROR_INVALID_PC:
+	case CUDA_ERROR_LAUNCH_FAILED:
+	case CUDA_ERROR_CONTAINED:
+	case CUDA_ERROR_EXTERNAL_DEVICE:
+	case CUDA_ERROR_TENSOR_MEMORY_LEAK:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* A context was lost: tells the guest's status line and, once, the log. */
+static void note_fatal(struct sess_lane *sl, CUresult r)
+{
+	struct session *s = sl->s;
+	uint32_t none = 0;
+	char text[256] = "";
+
+	if (!atomic_compare_exchange_strong(&s->sticky, &none, r))
+		return;
+	if (s->status)
+		s->status->sticky = r;
+	if (sl->ctx)
+		s->ops->ctx_fault(sl->ctx->dev, text, sizeof(text));
+	sess_warn(sl, "context lost with CUDA error %u%s%s", r, *text ? ": " : "", text);
+}
+
+void sess_defer(struct session *s, CUresult r)
+{
+	uint32_t none = 0;
+
+	if (r == CUDA_SUCCESS || !atomic_compare_exchange_strong(&s->deferred, &none, r))
+		return;
+	if (s->status)
+		s->status->deferred = r;
+}
+
+CUresult sess_sync_result(struct sess_lane *sl, CUresult r)
+{
+	struct session *s = sl->s;
+
+	if (r != CUDA_SUCCESS ||
+	    likely(!atomic_load_explicit(&s->deferred, memory_order_relaxed)))
+		return r;
+	r = atomic_exchange(&s->deferred, 0);
+	if (s->status)
+		s->status->deferred = 0;
+	return r;
+}
+
+int sess_done(struct sess_lane *sl, const void *rep, uint32_t rep_size)
+{
+	const struct wire_result *res = rep;
+	uint32_t sticky;
+	void *body;
+
+	if (unlikely(res->result) && is_fatal(res->result))
+		note_fatal(sl, res->result);
+	if (sess_posted(sl)) {
+		sess_defer(sl->s, res->result);
+		return 0;
+	}
+	if (flush_output(sl) < 0)
+		return -EPIPE;
+	body = lane_reply_begin(sl->lane, 0, rep_size, 0, NULL);
+	if (!body)
+		return -EPIPE;
+	memcpy(body, rep, rep_size);
+	sticky = atomic_load_explicit(&sl->s->sticky, memory_order_relaxed);
+	((struct wire_result *)body)->sticky = sticky;
+	return lane_reply(sl->lane);
+}
+
+void sess_warn(struct sess_lane *sl, const char *fmt, ...)
+{
+	struct session *s = sl->s;
+	char text[400];
+	va_list ap;
+	bool ok;
+
+	pthread_mutex_lock(&s->lanes_lock);
+	ok = log_limit_ok(&s->log_limit, SESS_LOG_BURST);
+	pthread_mutex_unlock(&s->lanes_lock);
+	if (!ok)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	log_warning("tenant %s session %llu lane %u seq %llu: %s", s->tenant,
+		    (unsigned long long)s->number, sl->index,
+		    (unsigned long long)(sl->msg ? sl->msg->hdr.seq : 0), text);
+}

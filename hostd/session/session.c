@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a session: made before its guest is known, so that whatever is slow (the
+ * device, its primary context) is done when the guest comes; ended once, by the last
+ * lane's closing or by the first reason to.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory/pool.h"
+#include "memory/space.h"
+#include "session/hostfunc.h"
+#include "session/image.h"
+#include "session/session.h"
+
+static void ctx_fini(struct session *s, struct sess_obj *o)
+{
+	struct sess_ctx *ctx = container_of(o, struct sess_ctx, obj);
+
+	if (ctx->dev)
+		s->ops->ctx_destroy(ctx->dev);
+}
+
+CUresult sess_ctx_new(struct session *s, uint64_t h, unsigned flags,
+		      struct sess_ctx **ret_ctx)
+{
+	struct sess_ctx *ctx = obj_new(HANDLE_CONTEXT, h, sizeof(*ctx), NULL, ctx_fini);
+	CUresult r;
+
+	if (!ctx)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	list_init(&ctx->objs);
+	ctx->id = atomic_fetch_add(&s->next_ctx_id, 1);
+	r = s->ops->ctx_create(s->dev, flags, &ctx->dev);
+	if (r != CUDA_SUCCESS) {
+		obj_put(s, &ctx->obj);
+		return r;
+	}
+	*ret_ctx = ctx;
+	return CUDA_SUCCESS;
+}
+
+static int open_device(struct session *s, const struct device_config *cfg)
+{
+	struct device_config c = *cfg;
+	int r;
+
+	c.output = sess_output;
+	c.output_arg = s;
+	r = s->ops->open(&c, &s->dev);
+	if (r < 0)
+		return r;
+	s->ops->info(s->dev, &s->info);
+	r = space_new(s, &s->space);
+	if (r < 0)
+		return r;
+	return sess_ctx_new(s, 0, 0, &s->primary) == CUDA_SUCCESS ? 0 : -ENODEV;
+}
+
+int sess_new(const struct device_ops *ops, const struct device_config *cfg,
+	     const struct sess_broker *broker, struct session **ret_s)
+{
+	struct session *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (!s)
+		return -ENOMEM;
+	s->ops = ops;
+	s->count = &s->own_count;
+	s->broker = *broker;
+	s->quota = UINT64_MAX;
+	tickets_init(&s->tickets);
+	atomic_init(&s->next_ctx_id, 1);
+	pthread_mutex_init(&s->out_lock, NULL);
+	pthread_mutex_init(&s->lanes_lock, NULL);
+	r = obj_table_init(&s->objs);
+	if (r == 0)
+		r = hostfuncs_new(s, &s->hostfuncs);
+	if (r == 0)
+		r = images_new(&s->images);
+	if (r == 0)
+		r = pools_new(s, &s->pools);
+	if (r == 0)
+		r = open_device(s, cfg);
+	if (r < 0) {
+		sess_free(s);
+		return r;
+	}
+	*ret_s = s;
+	return 0;
+}
+
+void sess_identify(struct session *s, const struct sess_identity *id)
+{
+	snprintf(s->tenant, sizeof(s->tenant), "%s", id->tenant);
+	memcpy(s->token, id->token, sizeof(s->token));
+	s->number = id->number;
+	s->quota = id->quota;
+}
+
+void sess_free(struct session *s)
+{
+	if (!s)
+		return;
+	/* Streams may stand still for a host function whose guest is gone. */
+	hostfuncs_end(s->hostfuncs);
+	obj_table_fini(s, &s->objs);
+	if (s->primary)
+		obj_put(s, &s->primary->obj);
+	pools_free_all(s->pools);
+	images_free(s->images);
+	space_free(s->space);
+	if (s->dev)
+		s->ops->close(s->dev);
+	hostfuncs_free(s->hostfuncs);
+	pthread_mutex_destroy(&s->out_lock);
+	pthread_mutex_destroy(&s->lanes_lock);
+	free(s->out);
+	free(s);
+}
+
+void sess_end(struct session *s, int reason)
+{
+	bool was = atomic_exchange(&s->ending, true);
+
+	if (was)
+		return;
+	atomic_store(&s->end_reason, reason);
+	tickets_end(&s->tickets);
+	hostfuncs_end(s->hostfuncs);
+	pthread_mutex_lock(&s->lanes_lock);
+	for (unsigned i = 0; i < SESS_LANES_MAX; i++) {
+		if (s->lanes[i] && s->lanes[i] != SESS_LANE_RESERVED)
+			lane_kill(s->lanes[i]->lane);
+	}
+	pthread_mutex_unlock(&s->lanes_lock);
+	if (s->on_end)
+		s->on_end(s->owner);
+}
+
+/* ---- streams and objects of a command ---- */
+
+void *sess_pin(struct sess_lane *sl, struct sess_obj *o)
+{
+	if (!o)
+		return NULL;
+	if (sl->n_pins == SESS_PINS_MAX) {
+		obj_put(sl->s, o);
+		return NULL;
+	}
+	sl->pins[sl->n_pins++] = o;
+	return o;
+}
+
+void *sess_get(struct sess_lane *sl, enum handle_type type, uint64_t h)
+{
+	return sess_pin(sl, obj_find(sl->s, type, h));
+}
+
+static void stream_fini(struct session *s, struct sess_obj *o)
+{
+	struct sess_stream *st = container_of(o, struct sess_stream, obj);
+
+	if (st->dev)
+		s->ops->stream_destroy(st->dev);
+}
+
+CUresult sess_stream_new(struct session *s, struct sess_ctx *ctx, uint64_t h,
+			 unsigned flags, int priority, struct sess_stream **ret_stream)
+{
+	struct sess_stream *st = obj_new(HANDLE_STREAM, h, sizeof(*st), ctx, stream_fini);
+	CUresult r;
+
+	if (!st)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	list_init(&st->in_lane);
+	r = s->ops->stream_create(ctx->dev, flags, priority, &st->dev);
+	if (r != CUDA_SUCCESS) {
+		obj_put(s, &st->obj);
+		return r;
+	}
+	*ret_stream = st;
+	return CUDA_SUCCESS;
+}
+
+/* The thread's default stream of a context is made at its first use. */
+static CUresult thread_stream(struct sess_lane *sl, struct sess_stream **ret_stream)
+{
+	struct sess_stream *st;
+	CUresult r;
+
+	list_for_each (st, &sl->thread_streams, in_lane) {
+		if (st->obj.ctx == sl->ctx) {
+			*ret_stream = st;
+			return CUDA_SUCCESS;
+		}
+	}
+	r = sess_stream_new(sl->s, sl->ctx, 0, 0, 0, &st);
+	if (r != CUDA_SUCCESS)
+		return r;
+	list_append(&sl->thread_streams, &st->in_lane);
+	*ret_stream = st;
+	return CUDA_SUCCESS;
+}
+
+CUresult sess_stream(struct sess_lane *sl, uint64_t h, struct dev_stream **ret_stream,
+		     struct dev_ctx **ret_ctx)
+{
+	struct sess_stream *st = NULL;
+	CUresult r;
+
+	if (h == SESS_STREAM_LEGACY || h == SESS_STREAM_THREAD) {
+		if (!sl->ctx)
+			return CUDA_ERROR_INVALID_CONTEXT;
+		if (h == SESS_STREAM_THREAD) {
+			r = thread_stream(sl, &st);
+			if (r != CUDA_SUCCESS)
+				return r;
+		}
+	} else {
+		st = sess_get(sl, HANDLE_STREAM, h);
+		if (!st)
+			return CUDA_ERROR_INVALID_HANDLE;
+	}
+	*ret_stream = st ? st->dev : NULL;
+	if (ret_ctx)
+		*ret_ctx = st ? st->obj.ctx->dev : sl->ctx->dev;
+	return CUDA_SUCCESS;
+}
+
+void sess_drop_thread_streams(struct sess_lane *sl, struct sess_ctx *ctx)
+{
+	struct sess_stream *st, *tmp;
+
+	list_for_each_safe (st, tmp, &sl->thread_streams, in_lane) {
+		if (ctx && st->obj.ctx != ctx)
+			continue;
+		list_remove(&st->in_lane);
+		obj_put(sl->s, &st->obj);
+	}
+}
+
+struct sess_ctx *sess_any_ctx(struct sess_lane *sl)
+{
+	struct session *s = sl->s;
+	struct sess_ctx *ctx = sl->ctx;
+	struct sess_obj *o = NULL;
+
+	if (ctx)
+		return sess_pin(sl, obj_ref(&ctx->obj));
+	pthread_mutex_lock(&s->lanes_lock);
+	if (s->primary)
+		o = obj_ref(&s->primary->obj);
+	pthread_mutex_unlock(&s->lanes_lock);
+	return sess_pin(sl, o ? o : obj_any(s, HANDLE_CONTEXT));
+}
+
+void sess_memory(struct session *s, uint64_t *ret_free, uint64_t *ret_total)
+{
+	uint64_t used, peak;
+
+	if (s->broker.memory && s->broker.memory(s->broker.arg, ret_free, ret_total) == 0)
+		return;
+	space_usage(s->space, &used, &peak);
+	*ret_total = s->info.memory_bytes;
+	*ret_free = *ret_total - MIN(used, *ret_total);
+}
+
+int sess_tenant(struct session *s, struct sess_tenant *ret_tenant)
+{
+	if (!s->broker.tenant)
+		return -EOPNOTSUPP;
+	return s->broker.tenant(s->broker.arg, ret_tenant);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tools' end of weftd's control socket. */
+#ifndef WEFT_TOOLS_CLIENT_H
+#define WEFT_TOOLS_CLIENT_H
+
+#include <json-c/json.h>
+
+struct client {
+	int fd;
+	struct json_tokener *tok;
+};
+
+/*
+ * Connects to a control socket, or (path NULL) to that of the system's weftd, else of the
+ * user's own. Returns 0 or -errno.
+ */
+int client_open(struct client *c, const char *path);
+void client_close(struct client *c);
+
+/*
+ * Sends a request (which it takes over) and waits for the answer, the caller's. Returns
+ * 0, -EREMOTEIO (weftd said no: the answer has "error"), -EPROTO or -errno.
+ */
+int client_ask(struct client *c, struct json_object *request, struct json_object **ret);
+
+/* A request {"cmd": cmd}. */
+struct json_object *client_request(const char *cmd);
+
+/* Members of an answer; 0 or "" if missing. */
+uint64_t json_u64(struct json_object *o, const char *key);
+const char *json_str(struct json_object *o, const char *key);
+struct json_object *json_get(struct json_object *o, const char *key);
+
+/* "1.25 s", "310 ms". Returns buf. */
+char *time_format(uint64_t ns, char *buf, size_t room);
+
+#endif

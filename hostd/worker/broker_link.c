@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* #syscalls: sendmsg futex read close */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/fd.h"
+#include "worker/broker_link.h"
+
+struct question {
+	uint32_t id;
+	bool answered;
+	struct ctl_msg answer;
+	int fd; /* that came with it, or -1 */
+	struct list link;
+};
+
+struct broker_link {
+	int sock;
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	struct list questions;
+	uint32_t next_id;
+};
+
+int broker_link_new(int sock, struct broker_link **ret_link)
+{
+	struct broker_link *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return -ENOMEM;
+	b->sock = sock;
+	pthread_mutex_init(&b->lock, NULL);
+	pthread_cond_init(&b->cond, NULL);
+	list_init(&b->questions);
+	*ret_link = b;
+	return 0;
+}
+
+/* Fills q->answer. The process ends with weftd, so an answer always comes. */
+static int ask(struct broker_link *b, struct ctl_msg *m, struct question *q)
+{
+	int r;
+
+	q->answered = false;
+	q->fd = -1;
+	pthread_mutex_lock(&b->lock);
+	q->id = m->id = ++b->next_id;
+	list_append(&b->questions, &q->link);
+	r = ctl_send(b->sock, m, -1, -1);
+	while (r == 0 && !q->answered)
+		pthread_cond_wait(&b->cond, &b->lock);
+	list_remove(&q->link);
+	pthread_mutex_unlock(&b->lock);
+	return r;
+}
+
+static int link_charge(void *arg, uint64_t bytes)
+{
+	struct ctl_msg m = {.type = CTL_CHARGE, .bytes = bytes};
+	struct question q;
+	int r = ask(arg, &m, &q);
+
+	return r < 0 || q.answer.result < 0 ? -EDQUOT : 0;
+}
+
+static void link_uncharge(void *arg, uint64_t bytes)
+{
+	struct ctl_msg m = {.type = CTL_UNCHARGE, .bytes = bytes};
+	struct broker_link *b = arg;
+
+	(void)ctl_send(b->sock, &m, -1, -1);
+}
+
+static int link_memory(void *arg, uint64_t *ret_free, uint64_t *ret_total)
+{
+	struct ctl_msg m = {.type = CTL_MEMORY};
+	struct question q;
+	int r = ask(arg, &m, &q);
+
+	if (r < 0)
+		return r;
+	*ret_free = q.answer.bytes;
+	*ret_total = q.answer.total;
+	return 0;
+}
+
+static int link_tenant(void *arg, struct sess_tenant *ret_tenant)
+{
+	struct ctl_msg m = {.type = CTL_TENANT};
+	struct question q;
+	int r = ask(arg, &m, &q);
+
+	if (r < 0)
+		return r;
+	if (q.fd < 0)
+		return -ENODATA;
+	r = fd_read_full(q.fd, ret_tenant, sizeof(*ret_tenant));
+	close(q.fd);
+	return r;
+}
+
+struct sess_broker broker_link_ops(struct broker_link *b)
+{
+	return (struct sess_broker){
+		.charge = link_charge,
+		.uncharge = link_uncharge,
+		.memory = link_memory,
+		.tenant = link_tenant,
+		.arg = b,
+	};
+}
+
+int broker_link_answer(struct broker_link *b, const struct ctl_msg *m, int fd)
+{
+	struct question *q;
+	int r = -EPROTO;
+
+	pthread_mutex_lock(&b->lock);
+	list_for_each (q, &b->questions, link) {
+		if (q->id != m->id || q->answered)
+			continue;
+		q->answer = *m;
+		q->fd = fd;
+		q->answered = true;
+		r = 0;
+		break;
+	}
+	pthread_cond_broadcast(&b->cond);
+	pthread_mutex_unlock(&b->lock);
+	if (r < 0)
+		closep(&fd);
+	return r;
+}

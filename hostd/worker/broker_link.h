@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The worker's end of the pair to weftd: questions that wait for an answer (charges),
+ * from any thread, over the socket that the main thread reads.
+ */
+#ifndef WEFT_WORKER_BROKER_LINK_H
+#define WEFT_WORKER_BROKER_LINK_H
+
+#include "broker/ctl.h"
+#include "session/session.h"
+
+struct broker_link;
+
+/* sock stays the caller's and is closed by nobody. Returns 0 or -ENOMEM. */
+int broker_link_new(int sock, struct broker_link **ret_link);
+
+/* Functions for sess_new(). */
+struct sess_broker broker_link_ops(struct broker_link *b);
+
+/* Main thread: an answer has come; takes over fd (or -1). 0 or -EPROTO (nobody asked). */
+int broker_link_answer(struct broker_link *b, const struct ctl_msg *m, int fd);
+
+#endif

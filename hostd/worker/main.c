@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * weft-worker: one guest process's end of the path. weftd starts it with one end of a
+ * socket pair; it opens the device, gives up every privilege, says READY and waits for
+ * its guest. The main thread listens to weftd and watches for lanes whose guest has gone
+ * while their thread is busy; each lane has a thread of its own (session/lane_loop.c).
+ *
+ * The process is the unit of clean-up: when the session ends, for whatever reason, it
+ * exits, and the kernel takes back memory, kernels in flight and sockets at once.
+ *
+ * #syscalls: recvmsg sendmsg epoll_wait epoll_ctl close
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "broker/ctl.h"
+#include "host.h"
+#include "session/session.h"
+#include "worker/broker_link.h"
+#include "util/sandbox.h"
+#include "util/size.h"
+
+/* Shared memory of a session that has no VM's window. Only what lanes use is touched. */
+#define WINDOW_BYTES (256ull << 20)
+/* How long a lane's thread polls before it sleeps. */
+#define SPIN_US 50u
+/* How often utilisation is measured while something runs. */
+#define TICK_NS (500 * NSEC_PER_MSEC)
+
+/* What the main loop's events stand for; lanes are EV_LANE + their number. */
+enum {
+	EV_CTL,
+	EV_ACTIVE,
+	EV_LANE
+};
+
+struct options {
+	const char *device, *user;
+	bool sandbox;
+	unsigned spin_us;
+	struct device_config cfg;
+};
+
+struct worker {
+	struct options opt;
+	struct session *s;
+	struct broker_link *link;
+	int epoll;
+	int wake; /* an eventfd: something runs, measure it */
+	uint64_t busy_ns, busy_at_ns;
+	struct host_window window;
+	struct wire_welcome welcome; /* what all lanes are told */
+	bool attached;
+	_Atomic bool gone[SESS_LANES_MAX]; /* the guest has closed this lane */
+};
+
+static void usage(void)
+{
+	fprintf(stderr, "usage: weft-worker [--device soft|cuda|auto] [--tpcs N] "
+			"[--memory SIZE] [--threads N] [--uuid HEX] [--user NAME] "
+			"[--no-sandbox] [--spin-us N]\n"
+			"Started by weftd; see weft-worker(8).\n");
+}
+
+static int parse_uuid(const char *text, uint8_t *ret_uuid)
+{
+	for (unsigned i = 0; i < 16; i++) {
+		unsigned byte;
+
+		if (sscanf(text + 2 * i, "%2x", &byte) != 1)
+			return -EINVAL;
+		ret_uuid[i] = (uint8_t)byte;
+	}
+	return 0;
+}
+
+static int parse_number(const char *text, unsigned *ret_n)
+{
+	char *end;
+	unsigned long n = strtoul(text, &end, 10);
+
+	if (*end || end == text || n > 1u << 20)
+		return -EINVAL;
+	*ret_n = (unsigned)n;
+	return 0;
+}
+
+static int parse_option(int c, struct options *o)
+{
+	switch (c) {
+	case 'd':
+		o->device = optarg;
+		return 0;
+	case 't':
+		return parse_number(optarg, &o->cfg.tpcs);
+	case 'm':
+		return size_parse(optarg, &o->cfg.memory_bytes);
+	case 'j':
+		return parse_number(optarg, &o->cfg.threads);
+	case 'u':
+		return strlen(optarg) == 32 ? parse_uuid(optarg, o->cfg.uuid) : -EINVAL;
+	case 'U':
+		o->user = optarg;
+		return 0;
+	case 'S':
+		o->sandbox = false;
+		return 0;
+	case 's':
+		return parse_number(optarg, &o->spin_us);
+	default:
+		return -EINVAL;
+	}
+}
+
+static int parse_options(int argc, char **argv, struct options *ret)
+{
+	static const struct option longs[] = {
+		{"device", required_argument, NULL, 'd'},
+		{"tpcs", required_argument, NULL, 't'},
+		{"memory", required_argument, NULL, 'm'},
+		{"threads", required_argument, NULL, 'j'},
+		{"uuid", required_argument, NULL, 'u'},
+		{"user", required_argument, NULL, 'U'},
+		{"no-sandbox", no_argument, NULL, 'S'},
+		{"spin-us", required_argument, NULL, 's'},
+		{},
+	};
+	struct options o = {.device = "auto", .sandbox = true, .spin_us = SPIN_US};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", longs, NULL)) >= 0) {
+		if (parse_option(c, &o) < 0)
+			return -EINVAL;
+	}
+	if (optind != argc)
+		return -EINVAL;
+	*ret = o;
+	return 0;
+}
+
+/* ---- lanes ---- */
+
+static void on_session_end(void *arg)
+{
+	struct worker *w = arg;
+	int reason = atomic_load(&w->s->end_reason);
+
+	log_info("session %llu ended: %s", (unsigned long long)w->s->number,
+		 reason ? strerror(-reason) : "guest has gone");
+	_exit(reason ? 2 : 0);
+}
+
+static int add_lane(struct worker *w, int sock, const struct wire_hello *hello)
+{
+	struct host_lane_opts opts = {
+		.hello = hello,
+		.base = &w->welcome,
+		.window = &w->window,
+		.spin_us = w->opt.spin_us,
+	};
+	struct epoll_event ev = {.events = EPOLLRDHUP};
+	int index = sess_lane_reserve(w->s), r;
+	struct lane *l;
+
+	if (index < 0) {
+		(void)host_refuse(sock, index);
+		return index;
+	}
+	opts.index = (unsigned)index;
+	r = host_lane_new(sock, &opts, &l);
+	if (r < 0) {
+		sess_lane_unreserve(w->s, opts.index);
+		return r;
+	}
+	atomic_store(&w->gone[index], false);
+	ev.data.u32 = EV_LANE + opts.index;
+	/* The descriptor leaves the set by itself when the lane closes it. */
+	if (epoll_ctl(w->epoll, EPOLL_CTL_ADD, sock, &ev) < 0)
+		log_debug("lane %u is not watched: %s", opts.index, strerror(errno));
+	r = sess_lane_start(w->s, l, opts.index);
+	if (r < 0) {
+		sess_lane_unreserve(w->s, opts.index);
+		lane_free(l);
+		return r;
+	}
+	log_debug("lane %d: %s", index, host_lane_carrier(l));
+	return 0;
+}
+
+/*
+ * The guest has closed a lane's socket. Its thread notices when it next looks, but it may
+ * be waiting for a kernel that never ends: once no lane has a guest, the session is over.
+ */
+static void lane_gone(struct worker *w, unsigned index)
+{
+	bool any = false;
+
+	atomic_store(&w->gone[index], true);
+	pthread_mutex_lock(&w->s->lanes_lock);
+	for (unsigned i = 0; i < SESS_LANES_MAX; i++)
+		any |= w->s->lanes[i] && !atomic_load(&w->gone[i]);
+	pthread_mutex_unlock(&w->s->lanes_lock);
+	if (!any)
+		sess_end(w->s, 0);
+}
+
+/* ---- utilisation ---- */
+
+static void on_active(void *arg)
+{
+	struct worker *w = arg;
+	uint64_t one = 1;
+
+	(void)fd_write_full(w->wake, &one, sizeof(one));
+}
+
+/* Measures since the last tick. Once nothing ran in between, ticking ends. */
+static void tick(struct worker *w)
+{
+	struct session *s = w->s;
+	uint64_t now = clock_now_ns(), busy = s->ops->busy_ns(s->dev);
+	uint64_t permille = (busy - w->busy_ns) * 1000 / MAX(now - w->busy_at_ns, 1ull);
+
+	if (busy == w->busy_ns)
+		atomic_store(&s->active, false);
+	w->busy_ns = busy;
+	w->busy_at_ns = now;
+	atomic_store_explicit(&s->count->busy_permille, MIN(permille, 1000ull),
+			      memory_order_relaxed);
+	atomic_store_explicit(&s->count->busy_at_ns, now, memory_order_relaxed);
+}
+
+static int start_ticking(struct worker *w)
+{
+	uint64_t n;
+
+	w->busy_ns = w->s->ops->busy_ns(w->s->dev);
+	w->busy_at_ns = clock_now_ns();
+	return fd_read_full(w->wake, &n, sizeof(n));
+}
+
+/* Milliseconds to wait; -1 while nothing runs. */
+static int until_tick(struct worker *w)
+{
+	uint64_t now = clock_now_ns();
+
+	if (!atomic_load(&w->s->active))
+		return -1;
+	if (now >= w->busy_at_ns + TICK_NS) {
+		tick(w);
+		now = clock_now_ns();
+	}
+	return (int)((w->busy_at_ns + TICK_NS - MIN(now, w->busy_at_ns + TICK_NS)) /
+		     NSEC_PER_MSEC) +
+	       1;
+}
+
+/* ---- what weftd says ---- */
+
+static int open_window(struct worker *w, const struct ctl_msg *m, int fd)
+{
+	struct host_window *win = &w->window;
+	int r;
+
+	*win = (struct host_window){.fd = -1};
+	if (m->window.size && fd >= 0) {
+		win->fd = fd;
+		win->key = m->window.key;
+		win->offset = m->window.offset;
+		win->size = m->window.size;
+	} else {
+		closep(&fd);
+		win->fd = fd_memfd("weft-window", WINDOW_BYTES);
+		if (win->fd < 0)
+			return win->fd;
+		win->pass_fd = true;
+		win->size = WINDOW_BYTES;
+	}
+	r = host_window_map(win);
+	if (r < 0) {
+		/* Streams will do. */
+		log_warning("no window: %s", strerror(-r));
+		close(win->fd);
+		*win = (struct host_window){.fd = -1};
+	}
+	return 0;
+}
+
+static int attach(struct worker *w, const struct ctl_msg *m, int sock, int window_fd)
+{
+	struct sess_identity id = {
+		.tenant = m->text,
+		.number = m->session,
+		.quota = m->bytes,
+		.token = m->token,
+	};
+	struct ctl_msg opened = {.type = CTL_OPENED, .session = m->session};
+	int r;
+
+	if (w->attached || sock < 0)
+		return -EPROTO;
+	w->attached = true;
+	sess_identify(w->s, &id);
+	r = open_window(w, m, window_fd);
+	if (r < 0)
+		return r;
+	w->s->status = host_status(&w->window);
+	w->welcome = (struct wire_welcome){
+		.session = m->session,
+		.band_base = DEVICE_BAND_BASE,
+		.band_size = DEVICE_BAND_SIZE,
+	};
+	memcpy(w->welcome.token, m->token, sizeof(w->welcome.token));
+	r = add_lane(w, sock, &m->hello);
+	if (r < 0)
+		return r;
+	return ctl_send(CTL_FD, &opened, -1, -1);
+}
+
+static int handle_ctl(struct worker *w)
+{
+	_cleanup_close_ int fd0 = -1, fd1 = -1;
+	struct ctl_msg m;
+	int r = ctl_recv(CTL_FD, &m, &fd0, &fd1);
+
+	if (r < 0)
+		return r == -EAGAIN || r == -EINTR ? 0 : r;
+	switch (m.type) {
+	case CTL_ATTACH:
+		return attach(w, &m, fd_steal(&fd0), fd_steal(&fd1));
+	case CTL_LANE:
+		if (!w->attached || fd0 < 0)
+			return -EPROTO;
+		/* A lane that cannot be is the guest's matter only. */
+		r = add_lane(w, fd0, &m.hello);
+		if (r == 0)
+			fd_steal(&fd0);
+		return 0;
+	case CTL_ANSWER:
+		return broker_link_answer(w->link, &m, fd_steal(&fd0));
+	default:
+		return -EPROTO;
+	}
+}
+
+static int loop(struct worker *w)
+{
+	struct epoll_event ev[16];
+	int r = 0;
+
+	while (r >= 0) {
+		int n = epoll_wait(w->epoll, ev, ARRAY_SIZE(ev), until_tick(w));
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		for (int i = 0; i < n && r >= 0; i++) {
+			if (ev[i].data.u32 == EV_CTL)
+				r = handle_ctl(w);
+			else if (ev[i].data.u32 == EV_ACTIVE)
+				r = start_ticking(w);
+			else
+				lane_gone(w, ev[i].data.u32 - EV_LANE);
+		}
+	}
+	return r;
+}
+
+/* ---- start ---- */
+
+static int map_counters(struct session *s)
+{
+	void *p = mmap(NULL, CTL_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
+		       CTL_PAGE_FD, 0);
+
+	if (p == MAP_FAILED)
+		return -errno;
+	close(CTL_PAGE_FD);
+	s->count = p;
+	return 0;
+}
+
+static int open_events(struct worker *w)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = EV_CTL};
+
+	w->epoll = epoll_create1(EPOLL_CLOEXEC);
+	w->wake = eventfd(0, EFD_CLOEXEC);
+	if (w->epoll < 0 || w->wake < 0 ||
+	    epoll_ctl(w->epoll, EPOLL_CTL_ADD, CTL_FD, &ev) < 0)
+		return -errno;
+	ev.data.u32 = EV_ACTIVE;
+	return epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->wake, &ev) < 0 ? -errno : 0;
+}
+
+static int start(struct worker *w)
+{
+	const struct device_ops *ops = device_ops_by_name(w->opt.device);
+	struct sess_broker broker;
+	int r;
+
+	if (!ops)
+		return -ENODEV;
+	r = broker_link_new(CTL_FD, &w->link);
+	if (r < 0)
+		return r;
+	broker = broker_link_ops(w->link);
+	r = sess_new(ops, &w->opt.cfg, &broker, &w->s);
+	if (r < 0)
+		return r;
+	w->s->on_end = on_session_end;
+	w->s->on_active = on_active;
+	w->s->owner = w;
+	r = map_counters(w->s);
+	if (r == 0)
+		r = open_events(w);
+	if (r < 0)
+		return r;
+	if (!w->opt.sandbox) {
+		log_warning("running without a sandbox");
+		return 0;
+	}
+	return sandbox_enter(strcmp(ops->name, "soft") ? SANDBOX_WORKER_CUDA
+						       : SANDBOX_WORKER_SOFT,
+			     w->opt.user);
+}
+
+static int say_ready(const struct worker *w)
+{
+	struct ctl_msg m = {.type = CTL_READY, .bytes = w->s->info.memory_bytes};
+
+	snprintf(m.text, sizeof(m.text), "%s", w->s->info.name);
+	return ctl_send(CTL_FD, &m, -1, -1);
+}
+
+int main(int argc, char **argv)
+{
+	static struct worker w;
+	int r;
+
+	log_set_program("weft-worker");
+	if (parse_options(argc, argv, &w.opt) < 0) {
+		usage();
+		return 64;
+	}
+	signal(SIGPIPE, SIG_IGN);
+	r = sandbox_early(CTL_PAGE_FD + 1);
+	if (r == 0)
+		r = start(&w);
+	if (r < 0) {
+		log_error("cannot start (device %s): %s", w.opt.device, strerror(-r));
+		return 1;
+	}
+	r = say_ready(&w);
+	if (r == 0)
+		r = loop(&w);
+	/* Not exit(): threads may be in the device. */
+	log_info("ends: %s", r == -ENODATA ? "weftd has gone" : strerror(-r));
+	_exit(r == -ENODATA ? 0 : 1);
+}
