@@ -160,10 +160,14 @@ static int server_died(struct keeper *k)
 	while (waitpid(k->pid, &status, 0) < 0 && errno == EINTR)
 		;
 	k->pid = 0;
-	if (WIFEXITED(status))
+	/* It never served, or was told to end. */
+	if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || !k->now.n))
 		return WEXITSTATUS(status);
-	log_error("server died of signal %d (%s)", WTERMSIG(status),
-		  strsignal(WTERMSIG(status)));
+	if (WIFEXITED(status))
+		log_error("server ended with status %d", WEXITSTATUS(status));
+	else
+		log_error("server died of signal %d (%s)", WTERMSIG(status),
+			  strsignal(WTERMSIG(status)));
 	if (too_many_deaths(k) || !k->now.n) {
 		log_error("giving up");
 		return EXIT_FAILURE;

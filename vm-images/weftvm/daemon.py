@@ -2,14 +2,21 @@
 """A private weftd with one tenant, one socket and one window for each VM."""
 import json
 import os
+import select
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
 
-from .vm import wait_for
-
 PORT = 22887
+START_SECONDS = 60
+# The kernel's name of a process, which weftd lists, is cut to this.
+NAME_MAX = 15
+
+
+class Error(Exception):
+    """weftd did not start, or refuses; the text says why."""
 
 
 def window_dir():
@@ -76,25 +83,52 @@ class Daemon:
         return self
 
     def start(self):
+        """Returns when a device is open, so that nobody waits for one later."""
         with open(self.path("weftd.conf"), "w", encoding="utf-8") as f:
             f.write(self._config())
+        ready, told = os.pipe()
         with open(self.path("weftd.log"), "ab") as log:
             self.process = subprocess.Popen(
-                [self.program("weftd"), "--config", self.path("weftd.conf")],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        for n in self.names:
-            wait_for(self.socket(n), self.process, "weftd", 60)
+                [self.program("weftd"), "--foreground", "--config", self.path("weftd.conf"),
+                 "--ready-fd", str(told)],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(told,))
+        os.close(told)
+        try:
+            # End of file without a word: weftd has given up.
+            if not select.select([ready], [], [], START_SECONDS)[0] or not os.read(ready, 1):
+                raise Error(f"weftd did not start:\n{self.log_tail()}")
+        finally:
+            os.close(ready)
 
     def log_tail(self):
         with open(self.path("weftd.log"), "rb") as f:
             return f.read()[-4000:].decode(errors="replace")
 
-    def ask(self, *words):
-        """weftctl's answer, parsed."""
-        r = subprocess.run([self.program("weftctl"), "--control", self.path("control"),
-                            "--json", *words], capture_output=True, text=True, timeout=30,
-                           check=True)
-        return json.loads(r.stdout)
+    def ask(self, cmd, **more):
+        """Asks the control socket, as weftctl does."""
+        with socket.socket(socket.AF_UNIX) as c:
+            c.settimeout(30)
+            c.connect(self.path("control"))
+            c.sendall(json.dumps({"cmd": cmd, **more}).encode() + b"\n")
+            with c.makefile("rb") as f:
+                answer = json.loads(f.readline())
+        if not answer["ok"]:
+            raise Error(f"weftd: {cmd}: {answer['error']}")
+        return answer
+
+    def sessions(self, tenant):
+        """Those that run, of one tenant."""
+        return self.ask("list", tenant=tenant)["sessions"]
+
+    def record(self, tenant, name, seconds=2):
+        """What the latest ended session of a program did."""
+        deadline = time.monotonic() + seconds
+        while True:
+            found = [r for r in self.ask("info", tenant=tenant)["ended"]
+                     if r["name"] == name[:NAME_MAX]]
+            if found or time.monotonic() > deadline:
+                return found[-1] if found else None
+            time.sleep(0.02)
 
     def stop(self):
         if self.process and self.process.poll() is None:
@@ -114,7 +148,7 @@ class Daemon:
     def wait_no_sessions(self, tenant, seconds):
         """True if the tenant's sessions are gone within that time."""
         deadline = time.monotonic() + seconds
-        while any(s["tenant"] == tenant for s in self.ask("list")["sessions"]):
+        while self.sessions(tenant):
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.02)
