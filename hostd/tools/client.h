@@ -3,6 +3,8 @@
 #ifndef WEFT_TOOLS_CLIENT_H
 #define WEFT_TOOLS_CLIENT_H
 
+#include <stdint.h>
+
 #include <json-c/json.h>
 
 struct client {

@@ -2,6 +2,7 @@
 /* weftctl: what runs, and ending it. */
 #include <errno.h>
 #include <getopt.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
