@@ -32,16 +32,16 @@
 #include "device/soft_stream.h"
 
 /* What struct device_config leaves open. */
-#define SOFT_DEFAULT_TPCS   4
-#define SOFT_DEFAULT_MEMORY (2ull << 30)
-#define SOFT_DEFAULT_CHUNK  (2u << 20)
-#define SOFT_MIN_CHUNK      (128u << 10) /* two pages of the permission table */
-#define SOFT_MAX_CHUNK      (1u << 30)
-#define SOFT_MAX_TPCS       256
-#define SOFT_MAX_THREADS    512
-#define SOFT_SMS_PER_TPC    2
+#define SOFT_DEFAULT_TPCS        4
+#define SOFT_DEFAULT_MEMORY      (2ull << 30)
+#define SOFT_DEFAULT_CHUNK       (2u << 20)
+#define SOFT_MIN_CHUNK           (128u << 10) /* two pages of the permission table */
+#define SOFT_MAX_CHUNK           (1u << 30)
+#define SOFT_MAX_TPCS            256
+#define SOFT_MAX_THREADS         512
+#define SOFT_SMS_PER_TPC         2
 
-/* Resources of compute capability 9.0. */
+#define SOFT_SM                  90 /* compute capability 9.0; its resources: */
 #define SOFT_MAX_BLOCK_THREADS   1024
 #define SOFT_SM_THREADS          2048
 #define SOFT_SM_WARPS            (SOFT_SM_THREADS / SIMT_WARP)

@@ -4,8 +4,6 @@
 #include "device/soft.h"
 #include "device/soft_module.h"
 
-#define PTX_VERSION_REPORTED 90 /* what the executor makes of any PTX: sm_90 */
-
 /* Registers are given to warps in such units, and warps come in fours. */
 #define REGS_PER_WARP_UNIT 256
 #define WARPS_UNIT         4
@@ -70,7 +68,7 @@ CUresult soft_func_attribute(struct dev_func *f, CUfunction_attribute attr,
 		*ret_value = (int)f->mod->ptx->sm;
 		break;
 	case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-		*ret_value = PTX_VERSION_REPORTED;
+		*ret_value = SOFT_SM;
 		break;
 	case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
 		*ret_value = 0;

@@ -3,7 +3,6 @@
  * Loading: image -> PTX text -> ptx_module -> simt_program, its variables placed in one
  * piece of device memory. Texts of errors go to the JIT error log as ptxas words them.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +12,6 @@
 #include "device/soft.h"
 #include "device/soft_module.h"
 #include "ptx/fatbin.h"
-
-#define ELF_MAGIC "\177ELF"
 
 /* For messages when the caller gave no buffer of his own. */
 #define LOG_BYTES 1024
@@ -38,49 +35,27 @@ void soft_module_free(struct dev_module *mod)
 
 /* ---- images ---- */
 
-/* PTX text: what can only be text, up to a NUL or the end. */
-static bool is_text(const char *p, size_t size)
+/* Finds the PTX that this GPU would take of an image; the caller frees *ret_text. */
+static CUresult image_ptx(const void *image, size_t size, char **ret_text,
+			  size_t *ret_size)
 {
-	size_t n = strnlen(p, MIN(size, (size_t)256));
+	enum fatbin_format format;
 
-	for (size_t i = 0; i < n; i++) {
-		if (!isprint((unsigned char)p[i]) && !isspace((unsigned char)p[i]))
-			return false;
-	}
-	return n > 0;
-}
-
-/*
- * Finds the PTX of an image. *ret_text points into the image, or to memory that the
- * caller frees through *ret_owned.
- */
-static CUresult image_ptx(const void *image, size_t size, const char **ret_text,
-			  size_t *ret_size, char **ret_owned)
-{
-	char *text;
-	size_t len;
-	int r;
-
-	*ret_owned = NULL;
-	if (fatbin_probe(image, size)) {
-		r = fatbin_extract_ptx(image, size, 90, &text, &len);
-		if (r == -ENOMEM)
-			return CUDA_ERROR_OUT_OF_MEMORY;
-		if (r == -ENOENT)
-			return CUDA_ERROR_NO_BINARY_FOR_GPU;
-		if (r < 0)
-			return CUDA_ERROR_INVALID_IMAGE;
-		*ret_text = *ret_owned = text;
-		*ret_size = len;
-		return CUDA_SUCCESS;
-	}
-	if (size > 64 && !memcmp(image, ELF_MAGIC, 4))
-		return CUDA_ERROR_NO_BINARY_FOR_GPU; /* machine code */
-	if (!is_text(image, size))
+	if (fatbin_format(image, size, &format) < 0)
 		return CUDA_ERROR_INVALID_IMAGE;
-	*ret_text = image;
-	*ret_size = size;
-	return CUDA_SUCCESS;
+	if (format == FATBIN_IS_ELF)
+		return CUDA_ERROR_NO_BINARY_FOR_GPU; /* machine code */
+	switch (fatbin_ptx(image, size, SOFT_SM, ret_text, ret_size)) {
+	case 0:
+		return CUDA_SUCCESS;
+	case -ENOEXEC:
+	case -ENOTSUP:
+		return CUDA_ERROR_NO_BINARY_FOR_GPU;
+	case -ENOMEM:
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	default:
+		return CUDA_ERROR_INVALID_IMAGE;
+	}
 }
 
 /* ---- variables ---- */
@@ -229,11 +204,11 @@ static void info_log(const struct dev_module *mod, struct dev_jit *jit)
 		const struct simt_func_attr *a = simt_func_attr(mod->funcs[i].f);
 		int n = snprintf(
 			jit->info_log + len, jit->info_size - len,
-			"ptxas info    : Compiling entry function '%s' for 'sm_90'\n"
+			"ptxas info    : Compiling entry function '%s' for 'sm_%u'\n"
 			"ptxas info    : Used %u registers, %u bytes smem, %u bytes "
 			"cmem[3]\n",
-			mod->funcs[i].name, mod->funcs[i].num_regs, a->shared_bytes,
-			a->const_bytes);
+			mod->funcs[i].name, SOFT_SM, mod->funcs[i].num_regs,
+			a->shared_bytes, a->const_bytes);
 
 		if ((size_t)n >= jit->info_size - len)
 			break;
@@ -247,8 +222,7 @@ static CUresult module_new(struct dev_ctx *ctx, const void *image, size_t image_
 			   struct ptx_log *log, struct dev_module **ret_module)
 {
 	_cleanup_(module_freep) struct dev_module *mod = calloc(1, sizeof(*mod));
-	_cleanup_free_ char *owned = NULL;
-	const char *text;
+	_cleanup_free_ char *text = NULL;
 	size_t size;
 	CUresult res;
 
@@ -256,7 +230,7 @@ static CUresult module_new(struct dev_ctx *ctx, const void *image, size_t image_
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	mod->ctx = ctx;
 	list_init(&mod->link);
-	res = image_ptx(image, image_size, &text, &size, &owned);
+	res = image_ptx(image, image_size, &text, &size);
 	if (!res)
 		res = module_build(mod, text, size, log);
 	if (!res)

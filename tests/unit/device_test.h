@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/macros.h"
 #include "device/device.h"
+#include "device_band.h"
 
 #define MIB (1ull << 20)
 
@@ -88,6 +89,7 @@ static inline void fix_run(void (*body)(struct fix *f), struct device_config cfg
 {
 	const struct device_ops *all[] = {&device_soft_ops, &device_cuda_ops};
 
+	device_band_release();
 	for (size_t i = 0; i < ARRAY_SIZE(all) - soft_only; i++) {
 		struct fix *f = calloc(1, sizeof(*f));
 		int r;

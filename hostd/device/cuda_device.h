@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The real GPU: what the files of device_cuda_ops share. Thin where the driver does what
+ * the contract asks; what is added here is the band, the check of addresses before copies
+ * (a guest's "device address" must never be a host address of this process), host
+ * functions that do not hold a driver thread, and catching what kernels print.
+ *
+ *	cuda_driver.c	loads libcuda.so.1
+ *	cuda.c		open, close, contexts, the table
+ *	cuda_memory.c	band, chunks	cuda_copy.c	copies and fills
+ *	cuda_stream.c	streams, events, host functions
+ *	cuda_module.c	images, functions, launches
+ *	cuda_output.c	printf of kernels
+ */
+#ifndef WEFT_DEVICE_CUDA_DEVICE_H
+#define WEFT_DEVICE_CUDA_DEVICE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/list.h"
+#include "base/macros.h"
+#include "device/cuda_driver.h"
+#include "device/device.h"
+#include "device/range.h"
+
+/* Host functions that may be under way in a context. */
+#define CUDA_HOST_SLOTS 16384
+
+struct cuda_output {
+	int file;  /* what stdout is now; -1: not caught */
+	int saved; /* what stdout was */
+	pthread_mutex_t lock;
+	uint64_t seen; /* bytes of file handed on */
+};
+
+struct device {
+	CUdevice cu;
+	struct device_config cfg;
+	struct device_info info;
+	pthread_mutex_t lock;      /* all below; not held in calls that may wait */
+	struct range_set reserved; /* of the band */
+	struct range_set mapped;   /* data: its CUmemAccess_flags */
+	struct range_set globals;  /* variables of modules, outside the band */
+	bool own_band;             /* the whole band is reserved with the driver */
+	bool primary_used;         /* a context of ours is the primary one */
+	struct list contexts;
+	struct list host_ops; /* struct host_op, not done */
+	uint64_t last_token, last_ctx;
+	struct cuda_output output;
+};
+
+struct dev_ctx {
+	struct device *dev;
+	struct list link; /* device.contexts */
+	CUcontext cu;
+	bool primary;
+	uint64_t id;        /* never reused, unlike cu */
+	_Atomic int status; /* CUresult; once lost, for ever */
+	struct list streams, events, modules;
+	uint32_t *slots; /* pinned: streams wait for them, see cuda_stream.c */
+	CUdeviceptr slots_addr;
+	unsigned next_slot;
+	uint32_t slot_used[CUDA_HOST_SLOTS]; /* waits queued on the slot so far */
+	bool slot_busy[CUDA_HOST_SLOTS];
+};
+
+struct dev_stream {
+	struct dev_ctx *ctx;
+	struct list link;
+	CUstream cu;
+};
+
+struct dev_event {
+	struct dev_ctx *ctx;
+	struct list link;
+	CUevent cu;
+};
+
+/*
+ * Makes ctx current on the calling thread. Returns what the context was lost with, if it
+ * was.
+ */
+CUresult cuda_enter(struct dev_ctx *ctx);
+
+/* Takes note if res means that the context is lost; returns res. */
+CUresult cuda_note(struct dev_ctx *ctx, CUresult res);
+
+static inline CUstream cuda_stream_of(struct dev_stream *st)
+{
+	return st ? st->cu : CU_STREAM_LEGACY;
+}
+
+static inline void cuda_unlockp(pthread_mutex_t **lock)
+{
+	pthread_mutex_unlock(*lock);
+}
+
+static inline pthread_mutex_t *cuda_lock(pthread_mutex_t *lock)
+{
+	pthread_mutex_lock(lock);
+	return lock;
+}
+
+#define cuda_scoped_lock(m)                                                              \
+	_cleanup_(cuda_unlockp) pthread_mutex_t *_held __attribute__((unused)) =         \
+		cuda_lock(m)
+
+/* cuda_output.c */
+void cuda_output_open(struct device *dev);
+void cuda_output_close(struct device *dev);
+/* Hands on what was printed since; no lock may be held. */
+void cuda_output_flush(struct device *dev);
+
+/* cuda_memory.c */
+void cuda_memory_init(struct device *dev);
+void cuda_memory_fini(struct device *dev);
+/* True if all of it is mapped device memory with access, or a module's variable. */
+bool cuda_may(struct device *dev, CUdeviceptr addr, uint64_t size);
+CUresult cuda_reserve(struct device *dev, uint64_t size, uint64_t align, uint64_t addr,
+		      CUdeviceptr *ret_addr);
+CUresult cuda_unreserve(struct device *dev, CUdeviceptr addr, uint64_t size);
+CUresult cuda_chunk_create(struct device *dev, uint64_t size, bool in_host_memory,
+			   struct dev_chunk **ret_chunk);
+void cuda_chunk_release(struct device *dev, struct dev_chunk *chunk);
+CUresult cuda_map(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk);
+CUresult cuda_unmap(struct device *dev, CUdeviceptr addr, uint64_t size);
+CUresult cuda_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,
+			 CUmemAccess_flags access);
+
+/* cuda_copy.c */
+CUresult cuda_write(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
+		    const void *host_buf, size_t size);
+CUresult cuda_read(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
+		   CUdeviceptr src, size_t size);
+CUresult cuda_write_async(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
+			  const void *host_buf, size_t size, void (*done)(void *),
+			  void *arg);
+CUresult cuda_read_async(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
+			 CUdeviceptr src, size_t size, void (*done)(void *), void *arg);
+CUresult cuda_copy(struct dev_ctx *ctx, struct dev_stream *st,
+		   const struct dev_copy_2d *c);
+CUresult cuda_fill(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
+		   size_t pitch, uint32_t value, unsigned elem_bytes, size_t width,
+		   size_t height);
+
+/* cuda_stream.c */
+void cuda_host_ops_drop(struct dev_ctx *ctx);
+CUresult cuda_stream_create(struct dev_ctx *ctx, unsigned flags, int priority,
+			    struct dev_stream **ret_stream);
+void cuda_stream_destroy(struct dev_stream *st);
+CUresult cuda_stream_query(struct dev_ctx *ctx, struct dev_stream *st);
+CUresult cuda_stream_synchronize(struct dev_ctx *ctx, struct dev_stream *st);
+CUresult cuda_stream_wait_event(struct dev_ctx *ctx, struct dev_stream *st,
+				struct dev_event *ev);
+CUresult cuda_host_func(struct dev_ctx *ctx, struct dev_stream *st,
+			void (*fn)(void *arg, uint64_t token), void *arg);
+void cuda_host_func_done(struct device *dev, uint64_t token);
+CUresult cuda_event_create(struct dev_ctx *ctx, unsigned flags,
+			   struct dev_event **ret_event);
+void cuda_event_destroy(struct dev_event *ev);
+CUresult cuda_event_record(struct dev_ctx *ctx, struct dev_event *ev,
+			   struct dev_stream *st);
+CUresult cuda_event_query(struct dev_event *ev);
+CUresult cuda_event_synchronize(struct dev_event *ev);
+CUresult cuda_event_elapsed(struct dev_event *start, struct dev_event *end,
+			    float *ret_ms);
+
+/* cuda_module.c */
+/* Some module of the context, or NULL. */
+struct dev_module *cuda_module_first(struct dev_ctx *ctx);
+CUresult cuda_module_load(struct dev_ctx *ctx, const void *image, size_t image_size,
+			  struct dev_jit *jit, struct dev_module **ret_module);
+void cuda_module_unload(struct dev_module *mod);
+uint64_t cuda_module_memory(struct dev_module *mod);
+CUresult cuda_module_function(struct dev_module *mod, const char *name,
+			      struct dev_func **ret_func);
+CUresult cuda_module_global(struct dev_module *mod, const char *name,
+			    CUdeviceptr *ret_addr, size_t *ret_size);
+CUresult cuda_module_function_at(struct dev_module *mod, unsigned index,
+				 struct dev_func **ret_func, const char **ret_name);
+CUresult cuda_func_attribute(struct dev_func *f, CUfunction_attribute attr,
+			     int *ret_value);
+CUresult cuda_func_set_attribute(struct dev_func *f, CUfunction_attribute attr,
+				 int value);
+CUresult cuda_func_param(struct dev_func *f, unsigned index, struct dev_param *ret_p);
+CUresult cuda_func_occupancy(struct dev_func *f, int block_size, size_t shared_bytes,
+			     unsigned flags, int *ret_blocks);
+CUresult cuda_launch(struct dev_ctx *ctx, struct dev_stream *st,
+		     const struct dev_launch *l);
+
+#endif

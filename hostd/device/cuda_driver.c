@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+
+#include "base/log.h"
+#include "device/cuda_driver.h"
+
+#define CUDA_LIBRARY "libcuda.so.1"
+
+/* Two steps, so that the macros of cuda.h have chosen the version before it is quoted. */
+#define QUOTED(fn)  #fn
+#define NAME_OF(fn) QUOTED(fn)
+
+struct cuda_driver cu;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int load_result = -ENODEV;
+
+/* POSIX lets dlsym()'s result be a function; ISO C has no cast for it. */
+static int look_up(void *lib, const char *name, void *ret_fn)
+{
+	void *p = dlsym(lib, name);
+
+	if (!p) {
+		log_debug("cuda: the driver has no %s", name);
+		return -ENODEV;
+	}
+	__builtin_memcpy(ret_fn, &p, sizeof(p));
+	return 0;
+}
+
+static int look_up_all(void)
+{
+#define X(fn)                                                                            \
+	if (look_up(cu.lib, NAME_OF(fn), &cu.fn) < 0)                                    \
+		return -ENODEV;
+	CUDA_DRIVER_FUNCTIONS(X)
+#undef X
+	return 0;
+}
+
+static void load(void)
+{
+	CUresult res;
+	int n = 0;
+
+	cu.lib = dlopen(CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	if (!cu.lib) {
+		log_debug("cuda: %s", dlerror());
+		return;
+	}
+	if (look_up_all() < 0)
+		return;
+	res = cu.cuInit(0);
+	if (!res)
+		res = cu.cuDeviceGetCount(&n);
+	if (res || !n) {
+		log_debug("cuda: error %d at start, %d devices", (int)res, n);
+		return;
+	}
+	load_result = 0;
+}
+
+int cuda_driver_load(void)
+{
+	pthread_once(&once, load);
+	return load_result;
+}

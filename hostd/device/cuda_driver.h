@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The real driver, loaded at run time: libcuda.so.1 is not linked, so that the same
+ * program runs on machines without it. Members have the names that cuda.h gives the
+ * functions (its macros choose the version): cu.cuMemcpyHtoDAsync(...).
+ */
+#ifndef WEFT_DEVICE_CUDA_DRIVER_H
+#define WEFT_DEVICE_CUDA_DRIVER_H
+
+#include <cuda.h>
+
+#define CUDA_DRIVER_FUNCTIONS(X)                                                         \
+	X(cuInit)                                                                        \
+	X(cuDriverGetVersion)                                                            \
+	X(cuGetErrorName)                                                                \
+	X(cuDeviceGet)                                                                   \
+	X(cuDeviceGetCount)                                                              \
+	X(cuDeviceGetName)                                                               \
+	X(cuDeviceGetUuid)                                                               \
+	X(cuDeviceGetAttribute)                                                          \
+	X(cuDeviceTotalMem)                                                              \
+	X(cuDevicePrimaryCtxRetain)                                                      \
+	X(cuDevicePrimaryCtxRelease)                                                     \
+	X(cuDevicePrimaryCtxSetFlags)                                                    \
+	X(cuCtxCreate)                                                                   \
+	X(cuCtxDestroy)                                                                  \
+	X(cuCtxSetCurrent)                                                               \
+	X(cuCtxSynchronize)                                                              \
+	X(cuCtxGetLimit)                                                                 \
+	X(cuCtxSetLimit)                                                                 \
+	X(cuMemGetInfo)                                                                  \
+	X(cuMemAddressReserve)                                                           \
+	X(cuMemAddressFree)                                                              \
+	X(cuMemCreate)                                                                   \
+	X(cuMemRelease)                                                                  \
+	X(cuMemMap)                                                                      \
+	X(cuMemUnmap)                                                                    \
+	X(cuMemSetAccess)                                                                \
+	X(cuMemGetAllocationGranularity)                                                 \
+	X(cuMemHostAlloc)                                                                \
+	X(cuMemFreeHost)                                                                 \
+	X(cuMemHostGetDevicePointer)                                                     \
+	X(cuMemcpyHtoDAsync)                                                             \
+	X(cuMemcpyDtoHAsync)                                                             \
+	X(cuMemcpyDtoDAsync)                                                             \
+	X(cuMemcpy2DAsync)                                                               \
+	X(cuMemsetD8Async)                                                               \
+	X(cuMemsetD16Async)                                                              \
+	X(cuMemsetD32Async)                                                              \
+	X(cuMemsetD2D8Async)                                                             \
+	X(cuMemsetD2D16Async)                                                            \
+	X(cuMemsetD2D32Async)                                                            \
+	X(cuStreamCreateWithPriority)                                                    \
+	X(cuStreamDestroy)                                                               \
+	X(cuStreamQuery)                                                                 \
+	X(cuStreamSynchronize)                                                           \
+	X(cuStreamWaitEvent)                                                             \
+	X(cuStreamAddCallback)                                                           \
+	X(cuStreamWaitValue32)                                                           \
+	X(cuEventCreate)                                                                 \
+	X(cuEventDestroy)                                                                \
+	X(cuEventRecord)                                                                 \
+	X(cuEventQuery)                                                                  \
+	X(cuEventSynchronize)                                                            \
+	X(cuEventElapsedTime)                                                            \
+	X(cuModuleLoadDataEx)                                                            \
+	X(cuModuleUnload)                                                                \
+	X(cuModuleGetFunction)                                                           \
+	X(cuModuleGetFunctionCount)                                                      \
+	X(cuModuleEnumerateFunctions)                                                    \
+	X(cuModuleGetGlobal)                                                             \
+	X(cuFuncGetName)                                                                 \
+	X(cuFuncGetAttribute)                                                            \
+	X(cuFuncSetAttribute)                                                            \
+	X(cuFuncGetParamInfo)                                                            \
+	X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)                          \
+	X(cuLaunchKernelEx)
+
+struct cuda_driver {
+	void *lib;
+#define X(fn) __typeof__(fn) *fn;
+	CUDA_DRIVER_FUNCTIONS(X)
+#undef X
+};
+
+/* Valid after cuda_driver_load() returned 0, for the rest of the process. */
+extern struct cuda_driver cu;
+
+/*
+ * Loads and initialises the driver, once. Returns 0, or -ENODEV if there is none, it is
+ * too old (a function is missing), or it finds no device; the reason is logged at debug.
+ * Any thread.
+ */
+int cuda_driver_load(void);
+
+#endif

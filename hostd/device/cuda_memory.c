@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The band on the real GPU: the driver is asked for the whole band once, and reservations
+ * are book-keeping inside it; where it refuses that, each reservation is asked for. All
+ * addresses that guests may name are known here, so copies can check them.
+ */
+#include <errno.h>
+
+#include "base/log.h"
+#include "device/cuda_device.h"
+
+struct dev_chunk {
+	CUmemGenericAllocationHandle cu;
+	uint64_t size;
+};
+
+void cuda_memory_init(struct device *dev)
+{
+	CUdeviceptr p = 0;
+
+	if (!cu.cuMemAddressReserve(&p, DEVICE_BAND_SIZE, 0, DEVICE_BAND_BASE, 0)) {
+		if (p == DEVICE_BAND_BASE)
+			dev->own_band = true;
+		else
+			cu.cuMemAddressFree(p, DEVICE_BAND_SIZE);
+	}
+	if (!dev->own_band)
+		log_debug("cuda: the driver does not give the whole band");
+}
+
+void cuda_memory_fini(struct device *dev)
+{
+	for (size_t i = 0; i < dev->mapped.n; i++)
+		cu.cuMemUnmap(dev->mapped.v[i].start, dev->mapped.v[i].size);
+	for (size_t i = 0; i < dev->reserved.n && !dev->own_band; i++)
+		cu.cuMemAddressFree(dev->reserved.v[i].start, dev->reserved.v[i].size);
+	if (dev->own_band)
+		cu.cuMemAddressFree(DEVICE_BAND_BASE, DEVICE_BAND_SIZE);
+	range_fini(&dev->reserved);
+	range_fini(&dev->mapped);
+	range_fini(&dev->globals);
+}
+
+/* As in soft_memory.c: mappings without a gap, and whole ones if that is asked for. */
+static bool covered_locked(struct device *dev, uint64_t addr, uint64_t size, bool whole,
+			   size_t *ret_first, size_t *ret_n)
+{
+	size_t first = range_above(&dev->mapped, addr), i = first;
+	uint64_t at = addr, end = addr + size;
+
+	if (!size || end < addr)
+		return false;
+	for (; at < end; i++) {
+		struct range *r = &dev->mapped.v[i];
+
+		if (i == dev->mapped.n || r->start > at || (whole && r->start != at))
+			return false;
+		at = r->start + r->size;
+	}
+	*ret_first = first;
+	*ret_n = i - first;
+	return !whole || at == end;
+}
+
+bool cuda_may(struct device *dev, CUdeviceptr addr, uint64_t size)
+{
+	struct range *g;
+	size_t first, n;
+
+	if (!size)
+		return true;
+	cuda_scoped_lock(&dev->lock);
+	g = range_at(&dev->globals, addr);
+	if (g)
+		return size <= g->start + g->size - addr;
+	if (!covered_locked(dev, addr, size, false, &first, &n))
+		return false;
+	for (size_t i = first; i < first + n; i++) {
+		if ((uintptr_t)dev->mapped.v[i].data == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+			return false;
+	}
+	return true;
+}
+
+static bool is_chunks(const struct device *dev, uint64_t addr, uint64_t size)
+{
+	return size && !(addr % dev->info.chunk_bytes) && !(size % dev->info.chunk_bytes);
+}
+
+/* Asks the driver for exactly this range. */
+static CUresult driver_reserve(struct device *dev, uint64_t addr, uint64_t size)
+{
+	CUdeviceptr p = 0;
+	CUresult res;
+
+	if (dev->own_band)
+		return CUDA_SUCCESS;
+	res = cu.cuMemAddressReserve(&p, size, 0, addr, 0);
+	if (res || p == addr)
+		return res;
+	cu.cuMemAddressFree(p, size);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult cuda_reserve(struct device *dev, uint64_t size, uint64_t align, uint64_t addr,
+		      CUdeviceptr *ret_addr)
+{
+	const uint64_t end = DEVICE_BAND_BASE + DEVICE_BAND_SIZE;
+	CUresult res;
+	int r;
+
+	if (!align)
+		align = dev->info.chunk_bytes;
+	if (!is_chunks(dev, addr, size) || (align & (align - 1)))
+		return CUDA_ERROR_INVALID_VALUE;
+	align = MAX(align, dev->info.chunk_bytes);
+	if (addr && (addr < DEVICE_BAND_BASE || addr >= end || size > end - addr ||
+		     (addr & (align - 1))))
+		return CUDA_ERROR_INVALID_VALUE;
+	cuda_scoped_lock(&dev->lock);
+	if (!addr && range_gap(&dev->reserved, DEVICE_BAND_BASE, end, size, align, &addr))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = range_insert(&dev->reserved, addr, size, NULL);
+	if (r < 0)
+		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
+	res = driver_reserve(dev, addr, size);
+	if (res)
+		range_remove(&dev->reserved, range_above(&dev->reserved, addr), 1);
+	else
+		*ret_addr = addr;
+	return res;
+}
+
+CUresult cuda_unreserve(struct device *dev, CUdeviceptr addr, uint64_t size)
+{
+	size_t i, j;
+
+	cuda_scoped_lock(&dev->lock);
+	i = range_above(&dev->reserved, addr);
+	if (i == dev->reserved.n || dev->reserved.v[i].start != addr ||
+	    dev->reserved.v[i].size != size)
+		return CUDA_ERROR_INVALID_VALUE;
+	j = range_above(&dev->mapped, addr);
+	if (j < dev->mapped.n && dev->mapped.v[j].start < addr + size)
+		return CUDA_ERROR_INVALID_VALUE;
+	range_remove(&dev->reserved, i, 1);
+	return dev->own_band ? CUDA_SUCCESS : cu.cuMemAddressFree(addr, size);
+}
+
+CUresult cuda_chunk_create(struct device *dev, uint64_t size, bool in_host_memory,
+			   struct dev_chunk **ret_chunk)
+{
+	CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = dev->cu},
+	};
+	struct dev_chunk *c;
+	CUresult res;
+
+	if (!is_chunks(dev, 0, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (in_host_memory) { /* the node of the GPU would be better: one is common */
+		prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+		prop.location.id = 0;
+	}
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	c->size = size;
+	res = cu.cuMemCreate(&c->cu, size, &prop, 0);
+	if (res)
+		free(c);
+	else
+		*ret_chunk = c;
+	return res;
+}
+
+/* The driver keeps the memory of a released handle while it is mapped. */
+void cuda_chunk_release(struct device *dev, struct dev_chunk *chunk)
+{
+	cu.cuMemRelease(chunk->cu);
+	free(chunk);
+}
+
+CUresult cuda_map(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk)
+{
+	struct range *r;
+	CUresult res;
+	int err;
+
+	cuda_scoped_lock(&dev->lock);
+	r = range_at(&dev->reserved, addr);
+	if (!is_chunks(dev, addr, chunk->size) || !r ||
+	    chunk->size > r->start + r->size - addr)
+		return CUDA_ERROR_INVALID_VALUE;
+	err = range_insert(&dev->mapped, addr, chunk->size, NULL);
+	if (err < 0)
+		return err == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY
+				      : CUDA_ERROR_INVALID_VALUE;
+	res = cu.cuMemMap(addr, chunk->size, 0, chunk->cu, 0);
+	if (res)
+		range_remove(&dev->mapped, range_above(&dev->mapped, addr), 1);
+	return res;
+}
+
+CUresult cuda_unmap(struct device *dev, CUdeviceptr addr, uint64_t size)
+{
+	CUresult res = CUDA_SUCCESS;
+	size_t first, n, i;
+
+	cuda_scoped_lock(&dev->lock);
+	if (!covered_locked(dev, addr, size, true, &first, &n))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (i = 0; !res && i < n; i++) {
+		struct range *r = &dev->mapped.v[first + i];
+
+		res = cu.cuMemUnmap(r->start, r->size);
+	}
+	range_remove(&dev->mapped, first, res ? i - 1 : n);
+	return res;
+}
+
+CUresult cuda_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,
+			 CUmemAccess_flags access)
+{
+	CUmemAccessDesc desc = {
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = dev->cu},
+		.flags = access,
+	};
+	size_t first, n;
+	CUresult res;
+
+	if (!is_chunks(dev, addr, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	cuda_scoped_lock(&dev->lock);
+	if (!covered_locked(dev, addr, size, false, &first, &n))
+		return CUDA_ERROR_INVALID_VALUE;
+	res = cu.cuMemSetAccess(addr, size, &desc, 1);
+	for (size_t i = first; !res && i < first + n; i++)
+		dev->mapped.v[i].data = (void *)(uintptr_t)access;
+	return res;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* device_ops: images good and bad, functions, variables, attributes, occupancy. */
+#include "device_test.h"
+#include "device_ptx.h"
+
+static char error_log[4096];
+
+static CUresult load(struct fix *f, const void *image, size_t size,
+		     struct dev_module **mod)
+{
+	struct dev_jit jit = {.error_log = error_log, .error_size = sizeof(error_log)};
+	CUresult r;
+
+	memset(error_log, 'x', sizeof(error_log));
+	r = f->ops->module_load(f->ctx, image, size, &jit, mod);
+	cr_assert(jit.error_size <= sizeof(error_log));
+	cr_assert(memchr(error_log, 0, sizeof(error_log)));
+	return r;
+}
+
+static CUresult load_text(struct fix *f, const char *text, struct dev_module **mod)
+{
+	return load(f, text, strlen(text) + 1, mod);
+}
+
+DEVICE_TEST(device_module, names_are_found)
+{
+	const char text[] = PTX_HEAD PTX_VARS PTX_NUMBER PTX_EMPTY;
+	struct dev_func *fn, *other;
+	struct dev_module *mod;
+	const char *name;
+	CUdeviceptr p;
+	size_t size;
+	unsigned n = 0;
+
+	OK(load_text(f, text, &mod));
+	OK(f->ops->module_function(mod, "number", &fn));
+	FAILS(f->ops->module_function(mod, "Number", &fn), CUDA_ERROR_NOT_FOUND);
+	FAILS(f->ops->module_function(mod, "", &fn), CUDA_ERROR_NOT_FOUND);
+	FAILS(f->ops->module_function(mod, "counter", &fn), CUDA_ERROR_NOT_FOUND);
+	while (f->ops->module_function_at(mod, n, &other, &name) == CUDA_SUCCESS) {
+		OK(f->ops->module_function(mod, name, &fn));
+		cr_assert(fn == other);
+		n++;
+	}
+	cr_assert(n == 3);
+	OK(f->ops->module_global(mod, "counter", &p, &size));
+	cr_assert(size == 4 && p >= DEVICE_BAND_BASE);
+	OK(f->ops->module_global(mod, "limit", &p, &size));
+	cr_assert(size == 4);
+	FAILS(f->ops->module_global(mod, "number", &p, &size), CUDA_ERROR_NOT_FOUND);
+	FAILS(f->ops->module_global(mod, "nothing", &p, &size), CUDA_ERROR_NOT_FOUND);
+	cr_assert(f->ops->module_memory(mod) >= 16);
+	f->ops->module_unload(mod);
+}
+
+DEVICE_TEST(device_module, variables_hold_what_they_should)
+{
+	const char text[] = PTX_HEAD PTX_VARS;
+	struct fix_mem m = fix_alloc(f, 2 * MIB);
+	struct dev_launch l = {.grid = {1, 1, 1},
+			       .block = {1, 1, 1},
+			       .params = &m.addr,
+			       .params_size = 8};
+	CUdeviceptr counter, limit;
+	struct dev_module *mod;
+	uint32_t v = 0;
+	size_t size;
+
+	OK(load_text(f, text, &mod));
+	OK(f->ops->module_function(mod, "bump", &l.func));
+	OK(f->ops->module_global(mod, "counter", &counter, &size));
+	OK(f->ops->module_global(mod, "limit", &limit, &size));
+	OK(f->ops->read(f->ctx, NULL, &v, counter, 4));
+	cr_assert(v == 40);
+	v = 1000;
+	OK(f->ops->write(f->ctx, NULL, m.addr, &v, 4));
+	OK(f->ops->launch(f->ctx, NULL, &l));
+	OK(f->ops->read(f->ctx, NULL, &v, m.addr, 4));
+	cr_assert(v == 1042);
+	v = 100; /* cudaMemcpyToSymbol to constant memory */
+	OK(f->ops->write(f->ctx, NULL, limit, &v, 4));
+	OK(f->ops->launch(f->ctx, NULL, &l));
+	OK(f->ops->read(f->ctx, NULL, &v, m.addr, 4));
+	cr_assert(v == 1042 + 41 + 100);
+	OK(f->ops->read(f->ctx, NULL, &v, counter, 4));
+	cr_assert(v == 42);
+	f->ops->module_unload(mod);
+	fix_free(f, &m);
+}
+
+DEVICE_TEST(device_module, bad_images_have_their_codes)
+{
+	static const unsigned char elf[1024] = {0x7f, 'E', 'L', 'F', 2, 1, 1, 0x33};
+	static const unsigned char junk[256] = {1, 2, 3, 0xff, 0xfe};
+	struct dev_module *mod;
+
+	FAILS(load(f, elf, sizeof(elf), &mod),
+	      f->soft ? CUDA_ERROR_NO_BINARY_FOR_GPU : CUDA_ERROR_INVALID_IMAGE);
+	FAILS(load(f, junk, sizeof(junk), &mod), CUDA_ERROR_INVALID_IMAGE);
+	FAILS(load(f, "", 1, &mod), CUDA_ERROR_INVALID_IMAGE);
+}
+
+DEVICE_TEST(device_module, bad_ptx_is_told_with_its_line)
+{
+	const char *const bad[] = {
+		PTX_HEAD ".visible .entry f() {\n frobnicate.u32 %r1, %r2;\n ret;\n}\n",
+		PTX_HEAD
+		".visible .entry f() {\n .reg .b32 %r<2>;\n add.u32 %r1, %r9, 1;\n"
+		" ret;\n}\n",
+		PTX_HEAD ".visible .entry f() {\n bra nowhere;\n}\n",
+		PTX_HEAD ".visible .entry f( {\n ret;\n}\n",
+	};
+	struct dev_module *mod;
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		FAILS(load_text(f, bad[i], &mod), CUDA_ERROR_INVALID_PTX);
+		cr_assert(strstr(error_log, "line"), "%zu: %s", i, error_log);
+	}
+}
+
+DEVICE_TEST(device_module, what_is_undefined_is_named)
+{
+	const char text[] = PTX_HEAD ".extern .func missing_one();\n"
+				     ".visible .entry f() { call missing_one; ret; }\n";
+	struct dev_module *mod;
+
+	FAILS(load_text(f, text, &mod), CUDA_ERROR_INVALID_PTX);
+	cr_assert(strstr(error_log, "missing_one"), "%s", error_log);
+}
+
+/* A log of any size is filled, never overrun. */
+DEVICE_TEST(device_module, logs_fit_their_buffers)
+{
+	const char text[] = PTX_HEAD ".visible .entry f() {\n frobnicate;\n}\n";
+	struct dev_module *mod;
+	char log[64];
+
+	for (size_t n = 0; n < sizeof(log); n++) {
+		struct dev_jit jit = {.error_log = log, .error_size = n};
+
+		memset(log, 'x', sizeof(log));
+		FAILS(f->ops->module_load(f->ctx, text, sizeof(text), &jit, &mod),
+		      CUDA_ERROR_INVALID_PTX);
+		cr_assert(jit.error_size <= n && log[n] == 'x');
+		cr_assert(!n || !log[jit.error_size - 1]);
+	}
+}
+
+SOFT_TEST(device_module, memory_of_modules_is_given_back)
+{
+	const char text[] = PTX_HEAD ".visible .global .align 8 .b8 big[104857600];\n";
+	struct dev_module *mod;
+
+	for (int i = 0; i < 100; i++) {
+		OK(load_text(f, text, &mod));
+		cr_assert(f->ops->module_memory(mod) >= 104857600);
+		f->ops->module_unload(mod);
+	}
+	for (int i = 0; i < 100; i++) {
+		CUresult r = load_text(f, text, &mod);
+
+		if (r == CUDA_ERROR_OUT_OF_MEMORY)
+			return;
+		cr_assert(!r);
+	}
+	cr_assert(false, "never out of memory");
+}
+
+DEVICE_TEST(device_module, attributes_of_functions)
+{
+	const char text[] = PTX_HEAD
+		".visible .entry f(.param .u64 a, .param .u32 b, .param .align 8 .b8 "
+		"c[24])\n"
+		".maxntid 256, 1, 1 {\n .shared .align 4 .b8 s[1000]; .reg .b32 %r<2>;\n"
+		" mov.u32 %r1, s; st.shared.u32 [%r1], 1; ret; }\n";
+	struct dev_module *mod;
+	struct dev_func *fn;
+	struct dev_param p;
+	int v = -1;
+
+	OK(load_text(f, text, &mod));
+	OK(f->ops->module_function(mod, "f", &fn));
+	OK(f->ops->func_attribute(fn, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &v));
+	cr_assert(v == 256);
+	OK(f->ops->func_attribute(fn, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, &v));
+	cr_assert(v == 1000);
+	OK(f->ops->func_attribute(fn, CU_FUNC_ATTRIBUTE_NUM_REGS, &v));
+	cr_assert(v > 0 && v < 256);
+	OK(f->ops->func_attribute(fn, CU_FUNC_ATTRIBUTE_BINARY_VERSION, &v));
+	cr_assert(v >= 75);
+	for (int a = 0; a < CU_FUNC_ATTRIBUTE_MAX && f->soft; a++)
+		OK(f->ops->func_attribute(fn, (CUfunction_attribute)a, &v));
+	FAILS(f->ops->func_attribute(fn, CU_FUNC_ATTRIBUTE_MAX, &v),
+	      CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->func_attribute(fn, (CUfunction_attribute)-1, &v),
+	      CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->func_set_attribute(fn, CU_FUNC_ATTRIBUTE_NUM_REGS, 1),
+	      CUDA_ERROR_INVALID_VALUE);
+	OK(f->ops->func_param(fn, 0, &p));
+	cr_assert(p.offset == 0 && p.size == 8);
+	OK(f->ops->func_param(fn, 1, &p));
+	cr_assert(p.offset == 8 && p.size == 4);
+	OK(f->ops->func_param(fn, 2, &p));
+	cr_assert(p.offset == 16 && p.size == 24);
+	FAILS(f->ops->func_param(fn, 3, &p), CUDA_ERROR_INVALID_VALUE);
+	OK(f->ops->func_occupancy(fn, 256, 0, 0, &v));
+	cr_assert(v >= 1 && v <= 8);
+	OK(f->ops->func_occupancy(fn, 32, 40 << 10, 0, &v));
+	cr_assert(v == 5, "%d", v);
+	f->ops->module_unload(mod);
+}
+
+DEVICE_TEST(device_module, blocks_larger_than_the_function_allows)
+{
+	const char text[] = PTX_HEAD ".visible .entry f() .maxntid 64, 1, 1 { ret; }\n";
+	struct dev_launch l = {.grid = {1, 1, 1}, .block = {65, 1, 1}};
+	struct dev_module *mod;
+
+	OK(load_text(f, text, &mod));
+	OK(f->ops->module_function(mod, "f", &l.func));
+	cr_assert(f->ops->launch(f->ctx, NULL, &l) != CUDA_SUCCESS);
+	l.block[0] = 64;
+	OK(f->ops->launch(f->ctx, NULL, &l));
+	OK(f->ops->ctx_synchronize(f->ctx));
+	f->ops->module_unload(mod);
+}
+
+DEVICE_TEST(device_module, unloading_waits_for_the_kernels)
+{
+	const char text[] = PTX_HEAD PTX_LOOP;
+	struct fix_mem m = fix_alloc(f, 2 * MIB);
+	struct {
+		CUdeviceptr p;
+		uint32_t n;
+	} args = {m.addr, 300000};
+	struct dev_launch l = {.grid = {4, 1, 1},
+			       .block = {32, 1, 1},
+			       .params = &args,
+			       .params_size = 12};
+	struct dev_module *mod;
+
+	for (int i = 0; i < 5; i++) {
+		OK(load_text(f, text, &mod));
+		OK(f->ops->module_function(mod, "loop", &l.func));
+		OK(f->ops->launch(f->ctx, NULL, &l));
+		f->ops->module_unload(mod);
+	}
+	OK(f->ops->ctx_synchronize(f->ctx));
+	fix_free(f, &m);
+}
