@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A worker that the tests of the guest library control: it speaks the real protocol over
+ * a real socket, keeps memory in a plain array, and instead of executing remembers what
+ * it was asked. One per test process.
+ */
+#ifndef WEFT_TEST_GUEST_FAKE_H
+#define WEFT_TEST_GUEST_FAKE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ops.h"
+
+#define FAKE_BAND_BASE 0x200000000000ull
+#define FAKE_BAND_SIZE 0x080000000000ull
+#define FAKE_HEAP_SIZE (16u << 20) /* device memory: the band's beginning */
+
+/* Every module has these functions: by name, by index. */
+enum fake_func {
+	FAKE_PLAIN,
+	FAKE_ODD,
+	FAKE_LARGE,
+	FAKE_EMPTY,
+	FAKE_NUM_FUNCS
+};
+/* plain(u64, u64, u32): offsets 0, 8, 16. odd(u8, [gap] u64, 3 bytes): 0, 8, 16.
+ * large(32,764 bytes). empty(). */
+
+struct fake_launch {
+	struct launch_kernel_cmd cmd;
+	uint8_t params[32768];
+};
+
+struct fake {
+	/* What happened; read it after a call that waits. */
+	_Atomic unsigned lanes, launches, mallocs, functions_asked, images, ctx_sets;
+	_Atomic unsigned stream_creates, stream_destroys, pieces, retains, releases;
+	_Atomic unsigned calls, posts;
+	struct fake_launch last_launch;
+	uint64_t last_image_size;
+	char last_image[256]; /* its beginning */
+
+	/* What to say; set before the call. */
+	_Atomic uint32_t sticky;      /* in every reply and in the status line */
+	_Atomic uint32_t fail_next;   /* result of the next call, once */
+	_Atomic uint32_t load_status; /* of module_load, which brings logs too */
+	_Atomic bool deaf;            /* does not answer any more */
+	uint32_t api_hash;            /* what session_open accepts */
+	uint8_t *heap;
+};
+
+/*
+ * Starts the worker and points WEFT_HOST at it. with_window: rings in shared memory, else
+ * everything over the socket.
+ */
+struct fake *fake_start(bool with_window);
+
+/* Every connection breaks, and nobody listens any more. */
+void fake_kill(struct fake *f);
+
+/* Waits until the worker has seen all that was posted on all lanes (n posts in all). */
+void fake_wait_posts(struct fake *f, unsigned n);
+
+#endif

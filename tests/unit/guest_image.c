@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How long images are: wrappers, containers, ELF, text; and ones that lie. */
+#include <criterion/criterion.h>
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "image.h"
+
+struct container {
+	uint32_t magic;
+	uint16_t version, header_size;
+	uint64_t files_size;
+	char data[64];
+};
+
+struct wrapper {
+	uint32_t magic, version;
+	const void *data;
+	const void *list;
+};
+
+static const void *part;
+static size_t size;
+
+static int measure(const void *image, size_t max, unsigned index)
+{
+	part = NULL;
+	size = 0;
+	return image_part(image, max, index, &part, &size);
+}
+
+Test(guest_image, text)
+{
+	static const char ptx[] = "\n// comment\n.version 9.0\n";
+	char *tight = strdup("//");
+
+	cr_expect_eq(measure(ptx, SIZE_MAX, 0), 0);
+	cr_expect_eq(size, sizeof(ptx));
+	cr_expect_eq(part, ptx);
+	cr_expect_eq(measure(ptx, SIZE_MAX, 1), -ENOENT);
+	cr_expect_eq(measure(ptx, 10, 0), -EINVAL, "no NUL within the file");
+	cr_expect_eq(measure(tight, SIZE_MAX, 0), 0, "shorter than a magic");
+	cr_expect_eq(size, 3);
+	cr_expect_eq(measure("", SIZE_MAX, 0), -EINVAL);
+	cr_expect_eq(measure("\x01\x02", SIZE_MAX, 0), -EINVAL);
+	cr_expect_eq(measure(NULL, SIZE_MAX, 0), -EINVAL);
+	cr_expect_eq(measure(ptx, 0, 0), -EINVAL);
+	free(tight);
+}
+
+Test(guest_image, container)
+{
+	struct container c[2] = {{IMAGE_CONTAINER_MAGIC, 1, 16, 64, {0}},
+				 {IMAGE_CONTAINER_MAGIC, 1, 16, 64, {0}}};
+
+	cr_expect_eq(measure(&c, SIZE_MAX, 0), 0);
+	cr_expect_eq(size, 80, "and not into the next one");
+	cr_expect_eq(measure(&c, 80, 0), 0);
+	cr_expect_eq(measure(&c, 79, 0), -EINVAL);
+	cr_expect_eq(measure(&c, 8, 0), -EINVAL);
+	c[0].files_size = 1ull << 63;
+	cr_expect_eq(measure(&c, SIZE_MAX, 0), -EINVAL);
+	c[0].files_size = 64;
+	c[0].header_size = 8;
+	cr_expect_eq(measure(&c, SIZE_MAX, 0), -EINVAL);
+}
+
+Test(guest_image, wrapper)
+{
+	struct container a = {IMAGE_CONTAINER_MAGIC, 1, 16, 64, {0}};
+	struct container b = {IMAGE_CONTAINER_MAGIC, 1, 16, 32, {0}};
+	const void *list[] = {&b, NULL};
+	struct wrapper w = {IMAGE_WRAPPER_MAGIC, 1, &a, "file.fatbin"};
+
+	cr_expect_eq(measure(&w, SIZE_MAX, 0), 0);
+	cr_expect_eq(part, &a);
+	cr_expect_eq(size, 80);
+	cr_expect_eq(measure(&w, SIZE_MAX, 1), -ENOENT);
+	w.version = 2; /* linked: the objects come after */
+	w.list = list;
+	cr_expect_eq(measure(&w, SIZE_MAX, 0), 0);
+	cr_expect_eq(part, &a);
+	cr_expect_eq(measure(&w, SIZE_MAX, 1), 0);
+	cr_expect_eq(part, &b);
+	cr_expect_eq(size, 48);
+	cr_expect_eq(measure(&w, SIZE_MAX, 2), -ENOENT);
+	w.list = NULL;
+	cr_expect_eq(measure(&w, SIZE_MAX, 1), -ENOENT);
+	w.version = 3;
+	cr_expect_eq(measure(&w, SIZE_MAX, 0), -EINVAL);
+	w.version = 1;
+	w.data = NULL;
+	cr_expect_eq(measure(&w, SIZE_MAX, 0), -EINVAL);
+}
+
+struct elf {
+	Elf64_Ehdr eh;
+	Elf64_Shdr sh[2];
+	char data[100];
+};
+
+static struct elf make_elf(void)
+{
+	struct elf e = {
+		.eh = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64},
+		       .e_shoff = offsetof(struct elf, sh),
+		       .e_shnum = 2,
+		       .e_shentsize = sizeof(Elf64_Shdr)},
+		.sh = {{.sh_type = SHT_PROGBITS,
+			.sh_offset = offsetof(struct elf, data),
+			.sh_size = 100},
+		       {.sh_type = SHT_NOBITS, .sh_offset = 0, .sh_size = 1 << 20}}};
+
+	return e;
+}
+
+Test(guest_image, elf)
+{
+	struct elf e = make_elf();
+
+	cr_expect_eq(measure(&e, SIZE_MAX, 0), 0);
+	cr_expect_eq(size, offsetof(struct elf, data) + 100, "without what has no bits");
+	cr_expect_eq(measure(&e, sizeof(Elf64_Ehdr) + 10, 0), -EINVAL,
+		     "tables beyond the file");
+	e.sh[0].sh_size = 1ull << 62;
+	cr_expect_eq(measure(&e, SIZE_MAX, 0), -EINVAL);
+	e = make_elf();
+	e.eh.e_shoff = ~0ull - 8;
+	cr_expect_eq(measure(&e, SIZE_MAX, 0), -EINVAL);
+	e = make_elf();
+	e.eh.e_shentsize = 1;
+	cr_expect_eq(measure(&e, SIZE_MAX, 0), -EINVAL);
+	e = make_elf();
+	e.eh.e_ident[EI_CLASS] = ELFCLASS32;
+	cr_expect_eq(measure(&e, SIZE_MAX, 0), -EINVAL);
+}
