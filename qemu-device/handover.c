@@ -281,6 +281,7 @@ static int take_queue(struct server *s, struct record *rec, int after_crash)
 	q->call_fd = fd_steal(&rec->fds[1]);
 	q->err_fd = fd_steal(&rec->fds[2]);
 	q->notify_off = true;
+	q->pushed = 1; /* a crash may have come before the interrupt */
 	if (vq_map(q, &v->mem) < 0)
 		return q->started ? -EFAULT : 0;
 	/* Chains are given back in order: where the used ring ends, work begins. */

@@ -207,10 +207,14 @@ int server_start(struct server *s)
 		vsock_conn_ready(&s->dev, c);
 	}
 	for (unsigned i = 0; i < VU_NUM_QUEUES; i++) {
-		if (s->dev.vu.q[i].started)
+		struct vq *q = &s->dev.vu.q[i];
+
+		if (q->started) {
 			on_ring_ready(s, i);
-		else if (s->dev.conns.n)
+			vq_signal(q);
+		} else if (s->dev.conns.n) {
 			grace_arm(s, MAX(s->grace_ms, 1u));
+		}
 	}
 	s->changed = true;
 	return s->dev.vu.fd >= 0 ? watch_front(s) : update_listen(s);
