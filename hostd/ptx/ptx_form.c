@@ -205,8 +205,8 @@ const struct ptx_form ptx_forms[] = {
 	F(STACKSAVE, T1(T(U32) | T(U64)), 0, 0, 0, "d0"),
 	F(STACKRESTORE, T1(T(U32) | T(U64)), 0, 0, 0, "s0"),
 
-	P(BAR, T0, M(ALIGNED) | M(WORD), M(BAR), 0, ptx_insn_bar),
-	P(BAR, T1(T(PRED) | T(U32)), M(ALIGNED) | M(WORD), M(BAR) | M(BARRED), 0,
+	P(BAR, T0, M(ALIGNED) | M(SCOPE), M(BAR), 0, ptx_insn_bar),
+	P(BAR, T1(T(PRED) | T(U32)), M(ALIGNED) | M(SCOPE), M(BAR) | M(BARRED), 0,
 	  ptx_insn_bar),
 	F(BAR_WARP, T0, 0, 0, 0, "su"),
 	F(BARRIER_CLUSTER, T0, M(SEM) | M(ALIGNED), M(WAIT), 0, ""),
@@ -233,8 +233,8 @@ const struct ptx_form ptx_forms[] = {
 	 .may = M(SATFINITE) | M(RND) | M(MMAOP) | M(WORD),
 	 .must = WMMA | M(LAYOUT),
 	 .parse = ptx_insn_mma},
-	F(LDMATRIX, T1(T(B16)), M(TRANS) | M(SPACE), WMMA | M(NUM), 0, "vu A-"),
-	F(STMATRIX, T1(T(B16)), M(TRANS) | M(SPACE), WMMA | M(NUM), 0, "A- Vu"),
+	F(LDMATRIX, T1(T(B16)), M(TRANS) | M(SPACE), WMMA | M(NUM), 0, "vb A-"),
+	F(STMATRIX, T1(T(B16)), M(TRANS) | M(SPACE), WMMA | M(NUM), 0, "A- Vb"),
 	F(MOVMATRIX, T1(T(B16)), 0, WMMA | M(TRANS), 0, "du su"),
 
 	P(CP_ASYNC, T0, 0, M(SPACE) | M(SPACE2) | M(IGNORE), 0, ptx_insn_cp_async),

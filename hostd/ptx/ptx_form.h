@@ -40,7 +40,8 @@ enum ptx_modclass {
 	PTX_M_OOB,
 	PTX_M_NOFTZ,
 	PTX_M_SYNC,
-	PTX_M_LAST_FLAG = PTX_M_SYNC,
+	PTX_M_HINT, /* allowed where IGNORE is */
+	PTX_M_LAST_FLAG = PTX_M_HINT,
 	PTX_M_RND,  /* rn rz rm rp */
 	PTX_M_RN,   /* rn alone */
 	PTX_M_RNI,  /* rni rzi rmi rpi */

@@ -228,6 +228,8 @@ static int apply_words(struct ptx_parser *p, const struct ptx_form *f,
 	uint64_t all = f->may | f->must | f->one, seen = 0, missing;
 	unsigned nlayouts = 0;
 
+	if (all & M(IGNORE))
+		all |= M(HINT);
 	for (unsigned i = 0; i < w->n; i++) {
 		const struct ptx_sym *s = w->sym[i];
 		const struct ptx_mod *m = &ptx_mods[s->mod - 1];
@@ -247,6 +249,11 @@ static int apply_words(struct ptx_parser *p, const struct ptx_form *f,
 		seen |= 1ull << m->cls;
 		apply(in, m, &nlayouts);
 	}
+	/* A product needs two layouts, everything else one. */
+	if (f->must & M(LAYOUT) &&
+	    nlayouts != (in->op == PTX_MMA || in->op == PTX_WMMA_MMA ? 2 : 1))
+		return ptx_err(p, "Layout modifier required for instruction '%s'",
+			       ptx_op_name(in->op));
 	missing = f->must & ~seen;
 	if (!missing && f->one && !(seen & f->one))
 		missing = f->one;
@@ -344,12 +351,49 @@ static bool vec_ok(const struct ptx_insn *in)
 				(in->vec < 8 || ptx_type_bits(in->type[0]) == 32));
 }
 
+/* Memory orders that an access may have; a scope goes with an order that needs one. */
+static bool order_ok(const struct ptx_insn *in)
+{
+	switch ((enum ptx_sem)in->sem) {
+	case PTX_SEM_WEAK:
+		return in->op == PTX_ATOM || in->op == PTX_RED || !in->scope;
+	case PTX_SEM_VOLATILE:
+		return !in->scope && (in->op == PTX_LD || in->op == PTX_ST);
+	case PTX_SEM_RELAXED:
+		break;
+	case PTX_SEM_ACQUIRE:
+		if (in->op == PTX_ST || in->op == PTX_RED)
+			return false;
+		break;
+	case PTX_SEM_RELEASE:
+		if (in->op == PTX_LD)
+			return false;
+		break;
+	case PTX_SEM_ACQ_REL:
+		return in->op == PTX_ATOM;
+	case PTX_SEM_SC:
+		return false;
+	}
+	return in->scope || in->op == PTX_ATOM || in->op == PTX_RED;
+}
+
 /* Combinations of modifiers, before the operands are read. */
 static bool mods_ok(const struct ptx_insn *in)
 {
 	bool s32 = in->type[0] == PTX_T_S32;
 
 	switch (in->op) {
+	case PTX_LD:
+	case PTX_ST:
+	case PTX_ATOM:
+	case PTX_RED:
+	case PTX_MBAR_EXPECT_TX:
+	case PTX_MBAR_COMPLETE_TX:
+	case PTX_MBAR_ARRIVE:
+	case PTX_MBAR_ARRIVE_DROP:
+	case PTX_MBAR_TEST_WAIT:
+	case PTX_MBAR_TRY_WAIT:
+		return order_ok(in);
 	case PTX_ADD:
 	case PTX_SUB:
 		return !(in->flags & PTX_F_SAT && in->flags & PTX_F_CC);
@@ -387,7 +431,9 @@ static bool opnds_ok(const struct ptx_insn *in, const struct ptx_opnd *o)
 	switch (in->op) {
 	case PTX_MIN:
 	case PTX_MAX:
-		return o[3].kind == PTX_O_NONE || in->type[0] == PTX_T_F32;
+		if (o[3].kind != PTX_O_NONE)
+			return in->type[0] == PTX_T_F32;
+		return !(in->flags & PTX_F_ABS) == !(in->flags & PTX_F_XORSIGN);
 	case PTX_LOP3:
 		return !in->bop == (o[1].kind == PTX_O_NONE) &&
 		       !in->bop == (o[6].kind == PTX_O_NONE) && o[5].imm < 256;

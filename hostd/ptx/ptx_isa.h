@@ -277,7 +277,6 @@ enum ptx_sem {
 	PTX_SEM_RELEASE,
 	PTX_SEM_ACQ_REL,
 	PTX_SEM_SC,
-	PTX_SEM_MMIO,
 };
 
 enum ptx_scope {
@@ -420,7 +419,7 @@ enum ptx_shape {
 #define PTX_F_MULTICAST  (1u << 21)
 #define PTX_F_PO         (1u << 22) /* vmad: plus one */
 #define PTX_F_OOB        (1u << 23) /* fma.oob */
-#define PTX_F_MEMBAR_CTA (1u << 24) /* reserved */
+#define PTX_F_HINT       (1u << 24) /* .L2::cache_hint: the policy operand is there */
 #define PTX_F_IGNORE_SRC                                                                 \
 	(1u << 25)             /* cp.async: operand 3 is the ignore-src predicate        \
 				*/

@@ -47,6 +47,17 @@ static bool atom_vec_ok(const struct ptx_insn *in)
 	       (in->space == PTX_S_GLOBAL || in->space == PTX_S_NONE);
 }
 
+/* The last operand of .L2::cache_hint. */
+static int policy(struct ptx_parser *p, struct ptx_insn *in, struct ptx_opnd *o)
+{
+	int r;
+
+	if (!(in->flags & PTX_F_HINT))
+		return 0;
+	r = ptx_want(p, ',');
+	return r < 0 ? r : ptx_opnd_src(p, in, PTX_T_B64, false, o);
+}
+
 int ptx_insn_atom(struct ptx_parser *p, struct ptx_insn *in)
 {
 	enum ptx_type t = in->type[0];
@@ -55,7 +66,10 @@ int ptx_insn_atom(struct ptx_parser *p, struct ptx_insn *in)
 	unsigned n = 0;
 	int r = 0;
 
-	if (vec ? !atom_vec_ok(in) : !(atom_types(in) >> t & 1))
+	bool halves = (T(F16) | T(BF16) | T(F16X2) | T(BF16X2)) >> t & 1;
+
+	if ((vec ? !atom_vec_ok(in) : !(atom_types(in) >> t & 1)) ||
+	    halves != !!(in->flags & PTX_F_NOFTZ))
 		return ptx_err(p, "Unexpected instruction types specified for '%s'",
 			       ptx_op_name(in->op));
 	if (!red) {
@@ -79,8 +93,8 @@ int ptx_insn_atom(struct ptx_parser *p, struct ptx_insn *in)
 	}
 	if (!red)
 		n++;
-	if (r == 0 && ptx_eat(p, ','))
-		r = ptx_opnd_src(p, in, PTX_T_B64, false, &o[n]);
+	if (r == 0)
+		r = policy(p, in, &o[n]);
 	in->nopnds = n + 1;
 	return r < 0 ? r : ptx_emit(p, in, o, NULL);
 }
@@ -114,6 +128,16 @@ static int at_pred(struct ptx_parser *p)
 	return r < 0 ? r : b->kind == PTX_BD_REG && b->type == PTX_T_PRED;
 }
 
+/* True if one more operand follows the current comma, and not two. */
+static bool only_policy(const struct ptx_parser *p)
+{
+	const char *s = p->lx.p;
+
+	while (s < p->lx.end && *s != ';' && *s != ',')
+		s++;
+	return s == p->lx.end || *s == ';';
+}
+
 int ptx_insn_cp_async(struct ptx_parser *p, struct ptx_insn *in)
 {
 	struct ptx_opnd o[5] = {0};
@@ -135,23 +159,18 @@ int ptx_insn_cp_async(struct ptx_parser *p, struct ptx_insn *in)
 		return r;
 	if (o[2].kind != PTX_O_IMM || (o[2].imm != 4 && o[2].imm != 8 && o[2].imm != 16))
 		return ptx_mismatch(p, in);
-	if (ptx_eat(p, ',')) {
+	/* One operand may still come, or two; with a hint the last one is the policy. */
+	if (ptx_is(p, ',') && !(in->flags & PTX_F_HINT && only_policy(p))) {
+		ptx_lex_next(&p->lx);
 		r = at_pred(p);
-		if (r > 0) {
+		if (r > 0)
 			in->flags |= PTX_F_IGNORE_SRC;
-			r = ptx_opnd_pred(p, in, &o[3]);
-		} else if (r == 0) {
-			struct ptx_tok t = *ptx_tok(p);
-			bool policy = t.kind == PTX_TOK_WORD && t.sym->bind &&
-				      t.sym->bind->kind == PTX_BD_REG &&
-				      ptx_type_bits(t.sym->bind->type) == 64;
-
-			r = policy ? ptx_opnd_src(p, in, PTX_T_B64, false, &o[4])
-				   : ptx_opnd_src(p, in, PTX_T_B32, false, &o[3]);
-		}
-		if (r == 0 && o[4].kind == PTX_O_NONE && ptx_eat(p, ','))
-			r = ptx_opnd_src(p, in, PTX_T_B64, false, &o[4]);
+		if (r >= 0)
+			r = r ? ptx_opnd_pred(p, in, &o[3])
+			      : ptx_opnd_src(p, in, PTX_T_B32, false, &o[3]);
 	}
+	if (r == 0)
+		r = policy(p, in, &o[4]);
 	return r < 0 ? r : ptx_emit(p, in, o, NULL);
 }
 
@@ -199,8 +218,8 @@ int ptx_insn_cp_bulk(struct ptx_parser *p, struct ptx_insn *in)
 		if (r == 0)
 			r = ptx_opnd_src(p, in, PTX_T_B16, false, &o[4]);
 	}
-	if (r == 0 && ptx_eat(p, ','))
-		r = ptx_opnd_src(p, in, PTX_T_B64, false, &o[in->nopnds - 1]);
+	if (r == 0)
+		r = policy(p, in, &o[in->nopnds - 1]);
 	return r < 0 ? r : ptx_emit(p, in, o, NULL);
 }
 

@@ -180,9 +180,11 @@ static int fragments(struct ptx_parser *p, struct ptx_insn *in)
 	return ptx_emit(p, in, o, NULL);
 }
 
-/* .xor and .and are for single bits and nothing else. */
+/* .xor and .and are for single bits and nothing else, as rounding is for doubles. */
 static bool mmaop_ok(const struct ptx_insn *in)
 {
+	if (in->rnd && in->type[1] != PTX_T_F64)
+		return false;
 	return (in->type[1] == PTX_T_B1) == (in->sub != PTX_MMA_MULADD);
 }
 

@@ -10,8 +10,10 @@
  *   v vector dest. (ld)    V vector source (st)      - nothing: PTX_O_NONE
  *   ? the rest may be left out; then comes what the place is: q, A, i, or a type of s
  *
- *   0..3 the instruction's type   w type 0, doubled by .wide   u 32 bits   l 64 bits
- *   y 32 bits with .parity, else 64   a 32 or 64 bits
+ *   0..3 the instruction's type   w type 0, doubled by .wide   a 32 or 64 bits
+ *   u u32   l u64   b b32   y 32 bits with .parity, else 64
+ *
+ * "?l" is the policy of .L2::cache_hint, which must be there with it and not without.
  */
 #include <errno.h>
 
@@ -130,8 +132,10 @@ static bool reg_fits(enum ptx_type reg, enum ptx_type t, bool wider)
 		return false;
 	if (wider ? rb < tb : rb != tb)
 		return false;
+	if (wider && rb > 64 && tb <= 64)
+		return false;
 	if (wider) /* float values are not extended, integers not into float registers */
-		return !rf || !ti;
+		return !rf || (!ti && rb == tb);
 	if (rf && ti)
 		return false;
 	if (t == PTX_T_F32 || t == PTX_T_F64)
@@ -359,7 +363,8 @@ int ptx_opnd_addr(struct ptx_parser *p, struct ptx_insn *in, enum ptx_space spac
 	} else if (ptx_opnd_symbol(p, b, o) && o->kind != PTX_O_FUNC) {
 		enum ptx_space has = symbol_space(p, o);
 
-		if (space != PTX_S_NONE && space != has &&
+		/* Parameters have no generic address here. */
+		if (space != has && (space != PTX_S_NONE || has == PTX_S_PARAM) &&
 		    !(space == PTX_S_SHARED_CLUSTER && has == PTX_S_SHARED))
 			return ptx_err(p,
 				       "State space mismatch between instruction and "
@@ -467,9 +472,11 @@ static enum ptx_type sig_type(const struct ptx_insn *in, char c)
 	case 'y':
 		return in->flags & PTX_F_PARITY ? PTX_T_B32 : PTX_T_B64;
 	case 'u':
-		return PTX_T_B32;
+		return PTX_T_U32;
 	case 'l':
-		return PTX_T_B64;
+		return PTX_T_U64;
+	case 'b':
+		return PTX_T_B32;
 	default:
 		return PTX_T_NONE;
 	}
@@ -549,6 +556,8 @@ static int maybe(struct ptx_parser *p, struct ptx_insn *in, char what, bool firs
 {
 	bool there = first ? !ptx_is(p, ';') : ptx_eat(p, ',');
 
+	if (what == 'l' && there != !!(in->flags & PTX_F_HINT))
+		return ptx_mismatch(p, in);
 	if (!there) {
 		(*n)++;
 		return 0;
