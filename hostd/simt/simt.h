@@ -52,6 +52,8 @@ struct ptx_log;
 #define SIMT_SHARED_SIZE   (SIMT_SHARED_STRIDE * (SIMT_MAX_CLUSTER + 1))
 #define SIMT_LOCAL_BASE    0x0000000200000000ull
 #define SIMT_LOCAL_SIZE    0x0000000001000000ull
+#define SIMT_PARAM_BASE    0x0000000280000000ull
+#define SIMT_PARAM_SIZE    0x0000000000010000ull
 #define SIMT_CODE_BASE     0x0000000300000000ull
 #define SIMT_CODE_SIZE     0x0000000010000000ull
 
@@ -105,7 +107,7 @@ struct simt_param {
 
 struct simt_func_attr {
 	uint32_t shared_bytes; /* static, what every block takes */
-	uint32_t const_bytes;  /* .const variables of its modules */
+	uint32_t const_bytes;  /* .const variables of the module */
 	uint32_t local_bytes;  /* per thread, known call depth included */
 	uint32_t param_bytes;
 	uint32_t regs;             /* estimate, 1..255 */

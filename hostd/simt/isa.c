@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The handlers by name, from the best build that this processor can run. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "simt/exec.h"
+
+#define SLOTS 4096 /* more than twice the handlers there are */
+
+static const struct simt_handler *table[SLOTS];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static size_t hash(const char *s)
+{
+	uint32_t h = 2166136261u;
+
+	while (*s)
+		h = (h ^ (uint8_t)*s++) * 16777619u;
+	return (h ^ h >> 15) % SLOTS;
+}
+
+static void add(const struct simt_handler *const *tables)
+{
+	for (; *tables; tables++)
+		for (const struct simt_handler *h = *tables; h->name; h++) {
+			size_t i = hash(h->name);
+
+			while (table[i] && strcmp(table[i]->name, h->name))
+				i = (i + 1) % SLOTS;
+			table[i] = h;
+		}
+}
+
+static void fill(void)
+{
+	const char *max = getenv("WEFT_SIMT_ISA"); /* for tests: base, v3 */
+
+	add(simt_isa_base);
+#if defined(SIMT_HAVE_V3)
+	if ((!max || strcmp(max, "base")) && __builtin_cpu_supports("avx2") &&
+	    __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
+	    __builtin_cpu_supports("bmi2"))
+		add(simt_isa_v3);
+#endif
+#if defined(SIMT_HAVE_V4)
+	if (!max && __builtin_cpu_supports("avx512f") &&
+	    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+	    __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd"))
+		add(simt_isa_v4);
+#endif
+	add(simt_isa_common);
+}
+
+simt_fn *simt_handler_find(const char *name)
+{
+	size_t i = hash(name);
+
+	pthread_once(&once, fill);
+	for (; table[i]; i = (i + 1) % SLOTS)
+		if (!strcmp(table[i]->name, name))
+			return table[i]->fn;
+	return NULL;
+}

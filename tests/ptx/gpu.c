@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "ptx/ptx.h"
+
+#include "gpu.h"
+
+#define BAND_BYTES ((uint64_t)1 << 30)
+#define PAGE	   ((uint64_t)1 << SIMT_PAGE_SHIFT)
+
+int gpu_init(struct gpu *g)
+{
+	void *p;
+
+	memset(g, 0, sizeof(*g));
+	p = mmap(NULL, BAND_BYTES + PAGE, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		return -ENOMEM;
+	g->mem.base = ((uint64_t)(uintptr_t)p + PAGE - 1) & ~(PAGE - 1);
+	g->mem.size = BAND_BYTES;
+	g->perm = calloc(BAND_BYTES >> SIMT_PAGE_SHIFT, 1);
+	g->mem.perm = g->perm;
+	g->next = g->mem.base + PAGE; /* the first page is never mapped */
+	g->stack_bytes = 1024;
+	g->slice = UINT64_MAX;
+	return g->perm ? simt_cta_new(&g->cta) : -ENOMEM;
+}
+
+void gpu_fini(struct gpu *g)
+{
+	simt_program_free(g->prog);
+	ptx_module_free(g->module);
+	simt_cta_free(g->cta);
+	free(g->perm);
+	memset(g, 0, sizeof(*g));
+}
+
+void *gpu_alloc(struct gpu *g, size_t bytes)
+{
+	uint64_t at = g->next, pages = (bytes + PAGE - 1) / PAGE;
+
+	if (at + pages * PAGE > g->mem.base + g->mem.size)
+		return NULL;
+	for (uint64_t i = 0; i < pages; i++)
+		g->perm[(at - g->mem.base) / PAGE + i] = SIMT_PERM_WRITE;
+	memset((void *)(uintptr_t)at, 0, pages * PAGE);
+	/* a page that is not mapped follows, so that overruns are seen */
+	g->next += (pages + 1) * PAGE;
+	return (void *)(uintptr_t)at;
+}
+
+void gpu_reset(struct gpu *g)
+{
+	memset(g->perm, 0, g->mem.size >> SIMT_PAGE_SHIFT);
+	g->next = g->mem.base + PAGE;
+}
+
+int gpu_load(struct gpu *g, const char *ptx)
+{
+	struct ptx_log log = {g->log, sizeof(g->log), 0};
+	struct simt_var *vars;
+	size_t num;
+	int r;
+
+	simt_program_free(g->prog);
+	ptx_module_free(g->module);
+	g->prog = NULL;
+	g->module = NULL;
+	g->log[0] = 0;
+	r = ptx_parse(ptx, strlen(ptx), &log, &g->module);
+	if (r < 0)
+		return r;
+	r = simt_program_new(g->module, &log, &g->prog);
+	if (r < 0)
+		return r;
+	vars = simt_program_vars(g->prog, &num);
+	for (size_t i = 0; i < num; i++)
+		vars[i].addr = (uint64_t)(uintptr_t)gpu_alloc(g, vars[i].bytes + 1);
+	for (size_t i = 0; i < num; i++)
+		simt_var_init(g->prog, i, (void *)(uintptr_t)vars[i].addr);
+	return simt_program_lower(g->prog, &log);
+}
+
+void *gpu_var(struct gpu *g, const char *name)
+{
+	size_t num;
+	struct simt_var *vars = simt_program_vars(g->prog, &num);
+
+	for (size_t i = 0; i < num; i++)
+		if (!strcmp(vars[i].name, name))
+			return (void *)(uintptr_t)vars[i].addr;
+	return NULL;
+}
+
+static int prepare(struct gpu *g, struct simt_launch *l, const char *kernel, uint32_t grid,
+		   uint32_t block, const void *params)
+{
+	*l = (struct simt_launch){
+		.func = simt_program_find(g->prog, kernel),
+		.mem = &g->mem,
+		.calls = g->calls,
+		.user = g->user,
+		.grid = {grid, 1, 1},
+		.block = {block, 1, 1},
+		.dyn_shared_bytes = g->shared_bytes,
+		.params = params,
+		.stack_bytes = g->stack_bytes,
+		.num_sms = 2,
+	};
+	memset(&g->fault, 0, sizeof(g->fault));
+	memset(&g->stats, 0, sizeof(g->stats));
+	return l->func ? simt_launch_prepare(l) : -ENOENT;
+}
+
+static void add_stats(struct gpu *g, const struct simt_cta *c)
+{
+	struct simt_stats s;
+
+	simt_cta_stats(c, &s);
+	__atomic_fetch_add(&g->stats.warp_instr, s.warp_instr, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&g->stats.thread_instr, s.thread_instr, __ATOMIC_RELAXED);
+}
+
+static enum simt_status run_block(struct gpu *g, struct simt_cta *c,
+				  const struct simt_launch *l, uint32_t id)
+{
+	enum simt_status s;
+
+	if (simt_cta_start(c, l, (uint32_t[]){id, 0, 0}, id % 2) < 0)
+		return SIMT_FAULT;
+	do
+		s = simt_cta_run(c, g->slice);
+	while (s == SIMT_MORE || s == SIMT_WAIT);
+	add_stats(g, c);
+	if (s == SIMT_FAULT)
+		g->fault = *simt_cta_fault(c);
+	return s;
+}
+
+enum simt_status gpu_launch(struct gpu *g, const char *kernel, uint32_t grid, uint32_t block,
+			    const void *params)
+{
+	struct simt_launch l;
+	enum simt_status s = SIMT_DONE;
+
+	if (prepare(g, &l, kernel, grid, block, params) < 0)
+		return SIMT_FAULT;
+	for (uint32_t i = 0; i < grid && s == SIMT_DONE; i++)
+		s = run_block(g, g->cta, &l, i);
+	return s;
+}
+
+enum simt_status gpu_launch_together(struct gpu *g, const char *kernel, uint32_t grid,
+				     uint32_t block, const void *params)
+{
+	struct simt_cta **c = calloc(grid, sizeof(*c));
+	bool *done = calloc(grid, sizeof(*done));
+	struct simt_launch l;
+	enum simt_status s = SIMT_DONE;
+	uint32_t left = grid;
+
+	if (!c || !done || prepare(g, &l, kernel, grid, block, params) < 0)
+		return SIMT_FAULT;
+	for (uint32_t i = 0; i < grid; i++)
+		if (simt_cta_new(&c[i]) < 0 ||
+		    simt_cta_start(c[i], &l, (uint32_t[]){i, 0, 0}, i % 2) < 0)
+			return SIMT_FAULT;
+	while (left && s != SIMT_FAULT) {
+		for (uint32_t i = 0; i < grid && s != SIMT_FAULT; i++) {
+			if (done[i])
+				continue;
+			s = simt_cta_run(c[i], 10000);
+			done[i] = s == SIMT_DONE;
+			left -= done[i];
+			if (s == SIMT_FAULT)
+				g->fault = *simt_cta_fault(c[i]);
+		}
+	}
+	for (uint32_t i = 0; i < grid; i++)
+		simt_cta_free(c[i]);
+	free(c);
+	free(done);
+	return s == SIMT_FAULT ? s : SIMT_DONE;
+}
+
+struct worker {
+	struct gpu *g;
+	const struct simt_launch *l;
+	uint32_t *next, grid;
+	enum simt_status status;
+};
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+	struct simt_cta *c;
+	uint32_t i;
+
+	w->status = SIMT_FAULT;
+	if (simt_cta_new(&c) < 0)
+		return NULL;
+	w->status = SIMT_DONE;
+	while ((i = __atomic_fetch_add(w->next, 1, __ATOMIC_RELAXED)) < w->grid &&
+	       w->status == SIMT_DONE)
+		w->status = run_block(w->g, c, w->l, i);
+	simt_cta_free(c);
+	return NULL;
+}
+
+enum simt_status gpu_launch_threads(struct gpu *g, const char *kernel, uint32_t grid,
+				    uint32_t block, const void *params, unsigned num)
+{
+	struct simt_launch l;
+	struct worker w[16];
+	pthread_t t[16];
+	uint32_t next = 0;
+	enum simt_status s = SIMT_DONE;
+
+	if (num > 16 || prepare(g, &l, kernel, grid, block, params) < 0)
+		return SIMT_FAULT;
+	for (unsigned i = 0; i < num; i++) {
+		w[i] = (struct worker){g, &l, &next, grid, SIMT_DONE};
+		if (pthread_create(&t[i], NULL, work, &w[i]))
+			return SIMT_FAULT;
+	}
+	for (unsigned i = 0; i < num; i++) {
+		pthread_join(t[i], NULL);
+		if (w[i].status != SIMT_DONE)
+			s = w[i].status;
+	}
+	return s;
+}
