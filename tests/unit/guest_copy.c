@@ -126,6 +126,7 @@ static void copy_2d(bool window, size_t width, size_t rows)
 			   .Height = rows};
 
 	cr_assert_eq(cuMemcpy2D_v2(&c), CUDA_SUCCESS);
+	fake_settle(f);
 	for (i = 0; i < rows; i++)
 		cr_assert_eq(memcmp(f->heap + (p - FAKE_BAND_BASE) + i * dpitch + 3,
 				    in + i * pitch, width),
@@ -188,6 +189,7 @@ Test(guest_copy, box)
 	size_t x, y, z;
 
 	cr_assert_eq(cuMemcpy3D_v2(&c), CUDA_SUCCESS);
+	fake_settle(f);
 	for (z = 0; z < 2; z++)
 		for (y = 0; y < 3; y++)
 			for (x = 0; x < 5; x++)

@@ -21,12 +21,16 @@
 #define WINDOW     (64ull << 20)
 
 static struct fake fake;
+static struct fake_launch last_launch; /* under record_lock */
 static struct host_window window;
 static bool has_window;
 static int listener = -1;
 static char socket_path[108];
 static struct lane *lanes[FAKE_LANES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Makes what was recorded visible: nothing else orders us with the reader under TSan,
+ * which does not see through the two mappings of the window. */
+static pthread_mutex_t record_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t host_func_cond = PTHREAD_COND_INITIALIZER;
 static uint64_t host_funcs[64], heap_used;
 static unsigned host_head, host_tail;
@@ -294,8 +298,8 @@ static void keep_launch(const struct lane_msg *m)
 
 	if (launch_kernel_decode(m, &a) < 0)
 		abort();
-	fake.last_launch.cmd = *a.cmd;
-	memcpy(fake.last_launch.params, a.params, a.cmd->params_size);
+	last_launch.cmd = *a.cmd;
+	memcpy(last_launch.params, a.params, a.cmd->params_size);
 	fake.launches++;
 }
 
@@ -387,11 +391,13 @@ static void serve_one(struct lane *l, const struct lane_msg *m)
 		fprintf(stderr, "fake: bad %s\n", codec_name(m->hdr.op));
 		abort();
 	}
+	pthread_mutex_lock(&record_lock);
 	count(m);
 	if (m->hdr.op == WIRE_OP_copy_htod) {
 		copy_htod_decode(m, &ha);
 		failed = do_htod(&ha);
 	}
+	pthread_mutex_unlock(&record_lock);
 	if (failed)
 		fake.fail_next = failed;
 	if (m->hdr.flags & WIRE_F_ASYNC) {
@@ -436,7 +442,8 @@ static void accept_one(int sock)
 	opts.index = fake.lanes;
 	if (host_lane_new(sock, &opts, &l) < 0)
 		return;
-	lanes[fake.lanes++] = l;
+	lanes[fake.lanes] = l;
+	fake.lanes++;
 	pthread_create(&thread, NULL, serve, l);
 	pthread_detach(thread);
 }
@@ -493,8 +500,15 @@ void fake_kill(struct fake *f)
 		lane_kill(lanes[i]);
 }
 
-void fake_wait_posts(struct fake *f, unsigned n)
+void fake_settle(struct fake *f)
 {
-	while (f->posts < n)
-		usleep(100);
+	pthread_mutex_lock(&record_lock);
+	pthread_mutex_unlock(&record_lock);
+}
+
+void fake_last_launch(struct fake_launch *ret_launch)
+{
+	pthread_mutex_lock(&record_lock);
+	*ret_launch = last_launch;
+	pthread_mutex_unlock(&record_lock);
 }

@@ -38,7 +38,6 @@ struct fake {
 	_Atomic unsigned lanes, launches, mallocs, functions_asked, images, ctx_sets;
 	_Atomic unsigned stream_creates, stream_destroys, pieces, retains, releases;
 	_Atomic unsigned calls, posts;
-	struct fake_launch last_launch;
 	uint64_t last_image_size;
 	char last_image[256]; /* its beginning */
 
@@ -60,7 +59,10 @@ struct fake *fake_start(bool with_window);
 /* Every connection breaks, and nobody listens any more. */
 void fake_kill(struct fake *f);
 
-/* Waits until the worker has seen all that was posted on all lanes (n posts in all). */
-void fake_wait_posts(struct fake *f, unsigned n);
+/* The launch that came last. */
+void fake_last_launch(struct fake_launch *ret_launch);
+
+/* Before reading last_image or heap: they are what the last reply left. */
+void fake_settle(struct fake *f);
 
 #endif
