@@ -43,6 +43,7 @@ struct carrier_ops {
 struct spin {
 	uint64_t max_ns; /* 0: never poll */
 	uint64_t budget_ns;
+	unsigned waits;
 };
 
 struct window_lane {
@@ -138,7 +139,9 @@ int spin_poll(struct spin *s, const struct spin_ask *ask);
 /* Tells how long the whole wait took when polling had not been enough. */
 void spin_learn(struct spin *s, uint64_t waited_ns);
 
-/* How long a guest's thread polls for a reply: about two wake-ups' worth. */
+/* How long a guest's thread polls for a reply: about as long as waking up would take. */
 #define LANE_GUEST_SPIN_US 50u
+/* A doorbell through a vsock takes several times as long: both sides poll longer. */
+#define LANE_VSOCK_FACTOR 4u
 
 #endif

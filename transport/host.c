@@ -218,6 +218,8 @@ static int use_slot(struct host_window *w, struct wire_welcome *welcome,
 	in->on_free = slot_give_back;
 	in->owner = w;
 	in->slot = slot;
+	if (w->key)
+		in->spin_us *= LANE_VSOCK_FACTOR;
 	memset(in->ring, 0, sizeof(*in->ring));
 	welcome->carrier = WIRE_CARRIER_WINDOW;
 	welcome->lane_offset = w->offset + at;

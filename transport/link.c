@@ -205,6 +205,8 @@ static int make_lane(struct link *k, int sock, const struct wire_welcome *w,
 		in.ring = (struct ring_lane *)(window_base(k) + w->lane_offset);
 		in.ring_size = w->lane_size;
 		in.weak = !k->map && k->bar.weak;
+		if (!k->map)
+			in.spin_us *= LANE_VSOCK_FACTOR;
 	}
 	r = sock_register(k, sock, &in.slot);
 	if (r < 0)

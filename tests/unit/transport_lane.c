@@ -310,6 +310,67 @@ CARRIER_TEST(lane, idle_sides_use_no_processor)
 	pair_close(&lb, t);
 }
 
+/* ---- how long to poll ---- */
+
+struct later {
+	uint64_t at_ns;
+};
+
+static int is_later(void *arg)
+{
+	return clock_now_ns() >= ((struct later *)arg)->at_ns;
+}
+
+/* Both sides sleeping because both sleep must not last for ever. */
+Test(spin, polling_comes_back, .timeout = 60)
+{
+	struct later later;
+	struct spin_ask ask = {.ready = is_later, .arg = &later, .batch = 4};
+	unsigned answered = 0;
+	struct spin s;
+
+	spin_init(&s, 2000);
+	if (!s.max_ns)
+		return; /* one processor: it never polls */
+	for (unsigned i = 0; i < 20; i++)
+		spin_learn(&s, 1000 * NSEC_PER_MSEC);
+	cr_assert_leq(s.budget_ns, 2000);
+	/* Answers always come after 0.1 ms; being scheduled away spoils a try. */
+	for (unsigned i = 0; i < 320 && !answered; i++) {
+		later.at_ns = clock_now_ns() + 100 * NSEC_PER_USEC;
+		answered += spin_poll(&s, &ask);
+	}
+	cr_assert(answered, "no probe");
+	cr_assert_eq(s.budget_ns, s.max_ns);
+}
+
+Test(spin, short_sleeps_ask_for_more_polling)
+{
+	struct spin s;
+
+	spin_init(&s, 50);
+	if (!s.max_ns)
+		return;
+	for (unsigned i = 0; i < 20; i++)
+		spin_learn(&s, NSEC_PER_SEC);
+	cr_assert_gt(s.budget_ns, 0);
+	for (unsigned i = 0; i < 20; i++)
+		spin_learn(&s, 20 * NSEC_PER_USEC);
+	cr_assert_eq(s.budget_ns, 50 * NSEC_PER_USEC);
+}
+
+Test(spin, none_wanted)
+{
+	struct later later = {.at_ns = UINT64_MAX};
+	struct spin_ask ask = {.ready = is_later, .arg = &later, .batch = 4};
+	struct spin s;
+
+	spin_init(&s, 0);
+	cr_assert_eq(spin_poll(&s, &ask), 0);
+	spin_learn(&s, 1);
+	cr_assert_eq(s.budget_ns, 0);
+}
+
 /* ---- ends ---- */
 
 CARRIER_TEST(lane_end, worker_left_before_the_command)
