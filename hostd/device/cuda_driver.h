@@ -64,6 +64,10 @@
 	X(cuEventSynchronize)                                                            \
 	X(cuEventElapsedTime)                                                            \
 	X(cuModuleLoadDataEx)                                                            \
+	X(cuLinkCreate)                                                                  \
+	X(cuLinkAddData)                                                                 \
+	X(cuLinkComplete)                                                                \
+	X(cuLinkDestroy)                                                                 \
 	X(cuModuleUnload)                                                                \
 	X(cuModuleGetFunction)                                                           \
 	X(cuModuleGetFunctionCount)                                                      \

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "device/cuda_device.h"
+#include "device/image.h"
 #include "ptx/fatbin.h"
 
 #define JIT_OPTIONS_MAX 12
@@ -79,8 +80,8 @@ static bool fatbin_ok(const void *image, size_t size)
 	return r == 0;
 }
 
-/* Whether the driver can be given the image without reading past its end. */
-static bool image_ok(const void *image, size_t size)
+/* Whether the driver can be given the part without reading past its end. */
+static bool part_ok(const void *image, size_t size)
 {
 	enum fatbin_format format;
 
@@ -95,6 +96,31 @@ static bool image_ok(const void *image, size_t size)
 		return memchr(image, 0, size); /* the driver needs its NUL */
 	}
 	return false;
+}
+
+/* Checks all parts; *ret_linked if the first one is the linked form of the others. */
+static bool image_ok(const void *image, size_t size, unsigned *ret_n, bool *ret_linked)
+{
+	struct image_part part;
+	struct fatbin_entry e;
+	size_t pos = 0, in_first = 0;
+	int r;
+
+	*ret_n = 0;
+	while ((r = image_next(image, size, &pos, &part)) == 1) {
+		if (!part_ok(part.data, part.size))
+			return false;
+		++*ret_n;
+	}
+	if (r < 0 || !*ret_n)
+		return false;
+	*ret_linked = *ret_n > 1;
+	pos = 0;
+	if (image_next(image, size, &pos, &part) == 1 && *ret_n > 1) {
+		while (fatbin_next(part.data, part.size, &in_first, &e) == 1)
+			*ret_linked &= e.kind != FATBIN_PTX;
+	}
+	return true;
 }
 
 struct options {
@@ -245,6 +271,45 @@ static void module_free(struct dev_module *mod)
 	free(mod);
 }
 
+/* Links the parts from number first on, and loads the result. */
+static CUresult load_linked(CUmodule *ret_mod, const void *image, size_t size,
+			    unsigned first, struct options *o)
+{
+	struct image_part part;
+	CUlinkState state;
+	size_t pos = 0, linked_size;
+	void *linked;
+	CUresult res;
+
+	res = cu.cuLinkCreate(o->n, o->option, o->value, &state);
+	if (res)
+		return res;
+	for (unsigned i = 0; !res && image_next(image, size, &pos, &part) == 1; i++) {
+		if (i >= first)
+			res = cu.cuLinkAddData(state, CU_JIT_INPUT_FATBINARY,
+					       (void *)(uintptr_t)part.data, part.size,
+					       "part", 0, NULL, NULL);
+	}
+	if (!res)
+		res = cu.cuLinkComplete(state, &linked, &linked_size);
+	if (!res)
+		res = cu.cuModuleLoadDataEx(ret_mod, linked, 0, NULL, NULL);
+	cu.cuLinkDestroy(state); /* and linked with it */
+	return res;
+}
+
+static CUresult load_parts(CUmodule *ret_mod, const void *image, size_t size, unsigned n,
+			   bool linked, struct options *o)
+{
+	CUresult res = CUDA_ERROR_NO_BINARY_FOR_GPU;
+
+	if (n == 1 || linked)
+		res = cu.cuModuleLoadDataEx(ret_mod, image, o->n, o->option, o->value);
+	if (n > 1 && res == CUDA_ERROR_NO_BINARY_FOR_GPU)
+		res = load_linked(ret_mod, image, size, linked, o);
+	return res;
+}
+
 CUresult cuda_module_load(struct dev_ctx *ctx, const void *image, size_t image_size,
 			  struct dev_jit *jit, struct dev_module **ret_module)
 {
@@ -253,10 +318,12 @@ CUresult cuda_module_load(struct dev_ctx *ctx, const void *image, size_t image_s
 	struct log_places at;
 	struct dev_module *mod;
 	CUresult res = cuda_enter(ctx);
+	unsigned parts;
+	bool linked;
 
 	if (res)
 		return res;
-	if (!image_ok(image, image_size)) {
+	if (!image_ok(image, image_size, &parts, &linked)) {
 		if (jit && jit->error_log && jit->error_size) {
 			jit->error_log[0] = 0;
 			jit->error_size = 1;
@@ -271,7 +338,7 @@ CUresult cuda_module_load(struct dev_ctx *ctx, const void *image, size_t image_s
 	list_init(&mod->funcs);
 	options_fill(&o, jit, &at);
 	cu.cuMemGetInfo(&before, &total);
-	res = cu.cuModuleLoadDataEx(&mod->cu, image, o.n, o.option, o.value);
+	res = load_parts(&mod->cu, image, image_size, parts, linked, &o);
 	cu.cuMemGetInfo(&after, &total);
 	options_take(&o, &at, jit);
 	if (!res) {

@@ -205,8 +205,10 @@ struct device_ops {
 
 	/* -- code --
 	 * image is image_size bytes from a guest: fatbin container, ELF or PTX text (with
-	 * its NUL). Globals and constants become device memory through alloc/free of cfg's
-	 * owner: a device charges them by way of module_memory(). */
+	 * its NUL); or several containers, one directly behind the other, which are linked
+	 * (the first may hold machine code alone: the linked form of the others). Globals
+	 * and constants are device memory that the device takes itself; module_memory()
+	 * says how much, for the quota. */
 	CUresult (*module_load)(struct dev_ctx *ctx, const void *image, size_t image_size,
 				struct dev_jit *jit, struct dev_module **ret_module);
 	void (*module_unload)(struct dev_module *mod);

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/macros.h"
+#include "device/image.h"
 #include "device/soft.h"
 #include "device/soft_module.h"
 #include "ptx/fatbin.h"
@@ -151,6 +152,8 @@ static CUresult index_names(struct dev_module *mod)
 
 static CUresult ptx_result(int r)
 {
+	if (r == 0)
+		return CUDA_SUCCESS;
 	return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_PTX;
 }
 
@@ -174,15 +177,11 @@ static CUresult check_funcs(struct dev_module *mod, struct ptx_log *log)
 	return CUDA_SUCCESS;
 }
 
-static CUresult module_build(struct dev_module *mod, const char *text, size_t size,
-			     struct ptx_log *log)
+static CUresult module_build(struct dev_module *mod, struct ptx_log *log)
 {
 	CUresult res;
 	int r;
 
-	r = ptx_parse(text, size, log, &mod->ptx);
-	if (r < 0)
-		return ptx_result(r);
 	r = simt_program_new(mod->ptx, log, &mod->prog);
 	if (r < 0)
 		return ptx_result(r);
@@ -218,21 +217,95 @@ static void info_log(const struct dev_module *mod, struct dev_jit *jit)
 	jit->info_size = len + 1;
 }
 
+/* The modules of an image's parts, before they are linked. */
+struct inputs {
+	struct ptx_module **v;
+	size_t n, cap;
+};
+
+static void inputs_fini(struct inputs *in)
+{
+	for (size_t i = 0; i < in->n; i++)
+		ptx_module_free(in->v[i]);
+	free(in->v);
+}
+
+static CUresult inputs_add(struct inputs *in, const struct image_part *part,
+			   struct ptx_log *log)
+{
+	_cleanup_free_ char *text = NULL;
+	struct ptx_module **v;
+	size_t size;
+	CUresult res;
+
+	if (in->n == in->cap) {
+		v = realloc(in->v, (2 * in->cap + 1) * sizeof(struct ptx_module *));
+		if (!v)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		in->v = v;
+		in->cap = 2 * in->cap + 1;
+	}
+	res = image_ptx(part->data, part->size, &text, &size);
+	if (!res)
+		res = ptx_result(ptx_parse(text, size, log, &in->v[in->n]));
+	in->n += !res;
+	return res;
+}
+
+/*
+ * Parses all parts. The first of several may be machine code alone: it is the linked form
+ * of the others, which we link ourselves.
+ */
+static CUresult inputs_read(struct inputs *in, const void *image, size_t size,
+			    struct ptx_log *log)
+{
+	CUresult res, first = CUDA_SUCCESS;
+	struct image_part part;
+	size_t pos = 0;
+	int r;
+
+	while ((r = image_next(image, size, &pos, &part)) == 1) {
+		res = inputs_add(in, &part, log);
+		if (res == CUDA_ERROR_NO_BINARY_FOR_GPU && part.data == image)
+			first = res;
+		else if (res)
+			return res;
+	}
+	if (r < 0)
+		return CUDA_ERROR_INVALID_IMAGE;
+	if (!in->n)
+		return first ? first : CUDA_ERROR_INVALID_IMAGE;
+	return CUDA_SUCCESS;
+}
+
+static CUresult inputs_link(struct inputs *in, struct ptx_log *log,
+			    struct ptx_module **ret_ptx)
+{
+	if (in->n == 1) {
+		*ret_ptx = in->v[0];
+		in->n = 0;
+		return CUDA_SUCCESS;
+	}
+	return ptx_result(
+		ptx_link((const struct ptx_module *const *)in->v, in->n, log, ret_ptx));
+}
+
 static CUresult module_new(struct dev_ctx *ctx, const void *image, size_t image_size,
 			   struct ptx_log *log, struct dev_module **ret_module)
 {
 	_cleanup_(module_freep) struct dev_module *mod = calloc(1, sizeof(*mod));
-	_cleanup_free_ char *text = NULL;
-	size_t size;
+	_cleanup_(inputs_fini) struct inputs in = {0};
 	CUresult res;
 
 	if (!mod)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	mod->ctx = ctx;
 	list_init(&mod->link);
-	res = image_ptx(image, image_size, &text, &size);
+	res = inputs_read(&in, image, image_size, log);
 	if (!res)
-		res = module_build(mod, text, size, log);
+		res = inputs_link(&in, log, &mod->ptx);
+	if (!res)
+		res = module_build(mod, log);
 	if (!res)
 		*ret_module = steal(mod);
 	return res;

@@ -249,3 +249,95 @@ DEVICE_TEST(device_module, unloading_waits_for_the_kernels)
 	OK(f->ops->ctx_synchronize(f->ctx));
 	fix_free(f, &m);
 }
+
+/* ---- containers ---- */
+
+/* Appends a container with one entry to p; returns the bytes. */
+static size_t put_container(char *p, unsigned kind, const void *data, size_t size)
+{
+	size_t padded = ALIGN_UP(size, (size_t)8);
+	struct {
+		uint32_t magic;
+		uint16_t version, hdr_bytes;
+		uint64_t body_bytes;
+		uint16_t kind, entry_version;
+		uint32_t entry_hdr_bytes;
+		uint64_t payload_bytes;
+		uint32_t packed, zero;
+		uint16_t minor, major;
+		uint32_t sm, zero1, zero2;
+		uint64_t flags, zero3, plain;
+	} h = {0xba55ed50, 1,  16,     64 + padded, (uint16_t)kind,
+	       0x101,      64, padded, 0,           0,
+	       0,          8,  75,     0,           0,
+	       0x11,       0,  0};
+
+	memcpy(p, &h, sizeof(h));
+	memset(p + sizeof(h), 0, padded);
+	memcpy(p + sizeof(h), data, size);
+	return sizeof(h) + padded;
+}
+
+DEVICE_TEST(device_module, a_container_is_opened)
+{
+	const char text[] = PTX_HEAD PTX_EMPTY;
+	struct dev_module *mod;
+	struct dev_func *fn;
+	char image[4096];
+	size_t n = put_container(image, 1, text, sizeof(text));
+
+	OK(load(f, image, n, &mod));
+	OK(f->ops->module_function(mod, "empty", &fn));
+	f->ops->module_unload(mod);
+	for (size_t cut = 1; cut < n; cut += 7)
+		cr_assert(load(f, image, n - cut, &mod) != CUDA_SUCCESS);
+	n = put_container(image, 2, "\177ELF nothing", 12);
+	cr_assert(load(f, image, n, &mod) != CUDA_SUCCESS);
+	FAILS(load(f, image, 16, &mod), CUDA_ERROR_INVALID_IMAGE);
+}
+
+/* What nvcc -rdc=true makes: machine code, then the objects, of which one calls another.
+ */
+SOFT_TEST(device_module, containers_in_a_row_are_linked)
+{
+	const char a[] =
+		PTX_HEAD ".extern .func (.param .b32 r) twice(.param .b32 x);\n"
+			 ".extern .global .align 4 .u32 shared_count;\n"
+			 ".visible .entry calls(.param .u64 p) {\n"
+			 " .reg .b64 %rd<2>; .reg .b32 %r<4>; ld.param.u64 %rd1, [p];\n"
+			 " ld.global.u32 %r1, [shared_count];\n"
+			 " { .param .b32 x; st.param.b32 [x], %r1; .param .b32 r;\n"
+			 " call.uni (r), twice, (x); ld.param.b32 %r2, [r]; }\n"
+			 " st.global.u32 [%rd1], %r2; ret; }\n";
+	const char b[] = PTX_HEAD
+		".visible .global .align 4 .u32 shared_count = 21;\n"
+		".visible .func (.param .b32 r) twice(.param .b32 x) {\n"
+		" .reg .b32 %r<3>; ld.param.b32 %r1, [x]; add.s32 %r2, %r1, %r1;\n"
+		" st.param.b32 [r], %r2; ret; }\n";
+	struct fix_mem m = fix_alloc(f, 2 * MIB);
+	struct dev_launch l = {.grid = {1, 1, 1},
+			       .block = {1, 1, 1},
+			       .params = &m.addr,
+			       .params_size = 8};
+	struct dev_module *mod;
+	char image[8192];
+	uint32_t v = 0;
+	size_t n;
+
+	n = put_container(image, 2, "\177ELF nothing", 12);
+	n += put_container(image + n, 1, a, sizeof(a));
+	FAILS(load(f, image, n, &mod), CUDA_ERROR_INVALID_PTX);
+	cr_assert(strstr(error_log, "twice") || strstr(error_log, "shared_count"), "%s",
+		  error_log);
+	n += put_container(image + n, 1, b, sizeof(b));
+	OK(load(f, image, n, &mod));
+	OK(f->ops->module_function(mod, "calls", &l.func));
+	OK(f->ops->launch(f->ctx, NULL, &l));
+	OK(f->ops->read(f->ctx, NULL, &v, m.addr, 4));
+	cr_assert(v == 42);
+	f->ops->module_unload(mod);
+	FAILS(load(f, image, n - 8, &mod), CUDA_ERROR_INVALID_IMAGE);
+	image[n] = 1;
+	FAILS(load(f, image, n + 1, &mod), CUDA_ERROR_INVALID_IMAGE);
+	fix_free(f, &m);
+}
