@@ -43,7 +43,7 @@ static void fill(void)
 		add(simt_isa_v3);
 #endif
 #if defined(SIMT_HAVE_V4)
-	if (!max && __builtin_cpu_supports("avx512f") &&
+	if ((!max || !strcmp(max, "v4")) && __builtin_cpu_supports("avx512f") &&
 	    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
 	    __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd"))
 		add(simt_isa_v4);
