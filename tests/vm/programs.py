@@ -19,6 +19,13 @@ def run(v, name):
           f"status {job.status}: {text[-500:]} {job.err.decode(errors='replace')[-500:]}")
 
 
+def uses(v, name, carrier):
+    """The library says over what it reached its worker."""
+    job = v.run([name], timeout=PROGRAM_SECONDS, env={"WEFT_LOG": "debug"})
+    want = b", vsock+window\n" if carrier == "window" else b", vsock\n"
+    check(want in job.err, job.err[-300:].decode(errors="replace"))
+
+
 def main():
     tap = harness.Tap()
     build_dir = os.path.abspath(sys.argv[1])
@@ -31,12 +38,12 @@ def main():
          daemon.Daemon(build_dir, ["vm"], device="soft") as d, \
          b.gpu_vm(d, "vm", with_window=carrier == "window") as v:
         v.wait_ready(BOOT_SECONDS)
+        tap.case(f"the carrier is {carrier}", uses, v, os.path.basename(programs[0]), carrier)
         for p in programs:
-            if not tap.case(f"{carrier}: {os.path.basename(p)}", run, v,
-                            os.path.basename(p)):
-                tap.note(d.log_tail())
+            tap.case(f"{carrier}: {os.path.basename(p)}", run, v, os.path.basename(p))
         tap.ok(d.wait_no_sessions("vm", 1), "no session is left behind")
         if tap.failed:
+            tap.note(d.log_tail())
             tap.note(v.log_tail())
     return tap.end()
 
