@@ -14,6 +14,8 @@
 #define GRID_MAX_YZ 65535u
 #define BLOCK_MAX_Z 64u
 
+#define GRID_WORKSPACE_BYTES 32 /* as simt.h asks */
+
 /* A parameter buffer may be as long as the largest alignment rounds it up to. */
 #define PARAM_ALIGN 16
 
@@ -97,7 +99,11 @@ static CUresult pick_cluster(const struct dev_launch *l, const struct simt_func_
 
 static void kernel_free(struct soft_op *op)
 {
-	free(container_of(op, struct soft_kernel, op));
+	struct soft_kernel *k = container_of(op, struct soft_kernel, op);
+
+	if (k->launch.grid_workspace)
+		soft_heap_free(&k->ctx->heap, k->launch.grid_workspace);
+	free(k);
 }
 
 static struct soft_kernel *kernel_new(const struct dev_launch *l,
@@ -156,6 +162,18 @@ static CUresult check_cooperative(const struct dev_ctx *ctx, const struct soft_k
 		       : CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
 }
 
+/* What cooperative_groups::grid_group::sync() counts in. */
+static CUresult give_workspace(struct dev_ctx *ctx, struct soft_kernel *k)
+{
+	uint64_t addr = soft_heap_alloc(&ctx->heap, GRID_WORKSPACE_BYTES);
+
+	if (!addr)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memset((void *)(uintptr_t)addr, 0, GRID_WORKSPACE_BYTES);
+	k->launch.grid_workspace = addr;
+	return CUDA_SUCCESS;
+}
+
 static CUresult check_launch(const struct dev_launch *l, const struct simt_func_attr *a,
 			     uint32_t ret_cluster[3])
 {
@@ -192,6 +210,8 @@ CUresult soft_launch(struct dev_ctx *ctx, struct dev_stream *st,
 	k->cooperative = l->cooperative;
 	if (!res && l->cooperative)
 		res = check_cooperative(ctx, k);
+	if (!res && l->cooperative)
+		res = give_workspace(ctx, k);
 	if (!res) {
 		soft_scoped_lock(&ctx->dev->lock);
 		st = soft_stream_of(ctx, st);

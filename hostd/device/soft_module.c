@@ -139,10 +139,9 @@ static CUresult index_names(struct dev_module *mod)
 		f->carveout = -1;
 		mod->by_name[i] = f;
 	}
-	for (size_t i = 0; i < n; i++) {
-		if (vars[i].visible)
-			mod->vars[mod->n_vars++] = &vars[i];
-	}
+	/* nvcc makes __device__ and __constant__ variables local; the driver finds them. */
+	for (size_t i = 0; i < n; i++)
+		mod->vars[mod->n_vars++] = &vars[i];
 	qsort(mod->by_name, mod->n_funcs, sizeof(struct dev_func *), func_by_name);
 	qsort(mod->vars, mod->n_vars, sizeof(struct simt_var *), var_by_name);
 	return CUDA_SUCCESS;

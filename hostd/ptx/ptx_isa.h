@@ -476,6 +476,8 @@ enum ptx_shape {
 	X(PM, "%pm", U32)     /* %pm0..%pm7; reads 0 */                                  \
 	X(PM64, "%pm64", U64) /* %pm0_64..%pm7_64 */                                     \
 	X(ENVREG, "%envreg", U32)                                                        \
+	X(ENVREG1, "%envreg1", U32)                                                      \
+	X(ENVREG2, "%envreg2", U32)                                                      \
 	X(RESERVED_SMEM_BEGIN, "%reserved_smem_offset_begin", U32)                       \
 	X(RESERVED_SMEM_END, "%reserved_smem_offset_end", U32)                           \
 	X(RESERVED_SMEM_CAP, "%reserved_smem_offset_cap", U32)                           \

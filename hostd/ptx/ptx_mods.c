@@ -376,7 +376,8 @@ static int learn_numbered(struct ptx_lex *lx, const char *fmt, unsigned n,
 		sym = s ? word(lx, s) : NULL;
 		if (!sym)
 			return -ENOMEM;
-		sym->sreg = sreg + 1;
+		if (!sym->sreg) /* %envreg1 and 2 have entries of their own */
+			sym->sreg = sreg + 1;
 	}
 	return 0;
 }

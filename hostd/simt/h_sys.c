@@ -98,6 +98,10 @@ static u64 uniform(const struct simt_warp *w, unsigned sreg)
 		return l->shared_bytes;
 	case PTX_SR_DYNAMIC_SMEM_SIZE:
 		return l->dyn_shared_bytes;
+	case PTX_SR_ENVREG1:
+		return l->grid_workspace >> 32;
+	case PTX_SR_ENVREG2:
+		return (u32)l->grid_workspace;
 	case PTX_SR_PM:
 	case PTX_SR_PM64:
 	case PTX_SR_ENVREG:

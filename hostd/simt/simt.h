@@ -224,6 +224,9 @@ struct simt_launch {
 	const void *params;   /* attr.param_bytes bytes */
 	uint32_t stack_bytes; /* per thread, CU_LIMIT_STACK_SIZE */
 	uint64_t grid_id;
+	/* 32 zeroed bytes of device memory that a cooperative grid synchronises through;
+	 * kernels find the address in %envreg1 (high half) and %envreg2. 0: none. */
+	uint64_t grid_workspace;
 	uint32_t num_sms;
 	const bool *stop; /* may be NULL; set by another thread to kill */
 

@@ -7,7 +7,8 @@
 
 static const char *const ptx = ".version 7.0\n.target sm_52\n.address_size 64\n"
 			       ".visible .entry k() .maxntid 256, 1, 1\n{\n"
-			       ".shared .align 4 .b8 s[512];\nret;\n}\n";
+			       ".shared .align 4 .b8 s[512];\n.reg .b32 %r<2>;\n"
+			       "mov.u32 %r0, %tid.x;\nst.volatile.shared.u32 [s+8], %r0;\nret;\n}\n";
 
 int main(void)
 {
