@@ -15,6 +15,7 @@
 	X(simt_h_slct)                                                                   \
 	X(simt_h_cvt)                                                                    \
 	X(simt_h_cvtx)                                                                   \
+	X(simt_h_mma)                                                                    \
 	X(simt_h_mem)                                                                    \
 	X(simt_h_warp)
 

@@ -62,8 +62,8 @@ void *simt_generic(struct simt_warp *w, uint64_t addr, uint32_t bytes, unsigned 
 	return global_at(w, addr, bytes, perm);
 }
 
-static void *resolve(struct simt_warp *w, unsigned space, uint64_t addr, uint32_t bytes,
-		     unsigned perm, unsigned lane)
+void *simt_resolve(struct simt_warp *w, unsigned space, uint64_t addr, uint32_t bytes,
+		   unsigned perm, unsigned lane)
 {
 	switch ((enum mem_space)space) {
 	case MEM_GLOBAL:
@@ -96,7 +96,7 @@ bool simt_mem_slow(struct simt_warp *w, const struct simt_op *op, uint32_t m, ui
 				       perm == SIMT_PERM_WRITE);
 			return false;
 		}
-		p = resolve(w, op->x, addr, bytes, perm, k);
+		p = simt_resolve(w, op->x, addr, bytes, perm, k);
 		if (!p) {
 			simt_raise_mem(w, op, SIMT_FAULT_ADDRESS, k, addr, bytes,
 				       perm == SIMT_PERM_WRITE);

@@ -26,7 +26,8 @@ struct simt_program {
 	size_t num_ops;
 	uint8_t *konst; /* rows of constants */
 	size_t konst_bytes;
-	struct simt_block *blocks; /* everything that lives as long as the program */
+	struct simt_pos *positions; /* tables of lower_matrix.c, in blocks */
+	struct simt_block *blocks;  /* everything that lives as long as the program */
 };
 
 /* Memory that goes with the program, zeroed; NULL when there is none. */
