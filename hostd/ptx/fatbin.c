@@ -14,7 +14,7 @@
 #define FLAG_LZ4           0x2000u
 #define FLAG_ZSTD          0x8000u
 #define FLAG_ARCH_SPECIFIC 0x100000u
-#define FLAG_FAMILY        0x1000000u
+#define FLAG_FAMILY        0x200000u
 
 /* The image may lie at any address. */
 static uint16_t get16(const uint8_t *p)

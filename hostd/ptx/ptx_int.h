@@ -24,9 +24,10 @@
 	X(address_size)                                                                  \
 	X(entry)                                                                         \
 	X(func)                                                                          \
-	X(alias) X(file) X(loc) X(section) X(pragma) X(extern) X(visible) X(weak) X(     \
-		common) X(global) X(const) X(shared) X(local) X(param) X(reg) X(tex)     \
-		X(sreg) X(align) X(ptr) X(attribute) X(branchtargets) X(calltargets) X(  \
+	X(alias)                                                                         \
+	X(file) X(loc) X(section) X(pragma) X(extern) X(visible) X(weak) X(common) X(    \
+		global) X(const) X(shared) X(local) X(param) X(reg) X(tex) X(sreg)       \
+		X(align) X(ptr) X(attribute) X(branchtargets) X(calltargets) X(          \
 			callprototype) X(noreturn) X(maxntid) X(reqntid) X(minnctapersm) \
 			X(maxnctapersm) X(maxnreg) X(reqnctapercluster)                  \
 				X(explicitcluster) X(maxclusterrank)                     \

@@ -54,14 +54,14 @@ static struct ptx_bind *range_of(struct ptx_parser *p, const struct ptx_sym *sym
 	struct ptx_sym *prefix = ptx_lookup(&p->lx, sym->s, sym->len - n);
 	struct ptx_bind *range = prefix ? prefix->bind : NULL;
 	const char *s = sym->s + sym->len - n;
-	uint32_t number = 0;
+	uint64_t number = 0;
 
 	while (range && range->kind != PTX_BD_RANGE)
 		range = range->shadowed;
 	if (!range || (sym->bind && sym->bind->depth >= range->depth))
 		return NULL;
 	for (uint32_t i = 0; i < n; i++)
-		number = number * 10 + (s[i] - '0');
+		number = number * 10 + (uint64_t)(s[i] - '0');
 	return number < range->size ? range : NULL;
 }
 
@@ -73,7 +73,7 @@ static int from_range(struct ptx_parser *p, struct ptx_sym *sym, struct ptx_bind
 	int r;
 
 	/* "%r<20>" declares %r0, not %r00, and "%p1<3>" declares %p10: shortest first. */
-	for (uint32_t n = 1; !range && n <= 9 && n < sym->len; n++) {
+	for (uint32_t n = 1; !range && n <= 10 && n < sym->len; n++) {
 		char c = sym->s[sym->len - n];
 
 		if (c < '0' || c > '9')

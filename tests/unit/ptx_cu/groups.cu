@@ -111,7 +111,7 @@ __global__ void staged(const int *in, int *out, int n)
 	out[threadIdx.x] = acc;
 }
 
-#if __CUDA_ARCH__ >= 900
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 __global__ void __cluster_dims__(2, 1, 1) clusters(int *out)
 {
 	__shared__ int s;

@@ -34,7 +34,7 @@ __global__ void bytes(const signed char *a, const unsigned char *b, int *c)
 	one<8, 32, 16, unsigned char, int, wmma::col_major, wmma::col_major>(b, b, c, c, 16);
 }
 
-#if __CUDA_ARCH__ >= 800
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 __global__ void wide(const __nv_bfloat16 *a, const float *t, const double *x, float *c,
 		     double *d)
 {
