@@ -12,6 +12,7 @@
  *   host:  'R' run: u32 uid, u32 number of environment strings, then NUL-ended strings:
  *          working directory, environment, arguments
  *          'K' kill: u32 signal, to the job's process group
+ *          'A' the job's end is known; until then it is told again on each connection
  *          'Q' quit
  *   guest: 'H' hello: u32 version; 'O' standard output; 'E' standard error;
  *          'X' end: u32 status as wait() gives it
@@ -54,6 +55,7 @@ struct frame {
 
 struct job {
 	bool used, exited;
+	bool told; /* 'X' was sent on this connection */
 	uint32_t id;
 	pid_t pid;
 	int out[2]; /* read ends of standard output and standard error, -1 once at end */
@@ -71,6 +73,8 @@ static void hang_up(struct agent *a)
 {
 	closep(&a->sock);
 	a->sock = -1;
+	for (unsigned i = 0; i < MAX_JOBS; i++)
+		a->jobs[i].told = false;
 }
 
 static void put(struct agent *a, uint8_t type, uint32_t job, const void *data,
@@ -235,6 +239,14 @@ static void handle_kill(struct agent *a, uint32_t id)
 		kill(-j->pid, (int)sig);
 }
 
+static void handle_ack(struct agent *a, uint32_t id)
+{
+	struct job *j = job_find(a, true, id);
+
+	if (j && j->exited)
+		j->used = false;
+}
+
 /* Returns false when the host says that it is over. */
 static bool handle_command(struct agent *a)
 {
@@ -249,6 +261,8 @@ static bool handle_command(struct agent *a)
 		handle_run(a, f.job, f.size);
 	else if (f.type == 'K' && f.size == 4)
 		handle_kill(a, f.job);
+	else if (f.type == 'A')
+		handle_ack(a, f.job);
 	else if (f.type == 'Q')
 		return false;
 	return true;
@@ -299,14 +313,14 @@ static void finish_jobs(struct agent *a)
 		struct job *j = &a->jobs[i];
 		uint32_t status = (uint32_t)j->status;
 
-		if (!j->used || !j->exited)
+		if (!j->used || !j->exited || j->told)
 			continue;
 		for (unsigned k = 0; k < 2; k++) {
 			if (j->out[k] >= 0)
 				job_output(a, j, k);
 		}
+		j->told = true;
 		put(a, 'X', j->id, &status, sizeof(status));
-		j->used = false;
 	}
 }
 

@@ -79,7 +79,6 @@ def crash(v):
         check(time.monotonic() < deadline, "the agent did not come back")
         time.sleep(0.02)
     check(job.wait(15) == 1, f"status {job.status}")
-    check(b"failed" in job.out, job.out.decode())
     check(v.vsock.poll() is None, "weft-vsock is gone")
     program(v, ["carrier_probe", "many", "20"])
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sends garbage to weftd until killed: over connection after connection to its vsock port,
- * some beginning like an honest hello, and all over the shared window.
+ * Sends garbage to weftd until killed: over connection after connection to its vsock
+ * port, some beginning like an honest hello, and all over the shared window.
  */
 #include <fcntl.h>
 #include <glob.h>
@@ -31,14 +31,14 @@ static uint64_t next(void)
 static void garbage(void *buf, size_t n)
 {
 	for (size_t i = 0; i + 8 <= n; i += 8)
-		memcpy((char *)buf + i, &(uint64_t){ next() }, 8);
+		memcpy((char *)buf + i, &(uint64_t){next()}, 8);
 }
 
 static int dial(void)
 {
-	struct sockaddr_vm a = { .svm_family = AF_VSOCK,
-				 .svm_cid = VMADDR_CID_HOST,
-				 .svm_port = WIRE_VSOCK_PORT };
+	struct sockaddr_vm a = {.svm_family = AF_VSOCK,
+				.svm_cid = VMADDR_CID_HOST,
+				.svm_port = WIRE_VSOCK_PORT};
 	int fd = socket(AF_VSOCK, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	if (fd >= 0 && connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0) {
@@ -51,7 +51,7 @@ static int dial(void)
 /* The window of this VM, or NULL. */
 static void *map_window(size_t *ret_size)
 {
-	glob_t g = { 0 };
+	glob_t g = {0};
 	void *p = NULL;
 
 	glob("/sys/bus/pci/devices/*/resource2_wc", 0, NULL, &g);
@@ -62,8 +62,8 @@ static void *map_window(size_t *ret_size)
 		if (fd < 0)
 			continue;
 		if (fstat(fd, &st) == 0 && st.st_size >= 1 << 20) {
-			p = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED,
-				 fd, 0);
+			p = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE,
+				 MAP_SHARED, fd, 0);
 			if (p == MAP_FAILED)
 				p = NULL;
 			*ret_size = (size_t)st.st_size;
@@ -101,7 +101,8 @@ int main(void)
 			memcpy(buf, &magic, sizeof(magic));
 			memcpy(buf + 4, &version, sizeof(version));
 		}
-		if (send(fd[i], buf, n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 || next() % 16 == 0) {
+		if (send(fd[i], buf, n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ||
+		    next() % 16 == 0) {
 			close(fd[i]);
 			fd[i] = -1;
 		}

@@ -24,7 +24,8 @@ int main(int argc, char **argv)
 	const char *mode = argc > 1 ? argv[1] : "";
 	int *p;
 
-	if (cudaMalloc(&p, 1 << 20) != cudaSuccess || cudaMemset(p, 0, 1 << 20) != cudaSuccess) {
+	if (cudaMalloc(&p, 1 << 20) != cudaSuccess ||
+	    cudaMemset(p, 0, 1 << 20) != cudaSuccess) {
 		printf("no memory\n");
 		return 2;
 	}

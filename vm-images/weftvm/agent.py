@@ -116,8 +116,10 @@ class Agent:
             return
         with self.lock:
             job = self.jobs.get(number)
-            if job and kind == "X":
-                del self.jobs[number]
+            if kind == "X":
+                self.jobs.pop(number, None)
+        if kind == "X":
+            self.send("A", number, b"")
         if not job:
             return
         if kind in "OE":
