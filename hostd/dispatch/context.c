@@ -61,7 +61,7 @@ static int destroy(struct sess_lane *sl, uint64_t h, uint32_t *ret_result)
 		*ret_result = CUDA_ERROR_INVALID_CONTEXT;
 		return 0;
 	}
-	ctx = container_of(sess_pin(sl, o), struct sess_ctx, obj);
+	ctx = container_of(o, struct sess_ctx, obj);
 	(void)s->ops->ctx_synchronize(ctx->dev);
 	obj_drop_ctx(s, ctx);
 	space_release_owner(s->space, ctx->id);
@@ -70,6 +70,7 @@ static int destroy(struct sess_lane *sl, uint64_t h, uint32_t *ret_result)
 		obj_put(s, &ctx->obj);
 		sl->ctx = NULL;
 	}
+	obj_put(s, o); /* before the reply: when the guest has it, the context is gone */
 	*ret_result = CUDA_SUCCESS;
 	return 0;
 }

@@ -53,11 +53,22 @@ static void tell_usage(struct space *sp)
 	atomic_store_explicit(&c->memory_peak_bytes, sp->peak, memory_order_relaxed);
 }
 
-CUresult charge_locked(struct space *sp, uint64_t bytes)
+static int ask(struct space *sp, uint64_t bytes)
 {
 	const struct sess_broker *b = &sp->s->broker;
 
-	if (b->charge && b->charge(b->arg, bytes) < 0)
+	return b->charge ? b->charge(b->arg, bytes) : 0;
+}
+
+CUresult charge_locked(struct space *sp, uint64_t bytes)
+{
+	int r = ask(sp, bytes);
+
+	if (r < 0 && sp->spare) {
+		region_free_locked(sp, steal(sp->spare));
+		r = ask(sp, bytes);
+	}
+	if (r < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	sp->used += bytes;
 	sp->peak = MAX(sp->peak, sp->used);

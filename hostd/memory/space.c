@@ -395,6 +395,16 @@ void space_uncharge(struct space *sp, uint64_t bytes)
 	pthread_mutex_unlock(&sp->lock);
 }
 
+uint64_t space_idle(struct space *sp)
+{
+	uint64_t idle;
+
+	pthread_mutex_lock(&sp->lock);
+	idle = sp->spare ? sp->spare->size : 0;
+	pthread_mutex_unlock(&sp->lock);
+	return idle;
+}
+
 void space_usage(struct space *sp, uint64_t *ret_used, uint64_t *ret_peak)
 {
 	pthread_mutex_lock(&sp->lock);

@@ -109,6 +109,9 @@ CUresult space_handle_at(struct space *sp, CUdeviceptr addr, uint64_t *ret_handl
 CUresult space_charge(struct space *sp, uint64_t bytes);
 void space_uncharge(struct space *sp, uint64_t bytes);
 
+/* Bytes charged that nothing uses; they go before anything is refused. */
+uint64_t space_idle(struct space *sp);
+
 /* Bytes charged now and at most so far. */
 void space_usage(struct space *sp, uint64_t *ret_used, uint64_t *ret_peak);
 

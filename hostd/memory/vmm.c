@@ -82,8 +82,10 @@ CUresult space_chunk_new(struct space *sp, uint64_t size, bool in_host_memory,
 {
 	CUresult r;
 
-	if (!whole_pages(0, size))
+	if (!size || size % SPACE_PAGE)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (size > DEVICE_BAND_SIZE)
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_lock(&sp->lock);
 	r = chunk_new_locked(sp, size, in_host_memory, ret_chunk);
 	pthread_mutex_unlock(&sp->lock);

@@ -120,6 +120,7 @@ static void *lane_main(void *arg)
 	bool last;
 
 	lane_loop(sl);
+	log_debug("lane %u ends", sl->index);
 	sess_lane_fini(sl);
 	pthread_mutex_lock(&s->lanes_lock);
 	s->lanes[sl->index] = NULL;

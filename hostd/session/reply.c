@@ -48,11 +48,9 @@ static int send_text(struct sess_lane *sl, const char *text, size_t size)
 	for (size_t at = 0; at < size;) {
 		uint32_t n = MIN(size - at, (size_t)OUT_PIECE);
 		void *payload;
-		struct wire_result *res = lane_reply_begin(sl->lane, WIRE_F_OUTPUT,
-							   sizeof(*res), n, &payload);
 		int r;
 
-		if (!res)
+		if (!lane_reply_begin(sl->lane, WIRE_F_OUTPUT, 0, n, &payload))
 			return -EPIPE;
 		memcpy(payload, text + at, n);
 		r = lane_reply(sl->lane);

@@ -261,11 +261,13 @@ void sess_memory(struct session *s, uint64_t *ret_free, uint64_t *ret_total)
 {
 	uint64_t used, peak;
 
-	if (s->broker.memory && s->broker.memory(s->broker.arg, ret_free, ret_total) == 0)
-		return;
-	space_usage(s->space, &used, &peak);
-	*ret_total = s->info.memory_bytes;
-	*ret_free = *ret_total - MIN(used, *ret_total);
+	if (!s->broker.memory ||
+	    s->broker.memory(s->broker.arg, ret_free, ret_total) < 0) {
+		space_usage(s->space, &used, &peak);
+		*ret_total = s->info.memory_bytes;
+		*ret_free = *ret_total - MIN(used, *ret_total);
+	}
+	*ret_free += space_idle(s->space);
 }
 
 int sess_tenant(struct session *s, struct sess_tenant *ret_tenant)

@@ -157,6 +157,22 @@ static const int calls_cuda[] = {
 	SCMP_SYS(mkdir),          SCMP_SYS(flock),
 };
 
+/* glibc's malloc asks for the number of processors in /sys when threads contend; refused,
+ * it asks the scheduler. No file is opened after the sandbox is closed. */
+static const int calls_refused[] = {
+	SCMP_SYS(openat),
+	SCMP_SYS(open),
+};
+
+static int refuse(scmp_filter_ctx f)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(calls_refused) && r == 0; i++)
+		r = seccomp_rule_add(f, SCMP_ACT_ERRNO(EACCES), calls_refused[i], 0);
+	return r;
+}
+
 static int allow(scmp_filter_ctx f, const int *calls, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -180,8 +196,8 @@ static int fill_filter(scmp_filter_ctx f, enum sandbox_kind kind)
 	if (r == 0)
 		r = allow(f, calls_worker, ARRAY_SIZE(calls_worker));
 	if (r == 0 && kind == SANDBOX_WORKER_CUDA)
-		r = allow(f, calls_cuda, ARRAY_SIZE(calls_cuda));
-	return r;
+		return allow(f, calls_cuda, ARRAY_SIZE(calls_cuda));
+	return r == 0 ? refuse(f) : r;
 }
 
 static int filter_calls(enum sandbox_kind kind)

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/conf.h"
+#include "util/size.h"
+
+static int parse(struct conf *c, const char *text, char **ret_why)
+{
+	cr_assert_eq(conf_init(c), 0);
+	return conf_parse(c, text, ret_why);
+}
+
+Test(conf, everything)
+{
+	struct conf_tenant *t;
+	struct conf c;
+	char *why = NULL;
+
+	cr_assert_eq(parse(&c,
+			   "; a comment\n"
+			   "[daemon]\n"
+			   "run-dir = /run/x\n"
+			   "socket = /run/x/s\n"
+			   "control=/run/x/c\n"
+			   "user = nobody\n"
+			   "device = soft\n"
+			   "tpcs = 8\n"
+			   "threads = 2\n"
+			   "memory = 512M\n"
+			   "pool = 3\n"
+			   "[tenant alice]\n"
+			   "memory.max = 1G\n"
+			   "sessions.max = 2\n"
+			   "socket = /tmp/a\n"
+			   "socket.mode = 0660\n"
+			   "[tenant bob]\n"
+			   "window.path = /dev/shm/bob\n"
+			   "window.size = 256MiB\n"
+			   "[tenant alice]\n"
+			   "memory.max = 2G\n",
+			   &why),
+		     0, "%s", why);
+	cr_assert_str_eq(c.run_dir, "/run/x");
+	cr_assert_str_eq(c.socket, "/run/x/s");
+	cr_assert_str_eq(c.control, "/run/x/c");
+	cr_assert_str_eq(c.user, "nobody");
+	cr_assert_str_eq(c.device, "soft");
+	cr_assert(c.tpcs == 8 && c.threads == 2 && c.pool == 3);
+	cr_assert_eq(c.memory, 512ull << 20);
+	t = list_entry(c.tenants.next, struct conf_tenant, link);
+	cr_assert_str_eq(t->name, "alice");
+	cr_assert_eq(t->memory_max, 2ull << 30, "a section may come again");
+	cr_assert(t->sessions_max == 2 && t->mode == 0660);
+	cr_assert_str_eq(t->socket, "/tmp/a");
+	t = list_entry(t->link.next, struct conf_tenant, link);
+	cr_assert_str_eq(t->name, "bob");
+	cr_assert_eq(t->window_size, 256ull << 20);
+	cr_assert_eq(t->memory_max, UINT64_MAX);
+	cr_assert_eq(t->link.next, &c.tenants);
+	conf_fini(&c);
+}
+
+static void bad(const char *text, const char *where)
+{
+	struct conf c;
+	char *why = NULL;
+
+	cr_assert_lt(parse(&c, text, &why), 0, "%s", text);
+	cr_assert(why && strstr(why, where), "%s: said \"%s\"", text, why);
+	free(why);
+	conf_fini(&c);
+}
+
+Test(conf, mistakes_name_their_line)
+{
+	bad("[daemon]\npool = 2\npoool = 3\n", "text:3: [daemon] poool = 3: no such key");
+	bad("[daemon]\npool = many\n", ":2:");
+	bad("[daemon]\npool = 65\n", ":2:");
+	bad("[daemon]\ndevice = gpu\n", ":2:");
+	bad("[daemon]\nsocket = relative\n", ":2:");
+	bad("[daemon]\nmemory = 1X\n", ":2:");
+	bad("[daemon]\nmemory = 99999999999999999999\n", "number too large");
+	bad("[daemon]\nmemory = -1\n", ":2:");
+	bad("[vm x]\na = b\n", "no such section");
+	bad("[tenant ../x]\nmemory.max = 1\n", "no such section");
+	bad("[tenant ]\nmemory.max = 1\n", "no such section");
+	bad("[tenant a]\nsocket.mode = 999\n", ":2:");
+	bad("[tenant a]\nsocket.mode = 07777\n", ":2:");
+	bad("pool = 2\n", ":1:");
+	bad("[daemon\n", ":1:");
+	bad("[daemon]\nnonsense\n", ":2:");
+}
+
+Test(conf, missing_file)
+{
+	struct conf c;
+	char *why = NULL;
+
+	cr_assert_eq(conf_init(&c), 0);
+	cr_assert_eq(conf_read(&c, "/nonexistent/weftd.conf", &why), -ENOENT);
+	cr_assert(why && strstr(why, "/nonexistent/weftd.conf"));
+	free(why);
+	conf_fini(&c);
+}
+
+Test(conf, names)
+{
+	cr_assert_eq(conf_name_check("vm-1.example_x"), 0);
+	cr_assert_lt(conf_name_check(""), 0);
+	cr_assert_lt(conf_name_check(".hidden"), 0);
+	cr_assert_lt(conf_name_check("a/b"), 0);
+	cr_assert_lt(conf_name_check("a b"), 0);
+	cr_assert_lt(conf_name_check("012345678901234567890123456789012345678901234567890"
+				     "1234567890123"),
+		     0);
+}
+
+Test(size, parse)
+{
+	static const struct {
+		const char *text;
+		uint64_t want;
+	} good[] = {
+		{"0", 0},
+		{"4096", 4096},
+		{"1K", 1024},
+		{"2k", 2048},
+		{"512M", 512ull << 20},
+		{"16GiB", 16ull << 30},
+		{"1TB", 1ull << 40},
+		{"7B", 7},
+		{"max", UINT64_MAX},
+		{"18446744073709551615", UINT64_MAX},
+	};
+	static const char *const wrong[] = {"",
+					    "x",
+					    "-1",
+					    "+1",
+					    " 1",
+					    "1.5G",
+					    "1GG",
+					    "1iB",
+					    "G",
+					    "1 G",
+					    "0x10",
+					    "1Mi ",
+					    "18446744073709551616",
+					    "16777216T"};
+	uint64_t v;
+
+	for (unsigned i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		cr_assert_eq(size_parse(good[i].text, &v), 0, "%s", good[i].text);
+		cr_assert_eq(v, good[i].want, "%s", good[i].text);
+	}
+	for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		v = 42;
+		cr_assert_lt(size_parse(wrong[i], &v), 0, "%s", wrong[i]);
+		cr_assert_eq(v, 42, "written on failure");
+	}
+}
+
+Test(size, format)
+{
+	char buf[32];
+
+	cr_assert_str_eq(size_format(0, buf, sizeof(buf)), "0 B");
+	cr_assert_str_eq(size_format(1536, buf, sizeof(buf)), "1.5 KiB");
+	cr_assert_str_eq(size_format(14ull << 20, buf, sizeof(buf)), "14 MiB");
+	cr_assert_str_eq(size_format(UINT64_MAX, buf, sizeof(buf)), "max");
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A device without a device: it keeps account of addresses, chunks and mappings, and
+ * asserts what the table of device operations promises. For tests of what stands above
+ * it.
+ */
+#ifndef WEFT_TEST_HOST_FAKE_H
+#define WEFT_TEST_HOST_FAKE_H
+
+#include "session/session.h"
+
+/* Everything the fake device holds. */
+struct fake_state {
+	uint64_t reserved, created, mapped, accessible; /* bytes */
+	unsigned contexts, streams, events, modules;
+	uint64_t limit; /* chunk_create fails above; 0: none */
+};
+
+extern struct fake_state fake;
+
+extern const struct device_ops fake_ops;
+
+/* What a broker would hold; charges fail above fake_quota. */
+extern uint64_t fake_charged, fake_quota;
+extern const struct sess_broker fake_broker;
+
+/* A session on the fake device. */
+struct session *fake_session(void);
+
+#endif

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions as a guest sees them: commands over loopback lanes to a fake device. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "codec.h"
+#include "host_fake.h"
+#include "loopback.h"
+#include "memory/space.h"
+
+static struct session *s;
+static struct loopback lb[2];
+static struct lane_tickets *tickets;
+static _Atomic int ended = 1; /* end_reason, once the session has ended */
+
+static void on_end(void *arg)
+{
+	atomic_store(&ended, s->end_reason);
+}
+
+static void open_lane(unsigned i)
+{
+	struct loopback_opts o = {.carrier = WIRE_CARRIER_STREAM};
+
+	cr_assert_eq(loopback_init(&lb[i], &o), 0);
+	cr_assert_eq(sess_lane_reserve(s), (int)i);
+	cr_assert_eq(sess_lane_start(s, steal(lb[i].worker), i), 0);
+}
+
+static void setup(void)
+{
+	s = fake_session();
+	s->on_end = on_end;
+	open_lane(0);
+	tickets = &lb[0].tickets;
+}
+
+/* The guest goes away; the session's threads end by themselves. */
+static void teardown(void)
+{
+	for (unsigned i = 0; i < 2; i++)
+		loopback_fini(&lb[i]);
+	for (unsigned i = 0; i < 2000 && ended == 1; i++)
+		usleep(1000);
+	cr_assert_neq(ended, 1, "the session did not end");
+	usleep(2000); /* the last thread's last steps */
+	sess_free(s);
+	cr_assert(fake.contexts == 0 && fake.streams == 0 && fake.events == 0);
+	cr_assert_eq(fake_charged, 0);
+}
+
+TestSuite(session, .init = setup, .fini = teardown, .timeout = 20);
+
+#define begin(l, name)                                                                   \
+	({                                                                               \
+		struct name##_cmd *_c =                                                  \
+			lane_begin(l, WIRE_OP_##name, sizeof(*_c), 0, NULL);             \
+		cr_assert_not_null(_c);                                                  \
+		memset(_c, 0, sizeof(*_c));                                              \
+		_c;                                                                      \
+	})
+
+static uint32_t call(struct lane *l, const void **ret_body)
+{
+	struct lane_reply r;
+
+	cr_assert_eq(lane_call(l, &r), 0);
+	if (ret_body)
+		*ret_body = r.body;
+	return ((const struct wire_result *)r.body)->result;
+}
+
+#define G   (lb[0].guest)
+#define CTX handle_make(HANDLE_CONTEXT, 1, 1)
+
+static void retain(void)
+{
+	begin(G, primary_retain)->ctx = CTX;
+	cr_assert_eq(call(G, NULL), CUDA_SUCCESS);
+	begin(G, ctx_set_current)->ctx = CTX;
+	cr_assert_eq(lane_post(G), 0);
+}
+
+static uint32_t sync_now(void)
+{
+	begin(G, cuCtxSynchronize);
+	return call(G, NULL);
+}
+
+static CUdeviceptr alloc(uint64_t bytes)
+{
+	const struct cuMemAlloc_v2_rep *rep;
+
+	begin(G, cuMemAlloc_v2)->bytesize = bytes;
+	cr_assert_eq(call(G, (const void **)&rep), CUDA_SUCCESS);
+	return rep->dptr;
+}
+
+static void new_stream(uint64_t h)
+{
+	begin(G, stream_create)->stream = h;
+	cr_assert_eq(lane_post(G), 0);
+}
+
+Test(session, opens)
+{
+	const struct session_open_rep *rep;
+
+	begin(G, session_open)->api_hash = WIRE_API_HASH + 1;
+	cr_assert_eq(call(G, NULL), CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
+	begin(G, session_open)->api_hash = WIRE_API_HASH;
+	cr_assert_eq(call(G, (const void **)&rep), CUDA_SUCCESS);
+	cr_assert_str_eq((const char *)rep->name, "fake");
+	cr_assert_eq(rep->attribute[50], 50);
+	cr_assert_eq(rep->attribute_known[0], ~1u, "0 is no attribute");
+	cr_assert_eq(rep->attribute_known[3], 15, "100 and more are not known");
+}
+
+Test(session, no_context)
+{
+	begin(G, cuMemAlloc_v2)->bytesize = 100;
+	cr_assert_eq(call(G, NULL), CUDA_ERROR_INVALID_CONTEXT);
+	cr_assert_eq(sync_now(), CUDA_ERROR_INVALID_CONTEXT);
+	begin(G, ctx_set_current)->ctx = CTX;
+	lane_post(G);
+	cr_assert_eq(sync_now(), CUDA_ERROR_INVALID_CONTEXT);
+}
+
+/* The failure of a command without a reply comes with the next synchronising call. */
+Test(session, deferred_errors)
+{
+	retain();
+	begin(G, stream_destroy)->stream = handle_make(HANDLE_STREAM, 9, 9);
+	lane_post(G);
+	begin(G, ctx_set_current)->ctx = CTX;
+	lane_post(G);
+	cr_assert_neq(alloc(100), 0, "not a synchronising call");
+	cr_assert_eq(sync_now(), CUDA_ERROR_INVALID_HANDLE);
+	cr_assert_eq(sync_now(), CUDA_SUCCESS, "reported once");
+}
+
+Test(session, handles_of_all_kinds)
+{
+	uint64_t st = handle_make(HANDLE_STREAM, 5, 70000);
+	const uint64_t wrong[] = {
+		0,
+		3,
+		UINT64_MAX,
+		handle_make(HANDLE_STREAM, 6, 70000), /* another generation */
+		handle_make(HANDLE_STREAM, 5, 70001),
+		handle_make(HANDLE_EVENT, 5, 70000),
+		st + 1,
+		st | 1ull << 50,
+		CTX,
+	};
+
+	retain();
+	new_stream(st);
+	begin(G, cuStreamSynchronize)->hStream = st;
+	cr_assert_eq(call(G, NULL), CUDA_SUCCESS);
+	for (unsigned i = 0; i < ARRAY_SIZE(wrong); i++) {
+		begin(G, cuStreamSynchronize)->hStream = wrong[i];
+		cr_assert_eq(call(G, NULL), CUDA_ERROR_INVALID_HANDLE, "%u", i);
+	}
+	begin(G, cuStreamSynchronize)->hStream = SESS_STREAM_LEGACY;
+	cr_assert_eq(call(G, NULL), CUDA_SUCCESS);
+	begin(G, cuStreamSynchronize)->hStream = SESS_STREAM_THREAD;
+	cr_assert_eq(call(G, NULL), CUDA_SUCCESS);
+	cr_assert_eq(fake.streams, 2, "the thread's own stream was made");
+	begin(G, stream_destroy)->stream = st;
+	lane_post(G);
+	begin(G, cuStreamSynchronize)->hStream = st;
+	cr_assert_eq(call(G, NULL), CUDA_ERROR_INVALID_HANDLE);
+	cr_assert_eq(fake.streams, 1);
+}
+
+Test(session, context_takes_all_along)
+{
+	uint64_t st = handle_make(HANDLE_STREAM, 0, 1);
+	struct cuEventCreate_cmd *ev;
+	uint64_t used, peak;
+
+	retain();
+	new_stream(st);
+	ev = begin(G, cuEventCreate);
+	ev->phEvent = handle_make(HANDLE_EVENT, 0, 1);
+	lane_post(G);
+	(void)alloc(100);
+	(void)alloc(50 << 20);
+	begin(G, primary_release)->ctx = CTX;
+	cr_assert_eq(call(G, NULL), CUDA_SUCCESS);
+	cr_assert(fake.contexts == 0 && fake.streams == 0 && fake.events == 0);
+	space_usage(s->space, &used, &peak);
+	cr_assert_eq(used, space_idle(s->space));
+	cr_assert_geq(peak, 52u << 20);
+	/* and a new one can be had */
+	retain();
+	cr_assert_eq(fake.contexts, 1);
+	cr_assert_eq(sync_now(), CUDA_SUCCESS);
+	begin(G, cuStreamSynchronize)->hStream = st;
+	cr_assert_eq(call(G, NULL), CUDA_ERROR_INVALID_HANDLE);
+}
+
+Test(session, lost_context_is_sticky)
+{
+	struct lane_reply r;
+	struct sess_obj *o;
+
+	retain();
+	cr_assert_eq(sync_now(), CUDA_SUCCESS);
+	o = obj_find(s, HANDLE_CONTEXT, CTX);
+	*(CUresult *)container_of(o, struct sess_ctx, obj)->dev =
+		CUDA_ERROR_ILLEGAL_ADDRESS;
+	obj_put(s, o);
+	cr_assert_eq(sync_now(), CUDA_ERROR_ILLEGAL_ADDRESS);
+	begin(G, cuMemGetInfo_v2);
+	cr_assert_eq(lane_call(G, &r), 0);
+	cr_assert_eq(((const struct wire_result *)r.body)->sticky,
+		     CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+/* ---- two lanes ---- */
+
+struct late {
+	uint32_t result;
+	_Atomic bool done;
+};
+
+static void *sync_later(void *arg)
+{
+	struct late *late = arg;
+
+	begin(lb[1].guest, device_status);
+	late->result = call(lb[1].guest, NULL);
+	atomic_store(&late->done, true);
+	return NULL;
+}
+
+/* Makes lane 1 number its commands with the tickets of the session. */
+static void second_lane(uint64_t next)
+{
+	open_lane(1);
+	atomic_store(&lb[1].tickets.next, next);
+}
+
+Test(session, order_across_lanes)
+{
+	struct late late = {0};
+	pthread_t th;
+
+	retain(); /* uses ticket 1 */
+	/* lane 1 waits for ticket 3, which nobody has sent */
+	second_lane(4);
+	pthread_create(&th, NULL, sync_later, &late);
+	new_stream(handle_make(HANDLE_STREAM, 0, 1)); /* ticket 2 */
+	cr_assert_eq(sync_now(), CUDA_SUCCESS);
+	usleep(20000);
+	cr_assert(!atomic_load(&late.done));
+	new_stream(handle_make(HANDLE_STREAM, 0, 2)); /* ticket 3 */
+	pthread_join(th, NULL);
+	cr_assert_eq(late.result, CUDA_SUCCESS);
+}
+
+static void expect_end(int reason)
+{
+	for (unsigned i = 0; i < 2000 && ended == 1; i++)
+		usleep(1000);
+	cr_assert_eq(ended, reason);
+}
+
+Test(session, replayed_ticket_ends_it)
+{
+	struct lane_reply r;
+
+	retain();
+	cr_assert_eq(sync_now(), CUDA_SUCCESS);
+	atomic_store(&tickets->next, 1);
+	new_stream(handle_make(HANDLE_STREAM, 0, 1));
+	begin(G, cuCtxSynchronize);
+	cr_assert_lt(lane_call(G, &r), 0);
+	expect_end(-EPROTO);
+}
+
+Test(session, reused_handle_ends_it)
+{
+	retain();
+	new_stream(handle_make(HANDLE_STREAM, 0, 1));
+	new_stream(handle_make(HANDLE_STREAM, 0, 1));
+	expect_end(-EPROTO);
+}
+
+Test(session, unknown_operation_ends_it)
+{
+	void *body = lane_begin(G, WIRE_NUM_OPS, 8, 0, NULL);
+
+	memset(body, 0, 8);
+	lane_post(G);
+	expect_end(-EPROTO);
+}
+
+Test(session, call_sent_as_post_ends_it)
+{
+	begin(G, cuMemAlloc_v2)->bytesize = 4;
+	lane_post(G);
+	expect_end(-EPROTO);
+}
+
+/* One session's end takes its other lanes along, but nothing else. */
+Test(session, one_lane_ends_all)
+{
+	struct lane_reply r;
+
+	second_lane(1);
+	begin(G, cuMemAlloc_v2)->bytesize = 4;
+	lane_post(G);
+	expect_end(-EPROTO);
+	begin(lb[1].guest, device_status);
+	cr_assert_eq(lane_call(lb[1].guest, &r), -EPIPE);
+}
+
+Test(session, ends_with_its_last_lane)
+{
+	second_lane(1);
+	lane_free(steal(lb[0].guest));
+	usleep(20000);
+	cr_assert_eq(ended, 1, "a lane is still open");
+	lane_free(steal(lb[1].guest));
+	expect_end(0);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tickets: order across lanes, replays, endings. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include "session/tickets.h"
+
+#define LANES   4
+#define TICKETS 20000u
+
+static struct tickets t;
+static uint64_t order[TICKETS + 1];
+static _Atomic uint64_t n_order;
+
+/* Lane i executes the tickets that fell to it, in its own order. */
+static uint8_t owner_of[TICKETS + 1];
+
+static void *lane(void *arg)
+{
+	uintptr_t me = (uintptr_t)arg;
+
+	for (uint64_t seq = 1; seq <= TICKETS; seq++) {
+		if (owner_of[seq] != me)
+			continue;
+		if (seq % 7 == 0) {
+			cr_assert_eq(tickets_wait(&t, seq), 0);
+			cr_assert_geq(atomic_load(&t.done), seq);
+		}
+		cr_assert_eq(tickets_claim(&t, seq), 0);
+		order[atomic_fetch_add(&n_order, 1)] = seq;
+		tickets_done(&t, seq);
+	}
+	return NULL;
+}
+
+Test(tickets, total_order_across_lanes)
+{
+	pthread_t th[LANES];
+
+	srand(3);
+	tickets_init(&t);
+	for (unsigned i = 1; i <= TICKETS; i++)
+		owner_of[i] = (uint8_t)(rand() % LANES);
+	for (uintptr_t i = 0; i < LANES; i++)
+		pthread_create(&th[i], NULL, lane, (void *)i);
+	for (unsigned i = 0; i < LANES; i++)
+		pthread_join(th[i], NULL);
+	cr_assert_eq(n_order, TICKETS);
+	for (uint64_t i = 0; i < TICKETS; i++)
+		cr_assert_eq(order[i], i + 1);
+	cr_assert_eq(atomic_load(&t.waiters), 0);
+}
+
+Test(tickets, replays_are_refused)
+{
+	tickets_init(&t);
+	cr_assert_eq(tickets_claim(&t, 0), -EPROTO);
+	cr_assert_eq(tickets_claim(&t, 1), 0);
+	cr_assert_eq(tickets_claim(&t, 1), -EPROTO, "claimed, not done");
+	tickets_done(&t, 1);
+	cr_assert_eq(tickets_claim(&t, 1), -EPROTO, "done");
+	cr_assert_eq(tickets_claim(&t, 2), 0);
+}
+
+/* Two lanes with the same number: one of them is lying, exactly one gets through. */
+static void *claim_five(void *arg)
+{
+	return (void *)(intptr_t)tickets_claim(&t, 5);
+}
+
+Test(tickets, duplicate_in_flight)
+{
+	pthread_t th[2];
+	void *r[2];
+
+	tickets_init(&t);
+	for (unsigned i = 0; i < 2; i++)
+		pthread_create(&th[i], NULL, claim_five, NULL);
+	for (uint64_t seq = 1; seq < 5; seq++) {
+		cr_assert_eq(tickets_claim(&t, seq), 0);
+		tickets_done(&t, seq);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		pthread_join(th[i], &r[i]);
+	cr_assert((r[0] == NULL) != (r[1] == NULL));
+	cr_assert_eq((intptr_t)r[0] + (intptr_t)r[1], -EPROTO);
+}
+
+static void *wait_far(void *arg)
+{
+	return (void *)(intptr_t)tickets_wait(&t, 1ull << 40);
+}
+
+Test(tickets, end_wakes_sleepers)
+{
+	pthread_t th[3];
+	void *r;
+
+	tickets_init(&t);
+	for (unsigned i = 0; i < 3; i++)
+		pthread_create(&th[i], NULL, wait_far, NULL);
+	while (atomic_load(&t.waiters) < 3)
+		sched_yield();
+	tickets_end(&t);
+	for (unsigned i = 0; i < 3; i++) {
+		pthread_join(th[i], &r);
+		cr_assert_eq((intptr_t)r, -EPIPE);
+	}
+}
