@@ -81,7 +81,7 @@ int simt_cta_new(struct simt_cta **ret_cta)
 
 static void leave_cluster(struct simt_cta *c)
 {
-	if (c->cluster && --c->cluster->refs == 0)
+	if (c->cluster && c->cluster->refs && --c->cluster->refs == 0)
 		free(c->cluster);
 	c->cluster = NULL;
 }
@@ -161,6 +161,8 @@ int simt_cta_start(struct simt_cta *c, const struct simt_launch *l, const uint32
 	memcpy(c->block, l->block, sizeof(c->block));
 	c->smid = smid;
 	c->rank = 0;
+	c->alone = (struct simt_cluster){.num = 1, .live = threads, .cta = {c}};
+	c->cluster = &c->alone;
 	c->num_warps = c->live_warps = l->num_warps;
 	c->next_warp = 0;
 	memset(&c->fault, 0, sizeof(c->fault));
@@ -185,6 +187,7 @@ int simt_cta_start(struct simt_cta *c, const struct simt_launch *l, const uint32
 		w->local_bytes = l->local_bytes;
 		w->local = c->local + (size_t)i * SIMT_WARP * stride;
 		w->thread_instr = w->warp_instr = 0;
+		memset(w->cluster_phase, 0, sizeof(w->cluster_phase));
 		if (!same_shape)
 			number_threads(w, l->block);
 		for (unsigned k = 0; k < SIMT_WARP; k++)
@@ -211,6 +214,7 @@ int simt_cta_cluster(struct simt_cta *const *ctas, unsigned num)
 		return -ENOMEM;
 	k->num = k->refs = num;
 	for (unsigned i = 0; i < num; i++) {
+		k->live += ctas[i]->alone.live;
 		leave_cluster(ctas[i]);
 		ctas[i]->cluster = k;
 		ctas[i]->rank = i;

@@ -31,9 +31,9 @@ struct simt_chunk {
 /* Blocks that see each other's shared memory; run by one thread at a time. */
 struct simt_cluster {
 	unsigned num;
-	unsigned refs;
+	unsigned refs; /* 0: the one inside a cta */
 	uint32_t phase;
-	uint32_t arrived, waiting; /* threads */
+	uint32_t arrived, live; /* threads */
 	struct simt_cta *cta[SIMT_MAX_CLUSTER];
 };
 
@@ -55,7 +55,8 @@ struct simt_cta {
 	size_t free_frames_cap;
 	struct simt_join *free_joins;
 	struct simt_bar bar[SIMT_NUM_BARS];
-	struct simt_cluster *cluster;
+	struct simt_cluster *cluster; /* never NULL once started */
+	struct simt_cluster alone;
 	struct simt_fault fault;
 };
 
@@ -117,7 +118,13 @@ void simt_frame_free(struct simt_warp *w, struct simt_frame *f);
 void simt_bar_exit(struct simt_warp *w, uint32_t m, uint32_t live_before);
 void simt_wsync_check(struct simt_warp *w);
 
-/* ---- call.c ---- */
+/* ---- cluster.c ---- */
+
+/* Lets everybody go if all threads of the cluster have come. */
+void simt_cluster_check(struct simt_cluster *k);
+void simt_cluster_exit(struct simt_warp *w, uint32_t m);
+
+/* ---- builtin.c ---- */
 
 /* A function that the executor provides; false: a fault was raised. */
 bool simt_builtin(struct simt_warp *w, const struct simt_op *op, uint32_t m,

@@ -189,6 +189,7 @@ struct simt_warp {
 	uint64_t thread_instr;
 	struct simt_join *joins;
 	uint32_t tid[3][SIMT_WARP];
+	uint32_t cluster_phase[SIMT_WARP]; /* see cluster.c */
 	struct simt_split split[SIMT_WARP];
 };
 

@@ -11,10 +11,9 @@ void *simt_shared(struct simt_warp *w, uint64_t addr, uint32_t bytes)
 		uint64_t rank = addr / SIMT_SHARED_STRIDE - 1;
 
 		addr %= SIMT_SHARED_STRIDE;
-		if (c->cluster ? rank >= c->cluster->num : rank != 0)
+		if (rank >= c->cluster->num)
 			return NULL;
-		if (c->cluster)
-			c = c->cluster->cta[rank];
+		c = c->cluster->cta[rank];
 	}
 	if (addr > w->shared_bytes || w->shared_bytes - addr < bytes)
 		return NULL;

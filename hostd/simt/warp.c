@@ -77,6 +77,7 @@ void simt_warp_exit(struct simt_warp *w, uint32_t m)
 	if (!w->live)
 		w->cta->live_warps--;
 	simt_bar_exit(w, m, before);
+	simt_cluster_exit(w, m);
 	simt_wsync_check(w);
 }
 
