@@ -22,7 +22,48 @@ static pthread_key_t thread_key;
 static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
 static bool thread_key_ok;
 
-/* A thread ends: its lane closes, its references go. */
+/*
+ * Lanes of threads that have ended, for threads to come. They also keep the session alive
+ * while no thread has a lane: it ends when its last lane closes.
+ */
+#define PARKED_MAX 16
+
+static struct {
+	pthread_mutex_t lock;
+	unsigned n;
+	struct {
+		struct lane *lane;
+		uint64_t wire_id;
+	} of[PARKED_MAX];
+} parked = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void park_lane(struct guest_thread *t)
+{
+	struct lane *l = steal(t->lane);
+
+	if (!l)
+		return;
+	pthread_mutex_lock(&parked.lock);
+	if (parked.n < PARKED_MAX && !lane_dead(l)) {
+		parked.of[parked.n].lane = steal(l);
+		parked.of[parked.n++].wire_id = t->wire_id;
+	}
+	pthread_mutex_unlock(&parked.lock);
+	lane_free(l);
+}
+
+static bool unpark_lane(struct guest_thread *t)
+{
+	pthread_mutex_lock(&parked.lock);
+	if (parked.n) {
+		t->lane = parked.of[--parked.n].lane;
+		t->wire_id = parked.of[parked.n].wire_id;
+	}
+	pthread_mutex_unlock(&parked.lock);
+	return t->lane;
+}
+
+/* A thread ends: its lane waits for another, its references go. */
 static void thread_end(void *arg)
 {
 	struct guest_thread *t = arg;
@@ -32,7 +73,7 @@ static void thread_end(void *arg)
 		return;
 	while (t->depth)
 		ctx_unref(t->stack[--t->depth]);
-	lane_free(t->lane);
+	park_lane(t);
 	free(t);
 }
 
@@ -73,7 +114,7 @@ CUresult thread_open_lane(struct guest_thread *t)
 {
 	int r;
 
-	if (t->lane)
+	if (t->lane || unpark_lane(t))
 		return CUDA_SUCCESS;
 	r = link_lane(guest_process.link, &t->lane);
 	if (r == 0)
