@@ -47,7 +47,10 @@ CUresult soft_func_attribute(struct dev_func *f, CUfunction_attribute attr,
 			     int *ret_value)
 {
 	const struct simt_func_attr *a = simt_func_attr(f->f);
+	CUresult res = soft_ctx_status(f->mod->ctx);
 
+	if (res)
+		return res;
 	switch (attr) {
 	case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
 		*ret_value = (int)a->max_threads;
@@ -111,8 +114,11 @@ static CUresult set_in_range(int *place, int value, int lo, int hi)
 CUresult soft_func_set_attribute(struct dev_func *f, CUfunction_attribute attr, int value)
 {
 	const struct simt_func_attr *a = simt_func_attr(f->f);
+	CUresult res = soft_ctx_status(f->mod->ctx);
 	int d;
 
+	if (res)
+		return res;
 	switch (attr) {
 	case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
 		return set_in_range(&f->max_dynamic_bytes, value, 0,
@@ -154,8 +160,11 @@ CUresult soft_func_occupancy(struct dev_func *f, int block_size, size_t shared_b
 			     unsigned flags, int *ret_blocks)
 {
 	const struct simt_func_attr *a = simt_func_attr(f->f);
+	CUresult res = soft_ctx_status(f->mod->ctx);
 	struct soft_need need;
 
+	if (res)
+		return res;
 	if (block_size <= 0 || flags & ~(unsigned)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
 		return CUDA_ERROR_INVALID_VALUE;
 	if ((unsigned)block_size > a->max_threads ||

@@ -86,27 +86,35 @@ static void block_give(struct soft_heap *h, uint32_t u, uint32_t n)
 	*head = u;
 }
 
-static int heap_open(struct soft_heap *h)
+static void open_locked(struct soft_heap *h)
 {
 	uint64_t bytes = ALIGN_UP(h->limit, SOFT_PAGE_BYTES);
 	uint32_t *tables;
 
+	if (h->base)
+		return;
 	h->units = (uint32_t)(bytes / UNIT);
 	tables = mmap(NULL, table_bytes(h), PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (tables == MAP_FAILED)
-		return -ENOMEM;
+		return;
 	h->base = soft_memory_alloc(h->mem, bytes);
 	if (!h->base) {
 		munmap(tables, table_bytes(h));
-		return -ENOMEM;
+		return;
 	}
 	h->tags = tables;
 	h->next = tables + h->units + 2;
 	h->prev = h->next + h->units + 2;
 	h->tags[0] = h->tags[h->units + 1] = 1u << TAG_SHIFT | TAG_USED;
 	block_give(h, 1, h->units);
-	return 0;
+}
+
+void soft_heap_open(struct soft_heap *h)
+{
+	pthread_mutex_lock(&h->lock);
+	open_locked(h);
+	pthread_mutex_unlock(&h->lock);
 }
 
 /* A free block of at least n units, or 0. */
@@ -135,16 +143,14 @@ uint64_t soft_heap_alloc(struct soft_heap *h, uint64_t bytes)
 		return 0;
 	n = (uint32_t)((bytes + UNIT - 1) / UNIT);
 	pthread_mutex_lock(&h->lock);
-	if (h->base || heap_open(h) == 0) {
-		u = block_find(h, n);
-		if (u) {
-			size = size_of(h, u);
-			block_take(h, u);
-			if (size > n)
-				block_give(h, u + n, size - n);
-			tag_block(h, u, n, TAG_USED);
-			addr = h->base + (uint64_t)(u - 1) * UNIT;
-		}
+	u = block_find(h, n); /* nothing before the heap is open: the bins are empty */
+	if (u) {
+		size = size_of(h, u);
+		block_take(h, u);
+		if (size > n)
+			block_give(h, u + n, size - n);
+		tag_block(h, u, n, TAG_USED);
+		addr = h->base + (uint64_t)(u - 1) * UNIT;
 	}
 	pthread_mutex_unlock(&h->lock);
 	return addr;

@@ -31,6 +31,12 @@ void soft_heap_init(struct soft_heap *h, struct soft_memory *mem);
 /* Gives the memory back. */
 void soft_heap_fini(struct soft_heap *h);
 
+/*
+ * Takes the heap's memory if it has none yet; without, every soft_heap_alloc() fails. Not
+ * within a slice: memory that is being unmapped waits for slices, and this for memory.
+ */
+void soft_heap_open(struct soft_heap *h);
+
 /* 16-byte aligned address, or 0. */
 uint64_t soft_heap_alloc(struct soft_heap *h, uint64_t bytes);
 

@@ -10,9 +10,9 @@
 #include "device/soft.h"
 #include "device/soft_module.h"
 
-#define GRID_MAX_X  0x7fffffffu
-#define GRID_MAX_YZ 65535u
-#define BLOCK_MAX_Z 64u
+#define GRID_MAX_X           0x7fffffffu
+#define GRID_MAX_YZ          65535u
+#define BLOCK_MAX_Z          64u
 
 #define GRID_WORKSPACE_BYTES 32 /* as simt.h asks */
 
@@ -207,6 +207,8 @@ CUresult soft_launch(struct dev_ctx *ctx, struct dev_stream *st,
 	if (!k)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	res = kernel_prepare(ctx, k, l, cluster);
+	if (l->func->mod->uses_heap)
+		soft_heap_open(&ctx->heap);
 	k->cooperative = l->cooperative;
 	if (!res && l->cooperative)
 		res = check_cooperative(ctx, k);

@@ -139,7 +139,8 @@ static CUresult index_names(struct dev_module *mod)
 		f->carveout = -1;
 		mod->by_name[i] = f;
 	}
-	/* nvcc makes __device__ and __constant__ variables local; the driver finds them. */
+	/* nvcc makes __device__ and __constant__ variables local; the driver finds them.
+	 */
 	for (size_t i = 0; i < n; i++)
 		mod->vars[mod->n_vars++] = &vars[i];
 	qsort(mod->by_name, mod->n_funcs, sizeof(struct dev_func *), func_by_name);
@@ -181,6 +182,7 @@ static CUresult module_build(struct dev_module *mod, struct ptx_log *log)
 	CUresult res;
 	int r;
 
+	mod->uses_heap = ptx_find_func(mod->ptx, "malloc");
 	r = simt_program_new(mod->ptx, log, &mod->prog);
 	if (r < 0)
 		return ptx_result(r);
@@ -367,7 +369,10 @@ CUresult soft_module_function(struct dev_module *mod, const char *name,
 			      struct dev_func **ret_func)
 {
 	struct dev_func key = {.name = name}, *pkey = &key, **hit;
+	CUresult res = soft_ctx_status(mod->ctx);
 
+	if (res || !*name)
+		return res ? res : CUDA_ERROR_INVALID_VALUE; /* as the driver has it */
 	hit = bsearch(&pkey, mod->by_name, mod->n_funcs, sizeof(struct dev_func *),
 		      func_by_name);
 	if (!hit)
@@ -381,7 +386,10 @@ CUresult soft_module_global(struct dev_module *mod, const char *name,
 {
 	struct simt_var key = {.name = name};
 	const struct simt_var *pkey = &key, **hit;
+	CUresult res = soft_ctx_status(mod->ctx);
 
+	if (res)
+		return res;
 	hit = bsearch(&pkey, mod->vars, mod->n_vars, sizeof(struct simt_var *),
 		      var_by_name);
 	if (!hit)
@@ -394,8 +402,10 @@ CUresult soft_module_global(struct dev_module *mod, const char *name,
 CUresult soft_module_function_at(struct dev_module *mod, unsigned index,
 				 struct dev_func **ret_func, const char **ret_name)
 {
-	if (index >= mod->n_funcs)
-		return CUDA_ERROR_INVALID_VALUE;
+	CUresult res = soft_ctx_status(mod->ctx);
+
+	if (res || index >= mod->n_funcs)
+		return res ? res : CUDA_ERROR_INVALID_VALUE;
 	*ret_func = &mod->funcs[index];
 	*ret_name = mod->funcs[index].name;
 	return CUDA_SUCCESS;

@@ -31,6 +31,7 @@ struct dev_module {
 	unsigned n_funcs;
 	const struct simt_var **vars; /* by name, those that can be asked for */
 	size_t n_vars;
+	bool uses_heap;       /* calls malloc() */
 	uint64_t base, bytes; /* where all variables are; 0 if there are none */
 };
 

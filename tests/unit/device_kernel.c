@@ -36,9 +36,11 @@ static CUresult try_run(struct fix *f, struct dev_module *mod, struct dev_stream
 			       .params = &a,
 			       .shared_bytes = shared,
 			       .cooperative = cooperative};
+	CUresult r = f->ops->module_function(mod, name, &l.func);
 	struct dev_param p;
 
-	OK(f->ops->module_function(mod, name, &l.func));
+	if (r)
+		return r;
 	for (unsigned i = 0; f->ops->func_param(l.func, i, &p) == CUDA_SUCCESS; i++)
 		l.params_size = p.offset + p.size;
 	return f->ops->launch(f->ctx, st, &l);
@@ -193,6 +195,8 @@ DEVICE_TEST(device_kernel, a_kernel_and_copies_overlap)
 
 	OK(f->ops->stream_create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &a));
 	OK(f->ops->stream_create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &b));
+	/* Once before: a driver that loads code at its first use waits for the device. */
+	RUN_IN(b, "number", 1, 32, m.addr + 4096, {.u32 = 0});
 	put32(f, b, m.addr, 0);
 	RUN_IN(a, "spin", 1, 32, m.addr);
 	FAILS(f->ops->stream_query(f->ctx, a), CUDA_ERROR_NOT_READY);
@@ -305,6 +309,11 @@ DEVICE_TEST(device_kernel, events_time_kernels)
 
 /* ---- faults ---- */
 
+static void count_done(void *arg)
+{
+	__atomic_add_fetch((int *)arg, 1, __ATOMIC_RELEASE);
+}
+
 static void expect_fault(struct fix *f, CUresult code)
 {
 	struct dev_stream *st;
@@ -319,6 +328,43 @@ static void expect_fault(struct fix *f, CUresult code)
 	cr_assert(text[0], "no text");
 	if (f->soft)
 		cr_assert(strstr(text, "kernel "), "%s", text);
+}
+
+DEVICE_TEST(device_kernel, a_fault_is_sticky)
+{
+	struct dev_module *mod = load(f);
+	struct block block;
+
+	RUN("poke", 1, 1, DEVICE_BAND_BASE + (6ull << 40));
+	expect_fault(f, CUDA_ERROR_ILLEGAL_ADDRESS);
+	FAILS(f->ops->host_func(f->ctx, NULL, block_enter, &block),
+	      CUDA_ERROR_ILLEGAL_ADDRESS);
+	FAILS(try_run(f, mod, NULL, "empty", 1, 1, (struct args){0}, 0, false),
+	      CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+/* Host functions and copies queued behind a fault are let go of. */
+DEVICE_TEST(device_kernel, what_waits_behind_a_fault_is_released)
+{
+	struct dev_module *mod = load(f);
+	struct fix_mem m = fix_alloc(f, 2 * MIB);
+	struct block first, second;
+	static char buf[65536];
+	struct dev_stream *st;
+	int done = 0;
+
+	OK(f->ops->stream_create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &st));
+	block_put(f, st, &first);
+	block_wait(&first);
+	RUN_IN(st, "poke", 1, 1, 16);
+	OK(f->ops->write_async(f->ctx, st, m.addr, buf, sizeof(buf), count_done, &done));
+	block_put(f, st, &second);
+	block_release(&first);
+	FAILS(f->ops->stream_synchronize(f->ctx, st), CUDA_ERROR_ILLEGAL_ADDRESS);
+	block_wait(&second);
+	cr_assert(second.token == 0, "token %llu", (unsigned long long)second.token);
+	while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE))
+		usleep(100);
 }
 
 SOFT_TEST(device_kernel, a_wild_store_loses_the_context_only)

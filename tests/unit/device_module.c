@@ -36,7 +36,7 @@ DEVICE_TEST(device_module, names_are_found)
 	OK(load_text(f, text, &mod));
 	OK(f->ops->module_function(mod, "number", &fn));
 	FAILS(f->ops->module_function(mod, "Number", &fn), CUDA_ERROR_NOT_FOUND);
-	FAILS(f->ops->module_function(mod, "", &fn), CUDA_ERROR_NOT_FOUND);
+	FAILS(f->ops->module_function(mod, "", &fn), CUDA_ERROR_INVALID_VALUE);
 	FAILS(f->ops->module_function(mod, "counter", &fn), CUDA_ERROR_NOT_FOUND);
 	while (f->ops->module_function_at(mod, n, &other, &name) == CUDA_SUCCESS) {
 		OK(f->ops->module_function(mod, name, &fn));
@@ -45,7 +45,7 @@ DEVICE_TEST(device_module, names_are_found)
 	}
 	cr_assert(n == 3);
 	OK(f->ops->module_global(mod, "counter", &p, &size));
-	cr_assert(size == 4 && p >= DEVICE_BAND_BASE);
+	cr_assert(size == 4 && (p >= DEVICE_BAND_BASE || !f->soft));
 	OK(f->ops->module_global(mod, "limit", &p, &size));
 	cr_assert(size == 4);
 	FAILS(f->ops->module_global(mod, "number", &p, &size), CUDA_ERROR_NOT_FOUND);
@@ -252,30 +252,45 @@ DEVICE_TEST(device_module, unloading_waits_for_the_kernels)
 
 /* ---- containers ---- */
 
-/* Appends a container with one entry to p; returns the bytes. */
+/* As nvcc writes it: the entry's header ends with its (empty) options and name. */
+struct container {
+	uint32_t magic;
+	uint16_t version, hdr_bytes;
+	uint64_t body_bytes;
+	uint16_t kind, entry_version;
+	uint32_t entry_hdr_bytes;
+	uint64_t payload_bytes;
+	uint32_t packed_bytes, options_at;
+	uint16_t minor, major;
+	uint32_t sm, zero1, zero2;
+	uint64_t flags, zero3, plain_bytes;
+	uint64_t name_at, zero4;
+};
+
+/* Puts a container with one entry at p; returns its bytes. */
 static size_t put_container(char *p, unsigned kind, const void *data, size_t size)
 {
 	size_t padded = ALIGN_UP(size, (size_t)8);
-	struct {
-		uint32_t magic;
-		uint16_t version, hdr_bytes;
-		uint64_t body_bytes;
-		uint16_t kind, entry_version;
-		uint32_t entry_hdr_bytes;
-		uint64_t payload_bytes;
-		uint32_t packed, zero;
-		uint16_t minor, major;
-		uint32_t sm, zero1, zero2;
-		uint64_t flags, zero3, plain;
-	} h = {0xba55ed50, 1,  16,     64 + padded, (uint16_t)kind,
-	       0x101,      64, padded, 0,           0,
-	       0,          8,  75,     0,           0,
-	       0x11,       0,  0};
+	struct container c = {
+		.magic = 0xba55ed50,
+		.version = 1,
+		.hdr_bytes = 16,
+		.body_bytes = sizeof(c) - 16 + padded,
+		.kind = (uint16_t)kind,
+		.entry_version = 0x101,
+		.entry_hdr_bytes = sizeof(c) - 16,
+		.payload_bytes = padded,
+		.options_at = 64,
+		.major = 8,
+		.sm = 75,
+		.flags = 0x11,
+		.name_at = 72,
+	};
 
-	memcpy(p, &h, sizeof(h));
-	memset(p + sizeof(h), 0, padded);
-	memcpy(p + sizeof(h), data, size);
-	return sizeof(h) + padded;
+	memcpy(p, &c, sizeof(c));
+	memset(p + sizeof(c), 0, padded);
+	memcpy(p + sizeof(c), data, size);
+	return sizeof(c) + padded;
 }
 
 DEVICE_TEST(device_module, a_container_is_opened)
