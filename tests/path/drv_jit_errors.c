@@ -49,7 +49,7 @@ int main(void)
 	memset(tiny, 'x', sizeof(tiny));
 	EXPECT(load(HEAD "frobnicate;\nret;\n}\n", tiny, 16), CUDA_ERROR_INVALID_PTX);
 	REQUIRE(memchr(tiny, 0, 16) != NULL);
-	EXPECT(load("neither text nor binary \1\2\3", log, sizeof(log)), CUDA_ERROR_INVALID_PTX);
+	EXPECT(load("neither text nor binary \1\2\3", log, sizeof(log)), CUDA_ERROR_INVALID_IMAGE);
 
 	/* a container that lies about its size of entries, and an ELF with nothing in it */
 	static const unsigned char fat[64] = { 0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0, 48 };

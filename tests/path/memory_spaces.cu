@@ -31,7 +31,7 @@ __global__ void poly(const float *x, float *y)
 __global__ void globals()
 {
 	atomicAdd(pointer_to_counter, 10);
-	if (threadIdx.x == 0)
+	if (threadIdx.x == 0 && blockIdx.x == 0)
 		table[1] += table[0] * table[2];
 }
 
@@ -111,7 +111,7 @@ int main()
 	CK(cudaMemcpyFromSymbol(&ctr, counter, sizeof(ctr)));
 	CK(cudaMemcpyFromSymbol(tb, table, sizeof(tb)));
 	REQUIRE(ctr == 5 + 128 * 10);
-	REQUIRE(tb[0] == 1.5f && tb[2] == -3.5f && tb[1] == 2.5f + 2 * 1.5f * -3.5f);
+	REQUIRE(tb[0] == 1.5f && tb[2] == -3.5f && tb[1] == 2.5f + 1.5f * -3.5f);
 	void *addr;
 	size_t size;
 	CK(cudaGetSymbolAddress(&addr, table));
