@@ -49,7 +49,7 @@ static void remove_dir(const char *path)
 /* A directory of a daemon that was killed together with its owner. */
 static void sweep_one(const char *path)
 {
-	char lock[128];
+	char lock[160];
 	struct stat st;
 	int fd;
 
