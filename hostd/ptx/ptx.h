@@ -47,7 +47,7 @@
 
 #include "ptx/ptx_isa.h"
 
-#define PTX_MAX_TEXT        (256u << 20) /* bytes of one PTX text */
+#define PTX_MAX_TEXT        (128u << 20) /* bytes; memory is at worst 30 times that */
 #define PTX_MAX_PARAM_BYTES 32764        /* of a kernel, as the driver's limit */
 #define PTX_MAX_ARGS        255          /* of a device function */
 #define PTX_MAX_OPNDS       8

@@ -25,17 +25,16 @@
 	X(entry)                                                                         \
 	X(func)                                                                          \
 	X(alias)                                                                         \
-	X(file) X(loc) X(section) X(pragma) X(extern) X(visible) X(weak) X(common) X(    \
-		global) X(const) X(shared) X(local) X(param) X(reg) X(tex) X(sreg)       \
-		X(align) X(ptr) X(attribute) X(branchtargets) X(calltargets) X(          \
-			callprototype) X(noreturn) X(maxntid) X(reqntid) X(minnctapersm) \
-			X(maxnctapersm) X(maxnreg) X(reqnctapercluster)                  \
-				X(explicitcluster) X(maxclusterrank)                     \
-					X(blocksareclusters) X(abi_preserve)             \
-						X(abi_preserve_control) X(v2) X(v4)      \
-							X(v8) X(texref) X(samplerref)    \
-								X(surfref) X(managed)    \
-									X(unified)
+	X(file)                                                                          \
+	X(loc) X(section) X(pragma) X(extern) X(visible) X(weak) X(common) X(global) X(  \
+		const) X(shared) X(local) X(param) X(reg) X(tex) X(sreg) X(align) X(ptr) \
+		X(attribute) X(branchtargets) X(calltargets) X(callprototype) X(         \
+			noreturn) X(maxntid) X(reqntid) X(minnctapersm) X(maxnctapersm)  \
+			X(maxnreg) X(reqnctapercluster) X(explicitcluster)               \
+				X(maxclusterrank) X(blocksareclusters) X(abi_preserve)   \
+					X(abi_preserve_control) X(v2) X(v4) X(v8)        \
+						X(texref) X(samplerref) X(surfref)       \
+							X(managed) X(unified)
 
 enum ptx_dir {
 	PTX_D_none,

@@ -166,7 +166,7 @@ int ptx_dims(struct ptx_parser *p, uint64_t *ret_count, bool *ret_is_array,
 struct init {
 	struct ptx_vec bytes;  /* char */
 	struct ptx_vec relocs; /* struct ptx_reloc */
-	uint64_t off, max;     /* next element; bytes that there may be, 0: any number */
+	uint64_t off, max;     /* next element; bytes that there may be */
 	uint32_t unit;         /* bytes of an element */
 	enum ptx_type type;
 };
@@ -179,7 +179,7 @@ static void init_fini(struct init *in)
 
 static int store(struct ptx_parser *p, struct init *in, uint64_t bits)
 {
-	if (in->max && in->off + in->unit > in->max)
+	if (in->off + in->unit > in->max)
 		return ptx_err(p, "Too many values in initialiser");
 	while (in->bytes.n < in->off + in->unit) {
 		if (++p->init_bytes > PTX_MAX_INIT_BYTES) {
@@ -331,7 +331,7 @@ static int initialiser(struct ptx_parser *p, struct ptx_var *v, const struct ptx
 		       uint64_t inner, bool open)
 {
 	struct init in = {
-		.max = open ? 0 : v->size,
+		.max = open ? PTX_MAX_VAR : v->size,
 		.unit = ptx_type_bits(d->type) / 8,
 		.type = d->type,
 	};

@@ -151,6 +151,7 @@ Test(ptx_module, bad_variables)
 {
 	ptx_test_refuse(PTX_HEAD ".global .u32 a = b;", "Unknown symbol 'b'");
 	ptx_test_refuse(PTX_HEAD ".global .u32 a[2] = {1, 2, 3};", "Too many values");
+	ptx_test_refuse(PTX_HEAD ".global .u32 a[0] = {1};", "Too many values");
 	ptx_test_refuse(PTX_HEAD ".global .u32 a[2][2] = {{1, 2, 3}};",
 			"Too many values");
 	ptx_test_refuse(PTX_HEAD ".global .u32 a[];", "Size of array 'a' is missing");
