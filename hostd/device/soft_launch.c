@@ -207,7 +207,7 @@ CUresult soft_launch(struct dev_ctx *ctx, struct dev_stream *st,
 	if (!k)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	res = kernel_prepare(ctx, k, l, cluster);
-	if (l->func->mod->uses_heap)
+	if (l->func->mod->uses_heap || l->cooperative) /* the workspace lies there */
 		soft_heap_open(&ctx->heap);
 	k->cooperative = l->cooperative;
 	if (!res && l->cooperative)
