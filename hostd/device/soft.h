@@ -10,7 +10,8 @@
  *	soft_copy.c	copies and fills
  *	soft_module.c	images, functions, variables; soft_func.c attributes
  *	soft_launch.c	checks a launch, makes a kernel of it
- *	soft_exec.c	places blocks on SMs and runs them
+ *	soft_place.c	which block is next, and where
+ *	soft_exec.c	runs them, in slices
  *	soft_output.c	device printf; soft_heap.c device malloc
  *
  * Locks: device.lock guards contexts, streams, events, engines and the executor. The

@@ -1,21 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A block (a cluster of blocks, where there are clusters) becomes resident when an SM has
- * room for it, in the order of its number; the slot that it then holds takes turns with
- * all other resident ones, so blocks that wait for one another get on, and so do kernels
- * beside one that never ends. Blocks become resident as late as possible: when a thread
- * looks for work and finds room. Who is picked:
- *
- *	the higher priority first, but now and then someone of a lower one;
- *	among equals the kernel that has had the least time;
- *	within a kernel first a new block, if there is room, then the slots in turn.
- *
- * A GPU leaves a kernel waiting while another one fills all SMs. Where that lasts, this
- * one gives the newcomer a few blocks beyond the resources of the SMs, as if the others
- * had been preempted: in tests and small devices a spinning kernel is common.
+ * Threads that run blocks in slices (which one is soft_place.c's choice), what comes of
+ * faults, and the beginning and end of kernels.
  *
  * Threads that wait for the device help (soft_exec_help_locked()); together there are
- * never more than n_threads in a slice.
+ * never more than n_threads in a slice. They take only what would be picked anyway, so
+ * that waiting for a stream does not make it more important.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,8 +14,10 @@
 #include "base/macros.h"
 #include "device/futex.h"
 #include "device/soft.h"
+#include "device/soft_place.h"
 
-/* Instructions of a warp in one slice: half a millisecond or so. Unmapping waits for it.
+/*
+ * Instructions of a warp in one slice: half a millisecond or so. Unmapping waits for it.
  */
 #define SLICE 8192
 
@@ -35,248 +27,12 @@
 /* What a turn costs in the fair share, run or not. */
 #define TURN_COST 64
 
-/* Each so many picks somebody of a lower priority may go first. */
-#define LOW_PRIORITY_TURN 16
-
-/* A kernel that could place nothing for so long is squeezed in. */
-#define STARVED_NS (2 * NSEC_PER_MSEC)
-
-/* Spare ctas kept per thread. */
-#define SPARE_PER_THREAD 4
+/* How often parked threads look whether a kernel without room has become starved. */
+#define WATCH_NS (2 * NSEC_PER_MSEC)
 
 /* How long a thread sleeps when all blocks wait: doubled from the first to the last. */
 #define NAP_MIN_NS (20 * NSEC_PER_USEC)
 #define NAP_MAX_NS (1 * NSEC_PER_MSEC)
-
-struct soft_block {
-	struct simt_cta *cta;
-	unsigned sm;
-	bool done;
-};
-
-/* The place of a resident block or cluster. */
-struct soft_slot {
-	struct list link; /* soft_kernel.turns */
-	struct soft_kernel *kernel;
-	uint64_t cluster; /* which */
-	uint64_t instr;   /* run so far */
-	bool started;
-	unsigned n;
-	struct soft_block blocks[];
-};
-
-/* ---- room on SMs ---- */
-
-static bool sm_fits(const struct soft_need *left, const struct soft_need *n)
-{
-	return left->blocks >= n->blocks && left->threads >= n->threads &&
-	       left->regs >= n->regs && left->shared_bytes >= n->shared_bytes;
-}
-
-static void sm_take(struct soft_need *left, const struct soft_need *n, int sign)
-{
-	left->blocks -= sign * n->blocks;
-	left->threads -= sign * n->threads;
-	left->regs -= sign * n->regs;
-	left->shared_bytes -= sign * n->shared_bytes;
-}
-
-static struct soft_need sm_empty(void)
-{
-	return (struct soft_need){SOFT_SM_THREADS, SOFT_SM_REGS, SOFT_SM_SHARED_BYTES,
-				  SOFT_SM_BLOCKS};
-}
-
-unsigned soft_exec_blocks_per_sm(const struct soft_need *n)
-{
-	struct soft_need sm = sm_empty();
-	int r = MIN(sm.blocks, sm.threads / MAX(n->threads, 1));
-
-	r = MIN(r, sm.regs / MAX(n->regs, 1));
-	return (unsigned)MIN(r, sm.shared_bytes / MAX(n->shared_bytes, 1));
-}
-
-/* An SM for one block, searched in turn so that blocks spread; -1: none. */
-static int sm_find_locked(struct soft_exec *e, const struct soft_need *need, bool squeeze)
-{
-	for (unsigned i = 0; i < e->n_sms; i++) {
-		unsigned sm = e->next_sm + i;
-
-		sm -= sm >= e->n_sms ? e->n_sms : 0;
-		if (squeeze || sm_fits(&e->sms[sm], need))
-			return (int)sm;
-	}
-	return -1;
-}
-
-/* ---- slots ---- */
-
-static struct simt_cta *cta_get_locked(struct soft_exec *e)
-{
-	struct simt_cta *c;
-
-	if (e->n_spare)
-		return e->spare[--e->n_spare];
-	return simt_cta_new(&c) < 0 ? NULL : c;
-}
-
-static void cta_put_locked(struct soft_exec *e, struct simt_cta *c)
-{
-	if (c && e->n_spare < e->n_threads * SPARE_PER_THREAD)
-		e->spare[e->n_spare++] = c;
-	else
-		simt_cta_free(c);
-}
-
-/* Gives back what the slot holds. The kernel may have nothing left to do then. */
-static void slot_free_locked(struct soft_exec *e, struct soft_slot *s)
-{
-	for (unsigned i = 0; i < s->n; i++) {
-		sm_take(&e->sms[s->blocks[i].sm], &s->kernel->need, -1);
-		cta_put_locked(e, s->blocks[i].cta);
-	}
-	s->kernel->resident--;
-	free(s);
-}
-
-/* A slot for the kernel's next cluster, or NULL if there is no room (or memory) now. */
-static struct soft_slot *slot_place_locked(struct soft_exec *e, struct soft_kernel *k)
-{
-	unsigned n = k->launch.cluster_size;
-	struct soft_slot *s = calloc(1, sizeof(*s) + n * sizeof(s->blocks[0]));
-	int sm;
-
-	if (!s)
-		return NULL;
-	s->kernel = k;
-	k->resident++;
-	for (; s->n < n; s->n++) {
-		struct soft_block *b = &s->blocks[s->n];
-
-		sm = sm_find_locked(e, &k->need, k->squeezed);
-		if (sm < 0)
-			break;
-		b->cta = cta_get_locked(e);
-		if (!b->cta)
-			break;
-		b->sm = (unsigned)sm;
-		sm_take(&e->sms[sm], &k->need, 1);
-		e->next_sm = b->sm + 1 == e->n_sms ? 0 : b->sm + 1;
-	}
-	if (s->n < n) {
-		slot_free_locked(e, s);
-		return NULL;
-	}
-	s->cluster = k->next++;
-	return s;
-}
-
-/* Queues a slot for its next turn. */
-static void slot_wait_turn_locked(struct soft_exec *e, struct soft_slot *s)
-{
-	list_append(&s->kernel->turns, &s->link);
-	e->n_turns++;
-}
-
-static struct soft_slot *slot_next_turn_locked(struct soft_exec *e, struct soft_kernel *k)
-{
-	struct soft_slot *s;
-
-	if (list_empty(&k->turns))
-		return NULL;
-	s = list_entry(k->turns.next, struct soft_slot, link);
-	list_remove(&s->link);
-	e->n_turns--;
-	return s;
-}
-
-/* All blocks of a cooperative kernel, or none. */
-static bool place_all_locked(struct soft_exec *e, struct soft_kernel *k)
-{
-	struct soft_slot *s;
-
-	while (k->next < k->total) {
-		s = slot_place_locked(e, k);
-		if (s) {
-			slot_wait_turn_locked(e, s);
-			continue;
-		}
-		while ((s = slot_next_turn_locked(e, k)))
-			slot_free_locked(e, s);
-		k->next = 0;
-		return false;
-	}
-	return true;
-}
-
-/* ---- picking ---- */
-
-/*
- * A kernel with nothing resident that has waited long may exceed the SMs' resources: by
- * one cluster a thread, or if it is cooperative by all of its blocks.
- */
-static bool exec_starved_locked(struct soft_exec *e, struct soft_kernel *k)
-{
-	if (!k->squeezed && !k->resident && clock_now_ns() - k->since_ns >= STARVED_NS)
-		k->squeezed = true;
-	return k->squeezed && (k->cooperative || k->resident < e->n_threads);
-}
-
-/* Once it was starved, a kernel's share is the squeezed one. */
-static bool has_new_block_locked(struct soft_exec *e, struct soft_kernel *k)
-{
-	bool room;
-
-	if (k->next >= k->total)
-		return false;
-	room = !k->squeezed && sm_find_locked(e, &k->need, false) >= 0;
-	if (!room && !exec_starved_locked(e, k))
-		return false;
-	return !k->cooperative || place_all_locked(e, k);
-}
-
-static bool kernel_before(const struct soft_kernel *a, const struct soft_kernel *b,
-			  bool by_priority)
-{
-	if (by_priority && a->priority != b->priority)
-		return a->priority < b->priority; /* CUDA: lower numbers go first */
-	return a->runtime < b->runtime;
-}
-
-static struct soft_kernel *kernel_pick_locked(struct soft_exec *e,
-					      const struct dev_ctx *ctx,
-					      const struct dev_stream *st)
-{
-	bool by_priority = e->picks % LOW_PRIORITY_TURN;
-	struct soft_kernel *k, *best = NULL;
-
-	list_for_each (k, &e->active, link) {
-		if ((ctx && k->ctx != ctx) || (st && k->op.st != st))
-			continue;
-		if (list_empty(&k->turns) && !has_new_block_locked(e, k))
-			continue;
-		if (!best || kernel_before(k, best, by_priority))
-			best = k;
-	}
-	return best;
-}
-
-/* The slot that should run now, taken out of every list; NULL if there is none. */
-static struct soft_slot *slot_pick_locked(struct soft_exec *e, const struct dev_ctx *ctx,
-					  const struct dev_stream *st)
-{
-	struct soft_kernel *k = kernel_pick_locked(e, ctx, st);
-	struct soft_slot *s = NULL;
-
-	if (!k)
-		return NULL;
-	e->picks++;
-	if (!k->cooperative && has_new_block_locked(e, k))
-		s = slot_place_locked(e, k);
-	if (s)
-		k->since_ns = clock_now_ns();
-	return s ? s : slot_next_turn_locked(e, k);
-}
 
 /* ---- running ---- */
 
@@ -425,7 +181,7 @@ static void exec_wake_locked(struct soft_exec *e)
 	struct soft_exec_thread *t;
 
 	if (list_empty(&e->idle) || e->n_running >= e->n_threads ||
-	    !kernel_pick_locked(e, NULL, NULL))
+	    !soft_kernel_pick_locked(e))
 		return;
 	t = list_entry(e->idle.next, struct soft_exec_thread, link);
 	list_remove(&t->link);
@@ -444,11 +200,11 @@ static void slot_after_locked(struct soft_exec *e, struct soft_slot *s,
 		soft_ctx_lose_locked(k->ctx, fault_result(f), text);
 	}
 	if (k->stop || status == SIMT_DONE || status == SIMT_FAULT) {
-		slot_free_locked(e, s);
+		soft_slot_free_locked(e, s);
 		kernel_finish_if_over_locked(e, k);
 		return;
 	}
-	slot_wait_turn_locked(e, s);
+	soft_slot_wait_turn_locked(e, s);
 }
 
 /* Gives s its turn, with the lock dropped. */
@@ -482,7 +238,7 @@ bool soft_exec_help_locked(struct soft_exec *e, struct dev_ctx *ctx,
 
 	if (e->n_running >= e->n_threads)
 		return false;
-	s = slot_pick_locked(e, ctx, st);
+	s = soft_slot_pick_locked(e, ctx, st);
 	if (!s)
 		return false;
 	good = exec_turn_locked(e, s) != SIMT_WAIT;
@@ -523,7 +279,7 @@ static uint64_t exec_watch_ns(const struct soft_exec *e)
 
 	list_for_each (k, &e->active, link) {
 		if (k->next < k->total)
-			return STARVED_NS;
+			return WATCH_NS;
 	}
 	return 0;
 }
@@ -537,7 +293,8 @@ static void *thread_main(void *arg)
 
 	pthread_mutex_lock(&e->dev->lock);
 	while (!e->stop) {
-		s = e->n_running < e->n_threads ? slot_pick_locked(e, NULL, NULL) : NULL;
+		s = e->n_running < e->n_threads ? soft_slot_pick_locked(e, NULL, NULL)
+						: NULL;
 		if (!s) {
 			thread_park_locked(e, t, exec_watch_ns(e));
 			continue;
@@ -564,11 +321,12 @@ int soft_exec_init(struct soft_exec *e, struct device *dev)
 	list_init(&e->active);
 	e->sms = calloc(e->n_sms, sizeof(*e->sms));
 	e->threads = calloc(e->n_threads, sizeof(*e->threads));
-	e->spare = calloc(e->n_threads * SPARE_PER_THREAD, sizeof(struct simt_cta *));
+	e->spare =
+		calloc(e->n_threads * SOFT_SPARE_PER_THREAD, sizeof(struct simt_cta *));
 	if (!e->sms || !e->threads || !e->spare)
 		return -ENOMEM;
 	for (unsigned i = 0; i < e->n_sms; i++)
-		e->sms[i] = sm_empty();
+		e->sms[i] = soft_sm_empty();
 	for (unsigned i = 0; i < e->n_threads; i++) {
 		struct soft_exec_thread *t = &e->threads[i];
 		int r;
@@ -609,6 +367,7 @@ void soft_exec_start_locked(struct soft_exec *e, struct soft_op *op)
 	bool first = true;
 
 	k->since_ns = clock_now_ns();
+	k->no_room_at = UINT64_MAX;
 	if (list_empty(&e->active))
 		e->busy_since_ns = k->since_ns;
 	list_for_each (other, &e->active, link) { /* nobody starts with an advantage */
@@ -640,8 +399,8 @@ void soft_exec_kill_locked(struct soft_exec *e, struct dev_ctx *ctx)
 		/* Relaxed: running blocks see it some time during their slice. */
 		__atomic_store_n(&k->stop, true, __ATOMIC_RELAXED);
 		k->next = k->total;
-		while ((s = slot_next_turn_locked(e, k)))
-			slot_free_locked(e, s);
+		while ((s = soft_slot_next_turn_locked(e, k)))
+			soft_slot_free_locked(e, s);
 		kernel_finish_if_over_locked(e, k);
 	}
 }

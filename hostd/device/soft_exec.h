@@ -39,6 +39,7 @@ struct soft_kernel {
 	struct list turns;    /* struct soft_slot, placed and not running now */
 	uint64_t runtime;     /* instructions run so far; for fairness between kernels */
 	uint64_t since_ns;    /* active, or last block placed */
+	uint64_t no_room_at;  /* soft_exec.frees when no block fitted */
 	char params[];
 };
 
@@ -64,6 +65,7 @@ struct soft_exec {
 	struct simt_cta **spare; /* ctas without a block, last used last */
 	unsigned n_spare;
 	unsigned n_turns; /* slots in all lists of turns */
+	uint64_t frees;   /* counts slots given back: room may be new */
 	uint64_t busy_ns, busy_since_ns;
 };
 
@@ -77,8 +79,9 @@ void soft_exec_fini(struct soft_exec *e);
 void soft_exec_start_locked(struct soft_exec *e, struct soft_op *op);
 
 /*
- * Runs one slice of a kernel of ctx (of stream st unless NULL) in the calling thread, if
- * there is one and a core to spare, with the lock dropped. False if it did no good.
+ * Runs one slice in the calling thread, with the lock dropped, if the one whose turn it
+ * is belongs to ctx (to stream st unless NULL) and there is a core to spare. False if it
+ * did no good.
  */
 bool soft_exec_help_locked(struct soft_exec *e, struct dev_ctx *ctx,
 			   const struct dev_stream *st);

@@ -6,6 +6,7 @@
  * Units are numbered from 1, so that 0 ends a list; 0 and units + 1 are sentinels in use.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 
 #include "base/macros.h"
@@ -25,15 +26,15 @@ void soft_heap_init(struct soft_heap *h, struct soft_memory *mem)
 	pthread_mutex_init(&h->lock, NULL);
 }
 
-static size_t table_bytes(const struct soft_heap *h)
+static size_t table_bytes(uint32_t units)
 {
-	return 3 * ((size_t)h->units + 2) * sizeof(uint32_t);
+	return 3 * ((size_t)units + 2) * sizeof(uint32_t);
 }
 
 void soft_heap_fini(struct soft_heap *h)
 {
 	if (h->base) {
-		munmap(h->tags, table_bytes(h));
+		munmap(h->tags, table_bytes(h->units));
 		soft_memory_free(h->mem, h->base, (uint64_t)h->units * UNIT);
 	}
 	pthread_mutex_destroy(&h->lock);
@@ -86,35 +87,51 @@ static void block_give(struct soft_heap *h, uint32_t u, uint32_t n)
 	*head = u;
 }
 
-static void open_locked(struct soft_heap *h)
+static bool install_locked(struct soft_heap *h, uint64_t base, uint32_t units,
+			   uint32_t *tables)
 {
-	uint64_t bytes = ALIGN_UP(h->limit, SOFT_PAGE_BYTES);
-	uint32_t *tables;
-
 	if (h->base)
+		return false;
+	h->base = base;
+	h->units = units;
+	h->tags = tables;
+	h->next = tables + units + 2;
+	h->prev = h->next + units + 2;
+	h->tags[0] = h->tags[units + 1] = 1u << TAG_SHIFT | TAG_USED;
+	block_give(h, 1, units);
+	return true;
+}
+
+/*
+ * The memory is taken without the lock: kernels in a slice wait for the lock, and whoever
+ * unmaps memory waits for slices and keeps others from taking any.
+ */
+void soft_heap_open(struct soft_heap *h)
+{
+	uint64_t bytes, base;
+	uint32_t *tables;
+	uint32_t units;
+	bool open;
+
+	pthread_mutex_lock(&h->lock);
+	bytes = ALIGN_UP(h->limit, SOFT_PAGE_BYTES);
+	open = h->base != 0;
+	pthread_mutex_unlock(&h->lock);
+	if (open)
 		return;
-	h->units = (uint32_t)(bytes / UNIT);
-	tables = mmap(NULL, table_bytes(h), PROT_READ | PROT_WRITE,
+	units = (uint32_t)(bytes / UNIT);
+	tables = mmap(NULL, table_bytes(units), PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (tables == MAP_FAILED)
 		return;
-	h->base = soft_memory_alloc(h->mem, bytes);
-	if (!h->base) {
-		munmap(tables, table_bytes(h));
-		return;
-	}
-	h->tags = tables;
-	h->next = tables + h->units + 2;
-	h->prev = h->next + h->units + 2;
-	h->tags[0] = h->tags[h->units + 1] = 1u << TAG_SHIFT | TAG_USED;
-	block_give(h, 1, h->units);
-}
-
-void soft_heap_open(struct soft_heap *h)
-{
+	base = soft_memory_alloc(h->mem, bytes);
 	pthread_mutex_lock(&h->lock);
-	open_locked(h);
+	open = base && install_locked(h, base, units, tables);
 	pthread_mutex_unlock(&h->lock);
+	if (open)
+		return;
+	munmap(tables, table_bytes(units));
+	soft_memory_free(h->mem, base, bytes);
 }
 
 /* A free block of at least n units, or 0. */

@@ -284,6 +284,63 @@ DEVICE_TEST(device_kernel, resident_blocks_take_turns)
 	fix_free(f, &m);
 }
 
+DEVICE_TEST(device_kernel, blocks_of_a_cluster_run_together)
+{
+	const char text[] = ".version 8.0\n.target sm_90\n.address_size 64\n" PTX_CLUSTER;
+	struct fix_mem m = fix_alloc(f, 2 * MIB);
+	struct dev_launch l = {.grid = {24, 1, 1},
+			       .block = {64, 1, 1},
+			       .params = &m.addr,
+			       .params_size = 8,
+			       .cluster = {4, 1, 1}};
+	struct dev_module *mod;
+	uint32_t out[24];
+
+	OK(f->ops->module_load(f->ctx, text, sizeof(text), NULL, &mod));
+	OK(f->ops->module_function(mod, "neighbour", &l.func));
+	OK(f->ops->launch(f->ctx, NULL, &l));
+	OK(f->ops->read(f->ctx, NULL, out, m.addr, sizeof(out)));
+	for (uint32_t i = 0; i < 24;
+	     i++) /* what the next block of the cluster put there */
+		cr_assert(out[i] == 100 + (i & ~3u) + ((i + 1) & 3), "%u: %u", i, out[i]);
+	l.grid[0] = 25;
+	cr_assert(f->ops->launch(f->ctx, NULL, &l) != CUDA_SUCCESS);
+	l.grid[0] = 32;
+	l.cluster[0] = 16; /* more than the portable 8 */
+	FAILS(f->ops->launch(f->ctx, NULL, &l), CUDA_ERROR_INVALID_CLUSTER_SIZE);
+	f->ops->module_unload(mod);
+	fix_free(f, &m);
+}
+
+/* On one SM that is full, blocks of the more important stream go first. */
+DEVICE_TEST_CFG(device_kernel, priorities_matter, true, .tpcs = 1, .threads = 1)
+{
+	struct dev_module *mod = load(f);
+	struct fix_mem m = fix_alloc(f, 2 * MIB);
+	struct dev_event *start, *low_end, *high_end;
+	struct dev_stream *low, *high;
+	float low_ms = 0, high_ms = 0;
+
+	OK(f->ops->stream_create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &low));
+	OK(f->ops->stream_create(f->ctx, DEV_STREAM_NON_BLOCKING, -5, &high));
+	OK(f->ops->event_create(f->ctx, 0, &start));
+	OK(f->ops->event_create(f->ctx, 0, &low_end));
+	OK(f->ops->event_create(f->ctx, 0, &high_end));
+	OK(f->ops->event_record(f->ctx, start, low));
+	RUN_IN(low, "loop", 400, 256, m.addr, {.u32 = 3000});
+	RUN_IN(high, "loop", 100, 256, m.addr, {.u32 = 3000});
+	OK(f->ops->event_record(f->ctx, low_end, low));
+	OK(f->ops->event_record(f->ctx, high_end, high));
+	OK(f->ops->ctx_synchronize(f->ctx));
+	OK(f->ops->event_elapsed(start, low_end, &low_ms));
+	OK(f->ops->event_elapsed(start, high_end, &high_ms));
+	cr_assert(high_ms < 0.6f * low_ms, "%f against %f ms", (double)high_ms,
+		  (double)low_ms);
+	f->ops->stream_destroy(low);
+	f->ops->stream_destroy(high);
+	fix_free(f, &m);
+}
+
 DEVICE_TEST(device_kernel, events_time_kernels)
 {
 	struct dev_module *mod = load(f);

@@ -142,6 +142,22 @@
 	" st.param.b64 [e], 1; call.uni __assertfail, (a, b, c, d, e); }\n"              \
 	"fine: ret; }\n"
 
+/* neighbour(p): p[block] = 100 + number of the next block of the cluster, by way of that
+ * block's shared memory. Needs sm_90. */
+#define PTX_CLUSTER                                                                      \
+	".visible .entry neighbour(.param .u64 p) {\n"                                   \
+	" .shared .align 4 .u32 box; .reg .b32 %r<12>; .reg .b64 %rd<4>;\n"              \
+	" ld.param.u64 %rd1, [p]; mov.u32 %r1, %ctaid.x; add.s32 %r2, %r1, 100;\n"       \
+	" mov.u32 %r3, box; st.shared.u32 [%r3], %r2;\n"                                 \
+	" barrier.cluster.arrive; barrier.cluster.wait;\n"                               \
+	" mov.u32 %r4, %cluster_ctarank; add.s32 %r4, %r4, 1;\n"                         \
+	" mov.u32 %r5, %cluster_nctarank; rem.u32 %r6, %r4, %r5;\n"                      \
+	" mapa.shared::cluster.u32 %r7, %r3, %r6;\n"                                     \
+	" ld.shared::cluster.u32 %r8, [%r7];\n"                                          \
+	" barrier.cluster.arrive; barrier.cluster.wait;\n"                               \
+	" mul.wide.u32 %rd2, %r1, 4; add.s64 %rd3, %rd1, %rd2;\n"                        \
+	" st.global.u32 [%rd3], %r8; ret; }\n"
+
 /* loop(n): n rounds of arithmetic; long enough to be seen. */
 #define PTX_LOOP                                                                         \
 	".visible .entry loop(.param .u64 p, .param .u32 n) {\n"                         \
