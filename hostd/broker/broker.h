@@ -163,7 +163,7 @@ int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **r
 /* Ends its sessions too; its memory lives on until they are gone. */
 void tenant_free(struct tenant *t);
 /* Listens on a Unix socket; a stale one is replaced. Returns the descriptor or -errno. */
-int listen_unix(const char *path, mode_t mode);
+int listen_unix(struct broker *b, const char *path, mode_t mode);
 struct tenant *tenant_find(struct broker *b, const char *name);
 /* Starts doors that are due again. Returns when to be called again, or UINT64_MAX. */
 uint64_t tenant_tick(struct broker *b, uint64_t now_ns);

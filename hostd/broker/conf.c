@@ -185,6 +185,7 @@ int conf_daemon_set(struct conf *c, const char *key, const char *value)
 
 struct reading {
 	struct conf *c;
+	FILE *f;
 	char *why; /* about the first mistake */
 	int error;
 };
@@ -249,39 +250,64 @@ static int on_key(void *user, const char *section, const char *key, const char *
 	return 0;
 }
 
-static int finish(struct reading *rd, const char *name, int line, char **ret_why)
+/* A section without keys still makes a tenant; inih tells of keys only. */
+static void see_section(struct reading *rd, const char *line)
 {
-	if (line == 0)
-		return 0;
-	if (ret_why && line > 0 &&
-	    asprintf(ret_why, "%s:%d: %s", name, line,
-		     rd->why ? rd->why : "neither a section nor a key = value") < 0)
-		*ret_why = NULL;
+	char name[CONF_NAME_MAX + 2];
+
+	if (sscanf(line, " [" TENANT_SECTION "%64[^] \t\n]]", name) == 1 &&
+	    conf_name_check(name) == 0)
+		(void)tenant_named(rd->c, name);
+}
+
+static char *read_line(char *buf, int room, void *arg)
+{
+	struct reading *rd = arg;
+	char *line = fgets(buf, room, rd->f);
+
+	if (line)
+		see_section(rd, line);
+	return line;
+}
+
+static int read_all(struct reading *rd, const char *name, char **ret_why)
+{
+	FILE *f = rd->f;
+	int line, r = 0;
+
+	line = ini_parse_stream(read_line, rd, on_key, rd);
+	fclose(f);
+	if (line) {
+		r = rd->error ? rd->error : -EINVAL;
+		if (ret_why &&
+		    asprintf(ret_why, "%s:%d: %s", name, MAX(line, 1),
+			     rd->why ? rd->why : "neither a section nor a key = value") <
+			    0)
+			*ret_why = NULL;
+	}
 	free(rd->why);
-	return rd->error ? rd->error : -EINVAL;
+	return r;
 }
 
 int conf_read(struct conf *c, const char *path, char **ret_why)
 {
-	struct reading rd = {.c = c};
-	FILE *f = fopen(path, "re");
-	int line;
+	struct reading rd = {.c = c, .f = fopen(path, "re")};
+	int error = errno;
 
-	if (!f) {
-		int error = errno;
-
-		if (ret_why && asprintf(ret_why, "%s: %s", path, strerror(error)) < 0)
-			*ret_why = NULL;
-		return -error;
-	}
-	line = ini_parse_file(f, on_key, &rd);
-	fclose(f);
-	return finish(&rd, path, line, ret_why);
+	if (rd.f)
+		return read_all(&rd, path, ret_why);
+	if (ret_why && asprintf(ret_why, "%s: %s", path, strerror(error)) < 0)
+		*ret_why = NULL;
+	return -error;
 }
 
 int conf_parse(struct conf *c, const char *text, char **ret_why)
 {
 	struct reading rd = {.c = c};
 
-	return finish(&rd, "text", ini_parse_string(text, on_key, &rd), ret_why);
+	/* fmemopen() refuses an empty buffer. */
+	if (!*text)
+		return 0;
+	rd.f = fmemopen((void *)text, strlen(text), "r");
+	return rd.f ? read_all(&rd, "text", ret_why) : -errno;
 }

@@ -135,7 +135,7 @@ int control_open(struct broker *b, const char *path)
 	b->control_path = strdup(path);
 	if (!b->control_path)
 		return -ENOMEM;
-	fd = listen_unix(path, 0600);
+	fd = listen_unix(b, path, 0600);
 	if (fd < 0) {
 		free(steal(b->control_path));
 		return fd;

@@ -41,7 +41,16 @@ static bool is_stale(const struct sockaddr_un *sa)
 	       errno == ECONNREFUSED;
 }
 
-int listen_unix(const char *path, mode_t mode)
+/* Under the run directory, whose lock we hold: at most a door that is about to end. */
+static bool is_ours(const struct broker *b, const char *path)
+{
+	size_t n = strlen(b->conf->run_dir);
+
+	return !strncmp(path, b->conf->run_dir, n) && path[n] == '/' &&
+	       !strchr(path + n + 1, '/');
+}
+
+int listen_unix(struct broker *b, const char *path, mode_t mode)
 {
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
 	_cleanup_close_ int fd = -1;
@@ -54,7 +63,7 @@ int listen_unix(const char *path, mode_t mode)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	if (is_stale(&sa))
+	if (is_ours(b, path) || is_stale(&sa))
 		unlink(path);
 	/* Nobody gets in between bind and chmod. */
 	old = umask(0177);
@@ -163,7 +172,7 @@ static int open_all(struct tenant *t, const struct conf_tenant *ct)
 		log_error("window %s: %s", ct->window_path, strerror(-r));
 		return r;
 	}
-	t->listen = listen_unix(t->socket, ct->mode);
+	t->listen = listen_unix(t->b, t->socket, ct->mode);
 	if (t->listen < 0) {
 		log_error("socket %s: %s", t->socket, strerror(-t->listen));
 		return t->listen;

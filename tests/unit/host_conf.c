@@ -63,6 +63,24 @@ Test(conf, everything)
 	conf_fini(&c);
 }
 
+Test(conf, empty_sections_make_tenants)
+{
+	struct conf_tenant *t;
+	struct conf c;
+
+	cr_assert_eq(parse(&c, "[tenant a]\n  [tenant b]  ; comment\n[daemon]\npool=1\n",
+			   NULL),
+		     0);
+	t = list_entry(c.tenants.next, struct conf_tenant, link);
+	cr_assert_str_eq(t->name, "a");
+	t = list_entry(t->link.next, struct conf_tenant, link);
+	cr_assert_str_eq(t->name, "b");
+	cr_assert_eq(c.pool, 1);
+	conf_fini(&c);
+	cr_assert_eq(parse(&c, "", NULL), 0);
+	conf_fini(&c);
+}
+
 static void bad(const char *text, const char *where)
 {
 	struct conf c;

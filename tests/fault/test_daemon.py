@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""weftd itself: its end in every form, its files, its control socket."""
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import unittest
+
+from fault import (Daemon, FaultTest, alive, kill, program, ticks, until_running, wait_for)
+
+
+class End(FaultTest):
+    def end_by(self, sig, tidy):
+        with Daemon() as d:
+            p = d.run("endless")
+            until_running(p)
+            children = d.children()
+            self.assertGreaterEqual(len(children), 2)
+            start = time.monotonic()
+            d.process.send_signal(sig)
+            d.process.wait(5)
+            out, _ = p.communicate(timeout=5)
+            self.assertEqual(p.returncode, 1, out)
+            wait_for(lambda: not any(map(alive, children)), 2, "workers and doors have ended")
+            self.assertLess(time.monotonic() - start, 5)
+            if tidy:
+                self.assertEqual(d.process.returncode, 0)
+                self.assertEqual(sorted(os.listdir(d.dir)), ["conf", "lock", "log"])
+
+    def test_sigterm_is_orderly(self):
+        self.end_by(signal.SIGTERM, True)
+
+    def test_sigkill(self):
+        self.end_by(signal.SIGKILL, False)
+
+    def test_shutdown_request(self):
+        with Daemon() as d:
+            d.ctl("shutdown")
+            self.assertEqual(d.process.wait(5), 0)
+
+    def test_starts_over_what_a_killed_one_left(self):
+        with Daemon() as d:
+            kill(d.process.pid)
+            d.process.wait()
+            self.assertIn("weft.sock", os.listdir(d.dir))
+            d.__enter__()
+            self.assert_right(d.run("steady", 0.1))
+
+    def test_one_daemon_for_a_directory(self):
+        with Daemon() as d:
+            r = subprocess.run([program("weftd"), "--config", "/dev/null", "--run-dir", d.dir],
+                               capture_output=True, text=True, timeout=10, check=False)
+            self.assertEqual(r.returncode, 1)
+            self.assertIn("another weftd", r.stderr)
+            self.assert_right(d.run("steady", 0.1))
+
+    def test_bad_configuration_names_the_line(self):
+        with Daemon() as d:
+            with open(d.path("bad"), "w", encoding="utf-8") as f:
+                f.write("[daemon]\npool = 2\ntpc = 4\n")
+            r = subprocess.run([program("weftd"), "--config", d.path("bad")],
+                               capture_output=True, text=True, timeout=10, check=False)
+            self.assertEqual(r.returncode, 78)
+            self.assertIn("bad:3:", r.stderr)
+
+
+class Idle(FaultTest):
+    def test_no_processor_time(self):
+        with Daemon() as d:
+            p = d.run("endless")  # a session whose program waits
+            until_running(p)
+            d.ctl("kill", "local")
+            p.communicate(timeout=5)
+            wait_for(lambda: d.ctl("list")["device"]["workers_ready"] == 2, 10, "the pool")
+            time.sleep(1.2)  # the last measure of utilisation
+            pids = [d.process.pid, *d.children()]
+            before = [ticks(x) for x in pids]
+            time.sleep(2)
+            self.assertEqual([ticks(x) for x in pids], before)
+
+
+class Control(FaultTest):
+    def ask(self, d, data):
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(5)
+            s.connect(d.path("control"))
+            s.sendall(data)
+            out = b""
+            while not out.endswith(b"\n"):
+                try:
+                    piece = s.recv(65536)
+                except ConnectionResetError:
+                    return None
+                if not piece:
+                    return None
+                out += piece
+            return json.loads(out.splitlines()[0])
+
+    def test_nonsense_is_answered(self):
+        with Daemon() as d:
+            for line in (b"\n", b"[]\n", b"{\n", b'{"cmd":1}\n', b'{"cmd":"fly"}\n',
+                         b'{"cmd":"kill"}\n', b'{"cmd":"kill","session":99}\n',
+                         b'{"cmd":"info","tenant":"nobody"}\n',
+                         b'{"cmd":"tenant-add","name":"../x"}\n',
+                         b'{"cmd":"tenant-add","name":"x","set":{"memory.max":"lots"}}\n',
+                         b'{"cmd":"tenant-remove","name":"nobody"}\n', b"\xff\xfe\n"):
+                a = self.ask(d, line)
+                self.assertFalse(a["ok"], line)
+                self.assertTrue(a["error"])
+            self.assertIsNone(self.ask(d, b"x" * 70000))
+            self.assertTrue(self.ask(d, b'{"cmd":"ping"}\n')["ok"])
+
+    def test_mode(self):
+        with Daemon() as d:
+            for name in ("control", "weft.sock"):
+                self.assertEqual(os.stat(d.path(name)).st_mode & 0o777, 0o600)
+
+    def test_tenants_come_and_go(self):
+        with Daemon() as d:
+            a = d.ctl("add", "vm1", "memory.max=256M", "sessions.max=1",
+                      f"window.path={d.path('window')}", "window.size=64M")
+            self.assertEqual(a["tenant"]["memory_max"], 256 << 20)
+            self.assertEqual(os.stat(d.path("window")).st_size, 64 << 20)
+            self.assertTrue(d.ctl("add", "vm1")["existed"])
+            p = d.run("endless", tenant="vm1")
+            until_running(p)
+            q = d.run("steady", 0.1, tenant="vm1")  # one more than it may have
+            q.communicate(timeout=10)
+            self.assertEqual(q.returncode, 1)
+            d.ctl("remove", "vm1")
+            p.communicate(timeout=5)
+            self.assertEqual(p.returncode, 1)
+            self.assertFalse(os.path.exists(d.path("vm1.sock")))
+            self.assertFalse(os.path.exists(d.path("window")))
+            self.assertEqual(d.memory_used(), 0)
+
+    def test_counts(self):
+        with Daemon() as d:
+            self.assert_right(d.run("steady", 0.1))
+            wait_for(lambda: d.ctl("info")["ended"], 1, "a record")
+            e = d.ctl("info")["ended"][0]
+            self.assertEqual(e["name"], "steady")
+            self.assertEqual(e["end"], "ended")
+            self.assertGreater(e["calls"], 10)
+            self.assertGreaterEqual(e["launches"], 4)
+            self.assertGreaterEqual(e["bytes_to_device"], 80000)
+            self.assertGreaterEqual(e["memory_peak"], 2 << 20)
+            self.assertEqual(d.memory_used(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever of a program, its worker or its door dies first: what it held is gone within a
+second, and nobody else notices."""
+import os
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from fault import (BUILD, Daemon, FaultTest, Guest, hello, kill, processes, program,
+                   until_running, wait_for)
+
+
+class Death(FaultTest):
+    def test_program_killed_in_an_endless_kernel(self):
+        with Daemon() as d:
+            neighbour = d.run("steady", 4)
+            until_running(neighbour)
+            base = d.memory_used()
+            p = d.run("endless", 256)
+            until_running(p)
+            self.assertGreaterEqual(d.memory_used(), base + (256 << 20))
+            kill(p.pid)
+            wait_for(lambda: len(d.sessions()) == 1, 1, "the session is gone")
+            self.assertEqual(d.memory_used(), base)
+            self.assert_right(neighbour)
+
+    def test_worker_killed(self):
+        with Daemon() as d:
+            neighbour = d.run("steady", 4)
+            until_running(neighbour)
+            p = d.run("endless")
+            until_running(p)
+            victim = max(d.sessions(), key=lambda s: s["session"])
+            kill(victim["worker_pid"])
+            out, _ = p.communicate(timeout=2)
+            self.assertEqual(p.returncode, 1, out)
+            self.assertIn("cudaError", out)
+            self.assertNotIn("cudaSuccess", out)
+            wait_for(lambda: len(d.sessions()) == 1, 1, "the session is gone")
+            self.assert_right(neighbour)
+            ended = d.ctl("info")["ended"]
+            self.assertIn("signal 9", [e["end"] for e in ended
+                                       if e["session"] == victim["session"]][0])
+
+    def test_workers_killed_while_waiting_are_replaced(self):
+        with Daemon("--pool", "2") as d:
+            wait_for(lambda: d.ctl("list")["device"]["workers_ready"] == 2, 10, "the pool")
+            for pid in d.children("weft-worker"):
+                kill(pid)
+            wait_for(lambda: d.ctl("list")["device"]["workers_ready"] == 2, 10, "a new pool")
+            self.assert_right(d.run("steady", 0.1))
+
+    def test_door_killed(self):
+        with Daemon() as d:
+            p = d.run("steady", 2)
+            until_running(p)
+            for pid in d.children("weft-door"):
+                kill(pid)
+            q = d.run("steady", 0.1)  # waits in the socket's queue for the next door
+            self.assert_right(q)
+            self.assert_right(p)
+
+    def test_connection_dropped_at_each_byte_of_the_hello(self):
+        with Daemon() as d:
+            for n in range(0, 65, 7):
+                with Guest(d.socket()) as g:
+                    g.send(hello()[:n])
+            wait_for(lambda: not d.sessions(), 2, "all are gone")
+            self.assert_right(d.run("steady", 0.1))
+
+    def test_operator_kills_a_session(self):
+        with Daemon(config="[tenant a]\n[tenant b]\n") as d:
+            p, q = d.run("endless", tenant="a"), d.run("steady", 3, tenant="b")
+            until_running(p)
+            until_running(q)
+            self.assertEqual(d.ctl("kill", "a")["killed"], 1)
+            out, _ = p.communicate(timeout=2)
+            self.assertEqual(p.returncode, 1, out)
+            self.assert_gone(d, "a")
+            self.assert_right(q)
+
+
+class WeftRun(FaultTest):
+    """weft-run with a daemon of its own leaves nothing behind."""
+
+    def setUp(self):
+        super().setUp()
+        self.tmp = tempfile.mkdtemp(prefix="wf")
+        self.env = dict(os.environ, TMPDIR=self.tmp)
+
+    def start(self, *args):
+        return subprocess.Popen([program("weft-run"), "--device", "soft", *args],
+                                env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                text=True)
+
+    def assert_nothing_left(self, seconds=3):
+        wait_for(lambda: not processes(self.tmp) and not self.descendants(), seconds,
+                 "all processes have ended")
+
+    def descendants(self):
+        # Orphans were given to us; collect those that have ended.
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            pass
+        return [p for name in ("weft-worker", "weft-door", "endless") for p in
+                processes(os.path.join(BUILD, "hostd", name)) +
+                processes(os.path.join(BUILD, "tests/fault", name))]
+
+    def test_status_and_signals(self):
+        for script, want in (("exit 7", 7), ("kill -TERM $$", 128 + 15), ("true", 0)):
+            p = self.start("--", "sh", "-c", script)
+            p.communicate(timeout=20)
+            self.assertEqual(p.returncode, want, script)
+        p = self.start("--", "/nonexistent/program")
+        p.communicate(timeout=20)
+        self.assertEqual(p.returncode, 127)
+        p = self.start("--", "sh", "-c", "trap 'exit 33' TERM; echo running; sleep 20 & wait")
+        until_running(p)
+        p.send_signal(signal.SIGTERM)
+        p.stdout.close()
+        self.assertEqual(p.wait(10), 33)
+        self.assertEqual(os.listdir(self.tmp), [])
+
+    def test_program_killed(self):
+        p = self.start("--", program("endless"))
+        until_running(p)
+        kill(processes(program("endless"))[-1])
+        p.stdout.close()
+        self.assertEqual(p.wait(10), 128 + 9)
+        self.assert_nothing_left()
+        self.assertEqual(os.listdir(self.tmp), [])
+
+    def test_weft_run_killed(self):
+        p = self.start("--", program("endless"))
+        until_running(p)
+        kill(p.pid)
+        p.wait()
+        p.stdout.close()
+        self.assert_nothing_left()
+        # The directory goes with the next start.
+        p = self.start("--", "true")
+        p.communicate(timeout=20)
+        self.assertEqual(os.listdir(self.tmp), [])
+
+    def test_its_daemon_killed(self):
+        p = self.start("--", program("endless"))
+        until_running(p)
+        kill(processes("weftd --config /dev/null --run-dir " + self.tmp)[0])
+        out, _ = p.communicate(timeout=10)
+        self.assertEqual(p.returncode, 1, out)
+        self.assert_nothing_left()
+        self.assertEqual(os.listdir(self.tmp), [])
+
+    def test_no_device(self):
+        p = subprocess.run([program("weft-run"), "--device", "cuda", "--", "true"],
+                           env=self.env, capture_output=True, text=True, timeout=30,
+                           check=False)
+        if p.returncode == 0:
+            self.skipTest("there is a real device")
+        self.assertEqual(p.returncode, 125)
+        self.assertIn("weft", p.stderr)
+        self.assertEqual(os.listdir(self.tmp), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
