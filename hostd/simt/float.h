@@ -14,7 +14,7 @@
 #define FX_ROUND 3u /* enum fx_round */
 #define FX_FTZ   (1u << 2)
 #define FX_SAT   (1u << 3) /* to [0, 1], NaN to 0 */
-#define FX_RELU  (1u << 4) /* negative to 0, NaN stays */
+#define FX_RELU  (1u << 4) /* negative and -0 to 0, NaN stays */
 #define FX_NAN   (1u << 5) /* min, max: NaN in, NaN out */
 #define FX_XSIGN (1u << 6) /* min, max: sign is the product of signs */
 #define FX_ABS   (1u << 7) /* min, max: of magnitudes */
@@ -154,7 +154,7 @@ static inline void row_f32_out(f32 *d, f32 *t, unsigned flags, uint32_t m)
 	if (flags & FX_FTZ)
 		LANES t[i] = ftz(t[i]);
 	if (flags & FX_RELU)
-		LANES t[i] = t[i] < 0 ? 0 : t[i];
+		LANES t[i] = t[i] <= 0 ? 0 : t[i];
 	if (flags & FX_SAT)
 		LANES t[i] = sat_f32(t[i]);
 	LANES

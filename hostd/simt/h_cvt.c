@@ -26,6 +26,17 @@ static inline u32 to_u32(f64 v)
 	return (u32)f64_bits(v + 4503599627370496.0);
 }
 
+/* NaN becomes 0, but 1 << 31 where it comes from an f64 */
+static inline s32 f64_to_s32(f64 v)
+{
+	return v != v ? INT32_MIN : to_s32(v);
+}
+
+static inline u32 f64_to_u32(f64 v)
+{
+	return v != v ? 1u << 31 : to_u32(v);
+}
+
 static inline s64 to_s64(f64 v)
 {
 	return v != v       ? INT64_MIN
@@ -46,17 +57,17 @@ static inline u64 to_u64(f64 v)
 #define RMI(v) __builtin_floor(v)
 #define RPI(v) __builtin_ceil(v)
 
-#define TO_INT(R1, D, S, rnd, RND)                                                       \
-	R1("cvt." #rnd "." #D "." #S, cvt_##rnd##_##D##_##S, D, S, to_##D(RND((f64)a)))
+#define TO_INT(R1, D, S, rnd, conv, RND)                                                 \
+	R1("cvt." #rnd "." #D "." #S, cvt_##rnd##_##D##_##S, D, S, conv(RND((f64)a)))
 #define TO_INTS(R1, rnd, RND)                                                            \
-	TO_INT(R1, s32, f32, rnd, RND)                                                   \
-	TO_INT(R1, u32, f32, rnd, RND)                                                   \
-	TO_INT(R1, s32, f64, rnd, RND)                                                   \
-	TO_INT(R1, u32, f64, rnd, RND)                                                   \
-	TO_INT(R1, s64, f32, rnd, RND)                                                   \
-	TO_INT(R1, u64, f32, rnd, RND)                                                   \
-	TO_INT(R1, s64, f64, rnd, RND)                                                   \
-	TO_INT(R1, u64, f64, rnd, RND)
+	TO_INT(R1, s32, f32, rnd, to_s32, RND)                                           \
+	TO_INT(R1, u32, f32, rnd, to_u32, RND)                                           \
+	TO_INT(R1, s32, f64, rnd, f64_to_s32, RND)                                       \
+	TO_INT(R1, u32, f64, rnd, f64_to_u32, RND)                                       \
+	TO_INT(R1, s64, f32, rnd, to_s64, RND)                                           \
+	TO_INT(R1, u64, f32, rnd, to_u64, RND)                                           \
+	TO_INT(R1, s64, f64, rnd, to_s64, RND)                                           \
+	TO_INT(R1, u64, f64, rnd, to_u64, RND)
 
 /* ext.<type>.<register bits from>.<to>: integers without saturation */
 #define EXT(R1, T, F, D) R1("ext." #T "." #F "." #D, ext_##T##_##F##_##D, D, F, (T)a)
@@ -84,6 +95,9 @@ static inline u64 to_u64(f64 v)
 	R1("cvt.rzi.f64", rzi_f64, f64, f64, RZI(a))                                     \
 	R1("cvt.rmi.f64", rmi_f64, f64, f64, RMI(a))                                     \
 	R1("cvt.rpi.f64", rpi_f64, f64, f64, RPI(a))                                     \
+	R1("cvt.sat.f32.f32", sat_f32_, f32, f32, sat_f32(a))                            \
+	R1("cvt.ftz.f32.f32", ftz_f32, f32, f32, canon(ftz(a)))                          \
+	R1("cvt.ftz.sat.f32.f32", ftz_sat_f32, f32, f32, sat_f32(ftz(a)))                \
 	R1("cvt.f32.bf16", f32_bf16, f32, u16, bf16_to_f32(a))                           \
 	R1("cvt.bf16.f32", bf16_f32, u16, f32, f32_to_bf16(a))                           \
 	R2("cvt.bf16x2.f32", bf16x2_f32, u32, f32, f32,                                  \
@@ -346,7 +360,7 @@ static u64 to_float(struct value v, const struct cvt_how *how)
 	if (v.is_float) {
 		if (flags & CVT_RINT)
 			v.f = integral(v.f, how->rnd);
-		if ((flags & CVT_RELU) && v.f < 0)
+		if ((flags & CVT_RELU) && v.f <= 0)
 			v.f = 0;
 		if (flags & CVT_SAT)
 			v.f = v.f > 0 ? (v.f < 1 ? v.f : 1) : 0;

@@ -31,7 +31,7 @@ static inline f32 ftz_f16(f32 v)
                                                                                          \
 		if (flags & FX_RELU)                                                     \
 			for (unsigned i = 0; i < n; i++)                                 \
-				t[i] = t[i] < 0 ? 0 : t[i];                              \
+				t[i] = t[i] <= 0 ? 0 : t[i];                             \
 		if (flags & FX_SAT)                                                      \
 			for (unsigned i = 0; i < n; i++)                                 \
 				t[i] = sat_f32(t[i]);                                    \

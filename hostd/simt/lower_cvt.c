@@ -113,6 +113,16 @@ static void fast_name(const struct ptx_insn *in, unsigned sbits, unsigned dbits,
 				 dbits);
 		return;
 	}
+	/* flushing a source changes nothing when it is rounded to nearest or to zero */
+	if (ts == PTX_T_F32 && (in->flags & ~PTX_F_SAT) == PTX_F_FTZ && !is_float(td) &&
+	    (in->rnd == PTX_R_RNI || in->rnd == PTX_R_RZI))
+		plain = true;
+	if (td == PTX_T_F32 && ts == PTX_T_F32 && in->rnd == PTX_R_NONE && sbits == 32 &&
+	    dbits == 32 && !(in->flags & ~(PTX_F_SAT | PTX_F_FTZ)) && in->flags) {
+		snprintf(buf, cap, "cvt%s%s.f32.f32", in->flags & PTX_F_FTZ ? ".ftz" : "",
+			 in->flags & PTX_F_SAT ? ".sat" : "");
+		return;
+	}
 	if (!plain && !(in->flags == PTX_F_SAT && is_float(ts) && !is_float(td)))
 		return;
 	if (sbits != bs || dbits != bd)

@@ -106,8 +106,6 @@ struct simt_frame *simt_frame_new(struct simt_warp *w, const struct simt_code *c
 			return NULL;
 		f->regs = (uint8_t *)f + head;
 		f->code = code;
-		/* what a program never wrote is 0, not what another block left */
-		memset(f->regs, 0, code->frame_bytes);
 	}
 	f->caller = caller;
 	f->site = NULL;

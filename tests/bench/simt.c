@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/macros.h"
-#include "gpu.h"
+#include "../ptx/gpu.h"
 
 #define HEAD ".version 8.0\n.target sm_90\n.address_size 64\n"
 
@@ -21,8 +21,9 @@
 	     "ld.param.u64 %rd1, [p]; ld.param.u32 %r1, [n];\n"                          \
 	     "mov.u32 %r2, %tid.x; mov.u32 %r3, %ctaid.x; mov.u32 %r4, %ntid.x;\n"       \
 	     "mad.lo.u32 %r5, %r3, %r4, %r2; mul.wide.u32 %rd2, %r5, 8;\n"               \
-	     "add.u64 %rd3, %rd1, %rd2;\n" before "L: \n" body body body body body body  \
-		     body body "add.u32 %r1, %r1, -1; setp.ne.u32 %p1, %r1, 0;\n"        \
+	     "add.u64 %rd3, %rd1, %rd2;\n" before                                        \
+	     "L: \n" body body body body body body body body                             \
+	     "add.u32 %r1, %r1, -1; setp.ne.u32 %p1, %r1, 0;\n"                          \
 	     "@%p1 bra L;\n" after "ret; }\n"
 
 struct bench {
@@ -32,48 +33,67 @@ struct bench {
 };
 
 static const struct bench benches[] = {
-	{"s32 mad", LOOP("k", "", "mov.u32 %r6, %r5; mov.u32 %r7, 7;",
-			 "mad.lo.s32 %r6, %r6, %r7, %r5; xor.b32 %r7, %r7, %r6;\n"
-			 "shr.u32 %r8, %r6, 3; add.s32 %r6, %r6, %r8;\n",
-			 "st.global.u32 [%rd3], %r6;"),
+	{"s32 mad",
+	 LOOP("k", "", "mov.u32 %r6, %r5; mov.u32 %r7, 7;",
+	      "mad.lo.s32 %r6, %r6, %r7, %r5; xor.b32 %r7, %r7, %r6;\n"
+	      "shr.u32 %r8, %r6, 3; add.s32 %r6, %r6, %r8;\n",
+	      "st.global.u32 [%rd3], %r6;"),
 	 2000},
-	{"s64 add", LOOP("k", "", "mov.u64 %rd6, %rd3; mov.u64 %rd7, 7;",
-			 "add.s64 %rd6, %rd6, %rd7; xor.b64 %rd7, %rd7, %rd6;\n"
-			 "shr.u64 %rd8, %rd6, 3; sub.s64 %rd6, %rd6, %rd8;\n",
-			 "st.global.u64 [%rd3], %rd6;"),
+	{"s64 add",
+	 LOOP("k", "", "mov.u64 %rd6, %rd3; mov.u64 %rd7, 7;",
+	      "add.s64 %rd6, %rd6, %rd7; xor.b64 %rd7, %rd7, %rd6;\n"
+	      "shr.u64 %rd8, %rd6, 3; sub.s64 %rd6, %rd6, %rd8;\n",
+	      "st.global.u64 [%rd3], %rd6;"),
 	 2000},
-	{"f32 fma", LOOP("k", "", "cvt.rn.f32.u32 %f1, %r5; mov.f32 %f2, 0f3F7FF000; mov.f32 %f3, %f1;",
-			 "fma.rn.f32 %f1, %f1, %f2, %f3; mul.f32 %f3, %f3, %f2;\n"
-			 "add.f32 %f1, %f1, %f3; fma.rn.f32 %f3, %f1, %f2, %f2;\n",
-			 "st.global.f32 [%rd3], %f1;"),
+	{"f32 fma",
+	 LOOP("k", "",
+	      "cvt.rn.f32.u32 %f1, %r5; mov.f32 %f2, 0f3F7FF000; mov.f32 %f3, %f1;",
+	      "fma.rn.f32 %f1, %f1, %f2, %f3; mul.f32 %f3, %f3, %f2;\n"
+	      "add.f32 %f1, %f1, %f3; fma.rn.f32 %f3, %f1, %f2, %f2;\n",
+	      "st.global.f32 [%rd3], %f1;"),
 	 2000},
-	{"f64 fma", LOOP("k", "", "cvt.rn.f64.u32 %d1, %r5; mov.f64 %d2, 0d3FEFFFFF00000000; mov.f64 %d3, %d1;",
-			 "fma.rn.f64 %d1, %d1, %d2, %d3; mul.f64 %d3, %d3, %d2;\n"
-			 "add.f64 %d1, %d1, %d3; fma.rn.f64 %d3, %d1, %d2, %d2;\n",
-			 "st.global.f64 [%rd3], %d1;"),
+	{"f64 fma",
+	 LOOP("k", "",
+	      "cvt.rn.f64.u32 %d1, %r5; mov.f64 %d2, 0d3FEFFFFF00000000; mov.f64 %d3, "
+	      "%d1;",
+	      "fma.rn.f64 %d1, %d1, %d2, %d3; mul.f64 %d3, %d3, %d2;\n"
+	      "add.f64 %d1, %d1, %d3; fma.rn.f64 %d3, %d1, %d2, %d2;\n",
+	      "st.global.f64 [%rd3], %d1;"),
 	 2000},
-	{"f32 branchy", LOOP("k", ".reg .pred %q;", "mov.u32 %r6, %r5;",
-			     "and.b32 %r8, %r6, 1; setp.eq.u32 %q, %r8, 0;\n"
-			     "@%q add.u32 %r6, %r6, 3; @!%q mul.lo.u32 %r6, %r6, 5;\n",
-			     "st.global.u32 [%rd3], %r6;"),
+	{"f32 branchy",
+	 LOOP("k", ".reg .pred %q;", "mov.u32 %r6, %r5;",
+	      "and.b32 %r8, %r6, 1; setp.eq.u32 %q, %r8, 0;\n"
+	      "@%q add.u32 %r6, %r6, 3; @!%q mul.lo.u32 %r6, %r6, 5;\n",
+	      "st.global.u32 [%rd3], %r6;"),
 	 2000},
-	{"global u32 rw", LOOP("k", "", "", "ld.global.u32 %r6, [%rd3]; add.u32 %r6, %r6, 1;\n"
-					    "st.global.u32 [%rd3], %r6;\n", ""),
+	{"global u32 rw",
+	 LOOP("k", "", "",
+	      "ld.global.u32 %r6, [%rd3]; add.u32 %r6, %r6, 1;\n"
+	      "st.global.u32 [%rd3], %r6;\n",
+	      ""),
 	 2000},
-	{"global f64 rw", LOOP("k", "", "", "ld.global.f64 %d1, [%rd3]; add.f64 %d1, %d1, %d1;\n"
-					    "st.global.f64 [%rd3], %d1;\n", ""),
+	{"global f64 rw",
+	 LOOP("k", "", "",
+	      "ld.global.f64 %d1, [%rd3]; add.f64 %d1, %d1, %d1;\n"
+	      "st.global.f64 [%rd3], %d1;\n",
+	      ""),
 	 2000},
-	{"global gather", LOOP("k", "", "and.b32 %r7, %r5, 1023; mov.u32 %r6, %r7;",
-			       "mad.lo.u32 %r6, %r6, 1664525, 1013904223; and.b32 %r8, %r6, 4095;\n"
-			       "mul.wide.u32 %rd4, %r8, 8; add.u64 %rd5, %rd1, %rd4;\n"
-			       "ld.global.u32 %r9, [%rd5]; xor.b32 %r6, %r6, %r9;\n",
-			       "st.global.u32 [%rd3], %r6;"),
+	{"global gather",
+	 LOOP("k", "", "and.b32 %r7, %r5, 1023; mov.u32 %r6, %r7;",
+	      "mad.lo.u32 %r6, %r6, 1664525, 1013904223; and.b32 %r8, %r6, 4095;\n"
+	      "mul.wide.u32 %rd4, %r8, 8; add.u64 %rd5, %rd1, %rd4;\n"
+	      "ld.global.u32 %r9, [%rd5]; xor.b32 %r6, %r6, %r9;\n",
+	      "st.global.u32 [%rd3], %r6;"),
 	 1000},
-	{"shared u32 rw", LOOP("k", ".shared .b32 s[1024];", "shl.b32 %r7, %r2, 2; mov.u32 %r8, s; add.u32 %r7, %r7, %r8;",
-			       "ld.shared.u32 %r6, [%r7]; add.u32 %r6, %r6, 1;\n"
-			       "st.shared.u32 [%r7], %r6;\n", ""),
+	{"shared u32 rw",
+	 LOOP("k", ".shared .b32 s[1024];",
+	      "shl.b32 %r7, %r2, 2; mov.u32 %r8, s; add.u32 %r7, %r7, %r8;",
+	      "ld.shared.u32 %r6, [%r7]; add.u32 %r6, %r6, 1;\n"
+	      "st.shared.u32 [%r7], %r6;\n",
+	      ""),
 	 2000},
-	{"global atomic", LOOP("k", "", "", "atom.global.add.u32 %r6, [%rd3], 1;\n", ""), 500},
+	{"global atomic", LOOP("k", "", "", "atom.global.add.u32 %r6, [%rd3], 1;\n", ""),
+	 500},
 	{"barrier", LOOP("k", "", "", "bar.sync 0;\n", ""), 1000},
 };
 
@@ -97,7 +117,8 @@ static void run(struct gpu *g, const struct bench *b, double seconds)
 	start = clock_now_ns();
 	do {
 		if (gpu_launch(g, "k", 4, 256, &params) != SIMT_DONE) {
-			printf("%-16s fault: %s\n", b->name, simt_fault_name(g->fault.code));
+			printf("%-16s fault: %s\n", b->name,
+			       simt_fault_name(g->fault.code));
 			exit(1);
 		}
 		instr += g->stats.thread_instr;

@@ -11,7 +11,7 @@
 #include "gpu.h"
 
 #define BAND_BYTES ((uint64_t)1 << 30)
-#define PAGE	   ((uint64_t)1 << SIMT_PAGE_SHIFT)
+#define PAGE       ((uint64_t)1 << SIMT_PAGE_SHIFT)
 
 int gpu_init(struct gpu *g)
 {
@@ -98,8 +98,8 @@ void *gpu_var(struct gpu *g, const char *name)
 	return NULL;
 }
 
-static int prepare(struct gpu *g, struct simt_launch *l, const char *kernel, uint32_t grid,
-		   uint32_t block, const void *params)
+static int prepare(struct gpu *g, struct simt_launch *l, const char *kernel,
+		   uint32_t grid, uint32_t block, const void *params)
 {
 	*l = (struct simt_launch){
 		.func = simt_program_find(g->prog, kernel),
@@ -143,8 +143,8 @@ static enum simt_status run_block(struct gpu *g, struct simt_cta *c,
 	return s;
 }
 
-enum simt_status gpu_launch(struct gpu *g, const char *kernel, uint32_t grid, uint32_t block,
-			    const void *params)
+enum simt_status gpu_launch(struct gpu *g, const char *kernel, uint32_t grid,
+			    uint32_t block, const void *params)
 {
 	struct simt_launch l;
 	enum simt_status s = SIMT_DONE;
