@@ -113,6 +113,11 @@ static void lane_loop(struct sess_lane *sl)
 	sl->msg = NULL;
 }
 
+static void count_lanes(struct session *s)
+{
+	atomic_store_explicit(&s->count->lanes, s->n_lanes, memory_order_relaxed);
+}
+
 static void *lane_main(void *arg)
 {
 	struct sess_lane *sl = arg;
@@ -120,19 +125,31 @@ static void *lane_main(void *arg)
 	bool last;
 
 	lane_loop(sl);
-	log_debug("lane %u ends", sl->index);
 	sess_lane_fini(sl);
 	pthread_mutex_lock(&s->lanes_lock);
 	s->lanes[sl->index] = NULL;
 	last = --s->n_lanes == 0;
+	count_lanes(s);
 	/* Under the lock: sess_end() may be about to kill the lane. */
 	lane_free(sl->lane);
 	pthread_mutex_unlock(&s->lanes_lock);
 	free(sl);
 	if (last)
 		sess_end(s, 0);
+	pthread_mutex_lock(&s->lanes_lock);
+	s->n_threads--;
+	pthread_cond_broadcast(&s->threads_cond);
+	pthread_mutex_unlock(&s->lanes_lock);
 	/* The session may be gone from here on. */
 	return NULL;
+}
+
+void sess_join(struct session *s)
+{
+	pthread_mutex_lock(&s->lanes_lock);
+	while (s->n_threads)
+		pthread_cond_wait(&s->threads_cond, &s->lanes_lock);
+	pthread_mutex_unlock(&s->lanes_lock);
 }
 
 void sess_lane_idle(struct sess_lane *sl, bool idle)
@@ -188,6 +205,8 @@ static int start_locked(struct session *s, struct sess_lane *sl)
 	if (r == 0) {
 		s->lanes[sl->index] = sl;
 		s->n_lanes++;
+		s->n_threads++;
+		count_lanes(s);
 	}
 	return r;
 }

@@ -116,6 +116,8 @@ struct session {
 	pthread_mutex_t lanes_lock;
 	struct sess_lane *lanes[SESS_LANES_MAX]; /* holes are NULL */
 	unsigned n_lanes;                        /* open ones */
+	unsigned n_threads;                      /* of lanes, not quite ended */
+	pthread_cond_t threads_cond;
 	_Atomic bool ending;
 	_Atomic int end_reason;      /* 0: all lanes closed; else -errno */
 	struct sess_counters *count; /* own_count, or a page shared with weftd */
@@ -268,6 +270,10 @@ void sess_lane_idle(struct sess_lane *sl, bool idle);
 /* A free lane number, reserved until sess_lane_start() or sess_lane_unreserve(). */
 int sess_lane_reserve(struct session *s);
 void sess_lane_unreserve(struct session *s, unsigned index);
+
+/* Waits until no thread of a lane is left; after sess_end(), or once the guest is gone.
+ */
+void sess_join(struct session *s);
 
 /* Ends the session for every lane; first reason wins. Any thread. */
 void sess_end(struct session *s, int reason);

@@ -44,10 +44,8 @@ static void teardown(void)
 {
 	for (unsigned i = 0; i < 2; i++)
 		loopback_fini(&lb[i]);
-	for (unsigned i = 0; i < 2000 && ended == 1; i++)
-		usleep(1000);
+	sess_join(s);
 	cr_assert_neq(ended, 1, "the session did not end");
-	usleep(2000); /* the last thread's last steps */
 	sess_free(s);
 	cr_assert(fake.contexts == 0 && fake.streams == 0 && fake.events == 0);
 	cr_assert_eq(fake_charged, 0);

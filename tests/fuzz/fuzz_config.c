@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* weftd's configuration file and sizes. What is accepted obeys the limits of the manual.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/conf.h"
+#include "util/size.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(const struct conf *c)
+{
+	struct conf_tenant *t;
+
+	if (c->pool > 64 || c->tpcs > 1024 || c->threads > 1024 || *c->run_dir != '/')
+		abort();
+	list_for_each (t, &c->tenants, link) {
+		if (conf_name_check(t->name) < 0 || t->mode > 0777)
+			abort();
+		if ((t->socket && *t->socket != '/') ||
+		    (t->window_path && *t->window_path != '/'))
+			abort();
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *text = malloc(size + 1), *why = NULL;
+	uint64_t bytes;
+	struct conf c;
+	int r;
+
+	memcpy(text, data, size);
+	text[size] = '\0';
+	if (conf_init(&c) < 0)
+		abort();
+	r = conf_parse(&c, text, &why);
+	/* A refusal says why. */
+	if (r < 0 && !why)
+		abort();
+	check(&c);
+	conf_fini(&c);
+	free(why);
+	(void)size_parse(text, &bytes);
+	free(text);
+	return 0;
+}
