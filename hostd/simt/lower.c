@@ -591,6 +591,7 @@ static int lower_function(struct lower *l, uint32_t index)
 	memset(l->temp, 0, sizeof(l->temp));
 	code->cc = 0; /* the carry word comes first: no row is at 0 */
 	l->frame = 64;
+	l->pred_left = 0;
 	r = lower_rows(l);
 	if (r == 0) {
 		r = lower_body(l);

@@ -45,6 +45,8 @@ struct lower {
 	uint32_t *op_at; /* by instruction: index of its first op */
 	struct lower_fix *fixes;
 	size_t num_fixes, cap_fixes;
+	int32_t pred_next; /* words for predicates left in a line */
+	uint32_t pred_left;
 	int32_t frame;                /* bytes so far */
 	int32_t temp[5][LOWER_TEMPS]; /* scratch rows by class, 0: not yet there */
 	unsigned temps_used[5];       /* by the instruction at hand */
