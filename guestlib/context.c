@@ -163,8 +163,9 @@ CUresult CUDAAPI cuCtxPushCurrent_v2(CUcontext ctx)
 		return r;
 	if (!ctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = live_ctx(ctx, &c);
-	return r ? r : stack_push(t, c);
+	/* An inactive primary context, too: it works once it is retained. */
+	c = ctx_lookup(ctx);
+	return c ? stack_push(t, c) : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 CUresult CUDAAPI cuCtxPopCurrent_v2(CUcontext *pctx)
@@ -198,10 +199,6 @@ CUresult CUDAAPI cuCtxSetCurrent(CUcontext ctx)
 	c = ctx_lookup(ctx);
 	if (!c)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	/* An inactive primary context may be made current: it works once it is retained.
-	 */
-	if (!c->primary && !is_alive(c))
-		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	if (c == t->top)
 		return CUDA_SUCCESS;
 	ctx_ref(c);
@@ -264,6 +261,12 @@ CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 	return r;
 }
 
+/* Ending a context that a kernel has brought down is no error. */
+static CUresult lost_is_fine(CUresult r)
+{
+	return r && r == guest_sticky() ? CUDA_SUCCESS : r;
+}
+
 /* Ends the primary context at the worker once the last user is gone (or is told so). */
 static CUresult primary_release(bool reset)
 {
@@ -287,9 +290,8 @@ static CUresult primary_release(bool reset)
 	if (!reset && c->retained)
 		c->retained--;
 	if (ends && is_alive(c)) {
-		set_alive(c, false);
-		c->retained = 0;
-		r = session_primary_release(t, c->handle);
+		set_alive(c, false); /* a reset leaves the count of users as it is */
+		r = lost_is_fine(session_primary_release(t, c->handle));
 		t->wire_id = 0;
 	}
 	pthread_mutex_unlock(&ctx_lock);
@@ -426,7 +428,7 @@ CUresult CUDAAPI cuCtxDestroy_v2(CUcontext ctx)
 	set_alive(c, false);
 	guest_handle_free(c->handle);
 	pthread_mutex_unlock(&ctx_lock);
-	r = session_ctx_destroy(t, c->handle);
+	r = lost_is_fine(session_ctx_destroy(t, c->handle));
 	if (t->top == c) {
 		stack_pop(t);
 		t->wire_id = 0;

@@ -60,14 +60,19 @@ CUresult CUDAAPI cuCtxGetDevice(CUdevice *device)
 
 CUresult CUDAAPI cuCtxGetFlags(unsigned int *flags)
 {
-	struct guest_ctx *c;
-	CUresult r = ctx_current(&c);
+	struct guest_ctx *c = NULL;
+	CUresult r = guest_gate();
 
+	if (r == CUDA_SUCCESS)
+		c = ctx_lookup(NULL); /* ended or not */
+	if (r == CUDA_SUCCESS && !c)
+		r = CUDA_ERROR_INVALID_CONTEXT;
 	if (r)
 		return r;
 	if (!flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	*flags = c->flags;
+	/* A primary context can always map host memory, and says so. */
+	*flags = c->flags | (c->primary ? CU_CTX_MAP_HOST : 0);
 	return CUDA_SUCCESS;
 }
 
@@ -106,6 +111,8 @@ CUresult CUDAAPI cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 		return r;
 	if (!version)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!atomic_load_explicit(&c->alive, memory_order_acquire))
+		return CUDA_ERROR_INVALID_CONTEXT;
 	*version = CTX_API_VERSION;
 	return CUDA_SUCCESS;
 }
@@ -197,5 +204,9 @@ CUresult CUDAAPI cuCtxGetExecAffinity(CUexecAffinityParam *param, CUexecAffinity
 		return r;
 	if (!param || type != CU_EXEC_AFFINITY_TYPE_SM_COUNT)
 		return CUDA_ERROR_INVALID_VALUE;
-	return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+	param->type = type;
+	param->param.smCount.val =
+		(unsigned)guest_process.device
+			.attributes[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT];
+	return CUDA_SUCCESS;
 }

@@ -220,8 +220,7 @@ CUresult CUDAAPI cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attr,
 
 	if (r)
 		return r;
-	if (!value || attr < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
-	    attr > CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED)
+	if (!value)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = check(src);
 	if (r == CUDA_SUCCESS)

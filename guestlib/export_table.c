@@ -4,9 +4,10 @@
  *
  * Tables of function pointers named by UUID, found out by others and by watching the
  * runtime. Element 0 is the table's size in bytes where the runtime expects one. A table
- * that is not here is refused with NOT_FOUND: the runtime's bootstrap probe
- * (f8cff951-...) depends on that code, and tools (NVBit, CUPTI) stay disabled by it. A
- * table that is present promises that every slot can be called.
+ * that is not here is refused as the driver refuses one: INVALID_VALUE, and tools (NVBit,
+ * CUPTI) stay disabled. One table that the driver has is missing here, the runtime's
+ * probe for a shorter bootstrap (f8cff951-...): to its absence the runtime wants the
+ * answer NOT_FOUND. A table that is present promises that every slot can be called.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -210,6 +211,10 @@ static const struct export_table {
 	 context_checks},
 };
 
+static const uint8_t skip_bootstrap[16] = {0xf8, 0xcf, 0xf9, 0x51, 0x21, 0x46,
+					   0x8b, 0x4e, 0xb9, 0xe2, 0xfb, 0x46,
+					   0x9e, 0x7c, 0x0d, 0xd9};
+
 CUresult CUDAAPI cuGetExportTable(const void **table, const CUuuid *id)
 {
 	const uint8_t *u = (const uint8_t *)id;
@@ -229,5 +234,7 @@ CUresult CUDAAPI cuGetExportTable(const void **table, const CUuuid *id)
 	log_debug(
 		"export table %02x%02x%02x%02x-%02x%02x-%02x%02x-... refused (%u so far)",
 		u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], tables_refused);
-	return CUDA_ERROR_NOT_FOUND;
+	return memcmp(u, skip_bootstrap, sizeof(skip_bootstrap)) == 0
+		       ? CUDA_ERROR_NOT_FOUND
+		       : CUDA_ERROR_INVALID_VALUE;
 }

@@ -3,12 +3,15 @@
 #include "calls.h"
 #include "context.h"
 #include "module.h"
+#include "process.h"
 
 /* A function, or a kernel that stands for one, in a thread with a context. */
 static CUresult function(CUfunction func, struct guest_func **ret_f)
 {
 	CUresult r = ctx_check_current();
 
+	if (r == CUDA_SUCCESS)
+		r = guest_sticky();
 	if (r)
 		return r;
 	*ret_f = func_lookup(func);

@@ -51,7 +51,8 @@ static CUresult insert_locked(const struct hostmem *h)
 	size_t at = lower_bound_locked(h->base);
 
 	if (at < n_ranges && ranges[at].base < h->base + h->size)
-		return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+		return ranges[at].registered ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
+					     : CUDA_ERROR_INVALID_VALUE;
 	if (n_ranges == room) {
 		size_t n = room ? 2 * room : 16;
 		struct hostmem *p = realloc(ranges, n * sizeof(*p));
@@ -119,17 +120,21 @@ CUresult CUDAAPI cuMemHostAlloc(void **pp, size_t size, unsigned int flags)
 
 	if (r)
 		return r;
-	if (!pp || !size || size > SIZE_MAX - PAGE || (flags & ~(unsigned)ALLOC_FLAGS))
+	if (!pp || size > SIZE_MAX - PAGE || (flags & ~(unsigned)ALLOC_FLAGS))
 		return CUDA_ERROR_INVALID_VALUE;
-	h.size = ALIGN_UP(size, PAGE);
-	p = mmap(NULL, h.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		 0);
+	if (!size) {
+		*pp = NULL;
+		return CUDA_SUCCESS;
+	}
+	h.size = size;
+	p = mmap(NULL, ALIGN_UP(size, PAGE), PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	h.base = (uintptr_t)p;
 	r = insert(&h);
 	if (r) {
-		munmap(p, h.size);
+		munmap(p, ALIGN_UP(size, PAGE));
 		return r;
 	}
 	*pp = p;
@@ -150,7 +155,7 @@ CUresult CUDAAPI cuMemFreeHost(void *p)
 		return r;
 	if (!p || !take((uintptr_t)p, false, &h))
 		return CUDA_ERROR_INVALID_VALUE;
-	munmap((void *)h.base, h.size);
+	munmap((void *)h.base, ALIGN_UP(h.size, PAGE));
 	return CUDA_SUCCESS;
 }
 
@@ -175,8 +180,11 @@ CUresult CUDAAPI cuMemHostUnregister(void *p)
 
 	if (r)
 		return r;
-	return take((uintptr_t)p, true, &h) ? CUDA_SUCCESS
-					    : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+	if (take((uintptr_t)p, true, &h))
+		return CUDA_SUCCESS;
+	/* Not the beginning of a range, or no range at all. */
+	return hostmem_find((uintptr_t)p, &h) ? CUDA_ERROR_INVALID_VALUE
+					      : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 
 CUresult CUDAAPI cuMemHostGetFlags(unsigned int *flags, void *p)
@@ -186,9 +194,10 @@ CUresult CUDAAPI cuMemHostGetFlags(unsigned int *flags, void *p)
 
 	if (r)
 		return r;
-	if (!flags || !hostmem_find((uintptr_t)p, &h) || h.registered)
+	if (!flags || !hostmem_find((uintptr_t)p, &h))
 		return CUDA_ERROR_INVALID_VALUE;
-	*flags = h.flags;
+	/* With unified addressing this one is always said to be set. */
+	*flags = h.flags | CU_MEMHOSTALLOC_DEVICEMAP;
 	return CUDA_SUCCESS;
 }
 

@@ -10,7 +10,7 @@
 
 struct hostmem {
 	uintptr_t base;
-	size_t size;
+	size_t size;     /* as asked for */
 	unsigned flags;  /* CU_MEMHOSTALLOC_* or CU_MEMHOSTREGISTER_* */
 	bool registered; /* the program's own */
 	uint64_t id;     /* CU_POINTER_ATTRIBUTE_BUFFER_ID, never reused */

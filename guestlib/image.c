@@ -34,10 +34,26 @@ static bool starts_with(const void *image, size_t max, uint32_t magic)
 	return true;
 }
 
-/* PTX begins with a directive, a comment or white space. */
-static bool looks_like_text(unsigned char c)
+/* What follows white space and comments. */
+static const char *skip_blank(const char *p, const char *end)
 {
-	return c == '\t' || c == '\n' || c == '\r' || (c >= ' ' && c < 0x7f);
+	while (p < end) {
+		if (*p == ' ' || (*p >= '\t' && *p <= '\r')) {
+			p++;
+		} else if (end - p >= 2 && p[0] == '/' && p[1] == '/') {
+			p = memchr(p, '\n', (size_t)(end - p));
+			if (!p)
+				return end;
+		} else if (end - p >= 2 && p[0] == '/' && p[1] == '*') {
+			p = memmem(p + 2, (size_t)(end - p - 2), "*/", 2);
+			if (!p)
+				return end;
+			p += 2;
+		} else {
+			break;
+		}
+	}
+	return p;
 }
 
 static int measure_container(const void *image, size_t max, size_t *ret_size)
@@ -117,12 +133,14 @@ static int measure_elf(const char *elf, size_t max, size_t *ret_size)
 	return 0;
 }
 
+/* PTX begins with a directive. */
 static int measure_text(const char *text, size_t max, size_t *ret_size)
 {
-	size_t len = strnlen(text, MIN(max, (size_t)IMAGE_SIZE_MAX));
+	size_t room = MIN(max, (size_t)IMAGE_SIZE_MAX), len = strnlen(text, room);
+	const char *first = skip_blank(text, text + len);
 
-	if (len >= MIN(max, (size_t)IMAGE_SIZE_MAX))
-		return -EINVAL; /* no NUL */
+	if (len == room || first == text + len || *first != '.')
+		return -EINVAL;
 	*ret_size = len + 1;
 	return 0;
 }
@@ -133,9 +151,7 @@ static int measure_bare(const void *image, size_t max, size_t *ret_size)
 		return measure_container(image, max, ret_size);
 	if (starts_with(image, max, IMAGE_ELF_MAGIC))
 		return measure_elf(image, max, ret_size);
-	if (max && looks_like_text(*(const unsigned char *)image))
-		return measure_text(image, max, ret_size);
-	return -EINVAL;
+	return measure_text(image, max, ret_size);
 }
 
 static int wrapper_part(const void *image, unsigned index, const void **ret_data)

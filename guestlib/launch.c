@@ -37,6 +37,30 @@ static CUresult check_dims(const struct launch *l)
 	return CUDA_SUCCESS;
 }
 
+/* Too many threads: by registers, or by what the function was compiled for? */
+static CUresult too_many_threads(struct guest_func *f, unsigned threads)
+{
+	int regs = func_attribute(f, CU_FUNC_ATTRIBUTE_NUM_REGS);
+	int room = device_attribute(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK);
+
+	return regs > 0 && (uint64_t)regs * threads > (unsigned)room
+		       ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+		       : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult check_cluster(const struct launch *l, struct guest_func *f)
+{
+	uint64_t blocks = (uint64_t)l->cluster[0] * l->cluster[1] * l->cluster[2];
+	bool more =
+		func_attribute(f, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED);
+
+	if (blocks > (more ? CLUSTER_MAX : CLUSTER_PORTABLE_MAX) ||
+	    l->grid[0] % l->cluster[0] || l->grid[1] % l->cluster[1] ||
+	    l->grid[2] % l->cluster[2])
+		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+	return CUDA_SUCCESS;
+}
+
 /* What the function itself allows: registers, __launch_bounds__, shared memory. */
 static CUresult check_resources(const struct launch *l, struct guest_func *f)
 {
@@ -44,14 +68,11 @@ static CUresult check_resources(const struct launch *l, struct guest_func *f)
 	int max = func_attribute(f, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
 
 	if (max > 0 && threads > (unsigned)max)
-		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+		return too_many_threads(f, threads);
 	max = func_attribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
 	if (max >= 0 && l->shared_bytes > (unsigned)max)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (l->cluster[0] && (l->grid[0] % l->cluster[0] || l->grid[1] % l->cluster[1] ||
-			      l->grid[2] % l->cluster[2]))
-		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-	return CUDA_SUCCESS;
+	return l->cluster[0] ? check_cluster(l, f) : CUDA_SUCCESS;
 }
 
 /* The `extra` array: a parameter buffer as a whole. */
@@ -69,7 +90,9 @@ static CUresult parse_extra(void **extra, const void **ret_buf, size_t *ret_size
 			return CUDA_ERROR_INVALID_VALUE;
 		extra += 2;
 	}
-	if (!size || (*size && !buf) || *size > GUEST_PARAMS_MAX)
+	if (!buf && !size)
+		return CUDA_SUCCESS; /* for functions without parameters */
+	if (!size || !buf)
 		return CUDA_ERROR_INVALID_VALUE;
 	*ret_buf = buf;
 	*ret_size = *size;
@@ -104,11 +127,18 @@ static bool params_missing(const struct guest_func *f, void **params)
 	return false;
 }
 
+/* A buffer that is too short leaves the rest of the parameters undefined: zero. */
+static void copy_buffer(uint8_t *dst, const struct guest_func *f, const void *buf,
+			size_t size)
+{
+	memcpy(dst, buf, size);
+	memset(dst + size, 0, f->params_size - size);
+}
+
 static CUresult post(struct guest_thread *t, const struct launch *l, struct guest_func *f,
 		     uint64_t stream, const void *buf, size_t buf_size)
 {
-	uint32_t size = buf ? (uint32_t)buf_size : f->params_size;
-	struct launch_kernel_cmd *cmd = begin_launch_kernel(t, size);
+	struct launch_kernel_cmd *cmd = begin_launch_kernel(t, f->params_size);
 
 	if (unlikely(!cmd))
 		return guest_lost(t);
@@ -120,7 +150,7 @@ static CUresult post(struct guest_thread *t, const struct launch *l, struct gues
 	cmd->shared_bytes = l->shared_bytes;
 	cmd->flags = l->cooperative ? LAUNCH_COOPERATIVE : 0;
 	if (buf)
-		memcpy(launch_kernel_cmd_params(cmd), buf, size);
+		copy_buffer(launch_kernel_cmd_params(cmd), f, buf, buf_size);
 	else
 		copy_params(launch_kernel_cmd_params(cmd), f, l->params);
 	return guest_post(t);
@@ -153,7 +183,9 @@ CUresult launch_do(const struct launch *l)
 		r = parse_extra(l->extra, &buf, &buf_size);
 		if (r)
 			return r;
-		if (buf_size < f->params_size)
+		if (buf_size > f->params_size)
+			return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+		if (!buf && f->n_params)
 			return CUDA_ERROR_INVALID_VALUE;
 	} else if (unlikely(params_missing(f, l->params))) {
 		return CUDA_ERROR_INVALID_VALUE;

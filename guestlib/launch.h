@@ -5,7 +5,11 @@
 
 #include "guest.h"
 
-#define LAUNCH_COOPERATIVE 1u /* flags of launch_kernel */
+/* Blocks of a cluster: what every device holds, and with the function's consent. */
+#define CLUSTER_PORTABLE_MAX 8u
+#define CLUSTER_MAX          16u
+
+#define LAUNCH_COOPERATIVE   1u /* flags of launch_kernel */
 
 struct launch {
 	CUfunction func; /* or a CUkernel */

@@ -141,7 +141,7 @@ CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int n,
 		r = lookup(library, &m);
 	if (r)
 		return r;
-	if (!kernels || !n)
+	if (!kernels)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (i = 0; i < n && i < m->function_count; i++) {
 		r = module_get_func_at(t, m, HANDLE_KERNEL, i, &f);

@@ -210,9 +210,9 @@ CUresult module_read_file(const char *path, void **ret_data, size_t *ret_size)
 
 	if (fd < 0)
 		return CUDA_ERROR_FILE_NOT_FOUND;
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return CUDA_ERROR_FILE_NOT_FOUND;
-	if ((uint64_t)st.st_size > IMAGE_SIZE_MAX)
+	if (fstat(fd, &st) < 0)
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > IMAGE_SIZE_MAX)
 		return CUDA_ERROR_INVALID_IMAGE;
 	data = malloc((size_t)st.st_size + 1);
 	if (!data)
@@ -290,6 +290,8 @@ CUresult CUDAAPI cuModuleUnload(CUmodule module)
 
 	if (r)
 		return r;
+	if (guest_handle_valid((uintptr_t)module, HANDLE_LIBRARY))
+		return CUDA_ERROR_NOT_PERMITTED; /* the library owns it */
 	m = guest_object((uintptr_t)module, HANDLE_MODULE);
 	return m ? module_unload(t, m) : CUDA_ERROR_INVALID_HANDLE;
 }

@@ -155,7 +155,9 @@ CUresult module_get_func(struct guest_thread *t, struct guest_module *m,
 	struct guest_func *f;
 	CUresult r = CUDA_SUCCESS;
 
-	if (!*name || strlen(name) >= GUEST_NAME_MAX)
+	if (!*name)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (strlen(name) >= GUEST_NAME_MAX)
 		return CUDA_ERROR_NOT_FOUND;
 	pthread_mutex_lock(&m->lock);
 	f = find_locked(m, name);

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Occupancy: what is computed from the number of blocks that fit on an SM. */
 #include "context.h"
+#include "launch.h"
 #include "module.h"
 #include "process.h"
 
 #define OCCUPANCY_FLAGS ((unsigned)CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
-
-/* Blocks of a cluster that every device with clusters can hold. */
-#define CLUSTER_PORTABLE_MAX 8
 
 /* Shared memory is given out in units of so many bytes. */
 #define SHARED_UNIT 128
@@ -102,12 +100,11 @@ CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfuncti
 		return CUDA_ERROR_INVALID_VALUE;
 	per_sm = device_attribute(
 		CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
-	per_block =
-		device_attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+	per_block = func_attribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
 	reserved = device_attribute(CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK);
 	fixed = func_attribute(f, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
 	per_sm = ALIGN_DOWN(per_sm / n_blocks, SHARED_UNIT) - MAX(reserved, 0);
-	*bytes = (size_t)MAX(MIN(per_sm, per_block) - fixed, 0);
+	*bytes = (size_t)MAX(MIN(per_sm - fixed, per_block), 0);
 	return CUDA_SUCCESS;
 }
 

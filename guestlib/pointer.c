@@ -170,7 +170,7 @@ static bool attr_value(const struct pointer_info *p, CUpointer_attribute attr,
 		*ret = guest_is_device(p->ptr) ? 0 : p->ptr;
 		return *ret != 0;
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-		*ret = device && sync_get(p->id);
+		*ret = sync_get(p->id);
 		return true;
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
 	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
@@ -255,6 +255,11 @@ CUresult CUDAAPI cuPointerGetAttributes(unsigned int n, CUpointer_attribute *att
 			attr_value(&p, attrs[i], &value);
 		else if (attrs[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
 			value = (uint64_t)CU_DEVICE_INVALID;
+		else if (attrs[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER)
+			value = ptr; /* the program's own memory */
+		else if (attrs[i] == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR ||
+			 attrs[i] == CU_POINTER_ATTRIBUTE_RANGE_SIZE)
+			continue; /* left as they are */
 		store(data[i], attrs[i], value);
 	}
 	return r;
@@ -275,7 +280,7 @@ CUresult CUDAAPI cuPointerSetAttribute(const void *value, CUpointer_attribute at
 	r = look(t, ptr, &p);
 	if (r)
 		return r;
-	if (p.kind != POINTER_DEVICE)
+	if (p.kind == POINTER_NONE)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* Synchronous copies wait for the data in any case, so it is enough to remember.
 	 */

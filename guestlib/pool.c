@@ -76,8 +76,12 @@ static CUresult alloc(CUdeviceptr *dptr, size_t size, uint64_t pool, CUstream st
 		r = guest_stream(stream, ptsz, &wire_stream);
 	if (r)
 		return r;
-	if (!dptr || !size)
+	if (!dptr)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!size) {
+		*dptr = 0;
+		return CUDA_SUCCESS;
+	}
 	cmd = begin_mem_alloc_async(t);
 	if (!cmd)
 		return guest_lost(t);

@@ -73,6 +73,12 @@ static inline enum process_state process_get_state(void)
 	return atomic_load_explicit(&guest_process.state, memory_order_acquire);
 }
 
+/* The code with which the session's context was lost; 0 while all is well. */
+static inline CUresult guest_sticky(void)
+{
+	return guest_process.status ? guest_process.status->sticky : CUDA_SUCCESS;
+}
+
 /* READY -> LOST with a message; does nothing in the other states. Any thread. */
 void process_lost(const char *why);
 

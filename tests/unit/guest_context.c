@@ -239,7 +239,7 @@ Test(guest_context, tables)
 	/* The runtime's probe must be refused with exactly this code. */
 	cr_expect_eq(cuGetExportTable(&t, skip), CUDA_ERROR_NOT_FOUND);
 	cr_expect_eq(t, NULL);
-	cr_expect_eq(cuGetExportTable(&t, TABLE(1)), CUDA_ERROR_NOT_FOUND);
+	cr_expect_eq(cuGetExportTable(&t, TABLE(1)), CUDA_ERROR_INVALID_VALUE);
 	cr_expect_eq(cuGetExportTable(NULL, skip), CUDA_ERROR_INVALID_VALUE);
 	cr_expect_eq((uintptr_t)table(cudart_id())[0], 13 * 8);
 	cr_expect_eq((uintptr_t)table(tls)[0], 4 * 8);

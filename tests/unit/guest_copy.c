@@ -211,12 +211,13 @@ Test(guest_copy, host_memory)
 	void *p = NULL, *host = NULL;
 
 	start(true);
-	cr_expect_eq(cuMemHostAlloc(&p, 0, 0), CUDA_ERROR_INVALID_VALUE);
+	cr_expect_eq(cuMemHostAlloc(&p, 0, 0), CUDA_SUCCESS);
+	cr_expect_eq(p, NULL);
 	cr_expect_eq(cuMemHostAlloc(&p, 100, 0x100), CUDA_ERROR_INVALID_VALUE);
 	cr_assert_eq(cuMemHostAlloc(&p, 5000, CU_MEMHOSTALLOC_PORTABLE), CUDA_SUCCESS);
 	memset(p, 1, 5000);
 	cr_expect_eq(cuMemHostGetFlags(&flags, (char *)p + 100), CUDA_SUCCESS);
-	cr_expect_eq(flags, CU_MEMHOSTALLOC_PORTABLE);
+	cr_expect_eq(flags, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
 	cr_expect_eq(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
 					   (uintptr_t)p + 9),
 		     CUDA_SUCCESS);
@@ -226,12 +227,15 @@ Test(guest_copy, host_memory)
 		     CUDA_SUCCESS);
 	cr_expect_eq(host, (char *)p + 9);
 	cr_expect_eq(cuMemHostRegister_v2((char *)p + 64, 64, 0),
-		     CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+		     CUDA_ERROR_INVALID_VALUE);
 	cr_expect_eq(cuMemFreeHost((char *)p + 1), CUDA_ERROR_INVALID_VALUE);
 	cr_expect_eq(cuMemFreeHost(p), CUDA_SUCCESS);
 	cr_expect_eq(cuMemFreeHost(p), CUDA_ERROR_INVALID_VALUE);
 	cr_expect_eq(cuMemHostUnregister(own), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
 	cr_expect_eq(cuMemHostRegister_v2(own, sizeof(own), 0), CUDA_SUCCESS);
+	cr_expect_eq(cuMemHostRegister_v2(own, 64, 0),
+		     CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+	cr_expect_eq(cuMemHostUnregister(own + 64), CUDA_ERROR_INVALID_VALUE);
 	cr_expect_eq(cuMemHostGetDevicePointer_v2(&dp, own, 0), CUDA_ERROR_NOT_SUPPORTED);
 	cr_expect_eq(cuMemFreeHost(own), CUDA_ERROR_INVALID_VALUE);
 	cr_expect_eq(cuMemHostUnregister(own), CUDA_SUCCESS);

@@ -105,6 +105,7 @@ static void reply_open(struct lane *l, const struct session_open_cmd *cmd)
 	known(rep, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 65535);
 	known(rep, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, 65535);
 	known(rep, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32);
+	known(rep, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, 65536);
 	known(rep, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 4);
 	known(rep, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9);
 	known(rep, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1);
@@ -159,7 +160,8 @@ static void reply_function(struct lane *l, const struct module_function_args *a)
 	module_function_rep_init(rep, n, name);
 	if (f) {
 		rep->attribute[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = 512;
-		rep->attribute[CU_FUNC_ATTRIBUTE_NUM_REGS] = 32;
+		rep->attribute[CU_FUNC_ATTRIBUTE_NUM_REGS] =
+			f == &layouts[FAKE_ODD] ? 128 : 32;
 		rep->attribute[CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES] = 49152;
 		memcpy(module_function_rep_param(rep), f->param, n * sizeof(f->param[0]));
 		memcpy(module_function_rep_real_name(rep, n), f->name, name);

@@ -34,7 +34,8 @@ static int measure(const void *image, size_t max, unsigned index)
 Test(guest_image, text)
 {
 	static const char ptx[] = "\n// comment\n.version 9.0\n";
-	char *tight = strdup("//");
+	static const char garbage[] = "garbage text";
+	char *tight = strdup(".x");
 
 	cr_expect_eq(measure(ptx, SIZE_MAX, 0), 0);
 	cr_expect_eq(size, sizeof(ptx));
@@ -44,6 +45,11 @@ Test(guest_image, text)
 	cr_expect_eq(measure(tight, SIZE_MAX, 0), 0, "shorter than a magic");
 	cr_expect_eq(size, 3);
 	cr_expect_eq(measure("", SIZE_MAX, 0), -EINVAL);
+	cr_expect_eq(measure(garbage, SIZE_MAX, 0), -EINVAL, "no directive");
+	cr_expect_eq(measure(" /* .x */ // .y", SIZE_MAX, 0), -EINVAL, "only comments");
+	cr_expect_eq(measure(" /* x */\n//y\n .z", SIZE_MAX, 0), 0);
+	cr_expect_eq(measure("/* .x", SIZE_MAX, 0), -EINVAL);
+	cr_expect_eq(measure("/", SIZE_MAX, 0), -EINVAL);
 	cr_expect_eq(measure("\x01\x02", SIZE_MAX, 0), -EINVAL);
 	cr_expect_eq(measure(NULL, SIZE_MAX, 0), -EINVAL);
 	cr_expect_eq(measure(ptx, 0, 0), -EINVAL);

@@ -99,6 +99,7 @@ Test(guest_launch, extra)
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, buf, CU_LAUNCH_PARAM_BUFFER_SIZE,
 			 &size, CU_LAUNCH_PARAM_END};
 	void *bad[] = {(void *)7, buf, CU_LAUNCH_PARAM_END};
+	void *none[] = {CU_LAUNCH_PARAM_END};
 	void *params[] = {buf, buf, buf};
 	CUfunction plain = get("plain");
 
@@ -108,10 +109,17 @@ Test(guest_launch, extra)
 	cr_expect_str_eq((char *)last.params, buf);
 	cr_expect_eq(launch(plain, params, extra), CUDA_ERROR_INVALID_VALUE, "both");
 	cr_expect_eq(launch(plain, NULL, bad), CUDA_ERROR_INVALID_VALUE);
-	size = 4;
-	cr_expect_eq(launch(plain, NULL, extra), CUDA_ERROR_INVALID_VALUE, "too short");
+	size = 4; /* as on a GPU: what is missing is undefined, here zero */
+	cr_expect_eq(launch(plain, NULL, extra), CUDA_SUCCESS);
+	wait_launches(f, 2);
+	cr_expect_eq(last.cmd.params_size, 20);
+	cr_expect_eq(memcmp(last.params, "0123\0\0\0\0", 8), 0);
+	size = 21;
+	cr_expect_eq(launch(plain, NULL, extra), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
 	size = 40000;
-	cr_expect_eq(launch(plain, NULL, extra), CUDA_ERROR_INVALID_VALUE, "too long");
+	cr_expect_eq(launch(plain, NULL, extra), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+	cr_expect_eq(launch(plain, NULL, none), CUDA_ERROR_INVALID_VALUE);
+	cr_expect_eq(launch(get("empty"), NULL, none), CUDA_SUCCESS);
 	cr_expect_eq(launch(get("empty"), NULL, NULL), CUDA_SUCCESS);
 }
 
@@ -151,7 +159,10 @@ Test(guest_launch, refused)
 	cr_expect_eq(cuLaunchKernel(k, 1, 1, 1, 1, 1, 65, 0, NULL, params, NULL),
 		     CUDA_ERROR_INVALID_VALUE);
 	cr_expect_eq(cuLaunchKernel(k, 1, 1, 1, 1024, 1, 1, 0, NULL, params, NULL),
-		     CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "more than the function's 512");
+		     CUDA_ERROR_INVALID_VALUE, "more than the function was compiled for");
+	cr_expect_eq(
+		cuLaunchKernel(get("odd"), 1, 1, 1, 1024, 1, 1, 0, NULL, params, NULL),
+		CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "more than the registers");
 	cr_expect_eq(cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 49153, NULL, params, NULL),
 		     CUDA_ERROR_INVALID_VALUE);
 	cr_expect_eq(cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 0, (CUstream)&v, params, NULL),
