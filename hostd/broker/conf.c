@@ -47,6 +47,7 @@ void conf_tenant_free(struct conf_tenant *t)
 	if (!t)
 		return;
 	free(t->socket);
+	free(t->group);
 	free(t->window_path);
 	free(t);
 }
@@ -138,8 +139,10 @@ int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value)
 {
 	if (!strcmp(key, "socket"))
 		return set_path(&t->socket, value);
-	if (!strcmp(key, "socket.mode"))
+	if (!strcmp(key, "mode"))
 		return set_mode(&t->mode, value);
+	if (!strcmp(key, "group"))
+		return set_string(&t->group, value);
 	if (!strcmp(key, "memory.max"))
 		return size_parse(value, &t->memory_max);
 	if (!strcmp(key, "sessions.max"))

@@ -14,7 +14,8 @@ struct conf_tenant {
 	struct list link;
 	char name[CONF_NAME_MAX + 1];
 	char *socket; /* NULL: run_dir/NAME.sock */
-	mode_t mode;  /* of the socket */
+	mode_t mode;  /* of the socket and of the window */
+	char *group;  /* likewise; NULL: the daemon's */
 	uint64_t memory_max;
 	unsigned sessions_max;
 	char *window_path; /* NULL: no window */

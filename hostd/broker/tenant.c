@@ -4,6 +4,7 @@
  * only thing that says which tenant a guest belongs to.
  */
 #include <errno.h>
+#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,6 +157,18 @@ uint64_t tenant_tick(struct broker *b, uint64_t now_ns)
 
 /* ---- life ---- */
 
+/* Lets the tenant's own programs (QEMU, weft-vsock) at what is theirs. */
+static int give_to(const struct conf_tenant *ct, const char *path)
+{
+	const struct group *g = ct->group ? getgrnam(ct->group) : NULL;
+
+	if (ct->group && !g)
+		return -ENOENT;
+	if (g && chown(path, (uid_t)-1, g->gr_gid) < 0)
+		return -errno;
+	return chmod(path, ct->mode) < 0 ? -errno : 0;
+}
+
 static int open_all(struct tenant *t, const struct conf_tenant *ct)
 {
 	int r = 0;
@@ -166,16 +179,20 @@ static int open_all(struct tenant *t, const struct conf_tenant *ct)
 		t->socket = NULL;
 	if (!t->socket)
 		return -ENOMEM;
-	if (ct->window_path)
+	if (ct->window_path) {
 		r = window_open(&t->window, ct->window_path, ct->window_size);
+		if (r == 0 && t->window.created)
+			r = give_to(ct, ct->window_path);
+	}
 	if (r < 0) {
 		log_error("window %s: %s", ct->window_path, strerror(-r));
 		return r;
 	}
-	t->listen = listen_unix(t->b, t->socket, ct->mode);
-	if (t->listen < 0) {
-		log_error("socket %s: %s", t->socket, strerror(-t->listen));
-		return t->listen;
+	t->listen = listen_unix(t->b, t->socket, 0600);
+	r = t->listen < 0 ? t->listen : give_to(ct, t->socket);
+	if (r < 0) {
+		log_error("socket %s: %s", t->socket, strerror(-r));
+		return r;
 	}
 	return door_start(t);
 }

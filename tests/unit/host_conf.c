@@ -35,7 +35,8 @@ Test(conf, everything)
 			   "memory.max = 1G\n"
 			   "sessions.max = 2\n"
 			   "socket = /tmp/a\n"
-			   "socket.mode = 0660\n"
+			   "mode = 0660\n"
+			   "group = kvm\n"
 			   "[tenant bob]\n"
 			   "window.path = /dev/shm/bob\n"
 			   "window.size = 256MiB\n"
@@ -55,6 +56,7 @@ Test(conf, everything)
 	cr_assert_eq(t->memory_max, 2ull << 30, "a section may come again");
 	cr_assert(t->sessions_max == 2 && t->mode == 0660);
 	cr_assert_str_eq(t->socket, "/tmp/a");
+	cr_assert_str_eq(t->group, "kvm");
 	t = list_entry(t->link.next, struct conf_tenant, link);
 	cr_assert_str_eq(t->name, "bob");
 	cr_assert_eq(t->window_size, 256ull << 20);
@@ -105,8 +107,8 @@ Test(conf, mistakes_name_their_line)
 	bad("[vm x]\na = b\n", "no such section");
 	bad("[tenant ../x]\nmemory.max = 1\n", "no such section");
 	bad("[tenant ]\nmemory.max = 1\n", "no such section");
-	bad("[tenant a]\nsocket.mode = 999\n", ":2:");
-	bad("[tenant a]\nsocket.mode = 07777\n", ":2:");
+	bad("[tenant a]\nmode = 999\n", ":2:");
+	bad("[tenant a]\nmode = 07777\n", ":2:");
 	bad("pool = 2\n", ":1:");
 	bad("[daemon\n", ":1:");
 	bad("[daemon]\nnonsense\n", ":2:");
