@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The handlers by name, from the best build that this processor can run. */
+#if defined(SIMT_HAVE_V3)
+#include <cpuid.h>
+#endif
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -31,6 +34,16 @@ static void add(const struct simt_handler *const *tables)
 		}
 }
 
+/* clang 14 knows no such name in __builtin_cpu_supports(). */
+#if defined(SIMT_HAVE_V3)
+static bool have_f16c(void)
+{
+	unsigned a, b, c, d;
+
+	return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+#endif
+
 static void fill(void)
 {
 	const char *max = getenv("WEFT_SIMT_ISA"); /* for tests: base, v3 */
@@ -38,7 +51,7 @@ static void fill(void)
 	add(simt_isa_base);
 #if defined(SIMT_HAVE_V3)
 	if ((!max || strcmp(max, "base")) && __builtin_cpu_supports("avx2") &&
-	    __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
+	    __builtin_cpu_supports("fma") && have_f16c() &&
 	    __builtin_cpu_supports("bmi2"))
 		add(simt_isa_v3);
 #endif
