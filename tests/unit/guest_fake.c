@@ -215,6 +215,32 @@ static void reply_pointer(struct lane *l, uint64_t ptr)
 	lane_reply(l);
 }
 
+static void reply_status(struct lane *l)
+{
+	struct device_status_rep *rep = begin(l, 0, sizeof(*rep), 0, NULL);
+
+	if (!rep)
+		return;
+	rep->memory_total = FAKE_HEAP_SIZE;
+	rep->memory_used = 4096;
+	rep->gpu_percent = 55;
+	rep->temperature_celsius = INT32_MIN;
+	rep->power_mw = 7000;
+	lane_reply(l);
+}
+
+static void reply_processes(struct lane *l)
+{
+	static const struct wire_process_info two[] = {{101, 1, 1024}, {102, 2, 2048}};
+	struct process_list_rep *rep = begin(l, 0, process_list_rep_size(2), 0, NULL);
+
+	if (!rep)
+		return;
+	process_list_rep_init(rep, 2);
+	memcpy(process_list_rep_process(rep), two, sizeof(two));
+	lane_reply(l);
+}
+
 /* ---- memory ---- */
 
 static bool in_heap(uint64_t addr, uint64_t pitch, uint64_t width, uint64_t height)
@@ -376,6 +402,12 @@ static void serve_call(struct lane *l, const struct lane_msg *m)
 	case WIRE_OP_pointer_info:
 		reply_pointer(l, ((const struct pointer_info_cmd *)m->body)->ptr);
 		break;
+	case WIRE_OP_device_status:
+		reply_status(l);
+		break;
+	case WIRE_OP_process_list:
+		reply_processes(l);
+		break;
 	case WIRE_OP_host_func_wait:
 		reply_host_func(l);
 		break;
@@ -489,6 +521,11 @@ struct fake *fake_start(bool with_window)
 	setenv("WEFT_HOST", env, 1);
 	pthread_create(&thread, NULL, accept_all, NULL);
 	pthread_detach(thread);
+	return &fake;
+}
+
+struct fake *fake_get(void)
+{
 	return &fake;
 }
 

@@ -56,6 +56,8 @@ struct fake {
  */
 struct fake *fake_start(bool with_window);
 
+struct fake *fake_get(void);
+
 /* Every connection breaks, and nobody listens any more. */
 void fake_kill(struct fake *f);
 

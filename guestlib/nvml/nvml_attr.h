@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers of CUdevice_attribute, which session_open uses; NVML does without cuda.h. */
+#ifndef WEFT_NVML_ATTR_H
+#define WEFT_NVML_ATTR_H
+
+enum {
+	ATTR_CLOCK_RATE = 13,
+	ATTR_MULTIPROCESSOR_COUNT = 16,
+	ATTR_PCI_BUS_ID = 33,
+	ATTR_PCI_DEVICE_ID = 34,
+	ATTR_MEMORY_CLOCK_RATE = 36,
+	ATTR_GLOBAL_MEMORY_BUS_WIDTH = 37,
+	ATTR_PCI_DOMAIN_ID = 50,
+	ATTR_COMPUTE_CAPABILITY_MAJOR = 75,
+	ATTR_COMPUTE_CAPABILITY_MINOR = 76,
+	ATTR_GPU_PCI_DEVICE_ID = 139,
+	ATTR_GPU_PCI_SUBSYSTEM_ID = 140,
+};
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The functions of libnvidia-ml.so.1 that are answered; nvml_none.c has the others. */
+#ifndef WEFT_NVML_CALLS_H
+#define WEFT_NVML_CALLS_H
+
+#include "nvml_abi.h"
+
+/* ---- nvml_system.c ---- */
+
+NVML_API enum nvml_return nvmlInit_v2(void);
+NVML_API enum nvml_return nvmlInit(void);
+NVML_API enum nvml_return nvmlInitWithFlags(unsigned flags);
+NVML_API enum nvml_return nvmlShutdown(void);
+NVML_API const char *nvmlErrorString(enum nvml_return r);
+NVML_API enum nvml_return nvmlSystemGetDriverVersion(char *version, unsigned length);
+NVML_API enum nvml_return nvmlSystemGetNVMLVersion(char *version, unsigned length);
+NVML_API enum nvml_return nvmlSystemGetCudaDriverVersion(int *version);
+NVML_API enum nvml_return nvmlSystemGetCudaDriverVersion_v2(int *version);
+NVML_API enum nvml_return nvmlSystemGetProcessName(unsigned pid, char *name,
+						   unsigned length);
+
+/* ---- nvml_device.c ---- */
+
+NVML_API enum nvml_return nvmlDeviceGetCount_v2(unsigned *count);
+NVML_API enum nvml_return nvmlDeviceGetCount(unsigned *count);
+NVML_API enum nvml_return nvmlDeviceGetHandleByIndex_v2(unsigned index,
+							struct nvml_device **dev);
+NVML_API enum nvml_return nvmlDeviceGetHandleByIndex(unsigned index,
+						     struct nvml_device **dev);
+NVML_API enum nvml_return nvmlDeviceGetHandleByUUID(const char *uuid,
+						    struct nvml_device **dev);
+NVML_API enum nvml_return nvmlDeviceGetHandleByPciBusId_v2(const char *text,
+							   struct nvml_device **dev);
+NVML_API enum nvml_return nvmlDeviceGetHandleByPciBusId(const char *text,
+							struct nvml_device **dev);
+NVML_API enum nvml_return nvmlDeviceGetName(const struct nvml_device *dev, char *name,
+					    unsigned length);
+NVML_API enum nvml_return nvmlDeviceGetUUID(const struct nvml_device *dev, char *uuid,
+					    unsigned length);
+NVML_API enum nvml_return nvmlDeviceGetIndex(const struct nvml_device *dev,
+					     unsigned *index);
+NVML_API enum nvml_return nvmlDeviceGetMinorNumber(const struct nvml_device *dev,
+						   unsigned *minor);
+NVML_API enum nvml_return nvmlDeviceGetPersistenceMode(const struct nvml_device *dev,
+						       unsigned *mode);
+NVML_API enum nvml_return nvmlDeviceGetComputeMode(const struct nvml_device *dev,
+						   unsigned *mode);
+NVML_API enum nvml_return nvmlDeviceGetDisplayMode(const struct nvml_device *dev,
+						   unsigned *mode);
+NVML_API enum nvml_return nvmlDeviceGetDisplayActive(const struct nvml_device *dev,
+						     unsigned *on);
+NVML_API enum nvml_return nvmlDeviceGetPerformanceState(const struct nvml_device *dev,
+							unsigned *state);
+NVML_API enum nvml_return nvmlDeviceGetPowerState(const struct nvml_device *dev,
+						  unsigned *state);
+NVML_API enum nvml_return nvmlDeviceGetBrand(const struct nvml_device *dev,
+					     unsigned *brand);
+NVML_API enum nvml_return nvmlDeviceGetPciInfo_v3(const struct nvml_device *dev,
+						  struct nvml_pci_info *pci);
+NVML_API enum nvml_return nvmlDeviceGetPciInfo_v2(const struct nvml_device *dev,
+						  struct nvml_pci_info_v2 *old);
+NVML_API enum nvml_return nvmlDeviceGetPciInfo(const struct nvml_device *dev,
+					       struct nvml_pci_info_v2 *old);
+NVML_API enum nvml_return nvmlDeviceGetCudaComputeCapability(
+	const struct nvml_device *dev, int *major, int *minor);
+NVML_API enum nvml_return nvmlDeviceGetArchitecture(const struct nvml_device *dev,
+						    int *arch);
+NVML_API enum nvml_return nvmlDeviceGetClockInfo(const struct nvml_device *dev,
+						 unsigned type, unsigned *mhz);
+NVML_API enum nvml_return nvmlDeviceGetMaxClockInfo(const struct nvml_device *dev,
+						    unsigned type, unsigned *mhz);
+NVML_API enum nvml_return nvmlDeviceGetMemoryBusWidth(const struct nvml_device *dev,
+						      unsigned *bits);
+NVML_API enum nvml_return nvmlDeviceGetMemoryInfo(const struct nvml_device *dev,
+						  struct nvml_memory *mem);
+NVML_API enum nvml_return nvmlDeviceGetMemoryInfo_v2(const struct nvml_device *dev,
+						     struct nvml_memory_v2 *mem);
+NVML_API enum nvml_return nvmlDeviceGetUtilizationRates(const struct nvml_device *dev,
+							struct nvml_utilization *u);
+NVML_API enum nvml_return nvmlDeviceGetTemperature(const struct nvml_device *dev,
+						   unsigned sensor, unsigned *celsius);
+NVML_API enum nvml_return nvmlDeviceGetPowerUsage(const struct nvml_device *dev,
+						  unsigned *mw);
+
+/* ---- nvml_process.c ---- */
+
+NVML_API enum nvml_return nvmlDeviceGetComputeRunningProcesses_v3(
+	const struct nvml_device *dev, unsigned *count, struct nvml_process *infos);
+NVML_API enum nvml_return nvmlDeviceGetComputeRunningProcesses_v2(
+	const struct nvml_device *dev, unsigned *count, struct nvml_process *infos);
+NVML_API enum nvml_return nvmlDeviceGetComputeRunningProcesses(
+	const struct nvml_device *dev, unsigned *count, struct nvml_process_v1 *infos);
+NVML_API enum nvml_return nvmlDeviceGetGraphicsRunningProcesses_v3(
+	const struct nvml_device *dev, unsigned *count, struct nvml_process *infos);
+NVML_API enum nvml_return nvmlDeviceGetGraphicsRunningProcesses_v2(
+	const struct nvml_device *dev, unsigned *count, struct nvml_process *infos);
+NVML_API enum nvml_return nvmlDeviceGetGraphicsRunningProcesses(
+	const struct nvml_device *dev, unsigned *count, struct nvml_process_v1 *infos);
+NVML_API enum nvml_return nvmlDeviceGetMPSComputeRunningProcesses_v3(
+	const struct nvml_device *dev, unsigned *count, struct nvml_process *infos);
+
+#endif

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/macros.h"
+#include "codec.h"
+#include "link.h"
+#include "nvml_session.h"
+
+static struct {
+	pthread_mutex_t lock;
+	unsigned users;
+	bool forked_hook;
+	struct link *link;
+	struct lane *lane;
+	struct session_open_rep info;
+} session = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static char the_device; /* its address is the handle */
+
+struct nvml_device *nvml_the_device(void)
+{
+	return (struct nvml_device *)&the_device;
+}
+
+/* The child has no session: it must call nvmlInit for one of its own. */
+static void after_fork_child(void)
+{
+	pthread_mutex_init(&session.lock, NULL);
+	if (session.link)
+		link_abandon(session.link);
+	session.link = NULL;
+	session.lane = NULL;
+	session.users = 0;
+}
+
+/* Sends what was begun; the reply is checked to have at least size bytes. */
+static enum nvml_return call_locked(uint32_t size, struct lane_reply *ret_reply)
+{
+	const struct wire_result *res;
+
+	if (lane_call(session.lane, ret_reply) < 0 || ret_reply->body_size < size)
+		return NVML_ERROR_GPU_IS_LOST;
+	res = ret_reply->body;
+	return res->result ? NVML_ERROR_UNKNOWN : NVML_SUCCESS;
+}
+
+static enum nvml_return ask_info_locked(void)
+{
+	struct session_open_cmd *cmd;
+	struct lane_reply reply;
+	enum nvml_return r;
+
+	cmd = lane_begin(session.lane, WIRE_OP_session_open, sizeof(*cmd), 0, NULL);
+	if (!cmd)
+		return NVML_ERROR_GPU_IS_LOST;
+	session_open_cmd_init(cmd);
+	cmd->api_hash = WIRE_API_HASH;
+	r = call_locked(sizeof(session.info), &reply);
+	if (r == NVML_ERROR_UNKNOWN)
+		return NVML_ERROR_LIB_RM_VERSION_MISMATCH;
+	if (r)
+		return r;
+	memcpy(&session.info, reply.body, sizeof(session.info));
+	session.info.name[sizeof(session.info.name) - 1] = '\0';
+	return NVML_SUCCESS;
+}
+
+static void close_locked(void)
+{
+	lane_free(session.lane);
+	link_free(session.link);
+	session.lane = NULL;
+	session.link = NULL;
+}
+
+static enum nvml_return open_locked(void)
+{
+	static const struct link_opts opts = {0};
+	_cleanup_free_ char *why = NULL;
+	enum nvml_return r;
+
+	if (!session.forked_hook && pthread_atfork(NULL, NULL, after_fork_child))
+		return NVML_ERROR_MEMORY;
+	session.forked_hook = true;
+	if (link_connect(&opts, &session.link, &why) < 0) {
+		session.link = NULL;
+		log_debug("NVML: no GPU: %s", why ? why : "?");
+		return NVML_ERROR_DRIVER_NOT_LOADED;
+	}
+	if (link_lane(session.link, &session.lane) < 0) {
+		session.lane = NULL;
+		close_locked();
+		return NVML_ERROR_GPU_IS_LOST;
+	}
+	r = ask_info_locked();
+	if (r)
+		close_locked();
+	return r;
+}
+
+enum nvml_return nvml_session_open(void)
+{
+	enum nvml_return r = NVML_SUCCESS;
+
+	pthread_mutex_lock(&session.lock);
+	if (!session.users)
+		r = open_locked();
+	if (r == NVML_SUCCESS)
+		session.users++;
+	pthread_mutex_unlock(&session.lock);
+	return r;
+}
+
+enum nvml_return nvml_session_close(void)
+{
+	enum nvml_return r = NVML_SUCCESS;
+
+	pthread_mutex_lock(&session.lock);
+	if (!session.users)
+		r = NVML_ERROR_UNINITIALIZED;
+	else if (--session.users == 0)
+		close_locked();
+	pthread_mutex_unlock(&session.lock);
+	return r;
+}
+
+enum nvml_return nvml_session_info(const struct session_open_rep **ret_info)
+{
+	bool open;
+
+	pthread_mutex_lock(&session.lock);
+	open = session.users > 0;
+	pthread_mutex_unlock(&session.lock);
+	if (!open)
+		return NVML_ERROR_UNINITIALIZED;
+	*ret_info = &session.info;
+	return NVML_SUCCESS;
+}
+
+enum nvml_return nvml_session_device(const struct nvml_device *dev,
+				     const struct session_open_rep **ret_info)
+{
+	enum nvml_return r = nvml_session_info(ret_info);
+
+	if (r)
+		return r;
+	return dev == nvml_the_device() && (*ret_info)->device_count
+		       ? NVML_SUCCESS
+		       : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+int nvml_attribute(const struct session_open_rep *info, unsigned attr, int fallback)
+{
+	if (attr >= ARRAY_SIZE(info->attribute) ||
+	    !(info->attribute_known[attr / 32] >> (attr % 32) & 1))
+		return fallback;
+	return info->attribute[attr];
+}
+
+static enum nvml_return status_locked(struct device_status_rep *ret_status)
+{
+	struct device_status_cmd *cmd;
+	struct lane_reply reply;
+	enum nvml_return r;
+
+	if (!session.users)
+		return NVML_ERROR_UNINITIALIZED;
+	cmd = lane_begin(session.lane, WIRE_OP_device_status, sizeof(*cmd), 0, NULL);
+	if (!cmd)
+		return NVML_ERROR_GPU_IS_LOST;
+	device_status_cmd_init(cmd);
+	r = call_locked(sizeof(*ret_status), &reply);
+	if (r == NVML_SUCCESS)
+		memcpy(ret_status, reply.body, sizeof(*ret_status));
+	return r;
+}
+
+enum nvml_return nvml_session_status(struct device_status_rep *ret_status)
+{
+	enum nvml_return r;
+
+	pthread_mutex_lock(&session.lock);
+	r = status_locked(ret_status);
+	pthread_mutex_unlock(&session.lock);
+	return r;
+}
+
+static enum nvml_return processes_locked(struct wire_process_info **ret_list,
+					 unsigned *ret_count)
+{
+	struct wire_process_info *list;
+	struct process_list_reply out;
+	struct process_list_cmd *cmd;
+	struct lane_reply reply;
+	enum nvml_return r;
+	size_t size;
+
+	if (!session.users)
+		return NVML_ERROR_UNINITIALIZED;
+	cmd = lane_begin(session.lane, WIRE_OP_process_list, sizeof(*cmd), 0, NULL);
+	if (!cmd)
+		return NVML_ERROR_GPU_IS_LOST;
+	process_list_cmd_init(cmd);
+	r = call_locked(sizeof(struct process_list_rep), &reply);
+	if (r)
+		return r;
+	if (process_list_reply_decode(reply.body, reply.body_size, &out) < 0)
+		return NVML_ERROR_GPU_IS_LOST;
+	size = out.rep->process_count * sizeof(*list);
+	list = malloc(size ? size : 1);
+	if (!list)
+		return NVML_ERROR_MEMORY;
+	memcpy(list, out.process, size);
+	*ret_list = list;
+	*ret_count = out.rep->process_count;
+	return NVML_SUCCESS;
+}
+
+enum nvml_return nvml_session_processes(struct wire_process_info **ret_list,
+					unsigned *ret_count)
+{
+	enum nvml_return r;
+
+	pthread_mutex_lock(&session.lock);
+	r = processes_locked(ret_list, ret_count);
+	pthread_mutex_unlock(&session.lock);
+	return r;
+}

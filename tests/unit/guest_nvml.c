@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+/* libnvidia-ml.so.1 against the worker that takes note. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "guest_fake.h"
+#include "nvml/nvml_calls.h"
+
+static struct nvml_device *start(void)
+{
+	struct nvml_device *dev = NULL;
+
+	fake_start(true);
+	cr_assert_eq(nvmlInit_v2(), NVML_SUCCESS);
+	cr_assert_eq(nvmlDeviceGetHandleByIndex_v2(0, &dev), NVML_SUCCESS);
+	return dev;
+}
+
+Test(guest_nvml, no_host)
+{
+	unsigned n;
+	int version = 0;
+
+	setenv("WEFT_HOST", "unix:/nonexistent/weft.sock", 1);
+	cr_expect_eq(nvmlDeviceGetCount_v2(&n), NVML_ERROR_UNINITIALIZED);
+	cr_expect_eq(nvmlInit_v2(), NVML_ERROR_DRIVER_NOT_LOADED);
+	cr_expect_eq(nvmlDeviceGetCount_v2(&n), NVML_ERROR_UNINITIALIZED);
+	cr_expect_eq(nvmlShutdown(), NVML_ERROR_UNINITIALIZED);
+	cr_expect_eq(nvmlSystemGetCudaDriverVersion_v2(&version), NVML_SUCCESS);
+	cr_expect_eq(version, 13000);
+	cr_expect_str_eq(nvmlErrorString(NVML_ERROR_DRIVER_NOT_LOADED),
+			 "Driver Not Loaded");
+}
+
+Test(guest_nvml, users_are_counted)
+{
+	unsigned n = 0;
+
+	start();
+	cr_expect_eq(nvmlInitWithFlags(0), NVML_SUCCESS);
+	cr_expect_eq(nvmlInitWithFlags(64), NVML_ERROR_INVALID_ARGUMENT);
+	cr_expect_eq(nvmlShutdown(), NVML_SUCCESS);
+	cr_expect_eq(nvmlDeviceGetCount_v2(&n), NVML_SUCCESS);
+	cr_expect_eq(n, 1);
+	cr_expect_eq(nvmlShutdown(), NVML_SUCCESS);
+	cr_expect_eq(nvmlDeviceGetCount_v2(&n), NVML_ERROR_UNINITIALIZED);
+	cr_expect_eq(nvmlInit_v2(), NVML_SUCCESS, "and again");
+	cr_expect_eq(nvmlDeviceGetCount_v2(&n), NVML_SUCCESS);
+}
+
+Test(guest_nvml, what_it_is)
+{
+	struct nvml_device *dev = start(), *other = NULL;
+	struct nvml_pci_info pci;
+	char text[NVML_UUID_TEXT], tiny[4];
+	int major = 0, minor = 0, arch = 0;
+
+	cr_expect_eq(nvmlDeviceGetName(dev, text, sizeof(text)), NVML_SUCCESS);
+	cr_expect_str_eq(text, "Fake GPU");
+	cr_expect_eq(nvmlDeviceGetName(dev, tiny, sizeof(tiny)),
+		     NVML_ERROR_INSUFFICIENT_SIZE);
+	cr_expect_eq(nvmlDeviceGetName(NULL, text, sizeof(text)),
+		     NVML_ERROR_INVALID_ARGUMENT);
+	cr_expect_eq(nvmlDeviceGetUUID(dev, text, sizeof(text)), NVML_SUCCESS);
+	cr_expect_str_eq(text, "GPU-10111213-1415-1617-1819-1a1b1c1d1e1f");
+	cr_expect_eq(nvmlDeviceGetHandleByUUID(text, &other), NVML_SUCCESS);
+	cr_expect_eq(other, dev);
+	text[5] ^= 1;
+	cr_expect_eq(nvmlDeviceGetHandleByUUID(text, &other), NVML_ERROR_NOT_FOUND);
+	cr_expect_eq(nvmlDeviceGetHandleByIndex_v2(1, &other),
+		     NVML_ERROR_INVALID_ARGUMENT);
+	cr_expect_eq(nvmlDeviceGetPciInfo_v3(dev, &pci), NVML_SUCCESS);
+	cr_expect_str_eq(pci.bus_id, "00000000:07:00.0");
+	cr_expect_str_eq(pci.bus_id_legacy, "0000:07:00.0");
+	cr_expect_eq(nvmlDeviceGetHandleByPciBusId_v2(pci.bus_id, &other), NVML_SUCCESS);
+	cr_expect_eq(nvmlDeviceGetHandleByPciBusId_v2("0000:08:00.0", &other),
+		     NVML_ERROR_NOT_FOUND);
+	cr_expect_eq(nvmlDeviceGetCudaComputeCapability(dev, &major, &minor),
+		     NVML_SUCCESS);
+	cr_expect_eq(major, 9);
+	cr_expect_eq(nvmlDeviceGetArchitecture(dev, &arch), NVML_SUCCESS);
+	cr_expect_eq(arch, NVML_DEVICE_ARCH_HOPPER);
+}
+
+Test(guest_nvml, how_it_is)
+{
+	struct nvml_device *dev = start();
+	struct nvml_memory_v2 v2 = {.version = NVML_MEMORY_V2};
+	struct nvml_utilization u;
+	struct nvml_memory mem;
+	unsigned value = 0;
+
+	cr_expect_eq(nvmlDeviceGetMemoryInfo(dev, &mem), NVML_SUCCESS);
+	cr_expect_eq(mem.total, FAKE_HEAP_SIZE);
+	cr_expect_eq(mem.used, 4096);
+	cr_expect_eq(mem.free, FAKE_HEAP_SIZE - 4096);
+	cr_expect_eq(nvmlDeviceGetMemoryInfo_v2(dev, &v2), NVML_SUCCESS);
+	cr_expect_eq(v2.used, 4096);
+	v2.version = 1;
+	cr_expect_eq(nvmlDeviceGetMemoryInfo_v2(dev, &v2),
+		     NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+	cr_expect_eq(nvmlDeviceGetUtilizationRates(dev, &u), NVML_SUCCESS);
+	cr_expect_eq(u.gpu, 55);
+	cr_expect_eq(nvmlDeviceGetTemperature(dev, 0, &value), NVML_ERROR_NOT_SUPPORTED);
+	cr_expect_eq(nvmlDeviceGetPowerUsage(dev, &value), NVML_SUCCESS);
+	cr_expect_eq(value, 7000);
+	cr_expect_eq(nvmlDeviceGetMemoryInfo(dev, NULL), NVML_ERROR_INVALID_ARGUMENT);
+}
+
+Test(guest_nvml, processes)
+{
+	struct nvml_device *dev = start();
+	struct nvml_process list[4];
+	unsigned n = 0;
+
+	cr_expect_eq(nvmlDeviceGetComputeRunningProcesses_v3(dev, &n, NULL),
+		     NVML_ERROR_INSUFFICIENT_SIZE);
+	cr_expect_eq(n, 2);
+	n = 4;
+	cr_expect_eq(nvmlDeviceGetComputeRunningProcesses_v3(dev, &n, list),
+		     NVML_SUCCESS);
+	cr_expect_eq(n, 2);
+	cr_expect_eq(list[1].pid, 102);
+	cr_expect_eq(list[1].used_memory, 2048);
+	cr_expect_eq(list[1].gpu_instance, NVML_NO_INSTANCE);
+	cr_expect_eq(nvmlDeviceGetGraphicsRunningProcesses_v3(dev, &n, list),
+		     NVML_SUCCESS);
+	cr_expect_eq(n, 0);
+}
+
+Test(guest_nvml, host_dies)
+{
+	struct nvml_device *dev = start();
+	struct nvml_memory mem;
+
+	fake_kill(fake_get());
+	cr_expect_eq(nvmlDeviceGetMemoryInfo(dev, &mem), NVML_ERROR_GPU_IS_LOST);
+	cr_expect_eq(nvmlDeviceGetMemoryInfo(dev, &mem), NVML_ERROR_GPU_IS_LOST);
+	cr_expect_eq(nvmlShutdown(), NVML_SUCCESS);
+}
+
+Test(guest_nvml, fork)
+{
+	unsigned n = 0;
+	int status = -1;
+	pid_t pid;
+
+	start();
+	pid = fork();
+	if (pid == 0)
+		_exit(nvmlDeviceGetCount_v2(&n) == NVML_ERROR_UNINITIALIZED &&
+				      nvmlInit_v2() == NVML_SUCCESS &&
+				      nvmlDeviceGetCount_v2(&n) == NVML_SUCCESS && n == 1
+			      ? 0
+			      : 1);
+	waitpid(pid, &status, 0);
+	cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	cr_expect_eq(nvmlDeviceGetCount_v2(&n), NVML_SUCCESS);
+}
