@@ -147,10 +147,11 @@ int main(void)
 	EXPECT(cuModuleUnload(mod), CUDA_ERROR_INVALID_HANDLE);
 	EXPECT(cuModuleGetFunction(&f, mod, "k"), CUDA_ERROR_INVALID_HANDLE);
 
-	/* entry points that are not there are not pretended to be */
+	/* entry points that are not there are not pretended to be; the status says so, and the
+	 * call itself succeeds, as on driver 580 */
 	void *fn = &fn;
 	CUdriverProcAddressQueryResult q;
-	EXPECT(cuGetProcAddress("cuNoSuchFunction", &fn, 12000, 0, &q), CUDA_ERROR_NOT_FOUND);
+	CK(cuGetProcAddress("cuNoSuchFunction", &fn, 12000, 0, &q));
 	REQUIRE(fn == NULL && q == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
 	CK(cuGetProcAddress("cuMemAlloc", &fn, 12000, 0, &q));
 	REQUIRE(fn != NULL && q == CU_GET_PROC_ADDRESS_SUCCESS);
