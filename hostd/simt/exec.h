@@ -202,7 +202,6 @@ struct simt_handler {
  * entry without a name. */
 extern const struct simt_handler *const simt_isa_base[];
 extern const struct simt_handler *const simt_isa_v3[];
-extern const struct simt_handler *const simt_isa_v4[];
 /* Handlers that no vector instruction helps. */
 extern const struct simt_handler *const simt_isa_common[];
 

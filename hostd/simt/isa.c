@@ -46,20 +46,14 @@ static bool have_f16c(void)
 
 static void fill(void)
 {
-	const char *max = getenv("WEFT_SIMT_ISA"); /* for tests: base, v3 */
-
 	add(simt_isa_base);
 #if defined(SIMT_HAVE_V3)
+	const char *max = getenv("WEFT_SIMT_ISA"); /* for tests: "base" */
+
 	if ((!max || strcmp(max, "base")) && __builtin_cpu_supports("avx2") &&
 	    __builtin_cpu_supports("fma") && have_f16c() &&
 	    __builtin_cpu_supports("bmi2"))
 		add(simt_isa_v3);
-#endif
-#if defined(SIMT_HAVE_V4)
-	if ((!max || !strcmp(max, "v4")) && __builtin_cpu_supports("avx512f") &&
-	    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-	    __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd"))
-		add(simt_isa_v4);
 #endif
 	add(simt_isa_common);
 }

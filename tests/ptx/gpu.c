@@ -87,6 +87,27 @@ int gpu_load(struct gpu *g, const char *ptx)
 	return simt_program_lower(g->prog, &log);
 }
 
+int gpu_load_file(struct gpu *g, const char *name)
+{
+	const char *dir = getenv("PTX_DIR");
+	char path[4096], *text;
+	long len;
+	FILE *f;
+	int r;
+
+	snprintf(path, sizeof(path), "%s/%s", dir ? dir : ".", name);
+	f = fopen(path, "r");
+	if (!f || fseek(f, 0, SEEK_END) || (len = ftell(f)) < 0)
+		return -ENOENT;
+	rewind(f);
+	text = calloc(1, (size_t)len + 1);
+	r = text && fread(text, 1, (size_t)len, f) == (size_t)len ? gpu_load(g, text)
+								  : -EIO;
+	free(text);
+	fclose(f);
+	return r;
+}
+
 void *gpu_var(struct gpu *g, const char *name)
 {
 	size_t num;

@@ -33,6 +33,9 @@ void gpu_fini(struct gpu *g);
 /* Parses and lowers; replaces what was loaded. 0, or -errno with g->log set. */
 int gpu_load(struct gpu *g, const char *ptx);
 
+/* The same from a file of $PTX_DIR. */
+int gpu_load_file(struct gpu *g, const char *name);
+
 /* Device memory, zeroed, 64 KiB aligned, readable and writable. */
 void *gpu_alloc(struct gpu *g, size_t bytes);
 
