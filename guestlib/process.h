@@ -18,6 +18,7 @@
 
 #include <stdatomic.h>
 
+#include "global.h"
 #include "guest.h"
 #include "link.h"
 
@@ -85,7 +86,9 @@ void process_lost(const char *why);
 /* True for addresses that only devices have; everything else is host memory. */
 static inline bool guest_is_device(uint64_t addr)
 {
-	return addr - guest_process.band_base < guest_process.band_size;
+	return addr - guest_process.band_base < guest_process.band_size ||
+	       (unlikely(atomic_load_explicit(&global_count, memory_order_relaxed)) &&
+		global_covers(addr));
 }
 
 #endif

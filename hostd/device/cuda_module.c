@@ -158,7 +158,8 @@ static void options_fill(struct options *o, const struct dev_jit *jit,
 	}
 	if (jit->max_registers)
 		option_add(o, CU_JIT_MAX_REGISTERS, jit->max_registers);
-	if (jit->optimization_level > 0)
+	/* 4 is the driver's default; said aloud, it clashes with PTX for debugging. */
+	if (jit->optimization_level >= 0 && jit->optimization_level < 4)
 		option_add(o, CU_JIT_OPTIMIZATION_LEVEL,
 			   (uintptr_t)jit->optimization_level);
 	if (jit->verbose)

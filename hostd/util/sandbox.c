@@ -155,6 +155,7 @@ static const int calls_cuda[] = {
 	SCMP_SYS(sched_getparam), SCMP_SYS(sched_getscheduler),
 	SCMP_SYS(getppid),        SCMP_SYS(unlink),
 	SCMP_SYS(mkdir),          SCMP_SYS(flock),
+	SCMP_SYS(sched_get_priority_max), SCMP_SYS(sched_get_priority_min),
 };
 
 /* glibc's malloc asks for the number of processors in /sys when threads contend; refused,
