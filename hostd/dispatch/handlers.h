@@ -16,6 +16,7 @@
 #include "memory/space.h"
 #include "session/hostfunc.h"
 #include "session/image.h"
+#include "session/linked.h"
 #include "session/session.h"
 
 /* The context of the lane, or return CUDA_ERROR_INVALID_CONTEXT from the handler. */

@@ -7,6 +7,7 @@
 #include "dispatch/handlers.h"
 
 #define LOG_MAX    28672u
+#define LOG_MIN    1024u /* room for the messages that are looked at here */
 #define INPUTS_MAX 256u
 
 struct sess_link {
@@ -14,7 +15,8 @@ struct sess_link {
 	pthread_mutex_t lock;
 	struct image inputs[INPUTS_MAX];
 	unsigned n_inputs;
-	bool complete;
+	struct image result;
+	bool complete; /* result is there; no more inputs */
 	uint32_t max_registers, jit_flags;
 	int32_t optimization_level;
 };
@@ -25,6 +27,7 @@ static void link_fini(struct session *s, struct sess_obj *o)
 
 	for (unsigned i = 0; i < l->n_inputs; i++)
 		free(l->inputs[i].data);
+	free(l->result.data);
 	pthread_mutex_destroy(&l->lock);
 }
 
@@ -62,20 +65,49 @@ struct link_logs {
 	char info[LOG_MAX], error[LOG_MAX];
 };
 
-/* Loads the input to see whether it is right, and forgets the module. */
-static CUresult try_input(struct session *s, struct sess_link *l, const struct image *img,
+static void init_logs(struct link_logs *logs, const struct sess_link *l, uint32_t info,
+		      uint32_t error)
+{
+	logs->jit = (struct dev_jit){
+		.info_log = logs->info,
+		.error_log = logs->error,
+		.info_size = MAX(MIN(info, LOG_MAX), LOG_MIN),
+		.error_size = MAX(MIN(error, LOG_MAX), LOG_MIN),
+		.max_registers = l->max_registers,
+		.optimization_level =
+			l->optimization_level < 0 ? 4 : l->optimization_level,
+	};
+}
+
+/* Loads an image to see whether it is right, and forgets the module. */
+static CUresult try_image(struct session *s, struct sess_link *l, const struct image *img,
 			  struct link_logs *logs)
 {
 	struct dev_module *m;
-	CUresult r;
+	CUresult r = s->ops->module_load(l->obj.ctx->dev, img->data, img->size,
+					 &logs->jit, &m);
 
-	logs->jit.max_registers = l->max_registers;
-	logs->jit.optimization_level =
-		l->optimization_level < 0 ? 4 : l->optimization_level;
-	r = s->ops->module_load(l->obj.ctx->dev, img->data, img->size, &logs->jit, &m);
 	if (r == CUDA_SUCCESS)
 		s->ops->module_unload(m);
 	return r;
+}
+
+/*
+ * One input alone. One that leaves something to others to define may be wrong only for
+ * that reason: then the link will tell.
+ */
+static CUresult try_input(struct session *s, struct sess_link *l, const struct image *img,
+			  struct link_logs *logs)
+{
+	CUresult r = try_image(s, l, img, logs);
+
+	if (r == CUDA_SUCCESS || r == CUDA_ERROR_OUT_OF_MEMORY ||
+	    (!memmem(img->data, img->size, ".extern", strlen(".extern")) &&
+	     !strstr(logs->error, "nresolved extern")))
+		return r;
+	*logs->error = '\0';
+	logs->jit.error_size = 1;
+	return CUDA_SUCCESS;
 }
 
 static CUresult keep_input(struct sess_link *l, struct image *img)
@@ -104,19 +136,17 @@ int handle_link_add(struct sess_lane *sl, const struct link_add_args *a)
 
 	if (!logs)
 		return -ENOMEM;
-	logs->jit.info_size = info;
-	logs->jit.error_size = error;
-	logs->jit.info_log = info ? logs->info : NULL;
-	logs->jit.error_log = error ? logs->error : NULL;
 	if (images_take(sl->s->images, a->cmd->image, &img) < 0)
 		status = CUDA_ERROR_INVALID_IMAGE;
-	else if (l)
+	else if (l) {
+		init_logs(logs, l, info, error);
 		status = try_input(sl->s, l, &img, logs);
+	}
 	if (status == CUDA_SUCCESS)
 		status = keep_input(l, &img);
 	free(img.data);
-	info = info ? MIN((uint32_t)logs->jit.info_size, LOG_MAX) : 0;
-	error = error ? MIN((uint32_t)logs->jit.error_size, LOG_MAX) : 0;
+	info = MIN(info, (uint32_t)logs->jit.info_size);
+	error = MIN(error, (uint32_t)logs->jit.error_size);
 	rep = sess_reply_begin(sl, 0, link_add_rep_size(info, error), 0, NULL);
 	if (!rep)
 		return -EPIPE;
@@ -127,43 +157,71 @@ int handle_link_add(struct sess_lane *sl, const struct link_add_args *a)
 	return sess_reply_end(sl);
 }
 
-static CUresult complete(struct sess_link *l, uint64_t *ret_size, const char **ret_why)
+/* The link itself, for its messages; what the program gets is linked again when loaded.
+ */
+static CUresult try_link(struct session *s, struct sess_link *l, const struct image *img,
+			 struct link_logs *logs)
 {
-	CUresult r = CUDA_SUCCESS;
+	struct image inner;
+	CUresult r;
 
-	pthread_mutex_lock(&l->lock);
-	if (l->n_inputs != 1) {
-		*ret_why = l->n_inputs ? "linking of several inputs is not supported"
-				       : "nothing to link";
-		r = l->n_inputs ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
-	} else {
-		l->complete = true;
-		*ret_size = l->inputs[0].size;
-	}
-	pthread_mutex_unlock(&l->lock);
+	if (linked_unpack(img, &inner) < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = try_image(s, l, &inner, logs);
+	free(inner.data);
 	return r;
+}
+
+static CUresult complete_locked(struct session *s, struct sess_link *l,
+				struct link_logs *logs)
+{
+	struct image all;
+	CUresult status;
+	int r;
+
+	if (l->complete)
+		return CUDA_SUCCESS;
+	r = linked_pack(l->inputs, l->n_inputs, &all);
+	if (r < 0)
+		return r == -EINVAL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
+	status = try_link(s, l, &all, logs);
+	if (status == CUDA_SUCCESS) {
+		l->result = all;
+		l->complete = true;
+	} else {
+		free(all.data);
+	}
+	return status;
 }
 
 int handle_link_complete(struct sess_lane *sl, const struct link_complete_args *a)
 {
+	_cleanup_free_ struct link_logs *logs = calloc(1, sizeof(*logs));
 	struct sess_link *l = sess_get(sl, HANDLE_LINK, a->cmd->link);
 	CUresult status = CUDA_ERROR_INVALID_HANDLE;
 	struct link_complete_rep *rep;
-	const char *why = "";
+	uint32_t info, error;
 	uint64_t size = 0;
-	uint32_t error;
 
-	if (l)
-		status = complete(l, &size, &why);
-	error = (uint32_t)MIN(strlen(why) + 1, (size_t)a->cmd->error_size);
-	rep = sess_reply_begin(sl, 0, link_complete_rep_size(0, error), 0, NULL);
+	if (!logs)
+		return -ENOMEM;
+	if (l) {
+		init_logs(logs, l, a->cmd->info_size, a->cmd->error_size);
+		pthread_mutex_lock(&l->lock);
+		status = complete_locked(sl->s, l, logs);
+		size = l->complete ? l->result.size : 0;
+		pthread_mutex_unlock(&l->lock);
+	}
+	info = MIN(a->cmd->info_size, (uint32_t)logs->jit.info_size);
+	error = MIN(a->cmd->error_size, (uint32_t)logs->jit.error_size);
+	rep = sess_reply_begin(sl, 0, link_complete_rep_size(info, error), 0, NULL);
 	if (!rep)
 		return -EPIPE;
-	link_complete_rep_init(rep, 0, error);
+	link_complete_rep_init(rep, info, error);
 	rep->status = status;
 	rep->image_size = size;
-	if (error)
-		memcpy(link_complete_rep_error_log(rep, 0), why, error - 1);
+	memcpy(link_complete_rep_info_log(rep), logs->info, info);
+	memcpy(link_complete_rep_error_log(rep, info), logs->error, error);
 	return sess_reply_end(sl);
 }
 
@@ -192,8 +250,14 @@ int handle_link_image(struct sess_lane *sl, const struct link_image_args *a)
 	struct sess_link *l = sess_get(sl, HANDLE_LINK, a->cmd->link);
 	struct link_image_rep rep = {.res.result = CUDA_ERROR_INVALID_HANDLE};
 
-	/* Once complete, inputs do not change any more. */
-	if (l && l->complete && l->inputs[0].size)
-		return send_image(sl, &l->inputs[0]);
+	bool complete = false;
+
+	if (l) {
+		pthread_mutex_lock(&l->lock);
+		complete = l->complete; /* and the result does not change any more */
+		pthread_mutex_unlock(&l->lock);
+	}
+	if (complete)
+		return send_image(sl, &l->result);
 	return sess_done(sl, &rep, sizeof(rep));
 }

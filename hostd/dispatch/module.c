@@ -141,6 +141,23 @@ static int reply_load(struct sess_lane *sl, CUresult status, unsigned n_function
 	return sess_reply_end(sl);
 }
 
+/* The guest's image; of a result of cuLinkComplete() the inputs, as devices link them. */
+static int take_image(struct session *s, uint64_t id, struct image *ret_img)
+{
+	struct image img;
+	int r = images_take(s->images, id, &img);
+
+	if (r < 0)
+		return r;
+	if (!linked_is(&img)) {
+		*ret_img = img;
+		return 0;
+	}
+	r = linked_unpack(&img, ret_img);
+	free(img.data);
+	return r;
+}
+
 int handle_module_load(struct sess_lane *sl, const struct module_load_args *a)
 {
 	_cleanup_free_ struct jit_logs *logs = calloc(1, sizeof(*logs));
@@ -158,7 +175,7 @@ int handle_module_load(struct sess_lane *sl, const struct module_load_args *a)
 	if (type != HANDLE_MODULE && type != HANDLE_LIBRARY)
 		return -EPROTO;
 	init_logs(logs, a->cmd);
-	if (images_take(s->images, a->cmd->image, &img) < 0)
+	if (take_image(s, a->cmd->image, &img) < 0)
 		status = CUDA_ERROR_INVALID_IMAGE;
 	else if (!ctx)
 		status = CUDA_ERROR_INVALID_CONTEXT;

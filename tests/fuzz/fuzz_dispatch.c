@@ -125,8 +125,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (sess_lane_reserve(s) != 0 || sess_lane_start(s, steal(lb.worker), 0) < 0)
 		abort();
 	play(&lb, data, size);
+	lane_free(steal(lb.guest));
+	sess_join(s); /* the worker's lane lives in the window */
 	loopback_fini(&lb);
-	sess_join(s);
 	sess_free(s);
 	if (used)
 		abort();
