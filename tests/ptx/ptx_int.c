@@ -356,7 +356,7 @@ static u64 fns(u32 mask, u32 base, s32 offset)
 	X(addcc, "add.cc.u32 %r1, %a, %b; addc.u32 %d, %c, 0;", "iiii",                  \
 	  c + ((a + b) >> 32))                                                           \
 	X(addc2, "add.cc.s64 %l1, %a, %b; addc.cc.s64 %l2, %c, %c; addc.u64 %d, 0, 0;",  \
-	  "llll", ((u128)c + c + ((u128)a + b >> 64)) >> 64)                             \
+	  "llll", ((u128)c + c + (((u128)a + b) >> 64)) >> 64)                           \
 	X(subcc, "sub.cc.u32 %r1, %a, %b; subc.u32 %d, %c, 0;", "iiii", c - (a < b))     \
 	X(subc64, "sub.cc.u64 %l1, %a, %b; subc.u64 %d, %c, %a;", "llll",                \
 	  c - a - (a < b))                                                               \
