@@ -60,6 +60,8 @@ static void round_trip(bool window)
 	cr_expect_eq(memcmp(in + 5, out, 1000), 0);
 	cr_assert_eq(cuMemcpy((uintptr_t)out + 7, (uintptr_t)in, 100), CUDA_SUCCESS);
 	cr_expect_eq(memcmp(in, out + 7, 100), 0);
+	free(in);
+	free(out);
 }
 
 Test(guest_copy, round_trip_window, .timeout = 60)
@@ -150,6 +152,8 @@ static void copy_2d(bool window, size_t width, size_t rows)
 	c.srcMemoryType = CU_MEMORYTYPE_ARRAY;
 	cr_expect_eq(cuMemcpy2D_v2(&c), CUDA_ERROR_NOT_SUPPORTED);
 	cr_expect_eq(cuMemcpy2D_v2(NULL), CUDA_ERROR_INVALID_VALUE);
+	free(in);
+	free(out);
 }
 
 Test(guest_copy, rows_short_window, .timeout = 60)
@@ -170,7 +174,7 @@ Test(guest_copy, rows_long, .timeout = 60)
 Test(guest_copy, box)
 {
 	struct fake *f = start(true);
-	uint8_t *in = noise(4 * 5 * 6), *out = calloc(1, 4 * 5 * 6);
+	uint8_t *in = noise(4 * 5 * 6);
 	CUdeviceptr p = alloc(1000);
 	CUDA_MEMCPY3D c = {.srcMemoryType = CU_MEMORYTYPE_HOST,
 			   .srcHost = in,
@@ -200,7 +204,7 @@ Test(guest_copy, box)
 	cr_expect_eq(cuMemcpy3D_v2(&c), CUDA_ERROR_INVALID_VALUE);
 	c.Depth = 0;
 	cr_expect_eq(cuMemcpy3D_v2(&c), CUDA_SUCCESS);
-	free(out);
+	free(in);
 }
 
 Test(guest_copy, host_memory)
