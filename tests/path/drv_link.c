@@ -23,10 +23,14 @@ static char errors[4096];
 
 static CUlinkState create(void)
 {
-	CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER,
-				  CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
-	void *values[] = {errors, (void *)sizeof(errors)};
+	static CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER,
+					 CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+	/* outputs: they must live as long as the link */
+	static void *values[2];
 	CUlinkState l;
+
+	values[0] = errors;
+	values[1] = (void *)sizeof(errors);
 
 	CK(cuLinkCreate(2, options, values, &l));
 	return l;
