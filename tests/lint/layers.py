@@ -19,7 +19,7 @@ ALLOWED = {
     "hostd/ptx": ["hostd/ptx", "transport/base"],
     "hostd/simt": ["hostd/simt", "hostd/ptx", "transport/base"],
     "hostd/device": ["hostd/device", "hostd/simt", "hostd/ptx", "transport"],
-    "hostd/memory": ["hostd/memory", "hostd/device", "transport"],
+    "hostd/memory": ["hostd/memory", "hostd/device", "hostd/session", "transport"],
     "hostd/session": ["hostd", "transport"],
     "hostd/dispatch": ["hostd", "transport"],
     "hostd": ["hostd", "transport", "policies"],
