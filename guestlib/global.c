@@ -10,7 +10,7 @@
 #include "guest.h"
 #include "process.h"
 
-#define HOST_PAGE	4096ull
+#define HOST_PAGE       4096ull
 #define GLOBAL_NAME_MAX 32767 /* as the message allows, without the NUL */
 
 struct range {
@@ -44,7 +44,8 @@ bool global_covers(uint64_t addr)
 /* Keeps the process from getting memory of its own at a device's address. */
 static void keep_clear(uint64_t addr, uint64_t size)
 {
-	uint64_t first = ALIGN_DOWN(addr, HOST_PAGE), end = ALIGN_UP(addr + size, HOST_PAGE);
+	uint64_t first = ALIGN_DOWN(addr, HOST_PAGE),
+		 end = ALIGN_UP(addr + size, HOST_PAGE);
 
 	if (mmap((void *)(uintptr_t)first, end - first, PROT_NONE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,

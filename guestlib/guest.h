@@ -100,6 +100,9 @@ CUresult guest_lost(struct guest_thread *t);
 /* Likewise when the host broke the protocol. */
 CUresult guest_broken(struct guest_thread *t);
 
+/* True for addresses that only devices have; everything else is host memory. */
+bool guest_is_device(uint64_t addr);
+
 #define GUEST_PARAMS_MAX 32764u /* bytes of kernel parameters, CUDA's own limit */
 #define GUEST_NAME_MAX   32768u /* bytes of a symbol's name with its NUL */
 

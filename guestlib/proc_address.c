@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "gen/proc.h"
 #include "guest.h"
+#include "process.h"
 
 #define FLAGS_KNOWN                                                                      \
 	((cuuint64_t)CU_GET_PROC_ADDRESS_LEGACY_STREAM |                                 \
@@ -23,7 +24,7 @@ CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **pfn, int version
 	bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
 	int r;
 
-	if (!symbol || !pfn || (flags & ~FLAGS_KNOWN))
+	if (!symbol || !pfn || (flags & ~FLAGS_KNOWN) || version > GUEST_DRIVER_VERSION)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = proc_find(symbol, version, per_thread, pfn);
 	if (r < 0) {

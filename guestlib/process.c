@@ -27,6 +27,7 @@
 #include "base/log.h"
 #include "context.h"
 #include "device.h"
+#include "global.h"
 #include "process.h"
 #include "session.h"
 #include "thread.h"
@@ -59,6 +60,13 @@ void process_lost(const char *why)
 	atomic_store_explicit(&guest_process.gate, GUEST_ERROR_LOST,
 			      memory_order_release);
 	log_warning("the host is gone (%s); every CUDA call fails from now on", why);
+}
+
+bool guest_is_device(uint64_t addr)
+{
+	return addr - guest_process.band_base < guest_process.band_size ||
+	       (unlikely(atomic_load_explicit(&global_count, memory_order_relaxed)) &&
+		global_covers(addr));
 }
 
 static void after_fork_child(void)

@@ -18,7 +18,6 @@
 
 #include <stdatomic.h>
 
-#include "global.h"
 #include "guest.h"
 #include "link.h"
 
@@ -82,13 +81,5 @@ static inline CUresult guest_sticky(void)
 
 /* READY -> LOST with a message; does nothing in the other states. Any thread. */
 void process_lost(const char *why);
-
-/* True for addresses that only devices have; everything else is host memory. */
-static inline bool guest_is_device(uint64_t addr)
-{
-	return addr - guest_process.band_base < guest_process.band_size ||
-	       (unlikely(atomic_load_explicit(&global_count, memory_order_relaxed)) &&
-		global_covers(addr));
-}
 
 #endif

@@ -91,6 +91,10 @@ Test(guest_copy, refused)
 	cr_expect_eq(cuMemcpyDtoH_v2(buf, FAKE_BAND_BASE + FAKE_HEAP_SIZE - 8, 16),
 		     CUDA_ERROR_INVALID_VALUE);
 	cr_expect_eq(cuMemcpyDtoH_v2(buf, p, 16), CUDA_SUCCESS, "and goes on");
+	cr_expect_eq(cuMemsetD8Async(0x1000, 1, 4, NULL), CUDA_ERROR_INVALID_VALUE,
+		     "at once");
+	cr_expect_eq(cuMemsetD32Async(p + 1, 1, 4, NULL), CUDA_ERROR_INVALID_VALUE);
+	cr_expect_eq(cuMemsetD2D16Async(p, 8, 1, 0, 4, NULL), CUDA_SUCCESS);
 	cr_assert_eq(cuStreamCreate(&st, 0), CUDA_SUCCESS);
 	cr_assert_eq(cuStreamDestroy_v2(st), CUDA_SUCCESS);
 	cr_expect_eq(cuMemcpyHtoDAsync_v2(p, buf, 16, st), CUDA_ERROR_INVALID_HANDLE);

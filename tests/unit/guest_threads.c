@@ -218,6 +218,8 @@ Test(guest_threads, proc_address)
 		     CUDA_ERROR_NOT_FOUND);
 	cr_expect_eq(cuGetProcAddress_v2("cuGetProcAddress", &p, 13000, 0, NULL), 0);
 	cr_expect_eq(p, (void *)cuGetProcAddress_v2);
+	cr_expect_eq(cuGetProcAddress_v2("cuInit", &p, 13010, 0, &st),
+		     CUDA_ERROR_INVALID_VALUE, "newer than the driver");
 	cr_expect_eq(cuGetProcAddress_v2(NULL, &p, 13000, 0, NULL),
 		     CUDA_ERROR_INVALID_VALUE);
 }
