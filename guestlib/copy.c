@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "calls.h"
+#include "capture.h"
 #include "copy.h"
 #include "process.h"
 
@@ -226,12 +227,31 @@ CUresult copy_rows(struct guest_thread *t, const struct copy *given, uint64_t st
 	return c.src.device ? dtoh(t, &c, stream) : htoh(t, &c, stream);
 }
 
+/* As cuGraphMemcpyNodeGetParams will show it. */
+static CUresult capture(const struct copy *c)
+{
+	CUDA_MEMCPY3D p = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+			   .srcDevice = c->src.addr,
+			   .srcPitch = c->src.pitch,
+			   .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+			   .dstDevice = c->dst.addr,
+			   .dstPitch = c->dst.pitch,
+			   .WidthInBytes = c->width,
+			   .Height = c->height,
+			   .Depth = 1};
+
+	return c->width && c->height ? capture_copy(&p, c->stream, c->ptsz)
+				     : CUDA_SUCCESS;
+}
+
 CUresult copy_do(const struct copy *c)
 {
 	struct guest_thread *t;
 	uint64_t stream;
 	CUresult r = guest_enter(NEED_CTX, &t);
 
+	if (r == CUDA_SUCCESS && c->async && unlikely(capture_wants(c->stream, c->ptsz)))
+		return capture(c);
 	if (r == CUDA_SUCCESS)
 		r = guest_stream(c->stream, c->ptsz, &stream);
 	return r ? r : copy_rows(t, c, stream);

@@ -22,6 +22,15 @@ struct copy {
 	bool async; /* a function with Async in its name */
 };
 
+/* A copy of slices, as cuMemcpy3D describes it. */
+struct copy_box {
+	struct copy rows; /* of the first slice */
+	size_t depth, dst_slice, src_slice;
+};
+
+/* The copy that a descriptor means, but for its stream; or what CUDA says of it. */
+CUresult copy_plan(const CUDA_MEMCPY3D *p, struct copy_box *ret_box);
+
 /*
  * Does or queues the copy. Host memory may be reused when it returns: data for the device
  * has been copied out, data from the device has arrived.

@@ -133,6 +133,13 @@ void guest_handle_set(uint64_t h, void *object);
  */
 CUresult guest_stream(CUstream stream, bool ptsz, uint64_t *ret_wire);
 
+/* The same for functions that may be called while the stream is being captured; for the
+ * others guest_stream() ends the capture, and fails. */
+CUresult guest_stream_value(CUstream stream, bool ptsz, uint64_t *ret_wire);
+
+/* For functions that may not be called during a capture: as cuMemAlloc. */
+CUresult guest_unsafe(struct guest_thread *t);
+
 /*
  * Defines the two entry points of a function whose default stream may be the thread's
  * own: both call impl(arguments..., ptsz).

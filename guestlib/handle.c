@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "capture.h"
 #include "guest.h"
 #include "process.h"
 
@@ -158,7 +159,7 @@ void guest_handle_set(uint64_t h, void *object)
 		atomic_store_explicit(&e->object, object, memory_order_release);
 }
 
-CUresult guest_stream(CUstream stream, bool ptsz, uint64_t *ret_wire)
+CUresult guest_stream_value(CUstream stream, bool ptsz, uint64_t *ret_wire)
 {
 	uint64_t h = (uintptr_t)stream;
 
@@ -169,4 +170,13 @@ CUresult guest_stream(CUstream stream, bool ptsz, uint64_t *ret_wire)
 		return CUDA_ERROR_INVALID_HANDLE;
 	*ret_wire = h;
 	return CUDA_SUCCESS;
+}
+
+CUresult guest_stream(CUstream stream, bool ptsz, uint64_t *ret_wire)
+{
+	CUresult r = guest_stream_value(stream, ptsz, ret_wire);
+
+	if (unlikely(capture_any()) && r == CUDA_SUCCESS)
+		r = capture_forbids(*ret_wire);
+	return r;
 }

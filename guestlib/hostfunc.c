@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "calls.h"
+#include "capture.h"
 #include "process.h"
 
 #define HOST_FUNC_ALWAYS 1u /* flags: run it even after an error */
@@ -87,6 +88,8 @@ static void *helper(void *unused)
 		c = take(next.id);
 		if (c)
 			run(c, next.status);
+		else
+			graph_host_run(next.id);
 		free(c);
 	}
 	log_debug("host functions end: %d", (int)r);
@@ -110,6 +113,26 @@ static CUresult start_helper_locked(void)
 	pthread_detach(thread);
 	helper_runs = true;
 	return CUDA_SUCCESS;
+}
+
+CUresult hostfunc_start(void)
+{
+	CUresult r;
+
+	pthread_mutex_lock(&lock);
+	r = start_helper_locked();
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+uint64_t hostfunc_number(void)
+{
+	uint64_t id;
+
+	pthread_mutex_lock(&lock);
+	id = next_id++;
+	pthread_mutex_unlock(&lock);
+	return id;
 }
 
 /* Puts a call into the table, which owns it from then on. */
@@ -162,10 +185,21 @@ static CUresult post(const struct host_call *what, CUstream stream, bool ptsz,
 	return guest_post(t);
 }
 
+static CUresult capture(CUstream stream, CUhostFn fn, void *arg, bool ptsz)
+{
+	const CUDA_HOST_NODE_PARAMS p = {fn, arg};
+	struct graph_op op;
+	CUresult r = graph_op_host(&p, &op);
+
+	return r ? r : capture_add(stream, ptsz, &op);
+}
+
 static CUresult launch_host_func(CUstream stream, CUhostFn fn, void *arg, bool ptsz)
 {
 	struct host_call c = {.fn = fn, .stream = stream, .arg = arg};
 
+	if (unlikely(capture_wants(stream, ptsz)))
+		return capture(stream, fn, arg, ptsz);
 	return post(&c, stream, ptsz, 0);
 }
 

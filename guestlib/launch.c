@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "calls.h"
+#include "capture.h"
 #include "launch.h"
 #include "module.h"
 #include "process.h"
@@ -135,62 +136,90 @@ static void copy_buffer(uint8_t *dst, const struct guest_func *f, const void *bu
 	memset(dst + size, 0, f->params_size - size);
 }
 
-static CUresult post(struct guest_thread *t, const struct launch *l, struct guest_func *f,
-		     uint64_t stream, const void *buf, size_t buf_size)
+void launch_params(const struct launch *l, const struct launch_plan *plan, void *dst)
 {
-	struct launch_kernel_cmd *cmd = begin_launch_kernel(t, f->params_size);
+	if (plan->buf)
+		copy_buffer(dst, plan->func, plan->buf, plan->buf_size);
+	else
+		copy_params(dst, plan->func, l->params);
+}
+
+static CUresult post(struct guest_thread *t, const struct launch *l,
+		     const struct launch_plan *plan, uint64_t stream)
+{
+	struct launch_kernel_cmd *cmd = begin_launch_kernel(t, plan->func->params_size);
 
 	if (unlikely(!cmd))
 		return guest_lost(t);
-	cmd->func = f->handle;
+	cmd->func = plan->func->handle;
 	cmd->stream = stream;
 	memcpy(cmd->grid, l->grid, sizeof(cmd->grid));
 	memcpy(cmd->block, l->block, sizeof(cmd->block));
 	memcpy(cmd->cluster, l->cluster, sizeof(cmd->cluster));
 	cmd->shared_bytes = l->shared_bytes;
 	cmd->flags = l->cooperative ? LAUNCH_COOPERATIVE : 0;
-	if (buf)
-		copy_buffer(launch_kernel_cmd_params(cmd), f, buf, buf_size);
-	else
-		copy_params(launch_kernel_cmd_params(cmd), f, l->params);
+	launch_params(l, plan, launch_kernel_cmd_params(cmd));
 	return guest_post(t);
 }
 
-CUresult launch_do(const struct launch *l)
+CUresult launch_check(const struct launch *l, struct launch_plan *ret_plan)
 {
+	struct guest_func *f = func_lookup(l->func);
 	const void *buf = NULL;
-	struct guest_thread *t;
-	struct guest_func *f;
-	uint64_t stream;
-	size_t buf_size = 0;
-	CUresult r = guest_enter(NEED_CTX, &t);
+	size_t size = 0;
+	CUresult r;
 
-	if (unlikely(r))
-		return r;
-	f = func_lookup(l->func);
 	if (unlikely(!f))
 		return CUDA_ERROR_INVALID_HANDLE;
 	r = check_dims(l);
 	if (r == CUDA_SUCCESS)
 		r = check_resources(l, f);
-	if (r == CUDA_SUCCESS)
-		r = guest_stream(l->stream, l->ptsz, &stream);
 	if (unlikely(r))
 		return r;
 	if (l->extra) {
 		if (l->params)
 			return CUDA_ERROR_INVALID_VALUE;
-		r = parse_extra(l->extra, &buf, &buf_size);
+		r = parse_extra(l->extra, &buf, &size);
 		if (r)
 			return r;
-		if (buf_size > f->params_size)
+		if (size > f->params_size)
 			return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 		if (!buf && f->n_params)
 			return CUDA_ERROR_INVALID_VALUE;
 	} else if (unlikely(params_missing(f, l->params))) {
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	return post(t, l, f, stream, buf, buf_size);
+	ret_plan->func = f;
+	ret_plan->buf = buf;
+	ret_plan->buf_size = size;
+	return CUDA_SUCCESS;
+}
+
+static CUresult capture(const struct launch *l)
+{
+	struct graph_op op = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
+	CUresult r = graph_kernel_new(l, &op.kernel);
+
+	return r ? r : capture_add(l->stream, l->ptsz, &op);
+}
+
+CUresult launch_do(const struct launch *l)
+{
+	struct launch_plan plan;
+	struct guest_thread *t;
+	uint64_t stream;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (unlikely(r))
+		return r;
+	if (unlikely(capture_wants(l->stream, l->ptsz)))
+		return capture(l);
+	r = launch_check(l, &plan);
+	if (r == CUDA_SUCCESS)
+		r = guest_stream(l->stream, l->ptsz, &stream);
+	if (unlikely(r))
+		return r;
+	return post(t, l, &plan, stream);
 }
 
 static CUresult launch_plain(CUfunction func, const unsigned dims[6], unsigned shared,

@@ -9,7 +9,7 @@
 #define CLUSTER_PORTABLE_MAX 8u
 #define CLUSTER_MAX          16u
 
-#define LAUNCH_COOPERATIVE   1u /* flags of launch_kernel */
+#define LAUNCH_COOPERATIVE   1u /* flags of launch_kernel and graph_kernel */
 
 struct launch {
 	CUfunction func; /* or a CUkernel */
@@ -20,6 +20,21 @@ struct launch {
 	CUstream stream;
 	void **params, **extra;
 };
+
+struct guest_func;
+
+/* What a launch was found to be; buf: the parameter buffer as a whole, or NULL. */
+struct launch_plan {
+	struct guest_func *func;
+	const void *buf;
+	size_t buf_size;
+};
+
+/* Everything that CUDA refuses at the call but for the stream. */
+CUresult launch_check(const struct launch *l, struct launch_plan *ret_plan);
+
+/* The parameter buffer: plan->func->params_size bytes. */
+void launch_params(const struct launch *l, const struct launch_plan *plan, void *dst);
 
 /* Checks and posts. Fast path; see launch.c. */
 CUresult launch_do(const struct launch *l);

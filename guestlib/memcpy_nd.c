@@ -2,6 +2,7 @@
 /* cuMemcpy2D* and cuMemcpy3D*: descriptors of boxes, done as rows, slice by slice. */
 #include <string.h>
 
+#include "capture.h"
 #include "copy.h"
 #include "process.h"
 
@@ -55,43 +56,13 @@ static CUresult resolve(const struct end *e, const struct box *b,
 	return CUDA_SUCCESS;
 }
 
-static CUresult copy_box(const struct box *b, CUstream stream, bool ptsz, bool async)
+CUresult copy_plan(const CUDA_MEMCPY3D *p, struct copy_box *ret_box)
 {
-	struct copy c = {.width = b->width,
-			 .height = b->height,
-			 .stream = stream,
-			 .ptsz = ptsz,
-			 .async = async};
-	struct guest_thread *t;
-	uint64_t wire;
-	size_t z;
-	CUresult r = guest_enter(NEED_CTX, &t);
-
-	if (r == CUDA_SUCCESS)
-		r = guest_stream(stream, ptsz, &wire);
-	if (r)
-		return r;
-	if (!b->width || !b->height || !b->depth)
-		return CUDA_SUCCESS;
-	r = resolve(&b->dst, b, &c.dst);
-	if (r == CUDA_SUCCESS)
-		r = resolve(&b->src, b, &c.src);
-	for (z = 0; z < b->depth && r == CUDA_SUCCESS; z++) {
-		r = copy_rows(t, &c, wire);
-		c.dst.addr += b->dst.height * c.dst.pitch;
-		c.src.addr += b->src.height * c.src.pitch;
-	}
-	return r;
-}
-
-static CUresult copy_2d(const CUDA_MEMCPY2D *p, CUstream stream, bool ptsz, bool async)
-{
+	struct copy_box c = {0};
 	struct box b;
-	CUresult r = guest_gate();
+	CUresult r;
 
-	if (r)
-		return r;
-	if (!p)
+	if (p->srcLOD || p->dstLOD)
 		return CUDA_ERROR_INVALID_VALUE;
 	b = (struct box){
 		.dst = {.type = p->dstMemoryType,
@@ -99,18 +70,101 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *p, CUstream stream, bool ptsz, bool
 			.device = p->dstDevice,
 			.x = p->dstXInBytes,
 			.y = p->dstY,
-			.pitch = p->dstPitch},
+			.z = p->dstZ,
+			.pitch = p->dstPitch,
+			.height = p->dstHeight},
 		.src = {.type = p->srcMemoryType,
 			.host = p->srcHost,
 			.device = p->srcDevice,
 			.x = p->srcXInBytes,
 			.y = p->srcY,
-			.pitch = p->srcPitch},
+			.z = p->srcZ,
+			.pitch = p->srcPitch,
+			.height = p->srcHeight},
 		.width = p->WidthInBytes,
 		.height = p->Height,
-		.depth = 1,
+		.depth = p->Depth,
 	};
-	return copy_box(&b, stream, ptsz, async);
+	if (b.width && b.height && b.depth) {
+		r = resolve(&b.dst, &b, &c.rows.dst);
+		if (r == CUDA_SUCCESS)
+			r = resolve(&b.src, &b, &c.rows.src);
+		if (r)
+			return r;
+		c.depth = b.depth;
+	}
+	c.rows.width = b.width;
+	c.rows.height = b.height;
+	c.dst_slice = b.dst.height * c.rows.dst.pitch;
+	c.src_slice = b.src.height * c.rows.src.pitch;
+	*ret_box = c;
+	return CUDA_SUCCESS;
+}
+
+static CUresult copy_slices(const struct copy_box *b, CUstream stream, bool ptsz,
+			    bool async)
+{
+	struct copy c = b->rows;
+	struct guest_thread *t;
+	uint64_t wire;
+	size_t z;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r == CUDA_SUCCESS)
+		r = guest_stream(stream, ptsz, &wire);
+	c.stream = stream;
+	c.ptsz = ptsz;
+	c.async = async;
+	for (z = 0; z < b->depth && r == CUDA_SUCCESS; z++) {
+		r = copy_rows(t, &c, wire);
+		c.dst.addr += b->dst_slice;
+		c.src.addr += b->src_slice;
+	}
+	return r;
+}
+
+static CUresult copy_3d(const CUDA_MEMCPY3D *p, CUstream stream, bool ptsz, bool async)
+{
+	struct copy_box b;
+	CUresult r = guest_gate();
+
+	if (r)
+		return r;
+	if (!p)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (async && unlikely(capture_wants(stream, ptsz)))
+		return capture_copy(p, stream, ptsz);
+	r = copy_plan(p, &b);
+	return r ? r : copy_slices(&b, stream, ptsz, async);
+}
+
+static CUresult copy_2d(const CUDA_MEMCPY2D *p, CUstream stream, bool ptsz, bool async)
+{
+	CUDA_MEMCPY3D box;
+	CUresult r = guest_gate();
+
+	if (r)
+		return r;
+	if (!p)
+		return CUDA_ERROR_INVALID_VALUE;
+	box = (CUDA_MEMCPY3D){.srcXInBytes = p->srcXInBytes,
+			      .srcY = p->srcY,
+			      .srcMemoryType = p->srcMemoryType,
+			      .srcHost = p->srcHost,
+			      .srcDevice = p->srcDevice,
+			      .srcArray = p->srcArray,
+			      .srcPitch = p->srcPitch,
+			      .dstXInBytes = p->dstXInBytes,
+			      .dstY = p->dstY,
+			      .dstMemoryType = p->dstMemoryType,
+			      .dstHost = p->dstHost,
+			      .dstDevice = p->dstDevice,
+			      .dstArray = p->dstArray,
+			      .dstPitch = p->dstPitch,
+			      .WidthInBytes = p->WidthInBytes,
+			      .Height = p->Height,
+			      .Depth = 1};
+	return copy_3d(&box, stream, ptsz, async);
 }
 
 CUresult CUDAAPI cuMemcpy2D_v2(const CUDA_MEMCPY2D *p)
@@ -141,39 +195,6 @@ CUresult CUDAAPI cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *p, CUstream stream)
 CUresult CUDAAPI cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D *p, CUstream stream)
 {
 	return copy_2d(p, stream, true, true);
-}
-
-static CUresult copy_3d(const CUDA_MEMCPY3D *p, CUstream stream, bool ptsz, bool async)
-{
-	struct box b;
-	CUresult r = guest_gate();
-
-	if (r)
-		return r;
-	if (!p || p->srcLOD || p->dstLOD)
-		return CUDA_ERROR_INVALID_VALUE;
-	b = (struct box){
-		.dst = {.type = p->dstMemoryType,
-			.host = p->dstHost,
-			.device = p->dstDevice,
-			.x = p->dstXInBytes,
-			.y = p->dstY,
-			.z = p->dstZ,
-			.pitch = p->dstPitch,
-			.height = p->dstHeight},
-		.src = {.type = p->srcMemoryType,
-			.host = p->srcHost,
-			.device = p->srcDevice,
-			.x = p->srcXInBytes,
-			.y = p->srcY,
-			.z = p->srcZ,
-			.pitch = p->srcPitch,
-			.height = p->srcHeight},
-		.width = p->WidthInBytes,
-		.height = p->Height,
-		.depth = p->Depth,
-	};
-	return copy_box(&b, stream, ptsz, async);
 }
 
 CUresult CUDAAPI cuMemcpy3D_v2(const CUDA_MEMCPY3D *p)

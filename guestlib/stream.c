@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "calls.h"
+#include "capture.h"
 #include "context.h"
 #include "process.h"
 #include "thread.h"
@@ -32,7 +33,7 @@ static CUresult find(CUstream stream, bool ptsz, struct guest_stream_info **ret_
 	CUresult r = ctx_check_current();
 
 	if (r == CUDA_SUCCESS)
-		r = guest_stream(stream, ptsz, &h);
+		r = guest_stream_value(stream, ptsz, &h);
 	if (r)
 		return r;
 	if (h == GUEST_STREAM_LEGACY)
@@ -42,6 +43,13 @@ static CUresult find(CUstream stream, bool ptsz, struct guest_stream_info **ret_
 	else
 		*ret_s = guest_object(h, HANDLE_STREAM);
 	return *ret_s ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+bool stream_is_blocking(uint64_t h)
+{
+	struct guest_stream_info *s = guest_object(h, HANDLE_STREAM);
+
+	return !s || !(s->flags & CU_STREAM_NON_BLOCKING);
 }
 
 static CUresult post_create(struct guest_thread *t, uint64_t h, unsigned flags,

@@ -8,6 +8,10 @@
  * aligned, never 0, 1 or 2 (which mean default streams), and lies outside the band of
  * device addresses.
  *
+ * Graphs, their nodes and user objects are the guest's alone and never travel: what is
+ * captured gets its numbers there as well. A worker knows HANDLE_GRAPH_EXEC, and numbers
+ * the nodes of one by their place.
+ *
  *	bit 46..41   40..36  35..24       23..4   3..0
  *	    010101   type    generation   index   0
  */

@@ -112,7 +112,9 @@ static void run_ready_locked(struct device *dev)
 /* Puts op on the ready list if nothing holds it back any more. */
 static void op_try_locked(struct soft_op *op)
 {
-	if (!op->started && !op->n_blockers && op->st->queue.next == &op->link)
+	/* not on the list yet: a wait for its own stream ends twice, for both reasons */
+	if (!op->started && !op->n_blockers && op->st->queue.next == &op->link &&
+	    list_empty(&op->engine))
 		list_append(&op->st->ctx->dev->ready, &op->engine);
 }
 

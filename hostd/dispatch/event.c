@@ -53,36 +53,27 @@ static CUresult record(struct sess_lane *sl, uint64_t event, uint64_t stream)
 	return sl->s->ops->event_record(ctx, ev->dev, st);
 }
 
-int handle_cuEventRecord(struct sess_lane *sl, const struct cuEventRecord_args *a,
-			 struct cuEventRecord_rep *rep)
+int handle_event_record(struct sess_lane *sl, const struct event_record_args *a,
+			struct event_record_rep *rep)
 {
-	rep->res.result = record(sl, a->cmd->hEvent, a->cmd->hStream);
+	rep->res.result = record(sl, a->cmd->event, a->cmd->stream);
 	return 0;
 }
 
-int handle_cuEventRecordWithFlags(struct sess_lane *sl,
-				  const struct cuEventRecordWithFlags_args *a,
-				  struct cuEventRecordWithFlags_rep *rep)
+int handle_event_query(struct sess_lane *sl, const struct event_query_args *a,
+		       struct event_query_rep *rep)
 {
-	rep->res.result = record(sl, a->cmd->hEvent, a->cmd->hStream);
-	return 0;
-}
-
-int handle_cuEventQuery(struct sess_lane *sl, const struct cuEventQuery_args *a,
-			struct cuEventQuery_rep *rep)
-{
-	struct sess_event *ev = sess_get(sl, HANDLE_EVENT, a->cmd->hEvent);
+	struct sess_event *ev = sess_get(sl, HANDLE_EVENT, a->cmd->event);
 	CUresult r = ev ? sl->s->ops->event_query(ev->dev) : CUDA_ERROR_INVALID_HANDLE;
 
 	rep->res.result = sess_sync_result(sl, r);
 	return 0;
 }
 
-int handle_cuEventSynchronize(struct sess_lane *sl,
-			      const struct cuEventSynchronize_args *a,
-			      struct cuEventSynchronize_rep *rep)
+int handle_event_synchronize(struct sess_lane *sl, const struct event_synchronize_args *a,
+			     struct event_synchronize_rep *rep)
 {
-	struct sess_event *ev = sess_get(sl, HANDLE_EVENT, a->cmd->hEvent);
+	struct sess_event *ev = sess_get(sl, HANDLE_EVENT, a->cmd->event);
 	CUresult r =
 		ev ? sl->s->ops->event_synchronize(ev->dev) : CUDA_ERROR_INVALID_HANDLE;
 

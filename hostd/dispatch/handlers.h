@@ -57,4 +57,13 @@ static inline void count(_Atomic uint64_t *c, uint64_t n)
 	atomic_fetch_add_explicit(c, n, memory_order_relaxed);
 }
 
+/* Utilisation is measured only while something runs. */
+static inline void note_active(struct session *s)
+{
+	if (likely(atomic_load_explicit(&s->active, memory_order_relaxed)) ||
+	    !s->on_active || atomic_exchange(&s->active, true))
+		return;
+	s->on_active(s->owner);
+}
+
 #endif

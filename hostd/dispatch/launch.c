@@ -14,15 +14,6 @@ static struct sess_func *func_named(struct sess_lane *sl, uint64_t h)
 	return sess_get(sl, type, h);
 }
 
-/* Utilisation is measured only while something runs. */
-static void note_active(struct session *s)
-{
-	if (likely(atomic_load_explicit(&s->active, memory_order_relaxed)) ||
-	    !s->on_active || atomic_exchange(&s->active, true))
-		return;
-	s->on_active(s->owner);
-}
-
 int handle_launch_kernel(struct sess_lane *sl, const struct launch_kernel_args *a,
 			 struct launch_kernel_rep *rep)
 {

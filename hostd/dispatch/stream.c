@@ -54,13 +54,13 @@ int handle_cuStreamSynchronize(struct sess_lane *sl,
 	return 0;
 }
 
-int handle_cuStreamWaitEvent(struct sess_lane *sl, const struct cuStreamWaitEvent_args *a,
-			     struct cuStreamWaitEvent_rep *rep)
+int handle_stream_wait_event(struct sess_lane *sl, const struct stream_wait_event_args *a,
+			     struct stream_wait_event_rep *rep)
 {
-	struct sess_event *ev = sess_get(sl, HANDLE_EVENT, a->cmd->hEvent);
+	struct sess_event *ev = sess_get(sl, HANDLE_EVENT, a->cmd->event);
 	struct dev_stream *st;
 	struct dev_ctx *ctx;
-	CUresult r = sess_stream(sl, a->cmd->hStream, &st, &ctx);
+	CUresult r = sess_stream(sl, a->cmd->stream, &st, &ctx);
 
 	if (r == CUDA_SUCCESS && !ev)
 		r = CUDA_ERROR_INVALID_HANDLE;

@@ -20,6 +20,7 @@ ALLOWED = {
     "hostd/simt": ["hostd/simt", "hostd/ptx", "transport/base"],
     "hostd/device": ["hostd/device", "hostd/simt", "hostd/ptx", "transport"],
     "hostd/memory": ["hostd/memory", "hostd/device", "hostd/session", "transport"],
+    "hostd/graph": ["hostd/graph", "hostd/device", "transport/base"],
     "hostd/session": ["hostd", "transport"],
     "hostd/dispatch": ["hostd", "transport"],
     "hostd": ["hostd", "transport", "policies"],

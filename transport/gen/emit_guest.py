@@ -161,7 +161,10 @@ def stream_of(e):
 def stub_body(e, msg):
     new = next((f for f in e.fields if f.role == "new"), None)
     st = stream_of(e)
-    out = "{\n" + stub_decls(e, msg, new) + "\n\tif (r)\n\t\treturn r;\n" + stub_checks(e, msg)
+    out = "{\n" + stub_decls(e, msg, new) + "\n\tif (r)\n\t\treturn r;\n"
+    if e.unsafe:
+        out += "\tr = guest_unsafe(t);\n\tif (r)\n\t\treturn r;\n"
+    out += stub_checks(e, msg)
     if st:
         what = "NULL" if st.role == "default_stream" else st.name
         pt = "per_thread" if e.pt else "false"

@@ -139,6 +139,7 @@ class Entry:
     since: int = 0
     target: str = ""  # of `alias TARGET` and `as TARGET`
     fields: list = field(default_factory=list)
+    unsafe: bool = False  # may not be called during a capture
     refuse: list = field(default_factory=list)  # C conditions: CUDA_ERROR_INVALID_VALUE
     sets: list = field(default_factory=list)  # (field, C expression, loc)
     payload_in: str = ""  # "", "yes", "optional"

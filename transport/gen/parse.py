@@ -111,6 +111,8 @@ class Parser:
                 self.claim(loc, f"{e.name}_{k}")
             elif k == "need" and w and w[0] in NEEDS and e.cls in ("call", "post"):
                 e.need = w.pop(0)
+            elif k == "unsafe" and e.cls in ("call", "post"):
+                e.unsafe = True
             elif k == "since" and w and w[0].isdigit():
                 e.since = int(w.pop(0))
             elif k == "as" and w and e.cls in ("call", "post"):

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Events where a capture may be concerned; the other functions are generated. */
+#include "calls.h"
+#include "capture.h"
+
+/* A node that records or waits, for an event that the rest of the program sees. */
+static CUresult capture_external(CUevent event, CUstream stream, CUgraphNodeType type,
+				 bool ptsz)
+{
+	struct graph_op op;
+	CUresult r = graph_op_event(event, type, &op);
+
+	return r ? r : capture_add(stream, ptsz, &op);
+}
+
+static CUresult record_flags(CUevent event, CUstream stream, unsigned flags, bool ptsz)
+{
+	struct event_record_cmd *cmd;
+	struct guest_thread *t;
+	bool taken = false;
+	uint64_t wire;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r)
+		return r;
+	if (!guest_handle_valid((uintptr_t)event, HANDLE_EVENT))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (flags && capture_wants(stream, ptsz))
+		return capture_external(event, stream, CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+					ptsz);
+	if (unlikely(capture_any()))
+		r = capture_record(event, stream, ptsz, &taken);
+	if (r || taken)
+		return r;
+	r = guest_stream(stream, ptsz, &wire);
+	if (r)
+		return r;
+	cmd = begin_event_record(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->event = (uintptr_t)event;
+	cmd->stream = wire;
+	return guest_post(t);
+}
+
+static CUresult record(CUevent event, CUstream stream, bool ptsz)
+{
+	return record_flags(event, stream, 0, ptsz);
+}
+
+static CUresult wait_event(CUstream stream, CUevent event, unsigned flags, bool ptsz)
+{
+	struct stream_wait_event_cmd *cmd;
+	struct guest_thread *t;
+	bool taken = false;
+	uint64_t wire;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r)
+		return r;
+	if (!guest_handle_valid((uintptr_t)event, HANDLE_EVENT))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (flags && capture_wants(stream, ptsz))
+		return capture_external(event, stream, CU_GRAPH_NODE_TYPE_WAIT_EVENT,
+					ptsz);
+	if (unlikely(capture_any()))
+		r = capture_wait(stream, event, ptsz, &taken);
+	if (r || taken)
+		return r;
+	r = guest_stream(stream, ptsz, &wire);
+	if (r)
+		return r;
+	cmd = begin_stream_wait_event(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->stream = wire;
+	cmd->event = (uintptr_t)event;
+	return guest_post(t);
+}
+
+GUEST_PAIR(cuEventRecord, ptsz, (CUevent event, CUstream stream), record, event, stream)
+GUEST_PAIR(cuEventRecordWithFlags, ptsz,
+	   (CUevent event, CUstream stream, unsigned int flags), record_flags, event,
+	   stream, flags)
+GUEST_PAIR(cuStreamWaitEvent, ptsz, (CUstream stream, CUevent event, unsigned int flags),
+	   wait_event, stream, event, flags)
+
+/* Neither may be asked of an event that stands for nodes of a capture. */
+static CUresult ask_check(CUevent event)
+{
+	struct guest_thread *t;
+	CUresult r = guest_enter(NEED_INIT, &t);
+
+	if (r)
+		return r;
+	if (!guest_handle_valid((uintptr_t)event, HANDLE_EVENT))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (likely(!capture_any()))
+		return CUDA_SUCCESS;
+	r = capture_forbids_event(event);
+	return r ? r : guest_unsafe(t);
+}
+
+CUresult CUDAAPI cuEventQuery(CUevent event)
+{
+	struct event_query_cmd *cmd;
+	struct guest_thread *t;
+	struct lane_reply reply;
+	CUresult r = ask_check(event);
+
+	if (r == CUDA_SUCCESS)
+		r = guest_enter(NEED_INIT, &t);
+	if (r)
+		return r;
+	cmd = begin_event_query(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->event = (uintptr_t)event;
+	return guest_call(t, sizeof(struct event_query_rep), &reply);
+}
+
+CUresult CUDAAPI cuEventSynchronize(CUevent event)
+{
+	struct event_synchronize_cmd *cmd;
+	struct guest_thread *t;
+	struct lane_reply reply;
+	CUresult r = ask_check(event);
+
+	if (r == CUDA_SUCCESS)
+		r = guest_enter(NEED_INIT, &t);
+	if (r)
+		return r;
+	cmd = begin_event_synchronize(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->event = (uintptr_t)event;
+	return guest_call(t, sizeof(struct event_synchronize_rep), &reply);
+}

@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Instantiating sends every node once, and waits once for the worker's verdict. A launch
+ * is one posted command of three words.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "calls.h"
+#include "capture.h"
+#include "graph_exec.h"
+#include "context.h"
+#include "thread.h"
+
+#define DEPS_PER_MESSAGE 4096u
+
+struct guest_exec *exec_lookup(CUgraphExec exec)
+{
+	return guest_object((uintptr_t)exec, HANDLE_GRAPH_EXEC);
+}
+
+static int by_id(const void *a, const void *b)
+{
+	const struct exec_name *x = a, *y = b;
+
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+struct exec_item *exec_item(struct guest_exec *x, CUgraphNode node, CUgraphNodeType type)
+{
+	struct graph_node *n = graph_node_lookup(node);
+	struct exec_name key, *found;
+
+	if (!n)
+		return NULL;
+	key.id = n->id;
+	found = bsearch(&key, x->names, x->n, sizeof(key), by_id);
+	return found && x->items[found->index].type == type ? &x->items[found->index]
+							    : NULL;
+}
+
+/* ---- sending ---- */
+
+static CUresult send_kernel(struct guest_thread *t, uint64_t exec, uint32_t index,
+			    const struct graph_kernel *k)
+{
+	struct graph_kernel_cmd *cmd = begin_graph_kernel(t, k->size);
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->exec = exec;
+	cmd->func = k->func;
+	cmd->node = index;
+	memcpy(cmd->grid, k->launch.grid, sizeof(cmd->grid));
+	memcpy(cmd->block, k->launch.block, sizeof(cmd->block));
+	memcpy(cmd->cluster, k->launch.cluster, sizeof(cmd->cluster));
+	cmd->shared_bytes = k->launch.shared_bytes;
+	cmd->flags = k->launch.cooperative ? LAUNCH_COOPERATIVE : 0;
+	memcpy(graph_kernel_cmd_params(cmd), k->buf, k->size);
+	return guest_post(t);
+}
+
+static CUresult send_copy(struct guest_thread *t, uint64_t exec, uint32_t index,
+			  const CUDA_MEMCPY3D *p)
+{
+	struct graph_copy_cmd *cmd;
+	struct copy_box b;
+	CUresult r = copy_plan(p, &b);
+
+	if (r)
+		return r;
+	cmd = begin_graph_copy(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->exec = exec;
+	cmd->dst = b.rows.dst.addr;
+	cmd->src = b.rows.src.addr;
+	cmd->dst_pitch = b.rows.dst.pitch;
+	cmd->src_pitch = b.rows.src.pitch;
+	cmd->dst_slice = b.dst_slice;
+	cmd->src_slice = b.src_slice;
+	cmd->width = b.rows.width;
+	cmd->height = b.rows.height;
+	cmd->depth = (uint32_t)b.depth;
+	cmd->node = index;
+	return guest_post(t);
+}
+
+static CUresult send_fill(struct guest_thread *t, uint64_t exec, uint32_t index,
+			  const CUDA_MEMSET_NODE_PARAMS *p)
+{
+	struct graph_fill_cmd *cmd = begin_graph_fill(t);
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->exec = exec;
+	cmd->dst = p->dst;
+	cmd->pitch = p->pitch;
+	cmd->width = p->width;
+	cmd->height = p->height;
+	cmd->value = p->value;
+	cmd->elem_bytes = p->elementSize;
+	cmd->node = index;
+	return guest_post(t);
+}
+
+static CUresult send_host(struct guest_thread *t, uint64_t exec, uint32_t index,
+			  uint64_t id)
+{
+	struct graph_host_cmd *cmd = begin_graph_host(t);
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->exec = exec;
+	cmd->id = id;
+	cmd->node = index;
+	return guest_post(t);
+}
+
+static CUresult send_event(struct guest_thread *t, uint64_t exec, uint32_t index,
+			   CUevent event, bool wait)
+{
+	struct graph_event_cmd *cmd = begin_graph_event(t);
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->exec = exec;
+	cmd->event = (uintptr_t)event;
+	cmd->node = index;
+	cmd->wait = wait;
+	return guest_post(t);
+}
+
+static CUresult send_empty(struct guest_thread *t, uint64_t exec, uint32_t index)
+{
+	struct graph_empty_cmd *cmd = begin_graph_empty(t);
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->exec = exec;
+	cmd->node = index;
+	return guest_post(t);
+}
+
+CUresult exec_send(struct guest_thread *t, const struct guest_exec *x, uint32_t index,
+		   const struct graph_op *op, const struct graph_host *host)
+{
+	if (host)
+		return send_host(t, x->handle, index, graph_host_id(host));
+	switch ((int)op->type) {
+	case CU_GRAPH_NODE_TYPE_KERNEL:
+		return send_kernel(t, x->handle, index, op->kernel);
+	case CU_GRAPH_NODE_TYPE_MEMCPY:
+		return send_copy(t, x->handle, index, &op->copy);
+	case CU_GRAPH_NODE_TYPE_MEMSET:
+		return send_fill(t, x->handle, index, &op->fill);
+	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+		return send_event(t, x->handle, index, op->event,
+				  op->type == CU_GRAPH_NODE_TYPE_WAIT_EVENT);
+	}
+	return send_empty(t, x->handle, index);
+}
+
+static CUresult send_deps(struct guest_thread *t, const struct guest_exec *x,
+			  uint32_t index)
+{
+	const struct exec_item *it = &x->items[index];
+	uint32_t at = 0;
+	CUresult r = CUDA_SUCCESS;
+
+	while (at < it->n_deps && r == CUDA_SUCCESS) {
+		uint32_t n = MIN(it->n_deps - at, DEPS_PER_MESSAGE);
+		struct graph_deps_cmd *cmd = begin_graph_deps(t, n);
+
+		if (!cmd)
+			return guest_lost(t);
+		cmd->exec = x->handle;
+		cmd->node = index;
+		memcpy(graph_deps_cmd_deps(cmd), &x->deps[it->first_dep + at],
+		       n * sizeof(uint32_t));
+		at += n;
+		r = guest_post(t);
+	}
+	return r;
+}
+
+static CUresult send_new(struct guest_thread *t, const struct guest_exec *x)
+{
+	struct graph_new_cmd *cmd = begin_graph_new(t);
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->exec = x->handle;
+	cmd->n_nodes = (uint32_t)x->n;
+	cmd->flags = 0;
+	return guest_post(t);
+}
+
+static CUresult send_ready(struct guest_thread *t, const struct guest_exec *x)
+{
+	struct graph_ready_cmd *cmd = begin_graph_ready(t);
+	struct lane_reply reply;
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->exec = x->handle;
+	return guest_call(t, sizeof(struct graph_ready_rep), &reply);
+}
+
+static CUresult send_destroy(struct guest_thread *t, const struct guest_exec *x)
+{
+	struct graph_destroy_cmd *cmd = begin_graph_destroy(t);
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->exec = x->handle;
+	return guest_post(t);
+}
+
+/* ---- making ---- */
+
+static void exec_free(struct guest_exec *x)
+{
+	size_t i;
+
+	if (!x)
+		return;
+	for (i = 0; x->items && i < x->n; i++)
+		graph_host_put(x->items[i].host);
+	graph_users_drop(&x->users);
+	guest_handle_free(x->handle);
+	free(x->items);
+	free(x->names);
+	free(x->deps);
+	free(x);
+}
+
+static CUresult make_items(struct guest_exec *x, struct graph_flat *f)
+{
+	size_t i;
+	CUresult r = CUDA_SUCCESS;
+
+	x->items = calloc(f->n + 1, sizeof(*x->items));
+	x->names = calloc(f->n + 1, sizeof(*x->names));
+	if (!x->items || !x->names)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	x->n = f->n;
+	x->deps = steal(f->deps);
+	for (i = 0; i < f->n && r == CUDA_SUCCESS; i++) {
+		const struct graph_flat_node *n = &f->nodes[i];
+		struct exec_item *it = &x->items[i];
+
+		*it = (struct exec_item){.id = n->id,
+					 .type = n->node->op.type,
+					 .marker = n->marker,
+					 .enabled = true,
+					 .first_dep = n->first_dep,
+					 .n_deps = n->n_deps};
+		x->names[i] = (struct exec_name){n->id, (uint32_t)i};
+		if (n->marker || !graph_op_is_host(&n->node->op))
+			continue;
+		it->host = graph_host_new(&n->node->op, x->ctx);
+		if (!it->host)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		if (!x->n_hosts++)
+			r = hostfunc_start();
+	}
+	qsort(x->names, x->n, sizeof(*x->names), by_id);
+	return r;
+}
+
+static CUresult exec_make(struct guest_thread *t, struct graph_flat *f,
+			  struct guest_exec **ret_x)
+{
+	struct guest_exec *x = calloc(1, sizeof(*x));
+	CUresult r;
+
+	if (!x)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	x->ctx = (CUcontext)(uintptr_t)t->top->handle;
+	list_init(&x->users);
+	r = make_items(x, f);
+	if (r == CUDA_SUCCESS) {
+		x->handle = guest_handle_new(HANDLE_GRAPH_EXEC, x);
+		r = x->handle ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (r) {
+		exec_free(x);
+		return r;
+	}
+	*ret_x = x;
+	return CUDA_SUCCESS;
+}
+
+static CUresult exec_build(struct guest_thread *t, const struct guest_exec *x,
+			   const struct graph_flat *f)
+{
+	static const struct graph_op empty = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
+	CUresult r = send_new(t, x);
+	uint32_t i;
+
+	for (i = 0; i < x->n && r == CUDA_SUCCESS; i++) {
+		r = exec_send(t, x, i,
+			      f->nodes[i].marker ? &empty : &f->nodes[i].node->op,
+			      x->items[i].host);
+		if (r == CUDA_SUCCESS)
+			r = send_deps(t, x, i);
+	}
+	return r ? r : send_ready(t, x);
+}
+
+static CUresult instantiate(CUgraphExec *ret, CUgraph graph, unsigned long long flags)
+{
+	struct graph_flat f;
+	struct guest_thread *t;
+	struct guest_exec *x;
+	struct graph *g;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r)
+		return r;
+	graph_scope();
+	g = graph_lookup(graph);
+	if (!ret || !g || (flags & ~15ull))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	r = graph_flatten(g, &f);
+	if (r)
+		return r;
+	r = exec_make(t, &f, &x);
+	if (r == CUDA_SUCCESS) {
+		x->flags = flags;
+		r = graph_users_copy(&x->users, &g->users);
+		if (r == CUDA_SUCCESS)
+			r = exec_build(t, x, &f);
+		if (r) {
+			send_destroy(t, x);
+			exec_free(x);
+		}
+	}
+	graph_flat_fini(&f);
+	if (r == CUDA_SUCCESS)
+		*ret = (CUgraphExec)(uintptr_t)x->handle;
+	return r;
+}
+
+CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *ret, CUgraph graph,
+					     unsigned long long flags)
+{
+	return instantiate(ret, graph, flags);
+}
+
+/* Before 12.0: with a place for messages, which there are none of. */
+CUresult CUDAAPI cuGraphInstantiate_v2(CUgraphExec *ret, CUgraph graph,
+				       CUgraphNode *error_node, char *log, size_t size)
+{
+	if (error_node)
+		*error_node = NULL;
+	if (log && size)
+		log[0] = '\0';
+	return instantiate(ret, graph, 0);
+}
+
+CUresult CUDAAPI cuGraphInstantiate(CUgraphExec *ret, CUgraph graph,
+				    CUgraphNode *error_node, char *log, size_t size)
+{
+	return cuGraphInstantiate_v2(ret, graph, error_node, log, size);
+}
+
+static CUresult with_params(CUgraphExec *ret, CUgraph graph,
+			    CUDA_GRAPH_INSTANTIATE_PARAMS *p, bool ptsz)
+{
+	CUresult r;
+
+	(void)ptsz; /* uploading is part of instantiating, so its stream does not matter
+		     */
+	if (!p)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = instantiate(ret, graph, p->flags);
+	p->hErrNode_out = NULL;
+	p->result_out = r == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
+			: r == CUDA_ERROR_INVALID_VALUE
+				? CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE
+				: CUDA_GRAPH_INSTANTIATE_ERROR;
+	return r;
+}
+
+GUEST_PAIR(cuGraphInstantiateWithParams, ptsz,
+	   (CUgraphExec * ret, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *p),
+	   with_params, ret, graph, p)
+
+CUresult CUDAAPI cuGraphExecGetFlags(CUgraphExec exec, cuuint64_t *flags)
+{
+	struct guest_exec *x;
+
+	graph_enter();
+	graph_scope();
+	x = exec_lookup(exec);
+	if (!x || !flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	*flags = x->flags;
+	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec exec)
+{
+	struct guest_thread *t;
+	struct guest_exec *x;
+	CUresult r = guest_enter(NEED_INIT, &t);
+
+	if (r)
+		return r;
+	graph_scope();
+	x = exec_lookup(exec);
+	if (!x)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = send_destroy(t, x);
+	exec_free(x);
+	return r;
+}
+
+/* ---- launching ---- */
+
+static void arm(struct guest_exec *x)
+{
+	size_t i;
+
+	graph_scope();
+	for (i = 0; i < x->n; i++) {
+		if (x->items[i].host && x->items[i].enabled)
+			graph_host_arm(x->items[i].host);
+	}
+}
+
+static CUresult launch(CUgraphExec exec, CUstream stream, bool ptsz)
+{
+	struct graph_launch_cmd *cmd;
+	struct guest_thread *t;
+	struct guest_exec *x;
+	uint64_t wire;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (unlikely(r))
+		return r;
+	x = exec_lookup(exec);
+	if (unlikely(!x))
+		return CUDA_ERROR_INVALID_VALUE;
+	r = guest_stream(stream, ptsz, &wire);
+	if (unlikely(r))
+		return r;
+	if (x->n_hosts)
+		arm(x);
+	cmd = begin_graph_launch(t);
+	if (unlikely(!cmd))
+		return guest_lost(t);
+	cmd->exec = x->handle;
+	cmd->stream = wire;
+	return guest_post(t);
+}
+
+GUEST_PAIR(cuGraphLaunch, ptsz, (CUgraphExec exec, CUstream stream), launch, exec, stream)
+
+/* The worker has everything since the graph was instantiated. */
+static CUresult upload(CUgraphExec exec, CUstream stream, bool ptsz)
+{
+	uint64_t wire;
+	CUresult r = ctx_check_current();
+
+	if (r)
+		return r;
+	if (!exec_lookup(exec))
+		return CUDA_ERROR_INVALID_VALUE;
+	return guest_stream(stream, ptsz, &wire);
+}
+
+GUEST_PAIR(cuGraphUpload, ptsz, (CUgraphExec exec, CUstream stream), upload, exec, stream)

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What was instantiated, as the guest has it; under the graphs' lock. */
+#ifndef WEFT_GUEST_GRAPH_EXEC_H
+#define WEFT_GUEST_GRAPH_EXEC_H
+
+#include "graph.h"
+
+/* One node at the worker, with its number there as index. */
+struct exec_item {
+	uint64_t id; /* of the node it was made from */
+	CUgraphNodeType type;
+	bool marker, enabled;
+	struct graph_host *host; /* if it runs here */
+	uint32_t first_dep, n_deps;
+};
+
+struct exec_name {
+	uint64_t id;
+	uint32_t index;
+};
+
+struct guest_exec {
+	uint64_t handle;
+	CUcontext ctx;
+	unsigned long long flags;
+	size_t n, n_hosts;
+	struct exec_item *items;
+	struct exec_name *names; /* by id */
+	uint32_t *deps;
+	struct list users; /* graph_user.c */
+};
+
+struct guest_exec *exec_lookup(CUgraphExec exec);
+
+/* The item of a node; NULL if it has none of that type. */
+struct exec_item *exec_item(struct guest_exec *x, CUgraphNode node, CUgraphNodeType type);
+
+/* Sends what a node does. host: its record, if it runs here. */
+CUresult exec_send(struct guest_thread *t, const struct guest_exec *x, uint32_t index,
+		   const struct graph_op *op, const struct graph_host *host);
+
+#endif

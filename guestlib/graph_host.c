@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * DOC: nodes that run in this process
+ *
+ * Host functions, and copies from and to the program's memory: only this process can see
+ * it, and a copy must see it when its turn comes, not when the graph is launched. Both
+ * are host functions to the worker: its stream stands while the helper thread
+ * (hostfunc.c) runs the function, or copies through a stream of its own and waits for
+ * that.
+ *
+ * A record never changes; giving a node other parameters gives it another record. It
+ * lives while a node has it or a launch will still run it.
+ */
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "calls.h"
+#include "context.h"
+#include "graph.h"
+#include "thread.h"
+
+struct graph_host {
+	struct list link;
+	uint64_t id;
+	unsigned refs;
+	CUcontext ctx;
+	struct graph_op op;
+};
+
+/* The helper's stream in each context that copies; gone with the context. */
+struct copy_stream {
+	struct list link;
+	CUcontext ctx;
+	CUstream stream;
+};
+
+static struct list records = {&records, &records};
+static struct list streams = {&streams, &streams}; /* the helper's alone */
+
+struct graph_host *graph_host_new(const struct graph_op *op, CUcontext ctx)
+{
+	struct graph_host *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return NULL;
+	h->refs = 1;
+	h->ctx = ctx;
+	h->op = *op; /* these two kinds own nothing */
+	h->id = hostfunc_number();
+	list_append(&records, &h->link);
+	return h;
+}
+
+uint64_t graph_host_id(const struct graph_host *h)
+{
+	return h->id;
+}
+
+void graph_host_arm(struct graph_host *h)
+{
+	h->refs++;
+}
+
+void graph_host_put(struct graph_host *h)
+{
+	if (!h || --h->refs)
+		return;
+	list_remove(&h->link);
+	free(h);
+}
+
+static struct graph_host *find(uint64_t id)
+{
+	struct graph_host *h;
+
+	graph_scope();
+	list_for_each (h, &records, link) {
+		if (h->id == id)
+			return h;
+	}
+	return NULL;
+}
+
+static CUresult stream_of(CUcontext ctx, CUstream *ret_stream)
+{
+	struct copy_stream *s;
+	CUresult r;
+
+	list_for_each (s, &streams, link) {
+		if (s->ctx == ctx) {
+			*ret_stream = s->stream;
+			return CUDA_SUCCESS;
+		}
+	}
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = cuStreamCreate(&s->stream, CU_STREAM_NON_BLOCKING);
+	if (r) {
+		free(s);
+		return r;
+	}
+	s->ctx = ctx;
+	list_append(&streams, &s->link);
+	*ret_stream = s->stream;
+	return CUDA_SUCCESS;
+}
+
+static CUresult run_copy(const struct graph_host *h)
+{
+	struct copy_box box;
+	struct guest_thread *t;
+	CUstream stream = NULL;
+	size_t z;
+	CUresult r = cuCtxSetCurrent(h->ctx);
+
+	if (r == CUDA_SUCCESS)
+		r = guest_enter(NEED_CTX, &t);
+	if (r == CUDA_SUCCESS)
+		r = stream_of(h->ctx, &stream);
+	if (r == CUDA_SUCCESS)
+		r = copy_plan(&h->op.copy, &box);
+	for (z = 0; r == CUDA_SUCCESS && z < box.depth; z++) {
+		r = copy_rows(t, &box.rows, (uintptr_t)stream);
+		box.rows.dst.addr += box.dst_slice;
+		box.rows.src.addr += box.src_slice;
+	}
+	/* what follows in the graph does so in other streams */
+	return r ? r : cuStreamSynchronize(stream);
+}
+
+bool graph_host_run(uint64_t id)
+{
+	struct graph_host *h = find(id);
+	CUresult r = CUDA_SUCCESS;
+
+	if (!h)
+		return false;
+	if (h->op.type == CU_GRAPH_NODE_TYPE_HOST)
+		h->op.host.fn(h->op.host.userData);
+	else
+		r = run_copy(h);
+	if (r)
+		log_warning("a copy in a graph has failed: error %d", (int)r);
+	graph_scope();
+	graph_host_put(h);
+	return true;
+}

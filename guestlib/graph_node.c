@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The functions that add nodes, and read and change what they do. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph.h"
+#include "module.h"
+
+struct place {
+	CUgraph graph;
+	const CUgraphNode *deps;
+	size_t n;
+};
+
+static CUresult check_place(const struct place *w, struct graph **ret_g)
+{
+	struct graph *g = graph_lookup(w->graph);
+	size_t i, k;
+
+	if (!g || (w->n && !w->deps))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (i = 0; i < w->n; i++) {
+		struct graph_node *d = graph_node_lookup(w->deps[i]);
+
+		if (!d || d->graph != g)
+			return CUDA_ERROR_INVALID_VALUE;
+		for (k = 0; k < i; k++) {
+			if (w->deps[k] == w->deps[i])
+				return CUDA_ERROR_INVALID_VALUE;
+		}
+	}
+	*ret_g = g;
+	return CUDA_SUCCESS;
+}
+
+/* Puts a node with op in its place; op is used up. r: how making op went. */
+static CUresult add(CUgraphNode *ret, const struct place *w, CUresult r,
+		    struct graph_op *op)
+{
+	struct graph_node *n = NULL;
+	struct graph *g;
+	size_t i;
+
+	if (r)
+		return r;
+	r = ret ? check_place(w, &g) : CUDA_ERROR_INVALID_VALUE;
+	if (r == CUDA_SUCCESS) {
+		n = graph_node_new(g, op);
+		r = n ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	if (r) {
+		graph_op_fini(op);
+		return r;
+	}
+	for (i = 0; i < w->n && r == CUDA_SUCCESS; i++)
+		r = graph_edge_add(graph_node_lookup(w->deps[i]), n);
+	if (r) {
+		graph_node_free(n);
+		return r;
+	}
+	*ret = graph_node_public(n);
+	return CUDA_SUCCESS;
+}
+
+/* Defines cuGraphAdd<what>: a node whose operation MAKE describes. */
+#define ADD(name, param, make)                                                           \
+	CUresult CUDAAPI name(CUgraphNode *ret, CUgraph graph, const CUgraphNode *deps,  \
+			      size_t n, param)                                           \
+	{                                                                                \
+		const struct place w = {graph, deps, n};                                 \
+		struct graph_op op;                                                      \
+		CUresult r;                                                              \
+                                                                                         \
+		graph_enter();                                                           \
+		graph_scope();                                                           \
+		r = make;                                                                \
+		return add(ret, &w, r, &op);                                             \
+	}
+
+#define COMMA ,
+
+static CUresult op_kernel_1(const CUDA_KERNEL_NODE_PARAMS_v1 *p, struct graph_op *ret_op)
+{
+	CUDA_KERNEL_NODE_PARAMS p2 = {0};
+
+	if (!p)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(&p2, p, sizeof(*p)); /* the fields that the second version begins with */
+	return graph_op_kernel(&p2, ret_op);
+}
+
+ADD(cuGraphAddKernelNode_v2, const CUDA_KERNEL_NODE_PARAMS *p, graph_op_kernel(p, &op))
+ADD(cuGraphAddKernelNode, const CUDA_KERNEL_NODE_PARAMS_v1 *p, op_kernel_1(p, &op))
+ADD(cuGraphAddMemcpyNode, const CUDA_MEMCPY3D *p COMMA CUcontext ctx,
+    ((void)ctx, graph_op_copy(p, &op)))
+ADD(cuGraphAddMemsetNode, const CUDA_MEMSET_NODE_PARAMS *p COMMA CUcontext ctx,
+    ((void)ctx, graph_op_fill(p, &op)))
+ADD(cuGraphAddHostNode, const CUDA_HOST_NODE_PARAMS *p, graph_op_host(p, &op))
+ADD(cuGraphAddChildGraphNode, CUgraph child, graph_op_child(child, &op))
+ADD(cuGraphAddEventRecordNode, CUevent event,
+    graph_op_event(event, CU_GRAPH_NODE_TYPE_EVENT_RECORD, &op))
+ADD(cuGraphAddEventWaitNode, CUevent event,
+    graph_op_event(event, CU_GRAPH_NODE_TYPE_WAIT_EVENT, &op))
+
+CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *ret, CUgraph graph,
+				     const CUgraphNode *deps, size_t n)
+{
+	const struct place w = {graph, deps, n};
+	struct graph_op op = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
+
+	graph_enter();
+	graph_scope();
+	return add(ret, &w, CUDA_SUCCESS, &op);
+}
+
+CUresult CUDAAPI cuGraphAddNode_v2(CUgraphNode *ret, CUgraph graph,
+				   const CUgraphNode *deps, const CUgraphEdgeData *data,
+				   size_t n, CUgraphNodeParams *p)
+{
+	const struct place w = {graph, deps, n};
+	struct graph_op op;
+	CUresult r;
+
+	graph_enter();
+	graph_scope();
+	if (!p)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = graph_edge_data_check(data, n);
+	if (r == CUDA_SUCCESS)
+		r = graph_op_any(p, &op);
+	r = add(ret, &w, r, &op);
+	/* the caller is told which graph the node has */
+	if (r == CUDA_SUCCESS && p->type == CU_GRAPH_NODE_TYPE_GRAPH)
+		p->graph.graph = (CUgraph)(uintptr_t)op.child->handle;
+	return r;
+}
+
+CUresult CUDAAPI cuGraphAddNode(CUgraphNode *ret, CUgraph graph, const CUgraphNode *deps,
+				size_t n, CUgraphNodeParams *p)
+{
+	return cuGraphAddNode_v2(ret, graph, deps, NULL, n, p);
+}
+
+/* ---- reading ---- */
+
+/* The node if it is of that type and there is somewhere to put the answer. */
+static struct graph_node *typed(CUgraphNode node, CUgraphNodeType type, const void *p)
+{
+	struct graph_node *n = graph_node_lookup(node);
+
+	return n && p && n->op.type == type ? n : NULL;
+}
+
+static void kernel_params(const struct graph_kernel *k, CUDA_KERNEL_NODE_PARAMS *p)
+{
+	const struct launch *l = &k->launch;
+
+	*p = (CUDA_KERNEL_NODE_PARAMS){
+		.func = l->func,
+		.gridDimX = l->grid[0],
+		.gridDimY = l->grid[1],
+		.gridDimZ = l->grid[2],
+		.blockDimX = l->block[0],
+		.blockDimY = l->block[1],
+		.blockDimZ = l->block[2],
+		.sharedMemBytes = l->shared_bytes,
+		.kernelParams = k->n_ptrs ? k->ptrs : NULL,
+	};
+	if (handle_type((uintptr_t)l->func) == HANDLE_KERNEL)
+		p->kern = (CUkernel)l->func;
+}
+
+CUresult CUDAAPI cuGraphKernelNodeGetParams_v2(CUgraphNode node,
+					       CUDA_KERNEL_NODE_PARAMS *p)
+{
+	struct graph_node *n;
+
+	graph_enter();
+	graph_scope();
+	n = typed(node, CU_GRAPH_NODE_TYPE_KERNEL, p);
+	if (!n)
+		return CUDA_ERROR_INVALID_VALUE;
+	kernel_params(n->op.kernel, p);
+	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuGraphKernelNodeGetParams(CUgraphNode node,
+					    CUDA_KERNEL_NODE_PARAMS_v1 *p)
+{
+	CUDA_KERNEL_NODE_PARAMS p2;
+	CUresult r;
+
+	if (!p)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = cuGraphKernelNodeGetParams_v2(node, &p2);
+	if (r == CUDA_SUCCESS)
+		memcpy(p, &p2, sizeof(*p));
+	return r;
+}
+
+#define GET(name, ctype, node_type, value)                                               \
+	CUresult CUDAAPI name(CUgraphNode node, ctype *p)                                \
+	{                                                                                \
+		struct graph_node *n;                                                    \
+                                                                                         \
+		graph_enter();                                                           \
+		graph_scope();                                                           \
+		n = typed(node, node_type, p);                                           \
+		if (!n)                                                                  \
+			return CUDA_ERROR_INVALID_VALUE;                                 \
+		*p = value;                                                              \
+		return CUDA_SUCCESS;                                                     \
+	}
+
+GET(cuGraphMemcpyNodeGetParams, CUDA_MEMCPY3D, CU_GRAPH_NODE_TYPE_MEMCPY, n->op.copy)
+GET(cuGraphMemsetNodeGetParams, CUDA_MEMSET_NODE_PARAMS, CU_GRAPH_NODE_TYPE_MEMSET,
+    n->op.fill)
+GET(cuGraphHostNodeGetParams, CUDA_HOST_NODE_PARAMS, CU_GRAPH_NODE_TYPE_HOST, n->op.host)
+GET(cuGraphEventRecordNodeGetEvent, CUevent, CU_GRAPH_NODE_TYPE_EVENT_RECORD, n->op.event)
+GET(cuGraphEventWaitNodeGetEvent, CUevent, CU_GRAPH_NODE_TYPE_WAIT_EVENT, n->op.event)
+GET(cuGraphChildGraphNodeGetGraph, CUgraph, CU_GRAPH_NODE_TYPE_GRAPH,
+    (CUgraph)(uintptr_t)n->op.child->handle)
+
+/* ---- changing ---- */
+
+/* What a launch has beside the parameters of a node stays as it was. */
+static void keep_attributes(struct graph_op *op, struct graph_op *old)
+{
+	struct launch *to = &op->kernel->launch;
+	const struct launch *from = &old->kernel->launch;
+
+	to->cooperative = from->cooperative;
+	memcpy(to->cluster, from->cluster, sizeof(to->cluster));
+	if (old->kernel->refs == 1)
+		op->kernel->hints = steal(old->kernel->hints);
+}
+
+/* Replaces what a node of a type does; op is used up. r: how making op went. */
+static CUresult set(CUgraphNode node, CUgraphNodeType type, CUresult r,
+		    struct graph_op *op)
+{
+	struct graph_node *n = graph_node_lookup(node);
+
+	if (r)
+		return r;
+	if (!n || n->op.type != type || op->type != type) {
+		graph_op_fini(op);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	if (type == CU_GRAPH_NODE_TYPE_KERNEL)
+		keep_attributes(op, &n->op);
+	graph_op_fini(&n->op);
+	n->op = *op;
+	return CUDA_SUCCESS;
+}
+
+#define SET(name, param, node_type, make)                                                \
+	CUresult CUDAAPI name(CUgraphNode node, param)                                   \
+	{                                                                                \
+		struct graph_op op;                                                      \
+		CUresult r;                                                              \
+                                                                                         \
+		graph_enter();                                                           \
+		graph_scope();                                                           \
+		r = make;                                                                \
+		return set(node, node_type, r, &op);                                     \
+	}
+
+SET(cuGraphKernelNodeSetParams_v2, const CUDA_KERNEL_NODE_PARAMS *p,
+    CU_GRAPH_NODE_TYPE_KERNEL, graph_op_kernel(p, &op))
+SET(cuGraphKernelNodeSetParams, const CUDA_KERNEL_NODE_PARAMS_v1 *p,
+    CU_GRAPH_NODE_TYPE_KERNEL, op_kernel_1(p, &op))
+SET(cuGraphMemcpyNodeSetParams, const CUDA_MEMCPY3D *p, CU_GRAPH_NODE_TYPE_MEMCPY,
+    graph_op_copy(p, &op))
+SET(cuGraphMemsetNodeSetParams, const CUDA_MEMSET_NODE_PARAMS *p,
+    CU_GRAPH_NODE_TYPE_MEMSET, graph_op_fill(p, &op))
+SET(cuGraphHostNodeSetParams, const CUDA_HOST_NODE_PARAMS *p, CU_GRAPH_NODE_TYPE_HOST,
+    graph_op_host(p, &op))
+SET(cuGraphEventRecordNodeSetEvent, CUevent e, CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+    graph_op_event(e, CU_GRAPH_NODE_TYPE_EVENT_RECORD, &op))
+SET(cuGraphEventWaitNodeSetEvent, CUevent e, CU_GRAPH_NODE_TYPE_WAIT_EVENT,
+    graph_op_event(e, CU_GRAPH_NODE_TYPE_WAIT_EVENT, &op))
+
+CUresult CUDAAPI cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *p)
+{
+	struct graph_op op;
+	CUresult r;
+
+	graph_enter();
+	graph_scope();
+	if (!p || p->type == CU_GRAPH_NODE_TYPE_GRAPH)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = graph_op_any(p, &op);
+	return set(node, p->type, r, &op);
+}
+
+/* ---- attributes of kernel nodes ---- */
+
+static bool attr_ok(CUkernelNodeAttrID attr)
+{
+	switch ((int)attr) {
+	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+	case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+	case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+		return true;
+	}
+	return false;
+}
+
+static void attr_read(const struct graph_kernel *k, CUkernelNodeAttrID attr,
+		      CUkernelNodeAttrValue *value)
+{
+	memset(value, 0, sizeof(*value));
+	if (attr == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
+		value->cooperative = k->launch.cooperative;
+	} else if (attr == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+		value->clusterDim.x = k->launch.cluster[0];
+		value->clusterDim.y = k->launch.cluster[1];
+		value->clusterDim.z = k->launch.cluster[2];
+	} else if (k->hints) {
+		*value = k->hints[attr];
+	}
+}
+
+static CUresult attr_write(struct graph_kernel *k, CUkernelNodeAttrID attr,
+			   const CUkernelNodeAttrValue *value)
+{
+	if (attr == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
+		k->launch.cooperative = value->cooperative != 0;
+	} else if (attr == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+		k->launch.cluster[0] = value->clusterDim.x;
+		k->launch.cluster[1] = value->clusterDim.y;
+		k->launch.cluster[2] = value->clusterDim.z;
+	} else {
+		if (!k->hints)
+			k->hints = calloc(CU_LAUNCH_ATTRIBUTE_MAX, sizeof(*k->hints));
+		if (!k->hints)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		k->hints[attr] = *value;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuGraphKernelNodeGetAttribute(CUgraphNode node, CUkernelNodeAttrID attr,
+					       CUkernelNodeAttrValue *value)
+{
+	struct graph_node *n;
+
+	graph_enter();
+	graph_scope();
+	n = typed(node, CU_GRAPH_NODE_TYPE_KERNEL, value);
+	if (!n || !attr_ok(attr))
+		return CUDA_ERROR_INVALID_VALUE;
+	attr_read(n->op.kernel, attr, value);
+	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAttrID attr,
+					       const CUkernelNodeAttrValue *value)
+{
+	struct graph_node *n;
+	CUresult r;
+
+	graph_enter();
+	graph_scope();
+	n = typed(node, CU_GRAPH_NODE_TYPE_KERNEL, value);
+	if (!n || !attr_ok(attr))
+		return CUDA_ERROR_INVALID_VALUE;
+	r = graph_kernel_own(&n->op);
+	return r ? r : attr_write(n->op.kernel, attr, value);
+}
+
+CUresult CUDAAPI cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
+{
+	struct graph_node *d, *s;
+	CUkernelNodeAttrValue v;
+	CUresult r;
+	int a;
+
+	graph_enter();
+	graph_scope();
+	d = typed(dst, CU_GRAPH_NODE_TYPE_KERNEL, &v);
+	s = typed(src, CU_GRAPH_NODE_TYPE_KERNEL, &v);
+	if (!d || !s)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = graph_kernel_own(&d->op);
+	for (a = 0; a < CU_LAUNCH_ATTRIBUTE_MAX && r == CUDA_SUCCESS; a++) {
+		if (!attr_ok(a))
+			continue;
+		attr_read(s->op.kernel, a, &v);
+		r = attr_write(d->op.kernel, a, &v);
+	}
+	return r;
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What nodes do: what CUDA refuses is refused when it is described, not when it runs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph.h"
+#include "module.h"
+
+/* ---- kernels ---- */
+
+struct graph_kernel *graph_kernel_ref(struct graph_kernel *k)
+{
+	k->refs++;
+	return k;
+}
+
+void graph_kernel_put(struct graph_kernel *k)
+{
+	if (!k || --k->refs)
+		return;
+	free(k->hints);
+	free(k->ptrs);
+	free(k->buf);
+	free(k);
+}
+
+static struct graph_kernel *kernel_alloc(uint32_t size, unsigned n_ptrs)
+{
+	struct graph_kernel *k = calloc(1, sizeof(*k));
+
+	if (!k)
+		return NULL;
+	k->refs = 1;
+	k->size = size;
+	k->n_ptrs = n_ptrs;
+	k->buf = malloc(size + 1);
+	k->ptrs = calloc(n_ptrs + 1, sizeof(void *));
+	if (!k->buf || !k->ptrs) {
+		graph_kernel_put(k);
+		return NULL;
+	}
+	return k;
+}
+
+CUresult graph_kernel_new(const struct launch *l, struct graph_kernel **ret_k)
+{
+	struct launch_plan plan;
+	struct graph_kernel *k;
+	unsigned i;
+	CUresult r = launch_check(l, &plan);
+
+	if (r)
+		return r;
+	k = kernel_alloc(plan.func->params_size, plan.func->n_params);
+	if (!k)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	launch_params(l, &plan, k->buf);
+	for (i = 0; i < k->n_ptrs; i++)
+		k->ptrs[i] = k->buf + plan.func->params[i].offset;
+	k->func = plan.func->handle;
+	k->launch = *l;
+	k->launch.params = k->launch.extra = NULL;
+	*ret_k = k;
+	return CUDA_SUCCESS;
+}
+
+CUresult graph_kernel_own(struct graph_op *op)
+{
+	const struct graph_kernel *old = op->kernel;
+	struct graph_kernel *k;
+	unsigned i;
+
+	if (old->refs == 1)
+		return CUDA_SUCCESS;
+	k = kernel_alloc(old->size, old->n_ptrs);
+	if (!k)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(k->buf, old->buf, old->size);
+	for (i = 0; i < k->n_ptrs; i++)
+		k->ptrs[i] = k->buf + ((uint8_t *)old->ptrs[i] - old->buf);
+	k->func = old->func;
+	k->launch = old->launch;
+	if (old->hints) {
+		size_t size = CU_LAUNCH_ATTRIBUTE_MAX * sizeof(*k->hints);
+
+		k->hints = malloc(size);
+		if (!k->hints) {
+			graph_kernel_put(k);
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		}
+		memcpy(k->hints, old->hints, size);
+	}
+	graph_kernel_put(op->kernel);
+	op->kernel = k;
+	return CUDA_SUCCESS;
+}
+
+CUresult graph_op_kernel(const CUDA_KERNEL_NODE_PARAMS *p, struct graph_op *ret_op)
+{
+	struct launch l = {0};
+
+	if (!p)
+		return CUDA_ERROR_INVALID_VALUE;
+	l.func = p->func ? p->func : (CUfunction)p->kern;
+	l.grid[0] = p->gridDimX;
+	l.grid[1] = p->gridDimY;
+	l.grid[2] = p->gridDimZ;
+	l.block[0] = p->blockDimX;
+	l.block[1] = p->blockDimY;
+	l.block[2] = p->blockDimZ;
+	l.shared_bytes = p->sharedMemBytes;
+	l.params = p->kernelParams;
+	l.extra = p->extra;
+	ret_op->type = CU_GRAPH_NODE_TYPE_KERNEL;
+	return graph_kernel_new(&l, &ret_op->kernel);
+}
+
+/* ---- the others ---- */
+
+CUresult graph_op_copy(const CUDA_MEMCPY3D *p, struct graph_op *ret_op)
+{
+	struct copy_box box;
+	CUresult r = p ? copy_plan(p, &box) : CUDA_ERROR_INVALID_VALUE;
+
+	if (r)
+		return r;
+	if (box.depth > UINT16_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	ret_op->type = CU_GRAPH_NODE_TYPE_MEMCPY;
+	ret_op->copy = *p;
+	return CUDA_SUCCESS;
+}
+
+CUresult graph_op_fill(const CUDA_MEMSET_NODE_PARAMS *p, struct graph_op *ret_op)
+{
+	if (!p || !guest_is_device(p->dst) ||
+	    (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4) ||
+	    (p->dst & (p->elementSize - 1)) || p->width > SIZE_MAX / p->elementSize ||
+	    (p->height > 1 && p->pitch < p->width * p->elementSize))
+		return CUDA_ERROR_INVALID_VALUE;
+	ret_op->type = CU_GRAPH_NODE_TYPE_MEMSET;
+	ret_op->fill = *p;
+	return CUDA_SUCCESS;
+}
+
+CUresult graph_op_host(const CUDA_HOST_NODE_PARAMS *p, struct graph_op *ret_op)
+{
+	if (!p || !p->fn)
+		return CUDA_ERROR_INVALID_VALUE;
+	ret_op->type = CU_GRAPH_NODE_TYPE_HOST;
+	ret_op->host = *p;
+	return CUDA_SUCCESS;
+}
+
+CUresult graph_op_event(CUevent event, CUgraphNodeType type, struct graph_op *ret_op)
+{
+	if (!guest_handle_valid((uintptr_t)event, HANDLE_EVENT))
+		return CUDA_ERROR_INVALID_VALUE;
+	ret_op->type = type;
+	ret_op->event = event;
+	return CUDA_SUCCESS;
+}
+
+CUresult graph_op_child(CUgraph child, struct graph_op *ret_op)
+{
+	struct graph *g = graph_lookup(child);
+
+	if (!g)
+		return CUDA_ERROR_INVALID_VALUE;
+	ret_op->type = CU_GRAPH_NODE_TYPE_GRAPH;
+	ret_op->child = graph_clone(g);
+	return ret_op->child ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult op_memset_any(const CUDA_MEMSET_NODE_PARAMS_v2 *p,
+			      struct graph_op *ret_op)
+{
+	const CUDA_MEMSET_NODE_PARAMS plain = {
+		.dst = p->dst,
+		.pitch = p->pitch,
+		.value = p->value,
+		.elementSize = p->elementSize,
+		.width = p->width,
+		.height = p->height,
+	};
+
+	return graph_op_fill(&plain, ret_op);
+}
+
+CUresult graph_op_any(const CUgraphNodeParams *p, struct graph_op *ret_op)
+{
+	const CUDA_HOST_NODE_PARAMS host = {p->host.fn, p->host.userData};
+
+	static_assert(sizeof(CUDA_KERNEL_NODE_PARAMS) ==
+			      sizeof(CUDA_KERNEL_NODE_PARAMS_v3),
+		      "one layout under two names");
+	switch ((int)p->type) {
+	case CU_GRAPH_NODE_TYPE_KERNEL:
+		return graph_op_kernel((const CUDA_KERNEL_NODE_PARAMS *)&p->kernel,
+				       ret_op);
+	case CU_GRAPH_NODE_TYPE_MEMCPY:
+		return graph_op_copy(&p->memcpy.copyParams, ret_op);
+	case CU_GRAPH_NODE_TYPE_MEMSET:
+		return op_memset_any(&p->memset, ret_op);
+	case CU_GRAPH_NODE_TYPE_HOST:
+		return graph_op_host(&host, ret_op);
+	case CU_GRAPH_NODE_TYPE_GRAPH:
+		if (p->graph.ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE)
+			return CUDA_ERROR_NOT_SUPPORTED;
+		return graph_op_child(p->graph.graph, ret_op);
+	case CU_GRAPH_NODE_TYPE_EMPTY:
+		ret_op->type = CU_GRAPH_NODE_TYPE_EMPTY;
+		return CUDA_SUCCESS;
+	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+		return graph_op_event(p->eventWait.event, p->type, ret_op);
+	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+		return graph_op_event(p->eventRecord.event, p->type, ret_op);
+	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
+	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
+	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+	case CU_GRAPH_NODE_TYPE_MEM_FREE:
+	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ---- ownership ---- */
+
+CUresult graph_op_dup(const struct graph_op *op, struct graph_op *ret_op)
+{
+	struct graph_op copy = *op;
+
+	if (op->type == CU_GRAPH_NODE_TYPE_KERNEL)
+		graph_kernel_ref(op->kernel);
+	if (op->type == CU_GRAPH_NODE_TYPE_GRAPH) {
+		copy.child = graph_clone(op->child);
+		if (!copy.child)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*ret_op = copy;
+	return CUDA_SUCCESS;
+}
+
+void graph_op_fini(struct graph_op *op)
+{
+	if (op->type == CU_GRAPH_NODE_TYPE_KERNEL)
+		graph_kernel_put(op->kernel);
+	if (op->type == CU_GRAPH_NODE_TYPE_GRAPH)
+		graph_free(op->child);
+	op->type = CU_GRAPH_NODE_TYPE_EMPTY;
+}
+
+bool graph_op_is_host(const struct graph_op *op)
+{
+	struct copy_box box;
+
+	if (op->type == CU_GRAPH_NODE_TYPE_HOST)
+		return true;
+	if (op->type != CU_GRAPH_NODE_TYPE_MEMCPY || copy_plan(&op->copy, &box))
+		return false;
+	return box.depth && !(box.rows.dst.device && box.rows.src.device);
+}
