@@ -514,8 +514,8 @@ CUresult cuda_launch(struct dev_ctx *ctx, struct dev_stream *st,
 		return res;
 	if (l->func->mod->ctx != ctx)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (size < l->func->params_size)
-		return CUDA_ERROR_INVALID_VALUE;
+	if (size != l->func->params_size) /* before the driver reads past the end */
+		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 	memset(attrs, 0, sizeof(attrs));
 	if (l->cooperative) {
 		attrs[config.numAttrs].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;

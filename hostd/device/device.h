@@ -32,7 +32,8 @@
 #define DEVICE_OPS_ABI 1u
 
 /*
- * All device addresses of a worker lie in this band. The guest library reserves the same
+ * All device addresses of a worker lie in this band (but for the variables of modules on
+ * the real GPU, which are where the driver puts them). The guest library reserves the same
  * range, so a device address never looks like a host one and pinned memory can have one
  * address on both sides. It is clear of what Linux, ASan and the driver use on x86-64.
  */
@@ -88,7 +89,7 @@ struct dev_launch {
 	unsigned shared_bytes; /* dynamic shared memory */
 	bool cooperative;
 	const void *params; /* the parameter buffer as the kernel sees it */
-	size_t params_size;
+	size_t params_size; /* exactly to the end of the last parameter */
 };
 
 /* A copy of rows; a plain copy has height 1. Bytes throughout. */

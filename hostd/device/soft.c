@@ -137,8 +137,10 @@ static CUresult soft_ctx_get_limit(struct dev_ctx *ctx, CUlimit limit, size_t *r
 	case CU_LIMIT_CIG_ENABLED:
 		*ret_value = 0;
 		return CUDA_SUCCESS;
-	case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH: /* gone since compute capability 9.0 */
 	case CU_LIMIT_SHMEM_SIZE:
+		*ret_value = SOFT_BLOCK_SHARED_OPTIN;
+		return CUDA_SUCCESS;
+	case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH: /* gone since compute capability 9.0 */
 	case CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED:
 		return CUDA_ERROR_UNSUPPORTED_LIMIT;
 	default:
@@ -176,7 +178,10 @@ static CUresult soft_ctx_set_limit(struct dev_ctx *ctx, CUlimit limit, size_t va
 	soft_scoped_lock(&ctx->dev->lock);
 	switch (limit) {
 	case CU_LIMIT_STACK_SIZE:
-		if (value > SIMT_MAX_STACK_BYTES)
+		/* All threads that can be resident must have theirs, as on a GPU. */
+		if (value > MIN((uint64_t)SIMT_MAX_STACK_BYTES,
+				ctx->dev->cfg.memory_bytes /
+					(ctx->dev->exec.n_sms * SOFT_SM_THREADS)))
 			return CUDA_ERROR_INVALID_VALUE;
 		ctx->stack_bytes = ALIGN_UP(value, (size_t)16);
 		return CUDA_SUCCESS;
@@ -192,10 +197,11 @@ static CUresult soft_ctx_set_limit(struct dev_ctx *ctx, CUlimit limit, size_t va
 			return CUDA_ERROR_INVALID_VALUE;
 		ctx->l2_fetch = value;
 		return CUDA_SUCCESS;
-	case CU_LIMIT_PERSISTING_L2_CACHE_SIZE: /* the device has no such lines */
-	case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH:
 	case CU_LIMIT_SHMEM_SIZE:
 	case CU_LIMIT_CIG_ENABLED:
+		return CUDA_ERROR_NOT_PERMITTED;
+	case CU_LIMIT_PERSISTING_L2_CACHE_SIZE: /* the device has no such lines */
+	case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH:
 	case CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED:
 		return CUDA_ERROR_UNSUPPORTED_LIMIT;
 	default:

@@ -16,9 +16,6 @@
 
 #define GRID_WORKSPACE_BYTES 32 /* as simt.h asks */
 
-/* A parameter buffer may be as long as the largest alignment rounds it up to. */
-#define PARAM_ALIGN 16
-
 static int call_print(void *user, const void *rec, size_t bytes)
 {
 	return soft_output_print(&((struct dev_ctx *)user)->output, rec, bytes);
@@ -57,9 +54,8 @@ static CUresult check_dims(const struct dev_launch *l, const struct simt_func_at
 	    b[1] > SOFT_MAX_BLOCK_THREADS || !b[2] || b[2] > BLOCK_MAX_Z ||
 	    (uint64_t)b[0] * b[1] * b[2] > SOFT_MAX_BLOCK_THREADS)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (b[0] * b[1] * b[2] > a->max_threads)
-		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-	return CUDA_SUCCESS;
+	return b[0] * b[1] * b[2] > a->max_threads ? CUDA_ERROR_INVALID_VALUE
+						   : CUDA_SUCCESS;
 }
 
 /* Fills in the cluster shape of the launch, if it has one. */
@@ -183,9 +179,8 @@ static CUresult check_launch(const struct dev_launch *l, const struct simt_func_
 		return res;
 	if (l->shared_bytes > soft_func_max_dynamic(l->func))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (l->params_size < a->param_bytes ||
-	    l->params_size > ALIGN_UP(a->param_bytes, PARAM_ALIGN))
-		return CUDA_ERROR_INVALID_VALUE;
+	if (l->params_size != a->param_bytes) /* this code for this, as the driver does */
+		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 	return pick_cluster(l, a, ret_cluster);
 }
 

@@ -14,6 +14,8 @@
 #include "device/soft_module.h"
 #include "ptx/fatbin.h"
 
+#define PTX_VERSION_MAX 90 /* 9.0, what ptx_parse() takes */
+
 /* For messages when the caller gave no buffer of his own. */
 #define LOG_BYTES 1024
 
@@ -157,21 +159,27 @@ static CUresult ptx_result(int r)
 	return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_PTX;
 }
 
+static void log_line(struct ptx_log *log, const char *line)
+{
+	int n = snprintf(log->buf + log->len, log->cap - log->len, "%s\n", line);
+
+	log->len += MIN((size_t)n, log->cap - log->len - 1);
+}
+
 /* Shared memory beyond what a block can have, as ptxas refuses it. */
 static CUresult check_funcs(struct dev_module *mod, struct ptx_log *log)
 {
 	for (unsigned i = 0; i < mod->n_funcs; i++) {
 		uint32_t bytes = simt_func_attr(mod->funcs[i].f)->shared_bytes;
-		int n;
+		char line[320];
 
 		if (bytes <= SOFT_BLOCK_SHARED_OPTIN)
 			continue;
-		n = snprintf(
-			log->buf + log->len, log->cap - log->len,
-			"ptxas error   : Entry function '%.200s' uses too much shared "
-			"data (0x%x bytes, 0x%x max)\n",
-			mod->funcs[i].name, bytes, SOFT_BLOCK_SHARED_OPTIN);
-		log->len += MIN((size_t)n, log->cap - log->len - 1);
+		snprintf(line, sizeof(line),
+			 "ptxas error   : Entry function '%.200s' uses too much shared "
+			 "data (0x%x bytes, 0x%x max)",
+			 mod->funcs[i].name, bytes, SOFT_BLOCK_SHARED_OPTIN);
+		log_line(log, line);
 		return CUDA_ERROR_INVALID_PTX;
 	}
 	return CUDA_SUCCESS;
@@ -218,6 +226,36 @@ static void info_log(const struct dev_module *mod, struct dev_jit *jit)
 	jit->info_size = len + 1;
 }
 
+/* True if the text says that it is of a later PTX than the parser knows. */
+static bool is_later_ptx(const char *text)
+{
+	const char *at = strstr(text, ".version");
+	unsigned major, minor;
+
+	return at && sscanf(at, ".version %3u.%3u", &major, &minor) == 2 &&
+	       major * 10 + minor > PTX_VERSION_MAX;
+}
+
+static CUresult text_parse(const char *text, size_t size, struct ptx_log *log,
+			   struct ptx_module **ret_ptx)
+{
+	struct ptx_module *ptx;
+	int r = ptx_parse(text, size, log, &ptx);
+
+	if (r == -EINVAL && is_later_ptx(text))
+		return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+	if (r < 0)
+		return ptx_result(r);
+	if (ptx->sm > SOFT_SM) {
+		log_line(log, "ptxas fatal   : SM version specified by .target is higher "
+			      "than default SM version assumed");
+		ptx_module_free(ptx);
+		return CUDA_ERROR_INVALID_PTX;
+	}
+	*ret_ptx = ptx;
+	return CUDA_SUCCESS;
+}
+
 /* The modules of an image's parts, before they are linked. */
 struct inputs {
 	struct ptx_module **v;
@@ -251,7 +289,7 @@ static CUresult inputs_add(struct inputs *in, const struct image_part *part,
 	if (!res && !memmem(text, size, ".version", strlen(".version")))
 		res = CUDA_ERROR_INVALID_IMAGE;
 	if (!res)
-		res = ptx_result(ptx_parse(text, size, log, &in->v[in->n]));
+		res = text_parse(text, size, log, &in->v[in->n]);
 	in->n += !res;
 	return res;
 }
@@ -390,7 +428,10 @@ CUresult soft_module_global(struct dev_module *mod, const char *name,
 	struct simt_var key = {.name = name};
 	const struct simt_var *pkey = &key, **hit;
 	CUresult res = soft_ctx_status(mod->ctx);
+	struct dev_func *f;
 
+	if (!res && (!*name || !soft_module_function(mod, name, &f)))
+		res = CUDA_ERROR_INVALID_VALUE; /* as the driver has it */
 	if (res)
 		return res;
 	hit = bsearch(&pkey, mod->vars, mod->n_vars, sizeof(struct simt_var *),

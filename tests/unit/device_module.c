@@ -48,7 +48,8 @@ DEVICE_TEST(device_module, names_are_found)
 	cr_assert(size == 4 && (p >= DEVICE_BAND_BASE || !f->soft));
 	OK(f->ops->module_global(mod, "limit", &p, &size));
 	cr_assert(size == 4);
-	FAILS(f->ops->module_global(mod, "number", &p, &size), CUDA_ERROR_NOT_FOUND);
+	FAILS(f->ops->module_global(mod, "number", &p, &size), CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->module_global(mod, "", &p, &size), CUDA_ERROR_INVALID_VALUE);
 	FAILS(f->ops->module_global(mod, "nothing", &p, &size), CUDA_ERROR_NOT_FOUND);
 	cr_assert(f->ops->module_memory(mod) >= 16);
 	f->ops->module_unload(mod);
@@ -117,6 +118,22 @@ DEVICE_TEST(device_module, bad_ptx_is_told_with_its_line)
 		FAILS(load_text(f, bad[i], &mod), CUDA_ERROR_INVALID_PTX);
 		cr_assert(strstr(error_log, "line"), "%zu: %s", i, error_log);
 	}
+}
+
+DEVICE_TEST(device_module, ptx_for_other_times_and_gpus)
+{
+	const char later[] = ".version 99.0\n.target sm_75\n.address_size 64\n";
+	const char larger[] =
+		".version 9.0\n.target sm_120\n.address_size 64\n" PTX_EMPTY;
+	const char specific[] =
+		".version 9.0\n.target sm_90a\n.address_size 64\n" PTX_EMPTY;
+	struct dev_module *mod;
+
+	FAILS(load_text(f, later, &mod), CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+	FAILS(load_text(f, larger, &mod), CUDA_ERROR_INVALID_PTX);
+	cr_assert(strstr(error_log, ".target"), "%s", error_log);
+	OK(load_text(f, specific, &mod));
+	f->ops->module_unload(mod);
 }
 
 DEVICE_TEST(device_module, what_is_undefined_is_named)
@@ -219,7 +236,7 @@ DEVICE_TEST(device_module, blocks_larger_than_the_function_allows)
 
 	OK(load_text(f, text, &mod));
 	OK(f->ops->module_function(mod, "f", &l.func));
-	cr_assert(f->ops->launch(f->ctx, NULL, &l) != CUDA_SUCCESS);
+	FAILS(f->ops->launch(f->ctx, NULL, &l), CUDA_ERROR_INVALID_VALUE);
 	l.block[0] = 64;
 	OK(f->ops->launch(f->ctx, NULL, &l));
 	OK(f->ops->ctx_synchronize(f->ctx));

@@ -394,6 +394,10 @@ DEVICE_TEST(device_stream, attributes_and_limits)
 	cr_assert(value == 4096);
 	OK(f->ops->ctx_get_limit(f->ctx, CU_LIMIT_MALLOC_HEAP_SIZE, &value));
 	cr_assert(value == 8 << 20);
+	FAILS(f->ops->ctx_set_limit(f->ctx, CU_LIMIT_STACK_SIZE, 512 << 10),
+	      CUDA_ERROR_INVALID_VALUE); /* times all threads: more than the memory */
+	FAILS(f->ops->ctx_set_limit(f->ctx, CU_LIMIT_SHMEM_SIZE, 1),
+	      CUDA_ERROR_NOT_PERMITTED);
 	FAILS(f->ops->ctx_get_limit(f->ctx, CU_LIMIT_MAX, &value),
 	      CUDA_ERROR_INVALID_VALUE);
 }
