@@ -97,6 +97,16 @@ static void on_door_exit(struct source *src, uint32_t events)
 	door_pause(t);
 }
 
+/* The door has seen to it already, but it has met guests. */
+static void clean_name(char *name, size_t room)
+{
+	name[room - 1] = '\0';
+	for (char *p = name; *p; p++) {
+		if (*p < ' ' || *p > '~')
+			*p = '?';
+	}
+}
+
 static void on_door(struct source *src, uint32_t events)
 {
 	struct tenant *t = container_of(src, struct tenant, door_ctl);
@@ -107,6 +117,7 @@ static void on_door(struct source *src, uint32_t events)
 	if (r == -EAGAIN || r == -EINTR)
 		return;
 	if (r == 0 && m.type == CTL_HELLO && fd0 >= 0) {
+		clean_name(m.hello.name, sizeof(m.hello.name));
 		pool_guest(t, &m.hello, fd_steal(&fd0));
 		return;
 	}

@@ -95,7 +95,6 @@ static const int calls_common[] = {
 	SCMP_SYS(madvise),
 	SCMP_SYS(rt_sigprocmask),
 	SCMP_SYS(rt_sigaction),
-	SCMP_SYS(tgkill),
 	SCMP_SYS(getrandom),
 	SCMP_SYS(writev),
 	SCMP_SYS(readv),
@@ -139,23 +138,40 @@ static const int calls_worker[] = {
 
 /* The driver library opens device files late and speaks to them by ioctl. */
 static const int calls_cuda[] = {
-	SCMP_SYS(ioctl),          SCMP_SYS(openat),
-	SCMP_SYS(open),           SCMP_SYS(stat),
-	SCMP_SYS(lstat),          SCMP_SYS(readlink),
-	SCMP_SYS(access),         SCMP_SYS(getdents64),
-	SCMP_SYS(pipe2),          SCMP_SYS(statfs),
-	SCMP_SYS(socketpair),     SCMP_SYS(mlock),
-	SCMP_SYS(munlock),        SCMP_SYS(get_mempolicy),
-	SCMP_SYS(set_mempolicy),  SCMP_SYS(mbind),
-	SCMP_SYS(timerfd_create), SCMP_SYS(timerfd_settime),
-	SCMP_SYS(epoll_create1),  SCMP_SYS(uname),
-	SCMP_SYS(getuid),         SCMP_SYS(geteuid),
-	SCMP_SYS(getgid),         SCMP_SYS(getegid),
-	SCMP_SYS(prlimit64),      SCMP_SYS(pread64),
-	SCMP_SYS(sched_getparam), SCMP_SYS(sched_getscheduler),
-	SCMP_SYS(getppid),        SCMP_SYS(unlink),
-	SCMP_SYS(mkdir),          SCMP_SYS(flock),
-	SCMP_SYS(sched_get_priority_max), SCMP_SYS(sched_get_priority_min),
+	SCMP_SYS(ioctl),
+	SCMP_SYS(openat),
+	SCMP_SYS(open),
+	SCMP_SYS(stat),
+	SCMP_SYS(lstat),
+	SCMP_SYS(readlink),
+	SCMP_SYS(access),
+	SCMP_SYS(getdents64),
+	SCMP_SYS(pipe2),
+	SCMP_SYS(statfs),
+	SCMP_SYS(socketpair),
+	SCMP_SYS(mlock),
+	SCMP_SYS(munlock),
+	SCMP_SYS(get_mempolicy),
+	SCMP_SYS(set_mempolicy),
+	SCMP_SYS(mbind),
+	SCMP_SYS(timerfd_create),
+	SCMP_SYS(timerfd_settime),
+	SCMP_SYS(epoll_create1),
+	SCMP_SYS(uname),
+	SCMP_SYS(getuid),
+	SCMP_SYS(geteuid),
+	SCMP_SYS(getgid),
+	SCMP_SYS(getegid),
+	SCMP_SYS(prlimit64),
+	SCMP_SYS(pread64),
+	SCMP_SYS(sched_getparam),
+	SCMP_SYS(sched_getscheduler),
+	SCMP_SYS(getppid),
+	SCMP_SYS(unlink),
+	SCMP_SYS(mkdir),
+	SCMP_SYS(flock),
+	SCMP_SYS(sched_get_priority_max),
+	SCMP_SYS(sched_get_priority_min),
 };
 
 /* glibc's malloc asks for the number of processors in /sys when threads contend; refused,
@@ -172,6 +188,14 @@ static int refuse(scmp_filter_ctx f)
 	for (unsigned i = 0; i < ARRAY_SIZE(calls_refused) && r == 0; i++)
 		r = seccomp_rule_add(f, SCMP_ACT_ERRNO(EACCES), calls_refused[i], 0);
 	return r;
+}
+
+/* abort() and pthread_kill() send to ourselves; workers of one user do not reach others.
+ */
+static int allow_own_signals(scmp_filter_ctx f)
+{
+	return seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
+				SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
 }
 
 static int allow(scmp_filter_ctx f, const int *calls, unsigned n)
@@ -192,6 +216,8 @@ static int fill_filter(scmp_filter_ctx f, enum sandbox_kind kind)
 
 	if (r == 0)
 		r = allow(f, calls_common, ARRAY_SIZE(calls_common));
+	if (r == 0)
+		r = allow_own_signals(f);
 	if (r == 0 && kind == SANDBOX_DOOR)
 		return allow(f, calls_door, ARRAY_SIZE(calls_door));
 	if (r == 0)
@@ -250,14 +276,14 @@ int sandbox_enter(enum sandbox_kind kind, const char *user)
 		r = limit(RLIMIT_NOFILE, SANDBOX_FILES);
 	if (r < 0)
 		return r;
-	r = drop_user(user);
-	if (r < 0)
-		return r;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return -errno;
 	if (have_sanitizer()) {
-		log_info("built with a sanitizer: no filter of system calls");
+		log_info("built with a sanitizer, whose reports need files: no sandbox");
 		return 0;
 	}
+	r = drop_user(user);
+	if (r < 0)
+		return r;
 	return filter_calls(kind);
 }

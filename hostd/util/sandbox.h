@@ -4,8 +4,8 @@
  *
  *	1. a session and process group of its own, no descriptors but its own (early)
  *	2. resource limits, no core dumps with a guest's data in them
- *	3. another user, no groups, no capabilities (if started as root)
- *	4. no_new_privs
+ *	3. no_new_privs
+ *	4. another user, no groups, no capabilities (if started as root)
  *	5. a list of system calls; any other one ends the process
  *
  * 2 to 5 come after the device is open, which may need more.

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Code images on their way: order of pieces, limits, endings. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "session/image.h"
+
+Test(image, pieces_in_order)
+{
+	struct images *i;
+	struct image img;
+
+	cr_assert_eq(images_new(&i), 0);
+	cr_assert_eq(images_add(i, 1, 0, 6, "abc", 3), 0);
+	cr_assert_eq(images_take(i, 1, &img), -ENOENT, "not complete");
+	cr_assert_eq(images_add(i, 2, 0, 2, "xy", 2), 0, "another in between");
+	cr_assert_eq(images_add(i, 1, 3, 6, "def", 3), 0);
+	cr_assert_eq(images_take(i, 1, &img), 0);
+	cr_assert_eq(img.size, 6);
+	cr_assert_str_eq(img.data, "abcdef", "a NUL stands behind it");
+	free(img.data);
+	cr_assert_eq(images_take(i, 1, &img), -ENOENT, "taken");
+	images_drop(i, 2);
+	images_drop(i, 99);
+	cr_assert_eq(images_take(i, 2, &img), -ENOENT);
+	images_free(i);
+}
+
+Test(image, lies)
+{
+	struct images *i;
+	struct image img;
+
+	cr_assert_eq(images_new(&i), 0);
+	cr_assert_eq(images_add(i, 1, 3, 6, "def", 3), -EPROTO, "no beginning");
+	cr_assert_eq(images_add(i, 1, 0, 6, "abc", 3), 0);
+	cr_assert_eq(images_add(i, 1, 2, 6, "c", 1), -EPROTO, "a gap or a repetition");
+	cr_assert_eq(images_take(i, 1, &img), -ENOENT, "dropped for it");
+	cr_assert_eq(images_add(i, 1, 0, 6, "abc", 3), 0);
+	cr_assert_eq(images_add(i, 1, 3, 7, "def", 3), -EPROTO, "another total");
+	cr_assert_eq(images_add(i, 1, 0, 2, "abc", 3), -EPROTO, "more than the total");
+	cr_assert_eq(images_add(i, 1, 0, UINT64_MAX, "a", 1), -ENOMEM);
+	cr_assert_eq(images_add(i, 1, 0, IMAGES_BYTES_MAX + 1, "a", 1), -ENOMEM);
+	images_free(i);
+}
+
+Test(image, limits)
+{
+	struct images *i;
+
+	cr_assert_eq(images_new(&i), 0);
+	for (unsigned n = 0; n < IMAGES_MAX; n++)
+		cr_assert_eq(images_add(i, n, 0, 10, "a", 1), 0);
+	cr_assert_eq(images_add(i, IMAGES_MAX, 0, 10, "a", 1), -ENOMEM);
+	images_drop(i, 5);
+	cr_assert_eq(images_add(i, IMAGES_MAX, 0, 10, "a", 1), 0);
+	images_free(i);
+	cr_assert_eq(images_new(&i), 0);
+	cr_assert_eq(images_add(i, 1, 0, IMAGES_BYTES_MAX, "a", 1), 0);
+	cr_assert_eq(images_add(i, 2, 0, 1, "a", 1), -ENOMEM, "bytes are counted");
+	images_free(i);
+}
