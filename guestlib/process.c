@@ -11,10 +11,12 @@
  * descriptors and mappings without a word to the worker. A child that execs is a new
  * process and starts over. A fork before cuInit() costs nothing.
  *
- * Exit: the library's destructor closes the gate. It runs after all atexit() handlers,
- * so those (the CUDA runtime unregisters its modules there) still find a working driver,
- * and destructors that run later get CUDA_ERROR_DEINITIALIZED at once. Nothing is torn
- * down: other threads may still be inside a call, and the worker sees the sockets close.
+ * Exit: cuInit() registers an exit handler that closes the gate. Handlers that were
+ * registered later run before it and still find a working driver; those from before, the
+ * CUDA runtime's among them, and destructors get CUDA_ERROR_DEINITIALIZED at once. So
+ * does the driver, and so a kernel that never ends does not keep a process from exiting.
+ * Nothing is torn down: other threads may still be inside a call, and the worker sees the
+ * sockets close.
  */
 #include <errno.h>
 #include <limits.h>
@@ -82,7 +84,7 @@ static void after_fork_child(void)
 		link_abandon(guest_process.link);
 }
 
-__attribute__((destructor)) static void at_exit(void)
+static void at_exit(void)
 {
 	if (process_get_state() != PROCESS_FORKED)
 		process_set_state(PROCESS_EXITING);
@@ -157,18 +159,18 @@ static CUresult open_session(void)
 
 static CUresult init_locked(void)
 {
-	static bool atfork_done;
+	static bool hooks_done;
 	static const struct link_opts opts = {.output = print_output};
 	struct guest_process *g = &guest_process;
 	_cleanup_free_ char *why = NULL;
 	CUresult result;
 	int r;
 
-	if (!atfork_done) {
+	if (!hooks_done) {
 		set_log_program();
-		if (pthread_atfork(NULL, NULL, after_fork_child))
+		if (pthread_atfork(NULL, NULL, after_fork_child) || atexit(at_exit))
 			return CUDA_ERROR_OUT_OF_MEMORY;
-		atfork_done = true;
+		hooks_done = true;
 	}
 	if (!g->link) {
 		r = link_connect(&opts, &g->link, &why);

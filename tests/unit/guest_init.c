@@ -180,6 +180,56 @@ Test(guest_init, fork_before_init, .timeout = 60)
 	cr_expect_eq(in_child(child_works), 0);
 }
 
+/* In exit(): a failure changes the status that the parent looks at. */
+static void before_cuinit(void)
+{
+	CUdeviceptr p;
+	int n;
+
+	if (cuDeviceGetCount(&n) != CUDA_ERROR_DEINITIALIZED ||
+	    cuMemAlloc_v2(&p, 16) != CUDA_ERROR_DEINITIALIZED ||
+	    cuInit(0) != CUDA_ERROR_DEINITIALIZED)
+		_exit(3);
+}
+
+static void after_cuinit(void)
+{
+	int n;
+
+	if (cuDeviceGetCount(&n) != CUDA_SUCCESS)
+		_exit(4);
+}
+
+static void *stuck(void *ctx)
+{
+	cuCtxSetCurrent(ctx);
+	cuCtxSynchronize();
+	return NULL;
+}
+
+/* exit() while a thread waits for a reply that never comes. */
+static void exit_while_stuck(void)
+{
+	struct fake *f = fake_start(true);
+	CUcontext ctx;
+	pthread_t t;
+
+	alarm(20);
+	atexit(before_cuinit);
+	ctx = retain();
+	atexit(after_cuinit);
+	cuCtxSynchronize();
+	f->deaf = true;
+	pthread_create(&t, NULL, stuck, ctx);
+	usleep(50000);
+	exit(7);
+}
+
+Test(guest_init, exit, .timeout = 60, .exit_code = 7)
+{
+	exit_while_stuck();
+}
+
 static void expect_dead(void)
 {
 	CUdeviceptr p;
