@@ -31,6 +31,16 @@ struct criterion_test {
 };
 
 static struct criterion_test *criterion_tests;
+static struct criterion_test *criterion_suites; /* what TestSuite() set, by suite */
+
+#define TestSuite(suite_, ...)                                                           \
+	static struct criterion_test suite_##_suite = {.suite = #suite_, ##__VA_ARGS__}; \
+	__attribute__((constructor)) static void suite_##_suite_register(void)           \
+	{                                                                                \
+		suite_##_suite.next = criterion_suites;                                  \
+		criterion_suites = &suite_##_suite;                                      \
+	}                                                                                \
+	struct criterion_test /* swallows the semicolon */
 
 #define Test(suite_, name_, ...)                                                         \
 	static void suite_##_##name_##_run(void);                                        \
@@ -85,20 +95,37 @@ static struct criterion_test *criterion_tests;
 /* A sanitizer is some ten times slower than what the time-outs are made for. */
 #define CRITERION_SLOWDOWN 10
 
+static const struct criterion_test *criterion_suite_of(const struct criterion_test *t)
+{
+	static const struct criterion_test none;
+
+	for (const struct criterion_test *s = criterion_suites; s; s = s->next) {
+		if (strcmp(s->suite, t->suite) == 0)
+			return s;
+	}
+	return &none;
+}
+
 static bool criterion_run(const struct criterion_test *t)
 {
+	const struct criterion_test *s = criterion_suite_of(t);
+	double timeout = t->timeout > 0 ? t->timeout : s->timeout > 0 ? s->timeout : 60;
 	int status = 0;
 	pid_t pid;
 
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0) {
-		alarm((unsigned)((t->timeout > 0 ? t->timeout : 60) * CRITERION_SLOWDOWN));
+		alarm((unsigned)(timeout * CRITERION_SLOWDOWN));
+		if (s->init)
+			s->init();
 		if (t->init)
 			t->init();
 		t->run();
 		if (t->fini)
 			t->fini();
+		if (s->fini)
+			s->fini();
 		fflush(NULL);
 		exit(0); /* not _exit(): the sanitizer sets its status here */
 	}
