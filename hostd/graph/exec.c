@@ -12,7 +12,7 @@ struct exec_node {
 	uint32_t n_deps;
 	uint32_t lane;
 	struct dev_event *done; /* if another lane waits for it */
-	bool enabled;
+	bool disabled;
 	bool has_dependents;
 };
 
@@ -71,14 +71,14 @@ CUresult exec_new(const struct device_ops *ops, struct dev_ctx *ctx,
 	x->owner = *owner;
 	x->n = n;
 	x->charged = bytes;
-	for (unsigned i = 0; i < n; i++)
-		x->nodes[i].enabled = true;
 	*ret_x = x;
 	return CUDA_SUCCESS;
 }
 
 static void op_drop(struct exec *x, struct exec_op *op)
 {
+	if (op->kind == EXEC_NONE)
+		return;
 	if (op->kind == EXEC_KERNEL) {
 		uncharge(x, op->kernel.params_size);
 		free((void *)op->kernel.params);
@@ -204,7 +204,7 @@ CUresult exec_enable(struct exec *x, unsigned node, bool enabled)
 {
 	if (node >= x->n)
 		return answer(x, CUDA_ERROR_INVALID_VALUE);
-	x->nodes[node].enabled = enabled;
+	x->nodes[node].disabled = !enabled;
 	return CUDA_SUCCESS;
 }
 
@@ -341,7 +341,7 @@ static CUresult submit_node(struct exec *x, const struct exec_node *nd,
 {
 	CUresult r = wait_deps(x, nd, st);
 
-	if (r == CUDA_SUCCESS && nd->enabled)
+	if (r == CUDA_SUCCESS && !nd->disabled)
 		r = submit(x, st, &nd->op);
 	if (r == CUDA_SUCCESS && nd->done)
 		r = x->ops->event_record(x->ctx, nd->done, st);
@@ -393,6 +393,6 @@ unsigned exec_kernels(const struct exec *x)
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < x->n; i++)
-		n += x->nodes[i].enabled && x->nodes[i].op.kind == EXEC_KERNEL;
+		n += !x->nodes[i].disabled && x->nodes[i].op.kind == EXEC_KERNEL;
 	return n;
 }

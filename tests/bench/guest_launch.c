@@ -48,6 +48,34 @@ static CUresult record(void)
 	return cuEventRecord(event, stream);
 }
 
+static CUgraphExec exec;
+
+/* Of as many kernels as make_graph() was told: the cost is that of one command. */
+static CUresult launch_graph(void)
+{
+	return cuGraphLaunch(exec, stream);
+}
+
+static void make_graph(unsigned kernels)
+{
+	CUgraph g;
+
+	check(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+	      "cuStreamBeginCapture");
+	while (kernels--)
+		check(launch(), "cuLaunchKernel");
+	check(cuStreamEndCapture(stream, &g), "cuStreamEndCapture");
+	check(cuGraphInstantiateWithFlags(&exec, g, 0), "cuGraphInstantiate");
+	check(cuGraphDestroy(g), "cuGraphDestroy");
+}
+
+static CUresult is_capturing(void)
+{
+	CUstreamCaptureStatus status;
+
+	return cuStreamIsCapturing(stream, &status);
+}
+
 static CUresult get_device(void)
 {
 	CUdevice d;
@@ -123,6 +151,9 @@ int main(int argc, char **argv)
 	printf("%-34s %8s %8s %8s  (ns a call, %u batches of %u)\n", "call", "best",
 	       "median", "mean", batches, BATCH);
 	measure("cuLaunchKernel, 3 parameters", launch, batches);
+	make_graph(100);
+	measure("cuGraphLaunch, 100 kernels", launch_graph, batches);
+	measure("cuStreamIsCapturing", is_capturing, batches);
 	func = empty;
 	measure("cuLaunchKernel, none", launch_default, batches);
 	measure("cuEventRecord", record, batches);

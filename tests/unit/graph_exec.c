@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Executable graphs on a device that only takes note and keeps account of what is ordered
+ * before what: each stream has the set of operations that are done before its next one.
+ */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "graph/exec.h"
+
+#define OPS_MAX 64 /* one bit each */
+
+struct dev_stream {
+	uint64_t before;
+};
+
+struct dev_event {
+	uint64_t before;
+};
+
+static uint64_t op_before[OPS_MAX]; /* what was certainly done when the op ran */
+static unsigned n_ops, n_streams, n_events, fail_at, refs_put, hosts;
+static unsigned op_value[OPS_MAX];
+
+static struct dev_ctx *const ctx = (struct dev_ctx *)&n_ops;
+
+static CUresult take_op(struct dev_stream *st, unsigned value)
+{
+	if (fail_at && n_ops + 1 == fail_at)
+		return CUDA_ERROR_LAUNCH_FAILED;
+	op_before[n_ops] = st->before;
+	op_value[n_ops] = value;
+	st->before |= 1ull << n_ops++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult do_launch(struct dev_ctx *c, struct dev_stream *st,
+			  const struct dev_launch *l)
+{
+	cr_assert_eq(l->params_size, 4);
+	return take_op(st, *(const unsigned *)l->params);
+}
+
+static CUresult do_fill(struct dev_ctx *c, struct dev_stream *st, CUdeviceptr dst,
+			size_t pitch, uint32_t value, unsigned elem_bytes, size_t width,
+			size_t height)
+{
+	return take_op(st, value);
+}
+
+static CUresult do_copy(struct dev_ctx *c, struct dev_stream *st,
+			const struct dev_copy_2d *copy)
+{
+	return take_op(st, (unsigned)copy->dst);
+}
+
+static CUresult new_stream(struct dev_ctx *c, unsigned flags, int priority,
+			   struct dev_stream **ret)
+{
+	cr_expect(flags & DEV_STREAM_NON_BLOCKING);
+	*ret = calloc(1, sizeof(**ret));
+	n_streams++;
+	return CUDA_SUCCESS;
+}
+
+static void end_stream(struct dev_stream *st)
+{
+	n_streams--;
+	free(st);
+}
+
+static CUresult new_event(struct dev_ctx *c, unsigned flags, struct dev_event **ret)
+{
+	*ret = calloc(1, sizeof(**ret));
+	n_events++;
+	return CUDA_SUCCESS;
+}
+
+static void end_event(struct dev_event *ev)
+{
+	n_events--;
+	free(ev);
+}
+
+static CUresult record(struct dev_ctx *c, struct dev_event *ev, struct dev_stream *st)
+{
+	ev->before = st->before;
+	return CUDA_SUCCESS;
+}
+
+static CUresult wait_event(struct dev_ctx *c, struct dev_stream *st, struct dev_event *ev)
+{
+	st->before |= ev->before;
+	return CUDA_SUCCESS;
+}
+
+static const struct device_ops ops = {
+	.launch = do_launch,
+	.fill = do_fill,
+	.copy = do_copy,
+	.stream_create = new_stream,
+	.stream_destroy = end_stream,
+	.event_create = new_event,
+	.event_destroy = end_event,
+	.event_record = record,
+	.stream_wait_event = wait_event,
+};
+
+static void put(void *arg, void *ref)
+{
+	refs_put += ref != NULL;
+}
+
+static CUresult host(void *arg, struct dev_ctx *c, struct dev_stream *st, uint64_t id)
+{
+	hosts++;
+	return take_op(st, (unsigned)id);
+}
+
+static const struct exec_owner owner = {.put = put, .host = host};
+
+static struct exec *make(unsigned n)
+{
+	struct exec *x = NULL;
+
+	n_ops = fail_at = refs_put = hosts = 0;
+	cr_assert_eq(exec_new(&ops, ctx, &owner, n, &x), CUDA_SUCCESS);
+	return x;
+}
+
+/* Node i is a kernel whose parameter is i. */
+static void kernel(struct exec *x, unsigned i, unsigned value)
+{
+	const struct exec_op op = {
+		.kind = EXEC_KERNEL,
+		.ref = &n_ops,
+		.kernel = {.params = &value, .params_size = sizeof(value)},
+	};
+
+	cr_assert_eq(exec_set(x, i, &op), CUDA_SUCCESS);
+}
+
+/* The operations that nodes became, by the value each carries. */
+static unsigned op_of(unsigned value)
+{
+	unsigned i;
+
+	for (i = n_ops; i-- > 0 && op_value[i] != value;)
+		;
+	cr_assert_lt(i, n_ops);
+	return i;
+}
+
+static bool ordered(unsigned first, unsigned second)
+{
+	return op_before[op_of(second)] >> op_of(first) & 1;
+}
+
+Test(graph_exec, chain_needs_nothing)
+{
+	struct exec *x = make(5);
+	struct dev_stream st = {0};
+	unsigned i;
+
+	for (i = 0; i < 5; i++) {
+		kernel(x, i, i);
+		if (i)
+			cr_assert_eq(exec_depend(x, i, &(uint32_t){i - 1}, 1), 0);
+	}
+	cr_assert_eq(exec_launch(x, &st), CUDA_ERROR_INVALID_VALUE, "not ready");
+	cr_assert_eq(exec_ready(x), CUDA_SUCCESS);
+	cr_assert_eq(exec_launch(x, &st), CUDA_SUCCESS);
+	cr_expect_eq(n_ops, 5);
+	cr_expect_eq(n_streams, 0, "it runs in the stream of the launch");
+	cr_expect_eq(n_events, 1, "only its end is marked");
+	cr_expect_eq(st.before, 31);
+	cr_expect_eq(exec_kernels(x), 5);
+	exec_free(x);
+	cr_expect_eq(n_events, 0);
+	cr_expect_eq(refs_put, 5);
+}
+
+/* Random graphs: every dependency is kept, and the stream waits for all. */
+Test(graph_exec, order_is_kept)
+{
+	unsigned seed;
+
+	for (seed = 1; seed < 300; seed++) {
+		uint32_t deps[20][20], n_deps[20] = {0}, i, k;
+		struct dev_stream st = {0}, other = {0};
+		struct exec *x = make(20);
+
+		srand(seed);
+		for (i = 0; i < 20; i++) {
+			kernel(x, i, i);
+			for (k = 0; k < i; k++) {
+				if (rand() % (1 + seed % 9) == 0 && n_deps[i] < 4)
+					deps[i][n_deps[i]++] = k;
+			}
+			cr_assert_eq(exec_depend(x, i, deps[i], n_deps[i]), 0);
+		}
+		cr_assert_eq(exec_ready(x), CUDA_SUCCESS);
+		cr_assert_lt(n_streams, EXEC_LANES_MAX);
+		st.before = 1ull << 63; /* what the stream did before */
+		cr_assert_eq(exec_launch(x, &st), CUDA_SUCCESS);
+		for (i = 0; i < 20; i++) {
+			cr_expect(op_before[op_of(i)] >> 63, "before the launch");
+			for (k = 0; k < n_deps[i]; k++)
+				cr_expect(ordered(deps[i][k], i), "seed %u: %u, %u", seed,
+					  deps[i][k], i);
+		}
+		cr_expect_eq(st.before, (1ull << 63) + (1ull << 20) - 1);
+		/* a launch elsewhere comes after this one */
+		cr_assert_eq(exec_launch(x, &other), CUDA_SUCCESS);
+		cr_expect_eq(op_before[20] & 0xfffff, 0xfffff);
+		exec_free(x);
+		cr_expect_eq(n_streams + n_events, 0);
+	}
+}
+
+Test(graph_exec, branches_do_not_wait_for_each_other)
+{
+	struct exec *x = make(3);
+	struct dev_stream st = {0};
+
+	kernel(x, 0, 0);
+	kernel(x, 1, 1);
+	kernel(x, 2, 2);
+	exec_depend(x, 2, (uint32_t[]){0}, 1);
+	cr_assert_eq(exec_ready(x), CUDA_SUCCESS);
+	cr_assert_eq(exec_launch(x, &st), CUDA_SUCCESS);
+	cr_expect_not(ordered(0, 1));
+	cr_expect_not(ordered(1, 2));
+	cr_expect(ordered(0, 2));
+	exec_free(x);
+}
+
+Test(graph_exec, changes)
+{
+	struct exec *x = make(3);
+	const struct exec_op fill = {.kind = EXEC_FILL, .fill.value = 77};
+	const struct exec_op many = {.kind = EXEC_COPY,
+				     .copy = {.depth = 3, .dst_slice = 10}};
+	const struct exec_op call = {.kind = EXEC_HOST, .host_id = 5};
+	struct dev_stream st = {0};
+
+	kernel(x, 0, 0);
+	exec_set(x, 1, &many);
+	exec_set(x, 2, &call);
+	cr_assert_eq(exec_ready(x), CUDA_SUCCESS);
+	cr_expect_eq(exec_ready(x), CUDA_ERROR_INVALID_VALUE);
+	kernel(x, 0, 40);
+	cr_expect_eq(refs_put, 1, "what it was before");
+	cr_expect_eq(exec_set(x, 0, &fill), CUDA_ERROR_INVALID_VALUE, "another kind");
+	cr_expect_eq(exec_set(x, 3, &fill), CUDA_ERROR_INVALID_VALUE);
+	cr_expect_eq(exec_depend(x, 1, (uint32_t[]){0}, 1), CUDA_ERROR_INVALID_VALUE);
+	cr_assert_eq(exec_launch(x, &st), CUDA_SUCCESS);
+	cr_expect_eq(n_ops, 5);
+	cr_expect_eq(op_value[op_of(20)], 20, "the third slice");
+	cr_expect_eq(op_value[0], 40);
+	exec_enable(x, 0, false);
+	exec_enable(x, 2, false);
+	cr_expect_eq(exec_kernels(x), 0);
+	cr_assert_eq(exec_launch(x, &st), CUDA_SUCCESS);
+	cr_expect_eq(n_ops, 8);
+	cr_expect_eq(hosts, 1);
+	exec_free(x);
+}
+
+Test(graph_exec, refusals)
+{
+	const struct exec_op deep = {.kind = EXEC_COPY, .copy.depth = EXEC_DEPTH_MAX + 1};
+	const struct exec_op empty = {.kind = EXEC_EMPTY};
+	struct exec *x;
+
+	cr_expect_eq(exec_new(&ops, ctx, &owner, EXEC_NODES_MAX + 1, &x),
+		     CUDA_ERROR_INVALID_VALUE);
+	x = make(2); /* what is wrong shows at the end */
+	exec_set(x, 0, &empty);
+	cr_expect_eq(exec_depend(x, 0, (uint32_t[]){1}, 1), CUDA_SUCCESS);
+	exec_set(x, 1, &empty);
+	cr_expect_eq(exec_ready(x), CUDA_ERROR_INVALID_VALUE);
+	exec_free(x);
+	x = make(2);
+	exec_set(x, 0, &empty);
+	cr_expect_eq(exec_ready(x), CUDA_ERROR_INVALID_VALUE, "a node is missing");
+	exec_free(x);
+	x = make(1);
+	exec_set(x, 0, &deep);
+	cr_expect_eq(exec_ready(x), CUDA_ERROR_INVALID_VALUE);
+	exec_free(x);
+	x = make(1);
+	exec_set(x, 0, &empty);
+	exec_fail(x, CUDA_ERROR_INVALID_HANDLE);
+	cr_expect_eq(exec_ready(x), CUDA_ERROR_INVALID_HANDLE);
+	exec_free(x);
+	exec_free(NULL);
+}
+
+/* A launch that fails in the middle: the stream still waits for what was submitted. */
+Test(graph_exec, failing_launch)
+{
+	struct exec *x = make(6);
+	struct dev_stream st = {0};
+	unsigned i;
+
+	for (i = 0; i < 6; i++)
+		kernel(x, i, i);
+	cr_assert_eq(exec_ready(x), CUDA_SUCCESS);
+	fail_at = 4;
+	cr_expect_eq(exec_launch(x, &st), CUDA_ERROR_LAUNCH_FAILED);
+	cr_expect_eq(st.before, 7);
+	fail_at = 0;
+	cr_expect_eq(exec_launch(x, &st), CUDA_SUCCESS);
+	cr_expect_eq(n_ops, 9);
+	exec_free(x);
+}
+
+/* Memory that graphs take is bounded and given back. */
+Test(graph_exec, memory_is_bounded)
+{
+	struct exec *x[64];
+	unsigned n = 0, i, round;
+
+	for (round = 0; round < 2; round++) {
+		for (n = 0; n < ARRAY_SIZE(x); n++) {
+			if (exec_new(&ops, ctx, &owner, EXEC_NODES_MAX, &x[n]))
+				break;
+		}
+		cr_expect_gt(n, 8);
+		cr_expect_lt(n, ARRAY_SIZE(x));
+		for (i = 0; i < n; i++)
+			exec_free(x[i]);
+	}
+}
