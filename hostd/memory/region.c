@@ -175,12 +175,12 @@ CUresult region_new_locked(struct space *sp, enum region_kind kind, uint64_t siz
 /* What the guest mapped into a range and never unmapped. */
 static void unmap_all(struct space *sp, struct region *r)
 {
-	for (uint64_t at = 0; at < r->size; at += SPACE_PAGE) {
-		struct page *p = page_at_locked(sp, r->base + at);
+	for (uint64_t at = 0; at < r->size;) {
+		struct mapping *m = page_at_locked(sp, r->base + at)->map;
 
-		/* A mapping covers several pages; its first one frees it. */
-		if (p->map && p->map->addr == r->base + at)
-			mapping_free_locked(sp, p->map);
+		/* All pages of a mapping lead to it; the first one comes first. */
+		at += m ? m->chunk->size : SPACE_PAGE;
+		mapping_free_locked(sp, m);
 	}
 }
 

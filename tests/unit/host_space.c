@@ -272,7 +272,9 @@ Test(space, mappings)
 	cr_assert_eq(fake.created, 0);
 	cr_assert_eq(space_unreserve(sp, base, 4 * PAGE), CUDA_ERROR_INVALID_VALUE);
 	cr_assert_eq(space_unreserve(sp, base, 8 * PAGE), CUDA_SUCCESS);
+	cr_assert_eq(space_chunk_new(sp, PAGE, false, &one), CUDA_SUCCESS);
 	cr_assert_eq(space_map(sp, base, PAGE, one), CUDA_ERROR_INVALID_VALUE);
+	space_chunk_put(sp, one);
 	sess_free(s);
 }
 
