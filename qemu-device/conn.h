@@ -28,10 +28,11 @@
 #define CONN_GEN_MASK 0xffffffu
 
 enum conn_state {
-	CONN_FREE,    /* not in use -> OPEN */
+	CONN_FREE,    /* not in use -> OPEN, WAITING */
 	CONN_OPEN,    /* has a Unix socket -> CLOSING, RESET, FREE */
 	CONN_CLOSING, /* socket closed, the guest was told or will be; its RST -> FREE */
 	CONN_RESET,   /* socket closed, an RST is to be sent -> FREE */
+	CONN_WAITING, /* the host's end has no room yet -> OPEN, RESET, FREE */
 	CONN_NUM_STATES,
 };
 
@@ -42,12 +43,15 @@ enum conn_state {
 #define CTL_SHUTDOWN       8
 
 struct conn {
-	struct list ready; /* in vsock->ready while something may be sent to the guest */
+	/* In vsock->ready while something may be sent to the guest; in vsock->waiting
+	 * while WAITING. */
+	struct list ready;
 	uint32_t guest_port, host_port;
 	uint32_t gen;  /* counts uses of this slot, so that stale events are known */
 	uint32_t next; /* in a hash chain or the free list, index + 1; 0 ends it */
 	int fd;
 	enum conn_state state;
+	uint64_t give_up_ns; /* of WAITING, on the monotonic clock */
 
 	uint32_t peer_buf_alloc, peer_fwd_cnt; /* as the guest said last */
 	uint32_t tx_cnt;                       /* bytes sent to the guest, wraps */

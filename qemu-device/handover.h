@@ -15,7 +15,7 @@
 
 struct server;
 
-#define HANDOVER_VERSION 1
+#define HANDOVER_VERSION 2
 
 enum handover_kind {
 	HANDOVER_LISTEN = 1, /* listening sockets */

@@ -115,7 +115,7 @@ static int make_socket(const struct options *o)
 		if (chown(path, (uid_t)-1, g->gr_gid) < 0)
 			return -errno;
 	}
-	if (chmod(path, o->mode) < 0 || listen(fd, 4) < 0)
+	if (chmod(path, o->mode) < 0 || listen(fd, SOMAXCONN) < 0)
 		return -errno;
 	return fd_steal(&fd);
 }

@@ -204,7 +204,10 @@ int server_start(struct server *s)
 		r = c->fd >= 0 ? do_watch(s, c->fd, i, c->gen) : 0;
 		if (r < 0)
 			return r;
-		vsock_conn_ready(&s->dev, c);
+		if (c->state == CONN_WAITING)
+			vsock_conn_wait(&s->dev, c);
+		else
+			vsock_conn_ready(&s->dev, c);
 	}
 	for (unsigned i = 0; i < VU_NUM_QUEUES; i++) {
 		struct vq *q = &s->dev.vu.q[i];
@@ -327,6 +330,7 @@ int server_step(struct server *s, int timeout_ms)
 	struct epoll_event ev[MAX_EVENTS];
 	int n;
 
+	timeout_ms = vsock_retry(&s->dev, timeout_ms);
 	if (vsock_work(&s->dev))
 		timeout_ms = 0;
 	if (s->changed && s->keeper_fd >= 0 && vu_idle(&s->dev.vu)) {

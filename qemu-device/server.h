@@ -33,7 +33,7 @@ struct server {
 	bool front_watched, listen_watched;
 	bool changed; /* since the last snapshot */
 	bool handed_over;
-	bool over; /* the front end is gone and no other can come */
+	bool over;                 /* the front end is gone and no other can come */
 	struct server_note *notes; /* CONN_MAX of them, or NULL */
 };
 

@@ -69,7 +69,9 @@ struct vsock_orphan {
 
 struct vsock {
 	struct vu vu;
-	/* Connects to what answers a port. Returns a non-blocking descriptor or -errno.
+	/*
+	 * Connects to what answers a port. Returns a non-blocking descriptor or -errno;
+	 * -EAGAIN if it may have room soon.
 	 */
 	int (*connect)(void *ctx, uint32_t port);
 	/* Watches a connection's descriptor, edge-triggered. Returns 0 or -errno. */
@@ -79,7 +81,9 @@ struct vsock {
 	void *ctx;
 
 	struct conn_table conns;
-	struct list ready; /* conn.ready: something may be sent to the guest */
+	struct list ready;   /* conn.ready: something may be sent to the guest */
+	struct list waiting; /* conn.ready: the host's end has no room yet */
+	uint64_t retry_ns;   /* when to try the waiting ones next */
 	struct vsock_orphan orphans[VSOCK_MAX_ORPHANS];
 	unsigned orphan_head, n_orphans;
 	bool tx_pending; /* packets of the guest may be waiting */
@@ -101,13 +105,28 @@ void vsock_conn_event(struct vsock *s, uint32_t index, uint32_t gen, uint32_t ev
  */
 bool vsock_work(struct vsock *s);
 
+/*
+ * Tries connections that wait for room on the host, if it is time to. Returns how long
+ * the caller may sleep, ms: at most timeout_ms (-1: for ever).
+ */
+int vsock_retry(struct vsock *s, int timeout_ms);
+
 /* The guest's driver is gone: closes every connection and forgets it. */
 void vsock_drop_all(struct vsock *s);
 
 /* Closes every connection; the guest, which may know of them, will be told. */
 void vsock_reset_all(struct vsock *s);
 
-/* Parts of the device, shared by its two files. */
+/* Parts of the device, shared by its files. */
+
+/* Messages per second that a guest may cause in the log. */
+#define VSOCK_LOG_BURST 5
+
+#define guest_warn(s, ...)                                                               \
+	do {                                                                             \
+		if (log_limit_ok(&(s)->limit, VSOCK_LOG_BURST))                          \
+			log_warning(__VA_ARGS__);                                        \
+	} while (0)
 
 /* Closes the socket and has an RST sent. */
 void vsock_conn_reset(struct vsock *s, struct conn *c);
@@ -117,6 +136,15 @@ void vsock_conn_forget(struct vsock *s, struct conn *c);
 
 /* Has the connection looked at when packets for the guest are made. */
 void vsock_conn_ready(struct vsock *s, struct conn *c);
+
+/* Handles a REQUEST that belongs to no connection yet. */
+void vsock_connect(struct vsock *s, const struct vsock_hdr *h);
+
+/* Has a connection in state WAITING tried again for a while. */
+void vsock_conn_wait(struct vsock *s, struct conn *c);
+
+/* Answers a packet that belongs to no connection. */
+void vsock_orphan_reset(struct vsock *s, const struct vsock_hdr *h);
 
 /* Handles packets of the guest. True if there are more. */
 bool vsock_tx_work(struct vsock *s);

@@ -17,6 +17,7 @@ int vsock_init(struct vsock *s, uint64_t cid, const struct vu_ops *ops, void *ct
 	vu_init(&s->vu, cid, ops, ctx);
 	s->ctx = ctx;
 	list_init(&s->ready);
+	list_init(&s->waiting);
 	return conn_table_init(&s->conns);
 }
 
@@ -35,6 +36,8 @@ void vsock_conn_ready(struct vsock *s, struct conn *c)
 void vsock_conn_reset(struct vsock *s, struct conn *c)
 {
 	conn_close_fd(&s->conns, c);
+	if (c->state == CONN_WAITING)
+		list_remove(&c->ready);
 	c->state = CONN_RESET;
 	c->ctl = 0;
 	vsock_conn_ready(s, c);

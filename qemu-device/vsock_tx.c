@@ -4,24 +4,13 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include "vsock.h"
 
 /* Packets per turn, so that one direction does not starve the other. */
 #define TX_BUDGET 128
 
-/* Messages per second that a guest may cause in the log. */
-#define LOG_BURST 5
-
-#define guest_warn(s, ...)                                                               \
-	do {                                                                             \
-		if (log_limit_ok(&(s)->limit, LOG_BURST))                                \
-			log_warning(__VA_ARGS__);                                        \
-	} while (0)
-
-/* Answers a packet that belongs to no connection. */
-static void orphan_reset(struct vsock *s, const struct vsock_hdr *h)
+void vsock_orphan_reset(struct vsock *s, const struct vsock_hdr *h)
 {
 	struct vsock_orphan *o;
 
@@ -32,53 +21,6 @@ static void orphan_reset(struct vsock *s, const struct vsock_hdr *h)
 	o->src_port = h->dst_port;
 	o->dst_port = h->src_port;
 	o->type = h->type;
-}
-
-/* Makes room by giving up on the guest's RST for some connection that is over. */
-static void evict_closing(struct vsock *s)
-{
-	for (unsigned i = 0; i < CONN_MAX; i++) {
-		struct conn *c = &s->conns.slots[i];
-
-		if (c->state == CONN_CLOSING && !c->ctl) {
-			vsock_conn_forget(s, c);
-			return;
-		}
-	}
-}
-
-static void op_request(struct vsock *s, const struct vsock_hdr *h)
-{
-	struct conn *c;
-	int fd, r;
-
-	if (s->conns.n == CONN_MAX)
-		evict_closing(s);
-	fd = s->connect(s->ctx, h->dst_port);
-	if (fd < 0) {
-		guest_warn(s, "connection to port %u refused: %s", h->dst_port,
-			   strerror(-fd));
-		orphan_reset(s, h);
-		return;
-	}
-	c = conn_new(&s->conns, h->src_port, h->dst_port);
-	if (!c) {
-		guest_warn(s, "connection refused: the guest has %d already", CONN_MAX);
-		close(fd);
-		orphan_reset(s, h);
-		return;
-	}
-	c->fd = fd;
-	c->peer_buf_alloc = h->buf_alloc;
-	c->peer_fwd_cnt = h->fwd_cnt;
-	c->can_read = true;
-	c->ctl = CTL_RESPONSE;
-	if (s->note)
-		s->note(s->ctx, c, conn_index(&s->conns, c));
-	r = s->watch(s->ctx, fd, conn_index(&s->conns, c), c->gen);
-	if (r < 0)
-		vsock_conn_reset(s, c);
-	vsock_conn_ready(s, c);
 }
 
 /* Skips the packet's header. Returns how many vectors are left, cut to len bytes. */
@@ -186,7 +128,8 @@ void vsock_conn_forwarded(struct vsock *s, struct conn *c)
 static void op_shutdown(struct vsock *s, struct conn *c, uint32_t flags)
 {
 	c->shut_guest |= flags & VSOCK_SHUTDOWN_BOTH;
-	if (c->state == CONN_CLOSING && c->shut_guest == VSOCK_SHUTDOWN_BOTH) {
+	if (c->state == CONN_WAITING ||
+	    (c->state == CONN_CLOSING && c->shut_guest == VSOCK_SHUTDOWN_BOTH)) {
 		vsock_conn_reset(s, c);
 		return;
 	}
@@ -208,7 +151,7 @@ static void handle_packet(struct vsock *s, const struct vsock_hdr *h,
 	if (h->src_cid != s->vu.cid)
 		return;
 	if (h->dst_cid != VSOCK_CID_HOST || h->type != VSOCK_TYPE_STREAM) {
-		orphan_reset(s, h);
+		vsock_orphan_reset(s, h);
 		return;
 	}
 	c = conn_find(&s->conns, h->src_port, h->dst_port);
@@ -219,9 +162,9 @@ static void handle_packet(struct vsock *s, const struct vsock_hdr *h,
 	}
 	if (!c) {
 		if (h->op == VSOCK_OP_REQUEST)
-			op_request(s, h);
+			vsock_connect(s, h);
 		else
-			orphan_reset(s, h);
+			vsock_orphan_reset(s, h);
 		return;
 	}
 	if (c->peer_buf_alloc != h->buf_alloc || c->peer_fwd_cnt != h->fwd_cnt) {

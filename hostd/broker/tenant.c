@@ -18,7 +18,7 @@
 #include "base/fd.h"
 #include "broker/broker.h"
 
-#define LISTEN_BACKLOG 128
+#define LISTEN_BACKLOG SOMAXCONN
 /* A door that ended is started again after this. */
 #define DOOR_PAUSE_NS (500 * NSEC_PER_MSEC)
 

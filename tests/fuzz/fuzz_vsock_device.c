@@ -53,6 +53,8 @@ static int fuzz_connect(void *ctx, uint32_t port)
 
 	if (n_hosts == MAX_HOSTS || port > 4)
 		return -ECONNREFUSED;
+	if (port == 4)
+		return -EAGAIN;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p) < 0)
 		return -errno;
 	hosts[n_hosts++] = p[1];
@@ -212,7 +214,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (s.dev.conns.buffered > CONN_BUDGET || s.dev.n_orphans > VSOCK_MAX_ORPHANS)
 		abort();
 	vu_detach(&s.dev.vu);
-	if (s.dev.conns.n || s.dev.conns.buffered || !list_empty(&s.dev.ready))
+	if (s.dev.conns.n || s.dev.conns.buffered || !list_empty(&s.dev.ready) ||
+	    !list_empty(&s.dev.waiting))
 		abort();
 	for (unsigned i = 0; i < n_hosts; i++)
 		closep(&hosts[i]);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "handover.h"
 #include "vsock_fake.h"
@@ -70,6 +71,53 @@ Test(vsock_device, refuses_unused_ports)
 	fake_packet(&f, 1000, VSOCK_OP_REQUEST, 0, NULL, 0);
 	fake_expect(&f, 1000, VSOCK_OP_RST);
 	cr_assert_eq(f.s->dev.conns.n, 0);
+}
+
+Test(vsock_device, waits_for_a_full_backlog)
+{
+	struct vsock_hdr h;
+
+	f.refuse = EAGAIN;
+	for (uint32_t port = 1000; port < 1100; port++)
+		fake_packet(&f, port, VSOCK_OP_REQUEST, 0, NULL, 0);
+	cr_assert_not(fake_take(&f, &h, NULL));
+	cr_assert_eq(f.s->dev.conns.n, 100);
+	/* Credit, a second REQUEST, data: nothing disturbs the wait. */
+	fake_packet(&f, 1000, VSOCK_OP_CREDIT_UPDATE, 0, NULL, 0);
+	fake_packet(&f, 1001, VSOCK_OP_REQUEST, 0, NULL, 0);
+	fake_packet(&f, 1002, VSOCK_OP_RW, 0, "x", 1);
+	cr_assert_not(fake_take(&f, &h, NULL));
+	/* Two that the guest does not want any more. */
+	fake_packet(&f, 1003, VSOCK_OP_RST, 0, NULL, 0);
+	fake_packet(&f, 1004, VSOCK_OP_SHUTDOWN, VSOCK_SHUTDOWN_BOTH, NULL, 0);
+	fake_expect(&f, 1004, VSOCK_OP_RST);
+	f.refuse = 0;
+	/* Sleeps, but not for ever. */
+	for (unsigned n = 0; n < 98;) {
+		cr_assert_eq(server_step(f.s, -1), 0);
+		if (fake_take(&f, &h, NULL)) {
+			cr_assert_eq(h.op, VSOCK_OP_RESPONSE);
+			n++;
+		}
+	}
+	cr_assert_eq(f.n_host, 98);
+}
+
+Test(vsock_device, gives_up_on_a_full_backlog)
+{
+	uint64_t start = clock_now_ns(), took;
+	struct vsock_hdr h;
+
+	f.refuse = EAGAIN;
+	fake_packet(&f, 1000, VSOCK_OP_REQUEST, 0, NULL, 0);
+	while (!fake_take(&f, &h, NULL))
+		cr_assert_eq(server_step(f.s, -1), 0);
+	took = (clock_now_ns() - start) / NSEC_PER_MSEC;
+	cr_assert_eq(h.op, VSOCK_OP_RST);
+	cr_assert(took >= 1500, "after %llu ms", (unsigned long long)took);
+	cr_assert_eq(f.s->dev.conns.n, 0);
+	f.refuse = 0;
+	fake_open(&f, 1000);
 }
 
 Test(vsock_device, answers_strays_but_not_resets)
@@ -490,6 +538,9 @@ Test(vsock_device, hands_everything_to_a_successor)
 		sent += sizeof(data);
 	}
 	fake_packet(&f, 1001, VSOCK_OP_SHUTDOWN, VSOCK_SHUTDOWN_SEND, NULL, 0);
+	/* A third is not there yet. */
+	f.refuse = EAGAIN;
+	fake_packet(&f, 1003, VSOCK_OP_REQUEST, 0, NULL, 0);
 
 	cr_assert_eq(pthread_create(&t, NULL, offer_thread, old), 0);
 	f.s = calloc(1, sizeof(*f.s));
@@ -505,7 +556,7 @@ Test(vsock_device, hands_everything_to_a_successor)
 	free(old);
 
 	cr_assert_eq(f.s->dev.vu.cid, FAKE_CID);
-	cr_assert_eq(f.s->dev.conns.n, 2);
+	cr_assert_eq(f.s->dev.conns.n, 3);
 	while (read_bytes < sent) {
 		ssize_t n = recv(a, got,
 				 MIN(sizeof(got) - read_bytes % sizeof(got),
@@ -523,6 +574,11 @@ Test(vsock_device, hands_everything_to_a_successor)
 	} while (h.op == VSOCK_OP_CREDIT_UPDATE);
 	cr_assert_eq(h.op, VSOCK_OP_RW);
 	cr_assert_eq(h.dst_port, 1001);
+	f.refuse = 0;
+	while (!fake_take(&f, &h, buf))
+		cr_assert_eq(server_step(f.s, -1), 0);
+	cr_assert_eq(h.op, VSOCK_OP_RESPONSE);
+	cr_assert_eq(h.dst_port, 1003);
 	fake_open(&f, 1002);
 }
 

@@ -132,7 +132,7 @@ _Noreturn static void host(const char *path, const char *window)
 		words = p;
 	}
 	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
-	if (bind(s, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(s, 64) < 0)
+	if (bind(s, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(s, SOMAXCONN) < 0)
 		die(path);
 	for (;;) {
 		int fd = accept(s, NULL, NULL);
