@@ -331,6 +331,10 @@ static bool step(struct agent *a)
 		{.fd = a->sig_fd, .events = POLLIN},
 	};
 
+	/* What the connection before this one was told may never have arrived. */
+	finish_jobs(a);
+	if (a->sock < 0)
+		return true;
 	for (unsigned i = 0; i < 2 * MAX_JOBS; i++) {
 		const struct job *j = &a->jobs[i / 2];
 

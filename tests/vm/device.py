@@ -10,6 +10,7 @@ import time
 
 import harness
 from harness import check
+from weftvm import agent
 
 # A stock guest is up in 2 to 3 s under emulation; a busy test machine takes longer.
 BOOT_SECONDS = 60
@@ -83,6 +84,21 @@ def crash(v):
     program(v, ["carrier_probe", "many", "20"])
 
 
+def lost_report(v):
+    """The connection ends between a program's last words and our knowing of them."""
+    handle = v.agent._frame  # pylint: disable=protected-access
+
+    def hang_up(kind, number, data):
+        if kind == "X":
+            v.agent._frame = handle
+            raise agent.Gone("the test hangs up")
+        handle(kind, number, data)
+
+    v.agent._frame = hang_up
+    job = v.spawn(["sh", "-c", "exit 3"])
+    check(job.wait(20) == 3, f"status {job.status}")
+
+
 def descriptors(pid):
     return sum(os.readlink(p).startswith("socket:")
                for p in glob.glob(f"/proc/{pid}/fd/*"))
@@ -138,6 +154,7 @@ def main():
             tap.case("a second device process is refused", refuses_second, v),
             tap.case("idle costs no CPU", idle, v),
             tap.case("takeover by a successor", take_over, tap, v),
+            tap.case("an end is reported again", lost_report, v),
             tap.case("crash of the device process", crash, v),
             tap.case("death of the VM", vm_death, v),
         ]

@@ -64,7 +64,7 @@ class Agent:
         self.path = path
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.listener.bind(path)
-        self.listener.listen(4)
+        self.listener.listen(socket.SOMAXCONN)
         self.jobs = {}
         self.next = 1
         self.lock = threading.Lock()
@@ -118,15 +118,13 @@ class Agent:
             job = self.jobs.get(number)
             if kind == "X":
                 self.jobs.pop(number, None)
-        if kind == "X":
-            self.send("A", number, b"")
-        if not job:
-            return
-        if kind in "OE":
+        if job and kind in "OE":
             job.add(kind, data)
-        elif kind == "X" and len(data) == 4:
+        elif job and kind == "X" and len(data) == 4:
             raw = struct.unpack("<I", data)[0]
             job.end(-(raw & 0x7f) if raw & 0x7f else raw >> 8 & 0xff)
+        if kind == "X":
+            self.send("A", number, b"")
 
     def send(self, kind, number, data):
         with self.lock:
