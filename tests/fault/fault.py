@@ -168,7 +168,16 @@ class Guest:
     def __init__(self, path):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(10)
-        self.sock.connect(path)
+        # A busy daemon's backlog may be full for a moment.
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                self.sock.connect(path)
+                return
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
 
     def __enter__(self):
         return self
