@@ -3,7 +3,8 @@
  * Enough of Criterion's interface to run our tests under ThreadSanitizer, where Criterion
  * itself cannot start: it maps an arena at an address that the sanitizer has taken. One
  * forked process a test, TAP on stdout. Included instead of the real header when the tree
- * is configured with -Db_sanitize=thread; one source file a program.
+ * is configured with -Db_sanitize=thread; the first source
+ * file of a program has its tests.
  */
 #ifndef WEFT_TSAN_CRITERION_H
 #define WEFT_TSAN_CRITERION_H
@@ -136,7 +137,8 @@ static bool criterion_run(const struct criterion_test *t)
 	return WIFEXITED(status) && WEXITSTATUS(status) == t->exit_code;
 }
 
-int main(void)
+/* Weak: of several files of a program, the first has the tests and runs them. */
+__attribute__((weak)) int main(void)
 {
 	unsigned n = 0, failed = 0;
 
