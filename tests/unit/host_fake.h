@@ -11,8 +11,8 @@
 
 /* Everything the fake device holds. */
 struct fake_state {
-	uint64_t reserved, created, mapped, accessible; /* bytes */
-	unsigned contexts, streams, events, modules;
+	_Atomic uint64_t reserved, created, mapped, accessible; /* bytes */
+	_Atomic unsigned contexts, streams, events, modules; /* lanes count, tests read */
 	uint64_t limit; /* chunk_create fails above; 0: none */
 };
 
