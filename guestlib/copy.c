@@ -17,12 +17,31 @@
 
 /* ---- host to device ---- */
 
+static void *begin_write(struct guest_thread *t, const struct copy *c, uint64_t dst,
+			 uint32_t width, uint32_t height)
+{
+	void *payload;
+	struct host_write_cmd *cmd = begin_host_write(t, width * height, &payload);
+
+	if (!cmd)
+		return NULL;
+	cmd->dst = dst;
+	cmd->pitch = c->dst.pitch;
+	cmd->width = width;
+	cmd->height = height;
+	cmd->ctx = c->ctx;
+	return payload;
+}
+
 static void *begin_htod(struct guest_thread *t, const struct copy *c, uint64_t stream,
 			uint64_t dst, uint32_t width, uint32_t height)
 {
+	struct copy_htod_cmd *cmd;
 	void *payload;
-	struct copy_htod_cmd *cmd = begin_copy_htod(t, width * height, &payload);
 
+	if (c->ctx)
+		return begin_write(t, c, dst, width, height);
+	cmd = begin_copy_htod(t, width * height, &payload);
 	if (!cmd)
 		return NULL;
 	cmd->dst = dst;
@@ -59,7 +78,7 @@ static CUresult htod_long_row(struct guest_thread *t, const struct copy *c,
 		left -= n;
 		src += n;
 		dst += n;
-		r = end_htod(t, !c->async && last_row && !left);
+		r = end_htod(t, c->ctx || (!c->async && last_row && !left));
 		if (r)
 			return r;
 	}
@@ -86,7 +105,7 @@ static CUresult htod_short_rows(struct guest_thread *t, const struct copy *c,
 		for (i = 0; i < n; i++)
 			memcpy(payload + i * c->width, src + i * c->src.pitch, c->width);
 		row += n;
-		r = end_htod(t, !c->async && row == c->height);
+		r = end_htod(t, c->ctx || (!c->async && row == c->height));
 		if (r)
 			return r;
 	}
@@ -132,23 +151,49 @@ static void sink_bytes(struct row_sink *s, const char *data, size_t size)
 	}
 }
 
+static bool begin_dtoh(struct guest_thread *t, const struct copy *c, uint64_t stream)
+{
+	struct copy_dtoh_cmd *cmd = begin_copy_dtoh(t);
+
+	if (!cmd)
+		return false;
+	cmd->src = c->src.addr;
+	cmd->pitch = c->src.pitch;
+	cmd->width = c->width;
+	cmd->height = c->height;
+	cmd->stream = stream;
+	return true;
+}
+
+static bool begin_read(struct guest_thread *t, const struct copy *c)
+{
+	struct host_read_cmd *cmd = begin_host_read(t);
+
+	if (!cmd)
+		return false;
+	cmd->src = c->src.addr;
+	cmd->pitch = c->src.pitch;
+	cmd->width = c->width;
+	cmd->height = c->height;
+	cmd->ctx = c->ctx;
+	return true;
+}
+
 static CUresult dtoh(struct guest_thread *t, const struct copy *c, uint64_t stream)
 {
 	struct row_sink s = {.row = (char *)(uintptr_t)c->dst.addr,
 			     .pitch = c->dst.pitch,
 			     .width = c->width,
 			     .left = (uint64_t)c->width * c->height};
-	struct copy_dtoh_cmd *cmd = begin_copy_dtoh(t);
 	struct lane_reply reply;
 	CUresult r;
 
-	if (!cmd)
+	static_assert(sizeof(struct copy_dtoh_rep) == sizeof(struct host_read_rep),
+		      "one way to read both");
+	static_assert(sizeof(struct copy_htod_rep) == sizeof(struct host_write_rep),
+		      "likewise");
+	if (c->ctx ? !begin_read(t, c) : !begin_dtoh(t, c, stream))
 		return guest_lost(t);
-	cmd->src = c->src.addr;
-	cmd->pitch = c->src.pitch;
-	cmd->width = c->width;
-	cmd->height = c->height;
-	cmd->stream = stream;
 	r = guest_call(t, sizeof(struct copy_dtoh_rep), &reply);
 	while (r == CUDA_SUCCESS) {
 		if (reply.payload_size > s.left)
@@ -183,18 +228,23 @@ static CUresult dtod(struct guest_thread *t, const struct copy *c, uint64_t stre
 			: guest_call(t, sizeof(struct copy_dtod_rep), &reply);
 }
 
-/* Takes its place in the stream by waiting for what is before it. */
-static CUresult htoh(struct guest_thread *t, const struct copy *c, uint64_t stream)
+/* A copy within the host takes its place in the stream by waiting for it. */
+static CUresult wait_stream(struct guest_thread *t, uint64_t stream)
 {
 	struct cuStreamSynchronize_cmd *cmd = begin_cuStreamSynchronize(t);
 	struct lane_reply reply;
-	size_t i;
-	CUresult r;
 
 	if (!cmd)
 		return guest_lost(t);
 	cmd->hStream = stream;
-	r = guest_call(t, sizeof(struct cuStreamSynchronize_rep), &reply);
+	return guest_call(t, sizeof(struct cuStreamSynchronize_rep), &reply);
+}
+
+static CUresult htoh(struct guest_thread *t, const struct copy *c, uint64_t stream)
+{
+	CUresult r = c->ctx ? CUDA_SUCCESS : wait_stream(t, stream);
+	size_t i;
+
 	for (i = 0; i < c->height && r == CUDA_SUCCESS; i++)
 		memmove((char *)(uintptr_t)c->dst.addr + i * c->dst.pitch,
 			(const char *)(uintptr_t)c->src.addr + i * c->src.pitch,

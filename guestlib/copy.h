@@ -19,7 +19,8 @@ struct copy {
 	size_t width, height; /* bytes, rows; either may be 0: nothing to do */
 	CUstream stream;
 	bool ptsz;
-	bool async; /* a function with Async in its name */
+	bool async;   /* a function with Async in its name */
+	uint64_t ctx; /* of a graph: done at once in that context, in no stream; else 0 */
 };
 
 /* A copy of slices, as cuMemcpy3D describes it. */

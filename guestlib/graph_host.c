@@ -27,15 +27,7 @@ struct graph_host {
 	struct graph_op op;
 };
 
-/* The helper's stream in each context that copies; gone with the context. */
-struct copy_stream {
-	struct list link;
-	CUcontext ctx;
-	CUstream stream;
-};
-
 static struct list records = {&records, &records};
-static struct list streams = {&streams, &streams}; /* the helper's alone */
 
 struct graph_host *graph_host_new(const struct graph_op *op, CUcontext ctx)
 {
@@ -81,52 +73,24 @@ static struct graph_host *find(uint64_t id)
 	return NULL;
 }
 
-static CUresult stream_of(CUcontext ctx, CUstream *ret_stream)
-{
-	struct copy_stream *s;
-	CUresult r;
-
-	list_for_each (s, &streams, link) {
-		if (s->ctx == ctx) {
-			*ret_stream = s->stream;
-			return CUDA_SUCCESS;
-		}
-	}
-	s = calloc(1, sizeof(*s));
-	if (!s)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = cuStreamCreate(&s->stream, CU_STREAM_NON_BLOCKING);
-	if (r) {
-		free(s);
-		return r;
-	}
-	s->ctx = ctx;
-	list_append(&streams, &s->link);
-	*ret_stream = s->stream;
-	return CUDA_SUCCESS;
-}
-
 static CUresult run_copy(const struct graph_host *h)
 {
-	struct copy_box box;
 	struct guest_thread *t;
-	CUstream stream = NULL;
+	struct copy_box box;
 	size_t z;
-	CUresult r = cuCtxSetCurrent(h->ctx);
+	CUresult r = guest_enter(NEED_INIT, &t);
 
 	if (r == CUDA_SUCCESS)
-		r = guest_enter(NEED_CTX, &t);
-	if (r == CUDA_SUCCESS)
-		r = stream_of(h->ctx, &stream);
-	if (r == CUDA_SUCCESS)
 		r = copy_plan(&h->op.copy, &box);
+	if (r)
+		return r;
+	box.rows.ctx = (uintptr_t)h->ctx;
 	for (z = 0; r == CUDA_SUCCESS && z < box.depth; z++) {
-		r = copy_rows(t, &box.rows, (uintptr_t)stream);
+		r = copy_rows(t, &box.rows, 0);
 		box.rows.dst.addr += box.dst_slice;
 		box.rows.src.addr += box.src_slice;
 	}
-	/* what follows in the graph does so in other streams */
-	return r ? r : cuStreamSynchronize(stream);
+	return r;
 }
 
 bool graph_host_run(uint64_t id)

@@ -207,6 +207,63 @@ int handle_copy_dtoh(struct sess_lane *sl, const struct copy_dtoh_args *a)
 	return send_all(sl, &f);
 }
 
+/* ---- copies of graphs ---- */
+
+/* A stream of its own, which nothing has to wait for. */
+static CUresult own_stream(struct sess_lane *sl, uint64_t ctx, struct dev_ctx **ret_ctx,
+			   struct dev_stream **ret_stream)
+{
+	struct sess_ctx *c = sess_get(sl, HANDLE_CONTEXT, ctx);
+
+	if (!c)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	*ret_ctx = c->dev;
+	return sl->s->ops->stream_create(c->dev, DEV_STREAM_NON_BLOCKING, 0, ret_stream);
+}
+
+int handle_host_write(struct sess_lane *sl, const struct host_write_args *a,
+		      struct host_write_rep *rep)
+{
+	const struct host_write_cmd *c = a->cmd;
+	struct target t = {.dst = c->dst, .pitch = c->pitch};
+	CUresult r;
+
+	if ((uint64_t)c->width * c->height != a->payload_size)
+		return -EPROTO;
+	t.width = c->pitch == c->width ? a->payload_size : c->width;
+	t.height = c->pitch == c->width ? 1 : c->height;
+	r = own_stream(sl, c->ctx, &t.ctx, &t.stream);
+	rep->res.result = r;
+	if (r != CUDA_SUCCESS)
+		return 0;
+	count(&sl->s->count->bytes_to_device, a->payload_size);
+	r = write_rows(sl->s, &t, a->payload);
+	if (r == CUDA_SUCCESS)
+		r = sl->s->ops->stream_synchronize(t.ctx, t.stream);
+	sl->s->ops->stream_destroy(t.stream);
+	rep->res.result = r;
+	return 0;
+}
+
+int handle_host_read(struct sess_lane *sl, const struct host_read_args *a)
+{
+	const struct host_read_cmd *c = a->cmd;
+	struct source f = {.src = c->src, .pitch = c->pitch, .width = c->width};
+	CUresult r;
+	int e;
+
+	if (__builtin_mul_overflow(c->width, c->height, &f.total) || !f.total)
+		return reply_result(sl, CUDA_ERROR_INVALID_VALUE);
+	r = own_stream(sl, c->ctx, &f.ctx, &f.stream);
+	if (r != CUDA_SUCCESS)
+		return reply_result(sl, r);
+	if (c->pitch == c->width || c->height == 1)
+		f.width = f.pitch = f.total;
+	e = send_all(sl, &f);
+	sl->s->ops->stream_destroy(f.stream);
+	return e;
+}
+
 /* ---- within the device ---- */
 
 int handle_copy_dtod(struct sess_lane *sl, const struct copy_dtod_args *a,

@@ -41,12 +41,14 @@ static void release_pins(struct sess_lane *sl)
 }
 
 /*
- * A stream may stand still until the guest says that a host function has run, and
- * commands may wait for that stream; so that message does not wait for its turn.
+ * A stream may stand still until the guest says that a host function has run, or a copy
+ * of a graph is done, and commands may wait for that stream; so these do not wait for
+ * their turn.
  */
 static bool is_unordered(uint16_t op)
 {
-	return op == WIRE_OP_host_func_wait;
+	return op == WIRE_OP_host_func_wait || op == WIRE_OP_host_write ||
+	       op == WIRE_OP_host_read;
 }
 
 static int dispatch(struct sess_lane *sl, const struct dispatch_row *row)

@@ -182,6 +182,32 @@ static void long_chain(void)
 	CK(cudaStreamDestroy(s));
 }
 
+/* More launches than a stream's queue holds, each of which needs this process to go on. */
+static void flood(void)
+{
+	const int launches = 1500;
+	dev_array<int> a(n);
+	cudaStream_t s = new_stream();
+	cudaGraphExec_t x;
+	int *host, calls = 0;
+
+	CK(cudaMallocHost(&host, n * sizeof(int)));
+	memset(host, 0, n * sizeof(int));
+	CK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+	CK(cudaMemcpyAsync(a.p, host, n * sizeof(int), cudaMemcpyHostToDevice, s));
+	add<<<GRID, s>>>(a.p, 1);
+	CK(cudaMemcpyAsync(host, a.p, n * sizeof(int), cudaMemcpyDeviceToHost, s));
+	CK(cudaLaunchHostFunc(s, bump, &calls));
+	x = end(s);
+	for (int i = 0; i < launches; i++)
+		CK(cudaGraphLaunch(x, s));
+	CK(cudaStreamSynchronize(s));
+	REQUIRE(calls == launches && host[0] == launches && host[n - 1] == launches);
+	CK(cudaGraphExecDestroy(x));
+	CK(cudaFreeHost(host));
+	CK(cudaStreamDestroy(s));
+}
+
 static void queries(cudaStream_t s)
 {
 	cudaStreamCaptureStatus status;
@@ -294,6 +320,7 @@ int main()
 	fork_join();
 	update();
 	long_chain();
+	flood();
 	rules();
 	return pass();
 }
