@@ -221,7 +221,12 @@ static inline const void *simt_src(const struct simt_warp *w, const uint8_t *r,
 #define DST(type, off) ((type *)(r + (off)))
 
 /* Lane loops touch lane i only, whatever rows coincide. */
-#define LANES         _Pragma("GCC ivdep") for (unsigned i = 0; i < SIMT_WARP; i++)
+#if defined(__clang__)
+#define SIMT_ANY_ORDER /* compares addresses itself, and warns of what it cannot obey */
+#else
+#define SIMT_ANY_ORDER _Pragma("GCC ivdep")
+#endif
+#define LANES SIMT_ANY_ORDER for (unsigned i = 0; i < SIMT_WARP; i++)
 #define LANE_ON(m, i) ((m) >> (i)&1)
 #define FOR_LANES(m, i)                                                                  \
 	for (uint32_t _left = (m), i; _left && (i = (uint32_t)__builtin_ctz(_left), 1);  \

@@ -124,7 +124,7 @@ static SIMT_HANDLER(mma_f32)
 		for (unsigned k = 0; k < q->k; k++) {
 			f32 x = a[i * q->k + k];
 
-			_Pragma("GCC ivdep") for (unsigned j = 0; j < q->n; j++)
+			SIMT_ANY_ORDER for (unsigned j = 0; j < q->n; j++)
 				c[i * q->n + j] += x * b[k * q->n + j];
 		}
 	scatter_f32(r, &q->d, c, m);

@@ -94,7 +94,8 @@ static int lower_brx(struct lower *l, const struct ptx_insn *in)
 	return lower_guard_end(l, false, at);
 }
 
-static struct simt_arg *call_args(struct lower *l, const struct ptx_opnd *v, bool src,
+/* NULL: an argument that is not inside the parameter area, or no memory. */
+static struct simt_arg *call_args(struct lower *l, const struct ptx_opnd *v,
 				  unsigned *ret_num)
 {
 	unsigned n = v->kind == PTX_O_VEC ? v->n : 0;
@@ -106,6 +107,8 @@ static struct simt_arg *call_args(struct lower *l, const struct ptx_opnd *v, boo
 
 		switch (e->kind) {
 		case PTX_O_PARAM:
+			if (e->off < 0 || (uint64_t)e->off + e->idx > l->func->area_bytes)
+				return NULL;
 			a[k].place = (int32_t)e->off;
 			a[k].bytes = e->idx;
 			break;
@@ -126,7 +129,6 @@ static struct simt_arg *call_args(struct lower *l, const struct ptx_opnd *v, boo
 			break;
 		}
 	}
-	(void)src;
 	return a;
 }
 
@@ -140,10 +142,10 @@ static int lower_call(struct lower *l, const struct ptx_insn *in)
 
 	if (!call)
 		return -ENOMEM;
-	call->rets = call_args(l, &in->o[1], false, &call->num_rets);
-	call->args = call_args(l, &in->o[2], true, &call->num_args);
+	call->rets = call_args(l, &in->o[1], &call->num_rets);
+	call->args = call_args(l, &in->o[2], &call->num_args);
 	if (!call->rets || !call->args)
-		return -ENOMEM;
+		return lower_refuse(l, "arguments");
 	if (direct) {
 		const struct ptx_func *f = &l->prog->ptx->funcs[in->o[0].idx];
 

@@ -151,6 +151,19 @@ static const char *mma_handler(const struct simt_mma *q)
 	return q->d.type == MMA_S32 ? "mma.s32" : "mma.f32";
 }
 
+/* The handlers keep whole matrices on the stack. */
+static bool fits(const struct simt_mma *q)
+{
+	unsigned a = (unsigned)q->m * q->k, b = (unsigned)q->k * q->n,
+		 c = (unsigned)q->m * q->n;
+	unsigned most = MAX(MAX(a, b), c);
+
+	if (q->a.type == MMA_F64)
+		return most <= 256;
+	return most <= (q->d.type == MMA_S32 ? MMA_MAX_ELEMS : MMA_MAX_DIM * 32) &&
+	       c <= MMA_MAX_DIM * MMA_MAX_DIM;
+}
+
 static int lower_mma(struct lower *l, const struct ptx_insn *in)
 {
 	bool wmma = in->op == PTX_WMMA_MMA;
@@ -183,6 +196,8 @@ static int lower_mma(struct lower *l, const struct ptx_insn *in)
 	if (r == 0)
 		r = make_frag(l, &in->o[0], in->type[0], wmma ? KIND_WMMA : PTX_FRAG_C, m,
 			      n, true, &q->d);
+	if (r == 0 && !fits(q))
+		r = lower_refuse(l, "shape");
 	if (r == 0)
 		r = lower_guard_begin(l, true, &at);
 	if (r < 0)

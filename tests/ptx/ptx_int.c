@@ -170,8 +170,8 @@ static u64 dp2a(u32 a, u32 b, u32 c, bool sa, bool sb)
 
 static u64 fns(u32 mask, u32 base, s32 offset)
 {
-	s32 pos = base, count = (offset < 0 ? -offset : offset) - 1,
-	    inc = offset > 0 ? 1 : -1;
+	s64 count = (offset < 0 ? -(s64)offset : offset) - 1;
+	s32 pos = (s32)base, inc = offset > 0 ? 1 : -1;
 
 	if (base > 31)
 		return ~0u;
