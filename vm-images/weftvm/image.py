@@ -27,7 +27,7 @@ video:x:44:user
 user:x:{UID}:
 """
 MOTD = """
-Weft guest. CUDA programs use the GPU that the host shares; type "poweroff" or ^D to leave.
+Weft guest. CUDA programs use the GPU that the host shares; type "exit" or ^D to leave.
 """
 
 
