@@ -322,16 +322,18 @@ Test(graph_exec, failing_launch)
 Test(graph_exec, memory_is_bounded)
 {
 	struct exec *x[64];
-	unsigned n = 0, i, round;
+	unsigned n, i;
 
-	for (round = 0; round < 2; round++) {
-		for (n = 0; n < ARRAY_SIZE(x); n++) {
-			if (exec_new(&ops, ctx, &owner, EXEC_NODES_MAX, &x[n]))
-				break;
-		}
-		cr_expect_gt(n, 8);
-		cr_expect_lt(n, ARRAY_SIZE(x));
-		for (i = 0; i < n; i++)
-			exec_free(x[i]);
+	for (n = 0; n < ARRAY_SIZE(x); n++) {
+		if (exec_new(&ops, ctx, &owner, EXEC_NODES_MAX, &x[n]))
+			break;
 	}
+	cr_expect_gt(n, 8);
+	cr_assert_lt(n, ARRAY_SIZE(x));
+	cr_expect_eq(exec_new(&ops, ctx, &owner, EXEC_NODES_MAX, &x[n]),
+		     CUDA_ERROR_OUT_OF_MEMORY);
+	for (i = 0; i < n; i++)
+		exec_free(x[i]);
+	cr_assert_eq(exec_new(&ops, ctx, &owner, EXEC_NODES_MAX, &x[0]), CUDA_SUCCESS);
+	exec_free(x[0]);
 }
