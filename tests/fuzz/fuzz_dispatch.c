@@ -61,7 +61,8 @@ static int send_record(struct loopback *lb, const uint8_t *rec, const uint8_t *b
 	uint16_t op = rec[0] % WIRE_NUM_OPS;
 	void *payload, *to;
 
-	if (op == WIRE_OP_host_func || op == WIRE_OP_host_func_wait)
+	if (op == WIRE_OP_host_func || op == WIRE_OP_host_func_wait ||
+	    op == WIRE_OP_graph_host)
 		return 0;
 	if (rec[1] & F_REPLAY)
 		atomic_store(&lb->tickets.next, 1);
