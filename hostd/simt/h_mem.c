@@ -138,6 +138,78 @@ STORES(STORE)
 	}
 LOADS(LDP)
 
+/*
+ * Shared memory through 32-bit registers, the usual case: offsets stay 32 bits wide.
+ * Whatever is odd (other blocks of a cluster, faults) goes the ordinary way.
+ */
+static inline bool shared_row(const struct simt_warp *w, const struct simt_op *op,
+			      uint32_t m, const uint8_t *r, u32 *t, u32 bytes)
+{
+	const u32 *a = SRC(u32, op->a);
+	u32 disp = (u32)op->disp, any = a[__builtin_ctz(m)] + disp, most = 0, all = 0;
+
+	if (m == SIMT_FULL)
+		LANES t[i] = a[i] + disp;
+	else
+		LANES t[i] = LANE_ON(m, i) ? a[i] + disp : any;
+	for (unsigned i = 0; i < SIMT_WARP; i++) {
+		most = t[i] > most ? t[i] : most;
+		all |= t[i];
+	}
+	return w->shared_bytes >= bytes && most <= w->shared_bytes - bytes &&
+	       !(all & (bytes - 1));
+}
+
+static inline bool offsets_in_a_row(const u32 *t, u32 size)
+{
+	u32 diff = 0;
+
+	for (unsigned i = 0; i < SIMT_WARP; i++)
+		diff |= t[i] ^ (t[0] + i * size);
+	return diff == 0;
+}
+
+#define LDS(ME, RT)                                                                      \
+	static SIMT_HANDLER(lds_##ME##_##RT)                                             \
+	{                                                                                \
+		RT *d = DST(RT, op->d);                                                  \
+		u32 t[SIMT_WARP];                                                        \
+                                                                                         \
+		if (unlikely(!shared_row(w, op, m, r, t, sizeof(ME))))                   \
+			return ld_##ME##_##RT(w, op, m, r);                              \
+		if (m == SIMT_FULL && offsets_in_a_row(t, sizeof(ME))) {                 \
+			const ME *p = AT(const ME, w->shared + t[0]);                    \
+			LANES d[i] = (RT)p[i];                                           \
+		} else if (m == SIMT_FULL) {                                             \
+			for (unsigned i = 0; i < SIMT_WARP; i++)                         \
+				d[i] = (RT)*AT(const ME, w->shared + t[i]);              \
+		} else {                                                                 \
+			FOR_LANES(m, k)                                                  \
+			d[k] = (RT)*AT(const ME, w->shared + t[k]);                      \
+		}                                                                        \
+		return op + 1;                                                           \
+	}
+
+#define STS(ME, RT)                                                                      \
+	static SIMT_HANDLER(sts_##ME##_##RT)                                             \
+	{                                                                                \
+		const RT *b = SRC(RT, op->b);                                            \
+		u32 t[SIMT_WARP];                                                        \
+                                                                                         \
+		if (unlikely(!shared_row(w, op, m, r, t, sizeof(ME))))                   \
+			return st_##ME##_##RT(w, op, m, r);                              \
+		if (m == SIMT_FULL && offsets_in_a_row(t, sizeof(ME))) {                 \
+			ME *p = AT(ME, w->shared + t[0]);                                \
+			LANES p[i] = (ME)b[i];                                           \
+		} else {                                                                 \
+			FOR_LANES(m, k)                                                  \
+			*AT(ME, w->shared + t[k]) = (ME)b[k];                            \
+		}                                                                        \
+		return op + 1;                                                           \
+	}
+LOADS(LDS)
+STORES(STS)
+
 static SIMT_HANDLER(fence)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -147,10 +219,13 @@ static SIMT_HANDLER(fence)
 #define LD_ENTRY(ME, RT)                                                                 \
 	{"ld." #ME "." #RT, ld_##ME##_##RT}, {"ldv." #ME "." #RT, ldv_##ME##_##RT},      \
 		{"ldp." #ME "." #RT, ldp_##ME##_##RT},
+#define LDS_ENTRY(ME, RT) {"lds." #ME "." #RT, lds_##ME##_##RT},
+#define STS_ENTRY(ME, RT) {"sts." #ME "." #RT, sts_##ME##_##RT},
 #define ST_ENTRY(ME, RT)                                                                 \
 	{"st." #ME "." #RT, st_##ME##_##RT}, {"stv." #ME "." #RT, stv_##ME##_##RT},
 
 const struct simt_handler SIMT_ISA_NAME(simt_h_mem)[] = {
-	LOADS(LD_ENTRY) STORES(ST_ENTRY){"fence", fence},
+	LOADS(LD_ENTRY) STORES(ST_ENTRY) LOADS(LDS_ENTRY)
+		STORES(STS_ENTRY){"fence", fence},
 	{NULL, NULL},
 };

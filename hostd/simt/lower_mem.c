@@ -43,7 +43,8 @@ int lower_address(struct lower *l, const struct ptx_opnd *o, unsigned space,
 		break;
 	case PTX_O_VAR:
 		a.x = (uint8_t)var_space(&l->prog->ptx->vars[o->idx]);
-		a.a = lower_src(l, &value, 64);
+		a.y = a.x == MEM_SHARED ? MEM_REG32 : 0;
+		a.a = lower_src(l, &value, a.y ? 32 : 64);
 		a.disp = 0;
 		break;
 	case PTX_O_LOCAL:
@@ -172,6 +173,12 @@ static int fit_disp(struct lower *l, struct lower_addr *a)
 	return 0;
 }
 
+/* Whether the handlers for shared memory with 32-bit offsets apply. */
+static bool quick_shared(const struct lower_addr *a)
+{
+	return a->x == MEM_SHARED && a->y == MEM_REG32;
+}
+
 int lower_load(struct lower *l, const struct ptx_insn *in)
 {
 	const struct ptx_opnd *o = &in->o[0];
@@ -202,7 +209,11 @@ int lower_load(struct lower *l, const struct ptx_insn *in)
 		reg = lower_width(l, o, bits < 16 ? 16 : bits);
 		d = lower_dst(l, o, reg);
 	}
-	mem_name(name, sizeof(name), vec ? "ldv" : "ld", in->type[0], reg);
+	mem_name(name, sizeof(name),
+		 vec                ? "ldv"
+		 : quick_shared(&a) ? "lds"
+				    : "ld",
+		 in->type[0], reg);
 	op = lower_emit(l, "%s", name);
 	if (!op)
 		return l->error;
@@ -243,7 +254,11 @@ int lower_store(struct lower *l, const struct ptx_insn *in)
 		reg = lower_width(l, o, bits < 16 ? 16 : bits);
 		b = lower_src(l, o, reg);
 	}
-	mem_name(name, sizeof(name), vec ? "stv" : "st", in->type[0], reg);
+	mem_name(name, sizeof(name),
+		 vec                ? "stv"
+		 : quick_shared(&a) ? "sts"
+				    : "st",
+		 in->type[0], reg);
 	op = lower_emit(l, "%s", name);
 	if (!op)
 		return l->error;

@@ -133,7 +133,8 @@ static const struct simt_op *run(struct simt_warp *w, uint32_t *left)
 				continue;
 			}
 		}
-		threads += (uint64_t)__builtin_popcount(m) * op->count;
+		threads += likely(m == SIMT_FULL) ? SIMT_WARP * op->count
+						  : __builtin_popcount(m) * op->count;
 		op = op->fn(w, op, m, w->regs);
 	} while (op && --n);
 	*left = n;
