@@ -344,7 +344,8 @@ static bool close_to(const struct ptx_case *c, const u64 *in, u64 got)
 
 static void run_case(struct gpu *g, const struct ptx_case *c)
 {
-	u64(*in)[4], *out, mask;
+	static u64 in[NUM][4]; /* the kernel may write over its own */
+	u64 *mem, *out, mask;
 	unsigned b[4], wrong = 0;
 	char text[8192];
 
@@ -357,12 +358,13 @@ static void run_case(struct gpu *g, const struct ptx_case *c)
 		cr_expect_fail("%s: %s", c->insn, g->log);
 		return;
 	}
-	in = gpu_alloc(g, NUM * sizeof(*in));
+	mem = gpu_alloc(g, sizeof(in));
 	out = gpu_alloc(g, NUM * sizeof(*out));
 	for (unsigned i = 0; i < NUM; i++)
 		for (unsigned k = 0; k < 3; k++)
 			in[i][k] = input(c->spec[k + 1]);
-	if (gpu_launch(g, "k", NUM / BLOCK, BLOCK, &(void *[]){in, out}) != SIMT_DONE) {
+	memcpy(mem, in, sizeof(in));
+	if (gpu_launch(g, "k", NUM / BLOCK, BLOCK, &(void *[]){mem, out}) != SIMT_DONE) {
 		cr_expect_fail("%s: %s", c->insn, simt_fault_name(g->fault.code));
 		return;
 	}
