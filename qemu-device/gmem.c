@@ -81,6 +81,8 @@ int gmem_add(struct gmem *m, uint64_t gpa, uint64_t size, uint64_t uva, uint64_t
 		 (off_t)start);
 	if (p == MAP_FAILED)
 		return -errno;
+	/* A core dump of ours must neither hold the guest's memory nor wait for it. */
+	(void)madvise(p, n.map_size, MADV_DONTDUMP);
 	n.map = p;
 	n.base = n.map + (mmap_off - start);
 	m->r[m->n++] = n;
