@@ -32,8 +32,10 @@ static inline bool global_ok(const struct simt_warp *w, u64 addr, unsigned bytes
 {
 	u64 off = addr - w->mem_base;
 
+	/* others may raise permissions at any time */
 	return off < w->mem_size && !(addr & (bytes - 1)) &&
-	       w->perm[off >> SIMT_PAGE_SHIFT] >= perm;
+	       __atomic_load_n(&w->perm[off >> SIMT_PAGE_SHIFT], __ATOMIC_RELAXED) >=
+		       perm;
 }
 
 /* All lanes within memory that may be accessed so, and aligned. */

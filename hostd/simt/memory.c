@@ -44,7 +44,7 @@ static void *global_at(struct simt_warp *w, uint64_t addr, uint32_t bytes, unsig
 		return NULL;
 	last = off + (bytes ? bytes - 1 : 0);
 	for (uint64_t p = off >> SIMT_PAGE_SHIFT; p <= last >> SIMT_PAGE_SHIFT; p++)
-		if (w->perm[p] < perm)
+		if (__atomic_load_n(&w->perm[p], __ATOMIC_RELAXED) < perm)
 			return NULL;
 	return (void *)(uintptr_t)addr;
 }
