@@ -63,6 +63,8 @@ static int listen_for(struct door *d, bool on)
 
 static int drop(struct door *d, struct pending *p)
 {
+	/* Closing is not enough: who has been given the socket keeps it in the set. */
+	epoll_ctl(d->epoll, EPOLL_CTL_DEL, p->fd, NULL);
 	close(p->fd);
 	p->fd = -1;
 	d->n_pending--;
