@@ -60,6 +60,7 @@ struct worker {
 	struct wire_welcome welcome; /* what all lanes are told */
 	bool attached;
 	_Atomic bool gone[SESS_LANES_MAX]; /* the guest has closed this lane */
+	uint32_t times[SESS_LANES_MAX];    /* how often the number was given out */
 };
 
 static void usage(void)
@@ -181,8 +182,9 @@ static int add_lane(struct worker *w, int sock, const struct wire_hello *hello)
 		return r;
 	}
 	atomic_store(&w->gone[index], false);
-	ev.data.u32 = EV_LANE + opts.index;
-	/* The descriptor leaves the set by itself when the lane closes it. */
+	/* The descriptor leaves the set by itself when the lane closes it; an event that
+	 * comes late is known by its count. */
+	ev.data.u64 = (uint64_t)++w->times[index] << 32 | (EV_LANE + opts.index);
 	if (epoll_ctl(w->epoll, EPOLL_CTL_ADD, sock, &ev) < 0)
 		log_debug("lane %u is not watched: %s", opts.index, strerror(errno));
 	r = sess_lane_start(w->s, l, opts.index);
@@ -199,10 +201,12 @@ static int add_lane(struct worker *w, int sock, const struct wire_hello *hello)
  * The guest has closed a lane's socket. Its thread notices when it next looks, but it may
  * be waiting for a kernel that never ends: once no lane has a guest, the session is over.
  */
-static void lane_gone(struct worker *w, unsigned index)
+static void lane_gone(struct worker *w, unsigned index, uint32_t times)
 {
 	bool any = false;
 
+	if (times != w->times[index])
+		return;
 	atomic_store(&w->gone[index], true);
 	pthread_mutex_lock(&w->s->lanes_lock);
 	for (unsigned i = 0; i < SESS_LANES_MAX; i++)
@@ -362,12 +366,13 @@ static int loop(struct worker *w)
 		if (n < 0 && errno != EINTR)
 			return -errno;
 		for (int i = 0; i < n && r >= 0; i++) {
-			if (ev[i].data.u32 == EV_CTL)
+			if ((uint32_t)ev[i].data.u64 == EV_CTL)
 				r = handle_ctl(w);
-			else if (ev[i].data.u32 == EV_ACTIVE)
+			else if ((uint32_t)ev[i].data.u64 == EV_ACTIVE)
 				r = start_ticking(w);
 			else
-				lane_gone(w, ev[i].data.u32 - EV_LANE);
+				lane_gone(w, (uint32_t)ev[i].data.u64 - EV_LANE,
+					  ev[i].data.u64 >> 32);
 		}
 	}
 	return r;
@@ -389,14 +394,14 @@ static int map_counters(struct session *s)
 
 static int open_events(struct worker *w)
 {
-	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = EV_CTL};
+	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = EV_CTL};
 
 	w->epoll = epoll_create1(EPOLL_CLOEXEC);
 	w->wake = eventfd(0, EFD_CLOEXEC);
 	if (w->epoll < 0 || w->wake < 0 ||
 	    epoll_ctl(w->epoll, EPOLL_CTL_ADD, CTL_FD, &ev) < 0)
 		return -errno;
-	ev.data.u32 = EV_ACTIVE;
+	ev.data.u64 = EV_ACTIVE;
 	return epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->wake, &ev) < 0 ? -errno : 0;
 }
 
