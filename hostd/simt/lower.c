@@ -47,6 +47,15 @@ int lower_refuse(struct lower *l, const char *why)
 	return -EOPNOTSUPP;
 }
 
+int lower_unresolved(struct lower *l, const char *name)
+{
+	say(l,
+	    "ptxas application ptx input, line %u; error   : Unresolved extern function "
+	    "'%s'\n",
+	    l->insn->line, name);
+	return -ENOENT;
+}
+
 /* ---- ops ---- */
 
 static int reserve_op(struct lower *l)

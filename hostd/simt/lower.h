@@ -55,6 +55,9 @@ struct lower {
 /* Says that the instruction at hand is not supported; returns -EOPNOTSUPP. */
 int lower_refuse(struct lower *l, const char *why);
 
+/* Says that nobody defines the function that is called; returns -ENOENT. */
+int lower_unresolved(struct lower *l, const char *name);
+
 /*
  * Appends an op with the handler called by the format, with the guard of the
  * instruction. NULL: there is no such handler (refused), or no memory. The pointer is

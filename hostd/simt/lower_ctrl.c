@@ -153,7 +153,7 @@ static int lower_call(struct lower *l, const struct ptx_insn *in)
 		if (call->num_args > f->nparams || call->num_rets > f->nrets)
 			return lower_refuse(l, "variable arguments");
 		if (!f->has_body && !call->code->builtin)
-			return lower_refuse(l, f->name);
+			return lower_unresolved(l, f->name);
 	} else {
 		call->target = lower_src(l, &in->o[0], 64);
 		if (in->nopnds <= 3 || in->o[3].kind != PTX_O_PROTO)

@@ -126,9 +126,7 @@ struct simt_func;
 
 /*
  * Takes a module (several are first joined by ptx_link()) and lists its variables. The
- * module is borrowed and must outlive the program. -ENOENT: a function that is called
- * or whose address is taken has no body and is none that the executor provides; the
- * reason is in log. -ENOMEM.
+ * module is borrowed and must outlive the program. 0, -E2BIG (local memory) or -ENOMEM.
  */
 int simt_program_new(const struct ptx_module *m, struct ptx_log *log,
 		     struct simt_program **ret_prog);
@@ -146,8 +144,9 @@ struct simt_var *simt_program_vars(struct simt_program *p, size_t *ret_num);
 void simt_var_init(const struct simt_program *p, size_t i, void *dst);
 
 /*
- * Makes the program executable. Call once, after every addr was set. -EOPNOTSUPP: an
- * instruction that the executor does not have; log names line and instruction.
+ * Makes the program executable. Call once, after every addr was set; attributes are
+ * valid from then on. -EOPNOTSUPP: an instruction that the executor does not have;
+ * -ENOENT: a function that nobody defines is called. log names line and instruction.
  */
 int simt_program_lower(struct simt_program *p, struct ptx_log *log);
 
