@@ -139,10 +139,12 @@ static void diamond(void)
 	REQUIRE(count == 8);
 	count = 16;
 	CK(cuGraphGetNodes(g, nodes, &count));
-	REQUIRE(count == 8 && nodes[3] == n[3] && nodes[9] == NULL);
+	REQUIRE(count == 8 && nodes[9] == NULL);
 	count = 16;
 	CK(cuGraphGetRootNodes(g, nodes, &count));
-	REQUIRE(count == 2 && nodes[0] == n[0] && nodes[1] == n[2]);
+	/* in no particular order */
+	REQUIRE(count == 2 && ((nodes[0] == n[0] && nodes[1] == n[2]) ||
+			       (nodes[0] == n[2] && nodes[1] == n[0])));
 	count = 16;
 	CK(cuGraphGetEdges(g, from, to, NULL, &count));
 	REQUIRE(count == 7);
