@@ -20,6 +20,7 @@
 #include "broker/broker.h"
 #include "host.h"
 #include "session/session.h"
+#include "util/sandbox.h"
 
 /* Guests that wait for a worker: all together, and of one tenant. */
 #define WAITING_MAX        256
@@ -472,6 +473,8 @@ static void describe_end(const struct worker *w, int status, char *buf, size_t r
 		snprintf(buf, room, "ended");
 	else if (WEXITSTATUS(status) == 2)
 		snprintf(buf, room, "broken protocol");
+	else if (WEXITSTATUS(status) == SANDBOX_EXIT)
+		snprintf(buf, room, "worker: forbidden system call");
 	else
 		snprintf(buf, room, "worker: exit status %d", WEXITSTATUS(status));
 }

@@ -226,7 +226,7 @@ static inline const void *simt_src(const struct simt_warp *w, const uint8_t *r,
 #else
 #define SIMT_ANY_ORDER _Pragma("GCC ivdep")
 #endif
-#define LANES SIMT_ANY_ORDER for (unsigned i = 0; i < SIMT_WARP; i++)
+#define LANES         SIMT_ANY_ORDER for (unsigned i = 0; i < SIMT_WARP; i++)
 #define LANE_ON(m, i) ((m) >> (i)&1)
 #define FOR_LANES(m, i)                                                                  \
 	for (uint32_t _left = (m), i; _left && (i = (uint32_t)__builtin_ctz(_left), 1);  \

@@ -139,6 +139,41 @@ static inline void round_leave(unsigned old)
 	__asm__ volatile("" ::: "memory");
 }
 
+/* a + b, rounded to odd, so that it can be rounded again. */
+static inline f64 add_odd(f64 a, f64 b)
+{
+	f64 s = a + b, t = s - a;
+	f64 err = (a - (s - t)) + (b - t);
+	u64 bits = f64_bits(s);
+	bool fix = (err > 0 || err < 0) && !(bits & 1) && s - s == 0;
+
+	return f64_of(fix ? bits + ((err > 0) == (s > 0) ? 1 : -1ull) : bits);
+}
+
+static inline void mask_store16(u16 *d, const u16 *t, uint32_t m)
+{
+	if (likely(m == SIMT_FULL))
+		memcpy(d, t, SIMT_WARP * sizeof(*d));
+	else
+		LANES d[i] = LANE_ON(m, i) ? t[i] : d[i];
+}
+
+static inline void mask_store32(u32 *d, const u32 *t, uint32_t m)
+{
+	if (likely(m == SIMT_FULL))
+		memcpy(d, t, SIMT_WARP * sizeof(*d));
+	else
+		LANES d[i] = LANE_ON(m, i) ? t[i] : d[i];
+}
+
+static inline void mask_store64(u64 *d, const u64 *t, uint32_t m)
+{
+	if (likely(m == SIMT_FULL))
+		memcpy(d, t, SIMT_WARP * sizeof(*d));
+	else
+		LANES d[i] = LANE_ON(m, i) ? t[i] : d[i];
+}
+
 /* Copies a row, with subnormals flushed if flags say so. */
 static inline void row_f32(f32 *t, const f32 *a, unsigned flags)
 {

@@ -77,6 +77,16 @@ static inline u32 add_f32_bits(u32 a, u32 b)
 	return f32_bits(canon(f32_of(a) + f32_of(b)));
 }
 
+/* Global memory adds f32 without subnormals, shared memory with them. */
+static inline u32 add_f32_at(const struct simt_warp *w, const void *p, u32 a, u32 b)
+{
+	bool global = (u64)(uintptr_t)p - w->mem_base < w->mem_size;
+
+	if (!global)
+		return add_f32_bits(a, b);
+	return f32_bits(canon(ftz(ftz(f32_of(a)) + ftz(f32_of(b)))));
+}
+
 static inline u64 add_f64_bits(u64 a, u64 b)
 {
 	return f64_bits(f64_of(a) + f64_of(b));
@@ -109,7 +119,7 @@ static inline u16 minmax_half(u16 a, u16 b, bool bf, bool max)
 #define MIN_BF16(a, b) minmax_half(a, b, true, false)
 #define MAX_BF16(a, b) minmax_half(a, b, true, true)
 
-ATOM(add_f32, u32, UPDATE(add_f32_bits(old, b)))
+ATOM(add_f32, u32, UPDATE(add_f32_at(w, p, old, b)))
 ATOM(add_f64, u64, UPDATE(add_f64_bits(old, b)))
 ATOM(add_f16, u16, UPDATE(add_f16_bits(old, b)))
 ATOM(add_bf16, u16, UPDATE(add_bf16_bits(old, b)))

@@ -70,7 +70,8 @@ CARRY(madc_his, u64, u128, mulhi_signed64(a, b) + c + CIN)
                                                                                          \
 		LANES                                                                    \
 		{                                                                        \
-			u32 p = pos[i] & 255, n = len[i] & 255;                          \
+			u32 p = pos[i] & (BITS == 32 ? 255 : ~0u);                       \
+			u32 n = len[i] & (BITS == 32 ? 255 : ~0u);                       \
 			T ones = n >= BITS ? ~(T)0 : ((T)1 << (n & (BITS - 1))) - 1;     \
 			T mask = p >= BITS ? 0 : ones << (p & (BITS - 1));               \
 			T v = (b[i] & ~mask) |                                           \

@@ -32,7 +32,7 @@ static inline f64 ftz64(f64 v)
 	X(infinite, (b & ~sign) == inf)                                                  \
 	X(number, (b & ~sign) <= inf)                                                    \
 	X(notanumber, (b & ~sign) > inf)                                                 \
-	X(normal, (b & inf) != inf && (b & inf) != 0)                                    \
+	X(normal, (b & inf) != inf && ((b & inf) != 0 || (b & ~sign) == 0))              \
 	X(subnormal, (b & inf) == 0 && (b & ~sign) != 0)
 
 #define TESTP(name, expr)                                                                \
@@ -154,6 +154,54 @@ static SIMT_HANDLER(fma_x_f64)
 	return op + 1;
 }
 
+/*
+ * Results are flushed when they are subnormal before they are rounded. That differs from
+ * flushing what the host made of them in one case: it made the smallest normal number.
+ */
+#define SMALLEST 0x00800000u
+
+static bool row_has_smallest(const f32 *t)
+{
+	u32 any = 0;
+
+	for (unsigned i = 0; i < SIMT_WARP; i++)
+		any |= (f32_bits(t[i]) & 0x7fffffff) == SMALLEST;
+	return any;
+}
+
+static void flush_smallest(f32 *t, unsigned i, f64 exact)
+{
+	if ((f32_bits(t[i]) & 0x7fffffff) == SMALLEST && __builtin_fabs(exact) < 0x1p-126)
+		t[i] = __builtin_copysignf(0, t[i]);
+}
+
+static SIMT_HANDLER(mul_ftz_f32)
+{
+	const f32 *a = SRC(f32, op->a), *b = SRC(f32, op->b);
+	f32 t[SIMT_WARP];
+
+	LANES t[i] = canon(ftz(ftz(a[i]) * ftz(b[i])));
+	if (unlikely(row_has_smallest(t)))
+		for (unsigned i = 0; i < SIMT_WARP; i++)
+			flush_smallest(t, i, (f64)ftz(a[i]) * ftz(b[i]));
+	mask_store32(DST(u32, op->d), (const u32 *)(const void *)t, m);
+	return op + 1;
+}
+
+static SIMT_HANDLER(fma_ftz_f32)
+{
+	const f32 *a = SRC(f32, op->a), *b = SRC(f32, op->b), *c = SRC(f32, op->c);
+	f32 t[SIMT_WARP];
+
+	LANES t[i] = canon(ftz(FMAF(ftz(a[i]), ftz(b[i]), ftz(c[i]))));
+	if (unlikely(row_has_smallest(t)))
+		for (unsigned i = 0; i < SIMT_WARP; i++)
+			flush_smallest(t, i,
+				       add_odd((f64)ftz(a[i]) * ftz(b[i]), ftz(c[i])));
+	mask_store32(DST(u32, op->d), (const u32 *)(const void *)t, m);
+	return op + 1;
+}
+
 /* min and max with .NaN, .xorsign.abs and .ftz; op->x = 1 for max, c < 0: two sources */
 static SIMT_HANDLER(minmax_x_f32)
 {
@@ -190,10 +238,7 @@ static SIMT_HANDLER(minmax_x_f32)
 	R3("fma.f32", fma_f32, f32, f32, f32, f32, canon(FMAF(a, b, c)))                 \
 	R2("add.ftz.f32", add_ftz_f32, f32, f32, f32, canon(ftz(ftz(a) + ftz(b))))       \
 	R2("sub.ftz.f32", sub_ftz_f32, f32, f32, f32, canon(ftz(ftz(a) - ftz(b))))       \
-	R2("mul.ftz.f32", mul_ftz_f32, f32, f32, f32, canon(ftz(ftz(a) * ftz(b))))       \
 	R2("div.ftz.f32", div_ftz_f32, f32, f32, f32, canon(ftz(ftz(a) / ftz(b))))       \
-	R3("fma.ftz.f32", fma_ftz_f32, f32, f32, f32, f32,                               \
-	   canon(ftz(FMAF(ftz(a), ftz(b), ftz(c)))))                                     \
 	R1("rcp.f32", rcp_f32, f32, f32, canon(1.0f / a))                                \
 	R1("rcp.ftz.f32", rcp_ftz_f32, f32, f32, canon(ftz(1.0f / ftz(a))))              \
 	R1("sqrt.f32", sqrt_f32, f32, f32, canon(__builtin_sqrtf(a)))                    \
@@ -250,5 +295,7 @@ const struct simt_handler SIMT_ISA_NAME(simt_h_fx)[] = {
 	{"sqrt.x.f32", sqrt_x_f32},
 	{"sqrt.x.f64", sqrt_x_f64},
 	{"minmax.x.f32", minmax_x_f32},
+	{"mul.ftz.f32", mul_ftz_f32},
+	{"fma.ftz.f32", fma_ftz_f32},
 	{NULL, NULL},
 };

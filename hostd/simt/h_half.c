@@ -35,20 +35,19 @@ static inline f32 ftz_f16(f32 v)
 		if (flags & FX_SAT)                                                      \
 			for (unsigned i = 0; i < n; i++)                                 \
 				t[i] = sat_f32(t[i]);                                    \
+		/* before rounding, as the hardware does */                              \
+		if (flags & FX_FTZ)                                                      \
+			for (unsigned i = 0; i < n; i++)                                 \
+				t[i] = ftz_##T(t[i]);                                    \
 		for (unsigned i = 0; i < n; i++)                                         \
 			t[i] = canon(t[i]);                                              \
 		T##_out(h, t, n);                                                        \
-		if (flags & FX_FTZ)                                                      \
-			for (unsigned i = 0; i < n; i++)                                 \
-				h[i] = h[i] & T##_EXP ? h[i] : h[i] & 0x8000;            \
 		if (n == SIMT_WARP)                                                      \
 			mask_store16(d, h, m);                                           \
 		else                                                                     \
 			mask_store32(d, (const u32 *)(const void *)h, m);                \
 	}
 
-#define f16_EXP  0x7c00
-#define bf16_EXP 0x7f80
 HALF_IO(f16)
 HALF_IO(bf16)
 

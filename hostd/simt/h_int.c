@@ -2,7 +2,7 @@
 /* Integer arithmetic, logic, shifts and bit fields. */
 #include "simt/row.h"
 
-/* Division by zero gives all ones and a remainder of a, as the hardware does. Doubles
+/* By zero, quotient and remainder are all ones, as on the hardware (an H200). Doubles
  * hold both 32-bit operands exactly and the quotient is at least 2^-33 (relative) away
  * from the next integer, so its truncation is exact; unlike div it is vector code. */
 static inline u32 div_u32(u32 a, u32 b)
@@ -12,7 +12,7 @@ static inline u32 div_u32(u32 a, u32 b)
 
 static inline u32 rem_u32(u32 a, u32 b)
 {
-	return b ? a - b * div_u32(a, b) : a;
+	return b ? a - b * div_u32(a, b) : ~0u;
 }
 
 static inline s32 div_s32(s32 a, s32 b)
@@ -22,7 +22,7 @@ static inline s32 div_s32(s32 a, s32 b)
 
 static inline s32 rem_s32(s32 a, s32 b)
 {
-	return b ? (s32)((u32)a - (u32)b * (u32)div_s32(a, b)) : a;
+	return b ? (s32)((u32)a - (u32)b * (u32)div_s32(a, b)) : -1;
 }
 
 static inline u16 div_u16(u16 a, u16 b)
@@ -32,7 +32,7 @@ static inline u16 div_u16(u16 a, u16 b)
 
 static inline u16 rem_u16(u16 a, u16 b)
 {
-	return b ? a % b : a;
+	return b ? a % b : 0xffff;
 }
 
 static inline s16 div_s16(s16 a, s16 b)
@@ -42,7 +42,7 @@ static inline s16 div_s16(s16 a, s16 b)
 
 static inline s16 rem_s16(s16 a, s16 b)
 {
-	return b ? (s16)(a % b) : a;
+	return b ? (s16)(a % b) : -1;
 }
 
 static inline u64 div_u64(u64 a, u64 b)
@@ -52,7 +52,7 @@ static inline u64 div_u64(u64 a, u64 b)
 
 static inline u64 rem_u64(u64 a, u64 b)
 {
-	return b ? a % b : a;
+	return b ? a % b : ~0ull;
 }
 
 static inline s64 div_s64(s64 a, s64 b)
@@ -66,7 +66,7 @@ static inline s64 rem_s64(s64 a, s64 b)
 {
 	if (b == -1)
 		return 0;
-	return b ? a % b : a;
+	return b ? a % b : -1;
 }
 
 static inline u64 mulhi_u64(u64 a, u64 b)
@@ -162,7 +162,8 @@ static inline u32 brev_32(u32 a)
 	return __builtin_bswap32(a);
 }
 
-/* Bits beyond the top read as zero, or as the sign of the field's last existing bit. */
+/* The 32-bit forms look at eight bits of position and length, the 64-bit ones at all.
+ * Bits beyond the top read as zero, or as the sign of the field's last existing bit. */
 static inline u32 bfe_u32(u32 a, u32 pos, u32 len)
 {
 	u64 v = pos > 31 ? 0 : (u64)a >> pos;
@@ -267,6 +268,8 @@ static u32 fns(u32 mask, u32 base, s32 offset)
 		return ~0u;
 	if (offset == 0)
 		return mask >> base & 1 ? base : ~0u;
+	if (offset == INT32_MIN) /* which has no magnitude; so on an H200 */
+		return 0;
 	if (offset > 0) {
 		rest = mask & (SIMT_FULL << base);
 		while (rest && --offset > 0)
@@ -476,7 +479,7 @@ static inline u32 dp2a(u32 a, u32 b, int sa, int sb)
 	R1("bfind.u64", h_bfind_u64, u32, u64, a ? 63 - (u32)__builtin_clzll(a) : ~0u)   \
 	R1("bfind.shiftamt.u64", h_bfind_shiftamt_u64, u32, u64,                         \
 	   a ? (u32)__builtin_clzll(a) : ~0u)                                            \
-	R3("bfe.u64", h_bfe_u64, u64, u64, u32, u32, bfe_u64(a, b & 255, c & 255))       \
+	R3("bfe.u64", h_bfe_u64, u64, u64, u32, u32, bfe_u64(a, b, c))                   \
 	R1("bfind.s64", h_bfind_s64, u32, s64,                                           \
 	   (a < 0 ? ~(u64)a : (u64)a)                                                    \
 		   ? 63 - (u32)__builtin_clzll((a < 0 ? ~(u64)a : (u64)a))               \
@@ -484,7 +487,7 @@ static inline u32 dp2a(u32 a, u32 b, int sa, int sb)
 	R1("bfind.shiftamt.s64", h_bfind_shiftamt_s64, u32, s64,                         \
 	   (a < 0 ? ~(u64)a : (u64)a) ? (u32)__builtin_clzll((a < 0 ? ~(u64)a : (u64)a)) \
 				      : ~0u)                                             \
-	R3("bfe.s64", h_bfe_s64, s64, s64, u32, u32, bfe_s64(a, b & 255, c & 255))       \
+	R3("bfe.s64", h_bfe_s64, s64, s64, u32, u32, bfe_s64(a, b, c))                   \
 	R3("prmt.b32", h_prmt_b32, u32, u32, u32, u32, prmt_index(a, b, c))              \
 	R3("prmt.f4e.b32", h_prmt_f4e_b32, u32, u32, u32, u32,                           \
 	   prmt_index(a, b, prmt_f4e(c & 3)))                                            \

@@ -60,17 +60,6 @@ static inline f32 f64_to_f32_odd(f64 v)
 	return f32_of(fix && !(b & 1) ? b + step : b);
 }
 
-/* a + b, rounded to odd, so that it can be rounded again. */
-static inline f64 add_odd(f64 a, f64 b)
-{
-	f64 s = a + b, t = s - a;
-	f64 err = (a - (s - t)) + (b - t);
-	u64 bits = f64_bits(s);
-	bool fix = (err > 0 || err < 0) && !(bits & 1) && s - s == 0;
-
-	return f64_of(fix ? bits + ((err > 0) == (s > 0) ? 1 : -1ull) : bits);
-}
-
 /*
  * Rounds to a format of ebits exponent and mbits mantissa bits with IEEE's layout; the
  * sign is the bit above. Ties to even, or away from zero when mode is FX_RNA. Overflow
@@ -202,30 +191,6 @@ static inline void bf16_out(u16 *h, const f32 *t, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
 		h[i] = f32_to_bf16(t[i]);
-}
-
-static inline void mask_store16(u16 *d, const u16 *t, uint32_t m)
-{
-	if (likely(m == SIMT_FULL))
-		memcpy(d, t, SIMT_WARP * sizeof(*d));
-	else
-		LANES d[i] = LANE_ON(m, i) ? t[i] : d[i];
-}
-
-static inline void mask_store32(u32 *d, const u32 *t, uint32_t m)
-{
-	if (likely(m == SIMT_FULL))
-		memcpy(d, t, SIMT_WARP * sizeof(*d));
-	else
-		LANES d[i] = LANE_ON(m, i) ? t[i] : d[i];
-}
-
-static inline void mask_store64(u64 *d, const u64 *t, uint32_t m)
-{
-	if (likely(m == SIMT_FULL))
-		memcpy(d, t, SIMT_WARP * sizeof(*d));
-	else
-		LANES d[i] = LANE_ON(m, i) ? t[i] : d[i];
 }
 
 #endif

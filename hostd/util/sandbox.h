@@ -6,7 +6,7 @@
  *	2. resource limits, no core dumps with a guest's data in them
  *	3. no_new_privs
  *	4. another user, no groups, no capabilities (if started as root)
- *	5. a list of system calls; any other one ends the process
+ *	5. a list of system calls; any other one is named and ends the process
  *
  * 2 to 5 come after the device is open, which may need more.
  */
@@ -14,6 +14,8 @@
 #define WEFT_UTIL_SANDBOX_H
 
 #include <stdbool.h>
+
+#define SANDBOX_EXIT 159 /* status of a process that made a forbidden system call */
 
 enum sandbox_kind {
 	SANDBOX_WORKER_SOFT, /* threads and memory */
