@@ -89,6 +89,7 @@ struct worker {
 	struct wire_hello hello;
 	uint64_t attached_ns, charged, peak;
 	int slice; /* of the tenant's window, or -1 */
+	char carrier[24];
 	bool killed;
 };
 

@@ -435,6 +435,9 @@ static int handle_msg(struct worker *w, const struct ctl_msg *m)
 	case CTL_TENANT:
 		return answer_tenant(w, m);
 	case CTL_OPENED:
+		snprintf(w->carrier, sizeof(w->carrier), "%.20s", m->text);
+		log_info("tenant %s session %llu: over %s", w->tenant->name,
+			 (unsigned long long)w->session, w->carrier);
 		return 0;
 	default:
 		return -EPROTO;

@@ -93,6 +93,7 @@ static struct json_object *describe_session(const struct worker *w)
 	add_str(o, "name", w->hello.name);
 	add_u64(o, "pid", w->hello.pid);
 	add_u64(o, "worker_pid", (uint64_t)w->child.pid);
+	add_str(o, "carrier", w->carrier);
 	add_u64(o, "time_ns", clock_now_ns() - w->attached_ns);
 	add_u64(o, "calls", atomic_load(&c->calls) + atomic_load(&c->posts));
 	add_u64(o, "waiting_calls", atomic_load(&c->calls));

@@ -92,7 +92,7 @@ static void print_sessions(struct json_object *list, const char *title)
 		       (unsigned long long)json_u64(s, "launches"),
 		       size_of(s, "memory_peak", peak, sizeof(peak)),
 		       time_format(json_u64(s, "time_ns"), took, sizeof(took)),
-		       json_str(s, "end"));
+		       json_str(s, *json_str(s, "end") ? "end" : "carrier"));
 	}
 }
 

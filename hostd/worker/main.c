@@ -59,6 +59,7 @@ struct worker {
 	struct host_window window;
 	struct wire_welcome welcome; /* what all lanes are told */
 	bool attached;
+	const char *carrier;               /* of the lane made last */
 	_Atomic bool gone[SESS_LANES_MAX]; /* the guest has closed this lane */
 	uint32_t times[SESS_LANES_MAX];    /* how often the number was given out */
 };
@@ -187,13 +188,13 @@ static int add_lane(struct worker *w, int sock, const struct wire_hello *hello)
 	ev.data.u64 = (uint64_t)++w->times[index] << 32 | (EV_LANE + opts.index);
 	if (epoll_ctl(w->epoll, EPOLL_CTL_ADD, sock, &ev) < 0)
 		log_debug("lane %u is not watched: %s", opts.index, strerror(errno));
+	w->carrier = host_lane_carrier(l);
 	r = sess_lane_start(w->s, l, opts.index);
 	if (r < 0) {
 		sess_lane_unreserve(w->s, opts.index);
 		lane_free(l);
 		return r;
 	}
-	log_debug("lane %d: %s", index, host_lane_carrier(l));
 	return 0;
 }
 
@@ -326,6 +327,7 @@ static int attach(struct worker *w, const struct ctl_msg *m, int sock, int windo
 	r = add_lane(w, sock, &m->hello);
 	if (r < 0)
 		return r;
+	snprintf(opened.text, sizeof(opened.text), "%s", w->carrier);
 	return ctl_send(CTL_FD, &opened, -1, -1);
 }
 

@@ -137,6 +137,14 @@ class Control(FaultTest):
             self.assertFalse(os.path.exists(d.path("window")))
             self.assertEqual(d.memory_used(), 0)
 
+    def test_carrier_is_named(self):
+        with Daemon() as d:
+            p = d.run("steady", 1)
+            until_running(p)
+            self.assertEqual(d.sessions()[0]["carrier"], "unix+window")
+            self.assertIn("session 1: over unix+window", d.log())
+            self.assert_right(p)
+
     def test_counts(self):
         with Daemon() as d:
             self.assert_right(d.run("steady", 0.1))
