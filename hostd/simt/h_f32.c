@@ -155,8 +155,9 @@ static SIMT_HANDLER(fma_x_f64)
 }
 
 /*
- * Results are flushed when they are subnormal before they are rounded. That differs from
- * flushing what the host made of them in one case: it made the smallest normal number.
+ * Results are flushed when they would be subnormal after rounding to 24 bits with any
+ * exponent. That differs from flushing what the host made of them in one case: it made
+ * the smallest normal number of something that is not within half a bit of it.
  */
 #define SMALLEST 0x00800000u
 
@@ -171,7 +172,8 @@ static bool row_has_smallest(const f32 *t)
 
 static void flush_smallest(f32 *t, unsigned i, f64 exact)
 {
-	if ((f32_bits(t[i]) & 0x7fffffff) == SMALLEST && __builtin_fabs(exact) < 0x1p-126)
+	if ((f32_bits(t[i]) & 0x7fffffff) == SMALLEST &&
+	    __builtin_fabs(exact) < 0x1p-126 - 0x1p-151)
 		t[i] = __builtin_copysignf(0, t[i]);
 }
 

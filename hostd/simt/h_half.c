@@ -35,10 +35,12 @@ static inline f32 ftz_f16(f32 v)
 		if (flags & FX_SAT)                                                      \
 			for (unsigned i = 0; i < n; i++)                                 \
 				t[i] = sat_f32(t[i]);                                    \
-		/* before rounding, as the hardware does */                              \
+		/* what would be subnormal after rounding with any exponent */           \
 		if (flags & FX_FTZ)                                                      \
 			for (unsigned i = 0; i < n; i++)                                 \
-				t[i] = ftz_##T(t[i]);                                    \
+				t[i] = __builtin_fabsf(t[i]) < T##_TINY                  \
+					       ? __builtin_copysignf(0, t[i])            \
+					       : t[i];                                   \
 		for (unsigned i = 0; i < n; i++)                                         \
 			t[i] = canon(t[i]);                                              \
 		T##_out(h, t, n);                                                        \
@@ -48,6 +50,8 @@ static inline f32 ftz_f16(f32 v)
 			mask_store32(d, (const u32 *)(const void *)h, m);                \
 	}
 
+#define f16_TINY  (0x1p-14f - 0x1p-26f)
+#define bf16_TINY (0x1p-126f - 0x1p-135f)
 HALF_IO(f16)
 HALF_IO(bf16)
 

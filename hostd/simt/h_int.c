@@ -264,12 +264,12 @@ static u32 fns(u32 mask, u32 base, s32 offset)
 {
 	u32 rest;
 
+	if (offset == INT32_MIN) /* which has no magnitude; so on an H200 */
+		return 0;
 	if (base > 31)
 		return ~0u;
 	if (offset == 0)
 		return mask >> base & 1 ? base : ~0u;
-	if (offset == INT32_MIN) /* which has no magnitude; so on an H200 */
-		return 0;
 	if (offset > 0) {
 		rest = mask & (SIMT_FULL << base);
 		while (rest && --offset > 0)

@@ -41,6 +41,15 @@ static quad sat(quad v)
 	return v > 0 ? (v < 1 ? v : 1) : 0; /* NaN to 0 */
 }
 
+/* A result is flushed if it were subnormal after rounding with any exponent (H200). */
+static quad tiny(quad v)
+{
+	const quad least = (quad)0x1p-126 - (quad)0x1p-151;
+
+	return v < least && v > -least ? (__builtin_signbit(v) ? -(quad)0.0 : (quad)0.0)
+				       : v;
+}
+
 static quad min_q(quad a, quad b)
 {
 	if (nan_q(a))
@@ -99,7 +108,7 @@ static u64 xorsign(u64 v, u64 a, u64 b)
 	X(mul_rp, "mul.rp.f32 %d, %a, %b;", "fff-", MUL32(RP))                           \
 	X(mul_sat, "mul.sat.f32 %d, %a, %b;", "fff-", to_f32(sat(F(a) * F(b)), RN))      \
 	X(mul_ftz, "mul.ftz.f32 %d, %a, %b;", "fff-",                                    \
-	  flush(to_f32(F(flush(a)) * F(flush(b)), RN)))                                  \
+	  to_f32(tiny(F(flush(a)) * F(flush(b))), RN))                                   \
 	X(fma_rn, "fma.rn.f32 %d, %a, %b, %c;", "ffff", FMA32(RN))                       \
 	X(fma_rz, "fma.rz.f32 %d, %a, %b, %c;", "ffff", FMA32(RZ))                       \
 	X(fma_rp, "fma.rp.f32 %d, %a, %b, %c;", "ffff", FMA32(RP))                       \
@@ -108,7 +117,7 @@ static u64 xorsign(u64 v, u64 a, u64 b)
 	X(fma_sat, "fma.rn.sat.f32 %d, %a, %b, %c;", "ffff",                             \
 	  to_f32(sat(add_q(F(a) * F(b), F(c))), RN))                                     \
 	X(fma_ftz, "fma.rn.ftz.f32 %d, %a, %b, %c;", "ffff",                             \
-	  flush(to_f32(add_q(F(flush(a)) * F(flush(b)), F(flush(c))), RN)))              \
+	  to_f32(tiny(add_q(F(flush(a)) * F(flush(b)), F(flush(c)))), RN))               \
 	X(mad_rn, "mad.rn.f32 %d, %a, %b, %c;", "ffff", FMA32(RN))                       \
 	X(div_rn, "div.rn.f32 %d, %a, %b;", "fff-", DIV32(RN))                           \
 	X(div_rz, "div.rz.f32 %d, %a, %b;", "fff-", DIV32(RZ))                           \
@@ -221,7 +230,7 @@ static u64 xorsign(u64 v, u64 a, u64 b)
 	X(tp_num, P("testp.number.f32 %p, %a;"), "if--", !nan_q(F(a)))                   \
 	X(tp_nan, P("testp.notanumber.f64 %p, %a;"), "id--", nan_q(D(a)))                \
 	X(tp_norm, P("testp.normal.f32 %p, %a;"), "if--",                                \
-	  (a >> 23 & 255) != 0 && (a >> 23 & 255) != 255)                                \
+	  F(a) == 0 || ((a >> 23 & 255) != 0 && (a >> 23 & 255) != 255))                 \
 	X(tp_sub, P("testp.subnormal.f32 %p, %a;"), "if--",                              \
 	  (a >> 23 & 255) == 0 && F(a) != 0)
 

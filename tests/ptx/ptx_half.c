@@ -51,6 +51,15 @@ static u64 ftz16(u64 v)
 	return v & 0x7c00 ? v & 0xffff : v & 0x8000;
 }
 
+/* A result is flushed if it were subnormal after rounding with any exponent (H200). */
+static quad tiny(quad v)
+{
+	const quad least = (quad)0x1p-14 - (quad)0x1p-26;
+
+	return v < least && v > -least ? (__builtin_signbit(v) ? -(quad)0.0 : (quad)0.0)
+				       : v;
+}
+
 #define FN(name, expr)                                                                   \
 	static u64 name(u64 a, u64 b, u64 c)                                             \
 	{                                                                                \
@@ -64,7 +73,7 @@ FN(h_fma, to_f16(add_q(H(a) * H(b), H(c)), RN))
 FN(h_sat, to_f16(sat(add_q(H(a), H(b))), RN))
 FN(h_fsat, to_f16(sat(add_q(H(a) * H(b), H(c))), RN))
 FN(h_relu, to_f16(relu(add_q(H(a) * H(b), H(c))), RN))
-FN(h_ftz, ftz16(to_f16(H(ftz16(a)) * H(ftz16(b)), RN)))
+FN(h_ftz, to_f16(tiny(H(ftz16(a)) * H(ftz16(b))), RN))
 FN(h_min, to_f16(lesser(H(a), H(b)), RN))
 FN(h_max, to_f16(greater(H(a), H(b)), RN))
 FN(h_maxn, to_f16(strict(greater(H(a), H(b)), H(a), H(b)), RN))

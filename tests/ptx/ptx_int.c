@@ -37,7 +37,7 @@ static s64 div_s(s64 a, s64 b)
 
 static s64 rem_s(s64 a, s64 b)
 {
-	return b ? (s64)((s128)a % b) : a;
+	return b ? (s64)((s128)a % b) : -1; /* as an H200 */
 }
 
 static u64 shl(u64 a, u32 n, unsigned bits)
@@ -85,7 +85,8 @@ static u64 brev(u64 v, unsigned bits)
 /* The algorithms of the PTX manual, bit by bit. */
 static u64 bfe(u64 a, u32 b, u32 c, unsigned bits, bool sgn)
 {
-	unsigned pos = b & 255, len = c & 255, msb = bits - 1;
+	u64 pos = bits == 32 ? b & 255 : b, len = bits == 32 ? c & 255 : c,
+	    msb = bits - 1;
 	u64 sbit = !sgn || len == 0 ? 0 : a >> MIN(pos + len - 1, msb) & 1, d = 0;
 
 	for (unsigned i = 0; i <= msb; i++)
@@ -95,7 +96,7 @@ static u64 bfe(u64 a, u32 b, u32 c, unsigned bits, bool sgn)
 
 static u64 bfi(u64 a, u64 b, u32 c, u32 d, unsigned bits)
 {
-	unsigned pos = c & 255, len = d & 255;
+	u64 pos = bits == 32 ? c & 255 : c, len = bits == 32 ? d & 255 : d;
 
 	for (unsigned i = 0; i < len && pos + i < bits; i++)
 		b = (b & ~(1ull << (pos + i))) | (a >> i & 1) << (pos + i);
@@ -173,6 +174,8 @@ static u64 fns(u32 mask, u32 base, s32 offset)
 	s64 count = (offset < 0 ? -(s64)offset : offset) - 1;
 	s32 pos = (s32)base, inc = offset > 0 ? 1 : -1;
 
+	if (offset == INT32_MIN)
+		return 0;
 	if (base > 31)
 		return ~0u;
 	if (offset == 0)
@@ -240,11 +243,11 @@ static u64 fns(u32 mask, u32 base, s32 offset)
 	X(div_s32, "div.s32 %d, %a, %b;", "iii-", div_s(S32 a, S32 b))                   \
 	X(div_u64, "div.u64 %d, %a, %b;", "lll-", div_u(a, b, 64))                       \
 	X(div_s64, "div.s64 %d, %a, %b;", "lll-", div_s(S64 a, S64 b))                   \
-	X(rem_u16, "rem.u16 %d, %a, %b;", "www-", b ? a % b : a)                         \
+	X(rem_u16, "rem.u16 %d, %a, %b;", "www-", b ? a % b : ~0ull)                     \
 	X(rem_s16, "rem.s16 %d, %a, %b;", "www-", rem_s(S16 a, S16 b))                   \
-	X(rem_u32, "rem.u32 %d, %a, %b;", "iii-", b ? a % b : a)                         \
+	X(rem_u32, "rem.u32 %d, %a, %b;", "iii-", b ? a % b : ~0ull)                     \
 	X(rem_s32, "rem.s32 %d, %a, %b;", "iii-", rem_s(S32 a, S32 b))                   \
-	X(rem_u64, "rem.u64 %d, %a, %b;", "lll-", b ? a % b : a)                         \
+	X(rem_u64, "rem.u64 %d, %a, %b;", "lll-", b ? a % b : ~0ull)                     \
 	X(rem_s64, "rem.s64 %d, %a, %b;", "lll-", rem_s(S64 a, S64 b))                   \
 	X(abs_s16, "abs.s16 %d, %a;", "ww--", S16 a < 0 ? -a : a)                        \
 	X(abs_s32, "abs.s32 %d, %a;", "ii--", S32 a < 0 ? -a : a)                        \
