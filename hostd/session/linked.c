@@ -8,12 +8,12 @@
 
 #define CONTAINER_BYTES 16u
 #define ENTRY_BYTES     64u
+/* Of PTX, as nvcc writes it: behind the entry a word and an empty string of options,
+ * without which the real driver falls over. */
+#define PTX_ENTRY_BYTES 80u
 #define CONTAINER_MAGIC 0xba55ed50u
 #define ENTRY_PTX       1u
 #define ENTRY_64_BIT    1u
-/* The lowest architecture there is: the device takes whatever it can. */
-#define ENTRY_SM 50u
-
 static void put(uint8_t *p, uint64_t v, unsigned bytes)
 {
 	for (unsigned i = 0; i < bytes; i++)
@@ -42,14 +42,38 @@ static void put_container(uint8_t *p, uint64_t bytes)
 	put(p + 8, bytes, 8);
 }
 
-static void put_entry(uint8_t *p, unsigned kind, uint64_t payload)
+static void put_entry(uint8_t *p, unsigned kind, unsigned bytes, uint64_t payload)
 {
 	put(p, kind, 2);
 	put(p + 2, 0x101, 2);
-	put(p + 4, ENTRY_BYTES, 4);
+	put(p + 4, bytes, 4);
 	put(p + 8, payload, 8);
-	put(p + 28, ENTRY_SM, 4);
 	put(p + 40, ENTRY_64_BIT, 8);
+}
+
+/* The number behind a directive of PTX text; fallback if there is none. */
+static unsigned directive(const struct image *img, const char *name, unsigned fallback)
+{
+	const char *at = memmem(img->data, img->size, name, strlen(name));
+	const char *end = (const char *)img->data + img->size;
+	unsigned v = 0;
+
+	if (!at)
+		return fallback;
+	for (at += strlen(name); at < end && *at == ' ';)
+		at++;
+	for (; at < end && *at >= '0' && *at <= '9' && v < 1000; at++)
+		v = 10 * v + (unsigned)(*at - '0');
+	return v ? v : fallback;
+}
+
+static void put_ptx_entry(uint8_t *p, const struct image *img, uint64_t payload)
+{
+	put_entry(p, ENTRY_PTX, PTX_ENTRY_BYTES, payload);
+	put(p + 20, 64, 4);
+	put(p + 26, directive(img, ".version", 7), 2);
+	put(p + 28, directive(img, ".target sm_", 50), 4);
+	put(p + 64, 72, 4);
 }
 
 /* Bytes of an input as a container, padded. */
@@ -57,7 +81,7 @@ static uint64_t packed_size(const struct image *img)
 {
 	if (is_container(img))
 		return ALIGN_UP(img->size, 8ull);
-	return CONTAINER_BYTES + ENTRY_BYTES + ALIGN_UP(img->size + 1, 8ull);
+	return CONTAINER_BYTES + PTX_ENTRY_BYTES + ALIGN_UP(img->size + 1, 8ull);
 }
 
 /* The room is zeroed: text is padded and ends with a NUL. */
@@ -66,9 +90,9 @@ static void pack_input(uint8_t *to, const struct image *img)
 	uint64_t payload = ALIGN_UP(img->size + 1, 8ull);
 
 	if (!is_container(img)) {
-		put_container(to, ENTRY_BYTES + payload);
-		put_entry(to + CONTAINER_BYTES, ENTRY_PTX, payload);
-		to += CONTAINER_BYTES + ENTRY_BYTES;
+		put_container(to, PTX_ENTRY_BYTES + payload);
+		put_ptx_entry(to + CONTAINER_BYTES, img, payload);
+		to += CONTAINER_BYTES + PTX_ENTRY_BYTES;
 	}
 	memcpy(to, img->data, img->size);
 }
@@ -90,7 +114,7 @@ int linked_pack(const struct image *inputs, unsigned n, struct image *ret_image)
 	put_container(at, all.size - CONTAINER_BYTES);
 	at += CONTAINER_BYTES;
 	for (unsigned i = 0; i < n; i++) {
-		put_entry(at, LINKED_KIND, packed_size(&inputs[i]));
+		put_entry(at, LINKED_KIND, ENTRY_BYTES, packed_size(&inputs[i]));
 		pack_input(at + ENTRY_BYTES, &inputs[i]);
 		at += ENTRY_BYTES + packed_size(&inputs[i]);
 	}
