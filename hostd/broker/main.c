@@ -14,14 +14,17 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "broker/broker.h"
 #include "util/selfdir.h"
 
-#define CONF_DEFAULT "/etc/weft/weftd.conf"
-#define LOCAL_TENANT "local"
+#define CONF_DEFAULT  "/etc/weft/weftd.conf"
+#define LOCAL_TENANT  "local"
+#define LOCK_TRIES    10
+#define LOCK_PAUSE_NS 50000000
 
 struct options {
 	const char *config;
@@ -170,11 +173,15 @@ static int lock_run_dir(const char *dir)
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return -errno;
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-		close(fd);
-		return -EBUSY;
+	/* A child that a killed daemon was just starting has the lock until it is a
+	 * program. */
+	for (unsigned i = 0; i < LOCK_TRIES; i++) {
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+			return fd;
+		nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NS}, NULL);
 	}
-	return fd;
+	close(fd);
+	return -EBUSY;
 }
 
 static void on_signal(struct source *src, uint32_t events)
