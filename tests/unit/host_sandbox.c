@@ -144,6 +144,9 @@ static void make_pair(void)
 
 Test(sandbox, door)
 {
+#ifdef __SANITIZE_ADDRESS__ /* a door cannot be asked whether it has a filter */
+	cr_skip_test("built with a sanitizer");
+#endif
 	cr_assert(forbidden(SANDBOX_DOOR, run_program));
 	cr_assert(forbidden(SANDBOX_DOOR, make_socket));
 	cr_assert(forbidden(SANDBOX_DOOR, make_pair));
