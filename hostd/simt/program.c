@@ -72,7 +72,6 @@ static int collect_vars(struct simt_program *p)
 		d->bytes = v->size;
 		d->align = v->align;
 		d->has_init = v->init_bytes || v->nrelocs;
-		d->visible = v->linkage != PTX_LINK_LOCAL;
 		d->managed = v->managed;
 		p->num_vars++;
 	}

@@ -96,7 +96,6 @@ struct simt_var {
 	uint64_t bytes;
 	uint64_t align; /* power of two */
 	bool has_init;  /* false: zeroes */
-	bool visible;   /* .visible, .weak or .common: found by cuModuleGetGlobal */
 	bool managed;   /* .attribute(.managed) */
 	uint64_t addr;  /* set by the caller before simt_program_lower() */
 };
