@@ -342,5 +342,7 @@ const struct device_ops device_cuda_ops = {
 	.func_param = cuda_func_param,
 	.func_occupancy = cuda_func_occupancy,
 	.launch = cuda_launch,
+	.tensor_map = cuda_tensor_map,
+	.tensor_map_move = cuda_tensor_map_move,
 	.busy_ns = cuda_busy_ns,
 };

@@ -10,7 +10,7 @@
  *	cuda_memory.c	band, chunks	cuda_copy.c	copies and fills
  *	cuda_stream.c	streams, events, host functions
  *	cuda_module.c	images, functions, launches
- *	cuda_output.c	printf of kernels
+ *	cuda_output.c	printf of kernels	cuda_texture.c	tensor maps
  */
 #ifndef WEFT_DEVICE_CUDA_DEVICE_H
 #define WEFT_DEVICE_CUDA_DEVICE_H
@@ -188,5 +188,10 @@ CUresult cuda_func_occupancy(struct dev_func *f, int block_size, size_t shared_b
 			     unsigned flags, int *ret_blocks);
 CUresult cuda_launch(struct dev_ctx *ctx, struct dev_stream *st,
 		     const struct dev_launch *l);
+
+/* cuda_texture.c */
+CUresult cuda_tensor_map(struct dev_ctx *ctx, const struct dev_tensor_map *m,
+			 CUtensorMap *ret_map);
+CUresult cuda_tensor_map_move(struct dev_ctx *ctx, CUtensorMap *map, CUdeviceptr address);
 
 #endif

@@ -78,7 +78,11 @@
 	X(cuFuncSetAttribute)                                                            \
 	X(cuFuncGetParamInfo)                                                            \
 	X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)                          \
-	X(cuLaunchKernelEx)
+	X(cuLaunchKernelEx)                                                              \
+	X(cuTensorMapEncodeTiled)                                                        \
+	X(cuTensorMapEncodeIm2col)                                                       \
+	X(cuTensorMapEncodeIm2colWide)                                                   \
+	X(cuTensorMapReplaceAddress)
 
 struct cuda_driver {
 	void *lib;

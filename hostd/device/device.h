@@ -99,6 +99,27 @@ struct dev_copy_2d {
 	size_t width, height;
 };
 
+#define DEV_TENSOR_RANK_MAX 5
+
+enum dev_tensor_map_kind {
+	DEV_TENSOR_MAP_TILED,
+	DEV_TENSOR_MAP_IM2COL,
+	DEV_TENSOR_MAP_IM2COL_WIDE,
+};
+
+/* What cuTensorMapEncode* takes; the device checks all of it. Numbers as in cuda.h. */
+struct dev_tensor_map {
+	enum dev_tensor_map_kind kind;
+	unsigned data_type, rank, interleave, swizzle, l2_promotion, oob_fill;
+	unsigned mode; /* wide */
+	CUdeviceptr address;
+	cuuint64_t dim[DEV_TENSOR_RANK_MAX];
+	cuuint64_t stride[DEV_TENSOR_RANK_MAX - 1];
+	cuuint32_t box[DEV_TENSOR_RANK_MAX]; /* tiled; else channels, pixels */
+	cuuint32_t element_stride[DEV_TENSOR_RANK_MAX];
+	int lower[DEV_TENSOR_RANK_MAX - 2], upper[DEV_TENSOR_RANK_MAX - 2];
+};
+
 /* Options and results of loading an image, after CU_JIT_*. Buffers are the caller's. */
 struct dev_jit {
 	char *info_log, *error_log;   /* may be NULL */
@@ -232,6 +253,14 @@ struct device_ops {
 	/* Never waits for the kernel; may wait for room in the stream's queue. */
 	CUresult (*launch)(struct dev_ctx *ctx, struct dev_stream *st,
 			   const struct dev_launch *l);
+
+	/* -- tensor maps: 128 bytes for kernels, encoded as the device wants them --
+	 * soft: CUDA_ERROR_NOT_SUPPORTED. */
+	CUresult (*tensor_map)(struct dev_ctx *ctx, const struct dev_tensor_map *m,
+			       CUtensorMap *ret_map);
+	/* Another address for a map that tensor_map() made, or bytes of a guest's. */
+	CUresult (*tensor_map_move)(struct dev_ctx *ctx, CUtensorMap *map,
+				    CUdeviceptr address);
 
 	/* -- utilisation, for NVML and metrics -- */
 	uint64_t (*busy_ns)(struct device *dev); /* time with at least one kernel running */

@@ -302,6 +302,19 @@ static uint64_t soft_busy_ns(struct device *dev)
 	return soft_exec_busy_locked(&dev->exec);
 }
 
+/* simt has no tensor copies: programs take another way. */
+static CUresult soft_tensor_map(struct dev_ctx *ctx, const struct dev_tensor_map *m,
+				CUtensorMap *ret_map)
+{
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult soft_tensor_map_move(struct dev_ctx *ctx, CUtensorMap *map,
+				     CUdeviceptr address)
+{
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 const struct device_ops device_soft_ops = {
 	.abi = DEVICE_OPS_ABI,
 	.name = "soft",
@@ -353,5 +366,7 @@ const struct device_ops device_soft_ops = {
 	.func_param = soft_func_param,
 	.func_occupancy = soft_func_occupancy,
 	.launch = soft_launch,
+	.tensor_map = soft_tensor_map,
+	.tensor_map_move = soft_tensor_map_move,
 	.busy_ns = soft_busy_ns,
 };

@@ -267,6 +267,21 @@ static CUresult fake_fill(struct dev_ctx *ctx, struct dev_stream *st, CUdevicept
 						     : CUDA_ERROR_INVALID_VALUE;
 }
 
+static CUresult fake_tensor_map(struct dev_ctx *ctx, const struct dev_tensor_map *m,
+				CUtensorMap *ret_map)
+{
+	for (unsigned i = 0; i < CU_TENSOR_MAP_NUM_QWORDS; i++)
+		ret_map->opaque[i] = m->address + i;
+	return m->rank ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult fake_tensor_map_move(struct dev_ctx *ctx, CUtensorMap *map,
+				     CUdeviceptr address)
+{
+	map->opaque[0] = address;
+	return CUDA_SUCCESS;
+}
+
 static uint64_t fake_busy(struct device *dev)
 {
 	return 0;
@@ -301,6 +316,8 @@ const struct device_ops fake_ops = {
 	.event_query = fake_event_query,
 	.event_synchronize = fake_event_query,
 	.fill = fake_fill,
+	.tensor_map = fake_tensor_map,
+	.tensor_map_move = fake_tensor_map_move,
 	.busy_ns = fake_busy,
 };
 
