@@ -78,9 +78,36 @@ NVML_API enum nvml_return nvmlDeviceGetMemoryInfo_v2(const struct nvml_device *d
 NVML_API enum nvml_return nvmlDeviceGetUtilizationRates(const struct nvml_device *dev,
 							struct nvml_utilization *u);
 NVML_API enum nvml_return nvmlDeviceGetTemperature(const struct nvml_device *dev,
-						   unsigned sensor, unsigned *celsius);
+						   unsigned which, unsigned *celsius);
+NVML_API enum nvml_return nvmlDeviceGetTemperatureThreshold(const struct nvml_device *dev,
+							    unsigned which,
+							    unsigned *celsius);
 NVML_API enum nvml_return nvmlDeviceGetPowerUsage(const struct nvml_device *dev,
 						  unsigned *mw);
+NVML_API enum nvml_return nvmlDeviceGetEnforcedPowerLimit(const struct nvml_device *dev,
+							  unsigned *mw);
+NVML_API enum nvml_return nvmlDeviceGetPowerManagementLimit(const struct nvml_device *dev,
+							    unsigned *mw);
+NVML_API enum nvml_return nvmlDeviceGetPowerManagementDefaultLimit(
+	const struct nvml_device *dev, unsigned *mw);
+NVML_API enum nvml_return nvmlDeviceGetPowerManagementLimitConstraints(
+	const struct nvml_device *dev, unsigned *min_mw, unsigned *max_mw);
+NVML_API enum nvml_return nvmlDeviceGetFanSpeed(const struct nvml_device *dev,
+						unsigned *percent);
+NVML_API enum nvml_return nvmlDeviceGetCurrPcieLinkGeneration(
+	const struct nvml_device *dev, unsigned *generation);
+NVML_API enum nvml_return nvmlDeviceGetCurrPcieLinkWidth(const struct nvml_device *dev,
+							 unsigned *width);
+NVML_API enum nvml_return nvmlDeviceGetMaxPcieLinkGeneration(
+	const struct nvml_device *dev, unsigned *generation);
+NVML_API enum nvml_return nvmlDeviceGetGpuMaxPcieLinkGeneration(
+	const struct nvml_device *dev, unsigned *generation);
+NVML_API enum nvml_return nvmlDeviceGetMaxPcieLinkWidth(const struct nvml_device *dev,
+							unsigned *width);
+NVML_API enum nvml_return nvmlDeviceGetCurrentClocksEventReasons(
+	const struct nvml_device *dev, unsigned long long *reasons);
+NVML_API enum nvml_return nvmlDeviceGetCurrentClocksThrottleReasons(
+	const struct nvml_device *dev, unsigned long long *reasons);
 
 /* ---- nvml_process.c ---- */
 

@@ -66,6 +66,7 @@ static enum nvml_return ask_info_locked(void)
 		return r;
 	memcpy(&session.info, reply.body, sizeof(session.info));
 	session.info.name[sizeof(session.info.name) - 1] = '\0';
+	session.info.driver[sizeof(session.info.driver) - 1] = '\0';
 	return NVML_SUCCESS;
 }
 
@@ -187,6 +188,40 @@ enum nvml_return nvml_session_status(struct device_status_rep *ret_status)
 	r = status_locked(ret_status);
 	pthread_mutex_unlock(&session.lock);
 	return r;
+}
+
+static enum nvml_return sensors_locked(struct device_sensors_rep *ret_sensors)
+{
+	struct device_sensors_cmd *cmd;
+	struct lane_reply reply;
+	enum nvml_return r;
+
+	if (!session.users)
+		return NVML_ERROR_UNINITIALIZED;
+	cmd = lane_begin(session.lane, WIRE_OP_device_sensors, sizeof(*cmd), 0, NULL);
+	if (!cmd)
+		return NVML_ERROR_GPU_IS_LOST;
+	device_sensors_cmd_init(cmd);
+	r = call_locked(sizeof(*ret_sensors), &reply);
+	if (r == NVML_SUCCESS)
+		memcpy(ret_sensors, reply.body, sizeof(*ret_sensors));
+	return r;
+}
+
+enum nvml_return nvml_session_sensor(enum sensor which, unsigned *ret_value)
+{
+	struct device_sensors_rep rep;
+	enum nvml_return r;
+
+	pthread_mutex_lock(&session.lock);
+	r = sensors_locked(&rep);
+	pthread_mutex_unlock(&session.lock);
+	if (r)
+		return r;
+	if (rep.value[which] == SENSOR_NONE)
+		return NVML_ERROR_NOT_SUPPORTED;
+	*ret_value = rep.value[which];
+	return NVML_SUCCESS;
 }
 
 static enum nvml_return processes_locked(struct wire_process_info **ret_list,

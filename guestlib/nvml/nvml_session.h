@@ -9,6 +9,7 @@
 
 #include "nvml_abi.h"
 #include "ops.h"
+#include "sensor.h"
 
 /* Opens the session or counts one more user. */
 enum nvml_return nvml_session_open(void);
@@ -21,6 +22,9 @@ enum nvml_return nvml_session_info(const struct session_open_rep **ret_info);
 
 /* The device's state now. */
 enum nvml_return nvml_session_status(struct device_status_rep *ret_status);
+
+/* What a sensor of the device says now; NOT_SUPPORTED if it has none. */
+enum nvml_return nvml_session_sensor(enum sensor which, unsigned *ret_value);
 
 /*
  * The processes of this machine that use the device; *ret_list is malloced, the caller

@@ -7,9 +7,8 @@
 #include "nvml_calls.h"
 #include "nvml_session.h"
 
-/* The driver branch that brought the CUDA version that libcuda.so.1 says. */
-#define DRIVER_VERSION   "580.0"
-#define CUDA_VERSION_INT 13000
+/* What libcuda.so.1 beside this library says, whatever newer driver the host has. */
+#define CUDA_VERSION_MAX 13000
 
 enum nvml_return nvmlInit_v2(void)
 {
@@ -72,31 +71,39 @@ enum nvml_return nvml_copy_text(char *to, unsigned room, const char *text)
 	return NVML_SUCCESS;
 }
 
-/* Text that is known once the library is initialised. */
-static enum nvml_return give_text(char *to, unsigned room, const char *text)
+/* The host's driver: the guest has none of its own. */
+enum nvml_return nvmlSystemGetDriverVersion(char *version, unsigned length)
 {
 	const struct session_open_rep *info;
 	enum nvml_return r = nvml_session_info(&info);
 
-	return r ? r : nvml_copy_text(to, room, text);
+	return r ? r : nvml_copy_text(version, length, (const char *)info->driver);
 }
 
-enum nvml_return nvmlSystemGetDriverVersion(char *version, unsigned length)
-{
-	return give_text(version, length, DRIVER_VERSION);
-}
-
+/* NVML's version is the CUDA version's first number and the driver's version. */
 enum nvml_return nvmlSystemGetNVMLVersion(char *version, unsigned length)
 {
-	return give_text(version, length, "13." DRIVER_VERSION);
+	const struct session_open_rep *info;
+	enum nvml_return r = nvml_session_info(&info);
+	char text[sizeof(info->driver) + 16];
+
+	if (r)
+		return r;
+	snprintf(text, sizeof(text), "%d.%s", info->driver_version / 1000,
+		 (const char *)info->driver);
+	return nvml_copy_text(version, length, text);
 }
 
-/* These two need no nvmlInit. */
+/* Needs no nvmlInit. */
 enum nvml_return nvmlSystemGetCudaDriverVersion(int *version)
 {
+	const struct session_open_rep *info;
+
 	if (!version)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*version = CUDA_VERSION_INT;
+	*version = CUDA_VERSION_MAX;
+	if (nvml_session_info(&info) == NVML_SUCCESS)
+		*version = MIN(info->driver_version, CUDA_VERSION_MAX);
 	return NVML_SUCCESS;
 }
 

@@ -244,6 +244,7 @@ static void cuda_close(struct device *dev)
 		cuda_ctx_destroy(ctx);
 	}
 	cuda_output_close(dev);
+	cuda_nvml_close(dev);
 	cuda_memory_fini(dev);
 	pthread_mutex_destroy(&dev->lock);
 	free(dev);
@@ -269,6 +270,7 @@ static int cuda_open(const struct device_config *cfg, struct device **ret_dev)
 	list_init(&dev->contexts);
 	list_init(&dev->host_ops);
 	cuda_memory_init(dev);
+	cuda_nvml_open(dev);
 	cuda_output_open(dev);
 	*ret_dev = dev;
 	return 0;
@@ -283,12 +285,6 @@ static CUresult cuda_attribute(struct device *dev, CUdevice_attribute attr,
 			       int *ret_value)
 {
 	return cu.cuDeviceGetAttribute(ret_value, attr, dev->cu);
-}
-
-/* The driver does not tell; NVML's view of the whole GPU is the broker's business. */
-static uint64_t cuda_busy_ns(struct device *dev)
-{
-	return 0;
 }
 
 const struct device_ops device_cuda_ops = {
@@ -345,4 +341,5 @@ const struct device_ops device_cuda_ops = {
 	.tensor_map = cuda_tensor_map,
 	.tensor_map_move = cuda_tensor_map_move,
 	.busy_ns = cuda_busy_ns,
+	.sensors = cuda_sensors,
 };

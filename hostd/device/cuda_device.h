@@ -11,6 +11,7 @@
  *	cuda_stream.c	streams, events, host functions
  *	cuda_module.c	images, functions, launches
  *	cuda_output.c	printf of kernels	cuda_texture.c	tensor maps
+ *	cuda_nvml.c	sensors, utilisation
  */
 #ifndef WEFT_DEVICE_CUDA_DEVICE_H
 #define WEFT_DEVICE_CUDA_DEVICE_H
@@ -48,6 +49,7 @@ struct device {
 	struct list host_ops; /* struct host_op, not done */
 	uint64_t last_token, last_ctx;
 	struct cuda_output output;
+	struct cuda_nvml *nvml; /* NULL: the host's NVML is not there */
 };
 
 struct dev_ctx {
@@ -111,6 +113,13 @@ void cuda_output_open(struct device *dev);
 void cuda_output_close(struct device *dev);
 /* Hands on what was printed since; no lock may be held. */
 void cuda_output_flush(struct device *dev);
+
+/* cuda_nvml.c */
+/* Before the sandbox; fills in info.driver as well. */
+void cuda_nvml_open(struct device *dev);
+void cuda_nvml_close(struct device *dev);
+void cuda_sensors(struct device *dev, uint32_t ret_value[SENSOR_NUM]);
+uint64_t cuda_busy_ns(struct device *dev);
 
 /* cuda_memory.c */
 void cuda_memory_init(struct device *dev);

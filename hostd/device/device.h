@@ -29,7 +29,12 @@
 
 #include <cuda.h>
 
+#include "sensor.h"
+
 #define DEVICE_OPS_ABI 1u
+
+/* Sensors are read no more often than this: a guest may ask all the time. */
+#define SENSORS_FRESH_NS 100000000ull
 
 /*
  * All device addresses of a worker lie in this band (but for the variables of modules on
@@ -72,6 +77,7 @@ struct device_info {
 	uint8_t uuid[16];
 	uint64_t memory_bytes;
 	int driver_version;	/* as cuDriverGetVersion: 13000 */
+	char driver[80];	/* the driver's own version, as nvidia-smi shows it */
 	unsigned chunk_bytes;	/* granularity of chunk_create: 2 MiB on a GPU */
 	unsigned n_sms;
 };
@@ -262,8 +268,12 @@ struct device_ops {
 	CUresult (*tensor_map_move)(struct dev_ctx *ctx, CUtensorMap *map,
 				    CUdeviceptr address);
 
-	/* -- utilisation, for NVML and metrics -- */
-	uint64_t (*busy_ns)(struct device *dev); /* time with at least one kernel running */
+	/* -- utilisation and sensors, for NVML and metrics -- */
+	/* Time with at least one kernel of this process running. May lag by a second. */
+	uint64_t (*busy_ns)(struct device *dev);
+	/* By enum sensor; what the device does not tell is SENSOR_NONE. Of the whole
+	 * device, at most SENSORS_FRESH_NS old. */
+	void (*sensors)(struct device *dev, uint32_t ret_value[SENSOR_NUM]);
 };
 
 extern const struct device_ops device_soft_ops;

@@ -10,6 +10,12 @@
 #include "device/soft_module.h"
 
 #define DRIVER_VERSION           13000
+/*
+ * What NVML says as the driver's version. Programs parse it as a number and compare it with
+ * what their CUDA version needs, so it is of the branch that brought CUDA 13.0, and a
+ * version that NVIDIA never released: nobody can take it for a driver of theirs.
+ */
+#define DRIVER_NAME "580.0"
 
 #define STACK_DEFAULT            1024u
 #define PENDING_LAUNCHES_DEFAULT 2048u
@@ -290,6 +296,7 @@ static void soft_info(struct device *dev, struct device_info *ret_info)
 		.name = "Weft software GPU",
 		.memory_bytes = dev->cfg.memory_bytes,
 		.driver_version = DRIVER_VERSION,
+		.driver = DRIVER_NAME,
 		.chunk_bytes = dev->cfg.chunk_bytes,
 		.n_sms = dev->exec.n_sms,
 	};
@@ -313,6 +320,13 @@ static CUresult soft_tensor_map_move(struct dev_ctx *ctx, CUtensorMap *map,
 				     CUdeviceptr address)
 {
 	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* There is nothing to measure. */
+static void soft_sensors(struct device *dev, uint32_t ret_value[SENSOR_NUM])
+{
+	for (unsigned i = 0; i < SENSOR_NUM; i++)
+		ret_value[i] = SENSOR_NONE;
 }
 
 const struct device_ops device_soft_ops = {
@@ -369,4 +383,5 @@ const struct device_ops device_soft_ops = {
 	.tensor_map = soft_tensor_map,
 	.tensor_map_move = soft_tensor_map_move,
 	.busy_ns = soft_busy_ns,
+	.sensors = soft_sensors,
 };

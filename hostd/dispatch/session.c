@@ -37,6 +37,7 @@ int handle_session_open(struct sess_lane *sl, const struct session_open_args *a,
 	sess_memory(s, &left, &rep->memory_bytes);
 	snprintf((char *)rep->name, sizeof(rep->name), "%s", s->info.name);
 	memcpy(rep->uuid, s->info.uuid, sizeof(rep->uuid));
+	snprintf((char *)rep->driver, sizeof(rep->driver), "%s", s->info.driver);
 	rep->priority_least = PRIORITY_LEAST;
 	rep->priority_greatest = PRIORITY_GREATEST;
 	fill_attributes(s, rep);
@@ -51,10 +52,20 @@ int handle_device_status(struct sess_lane *sl, const struct device_status_args *
 
 	sess_memory(sl->s, &left, &rep->memory_total);
 	rep->memory_used = rep->memory_total - MIN(left, rep->memory_total);
-	rep->temperature_celsius = INT32_MIN;
-	rep->power_mw = UINT32_MAX;
 	if (sess_tenant(sl->s, &t) == 0)
 		rep->gpu_percent = rep->memory_percent = t.busy_percent;
+	return 0;
+}
+
+int handle_device_sensors(struct sess_lane *sl, const struct device_sensors_args *a,
+			  struct device_sensors_rep *rep)
+{
+	static_assert(SENSOR_NUM <= SENSOR_ROOM && ARRAY_SIZE(rep->value) == SENSOR_ROOM,
+		      "all fit");
+
+	for (unsigned i = 0; i < SENSOR_ROOM; i++)
+		rep->value[i] = SENSOR_NONE;
+	sl->s->ops->sensors(sl->s->dev, rep->value);
 	return 0;
 }
 

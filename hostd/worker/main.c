@@ -34,6 +34,9 @@
 #define SPIN_US 50u
 /* How often utilisation is measured while something runs. */
 #define TICK_NS (500 * NSEC_PER_MSEC)
+/* Ticks without anything having run, after which measuring ends: a driver tells of a
+ * kernel up to a second late. */
+#define QUIET_TICKS 4
 
 /* What the main loop's events stand for; lanes are EV_LANE + their number. */
 enum {
@@ -56,6 +59,7 @@ struct worker {
 	int epoll;
 	int wake; /* an eventfd: something runs, measure it */
 	uint64_t busy_ns, busy_at_ns;
+	unsigned quiet; /* ticks without a change of busy_ns */
 	struct host_window window;
 	struct wire_welcome welcome; /* what all lanes are told */
 	bool attached;
@@ -227,14 +231,15 @@ static void on_active(void *arg)
 	(void)fd_write_full(w->wake, &one, sizeof(one));
 }
 
-/* Measures since the last tick. Once nothing ran in between, ticking ends. */
+/* Measures since the last tick. Once nothing ran for a while, ticking ends. */
 static void tick(struct worker *w)
 {
 	struct session *s = w->s;
 	uint64_t now = clock_now_ns(), busy = s->ops->busy_ns(s->dev);
 	uint64_t permille = (busy - w->busy_ns) * 1000 / MAX(now - w->busy_at_ns, 1ull);
 
-	if (busy == w->busy_ns)
+	w->quiet = busy == w->busy_ns ? w->quiet + 1 : 0;
+	if (w->quiet == QUIET_TICKS)
 		atomic_store(&s->active, false);
 	w->busy_ns = busy;
 	w->busy_at_ns = now;
@@ -249,6 +254,7 @@ static int start_ticking(struct worker *w)
 
 	w->busy_ns = w->s->ops->busy_ns(w->s->dev);
 	w->busy_at_ns = clock_now_ns();
+	w->quiet = 0;
 	return fd_read_full(w->wake, &n, sizeof(n));
 }
 

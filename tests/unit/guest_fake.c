@@ -14,6 +14,7 @@
 #include "base/macros.h"
 #include "codec.h"
 #include "guest_fake.h"
+#include "sensor.h"
 #include "handle.h"
 #include "host.h"
 
@@ -92,6 +93,7 @@ static void reply_open(struct lane *l, const struct session_open_cmd *cmd)
 	rep->chunk_bytes = 2u << 20;
 	rep->memory_bytes = FAKE_HEAP_SIZE;
 	strcpy((char *)rep->name, "Fake GPU");
+	strcpy((char *)rep->driver, "571.2.3");
 	for (i = 0; i < 16; i++)
 		rep->uuid[i] = (uint8_t)(0x10 + i);
 	rep->priority_greatest = -5;
@@ -224,8 +226,18 @@ static void reply_status(struct lane *l)
 	rep->memory_total = FAKE_HEAP_SIZE;
 	rep->memory_used = 4096;
 	rep->gpu_percent = 55;
-	rep->temperature_celsius = INT32_MIN;
-	rep->power_mw = 7000;
+	lane_reply(l);
+}
+
+static void reply_sensors(struct lane *l)
+{
+	struct device_sensors_rep *rep = begin(l, 0, sizeof(*rep), 0, NULL);
+
+	if (!rep)
+		return;
+	memset(rep->value, 0xff, sizeof(rep->value));
+	rep->value[SENSOR_POWER] = 7000;
+	rep->value[SENSOR_CLOCK_SM] = 345;
 	lane_reply(l);
 }
 
@@ -404,6 +416,9 @@ static void serve_call(struct lane *l, const struct lane_msg *m)
 		break;
 	case WIRE_OP_device_status:
 		reply_status(l);
+		break;
+	case WIRE_OP_device_sensors:
+		reply_sensors(l);
 		break;
 	case WIRE_OP_process_list:
 		reply_processes(l);

@@ -108,6 +108,30 @@ Test(guest_nvml, how_it_is)
 	cr_expect_eq(nvmlDeviceGetPowerUsage(dev, &value), NVML_SUCCESS);
 	cr_expect_eq(value, 7000);
 	cr_expect_eq(nvmlDeviceGetMemoryInfo(dev, NULL), NVML_ERROR_INVALID_ARGUMENT);
+	cr_expect_eq(nvmlDeviceGetClockInfo(dev, NVML_CLOCK_SM, &value), NVML_SUCCESS);
+	cr_expect_eq(value, 345);
+	cr_expect_eq(nvmlDeviceGetClockInfo(dev, NVML_CLOCK_MEM, &value),
+		     NVML_ERROR_NOT_SUPPORTED);
+	cr_expect_eq(nvmlDeviceGetClockInfo(dev, NVML_CLOCK_COUNT, &value),
+		     NVML_ERROR_INVALID_ARGUMENT);
+	cr_expect_eq(nvmlDeviceGetPowerUsage(dev, NULL), NVML_ERROR_INVALID_ARGUMENT);
+}
+
+Test(guest_nvml, versions_are_the_host_s)
+{
+	char text[80];
+	int version = 0;
+
+	cr_expect_eq(nvmlSystemGetDriverVersion(text, sizeof(text)),
+		     NVML_ERROR_UNINITIALIZED);
+	start();
+	cr_expect_eq(nvmlSystemGetDriverVersion(text, sizeof(text)), NVML_SUCCESS);
+	cr_expect_str_eq(text, "571.2.3");
+	cr_expect_eq(nvmlSystemGetDriverVersion(text, 3), NVML_ERROR_INSUFFICIENT_SIZE);
+	cr_expect_eq(nvmlSystemGetNVMLVersion(text, sizeof(text)), NVML_SUCCESS);
+	cr_expect_str_eq(text, "13.571.2.3");
+	cr_expect_eq(nvmlSystemGetCudaDriverVersion(&version), NVML_SUCCESS);
+	cr_expect_eq(version, 13000);
 }
 
 Test(guest_nvml, processes)

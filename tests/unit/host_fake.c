@@ -65,6 +65,7 @@ static void fake_info(struct device *dev, struct device_info *ret)
 	*ret = (struct device_info){.name = "fake",
 				    .memory_bytes = 8ull << 30,
 				    .driver_version = 13000,
+				    .driver = "570.1",
 				    .chunk_bytes = PAGE,
 				    .n_sms = 2};
 }
@@ -287,6 +288,12 @@ static uint64_t fake_busy(struct device *dev)
 	return 0;
 }
 
+static void fake_sensors(struct device *dev, uint32_t ret_value[SENSOR_NUM])
+{
+	for (unsigned i = 0; i < SENSOR_NUM; i++)
+		ret_value[i] = i == SENSOR_TEMPERATURE ? 41 : SENSOR_NONE;
+}
+
 const struct device_ops fake_ops = {
 	.abi = DEVICE_OPS_ABI,
 	.name = "fake",
@@ -319,6 +326,7 @@ const struct device_ops fake_ops = {
 	.tensor_map = fake_tensor_map,
 	.tensor_map_move = fake_tensor_map_move,
 	.busy_ns = fake_busy,
+	.sensors = fake_sensors,
 };
 
 static int charge(void *arg, uint64_t bytes)

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sensors, utilisation and the driver's version, from the host's libnvidia-ml.so.1, which
+ * comes with the driver. It is declared here as far as it is used, so that building needs
+ * no header of it. Everything is optional: without the library a device has no sensors,
+ * and each function that it lacks is one sensor less.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "device/cuda_device.h"
+
+#define NVML_LIBRARY "libnvidia-ml.so.1"
+/* Processes on the GPU that utilisation is told of at once. */
+#define PROCESSES_MAX 256
+/* Without a newer sample a process is taken to rest after this long. */
+#define SAMPLE_HOLDS_NS (2 * NSEC_PER_SEC)
+
+struct handle; /* nvmlDevice_t */
+
+/* One process's share of the time since a moment. */
+struct sample {
+	unsigned pid;
+	unsigned long long at_us;
+	unsigned sm, memory, encoder, decoder; /* per cent */
+};
+
+typedef int value_fn(struct handle *h, unsigned *ret);
+typedef int kind_fn(struct handle *h, unsigned kind, unsigned *ret);
+
+struct cuda_nvml {
+	void *lib;
+	struct handle *handle;
+	pthread_mutex_t lock; /* all below */
+	uint32_t value[SENSOR_NUM];
+	uint64_t value_at_ns;
+	int (*processes)(struct handle *h, struct sample *ret, unsigned *count,
+			 unsigned long long since_us);
+	unsigned percent; /* of the latest sample */
+	uint64_t percent_at_ns, busy_ns, busy_at_ns;
+	unsigned long long sample_us; /* the driver's time of that sample */
+};
+
+/* A sensor, and the function that reads it. */
+static const struct {
+	enum sensor sensor;
+	const char *name;
+} plain[] = {
+	{SENSOR_POWER, "nvmlDeviceGetPowerUsage"},
+	{SENSOR_POWER_ENFORCED, "nvmlDeviceGetEnforcedPowerLimit"},
+	{SENSOR_POWER_LIMIT, "nvmlDeviceGetPowerManagementLimit"},
+	{SENSOR_POWER_DEFAULT, "nvmlDeviceGetPowerManagementDefaultLimit"},
+	{SENSOR_FAN, "nvmlDeviceGetFanSpeed"},
+	{SENSOR_PERFORMANCE_STATE, "nvmlDeviceGetPerformanceState"},
+	{SENSOR_PCIE_GENERATION, "nvmlDeviceGetCurrPcieLinkGeneration"},
+	{SENSOR_PCIE_WIDTH, "nvmlDeviceGetCurrPcieLinkWidth"},
+	{SENSOR_PCIE_MAX_GENERATION, "nvmlDeviceGetMaxPcieLinkGeneration"},
+	{SENSOR_PCIE_MAX_WIDTH, "nvmlDeviceGetMaxPcieLinkWidth"},
+};
+
+/* The same for functions that are told which one of several. */
+static const struct {
+	enum sensor sensor;
+	const char *name;
+	unsigned kind;
+} of_kind[] = {
+	{SENSOR_TEMPERATURE, "nvmlDeviceGetTemperature", 0},
+	{SENSOR_TEMPERATURE_SHUTDOWN, "nvmlDeviceGetTemperatureThreshold", 0},
+	{SENSOR_TEMPERATURE_SLOWDOWN, "nvmlDeviceGetTemperatureThreshold", 1},
+	{SENSOR_TEMPERATURE_MEMORY_MAX, "nvmlDeviceGetTemperatureThreshold", 2},
+	{SENSOR_TEMPERATURE_MAX, "nvmlDeviceGetTemperatureThreshold", 3},
+	{SENSOR_CLOCK_GRAPHICS, "nvmlDeviceGetClockInfo", 0},
+	{SENSOR_CLOCK_SM, "nvmlDeviceGetClockInfo", 1},
+	{SENSOR_CLOCK_MEMORY, "nvmlDeviceGetClockInfo", 2},
+	{SENSOR_CLOCK_VIDEO, "nvmlDeviceGetClockInfo", 3},
+	{SENSOR_MAX_CLOCK_GRAPHICS, "nvmlDeviceGetMaxClockInfo", 0},
+	{SENSOR_MAX_CLOCK_SM, "nvmlDeviceGetMaxClockInfo", 1},
+	{SENSOR_MAX_CLOCK_MEMORY, "nvmlDeviceGetMaxClockInfo", 2},
+	{SENSOR_MAX_CLOCK_VIDEO, "nvmlDeviceGetMaxClockInfo", 3},
+};
+
+/* ISO C has no cast from an object's address to a function's. */
+static int look_up(void *lib, const char *name, void *ret_fn)
+{
+	void *p = dlsym(lib, name);
+
+	if (!p)
+		return -1;
+	memcpy(ret_fn, &p, sizeof(p));
+	return 0;
+}
+
+static void read_all(struct cuda_nvml *n, uint32_t *ret)
+{
+	int (*limits)(struct handle *, unsigned *, unsigned *);
+	int (*reasons)(struct handle *, unsigned long long *);
+	unsigned long long set;
+	kind_fn *get_kind;
+	value_fn *get;
+	unsigned v, w;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(plain); i++) {
+		if (look_up(n->lib, plain[i].name, &get) == 0 && get(n->handle, &v) == 0)
+			ret[plain[i].sensor] = v;
+	}
+	for (unsigned i = 0; i < ARRAY_SIZE(of_kind); i++) {
+		if (look_up(n->lib, of_kind[i].name, &get_kind) == 0 &&
+		    get_kind(n->handle, of_kind[i].kind, &v) == 0)
+			ret[of_kind[i].sensor] = v;
+	}
+	if (look_up(n->lib, "nvmlDeviceGetPowerManagementLimitConstraints", &limits) ==
+		    0 &&
+	    limits(n->handle, &v, &w) == 0) {
+		ret[SENSOR_POWER_MIN] = v;
+		ret[SENSOR_POWER_MAX] = w;
+	}
+	if (look_up(n->lib, "nvmlDeviceGetCurrentClocksThrottleReasons", &reasons) == 0 &&
+	    reasons(n->handle, &set) == 0)
+		ret[SENSOR_CLOCK_REASONS] = (uint32_t)set;
+}
+
+void cuda_sensors(struct device *dev, uint32_t ret_value[SENSOR_NUM])
+{
+	struct cuda_nvml *n = dev->nvml;
+	uint64_t now = clock_now_ns();
+
+	if (!n) {
+		for (unsigned i = 0; i < SENSOR_NUM; i++)
+			ret_value[i] = SENSOR_NONE;
+		return;
+	}
+	cuda_scoped_lock(&n->lock);
+	if (!n->value_at_ns || now - n->value_at_ns >= SENSORS_FRESH_NS) {
+		for (unsigned i = 0; i < SENSOR_NUM; i++)
+			n->value[i] = SENSOR_NONE;
+		read_all(n, n->value);
+		n->value_at_ns = now;
+	}
+	memcpy(ret_value, n->value, sizeof(n->value));
+}
+
+/* This process's share in what was sampled since the last time; false if nothing was. */
+static bool sampled_locked(struct cuda_nvml *n, unsigned *ret_percent)
+{
+	unsigned count = PROCESSES_MAX, me = (unsigned)getpid(), percent = 0;
+	struct sample s[PROCESSES_MAX];
+
+	if (n->processes(n->handle, s, &count, n->sample_us))
+		return false;
+	for (unsigned i = 0; i < MIN(count, (unsigned)PROCESSES_MAX); i++) {
+		n->sample_us = MAX(n->sample_us, s[i].at_us);
+		if (s[i].pid == me)
+			percent = MIN(s[i].sm, 100u);
+	}
+	*ret_percent = percent;
+	return true;
+}
+
+/*
+ * The driver samples, for each process, the share of time in which it ran something,
+ * about once a second; a share holds until the next one comes. A driver that sees other
+ * process numbers than this process does (a container's) knows nothing of us: then there
+ * is no utilisation, rather than that of our neighbours.
+ */
+uint64_t cuda_busy_ns(struct device *dev)
+{
+	struct cuda_nvml *n = dev->nvml;
+	uint64_t now = clock_now_ns();
+
+	if (!n || !n->processes)
+		return 0;
+	cuda_scoped_lock(&n->lock);
+	if (sampled_locked(n, &n->percent))
+		n->percent_at_ns = now;
+	else if (now - n->percent_at_ns > SAMPLE_HOLDS_NS)
+		n->percent = 0;
+	n->busy_ns += (now - n->busy_at_ns) / 100 * n->percent;
+	n->busy_at_ns = now;
+	return n->busy_ns;
+}
+
+/* The file that libcuda.so.1 is a link to carries the version in its name. */
+static void version_from_file(char *ret, size_t size)
+{
+	static const char stem[] = "libcuda.so.";
+	_cleanup_free_ char *path = NULL;
+	const char *name;
+	Dl_info at;
+
+	if (!dladdr((void *)cu.cuInit, &at) || !at.dli_fname)
+		return;
+	path = realpath(at.dli_fname, NULL);
+	name = path ? strrchr(path, '/') : NULL;
+	name = name ? strstr(name, stem) : NULL;
+	if (name && strchr(name + strlen(stem), '.'))
+		snprintf(ret, size, "%s", name + strlen(stem));
+}
+
+static void version(struct cuda_nvml *n, char *ret, size_t size)
+{
+	int (*get)(char *, unsigned);
+
+	if (n && look_up(n->lib, "nvmlSystemGetDriverVersion", &get) == 0 &&
+	    get(ret, (unsigned)size) == 0) {
+		ret[size - 1] = '\0';
+		return;
+	}
+	version_from_file(ret, size);
+}
+
+static int open_handle(struct cuda_nvml *n, const uint8_t *uuid)
+{
+	int (*by_uuid)(const char *, struct handle **);
+	char text[48], *p = text;
+	int (*init)(void);
+
+	if (look_up(n->lib, "nvmlInit_v2", &init) < 0 ||
+	    look_up(n->lib, "nvmlDeviceGetHandleByUUID", &by_uuid) < 0 || init())
+		return -1;
+	p += sprintf(p, "GPU-");
+	for (unsigned i = 0; i < 16; i++)
+		p += sprintf(p, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x",
+			     uuid[i]);
+	if (by_uuid(text, &n->handle))
+		return -1;
+	if (look_up(n->lib, "nvmlDeviceGetProcessUtilization", &n->processes) < 0)
+		n->processes = NULL;
+	return 0;
+}
+
+void cuda_nvml_open(struct device *dev)
+{
+	struct cuda_nvml *n = calloc(1, sizeof(*n));
+
+	if (n)
+		n->lib = dlopen(NVML_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	if (!n || !n->lib || open_handle(n, dev->info.uuid) < 0) {
+		log_info("cuda: no sensors: %s does not open", NVML_LIBRARY);
+		free(steal(n));
+	}
+	if (n)
+		pthread_mutex_init(&n->lock, NULL);
+	dev->nvml = n;
+	version(n, dev->info.driver, sizeof(dev->info.driver));
+}
+
+void cuda_nvml_close(struct device *dev)
+{
+	int (*end)(void);
+
+	if (!dev->nvml)
+		return;
+	if (look_up(dev->nvml->lib, "nvmlShutdown", &end) == 0)
+		end();
+	pthread_mutex_destroy(&dev->nvml->lock);
+	free(steal(dev->nvml));
+}
