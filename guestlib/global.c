@@ -8,6 +8,7 @@
 #include "calls.h"
 #include "global.h"
 #include "guest.h"
+#include "module.h"
 #include "process.h"
 
 #define HOST_PAGE       4096ull
@@ -86,6 +87,7 @@ static CUresult get_global(CUdeviceptr *dptr, size_t *bytes, uint64_t module,
 	const struct module_global_rep *rep;
 	struct module_global_cmd *cmd;
 	struct lane_reply reply;
+	struct guest_module *m;
 	struct guest_thread *t;
 	CUresult r = guest_enter(NEED_CTX, &t);
 	size_t len;
@@ -97,6 +99,10 @@ static CUresult get_global(CUdeviceptr *dptr, size_t *bytes, uint64_t module,
 	len = strnlen(name, GLOBAL_NAME_MAX + 1);
 	if (len > GLOBAL_NAME_MAX)
 		return CUDA_ERROR_NOT_FOUND;
+	m = module_lookup(module);
+	r = m ? module_need(m) : CUDA_ERROR_INVALID_HANDLE;
+	if (r)
+		return r;
 	cmd = begin_module_global(t, (uint32_t)len + 1);
 	if (!cmd)
 		return guest_lost(t);

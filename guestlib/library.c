@@ -19,18 +19,35 @@ static CUresult lookup(CUlibrary library, struct guest_module **ret_m)
 	return *ret_m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* The only options of a library; both are about how long the image stays readable. */
-static CUresult check_options(unsigned n, const CUlibraryOption *options)
+/*
+ * The options of a library: who looks up host functions in it (nobody may know), and
+ * whether the image stays readable until it is unloaded.
+ */
+static CUresult check_options(unsigned n, const CUlibraryOption *options, void **values,
+			      bool *ret_preserved)
 {
 	unsigned i;
 
+	*ret_preserved = false;
 	if (n && !options)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (i = 0; i < n; i++) {
 		if ((unsigned)options[i] >= CU_LIBRARY_NUM_OPTIONS)
 			return CUDA_ERROR_INVALID_VALUE;
+		if (options[i] == CU_LIBRARY_BINARY_IS_PRESERVED)
+			*ret_preserved = values && values[i];
 	}
 	return CUDA_SUCCESS;
+}
+
+/* Text is compiled at once: its errors are those of the call. */
+static bool is_text(const void *image)
+{
+	const void *data;
+	size_t size;
+
+	return image_part(image, SIZE_MAX, 0, &data, &size) == 0 &&
+	       *(const char *)data != '\x7f' && *(const unsigned char *)data != 0x50;
 }
 
 static CUresult load(CUlibrary *library, const void *image, size_t max, unsigned n_jit,
@@ -56,14 +73,23 @@ CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code,
 				   unsigned int n_jit, CUlibraryOption *options,
 				   void **values, unsigned int n_options)
 {
+	struct guest_module *m;
+	bool preserved;
 	CUresult r = guest_gate();
 
 	if (r)
 		return r;
 	if (!library || !code)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = check_options(n_options, options);
-	return r ? r : load(library, code, SIZE_MAX, n_jit, jit, jit_values);
+	r = check_options(n_options, options, values, &preserved);
+	if (r)
+		return r;
+	if (!preserved || n_jit || is_text(code))
+		return load(library, code, SIZE_MAX, n_jit, jit, jit_values);
+	r = module_defer(code, &m);
+	if (r == CUDA_SUCCESS)
+		*library = (CUlibrary)(uintptr_t)m->handle;
+	return r;
 }
 
 CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *library, const char *path,
@@ -72,6 +98,7 @@ CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *library, const char *path,
 				       void **values, unsigned int n_options)
 {
 	_cleanup_free_ void *data = NULL;
+	bool preserved;
 	size_t size;
 	CUresult r = guest_gate();
 
@@ -79,7 +106,7 @@ CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *library, const char *path,
 		return r;
 	if (!library || !path)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = check_options(n_options, options);
+	r = check_options(n_options, options, values, &preserved);
 	if (r == CUDA_SUCCESS)
 		r = module_read_file(path, &data, &size);
 	return r ? r : load(library, data, size, n_jit, jit, jit_values);
@@ -109,6 +136,8 @@ CUresult CUDAAPI cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const c
 		return CUDA_ERROR_INVALID_VALUE;
 	r = lookup(library, &m);
 	if (r == CUDA_SUCCESS)
+		r = module_need(m);
+	if (r == CUDA_SUCCESS)
 		r = module_get_func(t, m, HANDLE_KERNEL, name, &f);
 	if (r == CUDA_SUCCESS)
 		*kernel = (CUkernel)(uintptr_t)f->handle;
@@ -124,6 +153,9 @@ CUresult CUDAAPI cuLibraryGetKernelCount(unsigned int *count, CUlibrary library)
 		return r;
 	if (!count)
 		return CUDA_ERROR_INVALID_VALUE;
+	r = module_need(m);
+	if (r)
+		return r;
 	*count = m->function_count;
 	return CUDA_SUCCESS;
 }
@@ -143,6 +175,9 @@ CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int n,
 		return r;
 	if (!kernels)
 		return CUDA_ERROR_INVALID_VALUE;
+	r = module_need(m);
+	if (r)
+		return r;
 	for (i = 0; i < n && i < m->function_count; i++) {
 		r = module_get_func_at(t, m, HANDLE_KERNEL, i, &f);
 		if (r)

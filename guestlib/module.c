@@ -163,13 +163,21 @@ static CUresult load(struct guest_thread *t, struct guest_module *m, uint64_t im
 	return out.rep->status;
 }
 
+static CUresult send_and_load(struct guest_thread *t, struct guest_module *m,
+			      const void *image, size_t max, struct jit_options *jit)
+{
+	uint64_t number;
+	CUresult r = module_send_image(t, image, max, &number);
+
+	return r ? r : load(t, m, number, jit);
+}
+
 CUresult module_load_as(struct guest_thread *t, enum handle_type type, const void *image,
 			size_t max, unsigned n, CUjit_option *options, void **values,
 			struct guest_module **ret_module)
 {
 	struct guest_module *m;
 	struct jit_options jit;
-	uint64_t number;
 	CUresult r = jit_parse(n, options, values, &jit);
 
 	if (r)
@@ -177,9 +185,7 @@ CUresult module_load_as(struct guest_thread *t, enum handle_type type, const voi
 	m = module_new(type);
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = module_send_image(t, image, max, &number);
-	if (r == CUDA_SUCCESS)
-		r = load(t, m, number, &jit);
+	r = send_and_load(t, m, image, max, &jit);
 	if (r) {
 		module_free(m);
 		return r;
@@ -188,12 +194,67 @@ CUresult module_load_as(struct guest_thread *t, enum handle_type type, const voi
 	return CUDA_SUCCESS;
 }
 
+CUresult module_defer(const void *image, struct guest_module **ret_module)
+{
+	struct guest_module *m;
+	const void *data;
+	size_t size;
+	unsigned i;
+	int r;
+
+	for (i = 0; (r = image_part(image, SIZE_MAX, i, &data, &size)) == 0; i++)
+		;
+	if (r != -ENOENT)
+		return CUDA_ERROR_INVALID_IMAGE;
+	m = module_new(HANDLE_LIBRARY);
+	if (!m)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	m->image = image;
+	*ret_module = m;
+	return CUDA_SUCCESS;
+}
+
+static CUresult need_locked(struct guest_module *m)
+{
+	struct jit_options jit;
+	struct guest_thread *t;
+	CUresult r;
+
+	if (!m->image)
+		return m->failed;
+	/* A library belongs to no context, but a worker loads it into one. */
+	r = guest_enter(NEED_CTX, &t);
+	if (r == CUDA_ERROR_INVALID_CONTEXT)
+		r = guest_enter(NEED_INIT, &t);
+	if (r == CUDA_SUCCESS)
+		r = jit_parse(0, NULL, NULL, &jit);
+	if (r)
+		return r;
+	m->failed = send_and_load(t, m, steal(m->image), SIZE_MAX, &jit);
+	return m->failed;
+}
+
+CUresult module_need(struct guest_module *m)
+{
+	CUresult r;
+
+	pthread_mutex_lock(&m->lock);
+	r = need_locked(m);
+	pthread_mutex_unlock(&m->lock);
+	return r;
+}
+
 CUresult module_unload(struct guest_thread *t, struct guest_module *m)
 {
-	struct module_unload_cmd *cmd = begin_module_unload(t);
+	struct module_unload_cmd *cmd;
 	struct lane_reply reply;
 	CUresult r;
 
+	if (m->image || m->failed) { /* the worker does not know it */
+		module_free(m);
+		return CUDA_SUCCESS;
+	}
+	cmd = begin_module_unload(t);
 	if (!cmd)
 		return guest_lost(t);
 	cmd->module = m->handle;

@@ -38,6 +38,8 @@ struct guest_module {
 	uint64_t handle; /* HANDLE_MODULE or HANDLE_LIBRARY */
 	unsigned function_count;
 	pthread_mutex_t lock;     /* for what follows */
+	const void *image;        /* not at the worker yet: sent when it is needed */
+	CUresult failed;          /* what came of that */
 	struct guest_func *funcs; /* all, for freeing */
 	unsigned n_funcs, n_buckets;
 	struct guest_func **names;    /* hash table of funcs by name */
@@ -61,6 +63,15 @@ CUresult module_read_file(const char *path, void **ret_data, size_t *ret_size);
 CUresult module_load_as(struct guest_thread *t, enum handle_type type, const void *image,
 			size_t max, unsigned n, CUjit_option *options, void **values,
 			struct guest_module **ret_module);
+
+/*
+ * A library whose image the program promises to preserve. It goes to the worker when
+ * something of it is asked for, as most of what a program is linked with never is.
+ */
+CUresult module_defer(const void *image, struct guest_module **ret_module);
+
+/* Sends the image of such a library now, if that has not been done. */
+CUresult module_need(struct guest_module *m);
 
 /* Sends the parts of an image under a number of ours, for module_load or link_add. */
 CUresult module_send_image(struct guest_thread *t, const void *image, size_t max,

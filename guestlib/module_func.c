@@ -227,7 +227,9 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction *func, CUmodule module, const ch
 	m = module_lookup((uintptr_t)module);
 	if (!m)
 		return CUDA_ERROR_INVALID_HANDLE;
-	r = module_get_func(t, m, HANDLE_FUNCTION, name, &f);
+	r = module_need(m);
+	if (r == CUDA_SUCCESS)
+		r = module_get_func(t, m, HANDLE_FUNCTION, name, &f);
 	if (r == CUDA_SUCCESS)
 		*func = (CUfunction)(uintptr_t)f->handle;
 	return r;
@@ -245,6 +247,9 @@ CUresult CUDAAPI cuModuleGetFunctionCount(unsigned int *count, CUmodule module)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!count)
 		return CUDA_ERROR_INVALID_VALUE;
+	r = module_need(m);
+	if (r)
+		return r;
 	*count = m->function_count;
 	return CUDA_SUCCESS;
 }
@@ -265,6 +270,9 @@ CUresult CUDAAPI cuModuleEnumerateFunctions(CUfunction *functions, unsigned int 
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!functions || !n)
 		return CUDA_ERROR_INVALID_VALUE;
+	r = module_need(m);
+	if (r)
+		return r;
 	for (i = 0; i < n && i < m->function_count; i++) {
 		r = module_get_func_at(t, m, HANDLE_FUNCTION, i, &f);
 		if (r)

@@ -9,7 +9,8 @@
  *	cuda.c		open, close, contexts, the table
  *	cuda_memory.c	band, chunks	cuda_copy.c	copies and fills
  *	cuda_stream.c	streams, events, host functions
- *	cuda_module.c	images, functions, launches
+ *	cuda_module.c	images, functions	cuda_image.c	checks of images
+ *	cuda_launch.c	attributes of functions, launches
  *	cuda_output.c	printf of kernels	cuda_texture.c	tensor maps
  *	cuda_nvml.c	sensors, utilisation
  */
@@ -180,6 +181,8 @@ CUresult cuda_event_elapsed(struct dev_event *start, struct dev_event *end,
 struct dev_module *cuda_module_first(struct dev_ctx *ctx);
 CUresult cuda_module_load(struct dev_ctx *ctx, const void *image, size_t image_size,
 			  struct dev_jit *jit, struct dev_module **ret_module);
+CUresult cuda_library_load(struct dev_ctx *ctx, const void *image, size_t image_size,
+			   struct dev_jit *jit, struct dev_module **ret_module);
 void cuda_module_unload(struct dev_module *mod);
 uint64_t cuda_module_memory(struct dev_module *mod);
 CUresult cuda_module_function(struct dev_module *mod, const char *name,
@@ -188,6 +191,9 @@ CUresult cuda_module_global(struct dev_module *mod, const char *name,
 			    CUdeviceptr *ret_addr, size_t *ret_size);
 CUresult cuda_module_function_at(struct dev_module *mod, unsigned index,
 				 struct dev_func **ret_func, const char **ret_name);
+CUresult cuda_module_function_count(struct dev_module *mod, unsigned *ret_n);
+
+/* cuda_launch.c */
 CUresult cuda_func_attribute(struct dev_func *f, CUfunction_attribute attr,
 			     int *ret_value);
 CUresult cuda_func_set_attribute(struct dev_func *f, CUfunction_attribute attr,

@@ -73,6 +73,13 @@
 	X(cuModuleGetFunctionCount)                                                      \
 	X(cuModuleEnumerateFunctions)                                                    \
 	X(cuModuleGetGlobal)                                                             \
+	X(cuLibraryLoadData)                                                             \
+	X(cuLibraryUnload)                                                               \
+	X(cuLibraryGetKernel)                                                            \
+	X(cuLibraryGetKernelCount)                                                       \
+	X(cuLibraryEnumerateKernels)                                                     \
+	X(cuLibraryGetGlobal)                                                            \
+	X(cuKernelGetFunction)                                                           \
 	X(cuFuncGetName)                                                                 \
 	X(cuFuncGetAttribute)                                                            \
 	X(cuFuncSetAttribute)                                                            \

@@ -1,127 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images, functions and launches. The driver takes an image as a pointer and believes the
- * sizes in it, so an image is checked to be as long as it says before the driver sees it;
- * likewise a parameter buffer.
+ * Modules and libraries, their functions and variables. A library is given to the driver
+ * as such: it looks for code and loads it when something is asked for by name.
  */
-#include <elf.h>
 #include <string.h>
 
 #include "device/cuda_device.h"
+#include "device/cuda_module.h"
 #include "device/image.h"
-#include "ptx/fatbin.h"
 
 #define JIT_OPTIONS_MAX 12
-
-struct dev_func {
-	struct list link; /* dev_module.funcs */
-	struct dev_module *mod;
-	CUfunction cu;
-	const char *name; /* the driver's */
-	size_t params_size;
-};
-
-struct dev_module {
-	struct dev_ctx *ctx;
-	struct list link;
-	CUmodule cu;
-	uint64_t bytes;           /* of device memory, about */
-	struct list funcs;        /* under the device's lock; in the driver's order */
-	struct range_set globals; /* that cuda_module_global() has made known */
-};
-
-/* ---- images ---- */
-
-static bool in_image(uint64_t off, uint64_t size, size_t image_size)
-{
-	return off <= image_size && size <= image_size - off;
-}
-
-static bool elf_ok(const unsigned char *image, size_t size)
-{
-	Elf64_Ehdr eh;
-	Elf64_Shdr sh;
-	Elf64_Phdr ph;
-
-	if (size < sizeof(eh))
-		return false;
-	memcpy(&eh, image, sizeof(eh));
-	if (eh.e_ident[EI_CLASS] != ELFCLASS64 || eh.e_shentsize != sizeof(sh) ||
-	    (eh.e_phnum && eh.e_phentsize != sizeof(ph)) ||
-	    !in_image(eh.e_shoff, (uint64_t)eh.e_shnum * sizeof(sh), size) ||
-	    !in_image(eh.e_phoff, (uint64_t)eh.e_phnum * sizeof(ph), size) ||
-	    eh.e_shstrndx >= eh.e_shnum)
-		return false;
-	for (unsigned i = 0; i < eh.e_shnum; i++) {
-		memcpy(&sh, image + eh.e_shoff + i * sizeof(sh), sizeof(sh));
-		if (sh.sh_type != SHT_NOBITS && !in_image(sh.sh_offset, sh.sh_size, size))
-			return false;
-	}
-	for (unsigned i = 0; i < eh.e_phnum; i++) {
-		memcpy(&ph, image + eh.e_phoff + i * sizeof(ph), sizeof(ph));
-		if (!in_image(ph.p_offset, ph.p_filesz, size))
-			return false;
-	}
-	return true;
-}
-
-/* The container and each machine code in it. */
-static bool fatbin_ok(const void *image, size_t size)
-{
-	struct fatbin_entry e;
-	size_t pos = 0;
-	int r;
-
-	while ((r = fatbin_next(image, size, &pos, &e)) == 1) {
-		if (e.kind == FATBIN_ELF && e.packing == FATBIN_PLAIN &&
-		    !elf_ok(e.payload, e.payload_bytes))
-			return false;
-	}
-	return r == 0;
-}
-
-/* Whether the driver can be given the part without reading past its end. */
-static bool part_ok(const void *image, size_t size)
-{
-	enum fatbin_format format;
-
-	if (fatbin_format(image, size, &format) < 0)
-		return false;
-	switch (format) {
-	case FATBIN_IS_CONTAINER:
-		return fatbin_ok(image, size);
-	case FATBIN_IS_ELF:
-		return elf_ok(image, size);
-	case FATBIN_IS_TEXT:
-		return memchr(image, 0, size); /* the driver needs its NUL */
-	}
-	return false;
-}
-
-/* Checks all parts; *ret_linked if the first one is the linked form of the others. */
-static bool image_ok(const void *image, size_t size, unsigned *ret_n, bool *ret_linked)
-{
-	struct image_part part;
-	struct fatbin_entry e;
-	size_t pos = 0, in_first = 0;
-	int r;
-
-	*ret_n = 0;
-	while ((r = image_next(image, size, &pos, &part)) == 1) {
-		if (!part_ok(part.data, part.size))
-			return false;
-		++*ret_n;
-	}
-	if (r < 0 || !*ret_n)
-		return false;
-	*ret_linked = *ret_n > 1;
-	pos = 0;
-	if (image_next(image, size, &pos, &part) == 1 && *ret_n > 1) {
-		while (fatbin_next(part.data, part.size, &in_first, &e) == 1)
-			*ret_linked &= e.kind != FATBIN_PTX;
-	}
-	return true;
-}
 
 struct options {
 	CUjit_option option[JIT_OPTIONS_MAX];
@@ -199,15 +87,18 @@ static void options_take(const struct options *o, const struct log_places *at,
 
 /* ---- functions ---- */
 
+static struct dev_func **bucket_of(struct dev_module *mod, CUfunction fn)
+{
+	return &mod->funcs[((uintptr_t)fn >> 6) % CUDA_FUNC_BUCKETS];
+}
+
 static struct dev_func *func_find_locked(struct dev_module *mod, CUfunction fn)
 {
-	struct dev_func *f;
+	struct dev_func *f = *bucket_of(mod, fn);
 
-	list_for_each (f, &mod->funcs, link) {
-		if (f->cu == fn)
-			return f;
-	}
-	return NULL;
+	while (f && f->cu != fn)
+		f = f->next;
+	return f;
 }
 
 /* The object of a function: made when it is first met, so that it is always the same. */
@@ -229,28 +120,58 @@ static CUresult func_get(struct dev_module *mod, CUfunction fn,
 			f->name = "";
 		for (size_t i = 0; !cu.cuFuncGetParamInfo(fn, i, &offset, &size); i++)
 			f->params_size = offset + size;
-		list_append(&mod->funcs, &f->link);
+		f->next = *bucket_of(mod, fn);
+		*bucket_of(mod, fn) = f;
 	}
 	*ret_func = f;
 	return CUDA_SUCCESS;
 }
 
+/* A kernel as the function that it is in the context of the module. */
+static CUresult kernel_function(CUkernel kernel, CUfunction *ret_fn)
+{
+	return cu.cuKernelGetFunction(ret_fn, kernel);
+}
+
+static CUresult enumerate_library(struct dev_module *mod, CUfunction *v, unsigned n)
+{
+	_cleanup_free_ CUkernel *k = calloc(n, sizeof(CUkernel));
+	CUresult res;
+
+	if (!k)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	res = cu.cuLibraryEnumerateKernels(k, n, mod->lib);
+	for (unsigned i = 0; !res && i < n; i++)
+		res = kernel_function(k[i], &v[i]);
+	return res;
+}
+
+/* All functions in the driver's order, once somebody asks. */
 static CUresult funcs_enumerate(struct dev_module *mod)
 {
+	_cleanup_free_ struct dev_func **order = NULL;
 	_cleanup_free_ CUfunction *v = NULL;
-	struct dev_func *f;
 	unsigned n = 0;
-	CUresult res = cu.cuModuleGetFunctionCount(&n, mod->cu);
+	CUresult res = cuda_module_function_count(mod, &n);
 
+	if (res || !n)
+		return res ? res : CUDA_ERROR_INVALID_VALUE;
+	v = calloc(n, sizeof(CUfunction));
+	order = calloc(n, sizeof(struct dev_func *));
+	if (!v || !order)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	res = mod->lib ? enumerate_library(mod, v, n)
+		       : cu.cuModuleEnumerateFunctions(v, n, mod->cu);
+	for (unsigned i = 0; !res && i < n; i++)
+		res = func_get(mod, v[i], &order[i]);
 	if (res)
 		return res;
-	v = calloc(n + 1u, sizeof(CUfunction));
-	if (!v)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	res = n ? cu.cuModuleEnumerateFunctions(v, n, mod->cu) : CUDA_SUCCESS;
-	for (unsigned i = 0; !res && i < n; i++)
-		res = func_get(mod, v[i], &f);
-	return res;
+	cuda_scoped_lock(&mod->ctx->dev->lock);
+	if (!mod->order) {
+		mod->order = steal(order);
+		mod->n_order = n;
+	}
+	return CUDA_SUCCESS;
 }
 
 /* ---- modules ---- */
@@ -258,7 +179,7 @@ static CUresult funcs_enumerate(struct dev_module *mod)
 static void module_free(struct dev_module *mod)
 {
 	struct device *dev = mod->ctx->dev;
-	struct dev_func *f, *tmp;
+	struct dev_func *f, *next;
 
 	pthread_mutex_lock(&dev->lock);
 	list_remove(&mod->link);
@@ -267,8 +188,13 @@ static void module_free(struct dev_module *mod)
 			     range_above(&dev->globals, mod->globals.v[i].start), 1);
 	pthread_mutex_unlock(&dev->lock);
 	range_fini(&mod->globals);
-	list_for_each_safe (f, tmp, &mod->funcs, link)
-		free(f);
+	for (unsigned i = 0; i < CUDA_FUNC_BUCKETS; i++) {
+		for (f = mod->funcs[i]; f; f = next) {
+			next = f->next;
+			free(f);
+		}
+	}
+	free(mod->order);
 	free(mod);
 }
 
@@ -311,8 +237,37 @@ static CUresult load_parts(CUmodule *ret_mod, const void *image, size_t size, un
 	return res;
 }
 
-CUresult cuda_module_load(struct dev_ctx *ctx, const void *image, size_t image_size,
-			  struct dev_jit *jit, struct dev_module **ret_module)
+static void log_nothing(struct dev_jit *jit)
+{
+	if (jit && jit->error_log && jit->error_size) {
+		jit->error_log[0] = 0;
+		jit->error_size = 1;
+	}
+}
+
+static struct dev_module *module_new(struct dev_ctx *ctx)
+{
+	struct dev_module *mod = calloc(1, sizeof(*mod));
+
+	if (!mod)
+		return NULL;
+	mod->ctx = ctx;
+	list_init(&mod->link);
+	return mod;
+}
+
+/* The options of a library: its image stays where it is. */
+static CUresult load_library(CUlibrary *ret_lib, const void *image, struct options *o)
+{
+	CUlibraryOption option[] = {CU_LIBRARY_BINARY_IS_PRESERVED};
+	void *value[] = {(void *)(uintptr_t)1};
+
+	return cu.cuLibraryLoadData(ret_lib, image, o->option, o->value, o->n, option,
+				    value, ARRAY_SIZE(option));
+}
+
+static CUresult load(struct dev_ctx *ctx, const void *image, size_t image_size,
+		     struct dev_jit *jit, bool library, struct dev_module **ret_module)
 {
 	size_t before = 0, after = 0, total;
 	struct options o = {.n = 0};
@@ -324,38 +279,42 @@ CUresult cuda_module_load(struct dev_ctx *ctx, const void *image, size_t image_s
 
 	if (res)
 		return res;
-	if (!image_ok(image, image_size, &parts, &linked)) {
-		if (jit && jit->error_log && jit->error_size) {
-			jit->error_log[0] = 0;
-			jit->error_size = 1;
-		}
+	if (!cuda_image_ok(image, image_size, &parts, &linked)) {
+		log_nothing(jit);
 		return CUDA_ERROR_INVALID_IMAGE;
 	}
-	mod = calloc(1, sizeof(*mod));
+	mod = module_new(ctx);
 	if (!mod)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	mod->ctx = ctx;
-	list_init(&mod->link);
-	list_init(&mod->funcs);
 	options_fill(&o, jit, &at);
 	cu.cuMemGetInfo(&before, &total);
-	res = load_parts(&mod->cu, image, image_size, parts, linked, &o);
+	if (library && parts == 1)
+		res = load_library(&mod->lib, image, &o);
+	else
+		res = load_parts(&mod->cu, image, image_size, parts, linked, &o);
 	cu.cuMemGetInfo(&after, &total);
 	options_take(&o, &at, jit);
-	if (!res) {
-		mod->bytes = before > after ? before - after : 0;
-		res = funcs_enumerate(mod);
-		if (res)
-			cu.cuModuleUnload(mod->cu);
-	}
 	if (res) {
 		module_free(mod);
 		return cuda_note(ctx, res);
 	}
+	mod->bytes = before > after ? before - after : 0;
 	cuda_scoped_lock(&ctx->dev->lock);
 	list_append(&ctx->modules, &mod->link);
 	*ret_module = mod;
 	return CUDA_SUCCESS;
+}
+
+CUresult cuda_module_load(struct dev_ctx *ctx, const void *image, size_t image_size,
+			  struct dev_jit *jit, struct dev_module **ret_module)
+{
+	return load(ctx, image, image_size, jit, false, ret_module);
+}
+
+CUresult cuda_library_load(struct dev_ctx *ctx, const void *image, size_t image_size,
+			   struct dev_jit *jit, struct dev_module **ret_module)
+{
+	return load(ctx, image, image_size, jit, true, ret_module);
 }
 
 struct dev_module *cuda_module_first(struct dev_ctx *ctx)
@@ -372,7 +331,8 @@ void cuda_module_unload(struct dev_module *mod)
 
 	if (!cuda_enter(ctx)) {
 		cuda_note(ctx, cu.cuCtxSynchronize());
-		cuda_note(ctx, cu.cuModuleUnload(mod->cu));
+		cuda_note(ctx, mod->lib ? cu.cuLibraryUnload(mod->lib)
+					: cu.cuModuleUnload(mod->cu));
 	}
 	module_free(mod);
 	cuda_output_flush(ctx->dev);
@@ -387,11 +347,28 @@ CUresult cuda_module_function(struct dev_module *mod, const char *name,
 			      struct dev_func **ret_func)
 {
 	CUresult res = cuda_enter(mod->ctx);
+	CUkernel kernel;
 	CUfunction fn;
 
-	if (!res)
+	if (!res && mod->lib) {
+		res = cu.cuLibraryGetKernel(&kernel, mod->lib, name);
+		if (!res)
+			res = kernel_function(kernel, &fn);
+	} else if (!res) {
 		res = cu.cuModuleGetFunction(&fn, mod->cu, name);
+	}
 	return res ? cuda_note(mod->ctx, res) : func_get(mod, fn, ret_func);
+}
+
+CUresult cuda_module_function_count(struct dev_module *mod, unsigned *ret_n)
+{
+	CUresult res = cuda_enter(mod->ctx);
+
+	if (res)
+		return res;
+	return cuda_note(mod->ctx, mod->lib
+					   ? cu.cuLibraryGetKernelCount(ret_n, mod->lib)
+					   : cu.cuModuleGetFunctionCount(ret_n, mod->cu));
 }
 
 /* Variables are where the driver put them: from now on copies may touch this one. */
@@ -418,7 +395,8 @@ CUresult cuda_module_global(struct dev_module *mod, const char *name,
 	size_t size;
 
 	if (!res)
-		res = cu.cuModuleGetGlobal(&addr, &size, mod->cu, name);
+		res = mod->lib ? cu.cuLibraryGetGlobal(&addr, &size, mod->lib, name)
+			       : cu.cuModuleGetGlobal(&addr, &size, mod->cu, name);
 	if (!res)
 		res = global_known(mod, addr, size);
 	if (res)
@@ -431,102 +409,16 @@ CUresult cuda_module_global(struct dev_module *mod, const char *name,
 CUresult cuda_module_function_at(struct dev_module *mod, unsigned index,
 				 struct dev_func **ret_func, const char **ret_name)
 {
-	struct dev_func *f;
+	CUresult res = cuda_enter(mod->ctx);
 
+	if (!res && !mod->order)
+		res = funcs_enumerate(mod);
+	if (res)
+		return cuda_note(mod->ctx, res);
 	cuda_scoped_lock(&mod->ctx->dev->lock);
-	list_for_each (f, &mod->funcs, link) {
-		if (index--)
-			continue;
-		*ret_func = f;
-		*ret_name = f->name;
-		return CUDA_SUCCESS;
-	}
-	return CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult cuda_func_attribute(struct dev_func *f, CUfunction_attribute attr,
-			     int *ret_value)
-{
-	CUresult res = cuda_enter(f->mod->ctx);
-
-	if (res)
-		return res;
-	return cuda_note(f->mod->ctx, cu.cuFuncGetAttribute(ret_value, attr, f->cu));
-}
-
-CUresult cuda_func_set_attribute(struct dev_func *f, CUfunction_attribute attr, int value)
-{
-	CUresult res = cuda_enter(f->mod->ctx);
-
-	if (res)
-		return res;
-	return cuda_note(f->mod->ctx, cu.cuFuncSetAttribute(f->cu, attr, value));
-}
-
-CUresult cuda_func_param(struct dev_func *f, unsigned index, struct dev_param *ret_p)
-{
-	CUresult res = cuda_enter(f->mod->ctx);
-	size_t offset, size;
-
-	if (!res)
-		res = cu.cuFuncGetParamInfo(f->cu, index, &offset, &size);
-	if (res)
-		return cuda_note(f->mod->ctx, res);
-	*ret_p = (struct dev_param){(uint32_t)offset, (uint32_t)size};
+	if (index >= mod->n_order)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_func = mod->order[index];
+	*ret_name = mod->order[index]->name;
 	return CUDA_SUCCESS;
-}
-
-CUresult cuda_func_occupancy(struct dev_func *f, int block_size, size_t shared_bytes,
-			     unsigned flags, int *ret_blocks)
-{
-	CUresult res = cuda_enter(f->mod->ctx);
-
-	if (res)
-		return res;
-	return cuda_note(f->mod->ctx,
-			 cu.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-				 ret_blocks, f->cu, block_size, shared_bytes, flags));
-}
-
-/* ---- launches ---- */
-
-CUresult cuda_launch(struct dev_ctx *ctx, struct dev_stream *st,
-		     const struct dev_launch *l)
-{
-	CUlaunchAttribute attrs[2];
-	CUlaunchConfig config = {
-		.gridDimX = l->grid[0],
-		.gridDimY = l->grid[1],
-		.gridDimZ = l->grid[2],
-		.blockDimX = l->block[0],
-		.blockDimY = l->block[1],
-		.blockDimZ = l->block[2],
-		.sharedMemBytes = l->shared_bytes,
-		.hStream = cuda_stream_of(st),
-		.attrs = attrs,
-	};
-	size_t size = l->params_size;
-	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)l->params,
-			 CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
-	CUresult res = cuda_enter(ctx);
-
-	if (res)
-		return res;
-	if (l->func->mod->ctx != ctx)
-		return CUDA_ERROR_INVALID_HANDLE;
-	if (size != l->func->params_size) /* before the driver reads past the end */
-		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-	memset(attrs, 0, sizeof(attrs));
-	if (l->cooperative) {
-		attrs[config.numAttrs].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
-		attrs[config.numAttrs++].value.cooperative = 1;
-	}
-	if (l->cluster[0]) {
-		attrs[config.numAttrs].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-		attrs[config.numAttrs].value.clusterDim.x = l->cluster[0];
-		attrs[config.numAttrs].value.clusterDim.y = l->cluster[1];
-		attrs[config.numAttrs++].value.clusterDim.z = l->cluster[2];
-	}
-	return cuda_note(ctx, cu.cuLaunchKernelEx(&config, l->func->cu, NULL,
-						  size ? extra : NULL));
 }

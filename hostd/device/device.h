@@ -239,6 +239,11 @@ struct device_ops {
 	 * says how much, for the quota. */
 	CUresult (*module_load)(struct dev_ctx *ctx, const void *image, size_t image_size,
 				struct dev_jit *jit, struct dev_module **ret_module);
+	/* As module_load, but code for this GPU is looked for, and perhaps loaded, only when
+	 * something is asked for by name: an image without any loads all the same, and the
+	 * look-ups fail. The image stays valid and unchanged until module_unload(). */
+	CUresult (*library_load)(struct dev_ctx *ctx, const void *image, size_t image_size,
+				 struct dev_jit *jit, struct dev_module **ret_module);
 	void (*module_unload)(struct dev_module *mod);
 	uint64_t (*module_memory)(struct dev_module *mod); /* bytes of device memory */
 	CUresult (*module_function)(struct dev_module *mod, const char *name,
@@ -248,6 +253,7 @@ struct device_ops {
 	/* Entry functions in the module's order; *ret_name lives as long as the module. */
 	CUresult (*module_function_at)(struct dev_module *mod, unsigned index,
 				       struct dev_func **ret_func, const char **ret_name);
+	CUresult (*module_function_count)(struct dev_module *mod, unsigned *ret_n);
 	CUresult (*func_attribute)(struct dev_func *f, CUfunction_attribute attr,
 				   int *ret_value);
 	CUresult (*func_set_attribute)(struct dev_func *f, CUfunction_attribute attr,

@@ -387,6 +387,26 @@ CUresult soft_module_load(struct dev_ctx *ctx, const void *image, size_t image_s
 	return CUDA_SUCCESS;
 }
 
+CUresult soft_library_load(struct dev_ctx *ctx, const void *image, size_t image_size,
+			   struct dev_jit *jit, struct dev_module **ret_module)
+{
+	CUresult res = soft_module_load(ctx, image, image_size, jit, ret_module);
+	struct dev_module *mod;
+
+	if (res != CUDA_ERROR_NO_BINARY_FOR_GPU)
+		return res;
+	mod = calloc(1, sizeof(*mod));
+	if (!mod)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	mod->ctx = ctx;
+	mod->missing = res;
+	list_init(&mod->link);
+	soft_scoped_lock(&ctx->dev->lock);
+	list_append(&ctx->modules, &mod->link);
+	*ret_module = mod;
+	return CUDA_SUCCESS;
+}
+
 void soft_module_unload(struct dev_module *mod)
 {
 	struct dev_ctx *ctx = mod->ctx;
@@ -401,6 +421,22 @@ void soft_module_unload(struct dev_module *mod)
 
 /* ---- device_ops ---- */
 
+static CUresult module_status(const struct dev_module *mod)
+{
+	CUresult res = soft_ctx_status(mod->ctx);
+
+	return res ? res : mod->missing;
+}
+
+CUresult soft_module_function_count(struct dev_module *mod, unsigned *ret_n)
+{
+	CUresult res = module_status(mod);
+
+	if (!res)
+		*ret_n = mod->n_funcs;
+	return res;
+}
+
 uint64_t soft_module_memory(struct dev_module *mod)
 {
 	return soft_memory_charge(mod->bytes);
@@ -410,7 +446,7 @@ CUresult soft_module_function(struct dev_module *mod, const char *name,
 			      struct dev_func **ret_func)
 {
 	struct dev_func key = {.name = name}, *pkey = &key, **hit;
-	CUresult res = soft_ctx_status(mod->ctx);
+	CUresult res = module_status(mod);
 
 	if (res || !*name)
 		return res ? res : CUDA_ERROR_INVALID_VALUE; /* as the driver has it */
@@ -427,7 +463,7 @@ CUresult soft_module_global(struct dev_module *mod, const char *name,
 {
 	struct simt_var key = {.name = name};
 	const struct simt_var *pkey = &key, **hit;
-	CUresult res = soft_ctx_status(mod->ctx);
+	CUresult res = module_status(mod);
 	struct dev_func *f;
 
 	if (!res && (!*name || !soft_module_function(mod, name, &f)))
@@ -446,7 +482,7 @@ CUresult soft_module_global(struct dev_module *mod, const char *name,
 CUresult soft_module_function_at(struct dev_module *mod, unsigned index,
 				 struct dev_func **ret_func, const char **ret_name)
 {
-	CUresult res = soft_ctx_status(mod->ctx);
+	CUresult res = module_status(mod);
 
 	if (res || index >= mod->n_funcs)
 		return res ? res : CUDA_ERROR_INVALID_VALUE;

@@ -32,6 +32,7 @@ struct dev_module {
 	const struct simt_var **vars; /* by name, those that can be asked for */
 	size_t n_vars;
 	bool uses_heap;       /* calls malloc() */
+	CUresult missing;     /* of a library without code for this GPU: why; else 0 */
 	uint64_t base, bytes; /* where all variables are; 0 if there are none */
 };
 
@@ -48,7 +49,10 @@ uint32_t soft_func_max_dynamic(const struct dev_func *f);
 /* device_ops */
 CUresult soft_module_load(struct dev_ctx *ctx, const void *image, size_t image_size,
 			  struct dev_jit *jit, struct dev_module **ret_module);
+CUresult soft_library_load(struct dev_ctx *ctx, const void *image, size_t image_size,
+			   struct dev_jit *jit, struct dev_module **ret_module);
 void soft_module_unload(struct dev_module *mod);
+CUresult soft_module_function_count(struct dev_module *mod, unsigned *ret_n);
 uint64_t soft_module_memory(struct dev_module *mod);
 CUresult soft_module_function(struct dev_module *mod, const char *name,
 			      struct dev_func **ret_func);

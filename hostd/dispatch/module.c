@@ -44,12 +44,13 @@ static void module_fini(struct session *s, struct sess_obj *o)
 {
 	struct sess_module *m = container_of(o, struct sess_module, obj);
 
-	if (!m->dev)
-		return;
-	space_global_drop(s->space, m);
-	s->ops->module_unload(m->dev);
+	if (m->dev) {
+		space_global_drop(s->space, m);
+		s->ops->module_unload(m->dev);
+	}
 	if (m->charged)
 		space_uncharge(s->space, m->charged);
+	images_unkeep(s->images, &m->image);
 }
 
 static CUresult charge(struct session *s, struct sess_module *m)
@@ -62,10 +63,18 @@ static CUresult charge(struct session *s, struct sess_module *m)
 	return r;
 }
 
-/* Into ctx, under handle h; the caller holds the reference. */
+static CUresult load_library(struct session *s, struct sess_module *m, struct image *img,
+			     struct dev_jit *jit)
+{
+	if (images_keep(s->images, img, &m->image) < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return s->ops->library_load(m->obj.ctx->dev, m->image.data, m->image.size, jit,
+				    &m->dev);
+}
+
+/* Into ctx, under handle h; the caller holds the reference. A library takes img over. */
 static CUresult load(struct session *s, struct sess_ctx *ctx, uint64_t h,
-		     const struct image *img, struct dev_jit *jit,
-		     struct sess_module **ret_m)
+		     struct image *img, struct dev_jit *jit, struct sess_module **ret_m)
 {
 	struct sess_module *m = obj_new(handle_type(h), h, sizeof(*m), ctx, module_fini);
 	CUresult r;
@@ -73,7 +82,10 @@ static CUresult load(struct session *s, struct sess_ctx *ctx, uint64_t h,
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	list_init(&m->funcs);
-	r = s->ops->module_load(ctx->dev, img->data, img->size, jit, &m->dev);
+	if (handle_type(h) == HANDLE_LIBRARY)
+		r = load_library(s, m, img, jit);
+	else
+		r = s->ops->module_load(ctx->dev, img->data, img->size, jit, &m->dev);
 	if (r == CUDA_SUCCESS)
 		r = charge(s, m);
 	if (r != CUDA_SUCCESS) {
@@ -82,17 +94,6 @@ static CUresult load(struct session *s, struct sess_ctx *ctx, uint64_t h,
 	}
 	*ret_m = m;
 	return CUDA_SUCCESS;
-}
-
-static unsigned count_functions(struct session *s, struct dev_module *m)
-{
-	struct dev_func *f;
-	const char *name;
-	unsigned n = 0;
-
-	while (s->ops->module_function_at(m, n, &f, &name) == CUDA_SUCCESS)
-		n++;
-	return n;
 }
 
 struct jit_logs {
@@ -183,7 +184,7 @@ int handle_module_load(struct sess_lane *sl, const struct module_load_args *a)
 		status = load(s, ctx, a->cmd->module, &img, &logs->jit, &m);
 	free(img.data);
 	if (status == CUDA_SUCCESS) {
-		n_functions = count_functions(s, m->dev);
+		(void)s->ops->module_function_count(m->dev, &n_functions);
 		r = publish(sl, &m->obj, &status);
 	}
 	return r < 0 ? r : reply_load(sl, status, n_functions, logs);

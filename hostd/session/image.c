@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@ struct images {
 	pthread_mutex_t lock;
 	struct list entries;
 	unsigned count;
-	uint64_t bytes;
+	uint64_t bytes, kept;
 };
 
 int images_new(struct images **ret_i)
@@ -143,4 +144,31 @@ void images_drop(struct images *i, uint64_t id)
 	if (e)
 		remove_locked(i, e);
 	pthread_mutex_unlock(&i->lock);
+}
+
+int images_keep(struct images *i, struct image *img, struct image *ret_image)
+{
+	bool fits;
+
+	pthread_mutex_lock(&i->lock);
+	fits = img->size <= IMAGES_KEPT_MAX - i->kept;
+	if (fits)
+		i->kept += img->size;
+	pthread_mutex_unlock(&i->lock);
+	if (!fits)
+		return -ENOMEM;
+	*ret_image = *img;
+	*img = (struct image){0};
+	return 0;
+}
+
+void images_unkeep(struct images *i, struct image *img)
+{
+	if (!img->data)
+		return;
+	pthread_mutex_lock(&i->lock);
+	i->kept -= img->size;
+	pthread_mutex_unlock(&i->lock);
+	free(img->data);
+	*img = (struct image){0};
 }

@@ -12,6 +12,7 @@ struct images;
 
 #define IMAGES_MAX       64           /* at once */
 #define IMAGES_BYTES_MAX (4ull << 30) /* the largest library seen has 1.6 GiB */
+#define IMAGES_KEPT_MAX  (8ull << 30) /* bytes of those that libraries hold on to */
 
 struct image {
 	void *data; /* malloced, one NUL beyond size */
@@ -33,5 +34,12 @@ int images_add(struct images *i, uint64_t id, uint64_t offset, uint64_t total,
 int images_take(struct images *i, uint64_t id, struct image *ret_image);
 
 void images_drop(struct images *i, uint64_t id);
+
+/*
+ * Moves an image that was taken to where it stays; *img is then empty. Returns 0 or
+ * -ENOMEM: too much is kept already. images_unkeep() frees it; accepts an empty one.
+ */
+int images_keep(struct images *i, struct image *img, struct image *ret_image);
+void images_unkeep(struct images *i, struct image *img);
 
 #endif

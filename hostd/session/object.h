@@ -17,6 +17,7 @@
 #include "base/list.h"
 #include "device/device.h"
 #include "handle.h"
+#include "session/image.h"
 
 struct session;
 struct sess_ctx;
@@ -53,8 +54,9 @@ struct sess_event {
 struct sess_module {
 	struct sess_obj obj;
 	struct dev_module *dev;
-	uint64_t charged;  /* bytes of device memory, at the broker */
-	struct list funcs; /* found in it so far; under the table's lock */
+	struct image image; /* of a library: the device may look at it until the end */
+	uint64_t charged;   /* bytes of device memory, at the broker */
+	struct list funcs;  /* found in it so far; under the table's lock */
 };
 
 /* CUfunction and CUkernel alike. */
