@@ -95,10 +95,38 @@ static const table_slot cudart_interface[13] = {
 	SLOT(slot_ok), /* load the PTX compiler: the host has it */
 };
 
-/* ---- TOOLS_TLS, TOOLS_RUNTIME_CALLBACK_HOOKS: no tool ever subscribes ---- */
+/*
+ * ---- TOOLS_TLS: the calling thread's context; cuBLAS 13 keys its kernels by it ----
+ */
 
-static const table_slot tools_tls[4] = {SIZE(4), SLOT(slot_ok), SLOT(slot_ok),
+static const table_slot tools_tls[4] = {SIZE(4), SLOT(slot_ok), SLOT(cuCtxGetCurrent),
 					SLOT(slot_ok)};
+
+/*
+ * ---- contexts for libraries: the number of one is what cuBLAS 13 asks for; of the
+ * driver's 92 functions these are all that programs were seen to call ----
+ */
+
+static const table_slot context_info[5] = {
+	SIZE(5),
+	SLOT(slot_unsupported),
+	SLOT(slot_unsupported),
+	SLOT(slot_unsupported),
+	SLOT(cuCtxGetId),
+};
+
+/*
+ * ---- for tools: cuFFT wants this table to be there, and was not seen to call it ----
+ */
+
+#define REFUSED_8                                                                        \
+	SLOT(slot_unsupported), SLOT(slot_unsupported), SLOT(slot_unsupported),          \
+		SLOT(slot_unsupported), SLOT(slot_unsupported), SLOT(slot_unsupported),  \
+		SLOT(slot_unsupported), SLOT(slot_unsupported)
+
+static const table_slot tools_functions[9] = {SIZE(9), REFUSED_8};
+
+/* ---- TOOLS_RUNTIME_CALLBACK_HOOKS: no tool ever subscribes ---- */
 
 /* Zero means that no callback is enabled; the runtime reads and may write them. */
 static uint64_t hooks_a[HOOK_ENTRIES_A + 2], hooks_b[HOOK_ENTRIES_B + 2];
@@ -209,6 +237,12 @@ static const struct export_table {
 	{{0x26, 0x3e, 0x88, 0x60, 0x7c, 0xd2, 0x61, 0x43, 0x92, 0xf6, 0xbb, 0xd5, 0x00,
 	  0x6d, 0xfa, 0x7e},
 	 context_checks},
+	{{0x21, 0x31, 0x8c, 0x60, 0x97, 0x14, 0x32, 0x48, 0x8c, 0xa6, 0x41, 0xff, 0x73,
+	  0x24, 0xc8, 0xf2},
+	 context_info},
+	{{0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d, 0x83, 0x5c, 0xe1, 0x82, 0xaf,
+	  0xf1, 0x99, 0x1e},
+	 tools_functions},
 };
 
 static const uint8_t skip_bootstrap[16] = {0xf8, 0xcf, 0xf9, 0x51, 0x21, 0x46,
