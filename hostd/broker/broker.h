@@ -78,16 +78,18 @@ struct worker {
 	enum worker_state state;
 	struct child child;
 	struct source ctl;
-	const struct sess_counters
-		*count; /* a shared page; numbers only, never trusted */
+	struct sess_counters *count; /* a shared page; numbers only, never trusted */
 	uint64_t started_ns;
+	/* Device memory: of the device's own for a context; all that was granted, that
+	 * included, what is ahead of use too; the most that ever was. */
+	uint64_t overhead, charged, granted_peak;
 
 	/* of a session */
 	uint64_t session;
 	struct tenant *tenant;
 	uint8_t token[16];
 	struct wire_hello hello;
-	uint64_t attached_ns, charged, peak;
+	uint64_t attached_ns, peak;
 	int slice; /* of the tenant's window, or -1 */
 	char carrier[24];
 	bool killed;
@@ -118,9 +120,28 @@ uint64_t pool_tick(struct broker *b, uint64_t now_ns);
 
 /* ---- account.c ---- */
 
-/* Returns 0 or -EDQUOT (tenant's limit) or -ENOMEM (the device is full). */
+/* A worker is ready; its context takes so much. */
+void account_ready(struct worker *w, uint64_t overhead);
+/* It is to serve a tenant, which pays for that. Returns 0 or -EDQUOT. */
+int account_attach(struct worker *w, struct tenant *t);
+/* It is in state WORKER_SESSION now. */
+void account_begin(struct worker *w);
+/* It has ended: everything comes back. */
+void account_end(struct worker *w);
+
+/* A session wants more. Returns 0 or -EDQUOT (tenant's limit) or -ENOMEM (the device is
+ * full). */
 int account_charge(struct worker *w, uint64_t bytes);
-void account_uncharge(struct worker *w, uint64_t bytes);
+
+/* What is in use now, exactly. */
+uint64_t account_worker(const struct worker *w);
+uint64_t account_tenant(const struct tenant *t);
+uint64_t account_device(const struct broker *b);
+/* The most that was; while several sessions run, the most that was seen. */
+uint64_t account_peak(struct tenant *t);
+
+/* Changes a limit. What is above it stays, but nothing is added. */
+void account_set_max(struct tenant *t, uint64_t bytes);
 void account_left(const struct tenant *t, uint64_t *ret_free, uint64_t *ret_total);
 
 /* ---- window.c ---- */
@@ -154,7 +175,9 @@ struct tenant {
 	struct source door_ctl;
 	uint64_t door_at_ns; /* when to start the next door; 0: one is there */
 	struct window window;
-	uint64_t memory_max, used, peak;
+	uint64_t memory_max, granted, peak;
+	uint64_t events_max,
+		events_oom; /* refused for the limit, or for want of memory */
 	unsigned sessions_max, n_sessions, n_waiting;
 	struct log_limit log_limit;
 };
@@ -207,7 +230,8 @@ struct broker {
 	unsigned n_history; /* ever; the latest ones are kept */
 
 	char device_name[96];
-	uint64_t device_total, device_used;
+	uint64_t device_total, granted; /* to workers, all together */
+	unsigned n_sessions;
 	uint8_t device_uuid[16];
 
 	struct source control, signals, lifeline;

@@ -4,14 +4,18 @@
  * SOCK_SEQPACKET pair, with descriptors where noted. All of them are programs of one
  * version, so there is no negotiation; a message of another size is a broken peer.
  *
- *	worker -> weftd   READY     the device is open; info: bytes, text (device name)
- *	weftd -> worker   ATTACH    session, token, text (tenant), bytes (quota), hello,
- *				    window; fds: the guest's socket, the window file if
- *any weftd -> worker   LANE      hello; fd: the socket of a further lane worker -> weftd
- *OPENED    text (carrier) worker -> weftd   CHARGE    id, bytes: may the session have
- *that much more? worker -> weftd   UNCHARGE  bytes; no answer worker -> weftd   MEMORY
- *id: how much is left? weftd -> worker   ANSWER    id, result, bytes (left), total door
- *-> weftd     HELLO     hello; fd: an accepted socket whose hello has been read
+ *	worker -> weftd  READY   the device is open: bytes, total (of them, what its
+ *				 own context takes), text (device name)
+ *	weftd -> worker  ATTACH  session, token, text (tenant), bytes (quota), hello,
+ *				 window; fds: the guest's socket, the window file if any
+ *	weftd -> worker  LANE    hello; fd: the socket of a further lane
+ *	worker -> weftd  OPENED  text (carrier)
+ *	worker -> weftd  CHARGE  id, bytes: may the session have that much more?
+ *	worker -> weftd  MEMORY  id: how much is left?
+ *	weftd -> worker  ANSWER  id, result, bytes (left), total
+ *	door -> weftd    HELLO   hello; fd: an accepted socket whose hello has been read
+ *
+ * What is freed needs no message: util/purse.h.
  *
  * A worker or door whose end of the pair closes is gone; one that sees weftd's end close
  * ends at once.
@@ -34,7 +38,6 @@ enum ctl_type {
 	CTL_LANE,
 	CTL_OPENED,
 	CTL_CHARGE,
-	CTL_UNCHARGE,
 	CTL_MEMORY,
 	CTL_TENANT,
 	CTL_ANSWER,

@@ -74,7 +74,7 @@ static int map_page(struct worker *w, int *ret_fd)
 
 	if (fd < 0)
 		return fd;
-	p = mmap(NULL, CTL_PAGE_SIZE, PROT_READ, MAP_SHARED, fd, 0);
+	p = mmap(NULL, CTL_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED) {
 		close(fd);
 		return -errno;
@@ -89,7 +89,7 @@ static void worker_free(void *arg)
 	struct worker *w = arg;
 
 	if (w->count)
-		munmap((void *)w->count, CTL_PAGE_SIZE);
+		munmap(w->count, CTL_PAGE_SIZE);
 	free(w);
 }
 
@@ -205,15 +205,16 @@ static int attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 
 	if (getrandom(w->token, sizeof(w->token), 0) != sizeof(w->token))
 		return -EIO;
+	if (account_attach(w, t) < 0)
+		return -EDQUOT; /* not even a context's own memory */
 	memcpy(m.token, w->token, sizeof(m.token));
 	snprintf(m.text, sizeof(m.text), "%s", t->name);
 	w->slice = window_take(&t->window, &m.window);
 	w->state = WORKER_SESSION;
 	w->session = m.session;
-	w->tenant = t;
 	w->hello = *hello;
 	w->attached_ns = clock_now_ns();
-	t->n_sessions++;
+	account_begin(w);
 	log_info("tenant %s session %llu: pid %u (%s), worker %d", t->name,
 		 (unsigned long long)w->session, hello->pid, hello->name, w->child.pid);
 	return ctl_send(w->ctl.fd, &m, fd, w->slice >= 0 ? t->window.fd : -1);
@@ -245,10 +246,14 @@ static void match(struct broker *b)
 		struct guest_wait *g =
 			list_entry(b->waiting.next, struct guest_wait, link);
 		struct worker *w = ready_worker(b);
+		int r;
 
 		if (!w)
 			break;
-		if (attach(w, g->t, &g->hello, g->fd) < 0)
+		r = attach(w, g->t, &g->hello, g->fd);
+		if (r == -EDQUOT)
+			(void)host_refuse(g->fd, -ENOMEM);
+		else if (r < 0)
 			child_kill(&w->child);
 		close(g->fd);
 		wait_free(g);
@@ -359,6 +364,7 @@ static void set_ready(struct worker *w, const struct ctl_msg *m)
 	b->spawn_at_ns = 0;
 	b->device_total = m->bytes;
 	memcpy(b->device_name, m->text, sizeof(b->device_name));
+	account_ready(w, m->total);
 	if (!b->was_ready) {
 		b->was_ready = true;
 		log_info("device: %s, %llu MiB", b->device_name,
@@ -394,7 +400,7 @@ static void describe_tenant(const struct tenant *t, struct sess_tenant *ret)
 			continue;
 		ret->processes[n].pid = w->hello.pid;
 		ret->processes[n].session = w->session;
-		ret->processes[n].memory = w->charged;
+		ret->processes[n].memory = account_worker(w);
 		ret->n_processes++;
 		if (now - atomic_load(&w->count->busy_at_ns) < BUSY_FRESH_NS)
 			permille += MIN(atomic_load(&w->count->busy_permille), 1000ull);
@@ -427,9 +433,6 @@ static int handle_msg(struct worker *w, const struct ctl_msg *m)
 	switch (m->type) {
 	case CTL_CHARGE:
 		return answer(w, m, account_charge(w, m->bytes));
-	case CTL_UNCHARGE:
-		account_uncharge(w, m->bytes);
-		return 0;
 	case CTL_MEMORY:
 		return answer(w, m, 0);
 	case CTL_TENANT:
@@ -518,10 +521,9 @@ static void worker_ended(struct worker *w, int status)
 	source_remove(b, &w->ctl);
 	if (w->state == WORKER_SESSION) {
 		record(w, status);
-		account_uncharge(w, w->charged);
 		window_give_back(&w->tenant->window, w->slice);
-		w->tenant->n_sessions--;
 	}
+	account_end(w);
 	list_remove(&w->link);
 	if (w->state == WORKER_STARTING && !w->killed)
 		start_failed(b);
@@ -530,26 +532,11 @@ static void worker_ended(struct worker *w, int status)
 	pool_fill(b);
 }
 
-/* What it said before it ended counts: the last charges, for the peak. */
-static void drain(struct worker *w)
-{
-	while (w->ctl.fd >= 0) {
-		_cleanup_close_ int fd0 = -1, fd1 = -1;
-		struct ctl_msg m;
-
-		if (ctl_recv(w->ctl.fd, &m, &fd0, &fd1) < 0)
-			return;
-		if (w->state == WORKER_SESSION && m.type == CTL_UNCHARGE)
-			account_uncharge(w, m.bytes);
-	}
-}
-
 static void on_worker_exit(struct source *src, uint32_t events)
 {
 	struct worker *w = container_of(src, struct worker, child.exit);
 	int status = child_reap(w->b, &w->child);
 
-	drain(w);
 	worker_ended(w, status);
 }
 

@@ -60,12 +60,12 @@ static struct json_object *describe_device(const struct broker *b)
 		ready += w->state == WORKER_READY;
 	add_str(o, "name", b->device_name);
 	add_u64(o, "memory", b->device_total);
-	add_u64(o, "memory_used", b->device_used);
+	add_u64(o, "memory_used", account_device(b));
 	add_u64(o, "workers_ready", ready);
 	return o;
 }
 
-static struct json_object *describe_tenant(const struct tenant *t)
+static struct json_object *describe_tenant(struct tenant *t)
 {
 	struct json_object *o = json_object_new_object();
 
@@ -73,8 +73,8 @@ static struct json_object *describe_tenant(const struct tenant *t)
 	add_str(o, "socket", t->socket);
 	add_u64(o, "sessions", t->n_sessions);
 	add_u64(o, "waiting", t->n_waiting);
-	add_u64(o, "memory_used", t->used);
-	add_u64(o, "memory_peak", t->peak);
+	add_u64(o, "memory_used", account_tenant(t));
+	add_u64(o, "memory_peak", account_peak(t));
 	add_u64(o, "memory_max", t->memory_max);
 	if (t->window.path) {
 		add_str(o, "window", t->window.path);
@@ -100,7 +100,7 @@ static struct json_object *describe_session(const struct worker *w)
 	add_u64(o, "launches", atomic_load(&c->launches));
 	add_u64(o, "bytes_to_device", atomic_load(&c->bytes_to_device));
 	add_u64(o, "bytes_from_device", atomic_load(&c->bytes_from_device));
-	add_u64(o, "memory_used", w->charged);
+	add_u64(o, "memory_used", account_worker(w));
 	add_u64(o, "memory_peak", w->peak);
 	add_u64(o, "lanes", atomic_load(&c->lanes));
 	return o;
@@ -254,7 +254,7 @@ static int apply_keys(struct conf_tenant *ct, struct json_object *q, const char 
 	return 0;
 }
 
-static struct json_object *reply_tenant(const struct tenant *t, bool existed)
+static struct json_object *reply_tenant(struct tenant *t, bool existed)
 {
 	struct json_object *o = reply_ok();
 

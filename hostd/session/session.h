@@ -37,6 +37,7 @@
 #include "lane.h"
 #include "session/object.h"
 #include "session/tickets.h"
+#include "util/purse.h"
 
 struct hostfuncs;
 struct images;
@@ -79,6 +80,7 @@ struct sess_counters {
 	_Atomic uint64_t launches;
 	_Atomic uint64_t bytes_to_device, bytes_from_device; /* copies of the guest */
 	_Atomic uint64_t memory_bytes, memory_peak_bytes;
+	struct purse purse; /* written by both */
 	_Atomic uint64_t lanes;
 	/* Share of the last tick with a kernel running, and when that was measured. */
 	_Atomic uint64_t busy_permille, busy_at_ns;

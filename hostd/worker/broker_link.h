@@ -14,6 +14,9 @@ struct broker_link;
 /* sock stays the caller's and is closed by nobody. Returns 0 or -ENOMEM. */
 int broker_link_new(int sock, struct broker_link **ret_link);
 
+/* From now on charges go through the purse. */
+void broker_link_set_purse(struct broker_link *b, struct purse *purse);
+
 /* Functions for sess_new(). */
 struct sess_broker broker_link_ops(struct broker_link *b);
 

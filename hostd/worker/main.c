@@ -433,6 +433,8 @@ static int start(struct worker *w)
 	w->s->owner = w;
 	r = map_counters(w->s);
 	if (r == 0)
+		broker_link_set_purse(w->link, &w->s->count->purse);
+	if (r == 0)
 		r = open_events(w);
 	if (r < 0)
 		return r;

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Limits are exact, whatever is granted ahead: random sequences of what tenants' sessions
+ * do, as workers and weftd do it together, against a model that only adds up.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/broker.h"
+#include "session/session.h"
+
+#define MIB       (1ull << 20)
+#define TENANTS   3
+#define WORKERS   7
+#define SEQUENCES 10000
+#define STEPS     60
+
+static struct broker b;
+static struct tenant tenants[TENANTS];
+static struct worker workers[WORKERS];
+static struct sess_counters pages[WORKERS];
+static uint64_t used[WORKERS]; /* the model */
+
+static void reset(uint64_t device)
+{
+	memset(&b, 0, sizeof(b));
+	memset(tenants, 0, sizeof(tenants));
+	memset(workers, 0, sizeof(workers));
+	memset(pages, 0, sizeof(pages));
+	memset(used, 0, sizeof(used));
+	list_init(&b.tenants);
+	list_init(&b.workers);
+	b.device_total = device;
+	for (unsigned i = 0; i < TENANTS; i++) {
+		tenants[i].b = &b;
+		tenants[i].memory_max = UINT64_MAX;
+		list_append(&b.tenants, &tenants[i].link);
+	}
+	for (unsigned i = 0; i < WORKERS; i++) {
+		workers[i].b = &b;
+		workers[i].count = &pages[i];
+		workers[i].state = WORKER_STARTING;
+	}
+}
+
+static uint64_t model_tenant(const struct tenant *t)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < WORKERS; i++)
+		sum += workers[i].state == WORKER_SESSION && workers[i].tenant == t
+			       ? used[i]
+			       : 0;
+	return sum;
+}
+
+static uint64_t model_device(void)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < WORKERS; i++)
+		sum += used[i];
+	return sum;
+}
+
+static bool model_fits(const struct tenant *t, uint64_t bytes)
+{
+	return model_tenant(t) + bytes <= t->memory_max &&
+	       model_device() + bytes <= b.device_total;
+}
+
+/* As worker/broker_link.c does it. */
+static bool take(unsigned i, uint64_t bytes)
+{
+	return purse_take(&pages[i].purse, bytes) ||
+	       account_charge(&workers[i], bytes) == 0;
+}
+
+static void start(unsigned i, uint64_t overhead)
+{
+	list_append(&b.workers, &workers[i].link);
+	workers[i].state = WORKER_READY;
+	workers[i].tenant = NULL;
+	account_ready(&workers[i], overhead);
+	used[i] = overhead;
+}
+
+static void attach(unsigned i, struct tenant *t)
+{
+	bool fits = !used[i] || model_tenant(t) + used[i] <= t->memory_max;
+	int r = account_attach(&workers[i], t);
+
+	cr_assert_eq(r == 0, fits);
+	if (r < 0)
+		return;
+	workers[i].state = WORKER_SESSION;
+	account_begin(&workers[i]);
+}
+
+static void stop(unsigned i)
+{
+	account_end(&workers[i]);
+	list_remove(&workers[i].link);
+	used[i] = 0;
+	memset(&pages[i], 0, sizeof(pages[i]));
+	workers[i] = (struct worker){.b = &b, .count = &pages[i]};
+}
+
+static void check(void)
+{
+	uint64_t left, total, want, quota, device;
+
+	cr_assert_eq(account_device(&b), model_device());
+	for (unsigned i = 0; i < TENANTS; i++) {
+		cr_assert_eq(account_tenant(&tenants[i]), model_tenant(&tenants[i]));
+		cr_assert_geq(account_peak(&tenants[i]), model_tenant(&tenants[i]));
+	}
+	for (unsigned i = 0; i < WORKERS; i++) {
+		const struct tenant *t = workers[i].tenant;
+
+		if (workers[i].state != WORKER_SESSION)
+			continue;
+		quota = t->memory_max - MIN(t->memory_max, model_tenant(t));
+		device = b.device_total - MIN(b.device_total, model_device());
+		want = MIN(quota, device);
+		account_left(t, &left, &total);
+		cr_assert_eq(left, want);
+		cr_assert_eq(total, MIN(t->memory_max, b.device_total));
+		/* what a session finds without asking is the same */
+		if (!purse_look(&pages[i].purse, &left, &total))
+			continue;
+		cr_assert_eq(left, want);
+		cr_assert_eq(total, MIN(t->memory_max, b.device_total));
+	}
+}
+
+static uint64_t some_bytes(void)
+{
+	uint64_t n = (1 + (uint64_t)rand() % 64) * 2 * MIB;
+
+	return rand() % 8 ? n : n * 16;
+}
+
+static void step(void)
+{
+	unsigned i = (unsigned)rand() % WORKERS;
+	struct tenant *t = &tenants[rand() % TENANTS];
+	uint64_t bytes = some_bytes();
+
+	if (rand() % 16 == 0) {
+		account_set_max(t, rand() % 4 ? some_bytes() * 8 : UINT64_MAX);
+		return;
+	}
+	switch (workers[i].state) {
+	case WORKER_STARTING:
+		start(i, rand() % 2 * 16 * MIB);
+		break;
+	case WORKER_READY:
+		attach(i, t);
+		break;
+	case WORKER_SESSION:
+		if (rand() % 32 == 0) {
+			stop(i);
+		} else if (rand() % 3) {
+			bool fits = model_fits(workers[i].tenant, bytes);
+
+			cr_assert_eq(take(i, bytes), fits);
+			used[i] += fits ? bytes : 0;
+		} else {
+			bytes = MIN(bytes, used[i] - workers[i].overhead);
+			purse_put(&pages[i].purse, bytes);
+			used[i] -= bytes;
+		}
+		break;
+	}
+}
+
+Test(account, random_against_model)
+{
+	srand(3);
+	for (unsigned n = 0; n < SEQUENCES; n++) {
+		reset((1 + (uint64_t)rand() % 16) * 256 * MIB);
+		for (unsigned k = 0; k < STEPS; k++) {
+			step();
+			check();
+		}
+	}
+}
+
+/* A worker that lies about its purse gets no more than it was granted, all together. */
+Test(account, liar)
+{
+	reset(1024 * MIB);
+	start(0, 0);
+	attach(0, &tenants[0]);
+	start(1, 0);
+	attach(1, &tenants[1]);
+	cr_assert(take(1, 200 * MIB));
+	cr_assert(take(0, 100 * MIB));
+	atomic_store(&pages[0].purse.spare, UINT64_MAX);
+	cr_assert_eq(account_worker(&workers[0]), 0);
+	cr_assert_geq(account_device(&b), 200 * MIB);
+	cr_assert_eq(account_charge(&workers[1], 900 * MIB), -ENOMEM);
+	cr_assert_eq(account_charge(&workers[1], 700 * MIB), 0);
+	stop(0);
+	cr_assert_eq(account_device(&b), 900 * MIB);
+	stop(1);
+	cr_assert_eq(account_device(&b), 0);
+	cr_assert_eq(b.granted, 0);
+}
+
+/* Below what is in use: nothing fails that exists, nothing is added until it fits. */
+Test(account, lowered)
+{
+	reset(4096 * MIB);
+	start(0, 0);
+	attach(0, &tenants[0]);
+	cr_assert(take(0, 800 * MIB));
+	account_set_max(&tenants[0], 500 * MIB);
+	cr_assert_eq(account_tenant(&tenants[0]), 800 * MIB);
+	cr_assert(!take(0, 2 * MIB));
+	purse_put(&pages[0].purse, 200 * MIB);
+	cr_assert(!take(0, 2 * MIB), "600 of 500");
+	purse_put(&pages[0].purse, 102 * MIB);
+	cr_assert(take(0, 2 * MIB), "500 of 500");
+	cr_assert(!take(0, 2 * MIB));
+	cr_assert_eq(tenants[0].events_max, 3);
+	account_set_max(&tenants[0], UINT64_MAX);
+	cr_assert(take(0, 2 * MIB));
+}
