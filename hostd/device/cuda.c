@@ -293,6 +293,7 @@ const struct device_ops device_cuda_ops = {
 	.open = cuda_open,
 	.close = cuda_close,
 	.info = cuda_info,
+	.overhead = cuda_overhead,
 	.attribute = cuda_attribute,
 	.ctx_create = cuda_ctx_create,
 	.ctx_destroy = cuda_ctx_destroy,

@@ -121,6 +121,7 @@ void cuda_nvml_open(struct device *dev);
 void cuda_nvml_close(struct device *dev);
 void cuda_sensors(struct device *dev, uint32_t ret_value[SENSOR_NUM]);
 uint64_t cuda_busy_ns(struct device *dev);
+uint64_t cuda_overhead(struct device *dev);
 
 /* cuda_memory.c */
 void cuda_memory_init(struct device *dev);

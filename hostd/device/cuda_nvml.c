@@ -29,6 +29,13 @@ struct sample {
 	unsigned sm, memory, encoder, decoder; /* per cent */
 };
 
+/* nvmlProcessInfo_t: a process and what it holds of the GPU's memory. */
+struct holder {
+	unsigned pid;
+	unsigned long long bytes; /* all ones: not known */
+	unsigned instance, compute_instance;
+};
+
 typedef int value_fn(struct handle *h, unsigned *ret);
 typedef int kind_fn(struct handle *h, unsigned kind, unsigned *ret);
 
@@ -181,6 +188,28 @@ uint64_t cuda_busy_ns(struct device *dev)
 	n->busy_ns += (now - n->busy_at_ns) / 100 * n->percent;
 	n->busy_at_ns = now;
 	return n->busy_ns;
+}
+
+/* What contexts take. A container's process that is alone on the GPU is the one there is.
+ */
+uint64_t cuda_overhead(struct device *dev)
+{
+	int (*get)(struct handle *, unsigned *, struct holder *);
+	struct cuda_nvml *n = dev->nvml;
+	struct holder h[PROCESSES_MAX];
+	unsigned count = PROCESSES_MAX;
+
+	if (!n ||
+	    look_up(n->lib, "nvmlDeviceGetComputeRunningProcesses_v3", &get) < 0 ||
+	    get(n->handle, &count, h))
+		return 0;
+	for (unsigned i = 0; i < MIN(count, (unsigned)PROCESSES_MAX); i++) {
+		if (h[i].pid != (unsigned)getpid() && count > 1)
+			continue;
+		return h[i].bytes == UINT64_MAX ? 0 : h[i].bytes;
+	}
+	log_info("cuda: nobody says what a context takes");
+	return 0;
 }
 
 /* The file that libcuda.so.1 is a link to carries the version in its name. */

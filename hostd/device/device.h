@@ -151,6 +151,11 @@ struct device_ops {
 	void (*close)(struct device *dev);
 	void (*info)(struct device *dev, struct device_info *ret_info);
 
+	/* Bytes of device memory that this process has taken so far without being asked:
+	 * contexts. Slow; called once, after the first context and before a sandbox. The
+	 * soft device takes none. */
+	uint64_t (*overhead)(struct device *dev);
+
 	/* -- device -- */
 	CUresult (*attribute)(struct device *dev, CUdevice_attribute attr, int *ret_value);
 

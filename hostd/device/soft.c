@@ -290,6 +290,11 @@ static int soft_open(const struct device_config *cfg, struct device **ret_dev)
 	return 0;
 }
 
+static uint64_t soft_overhead(struct device *dev)
+{
+	return 0;
+}
+
 static void soft_info(struct device *dev, struct device_info *ret_info)
 {
 	*ret_info = (struct device_info){
@@ -335,6 +340,7 @@ const struct device_ops device_soft_ops = {
 	.open = soft_open,
 	.close = soft_close,
 	.info = soft_info,
+	.overhead = soft_overhead,
 	.attribute = soft_attribute,
 	.ctx_create = soft_ctx_create,
 	.ctx_destroy = soft_ctx_destroy,

@@ -55,6 +55,7 @@ struct options {
 struct worker {
 	struct options opt;
 	struct session *s;
+	uint64_t overhead; /* device memory of its contexts */
 	struct broker_link *link;
 	int epoll;
 	int wake; /* an eventfd: something runs, measure it */
@@ -438,6 +439,7 @@ static int start(struct worker *w)
 		r = open_events(w);
 	if (r < 0)
 		return r;
+	w->overhead = ops->overhead(w->s->dev);
 	if (!w->opt.sandbox) {
 		log_warning("running without a sandbox");
 		return 0;
@@ -449,7 +451,11 @@ static int start(struct worker *w)
 
 static int say_ready(const struct worker *w)
 {
-	struct ctl_msg m = {.type = CTL_READY, .bytes = w->s->info.memory_bytes};
+	struct ctl_msg m = {
+		.type = CTL_READY,
+		.bytes = w->s->info.memory_bytes,
+		.total = w->overhead,
+	};
 
 	snprintf(m.text, sizeof(m.text), "%s", w->s->info.name);
 	return ctl_send(CTL_FD, &m, -1, -1);

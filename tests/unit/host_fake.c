@@ -70,6 +70,11 @@ static void fake_info(struct device *dev, struct device_info *ret)
 				    .n_sms = 2};
 }
 
+static uint64_t fake_overhead(struct device *dev)
+{
+	return 0;
+}
+
 static CUresult fake_attribute(struct device *dev, CUdevice_attribute attr, int *ret)
 {
 	*ret = (int)attr;
@@ -300,6 +305,7 @@ const struct device_ops fake_ops = {
 	.open = fake_open,
 	.close = fake_close,
 	.info = fake_info,
+	.overhead = fake_overhead,
 	.attribute = fake_attribute,
 	.ctx_create = fake_ctx_create,
 	.ctx_destroy = fake_ctx_destroy,
