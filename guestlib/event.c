@@ -1,7 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Events where a capture may be concerned; the other functions are generated. */
+/* Making events, and where a capture may be concerned; the rest is generated. */
 #include "calls.h"
 #include "capture.h"
+#include "event.h"
+
+#define EVENT_FLAGS                                                                      \
+	((unsigned)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING |                   \
+		    CU_EVENT_INTERPROCESS))
+
+/* All that is known of an event here are its flags: they are its shadow. */
+static void *shadow(unsigned flags)
+{
+	return (void *)(uintptr_t)(flags << 1 | 1);
+}
+
+unsigned event_flags(CUevent event)
+{
+	return (unsigned)(uintptr_t)guest_object((uintptr_t)event, HANDLE_EVENT) >> 1;
+}
+
+CUresult CUDAAPI cuEventCreate(CUevent *event, unsigned int flags)
+{
+	struct event_create_cmd *cmd;
+	struct guest_thread *t;
+	uint64_t h;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r)
+		return r;
+	if (!event || (flags & ~EVENT_FLAGS) ||
+	    ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING)))
+		return CUDA_ERROR_INVALID_VALUE;
+	h = guest_handle_new(HANDLE_EVENT, shadow(flags));
+	if (!h)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	cmd = begin_event_create(t);
+	if (!cmd) {
+		guest_handle_free(h);
+		return guest_lost(t);
+	}
+	cmd->event = h;
+	cmd->flags = flags;
+	r = guest_post(t);
+	if (r)
+		guest_handle_free(h);
+	else
+		*event = (CUevent)(uintptr_t)h;
+	return r;
+}
 
 /* A node that records or waits, for an event that the rest of the program sees. */
 static CUresult capture_external(CUevent event, CUstream stream, CUgraphNodeType type,

@@ -60,6 +60,7 @@ CUresult graph_kernel_new(const struct launch *l, struct graph_kernel **ret_k)
 	k->func = plan.func->handle;
 	k->launch = *l;
 	k->launch.params = k->launch.extra = NULL;
+	k->launch.attrs = NULL;
 	*ret_k = k;
 	return CUDA_SUCCESS;
 }

@@ -54,11 +54,35 @@ static CUresult check_cluster(const struct launch *l, struct guest_func *f)
 	uint64_t blocks = (uint64_t)l->cluster[0] * l->cluster[1] * l->cluster[2];
 	bool more =
 		func_attribute(f, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED);
+	unsigned i;
 
+	/* Compiled for another one? */
+	for (i = 0; i < 3; i++) {
+		int must =
+			func_attribute(f, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH + i);
+
+		if (must > 0 && l->cluster[i] != (unsigned)must)
+			return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+	}
 	if (blocks > (more ? CLUSTER_MAX : CLUSTER_PORTABLE_MAX) ||
 	    l->grid[0] % l->cluster[0] || l->grid[1] % l->cluster[1] ||
 	    l->grid[2] % l->cluster[2])
 		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+	return CUDA_SUCCESS;
+}
+
+/* The grid has to fit the cluster that the function was compiled for. */
+static CUresult check_own_cluster(const struct launch *l, struct guest_func *f)
+{
+	unsigned i;
+
+	for (i = 0; i < 3; i++) {
+		int must =
+			func_attribute(f, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH + i);
+
+		if (must > 0 && l->grid[i] % (unsigned)must)
+			return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+	}
 	return CUDA_SUCCESS;
 }
 
@@ -73,7 +97,7 @@ static CUresult check_resources(const struct launch *l, struct guest_func *f)
 	max = func_attribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
 	if (max >= 0 && l->shared_bytes > (unsigned)max)
 		return CUDA_ERROR_INVALID_VALUE;
-	return l->cluster[0] ? check_cluster(l, f) : CUDA_SUCCESS;
+	return l->cluster[0] ? check_cluster(l, f) : check_own_cluster(l, f);
 }
 
 /* The `extra` array: a parameter buffer as a whole. */
@@ -147,7 +171,9 @@ void launch_params(const struct launch *l, const struct launch_plan *plan, void 
 static CUresult post(struct guest_thread *t, const struct launch *l,
 		     const struct launch_plan *plan, uint64_t stream)
 {
-	struct launch_kernel_cmd *cmd = begin_launch_kernel(t, plan->func->params_size);
+	unsigned n = unlikely(l->attrs) ? l->attrs->n : 0, i;
+	struct launch_kernel_cmd *cmd =
+		begin_launch_kernel(t, n, plan->func->params_size);
 
 	if (unlikely(!cmd))
 		return guest_lost(t);
@@ -158,7 +184,9 @@ static CUresult post(struct guest_thread *t, const struct launch *l,
 	memcpy(cmd->cluster, l->cluster, sizeof(cmd->cluster));
 	cmd->shared_bytes = l->shared_bytes;
 	cmd->flags = l->cooperative ? LAUNCH_COOPERATIVE : 0;
-	launch_params(l, plan, launch_kernel_cmd_params(cmd));
+	for (i = 0; i < n; i++)
+		launch_put_attr(&launch_kernel_cmd_attr(cmd)[i], l->attrs->v[i]);
+	launch_params(l, plan, launch_kernel_cmd_params(cmd, n));
 	return guest_post(t);
 }
 

@@ -11,6 +11,14 @@
 
 #define LAUNCH_COOPERATIVE   1u /* flags of launch_kernel and graph_kernel */
 
+/* Attributes of a launch that travel as they are, each at most once. */
+#define LAUNCH_ATTRS_MAX 16
+
+struct launch_attrs {
+	unsigned n;
+	const CUlaunchAttribute *v[LAUNCH_ATTRS_MAX];
+};
+
 struct launch {
 	CUfunction func; /* or a CUkernel */
 	unsigned grid[3], block[3], cluster[3];
@@ -19,6 +27,7 @@ struct launch {
 	bool ptsz;
 	CUstream stream;
 	void **params, **extra;
+	const struct launch_attrs *attrs; /* NULL: none */
 };
 
 struct guest_func;
@@ -35,6 +44,17 @@ CUresult launch_check(const struct launch *l, struct launch_plan *ret_plan);
 
 /* The parameter buffer: plan->func->params_size bytes. */
 void launch_params(const struct launch *l, const struct launch_plan *plan, void *dst);
+
+/* Puts an attribute on the wire. */
+struct wire_launch_attr;
+void launch_put_attr(struct wire_launch_attr *w, const CUlaunchAttribute *a);
+
+/*
+ * What the driver refuses of the attributes of a launch; those that are fields of *l are
+ * put there, the others into *attrs.
+ */
+CUresult launch_parse_attrs(const CUlaunchAttribute *v, unsigned n, struct launch *l,
+			    struct launch_attrs *attrs);
 
 /* Checks and posts. Fast path; see launch.c. */
 CUresult launch_do(const struct launch *l);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Occupancy: what is computed from the number of blocks that fit on an SM. */
+#include <string.h>
+
+#include "calls.h"
 #include "context.h"
 #include "launch.h"
 #include "module.h"
@@ -108,60 +111,66 @@ CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfuncti
 	return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuOccupancyMaxPotentialClusterSize(int *size, CUfunction func,
-						    const CUlaunchConfig *config)
+/* ---- clusters: the device knows ---- */
+
+static CUresult send_clusters(struct guest_thread *t, struct guest_func *f,
+			      const struct launch *l, bool largest, int *ret_n)
 {
+	unsigned n = l->attrs ? l->attrs->n : 0, i;
+	struct occupancy_clusters_cmd *cmd = begin_occupancy_clusters(t, n);
+	struct lane_reply reply;
+	CUresult r;
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->func = f->handle;
+	memcpy(cmd->grid, l->grid, sizeof(cmd->grid));
+	memcpy(cmd->block, l->block, sizeof(cmd->block));
+	memcpy(cmd->cluster, l->cluster, sizeof(cmd->cluster));
+	cmd->shared_bytes = l->shared_bytes;
+	cmd->largest = largest;
+	for (i = 0; i < n; i++)
+		launch_put_attr(&occupancy_clusters_cmd_attr(cmd)[i], l->attrs->v[i]);
+	r = guest_call(t, sizeof(struct occupancy_clusters_rep), &reply);
+	if (r == CUDA_SUCCESS)
+		*ret_n = ((const struct occupancy_clusters_rep *)reply.body)->n;
+	return r;
+}
+
+static CUresult clusters(CUfunction func, const CUlaunchConfig *config, bool largest,
+			 int *ret_n)
+{
+	struct launch l = {.func = func};
+	struct launch_attrs attrs;
+	struct guest_thread *t;
 	struct guest_func *f;
 	CUresult r = function(func, &f);
 
+	if (r == CUDA_SUCCESS)
+		r = guest_enter(NEED_CTX, &t);
 	if (r)
 		return r;
-	if (!size || !config)
+	if (!ret_n || !config || (config->numAttrs && !config->attrs))
 		return CUDA_ERROR_INVALID_VALUE;
-	*size = device_attribute(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) > 0
-			? CLUSTER_PORTABLE_MAX
-			: 1;
-	return CUDA_SUCCESS;
+	l.grid[0] = config->gridDimX;
+	l.grid[1] = config->gridDimY;
+	l.grid[2] = config->gridDimZ;
+	l.block[0] = config->blockDimX;
+	l.block[1] = config->blockDimY;
+	l.block[2] = config->blockDimZ;
+	l.shared_bytes = config->sharedMemBytes;
+	r = launch_parse_attrs(config->attrs, config->numAttrs, &l, &attrs);
+	return r ? r : send_clusters(t, f, &l, largest, ret_n);
 }
 
-static unsigned cluster_blocks(const CUlaunchConfig *config)
+CUresult CUDAAPI cuOccupancyMaxPotentialClusterSize(int *size, CUfunction func,
+						    const CUlaunchConfig *config)
 {
-	unsigned i, n = 1;
-
-	for (i = 0; i < config->numAttrs; i++) {
-		const CUlaunchAttribute *a = &config->attrs[i];
-
-		if (a->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
-			n = a->value.clusterDim.x * a->value.clusterDim.y *
-			    a->value.clusterDim.z;
-	}
-	return n;
+	return clusters(func, config, true, size);
 }
 
 CUresult CUDAAPI cuOccupancyMaxActiveClusters(int *n_clusters, CUfunction func,
 					      const CUlaunchConfig *config)
 {
-	struct guest_func *f;
-	uint64_t threads;
-	unsigned per_cluster;
-	int blocks;
-	CUresult r = function(func, &f);
-
-	if (r)
-		return r;
-	if (!n_clusters || !config || (config->numAttrs && !config->attrs))
-		return CUDA_ERROR_INVALID_VALUE;
-	per_cluster = cluster_blocks(config);
-	threads = (uint64_t)config->blockDimX * config->blockDimY * config->blockDimZ;
-	if (!per_cluster || !threads ||
-	    threads >
-		    (unsigned)device_attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK))
-		return CUDA_ERROR_INVALID_VALUE;
-	r = cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, func, (int)threads,
-							config->sharedMemBytes);
-	if (r)
-		return r;
-	blocks *= device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-	*n_clusters = blocks / (int)per_cluster;
-	return CUDA_SUCCESS;
+	return clusters(func, config, false, n_clusters);
 }

@@ -340,6 +340,7 @@ const struct device_ops device_cuda_ops = {
 	.func_set_attribute = cuda_func_set_attribute,
 	.func_param = cuda_func_param,
 	.func_occupancy = cuda_func_occupancy,
+	.func_clusters = cuda_func_clusters,
 	.launch = cuda_launch,
 	.tensor_map = cuda_tensor_map,
 	.tensor_map_move = cuda_tensor_map_move,

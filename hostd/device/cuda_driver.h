@@ -85,6 +85,8 @@
 	X(cuFuncSetAttribute)                                                            \
 	X(cuFuncGetParamInfo)                                                            \
 	X(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)                          \
+	X(cuOccupancyMaxActiveClusters)                                                  \
+	X(cuOccupancyMaxPotentialClusterSize)                                            \
 	X(cuLaunchKernelEx)                                                              \
 	X(cuTensorMapEncodeTiled)                                                        \
 	X(cuTensorMapEncodeIm2col)                                                       \

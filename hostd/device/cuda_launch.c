@@ -51,11 +51,40 @@ CUresult cuda_func_occupancy(struct dev_func *f, int block_size, size_t shared_b
 
 /* ---- launches ---- */
 
-CUresult cuda_launch(struct dev_ctx *ctx, struct dev_stream *st,
-		     const struct dev_launch *l)
+static void put_attr(CUlaunchAttribute *to, const struct dev_launch_attr *from)
 {
-	CUlaunchAttribute attrs[2];
-	CUlaunchConfig config = {
+	to->id = from->id;
+	to->value = from->value;
+	if (from->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+		to->value.programmaticEvent.event = from->event ? from->event->cu : NULL;
+	else if (from->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
+		to->value.launchCompletionEvent.event =
+			from->event ? from->event->cu : NULL;
+}
+
+static unsigned put_attrs(CUlaunchAttribute *to, const struct dev_launch *l)
+{
+	unsigned n = 0;
+
+	if (l->cooperative) {
+		to[n] = (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE};
+		to[n++].value.cooperative = 1;
+	}
+	if (l->cluster[0]) {
+		to[n] = (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION};
+		to[n].value.clusterDim.x = l->cluster[0];
+		to[n].value.clusterDim.y = l->cluster[1];
+		to[n++].value.clusterDim.z = l->cluster[2];
+	}
+	for (unsigned i = 0; i < l->n_attrs; i++)
+		put_attr(&to[n++], &l->attrs[i]);
+	return n;
+}
+
+static CUlaunchConfig config_of(const struct dev_launch *l, struct dev_stream *st,
+				CUlaunchAttribute *attrs)
+{
+	return (CUlaunchConfig){
 		.gridDimX = l->grid[0],
 		.gridDimY = l->grid[1],
 		.gridDimZ = l->grid[2],
@@ -65,11 +94,19 @@ CUresult cuda_launch(struct dev_ctx *ctx, struct dev_stream *st,
 		.sharedMemBytes = l->shared_bytes,
 		.hStream = cuda_stream_of(st),
 		.attrs = attrs,
+		.numAttrs = put_attrs(attrs, l),
 	};
+}
+
+CUresult cuda_launch(struct dev_ctx *ctx, struct dev_stream *st,
+		     const struct dev_launch *l)
+{
+	CUlaunchAttribute attrs[DEV_LAUNCH_ATTRS_MAX + 2];
 	size_t size = l->params_size;
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)l->params,
 			 CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
 	CUresult res = cuda_enter(ctx);
+	CUlaunchConfig config;
 
 	if (res)
 		return res;
@@ -77,17 +114,25 @@ CUresult cuda_launch(struct dev_ctx *ctx, struct dev_stream *st,
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (size != l->func->params_size) /* before the driver reads past the end */
 		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-	memset(attrs, 0, sizeof(attrs));
-	if (l->cooperative) {
-		attrs[config.numAttrs].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
-		attrs[config.numAttrs++].value.cooperative = 1;
-	}
-	if (l->cluster[0]) {
-		attrs[config.numAttrs].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-		attrs[config.numAttrs].value.clusterDim.x = l->cluster[0];
-		attrs[config.numAttrs].value.clusterDim.y = l->cluster[1];
-		attrs[config.numAttrs++].value.clusterDim.z = l->cluster[2];
-	}
+	config = config_of(l, st, attrs);
 	return cuda_note(ctx, cu.cuLaunchKernelEx(&config, l->func->cu, NULL,
 						  size ? extra : NULL));
+}
+
+/* ---- clusters that fit ---- */
+
+CUresult cuda_func_clusters(struct dev_func *f, const struct dev_launch *l, bool largest,
+			    int *ret_n)
+{
+	CUlaunchAttribute attrs[DEV_LAUNCH_ATTRS_MAX + 2];
+	CUresult res = cuda_enter(f->mod->ctx);
+	CUlaunchConfig config;
+
+	if (res)
+		return res;
+	config = config_of(l, NULL, attrs);
+	return cuda_note(
+		f->mod->ctx,
+		largest ? cu.cuOccupancyMaxPotentialClusterSize(ret_n, f->cu, &config)
+			: cu.cuOccupancyMaxActiveClusters(ret_n, f->cu, &config));
 }

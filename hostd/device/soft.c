@@ -387,6 +387,7 @@ const struct device_ops device_soft_ops = {
 	.func_set_attribute = soft_func_set_attribute,
 	.func_param = soft_func_param,
 	.func_occupancy = soft_func_occupancy,
+	.func_clusters = soft_func_clusters,
 	.launch = soft_launch,
 	.tensor_map = soft_tensor_map,
 	.tensor_map_move = soft_tensor_map_move,

@@ -71,7 +71,7 @@ static CUresult pick_cluster(const struct dev_launch *l, const struct simt_func_
 
 		if (a->cluster[d]) {
 			if (c && c != a->cluster[d])
-				return CUDA_ERROR_INVALID_VALUE;
+				return CUDA_ERROR_INVALID_CLUSTER_SIZE;
 			c = a->cluster[d];
 		} else if (!c) {
 			c = (uint32_t)f->cluster[d];
@@ -184,6 +184,55 @@ static CUresult check_launch(const struct dev_launch *l, const struct simt_func_
 	return pick_cluster(l, a, ret_cluster);
 }
 
+CUresult soft_func_clusters(struct dev_func *f, const struct dev_launch *l, bool largest,
+			    int *ret_n)
+{
+	uint64_t threads = (uint64_t)l->block[0] * l->block[1] * l->block[2];
+	uint32_t cluster[3];
+	int blocks;
+	CUresult res;
+
+	if (largest) {
+		*ret_n = f->non_portable_cluster ? SIMT_MAX_CLUSTER
+						 : SOFT_PORTABLE_CLUSTER;
+		return CUDA_SUCCESS;
+	}
+	res = pick_cluster(l, simt_func_attr(f->f), cluster);
+	if (res)
+		return res;
+	if (!cluster[0] || !threads || threads > SOFT_MAX_BLOCK_THREADS) {
+		*ret_n = 0; /* as the driver has it */
+		return CUDA_SUCCESS;
+	}
+	res = soft_func_occupancy(f, (int)threads, l->shared_bytes, 0, &blocks);
+	if (!res)
+		*ret_n = blocks * (int)f->mod->ctx->dev->exec.n_sms /
+			 (int)(cluster[0] * cluster[1] * cluster[2]);
+	return res;
+}
+
+/* Attributes that mean something here; the others are hints for hardware. */
+static void apply_attrs(struct soft_kernel *k, const struct dev_launch *l)
+{
+	for (unsigned i = 0; i < l->n_attrs; i++) {
+		if (l->attrs[i].id == CU_LAUNCH_ATTRIBUTE_PRIORITY)
+			k->priority = soft_priority(l->attrs[i].value.priority);
+	}
+}
+
+/* As late as the contract allows: when the kernel has ended. */
+static CUresult record_events(struct dev_ctx *ctx, struct dev_stream *st,
+			      const struct dev_launch *l)
+{
+	CUresult res = CUDA_SUCCESS;
+
+	for (unsigned i = 0; i < l->n_attrs && !res; i++) {
+		if (l->attrs[i].event)
+			res = soft_event_record(ctx, l->attrs[i].event, st);
+	}
+	return res;
+}
+
 CUresult soft_launch(struct dev_ctx *ctx, struct dev_stream *st,
 		     const struct dev_launch *l)
 {
@@ -213,10 +262,13 @@ CUresult soft_launch(struct dev_ctx *ctx, struct dev_stream *st,
 		soft_scoped_lock(&ctx->dev->lock);
 		st = soft_stream_of(ctx, st);
 		k->priority = st->priority;
+		apply_attrs(k, l);
 		k->launch.grid_id = ++ctx->dev->last_grid;
 		res = soft_op_submit_locked(st, &k->op);
 	}
-	if (res)
+	if (res) {
 		kernel_free(&k->op);
-	return res;
+		return res;
+	}
+	return record_events(ctx, st, l);
 }

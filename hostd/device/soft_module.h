@@ -65,6 +65,8 @@ CUresult soft_func_attribute(struct dev_func *f, CUfunction_attribute attr,
 CUresult soft_func_set_attribute(struct dev_func *f, CUfunction_attribute attr,
 				 int value);
 CUresult soft_func_param(struct dev_func *f, unsigned index, struct dev_param *ret_p);
+CUresult soft_func_clusters(struct dev_func *f, const struct dev_launch *l, bool largest,
+			    int *ret_n);
 CUresult soft_func_occupancy(struct dev_func *f, int block_size, size_t shared_bytes,
 			     unsigned flags, int *ret_blocks);
 CUresult soft_launch(struct dev_ctx *ctx, struct dev_stream *st,

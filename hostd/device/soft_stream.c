@@ -375,7 +375,7 @@ CUresult soft_stream_create(struct dev_ctx *ctx, unsigned flags, int priority,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	soft_stream_init(st, ctx);
 	st->blocking = !(flags & DEV_STREAM_NON_BLOCKING);
-	st->priority = MAX(MIN(priority, 0), SOFT_PRIORITY_GREATEST);
+	st->priority = soft_priority(priority);
 	soft_scoped_lock(&ctx->dev->lock);
 	list_append(&ctx->streams, &st->link);
 	*ret_stream = st;

@@ -142,6 +142,12 @@ void soft_event_put_locked(struct dev_event *ev);
 struct dev_stream *soft_stream_of(struct dev_ctx *ctx, struct dev_stream *st);
 
 /* device_ops */
+/* The nearest priority that there is. */
+static inline int soft_priority(int priority)
+{
+	return MAX(MIN(priority, 0), SOFT_PRIORITY_GREATEST);
+}
+
 CUresult soft_stream_create(struct dev_ctx *ctx, unsigned flags, int priority,
 			    struct dev_stream **ret_stream);
 void soft_stream_destroy(struct dev_stream *st);

@@ -9,16 +9,16 @@ static void event_fini(struct session *s, struct sess_obj *o)
 		s->ops->event_destroy(ev->dev);
 }
 
-int handle_cuEventCreate(struct sess_lane *sl, const struct cuEventCreate_args *a,
-			 struct cuEventCreate_rep *rep)
+int handle_event_create(struct sess_lane *sl, const struct event_create_args *a,
+			struct event_create_rep *rep)
 {
 	struct dev_ctx *ctx = need_ctx(sl, rep);
 	struct sess_event *ev =
-		obj_new(HANDLE_EVENT, a->cmd->phEvent, sizeof(*ev), sl->ctx, event_fini);
+		obj_new(HANDLE_EVENT, a->cmd->event, sizeof(*ev), sl->ctx, event_fini);
 	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
 
 	if (ev)
-		r = sl->s->ops->event_create(ctx, a->cmd->Flags, &ev->dev);
+		r = sl->s->ops->event_create(ctx, a->cmd->flags & ~(unsigned)CU_EVENT_INTERPROCESS, &ev->dev);
 	rep->res.result = r;
 	if (r != CUDA_SUCCESS) {
 		if (ev)

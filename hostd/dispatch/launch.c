@@ -14,11 +14,69 @@ static struct sess_func *func_named(struct sess_lane *sl, uint64_t h)
 	return sess_get(sl, type, h);
 }
 
+/* The attributes that a launch may carry; what their values may be the device knows. */
+static bool attr_known(uint32_t id)
+{
+	switch (id) {
+	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+	case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+	case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+	case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+	case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+	case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
+		return true;
+	}
+	return false;
+}
+
+static CUresult read_event(struct sess_lane *sl, uint64_t h, struct dev_ctx *ctx,
+			   struct dev_launch_attr *ret_attr)
+{
+	struct sess_event *ev;
+
+	if (ret_attr->id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT &&
+	    ret_attr->id != CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
+		return CUDA_SUCCESS;
+	ev = sess_get(sl, HANDLE_EVENT, h);
+	if (!ev || ev->obj.ctx->dev != ctx)
+		return CUDA_ERROR_INVALID_HANDLE;
+	ret_attr->event = ev->dev;
+	return CUDA_SUCCESS;
+}
+
+static CUresult read_attrs(struct sess_lane *sl, const struct wire_launch_attr *w,
+			   unsigned n, struct dev_ctx *ctx,
+			   struct dev_launch_attr *ret_attrs)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	if (n > DEV_LAUNCH_ATTRS_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned i = 0; i < n && r == CUDA_SUCCESS; i++) {
+		struct dev_launch_attr *a = &ret_attrs[i];
+
+		if (!attr_known(w[i].id))
+			return CUDA_ERROR_INVALID_VALUE;
+		a->id = (CUlaunchAttributeID)w[i].id;
+		a->event = NULL;
+		static_assert(sizeof(a->value) == sizeof(w->value), "as it travels");
+		memcpy(&a->value, w[i].value, sizeof(a->value));
+		r = read_event(sl, w[i].event, ctx, a);
+	}
+	return r;
+}
+
 int handle_launch_kernel(struct sess_lane *sl, const struct launch_kernel_args *a,
 			 struct launch_kernel_rep *rep)
 {
 	const struct launch_kernel_cmd *c = a->cmd;
 	struct sess_func *f = func_named(sl, c->func);
+	struct dev_launch_attr attrs[DEV_LAUNCH_ATTRS_MAX];
 	struct dev_stream *st;
 	struct dev_ctx *ctx;
 	struct dev_launch l = {
@@ -26,11 +84,15 @@ int handle_launch_kernel(struct sess_lane *sl, const struct launch_kernel_args *
 		.cooperative = c->flags & LAUNCH_COOPERATIVE,
 		.params = a->params,
 		.params_size = c->params_size,
+		.attrs = attrs,
+		.n_attrs = c->attr_count,
 	};
 	CUresult r = sess_stream(sl, c->stream, &st, &ctx);
 
 	if (r == CUDA_SUCCESS && !f)
 		r = CUDA_ERROR_INVALID_HANDLE;
+	if (r == CUDA_SUCCESS && unlikely(c->attr_count))
+		r = read_attrs(sl, a->attr, c->attr_count, ctx, attrs);
 	if (r == CUDA_SUCCESS) {
 		l.func = f->dev;
 		memcpy(l.grid, c->grid, sizeof(l.grid));
@@ -41,6 +103,35 @@ int handle_launch_kernel(struct sess_lane *sl, const struct launch_kernel_args *
 		note_active(sl->s);
 	}
 	rep->res.result = r;
+	return 0;
+}
+
+int handle_occupancy_clusters(struct sess_lane *sl,
+			      const struct occupancy_clusters_args *a,
+			      struct occupancy_clusters_rep *rep)
+{
+	const struct occupancy_clusters_cmd *c = a->cmd;
+	struct dev_launch_attr attrs[DEV_LAUNCH_ATTRS_MAX];
+	struct sess_func *f = func_named(sl, c->func);
+	struct dev_launch l = {
+		.shared_bytes = c->shared_bytes,
+		.attrs = attrs,
+		.n_attrs = c->attr_count,
+	};
+	CUresult r = CUDA_ERROR_INVALID_HANDLE;
+	int n = 0;
+
+	if (f)
+		r = read_attrs(sl, a->attr, c->attr_count, f->mod->obj.ctx->dev, attrs);
+	if (r == CUDA_SUCCESS) {
+		l.func = f->dev;
+		memcpy(l.grid, c->grid, sizeof(l.grid));
+		memcpy(l.block, c->block, sizeof(l.block));
+		memcpy(l.cluster, c->cluster, sizeof(l.cluster));
+		r = sl->s->ops->func_clusters(f->dev, &l, c->largest, &n);
+	}
+	rep->res.result = r;
+	rep->n = n;
 	return 0;
 }
 

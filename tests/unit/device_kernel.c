@@ -285,6 +285,58 @@ DEVICE_TEST(device_kernel, resident_blocks_take_turns)
 	fix_free(f, &m);
 }
 
+DEVICE_TEST(device_kernel, a_launch_records_the_events_of_its_attributes)
+{
+	struct dev_module *mod = load(f);
+	struct dev_launch_attr attrs[] = {
+		{.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+		 .value.programmaticStreamSerializationAllowed = 1},
+		{.id = CU_LAUNCH_ATTRIBUTE_PRIORITY, .value.priority = -2},
+		{.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT},
+		{.id = CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT},
+	};
+	struct dev_launch l = {.grid = {4, 1, 1},
+			       .block = {32, 1, 1},
+			       .attrs = attrs,
+			       .n_attrs = ARRAY_SIZE(attrs)};
+	struct dev_event *ev[2];
+
+	for (unsigned i = 0; i < 2; i++) {
+		OK(f->ops->event_create(f->ctx, CU_EVENT_DISABLE_TIMING, &ev[i]));
+		attrs[2 + i].event = ev[i];
+	}
+	OK(f->ops->module_function(mod, "empty", &l.func));
+	OK(f->ops->launch(f->ctx, NULL, &l));
+	OK(f->ops->event_synchronize(ev[0]));
+	OK(f->ops->event_synchronize(ev[1]));
+	OK(f->ops->ctx_synchronize(f->ctx));
+	OK(f->ops->event_query(ev[0]));
+	f->ops->event_destroy(ev[0]);
+	f->ops->event_destroy(ev[1]);
+	f->ops->module_unload(mod);
+}
+
+DEVICE_TEST(device_kernel, clusters_are_counted)
+{
+	struct dev_module *mod = load(f);
+	struct dev_launch l = {.grid = {32, 1, 1}, .block = {128, 1, 1}};
+	int alone, pairs = 0;
+
+	OK(f->ops->module_function(mod, "empty", &l.func));
+	OK(f->ops->func_clusters(l.func, &l, true, &alone));
+	cr_expect_eq(alone, 8);
+	l.cluster[0] = l.cluster[1] = l.cluster[2] = 1;
+	OK(f->ops->func_clusters(l.func, &l, false, &alone));
+	l.cluster[0] = 2;
+	OK(f->ops->func_clusters(l.func, &l, false, &pairs));
+	cr_expect_gt(pairs, 0);
+	cr_expect_eq(alone, 2 * pairs);
+	l.cluster[0] = 16;
+	FAILS(f->ops->func_clusters(l.func, &l, false, &pairs),
+	      CUDA_ERROR_INVALID_CLUSTER_SIZE);
+	f->ops->module_unload(mod);
+}
+
 DEVICE_TEST(device_kernel, blocks_of_a_cluster_run_together)
 {
 	const char text[] = ".version 8.0\n.target sm_90\n.address_size 64\n" PTX_CLUSTER;

@@ -20,10 +20,10 @@ static struct lane_msg msg(uint16_t op, uint32_t size)
 static struct lane_msg launch(uint32_t size)
 {
 	struct launch_kernel_cmd *cmd = (void *)body;
-	uint8_t *params = launch_kernel_cmd_params(cmd);
+	uint8_t *params = launch_kernel_cmd_params(cmd, 0);
 
 	memset(body, 0xee, sizeof(body));
-	launch_kernel_cmd_init(cmd, size);
+	launch_kernel_cmd_init(cmd, 0, size);
 	cmd->func = 0x1111222233334444;
 	cmd->stream = 1;
 	for (unsigned i = 0; i < 3; i++) {
@@ -35,7 +35,7 @@ static struct lane_msg launch(uint32_t size)
 	cmd->flags = 1;
 	for (uint32_t i = 0; i < size; i++)
 		params[i] = (uint8_t)i;
-	return msg(WIRE_OP_launch_kernel, launch_kernel_cmd_size(size));
+	return msg(WIRE_OP_launch_kernel, launch_kernel_cmd_size(0, size));
 }
 
 Test(codec, round_trip_of_every_parameter_size)
@@ -74,7 +74,7 @@ Test(codec, sizes_that_do_not_fit_are_refused)
 	m = launch(32764);
 	cmd->params_size = 32765; /* fits the body, not the description */
 	cr_assert_eq(launch_kernel_decode(&m, &args), -EPROTO);
-	for (uint32_t size = 0; size < launch_kernel_cmd_size(100); size += 8) {
+	for (uint32_t size = 0; size < launch_kernel_cmd_size(0, 100); size += 8) {
 		m = launch(100);
 		m.body_size = size;
 		cr_assert_eq(launch_kernel_decode(&m, &args), -EPROTO, "%u", size);
@@ -93,7 +93,7 @@ Test(codec, dirt_in_padding_is_refused)
 
 	for (unsigned i = 9; i < 16; i++) {
 		m = launch(9);
-		((uint8_t *)launch_kernel_cmd_params((void *)body))[i] = 1;
+		((uint8_t *)launch_kernel_cmd_params((void *)body, 0))[i] = 1;
 		cr_assert_eq(launch_kernel_decode(&m, &args), -EPROTO, "%u", i);
 	}
 	m = msg(WIRE_OP_session_open, sizeof(*open));
@@ -188,7 +188,7 @@ Test(codec, commands_can_be_printed)
 			 "launch_kernel(func=0x1111222233334444, stream=1, grid[0]=1, "
 			 "grid[1]=2, grid[2]=3, block[0]=0, block[1]=32, block[2]=64, "
 			 "cluster[0]=0, cluster[1]=0, cluster[2]=0, shared_bytes=49152, "
-			 "flags=1, params_size=4)");
+			 "flags=1, attr_count=0, params_size=4)");
 	for (size_t size = 1; size <= sizeof(small); size++) {
 		memset(small, 'z', sizeof(small));
 		codec_print(&m, small, size);

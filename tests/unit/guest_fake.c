@@ -339,6 +339,7 @@ static void keep_launch(const struct lane_msg *m)
 	if (launch_kernel_decode(m, &a) < 0)
 		abort();
 	last_launch.cmd = *a.cmd;
+	memcpy(last_launch.attrs, a.attr, a.cmd->attr_count * sizeof(a.attr[0]));
 	memcpy(last_launch.params, a.params, a.cmd->params_size);
 	fake.launches++;
 }

@@ -30,6 +30,7 @@ enum fake_func {
 
 struct fake_launch {
 	struct launch_kernel_cmd cmd;
+	struct wire_launch_attr attrs[16];
 	uint8_t params[32768];
 };
 

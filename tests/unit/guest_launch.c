@@ -225,12 +225,76 @@ Test(guest_launch, ex)
 	wait_launches(f, 1);
 	cr_expect_eq(last.cmd.flags, 1);
 	cr_expect_eq(last.cmd.cluster[0], 2);
+	cr_assert_eq(last.cmd.attr_count, 1);
+	cr_expect_eq(last.attrs[0].id, CU_LAUNCH_ATTRIBUTE_PRIORITY);
+	cr_expect_eq((int)last.attrs[0].value[0], -1);
 	cfg.gridDimX = 3;
 	cr_expect_eq(cuLaunchKernelEx(&cfg, k, NULL, NULL),
 		     CUDA_ERROR_INVALID_CLUSTER_SIZE);
 	attrs[0].id = 99;
 	cr_expect_eq(cuLaunchKernelEx(&cfg, k, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
 	cr_expect_eq(cuLaunchKernelEx(NULL, k, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
+}
+
+/* One attribute and what an H200 says to it. */
+static CUresult with(CUlaunchAttribute a)
+{
+	CUlaunchConfig cfg = {.gridDimX = 16,
+			      .gridDimY = 1,
+			      .gridDimZ = 1,
+			      .blockDimX = 32,
+			      .blockDimY = 1,
+			      .blockDimZ = 1,
+			      .attrs = &a,
+			      .numAttrs = 1};
+
+	return cuLaunchKernelEx(&cfg, get("empty"), NULL, NULL);
+}
+
+#define WITH(attr, field, ...)                                                           \
+	with((CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_##attr,                       \
+				 .value.field = __VA_ARGS__})
+
+Test(guest_launch, attributes_are_refused_as_by_the_driver)
+{
+	struct fake *f = start();
+	CUevent plain, timed;
+
+	cr_assert_eq(cuEventCreate(&plain, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+	cr_assert_eq(cuEventCreate(&timed, 0), CUDA_SUCCESS);
+	cr_expect_eq(WITH(PROGRAMMATIC_STREAM_SERIALIZATION,
+			  programmaticStreamSerializationAllowed, 1),
+		     CUDA_SUCCESS);
+	cr_expect_eq(WITH(PROGRAMMATIC_EVENT, programmaticEvent, {.event = plain}),
+		     CUDA_SUCCESS);
+	wait_launches(f, 2);
+	cr_expect_eq(last.attrs[0].event, (uintptr_t)plain);
+	cr_expect_eq(last.attrs[0].value[0], 0);
+	cr_expect_eq(WITH(PROGRAMMATIC_EVENT, programmaticEvent, {.event = timed}),
+		     CUDA_ERROR_NOT_SUPPORTED);
+	cr_expect_eq(
+		WITH(LAUNCH_COMPLETION_EVENT, launchCompletionEvent, {.event = NULL}),
+		CUDA_ERROR_INVALID_HANDLE);
+	cr_expect_eq(WITH(LAUNCH_COMPLETION_EVENT, launchCompletionEvent,
+			  {.event = plain, .flags = 9}),
+		     CUDA_ERROR_INVALID_VALUE);
+	cr_expect_eq(WITH(CLUSTER_DIMENSION, clusterDim, {3, 1, 1}),
+		     CUDA_ERROR_INVALID_CLUSTER_SIZE);
+	cr_expect_eq(WITH(CLUSTER_DIMENSION, clusterDim, {0, 0, 0}), CUDA_SUCCESS);
+	cr_expect_eq(WITH(PREFERRED_CLUSTER_DIMENSION, preferredClusterDim, {4, 1, 1}),
+		     CUDA_ERROR_INVALID_CLUSTER_SIZE);
+	cr_expect_eq(WITH(CLUSTER_SCHEDULING_POLICY_PREFERENCE,
+			  clusterSchedulingPolicyPreference, 7),
+		     CUDA_ERROR_INVALID_VALUE);
+	cr_expect_eq(WITH(MEM_SYNC_DOMAIN, memSyncDomain, 5), CUDA_ERROR_INVALID_VALUE);
+	cr_expect_eq(WITH(PREFERRED_SHARED_MEMORY_CARVEOUT, sharedMemCarveout, 500),
+		     CUDA_ERROR_INVALID_VALUE);
+	cr_expect_eq(WITH(ACCESS_POLICY_WINDOW, accessPolicyWindow, {.hitRatio = 2}),
+		     CUDA_ERROR_INVALID_VALUE);
+	cr_expect_eq(WITH(SYNCHRONIZATION_POLICY, syncPolicy, 1),
+		     CUDA_ERROR_INVALID_VALUE);
+	cr_expect_eq(WITH(DEVICE_UPDATABLE_KERNEL_NODE, deviceUpdatableKernelNode, {1}),
+		     CUDA_ERROR_NOT_SUPPORTED);
 }
 
 Test(guest_launch, functions_are_asked_once)

@@ -179,13 +179,13 @@ Test(session, handles_of_all_kinds)
 Test(session, context_takes_all_along)
 {
 	uint64_t st = handle_make(HANDLE_STREAM, 0, 1);
-	struct cuEventCreate_cmd *ev;
+	struct event_create_cmd *ev;
 	uint64_t used, peak;
 
 	retain();
 	new_stream(st);
-	ev = begin(G, cuEventCreate);
-	ev->phEvent = handle_make(HANDLE_EVENT, 0, 1);
+	ev = begin(G, event_create);
+	ev->event = handle_make(HANDLE_EVENT, 0, 1);
 	lane_post(G);
 	(void)alloc(100);
 	(void)alloc(50 << 20);

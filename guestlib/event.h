@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEFT_GUEST_EVENT_H
+#define WEFT_GUEST_EVENT_H
+
+#include "guest.h"
+
+/* What an event was created with; of none: 0. */
+unsigned event_flags(CUevent event);
+
+#endif
