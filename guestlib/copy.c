@@ -7,12 +7,14 @@
  * last piece as a call, whose reply also says if an earlier piece failed.
  * Device to host: one call; the worker streams pieces back as they come off the device.
  * Copies from the device into pageable memory may finish synchronously in CUDA, too.
+ * Between addresses that the device sees, pinned host memory among them: one message.
  */
 #include <string.h>
 
 #include "calls.h"
 #include "capture.h"
 #include "copy.h"
+#include "hostmem.h"
 #include "process.h"
 
 /* ---- host to device ---- */
@@ -222,8 +224,9 @@ static CUresult dtod(struct guest_thread *t, const struct copy *c, uint64_t stre
 	cmd->width = c->width;
 	cmd->height = c->height;
 	cmd->stream = stream;
-	/* The reply to a synchronous one says that it was accepted; CUDA's does not wait.
-	 */
+	/* The reply to a synchronous one within the device says that it was accepted;
+	 * CUDA's does not wait. */
+	cmd->wait = c->shared && !c->async;
 	return c->async ? guest_post(t)
 			: guest_call(t, sizeof(struct copy_dtod_rep), &reply);
 }
@@ -252,6 +255,28 @@ static CUresult htoh(struct guest_thread *t, const struct copy *c, uint64_t stre
 	return r;
 }
 
+CUresult copy_share(struct copy *c, uint64_t dst_span, uint64_t src_span)
+{
+	enum hostmem_view d = HOSTMEM_SHARED, s = HOSTMEM_SHARED;
+	uint64_t dst = c->dst.addr, src = c->src.addr;
+
+	if (!c->dst.device)
+		d = hostmem_view(dst, dst_span, &dst);
+	if (!c->src.device)
+		s = hostmem_view(src, src_span, &src);
+	if (unlikely(d == HOSTMEM_OUTSIDE || s == HOSTMEM_OUTSIDE))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (d != HOSTMEM_SHARED || s != HOSTMEM_SHARED)
+		return CUDA_SUCCESS;
+	if (!c->dst.device && !c->src.device && !c->async)
+		return CUDA_SUCCESS; /* the processor is there already */
+	c->shared |= !c->dst.device || !c->src.device;
+	c->dst.addr = dst;
+	c->src.addr = src;
+	c->dst.device = c->src.device = true;
+	return CUDA_SUCCESS;
+}
+
 /* Makes rows without gaps one row. */
 static void join_rows(struct copy *c)
 {
@@ -265,6 +290,7 @@ static void join_rows(struct copy *c)
 CUresult copy_rows(struct guest_thread *t, const struct copy *given, uint64_t stream)
 {
 	struct copy c = *given;
+	CUresult r;
 
 	if (!c.width || !c.height)
 		return CUDA_SUCCESS;
@@ -272,6 +298,12 @@ CUresult copy_rows(struct guest_thread *t, const struct copy *given, uint64_t st
 	    (c.height > 1 && (c.dst.pitch < c.width || c.src.pitch < c.width)))
 		return CUDA_ERROR_INVALID_VALUE;
 	join_rows(&c);
+	if (!c.ctx && !(c.dst.device && c.src.device)) {
+		r = copy_share(&c, (c.height - 1) * c.dst.pitch + c.width,
+			       (c.height - 1) * c.src.pitch + c.width);
+		if (r)
+			return r;
+	}
 	if (c.dst.device)
 		return c.src.device ? dtod(t, &c, stream) : htod(t, &c, stream);
 	return c.src.device ? dtoh(t, &c, stream) : htoh(t, &c, stream);

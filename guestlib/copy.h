@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copies. Every form of cuMemcpy* becomes rows between two sides, each host or device
- * memory; an address in the band is device memory, every other is the program's own.
+ * memory. Host memory that the device sees (hostmem.h) counts as the device's: such a
+ * copy is one message, and no byte passes through the lane.
  */
 #ifndef WEFT_GUEST_COPY_H
 #define WEFT_GUEST_COPY_H
@@ -20,8 +21,17 @@ struct copy {
 	CUstream stream;
 	bool ptsz;
 	bool async;   /* a function with Async in its name */
+	bool shared;  /* a side is host memory that the device sees: addr is its address
+		       * there, and a copy that is not async waits until it is done */
 	uint64_t ctx; /* of a graph: done at once in that context, in no stream; else 0 */
 };
+
+/*
+ * If the device sees both sides (spans in bytes), makes them addresses of the device.
+ * CUDA_ERROR_INVALID_VALUE for a range that begins in host memory of ours and ends behind
+ * it.
+ */
+CUresult copy_share(struct copy *c, uint64_t dst_span, uint64_t src_span);
 
 /* A copy of slices, as cuMemcpy3D describes it. */
 struct copy_box {

@@ -1,34 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * DOC: "pinned" memory of a guest
+ * DOC: the table of host memory
  *
- * Nothing is pinned: copies go through the lane whatever memory they touch. A sorted
- * array of ranges under a lock is enough, for programs allocate little and large here.
- * The device cannot map host memory (CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY is 0 as
- * long as a session has no shared range), so asking for a device pointer fails.
+ * A sorted array of ranges under a lock. Copies look up each host address that they are
+ * given, and must not lock: beside it lies an array with what they need, read under a
+ * sequence count. Where a program has no such memory, that is one load.
  */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#include "context.h"
 #include "hostmem.h"
 #include "process.h"
-
-#define PAGE ((size_t)4096)
-
-#define ALLOC_FLAGS                                                                      \
-	(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |                          \
-	 CU_MEMHOSTALLOC_WRITECOMBINED)
-#define REGISTER_FLAGS                                                                   \
-	(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |                    \
-	 CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY)
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct hostmem *ranges; /* sorted by base */
 static size_t n_ranges, room;
 static uint64_t next_id = 1;
+
+/* What copies read. */
+struct span {
+	_Atomic uint64_t base, size, dev;
+};
+
+static _Atomic unsigned seq; /* odd: being changed */
+static struct span *_Atomic spans;
+static _Atomic size_t n_spans;
+static size_t span_room;
 
 /* Index of the first range that ends after addr. */
 static size_t lower_bound_locked(uintptr_t addr)
@@ -46,6 +44,55 @@ static size_t lower_bound_locked(uintptr_t addr)
 	return lo;
 }
 
+static bool make_room_locked(void)
+{
+	size_t n = room ? 2 * room : 16;
+	struct hostmem *p;
+	struct span *s;
+
+	if (n_ranges < room)
+		return true;
+	p = realloc(ranges, n * sizeof(*p));
+	if (!p)
+		return false;
+	ranges = p;
+	room = n;
+	if (span_room >= n)
+		return true;
+	s = calloc(n, sizeof(*s));
+	if (!s) {
+		room = n_ranges;
+		return false;
+	}
+	/* Somebody may still read the old one, so it stays: all of them together are as
+	 * large as the last. */
+	for (size_t i = 0; i < n_ranges; i++) {
+		atomic_init(&s[i].base, ranges[i].base);
+		atomic_init(&s[i].size, ranges[i].size);
+		atomic_init(&s[i].dev, ranges[i].dev);
+	}
+	span_room = n;
+	atomic_store_explicit(&spans, s, memory_order_release);
+	return true;
+}
+
+/* Brings the spans from index `from` on up to date. */
+static void publish_locked(size_t from)
+{
+	struct span *s = atomic_load_explicit(&spans, memory_order_relaxed);
+
+	/* Pairs with the loads in view_once(). */
+	atomic_fetch_add_explicit(&seq, 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	for (size_t i = from; i < n_ranges; i++) {
+		atomic_store_explicit(&s[i].base, ranges[i].base, memory_order_relaxed);
+		atomic_store_explicit(&s[i].size, ranges[i].size, memory_order_relaxed);
+		atomic_store_explicit(&s[i].dev, ranges[i].dev, memory_order_relaxed);
+	}
+	atomic_store_explicit(&n_spans, n_ranges, memory_order_release);
+	atomic_fetch_add_explicit(&seq, 1, memory_order_release);
+}
+
 static CUresult insert_locked(const struct hostmem *h)
 {
 	size_t at = lower_bound_locked(h->base);
@@ -53,23 +100,17 @@ static CUresult insert_locked(const struct hostmem *h)
 	if (at < n_ranges && ranges[at].base < h->base + h->size)
 		return ranges[at].registered ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
 					     : CUDA_ERROR_INVALID_VALUE;
-	if (n_ranges == room) {
-		size_t n = room ? 2 * room : 16;
-		struct hostmem *p = realloc(ranges, n * sizeof(*p));
-
-		if (!p)
-			return CUDA_ERROR_OUT_OF_MEMORY;
-		ranges = p;
-		room = n;
-	}
+	if (!make_room_locked())
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	memmove(&ranges[at + 1], &ranges[at], (n_ranges - at) * sizeof(*ranges));
 	ranges[at] = *h;
 	ranges[at].id = next_id++;
 	n_ranges++;
+	publish_locked(at);
 	return CUDA_SUCCESS;
 }
 
-static CUresult insert(const struct hostmem *h)
+CUresult hostmem_insert(const struct hostmem *h)
 {
 	CUresult r;
 
@@ -79,8 +120,26 @@ static CUresult insert(const struct hostmem *h)
 	return r;
 }
 
-/* Takes the range that begins at base out of the table. */
-static bool take(uintptr_t base, bool registered, struct hostmem *ret)
+bool hostmem_replace(const struct hostmem *h)
+{
+	bool found;
+	size_t at;
+
+	pthread_rwlock_wrlock(&lock);
+	at = lower_bound_locked(h->base);
+	found = at < n_ranges && ranges[at].base == h->base;
+	if (found) {
+		uint64_t id = ranges[at].id;
+
+		ranges[at] = *h;
+		ranges[at].id = id;
+		publish_locked(at);
+	}
+	pthread_rwlock_unlock(&lock);
+	return found;
+}
+
+bool hostmem_take(uintptr_t base, bool registered, struct hostmem *ret)
 {
 	bool found;
 	size_t at;
@@ -93,6 +152,7 @@ static bool take(uintptr_t base, bool registered, struct hostmem *ret)
 		*ret = ranges[at];
 		n_ranges--;
 		memmove(&ranges[at], &ranges[at + 1], (n_ranges - at) * sizeof(*ranges));
+		publish_locked(at);
 	}
 	pthread_rwlock_unlock(&lock);
 	return found;
@@ -112,104 +172,72 @@ bool hostmem_find(uintptr_t addr, struct hostmem *ret_range)
 	return found;
 }
 
-CUresult CUDAAPI cuMemHostAlloc(void **pp, size_t size, unsigned int flags)
+/* Finds the span that contains addr in one version of the array; false: it changed. */
+static bool view_once(uint64_t addr, struct hostmem *ret)
 {
-	struct hostmem h = {.flags = flags};
-	CUresult r = ctx_check_current();
-	void *p;
+	unsigned before = atomic_load_explicit(&seq, memory_order_acquire);
+	/* Acquire: the array loaded next has room for that many. */
+	size_t lo = 0, hi = atomic_load_explicit(&n_spans, memory_order_acquire);
+	struct span *s = atomic_load_explicit(&spans, memory_order_acquire);
 
-	if (r)
-		return r;
-	if (!pp || size > SIZE_MAX - PAGE || (flags & ~(unsigned)ALLOC_FLAGS))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!size) {
-		*pp = NULL;
-		return CUDA_SUCCESS;
+	ret->size = 0;
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		uint64_t base = atomic_load_explicit(&s[mid].base, memory_order_relaxed);
+		uint64_t size = atomic_load_explicit(&s[mid].size, memory_order_relaxed);
+
+		if (addr - base < size) {
+			ret->base = base;
+			ret->size = size;
+			ret->dev =
+				atomic_load_explicit(&s[mid].dev, memory_order_relaxed);
+			break;
+		}
+		if (base < addr)
+			lo = mid + 1;
+		else
+			hi = mid;
 	}
-	h.size = size;
-	p = mmap(NULL, ALIGN_UP(size, PAGE), PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p == MAP_FAILED)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	h.base = (uintptr_t)p;
-	r = insert(&h);
-	if (r) {
-		munmap(p, ALIGN_UP(size, PAGE));
-		return r;
+	atomic_thread_fence(memory_order_acquire);
+	return !(before & 1) &&
+	       atomic_load_explicit(&seq, memory_order_relaxed) == before;
+}
+
+enum hostmem_view hostmem_view(uint64_t addr, uint64_t size, uint64_t *ret_dev)
+{
+	bool ours = addr - guest_process.host_base < guest_process.host_size;
+	struct hostmem h;
+
+	if (!atomic_load_explicit(&n_spans, memory_order_relaxed))
+		return ours ? HOSTMEM_OUTSIDE : HOSTMEM_PRIVATE;
+	while (!view_once(addr, &h))
+		__builtin_ia32_pause();
+	if (!h.size || !h.dev)
+		return ours ? HOSTMEM_OUTSIDE : HOSTMEM_PRIVATE;
+	if (size > h.base + h.size - addr)
+		return ours ? HOSTMEM_OUTSIDE : HOSTMEM_PRIVATE;
+	*ret_dev = h.dev + (addr - h.base);
+	return HOSTMEM_SHARED;
+}
+
+/*
+ * Pages that lie under registered memory are shared with the parent and the device; the
+ * child gets them as its own, as it would have without us. What cuMemHostAlloc() gave
+ * stays shared. The table may be torn if a thread of the parent was changing it: then
+ * memory that is being registered stays shared.
+ */
+void hostmem_after_fork(void)
+{
+	pthread_rwlock_init(&lock, NULL);
+	if (atomic_load(&seq) & 1)
+		return;
+	for (size_t i = 0; i < n_ranges; i++) {
+		const struct hostmem *h = &ranges[i];
+		uintptr_t start = ALIGN_DOWN(h->base, HOSTMEM_PAGE);
+		uintptr_t end = ALIGN_UP(h->base + h->size, HOSTMEM_PAGE);
+
+		if (h->registered && !h->alias && h->region.size)
+			link_map_over(guest_process.link, (void *)start, h->region.offset,
+				      end - start, true);
 	}
-	*pp = p;
-	return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuMemAllocHost_v2(void **pp, size_t size)
-{
-	return cuMemHostAlloc(pp, size, 0);
-}
-
-CUresult CUDAAPI cuMemFreeHost(void *p)
-{
-	struct hostmem h;
-	CUresult r = guest_gate();
-
-	if (r)
-		return r;
-	if (!p || !take((uintptr_t)p, false, &h))
-		return CUDA_ERROR_INVALID_VALUE;
-	munmap((void *)h.base, ALIGN_UP(h.size, PAGE));
-	return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuMemHostRegister_v2(void *p, size_t size, unsigned int flags)
-{
-	struct hostmem h = {
-		.base = (uintptr_t)p, .size = size, .flags = flags, .registered = true};
-	CUresult r = ctx_check_current();
-
-	if (r)
-		return r;
-	if (!p || !size || h.base + size < h.base || guest_is_device(h.base) ||
-	    (flags & ~(unsigned)REGISTER_FLAGS))
-		return CUDA_ERROR_INVALID_VALUE;
-	return insert(&h);
-}
-
-CUresult CUDAAPI cuMemHostUnregister(void *p)
-{
-	struct hostmem h;
-	CUresult r = ctx_check_current();
-
-	if (r)
-		return r;
-	if (take((uintptr_t)p, true, &h))
-		return CUDA_SUCCESS;
-	/* Not the beginning of a range, or no range at all. */
-	return hostmem_find((uintptr_t)p, &h) ? CUDA_ERROR_INVALID_VALUE
-					      : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-}
-
-CUresult CUDAAPI cuMemHostGetFlags(unsigned int *flags, void *p)
-{
-	struct hostmem h;
-	CUresult r = ctx_check_current();
-
-	if (r)
-		return r;
-	if (!flags || !hostmem_find((uintptr_t)p, &h))
-		return CUDA_ERROR_INVALID_VALUE;
-	/* With unified addressing this one is always said to be set. */
-	*flags = h.flags | CU_MEMHOSTALLOC_DEVICEMAP;
-	return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *dptr, void *p,
-					      unsigned int flags)
-{
-	struct hostmem h;
-	CUresult r = ctx_check_current();
-
-	if (r)
-		return r;
-	if (!dptr || flags || !hostmem_find((uintptr_t)p, &h))
-		return CUDA_ERROR_INVALID_VALUE;
-	return CUDA_ERROR_NOT_SUPPORTED;
 }

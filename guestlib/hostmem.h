@@ -1,22 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host memory that the program has asked us for or registered. It is ordinary memory of
- * this process; the table knows what was asked, for queries.
+ * Host memory that the program has asked us for or registered. Where the session shares
+ * memory with its device it lies in regions of the band that guest, worker and device
+ * have mapped; otherwise it is ordinary memory of this process, and the table merely
+ * knows what was asked, for queries.
  */
 #ifndef WEFT_GUEST_HOSTMEM_H
 #define WEFT_GUEST_HOSTMEM_H
 
 #include "guest.h"
 
+#define HOSTMEM_PAGE ((uintptr_t)4096)
+
+/* A region at the worker, mapped in the band; size 0: none. */
+struct hostmem_region {
+	uint64_t addr, size;
+	uint64_t offset; /* in the window's file */
+};
+
 struct hostmem {
 	uintptr_t base;
 	size_t size;     /* as asked for */
 	unsigned flags;  /* CU_MEMHOSTALLOC_* or CU_MEMHOSTREGISTER_* */
 	bool registered; /* the program's own */
+	bool alias;      /* where the device sees what is registered at host */
+	uintptr_t host;  /* base, or what it is an alias of */
+	uint64_t dev;    /* what the device calls base; 0: the device cannot see it */
 	uint64_t id;     /* CU_POINTER_ATTRIBUTE_BUFFER_ID, never reused */
+	struct hostmem_region region;
 };
 
 /* The range that contains addr. Thread-safe. */
 bool hostmem_find(uintptr_t addr, struct hostmem *ret_range);
+
+enum hostmem_view {
+	HOSTMEM_PRIVATE, /* the program's own memory, registered or not */
+	HOSTMEM_SHARED,  /* the device sees all of it */
+	HOSTMEM_OUTSIDE, /* begins in shared memory, or where only that may be, but is not
+			  * all of it in one range */
+};
+
+/*
+ * How the device sees [addr, addr + size); *ret_dev, its address there, is written only
+ * for HOSTMEM_SHARED. Lock-free, any thread.
+ */
+enum hostmem_view hostmem_view(uint64_t addr, uint64_t size, uint64_t *ret_dev);
+
+/* ---- hostmem.c and hostmem_api.c ---- */
+
+/* Adds a range; h->id is chosen here. INVALID_VALUE or HOST_MEMORY_ALREADY_REGISTERED
+ * if it overlaps another one. */
+CUresult hostmem_insert(const struct hostmem *h);
+
+/* Replaces what is known of the range that begins at h->base; false if there is none. */
+bool hostmem_replace(const struct hostmem *h);
+
+/* Takes the range out that begins at base. */
+bool hostmem_take(uintptr_t base, bool registered, struct hostmem *ret);
+
+/* In a forked child: registered memory becomes its own. Takes no lock. */
+void hostmem_after_fork(void);
 
 #endif

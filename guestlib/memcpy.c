@@ -2,6 +2,7 @@
 /* cuMemcpy* of one row. Each exists with the legacy and with the per-thread default
  * stream. */
 #include "copy.h"
+#include "hostmem.h"
 #include "process.h"
 
 /* A device address is one wherever it is given: it must never be touched here. */
@@ -22,7 +23,17 @@ static struct copy_side either(CUdeviceptr p)
 	return (struct copy_side){.addr = p, .device = guest_is_device(p)};
 }
 
-/* Device addresses outside the band cannot be right; CUDA says so at the call. */
+/* A device address that is none can be that of host memory which the device sees. */
+static CUresult check_device(struct copy_side *side, size_t size, bool *shared)
+{
+	if (!side->device || !size || guest_is_device(side->addr))
+		return CUDA_SUCCESS;
+	*shared = true;
+	return hostmem_view(side->addr, size, &side->addr) == HOSTMEM_SHARED
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
+}
+
 static CUresult run(struct copy_side dst, struct copy_side src, size_t size,
 		    CUstream stream, bool ptsz, bool async)
 {
@@ -37,10 +48,10 @@ static CUresult run(struct copy_side dst, struct copy_side src, size_t size,
 
 	if (r)
 		return r;
-	if (size && ((dst.device && !guest_is_device(dst.addr)) ||
-		     (src.device && !guest_is_device(src.addr))))
-		return CUDA_ERROR_INVALID_VALUE;
-	return copy_do(&c);
+	r = check_device(&c.dst, size, &c.shared);
+	if (r == CUDA_SUCCESS)
+		r = check_device(&c.src, size, &c.shared);
+	return r ? r : copy_do(&c);
 }
 
 CUresult CUDAAPI cuMemcpyHtoD_v2(CUdeviceptr dst, const void *src, size_t size)

@@ -4,6 +4,7 @@
 
 #include "capture.h"
 #include "copy.h"
+#include "hostmem.h"
 #include "process.h"
 
 /* One end of a descriptor, whatever its kind. */
@@ -44,7 +45,10 @@ static CUresult resolve(const struct end *e, const struct box *b,
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	if (!addr || (device && !guest_is_device(addr)))
+	if (device && !guest_is_device(addr))
+		device = false; /* host memory that the device sees, or wrong */
+	if (!addr || (e->type == CU_MEMORYTYPE_DEVICE && !device &&
+		      hostmem_view(addr, 1, &addr) != HOSTMEM_SHARED))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (b->height > 1 && pitch < e->x + b->width)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -54,6 +58,12 @@ static CUresult resolve(const struct end *e, const struct box *b,
 	ret_side->pitch = pitch;
 	ret_side->addr = addr + (e->z * e->height + e->y) * pitch + e->x;
 	return CUDA_SUCCESS;
+}
+
+/* From the first byte to the last. */
+static uint64_t span(const struct copy_box *b, size_t pitch, size_t slice)
+{
+	return (b->depth - 1) * slice + (b->rows.height - 1) * pitch + b->rows.width;
 }
 
 CUresult copy_plan(const CUDA_MEMCPY3D *p, struct copy_box *ret_box)
@@ -97,6 +107,12 @@ CUresult copy_plan(const CUDA_MEMCPY3D *p, struct copy_box *ret_box)
 	c.rows.height = b.height;
 	c.dst_slice = b.dst.height * c.rows.dst.pitch;
 	c.src_slice = b.src.height * c.rows.src.pitch;
+	if (c.depth && !(c.rows.dst.device && c.rows.src.device)) {
+		r = copy_share(&c.rows, span(&c, c.rows.dst.pitch, c.dst_slice),
+			       span(&c, c.rows.src.pitch, c.src_slice));
+		if (r)
+			return r;
+	}
 	*ret_box = c;
 	return CUDA_SUCCESS;
 }

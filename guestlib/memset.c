@@ -2,6 +2,20 @@
 /* cuMemset*Async, which can be captured; the others are generated. */
 #include "calls.h"
 #include "capture.h"
+#include "hostmem.h"
+
+/* Host memory that the device sees can be set as well. */
+static bool device_sees(CUdeviceptr *p)
+{
+	uint64_t dev = *p;
+
+	if (guest_is_device(dev))
+		return true;
+	if (hostmem_view(dev, 1, &dev) != HOSTMEM_SHARED)
+		return false;
+	*p = dev;
+	return true;
+}
 
 static CUresult fill(CUDA_MEMSET_NODE_PARAMS p, CUstream stream, bool ptsz)
 {
@@ -12,7 +26,7 @@ static CUresult fill(CUDA_MEMSET_NODE_PARAMS p, CUstream stream, bool ptsz)
 
 	if (r)
 		return r;
-	if ((p.width && p.height && !guest_is_device(p.dst)) ||
+	if ((p.width && p.height && !device_sees(&p.dst)) ||
 	    (p.dst & (p.elementSize - 1)))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (unlikely(capture_wants(stream, ptsz)))

@@ -22,6 +22,8 @@ struct pointer_info {
 		POINTER_HOST
 	} kind;
 	uint64_t ptr, base, size, id, ctx, pool;
+	uint64_t dev;  /* its address on the device; 0: none */
+	uint64_t host; /* its address in this process; 0: none */
 	bool mapped;
 };
 
@@ -87,6 +89,7 @@ static CUresult ask(struct guest_thread *t, uint64_t ptr, struct pointer_info *r
 	*ret = (struct pointer_info){.kind = rep->in_host_memory ? POINTER_HOST
 								 : POINTER_DEVICE,
 				     .ptr = ptr,
+				     .dev = ptr,
 				     .base = rep->base,
 				     .size = rep->size,
 				     .id = rep->buffer_id,
@@ -110,6 +113,8 @@ static CUresult look(struct guest_thread *t, uint64_t ptr, struct pointer_info *
 	if (hostmem_find(ptr, &h))
 		*ret = (struct pointer_info){.kind = POINTER_HOST,
 					     .ptr = ptr,
+					     .dev = h.dev ? h.dev + (ptr - h.base) : 0,
+					     .host = h.host + (ptr - h.base),
 					     .base = h.base,
 					     .size = h.size,
 					     .id = h.id |
@@ -164,10 +169,10 @@ static bool attr_value(const struct pointer_info *p, CUpointer_attribute attr,
 		*ret = device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
 		return true;
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-		*ret = guest_is_device(p->ptr) ? p->ptr : 0;
+		*ret = p->dev;
 		return *ret != 0;
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-		*ret = guest_is_device(p->ptr) ? 0 : p->ptr;
+		*ret = p->host;
 		return *ret != 0;
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
 		*ret = sync_get(p->id);
@@ -188,7 +193,7 @@ static bool attr_value(const struct pointer_info *p, CUpointer_attribute attr,
 		*ret = p->mapped;
 		return true;
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-		*ret = guest_is_device(p->ptr) && p->mapped
+		*ret = p->dev && p->mapped
 			       ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
 			       : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
 		return true;

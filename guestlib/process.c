@@ -30,6 +30,7 @@
 #include "context.h"
 #include "device.h"
 #include "global.h"
+#include "hostmem.h"
 #include "process.h"
 #include "session.h"
 #include "thread.h"
@@ -66,7 +67,8 @@ void process_lost(const char *why)
 
 bool guest_is_device(uint64_t addr)
 {
-	return addr - guest_process.band_base < guest_process.band_size ||
+	return (addr - guest_process.band_base < guest_process.band_size &&
+		!(addr - guest_process.host_base < guest_process.host_size)) ||
 	       (unlikely(atomic_load_explicit(&global_count, memory_order_relaxed)) &&
 		global_covers(addr));
 }
@@ -80,6 +82,7 @@ static void after_fork_child(void)
 		return;
 	process_set_state(PROCESS_FORKED);
 	thread_abandon();
+	hostmem_after_fork();
 	if (guest_process.link)
 		link_abandon(guest_process.link);
 }
@@ -150,6 +153,8 @@ static CUresult open_session(void)
 	r = session_open(t, &g->device, &n_devices);
 	if (r)
 		return r;
+	g->host_base = g->device.host_base;
+	g->host_size = g->device.host_size;
 	if (n_devices)
 		n_devices =
 			device_visible(getenv("CUDA_VISIBLE_DEVICES"), g->device.uuid);

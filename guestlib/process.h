@@ -42,6 +42,7 @@ struct guest_device {
 	char name[96];
 	uint8_t uuid[16];
 	uint64_t memory_bytes;
+	uint64_t host_base, host_size; /* see struct guest_process */
 	size_t chunk_bytes;                    /* granularity of cuMemCreate */
 	int priority_least, priority_greatest; /* of streams */
 	int attributes[GUEST_ATTRIBUTES];      /* INT_MIN: not known to the host */
@@ -53,6 +54,7 @@ struct guest_process {
 	_Atomic uint32_t state; /* enum process_state */
 	const volatile struct wire_status *status;
 	uint64_t band_base, band_size;
+	uint64_t host_base, host_size; /* part of the band: host memory; size 0: none */
 	struct link *link;
 	unsigned n_devices; /* visible ones: 0 or 1 */
 	struct guest_device device;

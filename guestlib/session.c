@@ -18,6 +18,8 @@ static void keep_device(const struct session_open_rep *rep, struct guest_device 
 	memcpy(ret->uuid, rep->uuid, sizeof(ret->uuid));
 	ret->memory_bytes = rep->memory_bytes;
 	ret->chunk_bytes = rep->chunk_bytes;
+	ret->host_base = rep->host_base;
+	ret->host_size = rep->host_size;
 	ret->priority_least = rep->priority_least;
 	ret->priority_greatest = rep->priority_greatest;
 	for (i = 0; i < GUEST_ATTRIBUTES; i++)

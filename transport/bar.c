@@ -58,6 +58,7 @@ static int try_resource(int dir, const char *name, struct bar *ret_bar)
 	b.map = map;
 	b.size = (uint64_t)st.st_size;
 	b.key = id->key;
+	b.fd = fd_steal(&fd);
 	*ret_bar = b;
 	return 0;
 }
@@ -110,7 +111,9 @@ int bar_find(const char *sysfs, struct bar *ret_bar)
 
 void bar_fini(struct bar *b)
 {
-	if (b->map)
-		munmap(b->map, b->size);
+	if (!b->map)
+		return;
+	munmap(b->map, b->size);
+	close(b->fd);
 	b->map = NULL;
 }

@@ -16,6 +16,7 @@ struct bar {
 	uint64_t size; /* bytes mapped */
 	uint32_t key;  /* from struct wire_window_id */
 	bool weak;     /* mapped write-combining */
+	int fd;        /* open while map is not NULL */
 };
 
 /*

@@ -7,6 +7,7 @@
  * without a lock that a thread which it does not have may hold.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -42,6 +43,7 @@ struct link {
 	struct lane_tickets tickets;
 	struct bar bar;
 	void *map; /* the session's memfd, if that is the window */
+	int file;  /* of the window: memfd or BAR; -1: none */
 	struct wire_status no_status;
 	void *band;
 
@@ -156,8 +158,10 @@ static int map_window(struct link *k, int fd)
 
 	if (!w->window_size)
 		return 0;
-	if (fd < 0)
+	if (fd < 0) {
+		k->file = k->bar.map ? fcntl(k->bar.fd, F_DUPFD_CLOEXEC, 0) : -1;
 		return k->bar.map && w->window_size <= k->bar.size ? 0 : -EPROTO;
+	}
 	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size < w->window_size)
 		return -EPROTO;
 	k->map = mmap(NULL, w->window_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -165,6 +169,7 @@ static int map_window(struct link *k, int fd)
 		k->map = NULL;
 		return -errno;
 	}
+	k->file = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	return 0;
 }
 
@@ -250,6 +255,8 @@ static void unmap_window(struct link *k)
 	if (k->map)
 		munmap(k->map, k->welcome.window_size);
 	k->map = NULL;
+	closep(&k->file);
+	k->file = -1;
 	bar_fini(&k->bar);
 }
 
@@ -349,6 +356,7 @@ int link_connect(const struct link_opts *opts, struct link **ret_link, char **re
 	atomic_init(&k->tickets.next, 1);
 	pthread_mutex_init(&k->lock, NULL);
 	k->next_lane = 1;
+	k->file = -1;
 	k->hello = (struct wire_hello){
 		.magic = WIRE_MAGIC,
 		.version = WIRE_VERSION,
@@ -418,6 +426,38 @@ const volatile struct wire_status *link_status(const struct link *k)
 const char *link_carrier_name(const struct link *k)
 {
 	return name_of(k, k->welcome.carrier);
+}
+
+int link_map_over(struct link *k, void *at, uint64_t offset, uint64_t size, bool private)
+{
+	if (k->file < 0)
+		return -EOPNOTSUPP;
+	if (mmap(at, size, PROT_READ | PROT_WRITE,
+		 (private ? MAP_PRIVATE : MAP_SHARED) | MAP_FIXED, k->file,
+		 (off_t)offset) == MAP_FAILED)
+		return -errno;
+	return 0;
+}
+
+int link_map(struct link *k, uint64_t addr, uint64_t offset, uint64_t size)
+{
+	const struct wire_welcome *w = &k->welcome;
+	uint64_t at = addr - w->band_base;
+
+	if (!k->band)
+		return -EOPNOTSUPP;
+	if (at >= w->band_size || size > w->band_size - at || addr % 4096 ||
+	    offset % 4096)
+		return -EINVAL;
+	return link_map_over(k, (void *)(uintptr_t)addr, offset, size, false);
+}
+
+void link_unmap(struct link *k, uint64_t addr, uint64_t size)
+{
+	if (mmap((void *)(uintptr_t)addr, size, PROT_NONE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+		 0) == MAP_FAILED)
+		log_debug("band: cannot unmap: %s", strerror(errno));
 }
 
 void link_abandon(struct link *k)

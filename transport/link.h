@@ -45,6 +45,19 @@ const volatile struct wire_status *link_status(const struct link *k);
 const char *link_carrier_name(const struct link *k);
 
 /*
+ * Maps size bytes at offset of the window's file at an address of the band, shared and
+ * writable. Returns 0, -EOPNOTSUPP (no window, or no band), -EINVAL or -errno.
+ */
+int link_map(struct link *k, uint64_t addr, uint64_t offset, uint64_t size);
+
+/* The same somewhere else, over whatever is there. private: a copy of its own when
+ * written; for a forked child, before link_abandon(). Async-signal-safe. */
+int link_map_over(struct link *k, void *at, uint64_t offset, uint64_t size, bool private);
+
+/* Makes a range of the band an empty reservation again. */
+void link_unmap(struct link *k, uint64_t addr, uint64_t size);
+
+/*
  * In a forked child: closes descriptors and unmaps the window without a word to the
  * peer. No lane may be used again. Async-signal-safe except for free().
  */

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "broker/conf.h"
 #include "broker/ctl.h"
+#include "device/range.h"
 
 struct broker;
 struct sess_counters;
@@ -89,7 +90,7 @@ struct worker {
 	struct tenant *tenant;
 	uint8_t token[16];
 	struct wire_hello hello;
-	uint64_t attached_ns, peak;
+	uint64_t attached_ns, peak, host_charged;
 	int slice; /* of the tenant's window, or -1 */
 	char carrier[24];
 	bool killed;
@@ -144,6 +145,15 @@ uint64_t account_peak(struct tenant *t);
 void account_set_max(struct tenant *t, uint64_t bytes);
 void account_left(const struct tenant *t, uint64_t *ret_free, uint64_t *ret_total);
 
+/* ---- account_host.c ---- */
+
+/* A session wants host memory, up to host.max; *ret_offset is its place in the VM's
+ * window, or 0. Returns 0, -EDQUOT or -ENOSPC (the window is full). */
+int account_host_charge(struct worker *w, uint64_t bytes, uint64_t *ret_offset);
+void account_host_uncharge(struct worker *w, uint64_t offset, uint64_t bytes);
+/* All that the worker has. */
+void account_host_drop(struct worker *w);
+
 /* ---- window.c ---- */
 
 struct window {
@@ -153,7 +163,9 @@ struct window {
 	uint32_t key;
 	uint64_t size, slice_size;
 	unsigned n_slices;
-	uint64_t taken; /* bit set */
+	uint64_t taken;        /* bit set */
+	uint64_t host_first;   /* from here to the end: host memory */
+	struct range_set host; /* given out; data: the worker */
 };
 
 /* Opens or makes the file, writes its head. Returns 0 or -errno. */
@@ -161,6 +173,13 @@ int window_open(struct window *w, const char *path, uint64_t size);
 /* A free slice. Returns its number or -ENOSPC. */
 int window_take(struct window *w, struct ctl_window *ret_slice);
 void window_give_back(struct window *w, int slice);
+/* A place for host memory of an owner. Returns 0, -ENOSPC or -ENOMEM. */
+int window_host_take(struct window *w, uint64_t bytes, const void *owner,
+		     uint64_t *ret_offset);
+/* Ends the owner's place that begins there. Returns its size, 0 if there is none. */
+uint64_t window_host_give_back(struct window *w, uint64_t offset, const void *owner);
+/* Ends all places of an owner. */
+void window_host_drop(struct window *w, const void *owner);
 void window_fini(struct window *w);
 
 /* ---- tenant.c ---- */
@@ -178,6 +197,7 @@ struct tenant {
 	uint64_t memory_max, granted, peak;
 	uint64_t events_max,
 		events_oom; /* refused for the limit, or for want of memory */
+	uint64_t host_max, host_used;
 	unsigned sessions_max, n_sessions, n_waiting;
 	struct log_limit log_limit;
 };

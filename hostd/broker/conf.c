@@ -80,6 +80,14 @@ int conf_name_check(const char *name)
 	return 0;
 }
 
+/* Pinned memory beyond that would leave the host without. */
+static uint64_t half_of_ram(void)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+
+	return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size / 2 : 1ull << 30;
+}
+
 struct conf_tenant *conf_tenant_new(const char *name)
 {
 	struct conf_tenant *t = calloc(1, sizeof(*t));
@@ -90,6 +98,7 @@ struct conf_tenant *conf_tenant_new(const char *name)
 	list_init(&t->link);
 	t->mode = 0600;
 	t->memory_max = UINT64_MAX;
+	t->host_max = half_of_ram();
 	t->sessions_max = SESSIONS_DEFAULT;
 	return t;
 }
@@ -145,6 +154,8 @@ int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value)
 		return set_string(&t->group, value);
 	if (!strcmp(key, "memory.max"))
 		return size_parse(value, &t->memory_max);
+	if (!strcmp(key, "host.max"))
+		return size_parse(value, &t->host_max);
 	if (!strcmp(key, "sessions.max"))
 		return set_number(&t->sessions_max, value, 4096);
 	if (!strcmp(key, "window.path"))

@@ -16,7 +16,7 @@ struct conf_tenant {
 	char *socket; /* NULL: run_dir/NAME.sock */
 	mode_t mode;  /* of the socket and of the window */
 	char *group;  /* likewise; NULL: the daemon's */
-	uint64_t memory_max;
+	uint64_t memory_max, host_max;
 	unsigned sessions_max;
 	char *window_path; /* NULL: no window */
 	uint64_t window_size;

@@ -6,11 +6,14 @@
  *
  *	worker -> weftd  READY   the device is open: bytes, total (of them, what its
  *				 own context takes), text (device name)
- *	weftd -> worker  ATTACH  session, token, text (tenant), bytes (quota), hello,
- *				 window; fds: the guest's socket, the window file if any
- *	weftd -> worker  LANE    hello; fd: the socket of a further lane
+ *	weftd -> worker  ATTACH  session, token, text (tenant), bytes (quota), total
+ *				 (host memory limit), hello, window; fds: the guest's socket,
+ *the window file if any weftd -> worker  LANE    hello; fd: the socket of a further lane
  *	worker -> weftd  OPENED  text (carrier)
  *	worker -> weftd  CHARGE  id, bytes: may the session have that much more?
+ *	worker -> weftd  HOST_CHARGE    id, bytes: host memory; the answer's bytes say
+ *				 where in the VM's window, if there is one
+ *	worker -> weftd  HOST_UNCHARGE  bytes, total (where in the window); no answer
  *	worker -> weftd  MEMORY  id: how much is left?
  *	weftd -> worker  ANSWER  id, result, bytes (left), total
  *	door -> weftd    HELLO   hello; fd: an accepted socket whose hello has been read
@@ -38,6 +41,8 @@ enum ctl_type {
 	CTL_LANE,
 	CTL_OPENED,
 	CTL_CHARGE,
+	CTL_HOST_CHARGE,
+	CTL_HOST_UNCHARGE,
 	CTL_MEMORY,
 	CTL_TENANT,
 	CTL_ANSWER,

@@ -200,6 +200,7 @@ static int attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 		.type = CTL_ATTACH,
 		.session = ++w->b->next_session,
 		.bytes = t->memory_max,
+		.total = t->host_max,
 		.hello = *hello,
 	};
 
@@ -387,6 +388,14 @@ static int answer(struct worker *w, const struct ctl_msg *m, int result)
 	return ctl_send(w->ctl.fd, &a, -1, -1);
 }
 
+static int answer_host(struct worker *w, const struct ctl_msg *m)
+{
+	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
+
+	a.result = account_host_charge(w, m->bytes, &a.bytes);
+	return ctl_send(w->ctl.fd, &a, -1, -1);
+}
+
 static void describe_tenant(const struct tenant *t, struct sess_tenant *ret)
 {
 	uint64_t now = clock_now_ns(), permille = 0;
@@ -433,6 +442,11 @@ static int handle_msg(struct worker *w, const struct ctl_msg *m)
 	switch (m->type) {
 	case CTL_CHARGE:
 		return answer(w, m, account_charge(w, m->bytes));
+	case CTL_HOST_CHARGE:
+		return answer_host(w, m);
+	case CTL_HOST_UNCHARGE:
+		account_host_uncharge(w, m->total, m->bytes);
+		return 0;
 	case CTL_MEMORY:
 		return answer(w, m, 0);
 	case CTL_TENANT:
@@ -521,6 +535,7 @@ static void worker_ended(struct worker *w, int status)
 	source_remove(b, &w->ctl);
 	if (w->state == WORKER_SESSION) {
 		record(w, status);
+		account_host_drop(w);
 		window_give_back(&w->tenant->window, w->slice);
 	}
 	account_end(w);

@@ -76,6 +76,8 @@ static struct json_object *describe_tenant(struct tenant *t)
 	add_u64(o, "memory_used", account_tenant(t));
 	add_u64(o, "memory_peak", account_peak(t));
 	add_u64(o, "memory_max", t->memory_max);
+	add_u64(o, "host_used", t->host_used);
+	add_u64(o, "host_max", t->host_max);
 	if (t->window.path) {
 		add_str(o, "window", t->window.path);
 		add_u64(o, "window_size", t->window.size);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A VM's window: a file that QEMU maps as an ivshmem device. Its first page says what it
- * is; the rest is cut into slices of one size, one per session. A guest process can reach
- * every slice of its own VM's window, as the manual says; another VM's never.
+ * is; then come slices of one size, one per session, for lanes; the upper half is host
+ * memory that sessions ask for. A guest process can reach all of its own VM's window, as
+ * the manual says; another VM's never.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +22,9 @@
 #define SLICE_WANTED (64ull << 20)
 #define SLICES_MAX   64u
 #define SLICES_MIN   4u
+/* From here on half of a window is host memory. */
+#define WINDOW_HOST_MIN (64ull << 20)
+#define HOST_ALIGN      (64ull << 10) /* DEVICE_HOST_GRAIN */
 
 static int write_head(int fd, uint64_t size, uint32_t *ret_key)
 {
@@ -54,13 +58,16 @@ static int open_file(struct window *w, const char *path, uint64_t size)
 	return 0;
 }
 
+/* A window too small for both has lanes alone. */
 static void cut(struct window *w)
 {
-	uint64_t room = w->size - WINDOW_HEAD;
+	uint64_t all = w->size < WINDOW_HOST_MIN ? w->size : w->size / 2;
+	uint64_t room = all - WINDOW_HEAD;
 	uint64_t slice = MIN(SLICE_WANTED, room / SLICES_MIN);
 
 	w->slice_size = ALIGN_DOWN(slice, 4096ull);
 	w->n_slices = (unsigned)MIN(room / w->slice_size, (uint64_t)SLICES_MAX);
+	w->host_first = ALIGN_UP(WINDOW_HEAD + w->n_slices * w->slice_size, HOST_ALIGN);
 }
 
 int window_open(struct window *w, const char *path, uint64_t size)
@@ -106,8 +113,45 @@ void window_give_back(struct window *w, int slice)
 		w->taken &= ~(1ull << slice);
 }
 
+int window_host_take(struct window *w, uint64_t bytes, const void *owner,
+		     uint64_t *ret_offset)
+{
+	uint64_t offset;
+	int r;
+
+	if (w->fd < 0 || w->host_first >= w->size || bytes % HOST_ALIGN)
+		return -ENOSPC;
+	r = range_gap(&w->host, w->host_first, w->size, bytes, HOST_ALIGN, &offset);
+	if (r == 0)
+		r = range_insert(&w->host, offset, bytes, (void *)owner);
+	if (r == 0)
+		*ret_offset = offset;
+	return r;
+}
+
+uint64_t window_host_give_back(struct window *w, uint64_t offset, const void *owner)
+{
+	struct range *g = range_at(&w->host, offset);
+	uint64_t size;
+
+	if (!g || g->start != offset || g->data != owner)
+		return 0;
+	size = g->size;
+	range_remove(&w->host, (size_t)(g - w->host.v), 1);
+	return size;
+}
+
+void window_host_drop(struct window *w, const void *owner)
+{
+	for (size_t i = w->host.n; i-- > 0;) {
+		if (w->host.v[i].data == owner)
+			range_remove(&w->host, i, 1);
+	}
+}
+
 void window_fini(struct window *w)
 {
+	range_fini(&w->host);
 	if (w->fd >= 0)
 		close(w->fd);
 	if (w->created)

@@ -139,14 +139,29 @@ CUresult cuda_read_async(struct dev_ctx *ctx, struct dev_stream *st, void *host_
 	return finish_later(ctx, st, res, f);
 }
 
+/* Host memory of the guest is named as such: the driver then knows which engine. */
+static CUresult copy_row(const struct dev_copy_2d *c, CUstream st)
+{
+	bool to_host = cuda_is_host(c->dst), from_host = cuda_is_host(c->src);
+
+	if (to_host == from_host)
+		return to_host ? cu.cuMemcpyAsync(c->dst, c->src, c->width, st)
+			       : cu.cuMemcpyDtoDAsync(c->dst, c->src, c->width, st);
+	if (to_host)
+		return cu.cuMemcpyDtoHAsync((void *)(uintptr_t)c->dst, c->src, c->width,
+					    st);
+	return cu.cuMemcpyHtoDAsync(c->dst, (const void *)(uintptr_t)c->src, c->width,
+				    st);
+}
+
 CUresult cuda_copy(struct dev_ctx *ctx, struct dev_stream *st,
 		   const struct dev_copy_2d *c)
 {
 	CUDA_MEMCPY2D d = {
-		.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+		.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
 		.srcDevice = c->src,
 		.srcPitch = c->src_pitch,
-		.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+		.dstMemoryType = CU_MEMORYTYPE_UNIFIED,
 		.dstDevice = c->dst,
 		.dstPitch = c->dst_pitch,
 		.WidthInBytes = c->width,
@@ -163,7 +178,7 @@ CUresult cuda_copy(struct dev_ctx *ctx, struct dev_stream *st,
 	if (!c->width || !c->height)
 		return CUDA_SUCCESS;
 	if (c->height == 1)
-		res = cu.cuMemcpyDtoDAsync(c->dst, c->src, c->width, cuda_stream_of(st));
+		res = copy_row(c, cuda_stream_of(st));
 	else
 		res = cu.cuMemcpy2DAsync(&d, cuda_stream_of(st));
 	return cuda_note(ctx, res);

@@ -8,6 +8,7 @@
  *	cuda_driver.c	loads libcuda.so.1
  *	cuda.c		open, close, contexts, the table
  *	cuda_memory.c	band, chunks	cuda_copy.c	copies and fills
+ *	cuda_host.c	host memory of the guest
  *	cuda_stream.c	streams, events, host functions
  *	cuda_module.c	images, functions	cuda_image.c	checks of images
  *	cuda_launch.c	attributes of functions, launches
@@ -44,7 +45,9 @@ struct device {
 	struct range_set reserved; /* of the band */
 	struct range_set mapped;   /* data: its CUmemAccess_flags */
 	struct range_set globals;  /* variables of modules, outside the band */
-	bool own_band;             /* the whole band is reserved with the driver */
+	struct range_set host;     /* host memory of the guest */
+	bool own_band;             /* the band is reserved with the driver */
+	bool own_host;             /* its host part is reserved in this process */
 	bool primary_used;         /* a context of ours is the primary one */
 	struct list contexts;
 	struct list host_ops; /* struct host_op, not done */
@@ -126,7 +129,8 @@ uint64_t cuda_overhead(struct device *dev);
 /* cuda_memory.c */
 void cuda_memory_init(struct device *dev);
 void cuda_memory_fini(struct device *dev);
-/* True if all of it is mapped device memory with access, or a module's variable. */
+/* True if all of it is mapped device memory with access, a module's variable, or host
+ * memory of the guest. */
 bool cuda_may(struct device *dev, CUdeviceptr addr, uint64_t size);
 CUresult cuda_reserve(struct device *dev, uint64_t size, uint64_t align, uint64_t addr,
 		      CUdeviceptr *ret_addr);
@@ -138,6 +142,18 @@ CUresult cuda_map(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk)
 CUresult cuda_unmap(struct device *dev, CUdeviceptr addr, uint64_t size);
 CUresult cuda_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,
 			 CUmemAccess_flags access);
+
+/* cuda_host.c */
+void cuda_host_init(struct device *dev);
+void cuda_host_fini(struct device *dev);
+CUresult cuda_host_map(struct dev_ctx *ctx, CUdeviceptr addr, uint64_t size, int fd,
+		       uint64_t offset);
+CUresult cuda_host_unmap(struct dev_ctx *ctx, CUdeviceptr addr);
+
+static inline bool cuda_is_host(uint64_t addr)
+{
+	return addr - DEVICE_HOST_BASE < DEVICE_HOST_SIZE;
+}
 
 /* cuda_copy.c */
 CUresult cuda_write(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,

@@ -40,6 +40,9 @@
 	X(cuMemHostAlloc)                                                                \
 	X(cuMemFreeHost)                                                                 \
 	X(cuMemHostGetDevicePointer)                                                     \
+	X(cuMemHostRegister)                                                             \
+	X(cuMemHostUnregister)                                                           \
+	X(cuMemcpyAsync)                                                                 \
 	X(cuMemcpyHtoDAsync)                                                             \
 	X(cuMemcpyDtoHAsync)                                                             \
 	X(cuMemcpyDtoDAsync)                                                             \

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The band on the real GPU: the driver is asked for the whole band once, and reservations
- * are book-keeping inside it; where it refuses that, each reservation is asked for. All
+ * The band on the real GPU: the driver is asked for all of it below the host part once,
+ * and reservations are book-keeping inside it; where it refuses that, each reservation is asked for. All
  * addresses that guests may name are known here, so copies can check them.
  */
 #include <errno.h>
 
 #include "base/log.h"
 #include "device/cuda_device.h"
+
+/* Device memory lies below the host part. */
+#define OWN_SIZE (DEVICE_HOST_BASE - DEVICE_BAND_BASE)
 
 struct dev_chunk {
 	CUmemGenericAllocationHandle cu;
@@ -18,24 +21,26 @@ void cuda_memory_init(struct device *dev)
 {
 	CUdeviceptr p = 0;
 
-	if (!cu.cuMemAddressReserve(&p, DEVICE_BAND_SIZE, 0, DEVICE_BAND_BASE, 0)) {
+	if (!cu.cuMemAddressReserve(&p, OWN_SIZE, 0, DEVICE_BAND_BASE, 0)) {
 		if (p == DEVICE_BAND_BASE)
 			dev->own_band = true;
 		else
-			cu.cuMemAddressFree(p, DEVICE_BAND_SIZE);
+			cu.cuMemAddressFree(p, OWN_SIZE);
 	}
 	if (!dev->own_band)
 		log_debug("cuda: the driver does not give the whole band");
+	cuda_host_init(dev);
 }
 
 void cuda_memory_fini(struct device *dev)
 {
+	cuda_host_fini(dev);
 	for (size_t i = 0; i < dev->mapped.n; i++)
 		cu.cuMemUnmap(dev->mapped.v[i].start, dev->mapped.v[i].size);
 	for (size_t i = 0; i < dev->reserved.n && !dev->own_band; i++)
 		cu.cuMemAddressFree(dev->reserved.v[i].start, dev->reserved.v[i].size);
 	if (dev->own_band)
-		cu.cuMemAddressFree(DEVICE_BAND_BASE, DEVICE_BAND_SIZE);
+		cu.cuMemAddressFree(DEVICE_BAND_BASE, OWN_SIZE);
 	range_fini(&dev->reserved);
 	range_fini(&dev->mapped);
 	range_fini(&dev->globals);
@@ -70,7 +75,7 @@ bool cuda_may(struct device *dev, CUdeviceptr addr, uint64_t size)
 	if (!size)
 		return true;
 	cuda_scoped_lock(&dev->lock);
-	g = range_at(&dev->globals, addr);
+	g = range_at(cuda_is_host(addr) ? &dev->host : &dev->globals, addr);
 	if (g)
 		return size <= g->start + g->size - addr;
 	if (!covered_locked(dev, addr, size, false, &first, &n))
@@ -105,7 +110,7 @@ static CUresult driver_reserve(struct device *dev, uint64_t addr, uint64_t size)
 CUresult cuda_reserve(struct device *dev, uint64_t size, uint64_t align, uint64_t addr,
 		      CUdeviceptr *ret_addr)
 {
-	const uint64_t end = DEVICE_BAND_BASE + DEVICE_BAND_SIZE;
+	const uint64_t end = DEVICE_HOST_BASE;
 	CUresult res;
 	int r;
 

@@ -45,6 +45,14 @@
 #define DEVICE_BAND_BASE 0x200000000000ull
 #define DEVICE_BAND_SIZE 0x080000000000ull /* 8 TiB */
 
+/*
+ * The part of the band for host memory that guest and device share: mapped at the same
+ * address in the guest, in the worker and on the device. No device memory lies there.
+ */
+#define DEVICE_HOST_BASE (DEVICE_BAND_BASE + 0x060000000000ull) /* 6 TiB from its start */
+#define DEVICE_HOST_SIZE 0x010000000000ull /* 1 TiB */
+#define DEVICE_HOST_GRAIN (64ull << 10)    /* regions begin at multiples of this */
+
 struct device;	   /* one GPU as one process sees it */
 struct dev_ctx;	   /* a context */
 struct dev_stream;
@@ -200,6 +208,16 @@ struct device_ops {
 	CUresult (*set_access)(struct device *dev, CUdeviceptr addr, uint64_t size,
 			       CUmemAccess_flags access);
 
+	/* -- host memory of the guest --
+	 * host_map maps size bytes of a file (from offset; both multiples of
+	 * DEVICE_HOST_GRAIN) at an address of the host part of the band, for kernels and
+	 * copies of every context. ctx may be any. The file must not be cut short while it
+	 * is mapped. host_unmap takes one such region away again; the caller makes sure
+	 * that no work which uses it is under way. */
+	CUresult (*host_map)(struct dev_ctx *ctx, CUdeviceptr addr, uint64_t size, int fd,
+			     uint64_t offset);
+	CUresult (*host_unmap)(struct dev_ctx *ctx, CUdeviceptr addr);
+
 	/* -- copies, ordered in a stream --
 	 * write and read return when host_buf may be reused or read, that is, they wait for the
 	 * stream to get there; the *_async forms return at once and the caller keeps
@@ -213,7 +231,7 @@ struct device_ops {
 				void *arg);
 	CUresult (*read_async)(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
 			       CUdeviceptr src, size_t size, void (*done)(void *), void *arg);
-	/* Device to device; never waits. */
+	/* Between addresses of the device, host_map()'s among them; never waits. */
 	CUresult (*copy)(struct dev_ctx *ctx, struct dev_stream *st,
 			 const struct dev_copy_2d *c);
 	/* elem_bytes is 1, 2 or 4; width counts elements. Never waits. */

@@ -104,6 +104,7 @@ void soft_memory_fini(struct soft_memory *m)
 	range_fini(&m->mapped);
 	range_fini(&m->reserved);
 	range_fini(&m->file);
+	range_fini(&m->host);
 	munmap(as_host(DEVICE_BAND_BASE), DEVICE_BAND_SIZE);
 	munmap(m->perm, DEVICE_BAND_SIZE >> SIMT_PAGE_SHIFT);
 	close(m->fd);
@@ -364,10 +365,10 @@ CUresult soft_reserve(struct device *dev, uint64_t size, uint64_t align, uint64_
 	align = MAX(align, m->chunk_bytes);
 	soft_scoped_lock(&m->lock);
 	if (!addr)
-		r = range_gap(&m->reserved, DEVICE_BAND_BASE, SOFT_OWN_BASE, size, align,
-			      &addr);
-	else if (addr < DEVICE_BAND_BASE || addr >= SOFT_OWN_BASE ||
-		 size > SOFT_OWN_BASE - addr || (addr & (align - 1)))
+		r = range_gap(&m->reserved, DEVICE_BAND_BASE, DEVICE_HOST_BASE, size,
+			      align, &addr);
+	else if (addr < DEVICE_BAND_BASE || addr >= DEVICE_HOST_BASE ||
+		 size > DEVICE_HOST_BASE - addr || (addr & (align - 1)))
 		r = -EINVAL;
 	else
 		r = 0;
@@ -456,5 +457,49 @@ CUresult soft_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,
 	set_perm(m, addr, size, perm);
 	if (perm != SIMT_PERM_WRITE)
 		wait_for_slices(m);
+	return CUDA_SUCCESS;
+}
+
+/* ---- host memory of the guest ---- */
+
+CUresult soft_host_map(struct dev_ctx *ctx, CUdeviceptr addr, uint64_t size, int fd,
+		       uint64_t offset)
+{
+	struct soft_memory *m = &ctx->dev->mem;
+	uint64_t at = addr - DEVICE_HOST_BASE;
+	int r;
+
+	static_assert(DEVICE_HOST_GRAIN % SOFT_PAGE_BYTES == 0, "whole pages");
+	if (!size || size % DEVICE_HOST_GRAIN || addr % DEVICE_HOST_GRAIN ||
+	    offset % DEVICE_HOST_GRAIN || at >= DEVICE_HOST_SIZE ||
+	    size > DEVICE_HOST_SIZE - at)
+		return CUDA_ERROR_INVALID_VALUE;
+	soft_scoped_lock(&m->lock);
+	r = range_insert(&m->host, addr, size, NULL);
+	if (r < 0)
+		return as_result(r);
+	if (band_mmap(as_host(addr), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+		      fd, (off_t)offset) == MAP_FAILED) {
+		range_remove(&m->host, range_above(&m->host, addr), 1);
+		close_range_at(addr, size, MAP_FIXED);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	set_perm(m, addr, size, SIMT_PERM_WRITE);
+	return CUDA_SUCCESS;
+}
+
+CUresult soft_host_unmap(struct dev_ctx *ctx, CUdeviceptr addr)
+{
+	struct soft_memory *m = &ctx->dev->mem;
+	struct range *r;
+
+	soft_scoped_lock(&m->lock);
+	r = range_at(&m->host, addr);
+	if (!r || r->start != addr)
+		return CUDA_ERROR_INVALID_VALUE;
+	set_perm(m, addr, r->size, SIMT_PERM_NONE);
+	wait_for_slices(m);
+	close_range_at(addr, r->size, MAP_FIXED);
+	range_remove(&m->host, (size_t)(r - m->host.v), 1);
 	return CUDA_SUCCESS;
 }

@@ -41,6 +41,7 @@ struct soft_memory {
 	struct range_set reserved; /* of the band; data: NULL */
 	struct range_set mapped;   /* data: struct dev_chunk */
 	struct range_set file;     /* of the memory file; data: struct dev_chunk */
+	struct range_set host;     /* host memory of the guest; data: NULL */
 };
 
 /*
@@ -90,5 +91,8 @@ CUresult soft_map(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk)
 CUresult soft_unmap(struct device *dev, CUdeviceptr addr, uint64_t size);
 CUresult soft_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,
 			 CUmemAccess_flags access);
+CUresult soft_host_map(struct dev_ctx *ctx, CUdeviceptr addr, uint64_t size, int fd,
+		       uint64_t offset);
+CUresult soft_host_unmap(struct dev_ctx *ctx, CUdeviceptr addr);
 
 #endif

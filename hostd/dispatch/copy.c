@@ -280,9 +280,16 @@ int handle_copy_dtod(struct sess_lane *sl, const struct copy_dtod_args *a,
 	struct dev_stream *st;
 	struct dev_ctx *ctx;
 
+	if (a->cmd->wait && sess_posted(sl))
+		return -EPROTO;
 	rep->res.result = sess_stream(sl, a->cmd->stream, &st, &ctx);
 	if (rep->res.result == CUDA_SUCCESS)
 		rep->res.result = sl->s->ops->copy(ctx, st, &c);
+	if (!a->cmd->wait)
+		return 0;
+	if (rep->res.result == CUDA_SUCCESS)
+		rep->res.result = sl->s->ops->stream_synchronize(ctx, st);
+	rep->res.result = sess_sync_result(sl, rep->res.result);
 	return 0;
 }
 

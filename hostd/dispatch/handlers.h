@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "dispatch.h"
+#include "memory/hostmem.h"
 #include "memory/pool.h"
 #include "memory/space.h"
 #include "session/hostfunc.h"

@@ -110,3 +110,39 @@ int handle_pointer_info(struct sess_lane *sl, const struct pointer_info_args *a,
 	rep->in_host_memory = range.in_host_memory;
 	return 0;
 }
+
+int handle_host_alloc(struct sess_lane *sl, const struct host_alloc_args *a,
+		      struct host_alloc_rep *rep)
+{
+	struct sess_ctx *ctx = sess_any_ctx(sl);
+	struct hostmem_region g;
+
+	if (!ctx) {
+		rep->res.result = CUDA_ERROR_INVALID_CONTEXT;
+		return 0;
+	}
+	rep->res.result = hostmem_alloc(sl->s->hostmem, ctx->dev, a->cmd->size, &g);
+	if (rep->res.result != CUDA_SUCCESS)
+		return 0;
+	rep->addr = g.addr;
+	rep->offset = g.offset;
+	rep->mapped = g.size;
+	return 0;
+}
+
+/* As CUDA's, waits for the work that may still use the memory; see cuMemFree. */
+int handle_host_free(struct sess_lane *sl, const struct host_free_args *a,
+		     struct host_free_rep *rep)
+{
+	struct sess_ctx *ctx = sess_any_ctx(sl);
+	CUresult sync, r;
+
+	if (!ctx) {
+		rep->res.result = CUDA_ERROR_INVALID_CONTEXT;
+		return 0;
+	}
+	sync = sess_sync_result(sl, sl->s->ops->ctx_synchronize(ctx->dev));
+	r = hostmem_release(sl->s->hostmem, ctx->dev, a->cmd->addr);
+	rep->res.result = sync ? sync : r;
+	return 0;
+}

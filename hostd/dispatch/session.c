@@ -6,6 +6,20 @@
 #define PRIORITY_LEAST    0
 #define PRIORITY_GREATEST (-5)
 
+/* What the device could do, but not all sessions can. */
+static int session_attribute(const struct session *s, unsigned attr, int value)
+{
+	switch (attr) {
+	case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
+	case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
+		return value && s->hostmem;
+	case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
+		return 0; /* registered memory has another address on the device */
+	default:
+		return value;
+	}
+}
+
 static void fill_attributes(struct session *s, struct session_open_rep *rep)
 {
 	for (unsigned i = 1; i < ARRAY_SIZE(rep->attribute); i++) {
@@ -14,7 +28,7 @@ static void fill_attributes(struct session *s, struct session_open_rep *rep)
 		if (s->ops->attribute(s->dev, (CUdevice_attribute)i, &value) !=
 		    CUDA_SUCCESS)
 			continue;
-		rep->attribute[i] = value;
+		rep->attribute[i] = session_attribute(s, i, value);
 		rep->attribute_known[i / 32] |= 1u << i % 32;
 	}
 }
@@ -40,6 +54,10 @@ int handle_session_open(struct sess_lane *sl, const struct session_open_args *a,
 	snprintf((char *)rep->driver, sizeof(rep->driver), "%s", s->info.driver);
 	rep->priority_least = PRIORITY_LEAST;
 	rep->priority_greatest = PRIORITY_GREATEST;
+	if (s->hostmem) {
+		rep->host_base = DEVICE_HOST_BASE;
+		rep->host_size = DEVICE_HOST_SIZE;
+	}
 	fill_attributes(s, rep);
 	return 0;
 }

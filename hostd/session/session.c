@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory/hostmem.h"
 #include "memory/pool.h"
 #include "memory/space.h"
 #include "session/hostfunc.h"
@@ -115,6 +116,7 @@ void sess_free(struct session *s)
 	space_free(s->space);
 	if (s->dev)
 		s->ops->close(s->dev);
+	hostmem_free(s->hostmem);
 	hostfuncs_free(s->hostfuncs);
 	pthread_mutex_destroy(&s->out_lock);
 	pthread_mutex_destroy(&s->lanes_lock);

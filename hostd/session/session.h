@@ -40,6 +40,7 @@
 #include "util/purse.h"
 
 struct hostfuncs;
+struct hostmem;
 struct images;
 struct pools;
 struct space;
@@ -71,6 +72,12 @@ struct sess_broker {
 	/* What the tenant has left and what it may have, at most what the device has. */
 	int (*memory)(void *arg, uint64_t *ret_free, uint64_t *ret_total);
 	int (*tenant)(void *arg, struct sess_tenant *ret_tenant);
+	/*
+	 * Asks for host memory. *ret_offset is where in the VM's window it lies, if there
+	 * is one. Returns 0 or -EDQUOT; waits. Either may be NULL: nobody counts.
+	 */
+	int (*host_charge)(void *arg, uint64_t bytes, uint64_t *ret_offset);
+	void (*host_uncharge)(void *arg, uint64_t offset, uint64_t bytes);
 	void *arg;
 };
 
@@ -94,6 +101,7 @@ struct session {
 	struct pools *pools;         /* stream-ordered memory; memory/pool.h */
 	struct images *images;       /* code on its way; image.h */
 	struct hostfuncs *hostfuncs; /* host functions waiting for the guest */
+	struct hostmem *hostmem;     /* shared with the guest; NULL: none can be */
 	struct sess_broker broker;
 
 	uint64_t number;   /* of this session, for messages */

@@ -81,6 +81,26 @@ static void link_uncharge(void *arg, uint64_t bytes)
 		purse_put(b->purse, bytes);
 }
 
+static int link_host_charge(void *arg, uint64_t bytes, uint64_t *ret_offset)
+{
+	struct ctl_msg m = {.type = CTL_HOST_CHARGE, .bytes = bytes};
+	struct question q;
+	int r = ask(arg, &m, &q);
+
+	if (r < 0 || q.answer.result < 0)
+		return -EDQUOT;
+	*ret_offset = q.answer.bytes;
+	return 0;
+}
+
+static void link_host_uncharge(void *arg, uint64_t offset, uint64_t bytes)
+{
+	struct ctl_msg m = {.type = CTL_HOST_UNCHARGE, .bytes = bytes, .total = offset};
+	struct broker_link *b = arg;
+
+	(void)ctl_send(b->sock, &m, -1, -1);
+}
+
 static int link_memory(void *arg, uint64_t *ret_free, uint64_t *ret_total)
 {
 	struct ctl_msg m = {.type = CTL_MEMORY};
@@ -120,6 +140,8 @@ struct sess_broker broker_link_ops(struct broker_link *b)
 		.uncharge = link_uncharge,
 		.memory = link_memory,
 		.tenant = link_tenant,
+		.host_charge = link_host_charge,
+		.host_uncharge = link_host_uncharge,
 		.arg = b,
 	};
 }

@@ -23,12 +23,14 @@
 #include "base/fd.h"
 #include "broker/ctl.h"
 #include "host.h"
+#include "memory/hostmem.h"
 #include "session/session.h"
 #include "worker/broker_link.h"
 #include "util/sandbox.h"
 #include "util/size.h"
 
-/* Shared memory of a session that has no VM's window. Only what lanes use is touched. */
+/* Lanes of a session that has no VM's window; the rest of its file is host memory that
+ * the guest asks for. Only what is used takes memory. */
 #define WINDOW_BYTES (256ull << 20)
 /* How long a lane's thread polls before it sleeps. */
 #define SPIN_US 50u
@@ -280,6 +282,7 @@ static int until_tick(struct worker *w)
 static int open_window(struct worker *w, const struct ctl_msg *m, int fd)
 {
 	struct host_window *win = &w->window;
+	uint64_t host = ALIGN_DOWN(MIN(m->total, DEVICE_HOST_SIZE), DEVICE_HOST_GRAIN);
 	int r;
 
 	*win = (struct host_window){.fd = -1};
@@ -290,7 +293,7 @@ static int open_window(struct worker *w, const struct ctl_msg *m, int fd)
 		win->size = m->window.size;
 	} else {
 		closep(&fd);
-		win->fd = fd_memfd("weft-window", WINDOW_BYTES);
+		win->fd = fd_memfd("weft-window", WINDOW_BYTES + host);
 		if (win->fd < 0)
 			return win->fd;
 		win->pass_fd = true;
@@ -304,6 +307,23 @@ static int open_window(struct worker *w, const struct ctl_msg *m, int fd)
 		*win = (struct host_window){.fd = -1};
 	}
 	return 0;
+}
+
+/* Host memory can be shared with a guest that has mapped the file it lies in. */
+static int open_hostmem(struct worker *w, const struct ctl_msg *m)
+{
+	struct hostmem_file f = {
+		.fd = w->window.fd,
+		.first = WINDOW_BYTES,
+		.size = MIN(m->total, DEVICE_HOST_SIZE),
+		.placed = w->window.key != 0,
+	};
+
+	if (w->window.fd < 0 || !w->window.size || !m->total ||
+	    !(m->hello.carriers & 1u << WIRE_CARRIER_WINDOW) ||
+	    m->hello.window_key != w->window.key)
+		return 0;
+	return hostmem_new(w->s, &f, &w->s->hostmem);
 }
 
 static int attach(struct worker *w, const struct ctl_msg *m, int sock, int window_fd)
@@ -322,6 +342,9 @@ static int attach(struct worker *w, const struct ctl_msg *m, int sock, int windo
 	w->attached = true;
 	sess_identify(w->s, &id);
 	r = open_window(w, m, window_fd);
+	if (r < 0)
+		return r;
+	r = open_hostmem(w, m);
 	if (r < 0)
 		return r;
 	w->s->status = host_status(&w->window);
