@@ -49,6 +49,9 @@ void launch_params(const struct launch *l, const struct launch_plan *plan, void 
 struct wire_launch_attr;
 void launch_put_attr(struct wire_launch_attr *w, const CUlaunchAttribute *a);
 
+/* What the driver refuses of one attribute, whatever it is beside. */
+CUresult launch_check_attr(const CUlaunchAttribute *a);
+
 /*
  * What the driver refuses of the attributes of a launch; those that are fields of *l are
  * put there, the others into *attrs.

@@ -48,7 +48,7 @@ static CUresult check_domains(const CUlaunchMemSyncDomainMap *m)
 	return ok_if((int)m->default_ < MAX(n, 1) && (int)m->remote < MAX(n, 1));
 }
 
-static CUresult check(const CUlaunchAttribute *a)
+CUresult launch_check_attr(const CUlaunchAttribute *a)
 {
 	const CUlaunchAttributeValue *v = &a->value;
 
@@ -139,7 +139,7 @@ static CUresult take(const CUlaunchAttribute *a, struct launch *l,
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
 		return take_cluster(a, l);
 	}
-	r = check(a);
+	r = launch_check_attr(a);
 	return r ? r : keep(a, attrs);
 }
 

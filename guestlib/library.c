@@ -153,9 +153,7 @@ CUresult CUDAAPI cuLibraryGetKernelCount(unsigned int *count, CUlibrary library)
 		return r;
 	if (!count)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = module_need(m);
-	if (r)
-		return r;
+	(void)module_need(m); /* without code there is nothing to count */
 	*count = m->function_count;
 	return CUDA_SUCCESS;
 }
@@ -175,9 +173,7 @@ CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int n,
 		return r;
 	if (!kernels)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = module_need(m);
-	if (r)
-		return r;
+	(void)module_need(m);
 	for (i = 0; i < n && i < m->function_count; i++) {
 		r = module_get_func_at(t, m, HANDLE_KERNEL, i, &f);
 		if (r)
@@ -198,6 +194,8 @@ CUresult CUDAAPI cuLibraryGetModule(CUmodule *module, CUlibrary library)
 	if (!module)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = lookup(library, &m);
+	if (r == CUDA_SUCCESS)
+		r = module_need(m);
 	if (r == CUDA_SUCCESS)
 		*module = (CUmodule)(uintptr_t)m->handle;
 	return r;

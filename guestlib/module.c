@@ -172,6 +172,22 @@ static CUresult send_and_load(struct guest_thread *t, struct guest_module *m,
 	return r ? r : load(t, m, number, jit);
 }
 
+/* Of a library the driver says these only when something of it is asked for. */
+static bool is_about_image(CUresult r)
+{
+	switch ((int)r) {
+	case CUDA_ERROR_INVALID_IMAGE:
+	case CUDA_ERROR_NO_BINARY_FOR_GPU:
+	case CUDA_ERROR_INVALID_PTX:
+	case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
+	case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+	case CUDA_ERROR_JIT_COMPILATION_DISABLED:
+	case CUDA_ERROR_INVALID_SOURCE:
+		return true;
+	}
+	return false;
+}
+
 CUresult module_load_as(struct guest_thread *t, enum handle_type type, const void *image,
 			size_t max, unsigned n, CUjit_option *options, void **values,
 			struct guest_module **ret_module)
@@ -186,6 +202,10 @@ CUresult module_load_as(struct guest_thread *t, enum handle_type type, const voi
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	r = send_and_load(t, m, image, max, &jit);
+	if (type == HANDLE_LIBRARY && is_about_image(r)) {
+		m->failed = r;
+		r = CUDA_SUCCESS;
+	}
 	if (r) {
 		module_free(m);
 		return r;
@@ -204,12 +224,13 @@ CUresult module_defer(const void *image, struct guest_module **ret_module)
 
 	for (i = 0; (r = image_part(image, SIZE_MAX, i, &data, &size)) == 0; i++)
 		;
-	if (r != -ENOENT)
-		return CUDA_ERROR_INVALID_IMAGE;
 	m = module_new(HANDLE_LIBRARY);
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	m->image = image;
+	if (r == -ENOENT)
+		m->image = image;
+	else
+		m->failed = CUDA_ERROR_INVALID_IMAGE;
 	*ret_module = m;
 	return CUDA_SUCCESS;
 }
@@ -359,13 +380,15 @@ CUresult CUDAAPI cuModuleUnload(CUmodule module)
 
 CUresult CUDAAPI cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 {
+	const char *value;
 	CUresult r = guest_gate();
 
 	if (r)
 		return r;
 	if (!mode)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* A module is compiled and placed when it is loaded. */
-	*mode = CU_MODULE_EAGER_LOADING;
+	value = getenv("CUDA_MODULE_LOADING");
+	*mode = value && strcmp(value, "EAGER") == 0 ? CU_MODULE_EAGER_LOADING
+						     : CU_MODULE_LAZY_LOADING;
 	return CUDA_SUCCESS;
 }

@@ -70,7 +70,8 @@ CUresult module_load_as(struct guest_thread *t, enum handle_type type, const voi
  */
 CUresult module_defer(const void *image, struct guest_module **ret_module);
 
-/* Sends the image of such a library now, if that has not been done. */
+/* Sends the image of such a library now, if that has not been done; any library's status:
+ * why nothing can be looked up in it. */
 CUresult module_need(struct guest_module *m);
 
 /* Sends the parts of an image under a number of ours, for module_load or link_add. */

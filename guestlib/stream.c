@@ -5,14 +5,17 @@
  */
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "calls.h"
 #include "capture.h"
 #include "context.h"
+#include "launch.h"
 #include "process.h"
 #include "thread.h"
 
 #define ATTR_MAX 11 /* CU_STREAM_ATTRIBUTE_* are launch attributes below this one */
+#define SYNC_MAX CU_SYNC_POLICY_BLOCKING_SYNC
 
 struct guest_stream_info {
 	unsigned flags;
@@ -23,8 +26,18 @@ struct guest_stream_info {
 };
 
 /* The default streams; hints set on them are those of the whole process. */
-static struct guest_stream_info legacy_info = {.id = 1};
-static struct guest_stream_info per_thread_info = {.id = 2};
+#define ATTRS_FIRST                                                                      \
+	{                                                                                \
+		[CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY] =                           \
+			{.syncPolicy = CU_SYNC_POLICY_AUTO},                             \
+		[CU_STREAM_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP] = {                            \
+			.memSyncDomainMap = {0, 1}                                       \
+		}                                                                        \
+	}
+
+static const CUstreamAttrValue attrs_first[ATTR_MAX] = ATTRS_FIRST;
+static struct guest_stream_info legacy_info = {.id = 1, .attrs = ATTRS_FIRST};
+static struct guest_stream_info per_thread_info = {.id = 2, .attrs = ATTRS_FIRST};
 static _Atomic uint64_t next_id = 3;
 
 static CUresult find(CUstream stream, bool ptsz, struct guest_stream_info **ret_s)
@@ -90,6 +103,7 @@ CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *stream, unsigned int flags
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	s->flags = flags;
 	s->priority = clamp_priority(priority);
+	memcpy(s->attrs, attrs_first, sizeof(s->attrs));
 	s->attrs[CU_LAUNCH_ATTRIBUTE_PRIORITY].priority = s->priority;
 	s->id = atomic_fetch_add_explicit(&next_id, 1, memory_order_relaxed);
 	s->ctx = t->top->handle;
@@ -220,7 +234,7 @@ GUEST_PAIR(cuStreamGetCtx, ptsz, (CUstream stream, CUcontext *ctx), get_ctx, str
 GUEST_PAIR(cuStreamGetCtx_v2, ptsz, (CUstream stream, CUcontext *ctx, CUgreenCtx *green),
 	   get_ctx_green, stream, ctx, green)
 
-/* ---- attributes: hints, kept and given back; none changes a result ---- */
+/* ---- attributes: kept here for questions; the device is told ---- */
 
 static bool attr_ok(CUstreamAttrID attr)
 {
@@ -245,20 +259,58 @@ static CUresult get_attr(CUstream stream, CUstreamAttrID attr, CUstreamAttrValue
 	return CUDA_SUCCESS;
 }
 
+static CUresult send_attr(uint64_t wire, CUstreamAttrID attr,
+			  const CUstreamAttrValue *value)
+{
+	struct stream_set_attribute_cmd *cmd;
+	struct guest_thread *t;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r)
+		return r;
+	cmd = begin_stream_set_attribute(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->stream = wire;
+	cmd->id = (uint32_t)attr;
+	static_assert(sizeof(cmd->value) == sizeof(*value), "as it travels");
+	memcpy(cmd->value, value, sizeof(*value));
+	return guest_post(t);
+}
+
+static CUresult check_attr(CUstreamAttrID attr, const CUstreamAttrValue *value)
+{
+	CUlaunchAttribute a = {.id = (CUlaunchAttributeID)attr, .value = *value};
+
+	if (attr != CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY)
+		return launch_check_attr(&a);
+	return value->syncPolicy >= CU_SYNC_POLICY_AUTO && value->syncPolicy <= SYNC_MAX
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
+}
+
 static CUresult set_attr(CUstream stream, CUstreamAttrID attr,
 			 const CUstreamAttrValue *value, bool ptsz)
 {
 	struct guest_stream_info *s;
+	CUstreamAttrValue v;
+	uint64_t wire;
 	CUresult r = find(stream, ptsz, &s);
 
 	if (r)
 		return r;
 	if (!value || !attr_ok(attr))
 		return CUDA_ERROR_INVALID_VALUE;
-	s->attrs[attr] = *value;
+	v = *value;
+	r = check_attr(attr, &v);
+	if (r == CUDA_SUCCESS)
+		r = guest_stream_value(stream, ptsz, &wire);
+	if (r)
+		return r;
 	if (attr == CU_STREAM_ATTRIBUTE_PRIORITY)
-		s->priority = s->attrs[attr].priority = clamp_priority(value->priority);
-	return CUDA_SUCCESS;
+		s->priority = v.priority = clamp_priority(v.priority);
+	s->attrs[attr] = v;
+	return send_attr(wire, attr, &v);
 }
 
 static CUresult copy_attrs(CUstream dst, CUstream src, bool ptsz)
@@ -269,12 +321,12 @@ static CUresult copy_attrs(CUstream dst, CUstream src, bool ptsz)
 
 	if (r == CUDA_SUCCESS)
 		r = find(src, ptsz, &s);
-	if (r)
-		return r;
-	for (i = 0; i < ATTR_MAX; i++)
-		d->attrs[i] = s->attrs[i];
-	d->priority = s->priority;
-	return CUDA_SUCCESS;
+	for (i = 0; i < ATTR_MAX && r == CUDA_SUCCESS; i++) {
+		if (attr_ok((CUstreamAttrID)i) &&
+		    memcmp(&d->attrs[i], &s->attrs[i], sizeof(d->attrs[i])) != 0)
+			r = set_attr(dst, (CUstreamAttrID)i, &s->attrs[i], ptsz);
+	}
+	return r;
 }
 
 GUEST_PAIR(cuStreamGetAttribute, ptsz,

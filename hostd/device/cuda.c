@@ -318,6 +318,7 @@ const struct device_ops device_cuda_ops = {
 	.copy = cuda_copy,
 	.fill = cuda_fill,
 	.stream_create = cuda_stream_create,
+	.stream_set_attribute = cuda_stream_set_attribute,
 	.stream_destroy = cuda_stream_destroy,
 	.stream_query = cuda_stream_query,
 	.stream_synchronize = cuda_stream_synchronize,

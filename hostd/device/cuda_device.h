@@ -175,6 +175,8 @@ CUresult cuda_fill(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 void cuda_host_ops_drop(struct dev_ctx *ctx);
 CUresult cuda_stream_create(struct dev_ctx *ctx, unsigned flags, int priority,
 			    struct dev_stream **ret_stream);
+CUresult cuda_stream_set_attribute(struct dev_ctx *ctx, struct dev_stream *st,
+				   CUstreamAttrID attr, const CUstreamAttrValue *value);
 void cuda_stream_destroy(struct dev_stream *st);
 CUresult cuda_stream_query(struct dev_ctx *ctx, struct dev_stream *st);
 CUresult cuda_stream_synchronize(struct dev_ctx *ctx, struct dev_stream *st);

@@ -54,6 +54,7 @@
 	X(cuMemsetD2D16Async)                                                            \
 	X(cuMemsetD2D32Async)                                                            \
 	X(cuStreamCreateWithPriority)                                                    \
+	X(cuStreamSetAttribute)                                                          \
 	X(cuStreamDestroy)                                                               \
 	X(cuStreamQuery)                                                                 \
 	X(cuStreamSynchronize)                                                           \

@@ -156,6 +156,16 @@ CUresult cuda_stream_create(struct dev_ctx *ctx, unsigned flags, int priority,
 	return CUDA_SUCCESS;
 }
 
+CUresult cuda_stream_set_attribute(struct dev_ctx *ctx, struct dev_stream *st,
+				   CUstreamAttrID attr, const CUstreamAttrValue *value)
+{
+	CUresult res = cuda_enter(ctx);
+
+	if (res)
+		return res;
+	return cuda_note(ctx, cu.cuStreamSetAttribute(cuda_stream_of(st), attr, value));
+}
+
 void cuda_stream_destroy(struct dev_stream *st)
 {
 	struct dev_ctx *ctx = st->ctx;

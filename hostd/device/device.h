@@ -242,6 +242,11 @@ struct device_ops {
 	/* -- streams and events -- */
 	CUresult (*stream_create)(struct dev_ctx *ctx, unsigned flags, int priority,
 				  struct dev_stream **ret_stream);
+	/* A CU_STREAM_ATTRIBUTE_*, for what is queued from now on; a device may take hints as
+	 * such, the priority it honours. */
+	CUresult (*stream_set_attribute)(struct dev_ctx *ctx, struct dev_stream *st,
+					 CUstreamAttrID attr,
+					 const CUstreamAttrValue *value);
 	/* Work already queued still runs. */
 	void (*stream_destroy)(struct dev_stream *st);
 	CUresult (*stream_query)(struct dev_ctx *ctx, struct dev_stream *st);

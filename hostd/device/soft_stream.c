@@ -382,6 +382,18 @@ CUresult soft_stream_create(struct dev_ctx *ctx, unsigned flags, int priority,
 	return CUDA_SUCCESS;
 }
 
+CUresult soft_stream_set_attribute(struct dev_ctx *ctx, struct dev_stream *st,
+				   CUstreamAttrID attr, const CUstreamAttrValue *value)
+{
+	CUresult res = soft_ctx_status(ctx);
+
+	if (res || attr != CU_STREAM_ATTRIBUTE_PRIORITY)
+		return res;
+	soft_scoped_lock(&ctx->dev->lock);
+	soft_stream_of(ctx, st)->priority = soft_priority(value->priority);
+	return CUDA_SUCCESS;
+}
+
 void soft_stream_destroy(struct dev_stream *st)
 {
 	soft_scoped_lock(&st->ctx->dev->lock);

@@ -150,6 +150,8 @@ static inline int soft_priority(int priority)
 
 CUresult soft_stream_create(struct dev_ctx *ctx, unsigned flags, int priority,
 			    struct dev_stream **ret_stream);
+CUresult soft_stream_set_attribute(struct dev_ctx *ctx, struct dev_stream *st,
+				   CUstreamAttrID attr, const CUstreamAttrValue *value);
 void soft_stream_destroy(struct dev_stream *st);
 CUresult soft_stream_query(struct dev_ctx *ctx, struct dev_stream *st);
 CUresult soft_stream_synchronize(struct dev_ctx *ctx, struct dev_stream *st);

@@ -264,18 +264,11 @@ static CUresult find_func(struct session *s, struct sess_module *m,
 			  const struct module_function_args *a,
 			  struct dev_func **ret_func, const char **ret_name)
 {
-	struct dev_func *f;
-	const char *name;
-
 	if (!*a->name)
 		return s->ops->module_function_at(m->dev, a->cmd->index, ret_func,
 						  ret_name);
-	if (s->ops->module_function(m->dev, a->name, &f) != CUDA_SUCCESS)
-		return CUDA_ERROR_NOT_FOUND;
-	name = a->name;
-	*ret_func = f;
-	*ret_name = name;
-	return CUDA_SUCCESS;
+	*ret_name = a->name;
+	return s->ops->module_function(m->dev, a->name, ret_func);
 }
 
 static int make_func(struct sess_lane *sl, struct sess_module *m, struct dev_func *dev,

@@ -16,6 +16,34 @@ int handle_stream_create(struct sess_lane *sl, const struct stream_create_args *
 	return publish(sl, &st->obj, &rep->res.result);
 }
 
+int handle_stream_set_attribute(struct sess_lane *sl,
+				const struct stream_set_attribute_args *a,
+				struct stream_set_attribute_rep *rep)
+{
+	CUstreamAttrValue value;
+	struct dev_stream *st;
+	struct dev_ctx *ctx;
+	CUresult r = sess_stream(sl, a->cmd->stream, &st, &ctx);
+
+	static_assert(sizeof(value) == sizeof(a->cmd->value), "as it travels");
+	memcpy(&value, a->cmd->value, sizeof(value));
+	switch (a->cmd->id) {
+	case CU_STREAM_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+	case CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+	case CU_STREAM_ATTRIBUTE_PRIORITY:
+	case CU_STREAM_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+	case CU_STREAM_ATTRIBUTE_MEM_SYNC_DOMAIN:
+		break;
+	default:
+		r = CUDA_ERROR_INVALID_VALUE;
+	}
+	if (r == CUDA_SUCCESS)
+		r = sl->s->ops->stream_set_attribute(ctx, st, (CUstreamAttrID)a->cmd->id,
+						     &value);
+	rep->res.result = r;
+	return 0;
+}
+
 int handle_stream_destroy(struct sess_lane *sl, const struct stream_destroy_args *a,
 			  struct stream_destroy_rep *rep)
 {

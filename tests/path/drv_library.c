@@ -71,6 +71,53 @@ static void libraries(void)
 	EXPECT(cuLibraryUnload(lib), CUDA_ERROR_INVALID_HANDLE);
 }
 
+/* Of a library nothing is known to be wrong until something of it is asked for. */
+static void bad_library(const void *image, CUresult later)
+{
+	unsigned n = 7;
+	CUlibrary lib;
+	CUkernel k;
+	CUmodule m;
+	CUdeviceptr p;
+	size_t size;
+
+	CK(cuLibraryLoadData(&lib, image, NULL, NULL, 0, NULL, NULL, 0));
+	CK(cuLibraryGetKernelCount(&n, lib));
+	REQUIRE(n == 0);
+	EXPECT(cuLibraryGetKernel(&k, lib, "add"), later);
+	EXPECT(cuLibraryGetModule(&m, lib), later);
+	EXPECT(cuLibraryGetGlobal(&p, &size, lib, "total"), later);
+	CK(cuLibraryUnload(lib));
+}
+
+static void stream_attributes(void)
+{
+	CUstreamAttrValue v = { .priority = -100 };
+	CUstream a, b;
+	int now = 0;
+
+	CK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
+	CK(cuStreamCreate(&b, 0));
+	CK(cuStreamSetAttribute(a, CU_STREAM_ATTRIBUTE_PRIORITY, &v));
+	CK(cuStreamGetPriority(a, &now));
+	REQUIRE(now < 0);
+	CK(cuStreamCopyAttributes(b, a));
+	memset(&v, 0, sizeof(v));
+	CK(cuStreamGetAttribute(b, CU_STREAM_ATTRIBUTE_PRIORITY, &v));
+	REQUIRE(v.priority == now);
+	memset(&v, 0, sizeof(v));
+	v.memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
+	CK(cuStreamSetAttribute(a, CU_STREAM_ATTRIBUTE_MEM_SYNC_DOMAIN, &v));
+	v.syncPolicy = 9;
+	EXPECT(cuStreamSetAttribute(a, CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY, &v),
+	       CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuStreamGetAttribute(a, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &v),
+	       CUDA_ERROR_INVALID_VALUE);
+	CK(cuStreamSynchronize(a));
+	CK(cuStreamDestroy(a));
+	CK(cuStreamDestroy(b));
+}
+
 static void attributes(void)
 {
 	CUlaunchAttribute a[3] = {
@@ -151,7 +198,10 @@ int main(int argc, char **argv)
 	CK(cuDeviceGet(&dev, 0));
 	CK(cuCtxCreate(&ctx, NULL, 0, dev));
 	libraries();
+	bad_library("neither text nor binary", CUDA_ERROR_INVALID_IMAGE);
+	bad_library(".version 7.8\n.target sm_90\nno such directive", CUDA_ERROR_INVALID_PTX);
 	attributes();
+	stream_attributes();
 	/* a driver of NVIDIA's crashes on a destroyed event; only we promise a code */
 	if (argc < 2 || strcmp(argv[1], "--native"))
 		dying_event();

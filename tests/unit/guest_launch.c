@@ -374,6 +374,31 @@ Test(guest_launch, library)
 	cr_expect_eq(cuKernelGetFunction(&func, k), CUDA_ERROR_INVALID_HANDLE);
 }
 
+Test(guest_launch, a_preserved_library_is_sent_when_needed)
+{
+	static const uint64_t container[] = {0x00100001ba55ed50, 8, 0};
+	CUlibraryOption option = CU_LIBRARY_BINARY_IS_PRESERVED;
+	void *yes = (void *)(uintptr_t)1;
+	struct fake *f = start();
+	CUlibrary lib, unused;
+	CUkernel k;
+
+	cr_assert_eq(
+		cuLibraryLoadData(&unused, container, NULL, NULL, 0, &option, &yes, 1),
+		CUDA_SUCCESS);
+	cr_assert_eq(cuLibraryLoadData(&lib, container, NULL, NULL, 0, &option, &yes, 1),
+		     CUDA_SUCCESS);
+	cr_expect_eq(cuLibraryUnload(unused), CUDA_SUCCESS);
+	fake_settle(f);
+	cr_expect_eq(f->images, 1, "only the module's");
+	cr_expect_eq(cuLibraryGetKernel(&k, lib, "plain"), CUDA_SUCCESS);
+	cr_expect_eq(cuLibraryGetKernel(&k, lib, "empty"), CUDA_SUCCESS);
+	fake_settle(f);
+	cr_expect_eq(f->images, 2);
+	cr_expect_eq(f->last_image_size, sizeof(container));
+	cr_expect_eq(cuLibraryUnload(lib), CUDA_SUCCESS);
+}
+
 Test(guest_launch, jit_errors)
 {
 	struct fake *f = start();
