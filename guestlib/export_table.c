@@ -16,14 +16,13 @@
 
 #include "base/log.h"
 #include "context.h"
+#include "export_table.h"
 #include "integrity.h"
 #include "module.h"
 #include "process.h"
 
 #define HOOK_ENTRIES_A 1024
 #define HOOK_ENTRIES_B 14
-
-typedef void (*table_slot)(void);
 
 static atomic_uint tables_refused;
 
@@ -61,8 +60,7 @@ static CUresult cudart_load_header(const void *header, CUmodule *module, void *o
 	return module_load_image(module, header, n, options, values);
 }
 
-/* Slots whose purpose is not known; they were never seen called. */
-static CUresult slot_unsupported(void)
+CUresult slot_unsupported(void)
 {
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -75,9 +73,6 @@ static CUresult slot_ok(void)
 static void slot_void(void)
 {
 }
-
-#define SLOT(f) ((table_slot)(f))
-#define SIZE(n) ((table_slot)(uintptr_t)((n) * sizeof(table_slot)))
 
 static const table_slot cudart_interface[13] = {
 	SIZE(13),
@@ -101,30 +96,6 @@ static const table_slot cudart_interface[13] = {
 
 static const table_slot tools_tls[4] = {SIZE(4), SLOT(slot_ok), SLOT(cuCtxGetCurrent),
 					SLOT(slot_ok)};
-
-/*
- * ---- contexts for libraries: the number of one is what cuBLAS 13 asks for; of the
- * driver's 92 functions these are all that programs were seen to call ----
- */
-
-static const table_slot context_info[5] = {
-	SIZE(5),
-	SLOT(slot_unsupported),
-	SLOT(slot_unsupported),
-	SLOT(slot_unsupported),
-	SLOT(cuCtxGetId),
-};
-
-/*
- * ---- for tools: cuFFT wants this table to be there, and was not seen to call it ----
- */
-
-#define REFUSED_8                                                                        \
-	SLOT(slot_unsupported), SLOT(slot_unsupported), SLOT(slot_unsupported),          \
-		SLOT(slot_unsupported), SLOT(slot_unsupported), SLOT(slot_unsupported),  \
-		SLOT(slot_unsupported), SLOT(slot_unsupported)
-
-static const table_slot tools_functions[9] = {SIZE(9), REFUSED_8};
 
 /* ---- TOOLS_RUNTIME_CALLBACK_HOOKS: no tool ever subscribes ---- */
 
@@ -239,10 +210,13 @@ static const struct export_table {
 	 context_checks},
 	{{0x21, 0x31, 0x8c, 0x60, 0x97, 0x14, 0x32, 0x48, 0x8c, 0xa6, 0x41, 0xff, 0x73,
 	  0x24, 0xc8, 0xf2},
-	 context_info},
+	 export_context_info},
 	{{0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d, 0x83, 0x5c, 0xe1, 0x82, 0xaf,
 	  0xf1, 0x99, 0x1e},
-	 tools_functions},
+	 export_module_info},
+	{{0x17, 0x34, 0xdc, 0x26, 0x80, 0x0d, 0x47, 0x45, 0x87, 0x26, 0xc0, 0xf1, 0xe7,
+	  0xdd, 0x8b, 0xca},
+	 export_tpc_info},
 };
 
 static const uint8_t skip_bootstrap[16] = {0xf8, 0xcf, 0xf9, 0x51, 0x21, 0x46,

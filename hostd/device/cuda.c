@@ -348,5 +348,6 @@ const struct device_ops device_cuda_ops = {
 	.tensor_map = cuda_tensor_map,
 	.tensor_map_move = cuda_tensor_map_move,
 	.busy_ns = cuda_busy_ns,
+	.tpc_map = cuda_tpc_map,
 	.sensors = cuda_sensors,
 };

@@ -14,6 +14,7 @@
  *	cuda_launch.c	attributes of functions, launches
  *	cuda_output.c	printf of kernels	cuda_texture.c	tensor maps
  *	cuda_nvml.c	sensors, utilisation
+ *	cuda_tpc.c	where the TPCs are
  */
 #ifndef WEFT_DEVICE_CUDA_DEVICE_H
 #define WEFT_DEVICE_CUDA_DEVICE_H
@@ -122,6 +123,7 @@ void cuda_output_flush(struct device *dev);
 /* Before the sandbox; fills in info.driver as well. */
 void cuda_nvml_open(struct device *dev);
 void cuda_nvml_close(struct device *dev);
+CUresult cuda_tpc_map(struct dev_ctx *ctx, struct dev_tpc_map *ret_map);
 void cuda_sensors(struct device *dev, uint32_t ret_value[SENSOR_NUM]);
 uint64_t cuda_busy_ns(struct device *dev);
 uint64_t cuda_overhead(struct device *dev);

@@ -12,6 +12,7 @@
 #define CUDA_DRIVER_FUNCTIONS(X)                                                         \
 	X(cuInit)                                                                        \
 	X(cuDriverGetVersion)                                                            \
+	X(cuGetExportTable)                                                              \
 	X(cuGetErrorName)                                                                \
 	X(cuDeviceGet)                                                                   \
 	X(cuDeviceGetCount)                                                              \

@@ -90,6 +90,14 @@ struct device_info {
 	unsigned n_sms;
 };
 
+#define DEV_TPCS_MAX 256
+
+struct dev_tpc_map {
+	unsigned n;		     /* TPCs */
+	uint8_t index[DEV_TPCS_MAX]; /* of each, within its GPC */
+	uint8_t gpc[DEV_TPCS_MAX];   /* which GPC it belongs to */
+};
+
 /* One kernel parameter, as cuFuncGetParamInfo gives it. */
 struct dev_param {
 	uint32_t offset;
@@ -318,6 +326,9 @@ struct device_ops {
 	/* Another address for a map that tensor_map() made, or bytes of a guest's. */
 	CUresult (*tensor_map_move)(struct dev_ctx *ctx, CUtensorMap *map,
 				    CUdeviceptr address);
+
+	/* -- where the TPCs (pairs of SMs) are, as libraries ask to place clusters -- */
+	CUresult (*tpc_map)(struct dev_ctx *ctx, struct dev_tpc_map *ret_map);
 
 	/* -- utilisation and sensors, for NVML and metrics -- */
 	/* Time with at least one kernel of this process running. May lag by a second. */

@@ -328,6 +328,15 @@ static CUresult soft_tensor_map_move(struct dev_ctx *ctx, CUtensorMap *map,
 }
 
 /* There is nothing to measure. */
+/* One GPC: a cluster may lie anywhere. */
+static CUresult soft_tpc_map(struct dev_ctx *ctx, struct dev_tpc_map *ret_map)
+{
+	*ret_map = (struct dev_tpc_map){.n = MIN(ctx->dev->cfg.tpcs, (unsigned)DEV_TPCS_MAX)};
+	for (unsigned i = 0; i < ret_map->n; i++)
+		ret_map->index[i] = (uint8_t)i;
+	return CUDA_SUCCESS;
+}
+
 static void soft_sensors(struct device *dev, uint32_t ret_value[SENSOR_NUM])
 {
 	for (unsigned i = 0; i < SENSOR_NUM; i++)
@@ -395,5 +404,6 @@ const struct device_ops device_soft_ops = {
 	.tensor_map = soft_tensor_map,
 	.tensor_map_move = soft_tensor_map_move,
 	.busy_ns = soft_busy_ns,
+	.tpc_map = soft_tpc_map,
 	.sensors = soft_sensors,
 };

@@ -87,6 +87,24 @@ int handle_device_sensors(struct sess_lane *sl, const struct device_sensors_args
 	return 0;
 }
 
+int handle_tpc_map(struct sess_lane *sl, const struct tpc_map_args *a,
+		   struct tpc_map_rep *rep)
+{
+	struct dev_ctx *ctx = need_ctx(sl, rep);
+	struct dev_tpc_map map;
+
+	static_assert(sizeof(rep->index) == sizeof(map.index) &&
+			      sizeof(rep->gpc) == sizeof(map.gpc),
+		      "all fit");
+	rep->res.result = sl->s->ops->tpc_map(ctx, &map);
+	if (rep->res.result)
+		return 0;
+	rep->n = map.n;
+	memcpy(rep->index, map.index, map.n);
+	memcpy(rep->gpc, map.gpc, map.n);
+	return 0;
+}
+
 int handle_process_list(struct sess_lane *sl, const struct process_list_args *a)
 {
 	struct process_list_rep *rep;

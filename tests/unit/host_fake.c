@@ -293,6 +293,11 @@ static uint64_t fake_busy(struct device *dev)
 	return 0;
 }
 
+static CUresult fake_tpc_map(struct dev_ctx *ctx, struct dev_tpc_map *ret)
+{
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 static void fake_sensors(struct device *dev, uint32_t ret_value[SENSOR_NUM])
 {
 	for (unsigned i = 0; i < SENSOR_NUM; i++)
@@ -332,6 +337,7 @@ const struct device_ops fake_ops = {
 	.tensor_map = fake_tensor_map,
 	.tensor_map_move = fake_tensor_map_move,
 	.busy_ns = fake_busy,
+	.tpc_map = fake_tpc_map,
 	.sensors = fake_sensors,
 };
 

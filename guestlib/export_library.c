@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * DOC: what NVIDIA's libraries ask for beyond cuda.h
+ *
+ * Learnt with a libcuda that records calls, under cuBLAS, cuBLASLt and cuFFT 13 on an
+ * H200. The driver's tables are longer; what is here is what programs were seen to call,
+ * and a size word that says where it ends.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "calls.h"
+#include "export_table.h"
+#include "module.h"
+
+/* ---- 21318c60: the number of a context, by which cuBLAS keeps its kernels ---- */
+
+const table_slot export_context_info[5] = {
+	SIZE(5),
+	SLOT(slot_unsupported),
+	SLOT(slot_unsupported),
+	SLOT(slot_unsupported),
+	SLOT(cuCtxGetId),
+};
+
+/* ---- 6e163fbe: the functions of a module, which cuFFT looks through ---- */
+
+static uint64_t each_function(CUcontext ctx, CUmodule module,
+			      void (*fn)(void *arg, CUfunction f, CUmodule module),
+			      void *arg)
+{
+	unsigned i, n = 0;
+	CUfunction *v;
+
+	if (!fn || cuModuleGetFunctionCount(&n, module) || !n)
+		return 0;
+	v = calloc(n, sizeof(CUfunction));
+	if (!v || cuModuleEnumerateFunctions(v, n, module))
+		n = 0;
+	for (i = 0; i < n; i++)
+		fn(arg, v[i], module);
+	free(v);
+	return n;
+}
+
+const table_slot export_module_info[8] = {
+	SIZE(8),
+	SLOT(slot_unsupported),
+	SLOT(slot_unsupported),
+	SLOT(slot_unsupported),
+	SLOT(slot_unsupported),
+	SLOT(slot_unsupported),
+	SLOT(slot_unsupported),
+	SLOT(each_function),
+};
+
+/* ---- 1734dc26: where the TPCs are, by which cuBLASLt places clusters ---- */
+
+/* Two arrays with a byte for each TPC: its number within its GPC, and the GPC. */
+static CUresult tpc_get(uint8_t **ret_index, uint8_t **ret_gpc)
+{
+	const struct tpc_map_rep *rep;
+	struct lane_reply reply;
+	struct guest_thread *t;
+	uint8_t *index, *gpc;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r)
+		return r;
+	if (!ret_index || !ret_gpc)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!begin_tpc_map(t))
+		return guest_lost(t);
+	r = guest_call(t, sizeof(*rep), &reply);
+	if (r)
+		return r;
+	rep = reply.body;
+	if (rep->n > sizeof(rep->index))
+		return guest_broken(t);
+	index = malloc(rep->n + 1u);
+	gpc = malloc(rep->n + 1u);
+	if (!index || !gpc) {
+		free(index);
+		free(gpc);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	memcpy(index, rep->index, rep->n);
+	memcpy(gpc, rep->gpc, rep->n);
+	*ret_index = index;
+	*ret_gpc = gpc;
+	return CUDA_SUCCESS;
+}
+
+static CUresult tpc_free(uint8_t *index, uint8_t *gpc)
+{
+	free(index);
+	free(gpc);
+	return CUDA_SUCCESS;
+}
+
+const table_slot export_tpc_info[17] = {
+	SIZE(17),
+	SLOT(slot_unsupported),
+	SLOT(slot_unsupported),
+	SLOT(slot_unsupported),
+	SLOT(tpc_get),
+	SLOT(slot_unsupported),
+	SLOT(slot_unsupported),
+	SLOT(slot_unsupported),
+	SLOT(slot_unsupported),
+	SLOT(slot_unsupported),
+	SLOT(slot_unsupported),
+	SLOT(slot_unsupported),
+	SLOT(slot_unsupported),
+	SLOT(tpc_free),
+	SLOT(slot_unsupported),
+	SLOT(slot_unsupported),
+	SLOT(slot_unsupported),
+};

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tables of cuGetExportTable: what the files that fill them share. */
+#ifndef WEFT_GUEST_EXPORT_TABLE_H
+#define WEFT_GUEST_EXPORT_TABLE_H
+
+#include "guest.h"
+
+typedef void (*table_slot)(void);
+
+#define SLOT(f) ((table_slot)(f))
+#define SIZE(n) ((table_slot)(uintptr_t)((n) * sizeof(table_slot)))
+
+/* For slots whose purpose is not known; they were never seen called. */
+CUresult slot_unsupported(void);
+
+/* export_library.c */
+extern const table_slot export_context_info[], export_module_info[], export_tpc_info[];
+
+#endif
