@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The benchmarks: native and Weft in turn, medians, spread, ratio, and the target."""
+import os
+import tempfile
+import time
+
+from . import build, execute, programs, table
+
+IDLE_SECONDS = 4
+
+
+class Target:
+    """How Weft's median is judged against native's; text is for the table."""
+
+    def __init__(self, text, met):
+        self.text, self.met = text, met
+
+
+def ratio(least, higher):
+    """Weft is as fast as native times least, whichever way the metric points."""
+    return Target(f">= {least} of native",
+                  lambda n, w: (w / n if higher else n / w) >= least)
+
+
+# metric: what it is, unit, whether more is better, target
+METRICS = {
+    "launch_call": ("cuLaunchKernel back to back, per call", "us", False,
+                    Target("<= 0.3 us", lambda n, w: w <= 0.3)),
+    "launch_rate": ("launches, throughput", "k/s", True, ratio(1.0, True)),
+    "launch_sync": ("launch + synchronise", "us", False,
+                    Target("<= native + 3 us", lambda n, w: w <= n + 3)),
+    "pinned_h2d": ("pinned H2D, 1 GiB", "GB/s", True, ratio(0.98, True)),
+    "pinned_d2h": ("pinned D2H, 1 GiB", "GB/s", True, ratio(0.98, True)),
+    "pinned_both": ("pinned, both ways at once", "GB/s", True, ratio(0.95, True)),
+    "pageable_h2d": ("pageable H2D, 1 GiB", "GB/s", True, ratio(1.0, True)),
+    "pageable_d2h": ("pageable D2H, 1 GiB", "GB/s", True, ratio(1.0, True)),
+    "resnet50_fp32": ("ResNet-50 training step, batch 64, fp32", "ms", False,
+                      ratio(0.99, False)),
+    "resnet50_bf16": ("ResNet-50 training step, batch 64, bf16", "ms", False,
+                      ratio(0.99, False)),
+    "transformer_train": ("transformer 12 x 768, training step", "ms", False,
+                          ratio(0.99, False)),
+    "transformer_infer": ("transformer 12 x 768, inference", "ms", False, ratio(0.99, False)),
+    "decode_eager": ("one-token decode, GPT-2 size, eager", "ms", False, ratio(1.0, False)),
+    "decode_graph": ("the same as a CUDA graph", "ms", False, ratio(0.98, False)),
+    "first_kernel": ("exec to first kernel, pool warm", "ms", False, ratio(1.0, False)),
+    "idle": ("host CPU of an idle session, of one core", "%", False,
+             Target("none", lambda n, w: w < 0.05)),
+}
+for k in (4, 16, 64):
+    for kind in ("pinned", "pageable"):
+        for way in ("h2d", "d2h"):
+            METRICS[f"small_{kind}_{k}k_{way}"] = (
+                f"{kind} copies of {k} KiB, {way.upper()}", "GB/s", True, ratio(0.9, True))
+
+
+class Row:
+    def __init__(self, metric):
+        self.metric = metric
+        self.native, self.weft = [], []
+
+    def judge(self):
+        """True, False, or None where one side is missing."""
+        if not self.native or not self.weft:
+            return None
+        return METRICS[self.metric][3].met(table.spread(self.native)[0],
+                                           table.spread(self.weft)[0])
+
+    def ratio(self):
+        """Above 1: Weft is the faster."""
+        if not self.native or not self.weft:
+            return None
+        n, w = table.spread(self.native)[0], table.spread(self.weft)[0]
+        if not n or not w:
+            return None
+        return w / n if METRICS[self.metric][2] else n / w
+
+    def as_dict(self):
+        d = {"metric": self.metric, "what": METRICS[self.metric][0],
+             "unit": METRICS[self.metric][1], "target": METRICS[self.metric][3].text,
+             "met": self.judge(), "ratio": self.ratio()}
+        for side in ("native", "weft"):
+            v = getattr(self, side)
+            if v:
+                m, low, high = table.spread(v)
+                d[side] = {"median": m, "min": low, "max": high, "values": v}
+        return d
+
+
+class Bench:
+    """Collects the rows; problems are (what, why) of everything that gave no number."""
+
+    def __init__(self, python, tools, sides, work, device, repeats, weft_build):
+        self.python, self.tools, self.sides = python, tools, sides
+        self.work, self.device, self.repeats = work, device, repeats
+        self.build = weft_build
+        self.rows, self.skips, self.problems = {}, [], []
+
+    def add(self, side, metric, value):
+        row = self.rows.setdefault(metric, Row(metric))
+        getattr(row, side).append(value)
+
+    def program(self, p):
+        for turn in range(self.repeats):
+            for side in self.sides:
+                log = os.path.join(self.work, f"bench-{p.name}.{side.name}.{turn}.log")
+                r = side.run(p.argv, seconds=p.seconds, env=p.env, log=log)
+                if r.status != "ok":
+                    self.problems.append((f"{p.name} ({side.name})", r.line))
+                    print(f"bench {p.name}: {side.name} {r.status}: {r.line}", flush=True)
+                    return
+                for line in r.output.splitlines():
+                    words = line.split()
+                    if len(words) == 2 and words[0] in METRICS:
+                        self.add(side.name, words[0], float(words[1]))
+
+    def prepare(self, p):
+        why = programs.missing(p, self.python)
+        if not why and self.device == "soft" and not p.soft:
+            why = "needs a GPU"
+        if not why:
+            if p.suffix == ".py":
+                p.argv = [self.python.path, p.path]
+                return True
+            try:
+                self.tools.build(p, os.path.join(self.work, "bin"))
+                return True
+            except build.Error as e:
+                why = str(e)
+        self.skips.append((p.name, why))
+        return False
+
+    def start(self, directory, names):
+        for p in programs.find(directory):
+            if (not names or p.name in names) and self.prepare(p):
+                self.program(p)
+        if not names or "start" in names:
+            self.first_kernel(directory)
+
+    def first_kernel(self, directory):
+        """Exec to first kernel and idle CPU, against a daemon that has been running."""
+        p = programs.Program(os.path.join(directory, "first_kernel.c"))
+        if not self.prepare(p):
+            return
+        daemon = None
+        sides = []
+        try:
+            for side in self.sides:
+                if side.name == "weft":
+                    daemon = Daemon(self.build, self.device, side.env)
+                    side = execute.Side("weft", daemon.prefix(), side.env)
+                sides.append(side)
+            for turn in range(self.repeats + 1):
+                for side in sides:
+                    took = self._until_ready(side, p, [])
+                    # The first of each loads files from the disk.
+                    if turn and took is not None:
+                        self.add(side.name, "first_kernel", took * 1e3)
+                    time.sleep(0.5)
+            for side in sides:
+                self._idle(side, p, daemon)
+        except build.Error as e:
+            self.problems.append(("first_kernel", str(e)))
+        finally:
+            if daemon:
+                daemon.stop()
+
+    def _until_ready(self, side, p, args, during=None):
+        with tempfile.TemporaryDirectory(prefix="wg-") as tmp:
+            start = time.monotonic()
+            with open(os.path.join(self.work, f"bench-start.{side.name}.log"), "ab") as log:
+                proc = side.popen([*p.argv, *args], {}, tmp, stdout=-1, stderr=log)
+                line = proc.stdout.readline()
+                took = time.monotonic() - start
+                if line.strip() != b"ready":
+                    execute.end_group(proc)
+                    self.problems.append((f"first kernel ({side.name})",
+                                          line.decode(errors="replace").strip() or "no output"))
+                    return None
+                if during:
+                    during(proc)
+                try:
+                    proc.wait(30)
+                except Exception:  # killed below; the time is taken already
+                    pass
+                execute.end_group(proc)
+            return took
+
+    def _idle(self, side, p, daemon):
+        def measure(proc):
+            roots = [proc.pid] + ([daemon.pid] if daemon and side.name == "weft" else [])
+            time.sleep(1)
+            before = cpu_ticks(roots)
+            time.sleep(IDLE_SECONDS)
+            used = cpu_ticks(roots) - before
+            self.add(side.name, "idle",
+                     100.0 * used / os.sysconf("SC_CLK_TCK") / IDLE_SECONDS)
+        self._until_ready(side, p, [str(IDLE_SECONDS + 3)], measure)
+
+
+def cpu_ticks(roots):
+    """CPU time of processes and of all that descend from them."""
+    parent, ticks = {}, {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
+                fields = f.read().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parent[int(pid)] = int(fields[1])
+        ticks[int(pid)] = int(fields[11]) + int(fields[12])
+    total = 0
+    for pid, t in ticks.items():
+        up = pid
+        while up and up not in roots:
+            up = parent.get(up, 0)
+        total += t if up else 0
+    return total
+
+
+class Daemon:
+    """A weftd of our own, with its pool of ready workers warm."""
+
+    def __init__(self, directory, device, env):
+        import subprocess
+        self.dir = tempfile.mkdtemp(prefix="wg-")
+        self.build = directory
+        conf = os.path.join(self.dir, "weftd.conf")
+        with open(conf, "w", encoding="ascii") as f:
+            f.write(f"[daemon]\ndevice = {device}\nrun-dir = {self.dir}/run\n")
+        self.log = open(os.path.join(self.dir, "log"), "wb")
+        self.proc = subprocess.Popen(
+            [os.path.join(directory, "hostd", "weftd"), "--config", conf], stdin=-3,
+            stdout=self.log, stderr=self.log, env=dict(os.environ, **env))
+        self.pid = self.proc.pid
+        self.control = os.path.join(self.dir, "run", "control")
+        deadline = time.monotonic() + 20
+        while not os.path.exists(self.control):
+            if self.proc.poll() is not None or time.monotonic() > deadline:
+                self.log.flush()
+                with open(os.path.join(self.dir, "log"), encoding="utf-8") as f:
+                    raise build.Error("weftd did not start: " + f.read()[-300:])
+            time.sleep(0.05)
+        time.sleep(3)  # for the pool
+
+    def prefix(self):
+        return [os.path.join(self.build, "hostd", "weft-run"), "--control", self.control, "--"]
+
+    def stop(self):
+        self.proc.terminate()
+        self.proc.wait()
+        self.log.close()
+        import shutil
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def render(rows):
+    def cell(v):
+        if not v:
+            return None
+        m, low, high = table.spread(v)
+        return f"{table.number(m)} ({table.number(low)}-{table.number(high)})"
+
+    out = []
+    for metric in METRICS:
+        row = rows.get(metric)
+        if row:
+            what, unit, _, target = METRICS[metric]
+            met = row.judge()
+            r = row.ratio()
+            out.append((what, unit, cell(row.native), cell(row.weft),
+                        None if r is None else f"{r:.3f}", target.text,
+                        {None: None, True: "met", False: "NOT MET"}[met]))
+    return table.render(("benchmark", "unit", "native (min-max)", "Weft (min-max)", "ratio",
+                         "target", ""), out, right=(2, 3, 4))
