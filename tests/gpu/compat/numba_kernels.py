@@ -3,9 +3,13 @@
 # weft: needs=numba,numba_cuda seconds=90
 """numba-cuda: kernels, shared memory, atomics, streams, events."""
 import numpy as np
-from numba import cuda, float32
 
 import check
+
+# Some versions of numba-cuda want a name that newer NumPy versions lack.
+if not hasattr(np, "row_stack"):
+    np.row_stack = np.vstack
+from numba import cuda, float32  # noqa: E402
 
 
 @cuda.jit

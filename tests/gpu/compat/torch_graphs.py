@@ -24,6 +24,7 @@ for i in range(50):
 check.same(y, torch.arange(1, 257) * 99.0, "replayed 50 times")
 
 a = torch.randn(64, 64, device="cuda")
+a @ a  # cuBLAS cannot be opened while a stream is captured
 g1, g2 = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
 with torch.cuda.graph(g1):
     b = a @ a

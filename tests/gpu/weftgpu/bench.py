@@ -90,10 +90,10 @@ class Row:
 class Bench:
     """Collects the rows; problems are (what, why) of everything that gave no number."""
 
-    def __init__(self, python, tools, sides, work, device, repeats, weft_build):
+    def __init__(self, python, tools, sides, work, device, repeats, weft_build, seconds=0):
         self.python, self.tools, self.sides = python, tools, sides
         self.work, self.device, self.repeats = work, device, repeats
-        self.build = weft_build
+        self.build, self.seconds = weft_build, seconds
         self.rows, self.skips, self.problems = {}, [], []
 
     def add(self, side, metric, value):
@@ -104,15 +104,18 @@ class Bench:
         for turn in range(self.repeats):
             for side in self.sides:
                 log = os.path.join(self.work, f"bench-{p.name}.{side.name}.{turn}.log")
-                r = side.run(p.argv, seconds=p.seconds, env=p.env, log=log)
+                r = side.run(p.argv, env=p.env, log=log,
+                             seconds=min(p.seconds, self.seconds or p.seconds))
                 if r.status != "ok":
                     self.problems.append((f"{p.name} ({side.name})", r.line))
                     print(f"bench {p.name}: {side.name} {r.status}: {r.line}", flush=True)
                     return
-                for line in r.output.splitlines():
-                    words = line.split()
-                    if len(words) == 2 and words[0] in METRICS:
-                        self.add(side.name, words[0], float(words[1]))
+                got = [w for w in map(str.split, r.output.splitlines())
+                       if len(w) == 2 and w[0] in METRICS]
+                for metric, value in got:
+                    self.add(side.name, metric, float(value))
+                print(f"bench {p.name} {turn + 1} {side.name} {r.seconds:.1f} s: "
+                      + ", ".join(f"{m} {v}" for m, v in got), flush=True)
 
     def prepare(self, p):
         why = programs.missing(p, self.python)
