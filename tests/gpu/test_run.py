@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The runner itself: headers, verdicts, tables, targets, and a run on the soft device.
+
+    test_run.py BUILD      prints TAP, as the other tests do
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+from weftgpu import bench, build, compat, execute, programs, table  # noqa: E402
+
+BUILD = sys.argv[1]
+RUN = [sys.executable, "-B", os.path.join(HERE, "run")]
+
+
+def write(directory, name, text):
+    path = os.path.join(directory, name)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+    return path
+
+
+def program(text, name="p.py"):
+    with tempfile.TemporaryDirectory() as d:
+        return programs.Program(write(d, name, text))
+
+
+def test_headers():
+    p = program("#!/usr/bin/env python3\n# weft: needs=a,!b seconds=7 env=X=1=2 soft alone\n")
+    assert p.listed and p.needs == ["a", "!b"] and p.seconds == 7
+    assert p.env == {"X": "1=2"} and p.soft and p.alone
+    p = program("/* SPDX */\n/* weft: libs=x,y */\n", "p.c")
+    assert p.listed and p.libs == ["x", "y"] and not p.soft
+    assert not program("# says weft: nothing\n").listed
+    try:
+        program("# weft: speed=9\n")
+    except ValueError as e:
+        assert "speed=9" in str(e)
+    else:
+        raise AssertionError("an unknown word passes")
+
+
+def test_every_program_is_listed():
+    for part, besides in (("compat", {"check"}), ("bench", {"timing", "first_kernel"})):
+        files = {os.path.splitext(f)[0] for f in os.listdir(f"{HERE}/{part}")
+                 if f.endswith(programs.SUFFIXES)}
+        assert files - besides == {p.name for p in programs.find(f"{HERE}/{part}")}, part
+
+
+def test_missing():
+    python = programs.Python(sys.executable)
+    assert programs.missing(program("# weft: needs=os,!sh\n"), python) is None
+    assert "no_such_package" in programs.missing(program("# weft: needs=no_such_package\n"),
+                                                 python)
+    assert "no_such_command" in programs.missing(program("# weft: needs=!no_such_command\n"),
+                                                 python)
+
+
+def test_verdicts():
+    line = execute.verdict_line
+    assert line("ok", 0, "noise\nok p fine\nmore\n") == "ok p fine"
+    assert line("fail", 1, "weft: lost\nTraceback (most recent call last):\n  File\n"
+                "RuntimeError: deep\n") == "RuntimeError: deep"
+    assert line("fail", 1, "Traceback (\nValueError: x\nFAIL p: y\n") == "FAIL p: y"
+    assert line("fail", -11, "") == "SIGSEGV"
+    assert line("fail", 3, "") == "status 3"
+    assert line("time", 124, "a\n") == "timed out; a"
+
+
+def test_side_kills_what_hangs():
+    r = execute.native().run(["sh", "-c", "echo begun; sleep 100 & sleep 100"], seconds=1)
+    assert r.status == "time" and r.seconds < 5 and "begun" in r.output, r.line
+    r = execute.native().run(["sh", "-c", "kill -SEGV $$"], seconds=5)
+    assert r.status == "fail" and r.line == "SIGSEGV", r.line
+
+
+def test_rows():
+    row = compat.Row(program("# weft: soft\n"))
+    good = execute.Result("ok", 0, 1.0, "ok p\n")
+    bad = execute.Result("fail", 1, 1.0, "FAIL p: why\n")
+    row.native, row.weft = good, good
+    assert row.verdict == "ok"
+    row.weft = bad
+    assert row.verdict == "FAILED" and row.reason() == "FAIL p: why"
+    row.native = bad
+    assert row.verdict == "FAILS NATIVELY"
+
+
+def test_table():
+    text = table.render(("a", "bb"), [("x", 1), (None, 22)], right=(1,))
+    assert text.splitlines() == ["a  bb", "-  --", "x   1", "-  22"], text
+    assert table.spread([3, 1, 2]) == (2, 1, 3) and table.spread([4, 2]) == (3, 2, 4)
+
+
+def test_targets():
+    def judge(metric, native, weft):
+        row = bench.Row(metric)
+        row.native, row.weft = native, weft
+        return row.judge(), row.ratio()
+    assert judge("launch_call", [2.6], [0.3])[0] is True
+    assert judge("launch_call", [2.6], [0.31])[0] is False
+    assert judge("launch_sync", [7.0], [10.0])[0] is True
+    assert judge("launch_sync", [7.0], [10.1])[0] is False
+    # More is better of one, less of the other.
+    assert judge("pinned_h2d", [50.0], [49.0]) == (True, 0.98)
+    assert judge("pinned_h2d", [50.0], [48.0])[0] is False
+    assert judge("decode_graph", [1.0], [1.05])[0] is False
+    assert judge("decode_graph", [1.0], [0.5]) == (True, 2.0)
+    assert judge("idle", [0.0], [0.0])[0] is True
+    assert judge("idle", [0.0], [])[0] is None
+
+
+def test_bundle_that_is_none():
+    try:
+        build.unpack("/dev/null/none", "/dev/null/where")
+    except (build.Error, OSError):
+        return
+    raise AssertionError("no error")
+
+
+def run(*args, expect):
+    r = subprocess.run([*RUN, *args], capture_output=True, text=True, check=False, timeout=200)
+    assert r.returncode == expect, f"status {r.returncode}\n{r.stdout}\n{r.stderr}"
+    return r.stdout
+
+
+def test_unknown_name():
+    run("--only", "no_such_thing", expect=1)
+
+
+def test_soft_device():
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, "out.json")
+        out = run("--build", BUILD, "--device", "soft", "--only", "fault_beside", "--only",
+                  "launch", "--repeats", "2", "--json", path, "--logs", d, expect=0)
+        assert "native side skipped" in out and "fault_beside" in out, out
+        with open(path, encoding="utf-8") as f:
+            report = json.load(f)
+        (row,) = report["compat"]
+        assert row["verdict"] == "ok" and row["native"] is None
+        assert row["weft"]["line"].startswith("ok fault_beside")
+        metrics = {r["metric"]: r for r in report["bench"]}
+        assert len(metrics["launch_sync"]["weft"]["values"]) == 2
+        assert metrics["launch_sync"]["ratio"] is None
+        assert os.path.exists(os.path.join(d, "fault_beside.weft.log"))
+
+
+def test_nothing_to_run_is_no_success():
+    out = run("--build", BUILD, "--device", "soft", "--only", "nvrtc_link", expect=1)
+    assert "skipped: needs a GPU" in out, out
+
+
+def main():
+    tests = [(n, f) for n, f in sorted(globals().items()) if n.startswith("test_")]
+    bad = 0
+    for i, (name, fn) in enumerate(tests, 1):
+        try:
+            fn()
+            print(f"ok {i} - {name}", flush=True)
+        except Exception:  # pylint: disable=broad-except
+            bad += 1
+            print(f"not ok {i} - {name}", flush=True)
+            for line in traceback.format_exc().splitlines():
+                print(f"# {line}")
+    print(f"1..{len(tests)}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
