@@ -15,6 +15,7 @@
 #include "process.h"
 #include "session.h"
 #include "thread.h"
+#include "refuse.h"
 
 static pthread_mutex_t ctx_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct guest_ctx *primary; /* written once, by cuInit */
@@ -401,7 +402,7 @@ CUresult CUDAAPI cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *params,
 				unsigned int flags, CUdevice dev)
 {
 	if (params && params->cigParams)
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return guest_refuse(REFUSAL_FEATURE, "cuCtxCreate_v4: graphics");
 	return cuCtxCreate_v3(pctx, params ? params->execAffinityParams : NULL,
 			      params ? params->numExecAffinityParams : 0, flags, dev);
 }

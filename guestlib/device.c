@@ -6,6 +6,7 @@
 
 #include "device.h"
 #include "process.h"
+#include "refuse.h"
 
 static CUresult check(CUdevice dev)
 {
@@ -96,9 +97,12 @@ CUresult CUDAAPI cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevi
 
 	if (r)
 		return r;
-	if (!pi || (int)attrib <= 0 || attrib >= CU_DEVICE_ATTRIBUTE_MAX ||
-	    attribute(attrib) == INT_MIN)
+	if (!pi || (int)attrib <= 0 || attrib >= CU_DEVICE_ATTRIBUTE_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (attribute(attrib) == INT_MIN) {
+		guest_refuse_attribute("cuDeviceGetAttribute", (int)attrib);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
 	*pi = attribute(attrib);
 	return CUDA_SUCCESS;
 }

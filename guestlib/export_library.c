@@ -15,11 +15,15 @@
 
 /* ---- 21318c60: the number of a context, by which cuBLAS keeps its kernels ---- */
 
+UNKNOWN_SLOT(context_info, 1)
+UNKNOWN_SLOT(context_info, 2)
+UNKNOWN_SLOT(context_info, 3)
+
 const table_slot export_context_info[5] = {
 	SIZE(5),
-	SLOT(slot_unsupported),
-	SLOT(slot_unsupported),
-	SLOT(slot_unsupported),
+	SLOT(context_info_1),
+	SLOT(context_info_2),
+	SLOT(context_info_3),
 	SLOT(cuCtxGetId),
 };
 
@@ -43,14 +47,21 @@ static uint64_t each_function(CUcontext ctx, CUmodule module,
 	return n;
 }
 
+UNKNOWN_SLOT(module_info, 1)
+UNKNOWN_SLOT(module_info, 2)
+UNKNOWN_SLOT(module_info, 3)
+UNKNOWN_SLOT(module_info, 4)
+UNKNOWN_SLOT(module_info, 5)
+UNKNOWN_SLOT(module_info, 6)
+
 const table_slot export_module_info[8] = {
 	SIZE(8),
-	SLOT(slot_unsupported),
-	SLOT(slot_unsupported),
-	SLOT(slot_unsupported),
-	SLOT(slot_unsupported),
-	SLOT(slot_unsupported),
-	SLOT(slot_unsupported),
+	SLOT(module_info_1),
+	SLOT(module_info_2),
+	SLOT(module_info_3),
+	SLOT(module_info_4),
+	SLOT(module_info_5),
+	SLOT(module_info_6),
 	SLOT(each_function),
 };
 
@@ -98,22 +109,25 @@ static CUresult tpc_free(uint8_t *index, uint8_t *gpc)
 	return CUDA_SUCCESS;
 }
 
+UNKNOWN_SLOT(tpc_info, 1)
+UNKNOWN_SLOT(tpc_info, 2)
+UNKNOWN_SLOT(tpc_info, 3)
+UNKNOWN_SLOT(tpc_info, 5)
+UNKNOWN_SLOT(tpc_info, 6)
+UNKNOWN_SLOT(tpc_info, 7)
+UNKNOWN_SLOT(tpc_info, 8)
+UNKNOWN_SLOT(tpc_info, 9)
+UNKNOWN_SLOT(tpc_info, 10)
+UNKNOWN_SLOT(tpc_info, 11)
+UNKNOWN_SLOT(tpc_info, 12)
+UNKNOWN_SLOT(tpc_info, 14)
+UNKNOWN_SLOT(tpc_info, 15)
+UNKNOWN_SLOT(tpc_info, 16)
+
 const table_slot export_tpc_info[17] = {
-	SIZE(17),
-	SLOT(slot_unsupported),
-	SLOT(slot_unsupported),
-	SLOT(slot_unsupported),
-	SLOT(tpc_get),
-	SLOT(slot_unsupported),
-	SLOT(slot_unsupported),
-	SLOT(slot_unsupported),
-	SLOT(slot_unsupported),
-	SLOT(slot_unsupported),
-	SLOT(slot_unsupported),
-	SLOT(slot_unsupported),
-	SLOT(slot_unsupported),
-	SLOT(tpc_free),
-	SLOT(slot_unsupported),
-	SLOT(slot_unsupported),
-	SLOT(slot_unsupported),
+	SIZE(17),          SLOT(tpc_info_1), SLOT(tpc_info_2),  SLOT(tpc_info_3),
+	SLOT(tpc_get),     SLOT(tpc_info_5), SLOT(tpc_info_6),  SLOT(tpc_info_7),
+	SLOT(tpc_info_8),  SLOT(tpc_info_9), SLOT(tpc_info_10), SLOT(tpc_info_11),
+	SLOT(tpc_info_12), SLOT(tpc_free),   SLOT(tpc_info_14), SLOT(tpc_info_15),
+	SLOT(tpc_info_16),
 };

@@ -10,21 +10,19 @@
  * answer NOT_FOUND. A table that is present promises that every slot can be called.
  */
 #include <pthread.h>
-#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "context.h"
 #include "export_table.h"
 #include "integrity.h"
 #include "module.h"
 #include "process.h"
+#include "refuse.h"
 
 #define HOOK_ENTRIES_A 1024
 #define HOOK_ENTRIES_B 14
-
-static atomic_uint tables_refused;
 
 /* ---- CUDART_INTERFACE ---- */
 
@@ -60,10 +58,14 @@ static CUresult cudart_load_header(const void *header, CUmodule *module, void *o
 	return module_load_image(module, header, n, options, values);
 }
 
-CUresult slot_unsupported(void)
-{
-	return CUDA_ERROR_NOT_SUPPORTED;
-}
+UNKNOWN_SLOT(cudart_interface, 3)
+UNKNOWN_SLOT(cudart_interface, 4)
+UNKNOWN_SLOT(cudart_interface, 5)
+UNKNOWN_SLOT(cudart_interface, 9)
+UNKNOWN_SLOT(cudart_interface, 10)
+UNKNOWN_SLOT(cudart_interface, 11)
+UNKNOWN_SLOT(integrity_check, 2)
+UNKNOWN_SLOT(context_checks, 1)
 
 static CUresult slot_ok(void)
 {
@@ -78,15 +80,15 @@ static const table_slot cudart_interface[13] = {
 	SIZE(13),
 	SLOT(cudart_load),
 	SLOT(cudart_primary),
-	SLOT(slot_unsupported),
-	SLOT(slot_unsupported),
-	SLOT(slot_unsupported),
+	SLOT(cudart_interface_3),
+	SLOT(cudart_interface_4),
+	SLOT(cudart_interface_5),
 	SLOT(cudart_load_ex),
 	SLOT(slot_void), /* told that a module goes */
 	SLOT(cudart_load_header),
-	SLOT(slot_unsupported),
-	SLOT(slot_unsupported),
-	SLOT(slot_unsupported),
+	SLOT(cudart_interface_9),
+	SLOT(cudart_interface_10),
+	SLOT(cudart_interface_11),
 	SLOT(slot_ok), /* load the PTX compiler: the host has it */
 };
 
@@ -134,7 +136,7 @@ static CUresult integrity_check(uint32_t runtime_version, uint64_t unix_seconds,
 				uint64_t *ret_answer);
 
 static const table_slot integrity_table[3] = {SIZE(3), SLOT(integrity_check),
-					      SLOT(slot_unsupported)};
+					      SLOT(integrity_check_2)};
 
 static CUresult integrity_check(uint32_t runtime_version, uint64_t unix_seconds,
 				uint64_t *ret_answer)
@@ -181,7 +183,7 @@ static uint32_t ctx_check_zero(void)
 	return 0;
 }
 
-static const table_slot context_checks[4] = {SIZE(4), SLOT(slot_unsupported),
+static const table_slot context_checks[4] = {SIZE(4), SLOT(context_checks_1),
 					     SLOT(ctx_unwrap), SLOT(ctx_check_zero)};
 
 /* ---- the list ---- */
@@ -223,6 +225,17 @@ static const uint8_t skip_bootstrap[16] = {0xf8, 0xcf, 0xf9, 0x51, 0x21, 0x46,
 					   0x8b, 0x4e, 0xb9, 0xe2, 0xfb, 0x46,
 					   0x9e, 0x7c, 0x0d, 0xd9};
 
+static void refuse_table(const uint8_t *u)
+{
+	char text[40], *p = text;
+	unsigned i;
+
+	for (i = 0; i < 16; i++)
+		p += sprintf(p, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x",
+			     u[i]);
+	guest_refuse_note(REFUSAL_TABLE, text);
+}
+
 CUresult CUDAAPI cuGetExportTable(const void **table, const CUuuid *id)
 {
 	const uint8_t *u = (const uint8_t *)id;
@@ -238,11 +251,8 @@ CUresult CUDAAPI cuGetExportTable(const void **table, const CUuuid *id)
 		}
 	}
 	*table = NULL;
-	atomic_fetch_add_explicit(&tables_refused, 1, memory_order_relaxed);
-	log_debug(
-		"export table %02x%02x%02x%02x-%02x%02x-%02x%02x-... refused (%u so far)",
-		u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], tables_refused);
-	return memcmp(u, skip_bootstrap, sizeof(skip_bootstrap)) == 0
-		       ? CUDA_ERROR_NOT_FOUND
-		       : CUDA_ERROR_INVALID_VALUE;
+	if (memcmp(u, skip_bootstrap, sizeof(skip_bootstrap)) == 0)
+		return CUDA_ERROR_NOT_FOUND;
+	refuse_table(u);
+	return CUDA_ERROR_INVALID_VALUE;
 }

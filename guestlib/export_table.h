@@ -4,14 +4,22 @@
 #define WEFT_GUEST_EXPORT_TABLE_H
 
 #include "guest.h"
+#include "refuse.h"
 
 typedef void (*table_slot)(void);
 
 #define SLOT(f) ((table_slot)(f))
 #define SIZE(n) ((table_slot)(uintptr_t)((n) * sizeof(table_slot)))
 
-/* For slots whose purpose is not known; they were never seen called. */
-CUresult slot_unsupported(void);
+/*
+ * A slot whose purpose is not known and that was never seen called: a function that
+ * counts which one it is, table_n().
+ */
+#define UNKNOWN_SLOT(table, n)                                                           \
+	static CUresult table##_##n(void)                                                \
+	{                                                                                \
+		return guest_refuse(REFUSAL_SLOT, #table "[" #n "]");                    \
+	}
 
 /* export_library.c */
 extern const table_slot export_context_info[], export_module_info[], export_tpc_info[];

@@ -11,6 +11,7 @@
 #include "graph_exec.h"
 #include "context.h"
 #include "thread.h"
+#include "refuse.h"
 
 #define DEPS_PER_MESSAGE 4096u
 
@@ -325,7 +326,7 @@ static CUresult instantiate(CUgraphExec *ret, CUgraph graph, unsigned long long 
 	if (!ret || !g || (flags & ~15ull))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return guest_refuse(REFUSAL_FEATURE, "cuGraphInstantiate: device launch");
 	r = graph_flatten(g, &f);
 	if (r)
 		return r;

@@ -5,6 +5,7 @@
 
 #include "graph.h"
 #include "module.h"
+#include "refuse.h"
 
 /* ---- kernels ---- */
 
@@ -207,7 +208,7 @@ CUresult graph_op_any(const CUgraphNodeParams *p, struct graph_op *ret_op)
 		return graph_op_host(&host, ret_op);
 	case CU_GRAPH_NODE_TYPE_GRAPH:
 		if (p->graph.ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE)
-			return CUDA_ERROR_NOT_SUPPORTED;
+			return guest_refuse(REFUSAL_FEATURE, "graph node: moved child graph");
 		return graph_op_child(p->graph.graph, ret_op);
 	case CU_GRAPH_NODE_TYPE_EMPTY:
 		ret_op->type = CU_GRAPH_NODE_TYPE_EMPTY;
@@ -222,7 +223,7 @@ CUresult graph_op_any(const CUgraphNodeParams *p, struct graph_op *ret_op)
 	case CU_GRAPH_NODE_TYPE_MEM_FREE:
 	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
 	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return guest_refuse(REFUSAL_FEATURE, "graph node: type");
 	}
 	return CUDA_ERROR_INVALID_VALUE;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "graph.h"
+#include "refuse.h"
 
 /*
  * The shape of all of these: with no array the count alone, else as many as fit, the
@@ -171,7 +172,7 @@ CUresult graph_edge_data_check(const CUgraphEdgeData *data, size_t n)
 
 	for (i = 0; data && i < n; i++) {
 		if (memcmp(&data[i], &plain, sizeof(plain)))
-			return CUDA_ERROR_NOT_SUPPORTED;
+			return guest_refuse(REFUSAL_FEATURE, "graph edge: data");
 	}
 	return CUDA_SUCCESS;
 }

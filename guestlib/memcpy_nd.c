@@ -6,6 +6,7 @@
 #include "copy.h"
 #include "hostmem.h"
 #include "process.h"
+#include "refuse.h"
 
 /* One end of a descriptor, whatever its kind. */
 struct end {
@@ -41,7 +42,7 @@ static CUresult resolve(const struct end *e, const struct box *b,
 		device = guest_is_device(addr);
 		break;
 	case CU_MEMORYTYPE_ARRAY:
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return guest_refuse(REFUSAL_FEATURE, "copy: array");
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}

@@ -13,6 +13,7 @@
 #include "pool.h"
 #include "process.h"
 #include "thread.h"
+#include "refuse.h"
 
 /* What is known of an address; kind NONE if it is neither the device's nor registered. */
 struct pointer_info {
@@ -224,8 +225,11 @@ CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute attr,
 
 	if (r)
 		return r;
-	if (!data || !attr_size(attr))
+	if (!data || !attr_size(attr)) {
+		if (data && (int)attr > 0)
+			guest_refuse_attribute("cuPointerGetAttribute", (int)attr);
 		return CUDA_ERROR_INVALID_VALUE;
+	}
 	r = look(t, ptr, &p);
 	if (r)
 		return r;

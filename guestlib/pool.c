@@ -11,6 +11,7 @@
 #include "context.h"
 #include "pool.h"
 #include "process.h"
+#include "refuse.h"
 
 static pthread_once_t default_once = PTHREAD_ONCE_INIT;
 static uint64_t default_pool;         /* its handle; written once */
@@ -130,7 +131,7 @@ static CUresult check_props(const CUmemPoolProps *props)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
 	    props->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return guest_refuse(REFUSAL_FEATURE, "cuMemPoolCreate: location or handle type");
 	return props->location.id ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
 }
 
@@ -400,7 +401,7 @@ static CUresult check_place(const CUmemLocation *location, CUmemAllocationType t
 		return CUDA_ERROR_INVALID_VALUE;
 	if (type != CU_MEM_ALLOCATION_TYPE_PINNED ||
 	    location->type != CU_MEM_LOCATION_TYPE_DEVICE)
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return guest_refuse(REFUSAL_FEATURE, "pool of a location: type");
 	return CUDA_SUCCESS;
 }
 

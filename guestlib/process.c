@@ -32,6 +32,7 @@
 #include "global.h"
 #include "hostmem.h"
 #include "process.h"
+#include "refuse.h"
 #include "session.h"
 #include "thread.h"
 
@@ -190,9 +191,11 @@ static CUresult init_locked(void)
 	if (ctx_init_primary() < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = open_session();
-	if (result == CUDA_SUCCESS)
-		process_set_state(PROCESS_READY);
-	return result;
+	if (result)
+		return result;
+	process_set_state(PROCESS_READY);
+	guest_refuse_flush();
+	return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuInit(unsigned int flags)

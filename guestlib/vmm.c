@@ -9,6 +9,7 @@
 
 #include "calls.h"
 #include "process.h"
+#include "refuse.h"
 
 struct guest_chunk {
 	_Atomic unsigned refs;
@@ -20,7 +21,7 @@ static CUresult check_prop(const CUmemAllocationProp *prop, bool *ret_host)
 	if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)
-		return CUDA_ERROR_NOT_SUPPORTED; /* nothing leaves the process */
+		return guest_refuse(REFUSAL_FEATURE, "cuMemCreate: handle type"); /* nothing leaves the process */
 	switch ((int)prop->location.type) {
 	case CU_MEM_LOCATION_TYPE_DEVICE:
 		*ret_host = false;

@@ -12,19 +12,19 @@
 #define SENSOR_NONE UINT32_MAX /* the device has no such sensor, or does not tell */
 
 enum sensor {
-	SENSOR_TEMPERATURE,	     /* degrees Celsius, of the GPU */
+	SENSOR_TEMPERATURE,          /* degrees Celsius, of the GPU */
 	SENSOR_TEMPERATURE_SHUTDOWN, /* thresholds */
 	SENSOR_TEMPERATURE_SLOWDOWN,
 	SENSOR_TEMPERATURE_MAX,
 	SENSOR_TEMPERATURE_MEMORY_MAX,
-	SENSOR_POWER,		/* milliwatts drawn */
-	SENSOR_POWER_ENFORCED,	/* the limit in force */
-	SENSOR_POWER_LIMIT,	/* the limit that was set */
+	SENSOR_POWER,          /* milliwatts drawn */
+	SENSOR_POWER_ENFORCED, /* the limit in force */
+	SENSOR_POWER_LIMIT,    /* the limit that was set */
 	SENSOR_POWER_DEFAULT,
 	SENSOR_POWER_MIN,
 	SENSOR_POWER_MAX,
-	SENSOR_FAN,		/* per cent of the highest speed */
-	SENSOR_CLOCK_GRAPHICS,	/* MHz now; in the order of nvmlClockType_t */
+	SENSOR_FAN,            /* per cent of the highest speed */
+	SENSOR_CLOCK_GRAPHICS, /* MHz now; in the order of nvmlClockType_t */
 	SENSOR_CLOCK_SM,
 	SENSOR_CLOCK_MEMORY,
 	SENSOR_CLOCK_VIDEO,
@@ -33,8 +33,8 @@ enum sensor {
 	SENSOR_MAX_CLOCK_MEMORY,
 	SENSOR_MAX_CLOCK_VIDEO,
 	SENSOR_PERFORMANCE_STATE, /* 0 is the fastest */
-	SENSOR_CLOCK_REASONS,	/* why clocks are not higher, a bit set of NVML's */
-	SENSOR_PCIE_GENERATION, /* of the link now */
+	SENSOR_CLOCK_REASONS,     /* why clocks are not higher, a bit set of NVML's */
+	SENSOR_PCIE_GENERATION,   /* of the link now */
 	SENSOR_PCIE_WIDTH,
 	SENSOR_PCIE_MAX_GENERATION,
 	SENSOR_PCIE_MAX_WIDTH,

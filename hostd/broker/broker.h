@@ -7,6 +7,7 @@
  *	spawn.c	   starting programs		tenant.c   sockets and doors
  *	account.c  device memory		window.c   a VM's shared memory
  *	control.c  the control socket		request.c  what can be asked there
+ *	refused.c  what guests were refused
  */
 #ifndef WEFT_BROKER_BROKER_H
 #define WEFT_BROKER_BROKER_H
@@ -21,6 +22,7 @@
 #include "broker/conf.h"
 #include "broker/ctl.h"
 #include "device/range.h"
+#include "refusal.h"
 
 struct broker;
 struct sess_counters;
@@ -79,7 +81,7 @@ struct worker {
 	enum worker_state state;
 	struct child child;
 	struct source ctl;
-	struct sess_counters *count; /* a shared page; numbers only, never trusted */
+	struct sess_counters *count; /* shared pages; what a worker wrote is not trusted */
 	uint64_t started_ns;
 	/* Device memory: of the device's own for a context; all that was granted, that
 	 * included, what is ahead of use too; the most that ever was. */
@@ -96,6 +98,29 @@ struct worker {
 	bool killed;
 };
 
+/* ---- refused.c: what guests asked for and were refused ---- */
+
+/* A copy of one: the pages of a worker are not trusted. */
+struct refused {
+	enum refusal kind;
+	char what[REFUSAL_TEXT]; /* printable, terminated */
+	uint64_t count;
+};
+
+struct refused_list {
+	unsigned n;
+	uint64_t others; /* that had no room */
+	struct refused *of;
+};
+
+/* What is in a worker's pages, checked. Frees nothing that was there; 0 or -ENOMEM. */
+int refused_read(const struct sess_counters *c, struct refused_list *ret);
+/* Adds up what several sessions were refused; what has no room is counted as others. */
+void refused_add(struct refused_list *sum, const struct refused_list *l);
+void refused_fini(struct refused_list *l);
+/* {"kind", "what", "count"}, the most frequent first. Sorts. */
+struct json_object *refused_describe(struct refused_list *l);
+
 /* What remains of a session that has ended. */
 struct session_record {
 	uint64_t session;
@@ -104,6 +129,7 @@ struct session_record {
 	uint32_t pid;
 	uint64_t duration_ns, calls, posts, launches, to_device, from_device, peak;
 	char end[48];
+	struct refused_list refused;
 };
 #define HISTORY_MAX 256
 

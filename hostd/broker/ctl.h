@@ -31,9 +31,9 @@
 #include "wire.h"
 
 #define CTL_FD        3 /* where weftd puts a child's end of the pair */
-#define CTL_PAGE_FD   4 /* worker: the page with struct sess_counters */
+#define CTL_PAGE_FD   4 /* worker: the pages with struct sess_counters */
 #define CTL_LISTEN_FD 4 /* door: the listening socket */
-#define CTL_PAGE_SIZE 4096u
+#define CTL_PAGE_SIZE 8192u
 
 enum ctl_type {
 	CTL_READY = 1,

@@ -69,6 +69,7 @@ static unsigned worker_args(const struct broker *b, char **argv, char text[][40]
 
 static int map_page(struct worker *w, int *ret_fd)
 {
+	static_assert(sizeof(struct sess_counters) <= CTL_PAGE_SIZE, "they fit");
 	int fd = fd_memfd("weft-counters", CTL_PAGE_SIZE);
 	void *p;
 
@@ -505,6 +506,7 @@ static void record(struct worker *w, int status)
 	struct session_record *h = &b->history[b->n_history++ % HISTORY_MAX];
 	const struct sess_counters *c = w->count;
 
+	refused_fini(&h->refused);
 	*h = (struct session_record){
 		.session = w->session,
 		.pid = w->hello.pid,
@@ -519,6 +521,8 @@ static void record(struct worker *w, int status)
 	memcpy(h->tenant, w->tenant->name, sizeof(h->tenant));
 	memcpy(h->name, w->hello.name, sizeof(h->name));
 	h->name[sizeof(h->name) - 1] = '\0';
+	if (refused_read(c, &h->refused) < 0)
+		log_error("out of memory");
 	describe_end(w, status, h->end, sizeof(h->end));
 	if (status && !w->killed)
 		log_warning("tenant %s session %llu: %s", h->tenant,
@@ -589,4 +593,6 @@ void pool_fini(struct broker *b)
 		worker_kill(w);
 	list_for_each_safe (w, tmp, &b->workers, link)
 		worker_ended(w, child_reap(b, &w->child));
+	for (unsigned i = 0; i < HISTORY_MAX; i++)
+		refused_fini(&b->history[i].refused);
 }

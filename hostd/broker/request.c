@@ -188,6 +188,33 @@ static struct json_object *list_ended(struct broker *b, const struct selection *
 	return a;
 }
 
+/* Of all sessions selected, running and ended. */
+static void add_refused(struct broker *b, const struct selection *sel,
+			struct json_object *o)
+{
+	unsigned first = b->n_history > HISTORY_MAX ? b->n_history - HISTORY_MAX : 0;
+	struct refused_list sum = {0}, l;
+	struct worker *w;
+
+	list_for_each (w, &b->workers, link) {
+		if (w->state != WORKER_SESSION ||
+		    !selected(sel, w->tenant->name, w->session) ||
+		    refused_read(w->count, &l) < 0)
+			continue;
+		refused_add(&sum, &l);
+		refused_fini(&l);
+	}
+	for (unsigned i = first; i < b->n_history; i++) {
+		const struct session_record *h = &b->history[i % HISTORY_MAX];
+
+		if (selected(sel, h->tenant, h->session))
+			refused_add(&sum, &h->refused);
+	}
+	json_object_object_add(o, "refused", refused_describe(&sum));
+	add_u64(o, "refused_others", sum.others);
+	refused_fini(&sum);
+}
+
 static struct json_object *request_list(struct broker *b, struct json_object *q)
 {
 	struct selection sel = select_from(q);
@@ -209,6 +236,7 @@ static struct json_object *request_info(struct broker *b, struct json_object *q)
 		return reply_error(sel.tenant, -ENOENT);
 	o = request_list(b, q);
 	json_object_object_add(o, "ended", list_ended(b, &sel));
+	add_refused(b, &sel, o);
 	return o;
 }
 

@@ -62,6 +62,20 @@ int handle_session_open(struct sess_lane *sl, const struct session_open_args *a,
 	return 0;
 }
 
+/* Nothing here is believed but that the guest says so; it is text for the operator. */
+int handle_refused(struct sess_lane *sl, const struct refused_args *a,
+		   struct refused_rep *rep)
+{
+	char what[REFUSAL_TEXT];
+
+	static_assert(sizeof(a->cmd->what) == sizeof(what), "one length");
+	memcpy(what, a->cmd->what, sizeof(what));
+	if (a->cmd->kind >= REFUSAL_DEVICE || what[sizeof(what) - 1] || !a->cmd->count)
+		return -EPROTO;
+	sess_refuse(sl->s, (enum refusal)a->cmd->kind, what, a->cmd->count);
+	return 0;
+}
+
 int handle_device_status(struct sess_lane *sl, const struct device_status_args *a,
 			 struct device_status_rep *rep)
 {

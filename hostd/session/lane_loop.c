@@ -55,7 +55,7 @@ static int dispatch(struct sess_lane *sl, const struct dispatch_row *row)
 {
 	int r;
 
-	sl->replying = false;
+	sl->replying = sl->late = false;
 	r = row->run(sl, sl->msg);
 	release_pins(sl);
 	return r;

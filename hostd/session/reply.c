@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dispatch.h"
 #include "session/session.h"
 
 /* A kernel's printf buffer holds 1 MiB unless told otherwise; a guest that never calls
@@ -154,6 +155,7 @@ CUresult sess_sync_result(struct sess_lane *sl, CUresult r)
 	    likely(!atomic_load_explicit(&s->deferred, memory_order_relaxed)))
 		return r;
 	r = atomic_exchange(&s->deferred, 0);
+	sl->late = true;
 	if (s->status)
 		s->status->deferred = 0;
 	return r;
@@ -167,6 +169,9 @@ int sess_done(struct sess_lane *sl, const void *rep, uint32_t rep_size)
 
 	if (unlikely(res->result) && is_fatal(res->result))
 		note_fatal(sl, res->result);
+	if (unlikely(res->result == CUDA_ERROR_NOT_SUPPORTED) && !sl->late)
+		sess_refuse(sl->s, REFUSAL_DEVICE, dispatch_table[sl->msg->hdr.op].name,
+			    0);
 	if (sess_posted(sl)) {
 		sess_defer(sl->s, res->result);
 		return 0;

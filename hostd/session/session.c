@@ -76,6 +76,7 @@ int sess_new(const struct device_ops *ops, const struct device_config *cfg,
 	atomic_init(&s->next_ctx_id, 1);
 	pthread_mutex_init(&s->out_lock, NULL);
 	pthread_mutex_init(&s->lanes_lock, NULL);
+	pthread_mutex_init(&s->refusal_lock, NULL);
 	pthread_cond_init(&s->threads_cond, NULL);
 	r = obj_table_init(&s->objs);
 	if (r == 0)
@@ -120,6 +121,7 @@ void sess_free(struct session *s)
 	hostfuncs_free(s->hostfuncs);
 	pthread_mutex_destroy(&s->out_lock);
 	pthread_mutex_destroy(&s->lanes_lock);
+	pthread_mutex_destroy(&s->refusal_lock);
 	pthread_cond_destroy(&s->threads_cond);
 	free(s->out);
 	free(s);

@@ -35,6 +35,7 @@
 #include "device/device.h"
 #include "handle.h"
 #include "lane.h"
+#include "refusal.h"
 #include "session/object.h"
 #include "session/tickets.h"
 #include "util/purse.h"
@@ -81,7 +82,15 @@ struct sess_broker {
 	void *arg;
 };
 
-/* Written by the worker, read by weftd at any time, in a page that both have mapped. */
+/* One thing that the guest asked for and was refused; written before it is counted. */
+struct sess_refusal {
+	char what[REFUSAL_TEXT]; /* printable, NUL-terminated */
+	uint32_t kind;           /* enum refusal */
+	uint32_t pad;
+	_Atomic uint64_t count;
+};
+
+/* Written by the worker, read by weftd at any time, in pages that both have mapped. */
 struct sess_counters {
 	_Atomic uint64_t calls, posts; /* commands handled, with and without a reply */
 	_Atomic uint64_t launches;
@@ -91,6 +100,10 @@ struct sess_counters {
 	_Atomic uint64_t lanes;
 	/* Share of the last tick with a kernel running, and when that was measured. */
 	_Atomic uint64_t busy_permille, busy_at_ns;
+	/* refusals[0] to [n_refusals - 1] are complete; what did not fit is
+	 * other_refusals */
+	_Atomic uint64_t n_refusals, other_refusals;
+	struct sess_refusal refusals[REFUSAL_MAX];
 };
 
 struct session {
@@ -133,6 +146,7 @@ struct session {
 	struct sess_counters *count; /* own_count, or a page shared with weftd */
 	struct sess_counters own_count;
 	struct log_limit log_limit;   /* under lanes_lock */
+	pthread_mutex_t refusal_lock; /* writing of count->refusals */
 	void (*on_end)(void *arg);    /* called once, by the thread that ends it */
 	void (*on_active)(void *arg); /* a launch while not active; may be NULL */
 	void *owner;                  /* arg of both */
@@ -153,6 +167,7 @@ struct sess_lane {
 	struct sess_obj *pins[SESS_PINS_MAX];
 	unsigned n_pins;
 	bool replying; /* a raw handler has begun its reply */
+	bool late;     /* the result of this command is an earlier one's */
 };
 
 /* ---- objects (types in object.h) ---- */
@@ -238,6 +253,13 @@ CUresult sess_sync_result(struct sess_lane *sl, CUresult r);
 
 /* Remembers the failure of a command without a reply; the first one wins. Any thread. */
 void sess_defer(struct session *s, CUresult r);
+
+/*
+ * Counts something that the guest was refused because it is not there, for weftctl info;
+ * the text is copied, at most REFUSAL_TEXT bytes, and need not be clean. With a total the
+ * count so far is that (or what it was, if more), else it is one more. Any thread.
+ */
+void sess_refuse(struct session *s, enum refusal kind, const char *what, uint64_t total);
 
 /* ---- life ---- */
 

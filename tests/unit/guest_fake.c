@@ -376,6 +376,10 @@ static void count(const struct lane_msg *m)
 	case WIRE_OP_host_func:
 		queue_host_func(((const struct host_func_cmd *)m->body)->id);
 		break;
+	case WIRE_OP_refused:
+		fake.last_refusal = *(const struct refused_cmd *)m->body;
+		fake.refusals++;
+		break;
 	case WIRE_OP_primary_retain:
 		fake.retains++;
 		break;

@@ -4,12 +4,14 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "guest.h"
 #include "guest_fake.h"
+#include "refusal.h"
 
 static CUcontext retain(void)
 {
@@ -300,4 +302,49 @@ Test(guest_init, sticky)
 	cr_expect_eq(cuMemAlloc_v2(&p, 16), CUDA_ERROR_ILLEGAL_ADDRESS);
 	cr_expect_eq(cuMemcpyDtoH_v2(&n, FAKE_BAND_BASE, 4), CUDA_ERROR_ILLEGAL_ADDRESS);
 	cr_expect_eq(cuDeviceGetCount(&n), CUDA_SUCCESS, "the device is still there");
+}
+
+/* A function that is only there by name. */
+static int refused_by_name(void)
+{
+	return cuGraphicsUnregisterResource(NULL);
+}
+
+Test(guest_init, refusals_are_told)
+{
+	struct fake *f = fake_start(true);
+	CUuuid id;
+	const void *table;
+
+	memset(&id, 0xcd, sizeof(id));
+	cr_expect_eq(refused_by_name(), CUDA_ERROR_NOT_SUPPORTED, "before cuInit");
+	cr_expect_eq(refused_by_name(), CUDA_ERROR_NOT_SUPPORTED);
+	retain();
+	cr_expect_eq(f->refusals, 1);
+	cr_expect_eq(f->last_refusal.kind, REFUSAL_FUNCTION);
+	cr_expect_eq(f->last_refusal.count, 2);
+	cr_expect_str_eq((const char *)f->last_refusal.what,
+			 "cuGraphicsUnregisterResource");
+	for (unsigned i = 2; i < 1000; i++)
+		refused_by_name();
+	cr_expect_eq(cuGetExportTable(&table, &id), CUDA_ERROR_INVALID_VALUE);
+	cr_expect_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+	cr_expect_eq(f->refusals, 1 + 8 + 1, "4 to 512, and the table");
+	cr_expect_eq(f->last_refusal.kind, REFUSAL_TABLE);
+	cr_expect_str_eq((const char *)f->last_refusal.what,
+			 "cdcdcdcd-cdcd-cdcd-cdcd-cdcdcdcdcdcd");
+}
+
+Test(guest_init, refusals_in_a_child)
+{
+	int status = -1;
+	pid_t pid;
+
+	fake_start(true);
+	retain();
+	pid = fork();
+	if (pid == 0)
+		_exit(refused_by_name() == CUDA_ERROR_NOT_SUPPORTED ? 0 : 1);
+	waitpid(pid, &status, 0);
+	cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }

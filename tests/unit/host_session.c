@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -328,4 +329,57 @@ Test(session, ends_with_its_last_lane)
 	cr_assert_eq(ended, 1, "a lane is still open");
 	lane_free(steal(lb[1].guest));
 	expect_end(0);
+}
+
+/* ---- what the guest was refused ---- */
+
+static void report(uint32_t kind, uint64_t count, const char *what)
+{
+	struct refused_cmd *cmd = begin(G, refused);
+
+	cmd->kind = kind;
+	cmd->count = count;
+	memset(cmd->what, 0, sizeof(cmd->what));
+	memcpy(cmd->what, what, strnlen(what, sizeof(cmd->what)));
+	lane_post(G);
+}
+
+Test(session, refusals_are_kept)
+{
+	const struct sess_counters *c = s->count;
+	report(REFUSAL_FUNCTION, 1, "cuOne");
+	report(REFUSAL_FUNCTION, 4, "cuOne");
+	report(REFUSAL_FUNCTION, 2, "cuOne");
+	report(REFUSAL_FEATURE, 1, "cuOne");
+	report(REFUSAL_TABLE, 1, "\033[2Jclear\n");
+	begin(G, device_status);
+	call(G, NULL);
+	cr_assert_eq(c->n_refusals, 3);
+	cr_expect_str_eq(c->refusals[0].what, "cuOne");
+	cr_expect_eq(c->refusals[0].count, 4);
+	cr_expect_eq(c->refusals[1].count, 1);
+	cr_expect_str_eq(c->refusals[2].what, "?[2Jclear?");
+}
+
+Test(session, refusals_have_an_end)
+{
+	char text[16];
+
+	for (unsigned i = 0; i < REFUSAL_MAX + 5; i++) {
+		snprintf(text, sizeof(text), "cu%u", i);
+		report(REFUSAL_FUNCTION, 1, text);
+	}
+	begin(G, device_status);
+	call(G, NULL);
+	cr_expect_eq(s->count->n_refusals, REFUSAL_MAX);
+	cr_expect_eq(s->count->other_refusals, 5);
+}
+
+Test(session, refusals_of_a_liar)
+{
+	char text[REFUSAL_TEXT];
+
+	memset(text, 'x', sizeof(text)); /* no NUL */
+	report(REFUSAL_FUNCTION, 1, text);
+	expect_end(-EPROTO);
 }

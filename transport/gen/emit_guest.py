@@ -218,21 +218,13 @@ def none_c(api):
  * passed is of no interest, so it is defined without parameters and cuda.h, whose
  * prototypes would contradict, stays out.
  */
-#include "base/log.h"
 #include "base/macros.h"
-
-#define ERROR_NOT_SUPPORTED 801 /* CUDA_ERROR_NOT_SUPPORTED */
-
-static int none(const char *name)
-{
-	log_debug("%s is not supported", name);
-	return ERROR_NOT_SUPPORTED;
-}
+#include "refuse.h"
 """
     for e in api.fns:
         for s in e.symbols if e.cls == "none" else ():
             out += (f"\n_public_ int {s}(void);\nint {s}(void)\n{{\n"
-                    f"\treturn none(\"{s}\");\n}}\n")
+                    f"\treturn guest_refuse(REFUSAL_FUNCTION, \"{s}\");\n}}\n")
     return out
 
 

@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""weftctl info names what a program asked for and was refused, and nothing else."""
+import unittest
+
+from fault import Daemon, FaultTest, wait_for
+
+
+def refused(d, *what):
+    return {(f["kind"], f["what"]): f["count"] for f in d.ctl("info", *what)["refused"]}
+
+
+class Refused(FaultTest):
+    def test_named_and_counted(self):
+        with Daemon(config="[tenant a]\n[tenant b]\n") as d:
+            for tenant in ("a", "b"):
+                p = d.run("refused", tenant=tenant)
+                p.communicate(timeout=20)
+                self.assertEqual(p.returncode, 0)
+            q = d.run("steady", 0.1, tenant="b")
+            q.communicate(timeout=20)
+            self.assertEqual(q.returncode, 0)
+            wait_for(lambda: not d.sessions(), 2, "all have ended")
+            one = refused(d, "a")
+            # told of whenever the count has doubled
+            self.assertEqual(one.pop(("function", "cuGraphicsUnregisterResource")), 512)
+            self.assertEqual(one, {
+                ("function", "cuGraphicsMapResources"): 1,
+                ("table", "abababab-abab-abab-abab-abababababab"): 1,
+                ("feature", "cuCtxCreate_v4: graphics"): 1,
+                ("attribute", "cuPointerGetAttribute: attribute 99"): 1,
+            })
+            both = refused(d)
+            self.assertEqual(both[("function", "cuGraphicsUnregisterResource")], 1024)
+            self.assertEqual(both[("function", "cuGraphicsMapResources")], 2)
+            sessions = {s["tenant"]: s["session"] for s in d.ctl("info")["ended"]}
+            self.assertEqual(refused(d, str(sessions["b"])), {}, "steady lacks nothing")
+
+
+if __name__ == "__main__":
+    unittest.main()
