@@ -17,6 +17,8 @@ static pthread_once_t default_once = PTHREAD_ONCE_INIT;
 static uint64_t default_pool;         /* its handle; written once */
 static _Atomic uint64_t current_pool; /* 0: the default one */
 
+#define WIRE_POOL_DEFAULT 1u /* in answers about addresses */
+
 static void make_default(void)
 {
 	default_pool = guest_handle_new(HANDLE_POOL, NULL);
@@ -37,6 +39,8 @@ CUmemoryPool pool_from_wire(uint64_t wire)
 {
 	if (!wire)
 		return NULL; /* not from a pool */
+	if (wire == WIRE_POOL_DEFAULT)
+		return as_pool(get_default());
 	return guest_handle_valid(wire, HANDLE_POOL) ? as_pool(wire) : NULL;
 }
 
@@ -132,7 +136,7 @@ static CUresult check_props(const CUmemPoolProps *props)
 	if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
 	    props->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
 		return guest_refuse(REFUSAL_FEATURE, "cuMemPoolCreate: location or handle type");
-	return props->location.id ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+	return props->location.id ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)

@@ -111,6 +111,7 @@ int handle_cuCtxSynchronize(struct sess_lane *sl, const struct cuCtxSynchronize_
 	struct dev_ctx *ctx = need_ctx(sl, rep);
 
 	rep->res.result = sess_sync_result(sl, sl->s->ops->ctx_synchronize(ctx));
+	pools_synced(sl->s->pools);
 	return 0;
 }
 
@@ -125,6 +126,7 @@ int handle_cuCtxSynchronize_v2(struct sess_lane *sl,
 	else
 		rep->res.result =
 			sess_sync_result(sl, sl->s->ops->ctx_synchronize(ctx->dev));
+	pools_synced(sl->s->pools);
 	return 0;
 }
 

@@ -77,6 +77,7 @@ int handle_event_synchronize(struct sess_lane *sl, const struct event_synchroniz
 	CUresult r =
 		ev ? sl->s->ops->event_synchronize(ev->dev) : CUDA_ERROR_INVALID_HANDLE;
 
+	pools_synced(sl->s->pools);
 	rep->res.result = sess_sync_result(sl, r);
 	return 0;
 }

@@ -4,13 +4,24 @@
 /* Rows of a pitched allocation begin at multiples of this, as on NVIDIA's GPUs. */
 #define PITCH_ALIGN 512u
 
+/* What pools hold in reserve goes before an allocation fails. */
+static CUresult alloc(struct sess_lane *sl, uint64_t bytes, CUdeviceptr *ret_addr)
+{
+	struct session *s = sl->s;
+	CUresult r = space_alloc(s->space, bytes, sl->ctx->id, ret_addr);
+
+	if (r == CUDA_ERROR_OUT_OF_MEMORY && pools_reclaim(s->pools))
+		r = space_alloc(s->space, bytes, sl->ctx->id, ret_addr);
+	return r;
+}
+
 int handle_cuMemAlloc_v2(struct sess_lane *sl, const struct cuMemAlloc_v2_args *a,
 			 struct cuMemAlloc_v2_rep *rep)
 {
 	CUdeviceptr addr = 0;
 
 	need_ctx(sl, rep);
-	rep->res.result = space_alloc(sl->s->space, a->cmd->bytesize, sl->ctx->id, &addr);
+	rep->res.result = alloc(sl, a->cmd->bytesize, &addr);
 	rep->dptr = addr;
 	return 0;
 }
@@ -32,7 +43,7 @@ int handle_cuMemAllocPitch_v2(struct sess_lane *sl,
 		rep->res.result = CUDA_ERROR_OUT_OF_MEMORY;
 		return 0;
 	}
-	rep->res.result = space_alloc(sl->s->space, bytes, sl->ctx->id, &addr);
+	rep->res.result = alloc(sl, bytes, &addr);
 	rep->dptr = addr;
 	rep->pPitch = pitch;
 	return 0;
@@ -48,12 +59,13 @@ int handle_cuMemFree_v2(struct sess_lane *sl, const struct cuMemFree_v2_args *a,
 	struct dev_ctx *ctx = need_ctx(sl, rep);
 	CUresult sync, r = CUDA_SUCCESS;
 
-	if (a->cmd->dptr && !space_is_alloc(sl->s->space, a->cmd->dptr)) {
+	if (a->cmd->dptr && !space_is_alloc(sl->s->space, a->cmd->dptr) &&
+	    !pools_have(sl->s->pools, a->cmd->dptr)) {
 		rep->res.result = CUDA_ERROR_INVALID_VALUE;
 		return 0;
 	}
 	sync = sess_sync_result(sl, sl->s->ops->ctx_synchronize(ctx));
-	if (a->cmd->dptr && !pools_free(sl->s->pools, a->cmd->dptr, &r))
+	if (a->cmd->dptr && !pools_free(sl->s->pools, a->cmd->dptr))
 		r = space_release(sl->s->space, a->cmd->dptr);
 	rep->res.result = sync ? sync : r;
 	return 0;
@@ -72,9 +84,10 @@ int handle_cuMemGetAddressRange_v2(struct sess_lane *sl,
 				   struct cuMemGetAddressRange_v2_rep *rep)
 {
 	struct space_range range;
+	uint64_t pool;
 
 	need_ctx(sl, rep);
-	if (space_find(sl->s->space, a->cmd->dptr, &range) != CUDA_SUCCESS) {
+	if (pools_find(sl->s->pools, a->cmd->dptr, &range, &pool) != CUDA_SUCCESS) {
 		rep->res.result = CUDA_ERROR_NOT_FOUND;
 		return 0;
 	}
@@ -98,14 +111,13 @@ int handle_pointer_info(struct sess_lane *sl, const struct pointer_info_args *a,
 {
 	struct space_range range;
 
-	rep->res.result = space_find(sl->s->space, a->cmd->ptr, &range);
+	rep->res.result = pools_find(sl->s->pools, a->cmd->ptr, &range, &rep->pool);
 	if (rep->res.result != CUDA_SUCCESS)
 		return 0;
 	rep->base = range.base;
 	rep->size = range.size;
 	rep->buffer_id = range.id;
 	rep->ctx = ctx_handle(sl, range.owner);
-	rep->pool = pools_handle_of(sl->s->pools, range.base);
 	rep->mapped = range.mapped;
 	rep->in_host_memory = range.in_host_memory;
 	return 0;

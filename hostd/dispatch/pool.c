@@ -11,7 +11,7 @@ static void pool_fini(struct session *s, struct sess_obj *o)
 	struct sess_pool *p = container_of(o, struct sess_pool, obj);
 
 	if (p->pool)
-		pool_put(s->pools, p->pool);
+		pool_destroy(s->pools, p->pool);
 }
 
 /* The pool that a command names; NULL: there is none. */
@@ -31,12 +31,13 @@ int handle_mem_alloc_async(struct sess_lane *sl, const struct mem_alloc_async_ar
 	struct pool *pool = pool_named(sl, a->cmd->pool);
 	CUdeviceptr addr = 0;
 	struct dev_stream *st;
-	CUresult r = sess_stream(sl, a->cmd->stream, &st, NULL);
+	struct dev_ctx *ctx;
+	CUresult r = sess_stream(sl, a->cmd->stream, &st, &ctx);
 
 	if (r == CUDA_SUCCESS && !pool)
 		r = CUDA_ERROR_INVALID_VALUE;
 	if (r == CUDA_SUCCESS)
-		r = pool_alloc(sl->s->pools, pool, a->cmd->bytes, &addr);
+		r = pool_alloc(sl->s->pools, pool, ctx, st, a->cmd->bytes, &addr);
 	rep->res.result = r;
 	rep->dptr = addr;
 	return 0;
@@ -49,7 +50,7 @@ int handle_cuMemFreeAsync(struct sess_lane *sl, const struct cuMemFreeAsync_args
 	struct dev_ctx *ctx;
 	CUresult r = sess_stream(sl, a->cmd->hStream, &st, &ctx);
 
-	if (r == CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS && a->cmd->dptr)
 		r = pools_free_async(sl->s->pools, ctx, st, a->cmd->dptr);
 	rep->res.result = r;
 	return 0;
@@ -83,11 +84,14 @@ int handle_pool_destroy(struct sess_lane *sl, const struct pool_destroy_args *a,
 	return 0;
 }
 
-/* A pool keeps nothing that is not in use. */
 int handle_pool_trim(struct sess_lane *sl, const struct pool_trim_args *a,
 		     struct pool_trim_rep *rep)
 {
-	if (!pool_named(sl, a->cmd->pool))
+	struct pool *pool = pool_named(sl, a->cmd->pool);
+
+	if (pool)
+		pool_trim(sl->s->pools, pool, a->cmd->keep_bytes);
+	else
 		rep->res.result = CUDA_ERROR_INVALID_VALUE;
 	return 0;
 }

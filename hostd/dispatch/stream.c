@@ -78,6 +78,7 @@ int handle_cuStreamSynchronize(struct sess_lane *sl,
 
 	if (r == CUDA_SUCCESS)
 		r = sl->s->ops->stream_synchronize(ctx, st);
+	pools_synced(sl->s->pools);
 	rep->res.result = sess_sync_result(sl, r);
 	return 0;
 }

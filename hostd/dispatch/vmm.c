@@ -52,6 +52,9 @@ int handle_chunk_create(struct sess_lane *sl, const struct chunk_create_args *a,
 	}
 	rep->res.result = space_chunk_new(s->space, a->cmd->size, a->cmd->in_host_memory,
 					  &c->chunk);
+	if (rep->res.result == CUDA_ERROR_OUT_OF_MEMORY && pools_reclaim(s->pools))
+		rep->res.result = space_chunk_new(s->space, a->cmd->size,
+						  a->cmd->in_host_memory, &c->chunk);
 	if (rep->res.result != CUDA_SUCCESS) {
 		obj_put(s, &c->obj);
 		return 0;

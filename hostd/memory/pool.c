@@ -1,39 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Pools and what is allocated from them; pool.h has the theory of operation. */
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 
-#include "base/list.h"
-#include "memory/pool.h"
-#include "memory/space.h"
-#include "session/session.h"
+#include "memory/pool_private.h"
 
-#define POOL_BUCKETS 1024u
+/* ---- pools ---- */
 
-struct pool {
-	unsigned refs; /* the handle's, and one per allocation */
-	uint64_t handle, max_bytes;
-	uint64_t used, used_high;
-	uint64_t threshold;
-	uint64_t reuse[3]; /* FOLLOW_EVENT_DEPENDENCIES, OPPORTUNISTIC, INTERNAL */
-};
-
-struct pool_alloc {
-	struct list link; /* of a bucket, or none once being freed */
-	struct pools *owner;
-	struct pool *pool;
-	CUdeviceptr addr;
-	uint64_t bytes;
-};
-
-struct pools {
-	struct session *s;
-	pthread_mutex_t lock;
-	struct pool *standard;
-	struct list buckets[POOL_BUCKETS];
-};
-
-struct pool *pool_new(struct pools *p, uint64_t handle, uint64_t max_bytes)
+static struct pool *pool_make(uint64_t handle, uint64_t max_bytes)
 {
 	struct pool *pool = calloc(1, sizeof(*pool));
 
@@ -41,23 +15,27 @@ struct pool *pool_new(struct pools *p, uint64_t handle, uint64_t max_bytes)
 		return NULL;
 	pool->refs = 1;
 	pool->handle = handle;
-	pool->max_bytes = max_bytes ? max_bytes : UINT64_MAX;
+	pool->max_bytes = UINT64_MAX;
+	if (max_bytes && max_bytes < UINT64_MAX - POOL_STEP)
+		pool->max_bytes = ALIGN_UP(max_bytes, POOL_STEP); /* as the real driver */
 	for (unsigned i = 0; i < ARRAY_SIZE(pool->reuse); i++)
-		pool->reuse[i] = 1; /* CUDA's defaults */
+		pool->reuse[i] = true; /* CUDA's defaults */
+	list_init(&pool->arenas);
+	list_init(&pool->queues);
+	bins_init(&pool->free);
 	return pool;
 }
 
-static void pool_put_locked(struct pool *pool)
+struct pool *pool_new(struct pools *p, uint64_t handle, uint64_t max_bytes)
 {
-	if (!--pool->refs)
-		free(pool);
-}
+	struct pool *pool = pool_make(handle, max_bytes);
 
-void pool_put(struct pools *p, struct pool *pool)
-{
+	if (!pool)
+		return NULL;
 	pthread_mutex_lock(&p->lock);
-	pool_put_locked(pool);
+	list_append(&p->all, &pool->link);
 	pthread_mutex_unlock(&p->lock);
+	return pool;
 }
 
 int pools_new(struct session *s, struct pools **ret_p)
@@ -66,34 +44,19 @@ int pools_new(struct session *s, struct pools **ret_p)
 
 	if (!p)
 		return -ENOMEM;
-	p->standard = pool_new(p, 0, 0);
+	p->standard = pool_make(0, 0);
 	if (!p->standard) {
 		free(p);
 		return -ENOMEM;
 	}
 	p->s = s;
 	pthread_mutex_init(&p->lock, NULL);
+	list_init(&p->all);
+	list_append(&p->all, &p->standard->link);
 	for (unsigned i = 0; i < POOL_BUCKETS; i++)
 		list_init(&p->buckets[i]);
 	*ret_p = p;
 	return 0;
-}
-
-void pools_free_all(struct pools *p)
-{
-	struct pool_alloc *a, *tmp;
-
-	if (!p)
-		return;
-	for (unsigned i = 0; i < POOL_BUCKETS; i++) {
-		list_for_each_safe (a, tmp, &p->buckets[i], link) {
-			pool_put_locked(a->pool);
-			free(a); /* the memory itself is the space's */
-		}
-	}
-	pool_put_locked(p->standard);
-	pthread_mutex_destroy(&p->lock);
-	free(p);
 }
 
 struct pool *pools_default(struct pools *p)
@@ -101,155 +64,496 @@ struct pool *pools_default(struct pools *p)
 	return p->standard;
 }
 
+static void arena_drop(struct pools *p, struct arena *a)
+{
+	list_remove(&a->link);
+	a->pool->reserved -= a->size;
+	space_arena_free(p->s->space, a->addr);
+	arena_fini(a);
+	free(a);
+}
+
+static void pool_free(struct pools *p, struct pool *pool)
+{
+	struct pool_queue *q, *tmp_q;
+	struct arena *a, *tmp;
+
+	list_for_each_safe (q, tmp_q, &pool->queues, link)
+		queue_free(p->s->ops, q);
+	list_for_each_safe (a, tmp, &pool->arenas, link)
+		arena_drop(p, a);
+	list_remove(&pool->link);
+	free(pool);
+}
+
+void pools_free_all(struct pools *p)
+{
+	struct pool *pool, *tmp;
+
+	if (!p)
+		return;
+	list_for_each_safe (pool, tmp, &p->all, link)
+		pool_free(p, pool);
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+}
+
+/* ---- giving back ---- */
+
+void pool_block_free(struct pool *pool, struct block *k)
+{
+	struct block *other;
+
+	k->state = BLOCK_FREE;
+	k->queue = NULL;
+	k->mark = 0;
+	while ((other = block_next(k))) {
+		bins_remove(&pool->free, other);
+		block_merge(k, other);
+	}
+	while ((other = block_prev(k))) {
+		bins_remove(&pool->free, other);
+		block_merge(other, k);
+		k = other;
+	}
+	bins_add(&pool->free, k);
+}
+
+static bool poll_all(struct pools *p, struct pool *pool)
+{
+	struct pool_queue *q, *tmp;
+	bool any = false;
+
+	list_for_each_safe (q, tmp, &pool->queues, link) {
+		any |= queue_poll(p->s->ops, q);
+		if (q->gone && list_empty(&q->waiting))
+			queue_free(p->s->ops, q);
+	}
+	return any;
+}
+
+/* Gives back arenas nobody uses as long as `keep` bytes remain. */
+static bool release(struct pools *p, struct pool *pool, uint64_t keep)
+{
+	struct arena *a, *tmp;
+	bool any = false;
+
+	if (pool->reserved <= keep)
+		return false;
+	list_for_each_safe (a, tmp, &pool->arenas, link) {
+		if (!arena_is_free(a) || pool->reserved - a->size < keep)
+			continue;
+		bins_remove(&pool->free,
+			    list_entry(a->blocks.next, struct block, in_arena));
+		arena_drop(p, a);
+		any = true;
+	}
+	return any;
+}
+
+static uint64_t to_keep(const struct pool *pool)
+{
+	return pool->destroyed ? 0 : pool->threshold;
+}
+
+void pools_synced(struct pools *p)
+{
+	struct pool *pool, *tmp;
+	bool excess = false;
+
+	if (likely(!atomic_load_explicit(&p->excess, memory_order_relaxed)))
+		return;
+	pthread_mutex_lock(&p->lock);
+	list_for_each_safe (pool, tmp, &p->all, link) {
+		if (pool->reserved > to_keep(pool)) {
+			poll_all(p, pool);
+			release(p, pool, to_keep(pool));
+		}
+		excess |= pool->reserved > to_keep(pool);
+		if (pool->destroyed && !pool->refs && list_empty(&pool->arenas))
+			pool_free(p, pool);
+	}
+	atomic_store_explicit(&p->excess, excess, memory_order_relaxed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+static bool reclaim_locked(struct pools *p)
+{
+	struct pool *pool;
+	bool any = false;
+
+	list_for_each (pool, &p->all, link) {
+		poll_all(p, pool);
+		any |= release(p, pool, 0);
+	}
+	return any;
+}
+
+bool pools_reclaim(struct pools *p)
+{
+	bool any;
+
+	pthread_mutex_lock(&p->lock);
+	any = reclaim_locked(p);
+	pthread_mutex_unlock(&p->lock);
+	return any;
+}
+
+void pool_trim(struct pools *p, struct pool *pool, uint64_t keep)
+{
+	pthread_mutex_lock(&p->lock);
+	poll_all(p, pool);
+	release(p, pool, keep);
+	pthread_mutex_unlock(&p->lock);
+}
+
+static void note_excess(struct pools *p, const struct pool *pool)
+{
+	if (pool->reserved > to_keep(pool))
+		atomic_store_explicit(&p->excess, true, memory_order_relaxed);
+}
+
+void pool_destroy(struct pools *p, struct pool *pool)
+{
+	pthread_mutex_lock(&p->lock);
+	pool->destroyed = true;
+	pool->handle = 0;
+	pool->refs--;
+	atomic_store_explicit(&p->excess, true, memory_order_relaxed);
+	pthread_mutex_unlock(&p->lock);
+	pools_synced(p);
+}
+
+/* ---- looking up ---- */
+
 static struct list *bucket(struct pools *p, CUdeviceptr addr)
 {
-	return &p->buckets[(addr >> 9) * 0x9e3779b97f4a7c15ull >> 54];
+	return &p->buckets[(addr / BLOCK_UNIT) * 0x9e3779b97f4a7c15ull >> 52];
 }
 
-static bool reserve(struct pools *p, struct pool *pool, uint64_t bytes)
+static struct block *find_locked(struct pools *p, CUdeviceptr addr)
 {
-	bool ok;
+	struct block *k;
 
-	pthread_mutex_lock(&p->lock);
-	ok = bytes <= pool->max_bytes && pool->used <= pool->max_bytes - bytes;
-	if (ok) {
-		pool->used += bytes;
-		pool->used_high = MAX(pool->used_high, pool->used);
-		pool->refs++;
-	}
-	pthread_mutex_unlock(&p->lock);
-	return ok;
-}
-
-static void unreserve(struct pools *p, struct pool *pool, uint64_t bytes)
-{
-	pthread_mutex_lock(&p->lock);
-	pool->used -= bytes;
-	pool_put_locked(pool);
-	pthread_mutex_unlock(&p->lock);
-}
-
-CUresult pool_alloc(struct pools *p, struct pool *pool, uint64_t bytes,
-		    CUdeviceptr *ret_addr)
-{
-	struct pool_alloc *a;
-	CUresult r;
-
-	if (!reserve(p, pool, bytes))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	a = calloc(1, sizeof(*a));
-	r = a ? space_alloc(p->s->space, bytes, 0, &a->addr) : CUDA_ERROR_OUT_OF_MEMORY;
-	if (r != CUDA_SUCCESS) {
-		free(a);
-		unreserve(p, pool, bytes);
-		return r;
-	}
-	a->owner = p;
-	a->pool = pool;
-	a->bytes = bytes;
-	pthread_mutex_lock(&p->lock);
-	list_append(bucket(p, a->addr), &a->link);
-	pthread_mutex_unlock(&p->lock);
-	*ret_addr = a->addr;
-	return CUDA_SUCCESS;
-}
-
-static struct pool_alloc *find_locked(struct pools *p, CUdeviceptr addr)
-{
-	struct pool_alloc *a;
-
-	list_for_each (a, bucket(p, addr), link) {
-		if (a->addr == addr)
-			return a;
+	list_for_each (k, bucket(p, addr), link) {
+		if (k->addr == addr)
+			return k;
 	}
 	return NULL;
 }
 
-/* Out of the table: a second free does not find it. */
-static struct pool_alloc *take(struct pools *p, CUdeviceptr addr)
+bool pools_have(struct pools *p, CUdeviceptr addr)
 {
-	struct pool_alloc *a;
+	bool found;
 
 	pthread_mutex_lock(&p->lock);
-	a = find_locked(p, addr);
-	if (a)
-		list_remove(&a->link);
+	found = find_locked(p, addr);
 	pthread_mutex_unlock(&p->lock);
-	return a;
+	return found;
 }
 
-static CUresult finish(struct pool_alloc *a)
+/* The used block of an arena that covers addr. */
+static const struct block *block_at_locked(struct pools *p, const struct arena *a,
+					   CUdeviceptr addr)
 {
-	CUresult r = space_release(a->owner->s->space, a->addr);
+	const struct block *k = find_locked(p, addr);
 
-	unreserve(a->owner, a->pool, a->bytes);
-	free(a);
+	if (!k)
+		k = arena_block_at(a, addr);
+	return k && k->state == BLOCK_USED && addr - k->addr < k->bytes ? k : NULL;
+}
+
+CUresult pools_find(struct pools *p, CUdeviceptr addr, struct space_range *ret_range,
+		    uint64_t *ret_pool)
+{
+	const struct block *k;
+	struct space_range range;
+	CUresult r;
+
+	pthread_mutex_lock(&p->lock);
+	r = space_find(p->s->space, addr, &range);
+	if (r == CUDA_SUCCESS && range.kind == SPACE_ARENA) {
+		k = block_at_locked(p, range.arena, addr);
+		if (k) {
+			range.kind = SPACE_ALLOCATION;
+			range.base = k->addr;
+			range.size = k->bytes;
+			range.id = k->id | 1ull << 62; /* not the space's */
+			*ret_pool = k->arena->pool->handle ? k->arena->pool->handle
+							   : POOL_DEFAULT_MEMORY;
+		} else {
+			r = CUDA_ERROR_INVALID_VALUE;
+		}
+	} else {
+		*ret_pool = 0;
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (r == CUDA_SUCCESS)
+		*ret_range = range;
 	return r;
 }
 
-/* On a thread of the device: all work of the stream before the free is done. */
-static void stream_there(void *arg, uint64_t token)
-{
-	struct pool_alloc *a = arg;
-	struct session *s = a->owner->s;
+/* ---- allocation ---- */
 
-	(void)finish(a);
-	s->ops->host_func_done(s->dev, token);
+/* Gives a block of at least size bytes, in no list and no bins, to the program. */
+static void use(struct pools *p, struct pool *pool, struct block *k, uint64_t bytes,
+		CUdeviceptr *ret_addr)
+{
+	k->state = BLOCK_USED;
+	k->queue = NULL;
+	k->bytes = bytes;
+	k->id = ++p->next_id;
+	list_append(bucket(p, k->addr), &k->link);
+	pool->used += bytes;
+	pool->used_high = MAX(pool->used_high, pool->used);
+	pool->refs++;
+	*ret_addr = k->addr;
+}
+
+static struct block *take_free(struct pool *pool, uint64_t size)
+{
+	struct block *k = bins_find(&pool->free, size), *rest;
+
+	if (!k)
+		return NULL;
+	bins_remove(&pool->free, k);
+	rest = block_split(k, size);
+	if (rest)
+		bins_add(&pool->free, rest);
+	return k;
+}
+
+static CUresult grow_by(struct pools *p, struct pool *pool, uint64_t size)
+{
+	struct arena *a;
+	struct block *k;
+	CUdeviceptr addr;
+	CUresult r;
+
+	if (size > pool->max_bytes || pool->reserved > pool->max_bytes - size)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = space_arena_new(p->s->space, size, a, &addr);
+	if (r != CUDA_SUCCESS) {
+		free(a);
+		return r;
+	}
+	k = arena_init(a, addr, size);
+	if (!k) {
+		space_arena_free(p->s->space, addr);
+		free(a);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	a->pool = pool;
+	list_insert_after(&pool->arenas, &a->link);
+	bins_add(&pool->free, k);
+	pool->reserved += size;
+	pool->reserved_high = MAX(pool->reserved_high, pool->reserved);
+	return CUDA_SUCCESS;
+}
+
+/* A step or, where that does not fit any more, what is needed now. */
+static CUresult grow(struct pools *p, struct pool *pool, uint64_t size)
+{
+	uint64_t whole = ALIGN_UP(size, POOL_STEP), need = ALIGN_UP(size, SPACE_CHUNK);
+	CUresult r = grow_by(p, pool, whole);
+
+	return r == CUDA_ERROR_OUT_OF_MEMORY && need < whole ? grow_by(p, pool, need) : r;
+}
+
+static struct block *borrow(struct pools *p, struct pool *pool, struct pool_queue *own,
+			    uint64_t size)
+{
+	struct pool_queue *q;
+	struct block *k = NULL;
+
+	list_for_each (q, &pool->queues, link) {
+		if (q != own && !k)
+			k = queue_borrow(p->s->ops, q, size, own->ctx, own->st);
+	}
+	return k;
+}
+
+/* What there is without waiting; new memory included. */
+static struct block *find_room(struct pools *p, struct pool *pool, struct pool_queue *own,
+			       uint64_t size)
+{
+	struct block *k = own ? queue_take(own, size) : NULL;
+
+	if (!k)
+		k = take_free(pool, size);
+	/* What others are done with; what is one's own may grow together by that. */
+	if (!k && pool->reuse[1] && poll_all(p, pool))
+		k = take_free(pool, size);
+	if (!k && grow(p, pool, size) == CUDA_SUCCESS)
+		k = take_free(pool, size);
+	if (!k && own && pool->reuse[2])
+		k = borrow(p, pool, own, size);
+	if (!k && reclaim_locked(p) && grow(p, pool, size) == CUDA_SUCCESS)
+		k = take_free(pool, size);
+	return k;
+}
+
+/* True if waiting for the context's streams will make something free. */
+static bool worth_waiting(struct pools *p, const struct dev_ctx *ctx)
+{
+	struct pool_queue *q;
+	struct pool *pool;
+	bool any = false;
+
+	pthread_mutex_lock(&p->lock);
+	list_for_each (pool, &p->all, link) {
+		list_for_each (q, &pool->queues, link)
+			any |= q->ctx == ctx && !list_empty(&q->waiting);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return any;
+}
+
+static CUresult try_alloc(struct pools *p, struct pool *pool, struct dev_ctx *ctx,
+			  struct dev_stream *st, uint64_t bytes, CUdeviceptr *ret_addr)
+{
+	uint64_t size = ALIGN_UP(bytes, (uint64_t)BLOCK_UNIT);
+	struct pool_queue *own;
+	struct block *k;
+
+	pthread_mutex_lock(&p->lock);
+	own = ctx ? queue_of(p->s->ops, pool, ctx, st) : NULL;
+	k = find_room(p, pool, own, size);
+	if (k)
+		use(p, pool, k, bytes, ret_addr);
+	pthread_mutex_unlock(&p->lock);
+	return k ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult pool_alloc(struct pools *p, struct pool *pool, struct dev_ctx *ctx,
+		    struct dev_stream *st, uint64_t bytes, CUdeviceptr *ret_addr)
+{
+	CUresult r;
+
+	if (bytes > DEVICE_BAND_SIZE)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = try_alloc(p, pool, ctx, st, bytes, ret_addr);
+	if (r != CUDA_ERROR_OUT_OF_MEMORY || !ctx || !worth_waiting(p, ctx))
+		return r;
+	(void)p->s->ops->ctx_synchronize(ctx);
+	return try_alloc(p, pool, ctx, st, bytes, ret_addr);
+}
+
+/* Takes a used block away from the program. */
+static struct block *unuse(struct pools *p, CUdeviceptr addr)
+{
+	struct block *k = find_locked(p, addr);
+
+	if (!k)
+		return NULL;
+	list_remove(&k->link);
+	k->arena->pool->used -= k->bytes;
+	k->arena->pool->refs--;
+	return k;
 }
 
 CUresult pools_free_async(struct pools *p, struct dev_ctx *ctx, struct dev_stream *st,
 			  CUdeviceptr addr)
 {
-	struct pool_alloc *a = take(p, addr);
-	CUresult r;
-
-	if (!a)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (p->s->ops->stream_query(ctx, st) == CUDA_SUCCESS)
-		return finish(a);
-	r = p->s->ops->host_func(ctx, st, stream_there, a);
-	if (r == CUDA_SUCCESS)
-		return r;
-	/* A lost context: nothing runs any more. */
-	(void)finish(a);
-	return r;
-}
-
-bool pools_free(struct pools *p, CUdeviceptr addr, CUresult *ret_result)
-{
-	struct pool_alloc *a = take(p, addr);
-
-	if (!a)
-		return false;
-	*ret_result = finish(a);
-	return true;
-}
-
-uint64_t pools_handle_of(struct pools *p, CUdeviceptr addr)
-{
-	struct pool_alloc *a;
-	uint64_t h;
+	struct pool_queue *q;
+	struct block *k;
 
 	pthread_mutex_lock(&p->lock);
-	a = find_locked(p, addr);
-	h = a ? a->pool->handle : 0;
+	k = unuse(p, addr);
+	if (k) {
+		struct pool *pool = k->arena->pool;
+
+		q = queue_of(p->s->ops, pool, ctx, st);
+		if (q) {
+			queue_add(q, k);
+		} else { /* no memory for one queue of some hundred bytes */
+			(void)p->s->ops->stream_synchronize(ctx, st);
+			pool_block_free(pool, k);
+		}
+		note_excess(p, pool);
+	}
 	pthread_mutex_unlock(&p->lock);
-	return h;
+	return k ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult set_locked(struct pool *pool, CUmemPool_attribute attr, uint64_t value)
+bool pools_free(struct pools *p, CUdeviceptr addr)
+{
+	struct block *k;
+
+	pthread_mutex_lock(&p->lock);
+	k = unuse(p, addr);
+	if (k) {
+		note_excess(p, k->arena->pool);
+		pool_block_free(k->arena->pool, k);
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (k)
+		pools_synced(p);
+	return k;
+}
+
+/* ---- streams and contexts that end ---- */
+
+void pools_stream_gone(struct pools *p, struct dev_ctx *ctx, struct dev_stream *st)
+{
+	struct pool_queue *q, *tmp;
+	struct pool *pool;
+
+	pthread_mutex_lock(&p->lock);
+	list_for_each (pool, &p->all, link) {
+		list_for_each_safe (q, tmp, &pool->queues, link) {
+			if (q->ctx != ctx || q->st != st || q->gone)
+				continue;
+			queue_leave(p->s->ops, q);
+			if (list_empty(&q->waiting))
+				queue_free(p->s->ops, q);
+		}
+	}
+	pthread_mutex_unlock(&p->lock);
+}
+
+void pools_ctx_gone(struct pools *p, struct dev_ctx *ctx)
+{
+	struct pool_queue *q, *tmp;
+	struct pool *pool;
+
+	pthread_mutex_lock(&p->lock);
+	list_for_each (pool, &p->all, link) {
+		list_for_each_safe (q, tmp, &pool->queues, link) {
+			if (q->ctx != ctx)
+				continue;
+			queue_finish(q);
+			queue_free(p->s->ops, q);
+		}
+	}
+	pthread_mutex_unlock(&p->lock);
+	pools_synced(p);
+}
+
+/* ---- attributes ---- */
+
+static CUresult set_locked(struct pools *p, struct pool *pool, CUmemPool_attribute attr,
+			   uint64_t value)
 {
 	switch ((int)attr) {
 	case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
 	case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
 	case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
 		pool->reuse[attr - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES] =
-			!!value;
+			value;
 		return CUDA_SUCCESS;
 	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
 		pool->threshold = value;
+		note_excess(p, pool);
 		return CUDA_SUCCESS;
 	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+		if (value)
+			return CUDA_ERROR_INVALID_VALUE;
+		pool->reserved_high = pool->reserved;
+		return CUDA_SUCCESS;
 	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
 		if (value)
 			return CUDA_ERROR_INVALID_VALUE;
@@ -266,7 +570,7 @@ CUresult pool_set(struct pools *p, struct pool *pool, CUmemPool_attribute attr,
 	CUresult r;
 
 	pthread_mutex_lock(&p->lock);
-	r = set_locked(pool, attr, value);
+	r = set_locked(p, pool, attr, value);
 	pthread_mutex_unlock(&p->lock);
 	return r;
 }
@@ -285,10 +589,14 @@ static CUresult get_locked(const struct pool *pool, CUmemPool_attribute attr,
 		*ret_value = pool->threshold;
 		return CUDA_SUCCESS;
 	case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+		*ret_value = pool->reserved;
+		return CUDA_SUCCESS;
+	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+		*ret_value = pool->reserved_high;
+		return CUDA_SUCCESS;
 	case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
 		*ret_value = pool->used;
 		return CUDA_SUCCESS;
-	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
 	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
 		*ret_value = pool->used_high;
 		return CUDA_SUCCESS;

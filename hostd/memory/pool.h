@@ -1,10 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory in stream order (cuMemAllocAsync, cuMemFreeAsync) and memory pools. Memory is
- * there as soon as it is allocated; freed in a stream, it goes back to the session when
- * the stream gets there, so a pool holds no more than what is in use.
+ * Memory in stream order (cuMemAllocAsync, cuMemFreeAsync) and memory pools.
  *
- * Pool 0 is the device's default pool. Thread-safe.
+ * Theory of operation. A pool takes memory from the session in arenas of 32 MiB or more
+ * and divides them into blocks (block.h). Memory freed in a stream is at once at the
+ * disposal of that stream and, once the stream has got there, of all (pool_queue.h). An
+ * allocation takes, in this order: what its own stream has freed; what is free; what
+ * another stream has finished with (if CUDA's opportunistic reuse is on); a new arena;
+ * what another stream has yet to finish with, after making its own wait for that (if
+ * internal dependencies are on); and, when all else fails, it waits for its pool's
+ * streams. Nothing of the frequent path calls the device.
+ *
+ * Arenas nobody uses go back to the session when somebody synchronises, down to the
+ * pool's release threshold, and before an allocation of whatever kind fails.
+ *
+ * Pool 0 is the device's default pool. Thread-safe. Lock order: pools.lock, space.lock.
  */
 #ifndef WEFT_MEM_POOL_H
 #define WEFT_MEM_POOL_H
@@ -19,9 +29,13 @@ struct dev_stream;
 struct pool;
 struct pools;
 struct session;
+struct space_range;
+
+/* What pools_handle_of() says of the default pool's memory; no handle looks like it. */
+#define POOL_DEFAULT_MEMORY 1u
 
 int pools_new(struct session *s, struct pools **ret_p);
-/* The streams are gone. Accepts NULL. */
+/* The streams and contexts are gone; the space is not. Accepts NULL. */
 void pools_free_all(struct pools *p);
 
 struct pool *pools_default(struct pools *p);
@@ -29,22 +43,43 @@ struct pool *pools_default(struct pools *p);
 /* A pool of the guest's; max_bytes 0: no limit. NULL: out of memory. */
 struct pool *pool_new(struct pools *p, uint64_t handle, uint64_t max_bytes);
 /* Allocations keep it until they are freed. */
-void pool_put(struct pools *p, struct pool *pool);
+void pool_destroy(struct pools *p, struct pool *pool);
 
-CUresult pool_alloc(struct pools *p, struct pool *pool, uint64_t bytes,
-		    CUdeviceptr *ret_addr);
+/* Memory for use in stream order; ctx NULL: by anybody. May wait for the device, but only
+ * before it fails. */
+CUresult pool_alloc(struct pools *p, struct pool *pool, struct dev_ctx *ctx,
+		    struct dev_stream *st, uint64_t bytes, CUdeviceptr *ret_addr);
 
-/* Frees when the stream gets there. CUDA_ERROR_INVALID_VALUE: not from a pool, or freed
- * before. */
+/* Frees in stream order. CUDA_ERROR_INVALID_VALUE: not from a pool, or freed before. */
 CUresult pools_free_async(struct pools *p, struct dev_ctx *ctx, struct dev_stream *st,
 			  CUdeviceptr addr);
 
-/* Frees now, if addr is from a pool: then true and *ret_result. The caller has
- * synchronised. */
-bool pools_free(struct pools *p, CUdeviceptr addr, CUresult *ret_result);
+/* Frees now. False: addr is not from a pool. The caller has synchronised. */
+bool pools_free(struct pools *p, CUdeviceptr addr);
 
-/* The handle of the pool that addr was allocated from; 0: none or the default pool. */
-uint64_t pools_handle_of(struct pools *p, CUdeviceptr addr);
+/* True if pools_free(addr) would free something. */
+bool pools_have(struct pools *p, CUdeviceptr addr);
+
+/*
+ * As space_find(), but looks into pools: the allocation that covers addr, and (ret_pool)
+ * the handle of its pool, POOL_DEFAULT_MEMORY, or 0 if it is from none.
+ */
+CUresult pools_find(struct pools *p, CUdeviceptr addr, struct space_range *ret_range,
+		    uint64_t *ret_pool);
+
+/* After something was synchronised: gives back what is over the thresholds. */
+void pools_synced(struct pools *p);
+
+/* Gives back whatever no stream uses. True if there was something. */
+bool pools_reclaim(struct pools *p);
+
+/* Gives back what nobody uses, but keeps that many bytes, used ones included. */
+void pool_trim(struct pools *p, struct pool *pool, uint64_t keep);
+
+/* A stream is about to be destroyed. */
+void pools_stream_gone(struct pools *p, struct dev_ctx *ctx, struct dev_stream *st);
+/* A context's work is done, its streams are gone, and it is about to be destroyed. */
+void pools_ctx_gone(struct pools *p, struct dev_ctx *ctx);
 
 CUresult pool_set(struct pools *p, struct pool *pool, CUmemPool_attribute attr,
 		  uint64_t value);

@@ -2,6 +2,7 @@
 /* Pages, chunks, mappings and regions: what allocations and reserved ranges share. */
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "memory/region.h"
 
@@ -62,13 +63,7 @@ static int ask(struct space *sp, uint64_t bytes)
 
 CUresult charge_locked(struct space *sp, uint64_t bytes)
 {
-	int r = ask(sp, bytes);
-
-	if (r < 0 && sp->spare) {
-		region_free_locked(sp, steal(sp->spare));
-		r = ask(sp, bytes);
-	}
-	if (r < 0)
+	if (ask(sp, bytes) < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	sp->used += bytes;
 	sp->peak = MAX(sp->peak, sp->used);
@@ -86,8 +81,25 @@ void uncharge_locked(struct space *sp, uint64_t bytes)
 		b->uncharge(b->arg, bytes);
 }
 
-CUresult chunk_new_locked(struct space *sp, uint64_t size, bool in_host_memory,
-			  struct space_chunk **ret_chunk)
+/* Granted, but the device has none: other sessions may keep what they freed just now. */
+static CUresult create_again(struct space *sp, uint64_t size, struct dev_chunk **ret_dev)
+{
+	const struct timespec pause = {.tv_nsec = SPACE_IDLE_NS / 4};
+	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (sp->spare)
+		region_free_locked(sp, steal(sp->spare));
+	idle_flush_locked(sp);
+	for (unsigned i = 0; i < 8 && r == CUDA_ERROR_OUT_OF_MEMORY; i++) {
+		r = sp->s->ops->chunk_create(sp->s->dev, size, false, ret_dev);
+		if (r == CUDA_ERROR_OUT_OF_MEMORY)
+			nanosleep(&pause, NULL);
+	}
+	return r;
+}
+
+static CUresult create(struct space *sp, uint64_t size, bool in_host_memory,
+		       struct space_chunk **ret_chunk)
 {
 	struct session *s = sp->s;
 	_cleanup_free_ struct space_chunk *c = calloc(1, sizeof(*c));
@@ -95,18 +107,37 @@ CUresult chunk_new_locked(struct space *sp, uint64_t size, bool in_host_memory,
 
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = charge_locked(sp, size);
+	list_init(&c->idle);
+	c->size = size;
+	c->in_host_memory = in_host_memory;
+	idle_trim_locked(sp, size);
+	r = s->ops->chunk_create(s->dev, size, in_host_memory, &c->dev);
+	if (r == CUDA_ERROR_OUT_OF_MEMORY && !in_host_memory)
+		r = create_again(sp, size, &c->dev);
+	if (r == CUDA_SUCCESS)
+		*ret_chunk = steal(c);
+	return r;
+}
+
+CUresult chunk_new_locked(struct space *sp, uint64_t size, bool in_host_memory,
+			  struct space_chunk **ret_chunk)
+{
+	CUresult r = charge_locked(sp, size);
+	struct space_chunk *c;
+
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = s->ops->chunk_create(s->dev, size, in_host_memory, &c->dev);
+	c = in_host_memory ? NULL : idle_take_locked(sp, size);
+	if (!c)
+		r = create(sp, size, in_host_memory, &c);
 	if (r != CUDA_SUCCESS) {
 		uncharge_locked(sp, size);
 		return r;
 	}
 	c->refs = 1;
-	c->size = size;
-	c->in_host_memory = in_host_memory;
-	*ret_chunk = steal(c);
+	c->handle = 0;
+	c->charged = true;
+	*ret_chunk = c;
 	return CUDA_SUCCESS;
 }
 
@@ -114,8 +145,14 @@ void chunk_put_locked(struct space *sp, struct space_chunk *c)
 {
 	if (!c || --c->refs)
 		return;
+	if (c->charged)
+		uncharge_locked(sp, c->size);
+	c->charged = false;
+	if (!c->in_host_memory) {
+		idle_put_locked(sp, c);
+		return;
+	}
 	sp->s->ops->chunk_release(sp->s->dev, c->dev);
-	uncharge_locked(sp, c->size);
 	free(c);
 }
 

@@ -17,22 +17,27 @@
 #include "session/session.h"
 
 #define SPACE_PAGE SLAB_BYTES
-#define SPACE_L2   2048u
-#define SPACE_L1   (DEVICE_BAND_SIZE / SPACE_PAGE / SPACE_L2)
+static_assert(SPACE_PAGE == SPACE_CHUNK, "a slab is a chunk");
+#define SPACE_L2 2048u
+#define SPACE_L1 (DEVICE_BAND_SIZE / SPACE_PAGE / SPACE_L2)
 /* Slabs by size of what they hold, so that large holes are not cut up by small pieces. */
 #define SPACE_CLASSES 3
 
 enum region_kind {
 	REGION_SLAB,
 	REGION_LARGE,
+	REGION_ARENA, /* of a pool, which divides it */
 	REGION_RANGE,
 };
 
 struct space_chunk {
-	unsigned refs; /* sp->lock */
+	unsigned refs;    /* sp->lock */
+	struct list idle; /* of sp->idle */
+	uint64_t idle_since_ns;
 	struct dev_chunk *dev;
 	uint64_t size, handle;
 	bool in_host_memory;
+	bool charged;
 };
 
 /* One chunk at one address. */
@@ -52,6 +57,7 @@ struct region {
 	uint64_t id;
 	struct mapping *map; /* slab, large */
 	struct slab *slab;
+	struct arena *arena;
 	unsigned slab_class;
 	struct list link; /* slab: of sp->slabs[class]; else of sp->regions */
 };
@@ -79,7 +85,14 @@ struct space {
 	struct global *globals;
 	size_t n_globals, room_globals;
 	uint64_t next_id;
-	uint64_t used, peak;
+	uint64_t used, peak; /* bytes charged */
+
+	/* idle.c: physical memory that is charged to nobody and may be wanted again */
+	struct list idle; /* the one that came last first */
+	uint64_t idle_bytes;
+	bool reaping, ending;
+	pthread_t reaper;
+	pthread_cond_t reaper_cond;
 };
 
 /* The page that holds addr; NULL outside the band or where nothing ever was. */
@@ -94,6 +107,17 @@ void uncharge_locked(struct space *sp, uint64_t bytes);
 CUresult chunk_new_locked(struct space *sp, uint64_t size, bool in_host_memory,
 			  struct space_chunk **ret_chunk);
 void chunk_put_locked(struct space *sp, struct space_chunk *c);
+
+/* Keeps the memory of a chunk that is not charged (any more) for a moment. */
+void idle_put_locked(struct space *sp, struct space_chunk *c);
+/* One of exactly that size; NULL: none. */
+struct space_chunk *idle_take_locked(struct space *sp, uint64_t size);
+/* Before the device is asked for more: gives back so much that little lies idle. */
+void idle_trim_locked(struct space *sp, uint64_t size);
+/* Gives everything back. */
+void idle_flush_locked(struct space *sp);
+/* Ends the thread that does it by and by. */
+void idle_end(struct space *sp);
 
 /* Maps c at addr without access; takes a reference. */
 CUresult mapping_new_locked(struct space *sp, CUdeviceptr addr, struct space_chunk *c,

@@ -20,6 +20,8 @@ int space_new(struct session *s, struct space **ret_space)
 	for (unsigned i = 0; i < SPACE_CLASSES; i++)
 		list_init(&sp->slabs[i]);
 	list_init(&sp->regions);
+	list_init(&sp->idle);
+	pthread_cond_init(&sp->reaper_cond, NULL);
 	*ret_space = sp;
 	return 0;
 }
@@ -41,9 +43,11 @@ void space_free(struct space *sp)
 	free_list(sp, &sp->regions);
 	if (sp->spare)
 		region_free_locked(sp, sp->spare);
+	idle_end(sp);
 	for (unsigned i = 0; i < SPACE_L1; i++)
 		free(sp->l1[i]);
 	free(sp->globals);
+	pthread_cond_destroy(&sp->reaper_cond);
 	pthread_mutex_destroy(&sp->lock);
 	free(sp);
 }
@@ -87,7 +91,11 @@ static CUresult slab_region_new(struct space *sp, struct region **ret_region)
 	CUresult r;
 
 	if (sp->spare) {
+		r = charge_locked(sp, SLAB_BYTES);
+		if (r != CUDA_SUCCESS)
+			return r;
 		*ret_region = steal(sp->spare);
+		(*ret_region)->map->chunk->charged = true;
 		return CUDA_SUCCESS;
 	}
 	slab = malloc(sizeof(*slab));
@@ -147,6 +155,26 @@ static CUresult alloc_large(struct space *sp, uint64_t bytes, unsigned owner,
 	return CUDA_SUCCESS;
 }
 
+CUresult space_arena_new(struct space *sp, uint64_t size, struct arena *arena,
+			 CUdeviceptr *ret_addr)
+{
+	struct region *rg;
+	CUresult r;
+
+	if (size > DEVICE_BAND_SIZE)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_lock(&sp->lock);
+	r = backed_new(sp, REGION_ARENA, size, &rg);
+	if (r == CUDA_SUCCESS) {
+		rg->bytes = size;
+		rg->arena = arena;
+		list_append(&sp->regions, &rg->link);
+		*ret_addr = rg->base;
+	}
+	pthread_mutex_unlock(&sp->lock);
+	return r;
+}
+
 CUresult space_alloc(struct space *sp, uint64_t bytes, unsigned owner,
 		     CUdeviceptr *ret_addr)
 {
@@ -163,7 +191,7 @@ CUresult space_alloc(struct space *sp, uint64_t bytes, unsigned owner,
 	return r;
 }
 
-/* An empty slab: keep one, give the others back. */
+/* An empty slab: keep one, which is charged to nobody, give the others back. */
 static void retire_slab(struct space *sp, struct region *rg)
 {
 	list_remove(&rg->link);
@@ -171,6 +199,8 @@ static void retire_slab(struct space *sp, struct region *rg)
 		region_free_locked(sp, rg);
 		return;
 	}
+	uncharge_locked(sp, SLAB_BYTES);
+	rg->map->chunk->charged = false;
 	slab_init(rg->slab);
 	rg->owner = 0;
 	sp->spare = rg;
@@ -188,6 +218,8 @@ static CUresult release_locked(struct space *sp, CUdeviceptr addr)
 	struct region *rg = region_at(sp, addr);
 
 	if (!rg || rg->kind == REGION_RANGE)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (rg->kind == REGION_ARENA)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (rg->kind == REGION_LARGE) {
 		if (addr != rg->base)
@@ -210,6 +242,17 @@ CUresult space_release(struct space *sp, CUdeviceptr addr)
 	r = release_locked(sp, addr);
 	pthread_mutex_unlock(&sp->lock);
 	return r;
+}
+
+void space_arena_free(struct space *sp, CUdeviceptr addr)
+{
+	struct region *rg;
+
+	pthread_mutex_lock(&sp->lock);
+	rg = region_at(sp, addr);
+	if (rg && rg->kind == REGION_ARENA && rg->base == addr)
+		region_free_locked(sp, rg);
+	pthread_mutex_unlock(&sp->lock);
 }
 
 bool space_is_alloc(struct space *sp, CUdeviceptr addr)
@@ -311,12 +354,13 @@ static CUresult find_locked(struct space *sp, CUdeviceptr addr,
 	if (addr - rg->base >= rg->bytes)
 		return CUDA_ERROR_INVALID_VALUE;
 	*ret_range = (struct space_range){
-		.kind = SPACE_ALLOCATION,
+		.kind = rg->kind == REGION_ARENA ? SPACE_ARENA : SPACE_ALLOCATION,
 		.base = rg->base,
 		.size = rg->bytes,
 		.owner = rg->owner,
 		.id = rg->id,
 		.mapped = true,
+		.arena = rg->arena,
 	};
 	return CUDA_SUCCESS;
 }
@@ -395,14 +439,13 @@ void space_uncharge(struct space *sp, uint64_t bytes)
 	pthread_mutex_unlock(&sp->lock);
 }
 
-uint64_t space_idle(struct space *sp)
+void space_flush(struct space *sp)
 {
-	uint64_t idle;
-
 	pthread_mutex_lock(&sp->lock);
-	idle = sp->spare ? sp->spare->size : 0;
+	if (sp->spare)
+		region_free_locked(sp, steal(sp->spare));
+	idle_flush_locked(sp);
 	pthread_mutex_unlock(&sp->lock);
-	return idle;
 }
 
 void space_usage(struct space *sp, uint64_t *ret_used, uint64_t *ret_peak)

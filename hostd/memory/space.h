@@ -26,12 +26,16 @@
 
 #include <cuda.h>
 
+struct arena;
 struct session;
 struct space;
 struct space_chunk; /* physical memory, charged; counted */
 
 /* Allocations above this have chunks of their own. */
 #define SPACE_SMALL_MAX (1u << 20)
+#define SPACE_CHUNK     (2ull << 20)
+/* How long physical memory is kept in case it is wanted again. */
+#define SPACE_IDLE_NS 20000000ull
 
 /* The session's device is open. Returns 0 or -ENOMEM. */
 int space_new(struct session *s, struct space **ret_space);
@@ -44,6 +48,11 @@ void space_free(struct space *sp);
 /* Memory for a context (its number is owner), readable and writable. */
 CUresult space_alloc(struct space *sp, uint64_t bytes, unsigned owner,
 		     CUdeviceptr *ret_addr);
+
+/* Memory for a pool, size in whole chunks. */
+CUresult space_arena_new(struct space *sp, uint64_t size, struct arena *arena,
+			 CUdeviceptr *ret_addr);
+void space_arena_free(struct space *sp, CUdeviceptr addr);
 
 /* addr must be what space_alloc() returned: else CUDA_ERROR_INVALID_VALUE. */
 CUresult space_release(struct space *sp, CUdeviceptr addr);
@@ -58,6 +67,7 @@ enum space_kind {
 	SPACE_ALLOCATION,
 	SPACE_RESERVED, /* addresses of the guest's own, or what it mapped there */
 	SPACE_GLOBAL,
+	SPACE_ARENA, /* of a pool: pools_find() knows more */
 };
 
 struct space_range {
@@ -68,6 +78,7 @@ struct space_range {
 	uint64_t id;    /* never reused: CU_POINTER_ATTRIBUTE_BUFFER_ID */
 	bool mapped;    /* has memory behind it */
 	bool in_host_memory;
+	struct arena *arena;
 };
 
 /* The allocation, mapping or variable that covers addr, or CUDA_ERROR_INVALID_VALUE. */
@@ -109,8 +120,8 @@ CUresult space_handle_at(struct space *sp, CUdeviceptr addr, uint64_t *ret_handl
 CUresult space_charge(struct space *sp, uint64_t bytes);
 void space_uncharge(struct space *sp, uint64_t bytes);
 
-/* Bytes charged that nothing uses; they go before anything is refused. */
-uint64_t space_idle(struct space *sp);
+/* Gives physical memory back that is kept for a moment; for tests. */
+void space_flush(struct space *sp);
 
 /* Bytes charged now and at most so far. */
 void space_usage(struct space *sp, uint64_t *ret_used, uint64_t *ret_peak);

@@ -20,8 +20,10 @@ static void ctx_fini(struct session *s, struct sess_obj *o)
 {
 	struct sess_ctx *ctx = container_of(o, struct sess_ctx, obj);
 
-	if (ctx->dev)
-		s->ops->ctx_destroy(ctx->dev);
+	if (!ctx->dev)
+		return;
+	pools_ctx_gone(s->pools, ctx->dev);
+	s->ops->ctx_destroy(ctx->dev);
 }
 
 CUresult sess_ctx_new(struct session *s, uint64_t h, unsigned flags,
@@ -169,8 +171,10 @@ static void stream_fini(struct session *s, struct sess_obj *o)
 {
 	struct sess_stream *st = container_of(o, struct sess_stream, obj);
 
-	if (st->dev)
-		s->ops->stream_destroy(st->dev);
+	if (!st->dev)
+		return;
+	pools_stream_gone(s->pools, o->ctx->dev, st->dev);
+	s->ops->stream_destroy(st->dev);
 }
 
 CUresult sess_stream_new(struct session *s, struct sess_ctx *ctx, uint64_t h,
@@ -273,7 +277,6 @@ void sess_memory(struct session *s, uint64_t *ret_free, uint64_t *ret_total)
 		*ret_total = s->info.memory_bytes;
 		*ret_free = *ret_total - MIN(used, *ret_total);
 	}
-	*ret_free += space_idle(s->space);
 }
 
 int sess_tenant(struct session *s, struct sess_tenant *ret_tenant)

@@ -20,12 +20,16 @@ struct dev_ctx {
 	CUresult status;
 };
 
+/* A stream is a number of operations, done in order when a test says so. */
 struct dev_stream {
-	int nothing;
+	uint64_t submitted, done;
+	unsigned index;
 };
 
 struct dev_event {
 	bool recorded;
+	struct dev_stream *st;
+	uint64_t at;
 };
 
 struct dev_chunk {
@@ -219,7 +223,43 @@ static CUresult fake_stream_create(struct dev_ctx *ctx, unsigned flags, int prio
 				   struct dev_stream **ret)
 {
 	*ret = calloc(1, sizeof(**ret));
-	fake.streams++;
+	(*ret)->index = fake.streams++ % FAKE_STREAMS;
+	return CUDA_SUCCESS;
+}
+
+uint64_t fake_submit(struct dev_stream *st)
+{
+	return ++st->submitted;
+}
+
+uint64_t fake_done(const struct dev_stream *st)
+{
+	return st->done;
+}
+
+void fake_advance(struct dev_stream *st, uint64_t n)
+{
+	st->done = MIN(st->done + n, st->submitted);
+}
+
+unsigned fake_index(const struct dev_stream *st)
+{
+	return st->index;
+}
+
+static CUresult fake_stream_query(struct dev_ctx *ctx, struct dev_stream *st)
+{
+	if (ctx->status)
+		return ctx->status;
+	return st && st->done < st->submitted ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+static CUresult fake_stream_wait_event(struct dev_ctx *ctx, struct dev_stream *st,
+				       struct dev_event *ev)
+{
+	if (st && ev->st)
+		fake.waits[st->index][ev->st->index] =
+			MAX(fake.waits[st->index][ev->st->index], ev->at);
 	return CUDA_SUCCESS;
 }
 
@@ -257,12 +297,15 @@ static CUresult fake_event_record(struct dev_ctx *ctx, struct dev_event *ev,
 				  struct dev_stream *st)
 {
 	ev->recorded = true;
+	ev->st = st;
+	ev->at = st ? st->submitted : 0;
 	return CUDA_SUCCESS;
 }
 
 static CUresult fake_event_query(struct dev_event *ev)
 {
-	return ev->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+	return ev->recorded && (!ev->st || ev->st->done >= ev->at) ? CUDA_SUCCESS
+								   : CUDA_ERROR_NOT_READY;
 }
 
 static CUresult fake_fill(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
@@ -326,7 +369,8 @@ const struct device_ops fake_ops = {
 	.set_access = fake_set_access,
 	.stream_create = fake_stream_create,
 	.stream_destroy = fake_stream_destroy,
-	.stream_query = fake_stream_wait,
+	.stream_query = fake_stream_query,
+	.stream_wait_event = fake_stream_wait_event,
 	.stream_synchronize = fake_stream_wait,
 	.event_create = fake_event_create,
 	.event_destroy = fake_event_destroy,

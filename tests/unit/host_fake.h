@@ -9,11 +9,15 @@
 
 #include "session/session.h"
 
+#define FAKE_STREAMS 8
+
 /* Everything the fake device holds. */
 struct fake_state {
 	_Atomic uint64_t reserved, created, mapped, accessible; /* bytes */
 	_Atomic unsigned contexts, streams, events, modules; /* lanes count, tests read */
 	uint64_t limit; /* chunk_create fails above; 0: none */
+	/* [who][for whom]: waits for that many of its operations */
+	uint64_t waits[FAKE_STREAMS][FAKE_STREAMS];
 };
 
 extern struct fake_state fake;
@@ -23,6 +27,13 @@ extern const struct device_ops fake_ops;
 /* What a broker would hold; charges fail above fake_quota. */
 extern uint64_t fake_charged, fake_quota;
 extern const struct sess_broker fake_broker;
+
+/* Streams do nothing by themselves: a test submits operations (returned: how many there
+ * are by now) and lets the stream do some. */
+uint64_t fake_submit(struct dev_stream *st);
+void fake_advance(struct dev_stream *st, uint64_t n);
+uint64_t fake_done(const struct dev_stream *st);
+unsigned fake_index(const struct dev_stream *st);
 
 /* A session on the fake device. */
 struct session *fake_session(void);

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a pool's memory is divided: an arena is one stretch of device memory, cut into
+ * blocks that cover it without a gap. A block is in use, free, or waiting for the stream
+ * in which it was freed; blocks of the last two kinds lie in bins by size, where they are
+ * looked for. Only bookkeeping: no device, no locks.
+ */
+#ifndef WEFT_MEM_BLOCK_H
+#define WEFT_MEM_BLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <cuda.h>
+
+#include "base/list.h"
+
+#define BLOCK_UNIT 512u /* sizes and addresses are multiples of it */
+#define BINS       176u
+
+/* Free memory by size. */
+struct bins {
+	struct list bin[BINS];
+	uint64_t some[(BINS + 63) / 64]; /* a bit per bin: not empty */
+};
+
+enum block_state {
+	BLOCK_FREE,
+	BLOCK_USED,
+	BLOCK_WAITING,
+};
+
+struct arena;
+struct pool_queue;
+
+struct block {
+	struct list in_arena; /* by address */
+	struct list in_bin;   /* free, waiting */
+	struct list link;     /* used: of the table by address; waiting: of the queue */
+	struct arena *arena;
+	CUdeviceptr addr;
+	uint64_t size;  /* multiple of BLOCK_UNIT */
+	uint64_t bytes; /* used: what was asked for */
+	uint64_t id;    /* used: never reused */
+	enum block_state state;
+	struct pool_queue *queue; /* waiting: for this one */
+	uint64_t mark;            /* waiting: ready when the queue is done with it */
+	unsigned bin;
+};
+
+struct arena {
+	struct list link;   /* of the pool, the newest first */
+	struct list blocks; /* by address */
+	struct pool *pool;
+	CUdeviceptr addr;
+	uint64_t size;
+};
+
+void bins_init(struct bins *b);
+/* Enters a free or waiting block; block_unbin() takes it out of whatever bins it is in.
+ */
+void bins_add(struct bins *b, struct block *k);
+void bins_remove(struct bins *b, struct block *k);
+/* A block of at least that size, about the smallest; it stays where it is. NULL: none. */
+struct block *bins_find(struct bins *b, uint64_t size);
+
+/* Makes one free block of all of an arena, not yet in bins. NULL: out of memory. */
+struct block *arena_init(struct arena *a, CUdeviceptr addr, uint64_t size);
+/* Frees the blocks. */
+void arena_fini(struct arena *a);
+/* True if all of it is one free block. */
+bool arena_is_free(const struct arena *a);
+
+/*
+ * Cuts k, which is in no bins, down to size and returns the rest as a block of the same
+ * state, queue and mark, in no bins; NULL if there is no rest (or no memory for it: then
+ * k stays larger).
+ */
+struct block *block_split(struct block *k, uint64_t size);
+
+/* The neighbour by address if it can become one with k: same state and queue. */
+struct block *block_next(const struct block *k);
+struct block *block_prev(const struct block *k);
+/* Makes two neighbours one; both in no bins and no list; b is freed. */
+void block_merge(struct block *a, struct block *b);
+
+/* The block that covers addr. */
+struct block *arena_block_at(const struct arena *a, CUdeviceptr addr);
+
+#endif
