@@ -319,6 +319,7 @@ const struct device_ops device_cuda_ops = {
 	.fill = cuda_fill,
 	.stream_create = cuda_stream_create,
 	.stream_set_attribute = cuda_stream_set_attribute,
+	.stream_mem_ops = cuda_stream_mem_ops,
 	.stream_destroy = cuda_stream_destroy,
 	.stream_query = cuda_stream_query,
 	.stream_synchronize = cuda_stream_synchronize,

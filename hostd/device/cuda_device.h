@@ -179,6 +179,8 @@ CUresult cuda_stream_create(struct dev_ctx *ctx, unsigned flags, int priority,
 			    struct dev_stream **ret_stream);
 CUresult cuda_stream_set_attribute(struct dev_ctx *ctx, struct dev_stream *st,
 				   CUstreamAttrID attr, const CUstreamAttrValue *value);
+CUresult cuda_stream_mem_ops(struct dev_ctx *ctx, struct dev_stream *st,
+			     const struct dev_mem_op *ops, unsigned n, unsigned flags);
 void cuda_stream_destroy(struct dev_stream *st);
 CUresult cuda_stream_query(struct dev_ctx *ctx, struct dev_stream *st);
 CUresult cuda_stream_synchronize(struct dev_ctx *ctx, struct dev_stream *st);

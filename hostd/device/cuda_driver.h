@@ -56,6 +56,7 @@
 	X(cuMemsetD2D32Async)                                                            \
 	X(cuStreamCreateWithPriority)                                                    \
 	X(cuStreamSetAttribute)                                                          \
+	X(cuStreamBatchMemOp)                                                            \
 	X(cuStreamDestroy)                                                               \
 	X(cuStreamQuery)                                                                 \
 	X(cuStreamSynchronize)                                                           \

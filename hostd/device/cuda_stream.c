@@ -166,6 +166,58 @@ CUresult cuda_stream_set_attribute(struct dev_ctx *ctx, struct dev_stream *st,
 	return cuda_note(ctx, cu.cuStreamSetAttribute(cuda_stream_of(st), attr, value));
 }
 
+/* False for what names memory that the guest may not touch. */
+static bool mem_op_put(struct device *dev, const struct dev_mem_op *op,
+		       CUstreamBatchMemOpParams *ret_p)
+{
+	CUstreamBatchMemOpParams p = {.operation = op->op};
+	unsigned bytes = 0;
+
+	switch ((int)op->op) {
+	case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+	case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+		bytes = op->op == CU_STREAM_MEM_OP_WAIT_VALUE_32 ? 4 : 8;
+		p.waitValue.flags = op->flags;
+		p.waitValue.address = op->addr;
+		p.waitValue.value64 = op->value;
+		break;
+	case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+	case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+		bytes = op->op == CU_STREAM_MEM_OP_WRITE_VALUE_32 ? 4 : 8;
+		p.writeValue.flags = op->flags;
+		p.writeValue.address = op->addr;
+		p.writeValue.value64 = op->value;
+		break;
+	case CU_STREAM_MEM_OP_BARRIER:
+		p.memoryBarrier.flags = op->flags;
+		break;
+	case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+		p.flushRemoteWrites.flags = op->flags;
+		break;
+	default:
+		return false;
+	}
+	*ret_p = p;
+	return !bytes || (op->addr % bytes == 0 && cuda_may(dev, op->addr, bytes));
+}
+
+CUresult cuda_stream_mem_ops(struct dev_ctx *ctx, struct dev_stream *st,
+			     const struct dev_mem_op *ops, unsigned n, unsigned flags)
+{
+	CUstreamBatchMemOpParams p[DEV_MEM_OPS_MAX];
+	CUresult res = cuda_enter(ctx);
+
+	if (res)
+		return res;
+	if (n > DEV_MEM_OPS_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned i = 0; i < n; i++) {
+		if (!mem_op_put(ctx->dev, &ops[i], &p[i]))
+			return CUDA_ERROR_INVALID_VALUE;
+	}
+	return cuda_note(ctx, cu.cuStreamBatchMemOp(cuda_stream_of(st), n, p, flags));
+}
+
 void cuda_stream_destroy(struct dev_stream *st)
 {
 	struct dev_ctx *ctx = st->ctx;

@@ -127,6 +127,16 @@ struct dev_launch {
 	size_t params_size; /* exactly to the end of the last parameter */
 };
 
+/* Of CUstreamBatchMemOpParams. */
+struct dev_mem_op {
+	CUstreamBatchMemOpType op;
+	unsigned flags;
+	CUdeviceptr addr;
+	uint64_t value;
+};
+
+#define DEV_MEM_OPS_MAX 256
+
 /* A copy of rows; a plain copy has height 1. Bytes throughout. */
 struct dev_copy_2d {
 	CUdeviceptr dst, src;
@@ -255,6 +265,11 @@ struct device_ops {
 	CUresult (*stream_set_attribute)(struct dev_ctx *ctx, struct dev_stream *st,
 					 CUstreamAttrID attr,
 					 const CUstreamAttrValue *value);
+	/* Waits for, and writes of, words of memory, in order; never waits itself.
+	 * NOT_SUPPORTED where the device's attributes say so, and on the software GPU. */
+	CUresult (*stream_mem_ops)(struct dev_ctx *ctx, struct dev_stream *st,
+				   const struct dev_mem_op *ops, unsigned n,
+				   unsigned flags);
 	/* Work already queued still runs. */
 	void (*stream_destroy)(struct dev_stream *st);
 	CUresult (*stream_query)(struct dev_ctx *ctx, struct dev_stream *st);

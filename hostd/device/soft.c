@@ -375,6 +375,7 @@ const struct device_ops device_soft_ops = {
 	.fill = soft_fill,
 	.stream_create = soft_stream_create,
 	.stream_set_attribute = soft_stream_set_attribute,
+	.stream_mem_ops = soft_stream_mem_ops,
 	.stream_destroy = soft_stream_destroy,
 	.stream_query = soft_stream_query,
 	.stream_synchronize = soft_stream_synchronize,

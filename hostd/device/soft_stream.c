@@ -394,6 +394,12 @@ CUresult soft_stream_set_attribute(struct dev_ctx *ctx, struct dev_stream *st,
 	return CUDA_SUCCESS;
 }
 
+CUresult soft_stream_mem_ops(struct dev_ctx *ctx, struct dev_stream *st,
+			     const struct dev_mem_op *ops, unsigned n, unsigned flags)
+{
+	return CUDA_ERROR_NOT_SUPPORTED; /* soft_attr.c says so */
+}
+
 void soft_stream_destroy(struct dev_stream *st)
 {
 	soft_scoped_lock(&st->ctx->dev->lock);

@@ -44,6 +44,31 @@ int handle_stream_set_attribute(struct sess_lane *sl,
 	return 0;
 }
 
+int handle_stream_mem_ops(struct sess_lane *sl, const struct stream_mem_ops_args *a,
+			  struct stream_mem_ops_rep *rep)
+{
+	struct dev_mem_op ops[DEV_MEM_OPS_MAX];
+	struct dev_stream *st;
+	struct dev_ctx *ctx;
+	CUresult r = sess_stream(sl, a->cmd->stream, &st, &ctx);
+
+	if (r == CUDA_SUCCESS && a->cmd->op_count > DEV_MEM_OPS_MAX)
+		r = CUDA_ERROR_INVALID_VALUE;
+	for (unsigned i = 0; i < a->cmd->op_count && r == CUDA_SUCCESS; i++) {
+		const struct wire_mem_op *w = &a->op[i];
+
+		ops[i] = (struct dev_mem_op){.op = (CUstreamBatchMemOpType)w->op,
+					     .flags = w->flags,
+					     .addr = w->address,
+					     .value = w->value};
+	}
+	if (r == CUDA_SUCCESS)
+		r = sl->s->ops->stream_mem_ops(ctx, st, ops, a->cmd->op_count,
+					       a->cmd->flags);
+	rep->res.result = r;
+	return 0;
+}
+
 int handle_stream_destroy(struct sess_lane *sl, const struct stream_destroy_args *a,
 			  struct stream_destroy_rep *rep)
 {
