@@ -38,9 +38,16 @@ enum sensor {
 	SENSOR_PCIE_WIDTH,
 	SENSOR_PCIE_MAX_GENERATION,
 	SENSOR_PCIE_MAX_WIDTH,
+	SENSOR_TEMPERATURE_MEMORY,
+	SENSOR_POWER_INSTANT,       /* SENSOR_POWER is averaged over a second */
+	SENSOR_CLOCK_REASONS_KNOWN, /* which of the reasons the device tells of */
+	SENSOR_ECC_CORRECTED,       /* errors since the driver was loaded */
+	SENSOR_ECC_UNCORRECTED,
+	SENSOR_ECC_CORRECTED_EVER, /* and over the device's life; same order */
+	SENSOR_ECC_UNCORRECTED_EVER,
 	SENSOR_NUM
 };
 
-#define SENSOR_ROOM 32 /* on the wire */
+#define SENSOR_ROOM 48 /* on the wire */
 
 #endif

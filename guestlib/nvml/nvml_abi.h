@@ -37,6 +37,13 @@ enum {
 	NVML_CLOCK_MEM = 2,
 	NVML_CLOCK_VIDEO = 3,
 	NVML_CLOCK_COUNT = 4,
+	NVML_CLOCK_ID_CURRENT = 0,
+	NVML_CLOCK_ID_COUNT = 4,
+	NVML_VALUE_TYPE_UNSIGNED_INT = 1,
+	NVML_PCI_CLASS_DISPLAY = 3,
+	NVML_PCI_SUBCLASS_3D = 2,
+	NVML_PROCESS_MODE_COMPUTE = 0,
+	NVML_PROCESS_MODE_COUNT = 3,
 	NVML_TEMPERATURE_THRESHOLD_COUNT = 8,
 	NVML_FEATURE_DISABLED = 0,
 	NVML_FEATURE_ENABLED = 1,
@@ -60,6 +67,7 @@ enum {
 #define NVML_INIT_FLAGS_ALL 3u /* no GPUs is fine; do not attach */
 
 struct nvml_device; /* opaque to programs; there is one */
+struct nvml_event_set;
 
 struct nvml_pci_info {
 	char bus_id_legacy[16];
@@ -88,6 +96,63 @@ static_assert(sizeof(struct nvml_memory_v2) == 40, "ABI");
 struct nvml_utilization {
 	unsigned gpu, memory; /* percent */
 };
+
+struct nvml_temperature_v1 {
+	unsigned version, sensor;
+	int celsius;
+};
+#define NVML_TEMPERATURE_V1 (sizeof(struct nvml_temperature_v1) | 1u << 24)
+static_assert(sizeof(struct nvml_temperature_v1) == 12, "ABI");
+
+struct nvml_pci_info_ext {
+	unsigned version;
+	unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
+	unsigned base_class, sub_class;
+	char bus_id[32];
+};
+#define NVML_PCI_INFO_EXT_V1 (sizeof(struct nvml_pci_info_ext) | 1u << 24)
+static_assert(sizeof(struct nvml_pci_info_ext) == 64, "ABI");
+
+struct nvml_addressing_mode {
+	unsigned version, value;
+};
+#define NVML_ADDRESSING_MODE_V1 (sizeof(struct nvml_addressing_mode) | 1u << 24)
+
+struct nvml_field_value {
+	unsigned field, scope;
+	long long timestamp_us, latency_us;
+	unsigned value_type, result;
+	unsigned long long value; /* a union; the small types are its first bytes */
+};
+static_assert(sizeof(struct nvml_field_value) == 40, "ABI");
+
+struct nvml_process_utilization {
+	unsigned pid;
+	unsigned long long timestamp_us;
+	unsigned sm, memory, encoder, decoder; /* percent */
+};
+static_assert(sizeof(struct nvml_process_utilization) == 32, "ABI");
+
+struct nvml_process_detail {
+	unsigned pid;
+	unsigned long long used_memory;
+	unsigned gpu_instance, compute_instance;
+	unsigned long long protected_memory;
+};
+static_assert(sizeof(struct nvml_process_detail) == 32, "ABI");
+
+struct nvml_process_detail_list {
+	unsigned version, mode, count;
+	struct nvml_process_detail *processes;
+};
+#define NVML_PROCESS_DETAIL_LIST_V1 (sizeof(struct nvml_process_detail_list) | 1u << 24)
+
+/* What nvidia-smi gets from its private table. */
+struct nvml_process_named {
+	struct nvml_process_detail detail;
+	char name[4096];
+};
+static_assert(sizeof(struct nvml_process_named) == 4128, "ABI");
 
 struct nvml_process_v1 {
 	unsigned pid;

@@ -49,14 +49,24 @@ NVML_API enum nvml_return nvmlDeviceGetDisplayMode(const struct nvml_device *dev
 						   unsigned *mode);
 NVML_API enum nvml_return nvmlDeviceGetDisplayActive(const struct nvml_device *dev,
 						     unsigned *on);
-NVML_API enum nvml_return nvmlDeviceGetPerformanceState(const struct nvml_device *dev,
-							unsigned *state);
-NVML_API enum nvml_return nvmlDeviceGetPowerState(const struct nvml_device *dev,
-						  unsigned *state);
+NVML_API enum nvml_return nvmlDeviceGetMultiGpuBoard(const struct nvml_device *dev,
+						     unsigned *yes);
+NVML_API enum nvml_return nvmlDeviceGetMaxMigDeviceCount(const struct nvml_device *dev,
+							 unsigned *count);
+NVML_API enum nvml_return nvmlDeviceIsMigDeviceHandle(const struct nvml_device *dev,
+						      unsigned *yes);
+NVML_API enum nvml_return nvmlDeviceGetAccountingMode(const struct nvml_device *dev,
+						      unsigned *mode);
+NVML_API enum nvml_return nvmlDeviceGetAddressingMode(const struct nvml_device *dev,
+						      struct nvml_addressing_mode *mode);
+NVML_API enum nvml_return nvmlDeviceGetEccMode(const struct nvml_device *dev,
+					       unsigned *current, unsigned *pending);
 NVML_API enum nvml_return nvmlDeviceGetBrand(const struct nvml_device *dev,
 					     unsigned *brand);
 NVML_API enum nvml_return nvmlDeviceGetPciInfo_v3(const struct nvml_device *dev,
 						  struct nvml_pci_info *pci);
+NVML_API enum nvml_return nvmlDeviceGetPciInfoExt(const struct nvml_device *dev,
+						  struct nvml_pci_info_ext *ext);
 NVML_API enum nvml_return nvmlDeviceGetPciInfo_v2(const struct nvml_device *dev,
 						  struct nvml_pci_info_v2 *old);
 NVML_API enum nvml_return nvmlDeviceGetPciInfo(const struct nvml_device *dev,
@@ -65,10 +75,6 @@ NVML_API enum nvml_return nvmlDeviceGetCudaComputeCapability(
 	const struct nvml_device *dev, int *major, int *minor);
 NVML_API enum nvml_return nvmlDeviceGetArchitecture(const struct nvml_device *dev,
 						    int *arch);
-NVML_API enum nvml_return nvmlDeviceGetClockInfo(const struct nvml_device *dev,
-						 unsigned type, unsigned *mhz);
-NVML_API enum nvml_return nvmlDeviceGetMaxClockInfo(const struct nvml_device *dev,
-						    unsigned type, unsigned *mhz);
 NVML_API enum nvml_return nvmlDeviceGetMemoryBusWidth(const struct nvml_device *dev,
 						      unsigned *bits);
 NVML_API enum nvml_return nvmlDeviceGetMemoryInfo(const struct nvml_device *dev,
@@ -77,8 +83,13 @@ NVML_API enum nvml_return nvmlDeviceGetMemoryInfo_v2(const struct nvml_device *d
 						     struct nvml_memory_v2 *mem);
 NVML_API enum nvml_return nvmlDeviceGetUtilizationRates(const struct nvml_device *dev,
 							struct nvml_utilization *u);
+
+/* ---- nvml_sensor.c ---- */
+
 NVML_API enum nvml_return nvmlDeviceGetTemperature(const struct nvml_device *dev,
 						   unsigned which, unsigned *celsius);
+NVML_API enum nvml_return nvmlDeviceGetTemperatureV(const struct nvml_device *dev,
+						    struct nvml_temperature_v1 *t);
 NVML_API enum nvml_return nvmlDeviceGetTemperatureThreshold(const struct nvml_device *dev,
 							    unsigned which,
 							    unsigned *celsius);
@@ -94,6 +105,16 @@ NVML_API enum nvml_return nvmlDeviceGetPowerManagementLimitConstraints(
 	const struct nvml_device *dev, unsigned *min_mw, unsigned *max_mw);
 NVML_API enum nvml_return nvmlDeviceGetFanSpeed(const struct nvml_device *dev,
 						unsigned *percent);
+NVML_API enum nvml_return nvmlDeviceGetPerformanceState(const struct nvml_device *dev,
+							unsigned *state);
+NVML_API enum nvml_return nvmlDeviceGetPowerState(const struct nvml_device *dev,
+						  unsigned *state);
+NVML_API enum nvml_return nvmlDeviceGetClockInfo(const struct nvml_device *dev,
+						 unsigned type, unsigned *mhz);
+NVML_API enum nvml_return nvmlDeviceGetMaxClockInfo(const struct nvml_device *dev,
+						    unsigned type, unsigned *mhz);
+NVML_API enum nvml_return nvmlDeviceGetClock(const struct nvml_device *dev, unsigned type,
+					     unsigned id, unsigned *mhz);
 NVML_API enum nvml_return nvmlDeviceGetCurrPcieLinkGeneration(
 	const struct nvml_device *dev, unsigned *generation);
 NVML_API enum nvml_return nvmlDeviceGetCurrPcieLinkWidth(const struct nvml_device *dev,
@@ -108,6 +129,12 @@ NVML_API enum nvml_return nvmlDeviceGetCurrentClocksEventReasons(
 	const struct nvml_device *dev, unsigned long long *reasons);
 NVML_API enum nvml_return nvmlDeviceGetCurrentClocksThrottleReasons(
 	const struct nvml_device *dev, unsigned long long *reasons);
+
+/* ---- nvml_field.c ---- */
+
+NVML_API enum nvml_return nvmlDeviceGetFieldValues(const struct nvml_device *dev,
+						   int count,
+						   struct nvml_field_value *values);
 
 /* ---- nvml_process.c ---- */
 
@@ -125,5 +152,35 @@ NVML_API enum nvml_return nvmlDeviceGetGraphicsRunningProcesses(
 	const struct nvml_device *dev, unsigned *count, struct nvml_process_v1 *infos);
 NVML_API enum nvml_return nvmlDeviceGetMPSComputeRunningProcesses_v3(
 	const struct nvml_device *dev, unsigned *count, struct nvml_process *infos);
+NVML_API enum nvml_return nvmlDeviceGetRunningProcessDetailList(
+	const struct nvml_device *dev, struct nvml_process_detail_list *out);
+NVML_API enum nvml_return nvmlDeviceGetProcessUtilization(
+	const struct nvml_device *dev, struct nvml_process_utilization *samples,
+	unsigned *count, unsigned long long since_us);
+
+/* For nvml_table.c: as nvmlDeviceGetComputeRunningProcesses(), with names; and none. */
+enum nvml_return nvml_compute_processes(const struct nvml_device *dev, unsigned *count,
+					struct nvml_process_named *infos);
+enum nvml_return nvml_no_processes(const struct nvml_device *dev, unsigned *count,
+				   struct nvml_process_named *infos);
+
+/* ---- nvml_event.c ---- */
+
+NVML_API enum nvml_return nvmlEventSetCreate(struct nvml_event_set **set);
+NVML_API enum nvml_return nvmlEventSetFree(struct nvml_event_set *set);
+NVML_API enum nvml_return nvmlEventSetWait_v2(struct nvml_event_set *set, void *data,
+					      unsigned timeout_ms);
+NVML_API enum nvml_return nvmlEventSetWait(struct nvml_event_set *set, void *data,
+					   unsigned timeout_ms);
+NVML_API enum nvml_return nvmlDeviceGetSupportedEventTypes(const struct nvml_device *dev,
+							   unsigned long long *types);
+NVML_API enum nvml_return nvmlDeviceRegisterEvents(const struct nvml_device *dev,
+						   unsigned long long types,
+						   struct nvml_event_set *set);
+
+/* ---- nvml_table.c ---- */
+
+NVML_API enum nvml_return nvmlInternalGetExportTable(const void **table,
+						     const uint8_t *uuid);
 
 #endif

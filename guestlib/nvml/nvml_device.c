@@ -12,8 +12,6 @@
 #include "nvml_calls.h"
 #include "nvml_session.h"
 
-#define KHZ_PER_MHZ 1000
-
 /* ---- finding it ---- */
 
 enum nvml_return nvmlDeviceGetCount_v2(unsigned *count)
@@ -106,22 +104,11 @@ enum nvml_return nvmlDeviceGetHandleByPciBusId(const char *text, struct nvml_dev
 
 /* ---- what it is ---- */
 
-/* Checks a handle and an output pointer. */
-static enum nvml_return enter(const struct nvml_device *dev, const void *out,
-			      const struct session_open_rep **ret_info)
-{
-	enum nvml_return r = nvml_session_device(dev, ret_info);
-
-	if (r)
-		return r;
-	return out ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
-}
-
 enum nvml_return nvmlDeviceGetName(const struct nvml_device *dev, char *name,
 				   unsigned length)
 {
 	const struct session_open_rep *info;
-	enum nvml_return r = enter(dev, name, &info);
+	enum nvml_return r = nvml_enter(dev, name, &info);
 
 	return r ? r : nvml_copy_text(name, length, (const char *)info->name);
 }
@@ -131,7 +118,7 @@ enum nvml_return nvmlDeviceGetUUID(const struct nvml_device *dev, char *uuid,
 {
 	const struct session_open_rep *info;
 	char text[DEVICE_UUID_TEXT];
-	enum nvml_return r = enter(dev, uuid, &info);
+	enum nvml_return r = nvml_enter(dev, uuid, &info);
 
 	if (r)
 		return r;
@@ -144,7 +131,7 @@ static enum nvml_return constant(const struct nvml_device *dev, unsigned *out,
 				 unsigned value)
 {
 	const struct session_open_rep *info;
-	enum nvml_return r = enter(dev, out, &info);
+	enum nvml_return r = nvml_enter(dev, out, &info);
 
 	if (r == NVML_SUCCESS)
 		*out = value;
@@ -182,6 +169,57 @@ enum nvml_return nvmlDeviceGetDisplayActive(const struct nvml_device *dev, unsig
 	return constant(dev, on, NVML_FEATURE_DISABLED);
 }
 
+/* One GPU on its board, whole, with its usual way to memory, nothing accounted. */
+enum nvml_return nvmlDeviceGetMultiGpuBoard(const struct nvml_device *dev, unsigned *yes)
+{
+	return constant(dev, yes, 0);
+}
+
+enum nvml_return nvmlDeviceGetMaxMigDeviceCount(const struct nvml_device *dev,
+						unsigned *count)
+{
+	return constant(dev, count, 0);
+}
+
+enum nvml_return nvmlDeviceIsMigDeviceHandle(const struct nvml_device *dev, unsigned *yes)
+{
+	return constant(dev, yes, 0);
+}
+
+enum nvml_return nvmlDeviceGetAccountingMode(const struct nvml_device *dev,
+					     unsigned *mode)
+{
+	return constant(dev, mode, NVML_FEATURE_DISABLED);
+}
+
+enum nvml_return nvmlDeviceGetAddressingMode(const struct nvml_device *dev,
+					     struct nvml_addressing_mode *mode)
+{
+	enum nvml_return r = constant(dev, mode ? &mode->value : NULL, 0);
+
+	if (r == NVML_SUCCESS && mode->version != NVML_ADDRESSING_MODE_V1)
+		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	return r;
+}
+
+enum nvml_return nvmlDeviceGetEccMode(const struct nvml_device *dev, unsigned *current,
+				      unsigned *pending)
+{
+	const struct session_open_rep *info;
+	enum nvml_return r = nvml_enter(dev, current, &info);
+	int on;
+
+	if (r)
+		return r;
+	if (!pending)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	on = nvml_attribute(info, ATTR_ECC_ENABLED, -1);
+	if (on < 0)
+		return NVML_ERROR_NOT_SUPPORTED;
+	*current = *pending = on ? NVML_FEATURE_ENABLED : NVML_FEATURE_DISABLED;
+	return NVML_SUCCESS;
+}
+
 enum nvml_return nvmlDeviceGetBrand(const struct nvml_device *dev, unsigned *brand)
 {
 	return constant(dev, brand, NVML_BRAND_UNKNOWN);
@@ -209,11 +247,34 @@ enum nvml_return nvmlDeviceGetPciInfo_v3(const struct nvml_device *dev,
 					 struct nvml_pci_info *pci)
 {
 	const struct session_open_rep *info;
-	enum nvml_return r = enter(dev, pci, &info);
+	enum nvml_return r = nvml_enter(dev, pci, &info);
 
 	if (r == NVML_SUCCESS)
 		fill_pci(info, pci);
 	return r;
+}
+
+enum nvml_return nvmlDeviceGetPciInfoExt(const struct nvml_device *dev,
+					 struct nvml_pci_info_ext *ext)
+{
+	const struct session_open_rep *info;
+	enum nvml_return r = nvml_enter(dev, ext, &info);
+	struct nvml_pci_info pci;
+
+	if (r)
+		return r;
+	if (ext->version != NVML_PCI_INFO_EXT_V1)
+		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	fill_pci(info, &pci);
+	ext->domain = pci.domain;
+	ext->bus = pci.bus;
+	ext->device = pci.device;
+	ext->pci_device_id = pci.pci_device_id;
+	ext->pci_subsystem_id = pci.pci_subsystem_id;
+	ext->base_class = NVML_PCI_CLASS_DISPLAY;
+	ext->sub_class = NVML_PCI_SUBCLASS_3D;
+	memcpy(ext->bus_id, pci.bus_id, sizeof(ext->bus_id));
+	return NVML_SUCCESS;
 }
 
 enum nvml_return nvmlDeviceGetPciInfo_v2(const struct nvml_device *dev,
@@ -221,7 +282,7 @@ enum nvml_return nvmlDeviceGetPciInfo_v2(const struct nvml_device *dev,
 {
 	struct nvml_pci_info pci;
 	const struct session_open_rep *info;
-	enum nvml_return r = enter(dev, old, &info);
+	enum nvml_return r = nvml_enter(dev, old, &info);
 
 	if (r)
 		return r;
@@ -246,7 +307,7 @@ enum nvml_return nvmlDeviceGetCudaComputeCapability(const struct nvml_device *de
 						    int *major, int *minor)
 {
 	const struct session_open_rep *info;
-	enum nvml_return r = enter(dev, major, &info);
+	enum nvml_return r = nvml_enter(dev, major, &info);
 
 	if (r)
 		return r;
@@ -260,7 +321,7 @@ enum nvml_return nvmlDeviceGetCudaComputeCapability(const struct nvml_device *de
 enum nvml_return nvmlDeviceGetArchitecture(const struct nvml_device *dev, int *arch)
 {
 	const struct session_open_rep *info;
-	enum nvml_return r = enter(dev, arch, &info);
+	enum nvml_return r = nvml_enter(dev, arch, &info);
 	int major, minor;
 
 	if (r)
@@ -283,7 +344,7 @@ enum nvml_return nvmlDeviceGetMemoryBusWidth(const struct nvml_device *dev,
 					     unsigned *bits)
 {
 	const struct session_open_rep *info;
-	enum nvml_return r = enter(dev, bits, &info);
+	enum nvml_return r = nvml_enter(dev, bits, &info);
 	int width;
 
 	if (r)
@@ -301,7 +362,7 @@ static enum nvml_return status(const struct nvml_device *dev, const void *out,
 			       struct device_status_rep *ret_st)
 {
 	const struct session_open_rep *info;
-	enum nvml_return r = enter(dev, out, &info);
+	enum nvml_return r = nvml_enter(dev, out, &info);
 
 	return r ? r : nvml_session_status(ret_st);
 }
@@ -348,167 +409,4 @@ enum nvml_return nvmlDeviceGetUtilizationRates(const struct nvml_device *dev,
 	u->gpu = st.gpu_percent;
 	u->memory = st.memory_percent;
 	return NVML_SUCCESS;
-}
-
-/* ---- sensors ---- */
-
-static enum nvml_return sensor(const struct nvml_device *dev, enum sensor which,
-			       unsigned *out)
-{
-	const struct session_open_rep *info;
-	enum nvml_return r = enter(dev, out, &info);
-
-	return r ? r : nvml_session_sensor(which, out);
-}
-
-/* One of several that follow one another, by the caller's number. */
-static enum nvml_return sensor_of(const struct nvml_device *dev, enum sensor first,
-				  unsigned n, unsigned index, unsigned *out)
-{
-	if (index >= n)
-		return NVML_ERROR_INVALID_ARGUMENT;
-	return sensor(dev, first + index, out);
-}
-
-enum nvml_return nvmlDeviceGetTemperature(const struct nvml_device *dev, unsigned which,
-					  unsigned *celsius)
-{
-	return sensor_of(dev, SENSOR_TEMPERATURE, 1, which, celsius);
-}
-
-enum nvml_return nvmlDeviceGetTemperatureThreshold(const struct nvml_device *dev,
-						   unsigned which, unsigned *celsius)
-{
-	static const enum sensor by_kind[] = {
-		SENSOR_TEMPERATURE_SHUTDOWN,
-		SENSOR_TEMPERATURE_SLOWDOWN,
-		SENSOR_TEMPERATURE_MEMORY_MAX,
-		SENSOR_TEMPERATURE_MAX,
-	};
-
-	if (which >= NVML_TEMPERATURE_THRESHOLD_COUNT)
-		return NVML_ERROR_INVALID_ARGUMENT;
-	if (which >= ARRAY_SIZE(by_kind))
-		return NVML_ERROR_NOT_SUPPORTED;
-	return sensor(dev, by_kind[which], celsius);
-}
-
-enum nvml_return nvmlDeviceGetPowerUsage(const struct nvml_device *dev, unsigned *mw)
-{
-	return sensor(dev, SENSOR_POWER, mw);
-}
-
-enum nvml_return nvmlDeviceGetEnforcedPowerLimit(const struct nvml_device *dev,
-						 unsigned *mw)
-{
-	return sensor(dev, SENSOR_POWER_ENFORCED, mw);
-}
-
-enum nvml_return nvmlDeviceGetPowerManagementLimit(const struct nvml_device *dev,
-						   unsigned *mw)
-{
-	return sensor(dev, SENSOR_POWER_LIMIT, mw);
-}
-
-enum nvml_return nvmlDeviceGetPowerManagementDefaultLimit(const struct nvml_device *dev,
-							  unsigned *mw)
-{
-	return sensor(dev, SENSOR_POWER_DEFAULT, mw);
-}
-
-enum nvml_return nvmlDeviceGetPowerManagementLimitConstraints(
-	const struct nvml_device *dev, unsigned *min_mw, unsigned *max_mw)
-{
-	enum nvml_return r = sensor(dev, SENSOR_POWER_MIN, min_mw);
-
-	return r ? r : sensor(dev, SENSOR_POWER_MAX, max_mw);
-}
-
-enum nvml_return nvmlDeviceGetFanSpeed(const struct nvml_device *dev, unsigned *percent)
-{
-	return sensor(dev, SENSOR_FAN, percent);
-}
-
-enum nvml_return nvmlDeviceGetPerformanceState(const struct nvml_device *dev,
-					       unsigned *state)
-{
-	return sensor(dev, SENSOR_PERFORMANCE_STATE, state);
-}
-
-enum nvml_return nvmlDeviceGetPowerState(const struct nvml_device *dev, unsigned *state)
-{
-	return sensor(dev, SENSOR_PERFORMANCE_STATE, state);
-}
-
-enum nvml_return nvmlDeviceGetClockInfo(const struct nvml_device *dev, unsigned type,
-					unsigned *mhz)
-{
-	return sensor_of(dev, SENSOR_CLOCK_GRAPHICS, NVML_CLOCK_COUNT, type, mhz);
-}
-
-/* The highest of these clocks is also an attribute that every device has. */
-enum nvml_return nvmlDeviceGetMaxClockInfo(const struct nvml_device *dev, unsigned type,
-					   unsigned *mhz)
-{
-	enum nvml_return r =
-		sensor_of(dev, SENSOR_MAX_CLOCK_GRAPHICS, NVML_CLOCK_COUNT, type, mhz);
-	const struct session_open_rep *info;
-	int khz;
-
-	if (r != NVML_ERROR_NOT_SUPPORTED || nvml_session_info(&info))
-		return r;
-	khz = nvml_attribute(
-		info, type == NVML_CLOCK_MEM ? ATTR_MEMORY_CLOCK_RATE : ATTR_CLOCK_RATE,
-		0);
-	if (khz <= 0 || type == NVML_CLOCK_VIDEO)
-		return NVML_ERROR_NOT_SUPPORTED;
-	*mhz = (unsigned)khz / KHZ_PER_MHZ;
-	return NVML_SUCCESS;
-}
-
-enum nvml_return nvmlDeviceGetCurrPcieLinkGeneration(const struct nvml_device *dev,
-						     unsigned *generation)
-{
-	return sensor(dev, SENSOR_PCIE_GENERATION, generation);
-}
-
-enum nvml_return nvmlDeviceGetCurrPcieLinkWidth(const struct nvml_device *dev,
-						unsigned *width)
-{
-	return sensor(dev, SENSOR_PCIE_WIDTH, width);
-}
-
-enum nvml_return nvmlDeviceGetMaxPcieLinkGeneration(const struct nvml_device *dev,
-						    unsigned *generation)
-{
-	return sensor(dev, SENSOR_PCIE_MAX_GENERATION, generation);
-}
-
-enum nvml_return nvmlDeviceGetGpuMaxPcieLinkGeneration(const struct nvml_device *dev,
-						       unsigned *generation)
-{
-	return sensor(dev, SENSOR_PCIE_MAX_GENERATION, generation);
-}
-
-enum nvml_return nvmlDeviceGetMaxPcieLinkWidth(const struct nvml_device *dev,
-					       unsigned *width)
-{
-	return sensor(dev, SENSOR_PCIE_MAX_WIDTH, width);
-}
-
-enum nvml_return nvmlDeviceGetCurrentClocksEventReasons(const struct nvml_device *dev,
-							unsigned long long *reasons)
-{
-	unsigned set;
-	enum nvml_return r = sensor(dev, SENSOR_CLOCK_REASONS, reasons ? &set : NULL);
-
-	if (r == NVML_SUCCESS)
-		*reasons = set;
-	return r;
-}
-
-enum nvml_return nvmlDeviceGetCurrentClocksThrottleReasons(const struct nvml_device *dev,
-							   unsigned long long *reasons)
-{
-	return nvmlDeviceGetCurrentClocksEventReasons(dev, reasons);
 }

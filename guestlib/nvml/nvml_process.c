@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* NVML: who uses the device. Only this machine's processes are ever seen. */
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/macros.h"
 #include "nvml_calls.h"
@@ -110,4 +111,101 @@ enum nvml_return nvmlDeviceGetMPSComputeRunningProcesses_v3(const struct nvml_de
 							    struct nvml_process *infos)
 {
 	return nobody(dev, count);
+}
+
+/* ---- the same in other forms ---- */
+
+static void fill_detail(struct nvml_process_detail *d, const struct wire_process_info *p)
+{
+	*d = (struct nvml_process_detail){.pid = p->pid,
+					  .used_memory = p->memory_used,
+					  .gpu_instance = NVML_NO_INSTANCE,
+					  .compute_instance = NVML_NO_INSTANCE};
+}
+
+enum nvml_return nvmlDeviceGetRunningProcessDetailList(
+	const struct nvml_device *dev, struct nvml_process_detail_list *out)
+{
+	_cleanup_free_ struct wire_process_info *l = NULL;
+	unsigned i, n, room;
+	enum nvml_return r =
+		list(dev, out ? &out->count : NULL, out ? out->processes : NULL, &l, &n);
+
+	if (r)
+		return r;
+	if (out->version != NVML_PROCESS_DETAIL_LIST_V1)
+		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	if (out->mode >= NVML_PROCESS_MODE_COUNT)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	if (out->mode != NVML_PROCESS_MODE_COMPUTE)
+		n = 0;
+	room = out->count;
+	out->count = n;
+	if (n > room)
+		return NVML_ERROR_INSUFFICIENT_SIZE;
+	for (i = 0; i < n; i++)
+		fill_detail(&out->processes[i], &l[i]);
+	return NVML_SUCCESS;
+}
+
+/* With names, which are this machine's business. */
+enum nvml_return nvml_compute_processes(const struct nvml_device *dev, unsigned *count,
+					struct nvml_process_named *infos)
+{
+	_cleanup_free_ struct wire_process_info *l = NULL;
+	unsigned i, n, room;
+	enum nvml_return r = list(dev, count, infos, &l, &n);
+
+	if (r)
+		return r;
+	room = *count;
+	*count = n;
+	if (n > room)
+		return NVML_ERROR_INSUFFICIENT_SIZE;
+	for (i = 0; i < n; i++) {
+		fill_detail(&infos[i].detail, &l[i]);
+		if (nvmlSystemGetProcessName(l[i].pid, infos[i].name,
+					     sizeof(infos[i].name)))
+			infos[i].name[0] = '\0';
+	}
+	return NVML_SUCCESS;
+}
+
+enum nvml_return nvml_no_processes(const struct nvml_device *dev, unsigned *count,
+				   struct nvml_process_named *infos)
+{
+	return nobody(dev, count);
+}
+
+/*
+ * One sample of each process, of now. As the driver, NOT_FOUND if nothing is newer than
+ * what the caller has seen.
+ */
+enum nvml_return nvmlDeviceGetProcessUtilization(const struct nvml_device *dev,
+						 struct nvml_process_utilization *samples,
+						 unsigned *count,
+						 unsigned long long since_us)
+{
+	_cleanup_free_ struct wire_process_info *l = NULL;
+	unsigned i, n, room;
+	enum nvml_return r = list(dev, count, samples, &l, &n);
+	struct timespec now;
+
+	if (r)
+		return r;
+	room = *count;
+	*count = n;
+	if (!n)
+		return NVML_ERROR_NOT_FOUND;
+	if (n > room)
+		return NVML_ERROR_INSUFFICIENT_SIZE;
+	clock_gettime(CLOCK_REALTIME, &now);
+	for (i = 0; i < n; i++)
+		samples[i] = (struct nvml_process_utilization){
+			.pid = l[i].pid,
+			.timestamp_us = (unsigned long long)now.tv_sec * 1000000 +
+					(unsigned long long)now.tv_nsec / 1000,
+			.sm = l[i].gpu_percent,
+		};
+	return NVML_SUCCESS;
 }

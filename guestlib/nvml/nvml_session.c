@@ -9,6 +9,7 @@
 #include "codec.h"
 #include "link.h"
 #include "nvml_session.h"
+#include "refused.h"
 
 static struct {
 	pthread_mutex_t lock;
@@ -18,6 +19,8 @@ static struct {
 	struct lane *lane;
 	struct session_open_rep info;
 } session = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct refused_list refused = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static char the_device; /* its address is the handle */
 
@@ -30,6 +33,7 @@ struct nvml_device *nvml_the_device(void)
 static void after_fork_child(void)
 {
 	pthread_mutex_init(&session.lock, NULL);
+	pthread_mutex_init(&refused.lock, NULL);
 	if (session.link)
 		link_abandon(session.link);
 	session.link = NULL;
@@ -103,6 +107,28 @@ static enum nvml_return open_locked(void)
 	return r;
 }
 
+static void tell_refused_locked(void)
+{
+	char what[REFUSAL_TEXT];
+	struct lane_reply reply;
+	struct refused_cmd *cmd;
+	enum refusal kind;
+	uint64_t count;
+	bool first;
+
+	while (session.users && refused_next(&refused, &kind, what, &count, &first)) {
+		cmd = lane_begin(session.lane, WIRE_OP_refused, sizeof(*cmd), 0, NULL);
+		if (!cmd)
+			return;
+		refused_cmd_init(cmd);
+		cmd->kind = kind;
+		cmd->count = count;
+		memcpy(cmd->what, what, sizeof(cmd->what));
+		if (call_locked(sizeof(struct refused_rep), &reply))
+			return;
+	}
+}
+
 enum nvml_return nvml_session_open(void)
 {
 	enum nvml_return r = NVML_SUCCESS;
@@ -110,8 +136,8 @@ enum nvml_return nvml_session_open(void)
 	pthread_mutex_lock(&session.lock);
 	if (!session.users)
 		r = open_locked();
-	if (r == NVML_SUCCESS)
-		session.users++;
+	if (r == NVML_SUCCESS && session.users++ == 0)
+		tell_refused_locked();
 	pthread_mutex_unlock(&session.lock);
 	return r;
 }
@@ -152,6 +178,26 @@ enum nvml_return nvml_session_device(const struct nvml_device *dev,
 	return dev == nvml_the_device() && (*ret_info)->device_count
 		       ? NVML_SUCCESS
 		       : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+enum nvml_return nvml_enter(const struct nvml_device *dev, const void *out,
+			    const struct session_open_rep **ret_info)
+{
+	enum nvml_return r = nvml_session_device(dev, ret_info);
+
+	if (r)
+		return r;
+	return out ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+void nvml_refuse(enum refusal kind, const char *what)
+{
+	log_debug("NVML: refused: %s", what);
+	if (!refused_count(&refused, kind, what))
+		return;
+	pthread_mutex_lock(&session.lock);
+	tell_refused_locked();
+	pthread_mutex_unlock(&session.lock);
 }
 
 int nvml_attribute(const struct session_open_rep *info, unsigned attr, int fallback)

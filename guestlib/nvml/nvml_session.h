@@ -9,6 +9,7 @@
 
 #include "nvml_abi.h"
 #include "ops.h"
+#include "refusal.h"
 #include "sensor.h"
 
 /* Opens the session or counts one more user. */
@@ -39,6 +40,13 @@ enum nvml_return nvml_session_processes(struct wire_process_info **ret_list,
  */
 enum nvml_return nvml_session_device(const struct nvml_device *dev,
 				     const struct session_open_rep **ret_info);
+
+/* The same, and out must be there. */
+enum nvml_return nvml_enter(const struct nvml_device *dev, const void *out,
+			    const struct session_open_rep **ret_info);
+
+/* Counts something that is not here, for weftctl info (refused.h). */
+void nvml_refuse(enum refusal kind, const char *what);
 
 /* The only handle. */
 struct nvml_device *nvml_the_device(void);

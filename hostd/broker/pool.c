@@ -397,23 +397,31 @@ static int answer_host(struct worker *w, const struct ctl_msg *m)
 	return ctl_send(w->ctl.fd, &a, -1, -1);
 }
 
+static uint64_t busy_permille(const struct worker *w)
+{
+	if (clock_now_ns() - atomic_load(&w->count->busy_at_ns) >= BUSY_FRESH_NS)
+		return 0;
+	return MIN(atomic_load(&w->count->busy_permille), 1000ull);
+}
+
+/* As a driver, which lists processes that have a context, and not monitoring ones. */
 static void describe_tenant(const struct tenant *t, struct sess_tenant *ret)
 {
-	uint64_t now = clock_now_ns(), permille = 0;
+	uint64_t permille = 0;
 	const struct worker *w;
 
 	list_for_each (w, &t->b->workers, link) {
 		unsigned n = ret->n_processes;
 
 		if (w->state != WORKER_SESSION || w->tenant != t ||
-		    n == SESS_PROCESSES_MAX)
+		    n == SESS_PROCESSES_MAX || !atomic_load(&w->count->computes))
 			continue;
 		ret->processes[n].pid = w->hello.pid;
 		ret->processes[n].session = w->session;
 		ret->processes[n].memory = account_worker(w);
+		ret->processes[n].busy_percent = (uint32_t)(busy_permille(w) / 10);
 		ret->n_processes++;
-		if (now - atomic_load(&w->count->busy_at_ns) < BUSY_FRESH_NS)
-			permille += MIN(atomic_load(&w->count->busy_permille), 1000ull);
+		permille += busy_permille(w);
 	}
 	ret->busy_percent = (uint32_t)MIN(permille / 10, 100ull);
 }

@@ -130,7 +130,7 @@ static struct json_object *describe_record(const struct session_record *h)
 /* What a list is limited to; unset: everything. */
 struct selection {
 	const char *tenant;
-	uint64_t session;
+	uint64_t session, after; /* only this one; only later ones */
 };
 
 static struct selection select_from(struct json_object *q)
@@ -140,13 +140,15 @@ static struct selection select_from(struct json_object *q)
 
 	if (json_object_object_get_ex(q, "session", &v))
 		s.session = json_object_get_uint64(v);
+	if (json_object_object_get_ex(q, "after", &v))
+		s.after = json_object_get_uint64(v);
 	return s;
 }
 
 static bool selected(const struct selection *s, const char *tenant, uint64_t session)
 {
 	return (!s->tenant || !strcmp(s->tenant, tenant)) &&
-	       (!s->session || s->session == session);
+	       (!s->session || s->session == session) && session > s->after;
 }
 
 static struct json_object *list_sessions(struct broker *b, const struct selection *sel)

@@ -101,11 +101,58 @@ static int look_up(void *lib, const char *name, void *ret_fn)
 	return 0;
 }
 
+/* Values of 64 bits; what does not fit is cut to the highest that does. */
+static void read_wide(struct cuda_nvml *n, uint32_t *ret)
+{
+	int (*errors)(struct handle *, unsigned, unsigned, unsigned long long *);
+	int (*set)(struct handle *, unsigned long long *);
+	unsigned long long v;
+
+	if (look_up(n->lib, "nvmlDeviceGetCurrentClocksThrottleReasons", &set) == 0 &&
+	    set(n->handle, &v) == 0)
+		ret[SENSOR_CLOCK_REASONS] = (uint32_t)v;
+	if (look_up(n->lib, "nvmlDeviceGetSupportedClocksThrottleReasons", &set) == 0 &&
+	    set(n->handle, &v) == 0)
+		ret[SENSOR_CLOCK_REASONS_KNOWN] = (uint32_t)v;
+	if (look_up(n->lib, "nvmlDeviceGetTotalEccErrors", &errors) < 0)
+		return;
+	for (unsigned i = 0; i < 4; i++) {
+		if (errors(n->handle, i % 2, i / 2, &v) == 0)
+			ret[SENSOR_ECC_CORRECTED + i] =
+				(uint32_t)MIN(v, SENSOR_NONE - 1ull);
+	}
+}
+
+/* nvmlFieldValue_t. */
+struct field {
+	unsigned id, scope;
+	long long timestamp, latency;
+	unsigned type, result;
+	union {
+		unsigned v;
+		unsigned long long wide;
+	};
+};
+
+static void read_fields(struct cuda_nvml *n, uint32_t *ret)
+{
+	static const enum sensor sensors[] = {SENSOR_TEMPERATURE_MEMORY,
+					      SENSOR_POWER_INSTANT};
+	struct field f[] = {{.id = 82}, {.id = 186}};
+	int (*get)(struct handle *, int, struct field *);
+
+	if (look_up(n->lib, "nvmlDeviceGetFieldValues", &get) < 0 ||
+	    get(n->handle, ARRAY_SIZE(f), f))
+		return;
+	for (unsigned i = 0; i < ARRAY_SIZE(f); i++) {
+		if (f[i].result == 0)
+			ret[sensors[i]] = f[i].v;
+	}
+}
+
 static void read_all(struct cuda_nvml *n, uint32_t *ret)
 {
 	int (*limits)(struct handle *, unsigned *, unsigned *);
-	int (*reasons)(struct handle *, unsigned long long *);
-	unsigned long long set;
 	kind_fn *get_kind;
 	value_fn *get;
 	unsigned v, w;
@@ -125,9 +172,8 @@ static void read_all(struct cuda_nvml *n, uint32_t *ret)
 		ret[SENSOR_POWER_MIN] = v;
 		ret[SENSOR_POWER_MAX] = w;
 	}
-	if (look_up(n->lib, "nvmlDeviceGetCurrentClocksThrottleReasons", &reasons) == 0 &&
-	    reasons(n->handle, &set) == 0)
-		ret[SENSOR_CLOCK_REASONS] = (uint32_t)set;
+	read_wide(n, ret);
+	read_fields(n, ret);
 }
 
 void cuda_sensors(struct device *dev, uint32_t ret_value[SENSOR_NUM])
@@ -199,8 +245,7 @@ uint64_t cuda_overhead(struct device *dev)
 	struct holder h[PROCESSES_MAX];
 	unsigned count = PROCESSES_MAX;
 
-	if (!n ||
-	    look_up(n->lib, "nvmlDeviceGetComputeRunningProcesses_v3", &get) < 0 ||
+	if (!n || look_up(n->lib, "nvmlDeviceGetComputeRunningProcesses_v3", &get) < 0 ||
 	    get(n->handle, &count, h))
 		return 0;
 	for (unsigned i = 0; i < MIN(count, (unsigned)PROCESSES_MAX); i++) {

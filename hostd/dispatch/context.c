@@ -9,6 +9,7 @@ static int publish_ctx(struct sess_lane *sl, struct sess_ctx *ctx, uint64_t h,
 		       uint32_t *ret_result)
 {
 	ctx->obj.handle = h;
+	atomic_store_explicit(&sl->s->count->computes, 1, memory_order_relaxed);
 	return publish(sl, &ctx->obj, ret_result);
 }
 

@@ -137,6 +137,7 @@ int handle_process_list(struct sess_lane *sl, const struct process_list_args *a)
 		p->pid = t.processes[i].pid;
 		p->session = (uint32_t)t.processes[i].session;
 		p->memory_used = t.processes[i].memory;
+		p->gpu_percent = t.processes[i].busy_percent;
 	}
 	return sess_reply_end(sl);
 }

@@ -60,7 +60,8 @@ struct sess_tenant {
 	uint32_t busy_percent; /* time with a kernel running, of the last second or so */
 	uint32_t n_processes;
 	struct {
-		uint32_t pid, pad; /* in the guest */
+		uint32_t pid; /* in the guest */
+		uint32_t busy_percent;
 		uint64_t session, memory;
 	} processes[SESS_PROCESSES_MAX];
 };
@@ -98,6 +99,7 @@ struct sess_counters {
 	_Atomic uint64_t memory_bytes, memory_peak_bytes;
 	struct purse purse; /* written by both */
 	_Atomic uint64_t lanes;
+	_Atomic uint64_t computes; /* not 0 once it has had a context */
 	/* Share of the last tick with a kernel running, and when that was measured. */
 	_Atomic uint64_t busy_permille, busy_at_ns;
 	/* refusals[0] to [n_refusals - 1] are complete; what did not fit is

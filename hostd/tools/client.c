@@ -134,3 +134,21 @@ char *time_format(uint64_t ns, char *buf, size_t room)
 		snprintf(buf, room, "%.2f s", (double)ns / 1e9);
 	return buf;
 }
+
+void print_refused(FILE *f, struct json_object *a)
+{
+	struct json_object *list = json_get(a, "refused");
+	uint64_t others = json_u64(a, "refused_others");
+
+	if (!list || (!json_object_array_length(list) && !others))
+		return;
+	fprintf(f, "\n%-10s %10s  %s\n", "REFUSED", "TIMES", "WHAT");
+	for (size_t i = 0; i < json_object_array_length(list); i++) {
+		struct json_object *o = json_object_array_get_idx(list, i);
+
+		fprintf(f, "%-10s %10llu  %s\n", json_str(o, "kind"),
+		       (unsigned long long)json_u64(o, "count"), json_str(o, "what"));
+	}
+	if (others)
+		fprintf(f, "%-10s %10llu\n", "others", (unsigned long long)others);
+}

@@ -4,6 +4,7 @@
 #define WEFT_TOOLS_CLIENT_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 #include <json-c/json.h>
 
@@ -32,6 +33,9 @@ struct json_object *client_request(const char *cmd);
 uint64_t json_u64(struct json_object *o, const char *key);
 const char *json_str(struct json_object *o, const char *key);
 struct json_object *json_get(struct json_object *o, const char *key);
+
+/* A table of what was refused, out of an answer to "info"; nothing if there is nothing. */
+void print_refused(FILE *f, struct json_object *a);
 
 /* "1.25 s", "310 ms". Returns buf. */
 char *time_format(uint64_t ns, char *buf, size_t room);

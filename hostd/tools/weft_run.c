@@ -268,16 +268,16 @@ static int run_program(char **argv)
 
 /* ---- afterwards ---- */
 
-static void print_stats(struct json_object *ended, uint64_t after)
+static void print_stats(struct json_object *a)
 {
+	struct json_object *ended = json_get(a, "ended");
+
 	fprintf(stderr, "%-20s %12s %10s %12s %10s  %s\n", "PROGRAM", "CALLS", "LAUNCHES",
 		"PEAK", "TIME", "END");
 	for (size_t i = 0; i < json_object_array_length(ended); i++) {
 		struct json_object *s = json_object_array_get_idx(ended, i);
 		char peak[32], took[32];
 
-		if (json_u64(s, "session") <= after)
-			continue;
 		fprintf(stderr, "%-20s %12llu %10llu %12s %10s  %s\n",
 			json_str(s, "name"), (unsigned long long)json_u64(s, "calls"),
 			(unsigned long long)json_u64(s, "launches"),
@@ -285,6 +285,7 @@ static void print_stats(struct json_object *ended, uint64_t after)
 			time_format(json_u64(s, "time_ns"), took, sizeof(took)),
 			json_str(s, "end"));
 	}
+	print_refused(stderr, a);
 }
 
 /* Sessions end within moments of their program; wait for that, a second at most. */
@@ -298,11 +299,13 @@ static void stats(struct run *run)
 		bool last = i == 99;
 
 		json_object_object_add(q, "tenant", json_object_new_string(tenant));
+		json_object_object_add(q, "after",
+				       json_object_new_uint64(run->last_session));
 		if (client_ask(&run->client, q, &a) < 0) {
 			fprintf(stderr, "weft-run: no statistics: weftd has gone\n");
 			last = true;
 		} else if (!json_object_array_length(json_get(a, "sessions")) || last) {
-			print_stats(json_get(a, "ended"), run->last_session);
+			print_stats(a);
 			last = true;
 		}
 		json_object_put(a);

@@ -96,24 +96,6 @@ static void print_sessions(struct json_object *list, const char *title)
 	}
 }
 
-static void print_refused(struct json_object *a)
-{
-	struct json_object *list = json_get(a, "refused");
-	uint64_t others = json_u64(a, "refused_others");
-
-	if (!list || (!json_object_array_length(list) && !others))
-		return;
-	printf("\n%-10s %10s  %s\n", "REFUSED", "TIMES", "WHAT");
-	for (size_t i = 0; i < json_object_array_length(list); i++) {
-		struct json_object *f = json_object_array_get_idx(list, i);
-
-		printf("%-10s %10llu  %s\n", json_str(f, "kind"),
-		       (unsigned long long)json_u64(f, "count"), json_str(f, "what"));
-	}
-	if (others)
-		printf("%-10s %10llu\n", "others", (unsigned long long)others);
-}
-
 static void print_answer(const char *cmd, struct json_object *a)
 {
 	if (!strcmp(cmd, "kill")) {
@@ -131,7 +113,7 @@ static void print_answer(const char *cmd, struct json_object *a)
 	print_sessions(json_get(a, "sessions"), "SESSION");
 	if (json_get(a, "ended"))
 		print_sessions(json_get(a, "ended"), "ENDED");
-	print_refused(a);
+	print_refused(stdout, a);
 }
 
 /* ---- requests ---- */

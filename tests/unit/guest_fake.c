@@ -237,13 +237,15 @@ static void reply_sensors(struct lane *l)
 		return;
 	memset(rep->value, 0xff, sizeof(rep->value));
 	rep->value[SENSOR_POWER] = 7000;
+	rep->value[SENSOR_POWER_INSTANT] = 7500;
 	rep->value[SENSOR_CLOCK_SM] = 345;
 	lane_reply(l);
 }
 
 static void reply_processes(struct lane *l)
 {
-	static const struct wire_process_info two[] = {{101, 1, 1024}, {102, 2, 2048}};
+	static const struct wire_process_info two[] = {{101, 1, 1024, 20, 0},
+						       {102, 2, 2048, 30, 0}};
 	struct process_list_rep *rep = begin(l, 0, process_list_rep_size(2), 0, NULL);
 
 	if (!rep)

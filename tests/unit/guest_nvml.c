@@ -8,6 +8,7 @@
 
 #include "guest_fake.h"
 #include "nvml/nvml_calls.h"
+#include "refusal.h"
 
 static struct nvml_device *start(void)
 {
@@ -183,4 +184,93 @@ Test(guest_nvml, fork)
 	waitpid(pid, &status, 0);
 	cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	cr_expect_eq(nvmlDeviceGetCount_v2(&n), NVML_SUCCESS);
+}
+
+Test(guest_nvml, processes_in_other_forms)
+{
+	struct nvml_process_detail details[4];
+	struct nvml_process_detail_list list = {
+		.version = NVML_PROCESS_DETAIL_LIST_V1, .count = 4, .processes = details};
+	struct nvml_process_utilization u[4];
+	struct nvml_device *dev = start();
+	unsigned n = 4;
+
+	cr_expect_eq(nvmlDeviceGetRunningProcessDetailList(dev, &list), NVML_SUCCESS);
+	cr_expect_eq(list.count, 2);
+	cr_expect_eq(details[0].pid, 101);
+	list.mode = 1;
+	cr_expect_eq(nvmlDeviceGetRunningProcessDetailList(dev, &list), NVML_SUCCESS);
+	cr_expect_eq(list.count, 0, "nobody draws");
+	list.version = 3;
+	cr_expect_eq(nvmlDeviceGetRunningProcessDetailList(dev, &list),
+		     NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+	cr_expect_eq(nvmlDeviceGetProcessUtilization(dev, u, &n, 0), NVML_SUCCESS);
+	cr_expect_eq(n, 2);
+	cr_expect_eq(u[1].pid, 102);
+	cr_expect_eq(u[1].sm, 30);
+}
+
+Test(guest_nvml, fields)
+{
+	struct nvml_field_value v[3] = {
+		{.field = 82}, {.field = 186}, {.field = 186, .scope = 1}};
+	struct nvml_device *dev = start();
+
+	cr_expect_eq(nvmlDeviceGetFieldValues(dev, 3, v), NVML_SUCCESS);
+	cr_expect_eq(v[0].result, NVML_ERROR_NOT_SUPPORTED);
+	cr_expect_eq(v[1].result, NVML_SUCCESS);
+	cr_expect_eq(v[1].value, 7500);
+	cr_expect_eq(v[2].result, NVML_ERROR_NOT_SUPPORTED);
+	cr_expect_eq(nvmlDeviceGetFieldValues(dev, 0, v), NVML_ERROR_INVALID_ARGUMENT);
+	cr_expect_eq(nvmlDeviceGetFieldValues(dev, 3, NULL), NVML_ERROR_INVALID_ARGUMENT);
+}
+
+Test(guest_nvml, events_never_come)
+{
+	struct nvml_device *dev = start();
+	struct nvml_event_set *set = NULL;
+	unsigned long long types = 1;
+	char data[64];
+
+	cr_expect_eq(nvmlEventSetCreate(&set), NVML_SUCCESS);
+	cr_expect_eq(nvmlDeviceGetSupportedEventTypes(dev, &types), NVML_SUCCESS);
+	cr_expect_eq(types, 0);
+	cr_expect_eq(nvmlDeviceRegisterEvents(dev, 8, set), NVML_ERROR_NOT_SUPPORTED);
+	cr_expect_eq(nvmlEventSetWait_v2(set, data, 10), NVML_ERROR_TIMEOUT);
+	cr_expect_eq(nvmlEventSetFree(set), NVML_SUCCESS);
+}
+
+/* nvidia-smi's private table: what it was seen to ask for. */
+Test(guest_nvml, private_table)
+{
+	static const uint8_t uuid[16] = {0xc4, 0xfe, 0x3e, 0x6c, 0xc9, 0x8f, 0x6c, 0x4e,
+					 0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4};
+	static const uint8_t other[16] = {1};
+	struct nvml_process_named *named = calloc(4, sizeof(*named));
+	struct nvml_device *dev = start();
+	struct fake *f = fake_get();
+	const void *table = NULL;
+	void *const *slot;
+	unsigned n = 4;
+	char text[16];
+
+	cr_assert_eq(nvmlInternalGetExportTable(&table, uuid), NVML_SUCCESS);
+	slot = table;
+	cr_expect_eq((uintptr_t)slot[0], 270 * sizeof(void *));
+	for (unsigned i = 1; i < 270; i++)
+		cr_assert_not_null(slot[i]);
+	cr_expect_eq(((int (*)(unsigned, char *))slot[81])(0, text), NVML_SUCCESS);
+	cr_expect_str_eq(text, "0000:07:00.0");
+	cr_expect_eq(((int (*)(struct nvml_device *, unsigned *,
+			       struct nvml_process_named *))slot[213])(dev, &n, named),
+		     NVML_SUCCESS);
+	cr_expect_eq(n, 2);
+	cr_expect_eq(named[1].detail.pid, 102);
+	cr_expect_eq(f->refusals, 0);
+	cr_expect_eq(((int (*)(void))slot[3])(), NVML_ERROR_NOT_SUPPORTED);
+	cr_expect_eq(f->refusals, 1);
+	cr_expect_str_eq((const char *)f->last_refusal.what, "nvml_table[3]");
+	cr_expect_eq(nvmlInternalGetExportTable(&table, other), NVML_ERROR_NOT_FOUND);
+	cr_expect_eq(f->last_refusal.kind, REFUSAL_TABLE);
+	free(named);
 }

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+/* NVML: what the device measures of itself, and clocks. */
+#include "base/macros.h"
+#include "nvml_attr.h"
+#include "nvml_calls.h"
+#include "nvml_session.h"
+
+#define KHZ_PER_MHZ 1000
+
+static enum nvml_return sensor(const struct nvml_device *dev, enum sensor which,
+			       unsigned *out)
+{
+	const struct session_open_rep *info;
+	enum nvml_return r = nvml_enter(dev, out, &info);
+
+	return r ? r : nvml_session_sensor(which, out);
+}
+
+/* One of several that follow one another, by the caller's number. */
+static enum nvml_return sensor_of(const struct nvml_device *dev, enum sensor first,
+				  unsigned n, unsigned index, unsigned *out)
+{
+	if (index >= n)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	return sensor(dev, first + index, out);
+}
+
+enum nvml_return nvmlDeviceGetTemperature(const struct nvml_device *dev, unsigned which,
+					  unsigned *celsius)
+{
+	return sensor_of(dev, SENSOR_TEMPERATURE, 1, which, celsius);
+}
+
+enum nvml_return nvmlDeviceGetTemperatureV(const struct nvml_device *dev,
+					   struct nvml_temperature_v1 *t)
+{
+	const struct session_open_rep *info;
+	enum nvml_return r = nvml_enter(dev, t, &info);
+	unsigned value;
+
+	if (r)
+		return r;
+	if (t->version != NVML_TEMPERATURE_V1)
+		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	r = nvmlDeviceGetTemperature(dev, t->sensor, &value);
+	if (r == NVML_SUCCESS)
+		t->celsius = (int)value;
+	return r;
+}
+
+enum nvml_return nvmlDeviceGetTemperatureThreshold(const struct nvml_device *dev,
+						   unsigned which, unsigned *celsius)
+{
+	static const enum sensor by_kind[] = {
+		SENSOR_TEMPERATURE_SHUTDOWN,
+		SENSOR_TEMPERATURE_SLOWDOWN,
+		SENSOR_TEMPERATURE_MEMORY_MAX,
+		SENSOR_TEMPERATURE_MAX,
+	};
+
+	if (which >= NVML_TEMPERATURE_THRESHOLD_COUNT)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	if (which >= ARRAY_SIZE(by_kind))
+		return NVML_ERROR_NOT_SUPPORTED;
+	return sensor(dev, by_kind[which], celsius);
+}
+
+enum nvml_return nvmlDeviceGetPowerUsage(const struct nvml_device *dev, unsigned *mw)
+{
+	return sensor(dev, SENSOR_POWER, mw);
+}
+
+enum nvml_return nvmlDeviceGetEnforcedPowerLimit(const struct nvml_device *dev,
+						 unsigned *mw)
+{
+	return sensor(dev, SENSOR_POWER_ENFORCED, mw);
+}
+
+enum nvml_return nvmlDeviceGetPowerManagementLimit(const struct nvml_device *dev,
+						   unsigned *mw)
+{
+	return sensor(dev, SENSOR_POWER_LIMIT, mw);
+}
+
+enum nvml_return nvmlDeviceGetPowerManagementDefaultLimit(const struct nvml_device *dev,
+							  unsigned *mw)
+{
+	return sensor(dev, SENSOR_POWER_DEFAULT, mw);
+}
+
+enum nvml_return nvmlDeviceGetPowerManagementLimitConstraints(
+	const struct nvml_device *dev, unsigned *min_mw, unsigned *max_mw)
+{
+	enum nvml_return r = sensor(dev, SENSOR_POWER_MIN, min_mw);
+
+	return r ? r : sensor(dev, SENSOR_POWER_MAX, max_mw);
+}
+
+enum nvml_return nvmlDeviceGetFanSpeed(const struct nvml_device *dev, unsigned *percent)
+{
+	return sensor(dev, SENSOR_FAN, percent);
+}
+
+enum nvml_return nvmlDeviceGetPerformanceState(const struct nvml_device *dev,
+					       unsigned *state)
+{
+	return sensor(dev, SENSOR_PERFORMANCE_STATE, state);
+}
+
+enum nvml_return nvmlDeviceGetPowerState(const struct nvml_device *dev, unsigned *state)
+{
+	return sensor(dev, SENSOR_PERFORMANCE_STATE, state);
+}
+
+enum nvml_return nvmlDeviceGetClockInfo(const struct nvml_device *dev, unsigned type,
+					unsigned *mhz)
+{
+	return sensor_of(dev, SENSOR_CLOCK_GRAPHICS, NVML_CLOCK_COUNT, type, mhz);
+}
+
+/* The highest of these clocks is also an attribute that every device has. */
+enum nvml_return nvmlDeviceGetMaxClockInfo(const struct nvml_device *dev, unsigned type,
+					   unsigned *mhz)
+{
+	enum nvml_return r =
+		sensor_of(dev, SENSOR_MAX_CLOCK_GRAPHICS, NVML_CLOCK_COUNT, type, mhz);
+	const struct session_open_rep *info;
+	int khz;
+
+	if (r != NVML_ERROR_NOT_SUPPORTED || nvml_session_info(&info))
+		return r;
+	khz = nvml_attribute(
+		info, type == NVML_CLOCK_MEM ? ATTR_MEMORY_CLOCK_RATE : ATTR_CLOCK_RATE,
+		0);
+	if (khz <= 0 || type == NVML_CLOCK_VIDEO)
+		return NVML_ERROR_NOT_SUPPORTED;
+	*mhz = (unsigned)khz / KHZ_PER_MHZ;
+	return NVML_SUCCESS;
+}
+
+enum nvml_return nvmlDeviceGetClock(const struct nvml_device *dev, unsigned type,
+				    unsigned id, unsigned *mhz)
+{
+	if (id >= NVML_CLOCK_ID_COUNT)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	return id == NVML_CLOCK_ID_CURRENT ? nvmlDeviceGetClockInfo(dev, type, mhz)
+					   : NVML_ERROR_NOT_SUPPORTED;
+}
+
+enum nvml_return nvmlDeviceGetCurrPcieLinkGeneration(const struct nvml_device *dev,
+						     unsigned *generation)
+{
+	return sensor(dev, SENSOR_PCIE_GENERATION, generation);
+}
+
+enum nvml_return nvmlDeviceGetCurrPcieLinkWidth(const struct nvml_device *dev,
+						unsigned *width)
+{
+	return sensor(dev, SENSOR_PCIE_WIDTH, width);
+}
+
+enum nvml_return nvmlDeviceGetMaxPcieLinkGeneration(const struct nvml_device *dev,
+						    unsigned *generation)
+{
+	return sensor(dev, SENSOR_PCIE_MAX_GENERATION, generation);
+}
+
+enum nvml_return nvmlDeviceGetGpuMaxPcieLinkGeneration(const struct nvml_device *dev,
+						       unsigned *generation)
+{
+	return sensor(dev, SENSOR_PCIE_MAX_GENERATION, generation);
+}
+
+enum nvml_return nvmlDeviceGetMaxPcieLinkWidth(const struct nvml_device *dev,
+					       unsigned *width)
+{
+	return sensor(dev, SENSOR_PCIE_MAX_WIDTH, width);
+}
+
+enum nvml_return nvmlDeviceGetCurrentClocksEventReasons(const struct nvml_device *dev,
+							unsigned long long *reasons)
+{
+	unsigned set;
+	enum nvml_return r = sensor(dev, SENSOR_CLOCK_REASONS, reasons ? &set : NULL);
+
+	if (r == NVML_SUCCESS)
+		*reasons = set;
+	return r;
+}
+
+enum nvml_return nvmlDeviceGetCurrentClocksThrottleReasons(const struct nvml_device *dev,
+							   unsigned long long *reasons)
+{
+	return nvmlDeviceGetCurrentClocksEventReasons(dev, reasons);
+}
