@@ -10,18 +10,15 @@
 #include "calls.h"
 #include "process.h"
 #include "refuse.h"
-
-struct guest_chunk {
-	_Atomic unsigned refs;
-	CUmemAllocationProp prop;
-};
+#include "vmm.h"
 
 static CUresult check_prop(const CUmemAllocationProp *prop, bool *ret_host)
 {
 	if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)
-		return guest_refuse(REFUSAL_FEATURE, "cuMemCreate: handle type"); /* nothing leaves the process */
+	if ((unsigned)prop->requestedHandleTypes &
+	    ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		return guest_refuse(REFUSAL_FEATURE, "cuMemCreate: handle type");
 	switch ((int)prop->location.type) {
 	case CU_MEM_LOCATION_TYPE_DEVICE:
 		*ret_host = false;
@@ -31,7 +28,6 @@ static CUresult check_prop(const CUmemAllocationProp *prop, bool *ret_host)
 			       : CUDA_SUCCESS;
 	case CU_MEM_LOCATION_TYPE_HOST:
 	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-	case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
 		*ret_host = true;
 		return CUDA_SUCCESS;
 	}
@@ -53,10 +49,13 @@ CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity,
 	return CUDA_SUCCESS;
 }
 
-static CUresult create(struct guest_thread *t, uint64_t h, size_t size, bool host)
+static CUresult create(struct guest_thread *t, uint64_t h, size_t size, bool host,
+		       uint64_t *ret_id)
 {
 	struct chunk_create_cmd *cmd = begin_chunk_create(t);
+	const struct chunk_create_rep *rep;
 	struct lane_reply reply;
+	CUresult r;
 
 	if (!cmd)
 		return guest_lost(t);
@@ -64,7 +63,30 @@ static CUresult create(struct guest_thread *t, uint64_t h, size_t size, bool hos
 	cmd->size = size;
 	cmd->in_host_memory = host;
 	cmd->flags = 0;
-	return guest_call(t, sizeof(struct chunk_create_rep), &reply);
+	r = guest_call(t, sizeof(*rep), &reply);
+	if (r)
+		return r;
+	rep = reply.body;
+	*ret_id = rep->id;
+	return CUDA_SUCCESS;
+}
+
+static CUresult chunk_new(const CUmemAllocationProp *prop, struct guest_chunk **ret_c,
+			  uint64_t *ret_handle)
+{
+	struct guest_chunk *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	c->refs = 1;
+	c->prop = *prop;
+	*ret_handle = guest_handle_new(HANDLE_CHUNK, c);
+	if (!*ret_handle) {
+		free(c);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*ret_c = c;
+	return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
@@ -83,21 +105,45 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 	r = check_prop(prop, &host);
 	if (r)
 		return r;
-	c = calloc(1, sizeof(*c));
-	if (!c)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	c->refs = 1;
-	c->prop = *prop;
-	h = guest_handle_new(HANDLE_CHUNK, c);
-	if (!h)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = create(t, h, size, host);
+	r = chunk_new(prop, &c, &h);
+	if (r)
+		return r;
+	r = create(t, h, size, host, &c->id);
 	if (r) {
 		guest_handle_free(h);
 		return r;
 	}
 	steal(c);
 	*handle = h;
+	return CUDA_SUCCESS;
+}
+
+CUresult vmm_import(struct guest_thread *t, uint64_t id, const CUmemAllocationProp *prop,
+		    CUmemGenericAllocationHandle *ret_handle)
+{
+	_cleanup_free_ struct guest_chunk *c = NULL;
+	struct chunk_import_cmd *cmd;
+	struct lane_reply reply;
+	uint64_t h;
+	CUresult r = chunk_new(prop, &c, &h);
+
+	if (r)
+		return r;
+	c->id = id;
+	cmd = begin_chunk_import(t);
+	if (!cmd) {
+		guest_handle_free(h);
+		return guest_lost(t);
+	}
+	cmd->id = id;
+	cmd->chunk = h;
+	r = guest_call(t, sizeof(struct chunk_import_rep), &reply);
+	if (r) {
+		guest_handle_free(h);
+		return r;
+	}
+	steal(c);
+	*ret_handle = h;
 	return CUDA_SUCCESS;
 }
 
@@ -129,6 +175,7 @@ CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle)
 CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle,
 					     void *addr)
 {
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
 	const struct chunk_at_rep *rep;
 	struct chunk_at_cmd *cmd;
 	struct lane_reply reply;
@@ -149,8 +196,11 @@ CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handl
 		return r;
 	rep = reply.body;
 	c = guest_object(rep->chunk, HANDLE_CHUNK);
-	if (!c) /* released, and only its mapping keeps the memory */
-		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!c) { /* released, and only its mapping keeps the memory */
+		prop.location.type = rep->in_host_memory ? CU_MEM_LOCATION_TYPE_HOST_NUMA
+							 : CU_MEM_LOCATION_TYPE_DEVICE;
+		return vmm_import(t, rep->id, &prop, handle);
+	}
 	atomic_fetch_add(&c->refs, 1);
 	*handle = rep->chunk;
 	return CUDA_SUCCESS;

@@ -11,7 +11,7 @@ static void chunk_fini(struct session *s, struct sess_obj *o)
 	struct sess_chunk *c = container_of(o, struct sess_chunk, obj);
 
 	if (c->chunk) {
-		space_chunk_set_handle(s->space, c->chunk, 0);
+		space_chunk_drop_handle(s->space, c->chunk, c->obj.handle);
 		space_chunk_put(s->space, c->chunk);
 	}
 }
@@ -59,7 +59,7 @@ int handle_chunk_create(struct sess_lane *sl, const struct chunk_create_args *a,
 		obj_put(s, &c->obj);
 		return 0;
 	}
-	space_chunk_set_handle(s->space, c->chunk, a->cmd->chunk);
+	rep->id = space_chunk_set_handle(s->space, c->chunk, a->cmd->chunk);
 	return publish(sl, &c->obj, &rep->res.result);
 }
 
@@ -77,8 +77,32 @@ int handle_chunk_release(struct sess_lane *sl, const struct chunk_release_args *
 int handle_chunk_at(struct sess_lane *sl, const struct chunk_at_args *a,
 		    struct chunk_at_rep *rep)
 {
-	rep->res.result = space_handle_at(sl->s->space, a->cmd->addr, &rep->chunk);
+	bool in_host = false;
+
+	rep->res.result = space_handle_at(sl->s->space, a->cmd->addr, &rep->chunk,
+					  &rep->id, &in_host);
+	rep->in_host_memory = in_host;
 	return 0;
+}
+
+int handle_chunk_import(struct sess_lane *sl, const struct chunk_import_args *a,
+			struct chunk_import_rep *rep)
+{
+	struct session *s = sl->s;
+	struct sess_chunk *c =
+		obj_new(HANDLE_CHUNK, a->cmd->chunk, sizeof(*c), NULL, chunk_fini);
+
+	if (!c) {
+		rep->res.result = CUDA_ERROR_OUT_OF_MEMORY;
+		return 0;
+	}
+	c->chunk = space_chunk_get(s->space, a->cmd->id, a->cmd->chunk);
+	if (!c->chunk) {
+		obj_put(s, &c->obj);
+		rep->res.result = CUDA_ERROR_INVALID_VALUE;
+		return 0;
+	}
+	return publish(sl, &c->obj, &rep->res.result);
 }
 
 int handle_cuMemMap(struct sess_lane *sl, const struct cuMemMap_args *a,
@@ -86,8 +110,10 @@ int handle_cuMemMap(struct sess_lane *sl, const struct cuMemMap_args *a,
 {
 	struct sess_chunk *c = sess_get(sl, HANDLE_CHUNK, a->cmd->handle);
 
-	if (!c || a->cmd->offset || a->cmd->flags)
+	if (!c || a->cmd->flags)
 		rep->res.result = CUDA_ERROR_INVALID_VALUE;
+	else if (a->cmd->offset || a->cmd->size != space_chunk_size(c->chunk))
+		rep->res.result = CUDA_ERROR_NOT_SUPPORTED; /* as the real driver */
 	else
 		rep->res.result =
 			space_map(sl->s->space, a->cmd->ptr, a->cmd->size, c->chunk);

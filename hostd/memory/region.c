@@ -108,6 +108,7 @@ static CUresult create(struct space *sp, uint64_t size, bool in_host_memory,
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	list_init(&c->idle);
+	list_init(&c->link);
 	c->size = size;
 	c->in_host_memory = in_host_memory;
 	idle_trim_locked(sp, size);
@@ -136,6 +137,7 @@ CUresult chunk_new_locked(struct space *sp, uint64_t size, bool in_host_memory,
 	}
 	c->refs = 1;
 	c->handle = 0;
+	c->id = ++sp->next_id;
 	c->charged = true;
 	*ret_chunk = c;
 	return CUDA_SUCCESS;
@@ -145,6 +147,7 @@ void chunk_put_locked(struct space *sp, struct space_chunk *c)
 {
 	if (!c || --c->refs)
 		return;
+	list_remove(&c->link);
 	if (c->charged)
 		uncharge_locked(sp, c->size);
 	c->charged = false;

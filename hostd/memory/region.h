@@ -35,7 +35,8 @@ struct space_chunk {
 	struct list idle; /* of sp->idle */
 	uint64_t idle_since_ns;
 	struct dev_chunk *dev;
-	uint64_t size, handle;
+	struct list link; /* of sp->chunks: those that the guest made itself */
+	uint64_t size, handle, id;
 	bool in_host_memory;
 	bool charged;
 };
@@ -80,6 +81,7 @@ struct space {
 	struct page *l1[SPACE_L1]; /* each SPACE_L2 pages, made when first needed */
 	struct list slabs[SPACE_CLASSES];
 	struct list regions;
+	struct list chunks;
 	struct region *spare; /* one empty slab, so that a lone buffer that comes and
 			       * goes costs nothing */
 	struct global *globals;

@@ -20,6 +20,7 @@ int space_new(struct session *s, struct space **ret_space)
 	for (unsigned i = 0; i < SPACE_CLASSES; i++)
 		list_init(&sp->slabs[i]);
 	list_init(&sp->regions);
+	list_init(&sp->chunks);
 	list_init(&sp->idle);
 	pthread_cond_init(&sp->reaper_cond, NULL);
 	*ret_space = sp;

@@ -101,8 +101,13 @@ CUresult space_chunk_new(struct space *sp, uint64_t size, bool in_host_memory,
 			 struct space_chunk **ret_chunk);
 /* Mappings hold a reference of their own. Accepts NULL. */
 void space_chunk_put(struct space *sp, struct space_chunk *c);
-/* What the guest calls it, so that it can ask by address; 0: nothing any more. */
-void space_chunk_set_handle(struct space *sp, struct space_chunk *c, uint64_t handle);
+uint64_t space_chunk_size(const struct space_chunk *c);
+/* What the guest calls it, so that it can ask by address. Returns its number. */
+uint64_t space_chunk_set_handle(struct space *sp, struct space_chunk *c, uint64_t handle);
+/* The guest gives that handle up. */
+void space_chunk_drop_handle(struct space *sp, struct space_chunk *c, uint64_t handle);
+/* The chunk with that number, if it is still there, for another handle; a reference. */
+struct space_chunk *space_chunk_get(struct space *sp, uint64_t id, uint64_t handle);
 
 CUresult space_map(struct space *sp, CUdeviceptr addr, uint64_t size,
 		   struct space_chunk *c);
@@ -111,8 +116,9 @@ CUresult space_set_access(struct space *sp, CUdeviceptr addr, uint64_t size,
 			  CUmemAccess_flags access);
 CUresult space_get_access(struct space *sp, CUdeviceptr addr,
 			  CUmemAccess_flags *ret_access);
-/* The handle of the chunk that the guest mapped at addr; 0 if it gave the handle up. */
-CUresult space_handle_at(struct space *sp, CUdeviceptr addr, uint64_t *ret_handle);
+/* The chunk that the guest mapped at addr; handle 0 if it gave that up. */
+CUresult space_handle_at(struct space *sp, CUdeviceptr addr, uint64_t *ret_handle,
+			 uint64_t *ret_id, bool *ret_in_host_memory);
 
 /* ---- accounts ---- */
 

@@ -88,6 +88,8 @@ CUresult space_chunk_new(struct space *sp, uint64_t size, bool in_host_memory,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_lock(&sp->lock);
 	r = chunk_new_locked(sp, size, in_host_memory, ret_chunk);
+	if (r == CUDA_SUCCESS)
+		list_append(&sp->chunks, &(*ret_chunk)->link);
 	pthread_mutex_unlock(&sp->lock);
 	return r;
 }
@@ -99,11 +101,43 @@ void space_chunk_put(struct space *sp, struct space_chunk *c)
 	pthread_mutex_unlock(&sp->lock);
 }
 
-void space_chunk_set_handle(struct space *sp, struct space_chunk *c, uint64_t handle)
+uint64_t space_chunk_size(const struct space_chunk *c)
+{
+	return c->size;
+}
+
+uint64_t space_chunk_set_handle(struct space *sp, struct space_chunk *c, uint64_t handle)
 {
 	pthread_mutex_lock(&sp->lock);
 	c->handle = handle;
 	pthread_mutex_unlock(&sp->lock);
+	return c->id;
+}
+
+void space_chunk_drop_handle(struct space *sp, struct space_chunk *c, uint64_t handle)
+{
+	pthread_mutex_lock(&sp->lock);
+	if (c->handle == handle)
+		c->handle = 0;
+	pthread_mutex_unlock(&sp->lock);
+}
+
+struct space_chunk *space_chunk_get(struct space *sp, uint64_t id, uint64_t handle)
+{
+	struct space_chunk *c, *found = NULL;
+
+	pthread_mutex_lock(&sp->lock);
+	list_for_each (c, &sp->chunks, link) {
+		if (c->id == id)
+			found = c;
+	}
+	if (found) {
+		found->refs++;
+		if (!found->handle)
+			found->handle = handle;
+	}
+	pthread_mutex_unlock(&sp->lock);
+	return found;
 }
 
 /* ---- mapping ---- */
@@ -234,7 +268,8 @@ CUresult space_get_access(struct space *sp, CUdeviceptr addr,
 	return m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult space_handle_at(struct space *sp, CUdeviceptr addr, uint64_t *ret_handle)
+CUresult space_handle_at(struct space *sp, CUdeviceptr addr, uint64_t *ret_handle,
+			 uint64_t *ret_id, bool *ret_in_host_memory)
 {
 	struct page *p;
 	CUresult r = CUDA_ERROR_INVALID_VALUE;
@@ -243,6 +278,8 @@ CUresult space_handle_at(struct space *sp, CUdeviceptr addr, uint64_t *ret_handl
 	p = page_at_locked(sp, addr);
 	if (p && p->map) {
 		*ret_handle = p->map->chunk->handle;
+		*ret_id = p->map->chunk->id;
+		*ret_in_host_memory = p->map->chunk->in_host_memory;
 		r = CUDA_SUCCESS;
 	}
 	pthread_mutex_unlock(&sp->lock);

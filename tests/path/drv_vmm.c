@@ -1,6 +1,67 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reserve, create, map, set access, unmap: one physical chunk seen at two addresses. */
+#include <unistd.h>
+
 #include "driver.h"
+
+/* One more handle for the same memory: through a descriptor, and from an address. */
+static void handles(size_t gran)
+{
+	CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+				     .requestedHandleTypes =
+					     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+				     .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE } };
+	CUmemAccessDesc rw = { .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+			       .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+	CUmemGenericAllocationHandle h, same, plain;
+	CUmemAllocationProp got;
+	unsigned v = 0;
+	CUdeviceptr va;
+	int fd = -1;
+
+	CK(cuMemAddressReserve(&va, 4 * gran, 0, 0, 0));
+	CK(cuMemCreate(&h, 2 * gran, &prop, 0));
+	EXPECT(cuMemMap(va, gran, 0, h, 0), CUDA_ERROR_NOT_SUPPORTED);
+	EXPECT(cuMemMap(va, gran, gran, h, 0), CUDA_ERROR_NOT_SUPPORTED);
+	CK(cuMemExportToShareableHandle(&fd, h, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+					0));
+	REQUIRE(fd >= 0);
+	CK(cuMemImportFromShareableHandle(&same, (void *)(uintptr_t)fd,
+					  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+	REQUIRE(same != h);
+	CK(cuMemMap(va, 2 * gran, 0, h, 0));
+	CK(cuMemMap(va + 2 * gran, 2 * gran, 0, same, 0));
+	CK(cuMemSetAccess(va, 4 * gran, &rw, 1));
+	CK(cuMemsetD32(va + gran, 77, gran / 4));
+	CK(cuMemcpyDtoH(&v, va + 3 * gran + 8, 4));
+	REQUIRE(v == 77);
+	CK(cuMemRelease(same));
+	CK(cuMemUnmap(va + 2 * gran, 2 * gran));
+	CK(cuMemRelease(h));
+	CK(cuMemRetainAllocationHandle(&h, (void *)(uintptr_t)(va + gran + 5)));
+	CK(cuMemGetAllocationPropertiesFromHandle(&got, h));
+	REQUIRE(got.type == prop.type && got.location.type == prop.location.type);
+	CK(cuMemUnmap(va, 2 * gran));
+	CK(cuMemMap(va, 2 * gran, 0, h, 0));
+	CK(cuMemSetAccess(va, 2 * gran, &rw, 1));
+	CK(cuMemcpyDtoH(&v, va + gran + 8, 4));
+	REQUIRE(v == 77);
+	CK(cuMemUnmap(va, 2 * gran));
+	CK(cuMemRelease(h));
+	EXPECT(cuMemRetainAllocationHandle(&h, (void *)(uintptr_t)va),
+	       CUDA_ERROR_INVALID_VALUE);
+	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+	CK(cuMemCreate(&plain, gran, &prop, 0));
+	EXPECT(cuMemExportToShareableHandle(&fd, plain,
+					    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+	       CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuMemImportFromShareableHandle(&same, (void *)(uintptr_t)0,
+					      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+	       CUDA_ERROR_INVALID_VALUE);
+	CK(cuMemRelease(plain));
+	CK(cuMemAddressFree(va, 4 * gran));
+	close(fd);
+}
 
 int main(void)
 {
@@ -49,6 +110,7 @@ int main(void)
 	CK(cuMemRelease(h[1]));
 	EXPECT(cuMemRelease(h[0]), CUDA_ERROR_INVALID_VALUE);
 	CK(cuMemAddressFree(va, 4 * gran));
+	handles(gran);
 	CK(cuCtxDestroy(ctx));
 	return pass();
 }

@@ -226,7 +226,8 @@ Test(space, mappings)
 	CUmemAccess_flags access;
 	struct space_range r;
 	CUdeviceptr base;
-	uint64_t h;
+	uint64_t h, id;
+	bool in_host;
 
 	cr_assert_eq(space_reserve(sp, 8 * PAGE, 0, 0, &base), CUDA_SUCCESS);
 	cr_assert_eq(space_chunk_new(sp, PAGE + 1, false, &one),
@@ -243,7 +244,7 @@ Test(space, mappings)
 	cr_assert_eq(space_map(sp, base + 6 * PAGE, 3 * PAGE, two),
 		     CUDA_ERROR_INVALID_VALUE, "past the end");
 	cr_assert_eq(space_map(sp, base + PAGE, 3 * PAGE, two), CUDA_SUCCESS);
-	cr_assert_eq(space_handle_at(sp, base + 2 * PAGE + 5, &h), CUDA_SUCCESS);
+	cr_assert_eq(space_handle_at(sp, base + 2 * PAGE + 5, &h, &id, &in_host), CUDA_SUCCESS);
 	cr_assert_eq(h, 77);
 
 	/* the handles may go, the memory stays while it is mapped */

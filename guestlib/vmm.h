@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Handles of physical memory (cuMemCreate). */
+#ifndef WEFT_GUEST_VMM_H
+#define WEFT_GUEST_VMM_H
+
+#include <stdatomic.h>
+
+#include "guest.h"
+
+struct guest_chunk {
+	_Atomic unsigned refs;
+	uint64_t id; /* of the memory itself, at the worker */
+	CUmemAllocationProp prop;
+};
+
+/* Another handle for the memory with that number, with these properties.
+ * CUDA_ERROR_INVALID_VALUE: it is gone. */
+CUresult vmm_import(struct guest_thread *t, uint64_t id, const CUmemAllocationProp *prop,
+		    CUmemGenericAllocationHandle *ret_handle);
+
+#endif
