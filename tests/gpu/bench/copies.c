@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* weft: seconds=120 */
-/* Copies between host and device: 1 GiB pinned, pageable and both ways, and many small ones. */
+/* Copies between host and device: 1 GiB pinned, pageable and both ways, and many small
+ * ones. */
 #include "bench.h"
 
-#define LARGE (1ull << 30)
-#define REPEATS 7
+#define LARGE       (1ull << 30)
+#define REPEATS     7
 #define SMALL_COUNT 2000
 
 static CUstream up, down;
@@ -53,16 +54,16 @@ static void small(const char *kind, char *host, size_t size, int wait)
 	for (int i = 0; i < REPEATS; i++) {
 		start = now_us();
 		for (int j = 0; j < SMALL_COUNT; j++)
-			CK(wait ? cuMemcpyHtoD(dev_a + j * size, host + j * size, size) :
-				  cuMemcpyHtoDAsync(dev_a + j * size, host + j * size, size,
-						    up));
+			CK(wait ? cuMemcpyHtoD(dev_a + j * size, host + j * size, size)
+				: cuMemcpyHtoDAsync(dev_a + j * size, host + j * size,
+						    size, up));
 		sync_both();
 		t[0][i] = gbps((double)size * SMALL_COUNT, now_us() - start);
 		start = now_us();
 		for (int j = 0; j < SMALL_COUNT; j++)
-			CK(wait ? cuMemcpyDtoH(host + j * size, dev_a + j * size, size) :
-				  cuMemcpyDtoHAsync(host + j * size, dev_a + j * size, size,
-						    up));
+			CK(wait ? cuMemcpyDtoH(host + j * size, dev_a + j * size, size)
+				: cuMemcpyDtoHAsync(host + j * size, dev_a + j * size,
+						    size, up));
 		sync_both();
 		t[1][i] = gbps((double)size * SMALL_COUNT, now_us() - start);
 	}

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* weft: seconds=60 soft */
-/* Launches of an empty kernel: what a call costs, how many go through, and a round trip. */
+/* Launches of an empty kernel: what a call costs, how many go through, and a round trip.
+ */
 #include "bench.h"
 
 /* Fewer than any driver's queue takes, so that no call waits for the GPU. */
-#define BATCH 200
+#define BATCH   200
 #define BATCHES 200
-#define MANY 100000
-#define ROUNDS 2000
+#define MANY    100000
+#define ROUNDS  2000
 
 int main(void)
 {

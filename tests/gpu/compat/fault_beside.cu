@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* weft: seconds=60 soft */
 /*
- * One process writes to an address that is nobody's and gets CUDA's error, for that call and
- * every later one; a process beside it, which computes all the time, notices nothing.
+ * One process writes to an address that is nobody's and gets CUDA's error, for that call
+ * and every later one; a process beside it, which computes all the time, notices nothing.
  */
 #include <cuda_runtime.h>
 #include <stdio.h>
@@ -74,7 +74,8 @@ int main(int argc, char **argv)
 			return fail("kernel beside the fault", r);
 	}
 	if (!WIFEXITED(status) || WEXITSTATUS(status))
-		return fail("the faulty process ended otherwise, at step", WEXITSTATUS(status));
+		return fail("the faulty process ended otherwise, at step",
+			    WEXITSTATUS(status));
 	for (int i = 0; i < rounds; i++)
 		grow<<<n / 256, 256>>>(p, n);
 	r = cudaMemcpy(host, p, sizeof(host), cudaMemcpyDeviceToHost);

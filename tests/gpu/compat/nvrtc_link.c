@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* weft: seconds=60 libs=nvrtc,nvJitLink */
 /*
- * Two sources compiled by NVRTC to relocatable PTX and to LTO IR, linked by nvJitLink to a
- * cubin, loaded and run through the driver API.
+ * Two sources compiled by NVRTC to relocatable PTX and to LTO IR, linked by nvJitLink to
+ * a cubin, loaded and run through the driver API.
  */
 #include <cuda.h>
 #include <nvJitLink.h>
@@ -98,8 +98,10 @@ int main(void)
 	CHECK(cuDeviceGet(&dev, 0));
 	CHECK(cuDevicePrimaryCtxRetain(&ctx, dev));
 	CHECK(cuCtxSetCurrent(ctx));
-	CHECK(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, dev));
-	CHECK(cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, dev));
+	CHECK(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+				   dev));
+	CHECK(cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+				   dev));
 	run(major, minor, 0);
 	run(major, minor, 1);
 	printf("ok nvrtc_link PTX and LTO for sm_%d%d\n", major, minor);
