@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* weft: seconds=120 */
-/* Copies between host and device: 1 GiB pinned, pageable and both ways, and many small
- * ones. */
+/* Copies between host and device: 1 GiB pinned, pageable, both ways; many small ones. */
 #include "bench.h"
 
 #define LARGE       (1ull << 30)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* weft: seconds=60 soft */
-/* Launches of an empty kernel: what a call costs, how many go through, and a round trip.
- */
+/* Launches of an empty kernel: cost of a call, how many go through, a round trip. */
 #include "bench.h"
 
 /* Fewer than any driver's queue takes, so that no call waits for the GPU. */
