@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The benchmarks: native and Weft in turn, medians, spread, ratio, and the target."""
+import glob
 import os
+import subprocess
 import tempfile
 import time
 
 from . import build, execute, programs, table
 
 IDLE_SECONDS = 4
+# After a start the pool makes another ready worker.
+SETTLE_SECONDS = 4
 
 
 class Target:
@@ -90,10 +94,10 @@ class Row:
 class Bench:
     """Collects the rows; problems are (what, why) of everything that gave no number."""
 
-    def __init__(self, python, tools, sides, work, device, repeats, weft_build, seconds=0):
+    def __init__(self, python, tools, sides, work, device, repeats, daemon, seconds=0):
         self.python, self.tools, self.sides = python, tools, sides
         self.work, self.device, self.repeats = work, device, repeats
-        self.build, self.seconds = weft_build, seconds
+        self.daemon, self.seconds = daemon, seconds
         self.rows, self.skips, self.problems = {}, [], []
 
     def add(self, side, metric, value):
@@ -141,38 +145,26 @@ class Bench:
             self.first_kernel(directory)
 
     def first_kernel(self, directory):
-        """Exec to first kernel and idle CPU, against a daemon that has been running."""
+        """Exec to first kernel, and idle CPU, against a daemon that has been running."""
         p = programs.Program(os.path.join(directory, "first_kernel.c"))
         if not self.prepare(p):
             return
-        daemon = None
-        sides = []
-        try:
+        for turn in range(self.repeats + 1):
             for side in self.sides:
-                if side.name == "weft":
-                    daemon = Daemon(self.build, self.device, side.env)
-                    side = execute.Side("weft", daemon.prefix(), side.env)
-                sides.append(side)
-            for turn in range(self.repeats + 1):
-                for side in sides:
-                    took = self._until_ready(side, p, [])
-                    # The first of each loads files from the disk.
-                    if turn and took is not None:
-                        self.add(side.name, "first_kernel", took * 1e3)
-                    time.sleep(0.5)
-            for side in sides:
-                self._idle(side, p, daemon)
-        except build.Error as e:
-            self.problems.append(("first_kernel", str(e)))
-        finally:
-            if daemon:
-                daemon.stop()
+                took = self._until_ready(side, p, [])
+                # The first of each loads files from the disk.
+                if turn and took is not None:
+                    self.add(side.name, "first_kernel", took * 1e3)
+                time.sleep(0.5)
+        for side in self.sides:
+            self._idle(side, p)
 
     def _until_ready(self, side, p, args, during=None):
         with tempfile.TemporaryDirectory(prefix="wg-") as tmp:
             start = time.monotonic()
             with open(os.path.join(self.work, f"bench-start.{side.name}.log"), "ab") as log:
-                proc = side.popen([*p.argv, *args], {}, tmp, stdout=-1, stderr=log)
+                proc = side.popen([*p.argv, *args], {}, tmp, stdout=subprocess.PIPE,
+                                  stderr=log)
                 line = proc.stdout.readline()
                 took = time.monotonic() - start
                 if line.strip() != b"ready":
@@ -184,77 +176,59 @@ class Bench:
                     during(proc)
                 try:
                     proc.wait(30)
-                except Exception:  # killed below; the time is taken already
-                    pass
+                except subprocess.TimeoutExpired:
+                    self.problems.append((f"first kernel ({side.name})", "does not end"))
                 execute.end_group(proc)
             return took
 
-    def _idle(self, side, p, daemon):
+    def _idle(self, side, p):
         def measure(proc):
-            roots = [proc.pid] + ([daemon.pid] if daemon and side.name == "weft" else [])
-            time.sleep(1)
-            before = cpu_ticks(roots)
+            roots = {proc.pid}
+            if self.daemon and side.name == "weft":
+                roots.add(self.daemon.proc.pid)
+            time.sleep(SETTLE_SECONDS)
+            before = cpu_ns(roots)
             time.sleep(IDLE_SECONDS)
-            used = cpu_ticks(roots) - before
-            self.add(side.name, "idle",
-                     100.0 * used / os.sysconf("SC_CLK_TCK") / IDLE_SECONDS)
-        self._until_ready(side, p, [str(IDLE_SECONDS + 3)], measure)
+            after = cpu_ns(roots)
+            used = {k: after[k] - before.get(k, 0) for k in after}
+            for (pid, name), ns in used.items():
+                if ns:
+                    print(f"bench idle {side.name}: {name} ({pid}) {ns / 1e6:.3f} ms in "
+                          f"{IDLE_SECONDS} s")
+            self.add(side.name, "idle", sum(used.values()) / 1e7 / IDLE_SECONDS)
+        self._until_ready(side, p, [str(IDLE_SECONDS + SETTLE_SECONDS + 2)], measure)
 
 
-def cpu_ticks(roots):
-    """CPU time of processes and of all that descend from them."""
-    parent, ticks = {}, {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
+def cpu_ns(roots):
+    """{(pid, name): CPU time} of processes and of all that descend from them."""
+    parent, names = {}, {}
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
         try:
             with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
-                fields = f.read().rpartition(")")[2].split()
+                head, _, tail = f.read().rpartition(")")
         except OSError:
             continue
-        parent[int(pid)] = int(fields[1])
-        ticks[int(pid)] = int(fields[11]) + int(fields[12])
-    total = 0
-    for pid, t in ticks.items():
+        parent[pid] = int(tail.split()[1])
+        names[pid] = head.partition("(")[2]
+    out = {}
+    for pid, name in names.items():
         up = pid
         while up and up not in roots:
             up = parent.get(up, 0)
-        total += t if up else 0
+        if up:
+            out[pid, name] = thread_ns(pid)
+    return out
+
+
+def thread_ns(pid):
+    total = 0
+    for path in glob.glob(f"/proc/{pid}/task/*/schedstat"):
+        try:
+            with open(path, encoding="ascii") as f:
+                total += int(f.read().split()[0])
+        except (OSError, IndexError):
+            pass
     return total
-
-
-class Daemon:
-    """A weftd of our own, with its pool of ready workers warm."""
-
-    def __init__(self, directory, device, env):
-        import subprocess
-        self.dir = tempfile.mkdtemp(prefix="wg-")
-        self.build = directory
-        conf = os.path.join(self.dir, "weftd.conf")
-        with open(conf, "w", encoding="ascii") as f:
-            f.write(f"[daemon]\ndevice = {device}\nrun-dir = {self.dir}/run\n")
-        self.log = open(os.path.join(self.dir, "log"), "wb")
-        self.proc = subprocess.Popen(
-            [os.path.join(directory, "hostd", "weftd"), "--config", conf], stdin=-3,
-            stdout=self.log, stderr=self.log, env=dict(os.environ, **env))
-        self.pid = self.proc.pid
-        self.control = os.path.join(self.dir, "run", "control")
-        deadline = time.monotonic() + 20
-        while not os.path.exists(self.control):
-            if self.proc.poll() is not None or time.monotonic() > deadline:
-                self.log.flush()
-                with open(os.path.join(self.dir, "log"), encoding="utf-8") as f:
-                    raise build.Error("weftd did not start: " + f.read()[-300:])
-            time.sleep(0.05)
-        time.sleep(3)  # for the pool
-
-    def prefix(self):
-        return [os.path.join(self.build, "hostd", "weft-run"), "--control", self.control, "--"]
-
-    def stop(self):
-        self.proc.terminate()
-        self.proc.wait()
-        self.log.close()
-        import shutil
-        shutil.rmtree(self.dir, ignore_errors=True)
 
 
 def render(rows):

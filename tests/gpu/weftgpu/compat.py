@@ -14,6 +14,7 @@ class Row:
         self.name = program.name
         self.program = program
         self.native = self.weft = None
+        self.refused = []
         self.skip = None
 
     @property
@@ -35,6 +36,7 @@ class Row:
 
     def as_dict(self):
         return {"name": self.name, "verdict": self.verdict, "skip": self.skip,
+                "refused": self.refused,
                 "native": self.native and self.native.as_dict(),
                 "weft": self.weft and self.weft.as_dict()}
 
@@ -58,11 +60,14 @@ def prepare(rows, python, tools, work, device):
                 row.skip = str(e)
 
 
-def run_row(row, sides, work, show):
+def run_row(row, native, daemon, work, show):
     p = row.program
+    sides = [s for s in (native, daemon and daemon.side(p.name)) if s]
     for side in sides:
         log = os.path.join(work, f"{p.name}.{side.name}.log")
         setattr(row, side.name, side.run(p.argv, seconds=p.seconds, env=p.env, log=log))
+    if daemon:
+        row.refused = daemon.refused(p.name)
     with lock:
         one_line(row)
         for side in sides:
@@ -79,9 +84,11 @@ def one_line(row):
              (("native", row.native), ("weft", row.weft)) if r]
     print(f"{row.name:22} {row.verdict:8} {', '.join(parts)}: {row.reason()[:200]}",
           flush=True)
+    for text in row.refused[:6]:
+        print(f"    refused: {text}", flush=True)
 
 
-def run(directory, names, *, python, tools, sides, work, device, jobs, show,
+def run(directory, names, *, python, tools, native, daemon, work, device, jobs, show,
         seconds=0):
     """Returns the rows, in the order of the programs' names."""
     rows = [Row(p) for p in programs.find(directory) if not names or p.name in names]
@@ -93,19 +100,19 @@ def run(directory, names, *, python, tools, sides, work, device, jobs, show,
             print(f"{row.name:22} skipped: {row.skip}", flush=True)
     ready = [r for r in rows if not r.skip]
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        for f in [pool.submit(run_row, r, sides, work, show)
+        for f in [pool.submit(run_row, r, native, daemon, work, show)
                   for r in sorted(ready, key=lambda r: -r.program.seconds)
                   if not r.program.alone]:
             f.result()
     for r in ready:
         if r.program.alone:
-            run_row(r, sides, work, show)
+            run_row(r, native, daemon, work, show)
     return rows
 
 
 def render(rows):
     def cell(r):
         return None if not r else f"{r.seconds:.1f} s" if r.status == "ok" else r.status
-    return table.render(("program", "native", "Weft", "", ""),
-                        [(r.name, cell(r.native), cell(r.weft), r.verdict, r.reason()[:100])
-                         for r in rows], right=(1, 2))
+    return table.render(("program", "native", "Weft", "refused", "", ""),
+                        [(r.name, cell(r.native), cell(r.weft), len(r.refused) or None,
+                          r.verdict, r.reason()[:100]) for r in rows], right=(1, 2, 3))

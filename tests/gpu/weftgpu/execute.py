@@ -119,14 +119,3 @@ def end_group(process):
 
 def native():
     return Side("native")
-
-
-def weft(build, device, options=()):
-    """A private daemon for each program: what one breaks, the next does not see."""
-    env = {}
-    lib = os.path.join(build, "lib")
-    if os.path.isdir(lib):
-        env["LD_LIBRARY_PATH"] = ":".join(
-            x for x in (lib, os.environ.get("LD_LIBRARY_PATH")) if x)
-    return Side("weft", [os.path.join(build, "hostd", "weft-run"), "--device", device,
-                         *options, "--"], env)
