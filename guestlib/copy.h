@@ -33,13 +33,25 @@ struct copy {
  */
 CUresult copy_share(struct copy *c, uint64_t dst_span, uint64_t src_span);
 
+struct guest_array;
+
+/* Where in an array; the side of the copy is memory if there is none. */
+struct copy_place {
+	struct guest_array *array;
+	size_t x, y, z; /* bytes, rows, slices */
+};
+
 /* A copy of slices, as cuMemcpy3D describes it. */
 struct copy_box {
 	struct copy rows; /* of the first slice */
 	size_t depth, dst_slice, src_slice;
+	struct copy_place dst_at, src_at;
 };
 
-/* The copy that a descriptor means, but for its stream; or what CUDA says of it. */
+/*
+ * The copy that a descriptor means, but for its stream; or what CUDA says of it. Without
+ * arrays: those are CUDA_ERROR_NOT_SUPPORTED.
+ */
 CUresult copy_plan(const CUDA_MEMCPY3D *p, struct copy_box *ret_box);
 
 /*

@@ -12,7 +12,8 @@
  *	cuda_stream.c	streams, events, host functions
  *	cuda_module.c	images, functions	cuda_image.c	checks of images
  *	cuda_launch.c	attributes of functions, launches
- *	cuda_output.c	printf of kernels	cuda_texture.c	tensor maps
+ *	cuda_output.c	printf of kernels	cuda_array.c	arrays
+ *	cuda_texture.c	textures, surfaces, tensor maps
  *	cuda_nvml.c	sensors, utilisation
  *	cuda_tpc.c	where the TPCs are
  */
@@ -76,6 +77,13 @@ struct dev_stream {
 	struct dev_ctx *ctx;
 	struct list link;
 	CUstream cu;
+};
+
+struct dev_array {
+	struct dev_ctx *ctx;
+	struct array_shape shape;
+	CUarray cu;	      /* or, if it has levels: */
+	CUmipmappedArray mip;
 };
 
 struct dev_event {
@@ -229,7 +237,27 @@ CUresult cuda_func_clusters(struct dev_func *f, const struct dev_launch *l, bool
 CUresult cuda_launch(struct dev_ctx *ctx, struct dev_stream *st,
 		     const struct dev_launch *l);
 
+/* cuda_array.c */
+CUresult cuda_array_bytes(struct dev_ctx *ctx, const struct array_shape *s,
+			  uint64_t *ret_bytes);
+CUresult cuda_array_create(struct dev_ctx *ctx, const struct array_shape *s,
+			   struct dev_array **ret_array);
+void cuda_array_destroy(struct dev_array *a);
+/* The driver's array of a level; of its own accord for the life of the whole. */
+CUresult cuda_array_level(struct dev_array *a, unsigned level, CUarray *ret_array);
+CUresult cuda_array_write(struct dev_ctx *ctx, struct dev_stream *st,
+			  const struct dev_box *dst, const void *host_buf);
+CUresult cuda_array_read(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
+			 const struct dev_box *src);
+CUresult cuda_array_copy(struct dev_ctx *ctx, struct dev_stream *st,
+			 const struct dev_copy_3d *c);
+
 /* cuda_texture.c */
+CUresult cuda_texture_create(struct dev_ctx *ctx, const struct dev_texture_desc *d,
+			     uint64_t *ret_value, struct dev_texture **ret_tex);
+CUresult cuda_surface_create(struct dev_ctx *ctx, const struct dev_texture_desc *d,
+			     uint64_t *ret_value, struct dev_texture **ret_tex);
+void cuda_texture_destroy(struct dev_texture *tex);
 CUresult cuda_tensor_map(struct dev_ctx *ctx, const struct dev_tensor_map *m,
 			 CUtensorMap *ret_map);
 CUresult cuda_tensor_map_move(struct dev_ctx *ctx, CUtensorMap *map, CUdeviceptr address);

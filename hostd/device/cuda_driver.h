@@ -97,7 +97,19 @@
 	X(cuTensorMapEncodeTiled)                                                        \
 	X(cuTensorMapEncodeIm2col)                                                       \
 	X(cuTensorMapEncodeIm2colWide)                                                   \
-	X(cuTensorMapReplaceAddress)
+	X(cuTensorMapReplaceAddress)                                                     \
+	X(cuArray3DCreate)                                                               \
+	X(cuArrayDestroy)                                                                \
+	X(cuArrayGetMemoryRequirements)                                                  \
+	X(cuMipmappedArrayCreate)                                                        \
+	X(cuMipmappedArrayDestroy)                                                       \
+	X(cuMipmappedArrayGetLevel)                                                      \
+	X(cuMipmappedArrayGetMemoryRequirements)                                         \
+	X(cuMemcpy3DAsync)                                                               \
+	X(cuTexObjectCreate)                                                             \
+	X(cuTexObjectDestroy)                                                            \
+	X(cuSurfObjectCreate)                                                            \
+	X(cuSurfObjectDestroy)
 
 struct cuda_driver {
 	void *lib;

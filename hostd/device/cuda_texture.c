@@ -1,9 +1,91 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensor maps. The address in one is not checked: like a pointer in a kernel's
- * parameters, it is the GPU that finds out what lies there.
+ * Texture and surface objects, tensor maps. The addresses in them are not checked: as
+ * with a pointer in a kernel's parameters, it is the GPU that finds out what lies there.
  */
+#include <string.h>
+
 #include "device/cuda_device.h"
+
+struct dev_texture {
+	struct dev_ctx *ctx;
+	uint64_t value;
+	bool surface;
+};
+
+static CUresult resource(const struct dev_texture_desc *d, CUDA_RESOURCE_DESC *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	if (d->array && d->array->mip && !d->is_level) {
+		ret->resType = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
+		ret->res.mipmap.hMipmappedArray = d->array->mip;
+	} else if (d->array) {
+		ret->resType = CU_RESOURCE_TYPE_ARRAY;
+		return cuda_array_level(d->array, d->level, &ret->res.array.hArray);
+	} else if (d->pitch) {
+		ret->resType = CU_RESOURCE_TYPE_PITCH2D;
+		ret->res.pitch2D.devPtr = d->addr;
+		ret->res.pitch2D.format = d->format;
+		ret->res.pitch2D.numChannels = d->channels;
+		ret->res.pitch2D.width = d->width;
+		ret->res.pitch2D.height = d->height;
+		ret->res.pitch2D.pitchInBytes = d->pitch;
+	} else {
+		ret->resType = CU_RESOURCE_TYPE_LINEAR;
+		ret->res.linear.devPtr = d->addr;
+		ret->res.linear.format = d->format;
+		ret->res.linear.numChannels = d->channels;
+		ret->res.linear.sizeInBytes = d->width;
+	}
+	return CUDA_SUCCESS;
+}
+
+static CUresult create(struct dev_ctx *ctx, const struct dev_texture_desc *d,
+		       bool surface, uint64_t *ret_value, struct dev_texture **ret_tex)
+{
+	_cleanup_free_ struct dev_texture *tex = calloc(1, sizeof(*tex));
+	CUDA_RESOURCE_DESC res_desc;
+	unsigned long long value;
+	CUresult res = cuda_enter(ctx);
+
+	if (!res && !tex)
+		res = CUDA_ERROR_OUT_OF_MEMORY;
+	if (!res)
+		res = resource(d, &res_desc);
+	if (!res)
+		res = surface ? cu.cuSurfObjectCreate(&value, &res_desc)
+			      : cu.cuTexObjectCreate(&value, &res_desc, &d->sampler,
+						     d->has_view ? &d->view : NULL);
+	if (res)
+		return cuda_note(ctx, res);
+	*tex = (struct dev_texture){.ctx = ctx, .value = value, .surface = surface};
+	*ret_value = value;
+	*ret_tex = steal(tex);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuda_texture_create(struct dev_ctx *ctx, const struct dev_texture_desc *d,
+			     uint64_t *ret_value, struct dev_texture **ret_tex)
+{
+	return create(ctx, d, false, ret_value, ret_tex);
+}
+
+CUresult cuda_surface_create(struct dev_ctx *ctx, const struct dev_texture_desc *d,
+			     uint64_t *ret_value, struct dev_texture **ret_tex)
+{
+	return create(ctx, d, true, ret_value, ret_tex);
+}
+
+void cuda_texture_destroy(struct dev_texture *tex)
+{
+	if (!cuda_enter(tex->ctx)) {
+		if (tex->surface)
+			cu.cuSurfObjectDestroy(tex->value);
+		else
+			cu.cuTexObjectDestroy(tex->value);
+	}
+	free(tex);
+}
 
 CUresult cuda_tensor_map(struct dev_ctx *ctx, const struct dev_tensor_map *m,
 			 CUtensorMap *ret_map)

@@ -30,6 +30,7 @@
 #include <cuda.h>
 
 #include "sensor.h"
+#include "shape.h"
 
 #define DEVICE_OPS_ABI 1u
 
@@ -60,6 +61,8 @@ struct dev_event;
 struct dev_module; /* a loaded image: cubin, PTX, fatbin (CUmodule and CUlibrary alike) */
 struct dev_func;   /* an entry function of a module; lives as long as the module */
 struct dev_chunk;  /* physical memory that can be mapped into the band */
+struct dev_array;  /* a CUDA array, or a mipmapped one with all its levels */
+struct dev_texture; /* a texture or surface object */
 
 struct device_config {
 	/* soft only; 0 means the default of soft.h */
@@ -142,6 +145,43 @@ struct dev_copy_2d {
 	CUdeviceptr dst, src;
 	size_t dst_pitch, src_pitch;
 	size_t width, height;
+};
+
+/* A box in one level of an array: bytes in x and width, else rows and slices. */
+struct dev_box {
+	struct dev_array *array;
+	unsigned level;
+	size_t x, y, z, width, height, depth;
+};
+
+/* Device memory as rows and slices; bytes. */
+struct dev_slices {
+	CUdeviceptr addr; /* of the first byte */
+	size_t pitch, slice;
+};
+
+/* One side of a copy on the device: memory if box.array is NULL. */
+struct dev_side {
+	struct dev_box box; /* extents: of dst only */
+	struct dev_slices memory;
+};
+
+struct dev_copy_3d {
+	struct dev_side dst, src;
+};
+
+/* What a texture reads; cuda.h has the meaning of the numbers. */
+struct dev_texture_desc {
+	struct dev_array *array; /* NULL: memory */
+	bool is_level;		 /* only this level of it */
+	unsigned level;
+	CUdeviceptr addr;
+	size_t width, height, pitch; /* elements, rows, bytes; pitch 0: linear, bytes */
+	CUarray_format format;
+	unsigned channels;
+	CUDA_TEXTURE_DESC sampler;
+	bool has_view;
+	CUDA_RESOURCE_VIEW_DESC view;
 };
 
 #define DEV_TENSOR_RANK_MAX 5
@@ -256,6 +296,33 @@ struct device_ops {
 	CUresult (*fill)(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 			 size_t pitch, uint32_t value, unsigned elem_bytes, size_t width,
 			 size_t height);
+
+	/* -- arrays: of a context, destroyed before it --
+	 * array_bytes says what creating one takes from the device's memory, and refuses what
+	 * array_create would refuse (sparse and deferred ones: CUDA_ERROR_NOT_SUPPORTED). */
+	CUresult (*array_bytes)(struct dev_ctx *ctx, const struct array_shape *s,
+				uint64_t *ret_bytes);
+	CUresult (*array_create)(struct dev_ctx *ctx, const struct array_shape *s,
+				 struct dev_array **ret_array);
+	/* The caller has synchronised; textures of it may remain, but not be used. */
+	void (*array_destroy)(struct dev_array *a);
+	/* host_buf is packed. These wait, as write and read do. */
+	CUresult (*array_write)(struct dev_ctx *ctx, struct dev_stream *st,
+				const struct dev_box *dst, const void *host_buf);
+	CUresult (*array_read)(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
+			       const struct dev_box *src);
+	/* At least one side is an array; never waits. */
+	CUresult (*array_copy)(struct dev_ctx *ctx, struct dev_stream *st,
+			       const struct dev_copy_3d *c);
+
+	/* -- texture and surface objects: of a context, destroyed before it --
+	 * *ret_value is what kernels are given. */
+	CUresult (*texture_create)(struct dev_ctx *ctx, const struct dev_texture_desc *d,
+				   uint64_t *ret_value, struct dev_texture **ret_tex);
+	/* Of desc only array, is_level and level count. */
+	CUresult (*surface_create)(struct dev_ctx *ctx, const struct dev_texture_desc *d,
+				   uint64_t *ret_value, struct dev_texture **ret_tex);
+	void (*texture_destroy)(struct dev_texture *tex); /* surfaces as well */
 
 	/* -- streams and events -- */
 	CUresult (*stream_create)(struct dev_ctx *ctx, unsigned flags, int priority,

@@ -127,6 +127,11 @@ CUresult soft_write(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 		    const void *host_buf, size_t size);
 CUresult soft_read(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
 		   CUdeviceptr src, size_t size);
+/* The same for rows, packed on the host's side. */
+CUresult soft_write_rows(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
+			 size_t pitch, const void *host_buf, size_t width, size_t height);
+CUresult soft_read_rows(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
+			CUdeviceptr src, size_t pitch, size_t width, size_t height);
 CUresult soft_write_async(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 			  const void *host_buf, size_t size, void (*done)(void *),
 			  void *arg);
@@ -137,6 +142,41 @@ CUresult soft_copy(struct dev_ctx *ctx, struct dev_stream *st,
 CUresult soft_fill(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 		   size_t pitch, uint32_t value, unsigned elem_bytes, size_t width,
 		   size_t height);
+
+/* One level of an array: rows of elements in device memory. */
+struct soft_level {
+	uint64_t addr;
+	struct array_shape shape;
+	size_t pitch, slice; /* bytes from row to row, slice to slice */
+};
+
+struct dev_array {
+	struct dev_ctx *ctx;
+	struct array_shape shape;
+	unsigned elem_bytes, n_levels;
+	uint64_t base, bytes;
+	struct soft_level level[ARRAY_LEVELS_MAX];
+};
+
+/* soft_array.c */
+CUresult soft_array_bytes(struct dev_ctx *ctx, const struct array_shape *s,
+			  uint64_t *ret_bytes);
+CUresult soft_array_create(struct dev_ctx *ctx, const struct array_shape *s,
+			   struct dev_array **ret_array);
+void soft_array_destroy(struct dev_array *a);
+CUresult soft_array_write(struct dev_ctx *ctx, struct dev_stream *st,
+			  const struct dev_box *dst, const void *host_buf);
+CUresult soft_array_read(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
+			 const struct dev_box *src);
+CUresult soft_array_copy(struct dev_ctx *ctx, struct dev_stream *st,
+			 const struct dev_copy_3d *c);
+
+/* soft_texture.c */
+CUresult soft_texture_create(struct dev_ctx *ctx, const struct dev_texture_desc *d,
+			     uint64_t *ret_value, struct dev_texture **ret_tex);
+CUresult soft_surface_create(struct dev_ctx *ctx, const struct dev_texture_desc *d,
+			     uint64_t *ret_value, struct dev_texture **ret_tex);
+void soft_texture_destroy(struct dev_texture *tex);
 
 static inline void soft_unlockp(pthread_mutex_t **lock)
 {

@@ -32,7 +32,7 @@ struct copy {
 	struct soft_op op;
 	enum copy_kind kind;
 	CUdeviceptr dst, src; /* device addresses, as far as the kind has them */
-	char *host;
+	char *host; /* packed rows */
 	size_t dst_pitch, src_pitch;
 	size_t width, height; /* bytes a row, rows */
 	uint32_t value;       /* COPY_FILL */
@@ -130,6 +130,7 @@ static bool copy_piece(struct soft_memory *m, const struct copy *c, size_t row,
 {
 	uint64_t dst = c->dst + row * c->dst_pitch + off;
 	uint64_t src = c->src + row * c->src_pitch + off;
+	char *host = c->host + row * c->width + off;
 	bool ok;
 
 	soft_memory_enter(m);
@@ -138,10 +139,10 @@ static bool copy_piece(struct soft_memory *m, const struct copy *c, size_t row,
 	if (ok) {
 		switch (c->kind) {
 		case COPY_IN:
-			move_bytes(as_host(dst), c->host + off, n);
+			move_bytes(as_host(dst), host, n);
 			break;
 		case COPY_OUT:
-			move_bytes(c->host + off, as_host(src), n);
+			move_bytes(host, as_host(src), n);
 			break;
 		case COPY_DEV:
 			move_bytes(as_host(dst), as_host(src), n);
@@ -300,6 +301,32 @@ CUresult soft_read(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
 			 .host = host_buf,
 			 .width = size,
 			 .height = 1};
+
+	return copy_wait(ctx, st, &c);
+}
+
+CUresult soft_write_rows(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
+			 size_t pitch, const void *host_buf, size_t width, size_t height)
+{
+	struct copy c = {.kind = COPY_IN,
+			 .dst = dst,
+			 .dst_pitch = pitch,
+			 .host = (char *)(uintptr_t)host_buf,
+			 .width = width,
+			 .height = height};
+
+	return copy_wait(ctx, st, &c);
+}
+
+CUresult soft_read_rows(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
+			CUdeviceptr src, size_t pitch, size_t width, size_t height)
+{
+	struct copy c = {.kind = COPY_OUT,
+			 .src = src,
+			 .src_pitch = pitch,
+			 .host = host_buf,
+			 .width = width,
+			 .height = height};
 
 	return copy_wait(ctx, st, &c);
 }

@@ -1,5 +1,135 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "dispatch/array.h"
 #include "dispatch/handlers.h"
+
+/* A texture or surface object. */
+struct sess_texture {
+	struct sess_obj obj;
+	struct dev_texture *dev;
+};
+
+static void texture_fini(struct session *s, struct sess_obj *o)
+{
+	struct sess_texture *t = container_of(o, struct sess_texture, obj);
+
+	if (t->dev)
+		s->ops->texture_destroy(t->dev);
+}
+
+static CUresult texture_new(struct sess_lane *sl, enum handle_type type, uint64_t h,
+			    struct sess_texture **ret_t)
+{
+	*ret_t = obj_new(type, h, sizeof(**ret_t), sl->ctx, texture_fini);
+	return *ret_t ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Ends what was not made, publishes what was. */
+static int texture_done(struct sess_lane *sl, struct sess_texture *t, CUresult r,
+			uint32_t *ret_result)
+{
+	*ret_result = r;
+	if (r == CUDA_SUCCESS)
+		return publish(sl, &t->obj, ret_result);
+	if (t)
+		obj_put(sl->s, &t->obj);
+	return 0;
+}
+
+static void read_sampler(const struct texture_create_cmd *c, CUDA_TEXTURE_DESC *ret)
+{
+	for (unsigned i = 0; i < 3; i++)
+		ret->addressMode[i] = (CUaddress_mode)c->address_mode[i];
+	ret->filterMode = (CUfilter_mode)c->filter;
+	ret->flags = c->flags;
+	ret->maxAnisotropy = c->max_anisotropy;
+	ret->mipmapFilterMode = (CUfilter_mode)c->mip_filter;
+	ret->mipmapLevelBias = c->mip_bias;
+	ret->minMipmapLevelClamp = c->mip_min;
+	ret->maxMipmapLevelClamp = c->mip_max;
+	memcpy(ret->borderColor, c->border, sizeof(ret->borderColor));
+}
+
+static void read_view(const struct texture_create_cmd *c, CUDA_RESOURCE_VIEW_DESC *ret)
+{
+	ret->format = (CUresourceViewFormat)c->view_format;
+	ret->width = c->view_width;
+	ret->height = c->view_height;
+	ret->depth = c->view_depth;
+	ret->firstMipmapLevel = c->view_level[0];
+	ret->lastMipmapLevel = c->view_level[1];
+	ret->firstLayer = c->view_layer[0];
+	ret->lastLayer = c->view_layer[1];
+}
+
+int handle_texture_create(struct sess_lane *sl, const struct texture_create_args *a,
+			  struct texture_create_rep *rep)
+{
+	const struct texture_create_cmd *c = a->cmd;
+	struct dev_ctx *ctx = need_ctx(sl, rep);
+	struct dev_texture_desc d = {
+		.is_level = c->is_level,
+		.level = c->level,
+		.addr = c->address,
+		.width = c->width,
+		.height = c->height,
+		.pitch = c->pitch,
+		.format = (CUarray_format)c->format,
+		.channels = c->channels,
+		.has_view = c->has_view,
+	};
+	struct sess_texture *t = NULL;
+	CUresult r = CUDA_SUCCESS;
+
+	if (c->array)
+		r = array_named(sl, c->array, c->level, &d.array);
+	read_sampler(c, &d.sampler);
+	if (c->has_view)
+		read_view(c, &d.view);
+	if (r == CUDA_SUCCESS)
+		r = texture_new(sl, HANDLE_TEXTURE, c->texture, &t);
+	if (r == CUDA_SUCCESS)
+		r = sl->s->ops->texture_create(ctx, &d, &rep->value, &t->dev);
+	return texture_done(sl, t, r, &rep->res.result);
+}
+
+int handle_surface_create(struct sess_lane *sl, const struct surface_create_args *a,
+			  struct surface_create_rep *rep)
+{
+	const struct surface_create_cmd *c = a->cmd;
+	struct dev_ctx *ctx = need_ctx(sl, rep);
+	struct dev_texture_desc d = {.is_level = c->is_level, .level = c->level};
+	struct sess_texture *t = NULL;
+	CUresult r = array_named(sl, c->array, c->level, &d.array);
+
+	if (r == CUDA_SUCCESS)
+		r = texture_new(sl, HANDLE_SURFACE, c->surface, &t);
+	if (r == CUDA_SUCCESS)
+		r = sl->s->ops->surface_create(ctx, &d, &rep->value, &t->dev);
+	return texture_done(sl, t, r, &rep->res.result);
+}
+
+/* Kernels that still use it may be under way, as with CUDA: the program's mistake. */
+static CUresult destroy(struct sess_lane *sl, enum handle_type type, uint64_t h)
+{
+	struct sess_obj *o = obj_take(sl->s, type, h);
+
+	obj_put(sl->s, o);
+	return o ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+int handle_texture_destroy(struct sess_lane *sl, const struct texture_destroy_args *a,
+			   struct texture_destroy_rep *rep)
+{
+	rep->res.result = destroy(sl, HANDLE_TEXTURE, a->cmd->texture);
+	return 0;
+}
+
+int handle_surface_destroy(struct sess_lane *sl, const struct surface_destroy_args *a,
+			   struct surface_destroy_rep *rep)
+{
+	rep->res.result = destroy(sl, HANDLE_SURFACE, a->cmd->surface);
+	return 0;
+}
 
 int handle_tensor_map(struct sess_lane *sl, const struct tensor_map_args *a,
 		      struct tensor_map_rep *rep)

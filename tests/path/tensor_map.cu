@@ -125,20 +125,20 @@ int main(void)
 		return pass();
 	}
 	REQUIRE(make(&in, src.p, W) == CUDA_SUCCESS);
-	REQUIRE(make(&out, dst.p, W - 3) == CUDA_SUCCESS);
+	REQUIRE(make(&out, dst.p, W - 4) == CUDA_SUCCESS);
 	REQUIRE(make(&out, (char *)dst.p + 4, W) == CUDA_ERROR_INVALID_VALUE);
 	REQUIRE(make(&out, dst.p, 0) == CUDA_ERROR_INVALID_VALUE);
 	dim3 grid((W + TILE_W - 1) / TILE_W, (H + TILE_H - 1) / TILE_H);
 	for (int i = 0; i < 3; i++) { /* the same question again */
 		REQUIRE(make(&in, src.p, W) == CUDA_SUCCESS);
-		REQUIRE(make(&out, dst.p, W - 3) == CUDA_SUCCESS);
+		REQUIRE(make(&out, dst.p, W - 4) == CUDA_SUCCESS);
 		twice<<<grid, 128>>>(in, out);
 		CK(cudaDeviceSynchronize());
-		check(host, dst.get(), W - 3);
+		check(host, dst.get(), W - 4);
 	}
 	REQUIRE(replace(&out, other.p) == CUDA_SUCCESS);
 	twice<<<grid, 128>>>(in, out);
 	CK(cudaDeviceSynchronize());
-	check(host, other.get(), W - 3);
+	check(host, other.get(), W - 4);
 	return pass();
 }

@@ -316,6 +316,30 @@ static CUresult fake_fill(struct dev_ctx *ctx, struct dev_stream *st, CUdevicept
 						     : CUDA_ERROR_INVALID_VALUE;
 }
 
+struct dev_array {
+	struct array_shape shape;
+};
+
+static CUresult fake_array_bytes(struct dev_ctx *ctx, const struct array_shape *s,
+				 uint64_t *ret_bytes)
+{
+	*ret_bytes = s->width * MAX(s->height, (uint64_t)1);
+	return s->width ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult fake_array_create(struct dev_ctx *ctx, const struct array_shape *s,
+				  struct dev_array **ret_array)
+{
+	*ret_array = calloc(1, sizeof(**ret_array));
+	(*ret_array)->shape = *s;
+	return CUDA_SUCCESS;
+}
+
+static void fake_array_destroy(struct dev_array *a)
+{
+	free(a);
+}
+
 static CUresult fake_tensor_map(struct dev_ctx *ctx, const struct dev_tensor_map *m,
 				CUtensorMap *ret_map)
 {
@@ -378,6 +402,9 @@ const struct device_ops fake_ops = {
 	.event_query = fake_event_query,
 	.event_synchronize = fake_event_query,
 	.fill = fake_fill,
+	.array_bytes = fake_array_bytes,
+	.array_create = fake_array_create,
+	.array_destroy = fake_array_destroy,
 	.tensor_map = fake_tensor_map,
 	.tensor_map_move = fake_tensor_map_move,
 	.busy_ns = fake_busy,

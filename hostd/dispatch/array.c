@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dispatch/array.h"
+#include "dispatch/handlers.h"
+
+static void array_fini(struct session *s, struct sess_obj *o)
+{
+	struct sess_array *a = container_of(o, struct sess_array, obj);
+
+	if (a->dev)
+		s->ops->array_destroy(a->dev);
+	if (a->charged)
+		space_uncharge(s->space, a->charged);
+}
+
+static CUresult make(struct session *s, const struct array_shape *shape,
+		     struct sess_array *a)
+{
+	struct dev_ctx *ctx = a->obj.ctx->dev;
+	uint64_t bytes;
+	CUresult r = s->ops->array_bytes(ctx, shape, &bytes);
+
+	if (r == CUDA_SUCCESS)
+		r = space_charge(s->space, bytes);
+	if (r)
+		return r;
+	a->charged = bytes;
+	return s->ops->array_create(ctx, shape, &a->dev);
+}
+
+int handle_array_create(struct sess_lane *sl, const struct array_create_args *args,
+			struct array_create_rep *rep)
+{
+	const struct array_create_cmd *c = args->cmd;
+	struct array_shape shape = {.width = c->width,
+				    .height = c->height,
+				    .depth = c->depth,
+				    .format = c->format,
+				    .channels = c->channels,
+				    .flags = c->flags,
+				    .levels = c->levels};
+	struct sess_array *a;
+
+	need_ctx(sl, rep);
+	if (c->levels > ARRAY_LEVELS_MAX || c->levels > array_levels(&shape)) {
+		rep->res.result = CUDA_ERROR_INVALID_VALUE;
+		return 0;
+	}
+	a = obj_new(HANDLE_ARRAY, c->array, sizeof(*a), sl->ctx, array_fini);
+	if (!a) {
+		rep->res.result = CUDA_ERROR_OUT_OF_MEMORY;
+		return 0;
+	}
+	a->levels = MAX(c->levels, 1u);
+	rep->res.result = make(sl->s, &shape, a);
+	if (rep->res.result != CUDA_SUCCESS) {
+		obj_put(sl->s, &a->obj);
+		return 0;
+	}
+	return publish(sl, &a->obj, &rep->res.result);
+}
+
+/* As for memory: waits for the work that may still use it. */
+int handle_array_destroy(struct sess_lane *sl, const struct array_destroy_args *args,
+			 struct array_destroy_rep *rep)
+{
+	struct sess_array *a = sess_get(sl, HANDLE_ARRAY, args->cmd->array);
+
+	if (!a) {
+		rep->res.result = CUDA_ERROR_INVALID_HANDLE;
+		return 0;
+	}
+	rep->res.result =
+		sess_sync_result(sl, sl->s->ops->ctx_synchronize(a->obj.ctx->dev));
+	obj_put(sl->s, obj_take(sl->s, HANDLE_ARRAY, args->cmd->array));
+	return 0;
+}
+
+CUresult array_named(struct sess_lane *sl, uint64_t h, unsigned level,
+		     struct dev_array **ret_array)
+{
+	struct sess_array *a = sess_get(sl, HANDLE_ARRAY, h);
+
+	if (!a)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (level >= a->levels)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_array = a->dev;
+	return CUDA_SUCCESS;
+}
+
+/* ---- copies ---- */
+
+/* Bytes of a box that travels; 0: no such box. */
+static uint32_t box_bytes(uint32_t width, uint32_t height, uint32_t depth)
+{
+	uint64_t rows = (uint64_t)height * depth;
+
+	return rows && rows <= WIRE_PAYLOAD_MAX && rows * width <= WIRE_PAYLOAD_MAX
+		       ? (uint32_t)(rows * width)
+		       : 0;
+}
+
+int handle_array_write(struct sess_lane *sl, const struct array_write_args *a,
+		       struct array_write_rep *rep)
+{
+	const struct array_write_cmd *c = a->cmd;
+	struct dev_box box = {.level = c->level,
+			      .x = c->x,
+			      .y = c->y,
+			      .z = c->z,
+			      .width = c->width,
+			      .height = c->height,
+			      .depth = c->depth};
+	struct dev_stream *st;
+	struct dev_ctx *ctx;
+	CUresult r;
+
+	if (box_bytes(c->width, c->height, c->depth) != a->payload_size)
+		return -EPROTO;
+	r = sess_stream(sl, c->stream, &st, &ctx);
+	if (r == CUDA_SUCCESS)
+		r = array_named(sl, c->array, c->level, &box.array);
+	if (r == CUDA_SUCCESS)
+		r = sl->s->ops->array_write(ctx, st, &box, a->payload);
+	if (r == CUDA_SUCCESS)
+		count(&sl->s->count->bytes_to_device, a->payload_size);
+	rep->res.result = sess_sync_result(sl, r);
+	return 0;
+}
+
+static int read_failed(struct sess_lane *sl, CUresult result)
+{
+	struct array_read_rep rep = {.res.result = result};
+
+	return sess_done(sl, &rep, sizeof(rep));
+}
+
+int handle_array_read(struct sess_lane *sl, const struct array_read_args *a)
+{
+	const struct array_read_cmd *c = a->cmd;
+	struct dev_box box = {.level = c->level,
+			      .x = c->x,
+			      .y = c->y,
+			      .z = c->z,
+			      .width = c->width,
+			      .height = c->height,
+			      .depth = c->depth};
+	uint32_t bytes = box_bytes(c->width, c->height, c->depth);
+	struct dev_stream *st;
+	struct dev_ctx *ctx;
+	void *payload;
+	CUresult r;
+
+	if (!bytes)
+		return -EPROTO;
+	r = sess_stream(sl, c->stream, &st, &ctx);
+	if (r == CUDA_SUCCESS)
+		r = array_named(sl, c->array, c->level, &box.array);
+	/* What kernels printed must be out before the record is begun. */
+	if (r == CUDA_SUCCESS)
+		r = sl->s->ops->stream_synchronize(ctx, st);
+	r = sess_sync_result(sl, r);
+	if (r != CUDA_SUCCESS)
+		return read_failed(sl, r);
+	if (!sess_reply_begin(sl, 0, sizeof(struct array_read_rep), bytes, &payload))
+		return -EPIPE;
+	r = sl->s->ops->array_read(ctx, st, payload, &box);
+	if (r != CUDA_SUCCESS)
+		return read_failed(sl, r);
+	count(&sl->s->count->bytes_from_device, bytes);
+	return sess_reply_end(sl);
+}
+
+int handle_array_copy(struct sess_lane *sl, const struct array_copy_args *a,
+		      struct array_copy_rep *rep)
+{
+	const struct array_copy_cmd *c = a->cmd;
+	struct dev_copy_3d d = {
+		.dst = {.box = {.level = c->dst_level,
+				.x = c->dst_x,
+				.y = c->dst_y,
+				.z = c->dst_z,
+				.width = c->width,
+				.height = c->height,
+				.depth = c->depth},
+			.memory = {c->dst, c->dst_pitch, c->dst_slice}},
+		.src = {.box = {.level = c->src_level,
+				.x = c->src_x,
+				.y = c->src_y,
+				.z = c->src_z,
+				.width = c->width,
+				.height = c->height,
+				.depth = c->depth},
+			.memory = {c->src, c->src_pitch, c->src_slice}},
+	};
+	struct dev_stream *st;
+	struct dev_ctx *ctx;
+	CUresult r;
+
+	if (c->wait && sess_posted(sl))
+		return -EPROTO;
+	r = sess_stream(sl, c->stream, &st, &ctx);
+	if (r == CUDA_SUCCESS && !c->dst_array && !c->src_array)
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (r == CUDA_SUCCESS && c->dst_array)
+		r = array_named(sl, c->dst_array, c->dst_level, &d.dst.box.array);
+	if (r == CUDA_SUCCESS && c->src_array)
+		r = array_named(sl, c->src_array, c->src_level, &d.src.box.array);
+	if (r == CUDA_SUCCESS && c->width && c->height && c->depth)
+		r = sl->s->ops->array_copy(ctx, st, &d);
+	if (r == CUDA_SUCCESS && c->wait)
+		r = sess_sync_result(sl, sl->s->ops->stream_synchronize(ctx, st));
+	rep->res.result = r;
+	return 0;
+}
