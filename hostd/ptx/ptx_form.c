@@ -260,6 +260,17 @@ const struct ptx_form ptx_forms[] = {
 	F(MBAR_TRY_WAIT, T1(T(B64)), MBAR | M(PARITY), 0, 0, "P- A- sy ?u"),
 	F(MBAR_PENDING_COUNT, T1(T(B64)), 0, 0, 0, "du s0"),
 
+#define TEXEL (T(U32) | T(S32) | T(F32))
+#define SURF  (T(B8) | T(B16) | T(B32) | T(B64))
+	P(TEX, T2(TEXEL, T(S32) | T(F32)), 0, M(VEC) | M(GEOM), 0, ptx_insn_tex),
+	P(TEX_LEVEL, T2(TEXEL, T(F32)), 0, M(VEC) | M(GEOM), 0, ptx_insn_tex),
+	P(TEX_GRAD, T2(TEXEL, T(F32)), 0, M(VEC) | M(GEOM), 0, ptx_insn_tex),
+	P(TLD4, T2(TEXEL, T(F32)), 0, M(VEC) | M(GEOM), 0, ptx_insn_tex),
+	P(TXQ, T1(T(B32)), 0, 0, 0, ptx_insn_query),
+	P(SULD, T1(SURF), M(VEC) | M(IGNORE), M(GEOM) | M(CW), 0, ptx_insn_surf),
+	P(SUST, T1(SURF), M(VEC) | M(IGNORE), M(GEOM) | M(CW), 0, ptx_insn_surf),
+	P(SUQ, T1(T(B32)), 0, 0, 0, ptx_insn_query),
+
 	VIDEO(VADD),
 	VIDEO(VSUB),
 	VIDEO(VABSDIFF),

@@ -59,7 +59,7 @@ enum ptx_modclass {
 	PTX_M_LEVEL,  /* gl, of membar */
 	PTX_M_IGNORE, /* cache operators and hints; any number */
 	PTX_M_VEC,
-	PTX_M_CW, /* clamp wrap */
+	PTX_M_CW, /* clamp wrap; zero trap of surfaces */
 	PTX_M_LR, /* l r */
 	PTX_M_PRMT,
 	PTX_M_TESTP,
@@ -78,6 +78,7 @@ enum ptx_modclass {
 	PTX_M_MMAOP,  /* xor and, with popc */
 	PTX_M_BULK,   /* bulk_group, mbarrier::complete_tx::bytes */
 	PTX_M_SHR,    /* shr7 shr15 */
+	PTX_M_GEOM,   /* 1d 2d 3d a1d a2d cube acube */
 	PTX_NUM_MODCLASSES,
 };
 static_assert(PTX_NUM_MODCLASSES <= 64, "classes are bits of a word");

@@ -171,6 +171,7 @@ static void apply(struct ptx_insn *in, const struct ptx_mod *m, unsigned *nlayou
 		in->layout[(*nlayouts)++] = m->val;
 		break;
 	case PTX_M_BULK:
+	case PTX_M_GEOM:
 		in->mode = m->val;
 		break;
 	case PTX_M_HL:
@@ -461,6 +462,38 @@ static bool opnds_ok(const struct ptx_insn *in, const struct ptx_opnd *o)
 	}
 }
 
+/* The word behind the first dot, where it is a part of the name. */
+static char second_word(const struct ptx_parser *p, unsigned skip)
+{
+	return p->insn_len > skip ? p->insn_s[skip] : 0;
+}
+
+static uint8_t component_of(const struct ptx_parser *p)
+{
+	switch (second_word(p, 5)) {
+	case 'g':
+		return 1;
+	case 'b':
+		return 2;
+	case 'a':
+		return 3;
+	default:
+		return 0;
+	}
+}
+
+static uint8_t query_of(const struct ptx_parser *p)
+{
+	switch (second_word(p, 4)) {
+	case 'h':
+		return PTX_Q_HEIGHT;
+	case 'd':
+		return PTX_Q_DEPTH;
+	default:
+		return PTX_Q_WIDTH;
+	}
+}
+
 /* "bar" waits for all lanes of its warp; "barrier" says so with .aligned. */
 static void implied(struct ptx_parser *p, struct ptx_insn *in)
 {
@@ -471,6 +504,10 @@ static void implied(struct ptx_parser *p, struct ptx_insn *in)
 	if (in->op == PTX_ADDC || in->op == PTX_SUBC || in->op == PTX_MADC ||
 	    in->flags & PTX_F_CC)
 		p->fn.f.uses_cc = true;
+	if (in->op == PTX_TLD4)
+		in->sub = component_of(p);
+	if (in->op == PTX_TXQ || in->op == PTX_SUQ)
+		in->sub = query_of(p);
 	if (!in->vec)
 		in->vec = 1;
 }

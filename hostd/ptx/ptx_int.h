@@ -271,6 +271,9 @@ int ptx_insn_cp_async(struct ptx_parser *p, struct ptx_insn *in);
 int ptx_insn_cp_bulk(struct ptx_parser *p, struct ptx_insn *in);
 int ptx_insn_policy(struct ptx_parser *p, struct ptx_insn *in);
 int ptx_insn_video(struct ptx_parser *p, struct ptx_insn *in);
+int ptx_insn_tex(struct ptx_parser *p, struct ptx_insn *in);
+int ptx_insn_surf(struct ptx_parser *p, struct ptx_insn *in);
+int ptx_insn_query(struct ptx_parser *p, struct ptx_insn *in);
 
 /* ---- ptx_cfg.c, ptx_layout.c --------------------------------------------------------
  */

@@ -151,6 +151,15 @@
 	X(MBAR_TEST_WAIT, "mbarrier.test_wait") /* p A state|parity [hint]; PARITY */    \
 	X(MBAR_TRY_WAIT, "mbarrier.try_wait")                                            \
 	X(MBAR_PENDING_COUNT, "mbarrier.pending_count") /* d state */                    \
+	/* textures and surfaces: by object; mode = enum ptx_geom. T is the object */    \
+	X(TEX, "tex")             /* {d} [p] T {c}; type[0] d, type[1] c */              \
+	X(TEX_LEVEL, "tex.level") /* {d} [p] T {c} lod */                                \
+	X(TEX_GRAD, "tex.grad")   /* {d} [p] T {c} {dx} {dy} */                          \
+	X(TLD4, "tld4")           /* {d} [p] T {c}; sub = component */                   \
+	X(TXQ, "txq")             /* d T; sub = enum ptx_query */                        \
+	X(SULD, "suld.b")         /* {d} T {c}; vec; sub = enum ptx_bound */             \
+	X(SUST, "sust.b")         /* T {c} {a}; vec; sub */                              \
+	X(SUQ, "suq")             /* d T; sub = enum ptx_query */                        \
 	/* video: type[0] d, type[1] a, type[2] b; sel of operands; sub = secondary */   \
 	X(VADD, "vadd") /* d a b [c]; sat; sub = enum ptx_atom (ADD MIN MAX) or 0;       \
 			 * d has sel when merging */                                     \
@@ -359,6 +368,27 @@ enum ptx_mmaop {
 	PTX_MMA_MULADD,
 	PTX_MMA_XOR_POPC,
 	PTX_MMA_AND_POPC
+};
+/* How coordinates read; the layer of A... comes first, as u32. */
+enum ptx_geom {
+	PTX_G_1D,
+	PTX_G_2D,
+	PTX_G_3D,
+	PTX_G_A1D,
+	PTX_G_A2D,
+	PTX_G_CUBE,
+	PTX_G_ACUBE,
+};
+enum ptx_query {
+	PTX_Q_WIDTH,
+	PTX_Q_HEIGHT,
+	PTX_Q_DEPTH,
+};
+/* What happens outside of a surface. */
+enum ptx_bound {
+	PTX_BOUND_CLAMP = 0,
+	PTX_BOUND_ZERO = 2,
+	PTX_BOUND_TRAP = 3,
 };
 enum ptx_layout {
 	PTX_L_ROW,

@@ -73,7 +73,7 @@ Test(ptx_insn, refused_ones_are_not_supported)
 {
 	struct ptx_module *m;
 
-	cr_assert_eq(ptx_test_parse(with("tex.2d.v4.f32.f32 {%f1}, [gl, {%f1}]"), &m),
+	cr_assert_eq(ptx_test_parse(with("tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [gl, {%f1,%f2}]"), &m),
 		     -ENOTSUP);
 	cr_assert_eq(ptx_test_parse(with("nonsense"), &m), -EINVAL);
 }
