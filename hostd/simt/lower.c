@@ -261,6 +261,15 @@ static int lower_insn(struct lower *l, const struct ptx_insn *in)
 	case PTX_MBAR_TRY_WAIT:
 	case PTX_MBAR_PENDING_COUNT:
 		return lower_async(l, in);
+	case PTX_TEX:
+	case PTX_TEX_LEVEL:
+	case PTX_TEX_GRAD:
+	case PTX_TLD4:
+	case PTX_SULD:
+	case PTX_SUST:
+	case PTX_TXQ:
+	case PTX_SUQ:
+		return lower_tex(l, in);
 	case PTX_NUM_OPS:
 		break;
 	}

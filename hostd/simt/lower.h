@@ -118,6 +118,8 @@ int lower_warp(struct lower *l, const struct ptx_insn *in);    /* lower_warp.c *
 int lower_matrix(struct lower *l, const struct ptx_insn *in);  /* lower_matrix.c */
 int lower_async(struct lower *l, const struct ptx_insn *in);   /* lower_async.c */
 
+int lower_tex(struct lower *l, const struct ptx_insn *in);     /* lower_tex.c */
+
 /* Assigns rows to the registers of l->func: l->row, and the frame grows. */
 int lower_rows(struct lower *l);
 

@@ -61,6 +61,10 @@ static unsigned written(const struct ptx_insn *in)
 	case PTX_SHFL:
 	case PTX_MATCH:
 	case PTX_ELECT:
+	case PTX_TEX:
+	case PTX_TEX_LEVEL:
+	case PTX_TEX_GRAD:
+	case PTX_TLD4:
 		return 3;
 	case PTX_CALL:
 		return 2;
@@ -103,6 +107,7 @@ static unsigned written(const struct ptx_insn *in)
 	case PTX_MBAR_INVAL:
 	case PTX_MBAR_EXPECT_TX:
 	case PTX_MBAR_COMPLETE_TX:
+	case PTX_SUST:
 		return 0;
 	default:
 		return 1;

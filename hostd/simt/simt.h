@@ -79,6 +79,10 @@ struct simt_memory {
 	uint64_t base;
 	uint64_t size;
 	const uint8_t *perm;
+	/* By the value that kernels have; see texture.h. Entries may change under the
+	 * same rule as permissions; NULL: no such object. */
+	struct simt_texture *const *textures;
+	uint32_t num_textures;
 };
 
 /* ---- programs ---- */

@@ -8,6 +8,7 @@
 
 #include "ptx/ptx.h"
 #include "simt/simt.h"
+#include "simt/texture.h"
 
 #define BAND     ((uint64_t)4 << 20)
 #define PAGES    (BAND >> SIMT_PAGE_SHIFT)
@@ -19,6 +20,48 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static uint8_t perm[PAGES];
 static struct simt_memory mem;
 static struct simt_cta *cta;
+
+/* Objects 1 to 4, of every shape; texels in pages that may be read and in others. */
+#define TEXTURES 5
+static struct simt_texture texture[TEXTURES];
+static struct simt_texture *textures[TEXTURES];
+
+static void init_texture(unsigned i, uint32_t w, uint32_t h, uint32_t d,
+			 enum simt_texel texel, unsigned channels, unsigned bytes)
+{
+	struct simt_texture *t = &texture[i];
+
+	textures[i] = t;
+	t->num_levels = i == 3 ? 3 : 1;
+	for (unsigned k = 0; k < t->num_levels; k++)
+		t->level[k] = (struct simt_tex_level){
+			.addr = mem.base + i * (3u << SIMT_PAGE_SHIFT) / 2,
+			.pitch = w * channels * bytes,
+			.slice = w * h * channels * bytes,
+			.width = w >> k,
+			.height = h >> k,
+			.depth = d,
+		};
+	t->texel = (uint8_t)texel;
+	t->channels = (uint8_t)channels;
+	t->channel_bytes = (uint8_t)bytes;
+	for (unsigned k = 0; k < 3; k++)
+		t->address[k] = (i + k) % 4;
+	t->normalized = i & 1;
+	t->linear = i != 4;
+	t->mip_linear = t->srgb = i == 3;
+	t->max_lod = 2;
+}
+
+static void init_textures(void)
+{
+	init_texture(1, 37, 19, 1, SIMT_TEXEL_FLOAT, 1, 4);
+	init_texture(2, 16, 300, 9, SIMT_TEXEL_SNORM, 4, 2);
+	init_texture(3, 8, 8, 12, SIMT_TEXEL_UNORM, 4, 1);
+	init_texture(4, 100000, 1, 1, SIMT_TEXEL_SINT, 2, 4);
+	mem.textures = textures;
+	mem.num_textures = TEXTURES;
+}
 
 static void init(void)
 {
@@ -34,6 +77,7 @@ static void init(void)
 		perm[i] = i % 8 == 0   ? SIMT_PERM_NONE
 			  : i % 8 == 1 ? SIMT_PERM_READ
 				       : SIMT_PERM_WRITE;
+	init_textures();
 	if (p == MAP_FAILED || simt_cta_new(&cta) < 0)
 		__builtin_trap();
 }
