@@ -41,6 +41,10 @@ struct dev_chunk {
 	bool in_host_memory;
 };
 
+/* One mapping: permissions of all pages, then the table of textures. */
+#define PAGES       (DEVICE_BAND_SIZE >> SIMT_PAGE_SHIFT)
+#define TABLE_BYTES (PAGES + SOFT_TEXTURES * sizeof(struct simt_texture *))
+
 static void *as_host(uint64_t addr)
 {
 	return (void *)(uintptr_t)addr;
@@ -64,7 +68,6 @@ static int close_range_at(uint64_t addr, uint64_t size, int how)
 int soft_memory_init(struct soft_memory *m, uint64_t limit, unsigned chunk_bytes)
 {
 	pthread_rwlockattr_t attr;
-	size_t pages = DEVICE_BAND_SIZE >> SIMT_PAGE_SHIFT;
 	int r;
 
 	*m = (struct soft_memory){.limit = limit, .chunk_bytes = chunk_bytes, .fd = -1};
@@ -75,18 +78,23 @@ int soft_memory_init(struct soft_memory *m, uint64_t limit, unsigned chunk_bytes
 		__atomic_store_n(&band_taken, false, __ATOMIC_RELEASE);
 		return r == -EEXIST ? -EBUSY : r;
 	}
-	m->perm = mmap(NULL, pages, PROT_READ | PROT_WRITE,
+	m->perm = mmap(NULL, TABLE_BYTES, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	m->fd = memfd_create("weft-device", MFD_CLOEXEC);
 	if (m->perm == MAP_FAILED || m->fd < 0) {
 		r = -errno;
 		if (m->perm != MAP_FAILED)
-			munmap(m->perm, pages);
+			munmap(m->perm, TABLE_BYTES);
 		munmap(as_host(DEVICE_BAND_BASE), DEVICE_BAND_SIZE);
 		__atomic_store_n(&band_taken, false, __ATOMIC_RELEASE);
 		return r;
 	}
-	m->view = (struct simt_memory){DEVICE_BAND_BASE, DEVICE_BAND_SIZE, m->perm};
+	m->textures = (struct simt_texture **)(void *)(m->perm + PAGES);
+	m->view = (struct simt_memory){.base = DEVICE_BAND_BASE,
+				       .size = DEVICE_BAND_SIZE,
+				       .perm = m->perm,
+				       .textures = m->textures,
+				       .num_textures = SOFT_TEXTURES};
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_rwlockattr_init(&attr);
 	/* Otherwise a busy device would keep an unmapping thread waiting for ever. */
@@ -106,7 +114,7 @@ void soft_memory_fini(struct soft_memory *m)
 	range_fini(&m->file);
 	range_fini(&m->host);
 	munmap(as_host(DEVICE_BAND_BASE), DEVICE_BAND_SIZE);
-	munmap(m->perm, DEVICE_BAND_SIZE >> SIMT_PAGE_SHIFT);
+	munmap(m->perm, TABLE_BYTES);
 	close(m->fd);
 	pthread_rwlock_destroy(&m->slices);
 	pthread_mutex_destroy(&m->lock);
@@ -138,6 +146,30 @@ static void set_perm(struct soft_memory *m, uint64_t addr, uint64_t size,
 	/* Relaxed: a slice sees old or new; wait_for_slices() orders the rest. */
 	for (uint64_t i = 0; i < size >> SIMT_PAGE_SHIFT; i++)
 		__atomic_store_n(&p[i], (uint8_t)perm, __ATOMIC_RELAXED);
+}
+
+uint32_t soft_memory_texture_add(struct soft_memory *m, struct simt_texture *t)
+{
+	uint32_t value;
+
+	soft_scoped_lock(&m->lock);
+	for (uint32_t i = 0; i < SOFT_TEXTURES; i++) {
+		value = (m->last_texture + 1 + i) % SOFT_TEXTURES;
+		if (!value || m->textures[value])
+			continue;
+		/* release pairs with the acquire of who looks it up: it is filled */
+		__atomic_store_n(&m->textures[value], t, __ATOMIC_RELEASE);
+		m->last_texture = value;
+		return value;
+	}
+	return 0;
+}
+
+void soft_memory_texture_remove(struct soft_memory *m, uint32_t value)
+{
+	soft_scoped_lock(&m->lock);
+	__atomic_store_n(&m->textures[value], NULL, __ATOMIC_RELAXED);
+	wait_for_slices(m);
 }
 
 bool soft_memory_may(const struct soft_memory *m, uint64_t addr, uint64_t size,

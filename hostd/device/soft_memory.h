@@ -25,6 +25,9 @@
 
 #define SOFT_PAGE_BYTES (1ull << SIMT_PAGE_SHIFT)
 
+/* Texture and surface objects that a process may have. */
+#define SOFT_TEXTURES (1u << 16)
+
 /* The end of the band belongs to the device itself: variables, heaps. */
 #define SOFT_OWN_SIZE (1ull << 40)
 #define SOFT_OWN_BASE (DEVICE_BAND_BASE + DEVICE_BAND_SIZE - SOFT_OWN_SIZE)
@@ -34,7 +37,9 @@ struct soft_memory {
 	pthread_rwlock_t slices;
 	struct simt_memory view; /* view.perm == perm */
 	uint8_t *perm;
-	uint64_t limit, used; /* bytes of device memory */
+	struct simt_texture **textures; /* view.textures; [0] is none */
+	uint32_t last_texture;          /* the one that was added last */
+	uint64_t limit, used;           /* bytes of device memory */
 	unsigned chunk_bytes;
 	int fd;
 	uint64_t fd_size;
@@ -65,6 +70,14 @@ static inline uint64_t soft_memory_charge(uint64_t bytes)
 {
 	return (bytes + SOFT_PAGE_BYTES - 1) & ~(SOFT_PAGE_BYTES - 1);
 }
+
+/*
+ * Makes a texture or surface known to kernels under the value that is returned; 0: there
+ * are too many. It must not change until it has been removed, which waits for the slices
+ * that may have seen it.
+ */
+uint32_t soft_memory_texture_add(struct soft_memory *m, struct simt_texture *t);
+void soft_memory_texture_remove(struct soft_memory *m, uint32_t value);
 
 /*
  * True if every byte may be read (written). The answer holds until soft_memory_leave() if
