@@ -341,7 +341,7 @@ static uint32_t carriers_wanted(const struct link_opts *opts)
 		c &= 1u << WIRE_CARRIER_STREAM;
 	else if (env && strcmp(env, "window") == 0)
 		c &= 1u << WIRE_CARRIER_WINDOW;
-	return c;
+	return opts->monitor ? c | WIRE_HELLO_MONITOR : c;
 }
 
 int link_connect(const struct link_opts *opts, struct link **ret_link, char **ret_why)

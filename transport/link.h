@@ -20,6 +20,7 @@ struct link_opts {
 	/* Bit set of carriers that may be used; 0 means all. $WEFT_CARRIER=stream|window
 	 * narrows it. */
 	uint32_t carriers;
+	bool monitor; /* the session makes no context (WIRE_HELLO_MONITOR) */
 	/* Called with text that a kernel printed; in the thread that waits for a reply. */
 	void (*output)(const void *text, size_t size);
 };

@@ -84,6 +84,12 @@ enum wire_carrier {
 	WIRE_NUM_CARRIERS
 };
 
+/*
+ * Among the carriers of a hello on lane 0: the session only monitors. It gets no context,
+ * can make none, and takes no device memory, so it opens where a tenant's memory is full.
+ */
+#define WIRE_HELLO_MONITOR (1u << 31)
+
 /* guest -> worker, first bytes on every lane's socket */
 struct wire_hello {
 	uint32_t magic;	     /* WIRE_MAGIC */

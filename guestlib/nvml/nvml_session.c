@@ -84,7 +84,7 @@ static void close_locked(void)
 
 static enum nvml_return open_locked(void)
 {
-	static const struct link_opts opts = {0};
+	static const struct link_opts opts = {.monitor = true};
 	_cleanup_free_ char *why = NULL;
 	enum nvml_return r;
 

@@ -225,6 +225,14 @@ void account_ready(struct worker *w, uint64_t overhead)
 	write_end(w->b);
 }
 
+void account_monitor(struct worker *w)
+{
+	write_begin(w->b);
+	ungrant(w, w->overhead);
+	w->overhead = 0;
+	write_end(w->b);
+}
+
 int account_attach(struct worker *w, struct tenant *t)
 {
 	if (w->overhead > tenant_room(t)) {

@@ -151,6 +151,8 @@ uint64_t pool_tick(struct broker *b, uint64_t now_ns);
 void account_ready(struct worker *w, uint64_t overhead);
 /* It is to serve a tenant, which pays for that. Returns 0 or -EDQUOT. */
 int account_attach(struct worker *w, struct tenant *t);
+/* Before it is attached: its context is dropped, for the session only monitors. */
+void account_monitor(struct worker *w);
 /* It is in state WORKER_SESSION now. */
 void account_begin(struct worker *w);
 /* It has ended: everything comes back. */

@@ -207,6 +207,8 @@ static int attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 
 	if (getrandom(w->token, sizeof(w->token), 0) != sizeof(w->token))
 		return -EIO;
+	if (hello->carriers & WIRE_HELLO_MONITOR)
+		account_monitor(w);
 	if (account_attach(w, t) < 0)
 		return -EDQUOT; /* not even a context's own memory */
 	memcpy(m.token, w->token, sizeof(m.token));

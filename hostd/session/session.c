@@ -29,9 +29,12 @@ static void ctx_fini(struct session *s, struct sess_obj *o)
 CUresult sess_ctx_new(struct session *s, uint64_t h, unsigned flags,
 		      struct sess_ctx **ret_ctx)
 {
-	struct sess_ctx *ctx = obj_new(HANDLE_CONTEXT, h, sizeof(*ctx), NULL, ctx_fini);
+	struct sess_ctx *ctx;
 	CUresult r;
 
+	if (s->monitor)
+		return CUDA_ERROR_NOT_PERMITTED;
+	ctx = obj_new(HANDLE_CONTEXT, h, sizeof(*ctx), NULL, ctx_fini);
 	if (!ctx)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	list_init(&ctx->objs);
@@ -103,6 +106,15 @@ void sess_identify(struct session *s, const struct sess_identity *id)
 	memcpy(s->token, id->token, sizeof(s->token));
 	s->number = id->number;
 	s->quota = id->quota;
+}
+
+void sess_monitor(struct session *s)
+{
+	struct sess_ctx *ctx = steal(s->primary);
+
+	s->monitor = true;
+	if (ctx)
+		obj_put(s, &ctx->obj);
 }
 
 void sess_free(struct session *s)

@@ -127,6 +127,7 @@ struct session {
 	struct obj_table objs;
 	struct tickets tickets;
 	_Atomic unsigned next_ctx_id;
+	bool monitor;             /* has no context and makes none */
 	struct sess_ctx *primary; /* made before the guest came; lives as long as dev */
 
 	volatile struct wire_status *status; /* the guest's status line, or NULL */
@@ -282,6 +283,9 @@ int sess_new(const struct device_ops *ops, const struct device_config *cfg,
 
 /* Says whose session it is; before the first lane. */
 void sess_identify(struct session *s, const struct sess_identity *id);
+
+/* The session only monitors: it gives up its context. Before the first lane. */
+void sess_monitor(struct session *s);
 
 /* No lane may be running. Destroys every object and closes the device. Accepts NULL. */
 void sess_free(struct session *s);

@@ -158,6 +158,10 @@ static void step(void)
 		start(i, rand() % 2 * 16 * MIB);
 		break;
 	case WORKER_READY:
+		if (rand() % 4 == 0) { /* it only monitors, and pays for no context */
+			account_monitor(&workers[i]);
+			used[i] = 0;
+		}
 		attach(i, t);
 		break;
 	case WORKER_SESSION:

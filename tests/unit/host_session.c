@@ -383,3 +383,18 @@ Test(session, refusals_of_a_liar)
 	report(REFUSAL_FUNCTION, 1, text);
 	expect_end(-EPROTO);
 }
+
+/* A session that said so when it came has no context, and gets none. */
+Test(session, a_monitor_makes_no_context)
+{
+	cr_assert_eq(fake.contexts, 1);
+	sess_monitor(s);
+	cr_assert_eq(fake.contexts, 0);
+	begin(G, primary_retain)->ctx = CTX;
+	cr_expect_eq(call(G, NULL), CUDA_ERROR_NOT_PERMITTED);
+	begin(G, ctx_create)->ctx = CTX;
+	cr_expect_eq(call(G, NULL), CUDA_ERROR_NOT_PERMITTED);
+	begin(G, device_status);
+	cr_expect_eq(call(G, NULL), 0);
+	cr_expect_eq(s->count->computes, 0);
+}
