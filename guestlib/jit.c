@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
+#include "calls.h"
 #include "jit.h"
 
 /* The reply of one load has room for so much of each log. */
@@ -54,10 +55,21 @@ static CUresult parse_one(CUjit_option option, void **value, struct jit_options 
 	case CU_JIT_LOG_VERBOSE:
 		set_flag(jit, JIT_VERBOSE, *value);
 		break;
+	case CU_JIT_GLOBAL_SYMBOL_NAMES:
+	case CU_JIT_GLOBAL_SYMBOL_ADDRESSES:
+	case CU_JIT_GLOBAL_SYMBOL_COUNT:
+	case CU_JIT_REFERENCED_KERNEL_NAMES:
+	case CU_JIT_REFERENCED_KERNEL_COUNT:
+	case CU_JIT_REFERENCED_VARIABLE_NAMES:
+	case CU_JIT_REFERENCED_VARIABLE_COUNT:
+		break; /* hints for LTO, no longer heard since CUDA 12 */
 	default:
-		/* The others steer a compiler that the host may not even use. */
 		if ((int)option < 0 || option >= CU_JIT_NUM_OPTIONS)
 			return CUDA_ERROR_INVALID_VALUE;
+		if (jit->n_others == JIT_OTHERS_MAX)
+			return CUDA_ERROR_INVALID_VALUE;
+		jit->others[jit->n_others][0] = (uint32_t)option;
+		jit->others[jit->n_others++][1] = as_u32(*value);
 	}
 	return CUDA_SUCCESS;
 }
@@ -84,6 +96,12 @@ CUresult jit_parse(unsigned n, CUjit_option *options, void **values,
 	jit.error.room = MIN(jit.error.room, JIT_LOG_MAX);
 	*ret_jit = jit;
 	return CUDA_SUCCESS;
+}
+
+void jit_put_others(struct wire_jit_option *w, const struct jit_options *jit)
+{
+	for (unsigned i = 0; i < jit->n_others; i++)
+		w[i] = (struct wire_jit_option){jit->others[i][0], jit->others[i][1]};
 }
 
 void jit_store_log(struct jit_log *log, const char *text, uint32_t size)

@@ -29,7 +29,7 @@ static CUresult enter(CUlinkState state, struct guest_thread **ret_t,
 
 static CUresult create(struct guest_thread *t, struct guest_link *l)
 {
-	struct link_create_cmd *cmd = begin_link_create(t);
+	struct link_create_cmd *cmd = begin_link_create(t, l->jit.n_others);
 	struct lane_reply reply;
 
 	if (!cmd)
@@ -38,6 +38,7 @@ static CUresult create(struct guest_thread *t, struct guest_link *l)
 	cmd->max_registers = l->jit.max_registers;
 	cmd->optimization_level = l->jit.optimization_level;
 	cmd->jit_flags = l->jit.flags;
+	jit_put_others(link_create_cmd_option(cmd), &l->jit);
 	return guest_call(t, sizeof(struct link_create_rep), &reply);
 }
 

@@ -137,7 +137,7 @@ struct guest_module *module_lookup(uint64_t handle)
 static CUresult load(struct guest_thread *t, struct guest_module *m, uint64_t image,
 		     struct jit_options *jit)
 {
-	struct module_load_cmd *cmd = begin_module_load(t);
+	struct module_load_cmd *cmd = begin_module_load(t, jit->n_others);
 	struct module_load_reply out;
 	struct lane_reply reply;
 	CUresult r;
@@ -151,6 +151,7 @@ static CUresult load(struct guest_thread *t, struct guest_module *m, uint64_t im
 	cmd->jit_flags = jit->flags;
 	cmd->info_size = jit->info.room;
 	cmd->error_size = jit->error.room;
+	jit_put_others(module_load_cmd_option(cmd), jit);
 	r = guest_call(t, sizeof(struct module_load_rep), &reply);
 	if (r)
 		return r;

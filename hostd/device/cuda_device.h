@@ -11,6 +11,7 @@
  *	cuda_host.c	host memory of the guest
  *	cuda_stream.c	streams, events, host functions
  *	cuda_module.c	images, functions	cuda_image.c	checks of images
+ *	cuda_jit.c	options, logs		cuda_link.c	linking
  *	cuda_launch.c	attributes of functions, launches
  *	cuda_output.c	printf of kernels	cuda_array.c	arrays
  *	cuda_texture.c	textures, surfaces, tensor maps
@@ -223,6 +224,15 @@ CUresult cuda_module_global(struct dev_module *mod, const char *name,
 CUresult cuda_module_function_at(struct dev_module *mod, unsigned index,
 				 struct dev_func **ret_func, const char **ret_name);
 CUresult cuda_module_function_count(struct dev_module *mod, unsigned *ret_n);
+
+/* cuda_link.c */
+CUresult cuda_link_create(struct dev_ctx *ctx, const struct dev_jit *jit,
+			  struct dev_link **ret_link);
+CUresult cuda_link_add(struct dev_link *link, CUjitInputType type, const void *data,
+		       size_t size, const char *name, struct dev_jit *jit);
+CUresult cuda_link_complete(struct dev_link *link, struct dev_jit *jit,
+			    const void **ret_data, size_t *ret_size);
+void cuda_link_destroy(struct dev_link *link);
 
 /* cuda_launch.c */
 CUresult cuda_func_attribute(struct dev_func *f, CUfunction_attribute attr,

@@ -59,8 +59,7 @@ static bool fatbin_ok(const void *image, size_t size)
 	return r == 0;
 }
 
-/* Whether the driver can be given the part without reading past its end. */
-static bool part_ok(const void *image, size_t size)
+bool cuda_part_ok(const void *image, size_t size)
 {
 	enum fatbin_format format;
 
@@ -86,7 +85,7 @@ bool cuda_image_ok(const void *image, size_t size, unsigned *ret_n, bool *ret_li
 
 	*ret_n = 0;
 	while ((r = image_next(image, size, &pos, &part)) == 1) {
-		if (!part_ok(part.data, part.size))
+		if (!cuda_part_ok(part.data, part.size))
 			return false;
 		++*ret_n;
 	}

@@ -9,82 +9,6 @@
 #include "device/cuda_module.h"
 #include "device/image.h"
 
-#define JIT_OPTIONS_MAX 12
-
-struct options {
-	CUjit_option option[JIT_OPTIONS_MAX];
-	void *value[JIT_OPTIONS_MAX];
-	unsigned n;
-};
-
-static unsigned option_add(struct options *o, CUjit_option option, uintptr_t value)
-{
-	o->option[o->n] = option;
-	o->value[o->n] = (void *)value;
-	return o->n++;
-}
-
-struct log_places {
-	unsigned info, error, time; /* where the driver writes sizes and time */
-};
-
-static void options_fill(struct options *o, const struct dev_jit *jit,
-			 struct log_places *ret_at)
-{
-	*ret_at = (struct log_places){0};
-	if (!jit)
-		return;
-	if (jit->info_log && jit->info_size) {
-		option_add(o, CU_JIT_INFO_LOG_BUFFER, (uintptr_t)jit->info_log);
-		ret_at->info =
-			option_add(o, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, jit->info_size);
-	}
-	if (jit->error_log && jit->error_size) {
-		option_add(o, CU_JIT_ERROR_LOG_BUFFER, (uintptr_t)jit->error_log);
-		ret_at->error = option_add(o, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
-					   jit->error_size);
-	}
-	if (jit->max_registers)
-		option_add(o, CU_JIT_MAX_REGISTERS, jit->max_registers);
-	/* 4 is the driver's default; said aloud, it clashes with PTX for debugging. */
-	if (jit->optimization_level >= 0 && jit->optimization_level < 4)
-		option_add(o, CU_JIT_OPTIMIZATION_LEVEL,
-			   (uintptr_t)jit->optimization_level);
-	if (jit->verbose)
-		option_add(o, CU_JIT_LOG_VERBOSE, 1);
-	if (jit->line_info)
-		option_add(o, CU_JIT_GENERATE_LINE_INFO, 1);
-	if (jit->debug)
-		option_add(o, CU_JIT_GENERATE_DEBUG_INFO, 1);
-	ret_at->time = option_add(o, CU_JIT_WALL_TIME, 0);
-}
-
-/* The driver reports text lengths; ours count the NUL and are within the buffer. */
-static size_t log_end(char *log, size_t room, const void *reported)
-{
-	size_t n = MIN((size_t)(uintptr_t)reported, room - 1);
-
-	log[n] = 0;
-	return strlen(log) + 1;
-}
-
-static void options_take(const struct options *o, const struct log_places *at,
-			 struct dev_jit *jit)
-{
-	uint32_t bits;
-
-	if (!jit)
-		return;
-	if (at->info)
-		jit->info_size =
-			log_end(jit->info_log, jit->info_size, o->value[at->info]);
-	if (at->error)
-		jit->error_size =
-			log_end(jit->error_log, jit->error_size, o->value[at->error]);
-	bits = (uint32_t)(uintptr_t)o->value[at->time];
-	memcpy(&jit->wall_time_ms, &bits, sizeof(bits));
-}
-
 /* ---- functions ---- */
 
 static struct dev_func **bucket_of(struct dev_module *mod, CUfunction fn)
@@ -200,7 +124,7 @@ static void module_free(struct dev_module *mod)
 
 /* Links the parts from number first on, and loads the result. */
 static CUresult load_linked(CUmodule *ret_mod, const void *image, size_t size,
-			    unsigned first, struct options *o)
+			    unsigned first, struct cuda_jit *o)
 {
 	struct image_part part;
 	CUlinkState state;
@@ -226,7 +150,7 @@ static CUresult load_linked(CUmodule *ret_mod, const void *image, size_t size,
 }
 
 static CUresult load_parts(CUmodule *ret_mod, const void *image, size_t size, unsigned n,
-			   bool linked, struct options *o)
+			   bool linked, struct cuda_jit *o)
 {
 	CUresult res = CUDA_ERROR_NO_BINARY_FOR_GPU;
 
@@ -257,7 +181,7 @@ static struct dev_module *module_new(struct dev_ctx *ctx)
 }
 
 /* The options of a library: its image stays where it is. */
-static CUresult load_library(CUlibrary *ret_lib, const void *image, struct options *o)
+static CUresult load_library(CUlibrary *ret_lib, const void *image, struct cuda_jit *o)
 {
 	CUlibraryOption option[] = {CU_LIBRARY_BINARY_IS_PRESERVED};
 	void *value[] = {(void *)(uintptr_t)1};
@@ -270,8 +194,7 @@ static CUresult load(struct dev_ctx *ctx, const void *image, size_t image_size,
 		     struct dev_jit *jit, bool library, struct dev_module **ret_module)
 {
 	size_t before = 0, after = 0, total;
-	struct options o = {.n = 0};
-	struct log_places at;
+	struct cuda_jit o;
 	struct dev_module *mod;
 	CUresult res = cuda_enter(ctx);
 	unsigned parts;
@@ -286,14 +209,14 @@ static CUresult load(struct dev_ctx *ctx, const void *image, size_t image_size,
 	mod = module_new(ctx);
 	if (!mod)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	options_fill(&o, jit, &at);
+	cuda_jit_fill(&o, jit);
 	cu.cuMemGetInfo(&before, &total);
 	if (library && parts == 1)
 		res = load_library(&mod->lib, image, &o);
 	else
 		res = load_parts(&mod->cu, image, image_size, parts, linked, &o);
 	cu.cuMemGetInfo(&after, &total);
-	options_take(&o, &at, jit);
+	cuda_jit_take(&o, jit);
 	if (res) {
 		module_free(mod);
 		return cuda_note(ctx, res);

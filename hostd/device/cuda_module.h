@@ -31,6 +31,21 @@ struct dev_module {
 	struct range_set globals; /* that cuda_module_global() has made known */
 };
 
+/* Options as the driver takes them; it writes into value until it is done. */
+struct cuda_jit {
+	CUjit_option option[DEV_JIT_OPTIONS_MAX + 12];
+	void *value[DEV_JIT_OPTIONS_MAX + 12];
+	unsigned n;
+	unsigned info, error, time; /* where sizes and time are written; 0: nowhere */
+};
+
+/* jit may be NULL. Its logs are where the driver writes. */
+void cuda_jit_fill(struct cuda_jit *o, const struct dev_jit *jit);
+void cuda_jit_take(const struct cuda_jit *o, struct dev_jit *jit);
+
+/* Whether the driver can be given one part of an image without reading past its end. */
+bool cuda_part_ok(const void *image, size_t size);
+
 /*
  * Checks all parts of an image: *ret_n of them, *ret_linked if the first one is the
  * linked form of the others.

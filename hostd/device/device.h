@@ -60,6 +60,7 @@ struct dev_stream;
 struct dev_event;
 struct dev_module; /* a loaded image: cubin, PTX, fatbin (CUmodule and CUlibrary alike) */
 struct dev_func;   /* an entry function of a module; lives as long as the module */
+struct dev_link;   /* code being linked */
 struct dev_chunk;  /* physical memory that can be mapped into the band */
 struct dev_array;  /* a CUDA array, or a mipmapped one with all its levels */
 struct dev_texture; /* a texture or surface object */
@@ -205,6 +206,14 @@ struct dev_tensor_map {
 	int lower[DEV_TENSOR_RANK_MAX - 2], upper[DEV_TENSOR_RANK_MAX - 2];
 };
 
+/* A CU_JIT_* option whose value is a number. */
+struct dev_jit_option {
+	CUjit_option option;
+	unsigned value;
+};
+
+#define DEV_JIT_OPTIONS_MAX 24
+
 /* Options and results of loading an image, after CU_JIT_*. Buffers are the caller's. */
 struct dev_jit {
 	char *info_log, *error_log;   /* may be NULL */
@@ -212,6 +221,9 @@ struct dev_jit {
 	unsigned max_registers;	      /* 0: no limit */
 	int optimization_level;	      /* 0 to 4 */
 	bool verbose, line_info, debug;
+	/* Others; a device may ignore them. At most DEV_JIT_OPTIONS_MAX. */
+	const struct dev_jit_option *options;
+	unsigned n_options;
 	float wall_time_ms;	      /* out */
 };
 
@@ -384,6 +396,19 @@ struct device_ops {
 	/* Entry functions in the module's order; *ret_name lives as long as the module. */
 	CUresult (*module_function_at)(struct dev_module *mod, unsigned index,
 				       struct dev_func **ret_func, const char **ret_name);
+	/*
+	 * Linking, where the device does it itself; all four are NULL where it links what
+	 * module_load() is given. Of jit the options count in link_create() and the logs in
+	 * the others: what was said since the beginning. The result lives as long as the
+	 * link.
+	 */
+	CUresult (*link_create)(struct dev_ctx *ctx, const struct dev_jit *jit,
+				struct dev_link **ret_link);
+	CUresult (*link_add)(struct dev_link *link, CUjitInputType type, const void *data,
+			     size_t size, const char *name, struct dev_jit *jit);
+	CUresult (*link_complete)(struct dev_link *link, struct dev_jit *jit,
+				  const void **ret_data, size_t *ret_size);
+	void (*link_destroy)(struct dev_link *link);
 	CUresult (*module_function_count)(struct dev_module *mod, unsigned *ret_n);
 	CUresult (*func_attribute)(struct dev_func *f, CUfunction_attribute attr,
 				   int *ret_value);

@@ -52,6 +52,10 @@ static inline int publish(struct sess_lane *sl, struct sess_obj *o, uint32_t *re
 	return r;
 }
 
+/* JIT options of the guest; returns how many, none if one of them names an address. */
+unsigned jit_read_options(const struct wire_jit_option *w, unsigned n,
+			  struct dev_jit_option *ret_options);
+
 /* Adds to a counter that weftd reads. */
 static inline void count(_Atomic uint64_t *c, uint64_t n)
 {

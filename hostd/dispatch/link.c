@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Linking at run time. Each input is loaded once, which gives the caller the compiler's
- * messages at cuLinkAddData() as CUDA does; the result of a link of one input is that
- * input.
+ * Linking at run time, by the device if it can. Else each input is loaded once, which
+ * gives the caller the compiler's messages at cuLinkAddData() as CUDA does, and the
+ * result is the inputs, linked when they are loaded.
  */
 #include "dispatch/handlers.h"
 
@@ -10,9 +10,15 @@
 #define LOG_MIN    1024u /* room for the messages that are looked at here */
 #define INPUTS_MAX 256u
 
+/* jit_flags, as of module_load */
+#define JIT_DEBUG   1u
+#define JIT_LINES   2u
+#define JIT_VERBOSE 4u
+
 struct sess_link {
 	struct sess_obj obj;
 	pthread_mutex_t lock;
+	struct dev_link *dev; /* NULL: linked by us */
 	struct image inputs[INPUTS_MAX];
 	unsigned n_inputs;
 	struct image result;
@@ -25,10 +31,30 @@ static void link_fini(struct session *s, struct sess_obj *o)
 {
 	struct sess_link *l = container_of(o, struct sess_link, obj);
 
+	if (l->dev)
+		s->ops->link_destroy(l->dev);
 	for (unsigned i = 0; i < l->n_inputs; i++)
 		free(l->inputs[i].data);
 	free(l->result.data);
 	pthread_mutex_destroy(&l->lock);
+}
+
+static CUresult create_dev(struct session *s, struct sess_link *l,
+			   const struct link_create_args *a)
+{
+	struct dev_jit_option options[DEV_JIT_OPTIONS_MAX];
+	struct dev_jit jit = {
+		.max_registers = l->max_registers,
+		.optimization_level =
+			l->optimization_level < 0 ? 4 : l->optimization_level,
+		.debug = l->jit_flags & JIT_DEBUG,
+		.line_info = l->jit_flags & JIT_LINES,
+		.verbose = l->jit_flags & JIT_VERBOSE,
+		.options = options,
+		.n_options = jit_read_options(a->option, a->cmd->option_count, options),
+	};
+
+	return s->ops->link_create(l->obj.ctx->dev, &jit, &l->dev);
 }
 
 int handle_link_create(struct sess_lane *sl, const struct link_create_args *a,
@@ -46,6 +72,13 @@ int handle_link_create(struct sess_lane *sl, const struct link_create_args *a,
 	l->max_registers = a->cmd->max_registers;
 	l->jit_flags = a->cmd->jit_flags;
 	l->optimization_level = a->cmd->optimization_level;
+	if (sl->s->ops->link_create) {
+		rep->res.result = create_dev(sl->s, l, a);
+		if (rep->res.result != CUDA_SUCCESS) {
+			obj_put(sl->s, &l->obj);
+			return 0;
+		}
+	}
 	return publish(sl, &l->obj, &rep->res.result);
 }
 
@@ -110,6 +143,19 @@ static CUresult try_input(struct session *s, struct sess_link *l, const struct i
 	return CUDA_SUCCESS;
 }
 
+static CUresult dev_input(struct session *s, struct sess_link *l, const struct image *img,
+			  const struct link_add_args *a, struct link_logs *logs)
+{
+	CUresult r = CUDA_ERROR_INVALID_VALUE;
+
+	pthread_mutex_lock(&l->lock);
+	if (!l->complete)
+		r = s->ops->link_add(l->dev, (CUjitInputType)a->cmd->input_type,
+				     img->data, img->size, a->name, &logs->jit);
+	pthread_mutex_unlock(&l->lock);
+	return r;
+}
+
 static CUresult keep_input(struct sess_link *l, struct image *img)
 {
 	CUresult r = CUDA_ERROR_INVALID_VALUE;
@@ -140,9 +186,10 @@ int handle_link_add(struct sess_lane *sl, const struct link_add_args *a)
 		status = CUDA_ERROR_INVALID_IMAGE;
 	else if (l) {
 		init_logs(logs, l, info, error);
-		status = try_input(sl->s, l, &img, logs);
+		status = l->dev ? dev_input(sl->s, l, &img, a, logs)
+				: try_input(sl->s, l, &img, logs);
 	}
-	if (status == CUDA_SUCCESS)
+	if (status == CUDA_SUCCESS && !l->dev)
 		status = keep_input(l, &img);
 	free(img.data);
 	info = MIN(info, (uint32_t)logs->jit.info_size);
@@ -172,6 +219,24 @@ static CUresult try_link(struct session *s, struct sess_link *l, const struct im
 	return r;
 }
 
+static CUresult complete_dev(struct session *s, struct sess_link *l,
+			     struct link_logs *logs)
+{
+	const void *data;
+	size_t size;
+	CUresult r = s->ops->link_complete(l->dev, &logs->jit, &data, &size);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	l->result.data = malloc(size + 1);
+	if (!l->result.data)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	memcpy(l->result.data, data, size);
+	l->result.size = size;
+	l->complete = true;
+	return CUDA_SUCCESS;
+}
+
 static CUresult complete_locked(struct session *s, struct sess_link *l,
 				struct link_logs *logs)
 {
@@ -181,6 +246,8 @@ static CUresult complete_locked(struct session *s, struct sess_link *l,
 
 	if (l->complete)
 		return CUDA_SUCCESS;
+	if (l->dev)
+		return complete_dev(s, l, logs);
 	r = linked_pack(l->inputs, l->n_inputs, &all);
 	if (r < 0)
 		return r == -EINVAL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;

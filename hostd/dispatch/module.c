@@ -98,11 +98,36 @@ static CUresult load(struct session *s, struct sess_ctx *ctx, uint64_t h,
 
 struct jit_logs {
 	struct dev_jit jit;
+	struct dev_jit_option options[DEV_JIT_OPTIONS_MAX];
 	char info[LOG_MAX], error[LOG_MAX];
 };
 
-static void init_logs(struct jit_logs *l, const struct module_load_cmd *c)
+unsigned jit_read_options(const struct wire_jit_option *w, unsigned n,
+			  struct dev_jit_option *ret_options)
 {
+	unsigned i;
+
+	for (i = 0; i < n && i < DEV_JIT_OPTIONS_MAX; i++) {
+		ret_options[i].option = (CUjit_option)w[i].option;
+		ret_options[i].value = w[i].value;
+		/* Those whose value would be taken for an address. */
+		switch (w[i].option) {
+		case CU_JIT_INFO_LOG_BUFFER:
+		case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
+		case CU_JIT_ERROR_LOG_BUFFER:
+		case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
+		case CU_JIT_GLOBAL_SYMBOL_NAMES ... CU_JIT_GLOBAL_SYMBOL_COUNT:
+		case CU_JIT_REFERENCED_KERNEL_NAMES ... CU_JIT_REFERENCED_VARIABLE_COUNT:
+			return 0;
+		}
+	}
+	return i;
+}
+
+static void init_logs(struct jit_logs *l, const struct module_load_args *a)
+{
+	const struct module_load_cmd *c = a->cmd;
+
 	l->jit = (struct dev_jit){
 		.info_log = l->info,
 		.error_log = l->error,
@@ -114,6 +139,8 @@ static void init_logs(struct jit_logs *l, const struct module_load_cmd *c)
 		.debug = c->jit_flags & JIT_DEBUG,
 		.line_info = c->jit_flags & JIT_LINES,
 		.verbose = c->jit_flags & JIT_VERBOSE,
+		.options = l->options,
+		.n_options = jit_read_options(a->option, c->option_count, l->options),
 	};
 	if (!l->jit.info_size)
 		l->jit.info_log = NULL;
@@ -175,7 +202,7 @@ int handle_module_load(struct sess_lane *sl, const struct module_load_args *a)
 		return -ENOMEM;
 	if (type != HANDLE_MODULE && type != HANDLE_LIBRARY)
 		return -EPROTO;
-	init_logs(logs, a->cmd);
+	init_logs(logs, a);
 	if (take_image(s, a->cmd->image, &img) < 0)
 		status = CUDA_ERROR_INVALID_IMAGE;
 	else if (!ctx)
