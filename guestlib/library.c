@@ -183,6 +183,22 @@ CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int n,
 	return CUDA_SUCCESS;
 }
 
+static CUresult status(struct guest_module *m)
+{
+	struct module_status_cmd *cmd;
+	struct guest_thread *t;
+	struct lane_reply reply;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r)
+		return r;
+	cmd = begin_module_status(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->module = m->handle;
+	return guest_call(t, sizeof(struct module_status_rep), &reply);
+}
+
 /* A library's handle does for its module wherever a CUmodule is asked for. */
 CUresult CUDAAPI cuLibraryGetModule(CUmodule *module, CUlibrary library)
 {
@@ -196,6 +212,8 @@ CUresult CUDAAPI cuLibraryGetModule(CUmodule *module, CUlibrary library)
 	r = lookup(library, &m);
 	if (r == CUDA_SUCCESS)
 		r = module_need(m);
+	if (r == CUDA_SUCCESS)
+		r = status(m);
 	if (r == CUDA_SUCCESS)
 		*module = (CUmodule)(uintptr_t)m->handle;
 	return r;

@@ -102,6 +102,7 @@ static void module_free(struct guest_module *m)
 		next = f->next;
 		guest_handle_free(f->handle);
 		free(f->name);
+		free(f->old);
 		free(f);
 	}
 	guest_handle_free(m->handle);

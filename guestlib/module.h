@@ -28,6 +28,7 @@ struct guest_func {
 	struct guest_func *next;      /* guest_module.funcs */
 	struct guest_func *next_name; /* bucket of guest_module.names */
 	char *name;
+	struct func_old *old; /* launch_old.c; NULL until it is needed */
 	_Atomic int attributes[FUNC_ATTRIBUTES];
 	uint32_t params_size; /* of the buffer: end of the last parameter */
 	unsigned n_params;

@@ -352,6 +352,7 @@ const struct device_ops device_cuda_ops = {
 	.module_function = cuda_module_function,
 	.module_global = cuda_module_global,
 	.module_function_at = cuda_module_function_at,
+	.module_status = cuda_module_status,
 	.module_function_count = cuda_module_function_count,
 	.func_attribute = cuda_func_attribute,
 	.func_set_attribute = cuda_func_set_attribute,

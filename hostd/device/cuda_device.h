@@ -223,6 +223,7 @@ CUresult cuda_module_global(struct dev_module *mod, const char *name,
 			    CUdeviceptr *ret_addr, size_t *ret_size);
 CUresult cuda_module_function_at(struct dev_module *mod, unsigned index,
 				 struct dev_func **ret_func, const char **ret_name);
+CUresult cuda_module_status(struct dev_module *mod);
 CUresult cuda_module_function_count(struct dev_module *mod, unsigned *ret_n);
 
 /* cuda_link.c */

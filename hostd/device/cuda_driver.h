@@ -84,6 +84,7 @@
 	X(cuLibraryGetKernel)                                                            \
 	X(cuLibraryGetKernelCount)                                                       \
 	X(cuLibraryEnumerateKernels)                                                     \
+	X(cuLibraryGetModule)                                                            \
 	X(cuLibraryGetGlobal)                                                            \
 	X(cuKernelGetFunction)                                                           \
 	X(cuFuncGetName)                                                                 \

@@ -283,6 +283,16 @@ CUresult cuda_module_function(struct dev_module *mod, const char *name,
 	return res ? cuda_note(mod->ctx, res) : func_get(mod, fn, ret_func);
 }
 
+CUresult cuda_module_status(struct dev_module *mod)
+{
+	CUresult res = cuda_enter(mod->ctx);
+	CUmodule unused;
+
+	if (res || !mod->lib)
+		return res;
+	return cuda_note(mod->ctx, cu.cuLibraryGetModule(&unused, mod->lib));
+}
+
 CUresult cuda_module_function_count(struct dev_module *mod, unsigned *ret_n)
 {
 	CUresult res = cuda_enter(mod->ctx);

@@ -388,7 +388,10 @@ struct device_ops {
 	CUresult (*library_load)(struct dev_ctx *ctx, const void *image, size_t image_size,
 				 struct dev_jit *jit, struct dev_module **ret_module);
 	void (*module_unload)(struct dev_module *mod);
-	uint64_t (*module_memory)(struct dev_module *mod); /* bytes of device memory */
+	/* Bytes of device memory; what is loaded only later is not in it. */
+	uint64_t (*module_memory)(struct dev_module *mod);
+	/* Whether anything can be looked up in it. */
+	CUresult (*module_status)(struct dev_module *mod);
 	CUresult (*module_function)(struct dev_module *mod, const char *name,
 				    struct dev_func **ret_func);
 	CUresult (*module_global)(struct dev_module *mod, const char *name,

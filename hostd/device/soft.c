@@ -404,6 +404,7 @@ const struct device_ops device_soft_ops = {
 	.module_function = soft_module_function,
 	.module_global = soft_module_global,
 	.module_function_at = soft_module_function_at,
+	.module_status = soft_module_status,
 	.module_function_count = soft_module_function_count,
 	.func_attribute = soft_func_attribute,
 	.func_set_attribute = soft_func_set_attribute,

@@ -421,7 +421,7 @@ void soft_module_unload(struct dev_module *mod)
 
 /* ---- device_ops ---- */
 
-static CUresult module_status(const struct dev_module *mod)
+CUresult soft_module_status(struct dev_module *mod)
 {
 	CUresult res = soft_ctx_status(mod->ctx);
 
@@ -430,7 +430,7 @@ static CUresult module_status(const struct dev_module *mod)
 
 CUresult soft_module_function_count(struct dev_module *mod, unsigned *ret_n)
 {
-	CUresult res = module_status(mod);
+	CUresult res = soft_module_status(mod);
 
 	if (!res)
 		*ret_n = mod->n_funcs;
@@ -446,7 +446,7 @@ CUresult soft_module_function(struct dev_module *mod, const char *name,
 			      struct dev_func **ret_func)
 {
 	struct dev_func key = {.name = name}, *pkey = &key, **hit;
-	CUresult res = module_status(mod);
+	CUresult res = soft_module_status(mod);
 
 	if (res || !*name)
 		return res ? res : CUDA_ERROR_INVALID_VALUE; /* as the driver has it */
@@ -463,7 +463,7 @@ CUresult soft_module_global(struct dev_module *mod, const char *name,
 {
 	struct simt_var key = {.name = name};
 	const struct simt_var *pkey = &key, **hit;
-	CUresult res = module_status(mod);
+	CUresult res = soft_module_status(mod);
 	struct dev_func *f;
 
 	if (!res && (!*name || !soft_module_function(mod, name, &f)))
@@ -482,7 +482,7 @@ CUresult soft_module_global(struct dev_module *mod, const char *name,
 CUresult soft_module_function_at(struct dev_module *mod, unsigned index,
 				 struct dev_func **ret_func, const char **ret_name)
 {
-	CUresult res = module_status(mod);
+	CUresult res = soft_module_status(mod);
 
 	if (res || index >= mod->n_funcs)
 		return res ? res : CUDA_ERROR_INVALID_VALUE;

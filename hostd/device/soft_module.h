@@ -52,6 +52,7 @@ CUresult soft_module_load(struct dev_ctx *ctx, const void *image, size_t image_s
 CUresult soft_library_load(struct dev_ctx *ctx, const void *image, size_t image_size,
 			   struct dev_jit *jit, struct dev_module **ret_module);
 void soft_module_unload(struct dev_module *mod);
+CUresult soft_module_status(struct dev_module *mod);
 CUresult soft_module_function_count(struct dev_module *mod, unsigned *ret_n);
 uint64_t soft_module_memory(struct dev_module *mod);
 CUresult soft_module_function(struct dev_module *mod, const char *name,

@@ -264,6 +264,16 @@ static struct sess_module *module_named(struct sess_lane *sl, uint64_t h)
 	return sess_get(sl, type, h);
 }
 
+int handle_module_status(struct sess_lane *sl, const struct module_status_args *a,
+			 struct module_status_rep *rep)
+{
+	struct sess_module *m = module_named(sl, a->cmd->module);
+
+	rep->res.result =
+		m ? sl->s->ops->module_status(m->dev) : CUDA_ERROR_INVALID_HANDLE;
+	return 0;
+}
+
 /* ---- functions ---- */
 
 static void func_fini(struct session *s, struct sess_obj *o)

@@ -51,7 +51,7 @@ DEVICE_TEST(device_module, names_are_found)
 	FAILS(f->ops->module_global(mod, "number", &p, &size), CUDA_ERROR_INVALID_VALUE);
 	FAILS(f->ops->module_global(mod, "", &p, &size), CUDA_ERROR_INVALID_VALUE);
 	FAILS(f->ops->module_global(mod, "nothing", &p, &size), CUDA_ERROR_NOT_FOUND);
-	cr_assert(f->ops->module_memory(mod) >= 16);
+	cr_assert(f->ops->module_memory(mod) >= 16 || strcmp(f->ops->name, "soft"));
 	f->ops->module_unload(mod);
 }
 
