@@ -122,7 +122,7 @@ static void take_back_all(struct broker *b, const struct tenant *t)
 
 static uint64_t tenant_room(const struct tenant *t)
 {
-	return t->memory_max > t->granted ? t->memory_max - t->granted : 0;
+	return t->memory.max > t->granted ? t->memory.max - t->granted : 0;
 }
 
 static uint64_t device_room(const struct broker *b)
@@ -137,11 +137,11 @@ static void publish(struct worker *w)
 	struct broker *b = w->b;
 	uint64_t quota = tenant_room(t), device = device_room(b), total = 0;
 	struct purse *p = purse_of(w);
-	bool over = t->granted > t->memory_max || b->granted > b->device_total;
+	bool over = t->granted > t->memory.max || b->granted > b->device_total;
 
 	/* Only where nobody else's purse enters into the sum. */
 	if (t->n_sessions == 1 && (quota <= device || b->n_sessions == 1))
-		total = MIN(b->device_total, t->memory_max);
+		total = MIN(b->device_total, t->memory.max);
 	if (over)
 		total = 0;
 	atomic_store_explicit(&p->left, MIN(quota, device), memory_order_relaxed);
@@ -275,10 +275,10 @@ void account_end(struct worker *w)
 	write_end(b);
 }
 
-void account_set_max(struct tenant *t, uint64_t bytes)
+void account_set(struct tenant *t, const struct conf_memory *m)
 {
 	write_begin(t->b);
-	t->memory_max = bytes;
+	t->memory = *m;
 	take_back_all(t->b, t);
 	write_end(t->b);
 }
@@ -288,8 +288,8 @@ void account_left(const struct tenant *t, uint64_t *ret_free, uint64_t *ret_tota
 	const struct broker *b = t->b;
 	uint64_t used = account_tenant(t), all = account_device(b);
 	uint64_t device = b->device_total > all ? b->device_total - all : 0;
-	uint64_t quota = t->memory_max > used ? t->memory_max - used : 0;
+	uint64_t quota = t->memory.max > used ? t->memory.max - used : 0;
 
 	*ret_free = MIN(device, quota);
-	*ret_total = MIN(b->device_total, t->memory_max);
+	*ret_total = MIN(b->device_total, t->memory.max);
 }

@@ -81,7 +81,8 @@ struct worker {
 	enum worker_state state;
 	struct child child;
 	struct source ctl;
-	struct sess_counters *count; /* shared pages; what a worker wrote is not trusted */
+	struct sess_counters
+		*count; /* shared pages; what a worker wrote is not trusted */
 	uint64_t started_ns;
 	/* Device memory: of the device's own for a context; all that was granted, that
 	 * included, what is ahead of use too; the most that ever was. */
@@ -169,8 +170,8 @@ uint64_t account_device(const struct broker *b);
 /* The most that was; while several sessions run, the most that was seen. */
 uint64_t account_peak(struct tenant *t);
 
-/* Changes a limit. What is above it stays, but nothing is added. */
-void account_set_max(struct tenant *t, uint64_t bytes);
+/* Changes limits. What is above them stays, but nothing is added. */
+void account_set(struct tenant *t, const struct conf_memory *m);
 void account_left(const struct tenant *t, uint64_t *ret_free, uint64_t *ret_total);
 
 /* ---- account_host.c ---- */
@@ -222,7 +223,8 @@ struct tenant {
 	struct source door_ctl;
 	uint64_t door_at_ns; /* when to start the next door; 0: one is there */
 	struct window window;
-	uint64_t memory_max, granted, peak;
+	struct conf_memory memory;
+	uint64_t granted, peak;
 	uint64_t events_max,
 		events_oom; /* refused for the limit, or for want of memory */
 	uint64_t host_max, host_used;
@@ -244,6 +246,11 @@ uint64_t tenant_tick(struct broker *b, uint64_t now_ns);
 
 int control_open(struct broker *b, const char *path);
 void control_fini(struct broker *b);
+/* Values of a tenant as they are now, and changing some of them; request_keys.c. */
+struct json_object *request_tenant_get(struct broker *b, struct json_object *q);
+struct json_object *request_tenant_set(struct broker *b, struct json_object *q);
+/* {"ok": false, "error": "WHAT: text of the error"}. */
+struct json_object *reply_error(const char *what, int error);
 /* Answers one request; the caller owns the answer. */
 struct json_object *request_handle(struct broker *b, struct json_object *request);
 

@@ -97,7 +97,7 @@ struct conf_tenant *conf_tenant_new(const char *name)
 	snprintf(t->name, sizeof(t->name), "%s", name);
 	list_init(&t->link);
 	t->mode = 0600;
-	t->memory_max = UINT64_MAX;
+	t->memory.high = t->memory.max = t->memory.swap_max = UINT64_MAX;
 	t->host_max = half_of_ram();
 	t->sessions_max = SESSIONS_DEFAULT;
 	return t;
@@ -144,16 +144,33 @@ static int set_mode(mode_t *field, const char *value)
 	return 0;
 }
 
+const char *const conf_memory_keys[] = {
+	"memory.min", "memory.low", "memory.high", "memory.max", "memory.swap.max", NULL,
+};
+
+uint64_t *conf_memory_key(struct conf_memory *m, const char *key)
+{
+	uint64_t *const field[] = {&m->min, &m->low, &m->high, &m->max, &m->swap_max};
+
+	for (unsigned i = 0; conf_memory_keys[i]; i++) {
+		if (!strcmp(key, conf_memory_keys[i]))
+			return field[i];
+	}
+	return NULL;
+}
+
 int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value)
 {
+	uint64_t *bytes = conf_memory_key(&t->memory, key);
+
+	if (bytes)
+		return size_parse(value, bytes);
 	if (!strcmp(key, "socket"))
 		return set_path(&t->socket, value);
 	if (!strcmp(key, "mode"))
 		return set_mode(&t->mode, value);
 	if (!strcmp(key, "group"))
 		return set_string(&t->group, value);
-	if (!strcmp(key, "memory.max"))
-		return size_parse(value, &t->memory_max);
 	if (!strcmp(key, "host.max"))
 		return size_parse(value, &t->host_max);
 	if (!strcmp(key, "sessions.max"))

@@ -10,13 +10,23 @@
 
 #define CONF_NAME_MAX 63 /* bytes of a tenant's name */
 
+/* Device memory in cgroup v2's words: bytes, UINT64_MAX is "max". Only max is acted on
+ * yet. */
+struct conf_memory {
+	uint64_t min, low; /* not reclaimed; reclaimed last */
+	uint64_t high;     /* reclaimed above */
+	uint64_t max;      /* refused above */
+	uint64_t swap_max; /* of it in host memory */
+};
+
 struct conf_tenant {
 	struct list link;
 	char name[CONF_NAME_MAX + 1];
 	char *socket; /* NULL: run_dir/NAME.sock */
 	mode_t mode;  /* of the socket and of the window */
 	char *group;  /* likewise; NULL: the daemon's */
-	uint64_t memory_max, host_max;
+	struct conf_memory memory;
+	uint64_t host_max;
 	unsigned sessions_max;
 	char *window_path; /* NULL: no window */
 	uint64_t window_size;
@@ -51,6 +61,14 @@ int conf_name_check(const char *name);
 /* A tenant with defaults, not yet in a list; the caller's. NULL: no memory. */
 struct conf_tenant *conf_tenant_new(const char *name);
 void conf_tenant_free(struct conf_tenant *t);
+
+/*
+ * A key of a tenant's memory that can be set (memory.min, memory.low, memory.high,
+ * memory.max, memory.swap.max), or NULL.
+ */
+uint64_t *conf_memory_key(struct conf_memory *m, const char *key);
+/* The names of these keys, in order; NULL at the end. */
+extern const char *const conf_memory_keys[];
 
 /* Sets one key of a tenant, as the file does. Returns 0, -ENOENT (no such key), -EINVAL,
  * -ENOMEM. */

@@ -6,9 +6,10 @@
  *
  *	worker -> weftd  READY   the device is open: bytes, total (of them, what its
  *				 own context takes), text (device name)
- *	weftd -> worker  ATTACH  session, token, text (tenant), bytes (quota), total
- *				 (host memory limit), hello, window; fds: the guest's socket,
- *the window file if any weftd -> worker  LANE    hello; fd: the socket of a further lane
+ *	weftd -> worker  ATTACH  session, token, text (tenant), total (host memory
+ *				 limit), hello, window; fds: the guest's socket, the
+ *				 window file if any
+ *	weftd -> worker  LANE    hello; fd: the socket of a further lane
  *	worker -> weftd  OPENED  text (carrier)
  *	worker -> weftd  CHARGE  id, bytes: may the session have that much more?
  *	worker -> weftd  HOST_CHARGE    id, bytes: host memory; the answer's bytes say

@@ -200,7 +200,6 @@ static int attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 	struct ctl_msg m = {
 		.type = CTL_ATTACH,
 		.session = ++w->b->next_session,
-		.bytes = t->memory_max,
 		.total = t->host_max,
 		.hello = *hello,
 	};

@@ -27,7 +27,7 @@ static struct json_object *reply_ok(void)
 	return o;
 }
 
-static struct json_object *reply_error(const char *what, int error)
+struct json_object *reply_error(const char *what, int error)
 {
 	struct json_object *o = json_object_new_object();
 	char text[200];
@@ -75,7 +75,7 @@ static struct json_object *describe_tenant(struct tenant *t)
 	add_u64(o, "waiting", t->n_waiting);
 	add_u64(o, "memory_used", account_tenant(t));
 	add_u64(o, "memory_peak", account_peak(t));
-	add_u64(o, "memory_max", t->memory_max);
+	add_u64(o, "memory_max", t->memory.max);
 	add_u64(o, "host_used", t->host_used);
 	add_u64(o, "host_max", t->host_max);
 	if (t->window.path) {
@@ -353,6 +353,8 @@ static const struct {
 	{"kill", request_kill},
 	{"tenant-add", request_tenant_add},
 	{"tenant-remove", request_tenant_remove},
+	{"tenant-get", request_tenant_get},
+	{"tenant-set", request_tenant_set},
 	{"shutdown", request_shutdown},
 };
 

@@ -248,7 +248,7 @@ int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **r
 	t->b = b;
 	list_init(&t->link);
 	memcpy(t->name, ct->name, sizeof(t->name));
-	t->memory_max = ct->memory_max;
+	t->memory = ct->memory;
 	t->host_max = ct->host_max;
 	t->sessions_max = ct->sessions_max;
 	t->listen = t->door.exit.fd = t->door_ctl.fd = t->window.fd = -1;

@@ -76,7 +76,6 @@ int sess_new(const struct device_ops *ops, const struct device_config *cfg,
 	s->ops = ops;
 	s->count = &s->own_count;
 	s->broker = *broker;
-	s->quota = UINT64_MAX;
 	tickets_init(&s->tickets);
 	atomic_init(&s->next_ctx_id, 1);
 	pthread_mutex_init(&s->out_lock, NULL);
@@ -105,7 +104,6 @@ void sess_identify(struct session *s, const struct sess_identity *id)
 	snprintf(s->tenant, sizeof(s->tenant), "%s", id->tenant);
 	memcpy(s->token, id->token, sizeof(s->token));
 	s->number = id->number;
-	s->quota = id->quota;
 }
 
 void sess_monitor(struct session *s)

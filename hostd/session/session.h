@@ -122,7 +122,6 @@ struct session {
 	uint64_t number;   /* of this session, for messages */
 	uint8_t token[16]; /* what a joining lane must show */
 	char tenant[64];
-	uint64_t quota; /* memory.max of the tenant in bytes; UINT64_MAX: none */
 
 	struct obj_table objs;
 	struct tickets tickets;
@@ -270,7 +269,6 @@ void sess_refuse(struct session *s, enum refusal kind, const char *what, uint64_
 struct sess_identity {
 	const char *tenant;
 	uint64_t number;
-	uint64_t quota;
 	const uint8_t *token; /* 16 bytes */
 };
 

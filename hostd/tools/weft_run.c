@@ -29,7 +29,7 @@
 #define SYSTEM_SOCKET   "/run/weft/weft.sock"
 
 struct options {
-	const char *tenant, *socket, *control;
+	const char *tenant, *socket, *control, *memory_max;
 	struct private_opts device;
 	bool stats;
 };
@@ -48,9 +48,9 @@ static void usage(FILE *f)
 	fprintf(f,
 		"usage: weft-run [--tenant NAME] [--device soft|cuda|auto] [--tpcs N]\n"
 		"                [--memory SIZE] [--threads N] [--socket PATH] "
-		"[--control "
-		"PATH]\n"
-		"                [--stats] [--] PROGRAM [ARGUMENT]...\n"
+		"[--control PATH]\n"
+		"                [--memory-max SIZE] [--stats] [--] PROGRAM "
+		"[ARGUMENT]...\n"
 		"See weft-run(1).\n");
 }
 
@@ -61,6 +61,7 @@ static int parse_options(int argc, char **argv, struct options *o)
 		{"device", required_argument, NULL, 'd'},
 		{"tpcs", required_argument, NULL, 'n'},
 		{"memory", required_argument, NULL, 'm'},
+		{"memory-max", required_argument, NULL, 'M'},
 		{"threads", required_argument, NULL, 'j'},
 		{"socket", required_argument, NULL, 's'},
 		{"control", required_argument, NULL, 'c'},
@@ -73,7 +74,7 @@ static int parse_options(int argc, char **argv, struct options *o)
 		['t'] = &o->tenant,         ['d'] = &o->device.device,
 		['n'] = &o->device.tpcs,    ['m'] = &o->device.memory,
 		['j'] = &o->device.threads, ['s'] = &o->socket,
-		['c'] = &o->control,
+		['c'] = &o->control,        ['M'] = &o->memory_max,
 	};
 	int opt;
 
@@ -102,16 +103,42 @@ static int set_host(struct run *run, const char *path)
 	return asprintf(&run->host, "unix:%s", path) < 0 ? -ENOMEM : 0;
 }
 
-/* Asks the daemon where the tenant's socket is; a new tenant is made. */
-static int ask_daemon(struct run *run)
+static struct json_object *tenant_request(const struct run *run, const char *cmd)
 {
-	struct json_object *q = client_request("tenant-add"), *a = NULL;
-	int r;
+	struct json_object *q = client_request(cmd);
 
 	json_object_object_add(
 		q, "name",
 		json_object_new_string(run->opt.tenant ? run->opt.tenant : "local"));
+	return q;
+}
+
+static int set_limit(struct run *run)
+{
+	struct json_object *q, *set, *a = NULL;
+	int r;
+
+	if (!run->opt.memory_max)
+		return 0;
+	q = tenant_request(run, "tenant-set");
+	set = json_object_new_object();
+	json_object_object_add(set, "memory.max",
+			       json_object_new_string(run->opt.memory_max));
+	json_object_object_add(q, "set", set);
 	r = client_ask(&run->client, q, &a);
+	if (r < 0)
+		fprintf(stderr, "weft-run: %s\n",
+			a ? json_str(a, "error") : strerror(-r));
+	json_object_put(a);
+	return r;
+}
+
+/* Asks the daemon where the tenant's socket is; a new tenant is made. */
+static int ask_daemon(struct run *run)
+{
+	struct json_object *a = NULL;
+	int r = client_ask(&run->client, tenant_request(run, "tenant-add"), &a);
+
 	if (r < 0) {
 		fprintf(stderr, "weft-run: %s\n",
 			a ? json_str(a, "error") : strerror(-r));
@@ -139,6 +166,8 @@ static int use_control(struct run *run, const char *path)
 		return r;
 	run->have_client = true;
 	r = ask_daemon(run);
+	if (r == 0)
+		r = set_limit(run);
 	if (r == 0)
 		note_last_session(run);
 	return r;
@@ -168,6 +197,10 @@ static int find_host(struct run *run)
 	const struct options *o = &run->opt;
 	int r;
 
+	if (o->socket && o->memory_max) {
+		fprintf(stderr, "weft-run: --memory-max needs a daemon to ask\n");
+		return -EINVAL;
+	}
 	if (o->socket)
 		return set_host(run, o->socket);
 	if (wants_device(&o->device))
@@ -180,7 +213,7 @@ static int find_host(struct run *run)
 		return r;
 	}
 	/* A daemon that we may not control but may use. */
-	if (!o->tenant && access(SYSTEM_SOCKET, R_OK | W_OK) == 0)
+	if (!o->tenant && !o->memory_max && access(SYSTEM_SOCKET, R_OK | W_OK) == 0)
 		return set_host(run, SYSTEM_SOCKET);
 	return use_private(run);
 }

@@ -24,6 +24,8 @@ static void usage(FILE *f)
 		   "  kill TENANT | SESSION     end sessions at once\n"
 		   "  add TENANT [KEY=VALUE]... add a tenant (keys of weftd.conf)\n"
 		   "  remove TENANT             end its sessions and forget it\n"
+		   "  get TENANT [KEY]          its limits and what it uses\n"
+		   "  set TENANT KEY=VALUE...   change its limits\n"
 		   "  shutdown                  end weftd and all sessions\n"
 		   "See weftctl(1).\n");
 }
@@ -96,8 +98,30 @@ static void print_sessions(struct json_object *list, const char *title)
 	}
 }
 
-static void print_answer(const char *cmd, struct json_object *a)
+/* As files of a cgroup: one key's value alone, or every line with its key before it. */
+static void print_keys(struct json_object *keys, bool one)
 {
+	json_object_object_foreach(keys, key, value)
+	{
+		const char *at = json_object_get_string(value);
+
+		while (*at) {
+			size_t n = strcspn(at, "\n");
+
+			if (!one)
+				printf("%s ", key);
+			printf("%.*s\n", (int)n, at);
+			at += n + (at[n] == '\n');
+		}
+	}
+}
+
+static void print_answer(const char *cmd, struct json_object *a, bool one_key)
+{
+	if (!strcmp(cmd, "tenant-get")) {
+		print_keys(json_get(a, "keys"), one_key);
+		return;
+	}
 	if (!strcmp(cmd, "kill")) {
 		printf("%llu ended\n", (unsigned long long)json_u64(a, "killed"));
 		return;
@@ -134,6 +158,24 @@ static int add_keys(struct json_object *q, int argc, char **argv)
 	return 0;
 }
 
+static struct json_object *make_key_request(int argc, char **argv, const char **ret_cmd)
+{
+	bool get = **argv == 'g';
+	struct json_object *q;
+
+	*ret_cmd = get ? "tenant-get" : "tenant-set";
+	if (get ? argc > 3 : argc < 3)
+		return NULL;
+	q = client_request(*ret_cmd);
+	json_object_object_add(q, "name", json_object_new_string(argv[1]));
+	if (get && argc == 3)
+		json_object_object_add(q, "key", json_object_new_string(argv[2]));
+	if (get || add_keys(q, argc - 2, argv + 2) == 0)
+		return q;
+	json_object_put(q);
+	return NULL;
+}
+
 /* The request for a command line, or NULL if it makes none. */
 static struct json_object *make_request(int argc, char **argv, const char **ret_cmd)
 {
@@ -152,7 +194,11 @@ static struct json_object *make_request(int argc, char **argv, const char **ret_
 			add_target(q, argv[1]);
 		return q;
 	}
-	if ((strcmp(*argv, "add") && strcmp(*argv, "remove")) || argc < 2)
+	if (argc < 2)
+		return NULL;
+	if (!strcmp(*argv, "get") || !strcmp(*argv, "set"))
+		return make_key_request(argc, argv, ret_cmd);
+	if (strcmp(*argv, "add") && strcmp(*argv, "remove"))
 		return NULL;
 	*ret_cmd = **argv == 'a' ? "tenant-add" : "tenant-remove";
 	q = client_request(*ret_cmd);
@@ -189,7 +235,7 @@ static int run(const struct options *o, int argc, char **argv)
 	else if (o->json)
 		puts(json_object_to_json_string_ext(a, JSON_C_TO_STRING_PRETTY));
 	else
-		print_answer(cmd, a);
+		print_answer(cmd, a, argc == 3);
 	json_object_put(a);
 	client_close(&c);
 	return r < 0;

@@ -331,7 +331,6 @@ static int attach(struct worker *w, const struct ctl_msg *m, int sock, int windo
 	struct sess_identity id = {
 		.tenant = m->text,
 		.number = m->session,
-		.quota = m->bytes,
 		.token = m->token,
 	};
 	struct ctl_msg opened = {.type = CTL_OPENED, .session = m->session};

@@ -82,6 +82,8 @@ class Daemon:
                 p.kill()
                 p.wait()
             p.stdout.close()
+            if p.stdin:
+                p.stdin.close()
         if self.process.poll() is None:
             self.process.terminate()
             self.process.wait(10)

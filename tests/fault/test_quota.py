@@ -1,9 +1,28 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Memory: a tenant's limit, the device's size, and what comes back."""
+import os
+import random
+import subprocess
 import unittest
 
-from fault import Daemon, FaultTest, until_running, wait_for
+from fault import BUILD, SEED, Daemon, FaultTest, program, until_running, wait_for
+
+
+class Grabber:
+    """A program that allocates as it is told."""
+
+    def __init__(self, daemon, tenant):
+        env = dict(os.environ, WEFT_HOST=f"unix:{daemon.socket(tenant)}",
+                   LD_LIBRARY_PATH=os.path.join(BUILD, "guestlib"))
+        self.process = subprocess.Popen([program("grab")], env=env, text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        daemon.started.append(self.process)
+
+    def say(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return tuple(map(int, self.process.stdout.readline().split()))
 
 
 class Quota(FaultTest):
@@ -34,6 +53,91 @@ class Quota(FaultTest):
             r.kill()
             wait_for(lambda: not d.sessions(), 1, "all are gone")
             self.assertEqual(d.memory_used(), 0)
+
+    def test_random_against_model(self):
+        """Three sessions of two tenants, limits that change: every answer is the model's."""
+        rng = random.Random(SEED)
+        mib, step = 1 << 20, 2 << 20
+        with Daemon("--memory", "1G", config="[tenant x]\n[tenant y]\n") as d:
+            names = ["x", "x", "y"]
+            people = [Grabber(d, n) for n in names]
+            limit = {"x": 1 << 30, "y": 1 << 30}
+            held = [{}, {}, {}]
+
+            def used(name=None):
+                return sum(sum(h.values()) for h, n in zip(held, names) if name in (None, n))
+
+            for n in range(3000):
+                i = rng.randrange(3)
+                me, name, mine = people[i], names[i], held[i]
+                if rng.random() < 0.05:
+                    name = rng.choice("xy")
+                    limit[name] = rng.choice([step * rng.randrange(1, 300), 1 << 30])
+                    d.ctl("set", name, f"memory.max={limit[name]}")
+                    continue
+                slot = rng.randrange(12)
+                if slot in mine:
+                    result, left, total = me.say(f"f {slot}")
+                    self.assertEqual(result, 0)
+                    del mine[slot]
+                else:
+                    size = step * rng.randrange(1, 40)
+                    how = rng.choice("ac")
+                    fits = (used(name) + size <= limit[name] and used() + size <= 1 << 30)
+                    result, left, total = me.say(f"{how} {slot} {size}")
+                    self.assertEqual(result, 0 if fits else 2, f"step {n}")
+                    if fits:
+                        mine[slot] = size
+                self.assertEqual(total, min(limit[name], 1 << 30))
+                room = min(limit[name] - used(name), (1 << 30) - used())
+                self.assertEqual(left, max(room, 0), f"step {n}")
+                if n % 50 == 0:
+                    keys = d.ctl("get", name)["keys"]
+                    self.assertEqual(int(keys["memory.current"]), used(name))
+                    self.assertGreaterEqual(int(keys["memory.peak"]), used(name))
+                    self.assertEqual(d.memory_used(), used())
+            # a session that is killed gives back exactly what it held
+            people[0].process.kill()
+            held[0].clear()
+            wait_for(lambda: len(d.sessions("x")) == 1, 2, "one session left")
+            self.assertEqual(d.memory_used(), used())
+            self.assertEqual(used() % mib, 0)
+
+    def test_pools_and_keys(self):
+        with Daemon("--memory", "1G", config="[tenant x]\nmemory.max = 100M\n"
+                    "memory.low = 10M\n") as d:
+            me = Grabber(d, "x")
+            # 32 MiB at a time where there is room for that, else what is needed
+            self.assertEqual(me.say(f"p 0 {40 << 20}"), (0, 36 << 20, 100 << 20))
+            self.assertEqual(me.say(f"p 1 {30 << 20}"), (0, 4 << 20, 100 << 20))
+            self.assertEqual(me.say(f"p 2 {30 << 20}")[0], 2)
+            self.assertEqual(me.say(f"p 2 {20 << 20}")[0], 0)
+            self.assertEqual(me.say(f"a 3 {4 << 20}"), (0, 0, 100 << 20))
+            self.assertEqual(me.say("a 4 2097153")[0], 2)
+            for slot in range(3):
+                self.assertEqual(me.say(f"f {slot}")[0], 0)
+            self.assertEqual(me.say("i"), (0, 96 << 20, 100 << 20))
+            keys = d.ctl("get", "x")["keys"]
+            self.assertEqual(keys["memory.current"], str(4 << 20))
+            self.assertEqual(keys["memory.peak"], str(100 << 20))
+            self.assertEqual(keys["memory.low"], str(10 << 20))
+            self.assertEqual(keys["memory.high"], "max")
+            events = dict(e.split() for e in keys["memory.events"].split("\n"))
+            self.assertGreaterEqual(int(events["max"]), 2)
+            self.assertEqual(events["oom"], "0")
+            d.ctl("set", "x", "memory.max=2M", "memory.high=1M", "memory.swap.max=0")
+            self.assertEqual(me.say("i"), (0, 0, 2 << 20))
+            self.assertEqual(me.say("a 5 100")[0], 2)
+            self.assertEqual(me.say("f 3"), (0, 2 << 20, 2 << 20))
+            self.assertEqual(me.say("a 5 100"), (0, 0, 2 << 20))
+            self.assertEqual(d.ctl("get", "x", "memory.high")["keys"],
+                             {"memory.high": str(1 << 20)})
+            for wrong in (["x", "memory.max=zero"], ["x", "memory.mex=1"], ["z", "memory.max=1"],
+                          ["x", "socket=/tmp/x"], ["x", "memory.max=1", "memory.low=x"]):
+                with self.assertRaises(AssertionError):
+                    d.ctl("set", *wrong)
+            self.assertEqual(d.ctl("get", "x", "memory.max")["keys"]["memory.max"],
+                             str(2 << 20))
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ static void reset(uint64_t device)
 	b.device_total = device;
 	for (unsigned i = 0; i < TENANTS; i++) {
 		tenants[i].b = &b;
-		tenants[i].memory_max = UINT64_MAX;
+		tenants[i].memory.max = UINT64_MAX;
 		list_append(&b.tenants, &tenants[i].link);
 	}
 	for (unsigned i = 0; i < WORKERS; i++) {
@@ -67,7 +67,7 @@ static uint64_t model_device(void)
 
 static bool model_fits(const struct tenant *t, uint64_t bytes)
 {
-	return model_tenant(t) + bytes <= t->memory_max &&
+	return model_tenant(t) + bytes <= t->memory.max &&
 	       model_device() + bytes <= b.device_total;
 }
 
@@ -89,7 +89,7 @@ static void start(unsigned i, uint64_t overhead)
 
 static void attach(unsigned i, struct tenant *t)
 {
-	bool fits = !used[i] || model_tenant(t) + used[i] <= t->memory_max;
+	bool fits = !used[i] || model_tenant(t) + used[i] <= t->memory.max;
 	int r = account_attach(&workers[i], t);
 
 	cr_assert_eq(r == 0, fits);
@@ -122,18 +122,26 @@ static void check(void)
 
 		if (workers[i].state != WORKER_SESSION)
 			continue;
-		quota = t->memory_max - MIN(t->memory_max, model_tenant(t));
+		quota = t->memory.max - MIN(t->memory.max, model_tenant(t));
 		device = b.device_total - MIN(b.device_total, model_device());
 		want = MIN(quota, device);
 		account_left(t, &left, &total);
 		cr_assert_eq(left, want);
-		cr_assert_eq(total, MIN(t->memory_max, b.device_total));
+		cr_assert_eq(total, MIN(t->memory.max, b.device_total));
 		/* what a session finds without asking is the same */
 		if (!purse_look(&pages[i].purse, &left, &total))
 			continue;
 		cr_assert_eq(left, want);
-		cr_assert_eq(total, MIN(t->memory_max, b.device_total));
+		cr_assert_eq(total, MIN(t->memory.max, b.device_total));
 	}
+}
+
+static void set_max(struct tenant *t, uint64_t bytes)
+{
+	struct conf_memory m = t->memory;
+
+	m.max = bytes;
+	account_set(t, &m);
 }
 
 static uint64_t some_bytes(void)
@@ -150,7 +158,7 @@ static void step(void)
 	uint64_t bytes = some_bytes();
 
 	if (rand() % 16 == 0) {
-		account_set_max(t, rand() % 4 ? some_bytes() * 8 : UINT64_MAX);
+		set_max(t, rand() % 4 ? some_bytes() * 8 : UINT64_MAX);
 		return;
 	}
 	switch (workers[i].state) {
@@ -222,7 +230,7 @@ Test(account, lowered)
 	start(0, 0);
 	attach(0, &tenants[0]);
 	cr_assert(take(0, 800 * MIB));
-	account_set_max(&tenants[0], 500 * MIB);
+	set_max(&tenants[0], 500 * MIB);
 	cr_assert_eq(account_tenant(&tenants[0]), 800 * MIB);
 	cr_assert(!take(0, 2 * MIB));
 	purse_put(&pages[0].purse, 200 * MIB);
@@ -231,6 +239,6 @@ Test(account, lowered)
 	cr_assert(take(0, 2 * MIB), "500 of 500");
 	cr_assert(!take(0, 2 * MIB));
 	cr_assert_eq(tenants[0].events_max, 3);
-	account_set_max(&tenants[0], UINT64_MAX);
+	set_max(&tenants[0], UINT64_MAX);
 	cr_assert(take(0, 2 * MIB));
 }

@@ -53,14 +53,14 @@ Test(conf, everything)
 	cr_assert_eq(c.memory, 512ull << 20);
 	t = list_entry(c.tenants.next, struct conf_tenant, link);
 	cr_assert_str_eq(t->name, "alice");
-	cr_assert_eq(t->memory_max, 2ull << 30, "a section may come again");
+	cr_assert_eq(t->memory.max, 2ull << 30, "a section may come again");
 	cr_assert(t->sessions_max == 2 && t->mode == 0660);
 	cr_assert_str_eq(t->socket, "/tmp/a");
 	cr_assert_str_eq(t->group, "kvm");
 	t = list_entry(t->link.next, struct conf_tenant, link);
 	cr_assert_str_eq(t->name, "bob");
 	cr_assert_eq(t->window_size, 256ull << 20);
-	cr_assert_eq(t->memory_max, UINT64_MAX);
+	cr_assert_eq(t->memory.max, UINT64_MAX);
 	cr_assert_eq(t->link.next, &c.tenants);
 	conf_fini(&c);
 }

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A tenant's keys at the control socket. Those that can be set are the file's; those that
+ * can only be read are spelt as in cgroup v2. Values are text, as files of a cgroup have
+ * it: bytes, or "max"; memory.events has a line for each of its counters.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "broker/broker.h"
+
+static void bytes_text(uint64_t v, char *buf, size_t room)
+{
+	if (v == UINT64_MAX)
+		snprintf(buf, room, "max");
+	else
+		snprintf(buf, room, "%" PRIu64, v);
+}
+
+/* ---- keys that are only read ---- */
+
+static void get_current(struct tenant *t, char *buf, size_t room)
+{
+	bytes_text(account_tenant(t), buf, room);
+}
+
+static void get_peak(struct tenant *t, char *buf, size_t room)
+{
+	bytes_text(account_peak(t), buf, room);
+}
+
+/* Nothing is moved out of device memory yet. */
+static void get_swap_current(struct tenant *t, char *buf, size_t room)
+{
+	bytes_text(0, buf, room);
+}
+
+static void get_events(struct tenant *t, char *buf, size_t room)
+{
+	snprintf(buf, room, "low 0\nhigh 0\nmax %" PRIu64 "\noom %" PRIu64, t->events_max,
+		 t->events_oom);
+}
+
+static void get_sessions_max(struct tenant *t, char *buf, size_t room)
+{
+	bytes_text(t->sessions_max, buf, room);
+}
+
+static const struct {
+	const char *name;
+	void (*get)(struct tenant *t, char *buf, size_t room);
+} readable[] = {
+	{"memory.current", get_current},           {"memory.peak", get_peak},
+	{"memory.swap.current", get_swap_current}, {"memory.events", get_events},
+	{"sessions.max", get_sessions_max},
+};
+
+/* ---- requests ---- */
+
+static struct tenant *find(struct broker *b, struct json_object *q, const char **ret_name)
+{
+	struct json_object *v;
+
+	*ret_name = json_object_object_get_ex(q, "name", &v) ? json_object_get_string(v)
+							     : "name";
+	return tenant_find(b, *ret_name);
+}
+
+static void add(struct json_object *o, const char *key, const char *value)
+{
+	json_object_object_add(o, key, json_object_new_string(value));
+}
+
+/* Adds one key, or (key NULL) all of them, to o. */
+static int get_keys(struct tenant *t, const char *key, struct json_object *o)
+{
+	char text[128];
+	unsigned n = 0;
+
+	for (unsigned i = 0; conf_memory_keys[i]; i++) {
+		if (key && strcmp(key, conf_memory_keys[i]))
+			continue;
+		bytes_text(*conf_memory_key(&t->memory, conf_memory_keys[i]), text,
+			   sizeof(text));
+		add(o, conf_memory_keys[i], text);
+		n++;
+	}
+	for (unsigned i = 0; i < ARRAY_SIZE(readable); i++) {
+		if (key && strcmp(key, readable[i].name))
+			continue;
+		readable[i].get(t, text, sizeof(text));
+		add(o, readable[i].name, text);
+		n++;
+	}
+	return n ? 0 : -ENOENT;
+}
+
+static struct json_object *reply_keys(struct json_object *keys)
+{
+	struct json_object *o = json_object_new_object();
+
+	json_object_object_add(o, "ok", json_object_new_boolean(1));
+	json_object_object_add(o, "keys", keys);
+	return o;
+}
+
+struct json_object *request_tenant_get(struct broker *b, struct json_object *q)
+{
+	struct json_object *keys, *v = NULL;
+	const char *name, *key = NULL;
+	struct tenant *t = find(b, q, &name);
+
+	if (!t)
+		return reply_error(name, -ENOENT);
+	if (json_object_object_get_ex(q, "key", &v))
+		key = json_object_get_string(v);
+	keys = json_object_new_object();
+	if (get_keys(t, key, keys) < 0) {
+		json_object_put(keys);
+		return reply_error(key, -ENOENT);
+	}
+	return reply_keys(keys);
+}
+
+/* What may be changed while the tenant is there, on a copy: all of it, or nothing. */
+static int parse_set(struct json_object *set, struct conf_tenant *copy,
+		     const char **ret_key)
+{
+	json_object_object_foreach(set, key, value)
+	{
+		int r = -EPERM; /* a key of the file, but fixed from then on */
+
+		*ret_key = key;
+		if (conf_memory_key(&copy->memory, key) || !strcmp(key, "sessions.max"))
+			r = conf_tenant_set(copy, key, json_object_get_string(value));
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+struct json_object *request_tenant_set(struct broker *b, struct json_object *q)
+{
+	struct json_object *set, *keys;
+	const char *name, *key = "set";
+	struct tenant *t = find(b, q, &name);
+	struct conf_tenant copy = {0};
+	int r = -EINVAL;
+
+	if (!t)
+		return reply_error(name, -ENOENT);
+	copy.memory = t->memory;
+	copy.sessions_max = t->sessions_max;
+	if (json_object_object_get_ex(q, "set", &set) &&
+	    json_object_is_type(set, json_type_object))
+		r = parse_set(set, &copy, &key);
+	if (r < 0)
+		return reply_error(key, r);
+	t->sessions_max = copy.sessions_max;
+	account_set(t, &copy.memory);
+	log_info("tenant %s: limits changed", t->name);
+	keys = json_object_new_object();
+	get_keys(t, NULL, keys);
+	return reply_keys(keys);
+}

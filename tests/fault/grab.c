@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Allocates and frees device memory as it is told, a line each, and answers with the
+ * CUDA error and what cuMemGetInfo() says:
+ *	a SLOT BYTES	cuMemAlloc	p SLOT BYTES	cuMemAllocAsync	c SLOT BYTES
+ *cuMemCreate f SLOT		free whatever is there	i	nothing
+ */
+#include <cuda.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define SLOTS 64
+
+static struct {
+	char how; /* 0: empty */
+	CUdeviceptr addr;
+	CUmemGenericAllocationHandle handle;
+} slot[SLOTS];
+
+static CUresult grab(char how, unsigned i, unsigned long long bytes)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+				    .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+	CUresult r;
+
+	if (how == 'a')
+		r = cuMemAlloc(&slot[i].addr, bytes);
+	else if (how == 'p')
+		r = cuMemAllocAsync(&slot[i].addr, bytes, NULL);
+	else
+		r = cuMemCreate(&slot[i].handle, bytes, &prop, 0);
+	if (r == CUDA_SUCCESS)
+		slot[i].how = how;
+	return r;
+}
+
+static CUresult drop(unsigned i)
+{
+	char how = slot[i].how;
+	CUresult r;
+
+	slot[i].how = 0;
+	if (how == 'a')
+		return cuMemFree(slot[i].addr);
+	if (how == 'c')
+		return cuMemRelease(slot[i].handle);
+	r = cuMemFreeAsync(slot[i].addr, NULL);
+	return r ? r : cuStreamSynchronize(NULL);
+}
+
+int main(void)
+{
+	unsigned long long bytes;
+	size_t left, total;
+	CUcontext ctx;
+	char line[128], how;
+	unsigned i;
+	CUresult r;
+
+	if (cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0) || cuCtxSetCurrent(ctx))
+		return 1;
+	while (fgets(line, sizeof(line), stdin)) {
+		bytes = i = 0;
+		if (sscanf(line, "%c %u %llu", &how, &i, &bytes) < 1 || i >= SLOTS)
+			return 2;
+		r = how == 'i'   ? CUDA_SUCCESS
+		    : how == 'f' ? drop(i)
+				 : grab(how, i, bytes);
+		if (cuMemGetInfo(&left, &total))
+			return 3;
+		printf("%d %zu %zu\n", (int)r, left, total);
+		fflush(stdout);
+	}
+	return 0;
+}
