@@ -45,6 +45,7 @@ enum sensor {
 	SENSOR_ECC_UNCORRECTED,
 	SENSOR_ECC_CORRECTED_EVER, /* and over the device's life; same order */
 	SENSOR_ECC_UNCORRECTED_EVER,
+	SENSOR_BRAND, /* no measure, but a number that only the device knows */
 	SENSOR_NUM
 };
 

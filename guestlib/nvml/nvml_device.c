@@ -220,11 +220,6 @@ enum nvml_return nvmlDeviceGetEccMode(const struct nvml_device *dev, unsigned *c
 	return NVML_SUCCESS;
 }
 
-enum nvml_return nvmlDeviceGetBrand(const struct nvml_device *dev, unsigned *brand)
-{
-	return constant(dev, brand, NVML_BRAND_UNKNOWN);
-}
-
 static void fill_pci(const struct session_open_rep *info, struct nvml_pci_info *pci)
 {
 	unsigned a[3];

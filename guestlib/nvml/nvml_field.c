@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* NVML: values by field number, each with a result of its own. */
+#include <stdbool.h>
 #include <string.h>
 #include <time.h>
 
@@ -12,15 +13,16 @@
 static const struct {
 	unsigned field;
 	enum sensor sensor;
+	bool scoped; /* scope 0 is the GPU; others, its module or memory, are not told */
 } sensors[] = {
-	{82, SENSOR_TEMPERATURE_MEMORY},
-	{185, SENSOR_POWER}, /* averaged over a second, as nvmlDeviceGetPowerUsage() */
-	{186, SENSOR_POWER_INSTANT},
-	{187, SENSOR_POWER_MIN},
-	{188, SENSOR_POWER_MAX},
-	{189, SENSOR_POWER_DEFAULT},
-	{190, SENSOR_POWER_ENFORCED},
-	{192, SENSOR_POWER_LIMIT},
+	{82, SENSOR_TEMPERATURE_MEMORY, false},
+	{185, SENSOR_POWER, true}, /* over a second, as nvmlDeviceGetPowerUsage() */
+	{186, SENSOR_POWER_INSTANT, true},
+	{187, SENSOR_POWER_MIN, true},
+	{188, SENSOR_POWER_MAX, true},
+	{189, SENSOR_POWER_DEFAULT, true},
+	{190, SENSOR_POWER_ENFORCED, true},
+	{192, SENSOR_POWER_LIMIT, true},
 };
 
 #define FIELD_ECC_CURRENT 1
@@ -28,7 +30,7 @@ static const struct {
 #define FIELDS_MAX        1024 /* in one call; there are fewer numbers */
 
 static enum nvml_return value_of(const struct nvml_device *dev, unsigned field,
-				 unsigned *ret)
+				 unsigned scope, unsigned *ret)
 {
 	unsigned other;
 	size_t i;
@@ -36,7 +38,7 @@ static enum nvml_return value_of(const struct nvml_device *dev, unsigned field,
 	if (field == FIELD_ECC_CURRENT || field == FIELD_ECC_PENDING)
 		return nvmlDeviceGetEccMode(dev, ret, &other);
 	for (i = 0; i < ARRAY_SIZE(sensors); i++) {
-		if (sensors[i].field == field)
+		if (sensors[i].field == field && !(sensors[i].scoped && scope))
 			return nvml_session_sensor(sensors[i].sensor, ret);
 	}
 	return NVML_ERROR_NOT_SUPPORTED;
@@ -63,9 +65,7 @@ enum nvml_return nvmlDeviceGetFieldValues(const struct nvml_device *dev, int cou
 		v->timestamp_us = now.tv_sec * 1000000ll + now.tv_nsec / 1000;
 		v->latency_us = 0;
 		v->value_type = NVML_VALUE_TYPE_UNSIGNED_INT;
-		/* Another scope is a module's or a memory's: not told apart here. */
-		v->result = v->scope ? NVML_ERROR_NOT_SUPPORTED
-				     : value_of(dev, v->field, &value);
+		v->result = value_of(dev, v->field, v->scope, &value);
 		v->value = value;
 	}
 	return NVML_SUCCESS;

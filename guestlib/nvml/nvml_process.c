@@ -206,6 +206,7 @@ enum nvml_return nvmlDeviceGetProcessUtilization(const struct nvml_device *dev,
 			.timestamp_us = (unsigned long long)now.tv_sec * 1000000 +
 					(unsigned long long)now.tv_nsec / 1000,
 			.sm = l[i].gpu_percent,
+			.memory = l[i].memory_percent,
 		};
 	return NVML_SUCCESS;
 }

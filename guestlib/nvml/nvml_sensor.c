@@ -141,7 +141,7 @@ enum nvml_return nvmlDeviceGetMaxClockInfo(const struct nvml_device *dev, unsign
 enum nvml_return nvmlDeviceGetClock(const struct nvml_device *dev, unsigned type,
 				    unsigned id, unsigned *mhz)
 {
-	if (id >= NVML_CLOCK_ID_COUNT)
+	if (type >= NVML_CLOCK_COUNT || id >= NVML_CLOCK_ID_COUNT)
 		return NVML_ERROR_INVALID_ARGUMENT;
 	return id == NVML_CLOCK_ID_CURRENT ? nvmlDeviceGetClockInfo(dev, type, mhz)
 					   : NVML_ERROR_NOT_SUPPORTED;
@@ -192,4 +192,14 @@ enum nvml_return nvmlDeviceGetCurrentClocksThrottleReasons(const struct nvml_dev
 							   unsigned long long *reasons)
 {
 	return nvmlDeviceGetCurrentClocksEventReasons(dev, reasons);
+}
+
+enum nvml_return nvmlDeviceGetBrand(const struct nvml_device *dev, unsigned *brand)
+{
+	enum nvml_return r = sensor(dev, SENSOR_BRAND, brand);
+
+	if (r != NVML_ERROR_NOT_SUPPORTED)
+		return r;
+	*brand = NVML_BRAND_UNKNOWN;
+	return NVML_SUCCESS;
 }

@@ -33,32 +33,41 @@ enum nvml_return nvmlShutdown(void)
 
 const char *nvmlErrorString(enum nvml_return r)
 {
-	static const struct {
-		enum nvml_return code;
-		const char *text;
-	} texts[] = {
-		{NVML_SUCCESS, "Success"},
-		{NVML_ERROR_UNINITIALIZED, "Uninitialized"},
-		{NVML_ERROR_INVALID_ARGUMENT, "Invalid Argument"},
-		{NVML_ERROR_NOT_SUPPORTED, "Not Supported"},
-		{NVML_ERROR_NO_PERMISSION, "Insufficient Permissions"},
-		{NVML_ERROR_NOT_FOUND, "Not Found"},
-		{NVML_ERROR_INSUFFICIENT_SIZE, "Insufficient Size"},
-		{NVML_ERROR_DRIVER_NOT_LOADED, "Driver Not Loaded"},
-		{NVML_ERROR_TIMEOUT, "Timeout"},
-		{NVML_ERROR_FUNCTION_NOT_FOUND, "Function Not Found"},
-		{NVML_ERROR_GPU_IS_LOST, "GPU is lost"},
-		{NVML_ERROR_LIB_RM_VERSION_MISMATCH, "Driver/library version mismatch"},
-		{NVML_ERROR_MEMORY, "Insufficient Memory"},
-		{NVML_ERROR_ARGUMENT_VERSION_MISMATCH, "Argument version mismatch"},
+	static const char *const texts[] = {
+		[0] = "Success",
+		[1] = "Uninitialized",
+		[2] = "Invalid Argument",
+		[3] = "Not Supported",
+		[4] = "Insufficient Permissions",
+		[5] = "Already Initialized",
+		[6] = "Not Found",
+		[7] = "Insufficient Size",
+		[8] = "Insufficient External Power",
+		[9] = "Driver Not Loaded",
+		[10] = "Timeout",
+		[11] = "Interrupt Request Issue",
+		[12] = "NVML Shared Library Not Found",
+		[13] = "Function Not Found",
+		[14] = "Corrupted infoROM",
+		[15] = "GPU is lost",
+		[16] = "GPU requires reset",
+		[17] = "GPU access blocked by the operating system",
+		[18] = "Driver/library version mismatch",
+		[19] = "In use by another client",
+		[20] = "Insufficient Memory",
+		[21] = "No data",
+		[22] = "vGPU ECC not supported",
+		[23] = "Insufficient Resources",
+		[24] = "Invalid Frequency",
+		[25] = "Argument version mismatch",
+		[26] = "Requested functionality has been deprecated",
+		[27] = "System is not in ready state",
+		[28] = "No supported GPUs were found",
+		[29] = "Resource not in correct state to perform requested operation",
+		[30] = "Reset type is not supported for given device",
 	};
-	size_t i;
 
-	for (i = 0; i < ARRAY_SIZE(texts); i++) {
-		if (texts[i].code == r)
-			return texts[i].text;
-	}
-	return "Unknown Error";
+	return (unsigned)r < ARRAY_SIZE(texts) ? texts[r] : "Unknown Error";
 }
 
 enum nvml_return nvml_copy_text(char *to, unsigned room, const char *text)

@@ -82,11 +82,11 @@ static enum nvml_return unknown(unsigned n)
 #define ALL(F)                                                                           \
 	NINE(F)                                                                          \
 	TEN(F, 1)                                                                        \
-	TEN(F, 2) TEN(F, 3) TEN(F, 4) TEN(F, 5) TEN(F, 6) TEN(F, 7) TEN(F, 8) TEN(F, 9)  \
-		TEN(F, 10) TEN(F, 11) TEN(F, 12) TEN(F, 13) TEN(F, 14) TEN(F, 15)        \
-			TEN(F, 16) TEN(F, 17) TEN(F, 18) TEN(F, 19) TEN(F, 20)           \
-				TEN(F, 21) TEN(F, 22) TEN(F, 23) TEN(F, 24) TEN(F, 25)   \
-					TEN(F, 26)
+	TEN(F, 2)                                                                        \
+	TEN(F, 3) TEN(F, 4) TEN(F, 5) TEN(F, 6) TEN(F, 7) TEN(F, 8) TEN(F, 9) TEN(F, 10) \
+		TEN(F, 11) TEN(F, 12) TEN(F, 13) TEN(F, 14) TEN(F, 15) TEN(F, 16)        \
+			TEN(F, 17) TEN(F, 18) TEN(F, 19) TEN(F, 20) TEN(F, 21)           \
+				TEN(F, 22) TEN(F, 23) TEN(F, 24) TEN(F, 25) TEN(F, 26)
 
 ALL(U)
 
@@ -131,5 +131,5 @@ enum nvml_return nvmlInternalGetExportTable(const void **table, const uint8_t *u
 		p += sprintf(p, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x",
 			     uuid[i]);
 	nvml_refuse(REFUSAL_TABLE, text);
-	return NVML_ERROR_NOT_FOUND;
+	return NVML_ERROR_INVALID_ARGUMENT; /* as the driver */
 }

@@ -398,17 +398,18 @@ static int answer_host(struct worker *w, const struct ctl_msg *m)
 	return ctl_send(w->ctl.fd, &a, -1, -1);
 }
 
-static uint64_t busy_permille(const struct worker *w)
+/* What was measured of a worker, per cent. */
+static uint32_t percent_of(const struct worker *w, const _Atomic uint64_t *permille)
 {
 	if (clock_now_ns() - atomic_load(&w->count->busy_at_ns) >= BUSY_FRESH_NS)
 		return 0;
-	return MIN(atomic_load(&w->count->busy_permille), 1000ull);
+	return (uint32_t)MIN(atomic_load(permille) / 10, 100ull);
 }
 
 /* As a driver, which lists processes that have a context, and not monitoring ones. */
 static void describe_tenant(const struct tenant *t, struct sess_tenant *ret)
 {
-	uint64_t permille = 0;
+	uint32_t busy = 0, memory = 0;
 	const struct worker *w;
 
 	list_for_each (w, &t->b->workers, link) {
@@ -420,11 +421,15 @@ static void describe_tenant(const struct tenant *t, struct sess_tenant *ret)
 		ret->processes[n].pid = w->hello.pid;
 		ret->processes[n].session = w->session;
 		ret->processes[n].memory = account_worker(w);
-		ret->processes[n].busy_percent = (uint32_t)(busy_permille(w) / 10);
+		ret->processes[n].busy_percent = percent_of(w, &w->count->busy_permille);
+		ret->processes[n].memory_percent =
+			percent_of(w, &w->count->memory_permille);
+		busy += ret->processes[n].busy_percent;
+		memory += ret->processes[n].memory_percent;
 		ret->n_processes++;
-		permille += busy_permille(w);
 	}
-	ret->busy_percent = (uint32_t)MIN(permille / 10, 100ull);
+	ret->busy_percent = MIN(busy, 100u);
+	ret->memory_percent = MIN(memory, 100u);
 }
 
 /* Too long for a message: a file with the answer goes along. */

@@ -47,8 +47,8 @@ struct cuda_nvml {
 	uint64_t value_at_ns;
 	int (*processes)(struct handle *h, struct sample *ret, unsigned *count,
 			 unsigned long long since_us);
-	unsigned percent; /* of the latest sample */
-	uint64_t percent_at_ns, busy_ns, busy_at_ns;
+	unsigned percent, memory_percent; /* of the latest sample */
+	uint64_t percent_at_ns, busy_ns, memory_ns, busy_at_ns;
 	unsigned long long sample_us; /* the driver's time of that sample */
 };
 
@@ -62,6 +62,7 @@ static const struct {
 	{SENSOR_POWER_LIMIT, "nvmlDeviceGetPowerManagementLimit"},
 	{SENSOR_POWER_DEFAULT, "nvmlDeviceGetPowerManagementDefaultLimit"},
 	{SENSOR_FAN, "nvmlDeviceGetFanSpeed"},
+	{SENSOR_BRAND, "nvmlDeviceGetBrand"},
 	{SENSOR_PERFORMANCE_STATE, "nvmlDeviceGetPerformanceState"},
 	{SENSOR_PCIE_GENERATION, "nvmlDeviceGetCurrPcieLinkGeneration"},
 	{SENSOR_PCIE_WIDTH, "nvmlDeviceGetCurrPcieLinkWidth"},
@@ -101,23 +102,40 @@ static int look_up(void *lib, const char *name, void *ret_fn)
 	return 0;
 }
 
+/* True if a function that was asked has answered; what it lacks is worth a line. */
+static bool told(const struct cuda_nvml *n, const char *name, int result)
+{
+	if (result && !n->value_at_ns)
+		log_debug("cuda: %s: NVML error %d", name, result);
+	return result == 0;
+}
+
+typedef int wide_fn(struct handle *h, unsigned long long *ret);
+
 /* Values of 64 bits; what does not fit is cut to the highest that does. */
 static void read_wide(struct cuda_nvml *n, uint32_t *ret)
 {
+	static const struct {
+		enum sensor sensor;
+		const char *name;
+	} wide[] = {
+		{SENSOR_CLOCK_REASONS, "nvmlDeviceGetCurrentClocksThrottleReasons"},
+		{SENSOR_CLOCK_REASONS_KNOWN,
+		 "nvmlDeviceGetSupportedClocksThrottleReasons"},
+	};
+	static const char ecc[] = "nvmlDeviceGetTotalEccErrors";
 	int (*errors)(struct handle *, unsigned, unsigned, unsigned long long *);
-	int (*set)(struct handle *, unsigned long long *);
 	unsigned long long v;
+	wide_fn *get;
 
-	if (look_up(n->lib, "nvmlDeviceGetCurrentClocksThrottleReasons", &set) == 0 &&
-	    set(n->handle, &v) == 0)
-		ret[SENSOR_CLOCK_REASONS] = (uint32_t)v;
-	if (look_up(n->lib, "nvmlDeviceGetSupportedClocksThrottleReasons", &set) == 0 &&
-	    set(n->handle, &v) == 0)
-		ret[SENSOR_CLOCK_REASONS_KNOWN] = (uint32_t)v;
-	if (look_up(n->lib, "nvmlDeviceGetTotalEccErrors", &errors) < 0)
-		return;
+	for (unsigned i = 0; i < ARRAY_SIZE(wide); i++) {
+		if (look_up(n->lib, wide[i].name, &get) == 0 &&
+		    told(n, wide[i].name, get(n->handle, &v)))
+			ret[wide[i].sensor] = (uint32_t)MIN(v, SENSOR_NONE - 1ull);
+	}
 	for (unsigned i = 0; i < 4; i++) {
-		if (errors(n->handle, i % 2, i / 2, &v) == 0)
+		if (look_up(n->lib, ecc, &errors) == 0 &&
+		    told(n, ecc, errors(n->handle, i % 2, i / 2, &v)))
 			ret[SENSOR_ECC_CORRECTED + i] =
 				(uint32_t)MIN(v, SENSOR_NONE - 1ull);
 	}
@@ -158,12 +176,13 @@ static void read_all(struct cuda_nvml *n, uint32_t *ret)
 	unsigned v, w;
 
 	for (unsigned i = 0; i < ARRAY_SIZE(plain); i++) {
-		if (look_up(n->lib, plain[i].name, &get) == 0 && get(n->handle, &v) == 0)
+		if (look_up(n->lib, plain[i].name, &get) == 0 &&
+		    told(n, plain[i].name, get(n->handle, &v)))
 			ret[plain[i].sensor] = v;
 	}
 	for (unsigned i = 0; i < ARRAY_SIZE(of_kind); i++) {
 		if (look_up(n->lib, of_kind[i].name, &get_kind) == 0 &&
-		    get_kind(n->handle, of_kind[i].kind, &v) == 0)
+		    told(n, of_kind[i].name, get_kind(n->handle, of_kind[i].kind, &v)))
 			ret[of_kind[i].sensor] = v;
 	}
 	if (look_up(n->lib, "nvmlDeviceGetPowerManagementLimitConstraints", &limits) ==
@@ -197,19 +216,21 @@ void cuda_sensors(struct device *dev, uint32_t ret_value[SENSOR_NUM])
 }
 
 /* This process's share in what was sampled since the last time; false if nothing was. */
-static bool sampled_locked(struct cuda_nvml *n, unsigned *ret_percent)
+static bool sampled_locked(struct cuda_nvml *n)
 {
-	unsigned count = PROCESSES_MAX, me = (unsigned)getpid(), percent = 0;
+	unsigned count = PROCESSES_MAX, me = (unsigned)getpid();
 	struct sample s[PROCESSES_MAX];
 
 	if (n->processes(n->handle, s, &count, n->sample_us))
 		return false;
+	n->percent = n->memory_percent = 0;
 	for (unsigned i = 0; i < MIN(count, (unsigned)PROCESSES_MAX); i++) {
 		n->sample_us = MAX(n->sample_us, s[i].at_us);
-		if (s[i].pid == me)
-			percent = MIN(s[i].sm, 100u);
+		if (s[i].pid != me)
+			continue;
+		n->percent = MIN(s[i].sm, 100u);
+		n->memory_percent = MIN(s[i].memory, 100u);
 	}
-	*ret_percent = percent;
 	return true;
 }
 
@@ -219,20 +240,23 @@ static bool sampled_locked(struct cuda_nvml *n, unsigned *ret_percent)
  * process numbers than this process does (a container's) knows nothing of us: then there
  * is no utilisation, rather than that of our neighbours.
  */
-uint64_t cuda_busy_ns(struct device *dev)
+uint64_t cuda_busy_ns(struct device *dev, uint64_t *ret_memory_ns)
 {
 	struct cuda_nvml *n = dev->nvml;
 	uint64_t now = clock_now_ns();
 
+	*ret_memory_ns = 0;
 	if (!n || !n->processes)
 		return 0;
 	cuda_scoped_lock(&n->lock);
-	if (sampled_locked(n, &n->percent))
+	if (sampled_locked(n))
 		n->percent_at_ns = now;
 	else if (now - n->percent_at_ns > SAMPLE_HOLDS_NS)
-		n->percent = 0;
+		n->percent = n->memory_percent = 0;
 	n->busy_ns += (now - n->busy_at_ns) / 100 * n->percent;
+	n->memory_ns += (now - n->busy_at_ns) / 100 * n->memory_percent;
 	n->busy_at_ns = now;
+	*ret_memory_ns = n->memory_ns;
 	return n->busy_ns;
 }
 

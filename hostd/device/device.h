@@ -441,8 +441,9 @@ struct device_ops {
 	CUresult (*tpc_map)(struct dev_ctx *ctx, struct dev_tpc_map *ret_map);
 
 	/* -- utilisation and sensors, for NVML and metrics -- */
-	/* Time with at least one kernel of this process running. May lag by a second. */
-	uint64_t (*busy_ns)(struct device *dev);
+	/* Time with at least one kernel of this process running, and time in which memory
+	 * was read or written; 0 where that is not known. May lag by a second. */
+	uint64_t (*busy_ns)(struct device *dev, uint64_t *ret_memory_ns);
 	/* By enum sensor; what the device does not tell is SENSOR_NONE. Of the whole
 	 * device, at most SENSORS_FRESH_NS old. */
 	void (*sensors)(struct device *dev, uint32_t ret_value[SENSOR_NUM]);

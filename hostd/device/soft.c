@@ -308,8 +308,9 @@ static void soft_info(struct device *dev, struct device_info *ret_info)
 	memcpy(ret_info->uuid, dev->cfg.uuid, sizeof(ret_info->uuid));
 }
 
-static uint64_t soft_busy_ns(struct device *dev)
+static uint64_t soft_busy_ns(struct device *dev, uint64_t *ret_memory_ns)
 {
+	*ret_memory_ns = 0;
 	soft_scoped_lock(&dev->lock);
 	return soft_exec_busy_locked(&dev->exec);
 }

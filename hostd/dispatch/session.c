@@ -107,8 +107,10 @@ int handle_device_status(struct sess_lane *sl, const struct device_status_args *
 
 	sess_memory(sl->s, &left, &rep->memory_total);
 	rep->memory_used = rep->memory_total - MIN(left, rep->memory_total);
-	if (sess_tenant(sl->s, &t) == 0)
-		rep->gpu_percent = rep->memory_percent = t.busy_percent;
+	if (sess_tenant(sl->s, &t) == 0) {
+		rep->gpu_percent = t.busy_percent;
+		rep->memory_percent = t.memory_percent;
+	}
 	return 0;
 }
 
@@ -161,6 +163,7 @@ int handle_process_list(struct sess_lane *sl, const struct process_list_args *a)
 		p->session = (uint32_t)t.processes[i].session;
 		p->memory_used = t.processes[i].memory;
 		p->gpu_percent = t.processes[i].busy_percent;
+		p->memory_percent = t.processes[i].memory_percent;
 	}
 	return sess_reply_end(sl);
 }

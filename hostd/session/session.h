@@ -57,11 +57,12 @@ struct space;
 
 /* All sessions of the tenant, as monitoring programs ask for them. */
 struct sess_tenant {
-	uint32_t busy_percent; /* time with a kernel running, of the last second or so */
+	/* time with a kernel running, or memory in use, of the last second or so */
+	uint32_t busy_percent, memory_percent;
 	uint32_t n_processes;
 	struct {
 		uint32_t pid; /* in the guest */
-		uint32_t busy_percent;
+		uint32_t busy_percent, memory_percent, pad;
 		uint64_t session, memory;
 	} processes[SESS_PROCESSES_MAX];
 };
@@ -100,8 +101,9 @@ struct sess_counters {
 	struct purse purse; /* written by both */
 	_Atomic uint64_t lanes;
 	_Atomic uint64_t computes; /* not 0 once it has had a context */
-	/* Share of the last tick with a kernel running, and when that was measured. */
-	_Atomic uint64_t busy_permille, busy_at_ns;
+	/* Share of the last tick with a kernel running, and with memory read or written;
+	 * and when that was measured. */
+	_Atomic uint64_t busy_permille, memory_permille, busy_at_ns;
 	/* refusals[0] to [n_refusals - 1] are complete; what did not fit is
 	 * other_refusals */
 	_Atomic uint64_t n_refusals, other_refusals;

@@ -61,7 +61,7 @@ struct worker {
 	struct broker_link *link;
 	int epoll;
 	int wake; /* an eventfd: something runs, measure it */
-	uint64_t busy_ns, busy_at_ns;
+	uint64_t busy_ns, memory_ns, busy_at_ns;
 	unsigned quiet; /* ticks without a change of busy_ns */
 	struct host_window window;
 	struct wire_welcome welcome; /* what all lanes are told */
@@ -234,28 +234,37 @@ static void on_active(void *arg)
 	(void)fd_write_full(w->wake, &one, sizeof(one));
 }
 
+static uint64_t permille_of(uint64_t busy_ns, uint64_t all_ns)
+{
+	return MIN(busy_ns * 1000 / MAX(all_ns, 1ull), 1000ull);
+}
+
 /* Measures since the last tick. Once nothing ran for a while, ticking ends. */
 static void tick(struct worker *w)
 {
 	struct session *s = w->s;
-	uint64_t now = clock_now_ns(), busy = s->ops->busy_ns(s->dev);
-	uint64_t permille = (busy - w->busy_ns) * 1000 / MAX(now - w->busy_at_ns, 1ull);
+	uint64_t memory, busy = s->ops->busy_ns(s->dev, &memory);
+	uint64_t now = clock_now_ns(), all = now - w->busy_at_ns;
 
 	w->quiet = busy == w->busy_ns ? w->quiet + 1 : 0;
 	if (w->quiet == QUIET_TICKS)
 		atomic_store(&s->active, false);
-	w->busy_ns = busy;
-	w->busy_at_ns = now;
-	atomic_store_explicit(&s->count->busy_permille, MIN(permille, 1000ull),
+	atomic_store_explicit(&s->count->busy_permille,
+			      permille_of(busy - w->busy_ns, all), memory_order_relaxed);
+	atomic_store_explicit(&s->count->memory_permille,
+			      permille_of(memory - w->memory_ns, all),
 			      memory_order_relaxed);
 	atomic_store_explicit(&s->count->busy_at_ns, now, memory_order_relaxed);
+	w->busy_ns = busy;
+	w->memory_ns = memory;
+	w->busy_at_ns = now;
 }
 
 static int start_ticking(struct worker *w)
 {
 	uint64_t n;
 
-	w->busy_ns = w->s->ops->busy_ns(w->s->dev);
+	w->busy_ns = w->s->ops->busy_ns(w->s->dev, &w->memory_ns);
 	w->busy_at_ns = clock_now_ns();
 	w->quiet = 0;
 	return fd_read_full(w->wake, &n, sizeof(n));

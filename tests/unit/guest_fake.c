@@ -244,8 +244,8 @@ static void reply_sensors(struct lane *l)
 
 static void reply_processes(struct lane *l)
 {
-	static const struct wire_process_info two[] = {{101, 1, 1024, 20, 0},
-						       {102, 2, 2048, 30, 0}};
+	static const struct wire_process_info two[] = {{101, 1, 1024, 20, 5},
+						       {102, 2, 2048, 30, 6}};
 	struct process_list_rep *rep = begin(l, 0, process_list_rep_size(2), 0, NULL);
 
 	if (!rep)

@@ -355,8 +355,9 @@ static CUresult fake_tensor_map_move(struct dev_ctx *ctx, CUtensorMap *map,
 	return CUDA_SUCCESS;
 }
 
-static uint64_t fake_busy(struct device *dev)
+static uint64_t fake_busy(struct device *dev, uint64_t *ret_memory_ns)
 {
+	*ret_memory_ns = 0;
 	return 0;
 }
 
