@@ -124,6 +124,7 @@ static CUresult cuda_ctx_create(struct device *dev, unsigned flags,
 		free(ctx);
 		return res;
 	}
+	cuda_host_adopt(ctx);
 	cuda_scoped_lock(&dev->lock);
 	list_append(&dev->contexts, &ctx->link);
 	*ret_ctx = ctx;
@@ -143,6 +144,19 @@ static void ctx_free_objects(struct dev_ctx *ctx)
 		cuda_module_unload(mod);
 }
 
+/* Host memory that the context before had registered. */
+static void adopt_elsewhere(struct device *dev)
+{
+	struct dev_ctx *ctx = NULL;
+
+	pthread_mutex_lock(&dev->lock);
+	if (dev->host.n && !list_empty(&dev->contexts))
+		ctx = list_entry(dev->contexts.next, struct dev_ctx, link);
+	pthread_mutex_unlock(&dev->lock);
+	if (ctx && !cuda_enter(ctx))
+		cuda_host_adopt(ctx);
+}
+
 static void cuda_ctx_destroy(struct dev_ctx *ctx)
 {
 	struct device *dev = ctx->dev;
@@ -152,12 +166,14 @@ static void cuda_ctx_destroy(struct dev_ctx *ctx)
 	cuda_output_flush(dev);
 	ctx_free_objects(ctx);
 	cuda_host_ops_drop(ctx);
+	cuda_host_leave(ctx);
 	cu.cuMemFreeHost(ctx->slots);
 	pthread_mutex_lock(&dev->lock);
 	list_remove(&ctx->link);
 	ctx_drop(ctx);
 	pthread_mutex_unlock(&dev->lock);
 	free(ctx);
+	adopt_elsewhere(dev);
 }
 
 static CUresult cuda_ctx_synchronize(struct dev_ctx *ctx)
@@ -166,7 +182,7 @@ static CUresult cuda_ctx_synchronize(struct dev_ctx *ctx)
 
 	if (!res)
 		res = cuda_note(ctx, cu.cuCtxSynchronize());
-	cuda_output_flush(ctx->dev);
+	cuda_output_look(ctx);
 	return res;
 }
 
@@ -315,6 +331,7 @@ const struct device_ops device_cuda_ops = {
 	.read = cuda_read,
 	.write_async = cuda_write_async,
 	.read_async = cuda_read_async,
+	.write_taken = cuda_write_taken,
 	.copy = cuda_copy,
 	.fill = cuda_fill,
 	.array_bytes = cuda_array_bytes,

@@ -40,7 +40,7 @@ static CUresult wait_for(struct dev_ctx *ctx, struct dev_stream *st, CUresult re
 {
 	if (!res)
 		res = cu.cuStreamSynchronize(cuda_stream_of(st));
-	cuda_output_flush(ctx->dev);
+	cuda_output_look(ctx);
 	return cuda_note(ctx, res);
 }
 
@@ -137,6 +137,34 @@ CUresult cuda_read_async(struct dev_ctx *ctx, struct dev_stream *st, void *host_
 	if (size)
 		res = cu.cuMemcpyDtoHAsync(host_buf, src, size, cuda_stream_of(st));
 	return finish_later(ctx, st, res, f);
+}
+
+/* host_buf is pageable to the driver, so it copies the bytes out: measured, without
+ * waiting up to 1 MiB. */
+CUresult cuda_write_taken(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
+			  size_t pitch, const void *host_buf, size_t width, size_t height)
+{
+	CUDA_MEMCPY2D d = {
+		.srcMemoryType = CU_MEMORYTYPE_HOST,
+		.srcHost = host_buf,
+		.srcPitch = width,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+		.dstDevice = dst,
+		.dstPitch = pitch,
+		.WidthInBytes = width,
+		.Height = height,
+	};
+	CUresult res = cuda_enter(ctx);
+
+	if (res)
+		return res;
+	if (!rows_ok(ctx->dev, dst, pitch, width, height))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (height == 1)
+		res = cu.cuMemcpyHtoDAsync(dst, host_buf, width, cuda_stream_of(st));
+	else
+		res = cu.cuMemcpy2DAsync(&d, cuda_stream_of(st));
+	return cuda_note(ctx, res);
 }
 
 /* Host memory of the guest is named as such: the driver then knows which engine. */

@@ -66,6 +66,7 @@ struct dev_ctx {
 	bool primary;
 	uint64_t id;        /* never reused, unlike cu */
 	_Atomic int status; /* CUresult; once lost, for ever */
+	_Atomic bool may_print; /* a kernel was launched */
 	struct list streams, events, modules;
 	uint32_t *slots; /* pinned: streams wait for them, see cuda_stream.c */
 	CUdeviceptr slots_addr;
@@ -128,6 +129,21 @@ void cuda_output_close(struct device *dev);
 /* Hands on what was printed since; no lock may be held. */
 void cuda_output_flush(struct device *dev);
 
+static inline void cuda_may_print(struct dev_ctx *ctx)
+{
+	/* relaxed: the launch itself orders it before what waits for the kernel */
+	if (!atomic_load_explicit(&ctx->may_print, memory_order_relaxed))
+		atomic_store_explicit(&ctx->may_print, true, memory_order_relaxed);
+}
+
+/* The same, if a kernel of the context can have printed. */
+static inline void cuda_output_look(struct dev_ctx *ctx)
+{
+	if (atomic_load_explicit(&ctx->may_print, memory_order_relaxed))
+		cuda_output_flush(ctx->dev);
+}
+
+
 /* cuda_nvml.c */
 /* Before the sandbox; fills in info.driver as well. */
 void cuda_nvml_open(struct device *dev);
@@ -161,6 +177,13 @@ CUresult cuda_host_map(struct dev_ctx *ctx, CUdeviceptr addr, uint64_t size, int
 		       uint64_t offset);
 CUresult cuda_host_unmap(struct dev_ctx *ctx, CUdeviceptr addr);
 
+/*
+ * What a context has registered goes with it: it is registered again in another one, or
+ * in the next that is made. The context must be current.
+ */
+void cuda_host_leave(struct dev_ctx *ctx);
+void cuda_host_adopt(struct dev_ctx *ctx);
+
 static inline bool cuda_is_host(uint64_t addr)
 {
 	return addr - DEVICE_HOST_BASE < DEVICE_HOST_SIZE;
@@ -176,6 +199,9 @@ CUresult cuda_write_async(struct dev_ctx *ctx, struct dev_stream *st, CUdevicept
 			  void *arg);
 CUresult cuda_read_async(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
 			 CUdeviceptr src, size_t size, void (*done)(void *), void *arg);
+CUresult cuda_write_taken(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
+			  size_t pitch, const void *host_buf, size_t width,
+			  size_t height);
 CUresult cuda_copy(struct dev_ctx *ctx, struct dev_stream *st,
 		   const struct dev_copy_2d *c);
 CUresult cuda_fill(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,

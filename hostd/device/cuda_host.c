@@ -77,12 +77,12 @@ static CUresult host_register(uint64_t addr, uint64_t size)
 	return res ? res : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-static CUresult insert(struct device *dev, uint64_t addr, uint64_t size)
+static CUresult insert(struct dev_ctx *ctx, uint64_t addr, uint64_t size)
 {
 	int r;
 
-	cuda_scoped_lock(&dev->lock);
-	r = range_insert(&dev->host, addr, size, NULL);
+	cuda_scoped_lock(&ctx->dev->lock);
+	r = range_insert(&ctx->dev->host, addr, size, ctx);
 	return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY
 	       : r < 0      ? CUDA_ERROR_INVALID_VALUE
 			    : CUDA_SUCCESS;
@@ -114,7 +114,7 @@ CUresult cuda_host_map(struct dev_ctx *ctx, CUdeviceptr addr, uint64_t size, int
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!is_region(addr, size) || offset % DEVICE_HOST_GRAIN)
 		return CUDA_ERROR_INVALID_VALUE;
-	res = insert(dev, addr, size);
+	res = insert(ctx, addr, size);
 	if (res)
 		return res;
 	if (mmap(as_host(addr), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
@@ -127,6 +127,32 @@ CUresult cuda_host_map(struct dev_ctx *ctx, CUdeviceptr addr, uint64_t size, int
 		take(dev, addr);
 	}
 	return cuda_note(ctx, res);
+}
+
+void cuda_host_leave(struct dev_ctx *ctx)
+{
+	struct device *dev = ctx->dev;
+
+	cuda_scoped_lock(&dev->lock);
+	for (size_t i = 0; i < dev->host.n; i++) {
+		if (dev->host.v[i].data != ctx)
+			continue;
+		cu.cuMemHostUnregister(as_host(dev->host.v[i].start));
+		dev->host.v[i].data = NULL;
+	}
+}
+
+void cuda_host_adopt(struct dev_ctx *ctx)
+{
+	struct device *dev = ctx->dev;
+
+	cuda_scoped_lock(&dev->lock);
+	for (size_t i = 0; i < dev->host.n; i++) {
+		struct range *r = &dev->host.v[i];
+
+		if (!r->data && !host_register(r->start, r->size))
+			r->data = ctx;
+	}
 }
 
 CUresult cuda_host_unmap(struct dev_ctx *ctx, CUdeviceptr addr)

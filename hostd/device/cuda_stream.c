@@ -242,7 +242,7 @@ CUresult cuda_stream_synchronize(struct dev_ctx *ctx, struct dev_stream *st)
 
 	if (!res)
 		res = cuda_note(ctx, cu.cuStreamSynchronize(cuda_stream_of(st)));
-	cuda_output_flush(ctx->dev);
+	cuda_output_look(ctx);
 	return res;
 }
 

@@ -301,6 +301,11 @@ struct device_ops {
 				void *arg);
 	CUresult (*read_async)(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
 			       CUdeviceptr src, size_t size, void (*done)(void *), void *arg);
+	/* Takes the bytes (packed rows of width) before it returns, and never waits for the
+	 * stream as long as they are few: 64 KiB. May be NULL: the caller must stage. */
+	CUresult (*write_taken)(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
+				size_t pitch, const void *host_buf, size_t width,
+				size_t height);
 	/* Between addresses of the device, host_map()'s among them; never waits. */
 	CUresult (*copy)(struct dev_ctx *ctx, struct dev_stream *st,
 			 const struct dev_copy_2d *c);

@@ -53,13 +53,27 @@ static void uncharge(struct hostmem *h, uint64_t offset, uint64_t size)
 		b->host_uncharge(b->arg, offset, size);
 }
 
+/* The pages go back to the host; whoever gets the place next finds zeroes. */
+static void empty(struct hostmem *h, uint64_t offset, uint64_t size)
+{
+	if (fallocate(h->file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		      (off_t)offset, (off_t)size) < 0)
+		log_debug("host memory: cannot empty %llu bytes: %m",
+			  (unsigned long long)size);
+}
+
 static int place_in_file_locked(struct hostmem *h, uint64_t size, uint64_t *offset)
 {
 	uint64_t end = h->file.first + h->file.size;
 	int r;
 
-	if (h->file.placed)
-		return *offset % DEVICE_HOST_GRAIN ? -EPROTO : 0;
+	if (h->file.placed) {
+		if (*offset % DEVICE_HOST_GRAIN)
+			return -EPROTO;
+		/* A session that ended may have left something in the VM's window. */
+		empty(h, *offset, size);
+		return 0;
+	}
 	r = range_gap(&h->used, h->file.first, end, size, DEVICE_HOST_GRAIN, offset);
 	return r < 0 ? r : range_insert(&h->used, *offset, size, NULL);
 }
@@ -68,11 +82,7 @@ static void leave_file_locked(struct hostmem *h, uint64_t offset, uint64_t size)
 {
 	if (!h->file.placed)
 		range_remove(&h->used, range_above(&h->used, offset), 1);
-	/* The pages go back to the host; whoever gets the place next finds zeroes. */
-	if (fallocate(h->file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-		      (off_t)offset, (off_t)size) < 0)
-		log_debug("host memory: cannot free %llu bytes: %m",
-			  (unsigned long long)size);
+	empty(h, offset, size);
 }
 
 /* Finds an address and notes it. */

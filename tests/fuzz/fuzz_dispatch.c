@@ -20,7 +20,11 @@
 #include "base/log.h"
 #include "loopback.h"
 #include "ops.h"
+#include "base/fd.h"
+#include "memory/hostmem.h"
 #include "session/session.h"
+
+#define HOST_BYTES (1u << 20) /* that the session may share */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -114,6 +118,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 						      : WIRE_CARRIER_STREAM};
 	struct device_config cfg = {.tpcs = 1, .threads = 1, .memory_bytes = 64u << 20};
 	struct sess_broker broker = {.charge = charge, .uncharge = uncharge};
+	struct hostmem_file file = {.fd = fd_memfd("fuzz", HOST_BYTES),
+				    .size = HOST_BYTES};
 	struct loopback lb;
 	struct session *s;
 	uint64_t used = 0;
@@ -121,7 +127,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	log_set_level(LOG_LVL_ERROR);
 	broker.arg = &used;
 	if (sess_new(&device_soft_ops, &cfg, &broker, &s) < 0 ||
-	    loopback_init(&lb, &o) < 0)
+	    loopback_init(&lb, &o) < 0 || hostmem_new(s, &file, &s->hostmem) < 0)
 		abort();
 	if (sess_lane_reserve(s) != 0 || sess_lane_start(s, steal(lb.worker), 0) < 0)
 		abort();
@@ -130,6 +136,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	sess_join(s); /* the worker's lane lives in the window */
 	loopback_fini(&lb);
 	sess_free(s);
+	closep(&file.fd);
 	if (used)
 		abort();
 	return 0;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* device_ops: addresses, chunks, access, copies. */
 #include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include "base/fd.h"
 #include "device_test.h"
 
 static void put32(struct fix *f, CUdeviceptr at, uint32_t v)
@@ -383,4 +386,99 @@ SOFT_TEST(device_memory, unmapping_under_a_copy_is_no_crash)
 	pthread_join(t, NULL);
 	cr_assert(lost || refused);
 	fix_free(f, &m);
+}
+
+/* ---- host memory of the guest ---- */
+
+#define HOST_BYTES (2 * DEVICE_HOST_GRAIN)
+
+/* A file as a guest would have it, with the guest's view of it. */
+struct shared {
+	int fd;
+	uint32_t *view;
+};
+
+static struct shared shared_new(void)
+{
+	struct shared s = {.fd = fd_memfd("test", 4 * HOST_BYTES)};
+
+	cr_assert_geq(s.fd, 0);
+	s.view = mmap(NULL, 4 * HOST_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, s.fd, 0);
+	cr_assert_neq(s.view, MAP_FAILED);
+	return s;
+}
+
+DEVICE_TEST(device_memory, host_memory_is_one_for_guest_and_device)
+{
+	struct shared s = shared_new();
+	CUdeviceptr at = DEVICE_HOST_BASE + 5 * DEVICE_HOST_GRAIN;
+	uint32_t *guest = s.view + HOST_BYTES / sizeof(uint32_t);
+	struct dev_copy_2d copy = {.dst = at + 64, .src = at, .width = 4, .height = 1};
+
+	OK(f->ops->host_map(f->ctx, at, HOST_BYTES, s.fd, HOST_BYTES));
+	guest[0] = 42;
+	cr_assert_eq(get32(f, at), 42, "the device reads what the guest wrote");
+	put32(f, at + HOST_BYTES - 4, 43);
+	OK(f->ops->stream_synchronize(f->ctx, NULL));
+	cr_assert_eq(guest[HOST_BYTES / 4 - 1], 43, "and the other way round");
+	OK(f->ops->copy(f->ctx, NULL, &copy));
+	OK(f->ops->fill(f->ctx, NULL, at + 128, 0, 7, 4, 3, 1));
+	OK(f->ops->stream_synchronize(f->ctx, NULL));
+	cr_assert_eq(guest[16], 42);
+	cr_assert(guest[32] == 7 && guest[34] == 7 && !guest[35]);
+	cr_assert_eq(s.view[0], 0, "and nothing else of the file");
+	OK(f->ops->host_unmap(f->ctx, at));
+	FAILS(f->ops->write(f->ctx, NULL, at, &copy, 4), CUDA_ERROR_INVALID_VALUE);
+	close(s.fd);
+}
+
+DEVICE_TEST(device_memory, host_memory_has_ends)
+{
+	struct shared s = shared_new();
+	CUdeviceptr at = DEVICE_HOST_BASE + DEVICE_HOST_SIZE - HOST_BYTES, device;
+	struct dev_copy_2d copy = {.width = 64, .height = 1};
+
+	OK(f->ops->host_map(f->ctx, at, HOST_BYTES, s.fd, 0));
+	copy.dst = at;
+	copy.src = at + HOST_BYTES - 63;
+	FAILS(f->ops->copy(f->ctx, NULL, &copy), CUDA_ERROR_INVALID_VALUE);
+	copy.src = at - 1;
+	FAILS(f->ops->copy(f->ctx, NULL, &copy), CUDA_ERROR_INVALID_VALUE);
+	copy.src = DEVICE_HOST_BASE;
+	FAILS(f->ops->copy(f->ctx, NULL, &copy), CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->reserve(f->dev, f->info.chunk_bytes, 0, DEVICE_HOST_BASE, &device),
+	      CUDA_ERROR_INVALID_VALUE);
+	OK(f->ops->host_unmap(f->ctx, at));
+	close(s.fd);
+}
+
+DEVICE_TEST(device_memory, host_memory_where_it_cannot_be)
+{
+	struct shared s = shared_new();
+	CUdeviceptr at = DEVICE_HOST_BASE;
+	const struct {
+		uint64_t addr, size, offset;
+	} bad[] = {
+		{at, 0, 0},
+		{at, HOST_BYTES - 4096, 0},
+		{at + 4096, HOST_BYTES, 0},
+		{at, HOST_BYTES, 4096},
+		{DEVICE_BAND_BASE, HOST_BYTES, 0},
+		{at + DEVICE_HOST_SIZE - DEVICE_HOST_GRAIN, HOST_BYTES, 0},
+		{at, ~0ull & ~(DEVICE_HOST_GRAIN - 1), 0},
+		{0, HOST_BYTES, 0},
+	};
+
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		FAILS(f->ops->host_map(f->ctx, bad[i].addr, bad[i].size, s.fd,
+				       bad[i].offset),
+		      CUDA_ERROR_INVALID_VALUE);
+	OK(f->ops->host_map(f->ctx, at, HOST_BYTES, s.fd, 0));
+	FAILS(f->ops->host_map(f->ctx, at + DEVICE_HOST_GRAIN, HOST_BYTES, s.fd, 0),
+	      CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->host_unmap(f->ctx, at + DEVICE_HOST_GRAIN),
+	      CUDA_ERROR_INVALID_VALUE);
+	OK(f->ops->host_unmap(f->ctx, at));
+	FAILS(f->ops->host_unmap(f->ctx, at), CUDA_ERROR_INVALID_VALUE);
+	close(s.fd);
 }
