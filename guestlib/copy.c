@@ -2,12 +2,15 @@
 /*
  * DOC: moving bytes between the guest and the device
  *
- * Host to device: pieces of at most WIRE_PAYLOAD_MAX are copied into the lane and posted;
- * the worker works on one while the next is being copied. A synchronous copy sends its
- * last piece as a call, whose reply also says if an earlier piece failed.
- * Device to host: one call; the worker streams pieces back as they come off the device.
- * Copies from the device into pageable memory may finish synchronously in CUDA, too.
- * Between addresses that the device sees, pinned host memory among them: one message.
+ * Host memory that the device sees: one message, one DMA.
+ *
+ * Other host memory, to the device: up to 64 KiB travel in the lane, and the driver takes
+ * them at once. More goes through a stage (stage.h) in pieces: while one is being copied
+ * into it, the device fetches the last. From the device: likewise, the other way round.
+ * Without shared memory, or while a stage is held up by a busy stream, pieces travel in
+ * the lane. A synchronous copy ends with a call, whose reply also says if an earlier
+ * piece failed. Copies from the device into pageable memory may finish synchronously in
+ * CUDA, too.
  */
 #include <string.h>
 
@@ -15,114 +18,239 @@
 #include "capture.h"
 #include "copy.h"
 #include "hostmem.h"
+#include "move.h"
 #include "process.h"
+#include "stage.h"
+
+/* Up to here the driver takes pageable bytes at once, without waiting for the stream. */
+#define SMALL_BYTES (64u << 10)
+/* From here on helper threads move bytes. */
+#define HELPED_BYTES (4u << 20)
+#define LARGE_PIECE  (1u << 20)
+static_assert(LARGE_PIECE <= WIRE_PAYLOAD_MAX, "pieces fit into a lane as well");
+
+/* ---- within the device ---- */
+
+static CUresult dtod(struct guest_thread *t, const struct copy *c, uint64_t stream)
+{
+	struct copy_dtod_cmd *cmd = begin_copy_dtod(t);
+	struct lane_reply reply;
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->dst = c->dst.addr;
+	cmd->src = c->src.addr;
+	cmd->dst_pitch = c->dst.pitch;
+	cmd->src_pitch = c->src.pitch;
+	cmd->width = c->width;
+	cmd->height = c->height;
+	cmd->stream = stream;
+	/* The reply to a synchronous one within the device says that it was accepted;
+	 * CUDA's does not wait. */
+	cmd->wait = c->shared && !c->async;
+	return c->async ? guest_post(t)
+			: guest_call(t, sizeof(struct copy_dtod_rep), &reply);
+}
+
+static CUresult wait_stream(struct guest_thread *t, uint64_t stream)
+{
+	struct cuStreamSynchronize_cmd *cmd = begin_cuStreamSynchronize(t);
+	struct lane_reply reply;
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->hStream = stream;
+	return guest_call(t, sizeof(struct cuStreamSynchronize_rep), &reply);
+}
 
 /* ---- host to device ---- */
 
-static void *begin_write(struct guest_thread *t, const struct copy *c, uint64_t dst,
-			 uint32_t width, uint32_t height)
+/* Rows on their way, packed without gaps between here and there. */
+struct piece {
+	uint64_t dst;
+	const char *src;
+	size_t width, height;
+	bool last; /* of the copy */
+};
+
+static void pack(char *to, const struct piece *p, size_t src_pitch, bool helped)
+{
+	if (p->height == 1) {
+		move_bytes(to, p->src, p->width, helped);
+		return;
+	}
+	for (size_t i = 0; i < p->height; i++)
+		memcpy(to + i * p->width, p->src + i * src_pitch, p->width);
+}
+
+static void *begin_write(struct guest_thread *t, const struct copy *c,
+			 const struct piece *p)
 {
 	void *payload;
-	struct host_write_cmd *cmd = begin_host_write(t, width * height, &payload);
+	struct host_write_cmd *cmd =
+		begin_host_write(t, (uint32_t)(p->width * p->height), &payload);
 
 	if (!cmd)
 		return NULL;
-	cmd->dst = dst;
+	cmd->dst = p->dst;
 	cmd->pitch = c->dst.pitch;
-	cmd->width = width;
-	cmd->height = height;
+	cmd->width = (uint32_t)p->width;
+	cmd->height = (uint32_t)p->height;
 	cmd->ctx = c->ctx;
 	return payload;
 }
 
 static void *begin_htod(struct guest_thread *t, const struct copy *c, uint64_t stream,
-			uint64_t dst, uint32_t width, uint32_t height)
+			const struct piece *p)
 {
 	struct copy_htod_cmd *cmd;
 	void *payload;
 
 	if (c->ctx)
-		return begin_write(t, c, dst, width, height);
-	cmd = begin_copy_htod(t, width * height, &payload);
+		return begin_write(t, c, p);
+	cmd = begin_copy_htod(t, (uint32_t)(p->width * p->height), &payload);
 	if (!cmd)
 		return NULL;
-	cmd->dst = dst;
+	cmd->dst = p->dst;
 	cmd->pitch = c->dst.pitch;
-	cmd->width = width;
-	cmd->height = height;
+	cmd->width = (uint32_t)p->width;
+	cmd->height = (uint32_t)p->height;
 	cmd->stream = stream;
 	return payload;
 }
 
-static CUresult end_htod(struct guest_thread *t, bool wait)
+/* Through the lane. */
+static CUresult send_payload(struct guest_thread *t, const struct copy *c,
+			     uint64_t stream, const struct piece *p)
 {
 	struct lane_reply reply;
+	char *payload = begin_htod(t, c, stream, p);
 
-	return wait ? guest_call(t, sizeof(struct copy_htod_rep), &reply) : guest_post(t);
+	if (!payload)
+		return guest_lost(t);
+	pack(payload, p, c->src.pitch, false);
+	return c->ctx || (!c->async && p->last)
+		       ? guest_call(t, sizeof(struct copy_htod_rep), &reply)
+		       : guest_post(t);
+}
+
+/* Through a stage: the device fetches the bytes by itself. */
+static CUresult send_staged(struct guest_thread *t, const struct copy *c, uint64_t stream,
+			    const struct piece *p, struct stage *stage,
+			    const struct stage_piece *room, bool helped)
+{
+	struct copy dev = {.dst = {.addr = p->dst, .pitch = c->dst.pitch},
+			   .src = {.addr = room->dev, .pitch = p->width},
+			   .width = p->width,
+			   .height = p->height,
+			   .shared = true,
+			   .async = c->async || !p->last};
+	CUresult r;
+
+	pack(room->mem, p, c->src.pitch, helped);
+	r = dtod(t, &dev, stream);
+	return r || !dev.async ? r : stage_mark(stage, t, stream, room);
+}
+
+/* How the pieces of a copy travel. */
+struct way {
+	struct stage *stage; /* NULL: through the lane */
+	bool helped;
+	size_t piece; /* bytes */
+};
+
+static struct way find_way(struct guest_thread *t, const struct copy *c, size_t total,
+			   enum stage_use use)
+{
+	struct way w = {.piece = WIRE_PAYLOAD_MAX};
+
+	if (c->ctx || !guest_process.host_size)
+		return w;
+	w.stage = stage_take(t, use);
+	if (!w.stage)
+		return w;
+	w.helped = total >= HELPED_BYTES && c->height == 1 && move_begin();
+	/* Several pieces of a middling copy overlap; a large one is shared by helpers. */
+	w.piece = total >= HELPED_BYTES ? LARGE_PIECE : STAGE_SLOT_BYTES;
+	return w;
+}
+
+static CUresult send_piece(struct guest_thread *t, const struct copy *c, uint64_t stream,
+			   const struct piece *p, const struct way *w)
+{
+	struct stage_piece room;
+
+	if (w->stage && stage_room(w->stage, p->width * p->height, &room))
+		return send_staged(t, c, stream, p, w->stage, &room, w->helped);
+	return send_payload(t, c, stream, p);
 }
 
 /* Rows that are too long for one piece, and plain copies. */
 static CUresult htod_long_row(struct guest_thread *t, const struct copy *c,
-			      uint64_t stream, size_t row, bool last_row)
+			      uint64_t stream, size_t row, const struct way *w)
 {
-	const char *src = (const char *)(uintptr_t)c->src.addr + row * c->src.pitch;
-	uint64_t dst = c->dst.addr + row * c->dst.pitch;
+	struct piece p = {.src = (const char *)(uintptr_t)c->src.addr +
+				 row * c->src.pitch,
+			  .dst = c->dst.addr + row * c->dst.pitch,
+			  .height = 1};
 	size_t left = c->width;
+	CUresult r = CUDA_SUCCESS;
 
-	while (left) {
-		uint32_t n = (uint32_t)MIN(left, (size_t)WIRE_PAYLOAD_MAX);
-		void *payload = begin_htod(t, c, stream, dst, n, 1);
-		CUresult r;
-
-		if (!payload)
-			return guest_lost(t);
-		memcpy(payload, src, n);
-		left -= n;
-		src += n;
-		dst += n;
-		r = end_htod(t, c->ctx || (!c->async && last_row && !left));
-		if (r)
-			return r;
+	while (left && r == CUDA_SUCCESS) {
+		p.width = MIN(left, w->piece);
+		left -= p.width;
+		p.last = !left && row + 1 == c->height;
+		r = send_piece(t, c, stream, &p, w);
+		p.src += p.width;
+		p.dst += p.width;
 	}
-	return CUDA_SUCCESS;
+	return r;
 }
 
 /* As many whole rows as fit into each piece. */
 static CUresult htod_short_rows(struct guest_thread *t, const struct copy *c,
-				uint64_t stream)
+				uint64_t stream, const struct way *w)
 {
-	size_t per_piece = WIRE_PAYLOAD_MAX / c->width;
-	size_t row = 0, i;
+	size_t per_piece = w->piece / c->width;
+	CUresult r = CUDA_SUCCESS;
+	size_t row = 0;
 
-	while (row < c->height) {
-		size_t n = MIN(per_piece, c->height - row);
-		const char *src =
-			(const char *)(uintptr_t)c->src.addr + row * c->src.pitch;
-		char *payload = begin_htod(t, c, stream, c->dst.addr + row * c->dst.pitch,
-					   (uint32_t)c->width, (uint32_t)n);
-		CUresult r;
+	while (row < c->height && r == CUDA_SUCCESS) {
+		struct piece p = {
+			.src = (const char *)(uintptr_t)c->src.addr + row * c->src.pitch,
+			.dst = c->dst.addr + row * c->dst.pitch,
+			.width = c->width,
+			.height = MIN(per_piece, c->height - row),
+		};
 
-		if (!payload)
-			return guest_lost(t);
-		for (i = 0; i < n; i++)
-			memcpy(payload + i * c->width, src + i * c->src.pitch, c->width);
-		row += n;
-		r = end_htod(t, c->ctx || (!c->async && row == c->height));
-		if (r)
-			return r;
+		row += p.height;
+		p.last = row == c->height;
+		r = send_piece(t, c, stream, &p, w);
 	}
-	return CUDA_SUCCESS;
+	return r;
 }
 
+/*
+ * Small copies go through the lane: the driver takes such bytes at once. Of larger ones
+ * the device fetches the bytes itself.
+ */
 static CUresult htod(struct guest_thread *t, const struct copy *c, uint64_t stream)
 {
-	size_t row;
+	size_t total = c->width * c->height, row;
+	struct way w = {.piece = WIRE_PAYLOAD_MAX};
 	CUresult r = CUDA_SUCCESS;
 
-	if (c->height > 1 && c->width <= WIRE_PAYLOAD_MAX / 2)
-		return htod_short_rows(t, c, stream);
-	for (row = 0; row < c->height && r == CUDA_SUCCESS; row++)
-		r = htod_long_row(t, c, stream, row, row + 1 == c->height);
+	if (total > SMALL_BYTES)
+		w = find_way(t, c, total, STAGE_TO_DEVICE);
+	if (c->height > 1 && c->width <= w.piece / 2)
+		r = htod_short_rows(t, c, stream, &w);
+	else
+		for (row = 0; row < c->height && r == CUDA_SUCCESS; row++)
+			r = htod_long_row(t, c, stream, row, &w);
+	if (w.helped)
+		move_end();
+	if (w.stage)
+		stage_put(w.stage, STAGE_TO_DEVICE, true);
 	return r;
 }
 
@@ -136,12 +264,12 @@ struct row_sink {
 	uint64_t left; /* bytes in all */
 };
 
-static void sink_bytes(struct row_sink *s, const char *data, size_t size)
+static void sink_bytes(struct row_sink *s, const char *data, size_t size, bool helped)
 {
 	while (size) {
 		size_t n = MIN(size, s->width - s->at);
 
-		memcpy(s->row + s->at, data, n);
+		move_bytes(s->row + s->at, data, n, helped);
 		data += n;
 		size -= n;
 		s->left -= n;
@@ -181,12 +309,9 @@ static bool begin_read(struct guest_thread *t, const struct copy *c)
 	return true;
 }
 
-static CUresult dtoh(struct guest_thread *t, const struct copy *c, uint64_t stream)
+static CUresult receive_payload(struct guest_thread *t, const struct copy *c,
+				uint64_t stream, struct row_sink *s)
 {
-	struct row_sink s = {.row = (char *)(uintptr_t)c->dst.addr,
-			     .pitch = c->dst.pitch,
-			     .width = c->width,
-			     .left = (uint64_t)c->width * c->height};
 	struct lane_reply reply;
 	CUresult r;
 
@@ -198,51 +323,139 @@ static CUresult dtoh(struct guest_thread *t, const struct copy *c, uint64_t stre
 		return guest_lost(t);
 	r = guest_call(t, sizeof(struct copy_dtoh_rep), &reply);
 	while (r == CUDA_SUCCESS) {
-		if (reply.payload_size > s.left)
+		if (reply.payload_size > s->left)
 			return guest_broken(t);
-		sink_bytes(&s, reply.payload, reply.payload_size);
+		sink_bytes(s, reply.payload, reply.payload_size, false);
 		if (!reply.more)
-			return s.left ? guest_broken(t) : CUDA_SUCCESS;
+			return s->left ? guest_broken(t) : CUDA_SUCCESS;
 		r = guest_next(t, sizeof(struct copy_dtoh_rep), &reply);
 	}
 	return r;
 }
 
-/* ---- the others ---- */
+/* Pieces that the device is bringing, oldest first. */
+struct arrivals {
+	struct stage_piece piece[STAGE_SLOTS];
+	uint32_t size[STAGE_SLOTS];
+	unsigned first, n, max;
+	size_t offset; /* of the next piece to ask for, in packed rows */
+};
 
-static CUresult dtod(struct guest_thread *t, const struct copy *c, uint64_t stream)
+/* Asks the device for the next piece; *ret_r if there was room to. */
+static bool ask_piece(struct guest_thread *t, const struct copy *c, uint64_t stream,
+		      const struct way *w, struct arrivals *a, CUresult *ret_r)
 {
-	struct copy_dtod_cmd *cmd = begin_copy_dtod(t);
-	struct lane_reply reply;
+	size_t rows = c->height > 1 ? w->piece / c->width : 1;
+	size_t row = c->height > 1 ? a->offset / c->width : 0;
+	struct copy dev = {.src = {.addr = c->src.addr, .pitch = c->src.pitch},
+			   .shared = true,
+			   .async = true};
+	unsigned i = (a->first + a->n) % STAGE_SLOTS;
 
-	if (!cmd)
-		return guest_lost(t);
-	cmd->dst = c->dst.addr;
-	cmd->src = c->src.addr;
-	cmd->dst_pitch = c->dst.pitch;
-	cmd->src_pitch = c->src.pitch;
-	cmd->width = c->width;
-	cmd->height = c->height;
-	cmd->stream = stream;
-	/* The reply to a synchronous one within the device says that it was accepted;
-	 * CUDA's does not wait. */
-	cmd->wait = c->shared && !c->async;
-	return c->async ? guest_post(t)
-			: guest_call(t, sizeof(struct copy_dtod_rep), &reply);
+	dev.height = MIN(rows, c->height - row);
+	dev.width = c->height > 1 ? c->width : MIN(c->width - a->offset, w->piece);
+	dev.src.addr += c->height > 1 ? row * c->src.pitch : a->offset;
+	a->size[i] = (uint32_t)(dev.width * dev.height);
+	if (!stage_room(w->stage, a->size[i], &a->piece[i]))
+		return false;
+	dev.dst = (struct copy_side){.addr = a->piece[i].dev, .pitch = dev.width};
+	*ret_r = dtod(t, &dev, stream);
+	if (*ret_r == CUDA_SUCCESS)
+		*ret_r = stage_mark(w->stage, t, stream, &a->piece[i]);
+	a->offset += a->size[i];
+	a->n++;
+	return true;
 }
 
-/* A copy within the host takes its place in the stream by waiting for it. */
-static CUresult wait_stream(struct guest_thread *t, uint64_t stream)
+/* Takes the oldest piece, waiting for it. */
+static CUresult take_piece(struct guest_thread *t, uint64_t stream, const struct way *w,
+			   struct arrivals *a, struct row_sink *s)
 {
-	struct cuStreamSynchronize_cmd *cmd = begin_cuStreamSynchronize(t);
-	struct lane_reply reply;
+	const struct stage_piece *p = &a->piece[a->first];
+	CUresult r = CUDA_SUCCESS;
 
-	if (!cmd)
-		return guest_lost(t);
-	cmd->hStream = stream;
-	return guest_call(t, sizeof(struct cuStreamSynchronize_rep), &reply);
+	if (!stage_done(w->stage, p)) {
+		r = wait_stream(t, stream);
+		if (r == CUDA_SUCCESS && !stage_done(w->stage, p))
+			return guest_broken(t);
+	}
+	/* A copy that was refused is known before its mark can be done. */
+	if (r == CUDA_SUCCESS && unlikely(guest_process.status->deferred))
+		r = wait_stream(t, stream);
+	if (r)
+		return r;
+	sink_bytes(s, p->mem, a->size[a->first], w->helped);
+	a->first = (a->first + 1) % STAGE_SLOTS;
+	a->n--;
+	return CUDA_SUCCESS;
 }
 
+static CUresult receive_staged(struct guest_thread *t, const struct copy *c,
+			       uint64_t stream, const struct way *w, struct row_sink *s)
+{
+	/* One less, as pieces need not begin where the slots do. */
+	struct arrivals a = {
+		.max = STAGE_SLOTS / (unsigned)(w->piece / STAGE_SLOT_BYTES) - 1};
+	size_t total = s->left;
+	CUresult r = CUDA_SUCCESS;
+
+	while (s->left && r == CUDA_SUCCESS) {
+		while (a.offset < total && a.n < a.max && r == CUDA_SUCCESS) {
+			if (!ask_piece(t, c, stream, w, &a, &r))
+				return guest_broken(t); /* nobody else has the stage */
+		}
+		if (r == CUDA_SUCCESS)
+			r = take_piece(t, stream, w, &a, s);
+	}
+	/* Tells what has failed before, and lets printed text come first. */
+	return r ? r : wait_stream(t, stream);
+}
+
+/* All of it in one piece: the reply says that it is there. */
+static CUresult receive_small(struct guest_thread *t, const struct copy *c,
+			      uint64_t stream, const struct stage_piece *room,
+			      struct row_sink *s)
+{
+	struct copy dev = {.src = c->src,
+			   .dst = {.addr = room->dev, .pitch = c->width},
+			   .width = c->width,
+			   .height = c->height,
+			   .shared = true};
+	CUresult r = dtod(t, &dev, stream);
+
+	if (r == CUDA_SUCCESS)
+		sink_bytes(s, room->mem, s->left, false);
+	return r;
+}
+
+static CUresult dtoh(struct guest_thread *t, const struct copy *c, uint64_t stream)
+{
+	struct row_sink s = {.row = (char *)(uintptr_t)c->dst.addr,
+			     .pitch = c->dst.pitch,
+			     .width = c->width,
+			     .left = (uint64_t)c->width * c->height};
+	struct way w = find_way(t, c, s.left, STAGE_TO_HOST);
+	struct stage_piece room;
+	CUresult r;
+
+	if (!w.stage || (c->height > 1 && c->width > w.piece))
+		r = receive_payload(t, c, stream, &s);
+	else if (s.left > STAGE_SLOT_BYTES)
+		r = receive_staged(t, c, stream, &w, &s);
+	else if (stage_room(w.stage, s.left, &room))
+		r = receive_small(t, c, stream, &room, &s);
+	else
+		r = receive_payload(t, c, stream, &s);
+	if (w.helped)
+		move_end();
+	if (w.stage)
+		stage_put(w.stage, STAGE_TO_HOST, r == CUDA_SUCCESS);
+	return r;
+}
+
+/* ---- within the host ---- */
+
+/* Takes its place in the stream by waiting for it. */
 static CUresult htoh(struct guest_thread *t, const struct copy *c, uint64_t stream)
 {
 	CUresult r = c->ctx ? CUDA_SUCCESS : wait_stream(t, stream);

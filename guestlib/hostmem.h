@@ -46,6 +46,15 @@ enum hostmem_view {
  */
 enum hostmem_view hostmem_view(uint64_t addr, uint64_t size, uint64_t *ret_dev);
 
+/* ---- regions ---- */
+
+/* CUDA_ERROR_NOT_SUPPORTED: this session has none, or no more of them. */
+CUresult hostmem_region_new(struct guest_thread *t, size_t size,
+			    struct hostmem_region *ret_region);
+
+/* Waits for the device; one of size 0 is none. */
+CUresult hostmem_region_free(struct guest_thread *t, const struct hostmem_region *g);
+
 /* ---- hostmem.c and hostmem_api.c ---- */
 
 /* Adds a range; h->id is chosen here. INVALID_VALUE or HOST_MEMORY_ALREADY_REGISTERED

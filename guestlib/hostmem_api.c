@@ -33,7 +33,7 @@
 
 /* ---- regions ---- */
 
-static CUresult region_free(struct guest_thread *t, const struct hostmem_region *g)
+CUresult hostmem_region_free(struct guest_thread *t, const struct hostmem_region *g)
 {
 	struct host_free_cmd *cmd;
 	struct lane_reply reply;
@@ -49,9 +49,8 @@ static CUresult region_free(struct guest_thread *t, const struct hostmem_region 
 	return guest_call(t, sizeof(struct host_free_rep), &reply);
 }
 
-/* CUDA_ERROR_NOT_SUPPORTED: this session has none, or no more. */
-static CUresult region_new(struct guest_thread *t, size_t size,
-			   struct hostmem_region *ret_region)
+CUresult hostmem_region_new(struct guest_thread *t, size_t size,
+			    struct hostmem_region *ret_region)
 {
 	const struct host_alloc_rep *rep;
 	struct host_alloc_cmd *cmd;
@@ -73,7 +72,7 @@ static CUresult region_new(struct guest_thread *t, size_t size,
 	if (g.size < size || g.addr - guest_process.host_base >= guest_process.host_size)
 		return guest_broken(t);
 	if (link_map(guest_process.link, g.addr, g.offset, g.size) < 0) {
-		region_free(t, &g);
+		hostmem_region_free(t, &g);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
 	*ret_region = g;
@@ -96,14 +95,14 @@ static CUresult alloc_private(struct hostmem *h)
 static CUresult free_pages(struct guest_thread *t, const struct hostmem *h)
 {
 	if (h->region.size)
-		return region_free(t, &h->region);
+		return hostmem_region_free(t, &h->region);
 	munmap((void *)h->base, ALIGN_UP(h->size, HOSTMEM_PAGE));
 	return CUDA_SUCCESS;
 }
 
 static CUresult alloc_pages(struct guest_thread *t, struct hostmem *h)
 {
-	CUresult r = region_new(t, h->size, &h->region);
+	CUresult r = hostmem_region_new(t, h->size, &h->region);
 
 	if (r == CUDA_SUCCESS)
 		h->base = h->dev = h->region.addr;
@@ -222,12 +221,12 @@ static void share_pages(struct guest_thread *t, struct hostmem *h)
 	struct hostmem_region g;
 
 	if (h->flags & REGISTER_ALIEN || !may_replace(start, end, h) ||
-	    region_new(t, end - start, &g) != CUDA_SUCCESS)
+	    hostmem_region_new(t, end - start, &g) != CUDA_SUCCESS)
 		return;
 	memcpy((void *)(uintptr_t)g.addr, (const void *)start, end - start);
 	if (link_map_over(guest_process.link, (void *)start, g.offset, end - start,
 			  false) < 0) {
-		region_free(t, &g);
+		hostmem_region_free(t, &g);
 		return;
 	}
 	h->region = g;
@@ -253,7 +252,7 @@ static CUresult give_back_pages(struct guest_thread *t, const struct hostmem *h)
 		munmap(p, size);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	return region_free(t, &h->region);
+	return hostmem_region_free(t, &h->region);
 }
 
 /* The same memory under the address that the device knows. */

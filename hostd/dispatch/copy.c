@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copies and fills. A copy to the device that has no reply must not wait for its stream:
- * if the stream is busy the bytes are staged, up to a limit, and the device takes them
- * from there when it gets to them. A copy that has a reply may wait and needs no staging.
+ * few bytes are taken by the device at once; if the stream is busy others are staged, up
+ * to a limit, and the device takes them from there when it gets to them. A copy that has
+ * a reply may wait and needs no staging.
  */
 #include "dispatch/handlers.h"
 
@@ -12,6 +13,9 @@
 static pthread_mutex_t staged_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t staged_cond = PTHREAD_COND_INITIALIZER;
 static uint64_t staged_bytes; /* of this process, which serves one session */
+
+/* What write_taken() takes without waiting. */
+#define TAKEN_MAX (64u << 10)
 
 /* Bytes on their way; freed by the last row's done callback. */
 struct staging {
@@ -109,7 +113,11 @@ int handle_copy_htod(struct sess_lane *sl, const struct copy_htod_args *a,
 	t.width = c->pitch == c->width ? a->payload_size : c->width;
 	t.height = c->pitch == c->width ? 1 : c->height;
 	count(&s->count->bytes_to_device, a->payload_size);
-	if (!sess_posted(sl) || s->ops->stream_query(t.ctx, t.stream) == CUDA_SUCCESS)
+	if (sess_posted(sl) && s->ops->write_taken && a->payload_size <= TAKEN_MAX)
+		rep->res.result = s->ops->write_taken(t.ctx, t.stream, t.dst, t.pitch,
+						      a->payload, t.width, t.height);
+	else if (!sess_posted(sl) ||
+		 s->ops->stream_query(t.ctx, t.stream) == CUDA_SUCCESS)
 		rep->res.result = write_rows(s, &t, a->payload);
 	else
 		rep->res.result = write_staged(s, &t, a->payload, a->payload_size);
@@ -280,7 +288,7 @@ int handle_copy_dtod(struct sess_lane *sl, const struct copy_dtod_args *a,
 	struct dev_stream *st;
 	struct dev_ctx *ctx;
 
-	if (a->cmd->wait && sess_posted(sl))
+	if (a->cmd->wait > 1 || (a->cmd->wait && sess_posted(sl)))
 		return -EPROTO;
 	rep->res.result = sess_stream(sl, a->cmd->stream, &st, &ctx);
 	if (rep->res.result == CUDA_SUCCESS)

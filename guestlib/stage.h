@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Staging for copies between the device and memory that it cannot see: a stage is shared
+ * host memory cut into slots. The processor moves bytes between the program's memory and
+ * slots, the device between slots and its own memory, side by side.
+ *
+ * The device says that it is done with slots by writing a number behind the copy, in
+ * stream order; no message comes back. Stages are kept in a pool of the process; one
+ * thread uses a stage at a time, but what it has begun may still be under way when the
+ * next one takes it.
+ */
+#ifndef WEFT_GUEST_STAGE_H
+#define WEFT_GUEST_STAGE_H
+
+#include "guest.h"
+
+#define STAGE_SLOT_BYTES (256u << 10)
+#define STAGE_SLOTS      16u
+
+struct stage;
+
+enum stage_use {
+	STAGE_TO_DEVICE,
+	STAGE_TO_HOST,
+};
+
+/* A stage from the pool, or a new one; NULL if there can be none. */
+struct stage *stage_take(struct guest_thread *t, enum stage_use use);
+
+/* Puts it back. idle false: what is under way may never end, so it is not used again. */
+void stage_put(struct stage *s, enum stage_use use, bool idle);
+
+/* Some slots that follow one another. */
+struct stage_piece {
+	unsigned slot, n;
+	char *mem;
+	uint64_t dev; /* the device's address of mem */
+};
+
+/*
+ * Room for size bytes (at most STAGE_SLOTS slots) behind what was given out last. False
+ * if the device does not let go of it soon.
+ */
+bool stage_room(struct stage *s, size_t size, struct stage_piece *ret);
+
+/* Has the device say when it is done with a piece, behind what was posted so far. */
+CUresult stage_mark(struct stage *s, struct guest_thread *t, uint64_t stream,
+		    const struct stage_piece *p);
+
+/* True once it has said so; waits for a moment. */
+bool stage_done(struct stage *s, const struct stage_piece *p);
+
+#endif
