@@ -178,8 +178,8 @@ static CUresult send_deps(struct guest_thread *t, const struct guest_exec *x,
 			return guest_lost(t);
 		cmd->exec = x->handle;
 		cmd->node = index;
-		memcpy(graph_deps_cmd_deps(cmd), &x->deps[it->first_dep + at],
-		       n * sizeof(uint32_t));
+		for (uint32_t i = 0; i < n; i++)
+			graph_deps_cmd_edges(cmd)[i] = x->deps[it->first_dep + at + i];
 		at += n;
 		r = guest_post(t);
 	}

@@ -107,6 +107,7 @@ static CUresult cuda_ctx_create(struct device *dev, unsigned flags,
 	list_init(&ctx->streams);
 	list_init(&ctx->events);
 	list_init(&ctx->modules);
+	list_init(&ctx->graveyard);
 	pthread_mutex_lock(&dev->lock);
 	ctx->id = ++dev->last_ctx;
 	res = ctx_make(dev, flags, ctx);
@@ -164,6 +165,7 @@ static void cuda_ctx_destroy(struct dev_ctx *ctx)
 	if (!cuda_enter(ctx))
 		cuda_note(ctx, cu.cuCtxSynchronize());
 	cuda_output_flush(dev);
+	cuda_graphs_drop(ctx);
 	ctx_free_objects(ctx);
 	cuda_host_ops_drop(ctx);
 	cuda_host_leave(ctx);
@@ -379,6 +381,15 @@ const struct device_ops device_cuda_ops = {
 	.launch = cuda_launch,
 	.tensor_map = cuda_tensor_map,
 	.tensor_map_move = cuda_tensor_map_move,
+	.graph_create = cuda_graph_create,
+	.graph_destroy = cuda_graph_destroy,
+	.graph_set = cuda_graph_set,
+	.graph_enable = cuda_graph_enable,
+	.graph_launch = cuda_graph_launch,
+	.graph_upload = cuda_graph_upload,
+	.shell_create = cuda_shell_create,
+	.shell_destroy = cuda_shell_destroy,
+	.shell_condition = cuda_shell_condition,
 	.busy_ns = cuda_busy_ns,
 	.tpc_map = cuda_tpc_map,
 	.sensors = cuda_sensors,

@@ -182,6 +182,14 @@ static CUresult copy_row(const struct dev_copy_2d *c, CUstream st)
 				    st);
 }
 
+bool cuda_copy_ok(struct device *dev, const struct dev_copy_2d *c)
+{
+	return (c->height <= 1 ||
+		(c->dst_pitch >= c->width && c->src_pitch >= c->width)) &&
+	       rows_ok(dev, c->dst, c->dst_pitch, c->width, c->height) &&
+	       rows_ok(dev, c->src, c->src_pitch, c->width, c->height);
+}
+
 CUresult cuda_copy(struct dev_ctx *ctx, struct dev_stream *st,
 		   const struct dev_copy_2d *c)
 {
@@ -199,9 +207,7 @@ CUresult cuda_copy(struct dev_ctx *ctx, struct dev_stream *st,
 
 	if (res)
 		return res;
-	if ((c->height > 1 && (c->dst_pitch < c->width || c->src_pitch < c->width)) ||
-	    !rows_ok(ctx->dev, c->dst, c->dst_pitch, c->width, c->height) ||
-	    !rows_ok(ctx->dev, c->src, c->src_pitch, c->width, c->height))
+	if (!cuda_copy_ok(ctx->dev, c))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!c->width || !c->height)
 		return CUDA_SUCCESS;
@@ -234,20 +240,27 @@ static CUresult fill_2d(CUdeviceptr dst, size_t pitch, uint32_t value,
 	return cu.cuMemsetD2D32Async(dst, pitch, value, width, height, st);
 }
 
+bool cuda_fill_ok(struct device *dev, CUdeviceptr dst, size_t pitch, unsigned elem_bytes,
+		  size_t width, size_t height)
+{
+	size_t bytes;
+
+	return (elem_bytes == 1 || elem_bytes == 2 || elem_bytes == 4) &&
+	       !(dst % elem_bytes) && !(height > 1 && pitch % elem_bytes) &&
+	       !__builtin_mul_overflow(width, (size_t)elem_bytes, &bytes) &&
+	       !(height > 1 && pitch < bytes) &&
+	       rows_ok(dev, dst, pitch, bytes, height);
+}
+
 CUresult cuda_fill(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 		   size_t pitch, uint32_t value, unsigned elem_bytes, size_t width,
 		   size_t height)
 {
 	CUresult res = cuda_enter(ctx);
-	size_t bytes;
 
 	if (res)
 		return res;
-	if ((elem_bytes != 1 && elem_bytes != 2 && elem_bytes != 4) || dst % elem_bytes ||
-	    (height > 1 && pitch % elem_bytes) ||
-	    __builtin_mul_overflow(width, (size_t)elem_bytes, &bytes) ||
-	    (height > 1 && pitch < bytes) ||
-	    !rows_ok(ctx->dev, dst, pitch, bytes, height))
+	if (!cuda_fill_ok(ctx->dev, dst, pitch, elem_bytes, width, height))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!width || !height)
 		return CUDA_SUCCESS;

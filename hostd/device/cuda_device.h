@@ -17,6 +17,7 @@
  *	cuda_texture.c	textures, surfaces, tensor maps
  *	cuda_nvml.c	sensors, utilisation
  *	cuda_tpc.c	where the TPCs are
+ *	cuda_graph.c	graphs
  */
 #ifndef WEFT_DEVICE_CUDA_DEVICE_H
 #define WEFT_DEVICE_CUDA_DEVICE_H
@@ -68,6 +69,7 @@ struct dev_ctx {
 	_Atomic int status; /* CUresult; once lost, for ever */
 	_Atomic bool may_print; /* a kernel was launched */
 	struct list streams, events, modules;
+	struct list graveyard; /* graphs destroyed in a launch, see cuda_graph.c */
 	uint32_t *slots; /* pinned: streams wait for them, see cuda_stream.c */
 	CUdeviceptr slots_addr;
 	unsigned next_slot;
@@ -208,7 +210,20 @@ CUresult cuda_fill(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 		   size_t pitch, uint32_t value, unsigned elem_bytes, size_t width,
 		   size_t height);
 
+/* True if all rows lie in memory that the guest may name. */
+bool cuda_copy_ok(struct device *dev, const struct dev_copy_2d *c);
+/* The same of a fill; width counts elements. */
+bool cuda_fill_ok(struct device *dev, CUdeviceptr dst, size_t pitch, unsigned elem_bytes,
+		  size_t width, size_t height);
+
 /* cuda_stream.c */
+/* A word of pinned memory for a host function of a graph; -1: there is none left. */
+int cuda_slot_take(struct dev_ctx *ctx);
+void cuda_slot_drop(struct dev_ctx *ctx, int slot);
+/* What the word is between launches; one more once the function has run. */
+uint32_t cuda_slot_rest(struct dev_ctx *ctx, int slot);
+/* A launch has got there: the token for host_func_done(); 0: it goes on. */
+uint64_t cuda_slot_stands(struct dev_ctx *ctx, int slot);
 void cuda_host_ops_drop(struct dev_ctx *ctx);
 CUresult cuda_stream_create(struct dev_ctx *ctx, unsigned flags, int priority,
 			    struct dev_stream **ret_stream);
@@ -298,5 +313,20 @@ void cuda_texture_destroy(struct dev_texture *tex);
 CUresult cuda_tensor_map(struct dev_ctx *ctx, const struct dev_tensor_map *m,
 			 CUtensorMap *ret_map);
 CUresult cuda_tensor_map_move(struct dev_ctx *ctx, CUtensorMap *map, CUdeviceptr address);
+
+/* cuda_graph.c */
+/* Frees what waits for the end of its last launch; the context has been waited for. */
+void cuda_graphs_drop(struct dev_ctx *ctx);
+CUresult cuda_graph_create(struct dev_ctx *ctx, const struct dev_graph_desc *d,
+			   struct dev_graph **ret_graph);
+void cuda_graph_destroy(struct dev_graph *g);
+CUresult cuda_graph_set(struct dev_graph *g, uint32_t node, const struct dev_node *to);
+CUresult cuda_graph_enable(struct dev_graph *g, uint32_t node, bool enabled);
+CUresult cuda_graph_launch(struct dev_graph *g, struct dev_stream *st);
+CUresult cuda_graph_upload(struct dev_graph *g, struct dev_stream *st);
+CUresult cuda_shell_create(struct dev_ctx *ctx, struct dev_shell **ret_shell);
+void cuda_shell_destroy(struct dev_shell *shell);
+CUresult cuda_shell_condition(struct dev_shell *shell, unsigned initial, unsigned flags,
+			      uint64_t *ret_handle);
 
 #endif

@@ -110,7 +110,20 @@
 	X(cuTexObjectCreate)                                                             \
 	X(cuTexObjectDestroy)                                                            \
 	X(cuSurfObjectCreate)                                                            \
-	X(cuSurfObjectDestroy)
+	X(cuSurfObjectDestroy)                                                          \
+	X(cuGraphCreate)                                                                 \
+	X(cuGraphDestroy)                                                                \
+	X(cuGraphAddNode)                                                                \
+	X(cuGraphGetNodes)                                                               \
+	X(cuGraphDestroyNode)                                                            \
+	X(cuGraphKernelNodeSetAttribute)                                                 \
+	X(cuGraphInstantiateWithFlags)                                                   \
+	X(cuGraphExecDestroy)                                                            \
+	X(cuGraphExecNodeSetParams)                                                      \
+	X(cuGraphNodeSetEnabled)                                                         \
+	X(cuGraphLaunch)                                                                 \
+	X(cuGraphUpload)                                                                 \
+	X(cuGraphConditionalHandleCreate)
 
 struct cuda_driver {
 	void *lib;

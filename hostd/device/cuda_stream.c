@@ -17,6 +17,7 @@ struct host_op {
 	void *arg;
 	uint64_t token;
 	unsigned slot;
+	bool kept; /* the slot is a graph's */
 };
 
 /* ---- host functions ---- */
@@ -42,10 +43,55 @@ static void host_op_end_locked(struct host_op *h)
 	struct dev_ctx *ctx = h->ctx;
 
 	/* Release: what was done before is seen by what the stream does next. */
-	__atomic_store_n(&ctx->slots[h->slot], ctx->slot_used[h->slot], __ATOMIC_RELEASE);
-	ctx->slot_busy[h->slot] = false;
+	__atomic_store_n(&ctx->slots[h->slot], ctx->slot_used[h->slot] + h->kept,
+			 __ATOMIC_RELEASE);
+	if (!h->kept)
+		ctx->slot_busy[h->slot] = false;
 	list_remove(&h->link);
 	free(h);
+}
+
+/*
+ * A graph's slot: between launches it holds what was used so far, a function that has run
+ * sets the next number, and the graph sets it back.
+ */
+int cuda_slot_take(struct dev_ctx *ctx)
+{
+	int slot;
+
+	cuda_scoped_lock(&ctx->dev->lock);
+	slot = slot_get_locked(ctx);
+	if (slot >= 0) /* whoever waited for the number before has seen it */
+		__atomic_store_n(&ctx->slots[slot], ctx->slot_used[slot],
+				 __ATOMIC_RELEASE);
+	return slot;
+}
+
+void cuda_slot_drop(struct dev_ctx *ctx, int slot)
+{
+	cuda_scoped_lock(&ctx->dev->lock);
+	ctx->slot_busy[slot] = false;
+}
+
+uint32_t cuda_slot_rest(struct dev_ctx *ctx, int slot)
+{
+	return ctx->slot_used[slot];
+}
+
+uint64_t cuda_slot_stands(struct dev_ctx *ctx, int slot)
+{
+	struct host_op *h = calloc(1, sizeof(*h));
+
+	if (!h) { /* nobody can be told: the graph must go on */
+		__atomic_store_n(&ctx->slots[slot], ctx->slot_used[slot] + 1,
+				 __ATOMIC_RELEASE);
+		return 0;
+	}
+	*h = (struct host_op){.ctx = ctx, .slot = (unsigned)slot, .kept = true};
+	cuda_scoped_lock(&ctx->dev->lock);
+	h->token = ++ctx->dev->last_token;
+	list_append(&ctx->dev->host_ops, &h->link);
+	return h->token;
 }
 
 static void CUDA_CB host_op_run(CUstream st, CUresult status, void *data)

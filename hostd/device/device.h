@@ -64,6 +64,10 @@ struct dev_link;   /* code being linked */
 struct dev_chunk;  /* physical memory that can be mapped into the band */
 struct dev_array;  /* a CUDA array, or a mipmapped one with all its levels */
 struct dev_texture; /* a texture or surface object */
+struct dev_graph;  /* an executable graph; device/graph.h */
+struct dev_graph_desc;
+struct dev_node;
+struct dev_shell;
 
 struct device_config {
 	/* soft only; 0 means the default of soft.h */
@@ -433,6 +437,28 @@ struct device_ops {
 	/* Never waits for the kernel; may wait for room in the stream's queue. */
 	CUresult (*launch)(struct dev_ctx *ctx, struct dev_stream *st,
 			   const struct dev_launch *l);
+
+	/*
+	 * -- graphs (device/graph.h) --
+	 * NULL, all of them, on a device that has none of its own: graph/exec.c spreads the
+	 * nodes over streams there. Calls on one graph must not overlap.
+	 */
+	/* What desc points to is the caller's again afterwards. */
+	CUresult (*graph_create)(struct dev_ctx *ctx, const struct dev_graph_desc *desc,
+				 struct dev_graph **ret_graph);
+	/* Launches under way go on; never waits. */
+	void (*graph_destroy)(struct dev_graph *g);
+	/* What a node does from the next launch on; its kind stays. A failure leaves the
+	 * node as it was: create the graph anew. */
+	CUresult (*graph_set)(struct dev_graph *g, uint32_t node, const struct dev_node *to);
+	CUresult (*graph_enable)(struct dev_graph *g, uint32_t node, bool enabled);
+	CUresult (*graph_launch)(struct dev_graph *g, struct dev_stream *st);
+	CUresult (*graph_upload)(struct dev_graph *g, struct dev_stream *st);
+	/* A shell and the handles that conditional nodes of one graph are switched by. */
+	CUresult (*shell_create)(struct dev_ctx *ctx, struct dev_shell **ret_shell);
+	void (*shell_destroy)(struct dev_shell *shell);
+	CUresult (*shell_condition)(struct dev_shell *shell, unsigned initial,
+				    unsigned flags, uint64_t *ret_handle);
 
 	/* -- tensor maps: 128 bytes for kernels, encoded as the device wants them --
 	 * soft: CUDA_ERROR_NOT_SUPPORTED. */

@@ -4,13 +4,25 @@
 #include "graph/exec.h"
 
 #define KERNEL_COOPERATIVE 1u /* flags of graph_kernel */
+#define EXEC_FLAGS         ((unsigned)CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
+#define MEM_OP_WORDS       4u /* of graph_mem_ops */
+#define MEM_OPS_MAX        256u
 
 struct sess_exec {
 	struct sess_obj obj;
 	pthread_mutex_t lock; /* waiting commands run beside posted ones */
 	struct exec *x;
 	struct session *s;
+	struct sess_shell *shell; /* a reference, or NULL */
+	uint32_t body;            /* that nodes are described for */
 	unsigned kernels;
+};
+
+/* What handles of conditional nodes belong to. */
+struct sess_shell {
+	struct sess_obj obj;
+	pthread_mutex_t lock;
+	struct dev_shell *dev;
 };
 
 static void ref_put(void *arg, void *ref)
@@ -28,11 +40,18 @@ static CUresult run_host(void *arg, struct dev_ctx *ctx, struct dev_stream *st,
 	return hostfuncs_launch(e->s->hostfuncs, ctx, st, id, false);
 }
 
+static void func_stands(void *arg, struct dev_ctx *ctx, uint64_t id, uint64_t token)
+{
+	hostfuncs_stands(arg, ctx, id, token);
+}
+
 static void exec_fini(struct session *s, struct sess_obj *o)
 {
 	struct sess_exec *e = container_of(o, struct sess_exec, obj);
 
 	exec_free(e->x);
+	if (e->shell)
+		obj_put(s, &e->shell->obj);
 	pthread_mutex_destroy(&e->lock);
 }
 
@@ -40,19 +59,38 @@ int handle_graph_new(struct sess_lane *sl, const struct graph_new_args *a,
 		     struct graph_new_rep *rep)
 {
 	struct dev_ctx *ctx = need_ctx(sl, rep);
-	struct exec_owner owner = {.put = ref_put, .host = run_host};
+	struct exec_owner owner = {.put = ref_put,
+				   .host = run_host,
+				   .stands = func_stands,
+				   .stands_arg = sl->s->hostfuncs};
+	struct exec_shape shape = {.n = a->cmd->n_nodes,
+				   .n_bodies = a->cmd->n_bodies,
+				   .flags = a->cmd->flags};
+	struct sess_obj *o = NULL;
 	struct sess_exec *e;
 
-	if (a->cmd->flags)
+	if (a->cmd->flags & ~EXEC_FLAGS)
 		return -EPROTO;
+	if (a->cmd->shell) {
+		o = obj_find(sl->s, HANDLE_GRAPH, a->cmd->shell);
+		rep->res.result = CUDA_ERROR_INVALID_HANDLE;
+		if (!o)
+			return 0;
+	}
 	e = obj_new(HANDLE_GRAPH_EXEC, a->cmd->exec, sizeof(*e), sl->ctx, exec_fini);
 	rep->res.result = CUDA_ERROR_OUT_OF_MEMORY;
-	if (!e)
+	if (!e) {
+		obj_put(sl->s, o);
 		return 0;
+	}
 	e->s = sl->s;
+	if (o) {
+		e->shell = container_of(o, struct sess_shell, obj);
+		shape.shell = e->shell->dev;
+	}
 	owner.arg = e;
 	pthread_mutex_init(&e->lock, NULL);
-	rep->res.result = exec_new(sl->s->ops, ctx, &owner, a->cmd->n_nodes, &e->x);
+	rep->res.result = exec_new(sl->s->ops, ctx, &owner, &shape, &e->x);
 	if (rep->res.result != CUDA_SUCCESS) {
 		obj_put(sl->s, &e->obj);
 		return 0;
@@ -65,20 +103,31 @@ static struct sess_exec *lock_exec(struct sess_lane *sl, uint64_t h)
 {
 	struct sess_exec *e = sess_get(sl, HANDLE_GRAPH_EXEC, h);
 
-	if (e)
-		pthread_mutex_lock(&e->lock);
+	if (!e)
+		return NULL;
+	pthread_mutex_lock(&e->lock);
+	if (e->shell) /* its graph is what the exec is made in */
+		pthread_mutex_lock(&e->shell->lock);
 	return e;
 }
 
+static void unlock_exec(struct sess_exec *e)
+{
+	if (e->shell)
+		pthread_mutex_unlock(&e->shell->lock);
+	pthread_mutex_unlock(&e->lock);
+}
+
 static uint32_t set_op(struct sess_lane *sl, uint64_t h, uint32_t node,
-		       const struct exec_op *op)
+		       struct dev_node *op)
 {
 	struct sess_exec *e = lock_exec(sl, h);
 	CUresult r = CUDA_ERROR_INVALID_HANDLE;
 
 	if (e) {
+		op->graph = e->body;
 		r = exec_set(e->x, node, op);
-		pthread_mutex_unlock(&e->lock);
+		unlock_exec(e);
 	} else {
 		obj_put(sl->s, op->ref);
 	}
@@ -92,7 +141,7 @@ static uint32_t no_object(struct sess_lane *sl, uint64_t h)
 
 	if (e) {
 		exec_fail(e->x, CUDA_ERROR_INVALID_HANDLE);
-		pthread_mutex_unlock(&e->lock);
+		unlock_exec(e);
 	}
 	return CUDA_ERROR_INVALID_HANDLE;
 }
@@ -101,12 +150,38 @@ int handle_graph_deps(struct sess_lane *sl, const struct graph_deps_args *a,
 		      struct graph_deps_rep *rep)
 {
 	struct sess_exec *e = lock_exec(sl, a->cmd->exec);
+	_cleanup_free_ struct dev_edge *edges =
+		calloc(a->cmd->edges_count + 1, sizeof(*edges));
 
 	rep->res.result = CUDA_ERROR_INVALID_HANDLE;
 	if (!e)
 		return 0;
-	rep->res.result = exec_depend(e->x, a->cmd->node, a->deps, a->cmd->deps_count);
-	pthread_mutex_unlock(&e->lock);
+	if (!edges) {
+		exec_fail(e->x, CUDA_ERROR_OUT_OF_MEMORY);
+		unlock_exec(e);
+		return 0;
+	}
+	for (uint32_t i = 0; i < a->cmd->edges_count; i++)
+		edges[i] = (struct dev_edge){.from = (uint32_t)a->edges[i],
+					     .from_port = (uint8_t)(a->edges[i] >> 32),
+					     .to_port = (uint8_t)(a->edges[i] >> 40),
+					     .type = (uint8_t)(a->edges[i] >> 48)};
+	rep->res.result = exec_depend(e->x, a->cmd->node, edges, a->cmd->edges_count);
+	unlock_exec(e);
+	return 0;
+}
+
+int handle_graph_body(struct sess_lane *sl, const struct graph_body_args *a,
+		      struct graph_body_rep *rep)
+{
+	struct sess_exec *e = lock_exec(sl, a->cmd->exec);
+
+	rep->res.result = CUDA_ERROR_INVALID_HANDLE;
+	if (!e)
+		return 0;
+	e->body = a->cmd->body;
+	rep->res.result = CUDA_SUCCESS;
+	unlock_exec(e);
 	return 0;
 }
 
@@ -114,7 +189,7 @@ int handle_graph_kernel(struct sess_lane *sl, const struct graph_kernel_args *a,
 			struct graph_kernel_rep *rep)
 {
 	const struct graph_kernel_cmd *c = a->cmd;
-	struct exec_op op = {.kind = EXEC_KERNEL};
+	struct dev_node op = {.kind = DEV_NODE_KERNEL};
 	enum handle_type type = handle_type(c->func);
 	struct sess_func *f = NULL;
 	struct sess_obj *o = NULL;
@@ -143,8 +218,8 @@ int handle_graph_copy(struct sess_lane *sl, const struct graph_copy_args *a,
 		      struct graph_copy_rep *rep)
 {
 	const struct graph_copy_cmd *c = a->cmd;
-	struct exec_op op = {
-		.kind = EXEC_COPY,
+	struct dev_node op = {
+		.kind = DEV_NODE_COPY,
 		.copy = {.rows = {.dst = c->dst,
 				  .src = c->src,
 				  .dst_pitch = c->dst_pitch,
@@ -164,8 +239,8 @@ int handle_graph_fill(struct sess_lane *sl, const struct graph_fill_args *a,
 		      struct graph_fill_rep *rep)
 {
 	const struct graph_fill_cmd *c = a->cmd;
-	struct exec_op op = {
-		.kind = EXEC_FILL,
+	struct dev_node op = {
+		.kind = DEV_NODE_FILL,
 		.fill = {.dst = c->dst,
 			 .pitch = c->pitch,
 			 .width = c->width,
@@ -183,7 +258,7 @@ int handle_graph_fill(struct sess_lane *sl, const struct graph_fill_args *a,
 int handle_graph_host(struct sess_lane *sl, const struct graph_host_args *a,
 		      struct graph_host_rep *rep)
 {
-	struct exec_op op = {.kind = EXEC_HOST, .host_id = a->cmd->id};
+	struct dev_node op = {.kind = DEV_NODE_HOST, .host_id = a->cmd->id};
 
 	if (!a->cmd->id)
 		return -EPROTO;
@@ -194,7 +269,7 @@ int handle_graph_host(struct sess_lane *sl, const struct graph_host_args *a,
 int handle_graph_event(struct sess_lane *sl, const struct graph_event_args *a,
 		       struct graph_event_rep *rep)
 {
-	struct exec_op op = {.kind = a->cmd->wait ? EXEC_WAIT : EXEC_RECORD};
+	struct dev_node op = {.kind = a->cmd->wait ? DEV_NODE_WAIT : DEV_NODE_RECORD};
 	struct sess_obj *o = obj_find(sl->s, HANDLE_EVENT, a->cmd->event);
 
 	if (!o) {
@@ -207,10 +282,46 @@ int handle_graph_event(struct sess_lane *sl, const struct graph_event_args *a,
 	return 0;
 }
 
+int handle_graph_mem_ops(struct sess_lane *sl, const struct graph_mem_ops_args *a,
+			 struct graph_mem_ops_rep *rep)
+{
+	uint32_t n = a->cmd->words_count / MEM_OP_WORDS;
+	struct dev_mem_op ops[MEM_OPS_MAX];
+	struct dev_node op = {.kind = DEV_NODE_MEM_OPS, .mem_ops = {ops, n}};
+
+	if (a->cmd->words_count % MEM_OP_WORDS || n > MEM_OPS_MAX)
+		return -EPROTO;
+	for (uint32_t i = 0; i < n; i++) {
+		const uint64_t *w = &a->words[i * MEM_OP_WORDS];
+
+		ops[i] = (struct dev_mem_op){.operation = (uint32_t)w[0],
+					     .flags = (uint32_t)(w[0] >> 32),
+					     .addr = w[1],
+					     .value = w[2]};
+	}
+	rep->res.result = set_op(sl, a->cmd->exec, a->cmd->node, &op);
+	return 0;
+}
+
+int handle_graph_conditional(struct sess_lane *sl, const struct graph_conditional_args *a,
+			     struct graph_conditional_rep *rep)
+{
+	struct dev_node op = {
+		.kind = DEV_NODE_CONDITIONAL,
+		.cond = {.handle = a->cmd->condition,
+			 .type = a->cmd->type,
+			 .n_bodies = a->cmd->n_bodies,
+			 .first_body = a->cmd->first_body},
+	};
+
+	rep->res.result = set_op(sl, a->cmd->exec, a->cmd->node, &op);
+	return 0;
+}
+
 int handle_graph_empty(struct sess_lane *sl, const struct graph_empty_args *a,
 		       struct graph_empty_rep *rep)
 {
-	struct exec_op op = {.kind = EXEC_EMPTY};
+	struct dev_node op = {.kind = DEV_NODE_EMPTY};
 
 	rep->res.result = set_op(sl, a->cmd->exec, a->cmd->node, &op);
 	return 0;
@@ -226,7 +337,7 @@ int handle_graph_enable(struct sess_lane *sl, const struct graph_enable_args *a,
 		return 0;
 	rep->res.result = exec_enable(e->x, a->cmd->node, a->cmd->enabled);
 	e->kernels = exec_kernels(e->x);
-	pthread_mutex_unlock(&e->lock);
+	unlock_exec(e);
 	return 0;
 }
 
@@ -243,7 +354,7 @@ int handle_graph_ready(struct sess_lane *sl, const struct graph_ready_args *a,
 	}
 	rep->res.result = exec_ready(e->x);
 	e->kernels = exec_kernels(e->x);
-	pthread_mutex_unlock(&e->lock);
+	unlock_exec(e);
 	return 0;
 }
 
@@ -269,7 +380,7 @@ int handle_graph_launch(struct sess_lane *sl, const struct graph_launch_args *a,
 		count(&sl->s->count->launches, e->kernels);
 		note_active(sl->s);
 	}
-	pthread_mutex_unlock(&e->lock);
+	unlock_exec(e);
 	return 0;
 }
 
@@ -281,5 +392,92 @@ int handle_graph_destroy(struct sess_lane *sl, const struct graph_destroy_args *
 	if (!o)
 		rep->res.result = CUDA_ERROR_INVALID_HANDLE;
 	obj_put(sl->s, o);
+	return 0;
+}
+
+int handle_graph_upload(struct sess_lane *sl, const struct graph_upload_args *a,
+			struct graph_upload_rep *rep)
+{
+	struct sess_exec *e;
+	struct dev_stream *st;
+	struct dev_ctx *ctx;
+
+	rep->res.result = sess_stream(sl, a->cmd->stream, &st, &ctx);
+	if (rep->res.result != CUDA_SUCCESS)
+		return 0;
+	e = lock_exec(sl, a->cmd->exec);
+	rep->res.result = CUDA_ERROR_INVALID_HANDLE;
+	if (!e)
+		return 0;
+	rep->res.result = e->obj.ctx->dev == ctx ? exec_upload(e->x, st)
+						 : CUDA_ERROR_INVALID_CONTEXT;
+	unlock_exec(e);
+	return 0;
+}
+
+/* ---- conditions ---- */
+
+static void shell_fini(struct session *s, struct sess_obj *o)
+{
+	struct sess_shell *shell = container_of(o, struct sess_shell, obj);
+
+	if (shell->dev)
+		s->ops->shell_destroy(shell->dev);
+	pthread_mutex_destroy(&shell->lock);
+}
+
+static CUresult shell_new(struct sess_lane *sl, uint64_t h, struct sess_shell **ret_shell)
+{
+	struct sess_shell *shell =
+		obj_new(HANDLE_GRAPH, h, sizeof(*shell), sl->ctx, shell_fini);
+	CUresult r;
+
+	if (!shell)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_init(&shell->lock, NULL);
+	r = sl->s->ops->shell_create(sl->ctx->dev, &shell->dev);
+	if (r == CUDA_SUCCESS)
+		*ret_shell = shell;
+	else
+		obj_put(sl->s, &shell->obj);
+	return r;
+}
+
+int handle_graph_condition(struct sess_lane *sl, const struct graph_condition_args *a,
+			   struct graph_condition_rep *rep)
+{
+	struct sess_shell *shell = sess_get(sl, HANDLE_GRAPH, a->cmd->shell);
+	uint64_t condition = 0;
+	uint32_t r = CUDA_SUCCESS;
+
+	need_ctx(sl, rep);
+	if (!sl->s->ops->shell_create) {
+		rep->res.result = CUDA_ERROR_NOT_SUPPORTED;
+		return 0;
+	}
+	if (!shell) {
+		r = shell_new(sl, a->cmd->shell, &shell);
+		if (r == CUDA_SUCCESS) {
+			int err = publish(sl, &shell->obj, &r);
+
+			if (err < 0)
+				return err;
+		}
+	}
+	if (r == CUDA_SUCCESS) {
+		pthread_mutex_lock(&shell->lock);
+		r = sl->s->ops->shell_condition(shell->dev, a->cmd->initial,
+						a->cmd->flags, &condition);
+		pthread_mutex_unlock(&shell->lock);
+	}
+	rep->res.result = r;
+	rep->condition = condition;
+	return 0;
+}
+
+int handle_graph_shell_free(struct sess_lane *sl, const struct graph_shell_free_args *a,
+			    struct graph_shell_free_rep *rep)
+{
+	obj_put(sl->s, obj_take(sl->s, HANDLE_GRAPH, a->cmd->shell));
 	return 0;
 }

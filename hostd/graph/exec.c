@@ -4,30 +4,9 @@
 #include <string.h>
 
 #include "base/macros.h"
-#include "graph/exec.h"
+#include "graph/nodes.h"
 
-struct exec_node {
-	struct exec_op op;
-	uint32_t *deps;
-	uint32_t n_deps;
-	uint32_t lane;
-	struct dev_event *done; /* if another lane waits for it */
-	bool disabled;
-	bool has_dependents;
-};
-
-struct exec {
-	const struct device_ops *ops;
-	struct dev_ctx *ctx;
-	struct exec_owner owner;
-	CUresult failed;
-	bool ready, launched;
-	unsigned n, n_lanes;
-	struct dev_stream *lanes[EXEC_LANES_MAX]; /* lanes[0] is the launch's */
-	struct dev_event *fork, *end;
-	uint64_t charged;
-	struct exec_node nodes[];
-};
+#define MEM_OPS_MAX 256u /* of one node, as the driver has it */
 
 static _Atomic uint64_t bytes_used;
 
@@ -52,12 +31,14 @@ static void uncharge(struct exec *x, uint64_t bytes)
 }
 
 CUresult exec_new(const struct device_ops *ops, struct dev_ctx *ctx,
-		  const struct exec_owner *owner, unsigned n, struct exec **ret_x)
+		  const struct exec_owner *owner, const struct exec_shape *shape,
+		  struct exec **ret_x)
 {
-	uint64_t bytes = sizeof(struct exec) + (uint64_t)n * sizeof(struct exec_node);
+	uint64_t bytes =
+		sizeof(struct exec) + (uint64_t)shape->n * sizeof(struct exec_node);
 	struct exec *x;
 
-	if (n > EXEC_NODES_MAX)
+	if (shape->n > EXEC_NODES_MAX || shape->n_bodies > shape->n * DEV_NODE_BODIES_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!charge(NULL, bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -69,47 +50,89 @@ CUresult exec_new(const struct device_ops *ops, struct dev_ctx *ctx,
 	x->ops = ops;
 	x->ctx = ctx;
 	x->owner = *owner;
-	x->n = n;
+	x->shape = *shape;
 	x->charged = bytes;
 	*ret_x = x;
 	return CUDA_SUCCESS;
 }
 
-static void op_drop(struct exec *x, struct exec_op *op)
+/* ---- what nodes own ---- */
+
+/* The memory that an operation points to. */
+static const void *op_data(const struct dev_node *op, size_t *ret_size)
 {
-	if (op->kind == EXEC_NONE)
+	*ret_size = 0;
+	if (op->kind == DEV_NODE_KERNEL) {
+		*ret_size = op->kernel.params_size;
+		return op->kernel.params;
+	}
+	if (op->kind == DEV_NODE_MEM_OPS) {
+		*ret_size = op->mem_ops.n * sizeof(struct dev_mem_op);
+		return op->mem_ops.ops;
+	}
+	return NULL;
+}
+
+static void op_set_data(struct dev_node *op, const void *data)
+{
+	if (op->kind == DEV_NODE_KERNEL)
+		op->kernel.params = data;
+	else if (op->kind == DEV_NODE_MEM_OPS)
+		op->mem_ops.ops = data;
+}
+
+/* Copies what op points to. */
+static CUresult op_own(struct exec *x, struct dev_node *op)
+{
+	size_t size;
+	const void *from = op_data(op, &size);
+	void *data;
+
+	if (!from)
+		return CUDA_SUCCESS;
+	if (!charge(x, size))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	data = malloc(size ? size : 1);
+	if (!data) {
+		uncharge(x, size);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	memcpy(data, from, size);
+	op_set_data(op, data);
+	return CUDA_SUCCESS;
+}
+
+static void op_drop(struct exec *x, struct dev_node *op)
+{
+	size_t size;
+	const void *data = op_data(op, &size);
+
+	if (op->kind == DEV_NODE_NONE)
 		return;
-	if (op->kind == EXEC_KERNEL) {
-		uncharge(x, op->kernel.params_size);
-		free((void *)op->kernel.params);
+	if (data) {
+		uncharge(x, size);
+		free((void *)(uintptr_t)data);
 	}
 	x->owner.put(x->owner.arg, op->ref);
-	*op = (struct exec_op){.kind = EXEC_NONE};
+	*op = (struct dev_node){.kind = DEV_NODE_NONE};
 }
 
 void exec_free(struct exec *x)
 {
 	if (!x)
 		return;
-	for (unsigned i = 0; i < x->n; i++) {
-		struct exec_node *nd = &x->nodes[i];
-
-		op_drop(x, &nd->op);
-		free(nd->deps);
-		if (nd->done)
-			x->ops->event_destroy(nd->done);
+	if (x->graph)
+		x->ops->graph_destroy(x->graph);
+	exec_streams_fini(x);
+	for (unsigned i = 0; i < x->shape.n; i++) {
+		op_drop(x, &x->nodes[i].op);
+		free(x->nodes[i].edges);
 	}
-	for (unsigned i = 1; i < x->n_lanes; i++) {
-		if (x->lanes[i])
-			x->ops->stream_destroy(x->lanes[i]);
-	}
-	if (x->fork)
-		x->ops->event_destroy(x->fork);
-	if (x->end)
-		x->ops->event_destroy(x->end);
 	atomic_fetch_sub_explicit(&bytes_used, x->charged, memory_order_relaxed);
 	free(x);
 }
+
+/* ---- building ---- */
 
 /* What a step answers: while building nobody waits for it. */
 static CUresult answer(struct exec *x, CUresult r)
@@ -126,75 +149,120 @@ void exec_fail(struct exec *x, CUresult r)
 		x->failed = r;
 }
 
-static CUresult depend(struct exec *x, unsigned node, const uint32_t *deps, unsigned n)
+static CUresult depend(struct exec *x, unsigned node, const struct dev_edge *edges,
+		       unsigned n)
 {
 	struct exec_node *nd;
-	uint32_t *p;
+	struct dev_edge *p;
 
-	if (x->ready || node >= x->n)
+	if (x->ready || node >= x->shape.n)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned i = 0; i < n; i++) {
-		if (deps[i] >= node)
+		if (edges[i].from >= node)
 			return CUDA_ERROR_INVALID_VALUE;
 	}
 	nd = &x->nodes[node];
-	if (n > EXEC_NODES_MAX - nd->n_deps || !charge(x, n * sizeof(*p)))
+	if (n > EXEC_NODES_MAX - nd->n_edges || !charge(x, n * sizeof(*p)))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	p = realloc(nd->deps, (nd->n_deps + n) * sizeof(*p));
+	p = realloc(nd->edges, (nd->n_edges + n) * sizeof(*p));
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	memcpy(p + nd->n_deps, deps, n * sizeof(*p));
-	nd->deps = p;
-	nd->n_deps += n;
+	memcpy(p + nd->n_edges, edges, n * sizeof(*p));
+	nd->edges = p;
+	nd->n_edges += n;
 	return CUDA_SUCCESS;
 }
 
-CUresult exec_depend(struct exec *x, unsigned node, const uint32_t *deps, unsigned n)
+CUresult exec_depend(struct exec *x, unsigned node, const struct dev_edge *edges,
+		     unsigned n)
 {
-	return n ? answer(x, depend(x, node, deps, n)) : CUDA_SUCCESS;
-}
-
-/* Copies what op points to. */
-static CUresult own_params(struct exec *x, struct exec_op *op)
-{
-	size_t size = op->kernel.params_size;
-	void *params;
-
-	if (!charge(x, size))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	params = malloc(size ? size : 1);
-	if (!params) {
-		uncharge(x, size);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	if (size)
-		memcpy(params, op->kernel.params, size);
-	op->kernel.params = params;
-	return CUDA_SUCCESS;
+	return n ? answer(x, depend(x, node, edges, n)) : CUDA_SUCCESS;
 }
 
 /* Recording and waiting may be exchanged for nothing else, and so on for every kind. */
 static bool kind_fits(const struct exec *x, const struct exec_node *nd,
-		      const struct exec_op *op)
+		      const struct dev_node *op)
 {
-	return x->ready ? nd->op.kind == op->kind : nd->op.kind == EXEC_NONE;
+	return x->ready ? nd->op.kind == op->kind : nd->op.kind == DEV_NODE_NONE;
 }
 
-CUresult exec_set(struct exec *x, unsigned node, const struct exec_op *given)
+static CUresult check_op(const struct exec *x, unsigned node, const struct dev_node *op)
 {
-	struct exec_op op = *given;
-	CUresult r = CUDA_SUCCESS;
+	const struct dev_node_conditional *c = &op->cond;
 
-	if (node >= x->n || op.kind == EXEC_NONE || !kind_fits(x, &x->nodes[node], &op))
-		r = CUDA_ERROR_INVALID_VALUE;
-	if (r == CUDA_SUCCESS && op.kind == EXEC_COPY && op.copy.depth > EXEC_DEPTH_MAX)
-		r = CUDA_ERROR_INVALID_VALUE;
-	if (r == CUDA_SUCCESS && op.kind == EXEC_KERNEL)
-		r = own_params(x, &op);
+	if (node >= x->shape.n || op->kind == DEV_NODE_NONE ||
+	    op->graph > x->shape.n_bodies || !kind_fits(x, &x->nodes[node], op))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (op->kind == DEV_NODE_COPY && op->copy.depth > DEV_NODE_DEPTH_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (op->kind == DEV_NODE_MEM_OPS && op->mem_ops.n > MEM_OPS_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (op->kind == DEV_NODE_CONDITIONAL &&
+	    (x->ready || !c->n_bodies || c->n_bodies > DEV_NODE_BODIES_MAX ||
+	     !c->first_body || c->first_body > x->shape.n_bodies ||
+	     c->n_bodies > x->shape.n_bodies - c->first_body + 1))
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}
+
+static bool same_launch(const struct dev_launch *a, const struct dev_launch *b)
+{
+	return a->func == b->func && !memcmp(a->grid, b->grid, sizeof(a->grid)) &&
+	       !memcmp(a->block, b->block, sizeof(a->block)) &&
+	       !memcmp(a->cluster, b->cluster, sizeof(a->cluster)) &&
+	       a->shared_bytes == b->shared_bytes && a->cooperative == b->cooperative &&
+	       a->params_size == b->params_size &&
+	       !memcmp(a->params, b->params, a->params_size);
+}
+
+/* An update names every node of a graph, whether or not it changes. */
+static bool same(const struct dev_node *a, const struct dev_node *b)
+{
+	switch (a->kind) {
+	case DEV_NODE_EMPTY:
+		return true;
+	case DEV_NODE_KERNEL:
+		return same_launch(&a->kernel, &b->kernel);
+	case DEV_NODE_COPY:
+		return !memcmp(&a->copy, &b->copy, sizeof(a->copy));
+	case DEV_NODE_FILL:
+		return !memcmp(&a->fill, &b->fill, sizeof(a->fill));
+	case DEV_NODE_RECORD:
+	case DEV_NODE_WAIT:
+		return a->event == b->event;
+	case DEV_NODE_NONE:
+	case DEV_NODE_HOST:
+	case DEV_NODE_MEM_OPS:
+	case DEV_NODE_CONDITIONAL:
+		return false;
+	}
+	return false;
+}
+
+/* Tells the device; what it cannot change it will be told at the next launch. */
+static void pass_on(struct exec *x, unsigned node, const struct dev_node *op)
+{
+	if (!x->graph || x->stale || same(&x->nodes[node].op, op))
+		return;
+	if (x->ops->graph_set(x->graph, node, op) != CUDA_SUCCESS)
+		x->stale = true;
+}
+
+CUresult exec_set(struct exec *x, unsigned node, const struct dev_node *given)
+{
+	struct dev_node op = *given;
+	CUresult r = check_op(x, node, &op);
+
+	if (r == CUDA_SUCCESS)
+		r = op_own(x, &op);
 	if (r != CUDA_SUCCESS) {
 		x->owner.put(x->owner.arg, op.ref);
 		return answer(x, r);
 	}
+	if (x->ready)
+		op.graph = x->nodes[node].op.graph;
+	op.disabled = x->nodes[node].op.disabled;
+	pass_on(x, node, &op);
 	op_drop(x, &x->nodes[node].op);
 	x->nodes[node].op = op;
 	return CUDA_SUCCESS;
@@ -202,197 +270,145 @@ CUresult exec_set(struct exec *x, unsigned node, const struct exec_op *given)
 
 CUresult exec_enable(struct exec *x, unsigned node, bool enabled)
 {
-	if (node >= x->n)
+	if (node >= x->shape.n)
 		return answer(x, CUDA_ERROR_INVALID_VALUE);
-	x->nodes[node].disabled = !enabled;
+	x->nodes[node].op.disabled = !enabled;
+	if (x->graph && !x->stale)
+		x->stale = x->ops->graph_enable(x->graph, node, enabled) != CUDA_SUCCESS;
 	return CUDA_SUCCESS;
 }
 
-/* ---- dealing out ---- */
+/* ---- the device's graph ---- */
 
-/* last[]: the node that ends each lane so far, or n. */
-static uint32_t choose_lane(struct exec *x, unsigned i, const uint32_t *last)
+/* An edge within one graph, from outside a body never into it. */
+static CUresult check_edges(const struct exec *x, const struct exec_node *nd)
 {
-	struct exec_node *nd = &x->nodes[i];
-
-	for (unsigned d = 0; d < nd->n_deps; d++) {
-		uint32_t lane = x->nodes[nd->deps[d]].lane;
-
-		if (last[lane] == nd->deps[d])
-			return lane;
+	for (uint32_t i = 0; i < nd->n_edges; i++) {
+		if (x->nodes[nd->edges[i].from].op.graph != nd->op.graph)
+			return CUDA_ERROR_INVALID_VALUE;
 	}
-	return x->n_lanes < EXEC_LANES_MAX ? x->n_lanes++ : i % EXEC_LANES_MAX;
+	return CUDA_SUCCESS;
 }
 
-static CUresult need_event(struct exec *x, struct dev_event **ev)
+/* Every body has one conditional node, which stands before all that lies in the body. */
+static CUresult check_bodies(const struct exec *x)
 {
-	if (*ev)
-		return CUDA_SUCCESS;
-	return x->ops->event_create(x->ctx, CU_EVENT_DISABLE_TIMING, ev);
-}
-
-/* Events for what crosses lanes. */
-static CUresult connect_node(struct exec *x, unsigned i)
-{
-	struct exec_node *nd = &x->nodes[i];
+	_cleanup_free_ bool *open = calloc(x->shape.n_bodies + 1, sizeof(*open));
 	CUresult r = CUDA_SUCCESS;
 
-	for (unsigned d = 0; d < nd->n_deps && r == CUDA_SUCCESS; d++) {
-		struct exec_node *before = &x->nodes[nd->deps[d]];
+	if (!open)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	open[0] = true;
+	for (uint32_t i = 0; i < x->shape.n && r == CUDA_SUCCESS; i++) {
+		const struct dev_node *op = &x->nodes[i].op;
 
-		before->has_dependents = true;
-		if (before->lane != nd->lane)
-			r = need_event(x, &before->done);
+		if (op->kind == DEV_NODE_NONE || !open[op->graph])
+			return CUDA_ERROR_INVALID_VALUE;
+		r = check_edges(x, &x->nodes[i]);
+		if (op->kind != DEV_NODE_CONDITIONAL)
+			continue;
+		for (uint32_t k = 0; k < op->cond.n_bodies; k++) {
+			if (open[op->cond.first_body + k])
+				return CUDA_ERROR_INVALID_VALUE;
+			open[op->cond.first_body + k] = true;
+		}
 	}
 	return r;
+}
+
+static CUresult create(struct exec *x, struct dev_graph **ret_g)
+{
+	uint32_t n = x->shape.n;
+	_cleanup_free_ struct dev_node *nodes = calloc(n + 1, sizeof(*nodes));
+	_cleanup_free_ const struct dev_edge **edges = calloc(n + 1, sizeof(*edges));
+	_cleanup_free_ uint32_t *n_edges = calloc(n + 1, sizeof(*n_edges));
+	const struct dev_graph_desc desc = {
+		.nodes = nodes,
+		.edges = edges,
+		.n_edges = n_edges,
+		.n = n,
+		.n_bodies = x->shape.n_bodies,
+		.flags = x->shape.flags,
+		.shell = x->shape.shell,
+		.host = x->owner.stands,
+		.host_arg = x->owner.stands_arg,
+	};
+
+	if (!nodes || !edges || !n_edges)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (uint32_t i = 0; i < n; i++) {
+		nodes[i] = x->nodes[i].op;
+		edges[i] = x->nodes[i].edges;
+		n_edges[i] = x->nodes[i].n_edges;
+	}
+	return x->ops->graph_create(x->ctx, &desc, ret_g);
+}
+
+/* Makes the device's graph what the nodes say. */
+static CUresult refresh(struct exec *x)
+{
+	struct dev_graph *g;
+	CUresult r;
+
+	if (!x->stale)
+		return CUDA_SUCCESS;
+	r = create(x, &g);
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (x->graph)
+		x->ops->graph_destroy(x->graph);
+	x->graph = g;
+	x->stale = false;
+	return CUDA_SUCCESS;
 }
 
 CUresult exec_ready(struct exec *x)
 {
-	uint32_t last[EXEC_LANES_MAX] = {0};
 	CUresult r = x->failed;
-	unsigned i;
 
 	if (x->ready)
 		return CUDA_ERROR_INVALID_VALUE;
-	for (i = 0; i < x->n && r == CUDA_SUCCESS; i++) {
-		if (x->nodes[i].op.kind == EXEC_NONE)
-			r = CUDA_ERROR_INVALID_VALUE;
-		x->nodes[i].lane = choose_lane(x, i, last);
-		last[x->nodes[i].lane] = i;
-		if (r == CUDA_SUCCESS)
-			r = connect_node(x, i);
-	}
-	for (i = 0; i < x->n && r == CUDA_SUCCESS; i++) {
-		if (!x->nodes[i].has_dependents && x->nodes[i].lane)
-			r = need_event(x, &x->nodes[i].done);
-	}
-	for (i = 1; i < x->n_lanes && r == CUDA_SUCCESS; i++)
-		r = x->ops->stream_create(x->ctx, DEV_STREAM_NON_BLOCKING, 0,
-					  &x->lanes[i]);
-	if (r == CUDA_SUCCESS && x->n_lanes > 1)
-		r = need_event(x, &x->fork);
 	if (r == CUDA_SUCCESS)
-		r = need_event(x, &x->end);
+		r = check_bodies(x);
+	if (r == CUDA_SUCCESS && x->ops->graph_create) {
+		x->stale = true;
+		r = refresh(x);
+	} else if (r == CUDA_SUCCESS) {
+		r = exec_streams_ready(x);
+	}
 	x->ready = r == CUDA_SUCCESS;
 	return r;
 }
 
-/* ---- launching ---- */
-
-static CUresult submit_copy(struct exec *x, struct dev_stream *st,
-			    const struct exec_copy *c)
-{
-	struct dev_copy_2d rows = c->rows;
-	CUresult r = CUDA_SUCCESS;
-
-	for (uint32_t z = 0; z < c->depth && r == CUDA_SUCCESS; z++) {
-		r = x->ops->copy(x->ctx, st, &rows);
-		rows.dst += c->dst_slice;
-		rows.src += c->src_slice;
-	}
-	return r;
-}
-
-static CUresult submit(struct exec *x, struct dev_stream *st, const struct exec_op *op)
-{
-	const struct device_ops *ops = x->ops;
-	const struct exec_fill *f = &op->fill;
-
-	switch (op->kind) {
-	case EXEC_NONE:
-	case EXEC_EMPTY:
-		return CUDA_SUCCESS;
-	case EXEC_KERNEL:
-		return ops->launch(x->ctx, st, &op->kernel);
-	case EXEC_COPY:
-		return submit_copy(x, st, &op->copy);
-	case EXEC_FILL:
-		return ops->fill(x->ctx, st, f->dst, f->pitch, f->value, f->elem_bytes,
-				 f->width, f->height);
-	case EXEC_HOST:
-		return x->owner.host(x->owner.arg, x->ctx, st, op->host_id);
-	case EXEC_RECORD:
-		return ops->event_record(x->ctx, op->event, st);
-	case EXEC_WAIT:
-		return ops->stream_wait_event(x->ctx, st, op->event);
-	}
-	return CUDA_ERROR_UNKNOWN;
-}
-
-static CUresult wait_deps(struct exec *x, const struct exec_node *nd,
-			  struct dev_stream *st)
-{
-	CUresult r = CUDA_SUCCESS;
-
-	if (!nd->n_deps && nd->lane)
-		return x->ops->stream_wait_event(x->ctx, st, x->fork);
-	for (uint32_t d = 0; d < nd->n_deps && r == CUDA_SUCCESS; d++) {
-		const struct exec_node *before = &x->nodes[nd->deps[d]];
-
-		if (before->lane != nd->lane)
-			r = x->ops->stream_wait_event(x->ctx, st, before->done);
-	}
-	return r;
-}
-
-static CUresult submit_node(struct exec *x, const struct exec_node *nd,
-			    struct dev_stream *st)
-{
-	CUresult r = wait_deps(x, nd, st);
-
-	if (r == CUDA_SUCCESS && !nd->disabled)
-		r = submit(x, st, &nd->op);
-	if (r == CUDA_SUCCESS && nd->done)
-		r = x->ops->event_record(x->ctx, nd->done, st);
-	return r;
-}
-
-/* The stream goes on when all that was submitted is done, even after a failure. */
-static CUresult join(struct exec *x, struct dev_stream *st, unsigned submitted)
-{
-	CUresult r = CUDA_SUCCESS, e;
-
-	for (unsigned i = 0; i < submitted; i++) {
-		const struct exec_node *nd = &x->nodes[i];
-
-		if (nd->has_dependents || !nd->lane)
-			continue;
-		e = x->ops->stream_wait_event(x->ctx, st, nd->done);
-		r = r ? r : e;
-	}
-	e = x->ops->event_record(x->ctx, x->end, st);
-	return r ? r : e;
-}
-
 CUresult exec_launch(struct exec *x, struct dev_stream *st)
 {
-	CUresult r = CUDA_SUCCESS, e;
-	unsigned i;
+	CUresult r;
 
 	if (!x->ready)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (x->launched)
-		r = x->ops->stream_wait_event(x->ctx, st, x->end);
-	if (r == CUDA_SUCCESS && x->fork)
-		r = x->ops->event_record(x->ctx, x->fork, st);
-	if (r != CUDA_SUCCESS)
-		return r;
-	for (i = 0; i < x->n && r == CUDA_SUCCESS; i++) {
-		const struct exec_node *nd = &x->nodes[i];
+	if (!x->ops->graph_create)
+		return exec_streams_launch(x, st);
+	r = refresh(x);
+	return r == CUDA_SUCCESS ? x->ops->graph_launch(x->graph, st) : r;
+}
 
-		r = submit_node(x, nd, nd->lane ? x->lanes[nd->lane] : st);
-	}
-	x->launched = true;
-	e = join(x, st, r == CUDA_SUCCESS ? x->n : i - 1);
-	return r ? r : e;
+CUresult exec_upload(struct exec *x, struct dev_stream *st)
+{
+	CUresult r;
+
+	if (!x->ready)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!x->ops->graph_create)
+		return CUDA_SUCCESS;
+	r = refresh(x);
+	return r == CUDA_SUCCESS ? x->ops->graph_upload(x->graph, st) : r;
 }
 
 unsigned exec_kernels(const struct exec *x)
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < x->n; i++)
-		n += !x->nodes[i].disabled && x->nodes[i].op.kind == EXEC_KERNEL;
+	for (unsigned i = 0; i < x->shape.n; i++)
+		n += !x->nodes[i].op.disabled && x->nodes[i].op.kind == DEV_NODE_KERNEL;
 	return n;
 }

@@ -124,6 +124,19 @@ CUresult hostfuncs_launch(struct hostfuncs *h, struct dev_ctx *ctx, struct dev_s
 	return r;
 }
 
+void hostfuncs_stands(struct hostfuncs *h, struct dev_ctx *ctx, uint64_t id,
+		      uint64_t token)
+{
+	struct hostfunc *f = queue(h, id);
+
+	if (!f) { /* nobody can be told */
+		h->s->ops->host_func_done(h->s->dev, token);
+		return;
+	}
+	f->ctx = ctx;
+	stream_stands(f, token);
+}
+
 int hostfuncs_wait(struct hostfuncs *h, uint64_t *ret_id, CUresult *ret_status)
 {
 	struct hostfunc *f;

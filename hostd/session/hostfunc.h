@@ -27,6 +27,10 @@ int hostfuncs_new(struct session *s, struct hostfuncs **ret_h);
 CUresult hostfuncs_launch(struct hostfuncs *h, struct dev_ctx *ctx, struct dev_stream *st,
 			  uint64_t id, bool always);
 
+/* A launch of a graph has got to the guest's function `id`. Any thread; never waits. */
+void hostfuncs_stands(struct hostfuncs *h, struct dev_ctx *ctx, uint64_t id,
+		      uint64_t token);
+
 /*
  * Waits until a stream stands at a function and gives its id, and how the context is.
  * Only one thread may wait at a time: -EBUSY. -EPIPE after hostfuncs_end().

@@ -126,15 +126,26 @@ static struct exec *make(unsigned n)
 	struct exec *x = NULL;
 
 	n_ops = fail_at = refs_put = hosts = 0;
-	cr_assert_eq(exec_new(&ops, ctx, &owner, n, &x), CUDA_SUCCESS);
+	cr_assert_eq(exec_new(&ops, ctx, &owner, &(const struct exec_shape){.n = n}, &x),
+		     CUDA_SUCCESS);
 	return x;
+}
+
+static CUresult depend(struct exec *x, unsigned node, const uint32_t *deps, unsigned n)
+{
+	struct dev_edge edges[8] = {0};
+
+	cr_assert_leq(n, ARRAY_SIZE(edges));
+	for (unsigned i = 0; i < n; i++)
+		edges[i].from = deps[i];
+	return exec_depend(x, node, edges, n);
 }
 
 /* Node i is a kernel whose parameter is i. */
 static void kernel(struct exec *x, unsigned i, unsigned value)
 {
-	const struct exec_op op = {
-		.kind = EXEC_KERNEL,
+	const struct dev_node op = {
+		.kind = DEV_NODE_KERNEL,
 		.ref = &n_ops,
 		.kernel = {.params = &value, .params_size = sizeof(value)},
 	};
@@ -167,7 +178,7 @@ Test(graph_exec, chain_needs_nothing)
 	for (i = 0; i < 5; i++) {
 		kernel(x, i, i);
 		if (i)
-			cr_assert_eq(exec_depend(x, i, &(uint32_t){i - 1}, 1), 0);
+			cr_assert_eq(depend(x, i, &(uint32_t){i - 1}, 1), 0);
 	}
 	cr_assert_eq(exec_launch(x, &st), CUDA_ERROR_INVALID_VALUE, "not ready");
 	cr_assert_eq(exec_ready(x), CUDA_SUCCESS);
@@ -199,7 +210,7 @@ Test(graph_exec, order_is_kept)
 				if (rand() % (1 + seed % 9) == 0 && n_deps[i] < 4)
 					deps[i][n_deps[i]++] = k;
 			}
-			cr_assert_eq(exec_depend(x, i, deps[i], n_deps[i]), 0);
+			cr_assert_eq(depend(x, i, deps[i], n_deps[i]), 0);
 		}
 		cr_assert_eq(exec_ready(x), CUDA_SUCCESS);
 		cr_assert_lt(n_streams, EXEC_LANES_MAX);
@@ -228,7 +239,7 @@ Test(graph_exec, branches_do_not_wait_for_each_other)
 	kernel(x, 0, 0);
 	kernel(x, 1, 1);
 	kernel(x, 2, 2);
-	exec_depend(x, 2, (uint32_t[]){0}, 1);
+	depend(x, 2, (uint32_t[]){0}, 1);
 	cr_assert_eq(exec_ready(x), CUDA_SUCCESS);
 	cr_assert_eq(exec_launch(x, &st), CUDA_SUCCESS);
 	cr_expect_not(ordered(0, 1));
@@ -240,10 +251,10 @@ Test(graph_exec, branches_do_not_wait_for_each_other)
 Test(graph_exec, changes)
 {
 	struct exec *x = make(3);
-	const struct exec_op fill = {.kind = EXEC_FILL, .fill.value = 77};
-	const struct exec_op many = {.kind = EXEC_COPY,
-				     .copy = {.depth = 3, .dst_slice = 10}};
-	const struct exec_op call = {.kind = EXEC_HOST, .host_id = 5};
+	const struct dev_node fill = {.kind = DEV_NODE_FILL, .fill.value = 77};
+	const struct dev_node many = {.kind = DEV_NODE_COPY,
+				      .copy = {.depth = 3, .dst_slice = 10}};
+	const struct dev_node call = {.kind = DEV_NODE_HOST, .host_id = 5};
 	struct dev_stream st = {0};
 
 	kernel(x, 0, 0);
@@ -255,7 +266,7 @@ Test(graph_exec, changes)
 	cr_expect_eq(refs_put, 1, "what it was before");
 	cr_expect_eq(exec_set(x, 0, &fill), CUDA_ERROR_INVALID_VALUE, "another kind");
 	cr_expect_eq(exec_set(x, 3, &fill), CUDA_ERROR_INVALID_VALUE);
-	cr_expect_eq(exec_depend(x, 1, (uint32_t[]){0}, 1), CUDA_ERROR_INVALID_VALUE);
+	cr_expect_eq(depend(x, 1, (uint32_t[]){0}, 1), CUDA_ERROR_INVALID_VALUE);
 	cr_assert_eq(exec_launch(x, &st), CUDA_SUCCESS);
 	cr_expect_eq(n_ops, 5);
 	cr_expect_eq(op_value[op_of(20)], 20, "the third slice");
@@ -271,15 +282,17 @@ Test(graph_exec, changes)
 
 Test(graph_exec, refusals)
 {
-	const struct exec_op deep = {.kind = EXEC_COPY, .copy.depth = EXEC_DEPTH_MAX + 1};
-	const struct exec_op empty = {.kind = EXEC_EMPTY};
+	const struct dev_node deep = {.kind = DEV_NODE_COPY,
+				      .copy.depth = DEV_NODE_DEPTH_MAX + 1};
+	const struct dev_node empty = {.kind = DEV_NODE_EMPTY};
 	struct exec *x;
 
-	cr_expect_eq(exec_new(&ops, ctx, &owner, EXEC_NODES_MAX + 1, &x),
+	cr_expect_eq(exec_new(&ops, ctx, &owner,
+			      &(const struct exec_shape){.n = EXEC_NODES_MAX + 1}, &x),
 		     CUDA_ERROR_INVALID_VALUE);
 	x = make(2); /* what is wrong shows at the end */
 	exec_set(x, 0, &empty);
-	cr_expect_eq(exec_depend(x, 0, (uint32_t[]){1}, 1), CUDA_SUCCESS);
+	cr_expect_eq(depend(x, 0, (uint32_t[]){1}, 1), CUDA_SUCCESS);
 	exec_set(x, 1, &empty);
 	cr_expect_eq(exec_ready(x), CUDA_ERROR_INVALID_VALUE);
 	exec_free(x);
@@ -325,15 +338,19 @@ Test(graph_exec, memory_is_bounded)
 	unsigned n, i;
 
 	for (n = 0; n < ARRAY_SIZE(x); n++) {
-		if (exec_new(&ops, ctx, &owner, EXEC_NODES_MAX, &x[n]))
+		if (exec_new(&ops, ctx, &owner,
+			     &(const struct exec_shape){.n = EXEC_NODES_MAX}, &x[n]))
 			break;
 	}
 	cr_expect_gt(n, 8);
 	cr_assert_lt(n, ARRAY_SIZE(x));
-	cr_expect_eq(exec_new(&ops, ctx, &owner, EXEC_NODES_MAX, &x[n]),
+	cr_expect_eq(exec_new(&ops, ctx, &owner,
+			      &(const struct exec_shape){.n = EXEC_NODES_MAX}, &x[n]),
 		     CUDA_ERROR_OUT_OF_MEMORY);
 	for (i = 0; i < n; i++)
 		exec_free(x[i]);
-	cr_assert_eq(exec_new(&ops, ctx, &owner, EXEC_NODES_MAX, &x[0]), CUDA_SUCCESS);
+	cr_assert_eq(exec_new(&ops, ctx, &owner,
+			      &(const struct exec_shape){.n = EXEC_NODES_MAX}, &x[0]),
+		     CUDA_SUCCESS);
 	exec_free(x[0]);
 }

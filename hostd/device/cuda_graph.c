@@ -1,0 +1,702 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * DOC: graphs of the real driver
+ *
+ * Every node becomes one of the driver's, but for host functions. Such a function may
+ * last as long as a guest likes, so it is two nodes, as in a stream (cuda_stream.c): one
+ * that only starts it and one that waits for a word of pinned memory to become what
+ * host_func_done() writes there, and puts it back for the next launch. Launches of one
+ * graph never overlap, so each such node has a word of its own.
+ *
+ * What a host node points to must stay while launches are under way. An event behind each
+ * launch tells; a graph that is destroyed before it has come is put aside
+ * (ctx.graveyard), and looked at again when another one is made or destroyed.
+ *
+ * Addresses are checked as for copies. A kernel's parameters are as long as the driver
+ * will read.
+ */
+#include <string.h>
+
+#include "device/cuda_device.h"
+#include "device/cuda_module.h"
+#include "device/graph.h"
+
+#define NO_SLOT -1
+
+struct dev_shell {
+	struct dev_ctx *ctx;
+	CUgraph cu;
+};
+
+struct graph_host {
+	struct graph_host *next; /* of retired ones */
+	struct dev_graph *graph;
+	uint64_t id;
+	int slot;
+};
+
+struct graph_node {
+	CUgraphNode first, last; /* the same but for host functions */
+	struct graph_host *host;
+	bool empty; /* nothing to do: no node of its kind could be made */
+};
+
+struct dev_graph {
+	struct list link; /* dev_ctx.graveyard */
+	struct dev_ctx *ctx;
+	CUgraph cu; /* of the shell, if there is one */
+	CUgraphExec exec;
+	struct dev_shell *shell;
+	CUevent end; /* behind the last launch; if there are host functions */
+	struct graph_host *retired;
+	void (*host)(void *arg, struct dev_ctx *ctx, uint64_t id, uint64_t token);
+	void *host_arg;
+	uint32_t n;
+	bool launched;
+	struct graph_node nodes[];
+};
+
+/* ---- host functions ---- */
+
+static void CUDA_CB host_reached(void *data)
+{
+	struct graph_host *h = data;
+	struct dev_graph *g = h->graph;
+	uint64_t token = cuda_slot_stands(g->ctx, h->slot);
+
+	if (token)
+		g->host(g->host_arg, g->ctx, h->id, token);
+}
+
+/* The same slot for what replaces it: its node waits for that. */
+static CUresult host_new(struct dev_graph *g, uint64_t id, int slot,
+			 struct graph_host **ret_h)
+{
+	struct graph_host *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*h = (struct graph_host){.graph = g, .id = id, .slot = slot};
+	if (slot == NO_SLOT)
+		h->slot = cuda_slot_take(g->ctx);
+	if (h->slot < 0) {
+		free(h);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*ret_h = h;
+	return CUDA_SUCCESS;
+}
+
+static bool at_rest(const struct dev_graph *g)
+{
+	return !g->end || !g->launched || cu.cuEventQuery(g->end) != CUDA_ERROR_NOT_READY;
+}
+
+static void free_retired(struct dev_graph *g)
+{
+	struct graph_host *h;
+
+	while ((h = g->retired)) {
+		g->retired = h->next;
+		free(h);
+	}
+}
+
+/* ---- what a node is to the driver ---- */
+
+/* One of these stands behind the CUgraphNodeParams that were made with it. */
+struct node_room {
+	void *extra[5];
+	size_t size;
+	CUstreamBatchMemOpParams ops[2];
+	CUstreamBatchMemOpParams *more; /* to be freed */
+};
+
+static CUresult kernel_params(const struct dev_launch *l, struct node_room *room,
+			      CUgraphNodeParams *p)
+{
+	size_t size = l->func->params_size;
+
+	if (l->params_size != size) /* before the driver reads past the end */
+		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+	room->size = size;
+	room->extra[0] = CU_LAUNCH_PARAM_BUFFER_POINTER;
+	room->extra[1] = (void *)(uintptr_t)l->params;
+	room->extra[2] = CU_LAUNCH_PARAM_BUFFER_SIZE;
+	room->extra[3] = &room->size;
+	room->extra[4] = CU_LAUNCH_PARAM_END;
+	p->type = CU_GRAPH_NODE_TYPE_KERNEL;
+	p->kernel = (CUDA_KERNEL_NODE_PARAMS_v3){
+		.func = l->func->cu,
+		.gridDimX = l->grid[0],
+		.gridDimY = l->grid[1],
+		.gridDimZ = l->grid[2],
+		.blockDimX = l->block[0],
+		.blockDimY = l->block[1],
+		.blockDimZ = l->block[2],
+		.sharedMemBytes = l->shared_bytes,
+		.extra = size ? room->extra : NULL,
+	};
+	return CUDA_SUCCESS;
+}
+
+static CUresult copy_check(struct dev_ctx *ctx, const struct dev_node_copy *c)
+{
+	struct dev_copy_2d rows = c->rows;
+
+	if (c->depth > 1 &&
+	    (!rows.dst_pitch || !rows.src_pitch || c->dst_slice % rows.dst_pitch ||
+	     c->src_slice % rows.src_pitch))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (uint32_t z = 0; z < c->depth; z++) {
+		if (!cuda_copy_ok(ctx->dev, &rows))
+			return CUDA_ERROR_INVALID_VALUE;
+		rows.dst += c->dst_slice;
+		rows.src += c->src_slice;
+	}
+	return CUDA_SUCCESS;
+}
+
+static CUresult copy_params(struct dev_ctx *ctx, const struct dev_node_copy *c,
+			    CUgraphNodeParams *p)
+{
+	const struct dev_copy_2d *rows = &c->rows;
+	bool plain = rows->height == 1 && c->depth == 1;
+	CUresult res = copy_check(ctx, c);
+
+	if (res)
+		return res;
+	p->type = CU_GRAPH_NODE_TYPE_MEMCPY;
+	p->memcpy.copyCtx = ctx->cu;
+	p->memcpy.copyParams = (CUDA_MEMCPY3D){
+		.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+		.srcDevice = rows->src,
+		.srcPitch = plain ? 0 : rows->src_pitch,
+		.srcHeight = c->depth > 1 ? c->src_slice / rows->src_pitch : 0,
+		.dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+		.dstDevice = rows->dst,
+		.dstPitch = plain ? 0 : rows->dst_pitch,
+		.dstHeight = c->depth > 1 ? c->dst_slice / rows->dst_pitch : 0,
+		.WidthInBytes = rows->width,
+		.Height = rows->height,
+		.Depth = c->depth,
+	};
+	return CUDA_SUCCESS;
+}
+
+static CUresult fill_params(struct dev_ctx *ctx, const struct dev_node_fill *f,
+			    CUgraphNodeParams *p)
+{
+	if (!cuda_fill_ok(ctx->dev, f->dst, f->pitch, f->elem_bytes, f->width, f->height))
+		return CUDA_ERROR_INVALID_VALUE;
+	p->type = CU_GRAPH_NODE_TYPE_MEMSET;
+	p->memset = (CUDA_MEMSET_NODE_PARAMS_v2){
+		.dst = f->dst,
+		.pitch = f->pitch,
+		.value = f->value,
+		.elementSize = f->elem_bytes,
+		.width = f->width,
+		.height = f->height,
+		.ctx = ctx->cu,
+	};
+	return CUDA_SUCCESS;
+}
+
+/* The second half of a host function. */
+static void slot_params(struct dev_ctx *ctx, int slot, struct node_room *room,
+			CUgraphNodeParams *p)
+{
+	CUdeviceptr addr = ctx->slots_addr + sizeof(uint32_t) * (unsigned)slot;
+	uint32_t rest = cuda_slot_rest(ctx, slot);
+
+	memset(room->ops, 0, sizeof(room->ops));
+	room->ops[0].waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+	room->ops[0].waitValue.address = addr;
+	room->ops[0].waitValue.value = rest + 1;
+	room->ops[0].waitValue.flags = CU_STREAM_WAIT_VALUE_EQ;
+	room->ops[1].writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+	room->ops[1].writeValue.address = addr;
+	room->ops[1].writeValue.value = rest;
+	p->type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+	p->memOp.ctx = ctx->cu;
+	p->memOp.count = 2;
+	p->memOp.paramArray = room->ops;
+}
+
+static CUresult mem_op(struct dev_ctx *ctx, const struct dev_mem_op *o,
+		       CUstreamBatchMemOpParams *p)
+{
+	bool wide = o->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 ||
+		    o->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+
+	memset(p, 0, sizeof(*p));
+	p->operation = (CUstreamBatchMemOpType)o->operation;
+	switch (o->operation) {
+	case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+	case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+	case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+	case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+		if (!cuda_may(ctx->dev, o->addr, wide ? 8 : 4))
+			return CUDA_ERROR_INVALID_VALUE;
+		/* both kinds have the same fields at the same places */
+		p->waitValue.address = o->addr;
+		p->waitValue.value64 = o->value;
+		p->waitValue.flags = o->flags;
+		return CUDA_SUCCESS;
+	case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+		p->flushRemoteWrites.flags = o->flags;
+		return CUDA_SUCCESS;
+	case CU_STREAM_MEM_OP_BARRIER:
+		p->memoryBarrier.flags = o->flags;
+		return CUDA_SUCCESS;
+	}
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult mem_op_params(struct dev_ctx *ctx, const struct dev_node_mem_ops *m,
+			      struct node_room *room, CUgraphNodeParams *p)
+{
+	CUresult res = CUDA_SUCCESS;
+
+	room->more = calloc(m->n + 1, sizeof(*room->more));
+	if (!room->more)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (uint32_t i = 0; i < m->n && !res; i++)
+		res = mem_op(ctx, &m->ops[i], &room->more[i]);
+	p->type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+	p->memOp.ctx = ctx->cu;
+	p->memOp.count = m->n;
+	p->memOp.paramArray = room->more;
+	return res;
+}
+
+static void cond_params(struct dev_ctx *ctx, const struct dev_node_conditional *c,
+			CUgraphNodeParams *p)
+{
+	p->type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+	p->conditional.handle = c->handle;
+	p->conditional.type = (CUgraphConditionalNodeType)c->type;
+	p->conditional.size = c->n_bodies;
+	p->conditional.ctx = ctx->cu;
+}
+
+static bool nothing_to_do(const struct dev_node *op)
+{
+	const struct dev_node_copy *c = &op->copy;
+
+	if (op->kind == DEV_NODE_COPY)
+		return !c->rows.width || !c->rows.height || !c->depth;
+	return op->kind == DEV_NODE_FILL && (!op->fill.width || !op->fill.height);
+}
+
+/* Everything but host functions. room is the caller's until p has been used. */
+static CUresult params(struct dev_graph *g, const struct dev_node *op,
+		       struct node_room *room, CUgraphNodeParams *p)
+{
+	memset(p, 0, sizeof(*p));
+	room->more = NULL;
+	p->type = CU_GRAPH_NODE_TYPE_EMPTY;
+	if (nothing_to_do(op))
+		return CUDA_SUCCESS;
+	switch (op->kind) {
+	case DEV_NODE_NONE:
+	case DEV_NODE_HOST:
+		break;
+	case DEV_NODE_EMPTY:
+		return CUDA_SUCCESS;
+	case DEV_NODE_KERNEL:
+		return kernel_params(&op->kernel, room, p);
+	case DEV_NODE_COPY:
+		return copy_params(g->ctx, &op->copy, p);
+	case DEV_NODE_FILL:
+		return fill_params(g->ctx, &op->fill, p);
+	case DEV_NODE_RECORD:
+		p->type = CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+		p->eventRecord.event = op->event->cu;
+		return CUDA_SUCCESS;
+	case DEV_NODE_WAIT:
+		p->type = CU_GRAPH_NODE_TYPE_WAIT_EVENT;
+		p->eventWait.event = op->event->cu;
+		return CUDA_SUCCESS;
+	case DEV_NODE_MEM_OPS:
+		return mem_op_params(g->ctx, &op->mem_ops, room, p);
+	case DEV_NODE_CONDITIONAL:
+		cond_params(g->ctx, &op->cond, p);
+		return CUDA_SUCCESS;
+	}
+	return CUDA_ERROR_UNKNOWN;
+}
+
+/* ---- building ---- */
+
+/* The dependencies of a node in the driver's words. */
+struct edges {
+	CUgraphNode *from;
+	CUgraphEdgeData *data; /* NULL: all are plain */
+	uint32_t n;
+};
+
+static void edges_fini(struct edges *e)
+{
+	free(e->from);
+	free(e->data);
+}
+
+static CUresult edges_make(const struct dev_graph *g, const struct dev_edge *v,
+			   uint32_t n, struct edges *ret_e)
+{
+	struct edges e = {.n = n};
+	bool plain = true;
+
+	e.from = calloc(n + 1, sizeof(*e.from));
+	e.data = calloc(n + 1, sizeof(*e.data));
+	if (!e.from || !e.data) {
+		edges_fini(&e);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		e.from[i] = g->nodes[v[i].from].last;
+		e.data[i].from_port = v[i].from_port;
+		e.data[i].to_port = v[i].to_port;
+		e.data[i].type = v[i].type;
+		plain &= !v[i].from_port && !v[i].to_port && !v[i].type;
+	}
+	if (plain) {
+		free(e.data);
+		e.data = NULL;
+	}
+	*ret_e = e;
+	return CUDA_SUCCESS;
+}
+
+static CUresult add_host(struct dev_graph *g, CUgraph to, struct graph_node *nd,
+			 uint64_t id, const struct edges *e)
+{
+	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_HOST};
+	struct node_room room;
+	CUresult res = host_new(g, id, NO_SLOT, &nd->host);
+
+	if (res)
+		return res;
+	p.host.fn = host_reached;
+	p.host.userData = nd->host;
+	res = cu.cuGraphAddNode(&nd->first, to, e->from, e->data, e->n, &p);
+	if (res)
+		return res;
+	memset(&p, 0, sizeof(p));
+	slot_params(g->ctx, nd->host->slot, &room, &p);
+	return cu.cuGraphAddNode(&nd->last, to, &nd->first, NULL, 1, &p);
+}
+
+/* Attributes that are not among a kernel node's parameters. */
+static CUresult set_attributes(CUgraphNode node, const struct dev_launch *l)
+{
+	CUkernelNodeAttrValue v;
+	CUresult res = CUDA_SUCCESS;
+
+	if (l->cooperative) {
+		memset(&v, 0, sizeof(v));
+		v.cooperative = 1;
+		res = cu.cuGraphKernelNodeSetAttribute(
+			node, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &v);
+	}
+	if (!res && l->cluster[0]) {
+		memset(&v, 0, sizeof(v));
+		v.clusterDim.x = l->cluster[0];
+		v.clusterDim.y = l->cluster[1];
+		v.clusterDim.z = l->cluster[2];
+		res = cu.cuGraphKernelNodeSetAttribute(
+			node, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &v);
+	}
+	return res;
+}
+
+static CUresult add_other(struct dev_graph *g, CUgraph *graphs, struct graph_node *nd,
+			  const struct dev_node *op, const struct edges *e)
+{
+	struct node_room room;
+	CUgraphNodeParams p;
+	CUresult res = params(g, op, &room, &p);
+
+	nd->empty = p.type == CU_GRAPH_NODE_TYPE_EMPTY;
+	if (!res)
+		res = cu.cuGraphAddNode(&nd->first, graphs[op->graph], e->from, e->data,
+					e->n, &p);
+	free(room.more);
+	nd->last = nd->first;
+	if (!res && op->kind == DEV_NODE_KERNEL)
+		res = set_attributes(nd->first, &op->kernel);
+	if (!res && op->kind == DEV_NODE_CONDITIONAL)
+		memcpy(&graphs[op->cond.first_body], p.conditional.phGraph_out,
+		       op->cond.n_bodies * sizeof(*graphs));
+	return res;
+}
+
+static CUresult add_node(struct dev_graph *g, CUgraph *graphs,
+			 const struct dev_graph_desc *d, uint32_t i)
+{
+	const struct dev_node *op = &d->nodes[i];
+	struct graph_node *nd = &g->nodes[i];
+	struct edges e;
+	CUresult res = edges_make(g, d->edges[i], d->n_edges[i], &e);
+
+	if (res)
+		return res;
+	if (op->kind == DEV_NODE_HOST)
+		res = add_host(g, graphs[op->graph], nd, op->host_id, &e);
+	else
+		res = add_other(g, graphs, nd, op, &e);
+	edges_fini(&e);
+	return res;
+}
+
+/* A shell may hold what an earlier graph was made of. */
+static CUresult shell_clear(struct dev_shell *shell)
+{
+	size_t n = 0;
+	CUresult res = cu.cuGraphGetNodes(shell->cu, NULL, &n);
+	_cleanup_free_ CUgraphNode *v = res ? NULL : calloc(n + 1, sizeof(*v));
+
+	if (!res && !v)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (!res && n)
+		res = cu.cuGraphGetNodes(shell->cu, v, &n);
+	for (size_t i = 0; !res && i < n; i++)
+		res = cu.cuGraphDestroyNode(v[i]);
+	return res;
+}
+
+static CUresult build(struct dev_graph *g, const struct dev_graph_desc *d)
+{
+	_cleanup_free_ CUgraph *graphs = calloc(d->n_bodies + 1u, sizeof(*graphs));
+	bool hosts = false;
+	CUresult res;
+
+	if (!graphs)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (d->shell) {
+		g->cu = d->shell->cu;
+		res = shell_clear(d->shell);
+	} else {
+		res = cu.cuGraphCreate(&g->cu, 0);
+	}
+	graphs[0] = g->cu;
+	for (uint32_t i = 0; !res && i < d->n; i++) {
+		res = add_node(g, graphs, d, i);
+		hosts |= d->nodes[i].kind == DEV_NODE_HOST;
+	}
+	if (!res && hosts)
+		res = cu.cuEventCreate(&g->end, CU_EVENT_DISABLE_TIMING);
+	if (!res)
+		res = cu.cuGraphInstantiateWithFlags(&g->exec, g->cu, d->flags);
+	for (uint32_t i = 0; !res && i < d->n; i++) {
+		if (d->nodes[i].disabled && !g->nodes[i].empty)
+			res = cu.cuGraphNodeSetEnabled(g->exec, g->nodes[i].first, 0);
+	}
+	return res;
+}
+
+static void graph_free(struct dev_graph *g)
+{
+	if (g->exec)
+		cu.cuGraphExecDestroy(g->exec);
+	if (g->cu && !g->shell)
+		cu.cuGraphDestroy(g->cu);
+	if (g->end)
+		cu.cuEventDestroy(g->end);
+	for (uint32_t i = 0; i < g->n; i++) {
+		if (!g->nodes[i].host)
+			continue;
+		cuda_slot_drop(g->ctx, g->nodes[i].host->slot);
+		free(g->nodes[i].host);
+	}
+	free_retired(g);
+	free(g);
+}
+
+/* all: the context has been waited for. */
+static void graves_look(struct dev_ctx *ctx, bool all)
+{
+	struct list over;
+	struct dev_graph *g, *tmp;
+
+	list_init(&over);
+	pthread_mutex_lock(&ctx->dev->lock);
+	list_for_each_safe (g, tmp, &ctx->graveyard, link) {
+		if (!all && !at_rest(g))
+			continue;
+		list_remove(&g->link);
+		list_append(&over, &g->link);
+	}
+	pthread_mutex_unlock(&ctx->dev->lock);
+	list_for_each_safe (g, tmp, &over, link)
+		graph_free(g);
+}
+
+void cuda_graphs_drop(struct dev_ctx *ctx)
+{
+	graves_look(ctx, true);
+}
+
+CUresult cuda_graph_create(struct dev_ctx *ctx, const struct dev_graph_desc *d,
+			   struct dev_graph **ret_graph)
+{
+	struct dev_graph *g;
+	CUresult res = cuda_enter(ctx);
+
+	if (res)
+		return res;
+	graves_look(ctx, false);
+	g = calloc(1, sizeof(*g) + d->n * sizeof(g->nodes[0]));
+	if (!g)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	g->ctx = ctx;
+	g->n = d->n;
+	g->shell = d->shell;
+	g->host = d->host;
+	g->host_arg = d->host_arg;
+	res = build(g, d);
+	if (res) {
+		graph_free(g);
+		return cuda_note(ctx, res);
+	}
+	*ret_graph = g;
+	return CUDA_SUCCESS;
+}
+
+void cuda_graph_destroy(struct dev_graph *g)
+{
+	struct dev_ctx *ctx = g->ctx;
+
+	if (!cuda_enter(ctx) && !at_rest(g)) {
+		cuda_scoped_lock(&ctx->dev->lock);
+		list_append(&ctx->graveyard, &g->link);
+		return;
+	}
+	graph_free(g);
+	graves_look(ctx, false);
+}
+
+/* ---- changing ---- */
+
+static CUresult set_host(struct dev_graph *g, struct graph_node *nd, uint64_t id)
+{
+	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_HOST};
+	struct graph_host *h;
+	CUresult res = host_new(g, id, nd->host->slot, &h);
+
+	if (res)
+		return res;
+	p.host.fn = host_reached;
+	p.host.userData = h;
+	res = cu.cuGraphExecNodeSetParams(g->exec, nd->first, &p);
+	if (res) {
+		free(h);
+		return res;
+	}
+	if (at_rest(g))
+		free_retired(g);
+	nd->host->next = g->retired;
+	g->retired = nd->host;
+	nd->host = h;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuda_graph_set(struct dev_graph *g, uint32_t node, const struct dev_node *to)
+{
+	struct graph_node *nd = &g->nodes[node];
+	struct node_room room;
+	CUgraphNodeParams p;
+	CUresult res = cuda_enter(g->ctx);
+
+	if (res)
+		return res;
+	if (to->kind == DEV_NODE_HOST)
+		return cuda_note(g->ctx, set_host(g, nd, to->host_id));
+	res = params(g, to, &room, &p);
+	if (!res && nd->empty != (p.type == CU_GRAPH_NODE_TYPE_EMPTY))
+		res = CUDA_ERROR_INVALID_VALUE; /* something for nothing */
+	if (!res && !nd->empty)
+		res = cu.cuGraphExecNodeSetParams(g->exec, nd->first, &p);
+	free(room.more);
+	return cuda_note(g->ctx, res);
+}
+
+CUresult cuda_graph_enable(struct dev_graph *g, uint32_t node, bool enabled)
+{
+	struct graph_node *nd = &g->nodes[node];
+	CUresult res = cuda_enter(g->ctx);
+
+	if (res || nd->empty)
+		return res;
+	return cuda_note(g->ctx, cu.cuGraphNodeSetEnabled(g->exec, nd->first, enabled));
+}
+
+/* ---- launching ---- */
+
+CUresult cuda_graph_launch(struct dev_graph *g, struct dev_stream *st)
+{
+	CUresult res = cuda_enter(g->ctx);
+
+	if (res)
+		return res;
+	res = cu.cuGraphLaunch(g->exec, cuda_stream_of(st));
+	if (!res && g->end) {
+		g->launched = true;
+		res = cu.cuEventRecord(g->end, cuda_stream_of(st));
+	}
+	return cuda_note(g->ctx, res);
+}
+
+CUresult cuda_graph_upload(struct dev_graph *g, struct dev_stream *st)
+{
+	CUresult res = cuda_enter(g->ctx);
+
+	if (res)
+		return res;
+	return cuda_note(g->ctx, cu.cuGraphUpload(g->exec, cuda_stream_of(st)));
+}
+
+/* ---- conditions ---- */
+
+CUresult cuda_shell_create(struct dev_ctx *ctx, struct dev_shell **ret_shell)
+{
+	CUresult res = cuda_enter(ctx);
+	struct dev_shell *shell;
+
+	if (res)
+		return res;
+	shell = calloc(1, sizeof(*shell));
+	if (!shell)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	shell->ctx = ctx;
+	res = cu.cuGraphCreate(&shell->cu, 0);
+	if (res) {
+		free(shell);
+		return cuda_note(ctx, res);
+	}
+	*ret_shell = shell;
+	return CUDA_SUCCESS;
+}
+
+void cuda_shell_destroy(struct dev_shell *shell)
+{
+	if (!cuda_enter(shell->ctx))
+		cuda_note(shell->ctx, cu.cuGraphDestroy(shell->cu));
+	free(shell);
+}
+
+CUresult cuda_shell_condition(struct dev_shell *shell, unsigned initial, unsigned flags,
+			      uint64_t *ret_handle)
+{
+	CUgraphConditionalHandle h;
+	CUresult res = cuda_enter(shell->ctx);
+
+	if (!res)
+		res = cu.cuGraphConditionalHandleCreate(&h, shell->cu, shell->ctx->cu,
+							initial, flags);
+	if (res)
+		return cuda_note(shell->ctx, res);
+	*ret_handle = h;
+	return CUDA_SUCCESS;
+}
