@@ -14,6 +14,7 @@
 
 #include "capture.h"
 #include "context.h"
+#include "graph_mem.h"
 #include "thread.h"
 
 struct node_set {
@@ -225,21 +226,33 @@ bool capture_finds(CUstream stream, bool ptsz)
 	return find_stream(stream, ptsz) != NULL;
 }
 
+/* A kernel that may start early does so behind one other kernel. */
+static uint32_t edge_kind(const struct cap_stream *s, const struct graph_op *op)
+{
+	return op->type == CU_GRAPH_NODE_TYPE_KERNEL && op->kernel->early &&
+			       s->deps.n == 1 &&
+			       s->deps.v[0]->op.type == CU_GRAPH_NODE_TYPE_KERNEL
+		       ? GRAPH_EDGE_PROGRAMMATIC
+		       : 0;
+}
+
 static CUresult add_locked(struct cap_stream *s, struct graph_op *op)
 {
 	struct graph_node *n;
+	uint32_t how;
 	size_t i;
 
 	if (!s)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (s->capture->invalid)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+	how = edge_kind(s, op);
 	n = graph_node_new(s->capture->graph, op);
 	if (!n)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	op->type = CU_GRAPH_NODE_TYPE_EMPTY; /* what it owned is the node's */
 	for (i = 0; i < s->deps.n; i++) {
-		if (graph_edge_add(s->deps.v[i], n)) {
+		if (graph_edge_add(s->deps.v[i], n, how)) {
 			s->capture->invalid = true;
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		}
@@ -276,6 +289,66 @@ CUresult capture_fill(const CUDA_MEMSET_NODE_PARAMS *p, CUstream stream, bool pt
 	CUresult r = graph_op_fill(p, &op);
 
 	return r ? r : capture_add(stream, ptsz, &op);
+}
+
+/* ---- memory ---- */
+
+static CUresult alloc_locked(struct cap_stream *s, CUDA_MEM_ALLOC_NODE_PARAMS *p)
+{
+	_cleanup_free_ CUgraphNode *deps = NULL;
+	struct graph_op op;
+	CUresult r;
+	size_t i;
+
+	if (!s)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (s->capture->invalid)
+		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+	deps = calloc(s->deps.n + 1, sizeof(*deps));
+	if (!deps)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (i = 0; i < s->deps.n; i++)
+		deps[i] = graph_node_public(s->deps.v[i]);
+	r = graph_op_alloc(s->capture->graph, deps, s->deps.n, p, &op);
+	if (r == CUDA_SUCCESS) {
+		r = add_locked(s, &op);
+		graph_op_fini(&op);
+	}
+	return r;
+}
+
+CUresult capture_alloc(CUdeviceptr *dptr, size_t size, CUstream stream, bool ptsz)
+{
+	CUDA_MEM_ALLOC_NODE_PARAMS p = {
+		.poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+			      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}},
+		.bytesize = size,
+	};
+	CUresult r;
+
+	graph_scope();
+	r = alloc_locked(find_stream(stream, ptsz), &p);
+	if (r == CUDA_SUCCESS)
+		*dptr = p.dptr;
+	return r;
+}
+
+CUresult capture_free(CUdeviceptr dptr, CUstream stream, bool ptsz)
+{
+	struct cap_stream *s;
+	struct graph_op op;
+	CUresult r;
+
+	graph_scope();
+	s = find_stream(stream, ptsz);
+	if (!s)
+		return CUDA_ERROR_INVALID_HANDLE;
+	r = graph_op_free(s->capture->graph, dptr, &op);
+	if (r == CUDA_SUCCESS) {
+		r = add_locked(s, &op);
+		graph_op_fini(&op);
+	}
+	return r;
 }
 
 /* ---- events ---- */
@@ -372,7 +445,7 @@ CUresult capture_wait(CUstream stream, CUevent event, bool ptsz, bool *ret_taken
 
 /* ---- beginning and end ---- */
 
-static void capture_free(struct capture *c)
+static void capture_end(struct capture *c)
 {
 	struct cap_stream *s, *s_tmp;
 	struct cap_event *e, *e_tmp;
@@ -414,7 +487,7 @@ static struct capture *capture_new(uint64_t wire, CUstreamCaptureMode mode,
 		c->graph->captures++;
 	c->origin = stream_add(c, wire);
 	if (!c->graph || !c->origin) {
-		capture_free(c);
+		capture_end(c);
 		return NULL;
 	}
 	return c;
@@ -455,6 +528,18 @@ static CUresult begin_1(CUstream stream, bool ptsz)
 	return begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL, ptsz);
 }
 
+/* A stream waits for the whole of what it depends on. */
+static bool plain(const CUgraphEdgeData *data, size_t n)
+{
+	size_t i;
+
+	for (i = 0; data && i < n; i++) {
+		if (graph_edge_pack(&data[i]))
+			return false;
+	}
+	return true;
+}
+
 /* Nodes that a caller names, all of one graph. */
 static CUresult collect(struct graph *g, const CUgraphNode *nodes, size_t n,
 			struct node_set *set)
@@ -484,8 +569,8 @@ static CUresult begin_to_graph(CUstream stream, CUgraph graph, const CUgraphNode
 	uint64_t wire;
 	CUresult r = begin_check(stream, mode, ptsz, &wire);
 
-	if (r == CUDA_SUCCESS)
-		r = graph_edge_data_check(data, n);
+	if (r == CUDA_SUCCESS && !plain(data, n))
+		r = CUDA_ERROR_NOT_SUPPORTED;
 	if (r)
 		return r;
 	graph_scope();
@@ -517,10 +602,12 @@ static bool mark_ancestors(const struct node_set *from)
 		struct graph_node *n = stack.v[--stack.n];
 
 		for (k = 0; k < n->n_deps && ok; k++) {
-			if (n->deps[k]->mark)
+			struct graph_node *d = n->deps[k].node;
+
+			if (d->mark)
 				continue;
-			n->deps[k]->mark = 1;
-			ok = set_add(&stack, n->deps[k]);
+			d->mark = 1;
+			ok = set_add(&stack, d);
 		}
 	}
 	free(stack.v);
@@ -573,7 +660,7 @@ static CUresult end(CUstream stream, CUgraph *ret_graph, bool ptsz)
 	g = c->graph;
 	if (r == CUDA_SUCCESS)
 		c->own_graph = false;
-	capture_free(c);
+	capture_end(c);
 	*ret_graph = r ? NULL : (CUgraph)(uintptr_t)g->handle;
 	return r;
 }
@@ -719,9 +806,8 @@ static CUresult update_2(CUstream stream, CUgraphNode *deps, const CUgraphEdgeDa
 	graph_enter();
 	if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = graph_edge_data_check(data, n);
-	if (r)
-		return r;
+	if (!plain(data, n))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	graph_scope();
 	s = find_stream(stream, ptsz);
 	if (!s)

@@ -35,6 +35,10 @@ CUresult capture_add(CUstream stream, bool ptsz, struct graph_op *op);
 CUresult capture_copy(const CUDA_MEMCPY3D *p, CUstream stream, bool ptsz);
 CUresult capture_fill(const CUDA_MEMSET_NODE_PARAMS *p, CUstream stream, bool ptsz);
 
+/* cuMemAllocAsync and cuMemFreeAsync in a stream that is being captured. */
+CUresult capture_alloc(CUdeviceptr *dptr, size_t size, CUstream stream, bool ptsz);
+CUresult capture_free(CUdeviceptr dptr, CUstream stream, bool ptsz);
+
 /* The stream, as it travels, is used by a function that cannot be captured. */
 CUresult capture_forbids(uint64_t wire);
 

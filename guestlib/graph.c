@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph.h"
+#include "graph_mem.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t last_id;
@@ -46,6 +47,41 @@ struct graph *graph_new(void)
 	return g;
 }
 
+static bool is_single(const struct graph_op *op)
+{
+	return op->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
+	       op->type == CU_GRAPH_NODE_TYPE_MEM_FREE ||
+	       op->type == CU_GRAPH_NODE_TYPE_CONDITIONAL ||
+	       (op->type == CU_GRAPH_NODE_TYPE_GRAPH && graph_is_single(op->child));
+}
+
+/* Of this graph and of all that it is part of. */
+static void count_single(struct graph *g, int by)
+{
+	for (; g; g = g->owner ? g->owner->graph : NULL)
+		g->n_single += (unsigned)by;
+}
+
+static bool is_mem(const struct graph_op *op)
+{
+	return op->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
+	       op->type == CU_GRAPH_NODE_TYPE_MEM_FREE;
+}
+
+static void node_owns(struct graph_node *n)
+{
+	const struct graph_op *op = &n->op;
+	unsigned i;
+
+	if (op->type == CU_GRAPH_NODE_TYPE_GRAPH)
+		op->child->owner = n;
+	for (i = 0; op->type == CU_GRAPH_NODE_TYPE_CONDITIONAL && i < op->cond->n; i++)
+		op->cond->bodies[i]->owner = n;
+	n->graph->n_mem += is_mem(op);
+	if (is_single(op))
+		count_single(n->graph, 1);
+}
+
 struct graph_node *graph_node_new(struct graph *g, const struct graph_op *op)
 {
 	struct graph_node *n = calloc(1, sizeof(*n));
@@ -60,8 +96,7 @@ struct graph_node *graph_node_new(struct graph *g, const struct graph_op *op)
 	n->id = ++last_id;
 	n->graph = g;
 	n->op = *op;
-	if (op->type == CU_GRAPH_NODE_TYPE_GRAPH)
-		op->child->owner = n;
+	node_owns(n);
 	list_append(&g->nodes, &n->link);
 	g->n_nodes++;
 	return n;
@@ -69,23 +104,23 @@ struct graph_node *graph_node_new(struct graph *g, const struct graph_op *op)
 
 /* ---- edges ---- */
 
-static size_t find(struct graph_node *const *v, size_t n, const struct graph_node *what)
+static size_t find(const struct graph_edge *v, size_t n, const struct graph_node *what)
 {
 	size_t i;
 
-	for (i = 0; i < n && v[i] != what; i++)
+	for (i = 0; i < n && v[i].node != what; i++)
 		;
 	return i;
 }
 
-static bool grow(struct graph_node ***v, size_t n, size_t *room)
+static bool grow(struct graph_edge **v, size_t n, size_t *room)
 {
 	size_t more = *room ? 2 * *room : 4;
-	struct graph_node **p;
+	struct graph_edge *p;
 
 	if (n < *room)
 		return true;
-	p = realloc(*v, more * sizeof(struct graph_node *));
+	p = realloc(*v, more * sizeof(*p));
 	if (!p)
 		return false;
 	*v = p;
@@ -93,13 +128,13 @@ static bool grow(struct graph_node ***v, size_t n, size_t *room)
 	return true;
 }
 
-static void take_out(struct graph_node **v, size_t *n, const struct graph_node *what)
+static void take_out(struct graph_edge *v, size_t *n, const struct graph_node *what)
 {
 	size_t i = find(v, *n, what);
 
 	if (i == *n)
 		return;
-	memmove(&v[i], &v[i + 1], (*n - i - 1) * sizeof(struct graph_node *));
+	memmove(&v[i], &v[i + 1], (*n - i - 1) * sizeof(*v));
 	(*n)--;
 }
 
@@ -111,7 +146,7 @@ bool graph_edge_exists(const struct graph_node *from, const struct graph_node *t
 	return find(to->deps, to->n_deps, from) < to->n_deps;
 }
 
-CUresult graph_edge_add(struct graph_node *from, struct graph_node *to)
+CUresult graph_edge_add(struct graph_node *from, struct graph_node *to, uint32_t how)
 {
 	if (from == to || from->graph != to->graph)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -120,8 +155,8 @@ CUresult graph_edge_add(struct graph_node *from, struct graph_node *to)
 	if (!grow(&from->outs, from->n_outs, &from->outs_room) ||
 	    !grow(&to->deps, to->n_deps, &to->deps_room))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	from->outs[from->n_outs++] = to;
-	to->deps[to->n_deps++] = from;
+	from->outs[from->n_outs++] = (struct graph_edge){to, how};
+	to->deps[to->n_deps++] = (struct graph_edge){from, how};
 	return CUDA_SUCCESS;
 }
 
@@ -137,11 +172,14 @@ bool graph_edge_remove(struct graph_node *from, struct graph_node *to)
 void graph_node_free(struct graph_node *n)
 {
 	while (n->n_deps)
-		graph_edge_remove(n->deps[n->n_deps - 1], n);
+		graph_edge_remove(n->deps[n->n_deps - 1].node, n);
 	while (n->n_outs)
-		graph_edge_remove(n, n->outs[n->n_outs - 1]);
+		graph_edge_remove(n, n->outs[n->n_outs - 1].node);
 	list_remove(&n->link);
 	n->graph->n_nodes--;
+	n->graph->n_mem -= is_mem(&n->op);
+	if (is_single(&n->op))
+		count_single(n->graph, -1);
 	graph_op_fini(&n->op);
 	guest_handle_free(n->handle);
 	free(n->deps);
@@ -161,7 +199,9 @@ void graph_free(struct graph *g)
 	list_for_each_safe (n, tmp, &g->nodes, link)
 		graph_node_free(n);
 	graph_users_drop(&g->users);
+	graph_shell_drop(g);
 	guest_handle_free(g->handle);
+	free(g->conditions);
 	free(g);
 }
 
@@ -206,8 +246,9 @@ struct graph *graph_clone(const struct graph *g)
 	     graph_users_copy(&c->users, &g->users) == CUDA_SUCCESS;
 	list_for_each (n, &g->nodes, link) {
 		for (i = 0; i < n->n_deps && ok; i++)
-			ok = graph_edge_add(copies[n->deps[i]->index],
-					    copies[n->index]) == CUDA_SUCCESS;
+			ok = graph_edge_add(copies[n->deps[i].node->index],
+					    copies[n->index],
+					    n->deps[i].how) == CUDA_SUCCESS;
 	}
 	if (!ok) {
 		graph_free(c);
@@ -233,17 +274,26 @@ CUresult CUDAAPI cuGraphCreate(CUgraph *ret, unsigned int flags)
 	return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGraphDestroy(CUgraph graph)
+static CUresult destroy(CUgraph graph)
 {
 	struct graph *g;
 
-	graph_enter();
 	graph_scope();
 	g = graph_lookup(graph);
 	if (!g || g->owner || g->captures) /* a child graph goes with its node */
 		return CUDA_ERROR_INVALID_VALUE;
 	graph_free(g);
 	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuGraphDestroy(CUgraph graph)
+{
+	CUresult r;
+
+	graph_enter();
+	r = destroy(graph);
+	graph_mem_flush();
+	return r;
 }
 
 CUresult CUDAAPI cuGraphDestroyNode(CUgraphNode node)
@@ -255,6 +305,8 @@ CUresult CUDAAPI cuGraphDestroyNode(CUgraphNode node)
 	n = graph_node_lookup(node);
 	if (!n || n->graph->captures) /* a capture remembers its last nodes */
 		return CUDA_ERROR_INVALID_VALUE;
+	if (n->graph->n_mem)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	graph_node_free(n);
 	return CUDA_SUCCESS;
 }
@@ -268,6 +320,8 @@ CUresult CUDAAPI cuGraphClone(CUgraph *ret, CUgraph original)
 	g = graph_lookup(original);
 	if (!ret || !g)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (graph_is_single(g))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	c = graph_clone(g);
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;

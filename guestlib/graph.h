@@ -12,6 +12,9 @@
  *	graph_exec.c   instantiating, launching, destroying
  *	graph_update.c changing what was instantiated
  *	graph_host.c   nodes that run in this process
+ *	graph_mem.c    nodes that allocate and free memory
+ *	graph_memop.c  nodes that wait for words of memory and write them
+ *	graph_cond.c   conditional nodes
  *	graph_user.c   user objects
  *	graph_dot.c    cuGraphDebugDotPrint
  */
@@ -32,10 +35,28 @@ struct graph_kernel {
 	struct launch launch;         /* without params and extra: see ptrs */
 	CUkernelNodeAttrValue *hints; /* by attribute; NULL: none was set */
 	uint64_t func;                /* handle */
+	bool early; /* may start before the kernel before it has ended */
 	uint32_t size;
 	unsigned n_ptrs;
 	void **ptrs; /* where each parameter lies in buf */
 	uint8_t *buf;
+};
+
+#define GRAPH_MEM_OPS_MAX 256u /* of one node */
+#define GRAPH_BODIES_MAX  256u /* of one conditional node */
+
+struct graph_mem_ops {
+	CUcontext ctx;
+	unsigned n;
+	CUstreamBatchMemOpParams ops[];
+};
+
+struct graph_cond {
+	uint64_t handle; /* the driver's */
+	CUgraphConditionalNodeType type;
+	unsigned n;
+	CUgraph *shown;         /* the bodies, as the program sees them */
+	struct graph *bodies[]; /* owned */
 };
 
 /* What a node does. */
@@ -47,8 +68,16 @@ struct graph_op {
 		CUDA_MEMSET_NODE_PARAMS fill;
 		CUDA_HOST_NODE_PARAMS host;
 		CUevent event;
-		struct graph *child; /* owned */
+		struct graph *child;           /* owned */
+		struct graph_mem *mem;         /* a reference */
+		struct graph_mem_ops *mem_ops; /* owned */
+		struct graph_cond *cond;       /* owned */
 	};
+};
+
+struct graph_edge {
+	struct graph_node *node;
+	uint32_t how; /* see graph_edge_pack() */
 };
 
 struct graph_node {
@@ -58,7 +87,7 @@ struct graph_node {
 	struct graph *graph;
 	struct list link; /* graph.nodes, in order of creation */
 	struct graph_op op;
-	struct graph_node **deps, **outs; /* edges in, edges out */
+	struct graph_edge *deps, *outs; /* edges in, edges out */
 	size_t n_deps, deps_room, n_outs, outs_room;
 	unsigned mark;  /* of whoever walks the graph; 0 in between */
 	uint32_t index; /* likewise */
@@ -72,6 +101,11 @@ struct graph {
 	struct list nodes;
 	size_t n_nodes;
 	unsigned captures; /* that add to it */
+	unsigned n_mem;    /* nodes that allocate or free memory */
+	unsigned n_single; /* nodes of which there cannot be two; see graph_is_single() */
+	unsigned execs;    /* made from it, if it is single */
+	uint64_t *conditions; /* handles of conditional nodes in it, at any depth */
+	size_t n_conditions;
 	struct list users; /* graph_user.c */
 };
 
@@ -122,21 +156,52 @@ static inline CUgraphNode graph_node_public(const struct graph_node *n)
 struct graph *graph_new(void);
 /* With its nodes and child graphs. Accepts NULL. */
 void graph_free(struct graph *g);
-/* NULL: out of memory. */
+/* NULL: out of memory. The graph must not be single. */
 struct graph *graph_clone(const struct graph *g);
+
+/* With memory or conditional nodes, or a child graph that has such: it cannot be cloned,
+ * and has one executable graph at a time. */
+static inline bool graph_is_single(const struct graph *g)
+{
+	return g->n_single != 0;
+}
+
+/* The graph that has the node that has the node ... that has g. */
+struct graph *graph_outermost(struct graph *g);
 
 /* Adds a node; takes over what op owns on success only. NULL: out of memory. */
 struct graph_node *graph_node_new(struct graph *g, const struct graph_op *op);
 void graph_node_free(struct graph_node *n);
 
+/* How one node depends on another, as it travels: 0 is a plain edge. */
+static inline uint32_t graph_edge_pack(const CUgraphEdgeData *d)
+{
+	return (uint32_t)d->from_port | (uint32_t)d->to_port << 8 |
+	       (uint32_t)d->type << 16;
+}
+
+static inline CUgraphEdgeData graph_edge_unpack(uint32_t how)
+{
+	return (CUgraphEdgeData){.from_port = (unsigned char)how,
+				 .to_port = (unsigned char)(how >> 8),
+				 .type = (unsigned char)(how >> 16)};
+}
+
+/* A kernel that may start before the one before it has ended. */
+#define GRAPH_EDGE_PROGRAMMATIC                                                          \
+	(CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC |                                        \
+	 (uint32_t)CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC << 16)
+
 /* SUCCESS (also if the edge exists), INVALID_VALUE (a node on itself, two graphs) or
  * OUT_OF_MEMORY. */
-CUresult graph_edge_add(struct graph_node *from, struct graph_node *to);
+CUresult graph_edge_add(struct graph_node *from, struct graph_node *to, uint32_t how);
 bool graph_edge_exists(const struct graph_node *from, const struct graph_node *to);
 bool graph_edge_remove(struct graph_node *from, struct graph_node *to);
 
-/* Only plain edges exist: NOT_SUPPORTED for others. data may be NULL. */
-CUresult graph_edge_data_check(const CUgraphEdgeData *data, size_t n);
+/* True if an edge between these may have that data (NULL: a plain one). to may be NULL:
+ * a node that is not there yet, of type to_type. */
+bool graph_edge_fits(const struct graph_node *from, CUgraphNodeType to_type,
+		     const CUgraphEdgeData *data);
 
 /* ---- operations ---- */
 
@@ -154,8 +219,21 @@ CUresult graph_op_fill(const CUDA_MEMSET_NODE_PARAMS *p, struct graph_op *ret_op
 CUresult graph_op_host(const CUDA_HOST_NODE_PARAMS *p, struct graph_op *ret_op);
 CUresult graph_op_event(CUevent event, CUgraphNodeType type, struct graph_op *ret_op);
 CUresult graph_op_child(CUgraph child, struct graph_op *ret_op);
-/* As cuGraphAddNode describes it; other kinds: NOT_SUPPORTED. */
-CUresult graph_op_any(const CUgraphNodeParams *p, struct graph_op *ret_op);
+CUresult graph_op_mem_ops(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p,
+			  struct graph_op *ret_op);
+CUresult graph_op_conditional(struct graph *g, CUDA_CONDITIONAL_NODE_PARAMS *p,
+			      struct graph_op *ret_op);
+/* As cuGraphAddNode describes it, for a graph (NULL: not for a new node) and behind deps;
+ * fills in what p tells the caller. Other kinds: NOT_SUPPORTED. */
+CUresult graph_op_any(struct graph *g, const CUgraphNode *deps, size_t n,
+		      CUgraphNodeParams *p, struct graph_op *ret_op);
+
+struct graph_mem_ops *graph_mem_ops_dup(const struct graph_mem_ops *m);
+CUresult graph_send_mem_ops(struct guest_thread *t, uint64_t exec, uint32_t index,
+			    const struct graph_mem_ops *m);
+void graph_cond_free(struct graph_cond *c);
+/* The graph goes: so does what the worker has for its handles. */
+CUresult graph_shell_drop(struct graph *g);
 
 /* Another reference or copy of what op owns. */
 CUresult graph_op_dup(const struct graph_op *op, struct graph_op *ret_op);
@@ -170,15 +248,18 @@ bool graph_op_is_host(const struct graph_op *op);
 struct graph_flat_node {
 	struct graph_node *node;
 	uint64_t id;
-	bool marker; /* a child graph's node: only the end of its graph */
+	bool marker;         /* a child graph's node: only the end of its graph */
+	uint32_t body;       /* of a conditional node; 0: none */
+	uint32_t first_body; /* of the bodies of a conditional node */
 	uint32_t n_deps;
 	uint32_t first_dep; /* in graph_flat.deps */
 };
 
 struct graph_flat {
 	struct graph_flat_node *nodes;
-	uint32_t *deps;
+	uint64_t *deps; /* as in graph_deps: a number, and how above it */
 	size_t n, room, n_deps, deps_room;
+	uint32_t body, n_bodies;
 };
 
 /* Every node behind those it depends on. INVALID_VALUE: a cycle, or too many nodes. */

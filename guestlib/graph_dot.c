@@ -42,7 +42,7 @@ static void print_graph(FILE *f, const struct graph *g)
 		print_node(f, n);
 		for (i = 0; i < n->n_outs; i++)
 			fprintf(f, "n%" PRIu64 " -> n%" PRIu64 ";\n", n->id,
-				n->outs[i]->id);
+				n->outs[i].node->id);
 		if (n->op.type == CU_GRAPH_NODE_TYPE_GRAPH)
 			print_graph(f, n->op.child);
 	}

@@ -132,6 +132,33 @@ static CUresult send_event(struct guest_thread *t, uint64_t exec, uint32_t index
 	return guest_post(t);
 }
 
+static CUresult send_conditional(struct guest_thread *t, uint64_t exec, uint32_t index,
+				 const struct graph_cond *c, uint32_t first_body)
+{
+	struct graph_conditional_cmd *cmd = begin_graph_conditional(t);
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->exec = exec;
+	cmd->condition = c->handle;
+	cmd->node = index;
+	cmd->type = c->type;
+	cmd->n_bodies = c->n;
+	cmd->first_body = first_body;
+	return guest_post(t);
+}
+
+static CUresult send_body(struct guest_thread *t, uint64_t exec, uint32_t body)
+{
+	struct graph_body_cmd *cmd = begin_graph_body(t);
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->exec = exec;
+	cmd->body = body;
+	return guest_post(t);
+}
+
 static CUresult send_empty(struct guest_thread *t, uint64_t exec, uint32_t index)
 {
 	struct graph_empty_cmd *cmd = begin_graph_empty(t);
@@ -155,6 +182,11 @@ CUresult exec_send(struct guest_thread *t, const struct guest_exec *x, uint32_t 
 		return send_copy(t, x->handle, index, &op->copy);
 	case CU_GRAPH_NODE_TYPE_MEMSET:
 		return send_fill(t, x->handle, index, &op->fill);
+	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+		return graph_send_mem_ops(t, x->handle, index, op->mem_ops);
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		return send_conditional(t, x->handle, index, op->cond,
+					x->items[index].first_body);
 	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
 	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
 		return send_event(t, x->handle, index, op->event,
@@ -178,8 +210,8 @@ static CUresult send_deps(struct guest_thread *t, const struct guest_exec *x,
 			return guest_lost(t);
 		cmd->exec = x->handle;
 		cmd->node = index;
-		for (uint32_t i = 0; i < n; i++)
-			graph_deps_cmd_edges(cmd)[i] = x->deps[it->first_dep + at + i];
+		memcpy(graph_deps_cmd_edges(cmd), &x->deps[it->first_dep + at],
+		       n * sizeof(uint64_t));
 		at += n;
 		r = guest_post(t);
 	}
@@ -193,8 +225,10 @@ static CUresult send_new(struct guest_thread *t, const struct guest_exec *x)
 	if (!cmd)
 		return guest_lost(t);
 	cmd->exec = x->handle;
+	cmd->shell = x->shell;
 	cmd->n_nodes = (uint32_t)x->n;
-	cmd->flags = 0;
+	cmd->n_bodies = x->n_bodies;
+	cmd->flags = x->flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
 	return guest_post(t);
 }
 
@@ -223,10 +257,17 @@ static CUresult send_destroy(struct guest_thread *t, const struct guest_exec *x)
 
 static void exec_free(struct guest_exec *x)
 {
+	struct graph *single;
 	size_t i;
 
 	if (!x)
 		return;
+	single = x->single ? guest_object(x->single, HANDLE_GRAPH) : NULL;
+	if (single)
+		single->execs--;
+	for (i = 0; i < x->n_mems; i++)
+		graph_mem_put(x->mems[i].mem);
+	free(x->mems);
 	for (i = 0; x->items && i < x->n; i++)
 		graph_host_put(x->items[i].host);
 	graph_users_drop(&x->users);
@@ -237,16 +278,45 @@ static void exec_free(struct guest_exec *x)
 	free(x);
 }
 
+static bool is_mem(const struct graph_flat_node *n)
+{
+	return n->node->op.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
+	       n->node->op.type == CU_GRAPH_NODE_TYPE_MEM_FREE;
+}
+
+static CUresult make_mems(struct guest_exec *x, const struct graph_flat *f)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < f->n; i++)
+		n += is_mem(&f->nodes[i]);
+	if (!n)
+		return CUDA_SUCCESS;
+	x->mems = calloc(n, sizeof(*x->mems));
+	if (!x->mems)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (i = 0; i < f->n; i++) {
+		const struct graph_op *op = &f->nodes[i].node->op;
+
+		if (is_mem(&f->nodes[i]))
+			graph_mem_role(op->mem, op->type, &x->mems[x->n_mems++]);
+	}
+	graph_mem_pair(x->mems, x->n_mems);
+	return CUDA_SUCCESS;
+}
+
 static CUresult make_items(struct guest_exec *x, struct graph_flat *f)
 {
 	size_t i;
-	CUresult r = CUDA_SUCCESS;
+	CUresult r;
 
 	x->items = calloc(f->n + 1, sizeof(*x->items));
 	x->names = calloc(f->n + 1, sizeof(*x->names));
 	if (!x->items || !x->names)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = make_mems(x, f);
 	x->n = f->n;
+	x->n_bodies = f->n_bodies;
 	x->deps = steal(f->deps);
 	for (i = 0; i < f->n && r == CUDA_SUCCESS; i++) {
 		const struct graph_flat_node *n = &f->nodes[i];
@@ -257,7 +327,9 @@ static CUresult make_items(struct guest_exec *x, struct graph_flat *f)
 					 .marker = n->marker,
 					 .enabled = true,
 					 .first_dep = n->first_dep,
-					 .n_deps = n->n_deps};
+					 .n_deps = n->n_deps,
+					 .body = n->body,
+					 .first_body = n->first_body};
 		x->names[i] = (struct exec_name){n->id, (uint32_t)i};
 		if (n->marker || !graph_op_is_host(&n->node->op))
 			continue;
@@ -299,9 +371,15 @@ static CUresult exec_build(struct guest_thread *t, const struct guest_exec *x,
 {
 	static const struct graph_op empty = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
 	CUresult r = send_new(t, x);
-	uint32_t i;
+	uint32_t i, body = 0;
 
 	for (i = 0; i < x->n && r == CUDA_SUCCESS; i++) {
+		if (x->items[i].body != body) {
+			body = x->items[i].body;
+			r = send_body(t, x->handle, body);
+			if (r)
+				break;
+		}
 		r = exec_send(t, x, i,
 			      f->nodes[i].marker ? &empty : &f->nodes[i].node->op,
 			      x->items[i].host);
@@ -319,6 +397,8 @@ static CUresult instantiate(CUgraphExec *ret, CUgraph graph, unsigned long long 
 	struct graph *g;
 	CUresult r = guest_enter(NEED_CTX, &t);
 
+	if (r == CUDA_SUCCESS)
+		r = guest_unsafe(t);
 	if (r)
 		return r;
 	graph_scope();
@@ -327,12 +407,19 @@ static CUresult instantiate(CUgraphExec *ret, CUgraph graph, unsigned long long 
 		return CUDA_ERROR_INVALID_VALUE;
 	if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)
 		return guest_refuse(REFUSAL_FEATURE, "cuGraphInstantiate: device launch");
+	if (graph_is_single(g) && g->execs)
+		return CUDA_ERROR_NOT_SUPPORTED;
 	r = graph_flatten(g, &f);
 	if (r)
 		return r;
 	r = exec_make(t, &f, &x);
 	if (r == CUDA_SUCCESS) {
 		x->flags = flags;
+		x->shell = g->n_conditions ? g->handle : 0;
+		if (graph_is_single(g)) {
+			x->single = g->handle;
+			g->execs++;
+		}
 		r = graph_users_copy(&x->users, &g->users);
 		if (r == CUDA_SUCCESS)
 			r = exec_build(t, x, &f);
@@ -370,16 +457,37 @@ CUresult CUDAAPI cuGraphInstantiate(CUgraphExec *ret, CUgraph graph,
 	return cuGraphInstantiate_v2(ret, graph, error_node, log, size);
 }
 
+static CUresult upload(CUgraphExec exec, CUstream stream, bool ptsz)
+{
+	struct graph_upload_cmd *cmd;
+	struct guest_thread *t;
+	uint64_t wire;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r == CUDA_SUCCESS)
+		r = guest_stream(stream, ptsz, &wire);
+	if (r)
+		return r;
+	if (!exec_lookup(exec))
+		return CUDA_ERROR_INVALID_VALUE;
+	cmd = begin_graph_upload(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->exec = (uintptr_t)exec;
+	cmd->stream = wire;
+	return guest_post(t);
+}
+
 static CUresult with_params(CUgraphExec *ret, CUgraph graph,
 			    CUDA_GRAPH_INSTANTIATE_PARAMS *p, bool ptsz)
 {
 	CUresult r;
 
-	(void)ptsz; /* uploading is part of instantiating, so its stream does not matter
-		     */
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = instantiate(ret, graph, p->flags);
+	if (r == CUDA_SUCCESS && (p->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD))
+		r = upload(*ret, p->hUploadStream, ptsz);
 	p->hErrNode_out = NULL;
 	p->result_out = r == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
 			: r == CUDA_ERROR_INVALID_VALUE
@@ -405,20 +513,28 @@ CUresult CUDAAPI cuGraphExecGetFlags(CUgraphExec exec, cuuint64_t *flags)
 	return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec exec)
+static CUresult destroy(struct guest_thread *t, CUgraphExec exec)
 {
-	struct guest_thread *t;
 	struct guest_exec *x;
-	CUresult r = guest_enter(NEED_INIT, &t);
+	CUresult r;
 
-	if (r)
-		return r;
 	graph_scope();
 	x = exec_lookup(exec);
 	if (!x)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = send_destroy(t, x);
 	exec_free(x);
+	return r;
+}
+
+CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec exec)
+{
+	struct guest_thread *t;
+	CUresult r = guest_enter(NEED_INIT, &t);
+
+	if (r == CUDA_SUCCESS)
+		r = destroy(t, exec);
+	graph_mem_flush();
 	return r;
 }
 
@@ -435,6 +551,14 @@ static void arm(struct guest_exec *x)
 	}
 }
 
+static CUresult launch_mems(struct guest_exec *x, uint64_t stream)
+{
+	graph_scope();
+	return graph_mem_launch(
+		x->mems, x->n_mems,
+		x->flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH, stream);
+}
+
 static CUresult launch(CUgraphExec exec, CUstream stream, bool ptsz)
 {
 	struct graph_launch_cmd *cmd;
@@ -445,11 +569,15 @@ static CUresult launch(CUgraphExec exec, CUstream stream, bool ptsz)
 
 	if (unlikely(r))
 		return r;
+	r = guest_stream(stream, ptsz, &wire);
+	if (unlikely(r))
+		return r;
 	x = exec_lookup(exec);
 	if (unlikely(!x))
 		return CUDA_ERROR_INVALID_VALUE;
-	r = guest_stream(stream, ptsz, &wire);
-	if (unlikely(r))
+	if (unlikely(x->n_mems))
+		r = launch_mems(x, wire);
+	if (r)
 		return r;
 	if (x->n_hosts)
 		arm(x);
@@ -462,18 +590,5 @@ static CUresult launch(CUgraphExec exec, CUstream stream, bool ptsz)
 }
 
 GUEST_PAIR(cuGraphLaunch, ptsz, (CUgraphExec exec, CUstream stream), launch, exec, stream)
-
-/* The worker has everything since the graph was instantiated. */
-static CUresult upload(CUgraphExec exec, CUstream stream, bool ptsz)
-{
-	uint64_t wire;
-	CUresult r = ctx_check_current();
-
-	if (r)
-		return r;
-	if (!exec_lookup(exec))
-		return CUDA_ERROR_INVALID_VALUE;
-	return guest_stream(stream, ptsz, &wire);
-}
 
 GUEST_PAIR(cuGraphUpload, ptsz, (CUgraphExec exec, CUstream stream), upload, exec, stream)

@@ -3,7 +3,7 @@
 #ifndef WEFT_GUEST_GRAPH_EXEC_H
 #define WEFT_GUEST_GRAPH_EXEC_H
 
-#include "graph.h"
+#include "graph_mem.h"
 
 /* One node at the worker, with its number there as index. */
 struct exec_item {
@@ -12,6 +12,7 @@ struct exec_item {
 	bool marker, enabled;
 	struct graph_host *host; /* if it runs here */
 	uint32_t first_dep, n_deps;
+	uint32_t body, first_body; /* as graph_flat_node's */
 };
 
 struct exec_name {
@@ -23,11 +24,15 @@ struct guest_exec {
 	uint64_t handle;
 	CUcontext ctx;
 	unsigned long long flags;
-	size_t n, n_hosts;
+	size_t n, n_hosts, n_mems;
+	uint32_t n_bodies;
+	uint64_t shell;  /* of its conditional nodes; 0: none */
+	uint64_t single; /* handle of the graph, if that is single */
+	struct exec_mem *mems;
 	struct exec_item *items;
 	struct exec_name *names; /* by id */
-	uint32_t *deps;
-	struct list users; /* graph_user.c */
+	uint64_t *deps;          /* as graph_flat.deps */
+	struct list users;       /* graph_user.c */
 };
 
 struct guest_exec *exec_lookup(CUgraphExec exec);

@@ -21,15 +21,15 @@ enum mark {
 
 /* What the roots of a graph depend on, in numbers. */
 struct roots {
-	const uint32_t *deps;
+	const uint64_t *deps;
 	uint32_t n;
 };
 
-static bool push_dep(struct graph_flat *f, uint32_t dep)
+static bool push_dep(struct graph_flat *f, uint64_t dep)
 {
 	if (f->n_deps == f->deps_room) {
 		size_t room = f->deps_room ? 2 * f->deps_room : 64;
-		uint32_t *p = realloc(f->deps, room * sizeof(*p));
+		uint64_t *p = realloc(f->deps, room * sizeof(*p));
 
 		if (!p)
 			return false;
@@ -54,7 +54,8 @@ static struct graph_flat_node *push_node(struct graph_flat *f, struct graph_node
 		f->room = room;
 	}
 	e = &f->nodes[f->n];
-	*e = (struct graph_flat_node){.node = n, .id = n->id, .first_dep = f->n_deps};
+	*e = (struct graph_flat_node){
+		.node = n, .id = n->id, .first_dep = f->n_deps, .body = f->body};
 	n->index = f->n++;
 	return e;
 }
@@ -63,16 +64,18 @@ static CUresult walk(struct graph *g, const struct roots *roots, unsigned depth,
 		     struct graph_flat *f);
 
 /* The numbers of a node's dependencies, in memory of the caller's. */
-static uint32_t *dep_numbers(const struct graph_node *n, const struct roots *roots,
+static uint64_t *dep_numbers(const struct graph_node *n, const struct roots *roots,
 			     struct roots *ret)
 {
 	uint32_t count = n->n_deps ? (uint32_t)n->n_deps : roots->n;
-	uint32_t *v = malloc((count + 1) * sizeof(*v)), i;
+	uint64_t *v = malloc((count + 1) * sizeof(*v));
+	uint32_t i;
 
 	if (!v)
 		return NULL;
 	for (i = 0; i < count; i++)
-		v[i] = n->n_deps ? n->deps[i]->index : roots->deps[i];
+		v[i] = n->n_deps ? n->deps[i].node->index | (uint64_t)n->deps[i].how << 32
+				 : roots->deps[i];
 	ret->deps = v;
 	ret->n = count;
 	return v;
@@ -107,11 +110,27 @@ static CUresult emit_child(struct graph_node *n, const struct roots *deps, unsig
 	return CUDA_SUCCESS;
 }
 
+/* What lies in the bodies depends on nothing outside. */
+static CUresult emit_bodies(const struct graph_cond *c, uint32_t first, unsigned depth,
+			    struct graph_flat *f)
+{
+	const struct roots none = {0};
+	uint32_t i, outside = f->body;
+	CUresult r = CUDA_SUCCESS;
+
+	for (i = 0; i < c->n && r == CUDA_SUCCESS; i++) {
+		f->body = first + i;
+		r = walk(c->bodies[i], &none, depth + 1, f);
+	}
+	f->body = outside;
+	return r;
+}
+
 static CUresult emit(struct graph_node *n, const struct roots *roots, unsigned depth,
 		     struct graph_flat *f)
 {
 	struct roots mine;
-	_cleanup_free_ uint32_t *v = dep_numbers(n, roots, &mine);
+	_cleanup_free_ uint64_t *v = dep_numbers(n, roots, &mine);
 	struct graph_flat_node *e;
 	uint32_t i;
 
@@ -129,7 +148,11 @@ static CUresult emit(struct graph_node *n, const struct roots *roots, unsigned d
 		if (!push_dep(f, v[i]))
 			return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	return CUDA_SUCCESS;
+	if (n->op.type != CU_GRAPH_NODE_TYPE_CONDITIONAL)
+		return CUDA_SUCCESS;
+	e->first_body = f->n_bodies + 1;
+	f->n_bodies += n->op.cond->n;
+	return emit_bodies(n->op.cond, e->first_body, depth, f);
 }
 
 struct frame {
@@ -150,7 +173,7 @@ static CUresult visit(struct graph_node *first, const struct roots *roots, unsig
 		CUresult r;
 
 		if (top->next < top->node->n_deps) {
-			struct graph_node *d = top->node->deps[top->next++];
+			struct graph_node *d = top->node->deps[top->next++].node;
 
 			if (d->mark == OPEN)
 				return CUDA_ERROR_INVALID_VALUE;

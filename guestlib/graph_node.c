@@ -4,15 +4,18 @@
 #include <string.h>
 
 #include "graph.h"
+#include "graph_mem.h"
 #include "module.h"
 
 struct place {
 	CUgraph graph;
 	const CUgraphNode *deps;
 	size_t n;
+	const CUgraphEdgeData *data; /* NULL: plain edges */
 };
 
-static CUresult check_place(const struct place *w, struct graph **ret_g)
+static CUresult check_place(const struct place *w, CUgraphNodeType type,
+			    struct graph **ret_g)
 {
 	struct graph *g = graph_lookup(w->graph);
 	size_t i, k;
@@ -22,7 +25,8 @@ static CUresult check_place(const struct place *w, struct graph **ret_g)
 	for (i = 0; i < w->n; i++) {
 		struct graph_node *d = graph_node_lookup(w->deps[i]);
 
-		if (!d || d->graph != g)
+		if (!d || d->graph != g ||
+		    (w->data && !graph_edge_fits(d, type, &w->data[i])))
 			return CUDA_ERROR_INVALID_VALUE;
 		for (k = 0; k < i; k++) {
 			if (w->deps[k] == w->deps[i])
@@ -43,7 +47,7 @@ static CUresult add(CUgraphNode *ret, const struct place *w, CUresult r,
 
 	if (r)
 		return r;
-	r = ret ? check_place(w, &g) : CUDA_ERROR_INVALID_VALUE;
+	r = ret ? check_place(w, op->type, &g) : CUDA_ERROR_INVALID_VALUE;
 	if (r == CUDA_SUCCESS) {
 		n = graph_node_new(g, op);
 		r = n ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -53,7 +57,8 @@ static CUresult add(CUgraphNode *ret, const struct place *w, CUresult r,
 		return r;
 	}
 	for (i = 0; i < w->n && r == CUDA_SUCCESS; i++)
-		r = graph_edge_add(graph_node_lookup(w->deps[i]), n);
+		r = graph_edge_add(graph_node_lookup(w->deps[i]), n,
+				   w->data ? graph_edge_pack(&w->data[i]) : 0);
 	if (r) {
 		graph_node_free(n);
 		return r;
@@ -67,7 +72,7 @@ static CUresult add(CUgraphNode *ret, const struct place *w, CUresult r,
 	CUresult CUDAAPI name(CUgraphNode *ret, CUgraph graph, const CUgraphNode *deps,  \
 			      size_t n, param)                                           \
 	{                                                                                \
-		const struct place w = {graph, deps, n};                                 \
+		const struct place w = {graph, deps, n, NULL};                           \
 		struct graph_op op;                                                      \
 		CUresult r;                                                              \
                                                                                          \
@@ -102,10 +107,17 @@ ADD(cuGraphAddEventRecordNode, CUevent event,
 ADD(cuGraphAddEventWaitNode, CUevent event,
     graph_op_event(event, CU_GRAPH_NODE_TYPE_WAIT_EVENT, &op))
 
+ADD(cuGraphAddBatchMemOpNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *p,
+    graph_op_mem_ops(p, &op))
+ADD(cuGraphAddMemAllocNode, CUDA_MEM_ALLOC_NODE_PARAMS *p,
+    graph_op_alloc(graph_lookup(graph), deps, n, p, &op))
+ADD(cuGraphAddMemFreeNode, CUdeviceptr dptr,
+    graph_op_free(graph_lookup(graph), dptr, &op))
+
 CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *ret, CUgraph graph,
 				     const CUgraphNode *deps, size_t n)
 {
-	const struct place w = {graph, deps, n};
+	const struct place w = {graph, deps, n, NULL};
 	struct graph_op op = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
 
 	graph_enter();
@@ -117,7 +129,7 @@ CUresult CUDAAPI cuGraphAddNode_v2(CUgraphNode *ret, CUgraph graph,
 				   const CUgraphNode *deps, const CUgraphEdgeData *data,
 				   size_t n, CUgraphNodeParams *p)
 {
-	const struct place w = {graph, deps, n};
+	const struct place w = {graph, deps, n, data};
 	struct graph_op op;
 	CUresult r;
 
@@ -125,9 +137,7 @@ CUresult CUDAAPI cuGraphAddNode_v2(CUgraphNode *ret, CUgraph graph,
 	graph_scope();
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = graph_edge_data_check(data, n);
-	if (r == CUDA_SUCCESS)
-		r = graph_op_any(p, &op);
+	r = graph_op_any(graph_lookup(graph), deps, n, p, &op);
 	r = add(ret, &w, r, &op);
 	/* the caller is told which graph the node has */
 	if (r == CUDA_SUCCESS && p->type == CU_GRAPH_NODE_TYPE_GRAPH)
@@ -276,6 +286,8 @@ SET(cuGraphMemsetNodeSetParams, const CUDA_MEMSET_NODE_PARAMS *p,
     CU_GRAPH_NODE_TYPE_MEMSET, graph_op_fill(p, &op))
 SET(cuGraphHostNodeSetParams, const CUDA_HOST_NODE_PARAMS *p, CU_GRAPH_NODE_TYPE_HOST,
     graph_op_host(p, &op))
+SET(cuGraphBatchMemOpNodeSetParams, const CUDA_BATCH_MEM_OP_NODE_PARAMS *p,
+    CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, graph_op_mem_ops(p, &op))
 SET(cuGraphEventRecordNodeSetEvent, CUevent e, CU_GRAPH_NODE_TYPE_EVENT_RECORD,
     graph_op_event(e, CU_GRAPH_NODE_TYPE_EVENT_RECORD, &op))
 SET(cuGraphEventWaitNodeSetEvent, CUevent e, CU_GRAPH_NODE_TYPE_WAIT_EVENT,
@@ -290,7 +302,7 @@ CUresult CUDAAPI cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *p)
 	graph_scope();
 	if (!p || p->type == CU_GRAPH_NODE_TYPE_GRAPH)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = graph_op_any(p, &op);
+	r = graph_op_any(NULL, NULL, 0, p, &op);
 	return set(node, p->type, r, &op);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph.h"
+#include "graph_mem.h"
 #include "module.h"
 #include "refuse.h"
 
@@ -169,9 +170,34 @@ CUresult graph_op_child(CUgraph child, struct graph_op *ret_op)
 
 	if (!g)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (graph_is_single(g))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	ret_op->type = CU_GRAPH_NODE_TYPE_GRAPH;
 	ret_op->child = graph_clone(g);
 	return ret_op->child ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* The graph itself becomes part of another. */
+static CUresult op_child_moved(struct graph *to, CUgraph child, struct graph_op *ret_op)
+{
+	struct graph *g = graph_lookup(child);
+
+	if (!g || !to || g->owner || g->captures || g->execs || g->n_conditions ||
+	    graph_outermost(to) == g)
+		return CUDA_ERROR_INVALID_VALUE;
+	ret_op->type = CU_GRAPH_NODE_TYPE_GRAPH;
+	ret_op->child = g;
+	return CUDA_SUCCESS;
+}
+
+static CUresult op_child_any(struct graph *to, const CUDA_CHILD_GRAPH_NODE_PARAMS *p,
+			     struct graph_op *ret_op)
+{
+	if (p->ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE)
+		return op_child_moved(to, p->graph, ret_op);
+	return p->ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE
+		       ? graph_op_child(p->graph, ret_op)
+		       : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult op_memset_any(const CUDA_MEMSET_NODE_PARAMS_v2 *p,
@@ -189,12 +215,19 @@ static CUresult op_memset_any(const CUDA_MEMSET_NODE_PARAMS_v2 *p,
 	return graph_op_fill(&plain, ret_op);
 }
 
-CUresult graph_op_any(const CUgraphNodeParams *p, struct graph_op *ret_op)
+CUresult graph_op_any(struct graph *g, const CUgraphNode *deps, size_t n,
+		      CUgraphNodeParams *p, struct graph_op *ret_op)
 {
 	const CUDA_HOST_NODE_PARAMS host = {p->host.fn, p->host.userData};
 
 	static_assert(sizeof(CUDA_KERNEL_NODE_PARAMS) ==
 			      sizeof(CUDA_KERNEL_NODE_PARAMS_v3),
+		      "one layout under two names");
+	static_assert(sizeof(CUDA_MEM_ALLOC_NODE_PARAMS) ==
+			      sizeof(CUDA_MEM_ALLOC_NODE_PARAMS_v2),
+		      "one layout under two names");
+	static_assert(sizeof(CUDA_BATCH_MEM_OP_NODE_PARAMS) ==
+			      sizeof(CUDA_BATCH_MEM_OP_NODE_PARAMS_v2),
 		      "one layout under two names");
 	switch ((int)p->type) {
 	case CU_GRAPH_NODE_TYPE_KERNEL:
@@ -207,9 +240,7 @@ CUresult graph_op_any(const CUgraphNodeParams *p, struct graph_op *ret_op)
 	case CU_GRAPH_NODE_TYPE_HOST:
 		return graph_op_host(&host, ret_op);
 	case CU_GRAPH_NODE_TYPE_GRAPH:
-		if (p->graph.ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE)
-			return guest_refuse(REFUSAL_FEATURE, "graph node: moved child graph");
-		return graph_op_child(p->graph.graph, ret_op);
+		return op_child_any(g, &p->graph, ret_op);
 	case CU_GRAPH_NODE_TYPE_EMPTY:
 		ret_op->type = CU_GRAPH_NODE_TYPE_EMPTY;
 		return CUDA_SUCCESS;
@@ -217,12 +248,18 @@ CUresult graph_op_any(const CUgraphNodeParams *p, struct graph_op *ret_op)
 		return graph_op_event(p->eventWait.event, p->type, ret_op);
 	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
 		return graph_op_event(p->eventRecord.event, p->type, ret_op);
+	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+		return graph_op_alloc(g, deps, n, (CUDA_MEM_ALLOC_NODE_PARAMS *)&p->alloc,
+				      ret_op);
+	case CU_GRAPH_NODE_TYPE_MEM_FREE:
+		return graph_op_free(g, p->free.dptr, ret_op);
+	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+		return graph_op_mem_ops((const CUDA_BATCH_MEM_OP_NODE_PARAMS *)&p->memOp,
+					ret_op);
+	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+		return graph_op_conditional(g, &p->conditional, ret_op);
 	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
 	case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
-	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
-	case CU_GRAPH_NODE_TYPE_MEM_FREE:
-	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
-	case CU_GRAPH_NODE_TYPE_CONDITIONAL:
 		return guest_refuse(REFUSAL_FEATURE, "graph node: type");
 	}
 	return CUDA_ERROR_INVALID_VALUE;
@@ -241,6 +278,11 @@ CUresult graph_op_dup(const struct graph_op *op, struct graph_op *ret_op)
 		if (!copy.child)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 	}
+	if (op->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP) {
+		copy.mem_ops = graph_mem_ops_dup(op->mem_ops);
+		if (!copy.mem_ops)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	*ret_op = copy;
 	return CUDA_SUCCESS;
 }
@@ -251,6 +293,13 @@ void graph_op_fini(struct graph_op *op)
 		graph_kernel_put(op->kernel);
 	if (op->type == CU_GRAPH_NODE_TYPE_GRAPH)
 		graph_free(op->child);
+	if (op->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
+	    op->type == CU_GRAPH_NODE_TYPE_MEM_FREE)
+		graph_mem_put(op->mem);
+	if (op->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP)
+		free(op->mem_ops);
+	if (op->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+		graph_cond_free(op->cond);
 	op->type = CU_GRAPH_NODE_TYPE_EMPTY;
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The functions that ask about nodes, and those about edges. An edge here always means
- * that the whole of one node is done before the other starts; edge data that says
- * something else is refused.
+ * The functions that ask about nodes, and those about edges. A query without room for
+ * edge data fails if there is some to be told.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +17,11 @@ struct answer {
 	CUgraphNode *a, *b;
 	CUgraphEdgeData *data;
 	size_t room, n;
+	bool lossy; /* there was nowhere to put edge data */
 };
 
-static void put(struct answer *w, const struct graph_node *a, const struct graph_node *b)
+static void put(struct answer *w, const struct graph_node *a, const struct graph_node *b,
+		uint32_t how)
 {
 	size_t i = w->n++;
 
@@ -31,7 +32,9 @@ static void put(struct answer *w, const struct graph_node *a, const struct graph
 	if (w->b)
 		w->b[i] = graph_node_public(b);
 	if (w->data)
-		memset(&w->data[i], 0, sizeof(w->data[i]));
+		w->data[i] = graph_edge_unpack(how);
+	else
+		w->lossy |= how != 0;
 }
 
 static CUresult finish(struct answer *w, size_t *ret_n)
@@ -49,7 +52,7 @@ static CUresult finish(struct answer *w, size_t *ret_n)
 			w->b[i] = NULL;
 	}
 	*ret_n = MIN(w->n, w->room);
-	return CUDA_SUCCESS;
+	return w->lossy ? CUDA_ERROR_LOSSY_QUERY : CUDA_SUCCESS;
 }
 
 static CUresult list_nodes(CUgraph graph, CUgraphNode *nodes, size_t *count, bool roots)
@@ -66,7 +69,7 @@ static CUresult list_nodes(CUgraph graph, CUgraphNode *nodes, size_t *count, boo
 	w.room = nodes ? *count : 0;
 	list_for_each (n, &g->nodes, link) {
 		if (!roots || !n->n_deps)
-			put(&w, n, NULL);
+			put(&w, n, NULL, 0);
 	}
 	return finish(&w, count);
 }
@@ -110,7 +113,7 @@ CUresult CUDAAPI cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNod
 	w.room = from ? *count : 0;
 	list_for_each (n, &g->nodes, link) {
 		for (i = 0; i < n->n_outs; i++)
-			put(&w, n, n->outs[i]);
+			put(&w, n, n->outs[i].node, n->outs[i].how);
 	}
 	return finish(&w, count);
 }
@@ -134,8 +137,11 @@ static CUresult list_neighbours(CUgraphNode node, CUgraphNode *nodes,
 	if (!n || !count)
 		return CUDA_ERROR_INVALID_VALUE;
 	w.room = nodes ? *count : 0;
-	for (i = 0; i < (outs ? n->n_outs : n->n_deps); i++)
-		put(&w, outs ? n->outs[i] : n->deps[i], NULL);
+	for (i = 0; i < (outs ? n->n_outs : n->n_deps); i++) {
+		const struct graph_edge *e = outs ? &n->outs[i] : &n->deps[i];
+
+		put(&w, e->node, NULL, e->how);
+	}
 	return finish(&w, count);
 }
 
@@ -165,23 +171,38 @@ CUresult CUDAAPI cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode *nod
 
 /* ---- changing edges ---- */
 
-CUresult graph_edge_data_check(const CUgraphEdgeData *data, size_t n)
+static bool is_plain(const CUgraphEdgeData *d)
 {
 	static const CUgraphEdgeData plain;
-	size_t i;
 
-	for (i = 0; data && i < n; i++) {
-		if (memcmp(&data[i], &plain, sizeof(plain)))
-			return guest_refuse(REFUSAL_FEATURE, "graph edge: data");
-	}
-	return CUDA_SUCCESS;
+	return !d || !memcmp(d, &plain, sizeof(plain));
+}
+
+/* Only kernels have ports, and only one kernel can start another early. */
+bool graph_edge_fits(const struct graph_node *from, CUgraphNodeType to_type,
+		     const CUgraphEdgeData *d)
+{
+	static const unsigned char zero[sizeof(d->reserved)];
+
+	if (is_plain(d))
+		return true;
+	if (memcmp(d->reserved, zero, sizeof(zero)) || d->to_port ||
+	    from->op.type != CU_GRAPH_NODE_TYPE_KERNEL)
+		return false;
+	if (d->type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC)
+		return to_type == CU_GRAPH_NODE_TYPE_KERNEL &&
+		       (d->from_port == CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC ||
+			d->from_port == CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER);
+	return d->type == CU_GRAPH_DEPENDENCY_TYPE_DEFAULT &&
+	       d->from_port == CU_GRAPH_KERNEL_NODE_PORT_DEFAULT;
 }
 
 /* All or nothing: checks every edge before it touches one. */
 static CUresult check_edges(struct graph *g, const CUgraphNode *from,
-			    const CUgraphNode *to, size_t n, bool exist)
+			    const CUgraphNode *to, const CUgraphEdgeData *data, size_t n,
+			    bool exist)
 {
-	size_t i;
+	size_t i, k;
 
 	if (!g || (n && (!from || !to)))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -191,6 +212,15 @@ static CUresult check_edges(struct graph *g, const CUgraphNode *from,
 
 		if (!a || !b || a == b || a->graph != g || b->graph != g ||
 		    graph_edge_exists(a, b) != exist)
+			return CUDA_ERROR_INVALID_VALUE;
+		if (!exist) {
+			if (data && !graph_edge_fits(a, b->op.type, &data[i]))
+				return CUDA_ERROR_INVALID_VALUE;
+			continue;
+		}
+		for (k = 0; b->deps[k].node != a; k++)
+			;
+		if (b->deps[k].how != (data ? graph_edge_pack(&data[i]) : 0))
 			return CUDA_ERROR_INVALID_VALUE;
 	}
 	return CUDA_SUCCESS;
@@ -205,11 +235,10 @@ CUresult CUDAAPI cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *fro
 
 	graph_enter();
 	graph_scope();
-	r = check_edges(graph_lookup(graph), from, to, n, false);
-	if (r == CUDA_SUCCESS)
-		r = graph_edge_data_check(data, n);
+	r = check_edges(graph_lookup(graph), from, to, data, n, false);
 	for (i = 0; i < n && r == CUDA_SUCCESS; i++)
-		r = graph_edge_add(graph_node_lookup(from[i]), graph_node_lookup(to[i]));
+		r = graph_edge_add(graph_node_lookup(from[i]), graph_node_lookup(to[i]),
+				   data ? graph_edge_pack(&data[i]) : 0);
 	return r;
 }
 
@@ -228,9 +257,9 @@ CUresult CUDAAPI cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *
 
 	graph_enter();
 	graph_scope();
-	r = check_edges(graph_lookup(graph), from, to, n, true);
-	if (r == CUDA_SUCCESS)
-		r = graph_edge_data_check(data, n);
+	r = check_edges(graph_lookup(graph), from, to, data, n, true);
+	if (r == CUDA_SUCCESS && graph_lookup(graph)->n_mem)
+		r = CUDA_ERROR_NOT_SUPPORTED;
 	for (i = 0; i < n && r == CUDA_SUCCESS; i++)
 		graph_edge_remove(graph_node_lookup(from[i]), graph_node_lookup(to[i]));
 	return r;

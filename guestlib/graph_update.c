@@ -92,6 +92,8 @@ SET(cuGraphExecMemsetNodeSetParams, const CUDA_MEMSET_NODE_PARAMS *p COMMA CUcon
     CU_GRAPH_NODE_TYPE_MEMSET, ((void)ctx, graph_op_fill(p, &op)))
 SET(cuGraphExecHostNodeSetParams, const CUDA_HOST_NODE_PARAMS *p, CU_GRAPH_NODE_TYPE_HOST,
     graph_op_host(p, &op))
+SET(cuGraphExecBatchMemOpNodeSetParams, const CUDA_BATCH_MEM_OP_NODE_PARAMS *p,
+    CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, graph_op_mem_ops(p, &op))
 SET(cuGraphExecEventRecordNodeSetEvent, CUevent e, CU_GRAPH_NODE_TYPE_EVENT_RECORD,
     graph_op_event(e, CU_GRAPH_NODE_TYPE_EVENT_RECORD, &op))
 SET(cuGraphExecEventWaitNodeSetEvent, CUevent e, CU_GRAPH_NODE_TYPE_WAIT_EVENT,
@@ -116,14 +118,14 @@ static bool same_shape(const struct guest_exec *x, uint32_t first,
 	for (i = 0; i < f->n; i++) {
 		const struct graph_flat_node *a = &f->nodes[i];
 		const struct exec_item *b = &x->items[first + i];
-		const uint32_t *deps = &x->deps[b->first_dep];
+		const uint64_t *deps = &x->deps[b->first_dep];
 
 		ret_m->node = a->node;
 		ret_m->why = CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
 		if (a->node->op.type != b->type || a->marker != b->marker)
 			return false;
 		for (n = 0, k = 0; k < b->n_deps; k++) {
-			if (deps[k] < first)
+			if ((uint32_t)deps[k] < first)
 				continue;
 			ret_m->why = CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
 			if (n >= a->n_deps ||
@@ -256,7 +258,7 @@ CUresult CUDAAPI cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node,
 	if (p->type == CU_GRAPH_NODE_TYPE_GRAPH)
 		return cuGraphExecChildGraphNodeSetParams(exec, node, p->graph.graph);
 	graph_scope();
-	r = graph_op_any(p, &op);
+	r = graph_op_any(NULL, NULL, 0, p, &op);
 	return set(exec, node, p->type, r, &op);
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "calls.h"
+#include "capture.h"
 #include "context.h"
 #include "pool.h"
 #include "process.h"
@@ -77,12 +78,14 @@ static CUresult alloc(CUdeviceptr *dptr, size_t size, uint64_t pool, CUstream st
 	uint64_t wire_stream;
 	CUresult r = guest_enter(NEED_CTX, &t);
 
+	if (r == CUDA_SUCCESS && !dptr)
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (r == CUDA_SUCCESS && unlikely(capture_wants(stream, ptsz)))
+		return capture_alloc(dptr, size, stream, ptsz);
 	if (r == CUDA_SUCCESS)
 		r = guest_stream(stream, ptsz, &wire_stream);
 	if (r)
 		return r;
-	if (!dptr)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (!size) {
 		*dptr = 0;
 		return CUDA_SUCCESS;

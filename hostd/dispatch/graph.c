@@ -481,3 +481,43 @@ int handle_graph_shell_free(struct sess_lane *sl, const struct graph_shell_free_
 	obj_put(sl->s, obj_take(sl->s, HANDLE_GRAPH, a->cmd->shell));
 	return 0;
 }
+
+/* ---- memory of nodes ---- */
+
+/* A pool for each: it goes when the memory does. */
+int handle_graph_mem_alloc(struct sess_lane *sl, const struct graph_mem_alloc_args *a,
+			   struct graph_mem_alloc_rep *rep)
+{
+	struct pool *pool = pool_new(sl->s->pools, 0, 0);
+	CUdeviceptr addr = 0;
+
+	rep->res.result = CUDA_ERROR_OUT_OF_MEMORY;
+	if (!pool)
+		return 0;
+	rep->res.result = pool_alloc(sl->s->pools, pool, a->cmd->bytes, &addr);
+	pool_put(sl->s->pools, pool);
+	rep->dptr = addr;
+	return 0;
+}
+
+int handle_graph_mem_free(struct sess_lane *sl, const struct graph_mem_free_args *a,
+			  struct graph_mem_free_rep *rep)
+{
+	struct dev_ctx *ctx = need_ctx(sl, rep);
+	struct dev_stream *st;
+	CUresult r = CUDA_SUCCESS;
+
+	if (a->cmd->stream) {
+		r = sess_stream(sl, a->cmd->stream, &st, &ctx);
+		if (r == CUDA_SUCCESS)
+			r = pools_free_async(sl->s->pools, ctx, st, a->cmd->dptr);
+		rep->res.result = r;
+		return 0;
+	}
+	if (a->cmd->wait)
+		sl->s->ops->ctx_synchronize(ctx);
+	if (!pools_free(sl->s->pools, a->cmd->dptr, &r))
+		r = CUDA_ERROR_INVALID_VALUE;
+	rep->res.result = r;
+	return 0;
+}

@@ -53,8 +53,8 @@ int handle_cuMemAllocPitch_v2(struct sess_lane *sl,
  * As CUDA's, waits for the work that may still use the memory. A lost context's memory is
  * freed as well; its error is what the caller sees.
  */
-int handle_cuMemFree_v2(struct sess_lane *sl, const struct cuMemFree_v2_args *a,
-			struct cuMemFree_v2_rep *rep)
+int handle_mem_free(struct sess_lane *sl, const struct mem_free_args *a,
+			struct mem_free_rep *rep)
 {
 	struct dev_ctx *ctx = need_ctx(sl, rep);
 	CUresult sync, r = CUDA_SUCCESS;

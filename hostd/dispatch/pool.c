@@ -43,12 +43,12 @@ int handle_mem_alloc_async(struct sess_lane *sl, const struct mem_alloc_async_ar
 	return 0;
 }
 
-int handle_cuMemFreeAsync(struct sess_lane *sl, const struct cuMemFreeAsync_args *a,
-			  struct cuMemFreeAsync_rep *rep)
+int handle_mem_free_async(struct sess_lane *sl, const struct mem_free_async_args *a,
+			  struct mem_free_async_rep *rep)
 {
 	struct dev_stream *st;
 	struct dev_ctx *ctx;
-	CUresult r = sess_stream(sl, a->cmd->hStream, &st, &ctx);
+	CUresult r = sess_stream(sl, a->cmd->stream, &st, &ctx);
 
 	if (r == CUDA_SUCCESS && a->cmd->dptr)
 		r = pools_free_async(sl->s->pools, ctx, st, a->cmd->dptr);

@@ -352,6 +352,10 @@ static CUresult refresh(struct exec *x)
 
 	if (!x->stale)
 		return CUDA_SUCCESS;
+	if (x->graph && x->shape.shell) { /* of which there can be only one */
+		x->ops->graph_destroy(x->graph);
+		x->graph = NULL;
+	}
 	r = create(x, &g);
 	if (r != CUDA_SUCCESS)
 		return r;

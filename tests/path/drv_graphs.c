@@ -310,7 +310,7 @@ static void refusals(void)
 	CK(cuGraphRemoveDependencies(g, &n[1], &n[0], NULL, 1));
 	CK(cuGraphInstantiate(&x, g, 0));
 	CK(cuGraphExecDestroy(x));
-	EXPECT(cuGraphAddNode(&out, g, NULL, NULL, 0, &any), CUDA_ERROR_NOT_SUPPORTED);
+	EXPECT(cuGraphAddNode(&out, g, NULL, NULL, 0, &any), CUDA_ERROR_INVALID_VALUE);
 	CK(cuGraphDestroy(g));
 	EXPECT(cuGraphAddEmptyNode(&out, g, NULL, 0), CUDA_ERROR_INVALID_VALUE);
 	CK(cuGraphDestroy(other));
