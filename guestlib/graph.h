@@ -7,6 +7,7 @@
  *	graph.c        graphs, nodes, edges; cloning
  *	graph_query.c  the functions that ask, and those about edges
  *	graph_node.c   the functions that add nodes and change them
+ *	graph_attr.c   attributes of kernel nodes
  *	graph_params.c what a node does: checking and keeping it
  *	graph_flat.c   an order of all nodes, child graphs included
  *	graph_exec.c   instantiating, launching, destroying
@@ -34,6 +35,7 @@ struct graph_kernel {
 	unsigned refs;
 	struct launch launch;         /* without params and extra: see ptrs */
 	CUkernelNodeAttrValue *hints; /* by attribute; NULL: none was set */
+	uint32_t hints_set;           /* a bit by attribute */
 	uint64_t func;                /* handle */
 	bool early; /* may start before the kernel before it has ended */
 	uint32_t size;
@@ -209,6 +211,17 @@ bool graph_edge_fits(const struct graph_node *from, CUgraphNodeType to_type,
 CUresult graph_kernel_new(const struct launch *l, struct graph_kernel **ret_k);
 struct graph_kernel *graph_kernel_ref(struct graph_kernel *k);
 void graph_kernel_put(struct graph_kernel *k);
+
+/* graph_attr.c: attributes */
+struct wire_launch_attr;
+CUresult graph_kernel_attrs_copy(struct graph_kernel *to,
+				 const struct graph_kernel *from);
+CUresult graph_kernel_attrs_launch(struct graph_kernel *k,
+				   const struct launch_attrs *attrs);
+/* That of the stream that it is captured from, unless the launch has its own. */
+CUresult graph_kernel_priority(struct graph_kernel *k, int priority);
+unsigned graph_kernel_attrs_count(const struct graph_kernel *k);
+void graph_kernel_attrs_put(const struct graph_kernel *k, struct wire_launch_attr *w);
 
 /* Unshares the kernel of a node before a change. */
 CUresult graph_kernel_own(struct graph_op *op);

@@ -45,7 +45,8 @@ struct exec_item *exec_item(struct guest_exec *x, CUgraphNode node, CUgraphNodeT
 static CUresult send_kernel(struct guest_thread *t, uint64_t exec, uint32_t index,
 			    const struct graph_kernel *k)
 {
-	struct graph_kernel_cmd *cmd = begin_graph_kernel(t, k->size);
+	unsigned n = graph_kernel_attrs_count(k);
+	struct graph_kernel_cmd *cmd = begin_graph_kernel(t, n, k->size);
 
 	if (!cmd)
 		return guest_lost(t);
@@ -57,7 +58,8 @@ static CUresult send_kernel(struct guest_thread *t, uint64_t exec, uint32_t inde
 	memcpy(cmd->cluster, k->launch.cluster, sizeof(cmd->cluster));
 	cmd->shared_bytes = k->launch.shared_bytes;
 	cmd->flags = k->launch.cooperative ? LAUNCH_COOPERATIVE : 0;
-	memcpy(graph_kernel_cmd_params(cmd), k->buf, k->size);
+	graph_kernel_attrs_put(k, graph_kernel_cmd_attr(cmd));
+	memcpy(graph_kernel_cmd_params(cmd, n), k->buf, k->size);
 	return guest_post(t);
 }
 

@@ -233,18 +233,6 @@ GET(cuGraphChildGraphNodeGetGraph, CUgraph, CU_GRAPH_NODE_TYPE_GRAPH,
 
 /* ---- changing ---- */
 
-/* What a launch has beside the parameters of a node stays as it was. */
-static void keep_attributes(struct graph_op *op, struct graph_op *old)
-{
-	struct launch *to = &op->kernel->launch;
-	const struct launch *from = &old->kernel->launch;
-
-	to->cooperative = from->cooperative;
-	memcpy(to->cluster, from->cluster, sizeof(to->cluster));
-	if (old->kernel->refs == 1)
-		op->kernel->hints = steal(old->kernel->hints);
-}
-
 /* Replaces what a node of a type does; op is used up. r: how making op went. */
 static CUresult set(CUgraphNode node, CUgraphNodeType type, CUresult r,
 		    struct graph_op *op)
@@ -257,8 +245,13 @@ static CUresult set(CUgraphNode node, CUgraphNodeType type, CUresult r,
 		graph_op_fini(op);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	if (type == CU_GRAPH_NODE_TYPE_KERNEL)
-		keep_attributes(op, &n->op);
+	if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
+		r = graph_kernel_attrs_copy(op->kernel, n->op.kernel);
+		if (r) {
+			graph_op_fini(op);
+			return r;
+		}
+	}
 	graph_op_fini(&n->op);
 	n->op = *op;
 	return CUDA_SUCCESS;
@@ -304,108 +297,4 @@ CUresult CUDAAPI cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *p)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = graph_op_any(NULL, NULL, 0, p, &op);
 	return set(node, p->type, r, &op);
-}
-
-/* ---- attributes of kernel nodes ---- */
-
-static bool attr_ok(CUkernelNodeAttrID attr)
-{
-	switch ((int)attr) {
-	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-	case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
-	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-	case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-		return true;
-	}
-	return false;
-}
-
-static void attr_read(const struct graph_kernel *k, CUkernelNodeAttrID attr,
-		      CUkernelNodeAttrValue *value)
-{
-	memset(value, 0, sizeof(*value));
-	if (attr == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
-		value->cooperative = k->launch.cooperative;
-	} else if (attr == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
-		value->clusterDim.x = k->launch.cluster[0];
-		value->clusterDim.y = k->launch.cluster[1];
-		value->clusterDim.z = k->launch.cluster[2];
-	} else if (k->hints) {
-		*value = k->hints[attr];
-	}
-}
-
-static CUresult attr_write(struct graph_kernel *k, CUkernelNodeAttrID attr,
-			   const CUkernelNodeAttrValue *value)
-{
-	if (attr == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
-		k->launch.cooperative = value->cooperative != 0;
-	} else if (attr == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
-		k->launch.cluster[0] = value->clusterDim.x;
-		k->launch.cluster[1] = value->clusterDim.y;
-		k->launch.cluster[2] = value->clusterDim.z;
-	} else {
-		if (!k->hints)
-			k->hints = calloc(CU_LAUNCH_ATTRIBUTE_MAX, sizeof(*k->hints));
-		if (!k->hints)
-			return CUDA_ERROR_OUT_OF_MEMORY;
-		k->hints[attr] = *value;
-	}
-	return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuGraphKernelNodeGetAttribute(CUgraphNode node, CUkernelNodeAttrID attr,
-					       CUkernelNodeAttrValue *value)
-{
-	struct graph_node *n;
-
-	graph_enter();
-	graph_scope();
-	n = typed(node, CU_GRAPH_NODE_TYPE_KERNEL, value);
-	if (!n || !attr_ok(attr))
-		return CUDA_ERROR_INVALID_VALUE;
-	attr_read(n->op.kernel, attr, value);
-	return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAttrID attr,
-					       const CUkernelNodeAttrValue *value)
-{
-	struct graph_node *n;
-	CUresult r;
-
-	graph_enter();
-	graph_scope();
-	n = typed(node, CU_GRAPH_NODE_TYPE_KERNEL, value);
-	if (!n || !attr_ok(attr))
-		return CUDA_ERROR_INVALID_VALUE;
-	r = graph_kernel_own(&n->op);
-	return r ? r : attr_write(n->op.kernel, attr, value);
-}
-
-CUresult CUDAAPI cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
-{
-	struct graph_node *d, *s;
-	CUkernelNodeAttrValue v;
-	CUresult r;
-	int a;
-
-	graph_enter();
-	graph_scope();
-	d = typed(dst, CU_GRAPH_NODE_TYPE_KERNEL, &v);
-	s = typed(src, CU_GRAPH_NODE_TYPE_KERNEL, &v);
-	if (!d || !s)
-		return CUDA_ERROR_INVALID_VALUE;
-	r = graph_kernel_own(&d->op);
-	for (a = 0; a < CU_LAUNCH_ATTRIBUTE_MAX && r == CUDA_SUCCESS; a++) {
-		if (!attr_ok(a))
-			continue;
-		attr_read(s->op.kernel, a, &v);
-		r = attr_write(d->op.kernel, a, &v);
-	}
-	return r;
 }

@@ -63,6 +63,11 @@ CUresult graph_kernel_new(const struct launch *l, struct graph_kernel **ret_k)
 	k->launch = *l;
 	k->launch.params = k->launch.extra = NULL;
 	k->launch.attrs = NULL;
+	r = graph_kernel_attrs_launch(k, l->attrs);
+	if (r) {
+		graph_kernel_put(k);
+		return r;
+	}
 	*ret_k = k;
 	return CUDA_SUCCESS;
 }
@@ -83,15 +88,9 @@ CUresult graph_kernel_own(struct graph_op *op)
 		k->ptrs[i] = k->buf + ((uint8_t *)old->ptrs[i] - old->buf);
 	k->func = old->func;
 	k->launch = old->launch;
-	if (old->hints) {
-		size_t size = CU_LAUNCH_ATTRIBUTE_MAX * sizeof(*k->hints);
-
-		k->hints = malloc(size);
-		if (!k->hints) {
-			graph_kernel_put(k);
-			return CUDA_ERROR_OUT_OF_MEMORY;
-		}
-		memcpy(k->hints, old->hints, size);
+	if (graph_kernel_attrs_copy(k, old)) {
+		graph_kernel_put(k);
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	graph_kernel_put(op->kernel);
 	op->kernel = k;

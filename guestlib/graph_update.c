@@ -48,9 +48,7 @@ static CUresult set(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, CU
 		return r;
 	r = it && op->type == type ? guest_enter(NEED_CTX, &t) : CUDA_ERROR_INVALID_VALUE;
 	if (r == CUDA_SUCCESS && type == CU_GRAPH_NODE_TYPE_KERNEL) {
-		op->kernel->launch.cooperative = n->op.kernel->launch.cooperative;
-		memcpy(op->kernel->launch.cluster, n->op.kernel->launch.cluster,
-		       sizeof(op->kernel->launch.cluster));
+		r = graph_kernel_attrs_copy(op->kernel, n->op.kernel);
 	}
 	if (r == CUDA_SUCCESS)
 		r = replace(t, x, it, op);

@@ -226,9 +226,21 @@ CUresult launch_check(const struct launch *l, struct launch_plan *ret_plan)
 static CUresult capture(const struct launch *l)
 {
 	struct graph_op op = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
+	int priority = 0;
 	CUresult r = graph_kernel_new(l, &op.kernel);
 
-	return r ? r : capture_add(l->stream, l->ptsz, &op);
+	if (r)
+		return r;
+	if (l->ptsz)
+		cuStreamGetPriority_ptsz(l->stream, &priority);
+	else
+		cuStreamGetPriority(l->stream, &priority);
+	r = graph_kernel_priority(op.kernel, priority);
+	if (r) {
+		graph_op_fini(&op);
+		return r;
+	}
+	return capture_add(l->stream, l->ptsz, &op);
 }
 
 CUresult launch_do(const struct launch *l)

@@ -286,6 +286,8 @@ CUresult cuda_func_occupancy(struct dev_func *f, int block_size, size_t shared_b
 			     unsigned flags, int *ret_blocks);
 CUresult cuda_func_clusters(struct dev_func *f, const struct dev_launch *l, bool largest,
 			    int *ret_n);
+/* All attributes of a launch; room for DEV_LAUNCH_ATTRS_MAX + 2. How many there are. */
+unsigned cuda_launch_attrs(CUlaunchAttribute *to, const struct dev_launch *l);
 CUresult cuda_launch(struct dev_ctx *ctx, struct dev_stream *st,
 		     const struct dev_launch *l);
 

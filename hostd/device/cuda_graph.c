@@ -391,23 +391,13 @@ static CUresult add_host(struct dev_graph *g, CUgraph to, struct graph_node *nd,
 /* Attributes that are not among a kernel node's parameters. */
 static CUresult set_attributes(CUgraphNode node, const struct dev_launch *l)
 {
-	CUkernelNodeAttrValue v;
+	CUlaunchAttribute attrs[DEV_LAUNCH_ATTRS_MAX + 2];
+	unsigned n = cuda_launch_attrs(attrs, l);
 	CUresult res = CUDA_SUCCESS;
 
-	if (l->cooperative) {
-		memset(&v, 0, sizeof(v));
-		v.cooperative = 1;
-		res = cu.cuGraphKernelNodeSetAttribute(
-			node, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &v);
-	}
-	if (!res && l->cluster[0]) {
-		memset(&v, 0, sizeof(v));
-		v.clusterDim.x = l->cluster[0];
-		v.clusterDim.y = l->cluster[1];
-		v.clusterDim.z = l->cluster[2];
-		res = cu.cuGraphKernelNodeSetAttribute(
-			node, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &v);
-	}
+	for (unsigned i = 0; i < n && !res; i++)
+		res = cu.cuGraphKernelNodeSetAttribute(node, attrs[i].id,
+						       &attrs[i].value);
 	return res;
 }
 

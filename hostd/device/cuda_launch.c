@@ -62,7 +62,7 @@ static void put_attr(CUlaunchAttribute *to, const struct dev_launch_attr *from)
 			from->event ? from->event->cu : NULL;
 }
 
-static unsigned put_attrs(CUlaunchAttribute *to, const struct dev_launch *l)
+unsigned cuda_launch_attrs(CUlaunchAttribute *to, const struct dev_launch *l)
 {
 	unsigned n = 0;
 
@@ -94,7 +94,7 @@ static CUlaunchConfig config_of(const struct dev_launch *l, struct dev_stream *s
 		.sharedMemBytes = l->shared_bytes,
 		.hStream = cuda_stream_of(st),
 		.attrs = attrs,
-		.numAttrs = put_attrs(attrs, l),
+		.numAttrs = cuda_launch_attrs(attrs, l),
 	};
 }
 

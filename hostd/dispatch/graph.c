@@ -134,16 +134,16 @@ static uint32_t set_op(struct sess_lane *sl, uint64_t h, uint32_t node,
 	return r;
 }
 
-/* The object that an operation names is gone. */
-static uint32_t no_object(struct sess_lane *sl, uint64_t h)
+/* An operation cannot be described, as the object that it names is gone. */
+static uint32_t no_op(struct sess_lane *sl, uint64_t h, CUresult why)
 {
 	struct sess_exec *e = lock_exec(sl, h);
 
 	if (e) {
-		exec_fail(e->x, CUDA_ERROR_INVALID_HANDLE);
+		exec_fail(e->x, why);
 		unlock_exec(e);
 	}
-	return CUDA_ERROR_INVALID_HANDLE;
+	return why;
 }
 
 int handle_graph_deps(struct sess_lane *sl, const struct graph_deps_args *a,
@@ -191,15 +191,27 @@ int handle_graph_kernel(struct sess_lane *sl, const struct graph_kernel_args *a,
 	const struct graph_kernel_cmd *c = a->cmd;
 	struct dev_node op = {.kind = DEV_NODE_KERNEL};
 	enum handle_type type = handle_type(c->func);
+	struct dev_launch_attr attrs[DEV_LAUNCH_ATTRS_MAX];
 	struct sess_func *f = NULL;
 	struct sess_obj *o = NULL;
+	CUresult r;
 
 	if (type == HANDLE_FUNCTION || type == HANDLE_KERNEL)
 		o = obj_find(sl->s, type, c->func);
 	if (!o) {
-		rep->res.result = no_object(sl, c->exec);
+		rep->res.result = no_op(sl, c->exec, CUDA_ERROR_INVALID_HANDLE);
 		return 0;
 	}
+	if (c->attr_count) /* they are compared as bytes */
+		memset(attrs, 0, sizeof(attrs));
+	r = launch_read_attrs(sl, a->attr, c->attr_count, NULL, attrs);
+	if (r != CUDA_SUCCESS) {
+		obj_put(sl->s, o);
+		rep->res.result = no_op(sl, c->exec, r);
+		return 0;
+	}
+	op.kernel.attrs = attrs;
+	op.kernel.n_attrs = c->attr_count;
 	f = container_of(o, struct sess_func, obj);
 	op.ref = o;
 	op.kernel.func = f->dev;
@@ -273,7 +285,7 @@ int handle_graph_event(struct sess_lane *sl, const struct graph_event_args *a,
 	struct sess_obj *o = obj_find(sl->s, HANDLE_EVENT, a->cmd->event);
 
 	if (!o) {
-		rep->res.result = no_object(sl, a->cmd->exec);
+		rep->res.result = no_op(sl, a->cmd->exec, CUDA_ERROR_INVALID_HANDLE);
 		return 0;
 	}
 	op.ref = o;

@@ -56,6 +56,12 @@ static inline int publish(struct sess_lane *sl, struct sess_obj *o, uint32_t *re
 unsigned jit_read_options(const struct wire_jit_option *w, unsigned n,
 			  struct dev_jit_option *ret_options);
 
+/* launch.c: attributes of a launch; n is of the guest. CUDA_SUCCESS, INVALID_VALUE or
+ * INVALID_HANDLE (an event). */
+CUresult launch_read_attrs(struct sess_lane *sl, const struct wire_launch_attr *w,
+			   unsigned n, struct dev_ctx *ctx,
+			   struct dev_launch_attr *ret_attrs);
+
 /* Adds to a counter that weftd reads. */
 static inline void count(_Atomic uint64_t *c, uint64_t n)
 {

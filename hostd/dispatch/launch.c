@@ -49,7 +49,7 @@ static CUresult read_event(struct sess_lane *sl, uint64_t h, struct dev_ctx *ctx
 	return CUDA_SUCCESS;
 }
 
-static CUresult read_attrs(struct sess_lane *sl, const struct wire_launch_attr *w,
+CUresult launch_read_attrs(struct sess_lane *sl, const struct wire_launch_attr *w,
 			   unsigned n, struct dev_ctx *ctx,
 			   struct dev_launch_attr *ret_attrs)
 {
@@ -92,7 +92,7 @@ int handle_launch_kernel(struct sess_lane *sl, const struct launch_kernel_args *
 	if (r == CUDA_SUCCESS && !f)
 		r = CUDA_ERROR_INVALID_HANDLE;
 	if (r == CUDA_SUCCESS && unlikely(c->attr_count))
-		r = read_attrs(sl, a->attr, c->attr_count, ctx, attrs);
+		r = launch_read_attrs(sl, a->attr, c->attr_count, ctx, attrs);
 	if (r == CUDA_SUCCESS) {
 		l.func = f->dev;
 		memcpy(l.grid, c->grid, sizeof(l.grid));
@@ -122,7 +122,8 @@ int handle_occupancy_clusters(struct sess_lane *sl,
 	int n = 0;
 
 	if (f)
-		r = read_attrs(sl, a->attr, c->attr_count, f->mod->obj.ctx->dev, attrs);
+		r = launch_read_attrs(sl, a->attr, c->attr_count, f->mod->obj.ctx->dev,
+				      attrs);
 	if (r == CUDA_SUCCESS) {
 		l.func = f->dev;
 		memcpy(l.grid, c->grid, sizeof(l.grid));

@@ -58,37 +58,48 @@ CUresult exec_new(const struct device_ops *ops, struct dev_ctx *ctx,
 
 /* ---- what nodes own ---- */
 
-/* The memory that an operation points to. */
-static const void *op_data(const struct dev_node *op, size_t *ret_size)
-{
-	*ret_size = 0;
-	if (op->kind == DEV_NODE_KERNEL) {
-		*ret_size = op->kernel.params_size;
-		return op->kernel.params;
-	}
-	if (op->kind == DEV_NODE_MEM_OPS) {
-		*ret_size = op->mem_ops.n * sizeof(struct dev_mem_op);
-		return op->mem_ops.ops;
-	}
-	return NULL;
-}
-
-static void op_set_data(struct dev_node *op, const void *data)
+/* How much memory an operation points to; a kernel's attributes and parameters are one
+ * piece once they are ours. */
+static size_t op_size(const struct dev_node *op)
 {
 	if (op->kind == DEV_NODE_KERNEL)
-		op->kernel.params = data;
-	else if (op->kind == DEV_NODE_MEM_OPS)
-		op->mem_ops.ops = data;
+		return op->kernel.n_attrs * sizeof(struct dev_launch_attr) +
+		       op->kernel.params_size;
+	return op->kind == DEV_NODE_MEM_OPS ? op->mem_ops.n * sizeof(struct dev_mem_op)
+					    : 0;
+}
+
+static void *op_data(const struct dev_node *op)
+{
+	const void *data = op->mem_ops.ops;
+
+	if (op->kind == DEV_NODE_KERNEL)
+		data = op->kernel.n_attrs ? (const void *)op->kernel.attrs
+					  : op->kernel.params;
+	else if (op->kind != DEV_NODE_MEM_OPS)
+		data = NULL;
+	return (void *)(uintptr_t)data;
+}
+
+static void kernel_copy(struct dev_launch *l, void *to)
+{
+	size_t attrs = l->n_attrs * sizeof(*l->attrs);
+
+	if (attrs)
+		memcpy(to, l->attrs, attrs);
+	if (l->params_size)
+		memcpy((char *)to + attrs, l->params, l->params_size);
+	l->attrs = to;
+	l->params = (char *)to + attrs;
 }
 
 /* Copies what op points to. */
 static CUresult op_own(struct exec *x, struct dev_node *op)
 {
-	size_t size;
-	const void *from = op_data(op, &size);
+	size_t size = op_size(op);
 	void *data;
 
-	if (!from)
+	if (op->kind != DEV_NODE_KERNEL && op->kind != DEV_NODE_MEM_OPS)
 		return CUDA_SUCCESS;
 	if (!charge(x, size))
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -97,22 +108,21 @@ static CUresult op_own(struct exec *x, struct dev_node *op)
 		uncharge(x, size);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	memcpy(data, from, size);
-	op_set_data(op, data);
+	if (op->kind == DEV_NODE_KERNEL) {
+		kernel_copy(&op->kernel, data);
+	} else {
+		memcpy(data, op->mem_ops.ops, size);
+		op->mem_ops.ops = data;
+	}
 	return CUDA_SUCCESS;
 }
 
 static void op_drop(struct exec *x, struct dev_node *op)
 {
-	size_t size;
-	const void *data = op_data(op, &size);
-
 	if (op->kind == DEV_NODE_NONE)
 		return;
-	if (data) {
-		uncharge(x, size);
-		free((void *)(uintptr_t)data);
-	}
+	uncharge(x, op_size(op));
+	free(op_data(op));
 	x->owner.put(x->owner.arg, op->ref);
 	*op = (struct dev_node){.kind = DEV_NODE_NONE};
 }
@@ -205,14 +215,19 @@ static CUresult check_op(const struct exec *x, unsigned node, const struct dev_n
 	return CUDA_SUCCESS;
 }
 
+static bool same_attributes(const struct dev_launch *a, const struct dev_launch *b)
+{
+	return a->cooperative == b->cooperative && a->n_attrs == b->n_attrs &&
+	       !memcmp(a->cluster, b->cluster, sizeof(a->cluster)) &&
+	       !memcmp(a->attrs, b->attrs, a->n_attrs * sizeof(*a->attrs));
+}
+
 static bool same_launch(const struct dev_launch *a, const struct dev_launch *b)
 {
 	return a->func == b->func && !memcmp(a->grid, b->grid, sizeof(a->grid)) &&
 	       !memcmp(a->block, b->block, sizeof(a->block)) &&
-	       !memcmp(a->cluster, b->cluster, sizeof(a->cluster)) &&
-	       a->shared_bytes == b->shared_bytes && a->cooperative == b->cooperative &&
-	       a->params_size == b->params_size &&
-	       !memcmp(a->params, b->params, a->params_size);
+	       a->shared_bytes == b->shared_bytes && a->params_size == b->params_size &&
+	       same_attributes(a, b) && !memcmp(a->params, b->params, a->params_size);
 }
 
 /* An update names every node of a graph, whether or not it changes. */
@@ -242,9 +257,13 @@ static bool same(const struct dev_node *a, const struct dev_node *b)
 /* Tells the device; what it cannot change it will be told at the next launch. */
 static void pass_on(struct exec *x, unsigned node, const struct dev_node *op)
 {
-	if (!x->graph || x->stale || same(&x->nodes[node].op, op))
+	const struct dev_node *was = &x->nodes[node].op;
+
+	if (!x->graph || x->stale || same(was, op))
 		return;
-	if (x->ops->graph_set(x->graph, node, op) != CUDA_SUCCESS)
+	if (op->kind == DEV_NODE_KERNEL && !same_attributes(&was->kernel, &op->kernel))
+		x->stale = true;
+	else if (x->ops->graph_set(x->graph, node, op) != CUDA_SUCCESS)
 		x->stale = true;
 }
 
