@@ -241,6 +241,10 @@ CUresult graph_op_conditional(struct graph *g, CUDA_CONDITIONAL_NODE_PARAMS *p,
 CUresult graph_op_any(struct graph *g, const CUgraphNode *deps, size_t n,
 		      CUgraphNodeParams *p, struct graph_op *ret_op);
 
+/* stream_mem.c: an operation as it travels. */
+struct wire_mem_op;
+struct wire_mem_op mem_op_put(const CUstreamBatchMemOpParams *p);
+
 struct graph_mem_ops *graph_mem_ops_dup(const struct graph_mem_ops *m);
 CUresult graph_send_mem_ops(struct guest_thread *t, uint64_t exec, uint32_t index,
 			    const struct graph_mem_ops *m);
@@ -252,6 +256,10 @@ CUresult graph_shell_drop(struct graph *g);
 CUresult graph_op_dup(const struct graph_op *op, struct graph_op *ret_op);
 /* Drops what op owns. */
 void graph_op_fini(struct graph_op *op);
+
+/* The copy that a node means, with addresses as the device has them where it sees memory
+ * of the host. */
+CUresult graph_copy_box(const CUDA_MEMCPY3D *p, struct copy_box *ret_box);
 
 /* True if this process has to take part in it. */
 bool graph_op_is_host(const struct graph_op *op);

@@ -68,7 +68,7 @@ static CUresult send_copy(struct guest_thread *t, uint64_t exec, uint32_t index,
 {
 	struct graph_copy_cmd *cmd;
 	struct copy_box b;
-	CUresult r = copy_plan(p, &b);
+	CUresult r = graph_copy_box(p, &b);
 
 	if (r)
 		return r;

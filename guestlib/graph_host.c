@@ -81,7 +81,7 @@ static CUresult run_copy(const struct graph_host *h)
 	CUresult r = guest_enter(NEED_INIT, &t);
 
 	if (r == CUDA_SUCCESS)
-		r = copy_plan(&h->op.copy, &box);
+		r = graph_copy_box(&h->op.copy, &box);
 	if (r)
 		return r;
 	box.rows.ctx = (uintptr_t)h->ctx;

@@ -488,8 +488,6 @@ static CUresult free_async(CUdeviceptr dptr, CUstream stream, bool ptsz)
 
 	if (r)
 		return r;
-	if (!dptr)
-		return CUDA_ERROR_INVALID_VALUE;
 	if (unlikely(capture_wants(stream, ptsz)))
 		return capture_free(dptr, stream, ptsz);
 	r = guest_stream(stream, ptsz, &wire);

@@ -51,28 +51,15 @@ struct graph_mem_ops *graph_mem_ops_dup(const struct graph_mem_ops *m)
 CUresult graph_send_mem_ops(struct guest_thread *t, uint64_t exec, uint32_t index,
 			    const struct graph_mem_ops *m)
 {
-	struct graph_mem_ops_cmd *cmd = begin_graph_mem_ops(t, m->n * 4);
-	uint64_t *w;
+	struct graph_mem_ops_cmd *cmd = begin_graph_mem_ops(t, m->n);
 	unsigned i;
 
 	if (!cmd)
 		return guest_lost(t);
 	cmd->exec = exec;
 	cmd->node = index;
-	w = graph_mem_ops_cmd_words(cmd);
-	for (i = 0; i < m->n; i++, w += 4) {
-		const CUstreamBatchMemOpParams *o = &m->ops[i];
-		uint32_t flags = o->waitValue.flags;
-
-		if (o->operation == CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES)
-			flags = o->flushRemoteWrites.flags;
-		else if (o->operation == CU_STREAM_MEM_OP_BARRIER)
-			flags = o->memoryBarrier.flags;
-		w[0] = (uint32_t)o->operation | (uint64_t)flags << 32;
-		w[1] = o->waitValue.address;
-		w[2] = o->waitValue.value64;
-		w[3] = 0;
-	}
+	for (i = 0; i < m->n; i++)
+		graph_mem_ops_cmd_op(cmd)[i] = mem_op_put(&m->ops[i]);
 	return guest_post(t);
 }
 

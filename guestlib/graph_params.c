@@ -302,13 +302,32 @@ void graph_op_fini(struct graph_op *op)
 	op->type = CU_GRAPH_NODE_TYPE_EMPTY;
 }
 
+static uint64_t span(const struct copy_side *side, size_t slice, const struct copy_box *b)
+{
+	return (b->depth - 1) * slice + (b->rows.height - 1) * side->pitch +
+	       b->rows.width;
+}
+
+/* Pinned memory that the device sees is the device's, as for copies in streams. */
+CUresult graph_copy_box(const CUDA_MEMCPY3D *p, struct copy_box *ret_box)
+{
+	CUresult r = copy_plan(p, ret_box);
+	struct copy *c = &ret_box->rows;
+
+	if (r || !ret_box->depth || (c->dst.device && c->src.device))
+		return r;
+	c->async = true;
+	return copy_share(c, span(&c->dst, ret_box->dst_slice, ret_box),
+			  span(&c->src, ret_box->src_slice, ret_box));
+}
+
 bool graph_op_is_host(const struct graph_op *op)
 {
 	struct copy_box box;
 
 	if (op->type == CU_GRAPH_NODE_TYPE_HOST)
 		return true;
-	if (op->type != CU_GRAPH_NODE_TYPE_MEMCPY || copy_plan(&op->copy, &box))
+	if (op->type != CU_GRAPH_NODE_TYPE_MEMCPY || graph_copy_box(&op->copy, &box))
 		return false;
 	return box.depth && !(box.rows.dst.device && box.rows.src.device);
 }

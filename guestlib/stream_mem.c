@@ -3,7 +3,10 @@
  * Operations on memory in stream order. They wait for the worker, which knows what the
  * device thinks of the addresses; not for the stream.
  */
+#include <string.h>
+
 #include "calls.h"
+#include "capture.h"
 #include "process.h"
 
 #define OPS_MAX 256u /* of one batch, as the driver has it */
@@ -41,7 +44,7 @@ static CUresult send_ops(CUstream stream, unsigned n, const struct wire_mem_op *
 }
 
 /* An operation in the union that the program has filled in. */
-static struct wire_mem_op from_params(const CUstreamBatchMemOpParams *p)
+struct wire_mem_op mem_op_put(const CUstreamBatchMemOpParams *p)
 {
 	struct wire_mem_op op = {.op = (uint32_t)p->operation};
 
@@ -72,15 +75,27 @@ static struct wire_mem_op from_params(const CUstreamBatchMemOpParams *p)
 	return op;
 }
 
-static CUresult batch(CUstream stream, unsigned n, const CUstreamBatchMemOpParams *params,
+static CUresult capture(CUstream stream, unsigned n, CUstreamBatchMemOpParams *params,
+			bool ptsz)
+{
+	const CUDA_BATCH_MEM_OP_NODE_PARAMS p = {.count = n, .paramArray = params};
+	struct graph_op op;
+	CUresult r = graph_op_mem_ops(&p, &op);
+
+	return r ? r : capture_add(stream, ptsz, &op);
+}
+
+static CUresult batch(CUstream stream, unsigned n, CUstreamBatchMemOpParams *params,
 		      unsigned flags, bool ptsz)
 {
 	struct wire_mem_op ops[OPS_MAX];
 
+	if (unlikely(capture_wants(stream, ptsz)))
+		return capture(stream, n, params, ptsz);
 	if (n > OPS_MAX || (n && !params))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned i = 0; i < n; i++)
-		ops[i] = from_params(&params[i]);
+		ops[i] = mem_op_put(&params[i]);
 	return send_ops(stream, n, ops, flags, ptsz);
 }
 
@@ -89,7 +104,16 @@ static CUresult one(CUstream stream, CUstreamBatchMemOpType op, CUdeviceptr addr
 {
 	struct wire_mem_op w = {
 		.op = (uint32_t)op, .flags = flags, .address = addr, .value = value};
+	CUstreamBatchMemOpParams p;
 
+	if (unlikely(capture_wants(stream, ptsz))) {
+		memset(&p, 0, sizeof(p));
+		p.waitValue.operation = op; /* writing has the same fields */
+		p.waitValue.address = addr;
+		p.waitValue.value64 = value;
+		p.waitValue.flags = flags;
+		return capture(stream, 1, &p, ptsz);
+	}
 	return send_ops(stream, 1, &w, 0, ptsz);
 }
 

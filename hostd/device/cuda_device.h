@@ -217,6 +217,10 @@ bool cuda_fill_ok(struct device *dev, CUdeviceptr dst, size_t pitch, unsigned el
 		  size_t width, size_t height);
 
 /* cuda_stream.c */
+/* An operation as the driver has it; false if it names memory that the guest may not
+ * touch, or is unknown. */
+bool cuda_mem_op(struct device *dev, const struct dev_mem_op *op,
+		 CUstreamBatchMemOpParams *ret_p);
 /* A word of pinned memory for a host function of a graph; -1: there is none left. */
 int cuda_slot_take(struct dev_ctx *ctx);
 void cuda_slot_drop(struct dev_ctx *ctx, int slot);

@@ -223,51 +223,21 @@ static void slot_params(struct dev_ctx *ctx, int slot, struct node_room *room,
 	p->memOp.paramArray = room->ops;
 }
 
-static CUresult mem_op(struct dev_ctx *ctx, const struct dev_mem_op *o,
-		       CUstreamBatchMemOpParams *p)
-{
-	bool wide = o->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 ||
-		    o->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
-
-	memset(p, 0, sizeof(*p));
-	p->operation = (CUstreamBatchMemOpType)o->operation;
-	switch (o->operation) {
-	case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-	case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-	case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-	case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-		if (!cuda_may(ctx->dev, o->addr, wide ? 8 : 4))
-			return CUDA_ERROR_INVALID_VALUE;
-		/* both kinds have the same fields at the same places */
-		p->waitValue.address = o->addr;
-		p->waitValue.value64 = o->value;
-		p->waitValue.flags = o->flags;
-		return CUDA_SUCCESS;
-	case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
-		p->flushRemoteWrites.flags = o->flags;
-		return CUDA_SUCCESS;
-	case CU_STREAM_MEM_OP_BARRIER:
-		p->memoryBarrier.flags = o->flags;
-		return CUDA_SUCCESS;
-	}
-	return CUDA_ERROR_INVALID_VALUE;
-}
-
 static CUresult mem_op_params(struct dev_ctx *ctx, const struct dev_node_mem_ops *m,
 			      struct node_room *room, CUgraphNodeParams *p)
 {
-	CUresult res = CUDA_SUCCESS;
-
 	room->more = calloc(m->n + 1, sizeof(*room->more));
 	if (!room->more)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	for (uint32_t i = 0; i < m->n && !res; i++)
-		res = mem_op(ctx, &m->ops[i], &room->more[i]);
+	for (uint32_t i = 0; i < m->n; i++) {
+		if (!cuda_mem_op(ctx->dev, &m->ops[i], &room->more[i]))
+			return CUDA_ERROR_INVALID_VALUE;
+	}
 	p->type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
 	p->memOp.ctx = ctx->cu;
 	p->memOp.count = m->n;
 	p->memOp.paramArray = room->more;
-	return res;
+	return CUDA_SUCCESS;
 }
 
 static void cond_params(struct dev_ctx *ctx, const struct dev_node_conditional *c,

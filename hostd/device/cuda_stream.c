@@ -212,9 +212,8 @@ CUresult cuda_stream_set_attribute(struct dev_ctx *ctx, struct dev_stream *st,
 	return cuda_note(ctx, cu.cuStreamSetAttribute(cuda_stream_of(st), attr, value));
 }
 
-/* False for what names memory that the guest may not touch. */
-static bool mem_op_put(struct device *dev, const struct dev_mem_op *op,
-		       CUstreamBatchMemOpParams *ret_p)
+bool cuda_mem_op(struct device *dev, const struct dev_mem_op *op,
+		 CUstreamBatchMemOpParams *ret_p)
 {
 	CUstreamBatchMemOpParams p = {.operation = op->op};
 	unsigned bytes = 0;
@@ -258,7 +257,7 @@ CUresult cuda_stream_mem_ops(struct dev_ctx *ctx, struct dev_stream *st,
 	if (n > DEV_MEM_OPS_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned i = 0; i < n; i++) {
-		if (!mem_op_put(ctx->dev, &ops[i], &p[i]))
+		if (!cuda_mem_op(ctx->dev, &ops[i], &p[i]))
 			return CUDA_ERROR_INVALID_VALUE;
 	}
 	return cuda_note(ctx, cu.cuStreamBatchMemOp(cuda_stream_of(st), n, p, flags));

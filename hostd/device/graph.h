@@ -42,16 +42,9 @@ struct dev_node_fill {
 	uint32_t value, elem_bytes;
 };
 
-/* One operation on a word of memory; see cuStreamBatchMemOp. */
-struct dev_mem_op {
-	uint32_t operation, flags;
-	CUdeviceptr addr;
-	uint64_t value;
-};
-
 struct dev_node_mem_ops {
 	const struct dev_mem_op *ops;
-	uint32_t n;
+	uint32_t n; /* at most DEV_MEM_OPS_MAX */
 };
 
 struct dev_node_conditional {

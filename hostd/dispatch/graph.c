@@ -5,8 +5,6 @@
 
 #define KERNEL_COOPERATIVE 1u /* flags of graph_kernel */
 #define EXEC_FLAGS         ((unsigned)CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
-#define MEM_OP_WORDS       4u /* of graph_mem_ops */
-#define MEM_OPS_MAX        256u
 
 struct sess_exec {
 	struct sess_obj obj;
@@ -297,20 +295,19 @@ int handle_graph_event(struct sess_lane *sl, const struct graph_event_args *a,
 int handle_graph_mem_ops(struct sess_lane *sl, const struct graph_mem_ops_args *a,
 			 struct graph_mem_ops_rep *rep)
 {
-	uint32_t n = a->cmd->words_count / MEM_OP_WORDS;
-	struct dev_mem_op ops[MEM_OPS_MAX];
-	struct dev_node op = {.kind = DEV_NODE_MEM_OPS, .mem_ops = {ops, n}};
+	struct dev_mem_op ops[DEV_MEM_OPS_MAX];
+	struct dev_node op = {.kind = DEV_NODE_MEM_OPS,
+			      .mem_ops = {ops, a->cmd->op_count}};
 
-	if (a->cmd->words_count % MEM_OP_WORDS || n > MEM_OPS_MAX)
+	if (a->cmd->op_count > DEV_MEM_OPS_MAX)
 		return -EPROTO;
-	for (uint32_t i = 0; i < n; i++) {
-		const uint64_t *w = &a->words[i * MEM_OP_WORDS];
-
-		ops[i] = (struct dev_mem_op){.operation = (uint32_t)w[0],
-					     .flags = (uint32_t)(w[0] >> 32),
-					     .addr = w[1],
-					     .value = w[2]};
-	}
+	for (uint32_t i = 0; i < a->cmd->op_count; i++)
+		ops[i] = (struct dev_mem_op){
+			.op = (CUstreamBatchMemOpType)a->op[i].op,
+			.flags = a->op[i].flags,
+			.addr = a->op[i].address,
+			.value = a->op[i].value,
+		};
 	rep->res.result = set_op(sl, a->cmd->exec, a->cmd->node, &op);
 	return 0;
 }
@@ -506,8 +503,9 @@ int handle_graph_mem_alloc(struct sess_lane *sl, const struct graph_mem_alloc_ar
 	rep->res.result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (!pool)
 		return 0;
-	rep->res.result = pool_alloc(sl->s->pools, pool, a->cmd->bytes, &addr);
-	pool_put(sl->s->pools, pool);
+	rep->res.result =
+		pool_alloc(sl->s->pools, pool, NULL, NULL, a->cmd->bytes, &addr);
+	pool_destroy(sl->s->pools, pool);
 	rep->dptr = addr;
 	return 0;
 }
@@ -528,7 +526,7 @@ int handle_graph_mem_free(struct sess_lane *sl, const struct graph_mem_free_args
 	}
 	if (a->cmd->wait)
 		sl->s->ops->ctx_synchronize(ctx);
-	if (!pools_free(sl->s->pools, a->cmd->dptr, &r))
+	if (!pools_free(sl->s->pools, a->cmd->dptr))
 		r = CUDA_ERROR_INVALID_VALUE;
 	rep->res.result = r;
 	return 0;

@@ -54,7 +54,7 @@ int handle_cuMemAllocPitch_v2(struct sess_lane *sl,
  * freed as well; its error is what the caller sees.
  */
 int handle_mem_free(struct sess_lane *sl, const struct mem_free_args *a,
-			struct mem_free_rep *rep)
+		    struct mem_free_rep *rep)
 {
 	struct dev_ctx *ctx = need_ctx(sl, rep);
 	CUresult sync, r = CUDA_SUCCESS;

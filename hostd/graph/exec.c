@@ -6,8 +6,6 @@
 #include "base/macros.h"
 #include "graph/nodes.h"
 
-#define MEM_OPS_MAX 256u /* of one node, as the driver has it */
-
 static _Atomic uint64_t bytes_used;
 
 static bool charge(struct exec *x, uint64_t bytes)
@@ -205,7 +203,7 @@ static CUresult check_op(const struct exec *x, unsigned node, const struct dev_n
 		return CUDA_ERROR_INVALID_VALUE;
 	if (op->kind == DEV_NODE_COPY && op->copy.depth > DEV_NODE_DEPTH_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (op->kind == DEV_NODE_MEM_OPS && op->mem_ops.n > MEM_OPS_MAX)
+	if (op->kind == DEV_NODE_MEM_OPS && op->mem_ops.n > DEV_MEM_OPS_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (op->kind == DEV_NODE_CONDITIONAL &&
 	    (x->ready || !c->n_bodies || c->n_bodies > DEV_NODE_BODIES_MAX ||

@@ -17,6 +17,7 @@ struct hostfunc {
 	struct hostfuncs *owner;
 	uint64_t id, token; /* token 0: no stream stands */
 	struct dev_ctx *ctx;
+	bool always;      /* a stream callback: it is told how the stream did */
 	struct list link; /* of queued, ready or given */
 };
 
@@ -116,6 +117,7 @@ CUresult hostfuncs_launch(struct hostfuncs *h, struct dev_ctx *ctx, struct dev_s
 	if (!f)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	f->ctx = ctx;
+	f->always = always;
 	r = h->s->ops->host_func(ctx, st, stream_stands, f);
 	if (r != CUDA_SUCCESS && always)
 		ready_now(h, f);
@@ -154,7 +156,10 @@ int hostfuncs_wait(struct hostfuncs *h, uint64_t *ret_id, CUresult *ret_status)
 			list_remove(&f->link);
 			list_append(&h->given, &f->link);
 			*ret_id = f->id;
-			*ret_status = h->s->ops->ctx_status(f->ctx);
+			/* no driver call for others: a launch may hold its locks until
+			 * the function has run */
+			*ret_status = f->always ? h->s->ops->ctx_status(f->ctx)
+						: CUDA_SUCCESS;
 			r = 0;
 		}
 	}
