@@ -13,6 +13,7 @@
  *	graph_exec.c   instantiating, launching, destroying
  *	graph_update.c changing what was instantiated
  *	graph_host.c   nodes that run in this process
+ *	graph_stage.c  memory through which they copy
  *	graph_mem.c    nodes that allocate and free memory
  *	graph_memop.c  nodes that wait for words of memory and write them
  *	graph_cond.c   conditional nodes
@@ -264,12 +265,30 @@ CUresult graph_copy_box(const CUDA_MEMCPY3D *p, struct copy_box *ret_box);
 /* True if this process has to take part in it. */
 bool graph_op_is_host(const struct graph_op *op);
 
+/* A copy of two parts: which one comes first; else GRAPH_WHOLE. */
+enum graph_part graph_op_stages(const struct graph_op *op);
+/* How large its stage is. */
+size_t graph_stage_size(const struct graph_op *op);
+
 /* ---- flattening ---- */
+
+/*
+ * A copy between the device and memory that only this process sees is two nodes: one that
+ * the device copies from or to memory that both see (the stage), and one that copies on
+ * in this process. first comes before second.
+ */
+enum graph_part {
+	GRAPH_WHOLE,
+	GRAPH_STAGE_HOST, /* in this process */
+	GRAPH_STAGE_COPY, /* by the device */
+};
 
 struct graph_flat_node {
 	struct graph_node *node;
 	uint64_t id;
-	bool marker;         /* a child graph's node: only the end of its graph */
+	bool marker; /* a child graph's node: only the end of its graph */
+	enum graph_part part;
+	bool second;         /* of two parts */
 	uint32_t body;       /* of a conditional node; 0: none */
 	uint32_t first_body; /* of the bodies of a conditional node */
 	uint32_t n_deps;
@@ -290,9 +309,18 @@ void graph_flat_fini(struct graph_flat *f);
 /* ---- nodes that run here ---- */
 
 struct graph_host;
+struct exec_stage;
 
-/* What such a node does, under a number that the worker gets. NULL: out of memory. */
-struct graph_host *graph_host_new(const struct graph_op *op, CUcontext ctx);
+/* graph_stage.c: the last reference leaves the memory to graph_stage_flush(), which is
+ * called without the lock. */
+void exec_stage_put(struct exec_stage *s);
+void graph_stage_flush(void);
+
+/* What such a node does, under a number that the worker gets: a function, a copy in this
+ * process (through stage, or without one) or (op is empty) nothing. NULL: out of memory.
+ */
+struct graph_host *graph_host_new(const struct graph_op *op, CUcontext ctx,
+				  struct exec_stage *in, void *stage);
 uint64_t graph_host_id(const struct graph_host *h);
 /* Before each launch: it will run once more. */
 void graph_host_arm(struct graph_host *h);

@@ -35,12 +35,23 @@ struct exec_item *exec_item(struct guest_exec *x, CUgraphNode node, CUgraphNodeT
 	if (!n)
 		return NULL;
 	key.id = n->id;
-	found = bsearch(&key, x->names, x->n, sizeof(key), by_id);
+	found = bsearch(&key, x->names, x->n_names, sizeof(key), by_id);
 	return found && x->items[found->index].type == type ? &x->items[found->index]
 							    : NULL;
 }
 
 /* ---- sending ---- */
+
+static CUresult send_empty(struct guest_thread *t, uint64_t exec, uint32_t index)
+{
+	struct graph_empty_cmd *cmd = begin_graph_empty(t);
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->exec = exec;
+	cmd->node = index;
+	return guest_post(t);
+}
 
 static CUresult send_kernel(struct guest_thread *t, uint64_t exec, uint32_t index,
 			    const struct graph_kernel *k)
@@ -64,29 +75,53 @@ static CUresult send_kernel(struct guest_thread *t, uint64_t exec, uint32_t inde
 }
 
 static CUresult send_copy(struct guest_thread *t, uint64_t exec, uint32_t index,
-			  const CUDA_MEMCPY3D *p)
+			  const struct copy_box *b)
 {
-	struct graph_copy_cmd *cmd;
+	struct graph_copy_cmd *cmd = begin_graph_copy(t);
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->exec = exec;
+	cmd->dst = b->rows.dst.addr;
+	cmd->src = b->rows.src.addr;
+	cmd->dst_pitch = b->rows.dst.pitch;
+	cmd->src_pitch = b->rows.src.pitch;
+	cmd->dst_slice = b->dst_slice;
+	cmd->src_slice = b->src_slice;
+	cmd->width = b->rows.width;
+	cmd->height = b->rows.height;
+	cmd->depth = (uint32_t)b->depth;
+	cmd->node = index;
+	return guest_post(t);
+}
+
+/* The device's part of a copy in two. */
+static void through_stage(struct copy_box *b, const void *stage)
+{
+	struct copy_side *side = b->rows.dst.device ? &b->rows.src : &b->rows.dst;
+
+	side->addr = (uintptr_t)stage;
+	side->pitch = b->rows.width;
+	if (b->rows.dst.device)
+		b->src_slice = b->rows.width * b->rows.height;
+	else
+		b->dst_slice = b->rows.width * b->rows.height;
+}
+
+static CUresult send_memcpy(struct guest_thread *t, const struct guest_exec *x,
+			    uint32_t index, const CUDA_MEMCPY3D *p)
+{
 	struct copy_box b;
 	CUresult r = graph_copy_box(p, &b);
 
 	if (r)
 		return r;
-	cmd = begin_graph_copy(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->exec = exec;
-	cmd->dst = b.rows.dst.addr;
-	cmd->src = b.rows.src.addr;
-	cmd->dst_pitch = b.rows.dst.pitch;
-	cmd->src_pitch = b.rows.src.pitch;
-	cmd->dst_slice = b.dst_slice;
-	cmd->src_slice = b.src_slice;
-	cmd->width = b.rows.width;
-	cmd->height = b.rows.height;
-	cmd->depth = (uint32_t)b.depth;
-	cmd->node = index;
-	return guest_post(t);
+	if (x->items[index].part == GRAPH_STAGE_COPY) {
+		if (!x->items[index].stage)
+			return send_empty(t, x->handle, index);
+		through_stage(&b, x->items[index].stage);
+	}
+	return send_copy(t, x->handle, index, &b);
 }
 
 static CUresult send_fill(struct guest_thread *t, uint64_t exec, uint32_t index,
@@ -161,17 +196,6 @@ static CUresult send_body(struct guest_thread *t, uint64_t exec, uint32_t body)
 	return guest_post(t);
 }
 
-static CUresult send_empty(struct guest_thread *t, uint64_t exec, uint32_t index)
-{
-	struct graph_empty_cmd *cmd = begin_graph_empty(t);
-
-	if (!cmd)
-		return guest_lost(t);
-	cmd->exec = exec;
-	cmd->node = index;
-	return guest_post(t);
-}
-
 CUresult exec_send(struct guest_thread *t, const struct guest_exec *x, uint32_t index,
 		   const struct graph_op *op, const struct graph_host *host)
 {
@@ -181,7 +205,7 @@ CUresult exec_send(struct guest_thread *t, const struct guest_exec *x, uint32_t 
 	case CU_GRAPH_NODE_TYPE_KERNEL:
 		return send_kernel(t, x->handle, index, op->kernel);
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
-		return send_copy(t, x->handle, index, &op->copy);
+		return send_memcpy(t, x, index, &op->copy);
 	case CU_GRAPH_NODE_TYPE_MEMSET:
 		return send_fill(t, x->handle, index, &op->fill);
 	case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
@@ -270,8 +294,11 @@ static void exec_free(struct guest_exec *x)
 	for (i = 0; i < x->n_mems; i++)
 		graph_mem_put(x->mems[i].mem);
 	free(x->mems);
-	for (i = 0; x->items && i < x->n; i++)
+	for (i = 0; x->items && i < x->n; i++) {
 		graph_host_put(x->items[i].host);
+		free(x->items[i].copy);
+	}
+	exec_stages_drop(x);
 	graph_users_drop(&x->users);
 	guest_handle_free(x->handle);
 	free(x->items);
@@ -307,6 +334,72 @@ static CUresult make_mems(struct guest_exec *x, const struct graph_flat *f)
 	return CUDA_SUCCESS;
 }
 
+#define STAGE_ALIGN 256u
+
+/* One piece of memory for all stages; without it copies take the long way. */
+static void make_stages(struct guest_exec *x, const struct graph_flat *f)
+{
+	struct exec_stage *in;
+	size_t i, total = 0;
+	char *p;
+
+	for (i = 0; i < f->n; i++) {
+		struct exec_item *it = &x->items[i];
+
+		if (it->part == GRAPH_WHOLE)
+			continue;
+		it->stage_size = graph_stage_size(&f->nodes[i].node->op);
+		if (!it->second)
+			total += ALIGN_UP(it->stage_size, STAGE_ALIGN);
+	}
+	in = total ? exec_stage_new(x, total) : NULL;
+	p = in ? in->p : NULL;
+	for (i = 0; in && i < f->n; i++) {
+		struct exec_item *it = &x->items[i];
+
+		if (it->part == GRAPH_WHOLE)
+			continue;
+		it->in = in;
+		it->stage = p;
+		if (it->second)
+			p += ALIGN_UP(it->stage_size, STAGE_ALIGN);
+	}
+}
+
+/* A node, or part of one, that runs in this process. */
+static CUresult make_host(struct guest_exec *x, struct exec_item *it,
+			  const struct graph_op *op)
+{
+	if (op->type == CU_GRAPH_NODE_TYPE_MEMCPY) {
+		it->copy = malloc(sizeof(*it->copy));
+		if (!it->copy)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		*it->copy = *op;
+	}
+	it->host = graph_host_new(op, x->ctx, it->in, it->stage);
+	if (!it->host)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return x->n_hosts++ ? CUDA_SUCCESS : hostfunc_start();
+}
+
+static void make_item(struct guest_exec *x, const struct graph_flat *f, size_t i)
+{
+	const struct graph_flat_node *n = &f->nodes[i];
+
+	x->items[i] = (struct exec_item){.id = n->id,
+					 .type = n->node->op.type,
+					 .marker = n->marker,
+					 .part = n->part,
+					 .second = n->second,
+					 .enabled = true,
+					 .first_dep = n->first_dep,
+					 .n_deps = n->n_deps,
+					 .body = n->body,
+					 .first_body = n->first_body};
+	if (!n->second)
+		x->names[x->n_names++] = (struct exec_name){n->id, (uint32_t)i};
+}
+
 static CUresult make_items(struct guest_exec *x, struct graph_flat *f)
 {
 	size_t i;
@@ -320,28 +413,17 @@ static CUresult make_items(struct guest_exec *x, struct graph_flat *f)
 	x->n = f->n;
 	x->n_bodies = f->n_bodies;
 	x->deps = steal(f->deps);
+	for (i = 0; i < f->n; i++)
+		make_item(x, f, i);
+	make_stages(x, f);
 	for (i = 0; i < f->n && r == CUDA_SUCCESS; i++) {
 		const struct graph_flat_node *n = &f->nodes[i];
-		struct exec_item *it = &x->items[i];
 
-		*it = (struct exec_item){.id = n->id,
-					 .type = n->node->op.type,
-					 .marker = n->marker,
-					 .enabled = true,
-					 .first_dep = n->first_dep,
-					 .n_deps = n->n_deps,
-					 .body = n->body,
-					 .first_body = n->first_body};
-		x->names[i] = (struct exec_name){n->id, (uint32_t)i};
-		if (n->marker || !graph_op_is_host(&n->node->op))
-			continue;
-		it->host = graph_host_new(&n->node->op, x->ctx);
-		if (!it->host)
-			return CUDA_ERROR_OUT_OF_MEMORY;
-		if (!x->n_hosts++)
-			r = hostfunc_start();
+		if (!n->marker && n->part != GRAPH_STAGE_COPY &&
+		    graph_op_is_host(&n->node->op))
+			r = make_host(x, &x->items[i], &n->node->op);
 	}
-	qsort(x->names, x->n, sizeof(*x->names), by_id);
+	qsort(x->names, x->n_names, sizeof(*x->names), by_id);
 	return r;
 }
 
@@ -355,6 +437,7 @@ static CUresult exec_make(struct guest_thread *t, struct graph_flat *f,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	x->ctx = (CUcontext)(uintptr_t)t->top->handle;
 	list_init(&x->users);
+	list_init(&x->stages);
 	r = make_items(x, f);
 	if (r == CUDA_SUCCESS) {
 		x->handle = guest_handle_new(HANDLE_GRAPH_EXEC, x);
@@ -537,6 +620,7 @@ CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec exec)
 	if (r == CUDA_SUCCESS)
 		r = destroy(t, exec);
 	graph_mem_flush();
+	graph_stage_flush();
 	return r;
 }
 
@@ -548,7 +632,7 @@ static void arm(struct guest_exec *x)
 
 	graph_scope();
 	for (i = 0; i < x->n; i++) {
-		if (x->items[i].host && x->items[i].enabled)
+		if (x->items[i].host)
 			graph_host_arm(x->items[i].host);
 	}
 }

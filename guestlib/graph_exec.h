@@ -9,8 +9,13 @@
 struct exec_item {
 	uint64_t id; /* of the node it was made from */
 	CUgraphNodeType type;
-	bool marker, enabled;
+	bool marker, enabled, second;
+	enum graph_part part;
 	struct graph_host *host; /* if it runs here */
+	struct graph_op *copy;   /* of one that runs here, to switch it on again */
+	struct exec_stage *in;   /* has the stage of both parts; NULL: there is none */
+	void *stage;
+	size_t stage_size;
 	uint32_t first_dep, n_deps;
 	uint32_t body, first_body; /* as graph_flat_node's */
 };
@@ -31,9 +36,24 @@ struct guest_exec {
 	struct exec_mem *mems;
 	struct exec_item *items;
 	struct exec_name *names; /* by id */
-	uint64_t *deps;          /* as graph_flat.deps */
-	struct list users;       /* graph_user.c */
+	size_t n_names;
+	struct list stages; /* struct exec_stage */
+	uint64_t *deps;     /* as graph_flat.deps */
+	struct list users;  /* graph_user.c */
 };
+
+/* Memory that guest and device share. */
+struct exec_stage {
+	struct list link;
+	unsigned refs; /* the exec's, and of each record of what runs here */
+	void *p;
+};
+
+/* graph_stage.c */
+/* Memory for stages, which the exec refers to; NULL: the device cannot see any of ours,
+ * or there is no more. */
+struct exec_stage *exec_stage_new(struct guest_exec *x, size_t size);
+void exec_stages_drop(struct guest_exec *x);
 
 struct guest_exec *exec_lookup(CUgraphExec exec);
 

@@ -126,6 +126,21 @@ static CUresult emit_bodies(const struct graph_cond *c, uint32_t first, unsigned
 	return r;
 }
 
+/* The second part of a copy in two depends on the first alone. */
+static CUresult emit_second(struct graph_node *n, enum graph_part first,
+			    struct graph_flat *f)
+{
+	uint32_t before = n->index;
+	struct graph_flat_node *e = push_node(f, n);
+
+	if (!e || !push_dep(f, before))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	e->part = first == GRAPH_STAGE_HOST ? GRAPH_STAGE_COPY : GRAPH_STAGE_HOST;
+	e->second = true;
+	e->n_deps = 1;
+	return CUDA_SUCCESS;
+}
+
 static CUresult emit(struct graph_node *n, const struct roots *roots, unsigned depth,
 		     struct graph_flat *f)
 {
@@ -148,6 +163,9 @@ static CUresult emit(struct graph_node *n, const struct roots *roots, unsigned d
 		if (!push_dep(f, v[i]))
 			return CUDA_ERROR_OUT_OF_MEMORY;
 	}
+	e->part = graph_op_stages(&n->op);
+	if (e->part != GRAPH_WHOLE)
+		return emit_second(n, e->part, f);
 	if (n->op.type != CU_GRAPH_NODE_TYPE_CONDITIONAL)
 		return CUDA_SUCCESS;
 	e->first_body = f->n_bodies + 1;

@@ -4,19 +4,22 @@
  *
  * Host functions, and copies from and to the program's memory: only this process can see
  * it, and a copy must see it when its turn comes, not when the graph is launched. Both
- * are host functions to the worker: its stream stands while the helper thread
- * (hostfunc.c) runs the function, or copies through a stream of its own and waits for
- * that.
+ * are host functions to the worker: the graph stands while the helper thread
+ * (hostfunc.c) runs the function, or copies from or to the stage, which the device copies
+ * to or from. Nothing may be asked of the driver meanwhile, as a launch may hold its
+ * locks. Only where no memory can be shared with the device the copy goes through a
+ * stream of its own.
  *
  * A record never changes; giving a node other parameters gives it another record. It
  * lives while a node has it or a launch will still run it.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "calls.h"
 #include "context.h"
-#include "graph.h"
+#include "graph_exec.h"
 #include "thread.h"
 
 struct graph_host {
@@ -24,12 +27,15 @@ struct graph_host {
 	uint64_t id;
 	unsigned refs;
 	CUcontext ctx;
+	struct exec_stage *in; /* a reference, or NULL */
+	void *stage;
 	struct graph_op op;
 };
 
 static struct list records = {&records, &records};
 
-struct graph_host *graph_host_new(const struct graph_op *op, CUcontext ctx)
+struct graph_host *graph_host_new(const struct graph_op *op, CUcontext ctx,
+				  struct exec_stage *in, void *stage)
 {
 	struct graph_host *h = calloc(1, sizeof(*h));
 
@@ -37,7 +43,11 @@ struct graph_host *graph_host_new(const struct graph_op *op, CUcontext ctx)
 		return NULL;
 	h->refs = 1;
 	h->ctx = ctx;
-	h->op = *op; /* these two kinds own nothing */
+	h->stage = stage;
+	h->in = in;
+	if (in)
+		in->refs++;
+	h->op = *op; /* these kinds own nothing */
 	h->id = hostfunc_number();
 	list_append(&records, &h->link);
 	return h;
@@ -58,6 +68,8 @@ void graph_host_put(struct graph_host *h)
 	if (!h || --h->refs)
 		return;
 	list_remove(&h->link);
+	if (h->in)
+		exec_stage_put(h->in);
 	free(h);
 }
 
@@ -93,6 +105,30 @@ static CUresult run_copy(const struct graph_host *h)
 	return r;
 }
 
+/* Row by row between the program's memory and the stage, where rows have no gaps. */
+static void run_staged(const struct graph_host *h)
+{
+	struct copy_box box;
+	size_t y, z;
+	char *stage = h->stage;
+
+	if (graph_copy_box(&h->op.copy, &box))
+		return;
+	for (z = 0; z < box.depth; z++) {
+		for (y = 0; y < box.rows.height; y++, stage += box.rows.width) {
+			uint64_t dst = box.rows.dst.addr + z * box.dst_slice +
+				       y * box.rows.dst.pitch;
+			uint64_t src = box.rows.src.addr + z * box.src_slice +
+				       y * box.rows.src.pitch;
+
+			if (box.rows.dst.device)
+				memcpy(stage, (void *)(uintptr_t)src, box.rows.width);
+			else
+				memcpy((void *)(uintptr_t)dst, stage, box.rows.width);
+		}
+	}
+}
+
 bool graph_host_run(uint64_t id)
 {
 	struct graph_host *h = find(id);
@@ -102,7 +138,9 @@ bool graph_host_run(uint64_t id)
 		return false;
 	if (h->op.type == CU_GRAPH_NODE_TYPE_HOST)
 		h->op.host.fn(h->op.host.userData);
-	else
+	else if (h->op.type == CU_GRAPH_NODE_TYPE_MEMCPY && h->stage)
+		run_staged(h);
+	else if (h->op.type == CU_GRAPH_NODE_TYPE_MEMCPY)
 		r = run_copy(h);
 	if (r)
 		log_warning("a copy in a graph has failed: error %d", (int)r);

@@ -321,6 +321,25 @@ CUresult graph_copy_box(const CUDA_MEMCPY3D *p, struct copy_box *ret_box)
 			  span(&c->src, ret_box->src_slice, ret_box));
 }
 
+enum graph_part graph_op_stages(const struct graph_op *op)
+{
+	struct copy_box box;
+
+	if (op->type != CU_GRAPH_NODE_TYPE_MEMCPY || graph_copy_box(&op->copy, &box) ||
+	    !box.depth || box.rows.dst.device == box.rows.src.device)
+		return GRAPH_WHOLE;
+	return box.rows.dst.device ? GRAPH_STAGE_HOST : GRAPH_STAGE_COPY;
+}
+
+size_t graph_stage_size(const struct graph_op *op)
+{
+	struct copy_box box;
+
+	if (graph_copy_box(&op->copy, &box))
+		return 0;
+	return box.rows.width * box.rows.height * box.depth;
+}
+
 bool graph_op_is_host(const struct graph_op *op)
 {
 	struct copy_box box;

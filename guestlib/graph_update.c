@@ -7,23 +7,17 @@
 #include "graph_exec.h"
 #include "thread.h"
 
-/* Gives an item another operation of the same kind. */
-static CUresult replace(struct guest_thread *t, struct guest_exec *x,
-			struct exec_item *it, const struct graph_op *op)
+/* Gives what runs here something else to do, or (op NULL) nothing. */
+static CUresult replace_host(struct guest_thread *t, struct guest_exec *x,
+			     struct exec_item *it, const struct graph_op *op)
 {
-	struct graph_host *host = NULL;
+	static const struct graph_op nothing = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
+	struct graph_host *host =
+		graph_host_new(op ? op : &nothing, x->ctx, it->in, it->stage);
 	CUresult r;
 
-	if (it->marker)
-		return CUDA_SUCCESS;
-	/* a copy stays on the side that carries it out */
-	if (graph_op_is_host(op) != (it->host != NULL))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (it->host) {
-		host = graph_host_new(op, x->ctx);
-		if (!host)
-			return CUDA_ERROR_OUT_OF_MEMORY;
-	}
+	if (!host)
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	r = exec_send(t, x, (uint32_t)(it - x->items), op, host);
 	if (r) {
 		graph_host_put(host);
@@ -32,6 +26,57 @@ static CUresult replace(struct guest_thread *t, struct guest_exec *x,
 	graph_host_put(it->host);
 	it->host = host;
 	return CUDA_SUCCESS;
+}
+
+/* A copy in two parts, of which it is the first. Launches under way have the old stage.
+ */
+static CUresult replace_staged(struct guest_thread *t, struct guest_exec *x,
+			       struct exec_item *it, const struct graph_op *op)
+{
+	size_t size = graph_stage_size(op);
+	CUresult r = CUDA_SUCCESS;
+	unsigned i;
+
+	if (it->stage && size > it->stage_size) {
+		struct exec_stage *in = exec_stage_new(x, size);
+
+		if (!in)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		it[0].in = it[1].in = in;
+		it[0].stage = it[1].stage = in->p;
+		it[0].stage_size = it[1].stage_size = size;
+	}
+	for (i = 0; i < 2 && r == CUDA_SUCCESS; i++) {
+		if (it[i].part == GRAPH_STAGE_COPY) {
+			if (it[i].stage)
+				r = exec_send(t, x, (uint32_t)(&it[i] - x->items), op,
+					      NULL);
+			continue;
+		}
+		*it[i].copy = *op;
+		if (it->enabled)
+			r = replace_host(t, x, &it[i], op);
+	}
+	return r;
+}
+
+/* Gives an item another operation of the same kind. */
+static CUresult replace(struct guest_thread *t, struct guest_exec *x,
+			struct exec_item *it, const struct graph_op *op)
+{
+	if (it->marker || it->second)
+		return CUDA_SUCCESS;
+	/* a copy stays on the side that carries it out */
+	if (graph_op_is_host(op) != (it->host != NULL || it->part != GRAPH_WHOLE) ||
+	    graph_op_stages(op) != it->part)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (it->part != GRAPH_WHOLE)
+		return replace_staged(t, x, it, op);
+	if (!it->host)
+		return exec_send(t, x, (uint32_t)(it - x->items), op, NULL);
+	if (it->copy)
+		*it->copy = *op;
+	return it->enabled ? replace_host(t, x, it, op) : CUDA_SUCCESS;
 }
 
 /* A node of an exec, and an operation to give it; op is used up. r: how making op went.
@@ -122,6 +167,9 @@ static bool same_shape(const struct guest_exec *x, uint32_t first,
 		ret_m->why = CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
 		if (a->node->op.type != b->type || a->marker != b->marker)
 			return false;
+		ret_m->why = CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+		if (a->part != b->part || a->second != b->second)
+			return false;
 		for (n = 0, k = 0; k < b->n_deps; k++) {
 			if ((uint32_t)deps[k] < first)
 				continue;
@@ -135,7 +183,8 @@ static bool same_shape(const struct guest_exec *x, uint32_t first,
 		if (n != a->n_deps)
 			return false;
 		ret_m->why = CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
-		if (!a->marker && graph_op_is_host(&a->node->op) != (b->host != NULL))
+		if (!a->marker && a->part == GRAPH_WHOLE &&
+		    graph_op_is_host(&a->node->op) != (b->host != NULL))
 			return false;
 	}
 	return true;
@@ -271,10 +320,40 @@ static struct exec_item *switchable(struct guest_exec *x, CUgraphNode node)
 	return it ? it : exec_item(x, node, CU_GRAPH_NODE_TYPE_MEMCPY);
 }
 
+static CUresult send_enable(struct guest_thread *t, const struct guest_exec *x,
+			    const struct exec_item *it, bool enabled)
+{
+	struct graph_enable_cmd *cmd = begin_graph_enable(t);
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->exec = x->handle;
+	cmd->node = (uint32_t)(it - x->items);
+	cmd->enabled = enabled;
+	return guest_post(t);
+}
+
+/* What runs here goes on running, and does nothing. */
+static CUresult enable(struct guest_thread *t, struct guest_exec *x, struct exec_item *it,
+		       bool enabled)
+{
+	unsigned i, n = it->part == GRAPH_WHOLE ? 1 : 2;
+	CUresult r = CUDA_SUCCESS;
+
+	for (i = 0; i < n && r == CUDA_SUCCESS; i++) {
+		if (it[i].host)
+			r = replace_host(t, x, &it[i], enabled ? it[i].copy : NULL);
+		else if (it[i].part == GRAPH_WHOLE || it[i].stage)
+			r = send_enable(t, x, &it[i], enabled);
+	}
+	if (r == CUDA_SUCCESS)
+		it->enabled = enabled;
+	return r;
+}
+
 CUresult CUDAAPI cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node,
 				       unsigned int enabled)
 {
-	struct graph_enable_cmd *cmd;
 	struct guest_thread *t;
 	struct exec_item *it;
 	struct guest_exec *x;
@@ -285,16 +364,7 @@ CUresult CUDAAPI cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node,
 	graph_scope();
 	x = exec_lookup(exec);
 	it = x ? switchable(x, node) : NULL;
-	if (!it)
-		return CUDA_ERROR_INVALID_VALUE;
-	cmd = begin_graph_enable(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->exec = x->handle;
-	cmd->node = (uint32_t)(it - x->items);
-	cmd->enabled = enabled != 0;
-	it->enabled = enabled != 0;
-	return guest_post(t);
+	return it ? enable(t, x, it, enabled != 0) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult CUDAAPI cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node,

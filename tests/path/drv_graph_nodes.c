@@ -247,6 +247,70 @@ static void host_nodes(void)
 	CK(cuGraphDestroy(g));
 }
 
+/* Memory that only the program sees: read and written when its turn comes. */
+static void pageable(void)
+{
+	static unsigned in[256], more[1024], out[2];
+	CUDA_MEMCPY3D to = { .srcMemoryType = CU_MEMORYTYPE_HOST,
+			     .srcHost = in,
+			     .srcPitch = 64,
+			     .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+			     .dstDevice = mem,
+			     .dstPitch = 32,
+			     .WidthInBytes = 8,
+			     .Height = 3,
+			     .Depth = 1 };
+	CUDA_MEMCPY3D from = { .srcMemoryType = CU_MEMORYTYPE_DEVICE,
+			       .srcDevice = mem,
+			       .dstMemoryType = CU_MEMORYTYPE_HOST,
+			       .dstHost = out,
+			       .WidthInBytes = 8,
+			       .Height = 1,
+			       .Depth = 1 };
+	CUgraphNode n[3];
+	unsigned on = 7;
+	CUgraphExec x;
+	CUgraph g;
+
+	CK(cuGraphCreate(&g, 0));
+	CK(cuGraphAddMemcpyNode(&n[0], g, NULL, 0, &to, ctx));
+	n[1] = add_step(g, &n[0], 1, mem, 10, 1);
+	CK(cuGraphAddMemcpyNode(&n[2], g, &n[1], 1, &from, ctx));
+	CK(cuGraphInstantiate(&x, g, 0));
+	for (unsigned i = 0; i < 3; i++) {
+		in[0] = i;
+		in[1] = 100 + i;
+		in[33] = 200 + i; /* the second word of the third row */
+		run(x);
+		REQUIRE(out[0] == 10 * i + 1 && out[1] == 100 + i);
+		REQUIRE(word(mem + 68) == 200 + i);
+	}
+	/* more than before, without gaps */
+	for (unsigned i = 0; i < 1024; i++)
+		more[i] = 1000 + i;
+	to.srcHost = more;
+	to.srcPitch = to.dstPitch = 0;
+	to.WidthInBytes = 4000;
+	to.Height = 1;
+	CK(cuGraphExecMemcpyNodeSetParams(x, n[0], &to, ctx));
+	run(x);
+	REQUIRE(out[0] == 10001 && out[1] == 1001 && word(mem + 3996) == 1999);
+	CK(cuGraphNodeSetEnabled(x, n[0], 0));
+	CK(cuGraphNodeGetEnabled(x, n[0], &on));
+	REQUIRE(on == 0);
+	run(x);
+	REQUIRE(out[0] == 100011);
+	CK(cuGraphNodeSetEnabled(x, n[2], 0));
+	run(x);
+	REQUIRE(out[0] == 100011 && word(mem) == 1000111);
+	CK(cuGraphNodeSetEnabled(x, n[0], 1));
+	CK(cuGraphNodeSetEnabled(x, n[2], 1));
+	run(x);
+	REQUIRE(out[0] == 10001);
+	CK(cuGraphExecDestroy(x));
+	CK(cuGraphDestroy(g));
+}
+
 /* ---- words of memory ---- */
 
 static void mem_ops(void)
@@ -463,6 +527,7 @@ int main(void)
 	CK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	memory_nodes();
 	host_nodes();
+	pageable();
 	mem_ops();
 	conditions();
 	edges();
