@@ -10,6 +10,7 @@
 #include "context.h"
 #include "module.h"
 #include "process.h"
+#include "refuse.h"
 
 /* ---- managed memory: no address is ever of it ---- */
 
@@ -29,7 +30,7 @@ CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int
 	if (!dptr || !bytes ||
 	    (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
 		return CUDA_ERROR_INVALID_VALUE;
-	return CUDA_ERROR_NOT_SUPPORTED;
+	return guest_refuse(REFUSAL_FUNCTION, "cuMemAllocManaged");
 }
 
 CUresult CUDAAPI cuMemAdvise(CUdeviceptr ptr, size_t count, CUmem_advise advice,

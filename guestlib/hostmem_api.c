@@ -21,6 +21,7 @@
 #include "context.h"
 #include "hostmem.h"
 #include "process.h"
+#include "refuse.h"
 
 #define ALLOC_FLAGS                                                                      \
 	(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |                          \
@@ -348,7 +349,7 @@ CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *dptr, void *p,
 	if (!dptr || flags || !hostmem_find((uintptr_t)p, &h))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!h.dev)
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return guest_refuse(REFUSAL_FEATURE, "cuMemHostGetDevicePointer");
 	*dptr = h.dev + ((uintptr_t)p - h.base);
 	return CUDA_SUCCESS;
 }

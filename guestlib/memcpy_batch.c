@@ -7,6 +7,7 @@
 #include "calls.h"
 #include "capture.h"
 #include "process.h"
+#include "refuse.h"
 
 /* The default stream of the legacy kind is refused. */
 static CUresult check_stream(CUstream stream, bool ptsz)
@@ -127,7 +128,7 @@ static CUresult plan(const CUDA_MEMCPY3D_BATCH_OP *op, CUDA_MEMCPY3D *ret)
 
 	if (op->src.type == CU_MEMCPY_OPERAND_TYPE_ARRAY ||
 	    op->dst.type == CU_MEMCPY_OPERAND_TYPE_ARRAY)
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return guest_refuse(REFUSAL_FEATURE, "cuMemcpy3DBatchAsync: array");
 	if (!op->extent.width || !op->extent.height || !op->extent.depth ||
 	    !order_ok(op->srcAccessOrder, op->flags) ||
 	    !operand(&op->src, &op->extent, &p.srcDevice, &p.srcPitch, &p.srcHeight) ||

@@ -8,6 +8,7 @@
 #include "calls.h"
 #include "capture.h"
 #include "process.h"
+#include "refuse.h"
 
 #define OPS_MAX 256u /* of one batch, as the driver has it */
 
@@ -32,7 +33,7 @@ static CUresult send_ops(CUstream stream, unsigned n, const struct wire_mem_op *
 	if (r)
 		return r;
 	if (!supported())
-		return CUDA_ERROR_NOT_SUPPORTED;
+		return guest_refuse(REFUSAL_FEATURE, "stream memory operation");
 	cmd = begin_stream_mem_ops(t, n);
 	if (!cmd)
 		return guest_lost(t);

@@ -133,6 +133,7 @@ int handle_host_alloc(struct sess_lane *sl, const struct host_alloc_args *a,
 		rep->res.result = CUDA_ERROR_INVALID_CONTEXT;
 		return 0;
 	}
+	sl->uncounted = true; /* without it the guest takes memory of its own */
 	rep->res.result = hostmem_alloc(sl->s->hostmem, ctx->dev, a->cmd->size, &g);
 	if (rep->res.result != CUDA_SUCCESS)
 		return 0;

@@ -55,7 +55,7 @@ static int dispatch(struct sess_lane *sl, const struct dispatch_row *row)
 {
 	int r;
 
-	sl->replying = sl->late = false;
+	sl->replying = sl->uncounted = false;
 	r = row->run(sl, sl->msg);
 	release_pins(sl);
 	return r;

@@ -155,7 +155,7 @@ CUresult sess_sync_result(struct sess_lane *sl, CUresult r)
 	    likely(!atomic_load_explicit(&s->deferred, memory_order_relaxed)))
 		return r;
 	r = atomic_exchange(&s->deferred, 0);
-	sl->late = true;
+	sl->uncounted = true; /* the earlier command was counted */
 	if (s->status)
 		s->status->deferred = 0;
 	return r;
@@ -169,7 +169,7 @@ int sess_done(struct sess_lane *sl, const void *rep, uint32_t rep_size)
 
 	if (unlikely(res->result) && is_fatal(res->result))
 		note_fatal(sl, res->result);
-	if (unlikely(res->result == CUDA_ERROR_NOT_SUPPORTED) && !sl->late)
+	if (unlikely(res->result == CUDA_ERROR_NOT_SUPPORTED) && !sl->uncounted)
 		sess_refuse(sl->s, REFUSAL_DEVICE, dispatch_table[sl->msg->hdr.op].name,
 			    0);
 	if (sess_posted(sl)) {

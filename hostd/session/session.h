@@ -171,7 +171,7 @@ struct sess_lane {
 	struct sess_obj *pins[SESS_PINS_MAX];
 	unsigned n_pins;
 	bool replying; /* a raw handler has begun its reply */
-	bool late;     /* the result of this command is an earlier one's */
+	bool uncounted; /* what this command answers is no refusal of its own */
 };
 
 /* ---- objects (types in object.h) ---- */
