@@ -3,8 +3,8 @@
  * DOC: what NVIDIA's libraries ask for beyond cuda.h
  *
  * Learnt with a libcuda that records calls, under cuBLAS, cuBLASLt and cuFFT 13 on an
- * H200. The driver's tables are longer; what is here is what programs were seen to call,
- * and a size word that says where it ends.
+ * H200. What is here is what programs were seen to call; the tables are as long as the
+ * driver's where a library does not look at the size.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,18 +13,43 @@
 #include "export_table.h"
 #include "module.h"
 
-/* ---- 21318c60: the number of a context, by which cuBLAS keeps its kernels ---- */
+/* ---- 21318c60: contexts and streams, by which cuBLAS keeps kernels and workspaces ----
+ */
 
-UNKNOWN_SLOT(context_info, 1)
-UNKNOWN_SLOT(context_info, 2)
-UNKNOWN_SLOT(context_info, 3)
+UNKNOWN_SLOT(context_info, other)
 
-const table_slot export_context_info[5] = {
-	SIZE(5),
-	SLOT(context_info_1),
-	SLOT(context_info_2),
-	SLOT(context_info_3),
-	SLOT(cuCtxGetId),
+/* The stream behind a handle: the default streams get names of their own. */
+static CUresult context_stream(CUcontext ctx, CUstream stream, CUstream *ret_stream,
+			       int per_thread)
+{
+	unsigned long long id;
+	CUresult r;
+
+	if (!ret_stream)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!stream)
+		stream = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+	r = cuStreamGetId(stream, &id);
+	if (r == CUDA_SUCCESS)
+		*ret_stream = stream;
+	return r;
+}
+
+static CUresult context_stream_id(CUcontext ctx, CUstream stream,
+				  unsigned long long *ret_id)
+{
+	return cuStreamGetId(stream, ret_id);
+}
+
+const table_slot export_context_info[93] = {
+	[0] = SIZE(93),
+	[1 ... 3] = SLOT(context_info_other),
+	[4] = SLOT(cuCtxGetId),
+	[5 ... 38] = SLOT(context_info_other),
+	[39] = SLOT(context_stream_id),
+	[40 ... 50] = SLOT(context_info_other),
+	[51] = SLOT(context_stream),
+	[52 ... 92] = SLOT(context_info_other),
 };
 
 /* ---- 6e163fbe: the functions of a module, which cuFFT looks through ---- */

@@ -92,7 +92,9 @@ static CUresult check_resources(const struct launch *l, struct guest_func *f)
 	unsigned threads = l->block[0] * l->block[1] * l->block[2];
 	int max = func_attribute(f, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
 
-	if (max > 0 && threads > (unsigned)max)
+	if (max <= 0) /* the driver does not say (cuFFT's kernels): it has to check */
+		return CUDA_SUCCESS;
+	if (threads > (unsigned)max)
 		return too_many_threads(f, threads);
 	max = func_attribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
 	if (max >= 0 && l->shared_bytes > (unsigned)max)

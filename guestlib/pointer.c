@@ -103,6 +103,8 @@ static CUresult ask(struct guest_thread *t, uint64_t ptr, struct pointer_info *r
 /* INVALID_VALUE of the worker: an address of the band where nothing is. */
 static CUresult look(struct guest_thread *t, uint64_t ptr, struct pointer_info *ret)
 {
+	/* None is needed to ask: the pinning thread of PyTorch's loader has none. */
+	const struct guest_ctx *here = t->top ? t->top : ctx_primary();
 	struct hostmem h;
 	CUresult r;
 
@@ -120,7 +122,7 @@ static CUresult look(struct guest_thread *t, uint64_t ptr, struct pointer_info *
 					     .size = h.size,
 					     .id = h.id |
 						   1ull << 63, /* not the worker's */
-					     .ctx = t->top->handle,
+					     .ctx = here->handle,
 					     .mapped = true};
 	return CUDA_SUCCESS;
 }
@@ -221,7 +223,7 @@ CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute attr,
 	struct pointer_info p;
 	struct guest_thread *t;
 	uint64_t value;
-	CUresult r = guest_enter(NEED_CTX, &t);
+	CUresult r = guest_enter(NEED_INIT, &t);
 
 	if (r)
 		return r;
@@ -247,7 +249,7 @@ CUresult CUDAAPI cuPointerGetAttributes(unsigned int n, CUpointer_attribute *att
 	struct guest_thread *t;
 	uint64_t value;
 	unsigned i;
-	CUresult r = guest_enter(NEED_CTX, &t);
+	CUresult r = guest_enter(NEED_INIT, &t);
 
 	if (r)
 		return r;
@@ -280,7 +282,7 @@ CUresult CUDAAPI cuPointerSetAttribute(const void *value, CUpointer_attribute at
 	struct pointer_info p;
 	struct guest_thread *t;
 	uint32_t on;
-	CUresult r = guest_enter(NEED_CTX, &t);
+	CUresult r = guest_enter(NEED_INIT, &t);
 
 	if (r)
 		return r;

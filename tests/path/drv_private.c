@@ -49,6 +49,28 @@ static void contexts(CUcontext ctx)
 	REQUIRE(a == b);
 }
 
+static void streams(CUcontext ctx)
+{
+	CUresult (*find)(CUcontext, CUstream, void **, int) =
+		(CUresult(*)(CUcontext, CUstream, void **, int))slot_of(&context_id, 51);
+	CUresult (*number)(CUcontext, void *, unsigned long long *) =
+		(CUresult(*)(CUcontext, void *, unsigned long long *))slot_of(&context_id,
+									      39);
+	unsigned long long id[3] = {0};
+	CUstream st;
+	void *p;
+
+	CK(cuStreamCreate(&st, 0));
+	CK(find(ctx, NULL, &p, 0));
+	CK(number(ctx, p, &id[0]));
+	CK(find(ctx, CU_STREAM_PER_THREAD, &p, 1));
+	CK(number(ctx, p, &id[1]));
+	CK(find(ctx, st, &p, 0));
+	CK(number(ctx, p, &id[2]));
+	REQUIRE(id[0] != id[1] && id[0] != id[2] && id[1] != id[2]);
+	CK(cuStreamDestroy(st));
+}
+
 static void launch(void *arg, CUfunction f, CUmodule m)
 {
 	void *params[] = {&arg};
@@ -105,6 +127,7 @@ int main(void)
 	CK(cuDevicePrimaryCtxRetain(&ctx, dev));
 	CK(cuCtxSetCurrent(ctx));
 	contexts(ctx);
+	streams(ctx);
 	modules(ctx);
 	tpcs(dev);
 	CK(cuDevicePrimaryCtxRelease(dev));
