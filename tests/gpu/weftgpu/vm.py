@@ -17,6 +17,7 @@ from . import build, table
 
 IN_GUEST = ("vector_add", "reduce_scan", "nbody", "streams_events")
 LIBRARY_DIR = "/usr/lib/x86_64-linux-gnu"
+SHOWN_LINES = 30
 # In the guest, as root: the machine's root, with the guest's own devices and processes.
 ENTER = f"""
 for d in proc sys dev; do mount -o bind /$d /share/$d || exit 120; done
@@ -83,17 +84,20 @@ def python_program(w, d, v, python, script, seconds):
     name = os.path.basename(script).removesuffix(".py")
     # Not its real path: a virtual environment is found by the name of its link.
     argv = ["sh", "-c", ENTER, "sh", python, script]
+    # Where it is when its time is nearly over, on its standard error.
+    env = {"PATH": "/usr/bin:/usr/sbin", "WEFT_DUMP_SECONDS": str(max(1, seconds - 5))}
     start = time.monotonic()
+    job = v.spawn(argv, uid=0, env=env)
     try:
-        job = v.run(argv, timeout=seconds, uid=0, env={"PATH": "/usr/bin:/usr/sbin"})
-        text = (job.out + job.err).decode(errors="replace")
-        status = job.status
+        status = job.wait(seconds)
     except TimeoutError:
-        text, status = "", f"still running after {seconds} s"
+        status = f"still running after {seconds} s"
+        job.kill()
     except w.agent.Gone as e:
-        text, status = "", str(e)
+        status = str(e)
+    text = (job.out + job.err).decode(errors="replace")
     lines = [s for s in text.splitlines() if s.strip()]
-    for s in lines[-12:]:
+    for s in lines[-SHOWN_LINES:]:
         print(f"    {v.name}| {s[:200]}", flush=True)
     ok = status == 0 and any(s.startswith("ok ") for s in lines)
     last = lines[-1] if lines else "no output"
@@ -169,7 +173,7 @@ def boot(w, d, kernel, initrd, where, directory, python, device, seconds):
         done.set()
         beside.join()
         if any(not r.good() for r in rows + others):
-            print(d.log_tail(), *(v.log_tail() for v in vms), sep="\n", flush=True)
+            print(d.log_tail()[-1500:], *(v.log_tail() for v in vms), sep="\n", flush=True)
     finally:
         done.set()
         for v in vms:
