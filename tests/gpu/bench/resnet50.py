@@ -7,7 +7,6 @@ import torch.nn.functional as F
 import torchvision
 from timing import blocks, report
 
-torch.backends.cudnn.benchmark = True
 for name, half in (("fp32", False), ("bf16", True)):
     torch.manual_seed(1)
     net = torchvision.models.resnet50().cuda()
