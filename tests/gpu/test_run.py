@@ -70,6 +70,9 @@ def test_verdicts():
                 "RuntimeError: deep\n") == "RuntimeError: deep"
     assert line("fail", 1, "Traceback (\nValueError: x\nFAIL p: y\n") == "FAIL p: y"
     assert line("fail", -11, "") == "SIGSEGV"
+    assert line("fail", 139, "Fatal Python error: Segmentation fault\n\nThread 0x1\n"
+                "  File \"a.py\", line 3 in f\n  File \"b.py\", line 4\n") == \
+        'Fatal Python error: Segmentation fault File "a.py", line 3 in f'
     assert line("fail", 3, "") == "status 3"
     assert line("time", 124, "a\n") == "timed out; a"
 

@@ -54,6 +54,10 @@ def first_error(lines):
     for s in lines:
         if s.startswith("FAIL"):
             return s
+    for i, s in enumerate(lines):
+        if s.startswith("Fatal Python error"):
+            frame = next((x for x in lines[i:] if x.startswith('File "')), "")
+            return f"{s} {frame}".strip()
     traces = [i for i, s in enumerate(lines) if s.startswith("Traceback")]
     if traces:
         for s in lines[traces[0] + 1:]:
@@ -75,7 +79,8 @@ class Side:
         self.name, self.prefix, self.env = name, list(prefix), dict(env or {})
 
     def popen(self, argv, env, tmp, **kwargs):
-        full = dict(os.environ, PYTHONUNBUFFERED="1", PYTHONDONTWRITEBYTECODE="1")
+        full = dict(os.environ, PYTHONUNBUFFERED="1", PYTHONDONTWRITEBYTECODE="1",
+                    PYTHONFAULTHANDLER="1")
         for name in CACHES:
             full[name] = os.path.join(tmp, name.lower())
             os.makedirs(full[name], exist_ok=True)
