@@ -95,12 +95,14 @@ __global__ void sample(cudaTextureObject_t t, int dims, const float *c, float *o
 			     : tex3D<float>(t, x, y, z);
 }
 
-static cudaTextureDesc sampler(cudaTextureAddressMode mode, bool linear, bool norm)
+static cudaTextureDesc sampler(cudaTextureAddressMode mode, bool linear, bool norm,
+			       int dims = 3)
 {
 	cudaTextureDesc d = {};
 
+	/* An H200 filters a 1D texture as a row of a 2D one, where the second mode counts. */
 	for (int k = 0; k < 3; k++)
-		d.addressMode[k] = mode;
+		d.addressMode[k] = k < dims ? mode : cudaAddressModeClamp;
 	d.filterMode = linear ? cudaFilterModeLinear : cudaFilterModePoint;
 	d.normalizedCoords = norm;
 	return d;
@@ -148,7 +150,7 @@ static void sampling(int dims)
 	for (int variant = 0; variant < 16; variant++) {
 		cudaTextureAddressMode mode = (cudaTextureAddressMode)(variant & 3);
 		bool linear = variant & 4, norm = variant & 8;
-		cudaTextureObject_t t = texture(a, sampler(mode, linear, norm));
+		cudaTextureObject_t t = texture(a, sampler(mode, linear, norm, dims));
 
 		for (int i = 0; i < 3 * N; i++)
 			coords[i] = norm ? r.f32() * 2.2f : r.f32() * 60;
@@ -430,6 +432,12 @@ __global__ void levels(cudaTextureObject_t point, cudaTextureObject_t line, floa
 				       make_float2(0, 0));
 }
 
+__global__ void ints(cudaTextureObject_t t, int *out)
+{
+	out[blockIdx.x * 8 + threadIdx.x] =
+		tex2D<int>(t, threadIdx.x + 0.5f, blockIdx.x + 0.5f);
+}
+
 static void check_levels(void)
 {
 	cudaChannelFormatDesc f = cudaCreateChannelDesc<float>();
@@ -472,6 +480,46 @@ static void check_levels(void)
 	}
 	CK(cudaDestroyTextureObject(t));
 	CK(cudaDestroyTextureObject(u));
+	CK(cudaFreeMipmappedArray(m));
+}
+
+/* Floats read as integers, of two levels in the middle. */
+static void check_view(void)
+{
+	cudaChannelFormatDesc f = cudaCreateChannelDesc<float>();
+	cudaTextureDesc d = sampler(cudaAddressModeClamp, false, false);
+	cudaResourceViewDesc v = {}, w;
+	cudaResourceDesc r = {};
+	cudaMipmappedArray_t m;
+	cudaTextureObject_t t;
+	dev_array<int> out(128);
+	dev_array<float> unused(128);
+	std::vector<float> in(32);
+	cudaArray_t a;
+
+	CK(cudaMallocMipmappedArray(&m, &f, make_cudaExtent(16, 8, 0), 3));
+	for (int i = 0; i < 32; i++)
+		in[i] = i * 0.37f - 5;
+	CK(cudaGetMipmappedArrayLevel(&a, m, 1));
+	CK(cudaMemcpy2DToArray(a, 0, 0, in.data(), 32, 32, 4, cudaMemcpyHostToDevice));
+	r.resType = cudaResourceTypeArray; /* a level as an array of its own */
+	r.res.array.array = a;
+	v.format = cudaResViewFormatSignedInt1;
+	v.width = 8;
+	v.height = 4;
+	CK(cudaCreateTextureObject(&t, &r, &d, &v));
+	CK(cudaGetTextureObjectResourceViewDesc(&w, t));
+	REQUIRE(w.format == cudaResViewFormatSignedInt1 && w.width == 8);
+	ints<<<4, 8>>>(t, out.p);
+	CK(cudaDeviceSynchronize());
+	auto got = out.get();
+	REQUIRE(memcmp(got.data(), in.data(), 32 * 4) == 0);
+	CK(cudaDestroyTextureObject(t));
+	v.format = cudaResViewFormatSignedShort1;
+	EXPECT(cudaCreateTextureObject(&t, &r, &d, &v), cudaErrorInvalidValue);
+	v.format = cudaResViewFormatSignedInt1;
+	v.width = 16;
+	EXPECT(cudaCreateTextureObject(&t, &r, &d, &v), cudaErrorInvalidValue);
 	CK(cudaFreeMipmappedArray(m));
 }
 
@@ -585,6 +633,7 @@ int main(void)
 	check_layers();
 	check_gather();
 	check_levels();
+	check_view();
 	check_surfaces();
 	check_descriptions();
 	return pass();

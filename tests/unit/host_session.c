@@ -398,3 +398,73 @@ Test(session, a_monitor_makes_no_context)
 	cr_expect_eq(call(G, NULL), 0);
 	cr_expect_eq(s->count->computes, 0);
 }
+
+#define ARRAY(n) handle_make(HANDLE_ARRAY, 1, n)
+
+static uint32_t new_array(uint64_t h, uint64_t width, uint32_t levels)
+{
+	struct array_create_cmd *c = begin(G, array_create);
+
+	c->array = h;
+	c->width = width;
+	c->height = 10;
+	c->levels = levels;
+	return call(G, NULL);
+}
+
+static uint32_t drop_array(uint64_t h)
+{
+	begin(G, array_destroy)->array = h;
+	return call(G, NULL);
+}
+
+/* Arrays are charged before they are made, and only those that are made. */
+Test(session, arrays_are_charged)
+{
+	uint64_t before;
+
+	cr_assert_eq(new_array(ARRAY(1), 100, 0), CUDA_ERROR_INVALID_CONTEXT);
+	retain();
+	before = fake_charged;
+	cr_assert_eq(new_array(ARRAY(1), 100, 0), CUDA_SUCCESS);
+	cr_assert_eq(fake_charged, before + 1000);
+	cr_assert_eq(new_array(ARRAY(2), 0, 0), CUDA_ERROR_INVALID_VALUE);
+	cr_assert_eq(new_array(ARRAY(2), 100, 30), CUDA_ERROR_INVALID_VALUE);
+	fake_quota = before + 2000;
+	cr_assert_eq(new_array(ARRAY(2), 1000, 0), CUDA_ERROR_OUT_OF_MEMORY);
+	fake_quota = UINT64_MAX;
+	cr_assert_eq(fake_charged, before + 1000);
+	cr_assert_eq(new_array(ARRAY(2), 7, 3), CUDA_SUCCESS);
+	cr_assert_eq(drop_array(ARRAY(1)), CUDA_SUCCESS);
+	cr_assert_eq(fake_charged, before + 70);
+	cr_assert_eq(drop_array(ARRAY(1)), CUDA_ERROR_INVALID_HANDLE);
+	/* teardown finds that the other one went with its context */
+}
+
+Test(session, arrays_that_are_not_there)
+{
+	struct array_copy_cmd *c;
+	struct surface_create_cmd *s;
+
+	retain();
+	cr_assert_eq(new_array(ARRAY(1), 64, 3), CUDA_SUCCESS);
+	c = begin(G, array_copy);
+	c->stream = SESS_STREAM_LEGACY;
+	cr_assert_eq(call(G, NULL), CUDA_ERROR_INVALID_VALUE, "no array at all");
+	c = begin(G, array_copy);
+	c->stream = SESS_STREAM_LEGACY;
+	c->dst_array = ARRAY(1);
+	c->dst_level = 3;
+	cr_assert_eq(call(G, NULL), CUDA_ERROR_INVALID_VALUE, "no such level");
+	c = begin(G, array_copy);
+	c->stream = SESS_STREAM_LEGACY;
+	c->dst_array = ARRAY(1);
+	c->src_array = ARRAY(2);
+	cr_assert_eq(call(G, NULL), CUDA_ERROR_INVALID_HANDLE);
+	s = begin(G, surface_create);
+	s->surface = handle_make(HANDLE_SURFACE, 1, 1);
+	s->array = CTX;
+	cr_assert_eq(call(G, NULL), CUDA_ERROR_INVALID_HANDLE, "not an array");
+	begin(G, texture_destroy)->texture = handle_make(HANDLE_TEXTURE, 1, 1);
+	cr_assert_eq(call(G, NULL), CUDA_ERROR_INVALID_VALUE);
+}
