@@ -307,7 +307,7 @@ Test(guest_init, sticky)
 /* A function that is only there by name. */
 static int refused_by_name(void)
 {
-	return cuGraphicsUnregisterResource(NULL);
+	return cuCheckpointProcessLock(0, NULL);
 }
 
 Test(guest_init, refusals_are_told)
@@ -323,8 +323,7 @@ Test(guest_init, refusals_are_told)
 	cr_expect_eq(f->refusals, 1);
 	cr_expect_eq(f->last_refusal.kind, REFUSAL_FUNCTION);
 	cr_expect_eq(f->last_refusal.count, 2);
-	cr_expect_str_eq((const char *)f->last_refusal.what,
-			 "cuGraphicsUnregisterResource");
+	cr_expect_str_eq((const char *)f->last_refusal.what, "cuCheckpointProcessLock");
 	for (unsigned i = 2; i < 1000; i++)
 		refused_by_name();
 	cr_expect_eq(cuGetExportTable(&table, &id), CUDA_ERROR_INVALID_VALUE);
