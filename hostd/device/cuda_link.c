@@ -63,9 +63,9 @@ static bool input_ok(CUjitInputType type, const void *data, size_t size)
 {
 	switch ((int)type) {
 	case CU_JIT_INPUT_CUBIN:
-	case CU_JIT_INPUT_PTX:
 	case CU_JIT_INPUT_FATBINARY:
 		return cuda_part_ok(data, size);
+	case CU_JIT_INPUT_PTX: /* with its NUL or without; one follows the image */
 	case CU_JIT_INPUT_OBJECT:
 	case CU_JIT_INPUT_LIBRARY:
 	case CU_JIT_INPUT_NVVM:

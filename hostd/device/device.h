@@ -412,7 +412,7 @@ struct device_ops {
 	 * Linking, where the device does it itself; all four are NULL where it links what
 	 * module_load() is given. Of jit the options count in link_create() and the logs in
 	 * the others: what was said since the beginning. The result lives as long as the
-	 * link.
+	 * link. A NUL follows the data of link_add().
 	 */
 	CUresult (*link_create)(struct dev_ctx *ctx, const struct dev_jit *jit,
 				struct dev_link **ret_link);
