@@ -65,6 +65,7 @@ static int destroy(struct sess_lane *sl, uint64_t h, uint32_t *ret_result)
 	ctx = container_of(o, struct sess_ctx, obj);
 	(void)s->ops->ctx_synchronize(ctx->dev);
 	obj_drop_ctx(s, ctx);
+	sess_libraries_drop_ctx(s, ctx);
 	space_release_owner(s->space, ctx->id);
 	sess_drop_thread_streams(sl, ctx);
 	if (sl->ctx == ctx) {

@@ -189,30 +189,27 @@ int handle_graph_kernel(struct sess_lane *sl, const struct graph_kernel_args *a,
 	const struct graph_kernel_cmd *c = a->cmd;
 	struct dev_node op = {.kind = DEV_NODE_KERNEL};
 	enum handle_type type = handle_type(c->func);
+	struct sess_exec *e = sess_get(sl, HANDLE_GRAPH_EXEC, c->exec);
 	struct dev_launch_attr attrs[DEV_LAUNCH_ATTRS_MAX];
+	CUresult r = CUDA_ERROR_INVALID_HANDLE;
 	struct sess_func *f = NULL;
-	struct sess_obj *o = NULL;
-	CUresult r;
+	struct sess_obj *ref;
 
 	if (type == HANDLE_FUNCTION || type == HANDLE_KERNEL)
-		o = obj_find(sl->s, type, c->func);
-	if (!o) {
-		rep->res.result = no_op(sl, c->exec, CUDA_ERROR_INVALID_HANDLE);
-		return 0;
-	}
+		f = sess_get(sl, type, c->func);
 	if (c->attr_count) /* they are compared as bytes */
 		memset(attrs, 0, sizeof(attrs));
-	r = launch_read_attrs(sl, a->attr, c->attr_count, NULL, attrs);
+	if (e && f)
+		r = launch_read_attrs(sl, a->attr, c->attr_count, NULL, attrs);
+	if (r == CUDA_SUCCESS)
+		r = sess_func_hold(sl, f, e->obj.ctx, &op.kernel.func, &ref);
 	if (r != CUDA_SUCCESS) {
-		obj_put(sl->s, o);
 		rep->res.result = no_op(sl, c->exec, r);
 		return 0;
 	}
 	op.kernel.attrs = attrs;
 	op.kernel.n_attrs = c->attr_count;
-	f = container_of(o, struct sess_func, obj);
-	op.ref = o;
-	op.kernel.func = f->dev;
+	op.ref = ref;
 	memcpy(op.kernel.grid, c->grid, sizeof(c->grid));
 	memcpy(op.kernel.block, c->block, sizeof(c->block));
 	memcpy(op.kernel.cluster, c->cluster, sizeof(c->cluster));

@@ -15,6 +15,7 @@
 #include "memory/hostmem.h"
 #include "memory/pool.h"
 #include "memory/space.h"
+#include "session/code.h"
 #include "session/hostfunc.h"
 #include "session/image.h"
 #include "session/linked.h"

@@ -78,7 +78,7 @@ int handle_launch_kernel(struct sess_lane *sl, const struct launch_kernel_args *
 	struct sess_func *f = func_named(sl, c->func);
 	struct dev_launch_attr attrs[DEV_LAUNCH_ATTRS_MAX];
 	struct dev_stream *st;
-	struct dev_ctx *ctx;
+	struct sess_ctx *ctx;
 	struct dev_launch l = {
 		.shared_bytes = c->shared_bytes,
 		.cooperative = c->flags & LAUNCH_COOPERATIVE,
@@ -87,18 +87,19 @@ int handle_launch_kernel(struct sess_lane *sl, const struct launch_kernel_args *
 		.attrs = attrs,
 		.n_attrs = c->attr_count,
 	};
-	CUresult r = sess_stream(sl, c->stream, &st, &ctx);
+	CUresult r = sess_stream_in(sl, c->stream, &st, &ctx);
 
 	if (r == CUDA_SUCCESS && !f)
 		r = CUDA_ERROR_INVALID_HANDLE;
 	if (r == CUDA_SUCCESS && unlikely(c->attr_count))
-		r = launch_read_attrs(sl, a->attr, c->attr_count, ctx, attrs);
+		r = launch_read_attrs(sl, a->attr, c->attr_count, ctx->dev, attrs);
+	if (r == CUDA_SUCCESS)
+		r = sess_func_in(sl, f, ctx, &l.func);
 	if (r == CUDA_SUCCESS) {
-		l.func = f->dev;
 		memcpy(l.grid, c->grid, sizeof(l.grid));
 		memcpy(l.block, c->block, sizeof(l.block));
 		memcpy(l.cluster, c->cluster, sizeof(l.cluster));
-		r = sl->s->ops->launch(ctx, st, &l);
+		r = sl->s->ops->launch(ctx->dev, st, &l);
 		count(&sl->s->count->launches, 1);
 		note_active(sl->s);
 	}
@@ -113,6 +114,7 @@ int handle_occupancy_clusters(struct sess_lane *sl,
 	const struct occupancy_clusters_cmd *c = a->cmd;
 	struct dev_launch_attr attrs[DEV_LAUNCH_ATTRS_MAX];
 	struct sess_func *f = func_named(sl, c->func);
+	struct sess_ctx *ctx = sess_any_ctx(sl);
 	struct dev_launch l = {
 		.shared_bytes = c->shared_bytes,
 		.attrs = attrs,
@@ -121,15 +123,15 @@ int handle_occupancy_clusters(struct sess_lane *sl,
 	CUresult r = CUDA_ERROR_INVALID_HANDLE;
 	int n = 0;
 
-	if (f)
-		r = launch_read_attrs(sl, a->attr, c->attr_count, f->mod->obj.ctx->dev,
-				      attrs);
+	if (f && ctx)
+		r = launch_read_attrs(sl, a->attr, c->attr_count, ctx->dev, attrs);
+	if (r == CUDA_SUCCESS)
+		r = sess_func_in(sl, f, ctx, &l.func);
 	if (r == CUDA_SUCCESS) {
-		l.func = f->dev;
 		memcpy(l.grid, c->grid, sizeof(l.grid));
 		memcpy(l.block, c->block, sizeof(l.block));
 		memcpy(l.cluster, c->cluster, sizeof(l.cluster));
-		r = sl->s->ops->func_clusters(f->dev, &l, c->largest, &n);
+		r = sl->s->ops->func_clusters(l.func, &l, c->largest, &n);
 	}
 	rep->res.result = r;
 	rep->n = n;
@@ -179,14 +181,16 @@ int handle_func_set_attribute(struct sess_lane *sl,
 			      struct func_set_attribute_rep *rep)
 {
 	struct sess_func *f = func_named(sl, a->cmd->func);
+	struct sess_ctx *ctx = sess_any_ctx(sl);
+	CUresult r = CUDA_ERROR_INVALID_HANDLE;
+	struct dev_func *dev;
 
-	if (!f) {
-		rep->res.result = CUDA_ERROR_INVALID_HANDLE;
-		return 0;
-	}
-	rep->res.result = sl->s->ops->func_set_attribute(
-		f->dev, (CUfunction_attribute)a->cmd->attribute, a->cmd->value);
-	sess_func_attributes(sl->s, f, rep->all, ARRAY_SIZE(rep->all));
+	if (f)
+		r = sess_func_set(sl, f, ctx, (CUfunction_attribute)a->cmd->attribute,
+				  a->cmd->value);
+	if (f && sess_func_in(sl, f, ctx, &dev) == CUDA_SUCCESS)
+		sess_func_attributes(sl->s, dev, rep->all, ARRAY_SIZE(rep->all));
+	rep->res.result = r;
 	return 0;
 }
 
@@ -194,14 +198,17 @@ int handle_occupancy(struct sess_lane *sl, const struct occupancy_args *a,
 		     struct occupancy_rep *rep)
 {
 	struct sess_func *f = func_named(sl, a->cmd->func);
+	CUresult r = CUDA_ERROR_INVALID_HANDLE;
+	struct dev_func *dev;
 	int blocks = 0;
 
-	if (!f)
-		rep->res.result = CUDA_ERROR_INVALID_HANDLE;
-	else
-		rep->res.result = sl->s->ops->func_occupancy(f->dev, a->cmd->block_size,
-							     a->cmd->shared_bytes,
-							     a->cmd->flags, &blocks);
+	if (f)
+		r = sess_func_in(sl, f, sess_any_ctx(sl), &dev);
+	if (r == CUDA_SUCCESS)
+		r = sl->s->ops->func_occupancy(dev, a->cmd->block_size,
+					       a->cmd->shared_bytes, a->cmd->flags,
+					       &blocks);
+	rep->res.result = r;
 	rep->blocks = blocks;
 	return 0;
 }

@@ -40,62 +40,6 @@ int handle_image_drop(struct sess_lane *sl, const struct image_drop_args *a,
 
 /* ---- loading ---- */
 
-static void module_fini(struct session *s, struct sess_obj *o)
-{
-	struct sess_module *m = container_of(o, struct sess_module, obj);
-
-	if (m->dev) {
-		space_global_drop(s->space, m);
-		s->ops->module_unload(m->dev);
-	}
-	if (m->charged)
-		space_uncharge(s->space, m->charged);
-	images_unkeep(s->images, &m->image);
-}
-
-static CUresult charge(struct session *s, struct sess_module *m)
-{
-	uint64_t bytes = s->ops->module_memory(m->dev);
-	CUresult r = bytes ? space_charge(s->space, bytes) : CUDA_SUCCESS;
-
-	if (r == CUDA_SUCCESS)
-		m->charged = bytes;
-	return r;
-}
-
-static CUresult load_library(struct session *s, struct sess_module *m, struct image *img,
-			     struct dev_jit *jit)
-{
-	if (images_keep(s->images, img, &m->image) < 0)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	return s->ops->library_load(m->obj.ctx->dev, m->image.data, m->image.size, jit,
-				    &m->dev);
-}
-
-/* Into ctx, under handle h; the caller holds the reference. A library takes img over. */
-static CUresult load(struct session *s, struct sess_ctx *ctx, uint64_t h,
-		     struct image *img, struct dev_jit *jit, struct sess_module **ret_m)
-{
-	struct sess_module *m = obj_new(handle_type(h), h, sizeof(*m), ctx, module_fini);
-	CUresult r;
-
-	if (!m)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	list_init(&m->funcs);
-	if (handle_type(h) == HANDLE_LIBRARY)
-		r = load_library(s, m, img, jit);
-	else
-		r = s->ops->module_load(ctx->dev, img->data, img->size, jit, &m->dev);
-	if (r == CUDA_SUCCESS)
-		r = charge(s, m);
-	if (r != CUDA_SUCCESS) {
-		obj_put(s, &m->obj);
-		return r;
-	}
-	*ret_m = m;
-	return CUDA_SUCCESS;
-}
-
 struct jit_logs {
 	struct dev_jit jit;
 	struct dev_jit_option options[DEV_JIT_OPTIONS_MAX];
@@ -194,6 +138,7 @@ int handle_module_load(struct sess_lane *sl, const struct module_load_args *a)
 	struct sess_ctx *ctx = sess_any_ctx(sl);
 	struct image img = {0};
 	struct sess_module *m;
+	struct sess_inst *inst;
 	unsigned n_functions = 0;
 	uint32_t status = CUDA_ERROR_OUT_OF_MEMORY;
 	int r = 0;
@@ -208,34 +153,14 @@ int handle_module_load(struct sess_lane *sl, const struct module_load_args *a)
 	else if (!ctx)
 		status = CUDA_ERROR_INVALID_CONTEXT;
 	else
-		status = load(s, ctx, a->cmd->module, &img, &logs->jit, &m);
+		status = sess_module_new(s, ctx, a->cmd->module, &img, &logs->jit, &m);
 	free(img.data);
 	if (status == CUDA_SUCCESS) {
-		(void)s->ops->module_function_count(m->dev, &n_functions);
+		if (sess_module_in(sl, m, ctx, &inst) == CUDA_SUCCESS)
+			(void)s->ops->module_function_count(inst->dev, &n_functions);
 		r = publish(sl, &m->obj, &status);
 	}
 	return r < 0 ? r : reply_load(sl, status, n_functions, logs);
-}
-
-/* A module's functions end with it. */
-static void drop_functions(struct session *s, struct sess_module *m)
-{
-	struct sess_func *f;
-	uint64_t h;
-
-	for (;;) {
-		pthread_mutex_lock(&s->objs.lock);
-		h = 0;
-		if (!list_empty(&m->funcs)) {
-			f = list_entry(m->funcs.next, struct sess_func, in_mod);
-			h = f->obj.handle;
-			list_remove(&f->in_mod);
-		}
-		pthread_mutex_unlock(&s->objs.lock);
-		if (!h)
-			return;
-		obj_put(s, obj_take(s, handle_type(h), h));
-	}
 }
 
 int handle_module_unload(struct sess_lane *sl, const struct module_unload_args *a,
@@ -250,7 +175,7 @@ int handle_module_unload(struct sess_lane *sl, const struct module_unload_args *
 		rep->res.result = CUDA_ERROR_INVALID_HANDLE;
 		return 0;
 	}
-	drop_functions(sl->s, container_of(o, struct sess_module, obj));
+	sess_module_drop_functions(sl->s, container_of(o, struct sess_module, obj));
 	obj_put(sl->s, o);
 	return 0;
 }
@@ -264,66 +189,50 @@ static struct sess_module *module_named(struct sess_lane *sl, uint64_t h)
 	return sess_get(sl, type, h);
 }
 
+/* As it is in the lane's context, or in any. */
+static CUresult module_here(struct sess_lane *sl, uint64_t h, struct sess_module **ret_m,
+			    struct sess_inst **ret_inst)
+{
+	struct sess_module *m = module_named(sl, h);
+
+	if (!m)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*ret_m = m;
+	return sess_module_in(sl, m, sess_any_ctx(sl), ret_inst);
+}
+
 int handle_module_status(struct sess_lane *sl, const struct module_status_args *a,
 			 struct module_status_rep *rep)
 {
-	struct sess_module *m = module_named(sl, a->cmd->module);
+	struct sess_module *m;
+	struct sess_inst *inst;
+	CUresult r = module_here(sl, a->cmd->module, &m, &inst);
 
-	rep->res.result =
-		m ? sl->s->ops->module_status(m->dev) : CUDA_ERROR_INVALID_HANDLE;
+	rep->res.result = r ? r : sl->s->ops->module_status(inst->dev);
 	return 0;
 }
 
 /* ---- functions ---- */
 
-static void func_fini(struct session *s, struct sess_obj *o)
-{
-	struct sess_func *f = container_of(o, struct sess_func, obj);
-
-	pthread_mutex_lock(&s->objs.lock);
-	list_remove(&f->in_mod);
-	pthread_mutex_unlock(&s->objs.lock);
-	obj_put(s, &f->mod->obj);
-}
-
-void sess_func_attributes(struct session *s, struct sess_func *f, int32_t *ret,
-			  unsigned n)
+void sess_func_attributes(struct session *s, struct dev_func *f, int32_t *ret, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
 		int value = 0;
 
-		(void)s->ops->func_attribute(f->dev, (CUfunction_attribute)i, &value);
+		(void)s->ops->func_attribute(f, (CUfunction_attribute)i, &value);
 		ret[i] = value;
 	}
 }
 
-static CUresult find_func(struct session *s, struct sess_module *m,
+static CUresult find_func(struct session *s, struct sess_inst *inst,
 			  const struct module_function_args *a,
 			  struct dev_func **ret_func, const char **ret_name)
 {
 	if (!*a->name)
-		return s->ops->module_function_at(m->dev, a->cmd->index, ret_func,
+		return s->ops->module_function_at(inst->dev, a->cmd->index, ret_func,
 						  ret_name);
 	*ret_name = a->name;
-	return s->ops->module_function(m->dev, a->name, ret_func);
-}
-
-static int make_func(struct sess_lane *sl, struct sess_module *m, struct dev_func *dev,
-		     uint64_t h, uint32_t *ret_result)
-{
-	struct sess_func *f =
-		obj_new(handle_type(h), h, sizeof(*f), m->obj.ctx, func_fini);
-
-	if (!f) {
-		*ret_result = CUDA_ERROR_OUT_OF_MEMORY;
-		return 0;
-	}
-	f->dev = dev;
-	f->mod = container_of(obj_ref(&m->obj), struct sess_module, obj);
-	pthread_mutex_lock(&sl->s->objs.lock);
-	list_append(&m->funcs, &f->in_mod);
-	pthread_mutex_unlock(&sl->s->objs.lock);
-	return publish(sl, &f->obj, ret_result);
+	return s->ops->module_function(inst->dev, a->name, ret_func);
 }
 
 static unsigned read_params(struct session *s, struct dev_func *f,
@@ -342,7 +251,6 @@ static int reply_func(struct sess_lane *sl, struct dev_func *f, const char *name
 	_cleanup_free_ struct wire_kernel_param *params =
 		calloc(PARAMS_MAX, sizeof(*params));
 	uint32_t name_size = (uint32_t)MIN(strlen(name) + 1, (size_t)NAME_MAX_), n;
-	struct sess_func view = {.dev = f};
 	struct module_function_rep *rep;
 
 	if (!params)
@@ -352,7 +260,7 @@ static int reply_func(struct sess_lane *sl, struct dev_func *f, const char *name
 	if (!rep)
 		return -EPIPE;
 	module_function_rep_init(rep, n, name_size);
-	sess_func_attributes(sl->s, &view, rep->attribute, ATTRS);
+	sess_func_attributes(sl->s, f, rep->attribute, ATTRS);
 	memcpy(module_function_rep_param(rep), params, n * sizeof(*params));
 	memcpy(module_function_rep_real_name(rep, n), name, name_size - 1);
 	return sess_reply_end(sl);
@@ -360,24 +268,29 @@ static int reply_func(struct sess_lane *sl, struct dev_func *f, const char *name
 
 int handle_module_function(struct sess_lane *sl, const struct module_function_args *a)
 {
-	struct sess_module *m = module_named(sl, a->cmd->module);
 	enum handle_type type = handle_type(a->cmd->func);
 	struct module_function_rep fail = {0};
-	uint32_t result = CUDA_ERROR_INVALID_HANDLE;
-	struct dev_func *f;
+	struct sess_module *m;
+	struct sess_inst *inst;
+	struct sess_func *f;
+	struct dev_func *dev;
 	const char *name;
+	uint32_t result;
 	int r = 0;
 
 	if (type != HANDLE_FUNCTION && type != HANDLE_KERNEL)
 		return -EPROTO;
-	if (m)
-		result = find_func(sl->s, m, a, &f, &name);
+	result = module_here(sl, a->cmd->module, &m, &inst);
 	if (result == CUDA_SUCCESS)
-		r = make_func(sl, m, f, a->cmd->func, &result);
+		result = find_func(sl->s, inst, a, &dev, &name);
+	if (result == CUDA_SUCCESS)
+		result = sess_func_new(sl->s, m, a->cmd->func, name, inst, dev, &f);
+	if (result == CUDA_SUCCESS)
+		r = publish(sl, &f->obj, &result);
 	if (r < 0)
 		return r;
 	if (result == CUDA_SUCCESS)
-		return reply_func(sl, f, name);
+		return reply_func(sl, dev, name);
 	fail.res.result = result;
 	return sess_done(sl, &fail, sizeof(fail));
 }
@@ -385,15 +298,16 @@ int handle_module_function(struct sess_lane *sl, const struct module_function_ar
 int handle_module_global(struct sess_lane *sl, const struct module_global_args *a,
 			 struct module_global_rep *rep)
 {
-	struct sess_module *m = module_named(sl, a->cmd->module);
+	struct sess_module *m;
+	struct sess_inst *inst;
 	CUdeviceptr addr = 0;
 	size_t size = 0;
-	CUresult r = CUDA_ERROR_INVALID_HANDLE;
+	CUresult r = module_here(sl, a->cmd->module, &m, &inst);
 
-	if (m)
-		r = sl->s->ops->module_global(m->dev, a->name, &addr, &size);
 	if (r == CUDA_SUCCESS)
-		(void)space_global_add(sl->s->space, addr, size, m->obj.ctx->id, m);
+		r = sl->s->ops->module_global(inst->dev, a->name, &addr, &size);
+	if (r == CUDA_SUCCESS)
+		(void)space_global_add(sl->s->space, addr, size, inst->obj.ctx->id, inst);
 	rep->res.result = r;
 	rep->dptr = addr;
 	rep->bytes = size;

@@ -17,7 +17,6 @@
 #include "base/list.h"
 #include "device/device.h"
 #include "handle.h"
-#include "session/image.h"
 
 struct session;
 struct sess_ctx;
@@ -48,23 +47,6 @@ struct sess_stream {
 struct sess_event {
 	struct sess_obj obj;
 	struct dev_event *dev;
-};
-
-/* CUmodule and CUlibrary alike. */
-struct sess_module {
-	struct sess_obj obj;
-	struct dev_module *dev;
-	struct image image; /* of a library: the device may look at it until the end */
-	uint64_t charged;   /* bytes of device memory, at the broker */
-	struct list funcs;  /* found in it so far; under the table's lock */
-};
-
-/* CUfunction and CUkernel alike. */
-struct sess_func {
-	struct sess_obj obj;
-	struct dev_func *dev;
-	struct sess_module *mod; /* a reference */
-	struct list in_mod;
 };
 
 #define OBJ_PAGE_BITS 10

@@ -82,6 +82,7 @@ int sess_new(const struct device_ops *ops, const struct device_config *cfg,
 	pthread_mutex_init(&s->lanes_lock, NULL);
 	pthread_mutex_init(&s->refusal_lock, NULL);
 	pthread_cond_init(&s->threads_cond, NULL);
+	list_init(&s->libraries);
 	r = obj_table_init(&s->objs);
 	if (r == 0)
 		r = hostfuncs_new(s, &s->hostfuncs);
@@ -228,6 +229,17 @@ static CUresult thread_stream(struct sess_lane *sl, struct sess_stream **ret_str
 CUresult sess_stream(struct sess_lane *sl, uint64_t h, struct dev_stream **ret_stream,
 		     struct dev_ctx **ret_ctx)
 {
+	struct sess_ctx *ctx;
+	CUresult r = sess_stream_in(sl, h, ret_stream, &ctx);
+
+	if (r == CUDA_SUCCESS && ret_ctx)
+		*ret_ctx = ctx->dev;
+	return r;
+}
+
+CUresult sess_stream_in(struct sess_lane *sl, uint64_t h, struct dev_stream **ret_stream,
+			struct sess_ctx **ret_ctx)
+{
 	struct sess_stream *st = NULL;
 	CUresult r;
 
@@ -245,8 +257,7 @@ CUresult sess_stream(struct sess_lane *sl, uint64_t h, struct dev_stream **ret_s
 			return CUDA_ERROR_INVALID_HANDLE;
 	}
 	*ret_stream = st ? st->dev : NULL;
-	if (ret_ctx)
-		*ret_ctx = st ? st->obj.ctx->dev : sl->ctx->dev;
+	*ret_ctx = st ? st->obj.ctx : sl->ctx;
 	return CUDA_SUCCESS;
 }
 

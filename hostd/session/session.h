@@ -126,6 +126,7 @@ struct session {
 	char tenant[64];
 
 	struct obj_table objs;
+	struct list libraries; /* sess_module.in_session, under objs.lock */
 	struct tickets tickets;
 	_Atomic unsigned next_ctx_id;
 	bool monitor;             /* has no context and makes none */
@@ -205,6 +206,10 @@ void sess_drop_thread_streams(struct sess_lane *sl, struct sess_ctx *ctx);
 CUresult sess_stream(struct sess_lane *sl, uint64_t h, struct dev_stream **ret_stream,
 		     struct dev_ctx **ret_ctx);
 
+/* The same, with the context as an object of the session's. */
+CUresult sess_stream_in(struct sess_lane *sl, uint64_t h, struct dev_stream **ret_stream,
+			struct sess_ctx **ret_ctx);
+
 /* The device context current on the lane, or NULL: CUDA_ERROR_INVALID_CONTEXT. */
 static inline struct dev_ctx *sess_ctx_dev(const struct sess_lane *sl)
 {
@@ -216,7 +221,7 @@ static inline struct dev_ctx *sess_ctx_dev(const struct sess_lane *sl)
 struct sess_ctx *sess_any_ctx(struct sess_lane *sl);
 
 /* The first n attributes of a function; what the device does not know is 0. */
-void sess_func_attributes(struct session *s, struct sess_func *f, int32_t *ret,
+void sess_func_attributes(struct session *s, struct dev_func *f, int32_t *ret,
 			  unsigned n);
 
 /* What the tenant has left of device memory, and what it may have. */

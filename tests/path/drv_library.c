@@ -71,6 +71,32 @@ static void libraries(void)
 	EXPECT(cuLibraryUnload(lib), CUDA_ERROR_INVALID_HANDLE);
 }
 
+/* A library has its own variables in each context; a kernel's handle is good in all. */
+static void two_contexts(CUdevice dev)
+{
+	CUdeviceptr here, there;
+	CUcontext other;
+	CUlibrary lib;
+	CUkernel k;
+	size_t size;
+	unsigned v = 5;
+	void *params[] = { &v };
+
+	CK(cuLibraryLoadData(&lib, ptx, NULL, NULL, 0, NULL, NULL, 0));
+	CK(cuLibraryGetKernel(&k, lib, "add"));
+	CK(cuLibraryGetGlobal(&here, &size, lib, "total"));
+	CK(cuLaunchKernel((CUfunction)k, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	CK(cuCtxCreate(&other, NULL, 0, dev));
+	CK(cuLaunchKernel((CUfunction)k, 2, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	CK(cuLibraryGetGlobal(&there, &size, lib, "total"));
+	REQUIRE(there != here && read_total(there) == 13);
+	CK(cuCtxDestroy(other));
+	REQUIRE(read_total(here) == 8);
+	CK(cuLaunchKernel((CUfunction)k, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+	REQUIRE(read_total(here) == 13);
+	CK(cuLibraryUnload(lib));
+}
+
 /* Of a library nothing is known to be wrong until something of it is asked for. */
 static void bad_library(const void *image, CUresult later)
 {
@@ -198,6 +224,7 @@ int main(int argc, char **argv)
 	CK(cuDeviceGet(&dev, 0));
 	CK(cuCtxCreate(&ctx, NULL, 0, dev));
 	libraries();
+	two_contexts(dev);
 	bad_library("neither text nor binary", CUDA_ERROR_INVALID_IMAGE);
 	bad_library(".version 7.8\n.target sm_90\nno such directive", CUDA_ERROR_INVALID_PTX);
 	attributes();

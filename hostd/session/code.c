@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory/space.h"
+#include "session/code.h"
+#include "session/session.h"
+
+/* ---- instances ---- */
+
+static void inst_fini(struct session *s, struct sess_obj *o)
+{
+	struct sess_inst *inst = container_of(o, struct sess_inst, obj);
+
+	if (inst->dev) {
+		space_global_drop(s->space, inst);
+		s->ops->module_unload(inst->dev);
+	}
+	if (inst->charged)
+		space_uncharge(s->space, inst->charged);
+	if (inst->image)
+		obj_put(s, &inst->image->obj);
+}
+
+static CUresult charge(struct session *s, struct sess_inst *inst)
+{
+	uint64_t bytes = s->ops->module_memory(inst->dev);
+	CUresult r = bytes ? space_charge(s->space, bytes) : CUDA_SUCCESS;
+
+	if (r == CUDA_SUCCESS)
+		inst->charged = bytes;
+	return r;
+}
+
+/* Loads an image into ctx; the caller holds the reference. */
+static CUresult inst_new(struct session *s, struct sess_ctx *ctx, struct sess_image *kept,
+			 const struct image *img, struct dev_jit *jit,
+			 struct sess_inst **ret_inst)
+{
+	struct sess_inst *inst = obj_new(HANDLE_NONE, 0, sizeof(*inst), ctx, inst_fini);
+	CUresult r;
+
+	if (!inst)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	list_init(&inst->in_mod);
+	if (kept) {
+		obj_ref(&kept->obj);
+		inst->image = kept;
+		img = &kept->image;
+	}
+	r = (kept ? s->ops->library_load
+		  : s->ops->module_load)(ctx->dev, img->data, img->size, jit, &inst->dev);
+	if (r == CUDA_SUCCESS)
+		r = charge(s, inst);
+	if (r != CUDA_SUCCESS) {
+		obj_put(s, &inst->obj);
+		return r;
+	}
+	*ret_inst = inst;
+	return CUDA_SUCCESS;
+}
+
+/* ---- modules ---- */
+
+static bool is_library(const struct sess_module *m)
+{
+	return m->obj.type == HANDLE_LIBRARY;
+}
+
+static void module_fini(struct session *s, struct sess_obj *o)
+{
+	struct sess_module *m = container_of(o, struct sess_module, obj);
+	struct sess_inst *inst, *tmp;
+
+	pthread_mutex_lock(&s->objs.lock);
+	list_remove(&m->in_session);
+	pthread_mutex_unlock(&s->objs.lock);
+	list_for_each_safe (inst, tmp, &m->insts, in_mod) {
+		list_remove(&inst->in_mod);
+		obj_put(s, &inst->obj);
+	}
+	if (m->image)
+		obj_put(s, &m->image->obj);
+}
+
+static void image_fini(struct session *s, struct sess_obj *o)
+{
+	images_unkeep(s->images, &container_of(o, struct sess_image, obj)->image);
+}
+
+static CUresult keep_image(struct session *s, struct sess_module *m, struct image *img)
+{
+	m->image = obj_new(HANDLE_NONE, 0, sizeof(*m->image), NULL, image_fini);
+	if (!m->image || images_keep(s->images, img, &m->image->image) < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return CUDA_SUCCESS;
+}
+
+static void keep_options(struct sess_module *m, const struct dev_jit *jit)
+{
+	m->jit = *jit;
+	m->jit.info_log = m->jit.error_log = NULL;
+	m->jit.info_size = m->jit.error_size = 0;
+	m->jit.n_options = MIN(jit->n_options, (unsigned)DEV_JIT_OPTIONS_MAX);
+	if (m->jit.n_options)
+		memcpy(m->options, jit->options, m->jit.n_options * sizeof(*m->options));
+	m->jit.options = m->options;
+}
+
+CUresult sess_module_new(struct session *s, struct sess_ctx *ctx, uint64_t h,
+			 struct image *img, struct dev_jit *jit,
+			 struct sess_module **ret_m)
+{
+	bool library = handle_type(h) == HANDLE_LIBRARY;
+	struct sess_module *m =
+		obj_new(handle_type(h), h, sizeof(*m), library ? NULL : ctx, module_fini);
+	struct sess_inst *inst;
+	CUresult r = CUDA_SUCCESS;
+
+	if (!m)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	list_init(&m->insts);
+	list_init(&m->funcs);
+	list_init(&m->in_session);
+	keep_options(m, jit);
+	if (library)
+		r = keep_image(s, m, img);
+	if (r == CUDA_SUCCESS)
+		r = inst_new(s, ctx, m->image, img, jit, &inst);
+	if (r != CUDA_SUCCESS) {
+		obj_put(s, &m->obj);
+		return r;
+	}
+	pthread_mutex_lock(&s->objs.lock);
+	list_append(&m->insts, &inst->in_mod);
+	if (library)
+		list_append(&s->libraries, &m->in_session);
+	pthread_mutex_unlock(&s->objs.lock);
+	*ret_m = m;
+	return CUDA_SUCCESS;
+}
+
+void sess_module_drop_functions(struct session *s, struct sess_module *m)
+{
+	struct sess_func *f;
+	uint64_t h;
+
+	for (;;) {
+		pthread_mutex_lock(&s->objs.lock);
+		h = 0;
+		if (!list_empty(&m->funcs)) {
+			f = list_entry(m->funcs.next, struct sess_func, in_mod);
+			h = f->obj.handle;
+			list_remove(&f->in_mod);
+		}
+		pthread_mutex_unlock(&s->objs.lock);
+		if (!h)
+			return;
+		obj_put(s, obj_take(s, handle_type(h), h));
+	}
+}
+
+/* Referenced; NULL if there is none yet. */
+static struct sess_inst *inst_find_locked(struct sess_module *m, struct sess_ctx *ctx)
+{
+	struct sess_inst *inst;
+
+	list_for_each (inst, &m->insts, in_mod) {
+		if (inst->obj.ctx == ctx || !is_library(m)) {
+			obj_ref(&inst->obj);
+			return inst;
+		}
+	}
+	return NULL;
+}
+
+static CUresult pin_inst(struct sess_lane *sl, struct sess_inst *inst,
+			 struct sess_inst **ret_inst)
+{
+	if (!sess_pin(sl, &inst->obj))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*ret_inst = inst;
+	return CUDA_SUCCESS;
+}
+
+CUresult sess_module_in(struct sess_lane *sl, struct sess_module *m, struct sess_ctx *ctx,
+			struct sess_inst **ret_inst)
+{
+	struct session *s = sl->s;
+	struct sess_inst *inst, *other;
+	CUresult r;
+
+	pthread_mutex_lock(&s->objs.lock);
+	inst = inst_find_locked(m, ctx);
+	pthread_mutex_unlock(&s->objs.lock);
+	if (inst)
+		return pin_inst(sl, inst, ret_inst);
+	if (!ctx || !is_library(m))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	r = inst_new(s, ctx, m->image, NULL, &m->jit, &inst);
+	if (r != CUDA_SUCCESS)
+		return r;
+	pthread_mutex_lock(&s->objs.lock);
+	other = inst_find_locked(m, ctx); /* another thread was faster */
+	if (!other) {
+		list_append(&m->insts, &inst->in_mod);
+		obj_ref(&inst->obj);
+	}
+	pthread_mutex_unlock(&s->objs.lock);
+	if (other)
+		obj_put(s, &inst->obj);
+	return pin_inst(sl, other ? other : inst, ret_inst);
+}
+
+/* Forgets one instance of ctx, if there is one; the caller gets the module's reference.
+ */
+static struct sess_inst *forget_one_locked(struct session *s, struct sess_ctx *ctx)
+{
+	struct sess_module *m;
+	struct sess_inst *inst;
+	struct sess_func *f;
+
+	list_for_each (m, &s->libraries, in_session) {
+		list_for_each (inst, &m->insts, in_mod) {
+			if (inst->obj.ctx != ctx)
+				continue;
+			list_for_each (f, &m->funcs, in_mod) {
+				if (f->inst == inst)
+					f->inst = NULL;
+			}
+			list_remove(&inst->in_mod);
+			return inst;
+		}
+	}
+	return NULL;
+}
+
+void sess_libraries_drop_ctx(struct session *s, struct sess_ctx *ctx)
+{
+	struct sess_inst *inst;
+
+	do {
+		pthread_mutex_lock(&s->objs.lock);
+		inst = forget_one_locked(s, ctx);
+		pthread_mutex_unlock(&s->objs.lock);
+		if (inst)
+			obj_put(s, &inst->obj);
+	} while (inst);
+}
+
+/* ---- functions ---- */
+
+static void func_fini(struct session *s, struct sess_obj *o)
+{
+	struct sess_func *f = container_of(o, struct sess_func, obj);
+
+	pthread_mutex_lock(&s->objs.lock);
+	list_remove(&f->in_mod);
+	pthread_mutex_unlock(&s->objs.lock);
+	free(f->name);
+	obj_put(s, &f->mod->obj);
+}
+
+CUresult sess_func_new(struct session *s, struct sess_module *m, uint64_t h,
+		       const char *name, struct sess_inst *inst, struct dev_func *dev,
+		       struct sess_func **ret_f)
+{
+	struct sess_func *f =
+		obj_new(handle_type(h), h, sizeof(*f), m->obj.ctx, func_fini);
+
+	if (!f)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	list_init(&f->in_mod);
+	f->mod = container_of(obj_ref(&m->obj), struct sess_module, obj);
+	f->dev = dev;
+	f->name = strdup(name);
+	if (!f->name) {
+		obj_put(s, &f->obj);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	pthread_mutex_lock(&s->objs.lock);
+	f->inst = list_empty(&inst->in_mod) ? NULL : inst;
+	list_append(&m->funcs, &f->in_mod);
+	pthread_mutex_unlock(&s->objs.lock);
+	*ret_f = f;
+	return CUDA_SUCCESS;
+}
+
+static void replay(struct session *s, const struct sess_func *f, struct dev_func *dev)
+{
+	for (unsigned i = 0; i < SESS_FUNC_ATTRS; i++) {
+		if (f->set_mask & 1u << i)
+			(void)s->ops->func_set_attribute(dev, (CUfunction_attribute)i,
+							 f->set[i]);
+	}
+}
+
+/* Not yet known in this context. */
+static CUresult func_look_up(struct sess_lane *sl, struct sess_func *f,
+			     struct sess_ctx *ctx, struct dev_func **ret_dev)
+{
+	struct session *s = sl->s;
+	struct sess_inst *inst;
+	CUresult r = sess_module_in(sl, f->mod, ctx, &inst);
+
+	if (r == CUDA_SUCCESS)
+		r = s->ops->module_function(inst->dev, f->name, ret_dev);
+	if (r != CUDA_SUCCESS)
+		return r;
+	replay(s, f, *ret_dev);
+	pthread_mutex_lock(&s->objs.lock);
+	if (!list_empty(&inst->in_mod)) {
+		f->inst = inst;
+		f->dev = *ret_dev;
+	}
+	pthread_mutex_unlock(&s->objs.lock);
+	return CUDA_SUCCESS;
+}
+
+CUresult sess_func_in(struct sess_lane *sl, struct sess_func *f, struct sess_ctx *ctx,
+		      struct dev_func **ret_dev)
+{
+	struct session *s = sl->s;
+	struct sess_inst *inst = NULL;
+	struct dev_func *dev = NULL;
+
+	if (likely(!is_library(f->mod))) {
+		*ret_dev = f->dev; /* it holds its module, which holds the instance */
+		return CUDA_SUCCESS;
+	}
+	pthread_mutex_lock(&s->objs.lock);
+	if (likely(f->inst && f->inst->obj.ctx == ctx)) {
+		inst = f->inst;
+		dev = f->dev;
+		obj_ref(&inst->obj);
+	}
+	pthread_mutex_unlock(&s->objs.lock);
+	if (unlikely(!inst))
+		return func_look_up(sl, f, ctx, ret_dev);
+	if (!sess_pin(sl, &inst->obj))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*ret_dev = dev;
+	return CUDA_SUCCESS;
+}
+
+CUresult sess_func_hold(struct sess_lane *sl, struct sess_func *f, struct sess_ctx *ctx,
+			struct dev_func **ret_dev, struct sess_obj **ret_ref)
+{
+	CUresult r = sess_func_in(sl, f, ctx, ret_dev);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	/* Of a library the instance has just been pinned. */
+	*ret_ref = obj_ref(is_library(f->mod) ? sl->pins[sl->n_pins - 1] : &f->obj);
+	return CUDA_SUCCESS;
+}
+
+CUresult sess_func_set(struct sess_lane *sl, struct sess_func *f, struct sess_ctx *ctx,
+		       CUfunction_attribute attr, int value)
+{
+	struct dev_func *dev;
+	CUresult r = sess_func_in(sl, f, ctx, &dev);
+
+	if (r == CUDA_SUCCESS)
+		r = sl->s->ops->func_set_attribute(dev, attr, value);
+	if (r != CUDA_SUCCESS || (unsigned)attr >= SESS_FUNC_ATTRS)
+		return r;
+	pthread_mutex_lock(&sl->s->objs.lock);
+	f->set[attr] = value;
+	f->set_mask |= 1u << attr;
+	pthread_mutex_unlock(&sl->s->objs.lock);
+	return CUDA_SUCCESS;
+}
