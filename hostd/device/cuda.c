@@ -202,6 +202,26 @@ static CUresult cuda_ctx_set_limit(struct dev_ctx *ctx, CUlimit limit, size_t va
 	return res ? res : cuda_note(ctx, cu.cuCtxSetLimit(limit, value));
 }
 
+/* Stacks are for all threads that fit on the GPU, at once; the others when a kernel needs
+ * them. */
+static uint64_t cuda_ctx_limit_bytes(struct dev_ctx *ctx, CUlimit limit, size_t value)
+{
+	int threads = 0;
+
+	switch ((int)limit) {
+	case CU_LIMIT_STACK_SIZE:
+		cu.cuDeviceGetAttribute(
+			&threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
+			ctx->dev->cu);
+		return (uint64_t)threads * ctx->dev->info.n_sms * value;
+	case CU_LIMIT_PRINTF_FIFO_SIZE:
+	case CU_LIMIT_MALLOC_HEAP_SIZE:
+		return value;
+	default:
+		return 0;
+	}
+}
+
 static CUresult cuda_ctx_status(struct dev_ctx *ctx)
 {
 	CUresult res = cuda_enter(ctx);
@@ -318,6 +338,7 @@ const struct device_ops device_cuda_ops = {
 	.ctx_synchronize = cuda_ctx_synchronize,
 	.ctx_get_limit = cuda_ctx_get_limit,
 	.ctx_set_limit = cuda_ctx_set_limit,
+	.ctx_limit_bytes = cuda_ctx_limit_bytes,
 	.ctx_status = cuda_ctx_status,
 	.ctx_fault = cuda_ctx_fault,
 	.reserve = cuda_reserve,

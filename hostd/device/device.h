@@ -9,13 +9,13 @@
  * addresses, sizes, names, images and dimensions are not and are checked by the device.
  *
  * Threads: every function may be called by several threads at once. A function that waits
- * for the device (the copies with a host buffer, *_synchronize, ctx_destroy) blocks only its
- * caller. close() is called last and alone.
+ * for the device (the copies with a host buffer, *_synchronize, ctx_destroy) blocks only
+ * its caller. close() is called last and alone.
  *
  * Streams: a stream argument is a struct dev_stream; NULL means the context's legacy
  * default stream, with CUDA's implicit synchronisation against the context's blocking
- * streams. Per-thread default streams are ordinary blocking streams to a device; the session
- * makes one for each guest thread.
+ * streams. Per-thread default streams are ordinary blocking streams to a device; the
+ * session makes one for each guest thread.
  *
  * After a kernel has faulted the context is lost: every function that takes something of
  * that context returns the same code from then on (CUDA's sticky errors).
@@ -39,9 +39,10 @@
 
 /*
  * All device addresses of a worker lie in this band (but for the variables of modules on
- * the real GPU, which are where the driver puts them). The guest library reserves the same
- * range, so a device address never looks like a host one and pinned memory can have one
- * address on both sides. It is clear of what Linux, ASan and the driver use on x86-64.
+ * the real GPU, which are where the driver puts them). The guest library reserves the
+ * same range, so a device address never looks like a host one and pinned memory can have
+ * one address on both sides. It is clear of what Linux, ASan and the driver use on
+ * x86-64.
  */
 #define DEVICE_BAND_BASE 0x200000000000ull
 #define DEVICE_BAND_SIZE 0x080000000000ull /* 8 TiB */
@@ -50,12 +51,13 @@
  * The part of the band for host memory that guest and device share: mapped at the same
  * address in the guest, in the worker and on the device. No device memory lies there.
  */
-#define DEVICE_HOST_BASE (DEVICE_BAND_BASE + 0x060000000000ull) /* 6 TiB from its start */
-#define DEVICE_HOST_SIZE 0x010000000000ull /* 1 TiB */
-#define DEVICE_HOST_GRAIN (64ull << 10)    /* regions begin at multiples of this */
+#define DEVICE_HOST_BASE (DEVICE_BAND_BASE + 0x060000000000ull) /* 6 TiB from its start  \
+								 */
+#define DEVICE_HOST_SIZE  0x010000000000ull                     /* 1 TiB */
+#define DEVICE_HOST_GRAIN (64ull << 10) /* regions begin at multiples of this */
 
-struct device;	   /* one GPU as one process sees it */
-struct dev_ctx;	   /* a context */
+struct device;  /* one GPU as one process sees it */
+struct dev_ctx; /* a context */
 struct dev_stream;
 struct dev_event;
 struct dev_module; /* a loaded image: cubin, PTX, fatbin (CUmodule and CUlibrary alike) */
@@ -71,13 +73,13 @@ struct dev_shell;
 
 struct device_config {
 	/* soft only; 0 means the default of soft.h */
-	unsigned tpcs;		/* two SMs each */
-	uint64_t memory_bytes;	/* size of the device memory */
-	unsigned chunk_bytes;	/* granularity: a power of two from 128 KiB; 0: 2 MiB */
-	unsigned threads;	/* host threads that execute kernels; 0: all cores */
-	unsigned index;		/* cuda: ordinal of the device */
+	unsigned tpcs;          /* two SMs each */
+	uint64_t memory_bytes;  /* size of the device memory */
+	unsigned chunk_bytes;   /* granularity: a power of two from 128 KiB; 0: 2 MiB */
+	unsigned threads;       /* host threads that execute kernels; 0: all cores */
+	unsigned index;         /* cuda: ordinal of the device */
 	uint64_t time_slice_ns; /* soft: unused until compute sharing */
-	uint8_t uuid[16];	/* soft: the device's UUID */
+	uint8_t uuid[16];       /* soft: the device's UUID */
 
 	/*
 	 * Called with what kernels printed, in order, at the points where CUDA flushes
@@ -89,19 +91,19 @@ struct device_config {
 };
 
 struct device_info {
-	char name[96];		/* as cuDeviceGetName: "Weft software GPU" or the real one */
+	char name[96]; /* as cuDeviceGetName: "Weft software GPU" or the real one */
 	uint8_t uuid[16];
 	uint64_t memory_bytes;
-	int driver_version;	/* as cuDriverGetVersion: 13000 */
-	char driver[80];	/* the driver's own version, as nvidia-smi shows it */
-	unsigned chunk_bytes;	/* granularity of chunk_create: 2 MiB on a GPU */
+	int driver_version;   /* as cuDriverGetVersion: 13000 */
+	char driver[80];      /* the driver's own version, as nvidia-smi shows it */
+	unsigned chunk_bytes; /* granularity of chunk_create: 2 MiB on a GPU */
 	unsigned n_sms;
 };
 
 #define DEV_TPCS_MAX 256
 
 struct dev_tpc_map {
-	unsigned n;		     /* TPCs */
+	unsigned n;                  /* TPCs */
 	uint8_t index[DEV_TPCS_MAX]; /* of each, within its GPC */
 	uint8_t gpc[DEV_TPCS_MAX];   /* which GPC it belongs to */
 };
@@ -124,13 +126,13 @@ struct dev_launch_attr {
 struct dev_launch {
 	struct dev_func *func;
 	unsigned grid[3], block[3];
-	unsigned cluster[3]; /* 0,0,0: none, or what the function was compiled with */
+	unsigned cluster[3];   /* 0,0,0: none, or what the function was compiled with */
 	unsigned shared_bytes; /* dynamic shared memory */
 	bool cooperative;
-	/* Others than cluster and cooperative. A device may ignore hints; an event has to be
-	 * recorded, at the latest when the kernel has ended. */
+	/* Others than cluster and cooperative. A device may ignore hints; an event has to
+	 * be recorded, at the latest when the kernel has ended. */
 	const struct dev_launch_attr *attrs;
-	unsigned n_attrs; /* at most DEV_LAUNCH_ATTRS_MAX */
+	unsigned n_attrs;   /* at most DEV_LAUNCH_ATTRS_MAX */
 	const void *params; /* the parameter buffer as the kernel sees it */
 	size_t params_size; /* exactly to the end of the last parameter */
 };
@@ -178,7 +180,7 @@ struct dev_copy_3d {
 /* What a texture reads; cuda.h has the meaning of the numbers. */
 struct dev_texture_desc {
 	struct dev_array *array; /* NULL: memory */
-	bool is_level;		 /* only this level of it */
+	bool is_level;           /* only this level of it */
 	unsigned level;
 	CUdeviceptr addr;
 	size_t width, height, pitch; /* elements, rows, bytes; pitch 0: linear, bytes */
@@ -222,13 +224,13 @@ struct dev_jit_option {
 struct dev_jit {
 	char *info_log, *error_log;   /* may be NULL */
 	size_t info_size, error_size; /* in: room; out: bytes written with the NUL */
-	unsigned max_registers;	      /* 0: no limit */
-	int optimization_level;	      /* 0 to 4 */
+	unsigned max_registers;       /* 0: no limit */
+	int optimization_level;       /* 0 to 4 */
 	bool verbose, line_info, debug;
 	/* Others; a device may ignore them. At most DEV_JIT_OPTIONS_MAX. */
 	const struct dev_jit_option *options;
 	unsigned n_options;
-	float wall_time_ms;	      /* out */
+	float wall_time_ms; /* out */
 };
 
 enum dev_stream_flag {
@@ -246,33 +248,36 @@ struct device_ops {
 	void (*close)(struct device *dev);
 	void (*info)(struct device *dev, struct device_info *ret_info);
 
-	/* Bytes of device memory that this process has taken so far without being asked:
-	 * contexts. Slow; called once, after the first context and before a sandbox. The
-	 * soft device takes none. */
+	/* Bytes of device memory that this process has taken so far; with nothing
+	 * allocated, what contexts take. Slow. The soft device takes none: 0. */
 	uint64_t (*overhead)(struct device *dev);
 
 	/* -- device -- */
-	CUresult (*attribute)(struct device *dev, CUdevice_attribute attr, int *ret_value);
+	CUresult (*attribute)(struct device *dev, CUdevice_attribute attr,
+			      int *ret_value);
 
 	/* -- contexts -- */
-	CUresult (*ctx_create)(struct device *dev, unsigned flags, struct dev_ctx **ret_ctx);
+	CUresult (*ctx_create)(struct device *dev, unsigned flags,
+			       struct dev_ctx **ret_ctx);
 	/* Waits for the context's work, then frees all that was made in it. */
 	void (*ctx_destroy)(struct dev_ctx *ctx);
 	CUresult (*ctx_synchronize)(struct dev_ctx *ctx);
 	CUresult (*ctx_get_limit)(struct dev_ctx *ctx, CUlimit limit, size_t *ret_value);
 	CUresult (*ctx_set_limit)(struct dev_ctx *ctx, CUlimit limit, size_t value);
+	/* Device memory that a limit of that value takes at most. */
+	uint64_t (*ctx_limit_bytes)(struct dev_ctx *ctx, CUlimit limit, size_t value);
 	/* CUDA_SUCCESS or the code with which the context was lost. Never blocks. */
 	CUresult (*ctx_status)(struct dev_ctx *ctx);
 	/* One line about the fault that ended the context, for the log; "" if none. */
 	void (*ctx_fault)(struct dev_ctx *ctx, char *ret_text, size_t size);
 
-	/* -- memory: chunks of device memory mapped into the band (section 4 of gpu.md) --
-	 * reserve takes a range of addresses (fixed if addr is nonzero), create makes
+	/* -- memory: chunks of device memory mapped into the band (section 4 of gpu.md)
+	 * -- reserve takes a range of addresses (fixed if addr is nonzero), create makes
 	 * physical memory (zeroed by the soft device; scrubbing for others is the memory
 	 * manager's), map puts one whole chunk at an address (no access yet), set_access
 	 * opens or closes a range of mapped addresses (a CUmemAccess_flags value). */
-	CUresult (*reserve)(struct device *dev, uint64_t size, uint64_t align, uint64_t addr,
-			    CUdeviceptr *ret_addr);
+	CUresult (*reserve)(struct device *dev, uint64_t size, uint64_t align,
+			    uint64_t addr, CUdeviceptr *ret_addr);
 	CUresult (*unreserve)(struct device *dev, CUdeviceptr addr, uint64_t size);
 	CUresult (*chunk_create)(struct device *dev, uint64_t size, bool in_host_memory,
 				 struct dev_chunk **ret_chunk);
@@ -285,31 +290,34 @@ struct device_ops {
 	/* -- host memory of the guest --
 	 * host_map maps size bytes of a file (from offset; both multiples of
 	 * DEVICE_HOST_GRAIN) at an address of the host part of the band, for kernels and
-	 * copies of every context. ctx may be any. The file must not be cut short while it
-	 * is mapped. host_unmap takes one such region away again; the caller makes sure
-	 * that no work which uses it is under way. */
+	 * copies of every context. ctx may be any. The file must not be cut short while
+	 * it is mapped. host_unmap takes one such region away again; the caller makes
+	 * sure that no work which uses it is under way. */
 	CUresult (*host_map)(struct dev_ctx *ctx, CUdeviceptr addr, uint64_t size, int fd,
 			     uint64_t offset);
 	CUresult (*host_unmap)(struct dev_ctx *ctx, CUdeviceptr addr);
 
 	/* -- copies, ordered in a stream --
-	 * write and read return when host_buf may be reused or read, that is, they wait for the
-	 * stream to get there; the *_async forms return at once and the caller keeps
-	 * host_buf alive and untouched until done(arg) was called (from any thread). */
+	 * write and read return when host_buf may be reused or read, that is, they wait
+	 * for the stream to get there; the *_async forms return at once and the caller
+	 * keeps host_buf alive and untouched until done(arg) was called (from any
+	 * thread). */
 	CUresult (*write)(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 			  const void *host_buf, size_t size);
 	CUresult (*read)(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
 			 CUdeviceptr src, size_t size);
-	CUresult (*write_async)(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
-				const void *host_buf, size_t size, void (*done)(void *),
-				void *arg);
+	CUresult (*write_async)(struct dev_ctx *ctx, struct dev_stream *st,
+				CUdeviceptr dst, const void *host_buf, size_t size,
+				void (*done)(void *), void *arg);
 	CUresult (*read_async)(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
-			       CUdeviceptr src, size_t size, void (*done)(void *), void *arg);
-	/* Takes the bytes (packed rows of width) before it returns, and never waits for the
-	 * stream as long as they are few: 64 KiB. May be NULL: the caller must stage. */
-	CUresult (*write_taken)(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
-				size_t pitch, const void *host_buf, size_t width,
-				size_t height);
+			       CUdeviceptr src, size_t size, void (*done)(void *),
+			       void *arg);
+	/* Takes the bytes (packed rows of width) before it returns, and never waits for
+	 * the stream as long as they are few: 64 KiB. May be NULL: the caller must stage.
+	 */
+	CUresult (*write_taken)(struct dev_ctx *ctx, struct dev_stream *st,
+				CUdeviceptr dst, size_t pitch, const void *host_buf,
+				size_t width, size_t height);
 	/* Between addresses of the device, host_map()'s among them; never waits. */
 	CUresult (*copy)(struct dev_ctx *ctx, struct dev_stream *st,
 			 const struct dev_copy_2d *c);
@@ -319,8 +327,9 @@ struct device_ops {
 			 size_t height);
 
 	/* -- arrays: of a context, destroyed before it --
-	 * array_bytes says what creating one takes from the device's memory, and refuses what
-	 * array_create would refuse (sparse and deferred ones: CUDA_ERROR_NOT_SUPPORTED). */
+	 * array_bytes says what creating one takes from the device's memory, and refuses
+	 * what array_create would refuse (sparse and deferred ones:
+	 * CUDA_ERROR_NOT_SUPPORTED). */
 	CUresult (*array_bytes)(struct dev_ctx *ctx, const struct array_shape *s,
 				uint64_t *ret_bytes);
 	CUresult (*array_create)(struct dev_ctx *ctx, const struct array_shape *s,
@@ -348,8 +357,8 @@ struct device_ops {
 	/* -- streams and events -- */
 	CUresult (*stream_create)(struct dev_ctx *ctx, unsigned flags, int priority,
 				  struct dev_stream **ret_stream);
-	/* A CU_STREAM_ATTRIBUTE_*, for what is queued from now on; a device may take hints as
-	 * such, the priority it honours. */
+	/* A CU_STREAM_ATTRIBUTE_*, for what is queued from now on; a device may take
+	 * hints as such, the priority it honours. */
 	CUresult (*stream_set_attribute)(struct dev_ctx *ctx, struct dev_stream *st,
 					 CUstreamAttrID attr,
 					 const CUstreamAttrValue *value);
@@ -385,17 +394,19 @@ struct device_ops {
 
 	/* -- code --
 	 * image is image_size bytes from a guest: fatbin container, ELF or PTX text (with
-	 * its NUL); or several containers, one directly behind the other, which are linked
-	 * (the first may hold machine code alone: the linked form of the others). Globals
-	 * and constants are device memory that the device takes itself; module_memory()
-	 * says how much, for the quota. */
+	 * its NUL); or several containers, one directly behind the other, which are
+	 * linked (the first may hold machine code alone: the linked form of the others).
+	 * Globals and constants are device memory that the device takes itself;
+	 * module_memory() says how much, for the quota. */
 	CUresult (*module_load)(struct dev_ctx *ctx, const void *image, size_t image_size,
 				struct dev_jit *jit, struct dev_module **ret_module);
-	/* As module_load, but code for this GPU is looked for, and perhaps loaded, only when
-	 * something is asked for by name: an image without any loads all the same, and the
-	 * look-ups fail. The image stays valid and unchanged until module_unload(). */
-	CUresult (*library_load)(struct dev_ctx *ctx, const void *image, size_t image_size,
-				 struct dev_jit *jit, struct dev_module **ret_module);
+	/* As module_load, but code for this GPU is looked for, and perhaps loaded, only
+	 * when something is asked for by name: an image without any loads all the same,
+	 * and the look-ups fail. The image stays valid and unchanged until
+	 * module_unload(). */
+	CUresult (*library_load)(struct dev_ctx *ctx, const void *image,
+				 size_t image_size, struct dev_jit *jit,
+				 struct dev_module **ret_module);
 	void (*module_unload)(struct dev_module *mod);
 	/* Bytes of device memory; what is loaded only later is not in it. */
 	uint64_t (*module_memory)(struct dev_module *mod);
@@ -405,7 +416,8 @@ struct device_ops {
 				    struct dev_func **ret_func);
 	CUresult (*module_global)(struct dev_module *mod, const char *name,
 				  CUdeviceptr *ret_addr, size_t *ret_size);
-	/* Entry functions in the module's order; *ret_name lives as long as the module. */
+	/* Entry functions in the module's order; *ret_name lives as long as the module.
+	 */
 	CUresult (*module_function_at)(struct dev_module *mod, unsigned index,
 				       struct dev_func **ret_func, const char **ret_name);
 	/*
@@ -427,11 +439,12 @@ struct device_ops {
 	CUresult (*func_set_attribute)(struct dev_func *f, CUfunction_attribute attr,
 				       int value);
 	/* CUDA_ERROR_INVALID_VALUE past the last parameter. */
-	CUresult (*func_param)(struct dev_func *f, unsigned index, struct dev_param *ret_p);
-	CUresult (*func_occupancy)(struct dev_func *f, int block_size, size_t shared_bytes,
-				   unsigned flags, int *ret_blocks);
-	/* How many clusters of a launch as l run at once; or, largest, the most blocks that its
-	 * cluster could have. l->params is not looked at. */
+	CUresult (*func_param)(struct dev_func *f, unsigned index,
+			       struct dev_param *ret_p);
+	CUresult (*func_occupancy)(struct dev_func *f, int block_size,
+				   size_t shared_bytes, unsigned flags, int *ret_blocks);
+	/* How many clusters of a launch as l run at once; or, largest, the most blocks
+	 * that its cluster could have. l->params is not looked at. */
 	CUresult (*func_clusters)(struct dev_func *f, const struct dev_launch *l,
 				  bool largest, int *ret_n);
 	/* Never waits for the kernel; may wait for room in the stream's queue. */

@@ -9,13 +9,13 @@
 #include "device/soft.h"
 #include "device/soft_module.h"
 
-#define DRIVER_VERSION           13000
+#define DRIVER_VERSION 13000
 /*
- * What NVML says as the driver's version. Programs parse it as a number and compare it with
- * what their CUDA version needs, so it is of the branch that brought CUDA 13.0, and a
- * version that NVIDIA never released: nobody can take it for a driver of theirs.
+ * What NVML says as the driver's version. Programs parse it as a number and compare it
+ * with what their CUDA version needs, so it is of the branch that brought CUDA 13.0, and
+ * a version that NVIDIA never released: nobody can take it for a driver of theirs.
  */
-#define DRIVER_NAME "580.0"
+#define DRIVER_NAME              "580.0"
 
 #define STACK_DEFAULT            1024u
 #define PENDING_LAUNCHES_DEFAULT 2048u
@@ -215,6 +215,15 @@ static CUresult soft_ctx_set_limit(struct dev_ctx *ctx, CUlimit limit, size_t va
 	}
 }
 
+/* Stacks are the host's. */
+static uint64_t soft_ctx_limit_bytes(struct dev_ctx *ctx, CUlimit limit, size_t value)
+{
+	bool own =
+		limit == CU_LIMIT_PRINTF_FIFO_SIZE || limit == CU_LIMIT_MALLOC_HEAP_SIZE;
+
+	return own ? value : 0;
+}
+
 /* ---- the device ---- */
 
 static int fill_config(const struct device_config *cfg, struct device_config *ret_cfg)
@@ -332,7 +341,8 @@ static CUresult soft_tensor_map_move(struct dev_ctx *ctx, CUtensorMap *map,
 /* One GPC: a cluster may lie anywhere. */
 static CUresult soft_tpc_map(struct dev_ctx *ctx, struct dev_tpc_map *ret_map)
 {
-	*ret_map = (struct dev_tpc_map){.n = MIN(ctx->dev->cfg.tpcs, (unsigned)DEV_TPCS_MAX)};
+	*ret_map = (struct dev_tpc_map){
+		.n = MIN(ctx->dev->cfg.tpcs, (unsigned)DEV_TPCS_MAX)};
 	for (unsigned i = 0; i < ret_map->n; i++)
 		ret_map->index[i] = (uint8_t)i;
 	return CUDA_SUCCESS;
@@ -357,6 +367,7 @@ const struct device_ops device_soft_ops = {
 	.ctx_synchronize = soft_ctx_synchronize,
 	.ctx_get_limit = soft_ctx_get_limit,
 	.ctx_set_limit = soft_ctx_set_limit,
+	.ctx_limit_bytes = soft_ctx_limit_bytes,
 	.ctx_status = soft_ctx_status,
 	.ctx_fault = soft_ctx_fault,
 	.reserve = soft_reserve,

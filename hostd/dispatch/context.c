@@ -135,10 +135,9 @@ int handle_cuCtxSynchronize_v2(struct sess_lane *sl,
 int handle_cuCtxSetLimit(struct sess_lane *sl, const struct cuCtxSetLimit_args *a,
 			 struct cuCtxSetLimit_rep *rep)
 {
-	struct dev_ctx *ctx = need_ctx(sl, rep);
-
-	rep->res.result =
-		sl->s->ops->ctx_set_limit(ctx, (CUlimit)a->cmd->limit, a->cmd->value);
+	need_ctx(sl, rep);
+	rep->res.result = sess_ctx_set_limit(sl->s, sl->ctx, (CUlimit)a->cmd->limit,
+					     a->cmd->value);
 	return 0;
 }
 

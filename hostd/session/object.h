@@ -36,6 +36,9 @@ struct sess_ctx {
 	struct dev_ctx *dev;
 	struct list objs;
 	unsigned id; /* owner number of the context's memory (space.h) */
+	/* Device memory charged for the context itself, and for its limits above what
+	 * they were at first; under session.limits_lock. */
+	uint64_t charged, limits_charged;
 };
 
 struct sess_stream {

@@ -16,38 +16,6 @@
 #include "session/image.h"
 #include "session/session.h"
 
-static void ctx_fini(struct session *s, struct sess_obj *o)
-{
-	struct sess_ctx *ctx = container_of(o, struct sess_ctx, obj);
-
-	if (!ctx->dev)
-		return;
-	pools_ctx_gone(s->pools, ctx->dev);
-	s->ops->ctx_destroy(ctx->dev);
-}
-
-CUresult sess_ctx_new(struct session *s, uint64_t h, unsigned flags,
-		      struct sess_ctx **ret_ctx)
-{
-	struct sess_ctx *ctx;
-	CUresult r;
-
-	if (s->monitor)
-		return CUDA_ERROR_NOT_PERMITTED;
-	ctx = obj_new(HANDLE_CONTEXT, h, sizeof(*ctx), NULL, ctx_fini);
-	if (!ctx)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	list_init(&ctx->objs);
-	ctx->id = atomic_fetch_add(&s->next_ctx_id, 1);
-	r = s->ops->ctx_create(s->dev, flags, &ctx->dev);
-	if (r != CUDA_SUCCESS) {
-		obj_put(s, &ctx->obj);
-		return r;
-	}
-	*ret_ctx = ctx;
-	return CUDA_SUCCESS;
-}
-
 static int open_device(struct session *s, const struct device_config *cfg)
 {
 	struct device_config c = *cfg;
@@ -79,6 +47,7 @@ int sess_new(const struct device_ops *ops, const struct device_config *cfg,
 	tickets_init(&s->tickets);
 	atomic_init(&s->next_ctx_id, 1);
 	pthread_mutex_init(&s->out_lock, NULL);
+	pthread_mutex_init(&s->limits_lock, NULL);
 	pthread_mutex_init(&s->lanes_lock, NULL);
 	pthread_mutex_init(&s->refusal_lock, NULL);
 	pthread_cond_init(&s->threads_cond, NULL);
@@ -133,6 +102,7 @@ void sess_free(struct session *s)
 	hostmem_free(s->hostmem);
 	hostfuncs_free(s->hostfuncs);
 	pthread_mutex_destroy(&s->out_lock);
+	pthread_mutex_destroy(&s->limits_lock);
 	pthread_mutex_destroy(&s->lanes_lock);
 	pthread_mutex_destroy(&s->refusal_lock);
 	pthread_cond_destroy(&s->threads_cond);

@@ -129,7 +129,11 @@ struct session {
 	struct list libraries; /* sess_module.in_session, under objs.lock */
 	struct tickets tickets;
 	_Atomic unsigned next_ctx_id;
-	bool monitor;             /* has no context and makes none */
+	bool monitor; /* has no context and makes none */
+	uint64_t
+		overhead; /* device memory that weftd has charged for the first context */
+	_Atomic unsigned paid; /* contexts charged for that are not there (any more) */
+	pthread_mutex_t limits_lock;
 	struct sess_ctx *primary; /* made before the guest came; lives as long as dev */
 
 	volatile struct wire_status *status; /* the guest's status line, or NULL */
@@ -193,6 +197,11 @@ CUresult sess_ctx_new(struct session *s, uint64_t h, unsigned flags,
 		      struct sess_ctx **ret_ctx);
 CUresult sess_stream_new(struct session *s, struct sess_ctx *ctx, uint64_t h,
 			 unsigned flags, int priority, struct sess_stream **ret_stream);
+
+/* Changes a limit; what it takes is charged. CUDA_ERROR_OUT_OF_MEMORY, or the device's.
+ */
+CUresult sess_ctx_set_limit(struct session *s, struct sess_ctx *ctx, CUlimit limit,
+			    size_t value);
 
 /* Drops the lane's own default streams of a context, or (NULL) of all. */
 void sess_drop_thread_streams(struct sess_lane *sl, struct sess_ctx *ctx);

@@ -472,7 +472,7 @@ static int start(struct worker *w)
 		r = open_events(w);
 	if (r < 0)
 		return r;
-	w->overhead = ops->overhead(w->s->dev);
+	w->overhead = w->s->overhead = ops->overhead(w->s->dev);
 	if (!w->opt.sandbox) {
 		log_warning("running without a sandbox");
 		return 0;

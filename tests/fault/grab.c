@@ -2,8 +2,9 @@
 /*
  * Allocates and frees device memory as it is told, a line each, and answers with the
  * CUDA error and what cuMemGetInfo() says:
- *	a SLOT BYTES	cuMemAlloc	p SLOT BYTES	cuMemAllocAsync	c SLOT BYTES
- *cuMemCreate f SLOT		free whatever is there	i	nothing
+ *	a SLOT BYTES	cuMemAlloc		p SLOT BYTES	cuMemAllocAsync
+ *	c SLOT BYTES	cuMemCreate		f SLOT		free whatever is there
+ *	l LIMIT BYTES	cuCtxSetLimit		i		nothing
  */
 #include <cuda.h>
 #include <stdio.h>
@@ -63,9 +64,12 @@ int main(void)
 		bytes = i = 0;
 		if (sscanf(line, "%c %u %llu", &how, &i, &bytes) < 1 || i >= SLOTS)
 			return 2;
-		r = how == 'i'   ? CUDA_SUCCESS
-		    : how == 'f' ? drop(i)
-				 : grab(how, i, bytes);
+		if (how == 'i')
+			r = CUDA_SUCCESS;
+		else if (how == 'l')
+			r = cuCtxSetLimit((CUlimit)i, bytes);
+		else
+			r = how == 'f' ? drop(i) : grab(how, i, bytes);
 		if (cuMemGetInfo(&left, &total))
 			return 3;
 		printf("%d %zu %zu\n", (int)r, left, total);

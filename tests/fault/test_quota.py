@@ -132,6 +132,15 @@ class Quota(FaultTest):
             self.assertEqual(me.say("a 5 100"), (0, 0, 2 << 20))
             self.assertEqual(d.ctl("get", "x", "memory.high")["keys"],
                              {"memory.high": str(1 << 20)})
+            # buffers of a context's own: the heap of device malloc()
+            d.ctl("set", "x", "memory.max=100M")
+            left = me.say(f"l 2 {8 << 20}")[1]
+            self.assertEqual(me.say(f"l 2 {40 << 20}"), (0, left - (32 << 20), 100 << 20))
+            self.assertEqual(me.say(f"l 2 {200 << 20}"), (2, left - (32 << 20), 100 << 20))
+            self.assertEqual(me.say(f"l 2 {8 << 20}"), (0, left, 100 << 20))
+            self.assertEqual(int(d.ctl("get", "x")["keys"]["memory.current"]),
+                             (100 << 20) - left)
+            d.ctl("set", "x", "memory.max=2M")
             for wrong in (["x", "memory.max=zero"], ["x", "memory.mex=1"], ["z", "memory.max=1"],
                           ["x", "socket=/tmp/x"], ["x", "memory.max=1", "memory.low=x"]):
                 with self.assertRaises(AssertionError):
