@@ -52,6 +52,8 @@ CUresult func_set_attribute(struct guest_func *f, CUfunction_attribute attr, int
 	if (r)
 		return r;
 	rep = reply.body;
+	for (i = 0; i < FUNC_OCCUPANCY; i++)
+		atomic_store_explicit(&f->occupancy[i], 0, memory_order_relaxed);
 	for (i = 0; i < FUNC_ATTRIBUTES; i++)
 		atomic_store_explicit(&f->attributes[i], rep->all[i],
 				      memory_order_relaxed);

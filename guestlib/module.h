@@ -17,6 +17,9 @@
 #define FUNC_ATTRIBUTES 16
 static_assert(CU_FUNC_ATTRIBUTE_MAX <= FUNC_ATTRIBUTES, "more attributes than room");
 
+/* Answers about occupancy that a function remembers; a power of two. */
+#define FUNC_OCCUPANCY 8
+
 struct func_param {
 	uint32_t offset, size;
 };
@@ -30,6 +33,7 @@ struct guest_func {
 	char *name;
 	struct func_old *old; /* launch_old.c; NULL until it is needed */
 	_Atomic int attributes[FUNC_ATTRIBUTES];
+	_Atomic uint64_t occupancy[FUNC_OCCUPANCY]; /* occupancy.c; 0: nothing known */
 	uint32_t params_size; /* of the buffer: end of the last parameter */
 	unsigned n_params;
 	struct func_param params[];

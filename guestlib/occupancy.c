@@ -28,6 +28,84 @@ static CUresult function(CUfunction func, struct guest_func **ret_f)
 	return *ret_f ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
+/*
+ * Libraries ask the same before every launch, so a function remembers answers. One word
+ * holds question and answer: bit 0 set, bit 1 the flag, 16 bits of block size, 32 of
+ * shared memory, 14 of blocks.
+ */
+#define CACHE_QUESTION ((UINT64_C(1) << 50) - 1)
+#define CACHE_BLOCKS   ((1 << 14) - 1)
+
+static uint64_t question(int block_size, size_t shared, unsigned flags)
+{
+	if (block_size <= 0 || block_size > UINT16_MAX || shared > UINT32_MAX)
+		return 0; /* not to be remembered */
+	return 1 | (uint64_t)flags << 1 | (uint64_t)block_size << 2 |
+	       (uint64_t)shared << 18;
+}
+
+static _Atomic uint64_t *cached(struct guest_func *f, uint64_t q)
+{
+	return &f->occupancy[(q * 0x9e3779b97f4a7c15u) >> 61];
+}
+
+static CUresult ask(struct guest_func *f, int block_size, size_t shared, unsigned flags,
+		    int *ret_blocks)
+{
+	struct occupancy_cmd *cmd;
+	struct guest_thread *t;
+	struct lane_reply reply;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r)
+		return r;
+	cmd = begin_occupancy(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->func = f->handle;
+	cmd->block_size = block_size;
+	cmd->flags = flags;
+	cmd->shared_bytes = shared;
+	r = guest_call(t, sizeof(struct occupancy_rep), &reply);
+	if (r == CUDA_SUCCESS)
+		*ret_blocks = ((const struct occupancy_rep *)reply.body)->blocks;
+	return r;
+}
+
+CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+	int *blocks, CUfunction func, int block_size, size_t shared, unsigned int flags)
+{
+	uint64_t q, known;
+	struct guest_func *f;
+	CUresult r = function(func, &f);
+
+	if (r == CUDA_SUCCESS)
+		r = guest_sticky();
+	if (r)
+		return r;
+	if (!blocks || (flags & ~OCCUPANCY_FLAGS))
+		return CUDA_ERROR_INVALID_VALUE;
+	q = question(block_size, shared, flags);
+	known = q ? atomic_load_explicit(cached(f, q), memory_order_relaxed) : 0;
+	if (q && (known & CACHE_QUESTION) == q) {
+		*blocks = (int)(known >> 50);
+		return CUDA_SUCCESS;
+	}
+	r = ask(f, block_size, shared, flags, blocks);
+	if (r == CUDA_SUCCESS && q && *blocks >= 0 && *blocks <= CACHE_BLOCKS)
+		atomic_store_explicit(cached(f, q), q | (uint64_t)*blocks << 50,
+				      memory_order_relaxed);
+	return r;
+}
+
+CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction func,
+							     int block_size,
+							     size_t shared)
+{
+	return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+		blocks, func, block_size, shared, 0);
+}
+
 /* The block size with the most threads on an SM, larger blocks first. */
 static CUresult best_block(CUfunction func, CUoccupancyB2DSize shared_of, size_t shared,
 			   int limit, unsigned flags, int *ret_blocks, int *ret_size)

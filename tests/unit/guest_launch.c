@@ -399,6 +399,38 @@ Test(guest_launch, a_preserved_library_is_sent_when_needed)
 	cr_expect_eq(cuLibraryUnload(lib), CUDA_SUCCESS);
 }
 
+Test(guest_launch, occupancy_is_asked_once)
+{
+	struct fake *f = start();
+	CUfunction k = get("plain");
+	int blocks = -1;
+	unsigned calls;
+
+	cr_assert_eq(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, k, 128, 64),
+		     CUDA_SUCCESS);
+	cr_expect_eq(blocks, 0, "what the fake says");
+	calls = f->calls;
+	blocks = -1;
+	for (unsigned i = 0; i < 3; i++)
+		cr_assert_eq(
+			cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, k, 128, 64),
+			CUDA_SUCCESS);
+	cr_expect_eq(blocks, 0);
+	cr_expect_eq(f->calls, calls);
+	cr_assert_eq(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, k, 128, 65),
+		     CUDA_SUCCESS);
+	cr_expect_eq(f->calls, calls + 1);
+	cr_assert_eq(cuFuncSetAttribute(
+			     k, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 50),
+		     CUDA_SUCCESS);
+	cr_assert_eq(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, k, 128, 64),
+		     CUDA_SUCCESS);
+	cr_expect_eq(f->calls, calls + 3, "asked again");
+	cr_expect_eq(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, k, 128,
+									  64, 2),
+		     CUDA_ERROR_INVALID_VALUE);
+}
+
 Test(guest_launch, jit_errors)
 {
 	struct fake *f = start();
