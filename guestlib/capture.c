@@ -14,6 +14,7 @@
 
 #include "capture.h"
 #include "context.h"
+#include "event.h"
 #include "graph_mem.h"
 #include "thread.h"
 
@@ -440,6 +441,8 @@ CUresult capture_wait(CUstream stream, CUevent event, bool ptsz, bool *ret_taken
 	s = find_wire(wire);
 	e = find_event(event, &c);
 	*ret_taken = s || e;
+	if (s && !e && !event_was_recorded(event))
+		return CUDA_SUCCESS;
 	return *ret_taken ? wait_locked(s, c, e, wire) : CUDA_SUCCESS;
 }
 
@@ -642,13 +645,13 @@ static CUresult end(CUstream stream, CUgraph *ret_graph, bool ptsz)
 		r = guest_stream_value(stream, ptsz, &wire);
 	if (r)
 		return r;
-	if (!ret_graph)
-		return CUDA_ERROR_INVALID_VALUE;
 	graph_scope();
 	s = find_wire(wire);
 	if (!s)
 		return CUDA_ERROR_ILLEGAL_STATE;
 	c = s->capture;
+	if (!ret_graph && c->own_graph) /* a graph of the program's it knows already */
+		return CUDA_ERROR_INVALID_VALUE;
 	if (c->mode != CU_STREAM_CAPTURE_MODE_RELAXED && c->thread != guest_self)
 		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
 	if (c->origin != s)
@@ -661,7 +664,8 @@ static CUresult end(CUstream stream, CUgraph *ret_graph, bool ptsz)
 	if (r == CUDA_SUCCESS)
 		c->own_graph = false;
 	capture_end(c);
-	*ret_graph = r ? NULL : (CUgraph)(uintptr_t)g->handle;
+	if (ret_graph)
+		*ret_graph = r ? NULL : (CUgraph)(uintptr_t)g->handle;
 	return r;
 }
 

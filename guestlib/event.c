@@ -8,15 +8,35 @@
 	((unsigned)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING |                   \
 		    CU_EVENT_INTERPROCESS))
 
-/* All that is known of an event here are its flags: they are its shadow. */
+/* What is known of an event here is its shadow: its flags, and if it was ever recorded. */
+#define RECORDED 2u
+
 static void *shadow(unsigned flags)
 {
-	return (void *)(uintptr_t)(flags << 1 | 1);
+	return (void *)(uintptr_t)(flags << 2 | 1);
+}
+
+static uintptr_t shadow_of(CUevent event)
+{
+	return (uintptr_t)guest_object((uintptr_t)event, HANDLE_EVENT);
 }
 
 unsigned event_flags(CUevent event)
 {
-	return (unsigned)(uintptr_t)guest_object((uintptr_t)event, HANDLE_EVENT) >> 1;
+	return (unsigned)shadow_of(event) >> 2;
+}
+
+bool event_was_recorded(CUevent event)
+{
+	return shadow_of(event) & RECORDED;
+}
+
+static void note_recorded(CUevent event)
+{
+	uintptr_t was = shadow_of(event);
+
+	if (unlikely(!(was & RECORDED)))
+		guest_handle_set((uintptr_t)event, (void *)(was | RECORDED));
 }
 
 CUresult CUDAAPI cuEventCreate(CUevent *event, unsigned int flags)
@@ -83,6 +103,7 @@ static CUresult record_flags(CUevent event, CUstream stream, unsigned flags, boo
 	r = guest_stream(stream, ptsz, &wire);
 	if (r)
 		return r;
+	note_recorded(event);
 	cmd = begin_event_record(t);
 	if (!cmd)
 		return guest_lost(t);

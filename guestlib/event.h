@@ -7,4 +7,7 @@
 /* What an event was created with; of none: 0. */
 unsigned event_flags(CUevent event);
 
+/* False: waiting for it is waiting for nothing. */
+bool event_was_recorded(CUevent event);
+
 #endif

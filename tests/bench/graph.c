@@ -16,7 +16,7 @@
 #include "base/macros.h"
 
 #define ROUNDS   7
-#define LAUNCHES 20 /* in a row before waiting */
+#define LAUNCHES 200 /* in a row before waiting */
 
 static const char *const ptx =
 	".version 7.0\n.target sm_75\n.address_size 64\n"

@@ -454,6 +454,32 @@ static void edges(void)
 	CK(cuGraphDestroy(g));
 }
 
+/* A capture that goes on with a graph of the program's, and waits for an event that was
+ * never recorded, which is nothing to wait for. */
+static void capture_to_graph(void)
+{
+	CUgraphNode first;
+	CUgraphExec x;
+	CUevent never;
+	CUgraph g;
+
+	CK(cuMemsetD32(mem, 2, 1));
+	CK(cuEventCreate(&never, CU_EVENT_DISABLE_TIMING));
+	CK(cuGraphCreate(&g, 0));
+	first = add_step(g, NULL, 0, mem, 3, 0);
+	CK(cuStreamBeginCaptureToGraph(stream, g, &first, NULL, 1,
+				       CU_STREAM_CAPTURE_MODE_RELAXED));
+	CK(cuStreamWaitEvent(stream, never, 0));
+	launch_step(stream, mem, 1, 4, 0);
+	CK(cuStreamEndCapture(stream, NULL));
+	CK(cuGraphInstantiate(&x, g, 0));
+	run(x);
+	REQUIRE(word(mem) == 10);
+	CK(cuGraphExecDestroy(x));
+	CK(cuGraphDestroy(g));
+	CK(cuEventDestroy(never));
+}
+
 static void attributes(void)
 {
 	CUkernelNodeAttrValue v;
@@ -531,6 +557,7 @@ int main(void)
 	mem_ops();
 	conditions();
 	edges();
+	capture_to_graph();
 	attributes();
 	captured_memory();
 	CK(cuCtxSynchronize());
