@@ -354,3 +354,181 @@ Test(graph_exec, memory_is_bounded)
 		     CUDA_SUCCESS);
 	exec_free(x[0]);
 }
+
+/* ---- a device with graphs of its own ---- */
+
+struct dev_graph {
+	uint32_t n, n_bodies;
+	uint32_t kernel_values[8];
+};
+
+static unsigned graphs_made, graphs_ended, graphs_set, graphs_launched;
+static CUresult set_result;
+static struct dev_graph *last_graph;
+
+static CUresult graph_create(struct dev_ctx *c, const struct dev_graph_desc *d,
+			     struct dev_graph **ret)
+{
+	struct dev_graph *g = calloc(1, sizeof(*g));
+
+	g->n = d->n;
+	g->n_bodies = d->n_bodies;
+	for (uint32_t i = 0; i < d->n && i < ARRAY_SIZE(g->kernel_values); i++) {
+		if (d->nodes[i].kind == DEV_NODE_KERNEL)
+			g->kernel_values[i] =
+				*(const unsigned *)d->nodes[i].kernel.params;
+		for (uint32_t k = 0; k < d->n_edges[i]; k++)
+			cr_assert_lt(d->edges[i][k].from, i);
+	}
+	graphs_made++;
+	*ret = last_graph = g;
+	return CUDA_SUCCESS;
+}
+
+static void graph_destroy(struct dev_graph *g)
+{
+	graphs_ended++;
+	free(g);
+}
+
+static CUresult graph_set(struct dev_graph *g, uint32_t node, const struct dev_node *to)
+{
+	graphs_set++;
+	if (set_result == CUDA_SUCCESS)
+		g->kernel_values[node] = *(const unsigned *)to->kernel.params;
+	return set_result;
+}
+
+static CUresult graph_enable(struct dev_graph *g, uint32_t node, bool enabled)
+{
+	return CUDA_SUCCESS;
+}
+
+static CUresult graph_launch(struct dev_graph *g, struct dev_stream *st)
+{
+	cr_assert_eq(g, last_graph);
+	graphs_launched++;
+	return CUDA_SUCCESS;
+}
+
+static const struct device_ops graph_ops = {
+	.graph_create = graph_create,
+	.graph_destroy = graph_destroy,
+	.graph_set = graph_set,
+	.graph_enable = graph_enable,
+	.graph_launch = graph_launch,
+	.graph_upload = graph_launch,
+};
+
+static struct exec *make_on_graphs(const struct exec_shape *shape)
+{
+	struct exec *x = NULL;
+
+	graphs_made = graphs_ended = graphs_set = graphs_launched = refs_put = 0;
+	set_result = CUDA_SUCCESS;
+	cr_assert_eq(exec_new(&graph_ops, ctx, &owner, shape, &x), CUDA_SUCCESS);
+	return x;
+}
+
+Test(graph_exec, device_graphs)
+{
+	struct exec *x = make_on_graphs(&(const struct exec_shape){.n = 3});
+	const struct dev_launch_attr attr = {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY};
+	unsigned value = 9;
+	struct dev_node op = {
+		.kind = DEV_NODE_KERNEL,
+		.kernel = {.params = &value, .params_size = sizeof(value)},
+	};
+	struct dev_stream st = {0};
+
+	for (unsigned i = 0; i < 3; i++)
+		kernel(x, i, i);
+	depend(x, 2, (uint32_t[]){0, 1}, 2);
+	cr_assert_eq(exec_ready(x), CUDA_SUCCESS);
+	cr_assert_eq(exec_launch(x, &st), CUDA_SUCCESS);
+	cr_expect_eq(graphs_launched, 1);
+	kernel(x, 1, 1);
+	cr_expect_eq(graphs_set, 0, "nothing changes");
+	kernel(x, 1, 5);
+	cr_expect_eq(graphs_set, 1);
+	cr_expect_eq(last_graph->kernel_values[1], 5);
+	cr_expect_eq(graphs_made, 1);
+
+	/* what the device cannot change is made anew, with all changes so far */
+	set_result = CUDA_ERROR_INVALID_VALUE;
+	kernel(x, 0, 7);
+	kernel(x, 2, 8);
+	cr_expect_eq(graphs_set, 2, "no use in trying on");
+	cr_assert_eq(exec_launch(x, &st), CUDA_SUCCESS);
+	cr_expect_eq(graphs_made, 2);
+	cr_expect_eq(graphs_ended, 1);
+	cr_expect_eq(last_graph->kernel_values[0], 7);
+	cr_expect_eq(last_graph->kernel_values[1], 5);
+	cr_expect_eq(last_graph->kernel_values[2], 8);
+
+	/* attributes belong to the node, not to its parameters */
+	set_result = CUDA_SUCCESS;
+	op.kernel.attrs = &attr;
+	op.kernel.n_attrs = 1;
+	cr_assert_eq(exec_set(x, 0, &op), CUDA_SUCCESS);
+	cr_expect_eq(graphs_set, 2);
+	cr_assert_eq(exec_upload(x, &st), CUDA_SUCCESS);
+	cr_expect_eq(graphs_made, 3);
+	cr_expect_eq(last_graph->kernel_values[0], 9);
+	exec_free(x);
+	cr_expect_eq(graphs_ended, 3);
+}
+
+static void conditional(struct exec *x, unsigned i, uint32_t first, uint32_t n)
+{
+	const struct dev_node op = {.kind = DEV_NODE_CONDITIONAL,
+				    .cond = {.n_bodies = n, .first_body = first}};
+
+	exec_set(x, i, &op);
+}
+
+/* Nodes in bodies: after their conditional node, and tied to nothing outside. */
+Test(graph_exec, bodies)
+{
+	const struct exec_shape shape = {.n = 3, .n_bodies = 2};
+	struct dev_node inner = {.kind = DEV_NODE_EMPTY, .graph = 2};
+	struct exec *x = make_on_graphs(&shape);
+
+	conditional(x, 0, 1, 2);
+	exec_set(x, 1, &inner);
+	exec_set(x, 2, &inner);
+	depend(x, 2, (uint32_t[]){1}, 1);
+	cr_assert_eq(exec_ready(x), CUDA_SUCCESS);
+	cr_expect_eq(last_graph->n_bodies, 2);
+	exec_free(x);
+
+	x = make_on_graphs(&shape);
+	conditional(x, 0, 1, 2);
+	exec_set(x, 1, &inner);
+	exec_set(x, 2, &inner);
+	depend(x, 1, (uint32_t[]){0}, 1);
+	cr_expect_eq(exec_ready(x), CUDA_ERROR_INVALID_VALUE, "an edge into a body");
+	exec_free(x);
+
+	x = make_on_graphs(&shape);
+	exec_set(x, 0, &inner);
+	conditional(x, 1, 1, 2);
+	exec_set(x, 2, &inner);
+	cr_expect_eq(exec_ready(x), CUDA_ERROR_INVALID_VALUE, "before its node");
+	exec_free(x);
+
+	x = make_on_graphs(&shape);
+	conditional(x, 0, 1, 1);
+	conditional(x, 1, 1, 2);
+	exec_set(x, 2, &inner);
+	cr_expect_eq(exec_ready(x), CUDA_ERROR_INVALID_VALUE, "a body of two nodes");
+	exec_free(x);
+
+	x = make_on_graphs(&shape);
+	conditional(x, 0, 2, 2);
+	conditional(x, 1, 0, 1);
+	exec_set(x, 2, &inner);
+	cr_expect_eq(exec_ready(x), CUDA_ERROR_INVALID_VALUE, "bodies that are not");
+	exec_free(x);
+	cr_expect_eq(graphs_made, graphs_ended);
+}
