@@ -329,6 +329,9 @@ void graph_host_put(struct graph_host *h);
 /* On the helper thread, without the lock: false if no node has that number. */
 bool graph_host_run(uint64_t id);
 
+/* hostfunc.c: fn(arg) on the helper thread when the stream gets there, also after an
+ * error of its. */
+CUresult hostfunc_post(struct guest_thread *t, CUhostFn fn, void *arg, uint64_t wire);
 /* hostfunc.c: the helper thread runs from now on. SUCCESS or OUT_OF_MEMORY. */
 CUresult hostfunc_start(void);
 /* hostfunc.c: a new number for host_func and graph_host. */
@@ -338,6 +341,8 @@ uint64_t hostfunc_number(void);
 
 /* Lists of references on user objects: graph.users, guest_exec.users. */
 void graph_users_drop(struct list *users);
+/* When what was queued in a stream has run; at once if that cannot be known. */
+void graph_users_drop_later(struct guest_thread *t, struct list *users, uint64_t stream);
 CUresult graph_users_copy(struct list *to, const struct list *from);
 
 #endif

@@ -3,6 +3,7 @@
  * Instantiating sends every node once, and waits once for the worker's verdict. A launch
  * is one posted command of three words.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -598,6 +599,16 @@ CUresult CUDAAPI cuGraphExecGetFlags(CUgraphExec exec, cuuint64_t *flags)
 	return CUDA_SUCCESS;
 }
 
+/* What it keeps alive may still be used by a launch. A stream that is gone has to be
+ * waited for by whoever destroyed it. */
+static void drop_users(struct guest_thread *t, struct guest_exec *x)
+{
+	uint64_t stream = atomic_load_explicit(&x->stream, memory_order_relaxed);
+
+	if (stream == GUEST_STREAM_LEGACY || guest_handle_valid(stream, HANDLE_STREAM))
+		graph_users_drop_later(t, &x->users, stream);
+}
+
 static CUresult destroy(struct guest_thread *t, CUgraphExec exec)
 {
 	struct guest_exec *x;
@@ -608,6 +619,7 @@ static CUresult destroy(struct guest_thread *t, CUgraphExec exec)
 	if (!x)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = send_destroy(t, x);
+	drop_users(t, x);
 	exec_free(x);
 	return r;
 }
@@ -667,6 +679,7 @@ static CUresult launch(CUgraphExec exec, CUstream stream, bool ptsz)
 		return r;
 	if (x->n_hosts)
 		arm(x);
+	atomic_store_explicit(&x->stream, wire, memory_order_relaxed);
 	cmd = begin_graph_launch(t);
 	if (unlikely(!cmd))
 		return guest_lost(t);

@@ -40,6 +40,8 @@ struct guest_exec {
 	struct list stages; /* struct exec_stage */
 	uint64_t *deps;     /* as graph_flat.deps */
 	struct list users;  /* graph_user.c */
+	_Atomic uint64_t
+		stream; /* of the last launch, as it travels; 0: there was none */
 };
 
 /* Memory that guest and device share. */

@@ -68,6 +68,40 @@ void graph_users_drop(struct list *users)
 	}
 }
 
+/* On the helper thread. */
+static void CUDA_CB drop_now(void *arg)
+{
+	struct list *users = arg;
+
+	graph_lock();
+	graph_users_drop(users);
+	graph_unlock();
+	free(users);
+}
+
+void graph_users_drop_later(struct guest_thread *t, struct list *users, uint64_t stream)
+{
+	struct list *later;
+
+	if (list_empty(users))
+		return;
+	later = malloc(sizeof(*later));
+	if (later) {
+		struct user_ref *u, *tmp;
+
+		list_init(later);
+		list_for_each_safe (u, tmp, users, link) {
+			list_remove(&u->link);
+			list_append(later, &u->link);
+		}
+		if (hostfunc_post(t, drop_now, later, stream) == CUDA_SUCCESS)
+			return;
+		users = later;
+	}
+	graph_users_drop(users);
+	free(later);
+}
+
 CUresult graph_users_copy(struct list *to, const struct list *from)
 {
 	struct user_ref *u;

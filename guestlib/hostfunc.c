@@ -150,22 +150,14 @@ static CUresult enqueue(struct host_call *c, uint64_t *ret_id)
 	return r;
 }
 
-static CUresult post(const struct host_call *what, CUstream stream, bool ptsz,
-		     unsigned flags)
+static CUresult post_wire(struct guest_thread *t, const struct host_call *what,
+			  uint64_t wire, unsigned flags)
 {
-	struct host_call *c;
+	struct host_call *c = malloc(sizeof(*c));
 	struct host_func_cmd *cmd;
-	struct guest_thread *t;
-	uint64_t wire, id;
-	CUresult r = guest_enter(NEED_CTX, &t);
+	uint64_t id;
+	CUresult r;
 
-	if (r == CUDA_SUCCESS)
-		r = guest_stream(stream, ptsz, &wire);
-	if (r)
-		return r;
-	if (!what->fn && !what->callback)
-		return CUDA_ERROR_INVALID_VALUE;
-	c = malloc(sizeof(*c));
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*c = *what;
@@ -183,6 +175,29 @@ static CUresult post(const struct host_call *what, CUstream stream, bool ptsz,
 	cmd->id = id;
 	cmd->flags = flags;
 	return guest_post(t);
+}
+
+CUresult hostfunc_post(struct guest_thread *t, CUhostFn fn, void *arg, uint64_t wire)
+{
+	const struct host_call c = {.fn = fn, .arg = arg};
+
+	return post_wire(t, &c, wire, HOST_FUNC_ALWAYS);
+}
+
+static CUresult post(const struct host_call *what, CUstream stream, bool ptsz,
+		     unsigned flags)
+{
+	struct guest_thread *t;
+	uint64_t wire;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r == CUDA_SUCCESS)
+		r = guest_stream(stream, ptsz, &wire);
+	if (r)
+		return r;
+	if (!what->fn && !what->callback)
+		return CUDA_ERROR_INVALID_VALUE;
+	return post_wire(t, what, wire, flags);
 }
 
 static CUresult capture(CUstream stream, CUhostFn fn, void *arg, bool ptsz)

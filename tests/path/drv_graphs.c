@@ -2,6 +2,8 @@
 /* Graphs built node by node with the driver API: order, queries, changes, refusals. */
 #include "driver.h"
 
+#include <unistd.h>
+
 /* p[i] = p[i] * mul + add: what order the nodes ran in shows in the result. */
 static const char *const step =
 	".version 7.0\n"
@@ -316,7 +318,7 @@ static void refusals(void)
 	CK(cuGraphDestroy(other));
 }
 
-static int destroyed;
+static volatile int destroyed;
 
 static void CUDA_CB destroy(void *arg)
 {
@@ -339,6 +341,8 @@ static void user_objects(void)
 	CK(cuStreamSynchronize(stream));
 	REQUIRE(destroyed == 0);
 	CK(cuGraphExecDestroy(x));
+	for (int i = 0; i < 2000 && !destroyed; i++) /* by a thread of the driver's */
+		usleep(1000);
 	REQUIRE(destroyed == 1);
 }
 
