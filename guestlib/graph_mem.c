@@ -17,6 +17,7 @@
 #include "calls.h"
 #include "capture.h"
 #include "graph_mem.h"
+#include "pool.h"
 #include "thread.h"
 
 struct graph_block {
@@ -472,6 +473,7 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr)
 		r = guest_unsafe(t);
 	if (r || graph_mem_take(dptr, 0, &r))
 		return r;
+	pool_live_take(dptr);
 	cmd = begin_mem_free(t);
 	if (!cmd)
 		return guest_lost(t);
@@ -482,6 +484,7 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr)
 static CUresult free_async(CUdeviceptr dptr, CUstream stream, bool ptsz)
 {
 	struct mem_free_async_cmd *cmd;
+	struct lane_reply reply;
 	struct guest_thread *t;
 	uint64_t wire;
 	CUresult r = guest_enter(NEED_CTX, &t);
@@ -491,14 +494,17 @@ static CUresult free_async(CUdeviceptr dptr, CUstream stream, bool ptsz)
 	if (unlikely(capture_wants(stream, ptsz)))
 		return capture_free(dptr, stream, ptsz);
 	r = guest_stream(stream, ptsz, &wire);
-	if (r || graph_mem_take(dptr, wire, &r))
+	if (r || !dptr || graph_mem_take(dptr, wire, &r))
 		return r;
 	cmd = begin_mem_free_async(t);
 	if (!cmd)
 		return guest_lost(t);
 	cmd->dptr = dptr;
 	cmd->stream = wire;
-	return guest_post(t);
+	/* What may be wrong is asked about, so that the error is this call's. */
+	return pool_live_take(dptr)
+		       ? guest_post(t)
+		       : guest_call(t, sizeof(struct mem_free_async_rep), &reply);
 }
 
 GUEST_PAIR(cuMemFreeAsync, ptsz, (CUdeviceptr dptr, CUstream stream), free_async, dptr,

@@ -101,6 +101,7 @@ static CUresult alloc(CUdeviceptr *dptr, size_t size, uint64_t pool, CUstream st
 		return r;
 	rep = reply.body;
 	*dptr = rep->dptr;
+	pool_live_add(*dptr);
 	return CUDA_SUCCESS;
 }
 
@@ -138,7 +139,8 @@ static CUresult check_props(const CUmemPoolProps *props)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
 	    props->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
-		return guest_refuse(REFUSAL_FEATURE, "cuMemPoolCreate: location or handle type");
+		return guest_refuse(REFUSAL_FEATURE,
+				    "cuMemPoolCreate: location or handle type");
 	return props->location.id ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
@@ -317,14 +319,16 @@ CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *ma
 		r = to_wire(pool, &wire);
 	if (r)
 		return r;
-	if (!map || !count)
+	if (!map && count)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (i = 0; i < count && r == CUDA_SUCCESS; i++) {
 		r = check_location(&map[i].location);
-		/* The device that a pool is on cannot be shut out. */
-		if (r == CUDA_SUCCESS &&
-		    map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-			r = CUDA_ERROR_INVALID_VALUE;
+		/* The device that a pool is on cannot be shut out; codes of an H200. */
+		if (r == CUDA_SUCCESS && map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+			r = CUDA_ERROR_INVALID_DEVICE;
+		else if (r == CUDA_SUCCESS &&
+			 map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+			r = CUDA_ERROR_NOT_SUPPORTED;
 	}
 	return r;
 }

@@ -9,4 +9,8 @@
 /* The handle of a pool that the worker named; NULL if there is no such pool any more. */
 CUmemoryPool pool_from_wire(uint64_t wire);
 
+/* Allocated in stream order, and freed: true if it was known. Any thread. */
+void pool_live_add(uint64_t ptr);
+bool pool_live_take(uint64_t ptr);
+
 #endif

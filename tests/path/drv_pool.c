@@ -75,7 +75,9 @@ static void reuse(CUmemoryPool pool, CUstream st)
 	REQUIRE(base == b && size == 4 * MIB);
 	CK(cuPointerGetAttribute(&of, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, b));
 	REQUIRE(of == pool);
+	EXPECT(cuMemFreeAsync(b + 512, st), CUDA_ERROR_INVALID_VALUE);
 	CK(cuMemFree(b));
+	EXPECT(cuMemFreeAsync(b, st), CUDA_ERROR_INVALID_VALUE);
 	EXPECT(cuMemFree(b), CUDA_ERROR_INVALID_VALUE);
 	EXPECT(cuMemGetAddressRange(&base, &size, b), CUDA_ERROR_NOT_FOUND);
 	REQUIRE(get(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) >= 4 * MIB);
