@@ -45,6 +45,8 @@ enum sensor {
 	SENSOR_ECC_UNCORRECTED,
 	SENSOR_ECC_CORRECTED_EVER, /* and over the device's life; same order */
 	SENSOR_ECC_UNCORRECTED_EVER,
+	SENSOR_ENERGY_LOW, /* millijoules since the driver was loaded, in two halves */
+	SENSOR_ENERGY_HIGH,
 	SENSOR_BRAND, /* no measure, but a number that only the device knows */
 	SENSOR_NUM
 };

@@ -130,6 +130,11 @@ NVML_API enum nvml_return nvmlDeviceGetCurrentClocksEventReasons(
 NVML_API enum nvml_return nvmlDeviceGetCurrentClocksThrottleReasons(
 	const struct nvml_device *dev, unsigned long long *reasons);
 
+NVML_API enum nvml_return nvmlDeviceGetTotalEnergyConsumption(
+	const struct nvml_device *dev, unsigned long long *mj);
+NVML_API enum nvml_return nvmlDeviceGetPowerManagementMode(const struct nvml_device *dev,
+							   unsigned *mode);
+
 /* ---- nvml_field.c ---- */
 
 NVML_API enum nvml_return nvmlDeviceGetFieldValues(const struct nvml_device *dev,

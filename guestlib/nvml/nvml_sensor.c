@@ -203,3 +203,34 @@ enum nvml_return nvmlDeviceGetBrand(const struct nvml_device *dev, unsigned *bra
 	*brand = NVML_BRAND_UNKNOWN;
 	return NVML_SUCCESS;
 }
+
+enum nvml_return nvmlDeviceGetTotalEnergyConsumption(const struct nvml_device *dev,
+						     unsigned long long *mj)
+{
+	const struct session_open_rep *info;
+	enum nvml_return r = nvml_enter(dev, mj, &info);
+	uint32_t value[SENSOR_NUM];
+
+	if (r == NVML_SUCCESS)
+		r = nvml_session_sensors(value);
+	if (r)
+		return r;
+	/* Low may have all bits set; high has not in any GPU's life. */
+	if (value[SENSOR_ENERGY_HIGH] == SENSOR_NONE)
+		return NVML_ERROR_NOT_SUPPORTED;
+	*mj = (unsigned long long)value[SENSOR_ENERGY_HIGH] << 32 |
+	      value[SENSOR_ENERGY_LOW];
+	return NVML_SUCCESS;
+}
+
+/* There is a limit, so somebody keeps to it. */
+enum nvml_return nvmlDeviceGetPowerManagementMode(const struct nvml_device *dev,
+						  unsigned *mode)
+{
+	unsigned mw;
+	enum nvml_return r = nvmlDeviceGetEnforcedPowerLimit(dev, mode ? &mw : NULL);
+
+	if (r == NVML_SUCCESS)
+		*mode = NVML_FEATURE_ENABLED;
+	return r;
+}

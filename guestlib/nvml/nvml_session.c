@@ -254,19 +254,30 @@ static enum nvml_return sensors_locked(struct device_sensors_rep *ret_sensors)
 	return r;
 }
 
-enum nvml_return nvml_session_sensor(enum sensor which, unsigned *ret_value)
+enum nvml_return nvml_session_sensors(uint32_t ret_value[SENSOR_NUM])
 {
 	struct device_sensors_rep rep;
 	enum nvml_return r;
 
+	static_assert(sizeof(rep.value) >= SENSOR_NUM * sizeof(uint32_t), "all fit");
 	pthread_mutex_lock(&session.lock);
 	r = sensors_locked(&rep);
 	pthread_mutex_unlock(&session.lock);
+	if (r == NVML_SUCCESS)
+		memcpy(ret_value, rep.value, SENSOR_NUM * sizeof(uint32_t));
+	return r;
+}
+
+enum nvml_return nvml_session_sensor(enum sensor which, unsigned *ret_value)
+{
+	uint32_t value[SENSOR_NUM];
+	enum nvml_return r = nvml_session_sensors(value);
+
 	if (r)
 		return r;
-	if (rep.value[which] == SENSOR_NONE)
+	if (value[which] == SENSOR_NONE)
 		return NVML_ERROR_NOT_SUPPORTED;
-	*ret_value = rep.value[which];
+	*ret_value = value[which];
 	return NVML_SUCCESS;
 }
 

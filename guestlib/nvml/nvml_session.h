@@ -24,7 +24,10 @@ enum nvml_return nvml_session_info(const struct session_open_rep **ret_info);
 /* The device's state now. */
 enum nvml_return nvml_session_status(struct device_status_rep *ret_status);
 
-/* What a sensor of the device says now; NOT_SUPPORTED if it has none. */
+/* What all sensors of the device say now. */
+enum nvml_return nvml_session_sensors(uint32_t ret_value[SENSOR_NUM]);
+
+/* What one says; NOT_SUPPORTED if it has none. */
 enum nvml_return nvml_session_sensor(enum sensor which, unsigned *ret_value);
 
 /*

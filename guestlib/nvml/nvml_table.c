@@ -83,7 +83,8 @@ static enum nvml_return unknown(unsigned n)
 	NINE(F)                                                                          \
 	TEN(F, 1)                                                                        \
 	TEN(F, 2)                                                                        \
-	TEN(F, 3) TEN(F, 4) TEN(F, 5) TEN(F, 6) TEN(F, 7) TEN(F, 8) TEN(F, 9) TEN(F, 10) \
+	TEN(F, 3)                                                                        \
+	TEN(F, 4) TEN(F, 5) TEN(F, 6) TEN(F, 7) TEN(F, 8) TEN(F, 9) TEN(F, 10)           \
 		TEN(F, 11) TEN(F, 12) TEN(F, 13) TEN(F, 14) TEN(F, 15) TEN(F, 16)        \
 			TEN(F, 17) TEN(F, 18) TEN(F, 19) TEN(F, 20) TEN(F, 21)           \
 				TEN(F, 22) TEN(F, 23) TEN(F, 24) TEN(F, 25) TEN(F, 26)

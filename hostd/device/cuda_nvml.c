@@ -124,6 +124,7 @@ static void read_wide(struct cuda_nvml *n, uint32_t *ret)
 		 "nvmlDeviceGetSupportedClocksThrottleReasons"},
 	};
 	static const char ecc[] = "nvmlDeviceGetTotalEccErrors";
+	static const char energy[] = "nvmlDeviceGetTotalEnergyConsumption";
 	int (*errors)(struct handle *, unsigned, unsigned, unsigned long long *);
 	unsigned long long v;
 	wide_fn *get;
@@ -132,6 +133,10 @@ static void read_wide(struct cuda_nvml *n, uint32_t *ret)
 		if (look_up(n->lib, wide[i].name, &get) == 0 &&
 		    told(n, wide[i].name, get(n->handle, &v)))
 			ret[wide[i].sensor] = (uint32_t)MIN(v, SENSOR_NONE - 1ull);
+	}
+	if (look_up(n->lib, energy, &get) == 0 && told(n, energy, get(n->handle, &v))) {
+		ret[SENSOR_ENERGY_LOW] = (uint32_t)v;
+		ret[SENSOR_ENERGY_HIGH] = (uint32_t)(v >> 32);
 	}
 	for (unsigned i = 0; i < 4; i++) {
 		if (look_up(n->lib, ecc, &errors) == 0 &&
