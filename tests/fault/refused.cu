@@ -19,8 +19,8 @@ typedef int (*none_fn)(void);
 int main()
 {
 	void *lib = dlopen("libcuda.so.1", RTLD_NOW);
-	none_fn none = lib ? (none_fn)dlsym(lib, "cuGraphicsUnregisterResource") : NULL;
-	none_fn other = lib ? (none_fn)dlsym(lib, "cuGraphicsMapResources") : NULL;
+	none_fn none = lib ? (none_fn)dlsym(lib, "cuDeviceGetNvSciSyncAttributes") : NULL;
+	none_fn other = lib ? (none_fn)dlsym(lib, "cuCheckpointProcessLock") : NULL;
 	CUctxCreateParams params;
 	CUctxCigParam cig;
 	const void *table;

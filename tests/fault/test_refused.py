@@ -23,16 +23,16 @@ class Refused(FaultTest):
             wait_for(lambda: not d.sessions(), 2, "all have ended")
             one = refused(d, "a")
             # told of whenever the count has doubled
-            self.assertEqual(one.pop(("function", "cuGraphicsUnregisterResource")), 512)
+            self.assertEqual(one.pop(("function", "cuDeviceGetNvSciSyncAttributes")), 512)
             self.assertEqual(one, {
-                ("function", "cuGraphicsMapResources"): 1,
+                ("function", "cuCheckpointProcessLock"): 1,
                 ("table", "abababab-abab-abab-abab-abababababab"): 1,
                 ("feature", "cuCtxCreate_v4: graphics"): 1,
                 ("attribute", "cuPointerGetAttribute: attribute 99"): 1,
             })
             both = refused(d)
-            self.assertEqual(both[("function", "cuGraphicsUnregisterResource")], 1024)
-            self.assertEqual(both[("function", "cuGraphicsMapResources")], 2)
+            self.assertEqual(both[("function", "cuDeviceGetNvSciSyncAttributes")], 1024)
+            self.assertEqual(both[("function", "cuCheckpointProcessLock")], 2)
             sessions = {s["tenant"]: s["session"] for s in d.ctl("info")["ended"]}
             self.assertEqual(refused(d, str(sessions["b"])), {}, "steady lacks nothing")
 
