@@ -110,7 +110,23 @@
 	X(cuTexObjectCreate)                                                             \
 	X(cuTexObjectDestroy)                                                            \
 	X(cuSurfObjectCreate)                                                            \
-	X(cuSurfObjectDestroy)                                                          \
+	X(cuSurfObjectDestroy)                                                           \
+	X(cuModuleGetTexRef)                                                             \
+	X(cuModuleGetSurfRef)                                                            \
+	X(cuTexRefSetArray)                                                              \
+	X(cuTexRefSetMipmappedArray)                                                     \
+	X(cuTexRefSetAddress)                                                            \
+	X(cuTexRefSetAddress2D)                                                          \
+	X(cuTexRefSetFormat)                                                             \
+	X(cuTexRefSetAddressMode)                                                        \
+	X(cuTexRefSetFilterMode)                                                         \
+	X(cuTexRefSetMipmapFilterMode)                                                   \
+	X(cuTexRefSetMipmapLevelBias)                                                    \
+	X(cuTexRefSetMipmapLevelClamp)                                                   \
+	X(cuTexRefSetMaxAnisotropy)                                                      \
+	X(cuTexRefSetBorderColor)                                                        \
+	X(cuTexRefSetFlags)                                                              \
+	X(cuSurfRefSetArray)                                                          \
 	X(cuGraphCreate)                                                                 \
 	X(cuGraphDestroy)                                                                \
 	X(cuGraphAddNode)                                                                \

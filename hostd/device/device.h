@@ -353,6 +353,11 @@ struct device_ops {
 	CUresult (*surface_create)(struct dev_ctx *ctx, const struct dev_texture_desc *d,
 				   uint64_t *ret_value, struct dev_texture **ret_tex);
 	void (*texture_destroy)(struct dev_texture *tex); /* surfaces as well */
+	/* References of a module, by name. NOT_FOUND: there is none; soft has none at all.
+	 * d->sampler is all that a reference says; bound: what it reads as well. */
+	CUresult (*texref_find)(struct dev_module *mod, const char *name, bool surface);
+	CUresult (*texref_set)(struct dev_module *mod, const char *name, bool surface,
+			       const struct dev_texture_desc *d, bool bound);
 
 	/* -- streams and events -- */
 	CUresult (*stream_create)(struct dev_ctx *ctx, unsigned flags, int priority,

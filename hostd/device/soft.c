@@ -324,6 +324,18 @@ static uint64_t soft_busy_ns(struct device *dev, uint64_t *ret_memory_ns)
 	return soft_exec_busy_locked(&dev->exec);
 }
 
+/* Code that has references is not loaded. */
+static CUresult soft_texref_find(struct dev_module *mod, const char *name, bool surface)
+{
+	return CUDA_ERROR_NOT_FOUND;
+}
+
+static CUresult soft_texref_set(struct dev_module *mod, const char *name, bool surface,
+				const struct dev_texture_desc *d, bool bound)
+{
+	return CUDA_ERROR_NOT_FOUND;
+}
+
 /* simt has no tensor copies: programs take another way. */
 static CUresult soft_tensor_map(struct dev_ctx *ctx, const struct dev_tensor_map *m,
 				CUtensorMap *ret_map)
@@ -394,6 +406,8 @@ const struct device_ops device_soft_ops = {
 	.texture_create = soft_texture_create,
 	.surface_create = soft_surface_create,
 	.texture_destroy = soft_texture_destroy,
+	.texref_find = soft_texref_find,
+	.texref_set = soft_texref_set,
 	.stream_create = soft_stream_create,
 	.stream_set_attribute = soft_stream_set_attribute,
 	.stream_mem_ops = soft_stream_mem_ops,

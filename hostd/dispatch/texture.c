@@ -131,6 +131,69 @@ int handle_surface_destroy(struct sess_lane *sl, const struct surface_destroy_ar
 	return 0;
 }
 
+/* ---- references ---- */
+
+static CUresult module_of(struct sess_lane *sl, uint64_t h, struct dev_module **ret_mod)
+{
+	struct sess_module *m = sess_get(sl, HANDLE_MODULE, h);
+	struct sess_inst *inst;
+	CUresult r = m ? sess_module_in(sl, m, sess_any_ctx(sl), &inst)
+		       : CUDA_ERROR_INVALID_HANDLE;
+
+	if (r == CUDA_SUCCESS)
+		*ret_mod = inst->dev;
+	return r;
+}
+
+int handle_texref_find(struct sess_lane *sl, const struct texref_find_args *a,
+		       struct texref_find_rep *rep)
+{
+	struct dev_module *mod;
+	CUresult r = module_of(sl, a->cmd->module, &mod);
+
+	if (r == CUDA_SUCCESS)
+		r = sl->s->ops->texref_find(mod, a->name, a->cmd->surface);
+	rep->res.result = r;
+	return 0;
+}
+
+int handle_texref_set(struct sess_lane *sl, const struct texref_set_args *a,
+		      struct texref_set_rep *rep)
+{
+	const struct texref_set_cmd *c = a->cmd;
+	struct dev_module *mod;
+	struct dev_texture_desc d = {
+		.is_level = c->is_level,
+		.level = c->level,
+		.addr = c->address,
+		.width = c->width,
+		.height = c->height,
+		.pitch = c->pitch,
+		.format = (CUarray_format)c->format,
+		.channels = c->channels,
+		.sampler = {.filterMode = (CUfilter_mode)c->filter,
+			    .flags = c->flags,
+			    .maxAnisotropy = c->max_anisotropy,
+			    .mipmapFilterMode = (CUfilter_mode)c->mip_filter,
+			    .mipmapLevelBias = c->mip_bias,
+			    .minMipmapLevelClamp = c->mip_min,
+			    .maxMipmapLevelClamp = c->mip_max},
+	};
+	CUresult r = module_of(sl, c->module, &mod);
+
+	for (unsigned i = 0; i < 3; i++)
+		d.sampler.addressMode[i] = (CUaddress_mode)c->address_mode[i];
+	memcpy(d.sampler.borderColor, c->border, sizeof(d.sampler.borderColor));
+	if (r == CUDA_SUCCESS && c->array)
+		r = array_named(sl, c->array, c->level, &d.array);
+	if (r == CUDA_SUCCESS)
+		r = sl->s->ops->texref_set(mod, a->name, c->surface, &d, c->bound);
+	rep->res.result = r;
+	return 0;
+}
+
+/* ---- tensor maps ---- */
+
 int handle_tensor_map(struct sess_lane *sl, const struct tensor_map_args *a,
 		      struct tensor_map_rep *rep)
 {
