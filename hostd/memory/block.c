@@ -90,13 +90,17 @@ static struct block *block_new(struct arena *a, CUdeviceptr addr, uint64_t size)
 	k->arena = a;
 	k->addr = addr;
 	k->size = size;
+	++*a->count;
 	return k;
 }
 
-struct block *arena_init(struct arena *a, CUdeviceptr addr, uint64_t size)
+struct block *arena_init(struct arena *a, CUdeviceptr addr, uint64_t size,
+			 uint64_t *count)
 {
-	struct block *k = block_new(a, addr, size);
+	struct block *k;
 
+	a->count = count;
+	k = block_new(a, addr, size);
 	if (!k)
 		return NULL;
 	list_init(&a->link);
@@ -114,6 +118,7 @@ void arena_fini(struct arena *a)
 	list_for_each_safe (k, tmp, &a->blocks, in_arena) {
 		list_remove(&k->link);
 		free(k);
+		--*a->count;
 	}
 }
 
@@ -171,6 +176,7 @@ void block_merge(struct block *a, struct block *b)
 	a->size += b->size;
 	a->mark = MAX(a->mark, b->mark);
 	list_remove(&b->in_arena);
+	--*b->arena->count;
 	free(b);
 }
 

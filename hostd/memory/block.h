@@ -52,6 +52,7 @@ struct arena {
 	struct list link;   /* of the pool, the newest first */
 	struct list blocks; /* by address */
 	struct pool *pool;
+	uint64_t *count; /* of blocks, its own among others' */
 	CUdeviceptr addr;
 	uint64_t size;
 };
@@ -64,8 +65,10 @@ void bins_remove(struct bins *b, struct block *k);
 /* A block of at least that size, about the smallest; it stays where it is. NULL: none. */
 struct block *bins_find(struct bins *b, uint64_t size);
 
-/* Makes one free block of all of an arena, not yet in bins. NULL: out of memory. */
-struct block *arena_init(struct arena *a, CUdeviceptr addr, uint64_t size);
+/* Makes one free block of all of an arena, not yet in bins. NULL: out of memory. *count
+ * is kept up to date. */
+struct block *arena_init(struct arena *a, CUdeviceptr addr, uint64_t size,
+			 uint64_t *count);
 /* Frees the blocks. */
 void arena_fini(struct arena *a);
 /* True if all of it is one free block. */

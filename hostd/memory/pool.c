@@ -7,13 +7,14 @@
 
 /* ---- pools ---- */
 
-static struct pool *pool_make(uint64_t handle, uint64_t max_bytes)
+static struct pool *pool_make(struct pools *p, uint64_t handle, uint64_t max_bytes)
 {
 	struct pool *pool = calloc(1, sizeof(*pool));
 
 	if (!pool)
 		return NULL;
 	pool->refs = 1;
+	pool->n_queues = &p->n_queues;
 	pool->handle = handle;
 	pool->max_bytes = UINT64_MAX;
 	if (max_bytes && max_bytes < UINT64_MAX - POOL_STEP)
@@ -28,12 +29,17 @@ static struct pool *pool_make(uint64_t handle, uint64_t max_bytes)
 
 struct pool *pool_new(struct pools *p, uint64_t handle, uint64_t max_bytes)
 {
-	struct pool *pool = pool_make(handle, max_bytes);
+	struct pool *pool = pool_make(p, handle, max_bytes);
 
 	if (!pool)
 		return NULL;
 	pthread_mutex_lock(&p->lock);
-	list_append(&p->all, &pool->link);
+	if (p->n_pools < POOLS_MAX) {
+		list_append(&p->all, &pool->link);
+		p->n_pools++;
+	} else {
+		free(steal(pool));
+	}
 	pthread_mutex_unlock(&p->lock);
 	return pool;
 }
@@ -44,7 +50,7 @@ int pools_new(struct session *s, struct pools **ret_p)
 
 	if (!p)
 		return -ENOMEM;
-	p->standard = pool_make(0, 0);
+	p->standard = pool_make(p, 0, 0);
 	if (!p->standard) {
 		free(p);
 		return -ENOMEM;
@@ -53,6 +59,7 @@ int pools_new(struct session *s, struct pools **ret_p)
 	pthread_mutex_init(&p->lock, NULL);
 	list_init(&p->all);
 	list_append(&p->all, &p->standard->link);
+	p->n_pools = 1;
 	for (unsigned i = 0; i < POOL_BUCKETS; i++)
 		list_init(&p->buckets[i]);
 	*ret_p = p;
@@ -83,6 +90,7 @@ static void pool_free(struct pools *p, struct pool *pool)
 	list_for_each_safe (a, tmp, &pool->arenas, link)
 		arena_drop(p, a);
 	list_remove(&pool->link);
+	p->n_pools--;
 	free(pool);
 }
 
@@ -340,7 +348,7 @@ static CUresult grow_by(struct pools *p, struct pool *pool, uint64_t size)
 		free(a);
 		return r;
 	}
-	k = arena_init(a, addr, size);
+	k = arena_init(a, addr, size, &p->n_blocks);
 	if (!k) {
 		space_arena_free(p->s->space, addr);
 		free(a);
@@ -417,11 +425,12 @@ static CUresult try_alloc(struct pools *p, struct pool *pool, struct dev_ctx *ct
 {
 	uint64_t size = ALIGN_UP(bytes, (uint64_t)BLOCK_UNIT);
 	struct pool_queue *own;
-	struct block *k;
+	struct block *k = NULL;
 
 	pthread_mutex_lock(&p->lock);
 	own = ctx ? queue_of(p->s->ops, pool, ctx, st) : NULL;
-	k = find_room(p, pool, own, size);
+	if (p->n_blocks < BLOCKS_MAX)
+		k = find_room(p, pool, own, size);
 	if (k)
 		use(p, pool, k, bytes, ret_addr);
 	pthread_mutex_unlock(&p->lock);
@@ -469,7 +478,7 @@ CUresult pools_free_async(struct pools *p, struct dev_ctx *ctx, struct dev_strea
 		q = queue_of(p->s->ops, pool, ctx, st);
 		if (q) {
 			queue_add(q, k);
-		} else { /* no memory for one queue of some hundred bytes */
+		} else { /* too many streams, or no memory for one more */
 			(void)p->s->ops->stream_synchronize(ctx, st);
 			pool_block_free(pool, k);
 		}

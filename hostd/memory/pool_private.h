@@ -15,9 +15,15 @@
 /* Pools grow in such steps, as NVIDIA's driver does, while there is room for that. */
 #define POOL_STEP (32ull << 20)
 
+/* What a guest can make a worker keep. */
+#define POOLS_MAX  1024u
+#define QUEUES_MAX (1u << 15)
+#define BLOCKS_MAX (1u << 22)
+
 struct pool {
-	struct list link; /* of pools.all */
-	unsigned refs;    /* the handle's, and one per allocation */
+	unsigned *n_queues; /* of pools */
+	struct list link;   /* of pools.all */
+	unsigned refs;      /* the handle's, and one per allocation */
 	bool destroyed;
 	uint64_t handle, max_bytes;
 	uint64_t used, used_high, reserved, reserved_high; /* bytes */
@@ -31,6 +37,8 @@ struct pools {
 	struct session *s;
 	pthread_mutex_t lock; /* may be held while the device and the space are called */
 	struct list all;
+	unsigned n_pools, n_queues; /* of all of them */
+	uint64_t n_blocks;
 	struct pool *standard;
 	uint64_t next_id;
 	_Atomic bool excess; /* some pool may have more than it is to keep */

@@ -13,9 +13,10 @@ struct pool_queue *queue_of(const struct device_ops *ops, struct pool *pool,
 		if (q->ctx == ctx && q->st == st && !q->gone)
 			return q;
 	}
-	q = calloc(1, sizeof(*q));
+	q = *pool->n_queues < QUEUES_MAX ? calloc(1, sizeof(*q)) : NULL;
 	if (!q)
 		return NULL;
+	++*pool->n_queues;
 	if (ops->event_create(ctx, CU_EVENT_DISABLE_TIMING, &q->marker) != CUDA_SUCCESS)
 		q->marker =
 			NULL; /* a lost context, or one without room: see stream_done() */
@@ -167,6 +168,7 @@ void queue_free(const struct device_ops *ops, struct pool_queue *q)
 {
 	if (q->marker)
 		ops->event_destroy(q->marker);
+	--*q->pool->n_queues;
 	list_remove(&q->link);
 	free(q);
 }
