@@ -39,12 +39,16 @@ static SIMT_HANDLER(tex)
 
 	FOR_LANES(m, k)
 	{
-		const struct simt_texture *t = object(w, op, r, op->ext[TEX_OBJECT], k);
 		struct simt_tex_at at = {.fetch = op->n >> 8};
+		const struct simt_texture *t;
 		f32 a[3], b[3];
 		u64 bad;
 		bool ok;
 
+		memset(v[k], 0, sizeof(v[k]));
+		if (!SRC(u64, op->ext[TEX_OBJECT])[k])
+			continue; /* as on an H200, nothing is there, and may be read */
+		t = object(w, op, r, op->ext[TEX_OBJECT], k);
 		if (!t)
 			return NULL;
 		read_at(w, op, r, k, &at);
@@ -101,6 +105,12 @@ static u64 surface_at(struct simt_warp *w, const struct simt_op *op,
 	default:
 		break;
 	}
+	if (c[0] & (bytes - 1)) { /* whatever the boundary mode */
+		*ret_fault = true;
+		simt_raise_mem(w, op, SIMT_FAULT_MISALIGNED, lane, (u64)c[0], bytes,
+			       false);
+		return 0;
+	}
 	max[0] = row - (s64)bytes;
 	max[1] = (s64)l->height - 1;
 	max[2] = (s64)l->depth - 1;
@@ -117,8 +127,7 @@ static u64 surface_at(struct simt_warp *w, const struct simt_op *op,
 			return 0;
 		c[k] = c[k] < 0 ? 0 : max[k];
 	}
-	return l->addr + (u64)c[2] * l->slice + (u64)c[1] * l->pitch +
-	       ((u64)c[0] & ~(u64)(bytes - 1));
+	return l->addr + (u64)c[2] * l->slice + (u64)c[1] * l->pitch + (u64)c[0];
 }
 
 /* The memory of a lane's element: NULL with *ret_fault, or NULL: outside. */

@@ -104,7 +104,7 @@ static uint32_t float_bits(float f)
 	return u;
 }
 
-/* The texel at x, y, z of the level, channels that it has not: 0, 0, 1. */
+/* The texel at x, y, z of the level; channels that it has not are 0. */
 static bool load(struct sample *s, uint32_t x, uint32_t y, uint32_t z, uint32_t ret[4])
 {
 	const struct simt_texture *t = s->t;
@@ -117,23 +117,40 @@ static bool load(struct sample *s, uint32_t x, uint32_t y, uint32_t z, uint32_t 
 		s->bad = addr;
 		return false;
 	}
-	for (unsigned k = 0; k < 4; k++) {
-		if (k < t->channels) {
-			ret[k] = channel_raw(t, p + k * t->channel_bytes);
-			if (reads_float(t))
-				ret[k] = float_bits(channel_float(t, k, ret[k]));
-		} else {
-			ret[k] = k < 3 ? 0 : reads_float(t) ? float_bits(1.0f) : 1;
-		}
+	memset(ret, 0, 4 * sizeof(*ret));
+	for (unsigned k = 0; k < t->channels; k++) {
+		ret[k] = channel_raw(t, p + k * t->channel_bytes);
+		if (reads_float(t))
+			ret[k] = float_bits(channel_float(t, k, ret[k]));
 	}
 	return true;
 }
 
+/* The colour as a texel could have it. */
+static float border_float(const struct simt_texture *t, float v)
+{
+	float max = t->texel == SIMT_TEXEL_UNORM ? 1 : 0.5f;
+
+	if (t->texel == SIMT_TEXEL_FLOAT)
+		return v;
+	max = t->channel_bytes == 1 ? 256 * max - 1 : 65536 * max - 1;
+	v = fminf(fmaxf(v, t->texel == SIMT_TEXEL_UNORM ? 0 : -1), 1);
+	return rintf(v * max) / max;
+}
+
+static uint32_t border_int(float v)
+{
+	return fabsf(v) < 0x1p31f ? (uint32_t)(int32_t)v : 0;
+}
+
 static void border(const struct sample *s, uint32_t ret[4])
 {
-	for (unsigned k = 0; k < 4; k++)
-		ret[k] = reads_float(s->t) ? float_bits(s->t->border[k])
-					   : (uint32_t)s->t->border[k];
+	const struct simt_texture *t = s->t;
+
+	memset(ret, 0, 4 * sizeof(*ret));
+	for (unsigned k = 0; k < t->channels; k++)
+		ret[k] = reads_float(t) ? float_bits(border_float(t, t->border[k]))
+					: border_int(t->border[k]);
 }
 
 static uint32_t extent(const struct sample *s, unsigned axis)

@@ -250,6 +250,45 @@ static void check_formats(void)
 	CK(cudaFreeArray(ah));
 }
 
+/* Channels that are not there are 0, and a border is a colour that a texel could have. */
+__global__ void outside(cudaTextureObject_t t, float4 *out)
+{
+	out[0] = tex2D<float4>(t, 0.5f, 0.5f);
+	out[1] = tex2D<float4>(t, -5.0f, 0.5f);
+}
+
+static void check_border(void)
+{
+	std::vector<float2> pairs(8 * 8, make_float2(3, 4));
+	std::vector<unsigned char> bytes(8 * 8, 51);
+	cudaTextureDesc d = sampler(cudaAddressModeBorder, false, false), n;
+	dev_array<float4> out(2);
+
+	d.borderColor[0] = 0.25f;
+	d.borderColor[1] = 0.5f;
+	d.borderColor[2] = 0.75f;
+	d.borderColor[3] = 2;
+	n = d;
+	n.readMode = cudaReadModeNormalizedFloat;
+	cudaArray_t a = array3(8, 8, 0, pairs, 0), b = array3(8, 8, 0, bytes, 0);
+	cudaTextureObject_t t = texture(a, d), u = texture(b, n);
+	outside<<<1, 1>>>(t, out.p);
+	auto got = out.get();
+	REQUIRE(got[0].x == 3 && got[0].y == 4 && got[0].z == 0 && got[0].w == 0);
+	REQUIRE(got[1].x == 0.25f && got[1].y == 0.5f && got[1].z == 0 && got[1].w == 0);
+	outside<<<1, 1>>>(u, out.p);
+	got = out.get();
+	REQUIRE(got[0].x == 0.2f && got[0].y == 0 && got[0].w == 0);
+	REQUIRE(fabsf(got[1].x - 64 / 255.0f) < 1e-6f && got[1].y == 0 && got[1].w == 0);
+	outside<<<1, 1>>>(0, out.p);
+	got = out.get();
+	REQUIRE(got[0].x == 0 && got[1].w == 0);
+	CK(cudaDestroyTextureObject(t));
+	CK(cudaDestroyTextureObject(u));
+	CK(cudaFreeArray(a));
+	CK(cudaFreeArray(b));
+}
+
 /* ---- memory that is no array ---- */
 
 __global__ void linear_memory(cudaTextureObject_t t, cudaTextureObject_t p, int *out, float *f)
@@ -629,6 +668,7 @@ int main(void)
 	for (int dims = 1; dims <= 3; dims++)
 		sampling(dims);
 	check_formats();
+	check_border();
 	check_memory();
 	check_layers();
 	check_gather();
