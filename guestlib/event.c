@@ -8,7 +8,8 @@
 	((unsigned)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING |                   \
 		    CU_EVENT_INTERPROCESS))
 
-/* What is known of an event here is its shadow: its flags, and if it was ever recorded. */
+/* What is known of an event here is its shadow: its flags, and if it was ever recorded.
+ */
 #define RECORDED 2u
 
 static void *shadow(unsigned flags)
@@ -155,6 +156,55 @@ GUEST_PAIR(cuEventRecordWithFlags, ptsz,
 	   stream, flags)
 GUEST_PAIR(cuStreamWaitEvent, ptsz, (CUstream stream, CUevent event, unsigned int flags),
 	   wait_event, stream, event, flags)
+
+/* ---- of whole contexts ---- */
+
+static CUresult ctx_event_check(CUcontext ctx, CUevent event, struct guest_thread **ret_t)
+{
+	CUresult r = guest_enter(NEED_INIT, ret_t);
+
+	if (r)
+		return r;
+	if (!guest_handle_valid((uintptr_t)ctx, HANDLE_CONTEXT))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!guest_handle_valid((uintptr_t)event, HANDLE_EVENT))
+		return CUDA_ERROR_INVALID_HANDLE;
+	return capture_any() ? guest_unsafe(*ret_t) : CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxRecordEvent(CUcontext ctx, CUevent event)
+{
+	struct ctx_record_event_cmd *cmd;
+	struct guest_thread *t;
+	struct lane_reply reply;
+	CUresult r = ctx_event_check(ctx, event, &t);
+
+	if (r)
+		return r;
+	cmd = begin_ctx_record_event(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->ctx = (uintptr_t)ctx;
+	cmd->event = (uintptr_t)event;
+	return guest_call(t, sizeof(struct ctx_record_event_rep), &reply);
+}
+
+CUresult CUDAAPI cuCtxWaitEvent(CUcontext ctx, CUevent event)
+{
+	struct ctx_wait_event_cmd *cmd;
+	struct guest_thread *t;
+	struct lane_reply reply;
+	CUresult r = ctx_event_check(ctx, event, &t);
+
+	if (r)
+		return r;
+	cmd = begin_ctx_wait_event(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->ctx = (uintptr_t)ctx;
+	cmd->event = (uintptr_t)event;
+	return guest_call(t, sizeof(struct ctx_wait_event_rep), &reply);
+}
 
 /* Neither may be asked of an event that stands for nodes of a capture. */
 static CUresult ask_check(CUevent event)

@@ -299,6 +299,30 @@ CUresult CUDAAPI cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int
 	return launch_plain(f, dims, shared, stream, true, params, extra);
 }
 
+/* On one device: a cooperative launch in a stream of its own, as it always had to be. */
+CUresult CUDAAPI cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list,
+						      unsigned int n, unsigned int flags)
+{
+	const unsigned all = CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_PRE_LAUNCH_SYNC |
+			     CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_POST_LAUNCH_SYNC;
+	struct launch l = {.cooperative = true};
+
+	if (!list || n != 1 || (flags & ~all) || !list->hStream ||
+	    list->hStream == CU_STREAM_LEGACY || list->hStream == CU_STREAM_PER_THREAD)
+		return CUDA_ERROR_INVALID_VALUE;
+	l.func = list->function;
+	l.grid[0] = list->gridDimX;
+	l.grid[1] = list->gridDimY;
+	l.grid[2] = list->gridDimZ;
+	l.block[0] = list->blockDimX;
+	l.block[1] = list->blockDimY;
+	l.block[2] = list->blockDimZ;
+	l.shared_bytes = list->sharedMemBytes;
+	l.stream = list->hStream;
+	l.params = list->kernelParams;
+	return launch_do(&l);
+}
+
 static CUresult launch_coop(CUfunction func, const unsigned dims[6], unsigned shared,
 			    CUstream stream, bool ptsz, void **params)
 {

@@ -248,6 +248,8 @@ CUresult cuda_event_create(struct dev_ctx *ctx, unsigned flags,
 void cuda_event_destroy(struct dev_event *ev);
 CUresult cuda_event_record(struct dev_ctx *ctx, struct dev_event *ev,
 			   struct dev_stream *st);
+CUresult cuda_ctx_record_event(struct dev_ctx *ctx, struct dev_event *ev);
+CUresult cuda_ctx_wait_event(struct dev_ctx *ctx, struct dev_event *ev);
 CUresult cuda_event_query(struct dev_event *ev);
 CUresult cuda_event_synchronize(struct dev_event *ev);
 CUresult cuda_event_elapsed(struct dev_event *start, struct dev_event *end,

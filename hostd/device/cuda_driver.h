@@ -57,6 +57,8 @@
 	X(cuStreamCreateWithPriority)                                                    \
 	X(cuStreamSetAttribute)                                                          \
 	X(cuStreamBatchMemOp)                                                            \
+	X(cuCtxRecordEvent)                                                              \
+	X(cuCtxWaitEvent)                                                                \
 	X(cuStreamDestroy)                                                               \
 	X(cuStreamQuery)                                                                 \
 	X(cuStreamSynchronize)                                                           \

@@ -349,6 +349,20 @@ CUresult cuda_event_record(struct dev_ctx *ctx, struct dev_event *ev,
 	return res ? res : cuda_note(ctx, cu.cuEventRecord(ev->cu, cuda_stream_of(st)));
 }
 
+CUresult cuda_ctx_record_event(struct dev_ctx *ctx, struct dev_event *ev)
+{
+	CUresult res = cuda_enter(ctx);
+
+	return res ? res : cuda_note(ctx, cu.cuCtxRecordEvent(ctx->cu, ev->cu));
+}
+
+CUresult cuda_ctx_wait_event(struct dev_ctx *ctx, struct dev_event *ev)
+{
+	CUresult res = cuda_enter(ctx);
+
+	return res ? res : cuda_note(ctx, cu.cuCtxWaitEvent(ctx->cu, ev->cu));
+}
+
 CUresult cuda_event_query(struct dev_event *ev)
 {
 	CUresult res = cuda_enter(ev->ctx);

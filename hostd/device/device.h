@@ -392,6 +392,10 @@ struct device_ops {
 	void (*event_destroy)(struct dev_event *ev);
 	CUresult (*event_record)(struct dev_ctx *ctx, struct dev_event *ev,
 				 struct dev_stream *st);
+	/* After all work of the context so far; before all to come. The software GPU has
+	 * neither yet: NOT_SUPPORTED. */
+	CUresult (*ctx_record_event)(struct dev_ctx *ctx, struct dev_event *ev);
+	CUresult (*ctx_wait_event)(struct dev_ctx *ctx, struct dev_event *ev);
 	CUresult (*event_query)(struct dev_event *ev);
 	CUresult (*event_synchronize)(struct dev_event *ev);
 	CUresult (*event_elapsed)(struct dev_event *start, struct dev_event *end,

@@ -111,6 +111,16 @@ CUresult soft_event_record(struct dev_ctx *ctx, struct dev_event *ev,
 	return CUDA_SUCCESS;
 }
 
+CUresult soft_ctx_record_event(struct dev_ctx *ctx, struct dev_event *ev)
+{
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult soft_ctx_wait_event(struct dev_ctx *ctx, struct dev_event *ev)
+{
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 CUresult soft_event_query(struct dev_event *ev)
 {
 	CUresult res = soft_ctx_status(ev->ctx);

@@ -167,6 +167,8 @@ CUresult soft_event_create(struct dev_ctx *ctx, unsigned flags,
 void soft_event_destroy(struct dev_event *ev);
 CUresult soft_event_record(struct dev_ctx *ctx, struct dev_event *ev,
 			   struct dev_stream *st);
+CUresult soft_ctx_record_event(struct dev_ctx *ctx, struct dev_event *ev);
+CUresult soft_ctx_wait_event(struct dev_ctx *ctx, struct dev_event *ev);
 CUresult soft_event_query(struct dev_event *ev);
 CUresult soft_event_synchronize(struct dev_event *ev);
 CUresult soft_event_elapsed(struct dev_event *start, struct dev_event *end,

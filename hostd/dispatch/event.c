@@ -18,7 +18,8 @@ int handle_event_create(struct sess_lane *sl, const struct event_create_args *a,
 	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
 
 	if (ev)
-		r = sl->s->ops->event_create(ctx, a->cmd->flags & ~(unsigned)CU_EVENT_INTERPROCESS, &ev->dev);
+		r = sl->s->ops->event_create(
+			ctx, a->cmd->flags & ~(unsigned)CU_EVENT_INTERPROCESS, &ev->dev);
 	rep->res.result = r;
 	if (r != CUDA_SUCCESS) {
 		if (ev)
@@ -57,6 +58,33 @@ int handle_event_record(struct sess_lane *sl, const struct event_record_args *a,
 			struct event_record_rep *rep)
 {
 	rep->res.result = record(sl, a->cmd->event, a->cmd->stream);
+	return 0;
+}
+
+static CUresult ctx_event(struct sess_lane *sl, uint64_t ctx, uint64_t event,
+			  CUresult (*op)(struct dev_ctx *, struct dev_event *))
+{
+	struct sess_ctx *c = sess_get(sl, HANDLE_CONTEXT, ctx);
+	struct sess_event *ev = sess_get(sl, HANDLE_EVENT, event);
+
+	if (!c)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return ev ? op(c->dev, ev->dev) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+int handle_ctx_record_event(struct sess_lane *sl, const struct ctx_record_event_args *a,
+			    struct ctx_record_event_rep *rep)
+{
+	rep->res.result =
+		ctx_event(sl, a->cmd->ctx, a->cmd->event, sl->s->ops->ctx_record_event);
+	return 0;
+}
+
+int handle_ctx_wait_event(struct sess_lane *sl, const struct ctx_wait_event_args *a,
+			  struct ctx_wait_event_rep *rep)
+{
+	rep->res.result =
+		ctx_event(sl, a->cmd->ctx, a->cmd->event, sl->s->ops->ctx_wait_event);
 	return 0;
 }
 

@@ -43,6 +43,45 @@ static void old_launch(CUfunction f)
 	CK(cuMemFree(p));
 }
 
+/* On one device it is a cooperative launch. */
+static void many_devices(CUfunction f)
+{
+	CUDA_LAUNCH_PARAMS l = {.function = f, .gridDimX = 2, .gridDimY = 1, .gridDimZ = 1,
+				.blockDimX = 4, .blockDimY = 1, .blockDimZ = 1};
+	unsigned i = 9, out[16];
+	float v = 1;
+	CUdeviceptr p;
+	void *params[] = {&p, &i, &v};
+
+	CK(cuMemAlloc(&p, sizeof(out)));
+	CK(cuStreamCreate(&l.hStream, CU_STREAM_NON_BLOCKING));
+	l.kernelParams = params;
+	CK(cuLaunchCooperativeKernelMultiDevice(&l, 1, 0));
+	CK(cuStreamSynchronize(l.hStream));
+	CK(cuMemcpyDtoH(out, p, sizeof(out)));
+	for (i = 0; i < 8; i++)
+		REQUIRE(out[2 * i] == 9);
+	CK(cuStreamDestroy(l.hStream));
+	l.hStream = NULL;
+	EXPECT(cuLaunchCooperativeKernelMultiDevice(&l, 1, 0), CUDA_ERROR_INVALID_VALUE);
+	CK(cuMemFree(p));
+}
+
+static void context_events(CUcontext ctx)
+{
+	CUevent ev;
+	CUresult r;
+
+	CK(cuEventCreate(&ev, 0));
+	r = cuCtxRecordEvent(ctx, ev);
+	if (r != CUDA_ERROR_NOT_SUPPORTED) { /* the software GPU */
+		EXPECT(r, CUDA_SUCCESS);
+		CK(cuCtxWaitEvent(ctx, ev));
+		CK(cuEventSynchronize(ev));
+	}
+	CK(cuEventDestroy(ev));
+}
+
 static void questions(CUdevice dev, CUcontext ctx)
 {
 	CUdevResource res;
@@ -85,6 +124,8 @@ int main(void)
 	CK(cuModuleLoadData(&mod, ptx));
 	CK(cuModuleGetFunction(&f, mod, "k"));
 	old_launch(f);
+	many_devices(f);
+	context_events(ctx);
 	questions(dev, ctx);
 	CK(cuModuleUnload(mod));
 	CK(cuDevicePrimaryCtxRelease(dev));
