@@ -45,13 +45,21 @@ static CUresult record(struct sess_lane *sl, uint64_t event, uint64_t stream)
 	struct sess_event *ev = sess_get(sl, HANDLE_EVENT, event);
 	struct dev_stream *st;
 	struct dev_ctx *ctx;
+	uint64_t moment;
 	CUresult r = sess_stream(sl, stream, &st, &ctx);
 
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (!ev || ev->obj.ctx->dev != ctx)
 		return CUDA_ERROR_INVALID_HANDLE;
-	return sl->s->ops->event_record(ctx, ev->dev, st);
+	/* Before the record: what is freed from here on the event does not cover. */
+	moment = atomic_load(&ev->elsewhere) ? 0 : pools_moment(sl->s->pools);
+	atomic_store(&ev->moment, 0);
+	atomic_store(&ev->stream, st);
+	r = sl->s->ops->event_record(ctx, ev->dev, st);
+	if (r == CUDA_SUCCESS)
+		atomic_store(&ev->moment, moment);
+	return r;
 }
 
 int handle_event_record(struct sess_lane *sl, const struct event_record_args *a,

@@ -278,13 +278,19 @@ int handle_graph_event(struct sess_lane *sl, const struct graph_event_args *a,
 {
 	struct dev_node op = {.kind = a->cmd->wait ? DEV_NODE_WAIT : DEV_NODE_RECORD};
 	struct sess_obj *o = obj_find(sl->s, HANDLE_EVENT, a->cmd->event);
+	struct sess_event *ev;
 
 	if (!o) {
 		rep->res.result = no_op(sl, a->cmd->exec, CUDA_ERROR_INVALID_HANDLE);
 		return 0;
 	}
 	op.ref = o;
-	op.event = container_of(o, struct sess_event, obj)->dev;
+	ev = container_of(o, struct sess_event, obj);
+	if (!a->cmd->wait) { /* from now on nobody knows where it was recorded last */
+		atomic_store(&ev->elsewhere, true);
+		atomic_store(&ev->moment, 0);
+	}
+	op.event = ev->dev;
 	rep->res.result = set_op(sl, a->cmd->exec, a->cmd->node, &op);
 	return 0;
 }

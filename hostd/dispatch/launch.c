@@ -46,6 +46,8 @@ static CUresult read_event(struct sess_lane *sl, uint64_t h, struct dev_ctx *ctx
 	if (!ev || ev->obj.ctx->dev != ctx)
 		return CUDA_ERROR_INVALID_HANDLE;
 	ret_attr->event = ev->dev;
+	atomic_store(&ev->elsewhere, true);
+	atomic_store(&ev->moment, 0);
 	return CUDA_SUCCESS;
 }
 

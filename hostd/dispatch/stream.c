@@ -120,6 +120,9 @@ int handle_stream_wait_event(struct sess_lane *sl, const struct stream_wait_even
 		r = CUDA_ERROR_INVALID_HANDLE;
 	if (r == CUDA_SUCCESS)
 		r = sl->s->ops->stream_wait_event(ctx, st, ev->dev);
+	if (r == CUDA_SUCCESS)
+		pools_waited(sl->s->pools, st, atomic_load(&ev->stream),
+			     atomic_load(&ev->moment));
 	rep->res.result = r;
 	return 0;
 }

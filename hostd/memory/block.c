@@ -141,6 +141,7 @@ struct block *block_split(struct block *k, uint64_t size)
 	rest->state = k->state;
 	rest->queue = k->queue;
 	rest->mark = k->mark;
+	rest->freed = k->freed;
 	k->size = size;
 	list_insert_after(&k->in_arena, &rest->in_arena);
 	return rest;
@@ -175,6 +176,7 @@ void block_merge(struct block *a, struct block *b)
 {
 	a->size += b->size;
 	a->mark = MAX(a->mark, b->mark);
+	a->freed = MAX(a->freed, b->freed);
 	list_remove(&b->in_arena);
 	--*b->arena->count;
 	free(b);

@@ -45,6 +45,7 @@ struct block {
 	enum block_state state;
 	struct pool_queue *queue; /* waiting: for this one */
 	uint64_t mark;            /* waiting: ready when the queue is done with it */
+	uint64_t freed;           /* waiting: pools.clock of its (latest) freeing */
 	unsigned bin;
 };
 

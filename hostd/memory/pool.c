@@ -58,6 +58,7 @@ int pools_new(struct session *s, struct pools **ret_p)
 	p->s = s;
 	pthread_mutex_init(&p->lock, NULL);
 	list_init(&p->all);
+	list_init(&p->waits);
 	list_append(&p->all, &p->standard->link);
 	p->n_pools = 1;
 	for (unsigned i = 0; i < POOL_BUCKETS; i++)
@@ -102,6 +103,7 @@ void pools_free_all(struct pools *p)
 		return;
 	list_for_each_safe (pool, tmp, &p->all, link)
 		pool_free(p, pool);
+	pool_forget_waits(p, NULL);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
 }
@@ -215,7 +217,7 @@ void pool_trim(struct pools *p, struct pool *pool, uint64_t keep)
 	pthread_mutex_unlock(&p->lock);
 }
 
-static void note_excess(struct pools *p, const struct pool *pool)
+void pool_note_excess(struct pools *p, const struct pool *pool)
 {
 	if (pool->reserved > to_keep(pool))
 		atomic_store_explicit(&p->excess, true, memory_order_relaxed);
@@ -384,6 +386,29 @@ static struct block *borrow(struct pools *p, struct pool *pool, struct pool_queu
 	return k;
 }
 
+/* What another stream freed before an event that the own one waits for. */
+static struct block *follow(struct pools *p, struct pool *pool, struct pool_queue *own,
+			    uint64_t size)
+{
+	struct block *k = NULL;
+	struct pool_queue *q;
+
+	if (!own || !own->st || list_empty(&p->waits))
+		return NULL;
+	list_for_each (q, &pool->queues, link) {
+		struct pool_wait *w;
+
+		if (q == own || q->gone || list_empty(&q->waiting))
+			continue;
+		w = pool_find_wait(p, own->st, q->st);
+		if (w)
+			k = queue_take_older(q, size, w->at);
+		if (k)
+			break;
+	}
+	return k;
+}
+
 /* What there is without waiting; new memory included. */
 static struct block *find_room(struct pools *p, struct pool *pool, struct pool_queue *own,
 			       uint64_t size)
@@ -392,6 +417,8 @@ static struct block *find_room(struct pools *p, struct pool *pool, struct pool_q
 
 	if (!k)
 		k = take_free(pool, size);
+	if (!k && pool->reuse[0])
+		k = follow(p, pool, own, size);
 	/* What others are done with; what is one's own may grow together by that. */
 	if (!k && pool->reuse[1] && poll_all(p, pool))
 		k = take_free(pool, size);
@@ -476,13 +503,16 @@ CUresult pools_free_async(struct pools *p, struct dev_ctx *ctx, struct dev_strea
 		struct pool *pool = k->arena->pool;
 
 		q = queue_of(p->s->ops, pool, ctx, st);
+		/* release: pairs with pools_moment(). */
+		k->freed =
+			atomic_fetch_add_explicit(&p->clock, 1, memory_order_release) + 1;
 		if (q) {
 			queue_add(q, k);
 		} else { /* too many streams, or no memory for one more */
 			(void)p->s->ops->stream_synchronize(ctx, st);
 			pool_block_free(pool, k);
 		}
-		note_excess(p, pool);
+		pool_note_excess(p, pool);
 	}
 	pthread_mutex_unlock(&p->lock);
 	return k ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -495,7 +525,7 @@ bool pools_free(struct pools *p, CUdeviceptr addr)
 	pthread_mutex_lock(&p->lock);
 	k = unuse(p, addr);
 	if (k) {
-		note_excess(p, k->arena->pool);
+		pool_note_excess(p, k->arena->pool);
 		pool_block_free(k->arena->pool, k);
 	}
 	pthread_mutex_unlock(&p->lock);
@@ -512,6 +542,7 @@ void pools_stream_gone(struct pools *p, struct dev_ctx *ctx, struct dev_stream *
 	struct pool *pool;
 
 	pthread_mutex_lock(&p->lock);
+	pool_forget_waits(p, st);
 	list_for_each (pool, &p->all, link) {
 		list_for_each_safe (q, tmp, &pool->queues, link) {
 			if (q->ctx != ctx || q->st != st || q->gone)
@@ -540,87 +571,4 @@ void pools_ctx_gone(struct pools *p, struct dev_ctx *ctx)
 	}
 	pthread_mutex_unlock(&p->lock);
 	pools_synced(p);
-}
-
-/* ---- attributes ---- */
-
-static CUresult set_locked(struct pools *p, struct pool *pool, CUmemPool_attribute attr,
-			   uint64_t value)
-{
-	switch ((int)attr) {
-	case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
-	case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
-	case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
-		pool->reuse[attr - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES] =
-			value;
-		return CUDA_SUCCESS;
-	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-		pool->threshold = value;
-		note_excess(p, pool);
-		return CUDA_SUCCESS;
-	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-		if (value)
-			return CUDA_ERROR_INVALID_VALUE;
-		pool->reserved_high = pool->reserved;
-		return CUDA_SUCCESS;
-	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-		if (value)
-			return CUDA_ERROR_INVALID_VALUE;
-		pool->used_high = pool->used;
-		return CUDA_SUCCESS;
-	default:
-		return CUDA_ERROR_INVALID_VALUE;
-	}
-}
-
-CUresult pool_set(struct pools *p, struct pool *pool, CUmemPool_attribute attr,
-		  uint64_t value)
-{
-	CUresult r;
-
-	pthread_mutex_lock(&p->lock);
-	r = set_locked(p, pool, attr, value);
-	pthread_mutex_unlock(&p->lock);
-	return r;
-}
-
-static CUresult get_locked(const struct pool *pool, CUmemPool_attribute attr,
-			   uint64_t *ret_value)
-{
-	switch ((int)attr) {
-	case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
-	case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
-	case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
-		*ret_value = pool->reuse[attr -
-					 CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES];
-		return CUDA_SUCCESS;
-	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-		*ret_value = pool->threshold;
-		return CUDA_SUCCESS;
-	case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-		*ret_value = pool->reserved;
-		return CUDA_SUCCESS;
-	case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-		*ret_value = pool->reserved_high;
-		return CUDA_SUCCESS;
-	case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-		*ret_value = pool->used;
-		return CUDA_SUCCESS;
-	case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-		*ret_value = pool->used_high;
-		return CUDA_SUCCESS;
-	default:
-		return CUDA_ERROR_INVALID_VALUE;
-	}
-}
-
-CUresult pool_get(struct pools *p, struct pool *pool, CUmemPool_attribute attr,
-		  uint64_t *ret_value)
-{
-	CUresult r;
-
-	pthread_mutex_lock(&p->lock);
-	r = get_locked(pool, attr, ret_value);
-	pthread_mutex_unlock(&p->lock);
-	return r;
 }

@@ -6,10 +6,12 @@
  * and divides them into blocks (block.h). Memory freed in a stream is at once at the
  * disposal of that stream and, once the stream has got there, of all (pool_queue.h). An
  * allocation takes, in this order: what its own stream has freed; what is free; what
- * another stream has finished with (if CUDA's opportunistic reuse is on); a new arena;
- * what another stream has yet to finish with, after making its own wait for that (if
- * internal dependencies are on); and, when all else fails, it waits for its pool's
- * streams. Nothing of the frequent path calls the device.
+ * another stream had freed before an event for which its own waits (if CUDA's reuse along
+ * event dependencies is on); what another stream has finished with (if CUDA's
+ * opportunistic reuse is on); a new arena; what another stream has yet to finish with,
+ * after making its own wait for that (if internal dependencies are on); and, when all
+ * else fails, it waits for its pool's streams. Nothing of the frequent path calls the
+ * device.
  *
  * Arenas nobody uses go back to the session when somebody synchronises, down to the
  * pool's release threshold, and before an allocation of whatever kind fails.
@@ -75,6 +77,15 @@ bool pools_reclaim(struct pools *p);
 
 /* Gives back what nobody uses, but keeps that many bytes, used ones included. */
 void pool_trim(struct pools *p, struct pool *pool, uint64_t keep);
+
+/*
+ * What streams wait for, so that memory can follow (CUDA's reuse along event
+ * dependencies): the moment that an event was recorded, and a stream's waiting for an
+ * event that was recorded in another at that moment. After the device has done it.
+ */
+uint64_t pools_moment(const struct pools *p);
+void pools_waited(struct pools *p, const struct dev_stream *who,
+		  const struct dev_stream *whom, uint64_t moment);
 
 /* A stream is about to be destroyed. */
 void pools_stream_gone(struct pools *p, struct dev_ctx *ctx, struct dev_stream *st);

@@ -33,6 +33,14 @@ struct pool {
 	struct bins free;
 };
 
+/* A stream waits, since some time, for what another had been given to do until `at`. */
+struct pool_wait {
+	struct list link;
+	const struct dev_stream *who, *whom;
+	uint64_t at; /* pools.clock */
+};
+#define WAITS_MAX 256u
+
 struct pools {
 	struct session *s;
 	pthread_mutex_t lock; /* may be held while the device and the space are called */
@@ -41,8 +49,22 @@ struct pools {
 	uint64_t n_blocks;
 	struct pool *standard;
 	uint64_t next_id;
+	_Atomic uint64_t clock; /* frees in stream order so far */
+	struct list waits;      /* struct pool_wait, the latest first */
+	unsigned n_waits;
 	_Atomic bool excess; /* some pool may have more than it is to keep */
 	struct list buckets[POOL_BUCKETS];
 };
+
+/* All of these expect pools.lock. */
+
+/* The pool may have more than it is to keep: the next synchronisation looks. */
+void pool_note_excess(struct pools *p, const struct pool *pool);
+
+/* NULL: who does not wait for whom, as far as is known. */
+struct pool_wait *pool_find_wait(struct pools *p, const struct dev_stream *who,
+				 const struct dev_stream *whom);
+/* Of a stream that ends, or (st NULL) all. */
+void pool_forget_waits(struct pools *p, const struct dev_stream *st);
 
 #endif

@@ -4,6 +4,9 @@
 #include "base/macros.h"
 #include "memory/pool_private.h"
 
+/* Of the blocks that another stream has freed so many are looked at. */
+#define LOOK_AT 64
+
 struct pool_queue *queue_of(const struct device_ops *ops, struct pool *pool,
 			    struct dev_ctx *ctx, struct dev_stream *st)
 {
@@ -61,20 +64,40 @@ void queue_add(struct pool_queue *q, struct block *k)
 	put_in(q, k);
 }
 
-struct block *queue_take(struct pool_queue *q, uint64_t size)
+/* The first part of a waiting block; what is left waits where it has waited. */
+static struct block *cut(struct pool_queue *q, struct block *k, uint64_t size)
 {
-	struct block *k = bins_find(&q->bins, size), *rest;
+	struct block *rest;
 
-	if (!k)
-		return NULL;
 	bins_remove(&q->bins, k);
 	rest = block_split(k, size);
-	if (rest) { /* it waits where k has waited */
+	if (rest) {
 		list_insert_after(&k->link, &rest->link);
 		bins_add(&q->bins, rest);
 	}
 	list_remove(&k->link);
 	return k;
+}
+
+struct block *queue_take(struct pool_queue *q, uint64_t size)
+{
+	struct block *k = bins_find(&q->bins, size);
+
+	return k ? cut(q, k, size) : NULL;
+}
+
+struct block *queue_take_older(struct pool_queue *q, uint64_t size, uint64_t at)
+{
+	struct block *k;
+	unsigned n = 0;
+
+	list_for_each (k, &q->waiting, link) {
+		if (k->freed > at || ++n > LOOK_AT)
+			return NULL;
+		if (k->size >= size)
+			return cut(q, k, size);
+	}
+	return NULL;
 }
 
 static bool free_up_to(struct pool_queue *q, uint64_t mark)

@@ -46,6 +46,9 @@ struct block *queue_take(struct pool_queue *q, uint64_t size);
  */
 bool queue_poll(const struct device_ops *ops, struct pool_queue *q);
 
+/* A block that was freed at clock `at` or before; in no list and no bins. */
+struct block *queue_take_older(struct pool_queue *q, uint64_t size, uint64_t at);
+
 /* Makes everything free: nothing runs any more. */
 void queue_finish(struct pool_queue *q);
 

@@ -50,6 +50,11 @@ struct sess_stream {
 struct sess_event {
 	struct sess_obj obj;
 	struct dev_event *dev;
+	/* Where and when (pools_moment()) it was recorded last; moment 0: not known, as
+	 * of events that graphs and kernels record (elsewhere). */
+	_Atomic(struct dev_stream *) stream;
+	_Atomic uint64_t moment;
+	_Atomic bool elsewhere;
 };
 
 #define OBJ_PAGE_BITS 10

@@ -109,6 +109,22 @@ static uint64_t some_bytes(void)
 	}
 }
 
+/* `who` waits for what `whom` has been given so far, as dispatch does it. */
+static void wait_for(unsigned who, unsigned whom)
+{
+	struct dev_event *ev;
+	uint64_t moment;
+
+	cr_assert_eq(s->ops->event_create(ctx, 0, &ev), CUDA_SUCCESS);
+	moment = pools_moment(p);
+	fake_submit(st[whom]);
+	s->ops->event_record(ctx, ev, st[whom]);
+	fake_submit(st[whom]);
+	cr_assert_eq(s->ops->stream_wait_event(ctx, st[who], ev), CUDA_SUCCESS);
+	pools_waited(p, st[who], st[whom], moment);
+	s->ops->event_destroy(ev);
+}
+
 static void random_run(unsigned seed, uint64_t threshold)
 {
 	struct pool *pool = pools_default(p);
@@ -143,6 +159,8 @@ static void random_run(unsigned seed, uint64_t threshold)
 			used -= k[i].bytes;
 			k[i] = k[--n];
 		}
+		if (rand() % 4 == 0)
+			wait_for(who, (unsigned)rand() % STREAMS);
 		if (rand() % 3 == 0)
 			fake_advance(st[who], (uint64_t)rand() % 20000);
 		if (rand() % 50 == 0) {
@@ -253,12 +271,26 @@ Test(pool, streams)
 	give(0, a);
 	fake_advance(st[0], 1);
 	cr_assert_eq(take(pool, 2, ALL), a, "and now anybody");
+	give(2, a);
+	/* along an event, without being done */
+	set(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, 0);
+	fake_submit(st[2]);
+	cr_assert_neq(b, a);
+	wait_for(3, 2);
+	cr_assert_eq(take(pool, 3, ALL), a);
+	give(3, a);
+	wait_for(2, 3);
+	set(pool, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, 0);
+	cr_assert_neq(take(pool, 2, ALL), a);
+	set(pool, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, 1);
+	set(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, 1);
+	cr_assert_eq(take(pool, 2, ALL), a);
 	/* a stream that ends with work in it */
 	fake_submit(st[2]);
 	give(2, a);
 	pools_stream_gone(p, ctx, st[2]);
 	cr_assert_neq(take(pool, 1, ALL), a);
-	fake_advance(st[2], 1);
+	fake_advance(st[2], UINT64_MAX / 2);
 	cr_assert_eq(take(pool, 1, ALL), a);
 	/* a lost context has nothing left to wait for */
 	fake_submit(st[1]);
