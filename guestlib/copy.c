@@ -4,9 +4,9 @@
  *
  * Host memory that the device sees: one message, one DMA.
  *
- * Other host memory, to the device: up to 64 KiB travel in the lane, and the driver takes
- * them at once. More goes through a stage (stage.h) in pieces: while one is being copied
- * into it, the device fetches the last. From the device: likewise, the other way round.
+ * Other host memory, to the device, goes through a stage (stage.h) in pieces: while one
+ * is being copied into it, the device fetches the last. From the device: likewise, the
+ * other way round. A few KiB travel in the lane, and the driver takes them at once.
  * Without shared memory, or while a stage is held up by a busy stream, pieces travel in
  * the lane. A synchronous copy ends with a call, whose reply also says if an earlier
  * piece failed. Copies from the device into pageable memory may finish synchronously in
@@ -22,8 +22,10 @@
 #include "process.h"
 #include "stage.h"
 
-/* Up to here the driver takes pageable bytes at once, without waiting for the stream. */
+/* Copies that nobody waits for share slots of a stage up to here; below, they travel in
+ * the lane, and the driver takes pageable bytes at once. */
 #define SMALL_BYTES (64u << 10)
+#define TINY_BYTES  (2u << 10)
 /* From here on helper threads move bytes. */
 #define HELPED_BYTES (4u << 20)
 #define LARGE_PIECE  (1u << 20)
@@ -48,6 +50,8 @@ static CUresult dtod(struct guest_thread *t, const struct copy *c, uint64_t stre
 	/* The reply to a synchronous one within the device says that it was accepted;
 	 * CUDA's does not wait. */
 	cmd->wait = c->shared && !c->async;
+	cmd->mark = c->mark;
+	cmd->number = c->number;
 	return c->async ? guest_post(t)
 			: guest_call(t, sizeof(struct copy_dtod_rep), &reply);
 }
@@ -136,20 +140,20 @@ static CUresult send_payload(struct guest_thread *t, const struct copy *c,
 
 /* Through a stage: the device fetches the bytes by itself. */
 static CUresult send_staged(struct guest_thread *t, const struct copy *c, uint64_t stream,
-			    const struct piece *p, struct stage *stage,
-			    const struct stage_piece *room, bool helped)
+			    const struct piece *p, const struct stage_piece *room,
+			    bool helped)
 {
 	struct copy dev = {.dst = {.addr = p->dst, .pitch = c->dst.pitch},
 			   .src = {.addr = room->dev, .pitch = p->width},
 			   .width = p->width,
 			   .height = p->height,
 			   .shared = true,
+			   .mark = room->mark.addr,
+			   .number = room->mark.number,
 			   .async = c->async || !p->last};
-	CUresult r;
 
 	pack(room->mem, p, c->src.pitch, helped);
-	r = dtod(t, &dev, stream);
-	return r || !dev.async ? r : stage_mark(stage, t, stream, room);
+	return dtod(t, &dev, stream);
 }
 
 /* How the pieces of a copy travel. */
@@ -180,9 +184,11 @@ static CUresult send_piece(struct guest_thread *t, const struct copy *c, uint64_
 {
 	struct stage_piece room;
 
-	if (w->stage && stage_room(w->stage, p->width * p->height, &room))
-		return send_staged(t, c, stream, p, w->stage, &room, w->helped);
-	return send_payload(t, c, stream, p);
+	if (!w->stage || !stage_room(w->stage, p->width * p->height, &room))
+		return send_payload(t, c, stream, p);
+	if (c->async || !p->last)
+		stage_mark(w->stage, &room);
+	return send_staged(t, c, stream, p, &room, w->helped);
 }
 
 /* Rows that are too long for one piece, and plain copies. */
@@ -230,18 +236,34 @@ static CUresult htod_short_rows(struct guest_thread *t, const struct copy *c,
 	return r;
 }
 
-/*
- * Small copies go through the lane: the driver takes such bytes at once. Of larger ones
- * the device fetches the bytes itself.
- */
+/* Many of these share a slot. */
+static CUresult htod_small(struct guest_thread *t, const struct copy *c, uint64_t stream)
+{
+	struct piece p = {.src = (const char *)(uintptr_t)c->src.addr,
+			  .dst = c->dst.addr,
+			  .width = c->width,
+			  .height = c->height,
+			  .last = true};
+	struct stage_piece room;
+
+	if (c->width * c->height > TINY_BYTES &&
+	    stage_append(t, stream, c->width * c->height, &room))
+		return send_staged(t, c, stream, &p, &room, false);
+	return send_payload(t, c, stream, &p);
+}
+
 static CUresult htod(struct guest_thread *t, const struct copy *c, uint64_t stream)
 {
 	size_t total = c->width * c->height, row;
-	struct way w = {.piece = WIRE_PAYLOAD_MAX};
+	/* What is waited for leaves its stage idle. */
+	enum stage_use use =
+		c->async || total > STAGE_SLOT_BYTES ? STAGE_TO_DEVICE : STAGE_TO_HOST;
 	CUresult r = CUDA_SUCCESS;
+	struct way w;
 
-	if (total > SMALL_BYTES)
-		w = find_way(t, c, total, STAGE_TO_DEVICE);
+	if (c->async && total <= SMALL_BYTES && !c->ctx)
+		return htod_small(t, c, stream);
+	w = find_way(t, c, total, use);
 	if (c->height > 1 && c->width <= w.piece / 2)
 		r = htod_short_rows(t, c, stream, &w);
 	else
@@ -250,7 +272,7 @@ static CUresult htod(struct guest_thread *t, const struct copy *c, uint64_t stre
 	if (w.helped)
 		move_end();
 	if (w.stage)
-		stage_put(w.stage, STAGE_TO_DEVICE, true);
+		stage_put(w.stage, use, r == CUDA_SUCCESS || use == STAGE_TO_DEVICE);
 	return r;
 }
 
@@ -359,9 +381,10 @@ static bool ask_piece(struct guest_thread *t, const struct copy *c, uint64_t str
 	if (!stage_room(w->stage, a->size[i], &a->piece[i]))
 		return false;
 	dev.dst = (struct copy_side){.addr = a->piece[i].dev, .pitch = dev.width};
+	stage_mark(w->stage, &a->piece[i]);
+	dev.mark = a->piece[i].mark.addr;
+	dev.number = a->piece[i].mark.number;
 	*ret_r = dtod(t, &dev, stream);
-	if (*ret_r == CUDA_SUCCESS)
-		*ret_r = stage_mark(w->stage, t, stream, &a->piece[i]);
 	a->offset += a->size[i];
 	a->n++;
 	return true;

@@ -20,9 +20,12 @@ struct copy {
 	size_t width, height; /* bytes, rows; either may be 0: nothing to do */
 	CUstream stream;
 	bool ptsz;
-	bool async;   /* a function with Async in its name */
-	bool shared;  /* a side is host memory that the device sees: addr is its address
-		       * there, and a copy that is not async waits until it is done */
+	bool async;  /* a function with Async in its name */
+	bool shared; /* a side is host memory that the device sees: addr is its address
+		      * there, and a copy that is not async waits until it is done */
+	/* For shared ones: the device writes a number behind the copy; see stage.h. */
+	uint64_t mark;
+	uint32_t number;
 	uint64_t ctx; /* of a graph: done at once in that context, in no stream; else 0 */
 };
 

@@ -4,8 +4,11 @@
 
 #include "base/clock.h"
 #include "calls.h"
+#include "context.h"
 #include "hostmem.h"
+#include "process.h"
 #include "stage.h"
+#include "thread.h"
 
 #define SLOT_BYTES_ALL ((size_t)STAGE_SLOTS * STAGE_SLOT_BYTES)
 /* Stages of a process: more threads than that copy through their lanes. */
@@ -18,10 +21,17 @@ struct stage {
 	struct stage *next; /* in the pool */
 	char *mem;          /* slots, then a number for each slot */
 	_Atomic uint32_t *done;
-	uint32_t awaited[STAGE_SLOTS]; /* slot i is free once done[i] is that */
+	uint32_t awaited[STAGE_SLOTS]; /* slot i is free once done[first[i]] is that */
+	uint8_t first[STAGE_SLOTS];    /* of the piece that had it last */
 	uint32_t number;
 	unsigned at;
 	struct hostmem_region region;
+
+	/* The slot that small copies go to. */
+	bool open;
+	struct stage_piece slot;
+	size_t used;
+	uint64_t stream, ctx; /* of these copies */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -74,9 +84,12 @@ void stage_put(struct stage *s, enum stage_use use, bool idle)
 static bool is_done(const struct stage *s, unsigned slot, unsigned n)
 {
 	for (unsigned i = slot; i < slot + n; i++) {
-		/* acquire: what the device wrote before is there */
-		if (atomic_load_explicit(&s->done[i], memory_order_acquire) !=
-		    s->awaited[i])
+		/* acquire: what the device wrote before is there. A later number of a
+		 * piece that begins there says the same. */
+		uint32_t done =
+			atomic_load_explicit(&s->done[s->first[i]], memory_order_acquire);
+
+		if ((int32_t)(done - s->awaited[i]) < 0)
 			return false;
 	}
 	return true;
@@ -116,27 +129,119 @@ bool stage_room(struct stage *s, size_t size, struct stage_piece *ret)
 	return true;
 }
 
-CUresult stage_mark(struct stage *s, struct guest_thread *t, uint64_t stream,
-		    const struct stage_piece *p)
+void stage_mark(struct stage *s, struct stage_piece *p)
 {
-	struct fill_cmd *cmd = begin_fill(t);
-
-	if (!cmd)
-		return guest_lost(t);
 	s->number++;
-	for (unsigned i = p->slot; i < p->slot + p->n; i++)
+	for (unsigned i = p->slot; i < p->slot + p->n; i++) {
 		s->awaited[i] = s->number;
-	cmd->dst = (uintptr_t)&s->done[p->slot];
-	cmd->pitch = 0;
-	cmd->width = p->n;
-	cmd->height = 1;
-	cmd->value = s->number;
-	cmd->elem_bytes = sizeof(uint32_t);
-	cmd->stream = stream;
-	return guest_post(t);
+		s->first[i] = (uint8_t)p->slot;
+	}
+	p->mark = (struct stage_mark){(uintptr_t)&s->done[p->slot], s->number};
 }
 
 bool stage_done(struct stage *s, const struct stage_piece *p)
 {
 	return wait_done(s, p->slot, p->n);
+}
+
+/* ---- small copies ---- */
+
+/* Has the device say when it is done with the slot in hand, behind all of its stream. */
+static void post_mark(struct stage *s, struct guest_thread *t)
+{
+	struct fill_cmd *cmd = begin_fill(t);
+
+	stage_mark(s, &s->slot);
+	s->open = false;
+	if (!cmd)
+		return; /* the session is over */
+	cmd->dst = s->slot.mark.addr;
+	cmd->pitch = 0;
+	cmd->width = 1;
+	cmd->height = 1;
+	cmd->value = s->slot.mark.number;
+	cmd->elem_bytes = sizeof(uint32_t);
+	cmd->stream = s->stream;
+	(void)guest_post(t);
+}
+
+/* Lets go of the slot in hand. False if nobody can tell when the device is done. */
+static bool let_go(struct stage *s, struct guest_thread *t)
+{
+	if (!s->open)
+		return true;
+	if (!guest_handle_valid(s->ctx, HANDLE_CONTEXT)) {
+		s->open = false; /* a context ends with its work */
+		return true;
+	}
+	if (!t->top || t->top->handle != s->ctx ||
+	    (s->stream > GUEST_STREAM_PER_THREAD &&
+	     !guest_handle_valid(s->stream, HANDLE_STREAM)))
+		return false;
+	post_mark(s, t);
+	return true;
+}
+
+static void drop(struct guest_thread *t)
+{
+	t->stage = NULL; /* the device may still read it */
+	pthread_mutex_lock(&lock);
+	n_stages--;
+	pthread_mutex_unlock(&lock);
+}
+
+bool stage_append(struct guest_thread *t, uint64_t stream, size_t size,
+		  struct stage_piece *ret)
+{
+	size_t bytes = ALIGN_UP(size, (size_t)64);
+	struct stage_mark mark = {0};
+	struct stage *s = t->stage;
+
+	if (!s)
+		s = t->stage = stage_take(t, STAGE_TO_DEVICE);
+	if (!s)
+		return false;
+	if (s->open && (s->stream != stream || s->ctx != t->top->handle) &&
+	    !let_go(s, t)) {
+		drop(t);
+		return false;
+	}
+	if (s->open && s->used + bytes > STAGE_SLOT_BYTES) {
+		struct stage_piece next;
+
+		if (!stage_room(s, STAGE_SLOT_BYTES, &next)) {
+			post_mark(s, t);
+			return false;
+		}
+		stage_mark(s, &s->slot);
+		mark = s->slot.mark;
+		s->slot = next;
+		s->used = 0;
+	} else if (!s->open) {
+		if (!stage_room(s, STAGE_SLOT_BYTES, &s->slot))
+			return false;
+		s->open = true;
+		s->used = 0;
+		s->stream = stream;
+		s->ctx = t->top->handle;
+	}
+	*ret = (struct stage_piece){
+		.mem = s->slot.mem + s->used, .dev = s->slot.dev + s->used, .mark = mark};
+	s->used += bytes;
+	return true;
+}
+
+void stage_close(struct guest_thread *t, uint64_t stream)
+{
+	if (t->stage && t->stage->open && (!stream || t->stage->stream == stream))
+		(void)let_go(t->stage, t);
+}
+
+void stage_thread_end(struct guest_thread *t)
+{
+	if (!t->stage)
+		return;
+	if (t->lane && !lane_dead(t->lane) && !guest_gate() && let_go(t->stage, t))
+		stage_put(t->stage, STAGE_TO_DEVICE, true);
+	t->stage = NULL;
 }

@@ -30,11 +30,18 @@ struct stage *stage_take(struct guest_thread *t, enum stage_use use);
 /* Puts it back. idle false: what is under way may never end, so it is not used again. */
 void stage_put(struct stage *s, enum stage_use use, bool idle);
 
-/* Some slots that follow one another. */
+/* A word of the stage into which the device is to write a number, behind a copy. */
+struct stage_mark {
+	uint64_t addr; /* 0: none */
+	uint32_t number;
+};
+
+/* Some slots that follow one another, or a part of one. */
 struct stage_piece {
 	unsigned slot, n;
 	char *mem;
 	uint64_t dev; /* the device's address of mem */
+	struct stage_mark mark;
 };
 
 /*
@@ -43,11 +50,24 @@ struct stage_piece {
  */
 bool stage_room(struct stage *s, size_t size, struct stage_piece *ret);
 
-/* Has the device say when it is done with a piece, behind what was posted so far. */
-CUresult stage_mark(struct stage *s, struct guest_thread *t, uint64_t stream,
-		    const struct stage_piece *p);
+/* Sets ret->mark: the copy that carries it is the last that uses the piece. */
+void stage_mark(struct stage *s, struct stage_piece *p);
 
-/* True once it has said so; waits for a moment. */
+/* True once the device has written it; waits for a moment. */
 bool stage_done(struct stage *s, const struct stage_piece *p);
+
+/* ---- small copies: many in one slot ---- */
+
+/*
+ * Room in the thread's own stage for a small copy to the device in a stream. Its mark, if
+ * it has one, stands for the copies before it, in the slot before. False if there is no
+ * room.
+ */
+bool stage_append(struct guest_thread *t, uint64_t stream, size_t size,
+		  struct stage_piece *ret);
+
+/* The stream (0: any) ends, or the thread: the slot in hand gets its mark. */
+void stage_close(struct guest_thread *t, uint64_t stream);
+void stage_thread_end(struct guest_thread *t);
 
 #endif

@@ -12,6 +12,7 @@
 #include "context.h"
 #include "launch.h"
 #include "process.h"
+#include "stage.h"
 #include "thread.h"
 
 #define ATTR_MAX 11 /* CU_STREAM_ATTRIBUTE_* are launch attributes below this one */
@@ -137,6 +138,7 @@ CUresult CUDAAPI cuStreamDestroy_v2(CUstream stream)
 	s = guest_object((uintptr_t)stream, HANDLE_STREAM);
 	if (!s)
 		return CUDA_ERROR_INVALID_HANDLE;
+	stage_close(t, (uintptr_t)stream);
 	cmd = begin_stream_destroy(t);
 	if (!cmd)
 		return guest_lost(t);

@@ -14,6 +14,7 @@
 #include "context.h"
 #include "process.h"
 #include "session.h"
+#include "stage.h"
 #include "thread.h"
 
 __thread struct guest_thread *guest_self;
@@ -71,6 +72,7 @@ static void thread_end(void *arg)
 	guest_self = NULL;
 	if (process_get_state() == PROCESS_FORKED)
 		return;
+	stage_thread_end(t);
 	while (t->depth)
 		ctx_unref(t->stack[--t->depth]);
 	park_lane(t);

@@ -10,6 +10,7 @@
 #include "guest.h"
 
 struct guest_ctx;
+struct stage;
 
 #define THREAD_STACK_MAX 64 /* contexts pushed in one thread */
 
@@ -21,6 +22,7 @@ struct guest_thread {
 	struct guest_ctx
 		*stack[THREAD_STACK_MAX]; /* a reference each; stack[depth-1]==top */
 	CUstreamCaptureMode capture_mode;
+	struct stage *stage; /* of small copies, or NULL */
 };
 
 extern __thread struct guest_thread *guest_self

@@ -274,6 +274,21 @@ int handle_host_read(struct sess_lane *sl, const struct host_read_args *a)
 
 /* ---- within the device ---- */
 
+/* Where the device has no writes in stream order, a fill does it. */
+static CUresult mark(struct session *s, struct dev_ctx *ctx, struct dev_stream *st,
+		     uint64_t addr, uint32_t number)
+{
+	struct dev_mem_op op = {
+		.op = CU_STREAM_MEM_OP_WRITE_VALUE_32, .addr = addr, .value = number};
+	CUresult r = CUDA_ERROR_NOT_SUPPORTED;
+
+	if (s->ops->stream_mem_ops)
+		r = s->ops->stream_mem_ops(ctx, st, &op, 1, 0);
+	if (r == CUDA_ERROR_NOT_SUPPORTED)
+		r = s->ops->fill(ctx, st, addr, 0, number, sizeof(number), 1, 1);
+	return r;
+}
+
 int handle_copy_dtod(struct sess_lane *sl, const struct copy_dtod_args *a,
 		     struct copy_dtod_rep *rep)
 {
@@ -287,17 +302,28 @@ int handle_copy_dtod(struct sess_lane *sl, const struct copy_dtod_args *a,
 	};
 	struct dev_stream *st;
 	struct dev_ctx *ctx;
+	CUresult r;
 
 	if (a->cmd->wait > 1 || (a->cmd->wait && sess_posted(sl)))
 		return -EPROTO;
-	rep->res.result = sess_stream(sl, a->cmd->stream, &st, &ctx);
-	if (rep->res.result == CUDA_SUCCESS)
-		rep->res.result = sl->s->ops->copy(ctx, st, &c);
-	if (!a->cmd->wait)
+	r = sess_stream(sl, a->cmd->stream, &st, &ctx);
+	if (r != CUDA_SUCCESS) {
+		rep->res.result = r;
 		return 0;
-	if (rep->res.result == CUDA_SUCCESS)
-		rep->res.result = sl->s->ops->stream_synchronize(ctx, st);
-	rep->res.result = sess_sync_result(sl, rep->res.result);
+	}
+	r = sl->s->ops->copy(ctx, st, &c);
+	/* Also behind a copy that was refused: the guest waits for it. */
+	if (a->cmd->mark) {
+		CUresult m = mark(sl->s, ctx, st, a->cmd->mark, a->cmd->number);
+
+		r = r ? r : m;
+	}
+	if (a->cmd->wait) {
+		if (r == CUDA_SUCCESS)
+			r = sl->s->ops->stream_synchronize(ctx, st);
+		r = sess_sync_result(sl, r);
+	}
+	rep->res.result = r;
 	return 0;
 }
 
