@@ -42,6 +42,7 @@ struct carrier_ops {
 /* How long to poll before sleeping; learns from what polling brought. See spin.c. */
 struct spin {
 	uint64_t max_ns; /* 0: never poll */
+	uint64_t min_ns; /* what the budget shrinks to */
 	uint64_t budget_ns;
 	unsigned waits;
 };
@@ -125,6 +126,9 @@ int window_init(struct lane *l, struct ring_lane *ring, uint64_t size, bool weak
 void window_say_closed(struct lane *l);
 
 void spin_init(struct spin *s, unsigned max_us);
+
+/* Polls longer where there are many processors. */
+void spin_patient(struct spin *s);
 
 /* What spin_poll() asks: 1 there is something, 0 not yet, or a negative errno. */
 struct spin_ask {
