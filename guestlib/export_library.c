@@ -90,6 +90,24 @@ const table_slot export_module_info[8] = {
 	SLOT(each_function),
 };
 
+/*
+ * ---- da9151d3: a cache of what NVRTC and nvJitLink compiled, one entry at a time; there
+ * is none here, which is what the driver too answers when it has it switched off ----
+ */
+
+static CUresult cache_open(void **ret_entry, unsigned kind, const void *key, size_t size)
+{
+	return CUDA_ERROR_INVALID_VALUE;
+}
+
+UNKNOWN_SLOT(compile_cache, other)
+
+const table_slot export_compile_cache[7] = {
+	[0] = SIZE(7),
+	[1] = SLOT(cache_open),
+	[2 ... 6] = SLOT(compile_cache_other),
+};
+
 /* ---- 1734dc26: where the TPCs are, by which cuBLASLt places clusters ---- */
 
 /* Two arrays with a byte for each TPC: its number within its GPC, and the GPC. */

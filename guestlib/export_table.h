@@ -22,6 +22,7 @@ typedef void (*table_slot)(void);
 	}
 
 /* export_library.c */
-extern const table_slot export_context_info[], export_module_info[], export_tpc_info[];
+extern const table_slot export_context_info[], export_module_info[], export_tpc_info[],
+	export_compile_cache[];
 
 #endif
