@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory in stream order, and the pools that it comes from. */
+#include <pthread.h>
+
 #include "driver.h"
 
 #define MIB (1ull << 20)
@@ -146,6 +148,50 @@ static void two_streams(CUstream st)
 	CK(cuCtxSynchronize());
 }
 
+/* Threads with a stream each take from one pool: nobody sees another's values. */
+static CUcontext shared;
+
+static void *one_thread(void *arg)
+{
+	unsigned me = (unsigned)(uintptr_t)arg, seed = me;
+	CUdeviceptr p[8] = {0};
+	size_t words[8];
+	CUstream st;
+
+	CK(cuCtxSetCurrent(shared));
+	CK(cuStreamCreate(&st, CU_STREAM_NON_BLOCKING));
+	for (unsigned i = 0; i < 300; i++) {
+		unsigned k = (unsigned)rand_r(&seed) % 8;
+
+		if (p[k]) {
+			REQUIRE(word_at(p[k] + 4 * (words[k] - 1), st) == (me << 8 | k));
+			CK(cuMemFreeAsync(p[k], st));
+			p[k] = 0;
+			continue;
+		}
+		words[k] = 1 + (unsigned)rand_r(&seed) % (200 << 10);
+		CK(cuMemAllocAsync(&p[k], 4 * words[k], st));
+		CK(cuMemsetD32Async(p[k], me << 8 | k, words[k], st));
+	}
+	for (unsigned k = 0; k < 8; k++)
+		CK(cuMemFreeAsync(p[k], st));
+	CK(cuStreamSynchronize(st));
+	CK(cuStreamDestroy(st));
+	return NULL;
+}
+
+static void threads(CUcontext ctx)
+{
+	pthread_t t[6];
+
+	shared = ctx;
+	for (unsigned i = 0; i < 6; i++)
+		REQUIRE(!pthread_create(&t[i], NULL, one_thread,
+					(void *)(uintptr_t)(i + 1)));
+	for (unsigned i = 0; i < 6; i++)
+		pthread_join(t[i], NULL);
+}
+
 int main(void)
 {
 	CUmemoryPool pool, again;
@@ -166,6 +212,7 @@ int main(void)
 	reuse(pool, st);
 	own_pool(pool, st);
 	two_streams(st);
+	threads(ctx);
 	CK(cuMemPoolTrimTo(pool, 0));
 	CK(cuMemGetInfo(&after, &total));
 	REQUIRE(after + 64 * MIB >= before); /* a driver keeps some for itself */

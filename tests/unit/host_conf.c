@@ -65,6 +65,30 @@ Test(conf, everything)
 	conf_fini(&c);
 }
 
+Test(conf, memory_keys)
+{
+	struct conf_memory *m;
+	struct conf c;
+
+	cr_assert_eq(parse(&c,
+			   "[tenant a]\nmemory.min = 1G\nmemory.low = 2G\n"
+			   "memory.high = 3G\nmemory.max = 4G\nmemory.swap.max = 0\n",
+			   NULL),
+		     0);
+	m = &list_entry(c.tenants.next, struct conf_tenant, link)->memory;
+	cr_assert(m->min == 1ull << 30 && m->low == 2ull << 30 && m->high == 3ull << 30);
+	cr_assert(m->max == 4ull << 30 && m->swap_max == 0);
+	for (unsigned i = 0; conf_memory_keys[i]; i++)
+		cr_assert_not_null(conf_memory_key(m, conf_memory_keys[i]));
+	cr_assert_null(conf_memory_key(m, "memory.current"));
+	conf_fini(&c);
+	cr_assert_eq(parse(&c, "[tenant a]\n", NULL), 0);
+	m = &list_entry(c.tenants.next, struct conf_tenant, link)->memory;
+	cr_assert(m->min == 0 && m->low == 0 && m->high == UINT64_MAX);
+	cr_assert(m->max == UINT64_MAX && m->swap_max == UINT64_MAX);
+	conf_fini(&c);
+}
+
 Test(conf, empty_sections_make_tenants)
 {
 	struct conf_tenant *t;
