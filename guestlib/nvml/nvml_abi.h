@@ -154,6 +154,19 @@ struct nvml_process_named {
 };
 static_assert(sizeof(struct nvml_process_named) == 4128, "ABI");
 
+/* Of one process at one moment: SM, memory, encoder, decoder, JPEG, optical flow. */
+#define NVML_SAMPLE_KINDS 6
+struct nvml_process_samples {
+	unsigned long long timestamp_us;
+	struct {
+		unsigned long long percent;
+		unsigned pid; /* NVML_NO_PROCESS: not told */
+		unsigned unknown[17];
+	} of[NVML_SAMPLE_KINDS];
+};
+#define NVML_NO_PROCESS 0xffffffffu
+static_assert(sizeof(struct nvml_process_samples) == 488, "ABI");
+
 struct nvml_process_v1 {
 	unsigned pid;
 	unsigned long long used_memory;

@@ -135,6 +135,14 @@ NVML_API enum nvml_return nvmlDeviceGetTotalEnergyConsumption(
 NVML_API enum nvml_return nvmlDeviceGetPowerManagementMode(const struct nvml_device *dev,
 							   unsigned *mode);
 
+NVML_API enum nvml_return nvmlDeviceGetSupportedClocksEventReasons(
+	const struct nvml_device *dev, unsigned long long *reasons);
+NVML_API enum nvml_return nvmlDeviceGetSupportedClocksThrottleReasons(
+	const struct nvml_device *dev, unsigned long long *reasons);
+NVML_API enum nvml_return nvmlDeviceGetTotalEccErrors(const struct nvml_device *dev,
+						      unsigned uncorrected, unsigned ever,
+						      unsigned long long *count);
+
 /* ---- nvml_field.c ---- */
 
 NVML_API enum nvml_return nvmlDeviceGetFieldValues(const struct nvml_device *dev,

@@ -177,15 +177,43 @@ enum nvml_return nvmlDeviceGetMaxPcieLinkWidth(const struct nvml_device *dev,
 	return sensor(dev, SENSOR_PCIE_MAX_WIDTH, width);
 }
 
+/* The same where the caller wants 64 bits. */
+static enum nvml_return wide_sensor(const struct nvml_device *dev, enum sensor which,
+				    unsigned long long *out)
+{
+	unsigned value;
+	enum nvml_return r = sensor(dev, which, out ? &value : NULL);
+
+	if (r == NVML_SUCCESS)
+		*out = value;
+	return r;
+}
+
 enum nvml_return nvmlDeviceGetCurrentClocksEventReasons(const struct nvml_device *dev,
 							unsigned long long *reasons)
 {
-	unsigned set;
-	enum nvml_return r = sensor(dev, SENSOR_CLOCK_REASONS, reasons ? &set : NULL);
+	return wide_sensor(dev, SENSOR_CLOCK_REASONS, reasons);
+}
 
-	if (r == NVML_SUCCESS)
-		*reasons = set;
-	return r;
+enum nvml_return nvmlDeviceGetSupportedClocksEventReasons(const struct nvml_device *dev,
+							  unsigned long long *reasons)
+{
+	return wide_sensor(dev, SENSOR_CLOCK_REASONS_KNOWN, reasons);
+}
+
+enum nvml_return nvmlDeviceGetSupportedClocksThrottleReasons(
+	const struct nvml_device *dev, unsigned long long *reasons)
+{
+	return nvmlDeviceGetSupportedClocksEventReasons(dev, reasons);
+}
+
+enum nvml_return nvmlDeviceGetTotalEccErrors(const struct nvml_device *dev,
+					     unsigned uncorrected, unsigned ever,
+					     unsigned long long *count)
+{
+	if (uncorrected > 1 || ever > 1)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	return wide_sensor(dev, SENSOR_ECC_CORRECTED + uncorrected + 2 * ever, count);
 }
 
 enum nvml_return nvmlDeviceGetCurrentClocksThrottleReasons(const struct nvml_device *dev,

@@ -16,6 +16,7 @@
 #include "nvml_session.h"
 
 #define TABLE_SLOTS 270 /* as driver 580 has */
+#define SAMPLES_MAX 256 /* processes; weftd lists no more */
 
 typedef void (*table_slot)(void);
 
@@ -55,10 +56,30 @@ static enum nvml_return slot_not_supported(void)
 	return NVML_ERROR_NOT_SUPPORTED;
 }
 
-/* Samples of utilisation of processes: none lately, so pmon shows dashes. */
-static enum nvml_return slot_no_samples(void)
+/* Utilisation by process since a moment, for pmon; type says unsigned int. */
+static enum nvml_return slot_samples(const struct nvml_device *dev,
+				     unsigned long long since_us, unsigned *type,
+				     unsigned *count,
+				     struct nvml_process_samples *samples)
 {
-	return NVML_ERROR_NOT_FOUND;
+	struct nvml_process_utilization u[SAMPLES_MAX];
+	unsigned i, k, n = SAMPLES_MAX;
+	enum nvml_return r = nvmlDeviceGetProcessUtilization(dev, u, &n, since_us);
+
+	if (r)
+		return r;
+	n = MIN(n, *count);
+	memset(samples, 0, n * sizeof(*samples));
+	for (i = 0; i < n; i++) {
+		samples[i].timestamp_us = u[i].timestamp_us;
+		for (k = 0; k < NVML_SAMPLE_KINDS; k++)
+			samples[i].of[k].pid = k < 2 ? u[i].pid : NVML_NO_PROCESS;
+		samples[i].of[0].percent = u[i].sm;
+		samples[i].of[1].percent = u[i].memory;
+	}
+	*type = NVML_VALUE_TYPE_UNSIGNED_INT;
+	*count = n;
+	return NVML_SUCCESS;
 }
 
 /* Every other entry, by number. */
@@ -84,10 +105,11 @@ static enum nvml_return unknown(unsigned n)
 	TEN(F, 1)                                                                        \
 	TEN(F, 2)                                                                        \
 	TEN(F, 3)                                                                        \
-	TEN(F, 4) TEN(F, 5) TEN(F, 6) TEN(F, 7) TEN(F, 8) TEN(F, 9) TEN(F, 10)           \
-		TEN(F, 11) TEN(F, 12) TEN(F, 13) TEN(F, 14) TEN(F, 15) TEN(F, 16)        \
-			TEN(F, 17) TEN(F, 18) TEN(F, 19) TEN(F, 20) TEN(F, 21)           \
-				TEN(F, 22) TEN(F, 23) TEN(F, 24) TEN(F, 25) TEN(F, 26)
+	TEN(F, 4)                                                                        \
+	TEN(F, 5) TEN(F, 6) TEN(F, 7) TEN(F, 8) TEN(F, 9) TEN(F, 10) TEN(F, 11)          \
+		TEN(F, 12) TEN(F, 13) TEN(F, 14) TEN(F, 15) TEN(F, 16) TEN(F, 17)        \
+			TEN(F, 18) TEN(F, 19) TEN(F, 20) TEN(F, 21) TEN(F, 22)           \
+				TEN(F, 23) TEN(F, 24) TEN(F, 25) TEN(F, 26)
 
 ALL(U)
 
@@ -101,7 +123,7 @@ static const table_slot smi_table[TABLE_SLOTS] = {
 	ALL(SLOT_OF)[26] = SLOT(slot_trace),
 	[72] = SLOT(slot_monitored),
 	[81] = SLOT(slot_bus_id),
-	[145] = SLOT(slot_no_samples),
+	[145] = SLOT(slot_samples),
 	[213] = SLOT(nvml_compute_processes),
 	[214] = SLOT(nvml_no_processes),  /* that draw */
 	[215] = SLOT(nvml_no_processes),  /* of MPS */

@@ -76,19 +76,48 @@ void sess_identify(struct session *s, const struct sess_identity *id)
 	s->number = id->number;
 }
 
-void sess_monitor(struct session *s)
+struct drop {
+	struct session *s;
+	struct sess_ctx *ctx;
+};
+
+static void *drop_ctx(void *arg)
 {
-	struct sess_ctx *ctx = steal(s->primary);
+	struct drop *d = arg;
+
+	obj_put(d->s, &d->ctx->obj);
+	free(d);
+	return NULL;
+}
+
+int sess_monitor(struct session *s)
+{
+	struct drop *d;
+	int r;
 
 	s->monitor = true;
-	if (ctx)
-		obj_put(s, &ctx->obj);
+	if (!s->primary)
+		return 0;
+	d = malloc(sizeof(*d));
+	if (!d)
+		return -ENOMEM;
+	*d = (struct drop){s, s->primary};
+	r = pthread_create(&s->drop_thread, NULL, drop_ctx, d);
+	if (r) {
+		free(d);
+		return -r;
+	}
+	s->primary = NULL;
+	s->dropping = true;
+	return 0;
 }
 
 void sess_free(struct session *s)
 {
 	if (!s)
 		return;
+	if (s->dropping)
+		pthread_join(s->drop_thread, NULL);
 	/* Streams may stand still for a host function whose guest is gone. */
 	hostfuncs_end(s->hostfuncs);
 	obj_table_fini(s, &s->objs);

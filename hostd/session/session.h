@@ -129,7 +129,9 @@ struct session {
 	struct list libraries; /* sess_module.in_session, under objs.lock */
 	struct tickets tickets;
 	_Atomic unsigned next_ctx_id;
-	bool monitor; /* has no context and makes none */
+	bool monitor;  /* has no context and makes none */
+	bool dropping; /* drop_thread gives up the one that was there */
+	pthread_t drop_thread;
 	uint64_t
 		overhead; /* device memory that weftd has charged for the first context */
 	_Atomic unsigned paid; /* contexts charged for that are not there (any more) */
@@ -175,7 +177,7 @@ struct sess_lane {
 
 	struct sess_obj *pins[SESS_PINS_MAX];
 	unsigned n_pins;
-	bool replying; /* a raw handler has begun its reply */
+	bool replying;  /* a raw handler has begun its reply */
 	bool uncounted; /* what this command answers is no refusal of its own */
 };
 
@@ -298,8 +300,11 @@ int sess_new(const struct device_ops *ops, const struct device_config *cfg,
 /* Says whose session it is; before the first lane. */
 void sess_identify(struct session *s, const struct sess_identity *id);
 
-/* The session only monitors: it gives up its context. Before the first lane. */
-void sess_monitor(struct session *s);
+/*
+ * The session only monitors: it gives up its context, in a thread of its own, for a
+ * driver takes its time over that. Before the first lane. Returns 0 or -errno.
+ */
+int sess_monitor(struct session *s);
 
 /* No lane may be running. Destroys every object and closes the device. Accepts NULL. */
 void sess_free(struct session *s);

@@ -349,8 +349,8 @@ static int attach(struct worker *w, const struct ctl_msg *m, int sock, int windo
 		return -EPROTO;
 	w->attached = true;
 	sess_identify(w->s, &id);
-	if (m->hello.carriers & WIRE_HELLO_MONITOR)
-		sess_monitor(w->s);
+	if (m->hello.carriers & WIRE_HELLO_MONITOR && sess_monitor(w->s) < 0)
+		return -EAGAIN;
 	r = open_window(w, m, window_fd);
 	if (r < 0)
 		return r;

@@ -238,6 +238,9 @@ static void reply_sensors(struct lane *l)
 	memset(rep->value, 0xff, sizeof(rep->value));
 	rep->value[SENSOR_POWER] = 7000;
 	rep->value[SENSOR_POWER_INSTANT] = 7500;
+	rep->value[SENSOR_ECC_UNCORRECTED] = 3;
+	rep->value[SENSOR_CLOCK_REASONS_KNOWN] = 0x1ff;
+	rep->value[SENSOR_ENERGY_HIGH] = 7; /* low: all bits set */
 	rep->value[SENSOR_CLOCK_SM] = 345;
 	lane_reply(l);
 }

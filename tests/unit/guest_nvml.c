@@ -247,6 +247,8 @@ Test(guest_nvml, private_table)
 					 0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4};
 	static const uint8_t other[16] = {1};
 	struct nvml_process_named *named = calloc(4, sizeof(*named));
+	struct nvml_process_samples samples[4];
+	unsigned type = 0;
 	struct nvml_device *dev = start();
 	struct fake *f = fake_get();
 	const void *table = NULL;
@@ -266,6 +268,16 @@ Test(guest_nvml, private_table)
 		     NVML_SUCCESS);
 	cr_expect_eq(n, 2);
 	cr_expect_eq(named[1].detail.pid, 102);
+	n = 4;
+	cr_expect_eq(((int (*)(struct nvml_device *, unsigned long long, unsigned *,
+			       unsigned *, struct nvml_process_samples *))slot[145])(
+			     dev, 0, &type, &n, samples),
+		     NVML_SUCCESS);
+	cr_expect_eq(n, 2);
+	cr_expect_eq(samples[1].of[0].percent, 30);
+	cr_expect_eq(samples[1].of[1].percent, 6);
+	cr_expect_eq(samples[1].of[1].pid, 102);
+	cr_expect_eq(samples[1].of[2].pid, NVML_NO_PROCESS);
 	cr_expect_eq(f->refusals, 0);
 	cr_expect_eq(((int (*)(void))slot[3])(), NVML_ERROR_NOT_SUPPORTED);
 	cr_expect_eq(f->refusals, 1);
@@ -274,4 +286,23 @@ Test(guest_nvml, private_table)
 		     NVML_ERROR_INVALID_ARGUMENT);
 	cr_expect_eq(f->last_refusal.kind, REFUSAL_TABLE);
 	free(named);
+}
+
+Test(guest_nvml, wide_sensors)
+{
+	struct nvml_device *dev = start();
+	unsigned long long v = 0;
+
+	cr_expect_eq(nvmlDeviceGetTotalEccErrors(dev, 1, 0, &v), NVML_SUCCESS);
+	cr_expect_eq(v, 3);
+	cr_expect_eq(nvmlDeviceGetTotalEccErrors(dev, 0, 1, &v),
+		     NVML_ERROR_NOT_SUPPORTED);
+	cr_expect_eq(nvmlDeviceGetTotalEccErrors(dev, 2, 0, &v),
+		     NVML_ERROR_INVALID_ARGUMENT);
+	cr_expect_eq(nvmlDeviceGetTotalEccErrors(dev, 1, 0, NULL),
+		     NVML_ERROR_INVALID_ARGUMENT);
+	cr_expect_eq(nvmlDeviceGetSupportedClocksThrottleReasons(dev, &v), NVML_SUCCESS);
+	cr_expect_eq(v, 0x1ff);
+	cr_expect_eq(nvmlDeviceGetTotalEnergyConsumption(dev, &v), NVML_SUCCESS);
+	cr_expect_eq(v, 0x7ffffffffull);
 }

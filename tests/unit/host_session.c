@@ -388,7 +388,9 @@ Test(session, refusals_of_a_liar)
 Test(session, a_monitor_makes_no_context)
 {
 	cr_assert_eq(fake.contexts, 1);
-	sess_monitor(s);
+	cr_assert_eq(sess_monitor(s), 0);
+	pthread_join(s->drop_thread, NULL);
+	s->dropping = false;
 	cr_assert_eq(fake.contexts, 0);
 	begin(G, primary_retain)->ctx = CTX;
 	cr_expect_eq(call(G, NULL), CUDA_ERROR_NOT_PERMITTED);
