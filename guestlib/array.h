@@ -25,6 +25,9 @@ struct guest_array {
 struct guest_array *guest_array(CUarray array);
 struct guest_array *guest_mipmap(CUmipmappedArray array);
 
+/* True if the box lies within the arrays on its sides. */
+bool array_copy_fits(const struct copy_box *box);
+
 /* A copy with an array on one side or both; box is not empty. */
 CUresult array_copy_box(struct guest_thread *t, const struct copy_box *box,
 			uint64_t stream, bool async);

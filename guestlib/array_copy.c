@@ -159,13 +159,18 @@ static bool fits(const struct copy_place *at, const struct copy_box *b)
 					 b->rows.width, b->rows.height, b->depth);
 }
 
+bool array_copy_fits(const struct copy_box *b)
+{
+	return fits(&b->dst_at, b) && fits(&b->src_at, b);
+}
+
 CUresult array_copy_box(struct guest_thread *t, const struct copy_box *b, uint64_t stream,
 			bool async)
 {
 	bool dst_host = !b->dst_at.array && !b->rows.dst.device;
 	bool src_host = !b->src_at.array && !b->rows.src.device;
 
-	if (!fits(&b->dst_at, b) || !fits(&b->src_at, b))
+	if (!array_copy_fits(b))
 		return CUDA_ERROR_INVALID_VALUE;
 	return dst_host || src_host ? with_host(t, b, stream)
 				    : on_device(t, b, stream, async);

@@ -51,10 +51,8 @@ struct copy_box {
 	struct copy_place dst_at, src_at;
 };
 
-/*
- * The copy that a descriptor means, but for its stream; or what CUDA says of it. Without
- * arrays: those are CUDA_ERROR_NOT_SUPPORTED.
- */
+/* The copy that a descriptor means, but for its stream; or what CUDA says of it. Whether
+ * the box lies within arrays is not checked: see array_copy_fits(). */
 CUresult copy_plan(const CUDA_MEMCPY3D *p, struct copy_box *ret_box);
 
 /*

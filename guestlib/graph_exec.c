@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "calls.h"
 #include "capture.h"
 #include "graph_exec.h"
@@ -96,6 +97,38 @@ static CUresult send_copy(struct guest_thread *t, uint64_t exec, uint32_t index,
 	return guest_post(t);
 }
 
+static CUresult send_array_copy(struct guest_thread *t, uint64_t exec, uint32_t index,
+				const struct copy_box *b)
+{
+	const struct copy_place *dst = &b->dst_at, *src = &b->src_at;
+	struct graph_array_copy_cmd *cmd = begin_graph_array_copy(t);
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->exec = exec;
+	cmd->node = index;
+	cmd->dst_array = dst->array ? dst->array->root : 0;
+	cmd->dst_level = dst->array ? dst->array->level : 0;
+	cmd->dst_x = (uint32_t)dst->x;
+	cmd->dst_y = (uint32_t)dst->y;
+	cmd->dst_z = (uint32_t)dst->z;
+	cmd->dst = dst->array ? 0 : b->rows.dst.addr;
+	cmd->dst_pitch = b->rows.dst.pitch;
+	cmd->dst_slice = b->dst_slice;
+	cmd->src_array = src->array ? src->array->root : 0;
+	cmd->src_level = src->array ? src->array->level : 0;
+	cmd->src_x = (uint32_t)src->x;
+	cmd->src_y = (uint32_t)src->y;
+	cmd->src_z = (uint32_t)src->z;
+	cmd->src = src->array ? 0 : b->rows.src.addr;
+	cmd->src_pitch = b->rows.src.pitch;
+	cmd->src_slice = b->src_slice;
+	cmd->width = (uint32_t)b->rows.width;
+	cmd->height = (uint32_t)b->rows.height;
+	cmd->depth = (uint32_t)b->depth;
+	return guest_post(t);
+}
+
 /* The device's part of a copy in two. */
 static void through_stage(struct copy_box *b, const void *stage)
 {
@@ -122,6 +155,8 @@ static CUresult send_memcpy(struct guest_thread *t, const struct guest_exec *x,
 			return send_empty(t, x->handle, index);
 		through_stage(&b, x->items[index].stage);
 	}
+	if (b.dst_at.array || b.src_at.array)
+		return send_array_copy(t, x->handle, index, &b);
 	return send_copy(t, x->handle, index, &b);
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
 #include "graph.h"
 #include "graph_mem.h"
 #include "module.h"
@@ -126,7 +127,7 @@ CUresult graph_op_copy(const CUDA_MEMCPY3D *p, struct graph_op *ret_op)
 
 	if (r)
 		return r;
-	if (box.depth > UINT16_MAX)
+	if (box.depth > UINT16_MAX || (box.depth && !array_copy_fits(&box)))
 		return CUDA_ERROR_INVALID_VALUE;
 	ret_op->type = CU_GRAPH_NODE_TYPE_MEMCPY;
 	ret_op->copy = *p;

@@ -88,7 +88,7 @@ static uint64_t span(const struct copy_box *b, size_t pitch, size_t slice)
 	return (b->depth - 1) * slice + (b->rows.height - 1) * pitch + b->rows.width;
 }
 
-static CUresult plan(const CUDA_MEMCPY3D *p, struct copy_box *ret_box)
+CUresult copy_plan(const CUDA_MEMCPY3D *p, struct copy_box *ret_box)
 {
 	struct copy_box c = {0};
 	struct box b;
@@ -139,19 +139,6 @@ static CUresult plan(const CUDA_MEMCPY3D *p, struct copy_box *ret_box)
 	return CUDA_SUCCESS;
 }
 
-CUresult copy_plan(const CUDA_MEMCPY3D *p, struct copy_box *ret_box)
-{
-	struct copy_box c;
-	CUresult r = plan(p, &c);
-
-	if (r)
-		return r;
-	if (c.dst_at.array || c.src_at.array)
-		return guest_refuse(REFUSAL_FEATURE, "graph: copy of an array");
-	*ret_box = c;
-	return CUDA_SUCCESS;
-}
-
 static CUresult copy_slices(const struct copy_box *b, CUstream stream, bool ptsz,
 			    bool async)
 {
@@ -187,7 +174,7 @@ static CUresult copy_3d(const CUDA_MEMCPY3D *p, CUstream stream, bool ptsz, bool
 		return CUDA_ERROR_INVALID_VALUE;
 	if (async && unlikely(capture_wants(stream, ptsz)))
 		return capture_copy(p, stream, ptsz);
-	r = plan(p, &b);
+	r = copy_plan(p, &b);
 	return r ? r : copy_slices(&b, stream, ptsz, async);
 }
 

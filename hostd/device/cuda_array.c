@@ -198,20 +198,18 @@ static bool slices_ok(struct device *dev, const struct dev_slices *m,
 	return true;
 }
 
-CUresult cuda_array_copy(struct dev_ctx *ctx, struct dev_stream *st,
-			 const struct dev_copy_3d *c)
+CUresult cuda_array_params(struct device *dev, const struct dev_copy_3d *c,
+			   CUDA_MEMCPY3D *ret_d)
 {
 	const struct dev_slices *to = &c->dst.memory, *from = &c->src.memory;
 	const struct dev_box *box = &c->dst.box;
 	CUDA_MEMCPY3D d = {
 		.WidthInBytes = box->width, .Height = box->height, .Depth = box->depth};
-	CUresult res = cuda_enter(ctx);
+	CUresult res = CUDA_SUCCESS;
 
-	if (res || !box->width || !box->height || !box->depth)
-		return res;
 	if (c->dst.box.array) {
 		res = fill_dst(box, &d);
-	} else if (slices_ok(ctx->dev, to, box)) {
+	} else if (slices_ok(dev, to, box)) {
 		d.dstMemoryType = CU_MEMORYTYPE_DEVICE;
 		d.dstDevice = to->addr;
 		d.dstPitch = to->pitch;
@@ -223,7 +221,7 @@ CUresult cuda_array_copy(struct dev_ctx *ctx, struct dev_stream *st,
 		return res;
 	if (c->src.box.array) {
 		res = fill_src(&c->src.box, &d);
-	} else if (slices_ok(ctx->dev, from, box)) {
+	} else if (slices_ok(dev, from, box)) {
 		d.srcMemoryType = CU_MEMORYTYPE_DEVICE;
 		d.srcDevice = from->addr;
 		d.srcPitch = from->pitch;
@@ -231,5 +229,20 @@ CUresult cuda_array_copy(struct dev_ctx *ctx, struct dev_stream *st,
 	} else {
 		res = CUDA_ERROR_INVALID_VALUE;
 	}
+	if (!res)
+		*ret_d = d;
+	return res;
+}
+
+CUresult cuda_array_copy(struct dev_ctx *ctx, struct dev_stream *st,
+			 const struct dev_copy_3d *c)
+{
+	const struct dev_box *box = &c->dst.box;
+	CUDA_MEMCPY3D d;
+	CUresult res = cuda_enter(ctx);
+
+	if (res || !box->width || !box->height || !box->depth)
+		return res;
+	res = cuda_array_params(ctx->dev, c, &d);
 	return res ? res : cuda_note(ctx, cu.cuMemcpy3DAsync(&d, cuda_stream_of(st)));
 }

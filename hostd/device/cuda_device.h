@@ -309,6 +309,9 @@ CUresult cuda_array_write(struct dev_ctx *ctx, struct dev_stream *st,
 			  const struct dev_box *dst, const void *host_buf);
 CUresult cuda_array_read(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
 			 const struct dev_box *src);
+/* The driver's descriptor of a copy that is not empty, checked. */
+CUresult cuda_array_params(struct device *dev, const struct dev_copy_3d *c,
+			   CUDA_MEMCPY3D *ret_d);
 CUresult cuda_array_copy(struct dev_ctx *ctx, struct dev_stream *st,
 			 const struct dev_copy_3d *c);
 

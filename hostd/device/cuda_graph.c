@@ -254,6 +254,10 @@ static bool nothing_to_do(const struct dev_node *op)
 {
 	const struct dev_node_copy *c = &op->copy;
 
+	const struct dev_box *box = &op->array_copy.dst.box;
+
+	if (op->kind == DEV_NODE_ARRAY_COPY)
+		return !box->width || !box->height || !box->depth;
 	if (op->kind == DEV_NODE_COPY)
 		return !c->rows.width || !c->rows.height || !c->depth;
 	return op->kind == DEV_NODE_FILL && (!op->fill.width || !op->fill.height);
@@ -278,6 +282,11 @@ static CUresult params(struct dev_graph *g, const struct dev_node *op,
 		return kernel_params(&op->kernel, room, p);
 	case DEV_NODE_COPY:
 		return copy_params(g->ctx, &op->copy, p);
+	case DEV_NODE_ARRAY_COPY:
+		p->type = CU_GRAPH_NODE_TYPE_MEMCPY;
+		p->memcpy.copyCtx = g->ctx->cu;
+		return cuda_array_params(g->ctx->dev, &op->array_copy,
+					 &p->memcpy.copyParams);
 	case DEV_NODE_FILL:
 		return fill_params(g->ctx, &op->fill, p);
 	case DEV_NODE_RECORD:

@@ -22,6 +22,7 @@ enum dev_node_kind {
 	DEV_NODE_EMPTY,
 	DEV_NODE_KERNEL,
 	DEV_NODE_COPY,
+	DEV_NODE_ARRAY_COPY,
 	DEV_NODE_FILL,
 	DEV_NODE_HOST, /* a function of the owner's */
 	DEV_NODE_RECORD,
@@ -59,10 +60,12 @@ struct dev_node {
 	enum dev_node_kind kind;
 	bool disabled;  /* does nothing, but what depends on it waits as before */
 	uint32_t graph; /* 0, or the body that it lies in */
-	void *ref;      /* the owner's */
+	void *ref;      /* the owner's, and so is */
+	void *ref2;
 	union {
 		struct dev_launch kernel;
 		struct dev_node_copy copy;
+		struct dev_copy_3d array_copy;
 		struct dev_node_fill fill;
 		uint64_t host_id;
 		struct dev_event *event;

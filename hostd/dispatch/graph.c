@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Executable graphs: handles become objects, the rest is graph/exec.h. */
+#include "dispatch/array.h"
 #include "dispatch/handlers.h"
 #include "graph/exec.h"
 
@@ -128,6 +129,7 @@ static uint32_t set_op(struct sess_lane *sl, uint64_t h, uint32_t node,
 		unlock_exec(e);
 	} else {
 		obj_put(sl->s, op->ref);
+		obj_put(sl->s, op->ref2);
 	}
 	return r;
 }
@@ -238,6 +240,73 @@ int handle_graph_copy(struct sess_lane *sl, const struct graph_copy_args *a,
 			 .depth = c->depth},
 	};
 
+	rep->res.result = set_op(sl, c->exec, c->node, &op);
+	return 0;
+}
+
+/* A reference on an array; none if h is 0, which is memory. */
+static CUresult array_ref(struct sess_lane *sl, uint64_t h, unsigned level,
+			  void **ret_ref, struct dev_array **ret_array)
+{
+	struct sess_obj *o = h ? obj_find(sl->s, HANDLE_ARRAY, h) : NULL;
+	struct sess_array *a;
+
+	if (!h)
+		return CUDA_SUCCESS;
+	if (!o)
+		return CUDA_ERROR_INVALID_HANDLE;
+	a = container_of(o, struct sess_array, obj);
+	if (level >= a->levels) {
+		obj_put(sl->s, o);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	*ret_ref = o;
+	*ret_array = a->dev;
+	return CUDA_SUCCESS;
+}
+
+static struct dev_side array_side(uint64_t addr, uint64_t pitch, uint64_t slice,
+				  unsigned level, const uint32_t at[3],
+				  const uint32_t size[3])
+{
+	return (struct dev_side){.box = {.level = level,
+					 .x = at[0],
+					 .y = at[1],
+					 .z = at[2],
+					 .width = size[0],
+					 .height = size[1],
+					 .depth = size[2]},
+				 .memory = {addr, pitch, slice}};
+}
+
+int handle_graph_array_copy(struct sess_lane *sl, const struct graph_array_copy_args *a,
+			    struct graph_array_copy_rep *rep)
+{
+	const struct graph_array_copy_cmd *c = a->cmd;
+	const uint32_t size[3] = {c->width, c->height, c->depth};
+	const uint32_t to[3] = {c->dst_x, c->dst_y, c->dst_z};
+	const uint32_t from[3] = {c->src_x, c->src_y, c->src_z};
+	struct dev_node op = {
+		.kind = DEV_NODE_ARRAY_COPY,
+		.array_copy = {.dst = array_side(c->dst, c->dst_pitch, c->dst_slice,
+						 c->dst_level, to, size),
+			       .src = array_side(c->src, c->src_pitch, c->src_slice,
+						 c->src_level, from, size)},
+	};
+	CUresult r;
+
+	if (!c->dst_array && !c->src_array)
+		return -EPROTO;
+	r = array_ref(sl, c->dst_array, c->dst_level, &op.ref,
+		      &op.array_copy.dst.box.array);
+	if (r == CUDA_SUCCESS)
+		r = array_ref(sl, c->src_array, c->src_level, &op.ref2,
+			      &op.array_copy.src.box.array);
+	if (r != CUDA_SUCCESS) {
+		obj_put(sl->s, op.ref);
+		rep->res.result = no_op(sl, c->exec, r);
+		return 0;
+	}
 	rep->res.result = set_op(sl, c->exec, c->node, &op);
 	return 0;
 }

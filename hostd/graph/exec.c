@@ -122,6 +122,7 @@ static void op_drop(struct exec *x, struct dev_node *op)
 	uncharge(x, op_size(op));
 	free(op_data(op));
 	x->owner.put(x->owner.arg, op->ref);
+	x->owner.put(x->owner.arg, op->ref2);
 	*op = (struct dev_node){.kind = DEV_NODE_NONE};
 }
 
@@ -238,6 +239,8 @@ static bool same(const struct dev_node *a, const struct dev_node *b)
 		return same_launch(&a->kernel, &b->kernel);
 	case DEV_NODE_COPY:
 		return !memcmp(&a->copy, &b->copy, sizeof(a->copy));
+	case DEV_NODE_ARRAY_COPY:
+		return !memcmp(&a->array_copy, &b->array_copy, sizeof(a->array_copy));
 	case DEV_NODE_FILL:
 		return !memcmp(&a->fill, &b->fill, sizeof(a->fill));
 	case DEV_NODE_RECORD:
@@ -274,6 +277,7 @@ CUresult exec_set(struct exec *x, unsigned node, const struct dev_node *given)
 		r = op_own(x, &op);
 	if (r != CUDA_SUCCESS) {
 		x->owner.put(x->owner.arg, op.ref);
+		x->owner.put(x->owner.arg, op.ref2);
 		return answer(x, r);
 	}
 	if (x->ready)

@@ -63,7 +63,8 @@ void exec_fail(struct exec *x, CUresult r);
 CUresult exec_depend(struct exec *x, unsigned node, const struct dev_edge *edges,
 		     unsigned n);
 
-/* Sets what a node does; takes over op->ref, on failure too, and copies the rest. */
+/* Sets what a node does; takes over op->ref and ref2, on failure too, and copies the
+ * rest. */
 CUresult exec_set(struct exec *x, unsigned node, const struct dev_node *op);
 
 CUresult exec_enable(struct exec *x, unsigned node, bool enabled);

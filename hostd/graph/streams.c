@@ -116,6 +116,8 @@ static CUresult submit(struct exec *x, struct dev_stream *st, const struct dev_n
 		return ops->launch(x->ctx, st, &op->kernel);
 	case DEV_NODE_COPY:
 		return submit_copy(x, st, &op->copy);
+	case DEV_NODE_ARRAY_COPY:
+		return ops->array_copy(x->ctx, st, &op->array_copy);
 	case DEV_NODE_FILL:
 		return ops->fill(x->ctx, st, f->dst, f->pitch, f->value, f->elem_bytes,
 				 f->width, f->height);

@@ -311,6 +311,59 @@ static void pageable(void)
 	CK(cuGraphDestroy(g));
 }
 
+/* Into an array from the program's memory, on into another one, and out again. */
+static void arrays(void)
+{
+	CUDA_ARRAY_DESCRIPTOR d = { .Width = 8,
+				    .Height = 4,
+				    .Format = CU_AD_FORMAT_UNSIGNED_INT32,
+				    .NumChannels = 1 };
+	CUDA_MEMCPY3D c = { .srcMemoryType = CU_MEMORYTYPE_HOST,
+			    .dstMemoryType = CU_MEMORYTYPE_ARRAY,
+			    .WidthInBytes = 32,
+			    .Height = 4,
+			    .Depth = 1 };
+	static unsigned in[32], out[32];
+	CUarray a, b;
+	CUgraphNode n[3];
+	CUgraphExec x;
+	CUgraph g;
+
+	CK(cuArrayCreate(&a, &d));
+	CK(cuArrayCreate(&b, &d));
+	CK(cuGraphCreate(&g, 0));
+	c.srcHost = in;
+	c.dstArray = a;
+	CK(cuGraphAddMemcpyNode(&n[0], g, NULL, 0, &c, ctx));
+	c = (CUDA_MEMCPY3D){ .srcMemoryType = CU_MEMORYTYPE_ARRAY,
+			     .srcArray = a,
+			     .dstMemoryType = CU_MEMORYTYPE_ARRAY,
+			     .dstArray = b,
+			     .WidthInBytes = 32,
+			     .Height = 4,
+			     .Depth = 1 };
+	CK(cuGraphAddMemcpyNode(&n[1], g, &n[0], 1, &c, ctx));
+	c.srcArray = b;
+	c.dstArray = NULL;
+	c.dstMemoryType = CU_MEMORYTYPE_HOST;
+	c.dstHost = out;
+	CK(cuGraphAddMemcpyNode(&n[2], g, &n[1], 1, &c, ctx));
+	c.Height = 5;
+	EXPECT(cuGraphAddMemcpyNode(&n[2], g, &n[1], 1, &c, ctx), CUDA_ERROR_INVALID_VALUE);
+	CK(cuGraphInstantiate(&x, g, 0));
+	for (unsigned round = 1; round < 4; round++) {
+		for (unsigned i = 0; i < 32; i++)
+			in[i] = i * round;
+		run(x);
+		for (unsigned i = 0; i < 32; i++)
+			REQUIRE(out[i] == i * round);
+	}
+	CK(cuGraphExecDestroy(x));
+	CK(cuGraphDestroy(g));
+	CK(cuArrayDestroy(a));
+	CK(cuArrayDestroy(b));
+}
+
 /* ---- words of memory ---- */
 
 static void mem_ops(void)
@@ -554,6 +607,7 @@ int main(void)
 	memory_nodes();
 	host_nodes();
 	pageable();
+	arrays();
 	mem_ops();
 	conditions();
 	edges();
