@@ -285,13 +285,21 @@ static void pageable(void)
 		REQUIRE(out[0] == 10 * i + 1 && out[1] == 100 + i);
 		REQUIRE(word(mem + 68) == 200 + i);
 	}
-	/* more than before, without gaps */
+	CK(cuGraphExecDestroy(x));
+	CK(cuGraphDestroy(g));
+
+	/* more than before: rows stay rows and a line a line */
+	to.srcPitch = to.dstPitch = 0;
+	to.Height = 1;
+	CK(cuGraphCreate(&g, 0));
+	CK(cuGraphAddMemcpyNode(&n[0], g, NULL, 0, &to, ctx));
+	n[1] = add_step(g, &n[0], 1, mem, 10, 1);
+	CK(cuGraphAddMemcpyNode(&n[2], g, &n[1], 1, &from, ctx));
+	CK(cuGraphInstantiate(&x, g, 0));
 	for (unsigned i = 0; i < 1024; i++)
 		more[i] = 1000 + i;
 	to.srcHost = more;
-	to.srcPitch = to.dstPitch = 0;
 	to.WidthInBytes = 4000;
-	to.Height = 1;
 	CK(cuGraphExecMemcpyNodeSetParams(x, n[0], &to, ctx));
 	run(x);
 	REQUIRE(out[0] == 10001 && out[1] == 1001 && word(mem + 3996) == 1999);
