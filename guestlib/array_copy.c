@@ -1,23 +1,87 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Copies from and to arrays. Between an array and the program's memory bytes travel
- * packed, in boxes of at most WIRE_PAYLOAD_MAX, each in a call: the worker stages
- * nothing, so an asynchronous copy of this kind has been done when it returns. Host
- * memory that the device sees is device memory here.
+ * DOC: copies from and to arrays
+ *
+ * Host memory that the device sees is device memory: one message. Other memory of the
+ * program goes in pieces, boxes that are packed, through a stage (stage.h), from and to
+ * which the device copies side by side with the processor. Small writes, and everything
+ * where there is no shared memory, go through the lane, a call for each piece.
+ *
+ * Data for the device has been copied out when a copy returns, data from it has arrived.
  */
 #include <string.h>
 
 #include "array.h"
 #include "calls.h"
+#include "process.h"
+#include "stage.h"
+
+/* Two slots of a stage: eight pieces are under way at once. */
+#define STAGED_PIECE (2u * STAGE_SLOT_BYTES)
+#define IN_FLIGHT    (STAGE_SLOTS * STAGE_SLOT_BYTES / STAGED_PIECE - 1)
+
+/* Up to here a write goes through the lane. */
+#define SMALL_BYTES (64u << 10)
 
 /* A box of an array and where its first byte is in the program's memory. */
 struct piece {
-	const struct copy_place *at; /* of the whole */
+	char *host;
+	size_t x, y, z; /* from the whole's beginning */
+	size_t width, height, depth;
+	bool last;
+};
+
+/* A copy as pieces, in order of memory. */
+struct cut {
+	const struct copy_box *box;
+	const struct copy_place *at;
 	char *host;
 	size_t pitch, slice;
-	size_t x, y, z; /* of this one, from the whole's beginning */
-	size_t width, height, depth;
+	size_t dx, dy, dz; /* of a whole piece */
+	size_t x, y, z;    /* of the next */
 };
+
+/* Whole slices if one fits, else whole rows, else parts of rows. */
+static void cut_init(struct cut *c, const struct copy_box *b, bool write, size_t max)
+{
+	const struct copy_side *host = write ? &b->rows.src : &b->rows.dst;
+	size_t w = b->rows.width, h = b->rows.height;
+
+	*c = (struct cut){.box = b,
+			  .at = write ? &b->dst_at : &b->src_at,
+			  .host = (char *)(uintptr_t)host->addr,
+			  .pitch = host->pitch,
+			  .slice = write ? b->src_slice : b->dst_slice};
+	c->dx = MIN(w, max);
+	c->dy = w > max ? 1 : MIN(h, max / w);
+	c->dz = w <= max && c->dy == h ? MIN(b->depth, max / (w * h)) : 1;
+}
+
+static bool cut_next(struct cut *c, struct piece *ret)
+{
+	size_t w = c->box->rows.width, h = c->box->rows.height, d = c->box->depth;
+
+	if (c->z >= d)
+		return false;
+	*ret = (struct piece){.host = c->host + c->z * c->slice + c->y * c->pitch + c->x,
+			      .x = c->x,
+			      .y = c->y,
+			      .z = c->z,
+			      .width = MIN(c->dx, w - c->x),
+			      .height = MIN(c->dy, h - c->y),
+			      .depth = MIN(c->dz, d - c->z)};
+	c->x += c->dx;
+	if (c->x >= w) {
+		c->x = 0;
+		c->y += c->dy;
+	}
+	if (c->y >= h) {
+		c->y = 0;
+		c->z += c->dz;
+	}
+	ret->last = c->z >= d;
+	return true;
+}
 
 static size_t piece_bytes(const struct piece *p)
 {
@@ -25,13 +89,14 @@ static size_t piece_bytes(const struct piece *p)
 }
 
 /* Moves all rows between memory and the packed form. */
-static void move_rows(const struct piece *p, char *packed, bool to_host)
+static void move_rows(const struct cut *c, const struct piece *p, char *packed,
+		      bool to_host)
 {
 	size_t y, z;
 
 	for (z = 0; z < p->depth; z++) {
 		for (y = 0; y < p->height; y++) {
-			char *row = p->host + z * p->slice + y * p->pitch;
+			char *row = p->host + z * c->slice + y * c->pitch;
 
 			memcpy(to_host ? row : packed, to_host ? packed : row, p->width);
 			packed += p->width;
@@ -39,22 +104,24 @@ static void move_rows(const struct piece *p, char *packed, bool to_host)
 	}
 }
 
+/* ---- through the lane ---- */
+
 /* The fields that array_write and array_read share. */
-#define FILL_BOX(cmd, p, wire_stream)                                                    \
+#define FILL_BOX(cmd, c, p, wire_stream)                                                 \
 	do {                                                                             \
-		(cmd)->array = (p)->at->array->root;                                     \
-		(cmd)->level = (p)->at->array->level;                                    \
-		(cmd)->x = (uint32_t)((p)->at->x + (p)->x);                              \
-		(cmd)->y = (uint32_t)((p)->at->y + (p)->y);                              \
-		(cmd)->z = (uint32_t)((p)->at->z + (p)->z);                              \
+		(cmd)->array = (c)->at->array->root;                                     \
+		(cmd)->level = (c)->at->array->level;                                    \
+		(cmd)->x = (uint32_t)((c)->at->x + (p)->x);                              \
+		(cmd)->y = (uint32_t)((c)->at->y + (p)->y);                              \
+		(cmd)->z = (uint32_t)((c)->at->z + (p)->z);                              \
 		(cmd)->width = (uint32_t)(p)->width;                                     \
 		(cmd)->height = (uint32_t)(p)->height;                                   \
 		(cmd)->depth = (uint32_t)(p)->depth;                                     \
 		(cmd)->stream = (wire_stream);                                           \
 	} while (0)
 
-static CUresult write_piece(struct guest_thread *t, const struct piece *p,
-			    uint64_t stream)
+static CUresult send_piece(struct guest_thread *t, const struct cut *c,
+			   const struct piece *p, uint64_t stream)
 {
 	struct array_write_cmd *cmd;
 	struct lane_reply reply;
@@ -63,12 +130,13 @@ static CUresult write_piece(struct guest_thread *t, const struct piece *p,
 	cmd = begin_array_write(t, (uint32_t)piece_bytes(p), &payload);
 	if (!cmd)
 		return guest_lost(t);
-	FILL_BOX(cmd, p, stream);
-	move_rows(p, payload, false);
+	FILL_BOX(cmd, c, p, stream);
+	move_rows(c, p, payload, false);
 	return guest_call(t, sizeof(struct array_write_rep), &reply);
 }
 
-static CUresult read_piece(struct guest_thread *t, const struct piece *p, uint64_t stream)
+static CUresult receive_piece(struct guest_thread *t, const struct cut *c,
+			      const struct piece *p, uint64_t stream)
 {
 	struct array_read_cmd *cmd = begin_array_read(t);
 	struct lane_reply reply;
@@ -76,48 +144,31 @@ static CUresult read_piece(struct guest_thread *t, const struct piece *p, uint64
 
 	if (!cmd)
 		return guest_lost(t);
-	FILL_BOX(cmd, p, stream);
+	FILL_BOX(cmd, c, p, stream);
 	r = guest_call(t, sizeof(struct array_read_rep), &reply);
 	if (r)
 		return r;
 	if (reply.payload_size != piece_bytes(p) || reply.more)
 		return guest_broken(t);
-	move_rows(p, (char *)(uintptr_t)reply.payload, true);
+	move_rows(c, p, (char *)(uintptr_t)reply.payload, true);
 	return CUDA_SUCCESS;
 }
 
-/* Cuts the box: whole slices if one fits, else whole rows, else parts of rows. */
-static CUresult with_host(struct guest_thread *t, const struct copy_box *b,
-			  uint64_t stream)
+static CUresult through_lane(struct guest_thread *t, const struct copy_box *b, bool write,
+			     uint64_t stream)
 {
-	bool write = b->dst_at.array;
-	const struct copy_side *host = write ? &b->rows.src : &b->rows.dst;
-	size_t slice = write ? b->src_slice : b->dst_slice;
-	size_t w = b->rows.width, h = b->rows.height, max = WIRE_PAYLOAD_MAX;
-	size_t dx = MIN(w, max), dy = w > max ? 1 : MIN(h, max / w);
-	size_t dz = w <= max && dy == h ? MIN(b->depth, max / (w * h)) : 1;
-	struct piece p = {.at = write ? &b->dst_at : &b->src_at,
-			  .pitch = host->pitch,
-			  .slice = slice};
-	CUresult r;
+	CUresult r = CUDA_SUCCESS;
+	struct piece p;
+	struct cut c;
 
-	for (p.z = 0; p.z < b->depth; p.z += dz) {
-		for (p.y = 0; p.y < h; p.y += dy) {
-			for (p.x = 0; p.x < w; p.x += dx) {
-				p.width = MIN(dx, w - p.x);
-				p.height = MIN(dy, h - p.y);
-				p.depth = MIN(dz, b->depth - p.z);
-				p.host = (char *)(uintptr_t)host->addr + p.z * p.slice +
-					 p.y * p.pitch + p.x;
-				r = write ? write_piece(t, &p, stream)
-					  : read_piece(t, &p, stream);
-				if (r)
-					return r;
-			}
-		}
-	}
-	return CUDA_SUCCESS;
+	cut_init(&c, b, write, WIRE_PAYLOAD_MAX);
+	while (r == CUDA_SUCCESS && cut_next(&c, &p))
+		r = write ? send_piece(t, &c, &p, stream)
+			  : receive_piece(t, &c, &p, stream);
+	return r;
 }
+
+/* ---- on the device ---- */
 
 static CUresult on_device(struct guest_thread *t, const struct copy_box *b,
 			  uint64_t stream, bool async)
@@ -153,6 +204,165 @@ static CUresult on_device(struct guest_thread *t, const struct copy_box *b,
 		     : guest_call(t, sizeof(struct array_copy_rep), &reply);
 }
 
+/* Between a piece of the array and its place in a stage. */
+static CUresult with_stage(struct guest_thread *t, const struct cut *c,
+			   const struct piece *p, const struct stage_piece *room,
+			   bool write, uint64_t stream, bool async)
+{
+	struct copy_box b = {
+		.rows = {.width = p->width, .height = p->height, .shared = true},
+		.depth = p->depth};
+	struct copy_place at = {.array = c->at->array,
+				.x = c->at->x + p->x,
+				.y = c->at->y + p->y,
+				.z = c->at->z + p->z};
+	struct copy_side side = {.device = true, .addr = room->dev, .pitch = p->width};
+
+	if (write) {
+		b.dst_at = at;
+		b.rows.src = side;
+		b.src_slice = p->width * p->height;
+	} else {
+		b.src_at = at;
+		b.rows.dst = side;
+		b.dst_slice = p->width * p->height;
+	}
+	return on_device(t, &b, stream, async);
+}
+
+static CUresult wait_stream(struct guest_thread *t, uint64_t stream)
+{
+	struct cuStreamSynchronize_cmd *cmd = begin_cuStreamSynchronize(t);
+	struct lane_reply reply;
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->hStream = stream;
+	return guest_call(t, sizeof(struct cuStreamSynchronize_rep), &reply);
+}
+
+/* ---- through a stage ---- */
+
+static CUresult write_staged(struct guest_thread *t, const struct copy_box *b,
+			     struct stage *stage, uint64_t stream, bool async)
+{
+	struct stage_piece room;
+	CUresult r = CUDA_SUCCESS;
+	struct piece p;
+	struct cut c;
+
+	cut_init(&c, b, true, STAGED_PIECE);
+	while (r == CUDA_SUCCESS && cut_next(&c, &p)) {
+		bool post = async || !p.last;
+
+		if (!stage_room(stage, piece_bytes(&p), &room)) {
+			r = send_piece(t, &c, &p, stream);
+			continue;
+		}
+		move_rows(&c, &p, room.mem, false);
+		r = with_stage(t, &c, &p, &room, true, stream, post);
+		if (r == CUDA_SUCCESS && post)
+			r = stage_mark(stage, t, stream, &room);
+	}
+	return r;
+}
+
+/* Pieces that the device is bringing, oldest first. */
+struct arrivals {
+	struct {
+		struct piece p;
+		struct stage_piece room;
+	} a[IN_FLIGHT];
+	unsigned first, n;
+};
+
+static CUresult ask(struct guest_thread *t, const struct cut *c, const struct piece *p,
+		    struct stage *stage, uint64_t stream, struct arrivals *v)
+{
+	unsigned i = (v->first + v->n) % IN_FLIGHT;
+	CUresult r;
+
+	v->a[i].p = *p;
+	if (!stage_room(stage, piece_bytes(p), &v->a[i].room))
+		return guest_broken(t); /* nobody else has the stage */
+	r = with_stage(t, c, p, &v->a[i].room, false, stream, true);
+	if (r == CUDA_SUCCESS)
+		r = stage_mark(stage, t, stream, &v->a[i].room);
+	v->n++;
+	return r;
+}
+
+/* The oldest piece, once it is there. */
+static CUresult take(struct guest_thread *t, const struct cut *c, struct stage *stage,
+		     uint64_t stream, struct arrivals *v)
+{
+	const struct stage_piece *room = &v->a[v->first].room;
+	CUresult r = CUDA_SUCCESS;
+
+	if (!stage_done(stage, room)) {
+		r = wait_stream(t, stream);
+		if (r == CUDA_SUCCESS && !stage_done(stage, room))
+			return guest_broken(t);
+	}
+	/* A copy that was refused is known before its mark can be done. */
+	if (r == CUDA_SUCCESS && unlikely(guest_process.status->deferred))
+		r = wait_stream(t, stream);
+	if (r)
+		return r;
+	move_rows(c, &v->a[v->first].p, room->mem, true);
+	v->first = (v->first + 1) % IN_FLIGHT;
+	v->n--;
+	return CUDA_SUCCESS;
+}
+
+static CUresult read_staged(struct guest_thread *t, const struct copy_box *b,
+			    struct stage *stage, uint64_t stream)
+{
+	struct arrivals v = {.n = 0};
+	struct stage_piece room;
+	CUresult r = CUDA_SUCCESS;
+	struct piece p;
+	struct cut c;
+	bool more;
+
+	cut_init(&c, b, false, STAGED_PIECE);
+	more = cut_next(&c, &p);
+	if (p.last && stage_room(stage, piece_bytes(&p), &room)) {
+		r = with_stage(t, &c, &p, &room, false, stream, false);
+		if (r == CUDA_SUCCESS)
+			move_rows(&c, &p, room.mem, true);
+		return r;
+	}
+	while (r == CUDA_SUCCESS && (more || v.n)) {
+		while (r == CUDA_SUCCESS && more && v.n < IN_FLIGHT) {
+			r = ask(t, &c, &p, stage, stream, &v);
+			more = cut_next(&c, &p);
+		}
+		if (r == CUDA_SUCCESS)
+			r = take(t, &c, stage, stream, &v);
+	}
+	/* Tells what has failed before, and lets printed text come first. */
+	return r ? r : wait_stream(t, stream);
+}
+
+static CUresult with_host(struct guest_thread *t, const struct copy_box *b, bool write,
+			  uint64_t stream, bool async)
+{
+	enum stage_use use = write ? STAGE_TO_DEVICE : STAGE_TO_HOST;
+	size_t total = b->rows.width * b->rows.height * b->depth;
+	struct stage *stage = NULL;
+	CUresult r;
+
+	if (guest_process.host_size && !(write && total <= SMALL_BYTES))
+		stage = stage_take(t, use);
+	if (!stage)
+		return through_lane(t, b, write, stream);
+	r = write ? write_staged(t, b, stage, stream, async)
+		  : read_staged(t, b, stage, stream);
+	stage_put(stage, use, write || r == CUDA_SUCCESS);
+	return r;
+}
+
 static bool fits(const struct copy_place *at, const struct copy_box *b)
 {
 	return !at->array || array_holds(&at->array->shape, at->x, at->y, at->z,
@@ -172,6 +382,6 @@ CUresult array_copy_box(struct guest_thread *t, const struct copy_box *b, uint64
 
 	if (!array_copy_fits(b))
 		return CUDA_ERROR_INVALID_VALUE;
-	return dst_host || src_host ? with_host(t, b, stream)
+	return dst_host || src_host ? with_host(t, b, src_host, stream, async)
 				    : on_device(t, b, stream, async);
 }

@@ -237,7 +237,9 @@ static void check_formats(void)
 		REQUIRE(gs[i].x == s[i].x && gs[i].y == s[i].y);
 		REQUIRE(fabsf(gf[3 * i].x - b[i].x / 255.0f) < 1e-6f);
 		REQUIRE(fabsf(gf[3 * i].w - b[i].w / 255.0f) < 1e-6f);
-		REQUIRE(fabsf(gf[3 * i + 1].y - linear_of(b[i].y)) < 3e-3f);
+		/* an H200 has eight bits of it */
+		REQUIRE(fabsf(gf[3 * i + 1].y - linear_of(b[i].y)) <=
+			linear_of(b[i].y) / 200 + 1e-4f);
 		REQUIRE(fabsf(gf[3 * i + 1].w - b[i].w / 255.0f) < 1e-6f);
 		REQUIRE(gf[3 * i + 2].x == __half2float(__ushort_as_half(h[i].x)));
 		REQUIRE(gf[3 * i + 2].y == 1 && gf[3 * i + 2].z == 0x1p-24f &&
