@@ -243,6 +243,25 @@ static CUresult wait_stream(struct guest_thread *t, uint64_t stream)
 
 /* ---- through a stage ---- */
 
+/* Has the device say, behind the copy, that it is done with a piece of the stage. */
+static CUresult mark(struct guest_thread *t, struct stage *stage,
+		     struct stage_piece *room, uint64_t stream)
+{
+	struct fill_cmd *cmd = begin_fill(t);
+
+	if (!cmd)
+		return guest_lost(t);
+	stage_mark(stage, room);
+	cmd->dst = room->mark.addr;
+	cmd->pitch = 0;
+	cmd->width = 1;
+	cmd->height = 1;
+	cmd->value = room->mark.number;
+	cmd->elem_bytes = sizeof(room->mark.number);
+	cmd->stream = stream;
+	return guest_post(t);
+}
+
 static CUresult write_staged(struct guest_thread *t, const struct copy_box *b,
 			     struct stage *stage, uint64_t stream, bool async)
 {
@@ -262,7 +281,7 @@ static CUresult write_staged(struct guest_thread *t, const struct copy_box *b,
 		move_rows(&c, &p, room.mem, false);
 		r = with_stage(t, &c, &p, &room, true, stream, post);
 		if (r == CUDA_SUCCESS && post)
-			r = stage_mark(stage, t, stream, &room);
+			r = mark(t, stage, &room, stream);
 	}
 	return r;
 }
@@ -287,7 +306,7 @@ static CUresult ask(struct guest_thread *t, const struct cut *c, const struct pi
 		return guest_broken(t); /* nobody else has the stage */
 	r = with_stage(t, c, p, &v->a[i].room, false, stream, true);
 	if (r == CUDA_SUCCESS)
-		r = stage_mark(stage, t, stream, &v->a[i].room);
+		r = mark(t, stage, &v->a[i].room, stream);
 	v->n++;
 	return r;
 }
