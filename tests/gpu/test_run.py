@@ -116,7 +116,8 @@ def test_targets():
     assert judge("pinned_h2d", [50.0], [48.0])[0] is False
     assert judge("decode_graph", [1.0], [1.05])[0] is False
     assert judge("decode_graph", [1.0], [0.5]) == (True, 2.0)
-    assert judge("idle", [0.0], [0.0])[0] is True
+    assert judge("idle", [0.07], [0.08])[0] is True
+    assert judge("idle", [0.0], [0.5])[0] is False
     assert judge("idle", [0.0], [])[0] is None
 
 

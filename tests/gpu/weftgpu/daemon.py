@@ -83,6 +83,10 @@ class Daemon:
             with c.makefile("rb") as f:
                 return json.loads(f.readline())
 
+    def workers(self):
+        """Process ids of those that serve a session."""
+        return [s["worker_pid"] for s in self.ask("list").get("sessions", [])]
+
     def refused(self, tenant):
         """["kind what xN"] of everything its programs asked for and did not get."""
         try:
