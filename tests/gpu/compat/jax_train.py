@@ -41,6 +41,11 @@ last = float(loss(p, data, label))
 check.that(last < first * 0.3, f"loss {first:.3f} -> {last:.3f}")
 total = jax.lax.scan(lambda c, v: (c + v, c), 0.0, jnp.arange(100.0))[0]
 check.that(float(total) == 4950, "scan")
+# Each result differs from the one before, so that a stale one is noticed.
+line = jax.jit(lambda v: v * 2 + 1)
+for k in range(300):
+    got = np.asarray(line(np.full(1568, float(k), np.float32)))
+    check.that((got == 2 * k + 1).all(), f"round {k} gave {got.min()} to {got.max()}")
 r = jax.random.normal(jax.random.key(0), (1 << 18,))
 check.that(abs(float(r.mean())) < 0.02 and abs(float(r.std()) - 1) < 0.02, "random")
 m = a @ a.T + np.eye(128, dtype=np.float32) * 300

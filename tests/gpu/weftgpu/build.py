@@ -90,7 +90,7 @@ class Toolchain:
                 if not path:
                     raise Error(f"no lib{lib} here")
                 cmd += [path, f"-Wl,-rpath,{os.path.dirname(path)}"]
-            cmd += ["-lm"]
+            cmd += ["-lm", "-lpthread"]
         r = subprocess.run(cmd, capture_output=True, text=True, check=False)
         if r.returncode:
             raise Error(f"does not build: {first_line(r.stderr)}")
