@@ -15,8 +15,9 @@
 #include "nvml_calls.h"
 #include "nvml_session.h"
 
-#define TABLE_SLOTS 270 /* as driver 580 has */
-#define SAMPLES_MAX 256 /* processes; weftd lists no more */
+#define TABLE_SLOTS   270  /* as driver 580 has */
+#define PROCESSES_MAX 256  /* weftd lists no more */
+#define SLICES_MAX    100u /* one for a per cent */
 
 typedef void (*table_slot)(void);
 
@@ -56,29 +57,51 @@ static enum nvml_return slot_not_supported(void)
 	return NVML_ERROR_NOT_SUPPORTED;
 }
 
-/* Utilisation by process since a moment, for pmon; type says unsigned int. */
+static void put_sample(struct nvml_process_samples *s,
+		       const struct nvml_process_utilization *u, unsigned sm,
+		       unsigned memory)
+{
+	unsigned k;
+
+	memset(s, 0, sizeof(*s));
+	s->timestamp_us = u->timestamp_us;
+	for (k = 0; k < NVML_SAMPLE_KINDS; k++)
+		s->of[k].pid = k < 2 ? u->pid : NVML_NO_PROCESS;
+	s->of[0].percent = sm;
+	s->of[1].percent = memory;
+}
+
+/*
+ * Utilisation by process since a moment, for pmon. As the driver gives it, a sample is a
+ * slice of time in which one process ran, and pmon divides by the number of all samples:
+ * so a process has as many of them as its share, and the idle ones are somebody's too.
+ */
 static enum nvml_return slot_samples(const struct nvml_device *dev,
 				     unsigned long long since_us, unsigned *type,
 				     unsigned *count,
 				     struct nvml_process_samples *samples)
 {
-	struct nvml_process_utilization u[SAMPLES_MAX];
-	unsigned i, k, n = SAMPLES_MAX;
+	struct nvml_process_utilization u[PROCESSES_MAX];
+	unsigned i, k = 0, n = PROCESSES_MAX, all = MIN(*count, SLICES_MAX);
 	enum nvml_return r = nvmlDeviceGetProcessUtilization(dev, u, &n, since_us);
 
 	if (r)
 		return r;
-	n = MIN(n, *count);
-	memset(samples, 0, n * sizeof(*samples));
-	for (i = 0; i < n; i++) {
-		samples[i].timestamp_us = u[i].timestamp_us;
-		for (k = 0; k < NVML_SAMPLE_KINDS; k++)
-			samples[i].of[k].pid = k < 2 ? u[i].pid : NVML_NO_PROCESS;
-		samples[i].of[0].percent = u[i].sm;
-		samples[i].of[1].percent = u[i].memory;
+	for (i = 0; i < n && k < all; i++) {
+		if (u[i].sm * all / 100 == 0)
+			put_sample(&samples[k++], &u[i], 0, 0);
 	}
+	for (i = 0; i < n; i++) {
+		unsigned slices = u[i].sm * all / 100, memory, end = MIN(k + slices, all);
+
+		memory = slices ? MIN(u[i].memory * all / slices, 100u) : 0;
+		while (k < end)
+			put_sample(&samples[k++], &u[i], 100, memory);
+	}
+	while (k < all)
+		put_sample(&samples[k++], &u[0], 0, 0);
 	*type = NVML_VALUE_TYPE_UNSIGNED_INT;
-	*count = n;
+	*count = all;
 	return NVML_SUCCESS;
 }
 
@@ -106,10 +129,11 @@ static enum nvml_return unknown(unsigned n)
 	TEN(F, 2)                                                                        \
 	TEN(F, 3)                                                                        \
 	TEN(F, 4)                                                                        \
-	TEN(F, 5) TEN(F, 6) TEN(F, 7) TEN(F, 8) TEN(F, 9) TEN(F, 10) TEN(F, 11)          \
-		TEN(F, 12) TEN(F, 13) TEN(F, 14) TEN(F, 15) TEN(F, 16) TEN(F, 17)        \
-			TEN(F, 18) TEN(F, 19) TEN(F, 20) TEN(F, 21) TEN(F, 22)           \
-				TEN(F, 23) TEN(F, 24) TEN(F, 25) TEN(F, 26)
+	TEN(F, 5)                                                                        \
+	TEN(F, 6) TEN(F, 7) TEN(F, 8) TEN(F, 9) TEN(F, 10) TEN(F, 11) TEN(F, 12)         \
+		TEN(F, 13) TEN(F, 14) TEN(F, 15) TEN(F, 16) TEN(F, 17) TEN(F, 18)        \
+			TEN(F, 19) TEN(F, 20) TEN(F, 21) TEN(F, 22) TEN(F, 23)           \
+				TEN(F, 24) TEN(F, 25) TEN(F, 26)
 
 ALL(U)
 

@@ -247,8 +247,8 @@ Test(guest_nvml, private_table)
 					 0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4};
 	static const uint8_t other[16] = {1};
 	struct nvml_process_named *named = calloc(4, sizeof(*named));
-	struct nvml_process_samples samples[4];
-	unsigned type = 0;
+	struct nvml_process_samples samples[100];
+	unsigned type = 0, sm[2] = {0}, memory[2] = {0};
 	struct nvml_device *dev = start();
 	struct fake *f = fake_get();
 	const void *table = NULL;
@@ -268,16 +268,22 @@ Test(guest_nvml, private_table)
 		     NVML_SUCCESS);
 	cr_expect_eq(n, 2);
 	cr_expect_eq(named[1].detail.pid, 102);
-	n = 4;
+	n = 100;
 	cr_expect_eq(((int (*)(struct nvml_device *, unsigned long long, unsigned *,
 			       unsigned *, struct nvml_process_samples *))slot[145])(
 			     dev, 0, &type, &n, samples),
 		     NVML_SUCCESS);
-	cr_expect_eq(n, 2);
-	cr_expect_eq(samples[1].of[0].percent, 30);
-	cr_expect_eq(samples[1].of[1].percent, 6);
-	cr_expect_eq(samples[1].of[1].pid, 102);
-	cr_expect_eq(samples[1].of[2].pid, NVML_NO_PROCESS);
+	cr_expect_eq(n, 100);
+	for (unsigned i = 0; i < n; i++) {
+		unsigned who = samples[i].of[0].pid - 101;
+
+		cr_assert_lt(who, 2);
+		sm[who] += (unsigned)samples[i].of[0].percent;
+		memory[who] += (unsigned)samples[i].of[1].percent;
+		cr_expect_eq(samples[i].of[2].pid, NVML_NO_PROCESS);
+	}
+	cr_expect(sm[0] == 20 * n && sm[1] == 30 * n);
+	cr_expect(memory[0] == 5 * n && memory[1] == 6 * n);
 	cr_expect_eq(f->refusals, 0);
 	cr_expect_eq(((int (*)(void))slot[3])(), NVML_ERROR_NOT_SUPPORTED);
 	cr_expect_eq(f->refusals, 1);
