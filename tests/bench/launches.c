@@ -10,6 +10,7 @@
  */
 #include <cuda.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -209,6 +210,41 @@ static void throughput(const char *what, CUresult (*call)(void))
 	print(what, ns, 5, 1e3 * RUN / 5);
 }
 
+#define THREADS 4
+
+static CUcontext context;
+
+static void *thread(void *arg)
+{
+	CUstream st;
+
+	check(p_cuCtxSetCurrent(context), "cuCtxSetCurrent");
+	check(p_cuStreamCreate(&st, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+	for (unsigned i = 0; i < RUN / 5 / THREADS; i++)
+		check(p_cuLaunchKernel(three, 1, 1, 1, 32, 1, 1, 0, st, params, NULL),
+		      "cuLaunchKernel");
+	check(p_cuStreamSynchronize(st), "cuStreamSynchronize");
+	return arg;
+}
+
+/* Each thread with a stream of its own; per launch of any of them. */
+static void threads(const char *what)
+{
+	uint64_t ns[5];
+
+	for (unsigned i = 0; i < 5; i++) {
+		uint64_t t = clock_now_ns();
+		pthread_t id[THREADS];
+
+		for (unsigned j = 0; j < THREADS; j++)
+			pthread_create(&id[j], NULL, thread, NULL);
+		for (unsigned j = 0; j < THREADS; j++)
+			pthread_join(id[j], NULL);
+		ns[i] = clock_now_ns() - t;
+	}
+	print(what, ns, 5, 1e3 * RUN / 5);
+}
+
 static void wait(const char *what, CUresult (*call)(void))
 {
 	static uint64_t ns[WAITS];
@@ -230,7 +266,6 @@ static double ms_since(uint64_t t)
 static void begin(uint64_t start)
 {
 	double init, ctx, module;
-	CUcontext context;
 	CUmodule mod;
 	CUdevice dev;
 
@@ -294,6 +329,7 @@ int main(int argc, char **argv)
 	throughput("launch, 16 parameters, throughput", launch_many);
 	throughput("launch with an attribute, throughput", launch_ex);
 	throughput("cuEventRecord, throughput", record);
+	threads("launch, 4 threads, throughput");
 	wait("launch and cuStreamSynchronize", launch_and_wait);
 	wait("launch and cuStreamQuery until done", launch_and_poll);
 	wait("launch, cuEventRecord, Synchronize", launch_and_event);
