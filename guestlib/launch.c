@@ -307,9 +307,11 @@ CUresult CUDAAPI cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *list,
 			     CUDA_COOPERATIVE_LAUNCH_MULTI_DEVICE_NO_POST_LAUNCH_SYNC;
 	struct launch l = {.cooperative = true};
 
-	if (!list || n != 1 || (flags & ~all) || !list->hStream ||
-	    list->hStream == CU_STREAM_LEGACY || list->hStream == CU_STREAM_PER_THREAD)
+	if (!list || n != 1 || (flags & ~all))
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!list->hStream || list->hStream == CU_STREAM_LEGACY ||
+	    list->hStream == CU_STREAM_PER_THREAD)
+		return CUDA_ERROR_INVALID_HANDLE; /* as an H200 has it */
 	l.func = list->function;
 	l.grid[0] = list->gridDimX;
 	l.grid[1] = list->gridDimY;

@@ -63,7 +63,8 @@ static void many_devices(CUfunction f)
 		REQUIRE(out[2 * i] == 9);
 	CK(cuStreamDestroy(l.hStream));
 	l.hStream = NULL;
-	EXPECT(cuLaunchCooperativeKernelMultiDevice(&l, 1, 0), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuLaunchCooperativeKernelMultiDevice(&l, 1, 0),
+	       CUDA_ERROR_INVALID_HANDLE);
 	CK(cuMemFree(p));
 }
 
