@@ -169,6 +169,7 @@ static void memory_nodes(void)
 	REQUIRE(b.dptr == a.dptr);
 
 	EXPECT(cuGraphClone(&other, g), CUDA_ERROR_NOT_SUPPORTED);
+	CK(cuGraphDebugDotPrint(g, "/dev/null", 0));
 	EXPECT(cuGraphDestroyNode(n[4]), CUDA_ERROR_NOT_SUPPORTED);
 	CK(cuGraphInstantiate(&x, g, 0));
 	EXPECT(cuGraphInstantiate(&y, g, 0), CUDA_ERROR_NOT_SUPPORTED);
@@ -460,6 +461,7 @@ static void conditions(void)
 	CK(cuGraphAddKernelNode(&kernel, body, &kernel, 1, &k));
 	add_step(g, &n, 1, mem, 1, 1000);
 	EXPECT(cuGraphDestroy(body), CUDA_ERROR_INVALID_VALUE);
+	CK(cuGraphDebugDotPrint(g, "/dev/null", CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE));
 	CK(cuGraphInstantiate(&x, g, 0));
 	EXPECT(cuGraphInstantiate(&y, g, 0), CUDA_ERROR_NOT_SUPPORTED);
 	for (unsigned i = 1; i < 5; i++) {
