@@ -39,6 +39,10 @@ NVML_API enum nvml_return nvmlDeviceGetUUID(const struct nvml_device *dev, char 
 					    unsigned length);
 NVML_API enum nvml_return nvmlDeviceGetIndex(const struct nvml_device *dev,
 					     unsigned *index);
+/* NCCL asks for each pair of devices, one with itself included, and wants an answer. */
+NVML_API enum nvml_return nvmlDeviceGetP2PStatus(const struct nvml_device *a,
+						 const struct nvml_device *b,
+						 unsigned capability, unsigned *status);
 NVML_API enum nvml_return nvmlDeviceGetMinorNumber(const struct nvml_device *dev,
 						   unsigned *minor);
 NVML_API enum nvml_return nvmlDeviceGetPersistenceMode(const struct nvml_device *dev,

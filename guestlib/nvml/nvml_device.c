@@ -143,6 +143,19 @@ enum nvml_return nvmlDeviceGetIndex(const struct nvml_device *dev, unsigned *ind
 	return constant(dev, index, 0);
 }
 
+/* One device reaches its own memory in every way. */
+enum nvml_return nvmlDeviceGetP2PStatus(const struct nvml_device *a,
+					const struct nvml_device *b, unsigned capability,
+					unsigned *status)
+{
+	unsigned unused;
+	enum nvml_return r = constant(b, &unused, 0);
+
+	if (r == NVML_SUCCESS && capability > NVML_P2P_CAPS_INDEX_PROP)
+		r = NVML_ERROR_INVALID_ARGUMENT;
+	return r ? r : constant(a, status, NVML_P2P_STATUS_OK);
+}
+
 enum nvml_return nvmlDeviceGetMinorNumber(const struct nvml_device *dev, unsigned *minor)
 {
 	return constant(dev, minor, 0);

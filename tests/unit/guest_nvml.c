@@ -52,6 +52,21 @@ Test(guest_nvml, users_are_counted)
 	cr_expect_eq(nvmlDeviceGetCount_v2(&n), NVML_SUCCESS);
 }
 
+Test(guest_nvml, reaches_itself)
+{
+	struct nvml_device *dev = start();
+	unsigned status = 7;
+
+	cr_expect_eq(nvmlDeviceGetP2PStatus(dev, dev, 0, &status), NVML_SUCCESS);
+	cr_expect_eq(status, NVML_P2P_STATUS_OK);
+	cr_expect_eq(nvmlDeviceGetP2PStatus(dev, dev, 6, &status),
+		     NVML_ERROR_INVALID_ARGUMENT);
+	cr_expect_eq(nvmlDeviceGetP2PStatus(dev, NULL, 0, &status),
+		     NVML_ERROR_INVALID_ARGUMENT);
+	cr_expect_eq(nvmlDeviceGetP2PStatus(dev, dev, 0, NULL),
+		     NVML_ERROR_INVALID_ARGUMENT);
+}
+
 Test(guest_nvml, what_it_is)
 {
 	struct nvml_device *dev = start(), *other = NULL;
