@@ -13,12 +13,19 @@
 
 #include "array.h"
 #include "calls.h"
+#include "move.h"
 #include "process.h"
 #include "stage.h"
 
 /* Two slots of a stage: eight pieces are under way at once. */
 #define STAGED_PIECE (2u * STAGE_SLOT_BYTES)
 #define IN_FLIGHT    (STAGE_SLOTS * STAGE_SLOT_BYTES / STAGED_PIECE - 1)
+
+/* From here on helpers move rows without gaps, in pieces that are worth it. */
+#define HELPED_BYTES (4u << 20)
+#define HELPED_PIECE (1u << 20)
+/* One less, as pieces need not begin where the slots do. */
+#define HELPED_FLIGHT (STAGE_SLOTS * STAGE_SLOT_BYTES / HELPED_PIECE - 1)
 
 /* Up to here a write goes through the lane. */
 #define SMALL_BYTES (64u << 10)
@@ -39,6 +46,7 @@ struct cut {
 	size_t pitch, slice;
 	size_t dx, dy, dz; /* of a whole piece */
 	size_t x, y, z;    /* of the next */
+	bool helped;       /* move.h */
 };
 
 /* Whole slices if one fits, else whole rows, else parts of rows. */
@@ -94,6 +102,11 @@ static void move_rows(const struct cut *c, const struct piece *p, char *packed,
 {
 	size_t y, z;
 
+	if (p->width == c->pitch && (p->depth == 1 || c->slice == p->height * c->pitch)) {
+		move_bytes(to_host ? p->host : packed, to_host ? packed : p->host,
+			   piece_bytes(p), c->helped);
+		return;
+	}
 	for (z = 0; z < p->depth; z++) {
 		for (y = 0; y < p->height; y++) {
 			char *row = p->host + z * c->slice + y * c->pitch;
@@ -263,14 +276,16 @@ static CUresult mark(struct guest_thread *t, struct stage *stage,
 }
 
 static CUresult write_staged(struct guest_thread *t, const struct copy_box *b,
-			     struct stage *stage, uint64_t stream, bool async)
+			     struct stage *stage, bool helped, uint64_t stream,
+			     bool async)
 {
 	struct stage_piece room;
 	CUresult r = CUDA_SUCCESS;
 	struct piece p;
 	struct cut c;
 
-	cut_init(&c, b, true, STAGED_PIECE);
+	cut_init(&c, b, true, helped ? HELPED_PIECE : STAGED_PIECE);
+	c.helped = helped;
 	while (r == CUDA_SUCCESS && cut_next(&c, &p)) {
 		bool post = async || !p.last;
 
@@ -292,7 +307,7 @@ struct arrivals {
 		struct piece p;
 		struct stage_piece room;
 	} a[IN_FLIGHT];
-	unsigned first, n;
+	unsigned first, n, max;
 };
 
 static CUresult ask(struct guest_thread *t, const struct cut *c, const struct piece *p,
@@ -335,16 +350,17 @@ static CUresult take(struct guest_thread *t, const struct cut *c, struct stage *
 }
 
 static CUresult read_staged(struct guest_thread *t, const struct copy_box *b,
-			    struct stage *stage, uint64_t stream)
+			    struct stage *stage, bool helped, uint64_t stream)
 {
-	struct arrivals v = {.n = 0};
+	struct arrivals v = {.max = helped ? HELPED_FLIGHT : IN_FLIGHT};
 	struct stage_piece room;
 	CUresult r = CUDA_SUCCESS;
 	struct piece p;
 	struct cut c;
 	bool more;
 
-	cut_init(&c, b, false, STAGED_PIECE);
+	cut_init(&c, b, false, helped ? HELPED_PIECE : STAGED_PIECE);
+	c.helped = helped;
 	more = cut_next(&c, &p);
 	if (p.last && stage_room(stage, piece_bytes(&p), &room)) {
 		r = with_stage(t, &c, &p, &room, false, stream, false);
@@ -353,7 +369,7 @@ static CUresult read_staged(struct guest_thread *t, const struct copy_box *b,
 		return r;
 	}
 	while (r == CUDA_SUCCESS && (more || v.n)) {
-		while (r == CUDA_SUCCESS && more && v.n < IN_FLIGHT) {
+		while (r == CUDA_SUCCESS && more && v.n < v.max) {
 			r = ask(t, &c, &p, stage, stream, &v);
 			more = cut_next(&c, &p);
 		}
@@ -369,15 +385,20 @@ static CUresult with_host(struct guest_thread *t, const struct copy_box *b, bool
 {
 	enum stage_use use = write ? STAGE_TO_DEVICE : STAGE_TO_HOST;
 	size_t total = b->rows.width * b->rows.height * b->depth;
+	const struct copy_side *host = write ? &b->rows.src : &b->rows.dst;
 	struct stage *stage = NULL;
+	bool helped;
 	CUresult r;
 
 	if (guest_process.host_size && !(write && total <= SMALL_BYTES))
 		stage = stage_take(t, use);
 	if (!stage)
 		return through_lane(t, b, write, stream);
-	r = write ? write_staged(t, b, stage, stream, async)
-		  : read_staged(t, b, stage, stream);
+	helped = total >= HELPED_BYTES && host->pitch == b->rows.width && move_begin();
+	r = write ? write_staged(t, b, stage, helped, stream, async)
+		  : read_staged(t, b, stage, helped, stream);
+	if (helped)
+		move_end();
 	stage_put(stage, use, write || r == CUDA_SUCCESS);
 	return r;
 }

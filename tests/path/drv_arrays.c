@@ -133,6 +133,45 @@ static void round_trip(size_t w, size_t h, size_t d, unsigned elem, unsigned fla
 	free(out);
 }
 
+/* Many bytes without gaps, there and back, in one array and in slices. */
+static void large(size_t depth)
+{
+	const size_t row = 1500 * 4, size = row * 1001 * depth;
+	CUarray a = make(1500, 1001, depth > 1 ? depth : 0, CU_AD_FORMAT_FLOAT, 1, 0);
+	uint8_t *in = noise(size, 11), *out = calloc(1, size);
+	CUDA_MEMCPY3D to = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+			    .srcHost = in,
+			    .srcPitch = row,
+			    .srcHeight = 1001,
+			    .dstMemoryType = CU_MEMORYTYPE_ARRAY,
+			    .dstArray = a,
+			    .WidthInBytes = row,
+			    .Height = 1001,
+			    .Depth = depth};
+	CUDA_MEMCPY3D from = {.srcMemoryType = CU_MEMORYTYPE_ARRAY,
+			      .srcArray = a,
+			      .dstMemoryType = CU_MEMORYTYPE_HOST,
+			      .dstHost = out,
+			      .dstPitch = row,
+			      .dstHeight = 1001,
+			      .WidthInBytes = row,
+			      .Height = 1001,
+			      .Depth = depth};
+
+	CK(cuMemcpy3D(&to));
+	CK(cuMemcpy3D(&from));
+	REQUIRE(memcmp(in, out, size) == 0);
+	memset(in, 3, size / 2);
+	memset(out, 0, size);
+	CK(cuMemcpy3DAsync(&to, CU_STREAM_PER_THREAD));
+	CK(cuMemcpy3DAsync(&from, CU_STREAM_PER_THREAD));
+	CK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+	REQUIRE(memcmp(in, out, size) == 0);
+	CK(cuArrayDestroy(a));
+	free(in);
+	free(out);
+}
+
 static void one_row(void)
 {
 	CUarray a = make(64, 64, 0, CU_AD_FORMAT_FLOAT, 1, 0);
@@ -323,6 +362,8 @@ int main(void)
 	round_trip(16, 16, 6, 8, CUDA_ARRAY3D_CUBEMAP);
 	round_trip(16, 16, 12, 4, CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_LAYERED);
 	round_trip(131072, 2, 0, 16, 0); /* rows longer than a message */
+	large(1);
+	large(3);
 	one_row();
 	bounds();
 	refused();
