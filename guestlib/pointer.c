@@ -196,9 +196,8 @@ static bool attr_value(const struct pointer_info *p, CUpointer_attribute attr,
 		*ret = p->mapped;
 		return true;
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-		*ret = p->dev && p->mapped
-			       ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
-			       : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
+		*ret = p->dev && p->mapped ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
+					   : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
 		return true;
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
 		*ret = device ? (uintptr_t)pool_from_wire(p->pool) : 0;
@@ -300,4 +299,49 @@ CUresult CUDAAPI cuPointerSetAttribute(const void *value, CUpointer_attribute at
 	r = sync_set_locked(p.id, on != 0);
 	pthread_mutex_unlock(&sync_lock);
 	return r;
+}
+
+static CUresult ask_range(struct guest_thread *t, CUdeviceptr ptr, uint64_t *ret_base,
+			  uint64_t *ret_size)
+{
+	struct address_range_cmd *cmd = begin_address_range(t);
+	const struct address_range_rep *rep;
+	struct lane_reply reply;
+	CUresult r;
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->ptr = ptr;
+	r = guest_call(t, sizeof(*rep), &reply);
+	if (r)
+		return r;
+	rep = reply.body;
+	*ret_base = rep->base;
+	*ret_size = rep->size;
+	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize,
+					 CUdeviceptr ptr)
+{
+	struct guest_thread *t;
+	struct hostmem h;
+	uint64_t base = 0, size = 0;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r)
+		return r;
+	if (!guest_is_device(ptr) && hostmem_find(ptr, &h)) {
+		base = h.base;
+		size = h.size;
+	} else {
+		r = ask_range(t, ptr, &base, &size);
+	}
+	if (r)
+		return r;
+	if (pbase)
+		*pbase = base;
+	if (psize)
+		*psize = size;
+	return CUDA_SUCCESS;
 }

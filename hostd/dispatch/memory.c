@@ -79,20 +79,19 @@ int handle_cuMemGetInfo_v2(struct sess_lane *sl, const struct cuMemGetInfo_v2_ar
 	return 0;
 }
 
-int handle_cuMemGetAddressRange_v2(struct sess_lane *sl,
-				   const struct cuMemGetAddressRange_v2_args *a,
-				   struct cuMemGetAddressRange_v2_rep *rep)
+int handle_address_range(struct sess_lane *sl, const struct address_range_args *a,
+			 struct address_range_rep *rep)
 {
 	struct space_range range;
 	uint64_t pool;
 
 	need_ctx(sl, rep);
-	if (pools_find(sl->s->pools, a->cmd->dptr, &range, &pool) != CUDA_SUCCESS) {
+	if (pools_find(sl->s->pools, a->cmd->ptr, &range, &pool) != CUDA_SUCCESS) {
 		rep->res.result = CUDA_ERROR_NOT_FOUND;
 		return 0;
 	}
-	rep->pbase = range.base;
-	rep->psize = range.size;
+	rep->base = range.base;
+	rep->size = range.size;
 	return 0;
 }
 

@@ -217,6 +217,8 @@ Test(guest_copy, host_memory)
 	CUdeviceptr dp;
 	char own[4096];
 	void *p = NULL, *host = NULL;
+	CUdeviceptr base;
+	size_t size;
 
 	start(true);
 	cr_expect_eq(cuMemHostAlloc(&p, 0, 0), CUDA_SUCCESS);
@@ -234,6 +236,9 @@ Test(guest_copy, host_memory)
 					   (uintptr_t)p + 9),
 		     CUDA_SUCCESS);
 	cr_expect_eq(host, (char *)p + 9);
+	cr_expect_eq(cuMemGetAddressRange_v2(&base, &size, (uintptr_t)p + 4999),
+		     CUDA_SUCCESS);
+	cr_expect(base == (uintptr_t)p && size == 5000);
 	cr_expect_eq(cuMemHostRegister_v2((char *)p + 64, 64, 0),
 		     CUDA_ERROR_INVALID_VALUE);
 	cr_expect_eq(cuMemFreeHost((char *)p + 1), CUDA_ERROR_INVALID_VALUE);
