@@ -55,6 +55,30 @@ static struct stage *stage_new(struct guest_thread *t)
 	return s;
 }
 
+static bool is_done(const struct stage *s, unsigned slot, unsigned n)
+{
+	for (unsigned i = slot; i < slot + n; i++) {
+		/* acquire: what the device wrote before is there. A later number of a
+		 * piece that begins there says the same. */
+		uint32_t done =
+			atomic_load_explicit(&s->done[s->first[i]], memory_order_acquire);
+
+		if ((int32_t)(done - s->awaited[i]) < 0)
+			return false;
+	}
+	return true;
+}
+
+void stage_put(struct stage *s, enum stage_use use, bool idle)
+{
+	if (!idle && !is_done(s, 0, STAGE_SLOTS))
+		return; /* the device may still write there */
+	pthread_mutex_lock(&lock);
+	s->next = pool[use];
+	pool[use] = s;
+	pthread_mutex_unlock(&lock);
+}
+
 struct stage *stage_take(struct guest_thread *t, enum stage_use use)
 {
 	struct stage *s;
@@ -68,31 +92,12 @@ struct stage *stage_take(struct guest_thread *t, enum stage_use use)
 	n_stages += more;
 	pthread_mutex_unlock(&lock);
 	/* One that cannot be had counts for ever: the next try would end the same way. */
-	return more ? stage_new(t) : s;
-}
-
-void stage_put(struct stage *s, enum stage_use use, bool idle)
-{
-	if (!idle)
-		return; /* the device may still write there */
-	pthread_mutex_lock(&lock);
-	s->next = pool[use];
-	pool[use] = s;
-	pthread_mutex_unlock(&lock);
-}
-
-static bool is_done(const struct stage *s, unsigned slot, unsigned n)
-{
-	for (unsigned i = slot; i < slot + n; i++) {
-		/* acquire: what the device wrote before is there. A later number of a
-		 * piece that begins there says the same. */
-		uint32_t done =
-			atomic_load_explicit(&s->done[s->first[i]], memory_order_acquire);
-
-		if ((int32_t)(done - s->awaited[i]) < 0)
-			return false;
-	}
-	return true;
+	if (more)
+		return stage_new(t);
+	/* From the start, where it is warm in the caches. */
+	if (s && is_done(s, 0, STAGE_SLOTS))
+		s->at = 0;
+	return s;
 }
 
 static bool wait_done(const struct stage *s, unsigned slot, unsigned n)

@@ -274,6 +274,21 @@ int handle_host_read(struct sess_lane *sl, const struct host_read_args *a)
 
 /* ---- within the device ---- */
 
+static bool is_host(uint64_t addr)
+{
+	return addr - DEVICE_HOST_BASE < DEVICE_HOST_SIZE;
+}
+
+static void count_copy(struct session *s, const struct dev_copy_2d *c)
+{
+	uint64_t bytes = (uint64_t)c->width * c->height;
+
+	if (is_host(c->src) && !is_host(c->dst))
+		count(&s->count->bytes_to_device, bytes);
+	if (is_host(c->dst) && !is_host(c->src))
+		count(&s->count->bytes_from_device, bytes);
+}
+
 /* Where the device has no writes in stream order, a fill does it. */
 static CUresult mark(struct session *s, struct dev_ctx *ctx, struct dev_stream *st,
 		     uint64_t addr, uint32_t number)
@@ -312,6 +327,8 @@ int handle_copy_dtod(struct sess_lane *sl, const struct copy_dtod_args *a,
 		return 0;
 	}
 	r = sl->s->ops->copy(ctx, st, &c);
+	if (r == CUDA_SUCCESS)
+		count_copy(sl->s, &c);
 	/* Also behind a copy that was refused: the guest waits for it. */
 	if (a->cmd->mark) {
 		CUresult m = mark(sl->s, ctx, st, a->cmd->mark, a->cmd->number);
