@@ -135,6 +135,12 @@ def run(*args, expect):
     return r.stdout
 
 
+def test_skip():
+    out = run("--build", BUILD, "--device", "soft", "--only", "fault_beside", "--only",
+              "staged_results", "--skip", "fault_beside", expect=0)
+    assert "staged_results" in out and "fault_beside" not in out, out
+
+
 def test_unknown_name():
     run("--only", "no_such_thing", expect=1)
 

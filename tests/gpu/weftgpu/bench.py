@@ -142,9 +142,9 @@ class Bench:
 
     def start(self, directory, names):
         for p in programs.find(directory):
-            if (not names or p.name in names) and self.prepare(p):
+            if p.name in names and self.prepare(p):
                 self.program(p)
-        if not names or "start" in names:
+        if "start" in names:
             self.first_kernel(directory)
 
     def first_kernel(self, directory):

@@ -91,7 +91,7 @@ def one_line(row):
 def run(directory, names, *, python, tools, native, daemon, work, device, jobs, show,
         seconds=0):
     """Returns the rows, in the order of the programs' names."""
-    rows = [Row(p) for p in programs.find(directory) if not names or p.name in names]
+    rows = [Row(p) for p in programs.find(directory) if p.name in names]
     for row in rows:
         row.program.seconds = min(row.program.seconds, seconds or row.program.seconds)
     prepare(rows, python, tools, work, device)
