@@ -47,7 +47,7 @@ struct guest_exec {
 /* Memory that guest and device share. */
 struct exec_stage {
 	struct list link;
-	unsigned refs; /* the exec's, and of each record of what runs here */
+	_Atomic unsigned refs; /* the exec's, and of each record of what runs here */
 	void *p;
 };
 
@@ -56,6 +56,7 @@ struct exec_stage {
  * or there is no more. */
 struct exec_stage *exec_stage_new(struct guest_exec *x, size_t size);
 void exec_stages_drop(struct guest_exec *x);
+void exec_stage_ref(struct exec_stage *s);
 
 struct guest_exec *exec_lookup(CUgraphExec exec);
 

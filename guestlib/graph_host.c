@@ -13,6 +13,7 @@
  * A record never changes; giving a node other parameters gives it another record. It
  * lives while a node has it or a launch will still run it.
  */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +33,9 @@ struct graph_host {
 	struct graph_op op;
 };
 
+/* Of records and what they refer to. Not the graphs' lock, under which the worker may be
+ * waited for: it may wait for what runs here. Taken within the graphs' lock. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list records = {&records, &records};
 
 struct graph_host *graph_host_new(const struct graph_op *op, CUcontext ctx,
@@ -45,11 +49,13 @@ struct graph_host *graph_host_new(const struct graph_op *op, CUcontext ctx,
 	h->ctx = ctx;
 	h->stage = stage;
 	h->in = in;
-	if (in)
-		in->refs++;
 	h->op = *op; /* these kinds own nothing */
 	h->id = hostfunc_number();
+	if (in)
+		exec_stage_ref(in);
+	pthread_mutex_lock(&lock);
 	list_append(&records, &h->link);
+	pthread_mutex_unlock(&lock);
 	return h;
 }
 
@@ -60,14 +66,28 @@ uint64_t graph_host_id(const struct graph_host *h)
 
 void graph_host_arm(struct graph_host *h)
 {
+	pthread_mutex_lock(&lock);
 	h->refs++;
+	pthread_mutex_unlock(&lock);
+}
+
+/* True if that was the last; it cannot be found any more. */
+static bool drop(struct graph_host *h)
+{
+	bool last;
+
+	pthread_mutex_lock(&lock);
+	last = !--h->refs;
+	if (last)
+		list_remove(&h->link);
+	pthread_mutex_unlock(&lock);
+	return last;
 }
 
 void graph_host_put(struct graph_host *h)
 {
-	if (!h || --h->refs)
+	if (!h || !drop(h))
 		return;
-	list_remove(&h->link);
 	if (h->in)
 		exec_stage_put(h->in);
 	free(h);
@@ -75,14 +95,17 @@ void graph_host_put(struct graph_host *h)
 
 static struct graph_host *find(uint64_t id)
 {
-	struct graph_host *h;
+	struct graph_host *h, *found = NULL;
 
-	graph_scope();
+	pthread_mutex_lock(&lock);
 	list_for_each (h, &records, link) {
-		if (h->id == id)
-			return h;
+		if (h->id == id) {
+			found = h;
+			break;
+		}
 	}
-	return NULL;
+	pthread_mutex_unlock(&lock);
+	return found;
 }
 
 static CUresult run_copy(const struct graph_host *h)
@@ -144,7 +167,6 @@ bool graph_host_run(uint64_t id)
 		r = run_copy(h);
 	if (r)
 		log_warning("a copy in a graph has failed: error %d", (int)r);
-	graph_scope();
 	graph_host_put(h);
 	return true;
 }

@@ -6,12 +6,14 @@
  * back waits for the device, so it is not done under the lock: a host function of the
  * program may be what the device waits for.
  */
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "graph_exec.h"
 #include "hostmem.h"
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what is dying */
 static struct list dying = {&dying, &dying};
 static _Atomic unsigned n_dying;
 
@@ -33,12 +35,19 @@ struct exec_stage *exec_stage_new(struct guest_exec *x, size_t size)
 	return s;
 }
 
+void exec_stage_ref(struct exec_stage *s)
+{
+	atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+}
+
 void exec_stage_put(struct exec_stage *s)
 {
-	if (--s->refs)
+	if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) > 1)
 		return;
+	pthread_mutex_lock(&lock);
 	list_append(&dying, &s->link);
 	atomic_fetch_add_explicit(&n_dying, 1, memory_order_relaxed);
+	pthread_mutex_unlock(&lock);
 }
 
 void exec_stages_drop(struct guest_exec *x)
@@ -59,13 +68,13 @@ void graph_stage_flush(void)
 	if (likely(!atomic_load_explicit(&n_dying, memory_order_relaxed)))
 		return;
 	list_init(&mine);
-	graph_lock();
+	pthread_mutex_lock(&lock);
 	list_for_each_safe (s, tmp, &dying, link) {
 		list_remove(&s->link);
 		list_append(&mine, &s->link);
 		atomic_fetch_sub_explicit(&n_dying, 1, memory_order_relaxed);
 	}
-	graph_unlock();
+	pthread_mutex_unlock(&lock);
 	list_for_each_safe (s, tmp, &mine, link) {
 		cuMemFreeHost(s->p);
 		free(s);

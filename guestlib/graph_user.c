@@ -4,13 +4,14 @@
  * when the last reference goes. What was instantiated from a graph holds what the graph
  * held, until it is destroyed.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "graph.h"
 
 struct user_object {
 	uint64_t handle;
-	uint64_t refs;
+	_Atomic uint64_t refs; /* also dropped without the lock */
 	CUhostFn destroy;
 	void *ptr;
 };
@@ -23,8 +24,8 @@ struct user_ref {
 
 static void drop(struct user_object *o, uint64_t count)
 {
-	o->refs -= count;
-	if (o->refs)
+	/* acq_rel: whoever drops the last has seen all that others did with it */
+	if (atomic_fetch_sub_explicit(&o->refs, count, memory_order_acq_rel) != count)
 		return;
 	guest_handle_free(o->handle);
 	o->destroy(o->ptr);
@@ -68,14 +69,12 @@ void graph_users_drop(struct list *users)
 	}
 }
 
-/* On the helper thread. */
+/* On the helper thread, where nothing may be waited for; the list is nobody else's. */
 static void CUDA_CB drop_now(void *arg)
 {
 	struct list *users = arg;
 
-	graph_lock();
 	graph_users_drop(users);
-	graph_unlock();
 	free(users);
 }
 
@@ -111,7 +110,8 @@ CUresult graph_users_copy(struct list *to, const struct list *from)
 
 		if (r)
 			return r;
-		u->object->refs += u->count;
+		atomic_fetch_add_explicit(&u->object->refs, u->count,
+					  memory_order_relaxed);
 	}
 	return CUDA_SUCCESS;
 }
