@@ -25,27 +25,47 @@ static struct dev_func *func_find_locked(struct dev_module *mod, CUfunction fn)
 	return f;
 }
 
+static struct dev_func *func_find(struct dev_module *mod, CUfunction fn)
+{
+	cuda_scoped_lock(&mod->ctx->dev->lock);
+	return func_find_locked(mod, fn);
+}
+
+/* Asks the driver, which may load the function first: without the lock. */
+static struct dev_func *func_new(struct dev_module *mod, CUfunction fn)
+{
+	struct dev_func *f = calloc(1, sizeof(*f));
+	size_t offset, size;
+
+	if (!f)
+		return NULL;
+	f->mod = mod;
+	f->cu = fn;
+	if (cu.cuFuncGetName(&f->name, fn))
+		f->name = "";
+	for (size_t i = 0; !cu.cuFuncGetParamInfo(fn, i, &offset, &size); i++)
+		f->params_size = offset + size;
+	return f;
+}
+
 /* The object of a function: made when it is first met, so that it is always the same. */
 static CUresult func_get(struct dev_module *mod, CUfunction fn,
 			 struct dev_func **ret_func)
 {
-	size_t offset, size;
-	struct dev_func *f;
+	_cleanup_free_ struct dev_func *new = NULL;
+	struct dev_func *f = func_find(mod, fn);
 
-	cuda_scoped_lock(&mod->ctx->dev->lock);
-	f = func_find_locked(mod, fn);
 	if (!f) {
-		f = calloc(1, sizeof(*f));
-		if (!f)
+		new = func_new(mod, fn);
+		if (!new)
 			return CUDA_ERROR_OUT_OF_MEMORY;
-		f->mod = mod;
-		f->cu = fn;
-		if (cu.cuFuncGetName(&f->name, fn))
-			f->name = "";
-		for (size_t i = 0; !cu.cuFuncGetParamInfo(fn, i, &offset, &size); i++)
-			f->params_size = offset + size;
-		f->next = *bucket_of(mod, fn);
-		*bucket_of(mod, fn) = f;
+		cuda_scoped_lock(&mod->ctx->dev->lock);
+		f = func_find_locked(mod, fn); /* another thread was faster */
+		if (!f) {
+			f = steal(new);
+			f->next = *bucket_of(mod, fn);
+			*bucket_of(mod, fn) = f;
+		}
 	}
 	*ret_func = f;
 	return CUDA_SUCCESS;
