@@ -125,9 +125,19 @@ static uint64_t tenant_room(const struct tenant *t)
 	return t->memory.max > t->granted ? t->memory.max - t->granted : 0;
 }
 
+/* Workers that are about to be ready count already: what programs see as free does not
+ * shrink because one of them starts. */
+static uint64_t set_aside(const struct broker *b)
+{
+	return b->keep_ready > b->n_ready ? (b->keep_ready - b->n_ready) * b->overhead
+					  : 0;
+}
+
 static uint64_t device_room(const struct broker *b)
 {
-	return b->device_total > b->granted ? b->device_total - b->granted : 0;
+	uint64_t taken = b->granted + set_aside(b);
+
+	return b->device_total > taken ? b->device_total - taken : 0;
 }
 
 /* Writes into a purse what its session may find there by itself. */
@@ -222,6 +232,8 @@ void account_ready(struct worker *w, uint64_t overhead)
 		take_back_all(w->b, NULL);
 	w->overhead = overhead;
 	grant(w, overhead);
+	w->b->overhead = overhead;
+	w->b->n_ready++;
 	write_end(w->b);
 }
 
@@ -248,6 +260,7 @@ int account_attach(struct worker *w, struct tenant *t)
 	t->granted += w->charged;
 	t->n_sessions++;
 	w->b->n_sessions++;
+	w->b->n_ready--;
 	w->tenant = t;
 	write_end(w->b);
 	return 0;
@@ -271,6 +284,8 @@ void account_end(struct worker *w)
 		w->tenant->n_sessions--;
 		b->n_sessions--;
 	}
+	if (w->state == WORKER_READY)
+		b->n_ready--;
 	ungrant(w, w->charged);
 	write_end(b);
 }
@@ -286,7 +301,7 @@ void account_set(struct tenant *t, const struct conf_memory *m)
 void account_left(const struct tenant *t, uint64_t *ret_free, uint64_t *ret_total)
 {
 	const struct broker *b = t->b;
-	uint64_t used = account_tenant(t), all = account_device(b);
+	uint64_t used = account_tenant(t), all = account_device(b) + set_aside(b);
 	uint64_t device = b->device_total > all ? b->device_total - all : 0;
 	uint64_t quota = t->memory.max > used ? t->memory.max - used : 0;
 

@@ -286,6 +286,10 @@ struct broker {
 
 	char device_name[96];
 	uint64_t device_total, granted; /* to workers, all together */
+	/* What is set aside for workers that wait for guests: so many are kept, so many are
+	 * there, and one takes so much. */
+	unsigned keep_ready, n_ready;
+	uint64_t overhead;
 	unsigned n_sessions;
 	uint8_t device_uuid[16];
 

@@ -347,6 +347,7 @@ int main(int argc, char **argv)
 		log_set_level(LOG_LVL_INFO);
 	configure(argc, argv, &conf, &o);
 	b->conf = &conf;
+	b->keep_ready = conf.pool;
 	b->epoll = b->control.fd = b->signals.fd = b->lifeline.fd = -1;
 	b->ready_fd = o.ready_fd;
 	if (o.ready_fd >= 0)

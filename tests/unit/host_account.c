@@ -242,3 +242,29 @@ Test(account, lowered)
 	set_max(&tenants[0], UINT64_MAX);
 	cr_assert(take(0, 2 * MIB));
 }
+
+/* A worker that gets ready for the next guest takes nothing from who runs already. */
+Test(account, set_aside)
+{
+	uint64_t left, total, before;
+
+	reset(1024 * MIB);
+	b.keep_ready = 1;
+	start(0, 16 * MIB);
+	attach(0, &tenants[0]);
+	cr_assert(purse_look(&pages[0].purse, &before, &total));
+	cr_assert_eq(before, (1024 - 32) * MIB);
+	start(1, 16 * MIB);
+	cr_assert(purse_look(&pages[0].purse, &left, &total));
+	cr_assert_eq(left, before);
+	account_left(&tenants[0], &left, &total);
+	cr_assert_eq(left, before);
+	cr_assert(!take(0, 1000 * MIB));
+	cr_assert(take(0, before));
+	stop(1);
+	account_left(&tenants[0], &left, &total);
+	cr_assert_eq(left, 0);
+	cr_assert_eq(account_device(&b), 1008 * MIB);
+	stop(0);
+	cr_assert_eq(account_device(&b), 0);
+}
