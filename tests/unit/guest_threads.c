@@ -211,7 +211,7 @@ Test(guest_threads, proc_address)
 		     CUDA_SUCCESS);
 	cr_expect_eq(p, NULL);
 	cr_expect_eq(st, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
-	cr_expect_eq(cuGetProcAddress_v2("cuGraphAddMemAllocNode", &p, 13000, 0, &st),
+	cr_expect_eq(cuGetProcAddress_v2("cuMulticastCreate", &p, 13000, 0, &st),
 		     CUDA_SUCCESS);
 	cr_expect_eq(st, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, "not supported");
 	cr_expect_eq(cuGetProcAddress("cuNoSuchThing", &p, 11030, 0),
