@@ -280,5 +280,6 @@ const struct ptx_form ptx_forms[] = {
 	P(VSHR, VTYPES, M(SAT) | M(ATOM), M(CW), 0, ptx_insn_video),
 	P(VMAD, VTYPES, M(SAT) | M(PO) | M(SHR), 0, 0, ptx_insn_video),
 	P(VSET, T2(I32, I32), M(ATOM), M(CMPI), 0, ptx_insn_video),
+	F(VABSDIFF4, T3(T(U32), T(U32), T(U32)), M(ATOM), 0, 0, "du su su su"),
 };
 const size_t ptx_num_forms = ARRAY_SIZE(ptx_forms);

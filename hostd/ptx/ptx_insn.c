@@ -421,6 +421,8 @@ static bool mods_ok(const struct ptx_insn *in)
 		return (in->sub == PTX_VOTE_BALLOT) == (in->type[0] == PTX_T_B32);
 	case PTX_REDUX:
 		return redux_ok(in);
+	case PTX_VABSDIFF4:
+		return in->sub == PTX_ATOM_NONE || in->sub == PTX_ATOM_ADD;
 	default:
 		return true;
 	}

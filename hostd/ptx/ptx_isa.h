@@ -170,7 +170,8 @@
 	X(VSHL, "vshl") /* mode = 0 clamp, 1 wrap */                                     \
 	X(VSHR, "vshr")                                                                  \
 	X(VMAD, "vmad") /* d a b c; mode = right shift 0, 7, 15; PO; opnd NEG */         \
-	X(VSET, "vset") /* d a b [c]; cmp; type[0] a, type[1] b; sub */
+	X(VSET, "vset") /* d a b [c]; cmp; type[0] a, type[1] b; sub */                  \
+	X(VABSDIFF4, "vabsdiff4") /* d a b c; type[0] d; bytes; sub ADD: their sum and c */
 
 enum ptx_op {
 #define X(id, name) PTX_##id,

@@ -310,7 +310,6 @@ const char *const ptx_refused[] = {
 	"vadd4",
 	"vsub4",
 	"vavrg4",
-	"vabsdiff4",
 	"vmin4",
 	"vmax4",
 	"vset4",

@@ -165,7 +165,28 @@ static SIMT_HANDLER(cvtpack)
 	return op + 1;
 }
 
+/* Of unsigned bytes; op->n: their sum and c. */
+static SIMT_HANDLER(video_vabsdiff4)
+{
+	FOR_LANES(m, k)
+	{
+		u32 a = SRC(u32, op->a)[k], b = SRC(u32, op->b)[k], all = 0;
+		u32 sum = SRC(u32, op->c)[k];
+
+		for (unsigned at = 0; at < 32; at += 8) {
+			u32 x = a >> at & 0xff, y = b >> at & 0xff;
+			u32 diff = x > y ? x - y : y - x;
+
+			all |= diff << at;
+			sum += diff;
+		}
+		DST(u32, op->d)[k] = op->n ? sum : all;
+	}
+	return op + 1;
+}
+
 const struct simt_handler simt_h_video[] = {
+	{"video.vabsdiff4", video_vabsdiff4},
 	{"video.vadd", video_vadd},
 	{"video.vsub", video_vsub},
 	{"video.vabsdiff", video_vabsdiff},

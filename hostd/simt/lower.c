@@ -174,6 +174,7 @@ static int lower_insn(struct lower *l, const struct ptx_insn *in)
 	case PTX_VSHR:
 	case PTX_VMAD:
 	case PTX_VSET:
+	case PTX_VABSDIFF4:
 		return lower_bits(l, in);
 	case PTX_SETP:
 		return lower_setp(l, in);

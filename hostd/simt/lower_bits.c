@@ -154,6 +154,23 @@ static int lower_video(struct lower *l, const struct ptx_insn *in)
 	return 0;
 }
 
+/* Four bytes at once. */
+static int lower_bytes(struct lower *l, const struct ptx_insn *in)
+{
+	int32_t d = lower_dst(l, &in->o[0], 32), a = lower_src(l, &in->o[1], 32);
+	int32_t b = lower_src(l, &in->o[2], 32), c = lower_src(l, &in->o[3], 32);
+	struct simt_op *op = lower_emit(l, "video.vabsdiff4");
+
+	if (!op)
+		return l->error;
+	op->d = d;
+	op->a = a;
+	op->b = b;
+	op->c = c;
+	op->n = in->sub == PTX_ATOM_ADD;
+	return 0;
+}
+
 int lower_bits(struct lower *l, const struct ptx_insn *in)
 {
 	static const char *const shf[] = {[PTX_SHF_L_CLAMP] = "shf.l.clamp",
@@ -165,6 +182,8 @@ int lower_bits(struct lower *l, const struct ptx_insn *in)
 	char name[40];
 
 	switch (in->op) {
+	case PTX_VABSDIFF4:
+		return lower_bytes(l, in);
 	case PTX_AND:
 	case PTX_OR:
 	case PTX_XOR:
