@@ -39,11 +39,13 @@ void space_free(struct space *sp)
 {
 	if (!sp)
 		return;
+	pthread_mutex_lock(&sp->lock); /* the reaper still runs */
 	for (unsigned i = 0; i < SPACE_CLASSES; i++)
 		free_list(sp, &sp->slabs[i]);
 	free_list(sp, &sp->regions);
 	if (sp->spare)
 		region_free_locked(sp, sp->spare);
+	pthread_mutex_unlock(&sp->lock);
 	idle_end(sp);
 	for (unsigned i = 0; i < SPACE_L1; i++)
 		free(sp->l1[i]);

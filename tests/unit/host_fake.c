@@ -10,7 +10,7 @@
 #define PAGES 4096u /* of the band that the fake knows; it is enough for any test */
 
 struct fake_state fake;
-uint64_t fake_charged, fake_quota = UINT64_MAX;
+_Atomic uint64_t fake_charged, fake_quota = UINT64_MAX;
 
 struct device {
 	int nothing;

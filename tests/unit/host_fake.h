@@ -25,7 +25,7 @@ extern struct fake_state fake;
 extern const struct device_ops fake_ops;
 
 /* What a broker would hold; charges fail above fake_quota. */
-extern uint64_t fake_charged, fake_quota;
+extern _Atomic uint64_t fake_charged, fake_quota;
 extern const struct sess_broker fake_broker;
 
 /* Streams do nothing by themselves: a test submits operations (returned: how many there
