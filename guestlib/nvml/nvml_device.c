@@ -148,7 +148,7 @@ enum nvml_return nvmlDeviceGetP2PStatus(const struct nvml_device *a,
 					const struct nvml_device *b, unsigned capability,
 					unsigned *status)
 {
-	unsigned unused;
+	unsigned unused = 0;
 	enum nvml_return r = constant(b, &unused, 0);
 
 	if (r == NVML_SUCCESS && capability > NVML_P2P_CAPS_INDEX_PROP)
