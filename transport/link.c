@@ -377,7 +377,8 @@ int link_connect(const struct link_opts *opts, struct link **ret_link, char **re
 		return nobody(r) ? -ECONNREFUSED : r;
 	}
 	free(why);
-	reserve_band(k);
+	if (!opts->monitor) /* one band in a process: CUDA may come later */
+		reserve_band(k);
 	*ret_link = k;
 	return 0;
 }
