@@ -252,6 +252,20 @@ static CUresult htod_small(struct guest_thread *t, const struct copy *c, uint64_
 	return send_payload(t, c, stream, &p);
 }
 
+/*
+ * Whether the bytes may only be read when the stream gets there: a function of the
+ * program in the stream may be what writes them. Pinned memory that the device cannot see
+ * is read in stream order; pageable memory at once, but for copies that wait anyway.
+ */
+static bool read_in_order(const struct copy *c)
+{
+	struct hostmem h;
+
+	if (likely(!hostfunc_pending()) || c->ctx)
+		return false;
+	return !c->async || hostmem_find(c->src.addr, &h);
+}
+
 static CUresult htod(struct guest_thread *t, const struct copy *c, uint64_t stream)
 {
 	size_t total = c->width * c->height, row;
@@ -261,6 +275,10 @@ static CUresult htod(struct guest_thread *t, const struct copy *c, uint64_t stre
 	CUresult r = CUDA_SUCCESS;
 	struct way w;
 
+	if (unlikely(read_in_order(c)))
+		r = wait_stream(t, stream);
+	if (r)
+		return r;
 	if (c->async && total <= SMALL_BYTES && !c->ctx)
 		return htod_small(t, c, stream);
 	w = find_way(t, c, total, use);

@@ -334,6 +334,8 @@ bool graph_host_run(uint64_t id);
 CUresult hostfunc_post(struct guest_thread *t, CUhostFn fn, void *arg, uint64_t wire);
 /* hostfunc.c: the helper thread runs from now on. SUCCESS or OUT_OF_MEMORY. */
 CUresult hostfunc_start(void);
+/* Whether a function that a program put into a stream has yet to run or return. */
+bool hostfunc_pending(void);
 /* hostfunc.c: a new number for host_func and graph_host. */
 uint64_t hostfunc_number(void);
 

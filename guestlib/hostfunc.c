@@ -32,6 +32,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list pending = {&pending, &pending};
 static uint64_t next_id = 1;
 static bool helper_runs;
+static _Atomic unsigned outstanding; /* posted and not yet returned */
 
 static struct host_call *take(uint64_t id)
 {
@@ -71,6 +72,12 @@ static void run(struct host_call *c, CUresult status)
 		c->fn(c->arg);
 	else
 		c->callback(c->stream, status, c->arg);
+	atomic_fetch_sub(&outstanding, 1);
+}
+
+bool hostfunc_pending(void)
+{
+	return atomic_load_explicit(&outstanding, memory_order_acquire);
 }
 
 static void *helper(void *unused)
@@ -145,6 +152,7 @@ static CUresult enqueue(struct host_call *c, uint64_t *ret_id)
 	if (r == CUDA_SUCCESS) {
 		*ret_id = c->id = next_id++;
 		list_append(&pending, &c->link);
+		atomic_fetch_add(&outstanding, 1);
 	}
 	pthread_mutex_unlock(&lock);
 	return r;
@@ -169,6 +177,7 @@ static CUresult post_wire(struct guest_thread *t, const struct host_call *what,
 	cmd = begin_host_func(t);
 	if (!cmd) {
 		free(take(id));
+		atomic_fetch_sub(&outstanding, 1);
 		return guest_lost(t);
 	}
 	cmd->stream = wire;
