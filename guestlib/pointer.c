@@ -25,7 +25,7 @@ struct pointer_info {
 	uint64_t ptr, base, size, id, ctx, pool;
 	uint64_t dev;  /* its address on the device; 0: none */
 	uint64_t host; /* its address in this process; 0: none */
-	bool mapped;
+	bool mapped, shareable;
 };
 
 /* Regions with CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, by buffer id; few if any. */
@@ -96,7 +96,8 @@ static CUresult ask(struct guest_thread *t, uint64_t ptr, struct pointer_info *r
 				     .id = rep->buffer_id,
 				     .ctx = rep->ctx,
 				     .pool = rep->pool,
-				     .mapped = rep->mapped};
+				     .mapped = rep->mapped,
+				     .shareable = rep->shareable};
 	return CUDA_SUCCESS;
 }
 
@@ -199,11 +200,14 @@ static bool attr_value(const struct pointer_info *p, CUpointer_attribute attr,
 		*ret = p->dev && p->mapped ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
 					   : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
 		return true;
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+		*ret = p->shareable;
+		return true;
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
 		*ret = device ? (uintptr_t)pool_from_wire(p->pool) : 0;
 		return true;
 	}
-	return true; /* managed, IPC, RDMA and so on: no; ordinal 0 */
+	return true; /* managed, RDMA and so on: no; ordinal 0 */
 }
 
 static void store(void *data, CUpointer_attribute attr, uint64_t value)

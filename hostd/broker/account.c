@@ -38,7 +38,7 @@ uint64_t account_worker(const struct worker *w)
 uint64_t account_tenant(const struct tenant *t)
 {
 	const struct worker *w;
-	uint64_t sum = 0;
+	uint64_t sum = t->shared;
 
 	list_for_each (w, &t->b->workers, link) {
 		if (has_session(w) && w->tenant == t)
@@ -50,7 +50,7 @@ uint64_t account_tenant(const struct tenant *t)
 uint64_t account_device(const struct broker *b)
 {
 	const struct worker *w;
-	uint64_t sum = 0;
+	uint64_t sum = b->shared;
 
 	list_for_each (w, &b->workers, link)
 		sum += account_worker(w);
@@ -62,7 +62,7 @@ uint64_t account_device(const struct broker *b)
 static void sample(struct tenant *t)
 {
 	struct worker *w;
-	uint64_t sum = 0;
+	uint64_t sum = t->shared;
 
 	list_for_each (w, &t->b->workers, link) {
 		uint64_t now, own;
@@ -288,6 +288,25 @@ void account_end(struct worker *w)
 		b->n_ready--;
 	ungrant(w, w->charged);
 	write_end(b);
+}
+
+uint64_t account_share(struct worker *w, uint64_t bytes)
+{
+	bytes = MIN(bytes, w->charged);
+	w->charged -= bytes;
+	w->tenant->shared += bytes;
+	w->b->shared += bytes;
+	return bytes;
+}
+
+void account_share_end(struct tenant *t, uint64_t bytes)
+{
+	write_begin(t->b);
+	t->shared -= bytes;
+	t->b->shared -= bytes;
+	t->granted -= bytes;
+	t->b->granted -= bytes;
+	write_end(t->b);
 }
 
 void account_set(struct tenant *t, const struct conf_memory *m)

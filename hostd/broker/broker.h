@@ -7,7 +7,7 @@
  *	spawn.c	   starting programs		tenant.c   sockets and doors
  *	account.c  device memory		window.c   a VM's shared memory
  *	control.c  the control socket		request.c  what can be asked there
- *	refused.c  what guests were refused
+ *	refused.c  what guests were refused		ipc.c	   what sessions share
  */
 #ifndef WEFT_BROKER_BROKER_H
 #define WEFT_BROKER_BROKER_H
@@ -183,6 +183,30 @@ void account_host_uncharge(struct worker *w, uint64_t offset, uint64_t bytes);
 /* All that the worker has. */
 void account_host_drop(struct worker *w);
 
+/*
+ * Memory of a share, which the worker has let go of, is the tenant's own from now on.
+ * Returns how much that is; account_share_end() when it is gone.
+ */
+uint64_t account_share(struct worker *w, uint64_t bytes);
+void account_share_end(struct tenant *t, uint64_t bytes);
+
+/* ---- ipc.c: what sessions of a tenant share ---- */
+
+struct sess_ipc;
+
+/* Takes over fd (may be -1) on success. Returns 0, -EINVAL, -EMFILE (too many), -ENOMEM
+ * or -EIO. */
+int ipc_export(struct worker *w, const struct sess_ipc *x, int fd, uint8_t *ret_name);
+/* ret_x->fd stays ours. -EDEADLK: the worker's own; -EINVAL: none of its tenant's. */
+int ipc_open(struct worker *w, const uint8_t *name, unsigned kind,
+	     struct sess_ipc *ret_x);
+/* Ends one ipc_open(). */
+void ipc_close(struct worker *w, const uint8_t *name);
+/* The worker has freed what it exported. Its charge for it ends here. */
+void ipc_drop(struct worker *w, const uint8_t *name);
+/* The worker has ended; before account_end(). */
+void ipc_end(struct worker *w);
+
 /* ---- window.c ---- */
 
 struct window {
@@ -228,6 +252,9 @@ struct tenant {
 	uint64_t events_max,
 		events_oom; /* refused for the limit, or for want of memory */
 	uint64_t host_max, host_used;
+	struct list shares; /* ipc.c */
+	unsigned n_shares;
+	uint64_t shared; /* of what is granted: of shares whose maker has gone */
 	unsigned sessions_max, n_sessions, n_waiting;
 	struct log_limit log_limit;
 };
@@ -290,7 +317,8 @@ struct broker {
 	 * there, and one takes so much. */
 	unsigned keep_ready, n_ready;
 	uint64_t overhead;
-	unsigned n_sessions;
+	unsigned n_sessions, n_shares, shares_max;
+	uint64_t shared; /* of all tenants */
 	uint8_t device_uuid[16];
 
 	struct source control, signals, lifeline;

@@ -16,6 +16,14 @@
  *				 where in the VM's window, if there is one
  *	worker -> weftd  HOST_UNCHARGE  bytes, total (where in the window); no answer
  *	worker -> weftd  MEMORY  id: how much is left?
+ *	worker -> weftd  IPC_EXPORT  id, total (enum sess_ipc_kind), bytes, text (the
+ *				 device's own handle); fd: maybe. The answer's token is
+ *				 the name under which others find it
+ *	worker -> weftd  IPC_OPEN  id, total (kind), token (name); the answer has what
+ *				 was exported
+ *	worker -> weftd  IPC_CLOSE token: ends one IPC_OPEN; no answer
+ *	worker -> weftd  IPC_DROP  token: what was exported is freed, and with it its
+ *				 charge; no answer
  *	weftd -> worker  ANSWER  id, result, bytes (left), total
  *	door -> weftd    HELLO   hello; fd: an accepted socket whose hello has been read
  *
@@ -46,6 +54,10 @@ enum ctl_type {
 	CTL_HOST_UNCHARGE,
 	CTL_MEMORY,
 	CTL_TENANT,
+	CTL_IPC_EXPORT,
+	CTL_IPC_OPEN,
+	CTL_IPC_CLOSE,
+	CTL_IPC_DROP,
 	CTL_ANSWER,
 	CTL_HELLO,
 };

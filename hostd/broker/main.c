@@ -10,6 +10,7 @@
 #include <sys/epoll.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -23,6 +24,7 @@
 
 #define CONF_DEFAULT  "/etc/weft/weftd.conf"
 #define LOCAL_TENANT  "local"
+#define FILES_MAX     (rlim_t)16384
 #define LOCK_TRIES    10
 #define LOCK_PAUSE_NS 50000000
 
@@ -333,6 +335,19 @@ static void fini(struct broker *b)
 	free(b->libexec);
 }
 
+/* What sessions share holds descriptors, and half of them are for that. */
+static unsigned raise_files(void)
+{
+	struct rlimit l = {.rlim_cur = 1024, .rlim_max = 1024};
+
+	if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < MIN(l.rlim_max, FILES_MAX)) {
+		l.rlim_cur = MIN(l.rlim_max, FILES_MAX);
+		(void)setrlimit(RLIMIT_NOFILE, &l);
+		(void)getrlimit(RLIMIT_NOFILE, &l);
+	}
+	return (unsigned)(MIN(l.rlim_cur, FILES_MAX) / 2);
+}
+
 static struct broker broker;
 
 int main(int argc, char **argv)
@@ -357,6 +372,7 @@ int main(int argc, char **argv)
 	list_init(&b->workers);
 	list_init(&b->waiting);
 	list_init(&b->clients);
+	b->shares_max = raise_files();
 	make_uuid(b->device_uuid);
 	b->on_ready = notify_systemd;
 	if (o.background && daemon(0, 1) < 0)

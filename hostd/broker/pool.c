@@ -446,7 +446,32 @@ static int answer_tenant(struct worker *w, const struct ctl_msg *m)
 	return ctl_send(w->ctl.fd, &a, a.result ? -1 : fd, -1);
 }
 
-static int handle_msg(struct worker *w, const struct ctl_msg *m)
+static int answer_export(struct worker *w, const struct ctl_msg *m, int *fd)
+{
+	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
+	struct sess_ipc x = {.kind = (unsigned)MIN(m->total, (uint64_t)SESS_IPC_KINDS),
+			     .bytes = m->bytes};
+
+	memcpy(x.device, m->text, sizeof(x.device));
+	a.result = ipc_export(w, &x, *fd, a.token);
+	if (a.result == 0)
+		fd_steal(fd);
+	return ctl_send(w->ctl.fd, &a, -1, -1);
+}
+
+static int answer_open(struct worker *w, const struct ctl_msg *m)
+{
+	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
+	struct sess_ipc x = {.fd = -1};
+
+	a.result = ipc_open(w, m->token, (unsigned)MIN(m->total, (uint64_t)SESS_IPC_KINDS),
+			    &x);
+	a.bytes = x.bytes;
+	memcpy(a.text, x.device, sizeof(x.device));
+	return ctl_send(w->ctl.fd, &a, x.fd, -1);
+}
+
+static int handle_msg(struct worker *w, const struct ctl_msg *m, int *fd)
 {
 	if (w->state == WORKER_STARTING && m->type == CTL_READY) {
 		set_ready(w, m);
@@ -466,6 +491,16 @@ static int handle_msg(struct worker *w, const struct ctl_msg *m)
 		return answer(w, m, 0);
 	case CTL_TENANT:
 		return answer_tenant(w, m);
+	case CTL_IPC_EXPORT:
+		return answer_export(w, m, fd);
+	case CTL_IPC_OPEN:
+		return answer_open(w, m);
+	case CTL_IPC_CLOSE:
+		ipc_close(w, m->token);
+		return 0;
+	case CTL_IPC_DROP:
+		ipc_drop(w, m->token);
+		return 0;
 	case CTL_OPENED:
 		snprintf(w->carrier, sizeof(w->carrier), "%.20s", m->text);
 		log_info("tenant %s session %llu: over %s", w->tenant->name,
@@ -486,7 +521,7 @@ static void on_worker_ctl(struct source *src, uint32_t events)
 	if (r == -EAGAIN || r == -EINTR)
 		return;
 	if (r == 0)
-		r = handle_msg(w, &m);
+		r = handle_msg(w, &m, &fd0);
 	if (r == 0)
 		return;
 	if (r != -ENODATA && r != -ECONNRESET)
@@ -554,6 +589,7 @@ static void worker_ended(struct worker *w, int status)
 	if (w->state == WORKER_SESSION) {
 		record(w, status);
 		account_host_drop(w);
+		ipc_end(w);
 		window_give_back(&w->tenant->window, w->slice);
 	}
 	account_end(w);

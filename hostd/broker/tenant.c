@@ -247,6 +247,7 @@ int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **r
 		return -ENOMEM;
 	t->b = b;
 	list_init(&t->link);
+	list_init(&t->shares);
 	memcpy(t->name, ct->name, sizeof(t->name));
 	t->memory = ct->memory;
 	t->host_max = ct->host_max;

@@ -51,6 +51,7 @@ struct device {
 	struct range_set globals;  /* variables of modules, outside the band */
 	struct range_set host;     /* host memory of the guest */
 	bool own_band;             /* the band is reserved with the driver */
+	_Atomic bool no_export;    /* memory cannot be given to other processes */
 	bool own_host;             /* its host part is reserved in this process */
 	bool primary_used;         /* a context of ours is the primary one */
 	struct list contexts;
@@ -167,6 +168,9 @@ CUresult cuda_unreserve(struct device *dev, CUdeviceptr addr, uint64_t size);
 CUresult cuda_chunk_create(struct device *dev, uint64_t size, bool in_host_memory,
 			   struct dev_chunk **ret_chunk);
 void cuda_chunk_release(struct device *dev, struct dev_chunk *chunk);
+CUresult cuda_chunk_export(struct device *dev, struct dev_chunk *chunk, int *ret_fd);
+CUresult cuda_chunk_import(struct device *dev, int fd, uint64_t size,
+			   struct dev_chunk **ret_chunk);
 CUresult cuda_map(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk);
 CUresult cuda_unmap(struct device *dev, CUdeviceptr addr, uint64_t size);
 CUresult cuda_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,

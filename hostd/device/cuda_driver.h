@@ -34,6 +34,8 @@
 	X(cuMemAddressFree)                                                              \
 	X(cuMemCreate)                                                                   \
 	X(cuMemRelease)                                                                  \
+	X(cuMemExportToShareableHandle)                                                  \
+	X(cuMemImportFromShareableHandle)                                                \
 	X(cuMemMap)                                                                      \
 	X(cuMemUnmap)                                                                    \
 	X(cuMemSetAccess)                                                                \

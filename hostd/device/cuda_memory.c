@@ -172,7 +172,16 @@ CUresult cuda_chunk_create(struct device *dev, uint64_t size, bool in_host_memor
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	c->size = size;
+	/* Any of it may be shared with another process later. */
+	if (!in_host_memory && !atomic_load(&dev->no_export))
+		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 	res = cu.cuMemCreate(&c->cu, size, &prop, 0);
+	if (prop.requestedHandleTypes && res && res != CUDA_ERROR_OUT_OF_MEMORY) {
+		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+		res = cu.cuMemCreate(&c->cu, size, &prop, 0);
+		if (!res)
+			atomic_store(&dev->no_export, true);
+	}
 	if (res)
 		free(c);
 	else
@@ -185,6 +194,35 @@ void cuda_chunk_release(struct device *dev, struct dev_chunk *chunk)
 {
 	cu.cuMemRelease(chunk->cu);
 	free(chunk);
+}
+
+CUresult cuda_chunk_export(struct device *dev, struct dev_chunk *chunk, int *ret_fd)
+{
+	if (atomic_load(&dev->no_export))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return cu.cuMemExportToShareableHandle(
+		ret_fd, chunk->cu, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+}
+
+CUresult cuda_chunk_import(struct device *dev, int fd, uint64_t size,
+			   struct dev_chunk **ret_chunk)
+{
+	struct dev_chunk *c;
+	CUresult res;
+
+	if (!is_chunks(dev, 0, size))
+		return CUDA_ERROR_INVALID_VALUE;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	c->size = size; /* if it is not, the driver refuses to map it */
+	res = cu.cuMemImportFromShareableHandle(&c->cu, (void *)(uintptr_t)fd,
+						CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+	if (res)
+		free(c);
+	else
+		*ret_chunk = c;
+	return res;
 }
 
 CUresult cuda_map(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk)

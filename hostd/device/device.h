@@ -287,6 +287,16 @@ struct device_ops {
 	CUresult (*set_access)(struct device *dev, CUdeviceptr addr, uint64_t size,
 			       CUmemAccess_flags access);
 
+	/* -- memory of other processes --
+	 * chunk_export gives a descriptor, the caller's, for a chunk in device memory
+	 * that is mapped at most once; it stays good when the chunk is released. With it
+	 * chunk_import makes a chunk of another process's device, of the size that it was
+	 * exported with, or CUDA_ERROR_INVALID_VALUE; fd stays the caller's. */
+	CUresult (*chunk_export)(struct device *dev, struct dev_chunk *chunk,
+				 int *ret_fd);
+	CUresult (*chunk_import)(struct device *dev, int fd, uint64_t size,
+				 struct dev_chunk **ret_chunk);
+
 	/* -- host memory of the guest --
 	 * host_map maps size bytes of a file (from offset; both multiples of
 	 * DEVICE_HOST_GRAIN) at an address of the host part of the band, for kernels and

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -39,6 +40,8 @@ struct dev_chunk {
 	uint64_t off, size;
 	unsigned refs; /* the creator's, and one per mapping */
 	bool in_host_memory;
+	int fd; /* a file of its own, from off 0: shared with other processes; or -1 */
+	bool imported; /* takes nothing of this device's memory */
 };
 
 /* One mapping: permissions of all pages, then the table of textures. */
@@ -193,24 +196,30 @@ bool soft_memory_may(const struct soft_memory *m, uint64_t addr, uint64_t size,
 
 /* ---- chunks ---- */
 
-static void chunk_put_locked(struct soft_memory *m, struct dev_chunk *c)
+/* The pages go back to the host now; whoever gets the place next finds zeroes. */
+static void file_give_back_locked(struct soft_memory *m, const struct dev_chunk *c)
 {
-	struct range *r;
+	struct range *r = range_at(&m->file, c->off);
 
-	if (--c->refs)
-		return;
-	/* The pages go back to the host now; whoever gets the place next finds zeroes. */
 	if (fallocate(m->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)c->off,
 		      (off_t)c->size) < 0) {
 		log_debug("device: cannot free %llu bytes: %m",
 			  (unsigned long long)c->size);
-		/* Not reusable then: its place in the file stays taken. */
-		range_at(&m->file, c->off)->data = NULL;
-	} else {
-		r = range_at(&m->file, c->off);
-		range_remove(&m->file, (size_t)(r - m->file.v), 1);
+		r->data = NULL; /* Not reusable then: its place in the file stays taken. */
+		return;
 	}
-	if (!c->in_host_memory)
+	range_remove(&m->file, (size_t)(r - m->file.v), 1);
+}
+
+static void chunk_put_locked(struct soft_memory *m, struct dev_chunk *c)
+{
+	if (--c->refs)
+		return;
+	if (c->fd >= 0)
+		close(c->fd);
+	else
+		file_give_back_locked(m, c);
+	if (!c->in_host_memory && !c->imported)
 		m->used -= c->size;
 	free(c);
 }
@@ -255,11 +264,17 @@ static int chunk_new_locked(struct soft_memory *m, uint64_t size, bool in_host_m
 	}
 	c->size = size;
 	c->refs = 1;
+	c->fd = -1;
 	c->in_host_memory = in_host_memory;
 	if (!in_host_memory)
 		m->used += size;
 	*ret_chunk = c;
 	return 0;
+}
+
+static int chunk_file(const struct soft_memory *m, const struct dev_chunk *c)
+{
+	return c->fd >= 0 ? c->fd : m->fd;
 }
 
 static int map_locked(struct soft_memory *m, uint64_t addr, struct dev_chunk *c)
@@ -269,7 +284,8 @@ static int map_locked(struct soft_memory *m, uint64_t addr, struct dev_chunk *c)
 	if (r < 0)
 		return r;
 	if (band_mmap(as_host(addr), c->size, PROT_READ | PROT_WRITE,
-		      MAP_SHARED | MAP_FIXED, m->fd, (off_t)c->off) == MAP_FAILED) {
+		      MAP_SHARED | MAP_FIXED, chunk_file(m, c), (off_t)c->off) ==
+	    MAP_FAILED) {
 		r = -errno;
 		range_remove(&m->mapped, range_above(&m->mapped, addr), 1);
 		close_range_at(addr, c->size, MAP_FIXED);
@@ -322,6 +338,69 @@ static int unmap_locked(struct soft_memory *m, uint64_t addr, uint64_t size)
 	for (size_t i = first; i < first + n; i++)
 		chunk_put_locked(m, m->mapped.v[i].data);
 	range_remove(&m->mapped, first, n);
+	return 0;
+}
+
+/* ---- memory of other processes ---- */
+
+/* Copies what was ever written; both are whole pages. */
+static int copy_file(int to, int from, uint64_t off, uint64_t size)
+{
+	off_t end = (off_t)(off + size), at = (off_t)off, hole;
+	void *src, *dst;
+
+	src = mmap(NULL, size, PROT_READ, MAP_SHARED, from, (off_t)off);
+	dst = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, to, 0);
+	while (src != MAP_FAILED && dst != MAP_FAILED) {
+		at = lseek(from, at, SEEK_DATA);
+		if (at < 0 || at >= end)
+			break;
+		hole = MIN(lseek(from, at, SEEK_HOLE), end);
+		memcpy((char *)dst + ((uint64_t)at - off),
+		       (char *)src + ((uint64_t)at - off), (size_t)(hole - at));
+		at = hole;
+	}
+	if (src != MAP_FAILED)
+		munmap(src, size);
+	if (dst != MAP_FAILED)
+		munmap(dst, size);
+	return src == MAP_FAILED || dst == MAP_FAILED ? -ENOMEM : 0;
+}
+
+static struct range *mapping_of(struct soft_memory *m, const struct dev_chunk *c)
+{
+	for (size_t i = 0; i < m->mapped.n; i++) {
+		if (m->mapped.v[i].data == c)
+			return &m->mapped.v[i];
+	}
+	return NULL;
+}
+
+/* Gives a chunk a file of its own, so that whoever gets it can see nothing else. */
+static int move_out_locked(struct soft_memory *m, struct dev_chunk *c)
+{
+	_cleanup_close_ int fd = fd_memfd("weft-shared", c->size);
+	struct range *r = mapping_of(m, c);
+	int e = fd;
+
+	if (fd < 0)
+		return fd;
+	/* Nothing runs on the device meanwhile. */
+	pthread_rwlock_wrlock(&m->slices);
+	e = copy_file(fd, m->fd, c->off, c->size);
+	if (e == 0 && r &&
+	    band_mmap(as_host(r->start), c->size, PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+		e = -errno;
+		band_mmap(as_host(r->start), c->size, PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_FIXED, m->fd, (off_t)c->off);
+	}
+	pthread_rwlock_unlock(&m->slices);
+	if (e < 0)
+		return e;
+	file_give_back_locked(m, c);
+	c->fd = fd_steal(&fd);
+	c->off = 0;
 	return 0;
 }
 
@@ -443,6 +522,52 @@ void soft_chunk_release(struct device *dev, struct dev_chunk *chunk)
 {
 	soft_scoped_lock(&dev->mem.lock);
 	chunk_put_locked(&dev->mem, chunk);
+}
+
+CUresult soft_chunk_export(struct device *dev, struct dev_chunk *chunk, int *ret_fd)
+{
+	struct soft_memory *m = &dev->mem;
+	int r;
+
+	soft_scoped_lock(&m->lock);
+	if (chunk->in_host_memory || chunk->imported || chunk->refs > 2)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (chunk->fd < 0) {
+		r = move_out_locked(m, chunk);
+		if (r < 0)
+			return as_result(r);
+	}
+	r = fcntl(chunk->fd, F_DUPFD_CLOEXEC, 0);
+	if (r < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*ret_fd = r;
+	return CUDA_SUCCESS;
+}
+
+CUresult soft_chunk_import(struct device *dev, int fd, uint64_t size,
+			   struct dev_chunk **ret_chunk)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct dev_chunk *c;
+	struct stat st;
+
+	/* What could be cut short would end the process that touches it. */
+	if (!is_chunks(&dev->mem, 0, size) || seals < 0 || !(seals & F_SEAL_SHRINK) ||
+	    fstat(fd, &st) < 0 || (uint64_t)st.st_size != size)
+		return CUDA_ERROR_INVALID_VALUE;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	c->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (c->fd < 0) {
+		free(c);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	c->size = size;
+	c->refs = 1;
+	c->imported = true;
+	*ret_chunk = c;
+	return CUDA_SUCCESS;
 }
 
 CUresult soft_map(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk)

@@ -10,7 +10,7 @@
  * began before has ended, and only then removes the host mapping. A kernel that still
  * uses the address then meets the table and faults; the host never does.
  *
- * #syscalls memfd_create ftruncate fallocate mmap munmap madvise futex
+ * #syscalls memfd_create fcntl fstat lseek ftruncate fallocate mmap munmap madvise futex
  */
 #ifndef WEFT_DEVICE_SOFT_MEMORY_H
 #define WEFT_DEVICE_SOFT_MEMORY_H
@@ -100,6 +100,9 @@ CUresult soft_unreserve(struct device *dev, CUdeviceptr addr, uint64_t size);
 CUresult soft_chunk_create(struct device *dev, uint64_t size, bool in_host_memory,
 			   struct dev_chunk **ret_chunk);
 void soft_chunk_release(struct device *dev, struct dev_chunk *chunk);
+CUresult soft_chunk_export(struct device *dev, struct dev_chunk *chunk, int *ret_fd);
+CUresult soft_chunk_import(struct device *dev, int fd, uint64_t size,
+			   struct dev_chunk **ret_chunk);
 CUresult soft_map(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk);
 CUresult soft_unmap(struct device *dev, CUdeviceptr addr, uint64_t size);
 CUresult soft_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,

@@ -119,6 +119,7 @@ int handle_pointer_info(struct sess_lane *sl, const struct pointer_info_args *a,
 	rep->ctx = ctx_handle(sl, range.owner);
 	rep->mapped = range.mapped;
 	rep->in_host_memory = range.in_host_memory;
+	rep->shareable = range.kind == SPACE_ALLOCATION && !rep->pool;
 	return 0;
 }
 

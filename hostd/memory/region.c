@@ -71,12 +71,17 @@ CUresult charge_locked(struct space *sp, uint64_t bytes)
 	return CUDA_SUCCESS;
 }
 
+void uncharged_locked(struct space *sp, uint64_t bytes)
+{
+	sp->used -= bytes;
+	tell_usage(sp);
+}
+
 void uncharge_locked(struct space *sp, uint64_t bytes)
 {
 	const struct sess_broker *b = &sp->s->broker;
 
-	sp->used -= bytes;
-	tell_usage(sp);
+	uncharged_locked(sp, bytes);
 	if (b->uncharge)
 		b->uncharge(b->arg, bytes);
 }
@@ -148,6 +153,10 @@ void chunk_put_locked(struct space *sp, struct space_chunk *c)
 	if (!c || --c->refs)
 		return;
 	list_remove(&c->link);
+	if (c->share != CHUNK_OWN) {
+		share_end_locked(sp, c);
+		return;
+	}
 	if (c->charged)
 		uncharge_locked(sp, c->size);
 	c->charged = false;
@@ -209,6 +218,28 @@ CUresult region_new_locked(struct space *sp, enum region_kind kind, uint64_t siz
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	*ret_region = steal(r);
+	return CUDA_SUCCESS;
+}
+
+CUresult region_backed_locked(struct space *sp, enum region_kind kind,
+			      struct space_chunk *c, struct region **ret_region)
+{
+	struct session *s = sp->s;
+	struct region *rg;
+	CUresult r = region_new_locked(sp, kind, c->size, SPACE_PAGE, 0, &rg);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = mapping_new_locked(sp, rg->base, c, &rg->map);
+	if (r == CUDA_SUCCESS)
+		r = s->ops->set_access(s->dev, rg->base, c->size,
+				       CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	if (r != CUDA_SUCCESS) {
+		region_free_locked(sp, rg);
+		return r;
+	}
+	rg->map->access = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	*ret_region = rg;
 	return CUDA_SUCCESS;
 }
 

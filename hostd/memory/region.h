@@ -28,6 +28,13 @@ enum region_kind {
 	REGION_LARGE,
 	REGION_ARENA, /* of a pool, which divides it */
 	REGION_RANGE,
+	REGION_IMPORT, /* of another session; ipc.c */
+};
+
+enum chunk_share {
+	CHUNK_OWN,
+	CHUNK_EXPORTED,
+	CHUNK_IMPORTED, /* charged to nobody here */
 };
 
 struct space_chunk {
@@ -39,6 +46,8 @@ struct space_chunk {
 	uint64_t size, handle, id;
 	bool in_host_memory;
 	bool charged;
+	enum chunk_share share;
+	uint8_t name[16]; /* of one that is shared, at the broker */
 };
 
 /* One chunk at one address. */
@@ -54,6 +63,8 @@ struct region {
 	CUdeviceptr base;
 	uint64_t size;  /* whole pages */
 	uint64_t bytes; /* what was asked for */
+	uint64_t offset; /* import: where in it the allocation begins */
+	unsigned opened; /* import: how often */
 	unsigned owner; /* context; slabs too are of one context */
 	uint64_t id;
 	struct mapping *map; /* slab, large */
@@ -88,6 +99,7 @@ struct space {
 	size_t n_globals, room_globals;
 	uint64_t next_id;
 	uint64_t used, peak; /* bytes charged */
+	unsigned n_exported, n_imported;
 
 	/* idle.c: physical memory that is charged to nobody and may be wanted again */
 	struct list idle; /* the one that came last first */
@@ -105,6 +117,12 @@ int pages_set_locked(struct space *sp, CUdeviceptr base, uint64_t size, struct r
 
 CUresult charge_locked(struct space *sp, uint64_t bytes);
 void uncharge_locked(struct space *sp, uint64_t bytes);
+
+/* The same where the broker has taken the charge already. */
+void uncharged_locked(struct space *sp, uint64_t bytes);
+
+CUresult space_find_locked(struct space *sp, CUdeviceptr addr,
+			   struct space_range *ret_range);
 
 CUresult chunk_new_locked(struct space *sp, uint64_t size, bool in_host_memory,
 			  struct space_chunk **ret_chunk);
@@ -127,6 +145,12 @@ CUresult mapping_new_locked(struct space *sp, CUdeviceptr addr, struct space_chu
 /* Unmaps, and lets go of the chunk. Accepts NULL. */
 void mapping_free_locked(struct space *sp, struct mapping *m);
 
+/* ipc.c: the last reference to a chunk that is shared has gone. */
+void share_end_locked(struct space *sp, struct space_chunk *c);
+
+/* A region with c behind it, readable and writable. */
+CUresult region_backed_locked(struct space *sp, enum region_kind kind,
+			      struct space_chunk *c, struct region **ret_region);
 /* Reserves addresses and enters the region. */
 CUresult region_new_locked(struct space *sp, enum region_kind kind, uint64_t size,
 			   uint64_t align, uint64_t addr, struct region **ret_region);

@@ -59,27 +59,13 @@ void space_free(struct space *sp)
 static CUresult backed_new(struct space *sp, enum region_kind kind, uint64_t size,
 			   struct region **ret_region)
 {
-	struct session *s = sp->s;
 	struct space_chunk *c;
-	struct region *rg;
 	CUresult r = chunk_new_locked(sp, size, false, &c);
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = region_new_locked(sp, kind, size, SPACE_PAGE, 0, &rg);
-	if (r == CUDA_SUCCESS) {
-		r = mapping_new_locked(sp, rg->base, c, &rg->map);
-		if (r == CUDA_SUCCESS)
-			r = s->ops->set_access(s->dev, rg->base, size,
-					       CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-		if (r == CUDA_SUCCESS)
-			rg->map->access = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-		else
-			region_free_locked(sp, rg);
-	}
+	r = region_backed_locked(sp, kind, c, ret_region);
 	chunk_put_locked(sp, c); /* the mapping holds its own reference */
-	if (r == CUDA_SUCCESS)
-		*ret_region = rg;
 	return r;
 }
 
@@ -198,7 +184,7 @@ CUresult space_alloc(struct space *sp, uint64_t bytes, unsigned owner,
 static void retire_slab(struct space *sp, struct region *rg)
 {
 	list_remove(&rg->link);
-	if (sp->spare) {
+	if (sp->spare || rg->map->chunk->share != CHUNK_OWN) {
 		region_free_locked(sp, rg);
 		return;
 	}
@@ -220,7 +206,7 @@ static CUresult release_locked(struct space *sp, CUdeviceptr addr)
 {
 	struct region *rg = region_at(sp, addr);
 
-	if (!rg || rg->kind == REGION_RANGE)
+	if (!rg || rg->kind == REGION_RANGE || rg->kind == REGION_IMPORT)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (rg->kind == REGION_ARENA)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -278,7 +264,8 @@ void space_release_owner(struct space *sp, unsigned owner)
 		}
 	}
 	list_for_each_safe (r, tmp, &sp->regions, link) {
-		if (r->kind == REGION_LARGE && r->owner == owner)
+		if ((r->kind == REGION_LARGE || r->kind == REGION_IMPORT) &&
+		    r->owner == owner)
 			region_free_locked(sp, r);
 	}
 	pthread_mutex_unlock(&sp->lock);
@@ -340,8 +327,15 @@ static CUresult find_global(const struct space *sp, CUdeviceptr addr,
 	return CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult find_locked(struct space *sp, CUdeviceptr addr,
-			    struct space_range *ret_range)
+static enum space_kind kind_of(const struct region *rg)
+{
+	return rg->kind == REGION_ARENA	   ? SPACE_ARENA
+	       : rg->kind == REGION_IMPORT ? SPACE_IMPORT
+					   : SPACE_ALLOCATION;
+}
+
+CUresult space_find_locked(struct space *sp, CUdeviceptr addr,
+			   struct space_range *ret_range)
 {
 	struct page *p = page_at_locked(sp, addr);
 	struct region *rg = p ? p->region : NULL;
@@ -354,11 +348,11 @@ static CUresult find_locked(struct space *sp, CUdeviceptr addr,
 		return find_in_slab(rg, addr, ret_range);
 	if (rg->kind == REGION_RANGE)
 		return find_in_range(rg, p->map, ret_range);
-	if (addr - rg->base >= rg->bytes)
+	if (addr - (rg->base + rg->offset) >= rg->bytes)
 		return CUDA_ERROR_INVALID_VALUE;
 	*ret_range = (struct space_range){
-		.kind = rg->kind == REGION_ARENA ? SPACE_ARENA : SPACE_ALLOCATION,
-		.base = rg->base,
+		.kind = kind_of(rg),
+		.base = rg->base + rg->offset,
 		.size = rg->bytes,
 		.owner = rg->owner,
 		.id = rg->id,
@@ -373,7 +367,7 @@ CUresult space_find(struct space *sp, CUdeviceptr addr, struct space_range *ret_
 	CUresult r;
 
 	pthread_mutex_lock(&sp->lock);
-	r = find_locked(sp, addr, ret_range);
+	r = space_find_locked(sp, addr, ret_range);
 	pthread_mutex_unlock(&sp->lock);
 	return r;
 }

@@ -9,6 +9,7 @@
  *	slab	one chunk, shared by allocations of up to 1 MiB
  *	large	one allocation with memory of its own, one handle for all of it
  *	range	addresses the guest reserved itself, with what it mapped into them
+ *	import	an allocation of another session, opened here
  *
  * Variables of modules lie elsewhere, in memory of the device's own.
  *
@@ -68,6 +69,7 @@ enum space_kind {
 	SPACE_RESERVED, /* addresses of the guest's own, or what it mapped there */
 	SPACE_GLOBAL,
 	SPACE_ARENA, /* of a pool: pools_find() knows more */
+	SPACE_IMPORT, /* an allocation of another session */
 };
 
 struct space_range {
@@ -89,6 +91,29 @@ CUresult space_global_add(struct space *sp, CUdeviceptr addr, uint64_t size,
 			  unsigned owner, const void *module);
 /* Forgets all variables of a module. */
 void space_global_drop(struct space *sp, const void *module);
+
+/* ---- memory that other sessions of the tenant have too ---- */
+
+/* Chunks that a session exports, and allocations that it opens: each may take a
+ * descriptor. */
+#define SPACE_SHARES_MAX 256u
+
+/* Where an allocation is found; a guest may have made it up. */
+struct space_share {
+	uint8_t name[16];
+	uint64_t offset, bytes; /* in what the name stands for */
+};
+
+/* addr lies in something that space_alloc() returned: else CUDA_ERROR_INVALID_VALUE. */
+CUresult space_export(struct space *sp, CUdeviceptr addr, struct space_share *ret_share);
+/* Opened again for the same context it has the same address. CUDA_ERROR_INVALID_CONTEXT:
+ * it is the session's own. */
+CUresult space_import(struct space *sp, const struct space_share *h, unsigned owner,
+		      CUdeviceptr *ret_addr);
+/* Ends one space_import(); the last one unmaps it. */
+CUresult space_import_close(struct space *sp, CUdeviceptr addr);
+/* True if space_import_close(addr) would succeed. */
+bool space_is_import(struct space *sp, CUdeviceptr addr);
 
 /* ---- the guest's own mappings (cuMemAddressReserve and so on) ---- */
 

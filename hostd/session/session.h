@@ -67,6 +67,22 @@ struct sess_tenant {
 	} processes[SESS_PROCESSES_MAX];
 };
 
+#define SESS_IPC_DEVICE 64 /* bytes of a handle that is the device's own */
+
+enum sess_ipc_kind {
+	SESS_IPC_MEMORY, /* fd */
+	SESS_IPC_EVENT,	 /* device or fd */
+	SESS_IPC_KINDS
+};
+
+/* What a session shares with others of its tenant. */
+struct sess_ipc {
+	unsigned kind;	/* enum sess_ipc_kind */
+	int fd;		/* -1: none */
+	uint64_t bytes; /* charged */
+	uint8_t device[SESS_IPC_DEVICE];
+};
+
 /* How a session reaches weftd's accounts; see broker/ctl.h. Any thread. */
 struct sess_broker {
 	/* Asks for more device memory. Returns 0 or -EDQUOT; waits for weftd's answer. */
@@ -81,6 +97,16 @@ struct sess_broker {
 	 */
 	int (*host_charge)(void *arg, uint64_t bytes, uint64_t *ret_offset);
 	void (*host_uncharge)(void *arg, uint64_t offset, uint64_t bytes);
+	/*
+	 * Sharing with other sessions of the tenant, by random names of 16 bytes; see
+	 * broker/ctl.h. ipc_export leaves x->fd the caller's; ipc_open gives one that is.
+	 * 0, -EDEADLK (open: the session's own), -EINVAL (there is none) or -errno; both
+	 * wait. ipc_drop() uncharges the bytes. NULL, all of them: there are no others.
+	 */
+	int (*ipc_export)(void *arg, const struct sess_ipc *x, uint8_t *ret_name);
+	int (*ipc_open)(void *arg, const uint8_t *name, struct sess_ipc *x);
+	void (*ipc_close)(void *arg, const uint8_t *name);
+	void (*ipc_drop)(void *arg, const uint8_t *name);
 	void *arg;
 };
 

@@ -2,6 +2,7 @@
 /* #syscalls: sendmsg futex read close */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/fd.h"
 #include "worker/broker_link.h"
@@ -38,7 +39,7 @@ int broker_link_new(int sock, struct broker_link **ret_link)
 }
 
 /* Fills q->answer. The process ends with weftd, so an answer always comes. */
-static int ask(struct broker_link *b, struct ctl_msg *m, struct question *q)
+static int ask_with(struct broker_link *b, struct ctl_msg *m, int fd, struct question *q)
 {
 	int r;
 
@@ -47,12 +48,17 @@ static int ask(struct broker_link *b, struct ctl_msg *m, struct question *q)
 	pthread_mutex_lock(&b->lock);
 	q->id = m->id = ++b->next_id;
 	list_append(&b->questions, &q->link);
-	r = ctl_send(b->sock, m, -1, -1);
+	r = ctl_send(b->sock, m, fd, -1);
 	while (r == 0 && !q->answered)
 		pthread_cond_wait(&b->cond, &b->lock);
 	list_remove(&q->link);
 	pthread_mutex_unlock(&b->lock);
 	return r;
+}
+
+static int ask(struct broker_link *b, struct ctl_msg *m, struct question *q)
+{
+	return ask_with(b, m, -1, q);
 }
 
 void broker_link_set_purse(struct broker_link *b, struct purse *purse)
@@ -133,6 +139,57 @@ static int link_tenant(void *arg, struct sess_tenant *ret_tenant)
 	return r;
 }
 
+static int link_ipc_export(void *arg, const struct sess_ipc *x, uint8_t *ret_name)
+{
+	struct ctl_msg m = {.type = CTL_IPC_EXPORT, .total = x->kind, .bytes = x->bytes};
+	struct question q;
+	int r;
+
+	static_assert(sizeof(x->device) < sizeof(m.text), "it fits");
+	memcpy(m.text, x->device, sizeof(x->device));
+	r = ask_with(arg, &m, x->fd, &q);
+	if (r < 0)
+		return r;
+	memcpy(ret_name, q.answer.token, sizeof(q.answer.token));
+	return q.answer.result;
+}
+
+static int link_ipc_open(void *arg, const uint8_t *name, struct sess_ipc *x)
+{
+	struct ctl_msg m = {.type = CTL_IPC_OPEN, .total = x->kind};
+	struct question q;
+	int r;
+
+	memcpy(m.token, name, sizeof(m.token));
+	r = ask(arg, &m, &q);
+	if (r < 0 || q.answer.result < 0) {
+		closep(&q.fd);
+		return r < 0 ? r : q.answer.result;
+	}
+	x->fd = q.fd;
+	x->bytes = q.answer.bytes;
+	memcpy(x->device, q.answer.text, sizeof(x->device));
+	return 0;
+}
+
+static void tell_name(struct broker_link *b, enum ctl_type type, const uint8_t *name)
+{
+	struct ctl_msg m = {.type = type};
+
+	memcpy(m.token, name, sizeof(m.token));
+	(void)ctl_send(b->sock, &m, -1, -1);
+}
+
+static void link_ipc_close(void *arg, const uint8_t *name)
+{
+	tell_name(arg, CTL_IPC_CLOSE, name);
+}
+
+static void link_ipc_drop(void *arg, const uint8_t *name)
+{
+	tell_name(arg, CTL_IPC_DROP, name);
+}
+
 struct sess_broker broker_link_ops(struct broker_link *b)
 {
 	return (struct sess_broker){
@@ -142,6 +199,10 @@ struct sess_broker broker_link_ops(struct broker_link *b)
 		.tenant = link_tenant,
 		.host_charge = link_host_charge,
 		.host_uncharge = link_host_uncharge,
+		.ipc_export = link_ipc_export,
+		.ipc_open = link_ipc_open,
+		.ipc_close = link_ipc_close,
+		.ipc_drop = link_ipc_drop,
 		.arg = b,
 	};
 }

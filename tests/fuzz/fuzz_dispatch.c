@@ -14,6 +14,7 @@
  * Host functions are left out: without a second guest thread their stream stands still.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,12 +113,67 @@ static void uncharge(void *arg, uint64_t bytes)
 	*used -= bytes;
 }
 
+/*
+ * Names are numbers, so that inputs can guess them, and the session finds what it exported
+ * itself as if it were another's. What is freed stays to be had.
+ */
+static struct sess_ipc shares[64];
+static unsigned n_shares, n_opened;
+
+static int ipc_export(void *arg, const struct sess_ipc *x, uint8_t *ret_name)
+{
+	if (n_shares == ARRAY_SIZE(shares))
+		return -EMFILE;
+	shares[n_shares] = *x;
+	if (x->fd >= 0)
+		shares[n_shares].fd = fcntl(x->fd, F_DUPFD_CLOEXEC, 0);
+	memset(ret_name, 0, 16);
+	ret_name[0] = (uint8_t)n_shares++;
+	return 0;
+}
+
+static int ipc_open(void *arg, const uint8_t *name, struct sess_ipc *x)
+{
+	if (name[0] >= n_shares || shares[name[0]].kind != x->kind)
+		return name[0] & 1 ? -EINVAL : -EDEADLK;
+	*x = shares[name[0]];
+	if (x->fd >= 0)
+		x->fd = fcntl(x->fd, F_DUPFD_CLOEXEC, 0);
+	n_opened++;
+	return 0;
+}
+
+static void ipc_close(void *arg, const uint8_t *name)
+{
+	if (!n_opened--)
+		abort();
+}
+
+static void ipc_drop(void *arg, const uint8_t *name)
+{
+	if (name[0] >= n_shares)
+		abort();
+	uncharge(arg, shares[name[0]].bytes);
+}
+
+static void ipc_fini(void)
+{
+	if (n_opened)
+		abort();
+	while (n_shares)
+		closep(&shares[--n_shares].fd);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct loopback_opts o = {.carrier = size & 1 ? WIRE_CARRIER_WINDOW
 						      : WIRE_CARRIER_STREAM};
 	struct device_config cfg = {.tpcs = 1, .threads = 1, .memory_bytes = 64u << 20};
-	struct sess_broker broker = {.charge = charge, .uncharge = uncharge};
+	struct sess_broker broker = {.charge = charge, .uncharge = uncharge,
+				     .ipc_export = ipc_export,
+				     .ipc_open = ipc_open,
+				     .ipc_close = ipc_close,
+				     .ipc_drop = ipc_drop};
 	struct hostmem_file file = {.fd = fd_memfd("fuzz", HOST_BYTES),
 				    .size = HOST_BYTES};
 	struct loopback lb;
@@ -137,6 +193,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	loopback_fini(&lb);
 	sess_free(s);
 	closep(&file.fd);
+	ipc_fini();
 	if (used)
 		abort();
 	return 0;

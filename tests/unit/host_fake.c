@@ -170,6 +170,18 @@ static void fake_chunk_release(struct device *dev, struct dev_chunk *chunk)
 	free(chunk);
 }
 
+static CUresult fake_chunk_export(struct device *dev, struct dev_chunk *chunk,
+				  int *ret_fd)
+{
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult fake_chunk_import(struct device *dev, int fd, uint64_t size,
+				  struct dev_chunk **ret)
+{
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 static CUresult fake_map(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk)
 {
 	for (uint64_t at = 0; at < chunk->size; at += PAGE) {
@@ -389,6 +401,8 @@ const struct device_ops fake_ops = {
 	.unreserve = fake_unreserve,
 	.chunk_create = fake_chunk_create,
 	.chunk_release = fake_chunk_release,
+	.chunk_export = fake_chunk_export,
+	.chunk_import = fake_chunk_import,
 	.map = fake_map,
 	.unmap = fake_unmap,
 	.set_access = fake_set_access,

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Memory of other processes. A handle, 64 bytes that the program carries over, holds what
+ * the worker said; nothing in it is secret but the name, and nothing of it is believed.
+ */
+#include <string.h>
+
+#include "calls.h"
+#include "context.h"
+#include "process.h"
+
+#undef cuIpcOpenMemHandle
+
+#define MEM_MAGIC 0x316d656d70695457ull
+
+struct mem_handle {
+	uint64_t magic, name[2], offset, bytes, zero[3];
+};
+static_assert(sizeof(struct mem_handle) == sizeof(CUipcMemHandle), "as CUDA's");
+
+CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr)
+{
+	struct mem_handle h = {.magic = MEM_MAGIC};
+	const struct ipc_mem_export_rep *rep;
+	struct ipc_mem_export_cmd *cmd;
+	struct lane_reply reply;
+	struct guest_thread *t;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r)
+		return r;
+	if (!handle || !guest_is_device(dptr))
+		return CUDA_ERROR_INVALID_VALUE;
+	cmd = begin_ipc_mem_export(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->ptr = dptr;
+	r = guest_call(t, sizeof(*rep), &reply);
+	if (r)
+		return r;
+	rep = reply.body;
+	memcpy(h.name, rep->name, sizeof(h.name));
+	h.offset = rep->offset;
+	h.bytes = rep->bytes;
+	memcpy(handle, &h, sizeof(h));
+	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle,
+				       unsigned int Flags)
+{
+	const struct ipc_mem_open_rep *rep;
+	struct ipc_mem_open_cmd *cmd;
+	struct lane_reply reply;
+	struct guest_thread *t;
+	struct mem_handle h;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r)
+		return r;
+	memcpy(&h, &handle, sizeof(h));
+	if (!pdptr || (Flags & ~(unsigned)CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) ||
+	    h.magic != MEM_MAGIC)
+		return CUDA_ERROR_INVALID_VALUE;
+	cmd = begin_ipc_mem_open(t);
+	if (!cmd)
+		return guest_lost(t);
+	memcpy(cmd->name, h.name, sizeof(h.name));
+	cmd->offset = h.offset;
+	cmd->bytes = h.bytes;
+	r = guest_call(t, sizeof(*rep), &reply);
+	if (r)
+		return r;
+	rep = reply.body;
+	*pdptr = rep->addr;
+	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle,
+				    unsigned int Flags)
+{
+	return cuIpcOpenMemHandle_v2(pdptr, handle, Flags);
+}
+
+CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr dptr)
+{
+	struct ipc_mem_close_cmd *cmd;
+	struct lane_reply reply;
+	struct guest_thread *t;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r)
+		return r;
+	cmd = begin_ipc_mem_close(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->addr = dptr;
+	return guest_call(t, sizeof(struct ipc_mem_close_rep), &reply);
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory shared by two processes: what one writes the other sees, in order; wrong handles;
+ * opening again and closing; the one who made it frees it, or ends, first.
+ */
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "driver.h"
+
+#define SMALL 1000u
+#define LARGE (5u << 20)
+
+static int peer;
+
+static void say(const void *data, size_t size)
+{
+	REQUIRE(write(peer, data, size) == (ssize_t)size);
+}
+
+static void hear(void *data, size_t size)
+{
+	REQUIRE(recv(peer, data, size, MSG_WAITALL) == (ssize_t)size);
+}
+
+/* Lets the other go on, or waits until it does. */
+static void step(char name)
+{
+	say(&name, 1);
+}
+
+static void expect_step(char name)
+{
+	char c;
+
+	hear(&c, 1);
+	REQUIRE(c == name);
+}
+
+static CUcontext start(void)
+{
+	CUcontext ctx;
+	CUdevice dev;
+
+	CK(cuInit(0));
+	CK(cuDeviceGet(&dev, 0));
+	CK(cuDevicePrimaryCtxRetain(&ctx, dev));
+	CK(cuCtxSetCurrent(ctx));
+	return ctx;
+}
+
+static unsigned word_at(CUdeviceptr p)
+{
+	unsigned v;
+
+	CK(cuMemcpyDtoH(&v, p, sizeof(v)));
+	return v;
+}
+
+static size_t free_bytes(void)
+{
+	size_t left, total;
+
+	CK(cuMemGetInfo(&left, &total));
+	return left;
+}
+
+/* ---- the one who opens ---- */
+
+static void wrong_handles(const CUipcMemHandle *h)
+{
+	CUipcMemHandle bad;
+	CUdeviceptr p;
+
+	for (unsigned i = 0; i < 40; i++) {
+		bad = *h;
+		bad.reserved[i] = (char)(bad.reserved[i] ^ 0x40);
+		/* sizes and places are bounded by what is there, and are not secret */
+		if (i < 24 || i % 8 >= 4)
+			EXPECT(cuIpcOpenMemHandle(&p, bad, 1), CUDA_ERROR_INVALID_VALUE);
+	}
+	memset(&bad, 0, sizeof(bad));
+	EXPECT(cuIpcOpenMemHandle(&p, bad, 1), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuIpcOpenMemHandle(&p, *h, 2), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuIpcOpenMemHandle(NULL, *h, 1), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void what_it_is(CUdeviceptr p, size_t bytes)
+{
+	CUipcMemHandle h;
+	CUdeviceptr base;
+	size_t size;
+
+	CK(cuMemGetAddressRange(&base, &size, p + bytes / 2));
+	REQUIRE(base == p && size == bytes);
+	EXPECT(cuMemFree(p), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuIpcGetMemHandle(&h, p), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuIpcCloseMemHandle(p + 256), CUDA_ERROR_INVALID_VALUE);
+}
+
+static int consumer(void)
+{
+	CUipcMemHandle small, large, mine;
+	CUdeviceptr s, l, again, own;
+	size_t before, with;
+
+	start();
+	hear(&small, sizeof(small));
+	hear(&large, sizeof(large));
+	wrong_handles(&small);
+	wrong_handles(&large);
+	before = free_bytes();
+	CK(cuIpcOpenMemHandle(&s, small, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	CK(cuIpcOpenMemHandle(&l, large, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	with = free_bytes();
+	REQUIRE(with == before); /* it is paid for */
+	REQUIRE(s != l);
+	what_it_is(s, SMALL);
+	what_it_is(l, LARGE);
+	REQUIRE(word_at(s) == 0x11111111 && word_at(s + SMALL - 4) == 0x11111111);
+	REQUIRE(word_at(l) == 0x22222222 && word_at(l + LARGE - 4) == 0x22222222);
+	CK(cuIpcOpenMemHandle(&again, large, 1));
+	REQUIRE(again == l);
+	CK(cuMemsetD32(s, 0x33333333, SMALL / 4));
+	CK(cuMemsetD32(l + LARGE / 2, 0x44444444, LARGE / 8));
+	CK(cuCtxSynchronize());
+	step('a');
+	expect_step('b'); /* freed by the other */
+	REQUIRE(word_at(l + LARGE - 4) == 0x44444444 && word_at(l) == 0x22222222);
+	EXPECT(cuIpcOpenMemHandle(&own, small, 3), CUDA_ERROR_INVALID_VALUE);
+	CK(cuIpcCloseMemHandle(l));
+	REQUIRE(word_at(l) == 0x22222222); /* opened twice */
+	before = free_bytes();
+	CK(cuIpcCloseMemHandle(l));
+	for (int i = 0; i < 200 && free_bytes() == before; i++)
+		usleep(10000);
+	REQUIRE(free_bytes() > before);
+	EXPECT(cuIpcCloseMemHandle(l), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuIpcOpenMemHandle(&l, large, 1), CUDA_ERROR_INVALID_VALUE);
+	CK(cuIpcCloseMemHandle(s));
+	/* the other way round, and this process ends first */
+	CK(cuMemAlloc(&own, LARGE));
+	CK(cuMemsetD32(own, 0x55555555, LARGE / 4));
+	CK(cuCtxSynchronize());
+	CK(cuIpcGetMemHandle(&mine, own));
+	say(&mine, sizeof(mine));
+	expect_step('c');
+	return 0;
+}
+
+/* ---- the one who makes ---- */
+
+static void refused(CUdeviceptr p)
+{
+	CUipcMemHandle h;
+	CUdeviceptr pool, own;
+	int capable = -1;
+
+	CK(cuIpcGetMemHandle(&h, p));
+	EXPECT(cuIpcOpenMemHandle(&own, h, 1), CUDA_ERROR_INVALID_CONTEXT);
+	EXPECT(cuIpcGetMemHandle(&h, 0), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuIpcGetMemHandle(NULL, p), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuIpcGetMemHandle(&h, (CUdeviceptr)(uintptr_t)&h), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuIpcCloseMemHandle(p), CUDA_ERROR_INVALID_VALUE);
+	CK(cuMemAllocAsync(&pool, 4096, NULL));
+	EXPECT(cuIpcGetMemHandle(&h, pool), CUDA_ERROR_INVALID_VALUE);
+	CK(cuMemFree(pool));
+	CK(cuPointerGetAttribute(&capable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+				 p));
+	REQUIRE(capable == 1);
+}
+
+static void run_consumer(char *self, pid_t *ret_pid)
+{
+	int pair[2];
+	char fd[12];
+
+	REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+	*ret_pid = fork();
+	REQUIRE(*ret_pid >= 0);
+	if (*ret_pid == 0) {
+		snprintf(fd, sizeof(fd), "%d", pair[1]);
+		close(pair[0]);
+		execl(self, self, "consumer", fd, (char *)NULL);
+		_exit(127);
+	}
+	close(pair[1]);
+	peer = pair[0];
+}
+
+int main(int argc, char **argv)
+{
+	CUipcMemHandle small, large, theirs;
+	CUdeviceptr neighbour, s, l, t;
+	int status;
+	pid_t pid;
+
+	check_name = "drv_ipc";
+	alarm(60);
+	if (argc == 3 && !strcmp(argv[1], "consumer")) {
+		peer = atoi(argv[2]);
+		return consumer();
+	}
+	run_consumer(argv[0], &pid); /* before CUDA starts here */
+	start();
+	CK(cuMemAlloc(&neighbour, SMALL));
+	CK(cuMemAlloc(&s, SMALL));
+	CK(cuMemAlloc(&l, LARGE));
+	CK(cuMemsetD32(neighbour, 0x99999999, SMALL / 4));
+	CK(cuMemsetD32(s, 0x11111111, SMALL / 4));
+	CK(cuMemsetD32(l, 0x22222222, LARGE / 4));
+	CK(cuCtxSynchronize());
+	refused(s);
+	CK(cuIpcGetMemHandle(&small, s + 8)); /* stands for all of the allocation */
+	CK(cuIpcGetMemHandle(&large, l));
+	CK(cuIpcGetMemHandle(&theirs, l));
+	REQUIRE(!memcmp(&theirs, &large, sizeof(large)));
+	REQUIRE(word_at(s) == 0x11111111 && word_at(l + LARGE - 4) == 0x22222222);
+	say(&small, sizeof(small));
+	say(&large, sizeof(large));
+	expect_step('a');
+	REQUIRE(word_at(s) == 0x33333333 && word_at(s + SMALL - 4) == 0x33333333);
+	REQUIRE(word_at(neighbour) == 0x99999999);
+	REQUIRE(word_at(l) == 0x22222222 && word_at(l + LARGE / 2) == 0x44444444);
+	CK(cuMemFree(l));
+	CK(cuMemAlloc(&t, LARGE)); /* is other memory */
+	CK(cuMemsetD32(t, 0x77777777, LARGE / 4));
+	CK(cuCtxSynchronize());
+	step('b');
+	hear(&theirs, sizeof(theirs));
+	CK(cuIpcOpenMemHandle(&l, theirs, 1));
+	step('c');
+	REQUIRE(waitpid(pid, &status, 0) == pid);
+	if (!WIFEXITED(status) || WEXITSTATUS(status))
+		fail("the other process: status 0x%x", status);
+	usleep(100000);
+	REQUIRE(word_at(l) == 0x55555555 && word_at(l + LARGE - 4) == 0x55555555);
+	CK(cuIpcCloseMemHandle(l));
+	EXPECT(cuIpcOpenMemHandle(&l, theirs, 1), CUDA_ERROR_INVALID_VALUE);
+	REQUIRE(word_at(t) == 0x77777777);
+	CK(cuMemFree(t));
+	CK(cuMemFree(s));
+	CK(cuMemFree(neighbour));
+	return pass();
+}

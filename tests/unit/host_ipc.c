@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names of what sessions share: whose they are, how long they last, and who pays; then
+ * random sequences of exports, opens, frees and ends against a model that adds up.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "broker/broker.h"
+#include "session/session.h"
+
+#define MIB     (1ull << 20)
+#define TENANTS 2
+#define WORKERS 6
+#define SHARES  24
+
+static struct broker b;
+static struct tenant tenants[TENANTS];
+static struct worker workers[WORKERS];
+static struct sess_counters pages[WORKERS];
+
+static void begin_worker(unsigned i)
+{
+	struct worker *w = &workers[i];
+
+	memset(&pages[i], 0, sizeof(pages[i]));
+	*w = (struct worker){.b = &b, .count = &pages[i], .state = WORKER_READY};
+	b.n_ready++;
+	list_append(&b.workers, &w->link);
+	cr_assert_eq(account_attach(w, &tenants[i % TENANTS]), 0);
+	w->state = WORKER_SESSION;
+	account_begin(w);
+}
+
+static void end_worker(unsigned i)
+{
+	ipc_end(&workers[i]);
+	account_end(&workers[i]);
+	list_remove(&workers[i].link);
+}
+
+static void reset(void)
+{
+	memset(&b, 0, sizeof(b));
+	memset(tenants, 0, sizeof(tenants));
+	list_init(&b.tenants);
+	list_init(&b.workers);
+	b.device_total = 1024 * MIB;
+	b.shares_max = 1000;
+	for (unsigned i = 0; i < TENANTS; i++) {
+		tenants[i].b = &b;
+		tenants[i].memory.max = UINT64_MAX;
+		list_init(&tenants[i].shares);
+		list_append(&b.tenants, &tenants[i].link);
+	}
+	for (unsigned i = 0; i < WORKERS; i++)
+		begin_worker(i);
+}
+
+static bool take(unsigned i, uint64_t bytes)
+{
+	return purse_take(&pages[i].purse, bytes) ||
+	       account_charge(&workers[i], bytes) == 0;
+}
+
+static int export(unsigned i, uint64_t bytes, uint8_t *ret_name)
+{
+	struct sess_ipc x = {.kind = SESS_IPC_MEMORY, .bytes = bytes};
+
+	return ipc_export(&workers[i], &x, -1, ret_name);
+}
+
+static int open_name(unsigned i, const uint8_t *name)
+{
+	struct sess_ipc x = {.fd = -1};
+
+	return ipc_open(&workers[i], name, SESS_IPC_MEMORY, &x);
+}
+
+Test(host_ipc, whose)
+{
+	struct sess_ipc x = {.kind = SESS_IPC_MEMORY, .bytes = 2 * MIB, .device = {7, 8}};
+	uint8_t name[16], other[16];
+	int pair[2];
+	char c;
+
+	reset();
+	cr_assert_eq(pipe(pair), 0);
+	cr_assert(take(0, 4 * MIB));
+	cr_assert_eq(ipc_export(&workers[0], &x, pair[1], name), 0);
+	cr_assert_eq(open_name(0, name), -EDEADLK);
+	cr_assert_eq(open_name(1, name), -EINVAL); /* of another tenant */
+	cr_assert_eq(ipc_open(&workers[2], name, SESS_IPC_EVENT, &x), -EINVAL);
+	cr_assert_eq(ipc_open(&workers[2], name, SESS_IPC_KINDS, &x), -EINVAL);
+	for (unsigned i = 0; i < 16; i++) {
+		memcpy(other, name, sizeof(other));
+		other[i] ^= 1;
+		cr_assert_eq(open_name(2, other), -EINVAL);
+	}
+	x = (struct sess_ipc){.fd = -1};
+	cr_assert_eq(ipc_open(&workers[2], name, SESS_IPC_MEMORY, &x), 0);
+	cr_assert(x.fd == pair[1] && x.bytes == 2 * MIB && x.device[1] == 8);
+	/* not theirs to drop, nor to close */
+	ipc_drop(&workers[1], name);
+	ipc_drop(&workers[2], name);
+	ipc_close(&workers[1], name);
+	ipc_close(&workers[4], name);
+	cr_assert_eq(open_name(4, name), 0);
+	ipc_drop(&workers[0], name);
+	cr_assert_eq(open_name(2, name), -EINVAL, "nobody new once it is freed");
+	ipc_drop(&workers[0], name);
+	cr_assert_eq(account_tenant(&tenants[0]), 4 * MIB);
+	cr_assert_eq(account_tenant(&tenants[1]), 0);
+	ipc_close(&workers[2], name);
+	ipc_close(&workers[2], name);
+	cr_assert_eq(account_tenant(&tenants[0]), 4 * MIB);
+	ipc_close(&workers[4], name);
+	cr_assert_eq(account_tenant(&tenants[0]), 2 * MIB);
+	cr_assert_eq(read(pair[0], &c, 1), 0, "the descriptor is closed");
+	close(pair[0]);
+	for (unsigned i = 0; i < WORKERS; i++)
+		end_worker(i);
+	cr_assert_eq(b.granted, 0);
+}
+
+Test(host_ipc, bounds)
+{
+	uint8_t name[16];
+	unsigned n = 0;
+
+	reset();
+	cr_assert_eq(export(0, 2 * MIB, name), -EINVAL, "more than it was granted");
+	b.shares_max = 10;
+	while (export(n % WORKERS, 0, name) == 0)
+		n++;
+	cr_assert_eq(n, 10);
+	cr_assert_eq(export(0, 0, name), -EMFILE);
+	end_worker(0);
+	cr_assert_eq(export(1, 0, name), 0);
+	b.shares_max = 5000;
+	for (n = 0; export(1, 0, name) == 0;)
+		n++;
+	cr_assert_lt(n, 1100, "a tenant's share of it");
+	cr_assert_eq(export(2, 0, name), 0, "another has its own");
+	for (unsigned i = 1; i < WORKERS; i++)
+		end_worker(i);
+	cr_assert_eq(b.n_shares, 0);
+}
+
+/* ---- the model ---- */
+
+static struct model {
+	bool there, made; /* made: its maker has it */
+	unsigned maker, tenant;
+	uint64_t bytes;
+	uint8_t name[16];
+	unsigned users[WORKERS];
+} model[SHARES];
+static uint64_t own[WORKERS]; /* charged, what is shared included */
+
+static void try_end(struct model *m)
+{
+	bool used = m->made;
+
+	for (unsigned i = 0; i < WORKERS; i++)
+		used |= m->users[i] != 0;
+	m->there = used;
+}
+
+static void model_let_go(struct model *m)
+{
+	m->made = false;
+	own[m->maker] -= m->bytes;
+	try_end(m);
+}
+
+static void check_sums(void)
+{
+	for (unsigned t = 0; t < TENANTS; t++) {
+		uint64_t sum = 0;
+
+		for (unsigned i = 0; i < WORKERS; i++)
+			sum += i % TENANTS == t ? own[i] : 0;
+		for (unsigned k = 0; k < SHARES; k++) {
+			if (model[k].there && !model[k].made && model[k].tenant == t)
+				sum += model[k].bytes;
+		}
+		cr_assert_eq(account_tenant(&tenants[t]), sum);
+		cr_assert_geq(tenants[t].granted, sum);
+	}
+}
+
+static void do_export(struct model *m, unsigned w)
+{
+	uint64_t bytes = (uint64_t)(rand() % 4) * 2 * MIB;
+
+	if (m->there || !take(w, bytes))
+		return;
+	*m = (struct model){
+		.there = true, .made = true, .maker = w, .tenant = w % TENANTS};
+	m->bytes = bytes;
+	own[w] += bytes;
+	cr_assert_eq(export(w, bytes, m->name), 0);
+}
+
+static void do_open(struct model *m, unsigned w)
+{
+	int want = -EINVAL;
+
+	if (m->there && m->made && m->tenant == w % TENANTS)
+		want = m->maker == w ? -EDEADLK : 0;
+	cr_assert_eq(open_name(w, m->name), want);
+	m->users[w] += want == 0;
+}
+
+static void do_close(struct model *m, unsigned w)
+{
+	ipc_close(&workers[w], m->name);
+	if (m->there && m->users[w]) {
+		m->users[w]--;
+		try_end(m);
+	}
+}
+
+static void do_drop(struct model *m, unsigned w)
+{
+	ipc_drop(&workers[w], m->name);
+	if (m->there && m->made && m->maker == w)
+		model_let_go(m);
+}
+
+static void do_end(unsigned w)
+{
+	end_worker(w);
+	for (unsigned k = 0; k < SHARES; k++) {
+		struct model *m = &model[k];
+
+		if (!m->there)
+			continue;
+		m->users[w] = 0;
+		if (m->made && m->maker == w)
+			model_let_go(m);
+		else
+			try_end(m);
+	}
+	own[w] = 0;
+	begin_worker(w);
+}
+
+Test(host_ipc, adds_up)
+{
+	srand(7);
+	reset();
+	for (unsigned i = 0; i < 200000; i++) {
+		struct model *m = &model[rand() % SHARES];
+		unsigned w = (unsigned)rand() % WORKERS, what = (unsigned)rand() % 100;
+
+		if (what < 25)
+			do_export(m, w);
+		else if (what < 55)
+			do_open(m, w);
+		else if (what < 80)
+			do_close(m, w);
+		else if (what < 98)
+			do_drop(m, w);
+		else
+			do_end(w);
+		check_sums();
+	}
+	for (unsigned i = 0; i < WORKERS; i++)
+		end_worker(i);
+	cr_assert(!b.granted && !b.n_shares && !b.shared);
+	cr_assert(!tenants[0].granted && !tenants[1].granted);
+	cr_assert(list_empty(&tenants[0].shares) && list_empty(&tenants[1].shares));
+}
