@@ -12,7 +12,7 @@
  */
 #define RECORDED 2u
 
-static void *shadow(unsigned flags)
+void *event_shadow(unsigned flags)
 {
 	return (void *)(uintptr_t)(flags << 2 | 1);
 }
@@ -52,7 +52,7 @@ CUresult CUDAAPI cuEventCreate(CUevent *event, unsigned int flags)
 	if (!event || (flags & ~EVENT_FLAGS) ||
 	    ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING)))
 		return CUDA_ERROR_INVALID_VALUE;
-	h = guest_handle_new(HANDLE_EVENT, shadow(flags));
+	h = guest_handle_new(HANDLE_EVENT, event_shadow(flags));
 	if (!h)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	cmd = begin_event_create(t);
@@ -68,6 +68,16 @@ CUresult CUDAAPI cuEventCreate(CUevent *event, unsigned int flags)
 	else
 		*event = (CUevent)(uintptr_t)h;
 	return r;
+}
+
+/* Other processes may be told of it by other means: then it must have happened. */
+static CUresult finish(struct guest_thread *t, CUevent event, uint32_t reply_size)
+{
+	struct lane_reply reply;
+
+	if (unlikely(event_flags(event) & CU_EVENT_INTERPROCESS))
+		return guest_call(t, reply_size, &reply);
+	return guest_post(t);
 }
 
 /* A node that records or waits, for an event that the rest of the program sees. */
@@ -110,7 +120,7 @@ static CUresult record_flags(CUevent event, CUstream stream, unsigned flags, boo
 		return guest_lost(t);
 	cmd->event = (uintptr_t)event;
 	cmd->stream = wire;
-	return guest_post(t);
+	return finish(t, event, sizeof(struct event_record_rep));
 }
 
 static CUresult record(CUevent event, CUstream stream, bool ptsz)
@@ -147,7 +157,7 @@ static CUresult wait_event(CUstream stream, CUevent event, unsigned flags, bool 
 		return guest_lost(t);
 	cmd->stream = wire;
 	cmd->event = (uintptr_t)event;
-	return guest_post(t);
+	return finish(t, event, sizeof(struct stream_wait_event_rep));
 }
 
 GUEST_PAIR(cuEventRecord, ptsz, (CUevent event, CUstream stream), record, event, stream)

@@ -7,6 +7,9 @@
 /* What an event was created with; of none: 0. */
 unsigned event_flags(CUevent event);
 
+/* What the table of handles keeps of a new event. */
+void *event_shadow(unsigned flags);
+
 /* False: waiting for it is waiting for nothing. */
 bool event_was_recorded(CUevent event);
 

@@ -16,9 +16,8 @@
  *				 where in the VM's window, if there is one
  *	worker -> weftd  HOST_UNCHARGE  bytes, total (where in the window); no answer
  *	worker -> weftd  MEMORY  id: how much is left?
- *	worker -> weftd  IPC_EXPORT  id, total (enum sess_ipc_kind), bytes, text (the
- *				 device's own handle); fd: maybe. The answer's token is
- *				 the name under which others find it
+ *	worker -> weftd  IPC_EXPORT  id, total (enum sess_ipc_kind), bytes; fd. The
+ *				 answer's token is the name under which others find it
  *	worker -> weftd  IPC_OPEN  id, total (kind), token (name); the answer has what
  *				 was exported
  *	worker -> weftd  IPC_CLOSE token: ends one IPC_OPEN; no answer

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What sessions of one tenant share. A worker hands over a descriptor, or the driver's
- * own handle, and gets a random name for it; the guest passes the name on, and the worker
- * of another session of that tenant gets it back for the name.
+ * What sessions of one tenant share. A worker hands over a descriptor and gets a random
+ * name for it; the guest passes the name on, and the worker of another session of that
+ * tenant gets the descriptor for the name.
  *
  * Shared memory is charged once: to the session that made it and, when that has freed it
  * or has ended, to the tenant until the last other session lets go.
@@ -28,7 +28,6 @@ struct share {
 	unsigned kind; /* enum sess_ipc_kind */
 	uint64_t bytes;
 	uint64_t held; /* of the tenant's account, once the maker has let go */
-	uint8_t device[SESS_IPC_DEVICE];
 	int fd;
 	struct list users;
 };
@@ -104,7 +103,6 @@ int ipc_export(struct worker *w, const struct sess_ipc *x, int fd, uint8_t *ret_
 	s->maker = w;
 	s->kind = x->kind;
 	s->bytes = x->bytes;
-	memcpy(s->device, x->device, sizeof(s->device));
 	s->fd = fd;
 	list_init(&s->users);
 	list_append(&t->shares, &s->link);
@@ -137,7 +135,6 @@ int ipc_open(struct worker *w, const uint8_t *name, unsigned kind, struct sess_i
 	u->n++;
 	ret_x->kind = s->kind;
 	ret_x->bytes = s->bytes;
-	memcpy(ret_x->device, s->device, sizeof(s->device));
 	ret_x->fd = s->fd;
 	return 0;
 }
@@ -170,6 +167,17 @@ void ipc_drop(struct worker *w, const uint8_t *name)
 		let_go(s);
 }
 
+/* Records of a session that has ended will not be done any more: nobody waits for them.
+ */
+static void all_done(const struct share *s)
+{
+	static const uint64_t all = UINT64_MAX;
+
+	static_assert(offsetof(struct sess_ipc_event, done) == 0, "written here");
+	if (pwrite(s->fd, &all, sizeof(all), 0) != sizeof(all))
+		log_debug("an event of a session that has ended: %m");
+}
+
 void ipc_end(struct worker *w)
 {
 	struct share *s, *tmp;
@@ -181,9 +189,11 @@ void ipc_end(struct worker *w)
 			list_remove(&u->link);
 			free(u);
 		}
-		if (s->maker == w)
+		if (s->maker == w) {
+			if (s->kind == SESS_IPC_EVENT)
+				all_done(s);
 			let_go(s);
-		else if (u)
+		} else if (u)
 			share_try_end(s);
 	}
 }

@@ -452,7 +452,6 @@ static int answer_export(struct worker *w, const struct ctl_msg *m, int *fd)
 	struct sess_ipc x = {.kind = (unsigned)MIN(m->total, (uint64_t)SESS_IPC_KINDS),
 			     .bytes = m->bytes};
 
-	memcpy(x.device, m->text, sizeof(x.device));
 	a.result = ipc_export(w, &x, *fd, a.token);
 	if (a.result == 0)
 		fd_steal(fd);
@@ -467,7 +466,6 @@ static int answer_open(struct worker *w, const struct ctl_msg *m)
 	a.result = ipc_open(w, m->token, (unsigned)MIN(m->total, (uint64_t)SESS_IPC_KINDS),
 			    &x);
 	a.bytes = x.bytes;
-	memcpy(a.text, x.device, sizeof(x.device));
 	return ctl_send(w->ctl.fd, &a, x.fd, -1);
 }
 

@@ -36,7 +36,6 @@ static int session_attribute(const struct session *s, unsigned attr, int value)
 	case CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED:
 	case CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK:
 	case CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS:
-	case CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED:
 		return 0; /* calls that are class none in transport/api */
 	default:
 		return value;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dispatch/handlers.h"
+#include "session/ipc_event.h"
 
 int handle_stream_create(struct sess_lane *sl, const struct stream_create_args *a,
 			 struct stream_create_rep *rep)
@@ -118,7 +119,9 @@ int handle_stream_wait_event(struct sess_lane *sl, const struct stream_wait_even
 
 	if (r == CUDA_SUCCESS && !ev)
 		r = CUDA_ERROR_INVALID_HANDLE;
-	if (r == CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS && ev->ipc)
+		r = ipc_event_wait(sl->s->ipc_events, ev->ipc, ctx, st);
+	else if (r == CUDA_SUCCESS)
 		r = sl->s->ops->stream_wait_event(ctx, st, ev->dev);
 	if (r == CUDA_SUCCESS)
 		pools_waited(sl->s->pools, st, atomic_load(&ev->stream),

@@ -18,6 +18,7 @@
 #include "device/device.h"
 #include "handle.h"
 
+struct ipc_event;
 struct session;
 struct sess_ctx;
 
@@ -55,6 +56,8 @@ struct sess_event {
 	_Atomic(struct dev_stream *) stream;
 	_Atomic uint64_t moment;
 	_Atomic bool elsewhere;
+	bool interprocess;
+	struct ipc_event *ipc; /* shared, or may be; NULL: not, or too many are */
 };
 
 #define OBJ_PAGE_BITS 10

@@ -14,6 +14,7 @@
 #include "memory/space.h"
 #include "session/hostfunc.h"
 #include "session/image.h"
+#include "session/ipc_event.h"
 #include "session/session.h"
 
 static int open_device(struct session *s, const struct device_config *cfg)
@@ -57,6 +58,8 @@ int sess_new(const struct device_ops *ops, const struct device_config *cfg,
 		r = hostfuncs_new(s, &s->hostfuncs);
 	if (r == 0)
 		r = images_new(&s->images);
+	if (r == 0)
+		r = ipc_events_new(s, &s->ipc_events);
 	if (r == 0)
 		r = pools_new(s, &s->pools);
 	if (r == 0)
@@ -118,8 +121,11 @@ void sess_free(struct session *s)
 		return;
 	if (s->dropping)
 		pthread_join(s->drop_thread, NULL);
-	/* Streams may stand still for a host function whose guest is gone. */
+	/* Streams may stand still for a host function whose guest is gone, or for an
+	 * event of another session. */
 	hostfuncs_end(s->hostfuncs);
+	if (s->ipc_events)
+		ipc_events_end(s->ipc_events);
 	obj_table_fini(s, &s->objs);
 	if (s->primary)
 		obj_put(s, &s->primary->obj);
@@ -130,6 +136,7 @@ void sess_free(struct session *s)
 		s->ops->close(s->dev);
 	hostmem_free(s->hostmem);
 	hostfuncs_free(s->hostfuncs);
+	ipc_events_free(s->ipc_events);
 	pthread_mutex_destroy(&s->out_lock);
 	pthread_mutex_destroy(&s->limits_lock);
 	pthread_mutex_destroy(&s->lanes_lock);
@@ -148,6 +155,7 @@ void sess_end(struct session *s, int reason)
 	atomic_store(&s->end_reason, reason);
 	tickets_end(&s->tickets);
 	hostfuncs_end(s->hostfuncs);
+	ipc_events_end(s->ipc_events);
 	pthread_mutex_lock(&s->lanes_lock);
 	for (unsigned i = 0; i < SESS_LANES_MAX; i++) {
 		if (s->lanes[i] && s->lanes[i] != SESS_LANE_RESERVED)

@@ -43,6 +43,7 @@
 struct hostfuncs;
 struct hostmem;
 struct images;
+struct ipc_events;
 struct pools;
 struct space;
 
@@ -67,12 +68,15 @@ struct sess_tenant {
 	} processes[SESS_PROCESSES_MAX];
 };
 
-#define SESS_IPC_DEVICE 64 /* bytes of a handle that is the device's own */
-
 enum sess_ipc_kind {
 	SESS_IPC_MEMORY, /* fd */
-	SESS_IPC_EVENT,	 /* device or fd */
+	SESS_IPC_EVENT,	 /* fd: struct sess_ipc_event */
 	SESS_IPC_KINDS
+};
+
+/* The file of a shared event; weftd writes done for a session that has ended. */
+struct sess_ipc_event {
+	_Atomic uint64_t done, recorded; /* numbers of records */
 };
 
 /* What a session shares with others of its tenant. */
@@ -80,7 +84,6 @@ struct sess_ipc {
 	unsigned kind;	/* enum sess_ipc_kind */
 	int fd;		/* -1: none */
 	uint64_t bytes; /* charged */
-	uint8_t device[SESS_IPC_DEVICE];
 };
 
 /* How a session reaches weftd's accounts; see broker/ctl.h. Any thread. */
@@ -145,6 +148,7 @@ struct session {
 	struct images *images;       /* code on its way; image.h */
 	struct hostfuncs *hostfuncs; /* host functions waiting for the guest */
 	struct hostmem *hostmem;     /* shared with the guest; NULL: none can be */
+	struct ipc_events *ipc_events; /* shared with other sessions */
 	struct sess_broker broker;
 
 	uint64_t number;   /* of this session, for messages */

@@ -145,8 +145,6 @@ static int link_ipc_export(void *arg, const struct sess_ipc *x, uint8_t *ret_nam
 	struct question q;
 	int r;
 
-	static_assert(sizeof(x->device) < sizeof(m.text), "it fits");
-	memcpy(m.text, x->device, sizeof(x->device));
 	r = ask_with(arg, &m, x->fd, &q);
 	if (r < 0)
 		return r;
@@ -168,7 +166,6 @@ static int link_ipc_open(void *arg, const uint8_t *name, struct sess_ipc *x)
 	}
 	x->fd = q.fd;
 	x->bytes = q.answer.bytes;
-	memcpy(x->device, q.answer.text, sizeof(x->device));
 	return 0;
 }
 

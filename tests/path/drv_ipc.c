@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory shared by two processes: what one writes the other sees, in order; wrong handles;
- * opening again and closing; the one who made it frees it, or ends, first.
+ * Memory and events shared by two processes: what one writes the other sees, in order;
+ * wrong handles; opening again and closing; the one who made it frees it, or ends, first.
  */
+#include <semaphore.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -64,6 +65,144 @@ static size_t free_bytes(void)
 
 	CK(cuMemGetInfo(&left, &total));
 	return left;
+}
+
+/* ---- events ---- */
+
+#define SHARED (CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING)
+#define WORDS  1024u
+
+static sem_t gate;
+
+static void CUDA_CB hold(void *arg)
+{
+	sem_wait(&gate);
+}
+
+static void wrong_events(const CUipcEventHandle *h)
+{
+	CUipcEventHandle bad;
+	CUipcMemHandle mem;
+	CUdeviceptr p;
+	CUevent e;
+
+	for (unsigned i = 0; i < 24; i++) {
+		bad = *h;
+		bad.reserved[i] = (char)(bad.reserved[i] ^ 1);
+		EXPECT(cuIpcOpenEventHandle(&e, bad), CUDA_ERROR_INVALID_VALUE);
+	}
+	EXPECT(cuIpcOpenEventHandle(NULL, *h), CUDA_ERROR_INVALID_VALUE);
+	memcpy(&mem, h, sizeof(mem)); /* one for the other */
+	EXPECT(cuIpcOpenMemHandle(&p, mem, 1), CUDA_ERROR_INVALID_VALUE);
+}
+
+/* The maker: what it writes is held back until the other waits for it. */
+static void events_make(CUdeviceptr p)
+{
+	CUipcEventHandle h, again;
+	CUipcMemHandle mem;
+	CUevent e, opened, plain;
+	CUstream st;
+
+	CK(cuStreamCreate(&st, CU_STREAM_NON_BLOCKING));
+	CK(cuEventCreate(&plain, CU_EVENT_DISABLE_TIMING));
+	EXPECT(cuIpcGetEventHandle(&h, plain), CUDA_ERROR_INVALID_HANDLE);
+	EXPECT(cuEventCreate(&e, CU_EVENT_INTERPROCESS), CUDA_ERROR_INVALID_VALUE);
+	CK(cuEventCreate(&e, SHARED));
+	CK(cuEventQuery(e));
+	CK(cuLaunchHostFunc(st, hold, NULL));
+	CK(cuMemsetD32Async(p, 0xabcdef01, WORDS, st));
+	CK(cuEventRecord(e, st));
+	CK(cuIpcGetEventHandle(&h, e)); /* a record from before counts */
+	CK(cuIpcGetEventHandle(&again, e));
+	REQUIRE(!memcmp(&h, &again, sizeof(h)));
+	EXPECT(cuIpcOpenEventHandle(&opened, h), CUDA_ERROR_INVALID_CONTEXT);
+	EXPECT(cuEventQuery(e), CUDA_ERROR_NOT_READY);
+	CK(cuIpcGetMemHandle(&mem, p));
+	say(&mem, sizeof(mem));
+	say(&h, sizeof(h));
+	expect_step('h');
+	usleep(50000);
+	sem_post(&gate);
+	CK(cuEventSynchronize(e));
+	CK(cuEventQuery(e));
+	step('s');
+	expect_step('r'); /* recorded by the other, whose stream is held */
+	EXPECT(cuEventQuery(e), CUDA_ERROR_NOT_READY);
+	CK(cuStreamWaitEvent(st, e, 0));
+	CK(cuMemsetD32Async(p, 2, 1, st));
+	EXPECT(cuStreamQuery(st), CUDA_ERROR_NOT_READY);
+	step('g');
+	CK(cuStreamSynchronize(st));
+	REQUIRE(word_at(p) == 2 && word_at(p + 4) == 0x77);
+	CK(cuEventSynchronize(e));
+	expect_step('e');
+	CK(cuEventDestroy(e));
+	CK(cuCtxSynchronize());
+	step('d');
+	hear(&h, sizeof(h)); /* never done: the other ends before */
+	CK(cuIpcOpenEventHandle(&e, h));
+	CK(cuStreamWaitEvent(st, e, 0));
+	EXPECT(cuStreamQuery(st), CUDA_ERROR_NOT_READY);
+	EXPECT(cuEventQuery(e), CUDA_ERROR_NOT_READY);
+	step('x');
+	CK(cuStreamSynchronize(st));
+	CK(cuEventSynchronize(e));
+	CK(cuEventDestroy(e));
+	CK(cuEventDestroy(plain));
+	CK(cuStreamDestroy(st));
+}
+
+static void events_open(void)
+{
+	CUipcEventHandle h, mine;
+	CUevent e, second, never;
+	CUipcMemHandle mem;
+	CUdeviceptr p, copy;
+	CUstream st;
+	float ms;
+
+	CK(cuStreamCreate(&st, CU_STREAM_NON_BLOCKING));
+	CK(cuMemAlloc(&copy, 4 * WORDS));
+	hear(&mem, sizeof(mem));
+	hear(&h, sizeof(h));
+	wrong_events(&h);
+	CK(cuIpcOpenMemHandle(&p, mem, 1));
+	CK(cuIpcOpenEventHandle(&e, h));
+	CK(cuIpcOpenEventHandle(&second, h));
+	EXPECT(cuIpcGetEventHandle(&mine, e), CUDA_ERROR_INVALID_HANDLE);
+	EXPECT(cuEventElapsedTime(&ms, e, second), CUDA_ERROR_INVALID_HANDLE);
+	EXPECT(cuEventQuery(e), CUDA_ERROR_NOT_READY);
+	CK(cuStreamWaitEvent(st, e, 0));
+	CK(cuMemcpyDtoDAsync(copy, p, 4 * WORDS, st));
+	EXPECT(cuStreamQuery(st), CUDA_ERROR_NOT_READY);
+	step('h');
+	CK(cuStreamSynchronize(st));
+	REQUIRE(word_at(copy) == 0xabcdef01 &&
+		word_at(copy + 4 * WORDS - 4) == 0xabcdef01);
+	CK(cuEventQuery(second));
+	CK(cuEventDestroy(second));
+	expect_step('s');
+	CK(cuLaunchHostFunc(st, hold, NULL));
+	CK(cuMemsetD32Async(p, 0x77, WORDS, st));
+	CK(cuEventRecord(e, st));
+	step('r');
+	expect_step('g');
+	sem_post(&gate);
+	CK(cuEventSynchronize(e));
+	step('e');
+	expect_step('d');
+	CK(cuEventQuery(e)); /* what is open stays */
+	EXPECT(cuIpcOpenEventHandle(&second, h), CUDA_ERROR_INVALID_VALUE);
+	CK(cuEventDestroy(e));
+	CK(cuEventCreate(&never, SHARED));
+	CK(cuLaunchHostFunc(st, hold, NULL));
+	CK(cuEventRecord(never, st));
+	CK(cuIpcGetEventHandle(&mine, never));
+	say(&mine, sizeof(mine));
+	expect_step('x');
+	usleep(50000);
+	_exit(0);
 }
 
 /* ---- the one who opens ---- */
@@ -146,7 +285,8 @@ static int consumer(void)
 	CK(cuIpcGetMemHandle(&mine, own));
 	say(&mine, sizeof(mine));
 	expect_step('c');
-	return 0;
+	events_open();
+	return 1;
 }
 
 /* ---- the one who makes ---- */
@@ -198,6 +338,7 @@ int main(int argc, char **argv)
 
 	check_name = "drv_ipc";
 	alarm(60);
+	sem_init(&gate, 0, 0);
 	if (argc == 3 && !strcmp(argv[1], "consumer")) {
 		peer = atoi(argv[2]);
 		return consumer();
@@ -231,6 +372,7 @@ int main(int argc, char **argv)
 	hear(&theirs, sizeof(theirs));
 	CK(cuIpcOpenMemHandle(&l, theirs, 1));
 	step('c');
+	events_make(t);
 	REQUIRE(waitpid(pid, &status, 0) == pid);
 	if (!WIFEXITED(status) || WEXITSTATUS(status))
 		fail("the other process: status 0x%x", status);
@@ -238,7 +380,7 @@ int main(int argc, char **argv)
 	REQUIRE(word_at(l) == 0x55555555 && word_at(l + LARGE - 4) == 0x55555555);
 	CK(cuIpcCloseMemHandle(l));
 	EXPECT(cuIpcOpenMemHandle(&l, theirs, 1), CUDA_ERROR_INVALID_VALUE);
-	REQUIRE(word_at(t) == 0x77777777);
+	REQUIRE(word_at(t + LARGE - 4) == 0x77777777);
 	CK(cuMemFree(t));
 	CK(cuMemFree(s));
 	CK(cuMemFree(neighbour));
