@@ -5,6 +5,7 @@
  *	a SLOT BYTES	cuMemAlloc		p SLOT BYTES	cuMemAllocAsync
  *	c SLOT BYTES	cuMemCreate		f SLOT		free whatever is there
  *	l LIMIT BYTES	cuCtxSetLimit		i		nothing
+ *	s SLOT FILE	cuIpcGetMemHandle	o SLOT FILE	cuIpcOpenMemHandle
  */
 #include <cuda.h>
 #include <stdio.h>
@@ -35,6 +36,28 @@ static CUresult grab(char how, unsigned i, unsigned long long bytes)
 	return r;
 }
 
+/* The handle is what is in the file. */
+static CUresult share(char how, unsigned i, const char *path)
+{
+	CUresult r = CUDA_ERROR_FILE_NOT_FOUND;
+	FILE *f = fopen(path, how == 's' ? "w" : "r");
+	CUipcMemHandle h;
+
+	if (!f)
+		return r;
+	if (how == 's') {
+		r = cuIpcGetMemHandle(&h, slot[i].addr);
+		if (r == CUDA_SUCCESS && fwrite(&h, sizeof(h), 1, f) != 1)
+			r = CUDA_ERROR_UNKNOWN;
+	} else if (fread(&h, sizeof(h), 1, f) == 1) {
+		r = cuIpcOpenMemHandle(&slot[i].addr, h, 1);
+		if (r == CUDA_SUCCESS)
+			slot[i].how = how;
+	}
+	fclose(f);
+	return r;
+}
+
 static CUresult drop(unsigned i)
 {
 	char how = slot[i].how;
@@ -43,6 +66,8 @@ static CUresult drop(unsigned i)
 	slot[i].how = 0;
 	if (how == 'a')
 		return cuMemFree(slot[i].addr);
+	if (how == 'o')
+		return cuIpcCloseMemHandle(slot[i].addr);
 	if (how == 'c')
 		return cuMemRelease(slot[i].handle);
 	r = cuMemFreeAsync(slot[i].addr, NULL);
@@ -54,7 +79,7 @@ int main(void)
 	unsigned long long bytes;
 	size_t left, total;
 	CUcontext ctx;
-	char line[128], how;
+	char line[256], path[200], how;
 	unsigned i;
 	CUresult r;
 
@@ -64,7 +89,11 @@ int main(void)
 		bytes = i = 0;
 		if (sscanf(line, "%c %u %llu", &how, &i, &bytes) < 1 || i >= SLOTS)
 			return 2;
-		if (how == 'i')
+		if (how == 's' || how == 'o')
+			r = sscanf(line, "%*c %*u %199s", path) == 1
+				    ? share(how, i, path)
+				    : CUDA_ERROR_INVALID_VALUE;
+		else if (how == 'i')
 			r = CUDA_SUCCESS;
 		else if (how == 'l')
 			r = cuCtxSetLimit((CUlimit)i, bytes);

@@ -54,6 +54,43 @@ class Quota(FaultTest):
             wait_for(lambda: not d.sessions(), 1, "all are gone")
             self.assertEqual(d.memory_used(), 0)
 
+    def test_shared(self):
+        """Shared memory is paid for once, for as long as anybody has it; other tenants have not."""
+        mib = 1 << 20
+        with Daemon("--memory", "1G", config="[tenant one]\nmemory.max = 256M\n[tenant two]\n") as d:
+            def used():
+                return {t["name"]: t["memory_used"] // mib for t in d.ctl("list")["tenants"]}["one"]
+
+            maker, user, other = Grabber(d, "one"), Grabber(d, "one"), Grabber(d, "two")
+            handle = d.path("handle")
+            self.assertEqual(maker.say(f"a 0 {100 * mib}")[0], 0)
+            self.assertEqual(maker.say(f"s 0 {handle}")[0], 0)
+            self.assertEqual(other.say(f"o 0 {handle}")[0], 1)
+            self.assertEqual(user.say(f"o 0 {handle}")[:2], (0, 156 * mib))
+            self.assertEqual(user.say(f"o 1 {handle}")[0], 0)
+            self.assertEqual(used(), 100)
+            self.assertEqual(maker.say("f 0")[0], 0)
+            wait_for(lambda: used() == 100, 1, "who has it open keeps it")
+            self.assertEqual(user.say(f"a 2 {200 * mib}")[0], 2)
+            self.assertEqual(maker.say(f"a 0 {120 * mib}")[:2], (0, 36 * mib))
+            self.assertEqual(maker.say(f"s 0 {handle}")[0], 0)
+            self.assertEqual(user.say("f 0")[0], 0)
+            self.assertEqual(used(), 220)
+            self.assertEqual(user.say("f 1")[0], 0)
+            wait_for(lambda: used() == 120, 1, "the last one has closed it")
+            # the maker dies, then who opened it
+            self.assertEqual(user.say(f"o 0 {handle}")[0], 0)
+            maker.process.kill()
+            wait_for(lambda: len(d.sessions("one")) == 1, 2, "the maker's session is gone")
+            self.assertEqual(used(), 120)
+            late = Grabber(d, "one")
+            self.assertEqual(late.say(f"o 0 {handle}")[0], 1)
+            late.process.kill()
+            user.process.kill()
+            wait_for(lambda: not d.sessions("one"), 2, "all are gone")
+            self.assertEqual(used(), 0)
+            self.assertEqual(other.say(f"o 0 {handle}")[0], 1)
+
     def test_random_against_model(self):
         """Three sessions of two tenants, limits that change: every answer is the model's."""
         rng = random.Random(SEED)

@@ -482,3 +482,44 @@ DEVICE_TEST(device_memory, host_memory_where_it_cannot_be)
 	FAILS(f->ops->host_unmap(f->ctx, at), CUDA_ERROR_INVALID_VALUE);
 	close(s.fd);
 }
+
+/* The same memory through a descriptor, as another process gets it; only that memory. */
+DEVICE_TEST_CFG(device_memory, shared_by_descriptor, true, .memory_bytes = 16 * MIB)
+{
+	struct fix_mem a = fix_alloc(f, 2 * MIB), other = fix_alloc(f, 2 * MIB);
+	struct dev_chunk *in = NULL, *more;
+	CUdeviceptr at;
+	int fd = -1, again = -1;
+
+	put32(f, a.addr + 8, 1);
+	put32(f, a.addr + a.size - 4, 2);
+	put32(f, other.addr, 3);
+	OK(f->ops->chunk_export(f->dev, a.chunk, &fd));
+	OK(f->ops->chunk_export(f->dev, a.chunk, &again));
+	cr_assert_eq(lseek(fd, 0, SEEK_END), (off_t)a.size, "nothing else is in the file");
+	FAILS(f->ops->chunk_import(f->dev, fd, 2 * a.size, &in),
+	      CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->chunk_import(f->dev, fd, 0, &in), CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->chunk_import(f->dev, -1, a.size, &in), CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->chunk_import(f->dev, 0, a.size, &in), CUDA_ERROR_INVALID_VALUE);
+	cr_assert(get32(f, a.addr + 8) == 1 && get32(f, a.addr + a.size - 4) == 2);
+	OK(f->ops->chunk_import(f->dev, again, a.size, &in));
+	close(again);
+	FAILS(f->ops->chunk_export(f->dev, in, &again), CUDA_ERROR_INVALID_VALUE);
+	OK(f->ops->reserve(f->dev, a.size, 0, 0, &at));
+	OK(f->ops->map(f->dev, at, in));
+	OK(f->ops->set_access(f->dev, at, a.size, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+	put32(f, at + 12, 4);
+	cr_assert(get32(f, at + 8) == 1 && get32(f, a.addr + 12) == 4);
+	fix_free(f, &a);
+	close(fd);
+	cr_assert(get32(f, at + 12) == 4, "it outlives the chunk");
+	/* what is imported takes nothing of this device: all but one chunk is free */
+	OK(f->ops->chunk_create(f->dev, 14 * MIB, false, &more));
+	f->ops->chunk_release(f->dev, more);
+	OK(f->ops->unmap(f->dev, at, a.size));
+	f->ops->chunk_release(f->dev, in);
+	OK(f->ops->unreserve(f->dev, at, a.size));
+	cr_assert(get32(f, other.addr) == 3);
+	fix_free(f, &other);
+}
