@@ -311,7 +311,7 @@ static void refused(CUdeviceptr p)
 	REQUIRE(capable == 1);
 }
 
-static void run_consumer(char *self, pid_t *ret_pid)
+static void run_consumer(const char *self, pid_t *ret_pid)
 {
 	int pair[2];
 	char fd[12];
@@ -343,7 +343,7 @@ int main(int argc, char **argv)
 		peer = atoi(argv[2]);
 		return consumer();
 	}
-	run_consumer(argv[0], &pid); /* before CUDA starts here */
+	run_consumer("/proc/self/exe", &pid); /* before CUDA starts here */
 	start();
 	CK(cuMemAlloc(&neighbour, SMALL));
 	CK(cuMemAlloc(&s, SMALL));

@@ -441,6 +441,16 @@ static void serve_call(struct lane *l, const struct lane_msg *m)
 	}
 }
 
+struct refused_cmd fake_last_refusal(void)
+{
+	struct refused_cmd last;
+
+	pthread_mutex_lock(&record_lock);
+	last = fake.last_refusal;
+	pthread_mutex_unlock(&record_lock);
+	return last;
+}
+
 static void serve_one(struct lane *l, const struct lane_msg *m)
 {
 	struct copy_htod_args ha;

@@ -40,7 +40,7 @@ struct fake {
 	_Atomic unsigned stream_creates, stream_destroys, pieces, retains, releases;
 	_Atomic unsigned calls, posts;
 	_Atomic unsigned refusals;   /* messages about them */
-	struct refused_cmd last_refusal;
+	struct refused_cmd last_refusal; /* see fake_last_refusal() */
 	uint64_t last_image_size;
 	char last_image[256]; /* its beginning */
 
@@ -52,6 +52,9 @@ struct fake {
 	uint32_t api_hash;            /* what session_open accepts */
 	uint8_t *heap;
 };
+
+/* What was refused last, as the worker took note of it. */
+struct refused_cmd fake_last_refusal(void);
 
 /*
  * Starts the worker and points WEFT_HOST at it. with_window: rings in shared memory, else

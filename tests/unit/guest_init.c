@@ -321,16 +321,17 @@ Test(guest_init, refusals_are_told)
 	cr_expect_eq(refused_by_name(), CUDA_ERROR_NOT_SUPPORTED);
 	retain();
 	cr_expect_eq(f->refusals, 1);
-	cr_expect_eq(f->last_refusal.kind, REFUSAL_FUNCTION);
-	cr_expect_eq(f->last_refusal.count, 2);
-	cr_expect_str_eq((const char *)f->last_refusal.what, "cuCheckpointProcessLock");
+	cr_expect_eq(fake_last_refusal().kind, REFUSAL_FUNCTION);
+	cr_expect_eq(fake_last_refusal().count, 2);
+	cr_expect_str_eq((const char *)fake_last_refusal().what,
+			 "cuCheckpointProcessLock");
 	for (unsigned i = 2; i < 1000; i++)
 		refused_by_name();
 	cr_expect_eq(cuGetExportTable(&table, &id), CUDA_ERROR_INVALID_VALUE);
 	cr_expect_eq(cuCtxSynchronize(), CUDA_SUCCESS);
 	cr_expect_eq(f->refusals, 1 + 8 + 1, "4 to 512, and the table");
-	cr_expect_eq(f->last_refusal.kind, REFUSAL_TABLE);
-	cr_expect_str_eq((const char *)f->last_refusal.what,
+	cr_expect_eq(fake_last_refusal().kind, REFUSAL_TABLE);
+	cr_expect_str_eq((const char *)fake_last_refusal().what,
 			 "cdcdcdcd-cdcd-cdcd-cdcd-cdcdcdcdcdcd");
 }
 

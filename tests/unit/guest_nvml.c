@@ -310,11 +310,11 @@ Test(guest_nvml, private_table)
 	cr_expect_eq(f->refusals, 0);
 	cr_expect_eq(((int (*)(void))slot[3])(), NVML_ERROR_NOT_SUPPORTED);
 	wait_refusals(f, 1);
-	cr_expect_str_eq((const char *)f->last_refusal.what, "nvml_table[3]");
+	cr_expect_str_eq((const char *)fake_last_refusal().what, "nvml_table[3]");
 	cr_expect_eq(nvmlInternalGetExportTable(&table, other),
 		     NVML_ERROR_INVALID_ARGUMENT);
 	wait_refusals(f, 2);
-	cr_expect_eq(f->last_refusal.kind, REFUSAL_TABLE);
+	cr_expect_eq(fake_last_refusal().kind, REFUSAL_TABLE);
 	free(named);
 }
 
