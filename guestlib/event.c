@@ -90,29 +90,46 @@ static CUresult capture_external(CUevent event, CUstream stream, CUgraphNodeType
 	return r ? r : capture_add(stream, ptsz, &op);
 }
 
-static CUresult record_flags(CUevent event, CUstream stream, unsigned flags, bool ptsz)
+/*
+ * What recording and waiting begin with. *ret_taken: a capture has taken it, and nothing
+ * is left to do.
+ */
+static CUresult begin(CUevent event, CUstream stream, unsigned flags,
+		      CUgraphNodeType type, bool ptsz, struct guest_thread **ret_t,
+		      uint64_t *ret_wire, bool *ret_taken)
 {
-	struct event_record_cmd *cmd;
-	struct guest_thread *t;
-	bool taken = false;
-	uint64_t wire;
-	CUresult r = guest_enter(NEED_CTX, &t);
+	bool records = type == CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+	CUresult r = guest_enter(NEED_CTX, ret_t);
 
+	static_assert((int)CU_EVENT_RECORD_EXTERNAL == (int)CU_EVENT_WAIT_EXTERNAL,
+		      "one flag for both");
+	*ret_taken = false;
 	if (r)
 		return r;
 	if (!guest_handle_valid((uintptr_t)event, HANDLE_EVENT))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (flags && capture_wants(stream, ptsz))
-		return capture_external(event, stream, CU_GRAPH_NODE_TYPE_EVENT_RECORD,
-					ptsz);
+	if (flags && capture_wants(stream, ptsz)) {
+		*ret_taken = true;
+		return capture_external(event, stream, type, ptsz);
+	}
 	if (unlikely(capture_any()))
-		r = capture_record(event, stream, ptsz, &taken);
+		r = records ? capture_record(event, stream, ptsz, ret_taken)
+			    : capture_wait(stream, event, ptsz, ret_taken);
+	return r || *ret_taken ? r : guest_stream(stream, ptsz, ret_wire);
+}
+
+static CUresult record_flags(CUevent event, CUstream stream, unsigned flags, bool ptsz)
+{
+	struct event_record_cmd *cmd;
+	struct guest_thread *t;
+	uint64_t wire;
+	bool taken;
+	CUresult r = begin(event, stream, flags, CU_GRAPH_NODE_TYPE_EVENT_RECORD, ptsz,
+			   &t, &wire, &taken);
+
 	if (r || taken)
-		return r;
-	r = guest_stream(stream, ptsz, &wire);
-	if (r)
 		return r;
 	note_recorded(event);
 	cmd = begin_event_record(t);
@@ -132,25 +149,12 @@ static CUresult wait_event(CUstream stream, CUevent event, unsigned flags, bool 
 {
 	struct stream_wait_event_cmd *cmd;
 	struct guest_thread *t;
-	bool taken = false;
 	uint64_t wire;
-	CUresult r = guest_enter(NEED_CTX, &t);
+	bool taken;
+	CUresult r = begin(event, stream, flags, CU_GRAPH_NODE_TYPE_WAIT_EVENT, ptsz, &t,
+			   &wire, &taken);
 
-	if (r)
-		return r;
-	if (!guest_handle_valid((uintptr_t)event, HANDLE_EVENT))
-		return CUDA_ERROR_INVALID_HANDLE;
-	if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (flags && capture_wants(stream, ptsz))
-		return capture_external(event, stream, CU_GRAPH_NODE_TYPE_WAIT_EVENT,
-					ptsz);
-	if (unlikely(capture_any()))
-		r = capture_wait(stream, event, ptsz, &taken);
 	if (r || taken)
-		return r;
-	r = guest_stream(stream, ptsz, &wire);
-	if (r)
 		return r;
 	cmd = begin_stream_wait_event(t);
 	if (!cmd)
