@@ -36,6 +36,9 @@ def test_headers():
     p = program("#!/usr/bin/env python3\n# weft: needs=a,!b seconds=7 env=X=1=2 soft alone\n")
     assert p.listed and p.needs == ["a", "!b"] and p.seconds == 7
     assert p.env == {"X": "1=2"} and p.soft and p.alone
+    row = compat.Row(program("# weft: refuses=table-a,slot-b\n"))
+    compat.sort_refusals(row, ["table table-a x2", "function cuNew x1"])
+    assert row.known == ["table table-a x2"] and row.refused == ["function cuNew x1"]
     p = program("/* SPDX */\n/* weft: libs=x,y */\n", "p.c")
     assert p.listed and p.libs == ["x", "y"] and not p.soft
     assert not program("# says weft: nothing\n").listed
@@ -52,6 +55,24 @@ def test_every_program_is_listed():
         files = {os.path.splitext(f)[0] for f in os.listdir(f"{HERE}/{part}")
                  if f.endswith(programs.SUFFIXES)}
         assert files - besides == {p.name for p in programs.find(f"{HERE}/{part}")}, part
+
+
+def test_samples_that_are_built():
+    """Two programs of a sample: the one with the static runtime runs, the other does not."""
+    with tempfile.TemporaryDirectory() as d:
+        os.makedirs(f"{d}/Samples/0_Group/small/static")
+        path = write(f"{d}/Samples/0_Group/small/static", "small", "#!/bin/sh\ntest -f datum\n")
+        os.chmod(path, 0o755)
+        write(f"{d}/Samples/0_Group/small", "datum", "")
+        write(d, "samples.json", json.dumps([{"name": "small", "group": "0_Group", "runs": [[]],
+                                              "managed": False, "why": {"shared": "no link"}}]))
+        r = subprocess.run([sys.executable, "-B", f"{HERE}/samples", "--built", d, "--build", BUILD,
+                            "--device", "soft", "--json", f"{d}/out.json"],
+                           capture_output=True, text=True, check=False)
+        assert r.returncode == 0, r.stdout + r.stderr
+        assert "no link" in r.stdout and "1 ran" in r.stdout, r.stdout
+        with open(f"{d}/out.json", encoding="utf-8") as f:
+            assert json.load(f)["samples"][0]["static"] == "ok"
 
 
 def test_missing():
@@ -149,7 +170,8 @@ def test_soft_device():
     with tempfile.TemporaryDirectory() as d:
         path = os.path.join(d, "out.json")
         out = run("--build", BUILD, "--device", "soft", "--only", "fault_beside", "--only",
-                  "launch", "--repeats", "2", "--json", path, "--logs", d, expect=0)
+                  "launch", "--repeats", "2", "--swap", "64M", "--json", path, "--logs", d,
+                  expect=0)
         assert "native side skipped" in out and "fault_beside" in out, out
         with open(path, encoding="utf-8") as f:
             report = json.load(f)
@@ -160,6 +182,26 @@ def test_soft_device():
         assert len(metrics["launch_sync"]["weft"]["values"]) == 2
         assert metrics["launch_sync"]["ratio"] is None
         assert os.path.exists(os.path.join(d, "fault_beside.weft.log"))
+
+
+def test_ratio():
+    """Of two runs: what takes twice as long is at 0.5, what there is twice of at 2."""
+    def report(rate, took, seconds):
+        rows = [{"metric": m, "what": m, "unit": "u", "weft": {"values": [v, v]}}
+                for m, v in (("launch_rate", rate), ("launch_sync", took))]
+        return json.dumps({"bench": rows, "compat": [
+            {"name": "p", "weft": {"status": "ok", "seconds": seconds}},
+            {"name": "q", "weft": {"status": "fail", "seconds": 1}},
+            {"name": "r", "weft": None}]})
+
+    with tempfile.TemporaryDirectory() as d:
+        a, b = write(d, "a", report(1, 4, 3)), write(d, "b", report(2, 8, 3))
+        out = subprocess.run([sys.executable, "-B", os.path.join(HERE, "report"), "--ratio",
+                              f"{a},{a}", b], capture_output=True, text=True, check=True).stdout
+    lines = [[c.strip() for c in x.split("|")[1:-1]] for x in out.splitlines()[2:]]
+    assert lines == [["launch_rate, u", "1", "2", "2.000"],
+                     ["launch_sync, u", "4", "8", "0.500"],
+                     ["p, s", "3", "3", "1.000"]], out
 
 
 def test_nothing_to_run_is_no_success():

@@ -15,6 +15,7 @@ class Row:
         self.program = program
         self.native = self.weft = None
         self.refused = []
+        self.known = []  # refused, as the program says
         self.skip = None
 
     @property
@@ -36,7 +37,7 @@ class Row:
 
     def as_dict(self):
         return {"name": self.name, "verdict": self.verdict, "skip": self.skip,
-                "refused": self.refused,
+                "refused": self.refused, "known": self.known,
                 "native": self.native and self.native.as_dict(),
                 "weft": self.weft and self.weft.as_dict()}
 
@@ -67,7 +68,7 @@ def run_row(row, native, daemon, work, show):
         log = os.path.join(work, f"{p.name}.{side.name}.log")
         setattr(row, side.name, side.run(p.argv, seconds=p.seconds, env=p.env, log=log))
     if daemon:
-        row.refused = daemon.refused(p.name)
+        sort_refusals(row, daemon.refused(p.name))
     with lock:
         one_line(row)
         for side in sides:
@@ -79,6 +80,12 @@ def run_row(row, native, daemon, work, show):
                 print("\n".join(f"    {side.name}| {s[:240]}" for s in keep), flush=True)
 
 
+def sort_refusals(row, texts):
+    for text in texts:
+        known = any(k in text for k in row.program.refuses)
+        (row.known if known else row.refused).append(text)
+
+
 def one_line(row):
     parts = [f"{s} {r.status} {r.seconds:.1f} s" for s, r in
              (("native", row.native), ("weft", row.weft)) if r]
@@ -86,6 +93,8 @@ def one_line(row):
           flush=True)
     for text in row.refused[:6]:
         print(f"    refused: {text}", flush=True)
+    for text in row.known:
+        print(f"    refused, as expected: {text}", flush=True)
 
 
 def run(directory, names, *, python, tools, native, daemon, work, device, jobs, show,

@@ -6,7 +6,8 @@
 needs: Python modules, or with ! commands; seconds: its time-out; env: one variable of its
 environment; libs: what a C program is linked with; soft: the software device can run it;
 alone: it takes most of the device's memory, so nothing runs beside it; part: the
-runner starts it for the benchmark of that name.
+runner starts it for the benchmark of that name; refuses: what it asks for and does
+without, as `weftctl info` calls it: whatever else it is refused is new.
 """
 import glob
 import os
@@ -23,6 +24,7 @@ class Program:
         self.path = path
         self.name, self.suffix = os.path.splitext(os.path.basename(path))
         self.needs, self.libs, self.env = [], [], {}
+        self.refuses = []
         self.seconds, self.soft, self.alone = 60, False, False
         self.part = None
         self.argv = None  # once it is built
@@ -38,7 +40,7 @@ class Program:
     def _parse(self, text):
         for word in text.split():
             key, _, value = word.partition("=")
-            if key in ("needs", "libs"):
+            if key in ("needs", "libs", "refuses"):
                 getattr(self, key).extend(value.split(","))
             elif key == "seconds":
                 self.seconds = int(value)
