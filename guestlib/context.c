@@ -21,6 +21,11 @@ static pthread_mutex_t ctx_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct guest_ctx *primary; /* written once, by cuInit */
 static _Atomic uint64_t next_id = 1;
 
+static struct {
+	pthread_mutex_t lock;
+	struct list list; /* the program's own, the newest last */
+} living = {PTHREAD_MUTEX_INITIALIZER, {&living.list, &living.list}};
+
 static CUcontext ctx_handle(const struct guest_ctx *c)
 {
 	return (CUcontext)(uintptr_t)c->handle;
@@ -34,7 +39,29 @@ static bool is_alive(struct guest_ctx *c)
 
 static void set_alive(struct guest_ctx *c, bool alive)
 {
+	pthread_mutex_lock(&living.lock);
+	list_remove(&c->living);
+	if (alive && !c->primary)
+		list_append(&living.list, &c->living);
 	atomic_store_explicit(&c->alive, alive, memory_order_release);
+	pthread_mutex_unlock(&living.lock);
+}
+
+bool ctx_any(uint64_t *ret_handle, uint64_t *ret_wire_id)
+{
+	const struct guest_ctx *c = NULL;
+
+	pthread_mutex_lock(&living.lock);
+	if (primary && is_alive(primary))
+		c = primary;
+	else if (!list_empty(&living.list))
+		c = list_entry(living.list.prev, struct guest_ctx, living);
+	if (c) {
+		*ret_handle = c->handle;
+		*ret_wire_id = atomic_load_explicit(&c->wire_id, memory_order_relaxed);
+	}
+	pthread_mutex_unlock(&living.lock);
+	return c;
 }
 
 /* Threads must name the context to the worker again, though its handle is the same. */
@@ -53,6 +80,7 @@ static struct guest_ctx *ctx_new(void)
 	if (!c)
 		return NULL;
 	list_init(&c->storage);
+	list_init(&c->living);
 	c->refs = 1;
 	c->id = atomic_fetch_add(&next_id, 1);
 	c->handle = guest_handle_new(HANDLE_CONTEXT, c);

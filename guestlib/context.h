@@ -28,6 +28,7 @@ struct guest_ctx {
 	CUfunc_cache cache_config;
 	CUsharedconfig shared_config;
 	struct list storage; /* values of local_storage.c; under its lock */
+	struct list living;  /* where it stands while it lives, unless primary */
 };
 
 /* Makes the primary context's shadow; from cuInit, once. 0 or -ENOMEM. */
@@ -44,6 +45,12 @@ struct guest_ctx *ctx_lookup(CUcontext ctx);
  * they are to return: what the gate says, INVALID_CONTEXT, CONTEXT_IS_DESTROYED.
  */
 CUresult ctx_current(struct guest_ctx **ret_c);
+
+/*
+ * A context that lives, for calls that a handle or an address gives one to although none
+ * is current: the primary one, or the newest. False if there is none.
+ */
+bool ctx_any(uint64_t *ret_handle, uint64_t *ret_wire_id);
 
 static inline CUresult ctx_check_current(void)
 {

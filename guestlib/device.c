@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "context.h"
 #include "device.h"
 #include "process.h"
 #include "refuse.h"
@@ -150,13 +151,15 @@ CUresult CUDAAPI cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
 	return CUDA_SUCCESS;
 }
 
+#define PCI_TEXT 13 /* 0000:00:00.0 and its end */
+
 CUresult CUDAAPI cuDeviceGetPCIBusId(char *text, int len, CUdevice dev)
 {
 	CUresult r = check(dev);
 
 	if (r)
 		return r;
-	if (!text || len <= 0)
+	if (!text || len < PCI_TEXT)
 		return CUDA_ERROR_INVALID_VALUE;
 	snprintf(text, (size_t)len, "%04x:%02x:%02x.0",
 		 (unsigned)attribute(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID),
@@ -269,7 +272,8 @@ static CUresult check_peer_ctx(CUcontext peer)
 
 	if (r)
 		return r;
-	return guest_handle_valid((uintptr_t)peer, HANDLE_CONTEXT)
+	return guest_handle_valid((uintptr_t)peer, HANDLE_CONTEXT) &&
+			       ctx_lookup(peer) != ctx_lookup(NULL)
 		       ? CUDA_SUCCESS
 		       : CUDA_ERROR_INVALID_CONTEXT;
 }

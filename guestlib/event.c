@@ -99,7 +99,7 @@ static CUresult begin(CUevent event, CUstream stream, unsigned flags,
 		      uint64_t *ret_wire, bool *ret_taken)
 {
 	bool records = type == CU_GRAPH_NODE_TYPE_EVENT_RECORD;
-	CUresult r = guest_enter(NEED_CTX, ret_t);
+	CUresult r = guest_enter(guest_need_on(stream), ret_t);
 
 	static_assert((int)CU_EVENT_RECORD_EXTERNAL == (int)CU_EVENT_WAIT_EXTERNAL,
 		      "one flag for both");

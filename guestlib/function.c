@@ -5,10 +5,10 @@
 #include "module.h"
 #include "process.h"
 
-/* A function, or a kernel that stands for one, in a thread with a context. */
+/* A function, or a kernel that stands for one. */
 static CUresult function(CUfunction func, struct guest_func **ret_f)
 {
-	CUresult r = ctx_check_current();
+	CUresult r = guest_gate();
 
 	if (r == CUDA_SUCCESS)
 		r = guest_sticky();

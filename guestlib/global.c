@@ -89,7 +89,7 @@ static CUresult get_global(CUdeviceptr *dptr, size_t *bytes, uint64_t module,
 	struct lane_reply reply;
 	struct guest_module *m;
 	struct guest_thread *t;
-	CUresult r = guest_enter(NEED_CTX, &t);
+	CUresult r = guest_enter(NEED_ANY, &t);
 	size_t len;
 
 	if (r)

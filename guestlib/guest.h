@@ -54,6 +54,7 @@ enum guest_need {
 	NEED_NONE, /* the process is neither a forked child nor past its exit */
 	NEED_INIT, /* cuInit() has succeeded and the session is alive; the thread has a
 		      lane */
+	NEED_ANY,  /* as NEED_CTX; where none is current, any that lives will do */
 	NEED_CTX,  /* a context is current, not destroyed, and the worker knows which */
 };
 
@@ -157,5 +158,11 @@ CUresult guest_unsafe(struct guest_thread *t);
 
 #define GUEST_STREAM_LEGACY     1u
 #define GUEST_STREAM_PER_THREAD 2u
+
+/* With a stream: only the default ones are those of the current context. */
+static inline enum guest_need guest_need_on(CUstream stream)
+{
+	return (uintptr_t)stream > GUEST_STREAM_PER_THREAD ? NEED_ANY : NEED_CTX;
+}
 
 #endif

@@ -198,7 +198,7 @@ static CUresult post(const struct host_call *what, CUstream stream, bool ptsz,
 {
 	struct guest_thread *t;
 	uint64_t wire;
-	CUresult r = guest_enter(NEED_CTX, &t);
+	CUresult r = guest_enter(guest_need_on(stream), &t);
 
 	if (r == CUDA_SUCCESS)
 		r = guest_stream(stream, ptsz, &wire);

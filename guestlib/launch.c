@@ -250,7 +250,7 @@ CUresult launch_do(const struct launch *l)
 	struct launch_plan plan;
 	struct guest_thread *t;
 	uint64_t stream;
-	CUresult r = guest_enter(NEED_CTX, &t);
+	CUresult r = guest_enter(guest_need_on(l->stream), &t);
 
 	if (unlikely(r))
 		return r;

@@ -146,7 +146,7 @@ static CUresult copy_slices(const struct copy_box *b, CUstream stream, bool ptsz
 	struct guest_thread *t;
 	uint64_t wire;
 	size_t z;
-	CUresult r = guest_enter(NEED_CTX, &t);
+	CUresult r = guest_enter(guest_need_on(stream), &t);
 
 	if (r == CUDA_SUCCESS)
 		r = guest_stream(stream, ptsz, &wire);

@@ -370,7 +370,7 @@ CUresult CUDAAPI cuModuleUnload(CUmodule module)
 {
 	struct guest_module *m;
 	struct guest_thread *t;
-	CUresult r = guest_enter(NEED_CTX, &t);
+	CUresult r = guest_enter(NEED_ANY, &t);
 
 	if (r)
 		return r;

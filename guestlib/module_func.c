@@ -218,7 +218,7 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction *func, CUmodule module, const ch
 	struct guest_module *m;
 	struct guest_func *f;
 	struct guest_thread *t;
-	CUresult r = guest_enter(NEED_CTX, &t);
+	CUresult r = guest_enter(NEED_ANY, &t);
 
 	if (r)
 		return r;

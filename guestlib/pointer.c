@@ -238,6 +238,10 @@ CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute attr,
 	r = look(t, ptr, &p);
 	if (r)
 		return r;
+	if (p.kind != POINTER_NONE && attr == CU_POINTER_ATTRIBUTE_DEVICE_POINTER &&
+	    !t->top)
+		return CUDA_ERROR_INVALID_CONTEXT; /* it is for kernels of the current one
+						    */
 	if (p.kind == POINTER_NONE || !attr_value(&p, attr, &value))
 		return CUDA_ERROR_INVALID_VALUE;
 	store(data, attr, value);
@@ -265,7 +269,9 @@ CUresult CUDAAPI cuPointerGetAttributes(unsigned int n, CUpointer_attribute *att
 	r = look(t, ptr, &p);
 	for (i = 0; i < n && r == CUDA_SUCCESS; i++) {
 		value = 0;
-		if (p.kind != POINTER_NONE)
+		if (attrs[i] == CU_POINTER_ATTRIBUTE_DEVICE_POINTER && !t->top)
+			; /* in no context */
+		else if (p.kind != POINTER_NONE)
 			attr_value(&p, attrs[i], &value);
 		else if (attrs[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
 			value = (uint64_t)CU_DEVICE_INVALID;

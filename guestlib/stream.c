@@ -44,7 +44,8 @@ static _Atomic uint64_t next_id = 3;
 static CUresult find(CUstream stream, bool ptsz, struct guest_stream_info **ret_s)
 {
 	uint64_t h;
-	CUresult r = ctx_check_current();
+	CUresult r =
+		guest_need_on(stream) == NEED_CTX ? ctx_check_current() : guest_gate();
 
 	if (r == CUDA_SUCCESS)
 		r = guest_stream_value(stream, ptsz, &h);
@@ -131,7 +132,7 @@ CUresult CUDAAPI cuStreamDestroy_v2(CUstream stream)
 	struct guest_stream_info *s;
 	struct stream_destroy_cmd *cmd;
 	struct guest_thread *t;
-	CUresult r = guest_enter(NEED_CTX, &t);
+	CUresult r = guest_enter(guest_need_on(stream), &t);
 
 	if (r)
 		return r;

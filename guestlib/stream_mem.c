@@ -26,7 +26,7 @@ static CUresult send_ops(CUstream stream, unsigned n, const struct wire_mem_op *
 	struct guest_thread *t;
 	struct lane_reply reply;
 	uint64_t wire;
-	CUresult r = guest_enter(NEED_CTX, &t);
+	CUresult r = guest_enter(guest_need_on(stream), &t);
 
 	if (r == CUDA_SUCCESS)
 		r = guest_stream(stream, ptsz, &wire);

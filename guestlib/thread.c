@@ -140,6 +140,24 @@ static CUresult sync_ctx(struct guest_thread *t)
 	return r;
 }
 
+/* The same with a context that is not the thread's; it still has none afterwards. */
+static CUresult lend_ctx(struct guest_thread *t)
+{
+	uint64_t handle, id;
+	CUresult r;
+
+	if (!ctx_any(&handle, &id))
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (guest_process.status->sticky)
+		return guest_process.status->sticky;
+	if (t->wire_id == id)
+		return CUDA_SUCCESS;
+	r = session_set_current(t, handle);
+	if (r == CUDA_SUCCESS)
+		t->wire_id = id;
+	return r;
+}
+
 static CUresult enter_slow(enum guest_need need, struct guest_thread **ret_t)
 {
 	struct guest_thread *t = thread_get();
@@ -175,7 +193,11 @@ CUresult guest_enter(enum guest_need need, struct guest_thread **ret_t)
 		if (r)
 			return r;
 	}
-	if (need == NEED_CTX) {
+	if (unlikely(need == NEED_ANY && !t->top)) {
+		r = lend_ctx(t);
+		if (r)
+			return r;
+	} else if (need >= NEED_ANY) {
 		if (unlikely(!t->top))
 			return CUDA_ERROR_INVALID_CONTEXT;
 		/* acquire pairs with the release by whoever destroys the context */

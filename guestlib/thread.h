@@ -14,6 +14,17 @@ struct stage;
 
 #define THREAD_STACK_MAX 64 /* contexts pushed in one thread */
 
+#define EXTENTS          8
+
+/* Memory of the device that is known to be there; extent.h. */
+struct extents {
+	uint64_t generation;
+	unsigned next; /* to be replaced */
+	struct extent {
+		uint64_t base, size;
+	} of[EXTENTS];
+};
+
 struct guest_thread {
 	struct lane *lane;     /* NULL until a call needs it */
 	struct guest_ctx *top; /* current context, or NULL */
@@ -23,7 +34,14 @@ struct guest_thread {
 		*stack[THREAD_STACK_MAX]; /* a reference each; stack[depth-1]==top */
 	CUstreamCaptureMode capture_mode;
 	struct stage *stage; /* of small copies, or NULL */
+	struct extents extents;
 };
+
+/* The context that the thread's commands are for: its own, or the one lent to it. */
+static inline uint64_t thread_ctx(const struct guest_thread *t)
+{
+	return t->wire_id & ~15ull;
+}
 
 extern __thread struct guest_thread *guest_self
 	__attribute__((tls_model("initial-exec")));
