@@ -231,18 +231,25 @@ const char *codec_print(const struct lane_msg *m, char *buf, size_t size)
 """
 
 
-def shown(e):
-    """The table of an operation's printable fields; arrays show element by element."""
+def shown_rows(slots, prefix="", base=0):
     rows = ""
-    for s in e.cmd.slots:
+    for s in slots:
         kind = "f" if s.c == "float" else "i" if s.c.startswith("int") else "u"
         each = s.size // s.count
         if s.pad or s.count > 3:
             continue
+        if s.record:
+            rows += shown_rows(s.record.layout.slots, f"{prefix}{s.name}.", base + s.offset)
+            continue
         for i in range(s.count):
-            name = s.name if s.count == 1 else f"{s.name}[{i}]"
-            rows += f'\t{{"{name}", {s.offset + i * each}, \'{kind}\', {each}}},\n'
-    return (f"\nstatic const struct shown {e.name}_shown[] = {{\n{rows}"
+            name = prefix + (s.name if s.count == 1 else f"{s.name}[{i}]")
+            rows += f'\t{{"{name}", {base + s.offset + i * each}, \'{kind}\', {each}}},\n'
+    return rows
+
+
+def shown(e):
+    """The table of an operation's printable fields; arrays show element by element."""
+    return (f"\nstatic const struct shown {e.name}_shown[] = {{\n{shown_rows(e.cmd.slots)}"
             "\t{NULL, 0, 0, 0},\n};\n")
 
 

@@ -151,7 +151,9 @@ def stub_decls(e, msg, new):
     out += "\tuint64_t new_handle;\n" if new else ""
     out += "\tuint64_t wire_stream;\n" if stream_of(e) else ""
     out += "".join(f"\tsize_t {f.length};\n" for f in e.fields if f.kind == "str")
-    return out + f"\tCUresult r = guest_enter(NEED_{e.need.upper()}, &t);\n"
+    st = stream_of(e)
+    need = f"guest_need_on({st.name})" if st and st.role == "stream" else f"NEED_{e.need.upper()}"
+    return out + f"\tCUresult r = guest_enter({need}, &t);\n"
 
 
 def stream_of(e):

@@ -87,6 +87,7 @@ class Slot:
     offset: int
     count: int = 1
     pad: bool = False
+    record: object = None
 
 
 @dataclass
@@ -108,7 +109,7 @@ class Layout:
 
 @dataclass
 class Record:
-    """A structure of ours that lists consist of; no padding, no variable parts."""
+    """A structure of ours in messages and lists; no padding, no variable parts."""
 
     loc: tuple
     name: str
@@ -211,7 +212,7 @@ def lay_out(fields, first, tail=True):
             continue
         pad_to(f.type.align)
         size = f.type.size * f.count
-        slots.append(Slot(f.type.c, f.name, size, at, f.count))
+        slots.append(Slot(f.type.c, f.name, size, at, f.count, record=f.type.record))
         at += size
     if tail:
         pad_to(8)

@@ -171,6 +171,7 @@ class Parser:
         if e.kind == "msg" and f.optional:
             raise Bad(f.loc, "fields of a message are never optional")
         if e.kind == "fn" and (f.kind in ("array", "list", "bytes") or
+                               (f.type and f.type.record) or
                                (f.kind == "str" and f.dir != "in")):
             raise Bad(f.loc, f"'{f.name}': write the stub by hand around a message")
         if f.dir != "in" and e.cls in ("post", "any"):
@@ -225,8 +226,8 @@ class Parser:
             raise Bad(loc, f"max is for {name}[], bytes and str")
         elif arr:
             f.kind, f.count = "array", self.number(loc, n)
-        if f.type.record and f.kind != "list":
-            raise Bad(loc, f"a record travels in a list: {ctype} {name}[] max COUNT")
+        if f.type.record and f.kind == "array":
+            raise Bad(loc, f"records travel alone or in a list: {ctype} {name}[] max COUNT")
         return f
 
     def ident(self, loc, name):
@@ -238,6 +239,8 @@ class Parser:
         f = self.field(loc, "in", False, w)
         if f.variable:
             raise Bad(loc, "a record has fixed size")
+        if f.type.record:
+            raise Bad(loc, "a record has no records in it")
         self.cur.fields.append(f)
 
     # ---- when all files have been read ----
