@@ -288,8 +288,8 @@ struct device_ops {
 			       CUmemAccess_flags access);
 
 	/* -- memory of other processes --
-	 * chunk_export gives a descriptor, the caller's, for a chunk in device memory
-	 * that is mapped at most once; it stays good when the chunk is released. With it
+	 * chunk_export gives a descriptor, the caller's, for a chunk in device memory;
+	 * it stays good when the chunk is released. With it
 	 * chunk_import makes a chunk of another process's device, of the size that it was
 	 * exported with, or CUDA_ERROR_INVALID_VALUE; fd stays the caller's. */
 	CUresult (*chunk_export)(struct device *dev, struct dev_chunk *chunk,
@@ -378,7 +378,7 @@ struct device_ops {
 					 CUstreamAttrID attr,
 					 const CUstreamAttrValue *value);
 	/* Waits for, and writes of, words of memory, in order; never waits itself.
-	 * NOT_SUPPORTED where the device's attributes say so, and on the software GPU. */
+	 * NOT_SUPPORTED where the device's attributes say so. */
 	CUresult (*stream_mem_ops)(struct dev_ctx *ctx, struct dev_stream *st,
 				   const struct dev_mem_op *ops, unsigned n,
 				   unsigned flags);
@@ -402,8 +402,7 @@ struct device_ops {
 	void (*event_destroy)(struct dev_event *ev);
 	CUresult (*event_record)(struct dev_ctx *ctx, struct dev_event *ev,
 				 struct dev_stream *st);
-	/* After all work of the context so far; before all to come. The software GPU has
-	 * neither yet: NOT_SUPPORTED. */
+	/* After all work of the context so far; before all to come. */
 	CUresult (*ctx_record_event)(struct dev_ctx *ctx, struct dev_event *ev);
 	CUresult (*ctx_wait_event)(struct dev_ctx *ctx, struct dev_event *ev);
 	CUresult (*event_query)(struct dev_event *ev);

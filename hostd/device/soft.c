@@ -49,6 +49,10 @@ static CUresult soft_ctx_create(struct device *dev, unsigned flags,
 	ctx->dev = dev;
 	ctx->flags = flags;
 	soft_stream_init(&ctx->legacy, ctx);
+	soft_stream_init(&ctx->joint, ctx);
+	ctx->joint.blocking = false;
+	soft_stream_init(&ctx->gate, ctx);
+	ctx->gate.blocking = false;
 	list_init(&ctx->streams);
 	list_init(&ctx->events);
 	list_init(&ctx->modules);
@@ -349,7 +353,6 @@ static CUresult soft_tensor_map_move(struct dev_ctx *ctx, CUtensorMap *map,
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* There is nothing to measure. */
 /* One GPC: a cluster may lie anywhere. */
 static CUresult soft_tpc_map(struct dev_ctx *ctx, struct dev_tpc_map *ret_map)
 {
@@ -360,6 +363,7 @@ static CUresult soft_tpc_map(struct dev_ctx *ctx, struct dev_tpc_map *ret_map)
 	return CUDA_SUCCESS;
 }
 
+/* There is nothing to measure. */
 static void soft_sensors(struct device *dev, uint32_t ret_value[SENSOR_NUM])
 {
 	for (unsigned i = 0; i < SENSOR_NUM; i++)

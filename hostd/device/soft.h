@@ -4,10 +4,10 @@
  *
  *	soft.c		open, close, contexts, limits
  *	soft_attr.c	what the device says of itself
- *	soft_memory.c	band, chunks, permissions
+ *	soft_memory.c	band, chunks, permissions; soft_share.c chunks of others
  *	soft_stream.c	streams, order between operations; soft_event.c events
  *	soft_engine.c	threads of the copy engines and of host functions
- *	soft_copy.c	copies and fills
+ *	soft_copy.c	copies and fills; soft_words.c words of memory
  *	soft_module.c	images, functions, variables; soft_func.c attributes
  *	soft_launch.c	checks a launch, makes a kernel of it
  *	soft_place.c	which block is next, and where
@@ -60,6 +60,7 @@ enum soft_engine_kind {
 	SOFT_ENGINE_OUT, /* device to host */
 	SOFT_ENGINE_DEV, /* device to device and fills */
 	SOFT_ENGINE_HOST,
+	SOFT_ENGINE_WORDS,
 	SOFT_NUM_ENGINES
 };
 
@@ -72,6 +73,7 @@ struct soft_engine {
 	struct list queue; /* struct soft_op by .engine */
 	uint32_t word;     /* changes whenever something was queued */
 	bool parked;
+	struct soft_op *missed; /* the first in a round that has to be looked at again */
 };
 
 struct device {
@@ -95,6 +97,8 @@ struct dev_ctx {
 	_Atomic int status; /* CUresult; relaxed: what it guards is under the lock */
 	char fault[512];    /* set before status, once */
 	struct dev_stream legacy;
+	struct dev_stream joint; /* records of the whole context */
+	struct dev_stream gate;  /* events that the whole context waits for */
 	struct list streams, events, modules;
 	size_t stack_bytes;
 	size_t pending_launches, l2_fetch, persisting_l2;
@@ -112,9 +116,11 @@ int soft_engine_start(struct soft_engine *e, struct device *dev);
 void soft_engine_stop(struct soft_engine *e);
 void soft_engine_queue_locked(struct soft_engine *e, struct soft_op *op);
 
-/* Does the work of an operation of kind COPY or HOST, on an engine's thread. */
+/* Do the work of an operation of kind COPY or HOST, on an engine's thread. */
 void soft_copy_run(struct soft_op *op);
 void soft_host_run(struct soft_op *op);
+/* Goes on with an operation of kind WORDS; false: its turn comes again. */
+bool soft_words_run(struct soft_op *op);
 /* Finishes the context's host functions that were called and not reported done. */
 void soft_host_drop_locked(struct dev_ctx *ctx);
 /* The engine for an operation of kind COPY. */
@@ -142,6 +148,10 @@ CUresult soft_copy(struct dev_ctx *ctx, struct dev_stream *st,
 CUresult soft_fill(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 		   size_t pitch, uint32_t value, unsigned elem_bytes, size_t width,
 		   size_t height);
+
+/* soft_words.c */
+CUresult soft_stream_mem_ops(struct dev_ctx *ctx, struct dev_stream *st,
+			     const struct dev_mem_op *ops, unsigned n, unsigned flags);
 
 /* One level of an array: rows of elements in device memory. */
 struct soft_level {

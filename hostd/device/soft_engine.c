@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Engines: one thread each for copies in, copies out, copies within the device, and host
- * functions, so that these overlap with one another and with kernels as on a GPU. A
- * thread without work is parked.
+ * Engines: one thread each for copies in, copies out, copies within the device, host
+ * functions and words of memory, so that these overlap with one another and with kernels
+ * as on a GPU. A thread without work is parked; one that has only words to wait for looks
+ * at all of them in turn and sleeps between two rounds.
  */
 #include <errno.h>
 
 #include "base/macros.h"
 #include "device/futex.h"
 #include "device/soft.h"
+
+#define ROUND_NS 50000
 
 static struct soft_op *engine_next_locked(struct soft_engine *e)
 {
@@ -19,6 +22,40 @@ static struct soft_op *engine_next_locked(struct soft_engine *e)
 	op = list_entry(e->queue.next, struct soft_op, engine);
 	list_remove(&op->engine);
 	return op;
+}
+
+/* Nothing has changed in a round: time passes. */
+static void engine_nap_locked(struct soft_engine *e)
+{
+	const struct timespec nap = {.tv_nsec = ROUND_NS};
+	uint32_t word = e->word;
+
+	e->missed = NULL;
+	e->parked = true;
+	pthread_mutex_unlock(&e->dev->lock);
+	futex_wait(&e->word, word, &nap);
+	pthread_mutex_lock(&e->dev->lock);
+}
+
+static void engine_run_locked(struct soft_engine *e, struct soft_op *op)
+{
+	bool again = false;
+
+	if (op == e->missed)
+		engine_nap_locked(e);
+	pthread_mutex_unlock(&e->dev->lock);
+	if (op->kind == SOFT_OP_HOST)
+		soft_host_run(op);
+	else if (op->kind == SOFT_OP_WORDS)
+		again = !soft_words_run(op);
+	else
+		soft_copy_run(op);
+	pthread_mutex_lock(&e->dev->lock);
+	if (!again)
+		return;
+	list_append(&e->queue, &op->engine);
+	if (!e->missed)
+		e->missed = op;
 }
 
 static void *engine_main(void *arg)
@@ -39,12 +76,7 @@ static void *engine_main(void *arg)
 			pthread_mutex_lock(&dev->lock);
 			continue;
 		}
-		pthread_mutex_unlock(&dev->lock);
-		if (op->kind == SOFT_OP_HOST)
-			soft_host_run(op);
-		else
-			soft_copy_run(op);
-		pthread_mutex_lock(&dev->lock);
+		engine_run_locked(e, op);
 	}
 	pthread_mutex_unlock(&dev->lock);
 	return NULL;

@@ -89,8 +89,7 @@ static CUresult record_locked(struct dev_event *ev, struct dev_stream *st)
 	return CUDA_SUCCESS;
 }
 
-CUresult soft_event_record(struct dev_ctx *ctx, struct dev_event *ev,
-			   struct dev_stream *st)
+static CUresult record(struct dev_ctx *ctx, struct dev_event *ev, struct dev_stream *st)
 {
 	CUresult res = soft_ctx_status(ctx);
 
@@ -98,7 +97,6 @@ CUresult soft_event_record(struct dev_ctx *ctx, struct dev_event *ev,
 		return res;
 	if (ev->ctx != ctx)
 		return CUDA_ERROR_INVALID_HANDLE;
-	st = soft_stream_of(ctx, st);
 	soft_scoped_lock(&ctx->dev->lock);
 	res = record_locked(ev, st);
 	if (res)
@@ -111,14 +109,15 @@ CUresult soft_event_record(struct dev_ctx *ctx, struct dev_event *ev,
 	return CUDA_SUCCESS;
 }
 
-CUresult soft_ctx_record_event(struct dev_ctx *ctx, struct dev_event *ev)
+CUresult soft_event_record(struct dev_ctx *ctx, struct dev_event *ev,
+			   struct dev_stream *st)
 {
-	return CUDA_ERROR_NOT_SUPPORTED;
+	return record(ctx, ev, soft_stream_of(ctx, st));
 }
 
-CUresult soft_ctx_wait_event(struct dev_ctx *ctx, struct dev_event *ev)
+CUresult soft_ctx_record_event(struct dev_ctx *ctx, struct dev_event *ev)
 {
-	return CUDA_ERROR_NOT_SUPPORTED;
+	return record(ctx, ev, &ctx->joint);
 }
 
 CUresult soft_event_query(struct dev_event *ev)

@@ -3,15 +3,12 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/fd.h"
 #include "base/log.h"
 #include "base/macros.h"
 #include "device/soft.h"
-#include "device/soft_memory.h"
+#include "device/soft_chunk.h"
 
 /* The memory file is sparse: places in it are as plentiful as addresses. */
 #define FILE_SIZE_MAX (1ull << 46)
@@ -19,49 +16,22 @@
 
 #define HUGE_PAGE     (2ull << 20)
 
-#ifdef __SANITIZE_THREAD__
-/*
- * ThreadSanitizer keeps this part of the address space closed, though unused: the mapping
- * is made behind its back, and whoever touches the band must not be instrumented.
- */
-#define BAND_FLAG MAP_FIXED
-#define band_mmap(addr, n, prot, ...)                                                    \
-	((void *)syscall(SYS_mmap, addr, n, prot, __VA_ARGS__))
-#else
-#define BAND_FLAG MAP_FIXED_NOREPLACE
-#define band_mmap mmap
-#endif
-
 /* The band is one per process, and so is the device that has it. */
 static bool band_taken;
-
-/* Both the file's place and its pages belong to the chunk until the last reference. */
-struct dev_chunk {
-	uint64_t off, size;
-	unsigned refs; /* the creator's, and one per mapping */
-	bool in_host_memory;
-	int fd; /* a file of its own, from off 0: shared with other processes; or -1 */
-	bool imported; /* takes nothing of this device's memory */
-};
 
 /* One mapping: permissions of all pages, then the table of textures. */
 #define PAGES       (DEVICE_BAND_SIZE >> SIMT_PAGE_SHIFT)
 #define TABLE_BYTES (PAGES + SOFT_TEXTURES * sizeof(struct simt_texture *))
 
-static void *as_host(uint64_t addr)
-{
-	return (void *)(uintptr_t)addr;
-}
-
 /* Makes [addr, addr + size) a reserved hole again, whatever was there. */
 static int close_range_at(uint64_t addr, uint64_t size, int how)
 {
-	void *p = band_mmap(as_host(addr), size, PROT_NONE,
+	void *p = band_mmap(soft_as_host(addr), size, PROT_NONE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | how, -1, 0);
 
 	if (p == MAP_FAILED)
 		return -errno;
-	if (p != as_host(addr)) {
+	if (p != soft_as_host(addr)) {
 		munmap(p, size); /* a kernel that does not know MAP_FIXED_NOREPLACE */
 		return -EEXIST;
 	}
@@ -88,7 +58,7 @@ int soft_memory_init(struct soft_memory *m, uint64_t limit, unsigned chunk_bytes
 		r = -errno;
 		if (m->perm != MAP_FAILED)
 			munmap(m->perm, TABLE_BYTES);
-		munmap(as_host(DEVICE_BAND_BASE), DEVICE_BAND_SIZE);
+		munmap(soft_as_host(DEVICE_BAND_BASE), DEVICE_BAND_SIZE);
 		__atomic_store_n(&band_taken, false, __ATOMIC_RELEASE);
 		return r;
 	}
@@ -116,7 +86,7 @@ void soft_memory_fini(struct soft_memory *m)
 	range_fini(&m->reserved);
 	range_fini(&m->file);
 	range_fini(&m->host);
-	munmap(as_host(DEVICE_BAND_BASE), DEVICE_BAND_SIZE);
+	munmap(soft_as_host(DEVICE_BAND_BASE), DEVICE_BAND_SIZE);
 	munmap(m->perm, TABLE_BYTES);
 	close(m->fd);
 	pthread_rwlock_destroy(&m->slices);
@@ -196,8 +166,7 @@ bool soft_memory_may(const struct soft_memory *m, uint64_t addr, uint64_t size,
 
 /* ---- chunks ---- */
 
-/* The pages go back to the host now; whoever gets the place next finds zeroes. */
-static void file_give_back_locked(struct soft_memory *m, const struct dev_chunk *c)
+void soft_file_give_back_locked(struct soft_memory *m, const struct dev_chunk *c)
 {
 	struct range *r = range_at(&m->file, c->off);
 
@@ -218,7 +187,7 @@ static void chunk_put_locked(struct soft_memory *m, struct dev_chunk *c)
 	if (c->fd >= 0)
 		close(c->fd);
 	else
-		file_give_back_locked(m, c);
+		soft_file_give_back_locked(m, c);
 	if (!c->in_host_memory && !c->imported)
 		m->used -= c->size;
 	free(c);
@@ -283,7 +252,7 @@ static int map_locked(struct soft_memory *m, uint64_t addr, struct dev_chunk *c)
 
 	if (r < 0)
 		return r;
-	if (band_mmap(as_host(addr), c->size, PROT_READ | PROT_WRITE,
+	if (band_mmap(soft_as_host(addr), c->size, PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_FIXED, chunk_file(m, c), (off_t)c->off) ==
 	    MAP_FAILED) {
 		r = -errno;
@@ -292,7 +261,7 @@ static int map_locked(struct soft_memory *m, uint64_t addr, struct dev_chunk *c)
 		return r;
 	}
 	if (c->size >= HUGE_PAGE)
-		madvise(as_host(addr), c->size, MADV_HUGEPAGE); /* where it is allowed */
+		madvise(soft_as_host(addr), c->size, MADV_HUGEPAGE); /* where it is allowed */
 	c->refs++;
 	return 0;
 }
@@ -341,69 +310,6 @@ static int unmap_locked(struct soft_memory *m, uint64_t addr, uint64_t size)
 	return 0;
 }
 
-/* ---- memory of other processes ---- */
-
-/* Copies what was ever written; both are whole pages. */
-static int copy_file(int to, int from, uint64_t off, uint64_t size)
-{
-	off_t end = (off_t)(off + size), at = (off_t)off, hole;
-	void *src, *dst;
-
-	src = mmap(NULL, size, PROT_READ, MAP_SHARED, from, (off_t)off);
-	dst = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, to, 0);
-	while (src != MAP_FAILED && dst != MAP_FAILED) {
-		at = lseek(from, at, SEEK_DATA);
-		if (at < 0 || at >= end)
-			break;
-		hole = MIN(lseek(from, at, SEEK_HOLE), end);
-		memcpy((char *)dst + ((uint64_t)at - off),
-		       (char *)src + ((uint64_t)at - off), (size_t)(hole - at));
-		at = hole;
-	}
-	if (src != MAP_FAILED)
-		munmap(src, size);
-	if (dst != MAP_FAILED)
-		munmap(dst, size);
-	return src == MAP_FAILED || dst == MAP_FAILED ? -ENOMEM : 0;
-}
-
-static struct range *mapping_of(struct soft_memory *m, const struct dev_chunk *c)
-{
-	for (size_t i = 0; i < m->mapped.n; i++) {
-		if (m->mapped.v[i].data == c)
-			return &m->mapped.v[i];
-	}
-	return NULL;
-}
-
-/* Gives a chunk a file of its own, so that whoever gets it can see nothing else. */
-static int move_out_locked(struct soft_memory *m, struct dev_chunk *c)
-{
-	_cleanup_close_ int fd = fd_memfd("weft-shared", c->size);
-	struct range *r = mapping_of(m, c);
-	int e = fd;
-
-	if (fd < 0)
-		return fd;
-	/* Nothing runs on the device meanwhile. */
-	pthread_rwlock_wrlock(&m->slices);
-	e = copy_file(fd, m->fd, c->off, c->size);
-	if (e == 0 && r &&
-	    band_mmap(as_host(r->start), c->size, PROT_READ | PROT_WRITE,
-		      MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
-		e = -errno;
-		band_mmap(as_host(r->start), c->size, PROT_READ | PROT_WRITE,
-			  MAP_SHARED | MAP_FIXED, m->fd, (off_t)c->off);
-	}
-	pthread_rwlock_unlock(&m->slices);
-	if (e < 0)
-		return e;
-	file_give_back_locked(m, c);
-	c->fd = fd_steal(&fd);
-	c->off = 0;
-	return 0;
-}
-
 /* ---- the device's own memory ---- */
 
 uint64_t soft_memory_alloc(struct soft_memory *m, uint64_t bytes)
@@ -444,25 +350,6 @@ void soft_memory_free(struct soft_memory *m, uint64_t addr, uint64_t bytes)
 
 /* ---- device_ops ---- */
 
-static bool is_chunks(const struct soft_memory *m, uint64_t addr, uint64_t size)
-{
-	return size && !(addr % m->chunk_bytes) && !(size % m->chunk_bytes);
-}
-
-/* A failure of the host's, as the guest should see it. */
-static CUresult as_result(int r)
-{
-	switch (r) {
-	case 0:
-		return CUDA_SUCCESS;
-	case -EINVAL:
-	case -EEXIST:
-		return CUDA_ERROR_INVALID_VALUE;
-	default:
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-}
-
 CUresult soft_reserve(struct device *dev, uint64_t size, uint64_t align, uint64_t addr,
 		      CUdeviceptr *ret_addr)
 {
@@ -471,7 +358,7 @@ CUresult soft_reserve(struct device *dev, uint64_t size, uint64_t align, uint64_
 
 	if (!align)
 		align = m->chunk_bytes;
-	if (!is_chunks(m, addr, size) || (align & (align - 1)))
+	if (!soft_is_chunks(m, addr, size) || (align & (align - 1)))
 		return CUDA_ERROR_INVALID_VALUE;
 	align = MAX(align, m->chunk_bytes);
 	soft_scoped_lock(&m->lock);
@@ -487,7 +374,7 @@ CUresult soft_reserve(struct device *dev, uint64_t size, uint64_t align, uint64_
 		r = range_insert(&m->reserved, addr, size, NULL);
 	if (r == 0)
 		*ret_addr = addr;
-	return as_result(r);
+	return soft_as_result(r);
 }
 
 CUresult soft_unreserve(struct device *dev, CUdeviceptr addr, uint64_t size)
@@ -512,62 +399,16 @@ CUresult soft_chunk_create(struct device *dev, uint64_t size, bool in_host_memor
 {
 	struct soft_memory *m = &dev->mem;
 
-	if (!is_chunks(m, 0, size))
+	if (!soft_is_chunks(m, 0, size))
 		return CUDA_ERROR_INVALID_VALUE;
 	soft_scoped_lock(&m->lock);
-	return as_result(chunk_new_locked(m, size, in_host_memory, ret_chunk));
+	return soft_as_result(chunk_new_locked(m, size, in_host_memory, ret_chunk));
 }
 
 void soft_chunk_release(struct device *dev, struct dev_chunk *chunk)
 {
 	soft_scoped_lock(&dev->mem.lock);
 	chunk_put_locked(&dev->mem, chunk);
-}
-
-CUresult soft_chunk_export(struct device *dev, struct dev_chunk *chunk, int *ret_fd)
-{
-	struct soft_memory *m = &dev->mem;
-	int r;
-
-	soft_scoped_lock(&m->lock);
-	if (chunk->in_host_memory || chunk->imported || chunk->refs > 2)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (chunk->fd < 0) {
-		r = move_out_locked(m, chunk);
-		if (r < 0)
-			return as_result(r);
-	}
-	r = fcntl(chunk->fd, F_DUPFD_CLOEXEC, 0);
-	if (r < 0)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	*ret_fd = r;
-	return CUDA_SUCCESS;
-}
-
-CUresult soft_chunk_import(struct device *dev, int fd, uint64_t size,
-			   struct dev_chunk **ret_chunk)
-{
-	int seals = fcntl(fd, F_GET_SEALS);
-	struct dev_chunk *c;
-	struct stat st;
-
-	/* What could be cut short would end the process that touches it. */
-	if (!is_chunks(&dev->mem, 0, size) || seals < 0 || !(seals & F_SEAL_SHRINK) ||
-	    fstat(fd, &st) < 0 || (uint64_t)st.st_size != size)
-		return CUDA_ERROR_INVALID_VALUE;
-	c = calloc(1, sizeof(*c));
-	if (!c)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	c->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (c->fd < 0) {
-		free(c);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	c->size = size;
-	c->refs = 1;
-	c->imported = true;
-	*ret_chunk = c;
-	return CUDA_SUCCESS;
 }
 
 CUresult soft_map(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk)
@@ -577,10 +418,10 @@ CUresult soft_map(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk)
 
 	soft_scoped_lock(&m->lock);
 	r = range_at(&m->reserved, addr);
-	if (!is_chunks(m, addr, chunk->size) || addr >= SOFT_OWN_BASE || !r ||
+	if (!soft_is_chunks(m, addr, chunk->size) || addr >= SOFT_OWN_BASE || !r ||
 	    chunk->size > r->start + r->size - addr)
 		return CUDA_ERROR_INVALID_VALUE;
-	return as_result(map_locked(m, addr, chunk));
+	return soft_as_result(map_locked(m, addr, chunk));
 }
 
 CUresult soft_unmap(struct device *dev, CUdeviceptr addr, uint64_t size)
@@ -588,7 +429,7 @@ CUresult soft_unmap(struct device *dev, CUdeviceptr addr, uint64_t size)
 	if (addr >= SOFT_OWN_BASE)
 		return CUDA_ERROR_INVALID_VALUE;
 	soft_scoped_lock(&dev->mem.lock);
-	return as_result(unmap_locked(&dev->mem, addr, size));
+	return soft_as_result(unmap_locked(&dev->mem, addr, size));
 }
 
 CUresult soft_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,
@@ -606,7 +447,7 @@ CUresult soft_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,
 		perm = SIMT_PERM_WRITE;
 	else
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!is_chunks(m, addr, size) || addr >= SOFT_OWN_BASE)
+	if (!soft_is_chunks(m, addr, size) || addr >= SOFT_OWN_BASE)
 		return CUDA_ERROR_INVALID_VALUE;
 	soft_scoped_lock(&m->lock);
 	if (!covered_locked(m, addr, size, false, &first, &n))
@@ -634,8 +475,8 @@ CUresult soft_host_map(struct dev_ctx *ctx, CUdeviceptr addr, uint64_t size, int
 	soft_scoped_lock(&m->lock);
 	r = range_insert(&m->host, addr, size, NULL);
 	if (r < 0)
-		return as_result(r);
-	if (band_mmap(as_host(addr), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+		return soft_as_result(r);
+	if (band_mmap(soft_as_host(addr), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
 		      fd, (off_t)offset) == MAP_FAILED) {
 		range_remove(&m->host, range_above(&m->host, addr), 1);
 		close_range_at(addr, size, MAP_FIXED);

@@ -8,7 +8,10 @@
  *
  * CUDA's legacy default stream is expressed by dependencies alone: an operation of the
  * legacy stream waits for the last one of each blocking stream of the context, and one of
- * a blocking stream waits for the last one of the legacy stream.
+ * a blocking stream waits for the last one of the legacy stream. A record of a whole
+ * context is an operation of a stream of its own, dev_ctx.joint, that waits for the last
+ * one of every stream; an event that the whole context waits for is one of dev_ctx.gate,
+ * for whose last one every operation of another stream waits.
  */
 #include <string.h>
 
@@ -28,6 +31,16 @@ static bool stream_done(const struct dev_stream *st)
 static bool is_legacy(const struct dev_stream *st)
 {
 	return st == &st->ctx->legacy;
+}
+
+static bool is_joint(const struct dev_stream *st)
+{
+	return st == &st->ctx->joint;
+}
+
+static bool is_gate(const struct dev_stream *st)
+{
+	return st == &st->ctx->gate;
 }
 
 struct dev_stream *soft_stream_of(struct dev_ctx *ctx, struct dev_stream *st)
@@ -82,6 +95,9 @@ static void op_start_locked(struct device *dev, struct soft_op *op)
 		return;
 	case SOFT_OP_HOST:
 		soft_engine_queue_locked(&dev->engines[SOFT_ENGINE_HOST], op);
+		return;
+	case SOFT_OP_WORDS:
+		soft_engine_queue_locked(&dev->engines[SOFT_ENGINE_WORDS], op);
 		return;
 	case SOFT_OP_KERNEL:
 		if (soft_ctx_status(op->st->ctx) != CUDA_SUCCESS)
@@ -175,15 +191,22 @@ static bool holds_legacy(const struct dev_stream *s)
 	return s->blocking && !stream_done(s) && s->before_legacy < s->submitted;
 }
 
+/* Whether the next operation of st, legacy or joint, has to wait for one of s. */
+static bool holds(const struct dev_stream *st, const struct dev_stream *s)
+{
+	return is_legacy(st) ? holds_legacy(s) : !stream_done(s);
+}
+
+/* At most: for what is given, the gate, the legacy stream; and for others. */
 static size_t count_waits_locked(struct dev_stream *st)
 {
 	struct dev_stream *s;
-	size_t n = 1;
+	size_t n = SOFT_OP_OWN_WAITS;
 
-	if (!is_legacy(st))
-		return st->blocking ? 2 : 1;
+	if (!is_legacy(st) && !is_joint(st))
+		return n;
 	list_for_each (s, &st->ctx->streams, link)
-		n += holds_legacy(s);
+		n += holds(st, s);
 	return n;
 }
 
@@ -191,12 +214,17 @@ static void add_implicit_waits_locked(struct dev_stream *st, struct soft_op *op)
 {
 	struct dev_stream *legacy = &st->ctx->legacy, *s;
 
-	if (st == legacy) {
+	if (!is_gate(st))
+		op_add_wait_locked(op, &st->ctx->gate, st->ctx->gate.submitted);
+	if (is_joint(st))
+		op_add_wait_locked(op, legacy, legacy->submitted);
+	if (is_legacy(st) || is_joint(st)) {
 		list_for_each (s, &st->ctx->streams, link) {
-			if (!holds_legacy(s))
+			if (!holds(st, s))
 				continue;
 			op_add_wait_locked(op, s, s->submitted);
-			s->before_legacy = s->submitted;
+			if (is_legacy(st))
+				s->before_legacy = s->submitted;
 		}
 	} else if (st->blocking && st->after_legacy < legacy->submitted) {
 		op_add_wait_locked(op, legacy, legacy->submitted);
@@ -246,15 +274,15 @@ bool soft_stream_idle_locked(struct dev_stream *st)
 {
 	struct dev_stream *s;
 
-	if (!stream_done(st))
+	if (!stream_done(st) || !stream_done(&st->ctx->gate))
 		return false;
-	if (!is_legacy(st))
+	if (!is_legacy(st) && !is_joint(st))
 		return !st->blocking || stream_done(&st->ctx->legacy);
 	list_for_each (s, &st->ctx->streams, link) {
-		if (s->blocking && !stream_done(s))
+		if ((s->blocking || is_joint(st)) && !stream_done(s))
 			return false;
 	}
-	return true;
+	return stream_done(&st->ctx->legacy);
 }
 
 /* ---- waiting ---- */
@@ -320,6 +348,10 @@ static void wait_streams_locked(struct dev_ctx *ctx, bool blocking_only)
 		}
 	}
 	soft_stream_wait_locked(&ctx->legacy, ctx->legacy.submitted);
+	if (!blocking_only) {
+		soft_stream_wait_locked(&ctx->gate, ctx->gate.submitted);
+		soft_stream_wait_locked(&ctx->joint, ctx->joint.submitted);
+	}
 	for (i = 0; points && i < n; i++) {
 		soft_stream_wait_locked(points[i].st, points[i].seq);
 		soft_stream_put_locked(points[i].st);
@@ -394,12 +426,6 @@ CUresult soft_stream_set_attribute(struct dev_ctx *ctx, struct dev_stream *st,
 	return CUDA_SUCCESS;
 }
 
-CUresult soft_stream_mem_ops(struct dev_ctx *ctx, struct dev_stream *st,
-			     const struct dev_mem_op *ops, unsigned n, unsigned flags)
-{
-	return CUDA_ERROR_NOT_SUPPORTED; /* soft_attr.c says so */
-}
-
 void soft_stream_destroy(struct dev_stream *st)
 {
 	soft_scoped_lock(&st->ctx->dev->lock);
@@ -439,15 +465,11 @@ static void op_free(struct soft_op *op)
 	free(op);
 }
 
-CUresult soft_stream_wait_event(struct dev_ctx *ctx, struct dev_stream *st,
-				struct dev_event *ev)
+static CUresult wait_event_locked(struct dev_stream *st, struct dev_event *ev)
 {
-	CUresult res = soft_ctx_status(ctx);
 	struct soft_op *op;
+	CUresult res;
 
-	if (res)
-		return res;
-	soft_scoped_lock(&ctx->dev->lock);
 	if (!ev->recorded || ev->st->completed >= ev->seq)
 		return CUDA_SUCCESS;
 	op = calloc(1, sizeof(*op));
@@ -455,10 +477,31 @@ CUresult soft_stream_wait_event(struct dev_ctx *ctx, struct dev_stream *st,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	op->kind = SOFT_OP_MARK;
 	op->free = op_free;
-	res = soft_op_submit_after_locked(soft_stream_of(ctx, st), op, ev->st, ev->seq);
+	res = soft_op_submit_after_locked(st, op, ev->st, ev->seq);
 	if (res)
 		free(op);
 	return res;
+}
+
+CUresult soft_stream_wait_event(struct dev_ctx *ctx, struct dev_stream *st,
+				struct dev_event *ev)
+{
+	CUresult res = soft_ctx_status(ctx);
+
+	if (res)
+		return res;
+	soft_scoped_lock(&ctx->dev->lock);
+	return wait_event_locked(soft_stream_of(ctx, st), ev);
+}
+
+CUresult soft_ctx_wait_event(struct dev_ctx *ctx, struct dev_event *ev)
+{
+	CUresult res = soft_ctx_status(ctx);
+
+	if (res)
+		return res;
+	soft_scoped_lock(&ctx->dev->lock);
+	return wait_event_locked(&ctx->gate, ev);
 }
 
 /* ---- device_ops: host functions ---- */

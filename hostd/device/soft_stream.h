@@ -27,7 +27,7 @@
 
 struct dev_stream {
 	struct dev_ctx *ctx;
-	struct list link; /* dev_ctx.streams; the legacy stream is in none */
+	struct list link; /* dev_ctx.streams; the legacy and the joint one are in none */
 	unsigned refs;    /* the user's, one per queued operation, one per event */
 	bool blocking;    /* takes part in the legacy stream's implicit order */
 	bool dead;        /* stream_destroy() was called */
@@ -45,6 +45,7 @@ enum soft_op_kind {
 	SOFT_OP_CALLER, /* the caller's thread does the work: see soft_run_in_order() */
 	SOFT_OP_COPY,   /* anything that a copy engine does */
 	SOFT_OP_HOST,   /* host function */
+	SOFT_OP_WORDS,  /* waits for, and writes of, words of memory */
 	SOFT_OP_KERNEL,
 	SOFT_OP_NUM_KINDS
 };
@@ -64,7 +65,7 @@ enum soft_word {
 	SOFT_WORD_PARKED, /* like WAIT, and the thread must be woken */
 };
 
-#define SOFT_OP_OWN_WAITS 2
+#define SOFT_OP_OWN_WAITS 3
 
 struct soft_op {
 	enum soft_op_kind kind;
@@ -141,19 +142,17 @@ void soft_event_put_locked(struct dev_event *ev);
 /* The stream that an argument of device_ops means. */
 struct dev_stream *soft_stream_of(struct dev_ctx *ctx, struct dev_stream *st);
 
-/* device_ops */
 /* The nearest priority that there is. */
 static inline int soft_priority(int priority)
 {
 	return MAX(MIN(priority, 0), SOFT_PRIORITY_GREATEST);
 }
 
+/* device_ops */
 CUresult soft_stream_create(struct dev_ctx *ctx, unsigned flags, int priority,
 			    struct dev_stream **ret_stream);
 CUresult soft_stream_set_attribute(struct dev_ctx *ctx, struct dev_stream *st,
 				   CUstreamAttrID attr, const CUstreamAttrValue *value);
-CUresult soft_stream_mem_ops(struct dev_ctx *ctx, struct dev_stream *st,
-			     const struct dev_mem_op *ops, unsigned n, unsigned flags);
 void soft_stream_destroy(struct dev_stream *st);
 CUresult soft_stream_query(struct dev_ctx *ctx, struct dev_stream *st);
 CUresult soft_stream_synchronize(struct dev_ctx *ctx, struct dev_stream *st);

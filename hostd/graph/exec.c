@@ -429,6 +429,17 @@ CUresult exec_upload(struct exec *x, struct dev_stream *st)
 	return r == CUDA_SUCCESS ? x->ops->graph_upload(x->graph, st) : r;
 }
 
+void exec_named(const struct exec *x,
+		void (*fn)(void *arg, const void *params, size_t size), void *arg)
+{
+	for (unsigned i = 0; i < x->shape.n; i++) {
+		const struct dev_node *op = &x->nodes[i].op;
+
+		if (op->kind == DEV_NODE_KERNEL && !op->disabled)
+			fn(arg, op->kernel.params, op->kernel.params_size);
+	}
+}
+
 unsigned exec_kernels(const struct exec *x)
 {
 	unsigned n = 0;

@@ -78,6 +78,10 @@ CUresult exec_launch(struct exec *x, struct dev_stream *st);
 /* What a launch would do first, if it can be done before. */
 CUresult exec_upload(struct exec *x, struct dev_stream *st);
 
+/* Calls fn for the parameters of each kernel of a launch. */
+void exec_named(const struct exec *x,
+		void (*fn)(void *arg, const void *params, size_t size), void *arg);
+
 /* How many kernels a launch submits. */
 unsigned exec_kernels(const struct exec *x);
 

@@ -51,11 +51,6 @@ static CUresult connect_node(struct exec *x, unsigned i)
 	return r;
 }
 
-static bool can_stream(const struct dev_node *op)
-{
-	return op->kind != DEV_NODE_MEM_OPS && op->kind != DEV_NODE_CONDITIONAL;
-}
-
 CUresult exec_streams_ready(struct exec *x)
 {
 	uint32_t last[EXEC_LANES_MAX] = {0};
@@ -63,7 +58,7 @@ CUresult exec_streams_ready(struct exec *x)
 	unsigned i;
 
 	for (i = 0; i < x->shape.n && r == CUDA_SUCCESS; i++) {
-		if (!can_stream(&x->nodes[i].op))
+		if (x->nodes[i].op.kind == DEV_NODE_CONDITIONAL)
 			r = CUDA_ERROR_NOT_SUPPORTED;
 		x->nodes[i].lane = choose_lane(x, i, last);
 		last[x->nodes[i].lane] = i;
@@ -109,7 +104,6 @@ static CUresult submit(struct exec *x, struct dev_stream *st, const struct dev_n
 	case DEV_NODE_EMPTY:
 		return CUDA_SUCCESS;
 	case DEV_NODE_NONE:
-	case DEV_NODE_MEM_OPS:
 	case DEV_NODE_CONDITIONAL:
 		break; /* not made ready */
 	case DEV_NODE_KERNEL:
@@ -121,6 +115,8 @@ static CUresult submit(struct exec *x, struct dev_stream *st, const struct dev_n
 	case DEV_NODE_FILL:
 		return ops->fill(x->ctx, st, f->dst, f->pitch, f->value, f->elem_bytes,
 				 f->width, f->height);
+	case DEV_NODE_MEM_OPS:
+		return ops->stream_mem_ops(x->ctx, st, op->mem_ops.ops, op->mem_ops.n, 0);
 	case DEV_NODE_HOST:
 		return x->owner.host(x->owner.arg, x->ctx, st, op->host_id);
 	case DEV_NODE_RECORD:
