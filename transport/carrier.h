@@ -44,6 +44,7 @@ struct spin {
 	uint64_t max_ns; /* 0: never poll */
 	uint64_t min_ns; /* what the budget shrinks to */
 	uint64_t budget_ns;
+	uint64_t brief_ns; /* beyond it only a few threads of a process poll */
 	unsigned waits;
 };
 
@@ -129,6 +130,10 @@ void spin_init(struct spin *s, unsigned max_us);
 
 /* Polls longer where there are many processors. */
 void spin_patient(struct spin *s);
+
+/* Likewise, but not for long after a long wait, and few threads of a process at a time.
+ */
+void spin_linger(struct spin *s);
 
 /* What spin_poll() asks: 1 there is something, 0 not yet, or a negative errno. */
 struct spin_ask {

@@ -37,6 +37,8 @@ int lane_new(const struct lane_init *in, struct lane **ret_lane)
 	spin_init(&l->spin, in->spin_us);
 	if (in->guest)
 		spin_patient(&l->spin);
+	else
+		spin_linger(&l->spin);
 	/* Cache-line aligned, so that bodies copied in and out move at full speed. */
 	l->body_in = aligned_alloc(64, ALIGN_UP(RING_RECORD_MAX, 64));
 	l->body_out = aligned_alloc(64, ALIGN_UP(RING_RECORD_MAX, 64));

@@ -26,6 +26,14 @@
 #define SPIN_MANY_CPUS      8
 #define SPIN_PATIENCE       100u
 #define SPIN_PATIENT_MAX_NS (5 * NSEC_PER_MSEC)
+/*
+ * There a worker's thread may linger: a program that computes for a while between two
+ * questions to its GPU finds the worker awake (asleep: 25 to 70 us more on that machine).
+ * A session that is idle for longer soon polls no more, and no process polls in more
+ * threads than this.
+ */
+#define SPIN_LINGER_NS (2 * NSEC_PER_MSEC)
+#define SPIN_LINGERERS 2
 /* Being scheduled away takes longer; a slow processor, or an emulated one, does not. */
 #define SPIN_GAP_NS 200000u
 /* Every how many waits to poll for the whole time, whatever was learnt. */
@@ -35,6 +43,7 @@
 #define PAUSES_SLOW_NS 3000u
 
 static atomic_bool pause_is_slow;
+static atomic_int lingerers;
 
 static void time_pause(void)
 {
@@ -60,55 +69,92 @@ void spin_init(struct spin *s, unsigned max_us)
 	if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) < 2)
 		s->max_ns = 0;
 	s->min_ns = MIN(s->min_ns, s->max_ns);
-	s->budget_ns = s->max_ns;
+	s->budget_ns = s->brief_ns = s->max_ns;
 	if (s->max_ns)
 		time_pause();
 }
 
-void spin_patient(struct spin *s)
+static bool many_cpus(void)
 {
 	cpu_set_t cpus;
 
-	if (!s->max_ns || sched_getaffinity(0, sizeof(cpus), &cpus) < 0 ||
-	    CPU_COUNT(&cpus) < SPIN_MANY_CPUS)
+	return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 &&
+	       CPU_COUNT(&cpus) >= SPIN_MANY_CPUS;
+}
+
+void spin_patient(struct spin *s)
+{
+	if (!s->max_ns || !many_cpus())
 		return;
 	s->min_ns = s->max_ns;
 	s->max_ns = MIN(s->max_ns * SPIN_PATIENCE, SPIN_PATIENT_MAX_NS);
+	s->budget_ns = s->brief_ns = s->max_ns;
+}
+
+void spin_linger(struct spin *s)
+{
+	if (!s->max_ns || !many_cpus())
+		return;
+	s->max_ns = MAX(s->max_ns, (uint64_t)SPIN_LINGER_NS);
 	s->budget_ns = s->max_ns;
 }
 
-int spin_poll(struct spin *s, const struct spin_ask *ask)
+/* As ask->ready(), 0 if it did not become so in time; *ret_gap: something else ran here.
+ */
+static int poll_for(const struct spin_ask *ask, uint64_t ns, bool *ret_gap)
 {
 	bool slow = atomic_load_explicit(&pause_is_slow, memory_order_relaxed);
-	uint64_t budget = s->budget_ns, start, last;
+	uint64_t start = clock_now_ns(), last = start;
 
-	if (!s->max_ns)
-		return ask->ready(ask->arg);
-	if (++s->waits % SPIN_PROBE == 0)
-		budget = s->max_ns;
-	start = last = clock_now_ns();
 	for (;;) {
 		uint64_t now;
 		int r;
 
 		for (unsigned i = 0; i < ask->batch; i++) {
 			r = ask->ready(ask->arg);
-			if (r) {
-				s->budget_ns = budget;
+			if (r)
 				return r;
-			}
 			if (!slow)
 				cpu_relax();
 		}
 		now = clock_now_ns();
-		if (now - last > SPIN_GAP_NS) {
-			s->budget_ns = MIN(s->budget_ns, (uint64_t)SPIN_MIN_NS);
-			return 0;
-		}
-		if (now - start > budget)
+		*ret_gap = now - last > SPIN_GAP_NS;
+		if (*ret_gap || now - start > ns)
 			return 0;
 		last = now;
 	}
+}
+
+/* relaxed: it only counts. */
+static int linger(const struct spin_ask *ask, uint64_t ns, bool *ret_gap)
+{
+	int r = 0;
+
+	if (atomic_fetch_add_explicit(&lingerers, 1, memory_order_relaxed) <
+	    SPIN_LINGERERS)
+		r = poll_for(ask, ns, ret_gap);
+	atomic_fetch_sub_explicit(&lingerers, 1, memory_order_relaxed);
+	return r;
+}
+
+int spin_poll(struct spin *s, const struct spin_ask *ask)
+{
+	uint64_t budget = s->budget_ns;
+	bool gap = false;
+	int r;
+
+	if (!s->max_ns)
+		return ask->ready(ask->arg);
+	if (++s->waits % SPIN_PROBE == 0)
+		budget = s->max_ns;
+	r = poll_for(ask, MIN(budget, s->brief_ns), &gap);
+	if (!r && !gap && budget > s->brief_ns)
+		r = linger(ask, budget - s->brief_ns, &gap);
+	if (r)
+		s->budget_ns = budget;
+	else if (gap)
+		s->budget_ns = MIN(s->budget_ns, (uint64_t)SPIN_MIN_NS);
+	return r;
 }
 
 void spin_learn(struct spin *s, uint64_t waited_ns)

@@ -371,6 +371,65 @@ Test(spin, none_wanted)
 	cr_assert_eq(s.budget_ns, 0);
 }
 
+/* Polls in the middle of somebody else's poll. */
+struct inner {
+	struct spin *spin;
+	struct spin_ask *ask; /* NULL: nothing is inside */
+	uint64_t at_ns;
+	int result;
+};
+
+static int is_later_inside(void *arg)
+{
+	struct inner *in = arg;
+
+	if (clock_now_ns() < in->at_ns)
+		return 0;
+	if (in->ask)
+		in->result = spin_poll(in->spin, in->ask);
+	return 1;
+}
+
+static void linger_for_ever(struct spin *s)
+{
+	spin_init(s, 1000);
+	s->brief_ns = NSEC_PER_MSEC;
+	s->max_ns = s->budget_ns = 10 * NSEC_PER_SEC;
+}
+
+/* How the third of three that linger at a time fared; -1: being scheduled away made one
+ * of them give up, for which it is content with less. */
+static int third_lingers(void)
+{
+	struct inner in[3] = {0};
+	struct spin_ask ask[3];
+	struct spin s[3];
+
+	for (unsigned i = 0; i < ARRAY_SIZE(s); i++) {
+		linger_for_ever(&s[i]);
+		ask[i] = (struct spin_ask){
+			.ready = is_later_inside, .arg = &in[i], .batch = 4};
+		in[i].at_ns = clock_now_ns() + 5 * NSEC_PER_MSEC * (i + 1);
+		if (i) {
+			in[i - 1].spin = &s[i];
+			in[i - 1].ask = &ask[i];
+		}
+	}
+	in[2].at_ns = UINT64_MAX;
+	if (!spin_poll(&s[0], &ask[0]) || !in[0].result || s[2].budget_ns < s[2].max_ns)
+		return -1;
+	return in[1].result;
+}
+
+Test(spin, few_linger, .timeout = 60)
+{
+	int r = -1;
+
+	for (unsigned i = 0; i < 1000 && r < 0; i++)
+		r = third_lingers();
+	cr_expect_eq(r, 0, "the third gives up after the brief time");
+}
+
 /* ---- ends ---- */
 
 CARRIER_TEST(lane_end, worker_left_before_the_command)
