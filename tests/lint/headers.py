@@ -11,8 +11,8 @@ MAX_LINES = 900  # about 600 is the aim; a table may be longer, a hot file may n
 def main(top, cuda_include):
     errors = 0
     includes = ["-I" + os.path.join(top, d) for d in
-                ("transport", "guestlib", "hostd", "hostd/ptx", "hostd/simt", "hostd/device",
-                 "hostd/session", "hostd/memory", "qemu-device", "policies")]
+                ("", "transport", "guestlib", "hostd", "hostd/ptx", "hostd/simt", "hostd/device",
+                 "hostd/session", "hostd/memory", "qemu-device")]
     count = 0
     for directory in ("transport", "guestlib", "hostd", "qemu-device", "policies", "tests"):
         for root, _, files in os.walk(os.path.join(top, directory)):

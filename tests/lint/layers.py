@@ -19,7 +19,8 @@ ALLOWED = {
     "hostd/ptx": ["hostd/ptx", "transport/base"],
     "hostd/simt": ["hostd/simt", "hostd/ptx", "transport/base"],
     "hostd/device": ["hostd/device", "hostd/simt", "hostd/ptx", "transport"],
-    "hostd/memory": ["hostd/memory", "hostd/device", "hostd/session", "transport"],
+    "hostd/memory": ["hostd/memory", "hostd/device", "hostd/session", "transport",
+                     "policies"],
     "hostd/graph": ["hostd/graph", "hostd/device", "transport/base"],
     "hostd/session": ["hostd", "transport"],
     "hostd/dispatch": ["hostd", "transport"],
@@ -65,7 +66,7 @@ def main(top):
                 if m.group(1) == "<":
                     continue
                 targets = [c for c in by_name.get(os.path.basename(name), [])
-                           if c.endswith("/" + name) or os.path.basename(c) == name]
+                           if ("/" + c).endswith("/" + name)]
                 if not targets:
                     continue  # generated
                 if not any(t.startswith(p + "/") for t in targets for p in ALLOWED[owner]):

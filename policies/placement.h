@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Placement: which tenant's memory gives way when the device is full, which of its
+ * chunks, where they go, and what comes back first.
+ *
+ * Pure: numbers in, decisions out. Nothing is kept between calls, nothing is allocated,
+ * and the same numbers give the same decision. Any numbers are safe, nonsense too.
+ *
+ * Fair share. What the device has for tenants is divided by weight among those that want
+ * it; what one does not want goes to the others. A tenant wants what it has on the
+ * device, what it has away and what it waits for, up to memory.high and memory.max. Of
+ * that it is due at least memory.min and, while there is enough for everybody's,
+ * memory.low.
+ *
+ * The numbers describe the end of all moves under way: what a RECLAIM was sent for is
+ * away, what a RESTORE was granted is resident.
+ */
+#ifndef WEFT_POLICIES_PLACEMENT_H
+#define WEFT_POLICIES_PLACEMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PLACEMENT_ABI        1
+#define PLACEMENT_WEIGHT_MAX 10000u
+#define PLACEMENT_NOBODY     UINT32_MAX
+
+enum placement_where {
+	PLACE_MAPPED,  /* host memory at the same address; kernels read it over PCIe */
+	PLACE_SWAPPED, /* host memory; returns or is mapped before the session runs again
+			*/
+};
+
+struct placement_device {
+	uint64_t total;     /* what tenants may have together */
+	uint64_t free;      /* of it nobody's, nor promised to who waits */
+	uint64_t host_room; /* host memory that more may go out to */
+	uint64_t chunk;     /* moves are in multiples of it */
+};
+
+struct placement_tenant {
+	uint64_t weight;    /* 1 to PLACEMENT_WEIGHT_MAX */
+	uint64_t resident;  /* on the device; granted ahead of use is not counted */
+	uint64_t away;      /* in host memory, mapped or swapped */
+	uint64_t wanted;    /* waits for this much more, free or not */
+	uint64_t movable;   /* of resident: can leave now */
+	uint64_t away_room; /* memory.swap.max allows so much more to be away */
+	uint64_t min, low, high, max;
+	bool busy; /* its work did not end in time a moment ago, or it is moving */
+};
+
+/* A session of a tenant. */
+struct placement_session {
+	uint64_t movable, away;
+	uint64_t idle_ns; /* since it last submitted work */
+	bool busy;
+};
+
+struct placement_step {
+	uint32_t tenant;
+	uint64_t bytes; /* a multiple of the chunk, but for a last piece */
+};
+
+/* What one worker can move at once: an extent that was never split, or a piece. */
+struct placement_chunk {
+	uint64_t id; /* the caller's; equal ones are not told apart */
+	uint64_t size;
+	uint64_t age; /* launches since an argument named it, or since it was allocated */
+	uint64_t allocation_bytes; /* of the largest allocation that has a part in it */
+	uint64_t allocation_age;   /* the least age of any chunk of that */
+};
+
+struct placement {
+	uint32_t abi; /* PLACEMENT_ABI */
+	const char *name;
+
+	/* The fair share of tenant i in bytes. 0 where there is no such tenant. */
+	uint64_t (*share)(const struct placement_device *d,
+			  const struct placement_tenant *t, uint32_t n, uint32_t i);
+
+	/*
+	 * `asks` waits for `bytes` more than are free, which are part of what it wants:
+	 * who gives how much of them? First who is furthest above its share, `asks`
+	 * itself included, as it would be with what it wants. Then, unless `asks` holds
+	 * its share in memory that cannot move, others down to their low, then down to
+	 * their min. Busy ones are passed over. Call again for what is left.
+	 * PLACEMENT_NOBODY asks for the device itself. Returns 0, -EBUSY (only busy ones
+	 * could), -ENOMEM (there is not enough host memory), or -ENOSPC (so much cannot
+	 * be had, so that nobody gives any).
+	 */
+	int (*victim)(const struct placement_device *d, const struct placement_tenant *t,
+		      uint32_t n, uint32_t asks, uint64_t bytes,
+		      struct placement_step *ret_step);
+
+	/*
+	 * Nobody waits: who should give way in the background? Who is above its high or
+	 * its max; then who is above its share while another is a chunk or more below and
+	 * has that away. Returns as victim() does; -ENOSPC: all is well.
+	 */
+	int (*relieve)(const struct placement_device *d, const struct placement_tenant *t,
+		       uint32_t n, struct placement_step *ret_step);
+
+	/*
+	 * Memory is free: who gets how much of what it has away? The tenant that has
+	 * least of its share, up to its share. Nobody is taken from what this gave as
+	 * long as no tenant changes. Returns 0, -EBUSY (only busy ones would), or -ENOSPC
+	 * (nobody).
+	 */
+	int (*returns)(const struct placement_device *d, const struct placement_tenant *t,
+		       uint32_t n, struct placement_step *ret_step);
+
+	/* Which of a tenant's sessions gives way: the one that is idle longest, of those
+	 * that were active just now the one with most; and which gets memory back: the
+	 * one that was active last. Returns its index, or n: none. */
+	uint32_t (*session_leaves)(const struct placement_session *s, uint32_t n);
+	uint32_t (*session_comes)(const struct placement_session *s, uint32_t n);
+
+	/* Where what that session gives goes. */
+	enum placement_where (*where)(const struct placement_session *s);
+
+	/*
+	 * Reorders c so that those that should leave come first, in this order, and
+	 * returns how many: at least `bytes` together, if there is so much, but never
+	 * more than `room`. O(n + k log n) for k of n.
+	 */
+	size_t (*chunks_leave)(struct placement_chunk *c, size_t n, uint64_t bytes,
+			       uint64_t room, uint64_t seed);
+	/* The same for those that should come back: never more than `bytes` together. */
+	size_t (*chunks_come)(struct placement_chunk *c, size_t n, uint64_t bytes,
+			      uint64_t seed);
+};
+
+/*
+ * random:  any chunk, always host-mapped, as GPUswap does it.
+ * lru:     least recently launched with; swapped when the session is idle for long.
+ * largest: of the largest allocation that is idle; the rest as lru.
+ */
+extern const struct placement placement_random, placement_lru, placement_largest;
+
+/* NULL: none has that name. */
+const struct placement *placement_find(const char *name);
+/* The i-th; NULL: that was all. The first is the one to use if nothing else is said. */
+const struct placement *placement_at(unsigned i);
+
+#endif

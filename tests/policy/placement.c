@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decisions about tenants and sessions, one at a time.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "policies/placement.h"
+#include "random.h"
+
+#define CHUNK 2ull
+
+static const struct placement *const p = &placement_lru;
+
+static const struct placement_device device = {
+	.total = 100, .host_room = 1000, .chunk = CHUNK};
+
+static struct placement_tenant tenant(uint64_t weight, uint64_t resident, uint64_t away)
+{
+	return (struct placement_tenant){.weight = weight,
+					 .resident = resident,
+					 .movable = resident,
+					 .away = away,
+					 .away_room = 1000,
+					 .high = UINT64_MAX,
+					 .max = UINT64_MAX};
+}
+
+/* Whether it is this tenant with so many bytes. */
+#define cr_step(r, step, who, much)                                                      \
+	do {                                                                             \
+		cr_assert_eq(r, 0);                                                      \
+		cr_assert_eq((step).tenant, who);                                        \
+		cr_assert_eq((step).bytes, much);                                        \
+	} while (0)
+
+Test(placement, names)
+{
+	cr_assert_eq(placement_find("random"), &placement_random);
+	cr_assert_eq(placement_find("lru"), &placement_lru);
+	cr_assert_eq(placement_find("largest"), &placement_largest);
+	cr_assert_null(placement_find("best"));
+	cr_assert_null(placement_find(""));
+	cr_assert_null(placement_find(NULL));
+	for (unsigned i = 0; i < 3; i++) {
+		cr_assert_eq(placement_at(i)->abi, PLACEMENT_ABI);
+		cr_assert_eq(placement_find(placement_at(i)->name), placement_at(i));
+	}
+	cr_assert_null(placement_at(3));
+}
+
+Test(placement, share)
+{
+	struct placement_tenant t[3] = {tenant(100, 10, 0), tenant(100, 80, 40),
+					tenant(100, 10, 40)};
+
+	/* What the first does not want goes to the others. */
+	cr_assert_eq(p->share(&device, t, 3, 0), 10);
+	cr_assert_eq(p->share(&device, t, 3, 1), 45);
+	cr_assert_eq(p->share(&device, t, 3, 2), 45);
+	cr_assert_eq(p->share(&device, t, 3, 3), 0);
+
+	t[1].weight = 200;
+	cr_assert_eq(p->share(&device, t, 3, 1), 60);
+	cr_assert_eq(p->share(&device, t, 3, 2), 30);
+
+	t[1].high = 20;
+	cr_assert_eq(p->share(&device, t, 3, 1), 20);
+	cr_assert_eq(p->share(&device, t, 3, 2), 50);
+
+	t[1].high = UINT64_MAX;
+	t[1].max = 20;
+	cr_assert_eq(p->share(&device, t, 3, 1), 20);
+
+	t[1].max = UINT64_MAX;
+	t[2].min = 45;
+	cr_assert_eq(p->share(&device, t, 3, 1), 45);
+	cr_assert_eq(p->share(&device, t, 3, 2), 45);
+}
+
+Test(placement, share_of_promises_too_large)
+{
+	struct placement_tenant t[2] = {tenant(100, 50, 100), tenant(100, 50, 100)};
+
+	/* Both lows do not fit: the mins hold, the rest is divided. */
+	t[0].low = t[1].low = 80;
+	t[1].min = 70;
+	cr_assert_eq(p->share(&device, t, 2, 0), 30);
+	cr_assert_eq(p->share(&device, t, 2, 1), 70);
+	/* Nor do the mins. */
+	t[0].min = 140;
+	cr_assert_eq(p->share(&device, t, 2, 0), 50);
+	cr_assert_eq(p->share(&device, t, 2, 1), 50);
+}
+
+Test(placement, the_greedy_gives)
+{
+	struct placement_tenant t[3] = {tenant(100, 10, 0), tenant(100, 60, 0),
+					tenant(100, 30, 0)};
+	struct placement_step s;
+
+	t[0].wanted = 15;
+	cr_step(p->victim(&device, t, 3, 0, 15, &s), s, 1, 16);
+	/* No more than what it has above its share, and then the next. */
+	t[2] = tenant(100, 40, 0);
+	t[1] = tenant(100, 50, 0);
+	t[0].wanted = 30;
+	cr_step(p->victim(&device, t, 3, 0, 30, &s), s, 1, 18);
+}
+
+Test(placement, the_greedy_gives_to_itself)
+{
+	struct placement_tenant t[2] = {tenant(100, 70, 0), tenant(100, 30, 30)};
+	struct placement_step s;
+
+	t[0].wanted = 10;
+	cr_step(p->victim(&device, t, 2, 0, 10, &s), s, 0, 10);
+	/* For more than it can give, others do, which get that back later. */
+	t[0].wanted = 80;
+	cr_step(p->victim(&device, t, 2, 0, 80, &s), s, 0, 70);
+	t[0] = tenant(100, 0, 70);
+	cr_step(p->victim(&device, t, 2, 0, 10, &s), s, 1, 10);
+	t[0] = tenant(100, 70, 0);
+	t[0].wanted = 10;
+	/* But not if it can give nothing at all. */
+	t[0].busy = true;
+	cr_assert_eq(p->victim(&device, t, 2, 0, 10, &s), -EBUSY);
+	t[0].busy = false;
+	t[0].movable = 0;
+	cr_assert_eq(p->victim(&device, t, 2, 0, 10, &s), -ENOSPC);
+}
+
+Test(placement, weights)
+{
+	struct placement_tenant t[2] = {tenant(300, 75, 0), tenant(100, 25, 0)};
+	struct placement_step s;
+
+	t[1].wanted = 10;
+	cr_step(p->victim(&device, t, 2, 1, 10, &s), s, 1, 10);
+	t[0] = tenant(300, 80, 0);
+	t[1] = tenant(100, 20, 0);
+	t[1].wanted = 10;
+	/* Both would be 5 above: that is more for the one that is due less. */
+	cr_step(p->victim(&device, t, 2, 1, 10, &s), s, 1, 6);
+	t[1].movable = 0;
+	t[0].movable = 100;
+	t[1].wanted = 4;
+	cr_step(p->victim(&device, t, 2, 1, 4, &s), s, 0, 4);
+}
+
+/* One piece that is larger than its share: others make room, and get it back. */
+Test(placement, one_large_allocation)
+{
+	struct placement_tenant t[2] = {tenant(100, 0, 0), tenant(100, 100, 0)};
+	struct placement_step s;
+
+	t[0].wanted = 80;
+	cr_step(p->victim(&device, t, 2, 0, 80, &s), s, 1, 50);
+	t[1] = tenant(100, 50, 50);
+	cr_step(p->victim(&device, t, 2, 0, 30, &s), s, 1, 30);
+
+	t[0] = tenant(100, 80, 0);
+	t[1] = tenant(100, 20, 80);
+	cr_step(p->relieve(&device, t, 2, &s), s, 0, 30);
+	t[0] = tenant(100, 50, 30);
+	t[1] = tenant(100, 50, 50);
+	cr_assert_eq(p->relieve(&device, t, 2, &s), -ENOSPC);
+}
+
+Test(placement, low_then_min)
+{
+	struct placement_tenant t[3] = {tenant(100, 0, 0), tenant(100, 50, 0),
+					tenant(100, 50, 0)};
+	struct placement_step s;
+
+	t[0].wanted = 90;
+	t[1].min = t[1].low = 30;
+	t[2].min = 10;
+	t[2].low = 50;
+	cr_assert_eq(p->victim(&device, t, 3, 0, 90, &s), -ENOSPC);
+	t[0].wanted = 40;
+	cr_step(p->victim(&device, t, 3, 0, 40, &s), s, 1, 20);
+	t[1] = tenant(100, 30, 20);
+	t[1].min = 30;
+	cr_step(p->victim(&device, t, 3, 0, 20, &s), s, 2, 20);
+	/* Nothing of a min, not even for rounding. */
+	t[2].min = 49;
+	cr_assert_eq(p->victim(&device, t, 3, 0, 2, &s), -ENOSPC);
+}
+
+Test(placement, busy_ones_are_passed_over)
+{
+	struct placement_tenant t[3] = {tenant(100, 0, 0), tenant(100, 60, 0),
+					tenant(100, 40, 0)};
+	struct placement_step s;
+
+	t[0].wanted = 10;
+	t[1].busy = true;
+	cr_step(p->victim(&device, t, 3, 0, 10, &s), s, 2, 10);
+	t[2].busy = true;
+	cr_assert_eq(p->victim(&device, t, 3, 0, 10, &s), -EBUSY);
+}
+
+Test(placement, host_memory)
+{
+	struct placement_tenant t[2] = {tenant(100, 0, 0), tenant(100, 100, 0)};
+	struct placement_device d = device;
+	struct placement_step s;
+
+	t[0].wanted = 10;
+	d.host_room = 9;
+	cr_assert_eq(p->victim(&d, t, 2, 0, 10, &s), -ENOMEM);
+	d.host_room = 10;
+	cr_step(p->victim(&d, t, 2, 0, 10, &s), s, 1, 10);
+	t[1].away_room = 9;
+	cr_assert_eq(p->victim(&d, t, 2, 0, 10, &s), -ENOMEM);
+}
+
+Test(placement, nothing_moves_for_what_cannot_be)
+{
+	struct placement_tenant t[2] = {tenant(100, 0, 0), tenant(100, 100, 0)};
+	struct placement_step s;
+
+	t[0].wanted = 200;
+	cr_assert_eq(p->victim(&device, t, 2, 0, 200, &s), -ENOSPC);
+}
+
+Test(placement, the_device_asks)
+{
+	struct placement_tenant t[2] = {tenant(100, 60, 0), tenant(100, 40, 0)};
+	struct placement_step s;
+
+	t[1].low = 40;
+	cr_step(p->victim(&device, t, 2, PLACEMENT_NOBODY, 4, &s), s, 0, 4);
+	t[0].low = 60;
+	cr_assert_eq(p->victim(&device, t, 2, PLACEMENT_NOBODY, 4, &s), -ENOSPC);
+}
+
+Test(placement, above_high)
+{
+	struct placement_tenant t[2] = {tenant(100, 30, 0), tenant(100, 40, 0)};
+	struct placement_device d = device;
+	struct placement_step s;
+
+	d.free = 30;
+	cr_assert_eq(p->relieve(&d, t, 2, &s), -ENOSPC);
+	t[0].high = 21;
+	cr_step(p->relieve(&d, t, 2, &s), s, 0, 10);
+	t[0].min = 25; /* which protects from others only */
+	cr_step(p->relieve(&d, t, 2, &s), s, 0, 8);
+	t[1].max = 10;
+	cr_step(p->relieve(&d, t, 2, &s), s, 1, 30);
+	t[1].busy = true;
+	t[0].movable = 0;
+	cr_assert_eq(p->relieve(&d, t, 2, &s), -EBUSY);
+}
+
+Test(placement, returns)
+{
+	struct placement_tenant t[3] = {tenant(100, 40, 10), tenant(100, 20, 11),
+					tenant(100, 20, 0)};
+	struct placement_device d = device;
+	struct placement_step s;
+
+	d.free = 20;
+	cr_step(p->returns(&d, t, 3, &s), s, 1, 11);
+	t[1].busy = true;
+	cr_step(p->returns(&d, t, 3, &s), s, 0, 8);
+	t[0].high = 44;
+	cr_step(p->returns(&d, t, 3, &s), s, 0, 4);
+	t[0].max = 40;
+	cr_assert_eq(p->returns(&d, t, 3, &s), -EBUSY);
+	t[1].busy = false;
+	d.free = 1;
+	cr_assert_eq(p->returns(&d, t, 3, &s), -ENOSPC);
+	d.free = 5;
+	cr_step(p->returns(&d, t, 3, &s), s, 1, 4);
+}
+
+/* What is free is promised to who has little already. */
+Test(placement, returns_up_to_the_share)
+{
+	struct placement_tenant t[2] = {tenant(100, 60, 20), tenant(100, 20, 60)};
+	struct placement_device d = device;
+	struct placement_step s;
+
+	d.free = 20;
+	cr_step(p->returns(&d, t, 2, &s), s, 1, 20);
+	t[0] = tenant(100, 45, 20);
+	t[1] = tenant(100, 45, 60);
+	d.free = 10;
+	cr_step(p->returns(&d, t, 2, &s), s, 0, 4);
+}
+
+Test(placement, sessions)
+{
+	struct placement_session s[4] = {
+		{.movable = 5, .away = 0, .idle_ns = 1000},
+		{.movable = 9, .away = 3, .idle_ns = 2000},
+		{.movable = 7, .away = 3, .idle_ns = 3000},
+		{.movable = 1, .away = 3, .idle_ns = 2000000000},
+	};
+
+	cr_assert_eq(p->session_leaves(s, 4), 3);
+	s[3].movable = 0;
+	cr_assert_eq(p->session_leaves(s, 4), 1);
+	s[1].busy = true;
+	cr_assert_eq(p->session_leaves(s, 4), 2);
+	cr_assert_eq(p->session_comes(s, 4), 2);
+	s[1].busy = false;
+	cr_assert_eq(p->session_comes(s, 4), 1);
+	cr_assert_eq(p->session_leaves(s, 0), 0);
+	cr_assert_eq(p->session_comes(s, 0), 0);
+	cr_assert_eq(p->session_comes(s, 1), 1);
+	memset(s, 0, sizeof(s));
+	cr_assert_eq(p->session_leaves(s, 4), 4);
+}
+
+Test(placement, where)
+{
+	struct placement_session s = {.idle_ns = 1000};
+
+	cr_assert_eq(placement_lru.where(&s), PLACE_MAPPED);
+	cr_assert_eq(placement_largest.where(&s), PLACE_MAPPED);
+	s.idle_ns = 60000000000;
+	cr_assert_eq(placement_lru.where(&s), PLACE_SWAPPED);
+	cr_assert_eq(placement_largest.where(&s), PLACE_SWAPPED);
+	cr_assert_eq(placement_random.where(&s), PLACE_MAPPED);
+}
+
+static struct placement_tenant any_tenant(uint64_t *rng)
+{
+	struct placement_tenant t = {
+		.weight = random_any(rng),
+		.resident = random_any(rng),
+		.away = random_any(rng),
+		.wanted = random_any(rng),
+		.movable = random_any(rng),
+		.away_room = random_any(rng),
+		.min = random_any(rng),
+		.low = random_any(rng),
+		.high = random_any(rng),
+		.max = random_any(rng),
+		.busy = random_below(rng, 4) == 0,
+	};
+
+	return t;
+}
+
+/* What a decision may never be, whatever the numbers. */
+static void check_leaves(const struct placement_device *d,
+			 const struct placement_tenant *t, uint32_t n, int r,
+			 const struct placement_step *s)
+{
+	if (r < 0) {
+		cr_assert(r == -EBUSY || r == -ENOMEM || r == -ENOSPC);
+		return;
+	}
+	cr_assert_lt(s->tenant, n);
+	t += s->tenant;
+	cr_assert(!t->busy);
+	cr_assert_gt(s->bytes, 0);
+	cr_assert_leq(s->bytes, t->movable);
+	cr_assert_leq(s->bytes, t->away_room);
+	cr_assert_leq(s->bytes, d->host_room);
+}
+
+Test(placement, nonsense)
+{
+	enum {
+		MOST = 12,
+		ROUNDS = 20000
+	};
+	struct placement_tenant t[MOST];
+	uint64_t rng = 1, found = 0;
+
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		struct placement_device d = {random_any(&rng), random_any(&rng),
+					     random_any(&rng), random_any(&rng)};
+		uint32_t n = random_below(&rng, MOST + 1), asks = random_below(&rng, 14);
+		struct placement_step s = {0};
+		unsigned __int128 sum = 0;
+		int r;
+
+		for (uint32_t i = 0; i < n; i++)
+			t[i] = any_tenant(&rng);
+		for (uint32_t i = 0; i < n; i++)
+			sum += p->share(&d, t, n, i);
+		cr_assert(sum <= d.total);
+		r = p->victim(&d, t, n, asks, random_any(&rng), &s);
+		check_leaves(&d, t, n, r, &s);
+		found += r == 0;
+		r = p->relieve(&d, t, n, &s);
+		check_leaves(&d, t, n, r, &s);
+		found += r == 0;
+		r = p->returns(&d, t, n, &s);
+		found += r == 0;
+		if (r < 0)
+			continue;
+		cr_assert_lt(s.tenant, n);
+		cr_assert(!t[s.tenant].busy);
+		cr_assert_gt(s.bytes, 0);
+		cr_assert_leq(s.bytes, d.free);
+		cr_assert_leq(s.bytes, t[s.tenant].away);
+	}
+	cr_assert_gt(found, ROUNDS / 10);
+}
