@@ -23,12 +23,6 @@ static void take_out(struct space *sp, struct space_chunk *c)
 	sp->idle_bytes -= c->size;
 }
 
-static void release(struct space *sp, struct space_chunk *c)
-{
-	sp->s->ops->chunk_release(sp->s->dev, c->dev);
-	free(c);
-}
-
 static struct space_chunk *oldest(struct space *sp)
 {
 	return list_entry(sp->idle.prev, struct space_chunk, idle);
@@ -39,7 +33,7 @@ static void reap_locked(struct space *sp, struct space_chunk *c)
 {
 	take_out(sp, c);
 	pthread_mutex_unlock(&sp->lock);
-	release(sp, c);
+	chunk_release(sp, c);
 	pthread_mutex_lock(&sp->lock);
 }
 
@@ -74,7 +68,7 @@ void idle_put_locked(struct space *sp, struct space_chunk *c)
 	if (!sp->reaping)
 		sp->reaping = !pthread_create(&sp->reaper, NULL, reaper, sp);
 	if (!sp->reaping || sp->ending) {
-		release(sp, c);
+		chunk_release(sp, c);
 		return;
 	}
 	c->idle_since_ns = clock_now_ns();
@@ -103,7 +97,7 @@ void idle_flush_locked(struct space *sp)
 		struct space_chunk *c = oldest(sp);
 
 		take_out(sp, c);
-		release(sp, c);
+		chunk_release(sp, c);
 	}
 }
 

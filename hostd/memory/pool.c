@@ -333,44 +333,58 @@ static struct block *take_free(struct pool *pool, uint64_t size)
 	return k;
 }
 
-static CUresult grow_by(struct pools *p, struct pool *pool, uint64_t size)
+/* An arena of the session's memory; without the lock. NULL: there is none to be had. */
+static struct arena *arena_new(struct pools *p, uint64_t size)
 {
+	struct arena *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return NULL;
+	list_init(&a->blocks); /* none: pools_find() may come upon it */
+	if (space_arena_new(p->s->space, size, a, &a->addr) != CUDA_SUCCESS)
+		free(steal(a));
+	return a;
+}
+
+/* Lets go of the lock while it asks for memory: others may free, and the pool's blocks
+ * and queues change. The caller's command keeps the pool. */
+static struct block *grow_by(struct pools *p, struct pool *pool, uint64_t arena_size,
+			     uint64_t size)
+{
+	uint64_t have = pool->reserved + pool->growing;
 	struct arena *a;
 	struct block *k;
-	CUdeviceptr addr;
-	CUresult r;
 
-	if (size > pool->max_bytes || pool->reserved > pool->max_bytes - size)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	a = calloc(1, sizeof(*a));
+	if (arena_size > pool->max_bytes || have > pool->max_bytes - arena_size)
+		return NULL;
+	pool->growing += arena_size;
+	pthread_mutex_unlock(&p->lock);
+	a = arena_new(p, arena_size);
+	pthread_mutex_lock(&p->lock);
+	pool->growing -= arena_size;
 	if (!a)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = space_arena_new(p->s->space, size, a, &addr);
-	if (r != CUDA_SUCCESS) {
-		free(a);
-		return r;
-	}
-	k = arena_init(a, addr, size, &p->n_blocks);
+		return NULL;
+	k = arena_init(a, a->addr, arena_size, &p->n_blocks);
 	if (!k) {
-		space_arena_free(p->s->space, addr);
+		space_arena_free(p->s->space, a->addr);
 		free(a);
-		return CUDA_ERROR_OUT_OF_MEMORY;
+		return NULL;
 	}
 	a->pool = pool;
 	list_insert_after(&pool->arenas, &a->link);
 	bins_add(&pool->free, k);
-	pool->reserved += size;
+	pool->reserved += arena_size;
 	pool->reserved_high = MAX(pool->reserved_high, pool->reserved);
-	return CUDA_SUCCESS;
+	return take_free(pool, size);
 }
 
-/* A step or, where that does not fit any more, what is needed now. */
-static CUresult grow(struct pools *p, struct pool *pool, uint64_t size)
+/* New memory: a step or, where that does not fit any more, what is needed now. */
+static struct block *grow(struct pools *p, struct pool *pool, uint64_t size)
 {
 	uint64_t whole = ALIGN_UP(size, POOL_STEP), need = ALIGN_UP(size, SPACE_CHUNK);
-	CUresult r = grow_by(p, pool, whole);
+	struct block *k = grow_by(p, pool, whole, size);
 
-	return r == CUDA_ERROR_OUT_OF_MEMORY && need < whole ? grow_by(p, pool, need) : r;
+	return !k && need < whole ? grow_by(p, pool, need, size) : k;
 }
 
 static struct block *borrow(struct pools *p, struct pool *pool, struct pool_queue *own,
@@ -422,12 +436,12 @@ static struct block *find_room(struct pools *p, struct pool *pool, struct pool_q
 	/* What others are done with; what is one's own may grow together by that. */
 	if (!k && pool->reuse[1] && poll_all(p, pool))
 		k = take_free(pool, size);
-	if (!k && grow(p, pool, size) == CUDA_SUCCESS)
-		k = take_free(pool, size);
+	if (!k)
+		k = grow(p, pool, size);
 	if (!k && own && pool->reuse[2])
 		k = borrow(p, pool, own, size);
-	if (!k && reclaim_locked(p) && grow(p, pool, size) == CUDA_SUCCESS)
-		k = take_free(pool, size);
+	if (!k && reclaim_locked(p))
+		k = grow(p, pool, size);
 	return k;
 }
 

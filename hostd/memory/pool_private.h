@@ -27,6 +27,7 @@ struct pool {
 	bool destroyed;
 	uint64_t handle, max_bytes;
 	uint64_t used, used_high, reserved, reserved_high; /* bytes */
+	uint64_t growing; /* bytes that are being asked for, not yet reserved */
 	uint64_t threshold;
 	bool reuse[3]; /* FOLLOW_EVENT_DEPENDENCIES, OPPORTUNISTIC, INTERNAL */
 	struct list arenas, queues;
@@ -43,7 +44,9 @@ struct pool_wait {
 
 struct pools {
 	struct session *s;
-	pthread_mutex_t lock; /* may be held while the device and the space are called */
+	/* May be held while the device and the space are called, but not while memory is
+	 * asked for: grow() lets go of it. */
+	pthread_mutex_t lock;
 	struct list all;
 	unsigned n_pools, n_queues; /* of all of them */
 	uint64_t n_blocks;

@@ -46,35 +46,37 @@ int pages_set_locked(struct space *sp, CUdeviceptr base, uint64_t size, struct r
 	return 0;
 }
 
-static void tell_usage(struct space *sp)
+void tell_usage_locked(struct space *sp)
 {
 	struct sess_counters *c = sp->s->count;
 
 	atomic_store_explicit(&c->memory_bytes, sp->used, memory_order_relaxed);
 	atomic_store_explicit(&c->memory_peak_bytes, sp->peak, memory_order_relaxed);
+	atomic_store_explicit(&c->movable_bytes, sp->residency.movable,
+			      memory_order_relaxed);
+	/* With what chunks know nothing of, as contexts and arrays. */
+	atomic_store_explicit(&c->pinned_bytes,
+			      sp->used - MIN(sp->used, sp->residency.movable +
+							       sp->residency.mapped +
+							       sp->residency.swapped),
+			      memory_order_relaxed);
+	atomic_store_explicit(&c->mapped_bytes, sp->residency.mapped,
+			      memory_order_relaxed);
+	atomic_store_explicit(&c->swapped_bytes, sp->residency.swapped,
+			      memory_order_relaxed);
 }
 
-static int ask(struct space *sp, uint64_t bytes)
+void charged_locked(struct space *sp, uint64_t bytes)
 {
-	const struct sess_broker *b = &sp->s->broker;
-
-	return b->charge ? b->charge(b->arg, bytes) : 0;
-}
-
-CUresult charge_locked(struct space *sp, uint64_t bytes)
-{
-	if (ask(sp, bytes) < 0)
-		return CUDA_ERROR_OUT_OF_MEMORY;
 	sp->used += bytes;
 	sp->peak = MAX(sp->peak, sp->used);
-	tell_usage(sp);
-	return CUDA_SUCCESS;
+	tell_usage_locked(sp);
 }
 
 void uncharged_locked(struct space *sp, uint64_t bytes)
 {
 	sp->used -= bytes;
-	tell_usage(sp);
+	tell_usage_locked(sp);
 }
 
 void uncharge_locked(struct space *sp, uint64_t bytes)
@@ -84,6 +86,27 @@ void uncharge_locked(struct space *sp, uint64_t bytes)
 	uncharged_locked(sp, bytes);
 	if (b->uncharge)
 		b->uncharge(b->arg, bytes);
+}
+
+void uncharge_away_locked(struct space *sp, uint64_t bytes)
+{
+	const struct sess_broker *b = &sp->s->broker;
+
+	if (!bytes)
+		return;
+	if (!b->away_uncharge) {
+		uncharge_locked(sp, bytes);
+		return;
+	}
+	uncharged_locked(sp, bytes);
+	b->away_uncharge(b->arg, bytes);
+}
+
+void uncharge_part_locked(struct space *sp, uint64_t bytes, uint64_t away)
+{
+	if (bytes > away)
+		uncharge_locked(sp, bytes - away);
+	uncharge_away_locked(sp, away);
 }
 
 /* Granted, but the device has none: other sessions may keep what they freed just now. */
@@ -103,49 +126,73 @@ static CUresult create_again(struct space *sp, uint64_t size, struct dev_chunk *
 	return r;
 }
 
+/* Those of its pieces that have no memory yet. */
+static CUresult fill(struct space *sp, struct space_chunk *c)
+{
+	struct session *s = sp->s;
+	CUresult r = CUDA_SUCCESS;
+
+	idle_trim_locked(sp, c->bytes[PIECE_RESIDENT]);
+	for (unsigned i = 0; i < c->n_pieces && r == CUDA_SUCCESS; i++) {
+		struct piece *p = &c->piece[i];
+
+		if (p->state != PIECE_RESIDENT)
+			continue;
+		r = s->ops->chunk_create(s->dev, p->size, c->in_host_memory, &p->dev);
+		if (r == CUDA_ERROR_OUT_OF_MEMORY && !c->in_host_memory)
+			r = create_again(sp, p->size, &p->dev);
+	}
+	if (r != CUDA_SUCCESS)
+		chunk_release(sp, c);
+	return r;
+}
+
 static CUresult create(struct space *sp, uint64_t size, bool in_host_memory,
 		       struct space_chunk **ret_chunk)
 {
-	struct session *s = sp->s;
-	_cleanup_free_ struct space_chunk *c = calloc(1, sizeof(*c));
+	uint64_t extent = in_host_memory ? size : sp->extent_bytes;
+	struct space_chunk *c = chunk_alloc(size, extent);
 	CUresult r;
 
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	list_init(&c->idle);
-	list_init(&c->link);
-	c->size = size;
 	c->in_host_memory = in_host_memory;
-	idle_trim_locked(sp, size);
-	r = s->ops->chunk_create(s->dev, size, in_host_memory, &c->dev);
-	if (r == CUDA_ERROR_OUT_OF_MEMORY && !in_host_memory)
-		r = create_again(sp, size, &c->dev);
+	r = fill(sp, c);
 	if (r == CUDA_SUCCESS)
-		*ret_chunk = steal(c);
+		*ret_chunk = c;
 	return r;
+}
+
+static void enter(struct space *sp, struct space_chunk *c)
+{
+	c->refs = 1;
+	c->handle = 0;
+	c->id = ++sp->next_id;
+	c->charged = true;
+	list_append(&sp->all, &c->in_space);
+	chunk_count_locked(sp, c);
 }
 
 CUresult chunk_new_locked(struct space *sp, uint64_t size, bool in_host_memory,
 			  struct space_chunk **ret_chunk)
 {
-	CUresult r = charge_locked(sp, size);
-	struct space_chunk *c;
+	struct space_chunk *c = in_host_memory ? NULL : idle_take_locked(sp, size);
+	CUresult r = c ? CUDA_SUCCESS : create(sp, size, in_host_memory, &c);
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	c = in_host_memory ? NULL : idle_take_locked(sp, size);
-	if (!c)
-		r = create(sp, size, in_host_memory, &c);
-	if (r != CUDA_SUCCESS) {
-		uncharge_locked(sp, size);
-		return r;
-	}
-	c->refs = 1;
-	c->handle = 0;
-	c->id = ++sp->next_id;
-	c->charged = true;
+	enter(sp, c);
 	*ret_chunk = c;
 	return CUDA_SUCCESS;
+}
+
+CUresult chunk_born_locked(struct space *sp, struct space_chunk *c)
+{
+	CUresult r = fill(sp, c);
+
+	if (r == CUDA_SUCCESS)
+		enter(sp, c);
+	return r;
 }
 
 void chunk_put_locked(struct space *sp, struct space_chunk *c)
@@ -153,19 +200,17 @@ void chunk_put_locked(struct space *sp, struct space_chunk *c)
 	if (!c || --c->refs)
 		return;
 	list_remove(&c->link);
-	if (c->share != CHUNK_OWN) {
-		share_end_locked(sp, c);
-		return;
-	}
-	if (c->charged)
-		uncharge_locked(sp, c->size);
+	list_remove(&c->in_space);
+	if (c->share == CHUNK_OWN && c->charged)
+		uncharge_part_locked(sp, c->size, chunk_away(c));
 	c->charged = false;
-	if (!c->in_host_memory) {
+	chunk_count_locked(sp, c);
+	if (c->share != CHUNK_OWN)
+		share_end_locked(sp, c);
+	else if (!c->in_host_memory && chunk_as_new(sp, c))
 		idle_put_locked(sp, c);
-		return;
-	}
-	sp->s->ops->chunk_release(sp->s->dev, c->dev);
-	free(c);
+	else
+		chunk_release(sp, c);
 }
 
 CUresult mapping_new_locked(struct space *sp, CUdeviceptr addr, struct space_chunk *c,
@@ -176,10 +221,15 @@ CUresult mapping_new_locked(struct space *sp, CUdeviceptr addr, struct space_chu
 
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = sp->s->ops->map(sp->s->dev, addr, c->dev);
+	r = chunk_map(sp, c, addr);
 	if (r != CUDA_SUCCESS)
 		return r;
 	c->refs++;
+	c->n_mappings++;
+	list_append(&c->mappings, &m->in_chunk);
+	chunk_count_locked(sp, c);
+	if (sp->s->touch.pages)
+		touch_new(&sp->s->touch, addr, c->size);
 	m->addr = addr;
 	m->chunk = c;
 	m->access = CU_MEM_ACCESS_FLAGS_PROT_NONE;
@@ -192,9 +242,21 @@ void mapping_free_locked(struct space *sp, struct mapping *m)
 {
 	if (!m)
 		return;
-	sp->s->ops->unmap(sp->s->dev, m->addr, m->chunk->size);
+	chunk_unmap(sp, m->chunk, m->addr);
+	list_remove(&m->in_chunk);
+	m->chunk->n_mappings--;
+	chunk_unmapped_locked(sp, m->chunk);
 	chunk_put_locked(sp, m->chunk);
 	free(m);
+}
+
+struct mapping *mapping_at_locked(struct space *sp, CUdeviceptr addr)
+{
+	struct page *p = page_at_locked(sp, addr);
+
+	if (!p || !p->region)
+		return NULL;
+	return p->region->kind == REGION_RANGE ? p->map : p->region->map;
 }
 
 CUresult region_new_locked(struct space *sp, enum region_kind kind, uint64_t size,
@@ -224,7 +286,6 @@ CUresult region_new_locked(struct space *sp, enum region_kind kind, uint64_t siz
 CUresult region_backed_locked(struct space *sp, enum region_kind kind,
 			      struct space_chunk *c, struct region **ret_region)
 {
-	struct session *s = sp->s;
 	struct region *rg;
 	CUresult r = region_new_locked(sp, kind, c->size, SPACE_PAGE, 0, &rg);
 
@@ -232,8 +293,7 @@ CUresult region_backed_locked(struct space *sp, enum region_kind kind,
 		return r;
 	r = mapping_new_locked(sp, rg->base, c, &rg->map);
 	if (r == CUDA_SUCCESS)
-		r = s->ops->set_access(s->dev, rg->base, c->size,
-				       CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+		r = chunk_set_access(sp, c, rg->base, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 	if (r != CUDA_SUCCESS) {
 		region_free_locked(sp, rg);
 		return r;

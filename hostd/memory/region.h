@@ -3,7 +3,8 @@
  * Private to memory/: the tables behind space.h.
  *
  * Functions ending in _locked expect sp->lock. While it is held only the device and the
- * broker are called, which call nothing back.
+ * broker are called, which call nothing back; but nothing is charged: that waits until
+ * other memory has gone, perhaps of this very session.
  */
 #ifndef WEFT_MEM_REGION_H
 #define WEFT_MEM_REGION_H
@@ -12,6 +13,7 @@
 
 #include "base/list.h"
 #include "device/device.h"
+#include "memory/chunk.h"
 #include "memory/slab.h"
 #include "memory/space.h"
 #include "session/session.h"
@@ -31,29 +33,11 @@ enum region_kind {
 	REGION_IMPORT, /* of another session; ipc.c */
 };
 
-enum chunk_share {
-	CHUNK_OWN,
-	CHUNK_EXPORTED,
-	CHUNK_IMPORTED, /* charged to nobody here */
-};
-
-struct space_chunk {
-	unsigned refs;    /* sp->lock */
-	struct list idle; /* of sp->idle */
-	uint64_t idle_since_ns;
-	struct dev_chunk *dev;
-	struct list link; /* of sp->chunks: those that the guest made itself */
-	uint64_t size, handle, id;
-	bool in_host_memory;
-	bool charged;
-	enum chunk_share share;
-	uint8_t name[16]; /* of one that is shared, at the broker */
-};
-
 /* One chunk at one address. */
 struct mapping {
 	CUdeviceptr addr;
 	struct space_chunk *chunk;
+	struct list in_chunk;
 	CUmemAccess_flags access;
 	uint64_t id;
 };
@@ -61,11 +45,11 @@ struct mapping {
 struct region {
 	enum region_kind kind;
 	CUdeviceptr base;
-	uint64_t size;  /* whole pages */
-	uint64_t bytes; /* what was asked for */
+	uint64_t size;   /* whole pages */
+	uint64_t bytes;  /* what was asked for */
 	uint64_t offset; /* import: where in it the allocation begins */
 	unsigned opened; /* import: how often */
-	unsigned owner; /* context; slabs too are of one context */
+	unsigned owner;  /* context; slabs too are of one context */
 	uint64_t id;
 	struct mapping *map; /* slab, large */
 	struct slab *slab;
@@ -93,6 +77,7 @@ struct space {
 	struct list slabs[SPACE_CLASSES];
 	struct list regions;
 	struct list chunks;
+	struct list all;      /* chunks, in the order in which they were made */
 	struct region *spare; /* one empty slab, so that a lone buffer that comes and
 			       * goes costs nothing */
 	struct global *globals;
@@ -107,6 +92,15 @@ struct space {
 	bool reaping, ending;
 	pthread_t reaper;
 	pthread_cond_t reaper_cond;
+
+	/* move.c */
+	struct hostpool *hostpool;
+	const struct placement *placement;
+	uint64_t piece_bytes;
+	uint64_t extent_bytes;            /* more is never one piece */
+	struct space_residency residency; /* of all chunks that are charged */
+	uint64_t runs;                    /* of moving, begun so far */
+	pthread_cond_t settled;           /* nothing of some chunk moves any more */
 };
 
 /* The page that holds addr; NULL outside the band or where nothing ever was. */
@@ -115,17 +109,29 @@ struct page *page_at_locked(struct space *sp, CUdeviceptr addr);
 /* Enters or (r NULL) clears a region's pages. Returns 0 or -ENOMEM. */
 int pages_set_locked(struct space *sp, CUdeviceptr base, uint64_t size, struct region *r);
 
-CUresult charge_locked(struct space *sp, uint64_t bytes);
-void uncharge_locked(struct space *sp, uint64_t bytes);
-
-/* The same where the broker has taken the charge already. */
+/* Books what the broker has granted (space_charge()), or what it has taken back. */
+void charged_locked(struct space *sp, uint64_t bytes);
 void uncharged_locked(struct space *sp, uint64_t bytes);
+/* Writes the books where weftd reads them. */
+void tell_usage_locked(struct space *sp);
+/* Gives it back as well. */
+void uncharge_locked(struct space *sp, uint64_t bytes);
+/* What space_charge_part() has charged. */
+void uncharge_part_locked(struct space *sp, uint64_t bytes, uint64_t away);
+/* The same of memory that is away: the broker has taken the charge back already. */
+void uncharge_away_locked(struct space *sp, uint64_t bytes);
+
+/* What is mapped at addr, in a range or behind an allocation; NULL: nothing. */
+struct mapping *mapping_at_locked(struct space *sp, CUdeviceptr addr);
 
 CUresult space_find_locked(struct space *sp, CUdeviceptr addr,
 			   struct space_range *ret_range);
 
+/* The caller has charged it, and uncharges it on failure. */
 CUresult chunk_new_locked(struct space *sp, uint64_t size, bool in_host_memory,
 			  struct space_chunk **ret_chunk);
+/* The same of one of born.h, which has what is away; it is gone if this fails. */
+CUresult chunk_born_locked(struct space *sp, struct space_chunk *c);
 void chunk_put_locked(struct space *sp, struct space_chunk *c);
 
 /* Keeps the memory of a chunk that is not charged (any more) for a moment. */

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "memory/born.h"
+#include "memory/hostpool.h"
 #include "memory/region.h"
 
 int space_new(struct session *s, struct space **ret_space)
@@ -21,8 +23,17 @@ int space_new(struct session *s, struct space **ret_space)
 		list_init(&sp->slabs[i]);
 	list_init(&sp->regions);
 	list_init(&sp->chunks);
+	list_init(&sp->all);
 	list_init(&sp->idle);
+	sp->piece_bytes = MAX(SPACE_PIECE, (uint64_t)s->info.chunk_bytes);
+	sp->extent_bytes = DEVICE_BAND_SIZE;
+	pthread_cond_init(&sp->settled, NULL);
 	pthread_cond_init(&sp->reaper_cond, NULL);
+	sp->hostpool = hostpool_new(sp);
+	if (!sp->hostpool) {
+		space_free(sp);
+		return -ENOMEM;
+	}
 	*ret_space = sp;
 	return 0;
 }
@@ -47,20 +58,23 @@ void space_free(struct space *sp)
 		region_free_locked(sp, sp->spare);
 	pthread_mutex_unlock(&sp->lock);
 	idle_end(sp);
+	hostpool_free(sp->hostpool);
 	for (unsigned i = 0; i < SPACE_L1; i++)
 		free(sp->l1[i]);
 	free(sp->globals);
 	pthread_cond_destroy(&sp->reaper_cond);
+	pthread_cond_destroy(&sp->settled);
 	pthread_mutex_destroy(&sp->lock);
 	free(sp);
 }
 
-/* A region with memory of its own, readable and writable. */
-static CUresult backed_new(struct space *sp, enum region_kind kind, uint64_t size,
+/* A region with memory of its own, readable and writable. Not charged any more if this
+ * fails. */
+static CUresult backed_new(struct space *sp, enum region_kind kind, const struct born *ch,
 			   struct region **ret_region)
 {
 	struct space_chunk *c;
-	CUresult r = chunk_new_locked(sp, size, false, &c);
+	CUresult r = born_chunk_locked(sp, ch, &c);
 
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -74,23 +88,25 @@ static unsigned class_of(uint64_t bytes)
 	return bytes <= 8u << 10 ? 0 : bytes <= 128u << 10 ? 1 : 2;
 }
 
-static CUresult slab_region_new(struct space *sp, struct region **ret_region)
+/* A slab that has been charged. */
+static CUresult slab_region_new(struct space *sp, const struct born *ch,
+				struct region **ret_region)
 {
 	struct slab *slab;
 	CUresult r;
 
-	if (sp->spare) {
-		r = charge_locked(sp, SLAB_BYTES);
-		if (r != CUDA_SUCCESS)
-			return r;
+	if (sp->spare && !ch->away) {
 		*ret_region = steal(sp->spare);
 		(*ret_region)->map->chunk->charged = true;
+		chunk_count_locked(sp, (*ret_region)->map->chunk);
 		return CUDA_SUCCESS;
 	}
 	slab = malloc(sizeof(*slab));
-	if (!slab)
+	if (!slab) {
+		born_uncharge_locked(sp, ch);
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = backed_new(sp, REGION_SLAB, SLAB_BYTES, ret_region);
+	}
+	r = backed_new(sp, REGION_SLAB, ch, ret_region);
 	if (r != CUDA_SUCCESS) {
 		free(slab);
 		return r;
@@ -100,63 +116,84 @@ static CUresult slab_region_new(struct space *sp, struct region **ret_region)
 	return CUDA_SUCCESS;
 }
 
-static CUresult alloc_small(struct space *sp, uint32_t bytes, unsigned owner,
-			    CUdeviceptr *ret_addr)
+/* In a slab that is there. */
+static bool alloc_in_slab(struct space *sp, uint32_t bytes, unsigned owner,
+			  CUdeviceptr *ret_addr)
 {
-	unsigned class = class_of(bytes);
 	struct region *rg;
-	CUresult r;
 
-	list_for_each (rg, &sp->slabs[class], link) {
+	list_for_each (rg, &sp->slabs[class_of(bytes)], link) {
 		int64_t at = rg->owner == owner ? slab_alloc(rg->slab, bytes) : -1;
 
 		if (at < 0)
 			continue;
 		*ret_addr = rg->base + (uint64_t)at;
+		return true;
+	}
+	return false;
+}
+
+static CUresult alloc_small_locked(struct space *sp, const struct born *ch,
+				   uint32_t bytes, unsigned owner, CUdeviceptr *ret_addr)
+{
+	struct region *rg;
+	CUresult r;
+
+	if (alloc_in_slab(sp, bytes, owner, ret_addr)) { /* new since the charge */
+		born_uncharge_locked(sp, ch);
 		return CUDA_SUCCESS;
 	}
-	r = slab_region_new(sp, &rg);
+	r = slab_region_new(sp, ch, &rg);
 	if (r != CUDA_SUCCESS)
 		return r;
 	rg->owner = owner;
-	rg->slab_class = class;
+	rg->slab_class = class_of(bytes);
 	/* First: the newest slab has the most room. */
-	list_insert_after(&sp->slabs[class], &rg->link);
+	list_insert_after(&sp->slabs[rg->slab_class], &rg->link);
 	*ret_addr = rg->base + (uint64_t)slab_alloc(rg->slab, bytes);
 	return CUDA_SUCCESS;
 }
 
-static CUresult alloc_large(struct space *sp, uint64_t bytes, unsigned owner,
+static CUresult alloc_small(struct space *sp, uint32_t bytes, unsigned owner,
 			    CUdeviceptr *ret_addr)
 {
-	struct region *rg;
-	CUresult r;
+	CUresult r = CUDA_SUCCESS;
+	struct born ch;
+	bool done;
 
-	if (bytes > DEVICE_BAND_SIZE)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = backed_new(sp, REGION_LARGE, ALIGN_UP(bytes, SPACE_PAGE), &rg);
-	if (r != CUDA_SUCCESS)
+	pthread_mutex_lock(&sp->lock);
+	done = alloc_in_slab(sp, bytes, owner, ret_addr);
+	pthread_mutex_unlock(&sp->lock);
+	if (!done)
+		r = born_charge(sp, SLAB_BYTES, &ch);
+	if (done || r != CUDA_SUCCESS)
 		return r;
-	rg->bytes = bytes;
-	rg->owner = owner;
-	list_append(&sp->regions, &rg->link);
-	*ret_addr = rg->base;
-	return CUDA_SUCCESS;
+	pthread_mutex_lock(&sp->lock);
+	r = alloc_small_locked(sp, &ch, bytes, owner, ret_addr);
+	pthread_mutex_unlock(&sp->lock);
+	return r;
 }
 
-CUresult space_arena_new(struct space *sp, uint64_t size, struct arena *arena,
-			 CUdeviceptr *ret_addr)
+/* One allocation or arena with an extent of its own. */
+static CUresult extent_new(struct space *sp, const struct region *what,
+			   CUdeviceptr *ret_addr)
 {
+	uint64_t size = ALIGN_UP(what->bytes, SPACE_PAGE);
+	struct born ch;
 	struct region *rg;
 	CUresult r;
 
-	if (size > DEVICE_BAND_SIZE)
+	if (what->bytes > DEVICE_BAND_SIZE)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = born_charge(sp, size, &ch);
+	if (r != CUDA_SUCCESS)
+		return r;
 	pthread_mutex_lock(&sp->lock);
-	r = backed_new(sp, REGION_ARENA, size, &rg);
+	r = backed_new(sp, what->kind, &ch, &rg);
 	if (r == CUDA_SUCCESS) {
-		rg->bytes = size;
-		rg->arena = arena;
+		rg->bytes = what->bytes;
+		rg->owner = what->owner;
+		rg->arena = what->arena;
 		list_append(&sp->regions, &rg->link);
 		*ret_addr = rg->base;
 	}
@@ -164,32 +201,38 @@ CUresult space_arena_new(struct space *sp, uint64_t size, struct arena *arena,
 	return r;
 }
 
+CUresult space_arena_new(struct space *sp, uint64_t size, struct arena *arena,
+			 CUdeviceptr *ret_addr)
+{
+	const struct region what = {.kind = REGION_ARENA, .bytes = size, .arena = arena};
+
+	return extent_new(sp, &what, ret_addr);
+}
+
 CUresult space_alloc(struct space *sp, uint64_t bytes, unsigned owner,
 		     CUdeviceptr *ret_addr)
 {
-	CUresult r;
+	const struct region what = {.kind = REGION_LARGE, .bytes = bytes, .owner = owner};
 
 	if (!bytes)
 		return CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&sp->lock);
 	if (bytes <= SPACE_SMALL_MAX)
-		r = alloc_small(sp, (uint32_t)bytes, owner, ret_addr);
-	else
-		r = alloc_large(sp, bytes, owner, ret_addr);
-	pthread_mutex_unlock(&sp->lock);
-	return r;
+		return alloc_small(sp, (uint32_t)bytes, owner, ret_addr);
+	return extent_new(sp, &what, ret_addr);
 }
 
 /* An empty slab: keep one, which is charged to nobody, give the others back. */
 static void retire_slab(struct space *sp, struct region *rg)
 {
 	list_remove(&rg->link);
-	if (sp->spare || rg->map->chunk->share != CHUNK_OWN) {
+	if (sp->spare || rg->map->chunk->share != CHUNK_OWN ||
+	    !chunk_whole(rg->map->chunk)) {
 		region_free_locked(sp, rg);
 		return;
 	}
 	uncharge_locked(sp, SLAB_BYTES);
 	rg->map->chunk->charged = false;
+	chunk_count_locked(sp, rg->map->chunk);
 	slab_init(rg->slab);
 	rg->owner = 0;
 	sp->spare = rg;
@@ -202,9 +245,20 @@ static struct region *region_at(struct space *sp, CUdeviceptr addr)
 	return p ? p->region : NULL;
 }
 
+/* The same, once nothing of it moves. */
+static struct region *settled_at(struct space *sp, CUdeviceptr addr)
+{
+	struct region *rg;
+
+	do {
+		rg = region_at(sp, addr);
+	} while (rg && rg->map && chunk_settle_locked(sp, rg->map->chunk));
+	return rg;
+}
+
 static CUresult release_locked(struct space *sp, CUdeviceptr addr)
 {
-	struct region *rg = region_at(sp, addr);
+	struct region *rg = settled_at(sp, addr);
 
 	if (!rg || rg->kind == REGION_RANGE || rg->kind == REGION_IMPORT)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -238,7 +292,7 @@ void space_arena_free(struct space *sp, CUdeviceptr addr)
 	struct region *rg;
 
 	pthread_mutex_lock(&sp->lock);
-	rg = region_at(sp, addr);
+	rg = settled_at(sp, addr);
 	if (rg && rg->kind == REGION_ARENA && rg->base == addr)
 		region_free_locked(sp, rg);
 	pthread_mutex_unlock(&sp->lock);
@@ -252,11 +306,34 @@ bool space_is_alloc(struct space *sp, CUdeviceptr addr)
 	       range.kind == SPACE_ALLOCATION;
 }
 
+/* True if it had to wait for something of a context's: look again. */
+static bool settle_owned(struct space *sp, struct list *regions, unsigned owner)
+{
+	struct region *r;
+
+	list_for_each (r, regions, link) {
+		if (r->owner == owner && r->map && chunk_settle_locked(sp, r->map->chunk))
+			return true;
+	}
+	return false;
+}
+
+static bool settle_owner(struct space *sp, unsigned owner)
+{
+	for (unsigned i = 0; i < SPACE_CLASSES; i++) {
+		if (settle_owned(sp, &sp->slabs[i], owner))
+			return true;
+	}
+	return settle_owned(sp, &sp->regions, owner);
+}
+
 void space_release_owner(struct space *sp, unsigned owner)
 {
 	struct region *r, *tmp;
 
 	pthread_mutex_lock(&sp->lock);
+	while (settle_owner(sp, owner))
+		;
 	for (unsigned i = 0; i < SPACE_CLASSES; i++) {
 		list_for_each_safe (r, tmp, &sp->slabs[i], link) {
 			if (r->owner == owner)
@@ -329,7 +406,7 @@ static CUresult find_global(const struct space *sp, CUdeviceptr addr,
 
 static enum space_kind kind_of(const struct region *rg)
 {
-	return rg->kind == REGION_ARENA	   ? SPACE_ARENA
+	return rg->kind == REGION_ARENA    ? SPACE_ARENA
 	       : rg->kind == REGION_IMPORT ? SPACE_IMPORT
 					   : SPACE_ALLOCATION;
 }
@@ -421,12 +498,29 @@ void space_global_drop(struct space *sp, const void *module)
 
 CUresult space_charge(struct space *sp, uint64_t bytes)
 {
-	CUresult r;
+	const struct sess_broker *b = &sp->s->broker;
 
+	if (b->charge && b->charge(b->arg, bytes) < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_lock(&sp->lock);
-	r = charge_locked(sp, bytes);
+	charged_locked(sp, bytes);
 	pthread_mutex_unlock(&sp->lock);
-	return r;
+	return CUDA_SUCCESS;
+}
+
+CUresult space_charge_part(struct space *sp, uint64_t bytes, uint64_t *ret_away)
+{
+	const struct sess_broker *b = &sp->s->broker;
+
+	*ret_away = 0;
+	if (!b->charge_part)
+		return space_charge(sp, bytes);
+	if (b->charge_part(b->arg, bytes, ret_away) < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_lock(&sp->lock);
+	charged_locked(sp, bytes);
+	pthread_mutex_unlock(&sp->lock);
+	return CUDA_SUCCESS;
 }
 
 void space_uncharge(struct space *sp, uint64_t bytes)

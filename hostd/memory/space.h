@@ -68,7 +68,7 @@ enum space_kind {
 	SPACE_ALLOCATION,
 	SPACE_RESERVED, /* addresses of the guest's own, or what it mapped there */
 	SPACE_GLOBAL,
-	SPACE_ARENA, /* of a pool: pools_find() knows more */
+	SPACE_ARENA,  /* of a pool: pools_find() knows more */
 	SPACE_IMPORT, /* an allocation of another session */
 };
 
@@ -106,6 +106,9 @@ struct space_share {
 
 /* addr lies in something that space_alloc() returned: else CUDA_ERROR_INVALID_VALUE. */
 CUresult space_export(struct space *sp, CUdeviceptr addr, struct space_share *ret_share);
+/* The same of a part of an arena. */
+CUresult space_export_arena(struct space *sp, CUdeviceptr addr, uint64_t bytes,
+			    struct space_share *ret_share);
 /* Opened again for the same context it has the same address. CUDA_ERROR_INVALID_CONTEXT:
  * it is the session's own. */
 CUresult space_import(struct space *sp, const struct space_share *h, unsigned owner,
@@ -134,6 +137,13 @@ void space_chunk_drop_handle(struct space *sp, struct space_chunk *c, uint64_t h
 /* The chunk with that number, if it is still there, for another handle; a reference. */
 struct space_chunk *space_chunk_get(struct space *sp, uint64_t id, uint64_t handle);
 
+/* A name under which other sessions of the tenant may open it. */
+CUresult space_chunk_export(struct space *sp, struct space_chunk *c,
+			    uint8_t ret_name[16]);
+/* What another session has exported; a reference. */
+CUresult space_chunk_open(struct space *sp, const uint8_t name[16],
+			  struct space_chunk **ret_chunk);
+
 CUresult space_map(struct space *sp, CUdeviceptr addr, uint64_t size,
 		   struct space_chunk *c);
 CUresult space_unmap(struct space *sp, CUdeviceptr addr, uint64_t size);
@@ -147,8 +157,14 @@ CUresult space_handle_at(struct space *sp, CUdeviceptr addr, uint64_t *ret_handl
 
 /* ---- accounts ---- */
 
-/* Charges memory that a device takes by itself (a module's variables). */
+/*
+ * Charges memory, before it is taken. Waits for weftd, perhaps seconds: while memory
+ * gives way, of this session too. So no lock is held that a lane inside the gate could
+ * want, least of all the space's.
+ */
 CUresult space_charge(struct space *sp, uint64_t bytes);
+/* The same, but so much of it as the device has no room for is to be in host memory. */
+CUresult space_charge_part(struct space *sp, uint64_t bytes, uint64_t *ret_away);
 void space_uncharge(struct space *sp, uint64_t bytes);
 
 /* Gives physical memory back that is kept for a moment; for tests. */

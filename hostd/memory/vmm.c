@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "memory/born.h"
 #include "memory/region.h"
 
 static bool whole_pages(uint64_t addr, uint64_t size)
@@ -77,17 +78,35 @@ CUresult space_unreserve(struct space *sp, CUdeviceptr addr, uint64_t size)
 
 /* ---- physical memory ---- */
 
+/* Not charged any more if this fails. */
+static CUresult host_chunk_locked(struct space *sp, uint64_t size,
+				  struct space_chunk **ret_chunk)
+{
+	CUresult r = chunk_new_locked(sp, size, true, ret_chunk);
+
+	if (r != CUDA_SUCCESS)
+		uncharge_locked(sp, size);
+	return r;
+}
+
 CUresult space_chunk_new(struct space *sp, uint64_t size, bool in_host_memory,
 			 struct space_chunk **ret_chunk)
 {
+	struct born b = {.bytes = size};
 	CUresult r;
 
 	if (!size || size % SPACE_PAGE)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (size > DEVICE_BAND_SIZE)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = in_host_memory ? space_charge(sp, size) : born_charge(sp, size, &b);
+	if (r != CUDA_SUCCESS)
+		return r;
 	pthread_mutex_lock(&sp->lock);
-	r = chunk_new_locked(sp, size, in_host_memory, ret_chunk);
+	if (!in_host_memory)
+		r = born_chunk_locked(sp, &b, ret_chunk);
+	else
+		r = host_chunk_locked(sp, size, ret_chunk);
 	if (r == CUDA_SUCCESS)
 		list_append(&sp->chunks, &(*ret_chunk)->link);
 	pthread_mutex_unlock(&sp->lock);
@@ -162,6 +181,8 @@ static CUresult map_locked(struct space *sp, CUdeviceptr addr, uint64_t size,
 	struct mapping *m;
 	CUresult r;
 
+	while (chunk_settle_locked(sp, c)) /* the caller holds a reference */
+		;
 	if (size != c->size || !range_around(sp, addr, size) ||
 	    has_mapping(sp, addr, size))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -199,12 +220,37 @@ static bool covers_mappings(struct space *sp, CUdeviceptr addr, uint64_t size)
 	return true;
 }
 
+/* True if something in a range that covers_mappings() is not moving any more: all may
+ * have changed. */
+static bool settle_mappings(struct space *sp, CUdeviceptr addr, uint64_t size)
+{
+	for (uint64_t at = 0; at < size;) {
+		struct mapping *m = page_at_locked(sp, addr + at)->map;
+
+		if (chunk_settle_locked(sp, m->chunk))
+			return true;
+		at += m->chunk->size;
+	}
+	return false;
+}
+
+/* As covers_mappings(), and nothing of it moves. */
+static bool covers_settled(struct space *sp, CUdeviceptr addr, uint64_t size)
+{
+	bool covers;
+
+	do {
+		covers = covers_mappings(sp, addr, size);
+	} while (covers && settle_mappings(sp, addr, size));
+	return covers;
+}
+
 CUresult space_unmap(struct space *sp, CUdeviceptr addr, uint64_t size)
 {
 	CUresult r = CUDA_ERROR_INVALID_VALUE;
 
 	pthread_mutex_lock(&sp->lock);
-	if (covers_mappings(sp, addr, size)) {
+	if (covers_settled(sp, addr, size)) {
 		for (uint64_t at = 0; at < size;) {
 			struct mapping *m = page_at_locked(sp, addr + at)->map;
 			uint64_t step = m->chunk->size;
@@ -219,14 +265,51 @@ CUresult space_unmap(struct space *sp, CUdeviceptr addr, uint64_t size)
 	return r;
 }
 
+static bool has_swapped(struct space *sp, CUdeviceptr addr, uint64_t size)
+{
+	for (uint64_t at = 0; at < size;) {
+		const struct space_chunk *c = page_at_locked(sp, addr + at)->map->chunk;
+
+		if (c->bytes[PIECE_SWAPPED])
+			return true;
+		at += c->size;
+	}
+	return false;
+}
+
+/* Of what is mapped now; the rest gets its access when it returns. */
+static CUresult set_access_of_mapped(struct space *sp, CUdeviceptr addr, uint64_t size,
+				     CUmemAccess_flags access)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	for (uint64_t at = 0; at < size && r == CUDA_SUCCESS;) {
+		const struct space_chunk *c = page_at_locked(sp, addr + at)->map->chunk;
+
+		r = chunk_set_access(sp, c, addr + at, access);
+		at += c->size;
+	}
+	return r;
+}
+
+static bool is_access(CUmemAccess_flags access)
+{
+	return access == CU_MEM_ACCESS_FLAGS_PROT_NONE ||
+	       access == CU_MEM_ACCESS_FLAGS_PROT_READ ||
+	       access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+}
+
 static CUresult set_access_locked(struct space *sp, CUdeviceptr addr, uint64_t size,
 				  CUmemAccess_flags access)
 {
 	CUresult r;
 
-	if (!covers_mappings(sp, addr, size))
+	if (!is_access(access) || !covers_settled(sp, addr, size))
 		return CUDA_ERROR_INVALID_VALUE;
-	r = sp->s->ops->set_access(sp->s->dev, addr, size, access);
+	if (has_swapped(sp, addr, size))
+		r = set_access_of_mapped(sp, addr, size, access);
+	else
+		r = sp->s->ops->set_access(sp->s->dev, addr, size, access);
 	if (r != CUDA_SUCCESS)
 		return r;
 	for (uint64_t at = 0; at < size; at += SPACE_PAGE)
@@ -245,23 +328,13 @@ CUresult space_set_access(struct space *sp, CUdeviceptr addr, uint64_t size,
 	return r;
 }
 
-/* What is mapped at addr, in a range or behind an allocation. */
-static struct mapping *mapping_at(struct space *sp, CUdeviceptr addr)
-{
-	struct page *p = page_at_locked(sp, addr);
-
-	if (!p || !p->region)
-		return NULL;
-	return p->region->kind == REGION_RANGE ? p->map : p->region->map;
-}
-
 CUresult space_get_access(struct space *sp, CUdeviceptr addr,
 			  CUmemAccess_flags *ret_access)
 {
 	struct mapping *m;
 
 	pthread_mutex_lock(&sp->lock);
-	m = mapping_at(sp, addr);
+	m = mapping_at_locked(sp, addr);
 	if (m)
 		*ret_access = m->access;
 	pthread_mutex_unlock(&sp->lock);

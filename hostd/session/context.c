@@ -15,6 +15,10 @@ static void ctx_fini(struct session *s, struct sess_obj *o)
 		return;
 	pools_ctx_gone(s->pools, ctx->dev);
 	s->ops->ctx_destroy(ctx->dev);
+	pthread_mutex_lock(&s->contexts_lock);
+	list_remove(&ctx->in_session);
+	pthread_cond_broadcast(&s->contexts_cond);
+	pthread_mutex_unlock(&s->contexts_lock);
 	if (ctx->charged || ctx->limits_charged)
 		space_uncharge(s->space, ctx->charged + ctx->limits_charged);
 	if (!ctx->charged)
@@ -70,14 +74,51 @@ CUresult sess_ctx_new(struct session *s, uint64_t h, unsigned flags,
 	if (!ctx)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	list_init(&ctx->objs);
+	list_init(&ctx->in_session);
 	ctx->id = atomic_fetch_add(&s->next_ctx_id, 1);
 	r = create(s, flags, ctx);
 	if (r != CUDA_SUCCESS) {
 		obj_put(s, &ctx->obj);
 		return r;
 	}
+	pthread_mutex_lock(&s->contexts_lock);
+	list_append(&s->contexts, &ctx->in_session);
+	pthread_mutex_unlock(&s->contexts_lock);
 	*ret_ctx = ctx;
 	return CUDA_SUCCESS;
+}
+
+/* The context made next after the one with that number, a reference; NULL: there is none.
+ * One that is being destroyed is waited for: that ends its work. */
+static struct sess_ctx *ctx_after(struct session *s, unsigned id)
+{
+	struct sess_ctx *ctx, *found;
+
+	pthread_mutex_lock(&s->contexts_lock);
+	for (;;) {
+		found = NULL;
+		list_for_each (ctx, &s->contexts, in_session) {
+			if (ctx->id > id && (!found || ctx->id < found->id))
+				found = ctx;
+		}
+		if (!found || obj_ref_live(&found->obj))
+			break;
+		pthread_cond_wait(&s->contexts_cond, &s->contexts_lock);
+	}
+	pthread_mutex_unlock(&s->contexts_lock);
+	return found;
+}
+
+void sess_quiet(struct session *s)
+{
+	struct sess_ctx *ctx;
+	unsigned id;
+
+	for (ctx = ctx_after(s, 0); ctx; ctx = ctx_after(s, id)) {
+		id = ctx->id;
+		(void)s->ops->ctx_synchronize(ctx->dev);
+		obj_put(s, &ctx->obj);
+	}
 }
 
 static CUresult set_limit(struct session *s, struct sess_ctx *ctx, CUlimit limit,

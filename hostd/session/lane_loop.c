@@ -24,6 +24,7 @@ void sess_lane_init(struct sess_lane *sl, struct session *s, struct lane *l,
 	sl->lane = l;
 	sl->index = index;
 	list_init(&sl->thread_streams);
+	gate_lane_add(&s->gate, &sl->gate);
 }
 
 void sess_lane_fini(struct sess_lane *sl)
@@ -32,6 +33,7 @@ void sess_lane_fini(struct sess_lane *sl)
 	if (sl->ctx)
 		obj_put(sl->s, &sl->ctx->obj);
 	sl->ctx = NULL;
+	gate_lane_remove(&sl->s->gate, &sl->gate);
 }
 
 static void release_pins(struct sess_lane *sl)
@@ -75,14 +77,18 @@ static int handle_posted(struct sess_lane *sl, const struct dispatch_row *row)
 
 static int handle_call(struct sess_lane *sl, const struct dispatch_row *row)
 {
-	if (!is_unordered(sl->msg->hdr.op)) {
-		int r = tickets_wait(&sl->s->tickets, sl->msg->hdr.seq);
+	int r;
 
+	if (!is_unordered(sl->msg->hdr.op)) {
+		r = tickets_wait(&sl->s->tickets, sl->msg->hdr.seq);
 		if (r < 0)
 			return r;
 	}
 	atomic_fetch_add_explicit(&sl->s->count->calls, 1, memory_order_relaxed);
-	return dispatch(sl, row);
+	atomic_fetch_add(&sl->s->calls_begun, 1);
+	r = dispatch(sl, row);
+	atomic_fetch_add(&sl->s->calls_done, 1);
+	return r;
 }
 
 int sess_handle(struct sess_lane *sl, const struct lane_msg *msg)
@@ -226,5 +232,7 @@ int sess_lane_start(struct session *s, struct lane *l, unsigned index)
 	pthread_mutex_unlock(&s->lanes_lock);
 	if (r == 0)
 		steal(sl);
+	else
+		sess_lane_fini(sl);
 	return r;
 }

@@ -46,6 +46,19 @@ struct sess_obj *obj_ref(struct sess_obj *o)
 	return o;
 }
 
+bool obj_ref_live(struct sess_obj *o)
+{
+	unsigned n = atomic_load_explicit(&o->refs, memory_order_relaxed);
+
+	while (n) {
+		if (atomic_compare_exchange_weak_explicit(&o->refs, &n, n + 1,
+							  memory_order_relaxed,
+							  memory_order_relaxed))
+			return true;
+	}
+	return false;
+}
+
 void obj_put(struct session *s, struct sess_obj *o)
 {
 	struct sess_ctx *ctx;

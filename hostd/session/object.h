@@ -36,7 +36,8 @@ struct sess_ctx {
 	struct sess_obj obj;
 	struct dev_ctx *dev;
 	struct list objs;
-	unsigned id; /* owner number of the context's memory (space.h) */
+	struct list in_session; /* session.contexts, as long as dev is there */
+	unsigned id;            /* owner number of the context's memory (space.h) */
 	/* Device memory charged for the context itself, and for its limits above what
 	 * they were at first; under session.limits_lock. */
 	uint64_t charged, limits_charged;
@@ -111,6 +112,8 @@ struct sess_obj *obj_any(struct session *s, enum handle_type type);
 uint64_t obj_ctx_handle(struct session *s, unsigned id);
 
 struct sess_obj *obj_ref(struct sess_obj *o);
+/* The same for an object that may be about to end. False: it is. */
+bool obj_ref_live(struct sess_obj *o);
 
 /* Drops a reference; the last one ends and frees the object. Accepts NULL. */
 void obj_put(struct session *s, struct sess_obj *o);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "memory/hostmem.h"
 #include "memory/pool.h"
 #include "memory/space.h"
@@ -34,6 +35,11 @@ static int open_device(struct session *s, const struct device_config *cfg)
 	return sess_ctx_new(s, 0, 0, &s->primary) == CUDA_SUCCESS ? 0 : -ENODEV;
 }
 
+static void quiet(void *arg)
+{
+	sess_quiet(arg);
+}
+
 int sess_new(const struct device_ops *ops, const struct device_config *cfg,
 	     const struct sess_broker *broker, struct session **ret_s)
 {
@@ -46,12 +52,16 @@ int sess_new(const struct device_ops *ops, const struct device_config *cfg,
 	s->count = &s->own_count;
 	s->broker = *broker;
 	tickets_init(&s->tickets);
+	gate_init(&s->gate, quiet, s);
 	atomic_init(&s->next_ctx_id, 1);
 	pthread_mutex_init(&s->out_lock, NULL);
 	pthread_mutex_init(&s->limits_lock, NULL);
 	pthread_mutex_init(&s->lanes_lock, NULL);
 	pthread_mutex_init(&s->refusal_lock, NULL);
+	pthread_mutex_init(&s->contexts_lock, NULL);
 	pthread_cond_init(&s->threads_cond, NULL);
+	pthread_cond_init(&s->contexts_cond, NULL);
+	list_init(&s->contexts);
 	list_init(&s->libraries);
 	r = obj_table_init(&s->objs);
 	if (r == 0)
@@ -126,6 +136,7 @@ void sess_free(struct session *s)
 	hostfuncs_end(s->hostfuncs);
 	if (s->ipc_events)
 		ipc_events_end(s->ipc_events);
+	gate_fini(&s->gate); /* its thread waits for contexts */
 	obj_table_fini(s, &s->objs);
 	if (s->primary)
 		obj_put(s, &s->primary->obj);
@@ -135,13 +146,16 @@ void sess_free(struct session *s)
 	if (s->dev)
 		s->ops->close(s->dev);
 	hostmem_free(s->hostmem);
+	touch_fini(&s->touch);
 	hostfuncs_free(s->hostfuncs);
 	ipc_events_free(s->ipc_events);
 	pthread_mutex_destroy(&s->out_lock);
 	pthread_mutex_destroy(&s->limits_lock);
 	pthread_mutex_destroy(&s->lanes_lock);
 	pthread_mutex_destroy(&s->refusal_lock);
+	pthread_mutex_destroy(&s->contexts_lock);
 	pthread_cond_destroy(&s->threads_cond);
+	pthread_cond_destroy(&s->contexts_cond);
 	free(s->out);
 	free(s);
 }
@@ -154,6 +168,7 @@ void sess_end(struct session *s, int reason)
 		return;
 	atomic_store(&s->end_reason, reason);
 	tickets_end(&s->tickets);
+	gate_end(&s->gate);
 	hostfuncs_end(s->hostfuncs);
 	ipc_events_end(s->ipc_events);
 	pthread_mutex_lock(&s->lanes_lock);
@@ -233,6 +248,26 @@ static CUresult thread_stream(struct sess_lane *sl, struct sess_stream **ret_str
 	return CUDA_SUCCESS;
 }
 
+/* Longer than a few bytes take, if nothing else keeps the device from copying. */
+#define SETTLE_NS (200 * NSEC_PER_USEC)
+
+/*
+ * A copy was taken, and the program believes it done. CUDA promises other streams
+ * nothing, but as good as always it is: so is it here.
+ */
+static void settle(struct sess_lane *sl)
+{
+	uint64_t start = clock_now_ns();
+
+	sl->taken.under_way = false;
+	if (sl->taken.stream != SESS_STREAM_LEGACY || !sl->ctx ||
+	    sl->ctx->dev != sl->taken.ctx)
+		return;
+	while (sl->s->ops->stream_query(sl->ctx->dev, NULL) == CUDA_ERROR_NOT_READY &&
+	       clock_now_ns() - start < SETTLE_NS)
+		cpu_relax();
+}
+
 CUresult sess_stream(struct sess_lane *sl, uint64_t h, struct dev_stream **ret_stream,
 		     struct dev_ctx **ret_ctx)
 {
@@ -250,6 +285,8 @@ CUresult sess_stream_in(struct sess_lane *sl, uint64_t h, struct dev_stream **re
 	struct sess_stream *st = NULL;
 	CUresult r;
 
+	if (unlikely(sl->taken.under_way) && h != sl->taken.stream)
+		settle(sl);
 	if (h == SESS_STREAM_LEGACY || h == SESS_STREAM_THREAD) {
 		if (!sl->ctx)
 			return CUDA_ERROR_INVALID_CONTEXT;
@@ -280,19 +317,27 @@ void sess_drop_thread_streams(struct sess_lane *sl, struct sess_ctx *ctx)
 	}
 }
 
-struct sess_ctx *sess_any_ctx(struct sess_lane *sl)
+struct sess_ctx *sess_hold_ctx(struct session *s)
 {
-	struct session *s = sl->s;
-	struct sess_ctx *ctx = sl->ctx;
 	struct sess_obj *o = NULL;
 
-	if (ctx)
-		return sess_pin(sl, obj_ref(&ctx->obj));
 	pthread_mutex_lock(&s->lanes_lock);
 	if (s->primary)
 		o = obj_ref(&s->primary->obj);
 	pthread_mutex_unlock(&s->lanes_lock);
-	return sess_pin(sl, o ? o : obj_any(s, HANDLE_CONTEXT));
+	if (!o)
+		o = obj_any(s, HANDLE_CONTEXT);
+	return o ? container_of(o, struct sess_ctx, obj) : NULL;
+}
+
+struct sess_ctx *sess_any_ctx(struct sess_lane *sl)
+{
+	struct sess_ctx *ctx = sl->ctx;
+
+	if (ctx)
+		return sess_pin(sl, obj_ref(&ctx->obj));
+	ctx = sess_hold_ctx(sl->s);
+	return ctx ? sess_pin(sl, &ctx->obj) : NULL;
 }
 
 void sess_memory(struct session *s, uint64_t *ret_free, uint64_t *ret_total)

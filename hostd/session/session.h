@@ -26,6 +26,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include <cuda.h>
 
@@ -35,7 +36,9 @@
 #include "device/device.h"
 #include "handle.h"
 #include "lane.h"
+#include "memory/touch.h"
 #include "refusal.h"
+#include "session/gate.h"
 #include "session/object.h"
 #include "session/tickets.h"
 #include "util/purse.h"
@@ -70,7 +73,7 @@ struct sess_tenant {
 
 enum sess_ipc_kind {
 	SESS_IPC_MEMORY, /* fd */
-	SESS_IPC_EVENT,	 /* fd: struct sess_ipc_event */
+	SESS_IPC_EVENT,  /* fd: struct sess_ipc_event */
 	SESS_IPC_KINDS
 };
 
@@ -81,8 +84,8 @@ struct sess_ipc_event {
 
 /* What a session shares with others of its tenant. */
 struct sess_ipc {
-	unsigned kind;	/* enum sess_ipc_kind */
-	int fd;		/* -1: none */
+	unsigned kind;  /* enum sess_ipc_kind */
+	int fd;         /* -1: none */
 	uint64_t bytes; /* charged */
 };
 
@@ -90,7 +93,13 @@ struct sess_ipc {
 struct sess_broker {
 	/* Asks for more device memory. Returns 0 or -EDQUOT; waits for weftd's answer. */
 	int (*charge)(void *arg, uint64_t bytes);
+	/* The same, of which *ret_away bytes are to be in host memory, where
+	 * away_uncharge() has them back. NULL: all of it is on the device. */
+	int (*charge_part)(void *arg, uint64_t bytes, uint64_t *ret_away);
 	void (*uncharge)(void *arg, uint64_t bytes);
+	/* Memory was freed that had moved to host memory, or is just about to arrive
+	 * there (space_move_out() has not returned). NULL: as uncharge. */
+	void (*away_uncharge)(void *arg, uint64_t bytes);
 	/* What the tenant has left and what it may have, at most what the device has. */
 	int (*memory)(void *arg, uint64_t *ret_free, uint64_t *ret_total);
 	int (*tenant)(void *arg, struct sess_tenant *ret_tenant);
@@ -127,7 +136,12 @@ struct sess_counters {
 	_Atomic uint64_t launches;
 	_Atomic uint64_t bytes_to_device, bytes_from_device; /* copies of the guest */
 	_Atomic uint64_t memory_bytes, memory_peak_bytes;
-	struct purse purse; /* written by both */
+	/* Of its device memory: what could move out now, what cannot; what is away,
+	 * within reach of kernels or not; and what moved, ever. */
+	_Atomic uint64_t movable_bytes, pinned_bytes, mapped_bytes, swapped_bytes;
+	_Atomic uint64_t moved_out_bytes, moved_in_bytes;
+	_Atomic uint64_t last_submit_ns; /* of work for the device; clock_now_ns() */
+	struct purse purse;              /* written by both */
 	_Atomic uint64_t lanes;
 	_Atomic uint64_t computes; /* not 0 once it has had a context */
 	/* Share of the last tick with a kernel running, and with memory read or written;
@@ -143,13 +157,15 @@ struct session {
 	const struct device_ops *ops;
 	struct device *dev;
 	struct device_info info;
-	struct space *space;         /* allocations; memory/space.h */
-	struct pools *pools;         /* stream-ordered memory; memory/pool.h */
-	struct images *images;       /* code on its way; image.h */
-	struct hostfuncs *hostfuncs; /* host functions waiting for the guest */
-	struct hostmem *hostmem;     /* shared with the guest; NULL: none can be */
+	struct space *space;           /* allocations; memory/space.h */
+	struct pools *pools;           /* stream-ordered memory; memory/pool.h */
+	struct images *images;         /* code on its way; image.h */
+	struct hostfuncs *hostfuncs;   /* host functions waiting for the guest */
+	struct hostmem *hostmem;       /* shared with the guest; NULL: none can be */
 	struct ipc_events *ipc_events; /* shared with other sessions */
 	struct sess_broker broker;
+	struct touch touch; /* what it launches with, if that is of use */
+	struct gate gate;   /* who submits work that may touch device memory is inside */
 
 	uint64_t number;   /* of this session, for messages */
 	uint8_t token[16]; /* what a joining lane must show */
@@ -157,7 +173,11 @@ struct session {
 
 	struct obj_table objs;
 	struct list libraries; /* sess_module.in_session, under objs.lock */
+	pthread_mutex_t contexts_lock;
+	pthread_cond_t contexts_cond; /* one has gone */
+	struct list contexts;         /* sess_ctx.in_session */
 	struct tickets tickets;
+	_Atomic uint64_t calls_begun, calls_done; /* commands without a ticket */
 	_Atomic unsigned next_ctx_id;
 	bool monitor;  /* has no context and makes none */
 	bool dropping; /* drop_thread gives up the one that was there */
@@ -194,12 +214,21 @@ struct session {
 	_Atomic bool active;          /* somebody measures busy_permille */
 };
 
+/* What a lane knew of the others when it found its stream idle (dispatch/copy.c). */
+struct sess_taken {
+	bool known;
+	bool under_way; /* since then copies were taken that may be under way */
+	uint64_t stream, calls, posts;
+	struct dev_ctx *ctx; /* only to compare */
+};
+
 /* One guest thread. Used by its own thread only, except as noted. */
 struct sess_lane {
 	struct session *s;
 	struct lane *lane;
 	unsigned index;
 	pthread_t thread;
+	struct gate_lane gate;
 
 	const struct lane_msg *msg; /* the command being handled */
 	struct sess_ctx *ctx;       /* current context, a reference, or NULL */
@@ -207,9 +236,40 @@ struct sess_lane {
 
 	struct sess_obj *pins[SESS_PINS_MAX];
 	unsigned n_pins;
+	struct sess_taken taken;
 	bool replying;  /* a raw handler has begun its reply */
 	bool uncounted; /* what this command answers is no refusal of its own */
 };
+
+/* ---- the gate (gate.h) ---- */
+
+/* Whose memory gives way depends on who has submitted work lately. */
+static inline void sess_submitted(struct session *s)
+{
+	struct timespec ts; /* some milliseconds early, for a quarter of the price */
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+	atomic_store_explicit(&s->count->last_submit_ns,
+			      (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec,
+			      memory_order_relaxed);
+}
+
+/* Around every operation of the device that may touch its memory. Returns 0, or -EPIPE:
+ * the session has ended. */
+static inline int sess_enter(struct sess_lane *sl)
+{
+	return gate_enter(&sl->s->gate, &sl->gate);
+}
+
+static inline void sess_leave(struct sess_lane *sl)
+{
+	gate_leave(&sl->gate);
+	if (unlikely(sl->s->touch.pages))
+		sess_submitted(sl->s);
+}
+
+/* Waits until every context has done what was submitted to it so far. */
+void sess_quiet(struct session *s);
 
 /* ---- objects (types in object.h) ---- */
 
@@ -260,6 +320,9 @@ static inline struct dev_ctx *sess_ctx_dev(const struct sess_lane *sl)
 /* The lane's current context or, without one, any that there is: for code that belongs to
  * no context. Pinned until the command ends; NULL if there is none. */
 struct sess_ctx *sess_any_ctx(struct sess_lane *sl);
+
+/* The same outside of commands: a reference. */
+struct sess_ctx *sess_hold_ctx(struct session *s);
 
 /* The first n attributes of a function; what the device does not know is 0. */
 void sess_func_attributes(struct session *s, struct dev_func *f, int32_t *ret,

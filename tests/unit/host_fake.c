@@ -11,6 +11,7 @@
 
 struct fake_state fake;
 _Atomic uint64_t fake_charged, fake_quota = UINT64_MAX;
+void (*fake_while_charging)(void);
 
 struct device {
 	int nothing;
@@ -288,6 +289,7 @@ static CUresult fake_stream_wait(struct dev_ctx *ctx, struct dev_stream *st)
 
 static CUresult fake_ctx_synchronize(struct dev_ctx *ctx)
 {
+	fake.synchronized++;
 	return ctx->status;
 }
 
@@ -429,6 +431,8 @@ const struct device_ops fake_ops = {
 
 static int charge(void *arg, uint64_t bytes)
 {
+	if (fake_while_charging)
+		fake_while_charging();
 	if (fake_charged + bytes > fake_quota)
 		return -EDQUOT;
 	fake_charged += bytes;

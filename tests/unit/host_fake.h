@@ -15,6 +15,7 @@
 struct fake_state {
 	_Atomic uint64_t reserved, created, mapped, accessible; /* bytes */
 	_Atomic unsigned contexts, streams, events, modules; /* lanes count, tests read */
+	_Atomic uint64_t synchronized;                       /* contexts, so often */
 	uint64_t limit; /* chunk_create fails above; 0: none */
 	/* [who][for whom]: waits for that many of its operations */
 	uint64_t waits[FAKE_STREAMS][FAKE_STREAMS];
@@ -27,6 +28,8 @@ extern const struct device_ops fake_ops;
 /* What a broker would hold; charges fail above fake_quota. */
 extern _Atomic uint64_t fake_charged, fake_quota;
 extern const struct sess_broker fake_broker;
+/* Called, if set, while a charge waits for its answer. */
+extern void (*fake_while_charging)(void);
 
 /* Streams do nothing by themselves: a test submits operations (returned: how many there
  * are by now) and lets the stream do some. */

@@ -338,3 +338,66 @@ Test(pool, limits_and_destruction)
 	fake_quota = UINT64_MAX;
 	close_all();
 }
+
+/* ---- while a pool grows ---- */
+
+static struct pool *growing;
+static CUdeviceptr first, next_arena;
+
+/* Others free, look up and allocate from the same pool, meanwhile. */
+static void go_on(void)
+{
+	struct space_range r;
+	CUdeviceptr a;
+	uint64_t of;
+
+	fake_while_charging = NULL;
+	cr_assert_eq(pools_find(p, first, &r, &of), CUDA_SUCCESS);
+	cr_assert_neq(pools_find(p, next_arena, &r, &of), CUDA_SUCCESS);
+	cr_assert_eq(pools_free_async(p, ctx, st[1], first), CUDA_SUCCESS);
+	cr_assert_eq(pool_alloc(p, growing, ctx, st[1], ALL, &a), CUDA_SUCCESS);
+	cr_assert_eq(a, first);
+}
+
+Test(pool, others_go_on_while_it_grows, .timeout = 20)
+{
+	CUdeviceptr a;
+
+	open_all();
+	growing = pool_new(p, 5, 3 * ALL);
+	cr_assert_eq(pool_alloc(p, growing, ctx, st[1], ALL, &first), CUDA_SUCCESS);
+	next_arena = first + ALL;
+	fake_while_charging = go_on;
+	cr_assert_eq(pool_alloc(p, growing, ctx, st[0], ALL, &a), CUDA_SUCCESS);
+	cr_assert_null(fake_while_charging, "it has asked");
+	cr_assert_eq(get(growing, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 2 * ALL);
+	cr_assert_eq(get(growing, CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 2 * ALL);
+	cr_assert(pools_free(p, a) && pools_free(p, first));
+	pool_destroy(p, growing);
+	close_all();
+}
+
+static struct pool *bounded;
+static CUdeviceptr second;
+
+static void grow_as_well(void)
+{
+	fake_while_charging = NULL;
+	cr_assert_eq(pool_alloc(p, bounded, ctx, st[1], ALL, &second),
+		     CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+/* What another thread is asking for counts against the pool's own limit. */
+Test(pool, its_limit_while_it_grows, .timeout = 20)
+{
+	CUdeviceptr a;
+
+	open_all();
+	bounded = pool_new(p, 5, ALL);
+	fake_while_charging = grow_as_well;
+	cr_assert_eq(pool_alloc(p, bounded, ctx, st[0], ALL, &a), CUDA_SUCCESS);
+	cr_assert_null(fake_while_charging, "it has asked");
+	cr_assert(pools_free(p, a));
+	pool_destroy(p, bounded);
+	close_all();
+}

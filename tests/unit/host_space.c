@@ -216,6 +216,80 @@ Test(space, quota_and_full_device)
 	cr_assert_eq(fake_charged, 0);
 }
 
+/* ---- while a charge waits ---- */
+
+static struct space *asking;
+static CUdeviceptr given_up;
+
+/* What others do while weftd makes room, on another thread: a lock that was held would be
+ * met here. */
+static void give_up(void)
+{
+	uint64_t used, peak;
+
+	space_usage(asking, &used, &peak);
+	if (given_up)
+		cr_assert_eq(space_release(asking, given_up), CUDA_SUCCESS);
+	given_up = 0;
+}
+
+Test(space, others_go_on_while_a_charge_waits, .timeout = 20)
+{
+	struct session *s = fake_session();
+	struct space_chunk *c;
+	CUdeviceptr a;
+
+	asking = s->space;
+	fake_quota = 4 * PAGE;
+	cr_assert_eq(space_alloc(s->space, 4 * PAGE, 1, &given_up), CUDA_SUCCESS);
+	fake_while_charging = give_up;
+	cr_assert_eq(space_alloc(s->space, 3 * PAGE, 1, &a), CUDA_SUCCESS);
+	given_up = a;
+	cr_assert_eq(space_alloc(s->space, 4 * PAGE - 1, 1, &a), CUDA_SUCCESS);
+	given_up = a;
+	cr_assert_eq(space_alloc(s->space, 100, 1, &a), CUDA_SUCCESS);
+	cr_assert_eq(space_chunk_new(s->space, 3 * PAGE, false, &c), CUDA_SUCCESS);
+	given_up = a;
+	cr_assert_eq(space_charge(s->space, PAGE), CUDA_SUCCESS);
+	space_uncharge(s->space, PAGE);
+	space_chunk_put(s->space, c);
+	fake_while_charging = NULL;
+	sess_free(s);
+	cr_assert_eq(fake_charged, 0);
+}
+
+static struct {
+	CUdeviceptr addr;
+	bool nested;
+} other;
+
+static void take_a_slab(void)
+{
+	if (other.nested)
+		return;
+	other.nested = true;
+	cr_assert_eq(space_alloc(asking, 512, 1, &other.addr), CUDA_SUCCESS);
+}
+
+/* Two threads want a slab at once: they share one, and it is charged once. */
+Test(space, a_slab_that_came_meanwhile, .timeout = 20)
+{
+	struct session *s = fake_session();
+	CUdeviceptr a;
+
+	asking = s->space;
+	fake_while_charging = take_a_slab;
+	cr_assert_eq(space_alloc(s->space, 512, 1, &a), CUDA_SUCCESS);
+	fake_while_charging = NULL;
+	cr_assert(other.nested && a != other.addr);
+	cr_assert_eq(a / PAGE, other.addr / PAGE);
+	cr_assert_eq(fake_charged, PAGE);
+	cr_assert_eq(space_release(s->space, a), CUDA_SUCCESS);
+	cr_assert_eq(space_release(s->space, other.addr), CUDA_SUCCESS);
+	cr_assert_eq(fake_charged, 0);
+	sess_free(s);
+}
+
 /* ---- the guest's own mappings ---- */
 
 Test(space, mappings)
@@ -244,7 +318,8 @@ Test(space, mappings)
 	cr_assert_eq(space_map(sp, base + 6 * PAGE, 3 * PAGE, two),
 		     CUDA_ERROR_INVALID_VALUE, "past the end");
 	cr_assert_eq(space_map(sp, base + PAGE, 3 * PAGE, two), CUDA_SUCCESS);
-	cr_assert_eq(space_handle_at(sp, base + 2 * PAGE + 5, &h, &id, &in_host), CUDA_SUCCESS);
+	cr_assert_eq(space_handle_at(sp, base + 2 * PAGE + 5, &h, &id, &in_host),
+		     CUDA_SUCCESS);
 	cr_assert_eq(h, 77);
 
 	/* the handles may go, the memory stays while it is mapped */

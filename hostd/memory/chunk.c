@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "memory/hostpool.h"
+#include "memory/region.h"
+
+static const char *const names[] = {
+	[PIECE_FREE] = "free",       [PIECE_RESIDENT] = "resident",
+	[PIECE_LEAVING] = "leaving", [PIECE_MAPPED] = "mapped",
+	[PIECE_SWAPPED] = "swapped", [PIECE_RETURNING] = "returning",
+};
+static_assert(ARRAY_SIZE(names) == PIECE_NUM_STATES, "every state has a name");
+
+static const uint8_t piece_next[] = {
+	[PIECE_FREE] = 1 << PIECE_RESIDENT | 1 << PIECE_MAPPED,
+	[PIECE_RESIDENT] = 1 << PIECE_LEAVING | 1 << PIECE_FREE,
+	[PIECE_LEAVING] = 1 << PIECE_MAPPED | 1 << PIECE_SWAPPED | 1 << PIECE_RESIDENT,
+	[PIECE_MAPPED] = 1 << PIECE_RETURNING | 1 << PIECE_FREE,
+	[PIECE_SWAPPED] = 1 << PIECE_RETURNING | 1 << PIECE_MAPPED | 1 << PIECE_FREE,
+	[PIECE_RETURNING] = 1 << PIECE_RESIDENT | 1 << PIECE_MAPPED | 1 << PIECE_SWAPPED,
+};
+static_assert(ARRAY_SIZE(piece_next) == PIECE_NUM_STATES, "every state leads somewhere");
+
+const char *piece_state_name(enum piece_state state)
+{
+	return names[state];
+}
+
+void piece_set_state(struct space_chunk *c, struct piece *p, enum piece_state to)
+{
+	assert(piece_next[p->state] >> to & 1);
+	c->bytes[p->state] -= p->size;
+	c->bytes[to] += p->size;
+	p->state = to;
+}
+
+struct space_chunk *chunk_blank(uint64_t size, unsigned n)
+{
+	struct space_chunk *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	list_init(&c->idle);
+	list_init(&c->link);
+	list_init(&c->in_space);
+	list_init(&c->mappings);
+	c->size = size;
+	c->piece = n == 1 ? &c->one : calloc(n, sizeof(*c->piece));
+	if (!c->piece) {
+		free(c);
+		return NULL;
+	}
+	c->room = n;
+	c->bytes[PIECE_FREE] = size;
+	return c;
+}
+
+struct space_chunk *chunk_alloc(uint64_t size, uint64_t extent)
+{
+	unsigned n = (unsigned)((size - 1) / extent) + 1;
+	struct space_chunk *c = chunk_blank(size, n);
+
+	if (!c)
+		return NULL;
+	c->n_pieces = n;
+	for (unsigned i = 0; i < n; i++) {
+		c->piece[i].offset = i * extent;
+		c->piece[i].size = MIN(extent, size - i * extent);
+		piece_set_state(c, &c->piece[i], PIECE_RESIDENT);
+	}
+	return c;
+}
+
+struct dev_chunk *chunk_strip(struct space_chunk *c)
+{
+	struct dev_chunk *dev = c->piece->dev;
+
+	if (c->piece != &c->one)
+		free(c->piece);
+	free(c);
+	return dev;
+}
+
+void chunk_release(struct space *sp, struct space_chunk *c)
+{
+	for (unsigned i = 0; i < c->n_pieces; i++) {
+		struct piece *p = &c->piece[i];
+
+		if (p->dev)
+			sp->s->ops->chunk_release(sp->s->dev, p->dev);
+		if (p->host)
+			hostpool_put(sp->hostpool, p->host);
+		piece_set_state(c, p, PIECE_FREE);
+	}
+	if (c->piece != &c->one)
+		free(c->piece);
+	free(c);
+}
+
+struct dev_chunk *chunk_whole(const struct space_chunk *c)
+{
+	return c->n_pieces == 1 && c->piece->state == PIECE_RESIDENT ? c->piece->dev
+								     : NULL;
+}
+
+bool chunk_as_new(const struct space *sp, const struct space_chunk *c)
+{
+	return c->bytes[PIECE_RESIDENT] == c->size &&
+	       c->n_pieces == (c->size - 1) / sp->extent_bytes + 1;
+}
+
+struct piece *chunk_piece_at(const struct space_chunk *c, uint64_t offset)
+{
+	unsigned first = 0, last = c->n_pieces - 1;
+
+	while (first < last) {
+		unsigned mid = first + (last - first + 1) / 2;
+
+		if (c->piece[mid].offset <= offset)
+			first = mid;
+		else
+			last = mid - 1;
+	}
+	return &c->piece[first];
+}
+
+bool chunk_settle_locked(struct space *sp, struct space_chunk *c)
+{
+	if (!c->moving)
+		return false;
+	c->wanted = sp->runs;
+	pthread_cond_wait(&sp->settled, &sp->lock);
+	return true;
+}
+
+/* ---- books ---- */
+
+uint64_t chunk_away(const struct space_chunk *c)
+{
+	return c->bytes[PIECE_MAPPED] + c->bytes[PIECE_SWAPPED] +
+	       c->bytes[PIECE_RETURNING];
+}
+
+bool chunk_movable(const struct space_chunk *c)
+{
+	return c->charged && !c->in_host_memory && c->share == CHUNK_OWN &&
+	       c->n_mappings == 1;
+}
+
+void chunk_count_locked(struct space *sp, struct space_chunk *c)
+{
+	uint64_t here = c->bytes[PIECE_RESIDENT] + c->bytes[PIECE_LEAVING];
+	struct space_residency *sum = &sp->residency, *was = &c->counted, now = {0};
+
+	if (c->charged) {
+		*(chunk_movable(c) ? &now.movable : &now.pinned) = here;
+		now.mapped = c->bytes[PIECE_MAPPED];
+		now.swapped = c->bytes[PIECE_SWAPPED] + c->bytes[PIECE_RETURNING];
+	}
+	sum->movable += now.movable - was->movable;
+	sum->mapped += now.mapped - was->mapped;
+	sum->swapped += now.swapped - was->swapped;
+	sum->pinned += now.pinned - was->pinned;
+	if (now.movable > was->movable)
+		hostpool_kick(sp->hostpool);
+	*was = now;
+	tell_usage_locked(sp);
+}
+
+/* What is mapped nowhere is within reach: nothing has to be done before it is used. */
+void chunk_unmapped_locked(struct space *sp, struct space_chunk *c)
+{
+	for (unsigned i = 0; i < c->n_pieces && !c->n_mappings; i++) {
+		if (c->piece[i].state == PIECE_SWAPPED)
+			piece_set_state(c, &c->piece[i], PIECE_MAPPED);
+	}
+	chunk_count_locked(sp, c);
+}
+
+/* ---- mapping ---- */
+
+/* What is mapped where the chunk is mapped; NULL: nothing. */
+static struct dev_chunk *mapped_memory(const struct piece *p)
+{
+	return p->state == PIECE_RESIDENT ? p->dev
+	       : p->state == PIECE_MAPPED ? p->host->dev
+					  : NULL;
+}
+
+/* The next run of pieces, from *i on, that are mapped; false: there is none. */
+static bool next_run(const struct space_chunk *c, unsigned *i, uint64_t *ret_offset,
+		     uint64_t *ret_size)
+{
+	while (*i < c->n_pieces && !mapped_memory(&c->piece[*i]))
+		++*i;
+	if (*i == c->n_pieces)
+		return false;
+	*ret_offset = c->piece[*i].offset;
+	*ret_size = 0;
+	while (*i < c->n_pieces && mapped_memory(&c->piece[*i]))
+		*ret_size += c->piece[(*i)++].size;
+	return true;
+}
+
+static void unmap_some(struct space *sp, const struct space_chunk *c, CUdeviceptr addr,
+		       unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		const struct piece *p = &c->piece[i];
+
+		if (mapped_memory(p))
+			sp->s->ops->unmap(sp->s->dev, addr + p->offset, p->size);
+	}
+}
+
+CUresult chunk_map(struct space *sp, const struct space_chunk *c, CUdeviceptr addr)
+{
+	for (unsigned i = 0; i < c->n_pieces; i++) {
+		struct dev_chunk *memory = mapped_memory(&c->piece[i]);
+		CUresult r = CUDA_SUCCESS;
+
+		if (memory)
+			r = sp->s->ops->map(sp->s->dev, addr + c->piece[i].offset,
+					    memory);
+		if (r != CUDA_SUCCESS) {
+			unmap_some(sp, c, addr, i);
+			return r;
+		}
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult chunk_unmap(struct space *sp, const struct space_chunk *c, CUdeviceptr addr)
+{
+	uint64_t offset, size;
+	CUresult r = CUDA_SUCCESS;
+
+	for (unsigned i = 0; r == CUDA_SUCCESS && next_run(c, &i, &offset, &size);)
+		r = sp->s->ops->unmap(sp->s->dev, addr + offset, size);
+	return r;
+}
+
+CUresult chunk_set_access(struct space *sp, const struct space_chunk *c, CUdeviceptr addr,
+			  CUmemAccess_flags access)
+{
+	uint64_t offset, size;
+	CUresult r = CUDA_SUCCESS;
+
+	for (unsigned i = 0; r == CUDA_SUCCESS && next_run(c, &i, &offset, &size);)
+		r = sp->s->ops->set_access(sp->s->dev, addr + offset, size, access);
+	return r;
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "memory/hostpool.h"
+#include "memory/region.h"
+
+/* How long what is not asked for is kept: who moves back and forth finds it again. */
+#define LINGER_NS (1 * NSEC_PER_SEC)
+
+/* Where chunks are mapped besides: the end of what device memory may use. */
+#define STAGE_SIZE  (1ull << 40)
+#define STAGE_BASE  (DEVICE_HOST_BASE - STAGE_SIZE)
+#define STAGE_TRIES 16
+
+struct hostpool {
+	struct space *sp;
+	pthread_mutex_t lock; /* a leaf; not held while the device is called */
+	pthread_cond_t changed;
+	struct list free[HOSTPOOL_CLASSES];
+	uint64_t free_bytes[HOSTPOOL_CLASSES];
+	uint64_t ready, target; /* bytes */
+	uint64_t used_ns;       /* when something was put in or taken out last */
+	unsigned held, kicks;
+	bool running, ending;
+	bool refused;        /* the host had no more; until it is asked for again */
+	_Atomic bool hungry; /* would grow if the session had more that could move */
+	pthread_t thread;
+	_Atomic uint64_t next_stage; /* offset */
+};
+
+static unsigned class_of(uint64_t size)
+{
+	return (unsigned)__builtin_ctzll(size);
+}
+
+struct hostpool *hostpool_new(struct space *sp)
+{
+	struct hostpool *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->sp = sp;
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->changed, NULL);
+	for (unsigned i = 0; i < HOSTPOOL_CLASSES; i++)
+		list_init(&p->free[i]);
+	return p;
+}
+
+/* ---- one chunk ---- */
+
+static CUresult reserve(struct hostpool *p, uint64_t size, CUdeviceptr *ret_addr)
+{
+	struct session *s = p->sp->s;
+
+	for (unsigned i = 0; i < STAGE_TRIES; i++) {
+		uint64_t at = atomic_fetch_add(&p->next_stage, size) % STAGE_SIZE;
+
+		at = ALIGN_DOWN(at, size);
+		if (s->ops->reserve(s->dev, size, 0, STAGE_BASE + at, ret_addr) ==
+		    CUDA_SUCCESS)
+			return CUDA_SUCCESS;
+	}
+	return s->ops->reserve(s->dev, size, 0, 0, ret_addr);
+}
+
+static CUresult stage(struct hostpool *p, struct host_chunk *h)
+{
+	struct session *s = p->sp->s;
+	CUresult r = reserve(p, h->size, &h->stage);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = s->ops->map(s->dev, h->stage, h->dev);
+	if (r != CUDA_SUCCESS) {
+		s->ops->unreserve(s->dev, h->stage, h->size);
+		return r;
+	}
+	r = s->ops->set_access(s->dev, h->stage, h->size,
+			       CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	if (r != CUDA_SUCCESS) {
+		s->ops->unmap(s->dev, h->stage, h->size);
+		s->ops->unreserve(s->dev, h->stage, h->size);
+	}
+	return r;
+}
+
+static struct host_chunk *make(struct hostpool *p, uint64_t size)
+{
+	struct session *s = p->sp->s;
+	struct host_chunk *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return NULL;
+	list_init(&h->link);
+	h->size = size;
+	if (s->ops->chunk_create(s->dev, size, true, &h->dev) != CUDA_SUCCESS) {
+		free(h);
+		return NULL;
+	}
+	if (stage(p, h) != CUDA_SUCCESS) {
+		s->ops->chunk_release(s->dev, h->dev);
+		free(h);
+		return NULL;
+	}
+	return h;
+}
+
+static void unmake(struct hostpool *p, struct host_chunk *h)
+{
+	struct session *s = p->sp->s;
+
+	s->ops->unmap(s->dev, h->stage, h->size);
+	s->ops->unreserve(s->dev, h->stage, h->size);
+	s->ops->chunk_release(s->dev, h->dev);
+	free(h);
+}
+
+/* ---- the pool ---- */
+
+static void put_locked(struct hostpool *p, struct host_chunk *h)
+{
+	list_insert_after(&p->free[class_of(h->size)], &h->link);
+	p->free_bytes[class_of(h->size)] += h->size;
+	p->ready += h->size;
+}
+
+static struct host_chunk *take_locked(struct hostpool *p, unsigned class)
+{
+	struct host_chunk *h;
+
+	if (list_empty(&p->free[class]))
+		return NULL;
+	h = list_entry(p->free[class].next, struct host_chunk, link);
+	list_remove(&h->link);
+	p->free_bytes[class] -= h->size;
+	p->ready -= h->size;
+	return h;
+}
+
+/* A size of which more is wanted, large ones first, of which fewer calls make as much;
+ * 0: none. */
+static uint64_t size_wanted(const struct hostpool *p, const uint64_t *want)
+{
+	for (unsigned class = HOSTPOOL_CLASSES; class > 0; class --) {
+		if (p->free_bytes[class - 1] < want[class - 1])
+			return 1ull << (class - 1);
+	}
+	return 0;
+}
+
+static bool may_grow(const struct hostpool *p)
+{
+	return p->ready < p->target && !p->refused && !p->held && !p->ending;
+}
+
+/* Grows. False: it is large enough, or cannot. */
+static bool grow_locked(struct hostpool *p)
+{
+	uint64_t want[HOSTPOOL_CLASSES] = {0};
+	unsigned kicks = p->kicks;
+	struct host_chunk *h;
+	uint64_t size;
+
+	if (!may_grow(p))
+		return false;
+	atomic_store(&p->hungry, true);
+	pthread_mutex_unlock(&p->lock);
+	space_host_wants(p->sp, want);
+	pthread_mutex_lock(&p->lock);
+	if (!size_wanted(p, want))
+		return p->kicks != kicks; /* then there may be more by now */
+	atomic_store(&p->hungry, false);
+	while (may_grow(p) && (size = size_wanted(p, want))) {
+		pthread_mutex_unlock(&p->lock);
+		h = make(p, size);
+		pthread_mutex_lock(&p->lock);
+		if (h)
+			put_locked(p, h);
+		else
+			p->refused = true;
+	}
+	return true;
+}
+
+static void shrink_locked(struct hostpool *p)
+{
+	struct host_chunk *h = NULL;
+
+	for (unsigned class = HOSTPOOL_CLASSES; class > 0 && !h; class --)
+		h = take_locked(p, class - 1);
+	pthread_mutex_unlock(&p->lock);
+	if (h)
+		unmake(p, h);
+	pthread_mutex_lock(&p->lock);
+}
+
+static void wait_until_locked(struct hostpool *p, uint64_t ns)
+{
+	const struct timespec ts = {.tv_sec = (time_t)(ns / NSEC_PER_SEC),
+				    .tv_nsec = (long)(ns % NSEC_PER_SEC)};
+
+	pthread_cond_clockwait(&p->changed, &p->lock, CLOCK_MONOTONIC, &ts);
+}
+
+static void *keeper(void *arg)
+{
+	struct hostpool *p = arg;
+
+	pthread_mutex_lock(&p->lock);
+	while (!p->ending) {
+		if (p->held)
+			pthread_cond_wait(&p->changed, &p->lock);
+		else if (grow_locked(p))
+			continue;
+		else if (p->ready <= p->target)
+			pthread_cond_wait(&p->changed, &p->lock);
+		else if (clock_now_ns() < p->used_ns + LINGER_NS)
+			wait_until_locked(p, p->used_ns + LINGER_NS);
+		else
+			shrink_locked(p);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return NULL;
+}
+
+/* Wakes the thread; starts it first. Without one the pool only keeps what it is given. */
+static void wake_locked(struct hostpool *p)
+{
+	if (!p->running && !p->ending)
+		p->running = !pthread_create(&p->thread, NULL, keeper, p);
+	pthread_cond_signal(&p->changed);
+}
+
+void hostpool_free(struct hostpool *p)
+{
+	struct host_chunk *h;
+
+	if (!p)
+		return;
+	pthread_mutex_lock(&p->lock);
+	p->ending = true;
+	pthread_cond_signal(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+	if (p->running)
+		pthread_join(p->thread, NULL);
+	for (unsigned i = 0; i < HOSTPOOL_CLASSES; i++) {
+		while ((h = take_locked(p, i)))
+			unmake(p, h);
+	}
+	pthread_cond_destroy(&p->changed);
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+}
+
+struct host_chunk *hostpool_take(struct hostpool *p, uint64_t size)
+{
+	struct host_chunk *h;
+
+	pthread_mutex_lock(&p->lock);
+	h = take_locked(p, class_of(size));
+	p->used_ns = clock_now_ns();
+	pthread_mutex_unlock(&p->lock);
+	return h ? h : make(p, size);
+}
+
+void hostpool_put(struct hostpool *p, struct host_chunk *h)
+{
+	pthread_mutex_lock(&p->lock);
+	put_locked(p, h);
+	p->used_ns = clock_now_ns();
+	if (p->ready > p->target)
+		wake_locked(p);
+	pthread_mutex_unlock(&p->lock);
+}
+
+void hostpool_set(struct hostpool *p, uint64_t bytes)
+{
+	pthread_mutex_lock(&p->lock);
+	p->target = bytes;
+	p->refused = false;
+	wake_locked(p);
+	pthread_mutex_unlock(&p->lock);
+}
+
+void hostpool_kick(struct hostpool *p)
+{
+	/* relaxed: late is as good; the lock orders what follows */
+	if (!atomic_load_explicit(&p->hungry, memory_order_relaxed))
+		return;
+	pthread_mutex_lock(&p->lock);
+	p->kicks++;
+	wake_locked(p);
+	pthread_mutex_unlock(&p->lock);
+}
+
+void hostpool_hold(struct hostpool *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->held++;
+	pthread_mutex_unlock(&p->lock);
+}
+
+void hostpool_go_on(struct hostpool *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->held--;
+	p->refused = false;
+	if (p->running)
+		pthread_cond_signal(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+uint64_t hostpool_ready(struct hostpool *p)
+{
+	uint64_t ready;
+
+	pthread_mutex_lock(&p->lock);
+	ready = p->ready;
+	pthread_mutex_unlock(&p->lock);
+	return ready;
+}

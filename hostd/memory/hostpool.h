@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to memory/: host memory for pieces that give way. Making it costs ten times
+ * what copying into it does, so some is kept ready: as much as hostpool_set() says, in
+ * the sizes that what the session has would need. What comes back beyond that is kept for
+ * a moment.
+ *
+ * Each chunk stays mapped at an address of its own, at the far end of the band, so that a
+ * copy needs no mapping. It may be mapped elsewhere besides.
+ *
+ * Thread-safe; space.lock may be held.
+ */
+#ifndef WEFT_MEM_HOSTPOOL_H
+#define WEFT_MEM_HOSTPOOL_H
+
+#include <stdint.h>
+
+#include <cuda.h>
+
+#include "base/list.h"
+
+struct dev_chunk;
+struct hostpool;
+struct space;
+
+struct host_chunk {
+	struct list link;
+	struct dev_chunk *dev;
+	CUdeviceptr stage; /* readable and writable here as long as it exists */
+	uint64_t size;
+};
+
+/* Sizes are powers of two: as many as there can be. */
+#define HOSTPOOL_CLASSES 64
+
+/* NULL: out of memory. */
+struct hostpool *hostpool_new(struct space *sp);
+/* All chunks are in it. Accepts NULL. */
+void hostpool_free(struct hostpool *p);
+
+/* size is a power of two. NULL: no host memory. Not with space.lock: may take long. */
+struct host_chunk *hostpool_take(struct hostpool *p, uint64_t size);
+void hostpool_put(struct hostpool *p, struct host_chunk *h);
+
+void hostpool_set(struct hostpool *p, uint64_t bytes);
+/* The session has more that may move: the pool may want to grow. */
+void hostpool_kick(struct hostpool *p);
+/* Nothing is made or given back in the background between these; they nest. */
+void hostpool_hold(struct hostpool *p);
+void hostpool_go_on(struct hostpool *p);
+
+/* Bytes that lie ready. */
+uint64_t hostpool_ready(struct hostpool *p);
+
+/* How many bytes of each size would be needed for all that can move; in move.c. */
+void space_host_wants(struct space *sp, uint64_t ret_bytes[HOSTPOOL_CLASSES]);
+
+#endif

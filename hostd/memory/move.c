@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What moves, and how much. What could move is written down once, the policy puts it in
+ * order, and then it is looked up again piece by piece: other lanes go on meanwhile.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "memory/hostpool.h"
+#include "memory/region.h"
+#include "memory/transfer.h"
+
+#define PIECE_MAX (64ull << 20)
+
+/* What could move, as the policy sees it; the id is the address. */
+struct candidates {
+	struct placement_chunk *c;
+	size_t n, room;
+};
+
+static bool add(struct candidates *cs, const struct placement_chunk *one)
+{
+	if (cs->n == cs->room) {
+		size_t room = MAX(2 * cs->room, (size_t)256);
+		void *p = reallocarray(cs->c, room, sizeof(*cs->c));
+
+		if (!p)
+			return false;
+		cs->c = p;
+		cs->room = room;
+	}
+	cs->c[cs->n++] = *one;
+	return true;
+}
+
+/* Launches since the memory at addr was named; of chunks without marks, others that came
+ * since. Ascending within a chunk: *last is as touch_latest() has it. */
+static uint64_t age_of(const struct space *sp, const struct space_chunk *c,
+		       CUdeviceptr addr, uint64_t size, uint32_t *last)
+{
+	const struct touch *t = &sp->s->touch;
+
+	if (!t->pages)
+		return sp->next_id - c->id;
+	return touch_now(t) - touch_latest(t, addr, size, last);
+}
+
+/* The pieces from the i-th on that are in its state and could return as an extent. How
+ * many; 1: it by itself. */
+static unsigned joinable(const struct space *sp, const struct space_chunk *c, unsigned i,
+			 uint64_t largest, uint64_t *ret_size)
+{
+	uint64_t first = c->piece[i].offset;
+	uint64_t size = MIN(sp->extent_bytes, c->size - first), sum = 0;
+	unsigned n = 0;
+
+	*ret_size = c->piece[i].size;
+	if (first % sp->extent_bytes || size > largest)
+		return 1;
+	while (i + n < c->n_pieces && sum < size &&
+	       c->piece[i + n].state == c->piece[i].state)
+		sum += c->piece[i + n++].size;
+	if (sum != size)
+		return 1;
+	*ret_size = size;
+	return n;
+}
+
+/* The pieces of a chunk that are in one state; those that are away together if possible.
+ */
+static bool add_pieces(const struct space *sp, struct candidates *cs,
+		       const struct space_chunk *c, enum piece_state state,
+		       uint64_t largest)
+{
+	const struct mapping *m =
+		list_entry(c->mappings.next, const struct mapping, in_chunk);
+	uint32_t all = 0, last = 0;
+	uint64_t age = age_of(sp, c, m->addr, c->size, &all);
+	unsigned n;
+
+	for (unsigned i = 0; i < c->n_pieces; i += n) {
+		const struct piece *p = &c->piece[i];
+		struct placement_chunk one = {
+			.id = m->addr + p->offset,
+			.size = p->size,
+			.allocation_bytes = c->size,
+			.allocation_age = age,
+		};
+
+		n = 1;
+		if (p->state == state && state != PIECE_RESIDENT)
+			n = joinable(sp, c, i, largest, &one.size);
+		/* Of all pieces: what was never named goes with the one before it. */
+		one.age = age_of(sp, c, one.id, one.size, &last);
+		if (p->state == state && one.size <= largest && !add(cs, &one))
+			return false;
+	}
+	return true;
+}
+
+/* ---- out ---- */
+
+static int find_leaving(struct space *sp, struct candidates *cs)
+{
+	struct space_chunk *c;
+	bool ok = true;
+
+	pthread_mutex_lock(&sp->lock);
+	list_for_each (c, &sp->all, in_space) {
+		if (ok && chunk_movable(c) && c->bytes[PIECE_RESIDENT])
+			ok = add_pieces(sp, cs, c, PIECE_RESIDENT, UINT64_MAX);
+	}
+	pthread_mutex_unlock(&sp->lock);
+	return ok ? 0 : -ENOMEM;
+}
+
+/* The first ones that are enough, without those that are too large. */
+static size_t first_that_fit(const struct candidates *cs, uint64_t bytes, uint64_t room)
+{
+	uint64_t sum = 0;
+	size_t k = 0;
+
+	for (size_t i = 0; i < cs->n && sum < bytes; i++) {
+		if (cs->c[i].size > room - sum)
+			continue;
+		sum += cs->c[i].size;
+		cs->c[k++] = cs->c[i];
+	}
+	return k;
+}
+
+static size_t choose_leaving(const struct space *sp, const struct candidates *cs,
+			     uint64_t bytes, uint64_t room, uint64_t seed)
+{
+	return sp->placement
+		       ? sp->placement->chunks_leave(cs->c, cs->n, bytes, room, seed)
+		       : first_that_fit(cs, bytes, room);
+}
+
+/* Moves out what it finds at first. */
+static void leave_once(struct mover *mv, uint64_t bytes, uint64_t room,
+		       enum piece_state to)
+{
+	struct candidates cs = {0};
+	size_t k = 0;
+
+	if (find_leaving(mv->sp, &cs) < 0)
+		mv->error = -ENOMEM;
+	else if (cs.n)
+		k = choose_leaving(mv->sp, &cs, bytes, room, mv->run);
+	for (size_t i = 0; i < k && !mv->error; i++)
+		mover_out(mv, cs.c[i].id, cs.c[i].size, to);
+	mover_drain(mv);
+	free(cs.c);
+}
+
+int space_move_out(struct space *sp, uint64_t bytes, uint64_t room,
+		   enum placement_where where, struct space_moved *ret)
+{
+	enum piece_state to = where == PLACE_MAPPED ? PIECE_MAPPED : PIECE_SWAPPED;
+	struct mover mv;
+	uint64_t before;
+	int r;
+
+	ret->bytes = 0;
+	space_flush(sp); /* the device is to have what nobody uses */
+	r = mover_init(&mv, sp, true);
+	if (r < 0)
+		return r;
+	do {
+		before = mv.moved;
+		leave_once(&mv, bytes - mv.moved, room - mv.moved, to);
+	} while (!mv.error && mv.moved < bytes && mv.moved > before);
+	mover_fini(&mv);
+	ret->bytes = mv.moved;
+	return mv.error ? mv.error : mv.moved < bytes ? -ENOSPC : 0;
+}
+
+/* ---- in ---- */
+
+static int find_coming(struct space *sp, enum piece_state from, uint64_t bytes,
+		       struct candidates *cs)
+{
+	struct space_chunk *c;
+	bool ok = true;
+
+	pthread_mutex_lock(&sp->lock);
+	list_for_each (c, &sp->all, in_space) {
+		if (ok && c->n_mappings && c->bytes[from])
+			ok = add_pieces(sp, cs, c, from, bytes);
+	}
+	pthread_mutex_unlock(&sp->lock);
+	return ok ? 0 : -ENOMEM;
+}
+
+static size_t choose_coming(const struct space *sp, const struct candidates *cs,
+			    uint64_t bytes, uint64_t seed)
+{
+	return sp->placement ? sp->placement->chunks_come(cs->c, cs->n, bytes, seed)
+			     : first_that_fit(cs, bytes, bytes);
+}
+
+static void come_once(struct mover *mv, enum piece_state from, uint64_t bytes)
+{
+	struct candidates cs = {0};
+	size_t k = 0;
+
+	if (find_coming(mv->sp, from, bytes, &cs) < 0)
+		mv->error = -ENOMEM;
+	else if (cs.n)
+		k = choose_coming(mv->sp, &cs, bytes, mv->run);
+	for (size_t i = 0; i < k && !mv->error; i++)
+		mover_in(mv, cs.c[i].id, cs.c[i].size);
+	mover_drain(mv);
+	free(cs.c);
+}
+
+int space_move_in(struct space *sp, uint64_t bytes, struct space_moved *ret)
+{
+	struct mover mv;
+	int r;
+
+	ret->bytes = 0;
+	r = mover_init(&mv, sp, true);
+	if (r < 0)
+		return r;
+	come_once(&mv, PIECE_SWAPPED, bytes);
+	if (!mv.error && mv.moved < bytes)
+		come_once(&mv, PIECE_MAPPED, bytes - mv.moved);
+	mover_fini(&mv);
+	ret->bytes = mv.moved;
+	return mv.error;
+}
+
+/* ---- where it is ---- */
+
+int space_map_swapped(struct space *sp)
+{
+	struct candidates cs = {0};
+	struct mover mv;
+	int r;
+
+	r = find_coming(sp, PIECE_SWAPPED, UINT64_MAX, &cs);
+	if (r == 0) {
+		mover_init(&mv, sp, false);
+		for (size_t i = 0; i < cs.n && !mv.error; i++)
+			mover_map(&mv, cs.c[i].id, cs.c[i].size);
+		mover_fini(&mv);
+		r = mv.error;
+	}
+	free(cs.c);
+	return r ? -EIO : 0;
+}
+
+void space_residency(struct space *sp, struct space_residency *ret)
+{
+	pthread_mutex_lock(&sp->lock);
+	*ret = sp->residency;
+	pthread_mutex_unlock(&sp->lock);
+}
+
+/* ---- what it is set to ---- */
+
+static void set_extent(struct space *sp)
+{
+	sp->extent_bytes =
+		sp->placement ? SPACE_EXTENT_PIECES * sp->piece_bytes : DEVICE_BAND_SIZE;
+}
+
+void space_set_placement(struct space *sp, const struct placement *policy)
+{
+	sp->placement = policy;
+	set_extent(sp);
+}
+
+int space_set_piece(struct space *sp, uint64_t bytes)
+{
+	if (bytes & (bytes - 1) || bytes < sp->s->info.chunk_bytes || bytes > PIECE_MAX)
+		return -EINVAL;
+	sp->piece_bytes = bytes;
+	set_extent(sp);
+	return 0;
+}
+
+void space_host_pool_set(struct space *sp, uint64_t bytes)
+{
+	hostpool_set(sp->hostpool, bytes);
+}
+
+void space_host_wants(struct space *sp, uint64_t ret_bytes[HOSTPOOL_CLASSES])
+{
+	struct space_chunk *c;
+
+	pthread_mutex_lock(&sp->lock);
+	list_for_each (c, &sp->all, in_space) {
+		for (unsigned i = 0; i < c->n_pieces && chunk_movable(c); i++) {
+			uint64_t left = c->piece[i].size, size = sp->piece_bytes;
+
+			if (c->piece[i].state != PIECE_RESIDENT)
+				continue;
+			ret_bytes[__builtin_ctzll(size)] += ALIGN_DOWN(left, size);
+			for (left %= size; left; left -= size) {
+				size = piece_size(sp, left);
+				ret_bytes[__builtin_ctzll(size)] += size;
+			}
+		}
+	}
+	pthread_mutex_unlock(&sp->lock);
+}

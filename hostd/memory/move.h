@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Moving a session's memory between the device and host memory, every address unchanged.
+ *
+ * The caller holds the session's gate closed and the device is quiet. Other lanes may
+ * allocate, free and look up meanwhile; who wants to free or to map what is just moving
+ * waits until it has arrived. The functions may run in two threads at once, one of them
+ * moving out and one moving in: copies in both directions overlap.
+ *
+ * What can move is memory that is mapped exactly once, not shared with another session,
+ * and not the guest's own host memory.
+ */
+#ifndef WEFT_MEM_MOVE_H
+#define WEFT_MEM_MOVE_H
+
+#include <stdint.h>
+
+#include "policies/placement.h"
+
+struct space;
+
+/*
+ * Pieces are of this size unless it is said otherwise. On an H200 pieces of 2 MiB move at
+ * four fifths of the rate of pinned copies, pieces of 8 MiB at all of it: what mapping
+ * costs is per piece.
+ */
+#define SPACE_PIECE         (8ull << 20)
+
+#define SPACE_EXTENT_PIECES 128u
+
+struct space_moved {
+	uint64_t bytes; /* device memory that is free now (out), or taken (in) */
+};
+
+struct space_residency {
+	uint64_t movable; /* on the device; could move out now */
+	uint64_t mapped;  /* in host memory at the same address */
+	uint64_t swapped; /* in host memory, out of reach */
+	uint64_t pinned;  /* on the device, cannot move now */
+};
+
+/*
+ * Moves at least `bytes` out, if there is so much; more where an extent is larger, but
+ * never more than `room`.
+ * Returns 0, -ENOSPC (nothing more can move), -ENOMEM (no host memory), or -EIO (the
+ * context is lost). *ret counts what was moved in any case. What could not be mapped is
+ * swapped, whatever was asked for.
+ */
+int space_move_out(struct space *sp, uint64_t bytes, uint64_t room,
+		   enum placement_where where, struct space_moved *ret);
+
+/* Brings back at most `bytes`, which the caller has been granted; swapped pieces first.
+ * Returns 0 (also if nothing is away), -ENOMEM (the device has no memory) or -EIO. */
+int space_move_in(struct space *sp, uint64_t bytes, struct space_moved *ret);
+
+/* Makes every swapped piece host-mapped. Returns 0 or -EIO. */
+int space_map_swapped(struct space *sp);
+
+void space_residency(struct space *sp, struct space_residency *ret);
+
+/*
+ * Which chunks give way first is the policy's to say; NULL: in the order of their
+ * allocation. With a policy, allocations are made in extents of no more than
+ * SPACE_EXTENT_PIECES pieces, so that no extent is much more than somebody needs; one of
+ * more than an extent cannot be shared with other sessions then.
+ */
+void space_set_placement(struct space *sp, const struct placement *policy);
+/* The size of pieces: a power of two, from the device's granularity to 64 MiB. Before the
+ * first allocation. Returns 0 or -EINVAL. */
+int space_set_piece(struct space *sp, uint64_t bytes);
+
+/* How much host memory to keep ready; it is made, and given back, in the background. */
+void space_host_pool_set(struct space *sp, uint64_t bytes);
+
+#endif

@@ -1,0 +1,651 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory/hostpool.h"
+#include "memory/region.h"
+#include "memory/transfer.h"
+
+#define READ_WRITE CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+#define READ_ONLY  CU_MEM_ACCESS_FLAGS_PROT_READ
+#define NO_ACCESS  CU_MEM_ACCESS_FLAGS_PROT_NONE
+
+/* Granted, but the device has none: another session is just about to let go of it. */
+#define CREATE_TRIES 8
+
+static CUresult prepare_copies(struct mover *mv)
+{
+	struct session *s = mv->sp->s;
+	CUresult r;
+
+	mv->ctx = sess_hold_ctx(s);
+	if (!mv->ctx)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	r = s->ops->stream_create(mv->ctx->dev, CU_STREAM_NON_BLOCKING, 0, &mv->st);
+	for (unsigned i = 0; i < TRANSFERS && r == CUDA_SUCCESS; i++)
+		r = s->ops->event_create(mv->ctx->dev, CU_EVENT_DISABLE_TIMING,
+					 &mv->ring[i].done);
+	return r;
+}
+
+int mover_init(struct mover *mv, struct space *sp, bool copies)
+{
+	memset(mv, 0, sizeof(*mv));
+	mv->sp = sp;
+	hostpool_hold(sp->hostpool);
+	if (copies && prepare_copies(mv) != CUDA_SUCCESS) {
+		mover_fini(mv);
+		return -EIO;
+	}
+	pthread_mutex_lock(&sp->lock);
+	mv->run = ++sp->runs;
+	pthread_mutex_unlock(&sp->lock);
+	return 0;
+}
+
+void mover_fini(struct mover *mv)
+{
+	struct session *s = mv->sp->s;
+
+	mover_drain(mv);
+	for (unsigned i = 0; i < TRANSFERS; i++) {
+		if (mv->ring[i].done)
+			s->ops->event_destroy(mv->ring[i].done);
+	}
+	if (mv->st)
+		s->ops->stream_destroy(mv->st);
+	hostpool_go_on(mv->sp->hostpool);
+	if (mv->ctx)
+		obj_put(s, &mv->ctx->obj);
+}
+
+static void fail(struct mover *mv, CUresult r)
+{
+	if (!mv->error)
+		mv->error = r == CUDA_ERROR_OUT_OF_MEMORY ? -ENOMEM : -EIO;
+}
+
+/* ---- pieces of a chunk; all with the lock ---- */
+
+uint64_t piece_size(const struct space *sp, uint64_t bytes)
+{
+	return bytes >= sp->piece_bytes ? sp->piece_bytes
+					: 1ull << (63 - __builtin_clzll(bytes));
+}
+
+/* Pieces that so many bytes are split into. */
+static unsigned n_pieces_of(const struct space *sp, uint64_t bytes)
+{
+	return (unsigned)(bytes / sp->piece_bytes) +
+	       (unsigned)__builtin_popcountll(bytes % sp->piece_bytes);
+}
+
+/* Makes sure that n more pieces, and all that are promised, have room. */
+static int reserve_pieces(struct space_chunk *c, unsigned n)
+{
+	unsigned room = c->n_pieces + c->moving_pieces + n;
+	struct piece *p;
+
+	if (room <= c->room)
+		return 0;
+	p = calloc(room, sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	memcpy(p, c->piece, c->n_pieces * sizeof(*p));
+	if (c->piece != &c->one)
+		free(c->piece);
+	c->piece = p;
+	c->room = room;
+	return 0;
+}
+
+/* Opens (or closes) the list of pieces behind the i-th, so that it becomes n. */
+static void make_room(struct space_chunk *c, unsigned i, unsigned was, unsigned n)
+{
+	memmove(&c->piece[i + n], &c->piece[i + was],
+		(c->n_pieces - i - was) * sizeof(*c->piece));
+	c->n_pieces += n - was;
+}
+
+static unsigned index_of(const struct space_chunk *c, const struct piece *p)
+{
+	return (unsigned)(p - c->piece);
+}
+
+static struct mapping *first_mapping(const struct space_chunk *c)
+{
+	return list_entry(c->mappings.next, struct mapping, in_chunk);
+}
+
+/* The transfer has come to an end: others may have the chunk. */
+static void settle(struct mover *mv, struct transfer *t)
+{
+	struct space *sp = mv->sp;
+
+	t->c->moving--;
+	chunk_count_locked(sp, t->c);
+	tell_usage_locked(sp);
+	if (t->c->wanted)
+		pthread_cond_broadcast(&sp->settled);
+	mv->under_way -= t->size;
+	free(t->host);
+	t->host = NULL;
+}
+
+/* The chunk that may be moved at addr, and where in it that is; NULL: there is none. */
+static struct space_chunk *chunk_at(struct mover *mv, CUdeviceptr addr,
+				    uint64_t *ret_offset)
+{
+	struct mapping *m = mapping_at_locked(mv->sp, addr);
+	struct space_chunk *c = m ? m->chunk : NULL;
+
+	if (!c || c->wanted >= mv->run || !c->charged)
+		return NULL;
+	*ret_offset = addr - m->addr;
+	return c;
+}
+
+/* The pieces from offset on that are size together and all in one state. How many; 0:
+ * none. */
+static unsigned run_at(const struct space_chunk *c, uint64_t offset, uint64_t size,
+		       unsigned *ret_first)
+{
+	const struct piece *p = chunk_piece_at(c, offset), *q = p;
+
+	if (p->offset != offset)
+		return 0;
+	while (q < c->piece + c->n_pieces && q->state == p->state &&
+	       q->offset + q->size - offset < size)
+		q++;
+	if (q == c->piece + c->n_pieces || q->state != p->state ||
+	    q->offset + q->size - offset != size)
+		return 0;
+	*ret_first = index_of(c, p);
+	return (unsigned)(q - p) + 1;
+}
+
+static void set_states(struct space_chunk *c, unsigned first, unsigned n,
+		       enum piece_state to)
+{
+	for (unsigned i = first; i < first + n; i++)
+		piece_set_state(c, &c->piece[i], to);
+}
+
+/* ---- host memory behind an address ---- */
+
+static CUresult map_hosts(struct space *sp, const struct transfer *t, CUdeviceptr addr,
+			  CUmemAccess_flags access)
+{
+	struct session *s = sp->s;
+	CUresult r = CUDA_SUCCESS;
+	uint64_t at = 0;
+	unsigned i;
+
+	for (i = 0; i < t->n_host && r == CUDA_SUCCESS; i++) {
+		r = s->ops->map(s->dev, addr + at, t->host[i]->dev);
+		at += r == CUDA_SUCCESS ? t->host[i]->size : 0;
+	}
+	if (r == CUDA_SUCCESS && access != NO_ACCESS)
+		r = s->ops->set_access(s->dev, addr, at, access);
+	if (r != CUDA_SUCCESS && at)
+		s->ops->unmap(s->dev, addr, at);
+	return r;
+}
+
+/* At the first n addresses where the chunk is mapped. */
+static CUresult unmap_some(struct mover *mv, const struct transfer *t, unsigned n)
+{
+	struct session *s = mv->sp->s;
+	CUresult r = CUDA_SUCCESS;
+	struct mapping *m;
+
+	list_for_each (m, &t->c->mappings, in_chunk) {
+		if (!n-- || r != CUDA_SUCCESS)
+			break;
+		r = s->ops->unmap(s->dev, m->addr + t->offset, t->size);
+	}
+	return r;
+}
+
+/* Wherever the chunk is mapped; or nowhere. */
+static CUresult map_hosts_all(struct mover *mv, const struct transfer *t)
+{
+	CUresult r = CUDA_SUCCESS;
+	struct mapping *m;
+	unsigned n = 0;
+
+	list_for_each (m, &t->c->mappings, in_chunk) {
+		r = map_hosts(mv->sp, t, m->addr + t->offset, m->access);
+		if (r != CUDA_SUCCESS) {
+			unmap_some(mv, t, n);
+			return r;
+		}
+		n++;
+	}
+	return r;
+}
+
+static void put_hosts(struct mover *mv, struct transfer *t)
+{
+	for (unsigned i = 0; i < t->n_host; i++)
+		hostpool_put(mv->sp->hostpool, t->host[i]);
+}
+
+/* Those of pieces that are away. */
+static bool hold_hosts_locked(struct transfer *t, const struct space_chunk *c,
+			      unsigned first, unsigned n)
+{
+	t->host = calloc(n, sizeof(struct host_chunk *));
+	if (!t->host)
+		return false;
+	for (unsigned i = 0; i < n; i++)
+		t->host[i] = c->piece[first + i].host;
+	t->n_host = n;
+	return true;
+}
+
+static bool take_hosts(struct mover *mv, struct transfer *t)
+{
+	uint64_t left = t->size;
+
+	for (t->n_host = 0; left; t->n_host++) {
+		uint64_t size = piece_size(mv->sp, left);
+
+		t->host[t->n_host] = hostpool_take(mv->sp->hostpool, size);
+		if (!t->host[t->n_host]) {
+			put_hosts(mv, t);
+			t->n_host = 0;
+			return false;
+		}
+		left -= size;
+	}
+	return true;
+}
+
+/* ---- copies ---- */
+
+static void copy(struct mover *mv, struct transfer *t, bool out)
+{
+	struct session *s = mv->sp->s;
+	CUdeviceptr at = first_mapping(t->c)->addr + t->offset;
+
+	for (unsigned i = 0; i < t->n_host && t->result == CUDA_SUCCESS; i++) {
+		struct host_chunk *h = t->host[i];
+		struct dev_copy_2d c = {.dst = out ? h->stage : at,
+					.src = out ? at : h->stage,
+					.width = h->size,
+					.height = 1};
+
+		t->result = s->ops->copy(mv->ctx->dev, mv->st, &c);
+		at += h->size;
+	}
+	if (t->result == CUDA_SUCCESS)
+		t->result = s->ops->event_record(mv->ctx->dev, t->done, mv->st);
+}
+
+/* Copies that were given to the device have ended, even if not all could be. */
+static void wait_for(struct mover *mv, struct transfer *t)
+{
+	struct session *s = mv->sp->s;
+
+	if (t->result == CUDA_SUCCESS)
+		t->result = s->ops->event_synchronize(t->done);
+	else
+		s->ops->stream_synchronize(mv->ctx->dev, mv->st);
+}
+
+/* ---- out ---- */
+
+/* What is read-only can be copied; what is closed is opened for that. */
+static CUresult open_source(struct mover *mv, struct transfer *t, bool open)
+{
+	struct mapping *m = first_mapping(t->c);
+
+	if (m->access != NO_ACCESS)
+		return CUDA_SUCCESS;
+	return mv->sp->s->ops->set_access(mv->sp->s->dev, m->addr + t->offset, t->size,
+					  open ? READ_ONLY : NO_ACCESS);
+}
+
+static bool out_begin_locked(struct mover *mv, struct transfer *t, CUdeviceptr addr,
+			     uint64_t size)
+{
+	struct space_chunk *c = chunk_at(mv, addr, &t->offset);
+	unsigned first, n = n_pieces_of(mv->sp, size);
+
+	if (!c || !chunk_movable(c) || run_at(c, t->offset, size, &first) != 1 ||
+	    c->piece[first].state != PIECE_RESIDENT)
+		return false;
+	t->host = calloc(n, sizeof(struct host_chunk *));
+	if (!t->host || reserve_pieces(c, n) < 0) {
+		free(t->host);
+		fail(mv, CUDA_ERROR_OUT_OF_MEMORY);
+		return false;
+	}
+	c->moving_pieces += n;
+	c->moving++;
+	t->c = c;
+	t->size = size;
+	t->dev = c->piece[first].dev;
+	t->result = CUDA_SUCCESS;
+	piece_set_state(c, &c->piece[first], PIECE_LEAVING);
+	mv->under_way += size;
+	return true;
+}
+
+/* The piece becomes as many as there are host chunks. */
+static void replace_locked(struct transfer *t, enum piece_state to)
+{
+	struct space_chunk *c = t->c;
+	struct piece *p = chunk_piece_at(c, t->offset);
+	unsigned i = index_of(c, p);
+	uint64_t at = t->offset;
+
+	make_room(c, i, 1, t->n_host);
+	for (unsigned k = 0; k < t->n_host; k++, p++) {
+		*p = (struct piece){.offset = at,
+				    .size = t->host[k]->size,
+				    .host = t->host[k],
+				    .state = PIECE_LEAVING};
+		piece_set_state(c, p, to);
+		at += p->size;
+	}
+}
+
+static void out_end(struct mover *mv, struct transfer *t)
+{
+	struct session *s = mv->sp->s;
+	struct mapping *m = first_mapping(t->c);
+	CUdeviceptr addr = m->addr + t->offset;
+	bool gone;
+
+	wait_for(mv, t);
+	if (t->result == CUDA_SUCCESS)
+		t->result = s->ops->unmap(s->dev, addr, t->size);
+	gone = t->result == CUDA_SUCCESS;
+	if (gone && t->to == PIECE_MAPPED) {
+		t->result = map_hosts(mv->sp, t, addr, m->access);
+		if (t->result != CUDA_SUCCESS)
+			t->to = PIECE_SWAPPED;
+	}
+	if (t->result != CUDA_SUCCESS)
+		fail(mv, t->result);
+	if (!gone)
+		open_source(mv, t, false);
+	pthread_mutex_lock(&mv->sp->lock);
+	t->c->moving_pieces -= n_pieces_of(mv->sp, t->size);
+	if (gone)
+		replace_locked(t, t->to);
+	else
+		piece_set_state(t->c, chunk_piece_at(t->c, t->offset), PIECE_RESIDENT);
+	if (!gone)
+		put_hosts(mv, t);
+	settle(mv, t);
+	pthread_mutex_unlock(&mv->sp->lock);
+	if (gone) {
+		mv->dead[mv->n_dead++] = t->dev;
+		mv->moved += t->size;
+	}
+}
+
+/* What has left is given back while the next copy runs. */
+static void bury(struct mover *mv)
+{
+	while (mv->n_dead)
+		mv->sp->s->ops->chunk_release(mv->sp->s->dev, mv->dead[--mv->n_dead]);
+}
+
+/* ---- in ---- */
+
+static bool in_begin_locked(struct mover *mv, struct transfer *t, CUdeviceptr addr,
+			    uint64_t size)
+{
+	struct space_chunk *c = chunk_at(mv, addr, &t->offset), *idle;
+	unsigned first, n = c ? run_at(c, t->offset, size, &first) : 0;
+
+	if (!n || !c->n_mappings ||
+	    (c->piece[first].state != PIECE_MAPPED &&
+	     c->piece[first].state != PIECE_SWAPPED))
+		return false;
+	if (!hold_hosts_locked(t, c, first, n)) {
+		fail(mv, CUDA_ERROR_OUT_OF_MEMORY);
+		return false;
+	}
+	c->moving++;
+	t->c = c;
+	t->size = size;
+	t->from = c->piece[first].state;
+	t->result = CUDA_SUCCESS;
+	t->unmapped = t->mapped = false;
+	set_states(c, first, n, PIECE_RETURNING);
+	mv->under_way += size;
+	idle = idle_take_locked(mv->sp, size);
+	t->dev = idle ? chunk_strip(idle) : NULL;
+	return true;
+}
+
+static CUresult create(struct space *sp, uint64_t size, struct dev_chunk **ret_dev)
+{
+	const struct timespec pause = {.tv_nsec = SPACE_IDLE_NS / 4};
+	CUresult r = sp->s->ops->chunk_create(sp->s->dev, size, false, ret_dev);
+
+	for (unsigned i = 0; i < CREATE_TRIES && r == CUDA_ERROR_OUT_OF_MEMORY; i++) {
+		nanosleep(&pause, NULL);
+		r = sp->s->ops->chunk_create(sp->s->dev, size, false, ret_dev);
+	}
+	return r;
+}
+
+/* Unmaps what is there and maps the new memory; the first mapping must be writable. */
+static CUresult exchange(struct mover *mv, struct transfer *t)
+{
+	struct session *s = mv->sp->s;
+	CUmemAccess_flags access = READ_WRITE;
+	CUresult r = CUDA_SUCCESS;
+	struct mapping *m;
+	unsigned n = 0;
+
+	if (t->from == PIECE_MAPPED)
+		r = unmap_some(mv, t, t->c->n_mappings);
+	if (r != CUDA_SUCCESS)
+		return r;
+	t->unmapped = t->from == PIECE_MAPPED;
+	list_for_each (m, &t->c->mappings, in_chunk) {
+		r = s->ops->map(s->dev, m->addr + t->offset, t->dev);
+		if (r != CUDA_SUCCESS)
+			break;
+		n++;
+		access = n == 1 ? READ_WRITE : m->access;
+		if (access != NO_ACCESS)
+			r = s->ops->set_access(s->dev, m->addr + t->offset, t->size,
+					       access);
+		if (r != CUDA_SUCCESS)
+			break;
+	}
+	t->mapped = r == CUDA_SUCCESS;
+	if (!t->mapped)
+		unmap_some(mv, t, n);
+	return r;
+}
+
+static void in_submit(struct mover *mv, struct transfer *t)
+{
+	if (!t->dev)
+		t->result = create(mv->sp, t->size, &t->dev);
+	if (t->result != CUDA_SUCCESS) {
+		t->dev = NULL;
+		return;
+	}
+	t->result = exchange(mv, t);
+	if (t->result == CUDA_SUCCESS)
+		copy(mv, t, false);
+}
+
+/* The pieces become one, of device memory. */
+static void join_locked(struct transfer *t)
+{
+	struct space_chunk *c = t->c;
+	struct piece *p = chunk_piece_at(c, t->offset);
+
+	set_states(c, index_of(c, p), t->n_host, PIECE_RESIDENT);
+	make_room(c, index_of(c, p), t->n_host, 1);
+	p->size = t->size;
+	p->dev = t->dev;
+	p->host = NULL;
+}
+
+/* It stays away: as it was, if that is possible. */
+static void in_failed(struct mover *mv, struct transfer *t)
+{
+	struct session *s = mv->sp->s;
+	enum piece_state to = t->from;
+
+	if (t->mapped)
+		unmap_some(mv, t, t->c->n_mappings);
+	if (t->unmapped && map_hosts_all(mv, t) != CUDA_SUCCESS)
+		to = PIECE_SWAPPED;
+	if (t->dev)
+		s->ops->chunk_release(s->dev, t->dev);
+	fail(mv, t->result);
+	pthread_mutex_lock(&mv->sp->lock);
+	set_states(t->c, index_of(t->c, chunk_piece_at(t->c, t->offset)), t->n_host, to);
+	settle(mv, t);
+	pthread_mutex_unlock(&mv->sp->lock);
+}
+
+static void in_end(struct mover *mv, struct transfer *t)
+{
+	struct session *s = mv->sp->s;
+	struct mapping *m = first_mapping(t->c);
+
+	if (t->mapped)
+		wait_for(mv, t);
+	if (t->result == CUDA_SUCCESS && m->access != READ_WRITE)
+		t->result = s->ops->set_access(s->dev, m->addr + t->offset, t->size,
+					       m->access);
+	if (t->result != CUDA_SUCCESS) {
+		in_failed(mv, t);
+		return;
+	}
+	put_hosts(mv, t);
+	pthread_mutex_lock(&mv->sp->lock);
+	join_locked(t);
+	settle(mv, t);
+	pthread_mutex_unlock(&mv->sp->lock);
+	mv->moved += t->size;
+}
+
+/* ---- where it is ---- */
+
+/* The pieces stay what they are while they are being mapped. */
+static bool map_begin_locked(struct mover *mv, struct transfer *t, CUdeviceptr addr,
+			     uint64_t size)
+{
+	struct space_chunk *c = chunk_at(mv, addr, &t->offset);
+	unsigned first, n = c ? run_at(c, t->offset, size, &first) : 0;
+
+	if (!n || c->piece[first].state != PIECE_SWAPPED)
+		return false;
+	if (!hold_hosts_locked(t, c, first, n)) {
+		fail(mv, CUDA_ERROR_OUT_OF_MEMORY);
+		return false;
+	}
+	c->moving++;
+	t->c = c;
+	t->size = size;
+	mv->under_way += size;
+	return true;
+}
+
+/* ---- the ring ---- */
+
+static void end_oldest(struct mover *mv)
+{
+	struct transfer *t = &mv->ring[mv->first];
+
+	mv->first = (mv->first + 1) % TRANSFERS;
+	mv->n--;
+	if (t->to == PIECE_RESIDENT)
+		in_end(mv, t);
+	else
+		out_end(mv, t);
+}
+
+void mover_drain(struct mover *mv)
+{
+	while (mv->n)
+		end_oldest(mv);
+	bury(mv);
+}
+
+/* A free slot, and room for so many bytes. */
+static struct transfer *next_slot(struct mover *mv, uint64_t size, unsigned depth)
+{
+	while (mv->n == depth || (mv->n && mv->under_way + size > TRANSFER_BYTES_MAX))
+		end_oldest(mv);
+	return &mv->ring[(mv->first + mv->n) % TRANSFERS];
+}
+
+void mover_out(struct mover *mv, CUdeviceptr addr, uint64_t size, enum piece_state to)
+{
+	struct transfer *t =
+		next_slot(mv, size, to == PIECE_MAPPED ? TRANSFERS_MAPPED : TRANSFERS);
+	bool begun;
+
+	pthread_mutex_lock(&mv->sp->lock);
+	begun = out_begin_locked(mv, t, addr, size);
+	pthread_mutex_unlock(&mv->sp->lock);
+	if (!begun)
+		return;
+	t->to = to;
+	mv->n++;
+	if (!take_hosts(mv, t))
+		t->result = CUDA_ERROR_OUT_OF_MEMORY;
+	if (t->result == CUDA_SUCCESS)
+		t->result = open_source(mv, t, true);
+	if (t->result == CUDA_SUCCESS)
+		copy(mv, t, true);
+	bury(mv);
+	if (t->result != CUDA_SUCCESS)
+		mover_drain(mv);
+}
+
+void mover_in(struct mover *mv, CUdeviceptr addr, uint64_t size)
+{
+	struct transfer *t = next_slot(mv, size, TRANSFERS);
+	bool begun;
+
+	pthread_mutex_lock(&mv->sp->lock);
+	begun = in_begin_locked(mv, t, addr, size);
+	pthread_mutex_unlock(&mv->sp->lock);
+	if (!begun)
+		return;
+	t->to = PIECE_RESIDENT;
+	mv->n++;
+	in_submit(mv, t);
+	if (t->result != CUDA_SUCCESS)
+		mover_drain(mv);
+}
+
+void mover_map(struct mover *mv, CUdeviceptr addr, uint64_t size)
+{
+	struct transfer t = {0};
+	bool begun;
+	CUresult r;
+
+	pthread_mutex_lock(&mv->sp->lock);
+	begun = map_begin_locked(mv, &t, addr, size);
+	pthread_mutex_unlock(&mv->sp->lock);
+	if (!begun)
+		return;
+	r = map_hosts_all(mv, &t);
+	if (r != CUDA_SUCCESS)
+		fail(mv, r);
+	pthread_mutex_lock(&mv->sp->lock);
+	if (r == CUDA_SUCCESS)
+		set_states(t.c, index_of(t.c, chunk_piece_at(t.c, t.offset)), t.n_host,
+			   PIECE_MAPPED);
+	settle(mv, &t);
+	pthread_mutex_unlock(&mv->sp->lock);
+}

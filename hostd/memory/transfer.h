@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to memory/: one piece, or a run of pieces, on its way out or in.
+ *
+ * A transfer begins with the driver being given copies, and ends when they are done;
+ * what has to be unmapped and mapped hides behind the copies of other transfers. Out: the
+ * copies come first, then the memory behind the address changes. In: the other way round.
+ * So the data is always in at least one place, and whatever fails, it stays there.
+ *
+ * All functions are called without space.lock and take it.
+ */
+#ifndef WEFT_MEM_TRANSFER_H
+#define WEFT_MEM_TRANSFER_H
+
+#include "memory/chunk.h"
+
+struct sess_ctx;
+
+/* Transfers under way: enough for the copies not to wait for this process. */
+#define TRANSFERS 16
+/*
+ * On its way out to be mapped: the driver's work behind setting access waits, on an H200,
+ * for all copies to the host that have been asked for. So one copy runs while what was
+ * copied before is mapped, and the next one is asked for at once.
+ */
+#define TRANSFERS_MAPPED 2
+/* Who waits for a chunk waits for what is under way. */
+#define TRANSFER_BYTES_MAX (2ull << 30)
+
+struct transfer {
+	struct space_chunk *c;
+	uint64_t offset, size; /* in c */
+	enum piece_state from, to;
+	struct host_chunk **host; /* n_host, one behind the other */
+	unsigned n_host;
+	struct dev_chunk *dev;
+	struct dev_event *done;
+	CUresult result; /* of what was asked of the device so far */
+	bool unmapped;   /* in: what was mapped before is not any more */
+	bool mapped;     /* in: the new memory is */
+};
+
+/* One direction of one run of moving. */
+struct mover {
+	struct space *sp;
+	struct sess_ctx *ctx; /* a reference; NULL: no copies */
+	struct dev_stream *st;
+	uint64_t run;
+	struct transfer ring[TRANSFERS];
+	unsigned first, n;
+	struct dev_chunk *dead[TRANSFERS + 1]; /* have left, to be given back */
+	unsigned n_dead;
+	uint64_t under_way, moved; /* bytes */
+	int error;                 /* the first one: -ENOMEM or -EIO */
+};
+
+/* copies: it will be used for more than mover_map(). Returns 0, or -EIO: no context, or
+ * it is lost. */
+int mover_init(struct mover *mv, struct space *sp, bool copies);
+/* Ends what is under way. */
+void mover_fini(struct mover *mv);
+
+/*
+ * Begins to move what lies at addr: out, the piece of that size there, or in, the pieces
+ * of that size together, to be one extent. Ends others first if too many are under way.
+ * Nothing happens if that is not there (any more), or somebody waits for the chunk.
+ * Failures end up in mv->error.
+ */
+void mover_out(struct mover *mv, CUdeviceptr addr, uint64_t size, enum piece_state to);
+void mover_in(struct mover *mv, CUdeviceptr addr, uint64_t size);
+/* The same of mapping swapped pieces where they are; done when it returns. */
+void mover_map(struct mover *mv, CUdeviceptr addr, uint64_t size);
+
+/* Ends all that is under way. */
+void mover_drain(struct mover *mv);
+
+/* The size of the first piece when so much is split. */
+uint64_t piece_size(const struct space *sp, uint64_t bytes);
+
+#endif

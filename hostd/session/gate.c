@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* #syscalls: clone3 futex membarrier nanosleep */
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "session/gate.h"
+
+/* A command is inside for some microseconds. */
+#define LOOK_AGAIN_NS 20000
+
+static const char *const names[] = {
+	[GATE_OPEN] = "open",
+	[GATE_CLOSING] = "closing",
+	[GATE_CLOSED] = "closed",
+};
+static_assert(ARRAY_SIZE(names) == GATE_NUM_STATES, "each has a name");
+
+static const uint8_t next[] = {
+	[GATE_OPEN] = 1 << GATE_CLOSING,
+	[GATE_CLOSING] = 1 << GATE_CLOSED | 1 << GATE_OPEN,
+	[GATE_CLOSED] = 1 << GATE_OPEN,
+};
+static_assert(ARRAY_SIZE(next) == GATE_NUM_STATES, "each leads somewhere");
+
+const char *gate_state_name(enum gate_state state)
+{
+	return names[state];
+}
+
+static bool membarrier(int cmd)
+{
+	return !syscall(SYS_membarrier, cmd, 0, 0);
+}
+
+static void set_state_locked(struct gate *g, enum gate_state to)
+{
+	assert(next[g->state] & 1 << to);
+	log_debug("gate: %s -> %s", names[g->state], names[to]);
+	g->state = to;
+	/* release: pairs with gate_enter(). */
+	atomic_store_explicit(&g->shut, to != GATE_OPEN || !g->barrier,
+			      memory_order_release);
+	pthread_cond_broadcast(&g->changed);
+}
+
+void gate_init(struct gate *g, void (*quiet)(void *arg), void *arg)
+{
+	*g = (struct gate){.quiet = quiet, .arg = arg};
+	pthread_mutex_init(&g->lock, NULL);
+	pthread_cond_init(&g->changed, NULL);
+	pthread_cond_init(&g->question, NULL);
+	list_init(&g->lanes);
+	g->barrier = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+	atomic_init(&g->shut, !g->barrier);
+}
+
+void gate_end(struct gate *g)
+{
+	pthread_mutex_lock(&g->lock);
+	g->ending = true;
+	pthread_cond_broadcast(&g->changed);
+	pthread_mutex_unlock(&g->lock);
+}
+
+void gate_fini(struct gate *g)
+{
+	pthread_mutex_lock(&g->lock);
+	g->stopping = true;
+	pthread_cond_signal(&g->question);
+	pthread_mutex_unlock(&g->lock);
+	if (g->has_thread)
+		pthread_join(g->thread, NULL);
+	pthread_cond_destroy(&g->question);
+	pthread_cond_destroy(&g->changed);
+	pthread_mutex_destroy(&g->lock);
+}
+
+void gate_on_wanted(struct gate *g, void (*wanted)(void *arg), void *arg)
+{
+	pthread_mutex_lock(&g->lock);
+	g->wanted = wanted;
+	g->wanted_arg = arg;
+	pthread_mutex_unlock(&g->lock);
+}
+
+void gate_lane_add(struct gate *g, struct gate_lane *l)
+{
+	atomic_init(&l->inside, false);
+	pthread_mutex_lock(&g->lock);
+	list_append(&g->lanes, &l->link);
+	pthread_mutex_unlock(&g->lock);
+}
+
+void gate_lane_remove(struct gate *g, struct gate_lane *l)
+{
+	pthread_mutex_lock(&g->lock);
+	list_remove(&l->link);
+	pthread_mutex_unlock(&g->lock);
+}
+
+int gate_wait(struct gate *g, struct gate_lane *l)
+{
+	int r;
+
+	gate_leave(l);
+	pthread_mutex_lock(&g->lock);
+	g->waiting++;
+	if (g->wanted && g->state != GATE_OPEN)
+		g->wanted(g->wanted_arg);
+	while (g->state != GATE_OPEN && !g->ending)
+		pthread_cond_wait(&g->changed, &g->lock);
+	r = g->ending ? -EPIPE : 0;
+	/* Who closes it looks later, under the lock. */
+	if (r == 0)
+		atomic_store_explicit(&l->inside, true, memory_order_relaxed);
+	if (!--g->waiting)
+		pthread_cond_broadcast(&g->changed);
+	pthread_mutex_unlock(&g->lock);
+	return r;
+}
+
+bool gate_wanted(struct gate *g)
+{
+	bool any;
+
+	pthread_mutex_lock(&g->lock);
+	any = g->waiting;
+	pthread_mutex_unlock(&g->lock);
+	return any;
+}
+
+/* ---- closing ---- */
+
+/* Returns false when the deadline has come. */
+static bool wait_locked(struct gate *g, uint64_t deadline_ns)
+{
+	struct timespec ts = {.tv_sec = (time_t)(deadline_ns / NSEC_PER_SEC),
+			      .tv_nsec = (long)(deadline_ns % NSEC_PER_SEC)};
+
+	return !pthread_cond_clockwait(&g->changed, &g->lock, CLOCK_MONOTONIC, &ts);
+}
+
+static bool somebody_inside_locked(const struct gate *g)
+{
+	const struct gate_lane *l;
+
+	list_for_each (l, &g->lanes, link) {
+		/* acquire: pairs with gate_leave(). */
+		if (atomic_load_explicit(&l->inside, memory_order_acquire))
+			return true;
+	}
+	return false;
+}
+
+static int wait_for_lanes_locked(struct gate *g, uint64_t deadline_ns)
+{
+	const struct timespec pause = {.tv_nsec = LOOK_AGAIN_NS};
+
+	while (somebody_inside_locked(g) && !g->ending) {
+		if (clock_now_ns() >= deadline_ns)
+			return -EBUSY;
+		/* Nobody tells: leaving is to cost nothing. */
+		pthread_mutex_unlock(&g->lock);
+		nanosleep(&pause, NULL);
+		pthread_mutex_lock(&g->lock);
+	}
+	return 0;
+}
+
+static void *wait_for_device(void *arg)
+{
+	struct gate *g = arg;
+
+	pthread_mutex_lock(&g->lock);
+	while (!g->stopping) {
+		uint64_t asked = g->asked;
+
+		if (asked == g->answered) {
+			pthread_cond_wait(&g->question, &g->lock);
+			continue;
+		}
+		pthread_mutex_unlock(&g->lock);
+		g->quiet(g->arg);
+		pthread_mutex_lock(&g->lock);
+		g->answered = asked;
+		pthread_cond_broadcast(&g->changed);
+	}
+	pthread_mutex_unlock(&g->lock);
+	return NULL;
+}
+
+/* An earlier question that nobody waits for any more may have to be answered first. */
+static int ask_device_locked(struct gate *g, uint64_t deadline_ns)
+{
+	uint64_t mine;
+
+	if (!g->has_thread)
+		g->has_thread = !pthread_create(&g->thread, NULL, wait_for_device, g);
+	if (!g->has_thread)
+		return -EBUSY;
+	mine = ++g->asked;
+	pthread_cond_signal(&g->question);
+	while (g->answered < mine && !g->ending) {
+		if (!wait_locked(g, deadline_ns))
+			return -EBUSY;
+	}
+	return 0;
+}
+
+/* Who waited last time comes in first, so that a session always gets on. */
+static int let_in_locked(struct gate *g, uint64_t deadline_ns)
+{
+	while (g->waiting && !g->ending) {
+		if (!wait_locked(g, deadline_ns))
+			return -EBUSY;
+	}
+	return 0;
+}
+
+static int close_locked(struct gate *g, uint64_t deadline_ns)
+{
+	int r = let_in_locked(g, deadline_ns);
+
+	if (r == 0 && g->ending)
+		r = -EPIPE;
+	if (r < 0)
+		return r;
+	set_state_locked(g, GATE_CLOSING);
+	if (g->barrier)
+		membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED); /* as in gate_enter() */
+	r = wait_for_lanes_locked(g, deadline_ns);
+	if (r == 0)
+		r = ask_device_locked(g, deadline_ns);
+	if (r == 0 && g->ending)
+		r = -EPIPE;
+	set_state_locked(g, r == 0 ? GATE_CLOSED : GATE_OPEN);
+	return r;
+}
+
+int gate_close(struct gate *g, uint64_t deadline_ns)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&g->lock);
+	if (g->state != GATE_CLOSED)
+		r = close_locked(g, deadline_ns);
+	pthread_mutex_unlock(&g->lock);
+	return r;
+}
+
+void gate_open(struct gate *g)
+{
+	pthread_mutex_lock(&g->lock);
+	if (g->state == GATE_CLOSED)
+		set_state_locked(g, GATE_OPEN);
+	pthread_mutex_unlock(&g->lock);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The gate of a session. Whoever submits work that may touch device memory is inside it
+ * while it does; memory moves while nobody is inside and the device is quiet.
+ *
+ * Entering is a store to a word of the lane's own and a look at one that all share: no
+ * lock, no fence, no system call. Closing pays for that: it has the kernel put a barrier
+ * into every running thread (membarrier(2); where there is none, lanes enter through the
+ * lock), looks at every lane's word until all are out, and then has a thread of the
+ * gate's wait for the device, so that it can give up when its time is over. Then the gate
+ * opens, and the session goes on as if nothing had been.
+ *
+ *	state	 lanes				may become
+ *	OPEN	 come and go			CLOSING
+ *	CLOSING	 leave; who wants in waits	CLOSED (quiet), OPEN (time is over)
+ *	CLOSED	 wait				OPEN
+ *
+ * What a lane must not do inside is wait for something that only another lane can bring
+ * about. Waiting for the device is harmless, since closing waits for that as well, within
+ * its time; but a charge (memory may have to move first) and the guest's reading of a
+ * reply are waited for outside, and so are locks that are held meanwhile. A command waits
+ * at the gate with its ticket, and so do all later ones of the session. What lets a
+ * stream go on that stands still (host functions, copies of graphs) has no ticket and
+ * needs no entering: while the stream stands the device is not quiet.
+ */
+#ifndef WEFT_SESS_GATE_H
+#define WEFT_SESS_GATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/macros.h"
+
+enum gate_state {
+	GATE_OPEN,
+	GATE_CLOSING,
+	GATE_CLOSED,
+	GATE_NUM_STATES
+};
+
+struct gate {
+	_Atomic bool shut; /* not open, or there is no membarrier() */
+	bool barrier;
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* state, waiting, ending, answered */
+	enum gate_state state;
+	struct list lanes;
+	unsigned waiting; /* lanes that want in */
+	bool ending;
+
+	/* The thread that waits for the device, made when it is first needed. */
+	pthread_t thread;
+	bool has_thread, stopping;
+	pthread_cond_t question;
+	uint64_t asked, answered;
+	void (*quiet)(void *arg);
+
+	void (*wanted)(void *arg);
+	void *arg, *wanted_arg;
+};
+
+/* One lane's place. */
+struct gate_lane {
+	_Atomic bool inside;
+	struct list link; /* of gate.lanes */
+};
+
+/* quiet(arg) returns when the device has done all that was submitted so far. */
+void gate_init(struct gate *g, void (*quiet)(void *arg), void *arg);
+/* Lets everybody go, for ever: who waits gets -EPIPE, and nothing closes it any more. */
+void gate_end(struct gate *g);
+/* Waits for the thread: what the device does must be able to end. */
+void gate_fini(struct gate *g);
+
+/* Calls wanted(arg) for each lane that has to wait, under the gate's lock; NULL: no
+ * more. */
+void gate_on_wanted(struct gate *g, void (*wanted)(void *arg), void *arg);
+
+void gate_lane_add(struct gate *g, struct gate_lane *l);
+/* The lane is outside. */
+void gate_lane_remove(struct gate *g, struct gate_lane *l);
+
+/* Waits until the gate is open. Returns 0, or -EPIPE: the session has ended. */
+int gate_wait(struct gate *g, struct gate_lane *l);
+
+/* Returns 0, or -EPIPE: the session has ended. Not twice. */
+static inline int gate_enter(struct gate *g, struct gate_lane *l)
+{
+	/* Either the lane sees the gate shut or close_locked() the lane inside: between
+	 * the two lies its membarrier(). acquire: what was moved before is visible. */
+	atomic_store_explicit(&l->inside, true, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
+	if (likely(!atomic_load_explicit(&g->shut, memory_order_acquire)))
+		return 0;
+	return gate_wait(g, l);
+}
+
+static inline void gate_leave(struct gate_lane *l)
+{
+	/* release: pairs with the look of close_locked(). */
+	atomic_store_explicit(&l->inside, false, memory_order_release);
+}
+
+/*
+ * Closes: returns 0 when nobody is inside and the device is quiet, also if the gate was
+ * closed before; -EBUSY when deadline_ns (of clock_now_ns()) has come, the gate being
+ * open again; or -EPIPE, the session has ended. One thread closes and opens.
+ */
+int gate_close(struct gate *g, uint64_t deadline_ns);
+void gate_open(struct gate *g);
+
+/* True if a lane wants in. */
+bool gate_wanted(struct gate *g);
+
+const char *gate_state_name(enum gate_state state);
+
+#endif

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The gate by itself: who is inside, and that everybody always gets on. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "session/gate.h"
+
+#define LANES 6
+/* For what must succeed; no test waits so long. */
+#define LONG_NS  (100 * NSEC_PER_SEC)
+#define SHORT_NS (2 * NSEC_PER_MSEC)
+
+static struct gate g;
+static struct gate_lane lanes[LANES];
+
+/* A device: quiet once it has been let go. */
+static struct {
+	_Atomic bool busy;
+	_Atomic unsigned asked;
+	sem_t done;
+} device;
+
+static void quiet(void *arg)
+{
+	cr_assert_eq(arg, &device);
+	atomic_fetch_add(&device.asked, 1);
+	if (atomic_load(&device.busy))
+		sem_wait(&device.done);
+}
+
+static void setup(void)
+{
+	sem_init(&device.done, 0, 0);
+	gate_init(&g, quiet, &device);
+	for (unsigned i = 0; i < LANES; i++)
+		gate_lane_add(&g, &lanes[i]);
+}
+
+static void teardown(void)
+{
+	for (unsigned i = 0; i < LANES; i++)
+		gate_lane_remove(&g, &lanes[i]);
+	gate_fini(&g);
+	sem_destroy(&device.done);
+}
+
+TestSuite(gate, .init = setup, .fini = teardown, .timeout = 60);
+
+static uint64_t in(uint64_t ns)
+{
+	return clock_now_ns() + ns;
+}
+
+static void lane_waits(void)
+{
+	while (!gate_wanted(&g))
+		sched_yield();
+}
+
+/* ---- lanes on threads ---- */
+
+static struct {
+	uint64_t submitted; /* by this lane, while inside */
+	char pad[64];
+} work[LANES];
+static _Atomic bool stop;
+
+static void *lane_main(void *arg)
+{
+	unsigned i = (unsigned)(uintptr_t)arg, seed = i;
+
+	while (!atomic_load(&stop)) {
+		if (gate_enter(&g, &lanes[i]) < 0)
+			return NULL;
+		work[i].submitted++;
+		gate_leave(&lanes[i]);
+		if (rand_r(&seed) % 64 == 0)
+			sched_yield();
+	}
+	return NULL;
+}
+
+static void start(pthread_t *t)
+{
+	for (unsigned i = 0; i < LANES; i++)
+		cr_assert_eq(pthread_create(&t[i], NULL, lane_main, (void *)(uintptr_t)i),
+			     0);
+}
+
+static void finish(pthread_t *t)
+{
+	atomic_store(&stop, true);
+	for (unsigned i = 0; i < LANES; i++)
+		pthread_join(t[i], NULL);
+}
+
+/* While it is closed everybody's work is the closer's: ThreadSanitizer sees to it. */
+Test(gate, nobody_is_inside_while_it_is_closed)
+{
+	uint64_t seen[LANES], all = 0;
+	pthread_t t[LANES];
+	unsigned seed = 99;
+
+	start(t);
+	for (unsigned n = 0; n < 400; n++) {
+		cr_assert_eq(gate_close(&g, in(LONG_NS)), 0);
+		for (unsigned i = 0; i < LANES; i++)
+			seen[i] = work[i].submitted;
+		for (unsigned k = rand_r(&seed) % 50; k; k--)
+			sched_yield();
+		for (unsigned i = 0; i < LANES; i++) {
+			cr_assert_eq(work[i].submitted, seen[i]);
+			work[i].submitted = 0;
+			all += seen[i];
+		}
+		gate_open(&g);
+	}
+	finish(t);
+	cr_assert_gt(all, 0);
+	cr_assert_eq(device.asked, 400);
+}
+
+Test(gate, without_a_barrier_of_the_kernel)
+{
+	pthread_t t[LANES];
+
+	g.barrier = false;
+	atomic_store(&g.shut, true);
+	start(t);
+	for (unsigned n = 0; n < 200; n++) {
+		cr_assert_eq(gate_close(&g, in(LONG_NS)), 0);
+		for (unsigned i = 0; i < LANES; i++)
+			work[i].submitted++;
+		gate_open(&g);
+	}
+	finish(t);
+}
+
+/* However often it is closed, who waits comes in before it is closed again. */
+Test(gate, who_waits_gets_on)
+{
+	pthread_t t[LANES];
+	uint64_t seen;
+
+	for (unsigned i = 1; i < LANES; i++)
+		gate_lane_remove(&g, &lanes[i]);
+	cr_assert_eq(pthread_create(&t[0], NULL, lane_main, NULL), 0);
+	for (unsigned n = 0; n < 200; n++) {
+		cr_assert_eq(gate_close(&g, in(LONG_NS)), 0);
+		seen = work[0].submitted;
+		lane_waits();
+		gate_open(&g);
+		cr_assert_eq(gate_close(&g, in(LONG_NS)), 0);
+		cr_assert_gt(work[0].submitted, seen);
+		gate_open(&g);
+	}
+	atomic_store(&stop, true);
+	pthread_join(t[0], NULL);
+	for (unsigned i = 1; i < LANES; i++)
+		gate_lane_add(&g, &lanes[i]);
+}
+
+/* ---- giving up ---- */
+
+Test(gate, opens_again_when_the_device_takes_too_long)
+{
+	pthread_t t[LANES];
+	uint64_t seen;
+
+	atomic_store(&device.busy, true);
+	cr_assert_eq(gate_close(&g, in(SHORT_NS)), -EBUSY);
+	cr_assert_eq(gate_enter(&g, &lanes[0]), 0);
+	gate_leave(&lanes[0]);
+	/* the first question is still open */
+	cr_assert_eq(gate_close(&g, in(SHORT_NS)), -EBUSY);
+	start(t);
+	cr_assert_eq(gate_close(&g, in(SHORT_NS)), -EBUSY);
+	atomic_store(&device.busy, false);
+	sem_post(&device.done);
+	cr_assert_eq(gate_close(&g, in(LONG_NS)), 0);
+	cr_assert_geq(device.asked, 2, "what was submitted meanwhile is waited for");
+	seen = work[0].submitted;
+	gate_open(&g);
+	cr_assert_eq(gate_close(&g, in(LONG_NS)), 0);
+	cr_assert_geq(work[0].submitted, seen);
+	gate_open(&g);
+	finish(t);
+}
+
+Test(gate, opens_again_when_a_lane_stays)
+{
+	cr_assert_eq(gate_enter(&g, &lanes[3]), 0);
+	cr_assert_eq(gate_close(&g, in(SHORT_NS)), -EBUSY);
+	cr_assert_eq(device.asked, 0, "nobody asks a device that gets more work");
+	gate_leave(&lanes[3]);
+	cr_assert_eq(gate_close(&g, in(LONG_NS)), 0);
+	cr_assert_eq(gate_close(&g, 0), 0, "closed already");
+	gate_open(&g);
+	gate_open(&g);
+	cr_assert_eq(gate_enter(&g, &lanes[3]), 0);
+	gate_leave(&lanes[3]);
+}
+
+Test(gate, a_deadline_that_is_over)
+{
+	cr_assert_eq(gate_enter(&g, &lanes[0]), 0);
+	cr_assert_eq(gate_close(&g, 0), -EBUSY);
+	gate_leave(&lanes[0]);
+	atomic_store(&device.busy, true);
+	cr_assert_eq(gate_close(&g, 0), -EBUSY);
+	sem_post(&device.done);
+}
+
+/* ---- who waits, and the end ---- */
+
+static void count(void *arg)
+{
+	++*(unsigned *)arg;
+}
+
+Test(gate, says_that_a_lane_wants_in)
+{
+	unsigned n = 0;
+	pthread_t t;
+
+	gate_on_wanted(&g, count, &n);
+	cr_assert_eq(gate_enter(&g, &lanes[0]), 0);
+	gate_leave(&lanes[0]);
+	cr_assert(n == 0 && !gate_wanted(&g));
+	cr_assert_eq(gate_close(&g, in(LONG_NS)), 0);
+	cr_assert(!gate_wanted(&g));
+	cr_assert_eq(pthread_create(&t, NULL, lane_main, NULL), 0);
+	lane_waits();
+	cr_assert_eq(n, 1);
+	atomic_store(&stop, true);
+	gate_open(&g);
+	pthread_join(t, NULL);
+	cr_assert_eq(work[0].submitted, 1);
+}
+
+Test(gate, its_end_lets_everybody_go)
+{
+	pthread_t t[LANES];
+
+	cr_assert_eq(gate_close(&g, in(LONG_NS)), 0);
+	start(t);
+	lane_waits();
+	gate_end(&g);
+	for (unsigned i = 0; i < LANES; i++)
+		pthread_join(t[i], NULL);
+	cr_assert_eq(gate_enter(&g, &lanes[0]), -EPIPE);
+	gate_open(&g);
+	cr_assert_eq(gate_close(&g, in(LONG_NS)), -EPIPE);
+	cr_assert_eq(gate_enter(&g, &lanes[0]), 0,
+		     "what is left to do is nobody's matter");
+	gate_leave(&lanes[0]);
+}
+
+static void *end_soon(void *arg)
+{
+	while (!atomic_load(&device.asked))
+		sched_yield();
+	gate_end(&g);
+	return NULL;
+}
+
+Test(gate, ends_while_the_device_is_waited_for)
+{
+	pthread_t t;
+
+	atomic_store(&device.busy, true);
+	cr_assert_eq(pthread_create(&t, NULL, end_soon, NULL), 0);
+	cr_assert_eq(gate_close(&g, in(LONG_NS)), -EPIPE);
+	pthread_join(t, NULL);
+	sem_post(&device.done);
+}

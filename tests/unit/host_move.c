@@ -1,0 +1,853 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Moving memory out of the device and back, on the software GPU: whatever happens, what a
+ * guest sees at its addresses stays what it wrote, and the books are exact.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device_band.h"
+#include "memory/move.h"
+#include "memory/space.h"
+#include "session/session.h"
+
+#define PIECE    (128ull << 10)
+#define MIB      (1ull << 20)
+#define PAGE     (2 * MIB)
+#define TOTAL    (256 * MIB)
+
+#define OK(call) cr_assert_eq(call, CUDA_SUCCESS)
+
+/* ---- a device that counts, and fails when told to ---- */
+
+static struct device_ops ops;
+static const struct device_ops *soft = &device_soft_ops;
+static _Atomic uint64_t on_device, in_host; /* bytes of chunks */
+static _Atomic int64_t fail_in;             /* calls until one fails; 0: none will */
+static _Atomic bool no_host, no_device;     /* no more memory of that kind */
+
+static bool fails(void)
+{
+	return atomic_load(&fail_in) > 0 && atomic_fetch_sub(&fail_in, 1) == 1;
+}
+
+#define CHUNKS 65536u
+static struct {
+	struct dev_chunk *chunk;
+	uint64_t size;
+	bool host;
+} known[CHUNKS];
+static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static CUresult count_create(struct device *dev, uint64_t size, bool host,
+			     struct dev_chunk **ret)
+{
+	unsigned i;
+
+	if (fails() || (host ? no_host : no_device))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (soft->chunk_create(dev, size, host, ret))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	atomic_fetch_add(host ? &in_host : &on_device, size);
+	pthread_mutex_lock(&known_lock);
+	for (i = 0; known[i].chunk; i++)
+		cr_assert_lt(i, CHUNKS - 1);
+	known[i].chunk = *ret;
+	known[i].size = size;
+	known[i].host = host;
+	pthread_mutex_unlock(&known_lock);
+	return CUDA_SUCCESS;
+}
+
+static void count_release(struct device *dev, struct dev_chunk *chunk)
+{
+	unsigned i;
+
+	pthread_mutex_lock(&known_lock);
+	for (i = 0; known[i].chunk != chunk; i++)
+		cr_assert_lt(i, CHUNKS - 1);
+	known[i].chunk = NULL;
+	atomic_fetch_sub(known[i].host ? &in_host : &on_device, known[i].size);
+	pthread_mutex_unlock(&known_lock);
+	soft->chunk_release(dev, chunk);
+}
+
+static CUresult fail_map(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk)
+{
+	return fails() ? CUDA_ERROR_OUT_OF_MEMORY : soft->map(dev, addr, chunk);
+}
+
+static CUresult fail_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,
+				CUmemAccess_flags access)
+{
+	return fails() ? CUDA_ERROR_OUT_OF_MEMORY
+		       : soft->set_access(dev, addr, size, access);
+}
+
+static CUresult fail_unmap(struct device *dev, CUdeviceptr addr, uint64_t size)
+{
+	return fails() ? CUDA_ERROR_UNKNOWN : soft->unmap(dev, addr, size);
+}
+
+static CUresult fail_copy(struct dev_ctx *ctx, struct dev_stream *st,
+			  const struct dev_copy_2d *c)
+{
+	return fails() ? CUDA_ERROR_UNKNOWN : soft->copy(ctx, st, c);
+}
+
+static CUresult fail_record(struct dev_ctx *ctx, struct dev_event *ev,
+			    struct dev_stream *st)
+{
+	return fails() ? CUDA_ERROR_UNKNOWN : soft->event_record(ctx, ev, st);
+}
+
+static CUresult fail_stream(struct dev_ctx *ctx, unsigned flags, int priority,
+			    struct dev_stream **ret)
+{
+	return fails() ? CUDA_ERROR_OUT_OF_MEMORY
+		       : soft->stream_create(ctx, flags, priority, ret);
+}
+
+static CUresult fail_event(struct dev_ctx *ctx, unsigned flags, struct dev_event **ret)
+{
+	return fails() ? CUDA_ERROR_OUT_OF_MEMORY : soft->event_create(ctx, flags, ret);
+}
+
+/* ---- the session ---- */
+
+static _Atomic uint64_t charged, away_freed;
+
+static int charge(void *arg, uint64_t bytes)
+{
+	atomic_fetch_add(&charged, bytes);
+	return 0;
+}
+
+static void uncharge(void *arg, uint64_t bytes)
+{
+	atomic_fetch_sub(&charged, bytes);
+}
+
+static void away_uncharge(void *arg, uint64_t bytes)
+{
+	atomic_fetch_sub(&charged, bytes);
+	atomic_fetch_add(&away_freed, bytes);
+}
+
+static _Atomic uint64_t room = UINT64_MAX; /* the rest of a charge is away */
+
+static int charge_part(void *arg, uint64_t bytes, uint64_t *ret_away)
+{
+	*ret_away = bytes - MIN(bytes, room);
+	return charge(arg, bytes);
+}
+
+static const struct sess_broker broker = {.charge = charge,
+					  .charge_part = charge_part,
+					  .uncharge = uncharge,
+					  .away_uncharge = away_uncharge};
+
+static struct session *start(void)
+{
+	const struct device_config cfg = {
+		.tpcs = 1, .memory_bytes = TOTAL, .chunk_bytes = PIECE, .threads = 1};
+	struct session *s;
+
+	device_band_release();
+	ops = *soft;
+	ops.chunk_create = count_create;
+	ops.chunk_release = count_release;
+	ops.map = fail_map;
+	ops.unmap = fail_unmap;
+	ops.set_access = fail_set_access;
+	ops.copy = fail_copy;
+	ops.event_record = fail_record;
+	ops.event_create = fail_event;
+	ops.stream_create = fail_stream;
+	cr_assert_eq(sess_new(&ops, &cfg, &broker, &s), 0);
+	cr_assert_eq(space_set_piece(s->space, PIECE), 0);
+	return s;
+}
+
+static void stop(struct session *s)
+{
+	sess_free(s);
+	cr_assert_eq(on_device, 0);
+	cr_assert_eq(in_host, 0);
+	cr_assert_eq(charged, 0);
+}
+
+/* ---- memory with contents ---- */
+
+enum kind {
+	SMALL,
+	LARGE,
+	ARENA,
+	RANGE, /* two handles of the guest's, one behind the other */
+	KINDS
+};
+
+struct item {
+	enum kind kind;
+	CUdeviceptr addr;
+	uint64_t bytes, reserved;
+	uint32_t seed;
+};
+
+#define WORDS_MAX (8 * MIB / 4)
+
+static void fill(uint32_t *w, uint64_t bytes, uint32_t seed)
+{
+	for (uint64_t i = 0; i < bytes / 4; i++)
+		w[i] = seed + (uint32_t)i * 2654435761u;
+}
+
+static void write_item(struct session *s, struct item *it, uint32_t seed)
+{
+	uint32_t *w = malloc(it->bytes);
+
+	it->seed = seed;
+	fill(w, it->bytes, seed);
+	OK(s->ops->write(s->primary->dev, NULL, it->addr, w, it->bytes));
+	free(w);
+}
+
+static void check_item(struct session *s, const struct item *it)
+{
+	uint32_t *w = malloc(it->bytes), *want = malloc(it->bytes);
+
+	fill(want, it->bytes, it->seed);
+	OK(s->ops->read(s->primary->dev, NULL, w, it->addr, it->bytes));
+	cr_assert(!memcmp(w, want, it->bytes));
+	free(w);
+	free(want);
+}
+
+static void map_chunk(struct session *s, CUdeviceptr addr, uint64_t size)
+{
+	struct space_chunk *c;
+
+	OK(space_chunk_new(s->space, size, false, &c));
+	OK(space_map(s->space, addr, size, c));
+	space_chunk_put(s->space, c);
+}
+
+static struct item new_item(struct session *s, enum kind kind, uint64_t bytes,
+			    uint32_t seed)
+{
+	struct item it = {.kind = kind, .bytes = ALIGN_UP(bytes, 4)};
+	uint64_t whole = ALIGN_UP(bytes, PAGE);
+
+	switch (kind) {
+	case SMALL:
+	case LARGE:
+		OK(space_alloc(s->space, it.bytes, 1, &it.addr));
+		break;
+	case ARENA:
+		it.bytes = whole;
+		OK(space_arena_new(s->space, whole, NULL, &it.addr));
+		break;
+	case RANGE:
+		it.bytes = whole + PAGE;
+		it.reserved = it.bytes + PAGE;
+		OK(space_reserve(s->space, it.reserved, 0, 0, &it.addr));
+		map_chunk(s, it.addr, whole);
+		map_chunk(s, it.addr + whole, PAGE);
+		OK(space_set_access(s->space, it.addr, it.bytes,
+				    CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+		break;
+	case KINDS:
+		break;
+	}
+	write_item(s, &it, seed);
+	return it;
+}
+
+static void free_item(struct session *s, const struct item *it)
+{
+	switch (it->kind) {
+	case SMALL:
+	case LARGE:
+		OK(space_release(s->space, it->addr));
+		break;
+	case ARENA:
+		space_arena_free(s->space, it->addr);
+		break;
+	case RANGE:
+		OK(space_unmap(s->space, it->addr, it->bytes));
+		OK(space_unreserve(s->space, it->addr, it->reserved));
+		break;
+	case KINDS:
+		break;
+	}
+}
+
+static uint64_t size_of_kind(enum kind kind)
+{
+	return kind == SMALL   ? 4 + (uint64_t)rand() % (200 << 10)
+	       : kind == LARGE ? MIB + 4 + (uint64_t)rand() % (3 * MIB)
+			       : 4 + (uint64_t)rand() % (3 * MIB);
+}
+
+static uint64_t used_bytes(struct session *s)
+{
+	uint64_t used, peak;
+
+	space_usage(s->space, &used, &peak);
+	return used;
+}
+
+static struct space_residency residency(struct session *s)
+{
+	struct space_residency r;
+
+	space_residency(s->space, &r);
+	return r;
+}
+
+/* What the books say is what the device has. */
+static void check_books(struct session *s)
+{
+	struct space_residency r = residency(s);
+	uint64_t away = r.mapped + r.swapped;
+
+	space_flush(s->space);
+	cr_assert_eq(r.movable + r.pinned + away, used_bytes(s));
+	cr_assert_eq(used_bytes(s), charged);
+	cr_assert_eq(r.movable + r.pinned, on_device);
+	cr_assert_geq(in_host, away);
+}
+
+static void within_reach(struct session *s)
+{
+	cr_assert_eq(space_map_swapped(s->space), 0);
+	cr_assert_eq(residency(s).swapped, 0);
+}
+
+/* ---- tests ---- */
+
+#define ITEMS 40
+
+static void move_somehow(struct session *s)
+{
+	uint64_t bytes = (uint64_t)rand() % (12 * MIB);
+	struct space_residency before = residency(s);
+	struct space_moved moved;
+	int r;
+
+	switch (rand() % 5) {
+	case 0:
+	case 1:
+	case 2:
+		r = space_move_out(s->space, bytes, UINT64_MAX,
+				   rand() % 2 ? PLACE_MAPPED : PLACE_SWAPPED, &moved);
+		cr_assert_eq(r, bytes > before.movable ? -ENOSPC : 0);
+		cr_assert_geq(moved.bytes, MIN(bytes, before.movable));
+		cr_assert_eq(residency(s).movable, before.movable - moved.bytes);
+		break;
+	case 3:
+		cr_assert_eq(space_move_in(s->space, bytes, &moved), 0);
+		cr_assert_leq(moved.bytes, bytes);
+		cr_assert_eq(residency(s).movable, before.movable + moved.bytes);
+		if (bytes >= before.mapped + before.swapped)
+			cr_assert_eq(moved.bytes, before.mapped + before.swapped);
+		break;
+	default:
+		within_reach(s);
+	}
+}
+
+static void random_against_model(const struct placement *policy)
+{
+	struct session *s = start();
+	struct item it[ITEMS];
+	unsigned n = 0;
+
+	srand(5);
+	space_set_placement(s->space, policy);
+	space_host_pool_set(s->space, 4 * MIB);
+	for (unsigned step = 0; step < 600; step++) {
+		if (n < ITEMS && rand() % 3 == 0) {
+			enum kind kind = (enum kind)(rand() % KINDS);
+
+			within_reach(s);
+			if (rand() % 3 == 0)
+				room = (uint64_t)rand() % 24 * PIECE;
+			it[n++] = new_item(s, kind, size_of_kind(kind), (uint32_t)rand());
+			room = UINT64_MAX;
+		} else if (n && rand() % 4 == 0) {
+			unsigned i = (unsigned)rand() % n;
+
+			free_item(s, &it[i]);
+			it[i] = it[--n];
+		} else {
+			move_somehow(s);
+		}
+		check_books(s);
+		if (n && rand() % 4 == 0) {
+			unsigned i = (unsigned)rand() % n;
+
+			within_reach(s);
+			check_item(s, &it[i]);
+			write_item(s, &it[i], (uint32_t)rand());
+		}
+		if (step % 50 == 0) {
+			within_reach(s);
+			for (unsigned i = 0; i < n; i++)
+				check_item(s, &it[i]);
+		}
+	}
+	cr_assert_gt(away_freed, 0);
+	while (n)
+		free_item(s, &it[--n]);
+	stop(s);
+}
+
+Test(move, random_against_model)
+{
+	random_against_model(NULL);
+}
+
+Test(move, random_against_model_by_policy)
+{
+	random_against_model(&placement_random);
+}
+
+/* Every call of the device that moving makes fails once; nothing is lost, ever. */
+static void fail_everywhere(enum placement_where where, bool in)
+{
+	struct session *s = start();
+	struct space_moved moved;
+	struct item it[3];
+	unsigned failed = 0;
+	int r;
+
+	cr_assert_eq(space_set_piece(s->space, 4 * PIECE), 0);
+	it[0] = new_item(s, SMALL, 5000, 1);
+	it[1] = new_item(s, ARENA, PAGE, 2);
+	it[2] = new_item(s, RANGE, PAGE, 3);
+	for (int64_t at = 1; at < 4000; at++) {
+		if (in)
+			cr_assert_eq(space_move_out(s->space, TOTAL, UINT64_MAX, where,
+						    &moved),
+				     -ENOSPC);
+		atomic_store(&fail_in, at);
+		r = in ? space_move_in(s->space, TOTAL, &moved)
+		       : space_move_out(s->space, 7 * MIB, UINT64_MAX, where, &moved);
+		if (atomic_exchange(&fail_in, 0) > 0) {
+			cr_assert_eq(r, 0, "nothing failed any more");
+			break;
+		}
+		failed += r < 0;
+		cr_assert(r == 0 || r == -ENOMEM || r == -EIO);
+		within_reach(s);
+		check_books(s);
+		for (unsigned i = 0; i < ARRAY_SIZE(it); i++)
+			check_item(s, &it[i]);
+		cr_assert_eq(space_move_in(s->space, TOTAL, &moved), 0);
+		check_books(s);
+		for (unsigned i = 0; i < ARRAY_SIZE(it); i++) {
+			check_item(s, &it[i]);
+			write_item(s, &it[i], it[i].seed + 77);
+		}
+	}
+	cr_assert_gt(failed, 20);
+	stop(s);
+}
+
+Test(move, failures_on_the_way_out_to_mapped)
+{
+	fail_everywhere(PLACE_MAPPED, false);
+}
+
+Test(move, failures_on_the_way_out_to_swapped)
+{
+	fail_everywhere(PLACE_SWAPPED, false);
+}
+
+Test(move, failures_on_the_way_in_from_mapped)
+{
+	fail_everywhere(PLACE_MAPPED, true);
+}
+
+Test(move, failures_on_the_way_in_from_swapped)
+{
+	fail_everywhere(PLACE_SWAPPED, true);
+}
+
+Test(move, no_host_memory)
+{
+	struct session *s = start();
+	struct item a = new_item(s, LARGE, 5 * MIB, 9), b = new_item(s, LARGE, PAGE, 10);
+	struct space_moved moved;
+
+	no_host = true;
+	cr_assert_eq(space_move_out(s->space, MIB, UINT64_MAX, PLACE_MAPPED, &moved),
+		     -ENOMEM);
+	cr_assert_eq(moved.bytes, 0);
+	check_books(s);
+	check_item(s, &a);
+	no_host = false;
+	cr_assert_eq(space_move_out(s->space, MIB, UINT64_MAX, PLACE_MAPPED, &moved), 0);
+	no_device = true;
+	cr_assert_eq(space_move_in(s->space, TOTAL, &moved), -ENOMEM);
+	cr_assert_eq(moved.bytes, 0);
+	check_item(s, &a);
+	check_item(s, &b);
+	no_device = false;
+	cr_assert_eq(space_move_in(s->space, TOTAL, &moved), 0);
+	check_item(s, &a);
+	stop(s);
+}
+
+static void expect_zero(struct session *s, CUdeviceptr addr, uint64_t bytes)
+{
+	char *w = malloc(bytes), *zero = calloc(bytes, 1);
+
+	OK(s->ops->read(s->primary->dev, NULL, w, addr, bytes));
+	cr_assert(!memcmp(w, zero, bytes));
+	free(w);
+	free(zero);
+}
+
+/* Partly in host memory from the beginning, and on the device once there is room. */
+Test(move, born_away)
+{
+	struct session *s = start();
+	struct space_moved moved;
+	struct item it[KINDS];
+	CUdeviceptr addr;
+
+	room = 3 * PIECE;
+	OK(space_alloc(s->space, 8 * MIB, 1, &addr));
+	cr_assert_eq(residency(s).movable, 3 * PIECE);
+	cr_assert_eq(residency(s).mapped, 8 * MIB - 3 * PIECE);
+	expect_zero(s, addr, 8 * MIB);
+	OK(space_release(s->space, addr));
+	cr_assert_eq(away_freed, 8 * MIB - 3 * PIECE);
+	check_books(s);
+	for (unsigned k = 0; k < KINDS; k++)
+		it[k] = new_item(s, (enum kind)k, k == SMALL ? 5000 : PAGE, k);
+	cr_assert_eq(on_device, 3 * PIECE * 5);
+	check_books(s);
+	cr_assert_eq(space_move_out(s->space, PIECE, UINT64_MAX, PLACE_SWAPPED, &moved),
+		     0);
+	within_reach(s);
+	for (unsigned k = 0; k < KINDS; k++)
+		check_item(s, &it[k]);
+	cr_assert_eq(space_move_in(s->space, UINT64_MAX, &moved), 0);
+	cr_assert_eq(residency(s).mapped, 0);
+	check_books(s);
+	for (unsigned k = 0; k < KINDS; k++) {
+		check_item(s, &it[k]);
+		free_item(s, &it[k]);
+	}
+	room = UINT64_MAX;
+	stop(s);
+}
+
+/* Whatever cannot be had: all that was charged is given back. */
+Test(move, born_away_fails)
+{
+	struct session *s = start();
+	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+	CUdeviceptr addr;
+
+	room = 3 * PIECE;
+	no_host = true;
+	cr_assert_eq(space_alloc(s->space, 8 * MIB, 1, &addr), r);
+	cr_assert_eq(space_alloc(s->space, 8, 1, &addr), r);
+	no_host = false;
+	no_device = true;
+	cr_assert_eq(space_alloc(s->space, 8 * MIB, 1, &addr), r);
+	no_device = false;
+	cr_assert_eq(charged, 0);
+	check_books(s);
+	for (int64_t at = 1; r != CUDA_SUCCESS; at++) {
+		cr_assert_lt(at, 1000);
+		fail_in = at;
+		r = space_alloc(s->space, 4 * MIB, 1, &addr);
+		check_books(s);
+		cr_assert_eq(charged, r == CUDA_SUCCESS ? 4 * MIB : 0);
+	}
+	OK(space_release(s->space, addr));
+	room = UINT64_MAX;
+	stop(s);
+}
+
+Test(move, what_is_pinned_stays)
+{
+	struct session *s = start();
+	struct space_chunk *twice, *unmapped, *host;
+	struct space_moved moved;
+	CUdeviceptr base;
+
+	OK(space_reserve(s->space, 4 * PAGE, 0, 0, &base));
+	OK(space_chunk_new(s->space, PAGE, false, &twice));
+	OK(space_chunk_new(s->space, PAGE, false, &unmapped));
+	OK(space_chunk_new(s->space, PAGE, true, &host));
+	OK(space_map(s->space, base, PAGE, twice));
+	OK(space_map(s->space, base + PAGE, PAGE, twice));
+	OK(space_map(s->space, base + 2 * PAGE, PAGE, host));
+	cr_assert_eq(residency(s).pinned, 3 * PAGE);
+	cr_assert_eq(space_move_out(s->space, 1, UINT64_MAX, PLACE_MAPPED, &moved),
+		     -ENOSPC);
+	cr_assert_eq(moved.bytes, 0);
+	OK(space_unmap(s->space, base + PAGE, PAGE));
+	cr_assert_eq(residency(s).movable, PAGE);
+	cr_assert_eq(space_move_out(s->space, 1, UINT64_MAX, PLACE_SWAPPED, &moved), 0);
+	cr_assert_eq(moved.bytes, PAGE);
+	space_chunk_put(s->space, twice);
+	space_chunk_put(s->space, unmapped);
+	space_chunk_put(s->space, host);
+	stop(s);
+}
+
+/* The guest goes on mapping while its memory is away. */
+Test(move, mapped_and_closed_while_away)
+{
+	struct session *s = start();
+	struct item it = {.bytes = PAGE};
+	struct space_moved moved;
+	struct space_chunk *c;
+	CUdeviceptr base;
+
+	OK(space_reserve(s->space, 4 * PAGE, 0, 0, &base));
+	OK(space_chunk_new(s->space, PAGE, false, &c));
+	OK(space_map(s->space, base, PAGE, c));
+	OK(space_set_access(s->space, base, PAGE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+	it.addr = base;
+	write_item(s, &it, 3);
+
+	cr_assert_eq(space_move_out(s->space, PAGE, UINT64_MAX, PLACE_SWAPPED, &moved),
+		     0);
+	OK(space_set_access(s->space, base, PAGE, CU_MEM_ACCESS_FLAGS_PROT_READ));
+	cr_assert_eq(space_set_access(s->space, base, PAGE, (CUmemAccess_flags)9),
+		     CUDA_ERROR_INVALID_VALUE);
+	cr_assert_eq(space_move_in(s->space, PAGE, &moved), 0);
+	check_item(s, &it);
+	cr_assert_neq(s->ops->write(s->primary->dev, NULL, base, &it, 4), CUDA_SUCCESS,
+		      "only readable, as it was asked for");
+
+	/* out while nobody may look at it, and back */
+	OK(space_set_access(s->space, base, PAGE, CU_MEM_ACCESS_FLAGS_PROT_NONE));
+	cr_assert_eq(space_move_out(s->space, PAGE, UINT64_MAX, PLACE_MAPPED, &moved), 0);
+	cr_assert_neq(s->ops->read(s->primary->dev, NULL, &it.seed, base, 4),
+		      CUDA_SUCCESS);
+	cr_assert_eq(space_move_in(s->space, PAGE, &moved), 0);
+	cr_assert_neq(s->ops->read(s->primary->dev, NULL, &moved, base, 4), CUDA_SUCCESS);
+	OK(space_set_access(s->space, base, PAGE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+	check_item(s, &it);
+
+	/* elsewhere: unmapped, it is nobody's to bring back */
+	cr_assert_eq(space_move_out(s->space, PAGE, UINT64_MAX, PLACE_SWAPPED, &moved),
+		     0);
+	OK(space_map(s->space, base + PAGE, PAGE, c));
+	OK(space_unmap(s->space, base, PAGE));
+	OK(space_unmap(s->space, base + PAGE, PAGE));
+	cr_assert_eq(residency(s).swapped, 0);
+	cr_assert_eq(space_move_in(s->space, PAGE, &moved), 0);
+	cr_assert_eq(moved.bytes, 0);
+	OK(space_map(s->space, base + 2 * PAGE, PAGE, c));
+	OK(space_set_access(s->space, base + 2 * PAGE, PAGE,
+			    CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+	it.addr = base + 2 * PAGE;
+	check_item(s, &it);
+
+	/* at two addresses at once it cannot leave, but return */
+	OK(space_map(s->space, base, PAGE, c));
+	OK(space_set_access(s->space, base, PAGE, CU_MEM_ACCESS_FLAGS_PROT_READ));
+	cr_assert_eq(space_move_in(s->space, PAGE, &moved), 0);
+	cr_assert_eq(moved.bytes, PAGE);
+	check_item(s, &it);
+	it.addr = base;
+	check_item(s, &it);
+	space_chunk_put(s->space, c);
+	check_books(s);
+	stop(s);
+}
+
+/* What came back in part is of pieces; what comes back whole is an extent again. */
+Test(move, pieces_and_extents)
+{
+	struct session *s = start();
+	struct item it = new_item(s, LARGE, 2 * PAGE, 1);
+	struct space_moved moved;
+
+	cr_assert_eq(space_move_out(s->space, PIECE, UINT64_MAX, PLACE_SWAPPED, &moved),
+		     0);
+	cr_assert_eq(moved.bytes, 2 * PAGE, "an extent leaves whole");
+	cr_assert_eq(space_move_in(s->space, 3 * PIECE + 1, &moved), 0);
+	cr_assert_eq(moved.bytes, 3 * PIECE);
+	cr_assert_eq(space_move_out(s->space, PIECE, UINT64_MAX, PLACE_MAPPED, &moved),
+		     0);
+	cr_assert_eq(moved.bytes, PIECE);
+	within_reach(s);
+	check_item(s, &it);
+	cr_assert_eq(space_move_in(s->space, TOTAL, &moved), 0);
+	cr_assert_eq(space_move_out(s->space, TOTAL, UINT64_MAX, PLACE_SWAPPED, &moved),
+		     -ENOSPC);
+	cr_assert_eq(space_move_in(s->space, 2 * PAGE, &moved), 0);
+	cr_assert_eq(space_move_out(s->space, PIECE, UINT64_MAX, PLACE_SWAPPED, &moved),
+		     0);
+	cr_assert_eq(moved.bytes, 2 * PAGE, "it came back whole");
+	within_reach(s);
+	check_item(s, &it);
+	stop(s);
+}
+
+/* With a policy there is a largest extent; and never more moves than has room. */
+Test(move, large_ones_are_several_extents)
+{
+	const uint64_t extent = SPACE_EXTENT_PIECES * PIECE,
+		       bytes = 2 * extent + 4 * PAGE;
+	struct session *s = start();
+	struct space_moved moved;
+	struct item it;
+
+	/* in either order */
+	cr_assert_eq(space_set_piece(s->space, 2 * PIECE), 0);
+	space_set_placement(s->space, &placement_lru);
+	cr_assert_eq(space_set_piece(s->space, PIECE), 0);
+	it = new_item(s, LARGE, bytes, 3);
+	cr_assert_eq(on_device, bytes);
+	cr_assert_eq(space_move_out(s->space, 1, 4 * PAGE - 1, PLACE_MAPPED, &moved),
+		     -ENOSPC);
+	cr_assert_eq(moved.bytes, 0);
+	cr_assert_eq(space_move_out(s->space, 1, 4 * PAGE, PLACE_MAPPED, &moved), 0);
+	cr_assert_eq(moved.bytes, 4 * PAGE);
+	cr_assert_eq(space_move_out(s->space, bytes, extent, PLACE_MAPPED, &moved),
+		     -ENOSPC);
+	cr_assert_eq(moved.bytes, extent);
+	check_item(s, &it);
+	cr_assert_eq(space_move_in(s->space, bytes, &moved), 0);
+	cr_assert_eq(moved.bytes, extent + 4 * PAGE);
+	check_item(s, &it);
+	cr_assert_eq(space_move_out(s->space, 1, extent, PLACE_SWAPPED, &moved), 0);
+	cr_assert_geq(moved.bytes, 4 * PAGE, "it came back as extents");
+	free_item(s, &it);
+	check_books(s);
+	it = new_item(s, LARGE, bytes, 4); /* what lay idle */
+	check_item(s, &it);
+	stop(s);
+}
+
+/* ---- other lanes go on ---- */
+
+struct churn {
+	struct session *s;
+	_Atomic bool end;
+	unsigned seed;
+	uint64_t done;
+};
+
+/* Allocates, maps and frees; its contents are checked when all is quiet. */
+static void *churn(void *arg)
+{
+	struct churn *c = arg;
+	struct session *s = c->s;
+	unsigned r = c->seed;
+
+	while (!atomic_load(&c->end)) {
+		uint64_t bytes = 1 + (r = r * 1103515245u + 12345u) % (3 * MIB);
+		struct space_range range;
+		CUdeviceptr a, base;
+
+		OK(space_alloc(s->space, bytes, c->seed, &a));
+		OK(space_find(s->space, a, &range));
+		OK(space_reserve(s->space, 2 * PAGE, 0, 0, &base));
+		map_chunk(s, base, PAGE);
+		OK(space_set_access(s->space, base, PAGE,
+				    CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+		OK(space_unmap(s->space, base, PAGE));
+		OK(space_unreserve(s->space, base, 2 * PAGE));
+		if (r >> 16 & 1)
+			OK(space_release(s->space, a));
+		else
+			space_release_owner(s->space, c->seed);
+		c->done++;
+	}
+	return NULL;
+}
+
+static void *move_in_all_the_time(void *arg)
+{
+	struct churn *c = arg;
+	struct space_moved moved;
+
+	while (!atomic_load(&c->end)) {
+		cr_assert_eq(space_move_in(c->s->space, 8 * MIB, &moved), 0);
+		c->done += moved.bytes;
+	}
+	return NULL;
+}
+
+Test(move, while_others_allocate_and_both_ways)
+{
+	struct session *s = start();
+	struct churn c[3] = {{.s = s, .seed = 2}, {.s = s, .seed = 3}, {.s = s}};
+	struct space_moved moved;
+	pthread_t t[3];
+	struct item it[6];
+
+	for (unsigned i = 0; i < ARRAY_SIZE(it); i++)
+		it[i] = new_item(s, (enum kind)(i % KINDS), 2 * MIB + i, i);
+	for (unsigned i = 0; i < 3; i++)
+		pthread_create(&t[i], NULL, i == 2 ? move_in_all_the_time : churn, &c[i]);
+	for (unsigned i = 0; i < 40; i++) {
+		int r = space_move_out(s->space, 6 * MIB, UINT64_MAX,
+				       i % 2 ? PLACE_MAPPED : PLACE_SWAPPED, &moved);
+
+		cr_assert(r == 0 || r == -ENOSPC);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		atomic_store(&c[i].end, true);
+		pthread_join(t[i], NULL);
+	}
+	cr_assert(c[0].done && c[1].done);
+	within_reach(s);
+	check_books(s);
+	for (unsigned i = 0; i < ARRAY_SIZE(it); i++)
+		check_item(s, &it[i]);
+	cr_assert_eq(space_move_in(s->space, TOTAL, &moved), 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(it); i++)
+		check_item(s, &it[i]);
+	stop(s);
+}
+
+/* ---- host memory that is kept ready ---- */
+
+static void wait_for_host(uint64_t bytes)
+{
+	while (in_host != bytes)
+		sched_yield();
+}
+
+Test(move, host_memory_is_made_ahead, .timeout = 60)
+{
+	struct session *s = start();
+	struct item it = new_item(s, LARGE, 2 * PAGE, 1);
+	struct space_moved moved;
+
+	space_host_pool_set(s->space, 3 * MIB);
+	wait_for_host(3 * MIB);
+	space_host_pool_set(s->space, TOTAL);
+	wait_for_host(2 * PAGE); /* no more than what could move */
+	no_host = true;
+	cr_assert_eq(space_move_out(s->space, 1, UINT64_MAX, PLACE_MAPPED, &moved), 0);
+	check_item(s, &it);
+	no_host = false;
+	struct item more = new_item(s, LARGE, PAGE, 2);
+
+	wait_for_host(3 * PAGE);
+	cr_assert_eq(space_move_in(s->space, TOTAL, &moved), 0);
+	space_host_pool_set(s->space, MIB);
+	wait_for_host(MIB);
+	check_item(s, &it);
+	check_item(s, &more);
+	stop(s);
+}
