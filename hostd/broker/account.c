@@ -7,6 +7,9 @@
  *
  * A worker's page is believed up to what the worker was granted; all of that comes back
  * when the process is gone.
+ *
+ * What has moved out to host memory (away.c) is not granted any more, but counts towards
+ * the tenant's limit.
  */
 #include <errno.h>
 
@@ -72,7 +75,8 @@ static void sample(struct tenant *t)
 		now = account_worker(w);
 		own = w->overhead +
 		      MIN(atomic_load(&w->count->memory_peak_bytes), w->granted_peak);
-		w->peak = MAX(w->peak, MAX(now, own));
+		/* Its own peak counts what is away as well. */
+		w->peak = MAX(w->peak, w->was_away ? now : MAX(now, own));
 		t->peak = MAX(t->peak, w->peak);
 		sum += now;
 	}
@@ -85,28 +89,32 @@ uint64_t account_peak(struct tenant *t)
 	return t->peak;
 }
 
-static void grant(struct worker *w, uint64_t bytes)
+void account_grant(struct worker *w, uint64_t bytes)
 {
 	w->charged += bytes;
 	w->granted_peak = MAX(w->granted_peak, w->charged);
 	w->b->granted += bytes;
 	if (w->tenant)
 		w->tenant->granted += bytes;
+	w->b->reclaim_due = w->b->ready_due = true;
 }
 
-static void ungrant(struct worker *w, uint64_t bytes)
+void account_ungrant(struct worker *w, uint64_t bytes)
 {
+	bytes = MIN(bytes, w->charged);
 	w->charged -= bytes;
 	w->b->granted -= bytes;
 	if (w->tenant)
 		w->tenant->granted -= bytes;
+	w->b->reclaim_due = w->b->ready_due = true;
 }
 
-static void take_back(struct worker *w)
+void account_take_back(struct worker *w)
 {
 	uint64_t spare = purse_empty(purse_of(w));
 
-	ungrant(w, MIN(spare, w->charged));
+	if (spare)
+		account_ungrant(w, spare);
 }
 
 /* Takes back what is ahead of use: of a tenant's sessions, or (t NULL) of all. */
@@ -116,13 +124,31 @@ static void take_back_all(struct broker *b, const struct tenant *t)
 
 	list_for_each (w, &b->workers, link) {
 		if (has_session(w) && (!t || w->tenant == t))
-			take_back(w);
+			account_take_back(w);
 	}
+}
+
+/* What counts towards the limit. */
+static uint64_t tenant_has(const struct tenant *t)
+{
+	return t->granted + t->away - t->returning;
 }
 
 static uint64_t tenant_room(const struct tenant *t)
 {
-	return t->memory.max > t->granted ? t->memory.max - t->granted : 0;
+	return t->memory.max > tenant_has(t) ? t->memory.max - tenant_has(t) : 0;
+}
+
+/* What programs see as the size of the device. A limit may be more than the device has,
+ * where memory can move out; who has no limit sees what there is. */
+static uint64_t tenant_size(const struct tenant *t)
+{
+	const struct broker *b = t->b;
+	uint64_t away = MIN(b->swap, t->memory.swap_max), all = b->device_total + away;
+
+	if (t->memory.max == UINT64_MAX || all < away)
+		all = b->device_total;
+	return MIN(all, t->memory.max);
 }
 
 /* Workers that are about to be ready count already: what programs see as free does not
@@ -133,9 +159,27 @@ static uint64_t set_aside(const struct broker *b)
 					  : 0;
 }
 
+uint64_t account_set_aside(const struct broker *b, uint64_t *ret_missing)
+{
+	uint64_t taken = b->granted + set_aside(b), waiting = 0;
+	const struct worker *w;
+
+	list_for_each (w, &b->workers, link)
+		waiting += has_session(w) ? 0 : w->charged;
+	*ret_missing = taken > b->device_total ? taken - b->device_total : 0;
+	return set_aside(b) + waiting;
+}
+
 static uint64_t device_room(const struct broker *b)
 {
 	uint64_t taken = b->granted + set_aside(b);
+
+	return b->device_total > taken ? b->device_total - taken : 0;
+}
+
+uint64_t account_free(const struct broker *b)
+{
+	uint64_t taken = account_device(b) + set_aside(b);
 
 	return b->device_total > taken ? b->device_total - taken : 0;
 }
@@ -145,21 +189,22 @@ static void publish(struct worker *w)
 {
 	struct tenant *t = w->tenant;
 	struct broker *b = w->b;
-	uint64_t quota = tenant_room(t), device = device_room(b), total = 0;
+	uint64_t size = tenant_size(t), has = tenant_has(t), total = 0;
+	uint64_t quota = size > has ? size - has : 0, device = device_room(b);
 	struct purse *p = purse_of(w);
-	bool over = t->granted > t->memory.max || b->granted > b->device_total;
+	bool over = has > t->memory.max || b->granted > b->device_total;
 
-	/* Only where nobody else's purse enters into the sum. */
-	if (t->n_sessions == 1 && (quota <= device || b->n_sessions == 1))
-		total = MIN(b->device_total, t->memory.max);
-	if (over)
+	/* Only where nobody else's purse enters into the sum, nor what could move out. */
+	if (t->n_sessions == 1 && (quota <= device || (b->n_sessions == 1 && !b->swap)))
+		total = size;
+	if (over || has > size)
 		total = 0;
 	atomic_store_explicit(&p->left, MIN(quota, device), memory_order_relaxed);
 	atomic_store_explicit(&p->total, total, memory_order_relaxed);
 	atomic_store_explicit(&p->ask, over, memory_order_release);
 }
 
-static void write_begin(struct broker *b)
+void account_write_begin(struct broker *b)
 {
 	struct worker *w;
 
@@ -169,7 +214,7 @@ static void write_begin(struct broker *b)
 	}
 }
 
-static void write_end(struct broker *b)
+void account_write_end(struct broker *b)
 {
 	struct worker *w;
 
@@ -181,88 +226,154 @@ static void write_end(struct broker *b)
 	}
 }
 
+/* Up to memory.high: who crosses it is to be noticed. */
 static void grant_ahead(struct worker *w)
 {
-	uint64_t room = MIN(tenant_room(w->tenant), device_room(w->b));
-	uint64_t ahead = MIN(room / AHEAD_SHARE, AHEAD_MAX);
+	const struct tenant *t = w->tenant;
+	uint64_t room = MIN(tenant_room(t), device_room(w->b));
+	uint64_t high = t->memory.high > t->granted ? t->memory.high - t->granted : 0;
+	uint64_t ahead = MIN(MIN(room, high) / AHEAD_SHARE, AHEAD_MAX);
 
-	grant(w, ahead);
+	account_grant(w, ahead);
 	purse_put(purse_of(w), ahead);
 }
 
-static int charge(struct worker *w, uint64_t bytes)
+static int may(struct worker *w, uint64_t bytes, uint64_t held)
 {
 	struct tenant *t = w->tenant;
-	struct broker *b = w->b;
 
-	take_back(w);
-	if (bytes > tenant_room(t))
-		take_back_all(b, t);
-	if (bytes > tenant_room(t)) {
-		t->events_max++;
+	if (tenant_room(t) < held || bytes > tenant_room(t) - held)
+		take_back_all(w->b, t);
+	if (tenant_room(t) < held || bytes > tenant_room(t) - held) {
+		t->events.max++;
 		return -EDQUOT;
 	}
-	if (bytes > device_room(b))
-		take_back_all(b, NULL);
-	if (bytes > device_room(b)) {
-		t->events_oom++;
-		return -ENOMEM;
-	}
-	grant(w, bytes);
 	return 0;
 }
 
-int account_charge(struct worker *w, uint64_t bytes)
+int account_may(struct worker *w, uint64_t bytes)
 {
 	int r;
 
-	write_begin(w->b);
-	r = charge(w, bytes);
+	account_write_begin(w->b);
+	r = may(w, bytes, w->tenant->held);
+	account_write_end(w->b);
+	return r;
+}
+
+uint64_t account_gather(struct broker *b)
+{
+	account_write_begin(b);
+	take_back_all(b, NULL);
+	account_write_end(b);
+	return device_room(b);
+}
+
+static int charge(struct worker *w, uint64_t bytes, bool part)
+{
+	struct broker *b = w->b;
+	int r;
+
+	account_take_back(w);
+	r = may(w, bytes, 0);
+	if (r < 0)
+		return r;
+	if (bytes > device_room(b))
+		take_back_all(b, NULL);
+	if (bytes > device_room(b)) {
+		if (b->swap && (part || bytes <= b->device_total))
+			return -EAGAIN;
+		w->tenant->events.oom++;
+		return -ENOMEM;
+	}
+	account_grant(w, bytes);
+	return 0;
+}
+
+int account_charge(struct worker *w, uint64_t bytes, bool part)
+{
+	int r;
+
+	account_write_begin(w->b);
+	r = charge(w, bytes, part);
 	sample(w->tenant);
 	if (r == 0)
 		grant_ahead(w);
-	write_end(w->b);
+	account_write_end(w->b);
+	return r;
+}
+
+static int charge_part(struct worker *w, uint64_t bytes, uint64_t here,
+		       uint64_t *ret_away)
+{
+	struct broker *b = w->b;
+	int r;
+
+	take_back_all(b, NULL);
+	r = may(w, bytes, 0);
+	if (r < 0)
+		return r;
+	here = MIN(here, device_room(b));
+	here = here < bytes ? ALIGN_DOWN(here, b->chunk) : bytes;
+	if (bytes - here > away_room(w->tenant))
+		return -ENOMEM;
+	account_grant(w, here);
+	away_born(w, bytes - here);
+	*ret_away = bytes - here;
+	return 0;
+}
+
+int account_charge_part(struct worker *w, uint64_t bytes, uint64_t here,
+			uint64_t *ret_away)
+{
+	int r;
+
+	account_write_begin(w->b);
+	r = charge_part(w, bytes, here, ret_away);
+	sample(w->tenant);
+	account_write_end(w->b);
 	return r;
 }
 
 void account_ready(struct worker *w, uint64_t overhead)
 {
-	write_begin(w->b);
+	account_write_begin(w->b);
 	if (overhead > device_room(w->b))
 		take_back_all(w->b, NULL);
 	w->overhead = overhead;
-	grant(w, overhead);
+	account_grant(w, overhead);
 	w->b->overhead = overhead;
 	w->b->n_ready++;
-	write_end(w->b);
+	account_write_end(w->b);
 }
 
 void account_monitor(struct worker *w)
 {
-	write_begin(w->b);
-	ungrant(w, w->overhead);
+	account_write_begin(w->b);
+	account_ungrant(w, w->overhead);
 	w->overhead = 0;
-	write_end(w->b);
+	account_write_end(w->b);
 }
 
 int account_attach(struct worker *w, struct tenant *t)
 {
 	if (w->overhead > tenant_room(t)) {
-		write_begin(w->b);
+		account_write_begin(w->b);
 		take_back_all(w->b, t);
-		write_end(w->b);
+		account_write_end(w->b);
 	}
 	if (w->overhead > tenant_room(t)) {
-		t->events_max++;
+		t->events.max++;
 		return -EDQUOT;
 	}
-	write_begin(w->b);
+	account_write_begin(w->b);
 	t->granted += w->charged;
 	t->n_sessions++;
 	w->b->n_sessions++;
 	w->b->n_ready--;
+	w->b->reclaim_due = true; /* room for the next context */
 	w->tenant = t;
-	write_end(w->b);
+	account_write_end(w->b);
 	return 0;
 }
 
@@ -278,7 +389,7 @@ void account_end(struct worker *w)
 {
 	struct broker *b = w->b;
 
-	write_begin(b);
+	account_write_begin(b);
 	if (has_session(w)) {
 		sample(w->tenant);
 		w->tenant->n_sessions--;
@@ -286,8 +397,9 @@ void account_end(struct worker *w)
 	}
 	if (w->state == WORKER_READY)
 		b->n_ready--;
-	ungrant(w, w->charged);
-	write_end(b);
+	away_drop(w);
+	account_ungrant(w, w->charged);
+	account_write_end(b);
 }
 
 uint64_t account_share(struct worker *w, uint64_t bytes)
@@ -301,29 +413,32 @@ uint64_t account_share(struct worker *w, uint64_t bytes)
 
 void account_share_end(struct tenant *t, uint64_t bytes)
 {
-	write_begin(t->b);
+	account_write_begin(t->b);
 	t->shared -= bytes;
 	t->b->shared -= bytes;
 	t->granted -= bytes;
 	t->b->granted -= bytes;
-	write_end(t->b);
+	t->b->reclaim_due = true;
+	account_write_end(t->b);
 }
 
 void account_set(struct tenant *t, const struct conf_memory *m)
 {
-	write_begin(t->b);
+	account_write_begin(t->b);
 	t->memory = *m;
 	take_back_all(t->b, t);
-	write_end(t->b);
+	t->b->reclaim_due = true;
+	account_write_end(t->b);
 }
 
-void account_left(const struct tenant *t, uint64_t *ret_free, uint64_t *ret_total)
+void account_left(struct tenant *t, uint64_t *ret_free, uint64_t *ret_total)
 {
-	const struct broker *b = t->b;
-	uint64_t used = account_tenant(t), all = account_device(b) + set_aside(b);
-	uint64_t device = b->device_total > all ? b->device_total - all : 0;
-	uint64_t quota = t->memory.max > used ? t->memory.max - used : 0;
+	uint64_t has = account_tenant(t) + t->away - t->returning;
+	uint64_t size = tenant_size(t), quota = size > has ? size - has : 0;
+	uint64_t device = account_free(t->b);
 
 	*ret_free = MIN(device, quota);
-	*ret_total = MIN(b->device_total, t->memory.max);
+	*ret_total = size;
+	if (quota > device && t->b->swap)
+		*ret_free = numbers_within_reach(t, quota);
 }

@@ -6,6 +6,9 @@
  *	loop.c	   events			pool.c	   workers and sessions
  *	spawn.c	   starting programs		tenant.c   sockets and doors
  *	account.c  device memory		window.c   a VM's shared memory
+ *	away.c	   memory that has moved out	hold.c	   who waits for memory
+ *	numbers.c  what policies are told	reclaim.c  who gives way
+ *	worker_msg.c  what workers say		ready.c	   host memory kept ready
  *	control.c  the control socket		request.c  what can be asked there
  *	refused.c  what guests were refused		ipc.c	   what sessions share
  */
@@ -22,9 +25,11 @@
 #include "broker/conf.h"
 #include "broker/ctl.h"
 #include "device/range.h"
+#include "policies/placement.h"
 #include "refusal.h"
 
 struct broker;
+struct hold;
 struct sess_counters;
 struct tenant;
 
@@ -75,6 +80,19 @@ enum worker_state {
 	WORKER_SESSION,  /* serves one */
 };
 
+/* What a worker was asked to move. */
+struct worker_move {
+	uint32_t out_id, in_id; /* 0: nothing */
+	uint64_t returning; /* granted for what is away, until it says what came back */
+	bool needs;         /* it waits for what is swapped */
+	unsigned n_busy;    /* times in a row that it did not get quiet */
+	/* Until then it is not asked for more, has nothing more to give, gets nothing
+	 * back. */
+	uint64_t busy_ns, empty_ns, full_ns;
+	uint64_t by_hand_ns; /* when an operator moved it out: not back before it works */
+	uint64_t pool;       /* host memory it was told to keep ready */
+};
+
 struct worker {
 	struct list link; /* b->workers */
 	struct broker *b;
@@ -87,6 +105,11 @@ struct worker {
 	/* Device memory: of the device's own for a context; all that was granted, that
 	 * included, what is ahead of use too; the most that ever was. */
 	uint64_t overhead, charged, granted_peak;
+	uint64_t away;        /* charged once, now in host memory */
+	uint64_t freed_early; /* told of before what moves out had arrived there */
+	bool was_away;        /* once */
+	struct worker_move move;
+	unsigned n_holds;
 
 	/* of a session */
 	uint64_t session;
@@ -146,6 +169,12 @@ void pool_fini(struct broker *b);
 /* Refuses guests that waited too long. Returns when to be called again, or UINT64_MAX. */
 uint64_t pool_tick(struct broker *b, uint64_t now_ns);
 
+/* ---- worker_msg.c ---- */
+
+/* A worker that serves a session has said something; fd (may be -1) is taken over if it
+ * is set to -1. A negative return ends the worker. */
+int worker_said(struct worker *w, const struct ctl_msg *m, int *fd);
+
 /* ---- account.c ---- */
 
 /* A worker is ready; its context takes so much. */
@@ -159,9 +188,18 @@ void account_begin(struct worker *w);
 /* It has ended: everything comes back. */
 void account_end(struct worker *w);
 
-/* A session wants more. Returns 0 or -EDQUOT (tenant's limit) or -ENOMEM (the device is
- * full). */
-int account_charge(struct worker *w, uint64_t bytes);
+/* A session wants more; part: of which some may be in host memory. Returns 0, -EDQUOT
+ * (tenant's limit), -ENOMEM (the device is full) or -EAGAIN (it is, but something could
+ * move out). */
+int account_charge(struct worker *w, uint64_t bytes, bool part);
+/* Grants at most so much `here`, on the device; the rest is away from the beginning.
+ * Returns 0, -EDQUOT or -ENOMEM (there is no host memory for it). */
+int account_charge_part(struct worker *w, uint64_t bytes, uint64_t here,
+			uint64_t *ret_away);
+/* That it may have it as far as its tenant's limit goes: 0 or -EDQUOT. */
+int account_may(struct worker *w, uint64_t bytes);
+/* Of the device: what nobody has. Takes back all that is granted ahead of use. */
+uint64_t account_gather(struct broker *b);
 
 /* What is in use now, exactly. */
 uint64_t account_worker(const struct worker *w);
@@ -172,7 +210,84 @@ uint64_t account_peak(struct tenant *t);
 
 /* Changes limits. What is above them stays, but nothing is added. */
 void account_set(struct tenant *t, const struct conf_memory *m);
-void account_left(const struct tenant *t, uint64_t *ret_free, uint64_t *ret_total);
+void account_left(struct tenant *t, uint64_t *ret_free, uint64_t *ret_total);
+/* Of the device: what nobody has, what is granted ahead of use included. */
+uint64_t account_free(const struct broker *b);
+/* For workers that wait for guests or are about to, kept and missing. */
+uint64_t account_set_aside(const struct broker *b, uint64_t *ret_missing);
+
+/* ---- for account.c and away.c only ---- */
+
+void account_write_begin(struct broker *b);
+void account_write_end(struct broker *b);
+void account_grant(struct worker *w, uint64_t bytes);
+void account_ungrant(struct worker *w, uint64_t bytes);
+void account_take_back(struct worker *w);
+
+/* ---- away.c: memory that has moved out ---- */
+
+/* What more of a tenant's memory may be away. */
+uint64_t away_room(const struct tenant *t);
+/* For account.c: so much is charged and away. */
+void away_born(struct worker *w, uint64_t bytes);
+/* So much has moved out, as its worker says; returns how much of it is believed. */
+uint64_t away_left(struct worker *w, uint64_t bytes);
+/* Was freed while away. */
+void away_freed(struct worker *w, uint64_t bytes);
+/* Grants memory for what is away. Returns 0 or -EAGAIN (the device is full). */
+int away_return(struct worker *w, uint64_t bytes);
+/* So much of that came back; the rest is given up. */
+void away_returned(struct worker *w, uint64_t bytes);
+/* The worker has ended. */
+void away_drop(struct worker *w);
+
+/* ---- numbers.c: what policies are told ---- */
+
+struct numbers {
+	struct placement_device device;
+	struct placement_tenant *tenants; /* by tenant.index */
+	uint32_t n;
+};
+
+/* As all is now; good until the next call. Returns 0 or -ENOMEM. */
+int numbers_read(struct broker *b, uint64_t now_ns, struct numbers *ret);
+/* Of a tenant, sessions that could give way or (comes) get memory back; NULL: none. */
+struct worker *numbers_session(struct tenant *t, bool comes, uint64_t now_ns,
+			       struct placement_session *ret_session);
+/* What could leave a worker's device memory now, as far as it is believed. */
+uint64_t numbers_movable(const struct worker *w, uint64_t now_ns);
+/* What an allocation of at most that size would get if others gave way for it. */
+uint64_t numbers_within_reach(struct tenant *t, uint64_t at_most);
+
+/* ---- hold.c, reclaim.c: who waits for memory, and who gives way ---- */
+
+/* A session wants more: answers now, or when others have given way. part: what cannot be
+ * had on the device may be in host memory. -errno: it cannot be answered, or asks for too
+ * much at a time. */
+int reclaim_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
+		   uint64_t now_ns);
+/* A session wants back what is swapped. */
+int reclaim_need(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns);
+/* A worker says what moved. 0 or -EPROTO: nobody asked. */
+int reclaim_left(struct worker *w, const struct ctl_msg *m, uint64_t now_ns);
+int reclaim_returned(struct worker *w, const struct ctl_msg *m, uint64_t now_ns);
+/* Moves so much of a tenant's memory out; done(arg, moved) says when, within a call of
+ * reclaim_tick(). 0 or -ENOMEM. */
+int reclaim_by_hand(struct tenant *t, uint64_t bytes, uint64_t now_ns,
+		    void (*done)(void *arg, uint64_t bytes), void *arg);
+/* Nobody waits for that any more. */
+void reclaim_forget(struct broker *b, const void *arg);
+/* The worker has ended; the tenant is removed. */
+void reclaim_end(struct worker *w);
+void reclaim_drop_tenant(struct tenant *t);
+/* Answers whom it can, asks who is to give way. Returns when to be called again, or
+ * UINT64_MAX: when something has changed. */
+uint64_t reclaim_tick(struct broker *b, uint64_t now_ns);
+
+/* ---- ready.c ---- */
+
+/* Tells workers how much host memory to keep ready. Returns when to be called again. */
+uint64_t ready_tick(struct broker *b, uint64_t now_ns);
 
 /* ---- account_host.c ---- */
 
@@ -248,9 +363,16 @@ struct tenant {
 	uint64_t door_at_ns; /* when to start the next door; 0: one is there */
 	struct window window;
 	struct conf_memory memory;
-	uint64_t granted, peak;
-	uint64_t events_max,
-		events_oom; /* refused for the limit, or for want of memory */
+	uint64_t granted, away, returning, peak;
+	uint64_t held; /* charges that wait */
+	struct {
+		/* Times: refused for the limit, or for want of memory; gave way although
+		 * below memory.low, because above memory.high, at all; was too busy to.
+		 */
+		uint64_t max, oom, low, high, reclaim, busy;
+	} events;
+	uint32_t index; /* in struct numbers */
+	bool removed;
 	uint64_t host_max, host_used;
 	struct list shares; /* ipc.c */
 	unsigned n_shares;
@@ -278,8 +400,11 @@ struct json_object *request_tenant_get(struct broker *b, struct json_object *q);
 struct json_object *request_tenant_set(struct broker *b, struct json_object *q);
 /* {"ok": false, "error": "WHAT: text of the error"}. */
 struct json_object *reply_error(const char *what, int error);
-/* Answers one request; the caller owns the answer. */
-struct json_object *request_handle(struct broker *b, struct json_object *request);
+/* Answers one request; the caller owns the answer. NULL: control_answer() will come. */
+struct json_object *request_handle(struct broker *b, struct json_object *request,
+				   void *client);
+/* Takes over the answer. */
+void control_answer(void *client, struct json_object *answer);
 
 struct guest_wait {
 	struct list link; /* b->waiting */
@@ -313,8 +438,23 @@ struct broker {
 
 	char device_name[96];
 	uint64_t device_total, granted; /* to workers, all together */
-	/* What is set aside for workers that wait for guests: so many are kept, so many are
-	 * there, and one takes so much. */
+	uint64_t away, returning;       /* likewise */
+	uint64_t swap; /* host memory for what is away; 0: nothing moves */
+	uint64_t chunk;
+	const struct placement *placement;
+	struct placement_tenant *numbers; /* numbers.c */
+	uint32_t numbers_room;
+	struct list holds;       /* who waits, in order of arrival; reclaim.c */
+	struct worker *moving;   /* one at a time, so that the device does not idle */
+	struct hold *moving_for; /* who waits for that, if still there */
+	uint64_t moving_since_ns, reclaim_at_ns, reclaim_pause_ns;
+	uint32_t next_move;
+	bool reclaim_due;
+	uint64_t ready_at_ns;
+	bool ready_due, pressed; /* the device is nearly full */
+	uint64_t room_at_ns;     /* a worker to come waits for room at most until then */
+	/* What is set aside for workers that wait for guests: so many are kept, so many
+	 * are there, and one takes so much. */
 	unsigned keep_ready, n_ready;
 	uint64_t overhead;
 	unsigned n_sessions, n_shares, shares_max;

@@ -8,6 +8,7 @@
 
 #include "base/macros.h"
 #include "broker/conf.h"
+#include "policies/placement.h"
 #include "util/size.h"
 
 #define TENANT_SECTION "tenant "
@@ -15,6 +16,11 @@
 #define SESSIONS_DEFAULT 64u
 #define POOL_DEFAULT     2u
 #define POOL_MAX         64u
+/* What the software device and a real one can move, both ends included. */
+#define CHUNK_MIN         (128ull << 10)
+#define CHUNK_MAX         (64ull << 20)
+#define CHUNK_DEFAULT     (8ull << 20) /* SPACE_PIECE says why */
+#define PLACEMENT_DEFAULT "lru"
 
 /* Where an unprivileged daemon keeps its sockets. */
 static char *default_run_dir(void)
@@ -39,7 +45,9 @@ int conf_init(struct conf *c)
 	c->pool = POOL_DEFAULT;
 	c->run_dir = default_run_dir();
 	c->device = strdup("auto");
-	return c->run_dir && c->device ? 0 : -ENOMEM;
+	c->chunk = CHUNK_DEFAULT;
+	c->placement = strdup(PLACEMENT_DEFAULT);
+	return c->run_dir && c->device && c->placement ? 0 : -ENOMEM;
 }
 
 void conf_tenant_free(struct conf_tenant *t)
@@ -65,6 +73,7 @@ void conf_fini(struct conf *c)
 	free(c->control);
 	free(c->user);
 	free(c->device);
+	free(c->placement);
 	memset(c, 0, sizeof(*c));
 	list_init(&c->tenants);
 }
@@ -98,6 +107,7 @@ struct conf_tenant *conf_tenant_new(const char *name)
 	list_init(&t->link);
 	t->mode = 0600;
 	t->memory.high = t->memory.max = t->memory.swap_max = UINT64_MAX;
+	t->memory.weight = CONF_WEIGHT_DEFAULT;
 	t->host_max = half_of_ram();
 	t->sessions_max = SESSIONS_DEFAULT;
 	return t;
@@ -144,6 +154,17 @@ static int set_mode(mode_t *field, const char *value)
 	return 0;
 }
 
+static int set_weight(unsigned *field, const char *value)
+{
+	unsigned n;
+	int r = set_number(&n, value, CONF_WEIGHT_MAX);
+
+	if (r < 0 || !n)
+		return -EINVAL;
+	*field = n;
+	return 0;
+}
+
 const char *const conf_memory_keys[] = {
 	"memory.min", "memory.low", "memory.high", "memory.max", "memory.swap.max", NULL,
 };
@@ -165,6 +186,8 @@ int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value)
 
 	if (bytes)
 		return size_parse(value, bytes);
+	if (!strcmp(key, "memory.weight"))
+		return set_weight(&t->memory.weight, value);
 	if (!strcmp(key, "socket"))
 		return set_path(&t->socket, value);
 	if (!strcmp(key, "mode"))
@@ -189,6 +212,26 @@ static int set_device(struct conf *c, const char *value)
 	return set_string(&c->device, value);
 }
 
+static int set_chunk(uint64_t *field, const char *value)
+{
+	uint64_t n;
+	int r = size_parse(value, &n);
+
+	if (r < 0)
+		return r;
+	if (n < CHUNK_MIN || n > CHUNK_MAX || n & (n - 1))
+		return -EINVAL;
+	*field = n;
+	return 0;
+}
+
+static int set_placement(struct conf *c, const char *value)
+{
+	if (!placement_find(value))
+		return -EINVAL;
+	return set_string(&c->placement, value);
+}
+
 int conf_daemon_set(struct conf *c, const char *key, const char *value)
 {
 	if (!strcmp(key, "run-dir"))
@@ -209,6 +252,12 @@ int conf_daemon_set(struct conf *c, const char *key, const char *value)
 		return set_number(&c->threads, value, 1024);
 	if (!strcmp(key, "memory"))
 		return size_parse(value, &c->memory);
+	if (!strcmp(key, "swap"))
+		return size_parse(value, &c->swap);
+	if (!strcmp(key, "chunk"))
+		return set_chunk(&c->chunk, value);
+	if (!strcmp(key, "placement"))
+		return set_placement(c, value);
 	return -ENOENT;
 }
 

@@ -8,15 +8,18 @@
 
 #include "base/list.h"
 
-#define CONF_NAME_MAX 63 /* bytes of a tenant's name */
+#define CONF_NAME_MAX       63 /* bytes of a tenant's name */
 
-/* Device memory in cgroup v2's words: bytes, UINT64_MAX is "max". Only max is acted on
- * yet. */
+#define CONF_WEIGHT_DEFAULT 100u
+#define CONF_WEIGHT_MAX     10000u
+
+/* Device memory in cgroup v2's words: bytes, UINT64_MAX is "max". */
 struct conf_memory {
 	uint64_t min, low; /* not reclaimed; reclaimed last */
 	uint64_t high;     /* reclaimed above */
 	uint64_t max;      /* refused above */
 	uint64_t swap_max; /* of it in host memory */
+	unsigned weight;   /* of its share, when there is not enough */
 };
 
 struct conf_tenant {
@@ -39,7 +42,11 @@ struct conf {
 	char *user;    /* workers run as; NULL: see sandbox.h */
 	char *device;  /* soft, cuda, auto */
 	unsigned tpcs, threads;
-	uint64_t memory; /* of the software device; 0: its default */
+	uint64_t memory; /* of the software device, at most so much of a real one; 0: all
+			  */
+	uint64_t swap;   /* host memory for what gives way; 0: nothing does */
+	uint64_t chunk;  /* in which it moves */
+	char *placement; /* policies/placement.h */
 	unsigned pool;   /* workers kept ready */
 	struct list tenants;
 };
@@ -63,8 +70,8 @@ struct conf_tenant *conf_tenant_new(const char *name);
 void conf_tenant_free(struct conf_tenant *t);
 
 /*
- * A key of a tenant's memory that can be set (memory.min, memory.low, memory.high,
- * memory.max, memory.swap.max), or NULL.
+ * A key of a tenant's memory in bytes that can be set (memory.min, memory.low,
+ * memory.high, memory.max, memory.swap.max), or NULL.
  */
 uint64_t *conf_memory_key(struct conf_memory *m, const char *key);
 /* The names of these keys, in order; NULL at the end. */

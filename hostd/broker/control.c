@@ -19,6 +19,7 @@ struct client {
 	struct list link;
 	struct broker *b;
 	struct source src;
+	bool waiting; /* for an answer; what it asks for meanwhile comes after that */
 	size_t used;
 	char in[REQUEST_MAX];
 };
@@ -30,6 +31,7 @@ static void client_free(void *arg)
 
 static void client_close(struct client *c)
 {
+	reclaim_forget(c->b, c);
 	source_remove(c->b, &c->src);
 	list_remove(&c->link);
 	if (loop_defer(c->b, client_free, c) < 0)
@@ -45,18 +47,12 @@ static struct json_object *error_reply(const char *why)
 	return o;
 }
 
-static int answer_line(struct client *c, const char *line)
+/* Takes over the answer. */
+static int send_answer(struct client *c, struct json_object *a)
 {
-	struct json_object *q = json_tokener_parse(line), *a;
-	const char *text;
+	const char *text = json_object_to_json_string_ext(a, JSON_C_TO_STRING_PLAIN);
 	int r;
 
-	if (json_object_is_type(q, json_type_object))
-		a = request_handle(c->b, q);
-	else
-		a = error_reply("not a JSON object");
-	json_object_put(q);
-	text = json_object_to_json_string_ext(a, JSON_C_TO_STRING_PLAIN);
 	/* The client waits for it; one that does not read is closed. */
 	r = send(c->src.fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) ==
 				    (ssize_t)strlen(text) &&
@@ -67,13 +63,27 @@ static int answer_line(struct client *c, const char *line)
 	return r;
 }
 
+static int answer_line(struct client *c, const char *line)
+{
+	struct json_object *q = json_tokener_parse(line), *a;
+
+	if (json_object_is_type(q, json_type_object))
+		a = request_handle(c->b, q, c);
+	else
+		a = error_reply("not a JSON object");
+	json_object_put(q);
+	c->waiting = !a;
+	return a ? send_answer(c, a) : 0;
+}
+
 /* Answers every whole line in the buffer. */
 static int answer_lines(struct client *c)
 {
 	char *line = c->in, *end;
 	int r = 0;
 
-	while (r == 0 && (end = memchr(line, '\n', c->used - (size_t)(line - c->in)))) {
+	while (r == 0 && !c->waiting &&
+	       (end = memchr(line, '\n', c->used - (size_t)(line - c->in)))) {
 		*end = '\0';
 		r = answer_line(c, line);
 		line = end + 1;
@@ -81,6 +91,15 @@ static int answer_lines(struct client *c)
 	c->used -= (size_t)(line - c->in);
 	memmove(c->in, line, c->used);
 	return r;
+}
+
+void control_answer(void *client, struct json_object *a)
+{
+	struct client *c = client;
+
+	c->waiting = false;
+	if (send_answer(c, a) < 0 || answer_lines(c) < 0)
+		client_close(c);
 }
 
 static void on_client(struct source *src, uint32_t events)

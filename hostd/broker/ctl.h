@@ -11,7 +11,10 @@
  *				 window file if any
  *	weftd -> worker  LANE    hello; fd: the socket of a further lane
  *	worker -> weftd  OPENED  text (carrier)
- *	worker -> weftd  CHARGE  id, bytes: may the session have that much more?
+ *	worker -> weftd  CHARGE  id, bytes, total (1: part of it may lie in host memory):
+ *				 may the session have that much more? The answer's bytes
+ *				 are device memory, its total what is away from the
+ *				 beginning
  *	worker -> weftd  HOST_CHARGE    id, bytes: host memory; the answer's bytes say
  *				 where in the VM's window, if there is one
  *	worker -> weftd  HOST_UNCHARGE  bytes, total (where in the window); no answer
@@ -24,6 +27,24 @@
  *	worker -> weftd  IPC_DROP  token: what was exported is freed, and with it its
  *				 charge; no answer
  *	weftd -> worker  ANSWER  id, result, bytes (left), total
+ *	weftd -> worker  RECLAIM id, bytes, total (enum placement_where), session: move
+ *				 so much device memory out to host memory, of which at
+ *				 most as much as session says may be taken. Never two at
+ *				 once
+ *	worker -> weftd  RECLAIMED  id, bytes (device memory that is free now, also if
+ *				 it failed), result: 0, -EBUSY (work did not end in
+ *				 time), -ENOSPC (nothing more can move), -ENOMEM (no host
+ *				 memory) or -EIO
+ *	weftd -> worker  RESTORE id, bytes: are granted for what is away, to be brought
+ *				 back. Never two at once, nor beside a NEED or a RECLAIM
+ *	worker -> weftd  RESTORED  id, bytes (that came back; the rest of the grant is
+ *				 given up), result
+ *	worker -> weftd  NEED    id, bytes: swapped memory that must return before the
+ *				 session goes on. The answer's bytes are granted, 0 to
+ *				 all; what is not is mapped where it is. If it is more
+ *				 than 0, RESTORED with this id follows. Never two at once
+ *	worker -> weftd  AWAY_FREED  bytes: freed while away; no answer
+ *	weftd -> worker  POOL    bytes: host memory to keep ready; no answer
  *	door -> weftd    HELLO   hello; fd: an accepted socket whose hello has been read
  *
  * What is freed needs no message: util/purse.h.
@@ -59,6 +80,13 @@ enum ctl_type {
 	CTL_IPC_DROP,
 	CTL_ANSWER,
 	CTL_HELLO,
+	CTL_RECLAIM,
+	CTL_RECLAIMED,
+	CTL_RESTORE,
+	CTL_RESTORED,
+	CTL_NEED,
+	CTL_AWAY_FREED,
+	CTL_POOL,
 };
 
 struct ctl_window {

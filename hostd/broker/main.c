@@ -39,6 +39,7 @@ static void usage(FILE *f)
 	fprintf(f, "usage: weftd [--config FILE] [--background] [--run-dir DIR] "
 		   "[--device soft|cuda|auto]\n"
 		   "             [--tpcs N] [--memory SIZE] [--threads N] [--pool N]\n"
+		   "             [--swap SIZE] [--chunk SIZE] [--placement NAME]\n"
 		   "             [--ready-fd N] [--lifeline-fd N]\n"
 		   "See weftd(8).\n");
 }
@@ -61,6 +62,9 @@ static const struct option longs[] = {
 	{"memory", required_argument, NULL, 1},
 	{"threads", required_argument, NULL, 1},
 	{"pool", required_argument, NULL, 1},
+	{"swap", required_argument, NULL, 1},
+	{"chunk", required_argument, NULL, 1},
+	{"placement", required_argument, NULL, 1},
 	{},
 };
 
@@ -333,6 +337,7 @@ static void fini(struct broker *b)
 	source_remove(b, &b->lifeline);
 	closep(&b->epoll);
 	free(b->libexec);
+	free(b->numbers);
 }
 
 /* What sessions share holds descriptors, and half of them are for that. */
@@ -340,7 +345,8 @@ static unsigned raise_files(void)
 {
 	struct rlimit l = {.rlim_cur = 1024, .rlim_max = 1024};
 
-	if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < MIN(l.rlim_max, FILES_MAX)) {
+	if (getrlimit(RLIMIT_NOFILE, &l) == 0 &&
+	    l.rlim_cur < MIN(l.rlim_max, FILES_MAX)) {
 		l.rlim_cur = MIN(l.rlim_max, FILES_MAX);
 		(void)setrlimit(RLIMIT_NOFILE, &l);
 		(void)getrlimit(RLIMIT_NOFILE, &l);
@@ -363,6 +369,9 @@ int main(int argc, char **argv)
 	configure(argc, argv, &conf, &o);
 	b->conf = &conf;
 	b->keep_ready = conf.pool;
+	b->swap = conf.swap;
+	b->chunk = conf.chunk;
+	b->placement = placement_find(conf.placement);
 	b->epoll = b->control.fd = b->signals.fd = b->lifeline.fd = -1;
 	b->ready_fd = o.ready_fd;
 	if (o.ready_fd >= 0)
@@ -372,6 +381,7 @@ int main(int argc, char **argv)
 	list_init(&b->workers);
 	list_init(&b->waiting);
 	list_init(&b->clients);
+	list_init(&b->holds);
 	b->shares_max = raise_files();
 	make_uuid(b->device_uuid);
 	b->on_ready = notify_systemd;

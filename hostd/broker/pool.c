@@ -29,8 +29,8 @@
 /* After a worker that did not start: first pause, doubling up to the last. */
 #define BACKOFF_NS        (100 * NSEC_PER_MSEC)
 #define BACKOFF_SHIFT_MAX 6
-/* A worker's measure of how busy it is holds for so long. */
-#define BUSY_FRESH_NS (1500 * NSEC_PER_MSEC)
+/* So long may others take to make room for a context. */
+#define ROOM_NS NSEC_PER_SEC
 
 static void on_worker_ctl(struct source *src, uint32_t events);
 static void on_worker_exit(struct source *src, uint32_t events);
@@ -62,6 +62,13 @@ static unsigned worker_args(const struct broker *b, char **argv, char text[][40]
 	if (c->user) {
 		argv[n++] = (char *)"--user";
 		argv[n++] = c->user;
+	}
+	if (c->swap) {
+		argv[n++] = (char *)"--placement";
+		argv[n++] = c->placement;
+		snprintf(text[4], sizeof(text[4]), "%llu", (unsigned long long)c->chunk);
+		argv[n++] = (char *)"--chunk";
+		argv[n++] = text[4];
 	}
 	argv[n] = NULL;
 	return n;
@@ -98,7 +105,7 @@ static int worker_spawn(struct worker *w)
 {
 	_cleanup_close_ int page = -1, ours = -1, theirs = -1;
 	int fds[2], pair[2], r;
-	char text[4][40], *argv[20];
+	char text[5][40], *argv[20];
 
 	r = map_page(w, &page);
 	if (r < 0)
@@ -168,12 +175,27 @@ static void start_failed(struct broker *b)
 	b->stop = true;
 }
 
+/* The device is full of what could move: a context would not find room yet. */
+static bool waits_for_room(struct broker *b)
+{
+	uint64_t missing, now = clock_now_ns();
+
+	account_set_aside(b, &missing);
+	if (!b->swap || !missing)
+		b->room_at_ns = 0;
+	else if (!b->room_at_ns)
+		b->room_at_ns = now + ROOM_NS;
+	return now < b->room_at_ns;
+}
+
 void pool_fill(struct broker *b)
 {
 	/* One at a time until the first is ready: it may tell us that there is no
 	 * device. */
 	unsigned wanted = b->was_ready ? b->conf->pool + b->n_waiting : 1;
 
+	if (count_idle(b) >= wanted || waits_for_room(b))
+		return;
 	while (!b->stop && count_idle(b) < wanted && clock_now_ns() >= b->spawn_at_ns) {
 		int r = worker_start(b);
 
@@ -350,9 +372,9 @@ uint64_t pool_tick(struct broker *b, uint64_t now_ns)
 		wait_free(g);
 	}
 	pool_fill(b);
-	/* Only a pause after a failure leaves the pool short. */
-	if (count_idle(b) < b->conf->pool && b->spawn_at_ns > now_ns)
-		next = MIN(next, b->spawn_at_ns);
+	/* Only a pause after a failure, or a full device, leaves the pool short. */
+	if (count_idle(b) < b->conf->pool && MAX(b->spawn_at_ns, b->room_at_ns) > now_ns)
+		next = MIN(next, MAX(b->spawn_at_ns, b->room_at_ns));
 	return next;
 }
 
@@ -365,13 +387,13 @@ static void set_ready(struct worker *w, const struct ctl_msg *m)
 	w->state = WORKER_READY;
 	b->failures = 0;
 	b->spawn_at_ns = 0;
-	b->device_total = m->bytes;
+	b->device_total = b->conf->memory ? MIN(m->bytes, b->conf->memory) : m->bytes;
 	memcpy(b->device_name, m->text, sizeof(b->device_name));
 	account_ready(w, m->total);
 	if (!b->was_ready) {
 		b->was_ready = true;
 		log_info("device: %s, %llu MiB", b->device_name,
-			 (unsigned long long)m->bytes >> 20);
+			 (unsigned long long)b->device_total >> 20);
 		if (b->ready_fd >= 0) {
 			(void)fd_write_full(b->ready_fd, "\n", 1);
 			close(fd_steal(&b->ready_fd));
@@ -380,133 +402,6 @@ static void set_ready(struct worker *w, const struct ctl_msg *m)
 			b->on_ready();
 	}
 	match(b);
-}
-
-static int answer(struct worker *w, const struct ctl_msg *m, int result)
-{
-	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id, .result = result};
-
-	account_left(w->tenant, &a.bytes, &a.total);
-	return ctl_send(w->ctl.fd, &a, -1, -1);
-}
-
-static int answer_host(struct worker *w, const struct ctl_msg *m)
-{
-	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
-
-	a.result = account_host_charge(w, m->bytes, &a.bytes);
-	return ctl_send(w->ctl.fd, &a, -1, -1);
-}
-
-/* What was measured of a worker, per cent. */
-static uint32_t percent_of(const struct worker *w, const _Atomic uint64_t *permille)
-{
-	if (clock_now_ns() - atomic_load(&w->count->busy_at_ns) >= BUSY_FRESH_NS)
-		return 0;
-	return (uint32_t)MIN(atomic_load(permille) / 10, 100ull);
-}
-
-/* As a driver, which lists processes that have a context, and not monitoring ones. */
-static void describe_tenant(const struct tenant *t, struct sess_tenant *ret)
-{
-	uint32_t busy = 0, memory = 0;
-	const struct worker *w;
-
-	list_for_each (w, &t->b->workers, link) {
-		unsigned n = ret->n_processes;
-
-		if (w->state != WORKER_SESSION || w->tenant != t ||
-		    n == SESS_PROCESSES_MAX || !atomic_load(&w->count->computes))
-			continue;
-		ret->processes[n].pid = w->hello.pid;
-		ret->processes[n].session = w->session;
-		ret->processes[n].memory = account_worker(w);
-		ret->processes[n].busy_percent = percent_of(w, &w->count->busy_permille);
-		ret->processes[n].memory_percent =
-			percent_of(w, &w->count->memory_permille);
-		busy += ret->processes[n].busy_percent;
-		memory += ret->processes[n].memory_percent;
-		ret->n_processes++;
-	}
-	ret->busy_percent = MIN(busy, 100u);
-	ret->memory_percent = MIN(memory, 100u);
-}
-
-/* Too long for a message: a file with the answer goes along. */
-static int answer_tenant(struct worker *w, const struct ctl_msg *m)
-{
-	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
-	struct sess_tenant t = {0};
-	_cleanup_close_ int fd = -1;
-
-	describe_tenant(w->tenant, &t);
-	fd = fd_memfd("weft-tenant", sizeof(t));
-	if (fd < 0 || pwrite(fd, &t, sizeof(t), 0) != sizeof(t))
-		a.result = -ENOMEM;
-	return ctl_send(w->ctl.fd, &a, a.result ? -1 : fd, -1);
-}
-
-static int answer_export(struct worker *w, const struct ctl_msg *m, int *fd)
-{
-	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
-	struct sess_ipc x = {.kind = (unsigned)MIN(m->total, (uint64_t)SESS_IPC_KINDS),
-			     .bytes = m->bytes};
-
-	a.result = ipc_export(w, &x, *fd, a.token);
-	if (a.result == 0)
-		fd_steal(fd);
-	return ctl_send(w->ctl.fd, &a, -1, -1);
-}
-
-static int answer_open(struct worker *w, const struct ctl_msg *m)
-{
-	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
-	struct sess_ipc x = {.fd = -1};
-
-	a.result = ipc_open(w, m->token, (unsigned)MIN(m->total, (uint64_t)SESS_IPC_KINDS),
-			    &x);
-	a.bytes = x.bytes;
-	return ctl_send(w->ctl.fd, &a, x.fd, -1);
-}
-
-static int handle_msg(struct worker *w, const struct ctl_msg *m, int *fd)
-{
-	if (w->state == WORKER_STARTING && m->type == CTL_READY) {
-		set_ready(w, m);
-		return 0;
-	}
-	if (w->state != WORKER_SESSION)
-		return -EPROTO;
-	switch (m->type) {
-	case CTL_CHARGE:
-		return answer(w, m, account_charge(w, m->bytes));
-	case CTL_HOST_CHARGE:
-		return answer_host(w, m);
-	case CTL_HOST_UNCHARGE:
-		account_host_uncharge(w, m->total, m->bytes);
-		return 0;
-	case CTL_MEMORY:
-		return answer(w, m, 0);
-	case CTL_TENANT:
-		return answer_tenant(w, m);
-	case CTL_IPC_EXPORT:
-		return answer_export(w, m, fd);
-	case CTL_IPC_OPEN:
-		return answer_open(w, m);
-	case CTL_IPC_CLOSE:
-		ipc_close(w, m->token);
-		return 0;
-	case CTL_IPC_DROP:
-		ipc_drop(w, m->token);
-		return 0;
-	case CTL_OPENED:
-		snprintf(w->carrier, sizeof(w->carrier), "%.20s", m->text);
-		log_info("tenant %s session %llu: over %s", w->tenant->name,
-			 (unsigned long long)w->session, w->carrier);
-		return 0;
-	default:
-		return -EPROTO;
-	}
 }
 
 static void on_worker_ctl(struct source *src, uint32_t events)
@@ -518,8 +413,10 @@ static void on_worker_ctl(struct source *src, uint32_t events)
 
 	if (r == -EAGAIN || r == -EINTR)
 		return;
-	if (r == 0)
-		r = handle_msg(w, &m, &fd0);
+	if (r == 0 && w->state == WORKER_STARTING && m.type == CTL_READY)
+		set_ready(w, &m);
+	else if (r == 0)
+		r = worker_said(w, &m, &fd0);
 	if (r == 0)
 		return;
 	if (r != -ENODATA && r != -ECONNRESET)
@@ -587,6 +484,7 @@ static void worker_ended(struct worker *w, int status)
 	if (w->state == WORKER_SESSION) {
 		record(w, status);
 		account_host_drop(w);
+		reclaim_end(w);
 		ipc_end(w);
 		window_give_back(&w->tenant->window, w->slice);
 	}

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "broker/broker.h"
 #include "session/session.h"
+#include "util/size.h"
 
 static void add_u64(struct json_object *o, const char *key, uint64_t v)
 {
@@ -61,6 +62,9 @@ static struct json_object *describe_device(const struct broker *b)
 	add_str(o, "name", b->device_name);
 	add_u64(o, "memory", b->device_total);
 	add_u64(o, "memory_used", account_device(b));
+	add_u64(o, "memory_free", account_free(b));
+	add_u64(o, "swap", b->swap);
+	add_u64(o, "swap_used", b->away);
 	add_u64(o, "workers_ready", ready);
 	return o;
 }
@@ -68,14 +72,19 @@ static struct json_object *describe_device(const struct broker *b)
 static struct json_object *describe_tenant(struct tenant *t)
 {
 	struct json_object *o = json_object_new_object();
+	uint64_t left, total;
 
 	add_str(o, "name", t->name);
 	add_str(o, "socket", t->socket);
 	add_u64(o, "sessions", t->n_sessions);
 	add_u64(o, "waiting", t->n_waiting);
 	add_u64(o, "memory_used", account_tenant(t));
+	add_u64(o, "memory_away", t->away - t->returning);
 	add_u64(o, "memory_peak", account_peak(t));
 	add_u64(o, "memory_max", t->memory.max);
+	account_left(t, &left, &total);
+	add_u64(o, "memory_free", left);
+	add_u64(o, "memory_total", total);
 	add_u64(o, "host_used", t->host_used);
 	add_u64(o, "host_max", t->host_max);
 	if (t->window.path) {
@@ -103,6 +112,7 @@ static struct json_object *describe_session(const struct worker *w)
 	add_u64(o, "bytes_to_device", atomic_load(&c->bytes_to_device));
 	add_u64(o, "bytes_from_device", atomic_load(&c->bytes_from_device));
 	add_u64(o, "memory_used", account_worker(w));
+	add_u64(o, "memory_away", w->away - w->move.returning);
 	add_u64(o, "memory_peak", w->peak);
 	add_u64(o, "lanes", atomic_load(&c->lanes));
 	return o;
@@ -358,10 +368,39 @@ static const struct {
 	{"shutdown", request_shutdown},
 };
 
-struct json_object *request_handle(struct broker *b, struct json_object *q)
+static void reclaimed(void *client, uint64_t bytes)
+{
+	struct json_object *o = reply_ok();
+
+	add_u64(o, "bytes", bytes);
+	control_answer(client, o);
+}
+
+/* Answers when it is done. */
+static struct json_object *request_reclaim(struct broker *b, struct json_object *q,
+					   void *client)
+{
+	const char *name = get_str(q, "name"), *size = get_str(q, "bytes");
+	struct tenant *t = name ? tenant_find(b, name) : NULL;
+	uint64_t bytes;
+	int r;
+
+	if (!t)
+		return reply_error(name ? name : "name", -ENOENT);
+	if (!size || size_parse(size, &bytes) < 0)
+		return reply_error("bytes", -EINVAL);
+	if (!b->swap)
+		return reply_error("no swap", -EOPNOTSUPP);
+	r = reclaim_by_hand(t, bytes, clock_now_ns(), reclaimed, client);
+	return r < 0 ? reply_error(name, r) : NULL;
+}
+
+struct json_object *request_handle(struct broker *b, struct json_object *q, void *client)
 {
 	const char *name = get_str(q, "cmd");
 
+	if (name && !strcmp(name, "reclaim"))
+		return request_reclaim(b, q, client);
 	for (unsigned i = 0; name && i < ARRAY_SIZE(requests); i++) {
 		if (!strcmp(name, requests[i].name))
 			return requests[i].fn(b, q);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "broker/broker.h"
+#include "session/session.h"
 
 static void bytes_text(uint64_t v, char *buf, size_t room)
 {
@@ -31,16 +32,45 @@ static void get_peak(struct tenant *t, char *buf, size_t room)
 	bytes_text(account_peak(t), buf, room);
 }
 
-/* Nothing is moved out of device memory yet. */
 static void get_swap_current(struct tenant *t, char *buf, size_t room)
 {
-	bytes_text(0, buf, room);
+	bytes_text(t->away - t->returning, buf, room);
 }
 
 static void get_events(struct tenant *t, char *buf, size_t room)
 {
-	snprintf(buf, room, "low 0\nhigh 0\nmax %" PRIu64 "\noom %" PRIu64, t->events_max,
-		 t->events_oom);
+	snprintf(buf, room,
+		 "low %" PRIu64 "\nhigh %" PRIu64 "\nmax %" PRIu64 "\noom %" PRIu64
+		 "\nreclaim %" PRIu64 "\nbusy %" PRIu64,
+		 t->events.low, t->events.high, t->events.max, t->events.oom,
+		 t->events.reclaim, t->events.busy);
+}
+
+/* As its sessions say. */
+static void get_stat(struct tenant *t, char *buf, size_t room)
+{
+	uint64_t movable = 0, pinned = 0, mapped = 0, swapped = 0, out = 0, in = 0;
+	const struct worker *w;
+
+	list_for_each (w, &t->b->workers, link) {
+		if (w->state != WORKER_SESSION || w->tenant != t)
+			continue;
+		movable += atomic_load(&w->count->movable_bytes);
+		pinned += atomic_load(&w->count->pinned_bytes);
+		mapped += atomic_load(&w->count->mapped_bytes);
+		swapped += atomic_load(&w->count->swapped_bytes);
+		out += atomic_load(&w->count->moved_out_bytes);
+		in += atomic_load(&w->count->moved_in_bytes);
+	}
+	snprintf(buf, room,
+		 "movable %" PRIu64 "\npinned %" PRIu64 "\nmapped %" PRIu64
+		 "\nswapped %" PRIu64 "\nmoved_out %" PRIu64 "\nmoved_in %" PRIu64,
+		 movable, pinned, mapped, swapped, out, in);
+}
+
+static void get_weight(struct tenant *t, char *buf, size_t room)
+{
+	bytes_text(t->memory.weight, buf, room);
 }
 
 static void get_sessions_max(struct tenant *t, char *buf, size_t room)
@@ -52,8 +82,12 @@ static const struct {
 	const char *name;
 	void (*get)(struct tenant *t, char *buf, size_t room);
 } readable[] = {
-	{"memory.current", get_current},           {"memory.peak", get_peak},
-	{"memory.swap.current", get_swap_current}, {"memory.events", get_events},
+	{"memory.current", get_current},
+	{"memory.peak", get_peak},
+	{"memory.swap.current", get_swap_current},
+	{"memory.events", get_events},
+	{"memory.stat", get_stat},
+	{"memory.weight", get_weight},
 	{"sessions.max", get_sessions_max},
 };
 
@@ -76,7 +110,7 @@ static void add(struct json_object *o, const char *key, const char *value)
 /* Adds one key, or (key NULL) all of them, to o. */
 static int get_keys(struct tenant *t, const char *key, struct json_object *o)
 {
-	char text[128];
+	char text[256];
 	unsigned n = 0;
 
 	for (unsigned i = 0; conf_memory_keys[i]; i++) {
@@ -133,7 +167,8 @@ static int parse_set(struct json_object *set, struct conf_tenant *copy,
 		int r = -EPERM; /* a key of the file, but fixed from then on */
 
 		*ret_key = key;
-		if (conf_memory_key(&copy->memory, key) || !strcmp(key, "sessions.max"))
+		if (conf_memory_key(&copy->memory, key) ||
+		    !strcmp(key, "memory.weight") || !strcmp(key, "sessions.max"))
 			r = conf_tenant_set(copy, key, json_object_get_string(value));
 		if (r < 0)
 			return r;

@@ -220,6 +220,8 @@ void tenant_free(struct tenant *t)
 {
 	if (!list_empty(&t->link))
 		list_remove(&t->link);
+	t->removed = true;
+	reclaim_drop_tenant(t);
 	pool_drop_tenant(t);
 	source_remove(t->b, &t->door_ctl);
 	if (t->door.pid) {

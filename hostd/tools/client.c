@@ -147,7 +147,7 @@ void print_refused(FILE *f, struct json_object *a)
 		struct json_object *o = json_object_array_get_idx(list, i);
 
 		fprintf(f, "%-10s %10llu  %s\n", json_str(o, "kind"),
-		       (unsigned long long)json_u64(o, "count"), json_str(o, "what"));
+			(unsigned long long)json_u64(o, "count"), json_str(o, "what"));
 	}
 	if (others)
 		fprintf(f, "%-10s %10llu\n", "others", (unsigned long long)others);

@@ -34,7 +34,8 @@ uint64_t json_u64(struct json_object *o, const char *key);
 const char *json_str(struct json_object *o, const char *key);
 struct json_object *json_get(struct json_object *o, const char *key);
 
-/* A table of what was refused, out of an answer to "info"; nothing if there is nothing. */
+/* A table of what was refused, out of an answer to "info"; nothing if there is nothing.
+ */
 void print_refused(FILE *f, struct json_object *a);
 
 /* "1.25 s", "310 ms". Returns buf. */

@@ -119,6 +119,10 @@ static _Noreturn void exec_daemon(const char *dir, const struct private_opts *o,
 		argv[n++] = (char *)"--memory";
 		argv[n++] = (char *)o->memory;
 	}
+	if (o->swap) {
+		argv[n++] = (char *)"--swap";
+		argv[n++] = (char *)o->swap;
+	}
 	if (o->threads) {
 		argv[n++] = (char *)"--threads";
 		argv[n++] = (char *)o->threads;

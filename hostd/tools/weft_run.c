@@ -47,7 +47,8 @@ static void usage(FILE *f)
 {
 	fprintf(f,
 		"usage: weft-run [--tenant NAME] [--device soft|cuda|auto] [--tpcs N]\n"
-		"                [--memory SIZE] [--threads N] [--socket PATH] "
+		"                [--memory SIZE] [--swap SIZE] [--threads N] [--socket "
+		"PATH] "
 		"[--control PATH]\n"
 		"                [--memory-max SIZE] [--stats] [--] PROGRAM "
 		"[ARGUMENT]...\n"
@@ -61,6 +62,7 @@ static int parse_options(int argc, char **argv, struct options *o)
 		{"device", required_argument, NULL, 'd'},
 		{"tpcs", required_argument, NULL, 'n'},
 		{"memory", required_argument, NULL, 'm'},
+		{"swap", required_argument, NULL, 'w'},
 		{"memory-max", required_argument, NULL, 'M'},
 		{"threads", required_argument, NULL, 'j'},
 		{"socket", required_argument, NULL, 's'},
@@ -75,6 +77,7 @@ static int parse_options(int argc, char **argv, struct options *o)
 		['n'] = &o->device.tpcs,    ['m'] = &o->device.memory,
 		['j'] = &o->device.threads, ['s'] = &o->socket,
 		['c'] = &o->control,        ['M'] = &o->memory_max,
+		['w'] = &o->device.swap,
 	};
 	int opt;
 
@@ -189,7 +192,7 @@ static int use_private(struct run *run)
 
 static bool wants_device(const struct private_opts *o)
 {
-	return o->device || o->tpcs || o->memory || o->threads;
+	return o->device || o->tpcs || o->memory || o->threads || o->swap;
 }
 
 static int find_host(struct run *run)

@@ -26,6 +26,7 @@ static void usage(FILE *f)
 		   "  remove TENANT             end its sessions and forget it\n"
 		   "  get TENANT [KEY]          its limits and what it uses\n"
 		   "  set TENANT KEY=VALUE...   change its limits\n"
+		   "  reclaim TENANT SIZE       move so much of its memory to the host\n"
 		   "  shutdown                  end weftd and all sessions\n"
 		   "See weftctl(1).\n");
 }
@@ -52,9 +53,13 @@ static void print_device(struct json_object *a)
 	struct json_object *d = json_get(a, "device");
 	char used[32], total[32];
 
-	printf("%s, %s of %s in use, %llu workers ready\n", json_str(d, "name"),
+	printf("%s, %s of %s in use", json_str(d, "name"),
 	       size_of(d, "memory_used", used, sizeof(used)),
-	       size_of(d, "memory", total, sizeof(total)),
+	       size_of(d, "memory", total, sizeof(total)));
+	if (json_u64(d, "swap"))
+		printf(", %s of %s away", size_of(d, "swap_used", used, sizeof(used)),
+		       size_of(d, "swap", total, sizeof(total)));
+	printf(", %llu workers ready\n",
 	       (unsigned long long)json_u64(d, "workers_ready"));
 }
 
@@ -62,15 +67,16 @@ static void print_tenants(struct json_object *a, bool detail)
 {
 	struct json_object *list = json_get(a, "tenants");
 
-	printf("\n%-20s %8s %12s %12s %12s%s\n", "TENANT", "SESSIONS", "MEMORY", "PEAK",
-	       "MAX", detail ? "  SOCKET" : "");
+	printf("\n%-20s %8s %12s %12s %12s %12s%s\n", "TENANT", "SESSIONS", "MEMORY",
+	       "AWAY", "PEAK", "MAX", detail ? "  SOCKET" : "");
 	for (size_t i = 0; i < json_object_array_length(list); i++) {
 		struct json_object *t = json_object_array_get_idx(list, i);
-		char used[32], peak[32], max[32];
+		char used[32], away[32], peak[32], max[32];
 
-		printf("%-20s %8llu %12s %12s %12s", json_str(t, "name"),
+		printf("%-20s %8llu %12s %12s %12s %12s", json_str(t, "name"),
 		       (unsigned long long)json_u64(t, "sessions"),
 		       size_of(t, "memory_used", used, sizeof(used)),
+		       size_of(t, "memory_away", away, sizeof(away)),
 		       size_of(t, "memory_peak", peak, sizeof(peak)),
 		       size_of(t, "memory_max", max, sizeof(max)));
 		printf("%s%s\n", detail ? "  " : "", detail ? json_str(t, "socket") : "");
@@ -130,6 +136,10 @@ static void print_answer(const char *cmd, struct json_object *a, bool one_key)
 		printf("%s\n", json_str(json_get(a, "tenant"), "socket"));
 		return;
 	}
+	if (!strcmp(cmd, "reclaim")) {
+		printf("%llu moved\n", (unsigned long long)json_u64(a, "bytes"));
+		return;
+	}
 	if (strcmp(cmd, "list") && strcmp(cmd, "info"))
 		return;
 	print_device(a);
@@ -176,6 +186,20 @@ static struct json_object *make_key_request(int argc, char **argv, const char **
 	return NULL;
 }
 
+static struct json_object *make_reclaim_request(int argc, char **argv,
+						const char **ret_cmd)
+{
+	struct json_object *q;
+
+	*ret_cmd = "reclaim";
+	if (argc != 3)
+		return NULL;
+	q = client_request(*ret_cmd);
+	json_object_object_add(q, "name", json_object_new_string(argv[1]));
+	json_object_object_add(q, "bytes", json_object_new_string(argv[2]));
+	return q;
+}
+
 /* The request for a command line, or NULL if it makes none. */
 static struct json_object *make_request(int argc, char **argv, const char **ret_cmd)
 {
@@ -198,6 +222,8 @@ static struct json_object *make_request(int argc, char **argv, const char **ret_
 		return NULL;
 	if (!strcmp(*argv, "get") || !strcmp(*argv, "set"))
 		return make_key_request(argc, argv, ret_cmd);
+	if (!strcmp(*argv, "reclaim"))
+		return make_reclaim_request(argc, argv, ret_cmd);
 	if (strcmp(*argv, "add") && strcmp(*argv, "remove"))
 		return NULL;
 	*ret_cmd = **argv == 'a' ? "tenant-add" : "tenant-remove";

@@ -38,6 +38,23 @@ int broker_link_new(int sock, struct broker_link **ret_link)
 	return 0;
 }
 
+/* Never 0. */
+static uint32_t next_id_locked(struct broker_link *b)
+{
+	b->next_id += !(b->next_id + 1) + 1;
+	return b->next_id;
+}
+
+uint32_t broker_link_id(struct broker_link *b)
+{
+	uint32_t id;
+
+	pthread_mutex_lock(&b->lock);
+	id = next_id_locked(b);
+	pthread_mutex_unlock(&b->lock);
+	return id;
+}
+
 /* Fills q->answer. The process ends with weftd, so an answer always comes. */
 static int ask_with(struct broker_link *b, struct ctl_msg *m, int fd, struct question *q)
 {
@@ -46,7 +63,7 @@ static int ask_with(struct broker_link *b, struct ctl_msg *m, int fd, struct que
 	q->answered = false;
 	q->fd = -1;
 	pthread_mutex_lock(&b->lock);
-	q->id = m->id = ++b->next_id;
+	q->id = m->id = next_id_locked(b);
 	list_append(&b->questions, &q->link);
 	r = ctl_send(b->sock, m, fd, -1);
 	while (r == 0 && !q->answered)
@@ -79,12 +96,37 @@ static int link_charge(void *arg, uint64_t bytes)
 	return r < 0 || q.answer.result < 0 ? -EDQUOT : 0;
 }
 
+static int link_charge_part(void *arg, uint64_t bytes, uint64_t *ret_away)
+{
+	struct ctl_msg m = {.type = CTL_CHARGE, .bytes = bytes, .total = 1};
+	struct broker_link *b = arg;
+	struct question q;
+	int r;
+
+	*ret_away = 0;
+	if (b->purse && purse_take(b->purse, bytes))
+		return 0;
+	r = ask(b, &m, &q);
+	if (r < 0 || q.answer.result < 0)
+		return -EDQUOT;
+	*ret_away = q.answer.total;
+	return 0;
+}
+
 static void link_uncharge(void *arg, uint64_t bytes)
 {
 	struct broker_link *b = arg;
 
 	if (b->purse)
 		purse_put(b->purse, bytes);
+}
+
+static void link_away_uncharge(void *arg, uint64_t bytes)
+{
+	struct ctl_msg m = {.type = CTL_AWAY_FREED, .bytes = bytes};
+	struct broker_link *b = arg;
+
+	(void)ctl_send(b->sock, &m, -1, -1);
 }
 
 static int link_host_charge(void *arg, uint64_t bytes, uint64_t *ret_offset)
@@ -191,7 +233,9 @@ struct sess_broker broker_link_ops(struct broker_link *b)
 {
 	return (struct sess_broker){
 		.charge = link_charge,
+		.charge_part = link_charge_part,
 		.uncharge = link_uncharge,
+		.away_uncharge = link_away_uncharge,
 		.memory = link_memory,
 		.tenant = link_tenant,
 		.host_charge = link_host_charge,

@@ -17,6 +17,10 @@ int broker_link_new(int sock, struct broker_link **ret_link);
 /* From now on charges go through the purse. */
 void broker_link_set_purse(struct broker_link *b, struct purse *purse);
 
+/* A number for a question that the caller sends, and whose answer it looks for, itself.
+ */
+uint32_t broker_link_id(struct broker_link *b);
+
 /* Functions for sess_new(). */
 struct sess_broker broker_link_ops(struct broker_link *b);
 

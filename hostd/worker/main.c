@@ -24,8 +24,11 @@
 #include "broker/ctl.h"
 #include "host.h"
 #include "memory/hostmem.h"
+#include "memory/move.h"
+#include "memory/space.h"
 #include "session/session.h"
 #include "worker/broker_link.h"
+#include "worker/moving.h"
 #include "util/sandbox.h"
 #include "util/size.h"
 
@@ -51,6 +54,8 @@ struct options {
 	const char *device, *user;
 	bool sandbox;
 	unsigned spin_us;
+	const struct placement *placement; /* NULL: memory stays where it is */
+	uint64_t chunk_bytes;              /* in which it moves; 0: the default */
 	struct device_config cfg;
 };
 
@@ -59,6 +64,7 @@ struct worker {
 	struct session *s;
 	uint64_t overhead; /* device memory of its contexts */
 	struct broker_link *link;
+	struct moving *moving; /* NULL: memory stays where it is */
 	int epoll;
 	int wake; /* an eventfd: something runs, measure it */
 	uint64_t busy_ns, memory_ns, busy_at_ns;
@@ -75,7 +81,8 @@ static void usage(void)
 {
 	fprintf(stderr, "usage: weft-worker [--device soft|cuda|auto] [--tpcs N] "
 			"[--memory SIZE] [--threads N] [--uuid HEX] [--user NAME] "
-			"[--no-sandbox] [--spin-us N]\n"
+			"[--placement NAME] [--chunk SIZE] [--no-sandbox] "
+			"[--spin-us N]\n"
 			"Started by weftd; see weft-worker(8).\n");
 }
 
@@ -102,9 +109,19 @@ static int parse_number(const char *text, unsigned *ret_n)
 	return 0;
 }
 
+static int parse_placement(const char *name, const struct placement **ret)
+{
+	*ret = placement_find(name);
+	return *ret ? 0 : -EINVAL;
+}
+
 static int parse_option(int c, struct options *o)
 {
 	switch (c) {
+	case 'p':
+		return parse_placement(optarg, &o->placement);
+	case 'c':
+		return size_parse(optarg, &o->chunk_bytes);
 	case 'd':
 		o->device = optarg;
 		return 0;
@@ -138,6 +155,8 @@ static int parse_options(int argc, char **argv, struct options *ret)
 		{"threads", required_argument, NULL, 'j'},
 		{"uuid", required_argument, NULL, 'u'},
 		{"user", required_argument, NULL, 'U'},
+		{"placement", required_argument, NULL, 'p'},
+		{"chunk", required_argument, NULL, 'c'},
 		{"no-sandbox", no_argument, NULL, 'S'},
 		{"spin-us", required_argument, NULL, 's'},
 		{},
@@ -391,7 +410,13 @@ static int handle_ctl(struct worker *w)
 			fd_steal(&fd0);
 		return 0;
 	case CTL_ANSWER:
+		if (w->moving && moving_told(w->moving, &m) == 0)
+			return 0;
 		return broker_link_answer(w->link, &m, fd_steal(&fd0));
+	case CTL_RECLAIM:
+	case CTL_RESTORE:
+	case CTL_POOL:
+		return w->moving ? moving_told(w->moving, &m) : -EPROTO;
 	default:
 		return -EPROTO;
 	}
@@ -447,6 +472,20 @@ static int open_events(struct worker *w)
 	return epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->wake, &ev) < 0 ? -errno : 0;
 }
 
+/* After the counters, before anything is allocated. */
+static int start_moving(struct worker *w)
+{
+	int r = 0;
+
+	if (!w->opt.placement)
+		return 0;
+	space_set_placement(w->s->space, w->opt.placement);
+	r = touch_init(&w->s->touch);
+	if (r == 0 && w->opt.chunk_bytes)
+		r = space_set_piece(w->s->space, w->opt.chunk_bytes);
+	return r < 0 ? r : moving_new(w->s, w->link, CTL_FD, &w->moving);
+}
+
 static int start(struct worker *w)
 {
 	const struct device_ops *ops = device_ops_by_name(w->opt.device);
@@ -458,6 +497,9 @@ static int start(struct worker *w)
 	r = broker_link_new(CTL_FD, &w->link);
 	if (r < 0)
 		return r;
+	/* Smaller ones than a real GPU's are for the software device. */
+	if (w->opt.chunk_bytes < SPACE_CHUNK)
+		w->opt.cfg.chunk_bytes = (unsigned)w->opt.chunk_bytes;
 	broker = broker_link_ops(w->link);
 	r = sess_new(ops, &w->opt.cfg, &broker, &w->s);
 	if (r < 0)
@@ -468,6 +510,8 @@ static int start(struct worker *w)
 	r = map_counters(w->s);
 	if (r == 0)
 		broker_link_set_purse(w->link, &w->s->count->purse);
+	if (r == 0)
+		r = start_moving(w);
 	if (r == 0)
 		r = open_events(w);
 	if (r < 0)

@@ -32,6 +32,7 @@ static void reset(uint64_t device)
 	memset(used, 0, sizeof(used));
 	list_init(&b.tenants);
 	list_init(&b.workers);
+	list_init(&b.holds);
 	b.device_total = device;
 	for (unsigned i = 0; i < TENANTS; i++) {
 		tenants[i].b = &b;
@@ -75,7 +76,7 @@ static bool model_fits(const struct tenant *t, uint64_t bytes)
 static bool take(unsigned i, uint64_t bytes)
 {
 	return purse_take(&pages[i].purse, bytes) ||
-	       account_charge(&workers[i], bytes) == 0;
+	       account_charge(&workers[i], bytes, false) == 0;
 }
 
 static void start(unsigned i, uint64_t overhead)
@@ -118,7 +119,7 @@ static void check(void)
 		cr_assert_geq(account_peak(&tenants[i]), model_tenant(&tenants[i]));
 	}
 	for (unsigned i = 0; i < WORKERS; i++) {
-		const struct tenant *t = workers[i].tenant;
+		struct tenant *t = workers[i].tenant;
 
 		if (workers[i].state != WORKER_SESSION)
 			continue;
@@ -214,8 +215,8 @@ Test(account, liar)
 	atomic_store(&pages[0].purse.spare, UINT64_MAX);
 	cr_assert_eq(account_worker(&workers[0]), 0);
 	cr_assert_geq(account_device(&b), 200 * MIB);
-	cr_assert_eq(account_charge(&workers[1], 900 * MIB), -ENOMEM);
-	cr_assert_eq(account_charge(&workers[1], 700 * MIB), 0);
+	cr_assert_eq(account_charge(&workers[1], 900 * MIB, false), -ENOMEM);
+	cr_assert_eq(account_charge(&workers[1], 700 * MIB, false), 0);
 	stop(0);
 	cr_assert_eq(account_device(&b), 900 * MIB);
 	stop(1);
@@ -238,7 +239,7 @@ Test(account, lowered)
 	purse_put(&pages[0].purse, 102 * MIB);
 	cr_assert(take(0, 2 * MIB), "500 of 500");
 	cr_assert(!take(0, 2 * MIB));
-	cr_assert_eq(tenants[0].events_max, 3);
+	cr_assert_eq(tenants[0].events.max, 3);
 	set_max(&tenants[0], UINT64_MAX);
 	cr_assert(take(0, 2 * MIB));
 }
@@ -267,4 +268,34 @@ Test(account, set_aside)
 	cr_assert_eq(account_device(&b), 1008 * MIB);
 	stop(0);
 	cr_assert_eq(account_device(&b), 0);
+}
+
+/* Partly in host memory: as far as that, and what the tenant may have of it, goes. */
+Test(account, in_part)
+{
+	uint64_t away = 0;
+
+	reset(256 * MIB);
+	start(0, 0);
+	attach(0, &tenants[0]);
+	b.swap = 128 * MIB;
+	b.chunk = 4 * MIB;
+	tenants[0].memory.swap_max = 64 * MIB;
+	set_max(&tenants[0], 300 * MIB);
+	cr_assert_eq(account_charge_part(&workers[0], 302 * MIB, UINT64_MAX, &away),
+		     -EDQUOT);
+	set_max(&tenants[0], 512 * MIB);
+	cr_assert_eq(account_charge_part(&workers[0], 322 * MIB, UINT64_MAX, &away),
+		     -ENOMEM);
+	cr_assert_eq(b.granted + b.away, 0);
+	/* whole chunks, of what there is for it */
+	cr_assert_eq(account_charge_part(&workers[0], 200 * MIB, 142 * MIB, &away), 0);
+	cr_assert_eq(away, 60 * MIB);
+	cr_assert_eq(tenants[0].granted, 140 * MIB);
+	cr_assert_eq(tenants[0].away, 60 * MIB);
+	cr_assert_eq(account_charge_part(&workers[0], 10 * MIB, 0, &away), -ENOMEM);
+	cr_assert_eq(account_charge_part(&workers[0], 10 * MIB, 10 * MIB, &away), 0);
+	cr_assert_eq(away, 0);
+	stop(0);
+	cr_assert_eq(b.granted + b.away, 0);
 }

@@ -31,6 +31,9 @@ Test(conf, everything)
 			   "threads = 2\n"
 			   "memory = 512M\n"
 			   "pool = 3\n"
+			   "swap = 4G\n"
+			   "chunk = 128K\n"
+			   "placement = largest\n"
 			   "[tenant alice]\n"
 			   "memory.max = 1G\n"
 			   "sessions.max = 2\n"
@@ -51,6 +54,8 @@ Test(conf, everything)
 	cr_assert_str_eq(c.device, "soft");
 	cr_assert(c.tpcs == 8 && c.threads == 2 && c.pool == 3);
 	cr_assert_eq(c.memory, 512ull << 20);
+	cr_assert(c.swap == 4ull << 30 && c.chunk == 128u << 10);
+	cr_assert_str_eq(c.placement, "largest");
 	t = list_entry(c.tenants.next, struct conf_tenant, link);
 	cr_assert_str_eq(t->name, "alice");
 	cr_assert_eq(t->memory.max, 2ull << 30, "a section may come again");
@@ -72,12 +77,13 @@ Test(conf, memory_keys)
 
 	cr_assert_eq(parse(&c,
 			   "[tenant a]\nmemory.min = 1G\nmemory.low = 2G\n"
-			   "memory.high = 3G\nmemory.max = 4G\nmemory.swap.max = 0\n",
+			   "memory.high = 3G\nmemory.max = 4G\nmemory.swap.max = 0\n"
+			   "memory.weight = 10000\n",
 			   NULL),
 		     0);
 	m = &list_entry(c.tenants.next, struct conf_tenant, link)->memory;
 	cr_assert(m->min == 1ull << 30 && m->low == 2ull << 30 && m->high == 3ull << 30);
-	cr_assert(m->max == 4ull << 30 && m->swap_max == 0);
+	cr_assert(m->max == 4ull << 30 && m->swap_max == 0 && m->weight == 10000);
 	for (unsigned i = 0; conf_memory_keys[i]; i++)
 		cr_assert_not_null(conf_memory_key(m, conf_memory_keys[i]));
 	cr_assert_null(conf_memory_key(m, "memory.current"));
@@ -85,7 +91,9 @@ Test(conf, memory_keys)
 	cr_assert_eq(parse(&c, "[tenant a]\n", NULL), 0);
 	m = &list_entry(c.tenants.next, struct conf_tenant, link)->memory;
 	cr_assert(m->min == 0 && m->low == 0 && m->high == UINT64_MAX);
-	cr_assert(m->max == UINT64_MAX && m->swap_max == UINT64_MAX);
+	cr_assert(m->max == UINT64_MAX && m->swap_max == UINT64_MAX && m->weight == 100);
+	cr_assert(c.swap == 0 && c.chunk == 8u << 20);
+	cr_assert_str_eq(c.placement, "lru");
 	conf_fini(&c);
 }
 
@@ -128,6 +136,12 @@ Test(conf, mistakes_name_their_line)
 	bad("[daemon]\nmemory = 1X\n", ":2:");
 	bad("[daemon]\nmemory = 99999999999999999999\n", "number too large");
 	bad("[daemon]\nmemory = -1\n", ":2:");
+	bad("[daemon]\nchunk = 64K\n", ":2:");
+	bad("[daemon]\nchunk = 128M\n", ":2:");
+	bad("[daemon]\nchunk = 3M\n", ":2:");
+	bad("[daemon]\nplacement = best\n", ":2:");
+	bad("[tenant a]\nmemory.weight = 0\n", ":2:");
+	bad("[tenant a]\nmemory.weight = 10001\n", ":2:");
 	bad("[vm x]\na = b\n", "no such section");
 	bad("[tenant ../x]\nmemory.max = 1\n", "no such section");
 	bad("[tenant ]\nmemory.max = 1\n", "no such section");

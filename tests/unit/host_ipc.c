@@ -49,6 +49,7 @@ static void reset(void)
 	memset(tenants, 0, sizeof(tenants));
 	list_init(&b.tenants);
 	list_init(&b.workers);
+	list_init(&b.holds);
 	b.device_total = 1024 * MIB;
 	b.shares_max = 1000;
 	for (unsigned i = 0; i < TENANTS; i++) {
@@ -64,7 +65,7 @@ static void reset(void)
 static bool take(unsigned i, uint64_t bytes)
 {
 	return purse_take(&pages[i].purse, bytes) ||
-	       account_charge(&workers[i], bytes) == 0;
+	       account_charge(&workers[i], bytes, false) == 0;
 }
 
 static int export(unsigned i, uint64_t bytes, uint8_t *ret_name)

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that has moved out of the device: what a worker was granted becomes what it has
+ * away, and the other way round. Both together are the session's memory.
+ *
+ * A worker is believed as far as what it was granted goes: if it says more than is true,
+ * it has less.
+ */
+#include <errno.h>
+
+#include "broker/broker.h"
+#include "session/session.h"
+
+static void add(struct worker *w, uint64_t bytes)
+{
+	w->away += bytes;
+	w->tenant->away += bytes;
+	w->b->away += bytes;
+}
+
+static void sub(struct worker *w, uint64_t bytes)
+{
+	w->away -= bytes;
+	w->tenant->away -= bytes;
+	w->b->away -= bytes;
+}
+
+static void add_returning(struct worker *w, uint64_t bytes)
+{
+	w->move.returning += bytes;
+	w->tenant->returning += bytes;
+	w->b->returning += bytes;
+}
+
+static void sub_returning(struct worker *w, uint64_t bytes)
+{
+	w->move.returning -= bytes;
+	w->tenant->returning -= bytes;
+	w->b->returning -= bytes;
+}
+
+uint64_t away_room(const struct tenant *t)
+{
+	const struct broker *b = t->b;
+
+	return MIN(b->swap - MIN(b->swap, b->away),
+		   t->memory.swap_max - MIN(t->memory.swap_max, t->away));
+}
+
+void away_born(struct worker *w, uint64_t bytes)
+{
+	add(w, bytes);
+	w->was_away |= bytes > 0;
+}
+
+uint64_t away_left(struct worker *w, uint64_t bytes)
+{
+	uint64_t kept = w->overhead + w->move.returning, early;
+
+	account_write_begin(w->b);
+	account_take_back(w);
+	bytes = MIN(bytes, w->charged > kept ? w->charged - kept : 0);
+	account_ungrant(w, bytes);
+	add(w, bytes);
+	early = MIN(w->freed_early, bytes);
+	sub(w, early);
+	w->freed_early = 0;
+	w->was_away |= bytes > 0;
+	account_write_end(w->b);
+	return bytes;
+}
+
+void away_freed(struct worker *w, uint64_t bytes)
+{
+	uint64_t now = MIN(bytes, w->away);
+
+	account_write_begin(w->b);
+	sub(w, now);
+	/* The worker may say so before it has said that it was moved out. */
+	if (w->move.out_id)
+		w->freed_early += MIN(bytes - now, w->charged);
+	/* What was granted for it is not needed any more. */
+	if (w->move.returning > w->away) {
+		uint64_t rest = w->move.returning - w->away;
+
+		sub_returning(w, rest);
+		account_ungrant(w, rest);
+	}
+	account_write_end(w->b);
+}
+
+int away_return(struct worker *w, uint64_t bytes)
+{
+	if (bytes > account_gather(w->b))
+		return -EAGAIN;
+	account_write_begin(w->b);
+	account_grant(w, bytes);
+	add_returning(w, bytes);
+	account_write_end(w->b);
+	return 0;
+}
+
+void away_returned(struct worker *w, uint64_t bytes)
+{
+	uint64_t granted = w->move.returning, back = MIN(bytes, granted);
+
+	account_write_begin(w->b);
+	sub_returning(w, granted);
+	sub(w, back);
+	account_ungrant(w, granted - back);
+	account_write_end(w->b);
+}
+
+void away_drop(struct worker *w)
+{
+	if (!w->tenant)
+		return;
+	sub_returning(w, w->move.returning);
+	sub(w, w->away);
+	w->freed_early = 0;
+}

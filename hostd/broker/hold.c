@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who waits is served in order of arrival. One behind others gets memory before them only
+ * if its tenant stays within its share, or if it has given way itself: so a tenant whose
+ * kernels keep its memory busy holds up those that want more than theirs, and no one
+ * else.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "broker/hold.h"
+#include "session/session.h"
+
+/* How long a charge is held, and a session that wants its memory back; so long may work
+ * in flight take that must end before memory can move. */
+#define HOLD_NS (30 * NSEC_PER_SEC)
+#define NEED_NS (1 * NSEC_PER_SEC)
+#define HAND_NS (10 * NSEC_PER_SEC)
+/* Of one worker: a charge for each of its threads, and some of its own. */
+#define HOLDS_MAX (SESS_LANES_MAX + 16)
+
+static struct hold *hold_new(struct tenant *t, enum hold_kind kind, uint64_t bytes,
+			     uint64_t deadline_ns)
+{
+	struct hold *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return NULL;
+	h->t = t;
+	h->kind = kind;
+	h->bytes = bytes;
+	h->deadline_ns = deadline_ns;
+	list_append(&t->b->holds, &h->link);
+	if (kind == HOLD_CHARGE)
+		t->held += bytes;
+	t->b->reclaim_due = true;
+	return h;
+}
+
+static void set_worker(struct hold *h, struct worker *w, uint32_t id)
+{
+	h->w = w;
+	h->id = id;
+	w->n_holds++;
+}
+
+static void hold_free(struct hold *h)
+{
+	if (h->kind == HOLD_CHARGE)
+		h->t->held -= h->bytes;
+	if (h->kind == HOLD_NEED)
+		h->w->move.needs = false;
+	if (h->w)
+		h->w->n_holds--;
+	if (h->t->b->moving_for == h)
+		h->t->b->moving_for = NULL;
+	list_remove(&h->link);
+	free(h);
+}
+
+static int answer(struct worker *w, uint32_t id, int result, uint64_t granted,
+		  uint64_t away)
+{
+	struct ctl_msg a = {.type = CTL_ANSWER,
+			    .id = id,
+			    .result = result,
+			    .bytes = granted,
+			    .total = away};
+
+	return ctl_send(w->ctl.fd, &a, -1, -1);
+}
+
+/* Ends a wait. A worker that cannot be told is of no use any more. */
+static void hold_end(struct hold *h, int result, uint64_t granted, uint64_t away)
+{
+	struct worker *w = h->w;
+	uint32_t id = h->id;
+
+	if (h->kind == HOLD_HAND) {
+		void (*done)(void *, uint64_t) = h->done;
+		void *arg = h->arg;
+		uint64_t made = h->made;
+
+		hold_free(h);
+		done(arg, made);
+		return;
+	}
+	hold_free(h);
+	if (answer(w, id, result, granted, away) < 0)
+		child_kill(&w->child);
+}
+
+/* Behind those who wait already, or because the device is full. */
+static int hold_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
+		       uint64_t now_ns)
+{
+	struct hold *h;
+	int r;
+
+	if (w->n_holds >= HOLDS_MAX)
+		return -EPROTO;
+	r = account_may(w, bytes);
+	if (r < 0)
+		return answer(w, id, r, 0, 0);
+	h = hold_new(w->tenant, HOLD_CHARGE, bytes, now_ns + HOLD_NS);
+	if (!h)
+		return answer(w, id, -ENOMEM, 0, 0);
+	h->part = part;
+	set_worker(h, w, id);
+	return 0;
+}
+
+int reclaim_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
+		   uint64_t now_ns)
+{
+	int r = list_empty(&w->b->holds) ? account_charge(w, bytes, part) : -EAGAIN;
+
+	return r == -EAGAIN ? hold_charge(w, id, bytes, part, now_ns)
+			    : answer(w, id, r, r < 0 ? 0 : bytes, 0);
+}
+
+int reclaim_need(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns)
+{
+	struct hold *h;
+
+	if (w->move.needs)
+		return -EPROTO;
+	bytes = MIN(bytes, w->away - w->move.returning);
+	/* It waits for us while we wait for it: it is mapped where it is. */
+	h = !bytes || w->move.out_id || w->move.in_id
+		    ? NULL
+		    : hold_new(w->tenant, HOLD_NEED, bytes, now_ns + NEED_NS);
+	if (!h)
+		return answer(w, id, 0, 0, 0);
+	set_worker(h, w, id);
+	w->move.needs = true;
+	return 0;
+}
+
+int reclaim_by_hand(struct tenant *t, uint64_t bytes, uint64_t now_ns,
+		    void (*done)(void *arg, uint64_t bytes), void *arg)
+{
+	struct hold *h = hold_new(t, HOLD_HAND, bytes, now_ns + HAND_NS);
+
+	if (!h)
+		return -ENOMEM;
+	h->done = done;
+	h->arg = arg;
+	return 0;
+}
+
+void reclaim_forget(struct broker *b, const void *arg)
+{
+	struct hold *h, *tmp;
+
+	list_for_each_safe (h, tmp, &b->holds, link) {
+		if (h->kind == HOLD_HAND && h->arg == arg)
+			hold_free(h);
+	}
+}
+
+/* ---- who gets what is there ---- */
+
+/* Grants what is to return; the worker says later what has. */
+static void give_back(struct hold *h, uint64_t bytes)
+{
+	struct worker *w = h->w;
+	uint32_t id = h->id;
+
+	bytes = MIN(bytes, w->away - w->move.returning);
+	if (away_return(w, bytes) < 0)
+		bytes = 0;
+	w->move.in_id = bytes ? id : 0;
+	hold_end(h, 0, bytes, 0);
+}
+
+static bool is_first(const struct hold *h)
+{
+	const struct hold *o;
+
+	list_for_each (o, &h->t->b->holds, link) {
+		if (o->kind != HOLD_HAND)
+			return o == h;
+	}
+	return false;
+}
+
+/* What there is now is all it gets on the device. Nothing is on its way out meanwhile,
+ * for which host memory is promised. */
+static int serve_in_part(struct hold *h)
+{
+	uint64_t away, here = account_gather(h->t->b);
+	int r = -ENOMEM;
+
+	if (!is_first(h)) /* what is there is for the first */
+		here = MIN(here, h->made);
+	if (h->part && h->t->b->swap)
+		r = account_charge_part(h->w, h->bytes, here, &away);
+	if (r == 0)
+		hold_end(h, 0, h->bytes - away, away);
+	return r;
+}
+
+void hold_fail(struct hold *h, int result)
+{
+	switch (h->kind) {
+	case HOLD_CHARGE:
+		if (serve_in_part(h) == 0)
+			break;
+		h->t->events.oom++;
+		hold_end(h, result, 0, 0);
+		break;
+	case HOLD_NEED:
+		give_back(h, MIN(h->bytes, account_gather(h->t->b)));
+		break;
+	case HOLD_HAND:
+		hold_end(h, 0, 0, 0);
+		break;
+	}
+}
+
+/* Before others that came earlier. */
+static bool may_pass(const struct hold *h, uint64_t now_ns)
+{
+	struct broker *b = h->t->b;
+	struct numbers now;
+
+	if (account_gather(b) < h->bytes)
+		return false;
+	if (h->made >= h->bytes)
+		return true;
+	return numbers_read(b, now_ns, &now) == 0 &&
+	       b->placement->share(&now.device, now.tenants, now.n, h->t->index) >=
+		       now.tenants[h->t->index].resident + h->bytes;
+}
+
+/* Returns 0 if it has been answered, or -EAGAIN. */
+static int serve_one(struct hold *h)
+{
+	int r;
+
+	switch (h->kind) {
+	case HOLD_CHARGE:
+		r = account_charge(h->w, h->bytes, h->part);
+		if (r == -EAGAIN)
+			return r;
+		hold_end(h, r, r < 0 ? 0 : h->bytes, 0);
+		return 0;
+	case HOLD_NEED:
+		if (h->bytes > account_gather(h->t->b))
+			return -EAGAIN;
+		give_back(h, h->bytes);
+		return 0;
+	case HOLD_HAND:
+		if (h->made < h->bytes)
+			return -EAGAIN;
+		hold_end(h, 0, 0, 0);
+		return 0;
+	}
+	return -EAGAIN;
+}
+
+void hold_serve(struct broker *b, uint64_t now_ns)
+{
+	struct hold *h, *tmp;
+	bool first = true;
+
+	list_for_each_safe (h, tmp, &b->holds, link) {
+		if (h->kind == HOLD_HAND)
+			(void)serve_one(h);
+		else if ((first || may_pass(h, now_ns)) && serve_one(h) == 0)
+			continue;
+		else
+			first = false;
+	}
+}
+
+void hold_expire(struct broker *b, uint64_t now_ns)
+{
+	struct hold *h, *tmp;
+
+	list_for_each_safe (h, tmp, &b->holds, link) {
+		if (h->part && b->moving && b->moving->move.out_id)
+			continue;
+		if (now_ns >= h->deadline_ns)
+			hold_fail(h, -ENOMEM);
+	}
+}
+
+void hold_drop(struct worker *w)
+{
+	struct hold *h, *tmp;
+
+	list_for_each_safe (h, tmp, &w->b->holds, link) {
+		if (h->w == w)
+			hold_free(h);
+	}
+}
+
+void reclaim_drop_tenant(struct tenant *t)
+{
+	struct hold *h, *tmp;
+
+	list_for_each_safe (h, tmp, &t->b->holds, link) {
+		if (h->t == t && h->kind == HOLD_HAND)
+			hold_end(h, 0, 0, 0);
+	}
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What placement policies are told, and what follows from that without anybody being
+ * asked to move: how much an allocation could get.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/broker.h"
+#include "session/session.h"
+
+/* As a time: nobody is busy, whatever happened last. */
+#define WHEN_QUIET UINT64_MAX
+
+static bool is_busy(const struct worker *w, uint64_t now_ns)
+{
+	const struct worker_move *m = &w->move;
+
+	return now_ns != WHEN_QUIET &&
+	       (m->out_id || m->in_id || m->needs || now_ns < m->busy_ns);
+}
+
+uint64_t numbers_movable(const struct worker *w, uint64_t now_ns)
+{
+	uint64_t fixed = w->overhead + w->move.returning, has = account_worker(w);
+
+	if (now_ns != WHEN_QUIET && now_ns < w->move.empty_ns)
+		return 0;
+	return MIN(atomic_load(&w->count->movable_bytes), has > fixed ? has - fixed : 0);
+}
+
+/* Of what it has away, what may come back without being asked for. */
+static uint64_t returnable(const struct worker *w, uint64_t now_ns)
+{
+	bool by_hand = w->move.by_hand_ns &&
+		       atomic_load(&w->count->last_submit_ns) <= w->move.by_hand_ns;
+
+	return by_hand || now_ns < w->move.full_ns ? 0 : w->away - w->move.returning;
+}
+
+static int grow(struct broker *b, uint32_t n)
+{
+	struct placement_tenant *p;
+
+	if (n <= b->numbers_room)
+		return 0;
+	p = realloc(b->numbers, 2 * n * sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	b->numbers = p;
+	b->numbers_room = 2 * n;
+	return 0;
+}
+
+static uint64_t room(uint64_t max, uint64_t used)
+{
+	return max > used ? max - used : 0;
+}
+
+static void read_tenant(struct tenant *t, struct placement_tenant *ret)
+{
+	const struct conf_memory *m = &t->memory;
+
+	*ret = (struct placement_tenant){
+		.weight = m->weight,
+		.resident = t->shared,
+		.wanted = t->held,
+		.away_room = room(m->swap_max, t->away),
+		.min = m->min,
+		.low = m->low,
+		.high = m->high,
+		.max = m->max,
+	};
+}
+
+/* A tenant is busy if none of its sessions could do anything now. */
+static void add_worker(const struct worker *w, uint64_t now_ns, bool *quiet,
+		       struct placement_tenant *ret)
+{
+	uint64_t movable = numbers_movable(w, now_ns), comes = returnable(w, now_ns);
+
+	ret->resident += account_worker(w);
+	ret->away += comes;
+	ret->wanted += w->away - w->move.returning - comes;
+	if (!movable && !comes)
+		return;
+	if (is_busy(w, now_ns)) {
+		ret->movable += *quiet ? 0 : movable;
+		ret->busy = !*quiet;
+		return;
+	}
+	ret->movable = movable + (*quiet ? ret->movable : 0);
+	*quiet = true;
+	ret->busy = false;
+}
+
+int numbers_read(struct broker *b, uint64_t now_ns, struct numbers *ret)
+{
+	uint64_t missing;
+	struct tenant *t;
+	struct worker *w;
+	uint32_t n = 0;
+
+	list_for_each (t, &b->tenants, link)
+		t->index = n++;
+	if (grow(b, MAX(n, 1u)) < 0)
+		return -ENOMEM;
+	list_for_each (t, &b->tenants, link) {
+		bool quiet = false;
+
+		read_tenant(t, &b->numbers[t->index]);
+		list_for_each (w, &b->workers, link) {
+			if (w->state == WORKER_SESSION && w->tenant == t)
+				add_worker(w, now_ns, &quiet, &b->numbers[t->index]);
+		}
+	}
+	*ret = (struct numbers){.tenants = b->numbers, .n = n};
+	ret->device.total = room(b->device_total, account_set_aside(b, &missing));
+	ret->device.free = account_free(b);
+	ret->device.host_room = room(b->swap, b->away);
+	ret->device.chunk = b->chunk;
+	return 0;
+}
+
+static void read_session(const struct worker *w, uint64_t now_ns,
+			 struct placement_session *ret)
+{
+	uint64_t last = atomic_load(&w->count->last_submit_ns);
+
+	*ret = (struct placement_session){
+		.movable = numbers_movable(w, now_ns),
+		.away = returnable(w, now_ns),
+		.idle_ns = now_ns > MAX(last, w->attached_ns)
+				   ? now_ns - MAX(last, w->attached_ns)
+				   : 0,
+		.busy = is_busy(w, now_ns),
+	};
+}
+
+struct worker *numbers_session(struct tenant *t, bool comes, uint64_t now_ns,
+			       struct placement_session *ret_session)
+{
+	struct placement_session some[64];
+	const struct placement *p = t->b->placement;
+	struct worker *w, *of[ARRAY_SIZE(some)];
+	uint32_t n = 0, i;
+
+	list_for_each (w, &t->b->workers, link) {
+		if (w->state != WORKER_SESSION || w->tenant != t)
+			continue;
+		/* Of very many the best so far is kept, and compared with the next. */
+		if (n == ARRAY_SIZE(some)) {
+			i = comes ? p->session_comes(some, n)
+				  : p->session_leaves(some, n);
+			n = 0;
+			if (i < ARRAY_SIZE(some)) {
+				some[0] = some[i];
+				of[n++] = of[i];
+			}
+		}
+		of[n] = w;
+		read_session(w, now_ns, &some[n++]);
+	}
+	i = comes ? p->session_comes(some, n) : p->session_leaves(some, n);
+	if (i >= n)
+		return NULL;
+	*ret_session = some[i];
+	return of[i];
+}
+
+/* ---- what an allocation could get ---- */
+
+/* Plays what reclaim.c would do for a tenant that asks for so much. */
+static bool could_have(const struct broker *b, const struct numbers *now, uint32_t asks,
+		       uint64_t bytes, struct placement_tenant *t)
+{
+	struct placement_device d = now->device;
+	uint64_t missing = bytes - MIN(bytes, d.free);
+	struct placement_step step;
+
+	memcpy(t, now->tenants, now->n * sizeof(*t));
+	t[asks].wanted += bytes;
+	d.free -= MIN(bytes, d.free);
+	while (missing &&
+	       b->placement->victim(&d, t, now->n, asks, missing, &step) == 0) {
+		struct placement_tenant *v = &t[step.tenant];
+		uint64_t left = MIN(step.bytes, v->movable);
+
+		if (!left)
+			break;
+		v->movable -= left;
+		v->resident -= MIN(left, v->resident);
+		v->away += left;
+		v->away_room -= MIN(left, v->away_room);
+		d.host_room -= MIN(left, d.host_room);
+		missing -= MIN(left, missing);
+	}
+	return !missing;
+}
+
+uint64_t numbers_within_reach(struct tenant *t, uint64_t at_most)
+{
+	struct broker *b = t->b;
+	struct placement_tenant *scratch;
+	uint64_t have, have_not, most;
+	struct numbers now;
+
+	if (t->removed || numbers_read(b, WHEN_QUIET, &now) < 0)
+		return 0;
+	most = MIN(at_most, b->device_total);
+	have = MIN(most, now.device.free);
+	scratch = calloc(now.n, sizeof(*scratch));
+	if (!scratch)
+		return have;
+	if (could_have(b, &now, t->index, most, scratch))
+		have = most;
+	/* In chunks beyond what is free. */
+	have_not = (most - have) / b->chunk + 1;
+	for (uint64_t more = 0; have_not - more > 1;) {
+		uint64_t half = more + (have_not - more) / 2;
+
+		if (could_have(b, &now, t->index, have + half * b->chunk, scratch))
+			more = half;
+		else
+			have_not = half;
+	}
+	have += (have_not - 1) * b->chunk;
+	free(scratch);
+	return have;
+}

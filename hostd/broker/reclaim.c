@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When the device is full. A charge that does not fit is held (hold.c); a policy says who
+ * gives way, that worker is asked, and when it has answered, the charge is granted, or
+ * the next is asked. At most one worker moves memory for others at a time. Nobody waits
+ * for ever: after HOLD_NS, or as soon as nobody has anything to give, the answer is
+ * -ENOMEM.
+ *
+ * Behind that, in this order: what an operator moves by hand, contexts of workers to
+ * come, tenants above memory.high or their share, and what comes back because memory is
+ * free. A worker that frees memory sends no message, so while anything is away or
+ * somebody waits, weftd looks at the purses every few milliseconds, and never else.
+ */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "broker/hold.h"
+#include "session/session.h"
+
+/* What a worker writes into its page may be a moment late. */
+#define NOTHING_NS (50 * NSEC_PER_MSEC)
+/* A worker that did not get quiet: first pause, doubling up to the last. */
+#define BUSY_NS        (50 * NSEC_PER_MSEC)
+#define BUSY_SHIFT_MAX 3u
+/* A worker that had nothing, or no host memory. */
+#define EMPTY_NS (500 * NSEC_PER_MSEC)
+/* Without an answer for so long, others are asked. */
+#define MOVE_NS (10 * NSEC_PER_SEC)
+/* How often to look while somebody waits, and while something is away: what was freed is
+ * to be used within 50 ms. */
+#define WAIT_TICK_NS (5 * NSEC_PER_MSEC)
+#define AWAY_TICK_NS (20 * NSEC_PER_MSEC)
+#define PAUSE_MAX_NS NSEC_PER_SEC
+/* At a time, so that who needs room meanwhile waits a few milliseconds. */
+#define RETURN_MAX (256ull << 20)
+
+/* ---- who gives way ---- */
+
+static uint32_t new_id(struct broker *b)
+{
+	b->next_move += !(b->next_move + 1) + 1;
+	return b->next_move;
+}
+
+static void asked(struct worker *w, uint64_t now_ns)
+{
+	w->b->moving = w;
+	w->b->moving_since_ns = now_ns;
+}
+
+/* Asks a session of the tenant that a policy named. Returns 0 or -EBUSY. */
+static int ask_out(struct broker *b, struct tenant *t, uint64_t bytes, uint64_t now_ns)
+{
+	struct ctl_msg m = {.type = CTL_RECLAIM};
+	struct placement_session ses;
+	struct worker *w = numbers_session(t, false, now_ns, &ses);
+
+	if (!w)
+		return -EBUSY;
+	m.id = new_id(b);
+	m.bytes = MIN(bytes, ses.movable);
+	m.total = b->placement->where(&ses);
+	m.session = away_room(t);
+	if (ctl_send(w->ctl.fd, &m, -1, -1) < 0) {
+		child_kill(&w->child);
+		return -EBUSY;
+	}
+	w->move.out_id = m.id;
+	asked(w, now_ns);
+	return 0;
+}
+
+static struct tenant *tenant_at(struct broker *b, uint32_t index)
+{
+	struct tenant *t;
+
+	list_for_each (t, &b->tenants, link) {
+		if (t->index == index)
+			return t;
+	}
+	return NULL;
+}
+
+static int ask_step(struct broker *b, const struct placement_step *step, uint64_t now_ns)
+{
+	struct tenant *t = tenant_at(b, step->tenant);
+
+	if (!t || !step->bytes)
+		return -EBUSY;
+	if (account_tenant(t) < t->memory.low + MIN(step->bytes, UINT64_MAX / 2))
+		t->events.low++;
+	return ask_out(b, t, step->bytes, now_ns);
+}
+
+static int ask_by_hand(struct hold *h, struct numbers *now, uint64_t now_ns)
+{
+	const struct placement_tenant *t = &now->tenants[h->t->index];
+
+	if (!MIN(now->device.host_room, t->away_room))
+		return -ENOMEM;
+	if (!t->movable)
+		return -ENOSPC;
+	return ask_out(h->t->b, h->t, h->bytes - h->made, now_ns);
+}
+
+/* Returns 0 (asked), -EBUSY (to be tried again) or why nothing can be done. */
+static int ask_for(struct hold *h, bool first, uint64_t now_ns)
+{
+	struct broker *b = h->t->b;
+	struct placement_tenant *t;
+	struct placement_step step;
+	struct numbers now;
+	uint64_t missing, room = account_gather(b);
+	int r;
+
+	if (h->t->removed || numbers_read(b, now_ns, &now) < 0)
+		return -ENOMEM;
+	if (h->kind == HOLD_HAND)
+		return ask_by_hand(h, &now, now_ns);
+	/* What is there is for the first. */
+	if (!first)
+		room = MIN(room, h->made);
+	missing = h->bytes > room ? h->bytes - room : 0;
+	if (!missing)
+		return -EBUSY;
+	t = &now.tenants[h->t->index];
+	/* It is promised, and stays part of what is wanted. */
+	now.device.free -= MIN(room, now.device.free);
+	if (h->kind == HOLD_NEED) {
+		t->away -= MIN(h->bytes, t->away);
+		t->wanted += h->bytes;
+	}
+	r = b->placement->victim(&now.device, now.tenants, now.n, h->t->index, missing,
+				 &step);
+	return r < 0 ? r : ask_step(b, &step, now_ns);
+}
+
+/* Asks for who waits. Returns 0 if somebody was asked, -EAGAIN if somebody was answered,
+ * -EBUSY if nothing could be done. */
+static int ask_for_holds(struct broker *b, uint64_t now_ns)
+{
+	bool first = true;
+	struct hold *h;
+
+	list_for_each (h, &b->holds, link) {
+		int r = ask_for(h, first, now_ns);
+
+		if (r == 0) {
+			b->moving_for = h;
+			return 0;
+		}
+		if (r == -ENOSPC && !h->nothing_ns)
+			h->nothing_ns = now_ns + NOTHING_NS;
+		if (r == -ENOMEM || (r == -ENOSPC && now_ns >= h->nothing_ns) ||
+		    (r == -EBUSY && h->kind == HOLD_NEED)) {
+			hold_fail(h, -ENOMEM);
+			return -EAGAIN;
+		}
+		first &= h->kind == HOLD_HAND;
+	}
+	return -EBUSY;
+}
+
+/* Contexts of workers to come, then who is above its high or its share. */
+static void ask_in_background(struct broker *b, uint64_t now_ns)
+{
+	struct placement_step step;
+	uint64_t missing;
+	struct numbers now;
+	struct tenant *t;
+	int r = -ENOSPC;
+
+	if (numbers_read(b, now_ns, &now) < 0)
+		return;
+	account_set_aside(b, &missing);
+	if (missing)
+		r = b->placement->victim(&now.device, now.tenants, now.n,
+					 PLACEMENT_NOBODY, missing, &step);
+	if (r < 0)
+		r = b->placement->relieve(&now.device, now.tenants, now.n, &step);
+	if (r < 0)
+		return;
+	t = tenant_at(b, step.tenant);
+	if (t && account_tenant(t) > t->memory.high)
+		t->events.high++;
+	(void)ask_step(b, &step, now_ns);
+}
+
+static void bring_back(struct broker *b, uint64_t now_ns)
+{
+	struct ctl_msg m = {.type = CTL_RESTORE};
+	struct placement_session ses;
+	struct placement_step step;
+	struct numbers now;
+	struct tenant *t;
+	struct worker *w;
+	int r = numbers_read(b, now_ns, &now);
+
+	if (r == 0)
+		r = b->placement->returns(&now.device, now.tenants, now.n, &step);
+	t = r == 0 ? tenant_at(b, step.tenant) : NULL;
+	w = t ? numbers_session(t, true, now_ns, &ses) : NULL;
+	if (!w)
+		return;
+	m.bytes = MIN(MIN(step.bytes, ses.away), RETURN_MAX);
+	if (!m.bytes || away_return(w, m.bytes) < 0)
+		return;
+	m.id = new_id(b);
+	w->move.in_id = m.id;
+	asked(w, now_ns);
+	if (ctl_send(w->ctl.fd, &m, -1, -1) < 0)
+		child_kill(&w->child);
+}
+
+/* ---- what workers say ---- */
+
+static void had_nothing(struct worker *w, int result, uint64_t now_ns)
+{
+	struct worker_move *m = &w->move;
+
+	if (result == -EBUSY) {
+		w->tenant->events.busy++;
+		m->busy_ns = now_ns + (BUSY_NS << MIN(m->n_busy, BUSY_SHIFT_MAX));
+		m->n_busy++;
+	} else {
+		m->empty_ns = now_ns + EMPTY_NS;
+	}
+}
+
+static void move_ended(struct worker *w)
+{
+	if (w->b->moving == w) {
+		w->b->moving = NULL;
+		w->b->moving_for = NULL;
+	}
+	w->b->reclaim_due = true;
+}
+
+int reclaim_left(struct worker *w, const struct ctl_msg *m, uint64_t now_ns)
+{
+	struct hold *h = w->b->moving == w ? w->b->moving_for : NULL;
+	uint64_t moved;
+
+	if (!w->move.out_id || m->id != w->move.out_id)
+		return -EPROTO;
+	moved = away_left(w, m->bytes);
+	w->move.out_id = 0;
+	if (moved)
+		w->tenant->events.reclaim++;
+	if (m->result == 0 && moved)
+		w->move.n_busy = 0;
+	else
+		had_nothing(w, m->result, now_ns);
+	if (h) {
+		h->made += moved;
+		if (h->kind == HOLD_HAND)
+			w->move.by_hand_ns = now_ns;
+	}
+	move_ended(w);
+	return 0;
+}
+
+int reclaim_returned(struct worker *w, const struct ctl_msg *m, uint64_t now_ns)
+{
+	if (!w->move.in_id || m->id != w->move.in_id)
+		return -EPROTO;
+	away_returned(w, m->bytes);
+	w->move.in_id = 0;
+	/* The device has no room for it after all, or it did not get quiet. */
+	if (m->result == -EBUSY)
+		had_nothing(w, m->result, now_ns);
+	else if (m->result < 0 || !m->bytes)
+		w->move.full_ns = now_ns + EMPTY_NS;
+	move_ended(w);
+	return 0;
+}
+
+void reclaim_end(struct worker *w)
+{
+	hold_drop(w);
+	move_ended(w);
+}
+
+/* ---- the clock ---- */
+
+/* A late answer is booked all the same; until then that worker is busy. */
+static void expire(struct broker *b, uint64_t now_ns)
+{
+	hold_expire(b, now_ns);
+	if (!b->moving || now_ns - b->moving_since_ns < MOVE_NS)
+		return;
+	log_warning("worker %d does not say what it moved", b->moving->child.pid);
+	b->moving = NULL;
+	b->moving_for = NULL;
+}
+
+/* Something should move out in the background, but cannot right now. */
+static bool unrelieved(struct broker *b)
+{
+	uint64_t missing;
+	struct tenant *t;
+
+	account_set_aside(b, &missing);
+	list_for_each (t, &b->tenants, link) {
+		if (t->memory.high != UINT64_MAX && account_tenant(t) > t->memory.high)
+			return true;
+	}
+	return missing;
+}
+
+static uint64_t next_time(struct broker *b, uint64_t now_ns)
+{
+	uint64_t next = UINT64_MAX;
+
+	if (!list_empty(&b->holds)) {
+		next = now_ns + WAIT_TICK_NS;
+	} else if (b->away) {
+		next = now_ns + AWAY_TICK_NS;
+	} else if (unrelieved(b)) {
+		/* It may be late, or never be possible. */
+		next = now_ns + b->reclaim_pause_ns;
+		b->reclaim_pause_ns = MIN(2 * b->reclaim_pause_ns, PAUSE_MAX_NS);
+	}
+	if (b->moving)
+		next = MIN(next, b->moving_since_ns + MOVE_NS);
+	return next;
+}
+
+uint64_t reclaim_tick(struct broker *b, uint64_t now_ns)
+{
+	if (!b->swap)
+		return UINT64_MAX;
+	if (!b->reclaim_due && now_ns < b->reclaim_at_ns)
+		return b->reclaim_at_ns;
+	if (b->reclaim_due)
+		b->reclaim_pause_ns = AWAY_TICK_NS;
+	expire(b, now_ns);
+	hold_serve(b, now_ns);
+	while (!b->moving && ask_for_holds(b, now_ns) == -EAGAIN)
+		hold_serve(b, now_ns);
+	if (!b->moving)
+		ask_in_background(b, now_ns);
+	if (!b->moving && list_empty(&b->holds))
+		bring_back(b, now_ns);
+	b->reclaim_due = false;
+	b->reclaim_at_ns = next_time(b, now_ns);
+	return b->reclaim_at_ns;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What workers that serve a session say, and the answers. */
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "broker/broker.h"
+#include "session/session.h"
+
+/* A worker's measure of how busy it is holds for so long. */
+#define BUSY_FRESH_NS (1500 * NSEC_PER_MSEC)
+
+static int answer_memory(struct worker *w, const struct ctl_msg *m)
+{
+	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
+
+	account_left(w->tenant, &a.bytes, &a.total);
+	return ctl_send(w->ctl.fd, &a, -1, -1);
+}
+
+static int answer_host(struct worker *w, const struct ctl_msg *m)
+{
+	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
+
+	a.result = account_host_charge(w, m->bytes, &a.bytes);
+	return ctl_send(w->ctl.fd, &a, -1, -1);
+}
+
+/* What was measured of a worker, per cent. */
+static uint32_t percent_of(const struct worker *w, const _Atomic uint64_t *permille)
+{
+	if (clock_now_ns() - atomic_load(&w->count->busy_at_ns) >= BUSY_FRESH_NS)
+		return 0;
+	return (uint32_t)MIN(atomic_load(permille) / 10, 100ull);
+}
+
+/* As a driver, which lists processes that have a context, and not monitoring ones. */
+static void describe_tenant(const struct tenant *t, struct sess_tenant *ret)
+{
+	uint32_t busy = 0, memory = 0;
+	const struct worker *w;
+
+	list_for_each (w, &t->b->workers, link) {
+		unsigned n = ret->n_processes;
+
+		if (w->state != WORKER_SESSION || w->tenant != t ||
+		    n == SESS_PROCESSES_MAX || !atomic_load(&w->count->computes))
+			continue;
+		ret->processes[n].pid = w->hello.pid;
+		ret->processes[n].session = w->session;
+		/* For a program it is in use wherever it lies. */
+		ret->processes[n].memory = account_worker(w) + w->away;
+		ret->processes[n].busy_percent = percent_of(w, &w->count->busy_permille);
+		ret->processes[n].memory_percent =
+			percent_of(w, &w->count->memory_permille);
+		busy += ret->processes[n].busy_percent;
+		memory += ret->processes[n].memory_percent;
+		ret->n_processes++;
+	}
+	ret->busy_percent = MIN(busy, 100u);
+	ret->memory_percent = MIN(memory, 100u);
+}
+
+/* Too long for a message: a file with the answer goes along. */
+static int answer_tenant(struct worker *w, const struct ctl_msg *m)
+{
+	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
+	struct sess_tenant t = {0};
+	_cleanup_close_ int fd = -1;
+
+	describe_tenant(w->tenant, &t);
+	fd = fd_memfd("weft-tenant", sizeof(t));
+	if (fd < 0 || pwrite(fd, &t, sizeof(t), 0) != sizeof(t))
+		a.result = -ENOMEM;
+	return ctl_send(w->ctl.fd, &a, a.result ? -1 : fd, -1);
+}
+
+static int answer_export(struct worker *w, const struct ctl_msg *m, int *fd)
+{
+	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
+	struct sess_ipc x = {.kind = (unsigned)MIN(m->total, (uint64_t)SESS_IPC_KINDS),
+			     .bytes = m->bytes};
+
+	a.result = ipc_export(w, &x, *fd, a.token);
+	if (a.result == 0)
+		fd_steal(fd);
+	return ctl_send(w->ctl.fd, &a, -1, -1);
+}
+
+static int answer_open(struct worker *w, const struct ctl_msg *m)
+{
+	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
+	struct sess_ipc x = {.fd = -1};
+
+	a.result = ipc_open(w, m->token,
+			    (unsigned)MIN(m->total, (uint64_t)SESS_IPC_KINDS), &x);
+	a.bytes = x.bytes;
+	return ctl_send(w->ctl.fd, &a, x.fd, -1);
+}
+
+int worker_said(struct worker *w, const struct ctl_msg *m, int *fd)
+{
+	if (w->state != WORKER_SESSION)
+		return -EPROTO;
+	switch (m->type) {
+	case CTL_CHARGE:
+		return reclaim_charge(w, m->id, m->bytes, m->total, clock_now_ns());
+	case CTL_NEED:
+		return reclaim_need(w, m->id, m->bytes, clock_now_ns());
+	case CTL_RECLAIMED:
+		return reclaim_left(w, m, clock_now_ns());
+	case CTL_RESTORED:
+		return reclaim_returned(w, m, clock_now_ns());
+	case CTL_AWAY_FREED:
+		away_freed(w, m->bytes);
+		return 0;
+	case CTL_HOST_CHARGE:
+		return answer_host(w, m);
+	case CTL_HOST_UNCHARGE:
+		account_host_uncharge(w, m->total, m->bytes);
+		return 0;
+	case CTL_MEMORY:
+		return answer_memory(w, m);
+	case CTL_TENANT:
+		return answer_tenant(w, m);
+	case CTL_IPC_EXPORT:
+		return answer_export(w, m, fd);
+	case CTL_IPC_OPEN:
+		return answer_open(w, m);
+	case CTL_IPC_CLOSE:
+		ipc_close(w, m->token);
+		return 0;
+	case CTL_IPC_DROP:
+		ipc_drop(w, m->token);
+		return 0;
+	case CTL_OPENED:
+		snprintf(w->carrier, sizeof(w->carrier), "%.20s", m->text);
+		log_info("tenant %s session %llu: over %s", w->tenant->name,
+			 (unsigned long long)w->session, w->carrier);
+		return 0;
+	default:
+		return -EPROTO;
+	}
+}

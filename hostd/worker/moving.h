@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The thread of a worker that moves the session's memory between the device and host
+ * memory when weftd says so (broker/ctl.h).
+ *
+ * For each move it closes the session's gate, which gives up if the work under way does
+ * not end in time, and opens it afterwards. As long as something is swapped it stays
+ * closed: the first lane that wants in makes the thread ask weftd for room (NEED), and
+ * what gets none is mapped where it is. weftd may have more moved out meanwhile.
+ */
+#ifndef WEFT_WORKER_MOVING_H
+#define WEFT_WORKER_MOVING_H
+
+#include <stdbool.h>
+
+#include "broker/ctl.h"
+#include "session/session.h"
+
+struct broker_link;
+struct moving;
+
+/* Starts the thread, before the session's first lane. sock leads to weftd and stays the
+ * caller's. Returns 0 or -errno. */
+int moving_new(struct session *s, struct broker_link *link, int sock,
+	       struct moving **ret_m);
+/* Ends it, once it has done what it is at; the gate stays as it is. Accepts NULL. */
+void moving_free(struct moving *m);
+
+/*
+ * Any thread: takes RECLAIM, RESTORE, POOL, and the ANSWER to a NEED. Returns 0, -ENOENT
+ * (an ANSWER to something else), or -EPROTO: weftd does not say such a thing now.
+ */
+int moving_told(struct moving *m, const struct ctl_msg *msg);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What workers say to weftd. One that was taken over says anything; the books stay whole,
+ * and the device is not promised twice.
+ *
+ * Input: steps of four bytes: whose (and what else happens), message type, and two of its
+ * numbers, which stand for sizes.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "broker/broker.h"
+#include "session/session.h"
+
+#define MIB     (1ull << 20)
+#define WORKERS 3
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct broker b;
+static struct tenant tenants[2];
+static struct worker workers[WORKERS];
+static struct sess_counters pages[WORKERS];
+static int theirs[WORKERS];
+static uint64_t now;
+
+void child_kill(struct child *c)
+{
+	(void)c;
+}
+
+static void start(unsigned i)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair) < 0)
+		abort();
+	memset(&pages[i], 0, sizeof(pages[i]));
+	workers[i] = (struct worker){
+		.b = &b, .count = &pages[i], .state = WORKER_READY, .slice = -1};
+	workers[i].ctl.fd = pair[0];
+	theirs[i] = pair[1];
+	list_append(&b.workers, &workers[i].link);
+	account_ready(&workers[i], 0);
+	if (account_attach(&workers[i], &tenants[i % 2]) < 0)
+		abort();
+	workers[i].state = WORKER_SESSION;
+	account_begin(&workers[i]);
+}
+
+static void stop(unsigned i)
+{
+	reclaim_end(&workers[i]);
+	ipc_end(&workers[i]);
+	account_end(&workers[i]);
+	list_remove(&workers[i].link);
+	close(workers[i].ctl.fd);
+	close(theirs[i]);
+}
+
+static uint64_t number(uint8_t byte)
+{
+	return byte == 255 ? UINT64_MAX : byte * 2 * MIB;
+}
+
+/* What weftd asked for last is answered with the right number, most of the time. */
+static void say(unsigned i, const uint8_t *step)
+{
+	struct worker *w = &workers[i];
+	struct ctl_msg m = {.type = step[1] % (CTL_POOL + 2), .id = step[3]};
+	int fd = -1;
+
+	m.bytes = number(step[2]);
+	m.total = number(step[3]);
+	m.result = -(step[3] & 31);
+	if (m.type == CTL_RECLAIMED && step[3] < 200)
+		m.id = w->move.out_id;
+	if (m.type == CTL_RESTORED && step[3] < 200)
+		m.id = w->move.in_id;
+	if (worker_said(w, &m, &fd) < 0) {
+		stop(i);
+		start(i);
+	}
+}
+
+static void check(void)
+{
+	uint64_t granted = b.shared, away = 0;
+
+	for (unsigned i = 0; i < WORKERS; i++) {
+		granted += workers[i].charged;
+		away += workers[i].away;
+	}
+	if (granted != b.granted || away != b.away || b.granted > b.device_total)
+		abort();
+}
+
+static void drain(void)
+{
+	struct ctl_msg m;
+	int fd0, fd1;
+
+	for (unsigned i = 0; i < WORKERS; i++) {
+		while (ctl_recv(theirs[i], &m, &fd0, &fd1) == 0) {
+			if (fd0 >= 0)
+				close(fd0);
+			if (fd1 >= 0)
+				close(fd1);
+		}
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	memset(&b, 0, sizeof(b));
+	memset(tenants, 0, sizeof(tenants));
+	list_init(&b.tenants);
+	list_init(&b.workers);
+	list_init(&b.holds);
+	b.device_total = 256 * MIB;
+	b.swap = 512 * MIB;
+	b.chunk = 2 * MIB;
+	b.shares_max = 16;
+	b.placement = placement_at(0);
+	now = NSEC_PER_SEC;
+	for (unsigned i = 0; i < 2; i++) {
+		tenants[i] = (struct tenant){.b = &b, .host_max = 64 * MIB};
+		tenants[i].memory = (struct conf_memory){
+			.high = UINT64_MAX, .max = UINT64_MAX, .swap_max = UINT64_MAX};
+		tenants[i].memory.weight = 100;
+		list_init(&tenants[i].shares);
+		list_append(&b.tenants, &tenants[i].link);
+	}
+	for (unsigned i = 0; i < WORKERS; i++)
+		start(i);
+	for (; size >= 4; data += 4, size -= 4) {
+		unsigned i = data[0] % WORKERS;
+
+		if (data[0] & 0x80)
+			purse_put(&pages[i].purse, number(data[2]));
+		if (data[0] & 0x40)
+			atomic_store(&pages[i].movable_bytes, number(data[3]));
+		if (data[0] & 0x20)
+			now += number(data[2]);
+		say(i, data);
+		(void)reclaim_tick(&b, now);
+		drain();
+		check();
+	}
+	for (unsigned i = 0; i < WORKERS; i++)
+		stop(i);
+	if (b.granted || b.away || !list_empty(&b.holds))
+		abort();
+	free(b.numbers);
+	return 0;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What weftd says to a worker about its memory, weftd having gone mad. Input: records of
+ *
+ *	type (1 byte), id (1 byte), result (1 byte, negative), bytes (1 byte: its low bits
+ *	shifted by its high ones), total (1 byte, likewise)
+ *
+ * The worker does it or refuses it, and its memory is as it was.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "memory/move.h"
+#include "memory/space.h"
+#include "session/session.h"
+#include "worker/broker_link.h"
+#include "worker/moving.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define RECORD     5
+#define RECORDS    64
+#define MIB        (1ull << 20)
+#define require(x) ((x) ? (void)0 : abort())
+
+static uint64_t number(uint8_t byte)
+{
+	return (uint64_t)(byte & 15) << (byte >> 4) * 4;
+}
+
+static struct ctl_msg message(const uint8_t *rec)
+{
+	return (struct ctl_msg){
+		.type = rec[0] % (CTL_POOL + 2),
+		.id = rec[1] % 8,
+		.result = -(int32_t)(rec[2] % 40),
+		.bytes = number(rec[3]),
+		.total = number(rec[4]),
+		.session = number(rec[4] ^ rec[3]),
+		.token = {rec[2]},
+	};
+}
+
+static void pair(int *ret_fds)
+{
+	require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, ret_fds) == 0);
+}
+
+/* Throws away what was sent; the id of the last message of a type, if there was one. */
+static void drain(int sock, uint32_t type, uint32_t *ret_id)
+{
+	struct ctl_msg m;
+	int fd[2];
+
+	while (ctl_recv(sock, &m, &fd[0], &fd[1]) == 0) {
+		closep(&fd[0]);
+		closep(&fd[1]);
+		if (m.type == type)
+			*ret_id = m.id;
+	}
+}
+
+#define BUFFERS 3
+static const uint64_t sizes[BUFFERS] = {4096, MIB + 512, 5 * MIB};
+
+struct listener {
+	struct session *s;
+	struct broker_link *link;
+	struct moving *moving;
+	CUdeviceptr addr[BUFFERS];
+	int sock[2];
+	struct gate_lane lane; /* comes and goes, so that it wants in */
+	pthread_t visitor;
+	_Atomic bool stop;
+};
+
+static void *visit(void *arg)
+{
+	struct listener *l = arg;
+
+	while (!atomic_load(&l->stop) && gate_enter(&l->s->gate, &l->lane) == 0) {
+		gate_leave(&l->lane);
+		sched_yield();
+	}
+	return NULL;
+}
+
+static void open_worker(struct listener *l)
+{
+	struct device_config cfg = {.tpcs = 1,
+				    .memory_bytes = 32 * MIB,
+				    .chunk_bytes = 128u << 10,
+				    .threads = 1};
+	const struct sess_broker nobody = {0};
+
+	pair(l->sock);
+	require(broker_link_new(l->sock[0], &l->link) == 0);
+	require(sess_new(&device_soft_ops, &cfg, &nobody, &l->s) == 0);
+	space_set_placement(l->s->space, placement_at(0));
+	require(space_set_piece(l->s->space, 256u << 10) == 0);
+	for (unsigned i = 0; i < BUFFERS; i++) {
+		require(space_alloc(l->s->space, sizes[i], l->s->primary->id,
+				    &l->addr[i]) == CUDA_SUCCESS);
+		require(l->s->ops->fill(l->s->primary->dev, NULL, l->addr[i], 0, i + 1, 1,
+					sizes[i], 1) == CUDA_SUCCESS);
+	}
+	require(moving_new(l->s, l->link, l->sock[0], &l->moving) == 0);
+	gate_lane_add(&l->s->gate, &l->lane);
+	require(!pthread_create(&l->visitor, NULL, visit, l));
+}
+
+static void tell_worker(struct listener *l, const uint8_t *rec)
+{
+	struct ctl_msg m = message(rec);
+	uint32_t need = 0;
+	int r;
+
+	drain(l->sock[1], CTL_NEED, &need);
+	if (need)
+		m.id = need;
+	r = moving_told(l->moving, &m);
+	require(r == 0 || r == -ENOENT || r == -EPROTO);
+	if (r == -ENOENT)
+		require(broker_link_answer(l->link, &m, -1) == -EPROTO);
+}
+
+/* The gate opens in the end, and all is there. */
+static void check_worker(struct listener *l)
+{
+	struct session *s = l->s;
+	uint8_t *buf = malloc(sizes[BUFFERS - 1]);
+
+	moving_free(l->moving);
+	require(buf && space_map_swapped(s->space) == 0);
+	gate_open(&s->gate);
+	atomic_store(&l->stop, true);
+	pthread_join(l->visitor, NULL);
+	require(gate_enter(&s->gate, &l->lane) == 0);
+	for (unsigned i = 0; i < BUFFERS; i++) {
+		require(s->ops->read(s->primary->dev, NULL, buf, l->addr[i], sizes[i]) ==
+			CUDA_SUCCESS);
+		for (uint64_t at = 0; at < sizes[i]; at++)
+			require(buf[at] == i + 1);
+	}
+	gate_leave(&l->lane);
+	gate_lane_remove(&s->gate, &l->lane);
+	free(buf);
+	sess_free(s);
+	close(l->sock[0]);
+	close(l->sock[1]);
+}
+
+static void listen_to(const uint8_t *data, unsigned n)
+{
+	struct listener l = {.stop = false};
+
+	open_worker(&l);
+	for (unsigned i = 0; i < n; i++)
+		tell_worker(&l, data + (size_t)i * RECORD);
+	check_worker(&l);
+	free(l.link);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	unsigned n = (unsigned)MIN(size / RECORD, (size_t)RECORDS);
+
+	log_set_level(LOG_LVL_ERROR);
+	if (n)
+		listen_to(data, n);
+	return 0;
+}

@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A session's memory goes out and comes back while its lanes work: the session, its
+ * gate and the thread that moves are real, and so is the software device; weftd is this
+ * test.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "codec.h"
+#include "loopback.h"
+#include "memory/move.h"
+#include "worker/broker_link.h"
+#include "worker/moving.h"
+
+#define MIB    (1ull << 20)
+#define LANES  4
+#define MEMORY (512 * MIB)
+#define CTX    handle_make(HANDLE_CONTEXT, 1, 1)
+
+static struct session *s;
+static struct moving *moving;
+static struct broker_link *brokers;
+static struct loopback lb[LANES];
+static int sock[2]; /* the worker's end, weftd's */
+
+/* ---- weftd ---- */
+
+static struct {
+	pthread_t worker, weftd;
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	unsigned seed;
+	bool by_itself;          /* answers NEED, and moves */
+	struct ctl_msg last[32]; /* by type: the latest of each that came */
+	unsigned n[32];
+	uint64_t out, in, freed; /* bytes */
+	bool moving_out;
+	_Atomic bool stop;
+} weftd = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
+
+static void tell(enum ctl_type type, uint32_t id, uint64_t bytes, uint64_t where)
+{
+	struct ctl_msg m = {.type = type,
+			    .id = id,
+			    .bytes = bytes,
+			    .total = where,
+			    .session = UINT64_MAX};
+
+	cr_assert_eq(ctl_send(sock[1], &m, -1, -1), 0);
+}
+
+static void take_down(const struct ctl_msg *m)
+{
+	pthread_mutex_lock(&weftd.lock);
+	cr_assert_lt(m->type, 32);
+	weftd.last[m->type] = *m;
+	weftd.n[m->type]++;
+	if (m->type == CTL_RECLAIMED) {
+		weftd.out += m->bytes;
+		weftd.moving_out = false;
+	}
+	if (m->type == CTL_RESTORED)
+		weftd.in += m->bytes;
+	if (m->type == CTL_AWAY_FREED)
+		weftd.freed += m->bytes;
+	pthread_cond_broadcast(&weftd.cond);
+	pthread_mutex_unlock(&weftd.lock);
+}
+
+/* What the worker says. */
+static void *weftd_main(void *arg)
+{
+	struct ctl_msg m;
+	int fd[2];
+
+	while (ctl_recv(sock[1], &m, &fd[0], &fd[1]) == 0) {
+		take_down(&m);
+		if (m.type == CTL_CHARGE)
+			tell(CTL_ANSWER, m.id, 0, 0);
+		if (m.type == CTL_NEED && weftd.by_itself)
+			tell(CTL_ANSWER, m.id,
+			     rand_r(&weftd.seed) % 3 ? m.bytes : m.bytes / 2, 0);
+	}
+	return NULL;
+}
+
+/* The main thread of a worker. */
+static void *worker_main(void *arg)
+{
+	struct ctl_msg m;
+	int fd[2];
+
+	while (ctl_recv(sock[0], &m, &fd[0], &fd[1]) == 0) {
+		if (m.type != CTL_ANSWER || moving_told(moving, &m) == -ENOENT) {
+			if (m.type == CTL_ANSWER)
+				cr_assert_eq(broker_link_answer(brokers, &m, -1), 0);
+			else
+				cr_assert_eq(moving_told(moving, &m), 0);
+		}
+	}
+	return NULL;
+}
+
+static struct ctl_msg wait_for(enum ctl_type type, unsigned n)
+{
+	struct ctl_msg m;
+
+	pthread_mutex_lock(&weftd.lock);
+	while (weftd.n[type] < n)
+		pthread_cond_wait(&weftd.cond, &weftd.lock);
+	m = weftd.last[type];
+	pthread_mutex_unlock(&weftd.lock);
+	return m;
+}
+
+/* ---- the session ---- */
+
+static void open_session(void)
+{
+	struct device_config cfg = {
+		.tpcs = 2, .memory_bytes = MEMORY, .chunk_bytes = 128u << 10};
+	struct sess_broker b;
+
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sock), 0);
+	cr_assert_eq(broker_link_new(sock[0], &brokers), 0);
+	b = broker_link_ops(brokers);
+	cr_assert_eq(pthread_create(&weftd.weftd, NULL, weftd_main, NULL), 0);
+	cr_assert_eq(sess_new(&device_soft_ops, &cfg, &b, &s), 0);
+	space_set_placement(s->space, placement_find("lru"));
+	cr_assert_eq(touch_init(&s->touch), 0);
+	cr_assert_eq(space_set_piece(s->space, 256u << 10), 0);
+	cr_assert_eq(moving_new(s, brokers, sock[0], &moving), 0);
+	cr_assert_eq(pthread_create(&weftd.worker, NULL, worker_main, NULL), 0);
+}
+
+#define begin(l, name)                                                                   \
+	({                                                                               \
+		struct name##_cmd *_c =                                                  \
+			lane_begin(l, WIRE_OP_##name, sizeof(*_c), 0, NULL);             \
+		cr_assert_not_null(_c);                                                  \
+		memset(_c, 0, sizeof(*_c));                                              \
+		_c;                                                                      \
+	})
+
+static uint32_t call(struct lane *l, const void **ret_body)
+{
+	struct lane_reply r;
+
+	cr_assert_eq(lane_call(l, &r), 0);
+	if (ret_body)
+		*ret_body = r.body;
+	return ((const struct wire_result *)r.body)->result;
+}
+
+/* All lanes but for this send no command without a reply: they have no common tickets. */
+static void open_lanes(unsigned first, unsigned end)
+{
+	struct loopback_opts o = {.carrier = WIRE_CARRIER_STREAM};
+
+	for (unsigned i = first; i < end; i++) {
+		cr_assert_eq(loopback_init(&lb[i], &o), 0);
+		cr_assert_eq(sess_lane_reserve(s), (int)i);
+		cr_assert_eq(sess_lane_start(s, lb[i].worker, i), 0);
+		lb[i].worker = NULL;
+		if (i == 0) {
+			begin(lb[0].guest, primary_retain)->ctx = CTX;
+			cr_assert_eq(call(lb[0].guest, NULL), CUDA_SUCCESS);
+		}
+		atomic_store(&lb[i].tickets.next, i + 1);
+		begin(lb[i].guest, ctx_set_current)->ctx = CTX;
+		cr_assert_eq(lane_post(lb[i].guest), 0);
+		begin(lb[i].guest, cuCtxSynchronize);
+		cr_assert_eq(call(lb[i].guest, NULL), CUDA_SUCCESS);
+	}
+}
+
+static void setup(void)
+{
+	open_session();
+	open_lanes(0, 1);
+}
+
+static void teardown(void)
+{
+	for (unsigned i = 0; i < LANES; i++)
+		loopback_fini(&lb[i]);
+	sess_join(s);
+	moving_free(moving);
+	sess_free(s);
+	shutdown(sock[0], SHUT_RDWR);
+	pthread_join(weftd.worker, NULL);
+	pthread_join(weftd.weftd, NULL);
+}
+
+TestSuite(moving, .init = setup, .fini = teardown, .timeout = 100);
+
+static CUdeviceptr alloc(struct lane *l, uint64_t bytes)
+{
+	const struct cuMemAlloc_v2_rep *rep;
+
+	begin(l, cuMemAlloc_v2)->bytesize = bytes;
+	cr_assert_eq(call(l, (const void **)&rep), CUDA_SUCCESS);
+	return rep->dptr;
+}
+
+static void release(struct lane *l, CUdeviceptr addr)
+{
+	begin(l, mem_free)->dptr = addr;
+	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
+}
+
+static void fill(struct lane *l, CUdeviceptr dst, uint64_t bytes, uint32_t value)
+{
+	struct fill_cmd *c = begin(l, fill);
+
+	c->dst = dst;
+	c->width = bytes / 4;
+	c->height = 1;
+	c->elem_bytes = 4;
+	c->value = value;
+	c->stream = SESS_STREAM_THREAD;
+	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
+}
+
+static void copy(struct lane *l, CUdeviceptr dst, CUdeviceptr src, uint64_t bytes)
+{
+	struct copy_dtod_cmd *c = begin(l, copy_dtod);
+
+	c->dst = dst;
+	c->src = src;
+	c->width = bytes;
+	c->height = 1;
+	c->stream = SESS_STREAM_THREAD;
+	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
+}
+
+static void check(struct lane *l, CUdeviceptr addr, uint64_t bytes, uint32_t value)
+{
+	struct copy_dtoh_cmd *c = begin(l, copy_dtoh);
+	struct lane_reply r;
+
+	c->src = addr;
+	c->pitch = c->width = bytes;
+	c->height = 1;
+	c->stream = SESS_STREAM_THREAD;
+	cr_assert_eq(lane_call(l, &r), 0);
+	for (;;) {
+		const uint32_t *w = r.payload;
+
+		cr_assert_eq(((const struct wire_result *)r.body)->result, CUDA_SUCCESS);
+		for (uint32_t i = 0; i < r.payload_size / 4; i++)
+			cr_assert_eq(w[i], value, "0x%llx + %u: 0x%x instead of 0x%x",
+				     (unsigned long long)addr, 4 * i, w[i], value);
+		if (!r.more)
+			break;
+		cr_assert_eq(lane_next(l, &r), 0);
+	}
+}
+
+/* ---- one after the other ---- */
+
+/* On a busy machine the device may take longer to get quiet than the worker waits. */
+static struct ctl_msg move(enum ctl_type type, uint32_t id, uint64_t bytes,
+			   enum placement_where where)
+{
+	enum ctl_type answer = type == CTL_RECLAIM ? CTL_RECLAIMED : CTL_RESTORED;
+	struct ctl_msg m;
+
+	do {
+		unsigned n = weftd.n[answer];
+
+		tell(type, id, bytes, where);
+		m = wait_for(answer, n + 1);
+		cr_assert_eq(m.id, id);
+	} while (m.result == -EBUSY);
+	return m;
+}
+
+static uint64_t swapped(void)
+{
+	struct space_residency r;
+
+	space_residency(s->space, &r);
+	return r.swapped;
+}
+
+static uint64_t mapped(void)
+{
+	struct space_residency r;
+
+	space_residency(s->space, &r);
+	return r.mapped;
+}
+
+Test(moving, out_and_back)
+{
+	struct lane *l = lb[0].guest;
+	CUdeviceptr a = alloc(l, 16 * MIB);
+	struct ctl_msg m;
+
+	fill(l, a, 16 * MIB, 0xabcd0001);
+	tell(CTL_POOL, 0, 4 * MIB, 0);
+	m = move(CTL_RECLAIM, 7, 16 * MIB, PLACE_MAPPED);
+	cr_assert(m.bytes == 16 * MIB && m.result == 0);
+	cr_assert_eq(mapped(), 16 * MIB);
+	cr_assert_eq(s->count->mapped_bytes, 16 * MIB);
+	cr_assert_eq(s->count->moved_out_bytes, 16 * MIB);
+	check(l, a, 16 * MIB, 0xabcd0001);
+	fill(l, a, MIB, 0xabcd0002);
+	m = move(CTL_RESTORE, 8, 4 * MIB, PLACE_MAPPED);
+	cr_assert(m.bytes == 4 * MIB && m.result == 0);
+	cr_assert_eq(mapped(), 12 * MIB);
+	check(l, a, MIB, 0xabcd0002);
+	check(l, a + MIB, 15 * MIB, 0xabcd0001);
+	m = move(CTL_RECLAIM, 9, 64 * MIB, PLACE_MAPPED);
+	cr_assert(m.bytes == 4 * MIB && m.result == -ENOSPC);
+	release(l, a);
+	cr_assert_eq(wait_for(CTL_AWAY_FREED, 1).bytes, 16 * MIB);
+}
+
+/* What is swapped comes back when it is wanted, as far as there is room; the rest is
+ * mapped. */
+Test(moving, swapped_until_it_is_wanted)
+{
+	struct lane *l = lb[0].guest;
+	CUdeviceptr a = alloc(l, 16 * MIB);
+	struct ctl_msg m;
+
+	weftd.by_itself = true;
+	weftd.seed = 2; /* half */
+	fill(l, a, 16 * MIB, 5);
+	m = move(CTL_RECLAIM, 1, 16 * MIB, PLACE_SWAPPED);
+	cr_assert_eq(m.bytes, 16 * MIB);
+	cr_assert_eq(swapped(), 16 * MIB);
+	release(l, alloc(l, MIB)); /* that touches nothing */
+	cr_assert_eq(weftd.n[CTL_NEED], 0);
+	check(l, a, 16 * MIB, 5);
+	m = wait_for(CTL_NEED, 1);
+	cr_assert_eq(m.bytes, 16 * MIB);
+	cr_assert_eq(wait_for(CTL_RESTORED, 1).id, m.id);
+	cr_assert_eq(swapped(), 0);
+	cr_assert_eq(mapped() + weftd.in, 16 * MIB);
+	release(l, a);
+}
+
+/* More goes out while the answer is awaited. */
+static void *check_on_thread(void *arg)
+{
+	check(lb[0].guest, *(CUdeviceptr *)arg, 8 * MIB, 6);
+	return NULL;
+}
+
+Test(moving, out_while_it_asks)
+{
+	struct lane *l = lb[0].guest;
+	CUdeviceptr a = alloc(l, 8 * MIB), b = alloc(l, 8 * MIB);
+	struct ctl_msg m;
+	uint32_t need;
+	pthread_t t;
+
+	fill(l, a, 8 * MIB, 6);
+	fill(l, b, 8 * MIB, 7);
+	m = move(CTL_RECLAIM, 1, 8 * MIB, PLACE_SWAPPED);
+	cr_assert_eq(m.bytes, 8 * MIB);
+	cr_assert_eq(pthread_create(&t, NULL, check_on_thread, &a), 0);
+	m = wait_for(CTL_NEED, 1);
+	need = m.id;
+	m = move(CTL_RECLAIM, 2, 8 * MIB, PLACE_SWAPPED);
+	cr_assert_eq(m.bytes, 8 * MIB);
+	cr_assert_eq(weftd.n[CTL_NEED], 1);
+	tell(CTL_ANSWER, need, 4 * MIB, 0);
+	pthread_join(t, NULL);
+	cr_assert_eq(wait_for(CTL_RESTORED, 1).bytes, 4 * MIB);
+	cr_assert_eq(mapped(), 12 * MIB);
+	check(l, b, 8 * MIB, 7);
+}
+
+Test(moving, what_weftd_does_not_say)
+{
+	struct ctl_msg m = {.type = CTL_ANSWER, .id = 0};
+
+	cr_assert_eq(moving_told(moving, &m), -ENOENT);
+	m.id = 12345;
+	cr_assert_eq(moving_told(moving, &m), -ENOENT);
+	m.type = CTL_HELLO;
+	cr_assert_eq(moving_told(moving, &m), -EPROTO);
+	m.type = CTL_RECLAIM;
+	m.bytes = m.session = UINT64_MAX;
+	m.total = 77;
+	cr_assert_eq(moving_told(moving, &m), 0);
+	wait_for(CTL_RECLAIMED, 1);
+}
+
+/* ---- all at once ---- */
+
+#define BUFFERS 6
+#define STEPS   250
+
+struct buffer {
+	CUdeviceptr addr;
+	uint64_t bytes;
+	uint32_t value;
+};
+
+static const uint64_t sizes[] = {4096, 300u << 10, MIB + 4096, 6 * MIB};
+
+static void step(struct lane *l, struct buffer *b, unsigned *seed, uint32_t value)
+{
+	struct buffer *k = &b[rand_r(seed) % BUFFERS], *o = &b[rand_r(seed) % BUFFERS];
+	uint64_t at;
+
+	if (!k->addr) {
+		k->bytes = sizes[rand_r(seed) % ARRAY_SIZE(sizes)];
+		k->addr = alloc(l, k->bytes);
+		k->value = value;
+		fill(l, k->addr, k->bytes, value);
+		return;
+	}
+	switch (rand_r(seed) % 6) {
+	case 0:
+		check(l, k->addr, k->bytes, k->value);
+		release(l, k->addr);
+		k->addr = 0;
+		return;
+	case 1:
+	case 2:
+		if (o == k || !o->addr || o->bytes != k->bytes)
+			return;
+		copy(l, k->addr, o->addr, k->bytes);
+		k->value = o->value;
+		return;
+	case 3:
+		k->value = value;
+		fill(l, k->addr, k->bytes, value);
+		return;
+	default:
+		at = rand_r(seed) % (k->bytes / 4096) * 4096;
+		check(l, k->addr + at, 4096, k->value);
+		return;
+	}
+}
+
+static _Atomic unsigned working;
+
+static void *lane_main(void *arg)
+{
+	unsigned i = (unsigned)(uintptr_t)arg, seed = i + 1;
+	struct lane *l = lb[i].guest;
+	struct buffer b[BUFFERS] = {0};
+
+	for (uint32_t n = 0; n < STEPS; n++)
+		step(l, b, &seed, i << 24 | n);
+	for (unsigned k = 0; k < BUFFERS; k++) {
+		if (!b[k].addr)
+			continue;
+		check(l, b[k].addr, b[k].bytes, b[k].value);
+		release(l, b[k].addr);
+	}
+	atomic_fetch_sub(&working, 1);
+	return NULL;
+}
+
+/* One move after the other, as weftd asks for them. */
+static void move_something(unsigned *seed, uint32_t id)
+{
+	uint64_t bytes = (uint64_t)(1 + rand_r(seed) % 64) << 18;
+	bool out = rand_r(seed) % 2;
+	unsigned n;
+
+	pthread_mutex_lock(&weftd.lock);
+	/* Not beside a NEED. */
+	if (!out && weftd.n[CTL_NEED])
+		out = true;
+	n = weftd.n[out ? CTL_RECLAIMED : CTL_RESTORED];
+	pthread_mutex_unlock(&weftd.lock);
+	tell(out ? CTL_RECLAIM : CTL_RESTORE, id, bytes,
+	     rand_r(seed) % 2 ? PLACE_MAPPED : PLACE_SWAPPED);
+	wait_for(out ? CTL_RECLAIMED : CTL_RESTORED, n + 1);
+	if (rand_r(seed) % 8 == 0)
+		tell(CTL_POOL, 0, bytes, 0);
+}
+
+Test(moving, while_lanes_work)
+{
+	pthread_t t[LANES];
+	unsigned seed = 5;
+	uint32_t id = 0;
+
+	weftd.by_itself = true;
+	weftd.seed = 3;
+	open_lanes(1, LANES);
+	atomic_store(&working, LANES);
+	for (unsigned i = 0; i < LANES; i++)
+		cr_assert_eq(pthread_create(&t[i], NULL, lane_main, (void *)(uintptr_t)i),
+			     0);
+	while (atomic_load(&working))
+		move_something(&seed, ++id);
+	for (unsigned i = 0; i < LANES; i++)
+		pthread_join(t[i], NULL);
+	cr_assert_gt(weftd.out, 0);
+	cr_assert_gt(weftd.in, 0);
+	cr_assert_gt(weftd.n[CTL_NEED], 0);
+	cr_assert_eq(weftd.out, weftd.in + weftd.freed);
+}
