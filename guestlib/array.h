@@ -25,6 +25,12 @@ struct guest_array {
 struct guest_array *guest_array(CUarray array);
 struct guest_array *guest_mipmap(CUmipmappedArray array);
 
+struct wire_array_side;
+
+/* One side of a copy on the device as it travels; slice: bytes, of memory. */
+struct wire_array_side array_side(const struct copy_place *at,
+				  const struct copy_side *side, size_t slice);
+
 /* True if the box lies within the arrays on its sides. */
 bool array_copy_fits(const struct copy_box *box);
 

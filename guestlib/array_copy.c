@@ -119,19 +119,17 @@ static void move_rows(const struct cut *c, const struct piece *p, char *packed,
 
 /* ---- through the lane ---- */
 
-/* The fields that array_write and array_read share. */
-#define FILL_BOX(cmd, c, p, wire_stream)                                                 \
-	do {                                                                             \
-		(cmd)->array = (c)->at->array->root;                                     \
-		(cmd)->level = (c)->at->array->level;                                    \
-		(cmd)->x = (uint32_t)((c)->at->x + (p)->x);                              \
-		(cmd)->y = (uint32_t)((c)->at->y + (p)->y);                              \
-		(cmd)->z = (uint32_t)((c)->at->z + (p)->z);                              \
-		(cmd)->width = (uint32_t)(p)->width;                                     \
-		(cmd)->height = (uint32_t)(p)->height;                                   \
-		(cmd)->depth = (uint32_t)(p)->depth;                                     \
-		(cmd)->stream = (wire_stream);                                           \
-	} while (0)
+static struct wire_array_box box_of(const struct cut *c, const struct piece *p)
+{
+	return (struct wire_array_box){.array = c->at->array->root,
+				       .level = c->at->array->level,
+				       .x = (uint32_t)(c->at->x + p->x),
+				       .y = (uint32_t)(c->at->y + p->y),
+				       .z = (uint32_t)(c->at->z + p->z),
+				       .width = p->width,
+				       .height = (uint32_t)p->height,
+				       .depth = (uint32_t)p->depth};
+}
 
 static CUresult send_piece(struct guest_thread *t, const struct cut *c,
 			   const struct piece *p, uint64_t stream)
@@ -143,7 +141,8 @@ static CUresult send_piece(struct guest_thread *t, const struct cut *c,
 	cmd = begin_array_write(t, (uint32_t)piece_bytes(p), &payload);
 	if (!cmd)
 		return guest_lost(t);
-	FILL_BOX(cmd, c, p, stream);
+	cmd->box = box_of(c, p);
+	cmd->stream = stream;
 	move_rows(c, p, payload, false);
 	return guest_call(t, sizeof(struct array_write_rep), &reply);
 }
@@ -157,7 +156,8 @@ static CUresult receive_piece(struct guest_thread *t, const struct cut *c,
 
 	if (!cmd)
 		return guest_lost(t);
-	FILL_BOX(cmd, c, p, stream);
+	cmd->box = box_of(c, p);
+	cmd->stream = stream;
 	r = guest_call(t, sizeof(struct array_read_rep), &reply);
 	if (r)
 		return r;
@@ -183,31 +183,29 @@ static CUresult through_lane(struct guest_thread *t, const struct copy_box *b, b
 
 /* ---- on the device ---- */
 
+struct wire_array_side array_side(const struct copy_place *at,
+				  const struct copy_side *side, size_t slice)
+{
+	return (struct wire_array_side){.array = at->array ? at->array->root : 0,
+					.addr = at->array ? 0 : side->addr,
+					.pitch = side->pitch,
+					.slice = slice,
+					.level = at->array ? at->array->level : 0,
+					.x = (uint32_t)at->x,
+					.y = (uint32_t)at->y,
+					.z = (uint32_t)at->z};
+}
+
 static CUresult on_device(struct guest_thread *t, const struct copy_box *b,
 			  uint64_t stream, bool async)
 {
-	const struct copy_place *dst = &b->dst_at, *src = &b->src_at;
 	struct array_copy_cmd *cmd = begin_array_copy(t);
 	struct lane_reply reply;
 
 	if (!cmd)
 		return guest_lost(t);
-	cmd->dst_array = dst->array ? dst->array->root : 0;
-	cmd->dst_level = dst->array ? dst->array->level : 0;
-	cmd->dst_x = (uint32_t)dst->x;
-	cmd->dst_y = (uint32_t)dst->y;
-	cmd->dst_z = (uint32_t)dst->z;
-	cmd->dst = dst->array ? 0 : b->rows.dst.addr;
-	cmd->dst_pitch = b->rows.dst.pitch;
-	cmd->dst_slice = b->dst_slice;
-	cmd->src_array = src->array ? src->array->root : 0;
-	cmd->src_level = src->array ? src->array->level : 0;
-	cmd->src_x = (uint32_t)src->x;
-	cmd->src_y = (uint32_t)src->y;
-	cmd->src_z = (uint32_t)src->z;
-	cmd->src = src->array ? 0 : b->rows.src.addr;
-	cmd->src_pitch = b->rows.src.pitch;
-	cmd->src_slice = b->src_slice;
+	cmd->dst = array_side(&b->dst_at, &b->rows.dst, b->dst_slice);
+	cmd->src = array_side(&b->src_at, &b->rows.src, b->src_slice);
 	cmd->width = (uint32_t)b->rows.width;
 	cmd->height = (uint32_t)b->rows.height;
 	cmd->depth = (uint32_t)b->depth;

@@ -9,14 +9,15 @@
  * other way round. A few KiB travel in the lane, and the driver takes them at once.
  * Without shared memory, or while a stage is held up by a busy stream, pieces travel in
  * the lane. A synchronous copy ends with a call, whose reply also says if an earlier
- * piece failed. Copies from the device into pageable memory may finish synchronously in
- * CUDA, too.
+ * piece failed; of few pageable bytes it comes before the device is done. Copies from the
+ * device into pageable memory may finish synchronously in CUDA, too.
  */
 #include <string.h>
 
 #include "calls.h"
 #include "capture.h"
 #include "copy.h"
+#include "extent.h"
 #include "hostmem.h"
 #include "move.h"
 #include "process.h"
@@ -236,20 +237,52 @@ static CUresult htod_short_rows(struct guest_thread *t, const struct copy *c,
 	return r;
 }
 
+static struct piece whole(const struct copy *c)
+{
+	return (struct piece){.src = (const char *)(uintptr_t)c->src.addr,
+			      .dst = c->dst.addr,
+			      .width = c->width,
+			      .height = c->height,
+			      .last = true};
+}
+
 /* Many of these share a slot. */
 static CUresult htod_small(struct guest_thread *t, const struct copy *c, uint64_t stream)
 {
-	struct piece p = {.src = (const char *)(uintptr_t)c->src.addr,
-			  .dst = c->dst.addr,
-			  .width = c->width,
-			  .height = c->height,
-			  .last = true};
+	struct piece p = whole(c);
 	struct stage_piece room;
 
 	if (c->width * c->height > TINY_BYTES &&
-	    stage_append(t, stream, c->width * c->height, &room))
+	    stage_append(t, STAGE_POSTED, stream, c->width * c->height, &room))
 		return send_staged(t, c, stream, &p, &room, false);
 	return send_payload(t, c, stream, &p);
+}
+
+/*
+ * A synchronous copy of pageable memory is over for CUDA when its bytes have been taken:
+ * here, when the device has been told.
+ */
+static CUresult htod_taken(struct guest_thread *t, const struct copy *c, uint64_t stream,
+			   const struct stage_piece *room)
+{
+	const struct piece p = whole(c);
+	struct copy_take_cmd *cmd;
+	struct lane_reply reply;
+
+	pack(room->mem, &p, c->src.pitch, false);
+	cmd = begin_copy_take(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->dst = c->dst.addr;
+	cmd->src = room->dev;
+	cmd->dst_pitch = c->dst.pitch;
+	cmd->src_pitch = c->width;
+	cmd->width = c->width;
+	cmd->height = c->height;
+	cmd->stream = stream;
+	cmd->mark = room->mark.addr;
+	cmd->number = room->mark.number;
+	return guest_call(t, sizeof(struct copy_take_rep), &reply);
 }
 
 /*
@@ -269,10 +302,8 @@ static bool read_in_order(const struct copy *c)
 static CUresult htod(struct guest_thread *t, const struct copy *c, uint64_t stream)
 {
 	size_t total = c->width * c->height, row;
-	/* What is waited for leaves its stage idle. */
-	enum stage_use use =
-		c->async || total > STAGE_SLOT_BYTES ? STAGE_TO_DEVICE : STAGE_TO_HOST;
 	CUresult r = CUDA_SUCCESS;
+	struct stage_piece room;
 	struct way w;
 
 	if (unlikely(read_in_order(c)))
@@ -281,7 +312,10 @@ static CUresult htod(struct guest_thread *t, const struct copy *c, uint64_t stre
 		return r;
 	if (c->async && total <= SMALL_BYTES && !c->ctx)
 		return htod_small(t, c, stream);
-	w = find_way(t, c, total, use);
+	if (!c->async && total <= STAGE_SLOT_BYTES && !c->ctx &&
+	    stage_append(t, STAGE_TAKEN, stream, total, &room))
+		return htod_taken(t, c, stream, &room);
+	w = find_way(t, c, total, STAGE_TO_DEVICE);
 	if (c->height > 1 && c->width <= w.piece / 2)
 		r = htod_short_rows(t, c, stream, &w);
 	else
@@ -290,7 +324,7 @@ static CUresult htod(struct guest_thread *t, const struct copy *c, uint64_t stre
 	if (w.helped)
 		move_end();
 	if (w.stage)
-		stage_put(w.stage, use, r == CUDA_SUCCESS || use == STAGE_TO_DEVICE);
+		stage_put(w.stage, STAGE_TO_DEVICE, true);
 	return r;
 }
 
@@ -541,6 +575,19 @@ static void join_rows(struct copy *c)
 	}
 }
 
+static CUresult check_side(struct guest_thread *t, const struct copy *c,
+			   const struct copy_side *side)
+{
+	uint64_t rows;
+
+	if (!side->device || !guest_is_device(side->addr))
+		return CUDA_SUCCESS; /* host memory, which hostmem.h knows */
+	if (__builtin_mul_overflow(c->height - 1, side->pitch, &rows) ||
+	    rows + c->width < rows)
+		return CUDA_ERROR_INVALID_VALUE;
+	return extent_check(t, side->addr, rows + c->width);
+}
+
 CUresult copy_rows(struct guest_thread *t, const struct copy *given, uint64_t stream)
 {
 	struct copy c = *given;
@@ -551,6 +598,11 @@ CUresult copy_rows(struct guest_thread *t, const struct copy *given, uint64_t st
 	if (!c.dst.addr || !c.src.addr ||
 	    (c.height > 1 && (c.dst.pitch < c.width || c.src.pitch < c.width)))
 		return CUDA_ERROR_INVALID_VALUE;
+	r = c.ctx ? CUDA_SUCCESS : check_side(t, &c, &c.dst);
+	if (r == CUDA_SUCCESS && !c.ctx)
+		r = check_side(t, &c, &c.src);
+	if (r)
+		return r;
 	join_rows(&c);
 	if (!c.ctx && !(c.dst.device && c.src.device)) {
 		r = copy_share(&c, (c.height - 1) * c.dst.pitch + c.width,
@@ -584,7 +636,7 @@ CUresult copy_do(const struct copy *c)
 {
 	struct guest_thread *t;
 	uint64_t stream;
-	CUresult r = guest_enter(NEED_CTX, &t);
+	CUresult r = guest_enter(guest_need_on(c->stream), &t);
 
 	if (r == CUDA_SUCCESS && c->async && unlikely(capture_wants(c->stream, c->ptsz)))
 		return capture(c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Graphs as the guest has them. A graph, its nodes, edges and parameters exist here
- *alone; what was instantiated is a list of operations at the worker
- *(transport/api/graph.api). One lock guards all of them and every capture.
+ * alone; what was instantiated is a list of operations at the worker
+ * (transport/api/graph.api). One lock guards all of them and every capture.
  *
  *	graph.c        graphs, nodes, edges; cloning
  *	graph_query.c  the functions that ask, and those about edges
@@ -11,6 +11,7 @@
  *	graph_params.c what a node does: checking and keeping it
  *	graph_flat.c   an order of all nodes, child graphs included
  *	graph_exec.c   instantiating, launching, destroying
+ *	graph_send.c   what a node does, as a message
  *	graph_update.c changing what was instantiated
  *	graph_host.c   nodes that run in this process
  *	graph_stage.c  memory through which they copy

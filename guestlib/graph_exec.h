@@ -63,6 +63,7 @@ struct guest_exec *exec_lookup(CUgraphExec exec);
 /* The item of a node; NULL if it has none of that type. */
 struct exec_item *exec_item(struct guest_exec *x, CUgraphNode node, CUgraphNodeType type);
 
+/* graph_send.c */
 /* Sends what a node does. host: its record, if it runs here. */
 CUresult exec_send(struct guest_thread *t, const struct guest_exec *x, uint32_t index,
 		   const struct graph_op *op, const struct graph_host *host);

@@ -16,6 +16,7 @@
 
 #include "calls.h"
 #include "capture.h"
+#include "extent.h"
 #include "graph_mem.h"
 #include "pool.h"
 #include "thread.h"
@@ -467,17 +468,20 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr)
 	struct mem_free_cmd *cmd;
 	struct lane_reply reply;
 	struct guest_thread *t;
-	CUresult r = guest_enter(NEED_CTX, &t);
+	CUresult r = guest_enter(NEED_ANY, &t);
 
 	if (r == CUDA_SUCCESS)
 		r = guest_unsafe(t);
 	if (r || graph_mem_take(dptr, 0, &r))
+		return r;
+	if (unlikely(pool_imports) && pool_import_take(t, dptr, &r))
 		return r;
 	pool_live_take(dptr);
 	cmd = begin_mem_free(t);
 	if (!cmd)
 		return guest_lost(t);
 	cmd->dptr = dptr;
+	extent_forget(t, dptr);
 	return guest_call(t, sizeof(struct mem_free_rep), &reply);
 }
 
@@ -487,7 +491,7 @@ static CUresult free_async(CUdeviceptr dptr, CUstream stream, bool ptsz)
 	struct lane_reply reply;
 	struct guest_thread *t;
 	uint64_t wire;
-	CUresult r = guest_enter(NEED_CTX, &t);
+	CUresult r = guest_enter(guest_need_on(stream), &t);
 
 	if (r)
 		return r;
@@ -496,11 +500,14 @@ static CUresult free_async(CUdeviceptr dptr, CUstream stream, bool ptsz)
 	r = guest_stream(stream, ptsz, &wire);
 	if (r || !dptr || graph_mem_take(dptr, wire, &r))
 		return r;
+	if (unlikely(pool_imports) && pool_import_take(t, dptr, &r))
+		return r;
 	cmd = begin_mem_free_async(t);
 	if (!cmd)
 		return guest_lost(t);
 	cmd->dptr = dptr;
 	cmd->stream = wire;
+	extent_forget(t, dptr);
 	/* What may be wrong is asked about, so that the error is this call's. */
 	return pool_live_take(dptr)
 		       ? guest_post(t)

@@ -55,6 +55,13 @@ CUresult hostmem_region_new(struct guest_thread *t, size_t size,
 /* Waits for the device; one of size 0 is none. */
 CUresult hostmem_region_free(struct guest_thread *t, const struct hostmem_region *g);
 
+/* Allocations up to here are blocks of shared regions. */
+#define HOSTMEM_SMALL ((size_t)16 << 10)
+
+/* As hostmem_region_new() and _free(); the size is that of the allocation. */
+CUresult hostmem_small_new(struct guest_thread *t, size_t size, uint64_t *ret_addr);
+CUresult hostmem_small_free(struct guest_thread *t, uint64_t addr, size_t size);
+
 /* ---- hostmem.c and hostmem_api.c ---- */
 
 /* Adds a range; h->id is chosen here. INVALID_VALUE or HOST_MEMORY_ALREADY_REGISTERED

@@ -101,16 +101,25 @@ static CUresult free_pages(struct guest_thread *t, const struct hostmem *h)
 {
 	if (h->region.size)
 		return hostmem_region_free(t, &h->region);
+	if (h->dev)
+		return hostmem_small_free(t, h->base, h->size);
 	munmap((void *)h->base, ALIGN_UP(h->size, HOSTMEM_PAGE));
 	return CUDA_SUCCESS;
 }
 
 static CUresult alloc_pages(struct guest_thread *t, struct hostmem *h)
 {
-	CUresult r = hostmem_region_new(t, h->size, &h->region);
+	uint64_t addr;
+	CUresult r;
 
+	if (h->size <= HOSTMEM_SMALL) {
+		r = hostmem_small_new(t, h->size, &addr);
+	} else {
+		r = hostmem_region_new(t, h->size, &h->region);
+		addr = h->region.addr;
+	}
 	if (r == CUDA_SUCCESS)
-		h->base = h->dev = h->region.addr;
+		h->base = h->dev = addr;
 	else if (r == CUDA_ERROR_NOT_SUPPORTED &&
 		 !(guest_process.host_size && h->flags & CU_MEMHOSTALLOC_DEVICEMAP))
 		r = alloc_private(h);
@@ -304,6 +313,10 @@ CUresult CUDAAPI cuMemHostRegister_v2(void *p, size_t size, unsigned int flags)
 	    h.base + size > SIZE_MAX - HOSTMEM_PAGE ||
 	    (flags & ~(unsigned)REGISTER_FLAGS))
 		return CUDA_ERROR_INVALID_VALUE;
+	/* Fails where nothing is mapped, and does nothing else. */
+	if (msync((void *)ALIGN_DOWN(h.base, HOSTMEM_PAGE), size + h.base % HOSTMEM_PAGE,
+		  MS_ASYNC))
+		return CUDA_ERROR_INVALID_VALUE;
 	/* Holds the place, so that nobody else registers it meanwhile. */
 	r = hostmem_insert(&h);
 	if (r)
@@ -324,7 +337,7 @@ CUresult CUDAAPI cuMemHostUnregister(void *p)
 {
 	struct guest_thread *t;
 	struct hostmem h, alias;
-	CUresult r = guest_enter(NEED_CTX, &t);
+	CUresult r = guest_enter(NEED_ANY, &t);
 
 	if (r)
 		return r;

@@ -20,9 +20,16 @@ static _Atomic uint64_t current_pool; /* 0: the default one */
 
 #define WIRE_POOL_DEFAULT 1u /* in answers about addresses */
 
+static const struct guest_pool plain, exportable = {.exportable = true};
+
+static uint64_t pool_handle(const struct guest_pool *what)
+{
+	return guest_handle_new(HANDLE_POOL, (void *)(uintptr_t)what);
+}
+
 static void make_default(void)
 {
-	default_pool = guest_handle_new(HANDLE_POOL, NULL);
+	default_pool = pool_handle(&plain);
 }
 
 static uint64_t get_default(void)
@@ -45,11 +52,17 @@ CUmemoryPool pool_from_wire(uint64_t wire)
 	return guest_handle_valid(wire, HANDLE_POOL) ? as_pool(wire) : NULL;
 }
 
+const struct guest_pool *pool_lookup(CUmemoryPool pool)
+{
+	return guest_object((uintptr_t)pool, HANDLE_POOL);
+}
+
 static CUresult to_wire(CUmemoryPool pool, uint64_t *ret_wire)
 {
+	const struct guest_pool *p = pool_lookup(pool);
 	uint64_t h = (uintptr_t)pool;
 
-	if (!guest_handle_valid(h, HANDLE_POOL))
+	if (!p || p->imported)
 		return CUDA_ERROR_INVALID_VALUE;
 	*ret_wire = h == get_default() ? 0 : h;
 	return CUDA_SUCCESS;
@@ -76,7 +89,7 @@ static CUresult alloc(CUdeviceptr *dptr, size_t size, uint64_t pool, CUstream st
 	struct lane_reply reply;
 	struct guest_thread *t;
 	uint64_t wire_stream;
-	CUresult r = guest_enter(NEED_CTX, &t);
+	CUresult r = guest_enter(guest_need_on(stream), &t);
 
 	if (r == CUDA_SUCCESS && !dptr)
 		r = CUDA_ERROR_INVALID_VALUE;
@@ -132,13 +145,14 @@ GUEST_PAIR(cuMemAllocFromPoolAsync, ptsz,
 
 /* ---- pools ---- */
 
-/* Pools live on the device; handles never leave the process. */
+/* Pools live on the device. */
 static CUresult check_props(const CUmemPoolProps *props)
 {
 	if (!props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-	    props->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+	    (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE &&
+	     props->handleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
 		return guest_refuse(REFUSAL_FEATURE,
 				    "cuMemPoolCreate: location or handle type");
 	return props->location.id ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
@@ -162,7 +176,7 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props
 	if (r)
 		return r;
 	get_default(); /* so that its number is none of the worker's pools */
-	h = guest_handle_new(HANDLE_POOL, NULL);
+	h = pool_handle(props->handleTypes ? &exportable : &plain);
 	if (!h)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	cmd = begin_pool_create(t);
@@ -193,10 +207,16 @@ CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool pool)
 {
 	struct pool_destroy_cmd *cmd;
 	struct lane_reply reply;
+	const struct guest_pool *p = pool_lookup(pool);
 	struct guest_thread *t;
 	uint64_t wire;
-	CUresult r = enter(pool, &t, &wire);
+	CUresult r;
 
+	if (p && p->imported) {
+		guest_handle_free((uintptr_t)pool);
+		return CUDA_SUCCESS;
+	}
+	r = enter(pool, &t, &wire);
 	if (r)
 		return r;
 	if (!wire)
@@ -311,15 +331,12 @@ static CUresult check_location(const CUmemLocation *l)
 CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map,
 				    size_t count)
 {
-	uint64_t wire;
 	size_t i;
 	CUresult r = guest_gate();
 
-	if (r == CUDA_SUCCESS)
-		r = to_wire(pool, &wire);
 	if (r)
 		return r;
-	if (!map && count)
+	if (!pool_lookup(pool) || (!map && count))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (i = 0; i < count && r == CUDA_SUCCESS; i++) {
 		r = check_location(&map[i].location);
@@ -336,14 +353,11 @@ CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *ma
 CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool,
 				    CUmemLocation *location)
 {
-	uint64_t wire;
 	CUresult r = guest_gate();
 
-	if (r == CUDA_SUCCESS)
-		r = to_wire(pool, &wire);
 	if (r)
 		return r;
-	if (!flags || !location)
+	if (!pool_lookup(pool) || !flags || !location)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = check_location(location);
 	if (r == CUDA_SUCCESS)

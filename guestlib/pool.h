@@ -4,7 +4,17 @@
 #ifndef WEFT_GUEST_POOL_H
 #define WEFT_GUEST_POOL_H
 
+#include <stdatomic.h>
+
 #include "guest.h"
+
+struct guest_pool {
+	bool exportable; /* made with a handle type */
+	bool imported; /* another process's: it has no memory here but what is imported */
+};
+
+/* NULL: no such pool. */
+const struct guest_pool *pool_lookup(CUmemoryPool pool);
 
 /* The handle of a pool that the worker named; NULL if there is no such pool any more. */
 CUmemoryPool pool_from_wire(uint64_t wire);
@@ -12,5 +22,13 @@ CUmemoryPool pool_from_wire(uint64_t wire);
 /* Allocated in stream order, and freed: true if it was known. Any thread. */
 void pool_live_add(uint64_t ptr);
 bool pool_live_take(uint64_t ptr);
+
+/* ---- pool_share.c ---- */
+
+extern _Atomic unsigned pool_imports;
+
+/* False: it is not memory that was imported. Else it is closed, *ret says how that went.
+ */
+bool pool_import_take(struct guest_thread *t, CUdeviceptr ptr, CUresult *ret);
 
 #endif

@@ -10,28 +10,35 @@
 #include "stage.h"
 #include "thread.h"
 
-#define SLOT_BYTES_ALL ((size_t)STAGE_SLOTS * STAGE_SLOT_BYTES)
+/* Beside the slots for pieces, some for copies that only have to be taken: these share
+ * nothing with what may be held up by a busy stream. */
+#define TAKE_SLOTS     4u
+#define SLOTS_ALL      (STAGE_SLOTS + TAKE_SLOTS)
+#define SLOT_BYTES_ALL ((size_t)SLOTS_ALL * STAGE_SLOT_BYTES)
 /* Stages of a process: more threads than that copy through their lanes. */
 #define STAGES_MAX 16u
 /* About as long as the device takes for a few slots; then it is busy with other things.
  */
 #define PATIENCE_NS 200000u
 
-struct stage {
-	struct stage *next; /* in the pool */
-	char *mem;          /* slots, then a number for each slot */
-	_Atomic uint32_t *done;
-	uint32_t awaited[STAGE_SLOTS]; /* slot i is free once done[first[i]] is that */
-	uint8_t first[STAGE_SLOTS];    /* of the piece that had it last */
-	uint32_t number;
-	unsigned at;
-	struct hostmem_region region;
-
-	/* The slot that small copies go to. */
+/* A slot that small copies share. */
+struct shared_slot {
 	bool open;
 	struct stage_piece slot;
 	size_t used;
 	uint64_t stream, ctx; /* of these copies */
+};
+
+struct stage {
+	struct stage *next; /* in the pool */
+	char *mem;          /* slots, then a number for each slot */
+	_Atomic uint32_t *done;
+	uint32_t awaited[SLOTS_ALL]; /* slot i is free once done[first[i]] is that */
+	uint8_t first[SLOTS_ALL];    /* of the piece that had it last */
+	uint32_t number;
+	unsigned at, take_at;
+	struct hostmem_region region;
+	struct shared_slot small[2]; /* by enum stage_small */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -50,7 +57,7 @@ static struct stage *stage_new(struct guest_thread *t)
 	}
 	s->mem = (char *)(uintptr_t)s->region.addr;
 	s->done = (_Atomic uint32_t *)(uintptr_t)(s->region.addr + SLOT_BYTES_ALL);
-	for (unsigned i = 0; i < STAGE_SLOTS; i++)
+	for (unsigned i = 0; i < SLOTS_ALL; i++)
 		atomic_init(&s->done[i], 0);
 	return s;
 }
@@ -71,7 +78,7 @@ static bool is_done(const struct stage *s, unsigned slot, unsigned n)
 
 void stage_put(struct stage *s, enum stage_use use, bool idle)
 {
-	if (!idle && !is_done(s, 0, STAGE_SLOTS))
+	if (!idle && !is_done(s, 0, SLOTS_ALL))
 		return; /* the device may still write there */
 	pthread_mutex_lock(&lock);
 	s->next = pool[use];
@@ -117,12 +124,10 @@ static bool wait_done(const struct stage *s, unsigned slot, unsigned n)
 	return false;
 }
 
-bool stage_room(struct stage *s, size_t size, struct stage_piece *ret)
+static bool slots_at(const struct stage *s, unsigned at, unsigned n,
+		     struct stage_piece *ret)
 {
-	unsigned n = (unsigned)((size + STAGE_SLOT_BYTES - 1) / STAGE_SLOT_BYTES);
-	unsigned at = s->at + n > STAGE_SLOTS ? 0 : s->at;
-
-	if (n > STAGE_SLOTS || !wait_done(s, at, n))
+	if (!wait_done(s, at, n))
 		return false;
 	*ret = (struct stage_piece){
 		.slot = at,
@@ -130,6 +135,16 @@ bool stage_room(struct stage *s, size_t size, struct stage_piece *ret)
 		.mem = s->mem + (size_t)at * STAGE_SLOT_BYTES,
 		.dev = s->region.addr + (uint64_t)at * STAGE_SLOT_BYTES,
 	};
+	return true;
+}
+
+bool stage_room(struct stage *s, size_t size, struct stage_piece *ret)
+{
+	unsigned n = (unsigned)((size + STAGE_SLOT_BYTES - 1) / STAGE_SLOT_BYTES);
+	unsigned at = s->at + n > STAGE_SLOTS ? 0 : s->at;
+
+	if (n > STAGE_SLOTS || !slots_at(s, at, n, ret))
+		return false;
 	s->at = at + n;
 	return true;
 }
@@ -151,39 +166,48 @@ bool stage_done(struct stage *s, const struct stage_piece *p)
 
 /* ---- small copies ---- */
 
+static bool next_slot(struct stage *s, enum stage_small kind, struct stage_piece *ret)
+{
+	if (kind == STAGE_POSTED)
+		return stage_room(s, STAGE_SLOT_BYTES, ret);
+	if (!slots_at(s, STAGE_SLOTS + s->take_at, 1, ret))
+		return false;
+	s->take_at = (s->take_at + 1) % TAKE_SLOTS;
+	return true;
+}
+
 /* Has the device say when it is done with the slot in hand, behind all of its stream. */
-static void post_mark(struct stage *s, struct guest_thread *t)
+static void post_mark(struct stage *s, struct shared_slot *h, struct guest_thread *t)
 {
 	struct fill_cmd *cmd = begin_fill(t);
 
-	stage_mark(s, &s->slot);
-	s->open = false;
+	stage_mark(s, &h->slot);
+	h->open = false;
 	if (!cmd)
 		return; /* the session is over */
-	cmd->dst = s->slot.mark.addr;
+	cmd->dst = h->slot.mark.addr;
 	cmd->pitch = 0;
 	cmd->width = 1;
 	cmd->height = 1;
-	cmd->value = s->slot.mark.number;
+	cmd->value = h->slot.mark.number;
 	cmd->elem_bytes = sizeof(uint32_t);
-	cmd->stream = s->stream;
+	cmd->stream = h->stream;
 	(void)guest_post(t);
 }
 
-/* Lets go of the slot in hand. False if nobody can tell when the device is done. */
-static bool let_go(struct stage *s, struct guest_thread *t)
+/* Lets go of a slot in hand. False if nobody can tell when the device is done. */
+static bool let_go(struct stage *s, struct shared_slot *h, struct guest_thread *t)
 {
-	if (!s->open)
+	if (!h->open)
 		return true;
-	if (!guest_handle_valid(s->ctx, HANDLE_CONTEXT)) {
-		s->open = false; /* a context ends with its work */
+	if (!guest_handle_valid(h->ctx, HANDLE_CONTEXT)) {
+		h->open = false; /* a context ends with its work */
 		return true;
 	}
-	if (!t->top || t->top->handle != s->ctx ||
-	    (s->stream > GUEST_STREAM_PER_THREAD &&
-	     !guest_handle_valid(s->stream, HANDLE_STREAM)))
+	if (thread_ctx(t) != h->ctx || (h->stream > GUEST_STREAM_PER_THREAD &&
+					!guest_handle_valid(h->stream, HANDLE_STREAM)))
 		return false;
-	post_mark(s, t);
+	post_mark(s, h, t);
 	return true;
 }
 
@@ -195,58 +219,65 @@ static void drop(struct guest_thread *t)
 	pthread_mutex_unlock(&lock);
 }
 
-bool stage_append(struct guest_thread *t, uint64_t stream, size_t size,
-		  struct stage_piece *ret)
+bool stage_append(struct guest_thread *t, enum stage_small kind, uint64_t stream,
+		  size_t size, struct stage_piece *ret)
 {
 	size_t bytes = ALIGN_UP(size, (size_t)64);
 	struct stage_mark mark = {0};
 	struct stage *s = t->stage;
+	struct shared_slot *h;
 
-	if (!s)
+	if (!s && guest_process.host_size)
 		s = t->stage = stage_take(t, STAGE_TO_DEVICE);
 	if (!s)
 		return false;
-	if (s->open && (s->stream != stream || s->ctx != t->top->handle) &&
-	    !let_go(s, t)) {
+	h = &s->small[kind];
+	if (h->open && (h->stream != stream || h->ctx != thread_ctx(t)) &&
+	    !let_go(s, h, t)) {
 		drop(t);
 		return false;
 	}
-	if (s->open && s->used + bytes > STAGE_SLOT_BYTES) {
+	if (h->open && h->used + bytes > STAGE_SLOT_BYTES) {
 		struct stage_piece next;
 
-		if (!stage_room(s, STAGE_SLOT_BYTES, &next)) {
-			post_mark(s, t);
+		if (!next_slot(s, kind, &next)) {
+			post_mark(s, h, t);
 			return false;
 		}
-		stage_mark(s, &s->slot);
-		mark = s->slot.mark;
-		s->slot = next;
-		s->used = 0;
-	} else if (!s->open) {
-		if (!stage_room(s, STAGE_SLOT_BYTES, &s->slot))
+		stage_mark(s, &h->slot);
+		mark = h->slot.mark;
+		h->slot = next;
+		h->used = 0;
+	} else if (!h->open) {
+		if (!next_slot(s, kind, &h->slot))
 			return false;
-		s->open = true;
-		s->used = 0;
-		s->stream = stream;
-		s->ctx = t->top->handle;
+		h->open = true;
+		h->used = 0;
+		h->stream = stream;
+		h->ctx = thread_ctx(t);
 	}
 	*ret = (struct stage_piece){
-		.mem = s->slot.mem + s->used, .dev = s->slot.dev + s->used, .mark = mark};
-	s->used += bytes;
+		.mem = h->slot.mem + h->used, .dev = h->slot.dev + h->used, .mark = mark};
+	h->used += bytes;
 	return true;
 }
 
 void stage_close(struct guest_thread *t, uint64_t stream)
 {
-	if (t->stage && t->stage->open && (!stream || t->stage->stream == stream))
-		(void)let_go(t->stage, t);
+	struct stage *s = t->stage;
+
+	for (unsigned i = 0; s && i < ARRAY_SIZE(s->small); i++) {
+		if (s->small[i].open && (!stream || s->small[i].stream == stream))
+			(void)let_go(s, &s->small[i], t);
+	}
 }
 
 void stage_thread_end(struct guest_thread *t)
 {
-	if (!t->stage)
-		return;
-	if (t->lane && !lane_dead(t->lane) && !guest_gate() && let_go(t->stage, t))
-		stage_put(t->stage, STAGE_TO_DEVICE, true);
+	struct stage *s = t->stage;
+
+	if (s && t->lane && !lane_dead(t->lane) && !guest_gate() &&
+	    let_go(s, &s->small[STAGE_POSTED], t) && let_go(s, &s->small[STAGE_TAKEN], t))
+		stage_put(s, STAGE_TO_DEVICE, true);
 	t->stage = NULL;
 }

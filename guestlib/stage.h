@@ -58,13 +58,18 @@ bool stage_done(struct stage *s, const struct stage_piece *p);
 
 /* ---- small copies: many in one slot ---- */
 
+enum stage_small {
+	STAGE_POSTED, /* nobody waits for them */
+	STAGE_TAKEN,  /* the program waits until they are taken (copy_take) */
+};
+
 /*
- * Room in the thread's own stage for a small copy to the device in a stream. Its mark, if
- * it has one, stands for the copies before it, in the slot before. False if there is no
- * room.
+ * Room in the thread's own stage for a small copy (at most a slot) to the device in a
+ * stream. Its mark, if it has one, stands for the copies before it, in the slot before.
+ * False if there is no room.
  */
-bool stage_append(struct guest_thread *t, uint64_t stream, size_t size,
-		  struct stage_piece *ret);
+bool stage_append(struct guest_thread *t, enum stage_small kind, uint64_t stream,
+		  size_t size, struct stage_piece *ret);
 
 /* The stream (0: any) ends, or the thread: the slot in hand gets its mark. */
 void stage_close(struct guest_thread *t, uint64_t stream);

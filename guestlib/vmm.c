@@ -16,9 +16,12 @@ static CUresult check_prop(const CUmemAllocationProp *prop, bool *ret_host)
 {
 	if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
+	/* A machine without fabric channels answers so, whatever its device can do. */
+	if (prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC)
+		return CUDA_ERROR_NOT_PERMITTED;
 	if ((unsigned)prop->requestedHandleTypes &
 	    ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-		return guest_refuse(REFUSAL_FEATURE, "cuMemCreate: handle type");
+		return CUDA_ERROR_INVALID_VALUE; /* not of this operating system */
 	switch ((int)prop->location.type) {
 	case CU_MEM_LOCATION_TYPE_DEVICE:
 		*ret_host = false;
@@ -141,6 +144,68 @@ CUresult vmm_import(struct guest_thread *t, uint64_t id, const CUmemAllocationPr
 	cmd->id = id;
 	cmd->chunk = h;
 	r = guest_call(t, sizeof(struct chunk_import_rep), &reply);
+	if (r) {
+		guest_handle_free(h);
+		return r;
+	}
+	steal(c);
+	*ret_handle = h;
+	return CUDA_SUCCESS;
+}
+
+CUresult vmm_export(struct guest_thread *t, CUmemGenericAllocationHandle handle,
+		    uint64_t ret_name[2])
+{
+	struct chunk_export_cmd *cmd = begin_chunk_export(t);
+	const struct chunk_export_rep *rep;
+	struct lane_reply reply;
+	CUresult r;
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->chunk = handle;
+	r = guest_call(t, sizeof(*rep), &reply);
+	if (r)
+		return r;
+	rep = reply.body;
+	memcpy(ret_name, rep->name, sizeof(rep->name));
+	return CUDA_SUCCESS;
+}
+
+static CUresult open_name(struct guest_thread *t, const uint64_t name[2], uint64_t h,
+			  uint64_t *ret_id)
+{
+	struct chunk_open_cmd *cmd = begin_chunk_open(t);
+	const struct chunk_open_rep *rep;
+	struct lane_reply reply;
+	CUresult r;
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->chunk = h;
+	memcpy(cmd->name, name, sizeof(cmd->name));
+	r = guest_call(t, sizeof(*rep), &reply);
+	if (r)
+		return r;
+	rep = reply.body;
+	*ret_id = rep->id;
+	return CUDA_SUCCESS;
+}
+
+CUresult vmm_open(struct guest_thread *t, const uint64_t name[2],
+		  const CUmemAllocationProp *prop,
+		  CUmemGenericAllocationHandle *ret_handle)
+{
+	_cleanup_free_ struct guest_chunk *c = NULL;
+	uint64_t h;
+	bool host;
+	CUresult r = check_prop(prop, &host);
+
+	if (r == CUDA_SUCCESS)
+		r = chunk_new(prop, &c, &h);
+	if (r)
+		return r;
+	r = open_name(t, name, h, &c->id);
 	if (r) {
 		guest_handle_free(h);
 		return r;

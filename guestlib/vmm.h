@@ -18,4 +18,11 @@ struct guest_chunk {
 CUresult vmm_import(struct guest_thread *t, uint64_t id, const CUmemAllocationProp *prop,
 		    CUmemGenericAllocationHandle *ret_handle);
 
+/* A name that vmm_open() of another process of the tenant takes. */
+CUresult vmm_export(struct guest_thread *t, CUmemGenericAllocationHandle handle,
+		    uint64_t ret_name[2]);
+CUresult vmm_open(struct guest_thread *t, const uint64_t name[2],
+		  const CUmemAllocationProp *prop,
+		  CUmemGenericAllocationHandle *ret_handle);
+
 #endif

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Handles of physical memory as file descriptors. A descriptor is a file in memory that
- * says which session and which memory; it finds that memory as long as a handle or a
- * mapping keeps it. Another process's memory is not to be had yet.
+ * says which session and which memory, and the name by which weftd knows it: the process
+ * that made it asks its own worker, every other one has its worker open the name. It
+ * finds the memory as long as a handle or a mapping of the maker's keeps it, while a
+ * descriptor of the driver's keeps it itself.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,13 +13,12 @@
 #include "base/fd.h"
 #include "calls.h"
 #include "process.h"
-#include "refuse.h"
 #include "vmm.h"
 
-#define SHARE_MAGIC 0x31656b6168537457ull
+#define SHARE_MAGIC 0x32657261685377ull /* "wShare2" */
 
 struct share {
-	uint64_t magic, session, id;
+	uint64_t magic, session, id, name[2];
 	CUmemAllocationProp prop;
 };
 
@@ -47,6 +48,9 @@ CUresult CUDAAPI cuMemExportToShareableHandle(void *shareable,
 	s.session = this_session();
 	s.id = c->id;
 	s.prop = c->prop;
+	r = vmm_export(t, handle, s.name);
+	if (r)
+		return r;
 	fd = fd_memfd("weft-memory", sizeof(s));
 	if (fd < 0 || pwrite(fd, &s, sizeof(s), 0) != sizeof(s))
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -68,8 +72,6 @@ CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ha
 	    pread((int)(intptr_t)shareable, &s, sizeof(s), 0) != sizeof(s) ||
 	    s.magic != SHARE_MAGIC)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (s.session != this_session())
-		return guest_refuse(REFUSAL_FEATURE,
-				    "cuMemImportFromShareableHandle: other process");
-	return vmm_import(t, s.id, &s.prop, handle);
+	return s.session == this_session() ? vmm_import(t, s.id, &s.prop, handle)
+					   : vmm_open(t, s.name, &s.prop, handle);
 }

@@ -91,37 +91,60 @@ CUresult array_named(struct sess_lane *sl, uint64_t h, unsigned level,
 /* ---- copies ---- */
 
 /* Bytes of a box that travels; 0: no such box. */
-static uint32_t box_bytes(uint32_t width, uint32_t height, uint32_t depth)
+static uint32_t box_bytes(const struct wire_array_box *b)
 {
-	uint64_t rows = (uint64_t)height * depth;
+	uint64_t rows = (uint64_t)b->height * b->depth;
 
-	return rows && rows <= WIRE_PAYLOAD_MAX && rows * width <= WIRE_PAYLOAD_MAX
-		       ? (uint32_t)(rows * width)
+	return rows && rows <= WIRE_PAYLOAD_MAX && b->width <= WIRE_PAYLOAD_MAX / rows
+		       ? (uint32_t)(rows * b->width)
 		       : 0;
+}
+
+/* Without its array, which array_named() finds. */
+static struct dev_box box_of(const struct wire_array_box *b)
+{
+	return (struct dev_box){.level = b->level,
+				.x = b->x,
+				.y = b->y,
+				.z = b->z,
+				.width = b->width,
+				.height = b->height,
+				.depth = b->depth};
+}
+
+struct dev_side array_side(const struct wire_array_side *s, uint32_t width,
+			   uint32_t height, uint32_t depth)
+{
+	return (struct dev_side){.box = {.level = s->level,
+					 .x = s->x,
+					 .y = s->y,
+					 .z = s->z,
+					 .width = width,
+					 .height = height,
+					 .depth = depth},
+				 .memory = {s->addr, s->pitch, s->slice}};
 }
 
 int handle_array_write(struct sess_lane *sl, const struct array_write_args *a,
 		       struct array_write_rep *rep)
 {
 	const struct array_write_cmd *c = a->cmd;
-	struct dev_box box = {.level = c->level,
-			      .x = c->x,
-			      .y = c->y,
-			      .z = c->z,
-			      .width = c->width,
-			      .height = c->height,
-			      .depth = c->depth};
+	struct dev_box box = box_of(&c->box);
 	struct dev_stream *st;
 	struct dev_ctx *ctx;
 	CUresult r;
 
-	if (box_bytes(c->width, c->height, c->depth) != a->payload_size)
+	if (box_bytes(&c->box) != a->payload_size)
 		return -EPROTO;
 	r = sess_stream(sl, c->stream, &st, &ctx);
 	if (r == CUDA_SUCCESS)
-		r = array_named(sl, c->array, c->level, &box.array);
-	if (r == CUDA_SUCCESS)
+		r = array_named(sl, c->box.array, c->box.level, &box.array);
+	if (r == CUDA_SUCCESS) {
+		if (sess_enter(sl) < 0)
+			return -EPIPE;
 		r = sl->s->ops->array_write(ctx, st, &box, a->payload);
+		sess_leave(sl);
+	}
 	if (r == CUDA_SUCCESS)
 		count(&sl->s->count->bytes_to_device, a->payload_size);
 	rep->res.result = sess_sync_result(sl, r);
@@ -138,14 +161,8 @@ static int read_failed(struct sess_lane *sl, CUresult result)
 int handle_array_read(struct sess_lane *sl, const struct array_read_args *a)
 {
 	const struct array_read_cmd *c = a->cmd;
-	struct dev_box box = {.level = c->level,
-			      .x = c->x,
-			      .y = c->y,
-			      .z = c->z,
-			      .width = c->width,
-			      .height = c->height,
-			      .depth = c->depth};
-	uint32_t bytes = box_bytes(c->width, c->height, c->depth);
+	struct dev_box box = box_of(&c->box);
+	uint32_t bytes = box_bytes(&c->box);
 	struct dev_stream *st;
 	struct dev_ctx *ctx;
 	void *payload;
@@ -155,7 +172,7 @@ int handle_array_read(struct sess_lane *sl, const struct array_read_args *a)
 		return -EPROTO;
 	r = sess_stream(sl, c->stream, &st, &ctx);
 	if (r == CUDA_SUCCESS)
-		r = array_named(sl, c->array, c->level, &box.array);
+		r = array_named(sl, c->box.array, c->box.level, &box.array);
 	/* What kernels printed must be out before the record is begun. */
 	if (r == CUDA_SUCCESS)
 		r = sl->s->ops->stream_synchronize(ctx, st);
@@ -164,7 +181,10 @@ int handle_array_read(struct sess_lane *sl, const struct array_read_args *a)
 		return read_failed(sl, r);
 	if (!sess_reply_begin(sl, 0, sizeof(struct array_read_rep), bytes, &payload))
 		return -EPIPE;
+	if (sess_enter(sl) < 0)
+		return -EPIPE;
 	r = sl->s->ops->array_read(ctx, st, payload, &box);
+	sess_leave(sl);
 	if (r != CUDA_SUCCESS)
 		return read_failed(sl, r);
 	count(&sl->s->count->bytes_from_device, bytes);
@@ -176,22 +196,8 @@ int handle_array_copy(struct sess_lane *sl, const struct array_copy_args *a,
 {
 	const struct array_copy_cmd *c = a->cmd;
 	struct dev_copy_3d d = {
-		.dst = {.box = {.level = c->dst_level,
-				.x = c->dst_x,
-				.y = c->dst_y,
-				.z = c->dst_z,
-				.width = c->width,
-				.height = c->height,
-				.depth = c->depth},
-			.memory = {c->dst, c->dst_pitch, c->dst_slice}},
-		.src = {.box = {.level = c->src_level,
-				.x = c->src_x,
-				.y = c->src_y,
-				.z = c->src_z,
-				.width = c->width,
-				.height = c->height,
-				.depth = c->depth},
-			.memory = {c->src, c->src_pitch, c->src_slice}},
+		.dst = array_side(&c->dst, c->width, c->height, c->depth),
+		.src = array_side(&c->src, c->width, c->height, c->depth),
 	};
 	struct dev_stream *st;
 	struct dev_ctx *ctx;
@@ -200,14 +206,18 @@ int handle_array_copy(struct sess_lane *sl, const struct array_copy_args *a,
 	if (c->wait && sess_posted(sl))
 		return -EPROTO;
 	r = sess_stream(sl, c->stream, &st, &ctx);
-	if (r == CUDA_SUCCESS && !c->dst_array && !c->src_array)
+	if (r == CUDA_SUCCESS && !c->dst.array && !c->src.array)
 		r = CUDA_ERROR_INVALID_VALUE;
-	if (r == CUDA_SUCCESS && c->dst_array)
-		r = array_named(sl, c->dst_array, c->dst_level, &d.dst.box.array);
-	if (r == CUDA_SUCCESS && c->src_array)
-		r = array_named(sl, c->src_array, c->src_level, &d.src.box.array);
-	if (r == CUDA_SUCCESS && c->width && c->height && c->depth)
+	if (r == CUDA_SUCCESS && c->dst.array)
+		r = array_named(sl, c->dst.array, c->dst.level, &d.dst.box.array);
+	if (r == CUDA_SUCCESS && c->src.array)
+		r = array_named(sl, c->src.array, c->src.level, &d.src.box.array);
+	if (r == CUDA_SUCCESS && c->width && c->height && c->depth) {
+		if (sess_enter(sl) < 0)
+			return -EPIPE;
 		r = sl->s->ops->array_copy(ctx, st, &d);
+		sess_leave(sl);
+	}
 	if (r == CUDA_SUCCESS && c->wait)
 		r = sess_sync_result(sl, sl->s->ops->stream_synchronize(ctx, st));
 	rep->res.result = r;

@@ -16,4 +16,10 @@ struct sess_array {
 CUresult array_named(struct sess_lane *sl, uint64_t h, unsigned level,
 		     struct dev_array **ret_array);
 
+struct wire_array_side;
+
+/* One side of a copy on the device, without its array. */
+struct dev_side array_side(const struct wire_array_side *s, uint32_t width,
+			   uint32_t height, uint32_t depth);
+
 #endif

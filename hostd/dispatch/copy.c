@@ -113,6 +113,9 @@ int handle_copy_htod(struct sess_lane *sl, const struct copy_htod_args *a,
 	t.width = c->pitch == c->width ? a->payload_size : c->width;
 	t.height = c->pitch == c->width ? 1 : c->height;
 	count(&s->count->bytes_to_device, a->payload_size);
+	note_copy(s, t.dst, 0);
+	if (sess_enter(sl) < 0)
+		return -EPIPE;
 	if (sess_posted(sl) && s->ops->write_taken && a->payload_size <= TAKEN_MAX)
 		rep->res.result = s->ops->write_taken(t.ctx, t.stream, t.dst, t.pitch,
 						      a->payload, t.width, t.height);
@@ -121,6 +124,7 @@ int handle_copy_htod(struct sess_lane *sl, const struct copy_htod_args *a,
 		rep->res.result = write_rows(s, &t, a->payload);
 	else
 		rep->res.result = write_staged(s, &t, a->payload, a->payload_size);
+	sess_leave(sl);
 	if (!sess_posted(sl))
 		rep->res.result = sess_sync_result(sl, rep->res.result);
 	return 0;
@@ -133,6 +137,7 @@ struct source {
 	struct dev_stream *stream;
 	CUdeviceptr src;
 	uint64_t pitch, width, total;
+	bool no_gate; /* another stream stands still until this is done */
 };
 
 /* Reads `size` bytes of the packed rows, beginning with byte `at` of them. */
@@ -170,7 +175,10 @@ static int send_piece(struct sess_lane *sl, const struct source *f, uint64_t at,
 
 	if (!sess_reply_begin(sl, flags, sizeof(struct copy_dtoh_rep), size, &payload))
 		return -EPIPE;
+	if (!f->no_gate && sess_enter(sl) < 0)
+		return -EPIPE;
 	*ret_result = read_piece(sl->s, f, at, payload, size);
+	sess_leave(sl);
 	/* A record that was begun but not sent is forgotten by the next one. */
 	return *ret_result == CUDA_SUCCESS ? sess_reply_end(sl) : 0;
 }
@@ -212,6 +220,7 @@ int handle_copy_dtoh(struct sess_lane *sl, const struct copy_dtoh_args *a)
 		return reply_result(sl, r);
 	if (c->pitch == c->width || c->height == 1)
 		f.width = f.pitch = f.total;
+	note_copy(sl->s, 0, f.src);
 	return send_all(sl, &f);
 }
 
@@ -256,7 +265,8 @@ int handle_host_write(struct sess_lane *sl, const struct host_write_args *a,
 int handle_host_read(struct sess_lane *sl, const struct host_read_args *a)
 {
 	const struct host_read_cmd *c = a->cmd;
-	struct source f = {.src = c->src, .pitch = c->pitch, .width = c->width};
+	struct source f = {
+		.src = c->src, .pitch = c->pitch, .width = c->width, .no_gate = true};
 	CUresult r;
 	int e;
 
@@ -326,6 +336,9 @@ int handle_copy_dtod(struct sess_lane *sl, const struct copy_dtod_args *a,
 		rep->res.result = r;
 		return 0;
 	}
+	note_copy(sl->s, c.dst, c.src);
+	if (sess_enter(sl) < 0)
+		return -EPIPE;
 	r = sl->s->ops->copy(ctx, st, &c);
 	if (r == CUDA_SUCCESS)
 		count_copy(sl->s, &c);
@@ -335,12 +348,76 @@ int handle_copy_dtod(struct sess_lane *sl, const struct copy_dtod_args *a,
 
 		r = r ? r : m;
 	}
+	sess_leave(sl);
 	if (a->cmd->wait) {
 		if (r == CUDA_SUCCESS)
 			r = sl->s->ops->stream_synchronize(ctx, st);
 		r = sess_sync_result(sl, r);
 	}
 	rep->res.result = r;
+	return 0;
+}
+
+/*
+ * Whether nothing but copies of this kind, of this lane and stream, has begun since the
+ * last one found the stream idle. What other lanes do at this moment comes after.
+ */
+static bool only_taken(struct sess_lane *sl, uint64_t stream, struct dev_ctx *ctx,
+		       struct sess_taken *ret_now)
+{
+	struct session *s = sl->s;
+	const struct sess_taken *q = &sl->taken;
+	/* In this order: a call that is neither begun here nor done there comes later. */
+	uint64_t done = atomic_load(&s->calls_done);
+
+	*ret_now = (struct sess_taken){.calls = atomic_load(&s->calls_begun),
+				       .posts = atomic_load(&s->tickets.done),
+				       .stream = stream,
+				       .ctx = ctx};
+	ret_now->known = ret_now->calls == done + 1; /* none but this one */
+	return q->known && ret_now->known && q->calls + 1 == ret_now->calls &&
+	       q->posts == ret_now->posts && q->stream == stream && q->ctx == ctx;
+}
+
+/* As the driver takes pageable bytes: behind all that the stream has, and no further. */
+int handle_copy_take(struct sess_lane *sl, const struct copy_take_args *a,
+		     struct copy_take_rep *rep)
+{
+	const struct dev_copy_2d c = {
+		.dst = a->cmd->dst,
+		.src = a->cmd->src,
+		.dst_pitch = a->cmd->dst_pitch,
+		.src_pitch = a->cmd->src_pitch,
+		.width = a->cmd->width,
+		.height = a->cmd->height,
+	};
+	struct sess_taken now;
+	struct dev_stream *st;
+	struct dev_ctx *ctx;
+	CUresult r = sess_stream(sl, a->cmd->stream, &st, &ctx);
+
+	if (r != CUDA_SUCCESS) {
+		rep->res.result = r;
+		return 0;
+	}
+	if (!only_taken(sl, a->cmd->stream, ctx, &now))
+		r = sl->s->ops->stream_synchronize(ctx, st);
+	if (sess_enter(sl) < 0)
+		return -EPIPE;
+	if (r == CUDA_SUCCESS)
+		r = sl->s->ops->copy(ctx, st, &c);
+	if (r == CUDA_SUCCESS)
+		count_copy(sl->s, &c);
+	now.under_way = r == CUDA_SUCCESS;
+	now.known &= now.under_way;
+	sl->taken = now;
+	if (a->cmd->mark) {
+		CUresult m = mark(sl->s, ctx, st, a->cmd->mark, a->cmd->number);
+
+		r = r ? r : m;
+	}
+	sess_leave(sl);
+	rep->res.result = sess_sync_result(sl, r);
 	return 0;
 }
 
@@ -353,8 +430,13 @@ int handle_fill(struct sess_lane *sl, const struct fill_args *a, struct fill_rep
 	if (c->elem_bytes != 1 && c->elem_bytes != 2 && c->elem_bytes != 4)
 		return -EPROTO;
 	rep->res.result = sess_stream(sl, c->stream, &st, &ctx);
-	if (rep->res.result == CUDA_SUCCESS)
-		rep->res.result = sl->s->ops->fill(ctx, st, c->dst, c->pitch, c->value,
-						   c->elem_bytes, c->width, c->height);
+	if (rep->res.result != CUDA_SUCCESS)
+		return 0;
+	note_copy(sl->s, c->dst, 0);
+	if (sess_enter(sl) < 0)
+		return -EPIPE;
+	rep->res.result = sl->s->ops->fill(ctx, st, c->dst, c->pitch, c->value,
+					   c->elem_bytes, c->width, c->height);
+	sess_leave(sl);
 	return 0;
 }

@@ -1,28 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Executable graphs: handles become objects, the rest is graph/exec.h. */
-#include "dispatch/array.h"
+#include "dispatch/graph.h"
 #include "dispatch/handlers.h"
-#include "graph/exec.h"
 
-#define KERNEL_COOPERATIVE 1u /* flags of graph_kernel */
-#define EXEC_FLAGS         ((unsigned)CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
-
-struct sess_exec {
-	struct sess_obj obj;
-	pthread_mutex_t lock; /* waiting commands run beside posted ones */
-	struct exec *x;
-	struct session *s;
-	struct sess_shell *shell; /* a reference, or NULL */
-	uint32_t body;            /* that nodes are described for */
-	unsigned kernels;
-};
-
-/* What handles of conditional nodes belong to. */
-struct sess_shell {
-	struct sess_obj obj;
-	pthread_mutex_t lock;
-	struct dev_shell *dev;
-};
+#define EXEC_FLAGS ((unsigned)CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
 
 static void ref_put(void *arg, void *ref)
 {
@@ -97,8 +78,7 @@ int handle_graph_new(struct sess_lane *sl, const struct graph_new_args *a,
 	return publish(sl, &e->obj, &rep->res.result);
 }
 
-/* The exec of a command, locked; NULL: there is none. */
-static struct sess_exec *lock_exec(struct sess_lane *sl, uint64_t h)
+struct sess_exec *sess_exec_lock(struct sess_lane *sl, uint64_t h)
 {
 	struct sess_exec *e = sess_get(sl, HANDLE_GRAPH_EXEC, h);
 
@@ -110,46 +90,17 @@ static struct sess_exec *lock_exec(struct sess_lane *sl, uint64_t h)
 	return e;
 }
 
-static void unlock_exec(struct sess_exec *e)
+void sess_exec_unlock(struct sess_exec *e)
 {
 	if (e->shell)
 		pthread_mutex_unlock(&e->shell->lock);
 	pthread_mutex_unlock(&e->lock);
 }
 
-static uint32_t set_op(struct sess_lane *sl, uint64_t h, uint32_t node,
-		       struct dev_node *op)
-{
-	struct sess_exec *e = lock_exec(sl, h);
-	CUresult r = CUDA_ERROR_INVALID_HANDLE;
-
-	if (e) {
-		op->graph = e->body;
-		r = exec_set(e->x, node, op);
-		unlock_exec(e);
-	} else {
-		obj_put(sl->s, op->ref);
-		obj_put(sl->s, op->ref2);
-	}
-	return r;
-}
-
-/* An operation cannot be described, as the object that it names is gone. */
-static uint32_t no_op(struct sess_lane *sl, uint64_t h, CUresult why)
-{
-	struct sess_exec *e = lock_exec(sl, h);
-
-	if (e) {
-		exec_fail(e->x, why);
-		unlock_exec(e);
-	}
-	return why;
-}
-
 int handle_graph_deps(struct sess_lane *sl, const struct graph_deps_args *a,
 		      struct graph_deps_rep *rep)
 {
-	struct sess_exec *e = lock_exec(sl, a->cmd->exec);
+	struct sess_exec *e = sess_exec_lock(sl, a->cmd->exec);
 	_cleanup_free_ struct dev_edge *edges =
 		calloc(a->cmd->edges_count + 1, sizeof(*edges));
 
@@ -158,7 +109,7 @@ int handle_graph_deps(struct sess_lane *sl, const struct graph_deps_args *a,
 		return 0;
 	if (!edges) {
 		exec_fail(e->x, CUDA_ERROR_OUT_OF_MEMORY);
-		unlock_exec(e);
+		sess_exec_unlock(e);
 		return 0;
 	}
 	for (uint32_t i = 0; i < a->cmd->edges_count; i++)
@@ -167,265 +118,42 @@ int handle_graph_deps(struct sess_lane *sl, const struct graph_deps_args *a,
 					     .to_port = (uint8_t)(a->edges[i] >> 40),
 					     .type = (uint8_t)(a->edges[i] >> 48)};
 	rep->res.result = exec_depend(e->x, a->cmd->node, edges, a->cmd->edges_count);
-	unlock_exec(e);
+	sess_exec_unlock(e);
 	return 0;
 }
 
 int handle_graph_body(struct sess_lane *sl, const struct graph_body_args *a,
 		      struct graph_body_rep *rep)
 {
-	struct sess_exec *e = lock_exec(sl, a->cmd->exec);
+	struct sess_exec *e = sess_exec_lock(sl, a->cmd->exec);
 
 	rep->res.result = CUDA_ERROR_INVALID_HANDLE;
 	if (!e)
 		return 0;
 	e->body = a->cmd->body;
 	rep->res.result = CUDA_SUCCESS;
-	unlock_exec(e);
-	return 0;
-}
-
-int handle_graph_kernel(struct sess_lane *sl, const struct graph_kernel_args *a,
-			struct graph_kernel_rep *rep)
-{
-	const struct graph_kernel_cmd *c = a->cmd;
-	struct dev_node op = {.kind = DEV_NODE_KERNEL};
-	enum handle_type type = handle_type(c->func);
-	struct sess_exec *e = sess_get(sl, HANDLE_GRAPH_EXEC, c->exec);
-	struct dev_launch_attr attrs[DEV_LAUNCH_ATTRS_MAX];
-	CUresult r = CUDA_ERROR_INVALID_HANDLE;
-	struct sess_func *f = NULL;
-	struct sess_obj *ref;
-
-	if (type == HANDLE_FUNCTION || type == HANDLE_KERNEL)
-		f = sess_get(sl, type, c->func);
-	if (c->attr_count) /* they are compared as bytes */
-		memset(attrs, 0, sizeof(attrs));
-	if (e && f)
-		r = launch_read_attrs(sl, a->attr, c->attr_count, NULL, attrs);
-	if (r == CUDA_SUCCESS)
-		r = sess_func_hold(sl, f, e->obj.ctx, &op.kernel.func, &ref);
-	if (r != CUDA_SUCCESS) {
-		rep->res.result = no_op(sl, c->exec, r);
-		return 0;
-	}
-	op.kernel.attrs = attrs;
-	op.kernel.n_attrs = c->attr_count;
-	op.ref = ref;
-	memcpy(op.kernel.grid, c->grid, sizeof(c->grid));
-	memcpy(op.kernel.block, c->block, sizeof(c->block));
-	memcpy(op.kernel.cluster, c->cluster, sizeof(c->cluster));
-	op.kernel.shared_bytes = c->shared_bytes;
-	op.kernel.cooperative = c->flags & KERNEL_COOPERATIVE;
-	op.kernel.params = a->params;
-	op.kernel.params_size = c->params_size;
-	rep->res.result = set_op(sl, c->exec, c->node, &op);
-	return 0;
-}
-
-int handle_graph_copy(struct sess_lane *sl, const struct graph_copy_args *a,
-		      struct graph_copy_rep *rep)
-{
-	const struct graph_copy_cmd *c = a->cmd;
-	struct dev_node op = {
-		.kind = DEV_NODE_COPY,
-		.copy = {.rows = {.dst = c->dst,
-				  .src = c->src,
-				  .dst_pitch = c->dst_pitch,
-				  .src_pitch = c->src_pitch,
-				  .width = c->width,
-				  .height = c->height},
-			 .dst_slice = c->dst_slice,
-			 .src_slice = c->src_slice,
-			 .depth = c->depth},
-	};
-
-	rep->res.result = set_op(sl, c->exec, c->node, &op);
-	return 0;
-}
-
-/* A reference on an array; none if h is 0, which is memory. */
-static CUresult array_ref(struct sess_lane *sl, uint64_t h, unsigned level,
-			  void **ret_ref, struct dev_array **ret_array)
-{
-	struct sess_obj *o = h ? obj_find(sl->s, HANDLE_ARRAY, h) : NULL;
-	struct sess_array *a;
-
-	if (!h)
-		return CUDA_SUCCESS;
-	if (!o)
-		return CUDA_ERROR_INVALID_HANDLE;
-	a = container_of(o, struct sess_array, obj);
-	if (level >= a->levels) {
-		obj_put(sl->s, o);
-		return CUDA_ERROR_INVALID_VALUE;
-	}
-	*ret_ref = o;
-	*ret_array = a->dev;
-	return CUDA_SUCCESS;
-}
-
-static struct dev_side array_side(uint64_t addr, uint64_t pitch, uint64_t slice,
-				  unsigned level, const uint32_t at[3],
-				  const uint32_t size[3])
-{
-	return (struct dev_side){.box = {.level = level,
-					 .x = at[0],
-					 .y = at[1],
-					 .z = at[2],
-					 .width = size[0],
-					 .height = size[1],
-					 .depth = size[2]},
-				 .memory = {addr, pitch, slice}};
-}
-
-int handle_graph_array_copy(struct sess_lane *sl, const struct graph_array_copy_args *a,
-			    struct graph_array_copy_rep *rep)
-{
-	const struct graph_array_copy_cmd *c = a->cmd;
-	const uint32_t size[3] = {c->width, c->height, c->depth};
-	const uint32_t to[3] = {c->dst_x, c->dst_y, c->dst_z};
-	const uint32_t from[3] = {c->src_x, c->src_y, c->src_z};
-	struct dev_node op = {
-		.kind = DEV_NODE_ARRAY_COPY,
-		.array_copy = {.dst = array_side(c->dst, c->dst_pitch, c->dst_slice,
-						 c->dst_level, to, size),
-			       .src = array_side(c->src, c->src_pitch, c->src_slice,
-						 c->src_level, from, size)},
-	};
-	CUresult r;
-
-	if (!c->dst_array && !c->src_array)
-		return -EPROTO;
-	r = array_ref(sl, c->dst_array, c->dst_level, &op.ref,
-		      &op.array_copy.dst.box.array);
-	if (r == CUDA_SUCCESS)
-		r = array_ref(sl, c->src_array, c->src_level, &op.ref2,
-			      &op.array_copy.src.box.array);
-	if (r != CUDA_SUCCESS) {
-		obj_put(sl->s, op.ref);
-		rep->res.result = no_op(sl, c->exec, r);
-		return 0;
-	}
-	rep->res.result = set_op(sl, c->exec, c->node, &op);
-	return 0;
-}
-
-int handle_graph_fill(struct sess_lane *sl, const struct graph_fill_args *a,
-		      struct graph_fill_rep *rep)
-{
-	const struct graph_fill_cmd *c = a->cmd;
-	struct dev_node op = {
-		.kind = DEV_NODE_FILL,
-		.fill = {.dst = c->dst,
-			 .pitch = c->pitch,
-			 .width = c->width,
-			 .height = c->height,
-			 .value = c->value,
-			 .elem_bytes = c->elem_bytes},
-	};
-
-	if (c->elem_bytes != 1 && c->elem_bytes != 2 && c->elem_bytes != 4)
-		return -EPROTO;
-	rep->res.result = set_op(sl, c->exec, c->node, &op);
-	return 0;
-}
-
-int handle_graph_host(struct sess_lane *sl, const struct graph_host_args *a,
-		      struct graph_host_rep *rep)
-{
-	struct dev_node op = {.kind = DEV_NODE_HOST, .host_id = a->cmd->id};
-
-	if (!a->cmd->id)
-		return -EPROTO;
-	rep->res.result = set_op(sl, a->cmd->exec, a->cmd->node, &op);
-	return 0;
-}
-
-int handle_graph_event(struct sess_lane *sl, const struct graph_event_args *a,
-		       struct graph_event_rep *rep)
-{
-	struct dev_node op = {.kind = a->cmd->wait ? DEV_NODE_WAIT : DEV_NODE_RECORD};
-	struct sess_obj *o = obj_find(sl->s, HANDLE_EVENT, a->cmd->event);
-	struct sess_event *ev;
-
-	if (!o) {
-		rep->res.result = no_op(sl, a->cmd->exec, CUDA_ERROR_INVALID_HANDLE);
-		return 0;
-	}
-	op.ref = o;
-	ev = container_of(o, struct sess_event, obj);
-	if (!a->cmd->wait) { /* from now on nobody knows where it was recorded last */
-		atomic_store(&ev->elsewhere, true);
-		atomic_store(&ev->moment, 0);
-	}
-	op.event = ev->dev;
-	rep->res.result = set_op(sl, a->cmd->exec, a->cmd->node, &op);
-	return 0;
-}
-
-int handle_graph_mem_ops(struct sess_lane *sl, const struct graph_mem_ops_args *a,
-			 struct graph_mem_ops_rep *rep)
-{
-	struct dev_mem_op ops[DEV_MEM_OPS_MAX];
-	struct dev_node op = {.kind = DEV_NODE_MEM_OPS,
-			      .mem_ops = {ops, a->cmd->op_count}};
-
-	if (a->cmd->op_count > DEV_MEM_OPS_MAX)
-		return -EPROTO;
-	for (uint32_t i = 0; i < a->cmd->op_count; i++)
-		ops[i] = (struct dev_mem_op){
-			.op = (CUstreamBatchMemOpType)a->op[i].op,
-			.flags = a->op[i].flags,
-			.addr = a->op[i].address,
-			.value = a->op[i].value,
-		};
-	rep->res.result = set_op(sl, a->cmd->exec, a->cmd->node, &op);
-	return 0;
-}
-
-int handle_graph_conditional(struct sess_lane *sl, const struct graph_conditional_args *a,
-			     struct graph_conditional_rep *rep)
-{
-	struct dev_node op = {
-		.kind = DEV_NODE_CONDITIONAL,
-		.cond = {.handle = a->cmd->condition,
-			 .type = a->cmd->type,
-			 .n_bodies = a->cmd->n_bodies,
-			 .first_body = a->cmd->first_body},
-	};
-
-	rep->res.result = set_op(sl, a->cmd->exec, a->cmd->node, &op);
-	return 0;
-}
-
-int handle_graph_empty(struct sess_lane *sl, const struct graph_empty_args *a,
-		       struct graph_empty_rep *rep)
-{
-	struct dev_node op = {.kind = DEV_NODE_EMPTY};
-
-	rep->res.result = set_op(sl, a->cmd->exec, a->cmd->node, &op);
+	sess_exec_unlock(e);
 	return 0;
 }
 
 int handle_graph_enable(struct sess_lane *sl, const struct graph_enable_args *a,
 			struct graph_enable_rep *rep)
 {
-	struct sess_exec *e = lock_exec(sl, a->cmd->exec);
+	struct sess_exec *e = sess_exec_lock(sl, a->cmd->exec);
 
 	rep->res.result = CUDA_ERROR_INVALID_HANDLE;
 	if (!e)
 		return 0;
 	rep->res.result = exec_enable(e->x, a->cmd->node, a->cmd->enabled);
 	e->kernels = exec_kernels(e->x);
-	unlock_exec(e);
+	sess_exec_unlock(e);
 	return 0;
 }
 
 int handle_graph_ready(struct sess_lane *sl, const struct graph_ready_args *a,
 		       struct graph_ready_rep *rep)
 {
-	struct sess_exec *e = lock_exec(sl, a->cmd->exec);
+	struct sess_exec *e = sess_exec_lock(sl, a->cmd->exec);
 
 	if (!e) { /* why graph_new has failed */
 		rep->res.result = sess_sync_result(sl, CUDA_SUCCESS);
@@ -435,8 +163,13 @@ int handle_graph_ready(struct sess_lane *sl, const struct graph_ready_args *a,
 	}
 	rep->res.result = exec_ready(e->x);
 	e->kernels = exec_kernels(e->x);
-	unlock_exec(e);
+	sess_exec_unlock(e);
 	return 0;
+}
+
+static void named(void *arg, const void *params, size_t size)
+{
+	touch_params(arg, params, size);
 }
 
 int handle_graph_launch(struct sess_lane *sl, const struct graph_launch_args *a,
@@ -450,18 +183,24 @@ int handle_graph_launch(struct sess_lane *sl, const struct graph_launch_args *a,
 	rep->res.result = r;
 	if (r != CUDA_SUCCESS)
 		return 0;
-	e = lock_exec(sl, a->cmd->exec);
+	e = sess_exec_lock(sl, a->cmd->exec);
 	rep->res.result = CUDA_ERROR_INVALID_HANDLE;
 	if (!e)
 		return 0;
 	if (e->obj.ctx->dev != ctx) {
 		rep->res.result = CUDA_ERROR_INVALID_CONTEXT;
+	} else if (sess_enter(sl) < 0) {
+		sess_exec_unlock(e);
+		return -EPIPE;
 	} else {
+		if (unlikely(sl->s->touch.pages))
+			exec_named(e->x, named, &sl->s->touch);
 		rep->res.result = exec_launch(e->x, st);
+		sess_leave(sl);
 		count(&sl->s->count->launches, e->kernels);
 		note_active(sl->s);
 	}
-	unlock_exec(e);
+	sess_exec_unlock(e);
 	return 0;
 }
 
@@ -486,13 +225,13 @@ int handle_graph_upload(struct sess_lane *sl, const struct graph_upload_args *a,
 	rep->res.result = sess_stream(sl, a->cmd->stream, &st, &ctx);
 	if (rep->res.result != CUDA_SUCCESS)
 		return 0;
-	e = lock_exec(sl, a->cmd->exec);
+	e = sess_exec_lock(sl, a->cmd->exec);
 	rep->res.result = CUDA_ERROR_INVALID_HANDLE;
 	if (!e)
 		return 0;
 	rep->res.result = e->obj.ctx->dev == ctx ? exec_upload(e->x, st)
 						 : CUDA_ERROR_INVALID_CONTEXT;
-	unlock_exec(e);
+	sess_exec_unlock(e);
 	return 0;
 }
 

@@ -69,6 +69,21 @@ static inline void count(_Atomic uint64_t *c, uint64_t n)
 	atomic_fetch_add_explicit(c, n, memory_order_relaxed);
 }
 
+/* A launch names memory by its parameters, and a copy by what it copies from and to. */
+static inline void note_launch(struct session *s, const void *params, size_t size)
+{
+	if (unlikely(s->touch.pages))
+		touch_params(&s->touch, params, size);
+}
+
+static inline void note_copy(struct session *s, CUdeviceptr dst, CUdeviceptr src)
+{
+	if (likely(!s->touch.pages))
+		return;
+	touch_mark(&s->touch, touch_now(&s->touch), dst);
+	touch_mark(&s->touch, touch_now(&s->touch), src);
+}
+
 /* Utilisation is measured only while something runs. */
 static inline void note_active(struct session *s)
 {

@@ -101,7 +101,11 @@ int handle_launch_kernel(struct sess_lane *sl, const struct launch_kernel_args *
 		memcpy(l.grid, c->grid, sizeof(l.grid));
 		memcpy(l.block, c->block, sizeof(l.block));
 		memcpy(l.cluster, c->cluster, sizeof(l.cluster));
+		note_launch(sl->s, l.params, l.params_size);
+		if (sess_enter(sl) < 0)
+			return -EPIPE;
 		r = sl->s->ops->launch(ctx->dev, st, &l);
+		sess_leave(sl);
 		count(&sl->s->count->launches, 1);
 		note_active(sl->s);
 	}

@@ -155,7 +155,8 @@ int handle_host_free(struct sess_lane *sl, const struct host_free_args *a,
 		return 0;
 	}
 	sync = sess_sync_result(sl, sl->s->ops->ctx_synchronize(ctx->dev));
-	r = hostmem_release(sl->s->hostmem, ctx->dev, a->cmd->addr);
+	r = a->cmd->addr ? hostmem_release(sl->s->hostmem, ctx->dev, a->cmd->addr)
+			 : CUDA_SUCCESS;
 	rep->res.result = sync ? sync : r;
 	return 0;
 }

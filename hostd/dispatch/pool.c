@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dispatch/handlers.h"
+#include "memory/space.h"
 
 struct sess_pool {
 	struct sess_obj obj;
@@ -50,9 +51,36 @@ int handle_mem_free_async(struct sess_lane *sl, const struct mem_free_async_args
 	struct dev_ctx *ctx;
 	CUresult r = sess_stream(sl, a->cmd->stream, &st, &ctx);
 
-	if (r == CUDA_SUCCESS && a->cmd->dptr)
+	if (r == CUDA_SUCCESS && space_is_alloc(sl->s->space, a->cmd->dptr)) {
+		r = sess_sync_result(sl, sl->s->ops->stream_synchronize(ctx, st));
+		if (r == CUDA_SUCCESS)
+			r = space_release(sl->s->space, a->cmd->dptr);
+	} else if (r == CUDA_SUCCESS && a->cmd->dptr) {
 		r = pools_free_async(sl->s->pools, ctx, st, a->cmd->dptr);
+	}
 	rep->res.result = r;
+	return 0;
+}
+
+int handle_pool_mem_export(struct sess_lane *sl, const struct pool_mem_export_args *a,
+			   struct pool_mem_export_rep *rep)
+{
+	struct space_range range;
+	struct space_share h;
+	uint64_t pool = 0;
+	CUresult r = pools_find(sl->s->pools, a->cmd->dptr, &range, &pool);
+
+	if (r == CUDA_SUCCESS && !pool)
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (r == CUDA_SUCCESS)
+		r = space_export_arena(sl->s->space, range.base, range.size, &h);
+	rep->res.result = r;
+	if (r != CUDA_SUCCESS)
+		return 0;
+	memcpy(rep->name, h.name, sizeof(rep->name));
+	rep->offset = h.offset;
+	rep->bytes = h.bytes;
+	rep->pool = pool;
 	return 0;
 }
 

@@ -27,7 +27,6 @@ static int session_attribute(const struct session *s, unsigned attr, int value)
 	case CU_DEVICE_ATTRIBUTE_HOST_ALLOC_DMA_BUF_SUPPORTED:
 	case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
 	case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED:
-	case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
 	case CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED:
 	case CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED:
 	case CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
@@ -37,6 +36,8 @@ static int session_attribute(const struct session *s, unsigned attr, int value)
 	case CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK:
 	case CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS:
 		return 0; /* calls that are class none in transport/api */
+	case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
+		return value & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 	default:
 		return value;
 	}
@@ -69,7 +70,7 @@ int handle_session_open(struct sess_lane *sl, const struct session_open_args *a,
 	}
 	rep->device_count = 1;
 	rep->driver_version = s->info.driver_version;
-	rep->chunk_bytes = s->info.chunk_bytes;
+	rep->chunk_bytes = MAX(s->info.chunk_bytes, (unsigned)SPACE_CHUNK);
 	sess_memory(s, &left, &rep->memory_bytes);
 	snprintf((char *)rep->name, sizeof(rep->name), "%s", s->info.name);
 	memcpy(rep->uuid, s->info.uuid, sizeof(rep->uuid));

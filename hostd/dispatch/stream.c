@@ -63,9 +63,13 @@ int handle_stream_mem_ops(struct sess_lane *sl, const struct stream_mem_ops_args
 					     .addr = w->address,
 					     .value = w->value};
 	}
-	if (r == CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS) {
+		if (sess_enter(sl) < 0)
+			return -EPIPE;
 		r = sl->s->ops->stream_mem_ops(ctx, st, ops, a->cmd->op_count,
 					       a->cmd->flags);
+		sess_leave(sl);
+	}
 	rep->res.result = r;
 	return 0;
 }

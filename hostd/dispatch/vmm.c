@@ -105,6 +105,40 @@ int handle_chunk_import(struct sess_lane *sl, const struct chunk_import_args *a,
 	return publish(sl, &c->obj, &rep->res.result);
 }
 
+int handle_chunk_export(struct sess_lane *sl, const struct chunk_export_args *a,
+			struct chunk_export_rep *rep)
+{
+	struct sess_chunk *c = sess_get(sl, HANDLE_CHUNK, a->cmd->chunk);
+	uint8_t name[sizeof(rep->name)] = {0};
+
+	rep->res.result = c ? space_chunk_export(sl->s->space, c->chunk, name)
+			    : CUDA_ERROR_INVALID_VALUE;
+	memcpy(rep->name, name, sizeof(name));
+	return 0;
+}
+
+int handle_chunk_open(struct sess_lane *sl, const struct chunk_open_args *a,
+		      struct chunk_open_rep *rep)
+{
+	struct session *s = sl->s;
+	struct sess_chunk *c =
+		obj_new(HANDLE_CHUNK, a->cmd->chunk, sizeof(*c), NULL, chunk_fini);
+	uint8_t name[sizeof(a->cmd->name)];
+
+	if (!c) {
+		rep->res.result = CUDA_ERROR_OUT_OF_MEMORY;
+		return 0;
+	}
+	memcpy(name, a->cmd->name, sizeof(name));
+	rep->res.result = space_chunk_open(s->space, name, &c->chunk);
+	if (rep->res.result != CUDA_SUCCESS) {
+		obj_put(s, &c->obj);
+		return 0;
+	}
+	rep->id = space_chunk_set_handle(s->space, c->chunk, a->cmd->chunk);
+	return publish(sl, &c->obj, &rep->res.result);
+}
+
 int handle_cuMemMap(struct sess_lane *sl, const struct cuMemMap_args *a,
 		    struct cuMemMap_rep *rep)
 {

@@ -5,10 +5,11 @@
  */
 #include "driver.h"
 
-static const char *const ptx = ".version 7.0\n.target sm_52\n.address_size 64\n"
-			       ".visible .entry k() .maxntid 256, 1, 1\n{\n"
-			       ".shared .align 4 .b8 s[512];\n.reg .b32 %r<2>;\n"
-			       "mov.u32 %r0, %tid.x;\nst.volatile.shared.u32 [s+8], %r0;\nret;\n}\n";
+static const char *const ptx =
+	".version 7.0\n.target sm_52\n.address_size 64\n"
+	".visible .entry k() .maxntid 256, 1, 1\n{\n"
+	".shared .align 4 .b8 s[512];\n.reg .b32 %r<2>;\n"
+	"mov.u32 %r0, %tid.x;\nst.volatile.shared.u32 [s+8], %r0;\nret;\n}\n";
 
 int main(void)
 {
@@ -38,13 +39,18 @@ int main(void)
 	CK(cuDeviceGet(&dev, 0));
 	EXPECT(cuDeviceGetAttribute(&v, (CUdevice_attribute)10000, dev),
 	       CUDA_ERROR_INVALID_VALUE);
-	EXPECT(cuDeviceGetAttribute(&v, (CUdevice_attribute)0, dev), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuDeviceGetAttribute(&v, (CUdevice_attribute)0, dev),
+	       CUDA_ERROR_INVALID_VALUE);
 	EXPECT(cuDeviceGetAttribute(&v, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 99),
 	       CUDA_ERROR_INVALID_DEVICE);
+	char bus[13];
+	EXPECT(cuDeviceGetPCIBusId(bus, sizeof(bus) - 1, dev), CUDA_ERROR_INVALID_VALUE);
+	CK(cuDeviceGetPCIBusId(bus, sizeof(bus), dev));
 	CK(cuDeviceGetAttribute(&v, CU_DEVICE_ATTRIBUTE_WARP_SIZE, dev));
 	REQUIRE(v == 32);
 	EXPECT(cuDeviceCanAccessPeer(&v, dev, 99), CUDA_ERROR_INVALID_DEVICE);
-	EXPECT(cuDeviceGetP2PAttribute(&v, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, dev, dev),
+	EXPECT(cuDeviceGetP2PAttribute(&v, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, dev,
+				       dev),
 	       CUDA_ERROR_INVALID_DEVICE);
 
 	/* contexts: none current, the primary one inactive until retained */
@@ -68,6 +74,9 @@ int main(void)
 	CK(cuCtxGetCurrent(&cur));
 	REQUIRE(cur == ctx);
 
+	EXPECT(cuCtxEnablePeerAccess(ctx, 0), CUDA_ERROR_INVALID_CONTEXT);
+	EXPECT(cuCtxDisablePeerAccess(ctx), CUDA_ERROR_INVALID_CONTEXT);
+
 	/* memory */
 	EXPECT(cuMemAlloc(&p, 0), CUDA_ERROR_INVALID_VALUE);
 	EXPECT(cuMemAlloc(NULL, 16), CUDA_ERROR_INVALID_VALUE);
@@ -86,6 +95,34 @@ int main(void)
 	CK(cuMemGetAddressRange(&base, &size, p + 1000));
 	REQUIRE(base == p && size == 1 << 20);
 	CK(cuMemGetAddressRange(NULL, &size, p));
+
+	/* memory that is gone, or ends before the copy does: said by the call itself */
+	CUdeviceptr gone, big;
+	CK(cuStreamCreate(&st, CU_STREAM_NON_BLOCKING));
+	CK(cuMemAlloc(&big, 8 << 20));
+	CK(cuMemAlloc(&gone, 1 << 20));
+	CK(cuMemcpyHtoD(gone, &v, 4));
+	CK(cuMemFree(gone));
+	EXPECT(cuMemcpyHtoD(gone, &v, 4), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuMemcpyDtoH(&v, gone, 4), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuMemcpyDtoD(p, gone, 4), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuMemcpyHtoDAsync(gone, &v, 4, st), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuMemcpyDtoHAsync(&v, gone, 4, st), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuMemcpyDtoDAsync(gone, p, 4, st), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuMemsetD8Async(gone, 0, 16, st), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuMemsetD8(gone, 0, 16), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuMemsetD2D8(p, 1 << 19, 1, 16, 4), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuMemsetD8(p + (1 << 20) - 8, 1, 16), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuMemcpyHtoDAsync(p + (1 << 20) - 8, &base, 16, st),
+	       CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuMemcpyDtoD(p, big, 2 << 20), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuMemsetD8Async(p, 1, 2 << 20, st), CUDA_ERROR_INVALID_VALUE);
+	CK(cuMemcpyDtoD(big, p, 1 << 20));
+	CK(cuMemcpyHtoDAsync(p + (1 << 20) - 8, &base, 8, st));
+	CK(cuMemFree(big));
+	EXPECT(cuMemcpyHtoDAsync(big + (4 << 20), &v, 4, st), CUDA_ERROR_INVALID_VALUE);
+	CK(cuStreamSynchronize(st));
+	CK(cuStreamDestroy(st));
 
 	/* pointer attributes */
 	CUmemorytype type;
@@ -108,6 +145,7 @@ int main(void)
 	REQUIRE(type == CU_MEMORYTYPE_HOST);
 	CK(cuMemFreeHost(host));
 	EXPECT(cuMemFreeHost(&v), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuMemHostRegister((void *)0x10000, 4096, 0), CUDA_ERROR_INVALID_VALUE);
 
 	/* functions: attributes cached and not stale */
 	CUmodule mod;
@@ -119,13 +157,17 @@ int main(void)
 	CK(cuFuncGetAttribute(&v, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, f));
 	REQUIRE(v == 512);
 	CK(cuFuncGetAttribute(&v, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, f));
-	CK(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 100000));
+	CK(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+			      100000));
 	CK(cuFuncGetAttribute(&v, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, f));
 	REQUIRE(v == 100000);
-	EXPECT(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1 << 30),
+	EXPECT(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+				  1 << 30),
 	       CUDA_ERROR_INVALID_VALUE);
-	EXPECT(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_NUM_REGS, 1), CUDA_ERROR_INVALID_VALUE);
-	EXPECT(cuFuncGetAttribute(&v, (CUfunction_attribute)1000, f), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_NUM_REGS, 1),
+	       CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuFuncGetAttribute(&v, (CUfunction_attribute)1000, f),
+	       CUDA_ERROR_INVALID_VALUE);
 	EXPECT(cuFuncGetAttribute(NULL, CU_FUNC_ATTRIBUTE_NUM_REGS, f),
 	       CUDA_ERROR_INVALID_VALUE);
 	EXPECT(cuLaunchKernel(f, 1, 1, 1, 512, 1, 1, 0, NULL, NULL, NULL),
@@ -147,8 +189,8 @@ int main(void)
 	EXPECT(cuModuleUnload(mod), CUDA_ERROR_INVALID_HANDLE);
 	EXPECT(cuModuleGetFunction(&f, mod, "k"), CUDA_ERROR_INVALID_HANDLE);
 
-	/* entry points that are not there are not pretended to be; the status says so, and the
-	 * call itself succeeds, as on driver 580 */
+	/* entry points that are not there are not pretended to be; the status says so,
+	 * and the call itself succeeds, as on driver 580 */
 	void *fn = &fn;
 	CUdriverProcAddressQueryResult q;
 	CK(cuGetProcAddress("cuNoSuchFunction", &fn, 12000, 0, &q));

@@ -4,60 +4,11 @@
  * wrong handles; opening again and closing; the one who made it frees it, or ends, first.
  */
 #include <semaphore.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "driver.h"
+#include "peer.h"
 
 #define SMALL 1000u
 #define LARGE (5u << 20)
-
-static int peer;
-
-static void say(const void *data, size_t size)
-{
-	REQUIRE(write(peer, data, size) == (ssize_t)size);
-}
-
-static void hear(void *data, size_t size)
-{
-	REQUIRE(recv(peer, data, size, MSG_WAITALL) == (ssize_t)size);
-}
-
-/* Lets the other go on, or waits until it does. */
-static void step(char name)
-{
-	say(&name, 1);
-}
-
-static void expect_step(char name)
-{
-	char c;
-
-	hear(&c, 1);
-	REQUIRE(c == name);
-}
-
-static CUcontext start(void)
-{
-	CUcontext ctx;
-	CUdevice dev;
-
-	CK(cuInit(0));
-	CK(cuDeviceGet(&dev, 0));
-	CK(cuDevicePrimaryCtxRetain(&ctx, dev));
-	CK(cuCtxSetCurrent(ctx));
-	return ctx;
-}
-
-static unsigned word_at(CUdeviceptr p)
-{
-	unsigned v;
-
-	CK(cuMemcpyDtoH(&v, p, sizeof(v)));
-	return v;
-}
 
 static size_t free_bytes(void)
 {
@@ -301,49 +252,29 @@ static void refused(CUdeviceptr p)
 	EXPECT(cuIpcOpenMemHandle(&own, h, 1), CUDA_ERROR_INVALID_CONTEXT);
 	EXPECT(cuIpcGetMemHandle(&h, 0), CUDA_ERROR_INVALID_VALUE);
 	EXPECT(cuIpcGetMemHandle(NULL, p), CUDA_ERROR_INVALID_VALUE);
-	EXPECT(cuIpcGetMemHandle(&h, (CUdeviceptr)(uintptr_t)&h), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuIpcGetMemHandle(&h, (CUdeviceptr)(uintptr_t)&h),
+	       CUDA_ERROR_INVALID_VALUE);
 	EXPECT(cuIpcCloseMemHandle(p), CUDA_ERROR_INVALID_VALUE);
 	CK(cuMemAllocAsync(&pool, 4096, NULL));
 	EXPECT(cuIpcGetMemHandle(&h, pool), CUDA_ERROR_INVALID_VALUE);
 	CK(cuMemFree(pool));
-	CK(cuPointerGetAttribute(&capable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
-				 p));
+	CK(cuPointerGetAttribute(&capable,
+				 CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, p));
 	REQUIRE(capable == 1);
-}
-
-static void run_consumer(const char *self, pid_t *ret_pid)
-{
-	int pair[2];
-	char fd[12];
-
-	REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
-	*ret_pid = fork();
-	REQUIRE(*ret_pid >= 0);
-	if (*ret_pid == 0) {
-		snprintf(fd, sizeof(fd), "%d", pair[1]);
-		close(pair[0]);
-		execl(self, self, "consumer", fd, (char *)NULL);
-		_exit(127);
-	}
-	close(pair[1]);
-	peer = pair[0];
 }
 
 int main(int argc, char **argv)
 {
 	CUipcMemHandle small, large, theirs;
 	CUdeviceptr neighbour, s, l, t;
-	int status;
 	pid_t pid;
 
 	check_name = "drv_ipc";
 	alarm(60);
 	sem_init(&gate, 0, 0);
-	if (argc == 3 && !strcmp(argv[1], "consumer")) {
-		peer = atoi(argv[2]);
+	if (is_consumer(argc, argv))
 		return consumer();
-	}
-	run_consumer("/proc/self/exe", &pid); /* before CUDA starts here */
+	pid = run_consumer();
 	start();
 	CK(cuMemAlloc(&neighbour, SMALL));
 	CK(cuMemAlloc(&s, SMALL));
@@ -373,9 +304,7 @@ int main(int argc, char **argv)
 	CK(cuIpcOpenMemHandle(&l, theirs, 1));
 	step('c');
 	events_make(t);
-	REQUIRE(waitpid(pid, &status, 0) == pid);
-	if (!WIFEXITED(status) || WEXITSTATUS(status))
-		fail("the other process: status 0x%x", status);
+	consumer_ended(pid);
 	usleep(100000);
 	REQUIRE(word_at(l) == 0x55555555 && word_at(l + LARGE - 4) == 0x55555555);
 	CK(cuIpcCloseMemHandle(l));

@@ -86,6 +86,13 @@ static void reuse(CUmemoryPool pool, CUstream st)
 	CK(cuMemPoolTrimTo(pool, 0));
 	REQUIRE(get(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) == 0);
 	CK(set(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 0));
+
+	/* of no pool */
+	CK(cuMemAlloc(&a, MIB));
+	CK(cuMemsetD32Async(a, 1, MIB / 4, st));
+	CK(cuMemFreeAsync(a, st));
+	CK(cuStreamSynchronize(st));
+	EXPECT(cuMemFree(a), CUDA_ERROR_INVALID_VALUE);
 }
 
 static void own_pool(CUmemoryPool standard, CUstream st)

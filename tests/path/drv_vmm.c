@@ -50,6 +50,10 @@ static void handles(size_t gran)
 	CK(cuMemRelease(h));
 	EXPECT(cuMemRetainAllocationHandle(&h, (void *)(uintptr_t)va),
 	       CUDA_ERROR_INVALID_VALUE);
+	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_WIN32;
+	EXPECT(cuMemCreate(&plain, gran, &prop, 0), CUDA_ERROR_INVALID_VALUE);
+	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC; /* without its channels */
+	EXPECT(cuMemCreate(&plain, gran, &prop, 0), CUDA_ERROR_NOT_PERMITTED);
 	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
 	CK(cuMemCreate(&plain, gran, &prop, 0));
 	EXPECT(cuMemExportToShareableHandle(&fd, plain,

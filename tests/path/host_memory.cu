@@ -272,6 +272,74 @@ static void churn(void)
 	}
 }
 
+/* Far less than a page each: no two share a byte, and each ends where it was said to. */
+static void small(void)
+{
+	enum { COUNT = 300 };
+	size_t size[COUNT];
+	int *p[COUNT];
+
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < COUNT; i++) {
+			if (round && i % 3 != round)
+				continue; /* still there */
+			size[i] = 4 * (1 + (size_t)(i * 37 + round) % 4200);
+			p[i] = pinned(size[i], 0);
+			if ((uintptr_t)p[i] % 512)
+				fail("%p is not aligned", p[i]);
+			for (size_t k = 0; k < size[i] / 4; k++)
+				p[i][k] = i;
+		}
+		for (int i = 0; i < COUNT; i += 7) {
+			int n = (int)(size[i] / 4);
+
+			scale<<<(n + 255) / 256, 256>>>(p[i], p[i], n, 2);
+		}
+		CK(cudaDeviceSynchronize());
+		for (int i = 0; i < COUNT; i++) {
+			for (size_t k = 0; k < size[i] / 4; k++) {
+				if (p[i][k] != (i % 7 ? i : 2 * i))
+					fail("allocation %d of %zu: [%zu] is %d", i,
+					     size[i], k, p[i][k]);
+				p[i][k] = i;
+			}
+		}
+		for (int i = 0; i < COUNT; i++) {
+			if (round == 2 || i % 3 == round + 1)
+				CK(cudaFreeHost(p[i]));
+		}
+	}
+}
+
+static void CUDART_CB late(void *arg)
+{
+	usleep(30000);
+}
+
+/* What the device still uses nobody else gets. */
+static void freed_in_use(void)
+{
+	int *p = pinned(4000, 0), *d, *q[16];
+	cudaStream_t st;
+
+	CK(cudaMalloc(&d, 4000));
+	CK(cudaMemset(d, 1, 4000));
+	CK(cudaStreamCreateWithFlags(&st, cudaStreamNonBlocking));
+	CK(cudaLaunchHostFunc(st, late, NULL));
+	CK(cudaMemcpyAsync(p, d, 4000, cudaMemcpyDeviceToHost, st));
+	CK(cudaFreeHost(p));
+	for (int i = 0; i < 16; i++)
+		q[i] = pinned(4000, 0);
+	CK(cudaDeviceSynchronize());
+	for (int i = 0; i < 16; i++) {
+		if (q[i][0] || q[i][999])
+			fail("a copy into what was freed before");
+		CK(cudaFreeHost(q[i]));
+	}
+	CK(cudaStreamDestroy(st));
+	CK(cudaFree(d));
+}
+
 static void wrong(void)
 {
 	int *p = pinned(4096, 0), *d, local;
@@ -309,6 +377,8 @@ int main(void)
 	registered();
 	forked();
 	churn();
+	small();
+	freed_in_use();
 	wrong();
 	return pass();
 }

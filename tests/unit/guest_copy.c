@@ -103,12 +103,20 @@ Test(guest_copy, refused)
 	cr_expect_eq(cuMemAlloc_v2(&p, 1ull << 40), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-/* A failed asynchronous copy shows at the next call that waits. */
+/*
+ * An asynchronous copy to memory that is not there fails at once. What was there when the
+ * worker was asked shows at the next call that waits.
+ */
 Test(guest_copy, deferred)
 {
+	struct fake *f = start(true);
 	char buf[16];
 
-	start(true);
+	cr_expect_eq(cuMemcpyHtoDAsync_v2(FAKE_BAND_BASE + FAKE_HEAP_SIZE, buf, 16, NULL),
+		     CUDA_ERROR_INVALID_VALUE);
+	cr_expect_eq(cuMemsetD8Async(FAKE_BAND_BASE + FAKE_HEAP_SIZE - 8, 0, 16, NULL),
+		     CUDA_ERROR_INVALID_VALUE);
+	f->beyond = 4096;
 	cr_expect_eq(cuMemcpyHtoDAsync_v2(FAKE_BAND_BASE + FAKE_HEAP_SIZE, buf, 16, NULL),
 		     CUDA_SUCCESS);
 	cr_expect_eq(cuCtxSynchronize(), CUDA_ERROR_INVALID_VALUE);

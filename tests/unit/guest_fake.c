@@ -208,10 +208,10 @@ static void reply_pointer(struct lane *l, uint64_t ptr)
 
 	if (!rep)
 		return;
-	if (ptr - FAKE_BAND_BASE >= FAKE_HEAP_SIZE)
+	if (ptr - FAKE_BAND_BASE >= FAKE_HEAP_SIZE + fake.beyond)
 		rep->res.result = CUDA_ERROR_INVALID_VALUE;
 	rep->base = FAKE_BAND_BASE;
-	rep->size = FAKE_HEAP_SIZE;
+	rep->size = FAKE_HEAP_SIZE + fake.beyond;
 	rep->buffer_id = 42;
 	rep->mapped = 1;
 	lane_reply(l);

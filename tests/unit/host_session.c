@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "codec.h"
 #include "host_fake.h"
 #include "loopback.h"
@@ -331,6 +332,85 @@ Test(session, ends_with_its_last_lane)
 	expect_end(0);
 }
 
+/* ---- at the gate ---- */
+
+static void post_fill(CUdeviceptr dst)
+{
+	struct fill_cmd *c = begin(G, fill);
+
+	c->dst = dst;
+	c->width = c->height = 1;
+	c->elem_bytes = 1;
+	c->stream = SESS_STREAM_LEGACY;
+	cr_assert_eq(lane_post(G), 0);
+}
+
+static void close_gate(void)
+{
+	cr_assert_eq(gate_close(&s->gate, clock_now_ns() + 100 * NSEC_PER_SEC), 0);
+}
+
+static void wait_at_gate(void)
+{
+	while (!gate_wanted(&s->gate))
+		sched_yield();
+}
+
+/* What touches memory waits, and with it what comes later; other calls go on. */
+Test(session, waits_at_the_gate)
+{
+	struct late late = {0};
+	CUdeviceptr a;
+	pthread_t th;
+
+	retain();
+	a = alloc(100);
+	close_gate();
+	cr_assert_eq(sync_now(), CUDA_SUCCESS);
+	(void)alloc(5 << 20);
+	begin(G, mem_free)->dptr = a;
+	cr_assert_eq(call(G, NULL), CUDA_SUCCESS);
+	cr_assert(!gate_wanted(&s->gate));
+	second_lane(3);
+	post_fill(DEVICE_BAND_BASE); /* ticket 2 */
+	pthread_create(&th, NULL, sync_later, &late);
+	wait_at_gate();
+	cr_assert(!atomic_load(&late.done));
+	gate_open(&s->gate);
+	pthread_join(th, NULL);
+	cr_assert_eq(late.result, CUDA_SUCCESS);
+}
+
+Test(session, ends_at_the_gate)
+{
+	retain();
+	close_gate();
+	post_fill(DEVICE_BAND_BASE);
+	wait_at_gate();
+	sess_end(s, -EIO);
+	expect_end(-EIO);
+}
+
+/* Every context is waited for, also one that only a lane still has. */
+Test(session, quiet_means_all_contexts)
+{
+	uint64_t other = handle_make(HANDLE_CONTEXT, 1, 2), before;
+
+	retain();
+	begin(G, ctx_create)->ctx = other;
+	cr_assert_eq(call(G, NULL), CUDA_SUCCESS);
+	before = fake.synchronized;
+	close_gate();
+	gate_open(&s->gate);
+	cr_assert_eq(fake.synchronized, before + 2);
+	begin(G, ctx_destroy)->ctx = other;
+	cr_assert_eq(call(G, NULL), CUDA_SUCCESS);
+	before = fake.synchronized;
+	close_gate();
+	gate_open(&s->gate);
+	cr_assert_eq(fake.synchronized, before + 1);
+}
+
 /* ---- what the guest was refused ---- */
 
 static void report(uint32_t kind, uint64_t count, const char *what)
@@ -456,13 +536,13 @@ Test(session, arrays_that_are_not_there)
 	cr_assert_eq(call(G, NULL), CUDA_ERROR_INVALID_VALUE, "no array at all");
 	c = begin(G, array_copy);
 	c->stream = SESS_STREAM_LEGACY;
-	c->dst_array = ARRAY(1);
-	c->dst_level = 3;
+	c->dst.array = ARRAY(1);
+	c->dst.level = 3;
 	cr_assert_eq(call(G, NULL), CUDA_ERROR_INVALID_VALUE, "no such level");
 	c = begin(G, array_copy);
 	c->stream = SESS_STREAM_LEGACY;
-	c->dst_array = ARRAY(1);
-	c->src_array = ARRAY(2);
+	c->dst.array = ARRAY(1);
+	c->src.array = ARRAY(2);
 	cr_assert_eq(call(G, NULL), CUDA_ERROR_INVALID_HANDLE);
 	s = begin(G, surface_create);
 	s->surface = handle_make(HANDLE_SURFACE, 1, 1);

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A synchronous copy of few pageable bytes returns when they have been taken. So the
+ * program may write there again at once; what was in the stream before is over; a kernel
+ * that comes next finds the bytes; a wrong address is said at once.
+ */
+#include <pthread.h>
+
+#include "driver.h"
+
+#define ROUNDS  300
+#define THREADS 8
+#define BYTES   (256u << 10)
+
+/* w[n] = r[n] + 1 for n threads. */
+static const char *const ptx =
+	".version 7.0\n.target sm_75\n.address_size 64\n"
+	".visible .entry next(.param .u64 r, .param .u64 w)\n{\n"
+	".reg .u64 %a, %b, %o;\n.reg .u32 %x, %t, %c, %n;\n"
+	"ld.param.u64 %a, [r];\nld.param.u64 %b, [w];\n"
+	"cvta.to.global.u64 %a, %a;\ncvta.to.global.u64 %b, %b;\n"
+	"mov.u32 %t, %tid.x;\nmov.u32 %c, %ctaid.x;\nmov.u32 %n, %ntid.x;\n"
+	"mad.lo.u32 %t, %c, %n, %t;\n"
+	"mul.wide.u32 %o, %t, 4;\nadd.u64 %a, %a, %o;\nadd.u64 %b, %b, %o;\n"
+	"ld.global.u32 %x, [%a];\nadd.u32 %x, %x, 1;\nst.global.u32 [%b], %x;\n"
+	"ret;\n}\n";
+
+static CUcontext ctx;
+static CUfunction next;
+static const size_t sizes[] = {4, 1000, 4096, 65536, BYTES};
+
+static void fill(uint32_t *p, size_t size, uint32_t value)
+{
+	for (size_t i = 0; i < size / 4; i++)
+		p[i] = value + (uint32_t)i;
+}
+
+static void compare(const uint32_t *p, size_t size, uint32_t value, const char *what)
+{
+	for (size_t i = 0; i < size / 4; i++) {
+		if (p[i] != value + i)
+			fail("%s of %zu: word %zu is %u instead of %u", what, size, i,
+			     p[i], (unsigned)(value + i));
+	}
+}
+
+static void run_next(CUdeviceptr from, CUdeviceptr to, size_t size, CUstream st)
+{
+	void *params[] = {&from, &to};
+	unsigned n = (unsigned)(size / 4), block = n < 64 ? n : 64;
+
+	/* The rest of an odd size stays as it was. */
+	CK(cuLaunchKernel(next, n / block, 1, 1, block, 1, 1, 0, st, params, NULL));
+}
+
+/* The source changes as soon as the copy returns. */
+static void in_turn(size_t size, CUstream st)
+{
+	size_t whole = size >= 256 ? size / 256 * 256 : size;
+	uint32_t *host = malloc(size), *back = malloc(size);
+	CUdeviceptr from, to;
+
+	REQUIRE(host && back);
+	CK(cuMemAlloc(&from, size));
+	CK(cuMemAlloc(&to, size));
+	for (uint32_t k = 0; k < ROUNDS; k++) {
+		fill(host, size, k * 1000);
+		CK(cuMemcpyHtoD(from, host, size));
+		fill(host, size, 0xdead);
+		if (k % 3 == 0) {
+			run_next(from, to, size, st);
+			CK(cuStreamSynchronize(st));
+			CK(cuMemcpyDtoH(back, to, whole));
+			compare(back, whole, k * 1000 + 1, "kernel");
+		} else if (k % 3 == 1) {
+			CK(cuMemcpyDtoH(back, from, size));
+			compare(back, size, k * 1000, "copy");
+		}
+	}
+	CK(cuMemFree(from));
+	CK(cuMemFree(to));
+	free(host);
+	free(back);
+}
+
+static void *in_thread(void *arg)
+{
+	CUstream st;
+
+	CK(cuCtxSetCurrent(ctx));
+	CK(cuStreamCreate(&st, CU_STREAM_DEFAULT));
+	in_turn(*(const size_t *)arg, st);
+	CK(cuStreamDestroy(st));
+	return NULL;
+}
+
+/* Threads come and go: what one has used another uses next. */
+static void threads(unsigned at_a_time)
+{
+	for (unsigned i = 0; i < THREADS / at_a_time; i++) {
+		pthread_t t[THREADS];
+
+		for (unsigned k = 0; k < at_a_time; k++)
+			REQUIRE(!pthread_create(&t[k], NULL, in_thread,
+						(void *)&sizes[(i + k) % 5]));
+		for (unsigned k = 0; k < at_a_time; k++)
+			REQUIRE(!pthread_join(t[k], NULL));
+	}
+}
+
+/* What the legacy stream has before: a kernel that writes where the host reads. */
+static void behind(void)
+{
+	uint32_t *shared, word = 7;
+	CUdeviceptr dev, seen;
+
+	CK(cuMemHostAlloc((void **)&shared, BYTES, CU_MEMHOSTALLOC_DEVICEMAP));
+	CK(cuMemHostGetDevicePointer(&seen, shared, 0));
+	CK(cuMemAlloc(&dev, BYTES));
+	for (uint32_t k = 0; k < ROUNDS; k++) {
+		CK(cuMemsetD32Async(dev, k, BYTES / 4, NULL));
+		run_next(dev, seen, BYTES, NULL);
+		CK(cuMemcpyHtoD(dev, &word, sizeof(word)));
+		REQUIRE(shared[0] == k + 1 && shared[BYTES / 4 - 1] == k + 1);
+	}
+	CK(cuMemFree(dev));
+	CK(cuMemFreeHost(shared));
+}
+
+static void wrong(void)
+{
+	CUdeviceptr dev;
+	char byte = 1;
+
+	CK(cuMemAlloc(&dev, 4096));
+	CK(cuMemFree(dev));
+	CK(cuMemAlloc(&dev, 4096));
+	EXPECT(cuMemcpyHtoD(dev + (1ull << 38), &byte, 1), CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuMemcpyHtoD(8, &byte, 1), CUDA_ERROR_INVALID_VALUE);
+	CK(cuMemcpyHtoD(dev, &byte, 1));
+	CK(cuMemFree(dev));
+}
+
+int main(void)
+{
+	CUmodule mod;
+	CUstream st;
+
+	check_name = "drv_small_copies";
+	CK(cuInit(0));
+	CK(cuDevicePrimaryCtxRetain(&ctx, 0));
+	CK(cuCtxSetCurrent(ctx));
+	CK(cuModuleLoadData(&mod, ptx));
+	CK(cuModuleGetFunction(&next, mod, "next"));
+	CK(cuStreamCreate(&st, CU_STREAM_DEFAULT));
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		in_turn(sizes[i], st);
+	threads(1);
+	threads(4);
+	behind();
+	wrong();
+	return pass();
+}
