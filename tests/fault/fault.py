@@ -164,6 +164,29 @@ def hello(lane=0, version=VERSION, magic=MAGIC, token=bytes(16), carriers=1, pid
                        b"hostile")
 
 
+class Told:
+    """A program that does what it is told, a line each, and answers with numbers."""
+
+    def __init__(self, daemon, name, tenant):
+        env = dict(os.environ, WEFT_HOST=f"unix:{daemon.socket(tenant)}",
+                   LD_LIBRARY_PATH=os.path.join(BUILD, "guestlib"))
+        self.process = subprocess.Popen([program(name)], env=env, text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        daemon.started.append(self.process)
+
+    def say(self, line):
+        self.tell(line)
+        return self.answer()
+
+    def tell(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def answer(self):
+        """Empty once the program has ended."""
+        return tuple(map(int, self.process.stdout.readline().split()))
+
+
 class Guest:
     """A connection that sends whatever it is told to."""
 

@@ -1,28 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Memory: a tenant's limit, the device's size, and what comes back."""
-import os
 import random
-import subprocess
 import unittest
 
-from fault import BUILD, SEED, Daemon, FaultTest, program, until_running, wait_for
+from fault import SEED, Daemon, FaultTest, Told, until_running, wait_for
 
 
-class Grabber:
-    """A program that allocates as it is told."""
-
-    def __init__(self, daemon, tenant):
-        env = dict(os.environ, WEFT_HOST=f"unix:{daemon.socket(tenant)}",
-                   LD_LIBRARY_PATH=os.path.join(BUILD, "guestlib"))
-        self.process = subprocess.Popen([program("grab")], env=env, text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        daemon.started.append(self.process)
-
-    def say(self, line):
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-        return tuple(map(int, self.process.stdout.readline().split()))
+def Grabber(daemon, tenant):
+    return Told(daemon, "grab", tenant)
 
 
 class Quota(FaultTest):
@@ -184,6 +170,89 @@ class Quota(FaultTest):
                     d.ctl("set", *wrong)
             self.assertEqual(d.ctl("get", "x", "memory.max")["keys"]["memory.max"],
                              str(2 << 20))
+
+    def test_three_times_the_device(self):
+        """Two tenants use 720 MiB of 256: every word is right, every number agrees."""
+        rng = random.Random(SEED)
+        mib = 1 << 20
+        with Daemon("--memory", "256M", "--swap", "1G", config="[tenant x]\nmemory.max = 384M\n"
+                    "[tenant y]\nmemory.max = 384M\n") as d:
+            people = {n: Told(d, "keeper", n) for n in "xy"}
+            held = {n: {} for n in "xy"}
+
+            def used(name):
+                return sum(held[name].values())
+
+            def stat(name):
+                keys = d.ctl("get", name)["keys"]
+                return int(keys["memory.current"]), int(keys["memory.swap.current"])
+
+            for n in range(200):
+                name = rng.choice("xy")
+                me, mine, slot = people[name], held[name], rng.randrange(40)
+                if slot not in mine:
+                    # two are left for what is smaller than a piece
+                    size = min(2 * mib * rng.randrange(1, 17), 380 * mib - used(name))
+                    if size:
+                        self.assertEqual(me.say(f"a {slot} {size}"), (0, 0), f"step {n}")
+                        mine[slot] = size
+                elif rng.random() < 0.2:
+                    self.assertEqual(me.say(f"f {slot}"), (0, 0))
+                    del mine[slot]
+                elif rng.random() < 0.7:
+                    self.assertEqual(me.say(f"l {slot} 2"), (0, 0))
+                else:
+                    self.assertEqual(me.say(f"c {slot}"), (0, 0))
+                if n % 10 == 0:
+                    self.assertIn(sum(stat(name)) - used(name), (0, 2 * mib, 4 * mib))
+                    self.assertLessEqual(d.memory_used(), 256 * mib)
+            self.assertGreater(used("x") + used("y"), 600 * mib)
+            # what monitoring says is what the program sees, moving included
+            state = {t["name"]: t for t in d.ctl("list")["tenants"]}
+            for name in "xy":
+                self.assertEqual(state[name]["memory_total"], 384 * mib)
+                self.assertEqual(state[name]["memory_free"], 384 * mib - sum(stat(name)))
+            for name, mine in held.items():
+                for slot in mine:
+                    self.assertEqual(people[name].say(f"c {slot}"), (0, 0))
+            events = dict(e.split() for e in d.ctl("get", "x")["keys"]["memory.events"].split("\n"))
+            self.assertGreater(int(events["reclaim"]), 0)
+            self.assertEqual(events["oom"], "0")
+            # one ends: what the other has away comes back, up to what fits
+            people["x"].process.kill()
+            wait_for(lambda: not d.sessions("x"), 5, "x has ended")
+            wait_for(lambda: stat("y")[0] >= min(used("y"), 250 * mib), 5, "it came back")
+            people["y"].process.stdin.close()
+            self.assertEqual(people["y"].process.wait(20), 0)
+            wait_for(lambda: not d.sessions(), 5, "all have ended")
+            device = d.ctl("list")["device"]
+            self.assertEqual((device["memory_used"], device["swap_used"]), (0, 0))
+
+    def test_reclaim_by_hand(self):
+        mib = 1 << 20
+        with Daemon("--memory", "256M", "--swap", "64M", "--pool", "1") as d:
+            me = Told(d, "keeper", "local")
+            for slot in range(24):
+                self.assertEqual(me.say(f"a {slot} {4 * mib}"), (0, 0))
+            self.assertEqual(d.ctl("reclaim", "local", "20M")["bytes"], 20 * mib)
+            keys = d.ctl("get", "local")["keys"]
+            self.assertEqual(keys["memory.current"], str(76 * mib))
+            self.assertEqual(keys["memory.swap.current"], str(20 * mib))
+            stat = dict(e.split() for e in keys["memory.stat"].split("\n"))
+            self.assertEqual(stat["moved_out"], str(20 * mib))
+            self.assertEqual(int(stat["mapped"]) + int(stat["swapped"]), 20 * mib)
+            # no more than there is host memory for
+            self.assertEqual(d.ctl("reclaim", "local", "1G")["bytes"], 44 * mib)
+            for slot in range(24):
+                self.assertEqual(me.say(f"c {slot}"), (0, 0))
+            wait_for(lambda: d.ctl("get", "local")["keys"]["memory.swap.current"] == "0", 5,
+                     "it worked, and has its memory again")
+            for wrong in (["nobody", "1M"], ["local", "much"], ["local"]):
+                with self.assertRaises(AssertionError):
+                    d.ctl("reclaim", *wrong)
+        with Daemon("--memory", "256M") as d:
+            with self.assertRaises(AssertionError):
+                d.ctl("reclaim", "local", "1M")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeps device memory and does with it as it is told, a line each, and answers each with
+ * the CUDA error and a number:
+ *	a SLOT BYTES	allocate, fill		f SLOT		free
+ *	l SLOT TIMES	launches that change it	c SLOT		how many words are wrong
+ *	w SLOT ROUNDS	a kernel that works for so long; not waited for
+ *	x SLOT ROUNDS	one that then writes where nothing is; not waited for
+ *	s		wait for all
+ *	t SECONDS BYTES	allocate and free as fast as it goes: how often; the error is the
+ *			first other than out of memory
+ */
+#include <chrono>
+#include <cstdio>
+#include <cuda_runtime.h>
+
+static const unsigned SLOTS = 64, BLOCKS = 16, THREADS = 128;
+
+static struct slot {
+	unsigned *p, n, a, b;
+} slots[SLOTS];
+
+static unsigned *in_host; /* so that there is always room for it */
+
+#define EACH(i, n)                                                                       \
+	unsigned i = blockIdx.x * blockDim.x + threadIdx.x;                              \
+	i < n;                                                                           \
+	i += gridDim.x * blockDim.x
+
+__global__ void fill(unsigned *p, unsigned n)
+{
+	for (EACH(i, n))
+		p[i] = i;
+}
+
+__global__ void change(unsigned *p, unsigned n, unsigned a, unsigned b)
+{
+	for (EACH(i, n))
+		p[i] = p[i] * a + b;
+}
+
+__global__ void check(slot s, unsigned *wrong)
+{
+	for (EACH(i, s.n))
+		if (s.p[i] != i * s.a + s.b)
+			atomicAdd(wrong, 1);
+}
+
+/* Changes nothing in the end. */
+__global__ void work(volatile unsigned *p, unsigned n, unsigned rounds)
+{
+	unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+
+	for (unsigned k = 0; k < rounds; k++)
+		p[(i + k * 977) % n] ^= 0;
+}
+
+__global__ void work_then_fault(volatile unsigned *p, unsigned n, unsigned rounds)
+{
+	unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+
+	for (unsigned k = 0; k < rounds; k++)
+		p[(i + k * 977) % n] ^= 0;
+	*(volatile unsigned *)((size_t)p + (1ull << 40)) = i;
+}
+
+static cudaError_t count_wrong(const slot &s, unsigned *ret_n)
+{
+	cudaError_t e;
+
+	*in_host = 0;
+	check<<<BLOCKS, THREADS>>>(s, in_host);
+	e = cudaDeviceSynchronize();
+	*ret_n = *in_host;
+	return e;
+}
+
+static cudaError_t allocate(slot *s, unsigned long long bytes)
+{
+	cudaError_t e = cudaMalloc(&s->p, bytes);
+
+	if (e) {
+		cudaGetLastError(); /* not sticky */
+		return e;
+	}
+	s->n = bytes / 4;
+	s->a = 1;
+	s->b = 0;
+	fill<<<BLOCKS, THREADS>>>(s->p, s->n);
+	return cudaGetLastError();
+}
+
+static cudaError_t launch(slot *s, unsigned times)
+{
+	for (unsigned i = 0; i < times; i++) {
+		change<<<BLOCKS, THREADS>>>(s->p, s->n, 5, i);
+		s->a *= 5;
+		s->b = s->b * 5 + i;
+	}
+	return cudaGetLastError();
+}
+
+static cudaError_t churn(unsigned seconds, unsigned long long bytes, unsigned *ret_n)
+{
+	auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+
+	while (std::chrono::steady_clock::now() < end) {
+		void *p;
+		cudaError_t e = cudaMalloc(&p, bytes);
+
+		if (e == cudaErrorMemoryAllocation) {
+			cudaGetLastError();
+			continue;
+		}
+		if (e == cudaSuccess)
+			e = cudaFree(p);
+		if (e)
+			return e;
+		++*ret_n;
+	}
+	return cudaSuccess;
+}
+
+static cudaError_t told(char what, unsigned i, unsigned long long value, unsigned *ret_n)
+{
+	if (what == 't')
+		return churn(i, value, ret_n);
+	if (i >= SLOTS)
+		return cudaErrorInvalidValue;
+	slot *s = &slots[i];
+
+	switch (what) {
+	case 'a':
+		return allocate(s, value);
+	case 'f':
+		return cudaFree(s->p);
+	case 'l':
+		return launch(s, value);
+	case 'c':
+		return count_wrong(*s, ret_n);
+	case 'w':
+		work<<<BLOCKS, THREADS>>>(s->p, s->n, value);
+		return cudaGetLastError();
+	case 'x':
+		work_then_fault<<<BLOCKS, THREADS>>>(s->p, s->n, value);
+		return cudaGetLastError();
+	case 's':
+		return cudaDeviceSynchronize();
+	default:
+		return cudaErrorInvalidValue;
+	}
+}
+
+int main(void)
+{
+	char line[256], what;
+
+	if (cudaMallocHost(&in_host, sizeof(*in_host)))
+		return 1;
+	while (fgets(line, sizeof(line), stdin)) {
+		unsigned long long value = 0;
+		unsigned i = 0, n = 0;
+
+		if (sscanf(line, "%c %u %llu", &what, &i, &value) < 1)
+			return 2;
+		cudaError_t e = told(what, i, value, &n);
+		printf("%d %u\n", (int)e, n);
+		fflush(stdout);
+	}
+	return 0;
+}

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Five tenants that are promised three times what the device has, and use it.
+
+    soak.py [--seconds N] [--seed N] [--memory MIB] [--placement NAME] [--no-swap]
+
+Their programs allocate, free, launch, copy and check at random; some are killed, some lose
+their worker, limits and weights change, and memory is moved by hand. Whoever is not killed
+must end by itself with right results, and nobody may be refused memory (without swap: may).
+At the end every counter is zero, and weftd has no more descriptors or memory than at the
+start. The seed decides what happens, but not when.
+"""
+import argparse
+import os
+import random
+import sys
+import time
+
+from fault import Daemon, kill, wait_for
+
+MIB = 1 << 20
+TENANTS = ["a", "b", "c", "d", "e"]
+# Of the device, for each tenant: 300 % together.
+SHARE = 0.6
+# What programs have besides their buffers: pools, slabs, chunks that are not full.
+SLACK = 4
+END_SECONDS = 60
+
+
+def resident(pid):
+    """Bytes of a process that nobody else has."""
+    with open(f"/proc/{pid}/smaps_rollup", encoding="utf-8") as f:
+        return sum(int(line.split()[1]) << 10 for line in f
+                   if line.startswith(("Private_Dirty", "Private_Clean")))
+
+
+def descriptors(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+class Program:
+    def __init__(self, daemon, tenant, args):
+        self.tenant, self.args, self.killed = tenant, args, False
+        self.process = daemon.run(*args, tenant=tenant)
+
+    def ended(self):
+        return self.process.poll() is not None
+
+
+class Soak:
+    def __init__(self, daemon, options):
+        self.d, self.options = daemon, options
+        self.rng = random.Random(options.seed)
+        self.running, self.errors = [], []
+        self.counts = {"programs": 0, "steps": 0, "refused": 0, "killed": 0, "limits": 0,
+                       "moved by hand": 0, "most away, MiB": 0}
+
+    def start(self):
+        """One more program for the tenant that has fewest."""
+        tenants = sorted(TENANTS, key=lambda t: sum(p.tenant == t for p in self.running))
+        tenant = tenants[0]
+        budget = int(self.options.memory * SHARE / 2)
+        seconds = self.rng.choice([0.2, 1, 3, 8])
+        args = ("mixed", seconds, budget, self.rng.randrange(1 << 30))
+        self.running.append(Program(self.d, tenant, args))
+        self.counts["programs"] += 1
+
+    def kill_one(self):
+        p = self.rng.choice(self.running)
+        p.killed = True
+        how = self.rng.randrange(3)
+        sessions = [s for s in self.d.sessions(p.tenant) if s["pid"] == p.process.pid]
+        if how == 0 or not sessions:
+            p.process.kill()
+        elif how == 1:
+            kill(sessions[0]["worker_pid"])
+        else:
+            self.d.ctl("kill", str(sessions[0]["session"]))
+        self.counts["killed"] += 1
+
+    def limit(self):
+        tenant, all_bytes = self.rng.choice(TENANTS), self.options.memory * MIB
+        key, value = self.rng.choice([
+            ("memory.weight", self.rng.choice([50, 100, 100, 400])),
+            ("memory.high", self.rng.choice(["max", all_bytes // 10, all_bytes // 4])),
+            ("memory.low", self.rng.choice([0, all_bytes // 10])),
+            ("memory.min", self.rng.choice([0, all_bytes // 20])),
+        ])
+        self.d.ctl("set", tenant, f"{key}={value}")
+        self.counts["limits"] += 1
+
+    def by_hand(self):
+        if not self.options.no_swap:
+            self.d.ctl("reclaim", self.rng.choice(TENANTS), f"{self.rng.randrange(1, 16)}M")
+            self.counts["moved by hand"] += 1
+
+    def collect(self):
+        for p in [p for p in self.running if p.ended()]:
+            self.running.remove(p)
+            self.d.started.remove(p.process)
+            out = p.process.stdout.read()
+            p.process.stdout.close()
+            last = out.splitlines()[-1].split() if out else []
+            right = p.process.returncode == 0 and last[:1] == ["right"]
+            if right:
+                self.counts["steps"] += int(last[1])
+                self.counts["refused"] += int(last[3])
+            if p.process.returncode == 3 and self.options.no_swap:
+                self.counts["refused"] += 1
+            elif p.process.returncode == 2 or not (right or p.killed):
+                self.errors.append(f"{p.args} of {p.tenant}: {p.process.returncode}: {out}")
+            elif right and int(last[3]) and not self.options.no_swap:
+                self.errors.append(f"{p.args} of {p.tenant} was refused memory: {out}")
+
+    def run(self):
+        end = time.monotonic() + self.options.seconds
+        while time.monotonic() < end and not self.errors:
+            if len(self.running) < 2 * len(TENANTS):
+                self.start()
+            self.rng.choices([lambda: None, self.kill_one, self.limit, self.by_hand],
+                             [70, 5, 5, 5])[0]()
+            away = self.d.ctl("list")["device"].get("swap_used", 0)
+            self.counts["most away, MiB"] = max(self.counts["most away, MiB"], away // MIB)
+            self.collect()
+            time.sleep(0.05)
+        end = time.monotonic() + END_SECONDS
+        while self.running and time.monotonic() < end:
+            self.collect()
+            time.sleep(0.05)
+        self.errors += [f"{p.args} of {p.tenant} does not end" for p in self.running]
+
+
+def check_nothing_left(d, before):
+    wait_for(lambda: not d.sessions(), 5, "all sessions are gone")
+    wait_for(lambda: len(d.children("weft-worker")) == before["workers"], 10, "the pool")
+    state = d.ctl("list")
+    device = state["device"]
+    left = [f"device {k}: {device[k]}" for k in ("memory_used", "swap_used") if device.get(k)]
+    for t in state["tenants"]:
+        left += [f"tenant {t['name']} {k}: {t[k]}" for k in
+                 ("memory_used", "memory_away", "host_used", "sessions", "waiting") if t.get(k)]
+    now = measure(d)
+    print(f"weftd before and after: {before} {now}")
+    if now["descriptors"] > before["descriptors"]:
+        left.append("descriptors")
+    if now["bytes"] > before["bytes"] + 16 * MIB:
+        left.append("memory")
+    return left
+
+
+def measure(d):
+    pid = d.process.pid
+    return {"descriptors": descriptors(pid), "bytes": resident(pid),
+            "workers": len(d.children("weft-worker"))}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=int(os.environ.get("WEFT_SEED", "1")))
+    parser.add_argument("--memory", type=int, default=96, metavar="MIB")
+    parser.add_argument("--placement", default="lru")
+    parser.add_argument("--no-swap", action="store_true")
+    options = parser.parse_args()
+    most = int(options.memory * SHARE * SLACK)
+    config = "".join(f"[tenant {t}]\nmemory.max = {most}M\n" for t in TENANTS)
+    swap = [] if options.no_swap else ["--swap", f"{8 * options.memory}M", "--chunk", "128K",
+                                       "--placement", options.placement]
+    with Daemon("--memory", f"{options.memory}M", *swap, config=config) as d:
+        wait_for(lambda: d.ctl("list")["device"]["workers_ready"] == 2, 10, "the pool")
+        before = measure(d)
+        soak = Soak(d, options)
+        soak.run()
+        print(soak.counts)
+        for t in TENANTS:
+            print(t, d.ctl("get", t, "memory.events")["keys"]["memory.events"].split("\n"))
+        errors = soak.errors or check_nothing_left(d, before)
+        for e in errors:
+            print("wrong:", e)
+        if errors:
+            print(d.log())
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

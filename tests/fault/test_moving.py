@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Programs whose memory goes out and comes back all the time must not notice.
+
+    test_moving.py [PROGRAM ...]
+
+Runs the programs of tests/path, or those named, one after the other, while an operator
+moves their memory to the host again and again; weftd brings it back as there is room.
+"""
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import fault
+
+PROGRAMS = []
+# What has given way is no longer one piece that could be given to another process; and how
+# much is free changes while memory is on its way.
+NOT_THESE = ("drv_ipc", "drv_pool_ipc", "out_of_memory")
+# Small chunks, so that programs with little memory have many.
+SWAP = ("--swap", "8G", "--chunk", "2M")
+
+
+def path_programs():
+    with open(os.path.join(fault.BUILD, "tests/path/programs.txt"), encoding="utf-8") as f:
+        programs = [line.strip() for line in f if line.strip()]
+    return [p for p in programs if os.path.basename(p) not in NOT_THESE]
+
+
+class Mover(threading.Thread):
+    """Moves a tenant's memory out, at moments that nobody foresees."""
+
+    def __init__(self, daemon, tenant, seed):
+        super().__init__(daemon=True)
+        self.weftd, self.tenant, self.random = daemon, tenant, random.Random(seed)
+        self.stop, self.error, self.asked = threading.Event(), None, 0
+
+    def run(self):
+        while not self.stop.is_set():
+            size = self.random.choice((2, 4, 16, 64, 1024))
+            try:
+                self.weftd.ctl("reclaim", self.tenant, f"{size}M")
+            except (AssertionError, subprocess.TimeoutExpired) as e:
+                self.error = e
+                return
+            self.asked += 1
+            self.stop.wait(self.random.random() * 0.03)
+
+    def end(self):
+        self.stop.set()
+        self.join()
+        if self.error:
+            raise self.error
+
+
+def stat_of(daemon, tenant="local"):
+    return next(t for t in daemon.ctl("list")["tenants"] if t["name"] == tenant)
+
+
+class Programs(unittest.TestCase):
+    def run_one(self, daemon, program, policy):
+        p = daemon.run(program)
+        try:
+            text, _ = p.communicate(timeout=240)
+        except subprocess.TimeoutExpired:
+            p.kill()
+            self.fail(f"{program} hangs ({policy})")
+        self.assertEqual(p.returncode, 0, f"{program} ({policy}): {text}")
+
+    def all_with(self, policy):
+        with fault.Daemon(*SWAP, "--placement", policy) as d:
+            mover = Mover(d, "local", fault.SEED)
+            mover.start()
+            for program in PROGRAMS or path_programs():
+                t = time.monotonic()
+                with self.subTest(program=program, policy=policy):
+                    self.run_one(d, program, policy)
+                print(f"{policy}: {os.path.basename(program)} {time.monotonic() - t:.1f} s",
+                      flush=True)
+            mover.end()
+            print(f"{policy}: asked {mover.asked} times: {d.ctl('get', 'local')}")
+
+    def test_random(self):
+        self.all_with("random")
+
+    def test_lru(self):
+        self.all_with("lru")
+
+
+if __name__ == "__main__":
+    PROGRAMS = [a for a in sys.argv[1:] if not a.startswith("-")]
+    unittest.main(argv=sys.argv[:1])

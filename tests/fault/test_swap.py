@@ -1,0 +1,339 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""More memory than the device has: what happens when moving it goes wrong."""
+import random
+import time
+import unittest
+
+from fault import SEED, Daemon, FaultTest, Told, alive, kill, until_running, wait_for
+
+MIB = 1 << 20
+CHUNK = 2 << 20
+OUT_OF_MEMORY, ILLEGAL_ADDRESS = 2, 700
+TWO = "[tenant a]\n[tenant b]\n"
+
+
+def swapping(memory, swap, config=TWO):
+    return Daemon("--memory", f"{memory}M", "--swap", f"{swap}M", "--chunk", "2M",
+                  config=config)
+
+
+def figures(d):
+    """MiB on the device and in host memory, by tenant; None the device as a whole."""
+    state = d.ctl("list")
+    out = {t["name"]: (t["memory_used"] / MIB, t["memory_away"] / MIB)
+           for t in state["tenants"]}
+    out[None] = (state["device"]["memory_used"] / MIB, state["device"]["swap_used"] / MIB)
+    return out
+
+
+class Swap(FaultTest):
+    def keeper(self, d, tenant):
+        return Told(d, "keeper", tenant)
+
+    def fill(self, who, slots, mib):
+        for slot in slots:
+            self.assertEqual(who.say(f"a {slot} {mib * MIB}"), (0, 0))
+            self.assertEqual(who.say(f"l {slot} 2"), (0, 0))
+
+    def assert_kept(self, who, slots):
+        for slot in slots:
+            self.assertEqual(who.say(f"c {slot}"), (0, 0))
+
+    def assert_empty(self, d):
+        wait_for(lambda: not d.sessions(), 5, "all sessions have ended")
+        self.assertEqual(set(figures(d).values()), {(0, 0)})
+
+    def end(self, *people):
+        for p in people:
+            p.process.stdin.close()
+            self.assertEqual(p.process.wait(20), 0)
+
+    def unequal(self, d):
+        f = figures(d)
+        return abs(f["a"][0] - f["b"][0])
+
+    def test_equal_shares(self):
+        """One has all; another comes and takes its half of it, chunk by chunk; and goes."""
+        with swapping(64, 256) as d:
+            a, b = self.keeper(d, "a"), self.keeper(d, "b")
+            self.fill(a, range(31), 2)
+            self.fill(b, range(31), 2)
+            f = figures(d)
+            self.assertEqual(f["a"][0] + f["a"][1], 62)
+            self.assertEqual(f["b"][0] + f["b"][1], 62)
+            self.assertLessEqual(f[None][0], 64)
+            # at once, but for work that was in flight
+            wait_for(lambda: self.unequal(d) <= CHUNK / MIB, 5, "both have the same")
+            self.assert_kept(a, range(31))
+            self.assert_kept(b, range(31))
+            self.end(b)
+            wait_for(lambda: figures(d)["a"] == (62, 0), 5, "everything is back")
+            self.assert_kept(a, range(31))
+            self.end(a)
+            self.assert_empty(d)
+
+    def test_host_memory_exhausted(self):
+        """What does not fit is refused, and nobody else notices."""
+        with swapping(64, 16) as d:
+            a, b = self.keeper(d, "a"), self.keeper(d, "b")
+            self.fill(a, range(10), 6)
+            self.assertEqual(b.say(f"a 0 {30 * MIB}")[0], OUT_OF_MEMORY)
+            self.assertEqual(figures(d)["a"], (60, 0))
+            self.fill(b, [0], 16)
+            self.assertLessEqual(figures(d)[None][1], 16)
+            self.assertEqual(b.say(f"a 1 {20 * MIB}")[0], OUT_OF_MEMORY)
+            self.assert_kept(a, range(10))
+            self.assert_kept(b, [0])
+            for slot in (8, 9):
+                self.assertEqual(a.say(f"f {slot}"), (0, 0))
+            self.fill(b, [1], 12)
+            self.assert_kept(a, range(8))
+            self.assert_kept(b, range(2))
+            self.end(a, b)
+            self.assert_empty(d)
+
+    def test_swap_max(self):
+        """A tenant that may not be away stays, and another gets what is left."""
+        with swapping(64, 256, TWO.replace("]", "]\nmemory.swap.max = 0")) as d:
+            a, b = self.keeper(d, "a"), self.keeper(d, "b")
+            self.fill(a, range(6), 10)
+            self.assertEqual(b.say(f"a 0 {20 * MIB}")[0], OUT_OF_MEMORY)
+            self.fill(b, [1], 2)
+            self.assertEqual(figures(d)["a"], (60, 0))
+            d.ctl("set", "a", "memory.swap.max=10M")
+            self.fill(b, [2], 8)
+            self.assertLessEqual(figures(d)["a"][1], 10)
+            self.assertEqual(b.say(f"a 0 {20 * MIB}")[0], OUT_OF_MEMORY)
+            self.assert_kept(a, range(6))
+            self.end(a, b)
+            self.assert_empty(d)
+
+    def test_larger_than_the_device(self):
+        """One allocation: what has no room lies in host memory, and is right all the same."""
+        with swapping(64, 256) as d:
+            a = self.keeper(d, "a")
+            self.fill(a, [0], 128)
+            f = figures(d)
+            self.assertEqual(sum(f["a"]), 128)
+            self.assertGreaterEqual(f["a"][0], 64 - CHUNK / MIB)
+            self.assert_kept(a, [0])
+            # and it may be refused, which leaves nothing behind
+            self.assertEqual(a.say(f"a 1 {400 * MIB}")[0], OUT_OF_MEMORY)
+            self.assertEqual(sum(figures(d)["a"]), 128)
+            self.assertEqual(a.say("f 0"), (0, 0))
+            self.assertEqual(figures(d)["a"], (0, 0))
+            self.fill(a, [0], 60)
+            self.assertEqual(figures(d)["a"], (60, 0))
+            self.end(a)
+            self.assert_empty(d)
+
+    def test_larger_than_its_share(self):
+        """Both want more than half in one allocation: both get it, and half on the device."""
+        with swapping(64, 256) as d:
+            a, b = self.keeper(d, "a"), self.keeper(d, "b")
+            self.fill(a, [0], 100)
+            self.fill(b, [0], 100)
+            self.fill(b, [1], 1)
+            wait_for(lambda: self.unequal(d) <= 2 * CHUNK / MIB, 5, "both have the same")
+            f = figures(d)
+            self.assertEqual((sum(f["a"]), sum(f["b"])), (100, 102))
+            self.assert_kept(a, [0])
+            self.assert_kept(b, [0, 1])
+            self.end(a)
+            wait_for(lambda: figures(d)["b"][0] >= 64 - CHUNK / MIB, 5, "b has what there is")
+            self.assert_kept(b, [0, 1])
+            self.end(b)
+            self.assert_empty(d)
+
+    def move_time(self, d, a, b, mib):
+        """How long b waits until a has given way."""
+        start = time.monotonic()
+        self.assertEqual(b.say(f"a 9 {mib * MIB}"), (0, 0))
+        took = time.monotonic() - start
+        self.assertEqual(b.say("f 9"), (0, 0))
+        wait_for(lambda: figures(d)["a"][1] == 0, 5, "a has all back")
+        return took
+
+    def in_the_middle(self, whom):
+        """Rounds in which a has to give way to b and somebody's worker dies meanwhile."""
+        rng = random.Random(SEED)
+        with swapping(128, 256) as d:
+            watcher = d.run("steady", 100)
+            until_running(watcher)
+            a, b = self.keeper(d, "a"), self.keeper(d, "b")
+            self.fill(a, range(2), 60)
+            took = self.move_time(d, a, b, 60)
+            self.end(a, b)
+            for _ in range(6):
+                people = {"a": self.keeper(d, "a"), "b": self.keeper(d, "b")}
+                self.fill(people["a"], range(2), 60)
+                wait_for(lambda: d.sessions(whom), 5, "the session has begun")
+                pid = d.sessions(whom)[0]["worker_pid"]
+                people["b"].tell(f"a 0 {60 * MIB}")
+                time.sleep(rng.uniform(0, 1.2 * took))
+                kill(pid)
+                other = people.pop("b" if whom == "a" else "a")
+                if whom == "a":
+                    self.assertEqual(other.answer(), (0, 0))
+                    self.assertEqual(other.say("c 0"), (0, 0))
+                else:
+                    self.assert_kept(other, range(2))
+                    wait_for(lambda: figures(d)["a"] == (120, 0), 5, "all of it is back")
+                dead = people.popitem()[1]
+                if whom == "b":
+                    dead.answer()  # it may have been in time
+                self.assertNotEqual(dead.say("s")[0:1], (0,))
+                self.end(other)
+                dead.process.kill()
+                wait_for(lambda: len(d.sessions()) == 1, 5, "their sessions have ended")
+                self.assertEqual(figures(d)[None][1], 0)
+            self.assertIsNone(watcher.poll())
+            watcher.kill()
+            watcher.wait()
+            self.assert_empty(d)
+
+    def test_worker_of_the_victim_killed(self):
+        self.in_the_middle("a")
+
+    def test_worker_of_who_waits_killed(self):
+        self.in_the_middle("b")
+
+    def test_daemon_killed(self):
+        """In the middle of a move: all sessions end, the next daemon begins with nothing."""
+        rng = random.Random(SEED)
+        with swapping(128, 512) as d:
+            for _ in range(4):
+                a, b = self.keeper(d, "a"), self.keeper(d, "b")
+                self.fill(a, range(2), 60)
+                b.tell(f"a 0 {100 * MIB}")
+                time.sleep(rng.uniform(0, 0.1))
+                children = d.children()
+                kill(d.process.pid)
+                d.process.wait()
+                for p in (a, b):
+                    p.tell("s")
+                    p.answer()
+                    self.assertNotEqual(p.say("s")[0:1], (0,))
+                    p.process.kill()
+                wait_for(lambda: not any(map(alive, children)), 5, "its children have ended")
+                d.__enter__()
+                self.assert_empty(d)
+            self.assert_right(d.run("mixed", 1, 60, SEED, tenant="a"))
+            self.assert_empty(d)
+
+    def test_allocates_and_frees_as_fast_as_it_can(self):
+        """Others give way over and over, and what they have stays right."""
+        with swapping(64, 256) as d:
+            a, b, c = (self.keeper(d, t) for t in ("a", "b", "b"))
+            self.fill(a, range(5), 10)
+            b.tell(f"t 3 {20 * MIB}")
+            c.tell(f"t 3 {1 * MIB}")
+            end = time.monotonic() + 3
+            while time.monotonic() < end:
+                for slot in range(5):
+                    self.assertEqual(a.say(f"l {slot} 1"), (0, 0))
+                    self.assertEqual(a.say(f"c {slot}"), (0, 0))
+            for p in (b, c):
+                error, times = p.answer()
+                self.assertEqual(error, 0)
+                self.assertGreater(times, 0)
+            wait_for(lambda: figures(d)["a"] == (50, 0), 5, "a has all back")
+            self.assert_kept(a, range(5))
+            self.end(a, b, c)
+            self.assert_empty(d)
+
+    def test_limits_below_what_is_in_use(self):
+        with swapping(64, 256) as d:
+            a, b = self.keeper(d, "a"), self.keeper(d, "b")
+            self.fill(a, range(4), 10)
+            # above high: it gives way while nobody waits, and goes on
+            d.ctl("set", "a", "memory.high=16M")
+            wait_for(lambda: figures(d)["a"][0] <= 16, 5, "a is below its high")
+            self.assertEqual(sum(figures(d)["a"]), 40)
+            self.assert_kept(a, range(4))
+            d.ctl("set", "a", "memory.high=max")
+            wait_for(lambda: figures(d)["a"] == (40, 0), 5, "it is back")
+            # above max: nothing is added, nothing is lost
+            d.ctl("set", "a", "memory.max=20M")
+            self.assertEqual(a.say(f"a 5 {MIB}")[0], OUT_OF_MEMORY)
+            self.assert_kept(a, range(4))
+            self.assertEqual(sum(figures(d)["a"]), 40)
+            for slot in range(3):
+                self.assertEqual(a.say(f"f {slot}"), (0, 0))
+            self.fill(a, [5], 6)
+            self.assert_kept(a, [3, 5])
+            d.ctl("set", "a", "memory.max=max")
+            # more away than allowed: no more goes
+            self.fill(a, [6], 40)
+            self.fill(b, [0], 30)
+            away = figures(d)["a"][1]
+            self.assertGreater(away, 0)
+            for tenant in "ab":
+                d.ctl("set", tenant, "memory.swap.max=1M")
+            self.assertEqual(b.say(f"a 1 {40 * MIB}")[0], OUT_OF_MEMORY)
+            # an extent has left whole, and the rest of it may still be on its way back
+            wait_for(lambda: figures(d)["a"][1] <= away, 5, "no more has gone")
+            self.assert_kept(a, [3, 5, 6])
+            self.assert_kept(b, [0])
+            self.end(a, b)
+            self.assert_empty(d)
+
+    def test_min_is_kept(self):
+        with swapping(64, 256, "[tenant a]\nmemory.min = 40M\n[tenant b]\n") as d:
+            a, b = self.keeper(d, "a"), self.keeper(d, "b")
+            self.fill(a, range(3), 20)
+            self.fill(b, [0], 22)
+            self.assertGreaterEqual(figures(d)["a"][0], 40)
+            self.fill(b, [1], 30)
+            self.assertGreaterEqual(figures(d)["a"][0], 40)
+            self.assertGreater(figures(d)["b"][1], 0)
+            self.assert_kept(a, range(3))
+            self.assert_kept(b, range(2))
+            self.end(a, b)
+            self.assert_empty(d)
+
+    def test_fault_in_a_kernel_whose_memory_is_to_move(self):
+        """It dies of its own fault only, and who waits for its memory gets it."""
+        with swapping(64, 256) as d:
+            for rounds in (1, 1000, 20000, 40000):
+                a, b = self.keeper(d, "a"), self.keeper(d, "b")
+                self.fill(a, [0], 60)
+                self.assertEqual(a.say("s"), (0, 0))
+                self.assertEqual(a.say(f"x 0 {rounds}"), (0, 0))
+                # what a lost context has cannot move
+                error = b.say(f"a 0 {30 * MIB}")[0]
+                self.assertIn(error, (0, OUT_OF_MEMORY))
+                self.assertEqual(a.say("s")[0], ILLEGAL_ADDRESS)
+                a.process.kill()
+                wait_for(lambda: not d.sessions("a"), 5, "a's session has ended")
+                self.fill(b, [1] if error == 0 else [0, 1], 30)
+                self.assert_kept(b, [0, 1])
+                self.end(b)
+                self.assert_empty(d)
+
+    def test_work_that_does_not_end(self):
+        """It is not interrupted; who wants its memory gets that of others, or waits."""
+        with swapping(64, 256, TWO + "[tenant c]\n") as d:
+            p = d.run("endless", 40, tenant="a")
+            until_running(p)
+            b, c = self.keeper(d, "b"), self.keeper(d, "c")
+            self.fill(b, [0], 20)
+            self.fill(c, [0], 10)
+            self.assertEqual(figures(d)["a"], (40, 0))
+            self.assertGreater(figures(d)["b"][1], 0)
+            self.assert_kept(b, [0])
+            c.tell(f"a 1 {50 * MIB}")
+            time.sleep(0.5)
+            p.kill()
+            self.assertEqual(c.answer(), (0, 0))
+            self.assert_kept(b, [0])
+            self.assert_kept(c, [0, 1])
+            self.end(c)
+            wait_for(lambda: figures(d)["b"] == (20, 0), 5, "b has all back")
+            self.end(b)
+            self.assert_empty(d)
+
+
+if __name__ == "__main__":
+    unittest.main()
