@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How fast memory moves out of the device and back, and how long 100 MiB take, as a share
+ * of what pinned copies of the same process reach.
+ *
+ *	bench_move [soft|cuda] [MIB] [json]
+ *
+ * pieces: allocations of a piece each; extent: one allocation of all, which leaves whole
+ * and returns whole.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "memory/move.h"
+#include "memory/space.h"
+#include "session/session.h"
+
+#define MIB       (1ull << 20)
+#define TIMES     5
+#define OWNER     1u
+#define SETTLE_NS (20 * NSEC_PER_MSEC)
+
+static struct session *s;
+static struct space *sp;
+static uint64_t total;
+static double pinned[3]; /* GB/s out, in, both */
+static FILE *to;         /* a real device takes what goes to the first two descriptors */
+static bool json;
+static const char *comma = "";
+
+static void check(long r, const char *what)
+{
+	if (!r)
+		return;
+	fprintf(stderr, "%s: %ld\n", what, r);
+	exit(1);
+}
+#define CK(call) check((long)(call), #call)
+
+static double median(double *v, unsigned n)
+{
+	for (unsigned i = 1; i < n; i++) {
+		for (unsigned j = i; j && v[j] < v[j - 1]; j--) {
+			double x = v[j];
+
+			v[j] = v[j - 1];
+			v[j - 1] = x;
+		}
+	}
+	return v[n / 2];
+}
+
+/* ---- what the link can do ---- */
+
+static void copy(struct dev_stream *st, CUdeviceptr dst, CUdeviceptr src)
+{
+	struct dev_copy_2d c = {.dst = dst, .src = src, .width = total, .height = 1};
+
+	CK(s->ops->copy(s->primary->dev, st, &c));
+}
+
+static double time_of(struct dev_stream *const *st, const CUdeviceptr *dev,
+		      CUdeviceptr host, bool out, bool in)
+{
+	struct dev_ctx *ctx = s->primary->dev;
+	uint64_t t = clock_now_ns();
+
+	if (out)
+		copy(st[0], host, dev[0]);
+	if (in)
+		copy(st[1], dev[1], host + total);
+	CK(s->ops->stream_synchronize(ctx, st[0]));
+	CK(s->ops->stream_synchronize(ctx, st[1]));
+	return (double)(clock_now_ns() - t);
+}
+
+static void measure_pinned(void)
+{
+	struct dev_ctx *ctx = s->primary->dev;
+	int fd = fd_memfd("bench", 2 * total);
+	double v[3][TIMES];
+	struct dev_stream *st[2];
+	CUdeviceptr dev[2];
+
+	for (unsigned i = 0; i < 2; i++) {
+		CK(space_alloc(sp, total, OWNER, &dev[i]));
+		CK(s->ops->stream_create(ctx, CU_STREAM_NON_BLOCKING, 0, &st[i]));
+	}
+	CK(s->ops->host_map(ctx, DEVICE_HOST_BASE, 2 * total, fd, 0));
+	for (unsigned i = 0; i < TIMES; i++) {
+		for (unsigned k = 0; k < 3; k++)
+			v[k][i] = time_of(st, dev, DEVICE_HOST_BASE, k != 1, k != 0);
+	}
+	for (unsigned k = 0; k < 3; k++)
+		pinned[k] = (double)total * (k == 2 ? 2 : 1) / median(v[k], TIMES);
+	CK(s->ops->host_unmap(ctx, DEVICE_HOST_BASE));
+	close(fd);
+	for (unsigned i = 0; i < 2; i++) {
+		s->ops->stream_destroy(st[i]);
+		CK(space_release(sp, dev[i]));
+	}
+	space_flush(sp);
+}
+
+/* ---- moving ---- */
+
+static double out(uint64_t bytes, enum placement_where where)
+{
+	uint64_t t = clock_now_ns();
+	struct space_moved moved;
+
+	CK(space_move_out(sp, bytes, UINT64_MAX, where, &moved));
+	return (double)(clock_now_ns() - t) * (double)bytes / (double)moved.bytes;
+}
+
+static double in(uint64_t bytes)
+{
+	uint64_t t = clock_now_ns();
+	struct space_moved moved;
+
+	CK(space_move_in(sp, bytes, &moved));
+	if (moved.bytes != bytes)
+		check(1, "not all came back");
+	return (double)(clock_now_ns() - t);
+}
+
+static void *in_thread(void *arg)
+{
+	in(*(uint64_t *)arg);
+	return NULL;
+}
+
+/* The second half is away already. */
+static double both(uint64_t bytes, enum placement_where where)
+{
+	uint64_t t = clock_now_ns();
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, in_thread, &bytes);
+	out(bytes, where);
+	pthread_join(thread, NULL);
+	return (double)(clock_now_ns() - t);
+}
+
+static void tell(uint64_t piece, const char *what, const char *name, double bytes,
+		 double ns, double link)
+{
+	double rate = bytes / ns;
+
+	if (json)
+		fprintf(to,
+			"%s\n {\"device\": \"%s\", \"piece\": %llu, \"memory\": \"%s\", "
+			"\"move\": \"%s\", \"bytes\": %.0f, \"ms\": %.3f, \"gbps\": "
+			"%.2f, "
+			"\"of_pinned\": %.3f}",
+			comma, s->ops->name, (unsigned long long)piece, what, name, bytes,
+			ns / 1e6, rate, rate / link);
+	else
+		fprintf(to, "%6llu KiB  %-7s %-12s %7.2f GB/s  %5.2f of pinned\n",
+			(unsigned long long)(piece >> 10), what, name, rate, rate / link);
+	comma = ",";
+}
+
+static const char *const where_name[] = {
+	[PLACE_MAPPED] = "mapped", [PLACE_SWAPPED] = "swapped"};
+
+static void one_way(uint64_t piece, const char *what, enum placement_where where)
+{
+	double v[2][TIMES];
+	char name[32];
+
+	for (unsigned i = 0; i < TIMES; i++) {
+		v[0][i] = out(total, where);
+		v[1][i] = in(total);
+	}
+	snprintf(name, sizeof(name), "out %s", where_name[where]);
+	tell(piece, what, name, (double)total, median(v[0], TIMES), pinned[0]);
+	snprintf(name, sizeof(name), "in %s", where_name[where]);
+	tell(piece, what, name, (double)total, median(v[1], TIMES), pinned[1]);
+}
+
+/* The oldest memory leaves first: what is away now is what comes back. */
+static void both_ways(uint64_t piece, const char *what, enum placement_where where)
+{
+	uint64_t half = total / 2;
+	double v[TIMES];
+	char name[32];
+
+	for (unsigned i = 0; i < TIMES; i++) {
+		out(half, where);
+		v[i] = both(half, where);
+		in(half);
+	}
+	snprintf(name, sizeof(name), "both %s", where_name[where]);
+	tell(piece, what, name, 2 * (double)half, median(v, TIMES), pinned[2]);
+}
+
+/* How long somebody waits who needs 100 MiB, as far as the moving goes. */
+static void delay(uint64_t piece, const char *what, enum placement_where where)
+{
+	uint64_t bytes = MIN(100 * MIB, total / 2);
+	double v[TIMES];
+	char name[32];
+
+	for (unsigned i = 0; i < TIMES; i++) {
+		v[i] = out(bytes, where) * 100 * MIB / (double)bytes;
+		in(ALIGN_UP(bytes, piece));
+	}
+	snprintf(name, sizeof(name), "%s", where_name[where]);
+	if (json)
+		tell(piece, what, name, 100.0 * MIB, median(v, TIMES), pinned[0]);
+	else
+		fprintf(to, "%6llu KiB  %-7s %-12s %7.2f ms for 100 MiB\n",
+			(unsigned long long)(piece >> 10), what, name,
+			median(v, TIMES) / 1e6);
+}
+
+static void measure(uint64_t piece)
+{
+	uint64_t n = total / MAX(piece, SPACE_CHUNK);
+	CUdeviceptr *p = calloc(n, sizeof(*p)), extent;
+
+	CK(space_set_piece(sp, piece));
+	space_host_pool_set(sp, total);
+	for (uint64_t i = 0; i < n; i++)
+		CK(space_alloc(sp, MAX(piece, SPACE_CHUNK), OWNER, &p[i]));
+	one_way(piece, "pieces", PLACE_SWAPPED); /* the first one makes host memory */
+	one_way(piece, "pieces", PLACE_MAPPED);
+	both_ways(piece, "pieces", PLACE_SWAPPED);
+	both_ways(piece, "pieces", PLACE_MAPPED);
+	delay(piece, "pieces", PLACE_SWAPPED);
+	delay(piece, "pieces", PLACE_MAPPED);
+	for (uint64_t i = 0; i < n; i++)
+		CK(space_release(sp, p[i]));
+	free(p);
+	CK(space_alloc(sp, total, OWNER, &extent));
+	one_way(piece, "extent", PLACE_SWAPPED);
+	one_way(piece, "extent", PLACE_MAPPED);
+	CK(space_release(sp, extent));
+	space_flush(sp);
+}
+
+int main(int argc, char **argv)
+{
+	const struct device_ops *ops = device_ops_by_name(argc > 1 ? argv[1] : "soft");
+	static const uint64_t on_soft[] = {MIB / 8, MIB / 2, 2 * MIB};
+	static const uint64_t on_cuda[] = {2 * MIB, 4 * MIB, 8 * MIB, 16 * MIB, 64 * MIB};
+	bool soft = ops == &device_soft_ops;
+	const uint64_t *size = soft ? on_soft : on_cuda;
+	unsigned n = soft ? ARRAY_SIZE(on_soft) : ARRAY_SIZE(on_cuda);
+	struct device_config cfg = {0};
+	static const struct sess_broker nobody;
+
+	total = (argc > 2 ? strtoull(argv[2], NULL, 10) : soft ? 64 : 1024) * MIB;
+	json = argc > 3 && !strcmp(argv[3], "json");
+	if (!ops || !total)
+		check(1, "usage: bench_move [soft|cuda] [MIB] [json]");
+	to = fdopen(dup(STDOUT_FILENO), "w");
+	if (!to)
+		check(-errno, "stdout");
+	if (soft) {
+		cfg.memory_bytes = 4 * total;
+		cfg.chunk_bytes = MIB / 8;
+	}
+	CK(sess_new(ops, &cfg, &nobody, &s));
+	sp = s->space;
+	measure_pinned();
+	if (json)
+		fprintf(to, "[");
+	else
+		fprintf(to,
+			"pinned copies of %llu MiB: out %.2f, in %.2f, both %.2f GB/s\n",
+			(unsigned long long)(total / MIB), pinned[0], pinned[1],
+			pinned[2]);
+	for (unsigned i = 0; i < n; i++)
+		measure(size[i]);
+	if (json)
+		fprintf(to, "\n]\n");
+	sess_free(s);
+	return fclose(to) ? 1 : 0;
+}
