@@ -134,21 +134,27 @@ static uint64_t tenant_has(const struct tenant *t)
 	return t->granted + t->away - t->returning;
 }
 
-static uint64_t tenant_room(const struct tenant *t)
+/* More than the device has only where somebody said so: who has no limit has a device as
+ * large as this one, and is to be told when it is full. */
+static uint64_t tenant_max(const struct tenant *t)
 {
-	return t->memory.max > tenant_has(t) ? t->memory.max - tenant_has(t) : 0;
+	return t->memory.max == UINT64_MAX ? t->b->device_total : t->memory.max;
 }
 
-/* What programs see as the size of the device. A limit may be more than the device has,
- * where memory can move out; who has no limit sees what there is. */
+static uint64_t tenant_room(const struct tenant *t)
+{
+	uint64_t max = tenant_max(t), has = tenant_has(t);
+
+	return max > has ? max - has : 0;
+}
+
+/* What programs see as the size of the device. */
 static uint64_t tenant_size(const struct tenant *t)
 {
 	const struct broker *b = t->b;
 	uint64_t away = MIN(b->swap, t->memory.swap_max), all = b->device_total + away;
 
-	if (t->memory.max == UINT64_MAX || all < away)
-		all = b->device_total;
-	return MIN(all, t->memory.max);
+	return MIN(all < away ? UINT64_MAX : all, tenant_max(t));
 }
 
 /* Workers that are about to be ready count already: what programs see as free does not
@@ -192,7 +198,7 @@ static void publish(struct worker *w)
 	uint64_t size = tenant_size(t), has = tenant_has(t), total = 0;
 	uint64_t quota = size > has ? size - has : 0, device = device_room(b);
 	struct purse *p = purse_of(w);
-	bool over = has > t->memory.max || b->granted > b->device_total;
+	bool over = has > tenant_max(t) || b->granted > b->device_total;
 
 	/* Only where nobody else's purse enters into the sum, nor what could move out. */
 	if (t->n_sessions == 1 && (quota <= device || (b->n_sessions == 1 && !b->swap)))
@@ -238,16 +244,25 @@ static void grant_ahead(struct worker *w)
 	purse_put(purse_of(w), ahead);
 }
 
+/* For its limit, or because the device is no larger. */
+static int refuse(struct tenant *t)
+{
+	if (t->memory.max == UINT64_MAX) {
+		t->events.oom++;
+		return -ENOMEM;
+	}
+	t->events.max++;
+	return -EDQUOT;
+}
+
 static int may(struct worker *w, uint64_t bytes, uint64_t held)
 {
 	struct tenant *t = w->tenant;
 
 	if (tenant_room(t) < held || bytes > tenant_room(t) - held)
 		take_back_all(w->b, t);
-	if (tenant_room(t) < held || bytes > tenant_room(t) - held) {
-		t->events.max++;
-		return -EDQUOT;
-	}
+	if (tenant_room(t) < held || bytes > tenant_room(t) - held)
+		return refuse(t);
 	return 0;
 }
 
@@ -362,10 +377,8 @@ int account_attach(struct worker *w, struct tenant *t)
 		take_back_all(w->b, t);
 		account_write_end(w->b);
 	}
-	if (w->overhead > tenant_room(t)) {
-		t->events.max++;
-		return -EDQUOT;
-	}
+	if (w->overhead > tenant_room(t))
+		return refuse(t);
 	account_write_begin(w->b);
 	t->granted += w->charged;
 	t->n_sessions++;

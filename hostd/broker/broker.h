@@ -179,7 +179,7 @@ int worker_said(struct worker *w, const struct ctl_msg *m, int *fd);
 
 /* A worker is ready; its context takes so much. */
 void account_ready(struct worker *w, uint64_t overhead);
-/* It is to serve a tenant, which pays for that. Returns 0 or -EDQUOT. */
+/* It is to serve a tenant, which pays for that. Returns 0, or as account_may(). */
 int account_attach(struct worker *w, struct tenant *t);
 /* Before it is attached: its context is dropped, for the session only monitors. */
 void account_monitor(struct worker *w);
@@ -189,14 +189,15 @@ void account_begin(struct worker *w);
 void account_end(struct worker *w);
 
 /* A session wants more; part: of which some may be in host memory. Returns 0, -EDQUOT
- * (tenant's limit), -ENOMEM (the device is full) or -EAGAIN (it is, but something could
- * move out). */
+ * (tenant's limit), -ENOMEM (the device is full, or no larger) or -EAGAIN (it is full, but
+ * something could move out). */
 int account_charge(struct worker *w, uint64_t bytes, bool part);
 /* Grants at most so much `here`, on the device; the rest is away from the beginning.
  * Returns 0, -EDQUOT or -ENOMEM (there is no host memory for it). */
 int account_charge_part(struct worker *w, uint64_t bytes, uint64_t here,
 			uint64_t *ret_away);
-/* That it may have it as far as its tenant's limit goes: 0 or -EDQUOT. */
+/* That it may have it as far as its tenant's limit goes: 0, -EDQUOT, or -ENOMEM if it has
+ * no limit and would have more than the device. */
 int account_may(struct worker *w, uint64_t bytes);
 /* Of the device: what nobody has. Takes back all that is granted ahead of use. */
 uint64_t account_gather(struct broker *b);

@@ -10,7 +10,8 @@ from fault import SEED, Daemon, FaultTest, Told, alive, kill, until_running, wai
 MIB = 1 << 20
 CHUNK = 2 << 20
 OUT_OF_MEMORY, ILLEGAL_ADDRESS = 2, 700
-TWO = "[tenant a]\n[tenant b]\n"
+# More than the device has may be had only by who was promised it.
+TWO = "[tenant a]\nmemory.max = 1G\n[tenant b]\nmemory.max = 1G\n"
 
 
 def swapping(memory, swap, config=TWO):
@@ -71,6 +72,28 @@ class Swap(FaultTest):
             wait_for(lambda: figures(d)["a"] == (62, 0), 5, "everything is back")
             self.assert_kept(a, range(31))
             self.end(a)
+            self.assert_empty(d)
+
+    def test_no_limit_is_the_device(self):
+        """Who was promised no more than the device has is refused what it has not."""
+        with swapping(64, 256, "[tenant a]\n[tenant b]\n") as d:
+            a, b = self.keeper(d, "a"), self.keeper(d, "b")
+            self.assertEqual(a.say(f"a 0 {66 * MIB}")[0], OUT_OF_MEMORY)
+            self.fill(a, range(31), 2)
+            self.assertEqual(a.say(f"a 31 {4 * MIB}")[0], OUT_OF_MEMORY)
+            # together they may be promised more, and have it
+            self.fill(b, range(31), 2)
+            self.assertEqual(sum(figures(d)["a"]), 62)
+            self.assertEqual(b.say(f"a 31 {4 * MIB}")[0], OUT_OF_MEMORY)
+            for tenant in "ab":
+                events = d.ctl("get", tenant, "memory.events")["keys"]["memory.events"]
+                self.assertIn("max 0", events)
+            d.ctl("set", "a", "memory.max=66M")
+            self.fill(a, [31], 4)
+            self.assertEqual(a.say(f"a 32 {2 * MIB}")[0], OUT_OF_MEMORY)
+            self.assert_kept(a, range(32))
+            self.assert_kept(b, range(31))
+            self.end(a, b)
             self.assert_empty(d)
 
     def test_host_memory_exhausted(self):
@@ -263,7 +286,7 @@ class Swap(FaultTest):
                 self.assertEqual(a.say(f"f {slot}"), (0, 0))
             self.fill(a, [5], 6)
             self.assert_kept(a, [3, 5])
-            d.ctl("set", "a", "memory.max=max")
+            d.ctl("set", "a", "memory.max=1G")
             # more away than allowed: no more goes
             self.fill(a, [6], 40)
             self.fill(b, [0], 30)
@@ -280,7 +303,7 @@ class Swap(FaultTest):
             self.assert_empty(d)
 
     def test_min_is_kept(self):
-        with swapping(64, 256, "[tenant a]\nmemory.min = 40M\n[tenant b]\n") as d:
+        with swapping(64, 256, TWO.replace("a]", "a]\nmemory.min = 40M")) as d:
             a, b = self.keeper(d, "a"), self.keeper(d, "b")
             self.fill(a, range(3), 20)
             self.fill(b, [0], 22)
@@ -314,7 +337,7 @@ class Swap(FaultTest):
 
     def test_work_that_does_not_end(self):
         """It is not interrupted; who wants its memory gets that of others, or waits."""
-        with swapping(64, 256, TWO + "[tenant c]\n") as d:
+        with swapping(64, 256, TWO + "[tenant c]\nmemory.max = 1G\n") as d:
             p = d.run("endless", 40, tenant="a")
             until_running(p)
             b, c = self.keeper(d, "b"), self.keeper(d, "c")

@@ -66,9 +66,14 @@ static uint64_t model_device(void)
 	return sum;
 }
 
+static uint64_t model_max(const struct tenant *t)
+{
+	return t->memory.max == UINT64_MAX ? b.device_total : t->memory.max;
+}
+
 static bool model_fits(const struct tenant *t, uint64_t bytes)
 {
-	return model_tenant(t) + bytes <= t->memory.max &&
+	return model_tenant(t) + bytes <= model_max(t) &&
 	       model_device() + bytes <= b.device_total;
 }
 
@@ -90,7 +95,7 @@ static void start(unsigned i, uint64_t overhead)
 
 static void attach(unsigned i, struct tenant *t)
 {
-	bool fits = !used[i] || model_tenant(t) + used[i] <= t->memory.max;
+	bool fits = !used[i] || model_tenant(t) + used[i] <= model_max(t);
 	int r = account_attach(&workers[i], t);
 
 	cr_assert_eq(r == 0, fits);
@@ -123,7 +128,7 @@ static void check(void)
 
 		if (workers[i].state != WORKER_SESSION)
 			continue;
-		quota = t->memory.max - MIN(t->memory.max, model_tenant(t));
+		quota = model_max(t) - MIN(model_max(t), model_tenant(t));
 		device = b.device_total - MIN(b.device_total, model_device());
 		want = MIN(quota, device);
 		account_left(t, &left, &total);

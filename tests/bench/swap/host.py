@@ -102,6 +102,7 @@ class Daemon:
         conf = os.path.join(self.dir, "conf")
         with open(conf, "w", encoding="ascii") as f:
             f.write("[daemon]\n" + "".join(f"{k} = {v}\n" for k, v in self.keys.items()))
+            f.write("".join(f"[tenant {t}]\nmemory.max = 1T\n" for t in "ab"))
         r, w = os.pipe()
         with open(os.path.join(self.dir, "log"), "wb") as log:
             self.process = subprocess.Popen(
