@@ -30,7 +30,10 @@ def figures(d):
 
 class Swap(FaultTest):
     def keeper(self, d, tenant):
-        return Told(d, "keeper", tenant)
+        """One whose session has begun: it outlives its worker from here on."""
+        t = Told(d, "keeper", tenant)
+        self.assertEqual(t.say("s"), (0, 0))
+        return t
 
     def fill(self, who, slots, mib):
         for slot in slots:
@@ -191,7 +194,6 @@ class Swap(FaultTest):
             for _ in range(6):
                 people = {"a": self.keeper(d, "a"), "b": self.keeper(d, "b")}
                 self.fill(people["a"], range(2), 60)
-                wait_for(lambda: d.sessions(whom), 5, "the session has begun")
                 pid = d.sessions(whom)[0]["worker_pid"]
                 people["b"].tell(f"a 0 {60 * MIB}")
                 time.sleep(rng.uniform(0, 1.2 * took))
