@@ -7,8 +7,8 @@
 Their programs allocate, free, launch, copy and check at random; some are killed, some lose
 their worker, limits and weights change, and memory is moved by hand. Whoever is not killed
 must end by itself with right results, and nobody may be refused memory (without swap: may).
-At the end every counter is zero, and weftd has no more descriptors or memory than at the
-start. The seed decides what happens, but not when.
+At the end every counter is zero, and neither weftd nor the workers of the programs that
+were there all the time have more descriptors or memory than at the start. The seed decides what happens, but not when.
 """
 import argparse
 import os
@@ -16,7 +16,7 @@ import random
 import sys
 import time
 
-from fault import Daemon, kill, wait_for
+from fault import Daemon, Told, kill, wait_for
 
 MIB = 1 << 20
 TENANTS = ["a", "b", "c", "d", "e"]
@@ -47,13 +47,45 @@ class Program:
         return self.process.poll() is not None
 
 
+class Resident:
+    """A program that is there all the time, and seldom does anything."""
+
+    def __init__(self, daemon, tenant):
+        self.told = Told(daemon, "keeper", tenant)
+        self.kept = [(0, 3 * MIB), (1, 70 << 10)]
+        self.wrong = [self.told.say(f"a {slot} {size}") for slot, size in self.kept]
+        self.worker = daemon.sessions(tenant)[0]["worker_pid"]
+        self.before = self.has()
+
+    def has(self):
+        return {"descriptors": descriptors(self.worker), "bytes": resident(self.worker)}
+
+    def step(self, size):
+        self.wrong += [self.told.say(line) for line in (f"a 2 {size}", "l 2 3", "c 2", "f 2")]
+
+    def end(self):
+        """What it has more than at the beginning, and what was wrong."""
+        self.wrong += [self.told.say(f"c {slot}") for slot, _ in self.kept]
+        now = self.has()
+        print(f"worker {self.worker} before and after: {self.before} {now}")
+        left = [f"a worker's {k}: {self.before} before, {now} after"
+                for k, more in (("descriptors", 0), ("bytes", 16 * MIB))
+                if now[k] > self.before[k] + more]
+        self.told.process.stdin.close()
+        self.told.process.wait(20)
+        return left + [f"a resident program: {a}" for a in self.wrong if a != (0, 0)]
+
+
 class Soak:
     def __init__(self, daemon, options):
         self.d, self.options = daemon, options
         self.rng = random.Random(options.seed)
         self.running, self.errors = [], []
         self.counts = {"programs": 0, "steps": 0, "refused": 0, "killed": 0, "limits": 0,
-                       "moved by hand": 0, "most away, MiB": 0}
+                       "moved by hand": 0, "most away, MiB": 0, "steps of residents": 0}
+        self.residents = []
+        if not options.no_swap:
+            self.residents = [Resident(daemon, t) for t in TENANTS]
 
     def start(self):
         """One more program for the tenant that has fewest."""
@@ -94,6 +126,10 @@ class Soak:
             self.d.ctl("reclaim", self.rng.choice(TENANTS), f"{self.rng.randrange(1, 16)}M")
             self.counts["moved by hand"] += 1
 
+    def use(self):
+        self.rng.choice(self.residents).step(self.rng.randrange(1, 8 * MIB))
+        self.counts["steps of residents"] += 1
+
     def collect(self):
         for p in [p for p in self.running if p.ended()]:
             self.running.remove(p)
@@ -117,8 +153,8 @@ class Soak:
         while time.monotonic() < end and not self.errors:
             if len(self.running) < 2 * len(TENANTS):
                 self.start()
-            self.rng.choices([lambda: None, self.kill_one, self.limit, self.by_hand],
-                             [70, 5, 5, 5])[0]()
+            self.rng.choices([lambda: None, self.kill_one, self.limit, self.by_hand, self.use],
+                             [70, 5, 5, 5, 5 if self.residents else 0])[0]()
             away = self.d.ctl("list")["device"].get("swap_used", 0)
             self.counts["most away, MiB"] = max(self.counts["most away, MiB"], away // MIB)
             self.collect()
@@ -128,6 +164,12 @@ class Soak:
             self.collect()
             time.sleep(0.05)
         self.errors += [f"{p.args} of {p.tenant} does not end" for p in self.running]
+        if self.residents:
+            # what is kept for a moment, and what comes back
+            wait_for(lambda: not self.d.ctl("list")["device"]["swap_used"], 10, "all is back")
+            time.sleep(3)
+        for r in self.residents:
+            self.errors += r.end()
 
 
 def check_nothing_left(d, before):
