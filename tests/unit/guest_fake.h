@@ -47,7 +47,7 @@ struct fake {
 	/* What to say; set before the call. */
 	_Atomic uint32_t sticky;      /* in every reply and in the status line */
 	_Atomic uint32_t fail_next;   /* result of the next call, once */
-	uint32_t beyond;              /* bytes after the heap that it says are there */
+	_Atomic uint32_t beyond;      /* bytes after the heap that it says are there */
 	_Atomic uint32_t load_status; /* of module_load, which brings logs too */
 	_Atomic bool deaf;            /* does not answer any more */
 	uint32_t api_hash;            /* what session_open accepts */
