@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,6 +32,8 @@
 #include "worker/moving.h"
 #include "util/sandbox.h"
 #include "util/size.h"
+
+#define HEAP_KEEPS (256 << 10) /* bytes */
 
 /* Lanes of a session that has no VM's window; the rest of its file is host memory that
  * the guest asks for. Only what is used takes memory. */
@@ -538,6 +541,16 @@ static int say_ready(const struct worker *w)
 	return ctl_send(CTL_FD, &m, -1, -1);
 }
 
+/*
+ * What is freed goes back to the host. By itself malloc keeps larger and larger blocks
+ * as a process goes on, and a worker lives as long as its program.
+ */
+static void give_memory_back(void)
+{
+	mallopt(M_MMAP_THRESHOLD, HEAP_KEEPS);
+	mallopt(M_TRIM_THRESHOLD, HEAP_KEEPS);
+}
+
 int main(int argc, char **argv)
 {
 	static struct worker w;
@@ -549,6 +562,7 @@ int main(int argc, char **argv)
 		return 64;
 	}
 	signal(SIGPIPE, SIG_IGN);
+	give_memory_back();
 	r = sandbox_early(CTL_PAGE_FD + 1);
 	if (r == 0)
 		r = start(&w);
