@@ -82,12 +82,22 @@ struct lane {
 	struct window_lane w;
 	struct stream_lane s;
 
+	void (*on_sleep)(void *arg); /* worker; NULL: nobody wants to know */
+	void *sleep_arg;
+
 	/* Told when the lane is freed: gives a slot of the window, of the link back. */
 	void (*on_free)(void *owner, unsigned slot);
 	void *owner;
 	unsigned slot;
 	const char *carrier_name;
 };
+
+/* Before waiting for a record for longer than polling takes. */
+static inline void lane_sleeps(struct lane *l)
+{
+	if (l->on_sleep)
+		l->on_sleep(l->sleep_arg);
+}
 
 /* Makes a lane of either carrier on a connected socket; see lane.c. */
 struct lane_init {

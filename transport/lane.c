@@ -260,6 +260,12 @@ int lane_recv(struct lane *l, struct lane_msg *ret_msg)
 	return 0;
 }
 
+void lane_on_sleep(struct lane *l, void (*fn)(void *arg), void *arg)
+{
+	l->on_sleep = fn;
+	l->sleep_arg = arg;
+}
+
 void *lane_reply_begin(struct lane *l, uint16_t flags, uint32_t body_size,
 		       uint32_t payload_size, void **ret_payload)
 {

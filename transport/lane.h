@@ -77,6 +77,9 @@ struct lane_msg {
  */
 int lane_recv(struct lane *l, struct lane_msg *ret_msg);
 
+/* Calls fn(arg), on the thread that receives, before it sleeps for want of a command. */
+void lane_on_sleep(struct lane *l, void (*fn)(void *arg), void *arg);
+
 /*
  * Begins a reply record to the command last received: returns room for body_size bytes
  * (zeroed), or NULL when the lane is dead. payload_size as in lane_begin().

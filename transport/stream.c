@@ -110,6 +110,7 @@ static ssize_t recv_some(struct lane *l, void *buf, size_t len)
 
 	if (r)
 		return r < 0 ? r : w.got;
+	lane_sleeps(l);
 	do {
 		w.got = recv(l->sock, buf, len, 0);
 	} while (w.got < 0 && errno == EINTR);

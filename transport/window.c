@@ -108,6 +108,8 @@ static int await(struct awaited *a)
 	r = spin_poll(&l->spin, &ask);
 	if (r)
 		return r;
+	if (a->why == RING_WANTS_DATA)
+		lane_sleeps(l);
 	do {
 		r = park(a);
 	} while (!r);

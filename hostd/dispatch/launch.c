@@ -106,7 +106,7 @@ int handle_launch_kernel(struct sess_lane *sl, const struct launch_kernel_args *
 			return -EPIPE;
 		r = sl->s->ops->launch(ctx->dev, st, &l);
 		sess_leave(sl);
-		count(&sl->s->count->launches, 1);
+		sess_count_posted(&sl->s->count->launches, 1);
 		note_active(sl->s);
 	}
 	rep->res.result = r;

@@ -31,10 +31,14 @@ struct touch {
 int touch_init(struct touch *t);
 void touch_fini(struct touch *t);
 
-/* One more launch begins; its number, for marks. */
+/* One more launch begins; its number, for marks. Of two that begin at once both may get
+ * the same. */
 static inline uint32_t touch_tick(struct touch *t)
 {
-	return atomic_fetch_add_explicit(&t->clock, 1, memory_order_relaxed) + 1;
+	uint32_t now = atomic_load_explicit(&t->clock, memory_order_relaxed) + 1;
+
+	atomic_store_explicit(&t->clock, now, memory_order_relaxed);
+	return now;
 }
 
 static inline uint32_t touch_now(const struct touch *t)

@@ -298,7 +298,8 @@ static void replay(struct session *s, const struct sess_func *f, struct dev_func
 
 /* Not yet known in this context. */
 static CUresult func_look_up(struct sess_lane *sl, struct sess_func *f,
-			     struct sess_ctx *ctx, struct dev_func **ret_dev)
+			     struct sess_ctx *ctx, struct dev_func **ret_dev,
+			     struct sess_inst **ret_inst)
 {
 	struct session *s = sl->s;
 	struct sess_inst *inst;
@@ -315,18 +316,23 @@ static CUresult func_look_up(struct sess_lane *sl, struct sess_func *f,
 		f->dev = *ret_dev;
 	}
 	pthread_mutex_unlock(&s->objs.lock);
+	*ret_inst = inst;
 	return CUDA_SUCCESS;
 }
 
-CUresult sess_func_in(struct sess_lane *sl, struct sess_func *f, struct sess_ctx *ctx,
-		      struct dev_func **ret_dev)
+/* Of a library: with the instance, which is kept or pinned. */
+static CUresult kernel_in(struct sess_lane *sl, struct sess_func *f, struct sess_ctx *ctx,
+			  struct dev_func **ret_dev, struct sess_inst **ret_inst)
 {
 	struct session *s = sl->s;
+	uint64_t key = KEPT_KERNEL(f->obj.handle);
+	const struct kept_slot *k = kept_find(&sl->kept, &s->objs, key);
 	struct sess_inst *inst = NULL;
 	struct dev_func *dev = NULL;
 
-	if (likely(!is_library(f->mod))) {
-		*ret_dev = f->dev; /* it holds its module, which holds the instance */
+	if (likely(k && k->obj->ctx == ctx)) {
+		*ret_inst = container_of(k->obj, struct sess_inst, obj);
+		*ret_dev = k->dev;
 		return CUDA_SUCCESS;
 	}
 	pthread_mutex_lock(&s->objs.lock);
@@ -337,23 +343,42 @@ CUresult sess_func_in(struct sess_lane *sl, struct sess_func *f, struct sess_ctx
 	}
 	pthread_mutex_unlock(&s->objs.lock);
 	if (unlikely(!inst))
-		return func_look_up(sl, f, ctx, ret_dev);
+		return func_look_up(sl, f, ctx, ret_dev, ret_inst);
 	if (!sess_pin(sl, &inst->obj))
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	sl->pins[sl->n_pins - 1].key = key;
+	sl->pins[sl->n_pins - 1].dev = dev;
+	*ret_inst = inst;
 	*ret_dev = dev;
+	return CUDA_SUCCESS;
+}
+
+CUresult sess_func_in(struct sess_lane *sl, struct sess_func *f, struct sess_ctx *ctx,
+		      struct dev_func **ret_dev)
+{
+	struct sess_inst *inst;
+
+	if (is_library(f->mod))
+		return kernel_in(sl, f, ctx, ret_dev, &inst);
+	*ret_dev = f->dev; /* it holds its module, which holds the instance */
 	return CUDA_SUCCESS;
 }
 
 CUresult sess_func_hold(struct sess_lane *sl, struct sess_func *f, struct sess_ctx *ctx,
 			struct dev_func **ret_dev, struct sess_obj **ret_ref)
 {
-	CUresult r = sess_func_in(sl, f, ctx, ret_dev);
+	struct sess_inst *inst;
+	CUresult r;
 
-	if (r != CUDA_SUCCESS)
-		return r;
-	/* Of a library the instance has just been pinned. */
-	*ret_ref = obj_ref(is_library(f->mod) ? sl->pins[sl->n_pins - 1] : &f->obj);
-	return CUDA_SUCCESS;
+	if (!is_library(f->mod)) {
+		*ret_dev = f->dev;
+		*ret_ref = obj_ref(&f->obj);
+		return CUDA_SUCCESS;
+	}
+	r = kernel_in(sl, f, ctx, ret_dev, &inst);
+	if (r == CUDA_SUCCESS)
+		*ret_ref = obj_ref(&inst->obj);
+	return r;
 }
 
 CUresult sess_func_set(struct sess_lane *sl, struct sess_func *f, struct sess_ctx *ctx,

@@ -29,6 +29,7 @@ void sess_lane_init(struct sess_lane *sl, struct session *s, struct lane *l,
 
 void sess_lane_fini(struct sess_lane *sl)
 {
+	kept_drop(sl);
 	sess_drop_thread_streams(sl, NULL);
 	if (sl->ctx)
 		obj_put(sl->s, &sl->ctx->obj);
@@ -39,7 +40,7 @@ void sess_lane_fini(struct sess_lane *sl)
 static void release_pins(struct sess_lane *sl)
 {
 	while (sl->n_pins)
-		obj_put(sl->s, sl->pins[--sl->n_pins]);
+		obj_put(sl->s, sl->pins[--sl->n_pins].obj);
 }
 
 /*
@@ -53,14 +54,23 @@ static bool is_unordered(uint16_t op)
 	       op == WIRE_OP_host_read;
 }
 
+/* What has a handle is likely to be named again. */
+static void keep_pins(struct sess_lane *sl)
+{
+	while (sl->n_pins) {
+		const struct sess_pin *p = &sl->pins[--sl->n_pins];
+
+		if (p->key)
+			kept_put(sl, p->key, p->obj, p->dev);
+		else
+			obj_put(sl->s, p->obj);
+	}
+}
+
 static int dispatch(struct sess_lane *sl, const struct dispatch_row *row)
 {
-	int r;
-
 	sl->replying = sl->uncounted = false;
-	r = row->run(sl, sl->msg);
-	release_pins(sl);
-	return r;
+	return row->run(sl, sl->msg);
 }
 
 static int handle_posted(struct sess_lane *sl, const struct dispatch_row *row)
@@ -69,9 +79,12 @@ static int handle_posted(struct sess_lane *sl, const struct dispatch_row *row)
 
 	if (r < 0)
 		return r;
+	kept_check(sl);
 	r = dispatch(sl, row);
+	keep_pins(sl);
+	kept_check(sl);
+	sess_count_posted(&sl->s->count->posts, 1);
 	tickets_done(&sl->s->tickets, sl->msg->hdr.seq);
-	atomic_fetch_add_explicit(&sl->s->count->posts, 1, memory_order_relaxed);
 	return r;
 }
 
@@ -79,6 +92,7 @@ static int handle_call(struct sess_lane *sl, const struct dispatch_row *row)
 {
 	int r;
 
+	kept_drop(sl);
 	if (!is_unordered(sl->msg->hdr.op)) {
 		r = tickets_wait(&sl->s->tickets, sl->msg->hdr.seq);
 		if (r < 0)
@@ -87,6 +101,7 @@ static int handle_call(struct sess_lane *sl, const struct dispatch_row *row)
 	atomic_fetch_add_explicit(&sl->s->count->calls, 1, memory_order_relaxed);
 	atomic_fetch_add(&sl->s->calls_begun, 1);
 	r = dispatch(sl, row);
+	release_pins(sl);
 	atomic_fetch_add(&sl->s->calls_done, 1);
 	return r;
 }
@@ -126,12 +141,18 @@ static void count_lanes(struct session *s)
 	atomic_store_explicit(&s->count->lanes, s->n_lanes, memory_order_relaxed);
 }
 
+static void on_sleep(void *arg)
+{
+	kept_drop(arg);
+}
+
 static void *lane_main(void *arg)
 {
 	struct sess_lane *sl = arg;
 	struct session *s = sl->s;
 	bool last;
 
+	lane_on_sleep(sl->lane, on_sleep, sl);
 	lane_loop(sl);
 	sess_lane_fini(sl);
 	pthread_mutex_lock(&s->lanes_lock);

@@ -128,6 +128,8 @@ static struct sess_obj *take_locked(struct obj_table *t, struct sess_obj **slot)
 
 	*slot = NULL;
 	t->live--;
+	/* release: pairs with obj_taken(). */
+	atomic_fetch_add_explicit(&t->taken, 1, memory_order_release);
 	list_remove(&o->in_ctx);
 	return o;
 }

@@ -75,7 +75,15 @@ struct obj_table {
 	pthread_mutex_t lock;
 	struct obj_page *pages[HANDLE_NUM_TYPES][OBJ_PAGES];
 	unsigned live;
+	_Atomic uint64_t taken; /* objects that have left it */
 };
+
+/* Changes whenever an object leaves the table, before obj_take() returns. Without a lock:
+ * what another thread takes out at this moment may not be counted yet. */
+static inline uint64_t obj_taken(const struct obj_table *t)
+{
+	return atomic_load_explicit(&t->taken, memory_order_acquire);
+}
 
 int obj_table_init(struct obj_table *t);
 

@@ -191,12 +191,16 @@ void *sess_pin(struct sess_lane *sl, struct sess_obj *o)
 		obj_put(sl->s, o);
 		return NULL;
 	}
-	sl->pins[sl->n_pins++] = o;
+	sl->pins[sl->n_pins++] = (struct sess_pin){.obj = o, .key = KEPT_OBJECT(o->handle)};
 	return o;
 }
 
 void *sess_get(struct sess_lane *sl, enum handle_type type, uint64_t h)
 {
+	const struct kept_slot *k = kept_find(&sl->kept, &sl->s->objs, KEPT_OBJECT(h));
+
+	if (likely(k) && handle_type(h) == type)
+		return k->obj;
 	return sess_pin(sl, obj_find(sl->s, type, h));
 }
 

@@ -39,6 +39,7 @@
 #include "memory/touch.h"
 #include "refusal.h"
 #include "session/gate.h"
+#include "session/kept.h"
 #include "session/object.h"
 #include "session/tickets.h"
 #include "util/purse.h"
@@ -234,8 +235,13 @@ struct sess_lane {
 	struct sess_ctx *ctx;       /* current context, a reference, or NULL */
 	struct list thread_streams; /* this thread's default stream of each context */
 
-	struct sess_obj *pins[SESS_PINS_MAX];
+	struct sess_pin {
+		struct sess_obj *obj;
+		uint64_t key; /* under which to keep it; 0: not */
+		struct dev_func *dev;
+	} pins[SESS_PINS_MAX]; /* references that the command holds */
 	unsigned n_pins;
+	struct kept kept;
 	struct sess_taken taken;
 	bool replying;  /* a raw handler has begun its reply */
 	bool uncounted; /* what this command answers is no refusal of its own */
@@ -266,6 +272,14 @@ static inline void sess_leave(struct sess_lane *sl)
 	gate_leave(&sl->gate);
 	if (unlikely(sl->s->touch.pages))
 		sess_submitted(sl->s);
+}
+
+/* Adds to a counter that only posted commands change: they run one at a time. */
+static inline void sess_count_posted(_Atomic uint64_t *c, uint64_t n)
+{
+	uint64_t before = atomic_load_explicit(c, memory_order_relaxed);
+
+	atomic_store_explicit(c, before + n, memory_order_relaxed);
 }
 
 /* Waits until every context has done what was submitted to it so far. */

@@ -93,9 +93,8 @@ static void reset(uint64_t device, uint64_t swap)
 	now = NSEC_PER_SEC;
 	for (unsigned i = 0; i < TENANTS; i++) {
 		tenants[i].b = &b;
-		/* max is no limit here, and allows more than the device has. */
 		tenants[i].memory = (struct conf_memory){.high = UINT64_MAX,
-							 .max = UINT64_MAX / 2,
+							 .max = UINT64_MAX / 2, /* no limit */
 							 .swap_max = UINT64_MAX,
 							 .weight = 100};
 		list_append(&b.tenants, &tenants[i].link);

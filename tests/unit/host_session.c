@@ -247,6 +247,28 @@ static void second_lane(uint64_t next)
 	atomic_store(&lb[1].tickets.next, next);
 }
 
+/* What one thread used and another destroys is gone when the first sleeps. */
+Test(session, destroyed_elsewhere)
+{
+	uint64_t st = handle_make(HANDLE_STREAM, 1, 1), ev = handle_make(HANDLE_EVENT, 1, 1);
+	struct event_record_cmd *c;
+
+	retain();
+	new_stream(st);
+	begin(G, event_create)->event = ev;
+	cr_assert_eq(lane_post(G), 0);
+	cr_assert_eq(sync_now(), CUDA_SUCCESS);
+	c = begin(G, event_record);
+	c->event = ev;
+	c->stream = st;
+	cr_assert_eq(lane_post(G), 0);
+	second_lane(atomic_load(&tickets->next));
+	begin(lb[1].guest, stream_destroy)->stream = st;
+	cr_assert_eq(lane_post(lb[1].guest), 0);
+	while (fake.streams) /* or the test's time-out */
+		sched_yield();
+}
+
 Test(session, order_across_lanes)
 {
 	struct late late = {0};

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Objects that the posted commands of a lane named lately. The lane keeps a reference on
+ * each, so the next command finds it again without a lock.
+ *
+ * Nothing that is destroyed stays for that: all is let go of when any object of the
+ * session has left its table, before a command that may wait, and before the lane sleeps.
+ *
+ * Used by the lane's own thread only.
+ */
+#ifndef WEFT_SESS_KEPT_H
+#define WEFT_SESS_KEPT_H
+
+#include <stdint.h>
+
+#include "session/object.h"
+
+struct sess_lane;
+
+#define KEPT_SLOTS 64u
+
+/* What a handle is found under, and what a kernel is in the context where it was used
+ * last (obj is the instance, and dev belongs to it). */
+#define KEPT_OBJECT(handle) (handle)
+#define KEPT_KERNEL(handle) ((handle) | 1)
+
+struct kept {
+	uint64_t taken; /* of the object table when these were found there */
+	unsigned n;     /* slots in use */
+	struct kept_slot {
+		uint64_t key; /* 0: empty */
+		struct sess_obj *obj;
+		struct dev_func *dev;
+	} slots[KEPT_SLOTS];
+};
+
+/* Guests number objects of each type from 0: types are to lie apart. */
+static inline struct kept_slot *kept_slot(struct kept *k, uint64_t key)
+{
+	uint64_t index = key >> 4, type = key >> 36, kernel = key & 1;
+
+	return &k->slots[(index + type * 21 + kernel * KEPT_SLOTS / 2) % KEPT_SLOTS];
+}
+
+/* What is kept under a key, good until the command ends; NULL: nothing. */
+static inline const struct kept_slot *kept_find(struct kept *k, const struct obj_table *t,
+						uint64_t key)
+{
+	const struct kept_slot *slot = kept_slot(k, key);
+
+	return slot->key == key && k->taken == obj_taken(t) ? slot : NULL;
+}
+
+/* Takes the reference over. Not while a command runs: it may be using what was kept in
+ * the same place. */
+void kept_put(struct sess_lane *sl, uint64_t key, struct sess_obj *o,
+	      struct dev_func *dev);
+
+/* Lets go of what is stale; of all of it. */
+void kept_check(struct sess_lane *sl);
+void kept_drop(struct sess_lane *sl);
+
+#endif
