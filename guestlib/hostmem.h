@@ -56,7 +56,7 @@ CUresult hostmem_region_new(struct guest_thread *t, size_t size,
 CUresult hostmem_region_free(struct guest_thread *t, const struct hostmem_region *g);
 
 /* Allocations up to here are blocks of shared regions. */
-#define HOSTMEM_SMALL ((size_t)16 << 10)
+#define HOSTMEM_SMALL ((size_t)256 << 10)
 
 /* As hostmem_region_new() and _free(); the size is that of the allocation. */
 CUresult hostmem_small_new(struct guest_thread *t, size_t size, uint64_t *ret_addr);

@@ -109,12 +109,12 @@ static CUresult free_pages(struct guest_thread *t, const struct hostmem *h)
 
 static CUresult alloc_pages(struct guest_thread *t, struct hostmem *h)
 {
+	CUresult r = CUDA_ERROR_NOT_SUPPORTED;
 	uint64_t addr;
-	CUresult r;
 
-	if (h->size <= HOSTMEM_SMALL) {
+	if (h->size <= HOSTMEM_SMALL)
 		r = hostmem_small_new(t, h->size, &addr);
-	} else {
+	if (r == CUDA_ERROR_NOT_SUPPORTED) { /* for a slab there may be no room */
 		r = hostmem_region_new(t, h->size, &h->region);
 		addr = h->region.addr;
 	}

@@ -272,31 +272,34 @@ static void churn(void)
 	}
 }
 
-/* Far less than a page each: no two share a byte, and each ends where it was said to. */
-static void small(void)
+/*
+ * Far less than a region each: no two share a byte, and each ends where it was said to.
+ * Sizes are up to 4200 times the unit.
+ */
+static void small(size_t unit, int count)
 {
 	enum { COUNT = 300 };
 	size_t size[COUNT];
 	int *p[COUNT];
 
 	for (int round = 0; round < 3; round++) {
-		for (int i = 0; i < COUNT; i++) {
+		for (int i = 0; i < count; i++) {
 			if (round && i % 3 != round)
 				continue; /* still there */
-			size[i] = 4 * (1 + (size_t)(i * 37 + round) % 4200);
+			size[i] = unit * (1 + (size_t)(i * 37 + round) % 4200);
 			p[i] = pinned(size[i], 0);
 			if ((uintptr_t)p[i] % 512)
 				fail("%p is not aligned", p[i]);
 			for (size_t k = 0; k < size[i] / 4; k++)
 				p[i][k] = i;
 		}
-		for (int i = 0; i < COUNT; i += 7) {
+		for (int i = 0; i < count; i += 7) {
 			int n = (int)(size[i] / 4);
 
 			scale<<<(n + 255) / 256, 256>>>(p[i], p[i], n, 2);
 		}
 		CK(cudaDeviceSynchronize());
-		for (int i = 0; i < COUNT; i++) {
+		for (int i = 0; i < count; i++) {
 			for (size_t k = 0; k < size[i] / 4; k++) {
 				if (p[i][k] != (i % 7 ? i : 2 * i))
 					fail("allocation %d of %zu: [%zu] is %d", i,
@@ -304,7 +307,7 @@ static void small(void)
 				p[i][k] = i;
 			}
 		}
-		for (int i = 0; i < COUNT; i++) {
+		for (int i = 0; i < count; i++) {
 			if (round == 2 || i % 3 == round + 1)
 				CK(cudaFreeHost(p[i]));
 		}
@@ -377,7 +380,8 @@ int main(void)
 	registered();
 	forked();
 	churn();
-	small();
+	small(4, 300);
+	small(64, 60);
 	freed_in_use();
 	wrong();
 	return pass();
