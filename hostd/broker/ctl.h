@@ -24,8 +24,8 @@
  *	worker -> weftd  IPC_OPEN  id, total (kind), token (name); the answer has what
  *				 was exported
  *	worker -> weftd  IPC_CLOSE token: ends one IPC_OPEN; no answer
- *	worker -> weftd  IPC_DROP  token: what was exported is freed, and with it its
- *				 charge; no answer
+ *	worker -> weftd  IPC_DROP  id, token: what was exported is freed, and with it its
+ *				 charge. Once that is answered nobody opens it any more
  *	weftd -> worker  ANSWER  id, result, bytes (left), total
  *	weftd -> worker  RECLAIM id, bytes, total (enum placement_where), session: move
  *				 so much device memory out to host memory, of which at

@@ -100,6 +100,15 @@ static int answer_open(struct worker *w, const struct ctl_msg *m)
 	return ctl_send(w->ctl.fd, &a, x.fd, -1);
 }
 
+/* Whoever hears of it from the worker's program, in whatever way, does not find it. */
+static int answer_drop(struct worker *w, const struct ctl_msg *m)
+{
+	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
+
+	ipc_drop(w, m->token);
+	return ctl_send(w->ctl.fd, &a, -1, -1);
+}
+
 int worker_said(struct worker *w, const struct ctl_msg *m, int *fd)
 {
 	if (w->state != WORKER_SESSION)
@@ -133,8 +142,7 @@ int worker_said(struct worker *w, const struct ctl_msg *m, int *fd)
 		ipc_close(w, m->token);
 		return 0;
 	case CTL_IPC_DROP:
-		ipc_drop(w, m->token);
-		return 0;
+		return answer_drop(w, m);
 	case CTL_OPENED:
 		snprintf(w->carrier, sizeof(w->carrier), "%.20s", m->text);
 		log_info("tenant %s session %llu: over %s", w->tenant->name,

@@ -211,22 +211,22 @@ static int link_ipc_open(void *arg, const uint8_t *name, struct sess_ipc *x)
 	return 0;
 }
 
-static void tell_name(struct broker_link *b, enum ctl_type type, const uint8_t *name)
+static void link_ipc_close(void *arg, const uint8_t *name)
 {
-	struct ctl_msg m = {.type = type};
+	struct ctl_msg m = {.type = CTL_IPC_CLOSE};
+	struct broker_link *b = arg;
 
 	memcpy(m.token, name, sizeof(m.token));
 	(void)ctl_send(b->sock, &m, -1, -1);
 }
 
-static void link_ipc_close(void *arg, const uint8_t *name)
-{
-	tell_name(arg, CTL_IPC_CLOSE, name);
-}
-
 static void link_ipc_drop(void *arg, const uint8_t *name)
 {
-	tell_name(arg, CTL_IPC_DROP, name);
+	struct ctl_msg m = {.type = CTL_IPC_DROP};
+	struct question q;
+
+	memcpy(m.token, name, sizeof(m.token));
+	(void)ask(arg, &m, &q);
 }
 
 struct sess_broker broker_link_ops(struct broker_link *b)
