@@ -111,6 +111,31 @@ void away_returned(struct worker *w, uint64_t bytes)
 	account_write_end(w->b);
 }
 
+uint64_t away_waiting(const struct worker *w)
+{
+	uint64_t fixed = w->move.returning + w->away_shared;
+
+	return w->away - MIN(w->away, fixed);
+}
+
+uint64_t away_share(struct worker *w, uint64_t bytes)
+{
+	bytes = MIN(bytes, w->away - w->move.returning);
+	w->away -= bytes;
+	w->tenant->shared_away += bytes;
+	return bytes;
+}
+
+void away_share_end(struct tenant *t, uint64_t bytes)
+{
+	account_write_begin(t->b);
+	t->shared_away -= bytes;
+	t->away -= bytes;
+	t->b->away -= bytes;
+	t->b->reclaim_due |= bytes > 0;
+	account_write_end(t->b);
+}
+
 void away_drop(struct worker *w)
 {
 	if (!w->tenant)

@@ -85,6 +85,7 @@ struct worker_move {
 	uint32_t out_id, in_id; /* 0: nothing */
 	uint64_t returning; /* granted for what is away, until it says what came back */
 	bool needs;         /* it waits for what is swapped */
+	bool homes;         /* it waits for what it is to share */
 	unsigned n_busy;    /* times in a row that it did not get quiet */
 	/* Until then it is not asked for more, has nothing more to give, gets nothing
 	 * back. */
@@ -106,6 +107,7 @@ struct worker {
 	 * included, what is ahead of use too; the most that ever was. */
 	uint64_t overhead, charged, granted_peak;
 	uint64_t away;        /* charged once, now in host memory */
+	uint64_t away_shared; /* of that, what others have, too: it stays there */
 	uint64_t freed_early; /* told of before what moves out had arrived there */
 	bool was_away;        /* once */
 	struct worker_move move;
@@ -189,8 +191,8 @@ void account_begin(struct worker *w);
 void account_end(struct worker *w);
 
 /* A session wants more; part: of which some may be in host memory. Returns 0, -EDQUOT
- * (tenant's limit), -ENOMEM (the device is full, or no larger) or -EAGAIN (it is full, but
- * something could move out). */
+ * (tenant's limit), -ENOMEM (the device is full, or no larger) or -EAGAIN (it is full,
+ * but something could move out). */
 int account_charge(struct worker *w, uint64_t bytes, bool part);
 /* Grants at most so much `here`, on the device; the rest is away from the beginning.
  * Returns 0, -EDQUOT or -ENOMEM (there is no host memory for it). */
@@ -241,6 +243,11 @@ int away_return(struct worker *w, uint64_t bytes);
 void away_returned(struct worker *w, uint64_t bytes);
 /* The worker has ended. */
 void away_drop(struct worker *w);
+/* What of a worker's memory could come back and is not on its way yet. */
+uint64_t away_waiting(const struct worker *w);
+/* As account_share(), of memory that is away. */
+uint64_t away_share(struct worker *w, uint64_t bytes);
+void away_share_end(struct tenant *t, uint64_t bytes);
 
 /* ---- numbers.c: what policies are told ---- */
 
@@ -269,6 +276,8 @@ int reclaim_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
 		   uint64_t now_ns);
 /* A session wants back what is swapped. */
 int reclaim_need(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns);
+/* It wants back, all together, what it is to share. */
+int reclaim_home(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns);
 /* A worker says what moved. 0 or -EPROTO: nobody asked. */
 int reclaim_left(struct worker *w, const struct ctl_msg *m, uint64_t now_ns);
 int reclaim_returned(struct worker *w, const struct ctl_msg *m, uint64_t now_ns);
@@ -310,15 +319,16 @@ void account_share_end(struct tenant *t, uint64_t bytes);
 
 struct sess_ipc;
 
-/* Takes over fd (may be -1) on success. Returns 0, -EINVAL, -EMFILE (too many), -ENOMEM
- * or -EIO. */
-int ipc_export(struct worker *w, const struct sess_ipc *x, int fd, uint8_t *ret_name);
-/* ret_x->fd stays ours. -EDEADLK: the worker's own; -EINVAL: none of its tenant's. */
-int ipc_open(struct worker *w, const uint8_t *name, unsigned kind,
-	     struct sess_ipc *ret_x);
-/* Ends one ipc_open(). */
+/* Takes over fd (may be -1) on success. The first part gives the name, others take it.
+ * Returns 0, -EINVAL, -EMFILE (too many), -ENOMEM or -EIO. */
+int ipc_export(struct worker *w, const struct sess_ipc *x, int fd, uint8_t *name);
+/* x->kind and x->part say what; x->fd stays ours. -EDEADLK: the worker's own; -EINVAL:
+ * none of its tenant's, or not all of it is there yet. */
+int ipc_open(struct worker *w, const uint8_t *name, struct sess_ipc *x);
+/* Ends one ipc_open() of a first part. */
 void ipc_close(struct worker *w, const uint8_t *name);
-/* The worker has freed what it exported. Its charge for it ends here. */
+/* The worker has freed what it exported. Its charge for it ends here, if all parts were
+ * there. */
 void ipc_drop(struct worker *w, const uint8_t *name);
 /* The worker has ended; before account_end(). */
 void ipc_end(struct worker *w);
@@ -377,7 +387,8 @@ struct tenant {
 	uint64_t host_max, host_used;
 	struct list shares; /* ipc.c */
 	unsigned n_shares;
-	uint64_t shared; /* of what is granted: of shares whose maker has gone */
+	/* Of what is granted, and of what is away: of shares whose maker has gone. */
+	uint64_t shared, shared_away;
 	unsigned sessions_max, n_sessions, n_waiting;
 	struct log_limit log_limit;
 };

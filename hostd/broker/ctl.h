@@ -19,10 +19,15 @@
  *				 where in the VM's window, if there is one
  *	worker -> weftd  HOST_UNCHARGE  bytes, total (where in the window); no answer
  *	worker -> weftd  MEMORY  id: how much is left?
- *	worker -> weftd  IPC_EXPORT  id, total (enum sess_ipc_kind), bytes; fd. The
- *				 answer's token is the name under which others find it
- *	worker -> weftd  IPC_OPEN  id, total (kind), token (name); the answer has what
- *				 was exported
+ *	worker -> weftd  IPC_EXPORT  id, total (enum sess_ipc_kind), bytes, result (1: in
+ *				 host memory), session (which part of how many,
+ *				 ctl_parts()); fd. The answer's token is the name under
+ *				 which others find it when all parts have come; the
+ *				 second part and later ones have it as token
+ *	worker -> weftd  IPC_OPEN  id, total (kind), token (name), session (which part);
+ *				 the answer has what was exported, total is the number of
+ *				 parts. Of several the first is opened first; only that
+ *				 one counts
  *	worker -> weftd  IPC_CLOSE token: ends one IPC_OPEN; no answer
  *	worker -> weftd  IPC_DROP  id, token: what was exported is freed, and with it its
  *				 charge. Once that is answered nobody opens it any more
@@ -43,6 +48,9 @@
  *				 session goes on. The answer's bytes are granted, 0 to
  *				 all; what is not is mapped where it is. If it is more
  *				 than 0, RESTORED with this id follows. Never two at once
+ *	worker -> weftd  HOME    id, bytes: of one allocation, which is to be shared; as
+ *				 NEED, but all of it is waited for, and the result is
+ *				 -ENOMEM if it cannot be had
  *	worker -> weftd  AWAY_FREED  bytes: freed while away; no answer
  *	weftd -> worker  POOL    bytes: host memory to keep ready; no answer
  *	door -> weftd    HELLO   hello; fd: an accepted socket whose hello has been read
@@ -87,6 +95,8 @@ enum ctl_type {
 	CTL_NEED,
 	CTL_AWAY_FREED,
 	CTL_POOL,
+	CTL_HOME,
+	CTL_NUM
 };
 
 struct ctl_window {
@@ -107,6 +117,12 @@ struct ctl_msg {
 	struct ctl_window window;
 };
 static_assert(sizeof(struct ctl_msg) == 240, "no holes");
+
+/* Which part of how many, in a number. */
+static inline uint64_t ctl_parts(uint32_t part, uint32_t n_parts)
+{
+	return (uint64_t)n_parts << 32 | part;
+}
 
 /* Sends one message with up to two descriptors (-1: none). Returns 0 or -errno. */
 int ctl_send(int sock, const struct ctl_msg *m, int fd0, int fd1);

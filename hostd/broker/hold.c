@@ -51,6 +51,8 @@ static void hold_free(struct hold *h)
 		h->t->held -= h->bytes;
 	if (h->kind == HOLD_NEED)
 		h->w->move.needs = false;
+	if (h->kind == HOLD_HOME)
+		h->w->move.homes = false;
 	if (h->w)
 		h->w->n_holds--;
 	if (h->t->b->moving_for == h)
@@ -126,7 +128,7 @@ int reclaim_need(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns)
 
 	if (w->move.needs)
 		return -EPROTO;
-	bytes = MIN(bytes, w->away - w->move.returning);
+	bytes = MIN(bytes, away_waiting(w));
 	/* It waits for us while we wait for it: it is mapped where it is. */
 	h = !bytes || w->move.out_id || w->move.in_id
 		    ? NULL
@@ -135,6 +137,20 @@ int reclaim_need(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns)
 		return answer(w, id, 0, 0, 0);
 	set_worker(h, w, id);
 	w->move.needs = true;
+	return 0;
+}
+
+int reclaim_home(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns)
+{
+	struct hold *h;
+
+	if (w->move.homes)
+		return -EPROTO;
+	h = hold_new(w->tenant, HOLD_HOME, MIN(bytes, w->away), now_ns + HOLD_NS);
+	if (!h)
+		return answer(w, id, -ENOMEM, 0, 0);
+	set_worker(h, w, id);
+	w->move.homes = true;
 	return 0;
 }
 
@@ -162,13 +178,19 @@ void reclaim_forget(struct broker *b, const void *arg)
 
 /* ---- who gets what is there ---- */
 
+/* It is told of one thing at a time that returns. */
+static bool is_moving(const struct worker *w)
+{
+	return w->move.in_id || w->move.out_id || w->move.needs;
+}
+
 /* Grants what is to return; the worker says later what has. */
 static void give_back(struct hold *h, uint64_t bytes)
 {
 	struct worker *w = h->w;
 	uint32_t id = h->id;
 
-	bytes = MIN(bytes, w->away - w->move.returning);
+	bytes = MIN(bytes, away_waiting(w));
 	if (away_return(w, bytes) < 0)
 		bytes = 0;
 	w->move.in_id = bytes ? id : 0;
@@ -214,6 +236,9 @@ void hold_fail(struct hold *h, int result)
 	case HOLD_NEED:
 		give_back(h, MIN(h->bytes, account_gather(h->t->b)));
 		break;
+	case HOLD_HOME:
+		hold_end(h, result, 0, 0);
+		break;
 	case HOLD_HAND:
 		hold_end(h, 0, 0, 0);
 		break;
@@ -249,6 +274,11 @@ static int serve_one(struct hold *h)
 		return 0;
 	case HOLD_NEED:
 		if (h->bytes > account_gather(h->t->b))
+			return -EAGAIN;
+		give_back(h, h->bytes);
+		return 0;
+	case HOLD_HOME:
+		if (is_moving(h->w) || h->bytes > account_gather(h->t->b))
 			return -EAGAIN;
 		give_back(h, h->bytes);
 		return 0;

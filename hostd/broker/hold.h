@@ -8,6 +8,7 @@
 enum hold_kind {
 	HOLD_CHARGE,
 	HOLD_NEED,
+	HOLD_HOME,
 	HOLD_HAND,
 };
 

@@ -16,8 +16,8 @@
 #include "broker/broker.h"
 #include "session/session.h"
 
-/* Each holds a descriptor of weftd's; b->shares_max is for all tenants together. */
-#define SHARES_TENANT_MAX 1024
+/* Each part holds a descriptor of weftd's; b->shares_max is for all tenants together. */
+#define SHARES_TENANT_MAX 8192u
 #define OPENS_MAX         4096 /* of one share by one worker */
 
 struct share {
@@ -25,10 +25,15 @@ struct share {
 	struct tenant *t;
 	struct worker *maker; /* NULL: it has let go */
 	uint8_t name[16];
-	unsigned kind; /* enum sess_ipc_kind */
-	uint64_t bytes;
-	uint64_t held; /* of the tenant's account, once the maker has let go */
-	int fd;
+	unsigned kind;       /* enum sess_ipc_kind */
+	uint64_t here, away; /* bytes */
+	/* Of the tenant's account, once the maker has let go. */
+	uint64_t held, held_away;
+	unsigned n, n_parts; /* so many have come */
+	struct share_part {
+		int fd;
+		uint64_t bytes;
+	} * part;
 	struct list users;
 };
 
@@ -70,59 +75,117 @@ static struct share_user *find_user(struct share *s, const struct worker *w)
 	return NULL;
 }
 
+static void share_free(struct share *s)
+{
+	for (unsigned i = 0; i < s->n; i++)
+		closep(&s->part[i].fd);
+	list_remove(&s->link);
+	s->t->n_shares -= s->n_parts;
+	s->t->b->n_shares -= s->n_parts;
+	free(s->part);
+	free(s);
+}
+
 /* Ends it once nobody is left. */
 static void share_try_end(struct share *s)
 {
 	if (s->maker || !list_empty(&s->users))
 		return;
 	account_share_end(s->t, s->held);
-	closep(&s->fd);
-	list_remove(&s->link);
-	s->t->n_shares--;
-	s->t->b->n_shares--;
-	free(s);
+	away_share_end(s->t, s->held_away);
+	share_free(s);
 }
 
-int ipc_export(struct worker *w, const struct sess_ipc *x, int fd, uint8_t *ret_name)
+/* ---- making one ---- */
+
+static bool has_room(const struct tenant *t, unsigned n_parts)
+{
+	return n_parts <= SHARES_TENANT_MAX - MIN(t->n_shares, SHARES_TENANT_MAX) &&
+	       n_parts <= t->b->shares_max - MIN(t->b->n_shares, t->b->shares_max);
+}
+
+/* Without parts yet. */
+static int share_new(struct worker *w, const struct sess_ipc *x, struct share **ret_s)
 {
 	struct tenant *t = w->tenant;
 	struct share *s;
 
-	if (t->n_shares >= SHARES_TENANT_MAX || t->b->n_shares >= t->b->shares_max)
-		return -EMFILE;
-	if (x->kind >= SESS_IPC_KINDS || x->bytes > w->charged)
+	if (!x->n_parts || x->kind >= SESS_IPC_KINDS ||
+	    (x->n_parts > 1 && x->kind != SESS_IPC_MEMORY))
 		return -EINVAL;
+	if (!has_room(t, x->n_parts))
+		return -EMFILE;
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return -ENOMEM;
-	if (getrandom(s->name, sizeof(s->name), 0) != sizeof(s->name)) {
+	s->part = calloc(x->n_parts, sizeof(*s->part));
+	if (!s->part || getrandom(s->name, sizeof(s->name), 0) != sizeof(s->name)) {
+		int r = s->part ? -EIO : -ENOMEM;
+
+		free(s->part);
 		free(s);
-		return -EIO;
+		return r;
 	}
 	s->t = t;
 	s->maker = w;
 	s->kind = x->kind;
-	s->bytes = x->bytes;
-	s->fd = fd;
+	s->n_parts = x->n_parts;
 	list_init(&s->users);
 	list_append(&t->shares, &s->link);
-	t->n_shares++;
-	t->b->n_shares++;
-	memcpy(ret_name, s->name, sizeof(s->name));
+	t->n_shares += s->n_parts;
+	t->b->n_shares += s->n_parts;
+	*ret_s = s;
 	return 0;
 }
 
-int ipc_open(struct worker *w, const uint8_t *name, unsigned kind, struct sess_ipc *ret_x)
+/* No more than the worker has, as far as it is believed. */
+static bool is_its_own(const struct worker *w, const struct share *s,
+		       const struct sess_ipc *x)
 {
-	struct share *s = find(w->tenant, name);
-	struct share_user *u;
+	uint64_t has = x->away ? w->away : w->charged, sum = x->away ? s->away : s->here;
 
-	/* Without its maker it is only kept for those who have it. */
-	if (!s || s->kind != kind || !s->maker)
+	return sum <= has && x->bytes <= has - sum;
+}
+
+static int add_part(struct share *s, const struct sess_ipc *x, int fd)
+{
+	struct worker *w = s->maker;
+
+	if (!is_its_own(w, s, x))
 		return -EINVAL;
-	if (s->maker == w)
-		return -EDEADLK;
-	u = find_user(s, w);
+	s->part[s->n].fd = fd;
+	s->part[s->n++].bytes = x->bytes;
+	*(x->away ? &s->away : &s->here) += x->bytes;
+	if (s->n == s->n_parts)
+		w->away_shared += s->away;
+	return 0;
+}
+
+int ipc_export(struct worker *w, const struct sess_ipc *x, int fd, uint8_t *name)
+{
+	struct share *s = x->part ? find(w->tenant, name) : NULL;
+	int r = 0;
+
+	if (!x->part)
+		r = share_new(w, x, &s);
+	else if (!s || s->maker != w || s->n != x->part || s->n == s->n_parts)
+		r = -EINVAL;
+	if (r < 0)
+		return r;
+	r = add_part(s, x, fd);
+	if (r < 0)
+		share_free(s);
+	else if (!x->part)
+		memcpy(name, s->name, sizeof(s->name));
+	return r;
+}
+
+/* ---- its users ---- */
+
+static int add_user(struct share *s, struct worker *w)
+{
+	struct share_user *u = find_user(s, w);
+
 	if (!u) {
 		u = calloc(1, sizeof(*u));
 		if (!u)
@@ -133,9 +196,30 @@ int ipc_open(struct worker *w, const uint8_t *name, unsigned kind, struct sess_i
 	if (u->n == OPENS_MAX)
 		return -EMFILE;
 	u->n++;
-	ret_x->kind = s->kind;
-	ret_x->bytes = s->bytes;
-	ret_x->fd = s->fd;
+	return 0;
+}
+
+int ipc_open(struct worker *w, const uint8_t *name, struct sess_ipc *x)
+{
+	struct share *s = find(w->tenant, name);
+	int r = 0;
+
+	/* Without its maker it is only kept for those who have it. */
+	if (!s || s->kind != x->kind || !s->maker)
+		return -EINVAL;
+	if (s->maker == w)
+		return -EDEADLK;
+	if (s->n < s->n_parts || x->part >= s->n_parts)
+		return -EINVAL;
+	if (!x->part)
+		r = add_user(s, w);
+	else if (!find_user(s, w))
+		r = -EINVAL;
+	if (r < 0)
+		return r;
+	x->n_parts = s->n_parts;
+	x->bytes = s->part[x->part].bytes;
+	x->fd = s->part[x->part].fd;
 	return 0;
 }
 
@@ -153,8 +237,16 @@ void ipc_close(struct worker *w, const uint8_t *name)
 
 static void let_go(struct share *s)
 {
+	struct worker *w = s->maker;
+
+	if (s->n < s->n_parts) { /* nobody has it, and it is not freed by that */
+		share_free(s);
+		return;
+	}
 	/* What nobody else has is freed, the rest is the tenant's. */
-	s->held = account_share(s->maker, s->bytes);
+	s->held = account_share(w, s->here);
+	w->away_shared -= s->away;
+	s->held_away = away_share(w, s->away);
 	s->maker = NULL;
 	share_try_end(s);
 }
@@ -174,7 +266,7 @@ static void all_done(const struct share *s)
 	static const uint64_t all = UINT64_MAX;
 
 	static_assert(offsetof(struct sess_ipc_event, done) == 0, "written here");
-	if (pwrite(s->fd, &all, sizeof(all), 0) != sizeof(all))
+	if (pwrite(s->part->fd, &all, sizeof(all), 0) != sizeof(all))
 		log_debug("an event of a session that has ended: %m");
 }
 

@@ -24,7 +24,7 @@
 
 #define CONF_DEFAULT  "/etc/weft/weftd.conf"
 #define LOCAL_TENANT  "local"
-#define FILES_MAX     (rlim_t)16384
+#define FILES_MAX     (rlim_t)65536
 #define LOCK_TRIES    10
 #define LOCK_PAUSE_NS 50000000
 

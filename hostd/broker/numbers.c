@@ -36,7 +36,7 @@ static uint64_t returnable(const struct worker *w, uint64_t now_ns)
 	bool by_hand = w->move.by_hand_ns &&
 		       atomic_load(&w->count->last_submit_ns) <= w->move.by_hand_ns;
 
-	return by_hand || now_ns < w->move.full_ns ? 0 : w->away - w->move.returning;
+	return by_hand || now_ns < w->move.full_ns ? 0 : away_waiting(w);
 }
 
 static int grow(struct broker *b, uint32_t n)
@@ -82,7 +82,7 @@ static void add_worker(const struct worker *w, uint64_t now_ns, bool *quiet,
 
 	ret->resident += account_worker(w);
 	ret->away += comes;
-	ret->wanted += w->away - w->move.returning - comes;
+	ret->wanted += away_waiting(w) - comes;
 	if (!movable && !comes)
 		return;
 	if (is_busy(w, now_ns)) {

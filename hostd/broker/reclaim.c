@@ -126,7 +126,7 @@ static int ask_for(struct hold *h, bool first, uint64_t now_ns)
 	t = &now.tenants[h->t->index];
 	/* It is promised, and stays part of what is wanted. */
 	now.device.free -= MIN(room, now.device.free);
-	if (h->kind == HOLD_NEED) {
+	if (h->kind == HOLD_NEED || h->kind == HOLD_HOME) {
 		t->away -= MIN(h->bytes, t->away);
 		t->wanted += h->bytes;
 	}

@@ -2,6 +2,7 @@
 /* What workers that serve a session say, and the answers. */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -81,8 +82,12 @@ static int answer_export(struct worker *w, const struct ctl_msg *m, int *fd)
 {
 	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
 	struct sess_ipc x = {.kind = (unsigned)MIN(m->total, (uint64_t)SESS_IPC_KINDS),
-			     .bytes = m->bytes};
+			     .part = (unsigned)(m->session & UINT32_MAX),
+			     .n_parts = (unsigned)(m->session >> 32),
+			     .bytes = m->bytes,
+			     .away = m->result};
 
+	memcpy(a.token, m->token, sizeof(a.token));
 	a.result = ipc_export(w, &x, *fd, a.token);
 	if (a.result == 0)
 		fd_steal(fd);
@@ -92,11 +97,13 @@ static int answer_export(struct worker *w, const struct ctl_msg *m, int *fd)
 static int answer_open(struct worker *w, const struct ctl_msg *m)
 {
 	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
-	struct sess_ipc x = {.fd = -1};
+	struct sess_ipc x = {.kind = (unsigned)MIN(m->total, (uint64_t)SESS_IPC_KINDS),
+			     .part = (unsigned)MIN(m->session, (uint64_t)UINT32_MAX),
+			     .fd = -1};
 
-	a.result = ipc_open(w, m->token,
-			    (unsigned)MIN(m->total, (uint64_t)SESS_IPC_KINDS), &x);
+	a.result = ipc_open(w, m->token, &x);
 	a.bytes = x.bytes;
+	a.total = x.n_parts;
 	return ctl_send(w->ctl.fd, &a, x.fd, -1);
 }
 
@@ -118,6 +125,8 @@ int worker_said(struct worker *w, const struct ctl_msg *m, int *fd)
 		return reclaim_charge(w, m->id, m->bytes, m->total, clock_now_ns());
 	case CTL_NEED:
 		return reclaim_need(w, m->id, m->bytes, clock_now_ns());
+	case CTL_HOME:
+		return reclaim_home(w, m->id, m->bytes, clock_now_ns());
 	case CTL_RECLAIMED:
 		return reclaim_left(w, m, clock_now_ns());
 	case CTL_RESTORED:

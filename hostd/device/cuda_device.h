@@ -51,9 +51,10 @@ struct device {
 	struct range_set globals;  /* variables of modules, outside the band */
 	struct range_set host;     /* host memory of the guest */
 	bool own_band;             /* the band is reserved with the driver */
-	_Atomic bool no_export;    /* memory cannot be given to other processes */
-	bool own_host;             /* its host part is reserved in this process */
-	bool primary_used;         /* a context of ours is the primary one */
+	/* Device memory, or host memory, cannot be given to other processes. */
+	_Atomic bool no_export[2];
+	bool own_host;     /* its host part is reserved in this process */
+	bool primary_used; /* a context of ours is the primary one */
 	struct list contexts;
 	struct list host_ops; /* struct host_op, not done */
 	uint64_t last_token, last_ctx;
@@ -66,12 +67,12 @@ struct dev_ctx {
 	struct list link; /* device.contexts */
 	CUcontext cu;
 	bool primary;
-	uint64_t id;        /* never reused, unlike cu */
-	_Atomic int status; /* CUresult; once lost, for ever */
+	uint64_t id;            /* never reused, unlike cu */
+	_Atomic int status;     /* CUresult; once lost, for ever */
 	_Atomic bool may_print; /* a kernel was launched */
 	struct list streams, events, modules;
 	struct list graveyard; /* graphs destroyed in a launch, see cuda_graph.c */
-	uint32_t *slots; /* pinned: streams wait for them, see cuda_stream.c */
+	uint32_t *slots;       /* pinned: streams wait for them, see cuda_stream.c */
 	CUdeviceptr slots_addr;
 	unsigned next_slot;
 	uint32_t slot_used[CUDA_HOST_SLOTS]; /* waits queued on the slot so far */
@@ -87,7 +88,7 @@ struct dev_stream {
 struct dev_array {
 	struct dev_ctx *ctx;
 	struct array_shape shape;
-	CUarray cu;	      /* or, if it has levels: */
+	CUarray cu; /* or, if it has levels: */
 	CUmipmappedArray mip;
 };
 
@@ -145,7 +146,6 @@ static inline void cuda_output_look(struct dev_ctx *ctx)
 	if (atomic_load_explicit(&ctx->may_print, memory_order_relaxed))
 		cuda_output_flush(ctx->dev);
 }
-
 
 /* cuda_nvml.c */
 /* Before the sandbox; fills in info.driver as well. */

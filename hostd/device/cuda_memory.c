@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The band on the real GPU: the driver is asked for all of it below the host part once,
- * and reservations are book-keeping inside it; where it refuses that, each reservation is asked for. All
- * addresses that guests may name are known here, so copies can check them.
+ * and reservations are book-keeping inside it; where it refuses that, each reservation is
+ * asked for. All addresses that guests may name are known here, so copies can check them.
  */
 #include <errno.h>
 
@@ -15,6 +15,7 @@
 struct dev_chunk {
 	CUmemGenericAllocationHandle cu;
 	uint64_t size;
+	bool exportable;
 };
 
 void cuda_memory_init(struct device *dev)
@@ -173,15 +174,16 @@ CUresult cuda_chunk_create(struct device *dev, uint64_t size, bool in_host_memor
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	c->size = size;
 	/* Any of it may be shared with another process later. */
-	if (!in_host_memory && !atomic_load(&dev->no_export))
+	if (!atomic_load(&dev->no_export[in_host_memory]))
 		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 	res = cu.cuMemCreate(&c->cu, size, &prop, 0);
 	if (prop.requestedHandleTypes && res && res != CUDA_ERROR_OUT_OF_MEMORY) {
 		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
 		res = cu.cuMemCreate(&c->cu, size, &prop, 0);
 		if (!res)
-			atomic_store(&dev->no_export, true);
+			atomic_store(&dev->no_export[in_host_memory], true);
 	}
+	c->exportable = prop.requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
 	if (res)
 		free(c);
 	else
@@ -198,7 +200,7 @@ void cuda_chunk_release(struct device *dev, struct dev_chunk *chunk)
 
 CUresult cuda_chunk_export(struct device *dev, struct dev_chunk *chunk, int *ret_fd)
 {
-	if (atomic_load(&dev->no_export))
+	if (!chunk->exportable)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	return cu.cuMemExportToShareableHandle(
 		ret_fd, chunk->cu, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);

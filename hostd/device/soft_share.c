@@ -80,7 +80,7 @@ CUresult soft_chunk_export(struct device *dev, struct dev_chunk *chunk, int *ret
 	int r;
 
 	soft_scoped_lock(&m->lock);
-	if (chunk->in_host_memory || chunk->imported)
+	if (chunk->imported)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (chunk->fd < 0) {
 		r = move_out_locked(m, chunk);

@@ -144,7 +144,7 @@ uint64_t chunk_away(const struct space_chunk *c)
 
 bool chunk_movable(const struct space_chunk *c)
 {
-	return c->charged && !c->in_host_memory && c->share == CHUNK_OWN &&
+	return c->charged && !c->in_host_memory && c->share == CHUNK_OWN && !c->kept &&
 	       c->n_mappings == 1;
 }
 

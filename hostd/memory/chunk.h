@@ -65,6 +65,7 @@ struct space_chunk {
 	uint64_t size, handle, id;
 	bool in_host_memory;
 	bool charged;
+	unsigned kept; /* comes home, to be shared: nothing of it may leave */
 	enum chunk_share share;
 	uint8_t name[16]; /* of one that is shared, at the broker */
 

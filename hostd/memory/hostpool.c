@@ -268,6 +268,10 @@ struct host_chunk *hostpool_take(struct hostpool *p, uint64_t size)
 
 void hostpool_put(struct hostpool *p, struct host_chunk *h)
 {
+	if (h->shared) {
+		unmake(p, h);
+		return;
+	}
 	pthread_mutex_lock(&p->lock);
 	put_locked(p, h);
 	p->used_ns = clock_now_ns();

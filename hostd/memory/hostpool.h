@@ -13,6 +13,7 @@
 #ifndef WEFT_MEM_HOSTPOOL_H
 #define WEFT_MEM_HOSTPOOL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <cuda.h>
@@ -28,6 +29,7 @@ struct host_chunk {
 	struct dev_chunk *dev;
 	CUdeviceptr stage; /* readable and writable here as long as it exists */
 	uint64_t size;
+	bool shared; /* other sessions have it: it is given back after use */
 };
 
 /* Sizes are powers of two: as many as there can be. */

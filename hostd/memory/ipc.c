@@ -2,9 +2,13 @@
 /*
  * Memory that other sessions of the tenant map too. What is shared is the chunk behind an
  * allocation, so others see its neighbours in a slab, as with the real driver. A chunk is
- * exported once, under a name that the broker gives; it is charged here until it is
- * freed, and there it is charged to nobody. Each opened allocation is a region of its
- * own.
+ * exported once, under a name that the broker gives, a descriptor for each of its pieces;
+ * it is charged here until it is freed, and there it is charged to nobody. Each opened
+ * allocation is a region of its own.
+ *
+ * What is shared does not move any more, so what is away comes home first. If there is no
+ * room for it on the device, or work does not end in time (it may wait for the very
+ * process that is to have the memory), it is shared where it lies, in host memory.
  */
 #include <errno.h>
 #include <limits.h>
@@ -12,33 +16,101 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "memory/hostpool.h"
 #include "memory/region.h"
+
+/* What comes home may be less than was away when that was asked for, but rarely. */
+#define HOME_TRIES 3
+
+/* ---- coming home ---- */
+
+/* The caller has looked it up; the lock is let go of meanwhile. */
+static int come_home_locked(struct space *sp, struct space_chunk *c)
+{
+	uint64_t away = chunk_away(c);
+	struct region *hidden = NULL;
+	int r;
+
+	if (!sp->home)
+		return -ENOMEM;
+	/* What is mapped nowhere cannot be copied to. */
+	if (!c->n_mappings &&
+	    region_backed_locked(sp, REGION_HIDDEN, c, &hidden) != CUDA_SUCCESS)
+		return -ENOMEM;
+	c->refs++;
+	c->kept++;
+	chunk_count_locked(sp, c);
+	pthread_mutex_unlock(&sp->lock);
+	r = sp->home(sp->home_arg, c, away);
+	pthread_mutex_lock(&sp->lock);
+	while (chunk_settle_locked(sp, c))
+		;
+	if (hidden)
+		region_free_locked(sp, hidden);
+	c->kept--;
+	chunk_count_locked(sp, c);
+	chunk_put_locked(sp, c);
+	return r;
+}
+
+/* True if the caller has to look it up again: all may have changed. */
+static bool prepare_locked(struct space *sp, struct space_chunk *c, unsigned *tries)
+{
+	if (chunk_settle_locked(sp, c))
+		return true;
+	if (c->share != CHUNK_OWN || !chunk_away(c) || !*tries)
+		return false;
+	*tries = come_home_locked(sp, c) < 0 ? 0 : *tries - 1;
+	return true;
+}
+
+/* ---- exporting ---- */
+
+static CUresult export_piece(struct space *sp, struct space_chunk *c, unsigned i)
+{
+	const struct sess_broker *b = &sp->s->broker;
+	struct piece *p = &c->piece[i];
+	struct sess_ipc x = {.kind = SESS_IPC_MEMORY,
+			     .fd = -1,
+			     .part = i,
+			     .n_parts = c->n_pieces,
+			     .bytes = p->size,
+			     .away = p->host};
+	CUresult r;
+	int e;
+
+	r = sp->s->ops->chunk_export(sp->s->dev, p->host ? p->host->dev : p->dev, &x.fd);
+	if (r != CUDA_SUCCESS)
+		return r;
+	e = b->ipc_export(b->arg, &x, c->name);
+	closep(&x.fd);
+	if (e == 0 && p->host)
+		p->host->shared = true;
+	return e < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
 
 static CUresult export_chunk_locked(struct space *sp, struct space_chunk *c)
 {
 	const struct sess_broker *b = &sp->s->broker;
-	struct sess_ipc x = {.kind = SESS_IPC_MEMORY, .fd = -1, .bytes = c->size};
-	CUresult r;
-	int e;
+	CUresult r = CUDA_SUCCESS;
+	unsigned i;
 
 	if (c->share == CHUNK_EXPORTED)
 		return CUDA_SUCCESS;
 	if (!b->ipc_export)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!chunk_whole(c)) /* it has given way, and one name is one piece */
-		return CUDA_ERROR_NOT_SUPPORTED;
-	if (sp->n_exported == SPACE_SHARES_MAX)
+	if (c->bytes[PIECE_SWAPPED] || c->n_pieces > SPACE_SHARES_MAX - sp->n_exported)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = sp->s->ops->chunk_export(sp->s->dev, chunk_whole(c), &x.fd);
-	if (r != CUDA_SUCCESS)
+	for (i = 0; i < c->n_pieces && r == CUDA_SUCCESS; i++)
+		r = export_piece(sp, c, i);
+	if (r != CUDA_SUCCESS) {
+		if (i > 1) /* there is a name */
+			b->ipc_drop(b->arg, c->name);
 		return r;
-	e = b->ipc_export(b->arg, &x, c->name);
-	closep(&x.fd);
-	if (e < 0)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	c->share = CHUNK_EXPORTED;
 	chunk_count_locked(sp, c);
-	sp->n_exported++;
+	sp->n_exported += c->n_pieces;
 	return CUDA_SUCCESS;
 }
 
@@ -57,11 +129,20 @@ static CUresult export_part_locked(struct space *sp, CUdeviceptr addr, uint64_t 
 	return CUDA_SUCCESS;
 }
 
-static bool settle(struct space *sp, CUdeviceptr addr)
+/* Looks up what covers addr, of that kind, once it can be exported. */
+static CUresult find_prepared_locked(struct space *sp, CUdeviceptr addr,
+				     enum space_kind kind, struct space_range *ret_range)
 {
-	struct mapping *m = mapping_at_locked(sp, addr);
+	unsigned tries = HOME_TRIES;
+	CUresult r;
 
-	return m && chunk_settle_locked(sp, m->chunk);
+	do {
+		r = space_find_locked(sp, addr, ret_range);
+		if (r == CUDA_SUCCESS && ret_range->kind != kind)
+			r = CUDA_ERROR_INVALID_VALUE;
+	} while (r == CUDA_SUCCESS &&
+		 prepare_locked(sp, mapping_at_locked(sp, addr)->chunk, &tries));
+	return r;
 }
 
 CUresult space_export(struct space *sp, CUdeviceptr addr, struct space_share *ret_share)
@@ -70,11 +151,7 @@ CUresult space_export(struct space *sp, CUdeviceptr addr, struct space_share *re
 	CUresult r;
 
 	pthread_mutex_lock(&sp->lock);
-	do {
-		r = space_find_locked(sp, addr, &range);
-	} while (r == CUDA_SUCCESS && settle(sp, addr));
-	if (r == CUDA_SUCCESS && range.kind != SPACE_ALLOCATION)
-		r = CUDA_ERROR_INVALID_VALUE;
+	r = find_prepared_locked(sp, addr, SPACE_ALLOCATION, &range);
 	if (r == CUDA_SUCCESS)
 		r = export_part_locked(sp, range.base, range.size, ret_share);
 	pthread_mutex_unlock(&sp->lock);
@@ -88,11 +165,8 @@ CUresult space_export_arena(struct space *sp, CUdeviceptr addr, uint64_t bytes,
 	CUresult r;
 
 	pthread_mutex_lock(&sp->lock);
-	do {
-		r = space_find_locked(sp, addr, &range);
-	} while (r == CUDA_SUCCESS && settle(sp, addr));
-	if (r == CUDA_SUCCESS &&
-	    (range.kind != SPACE_ARENA || bytes > range.size - (addr - range.base)))
+	r = find_prepared_locked(sp, addr, SPACE_ARENA, &range);
+	if (r == CUDA_SUCCESS && bytes > range.size - (addr - range.base))
 		r = CUDA_ERROR_INVALID_VALUE; /* it has gone since it was looked up */
 	if (r == CUDA_SUCCESS)
 		r = export_part_locked(sp, addr, bytes, ret_share);
@@ -102,10 +176,11 @@ CUresult space_export_arena(struct space *sp, CUdeviceptr addr, uint64_t bytes,
 
 CUresult space_chunk_export(struct space *sp, struct space_chunk *c, uint8_t ret_name[16])
 {
+	unsigned tries = HOME_TRIES;
 	CUresult r = CUDA_SUCCESS;
 
 	pthread_mutex_lock(&sp->lock);
-	while (chunk_settle_locked(sp, c)) /* the caller holds a reference */
+	while (prepare_locked(sp, c, &tries)) /* the caller holds a reference */
 		;
 	if (c->share == CHUNK_OWN)
 		r = c->in_host_memory ? CUDA_ERROR_NOT_SUPPORTED
@@ -135,22 +210,43 @@ static bool inside(const struct space_share *h, uint64_t size)
 	return h->bytes && h->offset < size && h->bytes <= size - h->offset;
 }
 
-static CUresult chunk_import(struct space *sp, int fd, uint64_t size,
-			     struct space_chunk **ret_chunk)
+/* The next part of the chunk behind a name. */
+static CUresult import_piece(struct space *sp, struct space_chunk *c,
+			     const struct sess_ipc *x)
 {
+	struct piece *p = &c->piece[c->n_pieces];
 	struct session *s = sp->s;
-	struct dev_chunk *dev;
-	CUresult r = s->ops->chunk_import(s->dev, fd, size, &dev);
+	CUresult r;
 
+	if (x->fd < 0 || x->bytes > DEVICE_BAND_SIZE - c->size || x->n_parts != c->room)
+		return CUDA_ERROR_INVALID_VALUE;
+	*p = (struct piece){.offset = c->size, .size = x->bytes};
+	r = s->ops->chunk_import(s->dev, x->fd, x->bytes, &p->dev);
 	if (r != CUDA_SUCCESS)
 		return r;
-	*ret_chunk = chunk_alloc(size, size);
-	if (!*ret_chunk) {
-		s->ops->chunk_release(s->dev, dev);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	(*ret_chunk)->piece->dev = dev;
+	c->n_pieces++;
+	c->size += x->bytes;
+	c->bytes[PIECE_FREE] += x->bytes;
+	piece_set_state(c, p, PIECE_RESIDENT);
 	return CUDA_SUCCESS;
+}
+
+/* The first part has been opened, and is in x. */
+static CUresult import_pieces(struct space *sp, const uint8_t *name, struct sess_ipc *x,
+			      struct space_chunk *c)
+{
+	const struct sess_broker *b = &sp->s->broker;
+	CUresult r = import_piece(sp, c, x);
+	int e = 0;
+
+	while (r == CUDA_SUCCESS && e == 0 && c->n_pieces < c->room) {
+		closep(&x->fd);
+		*x = (struct sess_ipc){
+			.kind = SESS_IPC_MEMORY, .fd = -1, .part = c->n_pieces};
+		e = b->ipc_open(b->arg, name, x);
+		r = e < 0 ? as_result(e) : import_piece(sp, c, x);
+	}
+	return r;
 }
 
 /* The chunk behind a name; the caller holds a reference. */
@@ -159,21 +255,25 @@ static CUresult chunk_open_locked(struct space *sp, const struct space_share *h,
 {
 	const struct sess_broker *b = &sp->s->broker;
 	struct sess_ipc x = {.kind = SESS_IPC_MEMORY, .fd = -1};
-	CUresult r = CUDA_ERROR_INVALID_VALUE;
-	struct space_chunk *c;
+	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+	struct space_chunk *c = NULL;
 	int e;
 
 	if (!b->ipc_open)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (sp->n_imported == SPACE_SHARES_MAX)
-		return CUDA_ERROR_OUT_OF_MEMORY;
 	e = b->ipc_open(b->arg, h->name, &x);
 	if (e < 0)
 		return as_result(e);
-	if (x.fd >= 0 && !(x.bytes % SPACE_PAGE) && inside(h, x.bytes))
-		r = chunk_import(sp, x.fd, x.bytes, &c);
+	if (x.n_parts && x.n_parts <= SPACE_SHARES_MAX - sp->n_imported)
+		c = chunk_blank(0, x.n_parts);
+	if (c)
+		r = import_pieces(sp, h->name, &x, c);
 	closep(&x.fd);
+	if (r == CUDA_SUCCESS && (c->size % SPACE_PAGE || !inside(h, c->size)))
+		r = CUDA_ERROR_INVALID_VALUE;
 	if (r != CUDA_SUCCESS) {
+		if (c)
+			chunk_release(sp, c);
 		b->ipc_close(b->arg, h->name);
 		return r;
 	}
@@ -181,7 +281,7 @@ static CUresult chunk_open_locked(struct space *sp, const struct space_share *h,
 	c->id = ++sp->next_id;
 	c->share = CHUNK_IMPORTED;
 	memcpy(c->name, h->name, sizeof(c->name));
-	sp->n_imported++;
+	sp->n_imported += c->n_pieces;
 	*ret_chunk = c;
 	return CUDA_SUCCESS;
 }
@@ -298,10 +398,10 @@ void share_end_locked(struct space *sp, struct space_chunk *c)
 
 	chunk_release(sp, c); /* before anybody is told that it is free */
 	if (was.share == CHUNK_IMPORTED) {
-		sp->n_imported--;
+		sp->n_imported -= was.n_pieces;
 		b->ipc_close(b->arg, was.name);
 	} else {
-		sp->n_exported--;
+		sp->n_exported -= was.n_pieces;
 		uncharged_locked(sp, was.size);
 		b->ipc_drop(b->arg, was.name);
 	}

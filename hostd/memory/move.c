@@ -186,7 +186,7 @@ static int find_coming(struct space *sp, enum piece_state from, uint64_t bytes,
 
 	pthread_mutex_lock(&sp->lock);
 	list_for_each (c, &sp->all, in_space) {
-		if (ok && c->n_mappings && c->bytes[from])
+		if (ok && c->share == CHUNK_OWN && c->n_mappings && c->bytes[from])
 			ok = add_pieces(sp, cs, c, from, bytes);
 	}
 	pthread_mutex_unlock(&sp->lock);
@@ -227,6 +227,53 @@ int space_move_in(struct space *sp, uint64_t bytes, struct space_moved *ret)
 	come_once(&mv, PIECE_SWAPPED, bytes);
 	if (!mv.error && mv.moved < bytes)
 		come_once(&mv, PIECE_MAPPED, bytes - mv.moved);
+	mover_fini(&mv);
+	ret->bytes = mv.moved;
+	return mv.error;
+}
+
+/* ---- home ---- */
+
+void space_on_home(struct space *sp,
+		   int (*home)(void *arg, struct space_chunk *c, uint64_t bytes),
+		   void *arg)
+{
+	pthread_mutex_lock(&sp->lock);
+	sp->home = home;
+	sp->home_arg = arg;
+	pthread_mutex_unlock(&sp->lock);
+}
+
+static void come_home_once(struct mover *mv, const struct space_chunk *c,
+			   enum piece_state from, uint64_t bytes)
+{
+	struct candidates cs = {0};
+	size_t k;
+
+	pthread_mutex_lock(&mv->sp->lock);
+	if (c->n_mappings && !add_pieces(mv->sp, &cs, c, from, bytes))
+		mv->error = -ENOMEM;
+	pthread_mutex_unlock(&mv->sp->lock);
+	k = first_that_fit(&cs, bytes, bytes);
+	for (size_t i = 0; i < k && !mv->error; i++)
+		mover_in(mv, cs.c[i].id, cs.c[i].size);
+	mover_drain(mv);
+	free(cs.c);
+}
+
+int space_move_home(struct space *sp, struct space_chunk *c, uint64_t bytes,
+		    struct space_moved *ret)
+{
+	struct mover mv;
+	int r;
+
+	ret->bytes = 0;
+	r = mover_init(&mv, sp, true);
+	if (r < 0)
+		return r;
+	come_home_once(&mv, c, PIECE_SWAPPED, bytes);
+	if (!mv.error)
+		come_home_once(&mv, c, PIECE_MAPPED, bytes - mv.moved);
 	mover_fini(&mv);
 	ret->bytes = mv.moved;
 	return mv.error;

@@ -18,6 +18,7 @@
 #include "policies/placement.h"
 
 struct space;
+struct space_chunk;
 
 /*
  * Pieces are of this size unless it is said otherwise. On an H200 pieces of 2 MiB move at
@@ -53,6 +54,19 @@ int space_move_out(struct space *sp, uint64_t bytes, uint64_t room,
  * Returns 0 (also if nothing is away), -ENOMEM (the device has no memory) or -EIO. */
 int space_move_in(struct space *sp, uint64_t bytes, struct space_moved *ret);
 
+/*
+ * Who brings one chunk home, all `bytes` of it that are away, because other sessions are
+ * to have it: home(arg, c, bytes) gets room for it, calls space_move_home(), and returns
+ * 0, -EBUSY (work did not end in time), -ENOMEM (there is no room), -EIO or -EPIPE. Any
+ * lane's thread, outside the gate; the caller has a reference. Unset: nothing comes home.
+ */
+void space_on_home(struct space *sp,
+		   int (*home)(void *arg, struct space_chunk *c, uint64_t bytes),
+		   void *arg);
+/* As space_move_in(), of one chunk, which somebody has a reference to. */
+int space_move_home(struct space *sp, struct space_chunk *c, uint64_t bytes,
+		    struct space_moved *ret);
+
 /* Makes every swapped piece host-mapped. Returns 0 or -EIO. */
 int space_map_swapped(struct space *sp);
 
@@ -61,8 +75,7 @@ void space_residency(struct space *sp, struct space_residency *ret);
 /*
  * Which chunks give way first is the policy's to say; NULL: in the order of their
  * allocation. With a policy, allocations are made in extents of no more than
- * SPACE_EXTENT_PIECES pieces, so that no extent is much more than somebody needs; one of
- * more than an extent cannot be shared with other sessions then.
+ * SPACE_EXTENT_PIECES pieces, so that no extent is much more than somebody needs.
  */
 void space_set_placement(struct space *sp, const struct placement *policy);
 /* The size of pieces: a power of two, from the device's granularity to 64 MiB. Before the

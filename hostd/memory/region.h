@@ -31,6 +31,7 @@ enum region_kind {
 	REGION_ARENA, /* of a pool, which divides it */
 	REGION_RANGE,
 	REGION_IMPORT, /* of another session; ipc.c */
+	REGION_HIDDEN, /* what the guest has not mapped, while it comes home; ipc.c */
 };
 
 /* One chunk at one address. */
@@ -101,6 +102,8 @@ struct space {
 	struct space_residency residency; /* of all chunks that are charged */
 	uint64_t runs;                    /* of moving, begun so far */
 	pthread_cond_t settled;           /* nothing of some chunk moves any more */
+	int (*home)(void *arg, struct space_chunk *c, uint64_t bytes);
+	void *home_arg;
 };
 
 /* The page that holds addr; NULL outside the band or where nothing ever was. */

@@ -260,9 +260,7 @@ static CUresult release_locked(struct space *sp, CUdeviceptr addr)
 {
 	struct region *rg = settled_at(sp, addr);
 
-	if (!rg || rg->kind == REGION_RANGE || rg->kind == REGION_IMPORT)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (rg->kind == REGION_ARENA)
+	if (!rg || (rg->kind != REGION_SLAB && rg->kind != REGION_LARGE))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (rg->kind == REGION_LARGE) {
 		if (addr != rg->base)
@@ -419,7 +417,7 @@ CUresult space_find_locked(struct space *sp, CUdeviceptr addr,
 
 	if (!rg)
 		return find_global(sp, addr, ret_range);
-	if (rg == sp->spare)
+	if (rg == sp->spare || rg->kind == REGION_HIDDEN)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (rg->kind == REGION_SLAB)
 		return find_in_slab(rg, addr, ret_range);

@@ -94,9 +94,9 @@ void space_global_drop(struct space *sp, const void *module);
 
 /* ---- memory that other sessions of the tenant have too ---- */
 
-/* Chunks that a session exports, and allocations that it opens: each may take a
+/* Pieces of chunks that a session exports, and of those that it opens: each may take a
  * descriptor. */
-#define SPACE_SHARES_MAX 256u
+#define SPACE_SHARES_MAX 4096u
 
 /* Where an allocation is found; a guest may have made it up. */
 struct space_share {
@@ -104,7 +104,8 @@ struct space_share {
 	uint64_t offset, bytes; /* in what the name stands for */
 };
 
-/* addr lies in something that space_alloc() returned: else CUDA_ERROR_INVALID_VALUE. */
+/* addr lies in something that space_alloc() returned: else CUDA_ERROR_INVALID_VALUE.
+ * These wait while what is away comes home (move.h): as for space_charge(). */
 CUresult space_export(struct space *sp, CUdeviceptr addr, struct space_share *ret_share);
 /* The same of a part of an arena. */
 CUresult space_export_arena(struct space *sp, CUdeviceptr addr, uint64_t bytes,

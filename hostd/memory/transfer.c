@@ -404,7 +404,7 @@ static bool in_begin_locked(struct mover *mv, struct transfer *t, CUdeviceptr ad
 	struct space_chunk *c = chunk_at(mv, addr, &t->offset), *idle;
 	unsigned first, n = c ? run_at(c, t->offset, size, &first) : 0;
 
-	if (!n || !c->n_mappings ||
+	if (!n || !c->n_mappings || c->share != CHUNK_OWN ||
 	    (c->piece[first].state != PIECE_MAPPED &&
 	     c->piece[first].state != PIECE_SWAPPED))
 		return false;

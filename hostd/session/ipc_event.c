@@ -160,7 +160,7 @@ struct ipc_event *ipc_event_new(struct ipc_events *e)
 static CUresult export_locked(struct ipc_events *e, struct ipc_event *ev)
 {
 	const struct sess_broker *b = &e->s->broker;
-	struct sess_ipc x = {.kind = SESS_IPC_EVENT, .fd = ev->fd};
+	struct sess_ipc x = {.kind = SESS_IPC_EVENT, .fd = ev->fd, .n_parts = 1};
 
 	if (ev->named)
 		return CUDA_SUCCESS;

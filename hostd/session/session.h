@@ -85,9 +85,12 @@ struct sess_ipc_event {
 
 /* What a session shares with others of its tenant. */
 struct sess_ipc {
-	unsigned kind;  /* enum sess_ipc_kind */
-	int fd;         /* -1: none */
-	uint64_t bytes; /* charged */
+	unsigned kind; /* enum sess_ipc_kind */
+	int fd;        /* -1: none */
+	/* Memory may be in several parts, which are exported, and opened, in order. */
+	unsigned part, n_parts;
+	uint64_t bytes; /* charged, of this part */
+	bool away;      /* export: it lies in host memory */
 };
 
 /* How a session reaches weftd's accounts; see broker/ctl.h. Any thread. */
@@ -114,9 +117,12 @@ struct sess_broker {
 	 * Sharing with other sessions of the tenant, by random names of 16 bytes; see
 	 * broker/ctl.h. ipc_export leaves x->fd the caller's; ipc_open gives one that is.
 	 * 0, -EDEADLK (open: the session's own), -EINVAL (there is none) or -errno; both
-	 * wait. ipc_drop() uncharges the bytes. NULL, all of them: there are no others.
+	 * wait. The first part's export gives the name, which the others then take; until
+	 * the last one has come nobody finds it. ipc_open() takes x->kind and x->part.
+	 * ipc_drop() uncharges the bytes, if all parts were there. NULL, all of them:
+	 * there are no others.
 	 */
-	int (*ipc_export)(void *arg, const struct sess_ipc *x, uint8_t *ret_name);
+	int (*ipc_export)(void *arg, const struct sess_ipc *x, uint8_t *name);
 	int (*ipc_open)(void *arg, const uint8_t *name, struct sess_ipc *x);
 	void (*ipc_close)(void *arg, const uint8_t *name);
 	void (*ipc_drop)(void *arg, const uint8_t *name);

@@ -19,8 +19,9 @@
 #include "base/macros.h"
 #include "util/sandbox.h"
 
-/* One socket per lane, the window, the control pair, standard streams, and some room. */
-#define SANDBOX_FILES 1024
+/* One socket per lane, the window, the control pair, standard streams, memory shared with
+ * other sessions (twice SPACE_SHARES_MAX on the software GPU), and some room. */
+#define SANDBOX_FILES 10240
 
 int sandbox_early(int first_fd)
 {
@@ -32,8 +33,11 @@ int sandbox_early(int first_fd)
 
 static int limit(int resource, rlim_t max)
 {
-	struct rlimit l = {.rlim_cur = max, .rlim_max = max};
+	struct rlimit l;
 
+	if (getrlimit(resource, &l) < 0)
+		return -errno;
+	l.rlim_cur = l.rlim_max = MIN(max, l.rlim_max);
 	return setrlimit(resource, &l) < 0 ? -errno : 0;
 }
 

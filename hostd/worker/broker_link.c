@@ -181,22 +181,29 @@ static int link_tenant(void *arg, struct sess_tenant *ret_tenant)
 	return r;
 }
 
-static int link_ipc_export(void *arg, const struct sess_ipc *x, uint8_t *ret_name)
+static int link_ipc_export(void *arg, const struct sess_ipc *x, uint8_t *name)
 {
-	struct ctl_msg m = {.type = CTL_IPC_EXPORT, .total = x->kind, .bytes = x->bytes};
+	struct ctl_msg m = {.type = CTL_IPC_EXPORT,
+			    .total = x->kind,
+			    .bytes = x->bytes,
+			    .session = ctl_parts(x->part, x->n_parts),
+			    .result = x->away};
 	struct question q;
 	int r;
 
+	if (x->part)
+		memcpy(m.token, name, sizeof(m.token));
 	r = ask_with(arg, &m, x->fd, &q);
-	if (r < 0)
-		return r;
-	memcpy(ret_name, q.answer.token, sizeof(q.answer.token));
-	return q.answer.result;
+	if (r < 0 || q.answer.result < 0)
+		return r < 0 ? r : q.answer.result;
+	if (!x->part)
+		memcpy(name, q.answer.token, sizeof(q.answer.token));
+	return 0;
 }
 
 static int link_ipc_open(void *arg, const uint8_t *name, struct sess_ipc *x)
 {
-	struct ctl_msg m = {.type = CTL_IPC_OPEN, .total = x->kind};
+	struct ctl_msg m = {.type = CTL_IPC_OPEN, .total = x->kind, .session = x->part};
 	struct question q;
 	int r;
 
@@ -208,6 +215,7 @@ static int link_ipc_open(void *arg, const uint8_t *name, struct sess_ipc *x)
 	}
 	x->fd = q.fd;
 	x->bytes = q.answer.bytes;
+	x->n_parts = (unsigned)MIN(q.answer.total, (uint64_t)UINT32_MAX);
 	return 0;
 }
 

@@ -11,14 +11,25 @@
 /* How long the session's lanes are kept waiting for its own work to end: longer than
  * almost any kernel, shorter than anybody notices. */
 #define PATIENCE_NS (50 * NSEC_PER_MSEC)
+/* For what comes home, so often: it has no second chance. */
+#define HOME_TRIES 5
 
 /* What can be told, in the order in which it is done. */
 enum job {
 	JOB_ANSWER,
+	JOB_HOME,
 	JOB_RECLAIM,
 	JOB_RESTORE,
 	JOB_POOL,
 	JOB_NUM
+};
+
+/* What a lane waits for, one at a time. */
+struct homecoming {
+	struct space_chunk *c; /* NULL: nobody does; the lane has a reference */
+	uint32_t id;
+	bool done;
+	int result;
 };
 
 struct moving {
@@ -32,6 +43,8 @@ struct moving {
 	struct ctl_msg jobs[JOB_NUM];
 	unsigned pending; /* a bit per job */
 	uint32_t need;    /* id of the NEED that is not answered; 0: none */
+	struct homecoming home;
+	pthread_cond_t home_cond; /* home */
 	bool wanted, ending;
 };
 
@@ -62,6 +75,13 @@ static uint64_t swapped(const struct moving *m)
 
 	space_residency(m->s->space, &r);
 	return r.swapped;
+}
+
+/* What is swapped has got no room, or lanes have waited for it long enough. */
+static void go_on_without(struct moving *m)
+{
+	(void)space_map_swapped(m->s->space);
+	gate_open(&m->s->gate);
 }
 
 /* Opens the gate, or asks for what is missing; lanes are told apart by nobody. */
@@ -127,10 +147,43 @@ static void needed(struct moving *m, const struct ctl_msg *msg)
 	if (r == 0 && granted)
 		r = space_move_in(m->s->space, granted, &moved);
 	count(&m->s->count->moved_in_bytes, moved.bytes);
-	(void)space_map_swapped(m->s->space);
-	gate_open(&m->s->gate);
+	go_on_without(m);
 	if (granted)
 		answer(m, CTL_RESTORED, msg->id, moved.bytes, r);
+}
+
+/*
+ * Work under way may wait for the very process that is to have the memory, so this waits
+ * for it a little only; lanes get in between.
+ */
+static int move_home(struct moving *m, uint64_t granted, struct space_moved *ret)
+{
+	int r = -EBUSY;
+
+	for (unsigned i = 0; i < HOME_TRIES && r == -EBUSY; i++)
+		r = close_gate(m);
+	return r < 0 ? r : space_move_home(m->s->space, m->home.c, granted, ret);
+}
+
+/* The answer to HOME; nothing granted: there is no room, or nothing is away any more. */
+static void come_home(struct moving *m, const struct ctl_msg *msg)
+{
+	uint64_t granted = msg->result < 0 ? 0 : msg->bytes;
+	struct space_moved moved = {0};
+	int r = granted ? move_home(m, granted, &moved) : msg->result < 0 ? -ENOMEM : 0;
+
+	count(&m->s->count->moved_in_bytes, moved.bytes);
+	/* What is shared in spite of that has to be mapped. */
+	if (r < 0 || !swapped(m))
+		go_on_without(m);
+	if (granted)
+		answer(m, CTL_RESTORED, msg->id, moved.bytes, r);
+	go_on(m);
+	pthread_mutex_lock(&m->lock);
+	m->home.result = r;
+	m->home.done = true;
+	pthread_cond_broadcast(&m->home_cond);
+	pthread_mutex_unlock(&m->lock);
 }
 
 static void keep_ready(struct moving *m, const struct ctl_msg *msg)
@@ -139,10 +192,8 @@ static void keep_ready(struct moving *m, const struct ctl_msg *msg)
 }
 
 static void (*const jobs[])(struct moving *m, const struct ctl_msg *msg) = {
-	[JOB_ANSWER] = needed,
-	[JOB_RECLAIM] = reclaim,
-	[JOB_RESTORE] = restore,
-	[JOB_POOL] = keep_ready,
+	[JOB_ANSWER] = needed,   [JOB_HOME] = come_home,  [JOB_RECLAIM] = reclaim,
+	[JOB_RESTORE] = restore, [JOB_POOL] = keep_ready,
 };
 static_assert(ARRAY_SIZE(jobs) == JOB_NUM, "each is done");
 
@@ -187,6 +238,35 @@ static void on_wanted(void *arg)
 	pthread_mutex_unlock(&m->lock);
 }
 
+static int ask_for_home(struct moving *m, uint64_t bytes)
+{
+	struct ctl_msg msg = {.type = CTL_HOME, .bytes = bytes};
+
+	msg.id = m->home.id = broker_link_id(m->link);
+	return ctl_send(m->sock, &msg, -1, -1);
+}
+
+/* A lane, outside the gate. */
+static int on_home(void *arg, struct space_chunk *c, uint64_t bytes)
+{
+	struct moving *m = arg;
+	int r;
+
+	pthread_mutex_lock(&m->lock);
+	while (m->home.c)
+		pthread_cond_wait(&m->home_cond, &m->lock);
+	m->home = (struct homecoming){.c = c};
+	r = ask_for_home(m, bytes);
+	while (r == 0 && !m->home.done)
+		pthread_cond_wait(&m->home_cond, &m->lock);
+	if (r == 0)
+		r = m->home.result;
+	m->home = (struct homecoming){0};
+	pthread_cond_broadcast(&m->home_cond);
+	pthread_mutex_unlock(&m->lock);
+	return r;
+}
+
 int moving_new(struct session *s, struct broker_link *link, int sock,
 	       struct moving **ret_m)
 {
@@ -200,6 +280,7 @@ int moving_new(struct session *s, struct broker_link *link, int sock,
 	m->sock = sock;
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_cond_init(&m->cond, NULL);
+	pthread_cond_init(&m->home_cond, NULL);
 	gate_on_wanted(&s->gate, on_wanted, m);
 	r = -pthread_create(&m->thread, NULL, moving_main, m);
 	if (r < 0) {
@@ -207,6 +288,7 @@ int moving_new(struct session *s, struct broker_link *link, int sock,
 		free(m);
 		return r;
 	}
+	space_on_home(s->space, on_home, m);
 	*ret_m = m;
 	return 0;
 }
@@ -216,11 +298,13 @@ void moving_free(struct moving *m)
 	if (!m)
 		return;
 	gate_on_wanted(&m->s->gate, NULL, NULL);
+	space_on_home(m->s->space, NULL, NULL);
 	pthread_mutex_lock(&m->lock);
 	m->ending = true;
 	pthread_cond_signal(&m->cond);
 	pthread_mutex_unlock(&m->lock);
 	pthread_join(m->thread, NULL);
+	pthread_cond_destroy(&m->home_cond);
 	pthread_cond_destroy(&m->cond);
 	pthread_mutex_destroy(&m->lock);
 	free(m);
@@ -239,10 +323,15 @@ static int take_locked(struct moving *m, enum job job, const struct ctl_msg *msg
 
 static int answered_locked(struct moving *m, const struct ctl_msg *msg)
 {
-	if (!m->need || msg->id != m->need)
-		return -ENOENT;
-	m->need = 0;
-	return take_locked(m, JOB_ANSWER, msg);
+	if (m->need && msg->id == m->need) {
+		m->need = 0;
+		return take_locked(m, JOB_ANSWER, msg);
+	}
+	if (m->home.id && msg->id == m->home.id) {
+		m->home.id = 0;
+		return take_locked(m, JOB_HOME, msg);
+	}
+	return -ENOENT;
 }
 
 int moving_told(struct moving *m, const struct ctl_msg *msg)

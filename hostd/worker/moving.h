@@ -6,7 +6,8 @@
  * For each move it closes the session's gate, which gives up if the work under way does
  * not end in time, and opens it afterwards. As long as something is swapped it stays
  * closed: the first lane that wants in makes the thread ask weftd for room (NEED), and
- * what gets none is mapped where it is. weftd may have more moved out meanwhile.
+ * what gets none is mapped where it is. weftd may have more moved out meanwhile. A lane
+ * that is to share memory has it brought home (HOME).
  */
 #ifndef WEFT_WORKER_MOVING_H
 #define WEFT_WORKER_MOVING_H
@@ -23,12 +24,13 @@ struct moving;
  * caller's. Returns 0 or -errno. */
 int moving_new(struct session *s, struct broker_link *link, int sock,
 	       struct moving **ret_m);
-/* Ends it, once it has done what it is at; the gate stays as it is. Accepts NULL. */
+/* Ends it, once it has done what it is at; the gate stays as it is. No lane waits for
+ * what comes home. Accepts NULL. */
 void moving_free(struct moving *m);
 
 /*
- * Any thread: takes RECLAIM, RESTORE, POOL, and the ANSWER to a NEED. Returns 0, -ENOENT
- * (an ANSWER to something else), or -EPROTO: weftd does not say such a thing now.
+ * Any thread: takes RECLAIM, RESTORE, POOL, and the ANSWER to a NEED or HOME. Returns 0,
+ * -ENOENT (an ANSWER to something else), or -EPROTO: weftd does not say such a thing now.
  */
 int moving_told(struct moving *m, const struct ctl_msg *msg);
 

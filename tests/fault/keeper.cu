@@ -7,6 +7,8 @@
  *	w SLOT ROUNDS	a kernel that works for so long; not waited for
  *	x SLOT ROUNDS	one that then writes where nothing is; not waited for
  *	s		wait for all
+ *	e SLOT		gives it to other processes; the handle follows
+ *	o SLOT BYTES HANDLE	opens what another has so given	q SLOT	closes it
  *	t SECONDS BYTES	allocate and free as fast as it goes: how often; the error is the
  *			first other than out of memory
  */
@@ -121,6 +123,37 @@ static cudaError_t churn(unsigned seconds, unsigned long long bytes, unsigned *r
 	return cudaSuccess;
 }
 
+/* ---- memory of two processes ---- */
+
+static cudaIpcMemHandle_t handle;
+
+static cudaError_t give(const slot *s)
+{
+	cudaError_t e = cudaIpcGetMemHandle(&handle, s->p);
+	const unsigned char *h = (const unsigned char *)&handle;
+
+	for (size_t i = 0; i < sizeof(handle) && e == cudaSuccess; i++)
+		printf("%02x", h[i]);
+	if (e == cudaSuccess)
+		printf("\n");
+	return e;
+}
+
+/* What lies there is as allocate() left it. */
+static cudaError_t open_given(slot *s, unsigned long long bytes, const char *hex)
+{
+	unsigned char *h = (unsigned char *)&handle;
+
+	for (size_t i = 0; i < sizeof(handle); i++)
+		if (sscanf(hex + 2 * i, "%2hhx", &h[i]) != 1)
+			return cudaErrorInvalidValue;
+	s->n = bytes / 4;
+	s->a = 1;
+	s->b = 0;
+	return cudaIpcOpenMemHandle((void **)&s->p, handle,
+				    cudaIpcMemLazyEnablePeerAccess);
+}
+
 static cudaError_t told(char what, unsigned i, unsigned long long value, unsigned *ret_n)
 {
 	if (what == 't')
@@ -146,6 +179,10 @@ static cudaError_t told(char what, unsigned i, unsigned long long value, unsigne
 		return cudaGetLastError();
 	case 's':
 		return cudaDeviceSynchronize();
+	case 'e':
+		return give(s);
+	case 'q':
+		return cudaIpcCloseMemHandle(s->p);
 	default:
 		return cudaErrorInvalidValue;
 	}
@@ -159,11 +196,13 @@ int main(void)
 		return 1;
 	while (fgets(line, sizeof(line), stdin)) {
 		unsigned long long value = 0;
+		char hex[200] = "";
 		unsigned i = 0, n = 0;
 
-		if (sscanf(line, "%c %u %llu", &what, &i, &value) < 1)
+		if (sscanf(line, "%c %u %llu %199s", &what, &i, &value, hex) < 1)
 			return 2;
-		cudaError_t e = told(what, i, value, &n);
+		cudaError_t e = what == 'o' && i < SLOTS ? open_given(&slots[i], value, hex)
+							 : told(what, i, value, &n);
 		printf("%d %u\n", (int)e, n);
 		fflush(stdout);
 	}

@@ -25,6 +25,7 @@ static struct tenant tenants[2];
 static struct worker workers[WORKERS];
 static struct sess_counters pages[WORKERS];
 static int theirs[WORKERS];
+static uint8_t name[16]; /* the last one that weftd has given */
 static uint64_t now;
 
 void child_kill(struct child *c)
@@ -70,12 +71,20 @@ static uint64_t number(uint8_t byte)
 static void say(unsigned i, const uint8_t *step)
 {
 	struct worker *w = &workers[i];
-	struct ctl_msg m = {.type = step[1] % (CTL_POOL + 2), .id = step[3]};
+	struct ctl_msg m = {.type = step[1] % (CTL_NUM + 1), .id = step[3]};
 	int fd = -1;
 
 	m.bytes = number(step[2]);
 	m.total = number(step[3]);
 	m.result = -(step[3] & 31);
+	if (m.type >= CTL_IPC_EXPORT && m.type <= CTL_IPC_DROP) {
+		m.total = step[3] >> 6;
+		m.session = ctl_parts(step[3] & 3, (step[3] >> 2 & 3) + 1);
+		m.result = step[3] >> 4 & 1;
+		memcpy(m.token, name, sizeof(name));
+	}
+	if (m.type == CTL_IPC_OPEN)
+		m.session = step[3] & 3;
 	if (m.type == CTL_RECLAIMED && step[3] < 200)
 		m.id = w->move.out_id;
 	if (m.type == CTL_RESTORED && step[3] < 200)
@@ -88,7 +97,9 @@ static void say(unsigned i, const uint8_t *step)
 
 static void check(void)
 {
-	uint64_t granted = b.shared, away = 0;
+	uint64_t granted = b.shared, away = tenants[0].shared_away;
+
+	away += tenants[1].shared_away;
 
 	for (unsigned i = 0; i < WORKERS; i++) {
 		granted += workers[i].charged;
@@ -105,6 +116,10 @@ static void drain(void)
 
 	for (unsigned i = 0; i < WORKERS; i++) {
 		while (ctl_recv(theirs[i], &m, &fd0, &fd1) == 0) {
+			static const uint8_t none[sizeof(m.token)];
+
+			if (memcmp(m.token, none, sizeof(none)))
+				memcpy(name, m.token, sizeof(name));
 			if (fd0 >= 0)
 				close(fd0);
 			if (fd1 >= 0)
@@ -126,6 +141,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	b.shares_max = 16;
 	b.placement = placement_at(0);
 	now = NSEC_PER_SEC;
+	memset(name, 0, sizeof(name));
 	for (unsigned i = 0; i < 2; i++) {
 		tenants[i] = (struct tenant){.b = &b, .host_max = 64 * MIB};
 		tenants[i].memory = (struct conf_memory){

@@ -39,7 +39,7 @@ static uint64_t number(uint8_t byte)
 static struct ctl_msg message(const uint8_t *rec)
 {
 	return (struct ctl_msg){
-		.type = rec[0] % (CTL_POOL + 2),
+		.type = rec[0] % (CTL_NUM + 1),
 		.id = rec[1] % 8,
 		.result = -(int32_t)(rec[2] % 40),
 		.bytes = number(rec[3]),
@@ -78,8 +78,8 @@ struct listener {
 	CUdeviceptr addr[BUFFERS];
 	int sock[2];
 	struct gate_lane lane; /* comes and goes, so that it wants in */
-	pthread_t visitor;
-	_Atomic bool stop;
+	pthread_t visitor, giver;
+	_Atomic bool stop, given;
 };
 
 static void *visit(void *arg)
@@ -93,13 +93,35 @@ static void *visit(void *arg)
 	return NULL;
 }
 
+/* Who is given it is nobody. */
+static int export(void *arg, const struct sess_ipc *x, uint8_t *name)
+{
+	memset(name, 1, sizeof(((struct space_share *)0)->name));
+	return x->fd >= 0 ? 0 : -EINVAL;
+}
+
+static void drop(void *arg, const uint8_t *name)
+{
+}
+
+/* Gives the largest buffer to others, wherever it is by then. */
+static void *give(void *arg)
+{
+	struct listener *l = arg;
+	struct space_share share;
+
+	require(space_export(l->s->space, l->addr[BUFFERS - 1], &share) == CUDA_SUCCESS);
+	atomic_store(&l->given, true);
+	return NULL;
+}
+
 static void open_worker(struct listener *l)
 {
 	struct device_config cfg = {.tpcs = 1,
 				    .memory_bytes = 32 * MIB,
 				    .chunk_bytes = 128u << 10,
 				    .threads = 1};
-	const struct sess_broker nobody = {0};
+	const struct sess_broker nobody = {.ipc_export = export, .ipc_drop = drop};
 
 	pair(l->sock);
 	require(broker_link_new(l->sock[0], &l->link) == 0);
@@ -120,12 +142,14 @@ static void open_worker(struct listener *l)
 static void tell_worker(struct listener *l, const uint8_t *rec)
 {
 	struct ctl_msg m = message(rec);
-	uint32_t need = 0;
+	uint32_t asked = 0;
 	int r;
 
-	drain(l->sock[1], CTL_NEED, &need);
-	if (need)
-		m.id = need;
+	if (m.type == CTL_HOME && !l->giver)
+		require(!pthread_create(&l->giver, NULL, give, l));
+	drain(l->sock[1], rec[1] & 8 ? CTL_HOME : CTL_NEED, &asked);
+	if (asked)
+		m.id = asked;
 	r = moving_told(l->moving, &m);
 	require(r == 0 || r == -ENOENT || r == -EPROTO);
 	if (r == -ENOENT)
@@ -136,8 +160,16 @@ static void tell_worker(struct listener *l, const uint8_t *rec)
 static void check_worker(struct listener *l)
 {
 	struct session *s = l->s;
+	struct ctl_msg m = {.type = CTL_ANSWER, .result = -ENOMEM};
 	uint8_t *buf = malloc(sizes[BUFFERS - 1]);
 
+	/* Whatever it asked for may have been drained: ids are few. */
+	for (m.id = 1; l->giver && !atomic_load(&l->given); m.id = m.id % 64 + 1) {
+		(void)moving_told(l->moving, &m);
+		sched_yield();
+	}
+	if (l->giver)
+		pthread_join(l->giver, NULL);
 	moving_free(l->moving);
 	require(buf && space_map_swapped(s->space) == 0);
 	gate_open(&s->gate);

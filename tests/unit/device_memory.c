@@ -483,6 +483,36 @@ DEVICE_TEST(device_memory, host_memory_where_it_cannot_be)
 	close(s.fd);
 }
 
+/* Host memory, too, with what was in it and wherever it is mapped. */
+DEVICE_TEST_CFG(device_memory, host_memory_by_descriptor, false, .memory_bytes = 16 * MIB)
+{
+	const CUmemAccess_flags rw = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	struct dev_chunk *host, *in;
+	CUdeviceptr at;
+	int fd = -1;
+
+	OK(f->ops->chunk_create(f->dev, 2 * MIB, true, &host));
+	OK(f->ops->reserve(f->dev, 6 * MIB, 0, 0, &at));
+	OK(f->ops->map(f->dev, at, host));
+	OK(f->ops->map(f->dev, at + 2 * MIB, host));
+	OK(f->ops->set_access(f->dev, at, 4 * MIB, rw));
+	put32(f, at + 8, 1);
+	OK(f->ops->chunk_export(f->dev, host, &fd));
+	OK(f->ops->chunk_import(f->dev, fd, 2 * MIB, &in));
+	close(fd);
+	OK(f->ops->map(f->dev, at + 4 * MIB, in));
+	OK(f->ops->set_access(f->dev, at + 4 * MIB, 2 * MIB, rw));
+	put32(f, at + 4 * MIB + 12, 2);
+	cr_assert(get32(f, at + 4 * MIB + 8) == 1);
+	cr_assert(get32(f, at + 12) == 2 && get32(f, at + 2 * MIB + 12) == 2);
+	OK(f->ops->unmap(f->dev, at, 4 * MIB));
+	f->ops->chunk_release(f->dev, host);
+	cr_assert(get32(f, at + 4 * MIB + 12) == 2, "it outlives the chunk");
+	OK(f->ops->unmap(f->dev, at + 4 * MIB, 2 * MIB));
+	f->ops->chunk_release(f->dev, in);
+	OK(f->ops->unreserve(f->dev, at, 6 * MIB));
+}
+
 /* The same memory through a descriptor, as another process gets it; only that memory. */
 DEVICE_TEST_CFG(device_memory, shared_by_descriptor, true, .memory_bytes = 16 * MIB)
 {
@@ -496,7 +526,8 @@ DEVICE_TEST_CFG(device_memory, shared_by_descriptor, true, .memory_bytes = 16 * 
 	put32(f, other.addr, 3);
 	OK(f->ops->chunk_export(f->dev, a.chunk, &fd));
 	OK(f->ops->chunk_export(f->dev, a.chunk, &again));
-	cr_assert_eq(lseek(fd, 0, SEEK_END), (off_t)a.size, "nothing else is in the file");
+	cr_assert_eq(lseek(fd, 0, SEEK_END), (off_t)a.size,
+		     "nothing else is in the file");
 	FAILS(f->ops->chunk_import(f->dev, fd, 2 * a.size, &in),
 	      CUDA_ERROR_INVALID_VALUE);
 	FAILS(f->ops->chunk_import(f->dev, fd, 0, &in), CUDA_ERROR_INVALID_VALUE);

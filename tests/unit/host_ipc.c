@@ -70,21 +70,21 @@ static bool take(unsigned i, uint64_t bytes)
 
 static int export(unsigned i, uint64_t bytes, uint8_t *ret_name)
 {
-	struct sess_ipc x = {.kind = SESS_IPC_MEMORY, .bytes = bytes};
+	struct sess_ipc x = {.kind = SESS_IPC_MEMORY, .n_parts = 1, .bytes = bytes};
 
 	return ipc_export(&workers[i], &x, -1, ret_name);
 }
 
 static int open_name(unsigned i, const uint8_t *name)
 {
-	struct sess_ipc x = {.fd = -1};
+	struct sess_ipc x = {.kind = SESS_IPC_MEMORY, .fd = -1};
 
-	return ipc_open(&workers[i], name, SESS_IPC_MEMORY, &x);
+	return ipc_open(&workers[i], name, &x);
 }
 
 Test(host_ipc, whose)
 {
-	struct sess_ipc x = {.kind = SESS_IPC_MEMORY, .bytes = 2 * MIB};
+	struct sess_ipc x = {.kind = SESS_IPC_MEMORY, .n_parts = 1, .bytes = 2 * MIB};
 	uint8_t name[16], other[16];
 	int pair[2];
 	char c;
@@ -95,15 +95,19 @@ Test(host_ipc, whose)
 	cr_assert_eq(ipc_export(&workers[0], &x, pair[1], name), 0);
 	cr_assert_eq(open_name(0, name), -EDEADLK);
 	cr_assert_eq(open_name(1, name), -EINVAL); /* of another tenant */
-	cr_assert_eq(ipc_open(&workers[2], name, SESS_IPC_EVENT, &x), -EINVAL);
-	cr_assert_eq(ipc_open(&workers[2], name, SESS_IPC_KINDS, &x), -EINVAL);
+	x = (struct sess_ipc){.kind = SESS_IPC_EVENT};
+	cr_assert_eq(ipc_open(&workers[2], name, &x), -EINVAL);
+	x.kind = SESS_IPC_KINDS;
+	cr_assert_eq(ipc_open(&workers[2], name, &x), -EINVAL);
+	x = (struct sess_ipc){.kind = SESS_IPC_MEMORY, .part = 1};
+	cr_assert_eq(ipc_open(&workers[2], name, &x), -EINVAL, "there is one part");
 	for (unsigned i = 0; i < 16; i++) {
 		memcpy(other, name, sizeof(other));
 		other[i] ^= 1;
 		cr_assert_eq(open_name(2, other), -EINVAL);
 	}
-	x = (struct sess_ipc){.fd = -1};
-	cr_assert_eq(ipc_open(&workers[2], name, SESS_IPC_MEMORY, &x), 0);
+	x = (struct sess_ipc){.kind = SESS_IPC_MEMORY, .fd = -1};
+	cr_assert_eq(ipc_open(&workers[2], name, &x), 0);
 	cr_assert(x.fd == pair[1] && x.bytes == 2 * MIB);
 	/* not theirs to drop, nor to close */
 	ipc_drop(&workers[1], name);
@@ -142,14 +146,104 @@ Test(host_ipc, bounds)
 	cr_assert_eq(export(0, 0, name), -EMFILE);
 	end_worker(0);
 	cr_assert_eq(export(1, 0, name), 0);
-	b.shares_max = 5000;
+	b.shares_max = 20000;
 	for (n = 0; export(1, 0, name) == 0;)
 		n++;
-	cr_assert_lt(n, 1100, "a tenant's share of it");
+	cr_assert_lt(n, 10000, "a tenant's share of it");
 	cr_assert_eq(export(2, 0, name), 0, "another has its own");
 	for (unsigned i = 1; i < WORKERS; i++)
 		end_worker(i);
 	cr_assert_eq(b.n_shares, 0);
+}
+
+static int export_part(unsigned i, unsigned part, unsigned n, bool away, uint8_t *name)
+{
+	struct sess_ipc x = {.kind = SESS_IPC_MEMORY,
+			     .part = part,
+			     .n_parts = n,
+			     .bytes = 2 * MIB,
+			     .away = away};
+
+	return ipc_export(&workers[i], &x, -1, name);
+}
+
+static int open_part(unsigned i, unsigned part, const uint8_t *name, unsigned *ret_n)
+{
+	struct sess_ipc x = {.kind = SESS_IPC_MEMORY, .part = part, .fd = -1};
+	int r = ipc_open(&workers[i], name, &x);
+
+	*ret_n = x.n_parts;
+	return r;
+}
+
+/* In order, by their maker; nobody has them before all are there. */
+Test(host_ipc, parts)
+{
+	uint8_t name[16], other[16] = {0};
+	unsigned n;
+
+	reset();
+	cr_assert(take(0, 6 * MIB));
+	cr_assert_eq(export_part(0, 0, 0, false, name), -EINVAL);
+	cr_assert_eq(export_part(0, 1, 3, false, other), -EINVAL, "no name");
+	cr_assert_eq(export_part(0, 0, UINT32_MAX, false, name), -EMFILE);
+	cr_assert_eq(export_part(0, 0, 3, false, name), 0);
+	cr_assert_eq(tenants[0].n_shares, 3);
+	cr_assert_eq(open_part(2, 0, name, &n), -EINVAL, "not whole");
+	cr_assert_eq(export_part(2, 1, 3, false, name), -EINVAL, "another's");
+	cr_assert_eq(export_part(0, 2, 3, false, name), -EINVAL, "out of order");
+	cr_assert_eq(export_part(0, 1, 3, false, name), 0);
+	cr_assert_eq(export_part(0, 1, 3, false, name), -EINVAL, "twice");
+	ipc_drop(&workers[0], name); /* given up */
+	cr_assert_eq(account_tenant(&tenants[0]), 6 * MIB);
+	cr_assert_eq(tenants[0].n_shares, 0);
+	for (unsigned i = 0; i < 3; i++)
+		cr_assert_eq(export_part(0, i, 3, false, name), 0);
+	cr_assert_eq(export_part(0, 3, 3, false, name), -EINVAL, "it is whole");
+	cr_assert_eq(open_part(2, 1, name, &n), -EINVAL, "the first one first");
+	cr_assert_eq(open_part(2, 0, name, &n), 0);
+	cr_assert_eq(n, 3);
+	cr_assert_eq(open_part(2, 2, name, &n), 0);
+	cr_assert_eq(open_part(2, 3, name, &n), -EINVAL);
+	ipc_drop(&workers[0], name);
+	cr_assert_eq(account_tenant(&tenants[0]), 6 * MIB);
+	ipc_close(&workers[2], name); /* that counted once */
+	cr_assert_eq(account_tenant(&tenants[0]), 0);
+	/* more than it has: what there was of it is gone */
+	cr_assert(take(0, 2 * MIB));
+	cr_assert_eq(export_part(0, 0, 2, false, name), 0);
+	cr_assert_eq(export_part(0, 1, 2, false, name), -EINVAL);
+	cr_assert_eq(b.n_shares, 0);
+	for (unsigned i = 0; i < WORKERS; i++)
+		end_worker(i);
+	cr_assert(!b.granted && !b.n_shares);
+}
+
+/* In host memory: it stays there, and is the tenant's until nobody has it. */
+Test(host_ipc, away)
+{
+	uint8_t name[16];
+	unsigned n;
+
+	reset();
+	b.swap = 64 * MIB;
+	cr_assert(take(0, 6 * MIB));
+	cr_assert_eq(export_part(0, 0, 1, true, name), -EINVAL, "nothing is away");
+	cr_assert_eq(away_left(&workers[0], 4 * MIB), 4 * MIB);
+	cr_assert_eq(export_part(0, 0, 2, false, name), 0);
+	cr_assert_eq(away_waiting(&workers[0]), 4 * MIB);
+	cr_assert_eq(export_part(0, 1, 2, true, name), 0);
+	cr_assert_eq(away_waiting(&workers[0]), 2 * MIB, "it does not come back");
+	cr_assert_eq(open_part(2, 0, name, &n), 0);
+	ipc_drop(&workers[0], name);
+	cr_assert(workers[0].away == 2 * MIB && b.away == 4 * MIB);
+	cr_assert_eq(account_tenant(&tenants[0]), 2 * MIB);
+	end_worker(0);
+	cr_assert(b.away == 2 * MIB && tenants[0].away == 2 * MIB);
+	ipc_close(&workers[2], name);
+	cr_assert(!b.away && !tenants[0].away && !b.granted);
+	for (unsigned i = 1; i < WORKERS; i++)
+		end_worker(i);
 }
 
 /* ---- the model ---- */

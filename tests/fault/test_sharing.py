@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that has given way and is then given to another process: it comes home, or is
+shared where it is, and both see the same bytes."""
+import unittest
+
+from fault import Daemon, FaultTest, Told, wait_for
+
+MIB = 1 << 20
+TENANTS = "[tenant a]\nmemory.max = 1G\n[tenant b]\nmemory.max = 1G\n"
+
+
+def swapping(memory, *options, config=TENANTS):
+    return Daemon("--memory", f"{memory}M", "--swap", "256M", *options, config=config)
+
+
+class Sharing(FaultTest):
+    def setUp(self):
+        super().setUp()
+        self.people = []
+
+    def keeper(self, d, tenant):
+        t = Told(d, "keeper", tenant)
+        self.assertEqual(t.say("s"), (0, 0))
+        self.people.append(t)
+        return t
+
+    def stat(self, d, tenant="a"):
+        """MiB, by the keys of memory.stat."""
+        text = d.ctl("get", tenant, "memory.stat")["keys"]["memory.stat"]
+        return {k: int(v) / MIB for k, v in map(str.split, text.splitlines())}
+
+    def away(self, d, tenant="a"):
+        return next(t["memory_away"] / MIB for t in d.ctl("list")["tenants"]
+                    if t["name"] == tenant)
+
+    def move_out(self, d, mib, tenant="a"):
+        """An operator does; it stays away until the program works again."""
+        d.ctl("reclaim", tenant, f"{mib}M")
+
+    def give(self, who, slot):
+        """The handle, or None and the error."""
+        who.tell(f"e {slot}")
+        line = who.process.stdout.readline().strip()
+        self.assertEqual(len(line), 128, line)
+        self.assertEqual(who.answer(), (0, 0))
+        return line
+
+    def take(self, who, slot, mib, handle):
+        self.assertEqual(who.say(f"o {slot} {mib * MIB} {handle}"), (0, 0))
+
+    def assert_kept(self, who, *slots):
+        for slot in slots:
+            self.assertEqual(who.say(f"c {slot}"), (0, 0))
+
+    def assert_same(self, maker, taker, slot):
+        """What one writes the other sees, all of it."""
+        self.assert_kept(maker, slot)
+        self.assert_kept(taker, slot)
+        self.assertEqual(maker.say(f"l {slot} 1"), (0, 0))
+        self.assertEqual(maker.say("s"), (0, 0))
+        self.assertNotEqual(taker.say(f"c {slot}")[1], 0)
+        self.assertEqual(taker.say(f"l {slot} 1"), (0, 0))
+        self.assertEqual(taker.say("s"), (0, 0))
+        self.assertNotEqual(maker.say(f"c {slot}")[1], 0)
+
+    def end_all(self, d):
+        for p in self.people:
+            p.process.stdin.close()
+            self.assertEqual(p.process.wait(20), 0)
+        wait_for(lambda: not d.sessions(), 5, "all sessions have ended")
+        device = d.ctl("list")["device"]
+        self.assertEqual((device["memory_used"], device["swap_used"]), (0, 0))
+
+    def share_away(self, d, mib, **kept):
+        """a has memory, it goes away, and is shared."""
+        a, other = self.keeper(d, "a"), self.keeper(d, "a")
+        self.assertEqual(a.say(f"a 0 {mib * MIB}"), (0, 0))
+        self.assertEqual(a.say("s"), (0, 0))
+        self.move_out(d, mib)
+        self.assertEqual(self.away(d), mib)
+        self.take(other, 0, mib, self.give(a, 0))
+        for key, value in kept.items():
+            self.assertEqual(self.stat(d)[key], value, key)
+        self.assert_same(a, other, 0)
+        return a, other
+
+    def test_comes_home(self):
+        with swapping(64, "--chunk", "2M") as d:
+            a, other = self.share_away(d, 10, pinned=10, mapped=0, movable=0)
+            self.assertEqual(self.away(d), 0)
+            # and stays
+            self.move_out(d, 10)
+            self.assertEqual(self.stat(d)["pinned"], 10)
+            # what its maker has freed is paid for until the other lets go
+            self.assertEqual(a.say("f 0"), (0, 0))
+            self.assertEqual(other.say("l 0 1"), (0, 0))
+            self.assertEqual(other.say("q 0"), (0, 0))
+            self.end_all(d)
+
+    def test_of_several_extents(self):
+        with swapping(64, "--chunk", "128K") as d:
+            a, other = self.keeper(d, "a"), self.keeper(d, "a")
+            self.assertEqual(a.say(f"a 0 {50 * MIB}"), (0, 0))
+            self.take(other, 0, 50, self.give(a, 0))
+            self.assert_same(a, other, 0)
+            self.assertEqual(a.say("f 0"), (0, 0))
+            self.assertEqual(other.say("q 0"), (0, 0))
+            self.end_all(d)
+
+    def test_in_many_pieces(self):
+        """Extents of 16 MiB, of which there was room for a part."""
+        with swapping(64, "--chunk", "128K") as d:
+            a, b, other = self.keeper(d, "a"), self.keeper(d, "b"), self.keeper(d, "a")
+            self.assertEqual(a.say(f"a 0 {50 * MIB}"), (0, 0))
+            self.assertEqual(a.say("s"), (0, 0))
+            self.move_out(d, 50)
+            self.assertEqual(b.say(f"a 0 {54 * MIB}"), (0, 0))
+            self.assertEqual(b.say("s"), (0, 0))
+
+            def came_back():
+                self.assertEqual(a.say("w 0 1"), (0, 0)) # it works
+                return self.away(d) <= 42
+            wait_for(came_back, 5, "some of it has come back")
+            self.assertEqual(b.say("f 0"), (0, 0))
+            self.take(other, 0, 50, self.give(a, 0))
+            self.assertEqual(self.stat(d)["pinned"], 50)
+            self.assert_same(a, other, 0)
+            self.end_all(d)
+
+    def test_others_give_way_for_it(self):
+        with swapping(64, "--chunk", "2M") as d:
+            a, b, other = self.keeper(d, "a"), self.keeper(d, "b"), self.keeper(d, "a")
+            self.assertEqual(a.say(f"a 0 {20 * MIB}"), (0, 0))
+            self.assertEqual(a.say("s"), (0, 0))
+            self.move_out(d, 20)
+            self.assertEqual(b.say(f"a 0 {60 * MIB}"), (0, 0))
+            self.assertEqual(b.say("s"), (0, 0))
+            self.take(other, 0, 20, self.give(a, 0))
+            self.assertEqual(self.stat(d)["pinned"], 20)
+            self.assertGreaterEqual(self.away(d, "b"), 16)
+            self.assert_same(a, other, 0)
+            self.assert_kept(b, 0)
+            self.end_all(d)
+
+    def test_no_room(self):
+        """It is shared in host memory, and paid for there."""
+        config = TENANTS.replace("b]", "b]\nmemory.min = 1G")
+        with swapping(64, "--chunk", "2M", config=config) as d:
+            a, b, other = self.keeper(d, "a"), self.keeper(d, "b"), self.keeper(d, "a")
+            self.assertEqual(a.say(f"a 0 {20 * MIB}"), (0, 0))
+            self.assertEqual(a.say("s"), (0, 0))
+            self.move_out(d, 20)
+            self.assertEqual(b.say(f"a 0 {60 * MIB}"), (0, 0))
+            self.take(other, 0, 20, self.give(a, 0))
+            self.assertEqual(self.stat(d)["mapped"], 20)
+            self.assert_same(a, other, 0)
+            # room now, but it stays where both have it
+            self.assertEqual(b.say("f 0"), (0, 0))
+            self.assertEqual(self.away(d), 20)
+            self.assertEqual(a.say("f 0"), (0, 0))
+            self.assertEqual(self.away(d), 20)
+            self.assertEqual(other.say("l 0 1"), (0, 0))
+            self.assertEqual(other.say("q 0"), (0, 0))
+            wait_for(lambda: self.away(d) == 0, 5, "nobody has it")
+            self.end_all(d)
+
+    def test_while_a_kernel_runs(self):
+        """That does not end: it is not waited for."""
+        with swapping(64, "--chunk", "2M") as d:
+            a, other = self.keeper(d, "a"), self.keeper(d, "a")
+            self.assertEqual(a.say(f"a 0 {10 * MIB}"), (0, 0))
+            self.assertEqual(a.say(f"a 1 {2 * MIB}"), (0, 0))
+            self.assertEqual(a.say("s"), (0, 0))
+            self.move_out(d, 12)
+            self.assertEqual(a.say("w 1 2000000000"), (0, 0))
+            self.take(other, 0, 10, self.give(a, 0))
+            self.assert_kept(other, 0)
+            self.assertEqual(self.stat(d)["mapped"], 12)
+            a.process.kill()
+            self.people.remove(a)
+            wait_for(lambda: len(d.sessions()) == 1, 5, "a's session has ended")
+            # the other still has it
+            self.assert_kept(other, 0)
+            self.assertEqual(self.away(d), 10)
+            self.assertEqual(other.say("l 0 1"), (0, 0))
+            self.assert_kept(other, 0)
+            self.end_all(d)
+
+
+if __name__ == "__main__":
+    unittest.main()
