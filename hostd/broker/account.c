@@ -152,7 +152,9 @@ static uint64_t tenant_room(const struct tenant *t)
 static uint64_t tenant_size(const struct tenant *t)
 {
 	const struct broker *b = t->b;
-	uint64_t away = MIN(b->swap, t->memory.swap_max), all = b->device_total + away;
+	/* What is away above a limit that was lowered stays away. */
+	uint64_t away = MIN(b->swap, MAX(t->memory.swap_max, t->away));
+	uint64_t all = b->device_total + away;
 
 	return MIN(all < away ? UINT64_MAX : all, tenant_max(t));
 }

@@ -55,7 +55,7 @@ void away_born(struct worker *w, uint64_t bytes)
 
 uint64_t away_left(struct worker *w, uint64_t bytes)
 {
-	uint64_t kept = w->overhead + w->move.returning, early;
+	uint64_t kept = w->overhead + w->move.returning + w->move.surplus, early;
 
 	account_write_begin(w->b);
 	account_take_back(w);
@@ -79,12 +79,12 @@ void away_freed(struct worker *w, uint64_t bytes)
 	/* The worker may say so before it has said that it was moved out. */
 	if (w->move.out_id)
 		w->freed_early += MIN(bytes - now, w->charged);
-	/* What was granted for it is not needed any more. */
+	/* What was granted for it may be used for what is born away until then. */
 	if (w->move.returning > w->away) {
 		uint64_t rest = w->move.returning - w->away;
 
 		sub_returning(w, rest);
-		account_ungrant(w, rest);
+		w->move.surplus += rest;
 	}
 	account_write_end(w->b);
 }
@@ -102,10 +102,12 @@ int away_return(struct worker *w, uint64_t bytes)
 
 void away_returned(struct worker *w, uint64_t bytes)
 {
-	uint64_t granted = w->move.returning, back = MIN(bytes, granted);
+	uint64_t granted = w->move.returning + w->move.surplus;
+	uint64_t back = MIN(MIN(bytes, granted), w->away);
 
 	account_write_begin(w->b);
-	sub_returning(w, granted);
+	sub_returning(w, w->move.returning);
+	w->move.surplus = 0;
 	sub(w, back);
 	account_ungrant(w, granted - back);
 	account_write_end(w->b);
@@ -141,6 +143,7 @@ void away_drop(struct worker *w)
 	if (!w->tenant)
 		return;
 	sub_returning(w, w->move.returning);
+	w->move.surplus = 0;
 	sub(w, w->away);
 	w->freed_early = 0;
 }

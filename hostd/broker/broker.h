@@ -84,6 +84,7 @@ enum worker_state {
 struct worker_move {
 	uint32_t out_id, in_id; /* 0: nothing */
 	uint64_t returning; /* granted for what is away, until it says what came back */
+	uint64_t surplus;   /* likewise, but that was freed since */
 	bool needs;         /* it waits for what is swapped */
 	bool homes;         /* it waits for what it is to share */
 	unsigned n_busy;    /* times in a row that it did not get quiet */

@@ -348,8 +348,9 @@ static void check_truth(void)
 		if (m->lies || m->w.state != WORKER_SESSION)
 			continue;
 		cr_assert_eq(m->w.away, m->away);
-		cr_assert_eq(account_worker(&m->w),
-			     m->overhead + m->has + m->w.move.returning);
+		cr_assert_eq(account_worker(&m->w), m->overhead + m->has +
+							    m->w.move.returning +
+							    m->w.move.surplus);
 	}
 	if (!any_liar())
 		cr_assert_leq(on_device, b.device_total);
@@ -808,6 +809,35 @@ Test(reclaim, needs)
 	cr_assert_eq(mates[0].need, 0);
 	cr_assert_eq(mates[0].has, 128 * MIB);
 	cr_assert_eq(mates[1].has, 128 * MIB);
+}
+
+/* What was to come back is freed, and other memory is away from the beginning: the grant
+ * stands until the worker has said what came back. */
+Test(reclaim, freed_on_its_way_back)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 200 * MIB);
+	by_hand_open = 1;
+	cr_assert_eq(reclaim_by_hand(&tenants[0], 16 * MIB, now, moved_by_hand, NULL), 0);
+	pass(NSEC_PER_SEC);
+	need(&mates[0]);
+	reclaim_tick(&b, now);
+	hear(&mates[0]);
+	cr_assert_eq(mates[0].in.bytes, 16 * MIB);
+	mates[0].away -= 16 * MIB;
+	away_freed(&mates[0].w, 16 * MIB);
+	mates[0].pinned = UINT64_MAX;
+	show(&mates[0]);
+	ask_for(&mates[0], 100 * MIB, true);
+	for (unsigned i = 0; i < 40 && mates[0].asked[0].id; i++) {
+		now += 5 * NSEC_PER_MSEC;
+		reclaim_tick(&b, now);
+		hear(&mates[0]);
+	}
+	cr_assert_geq(mates[0].away, 16 * MIB);
+	move_in(&mates[0]);
+	check_sums();
+	check_truth();
 }
 
 /* Contexts of workers to come: others give way for them. */
