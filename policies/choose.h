@@ -8,6 +8,8 @@
 
 #include "policies/placement.h"
 
+bool placement_scarce(const struct placement_device *d, const struct placement_tenant *t,
+		      uint32_t n);
 uint64_t placement_share(const struct placement_device *d,
 			 const struct placement_tenant *t, uint32_t n, uint32_t i);
 int placement_victim(const struct placement_device *d, const struct placement_tenant *t,

@@ -91,6 +91,25 @@ static uint64_t gives(const struct placement_device *d, const struct placement_t
 	return limit(share_min(bytes, t->movable), has > keep ? has - keep : 0, d->chunk);
 }
 
+static struct share_level divide(const struct placement_device *d,
+				 const struct placement_tenant *t, uint32_t n)
+{
+	return share_divide(share_total(d, t, n), t, n);
+}
+
+/* Of the reserve, what tenants leave. */
+static uint64_t kept(const struct placement_device *d, const struct placement_tenant *t,
+		     uint32_t n)
+{
+	return d->total - share_total(d, t, n);
+}
+
+bool placement_scarce(const struct placement_device *d, const struct placement_tenant *t,
+		      uint32_t n)
+{
+	return share_divide(d->total, t, n).stage != SHARE_ALL;
+}
+
 uint64_t placement_share(const struct placement_device *d,
 			 const struct placement_tenant *t, uint32_t n, uint32_t i)
 {
@@ -98,7 +117,7 @@ uint64_t placement_share(const struct placement_device *d,
 
 	if (i >= n)
 		return 0;
-	l = share_divide(d->total, t, n);
+	l = divide(d, t, n);
 	return share_of(&l, &t[i]);
 }
 
@@ -144,7 +163,7 @@ int placement_victim(const struct placement_device *d, const struct placement_te
 		     uint32_t n, uint32_t asks, uint64_t bytes,
 		     struct placement_step *ret_step)
 {
-	struct share_level l = share_divide(d->total, t, n);
+	struct share_level l = divide(d, t, n);
 	enum victim_stage last = VICTIM_SHARE;
 	struct search s = {.found = false};
 	share_wide device = 0, host = 0;
@@ -194,17 +213,19 @@ static share_wide missing(const struct placement_device *d,
 			continue;
 		sum += round_down(share_min(share - t[i].resident, t[i].away), d->chunk);
 	}
-	return sum > d->free ? sum - d->free : 0;
+	return sum;
 }
 
 int placement_relieve(const struct placement_device *d, const struct placement_tenant *t,
 		      uint32_t n, struct placement_step *ret_step)
 {
-	struct share_level l = share_divide(d->total, t, n);
-	share_wide wide = missing(d, t, n, &l);
-	uint64_t bytes = wide > UINT64_MAX ? UINT64_MAX : (uint64_t)wide;
+	struct share_level l = divide(d, t, n);
+	share_wide below = missing(d, t, n, &l), wide = below + kept(d, t, n);
+	uint64_t bytes;
 	struct search s = {.found = false};
 
+	wide -= wide < d->free ? wide : d->free;
+	bytes = wide > UINT64_MAX ? UINT64_MAX : (uint64_t)wide;
 	for (uint32_t i = 0; i < n; i++) {
 		uint64_t high = share_min(t[i].high, t[i].max), has = t[i].resident;
 		uint64_t over = has > high ? has - high : 0;
@@ -218,10 +239,11 @@ int placement_relieve(const struct placement_device *d, const struct placement_t
 		uint64_t share = share_of(&l, &t[i]), has = t[i].resident;
 		uint64_t over = has > share ? has - share : 0;
 
-		/* Its last chunk may cross the share: another is farther below. */
+		/* Its last chunk may cross the share, and its low if another is farther
+		 * below. */
 		offer(&s, d, &t[i], i,
 		      gives(d, &t[i], round_up(share_min(bytes, over), d->chunk), has,
-			    share_bounds(&t[i]).least),
+			    below ? share_bounds(&t[i]).least : share_bounds(&t[i]).low),
 		      (struct distance){over, share_weight(&t[i])});
 	}
 	return search_end(&s, ret_step);
@@ -230,13 +252,14 @@ int placement_relieve(const struct placement_device *d, const struct placement_t
 int placement_returns(const struct placement_device *d, const struct placement_tenant *t,
 		      uint32_t n, struct placement_step *ret_step)
 {
-	struct share_level l = share_divide(d->total, t, n);
+	uint64_t reserve = kept(d, t, n), free = d->free - share_min(reserve, d->free);
+	struct share_level l = divide(d, t, n);
 	uint64_t best_has = 0, best_share = 0;
 	struct search s = {.found = false};
 
 	for (uint32_t i = 0; i < n; i++) {
 		uint64_t share = share_of(&l, &t[i]), has = t[i].resident;
-		uint64_t bytes = has < share ? share_min(share - has, d->free) : 0;
+		uint64_t bytes = has < share ? share_min(share - has, free) : 0;
 
 		bytes = limit(t[i].away, bytes, d->chunk);
 		if (!bytes)

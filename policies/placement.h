@@ -12,6 +12,10 @@
  * that it is due at least memory.min and, while there is enough for everybody's,
  * memory.low.
  *
+ * The reserve is kept free so that the next allocation need not wait: shares are of what
+ * is left beside it. It comes after everybody's memory.low, and whoever allocates may
+ * have it; who is above its share then fills it up again.
+ *
  * The numbers describe the end of all moves under way: what a RECLAIM was sent for is
  * away, what a RESTORE was granted is resident.
  */
@@ -22,7 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PLACEMENT_ABI        1
+#define PLACEMENT_ABI        2
 #define PLACEMENT_WEIGHT_MAX 10000u
 #define PLACEMENT_NOBODY     UINT32_MAX
 
@@ -37,6 +41,7 @@ struct placement_device {
 	uint64_t free;      /* of it nobody's, nor promised to who waits */
 	uint64_t host_room; /* host memory that more may go out to */
 	uint64_t chunk;     /* moves are in multiples of it */
+	uint64_t reserve;   /* of total: to be kept free; 0 while not scarce() */
 };
 
 struct placement_tenant {
@@ -75,6 +80,10 @@ struct placement {
 	uint32_t abi; /* PLACEMENT_ABI */
 	const char *name;
 
+	/* Tenants want more than there is. */
+	bool (*scarce)(const struct placement_device *d, const struct placement_tenant *t,
+		       uint32_t n);
+
 	/* The fair share of tenant i in bytes. 0 where there is no such tenant. */
 	uint64_t (*share)(const struct placement_device *d,
 			  const struct placement_tenant *t, uint32_t n, uint32_t i);
@@ -96,16 +105,17 @@ struct placement {
 	/*
 	 * Nobody waits: who should give way in the background? Who is above its high or
 	 * its max; then who is above its share while another is a chunk or more below and
-	 * has that away. Returns as victim() does; -ENOSPC: all is well.
+	 * has that away, or while the reserve is not there. Returns as victim() does;
+	 * -ENOSPC: all is well.
 	 */
 	int (*relieve)(const struct placement_device *d, const struct placement_tenant *t,
 		       uint32_t n, struct placement_step *ret_step);
 
 	/*
 	 * Memory is free: who gets how much of what it has away? The tenant that has
-	 * least of its share, up to its share. Nobody is taken from what this gave as
-	 * long as no tenant changes. Returns 0, -EBUSY (only busy ones would), or -ENOSPC
-	 * (nobody).
+	 * least of its share, up to its share, without the reserve. Nobody is taken from
+	 * what this gave as long as no tenant changes. Returns 0, -EBUSY (only busy ones
+	 * would), or -ENOSPC (nobody).
 	 */
 	int (*returns)(const struct placement_device *d, const struct placement_tenant *t,
 		       uint32_t n, struct placement_step *ret_step);

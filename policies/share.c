@@ -20,6 +20,16 @@ struct share_bounds share_bounds(const struct placement_tenant *t)
 	return b;
 }
 
+uint64_t share_total(const struct placement_device *d, const struct placement_tenant *t,
+		     uint32_t n)
+{
+	uint64_t left = d->total - share_min(d->reserve, d->total), promised = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		promised = share_add(promised, share_bounds(&t[i]).low);
+	return share_max(left, share_min(promised, d->total));
+}
+
 uint64_t share_of(const struct share_level *l, const struct placement_tenant *t)
 {
 	struct share_bounds b = share_bounds(t);

@@ -50,6 +50,10 @@ static inline uint64_t share_weight(const struct placement_tenant *t)
 
 struct share_bounds share_bounds(const struct placement_tenant *t);
 
+/* What is left beside the reserve, of which nobody's low is taken. */
+uint64_t share_total(const struct placement_device *d, const struct placement_tenant *t,
+		     uint32_t n);
+
 /* O(n) with a factor of less than a hundred. */
 struct share_level share_divide(uint64_t total, const struct placement_tenant *t,
 				uint32_t n);

@@ -21,6 +21,11 @@
 #define AHEAD_MAX   (256ull << 20)
 #define AHEAD_SHARE 16
 
+/* The reserve: a small part of the device, and no more than several allocations are
+ * large that a program makes at once. */
+#define RESERVE_SHARE 64
+#define RESERVE_MAX   (512ull << 20)
+
 static struct purse *purse_of(const struct worker *w)
 {
 	return &w->count->purse;
@@ -29,6 +34,18 @@ static struct purse *purse_of(const struct worker *w)
 static bool has_session(const struct worker *w)
 {
 	return w->state == WORKER_SESSION;
+}
+
+void account_open(struct broker *b, uint64_t total)
+{
+	const struct conf *c = b->conf;
+	uint64_t reserve;
+
+	b->device_total = c->memory ? MIN(total, c->memory) : total;
+	reserve = MIN(b->device_total / RESERVE_SHARE, RESERVE_MAX);
+	if (c->reserve != UINT64_MAX)
+		reserve = MIN(c->reserve, b->device_total / 2);
+	b->reserve = reserve / b->chunk * b->chunk;
 }
 
 uint64_t account_worker(const struct worker *w)

@@ -217,6 +217,8 @@ void account_set(struct tenant *t, const struct conf_memory *m);
 void account_left(struct tenant *t, uint64_t *ret_free, uint64_t *ret_total);
 /* Of the device: what nobody has, what is granted ahead of use included. */
 uint64_t account_free(const struct broker *b);
+/* How large the device is, as a worker says that has opened it. */
+void account_open(struct broker *b, uint64_t total);
 /* For workers that wait for guests or are about to, kept and missing. */
 uint64_t account_set_aside(const struct broker *b, uint64_t *ret_missing);
 
@@ -265,6 +267,8 @@ struct worker *numbers_session(struct tenant *t, bool comes, uint64_t now_ns,
 			       struct placement_session *ret_session);
 /* What could leave a worker's device memory now, as far as it is believed. */
 uint64_t numbers_movable(const struct worker *w, uint64_t now_ns);
+/* Of what is free, what does not come back although it fits: a moment ago it did not. */
+uint64_t numbers_kept(const struct broker *b, const struct numbers *now, uint64_t now_ns);
 /* What an allocation of at most that size would get if others gave way for it. */
 uint64_t numbers_within_reach(struct tenant *t, uint64_t at_most);
 
@@ -454,6 +458,9 @@ struct broker {
 	uint64_t away, returning;       /* likewise */
 	uint64_t swap; /* host memory for what is away; 0: nothing moves */
 	uint64_t chunk;
+	/* Kept free while tenants want more than there is, which was so last at
+	 * scarce_ns (0: never). */
+	uint64_t reserve, scarce_ns;
 	const struct placement *placement;
 	struct placement_tenant *numbers; /* numbers.c */
 	uint32_t numbers_room;

@@ -45,6 +45,7 @@ int conf_init(struct conf *c)
 	c->pool = POOL_DEFAULT;
 	c->run_dir = default_run_dir();
 	c->device = strdup("auto");
+	c->reserve = UINT64_MAX;
 	c->chunk = CHUNK_DEFAULT;
 	c->placement = strdup(PLACEMENT_DEFAULT);
 	return c->run_dir && c->device && c->placement ? 0 : -ENOMEM;
@@ -254,6 +255,8 @@ int conf_daemon_set(struct conf *c, const char *key, const char *value)
 		return size_parse(value, &c->memory);
 	if (!strcmp(key, "swap"))
 		return size_parse(value, &c->swap);
+	if (!strcmp(key, "reserve"))
+		return size_parse(value, &c->reserve);
 	if (!strcmp(key, "chunk"))
 		return set_chunk(&c->chunk, value);
 	if (!strcmp(key, "placement"))

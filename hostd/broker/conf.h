@@ -42,12 +42,13 @@ struct conf {
 	char *user;    /* workers run as; NULL: see sandbox.h */
 	char *device;  /* soft, cuda, auto */
 	unsigned tpcs, threads;
-	uint64_t memory; /* of the software device, at most so much of a real one; 0: all
-			  */
-	uint64_t swap;   /* host memory for what gives way; 0: nothing does */
-	uint64_t chunk;  /* in which it moves */
-	char *placement; /* policies/placement.h */
-	unsigned pool;   /* workers kept ready */
+	uint64_t memory;  /* of the software device, at most so much of a real one; 0: all
+			   */
+	uint64_t swap;    /* host memory for what gives way; 0: nothing does */
+	uint64_t reserve; /* kept free for the next; UINT64_MAX: as the device is large */
+	uint64_t chunk;   /* in which it moves */
+	char *placement;  /* policies/placement.h */
+	unsigned pool;    /* workers kept ready */
 	struct list tenants;
 };
 

@@ -39,7 +39,8 @@ static void usage(FILE *f)
 	fprintf(f, "usage: weftd [--config FILE] [--background] [--run-dir DIR] "
 		   "[--device soft|cuda|auto]\n"
 		   "             [--tpcs N] [--memory SIZE] [--threads N] [--pool N]\n"
-		   "             [--swap SIZE] [--chunk SIZE] [--placement NAME]\n"
+		   "             [--swap SIZE] [--reserve SIZE] [--chunk SIZE] "
+		   "[--placement NAME]\n"
 		   "             [--ready-fd N] [--lifeline-fd N]\n"
 		   "See weftd(8).\n");
 }
@@ -63,6 +64,7 @@ static const struct option longs[] = {
 	{"threads", required_argument, NULL, 1},
 	{"pool", required_argument, NULL, 1},
 	{"swap", required_argument, NULL, 1},
+	{"reserve", required_argument, NULL, 1},
 	{"chunk", required_argument, NULL, 1},
 	{"placement", required_argument, NULL, 1},
 	{},

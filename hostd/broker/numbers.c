@@ -7,11 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "broker/broker.h"
 #include "session/session.h"
 
 /* As a time: nobody is busy, whatever happened last. */
 #define WHEN_QUIET UINT64_MAX
+/* Who gave up memory a moment ago often wants it again. */
+#define LATELY_NS (2 * NSEC_PER_SEC)
 
 static bool is_busy(const struct worker *w, uint64_t now_ns)
 {
@@ -96,6 +99,13 @@ static void add_worker(const struct worker *w, uint64_t now_ns, bool *quiet,
 	ret->busy = false;
 }
 
+/* Whether the reserve is to be kept follows from what everybody wants. */
+static void set_reserve(const struct broker *b, const struct placement_tenant *t,
+			uint32_t n, struct placement_device *d)
+{
+	d->reserve = b->placement->scarce(d, t, n) ? b->reserve : 0;
+}
+
 int numbers_read(struct broker *b, uint64_t now_ns, struct numbers *ret)
 {
 	uint64_t missing;
@@ -121,7 +131,17 @@ int numbers_read(struct broker *b, uint64_t now_ns, struct numbers *ret)
 	ret->device.free = account_free(b);
 	ret->device.host_room = room(b->swap, b->away);
 	ret->device.chunk = b->chunk;
+	set_reserve(b, ret->tenants, n, &ret->device);
+	if (ret->device.reserve && now_ns != WHEN_QUIET)
+		b->scarce_ns = now_ns;
 	return 0;
+}
+
+uint64_t numbers_kept(const struct broker *b, const struct numbers *now, uint64_t now_ns)
+{
+	bool lately = b->scarce_ns && now_ns < b->scarce_ns + LATELY_NS;
+
+	return lately && !now->device.reserve ? b->reserve : 0;
 }
 
 static void read_session(const struct worker *w, uint64_t now_ns,
@@ -182,6 +202,7 @@ static bool could_have(const struct broker *b, const struct numbers *now, uint32
 
 	memcpy(t, now->tenants, now->n * sizeof(*t));
 	t[asks].wanted += bytes;
+	set_reserve(b, t, now->n, &d);
 	d.free -= MIN(bytes, d.free);
 	while (missing &&
 	       b->placement->victim(&d, t, now->n, asks, missing, &step) == 0) {

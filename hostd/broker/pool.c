@@ -387,7 +387,7 @@ static void set_ready(struct worker *w, const struct ctl_msg *m)
 	w->state = WORKER_READY;
 	b->failures = 0;
 	b->spawn_at_ns = 0;
-	b->device_total = b->conf->memory ? MIN(m->bytes, b->conf->memory) : m->bytes;
+	account_open(b, m->bytes);
 	memcpy(b->device_name, m->text, sizeof(b->device_name));
 	account_ready(w, m->total);
 	if (!b->was_ready) {

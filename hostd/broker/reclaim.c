@@ -7,9 +7,12 @@
  * -ENOMEM.
  *
  * Behind that, in this order: what an operator moves by hand, contexts of workers to
- * come, tenants above memory.high or their share, and what comes back because memory is
- * free. A worker that frees memory sends no message, so while anything is away or
- * somebody waits, weftd looks at the purses every few milliseconds, and never else.
+ * come, tenants above memory.high or their share, the reserve, and what comes back
+ * because memory is free. The reserve is for the next charge, so that it need not wait:
+ * while tenants want more than there is, a little is kept free, which whoever comes may
+ * have, and who is above its share fills it up again afterwards. A worker that frees
+ * memory sends no message, so while anything is away or somebody waits, weftd looks at
+ * the purses every few milliseconds, and never else.
  */
 #include <errno.h>
 
@@ -32,7 +35,8 @@
 #define AWAY_TICK_NS (20 * NSEC_PER_MSEC)
 #define PAUSE_MAX_NS NSEC_PER_SEC
 /* At a time, so that who needs room meanwhile waits a few milliseconds. */
-#define RETURN_MAX (256ull << 20)
+#define RETURN_MAX     (256ull << 20)
+#define BACKGROUND_MAX (128ull << 20)
 
 /* ---- who gives way ---- */
 
@@ -161,7 +165,8 @@ static int ask_for_holds(struct broker *b, uint64_t now_ns)
 	return -EBUSY;
 }
 
-/* Contexts of workers to come, then who is above its high or its share. */
+/* Contexts of workers to come, then who is above its high or its share, also for the
+ * reserve. */
 static void ask_in_background(struct broker *b, uint64_t now_ns)
 {
 	struct placement_step step;
@@ -183,6 +188,7 @@ static void ask_in_background(struct broker *b, uint64_t now_ns)
 	t = tenant_at(b, step.tenant);
 	if (t && account_tenant(t) > t->memory.high)
 		t->events.high++;
+	step.bytes = MIN(step.bytes, BACKGROUND_MAX);
 	(void)ask_step(b, &step, now_ns);
 }
 
@@ -196,8 +202,10 @@ static void bring_back(struct broker *b, uint64_t now_ns)
 	struct worker *w;
 	int r = numbers_read(b, now_ns, &now);
 
-	if (r == 0)
+	if (r == 0) {
+		now.device.free -= MIN(numbers_kept(b, &now, now_ns), now.device.free);
 		r = b->placement->returns(&now.device, now.tenants, now.n, &step);
+	}
 	t = r == 0 ? tenant_at(b, step.tenant) : NULL;
 	w = t ? numbers_session(t, true, now_ns, &ses) : NULL;
 	if (!w)

@@ -14,9 +14,9 @@ OUT_OF_MEMORY, ILLEGAL_ADDRESS = 2, 700
 TWO = "[tenant a]\nmemory.max = 1G\n[tenant b]\nmemory.max = 1G\n"
 
 
-def swapping(memory, swap, config=TWO):
+def swapping(memory, swap, config=TWO, reserve=0):
     return Daemon("--memory", f"{memory}M", "--swap", f"{swap}M", "--chunk", "2M",
-                  config=config)
+                  "--reserve", f"{reserve}M", config=config)
 
 
 def figures(d):
@@ -73,6 +73,36 @@ class Swap(FaultTest):
             self.assert_kept(b, range(31))
             self.end(b)
             wait_for(lambda: figures(d)["a"] == (62, 0), 5, "everything is back")
+            self.assert_kept(a, range(31))
+            self.end(a)
+            self.assert_empty(d)
+
+    def test_reserve(self):
+        """Once there is not enough for all a little is free again and again; shares are equal
+        beside it; and who is left alone has everything."""
+        with swapping(64, 256, reserve=8) as d:
+            a, b = self.keeper(d, "a"), self.keeper(d, "b")
+            self.fill(a, range(31), 2)
+            self.assertEqual(figures(d)["a"], (62, 0))
+            self.fill(b, range(2), 2)
+            for slot in range(2, 31):
+                wait_for(lambda: figures(d)[None][0] <= 56, 5, "the reserve is there")
+                self.fill(b, [slot], 2)
+            wait_for(lambda: figures(d)[None][0] <= 56, 5, "the reserve is there")
+            wait_for(lambda: self.unequal(d) <= CHUNK / MIB, 5, "both have the same")
+            f = figures(d)
+            self.assertEqual((sum(f["a"]), sum(f["b"])), (62, 62))
+            self.assertGreaterEqual(f[None][0], 56 - CHUNK / MIB)
+            self.assert_kept(a, range(31))
+            self.assert_kept(b, range(31))
+            # whoever allocates gives way itself
+            self.fill(a, [31], 4)
+            wait_for(lambda: figures(d)[None][0] <= 56, 5, "the reserve is there again")
+            wait_for(lambda: self.unequal(d) <= CHUNK / MIB, 5, "both have the same")
+            self.end(b)
+            wait_for(lambda: figures(d)["a"] == (56, 10), 5, "a has what may be had")
+            self.assertEqual(a.say("f 31"), (0, 0))
+            wait_for(lambda: figures(d)["a"] == (62, 0), 10, "everything fits")
             self.assert_kept(a, range(31))
             self.end(a)
             self.assert_empty(d)

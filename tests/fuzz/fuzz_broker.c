@@ -137,6 +137,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	list_init(&b.holds);
 	b.device_total = 256 * MIB;
 	b.swap = 512 * MIB;
+	b.reserve = 16 * MIB;
 	b.chunk = 2 * MIB;
 	b.shares_max = 16;
 	b.placement = placement_at(0);

@@ -293,6 +293,45 @@ Test(placement, returns_up_to_the_share)
 	cr_step(p->returns(&d, t, 2, &s), s, 0, 4);
 }
 
+/* It is kept beside the shares, after what is promised. */
+Test(placement, reserve)
+{
+	struct placement_tenant t[2] = {tenant(100, 60, 10), tenant(100, 40, 10)};
+	struct placement_device d = device;
+	struct placement_step s;
+
+	cr_assert(p->scarce(&d, t, 2));
+	d.reserve = 10;
+	cr_assert_eq(p->share(&d, t, 2, 0), 45);
+	cr_step(p->relieve(&d, t, 2, &s), s, 0, 14);
+	/* What is away comes back into what is left beside it. */
+	t[0] = tenant(100, 46, 24);
+	d.free = 14;
+	cr_step(p->returns(&d, t, 2, &s), s, 1, 4);
+	t[1] = tenant(100, 44, 6);
+	d.free = 10;
+	cr_assert_eq(p->returns(&d, t, 2, &s), -ENOSPC);
+	cr_assert_eq(p->relieve(&d, t, 2, &s), -ENOSPC);
+	/* Nobody within its share gives for it, nor below its low. */
+	d.free = 2;
+	t[0] = tenant(100, 54, 24);
+	t[0].movable = 0;
+	cr_assert_eq(p->relieve(&d, t, 2, &s), -ENOSPC);
+	t[0] = tenant(100, 54, 24);
+	t[0].low = 51;
+	cr_step(p->relieve(&d, t, 2, &s), s, 0, 2);
+	t[0].low = t[1].low = 50;
+	cr_assert_eq(p->share(&d, t, 2, 0), 50);
+	t[0].low = t[1].low = 0;
+	t[0].away = 0;
+	t[1].away = 2;
+	cr_assert_not(p->scarce(&d, t, 2));
+	t[1].away = 3;
+	cr_assert(p->scarce(&d, t, 2));
+	t[1].high = 44;
+	cr_assert_not(p->scarce(&d, t, 2));
+}
+
 Test(placement, sessions)
 {
 	struct placement_session s[4] = {
@@ -377,7 +416,8 @@ Test(placement, nonsense)
 
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		struct placement_device d = {random_any(&rng), random_any(&rng),
-					     random_any(&rng), random_any(&rng)};
+					     random_any(&rng), random_any(&rng),
+					     random_any(&rng)};
 		uint32_t n = random_below(&rng, MOST + 1), asks = random_below(&rng, 14);
 		struct placement_step s = {0};
 		unsigned __int128 sum = 0;

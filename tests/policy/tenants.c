@@ -21,6 +21,7 @@ struct sim {
 	struct placement_device d;
 	struct placement_tenant t[MOST];
 	uint32_t n;
+	uint64_t reserve;          /* while tenants want more than there is */
 	uint64_t host_total, gone; /* bytes that moved, ever */
 	unsigned refused, granted;
 };
@@ -88,6 +89,12 @@ static void move_in(struct sim *s, const struct placement_step *step)
 	trace(s, 2, step->tenant, step->bytes);
 }
 
+/* As weftd does before it asks. */
+static void look(struct sim *s)
+{
+	s->d.reserve = s->p->scarce(&s->d, s->t, s->n) ? s->reserve : 0;
+}
+
 /* What is promised, within the tenant's own limits. */
 static uint64_t promised(const struct placement_tenant *t, uint64_t bytes)
 {
@@ -146,6 +153,7 @@ static void allocate(struct sim *s, uint32_t i, uint64_t bytes)
 	if (bytes > t->max || t->resident + t->away > t->max - bytes)
 		return;
 	t->wanted = bytes;
+	look(s);
 	while (s->d.free < bytes) {
 		uint64_t need = bytes - s->d.free, had, min, low;
 		struct placement_tenant *v;
@@ -172,6 +180,15 @@ static void allocate(struct sim *s, uint32_t i, uint64_t bytes)
 	grant(s, i, bytes);
 }
 
+/* Nobody who is within its share and its high gives anything. */
+static void check_above(const struct sim *s, const struct placement_step *step)
+{
+	const struct placement_tenant *t = &s->t[step->tenant];
+
+	cr_assert(t->resident > t->high || t->resident > t->max ||
+		  t->resident > s->p->share(&s->d, s->t, s->n, step->tenant));
+}
+
 /* What weftd does when nobody waits. Each tenant's memory goes one way only. */
 static void settle(struct sim *s)
 {
@@ -179,12 +196,14 @@ static void settle(struct sim *s)
 	struct placement_step step;
 	unsigned steps = 0;
 
+	look(s);
 	for (;;) {
 		cr_assert_lt(steps++, 8 * MOST, "it does not end");
 		if (s->p->returns(&s->d, s->t, s->n, &step) == 0) {
 			move_in(s, &step);
 			in |= 1u << step.tenant;
 		} else if (s->p->relieve(&s->d, s->t, s->n, &step) == 0) {
+			check_above(s, &step);
 			move_out(s, &step);
 			out |= 1u << step.tenant;
 		} else {
@@ -195,20 +214,39 @@ static void settle(struct sim *s)
 	cr_assert_eq(in & out, 0, "to and fro: %#x", in & out);
 }
 
+static uint64_t low_of(const struct placement_tenant *t)
+{
+	uint64_t low = promised(t, t->low > t->min ? t->low : t->min);
+
+	return low < t->resident + t->away ? low : t->resident + t->away;
+}
+
+/* Of the reserve, what is not promised to tenants. */
+static uint64_t kept(const struct sim *s)
+{
+	uint64_t left = s->d.total;
+
+	for (uint32_t i = 0; i < s->n; i++)
+		left -= low_of(&s->t[i]) < left ? low_of(&s->t[i]) : left;
+	return left < s->d.reserve ? left : s->d.reserve;
+}
+
 static void check_fair(const struct sim *s)
 {
 	for (uint32_t i = 0; i < s->n; i++) {
 		uint64_t share = s->p->share(&s->d, s->t, s->n, i);
 		const struct placement_tenant *t = &s->t[i];
-
 		/* Nobody is a chunk below while what it wants is away. */
 		cr_assert(t->away < CHUNK || t->resident + CHUNK > share,
 			  "tenant %u has %lu and %lu away, and is due %lu", i,
 			  (unsigned long)t->resident, (unsigned long)t->away,
 			  (unsigned long)share);
 		/* Memory lies idle only where nobody may have it. */
-		cr_assert(t->away < CHUNK || s->d.free < CHUNK ||
+		cr_assert(t->away < CHUNK || s->d.free < kept(s) + CHUNK ||
 			  t->resident + CHUNK > share);
+		/* The reserve is there, or nobody could have given more for it. */
+		cr_assert(s->d.free >= kept(s) || t->resident <= share ||
+			  t->resident < low_of(t) + CHUNK);
 	}
 }
 
@@ -274,6 +312,8 @@ static void start(struct sim *s, const struct placement *p, uint64_t seed, bool 
 	s->d.total = (1 + random_below(&s->rng, 300)) * CHUNK;
 	s->d.free = s->d.total;
 	s->d.chunk = CHUNK;
+	s->reserve = random_below(&s->rng, 2) * random_below(&s->rng, 1 + s->d.total / 8);
+	s->reserve -= s->reserve % CHUNK;
 	s->host_total = rough ? random_below(&s->rng, 2 * s->d.total) : 1ull << 40;
 	s->d.host_room = s->host_total;
 	for (uint32_t i = 0; i < s->n; i++) {
@@ -364,38 +404,87 @@ Test(tenants, the_same_again)
 	cr_assert_neq(a.trace, c.trace);
 }
 
+static void two_alike(struct sim *s, uint64_t chunks)
+{
+	s->n = 2;
+	s->d.total = s->d.free = chunks * CHUNK;
+	for (uint32_t i = 0; i < 2; i++) {
+		memset(&s->t[i], 0, sizeof(s->t[i]));
+		s->t[i].weight = 100;
+		s->t[i].high = s->t[i].max = s->t[i].away_room = UINT64_MAX;
+	}
+}
+
 /* GPUswap's figure 4: one fills the device, another comes and takes its half of it. */
-Test(tenants, greedy_and_late)
+static void greedy_and_late(uint64_t reserve)
 {
 	for (uint64_t weight = 25; weight <= 400; weight *= 2) {
 		uint64_t share;
 		struct sim s;
 
 		start(&s, &placement_lru, 1, false);
-		s.n = 2;
-		s.d.total = s.d.free = 100 * CHUNK;
-		for (uint32_t i = 0; i < 2; i++) {
-			memset(&s.t[i], 0, sizeof(s.t[i]));
-			s.t[i].weight = i ? weight : 100;
-			s.t[i].high = s.t[i].max = s.t[i].away_room = UINT64_MAX;
-		}
+		two_alike(&s, 100);
+		s.t[1].weight = weight;
+		s.reserve = reserve;
 		for (unsigned k = 0; k < 150; k++)
 			allocate(&s, 0, CHUNK);
 		cr_assert_eq(s.t[0].resident, 100 * CHUNK);
 		for (unsigned k = 0; k < 150; k++)
 			allocate(&s, 1, CHUNK);
 		cr_assert_eq(s.refused, 0);
-		share = s.d.total * weight / (100 + weight);
-		cr_assert_leq(s.t[1].resident, share + CHUNK);
+		share = (s.d.total - s.reserve) * weight / (100 + weight);
+		cr_assert_leq(s.t[1].resident, share + CHUNK + s.reserve);
 		cr_assert_geq(s.t[1].resident + CHUNK, share);
-		cr_assert_eq(s.t[0].resident + s.t[1].resident, s.d.total);
+		cr_assert_eq(s.d.free, 0);
 		settle(&s);
 		cr_assert_geq(s.t[1].resident + CHUNK, share);
+		cr_assert_leq(s.t[1].resident, share + CHUNK);
+		cr_assert_eq(s.d.free, s.reserve);
 
 		/* It goes, and what had to give way is back as far as there is room. */
 		leave(&s, 1);
 		settle(&s);
-		cr_assert_eq(s.t[0].resident, 100 * CHUNK);
-		cr_assert_eq(s.t[0].away, 50 * CHUNK);
+		cr_assert_eq(s.t[0].resident, s.d.total - s.reserve);
+		cr_assert_eq(s.t[0].away, 50 * CHUNK + s.reserve);
+
+		/* All that is left fits: nothing is kept. */
+		s.t[0].away -= 50 * CHUNK;
+		s.d.host_room += 50 * CHUNK;
+		settle(&s);
+		cr_assert_eq(s.t[0].resident, s.d.total);
 	}
+}
+
+Test(tenants, greedy_and_late)
+{
+	greedy_and_late(0);
+	greedy_and_late(8 * CHUNK);
+}
+
+/* What there is is taken from the reserve, and who is above its share fills it up. */
+Test(tenants, reserve)
+{
+	struct sim s;
+
+	start(&s, &placement_lru, 1, false);
+	two_alike(&s, 100);
+	s.reserve = 8 * CHUNK;
+	allocate(&s, 0, 100 * CHUNK);
+	settle(&s);
+	cr_assert_eq(s.gone, 0, "everything fits");
+	allocate(&s, 1, 20 * CHUNK);
+	settle(&s);
+	cr_assert_eq(s.t[0].resident, 72 * CHUNK);
+	cr_assert_eq(s.t[1].resident, 20 * CHUNK);
+	s.gone = 0;
+	allocate(&s, 1, 8 * CHUNK);
+	cr_assert_eq(s.gone, 0, "it was there");
+	settle(&s);
+	cr_assert_eq(s.t[0].resident, 64 * CHUNK);
+	cr_assert_eq(s.t[1].resident, 28 * CHUNK);
+	/* The one with more takes it, and gives it back itself. */
+	allocate(&s, 0, 8 * CHUNK);
+	settle(&s);
+	cr_assert_eq(s.t[0].resident, 64 * CHUNK);
+	cr_assert_eq(s.t[1].resident, 28 * CHUNK);
 }

@@ -31,7 +31,7 @@ Test(conf, everything)
 			   "threads = 2\n"
 			   "memory = 512M\n"
 			   "pool = 3\n"
-			   "swap = 4G\n"
+			   "swap = 4G\nreserve = 64M\n"
 			   "chunk = 128K\n"
 			   "placement = largest\n"
 			   "[tenant alice]\n"
@@ -55,6 +55,7 @@ Test(conf, everything)
 	cr_assert(c.tpcs == 8 && c.threads == 2 && c.pool == 3);
 	cr_assert_eq(c.memory, 512ull << 20);
 	cr_assert(c.swap == 4ull << 30 && c.chunk == 128u << 10);
+	cr_assert_eq(c.reserve, 64u << 20);
 	cr_assert_str_eq(c.placement, "largest");
 	t = list_entry(c.tenants.next, struct conf_tenant, link);
 	cr_assert_str_eq(t->name, "alice");
@@ -92,7 +93,7 @@ Test(conf, memory_keys)
 	m = &list_entry(c.tenants.next, struct conf_tenant, link)->memory;
 	cr_assert(m->min == 0 && m->low == 0 && m->high == UINT64_MAX);
 	cr_assert(m->max == UINT64_MAX && m->swap_max == UINT64_MAX && m->weight == 100);
-	cr_assert(c.swap == 0 && c.chunk == 8u << 20);
+	cr_assert(c.swap == 0 && c.chunk == 8u << 20 && c.reserve == UINT64_MAX);
 	cr_assert_str_eq(c.placement, "lru");
 	conf_fini(&c);
 }

@@ -49,7 +49,8 @@ class Bench:
 
     def keys(self, **more):
         return {"device": self.args.device, "swap": self.args.swap,
-                "chunk": self.args.chunk * 1024, "placement": self.args.placement, **more}
+                "chunk": self.args.chunk * 1024, "placement": self.args.placement,
+                "reserve": self.args.reserve, **more}
 
     def daemon(self, room, **more):
         """One in which two sessions have that much beside their contexts."""
@@ -270,6 +271,7 @@ def arguments():
     p.add_argument("--programs", help="where the workloads are")
     p.add_argument("--device", default="soft", choices=("soft", "cuda"))
     p.add_argument("--swap", default="16G", help="host memory for what gives way")
+    p.add_argument("--reserve", default="max", help="of the device, kept free")
     p.add_argument("--chunk", type=int, default=2048, help="KiB")
     p.add_argument("--placement", default="lru")
     p.add_argument("-o", "--output", help="a file instead of standard output")

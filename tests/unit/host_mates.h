@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Workers as weftd's books and reclaim.c see them: they move what they are asked to, or
+ * only some of it, or nothing, or lie. Beside them a model that only adds up what they
+ * have been told.
+ */
+#ifndef WEFT_TEST_HOST_MATES_H
+#define WEFT_TEST_HOST_MATES_H
+
+#include "broker/broker.h"
+#include "session/session.h"
+
+#define MIB       (1ull << 20)
+#define CHUNK     (2 * MIB)
+#define TENANTS   4
+#define WORKERS   6
+#define ASKED_MAX 16
+
+/* A worker as it knows itself. */
+struct mate {
+	struct worker w;
+	struct sess_counters page;
+	int sock;
+	bool lies, dead;
+	uint64_t overhead, has, away, pinned, pool;
+	struct {
+		uint32_t id;
+		uint64_t bytes;
+		bool part;
+	} asked[ASKED_MAX];     /* charges that are not answered */
+	struct ctl_msg out, in; /* type 0: not asked */
+	uint32_t need;          /* 0: none is under way */
+	uint32_t next_id;
+};
+
+extern struct broker b;
+extern struct tenant tenants[TENANTS];
+extern struct mate mates[WORKERS];
+extern uint64_t now;
+extern bool honest; /* everybody moves what is asked for */
+extern unsigned by_hand_open;
+extern unsigned in_part; /* charges that were granted partly away */
+
+void open_sockets(void);
+/* All anew, without workers. */
+void reset(uint64_t device, uint64_t swap);
+/* Sockets, honest workers without contexts, all with a session. */
+void begin(uint64_t device, uint64_t swap);
+void start(struct mate *m, struct tenant *t, uint64_t overhead);
+void stop(struct mate *m);
+
+void hear(struct mate *m);
+void hear_all(void);
+/* Writes into its page what could move. */
+void show(struct mate *m);
+/* part: some of it may be away. */
+void ask_for(struct mate *m, uint64_t bytes, bool part);
+void ask(struct mate *m, uint64_t bytes);
+/* So much in pieces that a program may ask for. */
+void ask_in_pieces(struct mate *m, uint64_t bytes);
+void give_up(struct mate *m, uint64_t bytes);
+void need(struct mate *m);
+/* Answer what they were asked. */
+void move_out(struct mate *m);
+void move_in(struct mate *m);
+/* For reclaim_by_hand(). */
+void moved_by_hand(void *arg, uint64_t bytes);
+
+/* Lets so much time pass; who is asked to move does it at once. */
+void pass(uint64_t ns);
+
+void check_sums(void);
+void check_truth(void);
+void check(void);
+
+#endif

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* More memory promised than the device has: one case each. */
+#include <criterion/criterion.h>
+
+#include "base/clock.h"
+#include "host_mates.h"
+
+/* One tenant has everything, then others come: all have their share within a chunk. */
+Test(reclaim, shares)
+{
+	begin(1024 * MIB, 4096 * MIB);
+	ask_in_pieces(&mates[0], 1024 * MIB);
+	cr_assert_eq(mates[0].has, 1024 * MIB);
+	ask_in_pieces(&mates[1], 1024 * MIB);
+	cr_assert_eq(mates[0].has, 512 * MIB);
+	cr_assert_eq(mates[0].away, 512 * MIB);
+	cr_assert_eq(mates[1].has, 512 * MIB);
+	cr_assert_eq(mates[1].away, 512 * MIB, "it gave way itself");
+	tenants[2].memory.weight = 200;
+	ask_in_pieces(&mates[2], 1024 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[2].has, 512 * MIB);
+	cr_assert(mates[0].has >= 256 * MIB - CHUNK && mates[0].has <= 256 * MIB + CHUNK);
+	cr_assert(mates[1].has >= 256 * MIB - CHUNK && mates[1].has <= 256 * MIB + CHUNK);
+	cr_assert_eq(tenants[0].events.oom + tenants[1].events.oom, 0);
+}
+
+/* While there is not enough for all, a little is free for who comes next, and whoever is
+ * above its share sees to that; the shares are equal beside it. */
+Test(reclaim, reserve)
+{
+	uint64_t moved;
+
+	begin(1024 * MIB, 4096 * MIB);
+	b.reserve = 64 * MIB;
+	ask_in_pieces(&mates[0], 1024 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[0].has, 1024 * MIB, "everything fits");
+	ask(&mates[1], 16 * MIB);
+	cr_assert_eq(mates[1].has, 0, "it waits");
+	pass(20 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[1].has, 16 * MIB);
+	cr_assert_eq(account_free(&b), 64 * MIB);
+	/* at once, however much of it */
+	ask(&mates[1], 64 * MIB);
+	hear(&mates[1]);
+	cr_assert_eq(mates[1].has, 80 * MIB);
+	pass(20 * NSEC_PER_MSEC);
+	cr_assert_eq(account_free(&b), 64 * MIB);
+	cr_assert_eq(mates[0].away, 144 * MIB);
+	cr_assert_eq(mates[1].away, 0);
+	ask_in_pieces(&mates[1], 944 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[0].has, 480 * MIB);
+	cr_assert_eq(mates[1].has, 480 * MIB);
+	cr_assert_eq(account_free(&b), 64 * MIB);
+	/* and stays so */
+	moved = tenants[0].events.reclaim + tenants[1].events.reclaim;
+	pass(10 * NSEC_PER_SEC);
+	cr_assert_eq(tenants[0].events.reclaim + tenants[1].events.reclaim, moved);
+	cr_assert_eq(mates[0].has + mates[1].has, 960 * MIB);
+}
+
+/* Nothing is kept of what all can have together; but who goes and comes again at once
+ * finds it. */
+Test(reclaim, reserve_ends)
+{
+	begin(256 * MIB, 1024 * MIB);
+	b.reserve = 16 * MIB;
+	ask_in_pieces(&mates[0], 256 * MIB);
+	ask_in_pieces(&mates[1], 64 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[0].away, 80 * MIB);
+	stop(&mates[1]);
+	pass(100 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[0].away, 16 * MIB);
+	start(&mates[1], &tenants[1], 0);
+	ask(&mates[1], 16 * MIB);
+	hear(&mates[1]);
+	cr_assert_eq(mates[1].has, 16 * MIB);
+	stop(&mates[1]);
+	pass(3 * NSEC_PER_SEC);
+	cr_assert_eq(mates[0].away, 0);
+	cr_assert_eq(reclaim_tick(&b, now), UINT64_MAX, "nothing is to be looked at");
+}
+
+/* A tenant within its share gives nothing for it, nor what it is promised. */
+Test(reclaim, reserve_is_no_reason)
+{
+	begin(256 * MIB, 1024 * MIB);
+	b.reserve = 16 * MIB;
+	tenants[1].memory.low = 64 * MIB;
+	ask_in_pieces(&mates[1], 64 * MIB);
+	ask_in_pieces(&mates[0], 192 * MIB);
+	mates[0].pinned = 192 * MIB;
+	show(&mates[0]);
+	ask(&mates[2], 16 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[1].has, 64 * MIB - mates[2].has);
+	pass(NSEC_PER_SEC);
+	cr_assert_leq(account_free(&b), CHUNK);
+	mates[0].pinned = 0;
+	show(&mates[0]);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[1].has, 64 * MIB);
+	cr_assert_eq(account_free(&b), 16 * MIB);
+}
+
+/* What is freed comes back to who has memory away, within 50 ms and without a message. */
+Test(reclaim, comes_back)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 256 * MIB);
+	ask_in_pieces(&mates[1], 128 * MIB);
+	cr_assert_eq(mates[0].away, 128 * MIB);
+	mates[1].has -= 100 * MIB;
+	purse_put(&mates[1].page.purse, 100 * MIB);
+	show(&mates[1]);
+	pass(50 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[0].away, 28 * MIB);
+	stop(&mates[1]);
+	pass(50 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[0].away, 0);
+	cr_assert_eq(reclaim_tick(&b, now), UINT64_MAX, "nothing is to be looked at");
+}
+
+/* A tenant whose kernels keep its memory busy: who wants more than its share waits, up to
+ * a bounded time; who has less than that does not. */
+Test(reclaim, busy)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 240 * MIB);
+	mates[0].w.move.busy_ns = UINT64_MAX;
+	ask(&mates[1], 200 * MIB);
+	ask_for(&mates[3], 200 * MIB, true);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[1].has + mates[3].has, 0);
+	ask(&mates[2], 16 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[2].has + mates[2].away, 16 * MIB, "it passed");
+	pass(27 * NSEC_PER_SEC);
+	cr_assert_neq(mates[1].asked[0].id, 0);
+	pass(2 * NSEC_PER_SEC);
+	cr_assert_eq(mates[1].asked[0].id, 0);
+	cr_assert_eq(mates[1].has, 0);
+	cr_assert_eq(tenants[1].events.oom, 1);
+	cr_assert_eq(mates[3].has + mates[3].away, 200 * MIB);
+	cr_assert_eq(tenants[3].events.oom, 0);
+	stop(&mates[3]);
+	mates[0].w.move.busy_ns = 0;
+	ask(&mates[1], 100 * MIB);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(mates[1].has, 100 * MIB);
+}
+
+/* What is free is no reason to refuse what would take more than that. */
+Test(reclaim, more_than_is_free)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 96 * MIB);
+	mates[0].w.move.busy_ns = UINT64_MAX;
+	ask(&mates[1], 200 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_neq(mates[1].asked[0].id, 0, "it waits");
+	mates[0].w.move.busy_ns = 0;
+	pass(20 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[1].has, 200 * MIB);
+}
+
+/* The victim dies, or does not answer: others are asked. */
+Test(reclaim, victim_ends)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 128 * MIB);
+	ask_in_pieces(&mates[1], 128 * MIB);
+	ask(&mates[2], 64 * MIB);
+	reclaim_tick(&b, now);
+	hear_all();
+	cr_assert(mates[0].out.type || mates[1].out.type);
+	stop(&mates[mates[0].out.type ? 0 : 1]);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(mates[2].has, 64 * MIB);
+	/* one that keeps silent */
+	ask_in_pieces(&mates[2], 64 * MIB);
+	ask(&mates[3], 64 * MIB);
+	reclaim_tick(&b, now);
+	hear_all();
+	for (unsigned i = 0; i < 3; i++) {
+		if (!mates[i].out.type)
+			continue;
+		mates[i].out.type = 0;
+		pass(11 * NSEC_PER_SEC);
+		cr_assert_eq(mates[3].has, 64 * MIB);
+		return;
+	}
+	cr_assert_fail("nobody was asked");
+}
+
+/* Host memory runs out: the allocation fails and nothing else happens. */
+Test(reclaim, no_host_memory)
+{
+	begin(256 * MIB, 64 * MIB);
+	ask_in_pieces(&mates[0], 256 * MIB);
+	ask(&mates[1], 128 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[1].has, 0);
+	cr_assert_eq(tenants[1].events.oom, 1);
+	ask(&mates[1], 64 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[1].has, 64 * MIB);
+	cr_assert_eq(b.away, 64 * MIB);
+	/* of a tenant's own */
+	stop(&mates[1]);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(b.away, 0);
+	tenants[0].memory.swap_max = 32 * MIB;
+	start(&mates[1], &tenants[1], 0);
+	ask(&mates[1], 64 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[1].has, 0);
+	ask(&mates[1], 32 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[1].has, 32 * MIB);
+}
+
+/* One allocation of more than the device has: what there is, the rest in host memory,
+ * from where it comes back. */
+Test(reclaim, more_than_there_is)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_for(&mates[0], 512 * MIB, true);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[0].has, 256 * MIB);
+	cr_assert_eq(mates[0].away, 256 * MIB);
+	ask_for(&mates[1], 300 * MIB, true);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[1].has + mates[1].away, 300 * MIB);
+	cr_assert_eq(mates[0].has, 128 * MIB);
+	cr_assert_eq(mates[1].has, 128 * MIB);
+	cr_assert_eq(tenants[0].events.oom + tenants[1].events.oom, 0);
+	ask(&mates[2], 300 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[2].has, 0);
+	cr_assert_eq(tenants[2].events.oom, 1);
+}
+
+/* memory.high: in the background, without anybody waiting; min stays whatever happens. */
+Test(reclaim, high_and_min)
+{
+	struct conf_memory m;
+
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 128 * MIB);
+	m = tenants[0].memory;
+	m.high = 64 * MIB;
+	account_set(&tenants[0], &m);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[0].has, 64 * MIB);
+	cr_assert_gt(tenants[0].events.high, 0);
+	m.high = UINT64_MAX;
+	m.min = 128 * MIB;
+	account_set(&tenants[0], &m);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[0].has, 128 * MIB);
+	ask_in_pieces(&mates[1], 256 * MIB);
+	cr_assert_eq(mates[0].has, 128 * MIB);
+	cr_assert_eq(mates[1].has, 128 * MIB);
+}
+
+/* By hand: what moved stays out until the session works. */
+Test(reclaim, by_hand)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 128 * MIB);
+	by_hand_open = 1;
+	cr_assert_eq(reclaim_by_hand(&tenants[0], 100 * MIB, now, moved_by_hand, NULL),
+		     0);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(by_hand_open, 0);
+	cr_assert_eq(mates[0].away, 100 * MIB);
+	now++;
+	atomic_store(&mates[0].page.last_submit_ns, now);
+	pass(50 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[0].away, 0);
+}
+
+/* A session that needs what is swapped gets what there is, others giving way for it. */
+Test(reclaim, needs)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 200 * MIB);
+	by_hand_open = 1;
+	cr_assert_eq(reclaim_by_hand(&tenants[0], 200 * MIB, now, moved_by_hand, NULL),
+		     0);
+	pass(NSEC_PER_SEC);
+	ask_in_pieces(&mates[1], 256 * MIB);
+	cr_assert_eq(mates[1].has, 256 * MIB);
+	need(&mates[0]);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[0].need, 0);
+	cr_assert_eq(mates[0].has, 128 * MIB);
+	cr_assert_eq(mates[1].has, 128 * MIB);
+}
+
+/* What was to come back is freed, and other memory is away from the beginning: the grant
+ * stands until the worker has said what came back. */
+Test(reclaim, freed_on_its_way_back)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 200 * MIB);
+	by_hand_open = 1;
+	cr_assert_eq(reclaim_by_hand(&tenants[0], 16 * MIB, now, moved_by_hand, NULL), 0);
+	pass(NSEC_PER_SEC);
+	need(&mates[0]);
+	reclaim_tick(&b, now);
+	hear(&mates[0]);
+	cr_assert_eq(mates[0].in.bytes, 16 * MIB);
+	mates[0].away -= 16 * MIB;
+	away_freed(&mates[0].w, 16 * MIB);
+	mates[0].pinned = UINT64_MAX;
+	show(&mates[0]);
+	ask_for(&mates[0], 100 * MIB, true);
+	for (unsigned i = 0; i < 40 && mates[0].asked[0].id; i++) {
+		now += 5 * NSEC_PER_MSEC;
+		reclaim_tick(&b, now);
+		hear(&mates[0]);
+	}
+	cr_assert_geq(mates[0].away, 16 * MIB);
+	move_in(&mates[0]);
+	check_sums();
+	check_truth();
+}
+
+/* Contexts of workers to come: others give way for them. */
+Test(reclaim, contexts)
+{
+	uint64_t missing;
+
+	begin(256 * MIB, 1024 * MIB);
+	stop(&mates[5]);
+	b.keep_ready = 1;
+	b.overhead = 16 * MIB;
+	ask_in_pieces(&mates[0], 256 * MIB);
+	cr_assert_eq(mates[0].has, 240 * MIB, "one is set aside");
+	start(&mates[5], &tenants[1], 16 * MIB);
+	account_set_aside(&b, &missing);
+	cr_assert_eq(missing, 16 * MIB);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(mates[0].has, 224 * MIB);
+	account_set_aside(&b, &missing);
+	cr_assert_eq(missing, 0);
+}
+
+/* Host memory is kept ready while the device is nearly full, by who has what to move. */
+Test(reclaim, pressure)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 192 * MIB);
+	ready_tick(&b, now);
+	hear_all();
+	cr_assert_eq(mates[0].pool, 0);
+	ask_in_pieces(&mates[0], 48 * MIB);
+	now += NSEC_PER_SEC;
+	ready_tick(&b, now);
+	hear_all();
+	cr_assert(mates[0].pool > 16 * MIB && mates[0].pool <= 128 * MIB);
+	cr_assert_eq(mates[1].pool, 0);
+	cr_assert_eq(ready_tick(&b, now), UINT64_MAX);
+	stop(&mates[1]);
+	mates[0].has -= 200 * MIB;
+	purse_put(&mates[0].page.purse, 200 * MIB);
+	show(&mates[0]);
+	now += NSEC_PER_SEC;
+	ready_tick(&b, now);
+	hear_all();
+	cr_assert_eq(mates[0].pool, 0);
+}
