@@ -16,6 +16,8 @@ static CUresult check_prop(const CUmemAllocationProp *prop, bool *ret_host)
 {
 	if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (prop->allocFlags.compressionType > CU_MEM_ALLOCATION_COMP_GENERIC)
+		return CUDA_ERROR_INVALID_VALUE;
 	/* A machine without fabric channels answers so, whatever its device can do. */
 	if (prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC)
 		return CUDA_ERROR_NOT_PERMITTED;
@@ -52,8 +54,15 @@ CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity,
 	return CUDA_SUCCESS;
 }
 
+static void set_compression(CUmemAllocationProp *prop, bool compressible)
+{
+	prop->allocFlags.compressionType = compressible ? CU_MEM_ALLOCATION_COMP_GENERIC
+							: CU_MEM_ALLOCATION_COMP_NONE;
+}
+
+/* The properties become those of what was made. */
 static CUresult create(struct guest_thread *t, uint64_t h, size_t size, bool host,
-		       uint64_t *ret_id)
+		       struct guest_chunk *c)
 {
 	struct chunk_create_cmd *cmd = begin_chunk_create(t);
 	const struct chunk_create_rep *rep;
@@ -65,12 +74,14 @@ static CUresult create(struct guest_thread *t, uint64_t h, size_t size, bool hos
 	cmd->chunk = h;
 	cmd->size = size;
 	cmd->in_host_memory = host;
-	cmd->flags = 0;
+	cmd->compress =
+		c->prop.allocFlags.compressionType == CU_MEM_ALLOCATION_COMP_GENERIC;
 	r = guest_call(t, sizeof(*rep), &reply);
 	if (r)
 		return r;
 	rep = reply.body;
-	*ret_id = rep->id;
+	c->id = rep->id;
+	set_compression(&c->prop, rep->compressible);
 	return CUDA_SUCCESS;
 }
 
@@ -114,7 +125,7 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 	r = chunk_new(prop, &c, &h);
 	if (r)
 		return r;
-	r = create(t, h, size, host, &c->id);
+	r = create(t, h, size, host, c);
 	if (r) {
 		guest_handle_free(h);
 		return r;
@@ -267,6 +278,7 @@ CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handl
 	if (!c) { /* released, and only its mapping keeps the memory */
 		prop.location.type = rep->in_host_memory ? CU_MEM_LOCATION_TYPE_HOST_NUMA
 							 : CU_MEM_LOCATION_TYPE_DEVICE;
+		set_compression(&prop, rep->compressible);
 		return vmm_import(t, rep->id, &prop, handle);
 	}
 	atomic_fetch_add(&c->refs, 1);

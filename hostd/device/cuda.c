@@ -344,6 +344,7 @@ const struct device_ops device_cuda_ops = {
 	.reserve = cuda_reserve,
 	.unreserve = cuda_unreserve,
 	.chunk_create = cuda_chunk_create,
+	.chunk_compressible = cuda_chunk_compressible,
 	.chunk_release = cuda_chunk_release,
 	.chunk_export = cuda_chunk_export,
 	.chunk_import = cuda_chunk_import,

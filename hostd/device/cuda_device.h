@@ -165,9 +165,10 @@ bool cuda_may(struct device *dev, CUdeviceptr addr, uint64_t size);
 CUresult cuda_reserve(struct device *dev, uint64_t size, uint64_t align, uint64_t addr,
 		      CUdeviceptr *ret_addr);
 CUresult cuda_unreserve(struct device *dev, CUdeviceptr addr, uint64_t size);
-CUresult cuda_chunk_create(struct device *dev, uint64_t size, bool in_host_memory,
+CUresult cuda_chunk_create(struct device *dev, uint64_t size, enum dev_memory memory,
 			   struct dev_chunk **ret_chunk);
 void cuda_chunk_release(struct device *dev, struct dev_chunk *chunk);
+bool cuda_chunk_compressible(struct device *dev, const struct dev_chunk *chunk);
 CUresult cuda_chunk_export(struct device *dev, struct dev_chunk *chunk, int *ret_fd);
 CUresult cuda_chunk_import(struct device *dev, int fd, uint64_t size,
 			   struct dev_chunk **ret_chunk);

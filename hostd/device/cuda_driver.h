@@ -40,6 +40,7 @@
 	X(cuMemUnmap)                                                                    \
 	X(cuMemSetAccess)                                                                \
 	X(cuMemGetAllocationGranularity)                                                 \
+	X(cuMemGetAllocationPropertiesFromHandle)                                        \
 	X(cuMemHostAlloc)                                                                \
 	X(cuMemFreeHost)                                                                 \
 	X(cuMemHostGetDevicePointer)                                                     \

@@ -15,7 +15,7 @@
 struct dev_chunk {
 	CUmemGenericAllocationHandle cu;
 	uint64_t size;
-	bool exportable;
+	bool exportable, compressible;
 };
 
 void cuda_memory_init(struct device *dev)
@@ -153,42 +153,80 @@ CUresult cuda_unreserve(struct device *dev, CUdeviceptr addr, uint64_t size)
 	return dev->own_band ? CUDA_SUCCESS : cu.cuMemAddressFree(addr, size);
 }
 
-CUresult cuda_chunk_create(struct device *dev, uint64_t size, bool in_host_memory,
-			   struct dev_chunk **ret_chunk)
+static void fill_prop(struct device *dev, enum dev_memory memory,
+		      CUmemAllocationProp *ret_prop)
 {
 	CUmemAllocationProp prop = {
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = dev->cu},
 	};
+
+	if (memory == DEV_MEMORY_HOST) { /* best the GPU's own node: one is common */
+		prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+		prop.location.id = 0;
+	}
+	/* Any of it may be shared with another process later. */
+	if (!atomic_load(&dev->no_export[memory == DEV_MEMORY_HOST]))
+		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	if (memory == DEV_MEMORY_COMPRESSIBLE)
+		prop.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_GENERIC;
+	*ret_prop = prop;
+}
+
+/* A driver that makes nothing for other processes is not asked for that again; one that
+ * makes nothing compressible for them may make plain memory. */
+static CUresult driver_create(struct device *dev, enum dev_memory memory,
+			      struct dev_chunk *c)
+{
+	CUmemAllocationProp prop;
+	CUresult res;
+
+	fill_prop(dev, memory, &prop);
+	res = cu.cuMemCreate(&c->cu, c->size, &prop, 0);
+	c->exportable = prop.requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
+	if (!c->exportable || !res || res == CUDA_ERROR_OUT_OF_MEMORY)
+		return res;
+	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+	c->exportable = false;
+	res = cu.cuMemCreate(&c->cu, c->size, &prop, 0);
+	if (!res && memory != DEV_MEMORY_COMPRESSIBLE)
+		atomic_store(&dev->no_export[memory == DEV_MEMORY_HOST], true);
+	return res;
+}
+
+static bool is_compressible(const struct dev_chunk *c)
+{
+	CUmemAllocationProp got;
+
+	return !cu.cuMemGetAllocationPropertiesFromHandle(&got, c->cu) &&
+	       got.allocFlags.compressionType == CU_MEM_ALLOCATION_COMP_GENERIC;
+}
+
+CUresult cuda_chunk_create(struct device *dev, uint64_t size, enum dev_memory memory,
+			   struct dev_chunk **ret_chunk)
+{
 	struct dev_chunk *c;
 	CUresult res;
 
 	if (!is_chunks(dev, 0, size))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (in_host_memory) { /* the node of the GPU would be better: one is common */
-		prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
-		prop.location.id = 0;
-	}
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	c->size = size;
-	/* Any of it may be shared with another process later. */
-	if (!atomic_load(&dev->no_export[in_host_memory]))
-		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-	res = cu.cuMemCreate(&c->cu, size, &prop, 0);
-	if (prop.requestedHandleTypes && res && res != CUDA_ERROR_OUT_OF_MEMORY) {
-		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
-		res = cu.cuMemCreate(&c->cu, size, &prop, 0);
-		if (!res)
-			atomic_store(&dev->no_export[in_host_memory], true);
-	}
-	c->exportable = prop.requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
-	if (res)
+	res = driver_create(dev, memory, c);
+	if (res) {
 		free(c);
-	else
-		*ret_chunk = c;
-	return res;
+		return res;
+	}
+	c->compressible = memory == DEV_MEMORY_COMPRESSIBLE && is_compressible(c);
+	*ret_chunk = c;
+	return CUDA_SUCCESS;
+}
+
+bool cuda_chunk_compressible(struct device *dev, const struct dev_chunk *chunk)
+{
+	return chunk->compressible;
 }
 
 /* The driver keeps the memory of a released handle while it is mapped. */

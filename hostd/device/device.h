@@ -90,6 +90,15 @@ struct device_config {
 	void *output_arg;
 };
 
+/* What physical memory is to be. */
+enum dev_memory {
+	DEV_MEMORY_DEVICE,
+	DEV_MEMORY_HOST,
+	/* The device's, compressed where the data allows it. A wish: a device that cannot
+	 * do so, or has no more room for it, gives plain memory. */
+	DEV_MEMORY_COMPRESSIBLE,
+};
+
 struct device_info {
 	char name[96]; /* as cuDeviceGetName: "Weft software GPU" or the real one */
 	uint8_t uuid[16];
@@ -279,9 +288,11 @@ struct device_ops {
 	CUresult (*reserve)(struct device *dev, uint64_t size, uint64_t align,
 			    uint64_t addr, CUdeviceptr *ret_addr);
 	CUresult (*unreserve)(struct device *dev, CUdeviceptr addr, uint64_t size);
-	CUresult (*chunk_create)(struct device *dev, uint64_t size, bool in_host_memory,
-				 struct dev_chunk **ret_chunk);
+	CUresult (*chunk_create)(struct device *dev, uint64_t size,
+				 enum dev_memory memory, struct dev_chunk **ret_chunk);
 	void (*chunk_release)(struct device *dev, struct dev_chunk *chunk);
+	/* What became of the wish. */
+	bool (*chunk_compressible)(struct device *dev, const struct dev_chunk *chunk);
 	CUresult (*map)(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk);
 	CUresult (*unmap)(struct device *dev, CUdeviceptr addr, uint64_t size);
 	CUresult (*set_access)(struct device *dev, CUdeviceptr addr, uint64_t size,

@@ -389,6 +389,7 @@ const struct device_ops device_soft_ops = {
 	.reserve = soft_reserve,
 	.unreserve = soft_unreserve,
 	.chunk_create = soft_chunk_create,
+	.chunk_compressible = soft_chunk_compressible,
 	.chunk_release = soft_chunk_release,
 	.chunk_export = soft_chunk_export,
 	.chunk_import = soft_chunk_import,

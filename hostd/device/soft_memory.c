@@ -394,7 +394,7 @@ CUresult soft_unreserve(struct device *dev, CUdeviceptr addr, uint64_t size)
 	return CUDA_SUCCESS;
 }
 
-CUresult soft_chunk_create(struct device *dev, uint64_t size, bool in_host_memory,
+CUresult soft_chunk_create(struct device *dev, uint64_t size, enum dev_memory memory,
 			   struct dev_chunk **ret_chunk)
 {
 	struct soft_memory *m = &dev->mem;
@@ -402,7 +402,13 @@ CUresult soft_chunk_create(struct device *dev, uint64_t size, bool in_host_memor
 	if (!soft_is_chunks(m, 0, size))
 		return CUDA_ERROR_INVALID_VALUE;
 	soft_scoped_lock(&m->lock);
-	return soft_as_result(chunk_new_locked(m, size, in_host_memory, ret_chunk));
+	return soft_as_result(
+		chunk_new_locked(m, size, memory == DEV_MEMORY_HOST, ret_chunk));
+}
+
+bool soft_chunk_compressible(struct device *dev, const struct dev_chunk *chunk)
+{
+	return false;
 }
 
 void soft_chunk_release(struct device *dev, struct dev_chunk *chunk)

@@ -97,8 +97,9 @@ void soft_memory_leave(struct soft_memory *m);
 CUresult soft_reserve(struct device *dev, uint64_t size, uint64_t align, uint64_t addr,
 		      CUdeviceptr *ret_addr);
 CUresult soft_unreserve(struct device *dev, CUdeviceptr addr, uint64_t size);
-CUresult soft_chunk_create(struct device *dev, uint64_t size, bool in_host_memory,
+CUresult soft_chunk_create(struct device *dev, uint64_t size, enum dev_memory memory,
 			   struct dev_chunk **ret_chunk);
+bool soft_chunk_compressible(struct device *dev, const struct dev_chunk *chunk);
 void soft_chunk_release(struct device *dev, struct dev_chunk *chunk);
 CUresult soft_chunk_export(struct device *dev, struct dev_chunk *chunk, int *ret_fd);
 CUresult soft_chunk_import(struct device *dev, int fd, uint64_t size,

@@ -35,13 +35,20 @@ int handle_cuMemAddressFree(struct sess_lane *sl, const struct cuMemAddressFree_
 	return 0;
 }
 
+static enum dev_memory memory_of(const struct chunk_create_cmd *cmd)
+{
+	return cmd->in_host_memory ? DEV_MEMORY_HOST
+	       : cmd->compress     ? DEV_MEMORY_COMPRESSIBLE
+				   : DEV_MEMORY_DEVICE;
+}
+
 int handle_chunk_create(struct sess_lane *sl, const struct chunk_create_args *a,
 			struct chunk_create_rep *rep)
 {
 	struct session *s = sl->s;
 	struct sess_chunk *c;
 
-	if (a->cmd->in_host_memory > 1 || a->cmd->flags) {
+	if (a->cmd->in_host_memory > 1 || a->cmd->compress > 1) {
 		rep->res.result = CUDA_ERROR_INVALID_VALUE;
 		return 0;
 	}
@@ -50,16 +57,17 @@ int handle_chunk_create(struct sess_lane *sl, const struct chunk_create_args *a,
 		rep->res.result = CUDA_ERROR_OUT_OF_MEMORY;
 		return 0;
 	}
-	rep->res.result = space_chunk_new(s->space, a->cmd->size, a->cmd->in_host_memory,
-					  &c->chunk);
+	rep->res.result =
+		space_chunk_new(s->space, a->cmd->size, memory_of(a->cmd), &c->chunk);
 	if (rep->res.result == CUDA_ERROR_OUT_OF_MEMORY && pools_reclaim(s->pools))
 		rep->res.result = space_chunk_new(s->space, a->cmd->size,
-						  a->cmd->in_host_memory, &c->chunk);
+						  memory_of(a->cmd), &c->chunk);
 	if (rep->res.result != CUDA_SUCCESS) {
 		obj_put(s, &c->obj);
 		return 0;
 	}
 	rep->id = space_chunk_set_handle(s->space, c->chunk, a->cmd->chunk);
+	rep->compressible = space_chunk_compressible(c->chunk);
 	return publish(sl, &c->obj, &rep->res.result);
 }
 
@@ -77,11 +85,12 @@ int handle_chunk_release(struct sess_lane *sl, const struct chunk_release_args *
 int handle_chunk_at(struct sess_lane *sl, const struct chunk_at_args *a,
 		    struct chunk_at_rep *rep)
 {
-	bool in_host = false;
+	enum dev_memory memory = DEV_MEMORY_DEVICE;
 
 	rep->res.result = space_handle_at(sl->s->space, a->cmd->addr, &rep->chunk,
-					  &rep->id, &in_host);
-	rep->in_host_memory = in_host;
+					  &rep->id, &memory);
+	rep->in_host_memory = memory == DEV_MEMORY_HOST;
+	rep->compressible = memory == DEV_MEMORY_COMPRESSIBLE;
 	return 0;
 }
 

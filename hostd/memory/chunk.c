@@ -104,9 +104,17 @@ struct dev_chunk *chunk_whole(const struct space_chunk *c)
 								     : NULL;
 }
 
+enum dev_memory chunk_memory(const struct space_chunk *c)
+{
+	return c->in_host_memory ? DEV_MEMORY_HOST
+	       : c->compressible ? DEV_MEMORY_COMPRESSIBLE
+				 : DEV_MEMORY_DEVICE;
+}
+
 bool chunk_as_new(const struct space *sp, const struct space_chunk *c)
 {
-	return c->bytes[PIECE_RESIDENT] == c->size &&
+	return chunk_memory(c) == DEV_MEMORY_DEVICE &&
+	       c->bytes[PIECE_RESIDENT] == c->size &&
 	       c->n_pieces == (c->size - 1) / sp->extent_bytes + 1;
 }
 

@@ -64,6 +64,7 @@ struct space_chunk {
 	struct list in_space; /* of sp->all */
 	uint64_t size, handle, id;
 	bool in_host_memory;
+	bool compressible; /* what is on the device of it */
 	bool charged;
 	unsigned kept; /* comes home, to be shared: nothing of it may leave */
 	enum chunk_share share;
@@ -101,7 +102,10 @@ struct dev_chunk *chunk_strip(struct space_chunk *c);
 /* The memory of a chunk that is one piece and resident, or NULL. */
 struct dev_chunk *chunk_whole(const struct space_chunk *c);
 
-/* True if it is all there, in as few pieces as a new one would be. */
+/* What its pieces on the device are made of; or all of it, if in_host_memory. */
+enum dev_memory chunk_memory(const struct space_chunk *c);
+
+/* True if it is all there, plain, in as few pieces as a new one would be. */
 bool chunk_as_new(const struct space *sp, const struct space_chunk *c);
 
 /* The piece that covers offset. */

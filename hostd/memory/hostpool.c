@@ -96,7 +96,8 @@ static struct host_chunk *make(struct hostpool *p, uint64_t size)
 		return NULL;
 	list_init(&h->link);
 	h->size = size;
-	if (s->ops->chunk_create(s->dev, size, true, &h->dev) != CUDA_SUCCESS) {
+	if (s->ops->chunk_create(s->dev, size, DEV_MEMORY_HOST, &h->dev) !=
+	    CUDA_SUCCESS) {
 		free(h);
 		return NULL;
 	}

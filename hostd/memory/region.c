@@ -110,7 +110,8 @@ void uncharge_part_locked(struct space *sp, uint64_t bytes, uint64_t away)
 }
 
 /* Granted, but the device has none: other sessions may keep what they freed just now. */
-static CUresult create_again(struct space *sp, uint64_t size, struct dev_chunk **ret_dev)
+static CUresult create_again(struct space *sp, uint64_t size, enum dev_memory memory,
+			     struct dev_chunk **ret_dev)
 {
 	const struct timespec pause = {.tv_nsec = SPACE_IDLE_NS / 4};
 	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
@@ -119,7 +120,7 @@ static CUresult create_again(struct space *sp, uint64_t size, struct dev_chunk *
 		region_free_locked(sp, steal(sp->spare));
 	idle_flush_locked(sp);
 	for (unsigned i = 0; i < 8 && r == CUDA_ERROR_OUT_OF_MEMORY; i++) {
-		r = sp->s->ops->chunk_create(sp->s->dev, size, false, ret_dev);
+		r = sp->s->ops->chunk_create(sp->s->dev, size, memory, ret_dev);
 		if (r == CUDA_ERROR_OUT_OF_MEMORY)
 			nanosleep(&pause, NULL);
 	}
@@ -138,9 +139,9 @@ static CUresult fill(struct space *sp, struct space_chunk *c)
 
 		if (p->state != PIECE_RESIDENT)
 			continue;
-		r = s->ops->chunk_create(s->dev, p->size, c->in_host_memory, &p->dev);
+		r = s->ops->chunk_create(s->dev, p->size, chunk_memory(c), &p->dev);
 		if (r == CUDA_ERROR_OUT_OF_MEMORY && !c->in_host_memory)
-			r = create_again(sp, p->size, &p->dev);
+			r = create_again(sp, p->size, chunk_memory(c), &p->dev);
 	}
 	if (r != CUDA_SUCCESS)
 		chunk_release(sp, c);
@@ -207,7 +208,7 @@ void chunk_put_locked(struct space *sp, struct space_chunk *c)
 	chunk_count_locked(sp, c);
 	if (c->share != CHUNK_OWN)
 		share_end_locked(sp, c);
-	else if (!c->in_host_memory && chunk_as_new(sp, c))
+	else if (chunk_as_new(sp, c))
 		idle_put_locked(sp, c);
 	else
 		chunk_release(sp, c);

@@ -27,6 +27,8 @@
 
 #include <cuda.h>
 
+#include "device/device.h"
+
 struct arena;
 struct session;
 struct space;
@@ -126,11 +128,14 @@ CUresult space_reserve(struct space *sp, uint64_t size, uint64_t align, uint64_t
 CUresult space_unreserve(struct space *sp, CUdeviceptr addr, uint64_t size);
 
 /* Physical memory; size is a multiple of the chunk size. The caller holds a reference. */
-CUresult space_chunk_new(struct space *sp, uint64_t size, bool in_host_memory,
+CUresult space_chunk_new(struct space *sp, uint64_t size, enum dev_memory memory,
 			 struct space_chunk **ret_chunk);
 /* Mappings hold a reference of their own. Accepts NULL. */
 void space_chunk_put(struct space *sp, struct space_chunk *c);
 uint64_t space_chunk_size(const struct space_chunk *c);
+/* True if it was asked for and the device made all of it so. What moves out is plain
+ * while it is away. */
+bool space_chunk_compressible(const struct space_chunk *c);
 /* What the guest calls it, so that it can ask by address. Returns its number. */
 uint64_t space_chunk_set_handle(struct space *sp, struct space_chunk *c, uint64_t handle);
 /* The guest gives that handle up. */
@@ -154,7 +159,7 @@ CUresult space_get_access(struct space *sp, CUdeviceptr addr,
 			  CUmemAccess_flags *ret_access);
 /* The chunk that the guest mapped at addr; handle 0 if it gave that up. */
 CUresult space_handle_at(struct space *sp, CUdeviceptr addr, uint64_t *ret_handle,
-			 uint64_t *ret_id, bool *ret_in_host_memory);
+			 uint64_t *ret_id, enum dev_memory *ret_memory);
 
 /* ---- accounts ---- */
 

@@ -420,19 +420,20 @@ static bool in_begin_locked(struct mover *mv, struct transfer *t, CUdeviceptr ad
 	t->unmapped = t->mapped = false;
 	set_states(c, first, n, PIECE_RETURNING);
 	mv->under_way += size;
-	idle = idle_take_locked(mv->sp, size);
+	idle = c->compressible ? NULL : idle_take_locked(mv->sp, size);
 	t->dev = idle ? chunk_strip(idle) : NULL;
 	return true;
 }
 
-static CUresult create(struct space *sp, uint64_t size, struct dev_chunk **ret_dev)
+static CUresult create(struct space *sp, uint64_t size, enum dev_memory memory,
+		       struct dev_chunk **ret_dev)
 {
 	const struct timespec pause = {.tv_nsec = SPACE_IDLE_NS / 4};
-	CUresult r = sp->s->ops->chunk_create(sp->s->dev, size, false, ret_dev);
+	CUresult r = sp->s->ops->chunk_create(sp->s->dev, size, memory, ret_dev);
 
 	for (unsigned i = 0; i < CREATE_TRIES && r == CUDA_ERROR_OUT_OF_MEMORY; i++) {
 		nanosleep(&pause, NULL);
-		r = sp->s->ops->chunk_create(sp->s->dev, size, false, ret_dev);
+		r = sp->s->ops->chunk_create(sp->s->dev, size, memory, ret_dev);
 	}
 	return r;
 }
@@ -472,7 +473,7 @@ static CUresult exchange(struct mover *mv, struct transfer *t)
 static void in_submit(struct mover *mv, struct transfer *t)
 {
 	if (!t->dev)
-		t->result = create(mv->sp, t->size, &t->dev);
+		t->result = create(mv->sp, t->size, chunk_memory(t->c), &t->dev);
 	if (t->result != CUDA_SUCCESS) {
 		t->dev = NULL;
 		return;

@@ -89,9 +89,42 @@ static CUresult host_chunk_locked(struct space *sp, uint64_t size,
 	return r;
 }
 
-CUresult space_chunk_new(struct space *sp, uint64_t size, bool in_host_memory,
+/* To be made so; NULL: no room to ask for it. */
+static struct space_chunk *compressible_new(const struct space *sp, uint64_t size)
+{
+	struct space_chunk *c = chunk_alloc(size, sp->extent_bytes);
+
+	if (c)
+		c->compressible = true;
+	return c;
+}
+
+/* What the device did not make so is as other memory, from now on. */
+static bool made_compressible(struct space *sp, const struct space_chunk *c)
+{
+	for (unsigned i = 0; i < c->n_pieces; i++) {
+		const struct dev_chunk *dev = c->piece[i].dev;
+
+		if (!dev || !sp->s->ops->chunk_compressible(sp->s->dev, dev))
+			return false;
+	}
+	return true;
+}
+
+static CUresult device_chunk_locked(struct space *sp, const struct born *b,
+				    struct space_chunk **ret_chunk)
+{
+	CUresult r = born_chunk_locked(sp, b, ret_chunk);
+
+	if (r == CUDA_SUCCESS && (*ret_chunk)->compressible)
+		(*ret_chunk)->compressible = made_compressible(sp, *ret_chunk);
+	return r;
+}
+
+CUresult space_chunk_new(struct space *sp, uint64_t size, enum dev_memory memory,
 			 struct space_chunk **ret_chunk)
 {
+	bool in_host_memory = memory == DEV_MEMORY_HOST;
 	struct born b = {.bytes = size};
 	CUresult r;
 
@@ -102,9 +135,11 @@ CUresult space_chunk_new(struct space *sp, uint64_t size, bool in_host_memory,
 	r = in_host_memory ? space_charge(sp, size) : born_charge(sp, size, &b);
 	if (r != CUDA_SUCCESS)
 		return r;
+	if (memory == DEV_MEMORY_COMPRESSIBLE && !b.chunk)
+		b.chunk = compressible_new(sp, size);
 	pthread_mutex_lock(&sp->lock);
 	if (!in_host_memory)
-		r = born_chunk_locked(sp, &b, ret_chunk);
+		r = device_chunk_locked(sp, &b, ret_chunk);
 	else
 		r = host_chunk_locked(sp, size, ret_chunk);
 	if (r == CUDA_SUCCESS)
@@ -123,6 +158,11 @@ void space_chunk_put(struct space *sp, struct space_chunk *c)
 uint64_t space_chunk_size(const struct space_chunk *c)
 {
 	return c->size;
+}
+
+bool space_chunk_compressible(const struct space_chunk *c)
+{
+	return c->compressible;
 }
 
 uint64_t space_chunk_set_handle(struct space *sp, struct space_chunk *c, uint64_t handle)
@@ -342,7 +382,7 @@ CUresult space_get_access(struct space *sp, CUdeviceptr addr,
 }
 
 CUresult space_handle_at(struct space *sp, CUdeviceptr addr, uint64_t *ret_handle,
-			 uint64_t *ret_id, bool *ret_in_host_memory)
+			 uint64_t *ret_id, enum dev_memory *ret_memory)
 {
 	struct page *p;
 	CUresult r = CUDA_ERROR_INVALID_VALUE;
@@ -352,7 +392,7 @@ CUresult space_handle_at(struct space *sp, CUdeviceptr addr, uint64_t *ret_handl
 	if (p && p->map) {
 		*ret_handle = p->map->chunk->handle;
 		*ret_id = p->map->chunk->id;
-		*ret_in_host_memory = p->map->chunk->in_host_memory;
+		*ret_memory = chunk_memory(p->map->chunk);
 		r = CUDA_SUCCESS;
 	}
 	pthread_mutex_unlock(&sp->lock);

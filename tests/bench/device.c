@@ -166,7 +166,7 @@ static void chunk_cycle(unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		struct dev_chunk *c;
 
-		OK(ops->chunk_create(dev, 2 * MIB, false, &c));
+		OK(ops->chunk_create(dev, 2 * MIB, DEV_MEMORY_DEVICE, &c));
 		OK(ops->map(dev, at, c));
 		OK(ops->set_access(dev, at, 2 * MIB, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 		OK(ops->unmap(dev, at, 2 * MIB));
@@ -265,7 +265,7 @@ int main(int argc, char **argv)
 	OK(ops->module_load(ctx, image, sizeof(image), NULL, &mod));
 	OK(ops->stream_create(ctx, DEV_STREAM_NON_BLOCKING, 0, &stream));
 	OK(ops->reserve(dev, sizeof(host_buf), 0, 0, &mem));
-	OK(ops->chunk_create(dev, sizeof(host_buf), false, &chunk));
+	OK(ops->chunk_create(dev, sizeof(host_buf), DEV_MEMORY_DEVICE, &chunk));
 	OK(ops->map(dev, mem, chunk));
 	OK(ops->set_access(dev, mem, sizeof(host_buf),
 			   CU_MEM_ACCESS_FLAGS_PROT_READWRITE));

@@ -81,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (ops->open(&cfg, &dev) < 0)
 		return 0;
 	if (ops->ctx_create(dev, 0, &ctx) || ops->reserve(dev, 2u << 20, 0, 0, &mem) ||
-	    ops->chunk_create(dev, 2u << 20, false, &chunk) ||
+	    ops->chunk_create(dev, 2u << 20, DEV_MEMORY_DEVICE, &chunk) ||
 	    ops->map(dev, mem, chunk) ||
 	    ops->set_access(dev, mem, 2u << 20, CU_MEM_ACCESS_FLAGS_PROT_READWRITE))
 		__builtin_trap(); /* of a fresh device */

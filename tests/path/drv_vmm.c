@@ -67,6 +67,43 @@ static void handles(size_t gran)
 	close(fd);
 }
 
+/* Compression is a wish: what became of it is told, and kept for later handles. */
+static void compressible(CUdevice dev, size_t gran)
+{
+	CUmemAllocationProp prop = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+				     .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE } };
+	CUmemAccessDesc rw = { .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE },
+			       .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+	CUmemGenericAllocationHandle h;
+	CUmemAllocationProp got, later;
+	int supported = -1;
+	unsigned v = 0;
+	CUdeviceptr va;
+
+	CK(cuDeviceGetAttribute(&supported,
+				CU_DEVICE_ATTRIBUTE_GENERIC_COMPRESSION_SUPPORTED, dev));
+	REQUIRE(supported == 0 || supported == 1);
+	prop.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_GENERIC;
+	CK(cuMemCreate(&h, gran, &prop, 0));
+	CK(cuMemGetAllocationPropertiesFromHandle(&got, h));
+	REQUIRE(got.allocFlags.compressionType == CU_MEM_ALLOCATION_COMP_NONE ||
+		(supported &&
+		 got.allocFlags.compressionType == CU_MEM_ALLOCATION_COMP_GENERIC));
+	CK(cuMemAddressReserve(&va, gran, 0, 0, 0));
+	CK(cuMemMap(va, gran, 0, h, 0));
+	CK(cuMemSetAccess(va, gran, &rw, 1));
+	CK(cuMemsetD32(va, 0x51515151, gran / 4));
+	CK(cuMemcpyDtoH(&v, va + gran - 4, 4));
+	REQUIRE(v == 0x51515151);
+	CK(cuMemRelease(h));
+	CK(cuMemRetainAllocationHandle(&h, (void *)(uintptr_t)va));
+	CK(cuMemGetAllocationPropertiesFromHandle(&later, h));
+	REQUIRE(later.allocFlags.compressionType == got.allocFlags.compressionType);
+	CK(cuMemUnmap(va, gran));
+	CK(cuMemRelease(h));
+	CK(cuMemAddressFree(va, gran));
+}
+
 int main(void)
 {
 	CUdevice dev;
@@ -115,6 +152,7 @@ int main(void)
 	EXPECT(cuMemRelease(h[0]), CUDA_ERROR_INVALID_VALUE);
 	CK(cuMemAddressFree(va, 4 * gran));
 	handles(gran);
+	compressible(dev, gran);
 	CK(cuCtxDestroy(ctx));
 	return pass();
 }

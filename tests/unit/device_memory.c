@@ -66,10 +66,11 @@ DEVICE_TEST(device_memory, nonsense_is_refused)
 	FAILS(f->ops->set_access(f->dev, DEVICE_BAND_BASE, c,
 				 CU_MEM_ACCESS_FLAGS_PROT_READWRITE),
 	      CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->chunk_create(f->dev, c / 2, false, &chunk),
+	FAILS(f->ops->chunk_create(f->dev, c / 2, DEV_MEMORY_DEVICE, &chunk),
 	      CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->chunk_create(f->dev, 0, false, &chunk), CUDA_ERROR_INVALID_VALUE);
-	OK(f->ops->chunk_create(f->dev, c, false, &chunk));
+	FAILS(f->ops->chunk_create(f->dev, 0, DEV_MEMORY_DEVICE, &chunk),
+	      CUDA_ERROR_INVALID_VALUE);
+	OK(f->ops->chunk_create(f->dev, c, DEV_MEMORY_DEVICE, &chunk));
 	FAILS(f->ops->map(f->dev, DEVICE_BAND_BASE, chunk), CUDA_ERROR_INVALID_VALUE);
 	OK(f->ops->reserve(f->dev, 2 * c, 0, 0, &a));
 	FAILS(f->ops->map(f->dev, a + c / 2, chunk), CUDA_ERROR_INVALID_VALUE);
@@ -112,7 +113,9 @@ DEVICE_TEST(device_memory, a_range_of_chunks_is_one_address_space)
 
 	OK(f->ops->reserve(f->dev, 4 * c, 0, 0, &a));
 	for (int i = 0; i < 4; i++) {
-		OK(f->ops->chunk_create(f->dev, c, i == 2, &chunk[i]));
+		OK(f->ops->chunk_create(f->dev, c,
+					i == 2 ? DEV_MEMORY_HOST : DEV_MEMORY_DEVICE,
+					&chunk[i]));
 		OK(f->ops->map(f->dev, a + (uint64_t)i * c, chunk[i]));
 	}
 	OK(f->ops->set_access(f->dev, a, 4 * c, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
@@ -147,16 +150,19 @@ DEVICE_TEST_CFG(device_memory, memory_is_finite, true, .memory_bytes = 16 * MIB)
 	struct dev_chunk *chunk[8], *more;
 
 	for (int i = 0; i < 8; i++)
-		OK(f->ops->chunk_create(f->dev, c, false, &chunk[i]));
-	FAILS(f->ops->chunk_create(f->dev, c, false, &more), CUDA_ERROR_OUT_OF_MEMORY);
-	OK(f->ops->chunk_create(f->dev, 4 * c, true, &more)); /* host memory is not */
+		OK(f->ops->chunk_create(f->dev, c, DEV_MEMORY_DEVICE, &chunk[i]));
+	FAILS(f->ops->chunk_create(f->dev, c, DEV_MEMORY_DEVICE, &more),
+	      CUDA_ERROR_OUT_OF_MEMORY);
+	OK(f->ops->chunk_create(f->dev, 4 * c, DEV_MEMORY_HOST,
+				&more)); /* host memory is not */
 	f->ops->chunk_release(f->dev, more);
 	f->ops->chunk_release(f->dev, chunk[3]);
-	OK(f->ops->chunk_create(f->dev, c, false, &chunk[3]));
+	OK(f->ops->chunk_create(f->dev, c, DEV_MEMORY_DEVICE, &chunk[3]));
 	for (int i = 0; i < 8; i++)
 		f->ops->chunk_release(f->dev, chunk[i]);
-	OK(f->ops->chunk_create(f->dev, 8 * c, false, &more));
-	FAILS(f->ops->chunk_create(f->dev, ALIGN_DOWN(~0ull, c), false, &chunk[0]),
+	OK(f->ops->chunk_create(f->dev, 8 * c, DEV_MEMORY_DEVICE, &more));
+	FAILS(f->ops->chunk_create(f->dev, ALIGN_DOWN(~0ull, c), DEV_MEMORY_DEVICE,
+				   &chunk[0]),
 	      CUDA_ERROR_OUT_OF_MEMORY);
 	f->ops->chunk_release(f->dev, more);
 }
@@ -546,7 +552,7 @@ DEVICE_TEST_CFG(device_memory, shared_by_descriptor, true, .memory_bytes = 16 * 
 	close(fd);
 	cr_assert(get32(f, at + 12) == 4, "it outlives the chunk");
 	/* what is imported takes nothing of this device: all but one chunk is free */
-	OK(f->ops->chunk_create(f->dev, 14 * MIB, false, &more));
+	OK(f->ops->chunk_create(f->dev, 14 * MIB, DEV_MEMORY_DEVICE, &more));
 	f->ops->chunk_release(f->dev, more);
 	OK(f->ops->unmap(f->dev, at, a.size));
 	f->ops->chunk_release(f->dev, in);

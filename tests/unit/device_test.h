@@ -69,7 +69,7 @@ static inline struct fix_mem fix_alloc(struct fix *f, uint64_t bytes)
 	struct fix_mem m = {.size = ALIGN_UP(bytes, f->info.chunk_bytes)};
 
 	OK(f->ops->reserve(f->dev, m.size, 0, 0, &m.addr));
-	OK(f->ops->chunk_create(f->dev, m.size, false, &m.chunk));
+	OK(f->ops->chunk_create(f->dev, m.size, DEV_MEMORY_DEVICE, &m.chunk));
 	OK(f->ops->map(f->dev, m.addr, m.chunk));
 	OK(f->ops->set_access(f->dev, m.addr, m.size,
 			      CU_MEM_ACCESS_FLAGS_PROT_READWRITE));

@@ -36,6 +36,7 @@ struct dev_event {
 struct dev_chunk {
 	uint64_t size;
 	unsigned mapped;
+	bool compressible;
 };
 
 /* One page of the band. */
@@ -153,15 +154,21 @@ static CUresult fake_unreserve(struct device *dev, CUdeviceptr addr, uint64_t si
 	return CUDA_SUCCESS;
 }
 
-static CUresult fake_chunk_create(struct device *dev, uint64_t size, bool in_host,
-				  struct dev_chunk **ret)
+static CUresult fake_chunk_create(struct device *dev, uint64_t size,
+				  enum dev_memory memory, struct dev_chunk **ret)
 {
 	if (fake.limit && fake.created + size > fake.limit)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*ret = calloc(1, sizeof(**ret));
 	(*ret)->size = size;
+	(*ret)->compressible = fake.compresses && memory == DEV_MEMORY_COMPRESSIBLE;
 	fake.created += size;
 	return CUDA_SUCCESS;
+}
+
+static bool fake_chunk_compressible(struct device *dev, const struct dev_chunk *chunk)
+{
+	return chunk->compressible;
 }
 
 static void fake_chunk_release(struct device *dev, struct dev_chunk *chunk)
@@ -402,6 +409,7 @@ const struct device_ops fake_ops = {
 	.reserve = fake_reserve,
 	.unreserve = fake_unreserve,
 	.chunk_create = fake_chunk_create,
+	.chunk_compressible = fake_chunk_compressible,
 	.chunk_release = fake_chunk_release,
 	.chunk_export = fake_chunk_export,
 	.chunk_import = fake_chunk_import,

@@ -39,18 +39,19 @@ static bool fails(void)
 static struct {
 	struct dev_chunk *chunk;
 	uint64_t size;
-	bool host;
+	enum dev_memory memory;
 } known[CHUNKS];
 static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static CUresult count_create(struct device *dev, uint64_t size, bool host,
+static CUresult count_create(struct device *dev, uint64_t size, enum dev_memory memory,
 			     struct dev_chunk **ret)
 {
+	bool host = memory == DEV_MEMORY_HOST;
 	unsigned i;
 
 	if (fails() || (host ? no_host : no_device))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (soft->chunk_create(dev, size, host, ret))
+	if (soft->chunk_create(dev, size, memory, ret))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	atomic_fetch_add(host ? &in_host : &on_device, size);
 	pthread_mutex_lock(&known_lock);
@@ -58,7 +59,7 @@ static CUresult count_create(struct device *dev, uint64_t size, bool host,
 		cr_assert_lt(i, CHUNKS - 1);
 	known[i].chunk = *ret;
 	known[i].size = size;
-	known[i].host = host;
+	known[i].memory = memory;
 	pthread_mutex_unlock(&known_lock);
 	return CUDA_SUCCESS;
 }
@@ -71,9 +72,28 @@ static void count_release(struct device *dev, struct dev_chunk *chunk)
 	for (i = 0; known[i].chunk != chunk; i++)
 		cr_assert_lt(i, CHUNKS - 1);
 	known[i].chunk = NULL;
-	atomic_fetch_sub(known[i].host ? &in_host : &on_device, known[i].size);
+	atomic_fetch_sub(known[i].memory == DEV_MEMORY_HOST ? &in_host : &on_device,
+			 known[i].size);
 	pthread_mutex_unlock(&known_lock);
 	soft->chunk_release(dev, chunk);
+}
+
+static uint64_t compressible_bytes(void)
+{
+	uint64_t n = 0;
+
+	pthread_mutex_lock(&known_lock);
+	for (unsigned i = 0; i < CHUNKS; i++) {
+		if (known[i].chunk && known[i].memory == DEV_MEMORY_COMPRESSIBLE)
+			n += known[i].size;
+	}
+	pthread_mutex_unlock(&known_lock);
+	return n;
+}
+
+static bool compresses(struct device *dev, const struct dev_chunk *chunk)
+{
+	return true; /* what was asked for */
 }
 
 static CUresult fail_map(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk)
@@ -160,6 +180,7 @@ static struct session *start(void)
 	device_band_release();
 	ops = *soft;
 	ops.chunk_create = count_create;
+	ops.chunk_compressible = compresses;
 	ops.chunk_release = count_release;
 	ops.map = fail_map;
 	ops.unmap = fail_unmap;
@@ -231,7 +252,7 @@ static void map_chunk(struct session *s, CUdeviceptr addr, uint64_t size)
 {
 	struct space_chunk *c;
 
-	OK(space_chunk_new(s->space, size, false, &c));
+	OK(space_chunk_new(s->space, size, DEV_MEMORY_DEVICE, &c));
 	OK(space_map(s->space, addr, size, c));
 	space_chunk_put(s->space, c);
 }
@@ -587,9 +608,9 @@ Test(move, what_is_pinned_stays)
 	CUdeviceptr base;
 
 	OK(space_reserve(s->space, 4 * PAGE, 0, 0, &base));
-	OK(space_chunk_new(s->space, PAGE, false, &twice));
-	OK(space_chunk_new(s->space, PAGE, false, &unmapped));
-	OK(space_chunk_new(s->space, PAGE, true, &host));
+	OK(space_chunk_new(s->space, PAGE, DEV_MEMORY_DEVICE, &twice));
+	OK(space_chunk_new(s->space, PAGE, DEV_MEMORY_DEVICE, &unmapped));
+	OK(space_chunk_new(s->space, PAGE, DEV_MEMORY_HOST, &host));
 	OK(space_map(s->space, base, PAGE, twice));
 	OK(space_map(s->space, base + PAGE, PAGE, twice));
 	OK(space_map(s->space, base + 2 * PAGE, PAGE, host));
@@ -607,6 +628,34 @@ Test(move, what_is_pinned_stays)
 	stop(s);
 }
 
+/* It is plain while it is away, and made again as it was. */
+Test(move, compressible_again)
+{
+	struct session *s = start();
+	struct item it = {.bytes = 3 * PAGE};
+	struct space_moved moved;
+	struct space_chunk *c;
+
+	OK(space_reserve(s->space, it.bytes, 0, 0, &it.addr));
+	OK(space_chunk_new(s->space, it.bytes, DEV_MEMORY_COMPRESSIBLE, &c));
+	cr_assert(space_chunk_compressible(c));
+	OK(space_map(s->space, it.addr, it.bytes, c));
+	OK(space_set_access(s->space, it.addr, it.bytes,
+			    CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+	write_item(s, &it, 17);
+	cr_assert_eq(compressible_bytes(), it.bytes);
+	for (enum placement_where where = PLACE_MAPPED; where <= PLACE_SWAPPED; where++) {
+		OK(space_move_out(s->space, it.bytes, UINT64_MAX, where, &moved));
+		cr_assert_eq(compressible_bytes(), 0);
+		OK(space_move_in(s->space, it.bytes, &moved));
+		cr_assert_eq(compressible_bytes(), it.bytes);
+		check_item(s, &it);
+	}
+	space_chunk_put(s->space, c);
+	OK(space_unmap(s->space, it.addr, it.bytes));
+	stop(s);
+}
+
 /* The guest goes on mapping while its memory is away. */
 Test(move, mapped_and_closed_while_away)
 {
@@ -617,7 +666,7 @@ Test(move, mapped_and_closed_while_away)
 	CUdeviceptr base;
 
 	OK(space_reserve(s->space, 4 * PAGE, 0, 0, &base));
-	OK(space_chunk_new(s->space, PAGE, false, &c));
+	OK(space_chunk_new(s->space, PAGE, DEV_MEMORY_DEVICE, &c));
 	OK(space_map(s->space, base, PAGE, c));
 	OK(space_set_access(s->space, base, PAGE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 	it.addr = base;

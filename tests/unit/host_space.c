@@ -248,7 +248,8 @@ Test(space, others_go_on_while_a_charge_waits, .timeout = 20)
 	cr_assert_eq(space_alloc(s->space, 4 * PAGE - 1, 1, &a), CUDA_SUCCESS);
 	given_up = a;
 	cr_assert_eq(space_alloc(s->space, 100, 1, &a), CUDA_SUCCESS);
-	cr_assert_eq(space_chunk_new(s->space, 3 * PAGE, false, &c), CUDA_SUCCESS);
+	cr_assert_eq(space_chunk_new(s->space, 3 * PAGE, DEV_MEMORY_DEVICE, &c),
+		     CUDA_SUCCESS);
 	given_up = a;
 	cr_assert_eq(space_charge(s->space, PAGE), CUDA_SUCCESS);
 	space_uncharge(s->space, PAGE);
@@ -300,16 +301,17 @@ Test(space, mappings)
 	CUmemAccess_flags access;
 	struct space_range r;
 	CUdeviceptr base;
+	enum dev_memory memory;
 	uint64_t h, id;
-	bool in_host;
 
 	cr_assert_eq(space_reserve(sp, 8 * PAGE, 0, 0, &base), CUDA_SUCCESS);
-	cr_assert_eq(space_chunk_new(sp, PAGE + 1, false, &one),
+	cr_assert_eq(space_chunk_new(sp, PAGE + 1, DEV_MEMORY_DEVICE, &one),
 		     CUDA_ERROR_INVALID_VALUE);
-	cr_assert_eq(space_chunk_new(sp, 1ull << 50, false, &one),
+	cr_assert_eq(space_chunk_new(sp, 1ull << 50, DEV_MEMORY_DEVICE, &one),
 		     CUDA_ERROR_OUT_OF_MEMORY);
-	cr_assert_eq(space_chunk_new(sp, PAGE, false, &one), CUDA_SUCCESS);
-	cr_assert_eq(space_chunk_new(sp, 3 * PAGE, false, &two), CUDA_SUCCESS);
+	cr_assert_eq(space_chunk_new(sp, PAGE, DEV_MEMORY_DEVICE, &one), CUDA_SUCCESS);
+	cr_assert_eq(space_chunk_new(sp, 3 * PAGE, DEV_MEMORY_DEVICE, &two),
+		     CUDA_SUCCESS);
 	space_chunk_set_handle(sp, two, 77);
 	cr_assert_eq(space_map(sp, base, PAGE, one), CUDA_SUCCESS);
 	cr_assert_eq(space_map(sp, base, PAGE, one), CUDA_ERROR_INVALID_VALUE);
@@ -318,9 +320,10 @@ Test(space, mappings)
 	cr_assert_eq(space_map(sp, base + 6 * PAGE, 3 * PAGE, two),
 		     CUDA_ERROR_INVALID_VALUE, "past the end");
 	cr_assert_eq(space_map(sp, base + PAGE, 3 * PAGE, two), CUDA_SUCCESS);
-	cr_assert_eq(space_handle_at(sp, base + 2 * PAGE + 5, &h, &id, &in_host),
+	cr_assert_eq(space_handle_at(sp, base + 2 * PAGE + 5, &h, &id, &memory),
 		     CUDA_SUCCESS);
 	cr_assert_eq(h, 77);
+	cr_assert_eq(memory, DEV_MEMORY_DEVICE);
 
 	/* the handles may go, the memory stays while it is mapped */
 	space_chunk_put(sp, one);
@@ -349,9 +352,60 @@ Test(space, mappings)
 	cr_assert_eq(fake.created, 0);
 	cr_assert_eq(space_unreserve(sp, base, 4 * PAGE), CUDA_ERROR_INVALID_VALUE);
 	cr_assert_eq(space_unreserve(sp, base, 8 * PAGE), CUDA_SUCCESS);
-	cr_assert_eq(space_chunk_new(sp, PAGE, false, &one), CUDA_SUCCESS);
+	cr_assert_eq(space_chunk_new(sp, PAGE, DEV_MEMORY_DEVICE, &one), CUDA_SUCCESS);
 	cr_assert_eq(space_map(sp, base, PAGE, one), CUDA_ERROR_INVALID_VALUE);
 	space_chunk_put(sp, one);
+	sess_free(s);
+}
+
+/* It is what the device made of it, and not kept for others who did not ask for that. */
+Test(space, compressible)
+{
+	struct session *s = fake_session();
+	struct space *sp = s->space;
+	struct space_chunk *c;
+	enum dev_memory memory;
+	uint64_t h, id;
+	CUdeviceptr base;
+
+	cr_assert_eq(space_chunk_new(sp, PAGE, DEV_MEMORY_COMPRESSIBLE, &c),
+		     CUDA_SUCCESS);
+	cr_assert_not(space_chunk_compressible(c), "this device cannot");
+	space_chunk_put(sp, c);
+	cr_assert_eq(fake.created, PAGE, "as other memory, so kept for a moment");
+	space_flush(sp);
+
+	fake.compresses = true;
+	cr_assert_eq(space_reserve(sp, PAGE, 0, 0, &base), CUDA_SUCCESS);
+	cr_assert_eq(space_chunk_new(sp, PAGE, DEV_MEMORY_COMPRESSIBLE, &c),
+		     CUDA_SUCCESS);
+	cr_assert(space_chunk_compressible(c));
+	cr_assert(fake_charged == PAGE && fake.created == PAGE);
+	cr_assert_eq(space_map(sp, base, PAGE, c), CUDA_SUCCESS);
+	cr_assert_eq(space_handle_at(sp, base, &h, &id, &memory), CUDA_SUCCESS);
+	cr_assert_eq(memory, DEV_MEMORY_COMPRESSIBLE);
+	space_chunk_put(sp, c);
+	cr_assert_eq(space_unmap(sp, base, PAGE), CUDA_SUCCESS);
+	cr_assert(fake_charged == 0 && fake.created == 0);
+
+	cr_assert_eq(space_chunk_new(sp, PAGE, DEV_MEMORY_DEVICE, &c), CUDA_SUCCESS);
+	cr_assert_not(space_chunk_compressible(c));
+	space_chunk_put(sp, c);
+	cr_assert_eq(space_chunk_new(sp, PAGE, DEV_MEMORY_COMPRESSIBLE, &c),
+		     CUDA_SUCCESS);
+	cr_assert(space_chunk_compressible(c), "not what lay idle");
+	space_chunk_put(sp, c);
+
+	fake_quota = PAGE;
+	cr_assert_eq(space_chunk_new(sp, 2 * PAGE, DEV_MEMORY_COMPRESSIBLE, &c),
+		     CUDA_ERROR_OUT_OF_MEMORY);
+	fake_quota = 4 * PAGE;
+	space_flush(sp);
+	fake.limit = PAGE;
+	cr_assert_eq(space_chunk_new(sp, 2 * PAGE, DEV_MEMORY_COMPRESSIBLE, &c),
+		     CUDA_ERROR_OUT_OF_MEMORY);
+	cr_assert(fake_charged == 0 && fake.created == 0);
+	fake.limit = 0;
 	sess_free(s);
 }
 
@@ -364,7 +418,8 @@ Test(space, left_mapped)
 	cr_assert_eq(space_reserve(s->space, 4 * PAGE, PAGE, 0, &base), CUDA_SUCCESS);
 	cr_assert_eq(space_reserve(s->space, PAGE, 0, base, &again), CUDA_SUCCESS);
 	cr_assert_neq(base, again, "a taken address is a wish");
-	cr_assert_eq(space_chunk_new(s->space, 2 * PAGE, true, &c), CUDA_SUCCESS);
+	cr_assert_eq(space_chunk_new(s->space, 2 * PAGE, DEV_MEMORY_HOST, &c),
+		     CUDA_SUCCESS);
 	cr_assert_eq(space_map(s->space, base + PAGE, 2 * PAGE, c), CUDA_SUCCESS);
 	space_chunk_put(s->space, c);
 	sess_free(s);
