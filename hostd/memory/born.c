@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "memory/born.h"
 #include "memory/hostpool.h"
+#include "memory/pieces.h"
 #include "memory/region.h"
-#include "memory/transfer.h"
 
 static unsigned count_pieces(const struct space *sp, uint64_t here, uint64_t away)
 {

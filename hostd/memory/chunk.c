@@ -118,21 +118,6 @@ bool chunk_as_new(const struct space *sp, const struct space_chunk *c)
 	       c->n_pieces == (c->size - 1) / sp->extent_bytes + 1;
 }
 
-struct piece *chunk_piece_at(const struct space_chunk *c, uint64_t offset)
-{
-	unsigned first = 0, last = c->n_pieces - 1;
-
-	while (first < last) {
-		unsigned mid = first + (last - first + 1) / 2;
-
-		if (c->piece[mid].offset <= offset)
-			first = mid;
-		else
-			last = mid - 1;
-	}
-	return &c->piece[first];
-}
-
 bool chunk_settle_locked(struct space *sp, struct space_chunk *c)
 {
 	if (!c->moving)

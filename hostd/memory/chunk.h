@@ -108,9 +108,6 @@ enum dev_memory chunk_memory(const struct space_chunk *c);
 /* True if it is all there, plain, in as few pieces as a new one would be. */
 bool chunk_as_new(const struct space *sp, const struct space_chunk *c);
 
-/* The piece that covers offset. */
-struct piece *chunk_piece_at(const struct space_chunk *c, uint64_t offset);
-
 /* Waits until nothing of c moves. True if it had to: all may have changed, c be gone. */
 bool chunk_settle_locked(struct space *sp, struct space_chunk *c);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "memory/hostpool.h"
+#include "memory/pieces.h"
 #include "memory/region.h"
 #include "memory/transfer.h"
 
@@ -66,56 +67,16 @@ static void fail(struct mover *mv, CUresult r)
 		mv->error = r == CUDA_ERROR_OUT_OF_MEMORY ? -ENOMEM : -EIO;
 }
 
-/* ---- pieces of a chunk; all with the lock ---- */
-
-uint64_t piece_size(const struct space *sp, uint64_t bytes)
-{
-	return bytes >= sp->piece_bytes ? sp->piece_bytes
-					: 1ull << (63 - __builtin_clzll(bytes));
-}
-
-/* Pieces that so many bytes are split into. */
-static unsigned n_pieces_of(const struct space *sp, uint64_t bytes)
-{
-	return (unsigned)(bytes / sp->piece_bytes) +
-	       (unsigned)__builtin_popcountll(bytes % sp->piece_bytes);
-}
-
-/* Makes sure that n more pieces, and all that are promised, have room. */
-static int reserve_pieces(struct space_chunk *c, unsigned n)
-{
-	unsigned room = c->n_pieces + c->moving_pieces + n;
-	struct piece *p;
-
-	if (room <= c->room)
-		return 0;
-	p = calloc(room, sizeof(*p));
-	if (!p)
-		return -ENOMEM;
-	memcpy(p, c->piece, c->n_pieces * sizeof(*p));
-	if (c->piece != &c->one)
-		free(c->piece);
-	c->piece = p;
-	c->room = room;
-	return 0;
-}
-
-/* Opens (or closes) the list of pieces behind the i-th, so that it becomes n. */
-static void make_room(struct space_chunk *c, unsigned i, unsigned was, unsigned n)
-{
-	memmove(&c->piece[i + n], &c->piece[i + was],
-		(c->n_pieces - i - was) * sizeof(*c->piece));
-	c->n_pieces += n - was;
-}
-
-static unsigned index_of(const struct space_chunk *c, const struct piece *p)
-{
-	return (unsigned)(p - c->piece);
-}
+/* ---- beginning and end ---- */
 
 static struct mapping *first_mapping(const struct space_chunk *c)
 {
 	return list_entry(c->mappings.next, struct mapping, in_chunk);
+}
+
+static void set_states(struct transfer *t, unsigned n, enum piece_state to)
+{
+	pieces_set_state(t->c, pieces_at(t->c, t->offset), n, to);
 }
 
 /* The transfer has come to an end: others may have the chunk. */
@@ -133,43 +94,48 @@ static void settle(struct mover *mv, struct transfer *t)
 	t->host = NULL;
 }
 
-/* The chunk that may be moved at addr, and where in it that is; NULL: there is none. */
-static struct space_chunk *chunk_at(struct mover *mv, CUdeviceptr addr,
-				    uint64_t *ret_offset)
+/* The pieces at addr that are size together, in one of these states (1 << PIECE_*), and
+ * may be moved. How many; 0: there are none (any more). */
+static unsigned find_locked(struct mover *mv, struct transfer *t, CUdeviceptr addr,
+			    uint64_t size, unsigned states, unsigned *ret_first)
 {
 	struct mapping *m = mapping_at_locked(mv->sp, addr);
 	struct space_chunk *c = m ? m->chunk : NULL;
+	unsigned n;
 
 	if (!c || c->wanted >= mv->run || !c->charged)
-		return NULL;
-	*ret_offset = addr - m->addr;
-	return c;
+		return 0;
+	n = pieces_run(c, addr - m->addr, size, ret_first);
+	if (!n || !(states >> c->piece[*ret_first].state & 1))
+		return 0;
+	t->c = c;
+	t->offset = addr - m->addr;
+	t->size = size;
+	t->from = c->piece[*ret_first].state;
+	t->dev = NULL;
+	t->result = CUDA_SUCCESS;
+	t->unmapped = t->mapped = false;
+	return n;
 }
 
-/* The pieces from offset on that are size together and all in one state. How many; 0:
- * none. */
-static unsigned run_at(const struct space_chunk *c, uint64_t offset, uint64_t size,
-		       unsigned *ret_first)
-{
-	const struct piece *p = chunk_piece_at(c, offset), *q = p;
+typedef bool take_fn(struct mover *mv, struct transfer *t, unsigned first, unsigned n);
 
-	if (p->offset != offset)
-		return 0;
-	while (q < c->piece + c->n_pieces && q->state == p->state &&
-	       q->offset + q->size - offset < size)
-		q++;
-	if (q == c->piece + c->n_pieces || q->state != p->state ||
-	    q->offset + q->size - offset != size)
-		return 0;
-	*ret_first = index_of(c, p);
-	return (unsigned)(q - p) + 1;
-}
-
-static void set_states(struct space_chunk *c, unsigned first, unsigned n,
-		       enum piece_state to)
+/* take_locked makes the n pieces from the first the transfer's, or fails. */
+static bool begin(struct mover *mv, struct transfer *t, CUdeviceptr addr, uint64_t size,
+		  unsigned states, take_fn *take_locked)
 {
-	for (unsigned i = first; i < first + n; i++)
-		piece_set_state(c, &c->piece[i], to);
+	unsigned first, n;
+	bool begun;
+
+	pthread_mutex_lock(&mv->sp->lock);
+	n = find_locked(mv, t, addr, size, states, &first);
+	begun = n && take_locked(mv, t, first, n);
+	if (begun) {
+		t->c->moving++;
+		mv->under_way += size;
+	}
+	pthread_mutex_unlock(&mv->sp->lock);
+	return begun;
 }
 
 /* ---- host memory behind an address ---- */
@@ -233,14 +199,16 @@ static void put_hosts(struct mover *mv, struct transfer *t)
 }
 
 /* Those of pieces that are away. */
-static bool hold_hosts_locked(struct transfer *t, const struct space_chunk *c,
-			      unsigned first, unsigned n)
+static bool hold_hosts_locked(struct mover *mv, struct transfer *t, unsigned first,
+			      unsigned n)
 {
 	t->host = calloc(n, sizeof(struct host_chunk *));
-	if (!t->host)
+	if (!t->host) {
+		fail(mv, CUDA_ERROR_OUT_OF_MEMORY);
 		return false;
+	}
 	for (unsigned i = 0; i < n; i++)
-		t->host[i] = c->piece[first + i].host;
+		t->host[i] = t->c->piece[first + i].host;
 	t->n_host = n;
 	return true;
 }
@@ -308,29 +276,23 @@ static CUresult open_source(struct mover *mv, struct transfer *t, bool open)
 					  open ? READ_ONLY : NO_ACCESS);
 }
 
-static bool out_begin_locked(struct mover *mv, struct transfer *t, CUdeviceptr addr,
-			     uint64_t size)
+static bool out_take_locked(struct mover *mv, struct transfer *t, unsigned first,
+			    unsigned n)
 {
-	struct space_chunk *c = chunk_at(mv, addr, &t->offset);
-	unsigned first, n = n_pieces_of(mv->sp, size);
+	struct space_chunk *c = t->c;
+	unsigned n_away = pieces_of(mv->sp, t->size);
 
-	if (!c || !chunk_movable(c) || run_at(c, t->offset, size, &first) != 1 ||
-	    c->piece[first].state != PIECE_RESIDENT)
+	if (n != 1 || !chunk_movable(c))
 		return false;
-	t->host = calloc(n, sizeof(struct host_chunk *));
-	if (!t->host || reserve_pieces(c, n) < 0) {
+	t->host = calloc(n_away, sizeof(struct host_chunk *));
+	if (!t->host || pieces_reserve(c, n_away) < 0) {
 		free(t->host);
 		fail(mv, CUDA_ERROR_OUT_OF_MEMORY);
 		return false;
 	}
-	c->moving_pieces += n;
-	c->moving++;
-	t->c = c;
-	t->size = size;
+	c->moving_pieces += n_away;
 	t->dev = c->piece[first].dev;
-	t->result = CUDA_SUCCESS;
 	piece_set_state(c, &c->piece[first], PIECE_LEAVING);
-	mv->under_way += size;
 	return true;
 }
 
@@ -338,11 +300,11 @@ static bool out_begin_locked(struct mover *mv, struct transfer *t, CUdeviceptr a
 static void replace_locked(struct transfer *t, enum piece_state to)
 {
 	struct space_chunk *c = t->c;
-	struct piece *p = chunk_piece_at(c, t->offset);
-	unsigned i = index_of(c, p);
+	unsigned i = pieces_at(c, t->offset);
+	struct piece *p = &c->piece[i];
 	uint64_t at = t->offset;
 
-	make_room(c, i, 1, t->n_host);
+	pieces_resize(c, i, 1, t->n_host);
 	for (unsigned k = 0; k < t->n_host; k++, p++) {
 		*p = (struct piece){.offset = at,
 				    .size = t->host[k]->size,
@@ -374,11 +336,11 @@ static void out_end(struct mover *mv, struct transfer *t)
 	if (!gone)
 		open_source(mv, t, false);
 	pthread_mutex_lock(&mv->sp->lock);
-	t->c->moving_pieces -= n_pieces_of(mv->sp, t->size);
+	t->c->moving_pieces -= pieces_of(mv->sp, t->size);
 	if (gone)
 		replace_locked(t, t->to);
 	else
-		piece_set_state(t->c, chunk_piece_at(t->c, t->offset), PIECE_RESIDENT);
+		set_states(t, 1, PIECE_RESIDENT);
 	if (!gone)
 		put_hosts(mv, t);
 	settle(mv, t);
@@ -398,30 +360,17 @@ static void bury(struct mover *mv)
 
 /* ---- in ---- */
 
-static bool in_begin_locked(struct mover *mv, struct transfer *t, CUdeviceptr addr,
-			    uint64_t size)
+static bool in_take_locked(struct mover *mv, struct transfer *t, unsigned first,
+			   unsigned n)
 {
-	struct space_chunk *c = chunk_at(mv, addr, &t->offset), *idle;
-	unsigned first, n = c ? run_at(c, t->offset, size, &first) : 0;
+	struct space_chunk *idle;
 
-	if (!n || !c->n_mappings || c->share != CHUNK_OWN ||
-	    (c->piece[first].state != PIECE_MAPPED &&
-	     c->piece[first].state != PIECE_SWAPPED))
+	if (t->c->share != CHUNK_OWN || !hold_hosts_locked(mv, t, first, n))
 		return false;
-	if (!hold_hosts_locked(t, c, first, n)) {
-		fail(mv, CUDA_ERROR_OUT_OF_MEMORY);
-		return false;
-	}
-	c->moving++;
-	t->c = c;
-	t->size = size;
-	t->from = c->piece[first].state;
-	t->result = CUDA_SUCCESS;
-	t->unmapped = t->mapped = false;
-	set_states(c, first, n, PIECE_RETURNING);
-	mv->under_way += size;
-	idle = c->compressible ? NULL : idle_take_locked(mv->sp, size);
-	t->dev = idle ? chunk_strip(idle) : NULL;
+	set_states(t, n, PIECE_RETURNING);
+	idle = t->c->compressible ? NULL : idle_take_locked(mv->sp, t->size);
+	if (idle)
+		t->dev = chunk_strip(idle);
 	return true;
 }
 
@@ -487,10 +436,11 @@ static void in_submit(struct mover *mv, struct transfer *t)
 static void join_locked(struct transfer *t)
 {
 	struct space_chunk *c = t->c;
-	struct piece *p = chunk_piece_at(c, t->offset);
+	unsigned i = pieces_at(c, t->offset);
+	struct piece *p = &c->piece[i];
 
-	set_states(c, index_of(c, p), t->n_host, PIECE_RESIDENT);
-	make_room(c, index_of(c, p), t->n_host, 1);
+	set_states(t, t->n_host, PIECE_RESIDENT);
+	pieces_resize(c, i, t->n_host, 1);
 	p->size = t->size;
 	p->dev = t->dev;
 	p->host = NULL;
@@ -510,7 +460,7 @@ static void in_failed(struct mover *mv, struct transfer *t)
 		s->ops->chunk_release(s->dev, t->dev);
 	fail(mv, t->result);
 	pthread_mutex_lock(&mv->sp->lock);
-	set_states(t->c, index_of(t->c, chunk_piece_at(t->c, t->offset)), t->n_host, to);
+	set_states(t, t->n_host, to);
 	settle(mv, t);
 	pthread_mutex_unlock(&mv->sp->lock);
 }
@@ -535,28 +485,6 @@ static void in_end(struct mover *mv, struct transfer *t)
 	settle(mv, t);
 	pthread_mutex_unlock(&mv->sp->lock);
 	mv->moved += t->size;
-}
-
-/* ---- where it is ---- */
-
-/* The pieces stay what they are while they are being mapped. */
-static bool map_begin_locked(struct mover *mv, struct transfer *t, CUdeviceptr addr,
-			     uint64_t size)
-{
-	struct space_chunk *c = chunk_at(mv, addr, &t->offset);
-	unsigned first, n = c ? run_at(c, t->offset, size, &first) : 0;
-
-	if (!n || c->piece[first].state != PIECE_SWAPPED)
-		return false;
-	if (!hold_hosts_locked(t, c, first, n)) {
-		fail(mv, CUDA_ERROR_OUT_OF_MEMORY);
-		return false;
-	}
-	c->moving++;
-	t->c = c;
-	t->size = size;
-	mv->under_way += size;
-	return true;
 }
 
 /* ---- the ring ---- */
@@ -592,12 +520,8 @@ void mover_out(struct mover *mv, CUdeviceptr addr, uint64_t size, enum piece_sta
 {
 	struct transfer *t =
 		next_slot(mv, size, to == PIECE_MAPPED ? TRANSFERS_MAPPED : TRANSFERS);
-	bool begun;
 
-	pthread_mutex_lock(&mv->sp->lock);
-	begun = out_begin_locked(mv, t, addr, size);
-	pthread_mutex_unlock(&mv->sp->lock);
-	if (!begun)
+	if (!begin(mv, t, addr, size, 1 << PIECE_RESIDENT, out_take_locked))
 		return;
 	t->to = to;
 	mv->n++;
@@ -615,12 +539,9 @@ void mover_out(struct mover *mv, CUdeviceptr addr, uint64_t size, enum piece_sta
 void mover_in(struct mover *mv, CUdeviceptr addr, uint64_t size)
 {
 	struct transfer *t = next_slot(mv, size, TRANSFERS);
-	bool begun;
 
-	pthread_mutex_lock(&mv->sp->lock);
-	begun = in_begin_locked(mv, t, addr, size);
-	pthread_mutex_unlock(&mv->sp->lock);
-	if (!begun)
+	if (!begin(mv, t, addr, size, 1 << PIECE_MAPPED | 1 << PIECE_SWAPPED,
+		   in_take_locked))
 		return;
 	t->to = PIECE_RESIDENT;
 	mv->n++;
@@ -629,24 +550,20 @@ void mover_in(struct mover *mv, CUdeviceptr addr, uint64_t size)
 		mover_drain(mv);
 }
 
+/* The pieces stay what they are while they are being mapped. */
 void mover_map(struct mover *mv, CUdeviceptr addr, uint64_t size)
 {
 	struct transfer t = {0};
-	bool begun;
 	CUresult r;
 
-	pthread_mutex_lock(&mv->sp->lock);
-	begun = map_begin_locked(mv, &t, addr, size);
-	pthread_mutex_unlock(&mv->sp->lock);
-	if (!begun)
+	if (!begin(mv, &t, addr, size, 1 << PIECE_SWAPPED, hold_hosts_locked))
 		return;
 	r = map_hosts_all(mv, &t);
 	if (r != CUDA_SUCCESS)
 		fail(mv, r);
 	pthread_mutex_lock(&mv->sp->lock);
 	if (r == CUDA_SUCCESS)
-		set_states(t.c, index_of(t.c, chunk_piece_at(t.c, t.offset)), t.n_host,
-			   PIECE_MAPPED);
+		set_states(&t, t.n_host, PIECE_MAPPED);
 	settle(mv, &t);
 	pthread_mutex_unlock(&mv->sp->lock);
 }

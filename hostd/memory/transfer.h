@@ -12,7 +12,7 @@
 #ifndef WEFT_MEM_TRANSFER_H
 #define WEFT_MEM_TRANSFER_H
 
-#include "memory/chunk.h"
+#include "memory/pieces.h"
 
 struct sess_ctx;
 
@@ -73,8 +73,4 @@ void mover_map(struct mover *mv, CUdeviceptr addr, uint64_t size);
 
 /* Ends all that is under way. */
 void mover_drain(struct mover *mv);
-
-/* The size of the first piece when so much is split. */
-uint64_t piece_size(const struct space *sp, uint64_t bytes);
-
 #endif
