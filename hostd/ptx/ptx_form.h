@@ -111,6 +111,12 @@ extern const size_t ptx_num_mods;
 extern const char *const ptx_refused[];
 extern const size_t ptx_num_refused;
 
+/* Modifiers and types that go together; a state space that the instruction can reach;
+ * optional operands, after they were read. */
+bool ptx_mods_ok(const struct ptx_insn *in);
+bool ptx_space_ok(const struct ptx_insn *in);
+bool ptx_opnds_ok(const struct ptx_insn *in, const struct ptx_opnd *o);
+
 /* Teaches a lexer the words. Returns 0 or -ENOMEM. */
 int ptx_vocabulary(struct ptx_lex *lx);
 
