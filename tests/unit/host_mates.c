@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -139,10 +140,19 @@ void hear(struct mate *m)
 	}
 }
 
+/* Asks once for all of them: most have been told nothing. */
 void hear_all(void)
 {
+	struct pollfd p[WORKERS];
+
 	for (unsigned i = 0; i < WORKERS; i++)
-		hear(&mates[i]);
+		p[i] = (struct pollfd){.fd = mates[i].sock, .events = POLLIN};
+	if (!poll(p, WORKERS, 0))
+		return;
+	for (unsigned i = 0; i < WORKERS; i++) {
+		if (p[i].revents)
+			hear(&mates[i]);
+	}
 }
 
 void start(struct mate *m, struct tenant *t, uint64_t overhead)
@@ -357,20 +367,27 @@ void moved_by_hand(void *arg, uint64_t bytes)
 	by_hand_open--;
 }
 
+uint64_t move_all(void)
+{
+	uint64_t next = reclaim_tick(&b, now);
+
+	hear_all();
+	for (unsigned i = 0; i < WORKERS; i++) {
+		if (mates[i].out.type)
+			move_out(&mates[i]);
+		if (mates[i].in.type)
+			move_in(&mates[i]);
+	}
+	return next;
+}
+
 void pass(uint64_t ns)
 {
 	uint64_t end = now + ns;
 
 	for (;;) {
-		uint64_t next = reclaim_tick(&b, now);
+		uint64_t next = move_all();
 
-		hear_all();
-		for (unsigned i = 0; i < WORKERS; i++) {
-			if (mates[i].out.type)
-				move_out(&mates[i]);
-			if (mates[i].in.type)
-				move_in(&mates[i]);
-		}
 		if (b.reclaim_due)
 			continue;
 		check_sums();

@@ -51,6 +51,8 @@ void stop(struct mate *m);
 
 void hear(struct mate *m);
 void hear_all(void);
+/* Who was asked to move does so. Returns when there is more to do. */
+uint64_t move_all(void);
 /* Writes into its page what could move. */
 void show(struct mate *m);
 /* part: some of it may be away. */

@@ -109,15 +109,8 @@ static void settle(void)
 	uint64_t end = now + 40 * NSEC_PER_SEC;
 
 	while (now < end) {
-		uint64_t next = reclaim_tick(&b, now);
+		uint64_t next = move_all();
 
-		hear_all();
-		for (unsigned i = 0; i < WORKERS; i++) {
-			if (mates[i].out.type)
-				move_out(&mates[i]);
-			if (mates[i].in.type)
-				move_in(&mates[i]);
-		}
 		cr_assert_gt(next, now);
 		now = MIN(next, now + 500 * NSEC_PER_MSEC);
 	}
