@@ -39,8 +39,6 @@ def begin_fn(e):
 # ---- generated stubs ----
 
 def c_param(f):
-    if f.role == "default_stream":
-        return None
     if f.kind == "str":
         return f"const char *{f.name}"
     star = "*" if f.dir != "in" or f.role == "new" else ""
@@ -48,11 +46,11 @@ def c_param(f):
 
 
 def params(e, more=()):
-    return ", ".join([p for p in map(c_param, e.fields) if p] + list(more)) or "void"
+    return ", ".join([c_param(f) for f in e.fields] + list(more)) or "void"
 
 
 def args(e, more=()):
-    return ", ".join([f.name for f in e.fields if f.role != "default_stream"] + list(more))
+    return ", ".join([f.name for f in e.fields] + list(more))
 
 
 def valid(f):
@@ -77,7 +75,7 @@ def stub_checks(e, msg):
             out += refuse(f"!{f.name}", "CUDA_ERROR_INVALID_VALUE")
             out += f"\t{f.length} = strnlen({f.name}, {wire.max}) + 1;\n"
             out += refuse(f"{f.length} > {wire.max}", "CUDA_ERROR_INVALID_VALUE")
-        elif f.dir == "in" and f.type.handles and not f.role.endswith("stream"):
+        elif f.dir == "in" and f.type.handles and f.role != "stream":
             out += refuse(valid(f), "CUDA_ERROR_INVALID_HANDLE")
     for c in e.refuse:
         out += refuse(c, "CUDA_ERROR_INVALID_VALUE")
@@ -85,7 +83,7 @@ def stub_checks(e, msg):
 
 
 def fill(f, wire):
-    value = {"stream": "wire_stream", "default_stream": "wire_stream", "new": "new_handle"}.get(f.role)
+    value = {"stream": "wire_stream", "new": "new_handle"}.get(f.role)
     if value:
         return f"\tcmd->{f.name} = {value};\n"
     if f.dir == "inout":
@@ -157,7 +155,7 @@ def stub_decls(e, msg, new):
 
 
 def stream_of(e):
-    return next((f for f in e.fields if f.role.endswith("stream")), None)
+    return next((f for f in e.fields if f.role == "stream"), None)
 
 
 def stub_body(e, msg):
@@ -168,9 +166,8 @@ def stub_body(e, msg):
         out += "\tr = guest_unsafe(t);\n\tif (r)\n\t\treturn r;\n"
     out += stub_checks(e, msg)
     if st:
-        what = "NULL" if st.role == "default_stream" else st.name
         pt = "per_thread" if e.pt else "false"
-        out += f"\tr = guest_stream({what}, {pt}, &wire_stream);\n\tif (r)\n\t\treturn r;\n"
+        out += f"\tr = guest_stream({st.name}, {pt}, &wire_stream);\n\tif (r)\n\t\treturn r;\n"
     if new:
         out += f"\tnew_handle = guest_handle_new(HANDLE_{new.type.handles[0]}, NULL);\n"
         out += refuse("!new_handle", "CUDA_ERROR_OUT_OF_MEMORY")

@@ -61,7 +61,7 @@ class Field:
     count: int = 1  # of a fixed array
     max: int = 0  # most elements of a list, bytes of bytes and str (with its NUL)
     optional: bool = False
-    role: str = ""  # stream, default_stream, new, del
+    role: str = ""  # stream, new, del
 
     @property
     def variable(self):

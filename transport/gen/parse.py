@@ -183,9 +183,6 @@ class Parser:
         e.fields.append(f)
 
     def special(self, loc, k, w):
-        if k == "stream" and w == ["default"]:
-            return Field(loc, "in", "scalar", "stream", "CUstream", self.type(loc, "CUstream"),
-                         role="default_stream")
         f = self.field(loc, "in", False, w)
         if f.kind != "scalar" or not f.type.handles:
             raise Bad(loc, f"{k} wants a handle")
@@ -283,7 +280,7 @@ class Parser:
         for role in ("new", "stream"):
             if len([f for f in e.fields if f.role == role]) > 1:
                 raise Bad(e.loc, f"'{e.name}' has more than one {role}")
-        streams = [f for f in e.fields if f.role in ("stream", "default_stream")]
+        streams = [f for f in e.fields if f.role == "stream"]
         if e.pt and not streams:
             raise Bad(e.loc, f"'{e.name}' has {e.pt} but no stream")
         if e.need != "ctx" and streams:
