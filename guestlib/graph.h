@@ -211,8 +211,6 @@ bool graph_edge_fits(const struct graph_node *from, CUgraphNodeType to_type,
 
 /* A kernel of a launch that was described by its caller: checked, parameters copied. */
 CUresult graph_kernel_new(const struct launch *l, struct graph_kernel **ret_k);
-struct graph_kernel *graph_kernel_ref(struct graph_kernel *k);
-void graph_kernel_put(struct graph_kernel *k);
 
 /* graph_attr.c: attributes */
 struct wire_launch_attr;

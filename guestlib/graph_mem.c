@@ -137,7 +137,7 @@ void graph_mem_flush(void)
 
 /* ---- allocations ---- */
 
-struct graph_mem *graph_mem_ref(struct graph_mem *m)
+static struct graph_mem *mem_ref(struct graph_mem *m)
 {
 	m->refs++;
 	return m;
@@ -157,11 +157,6 @@ void graph_mem_put(struct graph_mem *m)
 {
 	m->refs--;
 	mem_look(m);
-}
-
-CUdeviceptr graph_mem_addr(const struct graph_mem *m)
-{
-	return m->block->addr;
 }
 
 static struct graph_mem *find(CUdeviceptr addr)
@@ -279,7 +274,7 @@ CUresult graph_op_free(struct graph *g, CUdeviceptr addr, struct graph_op *ret_o
 			return CUDA_ERROR_INVALID_VALUE;
 	}
 	ret_op->type = CU_GRAPH_NODE_TYPE_MEM_FREE;
-	ret_op->mem = graph_mem_ref(m);
+	ret_op->mem = mem_ref(m);
 	return CUDA_SUCCESS;
 }
 
@@ -287,7 +282,7 @@ CUresult graph_op_free(struct graph *g, CUdeviceptr addr, struct graph_op *ret_o
 
 void graph_mem_role(struct graph_mem *m, CUgraphNodeType type, struct exec_mem *ret)
 {
-	*ret = (struct exec_mem){.mem = graph_mem_ref(m),
+	*ret = (struct exec_mem){.mem = mem_ref(m),
 				 .role = type == CU_GRAPH_NODE_TYPE_MEM_ALLOC
 						 ? EXEC_MEM_GIVES
 						 : EXEC_MEM_TAKES};
@@ -347,7 +342,9 @@ static bool free_locked(CUdeviceptr addr, uint64_t stream, CUresult *ret_r)
 	return true;
 }
 
-bool graph_mem_take(CUdeviceptr addr, uint64_t stream, CUresult *ret_r)
+/* Without the lock. The program frees addr (in a stream, or 0): false if no graph
+ * allocates it. */
+static bool mem_take(CUdeviceptr addr, uint64_t stream, CUresult *ret_r)
 {
 	bool found;
 
@@ -385,7 +382,7 @@ CUresult CUDAAPI cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr *dptr
 	n = graph_node_lookup(node);
 	if (!n || !dptr || n->op.type != CU_GRAPH_NODE_TYPE_MEM_FREE)
 		return CUDA_ERROR_INVALID_VALUE;
-	*dptr = graph_mem_addr(n->op.mem);
+	*dptr = n->op.mem->block->addr;
 	return CUDA_SUCCESS;
 }
 
@@ -472,7 +469,7 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr)
 
 	if (r == CUDA_SUCCESS)
 		r = guest_unsafe(t);
-	if (r || graph_mem_take(dptr, 0, &r))
+	if (r || mem_take(dptr, 0, &r))
 		return r;
 	if (unlikely(pool_imports) && pool_import_take(t, dptr, &r))
 		return r;
@@ -498,7 +495,7 @@ static CUresult free_async(CUdeviceptr dptr, CUstream stream, bool ptsz)
 	if (unlikely(capture_wants(stream, ptsz)))
 		return capture_free(dptr, stream, ptsz);
 	r = guest_stream(stream, ptsz, &wire);
-	if (r || !dptr || graph_mem_take(dptr, wire, &r))
+	if (r || !dptr || mem_take(dptr, wire, &r))
 		return r;
 	if (unlikely(pool_imports) && pool_import_take(t, dptr, &r))
 		return r;

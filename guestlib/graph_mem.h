@@ -30,9 +30,7 @@ struct exec_mem {
 	enum exec_mem_role role;
 };
 
-struct graph_mem *graph_mem_ref(struct graph_mem *m);
 void graph_mem_put(struct graph_mem *m);
-CUdeviceptr graph_mem_addr(const struct graph_mem *m);
 
 /* The operations of the two kinds of nodes; p->dptr becomes the address. */
 CUresult graph_op_alloc(struct graph *g, const CUgraphNode *deps, size_t n,
@@ -46,10 +44,6 @@ void graph_mem_pair(struct exec_mem *v, size_t n);
 /* A launch in a stream: INVALID_VALUE if it would allocate what is live, or free what is
  * not. */
 CUresult graph_mem_launch(struct exec_mem *v, size_t n, bool auto_free, uint64_t stream);
-
-/* Without the lock. The program frees addr (in a stream, or 0): false if no graph
- * allocates it. */
-bool graph_mem_take(CUdeviceptr addr, uint64_t stream, CUresult *ret_r);
 
 /* Without the lock: gives back what is not named any more. */
 void graph_mem_flush(void);

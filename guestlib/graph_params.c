@@ -11,13 +11,13 @@
 
 /* ---- kernels ---- */
 
-struct graph_kernel *graph_kernel_ref(struct graph_kernel *k)
+static struct graph_kernel *kernel_ref(struct graph_kernel *k)
 {
 	k->refs++;
 	return k;
 }
 
-void graph_kernel_put(struct graph_kernel *k)
+static void kernel_put(struct graph_kernel *k)
 {
 	if (!k || --k->refs)
 		return;
@@ -39,7 +39,7 @@ static struct graph_kernel *kernel_alloc(uint32_t size, unsigned n_ptrs)
 	k->buf = malloc(size + 1);
 	k->ptrs = calloc(n_ptrs + 1, sizeof(void *));
 	if (!k->buf || !k->ptrs) {
-		graph_kernel_put(k);
+		kernel_put(k);
 		return NULL;
 	}
 	return k;
@@ -66,7 +66,7 @@ CUresult graph_kernel_new(const struct launch *l, struct graph_kernel **ret_k)
 	k->launch.attrs = NULL;
 	r = graph_kernel_attrs_launch(k, l->attrs);
 	if (r) {
-		graph_kernel_put(k);
+		kernel_put(k);
 		return r;
 	}
 	*ret_k = k;
@@ -90,10 +90,10 @@ CUresult graph_kernel_own(struct graph_op *op)
 	k->func = old->func;
 	k->launch = old->launch;
 	if (graph_kernel_attrs_copy(k, old)) {
-		graph_kernel_put(k);
+		kernel_put(k);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	graph_kernel_put(op->kernel);
+	kernel_put(op->kernel);
 	op->kernel = k;
 	return CUDA_SUCCESS;
 }
@@ -272,7 +272,7 @@ CUresult graph_op_dup(const struct graph_op *op, struct graph_op *ret_op)
 	struct graph_op copy = *op;
 
 	if (op->type == CU_GRAPH_NODE_TYPE_KERNEL)
-		graph_kernel_ref(op->kernel);
+		kernel_ref(op->kernel);
 	if (op->type == CU_GRAPH_NODE_TYPE_GRAPH) {
 		copy.child = graph_clone(op->child);
 		if (!copy.child)
@@ -290,7 +290,7 @@ CUresult graph_op_dup(const struct graph_op *op, struct graph_op *ret_op)
 void graph_op_fini(struct graph_op *op)
 {
 	if (op->type == CU_GRAPH_NODE_TYPE_KERNEL)
-		graph_kernel_put(op->kernel);
+		kernel_put(op->kernel);
 	if (op->type == CU_GRAPH_NODE_TYPE_GRAPH)
 		graph_free(op->child);
 	if (op->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||

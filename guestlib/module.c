@@ -68,7 +68,7 @@ CUresult module_send_bytes(struct guest_thread *t, const void *data, size_t size
 	return send_part(t, *ret_image, &offset, size, data, size);
 }
 
-CUresult module_send_image(struct guest_thread *t, const void *image, size_t max,
+static CUresult send_image(struct guest_thread *t, const void *image, size_t max,
 			   uint64_t *ret_image)
 {
 	uint64_t offset = 0, total = 0, number;
@@ -169,7 +169,7 @@ static CUresult send_and_load(struct guest_thread *t, struct guest_module *m,
 			      const void *image, size_t max, struct jit_options *jit)
 {
 	uint64_t number;
-	CUresult r = module_send_image(t, image, max, &number);
+	CUresult r = send_image(t, image, max, &number);
 
 	return r ? r : load(t, m, number, jit);
 }

@@ -79,9 +79,7 @@ CUresult module_defer(const void *image, struct guest_module **ret_module);
  * why nothing can be looked up in it. */
 CUresult module_need(struct guest_module *m);
 
-/* Sends the parts of an image under a number of ours, for module_load or link_add. */
-CUresult module_send_image(struct guest_thread *t, const void *image, size_t max,
-			   uint64_t *ret_image);
+/* Sends an image under a number of ours, for module_load or link_add. */
 CUresult module_send_bytes(struct guest_thread *t, const void *data, size_t size,
 			   uint64_t *ret_image);
 

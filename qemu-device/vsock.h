@@ -149,9 +149,6 @@ void vsock_orphan_reset(struct vsock *s, const struct vsock_hdr *h);
 /* Handles packets of the guest. True if there are more. */
 bool vsock_tx_work(struct vsock *s);
 
-/* Makes packets for the guest. True if there are more and the guest has buffers. */
-bool vsock_rx_work(struct vsock *s);
-
 /* After bytes went to the socket: tells the guest, ends what was waiting for that. */
 void vsock_conn_forwarded(struct vsock *s, struct conn *c);
 

@@ -363,7 +363,8 @@ static int send_orphans(struct vsock *s)
 	return 0;
 }
 
-bool vsock_rx_work(struct vsock *s)
+/* Makes packets for the guest. True if there are more and the guest has buffers. */
+static bool rx_work(struct vsock *s)
 {
 	struct vq *q = &s->vu.q[VSOCK_RX];
 	int r = 0;
@@ -398,7 +399,7 @@ bool vsock_work(struct vsock *s)
 	bool more = vsock_tx_work(s);
 
 	/* Answers first made now may be what the transmit queue waits for. */
-	if (vsock_rx_work(s))
+	if (rx_work(s))
 		more = true;
 	return more || (s->tx_pending && vq_ready(&s->vu.q[VSOCK_TX]) &&
 			s->n_orphans < VSOCK_MAX_ORPHANS);

@@ -15,12 +15,8 @@
 #include "base/log.h"
 #include "carrier.h"
 
-/* Measured: streams are fastest at 256 KiB; windows gain up to the largest piece. */
-#define PIECE_STREAM (256u << 10)
-#define PIECE_GRAIN  (64u << 10)
-
-#define FLAGS_CMD    (WIRE_F_ASYNC | WIRE_F_PAYLOAD)
-#define FLAGS_REPLY  (WIRE_F_REPLY | WIRE_F_MORE | WIRE_F_OUTPUT | WIRE_F_PAYLOAD)
+#define FLAGS_CMD   (WIRE_F_ASYNC | WIRE_F_PAYLOAD)
+#define FLAGS_REPLY (WIRE_F_REPLY | WIRE_F_MORE | WIRE_F_OUTPUT | WIRE_F_PAYLOAD)
 
 int lane_new(const struct lane_init *in, struct lane **ret_lane)
 {
@@ -109,16 +105,6 @@ void lane_disown(struct lane *l)
 	free(l->body_in);
 	free(l->body_out);
 	free(l);
-}
-
-uint32_t lane_piece(const struct lane *l)
-{
-	uint64_t quarter = l->w.tx.bulk_size / 4;
-
-	if (l->ops != &window_ops)
-		return PIECE_STREAM;
-	quarter = ALIGN_DOWN(quarter, (uint64_t)PIECE_GRAIN);
-	return (uint32_t)MIN(quarter, (uint64_t)WIRE_PAYLOAD_MAX);
 }
 
 /* Starts a record in either direction. Returns room for the body or NULL. */

@@ -93,13 +93,6 @@ int lane_reply(struct lane *l);
 
 /* ---- both ---- */
 
-/*
- * How many bytes of payload one record should carry when a larger copy is cut in pieces,
- * so that this side fills the next piece while the peer still works on the last. At most
- * WIRE_PAYLOAD_MAX, a multiple of 64 KiB.
- */
-uint32_t lane_piece(const struct lane *l);
-
 /* True once the peer is gone. Any thread. */
 bool lane_dead(const struct lane *l);
 

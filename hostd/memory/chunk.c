@@ -5,13 +5,6 @@
 #include "memory/hostpool.h"
 #include "memory/region.h"
 
-static const char *const names[] = {
-	[PIECE_FREE] = "free",       [PIECE_RESIDENT] = "resident",
-	[PIECE_LEAVING] = "leaving", [PIECE_MAPPED] = "mapped",
-	[PIECE_SWAPPED] = "swapped", [PIECE_RETURNING] = "returning",
-};
-static_assert(ARRAY_SIZE(names) == PIECE_NUM_STATES, "every state has a name");
-
 static const uint8_t piece_next[] = {
 	[PIECE_FREE] = 1 << PIECE_RESIDENT | 1 << PIECE_MAPPED,
 	[PIECE_RESIDENT] = 1 << PIECE_LEAVING | 1 << PIECE_FREE,
@@ -21,11 +14,6 @@ static const uint8_t piece_next[] = {
 	[PIECE_RETURNING] = 1 << PIECE_RESIDENT | 1 << PIECE_MAPPED | 1 << PIECE_SWAPPED,
 };
 static_assert(ARRAY_SIZE(piece_next) == PIECE_NUM_STATES, "every state leads somewhere");
-
-const char *piece_state_name(enum piece_state state)
-{
-	return names[state];
-}
 
 void piece_set_state(struct space_chunk *c, struct piece *p, enum piece_state to)
 {

@@ -85,7 +85,6 @@ struct space_chunk {
 	uint64_t wanted;
 };
 
-const char *piece_state_name(enum piece_state state);
 void piece_set_state(struct space_chunk *c, struct piece *p, enum piece_state to);
 
 /* A chunk with room for n pieces, none of them there yet. NULL: out of memory. */

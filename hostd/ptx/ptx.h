@@ -316,14 +316,6 @@ int ptx_parse(const char *text, size_t len, struct ptx_log *log,
 int ptx_link(const struct ptx_module *const *modules, size_t n, struct ptx_log *log,
 	     struct ptx_module **ret_module);
 
-/*
- * What a loader asks before it runs a module: -EINVAL, with ptxas's words in the log,
- * when a variable is still extern, or a function that is called and that known() does
- * not know as one of the executor's own; 0 when all is there.
- */
-int ptx_check_resolved(const struct ptx_module *m, bool (*known)(const char *name),
-		       struct ptx_log *log);
-
 /* NULL is fine. */
 void ptx_module_free(struct ptx_module *m);
 

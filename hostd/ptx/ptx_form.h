@@ -107,10 +107,6 @@ extern const size_t ptx_num_forms;
 extern const struct ptx_mod ptx_mods[];
 extern const size_t ptx_num_mods;
 
-/* Instructions that exist and are refused: their names, which are also prefixes. */
-extern const char *const ptx_refused[];
-extern const size_t ptx_num_refused;
-
 /* Modifiers and types that go together; a state space that the instruction can reach;
  * optional operands, after they were read. */
 bool ptx_mods_ok(const struct ptx_insn *in);

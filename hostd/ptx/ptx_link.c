@@ -356,27 +356,3 @@ int ptx_link(const struct ptx_module *const *modules, size_t n, struct ptx_log *
 	*ret_module = m;
 	return 0;
 }
-
-int ptx_check_resolved(const struct ptx_module *m, bool (*known)(const char *name),
-		       struct ptx_log *log)
-{
-	for (uint32_t i = 0; i < m->nvars; i++) {
-		const struct ptx_var *v = &m->vars[i];
-
-		if (v->linkage != PTX_LINK_EXTERN || v->dynamic)
-			continue;
-		ptx_log_line(log, "ptxas fatal   : Unresolved extern variable '%s'",
-			     v->name);
-		return -EINVAL;
-	}
-	for (uint32_t i = 0; i < m->nfuncs; i++) {
-		const struct ptx_func *f = &m->funcs[i];
-
-		if (!f->called || defined(f) || known(f->name))
-			continue;
-		ptx_log_line(log, "ptxas fatal   : Unresolved extern function '%s'",
-			     f->name);
-		return -EINVAL;
-	}
-	return 0;
-}

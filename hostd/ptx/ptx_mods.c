@@ -274,7 +274,7 @@ static const struct {
 	{"suq.depth", PTX_SUQ},
 };
 
-const char *const ptx_refused[] = {
+static const char *const refused[] = {
 	"tex.base",
 	"istypep",
 	"sust.p",
@@ -314,7 +314,6 @@ const char *const ptx_refused[] = {
 	"vmax4",
 	"vset4",
 };
-const size_t ptx_num_refused = ARRAY_SIZE(ptx_refused);
 
 static const char *const dir_names[] = {
 #define X(id) [PTX_D_##id] = "." #id,
@@ -366,8 +365,8 @@ static int learn_ops(struct ptx_lex *lx)
 			return -ENOMEM;
 		s->op = ptx_lookup(lx, real, strlen(real))->op;
 	}
-	for (size_t i = 0; i < ptx_num_refused; i++) {
-		struct ptx_sym *s = word(lx, ptx_refused[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+		struct ptx_sym *s = word(lx, refused[i]);
 
 		if (!s || mark_prefixes(lx, s->s) < 0)
 			return -ENOMEM;

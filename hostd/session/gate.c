@@ -27,11 +27,6 @@ static const uint8_t next[] = {
 };
 static_assert(ARRAY_SIZE(next) == GATE_NUM_STATES, "each leads somewhere");
 
-const char *gate_state_name(enum gate_state state)
-{
-	return names[state];
-}
-
 static bool membarrier(int cmd)
 {
 	return !syscall(SYS_membarrier, cmd, 0, 0);

@@ -115,6 +115,4 @@ void gate_open(struct gate *g);
 /* True if a lane wants in. */
 bool gate_wanted(struct gate *g);
 
-const char *gate_state_name(enum gate_state state);
-
 #endif

@@ -137,7 +137,8 @@ static void note_fatal(struct sess_lane *sl, CUresult r)
 	sess_warn(sl, "context lost with CUDA error %u%s%s", r, *text ? ": " : "", text);
 }
 
-void sess_defer(struct session *s, CUresult r)
+/* Remembers the failure of a command without a reply; the first one wins. */
+static void defer(struct session *s, CUresult r)
 {
 	uint32_t none = 0;
 
@@ -173,7 +174,7 @@ int sess_done(struct sess_lane *sl, const void *rep, uint32_t rep_size)
 		sess_refuse(sl->s, REFUSAL_DEVICE, dispatch_table[sl->msg->hdr.op].name,
 			    0);
 	if (sess_posted(sl)) {
-		sess_defer(sl->s, res->result);
+		defer(sl->s, res->result);
 		return 0;
 	}
 	if (flush_output(sl) < 0)

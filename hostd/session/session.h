@@ -384,9 +384,6 @@ static inline bool sess_posted(const struct sess_lane *sl)
  */
 CUresult sess_sync_result(struct sess_lane *sl, CUresult r);
 
-/* Remembers the failure of a command without a reply; the first one wins. Any thread. */
-void sess_defer(struct session *s, CUresult r);
-
 /*
  * Counts something that the guest was refused because it is not there, for weftctl info;
  * the text is copied, at most REFUSAL_TEXT bytes, and need not be clean. With a total the

@@ -3,7 +3,8 @@
 #include "simt/cta.h"
 #include "simt/row.h"
 
-void simt_cluster_check(struct simt_cluster *k)
+/* Lets everybody go if all threads of the cluster have come. */
+static void check(struct simt_cluster *k)
 {
 	if (!k->arrived || k->arrived < k->live)
 		return;
@@ -37,7 +38,7 @@ void simt_cluster_exit(struct simt_warp *w, uint32_t m)
 		if (w->cluster_phase[i] == k->phase + 1)
 			k->arrived--;
 	}
-	simt_cluster_check(k);
+	check(k);
 }
 
 /* A lane that has arrived notes the phase that must pass, plus one so that 0 is none. */
@@ -48,7 +49,7 @@ static SIMT_HANDLER(cluster_arrive)
 	FOR_LANES(m, i)
 	w->cluster_phase[i] = k->phase + 1;
 	k->arrived += (uint32_t)__builtin_popcount(m);
-	simt_cluster_check(k);
+	check(k);
 	return op + 1;
 }
 

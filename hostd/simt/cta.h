@@ -120,8 +120,6 @@ void simt_wsync_check(struct simt_warp *w);
 
 /* ---- cluster.c ---- */
 
-/* Lets everybody go if all threads of the cluster have come. */
-void simt_cluster_check(struct simt_cluster *k);
 void simt_cluster_exit(struct simt_warp *w, uint32_t m);
 
 /* ---- builtin.c ---- */

@@ -267,7 +267,5 @@ void *simt_generic(struct simt_warp *w, uint64_t addr, uint32_t bytes, unsigned 
 /* The same in a space of enum mem_space (mem.h). */
 void *simt_resolve(struct simt_warp *w, unsigned space, uint64_t addr, uint32_t bytes,
 		   unsigned perm, unsigned lane);
-/* The same for .shared addresses (those of shared::cluster included). */
-void *simt_shared(struct simt_warp *w, uint64_t addr, uint32_t bytes);
 
 #endif

@@ -3,7 +3,8 @@
 #include "simt/mem.h"
 #include "simt/cta.h"
 
-void *simt_shared(struct simt_warp *w, uint64_t addr, uint32_t bytes)
+/* Those of shared::cluster included. */
+static void *shared_at(struct simt_warp *w, uint64_t addr, uint32_t bytes)
 {
 	struct simt_cta *c = w->cta;
 
@@ -53,7 +54,7 @@ void *simt_generic(struct simt_warp *w, uint64_t addr, uint32_t bytes, unsigned 
 		   unsigned lane)
 {
 	if (addr - SIMT_SHARED_BASE < SIMT_SHARED_SIZE)
-		return simt_shared(w, addr - SIMT_SHARED_BASE, bytes);
+		return shared_at(w, addr - SIMT_SHARED_BASE, bytes);
 	if (addr - SIMT_LOCAL_BASE < SIMT_LOCAL_SIZE)
 		return local_at(w, addr - SIMT_LOCAL_BASE, bytes, lane);
 	if (addr - SIMT_PARAM_BASE < SIMT_PARAM_SIZE)
@@ -70,7 +71,7 @@ void *simt_resolve(struct simt_warp *w, unsigned space, uint64_t addr, uint32_t 
 	case MEM_GENERIC:
 		return simt_generic(w, addr, bytes, perm, lane);
 	case MEM_SHARED:
-		return simt_shared(w, addr, bytes);
+		return shared_at(w, addr, bytes);
 	case MEM_LOCAL:
 	case MEM_FRAME:
 		return local_at(w, addr, bytes, lane);

@@ -325,11 +325,6 @@ Test(ptx_module, linking)
 	ptx_module_free(m);
 }
 
-static bool known(const char *name)
-{
-	return !strcmp(name, "vprintf");
-}
-
 Test(ptx_module, linking_errors)
 {
 	struct ptx_module *m = NULL;
@@ -345,30 +340,6 @@ Test(ptx_module, linking_errors)
 		     -EINVAL);
 	cr_assert(strstr(ptx_test_log, "two different ways"));
 	cr_assert_null(m);
-}
-
-Test(ptx_module, unresolved)
-{
-	struct ptx_log log = {ptx_test_log, sizeof(ptx_test_log), 0};
-	struct ptx_module *m = ptx_test_module(
-		PTX_HEAD ".extern .func vprintf(); .extern .func uncalled();\n"
-			 ".extern .shared .b8 dyn[];\n.entry k() { call vprintf; ret; }");
-
-	cr_assert_eq(ptx_check_resolved(m, known, NULL), 0);
-	ptx_module_free(m);
-	m = ptx_test_module(PTX_HEAD
-			    ".extern .func gone(); .entry k() { call gone; ret; }");
-	log.len = 0;
-	cr_assert_eq(ptx_check_resolved(m, known, &log), -EINVAL);
-	cr_assert_str_eq(ptx_test_log,
-			 "ptxas fatal   : Unresolved extern function 'gone'\n");
-	ptx_module_free(m);
-	m = ptx_test_module(PTX_HEAD ".extern .global .u32 gone;");
-	log.len = 0;
-	cr_assert_eq(ptx_check_resolved(m, known, &log), -EINVAL);
-	cr_assert_str_eq(ptx_test_log,
-			 "ptxas fatal   : Unresolved extern variable 'gone'\n");
-	ptx_module_free(m);
 }
 
 Test(ptx_module, deep_blocks_are_refused)

@@ -29,15 +29,14 @@ void log_set_level(enum log_level level)
 	atomic_store_explicit(&current_level, (int)level, memory_order_relaxed);
 }
 
-int log_level_parse(const char *text, enum log_level *ret_level)
+static void parse_level(const char *text, enum log_level *ret_level)
 {
 	for (unsigned i = 0; i < ARRAY_SIZE(level_names); i++) {
 		if (strcmp(text, level_names[i]) == 0) {
 			*ret_level = (enum log_level)i;
-			return 0;
+			return;
 		}
 	}
-	return -EINVAL;
 }
 
 bool log_enabled(enum log_level level)
@@ -49,7 +48,7 @@ bool log_enabled(enum log_level level)
 		const char *env = getenv("WEFT_LOG");
 
 		if (env)
-			(void)log_level_parse(env, &from_env);
+			parse_level(env, &from_env);
 		cur = (int)from_env;
 		atomic_store_explicit(&current_level, cur, memory_order_relaxed);
 	}

@@ -24,9 +24,6 @@ void log_set_program(const char *name);
 
 void log_set_level(enum log_level level);
 
-/* Parses "error", "warning", "info" or "debug". Returns 0 or -EINVAL. */
-int log_level_parse(const char *text, enum log_level *ret_level);
-
 bool log_enabled(enum log_level level);
 
 void log_msg(enum log_level level, const char *fmt, ...) _printf_(2, 3);
