@@ -151,6 +151,19 @@ static uint64_t tenant_has(const struct tenant *t)
 	return t->granted + t->away - t->returning;
 }
 
+/* Freed already, though what moves it out has not said so: it is granted until then. */
+static uint64_t freed_early(const struct tenant *t)
+{
+	const struct worker *w;
+	uint64_t sum = 0;
+
+	list_for_each (w, &t->b->workers, link) {
+		if (has_session(w) && w->tenant == t)
+			sum += MIN(w->freed_early, account_worker(w));
+	}
+	return sum;
+}
+
 /* More than the device has only where somebody said so: who has no limit has a device as
  * large as this one, and is to be told when it is full. */
 static uint64_t tenant_max(const struct tenant *t)
@@ -222,7 +235,7 @@ static void publish(struct worker *w)
 	/* Only where nobody else's purse enters into the sum, nor what could move out. */
 	if (t->n_sessions == 1 && (quota <= device || (b->n_sessions == 1 && !b->swap)))
 		total = size;
-	if (over || has > size)
+	if (over || has > size || freed_early(t))
 		total = 0;
 	atomic_store_explicit(&p->left, MIN(quota, device), memory_order_relaxed);
 	atomic_store_explicit(&p->total, total, memory_order_relaxed);
@@ -280,9 +293,12 @@ static int may(struct worker *w, uint64_t bytes, uint64_t held)
 
 	if (tenant_room(t) < held || bytes > tenant_room(t) - held)
 		take_back_all(w->b, t);
-	if (tenant_room(t) < held || bytes > tenant_room(t) - held)
-		return refuse(t);
-	return 0;
+	if (tenant_room(t) >= held && bytes <= tenant_room(t) - held)
+		return 0;
+	/* What is freed will be room in a moment. */
+	if (bytes <= tenant_max(t) && freed_early(t))
+		return -EAGAIN;
+	return refuse(t);
 }
 
 int account_may(struct worker *w, uint64_t bytes)
@@ -465,9 +481,10 @@ void account_set(struct tenant *t, const struct conf_memory *m)
 
 void account_left(struct tenant *t, uint64_t *ret_free, uint64_t *ret_total)
 {
-	uint64_t has = account_tenant(t) + t->away - t->returning;
+	uint64_t early = freed_early(t);
+	uint64_t has = account_tenant(t) - early + t->away - t->returning;
 	uint64_t size = tenant_size(t), quota = size > has ? size - has : 0;
-	uint64_t device = account_free(t->b);
+	uint64_t device = account_free(t->b) + early;
 
 	*ret_free = MIN(device, quota);
 	*ret_total = size;

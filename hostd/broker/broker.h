@@ -199,8 +199,9 @@ int account_charge(struct worker *w, uint64_t bytes, bool part);
  * Returns 0, -EDQUOT or -ENOMEM (there is no host memory for it). */
 int account_charge_part(struct worker *w, uint64_t bytes, uint64_t here,
 			uint64_t *ret_away);
-/* That it may have it as far as its tenant's limit goes: 0, -EDQUOT, or -ENOMEM if it has
- * no limit and would have more than the device. */
+/* That it may have it as far as its tenant's limit goes: 0, -EDQUOT, -ENOMEM if it has
+ * no limit and would have more than the device, or -EAGAIN if that is not known before a
+ * move has ended. */
 int account_may(struct worker *w, uint64_t bytes);
 /* Of the device: what nobody has. Takes back all that is granted ahead of use. */
 uint64_t account_gather(struct broker *b);
@@ -269,7 +270,8 @@ struct worker *numbers_session(struct tenant *t, bool comes, uint64_t now_ns,
 uint64_t numbers_movable(const struct worker *w, uint64_t now_ns);
 /* Of what is free, what does not come back although it fits: a moment ago it did not. */
 uint64_t numbers_kept(const struct broker *b, const struct numbers *now, uint64_t now_ns);
-/* What an allocation of at most that size would get if others gave way for it. */
+/* What an allocation of at most that size would get if others gave way for it, and the
+ * rest of it were in host memory. */
 uint64_t numbers_within_reach(struct tenant *t, uint64_t at_most);
 
 /* ---- hold.c, reclaim.c: who waits for memory, and who gives way ---- */

@@ -103,7 +103,7 @@ static int hold_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
 	if (w->n_holds >= HOLDS_MAX)
 		return -EPROTO;
 	r = account_may(w, bytes);
-	if (r < 0)
+	if (r < 0 && r != -EAGAIN)
 		return answer(w, id, r, 0, 0);
 	h = hold_new(w->tenant, HOLD_CHARGE, bytes, now_ns + HOLD_NS);
 	if (!h)

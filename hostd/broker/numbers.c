@@ -192,6 +192,17 @@ struct worker *numbers_session(struct tenant *t, bool comes, uint64_t now_ns,
 
 /* ---- what an allocation could get ---- */
 
+/* What there is no room for on the device could be in host memory from the beginning
+ * (memory/born.h), in whole chunks. */
+static bool could_be_away(const struct placement_device *d,
+			  const struct placement_tenant *t, uint64_t bytes,
+			  uint64_t missing)
+{
+	uint64_t here = ALIGN_DOWN(bytes - missing, d->chunk);
+
+	return !missing || bytes - here <= MIN(d->host_room, t->away_room);
+}
+
 /* Plays what reclaim.c would do for a tenant that asks for so much. */
 static bool could_have(const struct broker *b, const struct numbers *now, uint32_t asks,
 		       uint64_t bytes, struct placement_tenant *t)
@@ -218,27 +229,26 @@ static bool could_have(const struct broker *b, const struct numbers *now, uint32
 		d.host_room -= MIN(left, d.host_room);
 		missing -= MIN(left, missing);
 	}
-	return !missing;
+	return could_be_away(&d, &t[asks], bytes, missing);
 }
 
 uint64_t numbers_within_reach(struct tenant *t, uint64_t at_most)
 {
 	struct broker *b = t->b;
 	struct placement_tenant *scratch;
-	uint64_t have, have_not, most;
+	uint64_t have, have_not;
 	struct numbers now;
 
 	if (t->removed || numbers_read(b, WHEN_QUIET, &now) < 0)
 		return 0;
-	most = MIN(at_most, b->device_total);
-	have = MIN(most, now.device.free);
+	have = MIN(at_most, now.device.free);
 	scratch = calloc(now.n, sizeof(*scratch));
 	if (!scratch)
 		return have;
-	if (could_have(b, &now, t->index, most, scratch))
-		have = most;
+	if (could_have(b, &now, t->index, at_most, scratch))
+		have = at_most;
 	/* In chunks beyond what is free. */
-	have_not = (most - have) / b->chunk + 1;
+	have_not = (at_most - have) / b->chunk + 1;
 	for (uint64_t more = 0; have_not - more > 1;) {
 		uint64_t half = more + (have_not - more) / 2;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* #syscalls: sendmsg futex read close */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,9 @@ struct question {
 struct broker_link {
 	int sock;
 	struct purse *purse; /* NULL: not yet */
+	/* weftd was told of memory that is freed, and may not have looked yet: the purse
+	 * does not know of that. */
+	_Atomic bool told;
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	struct list questions;
@@ -126,6 +130,7 @@ static void link_away_uncharge(void *arg, uint64_t bytes)
 	struct ctl_msg m = {.type = CTL_AWAY_FREED, .bytes = bytes};
 	struct broker_link *b = arg;
 
+	atomic_store(&b->told, true);
 	(void)ctl_send(b->sock, &m, -1, -1);
 }
 
@@ -156,7 +161,8 @@ static int link_memory(void *arg, uint64_t *ret_free, uint64_t *ret_total)
 	struct question q;
 	int r;
 
-	if (b->purse && purse_look(b->purse, ret_free, ret_total))
+	if (b->purse && !atomic_exchange(&b->told, false) &&
+	    purse_look(b->purse, ret_free, ret_total))
 		return 0;
 	r = ask(b, &m, &q);
 	if (r < 0)

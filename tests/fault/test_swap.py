@@ -184,6 +184,28 @@ class Swap(FaultTest):
             self.end(a)
             self.assert_empty(d)
 
+    def test_what_is_free_can_be_had(self):
+        """In one allocation, with what others give way and what lies in host memory."""
+        config = "[tenant a]\nmemory.max = 200M\n[tenant b]\nmemory.max = 1G\n"
+        with swapping(64, 160, config) as d:
+            a, b = Told(d, "grab", "a"), self.keeper(d, "b")
+            self.assertEqual(a.say("i"), (0, 200 * MIB, 200 * MIB))
+            self.assertEqual(a.say(f"a 0 {200 * MIB}"), (0, 0, 200 * MIB))
+            self.assertEqual(a.say(f"a 1 {2 * MIB}")[0], OUT_OF_MEMORY)
+            self.assertEqual(a.say("f 0"), (0, 200 * MIB, 200 * MIB))
+            # 64 and 160 are left by b's 60, wherever they are
+            self.fill(b, [0], 60)
+            left = a.say("i")[1]
+            self.assertEqual(left, 164 * MIB)
+            self.assertEqual(a.say(f"a 0 {left + 2 * MIB}")[0], OUT_OF_MEMORY)
+            for how in "acp":
+                self.assertEqual(a.say(f"{how} 0 {left}")[:2], (0, 0), how)
+                self.assert_kept(b, [0])
+                self.assertEqual(a.say("f 0")[0], 0)
+            wait_for(lambda: figures(d)["b"] == (60, 0), 5, "b has all back")
+            self.end(a, b)
+            self.assert_empty(d)
+
     def test_larger_than_its_share(self):
         """Both want more than half in one allocation: both get it, and half on the device."""
         with swapping(64, 256) as d:

@@ -304,3 +304,34 @@ Test(account, in_part)
 	stop(0);
 	cr_assert_eq(b.granted + b.away, 0);
 }
+
+/* Freed while it was on its way out: it can be had, though not before that has ended. */
+Test(account, freed_early)
+{
+	uint64_t left, total, seen;
+
+	reset(64 * MIB);
+	b.swap = 64 * MIB;
+	b.chunk = 2 * MIB;
+	b.placement = placement_at(0);
+	tenants[0].memory.swap_max = UINT64_MAX;
+	start(0, 0);
+	attach(0, &tenants[0]);
+	cr_assert(take(0, 60 * MIB));
+	workers[0].move.out_id = 1; /* it was asked to move something */
+	away_freed(&workers[0], 60 * MIB);
+	account_left(&tenants[0], &left, &total);
+	cr_assert_eq(left, 64 * MIB);
+	cr_assert(!purse_look(&pages[0].purse, &seen, &total), "the purse cannot know");
+	cr_assert_eq(account_charge(&workers[0], 60 * MIB, true), -EAGAIN);
+	cr_assert_eq(account_may(&workers[0], 60 * MIB), -EAGAIN);
+	cr_assert_eq(account_may(&workers[0], 66 * MIB), -ENOMEM);
+	cr_assert_eq(tenants[0].events.oom, 1);
+	cr_assert_eq(away_left(&workers[0], 60 * MIB), 60 * MIB);
+	cr_assert_eq(b.away, 0);
+	account_left(&tenants[0], &left, &total);
+	cr_assert_eq(left, 64 * MIB);
+	cr_assert_eq(account_charge(&workers[0], 60 * MIB, true), 0);
+	used[0] = 60 * MIB;
+	stop(0);
+}

@@ -88,9 +88,8 @@ static void answered(struct mate *m, const struct ctl_msg *a)
 {
 	if (m->need && a->id == m->need) {
 		cr_assert(m->lies || a->bytes <= m->away);
-		if (a->bytes)
-			m->in = (struct ctl_msg){
-				.type = CTL_RESTORE, .id = a->id, .bytes = a->bytes};
+		m->in = (struct ctl_msg){.id = a->id, .bytes = a->bytes};
+		m->in.type = a->bytes ? CTL_RESTORE : 0;
 		m->need = 0;
 		return;
 	}

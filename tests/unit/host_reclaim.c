@@ -196,11 +196,11 @@ Test(reclaim, free_is_exact)
 		account_left(m->w.tenant, &left, &total);
 		had = m->has + m->away;
 		if (left && n % 2) {
-			ask(m, left);
+			ask_for(m, left, true);
 			pass(NSEC_PER_SEC);
 			cr_assert_eq(m->has + m->away, had + left);
 		} else if (m->w.tenant->memory.max != UINT64_MAX) {
-			ask(m, left + CHUNK);
+			ask_for(m, left + CHUNK, true);
 			pass(NSEC_PER_SEC);
 			more += m->has + m->away != had;
 		}
