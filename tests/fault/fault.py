@@ -167,10 +167,10 @@ def hello(lane=0, version=VERSION, magic=MAGIC, token=bytes(16), carriers=1, pid
 class Told:
     """A program that does what it is told, a line each, and answers with numbers."""
 
-    def __init__(self, daemon, name, tenant):
+    def __init__(self, daemon, name, tenant, *args):
         env = dict(os.environ, WEFT_HOST=f"unix:{daemon.socket(tenant)}",
                    LD_LIBRARY_PATH=os.path.join(BUILD, "guestlib"))
-        self.process = subprocess.Popen([program(name)], env=env, text=True,
+        self.process = subprocess.Popen([program(name), *args], env=env, text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         daemon.started.append(self.process)
 

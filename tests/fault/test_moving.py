@@ -7,8 +7,10 @@
 Runs the programs of tests/path, or those named, one after the other, while an operator
 moves their memory to the host again and again; weftd brings it back as there is room.
 """
+import json
 import os
 import random
+import socket
 import subprocess
 import sys
 import threading
@@ -33,21 +35,33 @@ def path_programs():
 class Mover(threading.Thread):
     """Moves a tenant's memory out, at moments that nobody foresees."""
 
-    def __init__(self, daemon, tenant, seed):
+    def __init__(self, daemon, tenant, seed, pause=0.03):
         super().__init__(daemon=True)
+        self.pause = pause
         self.weftd, self.tenant, self.random = daemon, tenant, random.Random(seed)
         self.stop, self.error, self.asked = threading.Event(), None, 0
 
     def run(self):
-        while not self.stop.is_set():
-            size = self.random.choice((2, 4, 16, 64, 1024))
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(20)
+            s.connect(self.weftd.path("control"))
             try:
-                self.weftd.ctl("reclaim", self.tenant, f"{size}M")
-            except (AssertionError, subprocess.TimeoutExpired) as e:
+                while not self.stop.is_set():
+                    self.ask(s, self.random.choice((2, 4, 16, 64, 1024)))
+                    self.asked += 1
+                    self.stop.wait(self.random.random() * self.pause)
+            except (AssertionError, OSError) as e:
                 self.error = e
-                return
-            self.asked += 1
-            self.stop.wait(self.random.random() * 0.03)
+
+    def ask(self, s, mib):
+        s.sendall(json.dumps({"cmd": "reclaim", "name": self.tenant,
+                              "bytes": f"{mib}M"}).encode() + b"\n")
+        answer = b""
+        while not answer.endswith(b"\n"):
+            data = s.recv(65536)
+            assert data, "weftd has closed the control socket"
+            answer += data
+        assert json.loads(answer)["ok"], answer
 
     def end(self):
         self.stop.set()

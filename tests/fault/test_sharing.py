@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory that has given way and is then given to another process: it comes home, or is
 shared where it is, and both see the same bytes."""
+import time
 import unittest
 
 from fault import Daemon, FaultTest, Told, wait_for
 
 MIB = 1 << 20
+# What has been idle for so long is moved out of reach.
+IDLE_SECONDS = 5.2
 TENANTS = "[tenant a]\nmemory.max = 1G\n[tenant b]\nmemory.max = 1G\n"
 
 
@@ -126,6 +129,34 @@ class Sharing(FaultTest):
             self.take(other, 0, 50, self.give(a, 0))
             self.assertEqual(self.stat(d)["pinned"], 50)
             self.assert_same(a, other, 0)
+            self.end_all(d)
+
+    def test_out_of_reach(self):
+        """Sessions that have done nothing for long give memory away before they do."""
+        config = (TENANTS + "[tenant c]\nmemory.max = 1G\n").replace("b]", "b]\nmemory.min = 1G")
+        with swapping(64, "--chunk", "2M", config=config) as d:
+            a, c = self.keeper(d, "a"), self.keeper(d, "c")
+            for who in (a, c):
+                for slot in (0, 1):
+                    self.assertEqual(who.say(f"a {slot} {10 * MIB}"), (0, 0))
+                self.assertEqual(who.say("s"), (0, 0))
+            time.sleep(IDLE_SECONDS)
+            for tenant in "ac":
+                self.move_out(d, 20, tenant)
+                self.assertEqual(self.stat(d, tenant)["swapped"], 20)
+            others = self.keeper(d, "a"), self.keeper(d, "c")
+            self.take(others[0], 0, 10, self.give(a, 0))
+            self.assertEqual(self.stat(d, "a")["pinned"], 10)
+            b = self.keeper(d, "b")
+            self.assertEqual(b.say(f"a 0 {50 * MIB}"), (0, 0)) # no room is left for c's
+            self.take(others[1], 0, 10, self.give(c, 0))
+            self.assertEqual(self.stat(d, "c")["pinned"], 0)
+            self.assertEqual(self.stat(d, "c")["mapped"], 20)
+            self.assert_same(a, others[0], 0)
+            self.assert_same(c, others[1], 0)
+            self.assert_kept(a, 1)
+            self.assert_kept(c, 1)
+            self.assert_kept(b, 0)
             self.end_all(d)
 
     def test_others_give_way_for_it(self):

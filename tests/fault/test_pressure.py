@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What programs do with device memory, while it goes out and comes back all the time."""
+import unittest
+
+import fault
+from test_moving import Mover
+
+# Each goes on until that has happened so often; kernels in flight for a second are in the
+# way of most moves.
+UNTIL = {"graph": ("reclaim", 5), "grid": ("reclaim", 5), "long": ("busy", 4),
+         "vmm": ("reclaim", 10), "host": ("reclaim", 10), "copies": ("reclaim", 10),
+         "unified": ("reclaim", 10)}
+
+
+class Pressure(fault.FaultTest):
+    def events(self, d):
+        text = d.ctl("get", "local", "memory.events")["keys"]["memory.events"]
+        return {k: int(v) for k, v in map(str.split, text.splitlines())}
+
+    def part(self, d, name):
+        event, times = UNTIL[name]
+        last = self.events(d)[event] + times
+        p = fault.Told(d, "pressed", "local", name).process
+        fault.wait_for(lambda: self.events(d)[event] >= last or p.poll() is not None, 60,
+                       f"{name}: {event} {times} times")
+        text, _ = p.communicate(timeout=60)
+        self.assertEqual(p.returncode, 0, text)
+
+    def all_with(self, policy):
+        with fault.Daemon("--memory", "128M", "--swap", "1G", "--chunk", "256K",
+                          "--placement", policy) as d:
+            mover = Mover(d, "local", fault.SEED, pause=0.02)
+            mover.start()
+            for name in UNTIL:
+                with self.subTest(part=name, policy=policy):
+                    self.part(d, name)
+            mover.end()
+
+    def test_random(self):
+        self.all_with("random")
+
+    def test_lru(self):
+        self.all_with("lru")
+
+
+if __name__ == "__main__":
+    unittest.main()
