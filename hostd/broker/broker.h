@@ -261,6 +261,9 @@ struct numbers {
 	uint32_t n;
 };
 
+/* As a time: nobody is busy, whatever happened last. */
+#define NUMBERS_QUIET UINT64_MAX
+
 /* As all is now; good until the next call. Returns 0 or -ENOMEM. */
 int numbers_read(struct broker *b, uint64_t now_ns, struct numbers *ret);
 /* Of a tenant, sessions that could give way or (comes) get memory back; NULL: none. */
@@ -473,8 +476,9 @@ struct broker {
 	uint32_t next_move;
 	bool reclaim_due;
 	uint64_t ready_at_ns;
-	bool ready_due, pressed; /* the device is nearly full */
-	uint64_t room_at_ns;     /* a worker to come waits for room at most until then */
+	bool ready_due, ready_again;
+	bool pressed;        /* the device is nearly full */
+	uint64_t room_at_ns; /* a worker to come waits for room at most until then */
 	/* What is set aside for workers that wait for guests: so many are kept, so many
 	 * are there, and one takes so much. */
 	unsigned keep_ready, n_ready;

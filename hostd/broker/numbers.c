@@ -11,8 +11,6 @@
 #include "broker/broker.h"
 #include "session/session.h"
 
-/* As a time: nobody is busy, whatever happened last. */
-#define WHEN_QUIET UINT64_MAX
 /* Who gave up memory a moment ago often wants it again. */
 #define LATELY_NS (2 * NSEC_PER_SEC)
 
@@ -20,7 +18,7 @@ static bool is_busy(const struct worker *w, uint64_t now_ns)
 {
 	const struct worker_move *m = &w->move;
 
-	return now_ns != WHEN_QUIET &&
+	return now_ns != NUMBERS_QUIET &&
 	       (m->out_id || m->in_id || m->needs || now_ns < m->busy_ns);
 }
 
@@ -29,7 +27,7 @@ uint64_t numbers_movable(const struct worker *w, uint64_t now_ns)
 	uint64_t fixed = w->overhead + w->move.returning + w->move.surplus;
 	uint64_t has = account_worker(w);
 
-	if (now_ns != WHEN_QUIET && now_ns < w->move.empty_ns)
+	if (now_ns != NUMBERS_QUIET && now_ns < w->move.empty_ns)
 		return 0;
 	return MIN(atomic_load(&w->count->movable_bytes), has > fixed ? has - fixed : 0);
 }
@@ -132,7 +130,7 @@ int numbers_read(struct broker *b, uint64_t now_ns, struct numbers *ret)
 	ret->device.host_room = room(b->swap, b->away);
 	ret->device.chunk = b->chunk;
 	set_reserve(b, ret->tenants, n, &ret->device);
-	if (ret->device.reserve && now_ns != WHEN_QUIET)
+	if (ret->device.reserve && now_ns != NUMBERS_QUIET)
 		b->scarce_ns = now_ns;
 	return 0;
 }
@@ -239,7 +237,7 @@ uint64_t numbers_within_reach(struct tenant *t, uint64_t at_most)
 	uint64_t have, have_not;
 	struct numbers now;
 
-	if (t->removed || numbers_read(b, WHEN_QUIET, &now) < 0)
+	if (t->removed || numbers_read(b, NUMBERS_QUIET, &now) < 0)
 		return 0;
 	have = MIN(at_most, now.device.free);
 	scratch = calloc(now.n, sizeof(*scratch));

@@ -2,7 +2,8 @@
 /*
  * Soft pressure: when the device gets full, sessions that could have to give way keep
  * host memory ready, because making it takes longer than moving does. It is part of what
- * `swap` allows: what is away comes first.
+ * `swap` allows: what is away comes first. A look at what they have is followed by
+ * another until nothing has changed, so nobody is looked at for ever.
  */
 #include <errno.h>
 
@@ -15,19 +16,29 @@
 /* Of the device: with less free there is pressure; it ends with more. */
 #define FREE_LOW  8
 #define FREE_HIGH 4
+/* With so much ready the next allocations are served; more need not be exact. */
+#define READY_LEAST (256ull << 20)
 /* What sessions have changes all the time; they are not told that often. */
 #define READY_NS (100 * NSEC_PER_MSEC)
 
-static void tell(struct worker *w, uint64_t bytes)
+static bool is_news(uint64_t bytes, uint64_t told)
+{
+	if (bytes > told && told < READY_LEAST)
+		return true;
+	return bytes != told && (!bytes || bytes >= 2 * told || bytes <= told / 2);
+}
+
+/* Returns true if that is something new. */
+static bool tell(struct worker *w, uint64_t bytes)
 {
 	struct ctl_msg m = {.type = CTL_POOL, .bytes = bytes};
-	uint64_t told = w->move.pool;
 
-	if (bytes == told || (bytes && bytes < 2 * told && bytes > told / 2))
-		return;
+	if (!is_news(bytes, w->move.pool))
+		return false;
 	/* One that does not read hears of it later. */
 	if (ctl_send(w->ctl.fd, &m, -1, -1) == 0)
 		w->move.pool = bytes;
+	return true;
 }
 
 /* The same part for everybody, of half of the host memory that is left. */
@@ -44,17 +55,21 @@ uint64_t ready_tick(struct broker *b, uint64_t now_ns)
 {
 	uint64_t room = account_free(b);
 	struct worker *w;
+	bool again;
 
-	if (!b->swap || !b->ready_due)
+	if (!b->swap || !(b->ready_due || b->ready_again))
 		return UINT64_MAX;
 	if (now_ns < b->ready_at_ns)
 		return b->ready_at_ns;
-	b->ready_due = false;
-	b->ready_at_ns = now_ns + READY_NS;
 	b->pressed = room < b->device_total / (b->pressed ? FREE_HIGH : FREE_LOW);
+	/* A worker writes what could move after it has been granted that. */
+	again = b->ready_due && b->pressed;
 	list_for_each (w, &b->workers, link) {
 		if (w->state == WORKER_SESSION)
-			tell(w, MIN(part(b), numbers_movable(w, now_ns)));
+			again |= tell(w, MIN(part(b), numbers_movable(w, NUMBERS_QUIET)));
 	}
-	return UINT64_MAX;
+	b->ready_due = false;
+	b->ready_again = again;
+	b->ready_at_ns = now_ns + READY_NS;
+	return again ? b->ready_at_ns : UINT64_MAX;
 }

@@ -351,18 +351,26 @@ Test(reclaim, contexts)
 	cr_assert_eq(missing, 0);
 }
 
+/* Until there is nothing new to be told. */
+static void keep_ready(void)
+{
+	while (ready_tick(&b, now) != UINT64_MAX) {
+		hear_all();
+		now += 100 * NSEC_PER_MSEC;
+	}
+	hear_all();
+}
+
 /* Host memory is kept ready while the device is nearly full, by who has what to move. */
 Test(reclaim, pressure)
 {
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&mates[0], 192 * MIB);
-	ready_tick(&b, now);
-	hear_all();
+	keep_ready();
 	cr_assert_eq(mates[0].pool, 0);
 	ask_in_pieces(&mates[0], 48 * MIB);
 	now += NSEC_PER_SEC;
-	ready_tick(&b, now);
-	hear_all();
+	keep_ready();
 	cr_assert(mates[0].pool > 16 * MIB && mates[0].pool <= 128 * MIB);
 	cr_assert_eq(mates[1].pool, 0);
 	cr_assert_eq(ready_tick(&b, now), UINT64_MAX);
@@ -371,7 +379,30 @@ Test(reclaim, pressure)
 	purse_put(&mates[0].page.purse, 200 * MIB);
 	show(&mates[0]);
 	now += NSEC_PER_SEC;
-	ready_tick(&b, now);
-	hear_all();
+	keep_ready();
 	cr_assert_eq(mates[0].pool, 0);
+}
+
+/* All of what it could have to give soon, however late it writes that and in what steps;
+ * and it is kept while it cannot give anything. */
+Test(reclaim, ready_for_the_next)
+{
+	begin(1024 * MIB, 16384 * MIB);
+	ask(&mates[0], 900 * MIB);
+	cr_assert_gt(ready_tick(&b, now), now);
+	hear_all(); /* what could move is written only now */
+	keep_ready();
+	cr_assert_eq(mates[0].pool, 900 * MIB);
+	ask(&mates[1], 40 * MIB);
+	hear_all();
+	keep_ready();
+	cr_assert_eq(mates[1].pool, 40 * MIB);
+	ask(&mates[1], 30 * MIB);
+	hear_all();
+	keep_ready();
+	cr_assert_eq(mates[1].pool, 70 * MIB);
+	mates[0].w.move.empty_ns = UINT64_MAX - 1;
+	b.ready_due = true;
+	keep_ready();
+	cr_assert_eq(mates[0].pool, 900 * MIB);
 }
