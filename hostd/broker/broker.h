@@ -111,6 +111,8 @@ struct worker {
 	uint64_t away_shared; /* of that, what others have, too: it stays there */
 	uint64_t freed_early; /* told of before what moves out had arrived there */
 	bool was_away;        /* once */
+	/* In use when policies were told last, and when that was more than before. */
+	uint64_t used_seen, used_ns;
 	struct worker_move move;
 	unsigned n_holds;
 
@@ -271,6 +273,9 @@ struct worker *numbers_session(struct tenant *t, bool comes, uint64_t now_ns,
 			       struct placement_session *ret_session);
 /* What could leave a worker's device memory now, as far as it is believed. */
 uint64_t numbers_movable(const struct worker *w, uint64_t now_ns);
+/* Until then what could move may be more than workers have written so far; 0: it is not.
+ */
+uint64_t numbers_late_until(const struct broker *b);
 /* Of what is free, what does not come back although it fits: a moment ago it did not. */
 uint64_t numbers_kept(const struct broker *b, const struct numbers *now, uint64_t now_ns);
 /* What an allocation of at most that size would get if others gave way for it, and the

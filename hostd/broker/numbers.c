@@ -11,6 +11,8 @@
 #include "broker/broker.h"
 #include "session/session.h"
 
+/* What has been granted is written into a worker's page as movable when it is there. */
+#define LATE_NS (50 * NSEC_PER_MSEC)
 /* Who gave up memory a moment ago often wants it again. */
 #define LATELY_NS (2 * NSEC_PER_SEC)
 
@@ -76,6 +78,28 @@ static void read_tenant(struct tenant *t, struct placement_tenant *ret)
 	};
 }
 
+/* A purse does not tell when it was taken from: it counts as now. */
+static void watch(struct worker *w, uint64_t now_ns)
+{
+	uint64_t used = account_worker(w);
+
+	if (now_ns == NUMBERS_QUIET)
+		return;
+	if (used > w->used_seen)
+		w->used_ns = now_ns;
+	w->used_seen = used;
+}
+
+uint64_t numbers_late_until(const struct broker *b)
+{
+	const struct worker *w;
+	uint64_t last = 0;
+
+	list_for_each (w, &b->workers, link)
+		last = MAX(last, w->used_ns);
+	return last ? last + LATE_NS : 0;
+}
+
 /* A tenant is busy if none of its sessions could do anything now. */
 static void add_worker(const struct worker *w, uint64_t now_ns, bool *quiet,
 		       struct placement_tenant *ret)
@@ -120,8 +144,10 @@ int numbers_read(struct broker *b, uint64_t now_ns, struct numbers *ret)
 
 		read_tenant(t, &b->numbers[t->index]);
 		list_for_each (w, &b->workers, link) {
-			if (w->state == WORKER_SESSION && w->tenant == t)
-				add_worker(w, now_ns, &quiet, &b->numbers[t->index]);
+			if (w->state != WORKER_SESSION || w->tenant != t)
+				continue;
+			watch(w, now_ns);
+			add_worker(w, now_ns, &quiet, &b->numbers[t->index]);
 		}
 	}
 	*ret = (struct numbers){.tenants = b->numbers, .n = n};

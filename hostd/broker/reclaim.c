@@ -4,7 +4,8 @@
  * gives way, that worker is asked, and when it has answered, the charge is granted, or
  * the next is asked. At most one worker moves memory for others at a time. Nobody waits
  * for ever: after HOLD_NS, or as soon as nobody has anything to give, the answer is
- * -ENOMEM.
+ * -ENOMEM. What workers could give is late by a moment when they were granted memory just
+ * now, and only then is it looked at for a little longer.
  *
  * Behind that, in this order: what an operator moves by hand, contexts of workers to
  * come, tenants above memory.high or their share, the reserve, and what comes back
@@ -20,8 +21,6 @@
 #include "broker/hold.h"
 #include "session/session.h"
 
-/* What a worker writes into its page may be a moment late. */
-#define NOTHING_NS (50 * NSEC_PER_MSEC)
 /* A worker that did not get quiet: first pause, doubling up to the last. */
 #define BUSY_NS        (50 * NSEC_PER_MSEC)
 #define BUSY_SHIFT_MAX 3u
@@ -154,7 +153,7 @@ static int ask_for_holds(struct broker *b, uint64_t now_ns)
 			return 0;
 		}
 		if (r == -ENOSPC && !h->nothing_ns)
-			h->nothing_ns = now_ns + NOTHING_NS;
+			h->nothing_ns = MAX(numbers_late_until(b), now_ns);
 		if (r == -ENOMEM || (r == -ENOSPC && now_ns >= h->nothing_ns) ||
 		    (r == -EBUSY && h->kind == HOLD_NEED)) {
 			hold_fail(h, -ENOMEM);

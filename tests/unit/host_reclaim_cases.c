@@ -196,6 +196,35 @@ Test(reclaim, victim_ends)
 	cr_assert_fail("nobody was asked");
 }
 
+/* Nobody can give anything: that is said at once, unless somebody was granted memory just
+ * now and has not written yet that it could move. */
+Test(reclaim, nothing_to_give)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 200 * MIB);
+	mates[0].pinned = 200 * MIB;
+	show(&mates[0]);
+	pass(NSEC_PER_SEC);
+	for (unsigned i = 0; i < 3; i++) {
+		ask(&mates[1], 100 * MIB);
+		reclaim_tick(&b, now);
+		hear(&mates[1]);
+		cr_assert_eq(mates[1].asked[0].id, 0, "nothing has changed");
+	}
+	cr_assert_eq(tenants[1].events.oom, 3);
+	cr_assert_eq(mates[1].has, 0);
+	ask(&mates[0], 40 * MIB);
+	hear(&mates[0]);
+	atomic_store(&mates[0].page.movable_bytes, 0);
+	mates[0].pinned = 0;
+	ask(&mates[1], 100 * MIB);
+	pass(20 * NSEC_PER_MSEC);
+	cr_assert_neq(mates[1].asked[0].id, 0, "it may be late");
+	show(&mates[0]);
+	pass(20 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[1].has, 100 * MIB);
+}
+
 /* Host memory runs out: the allocation fails and nothing else happens. */
 Test(reclaim, no_host_memory)
 {
