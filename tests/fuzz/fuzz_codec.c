@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decoders of commands and replies on arbitrary bytes. Input: operation (2 bytes),
- * payload size (1 byte), 5 bytes unused, body. The body lies in memory of exactly its
- * size, so a read outside is found; what a decoder accepts is read to its end.
+ * Decoders of commands and replies on arbitrary bytes. Input: operation (2 bytes:
+ * op_key.h), payload size (1 byte), 5 bytes unused, body. The body lies in memory of
+ * exactly its size, so a read outside is found; what a decoder accepts is read to its
+ * end.
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "codec.h"
+#include "op_key.h"
 
 #define HEADER 8
 
@@ -77,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < HEADER || size > HEADER + WIRE_BODY_MAX)
 		return 0;
-	m.hdr.op = (uint16_t)(data[0] | data[1] << 8);
+	m.hdr.op = op_named(data);
 	m.payload_size = data[2];
 	m.payload = m.payload_size ? data : NULL;
 	m.body_size = (uint32_t)(size - HEADER) & ~7u; /* lanes pass multiples of 8 */

@@ -3,8 +3,8 @@
  * A session on a small software device, fed commands by a guest that says what it likes.
  * Input: records of
  *
- *	operation (1 byte, modulo their number), flags (1 byte), body size / 8 (1 byte),
- *	payload size (1 byte), body
+ *	operation (2 bytes: op_key.h), flags (1 byte), body size / 8 (1 byte), payload
+ *	size (1 byte), body
  *
  * flags: 1 without a reply, 2 a ticket that was used before, 4 a payload a thousand times
  * as large. In a body a word whose last byte is 0xf5 becomes a handle: type, generation
@@ -20,7 +20,7 @@
 
 #include "base/log.h"
 #include "loopback.h"
-#include "ops.h"
+#include "op_key.h"
 #include "base/fd.h"
 #include "memory/hostmem.h"
 #include "session/session.h"
@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define F_POSTED 1
 #define F_REPLAY 2
 #define F_LARGE  4
-#define RECORD   4  /* bytes before the body */
+#define RECORD   5  /* bytes before the body */
 #define RECORDS  64 /* of one input */
 
 /* In place of handles that were never made. */
@@ -62,14 +62,14 @@ static int drain(struct lane *l)
 static int send_record(struct loopback *lb, const uint8_t *rec, const uint8_t *body,
 		       size_t body_size)
 {
-	uint32_t payload_size = rec[3] * (rec[1] & F_LARGE ? 1000u : 1u);
-	uint16_t op = rec[0] % WIRE_NUM_OPS;
+	uint32_t payload_size = rec[4] * (rec[2] & F_LARGE ? 1000u : 1u);
+	uint16_t op = op_named(rec);
 	void *payload, *to;
 
 	if (op == WIRE_OP_host_func || op == WIRE_OP_host_func_wait ||
 	    op == WIRE_OP_graph_host)
 		return 0;
-	if (rec[1] & F_REPLAY)
+	if (rec[2] & F_REPLAY)
 		atomic_store(&lb->tickets.next, 1);
 	to = lane_begin(lb->guest, op, (uint32_t)body_size, payload_size, &payload);
 	if (!to)
@@ -77,14 +77,14 @@ static int send_record(struct loopback *lb, const uint8_t *rec, const uint8_t *b
 	memcpy(to, body, body_size);
 	put_handles(to, body_size);
 	if (payload_size)
-		memset(payload, rec[3], payload_size);
-	return rec[1] & F_POSTED ? lane_post(lb->guest) : drain(lb->guest);
+		memset(payload, rec[4], payload_size);
+	return rec[2] & F_POSTED ? lane_post(lb->guest) : drain(lb->guest);
 }
 
 static void play(struct loopback *lb, const uint8_t *data, size_t size)
 {
 	for (unsigned n = 0; n < RECORDS && size >= RECORD; n++) {
-		size_t body = MIN((size_t)data[2] * 8, (size - RECORD) & ~7ul);
+		size_t body = MIN((size_t)data[3] * 8, (size - RECORD) & ~7ul);
 
 		if (send_record(lb, data, data + RECORD, body) < 0)
 			return;
