@@ -159,7 +159,7 @@ CUresult CUDAAPI cuDeviceGetDevResource(CUdevice device, CUdevResource *resource
 
 	if (r)
 		return r;
-	if (device < 0 || (unsigned)device >= guest_process.n_devices)
+	if (!guest_has_device(device))
 		return CUDA_ERROR_INVALID_DEVICE;
 	return sm_resource(resource, type);
 }

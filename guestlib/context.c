@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "context.h"
+#include "device.h"
 #include "process.h"
 #include "session.h"
 #include "thread.h"
@@ -120,17 +121,6 @@ struct guest_ctx *ctx_lookup(CUcontext ctx)
 	if (!ctx)
 		return guest_self ? guest_self->top : NULL;
 	return guest_object((uintptr_t)ctx, HANDLE_CONTEXT);
-}
-
-static CUresult check_device(CUdevice dev)
-{
-	CUresult r = guest_gate();
-
-	if (r)
-		return r;
-	if (dev < 0 || (unsigned)dev >= guest_process.n_devices)
-		return CUDA_ERROR_INVALID_DEVICE;
-	return CUDA_SUCCESS;
 }
 
 /* ---- the stack ---- */
@@ -265,7 +255,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 {
 	struct guest_ctx *c = primary;
 	struct guest_thread *t;
-	CUresult r = check_device(dev);
+	CUresult r = device_check(dev);
 
 	if (r)
 		return r;
@@ -329,21 +319,21 @@ static CUresult primary_release(bool reset)
 
 CUresult CUDAAPI cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {
-	CUresult r = check_device(dev);
+	CUresult r = device_check(dev);
 
 	return r ? r : primary_release(false);
 }
 
 CUresult CUDAAPI cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
-	CUresult r = check_device(dev);
+	CUresult r = device_check(dev);
 
 	return r ? r : primary_release(true);
 }
 
 CUresult CUDAAPI cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
 {
-	CUresult r = check_device(dev);
+	CUresult r = device_check(dev);
 
 	if (r)
 		return r;
@@ -358,7 +348,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
 CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags,
 					    int *active)
 {
-	CUresult r = check_device(dev);
+	CUresult r = device_check(dev);
 
 	if (r)
 		return r;
@@ -377,7 +367,7 @@ static CUresult ctx_create(CUcontext *pctx, unsigned flags, CUdevice dev)
 {
 	struct guest_thread *t;
 	struct guest_ctx *c;
-	CUresult r = check_device(dev);
+	CUresult r = device_check(dev);
 
 	if (r)
 		return r;
@@ -415,7 +405,7 @@ CUresult CUDAAPI cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice de
 CUresult CUDAAPI cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *params,
 				int num_params, unsigned int flags, CUdevice dev)
 {
-	CUresult r = check_device(dev);
+	CUresult r = device_check(dev);
 
 	if (r)
 		return r;

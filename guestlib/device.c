@@ -9,15 +9,13 @@
 #include "process.h"
 #include "refuse.h"
 
-static CUresult check(CUdevice dev)
+CUresult device_check(CUdevice dev)
 {
 	CUresult r = guest_gate();
 
 	if (r)
 		return r;
-	return dev < 0 || (unsigned)dev >= guest_process.n_devices
-		       ? CUDA_ERROR_INVALID_DEVICE
-		       : CUDA_SUCCESS;
+	return guest_has_device(dev) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 static int attribute(CUdevice_attribute attr)
@@ -33,7 +31,7 @@ CUresult CUDAAPI cuDeviceGet(CUdevice *device, int ordinal)
 		return r;
 	if (!device)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = check(ordinal);
+	r = device_check(ordinal);
 	if (r == CUDA_SUCCESS)
 		*device = ordinal;
 	return r;
@@ -53,7 +51,7 @@ CUresult CUDAAPI cuDeviceGetCount(int *count)
 
 CUresult CUDAAPI cuDeviceGetName(char *name, int len, CUdevice dev)
 {
-	CUresult r = check(dev);
+	CUresult r = device_check(dev);
 
 	if (r)
 		return r;
@@ -65,7 +63,7 @@ CUresult CUDAAPI cuDeviceGetName(char *name, int len, CUdevice dev)
 
 CUresult CUDAAPI cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev)
 {
-	CUresult r = check(dev);
+	CUresult r = device_check(dev);
 
 	if (r)
 		return r;
@@ -82,7 +80,7 @@ CUresult CUDAAPI cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
 
 CUresult CUDAAPI cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 {
-	CUresult r = check(dev);
+	CUresult r = device_check(dev);
 
 	if (r)
 		return r;
@@ -94,7 +92,7 @@ CUresult CUDAAPI cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev)
 
 CUresult CUDAAPI cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 {
-	CUresult r = check(dev);
+	CUresult r = device_check(dev);
 
 	if (r)
 		return r;
@@ -110,7 +108,7 @@ CUresult CUDAAPI cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevi
 
 CUresult CUDAAPI cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
 {
-	CUresult r = check(dev);
+	CUresult r = device_check(dev);
 
 	if (r)
 		return r;
@@ -123,7 +121,7 @@ CUresult CUDAAPI cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
 
 CUresult CUDAAPI cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
 {
-	CUresult r = check(dev);
+	CUresult r = device_check(dev);
 
 	if (r)
 		return r;
@@ -155,7 +153,7 @@ CUresult CUDAAPI cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
 
 CUresult CUDAAPI cuDeviceGetPCIBusId(char *text, int len, CUdevice dev)
 {
-	CUresult r = check(dev);
+	CUresult r = device_check(dev);
 
 	if (r)
 		return r;
@@ -208,13 +206,13 @@ CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice *dev, const char *text)
 
 CUresult CUDAAPI cuDeviceCanAccessPeer(int *can, CUdevice dev, CUdevice peer)
 {
-	CUresult r = check(dev);
+	CUresult r = device_check(dev);
 
 	if (r)
 		return r;
 	if (!can)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = check(peer);
+	r = device_check(peer);
 	if (r == CUDA_SUCCESS)
 		*can = 0;
 	return r;
@@ -229,9 +227,9 @@ CUresult CUDAAPI cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attr,
 		return r;
 	if (!value)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = check(src);
+	r = device_check(src);
 	if (r == CUDA_SUCCESS)
-		r = check(dst);
+		r = device_check(dst);
 	/* Source and destination must differ, and with one device they cannot. */
 	return r ? r : CUDA_ERROR_INVALID_DEVICE;
 }
@@ -242,10 +240,10 @@ CUresult CUDAAPI cuDeviceGetP2PAtomicCapabilities(unsigned int *capabilities,
 						  unsigned int count, CUdevice src,
 						  CUdevice dst)
 {
-	CUresult r = check(src);
+	CUresult r = device_check(src);
 
 	if (r == CUDA_SUCCESS)
-		r = check(dst);
+		r = device_check(dst);
 	return r ? r : CUDA_ERROR_INVALID_DEVICE;
 }
 
@@ -254,7 +252,7 @@ CUresult CUDAAPI cuDeviceGetHostAtomicCapabilities(unsigned int *capabilities,
 						   const CUatomicOperation *operations,
 						   unsigned int count, CUdevice dev)
 {
-	CUresult r = check(dev);
+	CUresult r = device_check(dev);
 	unsigned i;
 
 	if (r)
@@ -297,7 +295,7 @@ CUresult CUDAAPI cuCtxDisablePeerAccess(CUcontext peer)
 /* LUIDs name devices on Windows. */
 CUresult CUDAAPI cuDeviceGetLuid(char *luid, unsigned int *node_mask, CUdevice dev)
 {
-	CUresult r = check(dev);
+	CUresult r = device_check(dev);
 
 	return r ? r : CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -327,7 +325,7 @@ static size_t format_bytes(CUarray_format format)
 CUresult CUDAAPI cuDeviceGetTexture1DLinearMaxWidth(size_t *width, CUarray_format format,
 						    unsigned channels, CUdevice dev)
 {
-	CUresult r = check(dev);
+	CUresult r = device_check(dev);
 
 	if (r)
 		return r;
@@ -343,7 +341,7 @@ CUresult CUDAAPI cuDeviceGetTexture1DLinearMaxWidth(size_t *width, CUarray_forma
 CUresult CUDAAPI cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type,
 						CUdevice dev)
 {
-	CUresult r = check(dev);
+	CUresult r = device_check(dev);
 
 	if (r)
 		return r;

@@ -3,6 +3,7 @@
 #ifndef WEFT_GUEST_DEVICE_H
 #define WEFT_GUEST_DEVICE_H
 
+#include <cuda.h>
 #include <stdint.h>
 
 /*
@@ -11,6 +12,9 @@
  * of beginnings of "GPU-<uuid>"; the first entry that names nothing ends the list.
  */
 unsigned device_visible(const char *spec, const uint8_t uuid[16]);
+
+/* What calls say that need cuInit and a device of that number. */
+CUresult device_check(CUdevice dev);
 
 /* Room for "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx" and its NUL. */
 #define DEVICE_UUID_TEXT 41

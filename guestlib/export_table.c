@@ -40,7 +40,7 @@ static CUresult cudart_primary(CUcontext *ret_ctx, CUdevice dev)
 		return r;
 	if (!ret_ctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (dev < 0 || (unsigned)dev >= guest_process.n_devices)
+	if (!guest_has_device(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
 	*ret_ctx = (CUcontext)(uintptr_t)ctx_primary()->handle;
 	return CUDA_SUCCESS;

@@ -227,6 +227,7 @@ void graph_kernel_attrs_put(const struct graph_kernel *k, struct wire_launch_att
 CUresult graph_kernel_own(struct graph_op *op);
 
 CUresult graph_op_kernel(const CUDA_KERNEL_NODE_PARAMS *p, struct graph_op *ret_op);
+CUresult graph_op_kernel_1(const CUDA_KERNEL_NODE_PARAMS_v1 *p, struct graph_op *ret_op);
 CUresult graph_op_copy(const CUDA_MEMCPY3D *p, struct graph_op *ret_op);
 CUresult graph_op_fill(const CUDA_MEMSET_NODE_PARAMS *p, struct graph_op *ret_op);
 CUresult graph_op_host(const CUDA_HOST_NODE_PARAMS *p, struct graph_op *ret_op);

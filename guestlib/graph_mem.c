@@ -17,6 +17,7 @@
 #include "calls.h"
 #include "capture.h"
 #include "extent.h"
+#include "device.h"
 #include "graph_mem.h"
 #include "pool.h"
 #include "thread.h"
@@ -214,8 +215,8 @@ static CUresult check_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *p)
 
 	if (!p->bytesize || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
 	    props->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-	    props->handleTypes != CU_MEM_HANDLE_TYPE_NONE || props->location.id < 0 ||
-	    (unsigned)props->location.id >= guest_process.n_devices)
+	    props->handleTypes != CU_MEM_HANDLE_TYPE_NONE ||
+	    !guest_has_device(props->location.id))
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }
@@ -386,21 +387,10 @@ CUresult CUDAAPI cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr *dptr
 	return CUDA_SUCCESS;
 }
 
-static CUresult check_device(CUdevice dev)
-{
-	CUresult r = guest_gate();
-
-	if (r)
-		return r;
-	return dev < 0 || (unsigned)dev >= guest_process.n_devices
-		       ? CUDA_ERROR_INVALID_DEVICE
-		       : CUDA_SUCCESS;
-}
-
 /* Nothing is kept that no graph names. */
 CUresult CUDAAPI cuDeviceGraphMemTrim(CUdevice dev)
 {
-	CUresult r = check_device(dev);
+	CUresult r = device_check(dev);
 
 	if (r == CUDA_SUCCESS)
 		graph_mem_flush();
@@ -410,7 +400,7 @@ CUresult CUDAAPI cuDeviceGraphMemTrim(CUdevice dev)
 CUresult CUDAAPI cuDeviceGetGraphMemAttribute(CUdevice dev, CUgraphMem_attribute attr,
 					      void *value)
 {
-	CUresult r = check_device(dev);
+	CUresult r = device_check(dev);
 	uint64_t v;
 
 	if (r)
@@ -442,7 +432,7 @@ CUresult CUDAAPI cuDeviceGetGraphMemAttribute(CUdevice dev, CUgraphMem_attribute
 CUresult CUDAAPI cuDeviceSetGraphMemAttribute(CUdevice dev, CUgraphMem_attribute attr,
 					      void *value)
 {
-	CUresult r = check_device(dev);
+	CUresult r = device_check(dev);
 
 	if (r)
 		return r;

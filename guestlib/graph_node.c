@@ -84,18 +84,8 @@ static CUresult add(CUgraphNode *ret, const struct place *w, CUresult r,
 
 #define COMMA ,
 
-static CUresult op_kernel_1(const CUDA_KERNEL_NODE_PARAMS_v1 *p, struct graph_op *ret_op)
-{
-	CUDA_KERNEL_NODE_PARAMS p2 = {0};
-
-	if (!p)
-		return CUDA_ERROR_INVALID_VALUE;
-	memcpy(&p2, p, sizeof(*p)); /* the fields that the second version begins with */
-	return graph_op_kernel(&p2, ret_op);
-}
-
 ADD(cuGraphAddKernelNode_v2, const CUDA_KERNEL_NODE_PARAMS *p, graph_op_kernel(p, &op))
-ADD(cuGraphAddKernelNode, const CUDA_KERNEL_NODE_PARAMS_v1 *p, op_kernel_1(p, &op))
+ADD(cuGraphAddKernelNode, const CUDA_KERNEL_NODE_PARAMS_v1 *p, graph_op_kernel_1(p, &op))
 ADD(cuGraphAddMemcpyNode, const CUDA_MEMCPY3D *p COMMA CUcontext ctx,
     ((void)ctx, graph_op_copy(p, &op)))
 ADD(cuGraphAddMemsetNode, const CUDA_MEMSET_NODE_PARAMS *p COMMA CUcontext ctx,
@@ -272,7 +262,7 @@ static CUresult set(CUgraphNode node, CUgraphNodeType type, CUresult r,
 SET(cuGraphKernelNodeSetParams_v2, const CUDA_KERNEL_NODE_PARAMS *p,
     CU_GRAPH_NODE_TYPE_KERNEL, graph_op_kernel(p, &op))
 SET(cuGraphKernelNodeSetParams, const CUDA_KERNEL_NODE_PARAMS_v1 *p,
-    CU_GRAPH_NODE_TYPE_KERNEL, op_kernel_1(p, &op))
+    CU_GRAPH_NODE_TYPE_KERNEL, graph_op_kernel_1(p, &op))
 SET(cuGraphMemcpyNodeSetParams, const CUDA_MEMCPY3D *p, CU_GRAPH_NODE_TYPE_MEMCPY,
     graph_op_copy(p, &op))
 SET(cuGraphMemsetNodeSetParams, const CUDA_MEMSET_NODE_PARAMS *p,

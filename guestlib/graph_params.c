@@ -118,6 +118,16 @@ CUresult graph_op_kernel(const CUDA_KERNEL_NODE_PARAMS *p, struct graph_op *ret_
 	return graph_kernel_new(&l, &ret_op->kernel);
 }
 
+CUresult graph_op_kernel_1(const CUDA_KERNEL_NODE_PARAMS_v1 *p, struct graph_op *ret_op)
+{
+	CUDA_KERNEL_NODE_PARAMS p2 = {0};
+
+	if (!p)
+		return CUDA_ERROR_INVALID_VALUE;
+	memcpy(&p2, p, sizeof(*p)); /* the fields that the second version begins with */
+	return graph_op_kernel(&p2, ret_op);
+}
+
 /* ---- the others ---- */
 
 CUresult graph_op_copy(const CUDA_MEMCPY3D *p, struct graph_op *ret_op)

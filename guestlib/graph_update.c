@@ -115,20 +115,10 @@ static CUresult set(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, CU
 
 #define COMMA ,
 
-static CUresult op_kernel_1(const CUDA_KERNEL_NODE_PARAMS_v1 *p, struct graph_op *ret_op)
-{
-	CUDA_KERNEL_NODE_PARAMS p2 = {0};
-
-	if (!p)
-		return CUDA_ERROR_INVALID_VALUE;
-	memcpy(&p2, p, sizeof(*p)); /* the fields that the second version begins with */
-	return graph_op_kernel(&p2, ret_op);
-}
-
 SET(cuGraphExecKernelNodeSetParams_v2, const CUDA_KERNEL_NODE_PARAMS *p,
     CU_GRAPH_NODE_TYPE_KERNEL, graph_op_kernel(p, &op))
 SET(cuGraphExecKernelNodeSetParams, const CUDA_KERNEL_NODE_PARAMS_v1 *p,
-    CU_GRAPH_NODE_TYPE_KERNEL, op_kernel_1(p, &op))
+    CU_GRAPH_NODE_TYPE_KERNEL, graph_op_kernel_1(p, &op))
 SET(cuGraphExecMemcpyNodeSetParams, const CUDA_MEMCPY3D *p COMMA CUcontext ctx,
     CU_GRAPH_NODE_TYPE_MEMCPY, ((void)ctx, graph_op_copy(p, &op)))
 SET(cuGraphExecMemsetNodeSetParams, const CUDA_MEMSET_NODE_PARAMS *p COMMA CUcontext ctx,

@@ -59,6 +59,10 @@ CUresult launch_check_attr(const CUlaunchAttribute *a);
 CUresult launch_parse_attrs(const CUlaunchAttribute *v, unsigned n, struct launch *l,
 			    struct launch_attrs *attrs);
 
+/* The same of a whole configuration, all of which is put into *l. */
+CUresult launch_parse_config(const CUlaunchConfig *config, struct launch *l,
+			     struct launch_attrs *attrs);
+
 /* Checks and posts. Fast path; see launch.c. */
 CUresult launch_do(const struct launch *l);
 

@@ -184,29 +184,32 @@ void launch_put_attr(struct wire_launch_attr *w, const CUlaunchAttribute *a)
 	memcpy(w->value, &value, sizeof(value));
 }
 
+CUresult launch_parse_config(const CUlaunchConfig *config, struct launch *l,
+			     struct launch_attrs *attrs)
+{
+	if (!config || (config->numAttrs && !config->attrs))
+		return CUDA_ERROR_INVALID_VALUE;
+	l->grid[0] = config->gridDimX;
+	l->grid[1] = config->gridDimY;
+	l->grid[2] = config->gridDimZ;
+	l->block[0] = config->blockDimX;
+	l->block[1] = config->blockDimY;
+	l->block[2] = config->blockDimZ;
+	l->shared_bytes = config->sharedMemBytes;
+	l->stream = config->hStream;
+	return config->numAttrs
+		       ? launch_parse_attrs(config->attrs, config->numAttrs, l, attrs)
+		       : CUDA_SUCCESS;
+}
+
 static CUresult launch_ex(const CUlaunchConfig *config, CUfunction func, void **params,
 			  void **extra, bool ptsz)
 {
 	struct launch l = {.func = func, .params = params, .extra = extra, .ptsz = ptsz};
 	struct launch_attrs attrs;
-	CUresult r;
+	CUresult r = launch_parse_config(config, &l, &attrs);
 
-	if (!config || (config->numAttrs && !config->attrs))
-		return CUDA_ERROR_INVALID_VALUE;
-	l.grid[0] = config->gridDimX;
-	l.grid[1] = config->gridDimY;
-	l.grid[2] = config->gridDimZ;
-	l.block[0] = config->blockDimX;
-	l.block[1] = config->blockDimY;
-	l.block[2] = config->blockDimZ;
-	l.shared_bytes = config->sharedMemBytes;
-	l.stream = config->hStream;
-	if (config->numAttrs) {
-		r = launch_parse_attrs(config->attrs, config->numAttrs, &l, &attrs);
-		if (r)
-			return r;
-	}
-	return launch_do(&l);
+	return r ? r : launch_do(&l);
 }
 
 CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f,

@@ -261,9 +261,7 @@ CUresult CUDAAPI cuKernelGetLibrary(CUlibrary *library, CUkernel k)
 
 static CUresult check_device(CUdevice dev)
 {
-	return dev < 0 || (unsigned)dev >= guest_process.n_devices
-		       ? CUDA_ERROR_INVALID_DEVICE
-		       : CUDA_SUCCESS;
+	return guest_has_device(dev) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult CUDAAPI cuKernelGetAttribute(int *value, CUfunction_attribute attr, CUkernel k,

@@ -228,16 +228,9 @@ static CUresult clusters(CUfunction func, const CUlaunchConfig *config, bool lar
 		r = guest_enter(NEED_CTX, &t);
 	if (r)
 		return r;
-	if (!ret_n || !config || (config->numAttrs && !config->attrs))
+	if (!ret_n)
 		return CUDA_ERROR_INVALID_VALUE;
-	l.grid[0] = config->gridDimX;
-	l.grid[1] = config->gridDimY;
-	l.grid[2] = config->gridDimZ;
-	l.block[0] = config->blockDimX;
-	l.block[1] = config->blockDimY;
-	l.block[2] = config->blockDimZ;
-	l.shared_bytes = config->sharedMemBytes;
-	r = launch_parse_attrs(config->attrs, config->numAttrs, &l, &attrs);
+	r = launch_parse_config(config, &l, &attrs);
 	return r ? r : send_clusters(t, f, &l, largest, ret_n);
 }
 

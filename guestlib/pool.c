@@ -323,9 +323,7 @@ static CUresult check_location(const CUmemLocation *l)
 {
 	if (l->type != CU_MEM_LOCATION_TYPE_DEVICE)
 		return CUDA_ERROR_INVALID_VALUE;
-	return l->id < 0 || (unsigned)l->id >= guest_process.n_devices
-		       ? CUDA_ERROR_INVALID_DEVICE
-		       : CUDA_SUCCESS;
+	return guest_has_device(l->id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map,
@@ -373,9 +371,7 @@ static CUresult check_device(CUdevice dev)
 
 	if (r)
 		return r;
-	return dev < 0 || (unsigned)dev >= guest_process.n_devices
-		       ? CUDA_ERROR_INVALID_DEVICE
-		       : CUDA_SUCCESS;
+	return guest_has_device(dev) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice dev)

@@ -70,6 +70,12 @@ static inline CUresult guest_gate(void)
 	return atomic_load_explicit(&guest_process.gate, memory_order_acquire);
 }
 
+/* Whether the program sees a device of that number. */
+static inline bool guest_has_device(int number)
+{
+	return number >= 0 && (unsigned)number < guest_process.n_devices;
+}
+
 static inline enum process_state process_get_state(void)
 {
 	return atomic_load_explicit(&guest_process.state, memory_order_acquire);

@@ -27,10 +27,8 @@ static CUresult check_prop(const CUmemAllocationProp *prop, bool *ret_host)
 	switch ((int)prop->location.type) {
 	case CU_MEM_LOCATION_TYPE_DEVICE:
 		*ret_host = false;
-		return prop->location.id < 0 || (unsigned)prop->location.id >=
-							guest_process.n_devices
-			       ? CUDA_ERROR_INVALID_DEVICE
-			       : CUDA_SUCCESS;
+		return guest_has_device(prop->location.id) ? CUDA_SUCCESS
+							   : CUDA_ERROR_INVALID_DEVICE;
 	case CU_MEM_LOCATION_TYPE_HOST:
 	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
 		*ret_host = true;
