@@ -209,13 +209,36 @@ static int lower_mma(struct lower *l, const struct ptx_insn *in)
 	return lower_guard_end(l, true, at);
 }
 
+/* An operation of the whole warp on memory at addr; lower_guard_end() has to follow. */
+static int emit_at(struct lower *l, const struct ptx_insn *in,
+		   const struct ptx_opnd *addr, const char *name, size_t *ret_at,
+		   struct simt_op **ret_op)
+{
+	struct lower_addr a;
+	int r = lower_address(l, addr, in->space, 16, &a);
+
+	if (r == 0)
+		r = lower_guard_begin(l, true, ret_at);
+	if (r < 0)
+		return r;
+	if (a.disp != (int32_t)a.disp)
+		return lower_refuse(l, "displacement");
+	*ret_op = lower_emit(l, "%s", name);
+	if (!*ret_op)
+		return l->error;
+	(*ret_op)->a = a.a;
+	(*ret_op)->x = a.x;
+	(*ret_op)->y = a.y & ~8u;
+	(*ret_op)->e = (int32_t)a.disp;
+	return 0;
+}
+
 static int lower_wmma(struct lower *l, const struct ptx_insn *in)
 {
 	bool load = in->op == PTX_WMMA_LOAD;
 	const struct ptx_opnd *frag = &in->o[load ? 0 : 1], *addr = &in->o[load ? 1 : 0];
 	unsigned kind = load ? in->sub : PTX_FRAG_D, m, n, k, h, w;
 	struct simt_wmma *q = simt_program_alloc(l->prog, sizeof(*q));
-	struct lower_addr a;
 	struct simt_op *op;
 	size_t at;
 	int r;
@@ -233,20 +256,9 @@ static int lower_wmma(struct lower *l, const struct ptx_insn *in)
 		q->stride = lower_src(l, &in->o[2], 32);
 	else
 		q->stride = lower_konst(l, 32, q->col ? h : w);
-	r = lower_address(l, addr, in->space, 16, &a);
-	if (r == 0)
-		r = lower_guard_begin(l, true, &at);
+	r = emit_at(l, in, addr, load ? "wmma.load" : "wmma.store", &at, &op);
 	if (r < 0)
 		return r;
-	if (a.disp != (int32_t)a.disp)
-		return lower_refuse(l, "displacement");
-	op = lower_emit(l, load ? "wmma.load" : "wmma.store");
-	if (!op)
-		return l->error;
-	op->a = a.a;
-	op->x = a.x;
-	op->y = a.y & ~8u;
-	op->e = (int32_t)a.disp;
 	op->ext = (const int32_t *)(const void *)q;
 	return lower_guard_end(l, true, at);
 }
@@ -258,7 +270,6 @@ static int lower_ldmatrix(struct lower *l, const struct ptx_insn *in)
 	const struct ptx_opnd *e = v->kind == PTX_O_VEC ? v->elem : v;
 	unsigned n = v->kind == PTX_O_VEC ? v->n : 1;
 	int32_t *rows = simt_program_alloc(l->prog, 4 * sizeof(*rows));
-	struct lower_addr a;
 	struct simt_op *op;
 	size_t at;
 	int r;
@@ -269,20 +280,9 @@ static int lower_ldmatrix(struct lower *l, const struct ptx_insn *in)
 		return lower_refuse(l, "shape");
 	for (unsigned k = 0; k < n; k++)
 		rows[k] = load ? lower_dst(l, &e[k], 32) : lower_src(l, &e[k], 32);
-	r = lower_address(l, addr, in->space, 16, &a);
-	if (r == 0)
-		r = lower_guard_begin(l, true, &at);
+	r = emit_at(l, in, addr, load ? "ldmatrix" : "stmatrix", &at, &op);
 	if (r < 0)
 		return r;
-	if (a.disp != (int32_t)a.disp)
-		return lower_refuse(l, "displacement");
-	op = lower_emit(l, load ? "ldmatrix" : "stmatrix");
-	if (!op)
-		return l->error;
-	op->a = a.a;
-	op->x = a.x;
-	op->y = a.y & ~8u;
-	op->e = (int32_t)a.disp;
 	op->n = n;
 	op->c = in->flags & PTX_F_TRANS ? 1 : 0;
 	op->ext = rows;

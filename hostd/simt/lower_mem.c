@@ -179,97 +179,78 @@ static bool quick_shared(const struct lower_addr *a)
 	return a->x == MEM_SHARED && a->y == MEM_REG32;
 }
 
+/* A load of o, or a store. */
+static int emit_access(struct lower *l, const struct ptx_insn *in,
+		       const struct ptx_opnd *o, struct lower_addr *a, bool store)
+{
+	static const char *const names[2][3] = {{"ld", "lds", "ldv"},
+						{"st", "sts", "stv"}};
+	bool vec = o->kind == PTX_O_VEC;
+	unsigned bits = MAX(ptx_type_bits(in->type[0]), 16u), reg;
+	int32_t *rows = NULL, row = 0;
+	struct simt_op *op;
+	char name[32];
+	int r;
+
+	if (vec) {
+		reg = vec_width(l, o, bits);
+		rows = vec_rows(l, o, reg, store);
+		if (!rows)
+			return -ENOMEM;
+		r = fit_disp(l, a);
+		if (r < 0)
+			return r;
+	} else {
+		reg = lower_width(l, o, bits);
+		row = store ? lower_src(l, o, reg) : lower_dst(l, o, reg);
+	}
+	mem_name(name, sizeof(name), names[store][vec ? 2 : quick_shared(a)], in->type[0],
+		 reg);
+	op = lower_emit(l, "%s", name);
+	if (!op)
+		return l->error;
+	set_addr(op, a);
+	*(store ? &op->b : &op->d) = row;
+	if (vec) {
+		op->e = (int32_t)a->disp;
+		op->n = o->n;
+		op->ext = rows;
+	}
+	return 0;
+}
+
 int lower_load(struct lower *l, const struct ptx_insn *in)
 {
 	const struct ptx_opnd *o = &in->o[0];
 	bool vec = o->kind == PTX_O_VEC;
-	unsigned bits = ptx_type_bits(in->type[0]), n = vec ? o->n : 1, reg;
+	unsigned n = vec ? o->n : 1;
 	struct lower_addr a;
-	struct simt_op *op;
-	int32_t *rows = NULL, d = 0;
-	char name[32];
 	int r;
 
-	r = lower_address(l, &in->o[1], in->space, n * bits / 8, &a);
+	r = lower_address(l, &in->o[1], in->space, n * ptx_type_bits(in->type[0]) / 8,
+			  &a);
 	if (r < 0)
 		return r;
 	if (a.y & MEM_NOREG)
 		return load_params(l, in, vec ? o->elem : o, n, a.disp);
 	if (in->sem != PTX_SEM_WEAK && a.x <= MEM_SHARED)
 		a.y |= MEM_POLL;
-	if (vec) {
-		reg = vec_width(l, o, bits < 16 ? 16 : bits);
-		rows = vec_rows(l, o, reg, false);
-		if (!rows)
-			return -ENOMEM;
-		r = fit_disp(l, &a);
-		if (r < 0)
-			return r;
-	} else {
-		reg = lower_width(l, o, bits < 16 ? 16 : bits);
-		d = lower_dst(l, o, reg);
-	}
-	mem_name(name, sizeof(name),
-		 vec                ? "ldv"
-		 : quick_shared(&a) ? "lds"
-				    : "ld",
-		 in->type[0], reg);
-	op = lower_emit(l, "%s", name);
-	if (!op)
-		return l->error;
-	set_addr(op, &a);
-	op->d = d;
-	if (vec) {
-		op->e = (int32_t)a.disp;
-		op->n = n;
-		op->ext = rows;
-	}
-	return 0;
+	return emit_access(l, in, o, &a, false);
 }
 
 int lower_store(struct lower *l, const struct ptx_insn *in)
 {
 	const struct ptx_opnd *o = &in->o[1];
-	bool vec = o->kind == PTX_O_VEC;
-	unsigned bits = ptx_type_bits(in->type[0]), n = vec ? o->n : 1, reg;
+	unsigned n = o->kind == PTX_O_VEC ? o->n : 1;
 	struct lower_addr a;
-	struct simt_op *op;
-	int32_t *rows = NULL, b = 0;
-	char name[32];
 	int r;
 
-	r = lower_address(l, &in->o[0], in->space, n * bits / 8, &a);
+	r = lower_address(l, &in->o[0], in->space, n * ptx_type_bits(in->type[0]) / 8,
+			  &a);
 	if (r < 0)
 		return r;
 	a.y &= (uint8_t)~MEM_NOREG;
-	if (vec) {
-		reg = vec_width(l, o, bits < 16 ? 16 : bits);
-		rows = vec_rows(l, o, reg, true);
-		if (!rows)
-			return -ENOMEM;
-		r = fit_disp(l, &a);
-		if (r < 0)
-			return r;
-	} else {
-		reg = lower_width(l, o, bits < 16 ? 16 : bits);
-		b = lower_src(l, o, reg);
-	}
-	mem_name(name, sizeof(name),
-		 vec                ? "stv"
-		 : quick_shared(&a) ? "sts"
-				    : "st",
-		 in->type[0], reg);
-	op = lower_emit(l, "%s", name);
-	if (!op)
-		return l->error;
-	set_addr(op, &a);
-	op->b = b;
-	if (vec) {
-		op->e = (int32_t)a.disp;
-		op->n = n;
-		op->ext = rows;
-	}
-	return 0;
+	return emit_access(l, in, o, &a, true);
 }
 
 static const char *atom_name(unsigned sub)
