@@ -84,6 +84,25 @@ static inline bool nan_q(quad v)
 	return v != v;
 }
 
+/* As min and max of PTX have it: a NaN gives way, -0 is below +0. */
+static inline quad lesser(quad a, quad b)
+{
+	return nan_q(a)   ? b
+	       : nan_q(b) ? a
+	       : a == b   ? (__builtin_signbit(a) ? a : b)
+	       : a < b    ? a
+			  : b;
+}
+
+static inline quad greater(quad a, quad b)
+{
+	return nan_q(a)   ? b
+	       : nan_q(b) ? a
+	       : a == b   ? (__builtin_signbit(a) ? b : a)
+	       : a > b    ? a
+			  : b;
+}
+
 static inline u64 to_f16(quad v, enum round m)
 {
 	return nan_q(v) ? 0x7fff : round_to(v, 5, 10, m);

@@ -23,24 +23,6 @@ static quad relu(quad v)
 	return v < 0 || v == 0 ? 0 : v;
 }
 
-static quad lesser(quad a, quad b)
-{
-	return nan_q(a)   ? b
-	       : nan_q(b) ? a
-	       : a == b   ? (__builtin_signbit(a) ? a : b)
-	       : a < b    ? a
-			  : b;
-}
-
-static quad greater(quad a, quad b)
-{
-	return nan_q(a)   ? b
-	       : nan_q(b) ? a
-	       : a == b   ? (__builtin_signbit(a) ? b : a)
-	       : a > b    ? a
-			  : b;
-}
-
 static quad strict(quad v, quad a, quad b)
 {
 	return nan_q(a) || nan_q(b) ? (quad)NAN : v;

@@ -19,24 +19,6 @@ static s64 sx(u64 v, unsigned bits)
 	return (s64)(v << (64 - bits)) >> (64 - bits);
 }
 
-static quad lesser(quad a, quad b)
-{
-	return nan_q(a)   ? b
-	       : nan_q(b) ? a
-	       : a == b   ? (__builtin_signbit(a) ? a : b)
-	       : a < b    ? a
-			  : b;
-}
-
-static quad greater(quad a, quad b)
-{
-	return nan_q(a)   ? b
-	       : nan_q(b) ? a
-	       : a == b   ? (__builtin_signbit(a) ? b : a)
-	       : a > b    ? a
-			  : b;
-}
-
 #define LOADS(X)                                                                         \
 	X(ld_u8_16, "ld.global.u8 %d, [%i];", "wl--", (u8)a)                             \
 	X(ld_s8_16, "ld.global.s8 %d, [%i];", "wl--", sx(a, 8))                          \

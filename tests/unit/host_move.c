@@ -10,10 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device_band.h"
+#include "host_counted.h"
 #include "memory/move.h"
 #include "memory/space.h"
-#include "session/session.h"
 
 #define PIECE    (128ull << 10)
 #define MIB      (1ull << 20)
@@ -22,184 +21,12 @@
 
 #define OK(call) cr_assert_eq(call, CUDA_SUCCESS)
 
-/* ---- a device that counts, and fails when told to ---- */
-
-static struct device_ops ops;
-static const struct device_ops *soft = &device_soft_ops;
-static _Atomic uint64_t on_device, in_host; /* bytes of chunks */
-static _Atomic int64_t fail_in;             /* calls until one fails; 0: none will */
-static _Atomic bool no_host, no_device;     /* no more memory of that kind */
-
-static bool fails(void)
-{
-	return atomic_load(&fail_in) > 0 && atomic_fetch_sub(&fail_in, 1) == 1;
-}
-
-#define CHUNKS 65536u
-static struct {
-	struct dev_chunk *chunk;
-	uint64_t size;
-	enum dev_memory memory;
-} known[CHUNKS];
-static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static CUresult count_create(struct device *dev, uint64_t size, enum dev_memory memory,
-			     struct dev_chunk **ret)
-{
-	bool host = memory == DEV_MEMORY_HOST;
-	unsigned i;
-
-	if (fails() || (host ? no_host : no_device))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (soft->chunk_create(dev, size, memory, ret))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	atomic_fetch_add(host ? &in_host : &on_device, size);
-	pthread_mutex_lock(&known_lock);
-	for (i = 0; known[i].chunk; i++)
-		cr_assert_lt(i, CHUNKS - 1);
-	known[i].chunk = *ret;
-	known[i].size = size;
-	known[i].memory = memory;
-	pthread_mutex_unlock(&known_lock);
-	return CUDA_SUCCESS;
-}
-
-static void count_release(struct device *dev, struct dev_chunk *chunk)
-{
-	unsigned i;
-
-	pthread_mutex_lock(&known_lock);
-	for (i = 0; known[i].chunk != chunk; i++)
-		cr_assert_lt(i, CHUNKS - 1);
-	known[i].chunk = NULL;
-	atomic_fetch_sub(known[i].memory == DEV_MEMORY_HOST ? &in_host : &on_device,
-			 known[i].size);
-	pthread_mutex_unlock(&known_lock);
-	soft->chunk_release(dev, chunk);
-}
-
-static uint64_t compressible_bytes(void)
-{
-	uint64_t n = 0;
-
-	pthread_mutex_lock(&known_lock);
-	for (unsigned i = 0; i < CHUNKS; i++) {
-		if (known[i].chunk && known[i].memory == DEV_MEMORY_COMPRESSIBLE)
-			n += known[i].size;
-	}
-	pthread_mutex_unlock(&known_lock);
-	return n;
-}
-
-static bool compresses(struct device *dev, const struct dev_chunk *chunk)
-{
-	return true; /* what was asked for */
-}
-
-static CUresult fail_map(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk)
-{
-	return fails() ? CUDA_ERROR_OUT_OF_MEMORY : soft->map(dev, addr, chunk);
-}
-
-static CUresult fail_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,
-				CUmemAccess_flags access)
-{
-	return fails() ? CUDA_ERROR_OUT_OF_MEMORY
-		       : soft->set_access(dev, addr, size, access);
-}
-
-static CUresult fail_unmap(struct device *dev, CUdeviceptr addr, uint64_t size)
-{
-	return fails() ? CUDA_ERROR_UNKNOWN : soft->unmap(dev, addr, size);
-}
-
-static CUresult fail_copy(struct dev_ctx *ctx, struct dev_stream *st,
-			  const struct dev_copy_2d *c)
-{
-	return fails() ? CUDA_ERROR_UNKNOWN : soft->copy(ctx, st, c);
-}
-
-static CUresult fail_record(struct dev_ctx *ctx, struct dev_event *ev,
-			    struct dev_stream *st)
-{
-	return fails() ? CUDA_ERROR_UNKNOWN : soft->event_record(ctx, ev, st);
-}
-
-static CUresult fail_stream(struct dev_ctx *ctx, unsigned flags, int priority,
-			    struct dev_stream **ret)
-{
-	return fails() ? CUDA_ERROR_OUT_OF_MEMORY
-		       : soft->stream_create(ctx, flags, priority, ret);
-}
-
-static CUresult fail_event(struct dev_ctx *ctx, unsigned flags, struct dev_event **ret)
-{
-	return fails() ? CUDA_ERROR_OUT_OF_MEMORY : soft->event_create(ctx, flags, ret);
-}
-
-/* ---- the session ---- */
-
-static _Atomic uint64_t charged, away_freed;
-
-static int charge(void *arg, uint64_t bytes)
-{
-	atomic_fetch_add(&charged, bytes);
-	return 0;
-}
-
-static void uncharge(void *arg, uint64_t bytes)
-{
-	atomic_fetch_sub(&charged, bytes);
-}
-
-static void away_uncharge(void *arg, uint64_t bytes)
-{
-	atomic_fetch_sub(&charged, bytes);
-	atomic_fetch_add(&away_freed, bytes);
-}
-
-static _Atomic uint64_t room = UINT64_MAX; /* the rest of a charge is away */
-
-static int charge_part(void *arg, uint64_t bytes, uint64_t *ret_away)
-{
-	*ret_away = bytes - MIN(bytes, room);
-	return charge(arg, bytes);
-}
-
-static const struct sess_broker broker = {.charge = charge,
-					  .charge_part = charge_part,
-					  .uncharge = uncharge,
-					  .away_uncharge = away_uncharge};
-
 static struct session *start(void)
 {
 	const struct device_config cfg = {
 		.tpcs = 1, .memory_bytes = TOTAL, .chunk_bytes = PIECE, .threads = 1};
-	struct session *s;
 
-	device_band_release();
-	ops = *soft;
-	ops.chunk_create = count_create;
-	ops.chunk_compressible = compresses;
-	ops.chunk_release = count_release;
-	ops.map = fail_map;
-	ops.unmap = fail_unmap;
-	ops.set_access = fail_set_access;
-	ops.copy = fail_copy;
-	ops.event_record = fail_record;
-	ops.event_create = fail_event;
-	ops.stream_create = fail_stream;
-	cr_assert_eq(sess_new(&ops, &cfg, &broker, &s), 0);
-	cr_assert_eq(space_set_piece(s->space, PIECE), 0);
-	return s;
-}
-
-static void stop(struct session *s)
-{
-	sess_free(s);
-	cr_assert_eq(on_device, 0);
-	cr_assert_eq(in_host, 0);
-	cr_assert_eq(charged, 0);
+	return counted_session(&cfg);
 }
 
 /* ---- memory with contents ---- */
@@ -359,9 +186,9 @@ static void check_books(struct session *s)
 
 	space_flush(s->space);
 	cr_assert_eq(r.movable + r.pinned + away, used_bytes(s));
-	cr_assert_eq(used_bytes(s), charged);
-	cr_assert_eq(r.movable + r.pinned, on_device);
-	cr_assert_geq(in_host, away);
+	cr_assert_eq(used_bytes(s), counted.charged);
+	cr_assert_eq(r.movable + r.pinned, counted.on_device);
+	cr_assert_geq(counted.in_host, away);
 }
 
 static void within_reach(struct session *s)
@@ -418,9 +245,9 @@ static void random_against_model(const struct placement *policy)
 
 			within_reach(s);
 			if (rand() % 3 == 0)
-				room = (uint64_t)rand() % 24 * PIECE;
+				counted.room = (uint64_t)rand() % 24 * PIECE;
 			it[n++] = new_item(s, kind, size_of_kind(kind), (uint32_t)rand());
-			room = UINT64_MAX;
+			counted.room = UINT64_MAX;
 		} else if (n && rand() % 4 == 0) {
 			unsigned i = (unsigned)rand() % n;
 
@@ -443,10 +270,10 @@ static void random_against_model(const struct placement *policy)
 				check_item(s, &it[i]);
 		}
 	}
-	cr_assert_gt(away_freed, 0);
+	cr_assert_gt(counted.away_freed, 0);
 	while (n)
 		free_item(s, &it[--n]);
-	stop(s);
+	counted_end(s);
 }
 
 Test(move, random_against_model)
@@ -477,10 +304,10 @@ static void fail_everywhere(enum placement_where where, bool in)
 			cr_assert_eq(space_move_out(s->space, TOTAL, UINT64_MAX, where,
 						    &moved),
 				     -ENOSPC);
-		atomic_store(&fail_in, at);
+		atomic_store(&counted.fail_in, at);
 		r = in ? space_move_in(s->space, TOTAL, &moved)
 		       : space_move_out(s->space, 7 * MIB, UINT64_MAX, where, &moved);
-		if (atomic_exchange(&fail_in, 0) > 0) {
+		if (atomic_exchange(&counted.fail_in, 0) > 0) {
 			cr_assert_eq(r, 0, "nothing failed any more");
 			break;
 		}
@@ -498,7 +325,7 @@ static void fail_everywhere(enum placement_where where, bool in)
 		}
 	}
 	cr_assert_gt(failed, 20);
-	stop(s);
+	counted_end(s);
 }
 
 Test(move, failures_on_the_way_out_to_mapped)
@@ -527,23 +354,23 @@ Test(move, no_host_memory)
 	struct item a = new_item(s, LARGE, 5 * MIB, 9), b = new_item(s, LARGE, PAGE, 10);
 	struct space_moved moved;
 
-	no_host = true;
+	counted.no_host = true;
 	cr_assert_eq(space_move_out(s->space, MIB, UINT64_MAX, PLACE_MAPPED, &moved),
 		     -ENOMEM);
 	cr_assert_eq(moved.bytes, 0);
 	check_books(s);
 	check_item(s, &a);
-	no_host = false;
+	counted.no_host = false;
 	cr_assert_eq(space_move_out(s->space, MIB, UINT64_MAX, PLACE_MAPPED, &moved), 0);
-	no_device = true;
+	counted.no_device = true;
 	cr_assert_eq(space_move_in(s->space, TOTAL, &moved), -ENOMEM);
 	cr_assert_eq(moved.bytes, 0);
 	check_item(s, &a);
 	check_item(s, &b);
-	no_device = false;
+	counted.no_device = false;
 	cr_assert_eq(space_move_in(s->space, TOTAL, &moved), 0);
 	check_item(s, &a);
-	stop(s);
+	counted_end(s);
 }
 
 static void expect_zero(struct session *s, CUdeviceptr addr, uint64_t bytes)
@@ -564,17 +391,17 @@ Test(move, born_away)
 	struct item it[KINDS];
 	CUdeviceptr addr;
 
-	room = 3 * PIECE;
+	counted.room = 3 * PIECE;
 	OK(space_alloc(s->space, 8 * MIB, 1, &addr));
 	cr_assert_eq(residency(s).movable, 3 * PIECE);
 	cr_assert_eq(residency(s).mapped, 8 * MIB - 3 * PIECE);
 	expect_zero(s, addr, 8 * MIB);
 	OK(space_release(s->space, addr));
-	cr_assert_eq(away_freed, 8 * MIB - 3 * PIECE);
+	cr_assert_eq(counted.away_freed, 8 * MIB - 3 * PIECE);
 	check_books(s);
 	for (unsigned k = 0; k < KINDS; k++)
 		it[k] = new_item(s, (enum kind)k, k == SMALL ? 5000 : PAGE, k);
-	cr_assert_eq(on_device, 3 * PIECE * 5);
+	cr_assert_eq(counted.on_device, 3 * PIECE * 5);
 	check_books(s);
 	cr_assert_eq(space_move_out(s->space, PIECE, UINT64_MAX, PLACE_SWAPPED, &moved),
 		     0);
@@ -588,8 +415,8 @@ Test(move, born_away)
 		check_item(s, &it[k]);
 		free_item(s, &it[k]);
 	}
-	room = UINT64_MAX;
-	stop(s);
+	counted.room = UINT64_MAX;
+	counted_end(s);
 }
 
 /* Whatever cannot be had: all that was charged is given back. */
@@ -599,26 +426,26 @@ Test(move, born_away_fails)
 	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
 	CUdeviceptr addr;
 
-	room = 3 * PIECE;
-	no_host = true;
+	counted.room = 3 * PIECE;
+	counted.no_host = true;
 	cr_assert_eq(space_alloc(s->space, 8 * MIB, 1, &addr), r);
 	cr_assert_eq(space_alloc(s->space, 8, 1, &addr), r);
-	no_host = false;
-	no_device = true;
+	counted.no_host = false;
+	counted.no_device = true;
 	cr_assert_eq(space_alloc(s->space, 8 * MIB, 1, &addr), r);
-	no_device = false;
-	cr_assert_eq(charged, 0);
+	counted.no_device = false;
+	cr_assert_eq(counted.charged, 0);
 	check_books(s);
 	for (int64_t at = 1; r != CUDA_SUCCESS; at++) {
 		cr_assert_lt(at, 1000);
-		fail_in = at;
+		counted.fail_in = at;
 		r = space_alloc(s->space, 4 * MIB, 1, &addr);
 		check_books(s);
-		cr_assert_eq(charged, r == CUDA_SUCCESS ? 4 * MIB : 0);
+		cr_assert_eq(counted.charged, r == CUDA_SUCCESS ? 4 * MIB : 0);
 	}
 	OK(space_release(s->space, addr));
-	room = UINT64_MAX;
-	stop(s);
+	counted.room = UINT64_MAX;
+	counted_end(s);
 }
 
 Test(move, what_is_pinned_stays)
@@ -646,7 +473,7 @@ Test(move, what_is_pinned_stays)
 	space_chunk_put(s->space, twice);
 	space_chunk_put(s->space, unmapped);
 	space_chunk_put(s->space, host);
-	stop(s);
+	counted_end(s);
 }
 
 /* It is plain while it is away, and made again as it was. */
@@ -664,17 +491,17 @@ Test(move, compressible_again)
 	OK(space_set_access(s->space, it.addr, it.bytes,
 			    CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 	write_item(s, &it, 17);
-	cr_assert_eq(compressible_bytes(), it.bytes);
+	cr_assert_eq(counted_compressible(), it.bytes);
 	for (enum placement_where where = PLACE_MAPPED; where <= PLACE_SWAPPED; where++) {
 		OK(space_move_out(s->space, it.bytes, UINT64_MAX, where, &moved));
-		cr_assert_eq(compressible_bytes(), 0);
+		cr_assert_eq(counted_compressible(), 0);
 		OK(space_move_in(s->space, it.bytes, &moved));
-		cr_assert_eq(compressible_bytes(), it.bytes);
+		cr_assert_eq(counted_compressible(), it.bytes);
 		check_item(s, &it);
 	}
 	space_chunk_put(s->space, c);
 	OK(space_unmap(s->space, it.addr, it.bytes));
-	stop(s);
+	counted_end(s);
 }
 
 /* The guest goes on mapping while its memory is away. */
@@ -738,7 +565,7 @@ Test(move, mapped_and_closed_while_away)
 	check_item(s, &it);
 	space_chunk_put(s->space, c);
 	check_books(s);
-	stop(s);
+	counted_end(s);
 }
 
 /* What came back in part is of pieces; what comes back whole is an extent again. */
@@ -767,7 +594,7 @@ Test(move, pieces_and_extents)
 	cr_assert_eq(moved.bytes, 2 * PAGE, "it came back whole");
 	within_reach(s);
 	check_item(s, &it);
-	stop(s);
+	counted_end(s);
 }
 
 /* With a policy there is a largest extent; and never more moves than has room. */
@@ -784,7 +611,7 @@ Test(move, large_ones_are_several_extents)
 	space_set_placement(s->space, &placement_lru);
 	cr_assert_eq(space_set_piece(s->space, PIECE), 0);
 	it = new_item(s, LARGE, bytes, 3);
-	cr_assert_eq(on_device, bytes);
+	cr_assert_eq(counted.on_device, bytes);
 	cr_assert_eq(space_move_out(s->space, 1, 4 * PAGE - 1, PLACE_MAPPED, &moved),
 		     -ENOSPC);
 	cr_assert_eq(moved.bytes, 0);
@@ -803,7 +630,7 @@ Test(move, large_ones_are_several_extents)
 	check_books(s);
 	it = new_item(s, LARGE, bytes, 4); /* what lay idle */
 	check_item(s, &it);
-	stop(s);
+	counted_end(s);
 }
 
 /* ---- other lanes go on ---- */
@@ -886,14 +713,14 @@ Test(move, while_others_allocate_and_both_ways)
 	cr_assert_eq(space_move_in(s->space, TOTAL, &moved), 0);
 	for (unsigned i = 0; i < ARRAY_SIZE(it); i++)
 		check_item(s, &it[i]);
-	stop(s);
+	counted_end(s);
 }
 
 /* ---- host memory that is kept ready ---- */
 
 static void wait_for_host(uint64_t bytes)
 {
-	while (in_host != bytes)
+	while (counted.in_host != bytes)
 		sched_yield();
 }
 
@@ -907,10 +734,10 @@ Test(move, host_memory_is_made_ahead, .timeout = 60)
 	wait_for_host(3 * MIB);
 	space_host_pool_set(s->space, TOTAL);
 	wait_for_host(2 * PAGE); /* no more than what could move */
-	no_host = true;
+	counted.no_host = true;
 	cr_assert_eq(space_move_out(s->space, 1, UINT64_MAX, PLACE_MAPPED, &moved), 0);
 	check_item(s, &it);
-	no_host = false;
+	counted.no_host = false;
 	struct item more = new_item(s, LARGE, PAGE, 2);
 
 	wait_for_host(3 * PAGE);
@@ -919,5 +746,5 @@ Test(move, host_memory_is_made_ahead, .timeout = 60)
 	wait_for_host(MIB);
 	check_item(s, &it);
 	check_item(s, &more);
-	stop(s);
+	counted_end(s);
 }

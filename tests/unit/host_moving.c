@@ -14,8 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "codec.h"
-#include "loopback.h"
+#include "guest_call.h"
 #include "memory/move.h"
 #include "worker/broker_link.h"
 #include "worker/moving.h"
@@ -139,25 +138,6 @@ static void open_session(void)
 	cr_assert_eq(space_set_piece(s->space, 256u << 10), 0);
 	cr_assert_eq(moving_new(s, brokers, sock[0], &moving), 0);
 	cr_assert_eq(pthread_create(&weftd.worker, NULL, worker_main, NULL), 0);
-}
-
-#define begin(l, name)                                                                   \
-	({                                                                               \
-		struct name##_cmd *_c =                                                  \
-			lane_begin(l, WIRE_OP_##name, sizeof(*_c), 0, NULL);             \
-		cr_assert_not_null(_c);                                                  \
-		memset(_c, 0, sizeof(*_c));                                              \
-		_c;                                                                      \
-	})
-
-static uint32_t call(struct lane *l, const void **ret_body)
-{
-	struct lane_reply r;
-
-	cr_assert_eq(lane_call(l, &r), 0);
-	if (ret_body)
-		*ret_body = r.body;
-	return ((const struct wire_result *)r.body)->result;
 }
 
 /* All lanes but for this send no command without a reply: they have no common tickets. */

@@ -9,9 +9,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "codec.h"
+#include "guest_call.h"
 #include "host_fake.h"
-#include "loopback.h"
 #include "memory/space.h"
 
 static struct session *s;
@@ -54,25 +53,6 @@ static void teardown(void)
 }
 
 TestSuite(session, .init = setup, .fini = teardown, .timeout = 20);
-
-#define begin(l, name)                                                                   \
-	({                                                                               \
-		struct name##_cmd *_c =                                                  \
-			lane_begin(l, WIRE_OP_##name, sizeof(*_c), 0, NULL);             \
-		cr_assert_not_null(_c);                                                  \
-		memset(_c, 0, sizeof(*_c));                                              \
-		_c;                                                                      \
-	})
-
-static uint32_t call(struct lane *l, const void **ret_body)
-{
-	struct lane_reply r;
-
-	cr_assert_eq(lane_call(l, &r), 0);
-	if (ret_body)
-		*ret_body = r.body;
-	return ((const struct wire_result *)r.body)->result;
-}
 
 #define G   (lb[0].guest)
 #define CTX handle_make(HANDLE_CONTEXT, 1, 1)

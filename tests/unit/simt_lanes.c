@@ -6,34 +6,11 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "../ptx/gpu.h"
-#include "base/macros.h"
-
-static struct gpu g;
-
-static void fini(void)
-{
-	gpu_fini(&g);
-}
-
-static void init(void)
-{
-	cr_assert(gpu_init(&g) == 0);
-}
+#include "simt_builds.h"
 
 TestSuite(simt_lanes, .init = init, .fini = fini, .timeout = 60);
 
 static const char *const builds[] = {"lanes.ptx", "lanes-g.ptx"};
-
-#define EACH_BUILD                                                                       \
-	for (unsigned _b = 0; _b < ARRAY_SIZE(builds) && load(builds[_b]); _b++)
-
-static bool load(const char *name)
-{
-	gpu_reset(&g);
-	cr_assert(gpu_load_file(&g, name) == 0, "%s: %s", name, g.log);
-	return true;
-}
 
 static void launch(const char *kernel, uint32_t grid, uint32_t block, const void *params)
 {

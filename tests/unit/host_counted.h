@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A session on a software device that counts the memory it made, and fails when told to;
+ * its broker grants everything.
+ */
+#ifndef WEFT_TEST_HOST_COUNTED_H
+#define WEFT_TEST_HOST_COUNTED_H
+
+#include <stdatomic.h>
+
+#include "session/session.h"
+
+extern struct counted {
+	_Atomic uint64_t on_device, in_host; /* bytes of chunks */
+	_Atomic int64_t fail_in;             /* calls until one fails; 0: none will */
+	_Atomic bool no_host, no_device;     /* no more memory of that kind */
+	_Atomic uint64_t charged, away_freed;
+	_Atomic uint64_t room; /* of a charge; the rest is away */
+} counted;
+
+/* Pieces are as large as the device's chunks. */
+struct session *counted_session(const struct device_config *cfg);
+/* Nothing is left of it. */
+void counted_end(struct session *s);
+
+/* Bytes that were made compressible. */
+uint64_t counted_compressible(void);
+
+#endif
