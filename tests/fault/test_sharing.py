@@ -126,6 +126,7 @@ class Sharing(FaultTest):
                 return self.away(d) <= 42
             wait_for(came_back, 5, "some of it has come back")
             self.assertEqual(b.say("f 0"), (0, 0))
+            self.assertEqual(a.say("s"), (0, 0)) # else it might be shared where it lies
             self.take(other, 0, 50, self.give(a, 0))
             self.assertEqual(self.stat(d)["pinned"], 50)
             self.assert_same(a, other, 0)

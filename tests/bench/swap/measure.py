@@ -87,11 +87,11 @@ def point(workload, how, room, took, **more):
             "traffic": sum(int(t[2]) for t in took), **more}
 
 
-def weft_pair(bench, daemon, workload):
+def weft_pair(bench, daemon, workload, room):
     argv = bench.workload(workload)
     with daemon.run("a", argv) as a, daemon.run("b", argv) as b:
         for p in (a, b):
-            room = int(p.until("ready")[0])
+            p.until("ready")
         for p in (a, b):
             p.go()
         took = pair((a, b))
@@ -138,7 +138,7 @@ def slowdown(bench):
         with bench.daemon(room) as d:
             for w in args.workloads:
                 keep({"workload": w, "how": "weft", "room": room},
-                     lambda w=w, d=d: weft_pair(bench, d, w))
+                     lambda w=w, d=d, room=room: weft_pair(bench, d, w, room))
     for how in (h for h in args.how if h != "weft"):
         for room in rooms:
             # Managed memory beyond what is free can stop a machine.
