@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "guest_call.h"
 #include "memory/move.h"
 #include "worker/broker_link.h"
@@ -41,6 +42,7 @@ static struct {
 	struct ctl_msg last[32]; /* by type: the latest of each that came */
 	unsigned n[32];
 	uint64_t out, in, freed; /* bytes */
+	uint64_t shared;         /* likewise: where they are away */
 	bool moving_out;
 	_Atomic bool stop;
 } weftd = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
@@ -52,6 +54,14 @@ static void tell(enum ctl_type type, uint32_t id, uint64_t bytes, uint64_t where
 			    .bytes = bytes,
 			    .total = where,
 			    .session = UINT64_MAX};
+
+	cr_assert_eq(ctl_send(sock[1], &m, -1, -1), 0);
+}
+
+static void tell_result(uint32_t id, int result, uint64_t bytes)
+{
+	struct ctl_msg m = {
+		.type = CTL_ANSWER, .id = id, .result = result, .bytes = bytes};
 
 	cr_assert_eq(ctl_send(sock[1], &m, -1, -1), 0);
 }
@@ -70,6 +80,8 @@ static void take_down(const struct ctl_msg *m)
 		weftd.in += m->bytes;
 	if (m->type == CTL_AWAY_FREED)
 		weftd.freed += m->bytes;
+	if (m->type == CTL_IPC_EXPORT && m->result)
+		weftd.shared += m->bytes;
 	pthread_cond_broadcast(&weftd.cond);
 	pthread_mutex_unlock(&weftd.lock);
 }
@@ -82,8 +94,12 @@ static void *weftd_main(void *arg)
 
 	while (ctl_recv(sock[1], &m, &fd[0], &fd[1]) == 0) {
 		take_down(&m);
-		if (m.type == CTL_CHARGE)
+		closep(&fd[0]);
+		if (m.type == CTL_CHARGE || m.type == CTL_IPC_EXPORT ||
+		    m.type == CTL_IPC_DROP)
 			tell(CTL_ANSWER, m.id, 0, 0);
+		if (m.type == CTL_HOME) /* now and then it has no room */
+			tell_result(m.id, rand_r(&weftd.seed) % 4 ? 0 : -ENOMEM, m.bytes);
 		if (m.type == CTL_NEED && weftd.by_itself)
 			tell(CTL_ANSWER, m.id,
 			     rand_r(&weftd.seed) % 3 ? m.bytes : m.bytes / 2, 0);
@@ -207,6 +223,12 @@ static void fill(struct lane *l, CUdeviceptr dst, uint64_t bytes, uint32_t value
 	c->elem_bytes = 4;
 	c->value = value;
 	c->stream = SESS_STREAM_THREAD;
+	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
+}
+
+static void share(struct lane *l, CUdeviceptr addr)
+{
+	begin(l, ipc_mem_export)->ptr = addr;
 	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
 }
 
@@ -363,6 +385,44 @@ Test(moving, out_while_it_asks)
 	check(l, b, 8 * MIB, 7);
 }
 
+/* Two threads share what is away: one gets room for all of it, the other for none. */
+static void *share_on_thread(void *arg)
+{
+	share(lb[1].guest, *(CUdeviceptr *)arg);
+	return NULL;
+}
+
+Test(moving, shared_while_away)
+{
+	struct lane *l = lb[0].guest;
+	CUdeviceptr a = alloc(l, 8 * MIB), b = alloc(l, 8 * MIB);
+	struct space_residency r;
+	struct ctl_msg m;
+	pthread_t t;
+
+	open_lanes(1, 2);
+	fill(l, a, 8 * MIB, 6);
+	fill(l, b, 8 * MIB, 7);
+	m = move(CTL_RECLAIM, 1, 16 * MIB, PLACE_MAPPED);
+	cr_assert_eq(m.bytes, 16 * MIB);
+	cr_assert_eq(pthread_create(&t, NULL, share_on_thread, &a), 0);
+	share(l, b);
+	pthread_join(t, NULL);
+	cr_assert_geq(weftd.n[CTL_HOME], 2);
+	space_residency(s->space, &r);
+	cr_assert_eq(r.movable, 0);
+	cr_assert_eq(r.pinned, weftd.in);
+	cr_assert_eq(r.mapped, weftd.shared);
+	cr_assert_eq(r.pinned + r.mapped, 16 * MIB);
+	m = move(CTL_RECLAIM, 2, 16 * MIB, PLACE_MAPPED);
+	cr_assert_eq(m.bytes, 0);
+	check(l, a, 8 * MIB, 6);
+	check(l, b, 8 * MIB, 7);
+	release(l, a);
+	release(l, b);
+	cr_assert_eq(wait_for(CTL_IPC_DROP, 2).type, CTL_IPC_DROP);
+}
+
 Test(moving, what_weftd_does_not_say)
 {
 	struct ctl_msg m = {.type = CTL_ANSWER, .id = 0};
@@ -402,6 +462,10 @@ static void step(struct lane *l, struct buffer *b, unsigned *seed, uint32_t valu
 		k->addr = alloc(l, k->bytes);
 		k->value = value;
 		fill(l, k->addr, k->bytes, value);
+		return;
+	}
+	if (rand_r(seed) % 32 == 0) { /* what stays where it is from then on */
+		share(l, k->addr);
 		return;
 	}
 	switch (rand_r(seed) % 6) {
@@ -456,8 +520,8 @@ static void move_something(unsigned *seed, uint32_t id)
 	unsigned n;
 
 	pthread_mutex_lock(&weftd.lock);
-	/* Not beside a NEED. */
-	if (!out && weftd.n[CTL_NEED])
+	/* Not beside a NEED or HOME. */
+	if (!out && (weftd.n[CTL_NEED] || weftd.n[CTL_HOME]))
 		out = true;
 	n = weftd.n[out ? CTL_RECLAIMED : CTL_RESTORED];
 	pthread_mutex_unlock(&weftd.lock);
@@ -488,5 +552,6 @@ Test(moving, while_lanes_work)
 	cr_assert_gt(weftd.out, 0);
 	cr_assert_gt(weftd.in, 0);
 	cr_assert_gt(weftd.n[CTL_NEED], 0);
-	cr_assert_eq(weftd.out, weftd.in + weftd.freed);
+	cr_assert_gt(weftd.n[CTL_IPC_EXPORT], 0);
+	cr_assert_eq(weftd.out, weftd.in + weftd.freed + weftd.shared);
 }
