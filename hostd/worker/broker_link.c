@@ -19,9 +19,9 @@ struct question {
 struct broker_link {
 	int sock;
 	struct purse *purse; /* NULL: not yet */
-	/* weftd was told of memory that is freed, and may not have looked yet: the purse
-	 * does not know of that. */
-	_Atomic bool told;
+	/* How often weftd was told of memory that is freed; and, of these, what it had
+	 * looked at when it answered last. The purse does not know of others. */
+	_Atomic uint64_t told, heard;
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	struct list questions;
@@ -130,8 +130,8 @@ static void link_away_uncharge(void *arg, uint64_t bytes)
 	struct ctl_msg m = {.type = CTL_AWAY_FREED, .bytes = bytes};
 	struct broker_link *b = arg;
 
-	atomic_store(&b->told, true);
 	(void)ctl_send(b->sock, &m, -1, -1);
+	atomic_fetch_add(&b->told, 1);
 }
 
 static int link_host_charge(void *arg, uint64_t bytes, uint64_t *ret_offset)
@@ -158,15 +158,17 @@ static int link_memory(void *arg, uint64_t *ret_free, uint64_t *ret_total)
 {
 	struct ctl_msg m = {.type = CTL_MEMORY};
 	struct broker_link *b = arg;
+	uint64_t told = atomic_load(&b->told);
 	struct question q;
 	int r;
 
-	if (b->purse && !atomic_exchange(&b->told, false) &&
+	if (b->purse && told == atomic_load(&b->heard) &&
 	    purse_look(b->purse, ret_free, ret_total))
 		return 0;
 	r = ask(b, &m, &q);
 	if (r < 0)
 		return r;
+	atomic_store(&b->heard, told);
 	*ret_free = q.answer.bytes;
 	*ret_total = q.answer.total;
 	return 0;
