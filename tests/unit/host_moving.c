@@ -15,8 +15,10 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "device_band.h"
 #include "guest_call.h"
 #include "memory/move.h"
+#include "memory/space.h"
 #include "worker/broker_link.h"
 #include "worker/moving.h"
 
@@ -144,6 +146,7 @@ static void open_session(void)
 		.tpcs = 2, .memory_bytes = MEMORY, .chunk_bytes = 128u << 10};
 	struct sess_broker b;
 
+	device_band_release();
 	cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sock), 0);
 	cr_assert_eq(broker_link_new(sock[0], &brokers), 0);
 	b = broker_link_ops(brokers);
@@ -421,6 +424,58 @@ Test(moving, shared_while_away)
 	release(l, a);
 	release(l, b);
 	cr_assert_eq(wait_for(CTL_IPC_DROP, 2).type, CTL_IPC_DROP);
+}
+
+/* Memory that is mapped nowhere comes home as well, and nobody sees it meanwhile. */
+static CUdeviceptr map_chunk(struct lane *l, uint64_t chunk, uint64_t size)
+{
+	const struct cuMemAddressReserve_rep *rep;
+	struct mem_set_access_cmd *access;
+	CUdeviceptr at;
+
+	begin(l, cuMemAddressReserve)->size = size;
+	cr_assert_eq(call(l, (const void **)&rep), CUDA_SUCCESS);
+	at = rep->ptr;
+	*begin(l, cuMemMap) =
+		(struct cuMemMap_cmd){.ptr = at, .size = size, .handle = chunk};
+	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
+	access = begin(l, mem_set_access);
+	access->ptr = at;
+	access->size = size;
+	access->access = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
+	return at;
+}
+
+Test(moving, shared_while_mapped_nowhere)
+{
+	const uint64_t chunk = handle_make(HANDLE_CHUNK, 1, 1);
+	struct lane *l = lb[0].guest;
+	struct space_range range;
+	struct ctl_msg m;
+	CUdeviceptr at;
+
+	*begin(l, chunk_create) =
+		(struct chunk_create_cmd){.chunk = chunk, .size = 4 * MIB};
+	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
+	at = map_chunk(l, chunk, 4 * MIB);
+	fill(l, at, 4 * MIB, 8);
+	m = move(CTL_RECLAIM, 1, 4 * MIB, PLACE_SWAPPED);
+	cr_assert_eq(m.bytes, 4 * MIB);
+	*begin(l, cuMemUnmap) = (struct cuMemUnmap_cmd){.ptr = at, .size = 4 * MIB};
+	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
+	weftd.seed = 1;
+	begin(l, chunk_export)->chunk = chunk;
+	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
+	cr_assert_eq(wait_for(CTL_HOME, 1).bytes, 4 * MIB);
+	cr_assert_eq(weftd.in + weftd.shared, 4 * MIB);
+	cr_assert_eq(weftd.shared, 0, "there was room for it");
+	/* it lay at an address for a moment */
+	for (at = DEVICE_BAND_BASE; at < DEVICE_BAND_BASE + 64 * MIB; at += MIB)
+		cr_assert(space_find(s->space, at, &range) != CUDA_SUCCESS ||
+			  !range.mapped);
+	at = map_chunk(l, chunk, 4 * MIB);
+	check(l, at, 4 * MIB, 8);
 }
 
 Test(moving, what_weftd_does_not_say)
