@@ -88,6 +88,7 @@ struct worker_move {
 	bool needs;         /* it waits for what is swapped */
 	bool homes;         /* it waits for what it is to share */
 	unsigned n_busy;    /* times in a row that it did not get quiet */
+	bool at_gate;       /* it will say whether it gets quiet */
 	/* Until then it is not asked for more, has nothing more to give, gets nothing
 	 * back. */
 	uint64_t busy_ns, empty_ns, full_ns;
@@ -295,6 +296,8 @@ int reclaim_need(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns)
 int reclaim_home(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns);
 /* A worker says what moved. 0 or -EPROTO: nobody asked. */
 int reclaim_left(struct worker *w, const struct ctl_msg *m, uint64_t now_ns);
+/* It could move now, or its work still has not ended. */
+int reclaim_quiet(struct worker *w, int result, uint64_t now_ns);
 int reclaim_returned(struct worker *w, const struct ctl_msg *m, uint64_t now_ns);
 /* Moves so much of a tenant's memory out; done(arg, moved) says when, within a call of
  * reclaim_tick(). 0 or -ENOMEM. */

@@ -39,11 +39,14 @@
  *	worker -> weftd  RECLAIMED  id, bytes (device memory that is free now, also if
  *				 it failed), result: 0, -EBUSY (work did not end in
  *				 time), -ENOSPC (nothing more can move), -ENOMEM (no host
- *				 memory) or -EIO
+ *				 memory) or -EIO; total: with -EBUSY, 1 if it waits on
+ *				 and QUIET follows
  *	weftd -> worker  RESTORE id, bytes: are granted for what is away, to be brought
  *				 back. Never two at once, nor beside a NEED or a RECLAIM
  *	worker -> weftd  RESTORED  id, bytes (that came back; the rest of the grant is
- *				 given up), result
+ *				 given up), result, total
+ *	worker -> weftd  QUIET   result: 0, its work has ended and a move would begin at
+ *				 once, if it came soon; or it has not (-EBUSY)
  *	worker -> weftd  NEED    id, bytes: swapped memory that must return before the
  *				 session goes on. The answer's bytes are granted, 0 to
  *				 all; what is not is mapped where it is. If it is more
@@ -94,6 +97,7 @@ enum ctl_type {
 	CTL_RESTORED,
 	CTL_NEED,
 	CTL_AWAY_FREED,
+	CTL_QUIET,
 	CTL_POOL,
 	CTL_HOME,
 	CTL_NUM

@@ -21,9 +21,12 @@
 #include "broker/hold.h"
 #include "session/session.h"
 
-/* A worker that did not get quiet: first pause, doubling up to the last. */
+/* A worker that did not get quiet: first pause, doubling up to the last, so that its
+ * lanes wait at its gate less than half of the time. */
 #define BUSY_NS        (50 * NSEC_PER_MSEC)
-#define BUSY_SHIFT_MAX 3u
+#define BUSY_SHIFT_MAX 5u
+/* One that waits on says within this what came of it. */
+#define GATE_NS (2 * NSEC_PER_SEC)
 /* A worker that had nothing, or no host memory. */
 #define EMPTY_NS (500 * NSEC_PER_MSEC)
 /* Without an answer for so long, others are asked. */
@@ -221,17 +224,39 @@ static void bring_back(struct broker *b, uint64_t now_ns)
 
 /* ---- what workers say ---- */
 
-static void had_nothing(struct worker *w, int result, uint64_t now_ns)
+static void pause_busy(struct worker_move *m, uint64_t now_ns)
+{
+	m->busy_ns = now_ns + (BUSY_NS << MIN(m->n_busy, BUSY_SHIFT_MAX));
+	m->n_busy++;
+}
+
+static void had_nothing(struct worker *w, const struct ctl_msg *msg, uint64_t now_ns)
 {
 	struct worker_move *m = &w->move;
 
-	if (result == -EBUSY) {
-		w->tenant->events.busy++;
-		m->busy_ns = now_ns + (BUSY_NS << MIN(m->n_busy, BUSY_SHIFT_MAX));
-		m->n_busy++;
-	} else {
+	if (msg->result != -EBUSY) {
 		m->empty_ns = now_ns + EMPTY_NS;
+		return;
 	}
+	w->tenant->events.busy++;
+	m->at_gate = msg->total;
+	if (m->at_gate)
+		m->busy_ns = now_ns + GATE_NS;
+	else
+		pause_busy(m, now_ns);
+}
+
+int reclaim_quiet(struct worker *w, int result, uint64_t now_ns)
+{
+	if (!w->move.at_gate)
+		return -EPROTO;
+	w->move.at_gate = false;
+	if (result < 0)
+		pause_busy(&w->move, now_ns);
+	else
+		w->move.busy_ns = 0;
+	w->b->reclaim_due = true;
+	return 0;
 }
 
 static void move_ended(struct worker *w)
@@ -257,7 +282,7 @@ int reclaim_left(struct worker *w, const struct ctl_msg *m, uint64_t now_ns)
 	if (m->result == 0 && moved)
 		w->move.n_busy = 0;
 	else
-		had_nothing(w, m->result, now_ns);
+		had_nothing(w, m, now_ns);
 	if (h) {
 		h->made += moved;
 		if (h->kind == HOLD_HAND)
@@ -275,7 +300,7 @@ int reclaim_returned(struct worker *w, const struct ctl_msg *m, uint64_t now_ns)
 	w->move.in_id = 0;
 	/* The device has no room for it after all, or it did not get quiet. */
 	if (m->result == -EBUSY)
-		had_nothing(w, m->result, now_ns);
+		had_nothing(w, m, now_ns);
 	else if (m->result < 0 || !m->bytes)
 		w->move.full_ns = now_ns + EMPTY_NS;
 	move_ended(w);

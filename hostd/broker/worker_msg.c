@@ -131,6 +131,8 @@ int worker_said(struct worker *w, const struct ctl_msg *m, int *fd)
 		return reclaim_left(w, m, clock_now_ns());
 	case CTL_RESTORED:
 		return reclaim_returned(w, m, clock_now_ns());
+	case CTL_QUIET:
+		return reclaim_quiet(w, m->result, clock_now_ns());
 	case CTL_AWAY_FREED:
 		away_freed(w, m->bytes);
 		return 0;

@@ -217,7 +217,7 @@ static int let_in_locked(struct gate *g, uint64_t deadline_ns)
 	return 0;
 }
 
-static int close_locked(struct gate *g, uint64_t deadline_ns)
+static int shut_locked(struct gate *g, uint64_t deadline_ns)
 {
 	int r = let_in_locked(g, deadline_ns);
 
@@ -228,30 +228,50 @@ static int close_locked(struct gate *g, uint64_t deadline_ns)
 	set_state_locked(g, GATE_CLOSING);
 	if (g->barrier)
 		membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED); /* as in gate_enter() */
+	return 0;
+}
+
+static int close_locked(struct gate *g, uint64_t deadline_ns, bool go_on)
+{
+	int r = g->state == GATE_CLOSING ? 0 : shut_locked(g, deadline_ns);
+
+	if (r < 0)
+		return r;
 	r = wait_for_lanes_locked(g, deadline_ns);
 	if (r == 0)
 		r = ask_device_locked(g, deadline_ns);
 	if (r == 0 && g->ending)
 		r = -EPIPE;
-	set_state_locked(g, r == 0 ? GATE_CLOSED : GATE_OPEN);
+	if (r != -EBUSY || !go_on)
+		set_state_locked(g, r == 0 ? GATE_CLOSED : GATE_OPEN);
 	return r;
 }
 
-int gate_close(struct gate *g, uint64_t deadline_ns)
+static int close_until(struct gate *g, uint64_t deadline_ns, bool go_on)
 {
 	int r = 0;
 
 	pthread_mutex_lock(&g->lock);
 	if (g->state != GATE_CLOSED)
-		r = close_locked(g, deadline_ns);
+		r = close_locked(g, deadline_ns, go_on);
 	pthread_mutex_unlock(&g->lock);
 	return r;
+}
+
+int gate_close(struct gate *g, uint64_t deadline_ns)
+{
+	return close_until(g, deadline_ns, false);
+}
+
+int gate_close_begin(struct gate *g, uint64_t deadline_ns)
+{
+	return close_until(g, deadline_ns, true);
 }
 
 void gate_open(struct gate *g)
 {
 	pthread_mutex_lock(&g->lock);
-	if (g->state == GATE_CLOSED)
+	if (g->state != GATE_OPEN)
 		set_state_locked(g, GATE_OPEN);
 	pthread_mutex_unlock(&g->lock);
 }

@@ -13,6 +13,10 @@
 #define PATIENCE_NS (50 * NSEC_PER_MSEC)
 /* For what comes home, so often: it has no second chance. */
 #define HOME_TRIES 5
+/* Doubled each time that it does not, up to this; weftd is not kept waiting for that. */
+#define PATIENCE_MAX_NS NSEC_PER_SEC
+/* It is quiet then: so long weftd may take to say what is to move. */
+#define STAY_NS (20 * NSEC_PER_MSEC)
 
 /* What can be told, in the order in which it is done. */
 enum job {
@@ -46,14 +50,20 @@ struct moving {
 	struct homecoming home;
 	pthread_cond_t home_cond; /* home */
 	bool wanted, ending;
+
+	uint64_t patience_ns; /* of the thread only */
 };
 
 /* ---- on the thread ---- */
 
 static void answer(const struct moving *m, enum ctl_type type, uint32_t id,
-		   uint64_t bytes, int result)
+		   uint64_t bytes, int result, bool longer)
 {
-	struct ctl_msg msg = {.type = type, .id = id, .bytes = bytes, .result = result};
+	struct ctl_msg msg = {.type = type,
+			      .id = id,
+			      .bytes = bytes,
+			      .result = result,
+			      .total = longer};
 
 	/* A broken pair is the main thread's matter. */
 	(void)ctl_send(m->sock, &msg, -1, -1);
@@ -64,9 +74,9 @@ static void count(_Atomic uint64_t *c, uint64_t n)
 	atomic_fetch_add_explicit(c, n, memory_order_relaxed);
 }
 
-static int close_gate(const struct moving *m)
+static int begin(const struct moving *m)
 {
-	return gate_close(&m->s->gate, clock_now_ns() + PATIENCE_NS);
+	return gate_close_begin(&m->s->gate, clock_now_ns() + PATIENCE_NS);
 }
 
 static uint64_t swapped(const struct moving *m)
@@ -103,10 +113,55 @@ static void go_on(struct moving *m)
 	pthread_mutex_unlock(&m->lock);
 }
 
+/* The gate is closed for what weftd says next. Returns false: it said nothing. */
+static bool told_to_move(struct moving *m)
+{
+	const unsigned moves = 1u << JOB_RECLAIM | 1u << JOB_RESTORE;
+	uint64_t until = clock_now_ns() + STAY_NS;
+	const struct timespec ts = {.tv_sec = (time_t)(until / NSEC_PER_SEC),
+				    .tv_nsec = (long)(until % NSEC_PER_SEC)};
+	bool told;
+
+	pthread_mutex_lock(&m->lock);
+	while (!(m->pending & moves) && !m->ending &&
+	       !pthread_cond_clockwait(&m->cond, &m->lock, CLOCK_MONOTONIC, &ts))
+		;
+	told = m->pending & moves;
+	pthread_mutex_unlock(&m->lock);
+	return told;
+}
+
+/* Returns true if it is closed now, and a move comes. */
+static bool wait_longer(struct moving *m, uint64_t patience_ns)
+{
+	uint64_t deadline = clock_now_ns() + patience_ns - PATIENCE_NS;
+	int r = gate_close(&m->s->gate, deadline);
+
+	answer(m, CTL_QUIET, 0, 0, r, false);
+	return r == 0 && told_to_move(m);
+}
+
+/* Says what became of a move. */
+static void end(struct moving *m, enum ctl_type type, const struct ctl_msg *msg,
+		uint64_t bytes, int r)
+{
+	uint64_t patience_ns = m->patience_ns;
+	bool longer = r == -EBUSY && patience_ns > PATIENCE_NS;
+
+	m->patience_ns =
+		r == -EBUSY ? MIN(2 * patience_ns, PATIENCE_MAX_NS) : PATIENCE_NS;
+	if (r == -EBUSY ? !longer : !swapped(m))
+		gate_open(&m->s->gate);
+	answer(m, type, msg->id, bytes, r, longer);
+	if (longer && wait_longer(m, patience_ns))
+		return;
+	go_on(m);
+}
+
 static void reclaim(struct moving *m, const struct ctl_msg *msg)
 {
 	struct space_moved moved = {0};
-	int r = close_gate(m);
+	int r = begin(m);
 
 	if (r == 0)
 		r = space_move_out(m->s->space, msg->bytes, msg->session,
@@ -114,24 +169,18 @@ static void reclaim(struct moving *m, const struct ctl_msg *msg)
 							       : PLACE_MAPPED,
 				   &moved);
 	count(&m->s->count->moved_out_bytes, moved.bytes);
-	if (!swapped(m))
-		gate_open(&m->s->gate);
-	answer(m, CTL_RECLAIMED, msg->id, moved.bytes, r);
-	go_on(m);
+	end(m, CTL_RECLAIMED, msg, moved.bytes, r);
 }
 
 static void restore(struct moving *m, const struct ctl_msg *msg)
 {
 	struct space_moved moved = {0};
-	int r = close_gate(m);
+	int r = begin(m);
 
 	if (r == 0)
 		r = space_move_in(m->s->space, msg->bytes, &moved);
 	count(&m->s->count->moved_in_bytes, moved.bytes);
-	if (!swapped(m))
-		gate_open(&m->s->gate);
-	answer(m, CTL_RESTORED, msg->id, moved.bytes, r);
-	go_on(m);
+	end(m, CTL_RESTORED, msg, moved.bytes, r);
 }
 
 /*
@@ -142,14 +191,14 @@ static void needed(struct moving *m, const struct ctl_msg *msg)
 {
 	uint64_t granted = msg->result < 0 ? 0 : msg->bytes;
 	struct space_moved moved = {0};
-	int r = close_gate(m);
+	int r = gate_close(&m->s->gate, clock_now_ns() + PATIENCE_NS);
 
 	if (r == 0 && granted)
 		r = space_move_in(m->s->space, granted, &moved);
 	count(&m->s->count->moved_in_bytes, moved.bytes);
 	go_on_without(m);
 	if (granted)
-		answer(m, CTL_RESTORED, msg->id, moved.bytes, r);
+		answer(m, CTL_RESTORED, msg->id, moved.bytes, r, false);
 }
 
 /*
@@ -161,7 +210,7 @@ static int move_home(struct moving *m, uint64_t granted, struct space_moved *ret
 	int r = -EBUSY;
 
 	for (unsigned i = 0; i < HOME_TRIES && r == -EBUSY; i++)
-		r = close_gate(m);
+		r = gate_close(&m->s->gate, clock_now_ns() + PATIENCE_NS);
 	return r < 0 ? r : space_move_home(m->s->space, m->home.c, granted, ret);
 }
 
@@ -177,7 +226,7 @@ static void come_home(struct moving *m, const struct ctl_msg *msg)
 	if (r < 0 || !swapped(m))
 		go_on_without(m);
 	if (granted)
-		answer(m, CTL_RESTORED, msg->id, moved.bytes, r);
+		answer(m, CTL_RESTORED, msg->id, moved.bytes, r, false);
 	go_on(m);
 	pthread_mutex_lock(&m->lock);
 	m->home.result = r;
@@ -278,6 +327,7 @@ int moving_new(struct session *s, struct broker_link *link, int sock,
 	m->s = s;
 	m->link = link;
 	m->sock = sock;
+	m->patience_ns = PATIENCE_NS;
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_cond_init(&m->cond, NULL);
 	pthread_cond_init(&m->home_cond, NULL);

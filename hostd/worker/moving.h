@@ -3,8 +3,11 @@
  * The thread of a worker that moves the session's memory between the device and host
  * memory when weftd says so (broker/ctl.h).
  *
- * For each move it closes the session's gate, which gives up if the work under way does
- * not end in time, and opens it afterwards. As long as something is swapped it stays
+ * For each move it closes the session's gate and opens it afterwards. If the work under
+ * way does not end in time it says so, and others are asked instead. But each time in a
+ * row that this happens it is patient for longer, up to a second, and says when the
+ * device is quiet (QUIET): so memory under kernels of some hundred milliseconds moves as
+ * well, and nobody else waits for that. As long as something is swapped it stays
  * closed: the first lane that wants in makes the thread ask weftd for room (NEED), and
  * what gets none is mapped where it is. weftd may have more moved out meanwhile. A lane
  * that is to share memory has it brought home (HOME).

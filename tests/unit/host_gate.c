@@ -206,6 +206,29 @@ Test(gate, opens_again_when_a_lane_stays)
 	gate_leave(&lanes[3]);
 }
 
+/* Who is patient keeps lanes out meanwhile. */
+Test(gate, goes_on_closing)
+{
+	pthread_t t[LANES];
+	uint64_t seen;
+
+	atomic_store(&device.busy, true);
+	start(t);
+	/* until all lanes are out */
+	while (!atomic_load(&device.asked))
+		cr_assert_eq(gate_close_begin(&g, in(SHORT_NS)), -EBUSY);
+	seen = work[0].submitted;
+	cr_assert_eq(gate_close_begin(&g, in(SHORT_NS)), -EBUSY);
+	atomic_store(&device.busy, false);
+	sem_post(&device.done);
+	cr_assert_eq(gate_close_begin(&g, in(LONG_NS)), 0);
+	cr_assert_eq(work[0].submitted, seen, "nobody came in");
+	gate_open(&g);
+	gate_close_begin(&g, in(SHORT_NS));
+	gate_open(&g);
+	finish(t);
+}
+
 Test(gate, a_deadline_that_is_over)
 {
 	cr_assert_eq(gate_enter(&g, &lanes[0]), 0);

@@ -242,6 +242,7 @@ void move_out(struct mate *m)
 	}
 	if (m->lies)
 		a.bytes = rand() % 2 ? UINT64_MAX : (uint64_t)rand() * CHUNK;
+	a.total = m->at_gate = a.result == -EBUSY && rand() % 2;
 	m->out.type = 0;
 	show(m);
 	cr_assert_eq(reclaim_left(&m->w, &a, now), 0);
@@ -260,9 +261,16 @@ void move_in(struct mate *m)
 	m->has += a.bytes;
 	if (m->lies)
 		a.bytes = UINT64_MAX;
+	a.total = m->at_gate = a.result == -EBUSY && rand() % 2;
 	m->in.type = 0;
 	show(m);
 	cr_assert_eq(reclaim_returned(&m->w, &a, now), 0);
+}
+
+void get_quiet(struct mate *m, int result)
+{
+	m->at_gate = false;
+	cr_assert_eq(reclaim_quiet(&m->w, result, now), 0);
 }
 
 void need(struct mate *m)

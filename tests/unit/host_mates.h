@@ -30,6 +30,7 @@ struct mate {
 	} asked[ASKED_MAX];     /* charges that are not answered */
 	struct ctl_msg out, in; /* type 0: not asked */
 	uint32_t need;          /* 0: none is under way */
+	bool at_gate;           /* it will say whether it gets quiet */
 	uint32_t next_id;
 };
 
@@ -65,6 +66,8 @@ void need(struct mate *m);
 /* Answer what they were asked. */
 void move_out(struct mate *m);
 void move_in(struct mate *m);
+/* Says that its work has ended, or not. */
+void get_quiet(struct mate *m, int result);
 /* For reclaim_by_hand(). */
 void moved_by_hand(void *arg, uint64_t bytes);
 

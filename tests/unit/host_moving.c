@@ -478,6 +478,47 @@ Test(moving, shared_while_mapped_nowhere)
 	check(l, at, 4 * MIB, 8);
 }
 
+static struct ctl_msg reclaim_once(uint32_t id, uint64_t bytes)
+{
+	unsigned n = weftd.n[CTL_RECLAIMED];
+
+	tell(CTL_RECLAIM, id, bytes, PLACE_MAPPED);
+	return wait_for(CTL_RECLAIMED, n + 1);
+}
+
+/* Work that does not end is waited for longer each time, and weftd hears when it has. */
+Test(moving, patient)
+{
+	struct lane *l = lb[0].guest;
+	CUdeviceptr a = alloc(l, 16 * MIB);
+	struct gate_lane work;
+	unsigned n, times = 0;
+	struct ctl_msg m;
+
+	fill(l, a, 16 * MIB, 8);
+	gate_lane_add(&s->gate, &work);
+	do {
+		cr_assert_eq(gate_enter(&s->gate, &work), 0);
+		n = weftd.n[CTL_QUIET];
+		m = reclaim_once(++times, 16 * MIB);
+		cr_assert(m.result == -EBUSY && !m.bytes);
+		cr_assert_eq(m.total, times > 1);
+		if (times == 2)
+			cr_assert_eq(wait_for(CTL_QUIET, n + 1).result, -EBUSY);
+		gate_leave(&work);
+	} while (times <= 2 || wait_for(CTL_QUIET, n + 1).result < 0);
+	m = reclaim_once(++times, 16 * MIB);
+	cr_assert(m.result == 0 && m.bytes == 16 * MIB);
+	/* and from the beginning again */
+	cr_assert_eq(gate_enter(&s->gate, &work), 0);
+	m = reclaim_once(++times, 16 * MIB);
+	cr_assert(m.result == -EBUSY && !m.total);
+	gate_leave(&work);
+	gate_lane_remove(&s->gate, &work);
+	check(l, a, 16 * MIB, 8);
+	release(l, a);
+}
+
 Test(moving, what_weftd_does_not_say)
 {
 	struct ctl_msg m = {.type = CTL_ANSWER, .id = 0};

@@ -4,6 +4,7 @@
  * and time do, against a model.
  */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -97,6 +98,8 @@ static void step(void)
 			move_out(&mates[i]);
 		if (mates[i].in.type && rand() % 2)
 			move_in(&mates[i]);
+		if (mates[i].at_gate && rand() % 4 == 0)
+			get_quiet(&mates[i], rand() % 2 ? 0 : -EBUSY);
 	}
 	now += (uint64_t)rand() % 20 * NSEC_PER_MSEC;
 	reclaim_tick(&b, now);

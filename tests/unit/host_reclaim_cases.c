@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* More memory promised than the device has: one case each. */
 #include <criterion/criterion.h>
+#include <errno.h>
 
 #include "base/clock.h"
 #include "host_mates.h"
@@ -151,6 +152,33 @@ Test(reclaim, busy)
 	ask(&mates[1], 100 * MIB);
 	pass(NSEC_PER_MSEC);
 	cr_assert_eq(mates[1].has, 100 * MIB);
+}
+
+/* One that waits for its work to end is left alone, others are asked; and asked as soon
+ * as that has ended. */
+Test(reclaim, patient)
+{
+	struct ctl_msg a = {.type = CTL_RECLAIMED, .result = -EBUSY, .total = 1};
+
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 192 * MIB);
+	ask_in_pieces(&mates[1], 64 * MIB);
+	ask(&mates[2], 16 * MIB);
+	reclaim_tick(&b, now);
+	hear_all();
+	a.id = mates[0].out.id;
+	mates[0].out.type = 0;
+	cr_assert_eq(reclaim_left(&mates[0].w, &a, now), 0);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(mates[2].has, 16 * MIB);
+	cr_assert_eq(mates[1].away, 16 * MIB, "it gave instead");
+	ask(&mates[1], 80 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[0].away, 0, "it is not asked meanwhile");
+	get_quiet(&mates[0], 0);
+	pass(20 * NSEC_PER_MSEC);
+	cr_assert_geq(mates[0].away, 64 * MIB);
+	cr_assert_eq(reclaim_quiet(&mates[0].w, 0, now), -EPROTO);
 }
 
 /* What is free is no reason to refuse what would take more than that. */
