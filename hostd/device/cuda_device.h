@@ -51,8 +51,8 @@ struct device {
 	struct range_set globals;  /* variables of modules, outside the band */
 	struct range_set host;     /* host memory of the guest */
 	bool own_band;             /* the band is reserved with the driver */
-	/* Device memory, or host memory, cannot be given to other processes. */
-	_Atomic bool no_export[2];
+	/* Memory of that kind cannot be given to other processes. */
+	_Atomic bool no_export[DEV_MEMORY_KINDS];
 	bool own_host;     /* its host part is reserved in this process */
 	bool primary_used; /* a context of ours is the primary one */
 	struct list contexts;

@@ -153,44 +153,33 @@ CUresult cuda_unreserve(struct device *dev, CUdeviceptr addr, uint64_t size)
 	return dev->own_band ? CUDA_SUCCESS : cu.cuMemAddressFree(addr, size);
 }
 
-static void fill_prop(struct device *dev, enum dev_memory memory,
-		      CUmemAllocationProp *ret_prop)
+/* Any of it may be shared with another process later. A driver that refuses to make
+ * memory of a kind for that is not asked for it again. */
+static CUresult driver_create(struct device *dev, enum dev_memory memory,
+			      struct dev_chunk *c)
 {
 	CUmemAllocationProp prop = {
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = dev->cu},
 	};
+	CUresult res;
 
 	if (memory == DEV_MEMORY_HOST) { /* best the GPU's own node: one is common */
 		prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
 		prop.location.id = 0;
 	}
-	/* Any of it may be shared with another process later. */
-	if (!atomic_load(&dev->no_export[memory == DEV_MEMORY_HOST]))
-		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 	if (memory == DEV_MEMORY_COMPRESSIBLE)
 		prop.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_GENERIC;
-	*ret_prop = prop;
-}
-
-/* A driver that makes nothing for other processes is not asked for that again; one that
- * makes nothing compressible for them may make plain memory. */
-static CUresult driver_create(struct device *dev, enum dev_memory memory,
-			      struct dev_chunk *c)
-{
-	CUmemAllocationProp prop;
-	CUresult res;
-
-	fill_prop(dev, memory, &prop);
+	if (!atomic_load(&dev->no_export[memory]))
+		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 	res = cu.cuMemCreate(&c->cu, c->size, &prop, 0);
+	if (prop.requestedHandleTypes && res && res != CUDA_ERROR_OUT_OF_MEMORY) {
+		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+		res = cu.cuMemCreate(&c->cu, c->size, &prop, 0);
+		if (!res)
+			atomic_store(&dev->no_export[memory], true);
+	}
 	c->exportable = prop.requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
-	if (!c->exportable || !res || res == CUDA_ERROR_OUT_OF_MEMORY)
-		return res;
-	prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
-	c->exportable = false;
-	res = cu.cuMemCreate(&c->cu, c->size, &prop, 0);
-	if (!res && memory != DEV_MEMORY_COMPRESSIBLE)
-		atomic_store(&dev->no_export[memory == DEV_MEMORY_HOST], true);
 	return res;
 }
 

@@ -97,6 +97,7 @@ enum dev_memory {
 	/* The device's, compressed where the data allows it. A wish: a device that cannot
 	 * do so, or has no more room for it, gives plain memory. */
 	DEV_MEMORY_COMPRESSIBLE,
+	DEV_MEMORY_KINDS
 };
 
 struct device_info {
