@@ -37,7 +37,8 @@
  *				 most as much as session says may be taken. Never two at
  *				 once
  *	worker -> weftd  RECLAIMED  id, bytes (device memory that is free now, also if
- *				 it failed), result: 0, -EBUSY (work did not end in
+ *				 it failed; what was freed instead is in the purse),
+ *				 result: 0, -EBUSY (work did not end in
  *				 time), -ENOSPC (nothing more can move), -ENOMEM (no host
  *				 memory) or -EIO; total: with -EBUSY, 1 if it waits on
  *				 and QUIET follows

@@ -271,20 +271,23 @@ static void move_ended(struct worker *w)
 int reclaim_left(struct worker *w, const struct ctl_msg *m, uint64_t now_ns)
 {
 	struct hold *h = w->b->moving == w ? w->b->moving_for : NULL;
-	uint64_t moved;
+	uint64_t moved, had = w->charged;
+	bool gave;
 
 	if (!w->move.out_id || m->id != w->move.out_id)
 		return -EPROTO;
 	moved = away_left(w, m->bytes);
+	/* Or it has freed what its program does not use. */
+	gave = w->charged < had;
 	w->move.out_id = 0;
 	if (moved)
 		w->tenant->events.reclaim++;
-	if (m->result == 0 && moved)
+	if (m->result == 0 && gave)
 		w->move.n_busy = 0;
 	else
 		had_nothing(w, m, now_ns);
 	if (h) {
-		h->made += moved;
+		h->made += had - w->charged;
 		if (h->kind == HOLD_HAND)
 			w->move.by_hand_ns = now_ns;
 	}

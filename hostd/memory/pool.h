@@ -14,7 +14,8 @@
  * device.
  *
  * Arenas nobody uses go back to the session when somebody synchronises, down to the
- * pool's release threshold, and before an allocation of whatever kind fails.
+ * pool's release threshold, and, all of them, before an allocation of whatever kind fails
+ * and before memory of the session moves out.
  *
  * Pool 0 is the device's default pool. Thread-safe. Lock order: pools.lock, space.lock.
  */

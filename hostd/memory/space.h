@@ -173,7 +173,7 @@ CUresult space_charge(struct space *sp, uint64_t bytes);
 CUresult space_charge_part(struct space *sp, uint64_t bytes, uint64_t *ret_away);
 void space_uncharge(struct space *sp, uint64_t bytes);
 
-/* Gives physical memory back that is kept for a moment; for tests. */
+/* Gives physical memory back that is kept for a moment. */
 void space_flush(struct space *sp);
 
 /* Bytes charged now and at most so far. */

@@ -5,6 +5,8 @@
 
 #include "base/clock.h"
 #include "memory/move.h"
+#include "memory/pool.h"
+#include "memory/space.h"
 #include "worker/broker_link.h"
 #include "worker/moving.h"
 
@@ -158,13 +160,27 @@ static void end(struct moving *m, enum ctl_type type, const struct ctl_msg *msg,
 	go_on(m);
 }
 
+/* What the program does not use need not move. */
+static uint64_t give_back(const struct moving *m)
+{
+	uint64_t before, after, peak;
+
+	space_usage(m->s->space, &before, &peak);
+	if (!pools_reclaim(m->s->pools))
+		return 0;
+	space_flush(m->s->space);
+	space_usage(m->s->space, &after, &peak);
+	return before > after ? before - after : 0;
+}
+
 static void reclaim(struct moving *m, const struct ctl_msg *msg)
 {
+	uint64_t freed = give_back(m), bytes = msg->bytes - MIN(freed, msg->bytes);
 	struct space_moved moved = {0};
-	int r = begin(m);
+	int r = bytes ? begin(m) : 0;
 
-	if (r == 0)
-		r = space_move_out(m->s->space, msg->bytes, msg->session,
+	if (r == 0 && bytes)
+		r = space_move_out(m->s->space, bytes, msg->session,
 				   msg->total == PLACE_SWAPPED ? PLACE_SWAPPED
 							       : PLACE_MAPPED,
 				   &moved);

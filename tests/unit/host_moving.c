@@ -18,6 +18,7 @@
 #include "device_band.h"
 #include "guest_call.h"
 #include "memory/move.h"
+#include "memory/pool.h"
 #include "memory/space.h"
 #include "worker/broker_link.h"
 #include "worker/moving.h"
@@ -476,6 +477,44 @@ Test(moving, shared_while_mapped_nowhere)
 			  !range.mapped);
 	at = map_chunk(l, chunk, 4 * MIB);
 	check(l, at, 4 * MIB, 8);
+}
+
+static uint64_t used(void)
+{
+	uint64_t used, peak;
+
+	space_usage(s->space, &used, &peak);
+	return used;
+}
+
+/* What a pool has and the program does not use is freed before anything moves. */
+Test(moving, pools_first)
+{
+	struct lane *l = lb[0].guest;
+	CUdeviceptr a = alloc(l, 16 * MIB), p;
+	uint64_t had = used();
+	struct ctl_msg m;
+
+	fill(l, a, 16 * MIB, 9);
+	cr_assert_eq(pool_set(s->pools, pools_default(s->pools),
+			      CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, UINT64_MAX),
+		     CUDA_SUCCESS);
+	for (unsigned i = 0; i < 2; i++) {
+		cr_assert_eq(pool_alloc(s->pools, pools_default(s->pools), NULL, NULL,
+					8 * MIB, &p),
+			     CUDA_SUCCESS);
+		cr_assert_gt(used(), had + 8 * MIB);
+		cr_assert(pools_free(s->pools, p));
+		cr_assert_gt(used(), had + 8 * MIB, "the pool keeps it");
+		m = move(CTL_RECLAIM, 1 + i, 16 * MIB, PLACE_MAPPED);
+		cr_assert(m.result == 0 && m.bytes == 0);
+		cr_assert_eq(used(), had);
+		cr_assert_eq(mapped(), 0);
+	}
+	m = move(CTL_RECLAIM, 3, 16 * MIB, PLACE_MAPPED);
+	cr_assert(m.result == 0 && m.bytes == 16 * MIB);
+	check(l, a, 16 * MIB, 9);
+	release(l, a);
 }
 
 static struct ctl_msg reclaim_once(uint32_t id, uint64_t bytes)

@@ -154,6 +154,31 @@ Test(reclaim, busy)
 	cr_assert_eq(mates[1].has, 100 * MIB);
 }
 
+/* It frees what its program does not use, and need not move anything. */
+Test(reclaim, frees_instead)
+{
+	struct ctl_msg a = {.type = CTL_RECLAIMED};
+
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 192 * MIB);
+	ask_in_pieces(&mates[1], 64 * MIB);
+	ask(&mates[2], 16 * MIB);
+	reclaim_tick(&b, now);
+	hear_all();
+	a.id = mates[0].out.id;
+	mates[0].out.type = 0;
+	mates[0].has -= 32 * MIB;
+	purse_put(&mates[0].page.purse, 32 * MIB);
+	show(&mates[0]);
+	cr_assert_eq(reclaim_left(&mates[0].w, &a, now), 0);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(mates[2].has, 16 * MIB);
+	cr_assert_eq(b.away, 0);
+	ask(&mates[2], 32 * MIB);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(mates[0].away, 16 * MIB, "it is asked again");
+}
+
 /* One that waits for its work to end is left alone, others are asked; and asked as soon
  * as that has ended. */
 Test(reclaim, patient)
