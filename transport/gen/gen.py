@@ -33,11 +33,11 @@ OUTPUTS = {
 }
 
 
-def main():
+def main(argv=None):
     ap = argparse.ArgumentParser()
     ap.add_argument("--out", required=True)
     ap.add_argument("files", nargs="+")
-    a = ap.parse_args()
+    a = ap.parse_args(argv)
     shown = [os.path.relpath(f) if os.path.relpath(f).count("..") < 3 else f for f in a.files]
     try:
         api = parse(a.files, shown)

@@ -19,6 +19,9 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = sys.argv[1]
 GEN = os.path.join(TOP, "transport/gen/gen.py")
+sys.path.insert(0, os.path.dirname(GEN))
+sys.dont_write_bytecode = True
+import gen  # noqa: E402
 
 
 def generate(files, out):
@@ -75,7 +78,14 @@ class Golden(unittest.TestCase):
 
 
 class Bad(unittest.TestCase):
+    def test_is_an_exit_status(self):
+        with tempfile.TemporaryDirectory() as out:
+            r = generate(["golden/types.api", "bad/fn-out-str.api"], out)
+            self.assertEqual(r.returncode, 1)
+            self.assertTrue(r.stderr.startswith("bad/fn-out-str.api:"), r.stderr)
+
     def test_each_names_its_line(self):
+        os.chdir(HERE)
         paths = sorted(glob.glob(os.path.join(HERE, "bad/*.api")))
         self.assertGreater(len(paths), 30)
         for path in paths:
@@ -85,10 +95,11 @@ class Bad(unittest.TestCase):
                           enumerate(read(path).split("\n"), 1) if "#!" in s]
                 self.assertEqual(len(marked), 1)
                 line, text = marked[0]
-                r = generate(["golden/types.api", shown], out)
-                self.assertEqual(r.returncode, 1)
-                self.assertTrue(r.stderr.startswith(f"{shown}:{line}: "), r.stderr)
-                self.assertIn(text, r.stderr)
+                with self.assertRaises(SystemExit) as refused:
+                    gen.main(["--out", out, "golden/types.api", shown])
+                self.assertTrue(refused.exception.code.startswith(f"{shown}:{line}: "),
+                                refused.exception.code)
+                self.assertIn(text, refused.exception.code)
                 self.assertEqual(os.listdir(out), [])
 
 
