@@ -153,8 +153,11 @@ CUresult cuda_unreserve(struct device *dev, CUdeviceptr addr, uint64_t size)
 	return dev->own_band ? CUDA_SUCCESS : cu.cuMemAddressFree(addr, size);
 }
 
-/* Any of it may be shared with another process later. A driver that refuses to make
- * memory of a kind for that is not asked for it again. */
+/*
+ * Any of it may be shared with another process later. A driver that cannot share such
+ * memory is not asked again; what it says of host memory then is not told anywhere, so
+ * that "there is none" may be its answer too.
+ */
 static CUresult driver_create(struct device *dev, enum dev_memory memory,
 			      struct dev_chunk *c)
 {
@@ -162,7 +165,7 @@ static CUresult driver_create(struct device *dev, enum dev_memory memory,
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = dev->cu},
 	};
-	CUresult res;
+	CUresult res, first;
 
 	if (memory == DEV_MEMORY_HOST) { /* best the GPU's own node: one is common */
 		prop.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
@@ -172,11 +175,12 @@ static CUresult driver_create(struct device *dev, enum dev_memory memory,
 		prop.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_GENERIC;
 	if (!atomic_load(&dev->no_export[memory]))
 		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-	res = cu.cuMemCreate(&c->cu, c->size, &prop, 0);
-	if (prop.requestedHandleTypes && res && res != CUDA_ERROR_OUT_OF_MEMORY) {
+	first = res = cu.cuMemCreate(&c->cu, c->size, &prop, 0);
+	if (prop.requestedHandleTypes && res &&
+	    (memory == DEV_MEMORY_HOST || res != CUDA_ERROR_OUT_OF_MEMORY)) {
 		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
 		res = cu.cuMemCreate(&c->cu, c->size, &prop, 0);
-		if (!res)
+		if (!res && first != CUDA_ERROR_OUT_OF_MEMORY)
 			atomic_store(&dev->no_export[memory], true);
 	}
 	c->exportable = prop.requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
