@@ -167,6 +167,18 @@ static int ask_for_holds(struct broker *b, uint64_t now_ns)
 	return -EBUSY;
 }
 
+/* Somebody waits who will most likely be refused; that is no want of memory. */
+static bool in_vain(const struct broker *b)
+{
+	const struct hold *h;
+
+	list_for_each (h, &b->holds, link) {
+		if (h->nothing_ns)
+			return true;
+	}
+	return false;
+}
+
 /* Contexts of workers to come, then who is above its high or its share, also for the
  * reserve. */
 static void ask_in_background(struct broker *b, uint64_t now_ns)
@@ -179,6 +191,8 @@ static void ask_in_background(struct broker *b, uint64_t now_ns)
 
 	if (numbers_read(b, now_ns, &now) < 0)
 		return;
+	if (in_vain(b))
+		now.device.reserve = 0;
 	account_set_aside(b, &missing);
 	if (missing)
 		r = b->placement->victim(&now.device, now.tenants, now.n,

@@ -107,6 +107,23 @@ Test(reclaim, reserve_is_no_reason)
 	cr_assert_eq(account_free(&b), 16 * MIB);
 }
 
+/* Nothing moves for the sake of an allocation that cannot be. */
+Test(reclaim, reserve_not_for_the_impossible)
+{
+	begin(256 * MIB, 1024 * MIB);
+	b.reserve = 16 * MIB;
+	ask_in_pieces(&mates[0], 248 * MIB);
+	mates[0].pinned = 148 * MIB;
+	show(&mates[0]);
+	for (unsigned i = 0; i < 3; i++) {
+		ask(&mates[1], 200 * MIB);
+		pass(100 * NSEC_PER_MSEC);
+		cr_assert_eq(mates[1].asked[0].id, 0);
+		cr_assert_eq(b.away, 0);
+	}
+	cr_assert_eq(tenants[1].events.oom, 3);
+}
+
 /* What is freed comes back to who has memory away, within 50 ms and without a message. */
 Test(reclaim, comes_back)
 {
