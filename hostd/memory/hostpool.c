@@ -317,13 +317,3 @@ void hostpool_go_on(struct hostpool *p)
 		pthread_cond_signal(&p->changed);
 	pthread_mutex_unlock(&p->lock);
 }
-
-uint64_t hostpool_ready(struct hostpool *p)
-{
-	uint64_t ready;
-
-	pthread_mutex_lock(&p->lock);
-	ready = p->ready;
-	pthread_mutex_unlock(&p->lock);
-	return ready;
-}

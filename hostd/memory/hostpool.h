@@ -51,9 +51,6 @@ void hostpool_kick(struct hostpool *p);
 void hostpool_hold(struct hostpool *p);
 void hostpool_go_on(struct hostpool *p);
 
-/* Bytes that lie ready. */
-uint64_t hostpool_ready(struct hostpool *p);
-
 /* How many bytes of each size would be needed for all that can move; in move.c. */
 void space_host_wants(struct space *sp, uint64_t ret_bytes[HOSTPOOL_CLASSES]);
 
