@@ -184,6 +184,20 @@ def test_soft_device():
         assert os.path.exists(os.path.join(d, "fault_beside.weft.log"))
 
 
+def test_memory_promised_twice():
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, "out.json")
+        out = run("--build", BUILD, "--device", "soft", "--only", "swap", "--json", path, "--logs",
+                  d, expect=0)
+        assert "0 refused" in out and "of pinned copies" in out, out
+        with open(path, encoding="utf-8") as f:
+            rows = {r["name"]: r for r in json.load(f)["memory"]}
+        assert set(rows) == {"move", "shares", "delay", "slowdown"}
+        assert all(r["good"] and r["result"] for r in rows.values()), rows
+        for name in rows:
+            assert os.path.exists(os.path.join(d, f"{name}.svg")), os.listdir(d)
+
+
 def test_ratio():
     """Of two runs: what takes twice as long is at 0.5, what there is twice of at 2."""
     def report(rate, took, seconds):
