@@ -108,7 +108,8 @@ static void go_on(struct moving *m)
 	if (!gate_wanted(&m->s->gate))
 		return;
 	pthread_mutex_lock(&m->lock);
-	if (!m->need) {
+	/* One that has come and waits for its turn opens the gate. */
+	if (!m->need && !(m->pending & 1u << JOB_ANSWER)) {
 		msg.id = m->need = broker_link_id(m->link);
 		(void)ctl_send(m->sock, &msg, -1, -1);
 	}

@@ -29,7 +29,8 @@
 #define CTX    handle_make(HANDLE_CONTEXT, 1, 1)
 
 static struct session *s;
-static struct moving *moving;
+static struct moving *moving; /* NULL: none */
+static pthread_mutex_t moving_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct broker_link *brokers;
 static struct loopback lb[LANES];
 static int sock[2]; /* the worker's end, weftd's */
@@ -110,6 +111,19 @@ static void *weftd_main(void *arg)
 	return NULL;
 }
 
+/* While the session ends nothing moves any more; what weftd says then comes too late, but
+ * for answers to others. */
+static int tell_moving(const struct ctl_msg *m)
+{
+	int r = m->type == CTL_ANSWER ? -ENOENT : 0;
+
+	pthread_mutex_lock(&moving_lock);
+	if (moving)
+		r = moving_told(moving, m);
+	pthread_mutex_unlock(&moving_lock);
+	return r;
+}
+
 /* The main thread of a worker. */
 static void *worker_main(void *arg)
 {
@@ -117,12 +131,11 @@ static void *worker_main(void *arg)
 	int fd[2];
 
 	while (ctl_recv(sock[0], &m, &fd[0], &fd[1]) == 0) {
-		if (m.type != CTL_ANSWER || moving_told(moving, &m) == -ENOENT) {
-			if (m.type == CTL_ANSWER)
-				cr_assert_eq(broker_link_answer(brokers, &m, -1), 0);
-			else
-				cr_assert_eq(moving_told(moving, &m), 0);
-		}
+		int r = tell_moving(&m);
+
+		if (r == -ENOENT && m.type == CTL_ANSWER)
+			r = broker_link_answer(brokers, &m, -1);
+		cr_assert_eq(r, 0);
 	}
 	return NULL;
 }
@@ -190,10 +203,16 @@ static void setup(void)
 
 static void teardown(void)
 {
+	struct moving *m;
+
 	for (unsigned i = 0; i < LANES; i++)
 		loopback_fini(&lb[i]);
 	sess_join(s);
-	moving_free(moving);
+	pthread_mutex_lock(&moving_lock);
+	m = moving;
+	moving = NULL;
+	pthread_mutex_unlock(&moving_lock);
+	moving_free(m);
 	sess_free(s);
 	shutdown(sock[0], SHUT_RDWR);
 	pthread_join(weftd.worker, NULL);
