@@ -27,7 +27,8 @@ void kept_check(struct sess_lane *sl)
 	sl->kept.taken = taken;
 }
 
-void kept_put(struct sess_lane *sl, uint64_t key, struct sess_obj *o, struct dev_func *dev)
+void kept_put(struct sess_lane *sl, uint64_t key, struct sess_obj *o,
+	      struct dev_func *dev)
 {
 	struct kept_slot *slot = kept_slot(&sl->kept, key);
 	struct sess_obj *before = slot->obj;

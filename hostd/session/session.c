@@ -191,7 +191,8 @@ void *sess_pin(struct sess_lane *sl, struct sess_obj *o)
 		obj_put(sl->s, o);
 		return NULL;
 	}
-	sl->pins[sl->n_pins++] = (struct sess_pin){.obj = o, .key = KEPT_OBJECT(o->handle)};
+	sl->pins[sl->n_pins++] =
+		(struct sess_pin){.obj = o, .key = KEPT_OBJECT(o->handle)};
 	return o;
 }
 

@@ -20,15 +20,15 @@
 #include "session/code.h"
 #include "session/session.h"
 
-#define BURSTS   400
-#define LAUNCHES 5000u
-#define DEVICE_SPINS  4000u /* some microseconds */
+#define BURSTS        400
+#define LAUNCHES      5000u
+#define DEVICE_SPINS  4000u /* about a microsecond */
 #define WINDOW_PARAMS 16
-#define KERNELS  12 /* in turn: as many as a program of some layers has */
+#define KERNELS       12 /* in turn: as many as a program of some layers has */
 
-#define CTX        handle_make(HANDLE_CONTEXT, 1, 1)
-#define STREAM     handle_make(HANDLE_STREAM, 1, 1)
-#define CODE(type) handle_make(type, 1, 1)
+#define CTX           handle_make(HANDLE_CONTEXT, 1, 1)
+#define STREAM        handle_make(HANDLE_STREAM, 1, 1)
+#define CODE(type)    handle_make(type, 1, 1)
 
 static struct sess_lane lane;
 static struct dev_func *func; /* never looked into */

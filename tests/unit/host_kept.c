@@ -18,12 +18,11 @@ static uint64_t seq;
 #define post(lane, name, ...)                                                            \
 	do {                                                                             \
 		struct name##_cmd _c = {__VA_ARGS__};                                    \
-		struct lane_msg _m = {                                                   \
-			.hdr = {.op = WIRE_OP_##name,                                    \
-				.flags = WIRE_F_ASYNC,                                   \
-				.seq = ++seq},                                           \
-			.body = &_c,                                                     \
-			.body_size = sizeof(_c)};                                        \
+		struct lane_msg _m = {.hdr = {.op = WIRE_OP_##name,                      \
+					      .flags = WIRE_F_ASYNC,                     \
+					      .seq = ++seq},                             \
+				      .body = &_c,                                       \
+				      .body_size = sizeof(_c)};                          \
 		cr_assert_eq(sess_handle(lane, &_m), 0);                                 \
 	} while (0)
 
@@ -116,11 +115,13 @@ Test(kept, more_than_fit)
 	const unsigned n = 3 * KEPT_SLOTS;
 
 	for (unsigned i = 0; i < n; i++)
-		post(&lanes[0], event_create, .event = handle_make(HANDLE_EVENT, 2, 10 + i));
+		post(&lanes[0], event_create,
+		     .event = handle_make(HANDLE_EVENT, 2, 10 + i));
 	for (unsigned round = 0; round < 3; round++) {
 		for (unsigned i = 0; i < n; i++)
 			post(&lanes[0], event_record,
-			     .event = handle_make(HANDLE_EVENT, 2, 10 + i), .stream = STREAM);
+			     .event = handle_make(HANDLE_EVENT, 2, 10 + i),
+			     .stream = STREAM);
 	}
 	cr_expect_eq(failure(), CUDA_SUCCESS);
 	cr_expect_leq(lanes[0].kept.n, KEPT_SLOTS);

@@ -230,7 +230,8 @@ static void second_lane(uint64_t next)
 /* What one thread used and another destroys is gone when the first sleeps. */
 Test(session, destroyed_elsewhere)
 {
-	uint64_t st = handle_make(HANDLE_STREAM, 1, 1), ev = handle_make(HANDLE_EVENT, 1, 1);
+	uint64_t st = handle_make(HANDLE_STREAM, 1, 1),
+		 ev = handle_make(HANDLE_EVENT, 1, 1);
 	struct event_record_cmd *c;
 
 	retain();
