@@ -263,6 +263,31 @@ static void wait_for(struct mover *mv, struct transfer *t)
 		s->ops->stream_synchronize(mv->ctx->dev, mv->st);
 }
 
+/* ---- one maps, or the other copies to the host ---- */
+
+static void map_begin(struct space *sp)
+{
+	pthread_mutex_lock(&sp->lock);
+	sp->mapping++;
+	pthread_mutex_unlock(&sp->lock);
+}
+
+static void map_end(struct space *sp)
+{
+	pthread_mutex_lock(&sp->lock);
+	if (!--sp->mapping)
+		pthread_cond_broadcast(&sp->mapped);
+	pthread_mutex_unlock(&sp->lock);
+}
+
+static void wait_for_mapping(struct space *sp)
+{
+	pthread_mutex_lock(&sp->lock);
+	while (sp->mapping)
+		pthread_cond_wait(&sp->mapped, &sp->lock);
+	pthread_mutex_unlock(&sp->lock);
+}
+
 /* ---- out ---- */
 
 /* What is read-only can be copied; what is closed is opened for that. */
@@ -345,6 +370,7 @@ static void out_end(struct mover *mv, struct transfer *t)
 		put_hosts(mv, t);
 	settle(mv, t);
 	pthread_mutex_unlock(&mv->sp->lock);
+	atomic_fetch_sub(&mv->sp->leaving, 1);
 	if (gone) {
 		mv->dead[mv->n_dead++] = t->dev;
 		mv->moved += t->size;
@@ -419,17 +445,41 @@ static CUresult exchange(struct mover *mv, struct transfer *t)
 	return r;
 }
 
-static void in_submit(struct mover *mv, struct transfer *t)
+static struct transfer *in_new(struct mover *mv, unsigned i)
 {
-	if (!t->dev)
-		t->result = create(mv->sp, t->size, chunk_memory(t->c), &t->dev);
-	if (t->result != CUDA_SUCCESS) {
-		t->dev = NULL;
-		return;
+	return &mv->ring[(mv->first + mv->n - mv->n_new + i) % TRANSFERS];
+}
+
+/* All that are new. Returns false if one of them has failed. */
+static bool in_submit(struct mover *mv)
+{
+	struct space *sp = mv->sp;
+	struct transfer *t;
+	bool ok = true;
+
+	for (unsigned i = 0; i < mv->n_new; i++) {
+		t = in_new(mv, i);
+		if (!t->dev)
+			t->result = create(sp, t->size, chunk_memory(t->c), &t->dev);
+		if (t->result != CUDA_SUCCESS)
+			t->dev = NULL;
 	}
-	t->result = exchange(mv, t);
-	if (t->result == CUDA_SUCCESS)
-		copy(mv, t, false);
+	map_begin(sp);
+	for (unsigned i = 0; i < mv->n_new; i++) {
+		t = in_new(mv, i);
+		if (t->result == CUDA_SUCCESS)
+			t->result = exchange(mv, t);
+	}
+	map_end(sp);
+	for (unsigned i = 0; i < mv->n_new; i++) {
+		t = in_new(mv, i);
+		if (t->result == CUDA_SUCCESS)
+			copy(mv, t, false);
+		ok &= t->result == CUDA_SUCCESS;
+	}
+	mv->n_new = 0;
+	mv->new_bytes = 0;
+	return ok;
 }
 
 /* The pieces become one, of device memory. */
@@ -493,6 +543,8 @@ static void end_oldest(struct mover *mv)
 {
 	struct transfer *t = &mv->ring[mv->first];
 
+	if (mv->n_new == mv->n)
+		(void)in_submit(mv);
 	mv->first = (mv->first + 1) % TRANSFERS;
 	mv->n--;
 	if (t->to == PIECE_RESIDENT)
@@ -503,6 +555,8 @@ static void end_oldest(struct mover *mv)
 
 void mover_drain(struct mover *mv)
 {
+	if (mv->n_new)
+		(void)in_submit(mv);
 	while (mv->n)
 		end_oldest(mv);
 	bury(mv);
@@ -511,26 +565,35 @@ void mover_drain(struct mover *mv)
 /* A free slot, and room for so many bytes. */
 static struct transfer *next_slot(struct mover *mv, uint64_t size, unsigned depth)
 {
-	while (mv->n == depth || (mv->n && mv->under_way + size > TRANSFER_BYTES_MAX))
+	while (mv->n >= depth || (mv->n && mv->under_way + size > TRANSFER_BYTES_MAX))
 		end_oldest(mv);
 	return &mv->ring[(mv->first + mv->n) % TRANSFERS];
 }
 
+static unsigned out_depth(uint64_t size, enum piece_state to)
+{
+	uint64_t n = MIN(OUT_BYTES_MAX / size, (uint64_t)TRANSFERS);
+
+	return to == PIECE_MAPPED ? OUT_LEAST : MAX((unsigned)n, OUT_LEAST);
+}
+
 void mover_out(struct mover *mv, CUdeviceptr addr, uint64_t size, enum piece_state to)
 {
-	struct transfer *t =
-		next_slot(mv, size, to == PIECE_MAPPED ? TRANSFERS_MAPPED : TRANSFERS);
+	struct transfer *t = next_slot(mv, size, out_depth(size, to));
 
 	if (!begin(mv, t, addr, size, 1 << PIECE_RESIDENT, out_take_locked))
 		return;
 	t->to = to;
 	mv->n++;
+	atomic_fetch_add(&mv->sp->leaving, 1);
 	if (!take_hosts(mv, t))
 		t->result = CUDA_ERROR_OUT_OF_MEMORY;
 	if (t->result == CUDA_SUCCESS)
 		t->result = open_source(mv, t, true);
-	if (t->result == CUDA_SUCCESS)
+	if (t->result == CUDA_SUCCESS) {
+		wait_for_mapping(mv->sp);
 		copy(mv, t, true);
+	}
 	bury(mv);
 	if (t->result != CUDA_SUCCESS)
 		mover_drain(mv);
@@ -539,14 +602,18 @@ void mover_out(struct mover *mv, CUdeviceptr addr, uint64_t size, enum piece_sta
 void mover_in(struct mover *mv, CUdeviceptr addr, uint64_t size)
 {
 	struct transfer *t = next_slot(mv, size, TRANSFERS);
+	bool alone = !atomic_load(&mv->sp->leaving);
 
 	if (!begin(mv, t, addr, size, 1 << PIECE_MAPPED | 1 << PIECE_SWAPPED,
 		   in_take_locked))
 		return;
 	t->to = PIECE_RESIDENT;
 	mv->n++;
-	in_submit(mv, t);
-	if (t->result != CUDA_SUCCESS)
+	mv->n_new++;
+	mv->new_bytes += size;
+	if (!alone && mv->n_new < IN_TOGETHER && mv->new_bytes < IN_TOGETHER_BYTES)
+		return;
+	if (!in_submit(mv))
 		mover_drain(mv);
 }
 
