@@ -92,6 +92,7 @@ struct worker_move {
 	/* Until then it is not asked for more, has nothing more to give, gets nothing
 	 * back. */
 	uint64_t busy_ns, empty_ns, full_ns;
+	uint64_t gave_ns;    /* when something was moved out last */
 	uint64_t by_hand_ns; /* when an operator moved it out: not back before it works */
 	uint64_t pool;       /* host memory it was told to keep ready */
 };
@@ -317,6 +318,12 @@ uint64_t reclaim_tick(struct broker *b, uint64_t now_ns);
 /* Tells workers how much host memory to keep ready. Returns when to be called again. */
 uint64_t ready_tick(struct broker *b, uint64_t now_ns);
 
+/* Who is granted memory, or moves it, often goes on doing so: no host memory is made
+ * ahead for so long after that. */
+#define READY_PAUSE_NS (25 * NSEC_PER_MSEC)
+/* No session makes any ahead until then. */
+void ready_pause(struct broker *b, uint64_t until_ns);
+
 /* ---- account_host.c ---- */
 
 /* A session wants host memory, up to host.max; *ret_offset is its place in the VM's
@@ -457,6 +464,7 @@ struct broker {
 	struct list waiting; /* guests for whom no worker is ready yet */
 	unsigned n_waiting;
 	uint64_t spawn_at_ns; /* after failures: not before */
+	uint64_t taken_ns;    /* when a session got a worker last */
 	unsigned failures;    /* workers that never became ready, in a row */
 	bool was_ready;       /* a worker has been ready once */
 	int ready_fd;         /* told when that happens; -1: none */
@@ -481,6 +489,8 @@ struct broker {
 	struct worker *moving;   /* one at a time, so that the device does not idle */
 	struct hold *moving_for; /* who waits for that, if still there */
 	uint64_t moving_since_ns, reclaim_at_ns, reclaim_pause_ns;
+	uint64_t
+		background_ns; /* when what nobody waits for may move; 0: nothing is to */
 	uint32_t next_move;
 	bool reclaim_due;
 	uint64_t ready_at_ns;

@@ -13,6 +13,9 @@
 
 /* What has been granted is written into a worker's page as movable when it is there. */
 #define LATE_NS (50 * NSEC_PER_MSEC)
+/* Whoever needed what a session gave a moment ago often needs more: nothing of it comes
+ * back for so long. */
+#define GAVE_NS (25 * NSEC_PER_MSEC)
 /* Who gave up memory a moment ago often wants it again. */
 #define LATELY_NS (2 * NSEC_PER_SEC)
 
@@ -40,7 +43,9 @@ static uint64_t returnable(const struct worker *w, uint64_t now_ns)
 	bool by_hand = w->move.by_hand_ns &&
 		       atomic_load(&w->count->last_submit_ns) <= w->move.by_hand_ns;
 
-	return by_hand || now_ns < w->move.full_ns ? 0 : away_waiting(w);
+	if (by_hand || now_ns < w->move.full_ns || now_ns < w->move.gave_ns + GAVE_NS)
+		return 0;
+	return away_waiting(w);
 }
 
 static int grow(struct broker *b, uint32_t n)

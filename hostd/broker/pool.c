@@ -31,6 +31,9 @@
 #define BACKOFF_SHIFT_MAX 6
 /* So long may others take to make room for a context. */
 #define ROOM_NS NSEC_PER_SEC
+/* A session that has come gets its memory first: until nothing has moved for a while. */
+#define CALM_NS     (200 * NSEC_PER_MSEC)
+#define CALM_MAX_NS (2 * NSEC_PER_SEC)
 
 static void on_worker_ctl(struct source *src, uint32_t events);
 static void on_worker_exit(struct source *src, uint32_t events);
@@ -188,13 +191,26 @@ static bool waits_for_room(struct broker *b)
 	return now < b->room_at_ns;
 }
 
+/*
+ * A context that is made holds up the driver for everybody, for 0.2 s on an H200: not
+ * while a session that has just come gets the memory that it needs.
+ */
+static uint64_t calm_at(const struct broker *b)
+{
+	uint64_t last = MAX(b->taken_ns, b->moving_since_ns);
+
+	return b->swap && b->pressed && b->taken_ns && !b->n_waiting
+		       ? MIN(last + CALM_NS, b->taken_ns + CALM_MAX_NS)
+		       : 0;
+}
+
 void pool_fill(struct broker *b)
 {
 	/* One at a time until the first is ready: it may tell us that there is no
 	 * device. */
 	unsigned wanted = b->was_ready ? b->conf->pool + b->n_waiting : 1;
 
-	if (count_idle(b) >= wanted || waits_for_room(b))
+	if (count_idle(b) >= wanted || clock_now_ns() < calm_at(b) || waits_for_room(b))
 		return;
 	while (!b->stop && count_idle(b) < wanted && clock_now_ns() >= b->spawn_at_ns) {
 		int r = worker_start(b);
@@ -238,7 +254,7 @@ static int attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 	w->state = WORKER_SESSION;
 	w->session = m.session;
 	w->hello = *hello;
-	w->attached_ns = clock_now_ns();
+	w->attached_ns = w->b->taken_ns = clock_now_ns();
 	account_begin(w);
 	log_info("tenant %s session %llu: pid %u (%s), worker %d", t->name,
 		 (unsigned long long)w->session, hello->pid, hello->name, w->child.pid);
@@ -361,7 +377,7 @@ void pool_guest(struct tenant *t, const struct wire_hello *hello, int fd)
 uint64_t pool_tick(struct broker *b, uint64_t now_ns)
 {
 	struct guest_wait *g, *tmp;
-	uint64_t next = UINT64_MAX;
+	uint64_t next = UINT64_MAX, fill_at;
 
 	list_for_each_safe (g, tmp, &b->waiting, link) {
 		if (now_ns < g->deadline_ns) {
@@ -373,8 +389,9 @@ uint64_t pool_tick(struct broker *b, uint64_t now_ns)
 	}
 	pool_fill(b);
 	/* Only a pause after a failure, or a full device, leaves the pool short. */
-	if (count_idle(b) < b->conf->pool && MAX(b->spawn_at_ns, b->room_at_ns) > now_ns)
-		next = MIN(next, MAX(b->spawn_at_ns, b->room_at_ns));
+	fill_at = MAX(MAX(b->spawn_at_ns, b->room_at_ns), calm_at(b));
+	if (count_idle(b) < b->conf->pool && fill_at > now_ns)
+		next = MIN(next, fill_at);
 	return next;
 }
 

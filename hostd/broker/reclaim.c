@@ -36,6 +36,9 @@
 #define WAIT_TICK_NS (5 * NSEC_PER_MSEC)
 #define AWAY_TICK_NS (20 * NSEC_PER_MSEC)
 #define PAUSE_MAX_NS NSEC_PER_SEC
+/* Whoever was just granted memory maps it now, which takes 1 ms longer while anything is
+ * copied to the host (memory/transfer.h): what nobody waits for leaves later. */
+#define CALM_NS (2 * NSEC_PER_MSEC)
 /* At a time, so that who needs room meanwhile waits a few milliseconds. */
 #define RETURN_MAX     (256ull << 20)
 #define BACKGROUND_MAX (128ull << 20)
@@ -52,6 +55,14 @@ static void asked(struct worker *w, uint64_t now_ns)
 {
 	w->b->moving = w;
 	w->b->moving_since_ns = now_ns;
+	ready_pause(w->b, UINT64_MAX);
+}
+
+static void not_moving(struct broker *b, uint64_t now_ns)
+{
+	b->moving = NULL;
+	b->moving_for = NULL;
+	ready_pause(b, now_ns + READY_PAUSE_NS);
 }
 
 /* Asks a session of the tenant that a policy named. Returns 0 or -EBUSY. */
@@ -199,8 +210,15 @@ static void ask_in_background(struct broker *b, uint64_t now_ns)
 					 PLACEMENT_NOBODY, missing, &step);
 	if (r < 0)
 		r = b->placement->relieve(&now.device, now.tenants, now.n, &step);
-	if (r < 0)
+	if (r < 0) {
+		b->background_ns = 0;
 		return;
+	}
+	if (!b->background_ns)
+		b->background_ns = now_ns + CALM_NS;
+	if (now_ns < b->background_ns)
+		return;
+	b->background_ns = 0;
 	t = tenant_at(b, step.tenant);
 	if (t && account_tenant(t) > t->memory.high)
 		t->events.high++;
@@ -273,12 +291,10 @@ int reclaim_quiet(struct worker *w, int result, uint64_t now_ns)
 	return 0;
 }
 
-static void move_ended(struct worker *w)
+static void move_ended(struct worker *w, uint64_t now_ns)
 {
-	if (w->b->moving == w) {
-		w->b->moving = NULL;
-		w->b->moving_for = NULL;
-	}
+	if (w->b->moving == w)
+		not_moving(w->b, now_ns);
 	w->b->reclaim_due = true;
 }
 
@@ -294,8 +310,10 @@ int reclaim_left(struct worker *w, const struct ctl_msg *m, uint64_t now_ns)
 	/* Or it has freed what its program does not use. */
 	gave = w->charged < had;
 	w->move.out_id = 0;
-	if (moved)
+	if (moved) {
 		w->tenant->events.reclaim++;
+		w->move.gave_ns = now_ns;
+	}
 	if (m->result == 0 && gave)
 		w->move.n_busy = 0;
 	else
@@ -305,7 +323,7 @@ int reclaim_left(struct worker *w, const struct ctl_msg *m, uint64_t now_ns)
 		if (h->kind == HOLD_HAND)
 			w->move.by_hand_ns = now_ns;
 	}
-	move_ended(w);
+	move_ended(w, now_ns);
 	return 0;
 }
 
@@ -320,14 +338,14 @@ int reclaim_returned(struct worker *w, const struct ctl_msg *m, uint64_t now_ns)
 		had_nothing(w, m, now_ns);
 	else if (m->result < 0 || !m->bytes)
 		w->move.full_ns = now_ns + EMPTY_NS;
-	move_ended(w);
+	move_ended(w, now_ns);
 	return 0;
 }
 
 void reclaim_end(struct worker *w)
 {
 	hold_drop(w);
-	move_ended(w);
+	move_ended(w, clock_now_ns());
 }
 
 /* ---- the clock ---- */
@@ -339,8 +357,7 @@ static void expire(struct broker *b, uint64_t now_ns)
 	if (!b->moving || now_ns - b->moving_since_ns < MOVE_NS)
 		return;
 	log_warning("worker %d does not say what it moved", b->moving->child.pid);
-	b->moving = NULL;
-	b->moving_for = NULL;
+	not_moving(b, now_ns);
 }
 
 /* Something should move out in the background, but cannot right now. */
@@ -372,6 +389,8 @@ static uint64_t next_time(struct broker *b, uint64_t now_ns)
 	}
 	if (b->moving)
 		next = MIN(next, b->moving_since_ns + MOVE_NS);
+	else if (b->background_ns)
+		next = MIN(next, b->background_ns);
 	return next;
 }
 

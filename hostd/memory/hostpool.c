@@ -8,6 +8,9 @@
 
 /* How long what is not asked for is kept: who moves back and forth finds it again. */
 #define LINGER_NS (1 * NSEC_PER_SEC)
+/* How often to look whether others still need the driver, whose lock is held for most of
+ * a millisecond to make a chunk. */
+#define OTHERS_NS (2 * NSEC_PER_MSEC)
 
 /* Where chunks are mapped besides: the end of what device memory may use. */
 #define STAGE_SIZE  (1ull << 40)
@@ -141,20 +144,43 @@ static struct host_chunk *take_locked(struct hostpool *p, unsigned class)
 	return h;
 }
 
-/* A size of which more is wanted, large ones first, of which fewer calls make as much;
- * 0: none. */
+/* The size of which the smallest part of what is wanted is there, so that what is there
+ * will do for some of everything; 0: nothing is missing. */
 static uint64_t size_wanted(const struct hostpool *p, const uint64_t *want)
 {
-	for (unsigned class = HOSTPOOL_CLASSES; class > 0; class --) {
-		if (p->free_bytes[class - 1] < want[class - 1])
-			return 1ull << (class - 1);
+	unsigned best = HOSTPOOL_CLASSES;
+
+	for (unsigned class = 0; class < HOSTPOOL_CLASSES; class ++) {
+		if (p->free_bytes[class] >= want[class])
+			continue;
+		if (best == HOSTPOOL_CLASSES ||
+		    (double)p->free_bytes[class] * (double)want[best] <
+			    (double)p->free_bytes[best] * (double)want[class])
+			best = class;
 	}
-	return 0;
+	return best < HOSTPOOL_CLASSES ? 1ull << best : 0;
 }
 
 static bool may_grow(const struct hostpool *p)
 {
 	return p->ready < p->target && !p->refused && !p->held && !p->ending;
+}
+
+static void wait_until_locked(struct hostpool *p, uint64_t ns)
+{
+	const struct timespec ts = {.tv_sec = (time_t)(ns / NSEC_PER_SEC),
+				    .tv_nsec = (long)(ns % NSEC_PER_SEC)};
+
+	pthread_cond_clockwait(&p->changed, &p->lock, CLOCK_MONOTONIC, &ts);
+}
+
+static void wait_for_others_locked(struct hostpool *p)
+{
+	uint64_t now = clock_now_ns();
+
+	for (; !p->ending && now < atomic_load(&p->sp->s->count->host_pause_ns);
+	     now = clock_now_ns())
+		wait_until_locked(p, now + OTHERS_NS);
 }
 
 /* Grows. False: it is large enough, or cannot. */
@@ -182,6 +208,7 @@ static bool grow_locked(struct hostpool *p)
 			put_locked(p, h);
 		else
 			p->refused = true;
+		wait_for_others_locked(p);
 	}
 	return true;
 }
@@ -198,20 +225,13 @@ static void shrink_locked(struct hostpool *p)
 	pthread_mutex_lock(&p->lock);
 }
 
-static void wait_until_locked(struct hostpool *p, uint64_t ns)
-{
-	const struct timespec ts = {.tv_sec = (time_t)(ns / NSEC_PER_SEC),
-				    .tv_nsec = (long)(ns % NSEC_PER_SEC)};
-
-	pthread_cond_clockwait(&p->changed, &p->lock, CLOCK_MONOTONIC, &ts);
-}
-
 static void *keeper(void *arg)
 {
 	struct hostpool *p = arg;
 
 	pthread_mutex_lock(&p->lock);
 	while (!p->ending) {
+		wait_for_others_locked(p);
 		if (p->held)
 			pthread_cond_wait(&p->changed, &p->lock);
 		else if (grow_locked(p))
@@ -265,6 +285,24 @@ struct host_chunk *hostpool_take(struct hostpool *p, uint64_t size)
 	p->used_ns = clock_now_ns();
 	pthread_mutex_unlock(&p->lock);
 	return h ? h : make(p, size);
+}
+
+void hostpool_fill(struct hostpool *p, const uint64_t bytes[HOSTPOOL_CLASSES])
+{
+	struct host_chunk *h;
+	uint64_t size;
+
+	pthread_mutex_lock(&p->lock);
+	while (!p->ending && (size = size_wanted(p, bytes))) {
+		pthread_mutex_unlock(&p->lock);
+		h = make(p, size);
+		pthread_mutex_lock(&p->lock);
+		if (!h)
+			break;
+		put_locked(p, h);
+		p->used_ns = clock_now_ns();
+	}
+	pthread_mutex_unlock(&p->lock);
 }
 
 void hostpool_put(struct hostpool *p, struct host_chunk *h)

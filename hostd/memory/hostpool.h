@@ -44,6 +44,9 @@ void hostpool_free(struct hostpool *p);
 struct host_chunk *hostpool_take(struct hostpool *p, uint64_t size);
 void hostpool_put(struct hostpool *p, struct host_chunk *h);
 
+/* Makes what the pool lacks of so many bytes of each size; less if there is no more. Not
+ * with space.lock. */
+void hostpool_fill(struct hostpool *p, const uint64_t bytes[HOSTPOOL_CLASSES]);
 void hostpool_set(struct hostpool *p, uint64_t bytes);
 /* The session has more that may move: the pool may want to grow. */
 void hostpool_kick(struct hostpool *p);
@@ -52,6 +55,6 @@ void hostpool_hold(struct hostpool *p);
 void hostpool_go_on(struct hostpool *p);
 
 /* How many bytes of each size would be needed for all that can move; in move.c. */
-void space_host_wants(struct space *sp, uint64_t ret_bytes[HOSTPOOL_CLASSES]);
+void space_host_wants(struct space *sp, uint64_t bytes[HOSTPOOL_CLASSES]);
 
 #endif

@@ -11,6 +11,9 @@
 #include "memory/transfer.h"
 
 #define PIECE_MAX (64ull << 20)
+/* Half a second's making; who wants more is not to wait for all of it before anything
+ * moves. */
+#define PREPARE_MAX (4ull << 30)
 
 /* What could move, as the policy sees it; the id is the address. */
 struct candidates {
@@ -137,6 +140,33 @@ static size_t choose_leaving(const struct space *sp, const struct candidates *cs
 		       : first_that_fit(cs, bytes, room);
 }
 
+/* What a piece of so many bytes will lie in. */
+static void add_wants(const struct space *sp, uint64_t bytes, uint64_t *wants)
+{
+	uint64_t size = sp->piece_bytes;
+
+	wants[__builtin_ctzll(size)] += ALIGN_DOWN(bytes, size);
+	for (bytes %= size; bytes; bytes -= size) {
+		size = piece_size(sp, bytes);
+		wants[__builtin_ctzll(size)] += size;
+	}
+}
+
+/* Host memory for the first k, of at most so many bytes. */
+static void make_ready(struct space *sp, const struct candidates *cs, size_t k,
+		       uint64_t most)
+{
+	uint64_t wants[HOSTPOOL_CLASSES] = {0};
+
+	for (size_t i = 0; i < k && most; i++) {
+		uint64_t bytes = MIN(cs->c[i].size, most);
+
+		add_wants(sp, bytes, wants);
+		most -= bytes;
+	}
+	hostpool_fill(sp->hostpool, wants);
+}
+
 /* Moves out what it finds at first. */
 static void leave_once(struct mover *mv, uint64_t bytes, uint64_t room,
 		       enum piece_state to)
@@ -148,9 +178,21 @@ static void leave_once(struct mover *mv, uint64_t bytes, uint64_t room,
 		mv->error = -ENOMEM;
 	else if (cs.n)
 		k = choose_leaving(mv->sp, &cs, bytes, room, mv->run);
+	/* Now, and not between the copies: that is ten times as slow (transfer.h). */
+	make_ready(mv->sp, &cs, k, UINT64_MAX);
 	for (size_t i = 0; i < k && !mv->error; i++)
 		mover_out(mv, cs.c[i].id, cs.c[i].size, to);
 	mover_drain(mv);
+	free(cs.c);
+}
+
+void space_move_prepare(struct space *sp, uint64_t bytes, uint64_t room)
+{
+	struct candidates cs = {0};
+
+	if (find_leaving(sp, &cs) == 0 && cs.n)
+		make_ready(sp, &cs, choose_leaving(sp, &cs, bytes, room, sp->runs + 1),
+			   PREPARE_MAX);
 	free(cs.c);
 }
 
@@ -334,22 +376,15 @@ void space_host_pool_set(struct space *sp, uint64_t bytes)
 	hostpool_set(sp->hostpool, bytes);
 }
 
-void space_host_wants(struct space *sp, uint64_t ret_bytes[HOSTPOOL_CLASSES])
+void space_host_wants(struct space *sp, uint64_t bytes[HOSTPOOL_CLASSES])
 {
 	struct space_chunk *c;
 
 	pthread_mutex_lock(&sp->lock);
 	list_for_each (c, &sp->all, in_space) {
 		for (unsigned i = 0; i < c->n_pieces && chunk_movable(c); i++) {
-			uint64_t left = c->piece[i].size, size = sp->piece_bytes;
-
-			if (c->piece[i].state != PIECE_RESIDENT)
-				continue;
-			ret_bytes[__builtin_ctzll(size)] += ALIGN_DOWN(left, size);
-			for (left %= size; left; left -= size) {
-				size = piece_size(sp, left);
-				ret_bytes[__builtin_ctzll(size)] += size;
-			}
+			if (c->piece[i].state == PIECE_RESIDENT)
+				add_wants(sp, c->piece[i].size, bytes);
 		}
 	}
 	pthread_mutex_unlock(&sp->lock);

@@ -40,6 +40,10 @@ struct space_residency {
 	uint64_t pinned;  /* on the device, cannot move now */
 };
 
+/* Makes the host memory that it will take, so that the session need not stand still for
+ * that. The gate may be open. */
+void space_move_prepare(struct space *sp, uint64_t bytes, uint64_t room);
+
 /*
  * Moves at least `bytes` out, if there is so much; more where an extent is larger, but
  * never more than `room`.

@@ -149,6 +149,9 @@ struct sess_counters {
 	_Atomic uint64_t moved_out_bytes, moved_in_bytes;
 	_Atomic uint64_t last_submit_ns; /* of work for the device; clock_now_ns() */
 	struct purse purse;              /* written by both */
+	/* Written by weftd: until then no host memory is to be made ahead, because
+	 * somebody needs the driver for something better. clock_now_ns(). */
+	_Atomic uint64_t host_pause_ns;
 	_Atomic uint64_t lanes;
 	_Atomic uint64_t computes; /* not 0 once it has had a context */
 	/* Share of the last tick with a kernel running, and with memory read or written;

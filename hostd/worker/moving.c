@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "memory/move.h"
 #include "memory/pool.h"
 #include "memory/space.h"
@@ -178,25 +179,45 @@ static void reclaim(struct moving *m, const struct ctl_msg *msg)
 {
 	uint64_t freed = give_back(m), bytes = msg->bytes - MIN(freed, msg->bytes);
 	struct space_moved moved = {0};
-	int r = bytes ? begin(m) : 0;
+	uint64_t t[3];
+	int r;
 
+	t[0] = clock_now_ns();
+	if (bytes)
+		space_move_prepare(m->s->space, bytes, msg->session);
+	t[1] = clock_now_ns();
+	r = bytes ? begin(m) : 0;
+	t[2] = clock_now_ns();
 	if (r == 0 && bytes)
 		r = space_move_out(m->s->space, bytes, msg->session,
 				   msg->total == PLACE_SWAPPED ? PLACE_SWAPPED
 							       : PLACE_MAPPED,
 				   &moved);
 	count(&m->s->count->moved_out_bytes, moved.bytes);
+	log_debug("%llu MiB out: host memory %llu us, gate %llu, moving %llu: %d",
+		  (unsigned long long)moved.bytes >> 20,
+		  (unsigned long long)(t[1] - t[0]) / 1000,
+		  (unsigned long long)(t[2] - t[1]) / 1000,
+		  (unsigned long long)(clock_now_ns() - t[2]) / 1000, r);
 	end(m, CTL_RECLAIMED, msg, moved.bytes, r);
 }
 
 static void restore(struct moving *m, const struct ctl_msg *msg)
 {
 	struct space_moved moved = {0};
-	int r = begin(m);
+	uint64_t t[2];
+	int r;
 
+	t[0] = clock_now_ns();
+	r = begin(m);
+	t[1] = clock_now_ns();
 	if (r == 0)
 		r = space_move_in(m->s->space, msg->bytes, &moved);
 	count(&m->s->count->moved_in_bytes, moved.bytes);
+	log_debug("%llu MiB in: gate %llu us, moving %llu: %d",
+		  (unsigned long long)moved.bytes >> 20,
+		  (unsigned long long)(t[1] - t[0]) / 1000,
+		  (unsigned long long)(clock_now_ns() - t[1]) / 1000, r);
 	end(m, CTL_RESTORED, msg, moved.bytes, r);
 }
 

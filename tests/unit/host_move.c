@@ -748,3 +748,62 @@ Test(move, host_memory_is_made_ahead, .timeout = 60)
 	check_item(s, &more);
 	counted_end(s);
 }
+
+/* What will leave finds host memory, in the sizes that it takes. */
+Test(move, host_memory_is_prepared, .timeout = 60)
+{
+	struct session *s = start();
+	struct item it[3];
+	struct space_moved moved;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(it); i++)
+		it[i] = new_item(s, LARGE, PAGE, i);
+	space_move_prepare(s->space, PAGE + 1, UINT64_MAX);
+	cr_assert_eq(counted.in_host, 2 * PAGE);
+	counted.no_host = true;
+	space_move_prepare(s->space, 3 * PAGE, UINT64_MAX); /* there is no more */
+	cr_assert_eq(space_move_out(s->space, PAGE + 1, UINT64_MAX, PLACE_MAPPED, &moved),
+		     0);
+	cr_assert_eq(moved.bytes, 2 * PAGE);
+	cr_assert_eq(counted.in_host, 2 * PAGE);
+	for (unsigned i = 0; i < ARRAY_SIZE(it); i++)
+		check_item(s, &it[i]);
+	counted_end(s);
+}
+
+/* Some of each size, not all that is wanted of one. */
+Test(move, host_memory_in_proportion, .timeout = 60)
+{
+	struct session *s = start();
+	struct item it[4];
+	struct space_moved moved;
+
+	cr_assert_eq(space_set_piece(s->space, 2 * PAGE), 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(it); i++)
+		it[i] = new_item(s, LARGE, 3 * PAGE, i);
+	space_host_pool_set(s->space, 6 * PAGE);
+	wait_for_host(6 * PAGE);
+	counted.no_host = true;
+	cr_assert_eq(space_move_out(s->space, 6 * PAGE, UINT64_MAX, PLACE_MAPPED, &moved),
+		     0);
+	for (unsigned i = 0; i < ARRAY_SIZE(it); i++)
+		check_item(s, &it[i]);
+	counted_end(s);
+}
+
+/* While others need the driver, nothing is made. */
+Test(move, host_memory_waits_for_others, .timeout = 60)
+{
+	struct session *s = start();
+	const struct timespec pause = {.tv_nsec = 5000000};
+	struct item it = new_item(s, LARGE, 2 * PAGE, 1);
+
+	atomic_store(&s->count->host_pause_ns, UINT64_MAX);
+	space_host_pool_set(s->space, 3 * MIB);
+	nanosleep(&pause, NULL);
+	cr_assert_leq(counted.in_host, PIECE);
+	atomic_store(&s->count->host_pause_ns, 0);
+	wait_for_host(3 * MIB);
+	check_item(s, &it);
+	counted_end(s);
+}

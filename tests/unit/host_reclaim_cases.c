@@ -142,6 +142,50 @@ Test(reclaim, comes_back)
 	cr_assert_eq(reclaim_tick(&b, now), UINT64_MAX, "nothing is to be looked at");
 }
 
+/* What was given a moment ago is not brought back at once, because more may be needed. */
+Test(reclaim, gives_again)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 256 * MIB);
+	ask(&mates[1], 16 * MIB);
+	pass(NSEC_PER_MSEC);
+	stop(&mates[1]);
+	pass(20 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[0].away, 16 * MIB);
+	ask(&mates[2], 16 * MIB);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(tenants[0].events.reclaim, 1);
+	stop(&mates[2]);
+	pass(50 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[0].away, 0);
+}
+
+/* While somebody is granted or moves memory, others make none in the host. */
+Test(reclaim, others_pause)
+{
+	const _Atomic uint64_t *pause = &mates[2].page.host_pause_ns;
+
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 240 * MIB);
+	cr_assert_eq(*pause, 0, "there is enough");
+	ready_tick(&b, now);
+	ask(&mates[1], 16 * MIB);
+	cr_assert_eq(*pause, now + READY_PAUSE_NS);
+	ask(&mates[1], 16 * MIB);
+	reclaim_tick(&b, now);
+	hear_all();
+	cr_assert_eq(*pause, UINT64_MAX);
+	ask(&mates[3], 16 * MIB);
+	cr_assert_eq(*pause, UINT64_MAX);
+	move_out(&mates[0]);
+	cr_assert_eq(*pause, now + READY_PAUSE_NS);
+	reclaim_tick(&b, now);
+	hear_all();
+	cr_assert_eq(*pause, UINT64_MAX);
+	stop(&mates[0]);
+	cr_assert_lt(*pause, UINT64_MAX, "it has gone");
+}
+
 /* A tenant whose kernels keep its memory busy: who wants more than its share waits, up to
  * a bounded time; who has less than that does not. */
 Test(reclaim, busy)
@@ -445,6 +489,8 @@ Test(reclaim, contexts)
 	account_set_aside(&b, &missing);
 	cr_assert_eq(missing, 16 * MIB);
 	pass(NSEC_PER_MSEC);
+	cr_assert_eq(mates[0].has, 240 * MIB, "nobody waits for that");
+	pass(2 * NSEC_PER_MSEC);
 	cr_assert_eq(mates[0].has, 224 * MIB);
 	account_set_aside(&b, &missing);
 	cr_assert_eq(missing, 0);
