@@ -54,8 +54,8 @@ def processes(text):
 class Daemon:
     """A private weftd. Used as a context manager."""
 
-    def __init__(self, *options, config=""):
-        self.options, self.config = options, config
+    def __init__(self, *options, config="", device="soft"):
+        self.options, self.config, self.device = options, config, device
         self.dir = tempfile.mkdtemp(prefix="weft-fault-")
         self.process = None
         self.started = []
@@ -67,7 +67,7 @@ class Daemon:
         with open(self.path("log"), "ab") as log:
             self.process = subprocess.Popen(
                 [program("weftd"), "--config", self.path("conf"), "--run-dir", self.dir,
-                 "--device", "soft", "--ready-fd", str(w), *self.options],
+                 "--device", self.device, "--ready-fd", str(w), *self.options],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[w])
         os.close(w)
         ok = os.read(r, 1)

@@ -3,6 +3,7 @@
 """Five tenants that are promised three times what the device has, and use it.
 
     soak.py [--seconds N] [--seed N] [--memory MIB] [--placement NAME] [--no-swap]
+    soak.py --device cuda --memory 2048 --context 600
 
 Their programs allocate, free, launch, copy and check at random; some are killed, some lose
 their worker, limits and weights change, and memory is moved by hand. Whoever is not killed
@@ -22,6 +23,8 @@ MIB = 1 << 20
 TENANTS = ["a", "b", "c", "d", "e"]
 # Of the device, for each tenant: 300 % together.
 SHARE = 0.6
+PROGRAMS = 2 # of a tenant at a time, besides the one that stays
+CHUNK = {"soft": "128K", "cuda": "2M"}
 # What programs have besides their buffers: pools, slabs, chunks that are not full.
 SLACK = 4
 END_SECONDS = 60
@@ -115,9 +118,11 @@ class Soak:
 
     def limit(self):
         tenant, all_bytes = self.rng.choice(TENANTS), self.options.memory * MIB
+        contexts = (PROGRAMS + 1) * self.options.context * MIB
         key, value = self.rng.choice([
             ("memory.weight", self.rng.choice([50, 100, 100, 400])),
-            ("memory.high", self.rng.choice(["max", all_bytes // 10, all_bytes // 4])),
+            ("memory.high", self.rng.choice(["max", contexts + all_bytes // 10,
+                                             contexts + all_bytes // 4])),
             ("memory.low", self.rng.choice([0, all_bytes // 10])),
             ("memory.min", self.rng.choice([0, all_bytes // 20])),
         ])
@@ -154,7 +159,7 @@ class Soak:
     def run(self):
         end = time.monotonic() + self.options.seconds
         while time.monotonic() < end and not self.errors:
-            if len(self.running) < 2 * len(TENANTS):
+            if len(self.running) < PROGRAMS * len(TENANTS):
                 self.start()
             self.rng.choices([lambda: None, self.kill_one, self.limit, self.by_hand, self.use],
                              [70, 5, 5, 5, 5 if self.residents else 0])[0]()
@@ -168,19 +173,30 @@ class Soak:
             time.sleep(0.05)
         self.errors += [f"{p.args} of {p.tenant} does not end" for p in self.running]
         if self.residents:
-            # what is kept for a moment, and what comes back
-            wait_for(lambda: not self.d.ctl("list")["device"]["swap_used"], 10, "all is back")
-            time.sleep(3)
+            self.wait_until_back()
+            time.sleep(3) # what is kept for a moment
         for r in self.residents:
             self.errors += r.end()
+
+
+    def wait_until_back(self):
+        """What was moved by hand comes when it is used."""
+        for r in self.residents:
+            r.step(1 * MIB)
+        try:
+            wait_for(lambda: not self.d.ctl("list")["device"]["swap_used"], 10, "all is back")
+        except AssertionError as e:
+            self.errors.append(f"{e}: {self.d.ctl('list')}")
+            self.errors += [self.d.ctl("get", t, "memory.stat") for t in TENANTS]
 
 
 def check_nothing_left(d, before):
     wait_for(lambda: not d.sessions(), 5, "all sessions are gone")
     wait_for(lambda: len(d.children("weft-worker")) == before["workers"], 10, "the pool")
     state = d.ctl("list")
-    device = state["device"]
-    left = [f"device {k}: {device[k]}" for k in ("memory_used", "swap_used") if device.get(k)]
+    device = {"swap_used": 0, **state["device"]}
+    left = [f"device {k}: {device[k]}" for k in ("memory_used", "swap_used")
+            if device[k] != before[k]]
     for t in state["tenants"]:
         left += [f"tenant {t['name']} {k}: {t[k]}" for k in
                  ("memory_used", "memory_away", "host_used", "sessions", "waiting") if t.get(k)]
@@ -194,9 +210,11 @@ def check_nothing_left(d, before):
 
 
 def measure(d):
-    pid = d.process.pid
+    pid, device = d.process.pid, d.ctl("list")["device"]
     return {"descriptors": descriptors(pid), "bytes": resident(pid),
-            "workers": len(d.children("weft-worker"))}
+            "workers": len(d.children("weft-worker")),
+            # of workers that are ready
+            **{k: device.get(k, 0) for k in ("memory_used", "swap_used")}}
 
 
 def main():
@@ -206,12 +224,18 @@ def main():
     parser.add_argument("--memory", type=int, default=96, metavar="MIB")
     parser.add_argument("--placement", default="lru")
     parser.add_argument("--no-swap", action="store_true")
+    parser.add_argument("--device", choices=CHUNK, default="soft")
+    parser.add_argument("--context", type=int, default=0, metavar="MIB",
+                        help="what the device takes for each session, besides --memory")
     options = parser.parse_args()
-    most = int(options.memory * SHARE * SLACK)
+    # One more of each, because they overlap.
+    most = int(options.memory * SHARE * SLACK) + (PROGRAMS + 2) * options.context
+    memory = options.memory + (len(TENANTS) * (PROGRAMS + 1) + 3) * options.context
     config = "".join(f"[tenant {t}]\nmemory.max = {most}M\n" for t in TENANTS)
-    swap = [] if options.no_swap else ["--swap", f"{8 * options.memory}M", "--chunk", "128K",
+    swap = [] if options.no_swap else ["--swap", f"{8 * options.memory}M",
+                                       "--chunk", CHUNK[options.device],
                                        "--placement", options.placement]
-    with Daemon("--memory", f"{options.memory}M", *swap, config=config) as d:
+    with Daemon("--memory", f"{memory}M", *swap, config=config, device=options.device) as d:
         wait_for(lambda: d.ctl("list")["device"]["workers_ready"] == 2, 10, "the pool")
         before = measure(d)
         soak = Soak(d, options)
