@@ -23,6 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # Steps that touch all memory some tens of times; a decomposition does by itself.
 STEPS = {"backprop": 10, "bfs": 4, "srad": 10, "hotspot": 40, "lud": 1}
 DELAY_BLOCK_MIB = 100  # delays are told for so much
+SETTLE_SECONDS = 0.5   # what fits has come back by then
 
 
 class Bench:
@@ -65,10 +66,11 @@ class Bench:
 
 # ---- slowdown: two instances with less and less memory ----
 
-def pair(programs):
+def pair(programs, settle=lambda: None):
     """Two programs at the same steps at the same time; (seconds, bytes, traffic) of each."""
     for p in programs:
         p.until("loaded")
+    settle()
     for p in programs:
         p.go()
     return [p.until("took") for p in programs]
@@ -94,7 +96,7 @@ def weft_pair(bench, daemon, workload, room):
             p.until("ready")
         for p in (a, b):
             p.go()
-        took = pair((a, b))
+        took = pair((a, b), lambda: time.sleep(SETTLE_SECONDS))
         away = sum(daemon.bytes_of(t, "memory.swap.current") for t in "ab")
         moved = sum(daemon.stat(t).get(key, 0) for t in "ab"
                     for key in ("moved_out", "moved_in"))
@@ -141,8 +143,9 @@ def slowdown(bench):
                      lambda w=w, d=d, room=room: weft_pair(bench, d, w, room))
     for how in (h for h in args.how if h != "weft"):
         for room in rooms:
-            # Managed memory beyond what is free can stop a machine.
-            if room >= all_of_it:
+            # Managed memory beyond what is free can stop a machine, and cudaMalloc
+            # takes a little more than it is asked for.
+            if room > all_of_it:
                 for w in args.workloads:
                     keep({"workload": w, "how": how, "room": room},
                          lambda w=w, how=how, room=room: native_pair(bench, how, w, room))
@@ -209,6 +212,7 @@ def delays(daemon, bench):
     took = []
     with daemon.run("a", [bench.program("greedy"), str(kib), str(block_kib), "0", "one"]) as a:
         a.until("full")
+        time.sleep(args.arrive)
         for _ in range(args.times):
             with daemon.run("b", [bench.program("greedy"), str(steps * block_kib),
                                   str(block_kib), str(args.pause), "one"]) as b:

@@ -19,7 +19,7 @@ MEASURES = {
                "soft": ["--mib", "32", "--arrive", "0.5", "--together", "1"]},
     "delay": {"cuda": ["--mib", "4096", "--chunk", "8192", "--reserve", "512M"],
               "soft": ["--mib", "32", "--chunk", "256", "--times", "1"]},
-    "slowdown": {"cuda": ["--kib", "262144", "--chunk", "8192", "--pcie", "55e9",
+    "slowdown": {"cuda": ["--kib", "131072", "--reserve", "0", "--pcie", "55e9",
                           "--how", "weft,native,managed"],
                  "soft": ["--kib", "1024", "--chunk", "128", "--floor", "1", "--fractions", "1,0.5",
                           "--workloads", "hotspot"]},
