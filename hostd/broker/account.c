@@ -295,8 +295,8 @@ static int may(struct worker *w, uint64_t bytes, uint64_t held)
 		take_back_all(w->b, t);
 	if (tenant_room(t) >= held && bytes <= tenant_room(t) - held)
 		return 0;
-	/* What is freed will be room in a moment. */
-	if (bytes <= tenant_max(t) && freed_early(t))
+	/* What is freed, or was a program's that has ended, will be room in a moment. */
+	if (bytes <= tenant_max(t) && (freed_early(t) || t->n_ending))
 		return -EAGAIN;
 	return refuse(t);
 }
@@ -331,7 +331,8 @@ static int charge(struct worker *w, uint64_t bytes, bool part)
 	if (bytes > device_room(b))
 		take_back_all(b, NULL);
 	if (bytes > device_room(b)) {
-		if (b->swap && (part || bytes <= b->device_total))
+		if (b->swap ? part || bytes <= b->device_total
+			    : b->n_ending && bytes <= b->device_total)
 			return -EAGAIN;
 		w->tenant->events.oom++;
 		return -ENOMEM;
@@ -413,7 +414,7 @@ int account_attach(struct worker *w, struct tenant *t)
 		account_write_end(w->b);
 	}
 	if (w->overhead > tenant_room(t))
-		return refuse(t);
+		return t->n_ending ? -EAGAIN : refuse(t);
 	account_write_begin(w->b);
 	t->granted += w->charged;
 	t->n_sessions++;
@@ -433,11 +434,24 @@ void account_begin(struct worker *w)
 	sample(w->tenant);
 }
 
+void account_ending(struct worker *w, uint64_t now_ns)
+{
+	if (w->ending_ns || !has_session(w))
+		return;
+	w->ending_ns = now_ns;
+	w->tenant->n_ending++;
+	w->b->n_ending++;
+}
+
 void account_end(struct worker *w)
 {
 	struct broker *b = w->b;
 
 	account_write_begin(b);
+	if (w->ending_ns) {
+		w->tenant->n_ending--;
+		b->n_ending--;
+	}
 	if (has_session(w)) {
 		sample(w->tenant);
 		w->tenant->n_sessions--;

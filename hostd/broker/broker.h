@@ -127,6 +127,7 @@ struct worker {
 	int slice; /* of the tenant's window, or -1 */
 	char carrier[24];
 	bool killed;
+	uint64_t ending_ns; /* since when it is on its way out; 0: it is not */
 };
 
 /* ---- refused.c: what guests asked for and were refused ---- */
@@ -188,6 +189,9 @@ int worker_said(struct worker *w, const struct ctl_msg *m, int *fd);
 void account_ready(struct worker *w, uint64_t overhead);
 /* It is to serve a tenant, which pays for that. Returns 0, or as account_may(). */
 int account_attach(struct worker *w, struct tenant *t);
+/* It is on its way out. Natively a program's memory is free when the program has gone; a
+ * worker takes a moment longer, for which others wait that need the memory. */
+void account_ending(struct worker *w, uint64_t now_ns);
 /* Before it is attached: its context is dropped, for the session only monitors. */
 void account_monitor(struct worker *w);
 /* It is in state WORKER_SESSION now. */
@@ -415,6 +419,7 @@ struct tenant {
 	/* Of what is granted, and of what is away: of shares whose maker has gone. */
 	uint64_t shared, shared_away;
 	unsigned sessions_max, n_sessions, n_waiting;
+	unsigned n_ending; /* of n_sessions */
 	struct log_limit log_limit;
 };
 
@@ -465,6 +470,7 @@ struct broker {
 	unsigned n_waiting;
 	uint64_t spawn_at_ns; /* after failures: not before */
 	uint64_t taken_ns;    /* when a session got a worker last */
+	unsigned n_ending;    /* workers; what they have will be free in a moment */
 	unsigned failures;    /* workers that never became ready, in a row */
 	bool was_ready;       /* a worker has been ready once */
 	int ready_fd;         /* told when that happens; -1: none */

@@ -57,6 +57,7 @@
  *				 -ENOMEM if it cannot be had
  *	worker -> weftd  AWAY_FREED  bytes: freed while away; no answer
  *	weftd -> worker  POOL    bytes: host memory to keep ready; no answer
+ *	worker -> weftd  ENDING  its program has gone, and so will it; no answer
  *	door -> weftd    HELLO   hello; fd: an accepted socket whose hello has been read
  *
  * What is freed needs no message: util/purse.h.
@@ -101,6 +102,7 @@ enum ctl_type {
 	CTL_QUIET,
 	CTL_POOL,
 	CTL_HOME,
+	CTL_ENDING,
 	CTL_NUM
 };
 

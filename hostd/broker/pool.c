@@ -31,6 +31,8 @@
 #define BACKOFF_SHIFT_MAX 6
 /* So long may others take to make room for a context. */
 #define ROOM_NS NSEC_PER_SEC
+/* A worker that is on its way out for so long needs help. */
+#define ENDING_NS (5 * NSEC_PER_SEC)
 /* A session that has come gets its memory first: until nothing has moved for a while. */
 #define CALM_NS     (200 * NSEC_PER_MSEC)
 #define CALM_MAX_NS (2 * NSEC_PER_SEC)
@@ -241,13 +243,15 @@ static int attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 		.total = t->host_max,
 		.hello = *hello,
 	};
+	int r;
 
 	if (getrandom(w->token, sizeof(w->token), 0) != sizeof(w->token))
 		return -EIO;
 	if (hello->carriers & WIRE_HELLO_MONITOR)
 		account_monitor(w);
-	if (account_attach(w, t) < 0)
-		return -EDQUOT; /* not even a context's own memory */
+	r = account_attach(w, t);
+	if (r < 0)
+		return r; /* -EDQUOT: not even a context's own memory */
 	memcpy(m.token, w->token, sizeof(m.token));
 	snprintf(m.text, sizeof(m.text), "%s", t->name);
 	w->slice = window_take(&t->window, &m.window);
@@ -283,15 +287,17 @@ static void wait_free(struct guest_wait *g)
 /* Brings guests that wait and workers that are ready together. */
 static void match(struct broker *b)
 {
-	while (!list_empty(&b->waiting)) {
-		struct guest_wait *g =
-			list_entry(b->waiting.next, struct guest_wait, link);
+	struct guest_wait *g, *tmp;
+
+	list_for_each_safe (g, tmp, &b->waiting, link) {
 		struct worker *w = ready_worker(b);
 		int r;
 
 		if (!w)
 			break;
 		r = attach(w, g->t, &g->hello, g->fd);
+		if (r == -EAGAIN)
+			continue;
 		if (r == -EDQUOT)
 			(void)host_refuse(g->fd, -ENOMEM);
 		else if (r < 0)
@@ -374,10 +380,27 @@ void pool_guest(struct tenant *t, const struct wire_hello *hello, int fd)
 		queue(t, hello, fd);
 }
 
+static uint64_t end_slow(struct broker *b, uint64_t now_ns)
+{
+	uint64_t next = UINT64_MAX;
+	struct worker *w;
+
+	list_for_each (w, &b->workers, link) {
+		if (!w->ending_ns)
+			continue;
+		if (now_ns >= w->ending_ns + ENDING_NS) {
+			child_kill(&w->child);
+			w->ending_ns = now_ns;
+		}
+		next = MIN(next, w->ending_ns + ENDING_NS);
+	}
+	return next;
+}
+
 uint64_t pool_tick(struct broker *b, uint64_t now_ns)
 {
 	struct guest_wait *g, *tmp;
-	uint64_t next = UINT64_MAX, fill_at;
+	uint64_t next = b->n_ending ? end_slow(b, now_ns) : UINT64_MAX, fill_at;
 
 	list_for_each_safe (g, tmp, &b->waiting, link) {
 		if (now_ns < g->deadline_ns) {
@@ -440,6 +463,7 @@ static void on_worker_ctl(struct source *src, uint32_t events)
 		log_warning("worker %d: %s", w->child.pid, strerror(-r));
 	/* Its end of the pair is gone or talks nonsense; the exit follows. */
 	source_remove(w->b, &w->ctl);
+	account_ending(w, clock_now_ns());
 	child_kill(&w->child);
 }
 
@@ -511,7 +535,7 @@ static void worker_ended(struct worker *w, int status)
 		start_failed(b);
 	if (loop_defer(b, worker_free, w) < 0)
 		log_error("out of memory"); /* leaked rather than used after free */
-	pool_fill(b);
+	match(b);
 }
 
 static void on_worker_exit(struct source *src, uint32_t events)
@@ -525,6 +549,7 @@ static void on_worker_exit(struct source *src, uint32_t events)
 void worker_kill(struct worker *w)
 {
 	w->killed = true;
+	account_ending(w, clock_now_ns());
 	child_kill(&w->child);
 }
 

@@ -166,6 +166,8 @@ static int ask_for_holds(struct broker *b, uint64_t now_ns)
 			b->moving_for = h;
 			return 0;
 		}
+		if (b->n_ending && (r == -ENOSPC || r == -ENOMEM))
+			r = -EBUSY;
 		if (r == -ENOSPC && !h->nothing_ns)
 			h->nothing_ns = MAX(numbers_late_until(b), now_ns);
 		if (r == -ENOMEM || (r == -ENOSPC && now_ns >= h->nothing_ns) ||
@@ -396,8 +398,10 @@ static uint64_t next_time(struct broker *b, uint64_t now_ns)
 
 uint64_t reclaim_tick(struct broker *b, uint64_t now_ns)
 {
-	if (!b->swap)
+	if (!b->swap && list_empty(&b->holds)) {
+		b->reclaim_due = false;
 		return UINT64_MAX;
+	}
 	if (!b->reclaim_due && now_ns < b->reclaim_at_ns)
 		return b->reclaim_at_ns;
 	if (b->reclaim_due)

@@ -154,6 +154,9 @@ int worker_said(struct worker *w, const struct ctl_msg *m, int *fd)
 		return 0;
 	case CTL_IPC_DROP:
 		return answer_drop(w, m);
+	case CTL_ENDING:
+		account_ending(w, clock_now_ns());
+		return 0;
 	case CTL_OPENED:
 		snprintf(w->carrier, sizeof(w->carrier), "%.20s", m->text);
 		log_info("tenant %s session %llu: over %s", w->tenant->name,

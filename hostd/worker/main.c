@@ -179,11 +179,14 @@ static int parse_options(int argc, char **argv, struct options *ret)
 
 /* ---- lanes ---- */
 
+/* The device takes a while to take back what a process has: who wants it is to wait. */
 static void on_session_end(void *arg)
 {
+	const struct ctl_msg m = {.type = CTL_ENDING};
 	struct worker *w = arg;
 	int reason = atomic_load(&w->s->end_reason);
 
+	(void)ctl_send(CTL_FD, &m, -1, -1);
 	log_info("session %llu ended: %s", (unsigned long long)w->s->number,
 		 reason ? strerror(-reason) : "guest has gone");
 	_exit(reason ? 2 : 0);

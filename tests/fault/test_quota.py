@@ -40,6 +40,19 @@ class Quota(FaultTest):
             wait_for(lambda: not d.sessions(), 1, "all are gone")
             self.assertEqual(d.memory_used(), 0)
 
+    def test_one_after_the_other(self):
+        """What a program had is there for the next, however it ended."""
+        for swap in ([], ["--swap", "1G"]):
+            with Daemon("--memory", "300M", *swap,
+                        config="[tenant one]\nmemory.max = 256M\n") as d:
+                for i in range(12):
+                    g = Grabber(d, "one")
+                    self.assertEqual(g.say(f"a 0 {200 << 20}")[0], 0)
+                    if i % 2:
+                        g.process.kill()
+                    g.process.stdin.close()
+                    g.process.wait(10)
+
     def test_shared(self):
         """Shared memory is paid for once, for as long as anybody has it; other tenants have not."""
         mib = 1 << 20

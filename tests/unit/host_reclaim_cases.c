@@ -186,6 +186,46 @@ Test(reclaim, others_pause)
 	cr_assert_lt(*pause, UINT64_MAX, "it has gone");
 }
 
+/* The program has gone, the worker has not yet: its memory is waited for, where a limit
+ * is in the way, where the device is full, and without swap. */
+Test(reclaim, ending)
+{
+	for (unsigned swap = 0; swap < 2; swap++) {
+		begin(256 * MIB, swap * 1024 * MIB);
+		tenants[1].memory.max = 128 * MIB;
+		stop(&mates[5]);
+		start(&mates[5], &tenants[1], 0);
+		ask(&mates[1], 100 * MIB);
+		ask(&mates[5], 100 * MIB);
+		hear(&mates[5]);
+		cr_assert_eq(tenants[1].events.max, 1, "at once");
+		cr_assert_eq(mates[5].asked[0].id, 0);
+		account_ending(&mates[1].w, now);
+		account_ending(&mates[1].w, now);
+		ask(&mates[5], 100 * MIB);
+		pass(NSEC_PER_SEC);
+		cr_assert_neq(mates[5].asked[0].id, 0, "it waits");
+		stop(&mates[1]);
+		pass(NSEC_PER_MSEC);
+		cr_assert_eq(mates[5].has, 100 * MIB);
+
+		mates[5].pinned = 100 * MIB;
+		show(&mates[5]);
+		ask(&mates[2], 200 * MIB);
+		pass(NSEC_PER_SEC);
+		cr_assert_eq(mates[2].asked[0].id, 0);
+		cr_assert_eq(mates[2].has, 0, "refused");
+		account_ending(&mates[5].w, now);
+		ask(&mates[2], 200 * MIB);
+		pass(NSEC_PER_SEC);
+		cr_assert_neq(mates[2].asked[0].id, 0, "it waits");
+		stop(&mates[5]);
+		pass(NSEC_PER_MSEC);
+		cr_assert_eq(mates[2].has, 200 * MIB);
+		cr_assert_eq(b.n_ending + tenants[1].n_ending, 0);
+	}
+}
+
 /* A tenant whose kernels keep its memory busy: who wants more than its share waits, up to
  * a bounded time; who has less than that does not. */
 Test(reclaim, busy)
