@@ -189,9 +189,13 @@ static void leave_once(struct mover *mv, uint64_t bytes, uint64_t room,
 void space_move_prepare(struct space *sp, uint64_t bytes, uint64_t room)
 {
 	struct candidates cs = {0};
+	uint64_t run;
 
+	pthread_mutex_lock(&sp->lock);
+	run = sp->runs + 1; /* most likely the one that moves it */
+	pthread_mutex_unlock(&sp->lock);
 	if (find_leaving(sp, &cs) == 0 && cs.n)
-		make_ready(sp, &cs, choose_leaving(sp, &cs, bytes, room, sp->runs + 1),
+		make_ready(sp, &cs, choose_leaving(sp, &cs, bytes, room, run),
 			   PREPARE_MAX);
 	free(cs.c);
 }
