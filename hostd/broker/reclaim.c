@@ -38,7 +38,7 @@
 #define PAUSE_MAX_NS NSEC_PER_SEC
 /* Whoever was just granted memory maps it now, which takes 1 ms longer while anything is
  * copied to the host (memory/transfer.h): what nobody waits for leaves later. */
-#define CALM_NS (2 * NSEC_PER_MSEC)
+#define BACKGROUND_NS (2 * NSEC_PER_MSEC)
 /* At a time, so that who needs room meanwhile waits a few milliseconds. */
 #define RETURN_MAX     (256ull << 20)
 #define BACKGROUND_MAX (128ull << 20)
@@ -217,7 +217,7 @@ static void ask_in_background(struct broker *b, uint64_t now_ns)
 		return;
 	}
 	if (!b->background_ns)
-		b->background_ns = now_ns + CALM_NS;
+		b->background_ns = now_ns + BACKGROUND_NS;
 	if (now_ns < b->background_ns)
 		return;
 	b->background_ns = 0;

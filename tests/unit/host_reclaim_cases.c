@@ -186,6 +186,19 @@ Test(reclaim, others_pause)
 	cr_assert_lt(*pause, UINT64_MAX, "it has gone");
 }
 
+/* What the one asks for comes when the other, on its way out, has gone. */
+static void comes_when_gone(struct mate *m, uint64_t bytes, struct mate *gone)
+{
+	account_ending(&gone->w, now);
+	account_ending(&gone->w, now);
+	ask(m, bytes);
+	pass(NSEC_PER_SEC);
+	cr_assert_neq(m->asked[0].id, 0, "it waits");
+	stop(gone);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(m->has, bytes);
+}
+
 /* The program has gone, the worker has not yet: its memory is waited for, where a limit
  * is in the way, where the device is full, and without swap. */
 Test(reclaim, ending)
@@ -200,14 +213,7 @@ Test(reclaim, ending)
 		hear(&mates[5]);
 		cr_assert_eq(tenants[1].events.max, 1, "at once");
 		cr_assert_eq(mates[5].asked[0].id, 0);
-		account_ending(&mates[1].w, now);
-		account_ending(&mates[1].w, now);
-		ask(&mates[5], 100 * MIB);
-		pass(NSEC_PER_SEC);
-		cr_assert_neq(mates[5].asked[0].id, 0, "it waits");
-		stop(&mates[1]);
-		pass(NSEC_PER_MSEC);
-		cr_assert_eq(mates[5].has, 100 * MIB);
+		comes_when_gone(&mates[5], 100 * MIB, &mates[1]);
 
 		mates[5].pinned = 100 * MIB;
 		show(&mates[5]);
@@ -215,13 +221,7 @@ Test(reclaim, ending)
 		pass(NSEC_PER_SEC);
 		cr_assert_eq(mates[2].asked[0].id, 0);
 		cr_assert_eq(mates[2].has, 0, "refused");
-		account_ending(&mates[5].w, now);
-		ask(&mates[2], 200 * MIB);
-		pass(NSEC_PER_SEC);
-		cr_assert_neq(mates[2].asked[0].id, 0, "it waits");
-		stop(&mates[5]);
-		pass(NSEC_PER_MSEC);
-		cr_assert_eq(mates[2].has, 200 * MIB);
+		comes_when_gone(&mates[2], 200 * MIB, &mates[5]);
 		cr_assert_eq(b.n_ending + tenants[1].n_ending, 0);
 	}
 }
