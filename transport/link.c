@@ -33,7 +33,10 @@
 /* A worker may have to be started, with a context on a busy GPU, before it answers. */
 #define WELCOME_TIMEOUT_NS (60 * NSEC_PER_SEC)
 
-#define LOCAL_ADDRESS      "unix:/run/weft/weft.sock"
+/* Who was to answer may die before it does; there is another one then. */
+#define SHAKE_TRIES   4
+
+#define LOCAL_ADDRESS "unix:/run/weft/weft.sock"
 
 struct link {
 	struct link_opts opts;
@@ -125,20 +128,34 @@ static int receive_welcome(int sock, struct wire_welcome *w, int *ret_fd)
 	return 0;
 }
 
+/* On success the caller owns *ret_fd (or -1). -EAGAIN: the other end has gone. */
+static int shake_once(int sock, const struct wire_hello *hello,
+		      struct wire_welcome *ret_welcome, int *ret_fd)
+{
+	int r = fd_write_full(sock, hello, sizeof(*hello));
+
+	if (r == 0)
+		r = receive_welcome(sock, ret_welcome, ret_fd);
+	return r == -ECONNRESET || r == -EPIPE ? -EAGAIN : r;
+}
+
 /* Connects and shakes hands. On success the caller owns *ret_sock and *ret_fd (or -1). */
 static int shake(const struct address *a, const struct wire_hello *hello,
 		 struct wire_welcome *ret_welcome, int *ret_sock, int *ret_fd)
 {
-	_cleanup_close_ int sock = address_connect(a);
-	_cleanup_close_ int fd = -1;
+	_cleanup_close_ int sock = -1, fd = -1;
 	struct wire_welcome w;
-	int r;
+	int r = -EAGAIN;
 
-	if (sock < 0)
-		return sock;
-	r = fd_write_full(sock, hello, sizeof(*hello));
-	if (r == 0)
-		r = receive_welcome(sock, &w, &fd);
+	for (unsigned i = 0; i < SHAKE_TRIES && r == -EAGAIN; i++) {
+		closep(&sock);
+		sock = address_connect(a);
+		if (sock < 0)
+			return sock;
+		r = shake_once(sock, hello, &w, &fd);
+	}
+	if (r == -EAGAIN)
+		r = -ECONNRESET;
 	if (r == 0)
 		r = welcome_check(&w, hello->carriers);
 	if (r < 0)

@@ -52,6 +52,17 @@ class Death(FaultTest):
             wait_for(lambda: d.ctl("list")["device"]["workers_ready"] == 2, 10, "a new pool")
             self.assert_right(d.run("steady", 0.1))
 
+    def test_worker_killed_before_it_answered(self):
+        """The program has been given to it already; it gets another one."""
+        with Daemon("--pool", "1") as d:
+            wait_for(lambda: d.ctl("list")["device"]["workers_ready"] == 1, 10, "the pool")
+            [pid] = d.children("weft-worker")
+            kill(pid, signal.SIGSTOP)
+            p = d.run("steady", 0.1)
+            wait_for(lambda: pid in [s["worker_pid"] for s in d.sessions()], 10, "it is given")
+            kill(pid)
+            self.assert_right(p)
+
     def test_door_killed(self):
         with Daemon() as d:
             p = d.run("steady", 2)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Handshake, window and further lanes, with both ends in one process. */
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -26,6 +27,7 @@ struct host {
 	int listener, error; /* error: refuse everybody with it */
 	struct host_window window;
 	_Atomic unsigned lanes;
+	_Atomic unsigned drop; /* so many: it dies when it has read the hello */
 	pthread_t thread;
 	/* Sent instead of what host_lane_new() would say. */
 	const struct wire_welcome *forged;
@@ -67,6 +69,12 @@ static void answer(struct host *h, int sock)
 
 	o.index = h->lanes++;
 	if (host_hello(sock, 1000, &hello) < 0) {
+		close(sock);
+		return;
+	}
+	if (h->drop) {
+		h->drop--;
+		h->lanes--;
 		close(sock);
 		return;
 	}
@@ -354,6 +362,43 @@ Test(link, refusal_is_passed_on)
 	cr_assert_eq(link_connect(&o, &k, &why), -EDQUOT);
 	cr_assert(strstr(why, h.path));
 	cr_assert(strstr(why, strerror(EDQUOT)));
+	free(why);
+	host_stop(&h);
+}
+
+/* Who was to answer has died: the next one answers. */
+Test(link, asks_again)
+{
+	struct host h = {0};
+	struct link_opts o = {.address = h.address};
+	struct lane *a, *b;
+	struct link *k;
+
+	host_start(&h, 32 << 20);
+	h.drop = 2;
+	cr_assert_eq(link_connect(&o, &k, NULL), 0);
+	h.drop = 1;
+	cr_assert_eq(link_lane(k, &a), 0);
+	cr_assert_eq(link_lane(k, &b), 0);
+	cr_assert_eq(call(a, 1), 0);
+	cr_assert_eq(call(b, 2), 0);
+	cr_assert_eq(h.drop, 0);
+	lane_free(a);
+	lane_free(b);
+	link_free(k);
+	host_stop(&h);
+}
+
+Test(link, does_not_ask_for_ever)
+{
+	struct host h = {.drop = UINT_MAX};
+	struct link_opts o = {.address = h.address};
+	struct link *k;
+	char *why = NULL;
+
+	host_start(&h, 0);
+	cr_assert_eq(link_connect(&o, &k, &why), -ECONNREFUSED);
+	cr_assert(strstr(why, strerror(ECONNRESET)), "%s", why);
 	free(why);
 	host_stop(&h);
 }
