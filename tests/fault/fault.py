@@ -20,6 +20,9 @@ MAGIC, VERSION = 0x54464557, 1
 # Orphans of what a test kills come to us, so that they can be counted.
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
+# Sanitizers make everything slow.
+PATIENCE = float(os.environ.get("WEFT_TEST_PATIENCE", "3"))
+
 
 def program(name):
     for sub in ("hostd", "tests/fault", "tests/path"):
@@ -29,11 +32,17 @@ def program(name):
     raise FileNotFoundError(name)
 
 
+def patient(seconds):
+    """As long as that may take on a machine that does something else as well."""
+    return seconds * PATIENCE
+
+
 def wait_for(condition, seconds, what):
+    seconds = patient(seconds)
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {seconds} s: {what}")
+            raise AssertionError(f"not within {seconds:.0f} s: {what}")
         time.sleep(0.01)
 
 
@@ -86,7 +95,7 @@ class Daemon:
                 p.stdin.close()
         if self.process.poll() is None:
             self.process.terminate()
-            self.process.wait(10)
+            self.process.wait(patient(10))
         if exc[0]:
             print(self.log())
         shutil.rmtree(self.dir, ignore_errors=True)
@@ -100,7 +109,8 @@ class Daemon:
 
     def ctl(self, *words):
         r = subprocess.run([program("weftctl"), "--control", self.path("control"), "--json",
-                            *words], capture_output=True, text=True, timeout=20, check=False)
+                            *words], capture_output=True, text=True, timeout=patient(20),
+                           check=False)
         if r.returncode:
             raise AssertionError(f"weftctl {words}: {r.stderr}")
         return json.loads(r.stdout) if r.stdout else {}
@@ -249,7 +259,7 @@ class FaultTest(unittest.TestCase):
 
     def assert_right(self, p, seconds=30):
         """The program ends by itself with right results."""
-        out, _ = p.communicate(timeout=seconds)
+        out, _ = p.communicate(timeout=patient(seconds))
         self.assertEqual(p.returncode, 0, out)
         self.assertIn("right", out)
 

@@ -17,7 +17,7 @@ import random
 import sys
 import time
 
-from fault import Daemon, Told, kill, wait_for
+from fault import Daemon, Told, kill, patient, wait_for
 
 MIB = 1 << 20
 TENANTS = ["a", "b", "c", "d", "e"]
@@ -78,7 +78,7 @@ class Resident:
                 for k, more in (("descriptors", 0), ("bytes", LEAK))
                 if now[k] > self.before[k] + more]
         self.told.process.stdin.close()
-        self.told.process.wait(20)
+        self.told.process.wait(patient(20))
         return left + [f"a resident program: {a}" for a in self.wrong if a != (0, 0)]
 
 
@@ -107,14 +107,21 @@ class Soak:
         p = self.rng.choice(self.running)
         p.killed = True
         how = self.rng.randrange(3)
-        sessions = [s for s in self.d.sessions(p.tenant) if s["pid"] == p.process.pid]
-        if how == 0 or not sessions:
-            p.process.kill()
-        elif how == 1:
-            kill(sessions[0]["worker_pid"])
-        else:
-            self.d.ctl("kill", str(sessions[0]["session"]))
+        session = self.session_of(p)
+        try:
+            if how == 0 or not session:
+                p.process.kill()
+            elif how == 1:
+                kill(session["worker_pid"])
+            else:
+                self.d.ctl("kill", str(session["session"]))
+        except (ProcessLookupError, AssertionError):
+            if self.session_of(p): # or it has ended by itself meanwhile
+                raise
         self.counts["killed"] += 1
+
+    def session_of(self, p):
+        return next((s for s in self.d.sessions(p.tenant) if s["pid"] == p.process.pid), None)
 
     def limit(self):
         tenant, all_bytes = self.rng.choice(TENANTS), self.options.memory * MIB

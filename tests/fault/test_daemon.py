@@ -9,7 +9,8 @@ import subprocess
 import time
 import unittest
 
-from fault import (Daemon, FaultTest, alive, kill, program, ticks, until_running, wait_for)
+from fault import (Daemon, FaultTest, alive, kill, patient, program, ticks, until_running,
+                   wait_for)
 
 
 class End(FaultTest):
@@ -21,8 +22,8 @@ class End(FaultTest):
             self.assertGreaterEqual(len(children), 2)
             start = time.monotonic()
             d.process.send_signal(sig)
-            d.process.wait(5)
-            out, _ = p.communicate(timeout=5)
+            d.process.wait(patient(5))
+            out, _ = p.communicate(timeout=patient(5))
             self.assertEqual(p.returncode, 1, out)
             wait_for(lambda: not any(map(alive, children)), 2, "workers and doors have ended")
             self.assertLess(time.monotonic() - start, 5)
@@ -39,7 +40,7 @@ class End(FaultTest):
     def test_shutdown_request(self):
         with Daemon() as d:
             d.ctl("shutdown")
-            self.assertEqual(d.process.wait(5), 0)
+            self.assertEqual(d.process.wait(patient(5)), 0)
 
     def test_starts_over_what_a_killed_one_left(self):
         with Daemon() as d:
@@ -52,7 +53,7 @@ class End(FaultTest):
     def test_one_daemon_for_a_directory(self):
         with Daemon() as d:
             r = subprocess.run([program("weftd"), "--config", "/dev/null", "--run-dir", d.dir],
-                               capture_output=True, text=True, timeout=10, check=False)
+                               capture_output=True, text=True, timeout=patient(10), check=False)
             self.assertEqual(r.returncode, 1)
             self.assertIn("another weftd", r.stderr)
             self.assert_right(d.run("steady", 0.1))
@@ -62,7 +63,7 @@ class End(FaultTest):
             with open(d.path("bad"), "w", encoding="utf-8") as f:
                 f.write("[daemon]\npool = 2\ntpc = 4\n")
             r = subprocess.run([program("weftd"), "--config", d.path("bad")],
-                               capture_output=True, text=True, timeout=10, check=False)
+                               capture_output=True, text=True, timeout=patient(10), check=False)
             self.assertEqual(r.returncode, 78)
             self.assertIn("bad:3:", r.stderr)
 
@@ -73,7 +74,7 @@ class Idle(FaultTest):
             p = d.run("endless")  # a session whose program waits
             until_running(p)
             d.ctl("kill", "local")
-            p.communicate(timeout=5)
+            p.communicate(timeout=patient(5))
             wait_for(lambda: d.ctl("list")["device"]["workers_ready"] == 2, 10, "the pool")
             time.sleep(1.2)  # the last measure of utilisation
             pids = [d.process.pid, *d.children()]
@@ -128,10 +129,10 @@ class Control(FaultTest):
             p = d.run("endless", tenant="vm1")
             until_running(p)
             q = d.run("steady", 0.1, tenant="vm1")  # one more than it may have
-            q.communicate(timeout=10)
+            q.communicate(timeout=patient(10))
             self.assertEqual(q.returncode, 1)
             d.ctl("remove", "vm1")
-            p.communicate(timeout=5)
+            p.communicate(timeout=patient(5))
             self.assertEqual(p.returncode, 1)
             self.assertFalse(os.path.exists(d.path("vm1.sock")))
             self.assertFalse(os.path.exists(d.path("window")))

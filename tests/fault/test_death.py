@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from fault import (BUILD, Daemon, FaultTest, Guest, hello, kill, processes, program,
+from fault import (BUILD, Daemon, FaultTest, Guest, hello, kill, patient, processes, program,
                    until_running, wait_for)
 
 
@@ -34,7 +34,7 @@ class Death(FaultTest):
             until_running(p)
             victim = max(d.sessions(), key=lambda s: s["session"])
             kill(victim["worker_pid"])
-            out, _ = p.communicate(timeout=2)
+            out, _ = p.communicate(timeout=patient(2))
             self.assertEqual(p.returncode, 1, out)
             self.assertIn("cudaError", out)
             self.assertNotIn("cudaSuccess", out)
@@ -87,7 +87,7 @@ class Death(FaultTest):
             until_running(p)
             until_running(q)
             self.assertEqual(d.ctl("kill", "a")["killed"], 1)
-            out, _ = p.communicate(timeout=2)
+            out, _ = p.communicate(timeout=patient(2))
             self.assertEqual(p.returncode, 1, out)
             self.assert_gone(d, "a")
             self.assert_right(q)
@@ -124,16 +124,16 @@ class WeftRun(FaultTest):
     def test_status_and_signals(self):
         for script, want in (("exit 7", 7), ("kill -TERM $$", 128 + 15), ("true", 0)):
             p = self.start("--", "sh", "-c", script)
-            p.communicate(timeout=20)
+            p.communicate(timeout=patient(20))
             self.assertEqual(p.returncode, want, script)
         p = self.start("--", "/nonexistent/program")
-        p.communicate(timeout=20)
+        p.communicate(timeout=patient(20))
         self.assertEqual(p.returncode, 127)
         p = self.start("--", "sh", "-c", "trap 'exit 33' TERM; echo running; sleep 20 & wait")
         until_running(p)
         p.send_signal(signal.SIGTERM)
         p.stdout.close()
-        self.assertEqual(p.wait(10), 33)
+        self.assertEqual(p.wait(patient(10)), 33)
         self.assertEqual(os.listdir(self.tmp), [])
 
     def test_program_killed(self):
@@ -141,7 +141,7 @@ class WeftRun(FaultTest):
         until_running(p)
         kill(processes(program("endless"))[-1])
         p.stdout.close()
-        self.assertEqual(p.wait(10), 128 + 9)
+        self.assertEqual(p.wait(patient(10)), 128 + 9)
         self.assert_nothing_left()
         self.assertEqual(os.listdir(self.tmp), [])
 
@@ -154,21 +154,21 @@ class WeftRun(FaultTest):
         self.assert_nothing_left()
         # The directory goes with the next start.
         p = self.start("--", "true")
-        p.communicate(timeout=20)
+        p.communicate(timeout=patient(20))
         self.assertEqual(os.listdir(self.tmp), [])
 
     def test_its_daemon_killed(self):
         p = self.start("--", program("endless"))
         until_running(p)
         kill(processes("weftd --config /dev/null --run-dir " + self.tmp)[0])
-        out, _ = p.communicate(timeout=10)
+        out, _ = p.communicate(timeout=patient(10))
         self.assertEqual(p.returncode, 1, out)
         self.assert_nothing_left()
         self.assertEqual(os.listdir(self.tmp), [])
 
     def test_no_device(self):
         p = subprocess.run([program("weft-run"), "--device", "cuda", "--", "true"],
-                           env=self.env, capture_output=True, text=True, timeout=30,
+                           env=self.env, capture_output=True, text=True, timeout=patient(30),
                            check=False)
         if p.returncode == 0:
             self.skipTest("there is a real device")

@@ -24,7 +24,7 @@ class Pressure(fault.FaultTest):
         p = fault.Told(d, "pressed", "local", name).process
         fault.wait_for(lambda: self.events(d)[event] >= last or p.poll() is not None, 60,
                        f"{name}: {event} {times} times")
-        text, _ = p.communicate(timeout=60)
+        text, _ = p.communicate(timeout=fault.patient(60))
         self.assertEqual(p.returncode, 0, text)
 
     def all_with(self, policy):

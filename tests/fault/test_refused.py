@@ -3,7 +3,7 @@
 """weftctl info names what a program asked for and was refused, and nothing else."""
 import unittest
 
-from fault import Daemon, FaultTest, wait_for
+from fault import Daemon, FaultTest, patient, wait_for
 
 
 def refused(d, *what):
@@ -15,10 +15,10 @@ class Refused(FaultTest):
         with Daemon(config="[tenant a]\n[tenant b]\n") as d:
             for tenant in ("a", "b"):
                 p = d.run("refused", tenant=tenant)
-                p.communicate(timeout=20)
+                p.communicate(timeout=patient(20))
                 self.assertEqual(p.returncode, 0)
             q = d.run("steady", 0.1, tenant="b")
-            q.communicate(timeout=20)
+            q.communicate(timeout=patient(20))
             self.assertEqual(q.returncode, 0)
             wait_for(lambda: not d.sessions(), 2, "all have ended")
             one = refused(d, "a")

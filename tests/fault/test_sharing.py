@@ -5,7 +5,7 @@ shared where it is, and both see the same bytes."""
 import time
 import unittest
 
-from fault import Daemon, FaultTest, Told, wait_for
+from fault import Daemon, FaultTest, Told, patient, wait_for
 
 MIB = 1 << 20
 # What has been idle for so long is moved out of reach.
@@ -70,7 +70,7 @@ class Sharing(FaultTest):
     def end_all(self, d):
         for p in self.people:
             p.process.stdin.close()
-            self.assertEqual(p.process.wait(20), 0)
+            self.assertEqual(p.process.wait(patient(20)), 0)
         wait_for(lambda: not d.sessions(), 5, "all sessions have ended")
         device = d.ctl("list")["device"]
         self.assertEqual((device["memory_used"], device["swap_used"]), (0, 0))

@@ -5,7 +5,8 @@ import random
 import time
 import unittest
 
-from fault import SEED, Daemon, FaultTest, Told, alive, kill, until_running, wait_for
+from fault import (SEED, Daemon, FaultTest, Told, alive, kill, patient, until_running,
+                   wait_for)
 
 MIB = 1 << 20
 CHUNK = 2 << 20
@@ -51,7 +52,7 @@ class Swap(FaultTest):
     def end(self, *people):
         for p in people:
             p.process.stdin.close()
-            self.assertEqual(p.process.wait(20), 0)
+            self.assertEqual(p.process.wait(patient(20)), 0)
 
     def unequal(self, d):
         f = figures(d)
