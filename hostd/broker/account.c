@@ -48,11 +48,18 @@ void account_open(struct broker *b, uint64_t total)
 	b->reserve = reserve / b->chunk * b->chunk;
 }
 
+/* Granted for what has been freed since, on its way out or back: until the worker has
+ * said what moved. */
+static uint64_t freed_moving(const struct worker *w)
+{
+	return w->freed_early + w->move.surplus;
+}
+
 uint64_t account_worker(const struct worker *w)
 {
 	uint64_t spare = has_session(w) ? purse_spare(purse_of(w)) : 0;
 
-	return w->charged - MIN(spare, w->charged);
+	return w->charged - MIN(spare + freed_moving(w), w->charged);
 }
 
 uint64_t account_tenant(const struct tenant *t)
@@ -151,17 +158,16 @@ static uint64_t tenant_has(const struct tenant *t)
 	return t->granted + t->away - t->returning;
 }
 
-/* Freed already, though what moves it out has not said so: it is granted until then. */
-static uint64_t freed_early(const struct tenant *t)
+/* It will have more room in a moment. */
+static bool gets_room(const struct tenant *t)
 {
 	const struct worker *w;
-	uint64_t sum = 0;
 
 	list_for_each (w, &t->b->workers, link) {
-		if (has_session(w) && w->tenant == t)
-			sum += MIN(w->freed_early, account_worker(w));
+		if (has_session(w) && w->tenant == t && freed_moving(w))
+			return true;
 	}
-	return sum;
+	return t->n_ending;
 }
 
 /* More than the device has only where somebody said so: who has no limit has a device as
@@ -235,7 +241,7 @@ static void publish(struct worker *w)
 	/* Only where nobody else's purse enters into the sum, nor what could move out. */
 	if (t->n_sessions == 1 && (quota <= device || (b->n_sessions == 1 && !b->swap)))
 		total = size;
-	if (over || has > size || freed_early(t))
+	if (over || has > size || gets_room(t))
 		total = 0;
 	atomic_store_explicit(&p->left, MIN(quota, device), memory_order_relaxed);
 	atomic_store_explicit(&p->total, total, memory_order_relaxed);
@@ -295,8 +301,7 @@ static int may(struct worker *w, uint64_t bytes, uint64_t held)
 		take_back_all(w->b, t);
 	if (tenant_room(t) >= held && bytes <= tenant_room(t) - held)
 		return 0;
-	/* What is freed, or was a program's that has ended, will be room in a moment. */
-	if (bytes <= tenant_max(t) && (freed_early(t) || t->n_ending))
+	if (bytes <= tenant_max(t) && gets_room(t))
 		return -EAGAIN;
 	return refuse(t);
 }
@@ -495,10 +500,9 @@ void account_set(struct tenant *t, const struct conf_memory *m)
 
 void account_left(struct tenant *t, uint64_t *ret_free, uint64_t *ret_total)
 {
-	uint64_t early = freed_early(t);
-	uint64_t has = account_tenant(t) - early + t->away - t->returning;
+	uint64_t has = account_tenant(t) + t->away - t->returning;
 	uint64_t size = tenant_size(t), quota = size > has ? size - has : 0;
-	uint64_t device = account_free(t->b) + early;
+	uint64_t device = account_free(t->b);
 
 	*ret_free = MIN(device, quota);
 	*ret_total = size;

@@ -64,10 +64,20 @@ uint64_t away_left(struct worker *w, uint64_t bytes)
 	add(w, bytes);
 	early = MIN(w->freed_early, bytes);
 	sub(w, early);
-	w->freed_early = 0;
+	w->freed_early -= early;
 	w->was_away |= bytes > 0;
 	account_write_end(w->b);
 	return bytes;
+}
+
+/* Less is away than was to come back. What was granted for it may be used for what is
+ * born away until the worker has said what came. */
+static void returns_less(struct worker *w)
+{
+	uint64_t rest = w->move.returning - MIN(w->away, w->move.returning);
+
+	sub_returning(w, rest);
+	w->move.surplus += rest;
 }
 
 void away_freed(struct worker *w, uint64_t bytes)
@@ -79,13 +89,7 @@ void away_freed(struct worker *w, uint64_t bytes)
 	/* The worker may say so before it has said that it was moved out. */
 	if (w->move.out_id)
 		w->freed_early += MIN(bytes - now, w->charged);
-	/* What was granted for it may be used for what is born away until then. */
-	if (w->move.returning > w->away) {
-		uint64_t rest = w->move.returning - w->away;
-
-		sub_returning(w, rest);
-		w->move.surplus += rest;
-	}
+	returns_less(w);
 	account_write_end(w->b);
 }
 
@@ -122,9 +126,10 @@ uint64_t away_waiting(const struct worker *w)
 
 uint64_t away_share(struct worker *w, uint64_t bytes)
 {
-	bytes = MIN(bytes, w->away - w->move.returning);
+	bytes = MIN(bytes, w->away);
 	w->away -= bytes;
 	w->tenant->shared_away += bytes;
+	returns_less(w);
 	return bytes;
 }
 

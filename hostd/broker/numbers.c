@@ -29,7 +29,7 @@ static bool is_busy(const struct worker *w, uint64_t now_ns)
 
 uint64_t numbers_movable(const struct worker *w, uint64_t now_ns)
 {
-	uint64_t fixed = w->overhead + w->move.returning + w->move.surplus;
+	uint64_t fixed = w->overhead + w->move.returning;
 	uint64_t has = account_worker(w);
 
 	if (now_ns != NUMBERS_QUIET && now_ns < w->move.empty_ns)

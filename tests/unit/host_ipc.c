@@ -246,6 +246,29 @@ Test(host_ipc, away)
 		end_worker(i);
 }
 
+/* Shared while it is on its way back, which it is too late for: its maker ends before it
+ * has said so. */
+Test(host_ipc, away_and_returning)
+{
+	uint8_t name[16];
+	unsigned n;
+
+	reset();
+	b.swap = 64 * MIB;
+	cr_assert(take(0, 6 * MIB));
+	cr_assert_eq(away_left(&workers[0], 6 * MIB), 6 * MIB);
+	cr_assert_eq(away_return(&workers[0], 6 * MIB), 0);
+	cr_assert_eq(export_part(0, 0, 1, true, name), 0);
+	cr_assert_eq(open_part(2, 0, name, &n), 0);
+	end_worker(0);
+	cr_assert(b.away == 2 * MIB && tenants[0].away == 2 * MIB);
+	cr_assert(!b.returning && !tenants[0].returning && !b.granted);
+	ipc_close(&workers[2], name);
+	cr_assert(!b.away && !tenants[0].away);
+	for (unsigned i = 1; i < WORKERS; i++)
+		end_worker(i);
+}
+
 /* ---- the model ---- */
 
 static struct model {

@@ -514,6 +514,38 @@ Test(reclaim, freed_on_its_way_back)
 	check_truth();
 }
 
+/* What is granted for what has been freed meanwhile: it is free, though the worker has
+ * not said yet that nothing comes back. */
+Test(reclaim, freed_is_free)
+{
+	uint64_t left, total;
+
+	begin(64 * MIB, 160 * MIB);
+	tenants[0].memory.max = 200 * MIB;
+	ask_for(&mates[0], 200 * MIB, true);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(mates[0].away, 136 * MIB);
+	mates[0].has = 0;
+	purse_put(&mates[0].page.purse, 64 * MIB);
+	show(&mates[0]);
+	now += 50 * NSEC_PER_MSEC;
+	reclaim_tick(&b, now);
+	hear(&mates[0]);
+	cr_assert_eq(mates[0].in.bytes, 64 * MIB);
+	mates[0].away = 0;
+	away_freed(&mates[0].w, 136 * MIB);
+	account_left(&tenants[0], &left, &total);
+	cr_assert_eq(left, 200 * MIB);
+	cr_assert_eq(total, 200 * MIB);
+	ask_for(&mates[0], 200 * MIB, true);
+	cr_assert_eq(tenants[0].events.max, 0);
+	move_in(&mates[0]);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[0].has + mates[0].away, 200 * MIB);
+	check_sums();
+	check_truth();
+}
+
 /* Contexts of workers to come: others give way for them. */
 Test(reclaim, contexts)
 {
