@@ -83,6 +83,7 @@ enum worker_state {
 /* What a worker was asked to move. */
 struct worker_move {
 	uint32_t out_id, in_id; /* 0: nothing */
+	uint64_t left, gave;    /* of what goes out: has left; or was freed, too */
 	uint64_t returning; /* granted for what is away, until it says what came back */
 	uint64_t surplus;   /* likewise, but that was freed since */
 	bool needs;         /* it waits for what is swapped */
@@ -299,8 +300,10 @@ int reclaim_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
 int reclaim_need(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns);
 /* It wants back, all together, what it is to share. */
 int reclaim_home(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns);
-/* A worker says what moved. 0 or -EPROTO: nobody asked. */
+/* A worker says what has left, and then that nothing more will. 0 or -EPROTO: nobody
+ * asked. */
 int reclaim_left(struct worker *w, const struct ctl_msg *m, uint64_t now_ns);
+int reclaim_ended(struct worker *w, const struct ctl_msg *m, uint64_t now_ns);
 /* It could move now, or its work still has not ended. */
 int reclaim_quiet(struct worker *w, int result, uint64_t now_ns);
 int reclaim_returned(struct worker *w, const struct ctl_msg *m, uint64_t now_ns);

@@ -36,12 +36,14 @@
  *				 so much device memory out to host memory, of which at
  *				 most as much as session says may be taken. Never two at
  *				 once
+ *	worker -> weftd  LEFT    id (of RECLAIM), bytes: device memory that is free now;
+ *				 the rest of the move goes on
  *	worker -> weftd  RECLAIMED  id, bytes (device memory that is free now, also if
- *				 it failed; what was freed instead is in the purse),
- *				 result: 0, -EBUSY (work did not end in
- *				 time), -ENOSPC (nothing more can move), -ENOMEM (no host
- *				 memory) or -EIO; total: with -EBUSY, 1 if it waits on
- *				 and QUIET follows
+ *				 it failed, besides what LEFT said; what was freed
+ *				 instead is in the purse), result: 0, -EBUSY (work did
+ *				 not end in time), -ENOSPC (nothing more can move),
+ *				 -ENOMEM (no host memory) or -EIO; total: with -EBUSY, 1
+ *				 if it waits on and QUIET follows
  *	weftd -> worker  RESTORE id, bytes: are granted for what is away, to be brought
  *				 back. Never two at once, nor beside a NEED or a RECLAIM
  *	worker -> weftd  RESTORED  id, bytes (that came back; the rest of the grant is
@@ -103,6 +105,8 @@ enum ctl_type {
 	CTL_POOL,
 	CTL_HOME,
 	CTL_ENDING,
+	CTL_LEFT,
+	CTL_HERE,
 	CTL_NUM
 };
 

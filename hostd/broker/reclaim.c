@@ -83,6 +83,7 @@ static int ask_out(struct broker *b, struct tenant *t, uint64_t bytes, uint64_t 
 		return -EBUSY;
 	}
 	w->move.out_id = m.id;
+	w->move.left = w->move.gave = 0;
 	asked(w, now_ns);
 	return 0;
 }
@@ -300,31 +301,45 @@ static void move_ended(struct worker *w, uint64_t now_ns)
 	w->b->reclaim_due = true;
 }
 
-int reclaim_left(struct worker *w, const struct ctl_msg *m, uint64_t now_ns)
+/* Or it has freed what its program does not use. */
+static void take_left(struct worker *w, uint64_t bytes, uint64_t now_ns)
 {
 	struct hold *h = w->b->moving == w ? w->b->moving_for : NULL;
-	uint64_t moved, had = w->charged;
-	bool gave;
+	uint64_t had = w->charged;
 
+	w->move.left += away_left(w, bytes);
+	w->move.gave += had - w->charged;
+	if (!h)
+		return;
+	h->made += had - w->charged;
+	if (h->kind == HOLD_HAND)
+		w->move.by_hand_ns = now_ns;
+}
+
+int reclaim_left(struct worker *w, const struct ctl_msg *m, uint64_t now_ns)
+{
 	if (!w->move.out_id || m->id != w->move.out_id)
 		return -EPROTO;
-	moved = away_left(w, m->bytes);
-	/* Or it has freed what its program does not use. */
-	gave = w->charged < had;
+	take_left(w, m->bytes, now_ns);
+	w->b->reclaim_due = true;
+	return 0;
+}
+
+int reclaim_ended(struct worker *w, const struct ctl_msg *m, uint64_t now_ns)
+{
+	if (!w->move.out_id || m->id != w->move.out_id)
+		return -EPROTO;
+	take_left(w, m->bytes, now_ns);
 	w->move.out_id = 0;
-	if (moved) {
+	w->freed_early = 0;
+	if (w->move.left) {
 		w->tenant->events.reclaim++;
 		w->move.gave_ns = now_ns;
 	}
-	if (m->result == 0 && gave)
+	if (m->result == 0 && w->move.gave)
 		w->move.n_busy = 0;
 	else
 		had_nothing(w, m, now_ns);
-	if (h) {
-		h->made += had - w->charged;
-		if (h->kind == HOLD_HAND)
-			w->move.by_hand_ns = now_ns;
-	}
 	move_ended(w, now_ns);
 	return 0;
 }

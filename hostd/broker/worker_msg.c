@@ -127,8 +127,10 @@ int worker_said(struct worker *w, const struct ctl_msg *m, int *fd)
 		return reclaim_need(w, m->id, m->bytes, clock_now_ns());
 	case CTL_HOME:
 		return reclaim_home(w, m->id, m->bytes, clock_now_ns());
-	case CTL_RECLAIMED:
+	case CTL_LEFT:
 		return reclaim_left(w, m, clock_now_ns());
+	case CTL_RECLAIMED:
+		return reclaim_ended(w, m, clock_now_ns());
 	case CTL_RESTORED:
 		return reclaim_returned(w, m, clock_now_ns());
 	case CTL_QUIET:

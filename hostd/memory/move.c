@@ -222,6 +222,14 @@ int space_move_out(struct space *sp, uint64_t bytes, uint64_t room,
 	return mv.error ? mv.error : mv.moved < bytes ? -ENOSPC : 0;
 }
 
+void space_on_left(struct space *sp, void (*left)(void *arg, uint64_t bytes), void *arg)
+{
+	pthread_mutex_lock(&sp->lock);
+	sp->left = left;
+	sp->left_arg = arg;
+	pthread_mutex_unlock(&sp->lock);
+}
+
 /* ---- in ---- */
 
 static int find_coming(struct space *sp, enum piece_state from, uint64_t bytes,

@@ -54,6 +54,12 @@ void space_move_prepare(struct space *sp, uint64_t bytes, uint64_t room);
 int space_move_out(struct space *sp, uint64_t bytes, uint64_t room,
 		   enum placement_where where, struct space_moved *ret);
 
+/*
+ * Who hears, in space_move_out(), of what the device has back before it is mapped in host
+ * memory: left(arg, bytes), of each piece. On that function's thread. NULL: nobody.
+ */
+void space_on_left(struct space *sp, void (*left)(void *arg, uint64_t bytes), void *arg);
+
 /* Brings back at most `bytes`, which the caller has been granted; swapped pieces first.
  * Returns 0 (also if nothing is away), -ENOMEM (the device has no memory) or -EIO. */
 int space_move_in(struct space *sp, uint64_t bytes, struct space_moved *ret);

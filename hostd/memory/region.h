@@ -107,6 +107,8 @@ struct space {
 	pthread_cond_t mapped;            /* none does any more */
 	int (*home)(void *arg, struct space_chunk *c, uint64_t bytes);
 	void *home_arg;
+	void (*left)(void *arg, uint64_t bytes);
+	void *left_arg;
 };
 
 /* The page that holds addr; NULL outside the band or where nothing ever was. */

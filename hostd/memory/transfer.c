@@ -340,6 +340,23 @@ static void replace_locked(struct transfer *t, enum piece_state to)
 	}
 }
 
+/* The device has its memory back. Whoever waits for it need not wait for more. */
+static void give_up(struct mover *mv, struct transfer *t)
+{
+	struct space *sp = mv->sp;
+	void (*left)(void *arg, uint64_t bytes);
+	void *arg;
+
+	sp->s->ops->chunk_release(sp->s->dev, t->dev);
+	mv->moved += t->size;
+	pthread_mutex_lock(&sp->lock);
+	left = sp->left;
+	arg = sp->left_arg;
+	pthread_mutex_unlock(&sp->lock);
+	if (left && t->to == PIECE_MAPPED)
+		left(arg, t->size);
+}
+
 static void out_end(struct mover *mv, struct transfer *t)
 {
 	struct session *s = mv->sp->s;
@@ -351,6 +368,8 @@ static void out_end(struct mover *mv, struct transfer *t)
 	if (t->result == CUDA_SUCCESS)
 		t->result = s->ops->unmap(s->dev, addr, t->size);
 	gone = t->result == CUDA_SUCCESS;
+	if (gone)
+		give_up(mv, t);
 	if (gone && t->to == PIECE_MAPPED) {
 		t->result = map_hosts(mv->sp, t, addr, m->access);
 		if (t->result != CUDA_SUCCESS)
@@ -371,17 +390,6 @@ static void out_end(struct mover *mv, struct transfer *t)
 	settle(mv, t);
 	pthread_mutex_unlock(&mv->sp->lock);
 	atomic_fetch_sub(&mv->sp->leaving, 1);
-	if (gone) {
-		mv->dead[mv->n_dead++] = t->dev;
-		mv->moved += t->size;
-	}
-}
-
-/* What has left is given back while the next copy runs. */
-static void bury(struct mover *mv)
-{
-	while (mv->n_dead)
-		mv->sp->s->ops->chunk_release(mv->sp->s->dev, mv->dead[--mv->n_dead]);
 }
 
 /* ---- in ---- */
@@ -559,7 +567,6 @@ void mover_drain(struct mover *mv)
 		(void)in_submit(mv);
 	while (mv->n)
 		end_oldest(mv);
-	bury(mv);
 }
 
 /* A free slot, and room for so many bytes. */
@@ -594,7 +601,6 @@ void mover_out(struct mover *mv, CUdeviceptr addr, uint64_t size, enum piece_sta
 		wait_for_mapping(mv->sp);
 		copy(mv, t, true);
 	}
-	bury(mv);
 	if (t->result != CUDA_SUCCESS)
 		mover_drain(mv);
 }

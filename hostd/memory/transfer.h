@@ -4,7 +4,9 @@
  *
  * A transfer begins with the driver being given copies, and ends when they are done;
  * what has to be unmapped and mapped hides behind the copies of other transfers. Out: the
- * copies come first, then the memory behind the address changes. In: the other way round.
+ * copies come first, then the memory behind the address changes; the device has its own
+ * back before the host's is mapped, which takes as long as copying it. In: the other way
+ * round.
  * So the data is always in at least one place, and whatever fails, it stays there.
  *
  * Setting access costs 20 us on an H200, but 1 ms while anything is copied to the host,
@@ -59,8 +61,6 @@ struct mover {
 	 */
 	unsigned n_new;
 	uint64_t new_bytes;
-	struct dev_chunk *dead[TRANSFERS + 1]; /* have left, to be given back */
-	unsigned n_dead;
 	uint64_t under_way, moved; /* bytes */
 	int error;                 /* the first one: -ENOMEM or -EIO */
 };

@@ -54,7 +54,13 @@ struct moving {
 	pthread_cond_t home_cond; /* home */
 	bool wanted, ending;
 
-	uint64_t patience_ns; /* of the thread only */
+	/* of the thread only */
+	uint64_t patience_ns;
+	struct {
+		const struct ctl_msg *msg; /* RECLAIM; NULL: none */
+		uint64_t wanted, bytes;    /* to be freed by moving, and so far */
+		uint64_t told;             /* of these */
+	} leaving;
 };
 
 /* ---- on the thread ---- */
@@ -162,6 +168,18 @@ static void end(struct moving *m, enum ctl_type type, const struct ctl_msg *msg,
 	go_on(m);
 }
 
+/* Who waits for all of it need not wait until it is mapped where it went. */
+static void on_left(void *arg, uint64_t bytes)
+{
+	struct moving *m = arg;
+
+	m->leaving.bytes += bytes;
+	if (!m->leaving.msg || m->leaving.told || m->leaving.bytes < m->leaving.wanted)
+		return;
+	m->leaving.told = m->leaving.bytes;
+	answer(m, CTL_LEFT, m->leaving.msg->id, m->leaving.told, 0, false);
+}
+
 /* What the program does not use need not move. */
 static uint64_t give_back(const struct moving *m)
 {
@@ -188,18 +206,22 @@ static void reclaim(struct moving *m, const struct ctl_msg *msg)
 	t[1] = clock_now_ns();
 	r = bytes ? begin(m) : 0;
 	t[2] = clock_now_ns();
+	m->leaving.msg = msg;
+	m->leaving.wanted = bytes;
+	m->leaving.bytes = m->leaving.told = 0;
 	if (r == 0 && bytes)
 		r = space_move_out(m->s->space, bytes, msg->session,
 				   msg->total == PLACE_SWAPPED ? PLACE_SWAPPED
 							       : PLACE_MAPPED,
 				   &moved);
+	m->leaving.msg = NULL;
 	count(&m->s->count->moved_out_bytes, moved.bytes);
 	log_debug("%llu MiB out: host memory %llu us, gate %llu, moving %llu: %d",
 		  (unsigned long long)moved.bytes >> 20,
 		  (unsigned long long)(t[1] - t[0]) / 1000,
 		  (unsigned long long)(t[2] - t[1]) / 1000,
 		  (unsigned long long)(clock_now_ns() - t[2]) / 1000, r);
-	end(m, CTL_RECLAIMED, msg, moved.bytes, r);
+	end(m, CTL_RECLAIMED, msg, moved.bytes - m->leaving.told, r);
 }
 
 static void restore(struct moving *m, const struct ctl_msg *msg)
@@ -377,6 +399,7 @@ int moving_new(struct session *s, struct broker_link *link, int sock,
 		return r;
 	}
 	space_on_home(s->space, on_home, m);
+	space_on_left(s->space, on_left, m);
 	*ret_m = m;
 	return 0;
 }
@@ -387,6 +410,7 @@ void moving_free(struct moving *m)
 		return;
 	gate_on_wanted(&m->s->gate, NULL, NULL);
 	space_on_home(m->s->space, NULL, NULL);
+	space_on_left(m->s->space, NULL, NULL);
 	pthread_mutex_lock(&m->lock);
 	m->ending = true;
 	pthread_cond_signal(&m->cond);

@@ -85,7 +85,7 @@ static void say(unsigned i, const uint8_t *step)
 	}
 	if (m.type == CTL_IPC_OPEN)
 		m.session = step[3] & 3;
-	if (m.type == CTL_RECLAIMED && step[3] < 200)
+	if ((m.type == CTL_LEFT || m.type == CTL_RECLAIMED) && step[3] < 200)
 		m.id = w->move.out_id;
 	if (m.type == CTL_RESTORED && step[3] < 200)
 		m.id = w->move.in_id;

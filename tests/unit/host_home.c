@@ -132,7 +132,7 @@ static void says(unsigned i, enum ctl_type type, uint32_t id, uint64_t bytes)
 	struct ctl_msg m = {.type = type, .id = id, .bytes = bytes};
 
 	cr_assert_eq(type == CTL_RESTORED ? reclaim_returned(&workers[i], &m, now)
-					  : reclaim_left(&workers[i], &m, now),
+					  : reclaim_ended(&workers[i], &m, now),
 		     0);
 	pass(NSEC_PER_MSEC);
 }

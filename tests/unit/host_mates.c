@@ -221,6 +221,16 @@ void give_up(struct mate *m, uint64_t bytes)
 	show(m);
 }
 
+/* Some of it, or all, before the rest. */
+static void say_left(struct mate *m, struct ctl_msg *all)
+{
+	struct ctl_msg some = {.type = CTL_LEFT, .id = all->id};
+
+	some.bytes = rand() % 2 ? all->bytes : all->bytes / 2 / CHUNK * CHUNK;
+	cr_assert_eq(reclaim_left(&m->w, &some, now), 0);
+	all->bytes -= some.bytes;
+}
+
 void move_out(struct mate *m)
 {
 	static const int results[] = {0, 0, 0, 0, 0, 0, -EBUSY, -ENOSPC, -ENOMEM, -EIO};
@@ -245,7 +255,9 @@ void move_out(struct mate *m)
 	a.total = m->at_gate = a.result == -EBUSY && rand() % 2;
 	m->out.type = 0;
 	show(m);
-	cr_assert_eq(reclaim_left(&m->w, &a, now), 0);
+	if (rand() % 3 == 0)
+		say_left(m, &a);
+	cr_assert_eq(reclaim_ended(&m->w, &a, now), 0);
 }
 
 void move_in(struct mate *m)

@@ -749,6 +749,45 @@ Test(move, host_memory_is_made_ahead, .timeout = 60)
 	counted_end(s);
 }
 
+static struct {
+	struct session *s;
+	uint64_t bytes, before;
+	unsigned n;
+} left;
+
+static void on_left(void *arg, uint64_t bytes)
+{
+	struct space_residency r;
+
+	space_residency(left.s->space, &r);
+	cr_assert_eq(arg, &left);
+	cr_assert_eq(counted.on_device + left.bytes + bytes, left.before,
+		     "it is given back");
+	cr_assert_eq(r.mapped, left.bytes, "and not mapped yet");
+	left.bytes += bytes;
+	left.n++;
+}
+
+/* Of each piece one hears before it is mapped, when the device has its own back. */
+Test(move, heard_of_before_it_is_mapped, .timeout = 60)
+{
+	struct session *s = left.s = start();
+	struct item it[2] = {new_item(s, LARGE, PAGE, 1),
+			     new_item(s, LARGE, 2 * PAGE, 2)};
+	struct space_moved moved;
+
+	left.before = counted.on_device;
+	space_on_left(s->space, on_left, &left);
+	cr_assert_eq(space_move_out(s->space, 3 * PAGE, UINT64_MAX, PLACE_MAPPED, &moved),
+		     0);
+	cr_assert_eq(left.n, 2);
+	cr_assert_eq(left.bytes, moved.bytes);
+	space_on_left(s->space, NULL, NULL);
+	for (unsigned i = 0; i < ARRAY_SIZE(it); i++)
+		check_item(s, &it[i]);
+	counted_end(s);
+}
+
 /* What will leave finds host memory, in the sizes that it takes. */
 Test(move, host_memory_is_prepared, .timeout = 60)
 {

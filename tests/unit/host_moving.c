@@ -46,6 +46,7 @@ static struct {
 	struct ctl_msg last[32]; /* by type: the latest of each that came */
 	unsigned n[32];
 	uint64_t out, in, freed; /* bytes */
+	uint64_t left;           /* so far; RECLAIMED is kept with all that moved */
 	uint64_t shared;         /* likewise: where they are away */
 	bool moving_out;
 	_Atomic bool stop;
@@ -76,8 +77,15 @@ static void take_down(const struct ctl_msg *m)
 	cr_assert_lt(m->type, 32);
 	weftd.last[m->type] = *m;
 	weftd.n[m->type]++;
+	if (m->type == CTL_LEFT) {
+		cr_assert_eq(weftd.left, 0, "it is said once");
+		weftd.out += m->bytes;
+		weftd.left = m->bytes;
+	}
 	if (m->type == CTL_RECLAIMED) {
 		weftd.out += m->bytes;
+		weftd.last[m->type].bytes += weftd.left;
+		weftd.left = 0;
 		weftd.moving_out = false;
 	}
 	if (m->type == CTL_RESTORED)
@@ -349,6 +357,23 @@ Test(moving, out_and_back)
 	cr_assert(m.bytes == 4 * MIB && m.result == -ENOSPC);
 	release(l, a);
 	cr_assert_eq(wait_for(CTL_AWAY_FREED, 1).bytes, 16 * MIB);
+}
+
+/* Once all that was asked for has left, weftd hears of it, and then of the rest; what
+ * need not be mapped has no rest. */
+Test(moving, left_before_it_is_mapped)
+{
+	struct lane *l = lb[0].guest;
+
+	fill(l, alloc(l, 16 * MIB), 16 * MIB, 1);
+	move(CTL_RECLAIM, 1, 6 * MIB, PLACE_MAPPED);
+	cr_assert_eq(weftd.n[CTL_LEFT], 1);
+	cr_assert_eq(weftd.last[CTL_LEFT].id, 1);
+	cr_assert_geq(weftd.last[CTL_LEFT].bytes, 6 * MIB);
+	move(CTL_RECLAIM, 2, 4 * MIB, PLACE_SWAPPED);
+	move(CTL_RECLAIM, 3, 64 * MIB, PLACE_MAPPED); /* there is not so much */
+	cr_assert_eq(weftd.n[CTL_LEFT], 1);
+	cr_assert_eq(weftd.out, 16 * MIB);
 }
 
 /* What is swapped comes back when it is wanted, as far as there is room; the rest is
@@ -707,5 +732,10 @@ Test(moving, while_lanes_work)
 	cr_assert_gt(weftd.in, 0);
 	cr_assert_gt(weftd.n[CTL_NEED], 0);
 	cr_assert_gt(weftd.n[CTL_IPC_EXPORT], 0);
+	/* What was freed last may not have been heard yet. */
+	pthread_mutex_lock(&weftd.lock);
+	while (weftd.out > weftd.in + weftd.freed + weftd.shared)
+		pthread_cond_wait(&weftd.cond, &weftd.lock);
 	cr_assert_eq(weftd.out, weftd.in + weftd.freed + weftd.shared);
+	pthread_mutex_unlock(&weftd.lock);
 }

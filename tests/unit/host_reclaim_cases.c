@@ -255,6 +255,38 @@ Test(reclaim, busy)
 	cr_assert_eq(mates[1].has, 100 * MIB);
 }
 
+/* Who waits is served when there is room, before the move has ended; the next one is
+ * asked after that. */
+Test(reclaim, left_before_the_end)
+{
+	struct ctl_msg a = {.type = CTL_LEFT, .bytes = 16 * MIB};
+
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 256 * MIB);
+	ask(&mates[1], 16 * MIB);
+	reclaim_tick(&b, now);
+	hear_all();
+	a.id = mates[0].out.id;
+	mates[0].out.type = 0;
+	mates[0].has -= 16 * MIB;
+	mates[0].away += 16 * MIB;
+	show(&mates[0]);
+	cr_assert_eq(reclaim_left(&mates[0].w, &a, now), 0);
+	ask(&mates[2], 16 * MIB);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(mates[1].has, 16 * MIB);
+	cr_assert_eq(mates[2].has, 0);
+	cr_assert_eq(tenants[0].events.reclaim, 0);
+	a.bytes = 0;
+	cr_assert_eq(reclaim_ended(&mates[0].w, &a, now), 0);
+	cr_assert_eq(tenants[0].events.reclaim, 1);
+	cr_assert_eq(reclaim_left(&mates[0].w, &a, now), -EPROTO, "nobody asked");
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(mates[2].has, 16 * MIB);
+	check_sums();
+	check_truth();
+}
+
 /* It frees what its program does not use, and need not move anything. */
 Test(reclaim, frees_instead)
 {
@@ -271,7 +303,7 @@ Test(reclaim, frees_instead)
 	mates[0].has -= 32 * MIB;
 	purse_put(&mates[0].page.purse, 32 * MIB);
 	show(&mates[0]);
-	cr_assert_eq(reclaim_left(&mates[0].w, &a, now), 0);
+	cr_assert_eq(reclaim_ended(&mates[0].w, &a, now), 0);
 	pass(NSEC_PER_MSEC);
 	cr_assert_eq(mates[2].has, 16 * MIB);
 	cr_assert_eq(b.away, 0);
@@ -294,7 +326,7 @@ Test(reclaim, patient)
 	hear_all();
 	a.id = mates[0].out.id;
 	mates[0].out.type = 0;
-	cr_assert_eq(reclaim_left(&mates[0].w, &a, now), 0);
+	cr_assert_eq(reclaim_ended(&mates[0].w, &a, now), 0);
 	pass(NSEC_PER_MSEC);
 	cr_assert_eq(mates[2].has, 16 * MIB);
 	cr_assert_eq(mates[1].away, 16 * MIB, "it gave instead");
@@ -460,6 +492,8 @@ Test(reclaim, by_hand)
 		     0);
 	pass(NSEC_PER_SEC);
 	cr_assert_eq(by_hand_open, 0);
+	cr_assert_eq(mates[0].away, 100 * MIB);
+	pass(NSEC_PER_SEC);
 	cr_assert_eq(mates[0].away, 100 * MIB);
 	now++;
 	atomic_store(&mates[0].page.last_submit_ns, now);
