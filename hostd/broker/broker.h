@@ -129,6 +129,8 @@ struct worker {
 	char carrier[24];
 	bool killed;
 	uint64_t ending_ns; /* since when it is on its way out; 0: it is not */
+	/* Whether its program is still there: asked last, answered last; 0: never */
+	uint32_t asked, here;
 };
 
 /* ---- refused.c: what guests asked for and were refused ---- */
@@ -170,6 +172,8 @@ struct session_record {
 void pool_fill(struct broker *b);
 /* A guest has come through a tenant's door. Takes over fd. */
 void pool_guest(struct tenant *t, const struct wire_hello *hello, int fd);
+/* A worker that was asked with this number whether its program is there has answered. */
+void pool_here(struct worker *w, uint32_t id);
 /* Ends a session's worker now. */
 void worker_kill(struct worker *w);
 /* Ends all sessions and waiting guests of a tenant. */
@@ -457,6 +461,9 @@ struct guest_wait {
 	int fd;
 	struct wire_hello hello;
 	uint64_t deadline_ns;
+	uint32_t asked;          /* the tenant's other sessions, with this number */
+	uint64_t asked_until_ns; /* who has not answered by then is taken to be there */
+	bool has_worker;         /* what it waits for is something else */
 };
 
 struct broker {
@@ -473,10 +480,12 @@ struct broker {
 	unsigned n_waiting;
 	uint64_t spawn_at_ns; /* after failures: not before */
 	uint64_t taken_ns;    /* when a session got a worker last */
-	unsigned n_ending;    /* workers; what they have will be free in a moment */
-	unsigned failures;    /* workers that never became ready, in a row */
-	bool was_ready;       /* a worker has been ready once */
-	int ready_fd;         /* told when that happens; -1: none */
+	uint64_t charged_ns;  /* when one asked for memory last */
+	uint32_t next_asked;
+	unsigned n_ending; /* workers; what they have will be free in a moment */
+	unsigned failures; /* workers that never became ready, in a row */
+	bool was_ready;    /* a worker has been ready once */
+	int ready_fd;      /* told when that happens; -1: none */
 	void (*on_ready)(void);
 
 	uint64_t next_session;

@@ -59,6 +59,8 @@
  *				 -ENOMEM if it cannot be had
  *	worker -> weftd  AWAY_FREED  bytes: freed while away; no answer
  *	weftd -> worker  POOL    bytes: host memory to keep ready; no answer
+ *	weftd -> worker  HERE    id: is its program still there?
+ *	worker -> weftd  HERE    id: it is; or ENDING
  *	worker -> weftd  ENDING  its program has gone, and so will it; no answer
  *	door -> weftd    HELLO   hello; fd: an accepted socket whose hello has been read
  *

@@ -118,6 +118,7 @@ int reclaim_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
 {
 	int r = list_empty(&w->b->holds) ? account_charge(w, bytes, part) : -EAGAIN;
 
+	w->b->charged_ns = now_ns;
 	if (w->b->pressed && !w->b->moving)
 		ready_pause(w->b, now_ns + READY_PAUSE_NS);
 	return r == -EAGAIN ? hold_charge(w, id, bytes, part, now_ns)

@@ -31,9 +31,12 @@
 #define BACKOFF_SHIFT_MAX 6
 /* So long may others take to make room for a context. */
 #define ROOM_NS NSEC_PER_SEC
+/* A worker says at once whether its program is there, unless something is wrong. */
+#define HERE_NS NSEC_PER_SEC
 /* A worker that is on its way out for so long needs help. */
 #define ENDING_NS (5 * NSEC_PER_SEC)
-/* A session that has come gets its memory first: until nothing has moved for a while. */
+/* A session that has come gets its memory first: until nobody has asked for any, nor has
+ * anything moved, for a while. */
 #define CALM_NS     (200 * NSEC_PER_MSEC)
 #define CALM_MAX_NS (2 * NSEC_PER_SEC)
 
@@ -193,15 +196,26 @@ static bool waits_for_room(struct broker *b)
 	return now < b->room_at_ns;
 }
 
+/* Guests for which there has to be one more. */
+static unsigned count_lacking(const struct broker *b)
+{
+	const struct guest_wait *g;
+	unsigned n = 0;
+
+	list_for_each (g, &b->waiting, link)
+		n += !g->has_worker;
+	return n;
+}
+
 /*
  * A context that is made holds up the driver for everybody, for 0.2 s on an H200: not
  * while a session that has just come gets the memory that it needs.
  */
 static uint64_t calm_at(const struct broker *b)
 {
-	uint64_t last = MAX(b->taken_ns, b->moving_since_ns);
+	uint64_t last = MAX(MAX(b->taken_ns, b->charged_ns), b->moving_since_ns);
 
-	return b->swap && b->pressed && b->taken_ns && !b->n_waiting
+	return b->swap && b->pressed && b->taken_ns && !count_lacking(b)
 		       ? MIN(last + CALM_NS, b->taken_ns + CALM_MAX_NS)
 		       : 0;
 }
@@ -210,7 +224,7 @@ void pool_fill(struct broker *b)
 {
 	/* One at a time until the first is ready: it may tell us that there is no
 	 * device. */
-	unsigned wanted = b->was_ready ? b->conf->pool + b->n_waiting : 1;
+	unsigned wanted = b->was_ready ? b->conf->pool + count_lacking(b) : 1;
 
 	if (count_idle(b) >= wanted || clock_now_ns() < calm_at(b) || waits_for_room(b))
 		return;
@@ -284,6 +298,42 @@ static void wait_free(struct guest_wait *g)
 	free(g);
 }
 
+/*
+ * A program that comes right after another is to have what that one had. So the tenant's
+ * workers are asked whether their programs are still there: the answer comes after
+ * whatever a worker can know by now.
+ */
+static void ask_others(struct guest_wait *g)
+{
+	struct broker *b = g->t->b;
+	struct ctl_msg m = {.type = CTL_HERE};
+	struct worker *w;
+
+	m.id = g->asked = b->next_asked += !(b->next_asked + 1) + 1;
+	g->asked_until_ns = clock_now_ns() + HERE_NS;
+	list_for_each (w, &b->workers, link) {
+		if (w->state == WORKER_SESSION && w->tenant == g->t && !w->ending_ns &&
+		    ctl_send(w->ctl.fd, &m, -1, -1) == 0)
+			w->asked = m.id;
+	}
+}
+
+static bool waits_for_others(const struct guest_wait *g)
+{
+	const struct worker *w;
+
+	if (!g->asked || clock_now_ns() >= g->asked_until_ns)
+		return false;
+	list_for_each (w, &g->t->b->workers, link) {
+		/* Numbers go round; whoever came later was not asked. */
+		if (w->state == WORKER_SESSION && w->tenant == g->t && !w->ending_ns &&
+		    (int32_t)(w->asked - g->asked) >= 0 &&
+		    (int32_t)(w->here - g->asked) < 0)
+			return true;
+	}
+	return false;
+}
+
 /* Brings guests that wait and workers that are ready together. */
 static void match(struct broker *b)
 {
@@ -293,8 +343,9 @@ static void match(struct broker *b)
 		struct worker *w = ready_worker(b);
 		int r;
 
-		if (!w)
-			break;
+		g->has_worker = w;
+		if (!w || waits_for_others(g))
+			continue;
 		r = attach(w, g->t, &g->hello, g->fd);
 		if (r == -EAGAIN)
 			continue;
@@ -336,6 +387,8 @@ static void queue(struct tenant *t, const struct wire_hello *hello, int fd)
 	list_append(&b->waiting, &g->link);
 	b->n_waiting++;
 	t->n_waiting++;
+	if (!(hello->carriers & WIRE_HELLO_MONITOR))
+		ask_others(g);
 	match(b);
 }
 
@@ -405,12 +458,14 @@ uint64_t pool_tick(struct broker *b, uint64_t now_ns)
 	list_for_each_safe (g, tmp, &b->waiting, link) {
 		if (now_ns < g->deadline_ns) {
 			next = MIN(next, g->deadline_ns);
+			if (now_ns < g->asked_until_ns)
+				next = MIN(next, g->asked_until_ns);
 			continue;
 		}
 		refuse(g->fd, -ETIMEDOUT);
 		wait_free(g);
 	}
-	pool_fill(b);
+	match(b);
 	/* Only a pause after a failure, or a full device, leaves the pool short. */
 	fill_at = MAX(MAX(b->spawn_at_ns, b->room_at_ns), calm_at(b));
 	if (count_idle(b) < b->conf->pool && fill_at > now_ns)
@@ -419,6 +474,13 @@ uint64_t pool_tick(struct broker *b, uint64_t now_ns)
 }
 
 /* ---- what workers say ---- */
+
+void pool_here(struct worker *w, uint32_t id)
+{
+	w->here = id;
+	if (w->tenant->n_waiting)
+		match(w->b);
+}
 
 static void set_ready(struct worker *w, const struct ctl_msg *m)
 {

@@ -156,8 +156,12 @@ int worker_said(struct worker *w, const struct ctl_msg *m, int *fd)
 		return 0;
 	case CTL_IPC_DROP:
 		return answer_drop(w, m);
+	case CTL_HERE:
+		pool_here(w, m->id);
+		return 0;
 	case CTL_ENDING:
 		account_ending(w, clock_now_ns());
+		pool_here(w, w->asked);
 		return 0;
 	case CTL_OPENED:
 		snprintf(w->carrier, sizeof(w->carrier), "%.20s", m->text);

@@ -419,6 +419,9 @@ static int handle_ctl(struct worker *w)
 		if (w->moving && moving_told(w->moving, &m) == 0)
 			return 0;
 		return broker_link_answer(w->link, &m, fd_steal(&fd0));
+	case CTL_HERE:
+		/* A guest that had gone before was heard of before. */
+		return atomic_load(&w->s->ending) ? 0 : ctl_send(CTL_FD, &m, -1, -1);
 	case CTL_RECLAIM:
 	case CTL_RESTORE:
 	case CTL_POOL:

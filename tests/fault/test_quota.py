@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory: a tenant's limit, the device's size, and what comes back."""
 import random
+import signal
+import threading
 import unittest
 
-from fault import SEED, Daemon, FaultTest, Told, until_running, wait_for
+from fault import SEED, Daemon, FaultTest, Told, kill, patient, until_running, wait_for
 
 
 def Grabber(daemon, tenant):
@@ -19,13 +21,13 @@ class Quota(FaultTest):
             until_running(p)
             # a second session of the same tenant shares its limit
             q = d.run("endless", 100, tenant="small")
-            q.communicate(timeout=10)
+            q.communicate(timeout=patient(10))
             self.assertEqual(q.returncode, 2)
             # another tenant has its own, up to what the device has left
             r = d.run("endless", 700, tenant="big")
             until_running(r)
             s = d.run("endless", 200, tenant="big")
-            s.communicate(timeout=10)
+            s.communicate(timeout=patient(10))
             self.assertEqual(s.returncode, 2)
             used = {t["name"]: t["memory_used"] for t in d.ctl("list")["tenants"]}
             self.assertEqual(used["small"], 200 << 20)
@@ -51,7 +53,19 @@ class Quota(FaultTest):
                     if i % 2:
                         g.process.kill()
                     g.process.stdin.close()
-                    g.process.wait(10)
+                    g.process.wait(patient(10))
+
+    def test_one_after_a_slow_one(self):
+        """So too if what served it has not noticed yet that it is gone."""
+        with Daemon("--memory", "300M", config="[tenant one]\nmemory.max = 256M\n") as d:
+            g = Grabber(d, "one")
+            self.assertEqual(g.say(f"a 0 {200 << 20}")[0], 0)
+            worker = d.sessions("one")[0]["worker_pid"]
+            kill(worker, signal.SIGSTOP)
+            g.process.kill()
+            g.process.wait(patient(10))
+            threading.Timer(0.3, kill, (worker, signal.SIGCONT)).start()
+            self.assertEqual(Grabber(d, "one").say(f"a 0 {200 << 20}")[0], 0)
 
     def test_shared(self):
         """Shared memory is paid for once, for as long as anybody has it; other tenants have not."""
@@ -236,7 +250,7 @@ class Quota(FaultTest):
             wait_for(lambda: not d.sessions("x"), 5, "x has ended")
             wait_for(lambda: stat("y")[0] >= min(used("y"), 250 * mib), 5, "it came back")
             people["y"].process.stdin.close()
-            self.assertEqual(people["y"].process.wait(20), 0)
+            self.assertEqual(people["y"].process.wait(patient(20)), 0)
             wait_for(lambda: not d.sessions(), 5, "all have ended")
             device = d.ctl("list")["device"]
             self.assertEqual((device["memory_used"], device["swap_used"]), (0, 0))
