@@ -12,6 +12,7 @@
 
 static CUcontext ctx;
 static CUmodule module;
+static pthread_barrier_t all_done;
 
 static struct fake *start(void)
 {
@@ -41,7 +42,7 @@ static bool one_round(CUfunction k, unsigned i)
 	       cuStreamDestroy_v2(st) == CUDA_SUCCESS;
 }
 
-static void *work(void *arg)
+static void *rounds(void *arg)
 {
 	static const char *const names[] = {"empty", "empty"};
 	CUfunction k = NULL;
@@ -57,6 +58,15 @@ static void *work(void *arg)
 	return NULL;
 }
 
+/* Nobody leaves before all have a lane: the next one would take over theirs. */
+static void *work(void *arg)
+{
+	void *bad = rounds(arg);
+
+	pthread_barrier_wait(&all_done);
+	return bad;
+}
+
 Test(guest_threads, all_at_once, .timeout = 120)
 {
 	struct fake *f = start();
@@ -65,6 +75,7 @@ Test(guest_threads, all_at_once, .timeout = 120)
 	void *bad;
 
 	cr_assert_eq(cuModuleLoadData(&module, ".version 9.0"), CUDA_SUCCESS);
+	pthread_barrier_init(&all_done, NULL, THREADS);
 	for (i = 0; i < THREADS; i++)
 		cr_assert_eq(pthread_create(&t[i], NULL, work, (void *)i), 0);
 	for (i = 0; i < THREADS; i++) {
