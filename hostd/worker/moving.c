@@ -57,9 +57,9 @@ struct moving {
 	/* of the thread only */
 	uint64_t patience_ns;
 	struct {
-		const struct ctl_msg *msg; /* RECLAIM; NULL: none */
-		uint64_t wanted, bytes;    /* to be freed by moving, and so far */
-		uint64_t told;             /* of these */
+		uint32_t id;            /* of RECLAIM */
+		uint64_t wanted, bytes; /* to be freed by moving, and so far */
+		uint64_t told;          /* of these */
 	} leaving;
 };
 
@@ -174,10 +174,10 @@ static void on_left(void *arg, uint64_t bytes)
 	struct moving *m = arg;
 
 	m->leaving.bytes += bytes;
-	if (!m->leaving.msg || m->leaving.told || m->leaving.bytes < m->leaving.wanted)
+	if (m->leaving.told || m->leaving.bytes < m->leaving.wanted)
 		return;
 	m->leaving.told = m->leaving.bytes;
-	answer(m, CTL_LEFT, m->leaving.msg->id, m->leaving.told, 0, false);
+	answer(m, CTL_LEFT, m->leaving.id, m->leaving.told, 0, false);
 }
 
 /* What the program does not use need not move. */
@@ -206,7 +206,7 @@ static void reclaim(struct moving *m, const struct ctl_msg *msg)
 	t[1] = clock_now_ns();
 	r = bytes ? begin(m) : 0;
 	t[2] = clock_now_ns();
-	m->leaving.msg = msg;
+	m->leaving.id = msg->id;
 	m->leaving.wanted = bytes;
 	m->leaving.bytes = m->leaving.told = 0;
 	if (r == 0 && bytes)
@@ -214,7 +214,6 @@ static void reclaim(struct moving *m, const struct ctl_msg *msg)
 				   msg->total == PLACE_SWAPPED ? PLACE_SWAPPED
 							       : PLACE_MAPPED,
 				   &moved);
-	m->leaving.msg = NULL;
 	count(&m->s->count->moved_out_bytes, moved.bytes);
 	log_debug("%llu MiB out: host memory %llu us, gate %llu, moving %llu: %d",
 		  (unsigned long long)moved.bytes >> 20,

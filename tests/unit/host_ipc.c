@@ -219,15 +219,31 @@ Test(host_ipc, parts)
 	cr_assert(!b.granted && !b.n_shares);
 }
 
+static void reset_with_swap(void)
+{
+	reset();
+	b.swap = 64 * MIB;
+	cr_assert(take(0, 6 * MIB));
+}
+
+/* The maker has ended, the other user lets go: until then 2 MiB are the tenant's. */
+static void ends_with_the_user(const uint8_t *name)
+{
+	cr_assert(b.away == 2 * MIB && tenants[0].away == 2 * MIB);
+	cr_assert(!b.returning && !tenants[0].returning);
+	ipc_close(&workers[2], name);
+	cr_assert(!b.away && !tenants[0].away && !b.granted);
+	for (unsigned i = 1; i < WORKERS; i++)
+		end_worker(i);
+}
+
 /* In host memory: it stays there, and is the tenant's until nobody has it. */
 Test(host_ipc, away)
 {
 	uint8_t name[16];
 	unsigned n;
 
-	reset();
-	b.swap = 64 * MIB;
-	cr_assert(take(0, 6 * MIB));
+	reset_with_swap();
 	cr_assert_eq(export_part(0, 0, 1, true, name), -EINVAL, "nothing is away");
 	cr_assert_eq(away_left(&workers[0], 4 * MIB), 4 * MIB);
 	cr_assert_eq(export_part(0, 0, 2, false, name), 0);
@@ -239,11 +255,7 @@ Test(host_ipc, away)
 	cr_assert(workers[0].away == 2 * MIB && b.away == 4 * MIB);
 	cr_assert_eq(account_tenant(&tenants[0]), 2 * MIB);
 	end_worker(0);
-	cr_assert(b.away == 2 * MIB && tenants[0].away == 2 * MIB);
-	ipc_close(&workers[2], name);
-	cr_assert(!b.away && !tenants[0].away && !b.granted);
-	for (unsigned i = 1; i < WORKERS; i++)
-		end_worker(i);
+	ends_with_the_user(name);
 }
 
 /* Shared while it is on its way back, which it is too late for: its maker ends before it
@@ -253,20 +265,14 @@ Test(host_ipc, away_and_returning)
 	uint8_t name[16];
 	unsigned n;
 
-	reset();
-	b.swap = 64 * MIB;
-	cr_assert(take(0, 6 * MIB));
+	reset_with_swap();
 	cr_assert_eq(away_left(&workers[0], 6 * MIB), 6 * MIB);
 	cr_assert_eq(away_return(&workers[0], 6 * MIB), 0);
 	cr_assert_eq(export_part(0, 0, 1, true, name), 0);
 	cr_assert_eq(open_part(2, 0, name, &n), 0);
 	end_worker(0);
-	cr_assert(b.away == 2 * MIB && tenants[0].away == 2 * MIB);
-	cr_assert(!b.returning && !tenants[0].returning && !b.granted);
-	ipc_close(&workers[2], name);
-	cr_assert(!b.away && !tenants[0].away);
-	for (unsigned i = 1; i < WORKERS; i++)
-		end_worker(i);
+	cr_assert(!b.granted);
+	ends_with_the_user(name);
 }
 
 /* ---- the model ---- */

@@ -255,6 +255,16 @@ Test(reclaim, busy)
 	cr_assert_eq(mates[1].has, 100 * MIB);
 }
 
+/* The number of what weftd asks it for; the test answers. */
+static uint32_t asked_to_move(struct mate *m)
+{
+	reclaim_tick(&b, now);
+	hear_all();
+	cr_assert_neq(m->out.type, 0);
+	m->out.type = 0;
+	return m->out.id;
+}
+
 /* Who waits is served when there is room, before the move has ended; the next one is
  * asked after that. */
 Test(reclaim, left_before_the_end)
@@ -264,10 +274,7 @@ Test(reclaim, left_before_the_end)
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&mates[0], 256 * MIB);
 	ask(&mates[1], 16 * MIB);
-	reclaim_tick(&b, now);
-	hear_all();
-	a.id = mates[0].out.id;
-	mates[0].out.type = 0;
+	a.id = asked_to_move(&mates[0]);
 	mates[0].has -= 16 * MIB;
 	mates[0].away += 16 * MIB;
 	show(&mates[0]);
@@ -296,10 +303,7 @@ Test(reclaim, frees_instead)
 	ask_in_pieces(&mates[0], 192 * MIB);
 	ask_in_pieces(&mates[1], 64 * MIB);
 	ask(&mates[2], 16 * MIB);
-	reclaim_tick(&b, now);
-	hear_all();
-	a.id = mates[0].out.id;
-	mates[0].out.type = 0;
+	a.id = asked_to_move(&mates[0]);
 	mates[0].has -= 32 * MIB;
 	purse_put(&mates[0].page.purse, 32 * MIB);
 	show(&mates[0]);
@@ -322,10 +326,7 @@ Test(reclaim, patient)
 	ask_in_pieces(&mates[0], 192 * MIB);
 	ask_in_pieces(&mates[1], 64 * MIB);
 	ask(&mates[2], 16 * MIB);
-	reclaim_tick(&b, now);
-	hear_all();
-	a.id = mates[0].out.id;
-	mates[0].out.type = 0;
+	a.id = asked_to_move(&mates[0]);
 	cr_assert_eq(reclaim_ended(&mates[0].w, &a, now), 0);
 	pass(NSEC_PER_MSEC);
 	cr_assert_eq(mates[2].has, 16 * MIB);
