@@ -285,13 +285,32 @@ static int serve_one(struct hold *h)
 			return -EAGAIN;
 		give_back(h, h->bytes);
 		return 0;
-	case HOLD_HAND:
-		if (h->made < h->bytes)
-			return -EAGAIN;
-		hold_end(h, 0, 0, 0);
-		return 0;
+	case HOLD_HAND: /* hands_end() */
+		break;
 	}
 	return -EAGAIN;
+}
+
+static struct hold *hand_due(struct broker *b, const struct tenant *gone, uint64_t now_ns)
+{
+	struct hold *h;
+
+	list_for_each (h, &b->holds, link) {
+		if (h->kind == HOLD_HAND &&
+		    (h->made >= h->bytes || h->t == gone || now_ns >= h->deadline_ns))
+			return h;
+	}
+	return NULL;
+}
+
+/* Who is answered may ask for something else at once that ends others' waiting, so
+ * nothing is known of the list afterwards. */
+static void hands_end(struct broker *b, const struct tenant *gone, uint64_t now_ns)
+{
+	struct hold *h;
+
+	while ((h = hand_due(b, gone, now_ns)))
+		hold_end(h, 0, 0, 0);
 }
 
 void hold_serve(struct broker *b, uint64_t now_ns)
@@ -299,13 +318,13 @@ void hold_serve(struct broker *b, uint64_t now_ns)
 	struct hold *h, *tmp;
 	bool first = true;
 
+	hands_end(b, NULL, now_ns);
 	list_for_each_safe (h, tmp, &b->holds, link) {
 		if (h->kind == HOLD_HAND)
-			(void)serve_one(h);
-		else if ((first || may_pass(h, now_ns)) && serve_one(h) == 0)
 			continue;
-		else
-			first = false;
+		if ((first || may_pass(h, now_ns)) && serve_one(h) == 0)
+			continue;
+		first = false;
 	}
 }
 
@@ -314,10 +333,11 @@ void hold_expire(struct broker *b, uint64_t now_ns)
 	struct hold *h, *tmp;
 
 	list_for_each_safe (h, tmp, &b->holds, link) {
+		if (h->kind == HOLD_HAND || now_ns < h->deadline_ns)
+			continue;
 		if (h->part && b->moving && b->moving->move.out_id)
 			continue;
-		if (now_ns >= h->deadline_ns)
-			hold_fail(h, -ENOMEM);
+		hold_fail(h, -ENOMEM);
 	}
 }
 
@@ -333,10 +353,5 @@ void hold_drop(struct worker *w)
 
 void reclaim_drop_tenant(struct tenant *t)
 {
-	struct hold *h, *tmp;
-
-	list_for_each_safe (h, tmp, &t->b->holds, link) {
-		if (h->t == t && h->kind == HOLD_HAND)
-			hold_end(h, 0, 0, 0);
-	}
+	hands_end(t->b, t, 0);
 }

@@ -502,6 +502,39 @@ Test(reclaim, by_hand)
 	cr_assert_eq(mates[0].away, 0);
 }
 
+static void ends_another(void *arg, uint64_t bytes)
+{
+	by_hand_open--;
+	stop(arg);
+}
+
+/* Whoever asked by hand asks for something else next, which ends those who wait. */
+Test(reclaim, by_hand_then_anything)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 256 * MIB);
+	by_hand_open = 1;
+	cr_assert_eq(reclaim_by_hand(&tenants[0], 16 * MIB, now, ends_another, &mates[1]),
+		     0);
+	ask(&mates[1], 100 * MIB);
+	ask(&mates[1], 100 * MIB);
+	ask(&mates[2], 32 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(by_hand_open, 0);
+	cr_assert_eq(mates[2].has, 32 * MIB);
+	/* and one that nobody serves in time */
+	mates[0].w.move.busy_ns = UINT64_MAX;
+	mates[2].w.move.busy_ns = UINT64_MAX;
+	start(&mates[1], &tenants[1], 0);
+	by_hand_open = 1;
+	cr_assert_eq(reclaim_by_hand(&tenants[0], 16 * MIB, now, ends_another, &mates[1]),
+		     0);
+	ask(&mates[1], 200 * MIB);
+	pass(11 * NSEC_PER_SEC);
+	cr_assert_eq(by_hand_open, 0);
+	check_sums();
+}
+
 /* A session that needs what is swapped gets what there is, others giving way for it. */
 Test(reclaim, needs)
 {
