@@ -82,7 +82,8 @@ static void returns_less(struct worker *w)
 
 void away_freed(struct worker *w, uint64_t bytes)
 {
-	uint64_t now = MIN(bytes, w->away);
+	/* What is shared is let go of by its name. */
+	uint64_t now = MIN(bytes, w->away - MIN(w->away, w->away_shared));
 
 	account_write_begin(w->b);
 	sub(w, now);

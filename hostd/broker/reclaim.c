@@ -77,7 +77,7 @@ static int ask_out(struct broker *b, struct tenant *t, uint64_t bytes, uint64_t 
 	m.id = new_id(b);
 	m.bytes = MIN(bytes, ses.movable);
 	m.total = b->placement->where(&ses);
-	m.session = away_room(t);
+	m.session = w->move.room = away_room(t);
 	if (ctl_send(w->ctl.fd, &m, -1, -1) < 0) {
 		child_kill(&w->child);
 		return -EBUSY;
@@ -305,9 +305,11 @@ static void move_ended(struct worker *w, uint64_t now_ns)
 static void take_left(struct worker *w, uint64_t bytes, uint64_t now_ns)
 {
 	struct hold *h = w->b->moving == w ? w->b->moving_for : NULL;
-	uint64_t had = w->charged;
+	uint64_t had = w->charged, left;
 
-	w->move.left += away_left(w, bytes);
+	left = away_left(w, MIN(bytes, w->move.room));
+	w->move.room -= left;
+	w->move.left += left;
 	w->move.gave += had - w->charged;
 	if (!h)
 		return;

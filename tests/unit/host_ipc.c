@@ -275,6 +275,28 @@ Test(host_ipc, away_and_returning)
 	ends_with_the_user(name);
 }
 
+/* Freed before its worker has said that it left: that is not what is shared. */
+Test(host_ipc, away_and_freed_early)
+{
+	uint8_t name[16];
+
+	reset_with_swap();
+	cr_assert_eq(away_left(&workers[0], 2 * MIB), 2 * MIB);
+	cr_assert_eq(export_part(0, 0, 1, true, name), 0);
+	workers[0].move.out_id = 1;
+	away_freed(&workers[0], 2 * MIB);
+	ipc_drop(&workers[0], name);
+	cr_assert_eq(away_left(&workers[0], 4 * MIB), 4 * MIB);
+	workers[0].move.out_id = 0;
+	cr_assert_eq(workers[0].away, 2 * MIB);
+	cr_assert_eq(b.away, 2 * MIB);
+	away_freed(&workers[0], 2 * MIB);
+	cr_assert_eq(b.away, 0);
+	cr_assert_eq(account_tenant(&tenants[0]), 0);
+	for (unsigned i = 0; i < WORKERS; i++)
+		end_worker(i);
+}
+
 /* ---- the model ---- */
 
 static struct model {

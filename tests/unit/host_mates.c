@@ -334,6 +334,7 @@ void check_sums(void)
 	cr_assert_eq(b.away, away);
 	cr_assert_eq(b.returning, returning);
 	cr_assert_leq(b.granted, b.device_total, "promised twice");
+	cr_assert_leq(b.away, b.swap);
 }
 
 void check_truth(void)
