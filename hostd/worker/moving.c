@@ -180,16 +180,26 @@ static void on_left(void *arg, uint64_t bytes)
 	answer(m, CTL_LEFT, m->leaving.id, m->leaving.told, 0, false);
 }
 
+static uint64_t on_device(const struct moving *m)
+{
+	struct space_residency r;
+	uint64_t used, peak, away;
+
+	space_usage(m->s->space, &used, &peak);
+	space_residency(m->s->space, &r);
+	away = r.mapped + r.swapped;
+	return used - MIN(used, away);
+}
+
 /* What the program does not use need not move. */
 static uint64_t give_back(const struct moving *m)
 {
-	uint64_t before, after, peak;
+	uint64_t before = on_device(m), after;
 
-	space_usage(m->s->space, &before, &peak);
 	if (!pools_reclaim(m->s->pools))
 		return 0;
 	space_flush(m->s->space);
-	space_usage(m->s->space, &after, &peak);
+	after = on_device(m);
 	return before > after ? before - after : 0;
 }
 

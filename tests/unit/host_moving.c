@@ -561,6 +561,32 @@ Test(moving, pools_first)
 	release(l, a);
 }
 
+/* Likewise, but it is in host memory: what is to leave the device leaves it. */
+Test(moving, pools_that_are_away)
+{
+	struct lane *l = lb[0].guest;
+	CUdeviceptr a, p;
+	struct ctl_msg m;
+
+	cr_assert_eq(pool_set(s->pools, pools_default(s->pools),
+			      CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, UINT64_MAX),
+		     CUDA_SUCCESS);
+	cr_assert_eq(
+		pool_alloc(s->pools, pools_default(s->pools), NULL, NULL, 8 * MIB, &p),
+		CUDA_SUCCESS);
+	(void)move(CTL_RECLAIM, 1, 1024 * MIB, PLACE_MAPPED);
+	cr_assert_geq(mapped(), 8 * MIB);
+	cr_assert(pools_free(s->pools, p));
+	cr_assert_geq(mapped(), 8 * MIB, "the pool keeps it");
+	a = alloc(l, 16 * MIB);
+	fill(l, a, 16 * MIB, 9);
+	m = move(CTL_RECLAIM, 2, 16 * MIB, PLACE_MAPPED);
+	cr_assert(m.result == 0 && m.bytes == 16 * MIB);
+	cr_assert_eq(mapped(), 16 * MIB);
+	check(l, a, 16 * MIB, 9);
+	release(l, a);
+}
+
 static struct ctl_msg reclaim_once(uint32_t id, uint64_t bytes)
 {
 	unsigned n = weftd.n[CTL_RECLAIMED];
@@ -590,7 +616,7 @@ Test(moving, patient)
 			cr_assert_eq(wait_for(CTL_QUIET, n + 1).result, -EBUSY);
 		gate_leave(&work);
 	} while (times <= 2 || wait_for(CTL_QUIET, n + 1).result < 0);
-	m = reclaim_once(++times, 16 * MIB);
+	m = move(CTL_RECLAIM, ++times, 16 * MIB, PLACE_MAPPED);
 	cr_assert(m.result == 0 && m.bytes == 16 * MIB);
 	/* and from the beginning again */
 	cr_assert_eq(gate_enter(&s->gate, &work), 0);
