@@ -264,8 +264,8 @@ static int attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 	if (hello->carriers & WIRE_HELLO_MONITOR)
 		account_monitor(w);
 	r = account_attach(w, t);
-	if (r < 0)
-		return r; /* -EDQUOT: not even a context's own memory */
+	if (r < 0) /* not even a context's own memory */
+		return r == -EDQUOT ? -ENOMEM : r;
 	memcpy(m.token, w->token, sizeof(m.token));
 	snprintf(m.text, sizeof(m.text), "%s", t->name);
 	w->slice = window_take(&t->window, &m.window);
@@ -276,7 +276,9 @@ static int attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 	account_begin(w);
 	log_info("tenant %s session %llu: pid %u (%s), worker %d", t->name,
 		 (unsigned long long)w->session, hello->pid, hello->name, w->child.pid);
-	return ctl_send(w->ctl.fd, &m, fd, w->slice >= 0 ? t->window.fd : -1);
+	if (ctl_send(w->ctl.fd, &m, fd, w->slice >= 0 ? t->window.fd : -1) < 0)
+		child_kill(&w->child); /* the guest asks again */
+	return 0;
 }
 
 static struct worker *ready_worker(struct broker *b)
@@ -284,7 +286,8 @@ static struct worker *ready_worker(struct broker *b)
 	struct worker *w;
 
 	list_for_each (w, &b->workers, link) {
-		if (w->state == WORKER_READY)
+		/* Without its end of the pair it is about to exit. */
+		if (w->state == WORKER_READY && w->ctl.fd >= 0)
 			return w;
 	}
 	return NULL;
@@ -334,25 +337,35 @@ static bool waits_for_others(const struct guest_wait *g)
 	return false;
 }
 
+/* Has the guest a worker, or is it refused? */
+static bool serve(struct guest_wait *g)
+{
+	struct worker *w = ready_worker(g->t->b);
+	struct tenant *t = g->t;
+	bool full = t->n_sessions >= t->sessions_max;
+	int r;
+
+	g->has_worker = w || full;
+	if (waits_for_others(g) || (full ? t->n_ending > 0 : !w))
+		return false;
+	if (full && log_limit_ok(&t->log_limit, 2))
+		log_warning("tenant %s has its %u sessions", t->name, t->sessions_max);
+	r = full ? -EUSERS : attach(w, t, &g->hello, g->fd);
+	if (r == -EAGAIN)
+		return false;
+	if (r < 0)
+		(void)host_refuse(g->fd, r);
+	return true;
+}
+
 /* Brings guests that wait and workers that are ready together. */
 static void match(struct broker *b)
 {
 	struct guest_wait *g, *tmp;
 
 	list_for_each_safe (g, tmp, &b->waiting, link) {
-		struct worker *w = ready_worker(b);
-		int r;
-
-		g->has_worker = w;
-		if (!w || waits_for_others(g))
+		if (!serve(g))
 			continue;
-		r = attach(w, g->t, &g->hello, g->fd);
-		if (r == -EAGAIN)
-			continue;
-		if (r == -EDQUOT)
-			(void)host_refuse(g->fd, -ENOMEM);
-		else if (r < 0)
-			child_kill(&w->child);
 		close(g->fd);
 		wait_free(g);
 	}
@@ -366,13 +379,6 @@ static void queue(struct tenant *t, const struct wire_hello *hello, int fd)
 
 	if (b->n_waiting >= WAITING_MAX || t->n_waiting >= WAITING_TENANT_MAX) {
 		refuse(fd, -EAGAIN);
-		return;
-	}
-	if (t->n_sessions + t->n_waiting >= t->sessions_max) {
-		if (log_limit_ok(&t->log_limit, 2))
-			log_warning("tenant %s has its %u sessions", t->name,
-				    t->sessions_max);
-		refuse(fd, -EUSERS);
 		return;
 	}
 	g = calloc(1, sizeof(*g));

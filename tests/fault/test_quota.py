@@ -57,15 +57,16 @@ class Quota(FaultTest):
 
     def test_one_after_a_slow_one(self):
         """So too if what served it has not noticed yet that it is gone."""
-        with Daemon("--memory", "300M", config="[tenant one]\nmemory.max = 256M\n") as d:
-            g = Grabber(d, "one")
-            self.assertEqual(g.say(f"a 0 {200 << 20}")[0], 0)
-            worker = d.sessions("one")[0]["worker_pid"]
-            kill(worker, signal.SIGSTOP)
-            g.process.kill()
-            g.process.wait(patient(10))
-            threading.Timer(0.3, kill, (worker, signal.SIGCONT)).start()
-            self.assertEqual(Grabber(d, "one").say(f"a 0 {200 << 20}")[0], 0)
+        for limit in ("memory.max = 256M", "sessions.max = 1"):
+            with Daemon("--memory", "300M", config=f"[tenant one]\n{limit}\n") as d:
+                g = Grabber(d, "one")
+                self.assertEqual(g.say(f"a 0 {200 << 20}")[0], 0)
+                worker = d.sessions("one")[0]["worker_pid"]
+                kill(worker, signal.SIGSTOP)
+                g.process.kill()
+                g.process.wait(patient(10))
+                threading.Timer(0.3, kill, (worker, signal.SIGCONT)).start()
+                self.assertEqual(Grabber(d, "one").say(f"a 0 {200 << 20}")[0], 0, limit)
 
     def test_shared(self):
         """Shared memory is paid for once, for as long as anybody has it; other tenants have not."""
