@@ -335,21 +335,35 @@ int space_move_home(struct space *sp, struct space_chunk *c, uint64_t bytes,
 
 /* ---- where it is ---- */
 
-int space_map_swapped(struct space *sp)
+static int map_once(struct space *sp, uint64_t *ret_bytes)
 {
 	struct candidates cs = {0};
 	struct mover mv;
 	int r;
 
+	*ret_bytes = 0;
 	r = find_coming(sp, PIECE_SWAPPED, UINT64_MAX, &cs);
 	if (r == 0) {
 		mover_init(&mv, sp, false);
 		for (size_t i = 0; i < cs.n && !mv.error; i++)
 			mover_map(&mv, cs.c[i].id, cs.c[i].size);
 		mover_fini(&mv);
+		*ret_bytes = mv.moved;
 		r = mv.error;
 	}
 	free(cs.c);
+	return r;
+}
+
+int space_map_swapped(struct space *sp)
+{
+	uint64_t bytes;
+	int r;
+
+	/* What is left of a chunk for which somebody waited is looked up again. */
+	do {
+		r = map_once(sp, &bytes);
+	} while (r == 0 && bytes);
 	return r ? -EIO : 0;
 }
 

@@ -635,8 +635,10 @@ void mover_map(struct mover *mv, CUdeviceptr addr, uint64_t size)
 	if (r != CUDA_SUCCESS)
 		fail(mv, r);
 	pthread_mutex_lock(&mv->sp->lock);
-	if (r == CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS) {
 		set_states(&t, t.n_host, PIECE_MAPPED);
+		mv->moved += size;
+	}
 	settle(mv, &t);
 	pthread_mutex_unlock(&mv->sp->lock);
 }

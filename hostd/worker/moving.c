@@ -2,6 +2,7 @@
 /* #syscalls: clone3 futex sendmsg, and what the device does to map */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -99,7 +100,10 @@ static uint64_t swapped(const struct moving *m)
 /* What is swapped has got no room, or lanes have waited for it long enough. */
 static void go_on_without(struct moving *m)
 {
-	(void)space_map_swapped(m->s->space);
+	int r = space_map_swapped(m->s->space);
+
+	if (r < 0)
+		log_warning("memory stays out of reach: %s", strerror(-r));
 	gate_open(&m->s->gate);
 }
 

@@ -81,6 +81,10 @@ static bool compresses(struct device *dev, const struct dev_chunk *chunk)
 
 static CUresult fail_map(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk)
 {
+	void (*on_map)(void) = atomic_exchange(&counted.on_map, NULL);
+
+	if (on_map)
+		on_map();
 	return fails() ? CUDA_ERROR_OUT_OF_MEMORY : soft->map(dev, addr, chunk);
 }
 

@@ -15,7 +15,8 @@ extern struct counted {
 	_Atomic int64_t fail_in;             /* calls until one fails; 0: none will */
 	_Atomic bool no_host, no_device;     /* no more memory of that kind */
 	_Atomic uint64_t charged, away_freed;
-	_Atomic uint64_t room; /* of a charge; the rest is away */
+	_Atomic uint64_t room;        /* of a charge; the rest is away */
+	void (*_Atomic on_map)(void); /* before the device maps; taken off at once */
 } counted;
 
 /* Pieces are as large as the device's chunks. */

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "host_counted.h"
 #include "memory/move.h"
@@ -634,6 +635,43 @@ Test(move, large_ones_are_several_extents)
 }
 
 /* ---- other lanes go on ---- */
+
+static struct {
+	struct session *s;
+	struct item it;
+	pthread_t thread;
+} waits;
+
+static void *set_access(void *arg)
+{
+	OK(space_set_access(waits.s->space, waits.it.addr, waits.it.bytes,
+			    CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+	return NULL;
+}
+
+static void begin_to_wait(void)
+{
+	cr_assert_eq(pthread_create(&waits.thread, NULL, set_access, NULL), 0);
+	usleep(20000);
+}
+
+/* Who waits for a chunk does not keep the rest of it out of reach. */
+Test(move, mapped_though_somebody_waits)
+{
+	struct session *s = waits.s = start();
+	struct space_moved moved;
+
+	waits.it = new_item(s, RANGE, 2 * PAGE, 1);
+	cr_assert_eq(space_move_out(s->space, TOTAL, UINT64_MAX, PLACE_SWAPPED, &moved),
+		     -ENOSPC);
+	cr_assert_eq(space_move_in(s->space, 3 * PIECE, &moved), 0);
+	counted.on_map = begin_to_wait;
+	within_reach(s);
+	pthread_join(waits.thread, NULL);
+	check_item(s, &waits.it);
+	free_item(s, &waits.it);
+	counted_end(s);
+}
 
 struct churn {
 	struct session *s;
