@@ -20,6 +20,7 @@
 
 #include "base/fd.h"
 #include "broker/broker.h"
+#include "util/lockfile.h"
 #include "util/selfdir.h"
 
 #define CONF_DEFAULT  "/etc/weft/weftd.conf"
@@ -27,6 +28,7 @@
 #define FILES_MAX     (rlim_t)65536
 #define LOCK_TRIES    10
 #define LOCK_PAUSE_NS 50000000
+#define DIR_TRIES     5
 
 struct options {
 	const char *config;
@@ -170,26 +172,43 @@ static int make_run_dir(const char *path)
 	return 0;
 }
 
-/* One daemon for a run directory; the lock goes with the process. */
-static int lock_run_dir(const char *dir)
+/* -ESTALE: the directory was removed before we had the lock. */
+static int lock_file(const char *path)
 {
-	_cleanup_free_ char *path = NULL;
-	int fd;
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
-	if (asprintf(&path, "%s/lock", dir) < 0)
-		return -ENOMEM;
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return -errno;
 	/* A child that a killed daemon was just starting has the lock until it is a
 	 * program. */
 	for (unsigned i = 0; i < LOCK_TRIES; i++) {
-		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-			return fd;
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+			if (lockfile_is_at(fd, path))
+				return fd;
+			close(fd);
+			return -ESTALE;
+		}
 		nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NS}, NULL);
 	}
 	close(fd);
 	return -EBUSY;
+}
+
+/* One daemon for a run directory; the lock goes with the process. */
+static int lock_run_dir(const char *dir)
+{
+	_cleanup_free_ char *path = NULL;
+	int r = -ESTALE;
+
+	if (asprintf(&path, "%s/lock", dir) < 0)
+		return -ENOMEM;
+	/* Until we have the lock, weft-run may take the directory for one left behind. */
+	for (unsigned i = 0; i < DIR_TRIES && r == -ESTALE; i++) {
+		r = make_run_dir(dir);
+		if (r == 0)
+			r = lock_file(path);
+	}
+	return r;
 }
 
 static void on_signal(struct source *src, uint32_t events)
@@ -310,9 +329,7 @@ static int start(struct broker *b, const struct options *o)
 		log_error("weft-worker is not to be found");
 		return r;
 	}
-	r = make_run_dir(b->conf->run_dir);
-	if (r == 0)
-		r = lock_run_dir(b->conf->run_dir);
+	r = lock_run_dir(b->conf->run_dir);
 	if (r < 0) {
 		log_error("run directory %s: %s", b->conf->run_dir,
 			  r == -EBUSY ? "another weftd uses it" : strerror(-r));

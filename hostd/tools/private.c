@@ -19,6 +19,7 @@
 
 #include "base/fd.h"
 #include "tools/private.h"
+#include "util/lockfile.h"
 #include "util/selfdir.h"
 
 #define DIR_PREFIX "weft-private-"
@@ -59,7 +60,8 @@ static void sweep_one(const char *path)
 	fd = open(lock, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return;
-	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+	/* A daemon whose directory was removed already may have made it again. */
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0 && lockfile_is_at(fd, lock))
 		remove_dir(path);
 	close(fd);
 }

@@ -1,16 +1,27 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """weftd itself: its end in every form, its files, its control socket."""
+import fcntl
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 import unittest
 
 from fault import (Daemon, FaultTest, alive, kill, patient, program, ticks, until_running,
                    wait_for)
+
+
+def has_open(process, path):
+    fds = f"/proc/{process.pid}/fd"
+    try:
+        return any(os.readlink(os.path.join(fds, fd)) == path for fd in os.listdir(fds))
+    except OSError:
+        return False  # it has closed one, or ended, meanwhile
 
 
 class End(FaultTest):
@@ -57,6 +68,35 @@ class End(FaultTest):
             self.assertEqual(r.returncode, 1)
             self.assertIn("another weftd", r.stderr)
             self.assert_right(d.run("steady", 0.1))
+
+    def starts_while_its_directory_goes(self, run_dir):
+        """Does to it what weft-run does to directories left behind; what weftd says."""
+        lock, log = os.path.join(run_dir, "lock"), run_dir + ".log"
+        os.mkdir(run_dir)
+        with open(lock, "wb") as f, open(log, "wb") as said:
+            fcntl.flock(f, fcntl.LOCK_EX)
+            p = subprocess.Popen([program("weftd"), "--config", "/dev/null", "--run-dir",
+                                  run_dir, "--device", "soft"], stdin=subprocess.DEVNULL,
+                                 stdout=said, stderr=said)
+            try:
+                wait_for(lambda: p.poll() is not None or has_open(p, lock), 5, "it waits")
+                shutil.rmtree(run_dir)
+                fcntl.flock(f, fcntl.LOCK_UN)
+                wait_for(lambda: p.poll() is not None or
+                         os.path.exists(os.path.join(run_dir, "weft.sock")), 5, "it is there")
+            finally:
+                p.terminate()
+                p.wait(patient(10))
+        with open(log, encoding="utf-8") as f:
+            return p.returncode, f.read()
+
+    def test_directory_removed_before_it_has_the_lock(self):
+        with tempfile.TemporaryDirectory(prefix="weft-fault-") as top:
+            for i in range(20):
+                status, said = self.starts_while_its_directory_goes(f"{top}/{i}")
+                if "another weftd" not in said:  # or we had the lock for too long
+                    break
+            self.assertEqual(status, 0, said)
 
     def test_bad_configuration_names_the_line(self):
         with Daemon() as d:
