@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the fault tests share: a private daemon, programs, a guest that says what it likes."""
 import ctypes
+import glob
 import json
 import os
 import random
@@ -58,6 +59,18 @@ def processes(text):
         if text in line and alive(pid) and int(pid) != os.getpid():
             found.append(int(pid))
     return found
+
+
+def is_ours(pid):
+    """Whether this test started it, or somebody whom it started; orphans are ours, too."""
+    at = pid
+    while at > 1 and at != os.getpid():
+        above = parent(at)
+        if not above and not alive(at):
+            # Gone while we looked: who is above pid by now?
+            above = pid if alive(pid) else 0
+        at = above
+    return at == os.getpid()
 
 
 class Daemon:
@@ -121,11 +134,11 @@ class Daemon:
     def memory_used(self):
         return self.ctl("list")["device"]["memory_used"]
 
-    def run(self, name, *args, tenant="local"):
+    def run(self, name, *args, tenant="local", stdin=None):
         """Starts a program of this tenant's; its output is a pipe."""
         env = dict(os.environ, WEFT_HOST=f"unix:{self.socket(tenant)}",
                    LD_LIBRARY_PATH=os.path.join(BUILD, "guestlib"))
-        p = subprocess.Popen([program(name), *map(str, args)], env=env, text=True,
+        p = subprocess.Popen([program(name), *map(str, args)], env=env, text=True, stdin=stdin,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.started.append(p)
         return p
@@ -155,9 +168,13 @@ def alive(pid):
     return stat(pid)[0] not in "ZX"
 
 
-def ticks(pid):
-    """Processor time used so far."""
-    return int(stat(pid)[11]) + int(stat(pid)[12])
+def times_run(pid):
+    """How often its threads have been given a processor."""
+    times = 0
+    for path in glob.glob(f"/proc/{pid}/task/*/status"):
+        with open(path, encoding="utf-8") as f:
+            times += sum(int(line.split()[1]) for line in f if "ctxt_switches" in line)
+    return times
 
 
 def until_running(p):

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Works for some seconds and checks every result. Prints "running" after the first round
- * and "right N" at the end. Exit status 1: an error, named; 2: a wrong result.
+ * Works for some seconds, or with "-" until its input ends, and checks every result.
+ * Prints "running" after the first round and "right N" at the end. Exit status 1: an
+ * error, named; 2: a wrong result.
  */
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <poll.h>
+#include <unistd.h>
 #include <vector>
 
 __global__ void step(unsigned *p, unsigned n, unsigned k)
@@ -25,10 +29,24 @@ __global__ void step(unsigned *p, unsigned n, unsigned k)
 		}                                                                        \
 	} while (0)
 
+static bool input_ended()
+{
+	struct pollfd p = {STDIN_FILENO, POLLIN, 0};
+	char c;
+
+	return poll(&p, 1, 0) > 0 && read(STDIN_FILENO, &c, 1) <= 0;
+}
+
 int main(int argc, char **argv)
 {
 	double seconds = argc > 1 ? atof(argv[1]) : 1;
+	bool stays = argc > 1 && !strcmp(argv[1], "-");
 	auto start = std::chrono::steady_clock::now();
+	auto over = [&] {
+		std::chrono::duration<double> d =
+			std::chrono::steady_clock::now() - start;
+		return stays ? input_ended() : d.count() >= seconds;
+	};
 	const unsigned n = 20000;
 	std::vector<unsigned> want(n), got(n);
 	unsigned *p, rounds = 0;
@@ -50,8 +68,7 @@ int main(int argc, char **argv)
 			printf("running\n");
 			fflush(stdout);
 		}
-	} while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
-			 .count() < seconds);
+	} while (!over());
 	CK(cudaFree(p));
 	printf("right %u\n", rounds);
 	return 0;

@@ -12,8 +12,10 @@ import tempfile
 import time
 import unittest
 
-from fault import (Daemon, FaultTest, alive, kill, patient, program, ticks, until_running,
-                   wait_for)
+from fault import (Daemon, FaultTest, alive, kill, patient, program, times_run,
+                   until_running, wait_for)
+
+IDLE_WINDOWS = 10
 
 
 def has_open(process, path):
@@ -37,7 +39,7 @@ class End(FaultTest):
             out, _ = p.communicate(timeout=patient(5))
             self.assertEqual(p.returncode, 1, out)
             wait_for(lambda: not any(map(alive, children)), 2, "workers and doors have ended")
-            self.assertLess(time.monotonic() - start, 5)
+            self.assertLess(time.monotonic() - start, patient(5))
             if tidy:
                 self.assertEqual(d.process.returncode, 0)
                 self.assertEqual(sorted(os.listdir(d.dir)), ["conf", "lock", "log"])
@@ -118,9 +120,15 @@ class Idle(FaultTest):
             wait_for(lambda: d.ctl("list")["device"]["workers_ready"] == 2, 10, "the pool")
             time.sleep(1.2)  # the last measure of utilisation
             pids = [d.process.pid, *d.children()]
-            before = [ticks(x) for x in pids]
-            time.sleep(2)
-            self.assertEqual([ticks(x) for x in pids], before)
+            # Something may still come to its end; what polls has no such window.
+            for _ in range(IDLE_WINDOWS):
+                before = [times_run(x) for x in pids]
+                self.assertTrue(all(before))
+                time.sleep(2)
+                after = [times_run(x) for x in pids]
+                if after == before:
+                    break
+            self.assertEqual(after, before)
 
 
 class Control(FaultTest):
@@ -180,11 +188,9 @@ class Control(FaultTest):
 
     def test_carrier_is_named(self):
         with Daemon() as d:
-            p = d.run("steady", 1)
-            until_running(p)
+            until_running(d.run("endless"))
             self.assertEqual(d.sessions()[0]["carrier"], "unix+window")
             self.assertIn("session 1: over unix+window", d.log())
-            self.assert_right(p)
 
     def test_counts(self):
         with Daemon() as d:

@@ -8,15 +8,20 @@ import subprocess
 import tempfile
 import unittest
 
-from fault import (BUILD, Daemon, FaultTest, Guest, hello, kill, patient, processes, program,
-                   until_running, wait_for)
+from fault import (Daemon, FaultTest, Guest, hello, is_ours, kill, parent, patient, processes,
+                   program, until_running, wait_for)
 
 
 class Death(FaultTest):
+    def neighbour(self, d, tenant="local"):
+        """Works until assert_right() ends its input."""
+        p = d.run("steady", "-", tenant=tenant, stdin=subprocess.PIPE)
+        until_running(p)
+        return p
+
     def test_program_killed_in_an_endless_kernel(self):
         with Daemon() as d:
-            neighbour = d.run("steady", 4)
-            until_running(neighbour)
+            neighbour = self.neighbour(d)
             base = d.memory_used()
             p = d.run("endless", 256)
             until_running(p)
@@ -28,8 +33,7 @@ class Death(FaultTest):
 
     def test_worker_killed(self):
         with Daemon() as d:
-            neighbour = d.run("steady", 4)
-            until_running(neighbour)
+            neighbour = self.neighbour(d)
             p = d.run("endless")
             until_running(p)
             victim = max(d.sessions(), key=lambda s: s["session"])
@@ -65,8 +69,7 @@ class Death(FaultTest):
 
     def test_door_killed(self):
         with Daemon() as d:
-            p = d.run("steady", 2)
-            until_running(p)
+            p = self.neighbour(d)
             for pid in d.children("weft-door"):
                 kill(pid)
             q = d.run("steady", 0.1)  # waits in the socket's queue for the next door
@@ -83,9 +86,8 @@ class Death(FaultTest):
 
     def test_operator_kills_a_session(self):
         with Daemon(config="[tenant a]\n[tenant b]\n") as d:
-            p, q = d.run("endless", tenant="a"), d.run("steady", 3, tenant="b")
+            p, q = d.run("endless", tenant="a"), self.neighbour(d, "b")
             until_running(p)
-            until_running(q)
             self.assertEqual(d.ctl("kill", "a")["killed"], 1)
             out, _ = p.communicate(timeout=patient(2))
             self.assertEqual(p.returncode, 1, out)
@@ -117,9 +119,12 @@ class WeftRun(FaultTest):
                 pass
         except ChildProcessError:
             pass
-        return [p for name in ("weft-worker", "weft-door", "endless") for p in
-                processes(os.path.join(BUILD, "hostd", name)) +
-                processes(os.path.join(BUILD, "tests/fault", name))]
+        return [pid for name in ("weft-worker", "weft-door", "endless")
+                for pid in processes(name) if is_ours(pid)]
+
+    def child(self, p, text):
+        [pid] = [pid for pid in processes(text) if parent(pid) == p.pid]
+        return pid
 
     def test_status_and_signals(self):
         for script, want in (("exit 7", 7), ("kill -TERM $$", 128 + 15), ("true", 0)):
@@ -139,7 +144,7 @@ class WeftRun(FaultTest):
     def test_program_killed(self):
         p = self.start("--", program("endless"))
         until_running(p)
-        kill(processes(program("endless"))[-1])
+        kill(self.child(p, program("endless")))
         p.stdout.close()
         self.assertEqual(p.wait(patient(10)), 128 + 9)
         self.assert_nothing_left()
@@ -160,7 +165,7 @@ class WeftRun(FaultTest):
     def test_its_daemon_killed(self):
         p = self.start("--", program("endless"))
         until_running(p)
-        kill(processes("weftd --config /dev/null --run-dir " + self.tmp)[0])
+        kill(self.child(p, "weftd --config /dev/null --run-dir " + self.tmp))
         out, _ = p.communicate(timeout=patient(10))
         self.assertEqual(p.returncode, 1, out)
         self.assert_nothing_left()

@@ -238,7 +238,7 @@ class Swap(FaultTest):
         """Rounds in which a has to give way to b and somebody's worker dies meanwhile."""
         rng = random.Random(SEED)
         with swapping(128, 256) as d:
-            watcher = d.run("steady", 100)
+            watcher = d.run("steady", 100000)
             until_running(watcher)
             a, b = self.keeper(d, "a"), self.keeper(d, "b")
             self.fill(a, range(2), 60)
@@ -292,9 +292,9 @@ class Swap(FaultTest):
                 for p in (a, b):
                     p.tell("s")
                     p.answer()
+                    wait_for(lambda: not any(map(alive, children)), 5, "its workers have ended")
                     self.assertNotEqual(p.say("s")[0:1], (0,))
                     p.process.kill()
-                wait_for(lambda: not any(map(alive, children)), 5, "its children have ended")
                 d.__enter__()
                 self.assert_empty(d)
             self.assert_right(d.run("mixed", 1, 60, SEED, tenant="a"))
