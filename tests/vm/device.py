@@ -9,11 +9,12 @@ import sys
 import time
 
 import harness
-from harness import check
+from harness import check, patient
 from weftvm import agent
 
 # A stock guest is up in 2 to 3 s under emulation; a busy test machine takes longer.
 BOOT_SECONDS = 60
+IDLE_WINDOWS = 10
 
 
 def carriers(tap, v):
@@ -110,7 +111,7 @@ def vm_death(v):
     server = server_of(v.vsock.pid)
     before = descriptors(server)
     v.kill()
-    deadline = time.monotonic() + 1
+    deadline = time.monotonic() + patient(1)
     while descriptors(server) > before - 3:  # front end, agent, probe
         check(time.monotonic() < deadline, "connections outlive the VM")
         time.sleep(0.01)
@@ -126,9 +127,13 @@ def idle(v):
             fields = f.read().rsplit(")", 1)[1].split()
         return int(fields[11]) + int(fields[12])
     time.sleep(0.2)
-    before = ticks()
-    time.sleep(2)
-    check(ticks() - before <= 1, f"{ticks() - before} ticks of CPU time in 2 s")
+    took = []
+    # The guest may still have something to do; what polls has no such window.
+    while not took or (took[-1] > 1 and len(took) < IDLE_WINDOWS):
+        before = ticks()
+        time.sleep(2)
+        took.append(ticks() - before)
+    check(took[-1] <= 1, f"{took} ticks of CPU time in 2 s each")
 
 
 def refuses_second(v):

@@ -14,6 +14,13 @@ from weftvm import image, kernel, vm  # noqa: E402
 
 PROBE_PORT = 7001
 WINDOW_BYTES = 16 << 20
+# Sanitizers make everything slow.
+PATIENCE = float(os.environ.get("WEFT_TEST_PATIENCE", "3"))
+
+
+def patient(seconds):
+    """As long as that may take on a machine that does something else as well."""
+    return seconds * PATIENCE
 
 
 class Tap:
