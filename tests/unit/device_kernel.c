@@ -703,6 +703,8 @@ DEVICE_TEST_CFG(device_kernel, many_streams_at_once, false, .tpcs = 2, .threads 
 	fix_free(f, &m);
 }
 
+#define IDLE_WINDOWS 10
+
 static uint64_t cpu_ns(void)
 {
 	struct timespec ts;
@@ -714,12 +716,18 @@ static uint64_t cpu_ns(void)
 SOFT_TEST(device_kernel, an_idle_device_uses_no_cpu)
 {
 	struct dev_module *mod = load(f);
-	uint64_t before;
+	uint64_t took = UINT64_MAX;
 
 	RUN("empty", 1, 1);
 	OK(f->ops->ctx_synchronize(f->ctx));
-	usleep(20000);
-	before = cpu_ns();
-	usleep(300000);
-	cr_assert(cpu_ns() - before < 3 * NSEC_PER_MSEC);
+	/* A thread may still be on its way to sleep; what polls has no such window. */
+	for (unsigned i = 0; i < IDLE_WINDOWS && took >= 3 * NSEC_PER_MSEC; i++) {
+		uint64_t before;
+
+		usleep(20000);
+		before = cpu_ns();
+		usleep(300000);
+		took = cpu_ns() - before;
+	}
+	cr_assert_lt(took, 3 * NSEC_PER_MSEC);
 }
