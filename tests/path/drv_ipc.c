@@ -305,9 +305,16 @@ int main(int argc, char **argv)
 	step('c');
 	events_make(t);
 	consumer_ended(pid);
-	usleep(100000);
+	usleep(100000); /* its maker's worker ends meanwhile */
 	REQUIRE(word_at(l) == 0x55555555 && word_at(l + LARGE - 4) == 0x55555555);
 	CK(cuIpcCloseMemHandle(l));
+	/* Its maker's end may not be known everywhere yet. */
+	for (unsigned i = 0; i < 1000; i++) {
+		if (cuIpcOpenMemHandle(&l, theirs, 1) != CUDA_SUCCESS)
+			break;
+		CK(cuIpcCloseMemHandle(l));
+		usleep(10000);
+	}
 	EXPECT(cuIpcOpenMemHandle(&l, theirs, 1), CUDA_ERROR_INVALID_VALUE);
 	REQUIRE(word_at(t + LARGE - 4) == 0x77777777);
 	CK(cuMemFree(t));

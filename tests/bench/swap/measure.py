@@ -159,7 +159,13 @@ def shares(bench):
     args = bench.args
     room, block = args.mib * MIB, args.block << 10
     argv = [bench.program("greedy"), str(room >> 10), str(args.block)]
+    allowed = max(args.chunk << 10, block)
     samples = []
+
+    def apart():
+        _, first, _, second, _ = samples[-1]
+        return abs(first - second)
+
     with bench.daemon(room) as d:
         start = time.monotonic()
 
@@ -167,11 +173,10 @@ def shares(bench):
             """Samples for so long, and until it is so; returns when."""
             end = time.monotonic() + seconds
             while True:
-                done = time.monotonic() >= end and until()
                 samples.append([round(time.monotonic() - start, 4)] + [
                     d.bytes_of(t, key) for t in "ab"
                     for key in ("memory.current", "memory.swap.current")])
-                if done:
+                if time.monotonic() >= end and until():
                     return samples[-1][0]
                 if time.monotonic() > end + WAIT_SECONDS:
                     raise Failure("the shares take too long")
@@ -180,7 +185,8 @@ def shares(bench):
         with d.run("a", argv) as a:
             arrive = sample(args.arrive, lambda: a.said("full"))
             with d.run("b", argv) as b:
-                sample(args.together, lambda: b.said("full"))
+                # What b took last may still be on its way out of a.
+                sample(args.together, lambda: b.said("full") and apart() <= allowed)
                 _, first, _, second, _ = samples[-1]
                 a.end()
                 leave = sample(until=lambda: a.process.poll() is not None)
@@ -189,7 +195,6 @@ def shares(bench):
                 for p in (a, b):
                     p.until("PASS")
                 refused = len(a.all_of("refused") + b.all_of("refused"))
-    allowed = max(args.chunk << 10, block)
     out = bench.result("shares", room=room, block=block, context=bench.context, arrive=arrive,
                        leave=leave, apart=abs(first - second), refused=refused,
                        samples=samples)
