@@ -291,13 +291,19 @@ static int serve_one(struct hold *h)
 	return -EAGAIN;
 }
 
+/* Has it been done, to the end, or is there no more time for it? */
+static bool is_due(const struct hold *h, uint64_t now_ns)
+{
+	return (h->made >= h->bytes && h->t->b->moving_for != h) ||
+	       now_ns >= h->deadline_ns;
+}
+
 static struct hold *hand_due(struct broker *b, const struct tenant *gone, uint64_t now_ns)
 {
 	struct hold *h;
 
 	list_for_each (h, &b->holds, link) {
-		if (h->kind == HOLD_HAND &&
-		    (h->made >= h->bytes || h->t == gone || now_ns >= h->deadline_ns))
+		if (h->kind == HOLD_HAND && (h->t == gone || is_due(h, now_ns)))
 			return h;
 	}
 	return NULL;

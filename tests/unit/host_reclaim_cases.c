@@ -502,6 +502,28 @@ Test(reclaim, by_hand)
 	cr_assert_eq(mates[0].away, 0);
 }
 
+/* An operator is answered when all has been done, and can be seen. */
+Test(reclaim, by_hand_to_the_end)
+{
+	struct ctl_msg a = {.type = CTL_LEFT, .bytes = 16 * MIB};
+
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 128 * MIB);
+	by_hand_open = 1;
+	cr_assert_eq(reclaim_by_hand(&tenants[0], 16 * MIB, now, moved_by_hand, NULL), 0);
+	a.id = asked_to_move(&mates[0]);
+	mates[0].has -= 16 * MIB;
+	mates[0].away += 16 * MIB;
+	show(&mates[0]);
+	cr_assert_eq(reclaim_left(&mates[0].w, &a, now), 0);
+	reclaim_tick(&b, now);
+	cr_assert_eq(by_hand_open, 1);
+	a.bytes = 0;
+	cr_assert_eq(reclaim_ended(&mates[0].w, &a, now), 0);
+	reclaim_tick(&b, now);
+	cr_assert_eq(by_hand_open, 0);
+}
+
 static void ends_another(void *arg, uint64_t bytes)
 {
 	by_hand_open--;
