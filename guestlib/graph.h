@@ -326,8 +326,9 @@ uint64_t graph_host_id(const struct graph_host *h);
 void graph_host_arm(struct graph_host *h);
 void graph_host_put(struct graph_host *h);
 
-/* On the helper thread, without the lock: false if no node has that number. */
-bool graph_host_run(uint64_t id);
+/* On the helper thread, without the lock: false if no node has that number. After an
+ * error nothing is run. */
+bool graph_host_run(uint64_t id, CUresult status);
 
 /* hostfunc.c: fn(arg) on the helper thread when the stream gets there, also after an
  * error of its. */

@@ -152,19 +152,26 @@ static void run_staged(const struct graph_host *h)
 	}
 }
 
-bool graph_host_run(uint64_t id)
+static CUresult run(const struct graph_host *h)
+{
+	if (h->op.type == CU_GRAPH_NODE_TYPE_HOST)
+		h->op.host.fn(h->op.host.userData);
+	else if (h->op.type == CU_GRAPH_NODE_TYPE_MEMCPY && h->stage)
+		run_staged(h);
+	else if (h->op.type == CU_GRAPH_NODE_TYPE_MEMCPY)
+		return run_copy(h);
+	return CUDA_SUCCESS;
+}
+
+bool graph_host_run(uint64_t id, CUresult status)
 {
 	struct graph_host *h = find(id);
 	CUresult r = CUDA_SUCCESS;
 
 	if (!h)
 		return false;
-	if (h->op.type == CU_GRAPH_NODE_TYPE_HOST)
-		h->op.host.fn(h->op.host.userData);
-	else if (h->op.type == CU_GRAPH_NODE_TYPE_MEMCPY && h->stage)
-		run_staged(h);
-	else if (h->op.type == CU_GRAPH_NODE_TYPE_MEMCPY)
-		r = run_copy(h);
+	if (status == CUDA_SUCCESS)
+		r = run(h);
 	if (r)
 		log_warning("a copy in a graph has failed: error %d", (int)r);
 	graph_host_put(h);

@@ -17,8 +17,6 @@
 #include "capture.h"
 #include "process.h"
 
-#define HOST_FUNC_ALWAYS 1u /* flags: run it even after an error */
-
 struct host_call {
 	struct list link; /* pending, in the order of posting */
 	uint64_t id;
@@ -26,6 +24,7 @@ struct host_call {
 	CUstreamCallback callback;
 	CUstream stream;
 	void *arg;
+	bool always; /* even after an error */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -68,10 +67,10 @@ static CUresult wait_for_next(struct guest_thread *t, uint64_t done_id,
 
 static void run(struct host_call *c, CUresult status)
 {
-	if (c->fn)
-		c->fn(c->arg);
-	else
+	if (c->callback)
 		c->callback(c->stream, status, c->arg);
+	else if (c->always || status == CUDA_SUCCESS)
+		c->fn(c->arg);
 	atomic_fetch_sub(&outstanding, 1);
 }
 
@@ -96,7 +95,7 @@ static void *helper(void *unused)
 		if (c)
 			run(c, next.status);
 		else
-			graph_host_run(next.id);
+			graph_host_run(next.id, next.status);
 		free(c);
 	}
 	log_debug("host functions end: %d", (int)r);
@@ -159,7 +158,7 @@ static CUresult enqueue(struct host_call *c, uint64_t *ret_id)
 }
 
 static CUresult post_wire(struct guest_thread *t, const struct host_call *what,
-			  uint64_t wire, unsigned flags)
+			  uint64_t wire)
 {
 	struct host_call *c = malloc(sizeof(*c));
 	struct host_func_cmd *cmd;
@@ -182,19 +181,17 @@ static CUresult post_wire(struct guest_thread *t, const struct host_call *what,
 	}
 	cmd->stream = wire;
 	cmd->id = id;
-	cmd->flags = flags;
 	return guest_post(t);
 }
 
 CUresult hostfunc_post(struct guest_thread *t, CUhostFn fn, void *arg, uint64_t wire)
 {
-	const struct host_call c = {.fn = fn, .arg = arg};
+	const struct host_call c = {.fn = fn, .arg = arg, .always = true};
 
-	return post_wire(t, &c, wire, HOST_FUNC_ALWAYS);
+	return post_wire(t, &c, wire);
 }
 
-static CUresult post(const struct host_call *what, CUstream stream, bool ptsz,
-		     unsigned flags)
+static CUresult post(const struct host_call *what, CUstream stream, bool ptsz)
 {
 	struct guest_thread *t;
 	uint64_t wire;
@@ -206,7 +203,7 @@ static CUresult post(const struct host_call *what, CUstream stream, bool ptsz,
 		return r;
 	if (!what->fn && !what->callback)
 		return CUDA_ERROR_INVALID_VALUE;
-	return post_wire(t, what, wire, flags);
+	return post_wire(t, what, wire);
 }
 
 static CUresult capture(CUstream stream, CUhostFn fn, void *arg, bool ptsz)
@@ -224,7 +221,7 @@ static CUresult launch_host_func(CUstream stream, CUhostFn fn, void *arg, bool p
 
 	if (unlikely(capture_wants(stream, ptsz)))
 		return capture(stream, fn, arg, ptsz);
-	return post(&c, stream, ptsz, 0);
+	return post(&c, stream, ptsz);
 }
 
 static CUresult add_callback(CUstream stream, CUstreamCallback callback, void *arg,
@@ -235,8 +232,7 @@ static CUresult add_callback(CUstream stream, CUstreamCallback callback, void *a
 
 	if (r)
 		return r;
-	return flags ? CUDA_ERROR_INVALID_VALUE
-		     : post(&c, stream, ptsz, HOST_FUNC_ALWAYS);
+	return flags ? CUDA_ERROR_INVALID_VALUE : post(&c, stream, ptsz);
 }
 
 GUEST_PAIR(cuLaunchHostFunc, ptsz, (CUstream stream, CUhostFn fn, void *arg),

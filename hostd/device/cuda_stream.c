@@ -144,10 +144,11 @@ CUresult cuda_host_func(struct dev_ctx *ctx, struct dev_stream *st,
 		host_op_end_locked(h);
 		return cuda_note(ctx, res);
 	}
-	res = cu.cuStreamWaitValue32(cuda_stream_of(st),
-				     ctx->slots_addr + 4 * (unsigned)slot, number,
-				     CU_STREAM_WAIT_VALUE_GEQ);
-	return cuda_note(ctx, res);
+	/* fn will be called now, whatever comes of this. */
+	(void)cuda_note(ctx, cu.cuStreamWaitValue32(cuda_stream_of(st),
+						    ctx->slots_addr + 4 * (unsigned)slot,
+						    number, CU_STREAM_WAIT_VALUE_GEQ));
+	return CUDA_SUCCESS;
 }
 
 void cuda_host_func_done(struct device *dev, uint64_t token)

@@ -17,7 +17,7 @@ static CUresult run_host(void *arg, struct dev_ctx *ctx, struct dev_stream *st,
 {
 	struct sess_exec *e = arg;
 
-	return hostfuncs_launch(e->s->hostfuncs, ctx, st, id, false);
+	return hostfuncs_launch(e->s->hostfuncs, ctx, st, id);
 }
 
 static void func_stands(void *arg, struct dev_ctx *ctx, uint64_t id, uint64_t token)

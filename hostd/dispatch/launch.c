@@ -2,7 +2,6 @@
 #include "dispatch/handlers.h"
 
 #define LAUNCH_COOPERATIVE 1u
-#define HOST_FUNC_ALWAYS   1u
 
 /* The function that a command names, which may be a kernel of a library. */
 static struct sess_func *func_named(struct sess_lane *sl, uint64_t h)
@@ -155,8 +154,7 @@ int handle_host_func(struct sess_lane *sl, const struct host_func_args *a,
 		return -EPROTO;
 	r = sess_stream(sl, a->cmd->stream, &st, &ctx);
 	if (r == CUDA_SUCCESS)
-		r = hostfuncs_launch(sl->s->hostfuncs, ctx, st, a->cmd->id,
-				     a->cmd->flags & HOST_FUNC_ALWAYS);
+		r = hostfuncs_launch(sl->s->hostfuncs, ctx, st, a->cmd->id);
 	rep->res.result = r;
 	return 0;
 }

@@ -5,6 +5,7 @@
  */
 #include "memory/pool.h"
 #include "memory/space.h"
+#include "session/hostfunc.h"
 #include "session/session.h"
 
 static void ctx_fini(struct session *s, struct sess_obj *o)
@@ -14,6 +15,7 @@ static void ctx_fini(struct session *s, struct sess_obj *o)
 	if (!ctx->dev)
 		return;
 	pools_ctx_gone(s->pools, ctx->dev);
+	hostfuncs_ctx_gone(s->hostfuncs, ctx->dev);
 	s->ops->ctx_destroy(ctx->dev);
 	pthread_mutex_lock(&s->contexts_lock);
 	list_remove(&ctx->in_session);

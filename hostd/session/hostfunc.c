@@ -15,9 +15,9 @@
 
 struct hostfunc {
 	struct hostfuncs *owner;
-	uint64_t id, token; /* token 0: no stream stands */
-	struct dev_ctx *ctx;
-	bool always;      /* a stream callback: it is told how the stream did */
+	uint64_t id, token;  /* token 0: no stream stands */
+	struct dev_ctx *ctx; /* whose status it is told; NULL: this one */
+	CUresult status;
 	struct list link; /* of queued, ready or given */
 };
 
@@ -89,19 +89,12 @@ static struct hostfunc *queue(struct hostfuncs *h, uint64_t id)
 	return f;
 }
 
-static void discard(struct hostfuncs *h, struct hostfunc *f)
+/* No stream will get there: the guest hears why. */
+static void ready_now(struct hostfuncs *h, struct hostfunc *f, CUresult status)
 {
 	pthread_mutex_lock(&h->lock);
-	list_remove(&f->link);
-	h->count--;
-	pthread_mutex_unlock(&h->lock);
-	free(f);
-}
-
-/* No stream will get there: run it now. */
-static void ready_now(struct hostfuncs *h, struct hostfunc *f)
-{
-	pthread_mutex_lock(&h->lock);
+	f->ctx = NULL;
+	f->status = status;
 	list_remove(&f->link);
 	list_append(&h->ready, &f->link);
 	pthread_cond_signal(&h->cond);
@@ -109,7 +102,7 @@ static void ready_now(struct hostfuncs *h, struct hostfunc *f)
 }
 
 CUresult hostfuncs_launch(struct hostfuncs *h, struct dev_ctx *ctx, struct dev_stream *st,
-			  uint64_t id, bool always)
+			  uint64_t id)
 {
 	struct hostfunc *f = queue(h, id);
 	CUresult r;
@@ -117,12 +110,9 @@ CUresult hostfuncs_launch(struct hostfuncs *h, struct dev_ctx *ctx, struct dev_s
 	if (!f)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	f->ctx = ctx;
-	f->always = always;
 	r = h->s->ops->host_func(ctx, st, stream_stands, f);
-	if (r != CUDA_SUCCESS && always)
-		ready_now(h, f);
-	else if (r != CUDA_SUCCESS)
-		discard(h, f);
+	if (r != CUDA_SUCCESS)
+		ready_now(h, f, r);
 	return r;
 }
 
@@ -158,8 +148,7 @@ int hostfuncs_wait(struct hostfuncs *h, uint64_t *ret_id, CUresult *ret_status)
 			*ret_id = f->id;
 			/* no driver call for others: a launch may hold its locks until
 			 * the function has run */
-			*ret_status = f->always ? h->s->ops->ctx_status(f->ctx)
-						: CUDA_SUCCESS;
+			*ret_status = f->ctx ? h->s->ops->ctx_status(f->ctx) : f->status;
 			r = 0;
 		}
 	}
@@ -187,6 +176,28 @@ int hostfuncs_done(struct hostfuncs *h, uint64_t id)
 		h->s->ops->host_func_done(h->s->dev, found->token);
 	free(found);
 	return 0;
+}
+
+static void forget_ctx(struct list *of, struct dev_ctx *ctx, CUresult status)
+{
+	struct hostfunc *f;
+
+	list_for_each (f, of, link) {
+		if (f->ctx != ctx)
+			continue;
+		f->ctx = NULL;
+		f->status = status;
+	}
+}
+
+void hostfuncs_ctx_gone(struct hostfuncs *h, struct dev_ctx *ctx)
+{
+	CUresult status = h->s->ops->ctx_status(ctx);
+
+	pthread_mutex_lock(&h->lock);
+	forget_ctx(&h->queued, ctx, status);
+	forget_ctx(&h->ready, ctx, status);
+	pthread_mutex_unlock(&h->lock);
 }
 
 /* Takes everything whose stream stands still. */

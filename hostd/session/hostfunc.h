@@ -22,10 +22,13 @@ struct session;
 
 int hostfuncs_new(struct session *s, struct hostfuncs **ret_h);
 
-/* Queues the guest's function `id` in a stream. always: it runs, as a stream callback
- * does, even if the context is lost. */
+/* Queues the guest's function `id` in a stream. If that fails the guest is given it all
+ * the same, with the error: a stream callback runs then, too. */
 CUresult hostfuncs_launch(struct hostfuncs *h, struct dev_ctx *ctx, struct dev_stream *st,
-			  uint64_t id, bool always);
+			  uint64_t id);
+
+/* The context is about to be destroyed: its functions know how it was from then on. */
+void hostfuncs_ctx_gone(struct hostfuncs *h, struct dev_ctx *ctx);
 
 /* A launch of a graph has got to the guest's function `id`. Any thread; never waits. */
 void hostfuncs_stands(struct hostfuncs *h, struct dev_ctx *ctx, uint64_t id,

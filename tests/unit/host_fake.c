@@ -382,6 +382,13 @@ static uint64_t fake_busy(struct device *dev, uint64_t *ret_memory_ns)
 	return 0;
 }
 
+/* Its streams never get there. */
+static CUresult fake_host_func(struct dev_ctx *ctx, struct dev_stream *st,
+			       void (*fn)(void *arg, uint64_t token), void *arg)
+{
+	return ctx->status;
+}
+
 static CUresult fake_tpc_map(struct dev_ctx *ctx, struct dev_tpc_map *ret)
 {
 	return CUDA_ERROR_NOT_SUPPORTED;
@@ -421,6 +428,7 @@ const struct device_ops fake_ops = {
 	.stream_query = fake_stream_query,
 	.stream_wait_event = fake_stream_wait_event,
 	.stream_synchronize = fake_stream_wait,
+	.host_func = fake_host_func,
 	.event_create = fake_event_create,
 	.event_destroy = fake_event_destroy,
 	.event_record = fake_event_record,

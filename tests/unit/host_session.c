@@ -185,17 +185,22 @@ Test(session, context_takes_all_along)
 	cr_assert_eq(call(G, NULL), CUDA_ERROR_INVALID_HANDLE);
 }
 
-Test(session, lost_context_is_sticky)
+static void lose_context(void)
 {
-	struct lane_reply r;
-	struct sess_obj *o;
+	struct sess_obj *o = obj_find(s, HANDLE_CONTEXT, CTX);
 
-	retain();
-	cr_assert_eq(sync_now(), CUDA_SUCCESS);
-	o = obj_find(s, HANDLE_CONTEXT, CTX);
 	*(CUresult *)container_of(o, struct sess_ctx, obj)->dev =
 		CUDA_ERROR_ILLEGAL_ADDRESS;
 	obj_put(s, o);
+}
+
+Test(session, lost_context_is_sticky)
+{
+	struct lane_reply r;
+
+	retain();
+	cr_assert_eq(sync_now(), CUDA_SUCCESS);
+	lose_context();
 	cr_assert_eq(sync_now(), CUDA_ERROR_ILLEGAL_ADDRESS);
 	begin(G, cuMemGetInfo_v2);
 	cr_assert_eq(lane_call(G, &r), 0);
@@ -225,6 +230,33 @@ static void second_lane(uint64_t next)
 {
 	open_lane(1);
 	atomic_store(&lb[1].tickets.next, next);
+}
+
+/* What was queued in a context that was lost is told how, also when it is gone. */
+Test(session, functions_outlive_their_context)
+{
+	struct host_func_cmd *f;
+	struct lane_reply r;
+
+	retain();
+	for (uint64_t id = 1; id <= 2; id++) {
+		f = begin(G, host_func);
+		f->stream = SESS_STREAM_LEGACY;
+		f->id = id;
+		cr_assert_eq(lane_post(G), 0);
+		cr_assert_eq(sync_now(),
+			     id == 1 ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS);
+		lose_context();
+	}
+	begin(G, primary_release)->ctx = CTX;
+	cr_assert_eq(call(G, NULL), CUDA_SUCCESS);
+	cr_assert_eq(fake.contexts, 0);
+	second_lane(100); /* one that waits for functions keeps no session alive */
+	begin(lb[1].guest, host_func_wait)->done_id = 0;
+	cr_assert_eq(lane_call(lb[1].guest, &r), 0);
+	cr_assert_eq(((const struct host_func_wait_rep *)r.body)->id, 2);
+	cr_assert_eq(((const struct host_func_wait_rep *)r.body)->status,
+		     CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
 /* What one thread used and another destroys is gone when the first sleeps. */
