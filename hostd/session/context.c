@@ -23,7 +23,7 @@ static void ctx_fini(struct session *s, struct sess_obj *o)
 	pthread_mutex_unlock(&s->contexts_lock);
 	if (ctx->charged || ctx->limits_charged)
 		space_uncharge(s->space, ctx->charged + ctx->limits_charged);
-	if (!ctx->charged)
+	if (ctx->paid)
 		atomic_fetch_add(&s->paid, 1);
 }
 
@@ -39,18 +39,25 @@ static bool take_paid(struct session *s)
 	return false;
 }
 
-/* What other threads allocate meanwhile is not the context's, hence the bound. */
+/* What other threads allocate meanwhile is not the context's, hence the bound; nor is
+ * what they have freed. */
 static CUresult create(struct session *s, unsigned flags, struct sess_ctx *ctx)
 {
 	bool paid = !s->overhead || take_paid(s);
-	uint64_t before = paid ? 0 : s->ops->overhead(s->dev), after, took;
-	CUresult r = s->ops->ctx_create(s->dev, flags, &ctx->dev);
+	uint64_t before = 0, after, took;
+	CUresult r;
 
+	if (!paid) {
+		space_flush(s->space);
+		before = s->ops->overhead(s->dev);
+	}
+	r = s->ops->ctx_create(s->dev, flags, &ctx->dev);
 	if (r != CUDA_SUCCESS) {
 		if (paid && s->overhead)
 			atomic_fetch_add(&s->paid, 1);
 		return r;
 	}
+	ctx->paid = paid;
 	if (paid)
 		return CUDA_SUCCESS;
 	after = s->ops->overhead(s->dev);

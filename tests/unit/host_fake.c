@@ -78,7 +78,7 @@ static void fake_info(struct device *dev, struct device_info *ret)
 
 static uint64_t fake_overhead(struct device *dev)
 {
-	return 0;
+	return fake.overhead;
 }
 
 static CUresult fake_attribute(struct device *dev, CUdevice_attribute attr, int *ret)
@@ -91,6 +91,7 @@ static CUresult fake_ctx_create(struct device *dev, unsigned flags, struct dev_c
 {
 	*ret = calloc(1, sizeof(**ret));
 	fake.contexts++;
+	fake.overhead += fake.context_takes;
 	return CUDA_SUCCESS;
 }
 

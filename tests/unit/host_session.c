@@ -535,6 +535,31 @@ static uint32_t drop_array(uint64_t h)
 	return call(G, NULL);
 }
 
+/* One that seemed to take nothing, because something else went meanwhile, is no credit
+ * for the next. */
+Test(session, contexts_are_charged)
+{
+	retain();
+	s->overhead = 100;
+	fake.overhead = 1000;
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t h = handle_make(HANDLE_CONTEXT, 1, 2 + i);
+
+		fake.context_takes = i ? 100 : -100ull;
+		begin(G, ctx_create)->ctx = h;
+		cr_assert_eq(call(G, NULL), CUDA_SUCCESS);
+		cr_assert_eq(fake_charged, i ? 100 : 0);
+		begin(G, ctx_destroy)->ctx = h;
+		cr_assert_eq(call(G, NULL), CUDA_SUCCESS);
+		cr_assert_eq(fake_charged, 0);
+	}
+	/* the first one is */
+	begin(G, primary_release)->ctx = CTX;
+	cr_assert_eq(call(G, NULL), CUDA_SUCCESS);
+	cr_assert_eq(s->paid, 1);
+	s->overhead = 0;
+}
+
 /* Arrays are charged before they are made, and only those that are made. */
 Test(session, arrays_are_charged)
 {
