@@ -154,6 +154,7 @@ int handle_graph_ready(struct sess_lane *sl, const struct graph_ready_args *a,
 		       struct graph_ready_rep *rep)
 {
 	struct sess_exec *e = sess_exec_lock(sl, a->cmd->exec);
+	int r;
 
 	if (!e) { /* why graph_new has failed */
 		rep->res.result = sess_sync_result(sl, CUDA_SUCCESS);
@@ -161,10 +162,15 @@ int handle_graph_ready(struct sess_lane *sl, const struct graph_ready_args *a,
 			rep->res.result = CUDA_ERROR_INVALID_HANDLE;
 		return 0;
 	}
-	rep->res.result = exec_ready(e->x);
+	/* The driver looks at the memory that nodes copy or fill. */
+	r = sess_enter(sl);
+	if (r == 0) {
+		rep->res.result = exec_ready(e->x);
+		sess_leave(sl);
+	}
 	e->kernels = exec_kernels(e->x);
 	sess_exec_unlock(e);
-	return 0;
+	return r;
 }
 
 static void named(void *arg, const void *params, size_t size)
@@ -221,6 +227,7 @@ int handle_graph_upload(struct sess_lane *sl, const struct graph_upload_args *a,
 	struct sess_exec *e;
 	struct dev_stream *st;
 	struct dev_ctx *ctx;
+	int r = 0;
 
 	rep->res.result = sess_stream(sl, a->cmd->stream, &st, &ctx);
 	if (rep->res.result != CUDA_SUCCESS)
@@ -229,10 +236,13 @@ int handle_graph_upload(struct sess_lane *sl, const struct graph_upload_args *a,
 	rep->res.result = CUDA_ERROR_INVALID_HANDLE;
 	if (!e)
 		return 0;
-	rep->res.result = e->obj.ctx->dev == ctx ? exec_upload(e->x, st)
-						 : CUDA_ERROR_INVALID_CONTEXT;
+	rep->res.result = CUDA_ERROR_INVALID_CONTEXT;
+	if (e->obj.ctx->dev == ctx && (r = sess_enter(sl)) == 0) {
+		rep->res.result = exec_upload(e->x, st);
+		sess_leave(sl);
+	}
 	sess_exec_unlock(e);
-	return 0;
+	return r;
 }
 
 /* ---- conditions ---- */
@@ -278,8 +288,11 @@ int handle_graph_condition(struct sess_lane *sl, const struct graph_condition_ar
 	if (!shell) {
 		r = shell_new(sl, a->cmd->shell, &shell);
 		if (r == CUDA_SUCCESS) {
-			int err = publish(sl, &shell->obj, &r);
+			int err;
 
+			/* Once it is published another lane may free it. */
+			sess_pin(sl, obj_ref(&shell->obj));
+			err = publish(sl, &shell->obj, &r);
 			if (err < 0)
 				return err;
 		}

@@ -401,6 +401,25 @@ Test(moving, swapped_until_it_is_wanted)
 	release(l, a);
 }
 
+/* The driver looks at what a graph copies when the graph is made. */
+Test(moving, wanted_by_a_graph)
+{
+	struct lane *l = lb[0].guest;
+	CUdeviceptr a = alloc(l, 16 * MIB);
+	const uint64_t exec = handle_make(HANDLE_GRAPH_EXEC, 1, 1);
+
+	weftd.by_itself = true;
+	fill(l, a, 16 * MIB, 5);
+	(void)move(CTL_RECLAIM, 1, 16 * MIB, PLACE_SWAPPED);
+	*begin(l, graph_new) = (struct graph_new_cmd){.exec = exec};
+	cr_assert_eq(lane_post(l), 0);
+	begin(l, graph_ready)->exec = exec;
+	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
+	cr_assert_eq(swapped(), 0);
+	check(l, a, 16 * MIB, 5);
+	release(l, a);
+}
+
 /* More goes out while the answer is awaited. */
 static void *check_on_thread(void *arg)
 {
