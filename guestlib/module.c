@@ -161,7 +161,8 @@ static CUresult load(struct guest_thread *t, struct guest_module *m, uint64_t im
 	jit_store_log(&jit->info, out.info_log, out.rep->info_log_size);
 	jit_store_log(&jit->error, out.error_log, out.rep->error_log_size);
 	jit_store_wall_time(jit, out.rep->wall_time_ms);
-	m->function_count = out.rep->function_count;
+	if (!out.rep->status)
+		m->function_count = out.rep->function_count;
 	return out.rep->status;
 }
 
@@ -253,8 +254,12 @@ static CUresult need_locked(struct guest_module *m)
 		r = jit_parse(0, NULL, NULL, &jit);
 	if (r)
 		return r;
-	m->failed = send_and_load(t, m, steal(m->image), SIZE_MAX, &jit);
-	return m->failed;
+	r = send_and_load(t, m, m->image, SIZE_MAX, &jit);
+	if (r && !is_about_image(r))
+		return r; /* the next try may end better */
+	m->image = NULL;
+	m->failed = r;
+	return r;
 }
 
 CUresult module_need(struct guest_module *m)

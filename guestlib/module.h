@@ -44,7 +44,7 @@ struct guest_module {
 	unsigned function_count;
 	pthread_mutex_t lock;     /* for what follows */
 	const void *image;        /* not at the worker yet: sent when it is needed */
-	CUresult failed;          /* what came of that */
+	CUresult failed;          /* what is wrong with it */
 	struct guest_func *funcs; /* all, for freeing */
 	unsigned n_funcs, n_buckets;
 	struct guest_func **names;    /* hash table of funcs by name */

@@ -399,6 +399,33 @@ Test(guest_launch, a_preserved_library_is_sent_when_needed)
 	cr_expect_eq(cuLibraryUnload(lib), CUDA_SUCCESS);
 }
 
+/* What passes is tried again, what is wrong with the image is not. */
+Test(guest_launch, a_preserved_library_outlives_a_full_device)
+{
+	static const uint64_t container[] = {0x00100001ba55ed50, 8, 0};
+	CUlibraryOption option = CU_LIBRARY_BINARY_IS_PRESERVED;
+	void *yes = (void *)(uintptr_t)1;
+	struct fake *f = start();
+	CUlibrary lib, bad;
+	CUkernel k;
+
+	cr_assert_eq(cuLibraryLoadData(&lib, container, NULL, NULL, 0, &option, &yes, 1),
+		     CUDA_SUCCESS);
+	cr_assert_eq(cuLibraryLoadData(&bad, container, NULL, NULL, 0, &option, &yes, 1),
+		     CUDA_SUCCESS);
+	f->load_status = CUDA_ERROR_OUT_OF_MEMORY;
+	cr_expect_eq(cuLibraryGetKernel(&k, lib, "plain"), CUDA_ERROR_OUT_OF_MEMORY);
+	f->load_status = CUDA_ERROR_NO_BINARY_FOR_GPU;
+	cr_expect_eq(cuLibraryGetKernel(&k, bad, "plain"), CUDA_ERROR_NO_BINARY_FOR_GPU);
+	f->load_status = CUDA_SUCCESS;
+	cr_expect_eq(cuLibraryGetKernel(&k, lib, "plain"), CUDA_SUCCESS);
+	cr_expect_eq(cuLibraryGetKernel(&k, bad, "plain"), CUDA_ERROR_NO_BINARY_FOR_GPU);
+	fake_settle(f);
+	cr_expect_eq(f->images, 1 + 3, "the module's, twice the one and once the other");
+	cr_expect_eq(cuLibraryUnload(lib), CUDA_SUCCESS);
+	cr_expect_eq(cuLibraryUnload(bad), CUDA_SUCCESS);
+}
+
 Test(guest_launch, occupancy_is_asked_once)
 {
 	struct fake *f = start();
