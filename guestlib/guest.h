@@ -91,6 +91,10 @@ CUresult guest_post(struct guest_thread *t);
 CUresult guest_call(struct guest_thread *t, uint32_t body_size,
 		    struct lane_reply *ret_reply);
 
+/* The same for what goes on after the context was lost: the sticky error is no result. */
+CUresult guest_call_even_lost(struct guest_thread *t, uint32_t body_size,
+			      struct lane_reply *ret_reply);
+
 /* The next record of a reply that had more; same rules. */
 CUresult guest_next(struct guest_thread *t, uint32_t body_size,
 		    struct lane_reply *ret_reply);

@@ -59,7 +59,7 @@ static CUresult wait_for_next(struct guest_thread *t, uint64_t done_id,
 	if (!cmd)
 		return guest_lost(t);
 	cmd->done_id = done_id;
-	r = guest_call(t, sizeof(*ret), &reply);
+	r = guest_call_even_lost(t, sizeof(*ret), &reply);
 	if (r == CUDA_SUCCESS)
 		*ret = *(const struct host_func_wait_rep *)reply.body;
 	return r;

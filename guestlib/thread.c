@@ -243,7 +243,7 @@ CUresult guest_post(struct guest_thread *t)
 
 /* The result in a reply, once its size is known to be right. */
 static CUresult reply_result(struct guest_thread *t, int r, uint32_t body_size,
-			     const struct lane_reply *reply)
+			     const struct lane_reply *reply, bool even_lost)
 {
 	const struct wire_result *res = reply->body;
 
@@ -253,7 +253,7 @@ static CUresult reply_result(struct guest_thread *t, int r, uint32_t body_size,
 		return guest_lost(t);
 	if (res->result)
 		return res->result;
-	if (res->sticky)
+	if (res->sticky && !even_lost)
 		return res->sticky;
 	return reply->body_size < body_size ? guest_broken(t) : CUDA_SUCCESS;
 }
@@ -262,12 +262,20 @@ CUresult guest_call(struct guest_thread *t, uint32_t body_size, struct lane_repl
 {
 	int r = lane_call(t->lane, ret);
 
-	return reply_result(t, r, body_size, ret);
+	return reply_result(t, r, body_size, ret, false);
+}
+
+CUresult guest_call_even_lost(struct guest_thread *t, uint32_t body_size,
+			      struct lane_reply *ret)
+{
+	int r = lane_call(t->lane, ret);
+
+	return reply_result(t, r, body_size, ret, true);
 }
 
 CUresult guest_next(struct guest_thread *t, uint32_t body_size, struct lane_reply *ret)
 {
 	int r = lane_next(t->lane, ret);
 
-	return reply_result(t, r, body_size, ret);
+	return reply_result(t, r, body_size, ret, false);
 }
