@@ -79,13 +79,15 @@ static void after_fork_child(void)
 	enum process_state state = process_get_state();
 
 	pthread_mutex_init(&init_lock, NULL); /* a thread of the parent may hold it */
-	if (state == PROCESS_NEW)
-		return;
-	process_set_state(PROCESS_FORKED);
+	if (state != PROCESS_NEW) {
+		process_set_state(PROCESS_FORKED);
+		hostmem_after_fork();
+	}
 	thread_abandon();
-	hostmem_after_fork();
 	if (guest_process.link)
 		link_abandon(guest_process.link);
+	if (state == PROCESS_NEW) /* it was being made */
+		guest_process.link = NULL;
 }
 
 static void at_exit(void)
@@ -163,6 +165,18 @@ static CUresult open_session(void)
 	return n_devices ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
 }
 
+/* What did not become a session; nobody has used it. */
+static void close_session(void)
+{
+	struct guest_process *g = &guest_process;
+	struct guest_thread *t = thread_get();
+
+	if (t)
+		lane_free(steal(t->lane));
+	g->status = NULL;
+	link_free(steal(g->link));
+}
+
 static CUresult init_locked(void)
 {
 	static bool hooks_done;
@@ -178,21 +192,18 @@ static CUresult init_locked(void)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		hooks_done = true;
 	}
-	if (!g->link) {
-		r = link_connect(&opts, &g->link, &why);
-		if (r < 0) {
-			g->link = NULL;
-			return connect_error(r, why);
-		}
-		log_debug("session %llu, %s",
-			  (unsigned long long)link_welcome(g->link)->session,
-			  link_carrier_name(g->link));
+	r = link_connect(&opts, &g->link, &why);
+	if (r < 0) {
+		g->link = NULL;
+		return connect_error(r, why);
 	}
-	if (ctx_init_primary() < 0)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = open_session();
-	if (result)
+	log_debug("session %llu, %s", (unsigned long long)link_welcome(g->link)->session,
+		  link_carrier_name(g->link));
+	result = ctx_init_primary() < 0 ? CUDA_ERROR_OUT_OF_MEMORY : open_session();
+	if (result) {
+		close_session();
 		return result;
+	}
 	process_set_state(PROCESS_READY);
 	guest_refuse_flush();
 	return CUDA_SUCCESS;

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "guest.h"
 #include "guest_fake.h"
+#include "process.h"
 #include "refusal.h"
 
 static CUcontext retain(void)
@@ -75,13 +76,6 @@ Test(guest_init, other_description)
 {
 	fake_start(true)->api_hash ^= 1;
 	cr_expect_eq(cuInit(0), CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
-}
-
-Test(guest_init, none_visible)
-{
-	fake_start(true);
-	setenv("CUDA_VISIBLE_DEVICES", "", 1);
-	cr_expect_eq(cuInit(0), CUDA_ERROR_NO_DEVICE);
 }
 
 Test(guest_init, device)
@@ -180,6 +174,24 @@ Test(guest_init, fork_before_init, .timeout = 60)
 {
 	fake_start(true);
 	cr_expect_eq(in_child(child_works), 0);
+}
+
+static bool child_sees_it(void)
+{
+	unsetenv("CUDA_VISIBLE_DEVICES");
+	return child_works();
+}
+
+/* Nothing is left of it then: not for children, nor for another try. */
+Test(guest_init, none_visible, .timeout = 60)
+{
+	fake_start(true);
+	setenv("CUDA_VISIBLE_DEVICES", "", 1);
+	cr_expect_eq(cuInit(0), CUDA_ERROR_NO_DEVICE);
+	cr_expect_null(guest_process.link, "its worker is kept for nothing");
+	cr_expect_eq(in_child(child_sees_it), 0);
+	cr_expect_eq(in_child(child_sees_it), 0);
+	cr_expect(child_sees_it());
 }
 
 /* In exit(): a failure changes the status that the parent looks at. */
