@@ -55,6 +55,9 @@ CUresult hostmem_region_new(struct guest_thread *t, size_t size,
 /* Waits for the device; one of size 0 is none. */
 CUresult hostmem_region_free(struct guest_thread *t, const struct hostmem_region *g);
 
+/* Until what was submitted to the current context so far has ended. */
+CUresult hostmem_wait_device(struct guest_thread *t);
+
 /* Allocations up to here are blocks of shared regions. */
 #define HOSTMEM_SMALL ((size_t)256 << 10)
 

@@ -269,10 +269,12 @@ static CUresult give_back_pages(struct guest_thread *t, const struct hostmem *h)
 {
 	uintptr_t start = ALIGN_DOWN(h->base, HOSTMEM_PAGE);
 	size_t size = ALIGN_UP(h->base + h->size, HOSTMEM_PAGE) - start;
+	CUresult sync, r;
 	void *p;
 
 	if (!h->region.size)
 		return CUDA_SUCCESS;
+	sync = hostmem_wait_device(t); /* what it still writes is to be copied, too */
 	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -282,7 +284,8 @@ static CUresult give_back_pages(struct guest_thread *t, const struct hostmem *h)
 		munmap(p, size);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	return hostmem_region_free(t, &h->region);
+	r = hostmem_region_free(t, &h->region);
+	return sync ? sync : r;
 }
 
 /* The same memory under the address that the device knows. */

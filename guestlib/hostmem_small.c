@@ -110,8 +110,7 @@ CUresult hostmem_small_new(struct guest_thread *t, size_t size, uint64_t *ret_ad
 	}
 }
 
-/* Waits for the device. */
-static CUresult wait_device(struct guest_thread *t)
+CUresult hostmem_wait_device(struct guest_thread *t)
 {
 	struct host_free_cmd *cmd = begin_host_free(t);
 	struct lane_reply reply;
@@ -146,7 +145,7 @@ static struct slab *give_back_locked(struct tier *q, uint64_t addr, unsigned n)
 
 CUresult hostmem_small_free(struct guest_thread *t, uint64_t addr, size_t size)
 {
-	CUresult r = wait_device(t), r2;
+	CUresult r = hostmem_wait_device(t), r2;
 	struct tier *q = tier_of(size);
 	struct slab *empty;
 

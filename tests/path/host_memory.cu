@@ -370,6 +370,31 @@ static void wrong(void)
 		fail("a kernel wrote where no host memory is");
 }
 
+/* What is on its way when memory is unregistered still arrives there. */
+static void unregistered_in_use(void)
+{
+	const size_t bytes = 64 << 10;
+	int *p = (int *)mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	cudaStream_t st;
+	int *d;
+
+	CK(cudaMalloc(&d, bytes));
+	CK(cudaMemset(d, 1, bytes));
+	CK(cudaStreamCreateWithFlags(&st, cudaStreamNonBlocking));
+	memset(p, 0, bytes);
+	CK(cudaHostRegister(p, bytes, 0));
+	CK(cudaLaunchHostFunc(st, late, NULL));
+	CK(cudaMemcpyAsync(p, d, bytes, cudaMemcpyDeviceToHost, st));
+	CK(cudaHostUnregister(p));
+	CK(cudaStreamSynchronize(st));
+	if (p[0] != 0x01010101 || p[bytes / 4 - 1] != 0x01010101)
+		fail("unregistered while it was copied to: %x", p[0]);
+	CK(cudaStreamDestroy(st));
+	CK(cudaFree(d));
+	munmap(p, bytes);
+}
+
 int main(void)
 {
 	check_name = "host_memory";
@@ -383,6 +408,7 @@ int main(void)
 	small(4, 300);
 	small(64, 60);
 	freed_in_use();
+	unregistered_in_use();
 	wrong();
 	return pass();
 }
