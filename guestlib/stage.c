@@ -7,6 +7,7 @@
 #include "context.h"
 #include "hostmem.h"
 #include "process.h"
+#include "session.h"
 #include "stage.h"
 #include "thread.h"
 
@@ -195,28 +196,33 @@ static void post_mark(struct stage *s, struct shared_slot *h, struct guest_threa
 	(void)guest_post(t);
 }
 
-/* Lets go of a slot in hand. False if nobody can tell when the device is done. */
-static bool let_go(struct stage *s, struct shared_slot *h, struct guest_thread *t)
+static bool stream_valid(uint64_t stream)
 {
-	if (!h->open)
-		return true;
-	if (!guest_handle_valid(h->ctx, HANDLE_CONTEXT)) {
-		h->open = false; /* a context ends with its work */
-		return true;
-	}
-	if (thread_ctx(t) != h->ctx || (h->stream > GUEST_STREAM_PER_THREAD &&
-					!guest_handle_valid(h->stream, HANDLE_STREAM)))
-		return false;
-	post_mark(s, h, t);
-	return true;
+	return stream <= GUEST_STREAM_PER_THREAD ||
+	       guest_handle_valid(stream, HANDLE_STREAM);
 }
 
-static void drop(struct guest_thread *t)
+/* Lets go of a slot in hand, in the context of its copies, which need not be current. */
+static void let_go(struct stage *s, struct shared_slot *h, struct guest_thread *t)
 {
-	t->stage = NULL; /* the device may still read it */
-	pthread_mutex_lock(&lock);
-	n_stages--;
-	pthread_mutex_unlock(&lock);
+	bool away = thread_ctx(t) != h->ctx;
+
+	if (!h->open)
+		return;
+	if (!guest_handle_valid(h->ctx, HANDLE_CONTEXT)) {
+		h->open = false; /* a context ends with its work */
+		return;
+	}
+	if (away)
+		(void)session_set_current(t, h->ctx);
+	if (stream_valid(h->stream)) {
+		post_mark(s, h, t);
+	} else { /* somebody has destroyed it */
+		(void)hostmem_wait_device(t);
+		h->open = false;
+	}
+	if (away)
+		(void)session_set_current(t, thread_ctx(t));
 }
 
 bool stage_append(struct guest_thread *t, enum stage_small kind, uint64_t stream,
@@ -232,11 +238,8 @@ bool stage_append(struct guest_thread *t, enum stage_small kind, uint64_t stream
 	if (!s)
 		return false;
 	h = &s->small[kind];
-	if (h->open && (h->stream != stream || h->ctx != thread_ctx(t)) &&
-	    !let_go(s, h, t)) {
-		drop(t);
-		return false;
-	}
+	if (h->open && (h->stream != stream || h->ctx != thread_ctx(t)))
+		let_go(s, h, t);
 	if (h->open && h->used + bytes > STAGE_SLOT_BYTES) {
 		struct stage_piece next;
 
@@ -267,8 +270,8 @@ void stage_close(struct guest_thread *t, uint64_t stream)
 	struct stage *s = t->stage;
 
 	for (unsigned i = 0; s && i < ARRAY_SIZE(s->small); i++) {
-		if (s->small[i].open && (!stream || s->small[i].stream == stream))
-			(void)let_go(s, &s->small[i], t);
+		if (!stream || s->small[i].stream == stream)
+			let_go(s, &s->small[i], t);
 	}
 }
 
@@ -276,8 +279,10 @@ void stage_thread_end(struct guest_thread *t)
 {
 	struct stage *s = t->stage;
 
-	if (s && t->lane && !lane_dead(t->lane) && !guest_gate() &&
-	    let_go(s, &s->small[STAGE_POSTED], t) && let_go(s, &s->small[STAGE_TAKEN], t))
+	if (s && t->lane && !lane_dead(t->lane) && !guest_gate()) {
+		let_go(s, &s->small[STAGE_POSTED], t);
+		let_go(s, &s->small[STAGE_TAKEN], t);
 		stage_put(s, STAGE_TO_DEVICE, true);
+	}
 	t->stage = NULL;
 }

@@ -141,6 +141,65 @@ static void wrong(void)
 	CK(cuMemFree(dev));
 }
 
+static unsigned shared_mappings(void)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	char line[512], perms[8];
+	unsigned n = 0;
+
+	while (f && fgets(line, sizeof(line), f))
+		n += sscanf(line, "%*s %7s", perms) == 1 && perms[3] == 's';
+	if (f)
+		fclose(f);
+	return n;
+}
+
+static CUstream passing;
+
+static void *destroy_it(void *arg)
+{
+	CK(cuCtxSetCurrent(ctx));
+	CK(cuStreamDestroy(passing));
+	return NULL;
+}
+
+/* Copies in turn in two contexts, or in streams that others destroy, keep nothing. */
+static void one_after_the_other(void)
+{
+	uint32_t bytes[1024];
+	CUdeviceptr p[2];
+	CUcontext both[2] = {ctx, NULL};
+	unsigned before = 0;
+	pthread_t t;
+
+	fill(bytes, sizeof(bytes), 3);
+	CK(cuCtxCreate(&both[1], NULL, 0, 0));
+	for (unsigned i = 0; i < 2; i++) {
+		CK(cuCtxSetCurrent(both[i]));
+		CK(cuMemAlloc(&p[i], sizeof(bytes)));
+	}
+	for (unsigned i = 0; i < 200; i++) {
+		CK(cuCtxSetCurrent(both[i % 2]));
+		CK(cuMemcpyHtoD(p[i % 2], bytes, sizeof(bytes)));
+		if (i == 20)
+			before = shared_mappings();
+	}
+	CK(cuCtxDestroy(both[1]));
+	CK(cuCtxSetCurrent(ctx));
+	for (unsigned i = 0; i < 40; i++) {
+		CK(cuStreamCreate(&passing, CU_STREAM_NON_BLOCKING));
+		CK(cuMemcpyHtoDAsync(p[0], bytes, sizeof(bytes), passing));
+		REQUIRE(!pthread_create(&t, NULL, destroy_it, NULL));
+		pthread_join(t, NULL);
+		CK(cuMemcpyHtoD(p[0], bytes, sizeof(bytes)));
+	}
+	memset(bytes, 0, sizeof(bytes));
+	CK(cuMemcpyDtoH(bytes, p[0], sizeof(bytes)));
+	compare(bytes, sizeof(bytes), 3, "after many copies");
+	CK(cuMemFree(p[0]));
+	REQUIRE(shared_mappings() <= before + 4);
+}
+
 int main(void)
 {
 	CUmodule mod;
@@ -158,6 +217,7 @@ int main(void)
 	threads(1);
 	threads(4);
 	behind();
+	one_after_the_other();
 	wrong();
 	return pass();
 }
