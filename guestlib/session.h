@@ -12,6 +12,9 @@
 CUresult session_open(struct guest_thread *t, struct guest_device *ret_device,
 		      unsigned *ret_n_devices);
 
+/* The thread takes over the lane of one that has ended. */
+CUresult session_thread_begin(struct guest_thread *t);
+
 /* Posts which context the lane's commands are for; 0 none. */
 CUresult session_set_current(struct guest_thread *t, uint64_t ctx);
 

@@ -116,8 +116,10 @@ CUresult thread_open_lane(struct guest_thread *t)
 {
 	int r;
 
-	if (t->lane || unpark_lane(t))
+	if (t->lane)
 		return CUDA_SUCCESS;
+	if (unpark_lane(t)) /* the thread before may have left work in its streams */
+		return session_thread_begin(t);
 	r = link_lane(guest_process.link, &t->lane);
 	if (r == 0)
 		return CUDA_SUCCESS;

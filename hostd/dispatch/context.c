@@ -89,6 +89,13 @@ int handle_primary_release(struct sess_lane *sl, const struct primary_release_ar
 	return destroy(sl, a->cmd->ctx, &rep->res.result);
 }
 
+int handle_thread_begin(struct sess_lane *sl, const struct thread_begin_args *a,
+			struct thread_begin_rep *rep)
+{
+	sess_drop_thread_streams(sl, NULL);
+	return 0;
+}
+
 int handle_ctx_set_current(struct sess_lane *sl, const struct ctx_set_current_args *a,
 			   struct ctx_set_current_rep *rep)
 {

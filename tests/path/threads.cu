@@ -46,6 +46,31 @@ static void one(int seed, bool own_stream)
 		cudaStreamDestroy(s);
 }
 
+static void CUDART_CB until_set(void *arg)
+{
+	while (!*(std::atomic<bool> *)arg)
+		std::this_thread::yield();
+}
+
+/* What a thread has left in its default stream is no business of the next thread's. */
+static void default_streams()
+{
+	std::atomic<bool> set{false};
+	dev_array<int> c(1);
+
+	c.zero();
+	CK(cudaDeviceSynchronize());
+	std::thread([&] {
+		CK(cudaLaunchHostFunc(cudaStreamPerThread, until_set, &set));
+	}).join();
+	std::thread([&] {
+		bump<<<1, 32, 0, cudaStreamPerThread>>>(c.p);
+		CK(cudaStreamSynchronize(cudaStreamPerThread));
+		set = true;
+	}).join();
+	CK(cudaDeviceSynchronize());
+}
+
 int main()
 {
 	check_name = "threads";
@@ -76,5 +101,6 @@ int main()
 			fail("round %d: %d", round, v);
 	}
 	CK(cudaStreamDestroy(s));
+	default_streams();
 	return pass();
 }
