@@ -467,17 +467,20 @@ static void op_free(struct soft_op *op)
 
 static CUresult wait_event_locked(struct dev_stream *st, struct dev_event *ev)
 {
+	struct dev_stream *after = ev->st;
 	struct soft_op *op;
 	CUresult res;
 
-	if (!ev->recorded || ev->st->completed >= ev->seq)
+	if (!ev->recorded || after->completed >= ev->seq)
 		return CUDA_SUCCESS;
 	op = calloc(1, sizeof(*op));
 	if (!op)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	op->kind = SOFT_OP_MARK;
 	op->free = op_free;
-	res = soft_op_submit_after_locked(st, op, ev->st, ev->seq);
+	after->refs++; /* while it waits for room, ev may be recorded elsewhere */
+	res = soft_op_submit_after_locked(st, op, after, ev->seq);
+	soft_stream_put_locked(after);
 	if (res)
 		free(op);
 	return res;

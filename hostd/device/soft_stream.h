@@ -105,7 +105,7 @@ struct dev_event {
  */
 CUresult soft_op_submit_locked(struct dev_stream *st, struct soft_op *op);
 
-/* As above, after st_after has reached seq_after as well. */
+/* As above, after st_after, which the caller holds, has reached seq_after as well. */
 CUresult soft_op_submit_after_locked(struct dev_stream *st, struct soft_op *op,
 				     struct dev_stream *st_after, uint64_t seq_after);
 

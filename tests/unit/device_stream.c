@@ -271,6 +271,52 @@ SOFT_TEST(device_stream, a_queue_is_bounded)
 	f->ops->stream_destroy(p.st);
 }
 
+struct waiter {
+	struct fix *f;
+	struct dev_stream *st;
+	struct dev_event *ev;
+};
+
+static void *waiter_main(void *arg)
+{
+	struct waiter *w = arg;
+	struct fix *f = w->f;
+
+	OK(f->ops->stream_wait_event(f->ctx, w->st, w->ev));
+	return NULL;
+}
+
+/* What an event was recorded in goes while a full stream has no room for the wait (ASan
+ * looks). */
+SOFT_TEST(device_stream, a_wait_for_room_keeps_what_it_is_for)
+{
+	struct waiter w = {.f = f};
+	struct dev_stream *gone, *other;
+	struct block full, last;
+	pthread_t t;
+
+	stream_new(f, DEV_STREAM_NON_BLOCKING, &w.st);
+	stream_new(f, DEV_STREAM_NON_BLOCKING, &gone);
+	stream_new(f, DEV_STREAM_NON_BLOCKING, &other);
+	OK(f->ops->event_create(f->ctx, 0, &w.ev));
+	block_put(f, w.st, &full);
+	for (int i = 1; i < 1024; i++)
+		OK(f->ops->host_func(f->ctx, w.st, put_null, f));
+	block_put(f, gone, &last);
+	OK(f->ops->event_record(f->ctx, w.ev, gone));
+	f->ops->stream_destroy(gone);
+	pthread_create(&t, NULL, waiter_main, &w);
+	usleep(100000); /* it stands there by now, else this shows nothing */
+	block_release(&last);
+	OK(f->ops->event_record(f->ctx, w.ev, other));
+	block_release(&full);
+	pthread_join(t, NULL);
+	OK(f->ops->ctx_synchronize(f->ctx));
+	f->ops->event_destroy(w.ev);
+	f->ops->stream_destroy(w.st);
+	f->ops->stream_destroy(other);
+}
+
 DEVICE_TEST(device_stream, results_are_seen_by_host_functions)
 {
 	struct fix_mem m = fix_alloc(f, 2 * MIB);
