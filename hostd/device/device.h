@@ -323,7 +323,8 @@ struct device_ops {
 	 * write and read return when host_buf may be reused or read, that is, they wait
 	 * for the stream to get there; the *_async forms return at once and the caller
 	 * keeps host_buf alive and untouched until done(arg) was called (from any
-	 * thread). */
+	 * thread, maybe before they return). It is called, once, if they succeed, even if
+	 * the context is lost later, and never if they fail. */
 	CUresult (*write)(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 			  const void *host_buf, size_t size);
 	CUresult (*read)(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,

@@ -252,7 +252,7 @@ static CUresult copy_submit(struct dev_ctx *ctx, struct dev_stream *st, struct c
 	}
 	if (quick) { /* the operation has started: nothing was before it */
 		res = copy_all(ctx, c);
-		if (c->done)
+		if (!res && c->done)
 			c->done(c->arg);
 		soft_scoped_lock(&dev->lock);
 		soft_op_finish_locked(&c->op);

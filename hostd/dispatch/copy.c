@@ -92,7 +92,7 @@ static CUresult write_staged(struct session *s, const struct target *t, const vo
 					st->data + (size_t)y * t->width, t->width,
 					staging_put, st);
 		if (r != CUDA_SUCCESS)
-			staging_put(st); /* done is not called for a refused copy */
+			staging_put(st); /* done is not called for one that failed */
 	}
 	staging_put(st);
 	return r;

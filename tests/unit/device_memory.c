@@ -394,6 +394,39 @@ SOFT_TEST(device_memory, unmapping_under_a_copy_is_no_crash)
 	fix_free(f, &m);
 }
 
+/* The same of small copies without waiting: done is called of exactly those that succeed.
+ */
+SOFT_TEST(device_memory, refused_copies_are_not_done)
+{
+	struct fix_mem m = fix_alloc(f, 2 * MIB);
+	struct flip p = {.f = f, .m = &m};
+	uint64_t end = clock_now_ns() + 30000000000ull;
+	static char buf[64 << 10];
+	int done = 0, taken = 0, lost = 0;
+	pthread_t t;
+
+	pthread_create(&t, NULL, flip_main, &p);
+	while (lost < 3 && clock_now_ns() < end) {
+		CUresult r = f->ops->write_async(f->ctx, NULL, m.addr, buf, sizeof(buf),
+						 count_done, &done);
+
+		cr_assert(!r || r == CUDA_ERROR_INVALID_VALUE ||
+			  r == CUDA_ERROR_ILLEGAL_ADDRESS);
+		taken += !r;
+		cr_assert_eq(__atomic_load_n(&done, __ATOMIC_ACQUIRE), taken,
+			     "done %d times of %d, the last one: %d", done, taken, r);
+		if (r == CUDA_ERROR_ILLEGAL_ADDRESS) {
+			lost++;
+			f->ops->ctx_destroy(f->ctx);
+			OK(f->ops->ctx_create(f->dev, 0, &f->ctx));
+		}
+	}
+	__atomic_store_n(&p.stop, true, __ATOMIC_RELEASE);
+	pthread_join(t, NULL);
+	cr_assert(lost, "no copy met an unmapping");
+	fix_free(f, &m);
+}
+
 /* ---- host memory of the guest ---- */
 
 #define HOST_BYTES (2 * DEVICE_HOST_GRAIN)
