@@ -84,6 +84,7 @@ struct space {
 	struct global *globals;
 	size_t n_globals, room_globals;
 	uint64_t next_id;
+	uint64_t next_small; /* of allocations in slabs; they do not make chunks older */
 	uint64_t used, peak; /* bytes charged */
 	unsigned n_exported, n_imported;
 

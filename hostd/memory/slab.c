@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "memory/slab.h"
 
 void slab_init(struct slab *s)
 {
-	memset(s, 0, sizeof(*s));
+	memset(s, 0, offsetof(struct slab, id));
 	s->free_units = SLAB_UNITS;
 	s->full_above = SLAB_UNITS + 1;
 }

@@ -20,7 +20,8 @@ struct slab {
 	uint32_t bytes[SLAB_UNITS]; /* at an allocation's first unit: its size; else 0 */
 	uint32_t live;              /* allocations */
 	uint32_t free_units;
-	uint32_t full_above; /* no run of this many free units exists; a hint */
+	uint32_t full_above;     /* no run of this many free units exists; a hint */
+	uint64_t id[SLAB_UNITS]; /* where bytes[] is not 0: its number, the caller's */
 };
 
 void slab_init(struct slab *s);

@@ -11,6 +11,9 @@
 #include "memory/hostpool.h"
 #include "memory/region.h"
 
+/* In the ids of small allocations, which count by themselves; pools have bit 62. */
+#define SMALL_ID (1ull << 61)
+
 int space_new(struct session *s, struct space **ret_space)
 {
 	struct space *sp = calloc(1, sizeof(*sp));
@@ -118,6 +121,19 @@ static CUresult slab_region_new(struct space *sp, const struct born *ch,
 	return CUDA_SUCCESS;
 }
 
+/* False if there is no room in rg. */
+static bool slab_piece(struct space *sp, struct region *rg, uint32_t bytes,
+		       CUdeviceptr *ret_addr)
+{
+	int64_t at = slab_alloc(rg->slab, bytes);
+
+	if (at < 0)
+		return false;
+	rg->slab->id[at / SLAB_UNIT] = ++sp->next_small | SMALL_ID;
+	*ret_addr = rg->base + (uint64_t)at;
+	return true;
+}
+
 /* In a slab that is there. */
 static bool alloc_in_slab(struct space *sp, uint32_t bytes, unsigned owner,
 			  CUdeviceptr *ret_addr)
@@ -125,12 +141,8 @@ static bool alloc_in_slab(struct space *sp, uint32_t bytes, unsigned owner,
 	struct region *rg;
 
 	list_for_each (rg, &sp->slabs[class_of(bytes)], link) {
-		int64_t at = rg->owner == owner ? slab_alloc(rg->slab, bytes) : -1;
-
-		if (at < 0)
-			continue;
-		*ret_addr = rg->base + (uint64_t)at;
-		return true;
+		if (rg->owner == owner && slab_piece(sp, rg, bytes, ret_addr))
+			return true;
 	}
 	return false;
 }
@@ -152,7 +164,7 @@ static CUresult alloc_small_locked(struct space *sp, const struct born *ch,
 	rg->slab_class = class_of(bytes);
 	/* First: the newest slab has the most room. */
 	list_insert_after(&sp->slabs[rg->slab_class], &rg->link);
-	*ret_addr = rg->base + (uint64_t)slab_alloc(rg->slab, bytes);
+	(void)slab_piece(sp, rg, bytes, ret_addr);
 	return CUDA_SUCCESS;
 }
 
@@ -362,8 +374,7 @@ static CUresult find_in_slab(const struct region *rg, CUdeviceptr addr,
 		.base = rg->base + base,
 		.size = bytes,
 		.owner = rg->owner,
-		/* Regions count from 1; a slab's allocations live in the bits above. */
-		.id = rg->id | (uint64_t)(base / SLAB_UNIT + 1) << 48,
+		.id = rg->slab->id[base / SLAB_UNIT],
 		.mapped = true,
 	};
 	return CUDA_SUCCESS;

@@ -193,6 +193,32 @@ Test(space, wild_frees)
 	sess_free(s);
 }
 
+/* Alone in its slab, which stays behind, beside others, and of its own. */
+Test(space, ids_are_not_reused)
+{
+	const uint64_t sizes[] = {4096, 64 << 10, 1 << 20, PAGE + 1};
+	struct session *s = fake_session();
+	uint64_t seen[32] = {0};
+	struct space_range r;
+	CUdeviceptr a, kept;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < 32; i++) {
+		if (i == 16)
+			cr_assert_eq(space_alloc(s->space, 512, 1, &kept), CUDA_SUCCESS);
+		cr_assert_eq(space_alloc(s->space, sizes[i % 4], 1, &a), CUDA_SUCCESS);
+		cr_assert_eq(space_find(s->space, a + sizes[i % 4] - 1, &r),
+			     CUDA_SUCCESS);
+		for (unsigned j = 0; j < n; j++)
+			cr_assert_neq(r.id, seen[j], "the id of %u is that of %u", i, j);
+		seen[n++] = r.id;
+		cr_assert_eq(space_find(s->space, a, &r), CUDA_SUCCESS);
+		cr_assert_eq(r.id, seen[i], "one id while it is there");
+		cr_assert_eq(space_release(s->space, a), CUDA_SUCCESS);
+	}
+	sess_free(s);
+}
+
 Test(space, quota_and_full_device)
 {
 	struct session *s = fake_session();
