@@ -3,6 +3,9 @@
  * Linking at run time, by the device if it can. Else each input is loaded once, which
  * gives the caller the compiler's messages at cuLinkAddData() as CUDA does, and the
  * result is the inputs, linked when they are loaded.
+ *
+ * Inputs and result count as images that are kept, also those that the driver has, until
+ * the link is destroyed.
  */
 #include "dispatch/handlers.h"
 
@@ -19,6 +22,7 @@ struct sess_link {
 	struct sess_obj obj;
 	pthread_mutex_t lock;
 	struct dev_link *dev; /* NULL: linked by us */
+	uint64_t charged;     /* bytes of what was given to dev */
 	struct image inputs[INPUTS_MAX];
 	unsigned n_inputs;
 	struct image result;
@@ -33,9 +37,10 @@ static void link_fini(struct session *s, struct sess_obj *o)
 
 	if (l->dev)
 		s->ops->link_destroy(l->dev);
+	images_uncharge(s->images, l->charged);
 	for (unsigned i = 0; i < l->n_inputs; i++)
-		free(l->inputs[i].data);
-	free(l->result.data);
+		images_unkeep(s->images, &l->inputs[i]);
+	images_unkeep(s->images, &l->result);
 	pthread_mutex_destroy(&l->lock);
 }
 
@@ -143,28 +148,41 @@ static CUresult try_input(struct session *s, struct sess_link *l, const struct i
 	return CUDA_SUCCESS;
 }
 
+static CUresult dev_input_locked(struct session *s, struct sess_link *l,
+				 const struct image *img, const struct link_add_args *a,
+				 struct link_logs *logs)
+{
+	if (l->complete)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (images_charge(s->images, img->size) < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	l->charged += img->size; /* who knows what is left of one that is refused */
+	return s->ops->link_add(l->dev, (CUjitInputType)a->cmd->input_type, img->data,
+				img->size, a->name, &logs->jit);
+}
+
 static CUresult dev_input(struct session *s, struct sess_link *l, const struct image *img,
 			  const struct link_add_args *a, struct link_logs *logs)
 {
-	CUresult r = CUDA_ERROR_INVALID_VALUE;
+	CUresult r;
 
 	pthread_mutex_lock(&l->lock);
-	if (!l->complete)
-		r = s->ops->link_add(l->dev, (CUjitInputType)a->cmd->input_type,
-				     img->data, img->size, a->name, &logs->jit);
+	r = dev_input_locked(s, l, img, a, logs);
 	pthread_mutex_unlock(&l->lock);
 	return r;
 }
 
-static CUresult keep_input(struct sess_link *l, struct image *img)
+static CUresult keep_input(struct session *s, struct sess_link *l, struct image *img)
 {
 	CUresult r = CUDA_ERROR_INVALID_VALUE;
 
 	pthread_mutex_lock(&l->lock);
 	if (!l->complete && l->n_inputs < INPUTS_MAX) {
-		l->inputs[l->n_inputs++] = *img;
-		img->data = NULL;
-		r = CUDA_SUCCESS;
+		r = CUDA_ERROR_OUT_OF_MEMORY;
+		if (images_keep(s->images, img, &l->inputs[l->n_inputs]) == 0) {
+			l->n_inputs++;
+			r = CUDA_SUCCESS;
+		}
 	}
 	pthread_mutex_unlock(&l->lock);
 	return r;
@@ -190,7 +208,7 @@ int handle_link_add(struct sess_lane *sl, const struct link_add_args *a)
 				: try_input(sl->s, l, &img, logs);
 	}
 	if (status == CUDA_SUCCESS && !l->dev)
-		status = keep_input(l, &img);
+		status = keep_input(sl->s, l, &img);
 	free(img.data);
 	info = MIN(info, (uint32_t)logs->jit.info_size);
 	error = MIN(error, (uint32_t)logs->jit.error_size);
@@ -219,22 +237,31 @@ static CUresult try_link(struct session *s, struct sess_link *l, const struct im
 	return r;
 }
 
+static CUresult keep_result(struct session *s, struct sess_link *l, struct image *all)
+{
+	if (images_keep(s->images, all, &l->result) == 0)
+		return CUDA_SUCCESS;
+	free(all->data);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 static CUresult complete_dev(struct session *s, struct sess_link *l,
 			     struct link_logs *logs)
 {
+	struct image all;
 	const void *data;
 	size_t size;
 	CUresult r = s->ops->link_complete(l->dev, &logs->jit, &data, &size);
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	l->result.data = malloc(size + 1);
-	if (!l->result.data)
+	all = (struct image){malloc(size + 1), size};
+	if (!all.data)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	memcpy(l->result.data, data, size);
-	l->result.size = size;
-	l->complete = true;
-	return CUDA_SUCCESS;
+	memcpy(all.data, data, size);
+	r = keep_result(s, l, &all);
+	l->complete = r == CUDA_SUCCESS;
+	return r;
 }
 
 static CUresult complete_locked(struct session *s, struct sess_link *l,
@@ -251,13 +278,12 @@ static CUresult complete_locked(struct session *s, struct sess_link *l,
 	r = linked_pack(l->inputs, l->n_inputs, &all);
 	if (r < 0)
 		return r == -EINVAL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
-	status = try_link(s, l, &all, logs);
-	if (status == CUDA_SUCCESS) {
-		l->result = all;
-		l->complete = true;
-	} else {
-		free(all.data);
-	}
+	status = keep_result(s, l, &all);
+	if (status == CUDA_SUCCESS)
+		status = try_link(s, l, &l->result, logs);
+	l->complete = status == CUDA_SUCCESS;
+	if (!l->complete)
+		images_unkeep(s->images, &l->result);
 	return status;
 }
 

@@ -146,17 +146,31 @@ void images_drop(struct images *i, uint64_t id)
 	pthread_mutex_unlock(&i->lock);
 }
 
-int images_keep(struct images *i, struct image *img, struct image *ret_image)
+int images_charge(struct images *i, uint64_t bytes)
 {
 	bool fits;
 
 	pthread_mutex_lock(&i->lock);
-	fits = img->size <= IMAGES_KEPT_MAX - i->kept;
+	fits = bytes <= IMAGES_KEPT_MAX - i->kept;
 	if (fits)
-		i->kept += img->size;
+		i->kept += bytes;
 	pthread_mutex_unlock(&i->lock);
-	if (!fits)
-		return -ENOMEM;
+	return fits ? 0 : -ENOMEM;
+}
+
+void images_uncharge(struct images *i, uint64_t bytes)
+{
+	pthread_mutex_lock(&i->lock);
+	i->kept -= bytes;
+	pthread_mutex_unlock(&i->lock);
+}
+
+int images_keep(struct images *i, struct image *img, struct image *ret_image)
+{
+	int r = images_charge(i, img->size);
+
+	if (r < 0)
+		return r;
 	*ret_image = *img;
 	*img = (struct image){0};
 	return 0;
@@ -166,9 +180,7 @@ void images_unkeep(struct images *i, struct image *img)
 {
 	if (!img->data)
 		return;
-	pthread_mutex_lock(&i->lock);
-	i->kept -= img->size;
-	pthread_mutex_unlock(&i->lock);
+	images_uncharge(i, img->size);
 	free(img->data);
 	*img = (struct image){0};
 }

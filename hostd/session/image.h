@@ -12,7 +12,7 @@ struct images;
 
 #define IMAGES_MAX       64           /* at once */
 #define IMAGES_BYTES_MAX (4ull << 30) /* the largest library seen has 1.6 GiB */
-#define IMAGES_KEPT_MAX  (8ull << 30) /* bytes of those that libraries hold on to */
+#define IMAGES_KEPT_MAX  (8ull << 30) /* bytes of what libraries and links hold on to */
 
 struct image {
 	void *data; /* malloced, one NUL beyond size */
@@ -41,5 +41,9 @@ void images_drop(struct images *i, uint64_t id);
  */
 int images_keep(struct images *i, struct image *img, struct image *ret_image);
 void images_unkeep(struct images *i, struct image *img);
+
+/* Counts what somebody else, the driver, keeps. Returns 0 or -ENOMEM. */
+int images_charge(struct images *i, uint64_t bytes);
+void images_uncharge(struct images *i, uint64_t bytes);
 
 #endif

@@ -62,3 +62,26 @@ Test(image, limits)
 	cr_assert_eq(images_add(i, 2, 0, 1, "a", 1), -ENOMEM, "bytes are counted");
 	images_free(i);
 }
+
+/* What is kept here and what the driver keeps is one sum. */
+Test(image, kept)
+{
+	struct image img = {malloc(1), 10}, kept, none = {0};
+	struct images *i;
+
+	cr_assert_eq(images_new(&i), 0);
+	cr_assert_eq(images_charge(i, IMAGES_KEPT_MAX - 9), 0);
+	cr_assert_eq(images_keep(i, &img, &kept), -ENOMEM);
+	cr_assert_not_null(img.data, "still the caller's");
+	images_uncharge(i, 1);
+	cr_assert_eq(images_keep(i, &img, &kept), 0);
+	cr_assert_null(img.data);
+	cr_assert_eq(images_charge(i, 1), -ENOMEM);
+	cr_assert_eq(images_charge(i, UINT64_MAX), -ENOMEM);
+	images_unkeep(i, &kept);
+	images_unkeep(i, &kept);
+	images_unkeep(i, &none);
+	cr_assert_eq(images_charge(i, 10), 0);
+	cr_assert_eq(images_charge(i, 1), -ENOMEM);
+	images_free(i);
+}

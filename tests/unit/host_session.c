@@ -12,6 +12,7 @@
 #include "guest_call.h"
 #include "host_fake.h"
 #include "memory/space.h"
+#include "session/image.h"
 
 static struct session *s;
 static struct loopback lb[2];
@@ -610,4 +611,184 @@ Test(session, arrays_that_are_not_there)
 	cr_assert_eq(call(G, NULL), CUDA_ERROR_INVALID_HANDLE, "not an array");
 	begin(G, texture_destroy)->texture = handle_make(HANDLE_TEXTURE, 1, 1);
 	cr_assert_eq(call(G, NULL), CUDA_ERROR_INVALID_VALUE);
+}
+
+/* ---- linking ---- */
+
+#define LINK(n)     handle_make(HANDLE_LINK, 1, n)
+#define INPUT_BYTES 1000u
+
+static _Atomic CUresult loads; /* what loading comes to */
+
+static CUresult linking_load(struct dev_ctx *ctx, const void *image, size_t size,
+			     struct dev_jit *jit, struct dev_module **ret)
+{
+	*ret = NULL;
+	return loads;
+}
+
+static void linking_unload(struct dev_module *mod)
+{
+}
+
+struct dev_link {
+	char result[INPUT_BYTES];
+};
+
+static CUresult linking_create(struct dev_ctx *ctx, const struct dev_jit *jit,
+			       struct dev_link **ret)
+{
+	*ret = calloc(1, sizeof(**ret));
+	return CUDA_SUCCESS;
+}
+
+static CUresult linking_add(struct dev_link *l, CUjitInputType type, const void *data,
+			    size_t size, const char *name, struct dev_jit *jit)
+{
+	return CUDA_SUCCESS;
+}
+
+static CUresult linking_complete(struct dev_link *l, struct dev_jit *jit,
+				 const void **ret_data, size_t *ret_size)
+{
+	*ret_data = l->result;
+	*ret_size = sizeof(l->result);
+	return CUDA_SUCCESS;
+}
+
+static void linking_destroy(struct dev_link *l)
+{
+	free(l);
+}
+
+/* A device that links by itself, or one that has it done. */
+static void linking(bool itself)
+{
+	static struct device_ops ops;
+
+	ops = fake_ops;
+	ops.module_load = linking_load;
+	ops.module_unload = linking_unload;
+	if (itself) {
+		ops.link_create = linking_create;
+		ops.link_add = linking_add;
+		ops.link_complete = linking_complete;
+		ops.link_destroy = linking_destroy;
+	}
+	s->ops = &ops;
+	retain();
+}
+
+static void new_link(uint64_t h)
+{
+	begin(G, link_create)->link = h;
+	cr_assert_eq(call(G, NULL), CUDA_SUCCESS);
+}
+
+/* Text that leaves something to others to define. */
+static uint32_t add_input(uint64_t h)
+{
+	const struct link_add_rep *rep;
+	struct image_data_cmd *data;
+	struct link_add_cmd *add;
+	void *text;
+
+	data = lane_begin(G, WIRE_OP_image_data, sizeof(*data), INPUT_BYTES, &text);
+	*data = (struct image_data_cmd){.image = 1, .total = INPUT_BYTES};
+	memset(text, ' ', INPUT_BYTES);
+	memcpy(text, ".extern", strlen(".extern"));
+	cr_assert_eq(lane_post(G), 0);
+	add = lane_begin(G, WIRE_OP_link_add, link_add_cmd_size(1), 0, NULL);
+	*add = (struct link_add_cmd){
+		.link = h, .image = 1, .input_type = CU_JIT_INPUT_PTX};
+	link_add_cmd_init(add, 1);
+	*link_add_cmd_name(add) = '\0';
+	cr_assert_eq(call(G, (const void **)&rep), CUDA_SUCCESS);
+	return rep->status;
+}
+
+static uint32_t complete_link(uint64_t h)
+{
+	const struct link_complete_rep *rep;
+
+	begin(G, link_complete)->link = h;
+	cr_assert_eq(call(G, (const void **)&rep), CUDA_SUCCESS);
+	return rep->status;
+}
+
+static void drop_link(uint64_t h)
+{
+	begin(G, link_destroy)->link = h;
+	cr_assert_eq(call(G, NULL), CUDA_SUCCESS);
+	(void)sync_now(); /* by the next command it is gone */
+}
+
+/* Leaves room for so many bytes of images that are kept. */
+static struct image leave(uint64_t bytes)
+{
+	struct image img = {malloc(1), IMAGES_KEPT_MAX - bytes}, kept;
+
+	cr_assert_eq(images_keep(s->images, &img, &kept), 0, "more is kept");
+	return kept;
+}
+
+static bool fits(uint64_t bytes)
+{
+	struct image img = {malloc(1), bytes}, kept;
+	bool ok = images_keep(s->images, &img, &kept) == 0;
+
+	if (ok)
+		images_unkeep(s->images, &kept);
+	free(img.data);
+	return ok;
+}
+
+/* What a link holds on to is counted until it is destroyed, the result as well. */
+static void link_is_counted(bool itself)
+{
+	struct image others;
+
+	linking(itself);
+	others = leave(3 * INPUT_BYTES);
+	loads = CUDA_ERROR_INVALID_PTX;
+	new_link(LINK(1));
+	new_link(LINK(2));
+	for (unsigned i = 0; i < 2; i++)
+		cr_assert_eq(add_input(LINK(1)), CUDA_SUCCESS);
+	cr_assert_eq(add_input(LINK(2)), CUDA_SUCCESS);
+	cr_assert_eq(add_input(LINK(1)), CUDA_ERROR_OUT_OF_MEMORY);
+	cr_assert_eq(add_input(LINK(2)), CUDA_ERROR_OUT_OF_MEMORY);
+	loads = CUDA_SUCCESS;
+	cr_assert_eq(complete_link(LINK(2)), CUDA_ERROR_OUT_OF_MEMORY);
+	drop_link(LINK(1));
+	cr_assert_eq(complete_link(LINK(2)), CUDA_SUCCESS);
+	cr_assert_not(fits(INPUT_BYTES + 1), "input and result of the other");
+	drop_link(LINK(2));
+	images_unkeep(s->images, &others);
+	cr_assert(fits(IMAGES_KEPT_MAX), "nothing is kept");
+}
+
+Test(session, links_of_ours_are_counted)
+{
+	link_is_counted(false);
+}
+
+Test(session, links_of_the_device_are_counted)
+{
+	link_is_counted(true);
+}
+
+/* What is left behind goes with the session; a link that fails keeps no result. */
+Test(session, links_left_behind)
+{
+	struct image others;
+
+	linking(false);
+	others = leave(10 * INPUT_BYTES);
+	loads = CUDA_ERROR_INVALID_PTX;
+	new_link(LINK(1));
+	cr_assert_eq(add_input(LINK(1)), CUDA_SUCCESS);
+	cr_assert_eq(complete_link(LINK(1)), CUDA_ERROR_INVALID_PTX);
+	cr_assert(fits(9 * INPUT_BYTES) && !fits(9 * INPUT_BYTES + 1));
+	images_unkeep(s->images, &others);
 }
