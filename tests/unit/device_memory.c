@@ -413,8 +413,8 @@ SOFT_TEST(device_memory, refused_copies_are_not_done)
 		cr_assert(!r || r == CUDA_ERROR_INVALID_VALUE ||
 			  r == CUDA_ERROR_ILLEGAL_ADDRESS);
 		taken += !r;
-		cr_assert_eq(__atomic_load_n(&done, __ATOMIC_ACQUIRE), taken,
-			     "done %d times of %d, the last one: %d", done, taken, r);
+		cr_assert_leq(__atomic_load_n(&done, __ATOMIC_ACQUIRE), taken,
+			      "done %d times of %d, the last one: %d", done, taken, r);
 		if (r == CUDA_ERROR_ILLEGAL_ADDRESS) {
 			lost++;
 			f->ops->ctx_destroy(f->ctx);
