@@ -65,6 +65,34 @@ bool ctx_any(uint64_t *ret_handle, uint64_t *ret_wire_id)
 	return c;
 }
 
+void ctx_hold(void)
+{
+	pthread_mutex_lock(&living.lock);
+}
+
+void ctx_let_go(void)
+{
+	pthread_mutex_unlock(&living.lock);
+}
+
+static bool has_wire_id(const struct guest_ctx *c, uint64_t id)
+{
+	return atomic_load_explicit(&c->wire_id, memory_order_relaxed) == id;
+}
+
+bool ctx_living(uint64_t wire_id)
+{
+	const struct guest_ctx *c;
+
+	if (has_wire_id(primary, wire_id))
+		return is_alive(primary);
+	list_for_each (c, &living.list, living) {
+		if (has_wire_id(c, wire_id))
+			return true;
+	}
+	return false;
+}
+
 /* Threads must name the context to the worker again, though its handle is the same. */
 static void renew_wire_id(struct guest_ctx *c)
 {

@@ -52,6 +52,13 @@ CUresult ctx_current(struct guest_ctx **ret_c);
  */
 bool ctx_any(uint64_t *ret_handle, uint64_t *ret_wire_id);
 
+/* In between no context ends, and nothing may be waited for. */
+void ctx_hold(void);
+void ctx_let_go(void);
+
+/* With contexts held: whether one lives that has this guest_ctx.wire_id. */
+bool ctx_living(uint64_t wire_id);
+
 static inline CUresult ctx_check_current(void)
 {
 	struct guest_ctx *c;

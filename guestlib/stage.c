@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/list.h"
 #include "calls.h"
 #include "context.h"
 #include "hostmem.h"
@@ -22,12 +23,14 @@
  */
 #define PATIENCE_NS 200000u
 
-/* A slot that small copies share. */
+/* A slot that small copies share, the one in hand. */
 struct shared_slot {
+	struct list link; /* of in_hand, while it is open */
 	bool open;
+	bool ended; /* the device will say when it is done; under the lock */
 	struct stage_piece slot;
 	size_t used;
-	uint64_t stream, ctx; /* of these copies */
+	uint64_t stream, wire_id; /* of these copies and their context */
 };
 
 struct stage {
@@ -45,6 +48,8 @@ struct stage {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct stage *pool[2]; /* by use; last in, first out: warm in caches */
 static unsigned n_stages;
+/* Open slots of all threads: another one may end the stream. */
+static struct list in_hand = {&in_hand, &in_hand};
 
 static struct stage *stage_new(struct guest_thread *t)
 {
@@ -177,13 +182,37 @@ static bool next_slot(struct stage *s, enum stage_small kind, struct stage_piece
 	return true;
 }
 
-/* Has the device say when it is done with the slot in hand, behind all of its stream. */
-static void post_mark(struct stage *s, struct shared_slot *h, struct guest_thread *t)
+static bool next_in_hand(struct stage *s, enum stage_small kind)
+{
+	if (!next_slot(s, kind, &s->small[kind].slot))
+		return false;
+	stage_mark(s, &s->small[kind].slot);
+	s->small[kind].used = 0;
+	return true;
+}
+
+static bool pick_up(struct stage *s, enum stage_small kind, uint64_t stream,
+		    uint64_t wire_id)
+{
+	struct shared_slot *h = &s->small[kind];
+
+	if (!next_in_hand(s, kind))
+		return false;
+	h->open = true;
+	h->ended = false;
+	h->stream = stream;
+	h->wire_id = wire_id;
+	pthread_mutex_lock(&lock);
+	list_append(&in_hand, &h->link);
+	pthread_mutex_unlock(&lock);
+	return true;
+}
+
+/* Has the device say when it is done with a slot, behind all of its stream. */
+static void post_mark(struct guest_thread *t, const struct shared_slot *h)
 {
 	struct fill_cmd *cmd = begin_fill(t);
 
-	stage_mark(s, &h->slot);
-	h->open = false;
 	if (!cmd)
 		return; /* the session is over */
 	cmd->dst = h->slot.mark.addr;
@@ -196,33 +225,36 @@ static void post_mark(struct stage *s, struct shared_slot *h, struct guest_threa
 	(void)guest_post(t);
 }
 
-static bool stream_valid(uint64_t stream)
+/* The same though the stream's number may mean another one in the thread's context. */
+static void post_mark_there(struct guest_thread *t, const struct shared_slot *h)
 {
-	return stream <= GUEST_STREAM_PER_THREAD ||
-	       guest_handle_valid(stream, HANDLE_STREAM);
+	bool away = h->stream <= GUEST_STREAM_PER_THREAD && t->wire_id != h->wire_id;
+
+	if (away)
+		(void)session_set_current(t, wire_id_ctx(h->wire_id));
+	post_mark(t, h);
+	if (away && ctx_living(t->wire_id))
+		(void)session_set_current(t, thread_ctx(t));
+	else if (away)
+		t->wire_id = h->wire_id;
 }
 
-/* Lets go of a slot in hand, in the context of its copies, which need not be current. */
+/* Lets go of a slot in hand. */
 static void let_go(struct stage *s, struct shared_slot *h, struct guest_thread *t)
 {
-	bool away = thread_ctx(t) != h->ctx;
-
 	if (!h->open)
 		return;
-	if (!guest_handle_valid(h->ctx, HANDLE_CONTEXT)) {
-		h->open = false; /* a context ends with its work */
-		return;
-	}
-	if (away)
-		(void)session_set_current(t, h->ctx);
-	if (stream_valid(h->stream)) {
-		post_mark(s, h, t);
-	} else { /* somebody has destroyed it */
-		(void)hostmem_wait_device(t);
-		h->open = false;
-	}
-	if (away)
-		(void)session_set_current(t, thread_ctx(t));
+	pthread_mutex_lock(&lock);
+	ctx_hold();
+	if (!ctx_living(h->wire_id)) /* a context ends with its work */
+		atomic_store_explicit(&s->done[h->slot.slot], h->slot.mark.number,
+				      memory_order_release);
+	else if (!h->ended)
+		post_mark_there(t, h);
+	ctx_let_go();
+	list_remove(&h->link);
+	pthread_mutex_unlock(&lock);
+	h->open = false;
 }
 
 bool stage_append(struct guest_thread *t, enum stage_small kind, uint64_t stream,
@@ -238,26 +270,16 @@ bool stage_append(struct guest_thread *t, enum stage_small kind, uint64_t stream
 	if (!s)
 		return false;
 	h = &s->small[kind];
-	if (h->open && (h->stream != stream || h->ctx != thread_ctx(t)))
+	if (h->open && (h->stream != stream || h->wire_id != t->wire_id))
 		let_go(s, h, t);
 	if (h->open && h->used + bytes > STAGE_SLOT_BYTES) {
-		struct stage_piece next;
-
-		if (!next_slot(s, kind, &next)) {
-			post_mark(s, h, t);
+		mark = h->slot.mark;
+		if (!next_in_hand(s, kind)) {
+			let_go(s, h, t);
 			return false;
 		}
-		stage_mark(s, &h->slot);
-		mark = h->slot.mark;
-		h->slot = next;
-		h->used = 0;
-	} else if (!h->open) {
-		if (!next_slot(s, kind, &h->slot))
-			return false;
-		h->open = true;
-		h->used = 0;
-		h->stream = stream;
-		h->ctx = thread_ctx(t);
+	} else if (!h->open && !pick_up(s, kind, stream, t->wire_id)) {
+		return false;
 	}
 	*ret = (struct stage_piece){
 		.mem = h->slot.mem + h->used, .dev = h->slot.dev + h->used, .mark = mark};
@@ -267,22 +289,28 @@ bool stage_append(struct guest_thread *t, enum stage_small kind, uint64_t stream
 
 void stage_close(struct guest_thread *t, uint64_t stream)
 {
-	struct stage *s = t->stage;
+	struct shared_slot *h;
 
-	for (unsigned i = 0; s && i < ARRAY_SIZE(s->small); i++) {
-		if (!stream || s->small[i].stream == stream)
-			let_go(s, &s->small[i], t);
+	pthread_mutex_lock(&lock);
+	ctx_hold();
+	list_for_each (h, &in_hand, link) {
+		if (h->stream != stream || h->ended || !ctx_living(h->wire_id))
+			continue;
+		post_mark(t, h);
+		h->ended = true;
 	}
+	ctx_let_go();
+	pthread_mutex_unlock(&lock);
 }
 
 void stage_thread_end(struct guest_thread *t)
 {
 	struct stage *s = t->stage;
 
-	if (s && t->lane && !lane_dead(t->lane) && !guest_gate()) {
-		let_go(s, &s->small[STAGE_POSTED], t);
-		let_go(s, &s->small[STAGE_TAKEN], t);
-		stage_put(s, STAGE_TO_DEVICE, true);
-	}
+	if (!s || !t->lane || lane_dead(t->lane) || guest_gate())
+		return;
 	t->stage = NULL;
+	let_go(s, &s->small[STAGE_POSTED], t);
+	let_go(s, &s->small[STAGE_TAKEN], t);
+	stage_put(s, STAGE_TO_DEVICE, true);
 }

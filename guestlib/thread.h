@@ -37,10 +37,16 @@ struct guest_thread {
 	struct extents extents;
 };
 
+/* The handle in a guest_ctx.wire_id. */
+static inline uint64_t wire_id_ctx(uint64_t id)
+{
+	return id & ~15ull;
+}
+
 /* The context that the thread's commands are for: its own, or the one lent to it. */
 static inline uint64_t thread_ctx(const struct guest_thread *t)
 {
-	return t->wire_id & ~15ull;
+	return wire_id_ctx(t->wire_id);
 }
 
 extern __thread struct guest_thread *guest_self

@@ -23,10 +23,16 @@ static const char *const ptx =
 	"mad.lo.u32 %t, %c, %n, %t;\n"
 	"mul.wide.u32 %o, %t, 4;\nadd.u64 %a, %a, %o;\nadd.u64 %b, %b, %o;\n"
 	"ld.global.u32 %x, [%a];\nadd.u32 %x, %x, 1;\nst.global.u32 [%b], %x;\n"
-	"ret;\n}\n";
+	"ret;\n}\n"
+	/* Waits for the host. */
+	".visible .entry hold(.param .u64 go)\n{\n"
+	".reg .u64 %a;\n.reg .u32 %x;\n.reg .pred %p;\n"
+	"ld.param.u64 %a, [go];\n"
+	"again:\nld.volatile.global.u32 %x, [%a];\nsetp.eq.u32 %p, %x, 0;\n"
+	"@%p bra again;\nret;\n}\n";
 
 static CUcontext ctx;
-static CUfunction next;
+static CUfunction next, hold;
 static const size_t sizes[] = {4, 1000, 4096, 65536, BYTES};
 
 static void fill(uint32_t *p, size_t size, uint32_t value)
@@ -200,6 +206,56 @@ static void one_after_the_other(void)
 	REQUIRE(shared_mappings() <= before + 4);
 }
 
+/* A copy does not wait for the work of a stream that another thread has ended. */
+static void not_waited_for(void)
+{
+	static uint32_t bytes[1024];
+	volatile uint32_t *go;
+	CUdeviceptr p, dev_go;
+	CUstream st;
+	void *params[] = {&dev_go};
+	pthread_t t;
+
+	CK(cuMemHostAlloc((void **)&go, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
+	CK(cuMemHostGetDevicePointer(&dev_go, (void *)go, 0));
+	CK(cuMemAlloc(&p, 2 * sizeof(bytes)));
+	CK(cuStreamCreate(&passing, CU_STREAM_NON_BLOCKING));
+	CK(cuStreamCreate(&st, CU_STREAM_NON_BLOCKING));
+	*go = 0;
+	fill(bytes, sizeof(bytes), 5);
+	CK(cuLaunchKernel(hold, 1, 1, 1, 1, 1, 1, 0, passing, params, NULL));
+	CK(cuMemcpyHtoDAsync(p, bytes, sizeof(bytes), passing));
+	REQUIRE(!pthread_create(&t, NULL, destroy_it, NULL));
+	pthread_join(t, NULL);
+	CK(cuMemcpyHtoDAsync(p + sizeof(bytes), bytes, sizeof(bytes), st));
+	*go = 1;
+	CK(cuCtxSynchronize());
+	for (unsigned i = 0; i < 2; i++) {
+		CK(cuMemcpyDtoH(bytes, p + i * sizeof(bytes), sizeof(bytes)));
+		compare(bytes, sizeof(bytes), 5, "behind a kernel");
+	}
+	CK(cuStreamDestroy(st));
+	CK(cuMemFree(p));
+	CK(cuMemFreeHost((void *)go));
+}
+
+/* Last: what was in hand belongs to a primary context that is no more. */
+static void released(void)
+{
+	uint32_t word = 1;
+	CUcontext other;
+	CUdeviceptr p;
+
+	CK(cuMemAlloc(&p, 4096));
+	CK(cuMemcpyHtoD(p, &word, sizeof(word)));
+	CK(cuCtxCreate(&other, NULL, 0, 0));
+	CK(cuDevicePrimaryCtxRelease(0));
+	CK(cuMemAlloc(&p, 4096));
+	CK(cuMemcpyHtoD(p, &word, sizeof(word)));
+	CK(cuCtxSynchronize());
+	CK(cuCtxDestroy(other));
+}
+
 int main(void)
 {
 	CUmodule mod;
@@ -211,6 +267,7 @@ int main(void)
 	CK(cuCtxSetCurrent(ctx));
 	CK(cuModuleLoadData(&mod, ptx));
 	CK(cuModuleGetFunction(&next, mod, "next"));
+	CK(cuModuleGetFunction(&hold, mod, "hold"));
 	CK(cuStreamCreate(&st, CU_STREAM_DEFAULT));
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 		in_turn(sizes[i], st);
@@ -218,6 +275,8 @@ int main(void)
 	threads(4);
 	behind();
 	one_after_the_other();
+	not_waited_for();
 	wrong();
+	released();
 	return pass();
 }
