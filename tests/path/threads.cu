@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 __global__ void work(int *p, int n, int seed)
@@ -46,29 +47,41 @@ static void one(int seed, bool own_stream)
 		cudaStreamDestroy(s);
 }
 
-static void CUDART_CB until_set(void *arg)
+struct left {
+	std::atomic<bool> wanted{false}, over{false}, in_vain{false};
+};
+
+/* For some seconds, in case that somebody waits for it after all. */
+static void CUDART_CB until_wanted(void *arg)
 {
-	while (!*(std::atomic<bool> *)arg)
-		std::this_thread::yield();
+	left *l = (left *)arg;
+
+	for (int i = 0; i < 5000 && !l->wanted; i++)
+		std::this_thread::sleep_for(std::chrono::milliseconds(1));
+	l->in_vain = !l->wanted;
+	l->over = true;
 }
 
 /* What a thread has left in its default stream is no business of the next thread's. */
 static void default_streams()
 {
-	std::atomic<bool> set{false};
 	dev_array<int> c(1);
+	left l;
 
 	c.zero();
 	CK(cudaDeviceSynchronize());
 	std::thread([&] {
-		CK(cudaLaunchHostFunc(cudaStreamPerThread, until_set, &set));
+		CK(cudaLaunchHostFunc(cudaStreamPerThread, until_wanted, &l));
 	}).join();
+	bool ended_before = !l.over;
 	std::thread([&] {
 		bump<<<1, 32, 0, cudaStreamPerThread>>>(c.p);
 		CK(cudaStreamSynchronize(cudaStreamPerThread));
-		set = true;
+		l.wanted = true;
 	}).join();
 	CK(cudaDeviceSynchronize());
+	if (ended_before && l.in_vain)
+		fail("a thread waits for what another one has left");
 }
 
 int main()
