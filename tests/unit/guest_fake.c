@@ -27,6 +27,7 @@ static struct host_window window;
 static bool has_window;
 static int listener = -1;
 static char socket_path[108];
+static pid_t owner; /* of it */
 static struct lane *lanes[FAKE_LANES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Makes what was recorded visible: nothing else orders us with the reader under TSan,
@@ -534,6 +535,12 @@ static void make_window(void)
 		abort();
 }
 
+static void remove_socket(void)
+{
+	if (getpid() == owner) /* and not a child of a test */
+		unlink(socket_path);
+}
+
 struct fake *fake_start(bool with_window)
 {
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
@@ -545,8 +552,10 @@ struct fake *fake_start(bool with_window)
 	has_window = with_window;
 	if (with_window)
 		make_window();
-	snprintf(socket_path, sizeof(socket_path), "/tmp/weft-fake-%d.sock", getpid());
+	owner = getpid();
+	snprintf(socket_path, sizeof(socket_path), "/tmp/weft-fake-%d.sock", owner);
 	unlink(socket_path);
+	atexit(remove_socket);
 	strcpy(sa.sun_path, socket_path);
 	listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (bind(listener, (struct sockaddr *)&sa, sizeof(sa)) < 0 ||
