@@ -244,6 +244,7 @@ class Swap(FaultTest):
             self.fill(a, range(2), 60)
             took = self.move_time(d, a, b, 60)
             self.end(a, b)
+            wait_for(lambda: len(d.sessions()) == 1, 5, "their sessions have ended")
             for _ in range(6):
                 people = {"a": self.keeper(d, "a"), "b": self.keeper(d, "b")}
                 self.fill(people["a"], range(2), 60)
