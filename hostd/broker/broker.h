@@ -83,7 +83,7 @@ enum worker_state {
 /* What a worker was asked to move. */
 struct worker_move {
 	uint32_t out_id, in_id; /* 0: nothing */
-	uint64_t room;          /* of host memory, for what still goes out */
+	uint64_t room;          /* of host memory, offered for what goes out */
 	uint64_t left, gave;    /* of what goes out: has left; or was freed, too */
 	uint64_t returning; /* granted for what is away, until it says what came back */
 	uint64_t surplus;   /* likewise, but that was freed since */

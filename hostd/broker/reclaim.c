@@ -305,11 +305,9 @@ static void move_ended(struct worker *w, uint64_t now_ns)
 static void take_left(struct worker *w, uint64_t bytes, uint64_t now_ns)
 {
 	struct hold *h = w->b->moving == w ? w->b->moving_for : NULL;
-	uint64_t had = w->charged, left;
+	uint64_t had = w->charged;
 
-	left = away_left(w, MIN(bytes, w->move.room));
-	w->move.room -= left;
-	w->move.left += left;
+	w->move.left += away_left(w, MIN(bytes, w->move.room - w->move.left));
 	w->move.gave += had - w->charged;
 	if (!h)
 		return;

@@ -39,8 +39,8 @@ static bool take_paid(struct session *s)
 	return false;
 }
 
-/* What other threads allocate meanwhile is not the context's, hence the bound; nor is
- * what they have freed. */
+/* What other threads allocate meanwhile is not the context's, hence the bound; and what
+ * they have freed goes back before, not meanwhile. */
 static CUresult create(struct session *s, unsigned flags, struct sess_ctx *ctx)
 {
 	bool paid = !s->overhead || take_paid(s);

@@ -374,20 +374,26 @@ Test(guest_launch, library)
 	cr_expect_eq(cuKernelGetFunction(&func, k), CUDA_ERROR_INVALID_HANDLE);
 }
 
-Test(guest_launch, a_preserved_library_is_sent_when_needed)
+static const uint64_t container[] = {0x00100001ba55ed50, 8, 0};
+
+/* Its image is promised to stay. */
+static CUlibrary load_preserved(void)
 {
-	static const uint64_t container[] = {0x00100001ba55ed50, 8, 0};
 	CUlibraryOption option = CU_LIBRARY_BINARY_IS_PRESERVED;
 	void *yes = (void *)(uintptr_t)1;
-	struct fake *f = start();
-	CUlibrary lib, unused;
-	CUkernel k;
+	CUlibrary lib;
 
-	cr_assert_eq(
-		cuLibraryLoadData(&unused, container, NULL, NULL, 0, &option, &yes, 1),
-		CUDA_SUCCESS);
 	cr_assert_eq(cuLibraryLoadData(&lib, container, NULL, NULL, 0, &option, &yes, 1),
 		     CUDA_SUCCESS);
+	return lib;
+}
+
+Test(guest_launch, a_preserved_library_is_sent_when_needed)
+{
+	struct fake *f = start();
+	CUlibrary unused = load_preserved(), lib = load_preserved();
+	CUkernel k;
+
 	cr_expect_eq(cuLibraryUnload(unused), CUDA_SUCCESS);
 	fake_settle(f);
 	cr_expect_eq(f->images, 1, "only the module's");
@@ -402,17 +408,10 @@ Test(guest_launch, a_preserved_library_is_sent_when_needed)
 /* What passes is tried again, what is wrong with the image is not. */
 Test(guest_launch, a_preserved_library_outlives_a_full_device)
 {
-	static const uint64_t container[] = {0x00100001ba55ed50, 8, 0};
-	CUlibraryOption option = CU_LIBRARY_BINARY_IS_PRESERVED;
-	void *yes = (void *)(uintptr_t)1;
 	struct fake *f = start();
-	CUlibrary lib, bad;
+	CUlibrary lib = load_preserved(), bad = load_preserved();
 	CUkernel k;
 
-	cr_assert_eq(cuLibraryLoadData(&lib, container, NULL, NULL, 0, &option, &yes, 1),
-		     CUDA_SUCCESS);
-	cr_assert_eq(cuLibraryLoadData(&bad, container, NULL, NULL, 0, &option, &yes, 1),
-		     CUDA_SUCCESS);
 	f->load_status = CUDA_ERROR_OUT_OF_MEMORY;
 	cr_expect_eq(cuLibraryGetKernel(&k, lib, "plain"), CUDA_ERROR_OUT_OF_MEMORY);
 	f->load_status = CUDA_ERROR_NO_BINARY_FOR_GPU;
