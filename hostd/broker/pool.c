@@ -215,18 +215,29 @@ static uint64_t calm_at(const struct broker *b)
 {
 	uint64_t last = MAX(MAX(b->taken_ns, b->charged_ns), b->moving_since_ns);
 
-	return b->swap && b->pressed && b->taken_ns && !count_lacking(b)
+	return b->swap && b->pressed && b->taken_ns
 		       ? MIN(last + CALM_NS, b->taken_ns + CALM_MAX_NS)
 		       : 0;
 }
 
-void pool_fill(struct broker *b)
+/* How many there are to be; and, if that would be more later, when. */
+static unsigned count_wanted(const struct broker *b, uint64_t now_ns, uint64_t *ret_at_ns)
 {
+	*ret_at_ns = 0;
 	/* One at a time until the first is ready: it may tell us that there is no
 	 * device. */
-	unsigned wanted = b->was_ready ? b->conf->pool + count_lacking(b) : 1;
+	if (!b->was_ready)
+		return 1;
+	*ret_at_ns = calm_at(b);
+	return count_lacking(b) + (now_ns < *ret_at_ns ? 0 : b->conf->pool);
+}
 
-	if (count_idle(b) >= wanted || clock_now_ns() < calm_at(b) || waits_for_room(b))
+void pool_fill(struct broker *b)
+{
+	uint64_t calm_ns;
+	unsigned wanted = count_wanted(b, clock_now_ns(), &calm_ns);
+
+	if (count_idle(b) >= wanted || waits_for_room(b))
 		return;
 	while (!b->stop && count_idle(b) < wanted && clock_now_ns() >= b->spawn_at_ns) {
 		int r = worker_start(b);
@@ -459,7 +470,7 @@ static uint64_t end_slow(struct broker *b, uint64_t now_ns)
 uint64_t pool_tick(struct broker *b, uint64_t now_ns)
 {
 	struct guest_wait *g, *tmp;
-	uint64_t next = b->n_ending ? end_slow(b, now_ns) : UINT64_MAX, fill_at;
+	uint64_t next = b->n_ending ? end_slow(b, now_ns) : UINT64_MAX, fill_at, calm_ns;
 
 	list_for_each_safe (g, tmp, &b->waiting, link) {
 		if (now_ns < g->deadline_ns) {
@@ -472,9 +483,12 @@ uint64_t pool_tick(struct broker *b, uint64_t now_ns)
 		wait_free(g);
 	}
 	match(b);
-	/* Only a pause after a failure, or a full device, leaves the pool short. */
-	fill_at = MAX(MAX(b->spawn_at_ns, b->room_at_ns), calm_at(b));
-	if (count_idle(b) < b->conf->pool && fill_at > now_ns)
+	/* Only a pause after a failure, a full device, or who is busy with it leave the
+	 * pool short. */
+	fill_at = MAX(b->spawn_at_ns, b->room_at_ns);
+	if (count_idle(b) >= count_wanted(b, now_ns, &calm_ns))
+		fill_at = count_idle(b) < b->conf->pool ? MAX(fill_at, calm_ns) : 0;
+	if (fill_at > now_ns)
 		next = MIN(next, fill_at);
 	return next;
 }

@@ -108,6 +108,26 @@ class Swap(FaultTest):
             self.end(a)
             self.assert_empty(d)
 
+    def others_start(self, d):
+        """Whether a worker beside theirs starts as soon as two have come who had to wait."""
+        two = [self.keeper(d, "b") for _ in range(2)]
+        n = len(d.children("weft-worker"))
+        self.end(*two)
+        wait_for(lambda: len(d.sessions()) == 1, 5, "they have gone")
+        time.sleep(0.5)  # the pool is full again, most likely
+        return n > 3
+
+    def test_workers_wait_for_calm(self):
+        """Contexts hold up the driver: only who has to wait for one has it made while the
+        device is full and somebody has just come."""
+        with Daemon("--memory", "64M", "--swap", "256M", "--chunk", "2M", "--reserve", "0",
+                    "--pool", "1", config=TWO) as d:
+            a = self.keeper(d, "a")
+            self.fill(a, range(31), 2)
+            # what takes long here may have been calm
+            self.assertFalse(all(self.others_start(d) for _ in range(5)))
+            self.end(a)
+
     def test_no_limit_is_the_device(self):
         """Who was promised no more than the device has is refused what it has not."""
         with swapping(64, 256, "[tenant a]\n[tenant b]\n") as d:
