@@ -258,41 +258,98 @@ CUresult cuda_chunk_import(struct device *dev, int fd, uint64_t size,
 	return res;
 }
 
-CUresult cuda_map(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk)
+/*
+ * The driver is called without the lock: it waits for up to 1 ms while anything is copied
+ * to the host (memory/transfer.h), and copies of other threads look at the table. Nobody
+ * else changes what the caller changes.
+ */
+
+static CUresult enter_mapping(struct device *dev, CUdeviceptr addr, uint64_t size)
 {
 	struct range *r;
-	CUresult res;
 	int err;
 
 	cuda_scoped_lock(&dev->lock);
 	r = range_at(&dev->reserved, addr);
-	if (!is_chunks(dev, addr, chunk->size) || !r ||
-	    chunk->size > r->start + r->size - addr)
+	if (!is_chunks(dev, addr, size) || !r || size > r->start + r->size - addr)
 		return CUDA_ERROR_INVALID_VALUE;
-	err = range_insert(&dev->mapped, addr, chunk->size, NULL);
-	if (err < 0)
-		return err == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY
-				      : CUDA_ERROR_INVALID_VALUE;
+	err = range_insert(&dev->mapped, addr, size, NULL);
+	return err == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY
+	       : err < 0      ? CUDA_ERROR_INVALID_VALUE
+			      : CUDA_SUCCESS;
+}
+
+static void forget_mapping(struct device *dev, CUdeviceptr addr)
+{
+	cuda_scoped_lock(&dev->lock);
+	range_remove(&dev->mapped, range_above(&dev->mapped, addr), 1);
+}
+
+/* The size of what is mapped from addr on, which copies may not touch any more; 0:
+ * nothing begins there. */
+static uint64_t close_mapping(struct device *dev, CUdeviceptr addr, uint64_t *ret_access)
+{
+	struct range *r;
+
+	cuda_scoped_lock(&dev->lock);
+	r = range_at(&dev->mapped, addr);
+	if (!r || r->start != addr)
+		return 0;
+	*ret_access = (uintptr_t)r->data;
+	r->data = NULL;
+	return r->size;
+}
+
+static CUresult are_mapped(struct device *dev, CUdeviceptr addr, uint64_t size,
+			   bool whole)
+{
+	size_t first, n;
+
+	cuda_scoped_lock(&dev->lock);
+	return covered_locked(dev, addr, size, whole, &first, &n)
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
+}
+
+static void note_access(struct device *dev, CUdeviceptr addr, uint64_t size,
+			uint64_t access)
+{
+	size_t first, n;
+
+	cuda_scoped_lock(&dev->lock);
+	if (!covered_locked(dev, addr, size, false, &first, &n))
+		return;
+	for (size_t i = first; i < first + n; i++)
+		dev->mapped.v[i].data = (void *)(uintptr_t)access;
+}
+
+CUresult cuda_map(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk)
+{
+	CUresult res = enter_mapping(dev, addr, chunk->size);
+
+	if (res)
+		return res;
 	res = cu.cuMemMap(addr, chunk->size, 0, chunk->cu, 0);
 	if (res)
-		range_remove(&dev->mapped, range_above(&dev->mapped, addr), 1);
+		forget_mapping(dev, addr);
 	return res;
 }
 
 CUresult cuda_unmap(struct device *dev, CUdeviceptr addr, uint64_t size)
 {
-	CUresult res = CUDA_SUCCESS;
-	size_t first, n, i;
+	CUresult res = are_mapped(dev, addr, size, true);
+	uint64_t n, access;
 
-	cuda_scoped_lock(&dev->lock);
-	if (!covered_locked(dev, addr, size, true, &first, &n))
-		return CUDA_ERROR_INVALID_VALUE;
-	for (i = 0; !res && i < n; i++) {
-		struct range *r = &dev->mapped.v[first + i];
-
-		res = cu.cuMemUnmap(r->start, r->size);
+	for (uint64_t at = addr; !res && at < addr + size; at += n) {
+		n = close_mapping(dev, at, &access);
+		if (!n)
+			return CUDA_ERROR_INVALID_VALUE;
+		res = cu.cuMemUnmap(at, n);
+		if (res)
+			note_access(dev, at, n, access);
+		else
+			forget_mapping(dev, at);
 	}
-	range_remove(&dev->mapped, first, res ? i - 1 : n);
 	return res;
 }
 
@@ -303,16 +360,15 @@ CUresult cuda_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,
 		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = dev->cu},
 		.flags = access,
 	};
-	size_t first, n;
 	CUresult res;
 
 	if (!is_chunks(dev, addr, size))
 		return CUDA_ERROR_INVALID_VALUE;
-	cuda_scoped_lock(&dev->lock);
-	if (!covered_locked(dev, addr, size, false, &first, &n))
-		return CUDA_ERROR_INVALID_VALUE;
+	res = are_mapped(dev, addr, size, false);
+	if (res)
+		return res;
 	res = cu.cuMemSetAccess(addr, size, &desc, 1);
-	for (size_t i = first; !res && i < first + n; i++)
-		dev->mapped.v[i].data = (void *)(uintptr_t)access;
+	if (!res)
+		note_access(dev, addr, size, access);
 	return res;
 }
