@@ -60,9 +60,24 @@ void ready_pause(struct broker *b, uint64_t until_ns)
 		atomic_store(&w->count->host_pause_ns, until_ns);
 }
 
-uint64_t ready_tick(struct broker *b, uint64_t now_ns)
+void ready_mapping(struct broker *b, uint64_t until_ns)
+{
+	struct worker *w;
+
+	list_for_each (w, &b->workers, link)
+		atomic_store(&w->count->mapping_until_ns, until_ns);
+}
+
+bool ready_pressed(struct broker *b)
 {
 	uint64_t room = account_free(b);
+
+	b->pressed = room < b->device_total / (b->pressed ? FREE_HIGH : FREE_LOW);
+	return b->pressed;
+}
+
+uint64_t ready_tick(struct broker *b, uint64_t now_ns)
+{
 	struct worker *w;
 	bool again;
 
@@ -70,9 +85,8 @@ uint64_t ready_tick(struct broker *b, uint64_t now_ns)
 		return UINT64_MAX;
 	if (now_ns < b->ready_at_ns)
 		return b->ready_at_ns;
-	b->pressed = room < b->device_total / (b->pressed ? FREE_HIGH : FREE_LOW);
 	/* A worker writes what could move after it has been granted that. */
-	again = b->ready_due && b->pressed;
+	again = ready_pressed(b) && b->ready_due;
 	list_for_each (w, &b->workers, link) {
 		if (w->state == WORKER_SESSION)
 			again |= tell(w, MIN(part(b), numbers_movable(w, NUMBERS_QUIET)));

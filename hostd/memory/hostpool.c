@@ -174,12 +174,11 @@ static void wait_until_locked(struct hostpool *p, uint64_t ns)
 	pthread_cond_clockwait(&p->changed, &p->lock, CLOCK_MONOTONIC, &ts);
 }
 
-static void wait_for_others_locked(struct hostpool *p)
+static void wait_for_others_locked(struct hostpool *p, const _Atomic uint64_t *until_ns)
 {
 	uint64_t now = clock_now_ns();
 
-	for (; !p->ending && now < atomic_load(&p->sp->s->count->host_pause_ns);
-	     now = clock_now_ns())
+	for (; !p->ending && now < atomic_load(until_ns); now = clock_now_ns())
 		wait_until_locked(p, now + OTHERS_NS);
 }
 
@@ -208,7 +207,7 @@ static bool grow_locked(struct hostpool *p)
 			put_locked(p, h);
 		else
 			p->refused = true;
-		wait_for_others_locked(p);
+		wait_for_others_locked(p, &p->sp->s->count->host_pause_ns);
 	}
 	return true;
 }
@@ -231,7 +230,7 @@ static void *keeper(void *arg)
 
 	pthread_mutex_lock(&p->lock);
 	while (!p->ending) {
-		wait_for_others_locked(p);
+		wait_for_others_locked(p, &p->sp->s->count->host_pause_ns);
 		if (p->held)
 			pthread_cond_wait(&p->changed, &p->lock);
 		else if (grow_locked(p))
@@ -289,11 +288,13 @@ struct host_chunk *hostpool_take(struct hostpool *p, uint64_t size)
 
 void hostpool_fill(struct hostpool *p, const uint64_t bytes[HOSTPOOL_CLASSES])
 {
+	const _Atomic uint64_t *mapping = &p->sp->s->count->mapping_until_ns;
 	struct host_chunk *h;
 	uint64_t size;
 
 	pthread_mutex_lock(&p->lock);
 	while (!p->ending && (size = size_wanted(p, bytes))) {
+		wait_for_others_locked(p, mapping);
 		pthread_mutex_unlock(&p->lock);
 		h = make(p, size);
 		pthread_mutex_lock(&p->lock);

@@ -152,6 +152,9 @@ struct sess_counters {
 	/* Written by weftd: until then no host memory is to be made ahead, because
 	 * somebody needs the driver for something better. clock_now_ns(). */
 	_Atomic uint64_t host_pause_ns;
+	/* The same for a move that is waited for, too: somebody maps what it was just
+	 * granted. */
+	_Atomic uint64_t mapping_until_ns;
 	_Atomic uint64_t lanes;
 	_Atomic uint64_t computes; /* not 0 once it has had a context */
 	/* Share of the last tick with a kernel running, and with memory read or written;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "host_counted.h"
 #include "memory/move.h"
 #include "memory/space.h"
@@ -865,6 +866,21 @@ Test(move, host_memory_in_proportion, .timeout = 60)
 		     0);
 	for (unsigned i = 0; i < ARRAY_SIZE(it); i++)
 		check_item(s, &it[i]);
+	counted_end(s);
+}
+
+/* Whoever maps what it was granted has the driver to itself meanwhile. */
+Test(move, host_memory_waits_for_mapping, .timeout = 60)
+{
+	struct session *s = start();
+	struct item it = new_item(s, LARGE, 2 * PAGE, 1);
+	uint64_t until = clock_now_ns() + 20 * NSEC_PER_MSEC;
+
+	atomic_store(&s->count->mapping_until_ns, until);
+	space_move_prepare(s->space, 2 * PAGE, UINT64_MAX);
+	cr_assert_geq(clock_now_ns(), until);
+	cr_assert_eq(counted.in_host, 2 * PAGE);
+	free_item(s, &it);
 	counted_end(s);
 }
 

@@ -164,6 +164,7 @@ Test(reclaim, gives_again)
 Test(reclaim, others_pause)
 {
 	const _Atomic uint64_t *pause = &mates[2].page.host_pause_ns;
+	const _Atomic uint64_t *mapping = &mates[2].page.mapping_until_ns;
 
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&mates[0], 240 * MIB);
@@ -171,7 +172,10 @@ Test(reclaim, others_pause)
 	ready_tick(&b, now);
 	ask(&mates[1], 16 * MIB);
 	cr_assert_eq(*pause, now + READY_PAUSE_NS);
+	cr_assert_eq(*mapping, now + READY_MAPPING_NS);
+	now += 2 * READY_MAPPING_NS;
 	ask(&mates[1], 16 * MIB);
+	cr_assert_lt(*mapping, now, "it waits");
 	reclaim_tick(&b, now);
 	hear_all();
 	cr_assert_eq(*pause, UINT64_MAX);
