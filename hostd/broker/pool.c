@@ -211,17 +211,17 @@ static unsigned count_lacking(const struct broker *b)
  * A context that is made holds up the driver for everybody, for 0.2 s on an H200: not
  * while a session that has just come gets the memory that it needs.
  */
-static uint64_t calm_at(const struct broker *b)
+static uint64_t calm_at(struct broker *b)
 {
 	uint64_t last = MAX(MAX(b->taken_ns, b->charged_ns), b->moving_since_ns);
 
-	return b->swap && b->pressed && b->taken_ns
+	return b->swap && b->taken_ns && ready_pressed(b)
 		       ? MIN(last + CALM_NS, b->taken_ns + CALM_MAX_NS)
 		       : 0;
 }
 
 /* How many there are to be; and, if that would be more later, when. */
-static unsigned count_wanted(const struct broker *b, uint64_t now_ns, uint64_t *ret_at_ns)
+static unsigned count_wanted(struct broker *b, uint64_t now_ns, uint64_t *ret_at_ns)
 {
 	*ret_at_ns = 0;
 	/* One at a time until the first is ready: it may tell us that there is no
