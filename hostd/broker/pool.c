@@ -223,13 +223,17 @@ static uint64_t calm_at(struct broker *b)
 /* How many there are to be; and, if that would be more later, when. */
 static unsigned count_wanted(struct broker *b, uint64_t now_ns, uint64_t *ret_at_ns)
 {
+	unsigned n = count_lacking(b);
+
 	*ret_at_ns = 0;
 	/* One at a time until the first is ready: it may tell us that there is no
 	 * device. */
 	if (!b->was_ready)
 		return 1;
 	*ret_at_ns = calm_at(b);
-	return count_lacking(b) + (now_ns < *ret_at_ns ? 0 : b->conf->pool);
+	if (*ret_at_ns && (n || now_ns < *ret_at_ns))
+		return n; /* who waits is about to come */
+	return n + b->conf->pool;
 }
 
 void pool_fill(struct broker *b)
