@@ -332,6 +332,7 @@ const struct device_ops device_cuda_ops = {
 	.close = cuda_close,
 	.info = cuda_info,
 	.overhead = cuda_overhead,
+	.footprint = cuda_footprint,
 	.attribute = cuda_attribute,
 	.ctx_create = cuda_ctx_create,
 	.ctx_destroy = cuda_ctx_destroy,

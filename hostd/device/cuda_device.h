@@ -30,6 +30,7 @@
 #include "device/cuda_driver.h"
 #include "device/device.h"
 #include "device/range.h"
+#include "device/tally.h"
 
 /* Host functions that may be under way in a context. */
 #define CUDA_HOST_SLOTS 16384
@@ -59,7 +60,8 @@ struct device {
 	struct list host_ops; /* struct host_op, not done */
 	uint64_t last_token, last_ctx;
 	struct cuda_output output;
-	struct cuda_nvml *nvml; /* NULL: the host's NVML is not there */
+	struct tally chunks, imports; /* bytes of each kind; any thread */
+	struct cuda_nvml *nvml;       /* NULL: the host's NVML is not there */
 };
 
 struct dev_ctx {
@@ -155,6 +157,7 @@ CUresult cuda_tpc_map(struct dev_ctx *ctx, struct dev_tpc_map *ret_map);
 void cuda_sensors(struct device *dev, uint32_t ret_value[SENSOR_NUM]);
 uint64_t cuda_busy_ns(struct device *dev, uint64_t *ret_memory_ns);
 uint64_t cuda_overhead(struct device *dev);
+bool cuda_footprint(struct device *dev, uint64_t *ret_least, uint64_t *ret_most);
 
 /* cuda_memory.c */
 void cuda_memory_init(struct device *dev);

@@ -16,6 +16,7 @@ struct dev_chunk {
 	CUmemGenericAllocationHandle cu;
 	uint64_t size;
 	bool exportable, compressible;
+	struct tally *tally; /* where it counts; NULL: not in the device's memory */
 };
 
 void cuda_memory_init(struct device *dev)
@@ -207,11 +208,18 @@ CUresult cuda_chunk_create(struct device *dev, uint64_t size, enum dev_memory me
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	c->size = size;
+	c->tally = memory == DEV_MEMORY_HOST ? NULL : &dev->chunks;
+	if (c->tally)
+		tally_making(c->tally, size);
 	res = driver_create(dev, memory, c);
 	if (res) {
+		if (c->tally)
+			tally_unmade(c->tally, size);
 		free(c);
 		return res;
 	}
+	if (c->tally)
+		tally_made(c->tally, size);
 	c->compressible = memory == DEV_MEMORY_COMPRESSIBLE && is_compressible(c);
 	*ret_chunk = c;
 	return CUDA_SUCCESS;
@@ -222,10 +230,15 @@ bool cuda_chunk_compressible(struct device *dev, const struct dev_chunk *chunk)
 	return chunk->compressible;
 }
 
-/* The driver keeps the memory of a released handle while it is mapped. */
+/* The driver keeps the memory of a released handle while it is mapped: for footprint() to
+ * be right it is not, any more. */
 void cuda_chunk_release(struct device *dev, struct dev_chunk *chunk)
 {
+	if (chunk->tally)
+		tally_ending(chunk->tally, chunk->size);
 	cu.cuMemRelease(chunk->cu);
+	if (chunk->tally)
+		tally_ended(chunk->tally, chunk->size);
 	free(chunk);
 }
 
@@ -249,13 +262,18 @@ CUresult cuda_chunk_import(struct device *dev, int fd, uint64_t size,
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	c->size = size; /* if it is not, the driver refuses to map it */
+	c->tally = &dev->imports;
+	tally_making(c->tally, size);
 	res = cu.cuMemImportFromShareableHandle(&c->cu, (void *)(uintptr_t)fd,
 						CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-	if (res)
+	if (res) {
+		tally_unmade(c->tally, size);
 		free(c);
-	else
-		*ret_chunk = c;
-	return res;
+		return res;
+	}
+	tally_made(c->tally, size);
+	*ret_chunk = c;
+	return CUDA_SUCCESS;
 }
 
 /*

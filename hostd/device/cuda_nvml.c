@@ -265,12 +265,11 @@ uint64_t cuda_busy_ns(struct device *dev, uint64_t *ret_memory_ns)
 	return n->busy_ns;
 }
 
-/* What contexts take. A container's process that is alone on the GPU is the one there is.
- */
-uint64_t cuda_overhead(struct device *dev)
+/* Bytes that this process has of the GPU; 0: nobody says. alone: the only process that
+ * there is is this one, whatever its number. */
+static uint64_t process_bytes(struct cuda_nvml *n, bool alone)
 {
 	int (*get)(struct handle *, unsigned *, struct holder *);
-	struct cuda_nvml *n = dev->nvml;
 	struct holder h[PROCESSES_MAX];
 	unsigned count = PROCESSES_MAX;
 
@@ -278,12 +277,50 @@ uint64_t cuda_overhead(struct device *dev)
 	    get(n->handle, &count, h))
 		return 0;
 	for (unsigned i = 0; i < MIN(count, (unsigned)PROCESSES_MAX); i++) {
-		if (h[i].pid != (unsigned)getpid() && count > 1)
+		if (h[i].pid != (unsigned)getpid() && !(alone && count == 1))
 			continue;
 		return h[i].bytes == UINT64_MAX ? 0 : h[i].bytes;
 	}
-	log_info("cuda: nobody says what a context takes");
 	return 0;
+}
+
+/* What contexts take. A container's process that is alone on the GPU is the one there is.
+ */
+uint64_t cuda_overhead(struct device *dev)
+{
+	uint64_t bytes = process_bytes(dev->nvml, true);
+
+	if (!bytes)
+		log_info("cuda: nobody says what a context takes");
+	return bytes;
+}
+
+/* How often NVML is asked until no chunk was made or released meanwhile. */
+#define FOOTPRINT_TRIES 4
+
+/*
+ * NVML counts in steps of 2 MiB, as the driver takes memory. Whether an imported chunk
+ * counts for this process as well as for its maker is not documented: both may be.
+ */
+bool cuda_footprint(struct device *dev, uint64_t *ret_least, uint64_t *ret_most)
+{
+	uint64_t bytes, least, most, in_least, in_most;
+	struct tally_look look, look_in;
+
+	for (unsigned i = 0; i < FOOTPRINT_TRIES; i++) {
+		look = tally_look(&dev->chunks);
+		look_in = tally_look(&dev->imports);
+		bytes = process_bytes(dev->nvml, false);
+		if (!bytes)
+			return false;
+		tally_bounds(&dev->chunks, look, &least, &most);
+		tally_bounds(&dev->imports, look_in, &in_least, &in_most);
+		if (least == most)
+			break;
+	}
+	*ret_least = bytes - MIN(bytes, most + in_most);
+	*ret_most = bytes - MIN(bytes, least);
+	return true;
 }
 
 /* The file that libcuda.so.1 is a link to carries the version in its name. */

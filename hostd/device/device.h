@@ -261,6 +261,11 @@ struct device_ops {
 	/* Bytes of device memory that this process has taken so far; with nothing
 	 * allocated, what contexts take. Slow. The soft device takes none: 0. */
 	uint64_t (*overhead)(struct device *dev);
+	/* Bytes of device memory that this process has now beside chunk_create()'s:
+	 * contexts, code, arrays, whatever else. At least and at most: other threads may
+	 * make and release chunks meanwhile, which this does not hold up. False: nobody
+	 * says. Slow: half a millisecond. */
+	bool (*footprint)(struct device *dev, uint64_t *ret_least, uint64_t *ret_most);
 
 	/* -- device -- */
 	CUresult (*attribute)(struct device *dev, CUdevice_attribute attr,
@@ -427,8 +432,8 @@ struct device_ops {
 	 * image is image_size bytes from a guest: fatbin container, ELF or PTX text (with
 	 * its NUL); or several containers, one directly behind the other, which are
 	 * linked (the first may hold machine code alone: the linked form of the others).
-	 * Globals and constants are device memory that the device takes itself;
-	 * module_memory() says how much, for the quota. */
+	 * Code, globals and constants are device memory that the device takes itself;
+	 * footprint() says how much, and where it does not, module_memory(). */
 	CUresult (*module_load)(struct dev_ctx *ctx, const void *image, size_t image_size,
 				struct dev_jit *jit, struct dev_module **ret_module);
 	/* As module_load, but code for this GPU is looked for, and perhaps loaded, only
@@ -439,7 +444,7 @@ struct device_ops {
 				 size_t image_size, struct dev_jit *jit,
 				 struct dev_module **ret_module);
 	void (*module_unload)(struct dev_module *mod);
-	/* Bytes of device memory; what is loaded only later is not in it. */
+	/* Bytes of device memory, roughly; what is loaded only later is not in it. */
 	uint64_t (*module_memory)(struct dev_module *mod);
 	/* Whether anything can be looked up in it. */
 	CUresult (*module_status)(struct dev_module *mod);

@@ -308,6 +308,13 @@ static uint64_t soft_overhead(struct device *dev)
 	return 0;
 }
 
+static bool soft_footprint(struct device *dev, uint64_t *ret_least, uint64_t *ret_most)
+{
+	soft_scoped_lock(&dev->mem.lock);
+	*ret_least = *ret_most = dev->mem.own;
+	return true;
+}
+
 static void soft_info(struct device *dev, struct device_info *ret_info)
 {
 	*ret_info = (struct device_info){
@@ -377,6 +384,7 @@ const struct device_ops device_soft_ops = {
 	.close = soft_close,
 	.info = soft_info,
 	.overhead = soft_overhead,
+	.footprint = soft_footprint,
 	.attribute = soft_attribute,
 	.ctx_create = soft_ctx_create,
 	.ctx_destroy = soft_ctx_destroy,

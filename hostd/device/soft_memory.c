@@ -331,12 +331,15 @@ uint64_t soft_memory_alloc(struct soft_memory *m, uint64_t bytes)
 		range_remove(&m->reserved, i, 1);
 		return 0;
 	}
-	if (map_locked(m, addr, c) < 0)
+	if (map_locked(m, addr, c) < 0) {
 		range_remove(&m->reserved, i, 1);
-	else
+		addr = 0;
+	} else {
 		set_perm(m, addr, size, SIMT_PERM_WRITE);
+		m->own += size;
+	}
 	chunk_put_locked(m, c); /* the mapping keeps it */
-	return range_at(&m->mapped, addr) ? addr : 0;
+	return addr;
 }
 
 void soft_memory_free(struct soft_memory *m, uint64_t addr, uint64_t bytes)
@@ -344,8 +347,10 @@ void soft_memory_free(struct soft_memory *m, uint64_t addr, uint64_t bytes)
 	if (!addr)
 		return;
 	soft_scoped_lock(&m->lock);
-	if (unmap_locked(m, addr, soft_memory_charge(bytes)) == 0)
-		range_remove(&m->reserved, range_above(&m->reserved, addr), 1);
+	if (unmap_locked(m, addr, soft_memory_charge(bytes)))
+		return;
+	range_remove(&m->reserved, range_above(&m->reserved, addr), 1);
+	m->own -= soft_memory_charge(bytes);
 }
 
 /* ---- device_ops ---- */

@@ -40,6 +40,7 @@ struct soft_memory {
 	struct simt_texture **textures; /* view.textures; [0] is none */
 	uint32_t last_texture;          /* the one that was added last */
 	uint64_t limit, used;           /* bytes of device memory */
+	uint64_t own;                   /* of these the device's own, or its arrays' */
 	unsigned chunk_bytes;
 	int fd;
 	uint64_t fd_size;

@@ -164,6 +164,46 @@ DEVICE_TEST(device_module, logs_fit_their_buffers)
 	}
 }
 
+/* Drivers may load variables only when somebody asks for one. */
+static void load_big(struct fix *f, const char *text, struct dev_module **mod)
+{
+	CUdeviceptr p;
+	size_t size;
+
+	OK(load_text(f, text, mod));
+	OK(f->ops->module_global(*mod, "big", &p, &size));
+}
+
+/* Of what the process has of the device, chunks are not; where the device says. */
+DEVICE_TEST(device_module, footprint)
+{
+	const char text[] = PTX_HEAD ".visible .global .align 8 .b8 big[104857600];\n";
+	uint64_t first, with, most;
+	struct dev_chunk *chunk;
+	struct dev_module *mod;
+
+	load_big(f, text, &mod); /* a driver may keep something for the next one */
+	f->ops->module_unload(mod);
+	OK(f->ops->chunk_create(f->dev, 64 * MIB, DEV_MEMORY_DEVICE, &chunk));
+	f->ops->chunk_release(f->dev, chunk);
+	if (!f->ops->footprint(f->dev, &first, &most)) {
+		cr_assert(!f->soft);
+		return;
+	}
+	cr_assert(first == most && (!f->soft || !first));
+	load_big(f, text, &mod);
+	OK(f->ops->chunk_create(f->dev, 64 * MIB, DEV_MEMORY_DEVICE, &chunk));
+	cr_assert(f->ops->footprint(f->dev, &with, &most));
+	cr_assert(with == most && with - first >= 100 * MIB && with - first < 110 * MIB,
+		  "%llu, then %llu", (unsigned long long)first, (unsigned long long)with);
+	f->ops->module_unload(mod);
+	cr_assert(f->ops->footprint(f->dev, &with, &most));
+	cr_assert(with == first && most == first);
+	f->ops->chunk_release(f->dev, chunk);
+	cr_assert(f->ops->footprint(f->dev, &with, &most));
+	cr_assert(with == first && most == first);
+}
+
 SOFT_TEST(device_module, memory_of_modules_is_given_back)
 {
 	const char text[] = PTX_HEAD ".visible .global .align 8 .b8 big[104857600];\n";
