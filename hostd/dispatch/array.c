@@ -6,8 +6,12 @@ static void array_fini(struct session *s, struct sess_obj *o)
 {
 	struct sess_array *a = container_of(o, struct sess_array, obj);
 
-	if (a->dev)
+	if (a->dev) {
+		tally_ending(&s->apart, a->charged);
 		s->ops->array_destroy(a->dev);
+		tally_ended(&s->apart, a->charged);
+		footprint_changed(s);
+	}
 	if (a->charged)
 		space_uncharge(s->space, a->charged);
 }
@@ -24,7 +28,14 @@ static CUresult make(struct session *s, const struct array_shape *shape,
 	if (r)
 		return r;
 	a->charged = bytes;
-	return s->ops->array_create(ctx, shape, &a->dev);
+	tally_making(&s->apart, bytes);
+	r = s->ops->array_create(ctx, shape, &a->dev);
+	if (r == CUDA_SUCCESS)
+		tally_made(&s->apart, bytes);
+	else
+		tally_unmade(&s->apart, bytes);
+	footprint_changed(s); /* the driver takes more at once than it needs */
+	return r;
 }
 
 int handle_array_create(struct sess_lane *sl, const struct array_create_args *args,

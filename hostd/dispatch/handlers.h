@@ -16,6 +16,7 @@
 #include "memory/pool.h"
 #include "memory/space.h"
 #include "session/code.h"
+#include "session/footprint.h"
 #include "session/hostfunc.h"
 #include "session/image.h"
 #include "session/linked.h"

@@ -209,6 +209,7 @@ int handle_module_status(struct sess_lane *sl, const struct module_status_args *
 	CUresult r = module_here(sl, a->cmd->module, &m, &inst);
 
 	rep->res.result = r ? r : sl->s->ops->module_status(inst->dev);
+	footprint_changed(sl->s);
 	return 0;
 }
 
@@ -228,11 +229,14 @@ static CUresult find_func(struct session *s, struct sess_inst *inst,
 			  const struct module_function_args *a,
 			  struct dev_func **ret_func, const char **ret_name)
 {
-	if (!*a->name)
-		return s->ops->module_function_at(inst->dev, a->cmd->index, ret_func,
-						  ret_name);
+	CUresult r;
+
 	*ret_name = a->name;
-	return s->ops->module_function(inst->dev, a->name, ret_func);
+	r = *a->name ? s->ops->module_function(inst->dev, a->name, ret_func)
+		     : s->ops->module_function_at(inst->dev, a->cmd->index, ret_func,
+						  ret_name);
+	footprint_changed(s);
+	return r;
 }
 
 static unsigned read_params(struct session *s, struct dev_func *f,
@@ -306,6 +310,7 @@ int handle_module_global(struct sess_lane *sl, const struct module_global_args *
 
 	if (r == CUDA_SUCCESS)
 		r = sl->s->ops->module_global(inst->dev, a->name, &addr, &size);
+	footprint_changed(sl->s);
 	if (r == CUDA_SUCCESS)
 		(void)space_global_add(sl->s->space, addr, size, inst->obj.ctx->id, inst);
 	rep->res.result = r;

@@ -5,6 +5,7 @@
 
 #include "memory/space.h"
 #include "session/code.h"
+#include "session/footprint.h"
 #include "session/session.h"
 
 /* ---- instances ---- */
@@ -13,24 +14,16 @@ static void inst_fini(struct session *s, struct sess_obj *o)
 {
 	struct sess_inst *inst = container_of(o, struct sess_inst, obj);
 
+	uint64_t bytes;
+
 	if (inst->dev) {
 		space_global_drop(s->space, inst);
+		bytes = s->ops->module_memory(inst->dev);
 		s->ops->module_unload(inst->dev);
+		footprint_unloaded(s, bytes);
 	}
-	if (inst->charged)
-		space_uncharge(s->space, inst->charged);
 	if (inst->image)
 		obj_put(s, &inst->image->obj);
-}
-
-static CUresult charge(struct session *s, struct sess_inst *inst)
-{
-	uint64_t bytes = s->ops->module_memory(inst->dev);
-	CUresult r = bytes ? space_charge(s->space, bytes) : CUDA_SUCCESS;
-
-	if (r == CUDA_SUCCESS)
-		inst->charged = bytes;
-	return r;
 }
 
 /* Loads an image into ctx; the caller holds the reference. */
@@ -52,7 +45,7 @@ static CUresult inst_new(struct session *s, struct sess_ctx *ctx, struct sess_im
 	r = (kept ? s->ops->library_load
 		  : s->ops->module_load)(ctx->dev, img->data, img->size, jit, &inst->dev);
 	if (r == CUDA_SUCCESS)
-		r = charge(s, inst);
+		r = footprint_loaded(s, s->ops->module_memory(inst->dev));
 	if (r != CUDA_SUCCESS) {
 		obj_put(s, &inst->obj);
 		return r;
@@ -307,6 +300,7 @@ static CUresult func_look_up(struct sess_lane *sl, struct sess_func *f,
 
 	if (r == CUDA_SUCCESS)
 		r = s->ops->module_function(inst->dev, f->name, ret_dev);
+	footprint_changed(s);
 	if (r != CUDA_SUCCESS)
 		return r;
 	replay(s, f, *ret_dev);

@@ -30,7 +30,6 @@ struct sess_inst {
 	struct sess_image *image; /* of a library: a reference */
 	struct list in_mod;       /* unlinked once its context or module is gone */
 	struct dev_module *dev;
-	uint64_t charged; /* bytes of device memory, at the broker */
 };
 
 /* CUmodule and CUlibrary alike. */

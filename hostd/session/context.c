@@ -5,18 +5,22 @@
  */
 #include "memory/pool.h"
 #include "memory/space.h"
+#include "session/footprint.h"
 #include "session/hostfunc.h"
 #include "session/session.h"
 
 static void ctx_fini(struct session *s, struct sess_obj *o)
 {
 	struct sess_ctx *ctx = container_of(o, struct sess_ctx, obj);
+	uint64_t apart = ctx->apart + ctx->limits_charged;
 
 	if (!ctx->dev)
 		return;
 	pools_ctx_gone(s->pools, ctx->dev);
 	hostfuncs_ctx_gone(s->hostfuncs, ctx->dev);
+	tally_ending(&s->apart, apart);
 	s->ops->ctx_destroy(ctx->dev);
+	tally_ended(&s->apart, apart);
 	pthread_mutex_lock(&s->contexts_lock);
 	list_remove(&ctx->in_session);
 	pthread_cond_broadcast(&s->contexts_cond);
@@ -25,6 +29,7 @@ static void ctx_fini(struct session *s, struct sess_obj *o)
 		space_uncharge(s->space, ctx->charged + ctx->limits_charged);
 	if (ctx->paid)
 		atomic_fetch_add(&s->paid, 1);
+	footprint_shrunk(s);
 }
 
 /* Whether a context has been paid for that is not there; then it is now. */
@@ -39,6 +44,23 @@ static bool take_paid(struct session *s)
 	return false;
 }
 
+static void set_apart(struct session *s, struct sess_ctx *ctx, uint64_t bytes)
+{
+	ctx->apart = bytes;
+	tally_made(&s->apart, bytes);
+	if (s->overhead)
+		footprint_changed(s);
+}
+
+uint64_t sess_overhead(struct session *s)
+{
+	s->overhead = s->ops->overhead(s->dev);
+	s->primary->apart = s->overhead;
+	tally_making(&s->apart, s->overhead);
+	tally_made(&s->apart, s->overhead);
+	return s->overhead;
+}
+
 /* What other threads allocate meanwhile is not the context's, hence the bound; and what
  * they have freed goes back before, not meanwhile. */
 static CUresult create(struct session *s, unsigned flags, struct sess_ctx *ctx)
@@ -51,23 +73,30 @@ static CUresult create(struct session *s, unsigned flags, struct sess_ctx *ctx)
 		space_flush(s->space);
 		before = s->ops->overhead(s->dev);
 	}
+	tally_making(&s->apart, s->overhead);
 	r = s->ops->ctx_create(s->dev, flags, &ctx->dev);
 	if (r != CUDA_SUCCESS) {
+		tally_unmade(&s->apart, s->overhead);
 		if (paid && s->overhead)
 			atomic_fetch_add(&s->paid, 1);
 		return r;
 	}
 	ctx->paid = paid;
-	if (paid)
+	if (paid) {
+		set_apart(s, ctx, s->overhead);
 		return CUDA_SUCCESS;
+	}
 	after = s->ops->overhead(s->dev);
 	took = after > before ? MIN(after - before, s->overhead) : 0;
 	r = space_charge(s->space, took);
 	if (r != CUDA_SUCCESS) {
 		s->ops->ctx_destroy(ctx->dev);
 		ctx->dev = NULL;
+		took = 0;
 	}
-	ctx->charged = r == CUDA_SUCCESS ? took : 0;
+	ctx->charged = took;
+	tally_unmade(&s->apart, s->overhead - took);
+	set_apart(s, ctx, took);
 	return r;
 }
 
@@ -133,23 +162,30 @@ void sess_quiet(struct session *s)
 static CUresult set_limit(struct session *s, struct sess_ctx *ctx, CUlimit limit,
 			  size_t value, uint64_t before)
 {
-	uint64_t after = s->ops->ctx_limit_bytes(ctx->dev, limit, value), back;
+	uint64_t after = s->ops->ctx_limit_bytes(ctx->dev, limit, value), more, less;
 	CUresult r = CUDA_SUCCESS;
 
 	if (after > before)
 		r = space_charge(s->space, after - before);
 	if (r != CUDA_SUCCESS)
 		return r;
+	more = after > before ? after - before : 0;
+	less = after < before ? MIN(before - after, ctx->limits_charged) : 0;
+	tally_making(&s->apart, more);
+	tally_ending(&s->apart, less);
 	r = s->ops->ctx_set_limit(ctx->dev, limit, value);
-	if (after > before && r == CUDA_SUCCESS)
-		ctx->limits_charged += after - before;
-	else if (after > before)
-		space_uncharge(s->space, after - before);
-	if (after < before && r == CUDA_SUCCESS) {
-		back = MIN(before - after, ctx->limits_charged);
-		ctx->limits_charged -= back;
-		space_uncharge(s->space, back);
+	if (r == CUDA_SUCCESS) {
+		tally_made(&s->apart, more);
+		tally_ended(&s->apart, less);
+		ctx->limits_charged += more - less;
+	} else {
+		tally_unmade(&s->apart, more);
+		tally_unended(&s->apart, less);
+		less = more;
 	}
+	if (less)
+		space_uncharge(s->space, less);
+	footprint_changed(s);
 	return r;
 }
 

@@ -13,6 +13,7 @@
 #include "memory/hostmem.h"
 #include "memory/pool.h"
 #include "memory/space.h"
+#include "session/footprint.h"
 #include "session/hostfunc.h"
 #include "session/image.h"
 #include "session/ipc_event.h"
@@ -64,6 +65,8 @@ int sess_new(const struct device_ops *ops, const struct device_config *cfg,
 	list_init(&s->contexts);
 	list_init(&s->libraries);
 	r = obj_table_init(&s->objs);
+	if (r == 0)
+		r = footprint_new(s, &s->footprint);
 	if (r == 0)
 		r = hostfuncs_new(s, &s->hostfuncs);
 	if (r == 0)
@@ -142,6 +145,7 @@ void sess_free(struct session *s)
 		obj_put(s, &s->primary->obj);
 	pools_free_all(s->pools);
 	images_free(s->images);
+	footprint_free(s->footprint);
 	space_free(s->space);
 	if (s->dev)
 		s->ops->close(s->dev);

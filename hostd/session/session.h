@@ -34,6 +34,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "device/device.h"
+#include "device/tally.h"
 #include "handle.h"
 #include "lane.h"
 #include "memory/touch.h"
@@ -44,6 +45,7 @@
 #include "session/tickets.h"
 #include "util/purse.h"
 
+struct footprint;
 struct hostfuncs;
 struct hostmem;
 struct images;
@@ -171,6 +173,7 @@ struct session {
 	struct device *dev;
 	struct device_info info;
 	struct space *space;           /* allocations; memory/space.h */
+	struct footprint *footprint;   /* what the device takes by itself */
 	struct pools *pools;           /* stream-ordered memory; memory/pool.h */
 	struct images *images;         /* code on its way; image.h */
 	struct hostfuncs *hostfuncs;   /* host functions waiting for the guest */
@@ -197,6 +200,9 @@ struct session {
 	pthread_t drop_thread;
 	uint64_t
 		overhead; /* device memory that weftd has charged for the first context */
+	/* Device memory beside chunks that is charged when it is made: contexts, limits,
+	 * arrays. */
+	struct tally apart;
 	_Atomic unsigned paid; /* contexts charged for that are not there (any more) */
 	pthread_mutex_t limits_lock;
 	struct sess_ctx *primary; /* made before the guest came; lives as long as dev */
@@ -315,6 +321,9 @@ CUresult sess_ctx_new(struct session *s, uint64_t h, unsigned flags,
 		      struct sess_ctx **ret_ctx);
 CUresult sess_stream_new(struct session *s, struct sess_ctx *ctx, uint64_t h,
 			 unsigned flags, int priority, struct sess_stream **ret_stream);
+
+/* What the first context has taken, for weftd to charge; once, before the guest comes. */
+uint64_t sess_overhead(struct session *s);
 
 /* Changes a limit; what it takes is charged. CUDA_ERROR_OUT_OF_MEMORY, or the device's.
  */

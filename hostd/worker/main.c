@@ -27,6 +27,7 @@
 #include "memory/hostmem.h"
 #include "memory/move.h"
 #include "memory/space.h"
+#include "session/footprint.h"
 #include "session/session.h"
 #include "worker/broker_link.h"
 #include "worker/moving.h"
@@ -271,6 +272,8 @@ static void tick(struct worker *w)
 	uint64_t memory, busy = s->ops->busy_ns(s->dev, &memory);
 	uint64_t now = clock_now_ns(), all = now - w->busy_at_ns;
 
+	/* A kernel's first launch may load it, or make the stacks larger. */
+	footprint_changed(s);
 	w->quiet = busy == w->busy_ns ? w->quiet + 1 : 0;
 	if (w->quiet == QUIET_TICKS)
 		atomic_store(&s->active, false);
@@ -525,7 +528,7 @@ static int start(struct worker *w)
 		r = open_events(w);
 	if (r < 0)
 		return r;
-	w->overhead = w->s->overhead = ops->overhead(w->s->dev);
+	w->overhead = sess_overhead(w->s);
 	if (!w->opt.sandbox) {
 		log_warning("running without a sandbox");
 		return 0;

@@ -81,6 +81,49 @@ static uint64_t fake_overhead(struct device *dev)
 	return fake.overhead;
 }
 
+static bool fake_footprint(struct device *dev, uint64_t *ret_least, uint64_t *ret_most)
+{
+	*ret_least = fake.takes - fake.unsure;
+	*ret_most = fake.takes;
+	return !fake.silent;
+}
+
+struct dev_module {
+	uint64_t bytes;
+};
+
+/* A module takes some memory when it is loaded, and more when something is looked up. */
+static CUresult fake_module_load(struct dev_ctx *ctx, const void *image, size_t size,
+				 struct dev_jit *jit, struct dev_module **ret)
+{
+	*ret = calloc(1, sizeof(**ret));
+	(*ret)->bytes = fake.module_takes;
+	fake.takes += fake.module_takes;
+	fake.modules++;
+	return CUDA_SUCCESS;
+}
+
+static void fake_module_unload(struct dev_module *mod)
+{
+	fake.takes -= mod->bytes;
+	fake.modules--;
+	free(mod);
+}
+
+static uint64_t fake_module_memory(struct dev_module *mod)
+{
+	return fake.module_guess;
+}
+
+static CUresult fake_module_function(struct dev_module *mod, const char *name,
+				     struct dev_func **ret_func)
+{
+	mod->bytes += fake.function_takes;
+	fake.takes += fake.function_takes;
+	*ret_func = NULL;
+	return CUDA_SUCCESS;
+}
+
 static CUresult fake_attribute(struct device *dev, CUdevice_attribute attr, int *ret)
 {
 	*ret = (int)attr;
@@ -408,6 +451,7 @@ const struct device_ops fake_ops = {
 	.close = fake_close,
 	.info = fake_info,
 	.overhead = fake_overhead,
+	.footprint = fake_footprint,
 	.attribute = fake_attribute,
 	.ctx_create = fake_ctx_create,
 	.ctx_destroy = fake_ctx_destroy,
@@ -439,6 +483,11 @@ const struct device_ops fake_ops = {
 	.array_bytes = fake_array_bytes,
 	.array_create = fake_array_create,
 	.array_destroy = fake_array_destroy,
+	.module_load = fake_module_load,
+	.library_load = fake_module_load,
+	.module_unload = fake_module_unload,
+	.module_memory = fake_module_memory,
+	.module_function = fake_module_function,
 	.tensor_map = fake_tensor_map,
 	.tensor_map_move = fake_tensor_map_move,
 	.busy_ns = fake_busy,

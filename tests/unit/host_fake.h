@@ -19,6 +19,12 @@ struct fake_state {
 	uint64_t limit; /* chunk_create fails above; 0: none */
 	/* what the process has of the device, and by how much a context changes that */
 	uint64_t overhead, context_takes;
+	/* what it has beside chunks, and how much of that may be some that is just being
+	 * made; silent: nobody says */
+	_Atomic uint64_t takes, unsure;
+	_Atomic bool silent;
+	/* what changes that, and what a module says that it takes */
+	uint64_t module_takes, function_takes, module_guess;
 	bool compresses; /* what is to be compressible */
 	/* [who][for whom]: waits for that many of its operations */
 	uint64_t waits[FAKE_STREAMS][FAKE_STREAMS];
