@@ -26,6 +26,24 @@ static void inst_fini(struct session *s, struct sess_obj *o)
 		obj_put(s, &inst->image->obj);
 }
 
+/* What the session has freed a moment ago is the device's again before there is none. */
+static CUresult load(struct session *s, struct dev_ctx *ctx, bool library,
+		     const struct image *img, struct dev_jit *jit,
+		     struct dev_module **ret)
+{
+	CUresult (*fn)(struct dev_ctx *, const void *, size_t, struct dev_jit *,
+		       struct dev_module **) =
+		library ? s->ops->library_load : s->ops->module_load;
+	struct dev_jit again = *jit;
+	CUresult r = fn(ctx, img->data, img->size, jit, ret);
+
+	if (r != CUDA_ERROR_OUT_OF_MEMORY)
+		return r;
+	space_flush(s->space);
+	*jit = again;
+	return fn(ctx, img->data, img->size, jit, ret);
+}
+
 /* Loads an image into ctx; the caller holds the reference. */
 static CUresult inst_new(struct session *s, struct sess_ctx *ctx, struct sess_image *kept,
 			 const struct image *img, struct dev_jit *jit,
@@ -42,8 +60,7 @@ static CUresult inst_new(struct session *s, struct sess_ctx *ctx, struct sess_im
 		inst->image = kept;
 		img = &kept->image;
 	}
-	r = (kept ? s->ops->library_load
-		  : s->ops->module_load)(ctx->dev, img->data, img->size, jit, &inst->dev);
+	r = load(s, ctx->dev, kept, img, jit, &inst->dev);
 	if (r == CUDA_SUCCESS)
 		r = footprint_loaded(s, s->ops->module_memory(inst->dev));
 	if (r != CUDA_SUCCESS) {
@@ -182,6 +199,7 @@ CUresult sess_module_in(struct sess_lane *sl, struct sess_module *m, struct sess
 {
 	struct session *s = sl->s;
 	struct sess_inst *inst, *other;
+	struct dev_jit jit;
 	CUresult r;
 
 	pthread_mutex_lock(&s->objs.lock);
@@ -191,7 +209,8 @@ CUresult sess_module_in(struct sess_lane *sl, struct sess_module *m, struct sess
 		return pin_inst(sl, inst, ret_inst);
 	if (!ctx || !is_library(m))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	r = inst_new(s, ctx, m->image, NULL, &m->jit, &inst);
+	jit = m->jit; /* loading writes to it, other threads too */
+	r = inst_new(s, ctx, m->image, NULL, &jit, &inst);
 	if (r != CUDA_SUCCESS)
 		return r;
 	pthread_mutex_lock(&s->objs.lock);

@@ -132,6 +132,9 @@ int main(void)
 	EXPECT(load(&mod), CUDA_ERROR_OUT_OF_MEMORY);
 	wait_at_least(before - SLACK);
 	CK(cuMemFree(rest));
+	CK(load(&mod));
+	REQUIRE(run(mod, "number", p) == 42);
+	CK(cuModuleUnload(mod));
 
 	/* a heap: some drivers take it with the code, others with the launch */
 	before = room();

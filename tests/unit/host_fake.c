@@ -96,6 +96,8 @@ struct dev_module {
 static CUresult fake_module_load(struct dev_ctx *ctx, const void *image, size_t size,
 				 struct dev_jit *jit, struct dev_module **ret)
 {
+	if (fake.limit && fake.created + fake.module_takes > fake.limit)
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	*ret = calloc(1, sizeof(**ret));
 	(*ret)->bytes = fake.module_takes;
 	fake.takes += fake.module_takes;

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "host_fake.h"
+#include "memory/space.h"
 #include "session/code.h"
 #include "session/footprint.h"
 
@@ -119,6 +120,20 @@ Test(footprint, a_load_over_the_limit_fails)
 	obj_put(s, &m->obj);
 	obj_put(s, &more->obj);
 	fake_quota = UINT64_MAX;
+}
+
+/* Memory that was freed is kept for a moment, but not from code. */
+Test(footprint, what_lies_idle_is_in_nobodys_way)
+{
+	struct sess_module *m;
+	CUdeviceptr p;
+
+	fake.limit = 4 << 20;
+	cr_assert_eq(space_alloc(s->space, 4 << 20, ctx->id, &p), CUDA_SUCCESS);
+	cr_assert_eq(load(HANDLE_MODULE, &m), CUDA_ERROR_OUT_OF_MEMORY);
+	cr_assert_eq(space_release(s->space, p), CUDA_SUCCESS);
+	cr_assert_eq(load(HANDLE_MODULE, &m), CUDA_SUCCESS);
+	obj_put(s, &m->obj);
 }
 
 /* It is there already: it stays, and is asked for until it is granted. */
