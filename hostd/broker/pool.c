@@ -209,13 +209,14 @@ static unsigned count_lacking(const struct broker *b)
 
 /*
  * A context that is made holds up the driver for everybody, for 0.2 s on an H200: not
- * while a session that has just come gets the memory that it needs.
+ * while a session that has just come gets the memory that it needs, nor while what one
+ * that has just gone had returns to others.
  */
 static uint64_t calm_at(struct broker *b)
 {
 	uint64_t last = MAX(MAX(b->taken_ns, b->charged_ns), b->moving_since_ns);
 
-	return b->swap && b->taken_ns && ready_pressed(b)
+	return b->taken_ns && (b->away || (b->swap && ready_pressed(b)))
 		       ? MIN(last + CALM_NS, b->taken_ns + CALM_MAX_NS)
 		       : 0;
 }

@@ -119,12 +119,15 @@ class Swap(FaultTest):
 
     def test_workers_wait_for_calm(self):
         """Contexts hold up the driver: only who has to wait for one has it made while the
-        device is full and somebody has just come."""
+        device is full, or not everything has come back, and somebody has just come."""
         with Daemon("--memory", "64M", "--swap", "256M", "--chunk", "2M", "--reserve", "0",
                     "--pool", "1", config=TWO) as d:
             a = self.keeper(d, "a")
             self.fill(a, range(31), 2)
             # what takes long here may have been calm
+            self.assertFalse(all(self.others_start(d) for _ in range(5)))
+            d.ctl("set", "a", "memory.high=20M")
+            wait_for(lambda: figures(d)["a"][1] >= 40, 5, "most is away")
             self.assertFalse(all(self.others_start(d) for _ in range(5)))
             self.end(a)
 
