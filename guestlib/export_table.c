@@ -4,10 +4,11 @@
  *
  * Tables of function pointers named by UUID, found out by others and by watching the
  * runtime. Element 0 is the table's size in bytes where the runtime expects one. A table
- * that is not here is refused as the driver refuses one: INVALID_VALUE, and tools (NVBit,
- * CUPTI) stay disabled. One table that the driver has is missing here, the runtime's
- * probe for a shorter bootstrap (f8cff951-...): to its absence the runtime wants the
- * answer NOT_FOUND. A table that is present promises that every slot can be called.
+ * that is not here is refused as the driver refuses one: INVALID_VALUE, and tools (NVBit)
+ * stay disabled; what CUPTI asks for is in profiler.c, and says that there is no
+ * profiling. One table that the driver has is missing here, the runtime's probe for a
+ * shorter bootstrap (f8cff951-...): to its absence the runtime wants the answer
+ * NOT_FOUND. A table that is present promises that every slot can be called.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -228,20 +229,19 @@ static const uint8_t skip_bootstrap[16] = {0xf8, 0xcf, 0xf9, 0x51, 0x21, 0x46,
 					   0x8b, 0x4e, 0xb9, 0xe2, 0xfb, 0x46,
 					   0x9e, 0x7c, 0x0d, 0xd9};
 
-static void refuse_table(const uint8_t *u)
+static void write_uuid(char *p, const uint8_t *u)
 {
-	char text[40], *p = text;
 	unsigned i;
 
 	for (i = 0; i < 16; i++)
 		p += sprintf(p, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x",
 			     u[i]);
-	guest_refuse_note(REFUSAL_TABLE, text);
 }
 
 CUresult CUDAAPI cuGetExportTable(const void **table, const CUuuid *id)
 {
 	const uint8_t *u = (const uint8_t *)id;
+	char text[40];
 	size_t i;
 
 	if (!table || !id)
@@ -256,6 +256,10 @@ CUresult CUDAAPI cuGetExportTable(const void **table, const CUuuid *id)
 	*table = NULL;
 	if (memcmp(u, skip_bootstrap, sizeof(skip_bootstrap)) == 0)
 		return CUDA_ERROR_NOT_FOUND;
-	refuse_table(u);
+	write_uuid(text, u);
+	*table = export_profiler(text);
+	if (*table)
+		return CUDA_SUCCESS;
+	guest_refuse_note(REFUSAL_TABLE, text);
 	return CUDA_ERROR_INVALID_VALUE;
 }

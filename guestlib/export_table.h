@@ -25,4 +25,11 @@ typedef void (*table_slot)(void);
 extern const table_slot export_context_info[], export_module_info[], export_tpc_info[],
 	export_compile_cache[];
 
+/*
+ * profiler.c: the table by that name ("2c8e0ad8-0710-..."), NULL if there is none, or
+ * none yet: most are there for who has asked for another before. Any thread, in any
+ * state.
+ */
+const table_slot *export_profiler(const char *uuid);
+
 #endif

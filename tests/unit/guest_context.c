@@ -5,6 +5,7 @@
 
 #include "guest.h"
 #include "guest_fake.h"
+#include "refusal.h"
 
 #define TABLE(...) (&(CUuuid){.bytes = {__VA_ARGS__}})
 
@@ -253,4 +254,35 @@ Test(guest_context, tables)
 	((void (*)(uint64_t **, size_t *))table(hooks)[6])(&buf, &n);
 	cr_expect_eq(n, 14);
 	cr_expect_eq(buf[0], 0);
+}
+
+/* CUPTI is told that there is no profiling; other tools do not find what it finds. */
+Test(guest_context, profiler_tables)
+{
+	const CUuuid *callbacks = TABLE(0x2c, 0x8e, 0x0a, 0xd8, 0x07, 0x10, 0xab, 0x4e,
+					0x90, 0xdd, 0x54, 0x71, 0x9f, 0xe5, 0xf7, 0x4b);
+	const CUuuid *profiling = TABLE(0x7c, 0xb6, 0x3f, 0x9b, 0x9c, 0xa4, 0x8e, 0x42,
+					0xa4, 0x84, 0xbe, 0xb6, 0x6e, 0x6a, 0xed, 0x7f);
+	const CUuuid *versions = TABLE(0x41, 0xae, 0x71, 0x7d, 0xa9, 0xeb, 0xa6, 0x4f,
+				       0x99, 0x9b, 0xe3, 0xc2, 0x7f, 0x3c, 0x14, 0x0f);
+	const CUuuid *shared = TABLE(0x35, 0x77, 0x0f, 0x1b, 0x09, 0x2e, 0x03, 0x48, 0xa4,
+				     0x8e, 0x05, 0x6f, 0xc4, 0x23, 0x96, 0x8d);
+	struct fake *f = start();
+	const void *t = &t;
+	unsigned i;
+
+	cr_expect_eq(cuGetExportTable(&t, shared), CUDA_ERROR_INVALID_VALUE);
+	cr_expect_eq(t, NULL);
+	cr_expect_eq(f->refusals, 1);
+	cr_expect_eq((uintptr_t)table(callbacks)[0], 12 * 8);
+	for (i = 1; i < 12; i++)
+		cr_expect_eq(((CUresult(*)(void))table(callbacks)[i])(),
+			     CUDA_ERROR_NOT_SUPPORTED);
+	cr_expect_eq(((int (*)(void))table(profiling)[32])(), 19);
+	cr_expect_neq(((void *(*)(unsigned))table(versions)[1])(4), NULL);
+	cr_expect_eq((uintptr_t)table(shared)[0], 8, "no slots");
+	cr_expect_eq(f->refusals, 1, "all that was an answer");
+	cr_expect_eq(((CUresult(*)(void))table(shared)[1])(), CUDA_ERROR_NOT_SUPPORTED);
+	cr_expect_eq(f->refusals, 2);
+	cr_expect_eq(fake_last_refusal().kind, REFUSAL_SLOT);
 }
