@@ -99,6 +99,7 @@ static void boxes(unsigned flags)
 			in[i] = i + 1000 * round;
 		CK(cuMemcpyHtoD(mem, in, sizeof(in)));
 		CK(cuMemsetD32(back, 0, N));
+		CK(cuCtxSynchronize()); /* the stream does not wait for these */
 		run(x);
 		CK(cuMemcpyDtoH(out, back, sizeof(out)));
 		for (unsigned z = 0; z < 2; z++) {
