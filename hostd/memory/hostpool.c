@@ -11,6 +11,8 @@
 /* How often to look whether others still need the driver, whose lock is held for most of
  * a millisecond to make a chunk. */
 #define OTHERS_NS (2 * NSEC_PER_MSEC)
+/* So long does a move wait for whoever maps, before each chunk. */
+#define MAPPING_NS (10 * NSEC_PER_MSEC)
 
 /* Where chunks are mapped besides: the end of what device memory may use. */
 #define STAGE_SIZE  (1ull << 40)
@@ -174,12 +176,22 @@ static void wait_until_locked(struct hostpool *p, uint64_t ns)
 	pthread_cond_clockwait(&p->changed, &p->lock, CLOCK_MONOTONIC, &ts);
 }
 
-static void wait_for_others_locked(struct hostpool *p, const _Atomic uint64_t *until_ns)
+static void wait_for_others_locked(struct hostpool *p)
 {
 	uint64_t now = clock_now_ns();
 
-	for (; !p->ending && now < atomic_load(until_ns); now = clock_now_ns())
+	for (; !p->ending && now < atomic_load(&p->sp->s->count->host_pause_ns);
+	     now = clock_now_ns())
 		wait_until_locked(p, now + OTHERS_NS);
+}
+
+static void wait_for_mapping_locked(struct hostpool *p)
+{
+	const _Atomic uint64_t *until = &p->sp->s->count->mapping_until_ns;
+	uint64_t now = clock_now_ns(), most = now + MAPPING_NS;
+
+	for (; !p->ending && now < MIN(atomic_load(until), most); now = clock_now_ns())
+		wait_until_locked(p, MIN(now + OTHERS_NS, most));
 }
 
 /* Grows. False: it is large enough, or cannot. */
@@ -207,7 +219,7 @@ static bool grow_locked(struct hostpool *p)
 			put_locked(p, h);
 		else
 			p->refused = true;
-		wait_for_others_locked(p, &p->sp->s->count->host_pause_ns);
+		wait_for_others_locked(p);
 	}
 	return true;
 }
@@ -230,7 +242,7 @@ static void *keeper(void *arg)
 
 	pthread_mutex_lock(&p->lock);
 	while (!p->ending) {
-		wait_for_others_locked(p, &p->sp->s->count->host_pause_ns);
+		wait_for_others_locked(p);
 		if (p->held)
 			pthread_cond_wait(&p->changed, &p->lock);
 		else if (grow_locked(p))
@@ -288,13 +300,12 @@ struct host_chunk *hostpool_take(struct hostpool *p, uint64_t size)
 
 void hostpool_fill(struct hostpool *p, const uint64_t bytes[HOSTPOOL_CLASSES])
 {
-	const _Atomic uint64_t *mapping = &p->sp->s->count->mapping_until_ns;
 	struct host_chunk *h;
 	uint64_t size;
 
 	pthread_mutex_lock(&p->lock);
 	while (!p->ending && (size = size_wanted(p, bytes))) {
-		wait_for_others_locked(p, mapping);
+		wait_for_mapping_locked(p);
 		pthread_mutex_unlock(&p->lock);
 		h = make(p, size);
 		pthread_mutex_lock(&p->lock);

@@ -876,12 +876,14 @@ Test(move, host_memory_waits_for_others, .timeout = 60)
 	struct session *s = start();
 	const struct timespec pause = {.tv_nsec = 5000000};
 	struct item it = new_item(s, LARGE, 2 * PAGE, 1);
-	uint64_t until = clock_now_ns() + 20 * NSEC_PER_MSEC;
+	uint64_t until = clock_now_ns() + 5 * NSEC_PER_MSEC;
 
 	atomic_store(&s->count->mapping_until_ns, until);
 	space_move_prepare(s->space, 2 * PAGE, UINT64_MAX);
 	cr_assert_geq(clock_now_ns(), until);
 	cr_assert_eq(counted.in_host, 2 * PAGE);
+	atomic_store(&s->count->mapping_until_ns, UINT64_MAX); /* not for ever */
+	space_move_prepare(s->space, 3 * PAGE, UINT64_MAX);
 	atomic_store(&s->count->host_pause_ns, UINT64_MAX);
 	space_host_pool_set(s->space, 3 * MIB);
 	nanosleep(&pause, NULL);
