@@ -335,9 +335,8 @@ uint64_t ready_tick(struct broker *b, uint64_t now_ns);
 #define READY_PAUSE_NS (25 * NSEC_PER_MSEC)
 /* No session makes any ahead until then. */
 void ready_pause(struct broker *b, uint64_t until_ns);
-/* Whoever was granted memory maps it now: for so long no host memory is made for what
- * leaves, either. It takes a millisecond or two if some is just being made. */
-#define READY_MAPPING_NS (10 * NSEC_PER_MSEC)
+/* Whoever was granted memory maps it now: until then no host memory is made for what
+ * leaves, either. */
 void ready_mapping(struct broker *b, uint64_t until_ns);
 /* True if the device is so full that somebody may have to give way. */
 bool ready_pressed(struct broker *b);

@@ -122,7 +122,7 @@ int reclaim_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
 	if (w->b->pressed && !w->b->moving)
 		ready_pause(w->b, now_ns + READY_PAUSE_NS);
 	if (w->b->pressed && r == 0)
-		ready_mapping(w->b, now_ns + READY_MAPPING_NS);
+		ready_mapping(w->b, now_ns + SESS_MAPPING_NS);
 	return r == -EAGAIN ? hold_charge(w, id, bytes, part, now_ns)
 			    : answer(w, id, r, r < 0 ? 0 : bytes, 0);
 }

@@ -11,8 +11,6 @@
 /* How often to look whether others still need the driver, whose lock is held for most of
  * a millisecond to make a chunk. */
 #define OTHERS_NS (2 * NSEC_PER_MSEC)
-/* So long does a move wait for whoever maps, before each chunk. */
-#define MAPPING_NS (10 * NSEC_PER_MSEC)
 
 /* Where chunks are mapped besides: the end of what device memory may use. */
 #define STAGE_SIZE  (1ull << 40)
@@ -176,22 +174,27 @@ static void wait_until_locked(struct hostpool *p, uint64_t ns)
 	pthread_cond_clockwait(&p->changed, &p->lock, CLOCK_MONOTONIC, &ts);
 }
 
-static void wait_for_others_locked(struct hostpool *p)
+/* Until what weftd has written there, or most_ns. */
+static void wait_for_locked(struct hostpool *p, const _Atomic uint64_t *until_ns,
+			    uint64_t most_ns)
 {
 	uint64_t now = clock_now_ns();
 
-	for (; !p->ending && now < atomic_load(&p->sp->s->count->host_pause_ns);
+	for (; !p->ending && now < MIN(atomic_load(until_ns), most_ns);
 	     now = clock_now_ns())
-		wait_until_locked(p, now + OTHERS_NS);
+		wait_until_locked(p, MIN(now + OTHERS_NS, most_ns));
 }
 
+static void wait_for_others_locked(struct hostpool *p)
+{
+	wait_for_locked(p, &p->sp->s->count->host_pause_ns, UINT64_MAX);
+}
+
+/* Whoever allocates again and again does not put a move off for ever. */
 static void wait_for_mapping_locked(struct hostpool *p)
 {
-	const _Atomic uint64_t *until = &p->sp->s->count->mapping_until_ns;
-	uint64_t now = clock_now_ns(), most = now + MAPPING_NS;
-
-	for (; !p->ending && now < MIN(atomic_load(until), most); now = clock_now_ns())
-		wait_until_locked(p, MIN(now + OTHERS_NS, most));
+	wait_for_locked(p, &p->sp->s->count->mapping_until_ns,
+			clock_now_ns() + SESS_MAPPING_NS);
 }
 
 /* Grows. False: it is large enough, or cannot. */

@@ -13,7 +13,6 @@
 static void inst_fini(struct session *s, struct sess_obj *o)
 {
 	struct sess_inst *inst = container_of(o, struct sess_inst, obj);
-
 	uint64_t bytes;
 
 	if (inst->dev) {

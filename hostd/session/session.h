@@ -30,6 +30,7 @@
 
 #include <cuda.h>
 
+#include "base/clock.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/macros.h"
@@ -139,6 +140,9 @@ struct sess_refusal {
 	_Atomic uint64_t count;
 };
 
+/* It takes a millisecond or two if host memory is just being made, some tenths if not. */
+#define SESS_MAPPING_NS (10 * NSEC_PER_MSEC)
+
 /* Written by the worker, read by weftd at any time, in pages that both have mapped. */
 struct sess_counters {
 	_Atomic uint64_t calls, posts; /* commands handled, with and without a reply */
@@ -155,7 +159,7 @@ struct sess_counters {
 	 * somebody needs the driver for something better. clock_now_ns(). */
 	_Atomic uint64_t host_pause_ns;
 	/* The same for a move that is waited for, too: somebody maps what it was just
-	 * granted. */
+	 * granted, which is given SESS_MAPPING_NS. */
 	_Atomic uint64_t mapping_until_ns;
 	_Atomic uint64_t lanes;
 	_Atomic uint64_t computes; /* not 0 once it has had a context */
