@@ -486,6 +486,7 @@ struct broker {
 	unsigned n_waiting;
 	uint64_t spawn_at_ns; /* after failures: not before */
 	uint64_t taken_ns;    /* when a session got a worker last */
+	uint64_t short_ns;    /* when the pool became short of workers; 0: it is not */
 	uint64_t charged_ns;  /* when one asked for memory last */
 	uint32_t next_asked;
 	unsigned n_ending; /* workers; what they have will be free in a moment */

@@ -36,7 +36,8 @@
 /* A worker that is on its way out for so long needs help. */
 #define ENDING_NS (5 * NSEC_PER_SEC)
 /* A session that has come gets its memory first: until nobody has asked for any, nor has
- * anything moved, for a while. */
+ * anything moved, for a while; at last so long after the pool became short, or, where
+ * there is not enough memory for everybody, after somebody came. */
 #define CALM_NS     (200 * NSEC_PER_MSEC)
 #define CALM_MAX_NS (2 * NSEC_PER_SEC)
 
@@ -215,10 +216,11 @@ static unsigned count_lacking(const struct broker *b)
 static uint64_t calm_at(struct broker *b)
 {
 	uint64_t last = MAX(MAX(b->taken_ns, b->charged_ns), b->moving_since_ns);
+	bool scarce = b->away || (b->swap && ready_pressed(b));
 
-	return b->taken_ns && (b->away || (b->swap && ready_pressed(b)))
-		       ? MIN(last + CALM_NS, b->taken_ns + CALM_MAX_NS)
-		       : 0;
+	return b->short_ns ? MIN(last + CALM_NS,
+				 (scarce ? b->taken_ns : b->short_ns) + CALM_MAX_NS)
+			   : 0;
 }
 
 /* How many there are to be; and, if that would be more later, when. */
@@ -242,6 +244,8 @@ void pool_fill(struct broker *b)
 	uint64_t calm_ns;
 	unsigned wanted = count_wanted(b, clock_now_ns(), &calm_ns);
 
+	if (count_idle(b) >= count_lacking(b) + b->conf->pool)
+		b->short_ns = 0;
 	if (count_idle(b) >= wanted || waits_for_room(b))
 		return;
 	while (!b->stop && count_idle(b) < wanted && clock_now_ns() >= b->spawn_at_ns) {
@@ -289,6 +293,8 @@ static int attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 	w->session = m.session;
 	w->hello = *hello;
 	w->attached_ns = w->b->taken_ns = clock_now_ns();
+	if (!w->b->short_ns)
+		w->b->short_ns = w->attached_ns;
 	account_begin(w);
 	log_info("tenant %s session %llu: pid %u (%s), worker %d", t->name,
 		 (unsigned long long)w->session, hello->pid, hello->name, w->child.pid);

@@ -118,17 +118,51 @@ class Swap(FaultTest):
         return n > 3
 
     def test_workers_wait_for_calm(self):
-        """Contexts hold up the driver: only who has to wait for one has it made while the
-        device is full, or not everything has come back, and somebody has just come."""
+        """Contexts hold up the driver: only who has to wait for one has it made while
+        somebody has just come, and nobody's is made for later."""
         with Daemon("--memory", "64M", "--swap", "256M", "--chunk", "2M", "--reserve", "0",
                     "--pool", "1", config=TWO) as d:
             a = self.keeper(d, "a")
-            self.fill(a, range(31), 2)
             # what takes long here may have been calm
+            self.assertFalse(all(self.others_start(d) for _ in range(5)))
+            self.fill(a, range(31), 2)
             self.assertFalse(all(self.others_start(d) for _ in range(5)))
             d.ctl("set", "a", "memory.high=20M")
             wait_for(lambda: figures(d)["a"][1] >= 40, 5, "most is away")
             self.assertFalse(all(self.others_start(d) for _ in range(5)))
+            self.end(a)
+
+    def test_workers_come_in_the_end(self):
+        """Programs one after the other do not keep the pool from being filled for ever."""
+        with Daemon("--memory", "64M", "--pool", "8", config=TWO) as d:
+            wait_for(lambda: len(d.children("weft-worker")) == 8, 5, "the pool is full")
+            until = time.monotonic() + patient(20)
+            came = 0
+            while came < 10 or len(d.children("weft-worker")) < 8:
+                self.assertLess(time.monotonic(), until, "the pool is filled up")
+                self.end(self.keeper(d, "b"))
+                came += 1
+
+    def fills_up(self, d, seconds):
+        """Whether a pool that was used up does, while programs come and go for so long."""
+        until = time.monotonic() + seconds
+        used_up = filled = False
+        while time.monotonic() < until:
+            self.end(self.keeper(d, "b"))
+            n = len(d.children("weft-worker"))
+            used_up |= n < 5
+            filled |= used_up and n >= 8
+        wait_for(lambda: len(d.children("weft-worker")) == 9, 5, "the pool is full again")
+        return filled
+
+    def test_workers_wait_while_memory_is_scarce(self):
+        """There, they do as long as somebody keeps coming."""
+        with Daemon("--memory", "64M", "--swap", "256M", "--chunk", "2M", "--reserve", "0",
+                    "--pool", "8", config=TWO) as d:
+            a = self.keeper(d, "a")
+            self.fill(a, range(31), 2)
+            wait_for(lambda: len(d.children("weft-worker")) == 9, 5, "the pool is full")
+            self.assertFalse(all(self.fills_up(d, 4) for _ in range(3)))
             self.end(a)
 
     def test_no_limit_is_the_device(self):
