@@ -39,7 +39,7 @@ static CUresult check(struct dev_ctx *ctx, CUdeviceptr addr, size_t size)
 static CUresult wait_for(struct dev_ctx *ctx, struct dev_stream *st, CUresult res)
 {
 	if (!res)
-		res = cu.cuStreamSynchronize(cuda_stream_of(st));
+		res = cuda_stream_end(st);
 	cuda_output_look(ctx);
 	return cuda_note(ctx, res);
 }

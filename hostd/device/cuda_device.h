@@ -245,6 +245,8 @@ CUresult cuda_stream_mem_ops(struct dev_ctx *ctx, struct dev_stream *st,
 			     const struct dev_mem_op *ops, unsigned n, unsigned flags);
 void cuda_stream_destroy(struct dev_stream *st);
 CUresult cuda_stream_query(struct dev_ctx *ctx, struct dev_stream *st);
+/* Waits for all that the stream has; the context must be current. */
+CUresult cuda_stream_end(struct dev_stream *st);
 CUresult cuda_stream_synchronize(struct dev_ctx *ctx, struct dev_stream *st);
 CUresult cuda_stream_wait_event(struct dev_ctx *ctx, struct dev_stream *st,
 				struct dev_event *ev);
