@@ -32,12 +32,12 @@
  *	worker -> weftd  IPC_DROP  id, token: what was exported is freed, and with it its
  *				 charge. Once that is answered nobody opens it any more
  *	weftd -> worker  ANSWER  id, result, bytes (left), total
- *	weftd -> worker  RECLAIM id, bytes, total (enum placement_where), session: move
- *				 so much device memory out to host memory, of which at
- *				 most as much as session says may be taken. Never two at
- *				 once
- *	worker -> weftd  LEFT    id (of RECLAIM), bytes: device memory that is free now;
- *				 the rest of the move goes on
+ *	weftd -> worker  RECLAIM id, bytes, total (enum placement_where), session, urgent:
+ *				 move so much device memory out to host memory, of which
+ *				 at most as much as session says may be taken. Never two
+ *				 at once
+ *	worker -> weftd  LEFT    id (of an urgent RECLAIM), bytes: device memory that is
+ *				 free now; the rest of the move goes on
  *	worker -> weftd  RECLAIMED  id, bytes (device memory that is free now, also if
  *				 it failed, besides what LEFT said; what was freed
  *				 instead is in the purse), result: 0, -EBUSY (work did
@@ -122,7 +122,7 @@ struct ctl_msg {
 	uint32_t type; /* enum ctl_type */
 	uint32_t id;   /* pairs an answer with its question */
 	int32_t result;
-	uint32_t pad;
+	uint32_t urgent; /* somebody waits for it */
 	uint64_t session, bytes, total;
 	uint8_t token[16];
 	char text[96]; /* NUL-terminated */

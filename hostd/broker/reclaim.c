@@ -66,9 +66,10 @@ static void not_moving(struct broker *b, uint64_t now_ns)
 }
 
 /* Asks a session of the tenant that a policy named. Returns 0 or -EBUSY. */
-static int ask_out(struct broker *b, struct tenant *t, uint64_t bytes, uint64_t now_ns)
+static int ask_out(struct broker *b, struct tenant *t, uint64_t bytes, bool urgent,
+		   uint64_t now_ns)
 {
-	struct ctl_msg m = {.type = CTL_RECLAIM};
+	struct ctl_msg m = {.type = CTL_RECLAIM, .urgent = urgent};
 	struct placement_session ses;
 	struct worker *w = numbers_session(t, false, now_ns, &ses);
 
@@ -99,7 +100,8 @@ static struct tenant *tenant_at(struct broker *b, uint32_t index)
 	return NULL;
 }
 
-static int ask_step(struct broker *b, const struct placement_step *step, uint64_t now_ns)
+static int ask_step(struct broker *b, const struct placement_step *step, bool urgent,
+		    uint64_t now_ns)
 {
 	struct tenant *t = tenant_at(b, step->tenant);
 
@@ -107,7 +109,7 @@ static int ask_step(struct broker *b, const struct placement_step *step, uint64_
 		return -EBUSY;
 	if (account_tenant(t) < t->memory.low + MIN(step->bytes, UINT64_MAX / 2))
 		t->events.low++;
-	return ask_out(b, t, step->bytes, now_ns);
+	return ask_out(b, t, step->bytes, urgent, now_ns);
 }
 
 static int ask_by_hand(struct hold *h, struct numbers *now, uint64_t now_ns)
@@ -118,7 +120,7 @@ static int ask_by_hand(struct hold *h, struct numbers *now, uint64_t now_ns)
 		return -ENOMEM;
 	if (!t->movable)
 		return -ENOSPC;
-	return ask_out(h->t->b, h->t, h->bytes - h->made, now_ns);
+	return ask_out(h->t->b, h->t, h->bytes - h->made, false, now_ns);
 }
 
 /* Returns 0 (asked), -EBUSY (to be tried again) or why nothing can be done. */
@@ -150,7 +152,7 @@ static int ask_for(struct hold *h, bool first, uint64_t now_ns)
 	}
 	r = b->placement->victim(&now.device, now.tenants, now.n, h->t->index, missing,
 				 &step);
-	return r < 0 ? r : ask_step(b, &step, now_ns);
+	return r < 0 ? r : ask_step(b, &step, true, now_ns);
 }
 
 /* Asks for who waits. Returns 0 if somebody was asked, -EAGAIN if somebody was answered,
@@ -226,7 +228,7 @@ static void ask_in_background(struct broker *b, uint64_t now_ns)
 	if (t && account_tenant(t) > t->memory.high)
 		t->events.high++;
 	step.bytes = MIN(step.bytes, BACKGROUND_MAX);
-	(void)ask_step(b, &step, now_ns);
+	(void)ask_step(b, &step, false, now_ns);
 }
 
 static void bring_back(struct broker *b, uint64_t now_ns)

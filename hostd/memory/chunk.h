@@ -5,9 +5,9 @@
  * A chunk is what one allocation, or one handle of the guest's, has behind it. It is one
  * piece, an extent, as long as it never had to give way: costs are per handle, whatever
  * its size. An extent leaves whole and comes to lie in host memory in pieces of
- * space.piece_bytes, of which each may return by itself; all together they may return as
- * an extent. Mapping a chunk is mapping its pieces one behind the other, but for those
- * that are swapped.
+ * space.piece_bytes, of which each may return by itself, or a run of them as one.
+ * Mapping a chunk is mapping its pieces one behind the other, but for those that are
+ * swapped.
  *
  *	state		memory			may become
  *	FREE		none			RESIDENT, MAPPED (born.h)

@@ -48,17 +48,18 @@ static uint64_t age_of(const struct space *sp, const struct space_chunk *c,
 	return touch_now(t) - touch_latest(t, addr, size, last);
 }
 
-/* The pieces from the i-th on that are in its state and could return as an extent. How
- * many; 1: it by itself. */
+/* The pieces from the i-th on that are in its state and could return as one. How many;
+ * 1: it by itself. */
 static unsigned joinable(const struct space *sp, const struct space_chunk *c, unsigned i,
 			 uint64_t largest, uint64_t *ret_size)
 {
 	uint64_t first = c->piece[i].offset;
-	uint64_t size = MIN(sp->extent_bytes, c->size - first), sum = 0;
+	uint64_t most = SPACE_RETURN_PIECES * sp->piece_bytes;
+	uint64_t size = MIN(most, c->size - first), sum = 0;
 	unsigned n = 0;
 
 	*ret_size = c->piece[i].size;
-	if (first % sp->extent_bytes || size > largest)
+	if (first % most || size > largest)
 		return 1;
 	while (i + n < c->n_pieces && sum < size &&
 	       c->piece[i + n].state == c->piece[i].state)
@@ -269,6 +270,17 @@ static void come_once(struct mover *mv, enum piece_state from, uint64_t bytes)
 	free(cs.c);
 }
 
+/* What a run is too long for is filled with pieces. */
+static void come(struct mover *mv, enum piece_state from, uint64_t bytes)
+{
+	uint64_t before;
+
+	do {
+		before = mv->moved;
+		come_once(mv, from, bytes - mv->moved);
+	} while (!mv->error && mv->moved < bytes && mv->moved > before);
+}
+
 int space_move_in(struct space *sp, uint64_t bytes, struct space_moved *ret)
 {
 	struct mover mv;
@@ -278,9 +290,9 @@ int space_move_in(struct space *sp, uint64_t bytes, struct space_moved *ret)
 	r = mover_init(&mv, sp, true);
 	if (r < 0)
 		return r;
-	come_once(&mv, PIECE_SWAPPED, bytes);
+	come(&mv, PIECE_SWAPPED, bytes);
 	if (!mv.error && mv.moved < bytes)
-		come_once(&mv, PIECE_MAPPED, bytes - mv.moved);
+		come(&mv, PIECE_MAPPED, bytes);
 	mover_fini(&mv);
 	ret->bytes = mv.moved;
 	return mv.error;

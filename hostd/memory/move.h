@@ -28,6 +28,10 @@ struct space_chunk;
 #define SPACE_PIECE         (8ull << 20)
 
 #define SPACE_EXTENT_PIECES 128u
+/* What is away together returns so many pieces at a time, which are one from then on:
+ * mapping costs the same for all of them, and what comes next is made while they are
+ * copied. */
+#define SPACE_RETURN_PIECES 8u
 
 struct space_moved {
 	uint64_t bytes; /* device memory that is free now (out), or taken (in) */
@@ -55,8 +59,9 @@ int space_move_out(struct space *sp, uint64_t bytes, uint64_t room,
 		   enum placement_where where, struct space_moved *ret);
 
 /*
- * Who hears, in space_move_out(), of what the device has back before it is mapped in host
- * memory: left(arg, bytes), of each piece. On that function's thread. NULL: nobody.
+ * Who waits, in space_move_out(), for what the device has back, and hears of it before it
+ * is mapped in host memory: left(arg, bytes), of each piece. On that function's thread.
+ * NULL: nobody, and then an extent is mapped piece by piece while it is being copied.
  */
 void space_on_left(struct space *sp, void (*left)(void *arg, uint64_t bytes), void *arg);
 

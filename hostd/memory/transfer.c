@@ -27,6 +27,9 @@ static CUresult prepare_copies(struct mover *mv)
 	for (unsigned i = 0; i < TRANSFERS && r == CUDA_SUCCESS; i++)
 		r = s->ops->event_create(mv->ctx->dev, CU_EVENT_DISABLE_TIMING,
 					 &mv->ring[i].done);
+	for (unsigned i = 0; i < ARRAY_SIZE(mv->step) && r == CUDA_SUCCESS; i++)
+		r = s->ops->event_create(mv->ctx->dev, CU_EVENT_DISABLE_TIMING,
+					 &mv->step[i]);
 	return r;
 }
 
@@ -53,6 +56,10 @@ void mover_fini(struct mover *mv)
 	for (unsigned i = 0; i < TRANSFERS; i++) {
 		if (mv->ring[i].done)
 			s->ops->event_destroy(mv->ring[i].done);
+	}
+	for (unsigned i = 0; i < ARRAY_SIZE(mv->step); i++) {
+		if (mv->step[i])
+			s->ops->event_destroy(mv->step[i]);
 	}
 	if (mv->st)
 		s->ops->stream_destroy(mv->st);
@@ -115,6 +122,8 @@ static unsigned find_locked(struct mover *mv, struct transfer *t, CUdeviceptr ad
 	t->dev = NULL;
 	t->result = CUDA_SUCCESS;
 	t->unmapped = t->mapped = false;
+	t->aside = 0;
+	t->taken_bytes = t->n_taken = 0;
 	return n;
 }
 
@@ -140,17 +149,18 @@ static bool begin(struct mover *mv, struct transfer *t, CUdeviceptr addr, uint64
 
 /* ---- host memory behind an address ---- */
 
-static CUresult map_hosts(struct space *sp, const struct transfer *t, CUdeviceptr addr,
-			  CUmemAccess_flags access)
+/* The first n, one behind the other. */
+static CUresult map_hosts(struct space *sp, struct host_chunk **host, unsigned n,
+			  CUdeviceptr addr, CUmemAccess_flags access)
 {
 	struct session *s = sp->s;
 	CUresult r = CUDA_SUCCESS;
 	uint64_t at = 0;
 	unsigned i;
 
-	for (i = 0; i < t->n_host && r == CUDA_SUCCESS; i++) {
-		r = s->ops->map(s->dev, addr + at, t->host[i]->dev);
-		at += r == CUDA_SUCCESS ? t->host[i]->size : 0;
+	for (i = 0; i < n && r == CUDA_SUCCESS; i++) {
+		r = s->ops->map(s->dev, addr + at, host[i]->dev);
+		at += r == CUDA_SUCCESS ? host[i]->size : 0;
 	}
 	if (r == CUDA_SUCCESS && access != NO_ACCESS)
 		r = s->ops->set_access(s->dev, addr, at, access);
@@ -182,7 +192,7 @@ static CUresult map_hosts_all(struct mover *mv, const struct transfer *t)
 	unsigned n = 0;
 
 	list_for_each (m, &t->c->mappings, in_chunk) {
-		r = map_hosts(mv->sp, t, m->addr + t->offset, m->access);
+		r = map_hosts(mv->sp, t->host, t->n_host, m->addr + t->offset, m->access);
 		if (r != CUDA_SUCCESS) {
 			unmap_some(mv, t, n);
 			return r;
@@ -233,23 +243,33 @@ static bool take_hosts(struct mover *mv, struct transfer *t)
 
 /* ---- copies ---- */
 
+static void copy_one(struct mover *mv, struct transfer *t, const struct host_chunk *h,
+		     CUdeviceptr at, bool out)
+{
+	struct dev_copy_2d c = {.dst = out ? h->stage : at,
+				.src = out ? at : h->stage,
+				.width = h->size,
+				.height = 1};
+
+	if (t->result == CUDA_SUCCESS)
+		t->result = mv->sp->s->ops->copy(mv->ctx->dev, mv->st, &c);
+}
+
+static void note_end(struct mover *mv, struct transfer *t, struct dev_event *ev)
+{
+	if (t->result == CUDA_SUCCESS)
+		t->result = mv->sp->s->ops->event_record(mv->ctx->dev, ev, mv->st);
+}
+
 static void copy(struct mover *mv, struct transfer *t, bool out)
 {
-	struct session *s = mv->sp->s;
 	CUdeviceptr at = first_mapping(t->c)->addr + t->offset;
 
-	for (unsigned i = 0; i < t->n_host && t->result == CUDA_SUCCESS; i++) {
-		struct host_chunk *h = t->host[i];
-		struct dev_copy_2d c = {.dst = out ? h->stage : at,
-					.src = out ? at : h->stage,
-					.width = h->size,
-					.height = 1};
-
-		t->result = s->ops->copy(mv->ctx->dev, mv->st, &c);
-		at += h->size;
+	for (unsigned i = 0; i < t->n_host; i++) {
+		copy_one(mv, t, t->host[i], at, out);
+		at += t->host[i]->size;
 	}
-	if (t->result == CUDA_SUCCESS)
-		t->result = s->ops->event_record(mv->ctx->dev, t->done, mv->st);
+	note_end(mv, t, t->done);
 }
 
 /* Copies that were given to the device have ended, even if not all could be. */
@@ -357,27 +377,102 @@ static void give_up(struct mover *mv, struct transfer *t)
 		left(arg, t->size);
 }
 
-static void out_end(struct mover *mv, struct transfer *t)
+static CUdeviceptr address_of(const struct transfer *t)
+{
+	return first_mapping(t->c)->addr + t->offset;
+}
+
+/* Nothing is mapped at the address any more, if this succeeds; else nothing has changed.
+ */
+static CUresult step_aside(struct mover *mv, struct transfer *t)
 {
 	struct session *s = mv->sp->s;
-	struct mapping *m = first_mapping(t->c);
-	CUdeviceptr addr = m->addr + t->offset;
+	CUdeviceptr to;
+	CUresult r = s->ops->reserve(s->dev, t->size, 0, 0, &to);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = s->ops->map(s->dev, to, t->dev);
+	if (r == CUDA_SUCCESS) {
+		r = s->ops->set_access(s->dev, to, t->size, READ_ONLY);
+		if (r == CUDA_SUCCESS)
+			r = s->ops->unmap(s->dev, address_of(t), t->size);
+		if (r != CUDA_SUCCESS)
+			s->ops->unmap(s->dev, to, t->size);
+	}
+	if (r == CUDA_SUCCESS)
+		t->aside = to;
+	else
+		s->ops->unreserve(s->dev, to, t->size);
+	return r;
+}
+
+/* The device's memory is not mapped any more, if this succeeds. */
+static CUresult unmap_source(struct mover *mv, struct transfer *t)
+{
+	struct session *s = mv->sp->s;
+	CUresult r = s->ops->unmap(s->dev, t->aside ? t->aside : address_of(t), t->size);
+
+	if (r == CUDA_SUCCESS && t->aside)
+		s->ops->unreserve(s->dev, t->aside, t->size);
+	return r;
+}
+
+/* It stays on the device. */
+static void step_back(struct mover *mv, struct transfer *t)
+{
+	struct session *s = mv->sp->s;
+	CUmemAccess_flags access = first_mapping(t->c)->access;
+	CUresult r;
+
+	if (t->taken_bytes)
+		s->ops->unmap(s->dev, address_of(t), t->taken_bytes);
+	r = s->ops->map(s->dev, address_of(t), t->dev);
+	if (r == CUDA_SUCCESS && access != NO_ACCESS)
+		r = s->ops->set_access(s->dev, address_of(t), t->size, access);
+	if (r == CUDA_SUCCESS)
+		r = unmap_source(mv, t);
+	if (r != CUDA_SUCCESS)
+		fail(mv, r);
+}
+
+/* n more host chunks take the place of the device's memory. If that is not possible none
+ * of them does. */
+static void take_place(struct mover *mv, struct transfer *t, unsigned n)
+{
+	struct session *s = mv->sp->s;
+	CUdeviceptr addr = address_of(t);
+	CUresult r = map_hosts(mv->sp, t->host + t->n_taken, n, addr + t->taken_bytes,
+			       first_mapping(t->c)->access);
+
+	for (; r == CUDA_SUCCESS && n; n--)
+		t->taken_bytes += t->host[t->n_taken++]->size;
+	if (r == CUDA_SUCCESS)
+		return;
+	if (t->taken_bytes)
+		s->ops->unmap(s->dev, addr, t->taken_bytes);
+	t->taken_bytes = 0;
+	t->to = PIECE_SWAPPED;
+	fail(mv, r);
+}
+
+static void out_end(struct mover *mv, struct transfer *t)
+{
 	bool gone;
 
 	wait_for(mv, t);
 	if (t->result == CUDA_SUCCESS)
-		t->result = s->ops->unmap(s->dev, addr, t->size);
+		t->result = unmap_source(mv, t);
 	gone = t->result == CUDA_SUCCESS;
 	if (gone)
 		give_up(mv, t);
-	if (gone && t->to == PIECE_MAPPED) {
-		t->result = map_hosts(mv->sp, t, addr, m->access);
-		if (t->result != CUDA_SUCCESS)
-			t->to = PIECE_SWAPPED;
-	}
-	if (t->result != CUDA_SUCCESS)
+	else
 		fail(mv, t->result);
-	if (!gone)
+	if (gone && t->to == PIECE_MAPPED)
+		take_place(mv, t, t->n_host - t->n_taken);
+	if (!gone && t->aside)
+		step_back(mv, t);
+	else if (!gone)
 		open_source(mv, t, false);
 	pthread_mutex_lock(&mv->sp->lock);
 	t->c->moving_pieces -= pieces_of(mv->sp, t->size);
@@ -584,6 +679,47 @@ static unsigned out_depth(uint64_t size, enum piece_state to)
 	return to == PIECE_MAPPED ? OUT_LEAST : MAX((unsigned)n, OUT_LEAST);
 }
 
+/* What left before is mapped while the first copy runs, what the first brought while the
+ * second does, and the last one when the transfer ends. */
+static void out_in_steps(struct mover *mv, struct transfer *t)
+{
+	CUdeviceptr at = t->aside;
+
+	for (unsigned i = 0; i < t->n_host && t->result == CUDA_SUCCESS; i++) {
+		wait_for_mapping(mv->sp);
+		copy_one(mv, t, t->host[i], at, true);
+		note_end(mv, t, i + 1 < t->n_host ? mv->step[i % 2] : t->done);
+		at += t->host[i]->size;
+		while (mv->n > 1)
+			end_oldest(mv);
+		if (!i || t->result != CUDA_SUCCESS)
+			continue;
+		t->result = mv->sp->s->ops->event_synchronize(mv->step[(i - 1) % 2]);
+		if (t->result == CUDA_SUCCESS && t->to == PIECE_MAPPED)
+			take_place(mv, t, 1);
+	}
+}
+
+/* It has to wait until all has been copied, which takes longer in steps. */
+static bool somebody_waits(struct space *sp)
+{
+	bool waits;
+
+	pthread_mutex_lock(&sp->lock);
+	waits = sp->left;
+	pthread_mutex_unlock(&sp->lock);
+	return waits;
+}
+
+static void out_at_once(struct mover *mv, struct transfer *t)
+{
+	t->result = open_source(mv, t, true);
+	if (t->result != CUDA_SUCCESS)
+		return;
+	wait_for_mapping(mv->sp);
+	copy(mv, t, true);
+}
+
 void mover_out(struct mover *mv, CUdeviceptr addr, uint64_t size, enum piece_state to)
 {
 	struct transfer *t = next_slot(mv, size, out_depth(size, to));
@@ -595,12 +731,11 @@ void mover_out(struct mover *mv, CUdeviceptr addr, uint64_t size, enum piece_sta
 	atomic_fetch_add(&mv->sp->leaving, 1);
 	if (!take_hosts(mv, t))
 		t->result = CUDA_ERROR_OUT_OF_MEMORY;
-	if (t->result == CUDA_SUCCESS)
-		t->result = open_source(mv, t, true);
-	if (t->result == CUDA_SUCCESS) {
-		wait_for_mapping(mv->sp);
-		copy(mv, t, true);
-	}
+	else if (to == PIECE_MAPPED && t->n_host > 1 && !somebody_waits(mv->sp) &&
+		 step_aside(mv, t) == CUDA_SUCCESS)
+		out_in_steps(mv, t);
+	else
+		out_at_once(mv, t);
 	if (t->result != CUDA_SUCCESS)
 		mover_drain(mv);
 }

@@ -7,7 +7,9 @@
  * copies come first, then the memory behind the address changes; the device has its own
  * back before the host's is mapped, which takes as long as copying it. In: the other way
  * round.
- * So the data is always in at least one place, and whatever fails, it stays there.
+ * So the data is always in at least one place, and whatever fails, it stays there. What
+ * comes to lie in several host chunks that are to be mapped is read at another address
+ * meanwhile, so that one is mapped while the next is copied.
  *
  * Setting access costs 20 us on an H200, but 1 ms while anything is copied to the host,
  * whatever the size of either (driver 580). So what comes in is mapped several pieces at
@@ -47,6 +49,11 @@ struct transfer {
 	CUresult result; /* of what was asked of the device so far */
 	bool unmapped;   /* in: what was mapped before is not any more */
 	bool mapped;     /* in: the new memory is */
+	/* Out: where the device's memory is read while the host's takes its place; 0: where
+	 * it was. So much of that is mapped already, in so many chunks. */
+	CUdeviceptr aside;
+	uint64_t taken_bytes;
+	unsigned n_taken;
 };
 
 /* One direction of one run of moving. */
@@ -54,6 +61,7 @@ struct mover {
 	struct space *sp;
 	struct sess_ctx *ctx; /* a reference; NULL: no copies */
 	struct dev_stream *st;
+	struct dev_event *step[2]; /* copies of one transfer, in turn */
 	uint64_t run;
 	struct transfer ring[TRANSFERS];
 	unsigned first, n;
@@ -73,7 +81,7 @@ void mover_fini(struct mover *mv);
 
 /*
  * Begins to move what lies at addr: out, the piece of that size there, or in, the pieces
- * of that size together, to be one extent. Ends others first if too many are under way.
+ * of that size together, to be one. Ends others first if too many are under way.
  * Nothing happens if that is not there (any more), or somebody waits for the chunk.
  * Failures end up in mv->error.
  */

@@ -223,11 +223,13 @@ static void reclaim(struct moving *m, const struct ctl_msg *msg)
 	m->leaving.id = msg->id;
 	m->leaving.wanted = bytes;
 	m->leaving.bytes = m->leaving.told = 0;
+	space_on_left(m->s->space, msg->urgent ? on_left : NULL, m);
 	if (r == 0 && bytes)
 		r = space_move_out(m->s->space, bytes, msg->session,
 				   msg->total == PLACE_SWAPPED ? PLACE_SWAPPED
 							       : PLACE_MAPPED,
 				   &moved);
+	space_on_left(m->s->space, NULL, NULL);
 	count(&m->s->count->moved_out_bytes, moved.bytes);
 	log_debug("%llu MiB out: host memory %llu us, gate %llu, moving %llu: %d",
 		  (unsigned long long)moved.bytes >> 20,
@@ -412,7 +414,6 @@ int moving_new(struct session *s, struct broker_link *link, int sock,
 		return r;
 	}
 	space_on_home(s->space, on_home, m);
-	space_on_left(s->space, on_left, m);
 	*ret_m = m;
 	return 0;
 }
@@ -423,7 +424,6 @@ void moving_free(struct moving *m)
 		return;
 	gate_on_wanted(&m->s->gate, NULL, NULL);
 	space_on_home(m->s->space, NULL, NULL);
-	space_on_left(m->s->space, NULL, NULL);
 	pthread_mutex_lock(&m->lock);
 	m->ending = true;
 	pthread_cond_signal(&m->cond);

@@ -6,7 +6,7 @@
  *	bench_move [soft|cuda] [MIB] [json]
  *
  * pieces: allocations of a piece each; extent: one allocation of all, which leaves whole
- * and returns whole.
+ * and returns in runs.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -185,18 +185,18 @@ static void one_way(uint64_t piece, const char *what, enum placement_where where
 	tell(piece, what, name, (double)total, median(v[1], TIMES), pinned[1]);
 }
 
-/* The oldest memory leaves first: what is away now is what comes back. */
+/* One half changes places with the other. */
 static void both_ways(uint64_t piece, const char *what, enum placement_where where)
 {
 	uint64_t half = total / 2;
 	double v[TIMES];
 	char name[32];
 
-	for (unsigned i = 0; i < TIMES; i++) {
-		out(half, where);
+	out(total, where);
+	in(half);
+	for (unsigned i = 0; i < TIMES; i++)
 		v[i] = both(half, where);
-		in(half);
-	}
+	in(half);
 	snprintf(name, sizeof(name), "both %s", where_name[where]);
 	tell(piece, what, name, 2 * (double)half, median(v, TIMES), pinned[2]);
 }
@@ -242,6 +242,8 @@ static void measure(uint64_t piece)
 	CK(space_alloc(sp, total, OWNER, &extent));
 	one_way(piece, "extent", PLACE_SWAPPED);
 	one_way(piece, "extent", PLACE_MAPPED);
+	both_ways(piece, "extent", PLACE_SWAPPED);
+	both_ways(piece, "extent", PLACE_MAPPED);
 	CK(space_release(sp, extent));
 	space_flush(sp);
 }

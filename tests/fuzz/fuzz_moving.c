@@ -44,6 +44,7 @@ static struct ctl_msg message(const uint8_t *rec)
 		.result = -(int32_t)(rec[2] % 40),
 		.bytes = number(rec[3]),
 		.total = number(rec[4]),
+		.urgent = rec[1] >> 7,
 		.session = number(rec[4] ^ rec[3]),
 		.token = {rec[2]},
 	};

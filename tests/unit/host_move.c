@@ -108,6 +108,8 @@ Test(move, random_against_model_by_policy)
 	random_against_model(&placement_random);
 }
 
+static void (*prepare)(struct session *s);
+
 /* Every call of the device that moving makes fails once; nothing is lost, ever. */
 static void fail_everywhere(enum placement_where where, bool in)
 {
@@ -117,6 +119,8 @@ static void fail_everywhere(enum placement_where where, bool in)
 	unsigned failed = 0;
 	int r;
 
+	if (prepare)
+		prepare(s);
 	cr_assert_eq(space_set_piece(s->space, 4 * PIECE), 0);
 	it[0] = new_item(s, SMALL, 5000, 1);
 	it[1] = new_item(s, ARENA, PAGE, 2);
@@ -152,6 +156,22 @@ static void fail_everywhere(enum placement_where where, bool in)
 
 Test(move, failures_on_the_way_out_to_mapped)
 {
+	fail_everywhere(PLACE_MAPPED, false);
+}
+
+static void nobody(void *arg, uint64_t bytes)
+{
+}
+
+/* Then all is copied before anything is mapped. */
+static void wait_for_what_leaves(struct session *s)
+{
+	space_on_left(s->space, nobody, NULL);
+}
+
+Test(move, failures_on_the_way_out_while_somebody_waits)
+{
+	prepare = wait_for_what_leaves;
 	fail_everywhere(PLACE_MAPPED, false);
 }
 
@@ -390,9 +410,10 @@ Test(move, mapped_and_closed_while_away)
 	counted_end(s);
 }
 
-/* What came back in part is of pieces; what comes back whole is an extent again. */
-Test(move, pieces_and_extents)
+/* An extent leaves whole; it comes back in runs, and what is less than that in pieces. */
+Test(move, pieces_and_runs)
 {
+	const uint64_t run = SPACE_RETURN_PIECES * PIECE;
 	struct session *s = start();
 	struct item it = new_item(s, LARGE, 2 * PAGE, 1);
 	struct space_moved moved;
@@ -407,13 +428,18 @@ Test(move, pieces_and_extents)
 	cr_assert_eq(moved.bytes, PIECE);
 	within_reach(s);
 	check_item(s, &it);
+	/* two pieces of the first run are there, and one is mapped */
+	cr_assert_eq(space_move_in(s->space, 2 * PAGE - 3 * PIECE, &moved), 0);
+	cr_assert_eq(moved.bytes, 2 * PAGE - 3 * PIECE);
 	cr_assert_eq(space_move_in(s->space, TOTAL, &moved), 0);
+	cr_assert_eq(moved.bytes, PIECE);
 	cr_assert_eq(space_move_out(s->space, TOTAL, UINT64_MAX, PLACE_SWAPPED, &moved),
 		     -ENOSPC);
-	cr_assert_eq(space_move_in(s->space, 2 * PAGE, &moved), 0);
+	cr_assert_eq(space_move_in(s->space, run + 3 * PIECE, &moved), 0);
+	cr_assert_eq(moved.bytes, run + 3 * PIECE, "as much as may, whatever is left");
 	cr_assert_eq(space_move_out(s->space, PIECE, UINT64_MAX, PLACE_SWAPPED, &moved),
 		     0);
-	cr_assert_eq(moved.bytes, 2 * PAGE, "it came back whole");
+	cr_assert_eq(moved.bytes, run, "a run is one piece from then on");
 	within_reach(s);
 	check_item(s, &it);
 	counted_end(s);
@@ -447,7 +473,7 @@ Test(move, large_ones_are_several_extents)
 	cr_assert_eq(moved.bytes, extent + 4 * PAGE);
 	check_item(s, &it);
 	cr_assert_eq(space_move_out(s->space, 1, extent, PLACE_SWAPPED, &moved), 0);
-	cr_assert_geq(moved.bytes, 4 * PAGE, "it came back as extents");
+	cr_assert_eq(moved.bytes, SPACE_RETURN_PIECES * PIECE, "it came back in runs");
 	free_item(s, &it);
 	check_books(s);
 	it = new_item(s, LARGE, bytes, 4); /* what lay idle */

@@ -52,12 +52,15 @@ static struct {
 	_Atomic bool stop;
 } weftd = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
 
+static bool nobody_waits;
+
 static void tell(enum ctl_type type, uint32_t id, uint64_t bytes, uint64_t where)
 {
 	struct ctl_msg m = {.type = type,
 			    .id = id,
 			    .bytes = bytes,
 			    .total = where,
+			    .urgent = !nobody_waits,
 			    .session = UINT64_MAX};
 
 	cr_assert_eq(ctl_send(sock[1], &m, -1, -1), 0);
@@ -360,7 +363,7 @@ Test(moving, out_and_back)
 }
 
 /* Once all that was asked for has left, weftd hears of it, and then of the rest; what
- * need not be mapped has no rest. */
+ * need not be mapped, or nobody waits for, has no rest. */
 Test(moving, left_before_it_is_mapped)
 {
 	struct lane *l = lb[0].guest;
@@ -372,8 +375,11 @@ Test(moving, left_before_it_is_mapped)
 	cr_assert_geq(weftd.last[CTL_LEFT].bytes, 6 * MIB);
 	move(CTL_RECLAIM, 2, 4 * MIB, PLACE_SWAPPED);
 	move(CTL_RECLAIM, 3, 64 * MIB, PLACE_MAPPED); /* there is not so much */
+	move(CTL_RESTORE, 4, 16 * MIB, PLACE_MAPPED);
+	nobody_waits = true;
+	move(CTL_RECLAIM, 5, 16 * MIB, PLACE_MAPPED);
 	cr_assert_eq(weftd.n[CTL_LEFT], 1);
-	cr_assert_eq(weftd.out, 16 * MIB);
+	cr_assert_eq(weftd.out, 32 * MIB);
 }
 
 /* What is swapped comes back when it is wanted, as far as there is room; the rest is
