@@ -85,6 +85,7 @@ static CUresult fail_map(struct device *dev, CUdeviceptr addr, struct dev_chunk 
 
 	if (on_map)
 		on_map();
+	atomic_fetch_add(&counted.maps, 1);
 	return fails() ? CUDA_ERROR_OUT_OF_MEMORY : soft->map(dev, addr, chunk);
 }
 
@@ -103,6 +104,9 @@ static CUresult fail_unmap(struct device *dev, CUdeviceptr addr, uint64_t size)
 static CUresult fail_copy(struct dev_ctx *ctx, struct dev_stream *st,
 			  const struct dev_copy_2d *c)
 {
+	counted.maps_last = counted.maps;
+	if (!atomic_fetch_add(&counted.copies, 1))
+		counted.maps_first = counted.maps;
 	return fails() ? CUDA_ERROR_UNKNOWN : soft->copy(ctx, st, c);
 }
 

@@ -603,6 +603,43 @@ Test(move, while_others_allocate_and_both_ways)
 
 /* ---- who waits for what leaves ---- */
 
+static void expect_maps_between(struct session *s, unsigned n)
+{
+	struct space_moved moved;
+
+	counted.copies = 0;
+	cr_assert_eq(space_move_out(s->space, 2 * PAGE, UINT64_MAX, PLACE_MAPPED, &moved),
+		     0);
+	cr_assert_eq(counted.copies, 2 * PAGE / PIECE);
+	cr_assert_eq(counted.maps_last - counted.maps_first, n);
+	cr_assert_eq(space_move_in(s->space, TOTAL, &moved), 0);
+}
+
+/* If nobody waits, each piece is mapped while the next one is copied: not the last two
+ * before all have been; and what leaves later is read elsewhere, too. */
+Test(move, mapped_while_it_is_copied)
+{
+	const unsigned runs = 2 * PAGE / PIECE / SPACE_RETURN_PIECES;
+	struct session *s = start();
+	struct item it = new_item(s, LARGE, 2 * PAGE, 1);
+
+	expect_maps_between(s, 2 * PAGE / PIECE - 2);
+	expect_maps_between(s, 2 * PAGE / PIECE - 2 + runs - 1);
+	check_item(s, &it);
+	counted_end(s);
+}
+
+Test(move, copied_before_it_is_mapped_if_somebody_waits)
+{
+	struct session *s = start();
+	struct item it = new_item(s, LARGE, 2 * PAGE, 1);
+
+	wait_for_what_leaves(s);
+	expect_maps_between(s, 0);
+	check_item(s, &it);
+	counted_end(s);
+}
+
 static struct {
 	struct session *s;
 	uint64_t bytes, before;
