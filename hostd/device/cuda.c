@@ -359,6 +359,7 @@ const struct device_ops device_cuda_ops = {
 	.write_async = cuda_write_async,
 	.read_async = cuda_read_async,
 	.write_taken = cuda_write_taken,
+	.copy_end = cuda_copy_end,
 	.copy = cuda_copy,
 	.fill = cuda_fill,
 	.array_bytes = cuda_array_bytes,

@@ -134,7 +134,7 @@ static CUresult copy_and_wait(struct dev_ctx *ctx, struct dev_stream *st,
 	CUresult res = cu.cuMemcpy3DAsync(d, cuda_stream_of(st));
 
 	if (!res)
-		res = cuda_stream_end(st);
+		res = cu.cuStreamSynchronize(cuda_stream_of(st));
 	cuda_output_flush(ctx->dev);
 	return cuda_note(ctx, res);
 }

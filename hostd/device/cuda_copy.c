@@ -4,7 +4,11 @@
  * one side of a copy, so each device address is checked to be device memory that was
  * mapped for the guest before the driver sees it.
  */
+#include "base/clock.h"
 #include "device/cuda_device.h"
+
+/* How long a stream is asked whether it has ended: as long as few bytes take. */
+#define ASK_NS (20 * NSEC_PER_USEC)
 
 static bool rows_ok(struct device *dev, CUdeviceptr addr, size_t pitch, size_t width,
 		    size_t height)
@@ -36,10 +40,37 @@ static CUresult check(struct dev_ctx *ctx, CUdeviceptr addr, size_t size)
 	return res;
 }
 
+/*
+ * cuStreamSynchronize() sees the end of a copy 0.8 us later than asking again and again
+ * does (7.3 against 6.5 us for 4 KiB from an H200, driver 580), that of a kernel at the
+ * same moment. It also waits, on the legacy stream, for streams that block it.
+ */
+static CUresult wait_for_end(struct dev_stream *st)
+{
+	uint64_t until = clock_now_ns() + ASK_NS;
+	CUresult res;
+
+	do {
+		res = cu.cuStreamQuery(cuda_stream_of(st));
+	} while (res == CUDA_ERROR_NOT_READY && clock_now_ns() < until);
+	return res == CUDA_ERROR_NOT_READY ? cu.cuStreamSynchronize(cuda_stream_of(st))
+					   : res;
+}
+
+CUresult cuda_copy_end(struct dev_ctx *ctx, struct dev_stream *st)
+{
+	CUresult res = cuda_enter(ctx);
+
+	if (!res)
+		res = cuda_note(ctx, wait_for_end(st));
+	cuda_output_look(ctx);
+	return res;
+}
+
 static CUresult wait_for(struct dev_ctx *ctx, struct dev_stream *st, CUresult res)
 {
 	if (!res)
-		res = cuda_stream_end(st);
+		res = wait_for_end(st);
 	cuda_output_look(ctx);
 	return cuda_note(ctx, res);
 }

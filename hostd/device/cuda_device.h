@@ -218,6 +218,7 @@ CUresult cuda_fill(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 		   size_t pitch, uint32_t value, unsigned elem_bytes, size_t width,
 		   size_t height);
 
+CUresult cuda_copy_end(struct dev_ctx *ctx, struct dev_stream *st);
 /* True if all rows lie in memory that the guest may name. */
 bool cuda_copy_ok(struct device *dev, const struct dev_copy_2d *c);
 /* The same of a fill; width counts elements. */
@@ -245,8 +246,6 @@ CUresult cuda_stream_mem_ops(struct dev_ctx *ctx, struct dev_stream *st,
 			     const struct dev_mem_op *ops, unsigned n, unsigned flags);
 void cuda_stream_destroy(struct dev_stream *st);
 CUresult cuda_stream_query(struct dev_ctx *ctx, struct dev_stream *st);
-/* Waits for all that the stream has; the context must be current. */
-CUresult cuda_stream_end(struct dev_stream *st);
 CUresult cuda_stream_synchronize(struct dev_ctx *ctx, struct dev_stream *st);
 CUresult cuda_stream_wait_event(struct dev_ctx *ctx, struct dev_stream *st,
 				struct dev_event *ev);

@@ -349,6 +349,9 @@ struct device_ops {
 	/* Between addresses of the device, host_map()'s among them; never waits. */
 	CUresult (*copy)(struct dev_ctx *ctx, struct dev_stream *st,
 			 const struct dev_copy_2d *c);
+	/* Waits for what the caller has queued there: unlike stream_synchronize(), of the
+	 * legacy stream not for other streams. May be NULL: that is as good. */
+	CUresult (*copy_end)(struct dev_ctx *ctx, struct dev_stream *st);
 	/* elem_bytes is 1, 2 or 4; width counts elements. Never waits. */
 	CUresult (*fill)(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 			 size_t pitch, uint32_t value, unsigned elem_bytes, size_t width,
