@@ -216,11 +216,12 @@ static unsigned count_lacking(const struct broker *b)
 static uint64_t calm_at(struct broker *b)
 {
 	uint64_t last = MAX(MAX(b->taken_ns, b->charged_ns), b->moving_since_ns);
-	bool scarce = b->away || (b->swap && ready_pressed(b));
+	bool scarce;
 
-	return b->short_ns ? MIN(last + CALM_NS,
-				 (scarce ? b->taken_ns : b->short_ns) + CALM_MAX_NS)
-			   : 0;
+	if (!b->short_ns)
+		return 0;
+	scarce = b->away || (b->swap && ready_pressed(b));
+	return MIN(last + CALM_NS, (scarce ? b->taken_ns : b->short_ns) + CALM_MAX_NS);
 }
 
 /* How many there are to be; and, if that would be more later, when. */

@@ -350,7 +350,7 @@ struct device_ops {
 	CUresult (*copy)(struct dev_ctx *ctx, struct dev_stream *st,
 			 const struct dev_copy_2d *c);
 	/* Waits for what the caller has queued there: unlike stream_synchronize(), of the
-	 * legacy stream not for other streams. May be NULL: that is as good. */
+	 * legacy stream it may be not for other streams. */
 	CUresult (*copy_end)(struct dev_ctx *ctx, struct dev_stream *st);
 	/* elem_bytes is 1, 2 or 4; width counts elements. Never waits. */
 	CUresult (*fill)(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,

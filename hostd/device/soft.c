@@ -411,6 +411,7 @@ const struct device_ops device_soft_ops = {
 	.write_async = soft_write_async,
 	.read_async = soft_read_async,
 	.copy = soft_copy,
+	.copy_end = soft_stream_synchronize,
 	.fill = soft_fill,
 	.array_bytes = soft_array_bytes,
 	.array_create = soft_array_create,

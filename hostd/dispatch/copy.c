@@ -351,9 +351,7 @@ int handle_copy_dtod(struct sess_lane *sl, const struct copy_dtod_args *a,
 	sess_leave(sl);
 	if (a->cmd->wait) {
 		if (r == CUDA_SUCCESS)
-			r = sl->s->ops->copy_end
-				    ? sl->s->ops->copy_end(ctx, st)
-				    : sl->s->ops->stream_synchronize(ctx, st);
+			r = sl->s->ops->copy_end(ctx, st);
 		r = sess_sync_result(sl, r);
 	}
 	rep->res.result = r;

@@ -81,6 +81,11 @@ static struct mapping *first_mapping(const struct space_chunk *c)
 	return list_entry(c->mappings.next, struct mapping, in_chunk);
 }
 
+static CUdeviceptr address_of(const struct transfer *t)
+{
+	return first_mapping(t->c)->addr + t->offset;
+}
+
 static void set_states(struct transfer *t, unsigned n, enum piece_state to)
 {
 	pieces_set_state(t->c, pieces_at(t->c, t->offset), n, to);
@@ -123,7 +128,7 @@ static unsigned find_locked(struct mover *mv, struct transfer *t, CUdeviceptr ad
 	t->result = CUDA_SUCCESS;
 	t->unmapped = t->mapped = false;
 	t->aside = 0;
-	t->taken_bytes = t->n_taken = 0;
+	t->n_taken = 0;
 	return n;
 }
 
@@ -263,7 +268,7 @@ static void note_end(struct mover *mv, struct transfer *t, struct dev_event *ev)
 
 static void copy(struct mover *mv, struct transfer *t, bool out)
 {
-	CUdeviceptr at = first_mapping(t->c)->addr + t->offset;
+	CUdeviceptr at = address_of(t);
 
 	for (unsigned i = 0; i < t->n_host; i++) {
 		copy_one(mv, t, t->host[i], at, out);
@@ -313,11 +318,9 @@ static void wait_for_mapping(struct space *sp)
 /* What is read-only can be copied; what is closed is opened for that. */
 static CUresult open_source(struct mover *mv, struct transfer *t, bool open)
 {
-	struct mapping *m = first_mapping(t->c);
-
-	if (m->access != NO_ACCESS)
+	if (first_mapping(t->c)->access != NO_ACCESS)
 		return CUDA_SUCCESS;
-	return mv->sp->s->ops->set_access(mv->sp->s->dev, m->addr + t->offset, t->size,
+	return mv->sp->s->ops->set_access(mv->sp->s->dev, address_of(t), t->size,
 					  open ? READ_ONLY : NO_ACCESS);
 }
 
@@ -377,11 +380,6 @@ static void give_up(struct mover *mv, struct transfer *t)
 		left(arg, t->size);
 }
 
-static CUdeviceptr address_of(const struct transfer *t)
-{
-	return first_mapping(t->c)->addr + t->offset;
-}
-
 /* Nothing is mapped at the address any more, if this succeeds; else nothing has changed.
  */
 static CUresult step_aside(struct mover *mv, struct transfer *t)
@@ -418,6 +416,23 @@ static CUresult unmap_source(struct mover *mv, struct transfer *t)
 	return r;
 }
 
+/* Of the address, what host chunks have taken. */
+static uint64_t taken_bytes(const struct transfer *t)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < t->n_taken; i++)
+		sum += t->host[i]->size;
+	return sum;
+}
+
+static void give_place_back(struct mover *mv, struct transfer *t)
+{
+	if (t->n_taken)
+		mv->sp->s->ops->unmap(mv->sp->s->dev, address_of(t), taken_bytes(t));
+	t->n_taken = 0;
+}
+
 /* It stays on the device. */
 static void step_back(struct mover *mv, struct transfer *t)
 {
@@ -425,8 +440,7 @@ static void step_back(struct mover *mv, struct transfer *t)
 	CUmemAccess_flags access = first_mapping(t->c)->access;
 	CUresult r;
 
-	if (t->taken_bytes)
-		s->ops->unmap(s->dev, address_of(t), t->taken_bytes);
+	give_place_back(mv, t);
 	r = s->ops->map(s->dev, address_of(t), t->dev);
 	if (r == CUDA_SUCCESS && access != NO_ACCESS)
 		r = s->ops->set_access(s->dev, address_of(t), t->size, access);
@@ -440,18 +454,15 @@ static void step_back(struct mover *mv, struct transfer *t)
  * of them does. */
 static void take_place(struct mover *mv, struct transfer *t, unsigned n)
 {
-	struct session *s = mv->sp->s;
-	CUdeviceptr addr = address_of(t);
-	CUresult r = map_hosts(mv->sp, t->host + t->n_taken, n, addr + t->taken_bytes,
-			       first_mapping(t->c)->access);
+	CUresult r =
+		map_hosts(mv->sp, t->host + t->n_taken, n, address_of(t) + taken_bytes(t),
+			  first_mapping(t->c)->access);
 
-	for (; r == CUDA_SUCCESS && n; n--)
-		t->taken_bytes += t->host[t->n_taken++]->size;
-	if (r == CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS) {
+		t->n_taken += n;
 		return;
-	if (t->taken_bytes)
-		s->ops->unmap(s->dev, addr, t->taken_bytes);
-	t->taken_bytes = 0;
+	}
+	give_place_back(mv, t);
 	t->to = PIECE_SWAPPED;
 	fail(mv, r);
 }

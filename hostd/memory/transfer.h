@@ -50,9 +50,8 @@ struct transfer {
 	bool unmapped;   /* in: what was mapped before is not any more */
 	bool mapped;     /* in: the new memory is */
 	/* Out: where the device's memory is read while the host's takes its place; 0: where
-	 * it was. So much of that is mapped already, in so many chunks. */
+	 * it was. So many host chunks are mapped there already. */
 	CUdeviceptr aside;
-	uint64_t taken_bytes;
 	unsigned n_taken;
 };
 
