@@ -244,13 +244,14 @@ static void *keeper(void *arg)
 	struct hostpool *p = arg;
 
 	pthread_mutex_lock(&p->lock);
-	while (!p->ending) {
+	for (;;) {
 		wait_for_others_locked(p);
-		if (p->held)
-			pthread_cond_wait(&p->changed, &p->lock);
-		else if (grow_locked(p))
+		if (!p->held && grow_locked(p))
 			continue;
-		else if (p->ready <= p->target)
+		/* Only now: whoever ends it may have said so while it grew or waited. */
+		if (p->ending)
+			break;
+		if (p->held || p->ready <= p->target)
 			pthread_cond_wait(&p->changed, &p->lock);
 		else if (clock_now_ns() < p->used_ns + LINGER_NS)
 			wait_until_locked(p, p->used_ns + LINGER_NS);
@@ -266,7 +267,7 @@ static void wake_locked(struct hostpool *p)
 {
 	if (!p->running && !p->ending)
 		p->running = !pthread_create(&p->thread, NULL, keeper, p);
-	pthread_cond_signal(&p->changed);
+	pthread_cond_broadcast(&p->changed);
 }
 
 void hostpool_free(struct hostpool *p)
@@ -277,7 +278,7 @@ void hostpool_free(struct hostpool *p)
 		return;
 	pthread_mutex_lock(&p->lock);
 	p->ending = true;
-	pthread_cond_signal(&p->changed);
+	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
 	if (p->running)
 		pthread_join(p->thread, NULL);
@@ -367,6 +368,6 @@ void hostpool_go_on(struct hostpool *p)
 	p->held--;
 	p->refused = false;
 	if (p->running)
-		pthread_cond_signal(&p->changed);
+		pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
 }

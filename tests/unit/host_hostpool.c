@@ -104,3 +104,23 @@ Test(hostpool, waits_for_others, .timeout = 60)
 	check_item(s, &it);
 	counted_end(s);
 }
+
+/* A session may end while the pool waits, whatever it waits for. */
+Test(hostpool, ends_in_a_pause, .timeout = 20)
+{
+	const struct timespec pause = {.tv_nsec = 5000000};
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct session *s = start();
+		struct item it = new_item(s, LARGE, 2 * PAGE, 1);
+
+		space_host_pool_set(s->space, 2 * PAGE);
+		if (i)
+			wait_for_host(2 * PAGE);
+		atomic_store(&s->count->host_pause_ns, UINT64_MAX);
+		space_host_pool_set(s->space, PAGE);
+		nanosleep(&pause, NULL);
+		check_item(s, &it);
+		counted_end(s);
+	}
+}
