@@ -130,7 +130,7 @@ static bool copy_piece(struct soft_memory *m, const struct copy *c, size_t row,
 {
 	uint64_t dst = c->dst + row * c->dst_pitch + off;
 	uint64_t src = c->src + row * c->src_pitch + off;
-	char *host = c->host + row * c->width + off;
+	char *host = c->host ? c->host + row * c->width + off : NULL;
 	bool ok;
 
 	soft_memory_enter(m);
