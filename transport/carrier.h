@@ -36,6 +36,9 @@ struct carrier_ops {
 	 * payload's size are checked; flags are not. Returns 0, -EPIPE, -EPROTO, -ENOMEM.
 	 */
 	int (*receive)(struct lane *l, struct lane_msg *ret_msg);
+	/* The op of the record that receive() will not wait for, or -1; NULL: it cannot
+	 * tell. */
+	int (*peek)(struct lane *l);
 	void (*fini)(struct lane *l);
 };
 

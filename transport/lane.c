@@ -208,16 +208,23 @@ static int receive_reply(struct lane *l, struct lane_reply *ret_reply)
 	return 0;
 }
 
-int lane_call(struct lane *l, struct lane_reply *ret_reply)
+int lane_send(struct lane *l)
 {
-	int r;
-
 	l->out.hdr.seq = atomic_load_explicit(&l->tickets->next, memory_order_relaxed);
 	l->in = l->out.hdr;
-	r = finish(l);
-	if (r < 0)
-		return r;
+	return finish(l);
+}
+
+int lane_answer(struct lane *l, struct lane_reply *ret_reply)
+{
 	return receive_reply(l, ret_reply);
+}
+
+int lane_call(struct lane *l, struct lane_reply *ret_reply)
+{
+	int r = lane_send(l);
+
+	return r < 0 ? r : lane_answer(l, ret_reply);
 }
 
 int lane_next(struct lane *l, struct lane_reply *ret_reply)
@@ -244,6 +251,11 @@ int lane_recv(struct lane *l, struct lane_msg *ret_msg)
 	l->in = m.hdr;
 	*ret_msg = m;
 	return 0;
+}
+
+int lane_peek(struct lane *l)
+{
+	return l->ops->peek ? l->ops->peek(l) : -1;
 }
 
 void lane_on_sleep(struct lane *l, void (*fn)(void *arg), void *arg)

@@ -58,6 +58,11 @@ struct lane_reply {
  */
 int lane_call(struct lane *l, struct lane_reply *ret_reply);
 
+/* Its halves, one right after the other on the lane: what the caller does in between, it
+ * does while the worker works. lane_send() returns 0 or -EPIPE. */
+int lane_send(struct lane *l);
+int lane_answer(struct lane *l, struct lane_reply *ret_reply);
+
 /* Waits for the next record of a reply that had more. Releases the one before. */
 int lane_next(struct lane *l, struct lane_reply *ret_reply);
 
@@ -76,6 +81,10 @@ struct lane_msg {
  * before is released. Returns 0, -EPIPE when the guest is gone, -EPROTO.
  */
 int lane_recv(struct lane *l, struct lane_msg *ret_msg);
+
+/* The op of the next command, if it lies there already, so that lane_recv() will not wait
+ * for it; else, and where that is not known, -1. The guest may still change it. */
+int lane_peek(struct lane *l);
 
 /* Calls fn(arg), on the thread that receives, before it sleeps for want of a command. */
 void lane_on_sleep(struct lane *l, void (*fn)(void *arg), void *arg);

@@ -175,6 +175,16 @@ int ring_rx_poll(struct ring_rx *rx)
 	return 1;
 }
 
+int ring_rx_peek(struct ring_rx *rx)
+{
+	struct wire_hdr h;
+
+	if (ring_rx_poll(rx) <= 0)
+		return -1;
+	copy_once(&h, rx->data + (rx->next & RING_MASK));
+	return h.flags == WIRE_F_PAD ? -1 : h.op;
+}
+
 int ring_rx_next(struct ring_rx *rx, struct wire_hdr *ret_hdr, const void **ret_rest)
 {
 	for (;;) {

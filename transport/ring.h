@@ -113,6 +113,10 @@ void ring_tx_publish(struct ring_tx *tx, uint32_t size, uint32_t payload);
 /* 1 if a record waits, 0 if not, -EPROTO. Loads what the producer published. */
 int ring_rx_poll(struct ring_rx *rx);
 
+/* The op of the next record, which may change until ring_rx_next() copies it; -1: there is
+ * none, or it begins elsewhere. */
+int ring_rx_peek(struct ring_rx *rx);
+
 /*
  * Takes the next record: a checked private copy of its header, and where the rest of it
  * lies (shared memory: copy it once). Returns 0, -EAGAIN (none), -EPROTO.

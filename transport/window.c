@@ -205,6 +205,11 @@ static int window_receive(struct lane *l, struct lane_msg *ret_msg)
 	return 0;
 }
 
+static int window_peek(struct lane *l)
+{
+	return ring_rx_peek(&l->w.rx);
+}
+
 static void window_fini(struct lane *l)
 {
 }
@@ -246,5 +251,6 @@ const struct carrier_ops window_ops = {
 	.reserve = window_reserve,
 	.publish = window_publish,
 	.receive = window_receive,
+	.peek = window_peek,
 	.fini = window_fini,
 };
