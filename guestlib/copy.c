@@ -25,13 +25,12 @@
 
 /* ---- within the device ---- */
 
-CUresult copy_on_device(struct guest_thread *t, const struct copy *c, uint64_t stream)
+bool copy_begin_on_device(struct guest_thread *t, const struct copy *c, uint64_t stream)
 {
 	struct copy_dtod_cmd *cmd = begin_copy_dtod(t);
-	struct lane_reply reply;
 
 	if (!cmd)
-		return guest_lost(t);
+		return false;
 	cmd->dst = c->dst.addr;
 	cmd->src = c->src.addr;
 	cmd->dst_pitch = c->dst.pitch;
@@ -44,6 +43,15 @@ CUresult copy_on_device(struct guest_thread *t, const struct copy *c, uint64_t s
 	cmd->wait = c->shared && !c->async;
 	cmd->mark = c->mark;
 	cmd->number = c->number;
+	return true;
+}
+
+CUresult copy_on_device(struct guest_thread *t, const struct copy *c, uint64_t stream)
+{
+	struct lane_reply reply;
+
+	if (!copy_begin_on_device(t, c, stream))
+		return guest_lost(t);
 	return c->async ? guest_post(t)
 			: guest_call(t, sizeof(struct copy_dtod_rep), &reply);
 }

@@ -173,8 +173,17 @@ static CUresult receive_small(struct guest_thread *t, const struct copy *c,
 			   .width = c->width,
 			   .height = c->height,
 			   .shared = true};
-	CUresult r = copy_on_device(t, &dev, stream);
+	struct lane_reply reply;
+	CUresult r;
 
+	if (!copy_begin_on_device(t, &dev, stream))
+		return guest_lost(t);
+	r = guest_send(t);
+	if (r)
+		return r;
+	if (c->height == 1) /* the device is at work for some microseconds */
+		move_prepare(s->row, s->left);
+	r = guest_answer(t, sizeof(struct copy_dtod_rep), &reply);
 	if (r == CUDA_SUCCESS)
 		sink_bytes(s, room->mem, s->left, false);
 	return r;

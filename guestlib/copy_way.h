@@ -22,6 +22,8 @@ void copy_way_end(struct copy_way *w, bool idle);
 /* Between addresses of the device; one that is c->shared and not c->async is waited for.
  */
 CUresult copy_on_device(struct guest_thread *t, const struct copy *c, uint64_t stream);
+/* Begins the command of it. False: guest_lost(). */
+bool copy_begin_on_device(struct guest_thread *t, const struct copy *c, uint64_t stream);
 
 CUresult copy_to_device(struct guest_thread *t, const struct copy *c, uint64_t stream);
 CUresult copy_from_device(struct guest_thread *t, const struct copy *c, uint64_t stream);

@@ -73,7 +73,7 @@ CUresult guest_enter(enum guest_need need, struct guest_thread **ret_t);
 /*
  * Begins a command on the thread's lane: room for size bytes (8-aligned, not zeroed) and,
  * if payload_size is not 0, *ret_payload for the bulk data. NULL: return guest_lost(t).
- * Exactly one guest_post() or guest_call() follows a success.
+ * Exactly one guest_post(), guest_call() or guest_send() follows a success.
  */
 void *guest_begin(struct guest_thread *t, uint16_t op, uint32_t size,
 		  uint32_t payload_size, void **ret_payload);
@@ -90,6 +90,11 @@ CUresult guest_post(struct guest_thread *t);
  */
 CUresult guest_call(struct guest_thread *t, uint32_t body_size,
 		    struct lane_reply *ret_reply);
+
+/* Its halves; between them the caller uses the lane for nothing. */
+CUresult guest_send(struct guest_thread *t);
+CUresult guest_answer(struct guest_thread *t, uint32_t body_size,
+		      struct lane_reply *ret_reply);
 
 /* The same for what goes on after the context was lost: the sticky error is no result. */
 CUresult guest_call_even_lost(struct guest_thread *t, uint32_t body_size,

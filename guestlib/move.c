@@ -158,3 +158,11 @@ void move_bytes(void *dst, const void *src, size_t size, bool helped)
 	while (atomic_load_explicit(&help.left, memory_order_acquire))
 		__builtin_ia32_pause();
 }
+
+void move_prepare(const void *dst, size_t size)
+{
+	const char *line = dst;
+
+	for (size_t at = 0; at < size; at += 64)
+		__builtin_prefetch(line + at, 1);
+}

@@ -267,6 +267,18 @@ CUresult guest_call(struct guest_thread *t, uint32_t body_size, struct lane_repl
 	return reply_result(t, r, body_size, ret, false);
 }
 
+CUresult guest_send(struct guest_thread *t)
+{
+	return unlikely(lane_send(t->lane) < 0) ? guest_lost(t) : CUDA_SUCCESS;
+}
+
+CUresult guest_answer(struct guest_thread *t, uint32_t body_size, struct lane_reply *ret)
+{
+	int r = lane_answer(t->lane, ret);
+
+	return reply_result(t, r, body_size, ret, false);
+}
+
 CUresult guest_call_even_lost(struct guest_thread *t, uint32_t body_size,
 			      struct lane_reply *ret)
 {
