@@ -108,6 +108,7 @@ static CUresult cuda_ctx_create(struct device *dev, unsigned flags,
 	list_init(&ctx->events);
 	list_init(&ctx->modules);
 	list_init(&ctx->graveyard);
+	pthread_mutex_init(&ctx->batch_lock, NULL);
 	pthread_mutex_lock(&dev->lock);
 	ctx->id = ++dev->last_ctx;
 	res = ctx_make(dev, flags, ctx);
@@ -165,6 +166,7 @@ static void cuda_ctx_destroy(struct dev_ctx *ctx)
 	if (!cuda_enter(ctx))
 		cuda_note(ctx, cu.cuCtxSynchronize());
 	cuda_output_flush(dev);
+	cuda_batches_drop(ctx);
 	cuda_graphs_drop(ctx);
 	ctx_free_objects(ctx);
 	cuda_host_ops_drop(ctx);
@@ -174,6 +176,7 @@ static void cuda_ctx_destroy(struct dev_ctx *ctx)
 	list_remove(&ctx->link);
 	ctx_drop(ctx);
 	pthread_mutex_unlock(&dev->lock);
+	pthread_mutex_destroy(&ctx->batch_lock);
 	free(ctx);
 	adopt_elsewhere(dev);
 }
@@ -409,6 +412,7 @@ const struct device_ops device_cuda_ops = {
 	.func_occupancy = cuda_func_occupancy,
 	.func_clusters = cuda_func_clusters,
 	.launch = cuda_launch,
+	.launch_batch = cuda_launch_batch,
 	.tensor_map = cuda_tensor_map,
 	.tensor_map_move = cuda_tensor_map_move,
 	.graph_create = cuda_graph_create,

@@ -13,6 +13,7 @@
  *	cuda_module.c	images, functions	cuda_image.c	checks of images
  *	cuda_jit.c	options, logs		cuda_link.c	linking
  *	cuda_launch.c	attributes of functions, launches
+ *	cuda_batch.c	many launches at once
  *	cuda_output.c	printf of kernels	cuda_array.c	arrays
  *	cuda_texture.c	textures, surfaces, tensor maps
  *	cuda_nvml.c	sensors, utilisation
@@ -34,6 +35,9 @@
 
 /* Host functions that may be under way in a context. */
 #define CUDA_HOST_SLOTS 16384
+/* Graphs of each size that launches go through, hence of batches under way. */
+#define CUDA_BATCHES      8
+#define CUDA_BATCH_SIZES 3
 
 struct cuda_output {
 	int file;  /* what stdout is now; -1: not caught */
@@ -64,6 +68,12 @@ struct device {
 	struct cuda_nvml *nvml;       /* NULL: the host's NVML is not there */
 };
 
+/* Graphs of one size, see cuda_batch.c. */
+struct cuda_batches {
+	struct batch_graph *graphs[CUDA_BATCHES];
+	unsigned n, next;
+};
+
 struct dev_ctx {
 	struct device *dev;
 	struct list link; /* device.contexts */
@@ -79,12 +89,17 @@ struct dev_ctx {
 	unsigned next_slot;
 	uint32_t slot_used[CUDA_HOST_SLOTS]; /* waits queued on the slot so far */
 	bool slot_busy[CUDA_HOST_SLOTS];
+	pthread_mutex_t batch_lock; /* all below; a leaf */
+	struct cuda_batches batches[CUDA_BATCH_SIZES];
+	unsigned batches_seen, batches_hasty;
+	bool legacy_alone; /* as dev_stream.alone */
 };
 
 struct dev_stream {
 	struct dev_ctx *ctx;
 	struct list link;
 	CUstream cu;
+	bool alone; /* has attributes, which launches in graphs would not have */
 };
 
 struct dev_array {
@@ -303,6 +318,13 @@ CUresult cuda_func_clusters(struct dev_func *f, const struct dev_launch *l, bool
 			    int *ret_n);
 /* All attributes of a launch; room for DEV_LAUNCH_ATTRS_MAX + 2. How many there are. */
 unsigned cuda_launch_attrs(CUlaunchAttribute *to, const struct dev_launch *l);
+/* cuda_batch.c */
+CUresult cuda_launch_batch(struct dev_ctx *ctx, struct dev_stream *st,
+			   const struct dev_launch *l, unsigned n);
+/* Forgets the code that batches were launched with; before any of it is unloaded, with
+ * nothing under way. */
+void cuda_batches_drop(struct dev_ctx *ctx);
+
 CUresult cuda_launch(struct dev_ctx *ctx, struct dev_stream *st,
 		     const struct dev_launch *l);
 

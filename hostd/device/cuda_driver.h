@@ -140,6 +140,7 @@
 	X(cuGraphKernelNodeSetAttribute)                                                 \
 	X(cuGraphInstantiateWithFlags)                                                   \
 	X(cuGraphExecDestroy)                                                            \
+	X(cuGraphExecKernelNodeSetParams)                                                \
 	X(cuGraphExecNodeSetParams)                                                      \
 	X(cuGraphNodeSetEnabled)                                                         \
 	X(cuGraphLaunch)                                                                 \

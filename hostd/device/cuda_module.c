@@ -274,6 +274,7 @@ void cuda_module_unload(struct dev_module *mod)
 
 	if (!cuda_enter(ctx)) {
 		cuda_note(ctx, cu.cuCtxSynchronize());
+		cuda_batches_drop(ctx);
 		cuda_note(ctx, mod->lib ? cu.cuLibraryUnload(mod->lib)
 					: cu.cuModuleUnload(mod->cu));
 	}

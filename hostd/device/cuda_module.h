@@ -14,6 +14,7 @@ struct dev_func {
 	CUfunction cu;
 	const char *name; /* the driver's */
 	size_t params_size;
+	_Atomic char batch; /* whether it can be launched in one; see cuda_batch.c */
 };
 
 /* A CUmodule, or a CUlibrary, whose code the driver loads piece by piece. */
@@ -23,6 +24,7 @@ struct dev_module {
 	CUmodule cu;
 	CUlibrary lib;  /* then cu is NULL */
 	uint64_t bytes; /* of device memory, about */
+	_Atomic bool has_refs; /* to textures or surfaces, and they are used */
 	/* Under the device's lock: functions met so far, and those by index, once asked.
 	 */
 	struct dev_func *funcs[CUDA_FUNC_BUCKETS];

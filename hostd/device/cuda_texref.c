@@ -20,6 +20,7 @@ CUresult cuda_texref_find(struct dev_module *mod, const char *name, bool surface
 
 	if (res)
 		return res;
+	atomic_store(&mod->has_refs, true);
 	return surface ? cu.cuModuleGetSurfRef(&surf, mod->cu, name)
 		       : cu.cuModuleGetTexRef(&tex, mod->cu, name);
 }

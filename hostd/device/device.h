@@ -133,6 +133,9 @@ struct dev_launch_attr {
 
 #define DEV_LAUNCH_ATTRS_MAX 16
 
+/* Launches that a device may be given at once. */
+#define DEV_BATCH_MAX 16
+
 struct dev_launch {
 	struct dev_func *func;
 	unsigned grid[3], block[3];
@@ -489,6 +492,11 @@ struct device_ops {
 	/* Never waits for the kernel; may wait for room in the stream's queue. */
 	CUresult (*launch)(struct dev_ctx *ctx, struct dev_stream *st,
 			   const struct dev_launch *l);
+	/* The same for n launches (at most DEV_BATCH_MAX) that are neither cooperative nor
+	 * have a cluster or attributes, one after the other. Returns the first failure;
+	 * one that fails does not keep the others from being launched. */
+	CUresult (*launch_batch)(struct dev_ctx *ctx, struct dev_stream *st,
+				 const struct dev_launch *l, unsigned n);
 
 	/*
 	 * -- graphs (device/graph.h) --

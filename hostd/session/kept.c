@@ -5,6 +5,7 @@ void kept_drop(struct sess_lane *sl)
 {
 	struct kept *k = &sl->kept;
 
+	batch_end(sl); /* it names what is kept */
 	for (unsigned i = 0; i < KEPT_SLOTS && k->n; i++) {
 		struct sess_obj *o = k->slots[i].obj;
 
@@ -33,6 +34,8 @@ void kept_put(struct sess_lane *sl, uint64_t key, struct sess_obj *o,
 	struct kept_slot *slot = kept_slot(&sl->kept, key);
 	struct sess_obj *before = slot->obj;
 
+	if (before)
+		batch_end(sl);
 	*slot = (struct kept_slot){.key = key, .obj = o, .dev = dev};
 	sl->kept.n += !before;
 	obj_put(sl->s, before);

@@ -60,10 +60,12 @@ static void keep_pins(struct sess_lane *sl)
 	while (sl->n_pins) {
 		const struct sess_pin *p = &sl->pins[--sl->n_pins];
 
-		if (p->key)
+		if (p->key) {
 			kept_put(sl, p->key, p->obj, p->dev);
-		else
+		} else {
+			batch_end(sl);
 			obj_put(sl->s, p->obj);
+		}
 	}
 }
 
@@ -73,9 +75,18 @@ static int dispatch(struct sess_lane *sl, const struct dispatch_row *row)
 	return row->run(sl, sl->msg);
 }
 
+static int claim(struct sess_lane *sl)
+{
+	uint64_t seq = sl->msg->hdr.seq;
+
+	return sl->batch.n ? tickets_claim_next(&sl->s->tickets, seq)
+			   : tickets_claim(&sl->s->tickets, seq);
+}
+
 static int handle_posted(struct sess_lane *sl, const struct dispatch_row *row)
 {
-	int r = tickets_claim(&sl->s->tickets, sl->msg->hdr.seq);
+	uint64_t seq = sl->msg->hdr.seq;
+	int r = claim(sl);
 
 	if (r < 0)
 		return r;
@@ -83,8 +94,13 @@ static int handle_posted(struct sess_lane *sl, const struct dispatch_row *row)
 	r = dispatch(sl, row);
 	keep_pins(sl);
 	kept_check(sl);
+	if (sl->batch.last == seq) {
+		batch_settle(sl);
+		return r;
+	}
+	batch_end(sl);
 	sess_count_posted(&sl->s->count->posts, 1);
-	tickets_done(&sl->s->tickets, sl->msg->hdr.seq);
+	tickets_done(&sl->s->tickets, seq);
 	return r;
 }
 
@@ -111,6 +127,8 @@ int sess_handle(struct sess_lane *sl, const struct lane_msg *msg)
 	const struct dispatch_row *row = dispatch_find(msg);
 
 	sl->msg = msg;
+	if (sl->batch.n && !batch_goes_on(sl))
+		batch_end(sl);
 	if (!row)
 		return -EPROTO;
 	return sess_posted(sl) ? handle_posted(sl, row) : handle_call(sl, row);
@@ -123,6 +141,7 @@ static void lane_loop(struct sess_lane *sl)
 
 	do {
 		r = lane_recv(sl->lane, &msg);
+		sl->more = r == 0 && lane_peek(sl->lane) == WIRE_OP_launch_kernel;
 		if (r < 0)
 			sl->msg = NULL;
 		else

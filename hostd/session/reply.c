@@ -162,21 +162,36 @@ CUresult sess_sync_result(struct sess_lane *sl, CUresult r)
 	return r;
 }
 
+static void note(struct sess_lane *sl, uint16_t op, CUresult r)
+{
+	if (is_fatal(r))
+		note_fatal(sl, r);
+	if (r == CUDA_ERROR_NOT_SUPPORTED && !sl->uncounted)
+		sess_refuse(sl->s, REFUSAL_DEVICE, dispatch_table[op].name, 0);
+}
+
+void sess_failed(struct sess_lane *sl, uint16_t op, CUresult r)
+{
+	if (likely(r == CUDA_SUCCESS))
+		return;
+	note(sl, op, r);
+	defer(sl->s, r);
+}
+
 int sess_done(struct sess_lane *sl, const void *rep, uint32_t rep_size)
 {
 	const struct wire_result *res = rep;
 	uint32_t sticky;
 	void *body;
 
-	if (unlikely(res->result) && is_fatal(res->result))
-		note_fatal(sl, res->result);
-	if (unlikely(res->result == CUDA_ERROR_NOT_SUPPORTED) && !sl->uncounted)
-		sess_refuse(sl->s, REFUSAL_DEVICE, dispatch_table[sl->msg->hdr.op].name,
-			    0);
 	if (sess_posted(sl)) {
-		defer(sl->s, res->result);
+		if (unlikely(res->result))
+			batch_end(sl); /* what failed earlier is reported first */
+		sess_failed(sl, sl->msg->hdr.op, res->result);
 		return 0;
 	}
+	if (unlikely(res->result))
+		note(sl, sl->msg->hdr.op, res->result);
 	if (flush_output(sl) < 0)
 		return -EPIPE;
 	body = lane_reply_begin(sl->lane, 0, rep_size, 0, NULL);

@@ -40,6 +40,7 @@
 #include "lane.h"
 #include "memory/touch.h"
 #include "refusal.h"
+#include "session/batch.h"
 #include "session/gate.h"
 #include "session/kept.h"
 #include "session/object.h"
@@ -264,7 +265,9 @@ struct sess_lane {
 	} pins[SESS_PINS_MAX]; /* references that the command holds */
 	unsigned n_pins;
 	struct kept kept;
+	struct batch batch;
 	struct sess_taken taken;
+	bool more;      /* another launch lies there already */
 	bool replying;  /* a raw handler has begun its reply */
 	bool uncounted; /* what this command answers is no refusal of its own */
 };
@@ -390,6 +393,9 @@ int sess_done(struct sess_lane *sl, const void *rep, uint32_t rep_size);
 void *sess_reply_begin(struct sess_lane *sl, uint16_t flags, uint32_t body_size,
 		       uint32_t payload_size, void **ret_payload);
 int sess_reply_end(struct sess_lane *sl);
+
+/* Takes note of what the device answered to a command without a reply, now or before. */
+void sess_failed(struct sess_lane *sl, uint16_t op, CUresult r);
 
 /* True if the command being handled has no reply. */
 static inline bool sess_posted(const struct sess_lane *sl)

@@ -58,9 +58,16 @@ int tickets_wait(struct tickets *t, uint64_t seq)
 	return atomic_load(&t->done) >= seq ? 0 : -EPIPE;
 }
 
-int tickets_claim(struct tickets *t, uint64_t seq)
+int tickets_claim_next(struct tickets *t, uint64_t seq)
 {
 	uint64_t expected = seq;
+
+	return atomic_compare_exchange_strong(&t->claimed, &expected, seq + 1) ? 0
+									       : -EPROTO;
+}
+
+int tickets_claim(struct tickets *t, uint64_t seq)
+{
 	int r;
 
 	if (seq == 0 || seq < atomic_load_explicit(&t->done, memory_order_acquire))
@@ -68,9 +75,7 @@ int tickets_claim(struct tickets *t, uint64_t seq)
 	r = tickets_wait(t, seq);
 	if (r < 0)
 		return r;
-	if (!atomic_compare_exchange_strong(&t->claimed, &expected, seq + 1))
-		return -EPROTO;
-	return 0;
+	return tickets_claim_next(t, seq);
 }
 
 static void wake_all(struct tickets *t)

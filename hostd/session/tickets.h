@@ -28,6 +28,10 @@ void tickets_init(struct tickets *t);
  */
 int tickets_claim(struct tickets *t, uint64_t seq);
 
+/* Claims ticket seq, the one before it being claimed by the caller, and not done: one
+ * tickets_done() will be for both. Returns 0 or -EPROTO. */
+int tickets_claim_next(struct tickets *t, uint64_t seq);
+
 /* The claimed ticket has been executed. */
 void tickets_done(struct tickets *t, uint64_t seq);
 

@@ -34,6 +34,7 @@ static struct sess_lane lane;
 static struct dev_func *func; /* never looked into */
 static uint64_t seq, launched;
 static unsigned spins; /* of the device, for each launch */
+static bool batches;   /* the next one is there already */
 
 static CUresult launch(struct dev_ctx *ctx, struct dev_stream *st,
 		       const struct dev_launch *l)
@@ -41,6 +42,14 @@ static CUresult launch(struct dev_ctx *ctx, struct dev_stream *st,
 	launched += l->func == func;
 	for (unsigned i = 0; i < spins; i++)
 		__asm__ __volatile__("");
+	return CUDA_SUCCESS;
+}
+
+static CUresult launch_batch(struct dev_ctx *ctx, struct dev_stream *st,
+			     const struct dev_launch *l, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		(void)launch(ctx, st, &l[i]);
 	return CUDA_SUCCESS;
 }
 
@@ -111,6 +120,7 @@ static double burst(struct lane_msg *msg, enum handle_type type)
 	for (uint32_t i = 0; i < LAUNCHES; i++) {
 		c->func = handle_make(type, 1, i % KERNELS);
 		msg->hdr.seq = ++seq;
+		lane.more = batches && i + 1 < LAUNCHES;
 		must(sess_handle(&lane, msg) == 0, "a launch");
 	}
 	return (thread_ns() - t) / LAUNCHES;
@@ -185,6 +195,7 @@ static void measure_window(void)
 			struct lane_msg msg;
 
 			must(lane_recv(lb.worker, &msg) == 0, "a command");
+			lane.more = lane_peek(lb.worker) == WIRE_OP_launch_kernel;
 			must(sess_handle(&lane, &msg) == 0, "a launch");
 		}
 		t = (thread_ns() - t) / LAUNCHES;
@@ -205,6 +216,7 @@ int main(void)
 	struct session *s;
 
 	ops.launch = launch;
+	ops.launch_batch = launch_batch;
 	must(sess_new(&ops, &cfg, &nobody, &s) == 0, "a session");
 	func = malloc(1);
 	sess_lane_init(&lane, s, NULL, 0);
@@ -217,6 +229,9 @@ int main(void)
 	measure("function, no parameters", HANDLE_FUNCTION, 0);
 	measure("function, 16 parameters", HANDLE_FUNCTION, 16);
 	measure("kernel of a library, 16", HANDLE_KERNEL, 16);
+	batches = true;
+	measure("the same in batches", HANDLE_KERNEL, 16);
+	batches = false;
 	must(touch_init(&s->touch) == 0, "a map of pages");
 	measure("the same where memory moves", HANDLE_KERNEL, 16);
 	measure_window();

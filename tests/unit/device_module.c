@@ -413,3 +413,85 @@ SOFT_TEST(device_module, containers_in_a_row_are_linked)
 	FAILS(load(f, image, n + 1, &mod), CUDA_ERROR_INVALID_IMAGE);
 	fix_free(f, &m);
 }
+
+/* ---- launches in batches ---- */
+
+#define BATCHES 200u /* more than a device needs to see that they come */
+
+struct step {
+	CUdeviceptr p;
+	uint32_t v;
+};
+
+/* n steps, of either function; the middle one cannot be launched if bad. */
+static CUresult batch(struct fix *f, struct dev_func *const fn[2], CUdeviceptr p,
+		      unsigned n, uint32_t *is, bool bad)
+{
+	struct dev_launch l[DEV_BATCH_MAX] = {0};
+	struct step params[DEV_BATCH_MAX];
+
+	for (unsigned i = 0; i < n; i++) {
+		unsigned which = *is >> i & 1;
+
+		params[i] = (struct step){p, *is % 1000 + i};
+		l[i] = (struct dev_launch){.func = fn[which],
+					   .grid = {1, 1, 1},
+					   .block = {1, 1, 1},
+					   .params = &params[i],
+					   .params_size = 12};
+		if (bad && i == n / 2)
+			l[i].block[0] = 5000;
+		else
+			*is = *is * (which ? 5 : 3) + params[i].v;
+	}
+	return f->ops->launch_batch(f->ctx, NULL, l, n);
+}
+
+static void load_steps(struct fix *f, const char *text, struct dev_module **mod,
+		       struct dev_func **fn)
+{
+	OK(load_text(f, text, mod));
+	OK(f->ops->module_function(*mod, "step", fn));
+}
+
+static void check_steps(struct fix *f, CUdeviceptr p, uint32_t is)
+{
+	uint32_t v = ~is;
+
+	OK(f->ops->read(f->ctx, NULL, &v, p, sizeof(v)));
+	cr_assert_eq(v, is);
+}
+
+DEVICE_TEST(device_module, launches_in_batches)
+{
+	const char text[2][1024] = {PTX_HEAD PTX_STEP("3"), PTX_HEAD PTX_STEP("5")};
+	struct fix_mem m = fix_alloc(f, 2 * MIB);
+	struct dev_module *mod[2];
+	struct dev_func *fn[2];
+	uint32_t is = 1;
+
+	for (unsigned i = 0; i < 2; i++)
+		load_steps(f, text[i], &mod[i], &fn[i]);
+	OK(f->ops->write(f->ctx, NULL, m.addr, &is, sizeof(is)));
+	for (unsigned i = 0; i < BATCHES; i++)
+		OK(batch(f, fn, m.addr, i % DEV_BATCH_MAX + 1, &is, false));
+	check_steps(f, m.addr, is);
+	/* one that cannot be launched is left out */
+	for (unsigned i = 0; i < 3; i++) {
+		CUresult r = batch(f, fn, m.addr, DEV_BATCH_MAX, &is, true);
+
+		cr_assert(r == CUDA_ERROR_INVALID_VALUE, "%d", (int)r);
+	}
+	check_steps(f, m.addr, is);
+	/* code that goes, and other code in its place */
+	for (unsigned i = 0; i < 4; i++) {
+		f->ops->module_unload(mod[1]);
+		load_steps(f, text[1], &mod[1], &fn[1]);
+		for (unsigned j = 0; j < 8; j++)
+			OK(batch(f, fn, m.addr, DEV_BATCH_MAX, &is, false));
+	}
+	check_steps(f, m.addr, is);
+	f->ops->module_unload(mod[0]);
+	f->ops->module_unload(mod[1]);
+	fix_free(f, &m);
+}

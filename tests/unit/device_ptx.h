@@ -70,6 +70,14 @@
 	".visible .entry poke(.param .u64 p) {\n"                                        \
 	" .reg .b64 %rd<2>; ld.param.u64 %rd1, [p]; st.u32 [%rd1], 1; ret; }\n"
 
+/* step(p, v): *p = *p * factor + v, by one thread. */
+#define PTX_STEP(factor)                                                                 \
+	".visible .entry step(.param .u64 p, .param .u32 v) {\n"                         \
+	" .reg .b32 %r<3>; .reg .b64 %rd<2>;\n"                                          \
+	" ld.param.u64 %rd1, [p]; ld.param.u32 %r1, [v];\n"                              \
+	" ld.global.u32 %r2, [%rd1]; mad.lo.u32 %r2, %r2, " factor ", %r1;\n"            \
+	" st.global.u32 [%rd1], %r2; ret; }\n"
+
 /* fall(): trap. */
 #define PTX_TRAP ".visible .entry fall() { trap; }\n"
 
