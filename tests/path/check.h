@@ -100,6 +100,8 @@ template <class T> struct dev_array {
 	void zero()
 	{
 		CK(cudaMemset(p, 0, n * sizeof(T)));
+		/* other streams do not wait for it, nor does this thread yet */
+		CK(cudaStreamSynchronize(0));
 	}
 	~dev_array()
 	{
