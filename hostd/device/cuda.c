@@ -202,7 +202,10 @@ static CUresult cuda_ctx_set_limit(struct dev_ctx *ctx, CUlimit limit, size_t va
 {
 	CUresult res = cuda_enter(ctx);
 
-	return res ? res : cuda_note(ctx, cu.cuCtxSetLimit(limit, value));
+	if (res)
+		return res;
+	cuda_batches_drop(ctx); /* made for the stacks that there were */
+	return cuda_note(ctx, cu.cuCtxSetLimit(limit, value));
 }
 
 /* Stacks are for all threads that fit on the GPU, at once; the others when a kernel needs

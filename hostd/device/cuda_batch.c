@@ -20,6 +20,8 @@
 #include "device/cuda_device.h"
 #include "device/cuda_module.h"
 
+/* More than these bytes are parameters of a newer kind, which was not tried here. */
+#define PARAMS_MAX 4096
 /* A few launches in a row are not worth a graph, which takes 50 to 150 us to make. */
 #define BATCHES_FIRST 64
 /* Launching 16 kernels one by one takes 50 us; where kernels take hardly longer than in a
@@ -225,6 +227,7 @@ static bool may_join(const struct dev_ctx *ctx, const struct dev_launch *l, unsi
 		struct dev_func *f = l[i].func;
 
 		if (f->mod->ctx != ctx || f->params_size != l[i].params_size ||
+		    f->params_size > PARAMS_MAX ||
 		    atomic_load_explicit(&f->mod->has_refs, memory_order_relaxed) ||
 		    !function_joins(f))
 			return false;

@@ -321,8 +321,8 @@ unsigned cuda_launch_attrs(CUlaunchAttribute *to, const struct dev_launch *l);
 /* cuda_batch.c */
 CUresult cuda_launch_batch(struct dev_ctx *ctx, struct dev_stream *st,
 			   const struct dev_launch *l, unsigned n);
-/* Forgets the code that batches were launched with; before any of it is unloaded, with
- * nothing under way. */
+/* Forgets the code that batches were launched with, before any of it is unloaded, and the
+ * limits that they were made for. What is under way goes on. */
 void cuda_batches_drop(struct dev_ctx *ctx);
 
 CUresult cuda_launch(struct dev_ctx *ctx, struct dev_stream *st,

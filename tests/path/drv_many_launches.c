@@ -260,7 +260,7 @@ static void between(void)
 	CK(cuStreamDestroy(st));
 }
 
-/* Code comes and goes; that of the launches before is not there any more. */
+/* Code comes and goes; that of the launches before is not there any more. Stacks grow. */
 static void unloaded(void)
 {
 	struct number x;
@@ -273,6 +273,7 @@ static void unloaded(void)
 			step(i % 3 ? &c : &code, &x, NULL);
 		CK(cuCtxSynchronize());
 		CK(cuModuleUnload(c.mod));
+		CK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 2048 + 1024 * (size_t)round));
 		for (int i = 0; i < 100; i++)
 			step(&code, &x, NULL);
 	}
