@@ -231,22 +231,29 @@ static int add_lane(struct worker *w, int sock, const struct wire_hello *hello)
 	return 0;
 }
 
+/* Whether any lane has a guest. A lane's thread that ends closes its socket, so that no
+ * event comes of it, in the moment in which it takes the lane out. */
+static bool guest_is_here(struct worker *w)
+{
+	bool any = false;
+
+	pthread_mutex_lock(&w->s->lanes_lock);
+	for (unsigned i = 0; i < SESS_LANES_MAX; i++)
+		any |= w->s->lanes[i] && !atomic_load(&w->gone[i]);
+	pthread_mutex_unlock(&w->s->lanes_lock);
+	return any;
+}
+
 /*
  * The guest has closed a lane's socket. Its thread notices when it next looks, but it may
  * be waiting for a kernel that never ends: once no lane has a guest, the session is over.
  */
 static void lane_gone(struct worker *w, unsigned index, uint32_t times)
 {
-	bool any = false;
-
 	if (times != w->times[index])
 		return;
 	atomic_store(&w->gone[index], true);
-	pthread_mutex_lock(&w->s->lanes_lock);
-	for (unsigned i = 0; i < SESS_LANES_MAX; i++)
-		any |= w->s->lanes[i] && !atomic_load(&w->gone[i]);
-	pthread_mutex_unlock(&w->s->lanes_lock);
-	if (!any)
+	if (!guest_is_here(w))
 		sess_end(w->s, 0);
 }
 
@@ -424,7 +431,7 @@ static int handle_ctl(struct worker *w)
 		return broker_link_answer(w->link, &m, fd_steal(&fd0));
 	case CTL_HERE:
 		/* A guest that had gone before was heard of before. */
-		return atomic_load(&w->s->ending) ? 0 : ctl_send(CTL_FD, &m, -1, -1);
+		return guest_is_here(w) ? ctl_send(CTL_FD, &m, -1, -1) : 0;
 	case CTL_RECLAIM:
 	case CTL_RESTORE:
 	case CTL_POOL:

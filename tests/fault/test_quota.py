@@ -6,7 +6,7 @@ import signal
 import threading
 import unittest
 
-from fault import SEED, Daemon, FaultTest, Told, kill, patient, until_running, wait_for
+from fault import SEED, Daemon, FaultTest, Told, kill, patient, stat, until_running, wait_for
 
 
 def Grabber(daemon, tenant):
@@ -63,6 +63,7 @@ class Quota(FaultTest):
                 self.assertEqual(g.say(f"a 0 {200 << 20}")[0], 0)
                 worker = d.sessions("one")[0]["worker_pid"]
                 kill(worker, signal.SIGSTOP)
+                wait_for(lambda: stat(worker)[0] == "T", 1, "it stands still")
                 g.process.kill()
                 g.process.wait(patient(10))
                 threading.Timer(0.3, kill, (worker, signal.SIGCONT)).start()
