@@ -180,11 +180,14 @@ static CUresult copy_all(struct dev_ctx *ctx, void *arg)
 	return CUDA_SUCCESS;
 }
 
-/* Rows without gaps are one row: longer slices, fewer checks. */
+/* Rows without gaps are one row: longer slices, fewer checks. Rows of nothing, however
+ * many, are none. */
 static void copy_flatten(struct copy *c)
 {
 	size_t span;
 
+	if (!c->width)
+		c->height = 0;
 	if (c->height <= 1 || (copy_writes(c) && c->dst_pitch != c->width) ||
 	    (copy_reads(c) && c->src_pitch != c->width) ||
 	    __builtin_mul_overflow(c->width, c->height, &span))

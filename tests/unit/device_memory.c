@@ -273,6 +273,17 @@ DEVICE_TEST(device_memory, rows_are_copied_with_their_pitches)
 	fix_free(f, &m);
 }
 
+DEVICE_TEST(device_memory, rows_of_nothing_take_no_time)
+{
+	const struct dev_copy_2d c = {
+		.height = 1ull << 60, .dst_pitch = 8, .src_pitch = 8};
+	CUresult r[] = {f->ops->copy(f->ctx, NULL, &c),
+			f->ops->fill(f->ctx, NULL, 0, 8, 1, 4, 0, 1ull << 60)};
+
+	/* A driver may have its own opinion. */
+	cr_assert(!f->soft || (r[0] == CUDA_SUCCESS && r[1] == CUDA_SUCCESS));
+}
+
 DEVICE_TEST(device_memory, fills_of_each_width)
 {
 	struct fix_mem m = fix_alloc(f, 2 * MIB);
