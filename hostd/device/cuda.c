@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "device/cuda_device.h"
+#include "device/cuda_tsg.h"
 
 /* The context that is current on this thread, by its id: handles are reused, ids not. */
 static _Thread_local uint64_t current_ctx;
@@ -117,6 +119,7 @@ static CUresult cuda_ctx_create(struct device *dev, unsigned flags,
 		free(ctx);
 		return res;
 	}
+	log_debug("cuda: %u groups of copy engines take short turns", cuda_tsg_slices());
 	current_ctx = 0;
 	res = cuda_enter(ctx);
 	if (!res)
