@@ -179,7 +179,7 @@ static void leave_once(struct mover *mv, uint64_t bytes, uint64_t room,
 		mv->error = -ENOMEM;
 	else if (cs.n)
 		k = choose_leaving(mv->sp, &cs, bytes, room, mv->run);
-	/* Now, and not between the copies: that is ten times as slow (transfer.h). */
+	/* Now, and not between the copies, which would wait for it. */
 	make_ready(mv->sp, &cs, k, UINT64_MAX);
 	for (size_t i = 0; i < k && !mv->error; i++)
 		mover_out(mv, cs.c[i].id, cs.c[i].size, to);

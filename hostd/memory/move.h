@@ -61,7 +61,7 @@ int space_move_out(struct space *sp, uint64_t bytes, uint64_t room,
 /*
  * Who waits, in space_move_out(), for what the device has back, and hears of it before it
  * is mapped in host memory: left(arg, bytes), of each piece. On that function's thread.
- * NULL: nobody, and then an extent is mapped piece by piece while it is being copied.
+ * NULL: nobody.
  */
 void space_on_left(struct space *sp, void (*left)(void *arg, uint64_t bytes), void *arg);
 

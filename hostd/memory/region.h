@@ -103,9 +103,6 @@ struct space {
 	struct space_residency residency; /* of all chunks that are charged */
 	uint64_t runs;                    /* of moving, begun so far */
 	pthread_cond_t settled;           /* nothing of some chunk moves any more */
-	_Atomic unsigned leaving;         /* transfers */
-	unsigned mapping;                 /* movers that map what comes in */
-	pthread_cond_t mapped;            /* none does any more */
 	int (*home)(void *arg, struct space_chunk *c, uint64_t bytes);
 	void *home_arg;
 	void (*left)(void *arg, uint64_t bytes);

@@ -31,7 +31,6 @@ int space_new(struct session *s, struct space **ret_space)
 	sp->piece_bytes = MAX(SPACE_PIECE, (uint64_t)s->info.chunk_bytes);
 	sp->extent_bytes = DEVICE_BAND_SIZE;
 	pthread_cond_init(&sp->settled, NULL);
-	pthread_cond_init(&sp->mapped, NULL);
 	pthread_cond_init(&sp->reaper_cond, NULL);
 	sp->hostpool = hostpool_new(sp);
 	if (!sp->hostpool) {
@@ -68,7 +67,6 @@ void space_free(struct space *sp)
 	free(sp->globals);
 	pthread_cond_destroy(&sp->reaper_cond);
 	pthread_cond_destroy(&sp->settled);
-	pthread_cond_destroy(&sp->mapped);
 	pthread_mutex_destroy(&sp->lock);
 	free(sp);
 }

@@ -288,31 +288,6 @@ static void wait_for(struct mover *mv, struct transfer *t)
 		s->ops->stream_synchronize(mv->ctx->dev, mv->st);
 }
 
-/* ---- one maps, or the other copies to the host ---- */
-
-static void map_begin(struct space *sp)
-{
-	pthread_mutex_lock(&sp->lock);
-	sp->mapping++;
-	pthread_mutex_unlock(&sp->lock);
-}
-
-static void map_end(struct space *sp)
-{
-	pthread_mutex_lock(&sp->lock);
-	if (!--sp->mapping)
-		pthread_cond_broadcast(&sp->mapped);
-	pthread_mutex_unlock(&sp->lock);
-}
-
-static void wait_for_mapping(struct space *sp)
-{
-	pthread_mutex_lock(&sp->lock);
-	while (sp->mapping)
-		pthread_cond_wait(&sp->mapped, &sp->lock);
-	pthread_mutex_unlock(&sp->lock);
-}
-
 /* ---- out ---- */
 
 /* What is read-only can be copied; what is closed is opened for that. */
@@ -495,7 +470,6 @@ static void out_end(struct mover *mv, struct transfer *t)
 		put_hosts(mv, t);
 	settle(mv, t);
 	pthread_mutex_unlock(&mv->sp->lock);
-	atomic_fetch_sub(&mv->sp->leaving, 1);
 }
 
 /* ---- in ---- */
@@ -559,43 +533,6 @@ static CUresult exchange(struct mover *mv, struct transfer *t)
 	return r;
 }
 
-static struct transfer *in_new(struct mover *mv, unsigned i)
-{
-	return &mv->ring[(mv->first + mv->n - mv->n_new + i) % TRANSFERS];
-}
-
-/* All that are new. Returns false if one of them has failed. */
-static bool in_submit(struct mover *mv)
-{
-	struct space *sp = mv->sp;
-	struct transfer *t;
-	bool ok = true;
-
-	for (unsigned i = 0; i < mv->n_new; i++) {
-		t = in_new(mv, i);
-		if (!t->dev)
-			t->result = create(sp, t->size, chunk_memory(t->c), &t->dev);
-		if (t->result != CUDA_SUCCESS)
-			t->dev = NULL;
-	}
-	map_begin(sp);
-	for (unsigned i = 0; i < mv->n_new; i++) {
-		t = in_new(mv, i);
-		if (t->result == CUDA_SUCCESS)
-			t->result = exchange(mv, t);
-	}
-	map_end(sp);
-	for (unsigned i = 0; i < mv->n_new; i++) {
-		t = in_new(mv, i);
-		if (t->result == CUDA_SUCCESS)
-			copy(mv, t, false);
-		ok &= t->result == CUDA_SUCCESS;
-	}
-	mv->n_new = 0;
-	mv->new_bytes = 0;
-	return ok;
-}
-
 /* The pieces become one, of device memory. */
 static void join_locked(struct transfer *t)
 {
@@ -657,8 +594,6 @@ static void end_oldest(struct mover *mv)
 {
 	struct transfer *t = &mv->ring[mv->first];
 
-	if (mv->n_new == mv->n)
-		(void)in_submit(mv);
 	mv->first = (mv->first + 1) % TRANSFERS;
 	mv->n--;
 	if (t->to == PIECE_RESIDENT)
@@ -669,57 +604,37 @@ static void end_oldest(struct mover *mv)
 
 void mover_drain(struct mover *mv)
 {
-	if (mv->n_new)
-		(void)in_submit(mv);
 	while (mv->n)
 		end_oldest(mv);
 }
 
 /* A free slot, and room for so many bytes. */
-static struct transfer *next_slot(struct mover *mv, uint64_t size, unsigned depth)
+static struct transfer *next_slot(struct mover *mv, uint64_t size)
 {
-	while (mv->n >= depth || (mv->n && mv->under_way + size > TRANSFER_BYTES_MAX))
+	while (mv->n == TRANSFERS || (mv->n && mv->under_way + size > TRANSFER_BYTES_MAX))
 		end_oldest(mv);
 	return &mv->ring[(mv->first + mv->n) % TRANSFERS];
 }
 
-static unsigned out_depth(uint64_t size, enum piece_state to)
-{
-	uint64_t n = MIN(OUT_BYTES_MAX / size, (uint64_t)TRANSFERS);
-
-	return to == PIECE_MAPPED ? OUT_LEAST : MAX((unsigned)n, OUT_LEAST);
-}
-
-/* What left before is mapped while the first copy runs, what the first brought while the
- * second does, and the last one when the transfer ends. */
+/* So many copies are under way that mapping need not keep up with each of them; what the
+ * last ones brought is mapped when the transfer ends. */
 static void out_in_steps(struct mover *mv, struct transfer *t)
 {
 	CUdeviceptr at = t->aside;
 
 	for (unsigned i = 0; i < t->n_host && t->result == CUDA_SUCCESS; i++) {
-		wait_for_mapping(mv->sp);
 		copy_one(mv, t, t->host[i], at, true);
-		note_end(mv, t, i + 1 < t->n_host ? mv->step[i % 2] : t->done);
+		note_end(mv, t, i + 1 < t->n_host ? mv->step[i % STEPS] : t->done);
 		at += t->host[i]->size;
+		if (i < STEPS - 1 || t->result != CUDA_SUCCESS)
+			continue;
 		while (mv->n > 1)
 			end_oldest(mv);
-		if (!i || t->result != CUDA_SUCCESS)
-			continue;
-		t->result = mv->sp->s->ops->event_synchronize(mv->step[(i - 1) % 2]);
+		t->result = mv->sp->s->ops->event_synchronize(
+			mv->step[(i - (STEPS - 1)) % STEPS]);
 		if (t->result == CUDA_SUCCESS && t->to == PIECE_MAPPED)
 			take_place(mv, t, 1);
 	}
-}
-
-/* It has to wait until all has been copied, which takes longer in steps. */
-static bool somebody_waits(struct space *sp)
-{
-	bool waits;
-
-	pthread_mutex_lock(&sp->lock);
-	waits = sp->left;
-	pthread_mutex_unlock(&sp->lock);
-	return waits;
 }
 
 static void out_at_once(struct mover *mv, struct transfer *t)
@@ -727,23 +642,20 @@ static void out_at_once(struct mover *mv, struct transfer *t)
 	t->result = open_source(mv, t, true);
 	if (t->result != CUDA_SUCCESS)
 		return;
-	wait_for_mapping(mv->sp);
 	copy(mv, t, true);
 }
 
 void mover_out(struct mover *mv, CUdeviceptr addr, uint64_t size, enum piece_state to)
 {
-	struct transfer *t = next_slot(mv, size, out_depth(size, to));
+	struct transfer *t = next_slot(mv, size);
 
 	if (!begin(mv, t, addr, size, 1 << PIECE_RESIDENT, out_take_locked))
 		return;
 	t->to = to;
 	mv->n++;
-	atomic_fetch_add(&mv->sp->leaving, 1);
 	if (!take_hosts(mv, t))
 		t->result = CUDA_ERROR_OUT_OF_MEMORY;
-	else if (to == PIECE_MAPPED && t->n_host > 1 && !somebody_waits(mv->sp) &&
-		 step_aside(mv, t) == CUDA_SUCCESS)
+	else if (to == PIECE_MAPPED && t->n_host > 1 && step_aside(mv, t) == CUDA_SUCCESS)
 		out_in_steps(mv, t);
 	else
 		out_at_once(mv, t);
@@ -753,19 +665,22 @@ void mover_out(struct mover *mv, CUdeviceptr addr, uint64_t size, enum piece_sta
 
 void mover_in(struct mover *mv, CUdeviceptr addr, uint64_t size)
 {
-	struct transfer *t = next_slot(mv, size, TRANSFERS);
-	bool alone = !atomic_load(&mv->sp->leaving);
+	struct transfer *t = next_slot(mv, size);
 
 	if (!begin(mv, t, addr, size, 1 << PIECE_MAPPED | 1 << PIECE_SWAPPED,
 		   in_take_locked))
 		return;
 	t->to = PIECE_RESIDENT;
 	mv->n++;
-	mv->n_new++;
-	mv->new_bytes += size;
-	if (!alone && mv->n_new < IN_TOGETHER && mv->new_bytes < IN_TOGETHER_BYTES)
-		return;
-	if (!in_submit(mv))
+	if (!t->dev)
+		t->result = create(mv->sp, size, chunk_memory(t->c), &t->dev);
+	if (t->result != CUDA_SUCCESS)
+		t->dev = NULL;
+	else
+		t->result = exchange(mv, t);
+	if (t->result == CUDA_SUCCESS)
+		copy(mv, t, false);
+	if (t->result != CUDA_SUCCESS)
 		mover_drain(mv);
 }
 

@@ -11,10 +11,6 @@
  * comes to lie in several host chunks that are to be mapped is read at another address
  * meanwhile, so that one is mapped while the next is copied.
  *
- * Setting access costs 20 us on an H200, but 1 ms while anything is copied to the host,
- * whatever the size of either (driver 580). So what comes in is mapped several pieces at
- * a time while something leaves, and copies to the host are held back for that.
- *
  * All functions are called without space.lock and take it.
  */
 #ifndef WEFT_MEM_TRANSFER_H
@@ -24,17 +20,10 @@
 
 struct sess_ctx;
 
-/* Transfers under way: enough for the copies not to wait for this process. */
-#define TRANSFERS 32
-/* Who wants to map waits for what is on its way out: this much, but two at least. */
-#define OUT_BYTES_MAX (32ull << 20)
-/* That is all if it is to be mapped itself: one copy runs while what was copied before is
- * mapped; when it has ended, access is set, and the next one is asked for at once. */
-#define OUT_LEAST 2u
-/* In, while something leaves: so many are mapped together, of about so many bytes. As
- * many others are copied meanwhile. */
-#define IN_TOGETHER       (TRANSFERS / 2)
-#define IN_TOGETHER_BYTES (128ull << 20)
+/* Transfers under way, and copies of one that moves in steps: enough for the copies not
+ * to wait for this process. */
+#define TRANSFERS 8
+#define STEPS     4u
 /* Who waits for a chunk waits for what is under way. */
 #define TRANSFER_BYTES_MAX (2ull << 30)
 
@@ -49,8 +38,8 @@ struct transfer {
 	CUresult result; /* of what was asked of the device so far */
 	bool unmapped;   /* in: what was mapped before is not any more */
 	bool mapped;     /* in: the new memory is */
-	/* Out: where the device's memory is read while the host's takes its place; 0: where
-	 * it was. So many host chunks are mapped there already. */
+	/* Out: where the device's memory is read while the host's takes its place; 0:
+	 * where it was. So many host chunks are mapped there already. */
 	CUdeviceptr aside;
 	unsigned n_taken;
 };
@@ -60,14 +49,10 @@ struct mover {
 	struct space *sp;
 	struct sess_ctx *ctx; /* a reference; NULL: no copies */
 	struct dev_stream *st;
-	struct dev_event *step[2]; /* copies of one transfer, in turn */
+	struct dev_event *step[STEPS]; /* copies of one transfer, in turn */
 	uint64_t run;
 	struct transfer ring[TRANSFERS];
 	unsigned first, n;
-	/* In: the last ones, nothing of which was asked of the device, and their bytes.
-	 */
-	unsigned n_new;
-	uint64_t new_bytes;
 	uint64_t under_way, moved; /* bytes */
 	int error;                 /* the first one: -ENOMEM or -EIO */
 };

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "host_items.h"
+#include "memory/transfer.h"
 
 static uint64_t size_of_kind(enum kind kind)
 {
@@ -601,7 +602,7 @@ Test(move, while_others_allocate_and_both_ways)
 	counted_end(s);
 }
 
-/* ---- who waits for what leaves ---- */
+/* ---- what leaves to be mapped ---- */
 
 static void expect_maps_between(struct session *s, unsigned n)
 {
@@ -615,27 +616,19 @@ static void expect_maps_between(struct session *s, unsigned n)
 	cr_assert_eq(space_move_in(s->space, TOTAL, &moved), 0);
 }
 
-/* If nobody waits, each piece is mapped while the next one is copied: not the last two
- * before all have been; and what leaves later is read elsewhere, too. */
+/* Each piece is mapped while others are copied: not the last ones before all have been;
+ * what leaves later is read elsewhere, too, and the same if somebody waits. */
 Test(move, mapped_while_it_is_copied)
 {
+	const unsigned n = 2 * PAGE / PIECE - STEPS;
 	const unsigned runs = 2 * PAGE / PIECE / SPACE_RETURN_PIECES;
 	struct session *s = start();
 	struct item it = new_item(s, LARGE, 2 * PAGE, 1);
 
-	expect_maps_between(s, 2 * PAGE / PIECE - 2);
-	expect_maps_between(s, 2 * PAGE / PIECE - 2 + runs - 1);
-	check_item(s, &it);
-	counted_end(s);
-}
-
-Test(move, copied_before_it_is_mapped_if_somebody_waits)
-{
-	struct session *s = start();
-	struct item it = new_item(s, LARGE, 2 * PAGE, 1);
-
+	expect_maps_between(s, n);
+	expect_maps_between(s, n + runs - 1);
 	wait_for_what_leaves(s);
-	expect_maps_between(s, 0);
+	expect_maps_between(s, n + runs - 1);
 	check_item(s, &it);
 	counted_end(s);
 }
