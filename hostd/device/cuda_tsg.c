@@ -54,6 +54,13 @@ struct rm_control {
 
 static _Atomic unsigned n_slices;
 
+static long to_kernel(int fd, unsigned long request, void *arg)
+{
+	return syscall(SYS_ioctl, fd, request, arg);
+}
+
+long (*cuda_tsg_kernel)(int fd, unsigned long request, void *arg) = to_kernel;
+
 unsigned cuda_tsg_slices(void)
 {
 	return atomic_load(&n_slices);
@@ -75,8 +82,8 @@ static void set_slice(int fd, const struct rm_alloc *group, uint64_t us)
 			       .cmd = NVA06C_CTRL_CMD_SET_TIMESLICE,
 			       .params = (uintptr_t)&us,
 			       .size = sizeof(us)};
-	long r = syscall(SYS_ioctl, fd,
-			 _IOWR(NV_IOCTL_MAGIC, NV_ESC_RM_CONTROL, struct rm_control), &c);
+	long r = cuda_tsg_kernel(
+		fd, _IOWR(NV_IOCTL_MAGIC, NV_ESC_RM_CONTROL, struct rm_control), &c);
 
 	if (r == 0 && c.status == 0)
 		atomic_fetch_add(&n_slices, 1);
@@ -85,14 +92,14 @@ static void set_slice(int fd, const struct rm_alloc *group, uint64_t us)
 __attribute__((visibility("default"))) int ioctl(int fd, unsigned long request, ...)
 {
 	const struct group_params *p;
-	const struct rm_alloc *a;
+	struct rm_alloc *a;
 	va_list ap;
 	long r;
 
 	va_start(ap, request);
 	a = va_arg(ap, void *);
 	va_end(ap);
-	r = syscall(SYS_ioctl, fd, request, a);
+	r = cuda_tsg_kernel(fd, request, a);
 	if (r != 0 || _IOC_TYPE(request) != NV_IOCTL_MAGIC ||
 	    _IOC_NR(request) != NV_ESC_RM_ALLOC || _IOC_SIZE(request) < sizeof(*a) ||
 	    a->class != KEPLER_CHANNEL_GROUP_A || !a->params)

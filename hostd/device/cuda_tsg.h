@@ -9,4 +9,7 @@
 /* So many groups have been given short turns on a copy engine. Any thread. */
 unsigned cuda_tsg_slices(void);
 
+/* What ioctl() goes on to; tests put theirs there. */
+extern long (*cuda_tsg_kernel)(int fd, unsigned long request, void *arg);
+
 #endif
