@@ -119,7 +119,9 @@ static CUresult cuda_ctx_create(struct device *dev, unsigned flags,
 		free(ctx);
 		return res;
 	}
-	log_debug("cuda: %u groups of copy engines take short turns", cuda_tsg_slices());
+	if (!cuda_tsg_slices())
+		log_info("cuda: this driver keeps the copy engines' turns long: others' "
+			 "copies delay copies and mappings, 1 ms each");
 	current_ctx = 0;
 	res = cuda_enter(ctx);
 	if (!res)
