@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "bench.h"
 
 #define KIB   1024ull
 #define MIB   (1024ull * KIB)
@@ -18,31 +19,6 @@
 
 static unsigned times = TIMES;
 static double *sample[5];
-
-static void check(CUresult r, const char *what)
-{
-	const char *name = "?";
-
-	if (!r)
-		return;
-	cuGetErrorName(r, &name);
-	fprintf(stderr, "%s: %s\n", what, name);
-	exit(1);
-}
-#define CK(call) check(call, #call)
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(double *v, unsigned n)
-{
-	qsort(v, n, sizeof(*v), by_value);
-	return v[n / 2];
-}
 
 static uint64_t mark;
 

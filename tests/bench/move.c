@@ -20,6 +20,7 @@
 #include "memory/move.h"
 #include "memory/space.h"
 #include "session/session.h"
+#include "bench.h"
 
 #define MIB       (1ull << 20)
 #define TIMES     5
@@ -33,28 +34,6 @@ static double pinned[3]; /* GB/s out, in, both */
 static FILE *to;         /* a real device takes what goes to the first two descriptors */
 static bool json;
 static const char *comma = "";
-
-static void check(long r, const char *what)
-{
-	if (!r)
-		return;
-	fprintf(stderr, "%s: %ld\n", what, r);
-	exit(1);
-}
-#define CK(call) check((long)(call), #call)
-
-static double median(double *v, unsigned n)
-{
-	for (unsigned i = 1; i < n; i++) {
-		for (unsigned j = i; j && v[j] < v[j - 1]; j--) {
-			double x = v[j];
-
-			v[j] = v[j - 1];
-			v[j - 1] = x;
-		}
-	}
-	return v[n / 2];
-}
 
 /* ---- what the link can do ---- */
 

@@ -23,6 +23,7 @@
 #include "base/macros.h"
 #include "device/cuda_tsg.h"
 #include "device/device.h"
+#include "bench.h"
 
 #define MIB           (1ull << 20)
 #define LARGE         (32 * MIB)
@@ -46,15 +47,6 @@ static struct dev_stream *st;
 static CUdeviceptr mem;
 static uint64_t turn_us;
 static long (*to_kernel)(int fd, unsigned long request, void *arg);
-
-static void check(long r, const char *what)
-{
-	if (!r)
-		return;
-	fprintf(stderr, "%s: %ld\n", what, r);
-	exit(1);
-}
-#define CK(call) check((long)(call), #call)
 
 /* Ours would set its slice: here it is this one. */
 static long with_turn(int fd, unsigned long request, void *arg)
@@ -128,19 +120,6 @@ static double copies_ns(struct shared *sh, unsigned n)
 	return (double)(clock_now_ns() - start);
 }
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(double *v)
-{
-	qsort(v, ROUNDS, sizeof(*v), compare);
-	return v[ROUNDS / 2] / 1e3;
-}
-
 static double access_us(enum dev_memory memory)
 {
 	double v[ROUNDS];
@@ -161,7 +140,7 @@ static double access_us(enum dev_memory memory)
 	}
 	ops->chunk_release(dev, c);
 	CK(ops->unreserve(dev, addr, CHUNK));
-	return median(v);
+	return median(v, ROUNDS) / 1e3;
 }
 
 static double copy_us(uint64_t bytes)
@@ -175,7 +154,7 @@ static double copy_us(uint64_t bytes)
 		CK(ops->copy_end(ctx, st));
 		v[i] = (double)(clock_now_ns() - start);
 	}
-	return median(v);
+	return median(v, ROUNDS) / 1e3;
 }
 
 static void tell(struct shared *sh)
