@@ -14,10 +14,8 @@
  *
  * Kernels in a graph have the attributes of their nodes, not those of the stream.
  */
-#include <string.h>
-
 #include "base/clock.h"
-#include "device/cuda_device.h"
+#include "device/cuda_graph.h"
 #include "device/cuda_module.h"
 
 /* More than these bytes are parameters of a newer kind, which was not tried here. */
@@ -40,33 +38,6 @@ struct batch_graph {
 
 static const unsigned sizes[CUDA_BATCH_SIZES] = {DEV_BATCH_MAX, 4, 2};
 
-/* What the driver reads stays in extra and l. */
-struct node_room {
-	size_t size;
-	void *extra[5];
-};
-
-static CUDA_KERNEL_NODE_PARAMS node_of(const struct dev_launch *l, struct node_room *room)
-{
-	room->size = l->params_size;
-	room->extra[0] = CU_LAUNCH_PARAM_BUFFER_POINTER;
-	room->extra[1] = (void *)(uintptr_t)l->params;
-	room->extra[2] = CU_LAUNCH_PARAM_BUFFER_SIZE;
-	room->extra[3] = &room->size;
-	room->extra[4] = CU_LAUNCH_PARAM_END;
-	return (CUDA_KERNEL_NODE_PARAMS){
-		.func = l->func->cu,
-		.gridDimX = l->grid[0],
-		.gridDimY = l->grid[1],
-		.gridDimZ = l->grid[2],
-		.blockDimX = l->block[0],
-		.blockDimY = l->block[1],
-		.blockDimZ = l->block[2],
-		.sharedMemBytes = l->shared_bytes,
-		.extra = l->params_size ? room->extra : NULL,
-	};
-}
-
 static void graph_free(struct batch_graph *g)
 {
 	if (!g)
@@ -82,15 +53,12 @@ static void graph_free(struct batch_graph *g)
 
 static CUresult graph_fill(struct batch_graph *g, const struct dev_launch *l, unsigned n)
 {
-	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
 	CUresult res = cu.cuGraphCreate(&g->cu, 0);
-	struct node_room room;
+	struct cuda_node_room room;
+	CUgraphNodeParams p;
 
 	for (unsigned i = 0; i < n && !res; i++) {
-		CUDA_KERNEL_NODE_PARAMS k = node_of(&l[i], &room);
-
-		static_assert(sizeof(k) <= sizeof(p.kernel), "the latter begins alike");
-		memcpy(&p.kernel, &k, sizeof(k));
+		cuda_kernel_node_params(&l[i], &room, &p);
 		res = cu.cuGraphAddNode(&g->nodes[i], g->cu, i ? &g->nodes[i - 1] : NULL,
 					NULL, i ? 1 : 0, &p);
 		g->funcs[i] = l[i].func;
@@ -237,10 +205,10 @@ static bool may_join(const struct dev_ctx *ctx, const struct dev_launch *l, unsi
 
 static bool graph_set(struct batch_graph *g, const struct dev_launch *l, unsigned n)
 {
-	struct node_room room;
+	struct cuda_node_room room;
 
 	for (unsigned i = 0; i < n; i++) {
-		CUDA_KERNEL_NODE_PARAMS k = node_of(&l[i], &room);
+		CUDA_KERNEL_NODE_PARAMS k = cuda_kernel_node(&l[i], &room);
 
 		/* What is wrong with it, the driver says when it is launched alone. */
 		if (cu.cuGraphExecKernelNodeSetParams(g->exec, g->nodes[i], &k)) {
@@ -264,20 +232,6 @@ static bool launch_locked(struct dev_ctx *ctx, CUstream stream, struct cuda_batc
 	return true;
 }
 
-static CUresult launch_each(struct dev_ctx *ctx, struct dev_stream *st,
-			    const struct dev_launch *l, unsigned n)
-{
-	CUresult first = CUDA_SUCCESS;
-
-	for (unsigned i = 0; i < n; i++) {
-		CUresult res = cuda_launch(ctx, st, &l[i]);
-
-		if (!first)
-			first = res;
-	}
-	return first;
-}
-
 /* Returns how many were launched, from the first one on. */
 static unsigned launch_some_locked(struct dev_ctx *ctx, CUstream stream,
 				   const struct dev_launch *l, unsigned n)
@@ -297,14 +251,17 @@ static unsigned launch_some_locked(struct dev_ctx *ctx, CUstream stream,
 	return done;
 }
 
-static unsigned launch_some(struct dev_ctx *ctx, struct dev_stream *st,
-			    const struct dev_launch *l, unsigned n)
+unsigned cuda_launch_batch(struct dev_ctx *ctx, struct dev_stream *st,
+			   const struct dev_launch *l, unsigned n)
 {
+	const _Atomic bool *alone = st ? &st->alone : &ctx->legacy_alone;
 	unsigned done = 0;
 
+	if (cuda_enter(ctx) || atomic_load_explicit(alone, memory_order_relaxed))
+		return 0;
+	cuda_may_print(ctx);
 	/* Another thread's batch: each to its own stream then. */
-	if ((st ? st->alone : ctx->legacy_alone) ||
-	    pthread_mutex_trylock(&ctx->batch_lock))
+	if (pthread_mutex_trylock(&ctx->batch_lock))
 		return 0;
 	if (ctx->batches_seen == BATCHES_FIRST)
 		done = launch_some_locked(ctx, cuda_stream_of(st), l, n);
@@ -312,19 +269,6 @@ static unsigned launch_some(struct dev_ctx *ctx, struct dev_stream *st,
 		ctx->batches_seen++;
 	pthread_mutex_unlock(&ctx->batch_lock);
 	return done;
-}
-
-CUresult cuda_launch_batch(struct dev_ctx *ctx, struct dev_stream *st,
-			   const struct dev_launch *l, unsigned n)
-{
-	CUresult res = cuda_enter(ctx);
-	unsigned done;
-
-	if (res)
-		return res;
-	cuda_may_print(ctx);
-	done = launch_some(ctx, st, l, n);
-	return launch_each(ctx, st, &l[done], n - done);
 }
 
 void cuda_batches_drop(struct dev_ctx *ctx)

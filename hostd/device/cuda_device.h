@@ -36,7 +36,7 @@
 /* Host functions that may be under way in a context. */
 #define CUDA_HOST_SLOTS 16384
 /* Graphs of each size that launches go through, hence of batches under way. */
-#define CUDA_BATCHES      8
+#define CUDA_BATCHES     8
 #define CUDA_BATCH_SIZES 3
 
 struct cuda_output {
@@ -89,17 +89,17 @@ struct dev_ctx {
 	unsigned next_slot;
 	uint32_t slot_used[CUDA_HOST_SLOTS]; /* waits queued on the slot so far */
 	bool slot_busy[CUDA_HOST_SLOTS];
+	_Atomic bool legacy_alone;  /* as dev_stream.alone */
 	pthread_mutex_t batch_lock; /* all below; a leaf */
 	struct cuda_batches batches[CUDA_BATCH_SIZES];
 	unsigned batches_seen, batches_hasty;
-	bool legacy_alone; /* as dev_stream.alone */
 };
 
 struct dev_stream {
 	struct dev_ctx *ctx;
 	struct list link;
 	CUstream cu;
-	bool alone; /* has attributes, which launches in graphs would not have */
+	_Atomic bool alone; /* has attributes, which launches in graphs would not have */
 };
 
 struct dev_array {
@@ -318,15 +318,15 @@ CUresult cuda_func_clusters(struct dev_func *f, const struct dev_launch *l, bool
 			    int *ret_n);
 /* All attributes of a launch; room for DEV_LAUNCH_ATTRS_MAX + 2. How many there are. */
 unsigned cuda_launch_attrs(CUlaunchAttribute *to, const struct dev_launch *l);
+CUresult cuda_launch(struct dev_ctx *ctx, struct dev_stream *st,
+		     const struct dev_launch *l);
+
 /* cuda_batch.c */
-CUresult cuda_launch_batch(struct dev_ctx *ctx, struct dev_stream *st,
+unsigned cuda_launch_batch(struct dev_ctx *ctx, struct dev_stream *st,
 			   const struct dev_launch *l, unsigned n);
 /* Forgets the code that batches were launched with, before any of it is unloaded, and the
  * limits that they were made for. What is under way goes on. */
 void cuda_batches_drop(struct dev_ctx *ctx);
-
-CUresult cuda_launch(struct dev_ctx *ctx, struct dev_stream *st,
-		     const struct dev_launch *l);
 
 /* cuda_array.c */
 CUresult cuda_array_bytes(struct dev_ctx *ctx, const struct array_shape *s,

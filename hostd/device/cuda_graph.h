@@ -20,6 +20,12 @@ struct cuda_node_room {
 CUresult cuda_node_params(struct dev_ctx *ctx, const struct dev_node *op,
 			  struct cuda_node_room *room, CUgraphNodeParams *p);
 
+/* A kernel; its parameters are as many as l says. */
+CUDA_KERNEL_NODE_PARAMS cuda_kernel_node(const struct dev_launch *l,
+					 struct cuda_node_room *room);
+void cuda_kernel_node_params(const struct dev_launch *l, struct cuda_node_room *room,
+			     CUgraphNodeParams *p);
+
 /* The second half of a host function. */
 void cuda_slot_params(struct dev_ctx *ctx, int slot, struct cuda_node_room *room,
 		      CUgraphNodeParams *p);

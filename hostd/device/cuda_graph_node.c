@@ -9,21 +9,16 @@
 #include "device/cuda_graph.h"
 #include "device/cuda_module.h"
 
-static CUresult kernel_params(const struct dev_launch *l, struct cuda_node_room *room,
-			      CUgraphNodeParams *p)
+CUDA_KERNEL_NODE_PARAMS cuda_kernel_node(const struct dev_launch *l,
+					 struct cuda_node_room *room)
 {
-	size_t size = l->func->params_size;
-
-	if (l->params_size != size) /* before the driver reads past the end */
-		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-	room->size = size;
+	room->size = l->params_size;
 	room->extra[0] = CU_LAUNCH_PARAM_BUFFER_POINTER;
 	room->extra[1] = (void *)(uintptr_t)l->params;
 	room->extra[2] = CU_LAUNCH_PARAM_BUFFER_SIZE;
 	room->extra[3] = &room->size;
 	room->extra[4] = CU_LAUNCH_PARAM_END;
-	p->type = CU_GRAPH_NODE_TYPE_KERNEL;
-	p->kernel = (CUDA_KERNEL_NODE_PARAMS_v3){
+	return (CUDA_KERNEL_NODE_PARAMS){
 		.func = l->func->cu,
 		.gridDimX = l->grid[0],
 		.gridDimY = l->grid[1],
@@ -32,8 +27,27 @@ static CUresult kernel_params(const struct dev_launch *l, struct cuda_node_room 
 		.blockDimY = l->block[1],
 		.blockDimZ = l->block[2],
 		.sharedMemBytes = l->shared_bytes,
-		.extra = size ? room->extra : NULL,
+		.extra = l->params_size ? room->extra : NULL,
 	};
+}
+
+void cuda_kernel_node_params(const struct dev_launch *l, struct cuda_node_room *room,
+			     CUgraphNodeParams *p)
+{
+	CUDA_KERNEL_NODE_PARAMS k = cuda_kernel_node(l, room);
+
+	static_assert(sizeof(k) <= sizeof(p->kernel), "the latter begins alike");
+	memset(p, 0, sizeof(*p));
+	p->type = CU_GRAPH_NODE_TYPE_KERNEL;
+	memcpy(&p->kernel, &k, sizeof(k));
+}
+
+static CUresult kernel_params(const struct dev_launch *l, struct cuda_node_room *room,
+			      CUgraphNodeParams *p)
+{
+	if (l->params_size != l->func->params_size) /* before the driver reads past it */
+		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+	cuda_kernel_node_params(l, room, p);
 	return CUDA_SUCCESS;
 }
 

@@ -210,7 +210,7 @@ CUresult cuda_stream_set_attribute(struct dev_ctx *ctx, struct dev_stream *st,
 
 	if (res)
 		return res;
-	*(st ? &st->alone : &ctx->legacy_alone) = true;
+	atomic_store(st ? &st->alone : &ctx->legacy_alone, true);
 	return cuda_note(ctx, cu.cuStreamSetAttribute(cuda_stream_of(st), attr, value));
 }
 

@@ -492,10 +492,10 @@ struct device_ops {
 	/* Never waits for the kernel; may wait for room in the stream's queue. */
 	CUresult (*launch)(struct dev_ctx *ctx, struct dev_stream *st,
 			   const struct dev_launch *l);
-	/* The same for n launches (at most DEV_BATCH_MAX) that are neither cooperative nor
-	 * have a cluster or attributes, one after the other. Returns the first failure;
-	 * one that fails does not keep the others from being launched. */
-	CUresult (*launch_batch)(struct dev_ctx *ctx, struct dev_stream *st,
+	/* Of n launches (at most DEV_BATCH_MAX), neither cooperative nor with a cluster or
+	 * attributes, launches the first ones at once; returns how many, 0 to n. The others
+	 * are the caller's to launch: what is wrong with one, launch() says. NULL: 0. */
+	unsigned (*launch_batch)(struct dev_ctx *ctx, struct dev_stream *st,
 				 const struct dev_launch *l, unsigned n);
 
 	/*
@@ -539,6 +539,24 @@ struct device_ops {
 	 * device, at most SENSORS_FRESH_NS old. */
 	void (*sensors)(struct device *dev, uint32_t ret_value[SENSOR_NUM]);
 };
+
+/* n launches as launch_batch has them, one after the other: all, at once as far as the
+ * device can. Returns the first failure, which does not keep the others from being
+ * launched. */
+static inline CUresult device_launch(const struct device_ops *ops, struct dev_ctx *ctx,
+				     struct dev_stream *st, const struct dev_launch *l,
+				     unsigned n)
+{
+	unsigned i = n > 1 && ops->launch_batch ? ops->launch_batch(ctx, st, l, n) : 0;
+	CUresult first = CUDA_SUCCESS;
+
+	for (; i < n; i++) {
+		CUresult r = ops->launch(ctx, st, &l[i]);
+
+		first = first ? first : r;
+	}
+	return first;
+}
 
 extern const struct device_ops device_soft_ops;
 extern const struct device_ops device_cuda_ops;

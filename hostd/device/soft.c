@@ -456,7 +456,6 @@ const struct device_ops device_soft_ops = {
 	.func_occupancy = soft_func_occupancy,
 	.func_clusters = soft_func_clusters,
 	.launch = soft_launch,
-	.launch_batch = soft_launch_batch,
 	.tensor_map = soft_tensor_map,
 	.tensor_map_move = soft_tensor_map_move,
 	.busy_ns = soft_busy_ns,

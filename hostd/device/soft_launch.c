@@ -272,17 +272,3 @@ CUresult soft_launch(struct dev_ctx *ctx, struct dev_stream *st,
 	}
 	return record_events(ctx, st, l);
 }
-
-CUresult soft_launch_batch(struct dev_ctx *ctx, struct dev_stream *st,
-			   const struct dev_launch *l, unsigned n)
-{
-	CUresult first = CUDA_SUCCESS;
-
-	for (unsigned i = 0; i < n; i++) {
-		CUresult res = soft_launch(ctx, st, &l[i]);
-
-		if (!first)
-			first = res;
-	}
-	return first;
-}

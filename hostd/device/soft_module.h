@@ -70,8 +70,6 @@ CUresult soft_func_clusters(struct dev_func *f, const struct dev_launch *l, bool
 			    int *ret_n);
 CUresult soft_func_occupancy(struct dev_func *f, int block_size, size_t shared_bytes,
 			     unsigned flags, int *ret_blocks);
-CUresult soft_launch_batch(struct dev_ctx *ctx, struct dev_stream *st,
-			   const struct dev_launch *l, unsigned n);
 CUresult soft_launch(struct dev_ctx *ctx, struct dev_stream *st,
 		     const struct dev_launch *l);
 

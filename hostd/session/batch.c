@@ -75,8 +75,7 @@ void batch_end(struct sess_lane *sl)
 		return;
 	b->n = b->used = 0;
 	if (sess_enter(sl) == 0) {
-		r = n > 1 ? s->ops->launch_batch(b->ctx, b->stream, b->launches, n)
-			  : s->ops->launch(b->ctx, b->stream, b->launches);
+		r = device_launch(s->ops, b->ctx, b->stream, b->launches, n);
 		sess_leave(sl);
 		sess_failed(sl, WIRE_OP_launch_kernel, r);
 	}

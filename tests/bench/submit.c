@@ -45,12 +45,12 @@ static CUresult launch(struct dev_ctx *ctx, struct dev_stream *st,
 	return CUDA_SUCCESS;
 }
 
-static CUresult launch_batch(struct dev_ctx *ctx, struct dev_stream *st,
+static unsigned launch_batch(struct dev_ctx *ctx, struct dev_stream *st,
 			     const struct dev_launch *l, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
 		(void)launch(ctx, st, &l[i]);
-	return CUDA_SUCCESS;
+	return n;
 }
 
 static void must(bool ok, const char *what)

@@ -444,7 +444,7 @@ static CUresult batch(struct fix *f, struct dev_func *const fn[2], CUdeviceptr p
 		else
 			*is = *is * (which ? 5 : 3) + params[i].v;
 	}
-	return f->ops->launch_batch(f->ctx, NULL, l, n);
+	return device_launch(f->ops, f->ctx, NULL, l, n);
 }
 
 static void load_steps(struct fix *f, const char *text, struct dev_module **mod,

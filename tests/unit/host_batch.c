@@ -42,34 +42,32 @@ static void say(const char *fmt, ...)
 	va_end(ap);
 }
 
-static CUresult one(const struct dev_launch *l, const char *before)
+static uint32_t value_of(const struct dev_launch *l)
 {
 	uint32_t v = 0;
 
 	memcpy(&v, l->params, MIN(l->params_size, sizeof(v)));
-	say("%s%u", before, v);
-	return v == bad ? failure : CUDA_SUCCESS;
+	return v;
 }
 
 static CUresult launch(struct dev_ctx *ctx, struct dev_stream *st,
 		       const struct dev_launch *l)
 {
-	return one(l, " ");
+	say(" %u", value_of(l));
+	return value_of(l) == bad ? failure : CUDA_SUCCESS;
 }
 
-static CUresult launch_batch(struct dev_ctx *ctx, struct dev_stream *st,
+/* As a device does that finds something wrong with one of them. */
+static unsigned launch_batch(struct dev_ctx *ctx, struct dev_stream *st,
 			     const struct dev_launch *l, unsigned n)
 {
-	CUresult first = CUDA_SUCCESS;
+	unsigned done;
 
 	say(" (");
-	for (unsigned i = 0; i < n; i++) {
-		CUresult r = one(&l[i], i ? " " : "");
-
-		first = first ? first : r;
-	}
+	for (done = 0; done < n && value_of(&l[done]) != bad; done++)
+		say("%s%u", done ? " " : "", value_of(&l[done]));
 	say(")");
-	return first;
+	return done;
 }
 
 static CUresult event_record(struct dev_ctx *ctx, struct dev_event *ev,
@@ -280,8 +278,9 @@ Test(batch, failures)
 	failure = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 	behind(1);
 	behind(2);
+	behind(5);
 	cr_assert_eq(post_launch(3, 1, KERNELS, 2, true), 0); /* no such function */
-	expect(" (1 2)");
+	expect(" (1) 2 5");
 	cr_expect_eq(deferred(), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "the first one");
 	cr_expect_eq(atomic_load(&s->tickets.done), seq + 1);
 	last(4);
