@@ -6,13 +6,15 @@
  *	bench_move [soft|cuda] [MIB] [json]
  *
  * pieces: allocations of a piece each; extent: one allocation of all, which leaves whole
- * and returns in runs.
+ * and returns in runs. both: of two tenants with half as much each, one's leaves while
+ *the other's returns.
  */
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -89,6 +91,28 @@ static void measure_pinned(void)
 
 /* ---- moving ---- */
 
+static CUdeviceptr *held;
+static uint64_t n_held;
+
+static void hold(uint64_t piece, uint64_t each, uint64_t bytes)
+{
+	each = MAX(each, SPACE_CHUNK);
+	n_held = bytes / each;
+	held = calloc(n_held, sizeof(*held));
+	CK(space_set_piece(sp, piece));
+	space_host_pool_set(sp, bytes);
+	for (uint64_t i = 0; i < n_held; i++)
+		CK(space_alloc(sp, each, OWNER, &held[i]));
+}
+
+static void let_go(void)
+{
+	for (uint64_t i = 0; i < n_held; i++)
+		CK(space_release(sp, held[i]));
+	free(held);
+	space_flush(sp);
+}
+
 static double out(uint64_t bytes, enum placement_where where)
 {
 	uint64_t t = clock_now_ns();
@@ -106,24 +130,6 @@ static double in(uint64_t bytes)
 	CK(space_move_in(sp, bytes, &moved));
 	if (moved.bytes != bytes)
 		check(1, "not all came back");
-	return (double)(clock_now_ns() - t);
-}
-
-static void *in_thread(void *arg)
-{
-	in(*(uint64_t *)arg);
-	return NULL;
-}
-
-/* The second half is away already. */
-static double both(uint64_t bytes, enum placement_where where)
-{
-	uint64_t t = clock_now_ns();
-	pthread_t thread;
-
-	pthread_create(&thread, NULL, in_thread, &bytes);
-	out(bytes, where);
-	pthread_join(thread, NULL);
 	return (double)(clock_now_ns() - t);
 }
 
@@ -164,20 +170,93 @@ static void one_way(uint64_t piece, const char *what, enum placement_where where
 	tell(piece, what, name, (double)total, median(v[1], TIMES), pinned[1]);
 }
 
-/* One half changes places with the other. */
-static void both_ways(uint64_t piece, const char *what, enum placement_where where)
+/* ---- two tenants ---- */
+
+/* What the other one is to do with its half. */
+enum order {
+	PEER_HOLD,
+	PEER_LET_GO,
+	PEER_OUT,
+	PEER_IN
+};
+
+struct message {
+	enum order order;
+	uint64_t piece, each;
+	enum placement_where where;
+};
+
+static struct {
+	pid_t pid;
+	int sock;
+} peer;
+
+static void peer_order(struct message m)
+{
+	if (send(peer.sock, &m, sizeof(m), MSG_NOSIGNAL) != sizeof(m))
+		check(-errno, "peer");
+}
+
+/* When it had done it, on this machine's clock. */
+static uint64_t peer_done(void)
+{
+	uint64_t ns;
+
+	if (recv(peer.sock, &ns, sizeof(ns), 0) != sizeof(ns))
+		check(1, "the peer has ended");
+	return ns;
+}
+
+static void peer_do(struct message m)
+{
+	peer_order(m);
+	peer_done();
+}
+
+static void peer_main(int sock)
+{
+	struct message m;
+	uint64_t ns;
+
+	while (recv(sock, &m, sizeof(m), 0) == sizeof(m)) {
+		if (m.order == PEER_HOLD)
+			hold(m.piece, m.each, total / 2);
+		else if (m.order == PEER_LET_GO)
+			let_go();
+		else if (m.order == PEER_OUT)
+			out(total / 2, m.where);
+		else
+			in(total / 2);
+		ns = clock_now_ns();
+		if (send(sock, &ns, sizeof(ns), MSG_NOSIGNAL) != sizeof(ns))
+			break;
+	}
+}
+
+/* One tenant's memory leaves while the other's returns, and then the other way round. */
+static void exchange(uint64_t piece, const char *what, enum placement_where where)
 {
 	uint64_t half = total / 2;
-	double v[TIMES];
+	double v[2 * TIMES];
 	char name[32];
 
-	out(total, where);
-	in(half);
-	for (unsigned i = 0; i < TIMES; i++)
-		v[i] = both(half, where);
+	out(half, where);
+	for (unsigned i = 0; i < 2 * TIMES; i++) {
+		uint64_t start = clock_now_ns(), end;
+
+		if (i % 2) {
+			peer_order((struct message){.order = PEER_IN});
+			out(half, where);
+		} else {
+			peer_order((struct message){.order = PEER_OUT, .where = where});
+			in(half);
+		}
+		end = clock_now_ns();
+		v[i] = (double)(MAX(end, peer_done()) - start);
+	}
 	in(half);
 	snprintf(name, sizeof(name), "both %s", where_name[where]);
-	tell(piece, what, name, 2 * (double)half, median(v, TIMES), pinned[2]);
+	tell(piece, what, name, 2 * (double)half, median(v, 2 * TIMES), pinned[2]);
 }
 
 /* How long somebody waits who needs 100 MiB, as far as the moving goes. */
@@ -200,31 +279,59 @@ static void delay(uint64_t piece, const char *what, enum placement_where where)
 			median(v, TIMES) / 1e6);
 }
 
-static void measure(uint64_t piece)
+static void measure(uint64_t piece, const char *what, uint64_t each)
 {
-	uint64_t n = total / MAX(piece, SPACE_CHUNK);
-	CUdeviceptr *p = calloc(n, sizeof(*p)), extent;
+	bool pieces = each == piece;
 
-	CK(space_set_piece(sp, piece));
-	space_host_pool_set(sp, total);
-	for (uint64_t i = 0; i < n; i++)
-		CK(space_alloc(sp, MAX(piece, SPACE_CHUNK), OWNER, &p[i]));
-	one_way(piece, "pieces", PLACE_SWAPPED); /* the first one makes host memory */
-	one_way(piece, "pieces", PLACE_MAPPED);
-	both_ways(piece, "pieces", PLACE_SWAPPED);
-	both_ways(piece, "pieces", PLACE_MAPPED);
-	delay(piece, "pieces", PLACE_SWAPPED);
-	delay(piece, "pieces", PLACE_MAPPED);
-	for (uint64_t i = 0; i < n; i++)
-		CK(space_release(sp, p[i]));
-	free(p);
-	CK(space_alloc(sp, total, OWNER, &extent));
-	one_way(piece, "extent", PLACE_SWAPPED);
-	one_way(piece, "extent", PLACE_MAPPED);
-	both_ways(piece, "extent", PLACE_SWAPPED);
-	both_ways(piece, "extent", PLACE_MAPPED);
-	CK(space_release(sp, extent));
-	space_flush(sp);
+	hold(piece, each, total);
+	one_way(piece, what, PLACE_SWAPPED); /* the first one makes host memory */
+	one_way(piece, what, PLACE_MAPPED);
+	if (pieces) {
+		delay(piece, what, PLACE_SWAPPED);
+		delay(piece, what, PLACE_MAPPED);
+	}
+	let_go();
+	each = MIN(each, total / 2);
+	hold(piece, each, total / 2);
+	peer_do((struct message){.order = PEER_HOLD, .piece = piece, .each = each});
+	exchange(piece, what, PLACE_SWAPPED);
+	exchange(piece, what, PLACE_MAPPED);
+	peer_do((struct message){.order = PEER_LET_GO});
+	let_go();
+}
+
+static void start(const struct device_ops *ops)
+{
+	static const struct sess_broker nobody;
+	struct device_config cfg = {0};
+
+	if (ops == &device_soft_ops) {
+		cfg.memory_bytes = 4 * total;
+		cfg.chunk_bytes = MIB / 8;
+	}
+	CK(sess_new(ops, &cfg, &nobody, &s));
+	sp = s->space;
+}
+
+/* Before the device is opened: it does not survive a fork. */
+static void peer_start(const struct device_ops *ops)
+{
+	int sock[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock) < 0)
+		check(-errno, "socketpair");
+	peer.pid = fork();
+	if (peer.pid < 0)
+		check(-errno, "fork");
+	if (!peer.pid) {
+		close(sock[0]);
+		start(ops);
+		peer_main(sock[1]);
+		sess_free(s);
+		_exit(0);
+	}
+	close(sock[1]);
+	peer.sock = sock[0];
 }
 
 int main(int argc, char **argv)
@@ -235,8 +342,6 @@ int main(int argc, char **argv)
 	bool soft = ops == &device_soft_ops;
 	const uint64_t *size = soft ? on_soft : on_cuda;
 	unsigned n = soft ? ARRAY_SIZE(on_soft) : ARRAY_SIZE(on_cuda);
-	struct device_config cfg = {0};
-	static const struct sess_broker nobody;
 
 	total = (argc > 2 ? strtoull(argv[2], NULL, 10) : soft ? 64 : 1024) * MIB;
 	json = argc > 3 && !strcmp(argv[3], "json");
@@ -245,12 +350,8 @@ int main(int argc, char **argv)
 	to = fdopen(dup(STDOUT_FILENO), "w");
 	if (!to)
 		check(-errno, "stdout");
-	if (soft) {
-		cfg.memory_bytes = 4 * total;
-		cfg.chunk_bytes = MIB / 8;
-	}
-	CK(sess_new(ops, &cfg, &nobody, &s));
-	sp = s->space;
+	peer_start(ops);
+	start(ops);
 	measure_pinned();
 	if (json)
 		fprintf(to, "[");
@@ -259,10 +360,14 @@ int main(int argc, char **argv)
 			"pinned copies of %llu MiB: out %.2f, in %.2f, both %.2f GB/s\n",
 			(unsigned long long)(total / MIB), pinned[0], pinned[1],
 			pinned[2]);
-	for (unsigned i = 0; i < n; i++)
-		measure(size[i]);
+	for (unsigned i = 0; i < n; i++) {
+		measure(size[i], "pieces", size[i]);
+		measure(size[i], "extent", total);
+	}
 	if (json)
 		fprintf(to, "\n]\n");
 	sess_free(s);
+	close(peer.sock);
+	waitpid(peer.pid, NULL, 0);
 	return fclose(to) ? 1 : 0;
 }
