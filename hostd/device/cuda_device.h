@@ -17,7 +17,10 @@
  *	cuda_output.c	printf of kernels	cuda_array.c	arrays
  *	cuda_texture.c	textures, surfaces, tensor maps
  *	cuda_nvml.c	sensors, utilisation
- *	cuda_tpc.c	where the TPCs are	cuda_tsg.c	turns on the copy engines
+ *	cuda_tpc.c	where the TPCs are
+ *	cuda_rm.c	what libcuda asks the kernel for, on its way there
+ *	cuda_tsg.c	turns on the copy engines
+ *	cuda_hostpage.c	pages of host memory
  *	cuda_graph.c	graphs		cuda_graph_node.c what a node is
  */
 #ifndef WEFT_DEVICE_CUDA_DEVICE_H

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "device/cuda_device.h"
+#include "device/cuda_hostpage.h"
 
 /* Device memory lies below the host part. */
 #define OWN_SIZE (DEVICE_HOST_BASE - DEVICE_BAND_BASE)
@@ -176,6 +177,7 @@ static CUresult driver_create(struct device *dev, enum dev_memory memory,
 		prop.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_GENERIC;
 	if (!atomic_load(&dev->no_export[memory]))
 		prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	cuda_hostpage_large(memory == DEV_MEMORY_HOST);
 	first = res = cu.cuMemCreate(&c->cu, c->size, &prop, 0);
 	if (prop.requestedHandleTypes && res &&
 	    (memory == DEV_MEMORY_HOST || res != CUDA_ERROR_OUT_OF_MEMORY)) {
@@ -184,6 +186,7 @@ static CUresult driver_create(struct device *dev, enum dev_memory memory,
 		if (!res && first != CUDA_ERROR_OUT_OF_MEMORY)
 			atomic_store(&dev->no_export[memory], true);
 	}
+	cuda_hostpage_large(false);
 	c->exportable = prop.requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
 	return res;
 }
