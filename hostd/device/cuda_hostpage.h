@@ -17,7 +17,8 @@
 void cuda_hostpage_large(bool on);
 
 /* The driver library asks for host memory. It is had in the largest pages that the kernel
- * has enough of, as asked for if it has none. */
+ * has enough of, as asked for if it has none. Sizes that it had none of are left alone
+ * for ten seconds. Any thread. */
 long cuda_hostpage_alloc(int fd, unsigned long request, struct rm_alloc *a);
 
 /* Bytes had in pages of 2 MiB since the process began. Any thread. */

@@ -155,23 +155,50 @@ static uint32_t host_alloc(unsigned long request, uint64_t size, uint32_t most)
 	return PAGE_OF(params[6]);
 }
 
+static const unsigned long form[] = {RM_ALLOC, RM_ALLOC_OLD};
+
 Test(device_rm, host_memory_is_had_in_the_largest_pages)
 {
-	static const unsigned long form[] = {RM_ALLOC, RM_ALLOC_OLD};
-
 	cuda_rm_kernel = kernel_ioctl;
 	cuda_hostpage_large(true);
-	for (size_t i = 0; i < 2 * ARRAY_SIZE(form); i++) {
-		kernel.fails = i / 2;
-		cr_assert_eq(host_alloc(form[i % 2], 8 * MIB, 3), 3);
+	for (size_t i = 0; i < ARRAY_SIZE(form); i++) {
+		cr_assert_eq(host_alloc(form[i], 8 * MIB, 3), 3);
 		cr_assert_eq(kernel.n, 1);
 		cr_assert_eq(cuda_hostpage_huge(), (i + 1) * 8 * MIB);
-		cr_assert_eq(host_alloc(form[i % 2], 8 * MIB, 2), 2);
-		cr_assert_eq(kernel.n, 2);
-		cr_assert_eq(host_alloc(form[i % 2], 8 * MIB, 0), 0);
-		cr_assert_eq(kernel.n, 3);
-		cr_assert_eq(cuda_hostpage_huge(), (i + 1) * 8 * MIB);
 	}
+}
+
+/* Each case in a process of its own: what was refused is not tried again. */
+static void refused(unsigned long request, int fails, uint32_t most)
+{
+	cuda_rm_kernel = kernel_ioctl;
+	cuda_hostpage_large(true);
+	kernel.fails = fails;
+	cr_assert_eq(host_alloc(request, 8 * MIB, most), most);
+	cr_assert_eq(kernel.n, most == 2 ? 2 : 3);
+	cr_assert_eq(host_alloc(request, 8 * MIB, 3), most, "it is not tried again soon");
+	cr_assert_eq(kernel.n, 1);
+	cr_assert_eq(cuda_hostpage_huge(), 0);
+}
+
+Test(device_rm, smaller_pages_if_the_kernel_fails)
+{
+	refused(RM_ALLOC, 1, 2);
+}
+
+Test(device_rm, smaller_pages_if_the_manager_has_none)
+{
+	refused(RM_ALLOC, 0, 2);
+}
+
+Test(device_rm, the_usual_pages_if_the_kernel_fails)
+{
+	refused(RM_ALLOC_OLD, 1, 0);
+}
+
+Test(device_rm, the_usual_pages_if_the_manager_has_none)
+{
+	refused(RM_ALLOC_OLD, 0, 0);
 }
 
 Test(device_rm, only_what_is_said_to_be_lies_in_large_pages)
