@@ -112,6 +112,8 @@ static void add_worker(const struct worker *w, uint64_t now_ns, bool *quiet,
 	uint64_t movable = numbers_movable(w, now_ns), comes = returnable(w, now_ns);
 
 	ret->resident += account_worker(w);
+	if (w->ending_ns)
+		return; /* it is free in a moment, and nothing is to come back */
 	ret->away += comes;
 	ret->wanted += away_waiting(w) - comes;
 	if (!movable && !comes)
@@ -197,7 +199,7 @@ struct worker *numbers_session(struct tenant *t, bool comes, uint64_t now_ns,
 	uint32_t n = 0, i;
 
 	list_for_each (w, &t->b->workers, link) {
-		if (w->state != WORKER_SESSION || w->tenant != t)
+		if (w->state != WORKER_SESSION || w->tenant != t || w->ending_ns)
 			continue;
 		/* Of very many the best so far is kept, and compared with the next. */
 		if (n == ARRAY_SIZE(some)) {

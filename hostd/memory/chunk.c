@@ -75,6 +75,8 @@ void chunk_release(struct space *sp, struct space_chunk *c)
 	for (unsigned i = 0; i < c->n_pieces; i++) {
 		struct piece *p = &c->piece[i];
 
+		if (p->state == PIECE_FREE)
+			continue;
 		if (p->dev)
 			sp->s->ops->chunk_release(sp->s->dev, p->dev);
 		if (p->host)

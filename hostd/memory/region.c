@@ -203,7 +203,7 @@ void chunk_put_locked(struct space *sp, struct space_chunk *c)
 	list_remove(&c->link);
 	list_remove(&c->in_space);
 	if (c->share == CHUNK_OWN && c->charged)
-		uncharge_part_locked(sp, c->size, chunk_away(c));
+		uncharge_part_locked(sp, c->size - c->bytes[PIECE_FREE], chunk_away(c));
 	c->charged = false;
 	chunk_count_locked(sp, c);
 	if (c->share != CHUNK_OWN)

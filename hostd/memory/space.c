@@ -71,6 +71,47 @@ void space_free(struct space *sp)
 	free(sp);
 }
 
+static bool unmapped(struct space *sp, const struct space_chunk *c, const struct piece *p)
+{
+	const struct mapping *m;
+
+	list_for_each (m, &c->mappings, in_chunk) {
+		if (sp->s->ops->unmap(sp->s->dev, m->addr + p->offset, p->size))
+			return false;
+	}
+	return true;
+}
+
+/* What of a chunk is on the device, unless others have it, too, or it is on its way. */
+static void give_back_locked(struct space *sp, struct space_chunk *c)
+{
+	uint64_t bytes = c->bytes[PIECE_RESIDENT];
+
+	if (!c->charged || c->share != CHUNK_OWN || c->in_host_memory || c->moving)
+		return;
+	for (unsigned i = 0; i < c->n_pieces; i++) {
+		struct piece *p = &c->piece[i];
+
+		if (p->state != PIECE_RESIDENT || !unmapped(sp, c, p))
+			continue;
+		sp->s->ops->chunk_release(sp->s->dev, steal(p->dev));
+		piece_set_state(c, p, PIECE_FREE);
+	}
+	chunk_count_locked(sp, c);
+	uncharge_locked(sp, bytes - c->bytes[PIECE_RESIDENT]);
+}
+
+void space_give_back(struct space *sp)
+{
+	struct space_chunk *c;
+
+	pthread_mutex_lock(&sp->lock);
+	list_for_each (c, &sp->all, in_space)
+		give_back_locked(sp, c);
+	idle_flush_locked(sp);
+	pthread_mutex_unlock(&sp->lock);
+}
+
 /* A region with memory of its own, readable and writable. Not charged any more if this
  * fails. */
 static CUresult backed_new(struct space *sp, enum region_kind kind, const struct born *ch,

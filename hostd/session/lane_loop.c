@@ -200,6 +200,15 @@ void sess_join(struct session *s)
 	pthread_mutex_unlock(&s->lanes_lock);
 }
 
+void sess_settle(struct session *s)
+{
+	pthread_mutex_lock(&s->lanes_lock);
+	while (s->n_lanes) /* each tells when its thread ends, too */
+		pthread_cond_wait(&s->threads_cond, &s->lanes_lock);
+	pthread_mutex_unlock(&s->lanes_lock);
+	sess_quiet(s);
+}
+
 void sess_lane_idle(struct sess_lane *sl, bool idle)
 {
 	struct session *s = sl->s;

@@ -470,6 +470,10 @@ void sess_join(struct session *s);
 /* Ends the session for every lane; first reason wins. Any thread. */
 void sess_end(struct session *s, int reason);
 
+/* Waits until no lane runs a command and the device has done all of them; after
+ * sess_end(), also from on_end(). A kernel may never end. */
+void sess_settle(struct session *s);
+
 /* Handles one command on the lane; the body of a lane's thread, and of tests and fuzzing.
  * Returns 0 or negative. */
 int sess_handle(struct sess_lane *sl, const struct lane_msg *msg);

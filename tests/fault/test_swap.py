@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """More memory than the device has: what happens when moving it goes wrong."""
+import os
 import random
 import time
 import unittest
+import unittest.mock
 
 from fault import (SEED, Daemon, FaultTest, Told, alive, kill, patient, until_running,
                    wait_for)
@@ -74,6 +76,32 @@ class Swap(FaultTest):
             self.assert_kept(b, range(31))
             self.end(b)
             wait_for(lambda: figures(d)["a"] == (62, 0), 5, "everything is back")
+            self.assert_kept(a, range(31))
+            self.end(a)
+            self.assert_empty(d)
+
+    def test_given_back_at_the_end(self):
+        """By the worker itself, unless something runs on: then the kernel does it."""
+        with unittest.mock.patch.dict(os.environ, WEFT_LOG="debug"), swapping(64, 256) as d:
+            def by_itself():
+                return d.log().count("gave memory back")
+
+            a = self.keeper(d, "a")
+            self.fill(a, range(31), 2)
+            for _ in range(10):  # on a busy machine it may be late
+                b = self.keeper(d, "b")
+                self.fill(b, range(31), 2)
+                self.end(b)
+                wait_for(lambda: figures(d)["a"] == (62, 0), 5, "everything is back")
+                if by_itself():
+                    break
+            n = by_itself()
+            self.assertGreater(n, 0)
+            endless = d.run("endless", 4, tenant="b")
+            until_running(endless)
+            kill(endless.pid)
+            wait_for(lambda: len(d.sessions()) == 1, 1, "the session is gone")
+            self.assertEqual(by_itself(), n)
             self.assert_kept(a, range(31))
             self.end(a)
             self.assert_empty(d)

@@ -671,3 +671,39 @@ Test(move, heard_of_before_it_is_mapped, .timeout = 60)
 		check_item(s, &it[i]);
 	counted_end(s);
 }
+
+/* At the end the device's memory goes back, whatever of it is away; the rest when the
+ * process does, or here the session. */
+Test(move, given_back_at_the_end)
+{
+	for (unsigned where = 0; where < 2; where++) {
+		struct session *s = start();
+		struct space_residency before;
+		struct space_moved moved;
+		uint64_t in_host;
+
+		for (unsigned i = 0; i < 4 * KINDS; i++)
+			(void)new_item(s, (enum kind)(i % KINDS), PAGE + i * PIECE, i);
+		cr_assert_eq(space_move_out(s->space, 15 * MIB, UINT64_MAX,
+					    where ? PLACE_SWAPPED : PLACE_MAPPED, &moved),
+			     0);
+		before = residency(s);
+		in_host = counted.in_host;
+		cr_assert_gt(before.movable, 0);
+		counted.fail_in = 1; /* what stays mapped stays charged */
+		space_give_back(s->space);
+		cr_assert_gt(counted.on_device, 0);
+		cr_assert_eq(counted.charged,
+			     counted.on_device + before.mapped + before.swapped);
+		for (unsigned times = 0; times < 2; times++) {
+			space_give_back(s->space);
+			cr_assert_eq(counted.on_device, 0);
+			cr_assert_eq(counted.in_host, in_host);
+			cr_assert_eq(residency(s).movable, 0);
+			cr_assert_eq(residency(s).mapped, before.mapped);
+			cr_assert_eq(residency(s).swapped, before.swapped);
+			cr_assert_eq(counted.charged, before.mapped + before.swapped);
+		}
+		counted_end(s);
+	}
+}

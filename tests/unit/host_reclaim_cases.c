@@ -230,6 +230,30 @@ Test(reclaim, ending)
 	}
 }
 
+/* Who is on its way out neither gives way nor has anything brought back, however little
+ * it has left on the device; what it gives back goes to the others. */
+Test(reclaim, ending_wants_nothing)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 256 * MIB);
+	ask_in_pieces(&mates[1], 256 * MIB);
+	cr_assert_eq(mates[0].away, 128 * MIB);
+	cr_assert_eq(mates[1].away, 128 * MIB);
+	account_ending(&mates[0].w, now);
+	ask(&mates[2], 64 * MIB);
+	pass(50 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[0].away, 128 * MIB);
+	cr_assert_eq(mates[1].away, 192 * MIB);
+	mates[0].has = 0;
+	purse_put(&mates[0].page.purse, 128 * MIB);
+	show(&mates[0]);
+	pass(50 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[0].away, 128 * MIB);
+	cr_assert_eq(mates[1].away, 64 * MIB);
+	stop(&mates[0]);
+	cr_assert_eq(b.away, mates[1].away);
+}
+
 /* A tenant whose kernels keep its memory busy: who wants more than its share waits, up to
  * a bounded time; who has less than that does not. */
 Test(reclaim, busy)
