@@ -15,7 +15,8 @@ BENCH = os.path.join(build.TOP, "tests", "bench")
 FLAGS = ["-std=c++17", "-O3", "-fmad=false", "-Xcompiler", "-ffp-contract=off,-pthread"]
 MEASURES = {
     "move": {"cuda": ["1024"], "soft": ["16"]},
-    "shares": {"cuda": ["--mib", "4096", "--block", "65536", "--chunk", "8192"],
+    "shares": {"cuda": ["--mib", "4096", "--block", "65536", "--chunk", "8192",
+                        "--arrive", "20", "--together", "10"],
                "soft": ["--mib", "32", "--arrive", "0.5", "--together", "1"]},
     "delay": {"cuda": ["--mib", "4096", "--chunk", "8192", "--reserve", "512M",
                        "--times", "10"],
