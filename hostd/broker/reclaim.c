@@ -43,6 +43,9 @@
 #define RETURN_MAX     (256ull << 20)
 #define BACKGROUND_MAX (128ull << 20)
 
+/* A worker on its way out gives the device's memory back within this, or much later. */
+#define SOON_NS (100 * NSEC_PER_MSEC)
+
 /* ---- who gives way ---- */
 
 static uint32_t new_id(struct broker *b)
@@ -123,6 +126,19 @@ static int ask_by_hand(struct hold *h, struct numbers *now, uint64_t now_ns)
 	return ask_out(h->t->b, h->t, h->bytes - h->made, false, now_ns);
 }
 
+/* What workers on their way out are about to give back. */
+static uint64_t free_soon(const struct broker *b, uint64_t now_ns)
+{
+	const struct worker *w;
+	uint64_t bytes = 0;
+
+	list_for_each (w, &b->workers, link) {
+		if (w->ending_ns && now_ns < w->ending_ns + SOON_NS)
+			bytes += numbers_movable(w, NUMBERS_QUIET);
+	}
+	return bytes;
+}
+
 /* Returns 0 (asked), -EBUSY (to be tried again) or why nothing can be done. */
 static int ask_for(struct hold *h, bool first, uint64_t now_ns)
 {
@@ -141,7 +157,7 @@ static int ask_for(struct hold *h, bool first, uint64_t now_ns)
 	if (!first)
 		room = MIN(room, h->made);
 	missing = h->bytes > room ? h->bytes - room : 0;
-	if (!missing)
+	if (!missing || (h->kind != HOLD_NEED && missing <= free_soon(b, now_ns)))
 		return -EBUSY;
 	t = &now.tenants[h->t->index];
 	/* It is promised, and stays part of what is wanted. */

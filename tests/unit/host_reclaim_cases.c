@@ -230,6 +230,27 @@ Test(reclaim, ending)
 	}
 }
 
+/* What is free in a moment nobody else has to give; but if it is not, somebody has. */
+Test(reclaim, ending_frees_enough)
+{
+	for (unsigned late = 0; late < 2; late++) {
+		begin(256 * MIB, 1024 * MIB);
+		ask_in_pieces(&mates[0], 128 * MIB);
+		ask_in_pieces(&mates[1], 128 * MIB);
+		account_ending(&mates[0].w, now);
+		ask(&mates[2], 64 * MIB);
+		pass(late ? 150 * NSEC_PER_MSEC : 50 * NSEC_PER_MSEC);
+		cr_assert_eq(mates[2].has, late ? 64 * MIB : 0);
+		cr_assert_eq(mates[1].away, late ? 64 * MIB : 0);
+		mates[0].has = 0;
+		purse_put(&mates[0].page.purse, 128 * MIB);
+		show(&mates[0]);
+		pass(50 * NSEC_PER_MSEC);
+		cr_assert_eq(mates[2].has, 64 * MIB);
+		cr_assert_eq(mates[1].away, 0);
+	}
+}
+
 /* Who is on its way out neither gives way nor has anything brought back, however little
  * it has left on the device; what it gives back goes to the others. */
 Test(reclaim, ending_wants_nothing)
@@ -241,7 +262,7 @@ Test(reclaim, ending_wants_nothing)
 	cr_assert_eq(mates[1].away, 128 * MIB);
 	account_ending(&mates[0].w, now);
 	ask(&mates[2], 64 * MIB);
-	pass(50 * NSEC_PER_MSEC);
+	pass(150 * NSEC_PER_MSEC);
 	cr_assert_eq(mates[0].away, 128 * MIB);
 	cr_assert_eq(mates[1].away, 192 * MIB);
 	mates[0].has = 0;
