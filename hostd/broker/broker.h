@@ -320,6 +320,8 @@ int reclaim_by_hand(struct tenant *t, uint64_t bytes, uint64_t now_ns,
 void reclaim_forget(struct broker *b, const void *arg);
 /* The worker has ended; the tenant is removed. */
 void reclaim_end(struct worker *w);
+/* It is on its way out: what it was asked to move is not waited for. */
+void reclaim_ending(struct worker *w, uint64_t now_ns);
 void reclaim_drop_tenant(struct tenant *t);
 /* Answers whom it can, asks who is to give way. Returns when to be called again, or
  * UINT64_MAX: when something has changed. */

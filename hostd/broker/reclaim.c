@@ -146,18 +146,20 @@ static int ask_for(struct hold *h, bool first, uint64_t now_ns)
 	struct placement_tenant *t;
 	struct placement_step step;
 	struct numbers now;
-	uint64_t missing, room = account_gather(b);
+	uint64_t missing, soon = 0, room = account_gather(b);
 	int r;
 
 	if (h->t->removed || numbers_read(b, now_ns, &now) < 0)
 		return -ENOMEM;
 	if (h->kind == HOLD_HAND)
 		return ask_by_hand(h, &now, now_ns);
-	/* What is there is for the first. */
+	/* What is there, or will be in a moment, is for the first. */
 	if (!first)
 		room = MIN(room, h->made);
+	else if (h->kind != HOLD_NEED)
+		soon = free_soon(b, now_ns);
 	missing = h->bytes > room ? h->bytes - room : 0;
-	if (!missing || (h->kind != HOLD_NEED && missing <= free_soon(b, now_ns)))
+	if (missing <= soon)
 		return -EBUSY;
 	t = &now.tenants[h->t->index];
 	/* It is promised, and stays part of what is wanted. */
@@ -375,6 +377,11 @@ int reclaim_returned(struct worker *w, const struct ctl_msg *m, uint64_t now_ns)
 		w->move.full_ns = now_ns + EMPTY_NS;
 	move_ended(w, now_ns);
 	return 0;
+}
+
+void reclaim_ending(struct worker *w, uint64_t now_ns)
+{
+	move_ended(w, now_ns);
 }
 
 void reclaim_end(struct worker *w)

@@ -161,6 +161,7 @@ int worker_said(struct worker *w, const struct ctl_msg *m, int *fd)
 		return 0;
 	case CTL_ENDING:
 		account_ending(w, clock_now_ns());
+		reclaim_ending(w, clock_now_ns());
 		pool_here(w, w->asked);
 		return 0;
 	case CTL_OPENED:

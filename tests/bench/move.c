@@ -6,8 +6,8 @@
  *	bench_move [soft|cuda] [MIB] [json]
  *
  * pieces: allocations of a piece each; extent: one allocation of all, which leaves whole
- * and returns in runs. both: of two tenants with half as much each, one's leaves while
- *the other's returns.
+ * and returns in runs. both: two tenants have half as much each, and one's memory leaves
+ * while that of the other returns.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -93,6 +93,7 @@ class Swap(FaultTest):
                 self.fill(b, range(31), 2)
                 self.end(b)
                 wait_for(lambda: figures(d)["a"] == (62, 0), 5, "everything is back")
+                wait_for(lambda: len(d.sessions()) == 1, 5, "the session is gone")
                 if by_itself():
                     break
             n = by_itself()

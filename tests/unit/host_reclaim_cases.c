@@ -251,6 +251,48 @@ Test(reclaim, ending_frees_enough)
 	}
 }
 
+/* It is for the first who waits: for the others somebody gives way meanwhile. */
+Test(reclaim, ending_frees_for_the_first)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 64 * MIB);
+	ask_in_pieces(&mates[1], 192 * MIB);
+	account_ending(&mates[0].w, now);
+	ask(&mates[2], 64 * MIB);
+	ask(&mates[3], 64 * MIB);
+	pass(50 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[2].has + mates[3].has, 64 * MIB);
+	cr_assert_eq(mates[1].away, 64 * MIB);
+	mates[0].has = 0;
+	purse_put(&mates[0].page.purse, 64 * MIB);
+	show(&mates[0]);
+	pass(50 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[2].has + mates[3].has, 128 * MIB);
+	cr_assert_eq(mates[1].away, 64 * MIB);
+}
+
+/* Who was asked to give way and is on its way out may not answer any more. */
+Test(reclaim, ending_while_asked)
+{
+	struct worker *asked;
+
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 128 * MIB);
+	ask_in_pieces(&mates[1], 128 * MIB);
+	ask(&mates[2], 32 * MIB);
+	reclaim_tick(&b, now);
+	asked = b.moving;
+	cr_assert_not_null(asked);
+	account_ending(asked, now);
+	reclaim_ending(asked, now);
+	cr_assert_null(b.moving);
+	now += 150 * NSEC_PER_MSEC;
+	reclaim_tick(&b, now);
+	cr_assert(b.moving && b.moving != asked);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(mates[2].has, 32 * MIB);
+}
+
 /* Who is on its way out neither gives way nor has anything brought back, however little
  * it has left on the device; what it gives back goes to the others. */
 Test(reclaim, ending_wants_nothing)
