@@ -84,13 +84,13 @@ static uint64_t slot_instr(const struct soft_slot *s)
 }
 
 /*
- * One turn. Returns what the slot as a whole is: MORE if any block can go on, WAIT if
- * none can, DONE; or FAULT and *ret_fault (NULL: no memory to start).
+ * One turn. Returns what the slot as a whole did: DONE, MORE if any block got on, WAIT if
+ * none did; or FAULT and *ret_fault (NULL: no memory to start).
  */
 static enum simt_status slot_run(struct soft_slot *s, const struct simt_fault **ret_fault)
 {
 	uint64_t slice = s->kernel->cooperative ? SLICE_COOPERATIVE : SLICE;
-	enum simt_status all = SIMT_DONE;
+	bool done = true, ran = false;
 
 	*ret_fault = NULL;
 	if (!s->started && slot_start(s) < 0)
@@ -107,12 +107,10 @@ static enum simt_status slot_run(struct soft_slot *s, const struct simt_fault **
 			return one;
 		}
 		b->done = one == SIMT_DONE;
-		if (one == SIMT_MORE || (one == SIMT_DONE && all == SIMT_WAIT))
-			all = SIMT_MORE; /* who waited may have waited for this one */
-		else if (one == SIMT_WAIT && all == SIMT_DONE)
-			all = i ? SIMT_MORE : SIMT_WAIT;
+		done &= b->done;
+		ran |= one != SIMT_WAIT;
 	}
-	return all;
+	return done ? SIMT_DONE : ran ? SIMT_MORE : SIMT_WAIT;
 }
 
 static CUresult fault_result(const struct simt_fault *f)
@@ -224,6 +222,7 @@ static enum simt_status exec_turn_locked(struct soft_exec *e, struct soft_slot *
 	instr = s->started ? slot_instr(s) : 0;
 	pthread_mutex_lock(&e->dev->lock);
 	e->n_running--;
+	e->waits = status == SIMT_WAIT ? e->waits + 1 : 0;
 	k->runtime += instr - s->instr + TURN_COST;
 	s->instr = instr;
 	slot_after_locked(e, s, status, f);
@@ -262,10 +261,10 @@ static void thread_park_locked(struct soft_exec *e, struct soft_exec_thread *t,
 	list_remove(&t->link);
 }
 
-/* How long the thread should leave blocks alone that all wait; 0: not at all. */
-static uint64_t nap_ns(const struct soft_exec *e, const struct soft_exec_thread *t)
+/* How long a thread should leave blocks alone that all wait; 0: not at all. */
+static uint64_t nap_ns_locked(const struct soft_exec *e)
 {
-	unsigned rounds = t->waits / (e->n_turns + 1);
+	unsigned rounds = e->waits / (e->n_turns + 1);
 
 	if (!rounds)
 		return 0;
@@ -299,14 +298,12 @@ static void *thread_main(void *arg)
 			thread_park_locked(e, t, exec_watch_ns(e));
 			continue;
 		}
-		if (exec_turn_locked(e, s) != SIMT_WAIT) {
-			t->waits = 0;
-			continue;
-		}
-		t->waits++;
-		nap = nap_ns(e, t);
-		if (nap)
+		exec_turn_locked(e, s);
+		nap = nap_ns_locked(e);
+		if (nap) {
+			e->naps++;
 			thread_park_locked(e, t, nap);
+		}
 	}
 	pthread_mutex_unlock(&e->dev->lock);
 	return NULL;

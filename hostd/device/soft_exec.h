@@ -47,8 +47,7 @@ struct soft_exec_thread {
 	struct soft_exec *exec;
 	struct list link; /* soft_exec.idle */
 	pthread_t thread;
-	uint32_t word;  /* enum soft_word */
-	unsigned waits; /* blocks in a row that could not go on */
+	uint32_t word; /* enum soft_word */
 };
 
 struct soft_exec {
@@ -65,6 +64,8 @@ struct soft_exec {
 	struct simt_cta **spare; /* ctas without a block, last used last */
 	unsigned n_spare;
 	unsigned n_turns; /* slots in all lists of turns */
+	unsigned waits;   /* turns in a row, of all threads, that came to nothing */
+	uint64_t naps;    /* times that a thread slept though it had blocks to run */
 	uint64_t frees;   /* counts slots given back: room may be new */
 	uint64_t busy_ns, busy_since_ns;
 };

@@ -230,6 +230,7 @@ enum simt_status simt_cta_run(struct simt_cta *c, uint64_t max_warp_instr)
 	const bool *stop = c->launch->stop;
 	uint64_t budget = max_warp_instr;
 	uint32_t idle = 0; /* warps in a row that did not get on */
+	bool ran = false;  /* any did, in this call */
 
 	while (c->live_warps) {
 		struct simt_warp *w = &c->warps[c->next_warp];
@@ -245,12 +246,9 @@ enum simt_status simt_cta_run(struct simt_cta *c, uint64_t max_warp_instr)
 			switch (simt_warp_run(w, &budget)) {
 			case WARP_RAN:
 				idle = 0;
+				ran = true;
 				break;
-			case WARP_YIELDED:
-				idle++;
-				break;
-			case WARP_BLOCKED:
-			case WARP_DEAD:
+			case WARP_STUCK:
 				idle++;
 				break;
 			case WARP_FAULT:
@@ -269,7 +267,7 @@ enum simt_status simt_cta_run(struct simt_cta *c, uint64_t max_warp_instr)
 				any |= c->warps[i].joins &&
 				       simt_warp_unjoin(&c->warps[i]);
 			if (!any)
-				return SIMT_WAIT;
+				return ran ? SIMT_MORE : SIMT_WAIT;
 			idle = 0;
 		}
 	}

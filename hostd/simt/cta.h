@@ -12,6 +12,9 @@
 #define SIMT_SLICE     2048         /* instructions before another split has its turn */
 #define SIMT_STALE_MAX 256          /* slices after which a join lets go */
 
+/* Instructions of one round of a loop that polls or sleeps, at most. */
+#define SIMT_POLL_INSTR 32
+
 /* One of the block's barriers, between two completions. */
 struct simt_bar {
 	uint32_t phase;
@@ -66,10 +69,8 @@ void *simt_cta_alloc(struct simt_cta *c, size_t bytes);
 /* ---- warp.c ---- */
 
 enum warp_state {
-	WARP_RAN,     /* a slice is used up */
-	WARP_YIELDED, /* polls, or sleeps */
-	WARP_BLOCKED, /* no split can run */
-	WARP_DEAD,
+	WARP_RAN,   /* got on, whether it can go on now or not */
+	WARP_STUCK, /* nothing but polled or slept; or nothing could run at all */
 	WARP_FAULT,
 };
 

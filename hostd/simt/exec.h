@@ -177,7 +177,8 @@ struct simt_warp {
 	uint32_t local_stride, local_bytes;
 	uint8_t *local; /* of lane 0 */
 	uint32_t sp;    /* of the running frame */
-	uint32_t spins; /* reads that may be polling, since the slice began */
+	uint32_t spins; /* polls in a row that came to nothing, in this slice */
+	bool moved;     /* a poll came true in this slice */
 	bool forced;    /* simt_wsync() has let everybody through */
 
 	struct simt_split *cur;
@@ -250,10 +251,18 @@ bool simt_wsync(struct simt_warp *w, const struct simt_op *op, uint32_t member,
 /* Polls that end a slice. */
 #define SIMT_SPIN_LIMIT 32
 
-/* What an instruction that may be part of a spin loop returns instead of op + 1. */
+/*
+ * What an instruction that may be part of a spin loop returns instead of op + 1. success:
+ * what was waited for has come, in one lane at least.
+ */
 static inline const struct simt_op *simt_polled(struct simt_warp *w,
-						const struct simt_op *op)
+						const struct simt_op *op, bool success)
 {
+	if (success) {
+		w->moved = true;
+		w->spins = 0;
+		return op + 1;
+	}
 	if (++w->spins < SIMT_SPIN_LIMIT)
 		return op + 1;
 	w->cur->pc = op + 1;

@@ -141,7 +141,7 @@ static SIMT_HANDLER(mbar_wait)
 		bits |= (uint32_t)(phase != unpack(*p).phase) << k;
 	}
 	pred_store(DST(uint32_t, op->d), bits, m);
-	return (bits & m) == m ? op + 1 : simt_polled(w, op);
+	return simt_polled(w, op, bits & m);
 }
 
 static SIMT_HANDLER(mbar_pending)

@@ -18,7 +18,7 @@ typedef unsigned __int128 u128;
 		const T *pb = SRC(T, op->b), *pc = SRC(T, op->c);                        \
 		T in[SIMT_WARP], out[SIMT_WARP], cmp[SIMT_WARP];                         \
 		u64 t[SIMT_WARP];                                                        \
-		bool failed = false;                                                     \
+		bool polls = false, moved = false;                                       \
                                                                                          \
 		if (unlikely(!mem_addr(w, op, m, r, t, sizeof(T), SIMT_PERM_WRITE)))     \
 			return NULL;                                                     \
@@ -38,7 +38,7 @@ typedef unsigned __int128 u128;
 			FOR_LANES(m, k)                                                  \
 			d[k] = out[k];                                                   \
 		}                                                                        \
-		return failed ? simt_polled(w, op) : op + 1;                             \
+		return polls ? simt_polled(w, op, moved) : op + 1;                       \
 	}
 
 /* For what the processor has no instruction for: compare and exchange until it holds. */
@@ -57,8 +57,8 @@ typedef unsigned __int128 u128;
 	ATOM(xor_##T, T, old = __atomic_fetch_xor(p, b, SEQ))                            \
 	ATOM(exch_##T, T, old = __atomic_exchange_n(p, b, SEQ))                          \
 	ATOM(cas_##T, T,                                                                 \
-	     (old = b,                                                                   \
-	      failed |= !__atomic_compare_exchange_n(p, &old, c, false, SEQ, SEQ)))      \
+	     (old = b, polls = true,                                                     \
+	      moved |= __atomic_compare_exchange_n(p, &old, c, false, SEQ, SEQ)))        \
 	ATOM(min_##T, T, UPDATE(old < b ? old : b))                                      \
 	ATOM(max_##T, T, UPDATE(old > b ? old : b))                                      \
 	ATOM(min_##S, T, UPDATE((S)old < (S)b ? old : b))                                \
@@ -70,7 +70,8 @@ INTEGER(u32, s32)
 INTEGER(u64, s64)
 ATOM(exch_u16, u16, old = __atomic_exchange_n(p, b, SEQ))
 ATOM(cas_u16, u16,
-     (old = b, failed |= !__atomic_compare_exchange_n(p, &old, c, false, SEQ, SEQ)))
+     (old = b, polls = true,
+      moved |= __atomic_compare_exchange_n(p, &old, c, false, SEQ, SEQ)))
 
 static inline u32 add_f32_bits(u32 a, u32 b)
 {
@@ -141,7 +142,7 @@ static inline u128 cas128(u128 *p, u128 expect, u128 next)
 	return __sync_val_compare_and_swap(p, expect, next);
 }
 
-ATOM(cas_u128, u128, (old = cas128(p, b, c), failed |= old != b))
+ATOM(cas_u128, u128, (old = cas128(p, b, c), polls = true, moved |= old == b))
 ATOM(
 	exch_u128, u128, do { old = cas128(p, 0, 0); } while (cas128(p, old, b) != old))
 

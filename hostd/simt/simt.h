@@ -252,7 +252,7 @@ int simt_launch_prepare(struct simt_launch *l);
 enum simt_status {
 	SIMT_DONE,  /* every thread has exited */
 	SIMT_MORE,  /* budget used up */
-	SIMT_WAIT,  /* spins or waits for another block: let others run first */
+	SIMT_WAIT,  /* spun or waited for another block, and did nothing else */
 	SIMT_FAULT, /* see simt_cta_fault(); the launch is dead */
 };
 
@@ -280,8 +280,8 @@ int simt_cta_start(struct simt_cta *c, const struct simt_launch *l, const uint32
 int simt_cta_cluster(struct simt_cta *const *ctas, unsigned num);
 
 /*
- * Runs the block for about max_warp_instr instructions (of a warp). Never blocks; a
- * block that cannot go on returns SIMT_WAIT at once.
+ * Runs the block for about max_warp_instr instructions (of a warp). Never blocks: a block
+ * that cannot go on returns, SIMT_MORE if it got on before, else SIMT_WAIT.
  */
 enum simt_status simt_cta_run(struct simt_cta *c, uint64_t max_warp_instr);
 

@@ -136,7 +136,7 @@ static const struct simt_op *run(struct simt_warp *w, uint32_t *left)
 		threads += likely(m == SIMT_FULL) ? SIMT_WARP * op->count
 						  : __builtin_popcount(m) * op->count;
 		op = op->fn(w, op, m, w->regs);
-	} while (op && --n);
+	} while (--n && op); /* one that ends the split counts, too */
 	*left = n;
 	w->thread_instr += threads;
 	w->warp_instr += instr;
@@ -152,26 +152,30 @@ static void load_split(struct simt_warp *w, struct simt_split *s)
 	w->event = SIMT_EV_NONE;
 }
 
+/* Whether a slice of so many instructions did more than poll and sleep. */
+static bool got_on(const struct simt_warp *w, uint32_t instr, bool yielded)
+{
+	return instr &&
+	       (!yielded || w->moved || instr > SIMT_POLL_INSTR * (w->spins + 1));
+}
+
 enum warp_state simt_warp_run(struct simt_warp *w, uint64_t *budget)
 {
 	uint32_t left = *budget < SIMT_SLICE ? (uint32_t)*budget : SIMT_SLICE;
 	uint32_t start = left;
-	enum warp_state state = WARP_RAN;
+	bool yielded = false, blocked = false;
 
 	w->spins = 0;
+	w->moved = false;
 	while (left) {
 		struct simt_split *s =
 			w->cur->state == SIMT_SPLIT_READY ? w->cur : pick(w);
 		const struct simt_op *op;
 
-		if (!w->live) {
-			state = WARP_DEAD;
-			break;
-		}
 		if (!s && waits_for_lanes(w) && simt_warp_unjoin(w))
 			continue;
 		if (!s) {
-			state = WARP_BLOCKED;
+			blocked = true;
 			break;
 		}
 		load_split(w, s);
@@ -183,20 +187,19 @@ enum warp_state simt_warp_run(struct simt_warp *w, uint64_t *budget)
 		if (w->event == SIMT_EV_FAULT)
 			return WARP_FAULT;
 		if (w->event == SIMT_EV_YIELD) {
-			state = WARP_YIELDED;
+			yielded = true;
 			break;
 		}
 	}
 	*budget -= start - left;
-	if (state == WARP_RAN || state == WARP_YIELDED) {
+	if (!blocked) {
 		struct simt_split *other;
 
-		if (w->joins && joins_wait(w) &&
-		    (state == WARP_YIELDED || ++w->stale > SIMT_STALE_MAX))
+		if (w->joins && joins_wait(w) && (yielded || ++w->stale > SIMT_STALE_MAX))
 			simt_warp_unjoin(w);
 		other = pick(w);
 		if (other)
 			w->cur = other;
 	}
-	return state;
+	return got_on(w, start - left, yielded) ? WARP_RAN : WARP_STUCK;
 }

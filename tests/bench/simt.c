@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Speed of the PTX executor on one core, in thread-instructions per second: loops of
- * arithmetic by type, and of global memory traffic. "simt [seconds]".
+ * arithmetic by type, of memory traffic, and of what threads do with one another.
+ * "simt [seconds]".
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,7 +95,57 @@ static const struct bench benches[] = {
 	 2000},
 	{"global atomic", LOOP("k", "", "", "atom.global.add.u32 %r6, [%rd3], 1;\n", ""),
 	 500},
+	{"shared atomic",
+	 LOOP("k", ".shared .b32 s[1024];",
+	      "and.b32 %r7, %r2, 63; shl.b32 %r7, %r7, 2; mov.u32 %r8, s;\n"
+	      "add.u32 %r7, %r7, %r8;",
+	      "atom.shared.add.u32 %r6, [%r7], 1;\n", ""),
+	 500},
+	{"global cas loop",
+	 LOOP("k", ".reg .pred %q;", "and.b64 %rd4, %rd3, -256;",
+	      "{ again: ld.volatile.global.u32 %r6, [%rd4]; add.u32 %r7, %r6, 1;\n"
+	      "atom.global.cas.b32 %r8, [%rd4], %r6, %r7; setp.ne.u32 %q, %r8, %r6;\n"
+	      "@%q bra again; }\n",
+	      ""),
+	 10},
 	{"barrier", LOOP("k", "", "", "bar.sync 0;\n", ""), 1000},
+	{"tile in shared",
+	 LOOP("k", ".shared .f32 s[1024];",
+	      "shl.b32 %r7, %r2, 2; mov.u32 %r8, s; add.u32 %r7, %r7, %r8;\n"
+	      "mov.f32 %f1, 0f3F800000; mov.f32 %f2, 0f00000000;",
+	      "st.shared.f32 [%r7], %f1; bar.sync 0;\n"
+	      "ld.shared.f32 %f3, [%r8]; fma.rn.f32 %f2, %f3, %f1, %f2;\n"
+	      "ld.shared.f32 %f3, [%r8+4]; fma.rn.f32 %f2, %f3, %f1, %f2;\n"
+	      "ld.shared.f32 %f3, [%r8+8]; fma.rn.f32 %f2, %f3, %f1, %f2;\n"
+	      "ld.shared.f32 %f3, [%r8+12]; fma.rn.f32 %f2, %f3, %f1, %f2;\n"
+	      "bar.sync 0;\n",
+	      "st.global.f32 [%rd3], %f2;"),
+	 500},
+	{"shuffle",
+	 LOOP("k", "", "mov.u32 %r6, %r2;",
+	      "shfl.sync.bfly.b32 %r7, %r6, 4, 31, -1; add.u32 %r6, %r6, %r7;\n",
+	      "st.global.u32 [%rd3], %r6;"),
+	 1000},
+	{"vote",
+	 LOOP("k", ".reg .pred %q;", "mov.u32 %r6, %r2;",
+	      "and.b32 %r7, %r6, 1; setp.eq.u32 %q, %r7, 0;\n"
+	      "vote.sync.ballot.b32 %r8, %q, -1; add.u32 %r6, %r6, %r8;\n",
+	      "st.global.u32 [%rd3], %r6;"),
+	 1000},
+	{"if and else",
+	 LOOP("k", ".reg .pred %q;", "mov.u32 %r6, %r5;",
+	      "{ and.b32 %r8, %r6, 1; setp.eq.u32 %q, %r8, 0; @%q bra even;\n"
+	      "mad.lo.u32 %r6, %r6, 3, 1; bra both; even: shr.u32 %r6, %r6, 1;\n"
+	      "both: add.u32 %r6, %r6, %r2; }\n",
+	      "st.global.u32 [%rd3], %r6;"),
+	 500},
+	{"loops of 1 to 32",
+	 LOOP("k", ".reg .pred %q;", "and.b32 %r7, %r2, 31;",
+	      "{ mov.u32 %r6, %r7;\n"
+	      "again: mad.lo.u32 %r8, %r8, %r7, %r6; add.s32 %r6, %r6, -1;\n"
+	      "setp.ge.s32 %q, %r6, 0; @%q bra again; }\n",
+	      "st.global.u32 [%rd3], %r8;"),
+	 50},
 };
 
 /* Time that the processor spent here: others may run on the machine. */

@@ -155,9 +155,11 @@ static enum simt_status run_block(struct gpu *g, struct simt_cta *c,
 
 	if (simt_cta_start(c, l, (uint32_t[]){id, 0, 0}, id % 2) < 0)
 		return SIMT_FAULT;
-	do
+	do {
 		s = simt_cta_run(c, g->slice);
-	while (s == SIMT_MORE || s == SIMT_WAIT);
+		if (s == SIMT_WAIT)
+			__atomic_fetch_add(&g->waits, 1, __ATOMIC_RELAXED);
+	} while (s == SIMT_MORE || s == SIMT_WAIT);
 	add_stats(g, c);
 	if (s == SIMT_FAULT)
 		g->fault = *simt_cta_fault(c);

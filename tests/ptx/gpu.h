@@ -24,6 +24,7 @@ struct gpu {
 	uint32_t shared_bytes; /* dynamic */
 	uint32_t stack_bytes;
 	uint64_t slice; /* budget of each simt_cta_run() */
+	uint64_t waits; /* of those of gpu_launch(), how many came to nothing */
 };
 
 /* Reserves the band. */

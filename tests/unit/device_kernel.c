@@ -3,9 +3,11 @@
  */
 #include "device_test.h"
 #include "device_ptx.h"
+#include "device/soft.h"
 
-static const char image[] = PTX_HEAD PTX_NUMBER PTX_ADD PTX_SPIN PTX_EMPTY PTX_SMID
-	PTX_MEET PTX_DYNAMIC PTX_POKE PTX_TRAP PTX_HELLO PTX_HEAP PTX_ASSERT PTX_LOOP;
+static const char image[] =
+	PTX_HEAD PTX_NUMBER PTX_ADD PTX_SPIN PTX_EMPTY PTX_SMID PTX_MEET PTX_DYNAMIC
+		PTX_POKE PTX_TRAP PTX_HELLO PTX_HEAP PTX_ASSERT PTX_LOOP PTX_ROUNDS;
 
 static struct dev_module *load(struct fix *f)
 {
@@ -282,6 +284,23 @@ DEVICE_TEST(device_kernel, resident_blocks_take_turns)
 	put32(f, NULL, m.addr, 0);
 	RUN("meet", f->info.n_sms * 2, 64, m.addr);
 	cr_assert(get32(f, NULL, m.addr) == f->info.n_sms * 2);
+	fix_free(f, &m);
+}
+
+/* One thread for all blocks, so that nobody else could get them on. */
+DEVICE_TEST_CFG(device_kernel, no_thread_sleeps_while_a_block_can_run, true, .threads = 1)
+{
+	struct dev_module *mod = load(f);
+	struct fix_mem m = fix_alloc(f, 2 * MIB);
+
+	for (unsigned blocks = 1; blocks <= 64; blocks *= 4) {
+		put32(f, NULL, m.addr, 0);
+		RUN("rounds", blocks, 128, m.addr, {.u32 = 50});
+		OK(f->ops->ctx_synchronize(f->ctx));
+		cr_assert(get32(f, NULL, m.addr) == 50 * blocks);
+		cr_expect(f->dev->exec.naps == 0, "%u blocks: %llu naps", blocks,
+			  (unsigned long long)f->dev->exec.naps);
+	}
 	fix_free(f, &m);
 }
 

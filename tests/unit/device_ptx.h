@@ -52,6 +52,19 @@
 	" setp.lt.u32 %p2, %r4, %r3; @%p2 bra again;\n"                                  \
 	"sync: bar.sync 0; ret; }\n"
 
+/* rounds(p, n): n times round, each block waits for its number at p, then adds one. */
+#define PTX_ROUNDS                                                                       \
+	".visible .entry rounds(.param .u64 p, .param .u32 n) {\n"                       \
+	" .reg .b32 %r<8>; .reg .b64 %rd<2>; .reg .pred %p<4>;\n"                        \
+	" ld.param.u64 %rd1, [p]; ld.param.u32 %r1, [n]; mov.u32 %r2, %tid.x;\n"         \
+	" mov.u32 %r3, %ctaid.x; mov.u32 %r4, %nctaid.x;\n"                              \
+	" setp.ne.u32 %p1, %r2, 0;\n"                                                    \
+	"round: add.u32 %r5, %r3, 1; @%p1 bra sync;\n"                                   \
+	"again: atom.global.cas.b32 %r6, [%rd1], %r3, %r5;\n"                            \
+	" setp.ne.u32 %p2, %r6, %r3; @%p2 bra again;\n"                                  \
+	"sync: bar.sync 0; add.u32 %r3, %r3, %r4; add.u32 %r1, %r1, -1; bar.sync 0;\n"   \
+	" setp.ne.u32 %p3, %r1, 0; @%p3 bra round; ret; }\n"
+
 /* dynamic(p): p[i] = value that thread n-1-i put into dynamic shared memory. */
 #define PTX_DYNAMIC                                                                      \
 	".extern .shared .align 16 .b8 dyn[];\n"                                         \
