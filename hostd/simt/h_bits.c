@@ -8,15 +8,19 @@
 #define CC_IN  1u /* op->x */
 #define CC_OUT 2u
 
-/* Carry chains: op->e is the carry word. For sub it is the borrow. */
-#define CARRY(name, T, WIDE, expr)                                                       \
+/*
+ * Carry chains: op->e is the carry word. As on GPUs, and unlike PTX's manual has it, sub
+ * adds the complement and takes and leaves a carry, 1 for no borrow; code that nvcc makes
+ * of 128-bit division reads with addc what sub.cc left. none: the carry if none is read.
+ */
+#define CARRY(name, T, WIDE, none, expr)                                                 \
 	static SIMT_HANDLER(name##_##T)                                                  \
 	{                                                                                \
 		T *d = DST(T, op->d);                                                    \
 		const T *pa = SRC(T, op->a), *pb = SRC(T, op->b);                        \
 		const T *pc = SRC(T, op->c);                                             \
 		uint32_t *cc = DST(uint32_t, op->e);                                     \
-		uint32_t in = op->x & CC_IN ? *cc : 0, out = 0;                          \
+		uint32_t in = op->x & CC_IN ? *cc : none, out = 0;                       \
                                                                                          \
 		FOR_LANES(m, i)                                                          \
 		{                                                                        \
@@ -49,16 +53,16 @@ static inline u128 mulhi_signed64(u64 a, u64 b)
 	return (u64)(((__int128)(s64)a * (s64)b) >> 64);
 }
 
-CARRY(addc, u32, u64, (u64)a + b + CIN)
-CARRY(addc, u64, u128, (u128)a + b + CIN)
-CARRY(subc, u32, u64, (u64)a - b - CIN)
-CARRY(subc, u64, u128, (u128)a - b - CIN)
-CARRY(madc_lo, u32, u64, MUL_LO(u64) + c + CIN)
-CARRY(madc_lo, u64, u128, MUL_LO(u128) + c + CIN)
-CARRY(madc_hi, u32, u64, MUL_HI(u64) + c + CIN)
-CARRY(madc_hi, u64, u128, MUL_HI(u128) + c + CIN)
-CARRY(madc_his, u32, u64, mulhi_signed32(a, b) + c + CIN)
-CARRY(madc_his, u64, u128, mulhi_signed64(a, b) + c + CIN)
+CARRY(addc, u32, u64, 0, (u64)a + b + CIN)
+CARRY(addc, u64, u128, 0, (u128)a + b + CIN)
+CARRY(subc, u32, u64, SIMT_FULL, (u64)a + (u32)~b + CIN)
+CARRY(subc, u64, u128, SIMT_FULL, (u128)a + (u64)~b + CIN)
+CARRY(madc_lo, u32, u64, 0, MUL_LO(u64) + c + CIN)
+CARRY(madc_lo, u64, u128, 0, MUL_LO(u128) + c + CIN)
+CARRY(madc_hi, u32, u64, 0, MUL_HI(u64) + c + CIN)
+CARRY(madc_hi, u64, u128, 0, MUL_HI(u128) + c + CIN)
+CARRY(madc_his, u32, u64, 0, mulhi_signed32(a, b) + c + CIN)
+CARRY(madc_his, u64, u128, 0, mulhi_signed64(a, b) + c + CIN)
 
 /* d = b with op->e bits of a at position c */
 #define BFI(T, BITS)                                                                     \
