@@ -3,7 +3,8 @@
  * weftd: who may have how much, and which worker serves whom. One thread, one epoll, no
  * guest bytes, no device.
  *
- *	loop.c	   events			pool.c	   workers and sessions
+ *	loop.c, source.c  events		pool.c	   workers and sessions
+ *	outbox.c   what workers are told
  *	spawn.c	   starting programs		tenant.c   sockets and doors
  *	account.c  device memory		window.c   a VM's shared memory
  *	away.c	   memory that has moved out	hold.c	   who waits for memory
@@ -33,7 +34,7 @@ struct hold;
 struct sess_counters;
 struct tenant;
 
-/* ---- loop.c ---- */
+/* ---- source.c, loop.c ---- */
 
 /* Something the loop waits for; embedded in what it belongs to. */
 struct source {
@@ -43,6 +44,8 @@ struct source {
 
 int source_add(struct broker *b, struct source *src, int fd, uint32_t events,
 	       void (*fn)(struct source *, uint32_t));
+/* Other events from now on. Returns 0 or -errno. */
+int source_change(struct broker *b, struct source *src, uint32_t events);
 /* Stops watching and closes the descriptor. Safe within any source's function. */
 void source_remove(struct broker *b, struct source *src);
 
@@ -99,12 +102,20 @@ struct worker_move {
 	uint64_t pool;       /* host memory it was told to keep ready */
 };
 
+/* What a worker is to be told when it has read what came before; outbox.c. */
+struct outbox {
+	struct list letters;
+	unsigned n;
+	uint64_t read_ns; /* when one left last, or the first came */
+};
+
 struct worker {
 	struct list link; /* b->workers */
 	struct broker *b;
 	enum worker_state state;
 	struct child child;
 	struct source ctl;
+	struct outbox out;
 	struct sess_counters
 		*count; /* shared pages; what a worker wrote is not trusted */
 	uint64_t started_ns;
@@ -133,6 +144,21 @@ struct worker {
 	/* Whether its program is still there: asked last, answered last; 0: never */
 	uint32_t asked, here;
 };
+
+/* ---- outbox.c ---- */
+
+void outbox_init(struct outbox *o);
+void outbox_drop(struct outbox *o);
+/*
+ * Tells a worker, now or when it has read what came before; descriptors (-1: none) stay
+ * the caller's. Returns 0, -EMFILE (too many descriptors wait) or -errno: it has gone or
+ * is broken.
+ */
+int worker_tell(struct worker *w, const struct ctl_msg *m, int fd0, int fd1);
+/* It has read all that it was told, as far as is known: for what can be left out. */
+bool worker_reads(const struct worker *w);
+/* Its socket can take more. Returns 0 or -errno: it has gone. */
+int worker_write(struct worker *w);
 
 /* ---- refused.c: what guests asked for and were refused ---- */
 
@@ -434,7 +460,8 @@ struct tenant {
 	/* Of what is granted, and of what is away: of shares whose maker has gone. */
 	uint64_t shared, shared_away;
 	unsigned sessions_max, n_sessions, n_waiting;
-	unsigned n_ending; /* of n_sessions */
+	unsigned n_ending;     /* of n_sessions */
+	unsigned n_letter_fds; /* outbox.c */
 	struct log_limit log_limit;
 };
 

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "broker/broker.h"
@@ -12,28 +11,6 @@ struct deferred {
 	void (*fn)(void *);
 	void *arg;
 };
-
-int source_add(struct broker *b, struct source *src, int fd, uint32_t events,
-	       void (*fn)(struct source *, uint32_t))
-{
-	struct epoll_event ev = {.events = events, .data.ptr = src};
-
-	if (epoll_ctl(b->epoll, EPOLL_CTL_ADD, fd, &ev) < 0)
-		return -errno;
-	src->fd = fd;
-	src->fn = fn;
-	return 0;
-}
-
-void source_remove(struct broker *b, struct source *src)
-{
-	if (src->fd < 0)
-		return;
-	epoll_ctl(b->epoll, EPOLL_CTL_DEL, src->fd, NULL);
-	close(src->fd);
-	/* An event of this round may still name it: loop_run() looks at fd. */
-	src->fd = -1;
-}
 
 int loop_defer(struct broker *b, void (*fn)(void *), void *arg)
 {

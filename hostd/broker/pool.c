@@ -105,6 +105,7 @@ static void worker_free(void *arg)
 {
 	struct worker *w = arg;
 
+	outbox_drop(&w->out);
 	if (w->count)
 		munmap(w->count, CTL_PAGE_SIZE);
 	free(w);
@@ -150,6 +151,7 @@ static int worker_start(struct broker *b)
 	w->b = b;
 	w->ctl.fd = w->child.exit.fd = -1;
 	w->slice = -1;
+	outbox_init(&w->out);
 	w->started_ns = clock_now_ns();
 	r = worker_spawn(w);
 	if (r < 0) {
@@ -299,7 +301,7 @@ static int attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 	account_begin(w);
 	log_info("tenant %s session %llu: pid %u (%s), worker %d", t->name,
 		 (unsigned long long)w->session, hello->pid, hello->name, w->child.pid);
-	if (ctl_send(w->ctl.fd, &m, fd, w->slice >= 0 ? t->window.fd : -1) < 0)
+	if (worker_tell(w, &m, fd, w->slice >= 0 ? t->window.fd : -1) < 0)
 		child_kill(&w->child); /* the guest asks again */
 	return 0;
 }
@@ -339,7 +341,7 @@ static void ask_others(struct guest_wait *g)
 	g->asked_until_ns = clock_now_ns() + HERE_NS;
 	list_for_each (w, &b->workers, link) {
 		if (w->state == WORKER_SESSION && w->tenant == g->t && !w->ending_ns &&
-		    ctl_send(w->ctl.fd, &m, -1, -1) == 0)
+		    worker_reads(w) && worker_tell(w, &m, -1, -1) == 0)
 			w->asked = m.id;
 	}
 }
@@ -448,7 +450,7 @@ static void join(struct tenant *t, const struct wire_hello *hello, int fd)
 		refuse(fd, -EACCES);
 		return;
 	}
-	if (ctl_send(found->ctl.fd, &m, fd, -1) < 0)
+	if (worker_tell(found, &m, fd, -1) < 0)
 		refuse(fd, -EAGAIN);
 	else
 		close(fd);
@@ -538,19 +540,30 @@ static void set_ready(struct worker *w, const struct ctl_msg *m)
 	match(b);
 }
 
+/* Returns 0 or -errno: it is of no use any more. */
+static int hear(struct worker *w)
+{
+	_cleanup_close_ int fd0 = -1, fd1 = -1;
+	struct ctl_msg m;
+	int r = ctl_recv(w->ctl.fd, &m, &fd0, &fd1);
+
+	if (r == -EAGAIN || r == -EINTR)
+		return 0;
+	if (r < 0)
+		return r;
+	if (w->state != WORKER_STARTING || m.type != CTL_READY)
+		return worker_said(w, &m, &fd0);
+	set_ready(w, &m);
+	return 0;
+}
+
 static void on_worker_ctl(struct source *src, uint32_t events)
 {
 	struct worker *w = container_of(src, struct worker, ctl);
-	_cleanup_close_ int fd0 = -1, fd1 = -1;
-	struct ctl_msg m;
-	int r = ctl_recv(src->fd, &m, &fd0, &fd1);
+	int r = events & EPOLLOUT ? worker_write(w) : 0;
 
-	if (r == -EAGAIN || r == -EINTR)
-		return;
-	if (r == 0 && w->state == WORKER_STARTING && m.type == CTL_READY)
-		set_ready(w, &m);
-	else if (r == 0)
-		r = worker_said(w, &m, &fd0);
+	if (r == 0 && events & ~(uint32_t)EPOLLOUT)
+		r = hear(w);
 	if (r == 0)
 		return;
 	if (r != -ENODATA && r != -ECONNRESET)

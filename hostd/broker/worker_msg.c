@@ -18,7 +18,7 @@ static int answer_memory(struct worker *w, const struct ctl_msg *m)
 	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
 
 	account_left(w->tenant, &a.bytes, &a.total);
-	return ctl_send(w->ctl.fd, &a, -1, -1);
+	return worker_tell(w, &a, -1, -1);
 }
 
 static int answer_host(struct worker *w, const struct ctl_msg *m)
@@ -26,7 +26,7 @@ static int answer_host(struct worker *w, const struct ctl_msg *m)
 	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
 
 	a.result = account_host_charge(w, m->bytes, &a.bytes);
-	return ctl_send(w->ctl.fd, &a, -1, -1);
+	return worker_tell(w, &a, -1, -1);
 }
 
 /* What was measured of a worker, per cent. */
@@ -64,6 +64,17 @@ static void describe_tenant(const struct tenant *t, struct sess_tenant *ret)
 	ret->memory_percent = MIN(memory, 100u);
 }
 
+/* With a descriptor, if that can be. */
+static int answer_with(struct worker *w, struct ctl_msg *a, int fd)
+{
+	int r = worker_tell(w, a, fd, -1);
+
+	if (r != -EMFILE)
+		return r;
+	a->result = r;
+	return worker_tell(w, a, -1, -1);
+}
+
 /* Too long for a message: a file with the answer goes along. */
 static int answer_tenant(struct worker *w, const struct ctl_msg *m)
 {
@@ -75,7 +86,7 @@ static int answer_tenant(struct worker *w, const struct ctl_msg *m)
 	fd = fd_memfd("weft-tenant", sizeof(t));
 	if (fd < 0 || pwrite(fd, &t, sizeof(t), 0) != sizeof(t))
 		a.result = -ENOMEM;
-	return ctl_send(w->ctl.fd, &a, a.result ? -1 : fd, -1);
+	return answer_with(w, &a, a.result ? -1 : fd);
 }
 
 static int answer_export(struct worker *w, const struct ctl_msg *m, int *fd)
@@ -91,7 +102,7 @@ static int answer_export(struct worker *w, const struct ctl_msg *m, int *fd)
 	a.result = ipc_export(w, &x, *fd, a.token);
 	if (a.result == 0)
 		fd_steal(fd);
-	return ctl_send(w->ctl.fd, &a, -1, -1);
+	return worker_tell(w, &a, -1, -1);
 }
 
 static int answer_open(struct worker *w, const struct ctl_msg *m)
@@ -104,7 +115,7 @@ static int answer_open(struct worker *w, const struct ctl_msg *m)
 	a.result = ipc_open(w, m->token, &x);
 	a.bytes = x.bytes;
 	a.total = x.n_parts;
-	return ctl_send(w->ctl.fd, &a, x.fd, -1);
+	return answer_with(w, &a, x.fd);
 }
 
 /* Whoever hears of it from the worker's program, in whatever way, does not find it. */
@@ -113,7 +124,7 @@ static int answer_drop(struct worker *w, const struct ctl_msg *m)
 	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
 
 	ipc_drop(w, m->token);
-	return ctl_send(w->ctl.fd, &a, -1, -1);
+	return worker_tell(w, &a, -1, -1);
 }
 
 int worker_said(struct worker *w, const struct ctl_msg *m, int *fd)

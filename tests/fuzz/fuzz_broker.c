@@ -50,6 +50,7 @@ static void start(unsigned i)
 		.b = &b, .count = &pages[i], .state = WORKER_READY, .slice = -1};
 	workers[i].ctl.fd = pair[0];
 	theirs[i] = pair[1];
+	outbox_init(&workers[i].out);
 	list_append(&b.workers, &workers[i].link);
 	account_ready(&workers[i], 0);
 	if (account_attach(&workers[i], &tenants[i % 2]) < 0)
@@ -64,6 +65,7 @@ static void stop(unsigned i)
 	ipc_end(&workers[i]);
 	account_end(&workers[i]);
 	list_remove(&workers[i].link);
+	outbox_drop(&workers[i].out);
 	close(workers[i].ctl.fd);
 	close(theirs[i]);
 }

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What weftd tells workers. A pair takes some 160 messages, and a program with more
+ * threads than that may ask in one moment: what does not fit waits here until the worker
+ * has read, with the descriptors that go along.
+ *
+ * Who asks gets one answer, so a worker's threads bound what can wait. One that has more
+ * outstanding, or reads nothing for seconds while something waits, is broken.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "broker/broker.h"
+#include "session/session.h"
+
+/* An answer and a connection for each lane, and what weftd says of itself. */
+#define OUTBOX_MAX (2 * SESS_LANES_MAX + 64)
+/* Descriptors that go along, of a tenant's workers: those of weftd are for all. */
+#define OUTBOX_FDS_TENANT_MAX 1024u
+/* Without reading a message. */
+#define OUTBOX_NS (10 * NSEC_PER_SEC)
+
+struct letter {
+	struct list link; /* outbox.letters */
+	struct tenant *t; /* NULL: none yet */
+	struct ctl_msg m;
+	int fd[2];
+	unsigned n_fds;
+};
+
+static void letter_free(struct letter *l)
+{
+	if (l->t)
+		l->t->n_letter_fds -= l->n_fds;
+	list_remove(&l->link);
+	closep(&l->fd[0]);
+	closep(&l->fd[1]);
+	free(l);
+}
+
+static int dup_fd(int fd, int *ret_fd)
+{
+	*ret_fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	return fd >= 0 && *ret_fd < 0 ? -errno : 0;
+}
+
+static int letter_new(struct worker *w, const struct ctl_msg *m, int fd0, int fd1)
+{
+	unsigned n_fds = (fd0 >= 0) + (fd1 >= 0);
+	struct letter *l;
+	int r;
+
+	if (w->tenant && n_fds && w->tenant->n_letter_fds + n_fds > OUTBOX_FDS_TENANT_MAX)
+		return -EMFILE;
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return -ENOMEM;
+	l->m = *m;
+	l->fd[0] = l->fd[1] = -1;
+	l->t = w->tenant;
+	l->n_fds = n_fds;
+	if (l->t)
+		l->t->n_letter_fds += n_fds;
+	list_append(&w->out.letters, &l->link);
+	r = dup_fd(fd0, &l->fd[0]);
+	if (r == 0)
+		r = dup_fd(fd1, &l->fd[1]);
+	if (r < 0)
+		letter_free(l);
+	return r;
+}
+
+void outbox_init(struct outbox *o)
+{
+	*o = (struct outbox){0};
+	list_init(&o->letters);
+}
+
+void outbox_drop(struct outbox *o)
+{
+	struct letter *l, *tmp;
+
+	list_for_each_safe (l, tmp, &o->letters, link)
+		letter_free(l);
+	o->n = 0;
+}
+
+static int listen_to(struct worker *w, uint32_t events)
+{
+	return source_change(w->b, &w->ctl, events);
+}
+
+static int put(struct worker *w, const struct ctl_msg *m, int fd0, int fd1)
+{
+	struct outbox *o = &w->out;
+	int r = 0;
+
+	if (o->n >= OUTBOX_MAX || (o->n && clock_now_ns() >= o->read_ns + OUTBOX_NS))
+		return -ENOBUFS;
+	if (!o->n) {
+		o->read_ns = clock_now_ns();
+		r = listen_to(w, EPOLLIN | EPOLLOUT);
+	}
+	if (r == 0)
+		r = letter_new(w, m, fd0, fd1);
+	if (r == 0)
+		o->n++;
+	return r;
+}
+
+int worker_tell(struct worker *w, const struct ctl_msg *m, int fd0, int fd1)
+{
+	int r = w->ctl.fd < 0 ? -EPIPE : -EAGAIN;
+
+	if (r == -EAGAIN && !w->out.n)
+		r = ctl_send(w->ctl.fd, m, fd0, fd1);
+	return r == -EAGAIN ? put(w, m, fd0, fd1) : r;
+}
+
+bool worker_reads(const struct worker *w)
+{
+	return w->ctl.fd >= 0 && !w->out.n;
+}
+
+int worker_write(struct worker *w)
+{
+	struct outbox *o = &w->out;
+
+	while (o->n) {
+		struct letter *l = list_entry(o->letters.next, struct letter, link);
+		int r = ctl_send(w->ctl.fd, &l->m, l->fd[0], l->fd[1]);
+
+		if (r < 0)
+			return r == -EAGAIN ? 0 : r;
+		o->read_ns = clock_now_ns();
+		letter_free(l);
+		o->n--;
+	}
+	return listen_to(w, EPOLLIN);
+}

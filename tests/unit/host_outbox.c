@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A worker hears all that it is told, however late it reads. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "broker/broker.h"
+#include "session/session.h"
+
+static struct broker b;
+static struct tenant tenant;
+static struct worker w;
+static int theirs;
+
+static void on_event(struct source *src, uint32_t events)
+{
+}
+
+static void setup(void)
+{
+	int pair[2];
+
+	b.epoll = epoll_create1(EPOLL_CLOEXEC);
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
+	theirs = pair[1];
+	tenant = (struct tenant){.b = &b};
+	w = (struct worker){.b = &b, .tenant = &tenant};
+	outbox_init(&w.out);
+	cr_assert_eq(source_add(&b, &w.ctl, pair[0], EPOLLIN, on_event), 0);
+}
+
+static void teardown(void)
+{
+	outbox_drop(&w.out);
+	source_remove(&b, &w.ctl);
+	close(theirs);
+	close(b.epoll);
+}
+
+static uint32_t events_now(void)
+{
+	struct epoll_event ev = {0};
+
+	return epoll_wait(b.epoll, &ev, 1, 0) == 1 ? ev.events : 0;
+}
+
+static bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+/* Reads what is there; with each message a descriptor comes, or not. */
+static void hear(uint32_t *next, bool with_fd)
+{
+	struct ctl_msg m;
+	int fd0, fd1;
+
+	while (ctl_recv(theirs, &m, &fd0, &fd1) == 0) {
+		cr_assert_eq(m.id, (*next)++);
+		cr_assert_eq(fd0 >= 0, with_fd);
+		closep(&fd0);
+	}
+}
+
+static void all_arrive(unsigned n, bool with_fd)
+{
+	uint32_t next = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct ctl_msg m = {.type = CTL_ANSWER, .id = i};
+		int fd = with_fd ? fd_memfd("test", 4096) : -1;
+
+		cr_assert_eq(worker_tell(&w, &m, fd, -1), 0, "message %u", i);
+		closep(&fd);
+	}
+	cr_assert_not(worker_reads(&w), "a pair does not take that many");
+	cr_assert_eq(events_now(), 0, "not before it has read");
+	while (next < n) {
+		uint32_t before = next;
+
+		hear(&next, with_fd);
+		cr_assert_gt(next, before);
+		if (next < n)
+			cr_assert(events_now() & EPOLLOUT);
+		cr_assert_eq(worker_write(&w), 0);
+	}
+	cr_assert(worker_reads(&w));
+	cr_assert_eq(events_now(), 0, "nothing is left to write");
+	cr_assert_eq(tenant.n_letter_fds, 0);
+}
+
+Test(outbox, an_answer_for_every_lane, .init = setup, .fini = teardown)
+{
+	all_arrive(2 * SESS_LANES_MAX, false);
+}
+
+Test(outbox, descriptors_wait_with_their_messages, .init = setup, .fini = teardown)
+{
+	int before = dup(theirs), after;
+
+	close(before);
+	all_arrive(2 * SESS_LANES_MAX, true);
+	after = dup(theirs);
+	close(after);
+	cr_assert_eq(before, after, "none is left over");
+}
+
+Test(outbox, who_never_reads_is_broken, .init = setup, .fini = teardown)
+{
+	struct ctl_msg m = {.type = CTL_ANSWER};
+	unsigned n = 0;
+
+	while (n < 10000 && worker_tell(&w, &m, -1, -1) == 0)
+		n++;
+	cr_assert_geq(n, 2 * SESS_LANES_MAX);
+	cr_assert_lt(n, 10 * SESS_LANES_MAX);
+}
+
+/* Other tenants' sessions need descriptors, too. */
+Test(outbox, descriptors_of_a_tenant_are_bounded, .init = setup, .fini = teardown)
+{
+	struct ctl_msg m = {.type = CTL_ANSWER};
+	int r = 0;
+
+	tenant.n_letter_fds = 1000;
+	for (unsigned n = 0; n < 400 && r == 0; n++)
+		r = worker_tell(&w, &m, theirs, -1);
+	cr_assert_eq(r, -EMFILE);
+	cr_assert_eq(worker_tell(&w, &m, -1, -1), 0, "one without goes");
+	cr_assert(is_open(theirs));
+	outbox_drop(&w.out);
+	cr_assert_eq(tenant.n_letter_fds, 1000);
+}
+
+Test(outbox, who_has_gone, .init = setup, .fini = teardown)
+{
+	struct ctl_msg m = {.type = CTL_ANSWER};
+
+	source_remove(&b, &w.ctl);
+	cr_assert_eq(worker_tell(&w, &m, -1, -1), -EPIPE);
+}
