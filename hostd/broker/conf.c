@@ -9,6 +9,7 @@
 #include "base/macros.h"
 #include "broker/conf.h"
 #include "policies/placement.h"
+#include "util/sandbox.h"
 #include "util/size.h"
 
 #define TENANT_SECTION "tenant "
@@ -44,11 +45,12 @@ int conf_init(struct conf *c)
 	list_init(&c->tenants);
 	c->pool = POOL_DEFAULT;
 	c->run_dir = default_run_dir();
+	c->sandbox = strdup("on");
 	c->device = strdup("auto");
 	c->reserve = UINT64_MAX;
 	c->chunk = CHUNK_DEFAULT;
 	c->placement = strdup(PLACEMENT_DEFAULT);
-	return c->run_dir && c->device && c->placement ? 0 : -ENOMEM;
+	return c->run_dir && c->sandbox && c->device && c->placement ? 0 : -ENOMEM;
 }
 
 void conf_tenant_free(struct conf_tenant *t)
@@ -73,6 +75,7 @@ void conf_fini(struct conf *c)
 	free(c->socket);
 	free(c->control);
 	free(c->user);
+	free(c->sandbox);
 	free(c->device);
 	free(c->placement);
 	memset(c, 0, sizeof(*c));
@@ -213,6 +216,14 @@ static int set_device(struct conf *c, const char *value)
 	return set_string(&c->device, value);
 }
 
+static int set_sandbox(struct conf *c, const char *value)
+{
+	enum sandbox_mode mode;
+	int r = sandbox_mode_parse(value, &mode);
+
+	return r < 0 ? r : set_string(&c->sandbox, value);
+}
+
 static int set_chunk(uint64_t *field, const char *value)
 {
 	uint64_t n;
@@ -243,6 +254,8 @@ int conf_daemon_set(struct conf *c, const char *key, const char *value)
 		return set_path(&c->control, value);
 	if (!strcmp(key, "user"))
 		return set_string(&c->user, value);
+	if (!strcmp(key, "sandbox"))
+		return set_sandbox(c, value);
 	if (!strcmp(key, "device"))
 		return set_device(c, value);
 	if (!strcmp(key, "pool"))

@@ -40,6 +40,7 @@ struct conf {
 	char *socket;  /* of the tenant "local"; NULL: run_dir/weft.sock */
 	char *control; /* NULL: run_dir/control */
 	char *user;    /* workers run as; NULL: see sandbox.h */
+	char *sandbox; /* on, log, off */
 	char *device;  /* soft, cuda, auto */
 	unsigned tpcs, threads;
 	uint64_t memory;  /* of the software device, at most so much of a real one; 0: all

@@ -60,6 +60,7 @@ static const struct option longs[] = {
 	{"socket", required_argument, NULL, 1},
 	{"control", required_argument, NULL, 1},
 	{"user", required_argument, NULL, 1},
+	{"sandbox", required_argument, NULL, 1},
 	{"device", required_argument, NULL, 1},
 	{"tpcs", required_argument, NULL, 1},
 	{"memory", required_argument, NULL, 1},

@@ -17,7 +17,8 @@
 #include "base/fd.h"
 #include "broker/broker.h"
 
-#define CHILD_FDS_MAX 2
+#define CHILD_FDS_MAX  2
+#define CHILD_ARGS_MAX 32
 
 /* In the child: the listed descriptors become 3, 4, ... */
 static void place_fds(const int *fds, unsigned n)
@@ -49,12 +50,18 @@ static _Noreturn void exec_child(const char *path, char *const argv[], const int
 int child_spawn(struct broker *b, struct child *c, char *const argv[], const int *fds,
 		unsigned n_fds, void (*exit_fn)(struct source *, uint32_t))
 {
+	char *args[CHILD_ARGS_MAX] = {argv[0], (char *)"--sandbox", b->conf->sandbox};
 	_cleanup_free_ char *path = NULL;
 	pid_t pid;
 	int fd, r;
 
 	if (n_fds > CHILD_FDS_MAX)
 		return -EINVAL;
+	for (unsigned i = 1; argv[i]; i++) {
+		if (i + 3 >= CHILD_ARGS_MAX)
+			return -EINVAL;
+		args[i + 2] = argv[i];
+	}
 	if (asprintf(&path, "%s/%s", b->libexec, argv[0]) < 0)
 		return -ENOMEM;
 	if (access(path, X_OK) < 0)
@@ -63,7 +70,7 @@ int child_spawn(struct broker *b, struct child *c, char *const argv[], const int
 	if (pid < 0)
 		return -errno;
 	if (pid == 0)
-		exec_child(path, argv, fds, n_fds);
+		exec_child(path, args, fds, n_fds);
 	fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	r = fd < 0 ? -errno : source_add(b, &c->exit, fd, EPOLLIN, exit_fn);
 	if (r < 0) {

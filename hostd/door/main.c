@@ -11,6 +11,7 @@
  * #syscalls: accept4 recvfrom sendmsg epoll_wait epoll_ctl poll close clock_gettime
  */
 #include <errno.h>
+#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -160,7 +161,10 @@ static int loop(struct door *d)
 	return r;
 }
 
-static int start(struct door *d, const char *user)
+/* Its own, those that wait, and one that is on its way. */
+#define FILES_MAX (PENDING_MAX + 16)
+
+static int start(struct door *d, struct sandbox *box)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = EV_CTL};
 	int r = sandbox_early(CTL_LISTEN_FD + 1);
@@ -172,24 +176,48 @@ static int start(struct door *d, const char *user)
 	d->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (d->epoll < 0 || epoll_ctl(d->epoll, EPOLL_CTL_ADD, CTL_FD, &ev) < 0)
 		return -errno;
-	r = sandbox_enter(SANDBOX_DOOR, user);
+	r = sandbox_files(box);
+	if (r == 0)
+		r = sandbox_enter(box);
 	return r < 0 ? r : listen_for(d, true);
+}
+
+static int parse_options(int argc, char **argv, struct sandbox *box)
+{
+	static const struct option longs[] = {
+		{"user", required_argument, NULL, 'U'},
+		{"own-user", no_argument, NULL, 'o'},
+		{"sandbox", required_argument, NULL, 'S'},
+		{},
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", longs, NULL)) >= 0) {
+		if (c == 'U')
+			box->user = optarg;
+		else if (c == 'o')
+			box->own_user = true;
+		else if (c != 'S' || sandbox_mode_parse(optarg, &box->mode) < 0)
+			return -EINVAL;
+	}
+	return optind == argc ? 0 : -EINVAL;
 }
 
 int main(int argc, char **argv)
 {
+	struct sandbox box = {.kind = SANDBOX_DOOR, .files = FILES_MAX};
 	static struct door d;
-	const char *user = argc == 3 && !strcmp(argv[1], "--user") ? argv[2] : NULL;
 	int r;
 
 	log_set_program("weft-door");
-	if (argc != 1 && !user) {
-		fprintf(stderr, "usage: weft-door [--user NAME]\n"
+	if (parse_options(argc, argv, &box) < 0) {
+		fprintf(stderr, "usage: weft-door [--user NAME|UID:GID] [--own-user] "
+				"[--sandbox on|log|off]\n"
 				"Started by weftd; see weftd(8).\n");
 		return 64;
 	}
 	signal(SIGPIPE, SIG_IGN);
-	r = start(&d, user);
+	r = start(&d, &box);
 	if (r == 0)
 		r = loop(&d);
 	log_info("ends: %s", strerror(-r));

@@ -4,7 +4,7 @@
  * which the worker's main thread brings: hence a thread, made when it is first needed. It
  * sleeps while nothing has changed.
  *
- * #syscalls: clone3 futex
+ * #syscalls: clone futex
  */
 #include <errno.h>
 #include <stdlib.h>

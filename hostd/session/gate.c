@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* #syscalls: clone3 futex membarrier nanosleep */
+/* #syscalls: clone futex membarrier nanosleep */
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <sys/syscall.h>

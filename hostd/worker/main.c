@@ -9,7 +9,7 @@
  * exits, and the kernel takes back memory, kernels in flight and sockets. It only gives
  * device memory back itself before that, if nothing runs any more: others wait for it.
  *
- * #syscalls: recvmsg sendmsg epoll_wait epoll_ctl close clone3 nanosleep
+ * #syscalls: recvmsg sendmsg epoll_wait epoll_ctl close clone nanosleep
  */
 #include <errno.h>
 #include <getopt.h>
@@ -55,9 +55,13 @@ enum {
 	EV_LANE
 };
 
+/* One socket per lane, the window, the control pair, standard streams, memory shared with
+ * other sessions (twice SPACE_SHARES_MAX on the software GPU), and some room. */
+#define FILES_MAX 10240
+
 struct options {
-	const char *device, *user;
-	bool sandbox;
+	const char *device;
+	struct sandbox sandbox;
 	unsigned spin_us;
 	const struct placement *placement; /* NULL: memory stays where it is */
 	uint64_t chunk_bytes;              /* in which it moves; 0: the default */
@@ -86,8 +90,10 @@ struct worker {
 static void usage(void)
 {
 	fprintf(stderr, "usage: weft-worker [--device soft|cuda|auto] [--tpcs N] "
-			"[--memory SIZE] [--threads N] [--uuid HEX] [--user NAME] "
-			"[--placement NAME] [--chunk SIZE] [--no-sandbox] "
+			"[--memory SIZE] [--threads N] [--uuid HEX]\n"
+			"                   [--user NAME|UID:GID] [--own-user] "
+			"[--sandbox on|log|off]\n"
+			"                   [--placement NAME] [--chunk SIZE] "
 			"[--spin-us N]\n"
 			"Started by weftd; see weft-worker(8).\n");
 }
@@ -140,11 +146,13 @@ static int parse_option(int c, struct options *o)
 	case 'u':
 		return strlen(optarg) == 32 ? parse_uuid(optarg, o->cfg.uuid) : -EINVAL;
 	case 'U':
-		o->user = optarg;
+		o->sandbox.user = optarg;
+		return 0;
+	case 'o':
+		o->sandbox.own_user = true;
 		return 0;
 	case 'S':
-		o->sandbox = false;
-		return 0;
+		return sandbox_mode_parse(optarg, &o->sandbox.mode);
 	case 's':
 		return parse_number(optarg, &o->spin_us);
 	default:
@@ -163,11 +171,16 @@ static int parse_options(int argc, char **argv, struct options *ret)
 		{"user", required_argument, NULL, 'U'},
 		{"placement", required_argument, NULL, 'p'},
 		{"chunk", required_argument, NULL, 'c'},
-		{"no-sandbox", no_argument, NULL, 'S'},
+		{"own-user", no_argument, NULL, 'o'},
+		{"sandbox", required_argument, NULL, 'S'},
 		{"spin-us", required_argument, NULL, 's'},
 		{},
 	};
-	struct options o = {.device = "auto", .sandbox = true, .spin_us = SPIN_US};
+	struct options o = {
+		.device = "auto",
+		.sandbox = {.files = FILES_MAX},
+		.spin_us = SPIN_US,
+	};
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", longs, NULL)) >= 0) {
@@ -546,10 +559,18 @@ static int start_moving(struct worker *w)
 
 static int start(struct worker *w)
 {
-	const struct device_ops *ops = device_ops_by_name(w->opt.device);
+	struct sandbox *box = &w->opt.sandbox;
+	const struct device_ops *ops;
 	struct sess_broker broker;
 	int r;
 
+	/* The driver's threads come with the device. */
+	box->kind =
+		strcmp(w->opt.device, "soft") ? SANDBOX_WORKER_CUDA : SANDBOX_WORKER_SOFT;
+	r = sandbox_files(box);
+	if (r < 0)
+		return r;
+	ops = device_ops_by_name(w->opt.device);
 	if (!ops)
 		return -ENODEV;
 	r = broker_link_new(CTL_FD, &w->link);
@@ -575,13 +596,9 @@ static int start(struct worker *w)
 	if (r < 0)
 		return r;
 	w->overhead = sess_overhead(w->s);
-	if (!w->opt.sandbox) {
-		log_warning("running without a sandbox");
-		return 0;
-	}
-	return sandbox_enter(strcmp(ops->name, "soft") ? SANDBOX_WORKER_CUDA
-						       : SANDBOX_WORKER_SOFT,
-			     w->opt.user);
+	if (!strcmp(ops->name, "soft"))
+		box->kind = SANDBOX_WORKER_SOFT;
+	return sandbox_enter(box);
 }
 
 static int say_ready(const struct worker *w)

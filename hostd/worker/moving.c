@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* #syscalls: clone3 futex sendmsg, and what the device does to map */
+/* #syscalls: clone futex sendmsg, and what the device does to map */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,24 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a sandboxed process can still do, each in a process of its own. */
+/* What a process that was taken over can still do to others, each in one of its own. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "util/sandbox.h"
 
 #define NOT_SANDBOXED 99
+#define DID_IT        1 /* what must not work did */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
+static pid_t victim;        /* of the same user as the process in the sandbox */
+static int sock[2], log_fd; /* made before the sandbox is closed */
 
 /* Runs fn in a sandboxed child. Returns its wait status. */
 static int in_sandbox(enum sandbox_kind kind, void (*fn)(void))
 {
+	struct sandbox box = {.kind = kind, .files = 64, .at_once = true};
 	int status;
 	pid_t pid = fork();
 
@@ -26,11 +47,9 @@ static int in_sandbox(enum sandbox_kind kind, void (*fn)(void))
 		int null = open("/dev/null", O_WRONLY);
 
 		dup2(null, 2); /* what a forbidden call says */
-		if (sandbox_early(3) < 0 || sandbox_enter(kind, NULL) < 0)
+		if (sandbox_early(log_fd + 1) < 0 || sandbox_files(&box) < 0 ||
+		    sandbox_enter(&box) < 0)
 			_exit(98);
-		/* A door may not even ask. */
-		if (kind != SANDBOX_DOOR && prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 2)
-			_exit(NOT_SANDBOXED);
 		fn();
 		_exit(0);
 	}
@@ -38,16 +57,86 @@ static int in_sandbox(enum sandbox_kind kind, void (*fn)(void))
 	return status;
 }
 
+static bool works(enum sandbox_kind kind, void (*fn)(void))
+{
+	return in_sandbox(kind, fn) == 0;
+}
+
+/* The process is no more. */
 static bool forbidden(enum sandbox_kind kind, void (*fn)(void))
 {
 	int status = in_sandbox(kind, fn);
 
-	if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_SANDBOXED)
-		cr_skip_test("built with a sanitizer");
 	return WIFEXITED(status) && WEXITSTATUS(status) == SANDBOX_EXIT;
 }
 
-static pid_t parent;
+/* Its limit; prlimit() wants to be the same user. */
+static long files_of(pid_t pid)
+{
+	char path[32], line[256];
+	long n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/limits", pid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		(void)sscanf(line, "Max open files %ld", &n);
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/* The call fails, or the process is no more; and the victim is as it was. */
+static bool harmless(enum sandbox_kind kind, void (*fn)(void))
+{
+	int status = in_sandbox(kind, fn);
+
+	return WIFEXITED(status) &&
+	       (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == SANDBOX_EXIT) &&
+	       waitpid(victim, NULL, WNOHANG) == 0 &&
+	       sched_getscheduler(victim) == SCHED_OTHER && files_of(victim) > 3;
+}
+
+static void did(bool what)
+{
+	if (what)
+		_exit(DID_IT);
+}
+
+/* A process of the user that the sandboxed ones become, if we are root. */
+static void start_victim(void)
+{
+	if (SANITIZED)
+		cr_skip_test("built with a sanitizer: there is no sandbox");
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, sock), 0);
+	log_fd = fcntl(memfd_create("log", 0), F_DUPFD, sock[1] + 1);
+	cr_assert_gt(log_fd, sock[1]);
+	victim = fork();
+	if (victim == 0) {
+		struct sandbox box = {0};
+
+		if (geteuid() == 0 &&
+		    (sandbox_ids(NULL, &box.uid, &box.gid) < 0 || sandbox_user(&box) < 0))
+			_exit(1);
+		prctl(PR_SET_DUMPABLE, 1);
+		for (;;)
+			pause();
+	}
+	cr_assert_gt(victim, 0);
+	usleep(20000);
+}
+
+static void end_victim(void)
+{
+	if (victim > 0) {
+		kill(victim, SIGKILL);
+		waitpid(victim, NULL, 0);
+	}
+}
+
+TestSuite(sandbox, .init = start_victim, .fini = end_victim);
+
+/* ---- what is left ---- */
 
 static void *nothing(void *arg)
 {
@@ -56,6 +145,7 @@ static void *nothing(void *arg)
 
 static void work(void)
 {
+	struct sigaction sa;
 	pthread_t t;
 	void *p = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 		       -1, 0);
@@ -66,8 +156,45 @@ static void work(void)
 	/* refused, not forbidden: malloc asks for /sys */
 	if (open("/etc/passwd", O_RDONLY) >= 0)
 		_exit(2);
+	if (fcntl(sock[0], F_SETFL, O_NONBLOCK) < 0 ||
+	    !(fcntl(sock[0], F_GETFL) & O_NONBLOCK))
+		_exit(3);
+	if (sigaction(SIGSEGV, NULL, &sa) < 0 || prctl(PR_GET_SECCOMP) != 2)
+		_exit(4);
+	if (syscall(SYS_tgkill, getpid(), getpid(), SIGCONT) < 0)
+		_exit(5);
 	free(malloc(1 << 20));
 }
+
+Test(sandbox, a_worker_can_do_its_work)
+{
+	cr_assert(works(SANDBOX_WORKER_SOFT, work));
+}
+
+static void ask_as_a_driver(void)
+{
+	struct rlimit l;
+	struct stat st;
+	int fd;
+
+	getppid();
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0 ||
+	    sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0}) < 0)
+		_exit(1);
+	fd = open("/proc/self/status", O_RDONLY);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		_exit(2);
+	if (mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) ==
+	    MAP_FAILED)
+		_exit(3);
+}
+
+Test(sandbox, a_driver_can_do_its_work)
+{
+	cr_assert(works(SANDBOX_WORKER_CUDA, ask_as_a_driver));
+}
+
+/* ---- what is not ---- */
 
 static void run_program(void)
 {
@@ -81,24 +208,14 @@ static void make_socket(void)
 	socket(AF_INET, SOCK_STREAM, 0);
 }
 
+static void make_pair(void)
+{
+	socketpair(AF_UNIX, SOCK_STREAM, 0, (int[2]){0});
+}
+
 static void trace(void)
 {
 	syscall(SYS_ptrace, 0, 0, 0, 0);
-}
-
-static void signal_parent(void)
-{
-	kill(parent, SIGCONT);
-}
-
-static void signal_parent_thread(void)
-{
-	syscall(SYS_tgkill, parent, parent, SIGCONT);
-}
-
-static void ignore_sigsys(void)
-{
-	signal(SIGSYS, SIG_IGN);
 }
 
 static void become_root(void)
@@ -106,48 +223,235 @@ static void become_root(void)
 	setuid(0);
 }
 
-Test(sandbox, worker)
+static void send_signal(void)
 {
-	int status = in_sandbox(SANDBOX_WORKER_SOFT, work);
-
-	if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_SANDBOXED)
-		cr_skip_test("built with a sanitizer");
-	cr_assert_eq(status, 0, "0x%x", status);
-	parent = getpid();
-	cr_assert(forbidden(SANDBOX_WORKER_SOFT, run_program));
-	cr_assert(forbidden(SANDBOX_WORKER_SOFT, make_socket));
-	cr_assert(forbidden(SANDBOX_WORKER_SOFT, trace));
-	cr_assert(forbidden(SANDBOX_WORKER_SOFT, signal_parent));
-	cr_assert(forbidden(SANDBOX_WORKER_SOFT, signal_parent_thread));
-	cr_assert(forbidden(SANDBOX_WORKER_SOFT, ignore_sigsys));
-	cr_assert(forbidden(SANDBOX_WORKER_SOFT, become_root));
+	kill(victim, SIGKILL);
 }
 
-static void get_ppid(void)
+static void look_into(void)
 {
-	syscall(SYS_getppid);
+	process_vm_readv(victim, NULL, 0, NULL, 0, 0);
 }
 
-Test(sandbox, cuda_worker)
+Test(sandbox, calls_that_nobody_has)
 {
-	parent = getpid();
-	cr_assert(forbidden(SANDBOX_WORKER_CUDA, run_program));
-	cr_assert(forbidden(SANDBOX_WORKER_CUDA, trace));
-	cr_assert(forbidden(SANDBOX_WORKER_CUDA, signal_parent_thread));
-	cr_assert(!forbidden(SANDBOX_WORKER_CUDA, get_ppid), "the driver asks");
-}
+	static void (*const fns[])(void) = {run_program, make_socket, trace,
+					    become_root, send_signal, look_into};
 
-static void make_pair(void)
-{
-	socketpair(AF_UNIX, SOCK_STREAM, 0, (int[2]){0});
-}
-
-Test(sandbox, door)
-{
-#ifdef __SANITIZE_ADDRESS__ /* a door cannot be asked whether it has a filter */
-	cr_skip_test("built with a sanitizer");
-#endif
-	cr_assert(forbidden(SANDBOX_DOOR, run_program));
-	cr_assert(forbidden(SANDBOX_DOOR, make_socket));
+	for (int k = 0; k < SANDBOX_NUM; k++) {
+		for (unsigned i = 0; i < sizeof(fns) / sizeof(*fns); i++)
+			cr_assert(forbidden((enum sandbox_kind)k, fns[i]), "%s, %u",
+				  sandbox_name((enum sandbox_kind)k), i);
+	}
 	cr_assert(forbidden(SANDBOX_DOOR, make_pair));
+}
+
+static void kill_by_sigio(void)
+{
+	fcntl(sock[0], F_SETOWN, victim);
+	fcntl(sock[0], F_SETOWN_EX, &(struct f_owner_ex){F_OWNER_PID, victim});
+	fcntl(sock[0], F_SETSIG, SIGKILL);
+	did(fcntl(sock[0], F_SETFL, O_ASYNC | O_NONBLOCK) == 0);
+	(void)!write(sock[1], "x", 1);
+}
+
+static void kill_by_ioctl(void)
+{
+	int on = 1, owner = victim;
+
+	did(ioctl(sock[0], FIOSETOWN, &owner) == 0);
+	did(ioctl(sock[0], FIOASYNC, &on) == 0);
+	/* The kernel looks at 32 bits of the number. */
+	did(syscall(SYS_ioctl, sock[0], (1ul << 32) | FIOSETOWN, &owner) == 0);
+	did(syscall(SYS_ioctl, sock[0], (0x46ul << 32) | FIOASYNC, &on) == 0);
+}
+
+static void kill_thread(void)
+{
+	did(syscall(SYS_tgkill, victim, victim, SIGKILL) == 0);
+}
+
+static void schedule(void)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(0, &one);
+	did(sched_setscheduler(victim, SCHED_IDLE, &(struct sched_param){0}) == 0);
+	did(sched_setaffinity(victim, sizeof(one), &one) == 0);
+}
+
+static void limit_others(void)
+{
+	did(prlimit(victim, RLIMIT_NOFILE, &(struct rlimit){3, 3}, NULL) == 0);
+	did(prlimit(victim, RLIMIT_CPU, &(struct rlimit){1, 1}, NULL) == 0);
+}
+
+static void fork_by(unsigned long flags)
+{
+	long pid = syscall(SYS_clone, flags, 0, 0, 0, 0);
+
+	if (pid == 0)
+		_exit(0);
+	did(pid > 0);
+}
+
+static void make_processes(void)
+{
+	struct {
+		uint64_t a[11];
+	} args = {{0}};
+
+	did(syscall(SYS_clone3, &args, sizeof(args)) >= 0);
+	fork_by(SIGCHLD);
+	fork_by(SIGCHLD | CLONE_VM);
+	fork_by(SIGCHLD | CLONE_PARENT);
+}
+
+static void make_name_space(void)
+{
+	fork_by(SIGCHLD | CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWNS);
+	did(syscall(SYS_clone, CLONE_VM | CLONE_THREAD | CLONE_SIGHAND | CLONE_NEWUTS, 0,
+		    0, 0, 0) >= 0);
+}
+
+static void open_files(void)
+{
+	static const char *const paths[] = {
+		"/etc/passwd", "/etc/shadow", "/proc/1/cmdline", "/root",
+		"/tmp",        "/dev/shm",    "/dev/mem"};
+	char path[64];
+
+	for (unsigned i = 0; i < sizeof(paths) / sizeof(*paths); i++)
+		did(open(paths[i], O_RDONLY) >= 0);
+	snprintf(path, sizeof(path), "/proc/%d/mem", victim);
+	did(open(path, O_RDWR) >= 0);
+	snprintf(path, sizeof(path), "/proc/%d/environ", victim);
+	did(open(path, O_RDONLY) >= 0);
+	did(open("/proc/self/mem", O_RDWR) >= 0);
+	did(open("/dev/shm/weft-sandbox", O_RDWR | O_CREAT, 0600) >= 0);
+	did(unlink("/dev/shm/nothing") == 0 || errno == ENOENT);
+	did(mkdir("/dev/shm/weft-sandbox", 0700) == 0);
+}
+
+static void send_datagram(void)
+{
+	struct sockaddr_un to = {AF_UNIX, "/dev/log"};
+	int p[2];
+
+	did(socketpair(AF_UNIX, SOCK_DGRAM, 0, p) == 0);
+	did(sendto(sock[0], "x", 1, MSG_NOSIGNAL, (struct sockaddr *)&to, sizeof(to)) >
+	    0);
+}
+
+static void change_itself(void)
+{
+	did(prctl(PR_SET_DUMPABLE, 1) == 0);
+	did(signal(SIGSYS, SIG_IGN) != SIG_ERR);
+}
+
+static void map_code(void)
+{
+	void *p = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		       0);
+
+	did(p != MAP_FAILED);
+}
+
+Test(sandbox, nobody_harms_others)
+{
+	static void (*const fns[])(void) = {
+		kill_by_sigio, kill_by_ioctl,  kill_thread,     schedule,
+		limit_others,  make_processes, make_name_space, open_files,
+		send_datagram, change_itself,
+	};
+
+	for (int k = 0; k < SANDBOX_NUM; k++) {
+		for (unsigned i = 0; i < sizeof(fns) / sizeof(*fns); i++)
+			cr_assert(harmless((enum sandbox_kind)k, fns[i]), "%s, %u",
+				  sandbox_name((enum sandbox_kind)k), i);
+		if (k != SANDBOX_WORKER_CUDA)
+			cr_assert(harmless((enum sandbox_kind)k, map_code), "%s",
+				  sandbox_name((enum sandbox_kind)k));
+	}
+}
+
+/* ---- what SANDBOX_LOG says ---- */
+
+static void go_beyond(void)
+{
+	int fd = open("/etc/passwd", O_RDONLY);
+
+	did(fd < 0);
+	did(uname(&(struct utsname){0}) < 0);
+	did(fcntl(sock[0], F_SETOWN, getpid()) < 0);
+}
+
+Test(sandbox, what_would_be_stopped_is_said)
+{
+	struct sandbox box = {.kind = SANDBOX_WORKER_SOFT, .mode = SANDBOX_LOG};
+	char text[4096] = "";
+	int status, p[2];
+	size_t n = 0;
+	ssize_t got;
+	pid_t pid;
+
+	cr_assert_eq(pipe(p), 0);
+	pid = fork();
+	if (pid == 0) {
+		dup2(p[1], 2);
+		close(p[1]);
+		if (sandbox_files(&box) < 0 || sandbox_enter(&box) < 0)
+			_exit(98);
+		go_beyond();
+		_exit(0);
+	}
+	close(p[1]);
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	while (n < sizeof(text) - 1 &&
+	       (got = read(p[0], text + n, sizeof(text) - 1 - n)) > 0)
+		n += (size_t)got;
+	cr_assert_eq(status, 0, "0x%x %s", status, text);
+	cr_assert(strstr(text, "would be stopped: open /etc/passwd"), "%s", text);
+	cr_assert(strstr(text, "would be stopped: uname("), "%s", text);
+	cr_assert(strstr(text, "would be stopped: fcntl("), "%s", text);
+}
+
+/* ---- hostd/doc/syscalls.md ---- */
+
+static char *read_page(void)
+{
+	FILE *f = fopen(SYSCALLS_PAGE, "re");
+	static char text[65536];
+	size_t n;
+
+	cr_assert_not_null(f, "%s", SYSCALLS_PAGE);
+	n = fread(text, 1, sizeof(text) - 1, f);
+	text[n] = '\0';
+	fclose(f);
+	return text;
+}
+
+/* The page has a block of lines for each kind, as sandbox_print() prints them. */
+Test(sandbox_page, says_what_the_filters_do)
+{
+	const char *page = read_page();
+
+	for (int k = 0; k < SANDBOX_NUM; k++) {
+		char head[64], *list = NULL;
+		const char *at;
+		size_t n;
+		FILE *f = open_memstream(&list, &n);
+
+		sandbox_print((enum sandbox_kind)k, f);
+		fclose(f);
+		snprintf(head, sizeof(head), "```%s\n",
+			 sandbox_name((enum sandbox_kind)k));
+		at = strstr(page, head);
+		cr_assert_not_null(at, "no block %s", head);
+		at += strlen(head);
+		cr_assert(!strncmp(at, list, n) && !strncmp(at + n, "```\n", 4),
+			  "%s differs; it is:\n%s", head, list);
+		free(list);
+	}
 }

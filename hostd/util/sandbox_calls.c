@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lists follow the code: a function that needs a system call names it in a #syscalls
+ * comment or is one of glibc's for memory, threads and signals. Processes of all tenants
+ * may run as one user, so no call may name another process: what takes a pid has it
+ * checked, and what sends signals by a detour (F_SETOWN, O_ASYNC, FIOSETOWN) is not left.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/macros.h"
+#include "util/sandbox_int.h"
+
+#define CALL(x)                                                                          \
+	{                                                                                \
+		.nr = SCMP_SYS(x), .name = #x                                            \
+	}
+#define REFUSED(x, e)                                                                    \
+	{                                                                                \
+		.nr = SCMP_SYS(x), .name = #x, .when = "fails: " #e, .error = e          \
+	}
+#define OWN(x)                                                                           \
+	{                                                                                \
+		.nr = SCMP_SYS(x), .name = #x, .when = "of this process",                \
+		.own_pid = true                                                          \
+	}
+#define WHEN(x, text, ...)                                                               \
+	{                                                                                \
+		.nr = SCMP_SYS(x), .name = #x, .when = text,                             \
+		.n_args = ARRAY_SIZE(((struct scmp_arg_cmp[]){__VA_ARGS__})),            \
+		.args = {__VA_ARGS__},                                                   \
+	}
+#define IS(i, value)                                                                     \
+	{                                                                                \
+		.arg = i, .op = SCMP_CMP_EQ, .datum_a = value                            \
+	}
+#define NOT(i, value)                                                                    \
+	{                                                                                \
+		.arg = i, .op = SCMP_CMP_NE, .datum_a = value                            \
+	}
+/* Upper halves, which the kernel does not look at, are not looked at here. */
+#define BITS(i, mask, value)                                                             \
+	{                                                                                \
+		.arg = i, .op = SCMP_CMP_MASKED_EQ, .datum_a = mask, .datum_b = value    \
+	}
+
+/* Waiting, logging, ending; the heap. */
+static const struct sandbox_call calls_common[] = {
+	CALL(read),
+	CALL(write),
+	CALL(close),
+	CALL(recvmsg),
+	CALL(sendmsg),
+	CALL(recvfrom),
+	CALL(sendto),
+	CALL(readv),
+	CALL(writev),
+	CALL(poll),
+	CALL(ppoll),
+	CALL(epoll_wait),
+	CALL(epoll_pwait),
+	CALL(epoll_ctl),
+	CALL(exit),
+	CALL(exit_group),
+	CALL(rt_sigreturn),
+	CALL(rt_sigprocmask),
+	WHEN(rt_sigaction, "not SIGSYS", NOT(0, SIGSYS)),
+	OWN(tgkill),
+	CALL(clock_gettime),
+	CALL(clock_nanosleep),
+	CALL(nanosleep),
+	CALL(gettimeofday),
+	CALL(time),
+	CALL(getpid),
+	CALL(gettid),
+	CALL(restart_syscall),
+	CALL(futex),
+	CALL(brk),
+	CALL(munmap),
+	CALL(mremap),
+	CALL(madvise),
+	CALL(getrandom),
+	WHEN(fcntl, "F_GETFD", IS(1, F_GETFD)),
+	WHEN(fcntl, "F_SETFD", IS(1, F_SETFD)),
+	WHEN(fcntl, "F_GETFL", IS(1, F_GETFL)),
+	WHEN(fcntl, "F_SETFL without O_ASYNC", IS(1, F_SETFL), BITS(2, O_ASYNC, 0)),
+	WHEN(fcntl, "F_DUPFD_CLOEXEC", IS(1, F_DUPFD_CLOEXEC)),
+	WHEN(fcntl, "F_ADD_SEALS", IS(1, F_ADD_SEALS)),
+	WHEN(fcntl, "F_GET_SEALS", IS(1, F_GET_SEALS)),
+};
+
+/* All but a driver, which loads libraries and code of its own. */
+static const struct sandbox_call calls_data_only[] = {
+	WHEN(mmap, "without PROT_EXEC", BITS(2, PROT_EXEC, 0)),
+	/* glibc's malloc asks for the number of processors in /sys when threads contend;
+	 * refused, it asks the scheduler. */
+	REFUSED(open, EACCES),
+	REFUSED(openat, EACCES),
+};
+
+/* accept4: only the door listens. */
+static const struct sandbox_call calls_door[] = {
+	CALL(accept4),
+};
+
+#define CLONE_NAMESPACES                                                                 \
+	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |   \
+	 CLONE_NEWPID | CLONE_NEWNET)
+
+/* Threads, windows, the memory of the software device. */
+static const struct sandbox_call calls_worker[] = {
+	WHEN(clone, "threads only",
+	     BITS(0, CLONE_THREAD | CLONE_VM | CLONE_NAMESPACES,
+		  CLONE_THREAD | CLONE_VM)),
+	/* What it is asked lies in memory; glibc goes back to clone. */
+	REFUSED(clone3, ENOSYS),
+	CALL(set_robust_list),
+	CALL(rseq),
+	CALL(set_tid_address),
+	CALL(sched_yield),
+	CALL(sched_getaffinity),
+	CALL(getcpu),
+	CALL(memfd_create),
+	CALL(ftruncate),
+	CALL(fallocate),
+	CALL(shutdown),
+	CALL(getsockopt),
+	WHEN(setsockopt, "SOL_SOCKET", IS(1, SOL_SOCKET)),
+	CALL(eventfd2),
+	CALL(sigaltstack),
+	CALL(membarrier),
+	CALL(getrusage),
+	CALL(sysinfo),
+	WHEN(prctl, "PR_SET_NAME", IS(0, PR_SET_NAME)),
+	WHEN(prctl, "PR_GET_NAME", IS(0, PR_GET_NAME)),
+	WHEN(prctl, "PR_GET_SECCOMP", IS(0, PR_GET_SECCOMP)),
+	CALL(fstat),
+	CALL(newfstatat),
+	CALL(lseek),
+	CALL(dup),
+};
+
+static const struct sandbox_call calls_soft[] = {
+	WHEN(mprotect, "without PROT_EXEC", BITS(2, PROT_EXEC, 0)),
+};
+
+/* The driver library opens device files late and speaks to them by ioctl: numbers of the
+ * type 'F' are NVIDIA's own, those below 4096 its unified memory's. FIOASYNC, FIOSETOWN
+ * and those of terminals are neither. */
+static const struct sandbox_call calls_cuda[] = {
+	WHEN(ioctl, "type 'F'", BITS(1, 0xff00, 'F' << 8)),
+	WHEN(ioctl, "below 4096", BITS(1, 0xfffff000, 0)),
+	WHEN(ioctl, "0x30000000 to 3", BITS(1, 0xfffffffc, 0x30000000)),
+	CALL(openat),
+	CALL(open),
+	CALL(mmap),
+	CALL(mprotect),
+	CALL(stat),
+	CALL(lstat),
+	CALL(statx),
+	CALL(readlink),
+	CALL(access),
+	CALL(faccessat2),
+	CALL(getdents64),
+	CALL(pipe2),
+	CALL(statfs),
+	/* A datagram could be sent to anybody. */
+	WHEN(socketpair, "SOCK_STREAM", BITS(1, 0xf, SOCK_STREAM)),
+	WHEN(socketpair, "SOCK_SEQPACKET", BITS(1, 0xf, SOCK_SEQPACKET)),
+	CALL(mlock),
+	CALL(munlock),
+	CALL(get_mempolicy),
+	CALL(set_mempolicy),
+	CALL(mbind),
+	CALL(timerfd_create),
+	CALL(timerfd_settime),
+	CALL(epoll_create1),
+	CALL(uname),
+	CALL(getuid),
+	CALL(geteuid),
+	CALL(getgid),
+	CALL(getegid),
+	CALL(getppid),
+	WHEN(prlimit64, "asking for one's own", IS(0, 0), IS(2, 0)),
+	CALL(pread64),
+	WHEN(sched_setaffinity, "one's own", IS(0, 0)),
+	WHEN(sched_setscheduler, "one's own", IS(0, 0)),
+	CALL(sched_getparam),
+	CALL(sched_getscheduler),
+	CALL(sched_get_priority_max),
+	CALL(sched_get_priority_min),
+	WHEN(fcntl, "F_DUPFD", IS(1, F_DUPFD)),
+	WHEN(fcntl, "F_GETLK", IS(1, F_GETLK)),
+	WHEN(fcntl, "F_SETLK", IS(1, F_SETLK)),
+	WHEN(fcntl, "F_SETLKW", IS(1, F_SETLKW)),
+	CALL(flock),
+	REFUSED(unlink, EACCES),
+	REFUSED(mkdir, EACCES),
+};
+
+struct set {
+	const struct sandbox_call *calls;
+	unsigned n;
+};
+
+#define SET(x)                                                                           \
+	{                                                                                \
+		x, ARRAY_SIZE(x)                                                         \
+	}
+
+static const struct {
+	const char *name;
+	struct set sets[5];
+} kinds[] = {
+	[SANDBOX_WORKER_SOFT] = {"worker-soft",
+				 {SET(calls_common), SET(calls_data_only),
+				  SET(calls_worker), SET(calls_soft)}},
+	[SANDBOX_WORKER_CUDA] = {"worker-cuda",
+				 {SET(calls_common), SET(calls_worker), SET(calls_cuda)}},
+	[SANDBOX_DOOR] = {"door",
+			  {SET(calls_common), SET(calls_data_only), SET(calls_door)}},
+};
+static_assert(ARRAY_SIZE(kinds) == SANDBOX_NUM, "each kind has its list");
+
+const char *sandbox_name(enum sandbox_kind kind)
+{
+	return kinds[kind].name;
+}
+
+int sandbox_each(enum sandbox_kind kind,
+		 int (*fn)(const struct sandbox_call *c, void *arg), void *arg)
+{
+	const struct set *s = kinds[kind].sets;
+
+	for (; s->calls; s++) {
+		for (unsigned i = 0; i < s->n; i++) {
+			int r = fn(&s->calls[i], arg);
+
+			if (r < 0)
+				return r;
+		}
+	}
+	return 0;
+}
+
+static int print_call(const struct sandbox_call *c, void *arg)
+{
+	fprintf(arg, "%s%s%s\n", c->name, c->when ? " " : "", c->when ? c->when : "");
+	return 0;
+}
+
+void sandbox_print(enum sandbox_kind kind, FILE *f)
+{
+	(void)sandbox_each(kind, print_call, f);
+}
+
+/* ---- the filters ---- */
+
+static int add(scmp_filter_ctx f, uint32_t action, int nr, unsigned n,
+	       const struct scmp_arg_cmp *args)
+{
+	int r = nr < 0 ? 0 : seccomp_rule_add_array(f, action, nr, n, args);
+
+	return r == -EEXIST ? 0 : r;
+}
+
+/* By number alone: a call that is not on the list ends the process. */
+static int allow_number(const struct sandbox_call *c, void *f)
+{
+	return add(f, SCMP_ACT_ALLOW, c->nr, 0, NULL);
+}
+
+/* By arguments: what a call on the list is not left to do fails. */
+static int allow_arguments(const struct sandbox_call *c, void *f)
+{
+	struct scmp_arg_cmp self = {
+		.arg = 0, .op = SCMP_CMP_EQ, .datum_a = (scmp_datum_t)getpid()};
+
+	if (c->error)
+		return add(f, SCMP_ACT_ERRNO((uint32_t)c->error), c->nr, 0, NULL);
+	if (c->own_pid)
+		return add(f, SCMP_ACT_ALLOW, c->nr, 1, &self);
+	return add(f, SCMP_ACT_ALLOW, c->nr, c->n_args, c->args);
+}
+
+static int load(enum sandbox_kind kind, uint32_t others,
+		int (*rule)(const struct sandbox_call *c, void *f), bool more)
+{
+	scmp_filter_ctx f = seccomp_init(others);
+	int r;
+
+	if (!f)
+		return -ENOMEM;
+	r = seccomp_attr_set(f, SCMP_FLTATR_CTL_TSYNC, 1);
+	if (r == 0)
+		r = sandbox_each(kind, rule, f);
+	/* For the second filter, which does not have it. */
+	if (r == 0 && more)
+		r = add(f, SCMP_ACT_ALLOW, SCMP_SYS(seccomp), 0, NULL);
+	if (r == 0 && !more)
+		r = seccomp_attr_set(f, SCMP_FLTATR_CTL_NNP, 0);
+	if (r == 0)
+		r = seccomp_load(f);
+	seccomp_release(f);
+	return r;
+}
+
+/* A call that is not on the list: says which, and ends the process. */
+static void on_forbidden(int sig, siginfo_t *si, void *context)
+{
+	static const char text[] = ": error: forbidden system call ";
+	char number[12], *p = number + sizeof(number);
+	const char *name = program_invocation_short_name;
+	int n = si->si_syscall;
+
+	*--p = '\n';
+	do {
+		*--p = (char)('0' + n % 10);
+		n /= 10;
+	} while (n > 0 && p > number);
+	(void)!write(2, name, strlen(name));
+	(void)!write(2, text, sizeof(text) - 1);
+	(void)!write(2, p, (size_t)(number + sizeof(number) - p));
+	_exit(SANDBOX_EXIT);
+}
+
+/* Nobody can take the handler away afterwards; where the signal is blocked, the kernel
+ * kills. */
+static int catch_forbidden(void)
+{
+	struct sigaction sa = {.sa_sigaction = on_forbidden, .sa_flags = SA_SIGINFO};
+	static bool caught; /* in a parent whose sandbox does not let us ask */
+
+	if (caught)
+		return 0;
+	caught = true;
+	return sigaction(SIGSYS, &sa, NULL) < 0 ? -errno : 0;
+}
+
+/*
+ * Two filters, of which the kernel takes the sterner answer: libseccomp has one answer
+ * for all that no rule names, and a call with other arguments is not to end the process
+ * as one that is not on the list.
+ */
+int sandbox_calls(const struct sandbox *s)
+{
+	int r;
+
+	if (s->mode == SANDBOX_LOG)
+		return s->watcher > 0 ? sandbox_watch_all(s->watcher) : 0;
+	r = catch_forbidden();
+	if (r == 0)
+		r = load(s->kind, SCMP_ACT_TRAP, allow_number, true);
+	if (r == 0)
+		r = load(s->kind, SCMP_ACT_ERRNO(EPERM), allow_arguments, false);
+	return r;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the sandbox's files share. */
+#ifndef WEFT_UTIL_SANDBOX_INT_H
+#define WEFT_UTIL_SANDBOX_INT_H
+
+#include <seccomp.h>
+
+#include "util/sandbox.h"
+
+/* A system call that is left to a process. */
+struct sandbox_call {
+	int nr; /* negative: not on this architecture */
+	const char *name;
+	const char *when; /* on which condition; NULL: always */
+	int error;        /* not 0: it always fails so */
+	bool own_pid;     /* argument 0 is this process */
+	unsigned n_args;
+	struct scmp_arg_cmp args[2];
+};
+
+/* Runs fn for each call of a kind; a call may come several times. Returns fn's first
+ * error or 0. */
+int sandbox_each(enum sandbox_kind kind,
+		 int (*fn)(const struct sandbox_call *c, void *arg), void *arg);
+
+/* Whether this is a build that can have no sandbox. */
+bool sandbox_sanitized(void);
+
+/* Whether a process of that kind may open a path so. */
+bool sandbox_may_open(enum sandbox_kind kind, const char *path, bool write);
+
+/*
+ * Starts who says what would be stopped, for SANDBOX_LOG, and tells the kernel to ask it.
+ * What is not a file is said from sandbox_watch_all() on. Returns a descriptor or -errno.
+ */
+int sandbox_watch(enum sandbox_kind kind);
+int sandbox_watch_all(int watcher);
+
+#endif
