@@ -2,7 +2,7 @@
 /*
  * A ticket goes claimed -> executed -> done. `claimed` rejects a second use of a number
  * without a lock: of two lanes that show the same ticket one wins the exchange. Sleepers
- * use a futex on `wakeups`; nobody pays for it while nobody sleeps.
+ * use their bed's futex; nobody pays for it while nobody sleeps.
  *
  * #syscalls: futex
  */
@@ -23,8 +23,12 @@ void tickets_init(struct tickets *t)
 	atomic_init(&t->claimed, 1);
 	atomic_init(&t->done, 1);
 	atomic_init(&t->waiters, 0);
-	atomic_init(&t->wakeups, 0);
 	atomic_init(&t->ended, false);
+	atomic_init(&t->woken, 0);
+	for (unsigned i = 0; i < TICKETS_BEDS; i++) {
+		atomic_init(&t->beds[i].sleepers, 0);
+		atomic_init(&t->beds[i].calls, 0);
+	}
 }
 
 static bool turn(struct tickets *t, uint64_t seq)
@@ -35,14 +39,20 @@ static bool turn(struct tickets *t, uint64_t seq)
 
 static void sleep_until_turn(struct tickets *t, uint64_t seq)
 {
+	_Atomic uint32_t *sleepers = &t->beds[seq % TICKETS_BEDS].sleepers;
+	_Atomic uint32_t *calls = &t->beds[seq % TICKETS_BEDS].calls;
+
 	atomic_fetch_add(&t->waiters, 1);
+	atomic_fetch_add(sleepers, 1);
 	for (;;) {
-		uint32_t w = atomic_load(&t->wakeups);
+		uint32_t w = atomic_load(calls);
 
 		if (turn(t, seq))
 			break;
-		syscall(SYS_futex, &t->wakeups, FUTEX_WAIT_PRIVATE, w, NULL, NULL, 0);
+		if (!syscall(SYS_futex, calls, FUTEX_WAIT_PRIVATE, w, NULL, NULL, 0))
+			atomic_fetch_add_explicit(&t->woken, 1, memory_order_relaxed);
 	}
+	atomic_fetch_sub(sleepers, 1);
 	atomic_fetch_sub(&t->waiters, 1);
 }
 
@@ -78,22 +88,37 @@ int tickets_claim(struct tickets *t, uint64_t seq)
 	return tickets_claim_next(t, seq);
 }
 
-static void wake_all(struct tickets *t)
+static void wake(struct tickets *t, uint64_t seq)
 {
-	atomic_fetch_add(&t->wakeups, 1);
-	syscall(SYS_futex, &t->wakeups, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+	_Atomic uint32_t *calls = &t->beds[seq % TICKETS_BEDS].calls;
+
+	if (!atomic_load(&t->beds[seq % TICKETS_BEDS].sleepers))
+		return;
+	atomic_fetch_add(calls, 1);
+	syscall(SYS_futex, calls, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Tickets may be done several at a time: a batch. */
+static void wake_due(struct tickets *t, uint64_t from, uint64_t to)
+{
+	if (to - from > TICKETS_BEDS)
+		from = to - TICKETS_BEDS;
+	while (from < to)
+		wake(t, ++from);
 }
 
 void tickets_done(struct tickets *t, uint64_t seq)
 {
+	uint64_t was = atomic_load_explicit(&t->done, memory_order_relaxed);
+
 	/* seq_cst store, then load: a sleeper either is counted here or sees `done`. */
 	atomic_store(&t->done, seq + 1);
 	if (unlikely(atomic_load(&t->waiters)))
-		wake_all(t);
+		wake_due(t, was, seq + 1);
 }
 
 void tickets_end(struct tickets *t)
 {
 	atomic_store(&t->ended, true);
-	wake_all(t);
+	wake_due(t, 0, TICKETS_BEDS);
 }

@@ -3,7 +3,8 @@
  * The order of commands across the lanes of a session ("Order" in wire.h).
  *
  * With one lane in use a ticket costs one load, one compare-and-swap and one store: its
- * turn has always come. A lane whose turn has not come spins briefly and then sleeps.
+ * turn has always come. A lane whose turn has not come spins briefly and then sleeps, in
+ * the bed of its ticket: each command wakes those whose turn has come, and nobody else.
  */
 #ifndef WEFT_SESS_TICKETS_H
 #define WEFT_SESS_TICKETS_H
@@ -12,12 +13,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* As many as there are lanes, so that few share one; a power of two. */
+#define TICKETS_BEDS 256u
+
 struct tickets {
 	_Atomic uint64_t claimed; /* the lowest ticket nobody has begun to execute */
 	_Atomic uint64_t done;    /* all tickets below it have been executed */
-	_Atomic uint32_t waiters;
-	_Atomic uint32_t wakeups; /* what sleepers sleep on */
+	_Atomic uint32_t waiters; /* in all beds */
 	_Atomic bool ended;
+	_Atomic uint64_t woken; /* how often somebody was, ever */
+	struct {
+		_Atomic uint32_t sleepers;
+		_Atomic uint32_t calls; /* what they sleep on */
+	} beds[TICKETS_BEDS];           /* by ticket */
 };
 
 void tickets_init(struct tickets *t);

@@ -110,3 +110,64 @@ Test(tickets, end_wakes_sleepers)
 		cr_assert_eq((intptr_t)r, -EPIPE);
 	}
 }
+
+#define CROWD 64u
+
+static void *claim_one(void *arg)
+{
+	uint64_t seq = (uintptr_t)arg;
+
+	if (tickets_claim(&t, seq) < 0)
+		return (void *)1;
+	tickets_done(&t, seq);
+	return NULL;
+}
+
+Test(tickets, each_command_wakes_one)
+{
+	pthread_t th[CROWD];
+	void *r;
+
+	tickets_init(&t);
+	for (uintptr_t i = 0; i < CROWD; i++)
+		pthread_create(&th[i], NULL, claim_one, (void *)(i + 2));
+	while (atomic_load(&t.waiters) < CROWD)
+		sched_yield();
+	cr_assert_eq(tickets_claim(&t, 1), 0);
+	tickets_done(&t, 1);
+	for (unsigned i = 0; i < CROWD; i++) {
+		pthread_join(th[i], &r);
+		cr_assert_eq(r, NULL);
+	}
+	cr_assert_leq(atomic_load(&t.woken), CROWD);
+}
+
+static void *wait_one(void *arg)
+{
+	return (void *)(intptr_t)tickets_wait(&t, (uintptr_t)arg);
+}
+
+Test(tickets, several_done_at_once_wake_all_that_are_due)
+{
+	pthread_t th[4];
+	void *r;
+
+	tickets_init(&t);
+	for (uintptr_t i = 0; i < 4; i++)
+		pthread_create(&th[i], NULL, wait_one, (void *)(i + 2));
+	while (atomic_load(&t.waiters) < 4)
+		sched_yield();
+	cr_assert_eq(tickets_claim(&t, 1), 0);
+	cr_assert_eq(tickets_claim_next(&t, 2), 0);
+	cr_assert_eq(tickets_claim_next(&t, 3), 0);
+	tickets_done(&t, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		pthread_join(th[i], &r);
+		cr_assert_eq(r, NULL);
+	}
+	cr_assert_eq(atomic_load(&t.waiters), 1);
+	cr_assert_leq(atomic_load(&t.woken), 3);
+	tickets_end(&t);
+	pthread_join(th[3], &r);
+	cr_assert_eq((intptr_t)r, -EPIPE);
+}
