@@ -317,19 +317,14 @@ int handle_graph_shell_free(struct sess_lane *sl, const struct graph_shell_free_
 
 /* ---- memory of nodes ---- */
 
-/* A pool for each: it goes when the memory does. */
 int handle_graph_mem_alloc(struct sess_lane *sl, const struct graph_mem_alloc_args *a,
 			   struct graph_mem_alloc_rep *rep)
 {
-	struct pool *pool = pool_new(sl->s->pools, 0, 0);
+	struct pools *p = sl->s->pools;
 	CUdeviceptr addr = 0;
 
-	rep->res.result = CUDA_ERROR_OUT_OF_MEMORY;
-	if (!pool)
-		return 0;
 	rep->res.result =
-		pool_alloc(sl->s->pools, pool, NULL, NULL, a->cmd->bytes, &addr);
-	pool_destroy(sl->s->pools, pool);
+		pool_alloc(p, pools_graphs(p), NULL, NULL, a->cmd->bytes, &addr);
 	rep->dptr = addr;
 	return 0;
 }

@@ -7,7 +7,8 @@
 
 /* ---- pools ---- */
 
-static struct pool *pool_make(struct pools *p, uint64_t handle, uint64_t max_bytes)
+static struct pool *pool_make(struct pools *p, uint64_t handle, uint64_t max_bytes,
+			      uint64_t step)
 {
 	struct pool *pool = calloc(1, sizeof(*pool));
 
@@ -16,6 +17,7 @@ static struct pool *pool_make(struct pools *p, uint64_t handle, uint64_t max_byt
 	pool->refs = 1;
 	pool->n_queues = &p->n_queues;
 	pool->handle = handle;
+	pool->step = step;
 	pool->max_bytes = UINT64_MAX;
 	if (max_bytes && max_bytes < UINT64_MAX - POOL_STEP)
 		pool->max_bytes = ALIGN_UP(max_bytes, POOL_STEP); /* as the real driver */
@@ -29,7 +31,7 @@ static struct pool *pool_make(struct pools *p, uint64_t handle, uint64_t max_byt
 
 struct pool *pool_new(struct pools *p, uint64_t handle, uint64_t max_bytes)
 {
-	struct pool *pool = pool_make(p, handle, max_bytes);
+	struct pool *pool = pool_make(p, handle, max_bytes, POOL_STEP);
 
 	if (!pool)
 		return NULL;
@@ -50,8 +52,11 @@ int pools_new(struct session *s, struct pools **ret_p)
 
 	if (!p)
 		return -ENOMEM;
-	p->standard = pool_make(p, 0, 0);
-	if (!p->standard) {
+	p->standard = pool_make(p, 0, 0, POOL_STEP);
+	p->graphs = pool_make(p, 0, 0, SPACE_CHUNK);
+	if (!p->standard || !p->graphs) {
+		free(p->standard);
+		free(p->graphs);
 		free(p);
 		return -ENOMEM;
 	}
@@ -60,7 +65,8 @@ int pools_new(struct session *s, struct pools **ret_p)
 	list_init(&p->all);
 	list_init(&p->waits);
 	list_append(&p->all, &p->standard->link);
-	p->n_pools = 1;
+	list_append(&p->all, &p->graphs->link);
+	p->n_pools = 2;
 	for (unsigned i = 0; i < POOL_BUCKETS; i++)
 		list_init(&p->buckets[i]);
 	*ret_p = p;
@@ -70,6 +76,11 @@ int pools_new(struct session *s, struct pools **ret_p)
 struct pool *pools_default(struct pools *p)
 {
 	return p->standard;
+}
+
+struct pool *pools_graphs(struct pools *p)
+{
+	return p->graphs;
 }
 
 static void arena_drop(struct pools *p, struct arena *a)
@@ -381,7 +392,7 @@ static struct block *grow_by(struct pools *p, struct pool *pool, uint64_t arena_
 /* New memory: a step or, where that does not fit any more, what is needed now. */
 static struct block *grow(struct pools *p, struct pool *pool, uint64_t size)
 {
-	uint64_t whole = ALIGN_UP(size, POOL_STEP), need = ALIGN_UP(size, SPACE_CHUNK);
+	uint64_t whole = ALIGN_UP(size, pool->step), need = ALIGN_UP(size, SPACE_CHUNK);
 	struct block *k = grow_by(p, pool, whole, size);
 
 	return !k && need < whole ? grow_by(p, pool, need, size) : k;

@@ -42,6 +42,8 @@ int pools_new(struct session *s, struct pools **ret_p);
 void pools_free_all(struct pools *p);
 
 struct pool *pools_default(struct pools *p);
+/* For what nodes of graphs allocate; grows by what is asked for, and keeps nothing. */
+struct pool *pools_graphs(struct pools *p);
 
 /* A pool of the guest's; max_bytes 0: no limit. NULL: out of memory. */
 struct pool *pool_new(struct pools *p, uint64_t handle, uint64_t max_bytes);

@@ -29,6 +29,7 @@ struct pool {
 	uint64_t used, used_high, reserved, reserved_high; /* bytes */
 	uint64_t growing; /* bytes that are being asked for, not yet reserved */
 	uint64_t threshold;
+	uint64_t step; /* arenas are multiples of it while there is room for that */
 	bool reuse[3]; /* FOLLOW_EVENT_DEPENDENCIES, OPPORTUNISTIC, INTERNAL */
 	struct list arenas, queues;
 	struct bins free;
@@ -50,7 +51,7 @@ struct pools {
 	struct list all;
 	unsigned n_pools, n_queues; /* of all of them */
 	uint64_t n_blocks;
-	struct pool *standard;
+	struct pool *standard, *graphs;
 	uint64_t next_id;
 	_Atomic uint64_t clock; /* frees in stream order so far */
 	struct list waits;      /* struct pool_wait, the latest first */

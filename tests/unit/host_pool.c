@@ -339,6 +339,29 @@ Test(pool, limits_and_destruction)
 	close_all();
 }
 
+/* More nodes than there may be pools, in as much memory as they ask for. */
+Test(pool, graphs_take_what_they_ask_for)
+{
+	static CUdeviceptr a[2000];
+	struct pool *pool;
+	CUdeviceptr large;
+
+	open_all();
+	pool = pools_graphs(p);
+	for (unsigned i = 0; i < ARRAY_SIZE(a); i++)
+		cr_assert_eq(pool_alloc(p, pool, NULL, NULL, 1024, &a[i]), CUDA_SUCCESS);
+	cr_assert_eq(fake_charged, 2 * MIB);
+	cr_assert_eq(pool_alloc(p, pool, NULL, NULL, 5 * MIB, &large), CUDA_SUCCESS);
+	cr_assert_eq(fake_charged, 8 * MIB);
+	cr_assert(pools_free(p, large));
+	cr_assert_eq(fake_charged, 2 * MIB, "goes with what was there");
+	for (unsigned i = 0; i < ARRAY_SIZE(a); i++)
+		cr_assert_eq(pools_free_async(p, ctx, st[0], a[i]), CUDA_SUCCESS);
+	pools_synced(p);
+	cr_assert_eq(fake_charged, 0);
+	close_all();
+}
+
 /* ---- while a pool grows ---- */
 
 static struct pool *growing;
