@@ -158,7 +158,7 @@ static CUresult query(const struct sess_lane *sl, struct sess_event *ev)
 	if (!ev)
 		return CUDA_ERROR_INVALID_HANDLE;
 	r = sl->s->ops->event_query(ev->dev);
-	return r == CUDA_SUCCESS && ev->ipc ? ipc_event_query(ev->ipc) : r;
+	return r == CUDA_SUCCESS && ev->ipc ? ipc_event_query(sl->s->ipc_events, ev->ipc) : r;
 }
 
 int handle_event_query(struct sess_lane *sl, const struct event_query_args *a,

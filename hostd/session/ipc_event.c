@@ -4,6 +4,10 @@
  * be woken by it, both would have to agree on who sleeps, and one of them may end at any
  * time. weftd writes "all done" for a session that has ended.
  *
+ * An event gets its page when somebody asks for its name; until then the numbers are
+ * here. The lock is not held while weftd is asked: the thread that brings the answer may
+ * want it.
+ *
  * #syscalls: memfd_create ftruncate fcntl fstat mmap munmap clock_nanosleep
  */
 #include <errno.h>
@@ -26,9 +30,10 @@
 
 struct ipc_event {
 	_Atomic unsigned refs; /* the object's, and one for each record and wait queued */
-	struct sess_ipc_event *at;
-	int fd; /* -1: it has a name */
+	struct sess_ipc_event *at; /* own, or a page; under ipc_events.lock */
+	struct sess_ipc_event own;
 	bool imported, named;
+	bool naming; /* somebody is asking weftd */
 	uint8_t name[16];
 };
 
@@ -45,7 +50,7 @@ struct ipc_events {
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	struct list waits;
-	unsigned n, n_unnamed;
+	unsigned n; /* with a page */
 	bool running, ending;
 	pthread_t thread;
 };
@@ -86,91 +91,112 @@ void ipc_events_free(struct ipc_events *e)
 
 /* ---- life of one ---- */
 
+static struct ipc_event *blank(void)
+{
+	struct ipc_event *ev = calloc(1, sizeof(*ev));
+
+	if (!ev)
+		return NULL;
+	ev->at = &ev->own;
+	atomic_init(&ev->refs, 1);
+	return ev;
+}
+
 static void put(struct ipc_event *ev)
 {
 	if (atomic_fetch_sub(&ev->refs, 1) > 1)
 		return;
-	munmap(ev->at, PAGE_BYTES);
-	closep(&ev->fd);
+	if (ev->at != &ev->own)
+		munmap(ev->at, PAGE_BYTES);
 	free(ev);
 }
 
-/* Takes over fd. */
-static struct ipc_event *event_of(int fd)
+/* The page of an event's file, or NULL. */
+static struct sess_ipc_event *page_of(int fd)
 {
-	_cleanup_close_ int file = fd;
-	struct ipc_event *ev;
-	struct stat st;
 	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
 	void *p;
 
 	/* What could be cut short would end the process that touches it. */
 	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) < 0 ||
 	    st.st_size < (off_t)PAGE_BYTES)
 		return NULL;
-	ev = calloc(1, sizeof(*ev));
-	if (!ev)
-		return NULL;
 	p = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (p == MAP_FAILED) {
-		free(ev);
-		return NULL;
-	}
-	ev->at = p;
-	ev->fd = fd_steal(&file);
-	atomic_init(&ev->refs, 1);
-	return ev;
+	return p == MAP_FAILED ? NULL : p;
 }
 
-static bool count_up(struct ipc_events *e, bool unnamed)
+static bool count_up(struct ipc_events *e)
 {
 	bool ok;
 
 	pthread_mutex_lock(&e->lock);
-	ok = e->n < IPC_EVENTS_MAX && (!unnamed || e->n_unnamed < IPC_EVENTS_UNNAMED_MAX);
+	ok = e->n < IPC_EVENTS_MAX;
 	e->n += ok;
-	e->n_unnamed += ok && unnamed;
 	pthread_mutex_unlock(&e->lock);
 	return ok;
 }
 
-static void count_down(struct ipc_events *e, bool all, bool unnamed)
+static void count_down(struct ipc_events *e)
 {
 	pthread_mutex_lock(&e->lock);
-	e->n -= all;
-	e->n_unnamed -= unnamed;
+	e->n--;
 	pthread_mutex_unlock(&e->lock);
 }
 
 struct ipc_event *ipc_event_new(struct ipc_events *e)
 {
-	struct ipc_event *ev = NULL;
-	int fd;
-
-	if (!e->s->broker.ipc_export || !count_up(e, true))
-		return NULL;
-	fd = fd_memfd("weft-event", PAGE_BYTES);
-	if (fd >= 0)
-		ev = event_of(fd);
-	if (!ev)
-		count_down(e, true, true);
-	return ev;
+	return e->s->broker.ipc_export ? blank() : NULL;
 }
 
-static CUresult export_locked(struct ipc_events *e, struct ipc_event *ev)
+/* Makes the file and has weftd keep it. */
+static struct sess_ipc_event *name_it(struct ipc_events *e, uint8_t *ret_name)
 {
 	const struct sess_broker *b = &e->s->broker;
-	struct sess_ipc x = {.kind = SESS_IPC_EVENT, .fd = ev->fd, .n_parts = 1};
+	_cleanup_close_ int fd = fd_memfd("weft-event", PAGE_BYTES);
+	struct sess_ipc x = {.kind = SESS_IPC_EVENT, .fd = fd, .n_parts = 1};
+	struct sess_ipc_event *page = fd < 0 ? NULL : page_of(fd);
 
+	if (!page)
+		return NULL;
+	if (b->ipc_export(b->arg, &x, ret_name) < 0) {
+		munmap(page, PAGE_BYTES);
+		return NULL;
+	}
+	return page;
+}
+
+/* From now on the numbers are there. Nobody else has the name yet. */
+static void move_to_locked(struct ipc_event *ev, struct sess_ipc_event *page)
+{
+	atomic_store(&page->recorded, atomic_load(&ev->own.recorded));
+	atomic_store(&page->done, atomic_load(&ev->own.done));
+	ev->at = page;
+	ev->named = true;
+}
+
+static CUresult name_locked(struct ipc_events *e, struct ipc_event *ev)
+{
+	struct sess_ipc_event *page;
+
+	while (ev->naming)
+		pthread_cond_wait(&e->cond, &e->lock);
 	if (ev->named)
 		return CUDA_SUCCESS;
-	if (b->ipc_export(b->arg, &x, ev->name) < 0)
+	if (e->n == IPC_EVENTS_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	ev->named = true;
-	closep(&ev->fd);
-	ev->fd = -1;
-	e->n_unnamed--;
-	return CUDA_SUCCESS;
+	e->n++;
+	ev->naming = true;
+	pthread_mutex_unlock(&e->lock);
+	page = name_it(e, ev->name);
+	pthread_mutex_lock(&e->lock);
+	ev->naming = false;
+	if (page)
+		move_to_locked(ev, page);
+	else
+		e->n--;
+	pthread_cond_broadcast(&e->cond);
+	return page ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult ipc_event_export(struct ipc_events *e, struct ipc_event *ev, uint8_t *ret_name)
@@ -180,11 +206,26 @@ CUresult ipc_event_export(struct ipc_events *e, struct ipc_event *ev, uint8_t *r
 	if (ev->imported)
 		return CUDA_ERROR_INVALID_HANDLE;
 	pthread_mutex_lock(&e->lock);
-	r = export_locked(e, ev);
+	r = name_locked(e, ev);
 	pthread_mutex_unlock(&e->lock);
 	if (r == CUDA_SUCCESS)
 		memcpy(ret_name, ev->name, sizeof(ev->name));
 	return r;
+}
+
+static struct ipc_event *imported(int fd, const uint8_t *name)
+{
+	struct ipc_event *ev = blank();
+	struct sess_ipc_event *page = ev && fd >= 0 ? page_of(fd) : NULL;
+
+	if (!page) {
+		free(ev);
+		return NULL;
+	}
+	ev->at = page;
+	ev->imported = ev->named = true;
+	memcpy(ev->name, name, sizeof(ev->name));
+	return ev;
 }
 
 CUresult ipc_event_open(struct ipc_events *e, const uint8_t *name,
@@ -197,23 +238,20 @@ CUresult ipc_event_open(struct ipc_events *e, const uint8_t *name,
 
 	if (!b->ipc_open)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!count_up(e, false))
+	if (!count_up(e))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	r = b->ipc_open(b->arg, name, &x);
-	if (r == 0 && x.fd >= 0)
-		ev = event_of(x.fd);
+	if (r == 0)
+		ev = imported(x.fd, name);
+	closep(&x.fd);
 	if (!ev) {
 		if (r == 0)
 			b->ipc_close(b->arg, name);
-		count_down(e, true, false);
+		count_down(e);
 		return r == -EDEADLK            ? CUDA_ERROR_INVALID_CONTEXT
 		       : r == 0 || r == -EINVAL ? CUDA_ERROR_INVALID_VALUE
 						: CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	closep(&ev->fd);
-	ev->fd = -1;
-	ev->imported = ev->named = true;
-	memcpy(ev->name, name, sizeof(ev->name));
 	*ret_ev = ev;
 	return CUDA_SUCCESS;
 }
@@ -228,7 +266,8 @@ void ipc_event_close(struct ipc_events *e, struct ipc_event *ev)
 		b->ipc_close(b->arg, ev->name);
 	else if (ev->named)
 		b->ipc_drop(b->arg, ev->name);
-	count_down(e, true, !ev->named);
+	if (ev->named)
+		count_down(e);
 	put(ev);
 }
 
@@ -253,21 +292,45 @@ static void op_free(struct ipc_op *op)
 	free(op);
 }
 
-static bool is_done(const struct ipc_event *ev, uint64_t number)
+static bool is_done_locked(const struct ipc_event *ev, uint64_t number)
 {
 	/* acquire: what the stream did before the record is seen as well */
 	return atomic_load_explicit(&ev->at->done, memory_order_acquire) >= number;
 }
 
-/* Records may end in another order than they were made in: the latest counts. */
-static void set_done(struct ipc_event *ev, uint64_t number)
+static bool is_done(struct ipc_events *e, const struct ipc_event *ev, uint64_t number)
 {
-	uint64_t was = atomic_load_explicit(&ev->at->done, memory_order_relaxed);
+	bool done;
 
+	pthread_mutex_lock(&e->lock);
+	done = is_done_locked(ev, number);
+	pthread_mutex_unlock(&e->lock);
+	return done;
+}
+
+/* The number of the latest record, whoever made it. */
+static uint64_t recorded(struct ipc_events *e, const struct ipc_event *ev)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&e->lock);
+	n = atomic_load(&ev->at->recorded);
+	pthread_mutex_unlock(&e->lock);
+	return n;
+}
+
+/* Records may end in another order than they were made in: the latest counts. */
+static void set_done(struct ipc_events *e, struct ipc_event *ev, uint64_t number)
+{
+	uint64_t was;
+
+	pthread_mutex_lock(&e->lock);
+	was = atomic_load_explicit(&ev->at->done, memory_order_relaxed);
 	while (was < number && !atomic_compare_exchange_weak_explicit(
 				       &ev->at->done, &was, number, memory_order_release,
 				       memory_order_relaxed))
 		;
+	pthread_mutex_unlock(&e->lock);
 }
 
 /* Also when the context was lost: who waits in another process must not wait for ever. */
@@ -276,7 +339,7 @@ static void record_run(void *arg, uint64_t token)
 	struct ipc_op *op = arg;
 	struct session *s = op->e->s;
 
-	set_done(op->ev, op->number);
+	set_done(op->e, op->ev, op->number);
 	op_free(op);
 	if (token)
 		s->ops->host_func_done(s->dev, token);
@@ -290,10 +353,12 @@ CUresult ipc_event_record(struct ipc_events *e, struct ipc_event *ev, struct dev
 
 	if (!op)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_lock(&e->lock);
 	op->number = atomic_fetch_add(&ev->at->recorded, 1) + 1;
+	pthread_mutex_unlock(&e->lock);
 	r = e->s->ops->host_func(ctx, st, record_run, op);
 	if (r != CUDA_SUCCESS) {
-		set_done(ev, op->number);
+		set_done(e, ev, op->number);
 		op_free(op);
 	}
 	return r;
@@ -308,7 +373,7 @@ static void look_locked(struct ipc_events *e)
 
 	list_init(&ready);
 	list_for_each_safe (op, tmp, &e->waits, link) {
-		if (!e->ending && !is_done(op->ev, op->number))
+		if (!e->ending && !is_done_locked(op->ev, op->number))
 			continue;
 		list_remove(&op->link);
 		list_append(&ready, &op->link);
@@ -357,7 +422,7 @@ static void wait_run(void *arg, uint64_t token)
 	bool stay;
 
 	pthread_mutex_lock(&e->lock);
-	stay = token && !e->ending && !is_done(op->ev, op->number);
+	stay = token && !e->ending && !is_done_locked(op->ev, op->number);
 	if (stay) {
 		op->token = token;
 		list_append(&e->waits, &op->link);
@@ -388,11 +453,11 @@ static CUresult start_looker(struct ipc_events *e)
 CUresult ipc_event_wait(struct ipc_events *e, struct ipc_event *ev, struct dev_ctx *ctx,
 			struct dev_stream *st)
 {
-	uint64_t number = atomic_load(&ev->at->recorded);
+	uint64_t number = recorded(e, ev);
 	struct ipc_op *op;
 	CUresult r;
 
-	if (is_done(ev, number))
+	if (is_done(e, ev, number))
 		return CUDA_SUCCESS;
 	r = start_looker(e);
 	if (r != CUDA_SUCCESS)
@@ -407,20 +472,19 @@ CUresult ipc_event_wait(struct ipc_events *e, struct ipc_event *ev, struct dev_c
 	return r;
 }
 
-CUresult ipc_event_query(struct ipc_event *ev)
+CUresult ipc_event_query(struct ipc_events *e, struct ipc_event *ev)
 {
-	return is_done(ev, atomic_load(&ev->at->recorded)) ? CUDA_SUCCESS
-							   : CUDA_ERROR_NOT_READY;
+	return is_done(e, ev, recorded(e, ev)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult ipc_event_synchronize(struct ipc_events *e, struct ipc_event *ev,
 			       struct dev_ctx *ctx)
 {
-	uint64_t number = atomic_load(&ev->at->recorded);
+	uint64_t number = recorded(e, ev);
 	struct timespec ts = {.tv_nsec = LOOK_NS};
 	CUresult r = CUDA_SUCCESS;
 
-	for (unsigned i = 0; r == CUDA_SUCCESS && !is_done(ev, number); i++) {
+	for (unsigned i = 0; r == CUDA_SUCCESS && !is_done(e, ev, number); i++) {
 		if (atomic_load(&e->s->ending))
 			break;
 		if (i == LOOKS_EARLY)

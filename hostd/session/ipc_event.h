@@ -18,10 +18,8 @@ struct ipc_event;
 struct ipc_events;
 struct session;
 
-/* Events of a session that are shared, or may be; each has a page. */
+/* Events of a session that are shared; each has a page. */
 #define IPC_EVENTS_MAX 4096u
-/* Those of them that nobody has asked a name for yet: each has a descriptor. */
-#define IPC_EVENTS_UNNAMED_MAX 256u
 
 /* Returns 0 or -ENOMEM. */
 int ipc_events_new(struct session *s, struct ipc_events **ret_e);
@@ -30,9 +28,10 @@ void ipc_events_end(struct ipc_events *e);
 /* Every event is gone, and the device closed. Accepts NULL. */
 void ipc_events_free(struct ipc_events *e);
 
-/* One that may be shared. NULL: too many, or no memory. */
+/* One that may be shared. NULL: no memory, or nobody to share with. */
 struct ipc_event *ipc_event_new(struct ipc_events *e);
-/* The same name each time; 16 bytes. CUDA_ERROR_INVALID_HANDLE: another session's. */
+/* The same name each time; 16 bytes. Waits for weftd. CUDA_ERROR_INVALID_HANDLE: another
+ * session's; OUT_OF_MEMORY: too many have one. */
 CUresult ipc_event_export(struct ipc_events *e, struct ipc_event *ev, uint8_t *ret_name);
 /* CUDA_ERROR_INVALID_VALUE: there is none of that name; INVALID_CONTEXT: it is ours. */
 CUresult ipc_event_open(struct ipc_events *e, const uint8_t *name,
@@ -46,7 +45,7 @@ CUresult ipc_event_record(struct ipc_events *e, struct ipc_event *ev, struct dev
 CUresult ipc_event_wait(struct ipc_events *e, struct ipc_event *ev, struct dev_ctx *ctx,
 			struct dev_stream *st);
 /* CUDA_SUCCESS or CUDA_ERROR_NOT_READY: the latest record, whoever made it. */
-CUresult ipc_event_query(struct ipc_event *ev);
+CUresult ipc_event_query(struct ipc_events *e, struct ipc_event *ev);
 /* Waits; ctx is where errors are looked for. */
 CUresult ipc_event_synchronize(struct ipc_events *e, struct ipc_event *ev,
 			       struct dev_ctx *ctx);

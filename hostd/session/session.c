@@ -171,6 +171,8 @@ void sess_end(struct session *s, int reason)
 	if (was)
 		return;
 	atomic_store(&s->end_reason, reason);
+	if (s->on_ending)
+		s->on_ending(s->owner);
 	tickets_end(&s->tickets);
 	gate_end(&s->gate);
 	hostfuncs_end(s->hostfuncs);

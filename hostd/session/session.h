@@ -232,7 +232,9 @@ struct session {
 	struct sess_counters own_count;
 	struct log_limit log_limit;   /* under lanes_lock */
 	pthread_mutex_t refusal_lock; /* writing of count->refusals */
-	void (*on_end)(void *arg);    /* called once, by the thread that ends it */
+	void (*on_ending)(
+		void *arg);        /* the same, before anything is ended; may be NULL */
+	void (*on_end)(void *arg); /* called once, by the thread that ends it */
 	void (*on_active)(void *arg); /* a launch while not active; may be NULL */
 	void *owner;                  /* arg of both */
 	_Atomic bool active;          /* somebody measures busy_permille */

@@ -81,6 +81,7 @@ struct worker {
 	struct host_window window;
 	struct wire_welcome welcome; /* what all lanes are told */
 	bool attached;
+	bool timed;           /* the process ends by itself, whatever its threads do */
 	_Atomic bool settled; /* the session has ended, and nothing of it runs */
 	const char *carrier;  /* of the lane made last */
 	_Atomic bool gone[SESS_LANES_MAX]; /* the guest has closed this lane */
@@ -208,7 +209,19 @@ static void *exit_in_time(void *arg)
 	nanosleep(&settle, NULL);
 	if (atomic_load(&w->settled))
 		nanosleep(&give_back, NULL);
-	_exit(0);
+	_exit(atomic_load(&w->s->end_reason) ? 2 : 0);
+}
+
+/* First of all, since anything may stand in the way of ending. The device takes a while
+ * to take back what a process has: who wants it is to wait. */
+static void on_session_ending(void *arg)
+{
+	const struct ctl_msg m = {.type = CTL_ENDING};
+	struct worker *w = arg;
+	pthread_t t;
+
+	w->timed = pthread_create(&t, NULL, exit_in_time, w) == 0;
+	(void)ctl_send(CTL_FD, &m, -1, -1);
 }
 
 /*
@@ -218,27 +231,20 @@ static void *exit_in_time(void *arg)
  */
 static void give_back(struct worker *w)
 {
-	pthread_t t;
-
-	if (pthread_create(&t, NULL, exit_in_time, w))
-		return;
 	sess_settle(w->s);
 	atomic_store(&w->settled, true);
 	space_give_back(w->s->space);
 	log_debug("session %llu: gave memory back", (unsigned long long)w->s->number);
 }
 
-/* The device takes a while to take back what a process has: who wants it is to wait. */
 static void on_session_end(void *arg)
 {
-	const struct ctl_msg m = {.type = CTL_ENDING};
 	struct worker *w = arg;
 	int reason = atomic_load(&w->s->end_reason);
 
-	(void)ctl_send(CTL_FD, &m, -1, -1);
 	log_info("session %llu ended: %s", (unsigned long long)w->s->number,
 		 reason ? strerror(-reason) : "guest has gone");
-	if (!reason)
+	if (!reason && w->timed)
 		give_back(w);
 	_exit(reason ? 2 : 0);
 }
@@ -583,6 +589,7 @@ static int start(struct worker *w)
 	r = sess_new(ops, &w->opt.cfg, &broker, &w->s);
 	if (r < 0)
 		return r;
+	w->s->on_ending = on_session_ending;
 	w->s->on_end = on_session_end;
 	w->s->on_active = on_active;
 	w->s->owner = w;
