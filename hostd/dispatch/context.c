@@ -50,7 +50,8 @@ int handle_primary_retain(struct sess_lane *sl, const struct primary_retain_args
 
 /*
  * Ends a context: no handle of it is found any more; its work is done and its memory is
- * free. The context itself goes when the last lane has let go of it.
+ * free. The context itself goes when the last lane has let go of it: one that sleeps does
+ * so at once.
  */
 static int destroy(struct sess_lane *sl, uint64_t h, uint32_t *ret_result)
 {
@@ -72,6 +73,7 @@ static int destroy(struct sess_lane *sl, uint64_t h, uint32_t *ret_result)
 		obj_put(s, &ctx->obj);
 		sl->ctx = NULL;
 	}
+	sess_ctx_gone(s, ctx);
 	obj_put(s, o); /* before the reply: when the guest has it, the context is gone */
 	*ret_result = CUDA_SUCCESS;
 	return 0;

@@ -24,6 +24,7 @@ void sess_lane_init(struct sess_lane *sl, struct session *s, struct lane *l,
 	sl->lane = l;
 	sl->index = index;
 	list_init(&sl->thread_streams);
+	pthread_mutex_init(&sl->rest, NULL);
 	gate_lane_add(&s->gate, &sl->gate);
 }
 
@@ -141,6 +142,7 @@ static void lane_loop(struct sess_lane *sl)
 
 	do {
 		r = lane_recv(sl->lane, &msg);
+		sess_lane_wakes(sl);
 		sl->more = r == 0 && lane_peek(sl->lane) == WIRE_OP_launch_kernel;
 		if (r < 0)
 			sl->msg = NULL;
@@ -162,7 +164,7 @@ static void count_lanes(struct session *s)
 
 static void on_sleep(void *arg)
 {
-	kept_drop(arg);
+	sess_lane_sleeps(arg);
 }
 
 static void *lane_main(void *arg)

@@ -41,7 +41,8 @@ struct sess_ctx {
 	/* Device memory charged for the context itself, and for its limits above what
 	 * they were at first; under session.limits_lock. */
 	uint64_t charged, limits_charged;
-	uint64_t apart; /* for itself, by whomever it was charged: in session.apart */
+	uint64_t apart;    /* for itself, by whomever it was charged: in session.apart */
+	_Atomic bool gone; /* the guest has destroyed it */
 	bool paid; /* instead of charged: before the session, and good for the next one */
 };
 

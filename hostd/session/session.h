@@ -259,6 +259,9 @@ struct sess_lane {
 	const struct lane_msg *msg; /* the command being handled */
 	struct sess_ctx *ctx;       /* current context, a reference, or NULL */
 	struct list thread_streams; /* this thread's default stream of each context */
+	/* While it sleeps others may take ctx and thread_streams; rest.c. */
+	pthread_mutex_t rest;
+	bool asleep;
 
 	struct sess_pin {
 		struct sess_obj *obj;
@@ -338,6 +341,14 @@ uint64_t sess_overhead(struct session *s);
  */
 CUresult sess_ctx_set_limit(struct session *s, struct sess_ctx *ctx, CUlimit limit,
 			    size_t value);
+
+/* The lane's thread is about to wait for a command; it has one, or will get none. */
+void sess_lane_sleeps(struct sess_lane *sl);
+void sess_lane_wakes(struct sess_lane *sl);
+
+/* The guest has destroyed a context: lanes that sleep let go of it, others when they do.
+ * The caller holds a reference and no lock. */
+void sess_ctx_gone(struct session *s, struct sess_ctx *ctx);
 
 /* Drops the lane's own default streams of a context, or (NULL) of all. */
 void sess_drop_thread_streams(struct sess_lane *sl, struct sess_ctx *ctx);

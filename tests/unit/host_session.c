@@ -283,6 +283,29 @@ Test(session, destroyed_elsewhere)
 		sched_yield();
 }
 
+/* A thread that does nothing keeps no context, nor does its default stream. */
+Test(session, contexts_end_while_others_sleep)
+{
+	struct event_record_cmd *c;
+
+	retain();
+	begin(G, event_create)->event = handle_make(HANDLE_EVENT, 1, 1);
+	cr_assert_eq(lane_post(G), 0);
+	c = begin(G, event_record);
+	c->event = handle_make(HANDLE_EVENT, 1, 1);
+	c->stream = SESS_STREAM_THREAD;
+	cr_assert_eq(lane_post(G), 0);
+	cr_assert_eq(sync_now(), CUDA_SUCCESS);
+	cr_assert_eq(fake.streams, 1);
+	second_lane(atomic_load(&tickets->next));
+	begin(lb[1].guest, primary_release)->ctx = CTX;
+	cr_assert_eq(call(lb[1].guest, NULL), CUDA_SUCCESS);
+	while (fake.contexts) /* or the test's time-out */
+		sched_yield();
+	cr_assert_eq(fake.streams, 0);
+	cr_assert_eq(sync_now(), CUDA_ERROR_INVALID_CONTEXT);
+}
+
 Test(session, order_across_lanes)
 {
 	struct late late = {0};
