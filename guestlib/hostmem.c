@@ -229,6 +229,7 @@ enum hostmem_view hostmem_view(uint64_t addr, uint64_t size, uint64_t *ret_dev)
 void hostmem_after_fork(void)
 {
 	pthread_rwlock_init(&lock, NULL);
+	hostmem_swap_after_fork();
 	if (atomic_load(&seq) & 1)
 		return;
 	for (size_t i = 0; i < n_ranges; i++) {

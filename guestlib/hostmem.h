@@ -55,6 +55,12 @@ CUresult hostmem_region_new(struct guest_thread *t, size_t size,
 /* Waits for the device; one of size 0 is none. */
 CUresult hostmem_region_free(struct guest_thread *t, const struct hostmem_region *g);
 
+/* For memory that is registered: one that is kept, with what the last had in it, or a new
+ * one; and what becomes of it afterwards. */
+CUresult hostmem_region_again(struct guest_thread *t, size_t size,
+			      struct hostmem_region *ret_region);
+CUresult hostmem_region_keep(struct guest_thread *t, const struct hostmem_region *g);
+
 /* Until what was submitted to the current context so far has ended. */
 CUresult hostmem_wait_device(struct guest_thread *t);
 
@@ -64,6 +70,21 @@ CUresult hostmem_wait_device(struct guest_thread *t);
 /* As hostmem_region_new() and _free(); the size is that of the allocation. */
 CUresult hostmem_small_new(struct guest_thread *t, size_t size, uint64_t *ret_addr);
 CUresult hostmem_small_free(struct guest_thread *t, uint64_t addr, size_t size);
+
+/* ---- hostmem_swap.c: the program's pages; at and size are multiples of HOSTMEM_PAGE
+ * ----
+ */
+
+/* Whether these pages can be replaced while the program's other threads use them. */
+bool hostmem_may_swap(uintptr_t at, size_t size);
+
+/* Puts the region's pages in the place of ordinary memory, with its contents, and the
+ * other way round; stores of other threads in between are kept. 0 or -errno, and then all
+ * is as it was, or (-ENOMEM, the other way round) part of it still the region's. */
+int hostmem_share_pages(const struct hostmem_region *g, uintptr_t at, size_t size);
+int hostmem_unshare_pages(const struct hostmem_region *g, uintptr_t at, size_t size);
+
+void hostmem_swap_after_fork(void);
 
 /* ---- hostmem.c and hostmem_api.c ---- */
 
