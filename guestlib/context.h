@@ -13,6 +13,14 @@
 #include "guest.h"
 #include "base/list.h"
 
+/* What is known of cuCtxGetLimit(); context_info.c */
+struct ctx_limits {
+	uint64_t wire_id; /* guest_ctx.wire_id for which it holds */
+	uint32_t known;   /* bit set of CUlimit */
+	uint64_t value[CU_LIMIT_MAX];
+};
+static_assert(CU_LIMIT_MAX <= 32, "a bit for each");
+
 struct guest_ctx {
 	uint64_t handle;
 	_Atomic bool alive; /* exists at the worker */
@@ -27,6 +35,7 @@ struct guest_ctx {
 	uint64_t id;
 	CUfunc_cache cache_config;
 	CUsharedconfig shared_config;
+	struct ctx_limits limits;
 	struct list storage; /* values of local_storage.c; under its lock */
 	struct list living;  /* where it stands while it lives, unless primary */
 };

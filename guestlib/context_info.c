@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Questions about a context, and its settings, that are answered in the guest. */
+#include <pthread.h>
+
+#include "calls.h"
 #include "context.h"
 #include "process.h"
 #include "thread.h"
@@ -129,6 +132,98 @@ CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *least, int *greatest)
 	if (greatest)
 		*greatest = guest_process.device.priority_greatest;
 	return CUDA_SUCCESS;
+}
+
+/* ---- limits ---- */
+
+/* Held while the worker is asked, so that no answer is older than what was set. */
+static pthread_mutex_t limits_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct ctx_limits *limits_locked(struct guest_ctx *c)
+{
+	uint64_t id = atomic_load_explicit(&c->wire_id, memory_order_relaxed);
+
+	if (c->limits.wire_id != id)
+		c->limits.known = 0;
+	c->limits.wire_id = id;
+	return &c->limits;
+}
+
+static CUresult ask_limit(struct guest_thread *t, CUlimit limit, uint64_t *ret_value)
+{
+	struct ctx_get_limit_cmd *cmd = begin_ctx_get_limit(t);
+	struct lane_reply reply;
+	CUresult r;
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->limit = (uint32_t)limit;
+	r = guest_call(t, sizeof(struct ctx_get_limit_rep), &reply);
+	if (r == CUDA_SUCCESS)
+		*ret_value = ((const struct ctx_get_limit_rep *)reply.body)->value;
+	return r;
+}
+
+static CUresult get_limit_locked(struct guest_thread *t, CUlimit limit,
+				 uint64_t *ret_value)
+{
+	struct ctx_limits *l = limits_locked(t->top);
+	CUresult r;
+
+	if ((unsigned)limit >= CU_LIMIT_MAX)
+		return ask_limit(t, limit, ret_value);
+	if (!(l->known & 1u << limit)) {
+		r = ask_limit(t, limit, &l->value[limit]);
+		if (r)
+			return r;
+		l->known |= 1u << limit;
+	}
+	*ret_value = l->value[limit];
+	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetLimit(size_t *value, CUlimit limit)
+{
+	struct guest_thread *t;
+	uint64_t v;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r)
+		return r;
+	if (!value)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&limits_lock);
+	r = get_limit_locked(t, limit, &v);
+	pthread_mutex_unlock(&limits_lock);
+	if (r == CUDA_SUCCESS)
+		*value = v;
+	return r;
+}
+
+static CUresult set_limit_locked(struct guest_thread *t, CUlimit limit, size_t value)
+{
+	struct ctx_set_limit_cmd *cmd = begin_ctx_set_limit(t);
+	struct lane_reply reply;
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->limit = (uint32_t)limit;
+	cmd->value = value;
+	limits_locked(t->top)->known = 0; /* one may depend on another */
+	return guest_call(t, sizeof(struct ctx_set_limit_rep), &reply);
+}
+
+CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value)
+{
+	struct guest_thread *t;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r)
+		return r;
+	pthread_mutex_lock(&limits_lock);
+	r = set_limit_locked(t, limit, value);
+	pthread_mutex_unlock(&limits_lock);
+	return r;
 }
 
 /*

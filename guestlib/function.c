@@ -29,6 +29,16 @@ CUresult func_param_info(struct guest_func *f, size_t index, size_t *ret_offset,
 	return CUDA_SUCCESS;
 }
 
+/* Setting it to what it is changes nothing, and cannot fail. */
+static bool has_value(struct guest_func *f, CUfunction_attribute attr, int value)
+{
+	return (attr == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ||
+		attr == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT ||
+		attr == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) &&
+	       func_attribute(f, attr) == value;
+}
+
+/* Libraries call it before each launch with shared memory, with one value. */
 CUresult func_set_attribute(struct guest_func *f, CUfunction_attribute attr, int value)
 {
 	const struct func_set_attribute_rep *rep;
@@ -42,6 +52,8 @@ CUresult func_set_attribute(struct guest_func *f, CUfunction_attribute attr, int
 		return r;
 	if ((unsigned)attr >= CU_FUNC_ATTRIBUTE_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (has_value(f, attr, value))
+		return guest_sticky();
 	cmd = begin_func_set_attribute(t);
 	if (!cmd)
 		return guest_lost(t);

@@ -141,22 +141,22 @@ int handle_cuCtxSynchronize_v2(struct sess_lane *sl,
 	return 0;
 }
 
-int handle_cuCtxSetLimit(struct sess_lane *sl, const struct cuCtxSetLimit_args *a,
-			 struct cuCtxSetLimit_rep *rep)
+int handle_ctx_set_limit(struct sess_lane *sl, const struct ctx_set_limit_args *a,
+			 struct ctx_set_limit_rep *rep)
 {
 	need_ctx(sl, rep);
-	rep->res.result = sess_ctx_set_limit(sl->s, sl->ctx, (CUlimit)a->cmd->limit,
-					     a->cmd->value);
+	rep->res.result =
+		sess_ctx_set_limit(sl->s, sl->ctx, (CUlimit)a->cmd->limit, a->cmd->value);
 	return 0;
 }
 
-int handle_cuCtxGetLimit(struct sess_lane *sl, const struct cuCtxGetLimit_args *a,
-			 struct cuCtxGetLimit_rep *rep)
+int handle_ctx_get_limit(struct sess_lane *sl, const struct ctx_get_limit_args *a,
+			 struct ctx_get_limit_rep *rep)
 {
 	struct dev_ctx *ctx = need_ctx(sl, rep);
 	size_t value = 0;
 
 	rep->res.result = sl->s->ops->ctx_get_limit(ctx, (CUlimit)a->cmd->limit, &value);
-	rep->pvalue = value;
+	rep->value = value;
 	return 0;
 }

@@ -286,3 +286,35 @@ Test(guest_context, profiler_tables)
 	cr_expect_eq(f->refusals, 2);
 	cr_expect_eq(fake_last_refusal().kind, REFUSAL_SLOT);
 }
+
+Test(guest_context, a_limit_is_asked_for_once)
+{
+	struct fake *f = fake_start(true);
+	unsigned calls;
+	CUcontext ctx;
+	size_t v = 0;
+
+	cr_assert_eq(cuInit(0), CUDA_SUCCESS);
+	cr_assert_eq(cuDevicePrimaryCtxRetain(&ctx, 0), CUDA_SUCCESS);
+	cr_assert_eq(cuCtxSetCurrent(ctx), CUDA_SUCCESS);
+	f->limit[CU_LIMIT_STACK_SIZE] = 1024;
+	cr_assert_eq(cuCtxGetLimit(&v, CU_LIMIT_STACK_SIZE), CUDA_SUCCESS);
+	cr_expect_eq(v, 1024);
+	calls = f->calls;
+	cr_assert_eq(cuCtxGetLimit(&v, CU_LIMIT_STACK_SIZE), CUDA_SUCCESS);
+	cr_expect_eq(v, 1024);
+	cr_expect_eq(f->calls, calls);
+	cr_assert_eq(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 2000), CUDA_SUCCESS);
+	cr_assert_eq(cuCtxGetLimit(&v, CU_LIMIT_STACK_SIZE), CUDA_SUCCESS);
+	cr_expect_eq(v, 2048, "as the device has rounded it");
+	cr_assert_eq(cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
+	cr_assert_eq(cuDevicePrimaryCtxRetain(&ctx, 0), CUDA_SUCCESS);
+	cr_assert_eq(cuCtxSetCurrent(ctx), CUDA_SUCCESS);
+	f->limit[CU_LIMIT_STACK_SIZE] = 512;
+	cr_assert_eq(cuCtxGetLimit(&v, CU_LIMIT_STACK_SIZE), CUDA_SUCCESS);
+	cr_expect_eq(v, 512, "of the new one");
+	f->fail_next = CUDA_ERROR_UNSUPPORTED_LIMIT;
+	cr_expect_eq(cuCtxGetLimit(&v, CU_LIMIT_SHMEM_SIZE),
+		     CUDA_ERROR_UNSUPPORTED_LIMIT);
+	cr_expect_eq(cuCtxGetLimit(NULL, CU_LIMIT_STACK_SIZE), CUDA_ERROR_INVALID_VALUE);
+}

@@ -185,6 +185,16 @@ static void reply_set_attribute(struct lane *l, const struct func_set_attribute_
 	lane_reply(l);
 }
 
+static void reply_limit(struct lane *l, const struct ctx_get_limit_cmd *cmd)
+{
+	struct ctx_get_limit_rep *rep = begin(l, 0, sizeof(*rep), 0, NULL);
+
+	if (!rep)
+		return;
+	rep->value = fake.limit[cmd->limit % ARRAY_SIZE(fake.limit)];
+	lane_reply(l);
+}
+
 static void reply_alloc(struct lane *l, uint64_t size)
 {
 	struct cuMemAlloc_v2_rep *rep = begin(l, 0, sizeof(*rep), 0, NULL);
@@ -361,11 +371,19 @@ static void keep_image(const struct image_data_cmd *c, const struct lane_msg *m)
 	fake.last_image_size += m->payload_size;
 }
 
+static void set_limit(const struct ctx_set_limit_cmd *c)
+{
+	fake.limit[c->limit % ARRAY_SIZE(fake.limit)] = ALIGN_UP(c->value, 256ull);
+}
+
 static void count(const struct lane_msg *m)
 {
 	switch (m->hdr.op) {
 	case WIRE_OP_ctx_set_current:
 		fake.ctx_sets++;
+		break;
+	case WIRE_OP_ctx_set_limit:
+		set_limit(m->body);
 		break;
 	case WIRE_OP_stream_create:
 		fake.stream_creates++;
@@ -415,6 +433,9 @@ static void serve_call(struct lane *l, const struct lane_msg *m)
 		if (module_function_decode(m, &fa) < 0)
 			abort();
 		reply_function(l, &fa);
+		break;
+	case WIRE_OP_ctx_get_limit:
+		reply_limit(l, m->body);
 		break;
 	case WIRE_OP_func_set_attribute:
 		reply_set_attribute(l, m->body);

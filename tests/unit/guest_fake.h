@@ -39,8 +39,9 @@ struct fake {
 	_Atomic unsigned lanes, launches, mallocs, functions_asked, images, ctx_sets;
 	_Atomic unsigned stream_creates, stream_destroys, pieces, retains, releases;
 	_Atomic unsigned calls, posts;
-	_Atomic unsigned refusals;   /* messages about them */
+	_Atomic unsigned refusals;       /* messages about them */
 	struct refused_cmd last_refusal; /* see fake_last_refusal() */
+	_Atomic uint64_t limit[8];       /* of the one context, rounded up to 256 */
 	uint64_t last_image_size;
 	char last_image[256]; /* its beginning */
 

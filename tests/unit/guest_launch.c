@@ -425,6 +425,29 @@ Test(guest_launch, a_preserved_library_outlives_a_full_device)
 	cr_expect_eq(cuLibraryUnload(bad), CUDA_SUCCESS);
 }
 
+Test(guest_launch, an_attribute_set_again_is_not_sent)
+{
+	const CUfunction_attribute shared =
+		CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+	struct fake *f = start();
+	CUfunction k = get("empty");
+	unsigned calls = f->calls;
+
+	cr_expect_eq(cuFuncSetAttribute(k, shared, 1000), CUDA_SUCCESS);
+	cr_expect_eq(f->calls, calls + 1);
+	cr_expect_eq(cuFuncSetAttribute(k, shared, 1000), CUDA_SUCCESS);
+	cr_expect_eq(f->calls, calls + 1, "it has that value");
+	cr_expect_eq(cuFuncSetAttribute(k, shared, 2000), CUDA_SUCCESS);
+	cr_expect_eq(cuFuncSetAttribute(k, shared, 1000), CUDA_SUCCESS);
+	cr_expect_eq(f->calls, calls + 3);
+	f->fail_next = CUDA_ERROR_INVALID_VALUE;
+	cr_expect_eq(cuFuncSetAttribute(k, shared, 3000), CUDA_ERROR_INVALID_VALUE);
+	cr_expect_eq(cuFuncSetAttribute(k, shared, 3000), CUDA_SUCCESS);
+	cr_expect_eq(f->calls, calls + 5, "what was refused is asked again");
+	cr_expect_eq(cuFuncSetAttribute(k, CU_FUNC_ATTRIBUTE_NUM_REGS, 0), CUDA_SUCCESS);
+	cr_expect_eq(f->calls, calls + 6, "the worker says what cannot be set");
+}
+
 Test(guest_launch, occupancy_is_asked_once)
 {
 	struct fake *f = start();
