@@ -12,6 +12,7 @@
  *	worker_msg.c  what workers say		ready.c	   host memory kept ready
  *	control.c  the control socket		request.c  what can be asked there
  *	refused.c  what guests were refused		ipc.c	   what sessions share
+ *	window_note.c  what the next daemon is to know of a window
  */
 #ifndef WEFT_BROKER_BROKER_H
 #define WEFT_BROKER_BROKER_H
@@ -407,8 +408,8 @@ void ipc_end(struct worker *w);
 
 struct window {
 	int fd; /* -1: none */
-	char *path;
-	bool created; /* remove it at the end */
+	char *path, *note;
+	bool created; /* by weftd, this one or one before it */
 	uint32_t key;
 	uint64_t size, slice_size;
 	unsigned n_slices;
@@ -417,8 +418,22 @@ struct window {
 	struct range_set host; /* given out; data: the worker */
 };
 
-/* Opens or makes the file, writes its head. Returns 0 or -errno. */
-int window_open(struct window *w, const char *path, uint64_t size);
+/* What a daemon leaves for the next one; window_note.c. */
+struct window_note {
+	uint64_t dev, ino; /* of the file */
+	uint32_t key;
+	bool created;
+};
+
+/* Returns 0, -ENOENT, -EBADMSG or -errno. */
+int window_note_read(const char *path, struct window_note *ret);
+int window_note_write(const char *path, const struct window_note *note);
+
+/*
+ * Opens or makes the file, writes its head; with the key that it had, if the note says
+ * that it is the same file. Returns 0 or -errno.
+ */
+int window_open(struct window *w, const char *path, uint64_t size, const char *note);
 /* A free slice. Returns its number or -ENOSPC. */
 int window_take(struct window *w, struct ctl_window *ret_slice);
 void window_give_back(struct window *w, int slice);
@@ -429,6 +444,9 @@ int window_host_take(struct window *w, uint64_t bytes, const void *owner,
 uint64_t window_host_give_back(struct window *w, uint64_t offset, const void *owner);
 /* Ends all places of an owner. */
 void window_host_drop(struct window *w, const void *owner);
+/* Removes the note, and the file if it was made here: no VM is to have it any more. */
+void window_remove(struct window *w);
+/* The file stays: a VM has it mapped and finds it again in the next daemon. */
 void window_fini(struct window *w);
 
 /* ---- tenant.c ---- */

@@ -334,6 +334,7 @@ static struct json_object *request_tenant_remove(struct broker *b, struct json_o
 
 	if (!t)
 		return reply_error(name ? name : "name", -ENOENT);
+	window_remove(&t->window);
 	tenant_free(t);
 	return reply_ok();
 }

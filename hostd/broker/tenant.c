@@ -180,6 +180,21 @@ static int give_to(const struct conf_tenant *ct, const char *path)
 	return chmod(path, ct->mode) < 0 ? -errno : 0;
 }
 
+static int open_window(struct tenant *t, const struct conf_tenant *ct)
+{
+	_cleanup_free_ char *note = NULL;
+	int r;
+
+	if (asprintf(&note, "%s/%s.window", t->b->conf->run_dir, t->name) < 0) {
+		note = NULL;
+		return -ENOMEM;
+	}
+	r = window_open(&t->window, ct->window_path, ct->window_size, note);
+	if (r == 0 && t->window.created)
+		r = give_to(ct, ct->window_path);
+	return r;
+}
+
 static int open_all(struct tenant *t, const struct conf_tenant *ct)
 {
 	int r = 0;
@@ -190,11 +205,8 @@ static int open_all(struct tenant *t, const struct conf_tenant *ct)
 		t->socket = NULL;
 	if (!t->socket)
 		return -ENOMEM;
-	if (ct->window_path) {
-		r = window_open(&t->window, ct->window_path, ct->window_size);
-		if (r == 0 && t->window.created)
-			r = give_to(ct, ct->window_path);
-	}
+	if (ct->window_path)
+		r = open_window(t, ct);
 	if (r < 0) {
 		log_error("window %s: %s", ct->window_path, strerror(-r));
 		return r;

@@ -26,19 +26,42 @@
 #define WINDOW_HOST_MIN (64ull << 20)
 #define HOST_ALIGN      (64ull << 10) /* DEVICE_HOST_GRAIN */
 
-static int write_head(int fd, uint64_t size, uint32_t *ret_key)
+/* key: what it was, or 0 for another one. */
+static int write_head(int fd, uint64_t size, uint32_t *key)
 {
 	struct wire_window_id id = {
-		.magic = WIRE_MAGIC, .version = WIRE_VERSION, .size = size};
+		.magic = WIRE_MAGIC, .version = WIRE_VERSION, .key = *key, .size = size};
 
-	do {
+	while (!id.key) {
 		if (getrandom(&id.key, sizeof(id.key), 0) != sizeof(id.key))
 			return -EIO;
-	} while (!id.key);
+	}
 	if (pwrite(fd, &id, sizeof(id), 0) != sizeof(id))
 		return -EIO;
-	*ret_key = id.key;
+	*key = id.key;
 	return 0;
+}
+
+/* Goes on with a file that a daemon before us had, and notes it for the one after us. */
+static int identify(struct window *w, const char *note_path, uint64_t size)
+{
+	struct window_note n;
+	struct stat st;
+	int r;
+
+	if (fstat(w->fd, &st) < 0)
+		return -errno;
+	if (!w->created && window_note_read(note_path, &n) == 0 && n.dev == st.st_dev &&
+	    n.ino == st.st_ino) {
+		w->created = n.created;
+		w->key = n.key;
+	}
+	r = write_head(w->fd, size, &w->key);
+	if (r < 0)
+		return r;
+	n = (struct window_note){
+		.dev = st.st_dev, .ino = st.st_ino, .key = w->key, .created = w->created};
+	return window_note_write(note_path, &n);
 }
 
 static int open_file(struct window *w, const char *path, uint64_t size)
@@ -70,19 +93,24 @@ static void cut(struct window *w)
 	w->host_first = ALIGN_UP(WINDOW_HEAD + w->n_slices * w->slice_size, HOST_ALIGN);
 }
 
-int window_open(struct window *w, const char *path, uint64_t size)
+int window_open(struct window *w, const char *path, uint64_t size, const char *note)
 {
+	bool fresh;
 	int r;
 
 	if (size < WINDOW_MIN || size % 4096 || size > INT64_MAX)
 		return -EINVAL;
 	w->path = strdup(path);
-	if (!w->path)
+	w->note = strdup(note);
+	if (!w->path || !w->note)
 		return -ENOMEM;
 	r = open_file(w, path, size);
+	fresh = w->created;
 	if (r == 0)
-		r = write_head(w->fd, size, &w->key);
+		r = identify(w, note, size);
 	if (r < 0) {
+		if (fresh)
+			unlink(path);
 		window_fini(w);
 		return r;
 	}
@@ -149,13 +177,21 @@ void window_host_drop(struct window *w, const void *owner)
 	}
 }
 
+void window_remove(struct window *w)
+{
+	if (w->fd < 0)
+		return;
+	if (w->created)
+		unlink(w->path);
+	unlink(w->note);
+}
+
 void window_fini(struct window *w)
 {
 	range_fini(&w->host);
 	if (w->fd >= 0)
 		close(w->fd);
-	if (w->created)
-		unlink(w->path);
 	free(w->path);
+	free(w->note);
 	*w = (struct window){.fd = -1};
 }

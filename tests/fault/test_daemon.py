@@ -63,6 +63,26 @@ class End(FaultTest):
             d.__enter__()
             self.assert_right(d.run("steady", 0.1))
 
+    def test_a_window_outlives_it(self):
+        """A VM has it mapped: the next daemon goes on with that file, and with its key."""
+        with Daemon() as d:
+            d.config = (f"[tenant vm1]\nwindow.path = {d.path('window')}\n"
+                        "window.size = 64M\n")
+            kill(d.process.pid)
+            d.process.wait()
+            seen = []
+            for sig in (signal.SIGTERM, signal.SIGKILL, signal.SIGTERM):
+                d.__enter__()
+                with open(d.path("window"), "rb") as f:
+                    seen.append((os.fstat(f.fileno()).st_ino, f.read(24)))
+                d.process.send_signal(sig)
+                d.process.wait(patient(5))
+            self.assertEqual(len(set(seen)), 1, seen)
+            d.__enter__()
+            d.ctl("remove", "vm1")
+            self.assertFalse(os.path.exists(d.path("window")))
+            self.assertFalse(os.path.exists(d.path("vm1.window")))
+
     def test_one_daemon_for_a_directory(self):
         with Daemon() as d:
             r = subprocess.run([program("weftd"), "--config", "/dev/null", "--run-dir", d.dir],
