@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "device/cuda_device.h"
+#include "device/cuda_reach.h"
 #include "device/cuda_tsg.h"
 
 /* The context that is current on this thread, by its id: handles are reused, ids not. */
@@ -280,7 +281,7 @@ static int device_find(struct device *dev)
 	info->memory_bytes = total;
 	info->chunk_bytes = (unsigned)granule;
 	info->n_sms = (unsigned)sms;
-	return 0;
+	return cuda_reach_check(dev->cu);
 }
 
 static void cuda_close(struct device *dev)
