@@ -6,10 +6,12 @@
  * H200. What is here is what programs were seen to call; the tables are as long as the
  * driver's where a library does not look at the size.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "calls.h"
+#include "code_cache.h"
 #include "export_table.h"
 #include "module.h"
 
@@ -91,21 +93,89 @@ const table_slot export_module_info[8] = {
 };
 
 /*
- * ---- da9151d3: a cache of what NVRTC and nvJitLink compiled, one entry at a time; there
- * is none here, which is what the driver too answers when it has it switched off ----
+ * ---- da9151d3: what NVRTC and nvJitLink compiled, an entry at a time. The compiler
+ * names an entry by what it would compile, asks for it, and adds it if there is none ----
  */
 
-static CUresult cache_open(void **ret_entry, unsigned kind, const void *key, size_t size)
+/* Of the compiler: a word for the platform and its NUL, then when it was built. */
+#define MAKER_WORD 7
+#define MAKER_DATE 20
+
+static CUresult cache_open(struct code_key **ret_entry, unsigned kind, const void *source,
+			   size_t size, const char *options, const char *maker)
 {
-	return CUDA_ERROR_INVALID_VALUE;
+	struct code_part parts[5];
+	struct code_key *entry;
+
+	if (!code_cache_enabled())
+		return CUDA_ERROR_NOT_INITIALIZED; /* as the driver says */
+	if (!ret_entry || !source || !size || !options || !maker)
+		return CUDA_ERROR_INVALID_VALUE;
+	entry = malloc(sizeof(*entry));
+	if (!entry)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	parts[0] = (struct code_part){&kind, sizeof(kind)};
+	parts[1] = (struct code_part){source, size};
+	parts[2] = (struct code_part){options, strlen(options)};
+	parts[3] = (struct code_part){maker, strnlen(maker, MAKER_WORD)};
+	parts[4] = (struct code_part){maker, 0};
+	if (parts[3].size == MAKER_WORD - 1)
+		parts[4] = (struct code_part){
+			maker + MAKER_WORD, strnlen(maker + MAKER_WORD, MAKER_DATE)};
+	*entry = code_key_of(parts, ARRAY_SIZE(parts));
+	*ret_entry = entry;
+	return CUDA_SUCCESS;
 }
 
-UNKNOWN_SLOT(compile_cache, other)
+static CUresult cache_close(struct code_key *entry)
+{
+	free(entry);
+	return CUDA_SUCCESS;
+}
+
+/* The second argument was always 0; the size is 32 bits, a pointer may lie behind it. */
+static CUresult cache_find(const struct code_key *entry, uint64_t zero, void **ret_data,
+			   uint32_t *ret_size)
+{
+	size_t size;
+	int r;
+
+	if (!entry || !ret_data || !ret_size)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = code_cache_get(entry, ret_data, &size);
+	if (r == -ENOENT)
+		return CUDA_ERROR_NOT_FOUND;
+	if (r < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*ret_size = (uint32_t)size;
+	return CUDA_SUCCESS;
+}
+
+static CUresult cache_add(const struct code_key *entry, uint64_t zero, const void *data,
+			  size_t size)
+{
+	if (!entry || !data || !size)
+		return CUDA_ERROR_INVALID_VALUE;
+	code_cache_put(entry, data, size);
+	return CUDA_SUCCESS;
+}
+
+static CUresult cache_free(void *data)
+{
+	free(data);
+	return CUDA_SUCCESS;
+}
+
+UNKNOWN_SLOT(compile_cache, 5)
 
 const table_slot export_compile_cache[7] = {
-	[0] = SIZE(7),
-	[1] = SLOT(cache_open),
-	[2 ... 6] = SLOT(compile_cache_other),
+	SIZE(7),
+	SLOT(cache_open),
+	SLOT(cache_close),
+	SLOT(cache_find),
+	SLOT(cache_add),
+	SLOT(compile_cache_5),
+	SLOT(cache_free),
 };
 
 /* ---- 1734dc26: where the TPCs are, by which cuBLASLt places clusters ---- */

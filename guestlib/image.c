@@ -194,3 +194,42 @@ int image_part(const void *image, size_t max, unsigned index, const void **ret_d
 	*ret_size = size;
 	return 0;
 }
+
+/* An entry of a container; hostd/ptx/fatbin.h has all of its fields. */
+struct container_entry {
+	uint16_t kind; /* CONTAINER_PTX, CONTAINER_ELF */
+	uint16_t version;
+	uint32_t header_size;
+	uint64_t payload_size; /* padded */
+	uint32_t packed_size, pad;
+	uint16_t minor, major;
+	uint32_t sm; /* 90 */
+};
+
+#define CONTAINER_PTX 1
+#define CONTAINER_ELF 2
+
+bool image_needs_compiler(const void *part, size_t size, unsigned major, unsigned minor)
+{
+	struct container_entry e;
+	struct image_container c;
+	bool text = false;
+	size_t at;
+
+	if (starts_with(part, size, IMAGE_ELF_MAGIC))
+		return false;
+	if (!starts_with(part, size, IMAGE_CONTAINER_MAGIC))
+		return true;
+	memcpy(&c, part, sizeof(c));
+	for (at = c.header_size; at < size && size - at >= sizeof(e);) {
+		memcpy(&e, (const char *)part + at, sizeof(e));
+		if (e.kind == CONTAINER_ELF && e.sm / 10 == major && e.sm % 10 <= minor)
+			return false;
+		text |= e.kind == CONTAINER_PTX;
+		if (e.header_size < sizeof(e) || e.payload_size > size)
+			return false;
+		at += e.header_size +
+		      MAX((size_t)e.payload_size, (size_t)e.packed_size);
+	}
+	return text;
+}

@@ -6,6 +6,7 @@
 #ifndef WEFT_GUEST_IMAGE_H
 #define WEFT_GUEST_IMAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,5 +29,11 @@
  */
 int image_part(const void *image, size_t max, unsigned index, const void **ret_data,
 	       size_t *ret_size);
+
+/*
+ * Whether a part of an image has to be compiled before a GPU of compute capability
+ * major.minor can run it: text, or a container with PTX and no machine code for that GPU.
+ */
+bool image_needs_compiler(const void *part, size_t size, unsigned major, unsigned minor);
 
 #endif

@@ -157,6 +157,7 @@ CUresult CUDAAPI cuLinkAddFile_v2(CUlinkState state, CUjitInputType type,
 		 : cuLinkAddData_v2(state, type, data, size, path, n, options, values);
 }
 
+/* Fills l->image with size bytes. */
 static CUresult fetch_image(struct guest_thread *t, struct guest_link *l, size_t size)
 {
 	struct link_image_cmd *cmd = begin_link_image(t);
@@ -235,23 +236,71 @@ CUresult CUDAAPI cuLinkComplete(CUlinkState state, void **image, size_t *ret_siz
 	return CUDA_SUCCESS;
 }
 
+static CUresult destroy(struct guest_thread *t, struct guest_link *l)
+{
+	struct link_destroy_cmd *cmd = begin_link_destroy(t);
+	struct lane_reply reply;
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->link = l->handle;
+	return guest_call(t, sizeof(struct link_destroy_rep), &reply);
+}
+
 CUresult CUDAAPI cuLinkDestroy(CUlinkState state)
 {
-	struct link_destroy_cmd *cmd;
-	struct lane_reply reply;
 	struct guest_thread *t;
 	struct guest_link *l;
 	CUresult r = enter(state, &t, &l);
 
 	if (r)
 		return r;
-	cmd = begin_link_destroy(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->link = l->handle;
-	r = guest_call(t, sizeof(struct link_destroy_rep), &reply);
+	r = destroy(t, l);
 	guest_handle_free(l->handle);
 	free(l->image);
 	free(l);
 	return r;
+}
+
+static CUresult link_only(struct guest_thread *t, struct guest_link *l,
+			  CUjitInputType type, const void *data, size_t size,
+			  size_t *ret_size)
+{
+	uint64_t image;
+	CUresult r = module_send_bytes(t, data, size, &image);
+
+	if (r == CUDA_SUCCESS)
+		r = add(t, l, type, image, "", &l->jit);
+	if (r == CUDA_SUCCESS)
+		r = complete(t, l, ret_size);
+	return r ? r : fetch_image(t, l, *ret_size);
+}
+
+CUresult linker_compile(struct guest_thread *t, CUjitInputType type, const void *data,
+			size_t size, const struct jit_options *jit, void **ret_code,
+			size_t *ret_size)
+{
+	struct guest_link l = {.jit = *jit};
+	size_t n = 0;
+	CUresult r;
+
+	l.handle = guest_handle_new(HANDLE_LINK, &l);
+	if (!l.handle)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = create(t, &l);
+	if (r == CUDA_SUCCESS) {
+		CUresult end;
+
+		r = link_only(t, &l, type, data, size, &n);
+		end = destroy(t, &l);
+		r = r ? r : end;
+	}
+	guest_handle_free(l.handle);
+	if (r) {
+		free(l.image);
+		return r;
+	}
+	*ret_code = l.image;
+	*ret_size = n;
+	return CUDA_SUCCESS;
 }

@@ -15,6 +15,7 @@
 
 #include "base/fd.h"
 #include "calls.h"
+#include "compiled.h"
 #include "image.h"
 #include "jit.h"
 #include "module.h"
@@ -166,15 +167,6 @@ static CUresult load(struct guest_thread *t, struct guest_module *m, uint64_t im
 	return out.rep->status;
 }
 
-static CUresult send_and_load(struct guest_thread *t, struct guest_module *m,
-			      const void *image, size_t max, struct jit_options *jit)
-{
-	uint64_t number;
-	CUresult r = send_image(t, image, max, &number);
-
-	return r ? r : load(t, m, number, jit);
-}
-
 /* Of a library the driver says these only when something of it is asked for. */
 static bool is_about_image(CUresult r)
 {
@@ -189,6 +181,36 @@ static bool is_about_image(CUresult r)
 		return true;
 	}
 	return false;
+}
+
+/* Machine code out of the cache, or for it. Its logs are those of compiling it. */
+static CUresult load_compiled(struct guest_thread *t, struct guest_module *m,
+			      const struct compiled *c)
+{
+	struct jit_options plain = {.optimization_level = -1};
+	uint64_t number;
+	CUresult r = module_send_bytes(t, c->code, c->size, &number);
+
+	return r ? r : load(t, m, number, &plain);
+}
+
+static CUresult send_and_load(struct guest_thread *t, struct guest_module *m,
+			      const void *image, size_t max, struct jit_options *jit)
+{
+	struct compiled c;
+	uint64_t number;
+	CUresult r;
+
+	if (compiled_get(t, image, max, jit, &c)) {
+		r = load_compiled(t, m, &c);
+		if (is_about_image(r))
+			code_cache_drop(&c.key);
+		free(c.code);
+		if (!is_about_image(r))
+			return r;
+	}
+	r = send_image(t, image, max, &number);
+	return r ? r : load(t, m, number, jit);
 }
 
 CUresult module_load_as(struct guest_thread *t, enum handle_type type, const void *image,

@@ -83,6 +83,16 @@ CUresult module_need(struct guest_module *m);
 CUresult module_send_bytes(struct guest_thread *t, const void *data, size_t size,
 			   uint64_t *ret_image);
 
+struct jit_options;
+
+/*
+ * Compiles one image to machine code by a link of its own (linker.c). Writes jit's logs.
+ * On success ret_code is malloced and the caller's.
+ */
+CUresult linker_compile(struct guest_thread *t, CUjitInputType type, const void *data,
+			size_t size, const struct jit_options *jit, void **ret_code,
+			size_t *ret_size);
+
 /* The shadow of a CUmodule or CUlibrary, or NULL. */
 struct guest_module *module_lookup(uint64_t handle);
 

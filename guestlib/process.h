@@ -41,6 +41,8 @@ static_assert(CU_DEVICE_ATTRIBUTE_MAX <= GUEST_ATTRIBUTES, "more attributes than
 struct guest_device {
 	char name[96];
 	uint8_t uuid[16];
+	char driver[80];   /* the host driver's own version */
+	uint32_t features; /* enum feature */
 	uint64_t memory_bytes;
 	uint64_t host_base, host_size; /* see struct guest_process */
 	size_t chunk_bytes;                    /* granularity of cuMemCreate */

@@ -16,6 +16,9 @@ static void keep_device(const struct session_open_rep *rep, struct guest_device 
 	memcpy(ret->name, rep->name, sizeof(ret->name));
 	ret->name[sizeof(ret->name) - 1] = '\0';
 	memcpy(ret->uuid, rep->uuid, sizeof(ret->uuid));
+	memcpy(ret->driver, rep->driver, sizeof(ret->driver));
+	ret->driver[sizeof(ret->driver) - 1] = '\0';
+	ret->features = rep->features;
 	ret->memory_bytes = rep->memory_bytes;
 	ret->chunk_bytes = rep->chunk_bytes;
 	ret->host_base = rep->host_base;

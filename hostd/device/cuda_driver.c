@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
 
 #include "base/log.h"
 #include "device/cuda_driver.h"
@@ -45,6 +46,8 @@ static void load(void)
 	CUresult res;
 	int n = 0;
 
+	/* Compiled code is kept by the guest, for itself (guestlib/code_cache.h). */
+	setenv("CUDA_CACHE_DISABLE", "1", 1);
 	cu.lib = dlopen(CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
 	if (!cu.lib) {
 		log_debug("cuda: %s", dlerror());

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "dispatch/handlers.h"
+#include "feature.h"
 
 #define PRIORITY_LEAST    0
 #define PRIORITY_GREATEST (-5)
@@ -80,6 +81,8 @@ int handle_session_open(struct sess_lane *sl, const struct session_open_args *a,
 		rep->host_base = DEVICE_HOST_BASE;
 		rep->host_size = DEVICE_HOST_SIZE;
 	}
+	if (s->ops->link_create)
+		rep->features |= FEATURE_COMPILES;
 	fill_attributes(s, rep);
 	return 0;
 }

@@ -26,6 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort();
 		for (i = 0; i < n; i++)
 			sum += copy[i];
+		sum += image_needs_compiler(part, n, 9, 0);
 	}
 	free(copy);
 	return 0;

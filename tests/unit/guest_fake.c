@@ -97,6 +97,7 @@ static void reply_open(struct lane *l, const struct session_open_cmd *cmd)
 	strcpy((char *)rep->driver, "571.2.3");
 	for (i = 0; i < 16; i++)
 		rep->uuid[i] = (uint8_t)(0x10 + i);
+	rep->features = fake.features;
 	rep->priority_greatest = -5;
 	for (i = 1; i < CU_DEVICE_ATTRIBUTE_MAX; i++)
 		known(rep, i, 0);
@@ -134,6 +135,38 @@ static void reply_load(struct lane *l, const struct module_load_cmd *cmd)
 	memcpy(module_load_rep_error_log(rep, 0), text, n);
 	if (n)
 		((char *)module_load_rep_error_log(rep, 0))[n - 1] = '\0';
+	lane_reply(l);
+}
+
+static void reply_added(struct lane *l)
+{
+	struct link_add_rep *rep = begin(l, 0, link_add_rep_size(0, 0), 0, NULL);
+
+	if (!rep)
+		return;
+	link_add_rep_init(rep, 0, 0);
+	lane_reply(l);
+}
+
+static void reply_linked(struct lane *l)
+{
+	struct link_complete_rep *rep =
+		begin(l, 0, link_complete_rep_size(0, 0), 0, NULL);
+
+	if (!rep)
+		return;
+	link_complete_rep_init(rep, 0, 0);
+	rep->image_size = sizeof(FAKE_CODE);
+	lane_reply(l);
+}
+
+static void reply_code(struct lane *l)
+{
+	void *payload;
+
+	if (!begin(l, 0, sizeof(struct link_image_rep), sizeof(FAKE_CODE), &payload))
+		return;
+	memcpy(payload, FAKE_CODE, sizeof(FAKE_CODE));
 	lane_reply(l);
 }
 
@@ -410,6 +443,9 @@ static void count(const struct lane_msg *m)
 	case WIRE_OP_primary_release:
 		fake.releases++;
 		break;
+	case WIRE_OP_link_create:
+		fake.links++;
+		break;
 	}
 }
 
@@ -428,6 +464,15 @@ static void serve_call(struct lane *l, const struct lane_msg *m)
 		break;
 	case WIRE_OP_module_load:
 		reply_load(l, m->body);
+		break;
+	case WIRE_OP_link_add:
+		reply_added(l);
+		break;
+	case WIRE_OP_link_complete:
+		reply_linked(l);
+		break;
+	case WIRE_OP_link_image:
+		reply_code(l);
 		break;
 	case WIRE_OP_module_function:
 		if (module_function_decode(m, &fa) < 0)

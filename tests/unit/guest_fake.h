@@ -38,7 +38,7 @@ struct fake {
 	/* What happened; read it after a call that waits. */
 	_Atomic unsigned lanes, launches, mallocs, functions_asked, images, ctx_sets;
 	_Atomic unsigned stream_creates, stream_destroys, pieces, retains, releases;
-	_Atomic unsigned calls, posts;
+	_Atomic unsigned calls, posts, links;
 	_Atomic unsigned refusals;       /* messages about them */
 	struct refused_cmd last_refusal; /* see fake_last_refusal() */
 	_Atomic uint64_t limit[8];       /* of the one context, rounded up to 256 */
@@ -50,10 +50,14 @@ struct fake {
 	_Atomic uint32_t fail_next;   /* result of the next call, once */
 	_Atomic uint32_t beyond;      /* bytes after the heap that it says are there */
 	_Atomic uint32_t load_status; /* of module_load, which brings logs too */
+	_Atomic uint32_t features;    /* enum feature, in the reply to session_open */
 	_Atomic bool deaf;            /* does not answer any more */
 	uint32_t api_hash;            /* what session_open accepts */
 	uint8_t *heap;
 };
+
+/* What every link gives. */
+#define FAKE_CODE "\177ELF machine code"
 
 /* What was refused last, as the worker took note of it. */
 struct refused_cmd fake_last_refusal(void);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How long images are: wrappers, containers, ELF, text; and ones that lie. */
 #include <criterion/criterion.h>
+#include <stdbool.h>
 #include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -141,4 +142,56 @@ Test(guest_image, elf)
 	e = make_elf();
 	e.eh.e_ident[EI_CLASS] = ELFCLASS32;
 	cr_expect_eq(measure(&e, SIZE_MAX, 0), -EINVAL);
+}
+
+struct entry {
+	uint16_t kind, version;
+	uint32_t header_size;
+	uint64_t payload_size;
+	uint32_t packed_size, pad;
+	uint16_t minor, major;
+	uint32_t sm;
+	uint64_t rest[4];
+};
+
+struct entries {
+	uint32_t magic;
+	uint16_t version, header_size;
+	uint64_t files_size;
+	struct entry e[2];
+};
+
+static bool needs(unsigned kind0, unsigned sm0, unsigned kind1, unsigned sm1)
+{
+	struct entries c = {
+		.magic = IMAGE_CONTAINER_MAGIC,
+		.version = 1,
+		.header_size = offsetof(struct entries, e),
+		.files_size = sizeof(c.e),
+		.e = {{.kind = kind0, .sm = sm0, .header_size = sizeof(struct entry)},
+		      {.kind = kind1, .sm = sm1, .header_size = sizeof(struct entry)}},
+	};
+
+	return image_needs_compiler(&c, sizeof(c), 9, 0);
+}
+
+Test(guest_image, who_needs_a_compiler)
+{
+	enum { PTX = 1, ELF = 2 };
+	struct entries c = {.magic = IMAGE_CONTAINER_MAGIC,
+			    .header_size = offsetof(struct entries, e)};
+
+	cr_expect(image_needs_compiler(".version 9.0", 13, 9, 0));
+	cr_expect_not(image_needs_compiler("\177ELF....", 8, 9, 0));
+	cr_expect(needs(PTX, 75, ELF, 75), "machine code of another GPU");
+	cr_expect(needs(ELF, 86, PTX, 80));
+	cr_expect_not(needs(ELF, 90, PTX, 90));
+	cr_expect_not(needs(PTX, 90, ELF, 90));
+	cr_expect(needs(ELF, 91, PTX, 90), "too new");
+	cr_expect_not(needs(ELF, 75, ELF, 80), "nothing to compile");
+	/* Sizes that lead nowhere. */
+	cr_expect_not(image_needs_compiler(&c, sizeof(c), 9, 0));
+	c.e[0] = (struct entry){.kind = PTX, .header_size = sizeof(struct entry),
+				.payload_size = ~0ull - 8};
+	cr_expect_not(image_needs_compiler(&c, sizeof(c), 9, 0));
 }

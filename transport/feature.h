@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a host can do, as it says in the reply to session_open: bits that never change. */
+#ifndef WEFT_FEATURE_H
+#define WEFT_FEATURE_H
+
+enum feature {
+	FEATURE_COMPILES = 1 << 0, /* cuLinkComplete() gives machine code of the device */
+};
+
+#endif
