@@ -52,6 +52,10 @@ METRICS = {
     "transformer_infer": ("transformer 12 x 768, inference", "ms", False, ratio(0.99, False)),
     "decode_eager": ("one-token decode, GPT-2 size, eager", "ms", False, ratio(1.0, False)),
     "decode_graph": ("the same as a CUDA graph", "ms", False, ratio(0.98, False)),
+    "decode_growing_first": ("the same with growing keys, nothing compiled before", "ms",
+                             False, ratio(0.95, False)),
+    "decode_growing_second": ("the same in the next process", "ms", False,
+                              ratio(0.95, False)),
     "first_kernel": ("exec to first kernel, pool warm", "ms", False, ratio(1.0, False)),
     # A context's threads of the driver wake up now and then, natively and in a worker.
     "idle": ("CPU of an idle session, of one core", "%", False,
