@@ -113,7 +113,8 @@ ssize_t fd_recv(int sock, void *buf, size_t len, int *fds, unsigned max_fds)
 			int fd;
 
 			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-			if (got < max_fds)
+			/* A message without a byte brings nothing. */
+			if (n && got < max_fds)
 				fds[got++] = fd;
 			else
 				close(fd);

@@ -43,8 +43,8 @@ int fd_send(int sock, const void *buf, size_t len, const int *fds, unsigned n_fd
 
 /*
  * Receives one message and up to max_fds descriptors (close-on-exec; the caller owns
- * them on success, unused places are -1; surplus ones are closed). Returns the number of
- * bytes, 0 at end of file, or -errno.
+ * them on success, unused places are -1; surplus ones are closed, and all of a message
+ * without a byte). Returns the number of bytes, 0 at end of file, or -errno.
  */
 ssize_t fd_recv(int sock, void *buf, size_t len, int *fds, unsigned max_fds);
 
