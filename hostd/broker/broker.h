@@ -10,6 +10,7 @@
  *	away.c	   memory that has moved out	hold.c	   who waits for memory
  *	numbers.c  what policies are told	reclaim.c  who gives way
  *	worker_msg.c  what workers say		ready.c	   host memory kept ready
+ *	guests.c   who waits for a worker	door.c	   doors
  *	control.c  the control socket		request.c  what can be asked there
  *	refused.c  what guests were refused		ipc.c	   what sessions share
  *	window_note.c  what the next daemon is to know of a window
@@ -103,8 +104,11 @@ struct worker_move {
 	uint64_t pool;       /* host memory it was told to keep ready */
 };
 
-/* What a worker is to be told when it has read what came before; outbox.c. */
+/* What a worker or a door is to be told when it has read what came before; outbox.c. */
 struct outbox {
+	struct broker *b;
+	struct source *src;
+	struct tenant *t; /* whose it is; NULL: nobody's yet */
 	struct list letters;
 	unsigned n;
 	uint64_t read_ns; /* when one left last, or the first came */
@@ -133,8 +137,10 @@ struct worker {
 	unsigned n_holds;
 
 	/* of a session */
-	uint64_t session;
+	uint64_t session;           /* operators know it by this */
+	uint64_t session_of_tenant; /* and its tenant's programs by this */
 	struct tenant *tenant;
+	struct list tenant_link; /* tenant.workers */
 	uint8_t token[16];
 	struct wire_hello hello;
 	uint64_t attached_ns, peak, host_charged;
@@ -146,20 +152,32 @@ struct worker {
 	uint32_t asked, here;
 };
 
+/* What has met guests, for the log and for terminals. */
+static inline void clean_text(char *text)
+{
+	for (char *p = text; *p; p++) {
+		if (*p < ' ' || *p > '~')
+			*p = '?';
+	}
+}
+
+/* A tenant's lines in the log about sessions that come and go, a second. */
+#define SESSION_LINES 10
+
 /* ---- outbox.c ---- */
 
-void outbox_init(struct outbox *o);
+void outbox_init(struct outbox *o, struct broker *b, struct source *src);
 void outbox_drop(struct outbox *o);
 /*
- * Tells a worker, now or when it has read what came before; descriptors (-1: none) stay
- * the caller's. Returns 0, -EMFILE (too many descriptors wait) or -errno: it has gone or
- * is broken.
+ * Tells it, now or when it has read what came before; descriptors (-1: none) stay the
+ * caller's. Returns 0, -EMFILE (too many descriptors wait) or -errno: it has gone or is
+ * broken.
  */
-int worker_tell(struct worker *w, const struct ctl_msg *m, int fd0, int fd1);
+int outbox_tell(struct outbox *o, const struct ctl_msg *m, int fd0, int fd1);
 /* It has read all that it was told, as far as is known: for what can be left out. */
-bool worker_reads(const struct worker *w);
+bool outbox_is_read(const struct outbox *o);
 /* Its socket can take more. Returns 0 or -errno: it has gone. */
-int worker_write(struct worker *w);
+int outbox_write(struct outbox *o);
 
 /* ---- refused.c: what guests asked for and were refused ---- */
 
@@ -198,17 +216,52 @@ struct session_record {
 
 /* Starts workers until enough are ready or starting. */
 void pool_fill(struct broker *b);
-/* A guest has come through a tenant's door. Takes over fd. */
-void pool_guest(struct tenant *t, const struct wire_hello *hello, int fd);
+/* A worker that waits for a guest, or NULL. */
+struct worker *pool_ready(struct broker *b);
+/* Gives it to the guest with that number of the tenant's door. Returns 0, -EAGAIN (there
+ * will be memory for it in a moment) or -errno (there is none). */
+int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *hello,
+		  uint32_t id);
 /* A worker that was asked with this number whether its program is there has answered. */
 void pool_here(struct worker *w, uint32_t id);
 /* Ends a session's worker now. */
 void worker_kill(struct worker *w);
-/* Ends all sessions and waiting guests of a tenant. */
-void pool_drop_tenant(struct tenant *t);
 void pool_fini(struct broker *b);
-/* Refuses guests that waited too long. Returns when to be called again, or UINT64_MAX. */
+/* Returns when to be called again, or UINT64_MAX. */
 uint64_t pool_tick(struct broker *b, uint64_t now_ns);
+
+/* ---- guests.c: who waits for a worker ---- */
+
+/* A guest has said hello; id is its door's number for it. */
+void guests_come(struct tenant *t, const struct wire_hello *hello, uint32_t id);
+/* It has gone, if it is still waiting. */
+void guests_gone(struct tenant *t, uint32_t id);
+/* Forgets all of a tenant's: the door has gone, and they with it. */
+void guests_drop(struct tenant *t);
+/* Refuses all of a tenant's. */
+void guests_refuse(struct tenant *t, int error);
+/* Brings guests that wait and workers that are ready together. */
+void guests_match(struct broker *b);
+/* So many could be served if there were workers. */
+unsigned guests_lacking(const struct broker *b);
+/* Refuses who waited too long. Returns when to be called again, or UINT64_MAX. */
+uint64_t guests_tick(struct broker *b, uint64_t now_ns);
+
+/* ---- door.c ---- */
+
+int door_start(struct tenant *t);
+/* The door has said something. Returns 0 or -EPROTO. */
+int door_said(struct tenant *t, struct ctl_msg *m);
+/* The door is to tell a guest why it is refused (-errno), and to close its socket. */
+void door_refuse(struct tenant *t, uint32_t id, int error);
+/* Refuses who waits; the door ends for good when it has told them. */
+void door_close(struct tenant *t);
+/* Tells a worker of a guest, and the door to pass its socket there. Returns 0 or -errno:
+ * the worker could not be told, and the guest still waits. */
+int door_pass(struct tenant *t, uint32_t id, struct worker *w, const struct ctl_msg *m,
+	      int window_fd);
+/* Starts doors that are due again. Returns when to be called again, or UINT64_MAX. */
+uint64_t door_tick(struct broker *b, uint64_t now_ns);
 
 /* ---- worker_msg.c ---- */
 
@@ -459,6 +512,7 @@ struct tenant {
 	int listen; /* stays open while doors come and go */
 	struct child door;
 	struct source door_ctl;
+	struct outbox door_out;
 	uint64_t door_at_ns; /* when to start the next door; 0: one is there */
 	struct window window;
 	struct conf_memory memory;
@@ -472,6 +526,15 @@ struct tenant {
 	} events;
 	uint32_t index; /* in struct numbers */
 	bool removed;
+	void (*on_release)(void *arg); /* when nothing of it is left; NULL: nobody asks */
+	void *released_for;
+	struct list workers; /* with a session of its own */
+	uint64_t next_session;
+	/* Guests that wait, and those who asked for what came before them. */
+	struct list waiting, queue_link;
+	uint32_t asked;          /* its sessions were asked with this number last */
+	uint64_t asked_until_ns; /* who has not answered by then is taken to be there */
+	uint64_t turn_ns;        /* moves on with each worker that it gets; guests.c */
 	uint64_t host_max, host_used;
 	struct list shares; /* ipc.c */
 	unsigned n_shares;
@@ -480,18 +543,23 @@ struct tenant {
 	unsigned sessions_max, n_sessions, n_waiting;
 	unsigned n_ending;     /* of n_sessions */
 	unsigned n_letter_fds; /* outbox.c */
-	struct log_limit log_limit;
+	struct log_limit log_limit, session_limit;
 };
 
 /* Makes the tenant, its socket and its window. Returns 0, -EEXIST or -errno. */
 int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **ret_t);
-/* Ends its sessions too; its memory lives on until they are gone. */
-void tenant_free(struct tenant *t);
+/* Ends its sessions, too, without waiting for that; done(arg), if any, when all has
+ * ended. */
+void tenant_remove(struct tenant *t, void (*done)(void *arg), void *arg);
+/* Its last session or its door has ended: frees it if it was removed. */
+void tenant_try_release(struct tenant *t);
+/* Nobody waits any more for the end of a tenant. */
+void tenants_forget(struct broker *b, const void *arg);
+/* After the last session. */
+void tenants_fini(struct broker *b);
 /* Listens on a Unix socket; a stale one is replaced. Returns the descriptor or -errno. */
 int listen_unix(struct broker *b, const char *path, mode_t mode);
 struct tenant *tenant_find(struct broker *b, const char *name);
-/* Starts doors that are due again. Returns when to be called again, or UINT64_MAX. */
-uint64_t tenant_tick(struct broker *b, uint64_t now_ns);
 
 /* ---- control.c, request.c ---- */
 
@@ -508,17 +576,6 @@ struct json_object *request_handle(struct broker *b, struct json_object *request
 /* Takes over the answer. */
 void control_answer(void *client, struct json_object *answer);
 
-struct guest_wait {
-	struct list link; /* b->waiting */
-	struct tenant *t;
-	int fd;
-	struct wire_hello hello;
-	uint64_t deadline_ns;
-	uint32_t asked;          /* the tenant's other sessions, with this number */
-	uint64_t asked_until_ns; /* who has not answered by then is taken to be there */
-	bool has_worker;         /* what it waits for is something else */
-};
-
 struct broker {
 	struct conf *conf;
 	char *libexec; /* where weft-worker and weft-door are */
@@ -529,12 +586,13 @@ struct broker {
 
 	struct list tenants;
 	struct list workers;
-	struct list waiting; /* guests for whom no worker is ready yet */
-	unsigned n_waiting;
-	uint64_t spawn_at_ns; /* after failures: not before */
-	uint64_t taken_ns;    /* when a session got a worker last */
-	uint64_t short_ns;    /* when the pool became short of workers; 0: it is not */
-	uint64_t charged_ns;  /* when one asked for memory last */
+	struct list leaving; /* tenants that have been removed, until all has ended */
+	struct list queue;   /* tenants with guests that wait; guests.c */
+	unsigned n_idle, n_starting; /* workers without a session; of these, not ready */
+	uint64_t spawn_at_ns;        /* after failures: not before */
+	uint64_t taken_ns;           /* when a session got a worker last */
+	uint64_t short_ns;   /* when the pool became short of workers; 0: it is not */
+	uint64_t charged_ns; /* when one asked for memory last */
 	uint32_t next_asked;
 	unsigned n_ending; /* workers; what they have will be free in a moment */
 	unsigned failures; /* workers that never became ready, in a row */

@@ -32,6 +32,7 @@ static void client_free(void *arg)
 static void client_close(struct client *c)
 {
 	reclaim_forget(c->b, c);
+	tenants_forget(c->b, c);
 	source_remove(c->b, &c->src);
 	list_remove(&c->link);
 	if (loop_defer(c->b, client_free, c) < 0)

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/fd.h"
 #include "broker/ctl.h"
+
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
 
 int ctl_send(int sock, const struct ctl_msg *m, int fd0, int fd1)
 {
@@ -30,4 +35,12 @@ int ctl_recv(int sock, struct ctl_msg *ret_m, int *ret_fd0, int *ret_fd1)
 	*ret_fd0 = fds[0];
 	*ret_fd1 = fds[1];
 	return 0;
+}
+
+void ctl_refuse_fds(int sock)
+{
+	int off = 0;
+
+	/* A kernel that does not know it takes them, as ever. */
+	(void)setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof(off));
 }

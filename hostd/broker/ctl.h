@@ -7,9 +7,10 @@
  *	worker -> weftd  READY   the device is open: bytes, total (of them, what its
  *				 own context takes), text (device name)
  *	weftd -> worker  ATTACH  session, token, text (tenant), total (host memory
- *				 limit), hello, window; fds: the guest's socket, the
+ *				 limit), hello, window, bytes (the number that programs
+ *				 see); fds: where the guest's socket comes from, the
  *				 window file if any
- *	weftd -> worker  LANE    hello; fd: the socket of a further lane
+ *	weftd -> worker  LANE    hello; fd: where the socket of a further lane comes from
  *	worker -> weftd  OPENED  text (carrier)
  *	worker -> weftd  CHARGE  id, bytes, total (1: part of it may lie in host memory):
  *				 may the session have that much more? The answer's bytes
@@ -62,7 +63,13 @@
  *	weftd -> worker  HERE    id: is its program still there?
  *	worker -> weftd  HERE    id: it is; or ENDING
  *	worker -> weftd  ENDING  its program has gone, and so will it; no answer
- *	door -> weftd    HELLO   hello; fd: an accepted socket whose hello has been read
+ *	door -> weftd    HELLO   id, hello: a connection has said this, and the door keeps
+ *				 its socket until REFUSE or PASS
+ *	door -> weftd    GONE    id: it has been closed meanwhile; no answer
+ *	weftd -> door    REFUSE  id, result: to be told to the guest
+ *	weftd -> door    PASS    id; fd: where to send the guest's socket
+ *	door -> worker   GUEST   fd: the guest's socket; by what PASS and ATTACH or LANE
+ *brought
  *
  * What is freed needs no message: util/purse.h.
  *
@@ -109,6 +116,10 @@ enum ctl_type {
 	CTL_ENDING,
 	CTL_LEFT,
 	CTL_HERE,
+	CTL_GONE,
+	CTL_REFUSE,
+	CTL_PASS,
+	CTL_GUEST,
 	CTL_NUM
 };
 
@@ -139,6 +150,10 @@ static inline uint64_t ctl_parts(uint32_t part, uint32_t n_parts)
 
 /* Sends one message with up to two descriptors (-1: none). Returns 0 or -errno. */
 int ctl_send(int sock, const struct ctl_msg *m, int fd0, int fd1);
+
+/* Of who sends to this socket, or to one accepted from it, no descriptor is taken any
+ * more (Linux 6.16 and later). */
+void ctl_refuse_fds(int sock);
 
 /*
  * Receives one message; descriptors not sent are -1, the caller owns the others. text is

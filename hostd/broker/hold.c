@@ -70,7 +70,7 @@ static int answer(struct worker *w, uint32_t id, int result, uint64_t granted,
 			    .bytes = granted,
 			    .total = away};
 
-	return worker_tell(w, &a, -1, -1);
+	return outbox_tell(&w->out, &a, -1, -1);
 }
 
 /* Ends a wait. A worker that cannot be told is of no use any more. */

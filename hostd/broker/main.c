@@ -346,11 +346,8 @@ static int start(struct broker *b, const struct options *o)
 
 static void fini(struct broker *b)
 {
-	struct tenant *t, *tmp;
-
 	pool_fini(b);
-	list_for_each_safe (t, tmp, &b->tenants, link)
-		tenant_free(t);
+	tenants_fini(b);
 	control_fini(b);
 	loop_flush(b);
 	source_remove(b, &b->signals);
@@ -399,7 +396,8 @@ int main(int argc, char **argv)
 	list_init(&b->deferred);
 	list_init(&b->tenants);
 	list_init(&b->workers);
-	list_init(&b->waiting);
+	list_init(&b->leaving);
+	list_init(&b->queue);
 	list_init(&b->clients);
 	list_init(&b->holds);
 	b->shares_max = raise_files();

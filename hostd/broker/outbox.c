@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What weftd tells workers. A pair takes some 160 messages, and a program with more
- * threads than that may ask in one moment: what does not fit waits here until the worker
- * has read, with the descriptors that go along.
+ * What weftd tells workers and doors. A pair takes some 160 messages, and a program with
+ * more threads than that may ask in one moment: what does not fit waits here until the
+ * other side has read, with the descriptors that go along.
  *
  * Who asks gets one answer, so a worker's threads bound what can wait. One that has more
  * outstanding, or reads nothing for seconds while something waits, is broken.
@@ -48,24 +48,24 @@ static int dup_fd(int fd, int *ret_fd)
 	return fd >= 0 && *ret_fd < 0 ? -errno : 0;
 }
 
-static int letter_new(struct worker *w, const struct ctl_msg *m, int fd0, int fd1)
+static int letter_new(struct outbox *o, const struct ctl_msg *m, int fd0, int fd1)
 {
 	unsigned n_fds = (fd0 >= 0) + (fd1 >= 0);
 	struct letter *l;
 	int r;
 
-	if (w->tenant && n_fds && w->tenant->n_letter_fds + n_fds > OUTBOX_FDS_TENANT_MAX)
+	if (o->t && n_fds && o->t->n_letter_fds + n_fds > OUTBOX_FDS_TENANT_MAX)
 		return -EMFILE;
 	l = calloc(1, sizeof(*l));
 	if (!l)
 		return -ENOMEM;
 	l->m = *m;
 	l->fd[0] = l->fd[1] = -1;
-	l->t = w->tenant;
+	l->t = o->t;
 	l->n_fds = n_fds;
 	if (l->t)
 		l->t->n_letter_fds += n_fds;
-	list_append(&w->out.letters, &l->link);
+	list_append(&o->letters, &l->link);
 	r = dup_fd(fd0, &l->fd[0]);
 	if (r == 0)
 		r = dup_fd(fd1, &l->fd[1]);
@@ -74,9 +74,9 @@ static int letter_new(struct worker *w, const struct ctl_msg *m, int fd0, int fd
 	return r;
 }
 
-void outbox_init(struct outbox *o)
+void outbox_init(struct outbox *o, struct broker *b, struct source *src)
 {
-	*o = (struct outbox){0};
+	*o = (struct outbox){.b = b, .src = src};
 	list_init(&o->letters);
 }
 
@@ -89,50 +89,42 @@ void outbox_drop(struct outbox *o)
 	o->n = 0;
 }
 
-static int listen_to(struct worker *w, uint32_t events)
+static int put(struct outbox *o, const struct ctl_msg *m, int fd0, int fd1)
 {
-	return source_change(w->b, &w->ctl, events);
-}
-
-static int put(struct worker *w, const struct ctl_msg *m, int fd0, int fd1)
-{
-	struct outbox *o = &w->out;
 	int r = 0;
 
 	if (o->n >= OUTBOX_MAX || (o->n && clock_now_ns() >= o->read_ns + OUTBOX_NS))
 		return -ENOBUFS;
 	if (!o->n) {
 		o->read_ns = clock_now_ns();
-		r = listen_to(w, EPOLLIN | EPOLLOUT);
+		r = source_change(o->b, o->src, EPOLLIN | EPOLLOUT);
 	}
 	if (r == 0)
-		r = letter_new(w, m, fd0, fd1);
+		r = letter_new(o, m, fd0, fd1);
 	if (r == 0)
 		o->n++;
 	return r;
 }
 
-int worker_tell(struct worker *w, const struct ctl_msg *m, int fd0, int fd1)
+int outbox_tell(struct outbox *o, const struct ctl_msg *m, int fd0, int fd1)
 {
-	int r = w->ctl.fd < 0 ? -EPIPE : -EAGAIN;
+	int r = o->src->fd < 0 ? -EPIPE : -EAGAIN;
 
-	if (r == -EAGAIN && !w->out.n)
-		r = ctl_send(w->ctl.fd, m, fd0, fd1);
-	return r == -EAGAIN ? put(w, m, fd0, fd1) : r;
+	if (r == -EAGAIN && !o->n)
+		r = ctl_send(o->src->fd, m, fd0, fd1);
+	return r == -EAGAIN ? put(o, m, fd0, fd1) : r;
 }
 
-bool worker_reads(const struct worker *w)
+bool outbox_is_read(const struct outbox *o)
 {
-	return w->ctl.fd >= 0 && !w->out.n;
+	return o->src->fd >= 0 && !o->n;
 }
 
-int worker_write(struct worker *w)
+int outbox_write(struct outbox *o)
 {
-	struct outbox *o = &w->out;
-
 	while (o->n) {
 		struct letter *l = list_entry(o->letters.next, struct letter, link);
-		int r = ctl_send(w->ctl.fd, &l->m, l->fd[0], l->fd[1]);
+		int r = ctl_send(o->src->fd, &l->m, l->fd[0], l->fd[1]);
 
 		if (r < 0)
 			return r == -EAGAIN ? 0 : r;
@@ -140,5 +132,5 @@ int worker_write(struct worker *w)
 		letter_free(l);
 		o->n--;
 	}
-	return listen_to(w, EPOLLIN);
+	return source_change(o->b, o->src, EPOLLIN);
 }

@@ -22,17 +22,14 @@
 #include "session/session.h"
 #include "util/sandbox.h"
 
-/* Guests that wait for a worker: all together, and of one tenant. */
-#define WAITING_MAX        256
-#define WAITING_TENANT_MAX 32
-#define WAITING_NS         (20 * NSEC_PER_SEC)
+/* Workers that start at a time: a driver makes one context after the other, and holds up
+ * everybody meanwhile. */
+#define STARTING_MAX 8u
 /* After a worker that did not start: first pause, doubling up to the last. */
 #define BACKOFF_NS        (100 * NSEC_PER_MSEC)
 #define BACKOFF_SHIFT_MAX 6
 /* So long may others take to make room for a context. */
 #define ROOM_NS NSEC_PER_SEC
-/* A worker says at once whether its program is there, unless something is wrong. */
-#define HERE_NS NSEC_PER_SEC
 /* A worker that is on its way out for so long needs help. */
 #define ENDING_NS (5 * NSEC_PER_SEC)
 /* A session that has come gets its memory first: until nobody has asked for any, nor has
@@ -105,7 +102,6 @@ static void worker_free(void *arg)
 {
 	struct worker *w = arg;
 
-	outbox_drop(&w->out);
 	if (w->count)
 		munmap(w->count, CTL_PAGE_SIZE);
 	free(w);
@@ -151,7 +147,8 @@ static int worker_start(struct broker *b)
 	w->b = b;
 	w->ctl.fd = w->child.exit.fd = -1;
 	w->slice = -1;
-	outbox_init(&w->out);
+	list_init(&w->tenant_link);
+	outbox_init(&w->out, w->b, &w->ctl);
 	w->started_ns = clock_now_ns();
 	r = worker_spawn(w);
 	if (r < 0) {
@@ -159,17 +156,9 @@ static int worker_start(struct broker *b)
 		return r;
 	}
 	list_append(&b->workers, &w->link);
+	b->n_idle++;
+	b->n_starting++;
 	return 0;
-}
-
-static unsigned count_idle(const struct broker *b)
-{
-	const struct worker *w;
-	unsigned n = 0;
-
-	list_for_each (w, &b->workers, link)
-		n += w->state != WORKER_SESSION;
-	return n;
 }
 
 static void start_failed(struct broker *b)
@@ -199,17 +188,6 @@ static bool waits_for_room(struct broker *b)
 	return now < b->room_at_ns;
 }
 
-/* Guests for which there has to be one more. */
-static unsigned count_lacking(const struct broker *b)
-{
-	const struct guest_wait *g;
-	unsigned n = 0;
-
-	list_for_each (g, &b->waiting, link)
-		n += !g->has_worker;
-	return n;
-}
-
 /*
  * A context that is made holds up the driver for everybody, for 0.2 s on an H200: not
  * while a session that has just come gets the memory that it needs, nor while what one
@@ -229,7 +207,7 @@ static uint64_t calm_at(struct broker *b)
 /* How many there are to be; and, if that would be more later, when. */
 static unsigned count_wanted(struct broker *b, uint64_t now_ns, uint64_t *ret_at_ns)
 {
-	unsigned n = count_lacking(b);
+	unsigned n = guests_lacking(b);
 
 	*ret_at_ns = 0;
 	/* One at a time until the first is ready: it may tell us that there is no
@@ -247,11 +225,12 @@ void pool_fill(struct broker *b)
 	uint64_t calm_ns;
 	unsigned wanted = count_wanted(b, clock_now_ns(), &calm_ns);
 
-	if (count_idle(b) >= count_lacking(b) + b->conf->pool)
+	if (b->n_idle >= guests_lacking(b) + b->conf->pool)
 		b->short_ns = 0;
-	if (count_idle(b) >= wanted || waits_for_room(b))
+	if (b->n_idle >= wanted || waits_for_room(b))
 		return;
-	while (!b->stop && count_idle(b) < wanted && clock_now_ns() >= b->spawn_at_ns) {
+	while (!b->stop && b->n_idle < wanted && b->n_starting < STARTING_MAX &&
+	       clock_now_ns() >= b->spawn_at_ns) {
 		int r = worker_start(b);
 
 		if (r < 0) {
@@ -265,18 +244,13 @@ void pool_fill(struct broker *b)
 
 /* ---- sessions ---- */
 
-static void refuse(int fd, int error)
-{
-	(void)host_refuse(fd, error);
-	close(fd);
-}
-
-static int attach(struct worker *w, struct tenant *t, const struct wire_hello *hello,
-		  int fd)
+int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *hello,
+		  uint32_t id)
 {
 	struct ctl_msg m = {
 		.type = CTL_ATTACH,
 		.session = ++w->b->next_session,
+		.bytes = ++t->next_session,
 		.total = t->host_max,
 		.hello = *hello,
 	};
@@ -294,19 +268,27 @@ static int attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 	w->slice = window_take(&t->window, &m.window);
 	w->state = WORKER_SESSION;
 	w->session = m.session;
+	w->session_of_tenant = m.bytes;
+	w->out.t = t;
+	list_append(&t->workers, &w->tenant_link);
+	w->b->n_idle--;
 	w->hello = *hello;
 	w->attached_ns = w->b->taken_ns = clock_now_ns();
 	if (!w->b->short_ns)
 		w->b->short_ns = w->attached_ns;
 	account_begin(w);
-	log_info("tenant %s session %llu: pid %u (%s), worker %d", t->name,
-		 (unsigned long long)w->session, hello->pid, hello->name, w->child.pid);
-	if (worker_tell(w, &m, fd, w->slice >= 0 ? t->window.fd : -1) < 0)
-		child_kill(&w->child); /* the guest asks again */
+	if (log_limit_ok(&t->session_limit, SESSION_LINES))
+		log_info("tenant %s session %llu: pid %u (%s), worker %d", t->name,
+			 (unsigned long long)w->session, hello->pid, hello->name,
+			 w->child.pid);
+	if (door_pass(t, id, w, &m, w->slice >= 0 ? t->window.fd : -1) < 0) {
+		child_kill(&w->child);
+		door_refuse(t, id, -EAGAIN);
+	}
 	return 0;
 }
 
-static struct worker *ready_worker(struct broker *b)
+struct worker *pool_ready(struct broker *b)
 {
 	struct worker *w;
 
@@ -316,152 +298,6 @@ static struct worker *ready_worker(struct broker *b)
 			return w;
 	}
 	return NULL;
-}
-
-static void wait_free(struct guest_wait *g)
-{
-	list_remove(&g->link);
-	g->t->n_waiting--;
-	g->t->b->n_waiting--;
-	free(g);
-}
-
-/*
- * A program that comes right after another is to have what that one had. So the tenant's
- * workers are asked whether their programs are still there: the answer comes after
- * whatever a worker can know by now.
- */
-static void ask_others(struct guest_wait *g)
-{
-	struct broker *b = g->t->b;
-	struct ctl_msg m = {.type = CTL_HERE};
-	struct worker *w;
-
-	m.id = g->asked = b->next_asked += !(b->next_asked + 1) + 1;
-	g->asked_until_ns = clock_now_ns() + HERE_NS;
-	list_for_each (w, &b->workers, link) {
-		if (w->state == WORKER_SESSION && w->tenant == g->t && !w->ending_ns &&
-		    worker_reads(w) && worker_tell(w, &m, -1, -1) == 0)
-			w->asked = m.id;
-	}
-}
-
-static bool waits_for_others(const struct guest_wait *g)
-{
-	const struct worker *w;
-
-	if (!g->asked || clock_now_ns() >= g->asked_until_ns)
-		return false;
-	list_for_each (w, &g->t->b->workers, link) {
-		/* Numbers go round; whoever came later was not asked. */
-		if (w->state == WORKER_SESSION && w->tenant == g->t && !w->ending_ns &&
-		    (int32_t)(w->asked - g->asked) >= 0 &&
-		    (int32_t)(w->here - g->asked) < 0)
-			return true;
-	}
-	return false;
-}
-
-/* Has the guest a worker, or is it refused? */
-static bool serve(struct guest_wait *g)
-{
-	struct worker *w = ready_worker(g->t->b);
-	struct tenant *t = g->t;
-	bool full = t->n_sessions >= t->sessions_max;
-	int r;
-
-	g->has_worker = w || full;
-	if (waits_for_others(g) || (full ? t->n_ending > 0 : !w))
-		return false;
-	if (full && log_limit_ok(&t->log_limit, 2))
-		log_warning("tenant %s has its %u sessions", t->name, t->sessions_max);
-	r = full ? -EUSERS : attach(w, t, &g->hello, g->fd);
-	if (r == -EAGAIN)
-		return false;
-	if (r < 0)
-		(void)host_refuse(g->fd, r);
-	return true;
-}
-
-/* Brings guests that wait and workers that are ready together. */
-static void match(struct broker *b)
-{
-	struct guest_wait *g, *tmp;
-
-	list_for_each_safe (g, tmp, &b->waiting, link) {
-		if (!serve(g))
-			continue;
-		close(g->fd);
-		wait_free(g);
-	}
-	pool_fill(b);
-}
-
-static void queue(struct tenant *t, const struct wire_hello *hello, int fd)
-{
-	struct broker *b = t->b;
-	struct guest_wait *g;
-
-	if (b->n_waiting >= WAITING_MAX || t->n_waiting >= WAITING_TENANT_MAX) {
-		refuse(fd, -EAGAIN);
-		return;
-	}
-	g = calloc(1, sizeof(*g));
-	if (!g) {
-		refuse(fd, -ENOMEM);
-		return;
-	}
-	g->t = t;
-	g->fd = fd;
-	g->hello = *hello;
-	g->deadline_ns = clock_now_ns() + WAITING_NS;
-	list_append(&b->waiting, &g->link);
-	b->n_waiting++;
-	t->n_waiting++;
-	if (!(hello->carriers & WIRE_HELLO_MONITOR))
-		ask_others(g);
-	match(b);
-}
-
-/* Takes as long whatever the guess. */
-static bool same_token(const uint8_t *a, const uint8_t *b)
-{
-	uint8_t diff = 0;
-
-	for (unsigned i = 0; i < 16; i++)
-		diff |= a[i] ^ b[i];
-	return !diff;
-}
-
-static void join(struct tenant *t, const struct wire_hello *hello, int fd)
-{
-	struct ctl_msg m = {.type = CTL_LANE, .hello = *hello};
-	struct worker *w, *found = NULL;
-
-	list_for_each (w, &t->b->workers, link) {
-		if (w->state == WORKER_SESSION && w->tenant == t &&
-		    same_token(w->token, hello->token))
-			found = w;
-	}
-	if (!found) {
-		if (log_limit_ok(&t->log_limit, 2))
-			log_warning("tenant %s: a lane for no session of its own",
-				    t->name);
-		refuse(fd, -EACCES);
-		return;
-	}
-	if (worker_tell(found, &m, fd, -1) < 0)
-		refuse(fd, -EAGAIN);
-	else
-		close(fd);
-}
-
-void pool_guest(struct tenant *t, const struct wire_hello *hello, int fd)
-{
-	if (hello->lane)
-		join(t, hello, fd);
-	else
-		queue(t, hello, fd);
 }
 
 static uint64_t end_slow(struct broker *b, uint64_t now_ns)
@@ -483,25 +319,16 @@ static uint64_t end_slow(struct broker *b, uint64_t now_ns)
 
 uint64_t pool_tick(struct broker *b, uint64_t now_ns)
 {
-	struct guest_wait *g, *tmp;
-	uint64_t next = b->n_ending ? end_slow(b, now_ns) : UINT64_MAX, fill_at, calm_ns;
+	uint64_t next = guests_tick(b, now_ns), fill_at, calm_ns;
 
-	list_for_each_safe (g, tmp, &b->waiting, link) {
-		if (now_ns < g->deadline_ns) {
-			next = MIN(next, g->deadline_ns);
-			if (now_ns < g->asked_until_ns)
-				next = MIN(next, g->asked_until_ns);
-			continue;
-		}
-		refuse(g->fd, -ETIMEDOUT);
-		wait_free(g);
-	}
-	match(b);
+	if (b->n_ending)
+		next = MIN(next, end_slow(b, now_ns));
+	guests_match(b);
 	/* Only a pause after a failure, a full device, or who is busy with it leave the
 	 * pool short. */
 	fill_at = MAX(b->spawn_at_ns, b->room_at_ns);
-	if (count_idle(b) >= count_wanted(b, now_ns, &calm_ns))
-		fill_at = count_idle(b) < b->conf->pool ? MAX(fill_at, calm_ns) : 0;
+	if (b->n_idle >= count_wanted(b, now_ns, &calm_ns))
+		fill_at = b->n_idle < b->conf->pool ? MAX(fill_at, calm_ns) : 0;
 	if (fill_at > now_ns)
 		next = MIN(next, fill_at);
 	return next;
@@ -513,7 +340,7 @@ void pool_here(struct worker *w, uint32_t id)
 {
 	w->here = id;
 	if (w->tenant->n_waiting)
-		match(w->b);
+		guests_match(w->b);
 }
 
 static void set_ready(struct worker *w, const struct ctl_msg *m)
@@ -521,6 +348,7 @@ static void set_ready(struct worker *w, const struct ctl_msg *m)
 	struct broker *b = w->b;
 
 	w->state = WORKER_READY;
+	b->n_starting--;
 	b->failures = 0;
 	b->spawn_at_ns = 0;
 	account_open(b, m->bytes);
@@ -537,7 +365,7 @@ static void set_ready(struct worker *w, const struct ctl_msg *m)
 		if (b->on_ready)
 			b->on_ready();
 	}
-	match(b);
+	guests_match(b);
 }
 
 /* Returns 0 or -errno: it is of no use any more. */
@@ -560,7 +388,7 @@ static int hear(struct worker *w)
 static void on_worker_ctl(struct source *src, uint32_t events)
 {
 	struct worker *w = container_of(src, struct worker, ctl);
-	int r = events & EPOLLOUT ? worker_write(w) : 0;
+	int r = events & EPOLLOUT ? outbox_write(&w->out) : 0;
 
 	if (r == 0 && events & ~(uint32_t)EPOLLOUT)
 		r = hear(w);
@@ -616,6 +444,8 @@ static void record(struct worker *w, int status)
 	if (refused_read(c, &h->refused) < 0)
 		log_error("out of memory");
 	describe_end(w, status, h->end, sizeof(h->end));
+	if (!log_limit_ok(&w->tenant->session_limit, SESSION_LINES))
+		return;
 	if (status && !w->killed)
 		log_warning("tenant %s session %llu: %s", h->tenant,
 			    (unsigned long long)h->session, h->end);
@@ -638,11 +468,17 @@ static void worker_ended(struct worker *w, int status)
 	}
 	account_end(w);
 	list_remove(&w->link);
+	list_remove(&w->tenant_link);
+	b->n_idle -= w->state != WORKER_SESSION;
+	b->n_starting -= w->state == WORKER_STARTING;
+	outbox_drop(&w->out);
 	if (w->state == WORKER_STARTING && !w->killed)
 		start_failed(b);
+	if (w->tenant)
+		tenant_try_release(w->tenant);
 	if (loop_defer(b, worker_free, w) < 0)
 		log_error("out of memory"); /* leaked rather than used after free */
-	match(b);
+	guests_match(b);
 }
 
 static void on_worker_exit(struct source *src, uint32_t events)
@@ -658,25 +494,6 @@ void worker_kill(struct worker *w)
 	w->killed = true;
 	account_ending(w, clock_now_ns());
 	child_kill(&w->child);
-}
-
-void pool_drop_tenant(struct tenant *t)
-{
-	struct guest_wait *g, *tmp_g;
-	struct worker *w, *tmp;
-
-	list_for_each_safe (g, tmp_g, &t->b->waiting, link) {
-		if (g->t != t)
-			continue;
-		refuse(g->fd, -ESHUTDOWN);
-		wait_free(g);
-	}
-	list_for_each_safe (w, tmp, &t->b->workers, link) {
-		if (w->tenant != t)
-			continue;
-		worker_kill(w);
-		worker_ended(w, child_reap(t->b, &w->child));
-	}
 }
 
 void pool_fini(struct broker *b)

@@ -37,7 +37,7 @@ static bool tell(struct worker *w, uint64_t bytes)
 	if (!is_news(bytes, w->move.pool))
 		return false;
 	/* One that does not read hears of it later. */
-	if (worker_reads(w) && worker_tell(w, &m, -1, -1) == 0)
+	if (outbox_is_read(&w->out) && outbox_tell(&w->out, &m, -1, -1) == 0)
 		w->move.pool = bytes;
 	return true;
 }

@@ -82,7 +82,7 @@ static int ask_out(struct broker *b, struct tenant *t, uint64_t bytes, bool urge
 	m.bytes = MIN(bytes, ses.movable);
 	m.total = b->placement->where(&ses);
 	m.session = w->move.room = away_room(t);
-	if (worker_tell(w, &m, -1, -1) < 0) {
+	if (outbox_tell(&w->out, &m, -1, -1) < 0) {
 		child_kill(&w->child);
 		return -EBUSY;
 	}
@@ -273,7 +273,7 @@ static void bring_back(struct broker *b, uint64_t now_ns)
 	m.id = new_id(b);
 	w->move.in_id = m.id;
 	asked(w, now_ns);
-	if (worker_tell(w, &m, -1, -1) < 0)
+	if (outbox_tell(&w->out, &m, -1, -1) < 0)
 		child_kill(&w->child);
 }
 

@@ -327,7 +327,14 @@ static struct json_object *request_tenant_add(struct broker *b, struct json_obje
 	return r < 0 ? reply_error(key, r) : reply_tenant(t, false);
 }
 
-static struct json_object *request_tenant_remove(struct broker *b, struct json_object *q)
+static void removed(void *client)
+{
+	control_answer(client, reply_ok());
+}
+
+/* Answers when all of it has ended. */
+static struct json_object *request_tenant_remove(struct broker *b, struct json_object *q,
+						 void *client)
 {
 	const char *name = get_str(q, "name");
 	struct tenant *t = name ? tenant_find(b, name) : NULL;
@@ -335,8 +342,8 @@ static struct json_object *request_tenant_remove(struct broker *b, struct json_o
 	if (!t)
 		return reply_error(name ? name : "name", -ENOENT);
 	window_remove(&t->window);
-	tenant_free(t);
-	return reply_ok();
+	tenant_remove(t, removed, client);
+	return NULL;
 }
 
 static struct json_object *request_ping(struct broker *b, struct json_object *q)
@@ -363,7 +370,6 @@ static const struct {
 	{"info", request_info},
 	{"kill", request_kill},
 	{"tenant-add", request_tenant_add},
-	{"tenant-remove", request_tenant_remove},
 	{"tenant-get", request_tenant_get},
 	{"tenant-set", request_tenant_set},
 	{"shutdown", request_shutdown},
@@ -402,6 +408,8 @@ struct json_object *request_handle(struct broker *b, struct json_object *q, void
 
 	if (name && !strcmp(name, "reclaim"))
 		return request_reclaim(b, q, client);
+	if (name && !strcmp(name, "tenant-remove"))
+		return request_tenant_remove(b, q, client);
 	for (unsigned i = 0; name && i < ARRAY_SIZE(requests); i++) {
 		if (!strcmp(name, requests[i].name))
 			return requests[i].fn(b, q);

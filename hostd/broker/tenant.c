@@ -19,8 +19,6 @@
 #include "broker/broker.h"
 
 #define LISTEN_BACKLOG SOMAXCONN
-/* A door that ended is started again after this. */
-#define DOOR_PAUSE_NS (500 * NSEC_PER_MSEC)
 
 struct tenant *tenant_find(struct broker *b, const char *name)
 {
@@ -68,6 +66,7 @@ int listen_unix(struct broker *b, const char *path, mode_t mode)
 		unlink(path);
 	/* Nobody gets in between bind and chmod. */
 	old = umask(0177);
+	ctl_refuse_fds(fd);
 	r = bind(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 ? -errno : 0;
 	umask(old);
 	if (r < 0)
@@ -78,92 +77,6 @@ int listen_unix(struct broker *b, const char *path, mode_t mode)
 		return r;
 	}
 	return fd_steal(&fd);
-}
-
-/* ---- the door ---- */
-
-static void door_pause(struct tenant *t)
-{
-	t->door_at_ns = clock_now_ns() + DOOR_PAUSE_NS;
-}
-
-static void on_door_exit(struct source *src, uint32_t events)
-{
-	struct tenant *t = container_of(src, struct tenant, door.exit);
-	int status = child_reap(t->b, &t->door);
-
-	source_remove(t->b, &t->door_ctl);
-	log_warning("tenant %s: door ended with status 0x%x", t->name, status);
-	door_pause(t);
-}
-
-/* The door has seen to it already, but it has met guests. */
-static void clean_name(char *name, size_t room)
-{
-	name[room - 1] = '\0';
-	for (char *p = name; *p; p++) {
-		if (*p < ' ' || *p > '~')
-			*p = '?';
-	}
-}
-
-static void on_door(struct source *src, uint32_t events)
-{
-	struct tenant *t = container_of(src, struct tenant, door_ctl);
-	_cleanup_close_ int fd0 = -1, fd1 = -1;
-	struct ctl_msg m;
-	int r = ctl_recv(src->fd, &m, &fd0, &fd1);
-
-	if (r == -EAGAIN || r == -EINTR)
-		return;
-	if (r == 0 && m.type == CTL_HELLO && fd0 >= 0) {
-		clean_name(m.hello.name, sizeof(m.hello.name));
-		pool_guest(t, &m.hello, fd_steal(&fd0));
-		return;
-	}
-	source_remove(t->b, &t->door_ctl);
-	child_kill(&t->door);
-}
-
-static int door_start(struct tenant *t)
-{
-	char *argv[] = {(char *)"weft-door", (char *)(t->b->conf->user ? "--user" : NULL),
-			t->b->conf->user, NULL};
-	_cleanup_close_ int ours = -1, theirs = -1;
-	int pair[2], r;
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return -errno;
-	ours = pair[0];
-	theirs = pair[1];
-	r = fd_set_nonblock(ours, 1);
-	if (r == 0)
-		r = source_add(t->b, &t->door_ctl, ours, EPOLLIN, on_door);
-	if (r < 0)
-		return r;
-	fd_steal(&ours);
-	r = child_spawn(t->b, &t->door, argv, (int[]){theirs, t->listen}, 2,
-			on_door_exit);
-	if (r < 0) {
-		source_remove(t->b, &t->door_ctl);
-		return r;
-	}
-	t->door_at_ns = 0;
-	return 0;
-}
-
-uint64_t tenant_tick(struct broker *b, uint64_t now_ns)
-{
-	uint64_t next = UINT64_MAX;
-	struct tenant *t;
-
-	list_for_each (t, &b->tenants, link) {
-		if (t->door_at_ns && now_ns >= t->door_at_ns && door_start(t) < 0)
-			door_pause(t);
-		if (t->door_at_ns)
-			next = MIN(next, t->door_at_ns);
-	}
-	return next;
 }
 
 /* ---- life ---- */
@@ -228,25 +141,70 @@ static void tenant_release(void *arg)
 	free(t);
 }
 
-void tenant_free(struct tenant *t)
+void tenant_try_release(struct tenant *t)
 {
-	if (!list_empty(&t->link))
-		list_remove(&t->link);
-	t->removed = true;
-	reclaim_drop_tenant(t);
-	pool_drop_tenant(t);
-	source_remove(t->b, &t->door_ctl);
-	if (t->door.pid) {
-		child_kill(&t->door);
-		child_reap(t->b, &t->door);
-	}
-	if (t->listen >= 0) {
-		close(t->listen);
-		unlink(t->socket);
-	}
+	if (!t->removed || t->n_sessions || t->door.pid)
+		return;
+	list_remove(&t->link);
 	window_fini(&t->window);
+	if (t->on_release)
+		t->on_release(t->released_for);
 	if (loop_defer(t->b, tenant_release, t) < 0)
 		log_error("out of memory");
+}
+
+void tenant_remove(struct tenant *t, void (*done)(void *arg), void *arg)
+{
+	struct worker *w;
+
+	list_remove(&t->link);
+	list_append(&t->b->leaving, &t->link);
+	t->removed = true;
+	t->on_release = done;
+	t->released_for = arg;
+	reclaim_drop_tenant(t);
+	list_for_each (w, &t->workers, tenant_link)
+		worker_kill(w);
+	door_close(t);
+	if (t->listen >= 0) {
+		close(fd_steal(&t->listen));
+		unlink(t->socket);
+	}
+	tenant_try_release(t);
+}
+
+void tenants_forget(struct broker *b, const void *arg)
+{
+	struct tenant *t;
+
+	list_for_each (t, &b->leaving, link) {
+		if (t->released_for == arg)
+			t->on_release = NULL;
+	}
+}
+
+void tenants_fini(struct broker *b)
+{
+	struct tenant *t, *tmp;
+
+	list_for_each_safe (t, tmp, &b->tenants, link)
+		tenant_remove(t, NULL, NULL);
+	list_for_each_safe (t, tmp, &b->leaving, link) {
+		child_kill(&t->door);
+		child_reap(b, &t->door);
+		tenant_try_release(t);
+	}
+}
+
+static bool is_leaving(const struct broker *b, const char *name)
+{
+	const struct tenant *t;
+
+	list_for_each (t, &b->leaving, link) {
+		if (!strcmp(t->name, name))
+			return true;
+	}
+	return false;
 }
 
 int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **ret_t)
@@ -256,12 +214,18 @@ int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **r
 
 	if (tenant_find(b, ct->name))
 		return -EEXIST;
+	if (is_leaving(b, ct->name))
+		return -EBUSY;
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return -ENOMEM;
 	t->b = b;
 	list_init(&t->link);
 	list_init(&t->shares);
+	list_init(&t->workers);
+	list_init(&t->waiting);
+	list_init(&t->queue_link);
+	outbox_init(&t->door_out, b, &t->door_ctl);
 	memcpy(t->name, ct->name, sizeof(t->name));
 	t->memory = ct->memory;
 	t->host_max = ct->host_max;
@@ -269,7 +233,7 @@ int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **r
 	t->listen = t->door.exit.fd = t->door_ctl.fd = t->window.fd = -1;
 	r = open_all(t, ct);
 	if (r < 0) {
-		tenant_free(t);
+		tenant_remove(t, NULL, NULL);
 		return r;
 	}
 	list_append(&b->tenants, &t->link);

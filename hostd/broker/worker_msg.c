@@ -18,7 +18,7 @@ static int answer_memory(struct worker *w, const struct ctl_msg *m)
 	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
 
 	account_left(w->tenant, &a.bytes, &a.total);
-	return worker_tell(w, &a, -1, -1);
+	return outbox_tell(&w->out, &a, -1, -1);
 }
 
 static int answer_host(struct worker *w, const struct ctl_msg *m)
@@ -26,7 +26,7 @@ static int answer_host(struct worker *w, const struct ctl_msg *m)
 	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
 
 	a.result = account_host_charge(w, m->bytes, &a.bytes);
-	return worker_tell(w, &a, -1, -1);
+	return outbox_tell(&w->out, &a, -1, -1);
 }
 
 /* What was measured of a worker, per cent. */
@@ -43,14 +43,13 @@ static void describe_tenant(const struct tenant *t, struct sess_tenant *ret)
 	uint32_t busy = 0, memory = 0;
 	const struct worker *w;
 
-	list_for_each (w, &t->b->workers, link) {
+	list_for_each (w, &t->workers, tenant_link) {
 		unsigned n = ret->n_processes;
 
-		if (w->state != WORKER_SESSION || w->tenant != t ||
-		    n == SESS_PROCESSES_MAX || !atomic_load(&w->count->computes))
+		if (n == SESS_PROCESSES_MAX || !atomic_load(&w->count->computes))
 			continue;
 		ret->processes[n].pid = w->hello.pid;
-		ret->processes[n].session = w->session;
+		ret->processes[n].session = w->session_of_tenant;
 		/* For a program it is in use wherever it lies. */
 		ret->processes[n].memory = account_worker(w) + w->away;
 		ret->processes[n].busy_percent = percent_of(w, &w->count->busy_permille);
@@ -67,12 +66,12 @@ static void describe_tenant(const struct tenant *t, struct sess_tenant *ret)
 /* With a descriptor, if that can be. */
 static int answer_with(struct worker *w, struct ctl_msg *a, int fd)
 {
-	int r = worker_tell(w, a, fd, -1);
+	int r = outbox_tell(&w->out, a, fd, -1);
 
 	if (r != -EMFILE)
 		return r;
 	a->result = r;
-	return worker_tell(w, a, -1, -1);
+	return outbox_tell(&w->out, a, -1, -1);
 }
 
 /* Too long for a message: a file with the answer goes along. */
@@ -102,7 +101,7 @@ static int answer_export(struct worker *w, const struct ctl_msg *m, int *fd)
 	a.result = ipc_export(w, &x, *fd, a.token);
 	if (a.result == 0)
 		fd_steal(fd);
-	return worker_tell(w, &a, -1, -1);
+	return outbox_tell(&w->out, &a, -1, -1);
 }
 
 static int answer_open(struct worker *w, const struct ctl_msg *m)
@@ -124,7 +123,20 @@ static int answer_drop(struct worker *w, const struct ctl_msg *m)
 	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
 
 	ipc_drop(w, m->token);
-	return worker_tell(w, &a, -1, -1);
+	return outbox_tell(&w->out, &a, -1, -1);
+}
+
+/* Once; operators' terminals get to see it. */
+static int note_carrier(struct worker *w, const struct ctl_msg *m)
+{
+	if (*w->carrier)
+		return -EPROTO;
+	snprintf(w->carrier, sizeof(w->carrier), "%.20s", *m->text ? m->text : "?");
+	clean_text(w->carrier);
+	if (log_limit_ok(&w->tenant->session_limit, SESSION_LINES))
+		log_info("tenant %s session %llu: over %s", w->tenant->name,
+			 (unsigned long long)w->session, w->carrier);
+	return 0;
 }
 
 int worker_said(struct worker *w, const struct ctl_msg *m, int *fd)
@@ -176,10 +188,7 @@ int worker_said(struct worker *w, const struct ctl_msg *m, int *fd)
 		pool_here(w, w->asked);
 		return 0;
 	case CTL_OPENED:
-		snprintf(w->carrier, sizeof(w->carrier), "%.20s", m->text);
-		log_info("tenant %s session %llu: over %s", w->tenant->name,
-			 (unsigned long long)w->session, w->carrier);
-		return 0;
+		return note_carrier(w, m);
 	default:
 		return -EPROTO;
 	}

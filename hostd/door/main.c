@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * weft-door: accepts one tenant's connections, reads the 64 bytes of the hello and passes
- * socket and hello on to weftd. So weftd, which knows everything, never reads a byte from
- * a guest, and a tenant that floods its door or never says hello stands in nobody's way
- * but its own.
+ * weft-door: accepts one tenant's connections, reads the 64 bytes of the hello and tells
+ * weftd of it. The socket stays here until weftd has said to which worker it is to go, or
+ * why the guest is refused. So weftd, which knows everything, never reads a byte from a
+ * guest nor holds its socket, and a tenant that floods its door, never says hello, or
+ * sends what takes long to close stands in nobody's way but its own.
  *
  * One process per tenant, started by weftd with the listening socket; sandboxed before
  * the first connection is accepted.
  *
- * #syscalls: accept4 recvfrom sendmsg epoll_wait epoll_ctl poll close clock_gettime
+ * #syscalls: accept4 recvfrom recvmsg sendto sendmsg epoll_wait epoll_ctl poll close
+ * #syscalls: clock_gettime
  */
 #include <errno.h>
 #include <getopt.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,31 +30,43 @@
 
 /* Connections that have not said hello yet. One more waits in the listen queue. */
 #define PENDING_MAX 64
+/* Those and the ones that wait for weftd: as many as a tenant may have sessions, and
+ * lanes of a session that come at once. */
+#define CONNS_MAX 4608
 /* A guest writes its hello right after connecting. */
 #define HELLO_TIMEOUT_NS (5 * NSEC_PER_SEC)
 
 enum {
 	EV_CTL,
 	EV_LISTEN,
-	EV_PENDING
+	EV_CONN
 };
 
-struct pending {
-	int fd; /* -1: free */
+enum conn_state {
+	CONN_FREE,
+	CONN_PENDING, /* has not said hello */
+	CONN_WAITING, /* weftd knows of it */
+};
+
+struct conn {
+	enum conn_state state;
+	int fd;
+	uint32_t times; /* how often the place was given out: late words are for nobody */
 	uint64_t deadline_ns;
 };
 
 struct door {
 	int epoll;
 	bool listening;
-	unsigned n_pending;
-	struct pending pending[PENDING_MAX];
+	unsigned n, n_pending;
+	unsigned used; /* places from here on were never taken */
+	struct conn conn[CONNS_MAX];
 	struct log_limit log_limit;
 };
 
 static int listen_for(struct door *d, bool on)
 {
-	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = EV_LISTEN};
+	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = EV_LISTEN};
 
 	if (d->listening == on)
 		return 0;
@@ -62,58 +77,107 @@ static int listen_for(struct door *d, bool on)
 	return 0;
 }
 
-static int drop(struct door *d, struct pending *p)
+static int listen_if_room(struct door *d)
+{
+	return listen_for(d, d->n_pending < PENDING_MAX && d->n < CONNS_MAX);
+}
+
+static int drop(struct door *d, struct conn *c)
 {
 	/* Closing is not enough: who has been given the socket keeps it in the set. */
-	epoll_ctl(d->epoll, EPOLL_CTL_DEL, p->fd, NULL);
-	close(p->fd);
-	p->fd = -1;
-	d->n_pending--;
-	return listen_for(d, true);
+	epoll_ctl(d->epoll, EPOLL_CTL_DEL, c->fd, NULL);
+	close(c->fd);
+	d->n_pending -= c->state == CONN_PENDING;
+	d->n--;
+	c->state = CONN_FREE;
+	return listen_if_room(d);
 }
 
 static int add(struct door *d, int fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET};
-	unsigned i = 0;
+	struct conn *c = d->conn;
 
-	while (d->pending[i].fd >= 0)
-		i++;
-	d->pending[i] = (struct pending){fd, clock_now_ns() + HELLO_TIMEOUT_NS};
+	while (c->state)
+		c++;
+	*c = (struct conn){CONN_PENDING, fd, c->times + 1,
+			   clock_now_ns() + HELLO_TIMEOUT_NS};
 	d->n_pending++;
-	ev.data.u32 = EV_PENDING + i;
+	d->n++;
+	d->used = MAX(d->used, (unsigned)(c - d->conn) + 1);
+	/* An event that comes late is known by its count. */
+	ev.data.u64 = (uint64_t)c->times << 32 | (EV_CONN + (uint32_t)(c - d->conn));
 	if (epoll_ctl(d->epoll, EPOLL_CTL_ADD, fd, &ev) < 0)
-		return drop(d, &d->pending[i]);
-	return d->n_pending == PENDING_MAX ? listen_for(d, false) : 0;
+		return drop(d, c);
+	return listen_if_room(d);
 }
 
 static int accept_one(struct door *d)
 {
 	int fd = accept4(CTL_LISTEN_FD, NULL, NULL, SOCK_CLOEXEC);
 
-	/* The peer may have gone meanwhile; nothing of it ends the door. */
-	return fd < 0 ? 0 : add(d, fd);
+	if (fd >= 0)
+		return add(d, fd);
+	/* The peer may have gone meanwhile; nothing of it ends the door. Without
+	 * descriptors, one that is dropped makes room. */
+	return (errno == EMFILE || errno == ENFILE) && d->n ? listen_for(d, false) : 0;
 }
 
-/* Whole hellos only: an edge comes with each further piece. */
-static int look(struct door *d, struct pending *p, bool closed)
+/* What weftd calls a connection. */
+static uint32_t conn_id(const struct door *d, const struct conn *c)
 {
-	struct ctl_msg m = {.type = CTL_HELLO};
+	static_assert(CONNS_MAX <= 1 << 13, "the rest counts");
+
+	return c->times << 13 | (uint32_t)(c - d->conn);
+}
+
+static struct conn *find(struct door *d, uint32_t id)
+{
+	struct conn *c = &d->conn[MIN(id & 0x1fff, (uint32_t)CONNS_MAX - 1)];
+
+	return c->state == CONN_WAITING && conn_id(d, c) == id ? c : NULL;
+}
+
+/* ---- guests ---- */
+
+/* Whole hellos only: an edge comes with each further piece. */
+static int look(struct door *d, struct conn *c, bool closed)
+{
+	struct ctl_msg m = {.type = CTL_HELLO, .id = conn_id(d, c)};
 	char peek[sizeof(struct wire_hello)];
-	ssize_t n = recv(p->fd, peek, sizeof(peek), MSG_PEEK | MSG_DONTWAIT);
+	ssize_t n = recv(c->fd, peek, sizeof(peek), MSG_PEEK | MSG_DONTWAIT);
 	int r;
 
 	if (n < (ssize_t)sizeof(peek) && n != 0 && !closed &&
 	    (n > 0 || errno == EAGAIN || errno == EINTR))
 		return 0;
-	r = host_hello(p->fd, 0, &m.hello);
-	if (r == 0)
-		r = ctl_send(CTL_FD, &m, p->fd, -1);
-	else if (log_limit_ok(&d->log_limit, 5))
-		log_warning("connection refused: %s", strerror(-r));
-	if (r == -EPIPE || r == -ECONNRESET)
-		return r;
-	return drop(d, p);
+	r = host_hello(c->fd, 0, &m.hello);
+	if (r < 0) {
+		if (log_limit_ok(&d->log_limit, 5))
+			log_warning("connection refused: %s", strerror(-r));
+		return drop(d, c);
+	}
+	c->state = CONN_WAITING;
+	d->n_pending--;
+	r = ctl_send(CTL_FD, &m, -1, -1);
+	return r < 0 ? r : listen_if_room(d);
+}
+
+/* Closed before its turn came: nothing is to be started for it. */
+static int left(struct door *d, struct conn *c)
+{
+	struct ctl_msg m = {.type = CTL_GONE, .id = conn_id(d, c)};
+	int r = ctl_send(CTL_FD, &m, -1, -1);
+
+	return r < 0 ? r : drop(d, c);
+}
+
+static int on_conn(struct door *d, struct conn *c, bool closed)
+{
+	int r = c->state == CONN_PENDING ? look(d, c, closed) : 0;
+
+	/* Its hello and its end may have come together. */
+	return r == 0 && c->state == CONN_WAITING && closed ? left(d, c) : r;
 }
 
 static int drop_late(struct door *d)
@@ -121,25 +185,73 @@ static int drop_late(struct door *d)
 	uint64_t now = clock_now_ns();
 	int r = 0;
 
-	for (unsigned i = 0; i < PENDING_MAX && r >= 0; i++) {
-		if (d->pending[i].fd >= 0 && now >= d->pending[i].deadline_ns)
-			r = drop(d, &d->pending[i]);
+	for (unsigned i = 0; i < d->used && r >= 0; i++) {
+		if (d->conn[i].state == CONN_PENDING && now >= d->conn[i].deadline_ns)
+			r = drop(d, &d->conn[i]);
 	}
+	return r < 0 ? r : listen_if_room(d);
+}
+
+/* ---- what weftd says ---- */
+
+static int pass(struct door *d, uint32_t id, int to)
+{
+	const struct ctl_msg m = {.type = CTL_GUEST};
+	struct conn *c = find(d, id);
+
+	if (!c)
+		return 0;
+	if (ctl_send(to, &m, c->fd, -1) < 0) /* that worker has no room, or has gone */
+		(void)host_refuse(c->fd, -EAGAIN);
+	return drop(d, c);
+}
+
+static int refuse(struct door *d, uint32_t id, int error)
+{
+	struct conn *c = find(d, id);
+
+	if (!c)
+		return 0;
+	(void)host_refuse(c->fd, error);
+	return drop(d, c);
+}
+
+static int hear_one(struct door *d)
+{
+	_cleanup_close_ int to = -1, other = -1;
+	struct ctl_msg m;
+	int r = ctl_recv(CTL_FD, &m, &to, &other);
+
+	if (r < 0)
+		return r == -EINTR ? 0 : r;
+	if (m.type == CTL_PASS && to >= 0)
+		return pass(d, m.id, to);
+	return m.type == CTL_REFUSE ? refuse(d, m.id, m.result) : -EPROTO;
+}
+
+static int hear(struct door *d)
+{
+	struct pollfd pfd = {.fd = CTL_FD, .events = POLLIN};
+	int r = 0;
+
+	while (r >= 0 && poll(&pfd, 1, 0) == 1)
+		r = hear_one(d);
 	return r;
 }
 
 static int handle(struct door *d, const struct epoll_event *ev)
 {
-	uint32_t what = ev->data.u32;
+	uint32_t what = (uint32_t)ev->data.u64;
+	struct conn *c;
 
 	if (what == EV_CTL)
-		return -ENODATA; /* weftd says nothing: it has gone */
+		return hear(d);
 	if (what == EV_LISTEN)
 		return accept_one(d);
-	if (d->pending[what - EV_PENDING].fd < 0)
+	c = &d->conn[what - EV_CONN];
+	if (c->times != ev->data.u64 >> 32)
 		return 0;
-	return look(d, &d->pending[what - EV_PENDING],
-		    ev->events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR));
+	return on_conn(d, c, ev->events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR));
 }
 
 static int loop(struct door *d)
@@ -162,17 +274,15 @@ static int loop(struct door *d)
 }
 
 /* Its own, those that wait, and one that is on its way. */
-#define FILES_MAX (PENDING_MAX + 16)
+#define FILES_MAX (CONNS_MAX + 16)
 
 static int start(struct door *d, struct sandbox *box)
 {
-	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = EV_CTL};
+	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = EV_CTL};
 	int r = sandbox_early(CTL_LISTEN_FD + 1);
 
 	if (r < 0)
 		return r;
-	for (unsigned i = 0; i < PENDING_MAX; i++)
-		d->pending[i].fd = -1;
 	d->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (d->epoll < 0 || epoll_ctl(d->epoll, EPOLL_CTL_ADD, CTL_FD, &ev) < 0)
 		return -errno;

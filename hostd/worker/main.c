@@ -30,6 +30,7 @@
 #include "memory/space.h"
 #include "session/footprint.h"
 #include "session/session.h"
+#include "worker/arrival.h"
 #include "worker/broker_link.h"
 #include "worker/moving.h"
 #include "util/sandbox.h"
@@ -48,11 +49,13 @@
  * kernel up to a second late. */
 #define QUIET_TICKS 4
 
-/* What the main loop's events stand for; lanes are EV_LANE + their number. */
+/* What the main loop's events stand for; lanes are EV_LANE + their number, and so are
+ * arrivals. */
 enum {
 	EV_CTL,
 	EV_ACTIVE,
-	EV_LANE
+	EV_LANE,
+	EV_ARRIVAL = EV_LANE + SESS_LANES_MAX,
 };
 
 /* One socket per lane, the window, the control pair, standard streams, memory shared with
@@ -81,9 +84,10 @@ struct worker {
 	struct host_window window;
 	struct wire_welcome welcome; /* what all lanes are told */
 	bool attached;
-	bool timed;           /* the process ends by itself, whatever its threads do */
-	_Atomic bool settled; /* the session has ended, and nothing of it runs */
-	const char *carrier;  /* of the lane made last */
+	bool timed; /* the process ends by itself, whatever its threads do */
+	struct arrivals arrivals; /* lanes whose sockets are on their way */
+	_Atomic bool settled;     /* the session has ended, and nothing of it runs */
+	const char *carrier;      /* of the lane made last */
 	_Atomic bool gone[SESS_LANES_MAX]; /* the guest has closed this lane */
 	uint32_t times[SESS_LANES_MAX];    /* how often the number was given out */
 };
@@ -438,9 +442,6 @@ static int attach(struct worker *w, const struct ctl_msg *m, int sock, int windo
 	struct ctl_msg opened = {.type = CTL_OPENED, .session = m->session};
 	int r;
 
-	if (w->attached || sock < 0)
-		return -EPROTO;
-	w->attached = true;
 	sess_identify(w->s, &id);
 	if (m->hello.carriers & WIRE_HELLO_MONITOR && sess_monitor(w->s) < 0)
 		return -EAGAIN;
@@ -452,7 +453,7 @@ static int attach(struct worker *w, const struct ctl_msg *m, int sock, int windo
 		return r;
 	w->s->status = host_status(&w->window);
 	w->welcome = (struct wire_welcome){
-		.session = m->session,
+		.session = m->bytes,
 		.band_base = DEVICE_BAND_BASE,
 		.band_size = DEVICE_BAND_SIZE,
 	};
@@ -462,6 +463,27 @@ static int attach(struct worker *w, const struct ctl_msg *m, int sock, int windo
 		return r;
 	snprintf(opened.text, sizeof(opened.text), "%s", w->carrier);
 	return ctl_send(CTL_FD, &opened, -1, -1);
+}
+
+/* The first of them is the session's beginning; a lane that cannot be is the guest's
+ * matter only. */
+static int arrive(struct worker *w, unsigned i)
+{
+	int sock, window_fd, r;
+	struct ctl_msg m;
+
+	if (arrivals_take(&w->arrivals, i, &m, &sock, &window_fd) < 0)
+		return 0;
+	if (m.type == CTL_ATTACH) {
+		if (sock >= 0)
+			return attach(w, &m, sock, window_fd);
+		closep(&window_fd);
+		return -ENODATA;
+	}
+	r = sock < 0 ? -ENODATA : add_lane(w, sock, &m.hello);
+	if (r < 0)
+		closep(&sock);
+	return 0;
 }
 
 static int handle_ctl(struct worker *w)
@@ -474,14 +496,15 @@ static int handle_ctl(struct worker *w)
 		return r == -EAGAIN || r == -EINTR ? 0 : r;
 	switch (m.type) {
 	case CTL_ATTACH:
-		return attach(w, &m, fd_steal(&fd0), fd_steal(&fd1));
+		if (w->attached || fd0 < 0)
+			return -EPROTO;
+		w->attached = true;
+		return arrivals_add(&w->arrivals, &m, fd_steal(&fd0), fd_steal(&fd1));
 	case CTL_LANE:
 		if (!w->attached || fd0 < 0)
 			return -EPROTO;
-		/* A lane that cannot be is the guest's matter only. */
-		r = add_lane(w, fd0, &m.hello);
-		if (r == 0)
-			fd_steal(&fd0);
+		/* The door tells the guest if there is no room. */
+		(void)arrivals_add(&w->arrivals, &m, fd_steal(&fd0), -1);
 		return 0;
 	case CTL_ANSWER:
 		if (w->moving && moving_told(w->moving, &m) == 0)
@@ -514,6 +537,8 @@ static int loop(struct worker *w)
 				r = handle_ctl(w);
 			else if ((uint32_t)ev[i].data.u64 == EV_ACTIVE)
 				r = start_ticking(w);
+			else if ((uint32_t)ev[i].data.u64 >= EV_ARRIVAL)
+				r = arrive(w, (uint32_t)ev[i].data.u64 - EV_ARRIVAL);
 			else
 				lane_gone(w, (uint32_t)ev[i].data.u64 - EV_LANE,
 					  ev[i].data.u64 >> 32);
@@ -541,6 +566,8 @@ static int open_events(struct worker *w)
 	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = EV_CTL};
 
 	w->epoll = epoll_create1(EPOLL_CLOEXEC);
+	w->arrivals.epoll = w->epoll;
+	w->arrivals.first_event = EV_ARRIVAL;
 	w->wake = eventfd(0, EFD_CLOEXEC);
 	if (w->epoll < 0 || w->wake < 0 ||
 	    epoll_ctl(w->epoll, EPOLL_CTL_ADD, CTL_FD, &ev) < 0)

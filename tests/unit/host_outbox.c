@@ -29,7 +29,8 @@ static void setup(void)
 	theirs = pair[1];
 	tenant = (struct tenant){.b = &b};
 	w = (struct worker){.b = &b, .tenant = &tenant};
-	outbox_init(&w.out);
+	outbox_init(&w.out, &b, &w.ctl);
+	w.out.t = &tenant;
 	cr_assert_eq(source_add(&b, &w.ctl, pair[0], EPOLLIN, on_event), 0);
 }
 
@@ -74,10 +75,10 @@ static void all_arrive(unsigned n, bool with_fd)
 		struct ctl_msg m = {.type = CTL_ANSWER, .id = i};
 		int fd = with_fd ? fd_memfd("test", 4096) : -1;
 
-		cr_assert_eq(worker_tell(&w, &m, fd, -1), 0, "message %u", i);
+		cr_assert_eq(outbox_tell(&w.out, &m, fd, -1), 0, "message %u", i);
 		closep(&fd);
 	}
-	cr_assert_not(worker_reads(&w), "a pair does not take that many");
+	cr_assert_not(outbox_is_read(&w.out), "a pair does not take that many");
 	cr_assert_eq(events_now(), 0, "not before it has read");
 	while (next < n) {
 		uint32_t before = next;
@@ -86,9 +87,9 @@ static void all_arrive(unsigned n, bool with_fd)
 		cr_assert_gt(next, before);
 		if (next < n)
 			cr_assert(events_now() & EPOLLOUT);
-		cr_assert_eq(worker_write(&w), 0);
+		cr_assert_eq(outbox_write(&w.out), 0);
 	}
-	cr_assert(worker_reads(&w));
+	cr_assert(outbox_is_read(&w.out));
 	cr_assert_eq(events_now(), 0, "nothing is left to write");
 	cr_assert_eq(tenant.n_letter_fds, 0);
 }
@@ -114,7 +115,7 @@ Test(outbox, who_never_reads_is_broken, .init = setup, .fini = teardown)
 	struct ctl_msg m = {.type = CTL_ANSWER};
 	unsigned n = 0;
 
-	while (n < 10000 && worker_tell(&w, &m, -1, -1) == 0)
+	while (n < 10000 && outbox_tell(&w.out, &m, -1, -1) == 0)
 		n++;
 	cr_assert_geq(n, 2 * SESS_LANES_MAX);
 	cr_assert_lt(n, 10 * SESS_LANES_MAX);
@@ -128,9 +129,9 @@ Test(outbox, descriptors_of_a_tenant_are_bounded, .init = setup, .fini = teardow
 
 	tenant.n_letter_fds = 1000;
 	for (unsigned n = 0; n < 400 && r == 0; n++)
-		r = worker_tell(&w, &m, theirs, -1);
+		r = outbox_tell(&w.out, &m, theirs, -1);
 	cr_assert_eq(r, -EMFILE);
-	cr_assert_eq(worker_tell(&w, &m, -1, -1), 0, "one without goes");
+	cr_assert_eq(outbox_tell(&w.out, &m, -1, -1), 0, "one without goes");
 	cr_assert(is_open(theirs));
 	outbox_drop(&w.out);
 	cr_assert_eq(tenant.n_letter_fds, 1000);
@@ -141,5 +142,5 @@ Test(outbox, who_has_gone, .init = setup, .fini = teardown)
 	struct ctl_msg m = {.type = CTL_ANSWER};
 
 	source_remove(&b, &w.ctl);
-	cr_assert_eq(worker_tell(&w, &m, -1, -1), -EPIPE);
+	cr_assert_eq(outbox_tell(&w.out, &m, -1, -1), -EPIPE);
 }

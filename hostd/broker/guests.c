@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Guests that wait for a worker. Each tenant has a queue, and the tenants that have
+ * somebody waiting get workers in turn; one that had several a moment ago comes after
+ * those that had not. So however many come, or leave again, through one door, they stand
+ * in the way of their own tenant's alone.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "broker/broker.h"
+
+/* A tenant's guests that wait are no fewer than its sessions may be, nor than this. */
+#define WAITING_MIN 64u
+#define WAITING_NS  (55 * NSEC_PER_SEC)
+/* A worker says at once whether its program is there, unless something is wrong. */
+#define HERE_NS NSEC_PER_SEC
+/* Workers that a tenant may have before others that wait: so many at once, then one in
+ * each period. */
+#define TURNS_BURST     4
+#define TURNS_PERIOD_NS NSEC_PER_SEC
+
+struct guest_wait {
+	struct list link; /* tenant.waiting */
+	uint32_t id;      /* the door's number */
+	struct wire_hello hello;
+	uint64_t deadline_ns;
+	uint32_t asked; /* the tenant's other sessions, with this number; 0: not yet */
+};
+
+static bool is_monitor(const struct guest_wait *g)
+{
+	return g->hello.carriers & WIRE_HELLO_MONITOR;
+}
+
+static struct guest_wait *first(struct tenant *t)
+{
+	return list_entry(t->waiting.next, struct guest_wait, link);
+}
+
+static void wait_free(struct tenant *t, struct guest_wait *g)
+{
+	list_remove(&g->link);
+	free(g);
+	if (!--t->n_waiting)
+		list_remove(&t->queue_link);
+}
+
+/* ---- whether those before are still there ---- */
+
+static bool is_unanswered(const struct tenant *t)
+{
+	const struct worker *w;
+
+	if (clock_now_ns() >= t->asked_until_ns)
+		return false;
+	list_for_each (w, &t->workers, tenant_link) {
+		/* Numbers go round; whoever came later was not asked. */
+		if (!w->ending_ns && (int32_t)(w->asked - t->asked) >= 0 &&
+		    (int32_t)(w->here - t->asked) < 0)
+			return true;
+	}
+	return false;
+}
+
+/* For all that wait by now. */
+static void ask_others(struct tenant *t)
+{
+	struct broker *b = t->b;
+	struct ctl_msg m = {.type = CTL_HERE};
+	struct guest_wait *g;
+	struct worker *w;
+
+	m.id = t->asked = b->next_asked += !(b->next_asked + 1) + 1;
+	t->asked_until_ns = clock_now_ns() + HERE_NS;
+	list_for_each (g, &t->waiting, link) {
+		if (!g->asked)
+			g->asked = m.id;
+	}
+	list_for_each (w, &t->workers, tenant_link) {
+		if (!w->ending_ns && outbox_is_read(&w->out) &&
+		    outbox_tell(&w->out, &m, -1, -1) == 0)
+			w->asked = m.id;
+	}
+}
+
+/*
+ * A program that comes right after another is to have what that one had. So the tenant's
+ * workers are asked whether their programs are still there: the answer comes after
+ * whatever a worker can know by now.
+ */
+static bool waits_for_others(struct tenant *t, const struct guest_wait *g)
+{
+	if (is_monitor(g) || (g->asked && g->asked != t->asked))
+		return false;
+	if (is_unanswered(t))
+		return true;
+	if (g->asked)
+		return false;
+	ask_others(t);
+	return is_unanswered(t);
+}
+
+/* ---- who is next ---- */
+
+/* Has the first of them a worker, or is it refused? */
+static bool serve(struct tenant *t, struct worker *w)
+{
+	bool full = t->n_sessions >= t->sessions_max;
+	struct guest_wait *g = first(t);
+	int r;
+
+	if (waits_for_others(t, g) || (full ? t->n_ending > 0 : !w))
+		return false;
+	if (full && log_limit_ok(&t->log_limit, 2))
+		log_warning("tenant %s has its %u sessions", t->name, t->sessions_max);
+	r = full ? -EUSERS : worker_attach(w, t, &g->hello, g->id);
+	if (r == -EAGAIN)
+		return false;
+	if (r < 0)
+		door_refuse(t, g->id, r);
+	else
+		t->turn_ns = MAX(t->turn_ns, clock_now_ns()) + TURNS_PERIOD_NS;
+	wait_free(t, g);
+	return true;
+}
+
+/* Had no more than its turns of late. */
+static bool has_turn(const struct tenant *t, uint64_t now_ns)
+{
+	return t->turn_ns <= now_ns + (TURNS_BURST - 1) * TURNS_PERIOD_NS;
+}
+
+static bool serve_next(struct broker *b)
+{
+	uint64_t now = clock_now_ns();
+	struct worker *w = pool_ready(b);
+
+	for (unsigned late = 0; late < 2; late++) {
+		struct tenant *t, *tmp;
+
+		list_for_each_safe (t, tmp, &b->queue, queue_link) {
+			if (has_turn(t, now) == late || !serve(t, w))
+				continue;
+			if (t->n_waiting) {
+				list_remove(&t->queue_link);
+				list_append(&b->queue, &t->queue_link);
+			}
+			return true;
+		}
+	}
+	return false;
+}
+
+void guests_match(struct broker *b)
+{
+	while (!list_empty(&b->queue) && serve_next(b))
+		;
+	pool_fill(b);
+}
+
+unsigned guests_lacking(const struct broker *b)
+{
+	const struct tenant *t;
+	unsigned n = 0;
+
+	list_for_each (t, &b->queue, queue_link)
+		n += MIN(t->n_waiting,
+			 t->sessions_max - MIN(t->n_sessions, t->sessions_max));
+	return n;
+}
+
+/* ---- coming and going ---- */
+
+static void queue(struct tenant *t, const struct wire_hello *hello, uint32_t id)
+{
+	struct guest_wait *g = NULL;
+
+	if (t->n_waiting < MAX(t->sessions_max, WAITING_MIN))
+		g = calloc(1, sizeof(*g));
+	if (!g) {
+		door_refuse(t, id, -EAGAIN);
+		return;
+	}
+	g->id = id;
+	g->hello = *hello;
+	g->deadline_ns = clock_now_ns() + WAITING_NS;
+	list_append(&t->waiting, &g->link);
+	if (!t->n_waiting++)
+		list_append(&t->b->queue, &t->queue_link);
+	guests_match(t->b);
+}
+
+/* Takes as long whatever the guess. */
+static bool same_token(const uint8_t *a, const uint8_t *b)
+{
+	uint8_t diff = 0;
+
+	for (unsigned i = 0; i < 16; i++)
+		diff |= a[i] ^ b[i];
+	return !diff;
+}
+
+static void join(struct tenant *t, const struct wire_hello *hello, uint32_t id)
+{
+	struct ctl_msg m = {.type = CTL_LANE, .hello = *hello};
+	struct worker *w, *found = NULL;
+
+	list_for_each (w, &t->workers, tenant_link) {
+		if (same_token(w->token, hello->token))
+			found = w;
+	}
+	if (!found) {
+		if (log_limit_ok(&t->log_limit, 2))
+			log_warning("tenant %s: a lane for no session of its own",
+				    t->name);
+		door_refuse(t, id, -EACCES);
+		return;
+	}
+	if (door_pass(t, id, found, &m, -1) < 0)
+		door_refuse(t, id, -EAGAIN);
+}
+
+void guests_come(struct tenant *t, const struct wire_hello *hello, uint32_t id)
+{
+	if (hello->lane)
+		join(t, hello, id);
+	else
+		queue(t, hello, id);
+}
+
+void guests_gone(struct tenant *t, uint32_t id)
+{
+	struct guest_wait *g, *tmp;
+
+	list_for_each_safe (g, tmp, &t->waiting, link) {
+		if (g->id == id)
+			wait_free(t, g);
+	}
+}
+
+void guests_drop(struct tenant *t)
+{
+	while (t->n_waiting)
+		wait_free(t, first(t));
+}
+
+void guests_refuse(struct tenant *t, int error)
+{
+	while (t->n_waiting) {
+		door_refuse(t, first(t)->id, error);
+		wait_free(t, first(t));
+	}
+}
+
+/* In order of arrival, so the first of each tenant is the next. */
+uint64_t guests_tick(struct broker *b, uint64_t now_ns)
+{
+	uint64_t next = UINT64_MAX;
+	struct tenant *t, *tmp;
+
+	list_for_each_safe (t, tmp, &b->queue, queue_link) {
+		while (t->n_waiting && now_ns >= first(t)->deadline_ns) {
+			door_refuse(t, first(t)->id, -ETIMEDOUT);
+			wait_free(t, first(t));
+		}
+		if (!t->n_waiting)
+			continue;
+		next = MIN(next, first(t)->deadline_ns);
+		if (now_ns < t->asked_until_ns)
+			next = MIN(next, t->asked_until_ns);
+	}
+	return next;
+}

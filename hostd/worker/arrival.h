@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Guests on their way: weftd has said who comes, and the tenant's door sends the socket
+ * by a pair of its own, a moment later. The door is not waited for: other lanes run.
+ */
+#ifndef WEFT_WORKER_ARRIVAL_H
+#define WEFT_WORKER_ARRIVAL_H
+
+#include "broker/ctl.h"
+
+/* Lanes that may be on their way at once. */
+#define ARRIVALS_MAX 256u
+
+struct arrivals {
+	int epoll;
+	uint64_t first_event; /* number i has this plus i as its event's data */
+	struct arrival *of[ARRIVALS_MAX];
+};
+
+/* m is an ATTACH or a LANE; both descriptors are taken over. Returns 0, -EAGAIN (too
+ * many) or -errno. */
+int arrivals_add(struct arrivals *a, const struct ctl_msg *m, int from, int window_fd);
+
+/* The event of number i has come. Returns 0 with what was added and the guest's socket
+ * (-1: it has gone; both descriptors are the caller's), or -EAGAIN: nothing yet. */
+int arrivals_take(struct arrivals *a, unsigned i, struct ctl_msg *ret_m, int *ret_sock,
+		  int *ret_window_fd);
+
+#endif
