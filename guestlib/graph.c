@@ -78,6 +78,7 @@ static void node_owns(struct graph_node *n)
 	for (i = 0; op->type == CU_GRAPH_NODE_TYPE_CONDITIONAL && i < op->cond->n; i++)
 		op->cond->bodies[i]->owner = n;
 	n->graph->n_mem += is_mem(op);
+	n->graph->n_freed += graph_mem_reusable(n);
 	if (is_single(op))
 		count_single(n->graph, 1);
 }
@@ -178,6 +179,7 @@ void graph_node_free(struct graph_node *n)
 	list_remove(&n->link);
 	n->graph->n_nodes--;
 	n->graph->n_mem -= is_mem(&n->op);
+	n->graph->n_freed -= graph_mem_reusable(n);
 	if (is_single(&n->op))
 		count_single(n->graph, -1);
 	graph_op_fini(&n->op);

@@ -106,6 +106,7 @@ struct graph {
 	size_t n_nodes;
 	unsigned captures; /* that add to it */
 	unsigned n_mem;    /* nodes that allocate or free memory */
+	unsigned n_freed;  /* those that free what a later one may have */
 	unsigned n_single; /* nodes of which there cannot be two; see graph_is_single() */
 	unsigned execs;    /* made from it, if it is single */
 	uint64_t *conditions; /* handles of conditional nodes in it, at any depth */

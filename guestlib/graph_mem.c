@@ -34,6 +34,7 @@ struct graph_block {
 static struct list mems = {&mems, &mems};
 static struct list dying = {&dying, &dying};
 static _Atomic unsigned n_mems, n_dying;
+uint64_t graph_mem_steps;
 static uint64_t used, used_high, reserved, reserved_high;
 
 static void raise_high(void)
@@ -171,42 +172,65 @@ static struct graph_mem *find(CUdeviceptr addr)
 	return NULL;
 }
 
-/* True if there is a way from a to b. */
-static bool leads_to(const struct graph_node *a, const struct graph_node *b,
-		     unsigned depth)
-{
-	size_t i;
+/* Nodes that a walk has come to; they are marked meanwhile. */
+struct walk {
+	struct graph_node **v;
+	size_t n, room;
+};
 
-	if (a == b)
+static bool come_to(struct walk *w, struct graph_node *n)
+{
+	struct graph_node **p;
+
+	if (n->mark)
 		return true;
-	for (i = 0; i < b->n_deps && depth; i++) {
-		if (leads_to(a, b->deps[i].node, depth - 1))
-			return true;
+	if (w->n == w->room) {
+		size_t room = w->room ? 2 * w->room : 64;
+
+		p = reallocarray(w->v, room, sizeof(*p));
+		if (!p)
+			return false;
+		w->v = p;
+		w->room = room;
 	}
-	return false;
+	n->mark = 1;
+	w->v[w->n++] = n;
+	return true;
 }
 
-#define REUSE_DEPTH 64 /* how far back a free node is looked for */
+static void end_walk(struct walk *w)
+{
+	graph_mem_steps += w->n;
+	while (w->n)
+		w->v[--w->n]->mark = 0;
+	free(w->v);
+}
 
-/* An allocation of the graph that is freed before what depends on deps begins. */
+/* An allocation of the graph that is freed before what depends on deps begins: the next
+ * one back. Each node is looked at once. */
 static struct graph_mem *freed_before(struct graph *g, const CUgraphNode *deps, size_t n,
 				      size_t size)
 {
-	struct graph_node *f;
-	size_t i;
+	struct graph_mem *found = NULL;
+	struct walk w = {0};
+	struct graph_node *d;
+	bool room = g->n_freed;
+	size_t i, at;
 
-	list_for_each (f, &g->nodes, link) {
-		struct graph_mem *m = f->op.mem;
-
-		if (f->op.type != CU_GRAPH_NODE_TYPE_MEM_FREE || m->taken_over ||
-		    m->graph_id != g->id || m->block->size < size)
-			continue;
-		for (i = 0; i < n; i++) {
-			if (leads_to(f, graph_node_lookup(deps[i]), REUSE_DEPTH))
-				return m;
-		}
+	for (i = 0; i < n && room; i++) {
+		d = graph_node_lookup(deps[i]);
+		if (d->graph == g)
+			room = come_to(&w, d);
 	}
-	return NULL;
+	for (at = 0; at < w.n && room && !found; at++) {
+		d = w.v[at];
+		if (graph_mem_reusable(d) && d->op.mem->block->size >= size)
+			found = d->op.mem;
+		for (i = 0; i < d->n_deps && room; i++)
+			room = come_to(&w, d->deps[i].node);
+	}
+	end_walk(&w);
+	return found;
 }
 
 static CUresult check_alloc(const CUDA_MEM_ALLOC_NODE_PARAMS *p)
@@ -242,6 +266,7 @@ CUresult graph_op_alloc(struct graph *g, const CUgraphNode *deps, size_t n,
 		m->block = before->block;
 		m->block->refs++;
 		before->taken_over = true;
+		g->n_freed--;
 	} else {
 		r = block_new(p->bytesize, &m->block);
 	}

@@ -32,6 +32,18 @@ struct exec_mem {
 
 void graph_mem_put(struct graph_mem *m);
 
+/* Nodes looked at in search of memory that is free again; for tests. */
+extern uint64_t graph_mem_steps;
+
+/* The node frees what its graph has allocated, and no later node has that. */
+static inline bool graph_mem_reusable(const struct graph_node *n)
+{
+	const struct graph_mem *m = n->op.mem;
+
+	return n->op.type == CU_GRAPH_NODE_TYPE_MEM_FREE && !m->taken_over &&
+	       m->graph_id == n->graph->id;
+}
+
 /* The operations of the two kinds of nodes; p->dptr becomes the address. */
 CUresult graph_op_alloc(struct graph *g, const CUgraphNode *deps, size_t n,
 			CUDA_MEM_ALLOC_NODE_PARAMS *p, struct graph_op *ret_op);

@@ -246,6 +246,19 @@ static void reply_alloc(struct lane *l, uint64_t size)
 	lane_reply(l);
 }
 
+static void reply_graph_mem(struct lane *l, uint64_t size)
+{
+	struct graph_mem_alloc_rep *rep = begin(l, 0, sizeof(*rep), 0, NULL);
+
+	if (!rep)
+		return;
+	pthread_mutex_lock(&lock);
+	rep->dptr = FAKE_BAND_BASE + heap_used;
+	heap_used += ALIGN_UP(size, 256ull);
+	pthread_mutex_unlock(&lock);
+	lane_reply(l);
+}
+
 static void reply_pointer(struct lane *l, uint64_t ptr)
 {
 	struct pointer_info_rep *rep = begin(l, 0, sizeof(*rep), 0, NULL);
@@ -461,6 +474,10 @@ static void serve_call(struct lane *l, const struct lane_msg *m)
 	case WIRE_OP_cuMemAlloc_v2:
 		size = ((const struct cuMemAlloc_v2_cmd *)m->body)->bytesize;
 		reply_alloc(l, size);
+		break;
+	case WIRE_OP_graph_mem_alloc:
+		size = ((const struct graph_mem_alloc_cmd *)m->body)->bytes;
+		reply_graph_mem(l, size);
 		break;
 	case WIRE_OP_module_load:
 		reply_load(l, m->body);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "graph_mem.h"
 #include "guest.h"
 #include "guest_fake.h"
 
@@ -184,4 +185,84 @@ Test(guest_graph, threads, .timeout = 60)
 		cr_assert_eq(pthread_join(t[i], &r), 0);
 		cr_expect_eq(r, NULL);
 	}
+}
+
+static CUevent new_event(void)
+{
+	CUevent ev = NULL;
+
+	cr_assert_eq(cuEventCreate(&ev, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+	return ev;
+}
+
+static void follow(CUstream st, CUevent ev, CUstream of)
+{
+	cr_assert_eq(cuEventRecord(ev, of), CUDA_SUCCESS);
+	cr_assert_eq(cuStreamWaitEvent(st, ev, 0), CUDA_SUCCESS);
+}
+
+/* Nodes looked at for an allocation behind n forks and joins, beside memory that is free
+ * but not before it. */
+static uint64_t behind_diamonds(unsigned n)
+{
+	CUstream a = new_stream(), b = new_stream(), aside = new_stream();
+	CUevent ev = new_event();
+	CUdeviceptr p, q;
+	uint64_t steps;
+	unsigned i;
+	CUgraph g;
+
+	cr_assert_eq(cuStreamBeginCapture_v2(a, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+	cr_assert_eq(launch(a), CUDA_SUCCESS);
+	follow(aside, ev, a);
+	cr_assert_eq(cuMemAllocAsync(&p, 10000, aside), CUDA_SUCCESS);
+	cr_assert_eq(cuMemFreeAsync(p, aside), CUDA_SUCCESS);
+	for (i = 0; i < n; i++) {
+		follow(b, ev, a);
+		cr_assert_eq(launch(b), CUDA_SUCCESS);
+		cr_assert_eq(launch(a), CUDA_SUCCESS);
+		follow(a, ev, b);
+		cr_assert_eq(launch(a), CUDA_SUCCESS);
+	}
+	steps = graph_mem_steps;
+	cr_assert_eq(cuMemAllocAsync(&q, 10000, a), CUDA_SUCCESS);
+	cr_expect_neq(p, q, "nothing says that the other is free by then");
+	steps = graph_mem_steps - steps;
+	cr_assert_eq(cuMemFreeAsync(q, a), CUDA_SUCCESS);
+	follow(a, ev, aside);
+	cr_assert_eq(cuStreamEndCapture(a, &g), CUDA_SUCCESS);
+	cr_assert_eq(cuGraphDestroy(g), CUDA_SUCCESS);
+	return steps;
+}
+
+Test(guest_graph, each_node_is_looked_at_once_for_an_allocation, .timeout = 60)
+{
+	start();
+	cr_expect_leq(behind_diamonds(16), 3 * 16 + 2);
+	cr_expect_leq(behind_diamonds(1000), 3 * 1000 + 2);
+}
+
+Test(guest_graph, memory_that_was_just_freed_is_found_at_once, .timeout = 60)
+{
+	CUdeviceptr p, first = 0;
+	uint64_t steps;
+	CUstream st;
+	CUgraph g;
+	unsigned i;
+
+	start();
+	st = new_stream();
+	cr_assert_eq(cuStreamBeginCapture_v2(st, CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+	steps = graph_mem_steps;
+	for (i = 0; i < 1000; i++) {
+		cr_assert_eq(launch(st), CUDA_SUCCESS);
+		cr_assert_eq(cuMemAllocAsync(&p, 10000, st), CUDA_SUCCESS);
+		if (i)
+			cr_assert_eq(p, first, "one block serves all");
+		first = p;
+		cr_assert_eq(cuMemFreeAsync(p, st), CUDA_SUCCESS);
+	}
+	cr_expect_leq(graph_mem_steps - steps, 4 * 1000);
+	cr_assert_eq(cuStreamEndCapture(st, &g), CUDA_SUCCESS);
+	cr_assert_eq(cuGraphDestroy(g), CUDA_SUCCESS);
 }
