@@ -59,6 +59,8 @@ static const struct allowed allowed_cuda[] = {
 	{"/dev/random", FS_READ},
 	{"/dev/urandom", FS_READ},
 	{"/proc/self", FS_READ},
+	/* libcuda names its first thread in comm, and gives up if it cannot. */
+	{"/proc/self/task", FS_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | FS_TRUNCATE},
 	{"/proc/cpuinfo", FS_READ},
 	{"/proc/devices", FS_READ},
 	{"/proc/driver", FS_READ},

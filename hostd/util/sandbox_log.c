@@ -96,7 +96,8 @@ static void look_at_path(struct watcher *w, const struct seccomp_notif *q, unsig
 	snprintf(own, sizeof(own), "/proc/%u/", q->pid);
 	if (!strncmp(path, "/proc/self/", 11) ||
 	    !strncmp(path, "/proc/thread-self/", 18) || !strncmp(path, own, strlen(own)))
-		real = write ? NULL : strdup("/proc/version");
+		real = realpath(strstr(path, "/task/") ? "/proc/self/task" : "/proc/self",
+				NULL);
 	else
 		real = realpath(path, NULL);
 	/* What is not there is not found either way. */
