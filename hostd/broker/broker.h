@@ -14,6 +14,7 @@
  *	control.c  the control socket		request.c  what can be asked there
  *	refused.c  what guests were refused		ipc.c	   what sessions share
  *	window_note.c  what the next daemon is to know of a window
+ *	output.c   what children print		users.c	   a user for each child
  */
 #ifndef WEFT_BROKER_BROKER_H
 #define WEFT_BROKER_BROKER_H
@@ -30,6 +31,7 @@
 #include "device/range.h"
 #include "policies/placement.h"
 #include "refusal.h"
+#include "util/sandbox.h"
 
 struct broker;
 struct hold;
@@ -60,20 +62,74 @@ void loop_flush(struct broker *b);
 /* Runs until b->stop. Returns 0 or -errno. */
 int loop_run(struct broker *b);
 
+/* ---- output.c: what children print ---- */
+
+#define OUTPUT_LINE 512 /* bytes of it; what is longer goes on in the next */
+
+/* What those who share it may write; zero-initialise. */
+struct output_budget {
+	uint64_t bytes, at_ns;
+};
+
+struct output {
+	struct list link; /* b->loud: not read for now */
+	struct broker *b;
+	struct source src;
+	struct output_budget *budget; /* its tenant's, or all others' */
+	const char *program;
+	pid_t pid;
+	unsigned n;
+	char line[OUTPUT_LINE]; /* the first n bytes of it */
+};
+
+/* Makes a pipe whose lines are logged as the program's; *ret_fd is the end to write to.
+ * Returns 0 or -errno. */
+int output_open(struct broker *b, struct output *o, const char *program,
+		struct output_budget *budget, int *ret_fd);
+/* Logs the last of it. */
+void output_close(struct output *o);
+/* Bytes of a child: lines end, what cannot be printed becomes '?'. */
+void output_take(struct output *o, const char *bytes, size_t n);
+/* Reads on where it was too much. Returns when to be called again, or UINT64_MAX. */
+uint64_t output_tick(struct broker *b, uint64_t now_ns);
+
+/* ---- users.c: a user for each child ---- */
+
+struct users {
+	uint32_t first, n; /* n 0: all run as one */
+	uint32_t next;
+	gid_t gid; /* of all of them */
+	uint64_t *taken;
+};
+
+/* Root's only; group_of as in sandbox_ids(). Returns 0 or -errno. */
+int users_open(struct users *u, uint32_t first, uint32_t n, const char *group_of);
+void users_fini(struct users *u);
+/* Returns 0 if there is none. */
+uint32_t users_take(struct users *u);
+void users_give_back(struct users *u, uint32_t uid);
+/* Whether a name space, whose map that is, has all of them. */
+bool users_known(const char *uid_map, uint32_t first, uint32_t n);
+
 /* ---- spawn.c ---- */
 
 struct child {
 	pid_t pid; /* 0: none */
 	struct source exit;
+	struct output out;
+	uint32_t uid; /* 0: the same as others */
+	char ids[24]; /* "UID:GID" */
 };
 
 /*
  * Starts a program that lies beside weftd (or in libexec), with fds[i] as descriptor
- * 3 + i. exit_fn runs when it has ended; then call child_reap(). Returns 0 or -errno.
+ * 3 + i, a user, a session and an output of its own. exit_fn runs when it has ended; then
+ * call child_reap(). Returns 0 or -errno.
  */
 int child_spawn(struct broker *b, struct child *c, char *const argv[], const int *fds,
 		unsigned n_fds, void (*exit_fn)(struct source *, uint32_t));
-/* Collects an ended child. Returns the wait status as of waitpid(). */
+/* Collects an ended child, and ends what it left behind. Returns the wait status as of
+ * waitpid(). */
 int child_reap(struct broker *b, struct child *c);
 void child_kill(struct child *c);
 
@@ -544,6 +600,7 @@ struct tenant {
 	unsigned n_ending;     /* of n_sessions */
 	unsigned n_letter_fds; /* outbox.c */
 	struct log_limit log_limit, session_limit;
+	struct output_budget output;
 };
 
 /* Makes the tenant, its socket and its window. Returns 0, -EEXIST or -errno. */
@@ -634,6 +691,10 @@ struct broker {
 	unsigned n_sessions, n_shares, shares_max;
 	uint64_t shared; /* of all tenants */
 	uint8_t device_uuid[16];
+
+	struct users users;
+	struct output_budget output; /* of children without a tenant */
+	struct list loud;            /* whose output is not read for now */
 
 	struct source control, signals, lifeline;
 	struct list clients;

@@ -22,6 +22,10 @@
 #define CHUNK_MAX         (64ull << 20)
 #define CHUNK_DEFAULT     (8ull << 20) /* SPACE_PIECE says why */
 #define PLACEMENT_DEFAULT "lru"
+/* Numbers that neither distributions nor systemd (UIDS-GIDS) give to anybody. */
+#define USERS_FIRST 2000000000u
+#define USERS_N     65536u
+#define USERS_MAX   (1u << 20)
 
 /* Where an unprivileged daemon keeps its sockets. */
 static char *default_run_dir(void)
@@ -45,6 +49,8 @@ int conf_init(struct conf *c)
 	list_init(&c->tenants);
 	c->pool = POOL_DEFAULT;
 	c->run_dir = default_run_dir();
+	c->users_first = USERS_FIRST;
+	c->users_n = USERS_N;
 	c->sandbox = strdup("on");
 	c->device = strdup("auto");
 	c->reserve = UINT64_MAX;
@@ -216,6 +222,27 @@ static int set_device(struct conf *c, const char *value)
 	return set_string(&c->device, value);
 }
 
+/* FIRST-LAST, or "none". */
+static int set_users(struct conf *c, const char *value)
+{
+	unsigned long first, last;
+	char *end;
+
+	if (!strcmp(value, "none")) {
+		c->users_n = 0;
+		return 0;
+	}
+	first = strtoul(value, &end, 10);
+	if (*value < '1' || *value > '9' || *end != '-' || end[1] < '1' || end[1] > '9')
+		return -EINVAL;
+	last = strtoul(end + 1, &end, 10);
+	if (*end || last < first || last - first >= USERS_MAX || last >= UINT32_MAX)
+		return -EINVAL;
+	c->users_first = (uint32_t)first;
+	c->users_n = (uint32_t)(last - first + 1);
+	return 0;
+}
+
 static int set_sandbox(struct conf *c, const char *value)
 {
 	enum sandbox_mode mode;
@@ -254,6 +281,8 @@ int conf_daemon_set(struct conf *c, const char *key, const char *value)
 		return set_path(&c->control, value);
 	if (!strcmp(key, "user"))
 		return set_string(&c->user, value);
+	if (!strcmp(key, "users"))
+		return set_users(c, value);
 	if (!strcmp(key, "sandbox"))
 		return set_sandbox(c, value);
 	if (!strcmp(key, "device"))

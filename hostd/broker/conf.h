@@ -40,6 +40,8 @@ struct conf {
 	char *socket;  /* of the tenant "local"; NULL: run_dir/weft.sock */
 	char *control; /* NULL: run_dir/control */
 	char *user;    /* workers run as; NULL: see sandbox.h */
+	/* In their stead, a user for each; n 0: none. */
+	uint32_t users_first, users_n;
 	char *sandbox; /* on, log, off */
 	char *device;  /* soft, cuda, auto */
 	unsigned tpcs, threads;

@@ -124,8 +124,7 @@ int door_pass(struct tenant *t, uint32_t id, struct worker *w, const struct ctl_
 
 int door_start(struct tenant *t)
 {
-	char *argv[] = {(char *)"weft-door", (char *)(t->b->conf->user ? "--user" : NULL),
-			t->b->conf->user, NULL};
+	char *argv[] = {(char *)"weft-door", NULL};
 	_cleanup_close_ int ours = -1, theirs = -1;
 	int pair[2], r;
 
@@ -148,6 +147,7 @@ int door_start(struct tenant *t)
 		source_remove(t->b, &t->door_ctl);
 		return r;
 	}
+	t->door.out.budget = &t->output;
 	t->door_at_ns = 0;
 	return 0;
 }

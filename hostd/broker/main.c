@@ -60,6 +60,7 @@ static const struct option longs[] = {
 	{"socket", required_argument, NULL, 1},
 	{"control", required_argument, NULL, 1},
 	{"user", required_argument, NULL, 1},
+	{"users", required_argument, NULL, 1},
 	{"sandbox", required_argument, NULL, 1},
 	{"device", required_argument, NULL, 1},
 	{"tpcs", required_argument, NULL, 1},
@@ -330,6 +331,13 @@ static int start(struct broker *b, const struct options *o)
 		log_error("weft-worker is not to be found");
 		return r;
 	}
+	r = users_open(&b->users, b->conf->users_first, b->conf->users_n, b->conf->user);
+	if (r < 0) {
+		log_error("user %s: %s", b->conf->user ? b->conf->user : "weft or nobody",
+			  r == -EPERM ? "workers do not run as root"
+				      : "there is no such user");
+		return r;
+	}
 	r = lock_run_dir(b->conf->run_dir);
 	if (r < 0) {
 		log_error("run directory %s: %s", b->conf->run_dir,
@@ -355,6 +363,7 @@ static void fini(struct broker *b)
 	closep(&b->epoll);
 	free(b->libexec);
 	free(b->numbers);
+	users_fini(&b->users);
 }
 
 /* What sessions share holds descriptors, and half of them are for that. */
@@ -394,6 +403,7 @@ int main(int argc, char **argv)
 	if (o.ready_fd >= 0)
 		fcntl(o.ready_fd, F_SETFD, FD_CLOEXEC);
 	list_init(&b->deferred);
+	list_init(&b->loud);
 	list_init(&b->tenants);
 	list_init(&b->workers);
 	list_init(&b->leaving);

@@ -65,10 +65,6 @@ static unsigned worker_args(const struct broker *b, char **argv, char text[][40]
 		snprintf(text[3] + 2 * i, 3, "%02x", b->device_uuid[i]);
 	argv[n++] = (char *)"--uuid";
 	argv[n++] = text[3];
-	if (c->user) {
-		argv[n++] = (char *)"--user";
-		argv[n++] = c->user;
-	}
 	if (c->swap) {
 		argv[n++] = (char *)"--placement";
 		argv[n++] = c->placement;
@@ -267,6 +263,7 @@ int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 	snprintf(m.text, sizeof(m.text), "%s", t->name);
 	w->slice = window_take(&t->window, &m.window);
 	w->state = WORKER_SESSION;
+	w->child.out.budget = &t->output;
 	w->session = m.session;
 	w->session_of_tenant = m.bytes;
 	w->out.t = t;

@@ -246,8 +246,8 @@ static void on_session_end(void *arg)
 	struct worker *w = arg;
 	int reason = atomic_load(&w->s->end_reason);
 
-	log_info("session %llu ended: %s", (unsigned long long)w->s->number,
-		 reason ? strerror(-reason) : "guest has gone");
+	log_debug("session %llu ended: %s", (unsigned long long)w->s->number,
+		  reason ? strerror(-reason) : "guest has gone");
 	if (!reason && w->timed)
 		give_back(w);
 	_exit(reason ? 2 : 0);

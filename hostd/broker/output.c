@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What children write on standard output and error: a pipe for each, of which lines go
+ * into our log with the child's name and number before them. A child that was taken over,
+ * or does what a guest makes it do, can so neither remove, nor forge, nor flood: a
+ * tenant's children have a budget of bytes together, and while that is used up nothing of
+ * them is read. They do not wait for us: what the pipe has no room for is lost.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "broker/broker.h"
+
+#define BUDGET_BYTES (32u << 10)
+#define BUDGET_RATE  (1u << 10) /* bytes a second */
+/* So much must be there again before reading goes on. */
+#define BUDGET_AGAIN (1u << 10)
+/* Of one child's last words, whatever the budget: its reason to end. */
+#define LAST_BYTES 4096
+
+static bool unlimited(const struct broker *b)
+{
+	return log_enabled(LOG_LVL_DEBUG) || strcmp(b->conf->sandbox, "on");
+}
+
+static void refill(struct output_budget *u, uint64_t now_ns)
+{
+	uint64_t ns = now_ns - u->at_ns, bytes;
+
+	if (!u->at_ns || ns >= BUDGET_BYTES / BUDGET_RATE * NSEC_PER_SEC) {
+		u->bytes = BUDGET_BYTES;
+		u->at_ns = now_ns;
+		return;
+	}
+	bytes = ns * BUDGET_RATE / NSEC_PER_SEC;
+	u->bytes = MIN(u->bytes + bytes, (uint64_t)BUDGET_BYTES);
+	u->at_ns += bytes * NSEC_PER_SEC / BUDGET_RATE;
+}
+
+static void write_line(struct output *o, const char *text)
+{
+	char line[OUTPUT_LINE + 64];
+	size_t own = strlen(o->program);
+	int n;
+
+	/* Its own way to say who speaks. */
+	if (!strncmp(text, o->program, own) && text[own] == ':' && text[own + 1] == ' ')
+		text += own + 2;
+	n = snprintf(line, sizeof(line), "%s[%d]: %s\n", o->program, o->pid, text);
+	(void)!write(STDERR_FILENO, line, MIN((size_t)n, sizeof(line) - 1));
+}
+
+static void end_line(struct output *o)
+{
+	o->line[o->n] = '\0';
+	if (o->n)
+		write_line(o, o->line);
+	o->n = 0;
+}
+
+void output_take(struct output *o, const char *bytes, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		char c = bytes[i];
+
+		if (c == '\n' || o->n == OUTPUT_LINE - 1)
+			end_line(o);
+		if (c != '\n')
+			o->line[o->n++] = c == '\t' ? ' ' : c < ' ' || c > '~' ? '?' : c;
+	}
+}
+
+static void pause_reading(struct output *o)
+{
+	if (epoll_ctl(o->b->epoll, EPOLL_CTL_DEL, o->src.fd, NULL) < 0)
+		return;
+	end_line(o);
+	write_line(o, "says more than is shown");
+	list_append(&o->b->loud, &o->link);
+}
+
+static void on_output(struct source *src, uint32_t events)
+{
+	struct output *o = container_of(src, struct output, src);
+	char buf[1024];
+	ssize_t n = read(src->fd, buf, sizeof(buf));
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		end_line(o);
+		source_remove(o->b, src);
+		return;
+	}
+	output_take(o, buf, (size_t)n);
+	if (unlimited(o->b))
+		return;
+	refill(o->budget, clock_now_ns());
+	o->budget->bytes -= MIN((uint64_t)n, o->budget->bytes);
+	if (!o->budget->bytes)
+		pause_reading(o);
+}
+
+int output_open(struct broker *b, struct output *o, const char *program,
+		struct output_budget *budget, int *ret_fd)
+{
+	int p[2], r;
+
+	if (pipe2(p, O_CLOEXEC | O_NONBLOCK) < 0)
+		return -errno;
+	r = source_add(b, &o->src, p[0], EPOLLIN, on_output);
+	if (r < 0) {
+		close(p[0]);
+		close(p[1]);
+		return r;
+	}
+	o->b = b;
+	o->program = program;
+	o->budget = budget;
+	o->n = 0;
+	list_init(&o->link);
+	*ret_fd = p[1];
+	return 0;
+}
+
+void output_close(struct output *o)
+{
+	char buf[LAST_BYTES];
+	ssize_t n;
+
+	if (o->src.fd < 0)
+		return;
+	n = read(o->src.fd, buf, sizeof(buf));
+	if (n > 0)
+		output_take(o, buf, (size_t)n);
+	end_line(o);
+	if (!list_empty(&o->link))
+		list_remove(&o->link);
+	source_remove(o->b, &o->src);
+}
+
+uint64_t output_tick(struct broker *b, uint64_t now_ns)
+{
+	struct output *o, *tmp;
+
+	list_for_each_safe (o, tmp, &b->loud, link) {
+		struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &o->src};
+
+		refill(o->budget, now_ns);
+		if (o->budget->bytes < BUDGET_AGAIN)
+			continue;
+		list_remove(&o->link);
+		(void)epoll_ctl(b->epoll, EPOLL_CTL_ADD, o->src.fd, &ev);
+	}
+	return list_empty(&b->loud) ? UINT64_MAX : now_ns + NSEC_PER_SEC;
+}

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a worker or a door that was taken over still has in its hands: what it inherited, its
+log, its user, and what it leaves behind. tests/unit/host_sandbox.c tries the system calls."""
+import os
+import shutil
+import stat
+import unittest
+
+import fault
+from fault import Daemon, alive, processes, wait_for
+
+# In place of weft-worker: says nothing to weftd, much to the log, and leaves a process behind.
+EVIL = r"""#!/bin/sh
+sleep 4711 &
+echo 'weftd: info: forged'
+printf 'a\rweftd: info: forged\n'
+while :; do
+    head -c 4000000 /dev/zero | tr '\0' x 1>&2
+    yes 'weftd: info: forged' | head -n 100000
+done
+"""
+
+
+def status(pid, key):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as f:
+        for line in f:
+            if line.startswith(key + ":"):
+                return line.split()[1]
+    return None
+
+
+def children(d):
+    """The daemon's workers and doors."""
+    with open(f"/proc/{d.process.pid}/task/{d.process.pid}/children", encoding="ascii") as f:
+        return [int(p) for p in f.read().split()]
+
+
+def started(d, n):
+    """Waits for so many that are programs of their own by now."""
+    wait_for(lambda: sum("--sandbox" in command(p) for p in children(d)) == n, 10,
+             "so many workers and a door")
+
+
+def command(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            return f.read().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+class Inherited(unittest.TestCase):
+    def setUp(self):
+        os.environ["SECRET_OF_THE_OPERATOR"] = "abc"
+        self.addCleanup(os.environ.pop, "SECRET_OF_THE_OPERATOR")
+
+    def test_what_children_have(self):
+        with Daemon("--pool", "3") as d:
+            started(d, 4)
+            for pid in children(d):
+                self.assertTrue(os.readlink(f"/proc/{pid}/fd/0") == "/dev/null")
+                for fd in (1, 2):
+                    mode = os.stat(f"/proc/{pid}/fd/{fd}").st_mode
+                    self.assertTrue(stat.S_ISFIFO(mode), "the log itself is out of reach")
+                with open(f"/proc/{pid}/environ", encoding="utf-8") as f:
+                    self.assertNotIn("SECRET_OF_THE_OPERATOR", f.read())
+                self.assertEqual(os.getsid(pid), pid)
+            workers = [p for p in children(d) if "weft-worker" in command(p)]
+            self.assertEqual(len(workers), 3)
+            for pid in workers:
+                with open(f"/proc/{pid}/oom_score_adj", encoding="ascii") as f:
+                    self.assertEqual(int(f.read()), 500)
+
+    def test_confinement(self):
+        with Daemon("--pool", "2") as d:
+            started(d, 3)
+            if "no sandbox" in d.log():
+                self.skipTest("built with a sanitizer: there is no sandbox")
+            for pid in children(d):
+                wait_for(lambda p=pid: status(p, "Seccomp") == "2", 5, "it has a filter")
+                self.assertEqual(status(pid, "NoNewPrivs"), "1")
+                # Whose memory nobody may look at belongs to root in /proc.
+                self.assertEqual(os.stat(f"/proc/{pid}/fd").st_uid, 0)
+
+    @unittest.skipIf(os.geteuid(), "only root's daemon can have many users")
+    def test_no_two_have_one_user(self):
+        with Daemon("--pool", "3") as d:
+            started(d, 4)
+            if "no sandbox" in d.log():
+                self.skipTest("built with a sanitizer: there is no sandbox")
+            if "run as one user" in d.log():
+                self.skipTest("this user name space has no numbers to give")
+            for pid in children(d):
+                wait_for(lambda p=pid: status(p, "Uid") != "0", 5, "it is not root's any more")
+                self.assertEqual(status(pid, "CapEff").strip("0"), "")
+            users = [status(pid, "Uid") for pid in children(d)]
+            self.assertEqual(len(set(users)), 4, users)
+
+
+class TakenOver(unittest.TestCase):
+    def test_log_and_orphans(self):
+        with Daemon() as where:
+            programs = where.path("programs")
+            os.mkdir(programs)
+            for name in ("weftd", "weft-door"):
+                shutil.copy(fault.program(name), programs)
+            with open(os.path.join(programs, "weft-worker"), "w", encoding="ascii") as f:
+                f.write(EVIL)
+            os.chmod(f.name, 0o755)
+            with Daemon("--pool", "1", weftd=os.path.join(programs, "weftd"),
+                        ready=False) as d:
+                wait_for(lambda: processes("sleep 4711"), 10, "one has begun")
+                wait_for(lambda: "says more than is shown" in d.log(), 10, "it is too much")
+                evil = [p for p in children(d) if "weft-worker" in command(p)]
+                d.ctl("list")
+                text = d.log()
+                self.assertNotIn("\nweftd: info: forged", text)
+                self.assertIn("]: weftd: info: forged", text)
+                # What may be written at once, and what is added to each line.
+                self.assertLess(len(text), 256 << 10)
+                for pid in evil:
+                    os.kill(pid, 9)
+                # Others take their place.
+                wait_for(lambda: not any(alive(p) for p in evil), 5, "they are gone")
+                self.assertFalse([p for p in processes("sleep 4711")
+                                  if os.getsid(p) in evil])
+            self.assertFalse(processes("sleep 4711"))
+
+
+if __name__ == "__main__":
+    unittest.main()
