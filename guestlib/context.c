@@ -98,8 +98,7 @@ static void renew_wire_id(struct guest_ctx *c)
 {
 	uint64_t id = atomic_load_explicit(&c->wire_id, memory_order_relaxed);
 
-	atomic_store_explicit(&c->wire_id, c->handle | ((id + 1) & 15),
-			      memory_order_relaxed);
+	atomic_store_explicit(&c->wire_id, wire_id_next(id), memory_order_relaxed);
 }
 
 static struct guest_ctx *ctx_new(void)
@@ -113,7 +112,8 @@ static struct guest_ctx *ctx_new(void)
 	c->refs = 1;
 	c->id = atomic_fetch_add(&next_id, 1);
 	c->handle = guest_handle_new(HANDLE_CONTEXT, c);
-	atomic_store_explicit(&c->wire_id, c->handle, memory_order_relaxed);
+	atomic_store_explicit(&c->wire_id, wire_id_make(c->handle, 1),
+			      memory_order_relaxed);
 	return c->handle ? steal(c) : NULL;
 }
 
@@ -158,9 +158,25 @@ static void stack_set_top(struct guest_thread *t)
 	t->top = t->depth ? t->stack[t->depth - 1] : NULL;
 }
 
+/* As deep as there is memory: the driver has no limit either. */
+static bool stack_make_room(struct guest_thread *t)
+{
+	unsigned room = t->stack_room ? 2 * t->stack_room : 8;
+	struct guest_ctx **p;
+
+	if (t->depth < t->stack_room)
+		return true;
+	p = realloc(t->stack, room * sizeof(struct guest_ctx *));
+	if (!p)
+		return false;
+	t->stack = p;
+	t->stack_room = room;
+	return true;
+}
+
 static CUresult stack_push(struct guest_thread *t, struct guest_ctx *c)
 {
-	if (t->depth == THREAD_STACK_MAX)
+	if (!stack_make_room(t))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	ctx_ref(c);
 	t->stack[t->depth++] = c;
@@ -248,12 +264,9 @@ CUresult CUDAAPI cuCtxSetCurrent(CUcontext ctx)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (c == t->top)
 		return CUDA_SUCCESS;
-	ctx_ref(c);
 	if (t->depth)
-		ctx_unref(t->stack[--t->depth]);
-	t->stack[t->depth++] = c;
-	stack_set_top(t);
-	return CUDA_SUCCESS;
+		stack_pop(t);
+	return stack_push(t, c);
 }
 
 CUresult CUDAAPI cuCtxGetCurrent(CUcontext *pctx)
@@ -413,8 +426,10 @@ static CUresult ctx_create(CUcontext *pctx, unsigned flags, CUdevice dev)
 	if (r == CUDA_SUCCESS) {
 		set_alive(c, true);
 		r = stack_push(t, c);
-		if (r)
+		if (r) {
+			set_alive(c, false);
 			session_ctx_destroy(t, c->handle);
+		}
 	}
 	if (r) {
 		guest_handle_free(c->handle);

@@ -25,8 +25,8 @@ struct guest_ctx {
 	uint64_t handle;
 	_Atomic bool alive; /* exists at the worker */
 	bool primary;
-	/* What threads remember of it as "the worker knows": handle, and in the low bits
-	 * how often a primary context has come back to life. */
+	/* What threads remember of it as "the worker knows"; see thread.h. Never 0, never
+	 * that of an earlier life. */
 	_Atomic uint64_t wire_id;
 	_Atomic unsigned
 		refs;      /* its handle, and one for each place in a thread's stack */

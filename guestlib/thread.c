@@ -75,6 +75,7 @@ static void thread_end(void *arg)
 	stage_thread_end(t);
 	while (t->depth)
 		ctx_unref(t->stack[--t->depth]);
+	free(t->stack);
 	park_lane(t);
 	free(t);
 }

@@ -12,9 +12,7 @@
 struct guest_ctx;
 struct stage;
 
-#define THREAD_STACK_MAX 64 /* contexts pushed in one thread */
-
-#define EXTENTS          8
+#define EXTENTS 8
 
 /* Memory of the device that is known to be there; extent.h. */
 struct extents {
@@ -29,18 +27,29 @@ struct guest_thread {
 	struct lane *lane;     /* NULL until a call needs it */
 	struct guest_ctx *top; /* current context, or NULL */
 	uint64_t wire_id;      /* guest_ctx.wire_id of the lane's context at the worker */
-	unsigned depth;
-	struct guest_ctx
-		*stack[THREAD_STACK_MAX]; /* a reference each; stack[depth-1]==top */
+	unsigned depth, stack_room;
+	struct guest_ctx **stack; /* a reference each; stack[depth-1]==top */
 	CUstreamCaptureMode capture_mode;
 	struct stage *stage; /* of small copies, or NULL */
 	struct extents extents;
 };
 
-/* The handle in a guest_ctx.wire_id. */
+/* A guest_ctx.wire_id of a context: what its handle has of its own, and above it how
+ * often it has come to life. */
+static inline uint64_t wire_id_make(uint64_t handle, uint32_t life)
+{
+	return (uint64_t)life << 32 | (uint32_t)(handle >> 4);
+}
+
+static inline uint64_t wire_id_next(uint64_t id)
+{
+	return id + (1ull << 32);
+}
+
+/* The handle in it. */
 static inline uint64_t wire_id_ctx(uint64_t id)
 {
-	return id & ~15ull;
+	return handle_make(HANDLE_CONTEXT, 0, 0) | (uint64_t)(uint32_t)id << 4;
 }
 
 /* The context that the thread's commands are for: its own, or the one lent to it. */
