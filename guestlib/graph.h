@@ -336,6 +336,8 @@ bool graph_host_run(uint64_t id, CUresult status);
 CUresult hostfunc_post(struct guest_thread *t, CUhostFn fn, void *arg, uint64_t wire);
 /* hostfunc.c: the helper thread runs from now on. SUCCESS or OUT_OF_MEMORY. */
 CUresult hostfunc_start(void);
+/* hostfunc.c: on the helper thread, a function of the program, which may not call CUDA. */
+void hostfunc_run(CUhostFn fn, void *arg);
 /* Whether a function that a program put into a stream has yet to run or return. */
 bool hostfunc_pending(void);
 /* hostfunc.c: a new number for host_func and graph_host. */

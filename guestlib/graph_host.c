@@ -155,7 +155,7 @@ static void run_staged(const struct graph_host *h)
 static CUresult run(const struct graph_host *h)
 {
 	if (h->op.type == CU_GRAPH_NODE_TYPE_HOST)
-		h->op.host.fn(h->op.host.userData);
+		hostfunc_run(h->op.host.fn, h->op.host.userData);
 	else if (h->op.type == CU_GRAPH_NODE_TYPE_MEMCPY && h->stage)
 		run_staged(h);
 	else if (h->op.type == CU_GRAPH_NODE_TYPE_MEMCPY)

@@ -6,6 +6,9 @@
  * process, which waits for that on a lane of its own, runs the function and asks for the
  * next; asking says that the one before is done. The thread is made when first needed. It
  * takes no signals: those are for the program's threads.
+ *
+ * Such a function may not call CUDA: a call that waited for its own stream would wait for
+ * ever. While it runs, the helper has no lane, and so guest_enter() refuses.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -16,6 +19,7 @@
 #include "calls.h"
 #include "capture.h"
 #include "process.h"
+#include "thread.h"
 
 struct host_call {
 	struct list link; /* pending, in the order of posting */
@@ -65,12 +69,38 @@ static CUresult wait_for_next(struct guest_thread *t, uint64_t done_id,
 	return r;
 }
 
+static struct lane *hide_lane(void)
+{
+	guest_self->in_host_func = true;
+	return steal(guest_self->lane);
+}
+
+static void show_lane(struct lane *l)
+{
+	guest_self->lane = l;
+	guest_self->in_host_func = false;
+}
+
+void hostfunc_run(CUhostFn fn, void *arg)
+{
+	struct lane *l = hide_lane();
+
+	fn(arg);
+	show_lane(l);
+}
+
 static void run(struct host_call *c, CUresult status)
 {
-	if (c->callback)
+	if (c->callback) {
+		struct lane *l = hide_lane();
+
 		c->callback(c->stream, status, c->arg);
-	else if (c->always || status == CUDA_SUCCESS)
+		show_lane(l);
+	} else if (c->always) {
 		c->fn(c->arg);
+	} else if (status == CUDA_SUCCESS) {
+		hostfunc_run(c->fn, c->arg);
+	}
 	atomic_fetch_sub(&outstanding, 1);
 }
 
@@ -79,24 +109,29 @@ bool hostfunc_pending(void)
 	return atomic_load_explicit(&outstanding, memory_order_acquire);
 }
 
-static void *helper(void *unused)
+static void run_next(const struct host_func_wait_rep *next)
+{
+	struct host_call *c = take(next->id);
+
+	if (c)
+		run(c, next->status);
+	else
+		graph_host_run(next->id, next->status);
+	free(c);
+}
+
+static void *helper(void *arg)
 {
 	struct host_func_wait_rep next = {0};
-	struct guest_thread *t;
-	CUresult r = guest_enter(NEED_INIT, &t);
+	struct guest_thread *t = arg;
+	CUresult r = thread_become(t);
 
+	if (r)
+		thread_free(t);
 	while (r == CUDA_SUCCESS) {
-		struct host_call *c;
-
 		r = wait_for_next(t, next.id, &next);
-		if (r)
-			break;
-		c = take(next.id);
-		if (c)
-			run(c, next.status);
-		else
-			graph_host_run(next.id, next.status);
-		free(c);
+		if (r == CUDA_SUCCESS)
+			run_next(&next);
 	}
 	log_debug("host functions end: %d", (int)r);
 	return NULL;
@@ -104,18 +139,30 @@ static void *helper(void *unused)
 
 static CUresult start_helper_locked(void)
 {
+	struct guest_thread *t;
 	sigset_t all, old;
 	pthread_t thread;
-	int r;
+	CUresult r;
 
 	if (helper_runs)
 		return CUDA_SUCCESS;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = thread_open_own_lane(t); /* it waits in there nearly all the time */
+	if (r) {
+		thread_free(t);
+		return r;
+	}
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(&thread, NULL, helper, NULL);
+	r = pthread_create(&thread, NULL, helper, t) ? CUDA_ERROR_OUT_OF_MEMORY
+						     : CUDA_SUCCESS;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (r)
-		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (r) {
+		thread_free(t);
+		return r;
+	}
 	pthread_detach(thread);
 	helper_runs = true;
 	return CUDA_SUCCESS;

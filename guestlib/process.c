@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -177,6 +178,24 @@ static void close_session(void)
 	link_free(steal(g->link));
 }
 
+/* Many programs that start together wait for their workers: there is room for some of
+ * them, and the others are told to try again. */
+static int connect_patiently(const struct link_opts *opts, struct link **ret_link,
+			     char **ret_why)
+{
+	uint64_t deadline = clock_now_ns() + PROCESS_WAIT_NS;
+	unsigned ms = 20;
+	int r;
+
+	while ((r = link_connect(opts, ret_link, ret_why)) == -EAGAIN &&
+	       clock_now_ns() < deadline) {
+		free(steal(*ret_why));
+		nanosleep(&(struct timespec){.tv_nsec = ms * NSEC_PER_MSEC}, NULL);
+		ms = MIN(2 * ms, 320u);
+	}
+	return r;
+}
+
 static CUresult init_locked(void)
 {
 	static bool hooks_done;
@@ -192,7 +211,7 @@ static CUresult init_locked(void)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		hooks_done = true;
 	}
-	r = link_connect(&opts, &g->link, &why);
+	r = connect_patiently(&opts, &g->link, &why);
 	if (r < 0) {
 		g->link = NULL;
 		return connect_error(r, why);

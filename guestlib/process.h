@@ -18,6 +18,7 @@
 
 #include <stdatomic.h>
 
+#include "base/clock.h"
 #include "guest.h"
 #include "link.h"
 
@@ -33,6 +34,9 @@ enum process_state {
 /* One truth about the version, compiled in: it is also part of the integrity check. */
 #define GUEST_DRIVER_VERSION 13000
 
+/* How long is tried again where the host has no time for one more. */
+#define PROCESS_WAIT_NS (60 * NSEC_PER_SEC)
+
 /* Room for the attributes by number; CU_DEVICE_ATTRIBUTE_MAX of this toolkit fits. */
 #define GUEST_ATTRIBUTES 192
 static_assert(CU_DEVICE_ATTRIBUTE_MAX <= GUEST_ATTRIBUTES, "more attributes than room");
@@ -44,7 +48,7 @@ struct guest_device {
 	char driver[80];   /* the host driver's own version */
 	uint32_t features; /* enum feature */
 	uint64_t memory_bytes;
-	uint64_t host_base, host_size; /* see struct guest_process */
+	uint64_t host_base, host_size;         /* see struct guest_process */
 	size_t chunk_bytes;                    /* granularity of cuMemCreate */
 	int priority_least, priority_greatest; /* of streams */
 	int attributes[GUEST_ATTRIBUTES];      /* INT_MIN: not known to the host */

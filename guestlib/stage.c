@@ -97,6 +97,8 @@ struct stage *stage_take(struct guest_thread *t, enum stage_use use)
 	struct stage *s;
 	bool more;
 
+	if (t->shared) /* posting may take long, and must not with a lock */
+		return NULL;
 	pthread_mutex_lock(&lock);
 	s = pool[use];
 	if (s)

@@ -10,10 +10,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "context.h"
 #include "process.h"
 #include "session.h"
+#include "shared_lane.h"
 #include "stage.h"
 #include "thread.h"
 
@@ -64,6 +67,19 @@ static bool unpark_lane(struct guest_thread *t)
 	return t->lane;
 }
 
+void thread_free(struct guest_thread *t)
+{
+	if (!t)
+		return;
+	while (t->depth)
+		ctx_unref(t->stack[--t->depth]);
+	free(t->stack);
+	if (t->shared)
+		shared_lane_leave(t);
+	park_lane(t);
+	free(t);
+}
+
 /* A thread ends: its lane waits for another, its references go. */
 static void thread_end(void *arg)
 {
@@ -73,16 +89,22 @@ static void thread_end(void *arg)
 	if (process_get_state() == PROCESS_FORKED)
 		return;
 	stage_thread_end(t);
-	while (t->depth)
-		ctx_unref(t->stack[--t->depth]);
-	free(t->stack);
-	park_lane(t);
-	free(t);
+	thread_free(t);
 }
 
 static void make_key(void)
 {
 	thread_key_ok = pthread_key_create(&thread_key, thread_end) == 0;
+}
+
+CUresult thread_become(struct guest_thread *t)
+{
+	pthread_once(&thread_once, make_key);
+	if (!thread_key_ok || pthread_setspecific(thread_key, t))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	t->capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+	guest_self = t;
+	return CUDA_SUCCESS;
 }
 
 struct guest_thread *thread_get(void)
@@ -91,18 +113,9 @@ struct guest_thread *thread_get(void)
 
 	if (likely(t))
 		return t;
-	pthread_once(&thread_once, make_key);
-	if (!thread_key_ok)
-		return NULL;
 	t = calloc(1, sizeof(*t));
-	if (!t)
-		return NULL;
-	t->capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-	if (pthread_setspecific(thread_key, t)) {
-		free(t);
-		return NULL;
-	}
-	guest_self = t;
+	if (t && thread_become(t))
+		free(steal(t));
 	return t;
 }
 
@@ -111,25 +124,64 @@ void thread_abandon(void)
 	if (guest_self)
 		pthread_setspecific(thread_key, NULL);
 	guest_self = NULL; /* its memory is the parent's lane's; a child never uses it */
+	shared_lane_abandon();
 }
 
-CUresult thread_open_lane(struct guest_thread *t)
+/* Opens one more. While weftd has no time for it, waits: as long as for a session. */
+static int open_lane(struct lane **ret_lane)
 {
+	uint64_t deadline = clock_now_ns() + PROCESS_WAIT_NS;
+	unsigned ms = 1;
 	int r;
 
-	if (t->lane)
-		return CUDA_SUCCESS;
+	while ((r = link_lane(guest_process.link, ret_lane)) == -EAGAIN &&
+	       clock_now_ns() < deadline) {
+		nanosleep(&(struct timespec){.tv_nsec = ms * NSEC_PER_MSEC}, NULL);
+		ms = MIN(2 * ms, 64u);
+	}
+	return r;
+}
+
+/* Before the n-th lane, for when there are no more. */
+static void open_shared_lane(unsigned n)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	struct lane *l;
+
+	pthread_mutex_lock(&lock);
+	if (shared_lane_wanted(n) && open_lane(&l) == 0)
+		shared_lane_add(l);
+	pthread_mutex_unlock(&lock);
+}
+
+CUresult thread_open_own_lane(struct guest_thread *t)
+{
+	static _Atomic unsigned n_lanes;
+	int r;
+
 	if (unpark_lane(t)) /* the thread before may have left work in its streams */
 		return session_thread_begin(t);
-	r = link_lane(guest_process.link, &t->lane);
-	if (r == 0)
-		return CUDA_SUCCESS;
-	t->lane = NULL;
+	open_shared_lane(++n_lanes);
+	r = open_lane(&t->lane);
 	if (r == -EPIPE || r == -ECONNREFUSED || r == -EPROTO) {
 		process_lost("it opens no lane for a new thread");
 		return GUEST_ERROR_LOST;
 	}
+	if (r == 0)
+		return CUDA_SUCCESS;
+	n_lanes--;
+	t->lane = NULL;
 	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult thread_open_lane(struct guest_thread *t)
+{
+	CUresult r;
+
+	if (t->lane)
+		return CUDA_SUCCESS;
+	r = thread_open_own_lane(t);
+	return r == CUDA_ERROR_OUT_OF_MEMORY && shared_lane_join(t) ? CUDA_SUCCESS : r;
 }
 
 /* The worker is to use the thread's current context from the next command on. */
@@ -169,6 +221,8 @@ static CUresult enter_slow(enum guest_need need, struct guest_thread **ret_t)
 	if (!t)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (need != NEED_NONE && !t->lane) {
+		if (t->in_host_func)
+			return CUDA_ERROR_NOT_PERMITTED;
 		r = thread_open_lane(t);
 		if (r)
 			return r;
@@ -222,6 +276,8 @@ CUresult guest_enter(enum guest_need need, struct guest_thread **ret_t)
 void *guest_begin(struct guest_thread *t, uint16_t op, uint32_t size,
 		  uint32_t payload_size, void **ret_payload)
 {
+	if (unlikely(t->shared))
+		return shared_lane_begin(t, op, size, payload_size, ret_payload);
 	return lane_begin(t->lane, op, size, payload_size, ret_payload);
 }
 
@@ -239,9 +295,9 @@ CUresult guest_broken(struct guest_thread *t)
 
 CUresult guest_post(struct guest_thread *t)
 {
-	if (unlikely(lane_post(t->lane) < 0))
-		return guest_lost(t);
-	return CUDA_SUCCESS;
+	int r = unlikely(t->shared) ? shared_lane_post(t) : lane_post(t->lane);
+
+	return unlikely(r < 0) ? guest_lost(t) : CUDA_SUCCESS;
 }
 
 /* The result in a reply, once its size is known to be right. */
@@ -261,36 +317,48 @@ static CUresult reply_result(struct guest_thread *t, int r, uint32_t body_size,
 	return reply->body_size < body_size ? guest_broken(t) : CUDA_SUCCESS;
 }
 
+static int send(struct guest_thread *t)
+{
+	return unlikely(t->shared) ? shared_lane_send(t) : lane_send(t->lane);
+}
+
+static int answer(struct guest_thread *t, struct lane_reply *ret)
+{
+	return unlikely(t->shared) ? shared_lane_answer(t, ret)
+				   : lane_answer(t->lane, ret);
+}
+
+static int call(struct guest_thread *t, struct lane_reply *ret)
+{
+	int r = send(t);
+
+	return r < 0 ? r : answer(t, ret);
+}
+
 CUresult guest_call(struct guest_thread *t, uint32_t body_size, struct lane_reply *ret)
 {
-	int r = lane_call(t->lane, ret);
-
-	return reply_result(t, r, body_size, ret, false);
+	return reply_result(t, call(t, ret), body_size, ret, false);
 }
 
 CUresult guest_send(struct guest_thread *t)
 {
-	return unlikely(lane_send(t->lane) < 0) ? guest_lost(t) : CUDA_SUCCESS;
+	return unlikely(send(t) < 0) ? guest_lost(t) : CUDA_SUCCESS;
 }
 
 CUresult guest_answer(struct guest_thread *t, uint32_t body_size, struct lane_reply *ret)
 {
-	int r = lane_answer(t->lane, ret);
-
-	return reply_result(t, r, body_size, ret, false);
+	return reply_result(t, answer(t, ret), body_size, ret, false);
 }
 
 CUresult guest_call_even_lost(struct guest_thread *t, uint32_t body_size,
 			      struct lane_reply *ret)
 {
-	int r = lane_call(t->lane, ret);
-
-	return reply_result(t, r, body_size, ret, true);
+	return reply_result(t, call(t, ret), body_size, ret, true);
 }
 
 CUresult guest_next(struct guest_thread *t, uint32_t body_size, struct lane_reply *ret)
 {
-	int r = lane_next(t->lane, ret);
+	int r = unlikely(t->shared) ? shared_lane_next(t, ret) : lane_next(t->lane, ret);
 
 	return reply_result(t, r, body_size, ret, false);
 }

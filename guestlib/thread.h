@@ -10,6 +10,7 @@
 #include "guest.h"
 
 struct guest_ctx;
+struct shared_lane;
 struct stage;
 
 #define EXTENTS 8
@@ -24,14 +25,18 @@ struct extents {
 };
 
 struct guest_thread {
-	struct lane *lane;     /* NULL until a call needs it */
-	struct guest_ctx *top; /* current context, or NULL */
-	uint64_t wire_id;      /* guest_ctx.wire_id of the lane's context at the worker */
+	struct lane *lane;          /* NULL until a call needs it */
+	struct shared_lane *shared; /* whose lane that is, or NULL: its own */
+	struct guest_ctx *top;      /* current context, or NULL */
+	uint64_t wire_id; /* guest_ctx.wire_id of the lane's context at the worker */
 	unsigned depth, stack_room;
 	struct guest_ctx **stack; /* a reference each; stack[depth-1]==top */
 	CUstreamCaptureMode capture_mode;
 	struct stage *stage; /* of small copies, or NULL */
 	struct extents extents;
+	char *answer;      /* with a shared lane: the last one */
+	bool holds_shared; /* likewise: a command or its answer is under way */
+	bool in_host_func; /* runs a function of a stream, and has no lane meanwhile */
 };
 
 /* A guest_ctx.wire_id of a context: what its handle has of its own, and above it how
@@ -67,7 +72,18 @@ struct guest_thread *thread_get(void);
 /* In a forked child: forgets the calling thread's state. */
 void thread_abandon(void);
 
-/* Opens the thread's lane. CUDA_SUCCESS, OUT_OF_MEMORY or GUEST_ERROR_LOST. */
+/* Opens the thread's lane, or shares one. CUDA_SUCCESS, OUT_OF_MEMORY or
+ * GUEST_ERROR_LOST. */
 CUresult thread_open_lane(struct guest_thread *t);
+
+/* Opens a lane that is t's alone; for a thread to come, whose t it is. */
+CUresult thread_open_own_lane(struct guest_thread *t);
+
+/* Makes t, with its lane, the state of the calling thread, which had none. Owns t on
+ * success. */
+CUresult thread_become(struct guest_thread *t);
+
+/* What is not anybody's any more. */
+void thread_free(struct guest_thread *t);
 
 #endif
