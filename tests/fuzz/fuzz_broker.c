@@ -56,6 +56,7 @@ static void start(unsigned i)
 	if (account_attach(&workers[i], &tenants[i % 2]) < 0)
 		abort();
 	workers[i].state = WORKER_SESSION;
+	list_append(&tenants[i % 2].workers, &workers[i].tenant_link);
 	account_begin(&workers[i]);
 }
 
@@ -65,6 +66,7 @@ static void stop(unsigned i)
 	ipc_end(&workers[i]);
 	account_end(&workers[i]);
 	list_remove(&workers[i].link);
+	list_remove(&workers[i].tenant_link);
 	outbox_drop(&workers[i].out);
 	close(workers[i].ctl.fd);
 	close(theirs[i]);
@@ -157,6 +159,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			.high = UINT64_MAX, .max = UINT64_MAX, .swap_max = UINT64_MAX};
 		tenants[i].memory.weight = 100;
 		list_init(&tenants[i].shares);
+		list_init(&tenants[i].workers);
 		list_append(&b.tenants, &tenants[i].link);
 	}
 	for (unsigned i = 0; i < WORKERS; i++)
