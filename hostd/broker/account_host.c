@@ -1,11 +1,121 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host memory that guests share with the device. In a VM it lies in the window, where
- * this keeps the places; they are given out in multiples of the grain.
+ * Memory of the host: what guests share with the device, and what they make their workers
+ * hold. The first lies in the window in a VM, where this keeps the places; they are given
+ * out in multiples of the grain. Each tenant has a limit for either, and there is one for
+ * all tenants together.
  */
 #include <errno.h>
 
 #include "broker/broker.h"
+#include "session/session.h"
+
+/* Granted ahead of use, so that few charges cost a message. */
+#define WMEM_STEP (8ull << 20)
+/* What a lane's ring, stack and thread take. */
+#define WMEM_LANE (1ull << 20)
+
+static uint64_t room(uint64_t max, uint64_t used)
+{
+	return max > used ? max - used : 0;
+}
+
+/* ---- worker memory ---- */
+
+uint64_t account_wmem(const struct worker *w)
+{
+	return w->wmem - MIN(purse_spare(&w->count->wmem), w->wmem);
+}
+
+uint64_t account_wmem_tenant(const struct tenant *t)
+{
+	const struct worker *w;
+	uint64_t sum = 0;
+
+	list_for_each (w, &t->b->workers, link) {
+		if (w->state == WORKER_SESSION && w->tenant == t)
+			sum += account_wmem(w);
+	}
+	return sum;
+}
+
+static void ungrant(struct worker *w, uint64_t bytes)
+{
+	bytes = MIN(bytes, w->wmem);
+	w->wmem -= bytes;
+	w->tenant->wmem -= bytes;
+	w->b->host -= bytes;
+}
+
+/* What is ahead of use, of a tenant's sessions or (NULL) of all. */
+static void take_back(struct broker *b, const struct tenant *t)
+{
+	struct worker *w;
+
+	list_for_each (w, &b->workers, link) {
+		if (w->state == WORKER_SESSION && (!t || w->tenant == t))
+			ungrant(w, purse_empty(&w->count->wmem));
+	}
+}
+
+/* True if there are so many bytes for the tenant, perhaps once others gave back what they
+ * do not use. */
+static bool has_room(struct tenant *t, uint64_t bytes)
+{
+	struct broker *b = t->b;
+
+	if (bytes > room(t->wmem_max, t->wmem))
+		take_back(b, t);
+	if (bytes > room(b->host_max, b->host))
+		take_back(b, NULL);
+	return bytes <= room(t->wmem_max, t->wmem) && bytes <= room(b->host_max, b->host);
+}
+
+static int refused(struct tenant *t)
+{
+	if (log_limit_ok(&t->log_limit, 2))
+		log_warning("tenant %s: its workers hold all that worker.memory.max, or "
+			    "host.max of all tenants, allows",
+			    t->name);
+	return -EDQUOT;
+}
+
+static void grant(struct worker *w, uint64_t bytes)
+{
+	w->wmem += bytes;
+	w->tenant->wmem += bytes;
+	w->b->host += bytes;
+}
+
+int account_wmem_charge(struct worker *w, uint64_t bytes)
+{
+	struct tenant *t = w->tenant;
+	uint64_t ahead = WMEM_STEP;
+
+	if (bytes > UINT64_MAX - ahead || !has_room(t, bytes))
+		return refused(t);
+	if (bytes + ahead > room(t->wmem_max, t->wmem) ||
+	    bytes + ahead > room(w->b->host_max, w->b->host))
+		ahead = 0;
+	grant(w, bytes + ahead);
+	purse_put(&w->count->wmem, ahead);
+	return 0;
+}
+
+int account_wmem_lane(struct worker *w)
+{
+	/* The worker's word: one that lies has fewer threads' memory charged. */
+	uint64_t now = atomic_load_explicit(&w->count->lanes, memory_order_relaxed);
+
+	for (; w->n_lanes <= MIN(now, SESS_LANES_MAX); w->n_lanes++) {
+		if (!has_room(w->tenant, WMEM_LANE))
+			return refused(w->tenant);
+		grant(w, WMEM_LANE);
+	}
+	return 0;
+}
+
+/* ---- what is shared with the device ---- */
 
 int account_host_charge(struct worker *w, uint64_t bytes, uint64_t *ret_offset)
 {
@@ -13,7 +123,11 @@ int account_host_charge(struct worker *w, uint64_t bytes, uint64_t *ret_offset)
 	uint64_t offset = 0;
 	int r;
 
-	if (!bytes || bytes > t->host_max || t->host_used > t->host_max - bytes)
+	if (!bytes || bytes > room(t->host_max, t->host_used))
+		return -EDQUOT;
+	if (bytes > room(w->b->host_max, w->b->host))
+		take_back(w->b, NULL);
+	if (bytes > room(w->b->host_max, w->b->host))
 		return -EDQUOT;
 	if (w->slice >= 0) {
 		r = window_host_take(&t->window, bytes, w, &offset);
@@ -22,22 +136,29 @@ int account_host_charge(struct worker *w, uint64_t bytes, uint64_t *ret_offset)
 	}
 	t->host_used += bytes;
 	w->host_charged += bytes;
+	w->b->host += bytes;
 	*ret_offset = offset;
 	return 0;
+}
+
+static void uncharge(struct worker *w, uint64_t bytes)
+{
+	bytes = MIN(bytes, w->host_charged);
+	w->host_charged -= bytes;
+	w->tenant->host_used -= bytes;
+	w->b->host -= bytes;
 }
 
 void account_host_uncharge(struct worker *w, uint64_t offset, uint64_t bytes)
 {
 	if (w->slice >= 0)
 		bytes = window_host_give_back(&w->tenant->window, offset, w);
-	bytes = MIN(bytes, w->host_charged);
-	w->host_charged -= bytes;
-	w->tenant->host_used -= bytes;
+	uncharge(w, bytes);
 }
 
 void account_host_drop(struct worker *w)
 {
 	window_host_drop(&w->tenant->window, w);
-	w->tenant->host_used -= w->host_charged;
-	w->host_charged = 0;
+	uncharge(w, w->host_charged);
+	ungrant(w, w->wmem);
 }

@@ -200,7 +200,9 @@ struct worker {
 	uint8_t token[16];
 	struct wire_hello hello;
 	uint64_t attached_ns, peak, host_charged;
-	int slice; /* of the tenant's window, or -1 */
+	uint64_t wmem;    /* worker memory granted, what is ahead of use included */
+	unsigned n_lanes; /* most at once, each of which is charged */
+	int slice;        /* of the tenant's window, or -1 */
 	char carrier[24];
 	bool killed;
 	uint64_t ending_ns; /* since when it is on its way out; 0: it is not */
@@ -485,7 +487,19 @@ bool ready_pressed(struct broker *b);
  * window, or 0. Returns 0, -EDQUOT or -ENOSPC (the window is full). */
 int account_host_charge(struct worker *w, uint64_t bytes, uint64_t *ret_offset);
 void account_host_uncharge(struct worker *w, uint64_t offset, uint64_t bytes);
-/* All that the worker has. */
+/*
+ * Worker memory: what guests make their workers hold. Granted some MiB ahead of use, up
+ * to worker.memory.max; what is ahead is taken back before anybody is refused. Returns 0
+ * or -EDQUOT.
+ */
+int account_wmem_charge(struct worker *w, uint64_t bytes);
+/* A lane more is about to be opened. Likewise. */
+int account_wmem_lane(struct worker *w);
+/* In use now, as workers say. */
+uint64_t account_wmem(const struct worker *w);
+uint64_t account_wmem_tenant(const struct tenant *t);
+
+/* All that the worker has, of both kinds. */
 void account_host_drop(struct worker *w);
 
 /*
@@ -592,7 +606,8 @@ struct tenant {
 	uint64_t asked_until_ns; /* who has not answered by then is taken to be there */
 	uint64_t turn_ns;        /* moves on with each worker that it gets; guests.c */
 	uint64_t host_max, host_used;
-	struct list shares; /* ipc.c */
+	uint64_t wmem_max, wmem; /* worker memory; granted */
+	struct list shares;      /* ipc.c */
 	unsigned n_shares;
 	/* Of what is granted, and of what is away: of shares whose maker has gone. */
 	uint64_t shared, shared_away;
@@ -664,6 +679,7 @@ struct broker {
 	char device_name[96];
 	uint64_t device_total, granted; /* to workers, all together */
 	uint64_t away, returning;       /* likewise */
+	uint64_t host_max, host;        /* of all tenants: pinned, and of workers */
 	uint64_t swap; /* host memory for what is away; 0: nothing moves */
 	uint64_t chunk;
 	/* Kept free while tenants want more than there is, which was so last at

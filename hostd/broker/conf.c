@@ -43,11 +43,20 @@ static char *default_run_dir(void)
 	return r < 0 ? NULL : path;
 }
 
+/* Limits of host memory are parts of it: more would leave the host without. */
+static uint64_t quarter_of_ram(void)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+
+	return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size / 4 : 1ull << 29;
+}
+
 int conf_init(struct conf *c)
 {
 	memset(c, 0, sizeof(*c));
 	list_init(&c->tenants);
 	c->pool = POOL_DEFAULT;
+	c->host_max = 3 * quarter_of_ram();
 	c->run_dir = default_run_dir();
 	c->users_first = USERS_FIRST;
 	c->users_n = USERS_N;
@@ -99,14 +108,6 @@ int conf_name_check(const char *name)
 	return 0;
 }
 
-/* Pinned memory beyond that would leave the host without. */
-static uint64_t half_of_ram(void)
-{
-	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-
-	return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size / 2 : 1ull << 30;
-}
-
 struct conf_tenant *conf_tenant_new(const char *name)
 {
 	struct conf_tenant *t = calloc(1, sizeof(*t));
@@ -118,7 +119,8 @@ struct conf_tenant *conf_tenant_new(const char *name)
 	t->mode = 0600;
 	t->memory.high = t->memory.max = t->memory.swap_max = UINT64_MAX;
 	t->memory.weight = CONF_WEIGHT_DEFAULT;
-	t->host_max = half_of_ram();
+	t->host_max = 2 * quarter_of_ram();
+	t->wmem_max = quarter_of_ram();
 	t->sessions_max = SESSIONS_DEFAULT;
 	return t;
 }
@@ -206,6 +208,8 @@ int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value)
 		return set_string(&t->group, value);
 	if (!strcmp(key, "host.max"))
 		return size_parse(value, &t->host_max);
+	if (!strcmp(key, "worker.memory.max"))
+		return size_parse(value, &t->wmem_max);
 	if (!strcmp(key, "sessions.max"))
 		return set_number(&t->sessions_max, value, 4096);
 	if (!strcmp(key, "window.path"))
@@ -295,6 +299,8 @@ int conf_daemon_set(struct conf *c, const char *key, const char *value)
 		return set_number(&c->threads, value, 1024);
 	if (!strcmp(key, "memory"))
 		return size_parse(value, &c->memory);
+	if (!strcmp(key, "host.max"))
+		return size_parse(value, &c->host_max);
 	if (!strcmp(key, "swap"))
 		return size_parse(value, &c->swap);
 	if (!strcmp(key, "reserve"))

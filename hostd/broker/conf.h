@@ -29,7 +29,8 @@ struct conf_tenant {
 	mode_t mode;  /* of the socket and of the window */
 	char *group;  /* likewise; NULL: the daemon's */
 	struct conf_memory memory;
-	uint64_t host_max;
+	uint64_t host_max; /* shared with the device */
+	uint64_t wmem_max; /* held by workers */
 	unsigned sessions_max;
 	char *window_path; /* NULL: no window */
 	uint64_t window_size;
@@ -45,9 +46,10 @@ struct conf {
 	char *sandbox; /* on, log, off */
 	char *device;  /* soft, cuda, auto */
 	unsigned tpcs, threads;
-	uint64_t memory;  /* of the software device, at most so much of a real one; 0: all
-			   */
-	uint64_t swap;    /* host memory for what gives way; 0: nothing does */
+	uint64_t memory; /* of the software device, at most so much of a real one; 0: all
+			  */
+	uint64_t host_max; /* of all tenants: shared with the device, and of workers */
+	uint64_t swap;     /* host memory for what gives way; 0: nothing does */
 	uint64_t reserve; /* kept free for the next; UINT64_MAX: as the device is large */
 	uint64_t chunk;   /* in which it moves */
 	char *placement;  /* policies/placement.h */

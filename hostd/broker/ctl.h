@@ -19,6 +19,8 @@
  *	worker -> weftd  HOST_CHARGE    id, bytes: host memory; the answer's bytes say
  *				 where in the VM's window, if there is one
  *	worker -> weftd  HOST_UNCHARGE  bytes, total (where in the window); no answer
+ *	worker -> weftd  WMEM_CHARGE  id, bytes: of the host's memory, for the worker to
+ *				 hold; no more is granted than its purse has
  *	worker -> weftd  MEMORY  id: how much is left?
  *	worker -> weftd  IPC_EXPORT  id, total (enum sess_ipc_kind), bytes, result (1: in
  *				 host memory), session (which part of how many,
@@ -120,6 +122,7 @@ enum ctl_type {
 	CTL_REFUSE,
 	CTL_PASS,
 	CTL_GUEST,
+	CTL_WMEM_CHARGE,
 	CTL_NUM
 };
 

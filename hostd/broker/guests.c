@@ -218,7 +218,9 @@ static void join(struct tenant *t, const struct wire_hello *hello, uint32_t id)
 		door_refuse(t, id, -EACCES);
 		return;
 	}
-	if (door_pass(t, id, found, &m, -1) < 0)
+	if (account_wmem_lane(found) < 0)
+		door_refuse(t, id, -ENOSPC);
+	else if (door_pass(t, id, found, &m, -1) < 0)
 		door_refuse(t, id, -EAGAIN);
 }
 

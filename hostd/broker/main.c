@@ -395,6 +395,7 @@ int main(int argc, char **argv)
 	configure(argc, argv, &conf, &o);
 	b->conf = &conf;
 	b->keep_ready = conf.pool;
+	b->host_max = conf.host_max;
 	b->swap = conf.swap;
 	b->chunk = conf.chunk;
 	b->placement = placement_find(conf.placement);

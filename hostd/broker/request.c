@@ -63,6 +63,8 @@ static struct json_object *describe_device(const struct broker *b)
 	add_u64(o, "memory", b->device_total);
 	add_u64(o, "memory_used", account_device(b));
 	add_u64(o, "memory_free", account_free(b));
+	add_u64(o, "host_used", b->host);
+	add_u64(o, "host_max", b->host_max);
 	add_u64(o, "swap", b->swap);
 	add_u64(o, "swap_used", b->away);
 	add_u64(o, "workers_ready", ready);
@@ -87,6 +89,8 @@ static struct json_object *describe_tenant(struct tenant *t)
 	add_u64(o, "memory_total", total);
 	add_u64(o, "host_used", t->host_used);
 	add_u64(o, "host_max", t->host_max);
+	add_u64(o, "worker_memory_used", account_wmem_tenant(t));
+	add_u64(o, "worker_memory_max", t->wmem_max);
 	if (t->window.path) {
 		add_str(o, "window", t->window.path);
 		add_u64(o, "window_size", t->window.size);
@@ -114,6 +118,7 @@ static struct json_object *describe_session(const struct worker *w)
 	add_u64(o, "memory_used", account_worker(w));
 	add_u64(o, "memory_away", w->away - w->move.returning);
 	add_u64(o, "memory_peak", w->peak);
+	add_u64(o, "worker_memory_used", account_wmem(w));
 	add_u64(o, "lanes", atomic_load(&c->lanes));
 	return o;
 }

@@ -78,6 +78,26 @@ static void get_sessions_max(struct tenant *t, char *buf, size_t room)
 	bytes_text(t->sessions_max, buf, room);
 }
 
+static void get_host(struct tenant *t, char *buf, size_t room)
+{
+	bytes_text(t->host_used, buf, room);
+}
+
+static void get_host_max(struct tenant *t, char *buf, size_t room)
+{
+	bytes_text(t->host_max, buf, room);
+}
+
+static void get_wmem(struct tenant *t, char *buf, size_t room)
+{
+	bytes_text(account_wmem_tenant(t), buf, room);
+}
+
+static void get_wmem_max(struct tenant *t, char *buf, size_t room)
+{
+	bytes_text(t->wmem_max, buf, room);
+}
+
 static const struct {
 	const char *name;
 	void (*get)(struct tenant *t, char *buf, size_t room);
@@ -89,6 +109,10 @@ static const struct {
 	{"memory.stat", get_stat},
 	{"memory.weight", get_weight},
 	{"sessions.max", get_sessions_max},
+	{"host.current", get_host},
+	{"host.max", get_host_max},
+	{"worker.memory.current", get_wmem},
+	{"worker.memory.max", get_wmem_max},
 };
 
 /* ---- requests ---- */

@@ -29,6 +29,14 @@ static int answer_host(struct worker *w, const struct ctl_msg *m)
 	return outbox_tell(&w->out, &a, -1, -1);
 }
 
+static int answer_wmem(struct worker *w, const struct ctl_msg *m)
+{
+	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
+
+	a.result = account_wmem_charge(w, m->bytes);
+	return ctl_send(w->ctl.fd, &a, -1, -1);
+}
+
 /* What was measured of a worker, per cent. */
 static uint32_t percent_of(const struct worker *w, const _Atomic uint64_t *permille)
 {
@@ -163,6 +171,8 @@ int worker_said(struct worker *w, const struct ctl_msg *m, int *fd)
 		return 0;
 	case CTL_HOST_CHARGE:
 		return answer_host(w, m);
+	case CTL_WMEM_CHARGE:
+		return answer_wmem(w, m);
 	case CTL_HOST_UNCHARGE:
 		account_host_uncharge(w, m->total, m->bytes);
 		return 0;

@@ -19,27 +19,57 @@ static uint64_t staged_bytes; /* of this process, which serves one session */
 
 /* Bytes on their way; freed by the last row's done callback. */
 struct staging {
+	struct session *s;
 	_Atomic unsigned refs;
 	uint32_t size;
 	_Alignas(64) char data[];
 };
 
-static struct staging *staging_new(const void *data, uint32_t size)
+static void unstage(struct session *s, uint32_t size)
+{
+	wmem_put(&s->broker, size);
+	pthread_mutex_lock(&staged_lock);
+	staged_bytes -= size;
+	pthread_cond_signal(&staged_cond);
+	pthread_mutex_unlock(&staged_lock);
+}
+
+/* Waits for what is staged already, if it can be had only then. */
+static bool stage(struct session *s, uint32_t size)
+{
+	bool last, ok;
+
+	pthread_mutex_lock(&staged_lock);
+	do {
+		while (staged_bytes + size > STAGED_MAX)
+			pthread_cond_wait(&staged_cond, &staged_lock);
+		last = !staged_bytes;
+		staged_bytes += size;
+		pthread_mutex_unlock(&staged_lock);
+		ok = wmem_take(&s->broker, size) == 0;
+		pthread_mutex_lock(&staged_lock);
+		if (ok)
+			break;
+		staged_bytes -= size;
+		if (!last && staged_bytes)
+			pthread_cond_wait(&staged_cond, &staged_lock);
+	} while (!last);
+	pthread_mutex_unlock(&staged_lock);
+	return ok;
+}
+
+static struct staging *staging_new(struct session *s, const void *data, uint32_t size)
 {
 	struct staging *st;
 
-	pthread_mutex_lock(&staged_lock);
-	while (staged_bytes + size > STAGED_MAX)
-		pthread_cond_wait(&staged_cond, &staged_lock);
-	staged_bytes += size;
-	pthread_mutex_unlock(&staged_lock);
+	if (!stage(s, size))
+		return NULL;
 	st = aligned_alloc(64, sizeof(*st) + ALIGN_UP(size, 64u));
 	if (!st) {
-		pthread_mutex_lock(&staged_lock);
-		staged_bytes -= size;
-		pthread_mutex_unlock(&staged_lock);
+		unstage(s, size);
 		return NULL;
 	}
+	st->s = s;
 	atomic_init(&st->refs, 1);
 	st->size = size;
 	memcpy(st->data, data, size);
@@ -53,10 +83,7 @@ static void staging_put(void *arg)
 
 	if (atomic_fetch_sub_explicit(&st->refs, 1, memory_order_acq_rel) != 1)
 		return;
-	pthread_mutex_lock(&staged_lock);
-	staged_bytes -= st->size;
-	pthread_cond_signal(&staged_cond);
-	pthread_mutex_unlock(&staged_lock);
+	unstage(st->s, st->size);
 	free(st);
 }
 
@@ -81,7 +108,7 @@ static CUresult write_rows(struct session *s, const struct target *t, const char
 static CUresult write_staged(struct session *s, const struct target *t, const void *data,
 			     uint32_t size)
 {
-	struct staging *st = staging_new(data, size);
+	struct staging *st = staging_new(s, data, size);
 	CUresult r = CUDA_SUCCESS;
 
 	if (!st)

@@ -20,6 +20,20 @@ static CUresult run_host(void *arg, struct dev_ctx *ctx, struct dev_stream *st,
 	return hostfuncs_launch(e->s->hostfuncs, ctx, st, id);
 }
 
+static int hold(void *arg, uint64_t bytes)
+{
+	const struct sess_exec *e = arg;
+
+	return wmem_take(&e->s->broker, bytes);
+}
+
+static void unhold(void *arg, uint64_t bytes)
+{
+	const struct sess_exec *e = arg;
+
+	wmem_put(&e->s->broker, bytes);
+}
+
 static void func_stands(void *arg, struct dev_ctx *ctx, uint64_t id, uint64_t token)
 {
 	hostfuncs_stands(arg, ctx, id, token);
@@ -41,6 +55,8 @@ int handle_graph_new(struct sess_lane *sl, const struct graph_new_args *a,
 	struct dev_ctx *ctx = need_ctx(sl, rep);
 	struct exec_owner owner = {.put = ref_put,
 				   .host = run_host,
+				   .hold = hold,
+				   .unhold = unhold,
 				   .stands = func_stands,
 				   .stands_arg = sl->s->hostfuncs};
 	struct exec_shape shape = {.n = a->cmd->n_nodes,

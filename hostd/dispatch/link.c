@@ -209,7 +209,7 @@ int handle_link_add(struct sess_lane *sl, const struct link_add_args *a)
 	}
 	if (status == CUDA_SUCCESS && !l->dev)
 		status = keep_input(sl->s, l, &img);
-	free(img.data);
+	image_free(sl->s->images, &img);
 	info = MIN(info, (uint32_t)logs->jit.info_size);
 	error = MIN(error, (uint32_t)logs->jit.error_size);
 	rep = sess_reply_begin(sl, 0, link_add_rep_size(info, error), 0, NULL);
@@ -233,7 +233,7 @@ static CUresult try_link(struct session *s, struct sess_link *l, const struct im
 	if (linked_unpack(img, &inner) < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	r = try_image(s, l, &inner, logs);
-	free(inner.data);
+	image_free(s->images, &inner);
 	return r;
 }
 
@@ -241,7 +241,7 @@ static CUresult keep_result(struct session *s, struct sess_link *l, struct image
 {
 	if (images_keep(s->images, all, &l->result) == 0)
 		return CUDA_SUCCESS;
-	free(all->data);
+	image_free(s->images, all);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 

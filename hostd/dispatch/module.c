@@ -126,7 +126,7 @@ static int take_image(struct session *s, uint64_t id, struct image *ret_img)
 		return 0;
 	}
 	r = linked_unpack(&img, ret_img);
-	free(img.data);
+	image_free(s->images, &img);
 	return r;
 }
 
@@ -154,7 +154,7 @@ int handle_module_load(struct sess_lane *sl, const struct module_load_args *a)
 		status = CUDA_ERROR_INVALID_CONTEXT;
 	else
 		status = sess_module_new(s, ctx, a->cmd->module, &img, &logs->jit, &m);
-	free(img.data);
+	image_free(s->images, &img);
 	if (status == CUDA_SUCCESS) {
 		if (sess_module_in(sl, m, ctx, &inst) == CUDA_SUCCESS)
 			(void)s->ops->module_function_count(inst->dev, &n_functions);

@@ -8,24 +8,36 @@
 
 static _Atomic uint64_t bytes_used;
 
-static bool charge(struct exec *x, uint64_t bytes)
+static void give_back(const struct exec_owner *o, uint64_t bytes)
+{
+	atomic_fetch_sub_explicit(&bytes_used, bytes, memory_order_relaxed);
+	if (o->unhold)
+		o->unhold(o->arg, bytes);
+}
+
+static bool take(const struct exec_owner *o, uint64_t bytes)
 {
 	uint64_t was =
 		atomic_fetch_add_explicit(&bytes_used, bytes, memory_order_relaxed);
 
-	if (was + bytes > EXEC_BYTES_MAX) {
-		atomic_fetch_sub_explicit(&bytes_used, bytes, memory_order_relaxed);
+	if (was + bytes <= EXEC_BYTES_MAX && (!o->hold || o->hold(o->arg, bytes) == 0))
+		return true;
+	atomic_fetch_sub_explicit(&bytes_used, bytes, memory_order_relaxed);
+	return false;
+}
+
+static bool charge(struct exec *x, uint64_t bytes)
+{
+	if (!take(&x->owner, bytes))
 		return false;
-	}
-	if (x)
-		x->charged += bytes;
+	x->charged += bytes;
 	return true;
 }
 
 static void uncharge(struct exec *x, uint64_t bytes)
 {
-	atomic_fetch_sub_explicit(&bytes_used, bytes, memory_order_relaxed);
 	x->charged -= bytes;
+	give_back(&x->owner, bytes);
 }
 
 CUresult exec_new(const struct device_ops *ops, struct dev_ctx *ctx,
@@ -38,11 +50,11 @@ CUresult exec_new(const struct device_ops *ops, struct dev_ctx *ctx,
 
 	if (shape->n > EXEC_NODES_MAX || shape->n_bodies > shape->n * DEV_NODE_BODIES_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!charge(NULL, bytes))
+	if (!take(owner, bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	x = calloc(1, bytes);
 	if (!x) {
-		atomic_fetch_sub_explicit(&bytes_used, bytes, memory_order_relaxed);
+		give_back(owner, bytes);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	x->ops = ops;
@@ -137,7 +149,7 @@ void exec_free(struct exec *x)
 		op_drop(x, &x->nodes[i].op);
 		free(x->nodes[i].edges);
 	}
-	atomic_fetch_sub_explicit(&bytes_used, x->charged, memory_order_relaxed);
+	give_back(&x->owner, x->charged);
 	free(x);
 }
 

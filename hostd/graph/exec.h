@@ -39,6 +39,10 @@ struct exec_owner {
 	void (*stands)(void *stands_arg, struct dev_ctx *ctx, uint64_t id,
 		       uint64_t token);
 	void *stands_arg;
+	/* Charges memory for nodes to whoever made them; may be NULL, both or none. hold
+	 * returns 0 or negative. */
+	int (*hold)(void *arg, uint64_t bytes);
+	void (*unhold)(void *arg, uint64_t bytes);
 };
 
 struct exec_shape {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "memory/pool_private.h"
+#include "session/wmem.h"
 
 /* ---- pools ---- */
 
@@ -472,6 +473,22 @@ static bool worth_waiting(struct pools *p, const struct dev_ctx *ctx)
 	return any;
 }
 
+/* Charges worker memory for the blocks of one more allocation, which may be two, as what
+ * is left of an arena is one as well. Takes the lock; not, if this fails. */
+static bool pay_and_lock(struct pools *p)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&p->lock);
+	while (unlikely((n = p->n_blocks + 2) >= atomic_load(&p->many.paid))) {
+		pthread_mutex_unlock(&p->lock);
+		if (wmem_many(&p->s->broker, &p->many, n, sizeof(struct block)) < 0)
+			return false;
+		pthread_mutex_lock(&p->lock);
+	}
+	return true;
+}
+
 static CUresult try_alloc(struct pools *p, struct pool *pool, struct dev_ctx *ctx,
 			  struct dev_stream *st, uint64_t bytes, CUdeviceptr *ret_addr)
 {
@@ -479,7 +496,8 @@ static CUresult try_alloc(struct pools *p, struct pool *pool, struct dev_ctx *ct
 	struct pool_queue *own;
 	struct block *k = NULL;
 
-	pthread_mutex_lock(&p->lock);
+	if (!pay_and_lock(p))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	own = ctx ? queue_of(p->s->ops, pool, ctx, st) : NULL;
 	if (p->n_blocks < BLOCKS_MAX)
 		k = find_room(p, pool, own, size);

@@ -51,6 +51,7 @@ struct pools {
 	struct list all;
 	unsigned n_pools, n_queues; /* of all of them */
 	uint64_t n_blocks;
+	struct wmem_many many; /* of blocks */
 	struct pool *standard, *graphs;
 	uint64_t next_id;
 	_Atomic uint64_t clock; /* frees in stream order so far */

@@ -5,6 +5,22 @@
 #include <time.h>
 
 #include "memory/region.h"
+#include "session/wmem.h"
+
+CUresult space_entry(struct space *sp)
+{
+	uint64_t n = atomic_load_explicit(&sp->entries, memory_order_relaxed);
+
+	return wmem_many(&sp->s->broker, &sp->many, n + 1, ENTRY_BYTES) < 0
+		       ? CUDA_ERROR_OUT_OF_MEMORY
+		       : CUDA_SUCCESS;
+}
+
+static void count_entry(struct space *sp, int change)
+{
+	atomic_fetch_add_explicit(&sp->entries, (uint64_t)(int64_t)change,
+				  memory_order_relaxed);
+}
 
 struct page *page_at_locked(struct space *sp, CUdeviceptr addr)
 {
@@ -225,6 +241,7 @@ CUresult mapping_new_locked(struct space *sp, CUdeviceptr addr, struct space_chu
 	r = chunk_map(sp, c, addr);
 	if (r != CUDA_SUCCESS)
 		return r;
+	count_entry(sp, 1);
 	c->refs++;
 	c->n_mappings++;
 	list_append(&c->mappings, &m->in_chunk);
@@ -243,6 +260,7 @@ void mapping_free_locked(struct space *sp, struct mapping *m)
 {
 	if (!m)
 		return;
+	count_entry(sp, -1);
 	chunk_unmap(sp, m->chunk, m->addr);
 	list_remove(&m->in_chunk);
 	m->chunk->n_mappings--;
@@ -280,6 +298,7 @@ CUresult region_new_locked(struct space *sp, enum region_kind kind, uint64_t siz
 		s->ops->unreserve(s->dev, r->base, size);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
+	count_entry(sp, 1);
 	*ret_region = steal(r);
 	return CUDA_SUCCESS;
 }
@@ -324,6 +343,9 @@ void region_free_locked(struct space *sp, struct region *r)
 	pages_set_locked(sp, r->base, r->size, NULL);
 	sp->s->ops->unreserve(sp->s->dev, r->base, r->size);
 	list_remove(&r->link);
+	count_entry(sp, -1);
+	if (r->slab)
+		wmem_put(&sp->s->broker, sizeof(*r->slab));
 	free(r->slab);
 	free(r);
 }

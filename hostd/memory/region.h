@@ -24,6 +24,8 @@ static_assert(SPACE_PAGE == SPACE_CHUNK, "a slab is a chunk");
 #define SPACE_L1 (DEVICE_BAND_SIZE / SPACE_PAGE / SPACE_L2)
 /* Slabs by size of what they hold, so that large holes are not cut up by small pieces. */
 #define SPACE_CLASSES 3
+/* What an extent, a range or a mapping takes of its worker's memory, about. */
+#define ENTRY_BYTES 512u
 
 enum region_kind {
 	REGION_SLAB,
@@ -86,6 +88,8 @@ struct space {
 	uint64_t next_id;
 	uint64_t next_small; /* of allocations in slabs; they do not make chunks older */
 	uint64_t used, peak; /* bytes charged */
+	_Atomic uint64_t entries; /* regions and mappings; written under the lock */
+	struct wmem_many many;
 	unsigned n_exported, n_imported;
 
 	/* idle.c: physical memory that is charged to nobody and may be wanted again */
@@ -108,6 +112,10 @@ struct space {
 	void (*left)(void *arg, uint64_t bytes);
 	void *left_arg;
 };
+
+/* One more region with a mapping is to come: charges worker memory for it. Without the
+ * lock. CUDA_SUCCESS or OUT_OF_MEMORY. */
+CUresult space_entry(struct space *sp);
 
 /* The page that holds addr; NULL outside the band or where nothing ever was. */
 struct page *page_at_locked(struct space *sp, CUdeviceptr addr);

@@ -10,6 +10,7 @@
 #include "memory/born.h"
 #include "memory/hostpool.h"
 #include "memory/region.h"
+#include "session/wmem.h"
 
 /* In the ids of small allocations, which count by themselves; pools have bit 62. */
 #define SMALL_ID (1ull << 61)
@@ -132,7 +133,7 @@ static unsigned class_of(uint64_t bytes)
 	return bytes <= 8u << 10 ? 0 : bytes <= 128u << 10 ? 1 : 2;
 }
 
-/* A slab that has been charged. */
+/* A slab that has been charged, in worker memory as well. */
 static CUresult slab_region_new(struct space *sp, const struct born *ch,
 				struct region **ret_region)
 {
@@ -140,6 +141,7 @@ static CUresult slab_region_new(struct space *sp, const struct born *ch,
 	CUresult r;
 
 	if (sp->spare && !ch->away) {
+		wmem_put(&sp->s->broker, sizeof(*slab)); /* it has its own */
 		*ret_region = steal(sp->spare);
 		(*ret_region)->map->chunk->charged = true;
 		chunk_count_locked(sp, (*ret_region)->map->chunk);
@@ -147,11 +149,13 @@ static CUresult slab_region_new(struct space *sp, const struct born *ch,
 	}
 	slab = malloc(sizeof(*slab));
 	if (!slab) {
+		wmem_put(&sp->s->broker, sizeof(*slab));
 		born_uncharge_locked(sp, ch);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	r = backed_new(sp, REGION_SLAB, ch, ret_region);
 	if (r != CUDA_SUCCESS) {
+		wmem_put(&sp->s->broker, sizeof(*slab));
 		free(slab);
 		return r;
 	}
@@ -193,6 +197,7 @@ static CUresult alloc_small_locked(struct space *sp, const struct born *ch,
 	CUresult r;
 
 	if (alloc_in_slab(sp, bytes, owner, ret_addr)) { /* new since the charge */
+		wmem_put(&sp->s->broker, sizeof(struct slab));
 		born_uncharge_locked(sp, ch);
 		return CUDA_SUCCESS;
 	}
@@ -207,6 +212,21 @@ static CUresult alloc_small_locked(struct space *sp, const struct born *ch,
 	return CUDA_SUCCESS;
 }
 
+/* Memory for a slab, and for what is known of it. Waits. */
+static CUresult slab_charge(struct space *sp, struct born *ret_ch)
+{
+	CUresult r = space_entry(sp);
+
+	if (r == CUDA_SUCCESS && wmem_take(&sp->s->broker, sizeof(struct slab)) < 0)
+		r = CUDA_ERROR_OUT_OF_MEMORY;
+	if (r != CUDA_SUCCESS)
+		return r;
+	r = born_charge(sp, SLAB_BYTES, ret_ch);
+	if (r != CUDA_SUCCESS)
+		wmem_put(&sp->s->broker, sizeof(struct slab));
+	return r;
+}
+
 static CUresult alloc_small(struct space *sp, uint32_t bytes, unsigned owner,
 			    CUdeviceptr *ret_addr)
 {
@@ -218,7 +238,7 @@ static CUresult alloc_small(struct space *sp, uint32_t bytes, unsigned owner,
 	done = alloc_in_slab(sp, bytes, owner, ret_addr);
 	pthread_mutex_unlock(&sp->lock);
 	if (!done)
-		r = born_charge(sp, SLAB_BYTES, &ch);
+		r = slab_charge(sp, &ch);
 	if (done || r != CUDA_SUCCESS)
 		return r;
 	pthread_mutex_lock(&sp->lock);
@@ -238,7 +258,9 @@ static CUresult extent_new(struct space *sp, const struct region *what,
 
 	if (what->bytes > DEVICE_BAND_SIZE)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = born_charge(sp, size, &ch);
+	r = space_entry(sp);
+	if (r == CUDA_SUCCESS)
+		r = born_charge(sp, size, &ch);
 	if (r != CUDA_SUCCESS)
 		return r;
 	pthread_mutex_lock(&sp->lock);

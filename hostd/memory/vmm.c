@@ -26,6 +26,9 @@ CUresult space_reserve(struct space *sp, uint64_t size, uint64_t align, uint64_t
 	/* The address is a wish: what cannot be granted is ignored. */
 	if (addr % SPACE_PAGE || addr - DEVICE_BAND_BASE >= DEVICE_BAND_SIZE)
 		addr = 0;
+	r = space_entry(sp);
+	if (r != CUDA_SUCCESS)
+		return r;
 	pthread_mutex_lock(&sp->lock);
 	r = region_new_locked(sp, REGION_RANGE, size, MAX(align, (uint64_t)SPACE_PAGE),
 			      addr, &rg);
@@ -235,8 +238,10 @@ static CUresult map_locked(struct space *sp, CUdeviceptr addr, uint64_t size,
 CUresult space_map(struct space *sp, CUdeviceptr addr, uint64_t size,
 		   struct space_chunk *c)
 {
-	CUresult r;
+	CUresult r = space_entry(sp);
 
+	if (r != CUDA_SUCCESS)
+		return r;
 	pthread_mutex_lock(&sp->lock);
 	r = map_locked(sp, addr, size, c);
 	pthread_mutex_unlock(&sp->lock);

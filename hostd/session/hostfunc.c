@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "session/hostfunc.h"
 #include "session/session.h"
+#include "session/wmem.h"
 
 struct hostfunc {
 	struct hostfuncs *owner;
@@ -26,7 +27,8 @@ struct hostfuncs {
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	struct list queued, ready, given;
-	unsigned count;
+	_Atomic unsigned count; /* written under the lock */
+	struct wmem_many many;
 	bool waiting, ended;
 };
 
@@ -71,8 +73,11 @@ static void stream_stands(void *arg, uint64_t token)
 
 static struct hostfunc *queue(struct hostfuncs *h, uint64_t id)
 {
-	struct hostfunc *f = calloc(1, sizeof(*f));
+	struct hostfunc *f;
 
+	if (wmem_many(&h->s->broker, &h->many, atomic_load(&h->count), sizeof(*f)) < 0)
+		return NULL;
+	f = calloc(1, sizeof(*f));
 	if (!f)
 		return NULL;
 	f->owner = h;

@@ -7,6 +7,7 @@
 
 #include "base/list.h"
 #include "session/image.h"
+#include "session/wmem.h"
 
 struct entry {
 	struct list link;
@@ -15,18 +16,20 @@ struct entry {
 };
 
 struct images {
+	const struct sess_broker *broker;
 	pthread_mutex_t lock;
 	struct list entries;
 	unsigned count;
 	uint64_t bytes, kept;
 };
 
-int images_new(struct images **ret_i)
+int images_new(const struct sess_broker *broker, struct images **ret_i)
 {
 	struct images *i = calloc(1, sizeof(*i));
 
 	if (!i)
 		return -ENOMEM;
+	i->broker = broker;
 	pthread_mutex_init(&i->lock, NULL);
 	list_init(&i->entries);
 	*ret_i = i;
@@ -44,12 +47,19 @@ static struct entry *find_locked(struct images *i, uint64_t id)
 	return NULL;
 }
 
+void image_free(struct images *i, struct image *img)
+{
+	wmem_put(i->broker, img->charged);
+	free(img->data);
+	*img = (struct image){0};
+}
+
 static void remove_locked(struct images *i, struct entry *e)
 {
 	list_remove(&e->link);
 	i->count--;
 	i->bytes -= e->image.size;
-	free(e->image.data);
+	image_free(i, &e->image);
 	free(e);
 }
 
@@ -65,6 +75,7 @@ void images_free(struct images *i)
 	free(i);
 }
 
+/* Takes over what was charged. */
 static struct entry *begin_locked(struct images *i, uint64_t id, uint64_t total)
 {
 	struct entry *e;
@@ -74,27 +85,30 @@ static struct entry *begin_locked(struct images *i, uint64_t id, uint64_t total)
 	e = calloc(1, sizeof(*e));
 	if (!e)
 		return NULL;
-	/* Touched as the pieces come: a lie about the total costs addresses only. */
 	e->image.data = malloc(total + 1);
 	if (!e->image.data) {
 		free(e);
 		return NULL;
 	}
 	e->id = id;
-	e->image.size = total;
+	e->image.size = e->image.charged = total;
 	list_append(&i->entries, &e->link);
 	i->count++;
 	i->bytes += total;
 	return e;
 }
 
+/* *charge: what was charged for one that begins; 0 once it has begun. */
 static int add_locked(struct images *i, uint64_t id, uint64_t offset, uint64_t total,
-		      const void *data, uint32_t size)
+		      const void *data, uint32_t size, uint64_t *charge)
 {
 	struct entry *e = find_locked(i, id);
 
-	if (!e && offset == 0)
+	if (!e && offset == 0) {
 		e = begin_locked(i, id, total);
+		if (e)
+			*charge = 0;
+	}
 	if (!e)
 		return offset ? -EPROTO : -ENOMEM;
 	if (offset != e->got || total != e->image.size || size > total - offset) {
@@ -109,11 +123,15 @@ static int add_locked(struct images *i, uint64_t id, uint64_t offset, uint64_t t
 int images_add(struct images *i, uint64_t id, uint64_t offset, uint64_t total,
 	       const void *data, uint32_t size)
 {
+	uint64_t charge = offset ? 0 : total;
 	int r;
 
+	if (charge > IMAGES_BYTES_MAX || wmem_take(i->broker, charge) < 0)
+		return -ENOMEM;
 	pthread_mutex_lock(&i->lock);
-	r = add_locked(i, id, offset, total, data, size);
+	r = add_locked(i, id, offset, total, data, size, &charge);
 	pthread_mutex_unlock(&i->lock);
+	wmem_put(i->broker, charge);
 	return r;
 }
 
@@ -128,6 +146,7 @@ int images_take(struct images *i, uint64_t id, struct image *ret_image)
 		*ret_image = e->image;
 		((char *)ret_image->data)[ret_image->size] = '\0';
 		e->image.data = NULL;
+		e->image.charged = 0;
 		remove_locked(i, e);
 		r = 0;
 	}
@@ -146,7 +165,7 @@ void images_drop(struct images *i, uint64_t id)
 	pthread_mutex_unlock(&i->lock);
 }
 
-int images_charge(struct images *i, uint64_t bytes)
+static int count_kept(struct images *i, uint64_t bytes)
 {
 	bool fits;
 
@@ -158,19 +177,42 @@ int images_charge(struct images *i, uint64_t bytes)
 	return fits ? 0 : -ENOMEM;
 }
 
-void images_uncharge(struct images *i, uint64_t bytes)
+static void uncount_kept(struct images *i, uint64_t bytes)
 {
 	pthread_mutex_lock(&i->lock);
 	i->kept -= bytes;
 	pthread_mutex_unlock(&i->lock);
 }
 
+int images_charge(struct images *i, uint64_t bytes)
+{
+	int r = count_kept(i, bytes);
+
+	if (r == 0 && wmem_take(i->broker, bytes) < 0) {
+		uncount_kept(i, bytes);
+		r = -ENOMEM;
+	}
+	return r;
+}
+
+void images_uncharge(struct images *i, uint64_t bytes)
+{
+	uncount_kept(i, bytes);
+	wmem_put(i->broker, bytes);
+}
+
 int images_keep(struct images *i, struct image *img, struct image *ret_image)
 {
-	int r = images_charge(i, img->size);
+	uint64_t more = img->size - img->charged; /* of what was made here */
+	int r = count_kept(i, img->size);
 
 	if (r < 0)
 		return r;
+	if (wmem_take(i->broker, more) < 0) {
+		uncount_kept(i, img->size);
+		return -ENOMEM;
+	}
+	img->charged += more;
 	*ret_image = *img;
 	*img = (struct image){0};
 	return 0;
@@ -180,7 +222,6 @@ void images_unkeep(struct images *i, struct image *img)
 {
 	if (!img->data)
 		return;
-	images_uncharge(i, img->size);
-	free(img->data);
-	*img = (struct image){0};
+	uncount_kept(i, img->size);
+	image_free(i, img);
 }

@@ -21,6 +21,7 @@
 #include "base/fd.h"
 #include "session/ipc_event.h"
 #include "session/session.h"
+#include "session/wmem.h"
 
 #define PAGE_BYTES 4096u
 /* Between two looks: at first, and after some time. */
@@ -159,11 +160,13 @@ static struct sess_ipc_event *name_it(struct ipc_events *e, uint8_t *ret_name)
 
 	if (!page)
 		return NULL;
-	if (b->ipc_export(b->arg, &x, ret_name) < 0) {
-		munmap(page, PAGE_BYTES);
-		return NULL;
+	if (wmem_take(b, PAGE_BYTES) == 0) {
+		if (b->ipc_export(b->arg, &x, ret_name) == 0)
+			return page;
+		wmem_put(b, PAGE_BYTES);
 	}
-	return page;
+	munmap(page, PAGE_BYTES);
+	return NULL;
 }
 
 /* From now on the numbers are there. Nobody else has the name yet. */
@@ -266,8 +269,11 @@ void ipc_event_close(struct ipc_events *e, struct ipc_event *ev)
 		b->ipc_close(b->arg, ev->name);
 	else if (ev->named)
 		b->ipc_drop(b->arg, ev->name);
-	if (ev->named)
+	if (ev->named) {
 		count_down(e);
+		if (!ev->imported)
+			wmem_put(b, PAGE_BYTES);
+	}
 	put(ev);
 }
 

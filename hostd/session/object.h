@@ -74,10 +74,19 @@ struct obj_page {
 	struct sess_obj *slot[OBJ_PAGE_SIZE];
 };
 
+/* What of its worker's memory one object takes, about. */
+#define OBJ_BYTES 512u
+
+/* Things that worker memory was charged for, many at a time; wmem.h. */
+struct wmem_many {
+	_Atomic uint64_t paid;
+};
+
 struct obj_table {
 	pthread_mutex_t lock;
+	struct wmem_many many;
 	struct obj_page *pages[HANDLE_NUM_TYPES][OBJ_PAGES];
-	unsigned live;
+	_Atomic unsigned live;  /* written under the lock */
 	_Atomic uint64_t taken; /* objects that have left it */
 };
 
@@ -102,7 +111,8 @@ void *obj_new(enum handle_type type, uint64_t h, size_t size, struct sess_ctx *c
 
 /*
  * Makes o findable; the table takes over the caller's reference. Returns 0, -EPROTO (the
- * handle is of another type or in use; o stays the caller's) or -ENOMEM (likewise).
+ * handle is of another type or in use; o stays the caller's) or -ENOMEM (likewise). May
+ * wait for weftd, as worker memory is charged.
  */
 int obj_publish(struct session *s, struct sess_obj *o);
 

@@ -11,6 +11,7 @@
 
 #include "dispatch.h"
 #include "session/session.h"
+#include "session/wmem.h"
 
 /* A kernel's printf buffer holds 1 MiB unless told otherwise; a guest that never calls
  * anything that waits loses text beyond a few of those. */
@@ -26,12 +27,15 @@ void sess_output(void *arg, const char *text, size_t size)
 		size = OUT_MAX - s->out_size;
 	if (s->out_size + size > s->out_room) {
 		size_t room = MAX(s->out_size + size, MIN(2 * s->out_room, OUT_MAX));
-		char *p = realloc(s->out, room);
+		bool paid = wmem_take(&s->broker, room - s->out_room) == 0;
+		char *p = paid ? realloc(s->out, room) : NULL;
 
 		if (p) {
 			s->out = p;
 			s->out_room = room;
 		} else {
+			if (paid)
+				wmem_put(&s->broker, room - s->out_room);
 			size = s->out_room - s->out_size;
 		}
 	}

@@ -70,7 +70,7 @@ int sess_new(const struct device_ops *ops, const struct device_config *cfg,
 	if (r == 0)
 		r = hostfuncs_new(s, &s->hostfuncs);
 	if (r == 0)
-		r = images_new(&s->images);
+		r = images_new(&s->broker, &s->images);
 	if (r == 0)
 		r = ipc_events_new(s, &s->ipc_events);
 	if (r == 0)

@@ -117,6 +117,9 @@ struct sess_broker {
 	 */
 	int (*host_charge)(void *arg, uint64_t bytes, uint64_t *ret_offset);
 	void (*host_uncharge)(void *arg, uint64_t offset, uint64_t bytes);
+	/* Worker memory (wmem.h). 0 or -EDQUOT; waits. NULL: nobody counts. */
+	int (*wmem_charge)(void *arg, uint64_t bytes);
+	void (*wmem_uncharge)(void *arg, uint64_t bytes);
 	/*
 	 * Sharing with other sessions of the tenant, by random names of 16 bytes; see
 	 * broker/ctl.h. ipc_export leaves x->fd the caller's; ipc_open gives one that is.
@@ -156,6 +159,7 @@ struct sess_counters {
 	_Atomic uint64_t moved_out_bytes, moved_in_bytes;
 	_Atomic uint64_t last_submit_ns; /* of work for the device; clock_now_ns() */
 	struct purse purse;              /* written by both */
+	struct purse wmem;               /* the same, of worker memory */
 	/* Written by weftd: until then no host memory is to be made ahead, because
 	 * somebody needs the driver for something better. clock_now_ns(). */
 	_Atomic uint64_t host_pause_ns;

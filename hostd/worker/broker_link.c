@@ -5,8 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "worker/broker_link.h"
+
+/* After a refusal of worker memory weftd is not asked for as much again for so long. */
+#define REFUSED_NS NSEC_PER_MSEC
 
 struct question {
 	uint32_t id;
@@ -18,7 +22,9 @@ struct question {
 
 struct broker_link {
 	int sock;
-	struct purse *purse; /* NULL: not yet */
+	struct purse *purse;                        /* NULL: not yet */
+	struct purse *wmem;                         /* likewise */
+	_Atomic uint64_t refused_ns, refused_bytes; /* of it, last */
 	/* How often weftd was told of memory that is freed; and, of these, what it had
 	 * looked at when it answered last. The purse does not know of others. */
 	_Atomic uint64_t told, heard;
@@ -87,6 +93,11 @@ void broker_link_set_purse(struct broker_link *b, struct purse *purse)
 	b->purse = purse;
 }
 
+void broker_link_set_wmem(struct broker_link *b, struct purse *purse)
+{
+	b->wmem = purse;
+}
+
 static int link_charge(void *arg, uint64_t bytes)
 {
 	struct ctl_msg m = {.type = CTL_CHARGE, .bytes = bytes};
@@ -152,6 +163,34 @@ static void link_host_uncharge(void *arg, uint64_t offset, uint64_t bytes)
 	struct broker_link *b = arg;
 
 	(void)ctl_send(b->sock, &m, -1, -1);
+}
+
+static int link_wmem_charge(void *arg, uint64_t bytes)
+{
+	struct ctl_msg m = {.type = CTL_WMEM_CHARGE, .bytes = bytes};
+	struct broker_link *b = arg;
+	struct question q;
+	int r;
+
+	if (!b->wmem || purse_take(b->wmem, bytes))
+		return 0;
+	if (bytes >= atomic_load(&b->refused_bytes) &&
+	    clock_now_ns() - atomic_load(&b->refused_ns) < REFUSED_NS)
+		return -EDQUOT;
+	r = ask(b, &m, &q);
+	if (r == 0 && q.answer.result == 0)
+		return 0;
+	atomic_store(&b->refused_bytes, bytes);
+	atomic_store(&b->refused_ns, clock_now_ns());
+	return -EDQUOT;
+}
+
+static void link_wmem_uncharge(void *arg, uint64_t bytes)
+{
+	struct broker_link *b = arg;
+
+	if (b->wmem)
+		purse_put(b->wmem, bytes);
 }
 
 static int link_memory(void *arg, uint64_t *ret_free, uint64_t *ret_total)
@@ -252,6 +291,8 @@ struct sess_broker broker_link_ops(struct broker_link *b)
 		.charge_part = link_charge_part,
 		.uncharge = link_uncharge,
 		.away_uncharge = link_away_uncharge,
+		.wmem_charge = link_wmem_charge,
+		.wmem_uncharge = link_wmem_uncharge,
 		.memory = link_memory,
 		.tenant = link_tenant,
 		.host_charge = link_host_charge,

@@ -15,6 +15,8 @@ struct broker_link;
 int broker_link_new(int sock, struct broker_link **ret_link);
 
 /* From now on charges go through the purse. */
+/* The same of worker memory. */
+void broker_link_set_wmem(struct broker_link *b, struct purse *purse);
 void broker_link_set_purse(struct broker_link *b, struct purse *purse);
 
 /* A number for a question that the caller sends, and whose answer it looks for, itself.

@@ -624,6 +624,8 @@ static int start(struct worker *w)
 	if (r == 0)
 		broker_link_set_purse(w->link, &w->s->count->purse);
 	if (r == 0)
+		broker_link_set_wmem(w->link, &w->s->count->wmem);
+	if (r == 0)
 		r = start_moving(w);
 	if (r == 0)
 		r = open_events(w);

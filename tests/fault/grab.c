@@ -5,6 +5,7 @@
  *	a SLOT BYTES	cuMemAlloc		p SLOT BYTES	cuMemAllocAsync
  *	c SLOT BYTES	cuMemCreate		f SLOT		free whatever is there
  *	l LIMIT BYTES	cuCtxSetLimit		i		nothing
+ *	e 0 COUNT	cuEventCreate, so often
  *	s SLOT FILE	cuIpcGetMemHandle	o SLOT FILE	cuIpcOpenMemHandle
  */
 #include <cuda.h>
@@ -58,6 +59,17 @@ static CUresult share(char how, unsigned i, const char *path)
 	return r;
 }
 
+static CUresult make_events(unsigned long long n)
+{
+	CUresult r = CUDA_SUCCESS, later;
+	CUevent e;
+
+	while (n-- && r == CUDA_SUCCESS)
+		r = cuEventCreate(&e, CU_EVENT_DISABLE_TIMING);
+	later = cuCtxSynchronize(); /* nothing waits for an event to be made */
+	return r ? r : later;
+}
+
 static CUresult drop(unsigned i)
 {
 	char how = slot[i].how;
@@ -95,6 +107,8 @@ int main(void)
 				    : CUDA_ERROR_INVALID_VALUE;
 		else if (how == 'i')
 			r = CUDA_SUCCESS;
+		else if (how == 'e')
+			r = make_events(bytes);
 		else if (how == 'l')
 			r = cuCtxSetLimit((CUlimit)i, bytes);
 		else

@@ -42,6 +42,34 @@ class Quota(FaultTest):
             wait_for(lambda: not d.sessions(), 1, "all are gone")
             self.assertEqual(d.memory_used(), 0)
 
+    def test_worker_memory(self):
+        """What sessions make their workers hold is one sum for the tenant."""
+        limit = 24 << 20
+        with Daemon("--memory", "256M",
+                    config=f"[tenant one]\nworker.memory.max = {limit}\n[tenant two]\n") as d:
+            def held(what="worker_memory_used"):
+                return {t["name"]: t[what] for t in d.ctl("list")["tenants"]}["one"]
+            self.assertEqual(held("worker_memory_max"), limit)
+            grabbers = [Grabber(d, "one") for _ in range(3)]
+            for g in grabbers:
+                self.assertEqual(g.say("a 0 4096")[0], 0)
+            for g in grabbers:
+                self.assertEqual(g.say("e 0 200000")[0], 2)
+                self.assertLessEqual(held(), limit)
+            self.assertGreater(held(), limit // 2)
+            # nobody has ended, and what needs no more of it goes on
+            for g in grabbers:
+                self.assertEqual(g.say("f 0")[0], 0)
+                self.assertEqual(g.say("a 0 4096")[0], 0)
+            other = Grabber(d, "two")
+            self.assertEqual(other.say("e 0 50000")[0], 0)
+            for g in grabbers:
+                g.process.kill()
+            wait_for(lambda: not d.sessions("one"), 1, "all of one are gone")
+            self.assertEqual(held(), 0)
+            again = Grabber(d, "one")
+            self.assertEqual(again.say("e 0 20000")[0], 0)
+
     def test_one_after_the_other(self):
         """What a program had is there for the next, however it ended."""
         for swap in ([], ["--swap", "1G"]):

@@ -64,6 +64,7 @@ static void stop(unsigned i)
 {
 	reclaim_end(&workers[i]);
 	ipc_end(&workers[i]);
+	account_host_drop(&workers[i]);
 	account_end(&workers[i]);
 	list_remove(&workers[i].link);
 	list_remove(&workers[i].tenant_link);
@@ -107,7 +108,7 @@ static void say(unsigned i, const uint8_t *step)
 
 static void check(void)
 {
-	uint64_t granted = b.shared, away = tenants[0].shared_away;
+	uint64_t granted = b.shared, away = tenants[0].shared_away, host = 0;
 
 	away += tenants[1].shared_away;
 
@@ -115,6 +116,13 @@ static void check(void)
 		granted += workers[i].charged;
 		away += workers[i].away;
 	}
+	for (unsigned i = 0; i < 2; i++) {
+		host += tenants[i].host_used + tenants[i].wmem;
+		if (tenants[i].wmem > tenants[i].wmem_max)
+			abort();
+	}
+	if (host != b.host || b.host > b.host_max)
+		abort();
 	if (granted != b.granted || away != b.away || b.granted > b.device_total)
 		abort();
 }
@@ -147,6 +155,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	list_init(&b.holds);
 	b.device_total = 256 * MIB;
 	b.swap = 512 * MIB;
+	b.host_max = 96 * MIB;
 	b.reserve = 16 * MIB;
 	b.chunk = 2 * MIB;
 	b.shares_max = 16;
@@ -154,7 +163,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	now = NSEC_PER_SEC;
 	memset(name, 0, sizeof(name));
 	for (unsigned i = 0; i < 2; i++) {
-		tenants[i] = (struct tenant){.b = &b, .host_max = 64 * MIB};
+		tenants[i] = (struct tenant){
+			.b = &b, .host_max = 64 * MIB, .wmem_max = 40 * MIB};
 		tenants[i].memory = (struct conf_memory){
 			.high = UINT64_MAX, .max = UINT64_MAX, .swap_max = UINT64_MAX};
 		tenants[i].memory.weight = 100;
@@ -168,7 +178,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		unsigned i = data[0] % WORKERS;
 
 		if (data[0] & 0x80)
-			purse_put(&pages[i].purse, number(data[2]));
+			purse_put(data[1] & 1 ? &pages[i].purse : &pages[i].wmem,
+				  number(data[2]));
 		if (data[0] & 0x40)
 			atomic_store(&pages[i].movable_bytes, number(data[3]));
 		if (data[0] & 0x20)

@@ -32,12 +32,13 @@ Test(conf, everything)
 			   "threads = 2\n"
 			   "memory = 512M\n"
 			   "pool = 3\n"
-			   "swap = 4G\nreserve = 64M\n"
+			   "host.max = 9G\nswap = 4G\nreserve = 64M\n"
 			   "chunk = 128K\n"
 			   "placement = largest\n"
 			   "[tenant alice]\n"
 			   "memory.max = 1G\n"
 			   "sessions.max = 2\n"
+			   "host.max = 1M\nworker.memory.max = 3M\n"
 			   "socket = /tmp/a\n"
 			   "mode = 0660\n"
 			   "group = kvm\n"
@@ -57,11 +58,13 @@ Test(conf, everything)
 	cr_assert(c.tpcs == 8 && c.threads == 2 && c.pool == 3);
 	cr_assert_eq(c.memory, 512ull << 20);
 	cr_assert(c.swap == 4ull << 30 && c.chunk == 128u << 10);
+	cr_assert_eq(c.host_max, 9ull << 30);
 	cr_assert_eq(c.reserve, 64u << 20);
 	cr_assert_str_eq(c.placement, "largest");
 	t = list_entry(c.tenants.next, struct conf_tenant, link);
 	cr_assert_str_eq(t->name, "alice");
 	cr_assert_eq(t->memory.max, 2ull << 30, "a section may come again");
+	cr_assert(t->host_max == 1u << 20 && t->wmem_max == 3u << 20);
 	cr_assert(t->sessions_max == 2 && t->mode == 0660);
 	cr_assert_str_eq(t->socket, "/tmp/a");
 	cr_assert_str_eq(t->group, "kvm");

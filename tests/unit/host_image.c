@@ -6,13 +6,17 @@
 #include <string.h>
 
 #include "session/image.h"
+#include "session/session.h"
+
+/* Nobody counts, unless a test sets it. */
+static struct sess_broker broker;
 
 Test(image, pieces_in_order)
 {
 	struct images *i;
 	struct image img;
 
-	cr_assert_eq(images_new(&i), 0);
+	cr_assert_eq(images_new(&broker, &i), 0);
 	cr_assert_eq(images_add(i, 1, 0, 6, "abc", 3), 0);
 	cr_assert_eq(images_take(i, 1, &img), -ENOENT, "not complete");
 	cr_assert_eq(images_add(i, 2, 0, 2, "xy", 2), 0, "another in between");
@@ -20,7 +24,7 @@ Test(image, pieces_in_order)
 	cr_assert_eq(images_take(i, 1, &img), 0);
 	cr_assert_eq(img.size, 6);
 	cr_assert_str_eq(img.data, "abcdef", "a NUL stands behind it");
-	free(img.data);
+	image_free(i, &img);
 	cr_assert_eq(images_take(i, 1, &img), -ENOENT, "taken");
 	images_drop(i, 2);
 	images_drop(i, 99);
@@ -33,7 +37,7 @@ Test(image, lies)
 	struct images *i;
 	struct image img;
 
-	cr_assert_eq(images_new(&i), 0);
+	cr_assert_eq(images_new(&broker, &i), 0);
 	cr_assert_eq(images_add(i, 1, 3, 6, "def", 3), -EPROTO, "no beginning");
 	cr_assert_eq(images_add(i, 1, 0, 6, "abc", 3), 0);
 	cr_assert_eq(images_add(i, 1, 2, 6, "c", 1), -EPROTO, "a gap or a repetition");
@@ -50,14 +54,14 @@ Test(image, limits)
 {
 	struct images *i;
 
-	cr_assert_eq(images_new(&i), 0);
+	cr_assert_eq(images_new(&broker, &i), 0);
 	for (unsigned n = 0; n < IMAGES_MAX; n++)
 		cr_assert_eq(images_add(i, n, 0, 10, "a", 1), 0);
 	cr_assert_eq(images_add(i, IMAGES_MAX, 0, 10, "a", 1), -ENOMEM);
 	images_drop(i, 5);
 	cr_assert_eq(images_add(i, IMAGES_MAX, 0, 10, "a", 1), 0);
 	images_free(i);
-	cr_assert_eq(images_new(&i), 0);
+	cr_assert_eq(images_new(&broker, &i), 0);
 	cr_assert_eq(images_add(i, 1, 0, IMAGES_BYTES_MAX, "a", 1), 0);
 	cr_assert_eq(images_add(i, 2, 0, 1, "a", 1), -ENOMEM, "bytes are counted");
 	images_free(i);
@@ -66,10 +70,10 @@ Test(image, limits)
 /* What is kept here and what the driver keeps is one sum. */
 Test(image, kept)
 {
-	struct image img = {malloc(1), 10}, kept, none = {0};
+	struct image img = {malloc(1), 10, 10}, kept, none = {0};
 	struct images *i;
 
-	cr_assert_eq(images_new(&i), 0);
+	cr_assert_eq(images_new(&broker, &i), 0);
 	cr_assert_eq(images_charge(i, IMAGES_KEPT_MAX - 9), 0);
 	cr_assert_eq(images_keep(i, &img, &kept), -ENOMEM);
 	cr_assert_not_null(img.data, "still the caller's");
@@ -84,4 +88,61 @@ Test(image, kept)
 	cr_assert_eq(images_charge(i, 10), 0);
 	cr_assert_eq(images_charge(i, 1), -ENOMEM);
 	images_free(i);
+}
+
+/* ---- the tenant's limit ---- */
+
+static uint64_t charged, allowed;
+
+static int charge(void *arg, uint64_t bytes)
+{
+	if (bytes > allowed - charged)
+		return -EDQUOT;
+	charged += bytes;
+	return 0;
+}
+
+static void uncharge(void *arg, uint64_t bytes)
+{
+	cr_assert_leq(bytes, charged);
+	charged -= bytes;
+}
+
+/* Whatever becomes of an image, what was charged for it is charged as long as it is
+ * there. */
+Test(image, charged_to_the_tenant)
+{
+	struct image img, kept, made = {malloc(11), 10};
+	struct images *i;
+
+	broker.wmem_charge = charge;
+	broker.wmem_uncharge = uncharge;
+	allowed = 100;
+	cr_assert_eq(images_new(&broker, &i), 0);
+	cr_assert_eq(images_add(i, 1, 0, 101, "abc", 3), -ENOMEM);
+	cr_assert_eq(images_add(i, 1, 0, 60, "abc", 3), 0);
+	cr_assert_eq(charged, 60, "all of it, with the first piece");
+	cr_assert_eq(images_add(i, 1, 3, 60, "abc", 3), 0);
+	cr_assert_eq(images_add(i, 2, 0, 60, "abc", 3), -ENOMEM);
+	images_drop(i, 1);
+	cr_assert_eq(charged, 0);
+	cr_assert_eq(images_add(i, 1, 0, 3, "abc", 3), 0);
+	cr_assert_eq(images_take(i, 1, &img), 0);
+	cr_assert_eq(charged, 3, "taken, not gone");
+	cr_assert_eq(images_keep(i, &img, &kept), 0);
+	cr_assert_eq(charged, 3);
+	images_unkeep(i, &kept);
+	cr_assert_eq(charged, 0);
+	cr_assert_eq(images_keep(i, &made, &kept), 0);
+	cr_assert_eq(charged, 10, "made here");
+	cr_assert_eq(images_charge(i, 91), -ENOMEM);
+	cr_assert_eq(images_charge(i, 90), 0);
+	images_uncharge(i, 90);
+	images_unkeep(i, &kept);
+	cr_assert_eq(images_add(i, 1, 0, 3, "abc", 3), 0);
+	cr_assert_eq(images_add(i, 1, 0, 3, "abc", 3), -EPROTO, "again");
+	cr_assert_eq(charged, 0);
+	cr_assert_eq(images_add(i, 1, 0, 60, "abc", 3), 0);
+	images_free(i);
+	cr_assert_eq(charged, 0);
 }

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Worker memory: the limits of tenants, and the one of all, are exact, whatever is
+ * granted ahead: random charges against a model that only adds up.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker/broker.h"
+#include "session/session.h"
+
+#define MIB     (1ull << 20)
+#define TENANTS 2
+#define WORKERS 8
+#define STEPS   20000
+
+static struct broker b;
+static struct tenant tenants[TENANTS];
+static struct worker workers[WORKERS];
+static struct sess_counters pages[WORKERS];
+static uint64_t used[WORKERS], pinned[WORKERS]; /* the model */
+
+static void reset(uint64_t host_max, uint64_t tenant_max)
+{
+	memset(&b, 0, sizeof(b));
+	memset(tenants, 0, sizeof(tenants));
+	memset(workers, 0, sizeof(workers));
+	memset(pages, 0, sizeof(pages));
+	memset(used, 0, sizeof(used));
+	memset(pinned, 0, sizeof(pinned));
+	list_init(&b.tenants);
+	list_init(&b.workers);
+	b.host_max = host_max;
+	for (unsigned i = 0; i < TENANTS; i++) {
+		tenants[i].b = &b;
+		tenants[i].host_max = tenants[i].wmem_max = tenant_max;
+		list_append(&b.tenants, &tenants[i].link);
+	}
+	for (unsigned i = 0; i < WORKERS; i++) {
+		workers[i].b = &b;
+		workers[i].count = &pages[i];
+		workers[i].slice = -1;
+		workers[i].tenant = &tenants[i % TENANTS];
+		workers[i].state = WORKER_SESSION;
+		list_append(&b.workers, &workers[i].link);
+	}
+}
+
+static uint64_t sum(const uint64_t *of, const struct tenant *t)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < WORKERS; i++)
+		n += !t || workers[i].tenant == t ? of[i] : 0;
+	return n;
+}
+
+/* As a worker does it. */
+static int charge(unsigned i, uint64_t bytes)
+{
+	if (purse_take(&pages[i].wmem, bytes))
+		return 0;
+	return account_wmem_charge(&workers[i], bytes);
+}
+
+static void check(void)
+{
+	for (unsigned i = 0; i < WORKERS; i++)
+		cr_assert_eq(account_wmem(&workers[i]), used[i]);
+	for (unsigned i = 0; i < TENANTS; i++) {
+		cr_assert_eq(account_wmem_tenant(&tenants[i]), sum(used, &tenants[i]));
+		cr_assert_leq(tenants[i].wmem, tenants[i].wmem_max);
+	}
+	cr_assert_leq(b.host, b.host_max);
+}
+
+static void step_wmem(unsigned i)
+{
+	uint64_t bytes =
+		rand() % 3 ? (uint64_t)rand() % MIB : (uint64_t)rand() % (20 * MIB);
+	struct tenant *t = workers[i].tenant;
+	bool fits = sum(used, t) + bytes <= t->wmem_max &&
+		    sum(used, NULL) + sum(pinned, NULL) + bytes <= b.host_max;
+
+	cr_assert_eq(charge(i, bytes), fits ? 0 : -EDQUOT);
+	used[i] += fits ? bytes : 0;
+}
+
+static void step_pinned(unsigned i)
+{
+	uint64_t bytes = 1 + (uint64_t)rand() % (8 * MIB), offset;
+	struct tenant *t = workers[i].tenant;
+	bool fits = sum(pinned, t) + bytes <= t->host_max &&
+		    sum(used, NULL) + sum(pinned, NULL) + bytes <= b.host_max;
+
+	cr_assert_eq(account_host_charge(&workers[i], bytes, &offset),
+		     fits ? 0 : -EDQUOT);
+	pinned[i] += fits ? bytes : 0;
+}
+
+static void step(unsigned i)
+{
+	uint64_t part = used[i] ? (uint64_t)rand() % (used[i] + 1) : 0;
+
+	switch (rand() % 5) {
+	case 0:
+		step_pinned(i);
+		break;
+	case 1:
+		account_host_uncharge(&workers[i], 0, pinned[i]);
+		pinned[i] = 0;
+		break;
+	case 2:
+		purse_put(&pages[i].wmem, part);
+		used[i] -= part;
+		break;
+	default:
+		step_wmem(i);
+	}
+}
+
+Test(wmem, exact)
+{
+	srand(5);
+	reset(200 * MIB, 120 * MIB);
+	for (unsigned n = 0; n < STEPS; n++) {
+		step((unsigned)rand() % WORKERS);
+		check();
+	}
+	for (unsigned i = 0; i < WORKERS; i++)
+		account_host_drop(&workers[i]);
+	cr_assert(b.host == 0 && tenants[0].wmem == 0 && tenants[1].host_used == 0);
+}
+
+/* Any number of sessions together have no more than one may. */
+Test(wmem, of_the_tenant_and_not_of_a_session)
+{
+	reset(UINT64_MAX, 100 * MIB);
+	for (unsigned i = 0; i < WORKERS; i++) {
+		while (charge(i, MIB) == 0)
+			used[i] += MIB;
+	}
+	cr_assert_eq(sum(used, &tenants[0]), 100 * MIB);
+	cr_assert_eq(sum(used, &tenants[1]), 100 * MIB);
+	check();
+	cr_assert_eq(account_wmem_charge(&workers[0], UINT64_MAX), -EDQUOT);
+	cr_assert_eq(account_wmem_charge(&workers[0], UINT64_MAX - MIB), -EDQUOT);
+}
+
+/* A purse that says more than was granted is believed up to that. */
+Test(wmem, a_liar)
+{
+	reset(UINT64_MAX, 100 * MIB);
+	cr_assert_eq(charge(0, 10 * MIB), 0);
+	purse_put(&pages[0].wmem, 1ull << 60);
+	cr_assert_eq(account_wmem(&workers[0]), 0);
+	cr_assert_eq(charge(2, 100 * MIB), 0, "taken back");
+	cr_assert_eq(tenants[0].wmem, 100 * MIB);
+	account_host_drop(&workers[0]);
+	account_host_drop(&workers[2]);
+	cr_assert(b.host == 0 && tenants[0].wmem == 0);
+}
+
+/* Each lane takes something, however often threads come and go. */
+Test(wmem, lanes)
+{
+	unsigned n = 0;
+
+	reset(UINT64_MAX, 4 * MIB);
+	while (account_wmem_lane(&workers[0]) == 0 && n < 100)
+		atomic_store(&pages[0].lanes, ++n);
+	cr_assert_eq(n, 4);
+	atomic_store(&pages[0].lanes, 3);
+	for (unsigned i = 0; i < 100; i++)
+		cr_assert_eq(account_wmem_lane(&workers[0]), 0);
+	cr_assert_eq(tenants[0].wmem, 4 * MIB);
+	atomic_store(&pages[0].lanes, UINT64_MAX);
+	cr_assert_eq(account_wmem_lane(&workers[0]), -EDQUOT);
+}
