@@ -36,6 +36,10 @@ class Tap:
         print(f"{'ok' if good else 'not ok'} {self.n} - {what}", flush=True)
         return good
 
+    def skip(self, what, why):
+        self.n += 1
+        print(f"ok {self.n} - {what} # SKIP {why}", flush=True)
+
     def note(self, text):
         for line in str(text).splitlines():
             print(f"# {line}", flush=True)
