@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/sockfile.h"
 #include "handover.h"
 #include "server.h"
 
@@ -54,7 +55,9 @@ int handover_listen(const char *path)
 
 	if (fd < 0)
 		return fd;
-	unlink(path);
+	r = sockfile_clear(path, false);
+	if (r < 0)
+		return r;
 	old = umask(0177);
 	r = bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 ? -errno : 0;
 	umask(old);

@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/sockfile.h"
 #include "handover.h"
 #include "keeper.h"
 #include "sandbox.h"
@@ -66,20 +67,6 @@ static int parse_u64(const char *text, int base, uint64_t max, uint64_t *ret)
 	return 0;
 }
 
-/* A socket file nobody listens on may go; one in use may not. */
-static int clear_stale(const struct sockaddr_un *a)
-{
-	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	if (fd < 0)
-		return -errno;
-	if (connect(fd, (const struct sockaddr *)a, sizeof(*a)) == 0)
-		return -EADDRINUSE;
-	if (errno == ECONNREFUSED && unlink(a->sun_path) < 0)
-		return -errno;
-	return 0;
-}
-
 static int make_socket(const struct options *o)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -99,7 +86,7 @@ static int make_socket(const struct options *o)
 			return -errno;
 		return fd_steal(&fd);
 	}
-	r = clear_stale(&a);
+	r = sockfile_clear(path, false);
 	if (r < 0)
 		return r;
 	old = umask(0177);
@@ -127,13 +114,14 @@ static int open_sockets(struct server *s, const struct options *o)
 	int r;
 
 	if (fd < 0) {
-		log_error("%s: %s", o->socket ? o->socket : o->connect, strerror(-fd));
+		log_error("%s: %s", o->socket ? o->socket : o->connect,
+			  o->socket ? sockfile_error(fd) : strerror(-fd));
 		return fd;
 	}
 	if (o->handover) {
 		r = handover_listen(o->handover);
 		if (r < 0) {
-			log_error("%s: %s", o->handover, strerror(-r));
+			log_error("%s: %s", o->handover, sockfile_error(r));
 			close(fd);
 			return r;
 		}

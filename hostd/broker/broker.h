@@ -26,6 +26,7 @@
 
 #include "base/list.h"
 #include "base/log.h"
+#include "base/sockfile.h"
 #include "broker/conf.h"
 #include "broker/ctl.h"
 #include "device/range.h"
@@ -552,11 +553,26 @@ struct window_note {
 int window_note_read(const char *path, struct window_note *ret);
 int window_note_write(const char *path, const struct window_note *note);
 
+/* Who, beside root and the daemon's user, an existing window may belong to, and which
+ * group may be able to write it. */
+struct window_owner {
+	uid_t uid;
+	gid_t gid;
+};
+
 /*
- * Opens or makes the file, writes its head; with the key that it had, if the note says
- * that it is the same file. Returns 0 or -errno.
+ * Opens a window's file or makes it, at least size bytes long; window_file.c. One that is
+ * there is taken only if it is a window, empty, or the one that a note (may be NULL)
+ * tells of, and nobody else could have made or may write it. Returns a descriptor or
+ * -errno, and why in a sentence where there is one.
  */
-int window_open(struct window *w, const char *path, uint64_t size, const char *note);
+int window_file_open(const char *path, uint64_t size, const struct window_owner *who,
+		     const struct window_note *known, bool *ret_created,
+		     const char **ret_why);
+/* Opens the file likewise, and writes its head; with the key that it had, if the note at
+ * that path says that it is the same file. Returns 0 or -errno. */
+int window_open(struct window *w, const char *path, uint64_t size, const char *note,
+		const struct window_owner *who, const char **ret_why);
 /* A free slice. Returns its number or -ENOSPC. */
 int window_take(struct window *w, struct ctl_window *ret_slice);
 void window_give_back(struct window *w, int slice);
@@ -579,7 +595,8 @@ struct tenant {
 	struct broker *b;
 	char name[CONF_NAME_MAX + 1];
 	char *socket;
-	int listen; /* stays open while doors come and go */
+	struct sockfile sockfile; /* of socket */
+	int listen;               /* stays open while doors come and go */
 	struct child door;
 	struct source door_ctl;
 	struct outbox door_out;
@@ -629,8 +646,10 @@ void tenant_try_release(struct tenant *t);
 void tenants_forget(struct broker *b, const void *arg);
 /* After the last session. */
 void tenants_fini(struct broker *b);
-/* Listens on a Unix socket; a stale one is replaced. Returns the descriptor or -errno. */
-int listen_unix(struct broker *b, const char *path, mode_t mode);
+/* Listens on a Unix socket; a stale one is replaced, another kind of file is not. Returns
+ * the descriptor or -errno; see sockfile.h for what errors mean. */
+int listen_unix(struct broker *b, const char *path, mode_t mode,
+		struct sockfile *ret_file);
 struct tenant *tenant_find(struct broker *b, const char *name);
 
 /* ---- control.c, request.c ---- */
@@ -715,6 +734,7 @@ struct broker {
 	struct source control, signals, lifeline;
 	struct list clients;
 	char *control_path;
+	struct sockfile control_file;
 };
 
 #endif

@@ -73,6 +73,7 @@ void conf_tenant_free(struct conf_tenant *t)
 	if (!t)
 		return;
 	free(t->socket);
+	free(t->owner);
 	free(t->group);
 	free(t->window_path);
 	free(t);
@@ -204,6 +205,8 @@ int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value)
 		return set_path(&t->socket, value);
 	if (!strcmp(key, "mode"))
 		return set_mode(&t->mode, value);
+	if (!strcmp(key, "owner"))
+		return set_string(&t->owner, value);
 	if (!strcmp(key, "group"))
 		return set_string(&t->group, value);
 	if (!strcmp(key, "host.max"))

@@ -25,9 +25,9 @@ struct conf_memory {
 struct conf_tenant {
 	struct list link;
 	char name[CONF_NAME_MAX + 1];
-	char *socket; /* NULL: run_dir/NAME.sock */
-	mode_t mode;  /* of the socket and of the window */
-	char *group;  /* likewise; NULL: the daemon's */
+	char *socket;        /* NULL: run_dir/NAME.sock */
+	mode_t mode;         /* of the socket and of the window */
+	char *owner, *group; /* likewise; NULL: the daemon's */
 	struct conf_memory memory;
 	uint64_t host_max; /* shared with the device */
 	uint64_t wmem_max; /* held by workers */

@@ -155,7 +155,7 @@ int control_open(struct broker *b, const char *path)
 	b->control_path = strdup(path);
 	if (!b->control_path)
 		return -ENOMEM;
-	fd = listen_unix(b, path, 0600);
+	fd = listen_unix(b, path, 0600, &b->control_file);
 	if (fd < 0) {
 		free(steal(b->control_path));
 		return fd;
@@ -177,6 +177,6 @@ void control_fini(struct broker *b)
 	}
 	source_remove(b, &b->control);
 	if (b->control_path)
-		unlink(b->control_path);
+		sockfile_remove(b->control_path, &b->control_file);
 	free(b->control_path);
 }

@@ -267,7 +267,7 @@ static int open_control(struct broker *b)
 		return -ENOMEM;
 	r = control_open(b, path);
 	if (r < 0)
-		log_error("control socket %s: %s", path, strerror(-r));
+		log_error("control socket %s: %s", path, sockfile_error(r));
 	return r;
 }
 

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <grp.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,15 +32,6 @@ struct tenant *tenant_find(struct broker *b, const char *name)
 	return NULL;
 }
 
-/* Nobody listens there any more: a daemon before us left it. */
-static bool is_stale(const struct sockaddr_un *sa)
-{
-	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	return fd >= 0 && connect(fd, (const struct sockaddr *)sa, sizeof(*sa)) < 0 &&
-	       errno == ECONNREFUSED;
-}
-
 /* Under the run directory, whose lock we hold: at most a door that is about to end. */
 static bool is_ours(const struct broker *b, const char *path)
 {
@@ -49,7 +41,8 @@ static bool is_ours(const struct broker *b, const char *path)
 	       !strchr(path + n + 1, '/');
 }
 
-int listen_unix(struct broker *b, const char *path, mode_t mode)
+int listen_unix(struct broker *b, const char *path, mode_t mode,
+		struct sockfile *ret_file)
 {
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
 	_cleanup_close_ int fd = -1;
@@ -62,8 +55,9 @@ int listen_unix(struct broker *b, const char *path, mode_t mode)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	if (is_ours(b, path) || is_stale(&sa))
-		unlink(path);
+	r = sockfile_clear(path, is_ours(b, path));
+	if (r < 0)
+		return r;
 	/* Nobody gets in between bind and chmod. */
 	old = umask(0177);
 	ctl_refuse_fds(fd);
@@ -71,47 +65,74 @@ int listen_unix(struct broker *b, const char *path, mode_t mode)
 	umask(old);
 	if (r < 0)
 		return r;
-	if (chmod(path, mode) < 0 || listen(fd, LISTEN_BACKLOG) < 0) {
+	r = sockfile_note(path, ret_file);
+	if (r == 0 && (chmod(path, mode) < 0 || listen(fd, LISTEN_BACKLOG) < 0)) {
 		r = -errno;
-		unlink(path);
-		return r;
+		sockfile_remove(path, ret_file);
 	}
-	return fd_steal(&fd);
+	return r < 0 ? r : fd_steal(&fd);
 }
 
 /* ---- life ---- */
 
-/* Lets the tenant's own programs (QEMU, weft-vsock) at what is theirs. */
-static int give_to(const struct conf_tenant *ct, const char *path)
+/* Looks up owner and group; the daemon's own where none is named. */
+static int find_owner(const struct conf_tenant *ct, struct window_owner *ret)
 {
+	const struct passwd *p = ct->owner ? getpwnam(ct->owner) : NULL;
 	const struct group *g = ct->group ? getgrnam(ct->group) : NULL;
 
-	if (ct->group && !g)
-		return -ENOENT;
-	if (g && chown(path, (uid_t)-1, g->gr_gid) < 0)
+	if (ct->owner && !p) {
+		log_error("tenant %s: no user \"%s\" (owner)", ct->name, ct->owner);
+		return -EINVAL;
+	}
+	if (ct->group && !g) {
+		log_error("tenant %s: no group \"%s\"", ct->name, ct->group);
+		return -EINVAL;
+	}
+	*ret = (struct window_owner){
+		.uid = p ? p->pw_uid : geteuid(),
+		.gid = g ? g->gr_gid : getegid(),
+	};
+	return 0;
+}
+
+/* Lets the tenant's own programs (QEMU, weft-vsock) at what is theirs. */
+static int give_to(const struct conf_tenant *ct, const struct window_owner *who,
+		   const char *path)
+{
+	if ((ct->owner || ct->group) && chown(path, ct->owner ? who->uid : (uid_t)-1,
+					      ct->group ? who->gid : (gid_t)-1) < 0)
 		return -errno;
 	return chmod(path, ct->mode) < 0 ? -errno : 0;
 }
 
-static int open_window(struct tenant *t, const struct conf_tenant *ct)
+static int open_window(struct tenant *t, const struct conf_tenant *ct,
+		       const struct window_owner *who)
 {
 	_cleanup_free_ char *note = NULL;
+	const char *why;
 	int r;
 
 	if (asprintf(&note, "%s/%s.window", t->b->conf->run_dir, t->name) < 0) {
 		note = NULL;
 		return -ENOMEM;
 	}
-	r = window_open(&t->window, ct->window_path, ct->window_size, note);
+	r = window_open(&t->window, ct->window_path, ct->window_size, note, who, &why);
 	if (r == 0 && t->window.created)
-		r = give_to(ct, ct->window_path);
+		r = give_to(ct, who, ct->window_path);
+	if (r < 0)
+		log_error("tenant %s: window %s: %s", t->name, ct->window_path,
+			  why ? why : strerror(-r));
 	return r;
 }
 
 static int open_all(struct tenant *t, const struct conf_tenant *ct)
 {
-	int r = 0;
+	struct window_owner who;
+	int r = find_owner(ct, &who);
 
+	if (r < 0)
+		return r;
 	if (ct->socket)
 		t->socket = strdup(ct->socket);
 	else if (asprintf(&t->socket, "%s/%s.sock", t->b->conf->run_dir, t->name) < 0)
@@ -119,15 +140,14 @@ static int open_all(struct tenant *t, const struct conf_tenant *ct)
 	if (!t->socket)
 		return -ENOMEM;
 	if (ct->window_path)
-		r = open_window(t, ct);
-	if (r < 0) {
-		log_error("window %s: %s", ct->window_path, strerror(-r));
+		r = open_window(t, ct, &who);
+	if (r < 0)
 		return r;
-	}
-	t->listen = listen_unix(t->b, t->socket, 0600);
-	r = t->listen < 0 ? t->listen : give_to(ct, t->socket);
+	t->listen = listen_unix(t->b, t->socket, 0600, &t->sockfile);
+	r = t->listen < 0 ? t->listen : give_to(ct, &who, t->socket);
 	if (r < 0) {
-		log_error("socket %s: %s", t->socket, strerror(-r));
+		log_error("tenant %s: socket %s: %s", t->name, t->socket,
+			  sockfile_error(r));
 		return r;
 	}
 	return door_start(t);
@@ -168,7 +188,7 @@ void tenant_remove(struct tenant *t, void (*done)(void *arg), void *arg)
 	door_close(t);
 	if (t->listen >= 0) {
 		close(fd_steal(&t->listen));
-		unlink(t->socket);
+		sockfile_remove(t->socket, &t->sockfile);
 	}
 	tenant_try_release(t);
 }

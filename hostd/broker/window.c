@@ -6,7 +6,6 @@
  * the manual says; another VM's never.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -43,7 +42,8 @@ static int write_head(int fd, uint64_t size, uint32_t *key)
 }
 
 /* Goes on with a file that a daemon before us had, and notes it for the one after us. */
-static int identify(struct window *w, const char *note_path, uint64_t size)
+static int identify(struct window *w, const char *note_path,
+		    const struct window_note *was)
 {
 	struct window_note n;
 	struct stat st;
@@ -51,34 +51,16 @@ static int identify(struct window *w, const char *note_path, uint64_t size)
 
 	if (fstat(w->fd, &st) < 0)
 		return -errno;
-	if (!w->created && window_note_read(note_path, &n) == 0 && n.dev == st.st_dev &&
-	    n.ino == st.st_ino) {
-		w->created = n.created;
-		w->key = n.key;
+	if (!w->created && was->ino && was->dev == st.st_dev && was->ino == st.st_ino) {
+		w->created = was->created;
+		w->key = was->key;
 	}
-	r = write_head(w->fd, size, &w->key);
+	r = write_head(w->fd, w->size, &w->key);
 	if (r < 0)
 		return r;
 	n = (struct window_note){
 		.dev = st.st_dev, .ino = st.st_ino, .key = w->key, .created = w->created};
 	return window_note_write(note_path, &n);
-}
-
-static int open_file(struct window *w, const char *path, uint64_t size)
-{
-	struct stat st;
-
-	w->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_CREAT | O_EXCL, 0600);
-	w->created = w->fd >= 0;
-	if (w->fd < 0 && errno == EEXIST)
-		w->fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	if (w->fd < 0 || fstat(w->fd, &st) < 0)
-		return -errno;
-	if (!S_ISREG(st.st_mode))
-		return -EINVAL;
-	if ((uint64_t)st.st_size < size && ftruncate(w->fd, (off_t)size) < 0)
-		return -errno;
-	return 0;
 }
 
 /* A window too small for both has lanes alone. */
@@ -93,28 +75,36 @@ static void cut(struct window *w)
 	w->host_first = ALIGN_UP(WINDOW_HEAD + w->n_slices * w->slice_size, HOST_ALIGN);
 }
 
-int window_open(struct window *w, const char *path, uint64_t size, const char *note)
+int window_open(struct window *w, const char *path, uint64_t size, const char *note,
+		const struct window_owner *who, const char **ret_why)
 {
+	struct window_note was;
 	bool fresh;
 	int r;
 
-	if (size < WINDOW_MIN || size % 4096 || size > INT64_MAX)
+	*ret_why = NULL;
+	if (size < WINDOW_MIN || size % 4096 || size > INT64_MAX) {
+		*ret_why = "window.size must be at least 16M, and a power of two";
 		return -EINVAL;
+	}
 	w->path = strdup(path);
 	w->note = strdup(note);
 	if (!w->path || !w->note)
 		return -ENOMEM;
-	r = open_file(w, path, size);
-	fresh = w->created;
-	if (r == 0)
-		r = identify(w, note, size);
+	if (window_note_read(note, &was) < 0)
+		was = (struct window_note){0};
+	r = window_file_open(path, size, who, &was, &w->created, ret_why);
+	w->fd = r < 0 ? -1 : r;
+	w->size = size;
+	fresh = r >= 0 && w->created;
+	if (r >= 0)
+		r = identify(w, note, &was);
 	if (r < 0) {
 		if (fresh)
 			unlink(path);
 		window_fini(w);
 		return r;
 	}
-	w->size = size;
 	cut(w);
 	return 0;
 }

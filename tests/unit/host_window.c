@@ -45,8 +45,11 @@ static struct wire_window_id head(void)
 
 static void open_at(struct window *w, uint64_t size)
 {
+	struct window_owner who = {.uid = geteuid(), .gid = getegid()};
+	const char *why;
+
 	*w = (struct window){.fd = -1};
-	cr_assert_eq(window_open(w, file, size, note), 0);
+	cr_assert_eq(window_open(w, file, size, note, &who, &why), 0);
 }
 
 /* The VM has the file mapped: the next daemon must find that one, with its key. */

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/sockfile.h"
+
+/* Returns 0 if nobody listens at path, else -EADDRINUSE or -errno. */
+static int probe(const char *path)
+{
+	_cleanup_close_ int fd =
+		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+
+	if (fd < 0)
+		return -errno;
+	if (strlen(path) >= sizeof(sa.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(sa.sun_path, path);
+	if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0)
+		return -EADDRINUSE;
+	/* A full backlog, and a socket of another type, are somebody's. */
+	if (errno == EAGAIN || errno == EPROTOTYPE)
+		return -EADDRINUSE;
+	return errno == ECONNREFUSED ? 0 : -errno;
+}
+
+int sockfile_clear(const char *path, bool taken)
+{
+	struct stat st;
+	int r;
+
+	if (lstat(path, &st) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (!S_ISSOCK(st.st_mode))
+		return -EEXIST;
+	r = taken ? 0 : probe(path);
+	if (r < 0)
+		return r;
+	return unlink(path) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+int sockfile_note(const char *path, struct sockfile *ret)
+{
+	struct stat st;
+
+	if (lstat(path, &st) < 0)
+		return -errno;
+	*ret = (struct sockfile){.dev = st.st_dev, .ino = st.st_ino};
+	return 0;
+}
+
+void sockfile_remove(const char *path, const struct sockfile *f)
+{
+	struct stat st;
+
+	if (f->ino && lstat(path, &st) == 0 && S_ISSOCK(st.st_mode) &&
+	    st.st_dev == f->dev && st.st_ino == f->ino)
+		unlink(path);
+}
+
+const char *sockfile_error(int error)
+{
+	switch (error) {
+	case -EEXIST:
+		return "exists and is no socket: remove it, or use another path";
+	case -EADDRINUSE:
+		return "another process listens there";
+	case -ENOENT:
+		return "its directory does not exist";
+	case -ENAMETOOLONG:
+		return "the path is too long for a socket (107 bytes at most)";
+	default:
+		return strerror(-error);
+	}
+}
