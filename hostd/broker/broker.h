@@ -635,7 +635,8 @@ struct tenant {
 	struct output_budget output;
 };
 
-/* Makes the tenant, its socket and its window. Returns 0, -EEXIST or -errno. */
+/* Makes the tenant, its socket and its window. Returns 0, -EEXIST or -errno; b->why then
+ * says why. */
 int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **ret_t);
 /* Ends its sessions, too, without waiting for that; done(arg), if any, when all has
  * ended. */
@@ -652,18 +653,37 @@ int listen_unix(struct broker *b, const char *path, mode_t mode,
 		struct sockfile *ret_file);
 struct tenant *tenant_find(struct broker *b, const char *name);
 
+/* ---- limits.c, reload.c, main.c ---- */
+
+/* Changes the limits that may change while it runs, and logs which, and by whom. */
+void limits_change(struct tenant *t, const struct conf_tenant *to, const char *by);
+/* Reads the configuration again; what is wrong with it is logged. */
+void reload(struct broker *b);
+/* Logs what conf_check() says. Returns how much is wrong. */
+unsigned conf_report(const struct conf *c, const char *file);
+
 /* ---- control.c, request.c ---- */
 
 int control_open(struct broker *b, const char *path);
 void control_fini(struct broker *b);
 /* Values of a tenant as they are now, and changing some of them; request_keys.c. */
-struct json_object *request_tenant_get(struct broker *b, struct json_object *q);
-struct json_object *request_tenant_set(struct broker *b, struct json_object *q);
-/* {"ok": false, "error": "WHAT: text of the error"}. */
-struct json_object *reply_error(const char *what, int error);
+struct json_object *request_tenant_get(struct broker *b, struct json_object *q,
+				       void *client);
+struct json_object *request_tenant_set(struct broker *b, struct json_object *q,
+				       void *client);
+/* {"ok": false, "error": a sentence, "errno": of error, a negative one}. */
+__attribute__((format(printf, 2, 3))) struct json_object *reply_error(int error,
+								      const char *fmt,
+								      ...);
+/* The same for a name (may be NULL) that is no tenant's. */
+struct json_object *reply_no_tenant(struct broker *b, const char *name);
+/* What is wrong with the configuration as it is now, or NULL. */
+struct json_object *reply_contradiction(struct broker *b);
 /* Answers one request; the caller owns the answer. NULL: control_answer() will come. */
 struct json_object *request_handle(struct broker *b, struct json_object *request,
 				   void *client);
+/* Says who asks: "uid 0, pid 17". Good until the next call. */
+const char *control_who(const void *client);
 /* Takes over the answer. */
 void control_answer(void *client, struct json_object *answer);
 
@@ -689,7 +709,10 @@ struct broker {
 	unsigned failures; /* workers that never became ready, in a row */
 	bool was_ready;    /* a worker has been ready once */
 	int ready_fd;      /* told when that happens; -1: none */
-	void (*on_ready)(void);
+	void (*on_ready)(struct broker *b);
+	const char *conf_name; /* the file's; NULL: none */
+	/* Reads file and command line; says itself what is wrong. */
+	int (*read_conf)(struct conf *ret);
 
 	uint64_t next_session;
 	struct session_record history[HISTORY_MAX];
@@ -733,6 +756,7 @@ struct broker {
 
 	struct source control, signals, lifeline;
 	struct list clients;
+	char why[320]; /* tenant_new() failed */
 	char *control_path;
 	struct sockfile control_file;
 };

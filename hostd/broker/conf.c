@@ -90,6 +90,7 @@ void conf_fini(struct conf *c)
 	free(c->run_dir);
 	free(c->socket);
 	free(c->control);
+	free(c->operators);
 	free(c->user);
 	free(c->sandbox);
 	free(c->device);
@@ -98,15 +99,18 @@ void conf_fini(struct conf *c)
 	list_init(&c->tenants);
 }
 
-int conf_name_check(const char *name)
+const char *conf_name_error(const char *name)
 {
 	static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				 "0123456789._-";
 	size_t len = strlen(name);
 
 	if (!len || len > CONF_NAME_MAX || *name == '.' || strspn(name, ok) != len)
-		return -EINVAL;
-	return 0;
+		return "a tenant's name is letters, digits, '.', '_' and '-', not a dot "
+		       "first, at most 63";
+	if (strspn(name, "0123456789") == len)
+		return "a tenant's name is not a number: that would be a session";
+	return NULL;
 }
 
 struct conf_tenant *conf_tenant_new(const char *name)
@@ -178,6 +182,22 @@ static int set_weight(unsigned *field, const char *value)
 	return 0;
 }
 
+/* Above that a unit was mistaken: no device has as much. */
+#define MEMORY_MAX (1ull << 44)
+
+static int set_memory(uint64_t *field, const char *value)
+{
+	uint64_t n;
+	int r = size_parse(value, &n);
+
+	if (r < 0)
+		return r;
+	if (n > MEMORY_MAX && n != UINT64_MAX)
+		return -ERANGE;
+	*field = n;
+	return 0;
+}
+
 const char *const conf_memory_keys[] = {
 	"memory.min", "memory.low", "memory.high", "memory.max", "memory.swap.max", NULL,
 };
@@ -198,7 +218,7 @@ int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value)
 	uint64_t *bytes = conf_memory_key(&t->memory, key);
 
 	if (bytes)
-		return size_parse(value, bytes);
+		return set_memory(bytes, value);
 	if (!strcmp(key, "memory.weight"))
 		return set_weight(&t->memory.weight, value);
 	if (!strcmp(key, "socket"))
@@ -210,15 +230,15 @@ int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value)
 	if (!strcmp(key, "group"))
 		return set_string(&t->group, value);
 	if (!strcmp(key, "host.max"))
-		return size_parse(value, &t->host_max);
+		return set_memory(&t->host_max, value);
 	if (!strcmp(key, "worker.memory.max"))
-		return size_parse(value, &t->wmem_max);
+		return set_memory(&t->wmem_max, value);
 	if (!strcmp(key, "sessions.max"))
 		return set_number(&t->sessions_max, value, 4096);
 	if (!strcmp(key, "window.path"))
 		return set_path(&t->window_path, value);
 	if (!strcmp(key, "window.size"))
-		return size_parse(value, &t->window_size);
+		return set_memory(&t->window_size, value);
 	return -ENOENT;
 }
 
@@ -286,6 +306,8 @@ int conf_daemon_set(struct conf *c, const char *key, const char *value)
 		return set_path(&c->socket, value);
 	if (!strcmp(key, "control"))
 		return set_path(&c->control, value);
+	if (!strcmp(key, "operators"))
+		return set_string(&c->operators, value);
 	if (!strcmp(key, "user"))
 		return set_string(&c->user, value);
 	if (!strcmp(key, "users"))
@@ -301,11 +323,11 @@ int conf_daemon_set(struct conf *c, const char *key, const char *value)
 	if (!strcmp(key, "threads"))
 		return set_number(&c->threads, value, 1024);
 	if (!strcmp(key, "memory"))
-		return size_parse(value, &c->memory);
+		return set_memory(&c->memory, value);
 	if (!strcmp(key, "host.max"))
-		return size_parse(value, &c->host_max);
+		return set_memory(&c->host_max, value);
 	if (!strcmp(key, "swap"))
-		return size_parse(value, &c->swap);
+		return set_memory(&c->swap, value);
 	if (!strcmp(key, "reserve"))
 		return size_parse(value, &c->reserve);
 	if (!strcmp(key, "chunk"))
@@ -315,16 +337,75 @@ int conf_daemon_set(struct conf *c, const char *key, const char *value)
 	return -ENOENT;
 }
 
+/* ---- what is wrong, in words ---- */
+
+static const struct {
+	const char *key, *words;
+} value_words[] = {
+	{"run-dir", "is no absolute path"},
+	{"socket", "is no absolute path"},
+	{"control", "is no absolute path"},
+	{"window.path", "is no absolute path"},
+	{"mode", "is no octal mode such as 0660"},
+	{"memory.weight", "is no number from 1 to 10000"},
+	{"sessions.max", "is no number from 0 to 4096"},
+	{"device", "is none of soft, cuda, auto"},
+	{"placement", "is none of lru, largest, random"},
+	{"sandbox", "is none of on, log, off"},
+	{"pool", "is no number from 0 to 64"},
+	{"tpcs", "is no number from 0 to 1024"},
+	{"threads", "is no number from 0 to 1024"},
+	{"chunk", "is no power of two from 128K to 64M"},
+};
+
+char *conf_error(const char *key, const char *value, int error)
+{
+	const char *words = "is no size: 1536M, 1.5G, 1GiB, max";
+	const char *hint =
+		strchr(value, '#') ? " (; begins a comment after a value)" : "";
+	char *text = NULL;
+	int r;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(value_words); i++) {
+		if (!strcmp(key, value_words[i].key))
+			words = value_words[i].words;
+	}
+	if (error == -ENOENT)
+		r = asprintf(&text, "no such key: %s", key);
+	else if (error == -ERANGE)
+		r = asprintf(&text, "%s = %s: number too large", key, value);
+	else if (error == -ENOMEM)
+		r = asprintf(&text, "out of memory");
+	else
+		r = asprintf(&text, "%s: \"%s\" %s%s", key, value, words, hint);
+	return r < 0 ? NULL : text;
+}
+
 /* ---- the file ---- */
 
 struct reading {
 	struct conf *c;
 	FILE *f;
-	char *why; /* about the first mistake */
-	int error;
+	int line;
+	bool in_daemon;        /* in section [daemon] */
+	struct conf_tenant *t; /* in that one's; neither: in none, or a wrong one */
+	char *why;             /* about the first mistake */
+	int error, error_line;
 };
 
-static struct conf_tenant *tenant_named(struct conf *c, const char *name)
+/* Takes over why. */
+static void mistake(struct reading *rd, int error, char *why)
+{
+	if (rd->error) {
+		free(why);
+		return;
+	}
+	rd->error = error == -ENOMEM ? error : -EINVAL;
+	rd->error_line = rd->line;
+	rd->why = why;
+}
+
+struct conf_tenant *conf_tenant_find(const struct conf *c, const char *name)
 {
 	struct conf_tenant *t;
 
@@ -332,95 +413,134 @@ static struct conf_tenant *tenant_named(struct conf *c, const char *name)
 		if (!strcmp(t->name, name))
 			return t;
 	}
+	return NULL;
+}
+
+static int tenant_section(struct reading *rd, const char *name)
+{
+	struct conf_tenant *t = conf_tenant_find(rd->c, name);
+
+	if (t) {
+		t->again_line = rd->line;
+		rd->t = t;
+		return 0;
+	}
 	t = conf_tenant_new(name);
-	if (t)
-		list_append(&c->tenants, &t->link);
-	return t;
-}
-
-static int set(struct conf *c, const char *section, const char *key, const char *value)
-{
-	size_t n = strlen(TENANT_SECTION);
-	struct conf_tenant *t;
-
-	if (!strcmp(section, "daemon"))
-		return conf_daemon_set(c, key, value);
-	if (strncmp(section, TENANT_SECTION, n) || conf_name_check(section + n) < 0)
-		return -ENXIO;
-	t = tenant_named(c, section + n);
-	return t ? conf_tenant_set(t, key, value) : -ENOMEM;
-}
-
-static const char *mistake(int error)
-{
-	switch (error) {
-	case -ENOENT:
-		return "no such key";
-	case -ENXIO:
-		return "no such section";
-	case -ERANGE:
-		return "number too large";
-	case -ENOMEM:
-		return "out of memory";
-	default:
-		return "bad value";
-	}
-}
-
-/* inih: nonzero is success. */
-static int on_key(void *user, const char *section, const char *key, const char *value)
-{
-	struct reading *rd = user;
-	int r = set(rd->c, section, key, value);
-
-	if (r == 0)
-		return 1;
-	if (!rd->error) {
-		rd->error = r == -ENOMEM ? r : -EINVAL;
-		if (asprintf(&rd->why, "[%s] %s = %s: %s", section, key, value,
-			     mistake(r)) < 0)
-			rd->why = NULL;
-	}
+	if (!t)
+		return -ENOMEM;
+	t->line = rd->line;
+	list_append(&rd->c->tenants, &t->link);
+	rd->t = t;
 	return 0;
 }
 
-/* A section without keys still makes a tenant; inih tells of keys only. */
-static void see_section(struct reading *rd, const char *line)
+/* inih cuts long section names off, and tells of keys only. */
+static void enter_section(struct reading *rd, const char *line)
 {
-	char name[CONF_NAME_MAX + 2];
+	_cleanup_free_ char *name = strndup(line + 1, strcspn(line + 1, "]"));
+	size_t n = strlen(TENANT_SECTION);
+	const char *why = NULL;
 
-	if (sscanf(line, " [" TENANT_SECTION "%64[^] \t\n]]", name) == 1 &&
-	    conf_name_check(name) == 0)
-		(void)tenant_named(rd->c, name);
+	rd->in_daemon = false;
+	rd->t = NULL;
+	if (!name || !strchr(line, ']'))
+		return;
+	if (!strcmp(name, "daemon")) {
+		rd->in_daemon = true;
+		return;
+	}
+	if (strncmp(name, TENANT_SECTION, n))
+		why = "no such section; there are [daemon] and [tenant NAME]";
+	else
+		why = conf_name_error(name + n);
+	if (why)
+		mistake(rd, -EINVAL, strdup(why));
+	else if (tenant_section(rd, name + n) < 0)
+		mistake(rd, -ENOMEM, strdup("out of memory"));
 }
 
+/* Remembers the lines of keys that say where something is. */
+static void note_line(struct reading *rd, const char *key)
+{
+	if (rd->t && !strcmp(key, "socket"))
+		rd->t->socket_line = rd->line;
+	else if (rd->t && !strcmp(key, "window.path"))
+		rd->t->window_line = rd->line;
+	else if (rd->in_daemon && !strcmp(key, "socket"))
+		rd->c->socket_line = rd->line;
+	else if (rd->in_daemon && !strcmp(key, "control"))
+		rd->c->control_line = rd->line;
+}
+
+/* inih: nonzero is success. Mistakes are kept here, so that the first one is told. */
+static int on_key(void *user, const char *section, const char *key, const char *value)
+{
+	struct reading *rd = user;
+	int r = -EINVAL;
+
+	if (rd->in_daemon)
+		r = conf_daemon_set(rd->c, key, value);
+	else if (rd->t)
+		r = conf_tenant_set(rd->t, key, value);
+	else
+		mistake(rd, r, strdup("a key before the first section"));
+	if (r < 0)
+		mistake(rd, r, conf_error(key, value, r));
+	else
+		note_line(rd, key);
+	return 1;
+}
+
+/* Takes away what is before the first word: no line continues another. */
+static void trim(struct reading *rd, char *line)
+{
+	size_t n = 0;
+
+	if (rd->line == 1 && !strncmp(line, "\xef\xbb\xbf", 3))
+		n = 3;
+	n += strspn(line + n, " \t");
+	memmove(line, line + n, strlen(line + n) + 1);
+}
+
+/* A line of any length is one line, and one call of inih's. */
 static char *read_line(char *buf, int room, void *arg)
 {
 	struct reading *rd = arg;
 	char *line = fgets(buf, room, rd->f);
+	bool cut = false;
 
-	if (line)
-		see_section(rd, line);
+	if (!line)
+		return NULL;
+	rd->line++;
+	if (!strchr(line, '\n')) {
+		for (int c; (c = getc(rd->f)) != EOF && c != '\n';)
+			cut = true;
+	}
+	trim(rd, line);
+	if (cut && *line != ';' && *line != '#')
+		mistake(rd, -EINVAL, strdup("the line is too long"));
+	if (*line == '[')
+		enter_section(rd, line);
 	return line;
 }
 
 static int read_all(struct reading *rd, const char *name, char **ret_why)
 {
-	FILE *f = rd->f;
-	int line, r = 0;
+	int line = ini_parse_stream(read_line, rd, on_key, rd);
 
-	line = ini_parse_stream(read_line, rd, on_key, rd);
-	fclose(f);
-	if (line) {
-		r = rd->error ? rd->error : -EINVAL;
-		if (ret_why &&
-		    asprintf(ret_why, "%s:%d: %s", name, MAX(line, 1),
-			     rd->why ? rd->why : "neither a section nor a key = value") <
-			    0)
-			*ret_why = NULL;
+	fclose(rd->f);
+	if (line && (!rd->error || line < rd->error_line)) {
+		free(rd->why);
+		rd->why = NULL;
+		rd->error = -EINVAL;
+		rd->error_line = MAX(line, 1);
 	}
+	if (rd->error && ret_why &&
+	    asprintf(ret_why, "%s:%d: %s", name, rd->error_line,
+		     rd->why ? rd->why : "neither a section nor a key = value") < 0)
+		*ret_why = NULL;
 	free(rd->why);
-	return r;
+	return rd->error;
 }
 
 int conf_read(struct conf *c, const char *path, char **ret_why)

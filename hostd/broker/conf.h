@@ -3,12 +3,14 @@
 #ifndef WEFT_BROKER_CONF_H
 #define WEFT_BROKER_CONF_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "base/list.h"
 
-#define CONF_NAME_MAX       63 /* bytes of a tenant's name */
+#define CONF_NAME_MAX       63      /* bytes of a tenant's name */
+#define CONF_LOCAL          "local" /* the tenant of programs on this machine */
 
 #define CONF_WEIGHT_DEFAULT 100u
 #define CONF_WEIGHT_MAX     10000u
@@ -25,6 +27,9 @@ struct conf_memory {
 struct conf_tenant {
 	struct list link;
 	char name[CONF_NAME_MAX + 1];
+	/* Where in the file; 0: not from there. again: the last further section. */
+	int line, again_line, socket_line, window_line;
+	bool added;          /* at the control socket */
 	char *socket;        /* NULL: run_dir/NAME.sock */
 	mode_t mode;         /* of the socket and of the window */
 	char *owner, *group; /* likewise; NULL: the daemon's */
@@ -38,8 +43,11 @@ struct conf_tenant {
 
 struct conf {
 	char *run_dir;
-	char *socket;  /* of the tenant "local"; NULL: run_dir/weft.sock */
-	char *control; /* NULL: run_dir/control */
+	char *socket;          /* of the tenant "local"; NULL: run_dir/weft.sock */
+	char *control;         /* NULL: run_dir/control */
+	char *operators;       /* group that may use it; NULL: none */
+	uint64_t device_total; /* memory of the device once that is known, else 0 */
+	int socket_line, control_line;
 	char *user;    /* workers run as; NULL: see sandbox.h */
 	/* In their stead, a user for each; n 0: none. */
 	uint32_t users_first, users_n;
@@ -68,9 +76,27 @@ void conf_fini(struct conf *c);
 int conf_read(struct conf *c, const char *path, char **ret_why);
 int conf_parse(struct conf *c, const char *text, char **ret_why);
 
-/* Letters, digits, '.', '_' and '-', not first a dot, at most CONF_NAME_MAX. */
-int conf_name_check(const char *name);
+/* Says what is wrong with a tenant's name, or NULL: it is one. */
+const char *conf_name_error(const char *name);
 
+/* Says why conf_tenant_set() or conf_daemon_set() gave that error; malloced, or NULL. */
+char *conf_error(const char *key, const char *value, int error);
+
+/*
+ * Fills in what follows from other keys: the tenant "local", and where sockets are that
+ * have no key. Returns 0 or -ENOMEM.
+ */
+int conf_complete(struct conf *c);
+
+/*
+ * Looks for contradictions in a complete configuration: says each, with its line if it
+ * came from a file (which may be NULL), as wrong or as a warning. Returns how many are
+ * wrong.
+ */
+unsigned conf_check(const struct conf *c, const char *file,
+		    void (*say)(void *arg, bool wrong, const char *text), void *arg);
+
+struct conf_tenant *conf_tenant_find(const struct conf *c, const char *name);
 /* A tenant with defaults, not yet in a list; the caller's. NULL: no memory. */
 struct conf_tenant *conf_tenant_new(const char *name);
 void conf_tenant_free(struct conf_tenant *t);
@@ -84,7 +110,7 @@ uint64_t *conf_memory_key(struct conf_memory *m, const char *key);
 extern const char *const conf_memory_keys[];
 
 /* Sets one key of a tenant, as the file does. Returns 0, -ENOENT (no such key), -EINVAL,
- * -ENOMEM. */
+ * -ERANGE, -ENOMEM. */
 int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value);
 
 /* Sets one key of [daemon]; likewise. */

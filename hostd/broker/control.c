@@ -1,24 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The control socket: one JSON object a line in, one a line out. Who may connect is a
- * matter of the socket's mode and of who runs weftd: root and that user.
+ * matter of the socket's mode and of who runs weftd: root, that user, and the group of
+ * operators.
  */
 #include <errno.h>
+#include <grp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "broker/broker.h"
 
 #define REQUEST_MAX (64u << 10)
+#define GROUPS_MAX  1024u /* of one process; one in more is no operator */
 
 struct client {
 	struct list link;
 	struct broker *b;
 	struct source src;
+	struct ucred cred;
 	bool waiting; /* for an answer; what it asks for meanwhile comes after that */
 	size_t used;
 	char in[REQUEST_MAX];
@@ -37,15 +43,6 @@ static void client_close(struct client *c)
 	list_remove(&c->link);
 	if (loop_defer(c->b, client_free, c) < 0)
 		log_error("out of memory");
-}
-
-static struct json_object *error_reply(const char *why)
-{
-	struct json_object *o = json_object_new_object();
-
-	json_object_object_add(o, "ok", json_object_new_boolean(0));
-	json_object_object_add(o, "error", json_object_new_string(why));
-	return o;
 }
 
 /* Takes over the answer. */
@@ -71,7 +68,7 @@ static int answer_line(struct client *c, const char *line)
 	if (json_object_is_type(q, json_type_object))
 		a = request_handle(c->b, q, c);
 	else
-		a = error_reply("not a JSON object");
+		a = reply_error(-EINVAL, "not a JSON object");
 	json_object_put(q);
 	c->waiting = !a;
 	return a ? send_answer(c, a) : 0;
@@ -119,33 +116,77 @@ static void on_client(struct source *src, uint32_t events)
 		client_close(c);
 }
 
-static bool may_control(int fd)
+/* A group of the peer's, its first one or another. */
+static bool is_member(int fd, const struct ucred *cred, gid_t gid)
 {
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
+	gid_t groups[GROUPS_MAX];
+	socklen_t len = sizeof(groups);
 
-	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 &&
-	       (cred.uid == 0 || cred.uid == geteuid());
+	if (cred->gid == gid)
+		return true;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &len) < 0)
+		return false;
+	for (unsigned i = 0; i < len / sizeof(*groups); i++) {
+		if (groups[i] == gid)
+			return true;
+	}
+	return false;
+}
+
+/* Root, the daemon's user and, if there is such a group, operators. */
+static bool may_control(const struct broker *b, int fd, struct ucred *ret_cred)
+{
+	const char *name = b->conf->operators;
+	const struct group *g = name ? getgrnam(name) : NULL;
+	socklen_t len = sizeof(*ret_cred);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, ret_cred, &len) < 0)
+		return false;
+	return ret_cred->uid == 0 || ret_cred->uid == geteuid() ||
+	       (g && is_member(fd, ret_cred, g->gr_gid));
+}
+
+const char *control_who(const void *client)
+{
+	static char text[64];
+	const struct client *c = client;
+
+	snprintf(text, sizeof(text), "uid %u, pid %d", c->cred.uid, (int)c->cred.pid);
+	return text;
 }
 
 static void on_control(struct source *src, uint32_t events)
 {
 	struct broker *b = container_of(src, struct broker, control);
 	_cleanup_close_ int fd = accept4(src->fd, NULL, NULL, SOCK_CLOEXEC);
+	struct ucred cred;
 	struct client *c;
 
-	if (fd < 0 || !may_control(fd))
+	if (fd < 0 || !may_control(b, fd, &cred))
 		return;
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return;
 	c->b = b;
+	c->cred = cred;
 	if (source_add(b, &c->src, fd, EPOLLIN, on_client) < 0) {
 		free(c);
 		return;
 	}
 	fd_steal(&fd);
 	list_append(&b->clients, &c->link);
+}
+
+static int let_operators(const struct broker *b, const char *path)
+{
+	const char *name = b->conf->operators;
+	const struct group *g = name ? getgrnam(name) : NULL;
+
+	if (!g)
+		return 0;
+	if (chown(path, (uid_t)-1, g->gr_gid) < 0 || chmod(path, 0660) < 0)
+		return -errno;
+	return 0;
 }
 
 int control_open(struct broker *b, const char *path)
@@ -160,7 +201,9 @@ int control_open(struct broker *b, const char *path)
 		free(steal(b->control_path));
 		return fd;
 	}
-	r = source_add(b, &b->control, fd, EPOLLIN, on_control);
+	r = let_operators(b, path);
+	if (r == 0)
+		r = source_add(b, &b->control, fd, EPOLLIN, on_control);
 	if (r < 0)
 		close(fd);
 	return r;

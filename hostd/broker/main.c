@@ -9,22 +9,20 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "broker/broker.h"
+#include "broker/uuid.h"
 #include "util/lockfile.h"
+#include "util/notify.h"
 #include "util/selfdir.h"
 
 #define CONF_DEFAULT  "/etc/weft/weftd.conf"
-#define LOCAL_TENANT  "local"
 #define FILES_MAX     (rlim_t)65536
 #define LOCK_TRIES    10
 #define LOCK_PAUSE_NS 50000000
@@ -32,19 +30,39 @@
 
 struct options {
 	const char *config;
-	bool background;
+	bool background, check;
 	int ready_fd, lifeline_fd;
 };
 
 static void usage(FILE *f)
 {
-	fprintf(f, "usage: weftd [--config FILE] [--background] [--run-dir DIR] "
-		   "[--device soft|cuda|auto]\n"
-		   "             [--tpcs N] [--memory SIZE] [--threads N] [--pool N]\n"
-		   "             [--swap SIZE] [--reserve SIZE] [--chunk SIZE] "
-		   "[--placement NAME]\n"
-		   "             [--ready-fd N] [--lifeline-fd N]\n"
-		   "See weftd(8).\n");
+	fputs("usage: weftd [OPTION]...\n"
+	      "Shares one GPU among virtual machines. See weftd(8), weftd.conf(5).\n\n"
+	      "  --config FILE         read this instead of " CONF_DEFAULT "\n"
+	      "  --check-config        look for mistakes in it and exit\n"
+	      "  --background          leave the terminal once the device is open\n"
+	      "  --foreground          stay (the default)\n"
+	      "  --ready-fd N          write a byte there when the device is open\n"
+	      "  --lifeline-fd N       end when its other side is closed\n"
+	      "  --help, --version\n\n"
+	      "Keys of the file's [daemon] section, which go before it:\n"
+	      "  --run-dir DIR         where sockets are made\n"
+	      "  --socket PATH         of the tenant \"local\"\n"
+	      "  --control PATH        the control socket\n"
+	      "  --operators GROUP     who may use it, beside root and the daemon's "
+	      "user\n"
+	      "  --user NAME           whom workers run as\n"
+	      "  --sandbox on|log|off  the sandbox of workers and doors\n"
+	      "  --device soft|cuda|auto\n"
+	      "  --memory SIZE         of the device, at most\n"
+	      "  --tpcs N              size of the software device\n"
+	      "  --threads N           host threads of its kernels\n"
+	      "  --pool N              workers kept ready\n"
+	      "  --swap SIZE           host memory for device memory that gives way\n"
+	      "  --reserve SIZE        device memory kept free\n"
+	      "  --chunk SIZE          in what pieces memory moves\n"
+	      "  --placement NAME      which moves first: lru, largest, random\n",
+	      f);
 }
 
 /* Options that are keys of the file's [daemon] section. */
@@ -54,6 +72,7 @@ static const struct option longs[] = {
 	{"background", no_argument, NULL, 'b'},
 	{"ready-fd", required_argument, NULL, 'r'},
 	{"lifeline-fd", required_argument, NULL, 'l'},
+	{"check-config", no_argument, NULL, 'k'},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
 	{"run-dir", required_argument, NULL, 1},
@@ -71,8 +90,21 @@ static const struct option longs[] = {
 	{"reserve", required_argument, NULL, 1},
 	{"chunk", required_argument, NULL, 1},
 	{"placement", required_argument, NULL, 1},
+	{"operators", required_argument, NULL, 1},
 	{},
 };
+
+static void set_key(struct conf *c, const char *key, const char *value)
+{
+	_cleanup_free_ char *why = NULL;
+	int r = conf_daemon_set(c, key, value);
+
+	if (r == 0)
+		return;
+	why = conf_error(key, value, r);
+	fprintf(stderr, "weftd: --%s\n", why ? why : key);
+	exit(64);
+}
 
 static void parse_options(int argc, char **argv, struct conf *c, struct options *o)
 {
@@ -95,6 +127,9 @@ static void parse_options(int argc, char **argv, struct conf *c, struct options 
 		case 'l':
 			o->lifeline_fd = atoi(optarg);
 			break;
+		case 'k':
+			o->check = true;
+			break;
 		case 'h':
 			usage(stdout);
 			exit(0);
@@ -102,11 +137,7 @@ static void parse_options(int argc, char **argv, struct conf *c, struct options 
 			printf("weftd %s\n", WEFT_VERSION);
 			exit(0);
 		case 1:
-			if (conf_daemon_set(c, longs[index].name, optarg) < 0) {
-				fprintf(stderr, "weftd: --%s %s: bad value\n",
-					longs[index].name, optarg);
-				exit(64);
-			}
+			set_key(c, longs[index].name, optarg);
 			break;
 		default:
 			usage(stderr);
@@ -119,47 +150,70 @@ static void parse_options(int argc, char **argv, struct conf *c, struct options 
 	}
 }
 
-/* The file first, then the command line again on top of it. */
-static void configure(int argc, char **argv, struct conf *c, struct options *o)
+static struct {
+	int argc;
+	char **argv;
+	struct options o;
+} started;
+
+/* The command line says which file; then it goes before what the file says. */
+static int read_conf(struct conf *c)
 {
 	_cleanup_free_ char *why = NULL;
-	int r;
+	int r = conf_init(c);
 
-	if (conf_init(c) < 0)
-		exit(1);
-	parse_options(argc, argv, c, o);
-	if (!o->config && access(CONF_DEFAULT, R_OK) < 0)
-		return;
-	r = conf_read(c, o->config ? o->config : CONF_DEFAULT, &why);
+	if (r < 0)
+		return r;
+	optind = 1;
+	parse_options(started.argc, started.argv, c, &started.o);
+	if (!started.o.config && access(CONF_DEFAULT, R_OK) < 0)
+		return 0;
+	r = conf_read(c, started.o.config ? started.o.config : CONF_DEFAULT, &why);
 	if (r < 0) {
-		fprintf(stderr, "weftd: %s\n", why ? why : strerror(-r));
-		exit(78);
+		log_error("%s", why ? why : strerror(-r));
+		return r;
 	}
 	optind = 1;
-	parse_options(argc, argv, c, o);
+	parse_options(started.argc, started.argv, c, &started.o);
+	return 0;
+}
+
+static const char *conf_name(void)
+{
+	const char *named = started.o.config;
+
+	if (named)
+		return named;
+	return access(CONF_DEFAULT, R_OK) == 0 ? CONF_DEFAULT : NULL;
+}
+
+static void say_check(void *arg, bool wrong, const char *text)
+{
+	if (wrong)
+		log_error("%s", text);
+	else
+		log_warning("%s", text);
+}
+
+unsigned conf_report(const struct conf *c, const char *file)
+{
+	return conf_check(c, file, say_check, NULL);
+}
+
+static void configure(int argc, char **argv, struct conf *c)
+{
+	started.argc = argc;
+	started.argv = argv;
+	started.o = (struct options){.ready_fd = -1, .lifeline_fd = -1};
+	if (read_conf(c) < 0 || conf_complete(c) < 0 || conf_report(c, conf_name()))
+		exit(78);
+	if (started.o.check) {
+		printf("%s: no mistakes\n", conf_name() ? conf_name() : "no file");
+		exit(0);
+	}
 }
 
 /* ---- start ---- */
-
-/* The same for every start on a machine; a VM's programs may remember it. */
-static void make_uuid(uint8_t *ret_uuid)
-{
-	uint64_t h[2] = {0xcbf29ce484222325ull, 0x84222325cbf29ce4ull};
-	char id[64] = "";
-	FILE *f = fopen("/etc/machine-id", "re");
-
-	if (!f || !fgets(id, sizeof(id), f)) {
-		if (getrandom(id, 32, 0) < 0)
-			memset(id, 'w', 32);
-	}
-	if (f)
-		fclose(f);
-	for (unsigned i = 0; i < 2 * sizeof(id); i++)
-		h[i & 1] = (h[i & 1] ^ (uint8_t)id[i / 2]) * 0x100000001b3ull;
-	memcpy(ret_uuid, h, 16);
-	ret_uuid[6] = (ret_uuid[6] & 0x0f) | 0x80; /* version 8: our own */
-	ret_uuid[8] = (ret_uuid[8] & 0x3f) | 0x80;
-}
 
 static int make_run_dir(const char *path)
 {
@@ -218,10 +272,15 @@ static void on_signal(struct source *src, uint32_t events)
 	struct broker *b = container_of(src, struct broker, signals);
 	struct signalfd_siginfo si;
 
-	if (read(src->fd, &si, sizeof(si)) == sizeof(si)) {
-		log_info("ends: signal %u", si.ssi_signo);
-		b->stop = true;
+	if (read(src->fd, &si, sizeof(si)) != sizeof(si))
+		return;
+	if (si.ssi_signo == SIGHUP) {
+		reload(b);
+		return;
 	}
+	log_info("ends: %s from pid %u, uid %u", strsignal((int)si.ssi_signo), si.ssi_pid,
+		 si.ssi_uid);
+	b->stop = true;
 }
 
 /* Whoever holds the other end has gone: weft-run, for its private daemon. */
@@ -256,42 +315,19 @@ static int open_sources(struct broker *b, const struct options *o)
 
 static int open_control(struct broker *b)
 {
-	_cleanup_free_ char *path = NULL;
-	int r;
+	const char *path = b->conf->control;
+	int r = control_open(b, path);
 
-	if (b->conf->control)
-		path = strdup(b->conf->control);
-	else if (asprintf(&path, "%s/control", b->conf->run_dir) < 0)
-		path = NULL;
-	if (!path)
-		return -ENOMEM;
-	r = control_open(b, path);
 	if (r < 0)
 		log_error("control socket %s: %s", path, sockfile_error(r));
 	return r;
 }
 
-/* The tenant of programs on this machine, and those of the file. */
 static int open_tenants(struct broker *b)
 {
-	struct conf_tenant *ct, *local = NULL;
+	struct conf_tenant *ct;
 	int r;
 
-	list_for_each (ct, &b->conf->tenants, link) {
-		if (!strcmp(ct->name, LOCAL_TENANT))
-			local = ct;
-	}
-	if (!local) {
-		local = conf_tenant_new(LOCAL_TENANT);
-		if (!local)
-			return -ENOMEM;
-		list_append(&b->conf->tenants, &local->link);
-	}
-	if (!local->socket && b->conf->socket)
-		local->socket = strdup(b->conf->socket);
-	else if (!local->socket &&
-		 asprintf(&local->socket, "%s/weft.sock", b->conf->run_dir) < 0)
-		return -ENOMEM;
 	list_for_each (ct, &b->conf->tenants, link) {
 		r = tenant_new(b, ct, NULL);
 		if (r < 0)
@@ -300,23 +336,14 @@ static int open_tenants(struct broker *b)
 	return 0;
 }
 
-/* systemd's readiness protocol: one datagram. */
-static void notify_systemd(void)
+/* The device's size is known now. */
+static void on_ready(struct broker *b)
 {
-	const char *path = getenv("NOTIFY_SOCKET");
-	struct sockaddr_un sa = {.sun_family = AF_UNIX};
-	_cleanup_close_ int fd = -1;
-
-	if (!path || !*path || strlen(path) >= sizeof(sa.sun_path))
-		return;
-	strcpy(sa.sun_path, path);
-	if (*path == '@')
-		*sa.sun_path = '\0';
-	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd >= 0)
-		(void)sendto(fd, "READY=1", 7, MSG_NOSIGNAL, (struct sockaddr *)&sa,
-			     (socklen_t)(offsetof(struct sockaddr_un, sun_path) +
-					 strlen(path)));
+	if (b->conf->device_total != b->device_total) {
+		b->conf->device_total = b->device_total;
+		(void)conf_report(b->conf, NULL);
+	}
+	notify_manager("READY=1");
 }
 
 static int start(struct broker *b, const struct options *o)
@@ -384,7 +411,7 @@ static struct broker broker;
 
 int main(int argc, char **argv)
 {
-	struct options o = {.ready_fd = -1, .lifeline_fd = -1};
+	const struct options *o = &started.o;
 	struct broker *b = &broker;
 	struct conf conf;
 	int r;
@@ -392,17 +419,19 @@ int main(int argc, char **argv)
 	log_set_program("weftd");
 	if (!getenv("WEFT_LOG"))
 		log_set_level(LOG_LVL_INFO);
-	configure(argc, argv, &conf, &o);
+	configure(argc, argv, &conf);
 	b->conf = &conf;
+	b->conf_name = conf_name();
+	b->read_conf = read_conf;
 	b->keep_ready = conf.pool;
 	b->host_max = conf.host_max;
 	b->swap = conf.swap;
 	b->chunk = conf.chunk;
 	b->placement = placement_find(conf.placement);
 	b->epoll = b->control.fd = b->signals.fd = b->lifeline.fd = -1;
-	b->ready_fd = o.ready_fd;
-	if (o.ready_fd >= 0)
-		fcntl(o.ready_fd, F_SETFD, FD_CLOEXEC);
+	b->ready_fd = o->ready_fd;
+	if (o->ready_fd >= 0)
+		fcntl(o->ready_fd, F_SETFD, FD_CLOEXEC);
 	list_init(&b->deferred);
 	list_init(&b->loud);
 	list_init(&b->tenants);
@@ -412,18 +441,17 @@ int main(int argc, char **argv)
 	list_init(&b->clients);
 	list_init(&b->holds);
 	b->shares_max = raise_files();
-	make_uuid(b->device_uuid);
-	b->on_ready = notify_systemd;
-	if (o.background && daemon(0, 1) < 0)
+	uuid_make("/etc/machine-id", b->device_uuid);
+	b->on_ready = on_ready;
+	if (o->background && daemon(0, 1) < 0)
 		return 1;
-	r = start(b, &o);
+	r = start(b, o);
 	if (r == 0) {
 		pool_fill(b);
 		r = loop_run(b);
 	}
+	notify_manager("STOPPING=1");
 	fini(b);
 	conf_fini(&conf);
-	if (r < 0)
-		log_error("%s", strerror(-r));
 	return r < 0 ? 1 : b->exit_status;
 }

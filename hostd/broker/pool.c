@@ -360,7 +360,7 @@ static void set_ready(struct worker *w, const struct ctl_msg *m)
 			close(fd_steal(&b->ready_fd));
 		}
 		if (b->on_ready)
-			b->on_ready();
+			b->on_ready(b);
 	}
 	guests_match(b);
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What can be asked at the control socket; weftd(8) lists the requests. */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "broker/broker.h"
 #include "session/session.h"
 #include "util/size.h"
@@ -28,16 +31,39 @@ static struct json_object *reply_ok(void)
 	return o;
 }
 
-struct json_object *reply_error(const char *what, int error)
+struct json_object *reply_error(int error, const char *fmt, ...)
 {
 	struct json_object *o = json_object_new_object();
-	char text[200];
+	char text[512];
+	va_list ap;
 
-	snprintf(text, sizeof(text), "%s: %s", what, strerror(-error));
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
 	json_object_object_add(o, "ok", json_object_new_boolean(0));
 	add_str(o, "error", text);
 	json_object_object_add(o, "errno", json_object_new_int(-error));
 	return o;
+}
+
+/* Names those that there are, as far as they fit. */
+struct json_object *reply_no_tenant(struct broker *b, const char *name)
+{
+	char list[200] = "";
+	struct tenant *t;
+	size_t n = 0;
+
+	if (!name)
+		return reply_error(-EINVAL, "the request names no tenant");
+	list_for_each (t, &b->tenants, link) {
+		if (n + strlen(t->name) + 8 > sizeof(list)) {
+			snprintf(list + n, sizeof(list) - n, ", ...");
+			break;
+		}
+		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "",
+				      t->name);
+	}
+	return reply_error(-ENOENT, "no tenant \"%s\" (there are %s)", name, list);
 }
 
 static const char *get_str(struct json_object *q, const char *key)
@@ -232,7 +258,8 @@ static void add_refused(struct broker *b, const struct selection *sel,
 	refused_fini(&sum);
 }
 
-static struct json_object *request_list(struct broker *b, struct json_object *q)
+static struct json_object *request_list(struct broker *b, struct json_object *q,
+					void *client)
 {
 	struct selection sel = select_from(q);
 	struct json_object *o = reply_ok();
@@ -244,14 +271,42 @@ static struct json_object *request_list(struct broker *b, struct json_object *q)
 	return o;
 }
 
-static struct json_object *request_info(struct broker *b, struct json_object *q)
+static bool has_session(struct broker *b, uint64_t session)
+{
+	unsigned first = b->n_history > HISTORY_MAX ? b->n_history - HISTORY_MAX : 0;
+	struct worker *w;
+
+	list_for_each (w, &b->workers, link) {
+		if (w->state == WORKER_SESSION && w->session == session)
+			return true;
+	}
+	for (unsigned i = first; i < b->n_history; i++) {
+		if (b->history[i % HISTORY_MAX].session == session)
+			return true;
+	}
+	return false;
+}
+
+/* An answer if what is asked for is not there, else NULL. */
+static struct json_object *check_selection(struct broker *b, const struct selection *sel)
+{
+	if (sel->tenant && !tenant_find(b, sel->tenant))
+		return reply_no_tenant(b, sel->tenant);
+	if (sel->session && !has_session(b, sel->session))
+		return reply_error(-ESRCH, "no session %llu",
+				   (unsigned long long)sel->session);
+	return NULL;
+}
+
+static struct json_object *request_info(struct broker *b, struct json_object *q,
+					void *client)
 {
 	struct selection sel = select_from(q);
-	struct json_object *o;
+	struct json_object *o = check_selection(b, &sel);
 
-	if (sel.tenant && !tenant_find(b, sel.tenant))
-		return reply_error(sel.tenant, -ENOENT);
-	o = request_list(b, q);
+	if (o)
+		return o;
+	o = request_list(b, q, client);
 	json_object_object_add(o, "ended", list_ended(b, &sel));
 	add_refused(b, &sel, o);
 	return o;
@@ -259,7 +314,8 @@ static struct json_object *request_info(struct broker *b, struct json_object *q)
 
 /* ---- what can be done ---- */
 
-static struct json_object *request_kill(struct broker *b, struct json_object *q)
+static struct json_object *request_kill(struct broker *b, struct json_object *q,
+					void *client)
 {
 	struct selection sel = select_from(q);
 	struct json_object *o;
@@ -267,38 +323,43 @@ static struct json_object *request_kill(struct broker *b, struct json_object *q)
 	unsigned n = 0;
 
 	if (!sel.tenant && !sel.session)
-		return reply_error("neither session nor tenant given", -EINVAL);
+		return reply_error(-EINVAL, "neither a session nor a tenant is given");
+	o = check_selection(b, &sel);
+	if (o)
+		return o;
 	list_for_each (w, &b->workers, link) {
 		if (w->state != WORKER_SESSION ||
 		    !selected(&sel, w->tenant->name, w->session))
 			continue;
+		log_info("tenant %s session %llu: killed (%s)", w->tenant->name,
+			 (unsigned long long)w->session, control_who(client));
 		worker_kill(w);
 		n++;
 	}
-	if (!n)
-		return reply_error("kill", -ESRCH);
 	o = reply_ok();
 	add_u64(o, "killed", n);
 	return o;
 }
 
-/* Keys that weftd.conf knows, from the request's "set" object. */
-static int apply_keys(struct conf_tenant *ct, struct json_object *q, const char **ret_key)
+/* Keys that weftd.conf knows, from the request's "set" object. NULL, or an answer. */
+static struct json_object *apply_keys(struct conf_tenant *ct, struct json_object *q)
 {
 	struct json_object *set;
 
 	if (!json_object_object_get_ex(q, "set", &set))
-		return 0;
+		return NULL;
 	json_object_object_foreach(set, key, value)
 	{
-		int r = conf_tenant_set(ct, key, json_object_get_string(value));
+		const char *text = json_object_get_string(value);
+		_cleanup_free_ char *why = NULL;
+		int r = conf_tenant_set(ct, key, text ? text : "");
 
-		if (r < 0) {
-			*ret_key = key;
-			return r;
-		}
+		if (r == 0)
+			continue;
+		why = conf_error(key, text ? text : "", r);
+		return reply_error(r, "%s", why ? why : key);
 	}
-	return 0;
+	return NULL;
 }
 
 static struct json_object *reply_tenant(struct tenant *t, bool existed)
@@ -310,26 +371,80 @@ static struct json_object *reply_tenant(struct tenant *t, bool existed)
 	return o;
 }
 
-static struct json_object *request_tenant_add(struct broker *b, struct json_object *q)
+static void keep_first(void *arg, bool wrong, const char *text)
 {
-	const char *name = get_str(q, "name"), *key = "tenant-add";
-	struct conf_tenant *ct;
-	struct tenant *t;
+	char **why = arg;
+
+	if (wrong && !*why)
+		*why = strdup(text);
+}
+
+struct json_object *reply_contradiction(struct broker *b)
+{
+	_cleanup_free_ char *why = NULL;
+
+	b->conf->device_total = b->device_total;
+	if (!conf_check(b->conf, NULL, keep_first, &why))
+		return NULL;
+	return reply_error(-EINVAL, "%s", why ? why : "out of memory");
+}
+
+/* Makes a tenant of what the configuration has now. NULL, or an answer. */
+static struct json_object *start_tenant(struct broker *b, const struct conf_tenant *ct,
+					struct tenant **ret)
+{
+	struct json_object *o;
 	int r;
 
-	if (!name || conf_name_check(name) < 0)
-		return reply_error("name", -EINVAL);
+	if (conf_complete(b->conf) < 0)
+		return reply_error(-ENOMEM, "out of memory");
+	o = reply_contradiction(b);
+	if (o)
+		return o;
+	r = tenant_new(b, ct, ret);
+	if (r < 0)
+		return reply_error(r, "%s", b->why);
+	return NULL;
+}
+
+static struct json_object *add_tenant(struct broker *b, struct json_object *q,
+				      const char *name, struct tenant **ret)
+{
+	struct conf_tenant *ct = conf_tenant_new(name);
+	struct json_object *o;
+
+	if (!ct)
+		return reply_error(-ENOMEM, "out of memory");
+	ct->added = true;
+	list_append(&b->conf->tenants, &ct->link);
+	o = apply_keys(ct, q);
+	if (!o)
+		o = start_tenant(b, ct, ret);
+	if (o) {
+		list_remove(&ct->link);
+		conf_tenant_free(ct);
+	}
+	return o;
+}
+
+static struct json_object *request_tenant_add(struct broker *b, struct json_object *q,
+					      void *client)
+{
+	const char *name = get_str(q, "name");
+	const char *why = name ? conf_name_error(name) : "the request names no tenant";
+	struct json_object *o;
+	struct tenant *t;
+
+	if (why)
+		return reply_error(-EINVAL, "%s", why);
 	t = tenant_find(b, name);
 	if (t)
 		return reply_tenant(t, true);
-	ct = conf_tenant_new(name);
-	if (!ct)
-		return reply_error(name, -ENOMEM);
-	r = apply_keys(ct, q, &key);
-	if (r == 0)
-		r = tenant_new(b, ct, &t);
-	conf_tenant_free(ct);
-	return r < 0 ? reply_error(key, r) : reply_tenant(t, false);
+	o = add_tenant(b, q, name, &t);
+	if (o)
+		return o;
+	log_info("tenant %s: added (%s)", name, control_who(client));
+	return reply_tenant(t, false);
 }
 
 static void removed(void *client)
@@ -343,15 +458,27 @@ static struct json_object *request_tenant_remove(struct broker *b, struct json_o
 {
 	const char *name = get_str(q, "name");
 	struct tenant *t = name ? tenant_find(b, name) : NULL;
+	struct conf_tenant *ct;
 
 	if (!t)
-		return reply_error(name ? name : "name", -ENOENT);
+		return reply_no_tenant(b, name);
+	if (!strcmp(name, CONF_LOCAL))
+		return reply_error(
+			-EPERM, "tenant local is there as long as weftd is; to end its "
+				"sessions: weftctl kill local");
+	ct = conf_tenant_find(b->conf, name);
+	log_info("tenant %s: removed (%s)", name, control_who(client));
 	window_remove(&t->window);
 	tenant_remove(t, removed, client);
+	if (ct) {
+		list_remove(&ct->link);
+		conf_tenant_free(ct);
+	}
 	return NULL;
 }
 
-static struct json_object *request_ping(struct broker *b, struct json_object *q)
+static struct json_object *request_ping(struct broker *b, struct json_object *q,
+					void *client)
 {
 	struct json_object *o = reply_ok();
 
@@ -360,15 +487,17 @@ static struct json_object *request_ping(struct broker *b, struct json_object *q)
 	return o;
 }
 
-static struct json_object *request_shutdown(struct broker *b, struct json_object *q)
+static struct json_object *request_shutdown(struct broker *b, struct json_object *q,
+					    void *client)
 {
+	log_info("ends: shutdown (%s)", control_who(client));
 	b->stop = true;
 	return reply_ok();
 }
 
 static const struct {
 	const char *name;
-	struct json_object *(*fn)(struct broker *, struct json_object *);
+	struct json_object *(*fn)(struct broker *, struct json_object *, void *);
 } requests[] = {
 	{"ping", request_ping},
 	{"list", request_list},
@@ -398,13 +527,15 @@ static struct json_object *request_reclaim(struct broker *b, struct json_object 
 	int r;
 
 	if (!t)
-		return reply_error(name ? name : "name", -ENOENT);
+		return reply_no_tenant(b, name);
 	if (!size || size_parse(size, &bytes) < 0)
-		return reply_error("bytes", -EINVAL);
+		return reply_error(-EINVAL, "\"%s\" is no size: 1536M, 1.5G, 1GiB, max",
+				   size ? size : "");
 	if (!b->swap)
-		return reply_error("no swap", -EOPNOTSUPP);
+		return reply_error(-EOPNOTSUPP, "nothing can move: weftd has no swap "
+						"(weftd.conf, [daemon] swap)");
 	r = reclaim_by_hand(t, bytes, clock_now_ns(), reclaimed, client);
-	return r < 0 ? reply_error(name, r) : NULL;
+	return r < 0 ? reply_error(r, "out of memory") : NULL;
 }
 
 struct json_object *request_handle(struct broker *b, struct json_object *q, void *client)
@@ -417,7 +548,7 @@ struct json_object *request_handle(struct broker *b, struct json_object *q, void
 		return request_tenant_remove(b, q, client);
 	for (unsigned i = 0; name && i < ARRAY_SIZE(requests); i++) {
 		if (!strcmp(name, requests[i].name))
-			return requests[i].fn(b, q);
+			return requests[i].fn(b, q, client);
 	}
-	return reply_error(name ? name : "cmd", -EINVAL);
+	return reply_error(-EINVAL, "no such request: %s", name ? name : "(no cmd)");
 }

@@ -7,8 +7,10 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/fd.h"
 #include "broker/broker.h"
 #include "session/session.h"
 
@@ -122,8 +124,8 @@ static struct tenant *find(struct broker *b, struct json_object *q, const char *
 	struct json_object *v;
 
 	*ret_name = json_object_object_get_ex(q, "name", &v) ? json_object_get_string(v)
-							     : "name";
-	return tenant_find(b, *ret_name);
+							     : NULL;
+	return *ret_name ? tenant_find(b, *ret_name) : NULL;
 }
 
 static void add(struct json_object *o, const char *key, const char *value)
@@ -164,62 +166,135 @@ static struct json_object *reply_keys(struct json_object *keys)
 	return o;
 }
 
-struct json_object *request_tenant_get(struct broker *b, struct json_object *q)
+/* Names all keys that can be read. */
+static struct json_object *reply_no_key(const char *key)
+{
+	char list[300];
+	size_t n = 0;
+
+	for (unsigned i = 0; conf_memory_keys[i]; i++)
+		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s, ",
+				      conf_memory_keys[i]);
+	for (unsigned i = 0; i < ARRAY_SIZE(readable); i++)
+		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", i ? ", " : "",
+				      readable[i].name);
+	return reply_error(-ENOENT, "no key \"%s\" (there are %s)", key, list);
+}
+
+struct json_object *request_tenant_get(struct broker *b, struct json_object *q,
+				       void *client)
 {
 	struct json_object *keys, *v = NULL;
 	const char *name, *key = NULL;
 	struct tenant *t = find(b, q, &name);
 
 	if (!t)
-		return reply_error(name, -ENOENT);
+		return reply_no_tenant(b, name);
 	if (json_object_object_get_ex(q, "key", &v))
 		key = json_object_get_string(v);
 	keys = json_object_new_object();
 	if (get_keys(t, key, keys) < 0) {
 		json_object_put(keys);
-		return reply_error(key, -ENOENT);
+		return reply_no_key(key);
 	}
 	return reply_keys(keys);
 }
 
-/* What may be changed while the tenant is there, on a copy: all of it, or nothing. */
-static int parse_set(struct json_object *set, struct conf_tenant *copy,
-		     const char **ret_key)
+static bool may_set(const char *key)
+{
+	struct conf_memory m;
+
+	return conf_memory_key(&m, key) || !strcmp(key, "memory.weight") ||
+	       !strcmp(key, "sessions.max") || !strcmp(key, "host.max");
+}
+
+/* Of a key that cannot be set: whether it ever could. */
+static struct json_object *reply_fixed(const char *key)
+{
+	struct conf_tenant probe = {0};
+	bool known = conf_tenant_set(&probe, key, "") != -ENOENT;
+
+	free(probe.owner);
+	free(probe.group);
+	for (unsigned i = 0; i < ARRAY_SIZE(readable) && !known; i++) {
+		if (!strcmp(readable[i].name, key))
+			return reply_error(-EPERM, "%s can only be read", key);
+	}
+	if (!known)
+		return reply_no_key(key);
+	return reply_error(-EPERM,
+			   "%s cannot be changed while weftd runs: change weftd.conf and "
+			   "restart weftd",
+			   key);
+}
+
+/* All of it, on a copy. NULL, or an answer. */
+static struct json_object *parse_set(struct json_object *set, struct conf_tenant *copy)
 {
 	json_object_object_foreach(set, key, value)
 	{
-		int r = -EPERM; /* a key of the file, but fixed from then on */
+		const char *text = json_object_get_string(value);
+		_cleanup_free_ char *why = NULL;
+		int r;
 
-		*ret_key = key;
-		if (conf_memory_key(&copy->memory, key) ||
-		    !strcmp(key, "memory.weight") || !strcmp(key, "sessions.max"))
-			r = conf_tenant_set(copy, key, json_object_get_string(value));
-		if (r < 0)
-			return r;
+		if (!may_set(key))
+			return reply_fixed(key);
+		r = conf_tenant_set(copy, key, text ? text : "");
+		if (r == 0)
+			continue;
+		why = conf_error(key, text ? text : "", r);
+		return reply_error(r, "%s", why ? why : key);
 	}
-	return 0;
+	return NULL;
 }
 
-struct json_object *request_tenant_set(struct broker *b, struct json_object *q)
+static void copy_limits(struct conf_tenant *to, const struct conf_tenant *from)
 {
-	struct json_object *set, *keys;
-	const char *name, *key = "set";
-	struct tenant *t = find(b, q, &name);
+	to->memory = from->memory;
+	to->sessions_max = from->sessions_max;
+	to->host_max = from->host_max;
+	to->wmem_max = from->wmem_max;
+}
+
+/* Changes what the configuration has of it, unless that contradicts the rest of it. */
+static struct json_object *change(struct broker *b, struct tenant *t,
+				  struct json_object *set, struct conf_tenant *ret_copy)
+{
+	struct conf_tenant *ct = conf_tenant_find(b->conf, t->name), was = {0};
+	struct json_object *o;
+
+	ret_copy->memory = t->memory;
+	ret_copy->sessions_max = t->sessions_max;
+	ret_copy->host_max = t->host_max;
+	ret_copy->wmem_max = t->wmem_max;
+	o = parse_set(set, ret_copy);
+	if (o || !ct)
+		return o;
+	copy_limits(&was, ct);
+	copy_limits(ct, ret_copy);
+	o = reply_contradiction(b);
+	if (o)
+		copy_limits(ct, &was);
+	return o;
+}
+
+struct json_object *request_tenant_set(struct broker *b, struct json_object *q,
+				       void *client)
+{
+	struct json_object *set, *keys, *o;
 	struct conf_tenant copy = {0};
-	int r = -EINVAL;
+	const char *name;
+	struct tenant *t = find(b, q, &name);
 
 	if (!t)
-		return reply_error(name, -ENOENT);
-	copy.memory = t->memory;
-	copy.sessions_max = t->sessions_max;
-	if (json_object_object_get_ex(q, "set", &set) &&
-	    json_object_is_type(set, json_type_object))
-		r = parse_set(set, &copy, &key);
-	if (r < 0)
-		return reply_error(key, r);
-	t->sessions_max = copy.sessions_max;
-	account_set(t, &copy.memory);
-	log_info("tenant %s: limits changed", t->name);
+		return reply_no_tenant(b, name);
+	if (!json_object_object_get_ex(q, "set", &set) ||
+	    !json_object_is_type(set, json_type_object))
+		return reply_error(-EINVAL, "the request sets nothing");
+	o = change(b, t, set, &copy);
+	if (o)
+		return o;
+	limits_change(t, &copy, control_who(client));
 	keys = json_object_new_object();
 	get_keys(t, NULL, keys);
 	return reply_keys(keys);

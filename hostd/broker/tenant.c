@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,20 +76,32 @@ int listen_unix(struct broker *b, const char *path, mode_t mode,
 
 /* ---- life ---- */
 
+/* Logs why a tenant cannot be made and keeps it for whoever asked; returns error. */
+__attribute__((format(printf, 3, 4))) static int failed(struct broker *b, int error,
+							const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(b->why, sizeof(b->why), fmt, ap);
+	va_end(ap);
+	log_error("%s", b->why);
+	return error;
+}
+
 /* Looks up owner and group; the daemon's own where none is named. */
-static int find_owner(const struct conf_tenant *ct, struct window_owner *ret)
+static int find_owner(struct broker *b, const struct conf_tenant *ct,
+		      struct window_owner *ret)
 {
 	const struct passwd *p = ct->owner ? getpwnam(ct->owner) : NULL;
 	const struct group *g = ct->group ? getgrnam(ct->group) : NULL;
 
-	if (ct->owner && !p) {
-		log_error("tenant %s: no user \"%s\" (owner)", ct->name, ct->owner);
-		return -EINVAL;
-	}
-	if (ct->group && !g) {
-		log_error("tenant %s: no group \"%s\"", ct->name, ct->group);
-		return -EINVAL;
-	}
+	if (ct->owner && !p)
+		return failed(b, -EINVAL, "tenant %s: no user \"%s\" (owner)", ct->name,
+			      ct->owner);
+	if (ct->group && !g)
+		return failed(b, -EINVAL, "tenant %s: no group \"%s\"", ct->name,
+			      ct->group);
 	*ret = (struct window_owner){
 		.uid = p ? p->pw_uid : geteuid(),
 		.gid = g ? g->gr_gid : getegid(),
@@ -106,13 +119,33 @@ static int give_to(const struct conf_tenant *ct, const struct window_owner *who,
 	return chmod(path, ct->mode) < 0 ? -errno : 0;
 }
 
+/* Two names of one file, which weftd.conf cannot show. */
+static int window_is_anothers(struct tenant *t, const char *path)
+{
+	struct stat mine, other;
+	struct tenant *o;
+
+	if (stat(path, &mine) < 0)
+		return 0;
+	list_for_each (o, &t->b->tenants, link) {
+		if (o->window.fd < 0 || fstat(o->window.fd, &other) < 0 ||
+		    mine.st_dev != other.st_dev || mine.st_ino != other.st_ino)
+			continue;
+		return failed(t->b, -EEXIST, "tenant %s: window %s is tenant %s's, too",
+			      t->name, path, o->name);
+	}
+	return 0;
+}
+
 static int open_window(struct tenant *t, const struct conf_tenant *ct,
 		       const struct window_owner *who)
 {
 	_cleanup_free_ char *note = NULL;
 	const char *why;
-	int r;
+	int r = window_is_anothers(t, ct->window_path);
 
+	if (r < 0)
+		return r;
 	if (asprintf(&note, "%s/%s.window", t->b->conf->run_dir, t->name) < 0) {
 		note = NULL;
 		return -ENOMEM;
@@ -121,15 +154,15 @@ static int open_window(struct tenant *t, const struct conf_tenant *ct,
 	if (r == 0 && t->window.created)
 		r = give_to(ct, who, ct->window_path);
 	if (r < 0)
-		log_error("tenant %s: window %s: %s", t->name, ct->window_path,
-			  why ? why : strerror(-r));
-	return r;
+		return failed(t->b, r, "tenant %s: window %s: %s", t->name,
+			      ct->window_path, why ? why : strerror(-r));
+	return 0;
 }
 
 static int open_all(struct tenant *t, const struct conf_tenant *ct)
 {
 	struct window_owner who;
-	int r = find_owner(ct, &who);
+	int r = find_owner(t->b, ct, &who);
 
 	if (r < 0)
 		return r;
@@ -145,12 +178,14 @@ static int open_all(struct tenant *t, const struct conf_tenant *ct)
 		return r;
 	t->listen = listen_unix(t->b, t->socket, 0600, &t->sockfile);
 	r = t->listen < 0 ? t->listen : give_to(ct, &who, t->socket);
-	if (r < 0) {
-		log_error("tenant %s: socket %s: %s", t->name, t->socket,
-			  sockfile_error(r));
-		return r;
-	}
-	return door_start(t);
+	if (r < 0)
+		return failed(t->b, r, "tenant %s: socket %s: %s", t->name, t->socket,
+			      sockfile_error(r));
+	r = door_start(t);
+	if (r < 0)
+		return failed(t->b, r, "tenant %s: weft-door cannot be started: %s",
+			      t->name, strerror(-r));
+	return 0;
 }
 
 static void tenant_release(void *arg)
@@ -232,10 +267,11 @@ int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **r
 	struct tenant *t;
 	int r;
 
+	snprintf(b->why, sizeof(b->why), "tenant %s: out of memory", ct->name);
 	if (tenant_find(b, ct->name))
-		return -EEXIST;
+		return failed(b, -EEXIST, "tenant %s: is there already", ct->name);
 	if (is_leaving(b, ct->name))
-		return -EBUSY;
+		return failed(b, -EBUSY, "tenant %s: is still being removed", ct->name);
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return -ENOMEM;

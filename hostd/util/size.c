@@ -22,11 +22,23 @@ static int unit_shift(const char *s, unsigned *ret_shift)
 	return *s ? -EINVAL : 0;
 }
 
+/* So much of a unit, rounded down; digits that matter to no byte are left out. */
+static uint64_t part_of(const char *digits, unsigned shift)
+{
+	uint64_t n = 0, of = 1;
+
+	for (unsigned i = 0; i < 6 && isdigit((unsigned char)digits[i]); i++) {
+		n = n * 10 + (uint64_t)(digits[i] - '0');
+		of *= 10;
+	}
+	return (uint64_t)((__uint128_t)n * (1ull << shift) / of);
+}
+
 int size_parse(const char *text, uint64_t *ret_bytes)
 {
 	unsigned long long n;
+	char *end, *point;
 	unsigned shift;
-	char *end;
 
 	if (!strcmp(text, "max")) {
 		*ret_bytes = UINT64_MAX;
@@ -38,11 +50,14 @@ int size_parse(const char *text, uint64_t *ret_bytes)
 	n = strtoull(text, &end, 10);
 	if (errno)
 		return -ERANGE;
-	if (unit_shift(end, &shift) < 0)
+	point = *end == '.' ? end : NULL;
+	if (point)
+		end += 1 + strspn(end + 1, "0123456789");
+	if (unit_shift(end, &shift) < 0 || (point && (!shift || end == point + 1)))
 		return -EINVAL;
 	if (shift && n >> (64 - shift))
 		return -ERANGE;
-	*ret_bytes = (uint64_t)n << shift;
+	*ret_bytes = ((uint64_t)n << shift) + (point ? part_of(point + 1, shift) : 0);
 	return 0;
 }
 

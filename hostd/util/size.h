@@ -8,7 +8,8 @@
 
 /*
  * A number with an optional suffix: K, M, G, T, each a power of 1024, an "iB" or "B"
- * after it being allowed; "max" is UINT64_MAX. Returns 0, -EINVAL or -ERANGE.
+ * after it being allowed; with a suffix also "1.5". "max" is UINT64_MAX. Returns 0,
+ * -EINVAL or -ERANGE.
  */
 int size_parse(const char *text, uint64_t *ret_bytes);
 

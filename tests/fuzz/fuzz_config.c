@@ -16,12 +16,19 @@ static void check(const struct conf *c)
 	if (c->pool > 64 || c->tpcs > 1024 || c->threads > 1024 || *c->run_dir != '/')
 		abort();
 	list_for_each (t, &c->tenants, link) {
-		if (conf_name_check(t->name) < 0 || t->mode > 0777)
+		if (conf_name_error(t->name) || t->mode > 0777)
 			abort();
 		if ((t->socket && *t->socket != '/') ||
 		    (t->window_path && *t->window_path != '/'))
 			abort();
 	}
+}
+
+/* Every complaint is a sentence. */
+static void hear(void *arg, bool wrong, const char *text)
+{
+	if (strncmp(text, "text:", 5))
+		abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -40,6 +47,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (r < 0 && !why)
 		abort();
 	check(&c);
+	if (r == 0 && conf_complete(&c) == 0)
+		(void)conf_check(&c, "text", hear, NULL);
 	conf_fini(&c);
 	free(why);
 	(void)size_parse(text, &bytes);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,7 +135,7 @@ static void bad(const char *text, const char *where)
 
 Test(conf, mistakes_name_their_line)
 {
-	bad("[daemon]\npool = 2\npoool = 3\n", "text:3: [daemon] poool = 3: no such key");
+	bad("[daemon]\npool = 2\npoool = 3\n", "text:3: no such key: poool");
 	bad("[daemon]\npool = many\n", ":2:");
 	bad("[daemon]\npool = 65\n", ":2:");
 	bad("[daemon]\ndevice = gpu\n", ":2:");
@@ -149,13 +150,148 @@ Test(conf, mistakes_name_their_line)
 	bad("[tenant a]\nmemory.weight = 0\n", ":2:");
 	bad("[tenant a]\nmemory.weight = 10001\n", ":2:");
 	bad("[vm x]\na = b\n", "no such section");
-	bad("[tenant ../x]\nmemory.max = 1\n", "no such section");
-	bad("[tenant ]\nmemory.max = 1\n", "no such section");
+	bad("[tenant ../x]\nmemory.max = 1\n", ":1: a tenant's name is");
+	bad("[tenant ]\nmemory.max = 1\n", ":1: a tenant's name is");
+	bad("[tenant]\n", ":1: no such section");
+	bad("[daemon]\npool = 1\n\n[tenant \xc3\xbc]\n", ":4: a tenant's name is");
+	bad("[tenant vm 1]\n", ":1: a tenant's name is");
+	bad("[tenant 42]\n", ":1: a tenant's name is not a number");
+	bad("[tenant a]\nmemory.max = 900T\n", "number too large");
+	bad("[daemon]\nmemory = 1G # half\n", "; begins a comment");
+	bad("[daemon]\npool = 1\n  [tenant 7]\n", ":3: a tenant's name is");
 	bad("[tenant a]\nmode = 999\n", ":2:");
 	bad("[tenant a]\nmode = 07777\n", ":2:");
 	bad("pool = 2\n", ":1:");
 	bad("[daemon\n", ":1:");
 	bad("[daemon]\nnonsense\n", ":2:");
+}
+
+/* A line continues nothing, however it is indented and however long it is. */
+Test(conf, lines)
+{
+	char text[900], name[64];
+	struct conf_tenant *t;
+	struct conf c;
+
+	cr_assert_eq(parse(&c, "\xef\xbb\xbf[daemon]\n  pool = 1\n\ttpcs = 3\n", NULL),
+		     0);
+	cr_assert(c.pool == 1 && c.tpcs == 3);
+	conf_fini(&c);
+	memset(name, 'n', 63);
+	name[63] = '\0';
+	snprintf(text, sizeof(text), "; %0400d\n[tenant %s]\nmemory.max = 1G\n", 7, name);
+	cr_assert_eq(parse(&c, text, NULL), 0);
+	t = list_entry(c.tenants.next, struct conf_tenant, link);
+	cr_assert_str_eq(t->name, name);
+	cr_assert_eq(t->memory.max, 1u << 30);
+	cr_assert_eq(t->line, 2);
+	conf_fini(&c);
+	snprintf(text, sizeof(text), "[tenant a]\nsocket = /%0400d\nmemory.max = 1G\n",
+		 7);
+	bad(text, ":2: the line is too long");
+}
+
+/* ---- the whole ---- */
+
+struct said {
+	char wrong[600], warned[600];
+};
+
+static void listen_to(void *arg, bool wrong, const char *text)
+{
+	struct said *s = arg;
+	char *to = wrong ? s->wrong : s->warned;
+
+	snprintf(to + strlen(to), 600 - strlen(to), "%s\n", text);
+}
+
+static struct said check(const char *text, uint64_t device)
+{
+	struct said s = {0};
+	struct conf c;
+	unsigned n;
+
+	cr_assert_eq(parse(&c, text, NULL), 0, "%s", text);
+	c.device_total = device;
+	cr_assert_eq(conf_complete(&c), 0);
+	cr_assert_eq(conf_complete(&c), 0, "twice is the same");
+	n = conf_check(&c, "f", listen_to, &s);
+	cr_assert_eq(n > 0, *s.wrong != 0, "%u wrong: %s", n, s.wrong);
+	conf_fini(&c);
+	return s;
+}
+
+static void is_wrong(const char *text, const char *words)
+{
+	struct said s = check(text, 0);
+
+	cr_expect(strstr(s.wrong, words), "%s: said \"%s\"", text, s.wrong);
+}
+
+static void is_warned(const char *text, const char *words)
+{
+	struct said s = check(text, 1u << 30);
+
+	cr_expect(!*s.wrong && strstr(s.warned, words), "%s: said \"%s\", \"%s\"", text,
+		  s.wrong, s.warned);
+}
+
+#define RUN "[daemon]\nrun-dir = /r\n"
+
+Test(conf, one_file_is_one_thing)
+{
+	struct said s;
+
+	is_wrong("[tenant a]\nsocket = /x\n[tenant b]\nsocket = /x\n",
+		 "f:4: /x is both the socket of tenant a, line 2, and the socket of "
+		 "tenant "
+		 "b, line 4");
+	is_wrong("[tenant a]\nwindow.path = /x\nwindow.size = 16M\n"
+		 "[tenant b]\nwindow.path = /x\nwindow.size = 16M\n",
+		 "f:5: /x is both the window of tenant a, line 2, and the window of "
+		 "tenant "
+		 "b, line 5");
+	is_wrong("[tenant a]\nsocket = /x\nwindow.path = /x\nwindow.size = 16M\n",
+		 "/x is both");
+	is_wrong(RUN "[tenant weft]\n", "/r/weft.sock is both");
+	is_wrong(RUN "[tenant a]\nsocket = /r/control\n",
+		 "the daemon's control socket, and the socket of tenant a, line 4");
+	is_wrong(RUN "[tenant a]\nsocket = /r/lock\n", "the daemon's lock");
+	is_wrong(RUN "control = /r/a.sock\n[tenant a]\n", "/r/a.sock is both");
+	is_wrong(RUN "[tenant a]\nsocket = /r/b.sock\n[tenant b]\n", "/r/b.sock is both");
+	s = check(RUN "[tenant control]\n[tenant lock]\n[tenant local]\n", 0);
+	cr_assert(!*s.wrong && !*s.warned, "%s%s", s.wrong, s.warned);
+}
+
+Test(conf, contradictions)
+{
+	is_wrong("[tenant a]\nmemory.min = 4G\nmemory.max = 1G\n",
+		 "f:1: tenant a: memory.min 4 GiB is above memory.max 1 GiB");
+	is_wrong("[daemon]\nmemory = 1G\n[tenant a]\nmemory.min = 600M\n"
+		 "[tenant b]\nmemory.min = 600M\n",
+		 "memory.min of all tenants is 1.2 GiB, the device has 1 GiB");
+	is_wrong("[tenant a]\nmemory.min = max\n[tenant b]\nmemory.min = max\n"
+		 "[daemon]\nmemory = 1G\n",
+		 "the device has 1 GiB");
+	is_wrong("[tenant a]\nwindow.size = 16M\n", "window.size without window.path");
+	is_wrong("[tenant a]\nwindow.path = /w\n", "f:2: tenant a: window.size must be");
+	is_wrong("[tenant a]\nwindow.path = /w\nwindow.size = 1000\n", "f:2: tenant a");
+	is_wrong("[tenant a]\nwindow.path = /w\nwindow.size = 60M\n", "power of two");
+	is_wrong("[tenant a]\ngroup = no-such-group\n", "f:1: tenant a: no group");
+	is_wrong("[tenant a]\nowner = no-such-user\n", "f:1: tenant a: no user");
+	is_wrong("[daemon]\nuser = no-such-user\n", "no user \"no-such-user\"");
+	is_wrong("[daemon]\noperators = no-such-group\n", "no group \"no-such-group\"");
+}
+
+Test(conf, doubts)
+{
+	is_warned("[tenant a]\n[tenant b]\n[tenant a]\n",
+		  "f:3: [tenant a] is there already, in line 1");
+	is_warned("[tenant a]\nmemory.low = 2G\nmemory.max = 1G\n", "memory.low 2 GiB");
+	is_warned("[tenant a]\nmemory.max = 2G\n",
+		  "memory.max 2 GiB is more than the device has: 1 GiB");
+	is_warned("[daemon]\nswap=1G\n[tenant a]\nmemory.max = 3G\n",
+		  "device and swap together has: 2 GiB");
 }
 
 Test(conf, missing_file)
@@ -172,14 +308,16 @@ Test(conf, missing_file)
 
 Test(conf, names)
 {
-	cr_assert_eq(conf_name_check("vm-1.example_x"), 0);
-	cr_assert_lt(conf_name_check(""), 0);
-	cr_assert_lt(conf_name_check(".hidden"), 0);
-	cr_assert_lt(conf_name_check("a/b"), 0);
-	cr_assert_lt(conf_name_check("a b"), 0);
-	cr_assert_lt(conf_name_check("012345678901234567890123456789012345678901234567890"
-				     "1234567890123"),
-		     0);
+	cr_assert_null(conf_name_error("vm-1.example_x"));
+	cr_assert_null(conf_name_error("42a"));
+	cr_assert_not_null(conf_name_error("42"));
+	cr_assert_not_null(conf_name_error(""));
+	cr_assert_not_null(conf_name_error(".hidden"));
+	cr_assert_not_null(conf_name_error("a/b"));
+	cr_assert_not_null(conf_name_error("a b"));
+	cr_assert_not_null(
+		conf_name_error("012345678901234567890123456789012345678901234567890"
+				"1234567890123"));
 }
 
 Test(size, parse)
@@ -195,6 +333,10 @@ Test(size, parse)
 		{"512M", 512ull << 20},
 		{"16GiB", 16ull << 30},
 		{"1TB", 1ull << 40},
+		{"1.5G", 3ull << 29},
+		{"0.5K", 512},
+		{"1.0009765625M", (1u << 20) + 1023},
+		{"2.25GiB", 9ull << 28},
 		{"7B", 7},
 		{"max", UINT64_MAX},
 		{"18446744073709551615", UINT64_MAX},
@@ -204,7 +346,11 @@ Test(size, parse)
 					    "-1",
 					    "+1",
 					    " 1",
-					    "1.5G",
+					    "1.5",
+					    "1.G",
+					    ".5G",
+					    "1.5.5G",
+					    "1.5B",
 					    "1GG",
 					    "1iB",
 					    "G",

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Changing a tenant's limits while it runs, by the control socket or a new file. */
+#include <stdio.h>
+#include <string.h>
+
+#include "broker/broker.h"
+#include "util/size.h"
+
+static void tell_bytes(const struct tenant *t, const char *key, uint64_t from,
+		       uint64_t to, const char *by)
+{
+	char a[32], b[32];
+
+	if (from != to)
+		log_info("tenant %s: %s was %s, is %s (%s)", t->name, key,
+			 size_format(from, a, sizeof(a)), size_format(to, b, sizeof(b)),
+			 by);
+}
+
+static void tell_number(const struct tenant *t, const char *key, unsigned from,
+			unsigned to, const char *by)
+{
+	if (from != to)
+		log_info("tenant %s: %s was %u, is %u (%s)", t->name, key, from, to, by);
+}
+
+void limits_change(struct tenant *t, const struct conf_tenant *to, const char *by)
+{
+	struct conf_memory was = t->memory, will = to->memory;
+
+	for (unsigned i = 0; conf_memory_keys[i]; i++)
+		tell_bytes(t, conf_memory_keys[i],
+			   *conf_memory_key(&was, conf_memory_keys[i]),
+			   *conf_memory_key(&will, conf_memory_keys[i]), by);
+	tell_number(t, "memory.weight", was.weight, will.weight, by);
+	tell_number(t, "sessions.max", t->sessions_max, to->sessions_max, by);
+	tell_bytes(t, "host.max", t->host_max, to->host_max, by);
+	tell_bytes(t, "worker.memory.max", t->wmem_max, to->wmem_max, by);
+	t->wmem_max = to->wmem_max;
+	t->sessions_max = to->sessions_max;
+	t->host_max = to->host_max;
+	if (memcmp(&was, &will, sizeof(was)))
+		account_set(t, &will);
+}

@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""weftd's configuration: what is refused, and what changes while it runs."""
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import unittest
+
+from fault import Daemon, FaultTest, patient, program, until_running, wait_for
+
+
+def check(text, *options):
+    with tempfile.NamedTemporaryFile("w", suffix=".conf", encoding="utf-8") as f:
+        f.write(text)
+        f.flush()
+        return subprocess.run([program("weftd"), "--config", f.name, *options],
+                              capture_output=True, text=True, timeout=patient(10), check=False)
+
+
+class Check(FaultTest):
+    def test_what_is_right(self):
+        r = check("[daemon]\nrun-dir = /nonexistent/weft\n[tenant vm1]\nmemory.max = 1.5G\n",
+                  "--check-config")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("no mistakes", r.stdout)
+
+    def test_what_is_wrong_ends_any_start(self):
+        text = ("[tenant vm1]\nwindow.path = /dev/shm/x\nwindow.size = 16M\n"
+                "[tenant vm2]\nwindow.path = /dev/shm/x\nwindow.size = 16M\n")
+        for options in (["--check-config"], []):
+            r = check(text, *options)
+            self.assertEqual(r.returncode, 78, r.stderr)
+            self.assertIn("vm1, line 2", r.stderr)
+            self.assertIn(".conf:5:", r.stderr)
+
+
+class Added(FaultTest):
+    """What is added while it runs obeys what the file has to."""
+
+    def refused(self, d, *words):
+        r = subprocess.run([program("weftctl"), "--control", d.path("control"), *words],
+                           capture_output=True, text=True, timeout=patient(10), check=False)
+        self.assertEqual(r.returncode, 1, words)
+        return r.stderr
+
+    def test_clashes(self):
+        with Daemon(config="[tenant vm1]\n") as d:
+            window = d.path("window")
+            d.ctl("add", "vm2", f"window.path={window}", "window.size=16M")
+            for words in (["add", "weft"], ["add", "vm3", f"socket={d.path('vm1.sock')}"],
+                          ["add", "vm3", f"socket={d.path('control')}"],
+                          ["add", "vm3", f"window.path={window}", "window.size=16M"]):
+                self.assertIn("is both", self.refused(d, *words))
+            os.mkdir(d.path("sub"))
+            self.assertIn("vm2's, too", self.refused(
+                d, "add", "vm3", f"window.path={d.path('sub/../window')}", "window.size=16M"))
+            names = [t["name"] for t in d.ctl("list")["tenants"]]
+            self.assertEqual(sorted(names), ["local", "vm1", "vm2"])
+            d.ctl("add", "vm3")  # nothing is left of the attempts
+            self.assertIn("is above memory.max",
+                          self.refused(d, "set", "vm3", "memory.min=1G", "memory.max=1M"))
+            self.assertEqual(d.ctl("get", "vm3")["keys"]["memory.max"], "max")
+
+    def test_sentences(self):
+        with Daemon(config="[tenant vm1]\n") as d:
+            for words, text in (
+                    (["get", "nosuch"], 'no tenant "nosuch" (there are vm1, local)'),
+                    (["get", "vm1", "nokey"], 'no key "nokey" (there are memory.min,'),
+                    (["set", "vm1", "window.size=1G"], "cannot be changed while weftd runs"),
+                    (["set", "vm1", "memory.peak=1G"], "memory.peak can only be read"),
+                    (["set", "vm1", "memory.max=+1G"], '"+1G" is no size: 1536M,'),
+                    (["add", "vm 3"], "a tenant's name is letters"),
+                    (["add", "77"], "is not a number"),
+                    (["add", "vm3", "group=nosuch"], 'no group "nosuch"'),
+                    (["add", "vm3", "pool=3"], "no such key: pool"),
+                    (["kill", "vm2"], 'no tenant "vm2"'),
+                    (["kill", "99"], "no session 99"),
+                    (["info", "99"], "no session 99"),
+                    (["reclaim", "vm1", "1G"], "no swap"),
+                    (["remove", "local"], "as long as weftd is")):
+                self.assertIn(text, self.refused(d, *words))
+            self.assertEqual(d.ctl("kill", "vm1")["killed"], 0)
+
+    def test_log_says_who_and_what(self):
+        with Daemon(config="[tenant vm1]\n") as d:
+            d.ctl("set", "vm1", "memory.max=1G", "sessions.max=3")
+            d.ctl("add", "vm2")
+            d.ctl("remove", "vm2")
+            d.ctl("shutdown")
+            d.process.wait(patient(10))
+            for line in ("tenant vm1: memory.max was max, is 1 GiB (uid ",
+                         "tenant vm1: sessions.max was 64, is 3 (uid ",
+                         "tenant vm2: added (uid ", "tenant vm2: removed (uid ",
+                         "ends: shutdown (uid "):
+                self.assertIn(line, d.log())
+
+
+class Reload(FaultTest):
+    def reload(self, d, text):
+        with open(d.path("conf"), "w", encoding="utf-8") as f:
+            f.write(text)
+        before = d.log().count("read again")
+        d.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: d.log().count("read again") > before, 5, "the file is read")
+
+    def tenants(self, d):
+        return sorted(t["name"] for t in d.ctl("list")["tenants"])
+
+    def test_limits_and_tenants(self):
+        with Daemon(config="[tenant vm1]\nmemory.max = 1G\n[tenant vm2]\n[tenant vm3]\n") as d:
+            d.ctl("add", "vm9")
+            p = d.run("endless", tenant="vm1")
+            q = d.run("endless", tenant="vm3")
+            until_running(p)
+            until_running(q)
+            self.reload(d, "[tenant vm1]\nmemory.max = 2G\nsessions.max = 5\n[tenant vm4]\n")
+            self.assertEqual(self.tenants(d), ["local", "vm1", "vm3", "vm4", "vm9"])
+            self.assertIn("vm1: memory.max was 1 GiB, is 2 GiB", d.log())
+            self.assertIn("vm3: not in the file any more, but has sessions", d.log())
+            self.assertEqual(d.ctl("get", "vm1")["keys"]["sessions.max"], "5")
+            self.assertTrue(os.path.exists(d.socket("vm4")))
+            self.assertFalse(os.path.exists(d.socket("vm2")))
+            self.assertEqual((p.poll(), q.poll()), (None, None))  # nobody noticed
+            d.ctl("kill", "vm3")
+            wait_for(lambda: not d.sessions("vm3"), 5, "vm3 is idle")
+            self.reload(d, "[tenant vm1]\n")
+            self.assertEqual(self.tenants(d), ["local", "vm1", "vm9"])
+            self.assertEqual(d.ctl("get", "vm1")["keys"]["memory.max"], "max")
+
+    def test_a_mistake_changes_nothing(self):
+        with Daemon(config="[tenant vm1]\nmemory.max = 1G\n") as d:
+            for text, words in (("[tenant vm1]\nmemory.max = 2G\n[tenant vm2]\nmem = 1\n",
+                                 "conf:4: no such key"),
+                                ("[tenant weft]\n[tenant vm1]\nmemory.max = 2G\n", "is both")):
+                self.reload(d, text)
+                self.assertIn(words, d.log())
+                self.assertEqual(self.tenants(d), ["local", "vm1"])
+                self.assertEqual(d.ctl("get", "vm1")["keys"]["memory.max"], str(1 << 30))
+            os.unlink(d.path("conf"))
+            d.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: "No such file" in d.log(), 5, "it is missed")
+            self.assertEqual(self.tenants(d), ["local", "vm1"])
+
+    def test_what_needs_a_restart_is_named(self):
+        with Daemon(config="[tenant vm1]\n") as d:
+            self.reload(d, f"[daemon]\npool = 7\nswap = 1G\n[tenant vm1]\nmode = 0660\n"
+                           f"socket = {d.path('other')}\n")
+            self.assertIn("[daemon] swap, pool: changed", d.log())
+            self.assertIn("tenant vm1: socket, mode: changed", d.log())
+            self.assertFalse(os.path.exists(d.path("other")))
+            self.assertTrue(os.path.exists(d.socket("vm1")))
+
+    def test_added_tenants_count(self):
+        with Daemon() as d:
+            d.ctl("add", "vm1", f"socket={d.path('x')}")
+            self.reload(d, f"[tenant vm2]\nsocket = {d.path('x')}\n")
+            self.assertIn("is both", d.log())
+            self.assertEqual(self.tenants(d), ["local", "vm1"])
+            d.ctl("remove", "vm1")
+            self.reload(d, f"[tenant vm2]\nsocket = {d.path('x')}\n")
+            self.assertEqual(self.tenants(d), ["local", "vm2"])
+
+
+class Manager(FaultTest):
+    """What a service manager is told."""
+
+    def test_notifications(self):
+        with tempfile.TemporaryDirectory() as top, \
+                socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+            s.bind(os.path.join(top, "notify"))
+            s.settimeout(patient(10))
+            os.environ["NOTIFY_SOCKET"] = os.path.join(top, "notify")
+            try:
+                with Daemon() as d:
+                    del os.environ["NOTIFY_SOCKET"]
+                    self.assertEqual(s.recv(200), b"READY=1")
+                    d.process.send_signal(signal.SIGHUP)
+                    self.assertRegex(s.recv(200).decode(),
+                                     r"^RELOADING=1\nMONOTONIC_USEC=\d+$")
+                    self.assertEqual(s.recv(200), b"READY=1")
+                    d.process.terminate()
+                    self.assertEqual(s.recv(200), b"STOPPING=1")
+            finally:
+                os.environ.pop("NOTIFY_SOCKET", None)
+
+
+class Operators(FaultTest):
+    def ping(self, d, *groups):
+        """As a user without any right but these groups."""
+        r = subprocess.run([program("weftctl"), "--control", d.path("control"), "list"],
+                           capture_output=True, text=True, timeout=patient(10), check=False,
+                           user=12345, group=12345, extra_groups=groups)
+        return r.returncode, r.stderr
+
+    def test_a_group_may_control(self):
+        if os.geteuid():
+            self.skipTest("only root can run programs as others")
+        with Daemon("--operators", "games") as d:
+            os.chmod(d.dir, 0o755)
+            self.assertEqual(self.ping(d, 60)[0], 0)
+            status, said = self.ping(d)
+            self.assertEqual(status, 1)
+            self.assertIn("ermission denied", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
