@@ -32,10 +32,8 @@ uint64_t account_wmem_tenant(const struct tenant *t)
 	const struct worker *w;
 	uint64_t sum = 0;
 
-	list_for_each (w, &t->b->workers, link) {
-		if (w->state == WORKER_SESSION && w->tenant == t)
-			sum += account_wmem(w);
-	}
+	list_for_each (w, &t->workers, tenant_link)
+		sum += account_wmem(w);
 	return sum;
 }
 
@@ -47,15 +45,21 @@ static void ungrant(struct worker *w, uint64_t bytes)
 	w->b->host -= bytes;
 }
 
-/* What is ahead of use, of a tenant's sessions or (NULL) of all. */
-static void take_back(struct broker *b, const struct tenant *t)
+/* What is ahead of use. */
+static void take_back(const struct tenant *t)
 {
 	struct worker *w;
 
-	list_for_each (w, &b->workers, link) {
-		if (w->state == WORKER_SESSION && (!t || w->tenant == t))
-			ungrant(w, purse_empty(&w->count->wmem));
-	}
+	list_for_each (w, &t->workers, tenant_link)
+		ungrant(w, purse_empty(&w->count->wmem));
+}
+
+static void take_back_all(const struct broker *b)
+{
+	const struct tenant *t;
+
+	list_for_each (t, &b->tenants, link)
+		take_back(t);
 }
 
 /* True if there are so many bytes for the tenant, perhaps once others gave back what they
@@ -65,9 +69,9 @@ static bool has_room(struct tenant *t, uint64_t bytes)
 	struct broker *b = t->b;
 
 	if (bytes > room(t->wmem_max, t->wmem))
-		take_back(b, t);
+		take_back(t);
 	if (bytes > room(b->host_max, b->host))
-		take_back(b, NULL);
+		take_back_all(b);
 	return bytes <= room(t->wmem_max, t->wmem) && bytes <= room(b->host_max, b->host);
 }
 
@@ -126,7 +130,7 @@ int account_host_charge(struct worker *w, uint64_t bytes, uint64_t *ret_offset)
 	if (!bytes || bytes > room(t->host_max, t->host_used))
 		return -EDQUOT;
 	if (bytes > room(w->b->host_max, w->b->host))
-		take_back(w->b, NULL);
+		take_back_all(w->b);
 	if (bytes > room(w->b->host_max, w->b->host))
 		return -EDQUOT;
 	if (w->slice >= 0) {

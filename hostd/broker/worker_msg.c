@@ -34,7 +34,7 @@ static int answer_wmem(struct worker *w, const struct ctl_msg *m)
 	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
 
 	a.result = account_wmem_charge(w, m->bytes);
-	return ctl_send(w->ctl.fd, &a, -1, -1);
+	return outbox_tell(&w->out, &a, -1, -1);
 }
 
 /* What was measured of a worker, per cent. */

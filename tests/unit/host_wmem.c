@@ -7,6 +7,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "broker/broker.h"
 #include "session/session.h"
@@ -22,6 +25,15 @@ static struct worker workers[WORKERS];
 static struct sess_counters pages[WORKERS];
 static uint64_t used[WORKERS], pinned[WORKERS]; /* the model */
 
+/* What nobody here needs. */
+void child_kill(struct child *c)
+{
+}
+
+void pool_here(struct worker *w, uint32_t id)
+{
+}
+
 static void reset(uint64_t host_max, uint64_t tenant_max)
 {
 	memset(&b, 0, sizeof(b));
@@ -31,10 +43,10 @@ static void reset(uint64_t host_max, uint64_t tenant_max)
 	memset(used, 0, sizeof(used));
 	memset(pinned, 0, sizeof(pinned));
 	list_init(&b.tenants);
-	list_init(&b.workers);
 	b.host_max = host_max;
 	for (unsigned i = 0; i < TENANTS; i++) {
 		tenants[i].b = &b;
+		list_init(&tenants[i].workers);
 		tenants[i].host_max = tenants[i].wmem_max = tenant_max;
 		list_append(&b.tenants, &tenants[i].link);
 	}
@@ -44,7 +56,7 @@ static void reset(uint64_t host_max, uint64_t tenant_max)
 		workers[i].slice = -1;
 		workers[i].tenant = &tenants[i % TENANTS];
 		workers[i].state = WORKER_SESSION;
-		list_append(&b.workers, &workers[i].link);
+		list_append(&workers[i].tenant->workers, &workers[i].tenant_link);
 	}
 }
 
@@ -178,4 +190,36 @@ Test(wmem, lanes)
 	cr_assert_eq(tenants[0].wmem, 4 * MIB);
 	atomic_store(&pages[0].lanes, UINT64_MAX);
 	cr_assert_eq(account_wmem_lane(&workers[0]), -EDQUOT);
+}
+
+#define ASKING 250u
+
+static void on_event(struct source *src, uint32_t events)
+{
+}
+
+/* More threads than messages that fit: all are answered, and nobody is broken. */
+Test(wmem, answered_however_many_ask_at_once)
+{
+	struct ctl_msg m = {.type = CTL_WMEM_CHARGE, .bytes = 1};
+	int pair[2], fd = -1, fd1;
+	unsigned n = 0;
+
+	reset(UINT64_MAX, 100 * MIB);
+	b.epoll = epoll_create1(EPOLL_CLOEXEC);
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
+	outbox_init(&workers[0].out, &b, &workers[0].ctl);
+	cr_assert_eq(source_add(&b, &workers[0].ctl, pair[0], EPOLLIN, on_event), 0);
+	for (m.id = 1; m.id <= ASKING; m.id++)
+		cr_assert_eq(worker_said(&workers[0], &m, &fd), 0, "message %u", m.id);
+	while (n < ASKING && ctl_recv(pair[1], &m, &fd, &fd1) == 0) {
+		cr_assert_eq(m.id, ++n, "in order");
+		cr_assert_eq(m.result, 0);
+		cr_assert_eq(outbox_write(&workers[0].out), 0);
+	}
+	cr_assert_eq(n, ASKING);
+	outbox_drop(&workers[0].out);
+	source_remove(&b, &workers[0].ctl);
+	close(pair[1]);
+	close(b.epoll);
 }
