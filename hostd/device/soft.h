@@ -51,7 +51,7 @@
 #define SOFT_SM_SHARED_BYTES     (228u << 10)
 #define SOFT_BLOCK_SHARED_BYTES  (48u << 10)           /* unless the function asks */
 #define SOFT_BLOCK_SHARED_OPTIN  SIMT_MAX_SHARED_BYTES /* if it does */
-#define SOFT_BLOCK_SHARED_SYSTEM 1024u                 /* reserved in each block */
+#define SOFT_BLOCK_SHARED_SYSTEM SIMT_RESERVED_SHARED  /* reserved in each block */
 #define SOFT_CONST_BYTES         (64u << 10)
 #define SOFT_PORTABLE_CLUSTER    8
 

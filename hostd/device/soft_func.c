@@ -8,8 +8,6 @@
 #define REGS_PER_WARP_UNIT 256
 #define WARPS_UNIT         4
 
-#define SHARED_UNIT        128
-
 uint32_t soft_func_max_dynamic(const struct dev_func *f)
 {
 	uint32_t fixed = simt_func_attr(f->f)->shared_bytes;
@@ -31,7 +29,7 @@ struct soft_need soft_func_need(const struct dev_func *f, unsigned threads,
 	return (struct soft_need){
 		.threads = (int)(warps * SIMT_WARP),
 		.regs = (int)regs,
-		.shared_bytes = (int)ALIGN_UP(shared, SHARED_UNIT),
+		.shared_bytes = (int)ALIGN_UP(shared, SIMT_SHARED_UNIT),
 		.blocks = 1,
 	};
 }

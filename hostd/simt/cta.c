@@ -108,10 +108,17 @@ void simt_cta_free(struct simt_cta *c)
 
 /* ---- start ---- */
 
+/* What threads may touch. */
+static uint32_t shared_bytes(const struct simt_launch *l)
+{
+	return l->reserved_offset ? l->reserved_offset + SIMT_RESERVED_SHARED
+				  : l->shared_bytes;
+}
+
 static int prepare_memory(struct simt_cta *c, const struct simt_launch *l,
 			  uint32_t stride)
 {
-	size_t funcs = c->prog->ptx->nfuncs;
+	size_t funcs = c->prog->ptx->nfuncs, shared = shared_bytes(l);
 
 	if (funcs > c->free_frames_cap) {
 		struct simt_frame **n = realloc(c->free_frames, funcs * sizeof(*n));
@@ -126,9 +133,11 @@ static int prepare_memory(struct simt_cta *c, const struct simt_launch *l,
 	c->chunk = c->chunks;
 	if (c->chunk)
 		c->chunk->used = 0;
-	if (grow(&c->shared, &c->shared_cap, l->shared_bytes) < 0 ||
+	if (grow(&c->shared, &c->shared_cap, shared) < 0 ||
 	    grow(&c->local, &c->local_cap, (size_t)stride * SIMT_WARP * l->num_warps) < 0)
 		return -ENOMEM;
+	if (l->reserved_offset)
+		memset(c->shared + l->reserved_offset, 0, SIMT_RESERVED_SHARED);
 	return 0;
 }
 
@@ -180,7 +189,7 @@ int simt_cta_start(struct simt_cta *c, const struct simt_launch *l, const uint32
 		w->mem_size = l->mem->size;
 		w->perm = l->mem->perm;
 		w->shared = c->shared;
-		w->shared_bytes = l->shared_bytes;
+		w->shared_bytes = shared_bytes(l);
 		w->params = l->params;
 		w->param_bytes = f->attr.param_bytes;
 		w->local_stride = stride;

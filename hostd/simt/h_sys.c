@@ -5,9 +5,6 @@
 #include "simt/row.h"
 #include "simt/sys.h"
 
-/* What a real GPU keeps for itself in front of a block's shared memory: nothing here. */
-#define RESERVED_SHARED 0
-
 static u64 cluster_coord(const struct simt_cta *c, unsigned dim, bool inside)
 {
 	u32 n = c->launch->is_cluster ? c->launch->cluster[dim] : 1;
@@ -93,11 +90,21 @@ static u64 uniform(const struct simt_warp *w, unsigned sreg)
 		return ((u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec) >>
 		       (sreg == PTX_SR_GLOBALTIMER_HI ? 32 : 0);
 	case PTX_SR_TOTAL_SMEM_SIZE:
-		return l->shared_bytes + RESERVED_SHARED;
+		return ALIGN_UP(l->shared_bytes, SIMT_SHARED_UNIT);
 	case PTX_SR_AGGR_SMEM_SIZE:
-		return l->shared_bytes;
+		return ALIGN_UP(l->shared_bytes, SIMT_SHARED_UNIT) + SIMT_RESERVED_SHARED;
 	case PTX_SR_DYNAMIC_SMEM_SIZE:
 		return l->dyn_shared_bytes;
+	/* Cooperative groups have 288 bytes at the second of the two offsets. */
+	case PTX_SR_RESERVED_SMEM_BEGIN:
+	case PTX_SR_RESERVED_SMEM_0:
+		return l->reserved_offset;
+	case PTX_SR_RESERVED_SMEM_1:
+		return l->reserved_offset + SIMT_RESERVED_SHARED / 2;
+	case PTX_SR_RESERVED_SMEM_END:
+		return l->reserved_offset + SIMT_RESERVED_SHARED;
+	case PTX_SR_RESERVED_SMEM_CAP:
+		return SIMT_RESERVED_SHARED;
 	case PTX_SR_ENVREG1:
 		return l->grid_workspace >> 32;
 	case PTX_SR_ENVREG2:
@@ -105,11 +112,6 @@ static u64 uniform(const struct simt_warp *w, unsigned sreg)
 	case PTX_SR_PM:
 	case PTX_SR_PM64:
 	case PTX_SR_ENVREG:
-	case PTX_SR_RESERVED_SMEM_BEGIN:
-	case PTX_SR_RESERVED_SMEM_END:
-	case PTX_SR_RESERVED_SMEM_CAP:
-	case PTX_SR_RESERVED_SMEM_0:
-	case PTX_SR_RESERVED_SMEM_1:
 	case PTX_SR_CURRENT_GRAPH_EXEC:
 	case PTX_SR_TID_X:
 	case PTX_SR_TID_Y:

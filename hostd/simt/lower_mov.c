@@ -29,6 +29,8 @@ static int mov_sreg(struct lower *l, const struct ptx_insn *in)
 		return l->error;
 	op->d = d;
 	op->n = sreg;
+	if (sreg >= PTX_SR_RESERVED_SMEM_BEGIN && sreg <= PTX_SR_RESERVED_SMEM_1)
+		l->prog->has_reserved = true;
 	return 0;
 }
 

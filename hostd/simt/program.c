@@ -425,6 +425,9 @@ int simt_launch_prepare(struct simt_launch *l)
 	    SIMT_MAX_SHARED_BYTES)
 		return -E2BIG;
 	l->shared_bytes = MAX(a->shared_bytes, fn->dyn_shared_off + l->dyn_shared_bytes);
+	l->reserved_offset = 0;
+	if (l->func->prog->has_reserved)
+		l->reserved_offset = ALIGN_UP(MAX(l->shared_bytes, 1u), SIMT_SHARED_UNIT);
 	stack = a->local_bytes;
 	if (a->unbounded_stack)
 		stack += (uint64_t)STACK_FACTOR * l->stack_bytes;

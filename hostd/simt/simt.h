@@ -35,6 +35,8 @@ struct ptx_log;
 #define SIMT_MAX_BLOCK_THREADS 1024
 #define SIMT_MAX_PARAM_BYTES   32764
 #define SIMT_MAX_SHARED_BYTES  (227u << 10) /* static plus dynamic, per block */
+#define SIMT_SHARED_UNIT       128u
+#define SIMT_RESERVED_SHARED   1024u /* the system's own, beside those */
 #define SIMT_MAX_CLUSTER       16
 #define SIMT_MAX_STACK_BYTES   (512u << 10) /* local memory of one thread */
 
@@ -234,10 +236,12 @@ struct simt_launch {
 
 	/* Set by simt_launch_prepare(). */
 	uint32_t num_warps;    /* per block */
-	uint32_t shared_bytes; /* per block */
+	uint32_t shared_bytes; /* per block, without the system's own */
 	uint32_t dyn_shared_offset;
-	uint32_t local_bytes;  /* per thread */
-	uint32_t cluster_size; /* blocks per cluster, at least 1 */
+	uint32_t reserved_offset; /* of the system's own; 0: the program has no use for it
+				   */
+	uint32_t local_bytes;     /* per thread */
+	uint32_t cluster_size;    /* blocks per cluster, at least 1 */
 	bool is_cluster;
 };
 
