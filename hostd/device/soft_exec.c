@@ -84,13 +84,14 @@ static uint64_t slot_instr(const struct soft_slot *s)
 }
 
 /*
- * One turn. Returns what the slot as a whole did: DONE, MORE if any block got on, WAIT if
- * none did; or FAULT and *ret_fault (NULL: no memory to start).
+ * One turn. Returns what the slot as a whole did: DONE; MORE if any block can go on,
+ * PAUSE if none can and any got on, WAIT if none did; or FAULT and *ret_fault (NULL: no
+ * memory to start).
  */
 static enum simt_status slot_run(struct soft_slot *s, const struct simt_fault **ret_fault)
 {
 	uint64_t slice = s->kernel->cooperative ? SLICE_COOPERATIVE : SLICE;
-	bool done = true, ran = false;
+	bool done = true, more = false, ran = false;
 
 	*ret_fault = NULL;
 	if (!s->started && slot_start(s) < 0)
@@ -108,9 +109,10 @@ static enum simt_status slot_run(struct soft_slot *s, const struct simt_fault **
 		}
 		b->done = one == SIMT_DONE;
 		done &= b->done;
+		more |= one == SIMT_MORE;
 		ran |= one != SIMT_WAIT;
 	}
-	return done ? SIMT_DONE : ran ? SIMT_MORE : SIMT_WAIT;
+	return done ? SIMT_DONE : more ? SIMT_MORE : ran ? SIMT_PAUSE : SIMT_WAIT;
 }
 
 static CUresult fault_result(const struct simt_fault *f)
@@ -223,6 +225,7 @@ static enum simt_status exec_turn_locked(struct soft_exec *e, struct soft_slot *
 	pthread_mutex_lock(&e->dev->lock);
 	e->n_running--;
 	e->waits = status == SIMT_WAIT ? e->waits + 1 : 0;
+	k->paused = status == SIMT_PAUSE || status == SIMT_WAIT;
 	k->runtime += instr - s->instr + TURN_COST;
 	s->instr = instr;
 	slot_after_locked(e, s, status, f);
@@ -266,9 +269,9 @@ static uint64_t nap_ns_locked(const struct soft_exec *e)
 {
 	unsigned rounds = e->waits / (e->n_turns + 1);
 
-	if (!rounds)
+	if (rounds <= SOFT_PATIENCE)
 		return 0;
-	return MIN(NAP_MIN_NS << MIN(rounds - 1, 8u), NAP_MAX_NS);
+	return MIN(NAP_MIN_NS << MIN(rounds - SOFT_PATIENCE - 1, 8u), NAP_MAX_NS);
 }
 
 /* True while a starved kernel has to be looked after though nothing can run now. */

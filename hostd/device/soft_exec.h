@@ -37,6 +37,7 @@ struct soft_kernel {
 	uint64_t next, total; /* clusters: the next one to be placed, all */
 	unsigned resident;    /* clusters that are placed */
 	struct list turns;    /* struct soft_slot, placed and not running now */
+	bool paused;          /* the block whose turn was last waits for another */
 	uint64_t runtime;     /* instructions run so far; for fairness between kernels */
 	uint64_t since_ns;    /* active, or last block placed */
 	uint64_t no_room_at;  /* soft_exec.frees when no block fitted */

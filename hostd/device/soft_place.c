@@ -254,6 +254,16 @@ static struct soft_slot *slot_new_locked(struct soft_exec *e, struct soft_kernel
 	return s;
 }
 
+/*
+ * What a block waits for is mostly done soon by one before it, which runs just now: more
+ * of them would only wait as well.
+ */
+static bool is_patient(const struct soft_exec *e, const struct soft_kernel *k)
+{
+	return k->paused && !list_empty(&k->turns) &&
+	       e->waits / (e->n_turns + 1) < SOFT_PATIENCE;
+}
+
 struct soft_slot *soft_slot_pick_locked(struct soft_exec *e, const struct dev_ctx *ctx,
 					const struct dev_stream *st)
 {
@@ -266,7 +276,8 @@ struct soft_slot *soft_slot_pick_locked(struct soft_exec *e, const struct dev_ct
 		if (!k || (ctx && k->ctx != ctx) || (st && k->op.st != st))
 			return NULL;
 		e->picks++;
-		s = slot_new_locked(e, k);
+		if (!is_patient(e, k))
+			s = slot_new_locked(e, k);
 		if (!s)
 			s = soft_slot_next_turn_locked(e, k);
 	}

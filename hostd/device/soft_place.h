@@ -11,6 +11,10 @@
 /* Spare ctas kept per thread. */
 #define SOFT_SPARE_PER_THREAD 4
 
+/* Rounds of turns that came to nothing, before more blocks are placed, or threads sleep.
+ */
+#define SOFT_PATIENCE 8
+
 struct soft_block {
 	struct simt_cta *cta;
 	unsigned sm;

@@ -276,7 +276,7 @@ enum simt_status simt_cta_run(struct simt_cta *c, uint64_t max_warp_instr)
 				any |= c->warps[i].joins &&
 				       simt_warp_unjoin(&c->warps[i]);
 			if (!any)
-				return ran ? SIMT_MORE : SIMT_WAIT;
+				return ran ? SIMT_PAUSE : SIMT_WAIT;
 			idle = 0;
 		}
 	}

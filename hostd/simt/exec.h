@@ -160,6 +160,9 @@ struct simt_split {
 	const struct simt_op *pc;
 	struct simt_frame *frame;
 	struct simt_join *join;
+	/* Of the last slice that ended at a poll: where, and with what registers. */
+	const struct simt_op *polled;
+	uint64_t state_then;
 };
 
 struct simt_warp {

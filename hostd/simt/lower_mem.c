@@ -219,6 +219,12 @@ static int emit_access(struct lower *l, const struct ptx_insn *in,
 	return 0;
 }
 
+/* What was read just now may be what a spin loop waits for. */
+static int emit_poll(struct lower *l)
+{
+	return lower_emit(l, "poll") ? 0 : l->error;
+}
+
 int lower_load(struct lower *l, const struct ptx_insn *in)
 {
 	const struct ptx_opnd *o = &in->o[0];
@@ -233,9 +239,10 @@ int lower_load(struct lower *l, const struct ptx_insn *in)
 		return r;
 	if (a.y & MEM_NOREG)
 		return load_params(l, in, vec ? o->elem : o, n, a.disp);
-	if (in->sem != PTX_SEM_WEAK && a.x <= MEM_SHARED)
-		a.y |= MEM_POLL;
-	return emit_access(l, in, o, &a, false);
+	r = emit_access(l, in, o, &a, false);
+	if (r == 0 && in->sem != PTX_SEM_WEAK && a.x <= MEM_SHARED)
+		r = emit_poll(l);
+	return r;
 }
 
 int lower_store(struct lower *l, const struct ptx_insn *in)
@@ -306,6 +313,15 @@ static int emit_atom(struct lower *l, const struct ptx_insn *in,
 	return 0;
 }
 
+/* Locks are taken by an exchange, and adding nothing is reading. */
+static bool atom_polls(const struct ptx_insn *in, const struct ptx_opnd *b)
+{
+	if (in->sub == PTX_ATOM_EXCH)
+		return true;
+	return (in->sub == PTX_ATOM_ADD || in->sub == PTX_ATOM_OR) &&
+	       b->kind == PTX_O_IMM && b->imm == 0;
+}
+
 /* atom: d A b [c]; red: A b */
 int lower_atom(struct lower *l, const struct ptx_insn *in)
 {
@@ -339,5 +355,8 @@ int lower_atom(struct lower *l, const struct ptx_insn *in)
 	rc = has_c ? lower_src(l, c, bits) : rb;
 	if (!red && in->o[0].kind == PTX_O_REG)
 		d = l->row[in->o[0].idx];
-	return emit_atom(l, in, &a, d, rb, rc);
+	r = emit_atom(l, in, &a, d, rb, rc);
+	if (r == 0 && d >= 0 && atom_polls(in, b))
+		r = emit_poll(l);
+	return r;
 }

@@ -18,10 +18,8 @@ enum mem_space {
 	MEM_PARAM, /* of the kernel */
 };
 
-#define MEM_REG32   (1u << 0) /* the register of the address is 32 bits wide */
-#define MEM_POLL    (1u << 1) /* volatile, relaxed or acquire: may be a spin loop */
-#define MEM_RELEASE (1u << 2) /* order what came before (a fence for sc only) */
-#define MEM_NOREG   (1u << 3) /* PARAM: no register at all */
+#define MEM_REG32 (1u << 0) /* the register of the address is 32 bits wide */
+#define MEM_NOREG (1u << 1) /* PARAM: no register at all */
 
 /* Slow path: each active lane by itself, raising the fault if there is one. */
 bool simt_mem_slow(struct simt_warp *w, const struct simt_op *op, uint32_t m, u64 *t,

@@ -238,8 +238,7 @@ struct simt_launch {
 	uint32_t num_warps;    /* per block */
 	uint32_t shared_bytes; /* per block, without the system's own */
 	uint32_t dyn_shared_offset;
-	uint32_t reserved_offset; /* of the system's own; 0: the program has no use for it
-				   */
+	uint32_t reserved_offset; /* of the system's own; 0: the program needs none */
 	uint32_t local_bytes;     /* per thread */
 	uint32_t cluster_size;    /* blocks per cluster, at least 1 */
 	bool is_cluster;
@@ -256,7 +255,8 @@ int simt_launch_prepare(struct simt_launch *l);
 enum simt_status {
 	SIMT_DONE,  /* every thread has exited */
 	SIMT_MORE,  /* budget used up */
-	SIMT_WAIT,  /* spun or waited for another block, and did nothing else */
+	SIMT_PAUSE, /* got on, and now spins or waits for another block */
+	SIMT_WAIT,  /* the same, and did nothing else in this call */
 	SIMT_FAULT, /* see simt_cta_fault(); the launch is dead */
 };
 
@@ -285,7 +285,7 @@ int simt_cta_cluster(struct simt_cta *const *ctas, unsigned num);
 
 /*
  * Runs the block for about max_warp_instr instructions (of a warp). Never blocks: a block
- * that cannot go on returns, SIMT_MORE if it got on before, else SIMT_WAIT.
+ * that cannot go on returns at once.
  */
 enum simt_status simt_cta_run(struct simt_cta *c, uint64_t max_warp_instr);
 

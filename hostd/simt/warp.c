@@ -152,7 +152,7 @@ static void load_split(struct simt_warp *w, struct simt_split *s)
 	w->event = SIMT_EV_NONE;
 }
 
-/* Whether a slice of so many instructions did more than poll and sleep. */
+/* Whether a slice of so many instructions did more than poll (poll.c) and sleep. */
 static bool got_on(const struct simt_warp *w, uint32_t instr, bool yielded)
 {
 	return instr &&
@@ -163,7 +163,7 @@ enum warp_state simt_warp_run(struct simt_warp *w, uint64_t *budget)
 {
 	uint32_t left = *budget < SIMT_SLICE ? (uint32_t)*budget : SIMT_SLICE;
 	uint32_t start = left;
-	bool yielded = false, blocked = false;
+	bool yielded = false, blocked = false, ran;
 
 	w->spins = 0;
 	w->moved = false;
@@ -192,14 +192,15 @@ enum warp_state simt_warp_run(struct simt_warp *w, uint64_t *budget)
 		}
 	}
 	*budget -= start - left;
+	ran = got_on(w, start - left, yielded);
 	if (!blocked) {
 		struct simt_split *other;
 
-		if (w->joins && joins_wait(w) && (yielded || ++w->stale > SIMT_STALE_MAX))
+		if (w->joins && joins_wait(w) && (!ran || ++w->stale > SIMT_STALE_MAX))
 			simt_warp_unjoin(w);
 		other = pick(w);
 		if (other)
 			w->cur = other;
 	}
-	return got_on(w, start - left, yielded) ? WARP_RAN : WARP_STUCK;
+	return ran ? WARP_RAN : WARP_STUCK;
 }

@@ -159,7 +159,7 @@ static enum simt_status run_block(struct gpu *g, struct simt_cta *c,
 		s = simt_cta_run(c, g->slice);
 		if (s == SIMT_WAIT)
 			__atomic_fetch_add(&g->waits, 1, __ATOMIC_RELAXED);
-	} while (s == SIMT_MORE || s == SIMT_WAIT);
+	} while (s != SIMT_DONE && s != SIMT_FAULT);
 	add_stats(g, c);
 	if (s == SIMT_FAULT)
 		g->fault = *simt_cta_fault(c);

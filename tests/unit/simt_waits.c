@@ -64,7 +64,28 @@ static const char naps[] =
 	     "work: add.u32 %r6, %r6, 1; setp.lt.u32 %p2, %r6, 100; @%p2 bra work;\n"
 	     "nanosleep.u32 20;\n" AGAIN "ret; }\n";
 
-static const char *const gets_on[] = {tiles, barriers, named, mbarriers, swaps, naps};
+/* Two warps pass the turn to each other by words that they read until they change. */
+static const char words[] =
+	HEAD "and.b32 %r3, %r3, 1; setp.ne.u32 %p2, %r2, 0; @%p2 bra ready;\n"
+	     "st.volatile.shared.u32 [%r5], 0;\n"
+	     "ready: bar.sync 0;\n"
+	     "again: shl.b32 %r6, %r4, 1; add.u32 %r6, %r6, %r3;\n"
+	     "poll: ld.acquire.cta.shared.u32 %r7, [%r5]; setp.ne.u32 %p3, %r7, %r6;\n"
+	     "@%p3 bra poll; bar.warp.sync -1; add.u32 %r6, %r6, 1;\n"
+	     "st.release.cta.shared.u32 [%r5], %r6;\n" AGAIN "ret; }\n";
+
+/* Looks at a flag that nobody sets, and works. */
+static const char flag[] =
+	HEAD "again: ld.volatile.global.u32 %r6, [%rd1+64]; setp.ne.u32 %p2, %r6, 0;\n"
+	     "@%p2 bra end;\n" AGAIN "end: ret; }\n";
+
+static const char *const gets_on[] = {tiles, barriers, named, mbarriers,
+				      swaps, naps,     words, flag};
+
+static bool two_warps(const char *ptx)
+{
+	return ptx == named || ptx == mbarriers || ptx == words;
+}
 
 Test(simt_waits, never_while_a_warp_can_run, .timeout = 60)
 {
@@ -75,8 +96,8 @@ Test(simt_waits, never_while_a_warp_can_run, .timeout = 60)
 	for (size_t i = 0; i < ARRAY_SIZE(gets_on); i++) {
 		cr_assert(gpu_load(&g, gets_on[i]) == 0, "%zu: %s", i, g.log);
 		for (size_t k = 0; k < ARRAY_SIZE(slices); k++) {
-			uint64_t *p = gpu_alloc(&g, 8);
-			unsigned warps = i == 2 || i == 3 ? 2 : 8;
+			uint64_t *p = gpu_alloc(&g, 128);
+			unsigned warps = two_warps(gets_on[i]) ? 2 : 8;
 
 			g.slice = slices[k];
 			g.waits = 0;
@@ -111,7 +132,19 @@ static const char sleeps[] =
 	     "@%p1 bra end; nanosleep.u32 20; bra again;\n"
 	     "end: ret; }\n";
 
-static const char *const stuck[] = {polls_swap, polls_mbarrier, sleeps};
+static const char polls_word[] =
+	HEAD "setp.ne.u32 %p2, %r2, 0; @%p2 bra sync;\n"
+	     "again: ld.volatile.global.u64 %rd2, [%rd1]; setp.eq.u64 %p1, %rd2, 0;\n"
+	     "@%p1 bra again;\n"
+	     "sync: bar.sync 0; ret; }\n";
+
+static const char polls_exchange[] =
+	HEAD "mov.u64 %rd3, 0;\n"
+	     "again: atom.global.exch.b64 %rd2, [%rd1], %rd3; setp.eq.u64 %p1, %rd2, 0;\n"
+	     "@%p1 bra again; ret; }\n";
+
+static const char *const stuck[] = {polls_swap, polls_mbarrier, sleeps, polls_word,
+				    polls_exchange};
 
 Test(simt_waits, soon_when_all_wait_for_another, .timeout = 60)
 {
@@ -136,7 +169,8 @@ Test(simt_waits, soon_when_all_wait_for_another, .timeout = 60)
 		};
 		cr_assert(simt_launch_prepare(&l) == 0);
 		cr_assert(simt_cta_start(g.cta, &l, (uint32_t[3]){0}, 0) == 0);
-		cr_expect(simt_cta_run(g.cta, 8192) != SIMT_DONE); /* the way there */
+		for (int k = 0; k < 2; k++) /* the way there */
+			cr_expect(simt_cta_run(g.cta, 8192) != SIMT_DONE);
 		simt_cta_stats(g.cta, &before);
 		for (int k = 0; k < 10; k++)
 			cr_expect(simt_cta_run(g.cta, 8192) == SIMT_WAIT, "kernel %zu",
