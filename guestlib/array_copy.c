@@ -13,6 +13,7 @@
 
 #include "array.h"
 #include "calls.h"
+#include "idle.h"
 #include "move.h"
 #include "process.h"
 #include "stage.h"
@@ -241,17 +242,6 @@ static CUresult with_stage(struct guest_thread *t, const struct cut *c,
 	return on_device(t, &b, stream, async);
 }
 
-static CUresult wait_stream(struct guest_thread *t, uint64_t stream)
-{
-	struct cuStreamSynchronize_cmd *cmd = begin_cuStreamSynchronize(t);
-	struct lane_reply reply;
-
-	if (!cmd)
-		return guest_lost(t);
-	cmd->hStream = stream;
-	return guest_call(t, sizeof(struct cuStreamSynchronize_rep), &reply);
-}
-
 /* ---- through a stage ---- */
 
 /* Has the device say, behind the copy, that it is done with a piece of the stage. */
@@ -332,13 +322,13 @@ static CUresult take(struct guest_thread *t, const struct cut *c, struct stage *
 	CUresult r = CUDA_SUCCESS;
 
 	if (!stage_done(stage, room)) {
-		r = wait_stream(t, stream);
+		r = stream_wait(t, stream);
 		if (r == CUDA_SUCCESS && !stage_done(stage, room))
 			return guest_broken(t);
 	}
 	/* A copy that was refused is known before its mark can be done. */
 	if (r == CUDA_SUCCESS && unlikely(guest_process.status->deferred))
-		r = wait_stream(t, stream);
+		r = stream_wait(t, stream);
 	if (r)
 		return r;
 	move_rows(c, &v->a[v->first].p, room->mem, true);
@@ -375,7 +365,7 @@ static CUresult read_staged(struct guest_thread *t, const struct copy_box *b,
 			r = take(t, &c, stage, stream, &v);
 	}
 	/* Tells what has failed before, and lets printed text come first. */
-	return r ? r : wait_stream(t, stream);
+	return r ? r : stream_wait(t, stream);
 }
 
 static CUresult with_host(struct guest_thread *t, const struct copy_box *b, bool write,

@@ -46,22 +46,6 @@ struct cap_stream *capture_find_stream(CUstream stream, bool ptsz)
 	return capture_find(wire);
 }
 
-static struct cap_event *find_event(CUevent event, struct capture **ret_c)
-{
-	struct capture *c;
-	struct cap_event *e;
-
-	list_for_each (c, &captures, link) {
-		list_for_each (e, &c->events, link) {
-			if (e->event == event) {
-				*ret_c = c;
-				return e;
-			}
-		}
-	}
-	return NULL;
-}
-
 static bool spans_legacy(const struct capture *c)
 {
 	struct cap_stream *s;
@@ -103,14 +87,12 @@ CUresult capture_forbids(uint64_t wire)
 	return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
-CUresult capture_forbids_event(CUevent event)
+CUresult capture_forbids_event(const struct guest_event *e)
 {
-	struct capture *c;
-
 	graph_scope();
-	if (!find_event(event, &c))
+	if (!e->captured)
 		return CUDA_SUCCESS;
-	c->invalid = true;
+	e->captured->capture->invalid = true;
 	return CUDA_ERROR_CAPTURED_EVENT;
 }
 
@@ -289,22 +271,33 @@ CUresult capture_free(CUdeviceptr dptr, CUstream stream, bool ptsz)
 void capture_event_forget(struct cap_event *e)
 {
 	list_remove(&e->link);
+	e->event->captured = NULL;
 	free(e->deps.v);
 	free(e);
 }
 
+void capture_event_gone(struct guest_event *e)
+{
+	if (likely(!capture_any()))
+		return;
+	graph_scope();
+	if (e->captured)
+		capture_event_forget(e->captured);
+}
+
 CUresult capture_record(CUevent event, CUstream stream, bool ptsz, bool *ret_taken)
 {
+	struct guest_event *ev = event_lookup(event);
 	struct cap_stream *s;
 	struct cap_event *e;
-	struct capture *c;
 
+	if (!ev)
+		return CUDA_ERROR_INVALID_HANDLE;
 	graph_scope();
 	s = capture_find_stream(stream, ptsz);
-	e = find_event(event, &c);
 	*ret_taken = s != NULL;
-	if (e)
-		capture_event_forget(e);
+	if (ev->captured)
+		capture_event_forget(ev->captured);
 	if (!s)
 		return CUDA_SUCCESS;
 	if (s->capture->invalid)
@@ -314,7 +307,9 @@ CUresult capture_record(CUevent event, CUstream stream, bool ptsz, bool *ret_tak
 		free(e);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	e->event = event;
+	e->event = ev;
+	e->capture = s->capture;
+	ev->captured = e;
 	list_append(&s->capture->events, &e->link);
 	return CUDA_SUCCESS;
 }
@@ -338,12 +333,14 @@ CUresult capture_invalidate(struct capture *c, CUresult r)
 	return r;
 }
 
-static CUresult wait_locked(struct cap_stream *s, struct capture *c, struct cap_event *e,
-			    uint64_t wire)
+static CUresult wait_locked(struct cap_stream *s, struct cap_event *e, uint64_t wire)
 {
+	struct capture *c;
+
 	if (!e) /* of work that is not part of the capture */
 		return capture_invalidate(s->capture,
 					  CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+	c = e->capture;
 	if (c->invalid)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 	if (wire == GUEST_STREAM_LEGACY)
@@ -361,20 +358,20 @@ static CUresult wait_locked(struct cap_stream *s, struct capture *c, struct cap_
 
 CUresult capture_wait(CUstream stream, CUevent event, bool ptsz, bool *ret_taken)
 {
-	struct capture *c = NULL;
+	struct guest_event *ev = event_lookup(event);
 	struct cap_stream *s;
 	struct cap_event *e;
 	uint64_t wire;
 	CUresult r = guest_stream_value(stream, ptsz, &wire);
 
 	*ret_taken = true;
-	if (r)
-		return r;
+	if (r || !ev)
+		return r ? r : CUDA_ERROR_INVALID_HANDLE;
 	graph_scope();
 	s = capture_find(wire);
-	e = find_event(event, &c);
+	e = ev->captured;
 	*ret_taken = s || e;
-	if (s && !e && !event_was_recorded(event))
+	if (s && !e && !event_was_recorded(ev))
 		return CUDA_SUCCESS;
-	return *ret_taken ? wait_locked(s, c, e, wire) : CUDA_SUCCESS;
+	return *ret_taken ? wait_locked(s, e, wire) : CUDA_SUCCESS;
 }

@@ -13,6 +13,8 @@
 #include "graph.h"
 #include "guest.h"
 
+struct guest_event;
+
 extern _Atomic unsigned capture_count;
 
 /* relaxed: who has begun a capture on another thread has told this one by other means */
@@ -52,7 +54,10 @@ CUresult capture_record(CUevent event, CUstream stream, bool ptsz, bool *ret_tak
 CUresult capture_wait(CUstream stream, CUevent event, bool ptsz, bool *ret_taken);
 
 /* The event stands for nodes of a capture; asking for it ends the capture. */
-CUresult capture_forbids_event(CUevent event);
+CUresult capture_forbids_event(const struct guest_event *e);
+
+/* The event is being destroyed. */
+void capture_event_gone(struct guest_event *e);
 
 /* ---- stream.c ---- */
 

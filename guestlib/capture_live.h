@@ -30,7 +30,8 @@ struct cap_stream {
 
 struct cap_event {
 	struct list link; /* capture.events */
-	CUevent event;
+	struct capture *capture;
+	struct guest_event *event; /* whose `captured` it is */
 	struct node_set deps;
 };
 

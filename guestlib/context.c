@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "context.h"
+#include "idle.h"
 #include "device.h"
 #include "process.h"
 #include "session.h"
@@ -45,6 +46,8 @@ static void set_alive(struct guest_ctx *c, bool alive)
 	if (alive && !c->primary)
 		list_append(&living.list, &c->living);
 	atomic_store_explicit(&c->alive, alive, memory_order_release);
+	if (!alive)
+		atomic_fetch_add_explicit(&idle_ended, 1, memory_order_relaxed);
 	pthread_mutex_unlock(&living.lock);
 }
 

@@ -36,8 +36,9 @@ struct guest_ctx {
 	CUfunc_cache cache_config;
 	CUsharedconfig shared_config;
 	struct ctx_limits limits;
-	struct list storage; /* values of local_storage.c; under its lock */
-	struct list living;  /* where it stands while it lives, unless primary */
+	_Atomic uint64_t idle; /* of the legacy stream; idle.h */
+	struct list storage;   /* values of local_storage.c; under its lock */
+	struct list living;    /* where it stands while it lives, unless primary */
 };
 
 /* Makes the primary context's shadow; from cuInit, once. 0 or -ENOMEM. */

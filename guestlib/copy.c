@@ -19,6 +19,7 @@
 #include "copy.h"
 #include "copy_way.h"
 #include "extent.h"
+#include "idle.h"
 #include "hostmem.h"
 #include "move.h"
 #include "process.h"
@@ -54,17 +55,6 @@ CUresult copy_on_device(struct guest_thread *t, const struct copy *c, uint64_t s
 		return guest_lost(t);
 	return c->async ? guest_post(t)
 			: guest_call(t, sizeof(struct copy_dtod_rep), &reply);
-}
-
-CUresult copy_wait(struct guest_thread *t, uint64_t stream)
-{
-	struct cuStreamSynchronize_cmd *cmd = begin_cuStreamSynchronize(t);
-	struct lane_reply reply;
-
-	if (!cmd)
-		return guest_lost(t);
-	cmd->hStream = stream;
-	return guest_call(t, sizeof(struct cuStreamSynchronize_rep), &reply);
 }
 
 /* ---- through a stage or the lane ---- */
@@ -103,7 +93,7 @@ void copy_way_end(struct copy_way *w, bool idle)
 /* Takes its place in the stream by waiting for it. */
 static CUresult htoh(struct guest_thread *t, const struct copy *c, uint64_t stream)
 {
-	CUresult r = c->ctx ? CUDA_SUCCESS : copy_wait(t, stream);
+	CUresult r = c->ctx ? CUDA_SUCCESS : stream_wait(t, stream);
 	size_t i;
 
 	for (i = 0; i < c->height && r == CUDA_SUCCESS; i++)

@@ -2,6 +2,7 @@
 /* From the device to host memory that it cannot see. */
 #include "calls.h"
 #include "copy_way.h"
+#include "idle.h"
 #include "move.h"
 #include "process.h"
 
@@ -62,6 +63,7 @@ static CUresult receive_payload(struct guest_thread *t, const struct copy *c,
 				uint64_t stream, struct row_sink *s)
 {
 	struct lane_reply reply;
+	uint64_t now = idle_now();
 	CUresult r;
 
 	static_assert(sizeof(struct copy_dtoh_rep) == sizeof(struct host_read_rep),
@@ -70,7 +72,9 @@ static CUresult receive_payload(struct guest_thread *t, const struct copy *c,
 		      "likewise");
 	if (c->ctx ? !begin_read(t, c) : !begin_dtoh(t, c, stream))
 		return guest_lost(t);
-	r = guest_call(t, sizeof(struct copy_dtoh_rep), &reply);
+	r = guest_ask(t, sizeof(struct copy_dtoh_rep), &reply);
+	if (r == CUDA_SUCCESS && !c->ctx) /* what came before the copy is done */
+		idle_note(t, stream, now);
 	while (r == CUDA_SUCCESS) {
 		if (reply.payload_size > s->left)
 			return guest_broken(t);
@@ -126,13 +130,13 @@ static CUresult take_piece(struct guest_thread *t, uint64_t stream,
 	CUresult r = CUDA_SUCCESS;
 
 	if (!stage_done(w->stage, p)) {
-		r = copy_wait(t, stream);
+		r = stream_wait(t, stream);
 		if (r == CUDA_SUCCESS && !stage_done(w->stage, p))
 			return guest_broken(t);
 	}
 	/* A copy that was refused is known before its mark can be done. */
 	if (r == CUDA_SUCCESS && unlikely(guest_process.status->deferred))
-		r = copy_wait(t, stream);
+		r = stream_wait(t, stream);
 	if (r)
 		return r;
 	sink_bytes(s, p->mem, a->size[a->first], w->helped);
@@ -160,7 +164,7 @@ static CUresult receive_staged(struct guest_thread *t, const struct copy *c,
 			r = take_piece(t, stream, w, &a, s);
 	}
 	/* Tells what has failed before, and lets printed text come first. */
-	return r ? r : copy_wait(t, stream);
+	return r ? r : stream_wait(t, stream);
 }
 
 /* All of it in one piece: the reply says that it is there. */
@@ -174,6 +178,7 @@ static CUresult receive_small(struct guest_thread *t, const struct copy *c,
 			   .height = c->height,
 			   .shared = true};
 	struct lane_reply reply;
+	uint64_t now = idle_now();
 	CUresult r;
 
 	if (!copy_begin_on_device(t, &dev, stream))
@@ -184,9 +189,11 @@ static CUresult receive_small(struct guest_thread *t, const struct copy *c,
 	if (c->height == 1) /* the device is at work for some microseconds */
 		move_prepare(s->row, s->left);
 	r = guest_answer(t, sizeof(struct copy_dtod_rep), &reply);
-	if (r == CUDA_SUCCESS)
-		sink_bytes(s, room->mem, s->left, false);
-	return r;
+	if (r)
+		return r;
+	idle_note(t, stream, now);
+	sink_bytes(s, room->mem, s->left, false);
+	return CUDA_SUCCESS;
 }
 
 CUresult copy_from_device(struct guest_thread *t, const struct copy *c, uint64_t stream)

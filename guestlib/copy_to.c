@@ -4,6 +4,7 @@
 
 #include "calls.h"
 #include "copy_way.h"
+#include "idle.h"
 #include "graph.h"
 #include "hostmem.h"
 #include "move.h"
@@ -228,7 +229,7 @@ CUresult copy_to_device(struct guest_thread *t, const struct copy *c, uint64_t s
 	struct copy_way w;
 
 	if (unlikely(read_in_order(c)))
-		r = copy_wait(t, stream);
+		r = stream_wait(t, stream);
 	if (r)
 		return r;
 	if (c->async && total <= SMALL_BYTES && !c->ctx)

@@ -28,7 +28,4 @@ bool copy_begin_on_device(struct guest_thread *t, const struct copy *c, uint64_t
 CUresult copy_to_device(struct guest_thread *t, const struct copy *c, uint64_t stream);
 CUresult copy_from_device(struct guest_thread *t, const struct copy *c, uint64_t stream);
 
-/* For all that the stream has been given. */
-CUresult copy_wait(struct guest_thread *t, uint64_t stream);
-
 #endif

@@ -1,44 +1,87 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Making events, and where a capture may be concerned; the rest is generated. */
+/* Events. Of those that are known to have happened nobody is asked. */
+#include <stdlib.h>
+
 #include "calls.h"
 #include "capture.h"
+#include "context.h"
 #include "event.h"
+#include "idle.h"
 
 #define EVENT_FLAGS                                                                      \
 	((unsigned)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING |                   \
 		    CU_EVENT_INTERPROCESS))
 
-/* What is known of an event here is its shadow: its flags, and if it was ever recorded.
- */
-#define RECORDED 2u
-
-void *event_shadow(unsigned flags)
+uint64_t event_new(unsigned flags, uint64_t ctx)
 {
-	return (void *)(uintptr_t)(flags << 2 | 1);
+	struct guest_event *e = calloc(1, sizeof(*e));
+	uint64_t h;
+
+	if (!e)
+		return 0;
+	e->flags = flags;
+	e->ctx = ctx;
+	atomic_init(&e->records, 1); /* whether it is there has yet to be seen */
+	h = guest_handle_new(HANDLE_EVENT, e);
+	if (!h)
+		free(e);
+	return h;
 }
 
-static uintptr_t shadow_of(CUevent event)
+void event_drop(uint64_t h)
 {
-	return (uintptr_t)guest_object((uintptr_t)event, HANDLE_EVENT);
+	struct guest_event *e = guest_object(h, HANDLE_EVENT);
+
+	if (!e)
+		return;
+	capture_event_gone(e);
+	guest_handle_free(h);
+	free(e);
 }
 
-unsigned event_flags(CUevent event)
+/* ---- what is known to have happened; see idle.h ---- */
+
+/* It has been recorded by a command that was sent; done: in an idle stream. */
+static void note_recorded(struct guest_event *e, bool done)
 {
-	return (unsigned)shadow_of(event) >> 2;
+	uint64_t n = atomic_fetch_add_explicit(&e->records, 1, memory_order_relaxed) + 1;
+
+	if (!done)
+		return;
+	atomic_store_explicit(&e->ended, atomic_load(&idle_ended), memory_order_relaxed);
+	atomic_store_explicit(&e->done, n, memory_order_release);
 }
 
-bool event_was_recorded(CUevent event)
+static bool has_happened(const struct guest_event *e)
 {
-	return shadow_of(event) & RECORDED;
+	/* acquire: pairs with the releases of `done` */
+	uint64_t done = atomic_load_explicit(&e->done, memory_order_acquire);
+
+	return done == atomic_load_explicit(&e->records, memory_order_relaxed) &&
+	       atomic_load_explicit(&e->ended, memory_order_relaxed) ==
+		       atomic_load_explicit(&idle_ended, memory_order_relaxed) &&
+	       !atomic_load_explicit(&e->elsewhere, memory_order_relaxed) &&
+	       !(e->flags & CU_EVENT_INTERPROCESS);
 }
 
-static void note_recorded(CUevent event)
-{
-	uintptr_t was = shadow_of(event);
+/* What a question begins with; its answer holds for no more than that. */
+struct asked {
+	uint64_t records, ended;
+};
 
-	if (unlikely(!(was & RECORDED)))
-		guest_handle_set((uintptr_t)event, (void *)(was | RECORDED));
+static struct asked asked_now(const struct guest_event *e)
+{
+	return (struct asked){atomic_load_explicit(&e->records, memory_order_relaxed),
+			      atomic_load_explicit(&idle_ended, memory_order_relaxed)};
 }
+
+static void note_happened(struct guest_event *e, struct asked a)
+{
+	atomic_store_explicit(&e->ended, a.ended, memory_order_relaxed);
+	atomic_store_explicit(&e->done, a.records, memory_order_release);
+}
+
+/* ---- making them ---- */
 
 CUresult CUDAAPI cuEventCreate(CUevent *event, unsigned int flags)
 {
@@ -52,30 +95,53 @@ CUresult CUDAAPI cuEventCreate(CUevent *event, unsigned int flags)
 	if (!event || (flags & ~EVENT_FLAGS) ||
 	    ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING)))
 		return CUDA_ERROR_INVALID_VALUE;
-	h = guest_handle_new(HANDLE_EVENT, event_shadow(flags));
+	h = event_new(flags, t->top->handle);
 	if (!h)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	cmd = begin_event_create(t);
 	if (!cmd) {
-		guest_handle_free(h);
+		event_drop(h);
 		return guest_lost(t);
 	}
 	cmd->event = h;
 	cmd->flags = flags;
 	r = guest_post(t);
 	if (r)
-		guest_handle_free(h);
+		event_drop(h);
 	else
 		*event = (CUevent)(uintptr_t)h;
 	return r;
 }
 
+CUresult CUDAAPI cuEventDestroy_v2(CUevent event)
+{
+	struct event_destroy_cmd *cmd;
+	struct guest_thread *t;
+	CUresult r = guest_enter(NEED_INIT, &t);
+
+	if (r)
+		return r;
+	if (!event_lookup(event))
+		return CUDA_ERROR_INVALID_HANDLE;
+	cmd = begin_event_destroy(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->event = (uintptr_t)event;
+	r = guest_post(t);
+	if (r == CUDA_SUCCESS)
+		event_drop((uintptr_t)event);
+	return r;
+}
+
+/* ---- recording, and waiting in a stream ---- */
+
 /* Other processes may be told of it by other means: then it must have happened. */
-static CUresult finish(struct guest_thread *t, CUevent event, uint32_t reply_size)
+static CUresult finish(struct guest_thread *t, const struct guest_event *e,
+		       uint32_t reply_size)
 {
 	struct lane_reply reply;
 
-	if (unlikely(event_flags(event) & CU_EVENT_INTERPROCESS))
+	if (unlikely(e->flags & CU_EVENT_INTERPROCESS))
 		return guest_call(t, reply_size, &reply);
 	return guest_post(t);
 }
@@ -96,7 +162,7 @@ static CUresult capture_external(CUevent event, CUstream stream, CUgraphNodeType
  */
 static CUresult begin(CUevent event, CUstream stream, unsigned flags,
 		      CUgraphNodeType type, bool ptsz, struct guest_thread **ret_t,
-		      uint64_t *ret_wire, bool *ret_taken)
+		      struct guest_event **ret_e, uint64_t *ret_wire, bool *ret_taken)
 {
 	bool records = type == CU_GRAPH_NODE_TYPE_EVENT_RECORD;
 	CUresult r = guest_enter(guest_need_on(stream), ret_t);
@@ -106,7 +172,8 @@ static CUresult begin(CUevent event, CUstream stream, unsigned flags,
 	*ret_taken = false;
 	if (r)
 		return r;
-	if (!guest_handle_valid((uintptr_t)event, HANDLE_EVENT))
+	*ret_e = event_lookup(event);
+	if (!*ret_e)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -120,24 +187,43 @@ static CUresult begin(CUevent event, CUstream stream, unsigned flags,
 	return r || *ret_taken ? r : guest_stream(stream, ptsz, ret_wire);
 }
 
+/* A stream that was idle when the event was recorded still is, and the event has
+ * happened, if nothing else has come in between. */
+static void recorded(struct guest_thread *t, struct guest_event *e, uint64_t wire,
+		     uint64_t before, bool idle)
+{
+	uint64_t ctx = wire > GUEST_STREAM_PER_THREAD ? stream_ctx(wire) : t->top->handle;
+
+	idle = idle && ctx == e->ctx && idle_now() == before + 1;
+	note_recorded(e, idle);
+	if (idle)
+		idle_note(t, wire, before + 1);
+}
+
 static CUresult record_flags(CUevent event, CUstream stream, unsigned flags, bool ptsz)
 {
 	struct event_record_cmd *cmd;
+	struct guest_event *e;
 	struct guest_thread *t;
-	uint64_t wire;
-	bool taken;
+	uint64_t wire, before;
+	bool taken, idle;
 	CUresult r = begin(event, stream, flags, CU_GRAPH_NODE_TYPE_EVENT_RECORD, ptsz,
-			   &t, &wire, &taken);
+			   &t, &e, &wire, &taken);
 
 	if (r || taken)
 		return r;
-	note_recorded(event);
+	if (unlikely(!event_was_recorded(e)))
+		atomic_store_explicit(&e->recorded, true, memory_order_relaxed);
+	before = idle_now();
+	idle = idle_is(idle_of_stream(t, wire));
 	cmd = begin_event_record(t);
 	if (!cmd)
 		return guest_lost(t);
 	cmd->event = (uintptr_t)event;
 	cmd->stream = wire;
-	return finish(t, event, sizeof(struct event_record_rep));
+	r = finish(t, e, sizeof(struct event_record_rep));
+	recorded(t, e, wire, before, idle && r == CUDA_SUCCESS);
+	return r;
 }
 
 static CUresult record(CUevent event, CUstream stream, bool ptsz)
@@ -148,11 +234,12 @@ static CUresult record(CUevent event, CUstream stream, bool ptsz)
 static CUresult wait_event(CUstream stream, CUevent event, unsigned flags, bool ptsz)
 {
 	struct stream_wait_event_cmd *cmd;
+	struct guest_event *e;
 	struct guest_thread *t;
 	uint64_t wire;
 	bool taken;
 	CUresult r = begin(event, stream, flags, CU_GRAPH_NODE_TYPE_WAIT_EVENT, ptsz, &t,
-			   &wire, &taken);
+			   &e, &wire, &taken);
 
 	if (r || taken)
 		return r;
@@ -161,7 +248,7 @@ static CUresult wait_event(CUstream stream, CUevent event, unsigned flags, bool 
 		return guest_lost(t);
 	cmd->stream = wire;
 	cmd->event = (uintptr_t)event;
-	return finish(t, event, sizeof(struct stream_wait_event_rep));
+	return finish(t, e, sizeof(struct stream_wait_event_rep));
 }
 
 GUEST_PAIR(cuEventRecord, ptsz, (CUevent event, CUstream stream), record, event, stream)
@@ -173,7 +260,8 @@ GUEST_PAIR(cuStreamWaitEvent, ptsz, (CUstream stream, CUevent event, unsigned in
 
 /* ---- of whole contexts ---- */
 
-static CUresult ctx_event_check(CUcontext ctx, CUevent event, struct guest_thread **ret_t)
+static CUresult ctx_event_check(CUcontext ctx, CUevent event, struct guest_thread **ret_t,
+				struct guest_event **ret_e)
 {
 	CUresult r = guest_enter(NEED_INIT, ret_t);
 
@@ -181,7 +269,8 @@ static CUresult ctx_event_check(CUcontext ctx, CUevent event, struct guest_threa
 		return r;
 	if (!guest_handle_valid((uintptr_t)ctx, HANDLE_CONTEXT))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (!guest_handle_valid((uintptr_t)event, HANDLE_EVENT))
+	*ret_e = event_lookup(event);
+	if (!*ret_e)
 		return CUDA_ERROR_INVALID_HANDLE;
 	return capture_any() ? guest_unsafe(*ret_t) : CUDA_SUCCESS;
 }
@@ -189,9 +278,10 @@ static CUresult ctx_event_check(CUcontext ctx, CUevent event, struct guest_threa
 CUresult CUDAAPI cuCtxRecordEvent(CUcontext ctx, CUevent event)
 {
 	struct ctx_record_event_cmd *cmd;
+	struct guest_event *e;
 	struct guest_thread *t;
 	struct lane_reply reply;
-	CUresult r = ctx_event_check(ctx, event, &t);
+	CUresult r = ctx_event_check(ctx, event, &t, &e);
 
 	if (r)
 		return r;
@@ -200,15 +290,18 @@ CUresult CUDAAPI cuCtxRecordEvent(CUcontext ctx, CUevent event)
 		return guest_lost(t);
 	cmd->ctx = (uintptr_t)ctx;
 	cmd->event = (uintptr_t)event;
-	return guest_call(t, sizeof(struct ctx_record_event_rep), &reply);
+	r = guest_call(t, sizeof(struct ctx_record_event_rep), &reply);
+	note_recorded(e, false);
+	return r;
 }
 
 CUresult CUDAAPI cuCtxWaitEvent(CUcontext ctx, CUevent event)
 {
 	struct ctx_wait_event_cmd *cmd;
+	struct guest_event *e;
 	struct guest_thread *t;
 	struct lane_reply reply;
-	CUresult r = ctx_event_check(ctx, event, &t);
+	CUresult r = ctx_event_check(ctx, event, &t, &e);
 
 	if (r)
 		return r;
@@ -220,54 +313,65 @@ CUresult CUDAAPI cuCtxWaitEvent(CUcontext ctx, CUevent event)
 	return guest_call(t, sizeof(struct ctx_wait_event_rep), &reply);
 }
 
-/* Neither may be asked of an event that stands for nodes of a capture. */
-static CUresult ask_check(CUevent event)
+/* ---- asking ---- */
+
+/* Not of an event that stands for nodes of a capture. */
+static CUresult ask_begin(CUevent event, struct guest_thread **ret_t,
+			  struct guest_event **ret_e)
 {
-	struct guest_thread *t;
-	CUresult r = guest_enter(NEED_INIT, &t);
+	CUresult r = guest_enter(NEED_INIT, ret_t);
 
 	if (r)
 		return r;
-	if (!guest_handle_valid((uintptr_t)event, HANDLE_EVENT))
+	*ret_e = event_lookup(event);
+	if (!*ret_e)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (likely(!capture_any()))
 		return CUDA_SUCCESS;
-	r = capture_forbids_event(event);
-	return r ? r : guest_unsafe(t);
+	r = capture_forbids_event(*ret_e);
+	return r ? r : guest_unsafe(*ret_t);
 }
 
 CUresult CUDAAPI cuEventQuery(CUevent event)
 {
 	struct event_query_cmd *cmd;
+	struct guest_event *e;
 	struct guest_thread *t;
 	struct lane_reply reply;
-	CUresult r = ask_check(event);
+	struct asked a;
+	CUresult r = ask_begin(event, &t, &e);
 
-	if (r == CUDA_SUCCESS)
-		r = guest_enter(NEED_INIT, &t);
-	if (r)
+	if (r || (has_happened(e) && idle_may_answer(t)))
 		return r;
+	a = asked_now(e);
 	cmd = begin_event_query(t);
 	if (!cmd)
 		return guest_lost(t);
 	cmd->event = (uintptr_t)event;
-	return guest_call(t, sizeof(struct event_query_rep), &reply);
+	r = guest_ask(t, sizeof(struct event_query_rep), &reply);
+	if (r == CUDA_SUCCESS)
+		note_happened(e, a);
+	return r;
 }
 
 CUresult CUDAAPI cuEventSynchronize(CUevent event)
 {
 	struct event_synchronize_cmd *cmd;
+	struct guest_event *e;
 	struct guest_thread *t;
 	struct lane_reply reply;
-	CUresult r = ask_check(event);
+	struct asked a;
+	CUresult r = ask_begin(event, &t, &e);
 
-	if (r == CUDA_SUCCESS)
-		r = guest_enter(NEED_INIT, &t);
-	if (r)
+	if (r || (has_happened(e) && idle_may_answer(t)))
 		return r;
+	a = asked_now(e);
 	cmd = begin_event_synchronize(t);
 	if (!cmd)
 		return guest_lost(t);
 	cmd->event = (uintptr_t)event;
-	return guest_call(t, sizeof(struct event_synchronize_rep), &reply);
+	r = guest_ask(t, sizeof(struct event_synchronize_rep), &reply);
+	if (r == CUDA_SUCCESS)
+		note_happened(e, a);
+	return r;
 }

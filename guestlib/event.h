@@ -2,15 +2,43 @@
 #ifndef WEFT_GUEST_EVENT_H
 #define WEFT_GUEST_EVENT_H
 
+#include <stdatomic.h>
+
 #include "guest.h"
 
-/* What an event was created with; of none: 0. */
-unsigned event_flags(CUevent event);
+struct cap_event;
 
-/* What the table of handles keeps of a new event. */
-void *event_shadow(unsigned flags);
+/* What is known of an event here. */
+struct guest_event {
+	unsigned flags; /* it was created with */
+	_Atomic bool recorded;
+	_Atomic bool elsewhere; /* also by graphs or kernels: when, is not known */
+	uint64_t ctx;
+	_Atomic uint64_t records;   /* grows once one has been sent */
+	_Atomic uint64_t done;      /* as of which number of them it had happened */
+	_Atomic uint64_t ended;     /* idle_ended then */
+	struct cap_event *captured; /* under the graphs' lock; else NULL */
+};
+
+/* A new event of a context; 0: no memory. */
+uint64_t event_new(unsigned flags, uint64_t ctx);
+void event_drop(uint64_t h);
+
+/* NULL: no such event. */
+static inline struct guest_event *event_lookup(CUevent event)
+{
+	return guest_object((uintptr_t)event, HANDLE_EVENT);
+}
+
+static inline void event_recorded_elsewhere(struct guest_event *e)
+{
+	atomic_store_explicit(&e->elsewhere, true, memory_order_relaxed);
+}
 
 /* False: waiting for it is waiting for nothing. */
-bool event_was_recorded(CUevent event);
+static inline bool event_was_recorded(const struct guest_event *e)
+{
+	return e && atomic_load_explicit(&e->recorded, memory_order_relaxed);
+}
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "array.h"
+#include "event.h"
 #include "graph.h"
 #include "graph_mem.h"
 #include "module.h"
@@ -167,8 +168,12 @@ CUresult graph_op_host(const CUDA_HOST_NODE_PARAMS *p, struct graph_op *ret_op)
 
 CUresult graph_op_event(CUevent event, CUgraphNodeType type, struct graph_op *ret_op)
 {
-	if (!guest_handle_valid((uintptr_t)event, HANDLE_EVENT))
+	struct guest_event *e = event_lookup(event);
+
+	if (!e)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
+		event_recorded_elsewhere(e);
 	ret_op->type = type;
 	ret_op->event = event;
 	return CUDA_SUCCESS;

@@ -91,7 +91,11 @@ CUresult guest_post(struct guest_thread *t);
 CUresult guest_call(struct guest_thread *t, uint32_t body_size,
 		    struct lane_reply *ret_reply);
 
-/* Its halves; between them the caller uses the lane for nothing. */
+/* The same for what leaves no work behind when it returns; see idle.h. */
+CUresult guest_ask(struct guest_thread *t, uint32_t body_size,
+		   struct lane_reply *ret_reply);
+
+/* The halves of guest_ask(); between them the caller uses the lane for nothing. */
 CUresult guest_send(struct guest_thread *t);
 CUresult guest_answer(struct guest_thread *t, uint32_t body_size,
 		      struct lane_reply *ret_reply);

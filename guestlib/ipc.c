@@ -148,20 +148,19 @@ CUresult CUDAAPI cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle)
 	memcpy(&h, &handle, sizeof(h));
 	if (!event || h.magic != EVENT_MAGIC)
 		return CUDA_ERROR_INVALID_VALUE;
-	ev = guest_handle_new(HANDLE_EVENT, event_shadow(CU_EVENT_INTERPROCESS |
-							 CU_EVENT_DISABLE_TIMING));
+	ev = event_new(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING, 0);
 	if (!ev)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	cmd = begin_ipc_event_open(t);
 	if (!cmd) {
-		guest_handle_free(ev);
+		event_drop(ev);
 		return guest_lost(t);
 	}
 	cmd->event = ev;
 	memcpy(cmd->name, h.name, sizeof(h.name));
 	r = guest_call(t, sizeof(struct ipc_event_open_rep), &reply);
 	if (r)
-		guest_handle_free(ev);
+		event_drop(ev);
 	else
 		*event = (CUevent)(uintptr_t)ev;
 	return r;

@@ -32,12 +32,16 @@ static CUresult check_window(const CUaccessPolicyWindow *w)
 
 static CUresult check_event(CUevent event, unsigned flags)
 {
-	if (!guest_handle_valid((uintptr_t)event, HANDLE_EVENT))
+	struct guest_event *e = event_lookup(event);
+
+	if (!e)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
-	return event_flags(event) & CU_EVENT_DISABLE_TIMING ? CUDA_SUCCESS
-							    : CUDA_ERROR_NOT_SUPPORTED;
+	if (!(e->flags & CU_EVENT_DISABLE_TIMING))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	event_recorded_elsewhere(e);
+	return CUDA_SUCCESS;
 }
 
 static CUresult check_domains(const CUlaunchMemSyncDomainMap *m)

@@ -149,6 +149,7 @@ static CUresult open_session(void)
 	if (!t)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	g->status = link_status(g->link);
+	g->tickets = link_tickets(g->link);
 	g->band_base = w->band_base;
 	g->band_size = w->band_size;
 	r = thread_open_lane(t);

@@ -59,6 +59,7 @@ struct guest_process {
 	_Atomic uint32_t gate;
 	_Atomic uint32_t state; /* enum process_state */
 	const volatile struct wire_status *status;
+	const struct lane_tickets *tickets;
 	uint64_t band_base, band_size;
 	uint64_t host_base, host_size; /* part of the band: host memory; size 0: none */
 	struct link *link;

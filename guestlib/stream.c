@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Streams: made and destroyed without waiting; what they were made with is kept here.
- * (Queries, synchronisation and waiting for events are generated.)
+ * (stream_wait.c has queries and waiting.)
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -10,6 +10,7 @@
 #include "calls.h"
 #include "capture.h"
 #include "context.h"
+#include "idle.h"
 #include "launch.h"
 #include "process.h"
 #include "stage.h"
@@ -23,6 +24,7 @@ struct guest_stream_info {
 	int priority;
 	uint64_t id;
 	uint64_t ctx;
+	_Atomic uint64_t idle; /* idle.h */
 	CUstreamAttrValue attrs[ATTR_MAX];
 };
 
@@ -58,6 +60,20 @@ static CUresult find(CUstream stream, bool ptsz, struct guest_stream_info **ret_
 	else
 		*ret_s = guest_object(h, HANDLE_STREAM);
 	return *ret_s ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+_Atomic uint64_t *stream_idle(uint64_t h)
+{
+	struct guest_stream_info *s = guest_object(h, HANDLE_STREAM);
+
+	return s ? &s->idle : NULL;
+}
+
+uint64_t stream_ctx(uint64_t h)
+{
+	struct guest_stream_info *s = guest_object(h, HANDLE_STREAM);
+
+	return s ? s->ctx : 0;
 }
 
 bool stream_is_blocking(uint64_t h)

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "context.h"
+#include "idle.h"
 #include "process.h"
 #include "session.h"
 #include "shared_lane.h"
@@ -335,9 +336,17 @@ static int call(struct guest_thread *t, struct lane_reply *ret)
 	return r < 0 ? r : answer(t, ret);
 }
 
-CUresult guest_call(struct guest_thread *t, uint32_t body_size, struct lane_reply *ret)
+CUresult guest_ask(struct guest_thread *t, uint32_t body_size, struct lane_reply *ret)
 {
 	return reply_result(t, call(t, ret), body_size, ret, false);
+}
+
+CUresult guest_call(struct guest_thread *t, uint32_t body_size, struct lane_reply *ret)
+{
+	CUresult r = guest_ask(t, body_size, ret);
+
+	idle_count_call();
+	return r;
 }
 
 CUresult guest_send(struct guest_thread *t)

@@ -37,6 +37,10 @@ struct guest_thread {
 	char *answer;      /* with a shared lane: the last one */
 	bool holds_shared; /* likewise: a command or its answer is under way */
 	bool in_host_func; /* runs a function of a stream, and has no lane meanwhile */
+	unsigned answered; /* questions, by ourselves */
+	/* Of its own default stream in one context; idle.h */
+	uint64_t own_idle_in; /* guest_ctx.wire_id */
+	_Atomic uint64_t own_idle;
 };
 
 /* A guest_ctx.wire_id of a context: what its handle has of its own, and above it how

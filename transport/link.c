@@ -434,6 +434,11 @@ const struct wire_welcome *link_welcome(const struct link *k)
 	return &k->welcome;
 }
 
+const struct lane_tickets *link_tickets(const struct link *k)
+{
+	return &k->tickets;
+}
+
 const volatile struct wire_status *link_status(const struct link *k)
 {
 	if (!k->welcome.window_size)

@@ -21,7 +21,8 @@ struct link_opts {
 	 * narrows it. */
 	uint32_t carriers;
 	bool monitor; /* the session makes no context (WIRE_HELLO_MONITOR) */
-	/* Called with text that a kernel printed; in the thread that waits for a reply. */
+	/* Called with text that a kernel printed; in the thread that waits for a reply.
+	 */
 	void (*output)(const void *text, size_t size);
 };
 
@@ -38,6 +39,9 @@ int link_connect(const struct link_opts *opts, struct link **ret_link, char **re
 int link_lane(struct link *k, struct lane **ret_lane);
 
 const struct wire_welcome *link_welcome(const struct link *k);
+
+/* What all lanes of the session take their tickets from. */
+const struct lane_tickets *link_tickets(const struct link *k);
 
 /* The worker's status line, in the window; a private all-zero one on streams. */
 const volatile struct wire_status *link_status(const struct link *k);

@@ -79,10 +79,10 @@ int handle_ipc_event_open(struct sess_lane *sl, const struct ipc_event_open_args
 	return publish(sl, &ev->obj, &rep->res.result);
 }
 
-int handle_cuEventDestroy_v2(struct sess_lane *sl, const struct cuEventDestroy_v2_args *a,
-			     struct cuEventDestroy_v2_rep *rep)
+int handle_event_destroy(struct sess_lane *sl, const struct event_destroy_args *a,
+			 struct event_destroy_rep *rep)
 {
-	struct sess_obj *o = obj_take(sl->s, HANDLE_EVENT, a->cmd->hEvent);
+	struct sess_obj *o = obj_take(sl->s, HANDLE_EVENT, a->cmd->event);
 
 	if (!o)
 		rep->res.result = CUDA_ERROR_INVALID_HANDLE;

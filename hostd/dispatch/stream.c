@@ -85,12 +85,12 @@ int handle_stream_destroy(struct sess_lane *sl, const struct stream_destroy_args
 	return 0;
 }
 
-int handle_cuStreamQuery(struct sess_lane *sl, const struct cuStreamQuery_args *a,
-			 struct cuStreamQuery_rep *rep)
+int handle_stream_query(struct sess_lane *sl, const struct stream_query_args *a,
+			struct stream_query_rep *rep)
 {
 	struct dev_stream *st;
 	struct dev_ctx *ctx;
-	CUresult r = sess_stream(sl, a->cmd->hStream, &st, &ctx);
+	CUresult r = sess_stream(sl, a->cmd->stream, &st, &ctx);
 
 	if (r == CUDA_SUCCESS)
 		r = sl->s->ops->stream_query(ctx, st);
@@ -98,13 +98,13 @@ int handle_cuStreamQuery(struct sess_lane *sl, const struct cuStreamQuery_args *
 	return 0;
 }
 
-int handle_cuStreamSynchronize(struct sess_lane *sl,
-			       const struct cuStreamSynchronize_args *a,
-			       struct cuStreamSynchronize_rep *rep)
+int handle_stream_synchronize(struct sess_lane *sl,
+			      const struct stream_synchronize_args *a,
+			      struct stream_synchronize_rep *rep)
 {
 	struct dev_stream *st;
 	struct dev_ctx *ctx;
-	CUresult r = sess_stream(sl, a->cmd->hStream, &st, &ctx);
+	CUresult r = sess_stream(sl, a->cmd->stream, &st, &ctx);
 
 	if (r == CUDA_SUCCESS)
 		r = sl->s->ops->stream_synchronize(ctx, st);
