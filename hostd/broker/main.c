@@ -219,11 +219,13 @@ static int make_run_dir(const char *path)
 {
 	struct stat st;
 
-	if (mkdir(path, 0755) < 0 && errno != EEXIST)
+	/* Tenants' sockets have rights of their own; a user's are the user's. */
+	if (mkdir(path, geteuid() == 0 ? 0755 : 0700) < 0 && errno != EEXIST)
 		return -errno;
-	if (stat(path, &st) < 0)
+	if (lstat(path, &st) < 0)
 		return -errno;
-	if (!S_ISDIR(st.st_mode) || (st.st_uid != geteuid() && st.st_uid != 0))
+	if (!S_ISDIR(st.st_mode) || (st.st_uid != geteuid() && st.st_uid != 0) ||
+	    st.st_mode & 022)
 		return -EPERM;
 	return 0;
 }
@@ -346,6 +348,21 @@ static void on_ready(struct broker *b)
 	notify_manager("READY=1");
 }
 
+static const char *run_dir_error(int error)
+{
+	switch (error) {
+	case -EBUSY:
+		return "another weftd uses it";
+	case -EPERM:
+		return "is no directory, is another user's, or others may write it: "
+		       "use another one (--run-dir)";
+	case -ENOENT:
+		return "the directory above it does not exist";
+	default:
+		return strerror(-error);
+	}
+}
+
 static int start(struct broker *b, const struct options *o)
 {
 	int r;
@@ -367,8 +384,7 @@ static int start(struct broker *b, const struct options *o)
 	}
 	r = lock_run_dir(b->conf->run_dir);
 	if (r < 0) {
-		log_error("run directory %s: %s", b->conf->run_dir,
-			  r == -EBUSY ? "another weftd uses it" : strerror(-r));
+		log_error("run directory %s: %s", b->conf->run_dir, run_dir_error(r));
 		return r;
 	}
 	r = open_sources(b, o);

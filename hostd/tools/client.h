@@ -15,9 +15,10 @@ struct client {
 
 /*
  * Connects to a control socket, or (path NULL) to that of the system's weftd, else of the
- * user's own. Returns 0 or -errno.
+ * user's own, which nobody else may have made. Returns 0 or -errno; *ret_why is then a
+ * malloced sentence, the caller's, or NULL. -EACCES: there is one, for others.
  */
-int client_open(struct client *c, const char *path);
+int client_open(struct client *c, const char *path, char **ret_why);
 void client_close(struct client *c);
 
 /*
@@ -25,6 +26,9 @@ void client_close(struct client *c);
  * 0, -EREMOTEIO (weftd said no: the answer has "error"), -EPROTO or -errno.
  */
 int client_ask(struct client *c, struct json_object *request, struct json_object **ret);
+
+/* What went wrong, in words: what weftd said, or why it could not. */
+const char *client_error(int error, struct json_object *answer);
 
 /* A request {"cmd": cmd}. */
 struct json_object *client_request(const char *cmd);

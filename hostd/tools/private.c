@@ -84,18 +84,16 @@ static void sweep(void)
 	closedir(d);
 }
 
-static _Noreturn void exec_daemon(const char *dir, const struct private_opts *o,
-				  int ready, int lifeline)
+static _Noreturn void exec_daemon(const char *path, const char *dir,
+				  const struct private_opts *o, int ready, int lifeline)
 {
-	char *argv[32], fd[2][16], *bin = NULL, *path = NULL;
+	char *argv[32], fd[2][16];
 	unsigned n = 0;
 	sigset_t none;
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	setsid(); /* not the terminal's: it ends after the program */
-	if (self_dir("weftd", &bin) < 0 || asprintf(&path, "%s/weftd", bin) < 0)
-		_exit(127);
 	snprintf(fd[0], sizeof(fd[0]), "%d", ready);
 	snprintf(fd[1], sizeof(fd[1]), "%d", lifeline);
 	fcntl(ready, F_SETFD, 0);
@@ -146,13 +144,21 @@ static int make_dir(struct private_daemon *d)
 int private_start(const struct private_opts *o, struct private_daemon *ret_d)
 {
 	_cleanup_close_ int ready_r = -1, ready_w = -1, life_r = -1, life_w = -1;
+	_cleanup_free_ char *bin = NULL, *path = NULL;
 	struct private_daemon d = {.lifeline = -1};
 	int p[2], r;
 	char c;
 
+	if (self_dir("weftd", &bin) < 0 || asprintf(&path, "%s/weftd", bin) < 0) {
+		fprintf(stderr, "weft-run: weftd is not installed beside weft-run\n");
+		return -ENOENT;
+	}
 	r = make_dir(&d);
-	if (r < 0)
+	if (r < 0) {
+		fprintf(stderr, "weft-run: no directory can be made in %s: %s\n",
+			tmp_dir(), strerror(-r));
 		return r;
+	}
 	if (pipe2(p, O_CLOEXEC) < 0)
 		return -errno;
 	ready_r = p[0];
@@ -165,11 +171,12 @@ int private_start(const struct private_opts *o, struct private_daemon *ret_d)
 	if (d.pid < 0)
 		return -errno;
 	if (d.pid == 0)
-		exec_daemon(d.dir, o, ready_w, life_r);
+		exec_daemon(path, d.dir, o, ready_w, life_r);
 	close(fd_steal(&ready_w));
 	r = fd_read_full(ready_r, &c, 1);
 	d.lifeline = fd_steal(&life_w);
 	if (r < 0) {
+		/* It has said why. */
 		private_stop(&d);
 		return -ENODEV;
 	}

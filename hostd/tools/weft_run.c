@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/macros.h"
 #include "tools/client.h"
 #include "tools/private.h"
@@ -31,7 +32,7 @@
 struct options {
 	const char *tenant, *socket, *control, *memory_max;
 	struct private_opts device;
-	bool stats;
+	bool stats, create, private;
 };
 
 struct run {
@@ -45,14 +46,23 @@ struct run {
 
 static void usage(FILE *f)
 {
-	fprintf(f,
-		"usage: weft-run [--tenant NAME] [--device soft|cuda|auto] [--tpcs N]\n"
-		"                [--memory SIZE] [--swap SIZE] [--threads N] [--socket "
-		"PATH] "
-		"[--control PATH]\n"
-		"                [--memory-max SIZE] [--stats] [--] PROGRAM "
-		"[ARGUMENT]...\n"
-		"See weft-run(1).\n");
+	fputs("usage: weft-run [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
+	      "Runs a CUDA program on a shared GPU. See weft-run(1).\n\n"
+	      "  --tenant NAME         whose limits hold; \"local\" unless given\n"
+	      "  --create              make that tenant if there is none\n"
+	      "  --memory-max SIZE     its memory.max, if it is made here\n"
+	      "  --control PATH        the daemon with this control socket\n"
+	      "  --socket PATH         this tenant's socket; ask no daemon\n"
+	      "  --stats               print at the end what the program did\n"
+	      "  --help, --version\n\n"
+	      "A daemon for this program alone:\n"
+	      "  --private\n"
+	      "  --device soft|cuda|auto\n"
+	      "  --memory SIZE         of the device\n"
+	      "  --swap SIZE           host memory for device memory that gives way\n"
+	      "  --tpcs N              size of the software device\n"
+	      "  --threads N           host threads of its kernels\n",
+	      f);
 }
 
 static int parse_options(int argc, char **argv, struct options *o)
@@ -68,6 +78,8 @@ static int parse_options(int argc, char **argv, struct options *o)
 		{"socket", required_argument, NULL, 's'},
 		{"control", required_argument, NULL, 'c'},
 		{"stats", no_argument, NULL, 'S'},
+		{"create", no_argument, NULL, 'C'},
+		{"private", no_argument, NULL, 'p'},
 		{"help", no_argument, NULL, 'h'},
 		{"version", no_argument, NULL, 'V'},
 		{},
@@ -91,6 +103,10 @@ static int parse_options(int argc, char **argv, struct options *o)
 		}
 		if (opt == 'S')
 			o->stats = true;
+		else if (opt == 'C')
+			o->create = true;
+		else if (opt == 'p')
+			o->private = true;
 		else if (opt > 0 && opt < 128 && field[opt])
 			*field[opt] = optarg;
 		else
@@ -106,48 +122,96 @@ static int set_host(struct run *run, const char *path)
 	return asprintf(&run->host, "unix:%s", path) < 0 ? -ENOMEM : 0;
 }
 
+static const char *tenant_name(const struct run *run)
+{
+	return run->opt.tenant ? run->opt.tenant : "local";
+}
+
 static struct json_object *tenant_request(const struct run *run, const char *cmd)
 {
 	struct json_object *q = client_request(cmd);
 
-	json_object_object_add(
-		q, "name",
-		json_object_new_string(run->opt.tenant ? run->opt.tenant : "local"));
+	json_object_object_add(q, "name", json_object_new_string(tenant_name(run)));
 	return q;
 }
 
-static int set_limit(struct run *run)
+static int refuse_limit(const struct run *run)
+{
+	fprintf(stderr,
+		"weft-run: --memory-max would change tenant %s for all its programs, and "
+		"for good: weftctl set %s memory.max=%s, or --private\n",
+		tenant_name(run), tenant_name(run), run->opt.memory_max);
+	return -EEXIST;
+}
+
+/* Asks; says what went wrong, with a hint. The answer is the caller's. */
+static int ask(struct run *run, struct json_object *q, const char *hint,
+	       struct json_object **ret)
+{
+	int r = client_ask(&run->client, q, ret);
+
+	if (r < 0)
+		fprintf(stderr, "weft-run: %s%s\n", client_error(r, *ret), hint);
+	return r;
+}
+
+/* A daemon of our own is nobody else's; its tenant local was there before us. */
+static int set_private_limit(struct run *run)
 {
 	struct json_object *q, *set, *a = NULL;
 	int r;
 
-	if (!run->opt.memory_max)
-		return 0;
+	if (!run->daemon.pid)
+		return refuse_limit(run);
 	q = tenant_request(run, "tenant-set");
 	set = json_object_new_object();
 	json_object_object_add(set, "memory.max",
 			       json_object_new_string(run->opt.memory_max));
 	json_object_object_add(q, "set", set);
-	r = client_ask(&run->client, q, &a);
-	if (r < 0)
-		fprintf(stderr, "weft-run: %s\n",
-			a ? json_str(a, "error") : strerror(-r));
+	r = ask(run, q, "", &a);
 	json_object_put(a);
 	return r;
 }
 
-/* Asks the daemon where the tenant's socket is; a new tenant is made. */
-static int ask_daemon(struct run *run)
+/* Makes the tenant with its limit; one that exists keeps its own. */
+static int add_tenant(struct run *run)
 {
-	struct json_object *a = NULL;
-	int r = client_ask(&run->client, tenant_request(run, "tenant-add"), &a);
+	struct json_object *q = tenant_request(run, "tenant-add"), *set, *a = NULL;
+	const char *max = run->opt.memory_max;
+	int r;
 
-	if (r < 0) {
-		fprintf(stderr, "weft-run: %s\n",
-			a ? json_str(a, "error") : strerror(-r));
-	} else {
-		r = set_host(run, json_str(json_get(a, "tenant"), "socket"));
+	if (max) {
+		set = json_object_new_object();
+		json_object_object_add(set, "memory.max", json_object_new_string(max));
+		json_object_object_add(q, "set", set);
 	}
+	r = ask(run, q, "", &a);
+	if (r == 0 && max && json_object_get_boolean(json_get(a, "existed")))
+		r = set_private_limit(run);
+	if (r == 0)
+		r = set_host(run, json_str(json_get(a, "tenant"), "socket"));
+	json_object_put(a);
+	return r;
+}
+
+/* Finds the socket of a tenant that is there. */
+static int find_tenant(struct run *run)
+{
+	struct json_object *q = client_request("info"), *a = NULL;
+	char hint[200] = "";
+	int r;
+
+	if (run->opt.memory_max)
+		return refuse_limit(run);
+	if (run->opt.tenant)
+		snprintf(hint, sizeof(hint), ": weftctl add %.63s, or --create",
+			 run->opt.tenant);
+	json_object_object_add(q, "tenant", json_object_new_string(tenant_name(run)));
+	r = ask(run, q, hint, &a);
+	if (r == 0)
+		r = set_host(run, json_str(json_object_array_get_idx(
+						   json_get(a, "tenants"), 0),
+					   "socket"));
 	json_object_put(a);
 	return r;
 }
@@ -161,16 +225,16 @@ static void note_last_session(struct run *run)
 	json_object_put(a);
 }
 
-static int use_control(struct run *run, const char *path)
+/* *ret_why, a sentence that may be NULL, is set if there is no daemon to talk to. */
+static int use_control(struct run *run, const char *path, char **ret_why)
 {
-	int r = client_open(&run->client, path);
+	bool create = run->daemon.pid || (run->opt.create && run->opt.tenant);
+	int r = client_open(&run->client, path, ret_why);
 
 	if (r < 0)
 		return r;
 	run->have_client = true;
-	r = ask_daemon(run);
-	if (r == 0)
-		r = set_limit(run);
+	r = create ? add_tenant(run) : find_tenant(run);
 	if (r == 0)
 		note_last_session(run);
 	return r;
@@ -178,47 +242,64 @@ static int use_control(struct run *run, const char *path)
 
 static int use_private(struct run *run)
 {
+	_cleanup_free_ char *why = NULL;
 	char path[128];
 	int r = private_start(&run->opt.device, &run->daemon);
 
-	if (r < 0) {
-		fprintf(stderr, "weft-run: no daemon could be started: %s\n",
-			strerror(-r));
+	if (r < 0)
 		return r;
-	}
 	snprintf(path, sizeof(path), "%s/control", run->daemon.dir);
-	return use_control(run, path);
+	r = use_control(run, path, &why);
+	if (why)
+		fprintf(stderr, "weft-run: %s\n", why);
+	return r;
 }
 
-static bool wants_device(const struct private_opts *o)
+static bool wants_private(const struct options *o)
 {
-	return o->device || o->tpcs || o->memory || o->threads || o->swap;
+	const struct private_opts *d = &o->device;
+
+	return o->private || d->device || d->tpcs || d->memory || d->threads || d->swap;
+}
+
+/* A program without wishes runs anyway, on nothing that a daemon shares out. */
+static int fall_back(struct run *run, int error, const char *why)
+{
+	bool refused = error == -EACCES || error == -EPERM;
+
+	if (refused)
+		run->opt.device.device = "soft";
+	fprintf(stderr, "weft-run: %s: %s (--private says so)\n", why,
+		refused ? "private software GPU" : "private daemon");
+	return use_private(run);
 }
 
 static int find_host(struct run *run)
 {
-	const struct options *o = &run->opt;
+	_cleanup_free_ char *why = NULL;
+	struct options *o = &run->opt;
 	int r;
 
-	if (o->socket && o->memory_max) {
-		fprintf(stderr, "weft-run: --memory-max needs a daemon to ask\n");
+	if (o->socket && (o->memory_max || o->create || o->stats)) {
+		fprintf(stderr, "weft-run: --memory-max, --create and --stats need a "
+				"daemon to ask, --socket asks none\n");
 		return -EINVAL;
 	}
 	if (o->socket)
 		return set_host(run, o->socket);
-	if (wants_device(&o->device))
+	if (wants_private(o))
 		return use_private(run);
-	r = use_control(run, o->control);
+	r = use_control(run, o->control, &why);
 	if (r == 0 || run->have_client)
 		return r;
-	if (o->control) {
-		fprintf(stderr, "weft-run: %s: %s\n", o->control, strerror(-r));
-		return r;
-	}
 	/* A daemon that we may not control but may use. */
-	if (!o->tenant && !o->memory_max && access(SYSTEM_SOCKET, R_OK | W_OK) == 0)
+	if (!o->control && !o->tenant && !o->memory_max && !o->stats &&
+	    access(SYSTEM_SOCKET, R_OK | W_OK) == 0)
 		return set_host(run, SYSTEM_SOCKET);
-	return use_private(run);
+	if (!o->control && !o->tenant && (!o->memory_max || r == -ENOENT))
+		return fall_back(run, r, why ? why : strerror(-r));
+	fprintf(stderr, "weft-run: %s\n", why ? why : strerror(-r));
+	return r;
 }
 
 /* ---- the program ---- */
@@ -327,7 +408,7 @@ static void print_stats(struct json_object *a)
 /* Sessions end within moments of their program; wait for that, a second at most. */
 static void stats(struct run *run)
 {
-	const char *tenant = run->opt.tenant ? run->opt.tenant : "local";
+	const char *tenant = tenant_name(run);
 	struct timespec pause = {.tv_nsec = 10000000};
 
 	for (unsigned i = 0; i < 100; i++) {

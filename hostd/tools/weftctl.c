@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fd.h"
 #include "base/macros.h"
 #include "tools/client.h"
 #include "util/size.h"
@@ -240,6 +241,7 @@ static struct json_object *make_request(int argc, char **argv, const char **ret_
 static int run(const struct options *o, int argc, char **argv)
 {
 	struct json_object *q, *a = NULL;
+	_cleanup_free_ char *why = NULL;
 	const char *cmd;
 	struct client c;
 	int r;
@@ -249,15 +251,15 @@ static int run(const struct options *o, int argc, char **argv)
 		usage(stderr);
 		return 64;
 	}
-	r = client_open(&c, o->control);
+	r = client_open(&c, o->control, &why);
 	if (r < 0) {
-		fprintf(stderr, "weftctl: no weftd to talk to: %s\n", strerror(-r));
+		fprintf(stderr, "weftctl: %s\n", why ? why : strerror(-r));
 		json_object_put(q);
 		return 1;
 	}
 	r = client_ask(&c, q, &a);
 	if (r < 0)
-		fprintf(stderr, "weftctl: %s\n", a ? json_str(a, "error") : strerror(-r));
+		fprintf(stderr, "weftctl: %s\n", client_error(r, a));
 	else if (o->json)
 		puts(json_object_to_json_string_ext(a, JSON_C_TO_STRING_PRETTY));
 	else

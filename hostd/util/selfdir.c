@@ -39,15 +39,15 @@ static int find(const char *const *places, unsigned n, const char *name, char **
 
 int self_dir(const char *name, char **ret_dir)
 {
-	static const char *const places[] = {".", "../libexec/weft", "../lib/weft"};
+	static const char *const places[] = {".", WEFT_LIBEXECDIR_FROM_BIN,
+					     WEFT_SBINDIR_FROM_BIN};
 
 	return find(places, ARRAY_SIZE(places), name, ret_dir);
 }
 
 int self_lib_dir(char **ret_dir)
 {
-	static const char *const places[] = {"../guestlib", WEFT_LIBDIR_FROM_BIN,
-					     "../lib/weft"};
+	static const char *const places[] = {"../guestlib", WEFT_LIBDIR_FROM_BIN};
 
 	return find(places, ARRAY_SIZE(places), "libcuda.so.1", ret_dir);
 }

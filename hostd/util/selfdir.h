@@ -5,8 +5,8 @@
 
 /*
  * The directory that holds the program `name`: beside the running program (a build tree
- * or one directory for all), else ../libexec/weft or ../lib/weft from there. *ret_dir is
- * the caller's. Returns 0, -ENOENT or -errno.
+ * or one directory for all), else where the installation has it. *ret_dir is the
+ * caller's. Returns 0, -ENOENT or -errno.
  */
 int self_dir(const char *name, char **ret_dir);
 

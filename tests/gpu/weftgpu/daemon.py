@@ -74,7 +74,8 @@ class Daemon:
     def side(self, tenant):
         """How a program is run as that tenant, which is made if need be."""
         return execute.Side("weft", [os.path.join(self.build, "hostd", "weft-run"),
-                                     "--control", self.control, "--tenant", tenant, "--"],
+                                     "--control", self.control, "--tenant", tenant,
+                                     "--create", "--"],
                             self.env)
 
     def ask(self, cmd, **more):
