@@ -141,20 +141,20 @@ Test(session, handles_of_all_kinds)
 
 	retain();
 	new_stream(st);
-	begin(G, cuStreamSynchronize)->hStream = st;
+	begin(G, stream_synchronize)->stream = st;
 	cr_assert_eq(call(G, NULL), CUDA_SUCCESS);
 	for (unsigned i = 0; i < ARRAY_SIZE(wrong); i++) {
-		begin(G, cuStreamSynchronize)->hStream = wrong[i];
+		begin(G, stream_synchronize)->stream = wrong[i];
 		cr_assert_eq(call(G, NULL), CUDA_ERROR_INVALID_HANDLE, "%u", i);
 	}
-	begin(G, cuStreamSynchronize)->hStream = SESS_STREAM_LEGACY;
+	begin(G, stream_synchronize)->stream = SESS_STREAM_LEGACY;
 	cr_assert_eq(call(G, NULL), CUDA_SUCCESS);
-	begin(G, cuStreamSynchronize)->hStream = SESS_STREAM_THREAD;
+	begin(G, stream_synchronize)->stream = SESS_STREAM_THREAD;
 	cr_assert_eq(call(G, NULL), CUDA_SUCCESS);
 	cr_assert_eq(fake.streams, 2, "the thread's own stream was made");
 	begin(G, stream_destroy)->stream = st;
 	lane_post(G);
-	begin(G, cuStreamSynchronize)->hStream = st;
+	begin(G, stream_synchronize)->stream = st;
 	cr_assert_eq(call(G, NULL), CUDA_ERROR_INVALID_HANDLE);
 	cr_assert_eq(fake.streams, 1);
 }
@@ -182,7 +182,7 @@ Test(session, context_takes_all_along)
 	retain();
 	cr_assert_eq(fake.contexts, 1);
 	cr_assert_eq(sync_now(), CUDA_SUCCESS);
-	begin(G, cuStreamSynchronize)->hStream = st;
+	begin(G, stream_synchronize)->stream = st;
 	cr_assert_eq(call(G, NULL), CUDA_ERROR_INVALID_HANDLE);
 }
 
