@@ -52,7 +52,8 @@ static CUresult ask(struct guest_thread *t, uint64_t wire)
 		return guest_lost(t);
 	cmd->stream = wire;
 	r = guest_ask(t, sizeof(struct stream_query_rep), &reply);
-	if (r == CUDA_SUCCESS)
+	/* Waiting for the legacy stream also waits for those that block it. */
+	if (r == CUDA_SUCCESS && wire != GUEST_STREAM_LEGACY)
 		idle_note(t, wire, now);
 	return r;
 }

@@ -69,6 +69,8 @@ static void streams(CUstream st, CUstream other)
 	fake->fail_next = CUDA_ERROR_NOT_READY;
 	cr_expect_eq(cuStreamQuery(st), CUDA_ERROR_NOT_READY, "asked each time");
 	cr_expect(ASKS(cuStreamQuery(st)));
+	cr_expect_eq(ASKS(cuStreamSynchronize(st)), !st,
+		     "the legacy stream waits for others, too");
 	cr_expect_not(ASKS(cuStreamQuery(st)));
 }
 
