@@ -66,17 +66,30 @@ static bool has_happened(const struct guest_event *e)
 
 /* What a question begins with; its answer holds for no more than that. */
 struct asked {
-	uint64_t records, ended;
+	uint64_t records, ended, now;
 };
 
 static struct asked asked_now(const struct guest_event *e)
 {
 	return (struct asked){atomic_load_explicit(&e->records, memory_order_relaxed),
-			      atomic_load_explicit(&idle_ended, memory_order_relaxed)};
+			      atomic_load_explicit(&idle_ended, memory_order_relaxed),
+			      idle_now()};
 }
 
-static void note_happened(struct guest_event *e, struct asked a)
+static uint64_t last_at(uint64_t wire, uint64_t now)
 {
+	return now | (uint64_t)handle_index(wire) << (64 - HANDLE_INDEX_BITS);
+}
+
+/* With nothing sent since it was recorded its stream is idle. The legacy stream is left
+ * out: it also waits for others. */
+static void note_happened(struct guest_thread *t, struct guest_event *e, struct asked a)
+{
+	uint64_t in = atomic_load_explicit(&e->last_in, memory_order_relaxed);
+
+	if (in > GUEST_STREAM_PER_THREAD &&
+	    last_at(in, a.now) == atomic_load_explicit(&e->last_at, memory_order_relaxed))
+		idle_note(t, in, a.now);
 	atomic_store_explicit(&e->ended, a.ended, memory_order_relaxed);
 	atomic_store_explicit(&e->done, a.records, memory_order_release);
 }
@@ -193,8 +206,12 @@ static void recorded(struct guest_thread *t, struct guest_event *e, uint64_t wir
 		     uint64_t before, bool idle)
 {
 	uint64_t ctx = wire > GUEST_STREAM_PER_THREAD ? stream_ctx(wire) : t->top->handle;
+	bool last = ctx == e->ctx && idle_now() == before + 1;
 
-	idle = idle && ctx == e->ctx && idle_now() == before + 1;
+	idle = idle && last;
+	atomic_store_explicit(&e->last_in, last ? wire : 0, memory_order_relaxed);
+	atomic_store_explicit(&e->last_at, last_at(wire, before + 1),
+			      memory_order_relaxed);
 	note_recorded(e, idle);
 	if (idle)
 		idle_note(t, wire, before + 1);
@@ -350,7 +367,7 @@ CUresult CUDAAPI cuEventQuery(CUevent event)
 	cmd->event = (uintptr_t)event;
 	r = guest_ask(t, sizeof(struct event_query_rep), &reply);
 	if (r == CUDA_SUCCESS)
-		note_happened(e, a);
+		note_happened(t, e, a);
 	return r;
 }
 
@@ -372,6 +389,6 @@ CUresult CUDAAPI cuEventSynchronize(CUevent event)
 	cmd->event = (uintptr_t)event;
 	r = guest_ask(t, sizeof(struct event_synchronize_rep), &reply);
 	if (r == CUDA_SUCCESS)
-		note_happened(e, a);
+		note_happened(t, e, a);
 	return r;
 }

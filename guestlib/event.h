@@ -14,9 +14,12 @@ struct guest_event {
 	_Atomic bool recorded;
 	_Atomic bool elsewhere; /* also by graphs or kernels: when, is not known */
 	uint64_t ctx;
-	_Atomic uint64_t records;   /* grows once one has been sent */
-	_Atomic uint64_t done;      /* as of which number of them it had happened */
-	_Atomic uint64_t ended;     /* idle_ended then */
+	_Atomic uint64_t records; /* grows once one has been sent */
+	_Atomic uint64_t done;    /* as of which number of them it had happened */
+	_Atomic uint64_t ended;   /* idle_ended then */
+	/* A stream in which a record was the last command of the process, and idle_now()
+	 * by then with the stream's index, so that they are not of two records. */
+	_Atomic uint64_t last_in, last_at;
 	struct cap_event *captured; /* under the graphs' lock; else NULL */
 };
 

@@ -26,7 +26,7 @@
 #include "process.h"
 #include "thread.h"
 
-#define IDLE_ANSWERS 16
+#define IDLE_ANSWERS 256
 
 /* Calls that may have left work behind them. */
 extern _Atomic uint64_t idle_calls;

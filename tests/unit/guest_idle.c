@@ -171,6 +171,29 @@ Test(guest_idle, events, .timeout = 60)
 	cr_expect(ASKS(cuEventSynchronize(ev)), "it has been recorded again");
 }
 
+Test(guest_idle, an_event_that_was_last_leaves_its_stream_idle, .timeout = 60)
+{
+	CUstream st, other;
+	CUevent ev;
+
+	start(true);
+	st = new_stream();
+	other = new_stream();
+	ev = new_event(0);
+	launch(st);
+	cr_assert_eq(cuEventRecord(ev, st), CUDA_SUCCESS);
+	cr_expect(ASKS(cuEventSynchronize(ev)));
+	cr_expect_not(ASKS(cuStreamSynchronize(st)));
+	cr_expect(ASKS(cuStreamSynchronize(other)));
+	cr_assert_eq(cuEventRecord(ev, st), CUDA_SUCCESS);
+	cr_expect_not(ASKS(cuEventSynchronize(ev)));
+	launch(st);
+	cr_assert_eq(cuEventRecord(ev, st), CUDA_SUCCESS);
+	launch(st);
+	cr_expect(ASKS(cuEventSynchronize(ev)));
+	cr_expect(ASKS(cuStreamSynchronize(st)), "there is more behind it");
+}
+
 Test(guest_idle, events_of_idle_streams, .timeout = 60)
 {
 	CUstream st;
