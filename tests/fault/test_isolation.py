@@ -50,6 +50,12 @@ def command(pid):
         return ""
 
 
+def sanitized(pid):
+    """Built with a run-time whose reports need files: such a build has no sandbox."""
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as f:
+        return "libasan" in f.read()
+
+
 class Inherited(unittest.TestCase):
     def setUp(self):
         os.environ["SECRET_OF_THE_OPERATOR"] = "abc"
@@ -75,7 +81,7 @@ class Inherited(unittest.TestCase):
     def test_confinement(self):
         with Daemon("--pool", "2") as d:
             started(d, 3)
-            if "no sandbox" in d.log():
+            if sanitized(children(d)[0]):
                 self.skipTest("built with a sanitizer: there is no sandbox")
             for pid in children(d):
                 wait_for(lambda p=pid: status(p, "Seccomp") == "2", 5, "it has a filter")
@@ -87,7 +93,7 @@ class Inherited(unittest.TestCase):
     def test_no_two_have_one_user(self):
         with Daemon("--pool", "3") as d:
             started(d, 4)
-            if "no sandbox" in d.log():
+            if sanitized(children(d)[0]):
                 self.skipTest("built with a sanitizer: there is no sandbox")
             if "run as one user" in d.log():
                 self.skipTest("this user name space has no numbers to give")
