@@ -85,6 +85,9 @@ static struct criterion_test *criterion_suites; /* what TestSuite() set, by suit
 #define cr_fail(...)	    criterion_check(false, "fail", ##__VA_ARGS__)
 
 #define cr_expect	 cr_assert
+#define cr_expect_not	 cr_assert_not
+#define cr_expect_null	 cr_assert_null
+#define cr_expect_not_null cr_assert_not_null
 #define cr_expect_eq	 cr_assert_eq
 #define cr_expect_neq	 cr_assert_neq
 #define cr_expect_lt	 cr_assert_lt
