@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "context.h"
+#include "extent.h"
 #include "idle.h"
 #include "device.h"
 #include "process.h"
@@ -49,6 +50,8 @@ static void set_alive(struct guest_ctx *c, bool alive)
 	if (!alive)
 		atomic_fetch_add_explicit(&idle_ended, 1, memory_order_relaxed);
 	pthread_mutex_unlock(&living.lock);
+	if (!alive)
+		extent_forget_all();
 }
 
 bool ctx_any(uint64_t *ret_handle, uint64_t *ret_wire_id)

@@ -3,9 +3,8 @@
 
 #include "calls.h"
 #include "extent.h"
+#include "extent_table.h"
 #include "process.h"
-
-#define GRAIN 512u /* of an allocation: no less is given */
 
 _Atomic uint64_t extent_generation;
 
@@ -21,8 +20,10 @@ static void renew(struct extents *e)
 void extent_forget(struct guest_thread *t, uint64_t addr)
 {
 	struct extents *e = &t->extents;
-	uint64_t was =
-		atomic_fetch_add_explicit(&extent_generation, 1, memory_order_relaxed);
+	uint64_t was;
+
+	extent_table_drop(addr);
+	was = atomic_fetch_add_explicit(&extent_generation, 1, memory_order_relaxed);
 
 	if (e->generation != was)
 		return;
@@ -31,6 +32,41 @@ void extent_forget(struct guest_thread *t, uint64_t addr)
 			e->of[i].size = 0;
 	}
 	e->generation = was + 1;
+}
+
+void extent_forget_all(void)
+{
+	atomic_fetch_add_explicit(&extent_generation, 1, memory_order_relaxed);
+	extent_table_clear();
+}
+
+CUresult extent_look(struct guest_thread *t, uint64_t addr,
+		     const struct pointer_info_rep **ret_rep)
+{
+	uint64_t generation = extent_table_generation();
+	struct pointer_info_cmd *cmd = begin_pointer_info(t);
+	const struct pointer_info_rep *rep;
+	struct lane_reply reply;
+	CUresult r;
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->ptr = addr;
+	r = guest_ask(t, sizeof(*rep), &reply);
+	if (r)
+		return r;
+	rep = reply.body;
+	/* Without a context: mapped by the program, and perhaps in parts. */
+	if (rep->ctx && rep->mapped && !rep->in_host_memory)
+		extent_table_add(&(struct extent_info){.base = rep->base,
+						       .size = rep->size,
+						       .id = rep->buffer_id,
+						       .ctx = rep->ctx,
+						       .pool = rep->pool,
+						       .shareable = rep->shareable},
+				 generation);
+	*ret_rep = rep;
+	return CUDA_SUCCESS;
 }
 
 static void remember(struct extents *e, uint64_t base, uint64_t size)
@@ -42,25 +78,23 @@ static void remember(struct extents *e, uint64_t base, uint64_t size)
 CUresult extent_ask(struct guest_thread *t, uint64_t addr, uint64_t bytes)
 {
 	const struct pointer_info_rep *rep;
-	struct pointer_info_cmd *cmd;
-	struct lane_reply reply;
+	struct extent_info known;
 	uint64_t base = 0, end, at = addr;
 	CUresult r;
 
 	/* Variables of modules are known here, and lie outside of the band. */
 	if (addr - guest_process.band_base >= guest_process.band_size)
 		return CUDA_SUCCESS;
+	if (extent_table_find(addr, &known))
+		return bytes <= known.base + ALIGN_UP(known.size, EXTENT_GRAIN) - addr
+			       ? CUDA_SUCCESS
+			       : CUDA_ERROR_INVALID_VALUE;
 	renew(&t->extents);
 	for (;;) {
-		cmd = begin_pointer_info(t);
-		if (!cmd)
-			return guest_lost(t);
-		cmd->ptr = at;
-		r = guest_call(t, sizeof(*rep), &reply);
+		r = extent_look(t, at, &rep);
 		if (r)
 			return r;
-		rep = reply.body;
-		end = rep->base + ALIGN_UP(rep->size, GRAIN);
+		end = rep->base + ALIGN_UP(rep->size, EXTENT_GRAIN);
 		if (!rep->mapped || end <= at)
 			return CUDA_ERROR_INVALID_VALUE;
 		if (!base)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether the device's memory is there that a copy names: a copy that is only posted
- * could say so too late. What the worker has said is remembered per thread until somebody
- * frees something.
+ * could say so too late. What the worker has said of allocations is kept for the process
+ * (extent_table.h); of all else, such as ranges that the program maps, each thread
+ * remembers a few until somebody frees something.
  */
 #ifndef WEFT_GUEST_EXTENT_H
 #define WEFT_GUEST_EXTENT_H
@@ -14,11 +15,22 @@
 
 extern _Atomic uint64_t extent_generation;
 
-/* Asks the worker. CUDA_SUCCESS, or what the call is to return. */
+struct pointer_info_rep;
+
+/* From the process's table, or the worker. CUDA_SUCCESS, or what the call is to return.
+ */
 CUresult extent_ask(struct guest_thread *t, uint64_t addr, uint64_t bytes);
 
-/* After the memory at addr has been freed. */
+/* Asks the worker what is at addr, and keeps it. The answer is good until the thread's
+ * next command. */
+CUresult extent_look(struct guest_thread *t, uint64_t addr,
+		     const struct pointer_info_rep **ret_rep);
+
+/* Before and after the memory at addr is freed, or a context ends: before, since somebody
+ * else may be given the addresses at once; after, since somebody may have asked in
+ * between. */
 void extent_forget(struct guest_thread *t, uint64_t addr);
+void extent_forget_all(void);
 
 /* addr is one of guest_is_device(); INVALID_VALUE if not all bytes from there are memory.
  */

@@ -107,12 +107,14 @@ static void block_free(struct graph_block *b)
 	struct guest_thread *t;
 
 	if (guest_enter(NEED_CTX, &t) == CUDA_SUCCESS) {
+		extent_forget(t, b->addr);
 		cmd = begin_graph_mem_free(t);
 		if (cmd) {
 			cmd->dptr = b->addr;
 			cmd->stream = known ? b->stream : 0;
 			cmd->wait = b->stream && !known;
 			guest_call(t, sizeof(struct graph_mem_free_rep), &reply);
+			extent_forget(t, b->addr);
 		}
 	}
 	free(b);
@@ -489,12 +491,14 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr)
 	if (unlikely(pool_imports) && pool_import_take(t, dptr, &r))
 		return r;
 	pool_live_take(dptr);
+	extent_forget(t, dptr);
 	cmd = begin_mem_free(t);
 	if (!cmd)
 		return guest_lost(t);
 	cmd->dptr = dptr;
+	r = guest_call(t, sizeof(struct mem_free_rep), &reply);
 	extent_forget(t, dptr);
-	return guest_call(t, sizeof(struct mem_free_rep), &reply);
+	return r;
 }
 
 static CUresult free_async(CUdeviceptr dptr, CUstream stream, bool ptsz)
@@ -514,16 +518,18 @@ static CUresult free_async(CUdeviceptr dptr, CUstream stream, bool ptsz)
 		return r;
 	if (unlikely(pool_imports) && pool_import_take(t, dptr, &r))
 		return r;
+	extent_forget(t, dptr);
 	cmd = begin_mem_free_async(t);
 	if (!cmd)
 		return guest_lost(t);
 	cmd->dptr = dptr;
 	cmd->stream = wire;
-	extent_forget(t, dptr);
 	/* What may be wrong is asked about, so that the error is this call's. */
-	return pool_live_take(dptr)
-		       ? guest_post(t)
-		       : guest_call(t, sizeof(struct mem_free_async_rep), &reply);
+	r = pool_live_take(dptr)
+		    ? guest_post(t)
+		    : guest_call(t, sizeof(struct mem_free_async_rep), &reply);
+	extent_forget(t, dptr);
+	return r;
 }
 
 GUEST_PAIR(cuMemFreeAsync, ptsz, (CUdeviceptr dptr, CUstream stream), free_async, dptr,

@@ -9,6 +9,7 @@
 #include "calls.h"
 #include "context.h"
 #include "event.h"
+#include "extent.h"
 #include "process.h"
 
 #undef cuIpcOpenMemHandle
@@ -99,11 +100,14 @@ CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr dptr)
 
 	if (r)
 		return r;
+	extent_forget(t, dptr);
 	cmd = begin_ipc_mem_close(t);
 	if (!cmd)
 		return guest_lost(t);
 	cmd->addr = dptr;
-	return guest_call(t, sizeof(struct ipc_mem_close_rep), &reply);
+	r = guest_call(t, sizeof(struct ipc_mem_close_rep), &reply);
+	extent_forget(t, dptr);
+	return r;
 }
 
 CUresult CUDAAPI cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * cuPointerGetAttribute and its kin. Host memory is answered from the table of hostmem.c;
- * for an address in the band the worker is asked once per call.
+ * for an address in the band the worker is asked, about an allocation once.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,6 +9,8 @@
 
 #include "calls.h"
 #include "context.h"
+#include "extent.h"
+#include "extent_table.h"
 #include "hostmem.h"
 #include "pool.h"
 #include "process.h"
@@ -75,18 +77,11 @@ static CUresult sync_set_locked(uint64_t id, bool on)
 
 static CUresult ask(struct guest_thread *t, uint64_t ptr, struct pointer_info *ret)
 {
-	struct pointer_info_cmd *cmd = begin_pointer_info(t);
 	const struct pointer_info_rep *rep;
-	struct lane_reply reply;
-	CUresult r;
+	CUresult r = extent_look(t, ptr, &rep);
 
-	if (!cmd)
-		return guest_lost(t);
-	cmd->ptr = ptr;
-	r = guest_call(t, sizeof(*rep), &reply);
 	if (r)
 		return r;
-	rep = reply.body;
 	*ret = (struct pointer_info){.kind = rep->in_host_memory ? POINTER_HOST
 								 : POINTER_DEVICE,
 				     .ptr = ptr,
@@ -101,6 +96,26 @@ static CUresult ask(struct guest_thread *t, uint64_t ptr, struct pointer_info *r
 	return CUDA_SUCCESS;
 }
 
+/* From the table of allocations. */
+static bool known(uint64_t ptr, struct pointer_info *ret)
+{
+	struct extent_info i;
+
+	if (guest_sticky() || !extent_table_find(ptr, &i) || ptr - i.base >= i.size)
+		return false;
+	*ret = (struct pointer_info){.kind = POINTER_DEVICE,
+				     .ptr = ptr,
+				     .dev = ptr,
+				     .base = i.base,
+				     .size = i.size,
+				     .id = i.id,
+				     .ctx = i.ctx,
+				     .pool = i.pool,
+				     .mapped = true,
+				     .shareable = i.shareable};
+	return true;
+}
+
 /* INVALID_VALUE of the worker: an address of the band where nothing is. */
 static CUresult look(struct guest_thread *t, uint64_t ptr, struct pointer_info *ret)
 {
@@ -110,6 +125,8 @@ static CUresult look(struct guest_thread *t, uint64_t ptr, struct pointer_info *
 	CUresult r;
 
 	*ret = (struct pointer_info){.kind = POINTER_NONE, .ptr = ptr};
+	if (known(ptr, ret))
+		return CUDA_SUCCESS;
 	if (guest_is_device(ptr)) {
 		r = ask(t, ptr, ret);
 		return r == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : r;
@@ -335,13 +352,17 @@ CUresult CUDAAPI cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize,
 					 CUdeviceptr ptr)
 {
 	struct guest_thread *t;
+	struct pointer_info p;
 	struct hostmem h;
 	uint64_t base = 0, size = 0;
 	CUresult r = guest_enter(NEED_CTX, &t);
 
 	if (r)
 		return r;
-	if (!guest_is_device(ptr) && hostmem_find(ptr, &h)) {
+	if (known(ptr, &p)) {
+		base = p.base;
+		size = p.size;
+	} else if (!guest_is_device(ptr) && hostmem_find(ptr, &h)) {
 		base = h.base;
 		size = h.size;
 	} else {

@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/list.h"
 #include "calls.h"
+#include "extent.h"
 #include "pool.h"
 #include "process.h"
 
@@ -131,13 +132,18 @@ static CUresult open_memory(struct guest_thread *t, const struct mem_data *d,
 
 static CUresult close_memory(struct guest_thread *t, CUdeviceptr ptr)
 {
-	struct ipc_mem_close_cmd *cmd = begin_ipc_mem_close(t);
+	struct ipc_mem_close_cmd *cmd;
 	struct lane_reply reply;
+	CUresult r;
 
+	extent_forget(t, ptr);
+	cmd = begin_ipc_mem_close(t);
 	if (!cmd)
 		return guest_lost(t);
 	cmd->addr = ptr;
-	return guest_call(t, sizeof(struct ipc_mem_close_rep), &reply);
+	r = guest_call(t, sizeof(struct ipc_mem_close_rep), &reply);
+	extent_forget(t, ptr);
+	return r;
 }
 
 CUresult CUDAAPI cuMemPoolImportPointer(CUdeviceptr *ptr, CUmemoryPool pool,

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "calls.h"
+#include "extent.h"
 #include "session.h"
 
 static void keep_device(const struct session_open_rep *rep, struct guest_device *ret)
@@ -85,11 +86,14 @@ CUresult session_ctx_destroy(struct guest_thread *t, uint64_t ctx)
 {
 	struct ctx_destroy_cmd *cmd = begin_ctx_destroy(t);
 	struct lane_reply reply;
+	CUresult r;
 
 	if (!cmd)
 		return guest_lost(t);
 	cmd->ctx = ctx;
-	return guest_call(t, sizeof(struct ctx_destroy_rep), &reply);
+	r = guest_call(t, sizeof(struct ctx_destroy_rep), &reply);
+	extent_forget_all();
+	return r;
 }
 
 CUresult session_primary_retain(struct guest_thread *t, uint64_t ctx, unsigned flags)
@@ -108,9 +112,12 @@ CUresult session_primary_release(struct guest_thread *t, uint64_t ctx)
 {
 	struct primary_release_cmd *cmd = begin_primary_release(t);
 	struct lane_reply reply;
+	CUresult r;
 
 	if (!cmd)
 		return guest_lost(t);
 	cmd->ctx = ctx;
-	return guest_call(t, sizeof(struct primary_release_rep), &reply);
+	r = guest_call(t, sizeof(struct primary_release_rep), &reply);
+	extent_forget_all();
+	return r;
 }

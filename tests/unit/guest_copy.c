@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Copies of every shape, on both carriers; host memory; pointer attributes. */
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -300,4 +301,118 @@ Test(guest_copy, pointer_attributes)
 	cr_expect_eq(on, 1);
 	cr_expect_eq(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_CONTEXT, p),
 		     CUDA_ERROR_INVALID_VALUE);
+}
+
+/* The worker's answers are kept, however many there are. */
+static void each_is_asked_about_once(uint32_t block)
+{
+	struct fake *f = start(true);
+	unsigned n = FAKE_HEAP_SIZE / block, i, round, calls;
+	CUdeviceptr base;
+	size_t size;
+
+	f->block = block;
+	for (round = 0; round < 3; round++) {
+		calls = f->calls;
+		for (i = 0; i < n; i++)
+			cr_assert_eq(
+				cuMemsetD8Async(FAKE_BAND_BASE + i * block + 37 * round,
+						1, block - 200, NULL),
+				CUDA_SUCCESS);
+		cr_expect_eq(f->calls, round ? calls : calls + n);
+	}
+	calls = f->calls;
+	cr_assert_eq(
+		cuMemGetAddressRange_v2(&base, &size, FAKE_BAND_BASE + 3 * block + 100),
+		CUDA_SUCCESS);
+	cr_expect_eq(base, FAKE_BAND_BASE + 3 * block);
+	cr_expect_eq(size, block - 100);
+	cr_expect_eq(cuMemsetD8Async(FAKE_BAND_BASE + block, 1, block + 1, NULL),
+		     CUDA_ERROR_INVALID_VALUE, "beyond its end");
+	cr_expect_eq(f->calls, calls);
+	cr_assert_eq(cuMemFree_v2(FAKE_BAND_BASE + block), CUDA_SUCCESS);
+	calls = f->calls;
+	for (i = 0; i < n; i++)
+		cr_assert_eq(cuMemsetD8Async(FAKE_BAND_BASE + i * block, 1, 16, NULL),
+			     CUDA_SUCCESS);
+	cr_expect_eq(f->calls, calls + 1, "about the one that was freed");
+}
+
+Test(guest_copy, small_allocations_are_asked_about_once, .timeout = 60)
+{
+	each_is_asked_about_once(4096);
+}
+
+Test(guest_copy, odd_allocations_are_asked_about_once, .timeout = 60)
+{
+	each_is_asked_about_once(3 * 1024 * 512);
+}
+
+Test(guest_copy, large_allocations_are_asked_about_once, .timeout = 60)
+{
+	each_is_asked_about_once(4u << 20);
+}
+
+Test(guest_copy, pointers_are_asked_about_once, .timeout = 60)
+{
+	struct fake *f = start(true);
+	unsigned long long id;
+	unsigned calls, type;
+	CUcontext ctx;
+	char to[16];
+
+	f->block = 1u << 20;
+	cr_assert_eq(cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+					   FAKE_BAND_BASE + (5u << 20)),
+		     CUDA_SUCCESS);
+	calls = f->calls;
+	cr_assert_eq(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+					   FAKE_BAND_BASE + (5u << 20) + 77),
+		     CUDA_SUCCESS);
+	cr_expect_eq(type, CU_MEMORYTYPE_DEVICE);
+	cr_expect_eq(f->calls, calls);
+	cr_assert_eq(cuMemcpyDtoH_v2(to, FAKE_BAND_BASE + (5u << 20), 16), CUDA_SUCCESS);
+	cr_expect_eq(f->calls, calls + 1, "the copy alone");
+	cr_assert_eq(cuCtxGetCurrent(&ctx), CUDA_SUCCESS);
+	cr_assert_eq(cuCtxDestroy_v2(ctx), CUDA_SUCCESS);
+	cr_assert_eq(cuCtxCreate_v2(&ctx, 0, 0), CUDA_SUCCESS);
+	calls = f->calls;
+	cr_assert_eq(cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+					   FAKE_BAND_BASE + (5u << 20)),
+		     CUDA_SUCCESS);
+	cr_expect_eq(f->calls, calls + 1, "what the context had is gone");
+}
+
+static void *copy_there(void *ctx)
+{
+	bool ok = cuCtxSetCurrent(ctx) == CUDA_SUCCESS;
+
+	for (unsigned i = 0; i < 3000 && ok; i++)
+		ok = cuMemsetD8Async(FAKE_BAND_BASE + i % 64 * 65536, 1, 16, NULL) ==
+		     CUDA_SUCCESS;
+	return ok ? NULL : ctx;
+}
+
+/* Neighbours come and go while others are looked up. */
+Test(guest_copy, allocations_are_looked_up_while_others_are_freed, .timeout = 60)
+{
+	struct fake *f = start(true);
+	pthread_t t[4];
+	CUcontext ctx;
+	void *bad;
+
+	f->block = 65536;
+	cr_assert_eq(cuCtxGetCurrent(&ctx), CUDA_SUCCESS);
+	for (unsigned i = 0; i < 4; i++)
+		cr_assert_eq(pthread_create(&t[i], NULL, copy_there, ctx), 0);
+	for (unsigned i = 0; i < 1000; i++) {
+		CUdeviceptr p = FAKE_BAND_BASE + i % 64 * 65536;
+
+		cr_assert_eq(cuMemsetD8Async(p, 1, 16, NULL), CUDA_SUCCESS);
+		cr_assert_eq(cuMemFree_v2(p), CUDA_SUCCESS);
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		pthread_join(t[i], &bad);
+		cr_expect_eq(bad, NULL);
+	}
 }

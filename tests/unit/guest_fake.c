@@ -271,6 +271,12 @@ static void reply_pointer(struct lane *l, uint64_t ptr)
 	rep->size = FAKE_HEAP_SIZE + fake.beyond;
 	rep->buffer_id = 42;
 	rep->mapped = 1;
+	if (fake.block) {
+		rep->base = ptr - (ptr - FAKE_BAND_BASE) % fake.block;
+		rep->size = fake.block - 100;
+		rep->buffer_id = rep->base / fake.block;
+		rep->ctx = 1;
+	}
 	lane_reply(l);
 }
 

@@ -46,9 +46,10 @@ struct fake {
 	char last_image[256]; /* its beginning */
 
 	/* What to say; set before the call. */
-	_Atomic uint32_t sticky;      /* in every reply and in the status line */
-	_Atomic uint32_t fail_next;   /* result of the next call, once */
-	_Atomic uint32_t beyond;      /* bytes after the heap that it says are there */
+	_Atomic uint32_t sticky;    /* in every reply and in the status line */
+	_Atomic uint32_t fail_next; /* result of the next call, once */
+	_Atomic uint32_t beyond;    /* bytes after the heap that it says are there */
+	_Atomic uint32_t block; /* memory is allocations of that size; 0: one of all */
 	_Atomic uint32_t load_status; /* of module_load, which brings logs too */
 	_Atomic uint32_t features;    /* enum feature, in the reply to session_open */
 	_Atomic bool deaf;            /* does not answer any more */
