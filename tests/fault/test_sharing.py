@@ -134,7 +134,7 @@ class Sharing(FaultTest):
 
     def test_out_of_reach(self):
         """Sessions that have done nothing for long give memory away before they do."""
-        config = (TENANTS + "[tenant c]\nmemory.max = 1G\n").replace("b]", "b]\nmemory.min = 1G")
+        config = (TENANTS + "[tenant c]\nmemory.max = 1G\n").replace("b]", "b]\nmemory.min = 64M")
         with swapping(64, "--chunk", "2M", config=config) as d:
             a, c = self.keeper(d, "a"), self.keeper(d, "c")
             for who in (a, c):
@@ -177,7 +177,7 @@ class Sharing(FaultTest):
 
     def test_no_room(self):
         """It is shared in host memory, and paid for there."""
-        config = TENANTS.replace("b]", "b]\nmemory.min = 1G")
+        config = TENANTS.replace("b]", "b]\nmemory.min = 64M")
         with swapping(64, "--chunk", "2M", config=config) as d:
             a, b, other = self.keeper(d, "a"), self.keeper(d, "b"), self.keeper(d, "a")
             self.assertEqual(a.say(f"a 0 {20 * MIB}"), (0, 0))

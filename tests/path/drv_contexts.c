@@ -4,7 +4,7 @@
 
 #include "driver.h"
 
-#define DEEP   100
+#define DEEP   70 /* of half a GiB each on a GPU */
 #define RESETS 40
 
 static pthread_barrier_t turn;
