@@ -137,6 +137,15 @@ static CUresult connect_error(int error, const char *why)
 	}
 }
 
+void process_warn_slow(void)
+{
+	static atomic_flag warned = ATOMIC_FLAG_INIT;
+	const char *why = link_slow(guest_process.link);
+
+	if (unlikely(why) && !atomic_flag_test_and_set(&warned))
+		log_warning("no shared window (%s): calls are slower", why);
+}
+
 /* Learns what device there is. */
 static CUresult open_session(void)
 {
@@ -225,6 +234,7 @@ static CUresult init_locked(void)
 		return result;
 	}
 	process_set_state(PROCESS_READY);
+	process_warn_slow();
 	guest_refuse_flush();
 	return CUDA_SUCCESS;
 }

@@ -94,6 +94,9 @@ static inline CUresult guest_sticky(void)
 	return guest_process.status ? guest_process.status->sticky : CUDA_SUCCESS;
 }
 
+/* Says once in a process why its calls are slower than they could be, if they are. */
+void process_warn_slow(void);
+
 /* READY -> LOST with a message; does nothing in the other states. Any thread. */
 void process_lost(const char *why);
 

@@ -168,8 +168,10 @@ CUresult thread_open_own_lane(struct guest_thread *t)
 		process_lost("it opens no lane for a new thread");
 		return GUEST_ERROR_LOST;
 	}
-	if (r == 0)
+	if (r == 0) {
+		process_warn_slow();
 		return CUDA_SUCCESS;
+	}
 	n_lanes--;
 	t->lane = NULL;
 	return CUDA_ERROR_OUT_OF_MEMORY;

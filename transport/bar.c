@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,6 @@
 
 #include "bar.h"
 #include "base/fd.h"
-#include "base/log.h"
 #include "wire.h"
 
 #define IVSHMEM_VENDOR 0x1af4
@@ -32,16 +32,62 @@ static long read_hex(int dir, const char *name)
 	return strtol(text, NULL, 16);
 }
 
-static int try_resource(int dir, const char *name, struct bar *ret_bar)
+/* Who may open it is the udev rule's business, or nobody's if that is missing. */
+static void say_denied(int dir, const char *device, const char *name, char *ret_why)
+{
+	struct stat st;
+	bool ruled = fstatat(dir, name, &st, 0) == 0 && st.st_gid;
+
+	snprintf(ret_why, BAR_WHY_MAX, "permission denied on " BAR_SYSFS "/%s/%s: %s",
+		 device, name,
+		 ruled ? "add the user to group video"
+		       : "install the udev rule 70-weft-window.rules");
+}
+
+/* What is mapped is a window of this version, all of it. */
+static int check_id(const volatile struct wire_window_id *id, uint64_t mapped,
+		    const char *device, char *ret_why)
+{
+	if (id->magic != WIRE_MAGIC || !id->key) {
+		snprintf(ret_why, BAR_WHY_MAX,
+			 "the device at %s is none of Weft's: the host's window.path "
+			 "is another file",
+			 device);
+		return -ENODEV;
+	}
+	if (id->version != WIRE_VERSION) {
+		snprintf(ret_why, BAR_WHY_MAX,
+			 "the host's is of version %u, this library's of %u: upgrade %s",
+			 id->version, WIRE_VERSION,
+			 id->version < WIRE_VERSION ? "the host" : "the library");
+		return -EPROTONOSUPPORT;
+	}
+	if (id->size > mapped) {
+		snprintf(ret_why, BAR_WHY_MAX,
+			 "the VM's device has %llu MiB, the host's window.size is %llu "
+			 "MiB: give both the same",
+			 (unsigned long long)(mapped >> 20),
+			 (unsigned long long)(id->size >> 20));
+		return -EMSGSIZE;
+	}
+	return 0;
+}
+
+static int try_resource(int dir, const char *device, const char *name,
+			struct bar *ret_bar, char *ret_why)
 {
 	_cleanup_close_ int fd = openat(dir, name, O_RDWR | O_CLOEXEC);
-	const volatile struct wire_window_id *id;
 	struct bar b = {.weak = strstr(name, "_wc") != NULL};
 	struct stat st;
 	void *map;
+	int r;
 
-	if (fd < 0)
-		return -errno;
+	if (fd < 0) {
+		r = -errno;
+		if (r == -EACCES || r == -EPERM)
+			say_denied(dir, device, name, ret_why);
+		return r == -EPERM ? -EACCES : r;
+	}
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	if (st.st_size < 4096)
@@ -49,61 +95,65 @@ static int try_resource(int dir, const char *name, struct bar *ret_bar)
 	map = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		return -errno;
-	id = map;
-	if (id->magic != WIRE_MAGIC || id->version != WIRE_VERSION || !id->key ||
-	    id->size > (uint64_t)st.st_size) {
+	r = check_id(map, (uint64_t)st.st_size, device, ret_why);
+	if (r < 0) {
 		munmap(map, (size_t)st.st_size);
-		return -ENODEV;
+		return r;
 	}
 	b.map = map;
 	b.size = (uint64_t)st.st_size;
-	b.key = id->key;
+	b.key = ((const struct wire_window_id *)map)->key;
 	b.fd = fd_steal(&fd);
 	*ret_bar = b;
 	return 0;
 }
 
-static int try_device(const char *sysfs, const char *name, struct bar *ret_bar)
+/* -ENOENT: it is no such device. */
+static int try_device(const char *sysfs, const char *name, struct bar *ret_bar,
+		      char *ret_why)
 {
 	_cleanup_close_ int dir = -1;
 	char path[512];
 	int r;
 
 	if ((size_t)snprintf(path, sizeof(path), "%s/%s", sysfs, name) >= sizeof(path))
-		return -ENODEV;
+		return -ENOENT;
 	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0 || read_hex(dir, "vendor") != IVSHMEM_VENDOR ||
 	    read_hex(dir, "device") != IVSHMEM_DEVICE)
-		return -ENODEV;
-	r = try_resource(dir, "resource2_wc", ret_bar);
+		return -ENOENT;
+	snprintf(ret_why, BAR_WHY_MAX, "the device at %.64s cannot be mapped", name);
+	r = try_resource(dir, name, "resource2_wc", ret_bar, ret_why);
 	/* Firmware may have made the BAR not prefetchable; then there is only this. */
-	if (r < 0 && r != -ENODEV)
-		r = try_resource(dir, "resource2", ret_bar);
-	if (r < 0)
-		log_debug("window at %s: %s", name, strerror(-r));
-	return r;
+	if (r == -ENOENT || r == -EACCES)
+		r = try_resource(dir, name, "resource2", ret_bar, ret_why);
+	return r == -ENOENT ? -ENODEV : r;
 }
 
-int bar_find(const char *sysfs, struct bar *ret_bar)
+int bar_find(const char *sysfs, struct bar *ret_bar, char ret_why[BAR_WHY_MAX])
 {
-	DIR *d = opendir(sysfs);
+	char why[BAR_WHY_MAX];
+	int r, worst = -ENODEV;
 	struct dirent *e;
-	int worst = -ENODEV;
+	DIR *d;
 
+	snprintf(ret_why, BAR_WHY_MAX, "this VM has no such device: ivshmem-plain");
+	d = opendir(sysfs);
 	if (!d)
 		return -ENODEV;
 	while ((e = readdir(d))) {
-		int r;
-
 		if (e->d_name[0] == '.')
 			continue;
-		r = try_device(sysfs, e->d_name, ret_bar);
+		r = try_device(sysfs, e->d_name, ret_bar, why);
 		if (r == 0) {
 			closedir(d);
 			return 0;
 		}
-		if (r == -EACCES || r == -EPERM)
-			worst = -EACCES;
+		/* Of several devices: what is nearest to a window. */
+		if (r != -ENOENT && worst == -ENODEV) {
+			worst = r;
+			memcpy(ret_why, why, sizeof(why));
+		}
 	}
 	closedir(d);
 	return worst;

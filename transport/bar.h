@@ -19,11 +19,15 @@ struct bar {
 	int fd;        /* open while map is not NULL */
 };
 
+#define BAR_WHY_MAX 256
+
 /*
  * Maps the first window of Weft among the PCI devices under the given directory
- * (BAR_SYSFS). Returns 0, -ENODEV (none), -EACCES (one may be, but it may not be opened).
+ * (BAR_SYSFS). Returns 0, -ENODEV (none), -EACCES (one may be, but it may not be opened),
+ * -EMSGSIZE (smaller than the host's), -EPROTONOSUPPORT (another version); and, if not
+ * 0, half a sentence that says so and what to do.
  */
-int bar_find(const char *sysfs, struct bar *ret_bar);
+int bar_find(const char *sysfs, struct bar *ret_bar, char ret_why[BAR_WHY_MAX]);
 
 /* Unmaps. Accepts one that is not mapped. */
 void bar_fini(struct bar *b);

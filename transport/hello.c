@@ -22,10 +22,12 @@ int hello_check(struct wire_hello *h)
 
 	if (h->magic != WIRE_MAGIC)
 		return -EPROTO;
-	/* Higher versions than ours are fine: the guest speaks all below, too. */
-	if (h->version < 1)
+	/* Higher versions than ours are fine: the guest says whether it speaks ours. */
+	if (h->version < WIRE_VERSION)
 		return -EPROTONOSUPPORT;
-	if (!(h->carriers & HELLO_CARRIERS))
+	if (!(h->offers & HELLO_OFFERS))
+		return -EPROTO;
+	if (!(h->offers & WIRE_OFFER_KEY) != !h->window_key)
 		return -EPROTO;
 	/* Lane 0 has no token yet, and no other lane can do without. */
 	if (all_zero(h->token, sizeof(h->token)) != (h->lane == 0))
@@ -44,30 +46,58 @@ static bool fits(uint64_t offset, uint64_t size, uint64_t whole)
 	return offset <= whole && size <= whole - offset;
 }
 
-int welcome_check(const struct wire_welcome *w, uint32_t carriers)
+/* Which window the session has, and its size. */
+static int check_window(const struct wire_welcome *w, uint32_t offers)
 {
-	if (w->magic != WIRE_MAGIC || w->pad)
+	uint64_t status = sizeof(struct wire_status);
+
+	switch (w->window) {
+	case WIRE_WINDOW_NONE:
+		return w->window_size || w->status_offset ? -EPROTO : 0;
+	case WIRE_WINDOW_KEY:
+		if (!(offers & WIRE_OFFER_KEY))
+			return -EPROTO;
+		break;
+	case WIRE_WINDOW_DESCRIPTOR:
+		if (!(offers & WIRE_OFFER_DESCRIPTOR))
+			return -EPROTO;
+		break;
+	default:
+		return -EPROTO;
+	}
+	if (w->status_offset % 64 || !fits(w->status_offset, status, w->window_size))
+		return -EPROTO;
+	return 0;
+}
+
+/* Where in the window the lane is, if it is there. */
+static int check_lane(const struct wire_welcome *w, uint32_t offers)
+{
+	if (w->carrier == WIRE_CARRIER_STREAM)
+		return offers & WIRE_OFFER_STREAM ? 0 : -EPROTO;
+	if (w->carrier != WIRE_CARRIER_WINDOW || w->window == WIRE_WINDOW_NONE)
+		return -EPROTO;
+	if (w->lane_offset % 4096 || w->lane_size < RING_LANE_MIN ||
+	    w->lane_size % 4096 || !fits(w->lane_offset, w->lane_size, w->window_size))
+		return -EPROTO;
+	return 0;
+}
+
+int welcome_check(const struct wire_welcome *w, uint32_t offers)
+{
+	int r;
+
+	if (w->magic != WIRE_MAGIC)
 		return -EPROTO;
 	if (w->error)
 		return w->error < 0 && w->error > -4096 ? w->error : -EPROTO;
-	if (w->version < 1 || w->version > WIRE_VERSION)
+	if (w->version != WIRE_VERSION)
 		return -EPROTONOSUPPORT;
-	if (w->carrier >= WIRE_NUM_CARRIERS || !(carriers & 1u << w->carrier))
-		return -EPROTO;
 	if (all_zero(w->token, sizeof(w->token)))
 		return -EPROTO;
 	if (w->band_base % 4096 || w->band_size % 4096 ||
 	    w->band_base + w->band_size < w->band_base)
 		return -EPROTO;
-	if (w->window_size &&
-	    !fits(w->status_offset, sizeof(struct wire_status), w->window_size))
-		return -EPROTO;
-	if (w->status_offset % 64)
-		return -EPROTO;
-	if (w->carrier != WIRE_CARRIER_WINDOW)
-		return 0;
-	if (w->lane_offset % 4096 || w->lane_size < RING_LANE_MIN ||
-	    w->lane_size % 4096 || !fits(w->lane_offset, w->lane_size, w->window_size))
-		return -EPROTO;
-	return 0;
+	r = check_window(w, offers);
+	return r < 0 ? r : check_lane(w, offers);
 }

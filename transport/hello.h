@@ -9,7 +9,8 @@
 
 #include "wire.h"
 
-#define HELLO_CARRIERS ((1u << WIRE_NUM_CARRIERS) - 1)
+#define HELLO_WINDOWS (WIRE_OFFER_KEY | WIRE_OFFER_DESCRIPTOR)
+#define HELLO_OFFERS  (WIRE_OFFER_STREAM | HELLO_WINDOWS)
 
 /*
  * Checks a hello (a private copy) and makes its name printable. Returns 0, -EPROTO
@@ -18,9 +19,10 @@
 int hello_check(struct wire_hello *h);
 
 /*
- * Checks a welcome (a private copy). Returns 0, -EPROTO, -EPROTONOSUPPORT, or the
- * negative errno with which the host refused. carriers: what the hello had offered.
+ * Checks a welcome (a private copy). Returns 0, -EPROTO, -EPROTONOSUPPORT (the host does
+ * not speak this version; its own is in the welcome), or the negative errno with which
+ * the host refused. offers: those of the hello.
  */
-int welcome_check(const struct wire_welcome *w, uint32_t carriers);
+int welcome_check(const struct wire_welcome *w, uint32_t offers);
 
 #endif

@@ -170,35 +170,32 @@ int host_hello(int sock, int timeout_ms, struct wire_hello *ret_hello)
 	return 0;
 }
 
-static bool is_unix(int sock)
+/* Which of the windows offered is the session's. */
+static enum wire_window window_of(const struct host_window *w, const struct wire_hello *h)
 {
-	int domain = 0;
-	socklen_t len = sizeof(domain);
-
-	return getsockopt(sock, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 &&
-	       domain == AF_UNIX;
+	if (w && w->pass_fd && w->map && h->offers & WIRE_OFFER_DESCRIPTOR)
+		return WIRE_WINDOW_DESCRIPTOR;
+	if (w && w->key && h->offers & WIRE_OFFER_KEY && h->window_key == w->key)
+		return WIRE_WINDOW_KEY;
+	return WIRE_WINDOW_NONE;
 }
 
-/* Whether the guest has, or can be handed, the memory in which the slice lies. */
-static bool window_reaches(int sock, const struct host_window *w,
-			   const struct wire_hello *h)
+/* Why there is no slot for a lane. */
+static enum wire_why why_not(const struct host_window *w, const struct wire_hello *h,
+			     enum wire_window window)
 {
-	if (!w || !w->map || !slot_size(w))
-		return false;
-	if (!(h->carriers & 1u << WIRE_CARRIER_WINDOW))
-		return false;
-	if (w->pass_fd)
-		return is_unix(sock);
-	return w->key && h->window_key == w->key;
+	if (!(h->offers & HELLO_WINDOWS))
+		return WIRE_WHY_NOT_OFFERED;
+	if (window != WIRE_WINDOW_NONE && w->size && h->lane)
+		return WIRE_WHY_THREADS;
+	return w && w->why ? w->why : WIRE_WHY_NONE;
 }
 
-static const char *carrier_name(int sock, const struct host_window *w, bool window)
+static const char *carrier_name(const struct wire_hello *h, bool window)
 {
-	bool vm = !is_unix(sock) || (w && w->key);
-
-	if (window)
-		return vm ? "vsock+window" : "unix+window";
-	return vm ? "vsock" : "unix";
+	if (h->offers & WIRE_HELLO_VSOCK)
+		return window ? "vsock+window" : "vsock";
+	return window ? "unix+window" : "unix";
 }
 
 /* Prepares the slot and the welcome's and the lane's half of it. */
@@ -218,39 +215,58 @@ static int use_slot(struct host_window *w, struct wire_welcome *welcome,
 	in->on_free = slot_give_back;
 	in->owner = w;
 	in->slot = slot;
-	if (w->key)
-		in->spin_us *= LANE_VSOCK_FACTOR;
 	memset(in->ring, 0, sizeof(*in->ring));
 	welcome->carrier = WIRE_CARRIER_WINDOW;
 	welcome->lane_offset = w->offset + at;
 	welcome->lane_size = size;
+	welcome->proof = (uint16_t)(clock_now_ns() >> 4) | 1;
+	in->ring->proof.session = welcome->session;
+	in->ring->proof.proof = welcome->proof;
 	return 0;
+}
+
+/* Fills in the welcome, as far as it is about the window; takes a slot if there is one.
+ */
+static void choose(struct host_window *w, const struct wire_hello *h,
+		   struct wire_welcome *welcome, struct lane_init *in)
+{
+	welcome->window = window_of(w, h);
+	if (welcome->window != WIRE_WINDOW_NONE) {
+		welcome->window_size = w->offset + w->size;
+		welcome->status_offset = w->map ? w->offset : 0;
+		if (use_slot(w, welcome, in) == 0)
+			return;
+	}
+	welcome->why = why_not(w, h, welcome->window);
 }
 
 int host_lane_new(int sock, const struct host_lane_opts *opts, struct lane **ret_lane)
 {
+	const struct wire_hello *h = opts->hello;
 	struct host_window *w = opts->window;
-	bool window = window_reaches(sock, w, opts->hello);
-	struct wire_welcome welcome = *opts->base;
+	struct wire_welcome welcome = {
+		.magic = WIRE_MAGIC,
+		.version = WIRE_VERSION,
+		.carrier = WIRE_CARRIER_STREAM,
+		.session = opts->base->session,
+		.band_base = opts->base->band_base,
+		.band_size = opts->base->band_size,
+	};
 	struct lane_init in = {.sock = sock, .spin_us = opts->spin_us};
 	struct lane *l;
 	int r;
 
-	welcome.magic = WIRE_MAGIC;
-	welcome.version = WIRE_VERSION;
-	welcome.carrier = WIRE_CARRIER_STREAM;
-	welcome.error = 0;
-	welcome.pad = 0;
-	welcome.window_size = window ? w->offset + w->size : 0;
-	welcome.status_offset = window ? w->offset : 0;
-	welcome.lane_offset = welcome.lane_size = 0;
-	if (opts->index >= WIRE_SESSIONS_MAX ||
-	    (!(window && use_slot(w, &welcome, &in) == 0) &&
-	     !(opts->hello->carriers & 1u << WIRE_CARRIER_STREAM))) {
+	memcpy(welcome.token, opts->base->token, sizeof(welcome.token));
+	if (opts->index < WIRE_SESSIONS_MAX)
+		choose(w, h, &welcome, &in);
+	if (!in.ring &&
+	    (opts->index >= WIRE_SESSIONS_MAX || !(h->offers & WIRE_OFFER_STREAM))) {
 		(void)host_refuse(sock, -ENOSPC);
 		return -ENOSPC;
 	}
-	in.carrier_name = carrier_name(sock, w, in.ring);
+	if (in.ring && h->offers & WIRE_HELLO_VSOCK)
+		in.spin_us *= LANE_VSOCK_FACTOR;
+	in.carrier_name = carrier_name(h, in.ring);
 	r = lane_new(&in, &l);
 	if (r < 0) {
 		if (in.ring)
@@ -259,8 +275,8 @@ int host_lane_new(int sock, const struct host_lane_opts *opts, struct lane **ret
 		return r;
 	}
 	/* A session's later lanes lie in the window that its first one brought. */
-	r = fd_send(sock, &welcome, sizeof(welcome), window ? &w->fd : NULL,
-		    window && w->pass_fd && opts->hello->lane == 0 ? 1 : 0);
+	r = fd_send(sock, &welcome, sizeof(welcome), w ? &w->fd : NULL,
+		    welcome.window == WIRE_WINDOW_DESCRIPTOR && !h->lane ? 1 : 0);
 	if (r < 0) {
 		lane_disown(l);
 		return -EPIPE;

@@ -4,7 +4,7 @@
  * session's window and makes lanes. (The guest's side is link.h.)
  *
  * System calls of a worker in here and in lane.h: mmap munmap madvise (host_window_*),
- * fcntl getsockopt sendmsg sendto recvfrom poll sched_getaffinity clock_gettime
+ * fcntl sendmsg sendto recvfrom poll sched_getaffinity clock_gettime
  * (host_hello, host_lane_new), poll recvfrom sendto sendmsg clock_gettime shutdown close
  * (lanes).
  */
@@ -18,12 +18,13 @@
  * outlive the session's lanes and must not move while there are any.
  */
 struct host_window {
-	int fd;       /* to map; passed over a Unix socket if pass_fd */
+	int fd;       /* to map; sent with the welcome if pass_fd */
 	bool pass_fd; /* guest maps the descriptor; else it has mapped the VM's window */
 	uint32_t key; /* wire_window_id.key of a VM's window; 0 with pass_fd */
-	uint64_t offset; /* this session's slice of the file, 4096-aligned */
-	uint64_t size;   /* bytes of the slice; 0: no window, streams only */
-	void *map;       /* the slice, mapped by host_window_map() */
+	uint64_t offset;   /* this session's slice of the file, 4096-aligned */
+	uint64_t size;     /* bytes of the slice; 0: streams only */
+	enum wire_why why; /* if size is 0 */
+	void *map;         /* the slice, mapped by host_window_map() */
 	/* Private: which lane slots are taken. */
 	_Atomic uint64_t slots[WIRE_SESSIONS_MAX / 64];
 };
@@ -42,8 +43,8 @@ void host_window_fini(struct host_window *w);
 
 /*
  * Reads and checks the hello of a new connection; waits at most timeout_ms.
- * Returns 0, -EPROTO (garbage), -EPROTONOSUPPORT (version; the guest has been told),
- * -ETIMEDOUT, -ENODATA (closed).
+ * Returns 0, -EPROTO (garbage), -EPROTONOSUPPORT (a version before ours; the guest has
+ * been told), -ETIMEDOUT, -ENODATA (closed).
  */
 int host_hello(int sock, int timeout_ms, struct wire_hello *ret_hello);
 
@@ -53,7 +54,7 @@ struct host_lane_opts {
 	struct host_window *window;      /* NULL or size 0: streams only */
 	unsigned index;                  /* which lane of the session, for the log */
 	unsigned spin_us;                /* polling before parking; 0 parks at once. Times
-					 * four where doorbells go through a vsock */
+					  * four where doorbells go through a vsock */
 };
 
 /*

@@ -3,6 +3,9 @@
  * How a guest process reaches its worker: places to look, the handshake of each lane, the
  * window. The window is mapped once, with lane 0, and stays until the link ends.
  *
+ * A window that is granted and then cannot be used (no descriptor came, it is too short,
+ * the worker's proof is not in it) is given up: the lane is opened again without it.
+ *
  * Descriptors are kept in a table beside the lanes, so that a forked child can close them
  * without a lock that a thread which it does not have may hold.
  */
@@ -41,7 +44,11 @@
 struct link {
 	struct link_opts opts;
 	struct address address;
-	struct wire_hello hello; /* of lane 0; further lanes differ in lane, tid, token */
+	bool may_stream, may_window; /* as the caller and the environment say */
+	/* Of lane 0; further lanes differ in lane, tid, token, and offer what it got. */
+	struct wire_hello hello;
+	char why_slow[BAR_WHY_MAX];
+	_Atomic(const char *) slow; /* NULL: nothing is */
 	struct wire_welcome welcome;
 	struct lane_tickets tickets;
 	struct bar bar;
@@ -139,7 +146,8 @@ static int shake_once(int sock, const struct wire_hello *hello,
 	return r == -ECONNRESET || r == -EPIPE ? -EAGAIN : r;
 }
 
-/* Connects and shakes hands. On success the caller owns *ret_sock and *ret_fd (or -1). */
+/* Connects and shakes hands. On success the caller owns *ret_sock and *ret_fd (or -1).
+ * -EPROTONOSUPPORT: the welcome has the host's version. */
 static int shake(const struct address *a, const struct wire_hello *hello,
 		 struct wire_welcome *ret_welcome, int *ret_sock, int *ret_fd)
 {
@@ -156,31 +164,35 @@ static int shake(const struct address *a, const struct wire_hello *hello,
 	}
 	if (r == -EAGAIN)
 		r = -ECONNRESET;
-	if (r == 0)
-		r = welcome_check(&w, hello->carriers);
 	if (r < 0)
 		return r;
-	*ret_welcome = w;
+	r = welcome_check(&w, hello->offers);
+	if (r == 0 || r == -EPROTONOSUPPORT)
+		*ret_welcome = w;
+	if (r < 0)
+		return r;
 	*ret_sock = fd_steal(&sock);
 	*ret_fd = fd_steal(&fd);
 	return 0;
 }
 
 /* Maps what came with lane 0's welcome, or checks that the VM's window is large enough.
- */
+ * -ENXIO: it cannot be used. */
 static int map_window(struct link *k, int fd)
 {
 	const struct wire_welcome *w = &k->welcome;
 	struct stat st;
 
-	if (!w->window_size)
+	if (w->window == WIRE_WINDOW_NONE)
 		return 0;
-	if (fd < 0) {
-		k->file = k->bar.map ? fcntl(k->bar.fd, F_DUPFD_CLOEXEC, 0) : -1;
-		return k->bar.map && w->window_size <= k->bar.size ? 0 : -EPROTO;
+	if (w->window == WIRE_WINDOW_KEY) {
+		if (w->window_size > k->bar.size)
+			return -ENXIO;
+		k->file = fcntl(k->bar.fd, F_DUPFD_CLOEXEC, 0);
+		return 0;
 	}
-	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size < w->window_size)
-		return -EPROTO;
+	if (fd < 0 || fstat(fd, &st) < 0 || (uint64_t)st.st_size < w->window_size)
+		return -ENXIO;
 	k->map = mmap(NULL, w->window_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (k->map == MAP_FAILED) {
 		k->map = NULL;
@@ -204,7 +216,23 @@ static const char *name_of(const struct link *k, unsigned carrier)
 	return vsock ? "vsock" : "unix";
 }
 
-/* Makes the lane that a welcome grants. Takes over sock on success. */
+/* The lane's rings, if the worker's proof is in them. */
+static struct ring_lane *find_rings(const struct link *k, const struct wire_welcome *w)
+{
+	struct ring_lane *ring;
+
+	/* Later lanes lie in the window that is mapped already. */
+	if (!window_base(k) || w->window != k->welcome.window ||
+	    w->window_size != k->welcome.window_size)
+		return NULL;
+	ring = (struct ring_lane *)(window_base(k) + w->lane_offset);
+	if (ring->proof.session != w->session || ring->proof.proof != w->proof)
+		return NULL;
+	return ring;
+}
+
+/* Makes the lane that a welcome grants. Takes over sock on success. -ENXIO: the window
+ * cannot be used. */
 static int make_lane(struct link *k, int sock, const struct wire_welcome *w,
 		     struct lane **ret_lane)
 {
@@ -221,13 +249,12 @@ static int make_lane(struct link *k, int sock, const struct wire_welcome *w,
 	int r;
 
 	if (w->carrier == WIRE_CARRIER_WINDOW) {
-		/* Later lanes lie in the window that is mapped already. */
-		if (!window_base(k) || w->window_size != k->welcome.window_size)
-			return -EPROTO;
-		in.ring = (struct ring_lane *)(window_base(k) + w->lane_offset);
+		in.ring = find_rings(k, w);
+		if (!in.ring)
+			return -ENXIO;
 		in.ring_size = w->lane_size;
 		in.weak = !k->map && k->bar.weak;
-		if (!k->map)
+		if (address_is_vsock(&k->address))
 			in.spin_us *= LANE_VSOCK_FACTOR;
 	}
 	r = sock_register(k, sock, &in.slot);
@@ -277,9 +304,88 @@ static void unmap_window(struct link *k)
 	bar_fini(&k->bar);
 }
 
-static int try_address(struct link *k, const char *text, char **why)
+static const char *const why_texts[WIRE_NUM_WHYS] = {
+	[WIRE_WHY_NONE] =
+		"the host has none for this VM: see window.path in weftd.conf(5)",
+	[WIRE_WHY_OTHER] = "the one of this VM is not the host's: restart the VM",
+	[WIRE_WHY_FULL] = "it is full: other programs of this VM have all of it",
+	[WIRE_WHY_THREADS] = "other threads of this program have all of its part",
+};
+
+/* What the address allows: a window by descriptor, or the VM's own. */
+static void make_offers(struct link *k)
+{
+	struct wire_hello *h = &k->hello;
+
+	h->offers &= WIRE_HELLO_MONITOR;
+	h->window_key = 0;
+	k->why_slow[0] = '\0';
+	if (k->may_stream)
+		h->offers |= WIRE_OFFER_STREAM;
+	if (address_is_vsock(&k->address))
+		h->offers |= WIRE_HELLO_VSOCK;
+	if (!k->may_window)
+		return;
+	if (!address_is_vsock(&k->address)) {
+		h->offers |= WIRE_OFFER_DESCRIPTOR;
+	} else if (bar_find(BAR_SYSFS, &k->bar, k->why_slow) == 0) {
+		h->window_key = k->bar.key;
+		h->offers |= WIRE_OFFER_KEY;
+		k->why_slow[0] = '\0';
+	}
+}
+
+static void offer_no_window(struct link *k)
+{
+	unmap_window(k);
+	k->hello.offers &= ~HELLO_WINDOWS;
+	k->hello.window_key = 0;
+}
+
+static int open_first(struct link *k)
 {
 	_cleanup_close_ int sock = -1, fd = -1;
+	int r;
+
+	k->welcome = (struct wire_welcome){0};
+	r = shake(&k->address, &k->hello, &k->welcome, &sock, &fd);
+	if (r == 0)
+		r = map_window(k, fd);
+	if (r == 0)
+		r = make_lane(k, sock, &k->welcome, &k->first);
+	if (r == 0)
+		(void)fd_steal(&sock);
+	return r;
+}
+
+/* Keeps the reason for a lane that is a stream although a window was wanted. */
+static void explain(struct link *k, const struct wire_welcome *w)
+{
+	const char *text = "the host could not make one", *none = NULL;
+
+	if (!k->may_window || w->carrier == WIRE_CARRIER_WINDOW)
+		return;
+	if (w == &k->welcome && k->why_slow[0])
+		text = k->why_slow;
+	else if (w->why > WIRE_WHY_NONE && w->why < WIRE_NUM_WHYS)
+		text = why_texts[w->why];
+	else if (address_is_vsock(&k->address))
+		text = why_texts[WIRE_WHY_NONE];
+	atomic_compare_exchange_strong(&k->slow, &none, text);
+}
+
+/* Says which of the two is to be upgraded. */
+static void note_version(unsigned host, char **why)
+{
+	note(why,
+	     "the host speaks version %u of the protocol, this library %u: upgrade %s",
+	     host, WIRE_VERSION,
+	     host < WIRE_VERSION ? "Weft on the host"
+				 : "libcuda.so.1 and libnvidia-ml.so.1 here");
+}
+
+static int try_address(struct link *k, const char *text, char **why)
+{
 	const char *sep = why && *why ? "; " : "";
 	int r;
 
@@ -288,22 +394,30 @@ static int try_address(struct link *k, const char *text, char **why)
 		note(why, "%s%s: neither unix:PATH nor vsock:CID:PORT", sep, text);
 		return r;
 	}
-	k->hello.window_key = 0;
-	if (address_is_vsock(&k->address) &&
-	    k->hello.carriers & 1u << WIRE_CARRIER_WINDOW &&
-	    bar_find(BAR_SYSFS, &k->bar) == 0)
-		k->hello.window_key = k->bar.key;
-	r = shake(&k->address, &k->hello, &k->welcome, &sock, &fd);
-	if (r == 0)
-		r = map_window(k, fd);
-	if (r == 0)
-		r = make_lane(k, sock, &k->welcome, &k->first);
+	note(why, "%s%s: ", sep, text);
+	make_offers(k);
+	if (!(k->hello.offers & HELLO_OFFERS))
+		r = -ENOSPC; /* a window is wanted, and there is none */
+	else
+		r = open_first(k);
+	if (r == -ENXIO && k->may_stream) {
+		snprintf(k->why_slow, sizeof(k->why_slow),
+			 "what came is not the memory that the host has");
+		offer_no_window(k);
+		r = open_first(k);
+	}
 	if (r < 0) {
-		unmap_window(k);
-		note(why, "%s%s: %s", sep, text, strerror(-r));
+		offer_no_window(k);
+		if (r == -EPROTONOSUPPORT && k->welcome.version)
+			note_version(k->welcome.version, why);
+		else
+			note(why, "%s", strerror(-r));
 		return r;
 	}
-	(void)fd_steal(&sock);
+	/* Later lanes offer what this one has got. */
+	if (k->welcome.window == WIRE_WINDOW_NONE)
+		offer_no_window(k);
+	explain(k, &k->welcome);
 	log_debug("%s: %s, session %llu", text, link_carrier_name(k),
 		  (unsigned long long)k->welcome.session);
 	return 0;
@@ -349,16 +463,18 @@ static int try_everywhere(struct link *k, char **why)
 	return r;
 }
 
-static uint32_t carriers_wanted(const struct link_opts *opts)
+/* Which carriers the caller and the environment allow. */
+static void allow_carriers(struct link *k)
 {
-	uint32_t c = opts->carriers ? opts->carriers & HELLO_CARRIERS : HELLO_CARRIERS;
+	uint32_t c = k->opts.carriers;
 	const char *env = getenv("WEFT_CARRIER");
 
+	k->may_stream = !c || c & 1u << WIRE_CARRIER_STREAM;
+	k->may_window = !c || c & 1u << WIRE_CARRIER_WINDOW;
 	if (env && strcmp(env, "stream") == 0)
-		c &= 1u << WIRE_CARRIER_STREAM;
+		k->may_window = false;
 	else if (env && strcmp(env, "window") == 0)
-		c &= 1u << WIRE_CARRIER_WINDOW;
-	return opts->monitor ? c | WIRE_HELLO_MONITOR : c;
+		k->may_stream = false;
 }
 
 int link_connect(const struct link_opts *opts, struct link **ret_link, char **ret_why)
@@ -379,8 +495,9 @@ int link_connect(const struct link_opts *opts, struct link **ret_link, char **re
 		.version = WIRE_VERSION,
 		.pid = (uint32_t)getpid(),
 		.tid = (uint32_t)syscall(SYS_gettid),
-		.carriers = carriers_wanted(opts),
+		.offers = opts->monitor ? WIRE_HELLO_MONITOR : 0,
 	};
+	allow_carriers(k);
 	snprintf(k->hello.name, sizeof(k->hello.name), "%s",
 		 program_invocation_short_name);
 	r = try_everywhere(k, ret_why ? &why : NULL);
@@ -421,12 +538,28 @@ int link_lane(struct link *k, struct lane **ret_lane)
 	}
 	hello.tid = (uint32_t)syscall(SYS_gettid);
 	memcpy(hello.token, k->welcome.token, sizeof(hello.token));
-	r = shake(&k->address, &hello, &w, &sock, &fd);
-	if (r == 0)
-		r = make_lane(k, sock, &w, ret_lane);
-	if (r == 0)
-		(void)fd_steal(&sock);
-	return r;
+	for (;;) {
+		r = shake(&k->address, &hello, &w, &sock, &fd);
+		if (r == 0)
+			r = make_lane(k, sock, &w, ret_lane);
+		if (r != -ENXIO || !(hello.offers & HELLO_WINDOWS) || !k->may_stream)
+			break;
+		closep(&sock);
+		closep(&fd);
+		hello.offers &= ~HELLO_WINDOWS;
+		hello.window_key = 0;
+	}
+	if (r < 0)
+		return r;
+	(void)fd_steal(&sock);
+	if (k->welcome.carrier == WIRE_CARRIER_WINDOW)
+		explain(k, &w);
+	return 0;
+}
+
+const char *link_slow(const struct link *k)
+{
+	return atomic_load(&k->slow);
 }
 
 const struct wire_welcome *link_welcome(const struct link *k)
@@ -441,9 +574,12 @@ const struct lane_tickets *link_tickets(const struct link *k)
 
 const volatile struct wire_status *link_status(const struct link *k)
 {
-	if (!k->welcome.window_size)
+	const struct wire_welcome *w = &k->welcome;
+
+	if (w->window == WIRE_WINDOW_NONE ||
+	    (w->window == WIRE_WINDOW_KEY && !w->status_offset))
 		return &k->no_status;
-	return (const volatile void *)(window_base(k) + k->welcome.status_offset);
+	return (const volatile void *)(window_base(k) + w->status_offset);
 }
 
 const char *link_carrier_name(const struct link *k)

@@ -43,6 +43,12 @@ const struct wire_welcome *link_welcome(const struct link *k);
 /* What all lanes of the session take their tickets from. */
 const struct lane_tickets *link_tickets(const struct link *k);
 
+/*
+ * Why calls of all threads, or of some, go over the socket although a window was wanted:
+ * half a sentence, which stays as it is. NULL: they do not. Any thread.
+ */
+const char *link_slow(const struct link *k);
+
 /* The worker's status line, in the window; a private all-zero one on streams. */
 const volatile struct wire_status *link_status(const struct link *k);
 

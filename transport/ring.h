@@ -52,15 +52,23 @@ struct ring_side {
 	_Atomic uint32_t closed;              /* this side is gone or going */
 };
 
+/* Written by the worker before it sends the welcome: a guest that does not find here what
+ * the welcome says looks at other memory than the worker. */
+struct ring_proof {
+	_Alignas(64) uint64_t session;
+	uint64_t proof;
+};
+
 /* What lies at wire_welcome.lane_offset; protocol.md draws it. */
 struct ring_lane {
 	struct ring_ctl cmd;
 	struct ring_ctl reply;
 	struct ring_side guest;
 	struct ring_side worker;
+	struct ring_proof proof;
 };
 static_assert(sizeof(struct ring_ctl) == 128, "ring_ctl is ABI");
-static_assert(sizeof(struct ring_lane) == 384, "ring_lane is ABI");
+static_assert(sizeof(struct ring_lane) == 448, "ring_lane is ABI");
 
 /* Where the parts of a lane are; both sides compute it from the lane's size alone. */
 struct ring_layout {

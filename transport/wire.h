@@ -33,7 +33,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC	  0x54464557u /* "WEFT" */
-#define WIRE_VERSION	  1u
+#define WIRE_VERSION	  2u /* also the lowest that is spoken */
 #define WIRE_BODY_MAX	  (64u << 10) /* 32,764 bytes of parameters and room for arrays */
 #define WIRE_PAYLOAD_MAX  (1u << 20)  /* one piece of a copy; larger copies are cut */
 #define WIRE_SESSIONS_MAX 256u	      /* lanes of one session, that is, guest threads */
@@ -85,10 +85,42 @@ enum wire_carrier {
 };
 
 /*
- * Among the carriers of a hello on lane 0: the session only monitors. It gets no context,
- * can make none, and takes no device memory, so it opens where a tenant's memory is full.
+ * What a hello offers: how records may travel, and which memory both sides could have in
+ * common. A window that is offered by its key is one that the guest has mapped; by
+ * descriptor, one that the guest would map if it came with the welcome. The guest knows
+ * whether its connection brings descriptors; the worker does not, for what it has is a
+ * Unix socket even where the guest's end is a vsock. Bits that are not known are ignored.
+ */
+#define WIRE_OFFER_STREAM     (1u << 0)
+/* 1 << 1 was version 1's offer of either kind of window. */
+#define WIRE_OFFER_KEY	      (1u << 2)
+#define WIRE_OFFER_DESCRIPTOR (1u << 3)
+
+/* Beside the offers: doorbells go through a vsock, so both sides poll for longer. */
+#define WIRE_HELLO_VSOCK (1u << 30)
+/*
+ * Likewise, on lane 0: the session only monitors. It gets no context, can make none, and
+ * takes no device memory, so it opens where a tenant's memory is full.
  */
 #define WIRE_HELLO_MONITOR (1u << 31)
+
+/* Which window the session has: one of those offered. */
+enum wire_window {
+	WIRE_WINDOW_NONE = 0,
+	WIRE_WINDOW_KEY = 1,
+	WIRE_WINDOW_DESCRIPTOR = 2,
+	WIRE_NUM_WINDOWS
+};
+
+/* Why a lane is a stream although a window was offered. Others may be added. */
+enum wire_why {
+	WIRE_WHY_NOT_OFFERED = 0,
+	WIRE_WHY_NONE = 1,    /* the host has no window for this guest */
+	WIRE_WHY_OTHER = 2,   /* the one offered by key is not the host's */
+	WIRE_WHY_FULL = 3,    /* other sessions have all of it */
+	WIRE_WHY_THREADS = 4, /* the session's other lanes have all of its part */
+	WIRE_NUM_WHYS
+};
 
 /* guest -> worker, first bytes on every lane's socket */
 struct wire_hello {
@@ -98,20 +130,23 @@ struct wire_hello {
 	uint32_t pid;	     /* the guest process, for lists; not believed otherwise */
 	uint32_t tid;	     /* the guest thread, likewise */
 	uint8_t token[16];   /* lane 0: zero; else from the welcome of lane 0, never zero */
-	uint32_t carriers;   /* bit set of 1 << enum wire_carrier that the guest can use */
-	uint32_t window_key; /* nonzero: guest has mapped a window that carries this key
-			      * (see wire_window_id); proves that both look at the same one */
+	uint32_t offers;     /* bit set of WIRE_OFFER_*, WIRE_HELLO_* */
+	uint32_t window_key; /* with WIRE_OFFER_KEY that of the window which the guest has
+			      * mapped (see wire_window_id), never zero; else zero */
 	char name[24];	     /* process name for lists, NUL padded */
 };
 static_assert(sizeof(struct wire_hello) == 64, "wire_hello is ABI");
 
-/* worker -> guest, the answer; on a Unix socket a window's descriptor comes with it */
+/* worker -> guest, the answer; on lane 0 of a session whose window is a descriptor, that
+ * comes with it */
 struct wire_welcome {
 	uint32_t magic;	  /* WIRE_MAGIC */
 	uint16_t version; /* the version to speak from now on */
-	uint16_t carrier; /* enum wire_carrier, chosen by the worker */
+	uint16_t carrier; /* enum wire_carrier of this lane, chosen by the worker */
 	int32_t error;	  /* 0, or a negative errno; then the lane is over */
-	uint32_t pad;
+	uint8_t window;	  /* enum wire_window of the session */
+	uint8_t why;	  /* enum wire_why, if the lane is a stream */
+	uint16_t proof;	  /* of a lane in the window: see struct ring_proof */
 	uint8_t token[16];	/* of the session, for joining lanes */
 	uint64_t session;	/* number of the session, for messages and lists */
 	uint64_t window_size;	/* bytes that the guest must have mapped; 0: no window */
@@ -119,7 +154,8 @@ struct wire_welcome {
 	uint64_t lane_size;	/* bytes from lane_offset */
 	uint64_t band_base;	/* device addresses lie in [band_base, band_base+band_size) */
 	uint64_t band_size;
-	uint64_t status_offset; /* of the session's struct wire_status in the window */
+	uint64_t status_offset; /* of the session's struct wire_status in the window; 0 in
+				 * a window by key: the session has none there */
 };
 static_assert(sizeof(struct wire_welcome) == 88, "wire_welcome is ABI");
 

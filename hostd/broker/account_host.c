@@ -133,7 +133,7 @@ int account_host_charge(struct worker *w, uint64_t bytes, uint64_t *ret_offset)
 		take_back_all(w->b);
 	if (bytes > room(w->b->host_max, w->b->host))
 		return -EDQUOT;
-	if (w->slice >= 0) {
+	if (w->in_window) {
 		r = window_host_take(&t->window, bytes, w, &offset);
 		if (r < 0)
 			return r;
@@ -155,7 +155,7 @@ static void uncharge(struct worker *w, uint64_t bytes)
 
 void account_host_uncharge(struct worker *w, uint64_t offset, uint64_t bytes)
 {
-	if (w->slice >= 0)
+	if (w->in_window)
 		bytes = window_host_give_back(&w->tenant->window, offset, w);
 	uncharge(w, bytes);
 }

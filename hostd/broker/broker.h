@@ -204,6 +204,7 @@ struct worker {
 	uint64_t wmem;    /* worker memory granted, what is ahead of use included */
 	unsigned n_lanes; /* most at once, each of which is charged */
 	int slice;        /* of the tenant's window, or -1 */
+	bool in_window;   /* its guest has mapped that: host memory lies there */
 	char carrier[24];
 	bool killed;
 	uint64_t ending_ns; /* since when it is on its way out; 0: it is not */
@@ -540,6 +541,7 @@ struct window {
 	uint64_t taken;        /* bit set */
 	uint64_t host_first;   /* from here to the end: host memory */
 	struct range_set host; /* given out; data: the worker */
+	struct log_limit log_limit;
 };
 
 /* What a daemon leaves for the next one; window_note.c. */
@@ -573,8 +575,17 @@ int window_file_open(const char *path, uint64_t size, const struct window_owner 
  * that path says that it is the same file. Returns 0 or -errno. */
 int window_open(struct window *w, const char *path, uint64_t size, const char *note,
 		const struct window_owner *who, const char **ret_why);
+/* Whether a part of it is for host memory. */
+bool window_has_host(const struct window *w);
 /* A free slice. Returns its number or -ENOSPC. */
 int window_take(struct window *w, struct ctl_window *ret_slice);
+/*
+ * What of a tenant's window a guest gets: a slice if it has mapped that window and one is
+ * free, else no slice and why. If it has mapped the window the key is set, slice or not:
+ * host memory can be shared. Returns the slice's number or -ENOSPC.
+ */
+int window_offered(struct tenant *t, const struct wire_hello *hello,
+		   struct ctl_window *ret_slice);
 void window_give_back(struct window *w, int slice);
 /* A place for host memory of an owner. Returns 0, -ENOSPC or -ENOMEM. */
 int window_host_take(struct window *w, uint64_t bytes, const void *owner,

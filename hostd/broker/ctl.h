@@ -9,7 +9,7 @@
  *	weftd -> worker  ATTACH  session, token, text (tenant), total (host memory
  *				 limit), hello, window, bytes (the number that programs
  *				 see); fds: where the guest's socket comes from, the
- *				 window file if any
+ *				 VM's window if the guest has mapped it
  *	weftd -> worker  LANE    hello; fd: where the socket of a further lane comes from
  *	worker -> weftd  OPENED  text (carrier)
  *	worker -> weftd  CHARGE  id, bytes, total (1: part of it may lie in host memory):
@@ -127,9 +127,9 @@ enum ctl_type {
 };
 
 struct ctl_window {
-	uint64_t offset, size; /* this session's slice; size 0: no window of the VM's */
+	uint64_t offset, size; /* this session's slice; size 0: it has none */
 	uint32_t key;
-	uint32_t pad;
+	uint32_t why; /* enum wire_why, if it has none */
 };
 
 struct ctl_msg {

@@ -31,7 +31,7 @@ struct guest_wait {
 
 static bool is_monitor(const struct guest_wait *g)
 {
-	return g->hello.carriers & WIRE_HELLO_MONITOR;
+	return g->hello.offers & WIRE_HELLO_MONITOR;
 }
 
 static struct guest_wait *first(struct tenant *t)

@@ -254,14 +254,17 @@ int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 
 	if (getrandom(w->token, sizeof(w->token), 0) != sizeof(w->token))
 		return -EIO;
-	if (hello->carriers & WIRE_HELLO_MONITOR)
+	if (hello->offers & WIRE_HELLO_MONITOR)
 		account_monitor(w);
 	r = account_attach(w, t);
 	if (r < 0) /* not even a context's own memory */
 		return r == -EDQUOT ? -ENOMEM : r;
 	memcpy(m.token, w->token, sizeof(m.token));
 	snprintf(m.text, sizeof(m.text), "%s", t->name);
-	w->slice = window_take(&t->window, &m.window);
+	w->slice = window_offered(t, hello, &m.window);
+	w->in_window = m.window.key != 0;
+	if (w->in_window && !window_has_host(&t->window))
+		m.total = 0;
 	w->state = WORKER_SESSION;
 	w->child.out.budget = &t->output;
 	w->session = m.session;
@@ -278,7 +281,7 @@ int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 		log_info("tenant %s session %llu: pid %u (%s), worker %d", t->name,
 			 (unsigned long long)w->session, hello->pid, hello->name,
 			 w->child.pid);
-	if (door_pass(t, id, w, &m, w->slice >= 0 ? t->window.fd : -1) < 0) {
+	if (door_pass(t, id, w, &m, w->in_window ? t->window.fd : -1) < 0) {
 		child_kill(&w->child);
 		door_refuse(t, id, -EAGAIN);
 	}

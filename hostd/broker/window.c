@@ -109,6 +109,11 @@ int window_open(struct window *w, const char *path, uint64_t size, const char *n
 	return 0;
 }
 
+bool window_has_host(const struct window *w)
+{
+	return w->fd >= 0 && w->host_first < w->size;
+}
+
 int window_take(struct window *w, struct ctl_window *ret_slice)
 {
 	for (unsigned i = 0; w->fd >= 0 && i < w->n_slices; i++) {
@@ -125,6 +130,35 @@ int window_take(struct window *w, struct ctl_window *ret_slice)
 	return -ENOSPC;
 }
 
+int window_offered(struct tenant *t, const struct wire_hello *hello,
+		   struct ctl_window *ret_slice)
+{
+	struct window *w = &t->window;
+	int slice;
+
+	*ret_slice = (struct ctl_window){.why = WIRE_WHY_NONE};
+	if (w->fd < 0 || !(hello->offers & WIRE_OFFER_KEY))
+		return -ENOSPC;
+	if (hello->window_key != w->key) {
+		ret_slice->why = WIRE_WHY_OTHER;
+		if (log_limit_ok(&w->log_limit, 1))
+			log_warning("tenant %s: its window is another one's: restart the "
+				    "VM",
+				    t->name);
+		return -ENOSPC;
+	}
+	slice = window_take(w, ret_slice);
+	if (slice >= 0)
+		return slice;
+	*ret_slice = (struct ctl_window){
+		.offset = WINDOW_HEAD, .key = w->key, .why = WIRE_WHY_FULL};
+	if (log_limit_ok(&w->log_limit, 1))
+		log_warning("tenant %s: %u sessions have all of its window: calls of "
+			    "others are slower; see window.size",
+			    t->name, w->n_slices);
+	return slice;
+}
+
 void window_give_back(struct window *w, int slice)
 {
 	if (slice >= 0)
@@ -137,7 +171,7 @@ int window_host_take(struct window *w, uint64_t bytes, const void *owner,
 	uint64_t offset;
 	int r;
 
-	if (w->fd < 0 || w->host_first >= w->size || bytes % HOST_ALIGN)
+	if (!window_has_host(w) || bytes % HOST_ALIGN)
 		return -ENOSPC;
 	r = range_gap(&w->host, w->host_first, w->size, bytes, HOST_ALIGN, &offset);
 	if (r == 0)

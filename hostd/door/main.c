@@ -140,11 +140,28 @@ static struct conn *find(struct door *d, uint32_t id)
 
 /* ---- guests ---- */
 
+/* peek: what of a hello has come. */
+static void say_refused(struct door *d, const char *peek, int error)
+{
+	struct wire_hello h;
+
+	if (!log_limit_ok(&d->log_limit, 5))
+		return;
+	memcpy(&h, peek, sizeof(h));
+	if (error == -EPROTONOSUPPORT)
+		log_warning("connection refused: a guest's library speaks version %u of "
+			    "the protocol, this host %u: upgrade libcuda.so.1 and "
+			    "libnvidia-ml.so.1 there",
+			    h.version, WIRE_VERSION);
+	else
+		log_warning("connection refused: %s", strerror(-error));
+}
+
 /* Whole hellos only: an edge comes with each further piece. */
 static int look(struct door *d, struct conn *c, bool closed)
 {
 	struct ctl_msg m = {.type = CTL_HELLO, .id = conn_id(d, c)};
-	char peek[sizeof(struct wire_hello)];
+	char peek[sizeof(struct wire_hello)] = "";
 	ssize_t n = recv(c->fd, peek, sizeof(peek), MSG_PEEK | MSG_DONTWAIT);
 	int r;
 
@@ -153,8 +170,7 @@ static int look(struct door *d, struct conn *c, bool closed)
 		return 0;
 	r = host_hello(c->fd, 0, &m.hello);
 	if (r < 0) {
-		if (log_limit_ok(&d->log_limit, 5))
-			log_warning("connection refused: %s", strerror(-r));
+		say_refused(d, peek, r);
 		return drop(d, c);
 	}
 	c->state = CONN_WAITING;

@@ -152,7 +152,8 @@ static int link_host_charge(void *arg, uint64_t bytes, uint64_t *ret_offset)
 	int r = ask(arg, &m, &q);
 
 	if (r < 0 || q.answer.result < 0)
-		return -EDQUOT;
+		/* With the VM's window full, memory that is not shared will do. */
+		return r == 0 && q.answer.result == -ENOSPC ? -EOPNOTSUPP : -EDQUOT;
 	*ret_offset = q.answer.bytes;
 	return 0;
 }

@@ -385,34 +385,48 @@ static int until_tick(struct worker *w)
 
 /* ---- what weftd says ---- */
 
-static int open_window(struct worker *w, const struct ctl_msg *m, int fd)
+/* A part of the VM's window, perhaps of no size: that is for host memory alone. */
+static void use_vm_window(struct host_window *win, const struct ctl_window *c, int fd)
+{
+	*win = (struct host_window){
+		.fd = fd,
+		.key = c->key,
+		.offset = c->offset,
+		.size = c->size,
+		.why = (enum wire_why)c->why,
+	};
+}
+
+static int make_window(struct host_window *win, uint64_t host_bytes)
+{
+	*win = (struct host_window){
+		.fd = fd_memfd("weft-window", WINDOW_BYTES + host_bytes)};
+	if (win->fd < 0)
+		return win->fd;
+	win->pass_fd = true;
+	win->size = WINDOW_BYTES;
+	return 0;
+}
+
+/* One of those that the guest offers, or none: streams will do. */
+static void open_window(struct worker *w, const struct ctl_msg *m, int fd)
 {
 	struct host_window *win = &w->window;
 	uint64_t host = ALIGN_DOWN(MIN(m->total, DEVICE_HOST_SIZE), DEVICE_HOST_GRAIN);
-	int r;
+	int r = 0;
 
-	*win = (struct host_window){.fd = -1};
-	if (m->window.size && fd >= 0) {
-		win->fd = fd;
-		win->key = m->window.key;
-		win->offset = m->window.offset;
-		win->size = m->window.size;
-	} else {
-		closep(&fd);
-		win->fd = fd_memfd("weft-window", WINDOW_BYTES + host);
-		if (win->fd < 0)
-			return win->fd;
-		win->pass_fd = true;
-		win->size = WINDOW_BYTES;
-	}
-	r = host_window_map(win);
-	if (r < 0) {
-		/* Streams will do. */
-		log_warning("no window: %s", strerror(-r));
-		close(win->fd);
-		*win = (struct host_window){.fd = -1};
-	}
-	return 0;
+	*win = (struct host_window){.fd = -1, .why = (enum wire_why)m->window.why};
+	if (fd >= 0)
+		use_vm_window(win, &m->window, fd);
+	else if (m->hello.offers & WIRE_OFFER_DESCRIPTOR)
+		r = make_window(win, host);
+	if (r == 0)
+		r = host_window_map(win);
+	if (r == 0)
+		return;
+	log_warning("no window: %s", strerror(-r));
+	closep(&win->fd);
+	*win = (struct host_window){.fd = -1, .why = WIRE_WHY_NONE};
 }
 
 /* Host memory can be shared with a guest that has mapped the file it lies in. */
@@ -425,9 +439,7 @@ static int open_hostmem(struct worker *w, const struct ctl_msg *m)
 		.placed = w->window.key != 0,
 	};
 
-	if (w->window.fd < 0 || !w->window.size || !m->total ||
-	    !(m->hello.carriers & 1u << WIRE_CARRIER_WINDOW) ||
-	    m->hello.window_key != w->window.key)
+	if (w->window.fd < 0 || !m->total)
 		return 0;
 	return hostmem_new(w->s, &f, &w->s->hostmem);
 }
@@ -443,11 +455,9 @@ static int attach(struct worker *w, const struct ctl_msg *m, int sock, int windo
 	int r;
 
 	sess_identify(w->s, &id);
-	if (m->hello.carriers & WIRE_HELLO_MONITOR && sess_monitor(w->s) < 0)
+	if (m->hello.offers & WIRE_HELLO_MONITOR && sess_monitor(w->s) < 0)
 		return -EAGAIN;
-	r = open_window(w, m, window_fd);
-	if (r < 0)
-		return r;
+	open_window(w, m, window_fd);
 	r = open_hostmem(w, m);
 	if (r < 0)
 		return r;

@@ -2,6 +2,7 @@
 /* Handshake, window and further lanes, with both ends in one process. */
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -28,6 +29,7 @@ struct host {
 	struct host_window window;
 	_Atomic unsigned lanes;
 	_Atomic unsigned drop; /* so many: it dies when it has read the hello */
+	bool relay; /* between it and its guests something carries bytes alone */
 	pthread_t thread;
 	/* Sent instead of what host_lane_new() would say. */
 	const struct wire_welcome *forged;
@@ -97,15 +99,55 @@ static void answer(struct host *h, int sock)
 	pthread_detach(t);
 }
 
+/* As weft-vsock, and any proxy: bytes go both ways, descriptors do not. */
+static void *carry(void *arg)
+{
+	int *s = arg, other;
+
+	for (;;) {
+		struct pollfd p[2] = {{.fd = s[0], .events = POLLIN},
+				      {.fd = s[1], .events = POLLIN}};
+		char bytes[4096];
+
+		cr_assert_gt(poll(p, 2, -1), 0);
+		other = p[0].revents ? 0 : 1;
+		ssize_t n = read(s[other], bytes, sizeof(bytes));
+
+		if (n <= 0 || write(s[!other], bytes, (size_t)n) != n)
+			break;
+	}
+	close(s[0]);
+	close(s[1]);
+	free(s);
+	return NULL;
+}
+
+/* The host's end of a connection that a relay carries on. */
+static int relayed(int sock)
+{
+	int pair[2], *s = malloc(sizeof(pair));
+	pthread_t t;
+
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	s[0] = sock;
+	s[1] = pair[0];
+	cr_assert_eq(pthread_create(&t, NULL, carry, s), 0);
+	pthread_detach(t);
+	return pair[1];
+}
+
 static void *accept_loop(void *arg)
 {
 	struct host *h = arg;
 
 	for (;;) {
-		int sock = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int sock = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC);
 
 		if (sock < 0)
 			return NULL;
+		if (h->relay)
+			sock = relayed(sock);
+		fd_set_nonblock(sock, 1);
 		answer(h, sock);
 	}
 }
@@ -214,6 +256,88 @@ Test(link, no_window)
 Test(link, window_too_small_for_a_lane)
 {
 	connects(RING_LANE_MIN, "unix");
+}
+
+/* Connects where a window is of no use, and says so. */
+static void goes_on_as_a_stream(struct host *h, const char *why)
+{
+	struct link_opts o = {.address = h->address};
+	struct lane *a, *b;
+	struct link *k;
+
+	cr_assert_eq(link_connect(&o, &k, NULL), 0);
+	cr_assert_str_eq(link_carrier_name(k), "unix");
+	cr_assert(link_slow(k) && strstr(link_slow(k), why), "%s", link_slow(k));
+	cr_assert_eq(link_lane(k, &a), 0);
+	cr_assert_eq(link_lane(k, &b), 0);
+	for (uint64_t i = 0; i < 100; i++) {
+		cr_assert_eq(call(a, i), 0);
+		cr_assert_eq(call(b, i), 0);
+	}
+	lane_free(a);
+	lane_free(b);
+	link_free(k);
+}
+
+Test(link, a_descriptor_that_does_not_come, .timeout = 60)
+{
+	struct host h = {.relay = true};
+
+	host_start(&h, 32 << 20);
+	goes_on_as_a_stream(&h, "not the memory that the host has");
+	host_stop(&h);
+}
+
+/* The key, or the descriptor, is right, and still the two look at different memory. */
+Test(link, memory_that_is_another, .timeout = 60)
+{
+	struct host h = {0};
+
+	host_start(&h, 32 << 20);
+	close(h.window.fd);
+	h.window.fd = fd_memfd("another", 32 << 20);
+	goes_on_as_a_stream(&h, "not the memory that the host has");
+	host_stop(&h);
+}
+
+Test(link, a_window_that_shrank_on_its_way, .timeout = 60)
+{
+	struct host h = {0};
+
+	host_start(&h, 32 << 20);
+	close(h.window.fd);
+	h.window.fd = fd_memfd("short", 16 << 20);
+	goes_on_as_a_stream(&h, "not the memory that the host has");
+	host_stop(&h);
+}
+
+Test(link, says_why_it_is_slow)
+{
+	struct host h = {0};
+	struct link_opts o = {.address = h.address};
+	struct lane *l[5];
+	struct link *k;
+
+	host_start(&h, 0);
+	goes_on_as_a_stream(&h, "the host could not make one");
+	host_stop(&h);
+	host_start(&h, 12 << 20); /* four slots */
+	cr_assert_eq(link_connect(&o, &k, NULL), 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(l); i++) {
+		cr_assert_null(link_slow(k), "lane %u", i);
+		cr_assert_eq(link_lane(k, &l[i]), 0);
+	}
+	cr_assert(strstr(link_slow(k), "other threads"), "%s", link_slow(k));
+	for (unsigned i = 0; i < ARRAY_SIZE(l); i++)
+		lane_free(l[i]);
+	link_free(k);
+	host_stop(&h);
+	host_start(&h, 0); /* a stream is what is wanted */
+	o.carriers = 1u << WIRE_CARRIER_STREAM;
+	cr_assert_eq(link_connect(&o, &k, NULL), 0);
+	cr_assert_null(link_slow(k));
+	link_free(k);
+	host_stop(&h);
 }
 
 static void with_env(const char *carrier, int expect, const char *name, uint64_t window)
@@ -409,19 +533,20 @@ Test(link, forged_welcomes)
 					  .version = WIRE_VERSION,
 					  .token = {1},
 					  .carrier = WIRE_CARRIER_WINDOW,
+					  .window = WIRE_WINDOW_DESCRIPTOR,
 					  .window_size = 16 << 20,
 					  .lane_offset = 4096,
 					  .lane_size = RING_LANE_MIN};
-	struct wire_welcome bad[10];
+	struct wire_welcome bad[14];
 	struct host h = {0};
 	struct link_opts o = {.address = h.address};
 	struct link *k;
 
 	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++)
 		bad[i] = good;
-	/* bad[0] lacks the descriptor only */
+	/* bad[0] lacks the descriptor only, also when none is offered any more */
 	bad[1].magic++;
-	bad[2].pad = 1;
+	bad[2].window = 7;
 	bad[3].carrier = 7;
 	bad[4].lane_offset = (16 << 20) - 4096;
 	bad[5].lane_size = UINT64_MAX - 4095;
@@ -430,14 +555,41 @@ Test(link, forged_welcomes)
 	bad[8].error = 5;
 	bad[9].band_base = UINT64_MAX - 4095;
 	bad[9].band_size = 1 << 20;
+	bad[10].window = WIRE_WINDOW_KEY; /* which was not offered */
+	bad[11].window = WIRE_WINDOW_NONE;
+	bad[12].window = WIRE_WINDOW_NONE;
+	bad[12].window_size = 0; /* rings in no window */
+	bad[13].carrier = WIRE_CARRIER_STREAM;
+	bad[13].status_offset = 32;
 	host_start(&h, 0);
 	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++) {
 		h.forged = &bad[i];
 		cr_assert_eq(link_connect(&o, &k, NULL), -EPROTO, "welcome %u", i);
 	}
-	bad[0].version = 2;
-	h.forged = &bad[0];
-	cr_assert_eq(link_connect(&o, &k, NULL), -EPROTONOSUPPORT);
+	host_stop(&h);
+}
+
+/* Both versions, and who is to be upgraded; whether it refuses or not. */
+Test(link, hosts_of_other_versions)
+{
+	struct wire_welcome w = {.magic = WIRE_MAGIC, .token = {1}};
+	struct host h = {.forged = &w};
+	struct link_opts o = {.address = h.address};
+	char *why, want[100];
+	struct link *k;
+
+	host_start(&h, 0);
+	for (unsigned i = 0; i < 4; i++) {
+		w.version = i & 1 ? WIRE_VERSION + 1 : WIRE_VERSION - 1;
+		w.error = i & 2 ? -EPROTONOSUPPORT : 0;
+		cr_assert_eq(link_connect(&o, &k, &why), -EPROTONOSUPPORT);
+		snprintf(want, sizeof(want),
+			 "the host speaks version %u of the protocol, this library %u: "
+			 "upgrade %s",
+			 w.version, WIRE_VERSION, i & 1 ? "libcuda.so.1" : "Weft");
+		cr_assert(strstr(why, want), "%s", why);
+		free(why);
+	}
 	host_stop(&h);
 }
 
@@ -478,7 +630,7 @@ static struct wire_hello good_hello(void)
 {
 	return (struct wire_hello){.magic = WIRE_MAGIC,
 				   .version = WIRE_VERSION,
-				   .carriers = HELLO_CARRIERS,
+				   .offers = WIRE_OFFER_STREAM | WIRE_OFFER_DESCRIPTOR,
 				   .name = "test"};
 }
 
@@ -515,7 +667,7 @@ Test(host, hello_cut_short)
 
 Test(host, hello_nonsense)
 {
-	struct wire_hello h[8];
+	struct wire_hello h[10];
 	char noise[4096];
 
 	memset(noise, 0xa5, sizeof(noise));
@@ -525,13 +677,15 @@ Test(host, hello_nonsense)
 	for (unsigned i = 0; i < ARRAY_SIZE(h); i++)
 		h[i] = good_hello();
 	h[0].magic ^= 1;
-	h[1].carriers = 0;
-	h[2].carriers = ~HELLO_CARRIERS;
+	h[1].offers = 0;
+	h[2].offers = ~HELLO_OFFERS;
 	h[3].lane = 1;      /* without a token */
 	h[4].token[15] = 1; /* lane 0 with one */
 	memset(h[5].name, 'x', sizeof(h[5].name));
 	h[6].name[23] = 'x'; /* after the end */
-	h[7].carriers = 1u << 31;
+	h[7].offers = WIRE_HELLO_MONITOR;
+	h[8].offers |= WIRE_OFFER_KEY; /* without one */
+	h[9].window_key = 5;           /* that is not offered */
 	for (unsigned i = 0; i < ARRAY_SIZE(h); i++)
 		cr_assert_eq(say(&h[i], sizeof(h[i]), false, NULL), -EPROTO, "%u", i);
 }
@@ -541,11 +695,14 @@ Test(host, hello_of_other_versions)
 	struct wire_hello h = good_hello();
 	struct wire_welcome w;
 
-	h.version = 0;
-	cr_assert_eq(say(&h, sizeof(h), false, &w), -EPROTONOSUPPORT);
-	cr_assert_eq(w.magic, WIRE_MAGIC);
-	cr_assert_eq(w.version, WIRE_VERSION);
-	cr_assert_eq(w.error, -EPROTONOSUPPORT);
+	for (h.version = 0; h.version < WIRE_VERSION; h.version++) {
+		cr_assert_eq(say(&h, sizeof(h), false, &w), -EPROTONOSUPPORT);
+		cr_assert_eq(w.magic, WIRE_MAGIC);
+		cr_assert_eq(w.version, WIRE_VERSION);
+		cr_assert_eq(w.error, -EPROTONOSUPPORT);
+		/* The version before looked at this. */
+		cr_assert(!w.window && !w.why && !w.proof);
+	}
 	h.version = UINT16_MAX; /* speaks ours as well */
 	cr_assert_eq(say(&h, sizeof(h), false, NULL), 0);
 }
@@ -571,44 +728,97 @@ Test(host, descriptors_to_pass_must_be_sealed)
 	close(w.fd);
 }
 
-/* Which carrier a guest gets that shows a key. */
-static enum wire_carrier carrier_for(struct host_window *w, uint32_t key)
+/* The welcome of a guest that comes over a vsock, or not, and shows a key, or none. */
+static struct wire_welcome welcome_for(struct host_window *w, uint32_t offers,
+				       uint32_t key, const char *name)
 {
-	struct wire_welcome base = {.token = {1}}, welcome;
+	struct wire_welcome base = {.token = {1}, .session = 5}, welcome;
 	struct wire_hello hello = good_hello();
 	struct host_lane_opts o = {.hello = &hello, .base = &base, .window = w};
 	struct lane *l;
 	int s[2];
 
+	hello.offers = offers;
 	hello.window_key = key;
+	cr_assert_eq(hello_check(&hello), 0);
+	/* What the host has is a Unix socket in any case. */
 	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, s), 0);
 	cr_assert_eq(host_lane_new(s[1], &o, &l), 0);
 	cr_assert_eq(read(s[0], &welcome, sizeof(welcome)), (ssize_t)sizeof(welcome));
-	cr_assert_eq(welcome_check(&welcome, HELLO_CARRIERS), 0);
+	cr_assert_eq(welcome_check(&welcome, offers), 0);
+	cr_assert_str_eq(host_lane_carrier(l), name);
 	if (welcome.carrier == WIRE_CARRIER_WINDOW) {
 		cr_assert_eq(welcome.lane_offset, w->offset + 4096);
 		cr_assert_eq(welcome.window_size, w->offset + w->size);
-		cr_assert_str_eq(host_lane_carrier(l), "vsock+window");
+		cr_assert_eq(welcome.why, 0);
 	}
 	lane_free(l);
 	close(s[0]);
-	return welcome.carrier;
+	return welcome;
 }
+
+#define FROM_VM (WIRE_OFFER_STREAM | WIRE_HELLO_VSOCK)
+#define LOCAL   (WIRE_OFFER_STREAM | WIRE_OFFER_DESCRIPTOR)
 
 Test(host, the_window_of_a_vm_goes_to_who_has_mapped_it)
 {
 	struct host_window w = {.key = 0xabc, .offset = 8192, .size = 8 << 20};
 	char old[64] = "what another process left";
+	struct wire_welcome v;
 
 	w.fd = fd_memfd("vm", 16 << 20);
 	cr_assert_eq(pwrite(w.fd, old, sizeof(old), 8192 + 100000), (ssize_t)sizeof(old));
 	cr_assert_eq(host_window_map(&w), 0);
 	cr_assert_eq(pread(w.fd, old, sizeof(old), 8192 + 100000), (ssize_t)sizeof(old));
 	cr_assert_eq(old[0], 0, "the slice is cleared");
-	cr_assert_eq(carrier_for(&w, 0xabc), WIRE_CARRIER_WINDOW);
-	cr_assert_eq(carrier_for(&w, 0xabd), WIRE_CARRIER_STREAM);
-	cr_assert_eq(carrier_for(&w, 0), WIRE_CARRIER_STREAM);
+	v = welcome_for(&w, FROM_VM | WIRE_OFFER_KEY, 0xabc, "vsock+window");
+	cr_assert_eq(v.window, WIRE_WINDOW_KEY);
+	v = welcome_for(&w, FROM_VM | WIRE_OFFER_KEY, 0xabd, "vsock");
+	cr_assert_eq(v.window, WIRE_WINDOW_NONE);
+	v = welcome_for(&w, FROM_VM, 0, "vsock");
+	cr_assert_eq(v.window, WIRE_WINDOW_NONE);
+	cr_assert_eq(v.why, WIRE_WHY_NOT_OFFERED);
+	v = welcome_for(&w, LOCAL, 0, "unix");
+	cr_assert_eq(v.window, WIRE_WINDOW_NONE, "a local program has not mapped it");
 	host_window_fini(&w);
+	close(w.fd);
+}
+
+/* Where descriptors do not get through, none is counted on. */
+Test(host, a_descriptor_goes_to_who_asks_for_one)
+{
+	struct host_window w = {.pass_fd = true, .size = 16 << 20};
+	struct wire_welcome v;
+
+	w.fd = fd_memfd("session", 16 << 20);
+	cr_assert_eq(host_window_map(&w), 0);
+	v = welcome_for(&w, LOCAL, 0, "unix+window");
+	cr_assert_eq(v.window, WIRE_WINDOW_DESCRIPTOR);
+	v = welcome_for(&w, FROM_VM, 0, "vsock");
+	cr_assert_eq(v.window, WIRE_WINDOW_NONE);
+	v = welcome_for(&w, FROM_VM | WIRE_OFFER_KEY, 0xabc, "vsock");
+	cr_assert_eq(v.window, WIRE_WINDOW_NONE);
+	cr_assert_eq(v.why, WIRE_WHY_NONE);
+	host_window_fini(&w);
+	close(w.fd);
+}
+
+/* No slice is left: no rings and no status line, but host memory can be shared. */
+Test(host, a_full_window_of_a_vm)
+{
+	struct host_window w = {.key = 0xabc, .offset = 4096, .why = WIRE_WHY_FULL};
+	struct wire_welcome v;
+
+	w.fd = fd_memfd("vm", 16 << 20);
+	cr_assert_eq(host_window_map(&w), 0);
+	v = welcome_for(&w, FROM_VM | WIRE_OFFER_KEY, 0xabc, "vsock");
+	cr_assert_eq(v.window, WIRE_WINDOW_KEY);
+	cr_assert_eq(v.why, WIRE_WHY_FULL);
+	cr_assert_eq(v.status_offset, 0);
+	cr_assert_eq(v.window_size, 4096);
+	cr_assert_null(host_status(&w));
+	v = welcome_for(&w, FROM_VM | WIRE_OFFER_KEY, 0xabd, "vsock");
+	cr_assert_eq(v.window, WIRE_WINDOW_NONE);
 	close(w.fd);
 }
 
@@ -658,33 +868,42 @@ Test(bar, finds_the_window_among_other_devices)
 				    .size = 1 << 20};
 	char top[] = "/tmp/weft-pci-XXXXXX", dir[100], cmd[150];
 	struct bar b = {0};
+	char why[BAR_WHY_MAX];
 
 	cr_assert_not_null(mkdtemp(top));
-	cr_assert_eq(bar_find(top, &b), -ENODEV);
+	cr_assert_eq(bar_find(top, &b, why), -ENODEV);
+	cr_assert(strstr(why, "no such device"), "%s", why);
 	snprintf(dir, sizeof(dir), "%s/0000:00:01.0", top);
 	cr_assert_eq(mkdir(dir, 0700), 0);
 	write_file(dir, "vendor", "0x1af4\n", 7, 7);
 	write_file(dir, "device", "0x1000\n", 7, 7);
 	write_file(dir, "resource2_wc", &id, sizeof(id), 1 << 20);
-	cr_assert_eq(bar_find(top, &b), -ENODEV, "another virtio device");
+	cr_assert_eq(bar_find(top, &b, why), -ENODEV, "another virtio device");
 	write_file(dir, "device", "0x1110\n", 7, 7);
-	cr_assert_eq(bar_find(top, &b), 0);
+	cr_assert_eq(bar_find(top, &b, why), 0);
 	cr_assert_eq(b.key, 0x1234);
 	cr_assert_eq(b.size, 1 << 20);
 	cr_assert(b.weak);
 	bar_fini(&b);
-	id.size = 2 << 20; /* says it is larger than it is */
+	id.size = 2 << 20; /* the host's is larger */
 	write_file(dir, "resource2_wc", &id, sizeof(id), 1 << 20);
-	cr_assert_eq(bar_find(top, &b), -ENODEV);
+	cr_assert_eq(bar_find(top, &b, why), -EMSGSIZE);
+	cr_assert(strstr(why, "has 1 MiB, the host's window.size is 2 MiB"), "%s", why);
+	id.version--;
+	write_file(dir, "resource2_wc", &id, sizeof(id), 1 << 20);
+	cr_assert_eq(bar_find(top, &b, why), -EPROTONOSUPPORT);
+	cr_assert(strstr(why, "upgrade the host"), "%s", why);
+	id.version++;
 	id.size = 1 << 20;
 	id.key = 0; /* not ours yet */
 	write_file(dir, "resource2_wc", &id, sizeof(id), 1 << 20);
-	cr_assert_eq(bar_find(top, &b), -ENODEV);
+	cr_assert_eq(bar_find(top, &b, why), -ENODEV);
+	cr_assert(strstr(why, "none of Weft's"), "%s", why);
 	id.key = 5;
 	snprintf(cmd, sizeof(cmd), "%s/resource2_wc", dir);
 	unlink(cmd);
 	write_file(dir, "resource2", &id, sizeof(id), 1 << 20);
-	cr_assert_eq(bar_find(top, &b), 0);
+	cr_assert_eq(bar_find(top, &b, why), 0);
 	cr_assert(!b.weak);
 	bar_fini(&b);
 	snprintf(cmd, sizeof(cmd), "rm -rf %s", top);
