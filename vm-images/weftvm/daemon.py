@@ -30,7 +30,7 @@ def window_dir():
 
 
 class Daemon:
-    """Used as a context manager. device: soft, cuda or auto."""
+    """Used as a context manager. device: soft, cuda or auto. window_mib: 0 for none."""
 
     def __init__(self, build_dir, names, *, device="auto", memory="2G", quota=None,
                  window_mib=256, pool=2):
@@ -65,9 +65,10 @@ class Daemon:
         if self.memory and self.device != "cuda":
             lines.append(f"memory = {self.memory}")
         for n in self.names:
-            lines += [f"[tenant {n}]", f"socket = {self.socket(n)}",
-                      f"window.path = {self.window(n)[0]}",
-                      f"window.size = {self.window_bytes}"]
+            lines += [f"[tenant {n}]", f"socket = {self.socket(n)}"]
+            if self.window_bytes:
+                lines += [f"window.path = {self.window(n)[0]}",
+                          f"window.size = {self.window_bytes}"]
             if self.quota:
                 lines.append(f"memory.max = {self.quota}")
         return "\n".join(lines) + "\n"
