@@ -6,11 +6,15 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#define KERNELS "blocks"
 #include "simt_builds.h"
 
-TestSuite(simt_blocks, .init = init, .fini = fini, .timeout = 60);
+static void init(void)
+{
+	cr_assert(gpu_init(&g) == 0);
+}
 
-static const char *const builds[] = {"blocks.ptx", "blocks-g.ptx"};
+TestSuite(simt_blocks, .init = init, .fini = fini, .timeout = 60);
 
 #define OK(s) cr_assert((s) == SIMT_DONE, "%s", simt_fault_name(g.fault.code))
 
@@ -141,6 +145,8 @@ Test(simt_blocks, cluster)
 {
 	EACH_BUILD
 	{
+		if (!has_kernel("cluster"))
+			continue;
 		int *out = gpu_alloc(&g, 4096);
 		struct simt_launch l = {
 			.func = simt_program_find(g.prog, "cluster"),
@@ -203,7 +209,9 @@ Test(simt_blocks, special_registers)
 
 Test(simt_blocks, launch_limits)
 {
-	cr_assert(gpu_load_file(&g, "blocks.ptx") == 0);
+	const char *list = all_builds();
+
+	cr_assert(next_build(&list));
 	struct simt_launch l = {
 		.func = simt_program_find(g.prog, "histogram"),
 		.mem = &g.mem,

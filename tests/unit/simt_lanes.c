@@ -6,11 +6,15 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#define KERNELS "lanes"
 #include "simt_builds.h"
 
-TestSuite(simt_lanes, .init = init, .fini = fini, .timeout = 60);
+static void init(void)
+{
+	cr_assert(gpu_init(&g) == 0);
+}
 
-static const char *const builds[] = {"lanes.ptx", "lanes-g.ptx"};
+TestSuite(simt_lanes, .init = init, .fini = fini, .timeout = 60);
 
 static void launch(const char *kernel, uint32_t grid, uint32_t block, const void *params)
 {

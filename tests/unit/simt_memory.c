@@ -7,10 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../ptx/gpu.h"
-#include "base/macros.h"
+#define KERNELS "memory"
+#include "simt_builds.h"
 
-static struct gpu g;
+/* What was printed belongs to one build. */
+#undef EACH_BUILD
+#define EACH_BUILD                                                                       \
+	for (const char *_list = all_builds(); said[0] = 0, next_build(&_list);)
+
 static char said[65536];
 
 static int print(void *user, const void *rec, size_t bytes)
@@ -57,11 +61,6 @@ static int heap_free(void *user, uint64_t addr)
 
 static const struct simt_calls calls = {print, assert_fail, heap_alloc, heap_free};
 
-static void fini(void)
-{
-	gpu_fini(&g);
-}
-
 static void init(void)
 {
 	cr_assert(gpu_init(&g) == 0);
@@ -69,19 +68,6 @@ static void init(void)
 }
 
 TestSuite(simt_memory, .init = init, .fini = fini, .timeout = 60);
-
-static const char *const builds[] = {"memory.ptx", "memory-g.ptx"};
-
-#define EACH_BUILD                                                                       \
-	for (unsigned _b = 0; _b < ARRAY_SIZE(builds) && load(builds[_b]); _b++)
-
-static bool load(const char *name)
-{
-	gpu_reset(&g);
-	said[0] = 0;
-	cr_assert(gpu_load_file(&g, name) == 0, "%s: %s", name, g.log);
-	return true;
-}
 
 #define OK(s) cr_assert((s) == SIMT_DONE, "%s", simt_fault_name(g.fault.code))
 

@@ -168,6 +168,7 @@ KERNEL block_barrier(int *out)
 }
 
 // Four blocks read each other's shared memory.
+#if __CUDA_ARCH__ >= 900
 KERNEL __cluster_dims__(4, 1, 1) cluster(int *out)
 {
 	__shared__ int s[64];
@@ -184,6 +185,7 @@ KERNEL __cluster_dims__(4, 1, 1) cluster(int *out)
 		out[256 + blockIdx.x / 4 * 64 + t] = s[t];
 	c.sync();
 }
+#endif
 
 KERNEL where(unsigned *out, unsigned long long *times)
 {

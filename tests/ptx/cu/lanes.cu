@@ -122,6 +122,27 @@ KERNEL shuffles(int *out)
 		out[288 + l] = __shfl_up_sync(0x55555555, v, 2);
 }
 
+#if __CUDA_ARCH__ < 800
+// As __reduce_*_sync of later architectures: one instruction there, a loop here.
+template <class T, class F> __device__ T reduce(unsigned mask, T v, F f)
+{
+	T all = __shfl_sync(mask, v, __ffs(mask) - 1);
+
+	for (unsigned rest = mask & (mask - 1); rest; rest &= rest - 1)
+		all = f(all, __shfl_sync(mask, v, __ffs(rest) - 1));
+	return all;
+}
+#define REDUCE(name, expr)                                                               \
+	template <class T> __device__ T __reduce_##name##_sync(unsigned mask, T v)       \
+	{                                                                                \
+		return reduce(mask, v, [](T a, T b) { return expr; });                   \
+	}
+REDUCE(add, a + b)
+REDUCE(max, a > b ? a : b)
+REDUCE(min, a < b ? a : b)
+REDUCE(xor, a ^ b)
+#endif
+
 KERNEL votes(unsigned *out)
 {
 	unsigned l = threadIdx.x;
