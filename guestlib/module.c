@@ -14,8 +14,10 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/log.h"
 #include "calls.h"
 #include "compiled.h"
+#include "feature.h"
 #include "image.h"
 #include "jit.h"
 #include "module.h"
@@ -136,6 +138,20 @@ struct guest_module *module_lookup(uint64_t handle)
 	return guest_object(handle, type);
 }
 
+/* Programs often look at no error here, and compute on. */
+void module_warn_no_code(CUresult r)
+{
+	static _Atomic bool told;
+
+	if (r != CUDA_ERROR_NO_BINARY_FOR_GPU ||
+	    guest_process.device.features & FEATURE_COMPILES ||
+	    atomic_exchange_explicit(&told, true, memory_order_relaxed))
+		return;
+	log_warning("the software GPU runs PTX, and this program has machine code only: "
+		    "build it with nvcc -gencode arch=compute_90,code=compute_90 (CuPy: "
+		    "CUPY_COMPILE_WITH_PTX=1 CUPY_ACCELERATORS=)");
+}
+
 static CUresult load(struct guest_thread *t, struct guest_module *m, uint64_t image,
 		     struct jit_options *jit)
 {
@@ -162,6 +178,7 @@ static CUresult load(struct guest_thread *t, struct guest_module *m, uint64_t im
 	jit_store_log(&jit->info, out.info_log, out.rep->info_log_size);
 	jit_store_log(&jit->error, out.error_log, out.rep->error_log_size);
 	jit_store_wall_time(jit, out.rep->wall_time_ms);
+	module_warn_no_code(out.rep->status);
 	if (!out.rep->status)
 		m->function_count = out.rep->function_count;
 	return out.rep->status;

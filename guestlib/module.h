@@ -79,6 +79,9 @@ CUresult module_defer(const void *image, struct guest_module **ret_module);
  * why nothing can be looked up in it. */
 CUresult module_need(struct guest_module *m);
 
+/* Warns, once, if r says that there is no code for a device that runs PTX only. */
+void module_warn_no_code(CUresult r);
+
 /* Sends an image under a number of ours, for module_load or link_add. */
 CUresult module_send_bytes(struct guest_thread *t, const void *data, size_t size,
 			   uint64_t *ret_image);

@@ -127,6 +127,7 @@ static CUresult fetch_locked(struct guest_thread *t, struct guest_module *m,
 	r = guest_call(t, sizeof(struct module_function_rep), &reply);
 	if (r) {
 		guest_handle_free(handle);
+		module_warn_no_code(r);
 		return r;
 	}
 	if (module_function_reply_decode(reply.body, reply.body_size, &in) < 0 ||

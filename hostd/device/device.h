@@ -234,6 +234,8 @@ struct dev_jit_option {
 #define DEV_JIT_OPTIONS_MAX 24
 
 /* Options and results of loading an image, after CU_JIT_*. Buffers are the caller's. */
+#define DEV_TARGETS_BYTES 32
+
 struct dev_jit {
 	char *info_log, *error_log;   /* may be NULL */
 	size_t info_size, error_size; /* in: room; out: bytes written with the NUL */
@@ -244,6 +246,9 @@ struct dev_jit {
 	const struct dev_jit_option *options;
 	unsigned n_options;
 	float wall_time_ms; /* out */
+	/* out: for which GPUs an image is that has no code for this one ("sm_90"); empty
+	 * if it has, or if the device does not say */
+	char no_code[DEV_TARGETS_BYTES];
 };
 
 enum dev_stream_flag {

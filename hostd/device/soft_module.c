@@ -260,6 +260,10 @@ static CUresult text_parse(const char *text, size_t size, struct ptx_log *log,
 struct inputs {
 	struct ptx_module **v;
 	size_t n, cap;
+	/* Of the first part that is machine code alone, or PTX for later GPUs. */
+	CUresult missing;
+	char targets[DEV_TARGETS_BYTES];
+	bool left_out; /* there is one behind the first part */
 };
 
 static void inputs_fini(struct inputs *in)
@@ -295,28 +299,31 @@ static CUresult inputs_add(struct inputs *in, const struct image_part *part,
 }
 
 /*
- * Parses all parts. The first of several may be machine code alone: it is the linked form
- * of the others, which we link ourselves.
+ * Parses all parts. Any of several may be machine code alone: the first as the linked
+ * form of the others, which we link ourselves, and libraries like libcudadevrt.
  */
 static CUresult inputs_read(struct inputs *in, const void *image, size_t size,
 			    struct ptx_log *log)
 {
-	CUresult res, first = CUDA_SUCCESS;
+	CUresult res;
 	struct image_part part;
 	size_t pos = 0;
 	int r;
 
 	while ((r = image_next(image, size, &pos, &part)) == 1) {
 		res = inputs_add(in, &part, log);
-		if (res == CUDA_ERROR_NO_BINARY_FOR_GPU && part.data == image)
-			first = res;
-		else if (res)
+		if (res && res != CUDA_ERROR_NO_BINARY_FOR_GPU)
 			return res;
+		if (res && !in->missing)
+			fatbin_targets(part.data, part.size, in->targets,
+				       sizeof(in->targets));
+		in->missing = res ? res : in->missing;
+		in->left_out |= res && part.data != image;
 	}
 	if (r < 0)
 		return CUDA_ERROR_INVALID_IMAGE;
 	if (!in->n)
-		return first ? first : CUDA_ERROR_INVALID_IMAGE;
+		return in->missing ? in->missing : CUDA_ERROR_INVALID_IMAGE;
 	return CUDA_SUCCESS;
 }
 
@@ -333,7 +340,8 @@ static CUresult inputs_link(struct inputs *in, struct ptx_log *log,
 }
 
 static CUresult module_new(struct dev_ctx *ctx, const void *image, size_t image_size,
-			   struct ptx_log *log, struct dev_module **ret_module)
+			   struct ptx_log *log, char ret_no_code[DEV_TARGETS_BYTES],
+			   struct dev_module **ret_module)
 {
 	_cleanup_(module_freep) struct dev_module *mod = calloc(1, sizeof(*mod));
 	_cleanup_(inputs_fini) struct inputs in = {0};
@@ -348,6 +356,11 @@ static CUresult module_new(struct dev_ctx *ctx, const void *image, size_t image_
 		res = inputs_link(&in, log, &mod->ptx);
 	if (!res)
 		res = module_build(mod, log);
+	/* What is called is in the part that could not be taken. */
+	if (res == CUDA_ERROR_INVALID_PTX && in.left_out)
+		res = in.missing;
+	if (res == CUDA_ERROR_NO_BINARY_FOR_GPU)
+		memcpy(ret_no_code, in.targets, sizeof(in.targets));
 	if (!res)
 		*ret_module = steal(mod);
 	return res;
@@ -361,13 +374,16 @@ CUresult soft_module_load(struct dev_ctx *ctx, const void *image, size_t image_s
 	char own[LOG_BYTES] = "";
 	struct ptx_log log = {own, sizeof(own), 0};
 	bool has_log = jit && jit->error_log && jit->error_size;
+	char no_code[DEV_TARGETS_BYTES] = "";
 
 	if (res)
 		return res;
 	if (has_log)
 		log = (struct ptx_log){jit->error_log, jit->error_size, 0};
 	log.buf[0] = 0;
-	res = module_new(ctx, image, image_size, &log, ret_module);
+	res = module_new(ctx, image, image_size, &log, no_code, ret_module);
+	if (jit)
+		memcpy(jit->no_code, no_code, sizeof(no_code));
 	if (has_log)
 		jit->error_size = log.len + 1;
 	if (jit && jit->info_log && jit->info_size) {

@@ -3,6 +3,8 @@
  * Modules and libraries, which are modules that outlive the current context's being
  * current: both are loaded into the context that is current, or into the primary one.
  */
+#include <stdio.h>
+
 #include "dispatch/handlers.h"
 
 #define LOG_MAX     28672u /* of each message; see module.api */
@@ -130,6 +132,18 @@ static int take_image(struct session *s, uint64_t id, struct image *ret_img)
 	return r;
 }
 
+/* Counts code that this device cannot run, for whoever asks why a program fails. */
+static void refuse_code(struct sess_lane *sl, const char *targets, const char *kernel)
+{
+	char what[REFUSAL_TEXT];
+
+	if (!*targets)
+		return;
+	snprintf(what, sizeof(what), "code of %s only%s%s", targets,
+		 *kernel ? ", kernel " : "", kernel);
+	sess_refuse(sl->s, REFUSAL_DEVICE, what, 0);
+}
+
 int handle_module_load(struct sess_lane *sl, const struct module_load_args *a)
 {
 	_cleanup_free_ struct jit_logs *logs = calloc(1, sizeof(*logs));
@@ -155,6 +169,8 @@ int handle_module_load(struct sess_lane *sl, const struct module_load_args *a)
 	else
 		status = sess_module_new(s, ctx, a->cmd->module, &img, &logs->jit, &m);
 	image_free(s->images, &img);
+	if (status == CUDA_ERROR_NO_BINARY_FOR_GPU)
+		refuse_code(sl, logs->jit.no_code, "");
 	if (status == CUDA_SUCCESS) {
 		if (sess_module_in(sl, m, ctx, &inst) == CUDA_SUCCESS)
 			(void)s->ops->module_function_count(inst->dev, &n_functions);
@@ -274,7 +290,7 @@ int handle_module_function(struct sess_lane *sl, const struct module_function_ar
 {
 	enum handle_type type = handle_type(a->cmd->func);
 	struct module_function_rep fail = {0};
-	struct sess_module *m;
+	struct sess_module *m = NULL;
 	struct sess_inst *inst;
 	struct sess_func *f;
 	struct dev_func *dev;
@@ -295,6 +311,9 @@ int handle_module_function(struct sess_lane *sl, const struct module_function_ar
 		return r;
 	if (result == CUDA_SUCCESS)
 		return reply_func(sl, dev, name);
+	if (result == CUDA_ERROR_NO_BINARY_FOR_GPU && m &&
+	    !atomic_exchange_explicit(&m->told, true, memory_order_relaxed))
+		refuse_code(sl, m->jit.no_code, a->name);
 	fail.res.result = result;
 	return sess_done(sl, &fail, sizeof(fail));
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <lz4.h>
+#include <stdio.h>
 #include <string.h>
 #include <zstd.h>
 
@@ -209,4 +210,54 @@ int fatbin_ptx(const void *image, size_t len, unsigned sm, char **ret_text,
 		break;
 	}
 	return unpack(&e, ret_text, ret_len);
+}
+
+/* ---- for people ---- */
+
+#define ELF_ABI_AT    8
+#define ELF_FLAGS_AT  48
+#define ELF_HDR_BYTES 64
+
+/* Machine code says in its ELF header for which architecture it is; 0: it does not. */
+static unsigned elf_sm(const uint8_t *elf, size_t len)
+{
+	uint32_t flags;
+
+	if (len < ELF_HDR_BYTES)
+		return 0;
+	memcpy(&flags, elf + ELF_FLAGS_AT, sizeof(flags));
+	return (elf[ELF_ABI_AT] >= 8 ? flags >> 8 : flags) & 255;
+}
+
+static void add_target(char *buf, size_t cap, const char *kind, unsigned sm)
+{
+	static const char more[] = ", ...";
+	size_t n = strlen(buf);
+	char one[24];
+
+	snprintf(one, sizeof(one), "%s%s_%u", n ? ", " : "", kind, sm);
+	if (strstr(buf, one + (n ? 2 : 0)) || strstr(buf, more))
+		return;
+	if (n + strlen(one) + sizeof(more) <= cap)
+		memcpy(buf + n, one, strlen(one) + 1);
+	else if (n + sizeof(more) <= cap)
+		memcpy(buf + n, more, sizeof(more));
+}
+
+void fatbin_targets(const void *image, size_t len, char *buf, size_t cap)
+{
+	enum fatbin_format format;
+	struct fatbin_entry e;
+	size_t pos = 0;
+
+	buf[0] = 0;
+	if (fatbin_format(image, len, &format) < 0)
+		return;
+	if (format == FATBIN_IS_ELF && elf_sm(image, len))
+		add_target(buf, cap, "sm", elf_sm(image, len));
+	while (format == FATBIN_IS_CONTAINER && fatbin_next(image, len, &pos, &e) > 0) {
+		if (e.kind == FATBIN_ELF || e.kind == FATBIN_PTX)
+			add_target(buf, cap, e.kind == FATBIN_ELF ? "sm" : "compute",
+				   e.sm);
+	}
 }

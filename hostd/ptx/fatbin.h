@@ -76,4 +76,10 @@ int fatbin_next(const void *image, size_t len, size_t *pos, struct fatbin_entry 
 int fatbin_ptx(const void *image, size_t len, unsigned sm, char **ret_text,
 	       size_t *ret_len);
 
+/*
+ * Names what an image is for, "sm_80, sm_90" or "compute_100", and ", ..." for what does
+ * not fit; nothing where that cannot be seen. buf is NUL-terminated.
+ */
+void fatbin_targets(const void *image, size_t len, char *buf, size_t cap);
+
 #endif

@@ -40,6 +40,7 @@ struct sess_module {
 	struct list in_session;   /* session.libraries */
 	struct sess_image *image; /* of a library: a reference */
 	struct dev_jit jit;       /* of a library: options for further contexts */
+	_Atomic bool told;        /* that it has no code: counted once */
 	struct dev_jit_option options[DEV_JIT_OPTIONS_MAX];
 };
 

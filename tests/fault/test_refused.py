@@ -36,6 +36,15 @@ class Refused(FaultTest):
             sessions = {s["tenant"]: s["session"] for s in d.ctl("info")["ended"]}
             self.assertEqual(refused(d, str(sessions["b"])), {}, "steady lacks nothing")
 
+    def test_code_for_another_gpu(self):
+        with Daemon() as d:
+            p = d.run("no_image-machine")
+            out, _ = p.communicate(timeout=patient(60))
+            self.assertEqual(p.returncode, 0, out)
+            self.assertEqual(out.count("the software GPU runs PTX"), 1, out)
+            wait_for(lambda: not d.sessions(), 2, "all have ended")
+            self.assertIn(("device", "code of sm_90 only, kernel _Z3addPi"), refused(d))
+
 
 if __name__ == "__main__":
     unittest.main()

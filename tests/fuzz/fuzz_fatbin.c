@@ -2,6 +2,7 @@
 /* Containers as a guest hands them over; every entry that unpacks is also read. */
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ptx/fatbin.h"
 
@@ -11,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static volatile uint8_t sum;
 	struct fatbin_entry e;
-	char *text = NULL;
+	char *text = NULL, targets[32];
 	size_t n, pos = 0;
 
 	while (fatbin_next(data, size, &pos, &e) == 1) {
@@ -21,5 +22,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (fatbin_ptx(data, size, 90, &text, &n) == 0 && text[n])
 		abort();
 	free(text);
+	fatbin_targets(data, size, targets, sizeof(targets));
+	if (strlen(targets) >= sizeof(targets))
+		abort();
 	return 0;
 }

@@ -102,6 +102,26 @@ DEVICE_TEST(device_module, bad_images_have_their_codes)
 	FAILS(load(f, "", 1, &mod), CUDA_ERROR_INVALID_IMAGE);
 }
 
+/* Says for what the code is that an image has, and nothing of images that it can run. */
+SOFT_TEST(device_module, machine_code_is_told_by_its_architecture)
+{
+	static unsigned char elf[64] = {0x7f, 'E', 'L', 'F', 2, 1, 1, 0x33, 8};
+	static const char ptx[] = PTX_HEAD ".visible .entry f() { ret; }\n";
+	struct dev_jit jit = {0};
+	struct dev_module *mod;
+
+	elf[49] = 90;
+	cr_assert(f->ops->module_load(f->ctx, elf, sizeof(elf), &jit, &mod) ==
+		  CUDA_ERROR_NO_BINARY_FOR_GPU);
+	cr_expect_str_eq(jit.no_code, "sm_90");
+	OK(f->ops->library_load(f->ctx, elf, sizeof(elf), &jit, &mod));
+	cr_expect_str_eq(jit.no_code, "sm_90");
+	f->ops->module_unload(mod);
+	OK(f->ops->module_load(f->ctx, ptx, sizeof(ptx), &jit, &mod));
+	cr_expect_str_eq(jit.no_code, "");
+	f->ops->module_unload(mod);
+}
+
 DEVICE_TEST(device_module, bad_ptx_is_told_with_its_line)
 {
 	const char *const bad[] = {
@@ -394,14 +414,22 @@ SOFT_TEST(device_module, containers_in_a_row_are_linked)
 	struct dev_module *mod;
 	char image[8192];
 	uint32_t v = 0;
-	size_t n;
+	size_t n, alone, more;
 
 	n = put_container(image, 2, "\177ELF nothing", 12);
 	n += put_container(image + n, 1, a, sizeof(a));
 	FAILS(load(f, image, n, &mod), CUDA_ERROR_INVALID_PTX);
 	cr_assert(strstr(error_log, "twice") || strstr(error_log, "shared_count"), "%s",
 		  error_log);
+	alone = n;
 	n += put_container(image + n, 1, b, sizeof(b));
+	/* a library of machine code alone, as libcudadevrt: needed, and not needed */
+	more = put_container(image + n, 2, "\177ELF nothing", 12);
+	OK(load(f, image, n + more, &mod));
+	f->ops->module_unload(mod);
+	more = put_container(image + alone, 2, "\177ELF nothing", 12);
+	FAILS(load(f, image, alone + more, &mod), CUDA_ERROR_NO_BINARY_FOR_GPU);
+	put_container(image + alone, 1, b, sizeof(b));
 	OK(load(f, image, n, &mod));
 	OK(f->ops->module_function(mod, "calls", &l.func));
 	OK(f->ops->launch(f->ctx, NULL, &l));

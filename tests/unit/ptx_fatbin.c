@@ -215,3 +215,32 @@ Test(ptx_fatbin, iterates)
 	cr_assert_eq(fatbin_next(image, len, &pos, &e), 0);
 	cr_assert_eq(fatbin_next(image, len, &pos, &e), 0);
 }
+
+Test(ptx_fatbin, says_what_it_is_for)
+{
+	static uint8_t elf[64] = {0x7f, 'E', 'L', 'F', 2, 1, 1, 0x33, 8};
+	char buf[64], small[12];
+
+	begin();
+	add(FATBIN_ELF, 80, 0, "x", 1, 0);
+	add(FATBIN_ELF, 90, 0, "x", 1, 0);
+	add(FATBIN_ELF, 90, 0, "y", 1, 0);
+	add_text(100, 0, ".version 9.0");
+	fatbin_targets(image, len, buf, sizeof(buf));
+	cr_expect_str_eq(buf, "sm_80, sm_90, compute_100");
+	fatbin_targets(image, len, small, sizeof(small));
+	cr_expect_str_eq(small, "sm_80, ...");
+	for (size_t n = 0; n < len; n++) /* cut short */
+		fatbin_targets(image, n, buf, sizeof(buf));
+	elf[49] = 75; /* ABI 8 and later, and before */
+	fatbin_targets(elf, sizeof(elf), buf, sizeof(buf));
+	cr_expect_str_eq(buf, "sm_75");
+	elf[8] = 7;
+	elf[48] = 86;
+	fatbin_targets(elf, sizeof(elf), buf, sizeof(buf));
+	cr_expect_str_eq(buf, "sm_86");
+	fatbin_targets(elf, 63, buf, sizeof(buf));
+	cr_expect_str_eq(buf, "");
+	fatbin_targets(".version 8.0", 13, buf, sizeof(buf));
+	cr_expect_str_eq(buf, "");
+}
