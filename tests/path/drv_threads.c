@@ -17,8 +17,6 @@
 
 static CUcontext contexts[2];
 static pthread_barrier_t all_there;
-/* How many may ask weftd at the same moment is not the question here. */
-static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
 
 static void check_copies(unsigned n, size_t size)
 {
@@ -27,17 +25,13 @@ static void check_copies(unsigned n, size_t size)
 
 	REQUIRE(there && back);
 	memset(there, (int)n, size);
-	pthread_mutex_lock(&asking);
 	CK(cuMemAlloc(&p, size));
-	pthread_mutex_unlock(&asking);
 	CK(cuMemcpyHtoD(p, there, size));
 	CK(cuMemsetD8(p + size / 2, (unsigned char)(n >> 8), 1));
 	CK(cuMemcpyDtoH(back, p, size));
 	there[size / 2] = (unsigned char)(n >> 8);
 	REQUIRE(!memcmp(there, back, size));
-	pthread_mutex_lock(&asking);
 	CK(cuMemFree(p));
-	pthread_mutex_unlock(&asking);
 	free(there);
 	free(back);
 }
