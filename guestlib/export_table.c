@@ -17,6 +17,7 @@
 
 #include "context.h"
 #include "export_table.h"
+#include "guest_uuid.h"
 #include "integrity.h"
 #include "module.h"
 #include "process.h"
@@ -238,6 +239,9 @@ static void write_uuid(char *p, const uint8_t *u)
 			     u[i]);
 }
 
+/* For programs of the host (guest_uuid.h). */
+static const table_slot identity[1] = {SIZE(1)};
+
 CUresult CUDAAPI cuGetExportTable(const void **table, const CUuuid *id)
 {
 	const uint8_t *u = (const uint8_t *)id;
@@ -252,6 +256,10 @@ CUresult CUDAAPI cuGetExportTable(const void **table, const CUuuid *id)
 			*table = export_tables[i].table;
 			return CUDA_SUCCESS;
 		}
+	}
+	if (memcmp(u, guest_uuid, sizeof(guest_uuid)) == 0) {
+		*table = identity;
+		return CUDA_SUCCESS;
 	}
 	*table = NULL;
 	if (memcmp(u, skip_bootstrap, sizeof(skip_bootstrap)) == 0)

@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "device/cuda_driver.h"
+#include "guest_uuid.h"
 
 #define CUDA_LIBRARY "libcuda.so.1"
 
@@ -41,6 +43,16 @@ static int look_up_all(void)
 	return 0;
 }
 
+/* LD_LIBRARY_PATH of a program that weft-run started may be weftd's as well. */
+static bool is_guest_library(void)
+{
+	const void *table;
+	CUuuid id;
+
+	memcpy(&id, guest_uuid, sizeof(id));
+	return !cu.cuGetExportTable(&table, &id);
+}
+
 static void load(void)
 {
 	CUresult res;
@@ -55,6 +67,12 @@ static void load(void)
 	}
 	if (look_up_all() < 0)
 		return;
+	if (is_guest_library()) {
+		log_warning("%s is Weft's guest library and no driver: see "
+			    "LD_LIBRARY_PATH",
+			    CUDA_LIBRARY);
+		return;
+	}
 	res = cu.cuInit(0);
 	if (!res)
 		res = cu.cuDeviceGetCount(&n);

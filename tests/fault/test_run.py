@@ -13,6 +13,7 @@ import subprocess
 import sys
 import unittest
 
+import fault
 from fault import Daemon, FaultTest, patient, program
 
 INSIDE = "WEFT_TEST_INSIDE"
@@ -98,6 +99,13 @@ class Shared(FaultTest):
 
 
 class Alone(FaultTest):
+    def test_the_guests_library_is_no_driver(self):
+        """LD_LIBRARY_PATH of a program that runs in Weft, and starts weft-run itself."""
+        env = {"LD_LIBRARY_PATH": os.path.join(fault.BUILD, "guestlib")}
+        said = host("--private", "--device", "auto", env=env)[2]
+        self.assertIn("libcuda.so.1 is Weft's guest library", said)
+        self.assertNotIn("no GPU: unix:", said)
+
     def test_no_daemon(self):
         status, out, said = host()
         self.assertEqual(status, 0, said)
@@ -176,6 +184,7 @@ def main():
                 os.chdir(tree)
         os.environ.pop("XDG_RUNTIME_DIR", None)
         os.environ.pop("TMPDIR", None)
+        os.environ.pop("LD_LIBRARY_PATH", None)
         return unittest.main()
     inside = ["unshare", "--mount", "--propagation", "private"]
     if os.geteuid() or subprocess.run([*inside, "mount", "-t", "tmpfs", "tmpfs", "/run"],
