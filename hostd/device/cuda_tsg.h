@@ -6,7 +6,7 @@
  * copy of 4 KiB waits behind another process's copy of 1 GiB. In slices of 50 us the
  * former takes 56 us instead of 927, the latter 59 instead of 1,056; two processes that
  * copy the same way share 53.6 GB/s instead of 55.1, one alone loses nothing
- * (tests/bench/README.md).
+ * (hostd/doc/decisions/0005-short-turns.md).
  *
  * A group belongs to who made it, and may be told its slice by him.
  */
