@@ -197,7 +197,7 @@ static int add_tenant(struct run *run)
 /* Finds the socket of a tenant that is there. */
 static int find_tenant(struct run *run)
 {
-	struct json_object *q = client_request("info"), *a = NULL;
+	struct json_object *q, *a = NULL;
 	char hint[200] = "";
 	int r;
 
@@ -206,6 +206,7 @@ static int find_tenant(struct run *run)
 	if (run->opt.tenant)
 		snprintf(hint, sizeof(hint), ": weftctl add %.63s, or --create",
 			 run->opt.tenant);
+	q = client_request("info");
 	json_object_object_add(q, "tenant", json_object_new_string(tenant_name(run)));
 	r = ask(run, q, hint, &a);
 	if (r == 0)
