@@ -12,6 +12,8 @@ bool placement_scarce(const struct placement_device *d, const struct placement_t
 		      uint32_t n);
 uint64_t placement_share(const struct placement_device *d,
 			 const struct placement_tenant *t, uint32_t n, uint32_t i);
+void placement_shares(const struct placement_device *d, const struct placement_tenant *t,
+		      uint32_t n, uint64_t *ret_share);
 int placement_victim(const struct placement_device *d, const struct placement_tenant *t,
 		     uint32_t n, uint32_t asks, uint64_t bytes,
 		     struct placement_step *ret_step);

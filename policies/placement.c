@@ -121,11 +121,27 @@ uint64_t placement_share(const struct placement_device *d,
 	return share_of(&l, &t[i]);
 }
 
+void placement_shares(const struct placement_device *d, const struct placement_tenant *t,
+		      uint32_t n, uint64_t *ret_share)
+{
+	struct share_level l = divide(d, t, n);
+
+	for (uint32_t i = 0; i < n; i++)
+		ret_share[i] = share_of(&l, &t[i]);
+}
+
 enum victim_stage {
 	VICTIM_SHARE,
 	VICTIM_LOW,
 	VICTIM_LEAST
 };
+
+static uint64_t victim_share(const struct placement_device *d,
+			     const struct placement_tenant *t, uint32_t i,
+			     const struct share_level *l)
+{
+	return d->shares ? d->shares[i] : share_of(l, &t[i]);
+}
 
 static uint64_t victim_has(const struct placement_tenant *t, uint32_t i, uint32_t asks,
 			   uint64_t bytes)
@@ -163,19 +179,19 @@ int placement_victim(const struct placement_device *d, const struct placement_te
 		     uint32_t n, uint32_t asks, uint64_t bytes,
 		     struct placement_step *ret_step)
 {
-	struct share_level l = divide(d, t, n);
+	struct share_level l = d->shares ? (struct share_level){0} : divide(d, t, n);
 	enum victim_stage last = VICTIM_SHARE;
 	struct search s = {.found = false};
 	share_wide device = 0, host = 0;
 
 	if (asks >= n)
 		last = VICTIM_LOW;
-	else if (!fixed(&t[asks]) || fixed(&t[asks]) < share_of(&l, &t[asks]))
+	else if (!fixed(&t[asks]) || fixed(&t[asks]) < victim_share(d, t, asks, &l))
 		last = VICTIM_LEAST;
 	for (uint32_t i = 0; i < n; i++) {
 		uint64_t give =
 			victim_gives(d, &t[i], last, bytes, victim_has(t, i, asks, bytes),
-				     share_of(&l, &t[i]));
+				     victim_share(d, t, i, &l));
 
 		device += give;
 		host += share_min(give, t[i].away_room);
@@ -188,7 +204,7 @@ int placement_victim(const struct placement_device *d, const struct placement_te
 	for (enum victim_stage stage = VICTIM_SHARE; stage <= last && !s.found; stage++) {
 		for (uint32_t i = 0; i < n; i++) {
 			uint64_t has = victim_has(t, i, asks, bytes);
-			uint64_t share = share_of(&l, &t[i]);
+			uint64_t share = victim_share(d, t, i, &l);
 			struct distance at = {(__int128)has - share, share_weight(&t[i])};
 
 			offer(&s, d, &t[i], i,

@@ -26,7 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PLACEMENT_ABI        2
+#define PLACEMENT_ABI        3
 #define PLACEMENT_WEIGHT_MAX 10000u
 #define PLACEMENT_NOBODY     UINT32_MAX
 
@@ -42,6 +42,9 @@ struct placement_device {
 	uint64_t host_room; /* host memory that more may go out to */
 	uint64_t chunk;     /* moves are in multiples of it */
 	uint64_t reserve;   /* of total: to be kept free; 0 while not scarce() */
+	/* What shares() said of these tenants; NULL: victim() works it out. What has
+	 * moved since, and how much is free, makes no difference. */
+	const uint64_t *shares;
 };
 
 struct placement_tenant {
@@ -87,6 +90,10 @@ struct placement {
 	/* The fair share of tenant i in bytes. 0 where there is no such tenant. */
 	uint64_t (*share)(const struct placement_device *d,
 			  const struct placement_tenant *t, uint32_t n, uint32_t i);
+
+	/* That of all, for who asks of many: as much work as for one. */
+	void (*shares)(const struct placement_device *d, const struct placement_tenant *t,
+		       uint32_t n, uint64_t *ret_share);
 
 	/*
 	 * `asks` waits for `bytes` more than are free, which are part of what it wants:

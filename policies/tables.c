@@ -83,8 +83,9 @@ static size_t largest_leave(struct placement_chunk *c, size_t n, uint64_t bytes,
 
 #define TENANTS                                                                          \
 	.abi = PLACEMENT_ABI, .scarce = placement_scarce, .share = placement_share,      \
-	.victim = placement_victim, .relieve = placement_relieve,                        \
-	.returns = placement_returns, .session_leaves = placement_session_leaves,        \
+	.shares = placement_shares, .victim = placement_victim,                          \
+	.relieve = placement_relieve, .returns = placement_returns,                      \
+	.session_leaves = placement_session_leaves,                                      \
 	.session_comes = placement_session_comes
 
 const struct placement placement_random = {

@@ -67,10 +67,8 @@ uint64_t account_tenant(const struct tenant *t)
 	const struct worker *w;
 	uint64_t sum = t->shared;
 
-	list_for_each (w, &t->b->workers, link) {
-		if (has_session(w) && w->tenant == t)
-			sum += account_worker(w);
-	}
+	list_for_each (w, &t->workers, tenant_link)
+		sum += account_worker(w);
 	return sum;
 }
 
@@ -91,12 +89,9 @@ static void sample(struct tenant *t)
 	struct worker *w;
 	uint64_t sum = t->shared;
 
-	list_for_each (w, &t->b->workers, link) {
-		uint64_t now, own;
+	list_for_each (w, &t->workers, tenant_link) {
+		uint64_t now = account_worker(w), own;
 
-		if (!has_session(w) || w->tenant != t)
-			continue;
-		now = account_worker(w);
 		own = w->overhead +
 		      MIN(atomic_load(&w->count->memory_peak_bytes), w->granted_peak);
 		/* Its own peak counts what is away as well. */
@@ -135,21 +130,39 @@ void account_ungrant(struct worker *w, uint64_t bytes)
 
 void account_take_back(struct worker *w)
 {
-	uint64_t spare = purse_empty(purse_of(w));
-
-	if (spare)
-		account_ungrant(w, spare);
+	/* To look first leaves the page alone where there is nothing. */
+	if (purse_spare(purse_of(w)))
+		account_ungrant(w, purse_empty(purse_of(w)));
 }
 
-/* Takes back what is ahead of use: of a tenant's sessions, or (t NULL) of all. */
-static void take_back_all(struct broker *b, const struct tenant *t)
+/* Takes back what is ahead of use. */
+static void take_back_tenant(const struct tenant *t)
+{
+	struct worker *w;
+
+	list_for_each (w, &t->workers, tenant_link)
+		account_take_back(w);
+}
+
+static void take_back_all(struct broker *b)
 {
 	struct worker *w;
 
 	list_for_each (w, &b->workers, link) {
-		if (has_session(w) && (!t || w->tenant == t))
+		if (has_session(w))
 			account_take_back(w);
 	}
+}
+
+static bool any_spare(const struct broker *b)
+{
+	const struct worker *w;
+
+	list_for_each (w, &b->workers, link) {
+		if (has_session(w) && purse_spare(purse_of(w)))
+			return true;
+	}
+	return false;
 }
 
 /* What counts towards the limit. */
@@ -161,13 +174,7 @@ static uint64_t tenant_has(const struct tenant *t)
 /* It will have more room in a moment. */
 static bool gets_room(const struct tenant *t)
 {
-	const struct worker *w;
-
-	list_for_each (w, &t->b->workers, link) {
-		if (has_session(w) && w->tenant == t && freed_moving(w))
-			return true;
-	}
-	return t->n_ending;
+	return t->freed_moving || t->n_ending;
 }
 
 /* More than the device has only where somebody said so: who has no limit has a device as
@@ -270,7 +277,8 @@ void account_write_end(struct broker *b)
 	}
 }
 
-/* Up to memory.high: who crosses it is to be noticed. */
+/* Up to memory.high: who crosses it is to be noticed. Nothing while somebody waits, who
+ * would only take it back. */
 static void grant_ahead(struct worker *w)
 {
 	const struct tenant *t = w->tenant;
@@ -278,6 +286,8 @@ static void grant_ahead(struct worker *w)
 	uint64_t high = t->memory.high > t->granted ? t->memory.high - t->granted : 0;
 	uint64_t ahead = MIN(MIN(room, high) / AHEAD_SHARE, AHEAD_MAX);
 
+	if (!list_empty(&w->b->holds))
+		return;
 	account_grant(w, ahead);
 	purse_put(purse_of(w), ahead);
 }
@@ -298,7 +308,7 @@ static int may(struct worker *w, uint64_t bytes, uint64_t held)
 	struct tenant *t = w->tenant;
 
 	if (tenant_room(t) < held || bytes > tenant_room(t) - held)
-		take_back_all(w->b, t);
+		take_back_tenant(t);
 	if (tenant_room(t) >= held && bytes <= tenant_room(t) - held)
 		return 0;
 	if (bytes <= tenant_max(t) && gets_room(t))
@@ -318,9 +328,11 @@ int account_may(struct worker *w, uint64_t bytes)
 
 uint64_t account_gather(struct broker *b)
 {
-	account_write_begin(b);
-	take_back_all(b, NULL);
-	account_write_end(b);
+	if (any_spare(b)) {
+		account_write_begin(b);
+		take_back_all(b);
+		account_write_end(b);
+	}
 	return device_room(b);
 }
 
@@ -334,7 +346,7 @@ static int charge(struct worker *w, uint64_t bytes, bool part)
 	if (r < 0)
 		return r;
 	if (bytes > device_room(b))
-		take_back_all(b, NULL);
+		take_back_all(b);
 	if (bytes > device_room(b)) {
 		if (b->swap ? part || bytes <= b->device_total
 			    : b->n_ending && bytes <= b->device_total)
@@ -365,7 +377,7 @@ static int charge_part(struct worker *w, uint64_t bytes, uint64_t here,
 	struct broker *b = w->b;
 	int r;
 
-	take_back_all(b, NULL);
+	take_back_all(b);
 	r = may(w, bytes, 0);
 	if (r < 0)
 		return r;
@@ -395,7 +407,7 @@ void account_ready(struct worker *w, uint64_t overhead)
 {
 	account_write_begin(w->b);
 	if (overhead > device_room(w->b))
-		take_back_all(w->b, NULL);
+		take_back_all(w->b);
 	w->overhead = overhead;
 	account_grant(w, overhead);
 	w->b->overhead = overhead;
@@ -415,7 +427,7 @@ int account_attach(struct worker *w, struct tenant *t)
 {
 	if (w->overhead > tenant_room(t)) {
 		account_write_begin(w->b);
-		take_back_all(w->b, t);
+		take_back_tenant(t);
 		account_write_end(w->b);
 	}
 	if (w->overhead > tenant_room(t))
@@ -427,6 +439,7 @@ int account_attach(struct worker *w, struct tenant *t)
 	w->b->n_ready--;
 	w->b->reclaim_due = true; /* room for the next context */
 	w->tenant = t;
+	list_append(&t->workers, &w->tenant_link);
 	account_write_end(w->b);
 	return 0;
 }
@@ -466,6 +479,8 @@ void account_end(struct worker *w)
 		b->n_ready--;
 	away_drop(w);
 	account_ungrant(w, w->charged);
+	if (w->tenant)
+		list_remove(&w->tenant_link);
 	account_write_end(b);
 }
 
@@ -493,7 +508,7 @@ void account_set(struct tenant *t, const struct conf_memory *m)
 {
 	account_write_begin(t->b);
 	t->memory = *m;
-	take_back_all(t->b, t);
+	take_back_tenant(t);
 	t->b->reclaim_due = true;
 	account_write_end(t->b);
 }

@@ -39,6 +39,18 @@ static void sub_returning(struct worker *w, uint64_t bytes)
 	w->b->returning -= bytes;
 }
 
+static void set_early(struct worker *w, uint64_t bytes)
+{
+	w->tenant->freed_moving += bytes - w->freed_early;
+	w->freed_early = bytes;
+}
+
+static void set_surplus(struct worker *w, uint64_t bytes)
+{
+	w->tenant->freed_moving += bytes - w->move.surplus;
+	w->move.surplus = bytes;
+}
+
 uint64_t away_room(const struct tenant *t)
 {
 	const struct broker *b = t->b;
@@ -64,10 +76,15 @@ uint64_t away_left(struct worker *w, uint64_t bytes)
 	add(w, bytes);
 	early = MIN(w->freed_early, bytes);
 	sub(w, early);
-	w->freed_early -= early;
+	set_early(w, w->freed_early - early);
 	w->was_away |= bytes > 0;
 	account_write_end(w->b);
 	return bytes;
+}
+
+void away_left_all(struct worker *w)
+{
+	set_early(w, 0);
 }
 
 /* Less is away than was to come back. What was granted for it may be used for what is
@@ -77,7 +94,7 @@ static void returns_less(struct worker *w)
 	uint64_t rest = w->move.returning - MIN(w->away, w->move.returning);
 
 	sub_returning(w, rest);
-	w->move.surplus += rest;
+	set_surplus(w, w->move.surplus + rest);
 }
 
 void away_freed(struct worker *w, uint64_t bytes)
@@ -89,7 +106,7 @@ void away_freed(struct worker *w, uint64_t bytes)
 	sub(w, now);
 	/* The worker may say so before it has said that it was moved out. */
 	if (w->move.out_id)
-		w->freed_early += MIN(bytes - now, w->charged);
+		set_early(w, w->freed_early + MIN(bytes - now, w->charged));
 	returns_less(w);
 	account_write_end(w->b);
 }
@@ -112,7 +129,7 @@ void away_returned(struct worker *w, uint64_t bytes)
 
 	account_write_begin(w->b);
 	sub_returning(w, w->move.returning);
-	w->move.surplus = 0;
+	set_surplus(w, 0);
 	sub(w, back);
 	account_ungrant(w, granted - back);
 	account_write_end(w->b);
@@ -149,7 +166,7 @@ void away_drop(struct worker *w)
 	if (!w->tenant)
 		return;
 	sub_returning(w, w->move.returning);
-	w->move.surplus = 0;
+	set_surplus(w, 0);
 	sub(w, w->away);
-	w->freed_early = 0;
+	set_early(w, 0);
 }

@@ -191,6 +191,7 @@ struct worker {
 	/* In use when policies were told last, and when that was more than before. */
 	uint64_t used_seen, used_ns;
 	struct worker_move move;
+	struct list holds; /* its own; good if there are any */
 	unsigned n_holds;
 
 	/* of a session */
@@ -393,6 +394,8 @@ uint64_t away_room(const struct tenant *t);
 void away_born(struct worker *w, uint64_t bytes);
 /* So much has moved out, as its worker says; returns how much of it is believed. */
 uint64_t away_left(struct worker *w, uint64_t bytes);
+/* And nothing more will. */
+void away_left_all(struct worker *w);
 /* Was freed while away. */
 void away_freed(struct worker *w, uint64_t bytes);
 /* Grants memory for what is away. Returns 0 or -EAGAIN (the device is full). */
@@ -420,6 +423,8 @@ struct numbers {
 
 /* As all is now; good until the next call. Returns 0 or -ENOMEM. */
 int numbers_read(struct broker *b, uint64_t now_ns, struct numbers *ret);
+/* Works out everybody's share, for who asks of many; good as long as the numbers are. */
+void numbers_share(struct broker *b, struct numbers *now);
 /* Of a tenant, sessions that could give way or (comes) get memory back; NULL: none. */
 struct worker *numbers_session(struct tenant *t, bool comes, uint64_t now_ns,
 			       struct placement_session *ret_session);
@@ -435,6 +440,9 @@ uint64_t numbers_kept(const struct broker *b, const struct numbers *now, uint64_
 uint64_t numbers_within_reach(struct tenant *t, uint64_t at_most);
 
 /* ---- hold.c, reclaim.c: who waits for memory, and who gives way ---- */
+
+/* Before anybody of the tenant waits. */
+void hold_init(struct tenant *t);
 
 /* A session wants more: answers now, or when others have given way. part: what cannot be
  * had on the device may be in host memory. -errno: it cannot be answered, or asks for too
@@ -615,7 +623,16 @@ struct tenant {
 	struct window window;
 	struct conf_memory memory;
 	uint64_t granted, away, returning, peak;
+	/* Of what is granted: freed since, on its way out or back. */
+	uint64_t freed_moving;
 	uint64_t held; /* charges that wait */
+	/* Who waits, for memory or for what is swapped: a few stand in b->holds, the
+	 * others behind them. */
+	struct hold_queue {
+		struct list behind;
+		unsigned n_standing;
+	} queues[2];
+	unsigned busy_pass; /* of the pass in which nobody but busy ones could give */
 	struct {
 		/* Times: refused for the limit, or for want of memory; gave way although
 		 * below memory.low, because above memory.high, at all; was too busy to.
@@ -740,8 +757,10 @@ struct broker {
 	uint64_t reserve, scarce_ns;
 	const struct placement *placement;
 	struct placement_tenant *numbers; /* numbers.c */
+	uint64_t *shares;                 /* as many */
 	uint32_t numbers_room;
-	struct list holds;       /* who waits, in order of arrival; reclaim.c */
+	struct list holds;       /* who waits and is looked at, in order; hold.c */
+	unsigned n_passes;       /* over them; each has a number */
 	struct worker *moving;   /* one at a time, so that the device does not idle */
 	struct hold *moving_for; /* who waits for that, if still there */
 	uint64_t moving_since_ns, reclaim_at_ns, reclaim_pause_ns;

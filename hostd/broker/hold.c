@@ -4,6 +4,13 @@
  * if its tenant stays within its share, or if it has given way itself: so a tenant whose
  * kernels keep its memory busy holds up those that want more than theirs, and no one
  * else.
+ *
+ * Looking at somebody costs time that all tenants wait for, so there is an end to how
+ * many of a tenant are looked at: a few stand in b->holds, and whoever comes after them
+ * waits behind, in the tenant's own queue, until one of them has been answered. Only then
+ * has it arrived, as far as the order between tenants goes: however many threads of a
+ * tenant wait, another tenant waits behind those that stand. A pass over those who stand
+ * reads purses and numbers once.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,6 +26,64 @@
 #define HAND_NS (10 * NSEC_PER_SEC)
 /* Of one worker: a charge for each of its threads, and some of its own. */
 #define HOLDS_MAX (SESS_LANES_MAX + 16)
+/* Of one tenant that stand, of either queue: enough that several threads are served at a
+ * time, and that a large allocation which must wait seldom stands before a small one. */
+#define STANDING_MAX 8u
+
+/* What is swapped waits for a second only, so it has a queue of its own: in each the
+ * first one's time is up first. */
+static struct hold_queue *queue_of(const struct hold *h)
+{
+	return &h->t->queues[h->kind == HOLD_NEED];
+}
+
+void hold_init(struct tenant *t)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(t->queues); i++)
+		list_init(&t->queues[i].behind);
+}
+
+static void stand(struct hold *h)
+{
+	h->stands = true;
+	queue_of(h)->n_standing++;
+	list_append(&h->t->b->holds, &h->link);
+}
+
+/* Operators are few, and do not queue. */
+static void enqueue(struct hold *h)
+{
+	struct hold_queue *q = queue_of(h);
+
+	if (h->kind == HOLD_HAND)
+		list_append(&h->t->b->holds, &h->link);
+	else if (q->n_standing < STANDING_MAX && list_empty(&q->behind))
+		stand(h);
+	else
+		list_append(&q->behind, &h->link);
+}
+
+bool hold_move_up(struct broker *b)
+{
+	bool any = false;
+	struct tenant *t;
+
+	list_for_each (t, &b->tenants, link) {
+		for (unsigned i = 0; i < ARRAY_SIZE(t->queues); i++) {
+			struct hold_queue *q = &t->queues[i];
+
+			while (q->n_standing < STANDING_MAX && !list_empty(&q->behind)) {
+				struct hold *h =
+					list_entry(q->behind.next, struct hold, link);
+
+				list_remove(&h->link);
+				stand(h);
+				any = true;
+			}
+		}
+	}
+	return any;
+}
 
 static struct hold *hold_new(struct tenant *t, enum hold_kind kind, uint64_t bytes,
 			     uint64_t deadline_ns)
@@ -31,7 +96,8 @@ static struct hold *hold_new(struct tenant *t, enum hold_kind kind, uint64_t byt
 	h->kind = kind;
 	h->bytes = bytes;
 	h->deadline_ns = deadline_ns;
-	list_append(&t->b->holds, &h->link);
+	list_init(&h->of_worker);
+	enqueue(h);
 	if (kind == HOLD_CHARGE)
 		t->held += bytes;
 	t->b->reclaim_due = true;
@@ -42,7 +108,9 @@ static void set_worker(struct hold *h, struct worker *w, uint32_t id)
 {
 	h->w = w;
 	h->id = id;
-	w->n_holds++;
+	if (!w->n_holds++)
+		list_init(&w->holds);
+	list_append(&w->holds, &h->of_worker);
 }
 
 static void hold_free(struct hold *h)
@@ -57,7 +125,10 @@ static void hold_free(struct hold *h)
 		h->w->n_holds--;
 	if (h->t->b->moving_for == h)
 		h->t->b->moving_for = NULL;
+	if (h->stands)
+		queue_of(h)->n_standing--;
 	list_remove(&h->link);
+	list_remove(&h->of_worker);
 	free(h);
 }
 
@@ -250,19 +321,30 @@ void hold_fail(struct hold *h, int result)
 	}
 }
 
-/* Before others that came earlier. */
-static bool may_pass(const struct hold *h, uint64_t now_ns)
+int pass_read(struct pass *p)
 {
-	struct broker *b = h->t->b;
-	struct numbers now;
+	int r;
 
-	if (account_gather(b) < h->bytes)
+	if (p->known)
+		return 0;
+	p->room = account_gather(p->b);
+	r = numbers_read(p->b, p->now_ns, &p->now);
+	if (r < 0)
+		return r;
+	numbers_share(p->b, &p->now);
+	p->known = true;
+	return 0;
+}
+
+/* Before others that came earlier. */
+static bool may_pass(const struct hold *h, struct pass *p)
+{
+	uint32_t i = h->t->index;
+
+	if (h->t->removed || pass_read(p) < 0 || p->room < h->bytes)
 		return false;
-	if (h->made >= h->bytes)
-		return true;
-	return numbers_read(b, now_ns, &now) == 0 &&
-	       b->placement->share(&now.device, now.tenants, now.n, h->t->index) >=
-		       now.tenants[h->t->index].resident + h->bytes;
+	return h->made >= h->bytes ||
+	       p->now.device.shares[i] >= p->now.tenants[i].resident + h->bytes;
 }
 
 /* Returns 0 if it has been answered, or -EAGAIN. */
@@ -321,42 +403,74 @@ static void hands_end(struct broker *b, const struct tenant *gone, uint64_t now_
 		hold_end(h, 0, 0, 0);
 }
 
-void hold_serve(struct broker *b, uint64_t now_ns)
+void hold_serve(struct pass *p)
 {
 	struct hold *h, *tmp;
 	bool first = true;
 
-	hands_end(b, NULL, now_ns);
-	list_for_each_safe (h, tmp, &b->holds, link) {
+	hands_end(p->b, NULL, p->now_ns);
+	p->known = false;
+	list_for_each_safe (h, tmp, &p->b->holds, link) {
 		if (h->kind == HOLD_HAND)
 			continue;
-		if ((first || may_pass(h, now_ns)) && serve_one(h) == 0)
+		if ((first || may_pass(h, p)) && serve_one(h) == 0) {
+			p->known = false;
 			continue;
+		}
 		first = false;
 	}
 }
 
-void hold_expire(struct broker *b, uint64_t now_ns)
+/* Returns false if it is to wait on: host memory is promised to what moves now. */
+static bool expires(const struct hold *h, uint64_t now_ns)
+{
+	const struct worker *moving = h->t->b->moving;
+
+	return h->kind != HOLD_HAND && now_ns >= h->deadline_ns &&
+	       !(h->part && moving && moving->move.out_id);
+}
+
+static unsigned expire_behind(struct hold_queue *q, uint64_t now_ns, unsigned most)
 {
 	struct hold *h, *tmp;
+	unsigned n = 0;
+
+	list_for_each_safe (h, tmp, &q->behind, link) {
+		if (n == most || !expires(h, now_ns))
+			break;
+		hold_fail(h, -ENOMEM);
+		n++;
+	}
+	return n;
+}
+
+unsigned hold_expire(struct broker *b, uint64_t now_ns, unsigned most)
+{
+	struct hold *h, *tmp;
+	struct tenant *t;
+	unsigned n = 0;
 
 	list_for_each_safe (h, tmp, &b->holds, link) {
-		if (h->kind == HOLD_HAND || now_ns < h->deadline_ns)
-			continue;
-		if (h->part && b->moving && b->moving->move.out_id)
+		if (n == most || !expires(h, now_ns))
 			continue;
 		hold_fail(h, -ENOMEM);
+		n++;
 	}
+	list_for_each (t, &b->tenants, link) {
+		for (unsigned i = 0; i < ARRAY_SIZE(t->queues); i++)
+			n += expire_behind(&t->queues[i], now_ns, most - n);
+	}
+	return n;
 }
 
 void hold_drop(struct worker *w)
 {
 	struct hold *h, *tmp;
 
-	list_for_each_safe (h, tmp, &w->b->holds, link) {
-		if (h->w == w)
-			hold_free(h);
-	}
+	if (!w->n_holds)
+		return;
+	list_for_each_safe (h, tmp, &w->holds, of_worker)
+		hold_free(h);
 }
 
 void reclaim_drop_tenant(struct tenant *t)

@@ -13,8 +13,10 @@ enum hold_kind {
 };
 
 struct hold {
-	struct list link; /* b->holds */
+	struct list link;      /* b->holds, or behind others of its tenant */
+	struct list of_worker; /* worker.holds */
 	enum hold_kind kind;
+	bool stands; /* in b->holds */
 	struct tenant *t;
 	struct worker *w; /* NULL: HOLD_HAND */
 	uint32_t id;
@@ -27,13 +29,29 @@ struct hold {
 	void *arg;
 };
 
+/* What is known of everybody while those who stand are looked at: read once, and again
+ * after somebody was served. */
+struct pass {
+	struct broker *b;
+	uint64_t now_ns;
+	bool known;
+	uint64_t room; /* nobody's */
+	struct numbers now;
+};
+
+/* Reads it, if it is not known; shares included. Returns 0 or -ENOMEM. */
+int pass_read(struct pass *p);
+
 /* Answers whom it can. */
-void hold_serve(struct broker *b, uint64_t now_ns);
-/* Answers who has waited for too long. */
-void hold_expire(struct broker *b, uint64_t now_ns);
+void hold_serve(struct pass *p);
+/* Answers who has waited for too long, at most so many; returns how many of them. */
+unsigned hold_expire(struct broker *b, uint64_t now_ns, unsigned most);
 /* It will not get more: a charge gets the rest in host memory, or is refused; others get
  * what there is. */
 void hold_fail(struct hold *h, int result);
+/* Lets those behind take the places of those who have been answered. Returns true if
+ * there was one. */
+bool hold_move_up(struct broker *b);
 /* Nobody is there any more to be answered. */
 void hold_drop(struct worker *w);
 

@@ -406,6 +406,7 @@ static void fini(struct broker *b)
 	closep(&b->epoll);
 	free(b->libexec);
 	free(b->numbers);
+	free(b->shares);
 	users_fini(&b->users);
 }
 

@@ -51,6 +51,7 @@ static uint64_t returnable(const struct worker *w, uint64_t now_ns)
 static int grow(struct broker *b, uint32_t n)
 {
 	struct placement_tenant *p;
+	uint64_t *shares;
 
 	if (n <= b->numbers_room)
 		return 0;
@@ -58,6 +59,10 @@ static int grow(struct broker *b, uint32_t n)
 	if (!p)
 		return -ENOMEM;
 	b->numbers = p;
+	shares = realloc(b->shares, 2 * n * sizeof(*shares));
+	if (!shares)
+		return -ENOMEM;
+	b->shares = shares;
 	b->numbers_room = 2 * n;
 	return 0;
 }
@@ -150,9 +155,7 @@ int numbers_read(struct broker *b, uint64_t now_ns, struct numbers *ret)
 		bool quiet = false;
 
 		read_tenant(t, &b->numbers[t->index]);
-		list_for_each (w, &b->workers, link) {
-			if (w->state != WORKER_SESSION || w->tenant != t)
-				continue;
+		list_for_each (w, &t->workers, tenant_link) {
 			watch(w, now_ns);
 			add_worker(w, now_ns, &quiet, &b->numbers[t->index]);
 		}
@@ -166,6 +169,12 @@ int numbers_read(struct broker *b, uint64_t now_ns, struct numbers *ret)
 	if (ret->device.reserve && now_ns != NUMBERS_QUIET)
 		b->scarce_ns = now_ns;
 	return 0;
+}
+
+void numbers_share(struct broker *b, struct numbers *now)
+{
+	b->placement->shares(&now->device, now->tenants, now->n, b->shares);
+	now->device.shares = b->shares;
 }
 
 uint64_t numbers_kept(const struct broker *b, const struct numbers *now, uint64_t now_ns)
@@ -198,8 +207,8 @@ struct worker *numbers_session(struct tenant *t, bool comes, uint64_t now_ns,
 	struct worker *w, *of[ARRAY_SIZE(some)];
 	uint32_t n = 0, i;
 
-	list_for_each (w, &t->b->workers, link) {
-		if (w->state != WORKER_SESSION || w->tenant != t || w->ending_ns)
+	list_for_each (w, &t->workers, tenant_link) {
+		if (w->ending_ns)
 			continue;
 		/* Of very many the best so far is kept, and compared with the next. */
 		if (n == ARRAY_SIZE(some)) {

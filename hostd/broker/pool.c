@@ -270,7 +270,6 @@ int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 	w->session = m.session;
 	w->session_of_tenant = m.bytes;
 	w->out.t = t;
-	list_append(&t->workers, &w->tenant_link);
 	w->b->n_idle--;
 	w->hello = *hello;
 	w->attached_ns = w->b->taken_ns = clock_now_ns();
@@ -468,7 +467,6 @@ static void worker_ended(struct worker *w, int status)
 	}
 	account_end(w);
 	list_remove(&w->link);
-	list_remove(&w->tenant_link);
 	b->n_idle -= w->state != WORKER_SESSION;
 	b->n_starting -= w->state == WORKER_STARTING;
 	outbox_drop(&w->out);

@@ -14,6 +14,9 @@
  * have, and who is above its share fills it up again afterwards. A worker that frees
  * memory sends no message, so while anything is away or somebody waits, weftd looks at
  * the purses every few milliseconds, and never else.
+ *
+ * There is an end to what one tick does, whatever waits: others' messages come between
+ * two of them.
  */
 #include <errno.h>
 
@@ -42,6 +45,10 @@
 /* At a time, so that who needs room meanwhile waits a few milliseconds. */
 #define RETURN_MAX     (256ull << 20)
 #define BACKGROUND_MAX (128ull << 20)
+
+/* So many are told in a tick that they get no more, each of which has everybody looked at
+ * again. */
+#define ENDS_MAX 16u
 
 /* A worker on its way out gives the device's memory back within this, or much later. */
 #define SOON_NS (100 * NSEC_PER_MSEC)
@@ -139,49 +146,65 @@ static uint64_t free_soon(const struct broker *b, uint64_t now_ns)
 	return bytes;
 }
 
-/* Returns 0 (asked), -EBUSY (to be tried again) or why nothing can be done. */
-static int ask_for(struct hold *h, bool first, uint64_t now_ns)
+/* Who is to give so much of its room for h. */
+static int find_victim(const struct hold *h, const struct pass *p, uint64_t room,
+		       uint64_t missing, struct placement_step *ret_step)
 {
-	struct broker *b = h->t->b;
-	struct placement_tenant *t;
-	struct placement_step step;
-	struct numbers now;
-	uint64_t missing, soon = 0, room = account_gather(b);
+	struct placement_device d = p->now.device;
+	struct placement_tenant *t = &p->now.tenants[h->t->index], was = *t;
 	int r;
 
-	if (h->t->removed || numbers_read(b, now_ns, &now) < 0)
-		return -ENOMEM;
-	if (h->kind == HOLD_HAND)
-		return ask_by_hand(h, &now, now_ns);
-	/* What is there, or will be in a moment, is for the first. */
-	if (!first)
-		room = MIN(room, h->made);
-	else if (h->kind != HOLD_NEED)
-		soon = free_soon(b, now_ns);
-	missing = h->bytes > room ? h->bytes - room : 0;
-	if (missing <= soon)
-		return -EBUSY;
-	t = &now.tenants[h->t->index];
 	/* It is promised, and stays part of what is wanted. */
-	now.device.free -= MIN(room, now.device.free);
+	d.free -= MIN(room, d.free);
 	if (h->kind == HOLD_NEED || h->kind == HOLD_HOME) {
 		t->away -= MIN(h->bytes, t->away);
 		t->wanted += h->bytes;
 	}
-	r = b->placement->victim(&now.device, now.tenants, now.n, h->t->index, missing,
-				 &step);
-	return r < 0 ? r : ask_step(b, &step, true, now_ns);
+	r = p->b->placement->victim(&d, p->now.tenants, p->now.n, h->t->index, missing,
+				    ret_step);
+	*t = was;
+	return r;
+}
+
+/* Returns 0 (asked), -EBUSY (to be tried again) or why nothing can be done. */
+static int ask_for(struct hold *h, bool first, struct pass *p)
+{
+	struct broker *b = p->b;
+	struct placement_step step;
+	uint64_t missing, soon = 0, room;
+	int r;
+
+	if (h->t->removed || pass_read(p) < 0)
+		return -ENOMEM;
+	if (h->kind == HOLD_HAND)
+		return ask_by_hand(h, &p->now, p->now_ns);
+	/* What is there, or will be in a moment, is for the first. */
+	room = first ? p->room : MIN(p->room, h->made);
+	if (first && h->kind != HOLD_NEED)
+		soon = free_soon(b, p->now_ns);
+	missing = h->bytes > room ? h->bytes - room : 0;
+	if (missing <= soon)
+		return -EBUSY;
+	/* Those who could give are busy for all charges of a tenant. */
+	if (h->kind == HOLD_CHARGE && h->t->busy_pass == b->n_passes)
+		return -EBUSY;
+	r = find_victim(h, p, room, missing, &step);
+	if (r == -EBUSY && h->kind == HOLD_CHARGE)
+		h->t->busy_pass = b->n_passes;
+	return r < 0 ? r : ask_step(b, &step, true, p->now_ns);
 }
 
 /* Asks for who waits. Returns 0 if somebody was asked, -EAGAIN if somebody was answered,
  * -EBUSY if nothing could be done. */
-static int ask_for_holds(struct broker *b, uint64_t now_ns)
+static int ask_for_holds(struct pass *p)
 {
+	struct broker *b = p->b;
 	bool first = true;
 	struct hold *h;
 
+	b->n_passes += !(b->n_passes + 1) + 1;
 	list_for_each (h, &b->holds, link) {
-		int r = ask_for(h, first, now_ns);
+		int r = ask_for(h, first, p);
 
 		if (r == 0) {
 			b->moving_for = h;
@@ -190,8 +213,8 @@ static int ask_for_holds(struct broker *b, uint64_t now_ns)
 		if (b->n_ending && (r == -ENOSPC || r == -ENOMEM))
 			r = -EBUSY;
 		if (r == -ENOSPC && !h->nothing_ns)
-			h->nothing_ns = MAX(numbers_late_until(b), now_ns);
-		if (r == -ENOMEM || (r == -ENOSPC && now_ns >= h->nothing_ns) ||
+			h->nothing_ns = MAX(numbers_late_until(b), p->now_ns);
+		if (r == -ENOMEM || (r == -ENOSPC && p->now_ns >= h->nothing_ns) ||
 		    (r == -EBUSY && h->kind == HOLD_NEED)) {
 			hold_fail(h, -ENOMEM);
 			return -EAGAIN;
@@ -351,7 +374,7 @@ int reclaim_ended(struct worker *w, const struct ctl_msg *m, uint64_t now_ns)
 		return -EPROTO;
 	take_left(w, m->bytes, now_ns);
 	w->move.out_id = 0;
-	w->freed_early = 0;
+	away_left_all(w);
 	if (w->move.left) {
 		w->tenant->events.reclaim++;
 		w->move.gave_ns = now_ns;
@@ -393,9 +416,8 @@ void reclaim_end(struct worker *w)
 /* ---- the clock ---- */
 
 /* A late answer is booked all the same; until then that worker is busy. */
-static void expire(struct broker *b, uint64_t now_ns)
+static void expire_move(struct broker *b, uint64_t now_ns)
 {
-	hold_expire(b, now_ns);
 	if (!b->moving || now_ns - b->moving_since_ns < MOVE_NS)
 		return;
 	log_warning("worker %d does not say what it moved", b->moving->child.pid);
@@ -436,8 +458,26 @@ static uint64_t next_time(struct broker *b, uint64_t now_ns)
 	return next;
 }
 
+/* Answers whom it can, and asks for the others. Returns true if there is more to do at
+ * once. */
+static bool serve(struct broker *b, uint64_t now_ns)
+{
+	struct pass p = {.b = b, .now_ns = now_ns};
+	unsigned n = hold_expire(b, now_ns, ENDS_MAX);
+
+	expire_move(b, now_ns);
+	hold_serve(&p);
+	while (!b->moving && n < ENDS_MAX && ask_for_holds(&p) == -EAGAIN) {
+		n++;
+		hold_serve(&p);
+	}
+	return n == ENDS_MAX;
+}
+
 uint64_t reclaim_tick(struct broker *b, uint64_t now_ns)
 {
+	bool again;
+
 	if (!b->swap && list_empty(&b->holds)) {
 		b->reclaim_due = false;
 		return UINT64_MAX;
@@ -446,15 +486,13 @@ uint64_t reclaim_tick(struct broker *b, uint64_t now_ns)
 		return b->reclaim_at_ns;
 	if (b->reclaim_due)
 		b->reclaim_pause_ns = AWAY_TICK_NS;
-	expire(b, now_ns);
-	hold_serve(b, now_ns);
-	while (!b->moving && ask_for_holds(b, now_ns) == -EAGAIN)
-		hold_serve(b, now_ns);
+	again = serve(b, now_ns);
 	if (!b->moving)
 		ask_in_background(b, now_ns);
 	if (!b->moving && list_empty(&b->holds))
 		bring_back(b, now_ns);
-	b->reclaim_due = false;
-	b->reclaim_at_ns = next_time(b, now_ns);
+	again |= hold_move_up(b);
+	b->reclaim_due = again;
+	b->reclaim_at_ns = again ? now_ns : next_time(b, now_ns);
 	return b->reclaim_at_ns;
 }

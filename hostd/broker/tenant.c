@@ -279,6 +279,7 @@ int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **r
 	list_init(&t->link);
 	list_init(&t->shares);
 	list_init(&t->workers);
+	hold_init(t);
 	list_init(&t->waiting);
 	list_init(&t->queue_link);
 	outbox_init(&t->door_out, b, &t->door_ctl);

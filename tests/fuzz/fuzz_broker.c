@@ -56,7 +56,6 @@ static void start(unsigned i)
 	if (account_attach(&workers[i], &tenants[i % 2]) < 0)
 		abort();
 	workers[i].state = WORKER_SESSION;
-	list_append(&tenants[i % 2].workers, &workers[i].tenant_link);
 	account_begin(&workers[i]);
 }
 
@@ -67,7 +66,6 @@ static void stop(unsigned i)
 	account_host_drop(&workers[i]);
 	account_end(&workers[i]);
 	list_remove(&workers[i].link);
-	list_remove(&workers[i].tenant_link);
 	outbox_drop(&workers[i].out);
 	close(workers[i].ctl.fd);
 	close(theirs[i]);
@@ -108,14 +106,17 @@ static void say(unsigned i, const uint8_t *step)
 
 static void check(void)
 {
-	uint64_t granted = b.shared, away = tenants[0].shared_away, host = 0;
+	uint64_t granted = b.shared, away = tenants[0].shared_away, host = 0, moving = 0;
 
 	away += tenants[1].shared_away;
 
 	for (unsigned i = 0; i < WORKERS; i++) {
 		granted += workers[i].charged;
 		away += workers[i].away;
+		moving += workers[i].freed_early + workers[i].move.surplus;
 	}
+	if (moving != tenants[0].freed_moving + tenants[1].freed_moving)
+		abort();
 	for (unsigned i = 0; i < 2; i++) {
 		host += tenants[i].host_used + tenants[i].wmem;
 		if (tenants[i].wmem > tenants[i].wmem_max)
@@ -170,6 +171,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		tenants[i].memory.weight = 100;
 		list_init(&tenants[i].shares);
 		list_init(&tenants[i].workers);
+		hold_init(&tenants[i]);
 		list_append(&b.tenants, &tenants[i].link);
 	}
 	for (unsigned i = 0; i < WORKERS; i++)
@@ -194,5 +196,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (b.granted || b.away || !list_empty(&b.holds))
 		abort();
 	free(b.numbers);
+	free(b.shares);
 	return 0;
 }

@@ -36,6 +36,7 @@ static void reset(uint64_t device)
 	b.device_total = device;
 	for (unsigned i = 0; i < TENANTS; i++) {
 		tenants[i].b = &b;
+		list_init(&tenants[i].workers);
 		tenants[i].memory.max = UINT64_MAX;
 		list_append(&b.tenants, &tenants[i].link);
 	}

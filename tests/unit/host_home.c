@@ -66,6 +66,8 @@ static void setup(void)
 							 .swap_max = UINT64_MAX,
 							 .weight = 100};
 		list_init(&tenants[i].shares);
+		list_init(&tenants[i].workers);
+		hold_init(&tenants[i]);
 		list_append(&b.tenants, &tenants[i].link);
 		start(i);
 	}
@@ -81,6 +83,7 @@ static void teardown(void)
 	}
 	cr_assert(list_empty(&b.holds) && !b.granted && !b.away && !b.returning);
 	free(b.numbers);
+	free(b.shares);
 }
 
 TestSuite(home, .init = setup, .fini = teardown);

@@ -56,6 +56,7 @@ static void reset(void)
 		tenants[i].b = &b;
 		tenants[i].memory.max = UINT64_MAX;
 		list_init(&tenants[i].shares);
+		list_init(&tenants[i].workers);
 		list_append(&b.tenants, &tenants[i].link);
 	}
 	for (unsigned i = 0; i < WORKERS; i++)

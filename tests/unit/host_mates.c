@@ -52,6 +52,7 @@ static void reset_mate(struct mate *m)
 void reset(uint64_t device, uint64_t swap)
 {
 	free(b.numbers);
+	free(b.shares);
 	memset(&b, 0, sizeof(b));
 	memset(tenants, 0, sizeof(tenants));
 	list_init(&b.tenants);
@@ -64,6 +65,8 @@ void reset(uint64_t device, uint64_t swap)
 	now = NSEC_PER_SEC;
 	for (unsigned i = 0; i < TENANTS; i++) {
 		tenants[i].b = &b;
+		list_init(&tenants[i].workers);
+		hold_init(&tenants[i]);
 		/* max is no limit here, and allows more than the device has. */
 		tenants[i].memory = (struct conf_memory){.high = UINT64_MAX,
 							 .max = UINT64_MAX / 2,
