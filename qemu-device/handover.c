@@ -396,11 +396,10 @@ int handover_receive(struct server *s, int fd, int after_crash)
 	return r < 0 ? r : 0;
 }
 
-int handover_take(struct server *s, const char *path)
+int handover_ask(const char *path)
 {
 	struct sockaddr_un a;
 	_cleanup_close_ int fd = unix_socket(path, &a);
-	char ack = ACK;
 	int r;
 
 	if (fd < 0)
@@ -408,8 +407,14 @@ int handover_take(struct server *s, const char *path)
 	if (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
 		return -errno;
 	r = set_timeouts(fd);
-	if (r == 0)
-		r = handover_receive(s, fd, 0);
+	return r < 0 ? r : fd_steal(&fd);
+}
+
+int handover_take(struct server *s, int fd)
+{
+	char ack = ACK;
+	int r = handover_receive(s, fd, 0);
+
 	if (r == 0 && send(fd, &ack, 1, MSG_NOSIGNAL) < 0)
 		r = -errno;
 	return r;

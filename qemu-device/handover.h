@@ -59,11 +59,15 @@ int handover_offer(struct server *s);
 /* Sends the state without connections to s->keeper_fd. Returns 0 or -errno. */
 int handover_snapshot(struct server *s);
 
-/*
- * Asks the process behind path for its state, and takes it into s, just initialised.
- * Returns 0 or -errno (s is then fit for server_fini() only).
+/* Connects to the process that offers its state at path. Returns a descriptor or -errno.
  */
-int handover_take(struct server *s, const char *path);
+int handover_ask(const char *path);
+
+/*
+ * Takes what comes on that descriptor, which stays the caller's, into s, just
+ * initialised, and says so. Returns 0 or -errno (s is then fit for server_fini() only).
+ */
+int handover_take(struct server *s, int fd);
 
 /*
  * Reads the state from a socket that carries it, into s, just initialised. Rings whose

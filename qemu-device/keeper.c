@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* #syscalls: clone wait4 poll recvmsg sendmsg socketpair close signalfd4 prctl getppid */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -7,6 +8,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -102,6 +104,7 @@ static int pair(int ret_fds[2])
 static int spawn(struct keeper *k, bool again)
 {
 	int keep[2], state[2] = {-1, -1};
+	pid_t us = getpid();
 	int r = pair(keep);
 
 	if (r < 0)
@@ -115,7 +118,9 @@ static int spawn(struct keeper *k, bool again)
 	if (k->pid < 0)
 		return -errno;
 	if (k->pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		/* Ends with us; a signal is nothing that we could send. */
+		if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != us)
+			_exit(EXIT_FAILURE);
 		sigprocmask(SIG_SETMASK, &k->old_mask, NULL);
 		closep(&keep[0]);
 		closep(&state[0]);
@@ -126,6 +131,10 @@ static int spawn(struct keeper *k, bool again)
 	}
 	closep(&keep[1]);
 	closep(&state[1]);
+	for (unsigned i = 0; !again && i < k->ops->n_first; i++) {
+		closep(&k->ops->first[i]);
+		k->ops->first[i] = -1;
+	}
 	k->sock = keep[0];
 	if (again)
 		r = replay(&k->now, state[0]);
@@ -192,10 +201,8 @@ static int keeper_loop(struct keeper *k)
 
 		if (poll(p, ARRAY_SIZE(p), -1) < 0 && errno != EINTR)
 			return EXIT_FAILURE;
-		if (p[0].revents) {
-			kill(k->pid, SIGTERM);
+		if (p[0].revents)
 			return EXIT_SUCCESS;
-		}
 		if (!p[1].revents || keep_record(k) == 0)
 			continue;
 		r = server_died(k);

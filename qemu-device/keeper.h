@@ -16,6 +16,10 @@ struct keeper_ops {
 	 */
 	int (*serve)(void *ctx, int keep_fd, int state_fd);
 	void *ctx;
+	/* Descriptors of the first server, which the others get as a state: closed here
+	 * once it is there. */
+	int *first;
+	unsigned n_first;
 };
 
 /*

@@ -15,14 +15,24 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/sockfile.h"
+#include "connector.h"
 #include "handover.h"
 #include "keeper.h"
-#include "sandbox.h"
 #include "server.h"
+#include "util/sandbox.h"
 
 /* CIDs below are taken by virtio; the top value means "any". */
 #define CID_MIN 3u
 #define CID_MAX 0xfffffffeu
+
+/* What is opened before rights are given up, for the first server. */
+enum {
+	FD_LISTEN,   /* where QEMU connects */
+	FD_FRONT,    /* QEMU */
+	FD_HANDOVER, /* where a successor asks */
+	FD_TAKEOVER, /* who is followed */
+	FD_NUM,
+};
 
 struct options {
 	const char *socket;
@@ -30,12 +40,15 @@ struct options {
 	const char *handover;
 	const char *takeover;
 	const char *group;
+	const char *user;
 	mode_t mode;
 	uint64_t cid;
 	int grace_ms; /* -1: the default */
-	bool no_sandbox;
+	enum sandbox_mode sandbox;
 	struct forward forward;
 	struct server_note *notes;
+	int fds[FD_NUM]; /* -1: none */
+	int connector_fd;
 };
 
 static const char usage_text[] =
@@ -51,6 +64,7 @@ static const char usage_text[] =
 	"  --socket-mode MODE   of PATH, octal (0600)\n"
 	"  --socket-group NAME  of PATH\n"
 	"  --pause-grace MS     a stopped device keeps its connections so long (500)\n"
+	"  --user NAME|UID:GID  run as, if started by root (weft or nobody)\n"
 	"  --no-sandbox         allow every system call\n"
 	"  --version, --help\n";
 
@@ -107,33 +121,48 @@ static int make_socket(const struct options *o)
 	return fd_steal(&fd);
 }
 
-/* First start: nobody has anything for us. */
-static int open_sockets(struct server *s, const struct options *o)
+/* What needs the rights of who started us. */
+static int open_sockets(struct options *o)
 {
-	int fd = make_socket(o);
+	int *fd = o->fds;
 	int r;
 
-	if (fd < 0) {
-		log_error("%s: %s", o->socket ? o->socket : o->connect,
-			  o->socket ? sockfile_error(fd) : strerror(-fd));
-		return fd;
-	}
-	if (o->handover) {
-		r = handover_listen(o->handover);
+	if (o->takeover) {
+		r = handover_ask(o->takeover);
 		if (r < 0) {
-			log_error("%s: %s", o->handover, sockfile_error(r));
-			close(fd);
+			log_error("taking over from %s: %s", o->takeover, strerror(-r));
 			return r;
 		}
-		s->handover_fd = r;
-	}
-	if (!o->connect) {
-		s->listen_fd = fd;
+		fd[FD_TAKEOVER] = r;
 		return 0;
 	}
-	r = fd_set_nonblock(fd, 1);
-	vu_attach(&s->dev.vu, fd);
-	return r;
+	r = make_socket(o);
+	if (r < 0) {
+		log_error("%s: %s", o->socket ? o->socket : o->connect,
+			  o->socket ? sockfile_error(r) : strerror(-r));
+		return r;
+	}
+	fd[o->connect ? FD_FRONT : FD_LISTEN] = r;
+	if (!o->handover)
+		return 0;
+	r = handover_listen(o->handover);
+	if (r < 0) {
+		log_error("%s: %s", o->handover, sockfile_error(r));
+		return r;
+	}
+	fd[FD_HANDOVER] = r;
+	return 0;
+}
+
+/* First start: nobody has anything for us. */
+static int use_sockets(struct server *s, struct options *o)
+{
+	s->listen_fd = fd_steal(&o->fds[FD_LISTEN]);
+	s->handover_fd = fd_steal(&o->fds[FD_HANDOVER]);
+	if (o->fds[FD_FRONT] < 0)
+		return 0;
+	vu_attach(&s->dev.vu, fd_steal(&o->fds[FD_FRONT]));
+	return fd_set_nonblock(s->dev.vu.fd, 1);
 }
 
 /* Connections that a crashed server had: the guest must not wait for them. */
@@ -153,22 +182,29 @@ static int reset_noted(struct server *s)
 	return 0;
 }
 
-static int prepare(struct server *s, const struct options *o, int state_fd)
+static int prepare(struct server *s, struct options *o, int state_fd)
 {
 	int r;
 
 	if (state_fd >= 0) {
 		r = handover_receive(s, state_fd, true);
-		if (r == 0)
-			r = reset_noted(s);
-	} else if (o->takeover) {
-		r = handover_take(s, o->takeover);
-		if (r < 0)
-			log_error("taking over from %s: %s", o->takeover, strerror(-r));
-	} else {
-		r = open_sockets(s, o);
+		return r < 0 ? r : reset_noted(s);
 	}
+	if (o->fds[FD_TAKEOVER] < 0)
+		return use_sockets(s, o);
+	r = handover_take(s, o->fds[FD_TAKEOVER]);
+	close(fd_steal(&o->fds[FD_TAKEOVER]));
+	if (r < 0)
+		log_error("taking over from %s: %s", o->takeover, strerror(-r));
 	return r;
+}
+
+/* Rights, files and limits are the keeper's. */
+static int confine(const struct options *o)
+{
+	const struct sandbox box = {.kind = SANDBOX_VSOCK};
+
+	return o->sandbox == SANDBOX_OFF || sandbox_sanitized() ? 0 : sandbox_calls(&box);
 }
 
 static int serve(void *ctx, int keep_fd, int state_fd)
@@ -180,18 +216,18 @@ static int serve(void *ctx, int keep_fd, int state_fd)
 	if (!s)
 		return EXIT_FAILURE;
 	r = server_init(s, o->cid);
-	s->forward = o->forward;
+	s->connector_fd = o->connector_fd;
 	s->keeper_fd = keep_fd;
 	s->notes = o->notes;
 	if (o->grace_ms >= 0)
 		s->grace_ms = (unsigned)o->grace_ms;
 	if (r == 0)
+		r = confine(o);
+	if (r == 0)
 		r = prepare(s, o, state_fd);
 	if (r == 0)
 		r = server_start(s);
 	closep(&state_fd);
-	if (r == 0 && !o->no_sandbox)
-		r = sandbox_enter();
 	if (r == 0)
 		r = server_run(s);
 	if (r < 0)
@@ -210,6 +246,7 @@ enum option_id {
 	OPT_MODE,
 	OPT_GROUP,
 	OPT_GRACE,
+	OPT_USER,
 	OPT_NO_SANDBOX,
 	OPT_VERSION,
 	OPT_HELP,
@@ -252,8 +289,11 @@ static int set_option(struct options *o, int id, const char *arg)
 		r = parse_u64(arg, 10, 1u << 30, &v);
 		o->grace_ms = (int)v;
 		break;
+	case OPT_USER:
+		o->user = arg;
+		break;
 	case OPT_NO_SANDBOX:
-		o->no_sandbox = true;
+		o->sandbox = SANDBOX_OFF;
 		break;
 	default:
 		r = -EINVAL;
@@ -274,6 +314,7 @@ static int parse_options(int argc, char **argv, struct options *o)
 		{"socket-mode", required_argument, NULL, OPT_MODE},
 		{"socket-group", required_argument, NULL, OPT_GROUP},
 		{"pause-grace", required_argument, NULL, OPT_GRACE},
+		{"user", required_argument, NULL, OPT_USER},
 		{"no-sandbox", no_argument, NULL, OPT_NO_SANDBOX},
 		{"version", no_argument, NULL, OPT_VERSION},
 		{"help", no_argument, NULL, OPT_HELP},
@@ -315,10 +356,37 @@ static void raise_descriptor_limit(void)
 		log_debug("descriptor limit: %m");
 }
 
+/*
+ * The keeper's share, which its servers begin with. Root's device runs as another user
+ * even without a sandbox.
+ */
+static int give_up_rights(const struct options *o)
+{
+	struct sandbox box = {
+		.kind = SANDBOX_VSOCK_KEEPER, .mode = o->sandbox, .user = o->user};
+	int r = geteuid() == 0 ? sandbox_ids(o->user, &box.uid, &box.gid) : 0;
+
+	if (r < 0) {
+		log_error("user %s: %s", o->user ? o->user : "weft or nobody",
+			  r == -EPERM ? "the device does not run as root"
+				      : "there is no such user");
+		return r;
+	}
+	r = sandbox_files(&box);
+	if (r == 0)
+		r = sandbox_enter(&box);
+	if (r == 0)
+		r = sandbox_user(&box);
+	if (r < 0)
+		log_error("sandbox: %s", strerror(-r));
+	return r;
+}
+
 int main(int argc, char **argv)
 {
-	struct options o = {.mode = 0600, .grace_ms = -1};
-	struct keeper_ops ops = {.serve = serve, .ctx = &o};
+	struct options o = {.mode = 0600, .grace_ms = -1, .fds = {-1, -1, -1, -1}};
+	struct keeper_ops ops = {
+		.serve = serve, .ctx = &o, .first = o.fds, .n_first = FD_NUM};
 	int r;
 
 	log_set_program("weft-vsock");
@@ -334,6 +402,12 @@ int main(int argc, char **argv)
 		log_error("no memory");
 		return EXIT_FAILURE;
 	}
-	r = keeper_run(&ops);
-	return r;
+	o.connector_fd = connector_start(&o.forward, o.sandbox);
+	if (o.connector_fd < 0) {
+		log_error("connector: %s", strerror(-o.connector_fd));
+		return EXIT_FAILURE;
+	}
+	if (open_sockets(&o) < 0 || give_up_rights(&o) < 0)
+		return EXIT_FAILURE;
+	return keeper_run(&ops);
 }

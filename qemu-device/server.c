@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "connector.h"
 #include "handover.h"
 #include "server.h"
 
@@ -48,7 +49,7 @@ static int do_connect(void *ctx, uint32_t port)
 {
 	struct server *s = ctx;
 
-	return forward_connect(&s->forward, port);
+	return connector_ask(s->connector_fd, port);
 }
 
 static int do_watch(void *ctx, int fd, uint32_t index, uint32_t gen)
@@ -135,7 +136,8 @@ int server_init(struct server *s, uint64_t cid)
 	int r;
 
 	memset(s, 0, sizeof(*s));
-	s->listen_fd = s->handover_fd = s->keeper_fd = s->epoll_fd = s->timer_fd = -1;
+	s->connector_fd = s->keeper_fd = -1;
+	s->listen_fd = s->handover_fd = s->epoll_fd = s->timer_fd = -1;
 	for (unsigned i = 0; i < VU_NUM_QUEUES; i++)
 		s->watched_kick[i] = -1;
 	s->grace_ms = GRACE_MS;

@@ -10,7 +10,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "forward.h"
 #include "vsock.h"
 
 /* Ports of open connections, kept where they survive a crash of this process. */
@@ -22,7 +21,7 @@ struct server_note {
 
 struct server {
 	struct vsock dev;
-	struct forward forward;
+	int connector_fd; /* who connects for us; the caller's */
 	int epoll_fd;
 	int listen_fd;   /* where front ends connect, -1 if none */
 	int handover_fd; /* where a successor connects, -1 if none */
@@ -38,8 +37,9 @@ struct server {
 };
 
 /*
- * The device has no sockets yet: the caller sets forward, keeper_fd and notes, then calls
- * server_start(), or handover_receive() and then server_start(). Returns 0 or -errno.
+ * The device has no sockets yet: the caller sets connector_fd, keeper_fd and notes, then
+ * calls server_start(), or handover_receive() and then server_start(). Returns 0 or
+ * -errno.
  */
 int server_init(struct server *s, uint64_t cid);
 void server_fini(struct server *s);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <linux/close_range.h>
 #include <pwd.h>
 #include <stdlib.h>
@@ -114,8 +115,34 @@ int sandbox_ids(const char *user, uid_t *ret_uid, gid_t *ret_gid)
 	return 0;
 }
 
+/* For this process and all that it starts. */
+static int keep_capabilities(uint64_t keep)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct has[2];
+
+	if (syscall(SYS_capget, &head, has) < 0)
+		return -errno;
+	for (unsigned i = 0; i < ARRAY_SIZE(has); i++) {
+		uint32_t mask = (uint32_t)(keep >> 32 * i);
+
+		has[i].permitted &= mask;
+		has[i].effective = has[i].permitted;
+		has[i].inheritable = 0;
+	}
+	/* Who may not take it out of the bounding set cannot get more out of it, either.
+	 */
+	for (unsigned long cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++) {
+		if (!(keep >> cap & 1))
+			(void)prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
+	}
+	return syscall(SYS_capset, &head, has) < 0 ? -errno : 0;
+}
+
 int sandbox_user(const struct sandbox *s)
 {
+	if (s->capabilities)
+		return keep_capabilities(s->capabilities);
 	if (geteuid() != 0)
 		return 0;
 	if (s->uid == 0)

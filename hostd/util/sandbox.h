@@ -7,9 +7,11 @@
  *	   thread and those that it starts (files)
  *	3. resource limits, no core dumps and no looking into memory with a guest's data
  *	4. no_new_privs
- *	5. another user, no groups, no capabilities (if started as root)
+ *	5. another user, no groups, no capabilities (if started as root); or, who has to
+ *	   act for others, all capabilities but a few
  *	6. a list of system calls and of what they may be asked; a call that is not on it
- *is named and ends the process, one asked for something else fails with EPERM
+ *	   is named and ends the process, one asked for something else fails with EPERM.
+ *	   weftd's children have its filter as well, so that one lists what nobody needs
  *
  * 3 to 6 (enter) come after the device is open, which may need more.
  * hostd/doc/syscalls.md is the list, and a test keeps it true.
@@ -18,15 +20,23 @@
 #define WEFT_UTIL_SANDBOX_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
 
-#define SANDBOX_EXIT 159 /* status of a process that made a forbidden system call */
+/* A set of capabilities with CAP_... in it. */
+#define SANDBOX_CAP(cap) (1ull << (cap))
+
+#define SANDBOX_EXIT     159 /* status of a process that made a forbidden system call */
 
 enum sandbox_kind {
 	SANDBOX_WORKER_SOFT, /* threads and memory */
 	SANDBOX_WORKER_CUDA, /* also what the driver library does with its device files */
 	SANDBOX_DOOR,        /* sockets only */
+	SANDBOX_VSOCK,       /* a VM's device: sockets, memory of the guest */
+	SANDBOX_VSOCK_KEEPER,    /* likewise, and starts such a process again */
+	SANDBOX_VSOCK_CONNECTOR, /* connects to Unix sockets, is told to which */
+	SANDBOX_BROKER,          /* weftd, and workers before they enter their own */
 	SANDBOX_NUM,
 };
 
@@ -45,6 +55,9 @@ struct sandbox {
 	const char *user;
 	/* Nobody else runs as that user: threads are bounded, too. */
 	bool own_user;
+	/* Not 0: root stays root, with these capabilities and no others; SANDBOX_CAP().
+	 */
+	uint64_t capabilities;
 	/* Open files; 0: as it is. */
 	unsigned files;
 	/* Closed to files before the device's are there, too: for tests. */
@@ -85,6 +98,9 @@ int sandbox_enter(const struct sandbox *s);
 int sandbox_limits(const struct sandbox *s);
 int sandbox_user(const struct sandbox *s);
 int sandbox_calls(const struct sandbox *s);
+
+/* Whether this is a build that can have no sandbox. */
+bool sandbox_sanitized(void);
 
 /* "worker-soft", ... */
 const char *sandbox_name(enum sandbox_kind kind);

@@ -40,6 +40,12 @@
 		.n_args = ARRAY_SIZE(((struct scmp_arg_cmp[]){__VA_ARGS__})),            \
 		.args = {__VA_ARGS__},                                                   \
 	}
+#define REFUSED_WHEN(x, e, text, ...)                                                    \
+	{                                                                                \
+		.nr = SCMP_SYS(x), .name = #x, .when = text " fails: " #e, .error = e,   \
+		.n_args = ARRAY_SIZE(((struct scmp_arg_cmp[]){__VA_ARGS__})),            \
+		.args = {__VA_ARGS__},                                                   \
+	}
 #define IS(i, value)                                                                     \
 	{                                                                                \
 		.arg = i, .op = SCMP_CMP_EQ, .datum_a = value                            \
@@ -111,6 +117,14 @@ static const struct sandbox_call calls_data_only[] = {
 /* accept4: only the door listens. */
 static const struct sandbox_call calls_door[] = {
 	CALL(accept4),
+};
+
+/* weft-vsock: the guest's memory, QEMU's socket, connections. */
+static const struct sandbox_call calls_vsock[] = {
+	CALL(accept4),    CALL(shutdown),
+	CALL(getsockopt), WHEN(setsockopt, "SOL_SOCKET", IS(1, SOL_SOCKET)),
+	CALL(geteuid),    CALL(fstat),
+	CALL(newfstatat), CALL(timerfd_settime),
 };
 
 #define CLONE_NAMESPACES                                                                 \
@@ -208,6 +222,102 @@ static const struct sandbox_call calls_cuda[] = {
 	REFUSED(mkdir, EACCES),
 };
 
+/* A server's process begins with its keeper's filter. */
+static const struct sandbox_call calls_keeper[] = {
+	WHEN(clone, "processes only",
+	     BITS(0, CLONE_THREAD | CLONE_VM | CLONE_PARENT | CLONE_NAMESPACES, 0)),
+	REFUSED(clone3, ENOSYS),
+	CALL(wait4),
+	CALL(getppid),
+	CALL(set_robust_list),
+	CALL(signalfd4),
+	CALL(epoll_create1),
+	CALL(timerfd_create),
+	WHEN(socketpair, "SOCK_SEQPACKET", BITS(1, 0xf, SOCK_SEQPACKET)),
+	WHEN(prctl, "PR_SET_PDEATHSIG", IS(0, PR_SET_PDEATHSIG)),
+	WHEN(prctl, "PR_SET_NO_NEW_PRIVS", IS(0, PR_SET_NO_NEW_PRIVS)),
+	CALL(seccomp),
+};
+
+static const struct sandbox_call calls_connector[] = {
+	WHEN(socket, "AF_UNIX", IS(0, AF_UNIX)),
+	CALL(connect),
+};
+
+/* A clone for a name space, one flag at a time. */
+#define NAMESPACE(flag) REFUSED_WHEN(clone, EPERM, #flag, BITS(0, flag, flag))
+
+/*
+ * What neither weftd nor a driver that opens its device asks for: other processes'
+ * memory, the system as a whole, name spaces and mounts, networks, and parts of the
+ * kernel that are new or seldom used.
+ */
+static const struct sandbox_call calls_broker[] = {
+	REFUSED(ptrace, EPERM),
+	REFUSED(process_vm_readv, EPERM),
+	REFUSED(process_vm_writev, EPERM),
+	REFUSED(kcmp, EPERM),
+	REFUSED(pidfd_getfd, EPERM),
+	REFUSED(process_madvise, EPERM),
+	REFUSED(perf_event_open, EPERM),
+	REFUSED(bpf, EPERM),
+	REFUSED(userfaultfd, EPERM),
+	REFUSED(io_uring_setup, EPERM),
+	REFUSED(io_uring_enter, EPERM),
+	REFUSED(io_uring_register, EPERM),
+	REFUSED(add_key, EPERM),
+	REFUSED(request_key, EPERM),
+	REFUSED(keyctl, EPERM),
+	REFUSED(fanotify_init, EPERM),
+	REFUSED(open_by_handle_at, EPERM),
+	REFUSED(lookup_dcookie, EPERM),
+	REFUSED(mknod, EPERM),
+	REFUSED(mknodat, EPERM),
+	REFUSED(mount, EPERM),
+	REFUSED(umount2, EPERM),
+	REFUSED(pivot_root, EPERM),
+	REFUSED(chroot, EPERM),
+	REFUSED(open_tree, EPERM),
+	REFUSED(move_mount, EPERM),
+	REFUSED(fsopen, EPERM),
+	REFUSED(fsconfig, EPERM),
+	REFUSED(fsmount, EPERM),
+	REFUSED(fspick, EPERM),
+	REFUSED(mount_setattr, EPERM),
+	REFUSED(unshare, EPERM),
+	REFUSED(setns, EPERM),
+	NAMESPACE(CLONE_NEWNS),
+	NAMESPACE(CLONE_NEWCGROUP),
+	NAMESPACE(CLONE_NEWUTS),
+	NAMESPACE(CLONE_NEWIPC),
+	NAMESPACE(CLONE_NEWUSER),
+	NAMESPACE(CLONE_NEWPID),
+	NAMESPACE(CLONE_NEWNET),
+	REFUSED(clone3, ENOSYS),
+	REFUSED_WHEN(socket, EAFNOSUPPORT, "other than AF_UNIX", NOT(0, AF_UNIX)),
+	REFUSED(init_module, EPERM),
+	REFUSED(finit_module, EPERM),
+	REFUSED(delete_module, EPERM),
+	REFUSED(kexec_load, EPERM),
+	REFUSED(kexec_file_load, EPERM),
+	REFUSED(reboot, EPERM),
+	REFUSED(swapon, EPERM),
+	REFUSED(swapoff, EPERM),
+	REFUSED(acct, EPERM),
+	REFUSED(quotactl, EPERM),
+	REFUSED(syslog, EPERM),
+	REFUSED(sethostname, EPERM),
+	REFUSED(setdomainname, EPERM),
+	REFUSED(settimeofday, EPERM),
+	REFUSED(clock_settime, EPERM),
+	REFUSED(adjtimex, EPERM),
+	REFUSED(clock_adjtime, EPERM),
+	REFUSED(iopl, EPERM),
+	REFUSED(ioperm, EPERM),
+	REFUSED(modify_ldt, EPERM),
+	REFUSED(vhangup, EPERM),
+};
+
 struct set {
 	const struct sandbox_call *calls;
 	unsigned n;
@@ -229,6 +339,15 @@ static const struct {
 				 {SET(calls_common), SET(calls_worker), SET(calls_cuda)}},
 	[SANDBOX_DOOR] = {"door",
 			  {SET(calls_common), SET(calls_data_only), SET(calls_door)}},
+	[SANDBOX_VSOCK] = {"vsock",
+			   {SET(calls_common), SET(calls_data_only), SET(calls_vsock)}},
+	[SANDBOX_VSOCK_KEEPER] = {"vsock-keeper",
+				  {SET(calls_common), SET(calls_data_only),
+				   SET(calls_vsock), SET(calls_keeper)}},
+	[SANDBOX_VSOCK_CONNECTOR] = {"vsock-connector",
+				     {SET(calls_common), SET(calls_data_only),
+				      SET(calls_connector)}},
+	[SANDBOX_BROKER] = {"weftd", {SET(calls_broker)}},
 };
 static_assert(ARRAY_SIZE(kinds) == SANDBOX_NUM, "each kind has its list");
 
@@ -287,7 +406,8 @@ static int allow_arguments(const struct sandbox_call *c, void *f)
 		.arg = 0, .op = SCMP_CMP_EQ, .datum_a = (scmp_datum_t)getpid()};
 
 	if (c->error)
-		return add(f, SCMP_ACT_ERRNO((uint32_t)c->error), c->nr, 0, NULL);
+		return add(f, SCMP_ACT_ERRNO((uint32_t)c->error), c->nr, c->n_args,
+			   c->args);
 	if (c->own_pid)
 		return add(f, SCMP_ACT_ALLOW, c->nr, 1, &self);
 	return add(f, SCMP_ACT_ALLOW, c->nr, c->n_args, c->args);
@@ -358,6 +478,8 @@ int sandbox_calls(const struct sandbox *s)
 
 	if (s->mode == SANDBOX_LOG)
 		return s->watcher > 0 ? sandbox_watch_all(s->watcher) : 0;
+	if (s->kind == SANDBOX_BROKER)
+		return load(s->kind, SCMP_ACT_ALLOW, allow_arguments, false);
 	r = catch_forbidden();
 	if (r == 0)
 		r = load(s->kind, SCMP_ACT_TRAP, allow_number, true);

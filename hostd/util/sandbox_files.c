@@ -259,7 +259,8 @@ int sandbox_files(struct sandbox *s)
 	if (s->mode == SANDBOX_OFF || sandbox_sanitized())
 		return 0;
 	/* While /etc/passwd can be read. */
-	r = geteuid() == 0 ? sandbox_ids(s->user, &s->uid, &s->gid) : 0;
+	r = geteuid() == 0 && !s->capabilities ? sandbox_ids(s->user, &s->uid, &s->gid)
+					       : 0;
 	if (r < 0)
 		return r;
 	if (s->mode == SANDBOX_LOG) {

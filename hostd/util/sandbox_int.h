@@ -23,9 +23,6 @@ struct sandbox_call {
 int sandbox_each(enum sandbox_kind kind,
 		 int (*fn)(const struct sandbox_call *c, void *arg), void *arg);
 
-/* Whether this is a build that can have no sandbox. */
-bool sandbox_sanitized(void);
-
 /* Whether a process of that kind may open a path so. */
 bool sandbox_may_open(enum sandbox_kind kind, const char *path, bool write);
 

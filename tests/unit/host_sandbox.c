@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -25,6 +26,7 @@
 #include "util/sandbox.h"
 
 #define NOT_SANDBOXED 99
+#define CHANGE_USER   (SANDBOX_CAP(CAP_SETUID) | SANDBOX_CAP(CAP_SETGID))
 #define DID_IT        1 /* what must not work did */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -35,20 +37,30 @@
 
 static pid_t victim;        /* of the same user as the process in the sandbox */
 static int sock[2], log_fd; /* made before the sandbox is closed */
+static struct sockaddr_un listens = {AF_UNIX, "/tmp/weft-sandbox-XXXXXX"};
+
+/* What serves guests. weftd does not, opens files, and has a list of what it may not. */
+static bool serves(int kind)
+{
+	return kind != SANDBOX_BROKER;
+}
 
 /* Runs fn in a sandboxed child. Returns its wait status. */
 static int in_sandbox(enum sandbox_kind kind, void (*fn)(void))
 {
 	struct sandbox box = {.kind = kind, .files = 64, .at_once = true};
 	int status;
-	pid_t pid = fork();
+	pid_t pid;
 
+	if (!serves(kind))
+		box.capabilities = CHANGE_USER;
+	pid = fork();
 	if (pid == 0) {
 		int null = open("/dev/null", O_WRONLY);
 
 		dup2(null, 2); /* what a forbidden call says */
-		if (sandbox_early(log_fd + 1) < 0 || sandbox_files(&box) < 0 ||
-		    sandbox_enter(&box) < 0)
+		if (sandbox_early(log_fd + 1) < 0 ||
+		    (serves(kind) && sandbox_files(&box) < 0) || sandbox_enter(&box) < 0)
 			_exit(98);
 		fn();
 		_exit(0);
@@ -103,6 +115,18 @@ static void did(bool what)
 		_exit(DID_IT);
 }
 
+static void start_listening(void)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	mode_t old = umask(0);
+
+	close(mkstemp(listens.sun_path));
+	unlink(listens.sun_path);
+	cr_assert_eq(bind(fd, (struct sockaddr *)&listens, sizeof(listens)), 0);
+	cr_assert_eq(listen(fd, 64), 0);
+	umask(old);
+}
+
 /* A process of the user that the sandboxed ones become, if we are root. */
 static void start_victim(void)
 {
@@ -111,6 +135,7 @@ static void start_victim(void)
 	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, sock), 0);
 	log_fd = fcntl(memfd_create("log", 0), F_DUPFD, sock[1] + 1);
 	cr_assert_gt(log_fd, sock[1]);
+	start_listening();
 	victim = fork();
 	if (victim == 0) {
 		struct sandbox box = {0};
@@ -128,6 +153,7 @@ static void start_victim(void)
 
 static void end_victim(void)
 {
+	unlink(listens.sun_path);
 	if (victim > 0) {
 		kill(victim, SIGKILL);
 		waitpid(victim, NULL, 0);
@@ -209,7 +235,8 @@ static void run_program(void)
 
 static void make_socket(void)
 {
-	socket(AF_INET, SOCK_STREAM, 0);
+	did(socket(AF_INET, SOCK_STREAM, 0) >= 0);
+	did(socket(AF_NETLINK, SOCK_RAW, 0) >= 0);
 }
 
 static void make_pair(void)
@@ -239,15 +266,17 @@ static void look_into(void)
 
 Test(sandbox, calls_that_nobody_has)
 {
-	static void (*const fns[])(void) = {run_program, make_socket, trace,
-					    become_root, send_signal, look_into};
+	static void (*const fns[])(void) = {run_program, trace, become_root, send_signal,
+					    look_into};
 
 	for (int k = 0; k < SANDBOX_NUM; k++) {
-		for (unsigned i = 0; i < sizeof(fns) / sizeof(*fns); i++)
+		for (unsigned i = 0; serves(k) && i < sizeof(fns) / sizeof(*fns); i++)
 			cr_assert(forbidden((enum sandbox_kind)k, fns[i]), "%s, %u",
 				  sandbox_name((enum sandbox_kind)k), i);
 	}
 	cr_assert(forbidden(SANDBOX_DOOR, make_pair));
+	cr_assert(forbidden(SANDBOX_VSOCK, make_pair));
+	cr_assert(forbidden(SANDBOX_VSOCK_CONNECTOR, make_pair));
 }
 
 static void kill_by_sigio(void)
@@ -300,16 +329,20 @@ static void fork_by(unsigned long flags)
 	did(pid > 0);
 }
 
-static void make_processes(void)
+static void make_odd_processes(void)
 {
 	struct {
 		uint64_t a[11];
 	} args = {{0}};
 
 	did(syscall(SYS_clone3, &args, sizeof(args)) >= 0);
-	fork_by(SIGCHLD);
 	fork_by(SIGCHLD | CLONE_VM);
 	fork_by(SIGCHLD | CLONE_PARENT);
+}
+
+static void make_processes(void)
+{
+	fork_by(SIGCHLD);
 }
 
 static void make_name_space(void)
@@ -362,22 +395,142 @@ static void map_code(void)
 	did(p != MAP_FAILED);
 }
 
+/* As weftd's control socket, which lets in whoever is its user. */
+static void command_others(void)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	did(fd >= 0 && connect(fd, (struct sockaddr *)&listens, sizeof(listens)) == 0);
+}
+
 Test(sandbox, nobody_harms_others)
 {
-	static void (*const fns[])(void) = {
-		kill_by_sigio, kill_by_ioctl,  kill_thread,     schedule,
-		limit_others,  make_processes, make_name_space, open_files,
-		send_datagram, change_itself,
+	static const struct {
+		void (*fn)(void);
+		unsigned but; /* SANDBOX_NUM: nobody may */
+	} all[] = {
+		{kill_by_sigio, SANDBOX_NUM},
+		{kill_by_ioctl, SANDBOX_NUM},
+		{kill_thread, SANDBOX_NUM},
+		{schedule, SANDBOX_NUM},
+		{limit_others, SANDBOX_NUM},
+		{make_processes, SANDBOX_VSOCK_KEEPER},
+		{make_odd_processes, SANDBOX_NUM},
+		{make_name_space, SANDBOX_NUM},
+		{open_files, SANDBOX_NUM},
+		{make_socket, SANDBOX_NUM},
+		{command_others, SANDBOX_VSOCK_CONNECTOR},
+		{send_datagram, SANDBOX_NUM},
+		{change_itself, SANDBOX_NUM},
+		{map_code, SANDBOX_WORKER_CUDA},
 	};
 
-	for (int k = 0; k < SANDBOX_NUM; k++) {
-		for (unsigned i = 0; i < sizeof(fns) / sizeof(*fns); i++)
-			cr_assert(harmless((enum sandbox_kind)k, fns[i]), "%s, %u",
-				  sandbox_name((enum sandbox_kind)k), i);
-		if (k != SANDBOX_WORKER_CUDA)
-			cr_assert(harmless((enum sandbox_kind)k, map_code), "%s",
-				  sandbox_name((enum sandbox_kind)k));
+	for (unsigned k = 0; k < SANDBOX_NUM; k++) {
+		for (unsigned i = 0; serves((int)k) && i < sizeof(all) / sizeof(*all);
+		     i++)
+			cr_assert(all[i].but == k ||
+					  harmless((enum sandbox_kind)k, all[i].fn),
+				  "%s, %u", sandbox_name((enum sandbox_kind)k), i);
 	}
+}
+
+/* A keeper's child begins where it is, and goes on to less. */
+static void serve_again(void)
+{
+	const struct sandbox box = {.kind = SANDBOX_VSOCK};
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || sandbox_calls(&box) < 0)
+			_exit(2);
+		fork();
+		_exit(3);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || status != SANDBOX_EXIT << 8)
+		_exit(1);
+}
+
+Test(sandbox, a_keeper_starts_servers)
+{
+	cr_assert(works(SANDBOX_VSOCK_KEEPER, serve_again));
+}
+
+static void connect_for_others(void)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	if (fd < 0 || connect(fd, (struct sockaddr *)&listens, sizeof(listens)) < 0)
+		_exit(1);
+}
+
+Test(sandbox, a_connector_connects)
+{
+	cr_assert(works(SANDBOX_VSOCK_CONNECTOR, connect_for_others));
+}
+
+/* ---- weftd ---- */
+
+static void refused(long result, int error)
+{
+	if (result >= 0 || errno != error)
+		_exit(DID_IT);
+}
+
+static void use_the_kernel(void)
+{
+	refused(syscall(SYS_ptrace, 0, 0, 0, 0), EPERM);
+	refused(syscall(SYS_process_vm_writev, victim, NULL, 0, NULL, 0, 0), EPERM);
+	refused(syscall(SYS_bpf, 0, NULL, 0), EPERM);
+	refused(syscall(SYS_unshare, CLONE_NEWUSER), EPERM);
+	refused(syscall(SYS_clone, SIGCHLD | CLONE_NEWUSER | CLONE_NEWNET, 0, 0, 0, 0),
+		EPERM);
+	refused(syscall(SYS_mount, "a", "/", "tmpfs", 0, NULL), EPERM);
+	refused(syscall(SYS_init_module, NULL, 0, ""), EPERM);
+	refused(socket(AF_INET, SOCK_STREAM, 0), EAFNOSUPPORT);
+}
+
+/* It starts programs, which enter sandboxes of their own. */
+static void start_programs(void)
+{
+	struct sandbox box = {.kind = SANDBOX_WORKER_SOFT, .files = 64, .at_once = true};
+	char *argv[] = {(char *)"/bin/true", NULL};
+	int status = 1;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		execv(*argv, argv);
+		_exit(1);
+	}
+	waitpid(pid, &status, 0);
+	if (status || sandbox_files(&box) < 0 || sandbox_enter(&box) < 0)
+		_exit(1);
+	work();
+}
+
+Test(sandbox, weftd_has_what_it_needs)
+{
+	cr_assert(works(SANDBOX_BROKER, use_the_kernel));
+	cr_assert(works(SANDBOX_BROKER, start_programs));
+}
+
+/* Root without most capabilities; what it starts can become another user, and no more. */
+static void act_for_others(void)
+{
+	refused(syscall(SYS_sethostname, "x", 1), EPERM);
+	if (setpriority(PRIO_PROCESS, 0, -5) == 0 || prctl(PR_CAPBSET_READ, 21) != 0)
+		_exit(1); /* 21: CAP_SYS_ADMIN */
+	if (setresgid(12345, 12345, 12345) < 0 || setresuid(12345, 12345, 12345) < 0)
+		_exit(2);
+	if (setuid(0) == 0)
+		_exit(3);
+}
+
+Test(sandbox, root_keeps_few_capabilities)
+{
+	if (geteuid() != 0)
+		cr_skip_test("not root: there are no capabilities");
+	cr_assert(works(SANDBOX_BROKER, act_for_others));
 }
 
 /* ---- what SANDBOX_LOG says ---- */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -529,7 +530,7 @@ Test(vsock_device, hands_everything_to_a_successor)
 	uint32_t read_bytes = 0, sent = 0;
 	struct vsock_hdr h;
 	pthread_t t;
-	int a, b;
+	int a, b, from;
 
 	a = fake_open(&f, 1000);
 	b = fake_open(&f, 1001);
@@ -547,7 +548,10 @@ Test(vsock_device, hands_everything_to_a_successor)
 	cr_assert_eq(pthread_create(&t, NULL, offer_thread, old), 0);
 	f.s = calloc(1, sizeof(*f.s));
 	cr_assert_eq(server_init(f.s, 3), 0);
-	cr_assert_eq(handover_take(f.s, path), 0);
+	from = handover_ask(path);
+	cr_assert_geq(from, 0);
+	cr_assert_eq(handover_take(f.s, from), 0);
+	close(from);
 	f.s->dev.connect = old->dev.connect;
 	cr_assert_eq(server_start(f.s), 0);
 	pthread_join(t, NULL);

@@ -3,11 +3,15 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include "base/fd.h"
+#include "connector.h"
 #include "vsock_fake.h"
 
 static struct fake f;
@@ -441,4 +445,68 @@ Test(vsock_front, forwards_are_parsed)
 		cr_assert_eq(forward_add(&w, longest), 0);
 	}
 	cr_assert_eq(forward_add(&w, "99=/x"), -ENOSPC);
+}
+
+/* ---- the connector ---- */
+
+static struct forward told;
+static int asked[2]; /* the connector's end is the second */
+
+static void *answer(void *arg)
+{
+	connector_run(&told, asked[1]);
+	return NULL;
+}
+
+static int listen_at(const char *path)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	strcpy(a.sun_path, path);
+	unlink(path);
+	cr_assert_eq(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	cr_assert_eq(listen(fd, 1), 0);
+	return fd;
+}
+
+Test(vsock_connector, connects_to_what_was_configured)
+{
+	char path[] = "/tmp/weft-connector-XXXXXX", arg[64];
+	int listener, fd, old;
+	pthread_t t;
+	struct {
+		uint32_t id;
+		int32_t result;
+	} stale = {1, 0};
+
+	close(mkstemp(path));
+	snprintf(arg, sizeof(arg), "7=%s", path);
+	cr_assert_eq(forward_add(&told, arg), 0);
+	cr_assert_eq(forward_add(&told, "8=/tmp/weft-connector-nothing"), 0);
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, asked), 0);
+	listener = listen_at(path);
+	/* For a server that did not live to take it. */
+	old = dup(listener);
+	cr_assert_eq(fd_send(asked[1], &stale, sizeof(stale), &old, 1), 0);
+	cr_assert_eq(pthread_create(&t, NULL, answer, NULL), 0);
+
+	fd = connector_ask(asked[0], 7);
+	cr_assert_geq(fd, 0);
+	cr_assert(fcntl(fd, F_GETFL) & O_NONBLOCK);
+	cr_assert_eq(write(fd, "x", 1), 1);
+	cr_assert_eq(connector_ask(asked[0], 8), -ENOENT);
+	cr_assert_eq(connector_ask(asked[0], 9), -ENOENT);
+	close(asked[0]);
+	pthread_join(t, NULL);
+	unlink(path);
+}
+
+Test(vsock_connector, is_no_more)
+{
+	int p[2];
+
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, p), 0);
+	close(p[1]);
+	cr_assert_eq(connector_ask(p[0], 7), -ECONNREFUSED);
 }
