@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -348,6 +350,47 @@ static void on_ready(struct broker *b)
 	notify_manager("READY=1");
 }
 
+/* The files of the driver's that its library would have made by this program, which it
+ * could not under no_new_privs. */
+static void make_device_files(const struct conf *c)
+{
+	char *argv[] = {(char *)"/usr/bin/nvidia-modprobe", (char *)"-c0", (char *)"-u",
+			NULL};
+	pid_t pid;
+
+	if (!strcmp(c->device, "soft") || !sandbox_absent(SANDBOX_WORKER_CUDA) ||
+	    access(*argv, X_OK) < 0)
+		return;
+	pid = fork();
+	if (pid == 0) {
+		execv(*argv, argv);
+		_exit(127);
+	}
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+}
+
+/* Ours, and our children's before they have less. */
+static int give_up_rights(const struct conf *c)
+{
+	const struct sandbox box = {
+		.kind = SANDBOX_BROKER,
+		/* Sockets and windows of others, and children that become others. */
+		.capabilities = SANDBOX_CAP(CAP_CHOWN) | SANDBOX_CAP(CAP_DAC_OVERRIDE) |
+				SANDBOX_CAP(CAP_FOWNER) | SANDBOX_CAP(CAP_KILL) |
+				SANDBOX_CAP(CAP_SETGID) | SANDBOX_CAP(CAP_SETUID),
+	};
+	int r;
+
+	make_device_files(c);
+	if (strcmp(c->sandbox, "on"))
+		return 0;
+	r = sandbox_enter(&box);
+	if (r < 0)
+		log_error("sandbox: %s", strerror(-r));
+	return r;
+}
+
 static const char *run_dir_error(int error)
 {
 	switch (error) {
@@ -462,7 +505,9 @@ int main(int argc, char **argv)
 	b->on_ready = on_ready;
 	if (o->background && daemon(0, 1) < 0)
 		return 1;
-	r = start(b, o);
+	r = give_up_rights(&conf);
+	if (r == 0)
+		r = start(b, o);
 	if (r == 0) {
 		pool_fill(b);
 		r = loop_run(b);

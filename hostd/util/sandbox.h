@@ -76,6 +76,9 @@ struct sandbox {
  */
 int sandbox_ids(const char *user, uid_t *ret_uid, gid_t *ret_gid);
 
+/* A file that a process of that kind needs and nobody has made yet, or NULL. */
+const char *sandbox_absent(enum sandbox_kind kind);
+
 /* "on", "log", "off". Returns 0 or -EINVAL. */
 int sandbox_mode_parse(const char *text, enum sandbox_mode *ret_mode);
 

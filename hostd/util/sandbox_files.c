@@ -240,7 +240,7 @@ static int restrict_self(enum sandbox_kind kind)
 	return 0;
 }
 
-static const char *missing(enum sandbox_kind kind)
+const char *sandbox_absent(enum sandbox_kind kind)
 {
 	if (kind != SANDBOX_WORKER_CUDA)
 		return NULL;
@@ -253,7 +253,7 @@ static const char *missing(enum sandbox_kind kind)
 
 int sandbox_files(struct sandbox *s)
 {
-	const char *absent = missing(s->kind);
+	const char *absent = sandbox_absent(s->kind);
 	int r;
 
 	if (s->mode == SANDBOX_OFF || sandbox_sanitized())

@@ -76,8 +76,10 @@ def is_ours(pid):
 class Daemon:
     """A private weftd. Used as a context manager."""
 
-    def __init__(self, *options, config="", device="soft", weftd=None, ready=True):
+    def __init__(self, *options, config="", device="soft", weftd=None, ready=True,
+                 user=None):
         self.options, self.config, self.device = options, config, device
+        self.user = user  # as root: whose daemon it is
         self.weftd = weftd or program("weftd")
         self.ready = ready  # else no worker will ever be
         self.dir = tempfile.mkdtemp(prefix="weft-fault-")
@@ -87,12 +89,15 @@ class Daemon:
     def __enter__(self):
         with open(self.path("conf"), "w", encoding="utf-8") as f:
             f.write(self.config)
+        if self.user:
+            os.chown(self.dir, self.user, -1)
         r, w = os.pipe()
         with open(self.path("log"), "ab") as log:
             self.process = subprocess.Popen(
                 [self.weftd, "--config", self.path("conf"), "--run-dir", self.dir,
                  "--device", self.device, "--ready-fd", str(w), *self.options],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[w])
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[w],
+                **({"user": self.user, "extra_groups": []} if self.user else {}))
         os.close(w)
         ok = os.read(r, 1) if self.ready else True
         os.close(r)

@@ -36,17 +36,14 @@ def children(d):
         return [int(p) for p in f.read().split()]
 
 
-def session_of(pid):
-    try:
-        return os.getsid(pid)
-    except ProcessLookupError:
-        return None
-
-
 def started(d, n):
     """Waits for so many that are programs of their own by now."""
     wait_for(lambda: sum("--sandbox" in command(p) for p in children(d)) == n, 10,
              "so many workers and a door")
+
+
+def session(pid):
+    return int(fault.stat(pid)[3])
 
 
 def command(pid):
@@ -111,6 +108,65 @@ class Inherited(unittest.TestCase):
             self.assertEqual(len(set(users)), 4, users)
 
 
+# CHOWN, DAC_OVERRIDE, FOWNER, KILL, SETGID, SETUID
+DAEMON_CAPABILITIES = sum(1 << cap for cap in (0, 1, 3, 5, 6, 7))
+
+
+class Broker(unittest.TestCase):
+    def assert_confined(self, pid):
+        self.assertEqual(status(pid, "NoNewPrivs"), "1")
+        self.assertEqual(status(pid, "Seccomp"), "2")
+        self.assertEqual(os.stat(f"/proc/{pid}/fd").st_uid, 0)
+        for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+            self.assertEqual(int(status(pid, kind), 16) & ~DAEMON_CAPABILITIES, 0, kind)
+        if status(pid, "Uid") == "0":
+            self.assertEqual(int(status(pid, "CapBnd"), 16) & ~DAEMON_CAPABILITIES, 0)
+
+    def test_confinement(self):
+        with Daemon("--pool", "1") as d:
+            started(d, 2)
+            if sanitized(children(d)[0]):
+                self.skipTest("built with a sanitizer: there is no sandbox")
+            self.assert_confined(d.process.pid)
+
+    @unittest.skipIf(os.geteuid(), "not root: the other tests are about such a daemon")
+    def test_a_users_daemon(self):
+        """Changes no user; its workers work, and go first when memory runs out."""
+        with Daemon("--pool", "1", user=12345) as d:
+            started(d, 2)
+            if sanitized(children(d)[0]):
+                self.skipTest("built with a sanitizer: there is no sandbox")
+            self.assert_confined(d.process.pid)
+            for pid in children(d):
+                self.assertEqual(status(pid, "Uid"), "12345")
+                if "weft-worker" in command(pid):
+                    with open(f"/proc/{pid}/oom_score_adj", encoding="ascii") as f:
+                        self.assertEqual(int(f.read()), 500)
+            p = d.run("steady", "1")
+            out, _ = p.communicate(timeout=fault.patient(30))
+            self.assertEqual(p.returncode, 0, out)
+
+    @unittest.skipIf(os.geteuid(), "only root's daemon serves others' files")
+    def test_what_belongs_to_others(self):
+        """A socket in a directory of another user's, and a window that is his alone."""
+        with Daemon() as where:
+            os.chmod(where.dir, 0o755)
+            theirs = where.path("theirs")
+            os.mkdir(theirs, 0o700)
+            window = os.path.join(theirs, "window")
+            with open(window, "wb") as f:
+                f.truncate(16 << 20)
+            os.chmod(window, 0o600)
+            for path in (theirs, window):
+                os.chown(path, 1, 1)
+            config = (f"[tenant vm]\nowner = daemon\nsocket = {theirs}/socket\n"
+                      f"window.path = {window}\nwindow.size = 16M\n")
+            with Daemon(config=config) as d:
+                self.assertEqual(os.stat(f"{theirs}/socket").st_uid, 1)
+                d.ctl("remove", "vm")
+                self.assertFalse(os.path.exists(f"{theirs}/socket"))
+
+
 class TakenOver(unittest.TestCase):
     def test_log_and_orphans(self):
         with Daemon() as where:
@@ -136,8 +192,8 @@ class TakenOver(unittest.TestCase):
                     os.kill(pid, 9)
                 # Others take their place.
                 wait_for(lambda: not any(alive(p) for p in evil), 5, "they are gone")
-                wait_for(lambda: not [p for p in processes("sleep 4711")
-                                      if session_of(p) in evil], 5, "what it left has gone")
+                wait_for(lambda: not any(session(p) in evil for p in processes("sleep 4711")),
+                         2, "nor is what they left behind")
             wait_for(lambda: not processes("sleep 4711"), 5, "nothing is left")
 
 
