@@ -5,7 +5,8 @@
  * Host memory that the device sees is device memory: one message. Other memory of the
  * program goes in pieces, boxes that are packed, through a stage (stage.h), from and to
  * which the device copies side by side with the processor. Small writes, and everything
- * where there is no shared memory, go through the lane, a call for each piece.
+ * where there is no shared memory, go through the lane, a call for each piece; so do
+ * copies that a graph has this process carry out (copy.ctx).
  *
  * Data for the device has been copied out when a copy returns, data from it has arrived.
  */
@@ -132,33 +133,73 @@ static struct wire_array_box box_of(const struct cut *c, const struct piece *p)
 				       .depth = (uint32_t)p->depth};
 }
 
+/* Where the bytes go; NULL: guest_lost(). */
+static void *begin_write(struct guest_thread *t, const struct cut *c,
+			 const struct piece *p, uint64_t stream)
+{
+	uint32_t bytes = (uint32_t)piece_bytes(p);
+	struct host_array_write_cmd *of_graph;
+	struct array_write_cmd *cmd;
+	void *payload;
+
+	if (c->box->rows.ctx) {
+		of_graph = begin_host_array_write(t, bytes, &payload);
+		if (!of_graph)
+			return NULL;
+		of_graph->box = box_of(c, p);
+		of_graph->ctx = c->box->rows.ctx;
+		return payload;
+	}
+	cmd = begin_array_write(t, bytes, &payload);
+	if (!cmd)
+		return NULL;
+	cmd->box = box_of(c, p);
+	cmd->stream = stream;
+	return payload;
+}
+
 static CUresult send_piece(struct guest_thread *t, const struct cut *c,
 			   const struct piece *p, uint64_t stream)
 {
-	struct array_write_cmd *cmd;
+	void *payload = begin_write(t, c, p, stream);
 	struct lane_reply reply;
-	void *payload;
 
-	cmd = begin_array_write(t, (uint32_t)piece_bytes(p), &payload);
-	if (!cmd)
+	if (!payload)
 		return guest_lost(t);
-	cmd->box = box_of(c, p);
-	cmd->stream = stream;
 	move_rows(c, p, payload, false);
 	return guest_call(t, sizeof(struct array_write_rep), &reply);
+}
+
+static bool begin_read(struct guest_thread *t, const struct cut *c, const struct piece *p,
+		       uint64_t stream)
+{
+	struct host_array_read_cmd *of_graph;
+	struct array_read_cmd *cmd;
+
+	if (c->box->rows.ctx) {
+		of_graph = begin_host_array_read(t);
+		if (!of_graph)
+			return false;
+		of_graph->box = box_of(c, p);
+		of_graph->ctx = c->box->rows.ctx;
+		return true;
+	}
+	cmd = begin_array_read(t);
+	if (!cmd)
+		return false;
+	cmd->box = box_of(c, p);
+	cmd->stream = stream;
+	return true;
 }
 
 static CUresult receive_piece(struct guest_thread *t, const struct cut *c,
 			      const struct piece *p, uint64_t stream)
 {
-	struct array_read_cmd *cmd = begin_array_read(t);
 	struct lane_reply reply;
 	CUresult r;
 
-	if (!cmd)
+	if (!begin_read(t, c, p, stream))
 		return guest_lost(t);
-	cmd->box = box_of(c, p);
-	cmd->stream = stream;
 	r = guest_call(t, sizeof(struct array_read_rep), &reply);
 	if (r)
 		return r;
@@ -378,7 +419,7 @@ static CUresult with_host(struct guest_thread *t, const struct copy_box *b, bool
 	bool helped;
 	CUresult r;
 
-	if (guest_process.host_size && !(write && total <= SMALL_BYTES))
+	if (guest_process.host_size && !b->rows.ctx && !(write && total <= SMALL_BYTES))
 		stage = stage_take(t, use);
 	if (!stage)
 		return through_lane(t, b, write, stream);

@@ -327,16 +327,17 @@ uint64_t graph_host_id(const struct graph_host *h);
 void graph_host_arm(struct graph_host *h);
 void graph_host_put(struct graph_host *h);
 
-/* On the helper thread, without the lock: false if no node has that number. After an
- * error nothing is run. */
-bool graph_host_run(uint64_t id, CUresult status);
+/* On the helper thread, without the lock. After an error nothing is run. How a copy went,
+ * for whoever waits for the graph. */
+CUresult graph_host_run(uint64_t id, CUresult status);
 
 /* hostfunc.c: fn(arg) on the helper thread when the stream gets there, also after an
  * error of its. */
 CUresult hostfunc_post(struct guest_thread *t, CUhostFn fn, void *arg, uint64_t wire);
 /* hostfunc.c: the helper thread runs from now on. SUCCESS or OUT_OF_MEMORY. */
 CUresult hostfunc_start(void);
-/* hostfunc.c: on the helper thread, a function of the program, which may not call CUDA. */
+/* hostfunc.c: on the helper thread, a function of the program, which may not call CUDA.
+ */
 void hostfunc_run(CUhostFn fn, void *arg);
 /* Whether a function that a program put into a stream has yet to run or return. */
 bool hostfunc_pending(void);

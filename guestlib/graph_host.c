@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "array.h"
 #include "calls.h"
 #include "context.h"
 #include "graph_exec.h"
@@ -120,6 +120,8 @@ static CUresult run_copy(const struct graph_host *h)
 	if (r)
 		return r;
 	box.rows.ctx = (uintptr_t)h->ctx;
+	if (box.dst_at.array || box.src_at.array)
+		return array_copy_box(t, &box, 0, false);
 	for (z = 0; r == CUDA_SUCCESS && z < box.depth; z++) {
 		r = copy_rows(t, &box.rows, 0);
 		box.rows.dst.addr += box.dst_slice;
@@ -163,17 +165,13 @@ static CUresult run(const struct graph_host *h)
 	return CUDA_SUCCESS;
 }
 
-bool graph_host_run(uint64_t id, CUresult status)
+CUresult graph_host_run(uint64_t id, CUresult status)
 {
 	struct graph_host *h = find(id);
 	CUresult r = CUDA_SUCCESS;
 
-	if (!h)
-		return false;
-	if (status == CUDA_SUCCESS)
+	if (h && status == CUDA_SUCCESS)
 		r = run(h);
-	if (r)
-		log_warning("a copy in a graph has failed: error %d", (int)r);
 	graph_host_put(h);
-	return true;
+	return r;
 }

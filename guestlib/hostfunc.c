@@ -53,7 +53,7 @@ static struct host_call *take(uint64_t id)
 	return found;
 }
 
-static CUresult wait_for_next(struct guest_thread *t, uint64_t done_id,
+static CUresult wait_for_next(struct guest_thread *t, uint64_t done_id, CUresult done,
 			      struct host_func_wait_rep *ret)
 {
 	struct host_func_wait_cmd *cmd = begin_host_func_wait(t);
@@ -63,6 +63,7 @@ static CUresult wait_for_next(struct guest_thread *t, uint64_t done_id,
 	if (!cmd)
 		return guest_lost(t);
 	cmd->done_id = done_id;
+	cmd->done_result = done;
 	r = guest_call_even_lost(t, sizeof(*ret), &reply);
 	if (r == CUDA_SUCCESS)
 		*ret = *(const struct host_func_wait_rep *)reply.body;
@@ -109,29 +110,29 @@ bool hostfunc_pending(void)
 	return atomic_load_explicit(&outstanding, memory_order_acquire);
 }
 
-static void run_next(const struct host_func_wait_rep *next)
+static CUresult run_next(const struct host_func_wait_rep *next)
 {
 	struct host_call *c = take(next->id);
 
-	if (c)
-		run(c, next->status);
-	else
-		graph_host_run(next->id, next->status);
+	if (!c)
+		return graph_host_run(next->id, next->status);
+	run(c, next->status);
 	free(c);
+	return CUDA_SUCCESS;
 }
 
 static void *helper(void *arg)
 {
 	struct host_func_wait_rep next = {0};
 	struct guest_thread *t = arg;
-	CUresult r = thread_become(t);
+	CUresult done = CUDA_SUCCESS, r = thread_become(t);
 
 	if (r)
 		thread_free(t);
 	while (r == CUDA_SUCCESS) {
-		r = wait_for_next(t, next.id, &next);
+		r = wait_for_next(t, next.id, done, &next);
 		if (r == CUDA_SUCCESS)
-			run_next(&next);
+			done = run_next(&next);
 	}
 	log_debug("host functions end: %d", (int)r);
 	return NULL;

@@ -202,6 +202,65 @@ int handle_array_read(struct sess_lane *sl, const struct array_read_args *a)
 	return sess_reply_end(sl);
 }
 
+/* ---- copies of graphs: as host_write and host_read, beside all that waits ---- */
+
+int handle_host_array_write(struct sess_lane *sl, const struct host_array_write_args *a,
+			    struct host_array_write_rep *rep)
+{
+	const struct host_array_write_cmd *c = a->cmd;
+	struct dev_box box = box_of(&c->box);
+	struct dev_stream *st;
+	struct dev_ctx *ctx;
+	CUresult r;
+
+	if (box_bytes(&c->box) != a->payload_size)
+		return -EPROTO;
+	r = array_named(sl, c->box.array, c->box.level, &box.array);
+	if (r == CUDA_SUCCESS)
+		r = copy_own_stream(sl, c->ctx, &ctx, &st);
+	rep->res.result = r;
+	if (r != CUDA_SUCCESS)
+		return 0;
+	r = sl->s->ops->array_write(ctx, st, &box, a->payload);
+	sl->s->ops->stream_destroy(st);
+	if (r == CUDA_SUCCESS)
+		count(&sl->s->count->bytes_to_device, a->payload_size);
+	rep->res.result = r;
+	return 0;
+}
+
+int handle_host_array_read(struct sess_lane *sl, const struct host_array_read_args *a)
+{
+	const struct host_array_read_cmd *c = a->cmd;
+	struct dev_box box = box_of(&c->box);
+	uint32_t bytes = box_bytes(&c->box);
+	struct dev_stream *st;
+	struct dev_ctx *ctx;
+	void *payload;
+	CUresult r;
+
+	if (!bytes)
+		return -EPROTO;
+	r = array_named(sl, c->box.array, c->box.level, &box.array);
+	if (r == CUDA_SUCCESS)
+		r = copy_own_stream(sl, c->ctx, &ctx, &st);
+	if (r != CUDA_SUCCESS)
+		return read_failed(sl, r);
+	if (!sess_reply_begin(sl, 0, sizeof(struct host_array_read_rep), bytes,
+			      &payload)) {
+		sl->s->ops->stream_destroy(st);
+		return -EPIPE;
+	}
+	r = sl->s->ops->array_read(ctx, st, payload, &box);
+	sl->s->ops->stream_destroy(st);
+	if (r != CUDA_SUCCESS)
+		return read_failed(sl, r);
+	count(&sl->s->count->bytes_from_device, bytes);
+	return sess_reply_end(sl);
+}
+
+/* ---- on the device ---- */
+
 int handle_array_copy(struct sess_lane *sl, const struct array_copy_args *a,
 		      struct array_copy_rep *rep)
 {

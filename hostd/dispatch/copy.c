@@ -253,9 +253,8 @@ int handle_copy_dtoh(struct sess_lane *sl, const struct copy_dtoh_args *a)
 
 /* ---- copies of graphs ---- */
 
-/* A stream of its own, which nothing has to wait for. */
-static CUresult own_stream(struct sess_lane *sl, uint64_t ctx, struct dev_ctx **ret_ctx,
-			   struct dev_stream **ret_stream)
+CUresult copy_own_stream(struct sess_lane *sl, uint64_t ctx, struct dev_ctx **ret_ctx,
+			 struct dev_stream **ret_stream)
 {
 	struct sess_ctx *c = sess_get(sl, HANDLE_CONTEXT, ctx);
 
@@ -276,7 +275,7 @@ int handle_host_write(struct sess_lane *sl, const struct host_write_args *a,
 		return -EPROTO;
 	t.width = c->pitch == c->width ? a->payload_size : c->width;
 	t.height = c->pitch == c->width ? 1 : c->height;
-	r = own_stream(sl, c->ctx, &t.ctx, &t.stream);
+	r = copy_own_stream(sl, c->ctx, &t.ctx, &t.stream);
 	rep->res.result = r;
 	if (r != CUDA_SUCCESS)
 		return 0;
@@ -299,7 +298,7 @@ int handle_host_read(struct sess_lane *sl, const struct host_read_args *a)
 
 	if (__builtin_mul_overflow(c->width, c->height, &f.total) || !f.total)
 		return reply_result(sl, CUDA_ERROR_INVALID_VALUE);
-	r = own_stream(sl, c->ctx, &f.ctx, &f.stream);
+	r = copy_own_stream(sl, c->ctx, &f.ctx, &f.stream);
 	if (r != CUDA_SUCCESS)
 		return reply_result(sl, r);
 	if (c->pitch == c->width || c->height == 1)

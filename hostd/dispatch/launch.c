@@ -169,6 +169,8 @@ int handle_host_func_wait(struct sess_lane *sl, const struct host_func_wait_args
 	uint64_t id = 0;
 	int r = 0;
 
+	/* Before its stream goes on, and is waited for. */
+	sess_defer(sl->s, (CUresult)a->cmd->done_result);
 	if (a->cmd->done_id)
 		r = hostfuncs_done(sl->s->hostfuncs, a->cmd->done_id);
 	if (r < 0)

@@ -52,7 +52,8 @@ static void release_pins(struct sess_lane *sl)
 static bool is_unordered(uint16_t op)
 {
 	return op == WIRE_OP_host_func_wait || op == WIRE_OP_host_write ||
-	       op == WIRE_OP_host_read;
+	       op == WIRE_OP_host_read || op == WIRE_OP_host_array_write ||
+	       op == WIRE_OP_host_array_read;
 }
 
 /* What has a handle is likely to be named again. */

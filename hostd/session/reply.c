@@ -141,8 +141,7 @@ static void note_fatal(struct sess_lane *sl, CUresult r)
 	sess_warn(sl, "context lost with CUDA error %u%s%s", r, *text ? ": " : "", text);
 }
 
-/* Remembers the failure of a command without a reply; the first one wins. */
-static void defer(struct session *s, CUresult r)
+void sess_defer(struct session *s, CUresult r)
 {
 	uint32_t none = 0;
 
@@ -179,7 +178,7 @@ void sess_failed(struct sess_lane *sl, uint16_t op, CUresult r)
 	if (likely(r == CUDA_SUCCESS))
 		return;
 	note(sl, op, r);
-	defer(sl->s, r);
+	sess_defer(sl->s, r);
 }
 
 int sess_done(struct sess_lane *sl, const void *rep, uint32_t rep_size)

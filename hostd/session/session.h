@@ -411,6 +411,9 @@ void *sess_reply_begin(struct sess_lane *sl, uint16_t flags, uint32_t body_size,
 		       uint32_t payload_size, void **ret_payload);
 int sess_reply_end(struct sess_lane *sl);
 
+/* Remembers a failure for the next synchronising call; the first one wins. */
+void sess_defer(struct session *s, CUresult r);
+
 /* Takes note of what the device answered to a command without a reply, now or before. */
 void sess_failed(struct sess_lane *sl, uint16_t op, CUresult r);
 

@@ -432,6 +432,8 @@ static uint64_t fake_busy(struct device *dev, uint64_t *ret_memory_ns)
 static CUresult fake_host_func(struct dev_ctx *ctx, struct dev_stream *st,
 			       void (*fn)(void *arg, uint64_t token), void *arg)
 {
+	if (!ctx->status && fake.reaches_functions)
+		fn(arg, 0);
 	return ctx->status;
 }
 

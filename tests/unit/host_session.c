@@ -260,6 +260,34 @@ Test(session, functions_outlive_their_context)
 		     CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
+/* A copy of a graph that the guest could not carry out is told to who waits. */
+Test(session, tells_of_copies_that_failed)
+{
+	struct host_func_wait_cmd *w;
+	struct host_func_cmd *f;
+	struct lane_reply r;
+
+	retain();
+	fake.reaches_functions = true;
+	for (uint64_t id = 1; id <= 2; id++) {
+		f = begin(G, host_func);
+		f->stream = SESS_STREAM_LEGACY;
+		f->id = id;
+		cr_assert_eq(lane_post(G), 0);
+	}
+	cr_assert_eq(sync_now(), CUDA_SUCCESS);
+	second_lane(100);
+	begin(lb[1].guest, host_func_wait)->done_id = 0;
+	cr_assert_eq(lane_call(lb[1].guest, &r), 0);
+	w = begin(lb[1].guest, host_func_wait);
+	w->done_id = 1;
+	w->done_result = CUDA_ERROR_INVALID_VALUE;
+	cr_assert_eq(lane_call(lb[1].guest, &r), 0);
+	cr_assert_eq(((const struct host_func_wait_rep *)r.body)->id, 2);
+	cr_assert_eq(sync_now(), CUDA_ERROR_INVALID_VALUE);
+	cr_assert_eq(sync_now(), CUDA_SUCCESS);
+}
+
 /* What one thread used and another destroys is gone when the first sleeps. */
 Test(session, destroyed_elsewhere)
 {
