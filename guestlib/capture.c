@@ -13,8 +13,10 @@
 #include <string.h>
 
 #include "capture_live.h"
+#include "context.h"
 #include "event.h"
 #include "graph_mem.h"
+#include "idle.h"
 #include "thread.h"
 
 _Atomic unsigned capture_count;
@@ -46,12 +48,13 @@ struct cap_stream *capture_find_stream(CUstream stream, bool ptsz)
 	return capture_find(wire);
 }
 
-static bool spans_legacy(const struct capture *c)
+/* A stream of that context is being captured; one that the legacy stream waits for. */
+static bool spans(const struct capture *c, uint64_t ctx, bool blocking)
 {
 	struct cap_stream *s;
 
 	list_for_each (s, &c->streams, link) {
-		if (stream_is_blocking(s->wire))
+		if (s->ctx == ctx && (!blocking || stream_is_blocking(s->wire)))
 			return true;
 	}
 	return false;
@@ -65,7 +68,7 @@ CUresult capture_forbid_legacy(bool invalidate)
 	struct capture *c;
 
 	list_for_each (c, &captures, link) {
-		if (!spans_legacy(c))
+		if (!spans(c, guest_self->top->handle, true))
 			continue;
 		c->invalid |= invalidate;
 		r = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
@@ -85,6 +88,23 @@ CUresult capture_forbids(uint64_t wire)
 		return CUDA_SUCCESS;
 	s->capture->invalid = true;
 	return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+CUresult guest_whole(struct guest_thread *t, uint64_t ctx)
+{
+	CUresult r = CUDA_SUCCESS;
+	struct capture *c;
+
+	if (likely(!capture_any()))
+		return CUDA_SUCCESS;
+	if (!ctx)
+		ctx = t->top->handle;
+	graph_scope();
+	list_for_each (c, &captures, link) {
+		if (spans(c, ctx, false))
+			r = capture_invalidate(c, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	}
+	return r;
 }
 
 CUresult capture_forbids_event(const struct guest_event *e)
@@ -322,6 +342,8 @@ struct cap_stream *capture_join(struct capture *c, uint64_t wire)
 		return NULL;
 	s->capture = c;
 	s->wire = wire;
+	s->ctx = wire > GUEST_STREAM_PER_THREAD ? stream_ctx(wire)
+						: guest_self->top->handle;
 	s->thread = guest_self;
 	list_append(&c->streams, &s->link);
 	return s;

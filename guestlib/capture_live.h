@@ -22,7 +22,8 @@ struct cap_stream {
 	struct list link; /* capture.streams */
 	struct capture *capture;
 	uint64_t wire;
-	struct guest_thread *thread; /* whose stream, if wire is PER_THREAD */
+	uint64_t ctx;                /* whose stream it is */
+	struct guest_thread *thread; /* likewise, if wire is PER_THREAD */
 	struct node_set deps;
 	CUgraphNode *shown; /* deps as cuStreamGetCaptureInfo gave them */
 	CUgraphEdgeData *edges;

@@ -289,7 +289,7 @@ static CUresult ctx_event_check(CUcontext ctx, CUevent event, struct guest_threa
 	*ret_e = event_lookup(event);
 	if (!*ret_e)
 		return CUDA_ERROR_INVALID_HANDLE;
-	return capture_any() ? guest_unsafe(*ret_t) : CUDA_SUCCESS;
+	return guest_whole(*ret_t, (uintptr_t)ctx);
 }
 
 CUresult CUDAAPI cuCtxRecordEvent(CUcontext ctx, CUevent event)

@@ -154,6 +154,10 @@ CUresult guest_stream_value(CUstream stream, bool ptsz, uint64_t *ret_wire);
 /* For functions that may not be called during a capture: as cuMemAlloc. */
 CUresult guest_unsafe(struct guest_thread *t);
 
+/* For functions that wait for all work of a context (a handle, or 0: the current one), or
+ * record it: not while a stream of its is being captured, whatever the modes. */
+CUresult guest_whole(struct guest_thread *t, uint64_t ctx);
+
 /*
  * Defines the two entry points of a function whose default stream may be the thread's
  * own: both call impl(arguments..., ptsz).

@@ -165,6 +165,10 @@ def stub_body(e, msg):
     if e.unsafe:
         out += "\tr = guest_unsafe(t);\n\tif (r)\n\t\treturn r;\n"
     out += stub_checks(e, msg)
+    if e.whole:
+        ctx = next((f"(uint64_t)(uintptr_t){f.name}" for f in e.fields
+                    if f.type.name == "CUcontext"), "0")
+        out += f"\tr = guest_whole(t, {ctx});\n\tif (r)\n\t\treturn r;\n"
     if st:
         pt = "per_thread" if e.pt else "false"
         out += f"\tr = guest_stream({st.name}, {pt}, &wire_stream);\n\tif (r)\n\t\treturn r;\n"

@@ -141,6 +141,7 @@ class Entry:
     target: str = ""  # of `alias TARGET` and `as TARGET`
     fields: list = field(default_factory=list)
     unsafe: bool = False  # may not be called during a capture
+    whole: bool = False  # nor this, in the context that is captured from
     refuse: list = field(default_factory=list)  # C conditions: CUDA_ERROR_INVALID_VALUE
     sets: list = field(default_factory=list)  # (field, C expression, loc)
     payload_in: str = ""  # "", "yes", "optional"

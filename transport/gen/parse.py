@@ -113,6 +113,8 @@ class Parser:
                 e.need = w.pop(0)
             elif k == "unsafe" and e.cls in ("call", "post"):
                 e.unsafe = True
+            elif k == "whole" and e.cls in ("call", "post"):
+                e.whole = True
             elif k == "since" and w and w[0].isdigit():
                 e.since = int(w.pop(0))
             elif k == "as" and w and e.cls in ("call", "post"):
