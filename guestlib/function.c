@@ -66,6 +66,7 @@ CUresult func_set_attribute(struct guest_func *f, CUfunction_attribute attr, int
 	rep = reply.body;
 	for (i = 0; i < FUNC_OCCUPANCY; i++)
 		atomic_store_explicit(&f->occupancy[i], 0, memory_order_relaxed);
+	atomic_store_explicit(&f->taken_cluster, 0, memory_order_relaxed);
 	for (i = 0; i < FUNC_ATTRIBUTES; i++)
 		atomic_store_explicit(&f->attributes[i], rep->all[i],
 				      memory_order_relaxed);

@@ -5,6 +5,10 @@
  * One posted message: what CUDA refuses at the call is checked against what the guest
  * knows of function and device, the parameters are copied by the function's layout into
  * the ring, and the call returns. Nothing is locked, allocated or asked of the kernel.
+ *
+ * The device alone knows if a function was compiled for blocks of one shape (.reqntid),
+ * or if its clusters fit. So the first launch with such blocks waits for the device's
+ * verdict. A function that has had two shapes takes any: at most two launches wait.
  */
 #include <string.h>
 
@@ -170,8 +174,74 @@ void launch_params(const struct launch *l, const struct launch_plan *plan, void 
 		copy_params(dst, plan->func, l->params);
 }
 
-static CUresult post(struct guest_thread *t, const struct launch *l,
-		     const struct launch_plan *plan, uint64_t stream)
+/* ---- what only the device knows ---- */
+
+#define ANY_BLOCK UINT64_MAX
+
+/* Blocks and cluster in one word, never 0: dimensions of up to 1024, 1024, 64, and 16. */
+static uint64_t shape_of(const struct launch *l)
+{
+	return 1 | (uint64_t)l->block[0] << 1 | (uint64_t)l->block[1] << 12 |
+	       (uint64_t)l->block[2] << 23 | (uint64_t)l->cluster[0] << 30 |
+	       (uint64_t)l->cluster[1] << 35 | (uint64_t)l->cluster[2] << 40;
+}
+
+/* Whether the device has taken such a launch before. */
+static bool is_taken(struct guest_func *f, const struct launch *l)
+{
+	uint64_t known;
+
+	if (unlikely(l->cluster[0]))
+		return !l->cooperative &&
+		       atomic_load_explicit(&f->taken_cluster, memory_order_relaxed) ==
+			       shape_of(l);
+	known = atomic_load_explicit(&f->taken_block, memory_order_relaxed);
+	return known == ANY_BLOCK || known == shape_of(l);
+}
+
+static void note_taken(struct guest_func *f, const struct launch *l)
+{
+	uint64_t before = 0;
+
+	if (l->cluster[0])
+		atomic_store_explicit(&f->taken_cluster, shape_of(l),
+				      memory_order_relaxed);
+	else if (!atomic_compare_exchange_strong(&f->taken_block, &before, shape_of(l)) &&
+		 before != shape_of(l))
+		atomic_store_explicit(&f->taken_block, ANY_BLOCK, memory_order_relaxed);
+}
+
+/* All blocks of a cooperative launch are on the device at once. With clusters the device
+ * says itself. */
+static CUresult check_cooperative(const struct launch *l, struct guest_func *f)
+{
+	uint64_t blocks = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
+	unsigned threads = l->block[0] * l->block[1] * l->block[2];
+	int sms = device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT), fit = 0;
+	CUresult r;
+
+	if (l->cluster[0])
+		return CUDA_SUCCESS;
+	r = func_blocks_per_sm(f, (int)threads, l->shared_bytes, 0, &fit);
+	if (r)
+		return r;
+	return blocks > (uint64_t)fit * (unsigned)sms
+		       ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
+		       : CUDA_SUCCESS;
+}
+
+static CUresult ask(struct guest_thread *t, const struct launch *l, struct guest_func *f)
+{
+	struct lane_reply reply;
+	CUresult r = guest_call(t, sizeof(struct launch_kernel_rep), &reply);
+
+	if (r == CUDA_SUCCESS)
+		note_taken(f, l);
+	return r;
+}
+
+static CUresult submit(struct guest_thread *t, const struct launch *l,
+		       const struct launch_plan *plan, uint64_t stream)
 {
 	unsigned n = unlikely(l->attrs) ? l->attrs->n : 0, i;
 	struct launch_kernel_cmd *cmd =
@@ -189,7 +259,7 @@ static CUresult post(struct guest_thread *t, const struct launch *l,
 	for (i = 0; i < n; i++)
 		launch_put_attr(&launch_kernel_cmd_attr(cmd)[i], l->attrs->v[i]);
 	launch_params(l, plan, launch_kernel_cmd_params(cmd, n));
-	return guest_post(t);
+	return likely(is_taken(plan->func, l)) ? guest_post(t) : ask(t, l, plan->func);
 }
 
 CUresult launch_check(const struct launch *l, struct launch_plan *ret_plan)
@@ -259,9 +329,11 @@ CUresult launch_do(const struct launch *l)
 	r = launch_check(l, &plan);
 	if (r == CUDA_SUCCESS)
 		r = guest_stream(l->stream, l->ptsz, &stream);
+	if (r == CUDA_SUCCESS && unlikely(l->cooperative))
+		r = check_cooperative(l, plan.func);
 	if (unlikely(r))
 		return r;
-	return post(t, l, &plan, stream);
+	return submit(t, l, &plan, stream);
 }
 
 static CUresult launch_plain(CUfunction func, const unsigned dims[6], unsigned shared,

@@ -34,6 +34,8 @@ struct guest_func {
 	struct func_old *old; /* launch_old.c; NULL until it is needed */
 	_Atomic int attributes[FUNC_ATTRIBUTES];
 	_Atomic uint64_t occupancy[FUNC_OCCUPANCY]; /* occupancy.c; 0: nothing known */
+	/* Shapes that the device has launched it with (launch.c); 0: none yet */
+	_Atomic uint64_t taken_block, taken_cluster;
 	uint32_t params_size; /* of the buffer: end of the last parameter */
 	unsigned n_params;
 	struct func_param params[];
@@ -125,6 +127,10 @@ static inline struct guest_func *func_lookup(const void *f)
 CUresult func_set_attribute(struct guest_func *f, CUfunction_attribute attr, int value);
 CUresult func_param_info(struct guest_func *f, size_t index, size_t *ret_offset,
 			 size_t *ret_size);
+
+/* How many blocks are on an SM at once; remembered (occupancy.c). */
+CUresult func_blocks_per_sm(struct guest_func *f, int block_size, size_t shared,
+			    unsigned flags, int *ret_blocks);
 
 static inline int func_attribute(struct guest_func *f, CUfunction_attribute attr)
 {

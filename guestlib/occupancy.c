@@ -72,10 +72,27 @@ static CUresult ask(struct guest_func *f, int block_size, size_t shared, unsigne
 	return r;
 }
 
+CUresult func_blocks_per_sm(struct guest_func *f, int block_size, size_t shared,
+			    unsigned flags, int *ret_blocks)
+{
+	uint64_t q = question(block_size, shared, flags);
+	uint64_t known = q ? atomic_load_explicit(cached(f, q), memory_order_relaxed) : 0;
+	CUresult r;
+
+	if (q && (known & CACHE_QUESTION) == q) {
+		*ret_blocks = (int)(known >> 50);
+		return CUDA_SUCCESS;
+	}
+	r = ask(f, block_size, shared, flags, ret_blocks);
+	if (r == CUDA_SUCCESS && q && *ret_blocks >= 0 && *ret_blocks <= CACHE_BLOCKS)
+		atomic_store_explicit(cached(f, q), q | (uint64_t)*ret_blocks << 50,
+				      memory_order_relaxed);
+	return r;
+}
+
 CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
 	int *blocks, CUfunction func, int block_size, size_t shared, unsigned int flags)
 {
-	uint64_t q, known;
 	struct guest_func *f;
 	CUresult r = function(func, &f);
 
@@ -85,17 +102,7 @@ CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
 		return r;
 	if (!blocks || (flags & ~OCCUPANCY_FLAGS))
 		return CUDA_ERROR_INVALID_VALUE;
-	q = question(block_size, shared, flags);
-	known = q ? atomic_load_explicit(cached(f, q), memory_order_relaxed) : 0;
-	if (q && (known & CACHE_QUESTION) == q) {
-		*blocks = (int)(known >> 50);
-		return CUDA_SUCCESS;
-	}
-	r = ask(f, block_size, shared, flags, blocks);
-	if (r == CUDA_SUCCESS && q && *blocks >= 0 && *blocks <= CACHE_BLOCKS)
-		atomic_store_explicit(cached(f, q), q | (uint64_t)*blocks << 50,
-				      memory_order_relaxed);
-	return r;
+	return func_blocks_per_sm(f, block_size, shared, flags, blocks);
 }
 
 CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction func,

@@ -101,7 +101,7 @@ int handle_launch_kernel(struct sess_lane *sl, const struct launch_kernel_args *
 		memcpy(l.block, c->block, sizeof(l.block));
 		memcpy(l.cluster, c->cluster, sizeof(l.cluster));
 		note_launch(sl->s, l.params, l.params_size);
-		sess_count_posted(&sl->s->count->launches, 1);
+		count(&sl->s->count->launches, 1);
 		note_active(sl->s);
 		if (!batch_add(sl, ctx->dev, st, &l)) {
 			batch_end(sl);

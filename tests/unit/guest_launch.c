@@ -170,6 +170,31 @@ Test(guest_launch, refused)
 	wait_launches(f, 0);
 }
 
+/* Whether a function wants blocks of one shape the device says when it is first launched
+ * with another one. */
+Test(guest_launch, first_of_a_shape_waits)
+{
+	struct fake *f = start();
+	CUfunction k = get("empty");
+	unsigned calls = f->calls;
+
+	f->fail_next = CUDA_ERROR_INVALID_VALUE;
+	cr_expect_eq(cuLaunchKernel(k, 1, 1, 1, 64, 1, 1, 0, NULL, NULL, NULL),
+		     CUDA_ERROR_INVALID_VALUE);
+	cr_expect_eq(cuLaunchKernel(k, 1, 1, 1, 32, 2, 1, 0, NULL, NULL, NULL), 0);
+	cr_expect_eq(f->calls, calls + 2);
+	for (unsigned i = 0; i < 100; i++)
+		cr_expect_eq(cuLaunchKernel(k, 1, 1, 1, 32, 2, 1, 0, NULL, NULL, NULL),
+			     0);
+	cr_expect_eq(f->calls, calls + 2, "the same again");
+	cr_expect_eq(cuLaunchKernel(k, 1, 1, 1, 64, 1, 1, 0, NULL, NULL, NULL), 0);
+	cr_expect_eq(f->calls, calls + 3);
+	for (unsigned i = 1; i < 100; i++)
+		cr_expect_eq(cuLaunchKernel(k, 1, 1, 1, i, 1, 1, 0, NULL, NULL, NULL), 0);
+	cr_expect_eq(f->calls, calls + 3, "any shape will do");
+	wait_launches(f, 202);
+}
+
 Test(guest_launch, streams)
 {
 	struct fake *f = start();
