@@ -36,9 +36,10 @@ struct guest_ctx {
 	CUfunc_cache cache_config;
 	CUsharedconfig shared_config;
 	struct ctx_limits limits;
-	_Atomic uint64_t idle; /* of the legacy stream; idle.h */
-	struct list storage;   /* values of local_storage.c; under its lock */
-	struct list living;    /* where it stands while it lives, unless primary */
+	_Atomic uint64_t idle;     /* of the legacy stream; idle.h */
+	_Atomic uint64_t all_idle; /* of all streams */
+	struct list storage;       /* values of local_storage.c; under its lock */
+	struct list living;        /* where it stands while it lives, unless primary */
 };
 
 /* Makes the primary context's shadow; from cuInit, once. 0 or -ENOMEM. */

@@ -237,8 +237,10 @@ void hostmem_after_fork(void)
 		uintptr_t start = ALIGN_DOWN(h->base, HOSTMEM_PAGE);
 		uintptr_t end = ALIGN_UP(h->base + h->size, HOSTMEM_PAGE);
 
-		if (h->registered && !h->alias && h->region.size)
-			link_map_over(guest_process.link, (void *)start, h->region.offset,
-				      end - start, true);
+		if (!h->registered || h->alias || !h->region.size)
+			continue;
+		hostmem_drop_home(h->home, end - start);
+		link_map_over(guest_process.link, (void *)start, h->region.offset,
+			      end - start, true);
 	}
 }

@@ -16,6 +16,10 @@
 struct hostmem_region {
 	uint64_t addr, size;
 	uint64_t offset; /* in the window's file */
+	/* Its first twin_size bytes are mapped there once more, for memory that is to be
+	 * registered; 0: they are not. */
+	uintptr_t twin;
+	size_t twin_size;
 };
 
 struct hostmem {
@@ -28,6 +32,7 @@ struct hostmem {
 	uint64_t dev;    /* what the device calls base; 0: the device cannot see it */
 	uint64_t id;     /* CU_POINTER_ATTRIBUTE_BUFFER_ID, never reused */
 	struct hostmem_region region;
+	uintptr_t home; /* registered: where its own pages wait; 0: they are gone */
 };
 
 /* The range that contains addr. Thread-safe. */
@@ -79,10 +84,17 @@ CUresult hostmem_small_free(struct guest_thread *t, uint64_t addr, size_t size);
 bool hostmem_may_swap(uintptr_t at, size_t size);
 
 /* Puts the region's pages in the place of ordinary memory, with its contents, and the
- * other way round; stores of other threads in between are kept. 0 or -errno, and then all
- * is as it was, or (-ENOMEM, the other way round) part of it still the region's. */
-int hostmem_share_pages(const struct hostmem_region *g, uintptr_t at, size_t size);
-int hostmem_unshare_pages(const struct hostmem_region *g, uintptr_t at, size_t size);
+ * other way round; stores of other threads in between are kept. *ret_home: where the
+ * memory's own pages are meanwhile, or 0. The region's twin is made or used up. 0 or
+ * -errno, and then all is as it was, or (-ENOMEM, the other way round) part of it still
+ * the region's. */
+int hostmem_share_pages(struct hostmem_region *g, uintptr_t at, size_t size,
+			uintptr_t *ret_home);
+int hostmem_unshare_pages(struct hostmem_region *g, uintptr_t at, size_t size,
+			  uintptr_t home);
+
+/* In a forked child: memory has no other pages there than those it has. */
+void hostmem_drop_home(uintptr_t home, size_t size);
 
 void hostmem_swap_after_fork(void);
 

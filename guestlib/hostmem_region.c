@@ -7,9 +7,12 @@
  * are kept for the next that is registered.
  */
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include "calls.h"
+#include "context.h"
 #include "hostmem.h"
+#include "idle.h"
 #include "process.h"
 
 #define KEPT_MAX   8u
@@ -29,6 +32,8 @@ CUresult hostmem_region_free(struct guest_thread *t, const struct hostmem_region
 
 	if (!g->size)
 		return CUDA_SUCCESS;
+	if (g->twin)
+		munmap((void *)g->twin, g->twin_size);
 	/* First, for the next region may come to the same place. */
 	link_unmap(guest_process.link, g->addr, g->size);
 	cmd = begin_host_free(t);
@@ -36,6 +41,26 @@ CUresult hostmem_region_free(struct guest_thread *t, const struct hostmem_region
 		return guest_lost(t);
 	cmd->addr = g->addr;
 	return guest_call(t, sizeof(struct host_free_rep), &reply);
+}
+
+CUresult hostmem_wait_device(struct guest_thread *t)
+{
+	_Atomic uint64_t *idle = t->top ? &t->top->all_idle : NULL;
+	struct host_free_cmd *cmd;
+	struct lane_reply reply;
+	uint64_t now = idle_now();
+	CUresult r;
+
+	if (idle_is(idle) && idle_may_answer(t))
+		return CUDA_SUCCESS;
+	cmd = begin_host_free(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->addr = 0;
+	r = guest_ask(t, sizeof(struct host_free_rep), &reply);
+	if (r == CUDA_SUCCESS && idle)
+		atomic_store_explicit(idle, now, memory_order_relaxed);
+	return r;
 }
 
 static CUresult region_new(struct guest_thread *t, size_t size,
@@ -57,7 +82,8 @@ static CUresult region_new(struct guest_thread *t, size_t size,
 	if (r)
 		return r;
 	rep = reply.body;
-	g = (struct hostmem_region){rep->addr, rep->mapped, rep->offset};
+	g = (struct hostmem_region){
+		.addr = rep->addr, .size = rep->mapped, .offset = rep->offset};
 	if (g.size < size || g.addr - guest_process.host_base >= guest_process.host_size)
 		return guest_broken(t);
 	if (link_map(guest_process.link, g.addr, g.offset, g.size) < 0) {
@@ -104,16 +130,30 @@ CUresult hostmem_region_new(struct guest_thread *t, size_t size,
 	return r;
 }
 
+/* One that fits; best is one whose twin does, too. kept.n: there is none. */
+static unsigned find_kept_locked(size_t size)
+{
+	unsigned found = kept.n;
+
+	for (unsigned i = 0; i < kept.n; i++) {
+		if (kept.of[i].size < size || kept.of[i].size / 2 > size)
+			continue;
+		if (found == kept.n || kept.of[i].twin_size == size)
+			found = i;
+	}
+	return found;
+}
+
 CUresult hostmem_region_again(struct guest_thread *t, size_t size,
 			      struct hostmem_region *ret_region)
 {
 	struct hostmem_region g = {0};
+	unsigned i;
 
 	pthread_mutex_lock(&kept.lock);
-	for (unsigned i = 0; i < kept.n && !g.size; i++) {
-		if (kept.of[i].size >= size && kept.of[i].size / 2 <= size)
-			g = take_kept_locked(i);
-	}
+	i = find_kept_locked(size);
+	if (i < kept.n)
+		g = take_kept_locked(i);
 	pthread_mutex_unlock(&kept.lock);
 	if (!g.size)
 		return hostmem_region_new(t, size, ret_region);

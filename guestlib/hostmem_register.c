@@ -4,9 +4,10 @@
  *
  * Registering memory of the program takes a region, copies the contents over and puts the
  * region's pages in the place of the program's; the device knows them by the region's
- * address, the alias. That works for private anonymous memory alone. Pages that belong to
- * others in part are replaced as well; who stores to them meanwhile waits. Memory that
- * cannot be replaced stays where it is: copies work, mapping does not.
+ * address, the alias. Unregistering copies them back. That works for private anonymous
+ * memory alone. Pages that belong to others in part are replaced as well; who stores to
+ * them meanwhile waits. Memory that cannot be replaced stays where it is: copies work,
+ * mapping does not.
  */
 #include <pthread.h>
 #include <sys/mman.h>
@@ -40,7 +41,7 @@ static void share(struct guest_thread *t, struct hostmem *h)
 	    !mapping_plain(start, start + size) ||
 	    hostmem_region_again(t, size, &g) != CUDA_SUCCESS)
 		return;
-	if (hostmem_share_pages(&g, start, size) < 0) {
+	if (hostmem_share_pages(&g, start, size, &h->home) < 0) {
 		hostmem_region_keep(t, &g);
 		return;
 	}
@@ -48,7 +49,7 @@ static void share(struct guest_thread *t, struct hostmem *h)
 	h->dev = g.addr + (h->base - start);
 }
 
-static CUresult give_back(struct guest_thread *t, const struct hostmem *h)
+static CUresult give_back(struct guest_thread *t, struct hostmem *h)
 {
 	CUresult sync, r;
 	size_t size;
@@ -58,7 +59,7 @@ static CUresult give_back(struct guest_thread *t, const struct hostmem *h)
 		return CUDA_SUCCESS;
 	sync = hostmem_wait_device(t); /* what it still writes is to be copied, too */
 	/* Pages that cannot be given back stay the region's for good. */
-	if (hostmem_unshare_pages(&h->region, start, size) < 0)
+	if (hostmem_unshare_pages(&h->region, start, size, h->home) < 0)
 		return sync;
 	r = hostmem_region_keep(t, &h->region);
 	return sync ? sync : r;

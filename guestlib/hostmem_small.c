@@ -110,17 +110,6 @@ CUresult hostmem_small_new(struct guest_thread *t, size_t size, uint64_t *ret_ad
 	}
 }
 
-CUresult hostmem_wait_device(struct guest_thread *t)
-{
-	struct host_free_cmd *cmd = begin_host_free(t);
-	struct lane_reply reply;
-
-	if (!cmd)
-		return guest_lost(t);
-	cmd->addr = 0;
-	return guest_call(t, sizeof(struct host_free_rep), &reply);
-}
-
 /* A slab that is empty though another one has as much room; taken out. */
 static struct slab *give_back_locked(struct tier *q, uint64_t addr, unsigned n)
 {

@@ -3,16 +3,24 @@
  * DOC: replacing pages that the program uses
  *
  * Registering puts the pages of a region in the place of the program's, and unregistering
- * ordinary ones in the place of the region's. Other threads may store to them meanwhile,
+ * the program's in the place of the region's. Other threads may store to them meanwhile,
  * and no store may be lost, so these threads have to wait: through userfaultfd, without a
  * signal handler.
  *
- *   to the region: the program's pages are write-protected, copied, and mapped over;
- *   back: empty pages come first, in one step. Whoever touches one waits until it has
- *	been filled from the region, which has another address that nobody knows.
+ *   to the region: the program's pages are write-protected, copied, moved away, and the
+ *	region is mapped there. In between whoever touches them waits.
+ *   back: empty pages come first, in one step. Whoever touches one waits until the
+ *	program's pages, filled from the region, are in their place.
  *
- * Pages that move to another address stay with their userfaultfd only if somebody reads
- * that they did: one helper thread, which does nothing else.
+ * Moving pages costs a tenth of giving them back and having others made. So a little of
+ * what is registered keeps its pages, and regions that wait for the next registration
+ * stay mapped somewhere, their twin. Where there are no pages any more new ones are
+ * filled.
+ *
+ * A page that moves to another address stays with its userfaultfd only if that says so
+ *and somebody reads each time that one did. Empty pages have to, which one helper thread
+ * reads; the program's, on their way out, must not, so they have a userfaultfd of their
+ * own.
  *
  * The thread that swaps must not wait for itself. In between it takes no lock, allocates
  * nothing and has its signals blocked, and memory with its own stack is not for that.
@@ -26,6 +34,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/single_threaded.h>
@@ -41,6 +50,9 @@
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
 #endif
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
 #endif
@@ -50,9 +62,14 @@
 
 /* From here on helper threads copy. */
 #define HELPED_BYTES (4u << 20)
+/* Pages of the program that wait, of all of it: for what is registered again and again,
+ * which is small; kept regions have as much. */
+#define HOMES_BYTES ((size_t)16 << 20)
 
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic int faults = -1; /* the userfaultfd, once it works */
+/* The userfaultfds, once they work: of pages on their way out, and of empty ones. */
+static _Atomic int leaving = -1, coming = -1;
+static _Atomic size_t homes; /* bytes */
 
 /* Makes a thread go on that has moved pages; what others wait for, they wait for. */
 static void *read_events(void *arg)
@@ -84,23 +101,33 @@ static int start_reader(int fd)
 	return -r;
 }
 
-static int open_faults_locked(void)
+static int open_one(uint64_t features, int *ret_fd)
 {
-	struct uffdio_api api = {
-		.api = UFFD_API,
-		.features = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_EVENT_REMAP,
-	};
+	struct uffdio_api api = {.api = UFFD_API, .features = features};
 	_cleanup_close_ int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
-	int r;
 
 	if (fd < 0)
 		fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
 	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) < 0)
 		return -errno;
-	r = start_reader(fd);
+	*ret_fd = fd_steal(&fd);
+	return 0;
+}
+
+static int open_faults_locked(void)
+{
+	_cleanup_close_ int out = -1, in = -1;
+	int r = open_one(UFFD_FEATURE_PAGEFAULT_FLAG_WP, &out);
+
 	if (r == 0)
-		atomic_store(&faults, fd_steal(&fd));
-	return r;
+		r = open_one(UFFD_FEATURE_EVENT_REMAP, &in);
+	if (r == 0)
+		r = start_reader(in);
+	if (r < 0)
+		return r;
+	atomic_store(&leaving, fd_steal(&out));
+	atomic_store(&coming, fd_steal(&in)); /* last: says that both are there */
+	return 0;
 }
 
 /* Whether other threads can be made to wait. */
@@ -109,10 +136,10 @@ static bool faults_work(void)
 	static bool said;
 	int r = 0;
 
-	if (atomic_load(&faults) >= 0)
+	if (atomic_load(&coming) >= 0)
 		return true;
 	pthread_mutex_lock(&open_lock);
-	if (atomic_load(&faults) < 0)
+	if (atomic_load(&coming) < 0)
 		r = open_faults_locked();
 	if (r < 0 && !said)
 		log_debug("registered memory of programs with threads is not mapped: "
@@ -136,12 +163,18 @@ bool hostmem_may_swap(uintptr_t at, size_t size)
 	return __libc_single_threaded || faults_work();
 }
 
-void hostmem_swap_after_fork(void)
+static void close_fault(_Atomic int *fault)
 {
-	int fd = atomic_exchange(&faults, -1);
+	int fd = atomic_exchange(fault, -1);
 
 	if (fd >= 0)
 		close(fd);
+}
+
+void hostmem_swap_after_fork(void)
+{
+	close_fault(&leaving);
+	close_fault(&coming);
 }
 
 static struct uffdio_range range_of(uintptr_t at, size_t size)
@@ -149,19 +182,26 @@ static struct uffdio_range range_of(uintptr_t at, size_t size)
 	return (struct uffdio_range){at, size};
 }
 
-static int watch(uintptr_t at, size_t size, uint64_t mode)
+static int watch(int fd, uintptr_t at, size_t size, uint64_t mode)
 {
 	struct uffdio_register u = {.range = range_of(at, size), .mode = mode};
 
-	return ioctl(faults, UFFDIO_REGISTER, &u) < 0 ? -errno : 0;
+	return ioctl(fd, UFFDIO_REGISTER, &u) < 0 ? -errno : 0;
 }
 
-static void unwatch(uintptr_t at, size_t size)
+static void wake(int fd, uintptr_t at, size_t size)
 {
 	struct uffdio_range u = range_of(at, size);
 
-	ioctl(faults, UFFDIO_UNREGISTER, &u);
-	ioctl(faults, UFFDIO_WAKE, &u);
+	ioctl(fd, UFFDIO_WAKE, &u);
+}
+
+static void unwatch(int fd, uintptr_t at, size_t size)
+{
+	struct uffdio_range u = range_of(at, size);
+
+	ioctl(fd, UFFDIO_UNREGISTER, &u);
+	wake(fd, at, size);
 }
 
 static int protect(uintptr_t at, size_t size, bool on)
@@ -171,7 +211,7 @@ static int protect(uintptr_t at, size_t size, bool on)
 		.mode = on ? UFFDIO_WRITEPROTECT_MODE_WP : 0,
 	};
 
-	return ioctl(faults, UFFDIO_WRITEPROTECT, &u) < 0 ? -errno : 0;
+	return ioctl(leaving, UFFDIO_WRITEPROTECT, &u) < 0 ? -errno : 0;
 }
 
 /* A page that is not there yet cannot be protected. */
@@ -184,43 +224,139 @@ static void touch(uintptr_t at, size_t size)
 /* From now on stores to these pages wait. */
 static int stop_stores(uintptr_t at, size_t size)
 {
-	int r = watch(at, size, UFFDIO_REGISTER_MODE_WP);
+	int r = watch(leaving, at, size, UFFDIO_REGISTER_MODE_WP);
 
 	if (r < 0)
 		return r;
 	touch(at, size);
 	r = protect(at, size, true);
 	if (r < 0)
-		unwatch(at, size);
+		unwatch(leaving, at, size);
 	return r;
 }
 
-static void wake(uintptr_t at, size_t size)
-{
-	struct uffdio_range u = range_of(at, size);
+/* ---- moving pages ---- */
 
-	ioctl(faults, UFFDIO_WAKE, &u);
+/* Leaves empty what it moves away. 0: that is not possible here. */
+static uintptr_t move_away(uintptr_t at, size_t size)
+{
+	void *p = mremap((void *)at, size, size, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
+
+	return p == MAP_FAILED ? 0 : (uintptr_t)p;
 }
 
-static int share_pages(const struct hostmem_region *g, uintptr_t at, size_t size,
-		       bool alone, bool helped)
+/* In one step, in the place of whatever is there. */
+static bool move_to(uintptr_t from, size_t size, uintptr_t at)
+{
+	return mremap((void *)from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED,
+		      (void *)at) != MAP_FAILED;
+}
+
+static bool pay_for_home(size_t size)
+{
+	if (atomic_fetch_add(&homes, size) + size <= HOMES_BYTES)
+		return true;
+	atomic_fetch_sub(&homes, size);
+	return false;
+}
+
+/* Where the program's pages wait; 0: they stay, and whoever touches them goes on. */
+static uintptr_t leave_home(uintptr_t at, size_t size, bool alone)
+{
+	uintptr_t home = 0;
+
+	if (!pay_for_home(size))
+		return 0;
+	if (alone || watch(leaving, at, size,
+			   UFFDIO_REGISTER_MODE_WP | UFFDIO_REGISTER_MODE_MISSING) == 0)
+		home = move_away(at, size);
+	if (!home)
+		atomic_fetch_sub(&homes, size);
+	return home;
+}
+
+static bool come_home(uintptr_t home, size_t size, uintptr_t at)
+{
+	bool moved = move_to(home, size, at);
+
+	if (moved)
+		atomic_fetch_sub(&homes, size);
+	return moved;
+}
+
+void hostmem_drop_home(uintptr_t home, size_t size)
+{
+	if (!home)
+		return;
+	munmap((void *)home, size);
+	atomic_fetch_sub(&homes, size);
+}
+
+/* Pages that wait are still protected: all of them at once, not each when it is written.
+ */
+static void unprotect_home(uintptr_t home, size_t size)
+{
+	if (watch(leaving, home, size, UFFDIO_REGISTER_MODE_WP) < 0)
+		return;
+	protect(home, size, false);
+	unwatch(leaving, home, size);
+}
+
+/* Keeps the region's pages that are mapped at `at` for the next registration. The place
+ * finds them again when it is touched. */
+static void keep_twin(struct hostmem_region *g, uintptr_t at, size_t size)
+{
+	uintptr_t twin = size <= HOMES_BYTES ? move_away(at, size) : 0;
+
+	if (!twin)
+		return;
+	if (g->twin)
+		munmap((void *)g->twin, g->twin_size);
+	g->twin = twin;
+	g->twin_size = size;
+}
+
+static int put_region(struct hostmem_region *g, uintptr_t at, size_t size)
+{
+	int r;
+
+	if (g->twin_size == size && move_to(g->twin, size, at)) {
+		g->twin = g->twin_size = 0;
+		return 0;
+	}
+	r = link_map_over(guest_process.link, (void *)at, g->offset, size, false);
+	if (r == 0)
+		(void)madvise((void *)at, size, MADV_POPULATE_READ);
+	return r;
+}
+
+/* ---- to the region ---- */
+
+static int share_pages(struct hostmem_region *g, uintptr_t at, size_t size, bool alone,
+		       bool helped, uintptr_t *ret_home)
 {
 	int r = alone ? 0 : stop_stores(at, size);
+	uintptr_t home;
 
 	if (r < 0)
 		return r;
 	move_bytes((void *)(uintptr_t)g->addr, (const void *)at, size, helped);
-	r = link_map_over(guest_process.link, (void *)at, g->offset, size, false);
-	if (!alone && r < 0) {
-		protect(at, size, false);
-		unwatch(at, size);
-	} else if (!alone) {
-		wake(at, size);
-	}
-	return r;
+	home = leave_home(at, size, alone);
+	r = put_region(g, at, size);
+	if (r < 0 && home && !come_home(home, size, at))
+		log_warning("memory to be registered is lost: no memory");
+	if (!alone) /* nothing is protected any more */
+		unwatch(leaving, at, size);
+	if (r < 0)
+		return r;
+	if (home && !alone)
+		unprotect_home(home, size);
+	*ret_home = home;
+	return 0;
 }
 
-int hostmem_share_pages(const struct hostmem_region *g, uintptr_t at, size_t size)
+int hostmem_share_pages(struct hostmem_region *g, uintptr_t at, size_t size,
+			uintptr_t *ret_home)
 {
 	bool alone = __libc_single_threaded;
 	bool helped = size >= HELPED_BYTES && move_begin();
@@ -228,17 +364,18 @@ int hostmem_share_pages(const struct hostmem_region *g, uintptr_t at, size_t siz
 	int r;
 
 	/* In one go, which is several times as fast; or else one by one. */
-	(void)madvise((void *)(uintptr_t)g->addr, size, MADV_POPULATE_WRITE);
+	if (g->twin_size < size)
+		(void)madvise((void *)(uintptr_t)g->addr, size, MADV_POPULATE_WRITE);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = share_pages(g, at, size, alone, helped);
+	r = share_pages(g, at, size, alone, helped, ret_home);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (helped)
 		move_end();
-	if (r == 0)
-		(void)madvise((void *)at, size, MADV_POPULATE_READ);
 	return r;
 }
+
+/* ---- and back ---- */
 
 /* Fills pages that nobody has seen; returns how many bytes of them. */
 static size_t fill(uintptr_t at, uintptr_t from, size_t size)
@@ -248,7 +385,7 @@ static size_t fill(uintptr_t at, uintptr_t from, size_t size)
 	while (done < size) {
 		struct uffdio_copy u = {
 			.dst = at + done, .src = from + done, .len = size - done};
-		int r = ioctl(faults, UFFDIO_COPY, &u) < 0 ? -errno : 0;
+		int r = ioctl(coming, UFFDIO_COPY, &u) < 0 ? -errno : 0;
 
 		if (u.copy > 0)
 			done += (size_t)u.copy;
@@ -258,68 +395,101 @@ static size_t fill(uintptr_t at, uintptr_t from, size_t size)
 	return done;
 }
 
-static int unshare_among_threads(const struct hostmem_region *g, uintptr_t at,
-				 size_t size, void *fresh)
+/* New pages with what the region has. */
+static int fill_from(const struct hostmem_region *g, uintptr_t at, size_t size)
 {
-	size_t done;
-	int r = 0;
+	size_t done = fill(at, g->addr, size);
 
-	/* What mlockall() has filled must be empty. */
-	(void)munlock(fresh, size);
-	(void)madvise(fresh, size, MADV_DONTNEED);
-	if (watch((uintptr_t)fresh, size, UFFDIO_REGISTER_MODE_MISSING) < 0 ||
-	    mremap(fresh, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)at) ==
-		    MAP_FAILED) {
-		munmap(fresh, size);
+	if (done == size)
+		return 0;
+	/* Of the rest nothing has been seen: shared as before. */
+	if (link_map_over(guest_process.link, (void *)(at + done), g->offset + done,
+			  size - done, false) < 0)
+		log_warning("registered memory is lost: no memory");
+	return -ENOMEM;
+}
+
+static void *new_pages(size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		       -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/* Empty pages: from now on whoever touches one waits. */
+static int put_empty(uintptr_t at, size_t size)
+{
+	void *empty = new_pages(size);
+
+	if (!empty)
 		return -ENOMEM;
+	/* What mlockall() has filled must be empty. */
+	(void)munlock(empty, size);
+	(void)madvise(empty, size, MADV_DONTNEED);
+	if (watch(coming, (uintptr_t)empty, size, UFFDIO_REGISTER_MODE_MISSING) == 0 &&
+	    move_to((uintptr_t)empty, size, at))
+		return 0;
+	munmap(empty, size);
+	return -ENOMEM;
+}
+
+static int unshare_among_threads(const struct hostmem_region *g, uintptr_t at,
+				 size_t size, uintptr_t home)
+{
+	int r = put_empty(at, size);
+
+	if (r < 0)
+		return r;
+	if (home)
+		memcpy((void *)home, (const void *)(uintptr_t)g->addr, size);
+	if (!home || !come_home(home, size, at)) {
+		r = fill_from(g, at, size);
+		if (r == 0)
+			hostmem_drop_home(home, size);
 	}
-	done = fill(at, g->addr, size);
-	if (done < size) { /* of the rest nothing has been seen: shared as before */
-		r = link_map_over(guest_process.link, (void *)(at + done),
-				  g->offset + done, size - done, false);
-		if (r < 0)
-			log_warning("registered memory is lost: no memory");
-		r = -ENOMEM;
-	}
-	unwatch(at, size);
+	unwatch(coming, at, size);
 	return r;
 }
 
 static int unshare_alone(const struct hostmem_region *g, uintptr_t at, size_t size,
-			 void *fresh, bool helped)
+			 uintptr_t home, bool helped)
 {
-	(void)madvise(fresh, size, MADV_POPULATE_WRITE);
-	move_bytes(fresh, (const void *)(uintptr_t)g->addr, size, helped);
-	if (mremap(fresh, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)at) ==
-	    MAP_FAILED) {
-		munmap(fresh, size);
+	void *pages = home ? (void *)home : new_pages(size);
+	bool moved;
+
+	if (!pages)
 		return -ENOMEM;
-	}
-	return 0;
+	if (!home)
+		(void)madvise(pages, size, MADV_POPULATE_WRITE);
+	move_bytes(pages, (const void *)(uintptr_t)g->addr, size, helped);
+	moved = home ? come_home(home, size, at) : move_to((uintptr_t)pages, size, at);
+	if (!moved && !home)
+		munmap(pages, size);
+	return moved ? 0 : -ENOMEM;
 }
 
-int hostmem_unshare_pages(const struct hostmem_region *g, uintptr_t at, size_t size)
+int hostmem_unshare_pages(struct hostmem_region *g, uintptr_t at, size_t size,
+			  uintptr_t home)
 {
 	bool alone = __libc_single_threaded, helped;
 	sigset_t all, old;
-	void *fresh;
 	int r;
 
 	if (!alone && !faults_work())
 		return -EOPNOTSUPP;
-	fresh = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		     0);
-	if (fresh == MAP_FAILED)
-		return -ENOMEM;
 	helped = alone && size >= HELPED_BYTES && move_begin();
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
+	keep_twin(g, at, size);
 	if (alone)
-		r = unshare_alone(g, at, size, fresh, helped);
+		r = unshare_alone(g, at, size, home, helped);
 	else
-		r = unshare_among_threads(g, at, size, fresh);
+		r = unshare_among_threads(g, at, size, home);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (helped)
 		move_end();
+	if (r < 0)
+		hostmem_drop_home(home, size);
 	return r;
 }

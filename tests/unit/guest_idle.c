@@ -6,6 +6,7 @@
 
 #include "guest.h"
 #include "guest_fake.h"
+#include "hostmem.h"
 #include "idle.h"
 
 static struct fake *fake;
@@ -147,6 +148,23 @@ Test(guest_idle, a_copy_that_has_arrived_was_the_last_of_its_stream, .timeout = 
 	launch(st);
 	cr_assert_eq(cuMemcpyDtoHAsync_v2(to, p, sizeof(to), st), CUDA_SUCCESS);
 	cr_expect(!ASKS(cuStreamSynchronize(st)));
+}
+
+Test(guest_idle, memory_that_no_work_can_use_any_more, .timeout = 60)
+{
+	CUstream st;
+
+	start(true);
+	st = new_stream();
+	launch(st);
+	cr_expect(ASKS(hostmem_wait_device(guest_self)));
+	cr_expect(!ASKS(hostmem_wait_device(guest_self)));
+	cr_expect(ASKS(cuStreamSynchronize(st)));
+	cr_expect(!ASKS(hostmem_wait_device(guest_self)), "a question leaves no work");
+	launch(st);
+	fake->fail_next = CUDA_ERROR_INVALID_VALUE;
+	cr_expect_eq(hostmem_wait_device(guest_self), CUDA_ERROR_INVALID_VALUE);
+	cr_expect(ASKS(hostmem_wait_device(guest_self)));
 }
 
 Test(guest_idle, events, .timeout = 60)
