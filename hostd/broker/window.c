@@ -189,15 +189,18 @@ uint64_t window_host_give_back(struct window *w, uint64_t offset, const void *ow
 	if (!g || g->start != offset || g->data != owner)
 		return 0;
 	size = g->size;
-	range_remove(&w->host, (size_t)(g - w->host.v), 1);
+	range_remove(&w->host, g);
 	return size;
 }
 
 void window_host_drop(struct window *w, const void *owner)
 {
-	for (size_t i = w->host.n; i-- > 0;) {
-		if (w->host.v[i].data == owner)
-			range_remove(&w->host, i, 1);
+	struct range *r, *next;
+
+	for (r = range_above(&w->host, 0); r; r = next) {
+		next = range_next(&w->host, r);
+		if (r->data == owner)
+			range_remove(&w->host, r);
 	}
 }
 

@@ -158,7 +158,7 @@ static void adopt_elsewhere(struct device *dev)
 	struct dev_ctx *ctx = NULL;
 
 	pthread_mutex_lock(&dev->lock);
-	if (dev->host.n && !list_empty(&dev->contexts))
+	if (dev->host.tree.root && !list_empty(&dev->contexts))
 		ctx = list_entry(dev->contexts.next, struct dev_ctx, link);
 	pthread_mutex_unlock(&dev->lock);
 	if (ctx && !cuda_enter(ctx))

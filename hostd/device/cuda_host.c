@@ -98,7 +98,7 @@ static uint64_t take(struct device *dev, uint64_t addr)
 	if (!r || r->start != addr)
 		return 0;
 	size = r->size;
-	range_remove(&dev->host, (size_t)(r - dev->host.v), 1);
+	range_remove(&dev->host, r);
 	return size;
 }
 
@@ -134,11 +134,12 @@ void cuda_host_leave(struct dev_ctx *ctx)
 	struct device *dev = ctx->dev;
 
 	cuda_scoped_lock(&dev->lock);
-	for (size_t i = 0; i < dev->host.n; i++) {
-		if (dev->host.v[i].data != ctx)
+	for (struct range *r = range_above(&dev->host, 0); r;
+	     r = range_next(&dev->host, r)) {
+		if (r->data != ctx)
 			continue;
-		cu.cuMemHostUnregister(as_host(dev->host.v[i].start));
-		dev->host.v[i].data = NULL;
+		cu.cuMemHostUnregister(as_host(r->start));
+		r->data = NULL;
 	}
 }
 
@@ -147,9 +148,8 @@ void cuda_host_adopt(struct dev_ctx *ctx)
 	struct device *dev = ctx->dev;
 
 	cuda_scoped_lock(&dev->lock);
-	for (size_t i = 0; i < dev->host.n; i++) {
-		struct range *r = &dev->host.v[i];
-
+	for (struct range *r = range_above(&dev->host, 0); r;
+	     r = range_next(&dev->host, r)) {
 		if (!r->data && !host_register(r->start, r->size))
 			r->data = ctx;
 	}

@@ -37,11 +37,14 @@ void cuda_memory_init(struct device *dev)
 
 void cuda_memory_fini(struct device *dev)
 {
+	struct range *r;
+
 	cuda_host_fini(dev);
-	for (size_t i = 0; i < dev->mapped.n; i++)
-		cu.cuMemUnmap(dev->mapped.v[i].start, dev->mapped.v[i].size);
-	for (size_t i = 0; i < dev->reserved.n && !dev->own_band; i++)
-		cu.cuMemAddressFree(dev->reserved.v[i].start, dev->reserved.v[i].size);
+	for (r = range_above(&dev->mapped, 0); r; r = range_next(&dev->mapped, r))
+		cu.cuMemUnmap(r->start, r->size);
+	r = dev->own_band ? NULL : range_above(&dev->reserved, 0);
+	for (; r; r = range_next(&dev->reserved, r))
+		cu.cuMemAddressFree(r->start, r->size);
 	if (dev->own_band)
 		cu.cuMemAddressFree(DEVICE_BAND_BASE, OWN_SIZE);
 	range_fini(&dev->reserved);
@@ -50,41 +53,36 @@ void cuda_memory_fini(struct device *dev)
 }
 
 /* As in soft_memory.c: mappings without a gap, and whole ones if that is asked for. */
-static bool covered_locked(struct device *dev, uint64_t addr, uint64_t size, bool whole,
-			   size_t *ret_first, size_t *ret_n)
+static bool covered_locked(struct device *dev, uint64_t addr, uint64_t size, bool whole)
 {
-	size_t first = range_above(&dev->mapped, addr), i = first;
+	const struct range *r = range_above(&dev->mapped, addr);
 	uint64_t at = addr, end = addr + size;
 
 	if (!size || end < addr)
 		return false;
-	for (; at < end; i++) {
-		struct range *r = &dev->mapped.v[i];
-
-		if (i == dev->mapped.n || r->start > at || (whole && r->start != at))
+	for (; at < end; r = range_next(&dev->mapped, r)) {
+		if (!r || r->start > at || (whole && r->start != at))
 			return false;
 		at = r->start + r->size;
 	}
-	*ret_first = first;
-	*ret_n = i - first;
 	return !whole || at == end;
 }
 
 bool cuda_may(struct device *dev, CUdeviceptr addr, uint64_t size)
 {
-	struct range *g;
-	size_t first, n;
+	struct range *r;
 
 	if (!size)
 		return true;
 	cuda_scoped_lock(&dev->lock);
-	g = range_at(cuda_is_host(addr) ? &dev->host : &dev->globals, addr);
-	if (g)
-		return size <= g->start + g->size - addr;
-	if (!covered_locked(dev, addr, size, false, &first, &n))
+	r = range_at(cuda_is_host(addr) ? &dev->host : &dev->globals, addr);
+	if (r)
+		return size <= r->start + r->size - addr;
+	if (!covered_locked(dev, addr, size, false))
 		return false;
-	for (size_t i = first; i < first + n; i++) {
-		if ((uintptr_t)dev->mapped.v[i].data == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+	for (r = range_above(&dev->mapped, addr); r && r->start < addr + size;
+	     r = range_next(&dev->mapped, r)) {
+		if ((uintptr_t)r->data == CU_MEM_ACCESS_FLAGS_PROT_NONE)
 			return false;
 	}
 	return true;
@@ -133,7 +131,7 @@ CUresult cuda_reserve(struct device *dev, uint64_t size, uint64_t align, uint64_
 		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
 	res = driver_reserve(dev, addr, size);
 	if (res)
-		range_remove(&dev->reserved, range_above(&dev->reserved, addr), 1);
+		range_remove(&dev->reserved, range_at(&dev->reserved, addr));
 	else
 		*ret_addr = addr;
 	return res;
@@ -141,17 +139,16 @@ CUresult cuda_reserve(struct device *dev, uint64_t size, uint64_t align, uint64_
 
 CUresult cuda_unreserve(struct device *dev, CUdeviceptr addr, uint64_t size)
 {
-	size_t i, j;
+	struct range *r, *mapped;
 
 	cuda_scoped_lock(&dev->lock);
-	i = range_above(&dev->reserved, addr);
-	if (i == dev->reserved.n || dev->reserved.v[i].start != addr ||
-	    dev->reserved.v[i].size != size)
+	r = range_at(&dev->reserved, addr);
+	if (!r || r->start != addr || r->size != size)
 		return CUDA_ERROR_INVALID_VALUE;
-	j = range_above(&dev->mapped, addr);
-	if (j < dev->mapped.n && dev->mapped.v[j].start < addr + size)
+	mapped = range_above(&dev->mapped, addr);
+	if (mapped && mapped->start < addr + size)
 		return CUDA_ERROR_INVALID_VALUE;
-	range_remove(&dev->reserved, i, 1);
+	range_remove(&dev->reserved, r);
 	return dev->own_band ? CUDA_SUCCESS : cu.cuMemAddressFree(addr, size);
 }
 
@@ -303,7 +300,7 @@ static CUresult enter_mapping(struct device *dev, CUdeviceptr addr, uint64_t siz
 static void forget_mapping(struct device *dev, CUdeviceptr addr)
 {
 	cuda_scoped_lock(&dev->lock);
-	range_remove(&dev->mapped, range_above(&dev->mapped, addr), 1);
+	range_remove(&dev->mapped, range_at(&dev->mapped, addr));
 }
 
 /* The size of what is mapped from addr on, which copies may not touch any more; 0:
@@ -324,24 +321,22 @@ static uint64_t close_mapping(struct device *dev, CUdeviceptr addr, uint64_t *re
 static CUresult are_mapped(struct device *dev, CUdeviceptr addr, uint64_t size,
 			   bool whole)
 {
-	size_t first, n;
-
 	cuda_scoped_lock(&dev->lock);
-	return covered_locked(dev, addr, size, whole, &first, &n)
-		       ? CUDA_SUCCESS
-		       : CUDA_ERROR_INVALID_VALUE;
+	return covered_locked(dev, addr, size, whole) ? CUDA_SUCCESS
+						      : CUDA_ERROR_INVALID_VALUE;
 }
 
 static void note_access(struct device *dev, CUdeviceptr addr, uint64_t size,
 			uint64_t access)
 {
-	size_t first, n;
+	struct range *r;
 
 	cuda_scoped_lock(&dev->lock);
-	if (!covered_locked(dev, addr, size, false, &first, &n))
+	if (!covered_locked(dev, addr, size, false))
 		return;
-	for (size_t i = first; i < first + n; i++)
-		dev->mapped.v[i].data = (void *)(uintptr_t)access;
+	for (r = range_above(&dev->mapped, addr); r && r->start < addr + size;
+	     r = range_next(&dev->mapped, r))
+		r->data = (void *)(uintptr_t)access;
 }
 
 CUresult cuda_map(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk)

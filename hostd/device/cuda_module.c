@@ -127,9 +127,9 @@ static void module_free(struct dev_module *mod)
 
 	pthread_mutex_lock(&dev->lock);
 	list_remove(&mod->link);
-	for (size_t i = 0; i < mod->globals.n; i++)
-		range_remove(&dev->globals,
-			     range_above(&dev->globals, mod->globals.v[i].start), 1);
+	for (const struct range *r = range_above(&mod->globals, 0); r;
+	     r = range_next(&mod->globals, r))
+		range_remove(&dev->globals, range_at(&dev->globals, r->start));
 	pthread_mutex_unlock(&dev->lock);
 	range_fini(&mod->globals);
 	for (unsigned i = 0; i < CUDA_FUNC_BUCKETS; i++) {
@@ -337,7 +337,7 @@ static CUresult global_known(struct dev_module *mod, CUdeviceptr addr, size_t si
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (!range_insert(&dev->globals, addr, size, NULL))
 		return CUDA_SUCCESS;
-	range_remove(&mod->globals, range_above(&mod->globals, addr), 1);
+	range_remove(&mod->globals, range_at(&mod->globals, addr));
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 

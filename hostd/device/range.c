@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "base/macros.h"
 #include "device/range.h"
@@ -10,86 +10,77 @@ static uint64_t range_end(const struct range *r)
 	return r->start + r->size;
 }
 
-void range_fini(struct range_set *s)
+static struct range *range_of(struct tree_node *n)
 {
-	free(s->v);
-	*s = (struct range_set){0};
+	return n ? container_of(n, struct range, node) : NULL;
 }
 
-size_t range_above(const struct range_set *s, uint64_t pos)
+void range_fini(struct range_set *s)
 {
-	size_t lo = 0, hi = s->n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (range_end(&s->v[mid]) > pos)
-			hi = mid;
-		else
-			lo = mid + 1;
-	}
-	return lo;
+	while (s->tree.root)
+		range_remove(s, range_of(s->tree.root));
+	*s = (struct range_set){0};
 }
 
 struct range *range_at(const struct range_set *s, uint64_t pos)
 {
-	size_t i = range_above(s, pos);
+	struct range *r = range_of(tree_at_most(&s->tree, pos));
 
-	return i < s->n && s->v[i].start <= pos ? &s->v[i] : NULL;
+	return r && range_end(r) > pos ? r : NULL;
 }
 
-static int range_grow(struct range_set *s)
+struct range *range_above(const struct range_set *s, uint64_t pos)
 {
-	size_t cap = s->cap ? s->cap * 2 : 64;
-	struct range *v;
+	struct range *r = range_at(s, pos);
 
-	if (s->n < s->cap)
-		return 0;
-	v = realloc(s->v, cap * sizeof(*v));
-	if (!v)
-		return -ENOMEM;
-	s->v = v;
-	s->cap = cap;
-	return 0;
+	return r ? r : range_of(tree_at_least(&s->tree, pos));
+}
+
+struct range *range_next(const struct range_set *s, const struct range *r)
+{
+	return range_of(tree_next(&s->tree, &r->node));
 }
 
 int range_insert(struct range_set *s, uint64_t start, uint64_t size, void *data)
 {
-	size_t i = range_above(s, start);
+	struct range *r = range_above(s, start);
 
 	if (!size || start + size < start)
 		return -EINVAL;
-	if (i < s->n && s->v[i].start < start + size)
+	if (r && r->start < start + size)
 		return -EEXIST;
-	if (range_grow(s) < 0)
+	r = malloc(sizeof(*r));
+	if (!r)
 		return -ENOMEM;
-	memmove(&s->v[i + 1], &s->v[i], (s->n - i) * sizeof(*s->v));
-	s->v[i] = (struct range){start, size, data};
-	s->n++;
+	*r = (struct range){
+		.node.key = start, .start = start, .size = size, .data = data};
+	tree_insert(&s->tree, &r->node);
 	return 0;
 }
 
-void range_remove(struct range_set *s, size_t i, size_t n)
+void range_remove(struct range_set *s, struct range *r)
 {
-	memmove(&s->v[i], &s->v[i + n], (s->n - i - n) * sizeof(*s->v));
-	s->n -= n;
+	tree_remove(&s->tree, &r->node);
+	free(r);
 }
 
-/* Looks at the gaps before ranges [from, to), and before hi when to is s->n. */
-static int range_gap_between(struct range_set *s, size_t from, size_t to, uint64_t lo,
-			     uint64_t hi, uint64_t size, uint64_t align,
-			     uint64_t *ret_start)
+/* In the first gap from lo on that is large enough. */
+static int range_gap_from(struct range_set *s, uint64_t lo, uint64_t hi, uint64_t size,
+			  uint64_t align, uint64_t *ret_start)
 {
-	for (size_t i = from; i <= to; i++) {
-		uint64_t end = i < s->n ? MIN(s->v[i].start, hi) : hi;
-		uint64_t start = i ? MAX(range_end(&s->v[i - 1]), lo) : lo;
-		uint64_t at = ALIGN_UP(start, align);
+	struct range *r = range_above(s, lo);
 
-		if (at < start || at >= end || end - at < size)
-			continue;
-		s->hint = i;
-		*ret_start = at;
-		return 0;
+	while (lo < hi) {
+		uint64_t end = r ? MIN(r->start, hi) : hi, at = ALIGN_UP(lo, align);
+
+		if (at >= lo && at < end && end - at >= size) {
+			s->hint = *ret_start = at;
+			return 0;
+		}
+		if (!r)
+			break;
+		lo = range_end(r);
+		r = range_next(s, r);
 	}
 	return -ENOSPC;
 }
@@ -97,9 +88,7 @@ static int range_gap_between(struct range_set *s, size_t from, size_t to, uint64
 int range_gap(struct range_set *s, uint64_t lo, uint64_t hi, uint64_t size,
 	      uint64_t align, uint64_t *ret_start)
 {
-	size_t hint = MIN(s->hint, s->n);
-
-	if (range_gap_between(s, hint, s->n, lo, hi, size, align, ret_start) == 0)
+	if (range_gap_from(s, MAX(s->hint, lo), hi, size, align, ret_start) == 0)
 		return 0;
-	return range_gap_between(s, 0, hint, lo, hi, size, align, ret_start);
+	return range_gap_from(s, lo, hi, size, align, ret_start);
 }

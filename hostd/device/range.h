@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sorted set of disjoint ranges [start, start + size) of 64-bit numbers, each with a
+ * A set of disjoint ranges [start, start + size) of 64-bit numbers in order, each with a
  * pointer of the owner's. Keeps what is reserved, what is mapped, and which parts of the
  * memory file are in use. Not thread-safe.
  */
@@ -10,30 +10,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/tree.h"
+
 struct range {
+	struct tree_node node; /* by start */
 	uint64_t start, size;
 	void *data;
 };
 
+/* All zero: empty. */
 struct range_set {
-	struct range *v; /* ascending */
-	size_t n, cap;
-	size_t hint; /* where range_gap() looks first */
+	struct tree tree;
+	uint64_t hint; /* where range_gap() looks first */
 };
 
+/* Removes all of them. */
 void range_fini(struct range_set *s);
 
-/* Index of the first range that ends above pos; s->n if there is none. */
-size_t range_above(const struct range_set *s, uint64_t pos);
+/* The first range that ends above pos, or NULL. */
+struct range *range_above(const struct range_set *s, uint64_t pos);
 
-/* The range that contains pos, or NULL. Valid until the next insertion or removal. */
+/* The one after r, or NULL. */
+struct range *range_next(const struct range_set *s, const struct range *r);
+
+/* The range that contains pos, or NULL. */
 struct range *range_at(const struct range_set *s, uint64_t pos);
 
 /* Returns 0, -EEXIST if it overlaps another one, -EINVAL (empty, wraps) or -ENOMEM. */
 int range_insert(struct range_set *s, uint64_t start, uint64_t size, void *data);
 
-/* Removes the n ranges from index i on. */
-void range_remove(struct range_set *s, size_t i, size_t n);
+void range_remove(struct range_set *s, struct range *r);
 
 /*
  * Finds a free place of size bytes, a multiple of align (a power of two), within

@@ -80,8 +80,9 @@ int soft_memory_init(struct soft_memory *m, uint64_t limit, unsigned chunk_bytes
 
 void soft_memory_fini(struct soft_memory *m)
 {
-	for (size_t i = 0; i < m->file.n; i++)
-		free(m->file.v[i].data);
+	for (const struct range *r = range_above(&m->file, 0); r;
+	     r = range_next(&m->file, r))
+		free(r->data);
 	range_fini(&m->mapped);
 	range_fini(&m->reserved);
 	range_fini(&m->file);
@@ -174,10 +175,11 @@ void soft_file_give_back_locked(struct soft_memory *m, const struct dev_chunk *c
 		      (off_t)c->size) < 0) {
 		log_debug("device: cannot free %llu bytes: %m",
 			  (unsigned long long)c->size);
-		r->data = NULL; /* Not reusable then: its place in the file stays taken. */
+		r->data =
+			NULL; /* Not reusable then: its place in the file stays taken. */
 		return;
 	}
-	range_remove(&m->file, (size_t)(r - m->file.v), 1);
+	range_remove(&m->file, r);
 }
 
 static void chunk_put_locked(struct soft_memory *m, struct dev_chunk *c)
@@ -253,60 +255,54 @@ static int map_locked(struct soft_memory *m, uint64_t addr, struct dev_chunk *c)
 	if (r < 0)
 		return r;
 	if (band_mmap(soft_as_host(addr), c->size, PROT_READ | PROT_WRITE,
-		      MAP_SHARED | MAP_FIXED, chunk_file(m, c), (off_t)c->off) ==
-	    MAP_FAILED) {
+		      MAP_SHARED | MAP_FIXED, chunk_file(m, c),
+		      (off_t)c->off) == MAP_FAILED) {
 		r = -errno;
-		range_remove(&m->mapped, range_above(&m->mapped, addr), 1);
+		range_remove(&m->mapped, range_at(&m->mapped, addr));
 		close_range_at(addr, c->size, MAP_FIXED);
 		return r;
 	}
 	if (c->size >= HUGE_PAGE)
-		madvise(soft_as_host(addr), c->size, MADV_HUGEPAGE); /* where it is allowed */
+		madvise(soft_as_host(addr), c->size,
+			MADV_HUGEPAGE); /* where it is allowed */
 	c->refs++;
 	return 0;
 }
 
-/*
- * True if mappings cover [addr, addr + size) without a gap; whole: and none of them
- * reaches out of it. Then *ret_first is the first of them and *ret_n their number.
- */
+/* True if mappings cover [addr, addr + size) without a gap; whole: and none of them
+ * reaches out of it. */
 static bool covered_locked(struct soft_memory *m, uint64_t addr, uint64_t size,
-			   bool whole, size_t *ret_first, size_t *ret_n)
+			   bool whole)
 {
-	size_t first = range_above(&m->mapped, addr), i = first;
+	const struct range *r = range_above(&m->mapped, addr);
 	uint64_t at = addr, end = addr + size;
 
 	if (!size || end < addr)
 		return false;
-	for (; at < end; i++) {
-		struct range *r = &m->mapped.v[i];
-
-		if (i == m->mapped.n || r->start > at || (whole && r->start != at))
+	for (; at < end; r = range_next(&m->mapped, r)) {
+		if (!r || r->start > at || (whole && r->start != at))
 			return false;
 		at = r->start + r->size;
 	}
-	if (whole && at != end)
-		return false;
-	*ret_first = first;
-	*ret_n = i - first;
-	return true;
+	return !whole || at == end;
 }
 
 static int unmap_locked(struct soft_memory *m, uint64_t addr, uint64_t size)
 {
-	size_t first, n;
+	struct range *mapped;
 	int r;
 
-	if (!covered_locked(m, addr, size, true, &first, &n))
+	if (!covered_locked(m, addr, size, true))
 		return -EINVAL;
 	set_perm(m, addr, size, SIMT_PERM_NONE);
 	wait_for_slices(m);
 	r = close_range_at(addr, size, MAP_FIXED);
 	if (r < 0)
 		return r;
-	for (size_t i = first; i < first + n; i++)
-		chunk_put_locked(m, m->mapped.v[i].data);
-	range_remove(&m->mapped, first, n);
+	while ((mapped = range_above(&m->mapped, addr)) && mapped->start < addr + size) {
+		chunk_put_locked(m, mapped->data);
+		range_remove(&m->mapped, mapped);
+	}
 	return 0;
 }
 
@@ -316,7 +312,7 @@ uint64_t soft_memory_alloc(struct soft_memory *m, uint64_t bytes)
 {
 	uint64_t size = soft_memory_charge(bytes), addr;
 	struct dev_chunk *c;
-	size_t i;
+	struct range *r;
 
 	if (!bytes || size < bytes)
 		return 0;
@@ -326,13 +322,13 @@ uint64_t soft_memory_alloc(struct soft_memory *m, uint64_t bytes)
 		return 0;
 	if (range_insert(&m->reserved, addr, size, NULL) < 0)
 		return 0;
-	i = range_above(&m->reserved, addr);
+	r = range_at(&m->reserved, addr);
 	if (chunk_new_locked(m, size, false, &c) < 0) {
-		range_remove(&m->reserved, i, 1);
+		range_remove(&m->reserved, r);
 		return 0;
 	}
 	if (map_locked(m, addr, c) < 0) {
-		range_remove(&m->reserved, i, 1);
+		range_remove(&m->reserved, r);
 		addr = 0;
 	} else {
 		set_perm(m, addr, size, SIMT_PERM_WRITE);
@@ -349,7 +345,7 @@ void soft_memory_free(struct soft_memory *m, uint64_t addr, uint64_t bytes)
 	soft_scoped_lock(&m->lock);
 	if (unmap_locked(m, addr, soft_memory_charge(bytes)))
 		return;
-	range_remove(&m->reserved, range_above(&m->reserved, addr), 1);
+	range_remove(&m->reserved, range_at(&m->reserved, addr));
 	m->own -= soft_memory_charge(bytes);
 }
 
@@ -385,17 +381,16 @@ CUresult soft_reserve(struct device *dev, uint64_t size, uint64_t align, uint64_
 CUresult soft_unreserve(struct device *dev, CUdeviceptr addr, uint64_t size)
 {
 	struct soft_memory *m = &dev->mem;
-	size_t i, j;
+	struct range *r, *mapped;
 
 	soft_scoped_lock(&m->lock);
-	i = range_above(&m->reserved, addr);
-	if (addr >= SOFT_OWN_BASE || i == m->reserved.n ||
-	    m->reserved.v[i].start != addr || m->reserved.v[i].size != size)
+	r = range_at(&m->reserved, addr);
+	if (addr >= SOFT_OWN_BASE || !r || r->start != addr || r->size != size)
 		return CUDA_ERROR_INVALID_VALUE;
-	j = range_above(&m->mapped, addr);
-	if (j < m->mapped.n && m->mapped.v[j].start < addr + size)
+	mapped = range_above(&m->mapped, addr);
+	if (mapped && mapped->start < addr + size)
 		return CUDA_ERROR_INVALID_VALUE; /* something is still mapped there */
-	range_remove(&m->reserved, i, 1);
+	range_remove(&m->reserved, r);
 	return CUDA_SUCCESS;
 }
 
@@ -448,7 +443,6 @@ CUresult soft_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,
 {
 	struct soft_memory *m = &dev->mem;
 	enum simt_perm perm;
-	size_t first, n;
 
 	if (access == CU_MEM_ACCESS_FLAGS_PROT_NONE)
 		perm = SIMT_PERM_NONE;
@@ -461,7 +455,7 @@ CUresult soft_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,
 	if (!soft_is_chunks(m, addr, size) || addr >= SOFT_OWN_BASE)
 		return CUDA_ERROR_INVALID_VALUE;
 	soft_scoped_lock(&m->lock);
-	if (!covered_locked(m, addr, size, false, &first, &n))
+	if (!covered_locked(m, addr, size, false))
 		return CUDA_ERROR_INVALID_VALUE;
 	set_perm(m, addr, size, perm);
 	if (perm != SIMT_PERM_WRITE)
@@ -487,9 +481,9 @@ CUresult soft_host_map(struct dev_ctx *ctx, CUdeviceptr addr, uint64_t size, int
 	r = range_insert(&m->host, addr, size, NULL);
 	if (r < 0)
 		return soft_as_result(r);
-	if (band_mmap(soft_as_host(addr), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-		      fd, (off_t)offset) == MAP_FAILED) {
-		range_remove(&m->host, range_above(&m->host, addr), 1);
+	if (band_mmap(soft_as_host(addr), size, PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_FIXED, fd, (off_t)offset) == MAP_FAILED) {
+		range_remove(&m->host, range_at(&m->host, addr));
 		close_range_at(addr, size, MAP_FIXED);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -509,6 +503,6 @@ CUresult soft_host_unmap(struct dev_ctx *ctx, CUdeviceptr addr)
 	set_perm(m, addr, r->size, SIMT_PERM_NONE);
 	wait_for_slices(m);
 	close_range_at(addr, r->size, MAP_FIXED);
-	range_remove(&m->host, (size_t)(r - m->host.v), 1);
+	range_remove(&m->host, r);
 	return CUDA_SUCCESS;
 }

@@ -39,9 +39,8 @@ static int map_again_locked(struct soft_memory *m, const struct dev_chunk *c, in
 {
 	int e = 0;
 
-	for (size_t i = 0; i < m->mapped.n && e == 0; i++) {
-		const struct range *r = &m->mapped.v[i];
-
+	for (const struct range *r = range_above(&m->mapped, 0); r && e == 0;
+	     r = range_next(&m->mapped, r)) {
 		if (r->data == c &&
 		    band_mmap(soft_as_host(r->start), c->size, PROT_READ | PROT_WRITE,
 			      MAP_SHARED | MAP_FIXED, fd, (off_t)off) == MAP_FAILED)

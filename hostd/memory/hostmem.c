@@ -81,7 +81,7 @@ static int place_in_file_locked(struct hostmem *h, uint64_t size, uint64_t *offs
 static void leave_file_locked(struct hostmem *h, uint64_t offset, uint64_t size)
 {
 	if (!h->file.placed)
-		range_remove(&h->used, range_above(&h->used, offset), 1);
+		range_remove(&h->used, range_at(&h->used, offset));
 	empty(h, offset, size);
 }
 
@@ -114,7 +114,7 @@ static CUresult alloc_locked(struct hostmem *h, struct dev_ctx *ctx,
 	}
 	res = h->s->ops->host_map(ctx, g->addr, g->size, h->file.fd, g->offset);
 	if (res) {
-		range_remove(&h->regions, range_above(&h->regions, g->addr), 1);
+		range_remove(&h->regions, range_at(&h->regions, g->addr));
 		leave_file_locked(h, g->offset, g->size);
 	}
 	return res;
@@ -149,33 +149,34 @@ CUresult hostmem_alloc(struct hostmem *h, struct dev_ctx *ctx, uint64_t bytes,
 }
 
 static bool release_locked(struct hostmem *h, struct dev_ctx *ctx, uint64_t addr,
-			   struct range *ret_region)
+			   uint64_t *ret_offset, uint64_t *ret_size)
 {
 	struct range *r = range_at(&h->regions, addr);
 
 	if (!r || r->start != addr)
 		return false;
-	*ret_region = *r;
+	*ret_offset = (uintptr_t)r->data;
+	*ret_size = r->size;
 	/* A lost context's memory is let go as well. */
 	h->s->ops->host_unmap(ctx, addr);
-	range_remove(&h->regions, (size_t)(r - h->regions.v), 1);
-	leave_file_locked(h, (uintptr_t)ret_region->data, ret_region->size);
+	range_remove(&h->regions, r);
+	leave_file_locked(h, *ret_offset, *ret_size);
 	return true;
 }
 
 CUresult hostmem_release(struct hostmem *h, struct dev_ctx *ctx, uint64_t addr)
 {
-	struct range region;
+	uint64_t offset, size;
 	bool found;
 
 	if (!h)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&h->lock);
-	found = release_locked(h, ctx, addr, &region);
+	found = release_locked(h, ctx, addr, &offset, &size);
 	pthread_mutex_unlock(&h->lock);
 	if (!found)
 		return CUDA_ERROR_INVALID_VALUE;
-	uncharge(h, (uintptr_t)region.data, region.size);
+	uncharge(h, offset, size);
 	return CUDA_SUCCESS;
 }
 
