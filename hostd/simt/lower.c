@@ -438,7 +438,8 @@ static void resolve(struct lower *l)
 			b->reconv = b->reconv ? p->ops + (uintptr_t)b->reconv - 1 : NULL;
 		}
 	}
-	for (uint32_t i = 0; i < p->ptx->nfuncs; i++)
+	/* A module of nothing but declarations has no code to point into. */
+	for (uint32_t i = 0; p->num_ops && i < p->ptx->nfuncs; i++)
 		p->codes[i].entry = p->ops + p->codes[i].first_op;
 }
 
