@@ -12,7 +12,7 @@
 int loopback_init(struct loopback *lb, const struct loopback_opts *opts)
 {
 	struct lane_init in = {.spin_us = opts->spin_us,
-			       .tickets = &lb->tickets,
+			       .tickets = opts->tickets ? opts->tickets : &lb->tickets,
 			       .output = opts->output,
 			       .carrier_name = "loopback"};
 	int sock[2], r;

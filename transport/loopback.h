@@ -17,6 +17,7 @@ struct loopback_opts {
 	uint64_t lane_size; /* of the window; 0 takes a middling one */
 	unsigned spin_us;   /* both sides; 0 parks at once */
 	void (*output)(const void *text, size_t size); /* see struct link_opts */
+	struct lane_tickets *tickets; /* that several share; NULL: its own */
 };
 
 /*
