@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What `meson install` gives is complete, holds nothing of the tests, and works.
+
+    install.py BUILD PROGRAM
+
+BUILD is installed to a directory of its own, and weft-run runs PROGRAM from there: with a
+daemon of its own, and with one that was started.
+"""
+import fnmatch
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+# Under the prefix; LIB is the one of the architecture.
+WANTED = {
+    "bin/weft-run", "bin/weft-vsock", "bin/weftctl", "sbin/weftd",
+    "libexec/weft/weft-door", "libexec/weft/weft-worker",
+    "LIB/weft/libcuda.so", "LIB/weft/libcuda.so.1",
+    "LIB/weft/libnvidia-ml.so", "LIB/weft/libnvidia-ml.so.1",
+    "lib/udev/rules.d/70-weft-window.rules",
+    "share/doc/weft/LICENSE", "share/doc/weft/weftd.conf",
+    *(f"share/man/man{page[-1]}/{page}" for page in (
+        "weft-run.1", "weft-vsock.1", "weftctl.1", "weftd.conf.5", "weft-worker.8",
+        "weftd.8")),
+}
+# What others add: service files.
+MORE = ("lib/systemd/*", "lib/sysusers.d/*", "lib/tmpfiles.d/*")
+
+
+def setting(build, name):
+    out = subprocess.run(["meson", "introspect", build, "--buildoptions"], check=True,
+                         capture_output=True, text=True).stdout
+    return next(o["value"] for o in json.loads(out) if o["name"] == name)
+
+
+def run(where, *argv, **env):
+    """Nothing of the build or of this process's environment is there to help."""
+    r = subprocess.run(argv, cwd=where, check=False, capture_output=True, text=True,
+                       stdin=subprocess.DEVNULL, timeout=60,
+                       env={"PATH": "/usr/bin:/bin", "HOME": where, **env})
+    print(f"{r.returncode}: {' '.join(argv)}\n{r.stdout}{r.stderr}")
+    return r
+
+
+def check_files(prefix, lib):
+    found = set()
+    for folder, _, names in os.walk(prefix):
+        for name in names:
+            path = os.path.relpath(os.path.join(folder, name), prefix)
+            found.add(path.replace(lib + "/", "LIB/", 1) if path.startswith(lib + "/weft/")
+                      else path)
+    more = {p for p in found if any(fnmatch.fnmatch(p, m) for m in MORE)}
+    for path in sorted(WANTED ^ (found - more)):
+        print(f"{path}: {'not installed' if path in WANTED else 'what is it for?'}")
+    return found - more == WANTED
+
+
+def check_runs(prefix, program, where):
+    weft_run = f"{prefix}/bin/weft-run"
+    own = run(where, weft_run, "--device", "soft", "--", program)
+    nvml = run(where, weft_run, "--device", "soft", "--", "/bin/sh", "-c",
+               "echo $LD_LIBRARY_PATH")
+    conf = run(where, f"{prefix}/sbin/weftd", "--check-config", "--config",
+               f"{prefix}/share/doc/weft/weftd.conf")
+    return own.returncode == 0 and "PASS" in own.stdout and conf.returncode == 0 and \
+        os.path.exists(nvml.stdout.strip() + "/libnvidia-ml.so.1")
+
+
+def check_daemon(prefix, program, where):
+    control = f"{where}/d/control"
+    with subprocess.Popen([f"{prefix}/sbin/weftd", "--config", "/dev/null", "--run-dir",
+                           f"{where}/d", "--device", "soft"],
+                          env={"PATH": "/usr/bin:/bin"}) as d:
+        try:
+            deadline = time.monotonic() + 30
+            while not os.path.exists(control) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            r = run(where, f"{prefix}/bin/weft-run", "--control", control, "--", program)
+            down = run(where, f"{prefix}/bin/weftctl", "--control", control, "shutdown")
+            return r.returncode == 0 and down.returncode == 0 and d.wait(30) == 0
+        finally:
+            if d.poll() is None:
+                d.send_signal(signal.SIGKILL)
+
+
+def main(build, program):
+    program = os.path.abspath(program)
+    with tempfile.TemporaryDirectory(prefix="weft-install-") as where:
+        subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet",
+                        "--destdir", where], check=True)
+        prefix = where + setting(build, "prefix")
+        checks = (check_files(prefix, setting(build, "libdir")),
+                  check_runs(prefix, program, where),
+                  check_daemon(prefix, program, where))
+    return 0 if all(checks) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
