@@ -29,6 +29,7 @@ user:x:{UID}:
 MOTD = """
 Weft guest. CUDA programs use the GPU that the host shares; type "exit" or ^D to leave.
 """
+MOTD_PROGRAMS = "CUDA programs here: {}.\n"
 
 
 def library_path(name):
@@ -73,6 +74,7 @@ class Image:
     def __init__(self, kernel, build_dir=None):
         self.kernel = kernel
         self.a = cpio.Archive()
+        self.programs = []
         self._base()
         self._drivers()
         if build_dir:
@@ -92,7 +94,6 @@ class Image:
         a.text("etc/passwd", PASSWD)
         a.text("etc/group", GROUP)
         a.text("etc/hosts", "127.0.0.1 localhost\n")
-        a.text("etc/motd", MOTD)
         a.file("init", os.path.join(HERE, "init"), 0o755)
         busybox = "/bin/busybox"
         try:
@@ -135,12 +136,15 @@ class Image:
     def add_program(self, path, where=None):
         """Puts a program in with the shared objects that it needs."""
         self.a.file(where or f"usr/bin/{os.path.basename(path)}", path, 0o755)
+        self.programs.append(os.path.basename(where or path))
         for name, source in needed_libraries(path):
             target = f"{LIBDIR}/{name}"
             if target not in self.a.entries and name not in GUEST_LIBRARIES:
                 self.a.file(target, source)
 
     def write(self, path):
+        listed = MOTD_PROGRAMS.format(", ".join(self.programs)) if self.programs else ""
+        self.a.text("etc/motd", MOTD + listed)
         tmp = f"{path}.{os.getpid()}"
         with open(tmp, "wb") as f:
             self.a.write(f)

@@ -18,11 +18,13 @@ class Error(Exception):
     """The VM did not do what it should; the text says what, with the console's end."""
 
 
-def wait_for(path, process, what, seconds=10):
+def wait_for(path, process, what, log=os.devnull, seconds=10):
     deadline = time.monotonic() + seconds
     while not os.path.exists(path):
         if process.poll() is not None:
-            raise Error(f"{what} ended with status {process.returncode}")
+            with open(log, encoding="utf-8", errors="replace") as f:
+                said = f.read()[-2000:].strip()
+            raise Error(f"{what} ended with status {process.returncode}: {said}")
         if time.monotonic() > deadline:
             raise Error(f"{what} did not make {path}")
         time.sleep(0.01)
@@ -93,7 +95,7 @@ class VM:
         with open(self.path("vsock.log"), "ab") as log:
             self.vsock = subprocess.Popen(cmd, stdin=subprocess.DEVNULL, stdout=log,
                                           stderr=log)
-        wait_for(self.path("vsock.sock"), self.vsock, "weft-vsock")
+        wait_for(self.path("vsock.sock"), self.vsock, "weft-vsock", self.path("vsock.log"))
 
     def _start_share(self):
         daemon = next((p for p in VIRTIOFSD if os.path.exists(p)), None)
@@ -105,7 +107,7 @@ class VM:
                 [daemon, f"--socket-path={sock}", "-o", f"source={self.share}",
                  "-o", "cache=auto", "-o", "sandbox=chroot"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        wait_for(sock, self.fsd, "virtiofsd")
+        wait_for(sock, self.fsd, "virtiofsd", self.path("fs.log"))
 
     def _initrd(self):
         """Archives one after the other are one archive to the kernel."""
