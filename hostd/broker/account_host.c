@@ -106,10 +106,31 @@ int account_wmem_charge(struct worker *w, uint64_t bytes)
 	return 0;
 }
 
+unsigned account_lanes(const struct worker *w)
+{
+	/* Pairs with count_arrival() of the worker: what has arrived is a lane by then,
+	 * or was none. */
+	uint64_t arrived = atomic_load_explicit(&w->count->arrived, memory_order_acquire);
+	/* The worker's word: one that lies has fewer lanes counted. */
+	uint64_t now = atomic_load_explicit(&w->count->lanes, memory_order_relaxed);
+
+	return (unsigned)(MIN(now, SESS_LANES_MAX) +
+			  (w->n_passed - MIN(arrived, w->n_passed)));
+}
+
+unsigned account_lanes_tenant(const struct tenant *t)
+{
+	const struct worker *w;
+	unsigned n = 0;
+
+	list_for_each (w, &t->workers, tenant_link)
+		n += account_lanes(w);
+	return n;
+}
+
 int account_wmem_lane(struct worker *w)
 {
-	/* The worker's word: one that lies has fewer threads' memory charged. */
-	uint64_t now = atomic_load_explicit(&w->count->lanes, memory_order_relaxed);
+	unsigned now = account_lanes(w);
 
 	for (; w->n_lanes <= MIN(now, SESS_LANES_MAX); w->n_lanes++) {
 		if (!has_room(w->tenant, WMEM_LANE))

@@ -202,10 +202,11 @@ struct worker {
 	uint8_t token[16];
 	struct wire_hello hello;
 	uint64_t attached_ns, peak, host_charged;
-	uint64_t wmem;    /* worker memory granted, what is ahead of use included */
-	unsigned n_lanes; /* most at once, each of which is charged */
-	int slice;        /* of the tenant's window, or -1 */
-	bool in_window;   /* its guest has mapped that: host memory lies there */
+	uint64_t wmem;     /* worker memory granted, what is ahead of use included */
+	unsigned n_lanes;  /* most at once, each of which is charged */
+	uint64_t n_passed; /* lanes that it was told of, the first included */
+	int slice;         /* of the tenant's window, or -1 */
+	bool in_window;    /* its guest has mapped that: host memory lies there */
 	char carrier[24];
 	bool killed;
 	uint64_t ending_ns; /* since when it is on its way out; 0: it is not */
@@ -505,6 +506,9 @@ void account_host_uncharge(struct worker *w, uint64_t offset, uint64_t bytes);
 int account_wmem_charge(struct worker *w, uint64_t bytes);
 /* A lane more is about to be opened. Likewise. */
 int account_wmem_lane(struct worker *w);
+/* Lanes, those on their way to the worker included; as workers say. */
+unsigned account_lanes(const struct worker *w);
+unsigned account_lanes_tenant(const struct tenant *t);
 /* In use now, as workers say. */
 uint64_t account_wmem(const struct worker *w);
 uint64_t account_wmem_tenant(const struct tenant *t);
@@ -657,6 +661,7 @@ struct tenant {
 	/* Of what is granted, and of what is away: of shares whose maker has gone. */
 	uint64_t shared, shared_away;
 	unsigned sessions_max, n_sessions, n_waiting;
+	unsigned lanes_max;
 	unsigned n_ending;     /* of n_sessions */
 	unsigned n_letter_fds; /* outbox.c */
 	struct log_limit log_limit, session_limit;

@@ -15,8 +15,11 @@
 #define TENANT_SECTION "tenant "
 /* Sessions of one tenant at once: guest processes, each a worker process here. */
 #define SESSIONS_DEFAULT 64u
-#define POOL_DEFAULT     2u
-#define POOL_MAX         64u
+/* Lanes of one tenant: all that one program may have, and some hundreds for others. */
+#define LANES_DEFAULT 768u
+#define LANES_MAX     65536u
+#define POOL_DEFAULT  2u
+#define POOL_MAX      64u
 /* What the software device and a real one can move, both ends included. */
 #define CHUNK_MIN         (128ull << 10)
 #define CHUNK_MAX         (64ull << 20)
@@ -127,6 +130,7 @@ struct conf_tenant *conf_tenant_new(const char *name)
 	t->host_max = 2 * quarter_of_ram();
 	t->wmem_max = quarter_of_ram();
 	t->sessions_max = SESSIONS_DEFAULT;
+	t->lanes_max = LANES_DEFAULT;
 	return t;
 }
 
@@ -235,6 +239,8 @@ int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value)
 		return set_memory(&t->wmem_max, value);
 	if (!strcmp(key, "sessions.max"))
 		return set_number(&t->sessions_max, value, 4096);
+	if (!strcmp(key, "lanes.max"))
+		return set_number(&t->lanes_max, value, LANES_MAX);
 	if (!strcmp(key, "window.path"))
 		return set_path(&t->window_path, value);
 	if (!strcmp(key, "window.size"))
@@ -349,6 +355,7 @@ static const struct {
 	{"mode", "is no octal mode such as 0660"},
 	{"memory.weight", "is no number from 1 to 10000"},
 	{"sessions.max", "is no number from 0 to 4096"},
+	{"lanes.max", "is no number from 0 to 65536"},
 	{"device", "is none of soft, cuda, auto"},
 	{"placement", "is none of lru, largest, random"},
 	{"sandbox", "is none of on, log, off"},

@@ -36,7 +36,7 @@ struct conf_tenant {
 	struct conf_memory memory;
 	uint64_t host_max; /* shared with the device */
 	uint64_t wmem_max; /* held by workers */
-	unsigned sessions_max;
+	unsigned sessions_max, lanes_max;
 	char *window_path; /* NULL: no window */
 	uint64_t window_size;
 };
@@ -48,7 +48,7 @@ struct conf {
 	char *operators;       /* group that may use it; NULL: none */
 	uint64_t device_total; /* memory of the device once that is known, else 0 */
 	int socket_line, control_line;
-	char *user;    /* workers run as; NULL: see sandbox.h */
+	char *user; /* workers run as; NULL: see sandbox.h */
 	/* In their stead, a user for each; n 0: none. */
 	uint32_t users_first, users_n;
 	char *sandbox; /* on, log, off */

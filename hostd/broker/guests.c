@@ -21,6 +21,10 @@
 #define TURNS_BURST     4
 #define TURNS_PERIOD_NS NSEC_PER_SEC
 
+/* Of each session, whatever others have: its first, one that threads share, and one for
+ * functions in its streams. */
+#define LANES_ALWAYS 3
+
 struct guest_wait {
 	struct list link; /* tenant.waiting */
 	uint32_t id;      /* the door's number */
@@ -202,6 +206,20 @@ static bool same_token(const uint8_t *a, const uint8_t *b)
 	return !diff;
 }
 
+/* Threads for which there is none share those of their program. */
+static bool may_have_lane(const struct worker *w)
+{
+	struct tenant *t = w->tenant;
+
+	if (account_lanes(w) < LANES_ALWAYS || account_lanes_tenant(t) < t->lanes_max)
+		return true;
+	if (log_limit_ok(&t->log_limit, 2))
+		log_warning("tenant %s has its %u lanes (lanes.max): further threads of "
+			    "its programs share those that are there",
+			    t->name, t->lanes_max);
+	return false;
+}
+
 static void join(struct tenant *t, const struct wire_hello *hello, uint32_t id)
 {
 	struct ctl_msg m = {.type = CTL_LANE, .hello = *hello};
@@ -218,10 +236,12 @@ static void join(struct tenant *t, const struct wire_hello *hello, uint32_t id)
 		door_refuse(t, id, -EACCES);
 		return;
 	}
-	if (account_wmem_lane(found) < 0)
+	if (!may_have_lane(found) || account_wmem_lane(found) < 0)
 		door_refuse(t, id, -ENOSPC);
 	else if (door_pass(t, id, found, &m, -1) < 0)
 		door_refuse(t, id, -EAGAIN);
+	else
+		found->n_passed++;
 }
 
 void guests_come(struct tenant *t, const struct wire_hello *hello, uint32_t id)

@@ -34,10 +34,12 @@ void limits_change(struct tenant *t, const struct conf_tenant *to, const char *b
 			   *conf_memory_key(&will, conf_memory_keys[i]), by);
 	tell_number(t, "memory.weight", was.weight, will.weight, by);
 	tell_number(t, "sessions.max", t->sessions_max, to->sessions_max, by);
+	tell_number(t, "lanes.max", t->lanes_max, to->lanes_max, by);
 	tell_bytes(t, "host.max", t->host_max, to->host_max, by);
 	tell_bytes(t, "worker.memory.max", t->wmem_max, to->wmem_max, by);
 	t->wmem_max = to->wmem_max;
 	t->sessions_max = to->sessions_max;
+	t->lanes_max = to->lanes_max;
 	t->host_max = to->host_max;
 	if (memcmp(&was, &will, sizeof(was)))
 		account_set(t, &will);

@@ -272,6 +272,7 @@ int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 	w->out.t = t;
 	w->b->n_idle--;
 	w->hello = *hello;
+	w->n_passed = 1;
 	w->attached_ns = w->b->taken_ns = clock_now_ns();
 	if (!w->b->short_ns)
 		w->b->short_ns = w->attached_ns;

@@ -85,6 +85,7 @@ static void keep_place(struct conf_tenant *is, const struct conf_tenant *file)
 	is->host_max = file->host_max;
 	is->wmem_max = file->wmem_max;
 	is->sessions_max = file->sessions_max;
+	is->lanes_max = file->lanes_max;
 	is->line = file->line;
 	is->again_line = file->again_line;
 	is->socket_line = file->socket_line;

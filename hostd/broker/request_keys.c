@@ -80,6 +80,16 @@ static void get_sessions_max(struct tenant *t, char *buf, size_t room)
 	bytes_text(t->sessions_max, buf, room);
 }
 
+static void get_lanes(struct tenant *t, char *buf, size_t room)
+{
+	bytes_text(account_lanes_tenant(t), buf, room);
+}
+
+static void get_lanes_max(struct tenant *t, char *buf, size_t room)
+{
+	bytes_text(t->lanes_max, buf, room);
+}
+
 static void get_host(struct tenant *t, char *buf, size_t room)
 {
 	bytes_text(t->host_used, buf, room);
@@ -111,6 +121,8 @@ static const struct {
 	{"memory.stat", get_stat},
 	{"memory.weight", get_weight},
 	{"sessions.max", get_sessions_max},
+	{"lanes.current", get_lanes},
+	{"lanes.max", get_lanes_max},
 	{"host.current", get_host},
 	{"host.max", get_host_max},
 	{"worker.memory.current", get_wmem},
@@ -169,7 +181,7 @@ static struct json_object *reply_keys(struct json_object *keys)
 /* Names all keys that can be read. */
 static struct json_object *reply_no_key(const char *key)
 {
-	char list[300];
+	char list[400];
 	size_t n = 0;
 
 	for (unsigned i = 0; conf_memory_keys[i]; i++)
@@ -205,7 +217,8 @@ static bool may_set(const char *key)
 	struct conf_memory m;
 
 	return conf_memory_key(&m, key) || !strcmp(key, "memory.weight") ||
-	       !strcmp(key, "sessions.max") || !strcmp(key, "host.max");
+	       !strcmp(key, "sessions.max") || !strcmp(key, "lanes.max") ||
+	       !strcmp(key, "host.max");
 }
 
 /* Of a key that cannot be set: whether it ever could. */
@@ -252,6 +265,7 @@ static void copy_limits(struct conf_tenant *to, const struct conf_tenant *from)
 {
 	to->memory = from->memory;
 	to->sessions_max = from->sessions_max;
+	to->lanes_max = from->lanes_max;
 	to->host_max = from->host_max;
 	to->wmem_max = from->wmem_max;
 }
@@ -265,6 +279,7 @@ static struct json_object *change(struct broker *b, struct tenant *t,
 
 	ret_copy->memory = t->memory;
 	ret_copy->sessions_max = t->sessions_max;
+	ret_copy->lanes_max = t->lanes_max;
 	ret_copy->host_max = t->host_max;
 	ret_copy->wmem_max = t->wmem_max;
 	o = parse_set(set, ret_copy);

@@ -288,6 +288,7 @@ int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **r
 	t->host_max = ct->host_max;
 	t->wmem_max = ct->wmem_max;
 	t->sessions_max = ct->sessions_max;
+	t->lanes_max = ct->lanes_max;
 	t->listen = t->door.exit.fd = t->door_ctl.fd = t->window.fd = -1;
 	r = open_all(t, ct);
 	if (r < 0) {

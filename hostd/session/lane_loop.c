@@ -158,9 +158,9 @@ static void lane_loop(struct sess_lane *sl)
 	sl->msg = NULL;
 }
 
-static void count_lanes(struct session *s)
+static void count_lanes_locked(struct session *s)
 {
-	atomic_store_explicit(&s->count->lanes, s->n_lanes, memory_order_relaxed);
+	atomic_store_explicit(&s->count->lanes, s->n_threads, memory_order_relaxed);
 }
 
 static void on_sleep(void *arg)
@@ -180,7 +180,6 @@ static void *lane_main(void *arg)
 	pthread_mutex_lock(&s->lanes_lock);
 	s->lanes[sl->index] = NULL;
 	last = --s->n_lanes == 0;
-	count_lanes(s);
 	/* Under the lock: sess_end() may be about to kill the lane. */
 	lane_free(sl->lane);
 	pthread_mutex_unlock(&s->lanes_lock);
@@ -189,6 +188,7 @@ static void *lane_main(void *arg)
 		sess_end(s, 0);
 	pthread_mutex_lock(&s->lanes_lock);
 	s->n_threads--;
+	count_lanes_locked(s);
 	pthread_cond_broadcast(&s->threads_cond);
 	pthread_mutex_unlock(&s->lanes_lock);
 	/* The session may be gone from here on. */
@@ -266,7 +266,7 @@ static int start_locked(struct session *s, struct sess_lane *sl)
 		s->lanes[sl->index] = sl;
 		s->n_lanes++;
 		s->n_threads++;
-		count_lanes(s);
+		count_lanes_locked(s);
 	}
 	return r;
 }

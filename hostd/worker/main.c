@@ -475,6 +475,12 @@ static int attach(struct worker *w, const struct ctl_msg *m, int sock, int windo
 	return ctl_send(CTL_FD, &opened, -1, -1);
 }
 
+/* For weftd, which counts a lane that it has told of until it is one. */
+static void count_arrival(struct worker *w)
+{
+	atomic_fetch_add_explicit(&w->s->count->arrived, 1, memory_order_release);
+}
+
 /* The first of them is the session's beginning; a lane that cannot be is the guest's
  * matter only. */
 static int arrive(struct worker *w, unsigned i)
@@ -485,14 +491,18 @@ static int arrive(struct worker *w, unsigned i)
 	if (arrivals_take(&w->arrivals, i, &m, &sock, &window_fd) < 0)
 		return 0;
 	if (m.type == CTL_ATTACH) {
+		r = -ENODATA;
 		if (sock >= 0)
-			return attach(w, &m, sock, window_fd);
-		closep(&window_fd);
-		return -ENODATA;
+			r = attach(w, &m, sock, window_fd);
+		else
+			closep(&window_fd);
+		count_arrival(w);
+		return r;
 	}
 	r = sock < 0 ? -ENODATA : add_lane(w, sock, &m.hello);
 	if (r < 0)
 		closep(&sock);
+	count_arrival(w);
 	return 0;
 }
 
@@ -514,7 +524,8 @@ static int handle_ctl(struct worker *w)
 		if (!w->attached || fd0 < 0)
 			return -EPROTO;
 		/* The door tells the guest if there is no room. */
-		(void)arrivals_add(&w->arrivals, &m, fd_steal(&fd0), -1);
+		if (arrivals_add(&w->arrivals, &m, fd_steal(&fd0), -1) < 0)
+			count_arrival(w);
 		return 0;
 	case CTL_ANSWER:
 		if (w->moving && moving_told(w->moving, &m) == 0)

@@ -16,6 +16,9 @@ import unittest
 import fault
 from fault import Daemon, FaultTest, patient, program
 
+# Of a test's own making: a worker would take the library in there for the driver's.
+os.environ.pop("LD_LIBRARY_PATH", None)
+
 INSIDE = "WEFT_TEST_INSIDE"
 NOBODY = 12345
 

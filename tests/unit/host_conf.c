@@ -38,7 +38,7 @@ Test(conf, everything)
 			   "placement = largest\n"
 			   "[tenant alice]\n"
 			   "memory.max = 1G\n"
-			   "sessions.max = 2\n"
+			   "sessions.max = 2\nlanes.max = 99\n"
 			   "host.max = 1M\nworker.memory.max = 3M\n"
 			   "socket = /tmp/a\n"
 			   "mode = 0660\n"
@@ -66,6 +66,7 @@ Test(conf, everything)
 	cr_assert_str_eq(t->name, "alice");
 	cr_assert_eq(t->memory.max, 2ull << 30, "a section may come again");
 	cr_assert(t->host_max == 1u << 20 && t->wmem_max == 3u << 20);
+	cr_assert_eq(t->lanes_max, 99);
 	cr_assert(t->sessions_max == 2 && t->mode == 0660);
 	cr_assert_str_eq(t->socket, "/tmp/a");
 	cr_assert_str_eq(t->group, "kvm");
@@ -73,6 +74,7 @@ Test(conf, everything)
 	cr_assert_str_eq(t->name, "bob");
 	cr_assert_eq(t->window_size, 256ull << 20);
 	cr_assert_eq(t->memory.max, UINT64_MAX);
+	cr_assert_eq(t->lanes_max, 768);
 	cr_assert_eq(t->link.next, &c.tenants);
 	conf_fini(&c);
 }

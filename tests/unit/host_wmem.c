@@ -192,6 +192,20 @@ Test(wmem, lanes)
 	cr_assert_eq(account_wmem_lane(&workers[0]), -EDQUOT);
 }
 
+/* Those that the worker was told of count until it says what became of them. */
+Test(wmem, lanes_on_their_way)
+{
+	reset(UINT64_MAX, 100 * MIB);
+	workers[0].n_passed = 5;
+	atomic_store(&pages[0].lanes, 1);
+	atomic_store(&pages[0].arrived, 2);
+	cr_assert_eq(account_lanes(&workers[0]), 4);
+	atomic_store(&pages[0].arrived, UINT64_MAX);
+	atomic_store(&pages[0].lanes, UINT64_MAX);
+	cr_assert_eq(account_lanes(&workers[0]), SESS_LANES_MAX);
+	workers[0].n_passed = 0;
+}
+
 #define ASKING 250u
 
 static void on_event(struct source *src, uint32_t events)
