@@ -13,6 +13,7 @@
 
 #include "context.h"
 #include "extent.h"
+#include "hostmem.h"
 #include "idle.h"
 #include "device.h"
 #include "process.h"
@@ -54,6 +55,11 @@ static void set_alive(struct guest_ctx *c, bool alive)
 		extent_forget_all();
 }
 
+static uint64_t wire_id(const struct guest_ctx *c)
+{
+	return atomic_load_explicit(&c->wire_id, memory_order_relaxed);
+}
+
 bool ctx_any(uint64_t *ret_handle, uint64_t *ret_wire_id)
 {
 	const struct guest_ctx *c = NULL;
@@ -65,7 +71,7 @@ bool ctx_any(uint64_t *ret_handle, uint64_t *ret_wire_id)
 		c = list_entry(living.list.prev, struct guest_ctx, living);
 	if (c) {
 		*ret_handle = c->handle;
-		*ret_wire_id = atomic_load_explicit(&c->wire_id, memory_order_relaxed);
+		*ret_wire_id = wire_id(c);
 	}
 	pthread_mutex_unlock(&living.lock);
 	return c;
@@ -81,19 +87,14 @@ void ctx_let_go(void)
 	pthread_mutex_unlock(&living.lock);
 }
 
-static bool has_wire_id(const struct guest_ctx *c, uint64_t id)
-{
-	return atomic_load_explicit(&c->wire_id, memory_order_relaxed) == id;
-}
-
-bool ctx_living(uint64_t wire_id)
+bool ctx_living(uint64_t id)
 {
 	const struct guest_ctx *c;
 
-	if (has_wire_id(primary, wire_id))
+	if (wire_id(primary) == id)
 		return is_alive(primary);
 	list_for_each (c, &living.list, living) {
-		if (has_wire_id(c, wire_id))
+		if (wire_id(c) == id)
 			return true;
 	}
 	return false;
@@ -102,9 +103,8 @@ bool ctx_living(uint64_t wire_id)
 /* Threads must name the context to the worker again, though its handle is the same. */
 static void renew_wire_id(struct guest_ctx *c)
 {
-	uint64_t id = atomic_load_explicit(&c->wire_id, memory_order_relaxed);
-
-	atomic_store_explicit(&c->wire_id, wire_id_next(id), memory_order_relaxed);
+	atomic_store_explicit(&c->wire_id, wire_id_next(wire_id(c)),
+			      memory_order_relaxed);
 }
 
 static struct guest_ctx *ctx_new(void)
@@ -357,6 +357,7 @@ static CUresult primary_release(bool reset)
 		c->retained--;
 	if (ends && is_alive(c)) {
 		set_alive(c, false); /* a reset leaves the count of users as it is */
+		hostmem_drop_ctx(t, c->handle, wire_id(c));
 		r = lost_is_fine(session_primary_release(t, c->handle));
 		t->wire_id = 0;
 	}
@@ -496,6 +497,7 @@ CUresult CUDAAPI cuCtxDestroy_v2(CUcontext ctx)
 	set_alive(c, false);
 	guest_handle_free(c->handle);
 	pthread_mutex_unlock(&ctx_lock);
+	hostmem_drop_ctx(t, c->handle, wire_id(c));
 	r = lost_is_fine(session_ctx_destroy(t, c->handle));
 	if (t->top == c) {
 		stack_pop(t);

@@ -68,7 +68,7 @@ void ctx_hold(void);
 void ctx_let_go(void);
 
 /* With contexts held: whether one lives that has this guest_ctx.wire_id. */
-bool ctx_living(uint64_t wire_id);
+bool ctx_living(uint64_t id);
 
 static inline CUresult ctx_check_current(void)
 {

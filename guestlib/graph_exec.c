@@ -170,7 +170,8 @@ static CUresult make_mems(struct guest_exec *x, const struct graph_flat *f)
 #define STAGE_ALIGN 256u
 
 /* One piece of memory for all stages; without it copies take the long way. */
-static void make_stages(struct guest_exec *x, const struct graph_flat *f)
+static void make_stages(struct guest_thread *t, struct guest_exec *x,
+			const struct graph_flat *f)
 {
 	struct exec_stage *in;
 	size_t i, total = 0;
@@ -185,7 +186,7 @@ static void make_stages(struct guest_exec *x, const struct graph_flat *f)
 		if (!it->second)
 			total += ALIGN_UP(it->stage_size, STAGE_ALIGN);
 	}
-	in = total ? exec_stage_new(x, total) : NULL;
+	in = total ? exec_stage_new(t, x, total) : NULL;
 	p = in ? in->p : NULL;
 	for (i = 0; in && i < f->n; i++) {
 		struct exec_item *it = &x->items[i];
@@ -233,7 +234,8 @@ static void make_item(struct guest_exec *x, const struct graph_flat *f, size_t i
 		x->names[x->n_names++] = (struct exec_name){n->id, (uint32_t)i};
 }
 
-static CUresult make_items(struct guest_exec *x, struct graph_flat *f)
+static CUresult make_items(struct guest_thread *t, struct guest_exec *x,
+			   struct graph_flat *f)
 {
 	size_t i;
 	CUresult r;
@@ -248,7 +250,7 @@ static CUresult make_items(struct guest_exec *x, struct graph_flat *f)
 	x->deps = steal(f->deps);
 	for (i = 0; i < f->n; i++)
 		make_item(x, f, i);
-	make_stages(x, f);
+	make_stages(t, x, f);
 	for (i = 0; i < f->n && r == CUDA_SUCCESS; i++) {
 		const struct graph_flat_node *n = &f->nodes[i];
 
@@ -271,7 +273,7 @@ static CUresult exec_make(struct guest_thread *t, struct graph_flat *f,
 	x->ctx = (CUcontext)(uintptr_t)t->top->handle;
 	list_init(&x->users);
 	list_init(&x->stages);
-	r = make_items(x, f);
+	r = make_items(t, x, f);
 	if (r == CUDA_SUCCESS) {
 		x->handle = guest_handle_new(HANDLE_GRAPH_EXEC, x);
 		r = x->handle ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;

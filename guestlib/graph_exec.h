@@ -54,7 +54,8 @@ struct exec_stage {
 /* graph_stage.c */
 /* Memory for stages, which the exec refers to; NULL: the device cannot see any of ours,
  * or there is no more. */
-struct exec_stage *exec_stage_new(struct guest_exec *x, size_t size);
+struct exec_stage *exec_stage_new(struct guest_thread *t, struct guest_exec *x,
+				  size_t size);
 void exec_stages_drop(struct guest_exec *x);
 void exec_stage_ref(struct exec_stage *s);
 

@@ -17,14 +17,15 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what is dying */
 static struct list dying = {&dying, &dying};
 static _Atomic unsigned n_dying;
 
-struct exec_stage *exec_stage_new(struct guest_exec *x, size_t size)
+struct exec_stage *exec_stage_new(struct guest_thread *t, struct guest_exec *x,
+				  size_t size)
 {
 	struct exec_stage *s = calloc(1, sizeof(*s));
 	uint64_t dev;
 
 	if (!s)
 		return NULL;
-	if (cuMemHostAlloc(&s->p, size, 0)) {
+	if (hostmem_alloc_own(t, size, &s->p)) {
 		free(s);
 		return NULL;
 	}

@@ -38,7 +38,7 @@ static CUresult replace_staged(struct guest_thread *t, struct guest_exec *x,
 	unsigned i;
 
 	if (it->stage && size > it->stage_size) {
-		struct exec_stage *in = exec_stage_new(x, size);
+		struct exec_stage *in = exec_stage_new(t, x, size);
 
 		if (!in)
 			return CUDA_ERROR_OUT_OF_MEMORY;

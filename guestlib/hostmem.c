@@ -139,6 +139,14 @@ bool hostmem_replace(const struct hostmem *h)
 	return found;
 }
 
+static void take_locked(size_t at, struct hostmem *ret)
+{
+	*ret = ranges[at];
+	n_ranges--;
+	memmove(&ranges[at], &ranges[at + 1], (n_ranges - at) * sizeof(*ranges));
+	publish_locked(at);
+}
+
 bool hostmem_take(uintptr_t base, bool registered, struct hostmem *ret)
 {
 	bool found;
@@ -148,14 +156,24 @@ bool hostmem_take(uintptr_t base, bool registered, struct hostmem *ret)
 	at = lower_bound_locked(base);
 	found = at < n_ranges && ranges[at].base == base &&
 		ranges[at].registered == registered;
-	if (found) {
-		*ret = ranges[at];
-		n_ranges--;
-		memmove(&ranges[at], &ranges[at + 1], (n_ranges - at) * sizeof(*ranges));
-		publish_locked(at);
-	}
+	if (found)
+		take_locked(at, ret);
 	pthread_rwlock_unlock(&lock);
 	return found;
+}
+
+bool hostmem_take_of(uint64_t wire_id, struct hostmem *ret)
+{
+	size_t at;
+
+	pthread_rwlock_wrlock(&lock);
+	at = n_ranges; /* from the end: nothing has to close up */
+	while (at && (ranges[at - 1].ctx != wire_id || ranges[at - 1].alias))
+		at--;
+	if (at)
+		take_locked(at - 1, ret);
+	pthread_rwlock_unlock(&lock);
+	return at;
 }
 
 bool hostmem_find(uintptr_t addr, struct hostmem *ret_range)

@@ -31,6 +31,7 @@ struct hostmem {
 	uintptr_t host;  /* base, or what it is an alias of */
 	uint64_t dev;    /* what the device calls base; 0: the device cannot see it */
 	uint64_t id;     /* CU_POINTER_ATTRIBUTE_BUFFER_ID, never reused */
+	uint64_t ctx;    /* guest_ctx.wire_id of the context that it goes with; 0: none */
 	struct hostmem_region region;
 	uintptr_t home; /* registered: where its own pages wait; 0: they are gone */
 };
@@ -98,7 +99,17 @@ void hostmem_drop_home(uintptr_t home, size_t size);
 
 void hostmem_swap_after_fork(void);
 
-/* ---- hostmem.c and hostmem_api.c ---- */
+/* ---- hostmem.c, hostmem_api.c and hostmem_register.c ---- */
+
+/* As cuMemHostAlloc(), for the library itself: memory that goes with no context. */
+CUresult hostmem_alloc_own(struct guest_thread *t, size_t size, void **ret_p);
+
+/* A context is about to end, of which ctx and wire_id are handle and guest_ctx.wire_id:
+ * what was allocated and registered in it ends before. Waits for its work. */
+void hostmem_drop_ctx(struct guest_thread *t, uint64_t ctx, uint64_t wire_id);
+
+/* What has been taken out of the table is no longer registered. */
+CUresult hostmem_unregister(struct guest_thread *t, const struct hostmem *h);
 
 /* Adds a range; h->id is chosen here. INVALID_VALUE or HOST_MEMORY_ALREADY_REGISTERED
  * if it overlaps another one. */
@@ -109,6 +120,9 @@ bool hostmem_replace(const struct hostmem *h);
 
 /* Takes the range out that begins at base. */
 bool hostmem_take(uintptr_t base, bool registered, struct hostmem *ret);
+
+/* Takes any range out that goes with that context. */
+bool hostmem_take_of(uint64_t wire_id, struct hostmem *ret);
 
 /* In a forked child: registered memory becomes its own. Takes no lock. */
 void hostmem_after_fork(void);

@@ -13,6 +13,7 @@
 #include "hostmem.h"
 #include "process.h"
 #include "refuse.h"
+#include "thread.h"
 
 #define ALLOC_FLAGS                                                                      \
 	(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |                          \
@@ -63,6 +64,28 @@ static CUresult alloc_pages(struct guest_thread *t, struct hostmem *h)
 	return r;
 }
 
+static CUresult alloc(struct guest_thread *t, struct hostmem *h)
+{
+	CUresult r = alloc_pages(t, h);
+
+	if (r)
+		return r;
+	r = hostmem_insert(h);
+	if (r)
+		free_pages(t, h);
+	return r;
+}
+
+CUresult hostmem_alloc_own(struct guest_thread *t, size_t size, void **ret_p)
+{
+	struct hostmem h = {.size = size};
+	CUresult r = alloc(t, &h);
+
+	if (r == CUDA_SUCCESS)
+		*ret_p = (void *)h.base;
+	return r;
+}
+
 CUresult CUDAAPI cuMemHostAlloc(void **pp, size_t size, unsigned int flags)
 {
 	struct hostmem h = {.size = size, .flags = flags};
@@ -77,16 +100,11 @@ CUresult CUDAAPI cuMemHostAlloc(void **pp, size_t size, unsigned int flags)
 		*pp = NULL;
 		return CUDA_SUCCESS;
 	}
-	r = alloc_pages(t, &h);
-	if (r)
-		return r;
-	r = hostmem_insert(&h);
-	if (r) {
-		free_pages(t, &h);
-		return r;
-	}
-	*pp = (void *)h.base;
-	return CUDA_SUCCESS;
+	h.ctx = t->wire_id;
+	r = alloc(t, &h);
+	if (r == CUDA_SUCCESS)
+		*pp = (void *)h.base;
+	return r;
 }
 
 CUresult CUDAAPI cuMemAllocHost_v2(void **pp, size_t size)
@@ -107,6 +125,34 @@ CUresult CUDAAPI cuMemFreeHost(void *p)
 	if (!hostmem_take((uintptr_t)p, false, &h))
 		return CUDA_ERROR_INVALID_VALUE;
 	return free_pages(t, &h);
+}
+
+static void wait_ctx(struct guest_thread *t, uint64_t ctx)
+{
+	struct cuCtxSynchronize_v2_cmd *cmd = begin_cuCtxSynchronize_v2(t);
+	struct lane_reply reply;
+
+	if (!cmd)
+		return;
+	cmd->ctx = ctx;
+	/* What its work came to ends with it. */
+	guest_call_even_lost(t, sizeof(struct cuCtxSynchronize_v2_rep), &reply);
+}
+
+void hostmem_drop_ctx(struct guest_thread *t, uint64_t ctx, uint64_t wire_id)
+{
+	struct hostmem h;
+	bool waited = false;
+
+	while (hostmem_take_of(wire_id, &h)) {
+		if (!waited)
+			wait_ctx(t, ctx);
+		waited = true;
+		if (h.registered)
+			hostmem_unregister(t, &h);
+		else
+			free_pages(t, &h);
+	}
 }
 
 /* ---- questions ---- */

@@ -16,6 +16,7 @@
 #include "hostmem.h"
 #include "mapping.h"
 #include "process.h"
+#include "thread.h"
 
 #define REGISTER_FLAGS                                                                   \
 	(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |                    \
@@ -97,6 +98,7 @@ CUresult CUDAAPI cuMemHostRegister_v2(void *p, size_t size, unsigned int flags)
 	if (msync((void *)ALIGN_DOWN(h.base, HOSTMEM_PAGE), size + h.base % HOSTMEM_PAGE,
 		  MS_ASYNC))
 		return CUDA_ERROR_INVALID_VALUE;
+	h.ctx = t->wire_id;
 	/* Holds the place, so that nobody else registers it meanwhile. */
 	r = hostmem_insert(&h);
 	if (r)
@@ -113,21 +115,27 @@ CUresult CUDAAPI cuMemHostRegister_v2(void *p, size_t size, unsigned int flags)
 	return r ? r : CUDA_ERROR_INVALID_VALUE;
 }
 
+CUresult hostmem_unregister(struct guest_thread *t, const struct hostmem *h)
+{
+	struct hostmem alias;
+
+	if (h->dev)
+		hostmem_take(h->dev, true, &alias);
+	return give_back(t, h);
+}
+
 CUresult CUDAAPI cuMemHostUnregister(void *p)
 {
 	struct guest_thread *t;
-	struct hostmem h, alias;
+	struct hostmem h;
 	CUresult r = guest_enter(NEED_ANY, &t);
 
 	if (r)
 		return r;
 	if (hostmem_find((uintptr_t)p, &h) && h.alias)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (hostmem_take((uintptr_t)p, true, &h)) {
-		if (h.dev)
-			hostmem_take(h.dev, true, &alias);
-		return give_back(t, &h);
-	}
+	if (hostmem_take((uintptr_t)p, true, &h))
+		return hostmem_unregister(t, &h);
 	/* Not the beginning of a range, or no range at all. */
 	return hostmem_find((uintptr_t)p, &h) ? CUDA_ERROR_INVALID_VALUE
 					      : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;

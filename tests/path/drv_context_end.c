@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What goes with a context goes when it ends, by cuDevicePrimaryCtxReset(), the last
+ * release or cuCtxDestroy(): pinned and registered memory. What belongs to another
+ * context stays.
+ */
+#include <sys/mman.h>
+
+#include "driver.h"
+
+#define LARGE  ((size_t)256 << 20)
+#define ROUNDS 60 /* together more than pinned memory may be */
+#define PAGE   4096u
+
+static CUcontext primary;
+
+static void begin(void)
+{
+	CK(cuDevicePrimaryCtxRetain(&primary, 0));
+	CK(cuCtxSetCurrent(primary));
+}
+
+static void end(void)
+{
+	CK(cuDevicePrimaryCtxReset(0));
+	CK(cuDevicePrimaryCtxRelease(0));
+}
+
+static void pinned(void)
+{
+	void *p, *small[100];
+
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		begin();
+		CK(cuMemHostAlloc(&p, LARGE, 0));
+		for (unsigned k = 0; k < 100; k++)
+			CK(cuMemHostAlloc(&small[k], 1 + 5000 * (k % 3), 0));
+		((volatile char *)p)[LARGE - 1] = 1;
+		end();
+	}
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		CUcontext c;
+
+		CK(cuCtxCreate(&c, NULL, 0, 0));
+		CK(cuMemHostAlloc(&p, LARGE, 0));
+		CK(cuCtxDestroy(c));
+	}
+	begin();
+	EXPECT(cuMemFreeHost(p), CUDA_ERROR_INVALID_VALUE);
+	end();
+}
+
+static void registered(void)
+{
+	unsigned char *p = mmap(NULL, 16 * PAGE, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CUdeviceptr mem;
+
+	REQUIRE(p != MAP_FAILED);
+	memset(p, 7, 16 * PAGE);
+	for (unsigned i = 0; i < 3; i++) {
+		begin();
+		CK(cuMemHostRegister(p, 16 * PAGE, 0));
+		CK(cuMemAlloc(&mem, 16 * PAGE));
+		CK(cuMemsetD8(mem, (unsigned char)(i + 1), 16 * PAGE));
+		/* still under way when the context ends */
+		CK(cuMemcpyDtoHAsync(p, mem, 15 * PAGE, NULL));
+		end();
+		REQUIRE(p[0] == i + 1 && p[15 * PAGE - 1] == i + 1 && p[15 * PAGE] == 7);
+	}
+	begin();
+	EXPECT(cuMemHostUnregister(p), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+	end();
+	REQUIRE(!munmap(p, 16 * PAGE));
+}
+
+static void others_stay(void)
+{
+	CUcontext c;
+	CUdeviceptr mem;
+	unsigned *p, back;
+
+	begin();
+	CK(cuCtxCreate(&c, NULL, 0, 0));
+	CK(cuMemHostAlloc((void **)&p, LARGE, 0));
+	p[0] = 5;
+	CK(cuCtxSetCurrent(primary));
+	end();
+	CK(cuCtxSetCurrent(c));
+	CK(cuMemAlloc(&mem, 4));
+	p[1] = p[0] + 1;
+	CK(cuMemcpyHtoDAsync(mem, &p[1], 4, NULL));
+	CK(cuMemcpyDtoH(&back, mem, 4));
+	REQUIRE(back == 6);
+	CK(cuMemFreeHost(p));
+	CK(cuCtxDestroy(c));
+}
+
+int main(void)
+{
+	check_name = "drv_context_end";
+	CK(cuInit(0));
+	pinned();
+	registered();
+	others_stay();
+	return pass();
+}
