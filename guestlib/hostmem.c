@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "hostmem.h"
 #include "process.h"
@@ -238,27 +239,85 @@ enum hostmem_view hostmem_view(uint64_t addr, uint64_t size, uint64_t *ret_dev)
 	return HOSTMEM_SHARED;
 }
 
+/* ---- forks ---- */
+
 /*
- * Pages that lie under registered memory are shared with the parent and the device; the
- * child gets them as its own, as it would have without us. What cuMemHostAlloc() gave
- * stays shared. The table may be torn if a thread of the parent was changing it: then
- * memory that is being registered stays shared.
+ * Pages that lie under registered memory are shared with the device and would be with a
+ * child. Natively they are pinned, and the kernel copies what is pinned when a process
+ * forks: so are these, by the thread that forks, which costs the same. What
+ * cuMemHostAlloc() gave stays shared, as the driver's is.
  */
-void hostmem_after_fork(void)
+static _Thread_local struct child_pages {
+	uintptr_t at;
+	size_t size;
+	void *copy; /* NULL: of its own only where it writes */
+} * child_pages;
+static _Thread_local size_t n_child_pages;
+
+static void *copy_pages(uintptr_t at, size_t size)
 {
-	pthread_rwlock_init(&lock, NULL);
-	hostmem_swap_after_fork();
-	if (atomic_load(&seq) & 1)
-		return;
-	for (size_t i = 0; i < n_ranges; i++) {
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	memcpy(p, (const void *)at, size);
+	return p;
+}
+
+void hostmem_before_fork(void)
+{
+	pthread_rwlock_rdlock(&lock);
+	child_pages = n_ranges ? calloc(n_ranges, sizeof(*child_pages)) : NULL;
+	for (size_t i = 0; child_pages && i < n_ranges; i++) {
 		const struct hostmem *h = &ranges[i];
-		uintptr_t start = ALIGN_DOWN(h->base, HOSTMEM_PAGE);
-		uintptr_t end = ALIGN_UP(h->base + h->size, HOSTMEM_PAGE);
+		uintptr_t at = ALIGN_DOWN(h->base, HOSTMEM_PAGE);
+		size_t size = ALIGN_UP(h->base + h->size, HOSTMEM_PAGE) - at;
 
 		if (!h->registered || h->alias || !h->region.size)
 			continue;
-		hostmem_drop_home(h->home, end - start);
-		link_map_over(guest_process.link, (void *)start, h->region.offset,
-			      end - start, true);
+		child_pages[n_child_pages++] =
+			(struct child_pages){at, size, copy_pages(at, size)};
 	}
+}
+
+static void forget_child_pages(void)
+{
+	free(child_pages);
+	child_pages = NULL;
+	n_child_pages = 0;
+}
+
+void hostmem_after_fork_parent(void)
+{
+	for (size_t i = 0; i < n_child_pages; i++) {
+		if (child_pages[i].copy)
+			munmap(child_pages[i].copy, child_pages[i].size);
+	}
+	forget_child_pages();
+	pthread_rwlock_unlock(&lock);
+}
+
+static void put_in_place(const struct child_pages *c, uint64_t offset)
+{
+	void *at = (void *)c->at;
+
+	if (!c->copy ||
+	    mremap(c->copy, c->size, c->size, MREMAP_MAYMOVE | MREMAP_FIXED, at) != at)
+		link_map_over(guest_process.link, at, offset, c->size, true);
+}
+
+void hostmem_after_fork_child(void)
+{
+	const struct child_pages *c = child_pages;
+
+	pthread_rwlock_init(&lock, NULL);
+	hostmem_swap_after_fork();
+	for (size_t i = 0; c < child_pages + n_child_pages && i < n_ranges; i++) {
+		if (ALIGN_DOWN(ranges[i].base, HOSTMEM_PAGE) != c->at)
+			continue;
+		hostmem_drop_home(ranges[i].home, c->size);
+		put_in_place(c++, ranges[i].region.offset);
+	}
+	forget_child_pages();
 }

@@ -124,7 +124,10 @@ bool hostmem_take(uintptr_t base, bool registered, struct hostmem *ret);
 /* Takes any range out that goes with that context. */
 bool hostmem_take_of(uint64_t wire_id, struct hostmem *ret);
 
-/* In a forked child: registered memory becomes its own. Takes no lock. */
-void hostmem_after_fork(void);
+/* Around a fork, by the thread that forks: in the child registered memory is its own, and
+ * as it was before. The table does not change in between. */
+void hostmem_before_fork(void);
+void hostmem_after_fork_parent(void);
+void hostmem_after_fork_child(void);
 
 #endif

@@ -75,15 +75,32 @@ bool guest_is_device(uint64_t addr)
 		global_covers(addr));
 }
 
+static _Thread_local bool forks_memory; /* of a session, which may begin meanwhile */
+
+static void before_fork(void)
+{
+	enum process_state state = process_get_state();
+
+	forks_memory = state != PROCESS_NEW && state != PROCESS_FORKED;
+	if (forks_memory)
+		hostmem_before_fork();
+}
+
+static void after_fork_parent(void)
+{
+	if (forks_memory)
+		hostmem_after_fork_parent();
+}
+
 static void after_fork_child(void)
 {
 	enum process_state state = process_get_state();
 
 	pthread_mutex_init(&init_lock, NULL); /* a thread of the parent may hold it */
-	if (state != PROCESS_NEW) {
+	if (state != PROCESS_NEW)
 		process_set_state(PROCESS_FORKED);
-		hostmem_after_fork();
-	}
+	if (forks_memory)
+		hostmem_after_fork_child();
 	thread_abandon();
 	if (guest_process.link)
 		link_abandon(guest_process.link);
@@ -217,7 +234,8 @@ static CUresult init_locked(void)
 
 	if (!hooks_done) {
 		set_log_program();
-		if (pthread_atfork(NULL, NULL, after_fork_child) || atexit(at_exit))
+		if (pthread_atfork(before_fork, after_fork_parent, after_fork_child) ||
+		    atexit(at_exit))
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		hooks_done = true;
 	}
