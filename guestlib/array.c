@@ -9,6 +9,7 @@
 #include "array.h"
 #include "calls.h"
 #include "process.h"
+#include "thread.h"
 
 static pthread_mutex_t levels_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -48,6 +49,21 @@ static CUresult send_create(struct guest_thread *t, uint64_t h,
 	return guest_call(t, sizeof(struct array_create_rep), &reply);
 }
 
+static void drop(struct owned *o)
+{
+	struct guest_array *a = container_of(o, struct guest_array, owned);
+	unsigned i;
+
+	for (i = 0; i < ARRAY_LEVELS_MAX; i++) {
+		if (!a->levels[i])
+			continue;
+		free(guest_object(a->levels[i], HANDLE_ARRAY));
+		guest_handle_free(a->levels[i]);
+	}
+	guest_handle_free(a->root);
+	free(a);
+}
+
 static CUresult create(struct guest_thread *t, const struct array_shape *s,
 		       uint64_t *ret_handle)
 {
@@ -68,7 +84,7 @@ static CUresult create(struct guest_thread *t, const struct array_shape *s,
 		guest_handle_free(h);
 		return r;
 	}
-	steal(a);
+	owned_add(t->top, &steal(a)->owned, drop);
 	*ret_handle = h;
 	return CUDA_SUCCESS;
 }
@@ -145,21 +161,14 @@ static CUresult destroy(struct guest_thread *t, struct guest_array *a)
 {
 	struct array_destroy_cmd *cmd = begin_array_destroy(t);
 	struct lane_reply reply;
-	unsigned i;
 	CUresult r;
 
 	if (!cmd)
 		return guest_lost(t);
 	cmd->array = a->root;
 	r = guest_call(t, sizeof(struct array_destroy_rep), &reply);
-	for (i = 0; i < ARRAY_LEVELS_MAX; i++) {
-		if (!a->levels[i])
-			continue;
-		free(guest_object(a->levels[i], HANDLE_ARRAY));
-		guest_handle_free(a->levels[i]);
-	}
-	guest_handle_free(a->root);
-	free(a);
+	owned_remove(&a->owned);
+	drop(&a->owned);
 	return r;
 }
 

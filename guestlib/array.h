@@ -10,8 +10,10 @@
 #include "shape.h"
 #include "copy.h"
 #include "guest.h"
+#include "owned.h"
 
 struct guest_array {
+	struct owned owned;       /* not of a level, which goes with the whole */
 	struct array_shape shape; /* of this level */
 	uint64_t root;            /* the worker's handle */
 	unsigned level;

@@ -16,6 +16,7 @@
 #include "hostmem.h"
 #include "idle.h"
 #include "device.h"
+#include "owned.h"
 #include "process.h"
 #include "session.h"
 #include "thread.h"
@@ -115,6 +116,7 @@ static struct guest_ctx *ctx_new(void)
 		return NULL;
 	list_init(&c->storage);
 	list_init(&c->living);
+	list_init(&c->owned);
 	c->refs = 1;
 	c->id = atomic_fetch_add(&next_id, 1);
 	c->handle = guest_handle_new(HANDLE_CONTEXT, c);
@@ -337,6 +339,7 @@ static CUresult lost_is_fine(CUresult r)
 static CUresult primary_release(bool reset)
 {
 	struct guest_ctx *c = primary;
+	struct list gone = {&gone, &gone};
 	struct guest_thread *t;
 	CUresult r = guest_enter(NEED_INIT, &t);
 	bool ends;
@@ -359,9 +362,11 @@ static CUresult primary_release(bool reset)
 		set_alive(c, false); /* a reset leaves the count of users as it is */
 		hostmem_drop_ctx(t, c->handle, wire_id(c));
 		r = lost_is_fine(session_primary_release(t, c->handle));
+		owned_take_all(c, &gone);
 		t->wire_id = 0;
 	}
 	pthread_mutex_unlock(&ctx_lock);
+	owned_drop_all(&gone);
 	return r;
 }
 
@@ -477,6 +482,7 @@ CUresult CUDAAPI cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *params,
 
 CUresult CUDAAPI cuCtxDestroy_v2(CUcontext ctx)
 {
+	struct list gone = {&gone, &gone};
 	struct guest_thread *t;
 	struct guest_ctx *c;
 	CUresult r = guest_enter(NEED_INIT, &t);
@@ -499,6 +505,8 @@ CUresult CUDAAPI cuCtxDestroy_v2(CUcontext ctx)
 	pthread_mutex_unlock(&ctx_lock);
 	hostmem_drop_ctx(t, c->handle, wire_id(c));
 	r = lost_is_fine(session_ctx_destroy(t, c->handle));
+	owned_take_all(c, &gone);
+	owned_drop_all(&gone);
 	if (t->top == c) {
 		stack_pop(t);
 		t->wire_id = 0;

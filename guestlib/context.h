@@ -40,6 +40,7 @@ struct guest_ctx {
 	_Atomic uint64_t all_idle; /* of all streams */
 	struct list storage;       /* values of local_storage.c; under its lock */
 	struct list living;        /* where it stands while it lives, unless primary */
+	struct list owned;         /* owned.h */
 };
 
 /* Makes the primary context's shadow; from cuInit, once. 0 or -ENOMEM. */

@@ -12,7 +12,16 @@
 	((unsigned)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING |                   \
 		    CU_EVENT_INTERPROCESS))
 
-uint64_t event_new(unsigned flags, uint64_t ctx)
+static void drop(struct owned *o)
+{
+	struct guest_event *e = container_of(o, struct guest_event, owned);
+
+	capture_event_gone(e);
+	guest_handle_free(e->handle);
+	free(e);
+}
+
+uint64_t event_new(struct guest_ctx *c, unsigned flags, uint64_t ctx)
 {
 	struct guest_event *e = calloc(1, sizeof(*e));
 	uint64_t h;
@@ -22,8 +31,10 @@ uint64_t event_new(unsigned flags, uint64_t ctx)
 	e->flags = flags;
 	e->ctx = ctx;
 	atomic_init(&e->records, 1); /* whether it is there has yet to be seen */
-	h = guest_handle_new(HANDLE_EVENT, e);
-	if (!h)
+	h = e->handle = guest_handle_new(HANDLE_EVENT, e);
+	if (h)
+		owned_add(c, &e->owned, drop);
+	else
 		free(e);
 	return h;
 }
@@ -34,9 +45,8 @@ void event_drop(uint64_t h)
 
 	if (!e)
 		return;
-	capture_event_gone(e);
-	guest_handle_free(h);
-	free(e);
+	owned_remove(&e->owned);
+	drop(&e->owned);
 }
 
 /* ---- what is known to have happened; see idle.h ---- */
@@ -108,7 +118,7 @@ CUresult CUDAAPI cuEventCreate(CUevent *event, unsigned int flags)
 	if (!event || (flags & ~EVENT_FLAGS) ||
 	    ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING)))
 		return CUDA_ERROR_INVALID_VALUE;
-	h = event_new(flags, t->top->handle);
+	h = event_new(t->top, flags, t->top->handle);
 	if (!h)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	cmd = begin_event_create(t);

@@ -5,11 +5,14 @@
 #include <stdatomic.h>
 
 #include "guest.h"
+#include "owned.h"
 
 struct cap_event;
 
 /* What is known of an event here. */
 struct guest_event {
+	struct owned owned;
+	uint64_t handle;
 	unsigned flags; /* it was created with */
 	_Atomic bool recorded;
 	_Atomic bool elsewhere; /* also by graphs or kernels: when, is not known */
@@ -23,8 +26,9 @@ struct guest_event {
 	struct cap_event *captured; /* under the graphs' lock; else NULL */
 };
 
-/* A new event of a context; 0: no memory. */
-uint64_t event_new(unsigned flags, uint64_t ctx);
+/* A new event of a context, in which it can be recorded (ctx) or not (0); 0: no memory.
+ */
+uint64_t event_new(struct guest_ctx *c, unsigned flags, uint64_t ctx);
 void event_drop(uint64_t h);
 
 /* NULL: no such event. */

@@ -152,7 +152,7 @@ CUresult CUDAAPI cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle)
 	memcpy(&h, &handle, sizeof(h));
 	if (!event || h.magic != EVENT_MAGIC)
 		return CUDA_ERROR_INVALID_VALUE;
-	ev = event_new(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING, 0);
+	ev = event_new(t->top, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING, 0);
 	if (!ev)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	cmd = begin_ipc_event_open(t);

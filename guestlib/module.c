@@ -22,6 +22,7 @@
 #include "jit.h"
 #include "module.h"
 #include "process.h"
+#include "thread.h"
 
 static _Atomic uint64_t next_image = 1;
 
@@ -101,6 +102,7 @@ static void module_free(struct guest_module *m)
 {
 	struct guest_func *f, *next;
 
+	owned_remove(&m->owned);
 	for (f = m->funcs; f; f = next) {
 		next = f->next;
 		guest_handle_free(f->handle);
@@ -115,6 +117,11 @@ static void module_free(struct guest_module *m)
 	free(m);
 }
 
+static void drop(struct owned *o)
+{
+	module_free(container_of(o, struct guest_module, owned));
+}
+
 static struct guest_module *module_new(enum handle_type type)
 {
 	struct guest_module *m = calloc(1, sizeof(*m));
@@ -122,6 +129,7 @@ static struct guest_module *module_new(enum handle_type type)
 	if (!m)
 		return NULL;
 	pthread_mutex_init(&m->lock, NULL);
+	owned_add(NULL, &m->owned, drop);
 	m->handle = guest_handle_new(type, m);
 	if (m->handle)
 		return m;
@@ -252,6 +260,8 @@ CUresult module_load_as(struct guest_thread *t, enum handle_type type, const voi
 		module_free(m);
 		return r;
 	}
+	if (type == HANDLE_MODULE)
+		owned_add(t->top, &m->owned, drop);
 	*ret_module = m;
 	return CUDA_SUCCESS;
 }

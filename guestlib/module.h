@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #include "guest.h"
+#include "owned.h"
 
 /* Room for CUfunction_attribute values; more than this toolkit has. */
 #define FUNC_ATTRIBUTES 16
@@ -42,7 +43,8 @@ struct guest_func {
 };
 
 struct guest_module {
-	uint64_t handle; /* HANDLE_MODULE or HANDLE_LIBRARY */
+	struct owned owned; /* of a module; a library belongs to no context */
+	uint64_t handle;    /* HANDLE_MODULE or HANDLE_LIBRARY */
 	unsigned function_count;
 	pthread_mutex_t lock;     /* for what follows */
 	const void *image;        /* not at the worker yet: sent when it is needed */

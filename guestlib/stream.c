@@ -12,6 +12,7 @@
 #include "context.h"
 #include "idle.h"
 #include "launch.h"
+#include "owned.h"
 #include "process.h"
 #include "stage.h"
 #include "thread.h"
@@ -20,6 +21,8 @@
 #define SYNC_MAX CU_SYNC_POLICY_BLOCKING_SYNC
 
 struct guest_stream_info {
+	struct owned owned;
+	uint64_t handle;
 	unsigned flags;
 	int priority;
 	uint64_t id;
@@ -83,6 +86,14 @@ bool stream_is_blocking(uint64_t h)
 	return !s || !(s->flags & CU_STREAM_NON_BLOCKING);
 }
 
+static void drop(struct owned *o)
+{
+	struct guest_stream_info *s = container_of(o, struct guest_stream_info, owned);
+
+	guest_handle_free(s->handle);
+	free(s);
+}
+
 static CUresult post_create(struct guest_thread *t, uint64_t h, unsigned flags,
 			    int priority)
 {
@@ -128,12 +139,13 @@ CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *stream, unsigned int flags
 	h = guest_handle_new(HANDLE_STREAM, s);
 	if (!h)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	s->handle = h;
 	r = post_create(t, h, flags, s->priority);
 	if (r) {
 		guest_handle_free(h);
 		return r;
 	}
-	steal(s);
+	owned_add(t->top, &steal(s)->owned, drop);
 	*stream = (CUstream)(uintptr_t)h;
 	return CUDA_SUCCESS;
 }
@@ -161,8 +173,8 @@ CUresult CUDAAPI cuStreamDestroy_v2(CUstream stream)
 		return guest_lost(t);
 	cmd->stream = (uintptr_t)stream;
 	r = guest_post(t);
-	guest_handle_free((uintptr_t)stream);
-	free(s);
+	owned_remove(&s->owned);
+	drop(&s->owned);
 	return r;
 }
 

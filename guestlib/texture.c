@@ -11,10 +11,12 @@
 #include "array.h"
 #include "calls.h"
 #include "process.h"
+#include "thread.h"
 
 #define N_BUCKETS 1024 /* a power of two */
 
 struct object {
+	struct owned owned;
 	struct object *next;
 	uint64_t value;
 	uint64_t handle; /* the worker's; its type says texture or surface */
@@ -49,20 +51,37 @@ static struct object *take(uint64_t value, enum handle_type type)
 	return o;
 }
 
-static void keep(struct object *o)
+static void object_free(struct object *o)
 {
-	/* One of a context that is gone may have had the same value. */
-	struct object **p, *old = take(o->value, handle_type(o->handle));
+	guest_handle_free(o->handle);
+	free(o);
+}
 
-	if (old) {
-		guest_handle_free(old->handle);
-		free(old);
-	}
+/* Its context has ended. Another one's may have the same value. */
+static void drop(struct owned *owned)
+{
+	struct object *o = container_of(owned, struct object, owned), **p;
+
+	pthread_mutex_lock(&lock);
+	p = find_locked(o->value, handle_type(o->handle));
+	while (*p && *p != o)
+		p = &(*p)->next;
+	if (*p)
+		*p = o->next;
+	pthread_mutex_unlock(&lock);
+	object_free(o);
+}
+
+static void keep(struct guest_ctx *c, struct object *o)
+{
+	struct object **p;
+
 	pthread_mutex_lock(&lock);
 	p = find_locked(o->value, handle_type(o->handle));
 	o->next = *p;
 	*p = o;
 	pthread_mutex_unlock(&lock);
+	owned_add(c, &o->owned, drop);
 }
 
 /* Copies what is known of an object. False: there is none. */
@@ -91,12 +110,6 @@ static struct object *object_new(enum handle_type type, const CUDA_RESOURCE_DESC
 		return NULL;
 	}
 	return o;
-}
-
-static void object_free(struct object *o)
-{
-	guest_handle_free(o->handle);
-	free(o);
 }
 
 /* What a command says of the resource. */
@@ -229,7 +242,7 @@ CUresult CUDAAPI cuTexObjectCreate(CUtexObject *object, const CUDA_RESOURCE_DESC
 		return r;
 	}
 	*object = o->value;
-	keep(o);
+	keep(t->top, o);
 	return CUDA_SUCCESS;
 }
 
@@ -276,7 +289,7 @@ CUresult CUDAAPI cuSurfObjectCreate(CUsurfObject *object, const CUDA_RESOURCE_DE
 		return r;
 	}
 	*object = o->value;
-	keep(o);
+	keep(t->top, o);
 	return CUDA_SUCCESS;
 }
 
@@ -314,6 +327,7 @@ static CUresult destroy(uint64_t value, enum handle_type type)
 	o = take(value, type);
 	if (!o)
 		return CUDA_SUCCESS;
+	owned_remove(&o->owned);
 	r = send_destroy(t, o);
 	object_free(o);
 	return r;

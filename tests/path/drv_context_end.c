@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What goes with a context goes when it ends, by cuDevicePrimaryCtxReset(), the last
- * release or cuCtxDestroy(): pinned and registered memory. What belongs to another
+ * release or cuCtxDestroy(): pinned and registered memory, streams, events, modules,
+ * arrays, texture objects and what they take of the process. What belongs to another
  * context stays.
  */
 #include <sys/mman.h>
@@ -96,6 +97,86 @@ static void others_stay(void)
 	CK(cuCtxDestroy(c));
 }
 
+/* ---- objects ---- */
+
+static long resident_kib(void)
+{
+	char line[200];
+	long kib = -1;
+	FILE *f = fopen("/proc/self/status", "r");
+
+	while (f && fgets(line, sizeof(line), f))
+		sscanf(line, "VmRSS: %ld", &kib);
+	REQUIRE(f && kib > 0);
+	fclose(f);
+	return kib;
+}
+
+static CUstream some_of_each(void)
+{
+	static const char ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n"
+				  ".visible .entry k() { ret; }\n";
+	CUDA_ARRAY3D_DESCRIPTOR d = {.Width = 8,
+				     .Height = 8,
+				     .Format = CU_AD_FORMAT_UNSIGNED_INT32,
+				     .NumChannels = 1};
+	CUDA_RESOURCE_DESC res = {.resType = CU_RESOURCE_TYPE_ARRAY};
+	CUDA_TEXTURE_DESC sampler = {.flags = CU_TRSF_READ_AS_INTEGER};
+	CUmipmappedArray levels;
+	CUstream s = NULL;
+	CUtexObject tex;
+	CUfunction f;
+	CUmodule m;
+	CUevent e;
+
+	for (unsigned i = 0; i < 8; i++) {
+		CK(cuStreamCreate(&s, i % 2));
+		CK(cuEventCreate(&e, 0));
+		CK(cuEventRecord(e, s));
+	}
+	CK(cuModuleLoadData(&m, ptx));
+	CK(cuModuleGetFunction(&f, m, "k"));
+	CK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, NULL, NULL));
+	CK(cuMipmappedArrayCreate(&levels, &d, 3));
+	CK(cuMipmappedArrayGetLevel(&res.res.array.hArray, levels, 1));
+	CK(cuTexObjectCreate(&tex, &res, &sampler, NULL));
+	return s;
+}
+
+static void objects(void)
+{
+	long before = 0, after;
+	CUstream s = NULL;
+
+	for (unsigned i = 0; i < 900; i++) {
+		if (i == 300)
+			before = resident_kib();
+		begin();
+		s = some_of_each();
+		end();
+	}
+	after = resident_kib();
+	if (after - before > 1024)
+		fail("600 resets leave %ld KiB behind", after - before);
+	begin();
+	EXPECT(cuStreamSynchronize(s), CUDA_ERROR_INVALID_HANDLE);
+	end();
+}
+
+/* More than there may be at a time. */
+static void many_streams(void)
+{
+	CUcontext c;
+	CUstream s;
+
+	for (unsigned i = 0; i < 220; i++) {
+		CK(cuCtxCreate(&c, NULL, 0, 0));
+		for (unsigned k = 0; k < 5000; k++)
+			CK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+		CK(cuCtxDestroy(c));
+	}
+}
+
 int main(void)
 {
 	check_name = "drv_context_end";
@@ -103,5 +184,7 @@ int main(void)
 	pinned();
 	registered();
 	others_stay();
+	objects();
+	many_streams();
 	return pass();
 }

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Objects that go with a context: when it ends the worker drops its own, and their
+ * shadows and handles go here. Thread-safe; an object that the program destroys is
+ * removed first.
+ */
+#ifndef WEFT_GUEST_OWNED_H
+#define WEFT_GUEST_OWNED_H
+
+#include "base/list.h"
+
+struct guest_ctx;
+
+struct owned {
+	struct list
+		link; /* guest_ctx.owned; empty: of no context, or of one that ended */
+	void (*drop)(struct owned *o); /* its handle and itself; no lock is held */
+};
+
+/* From now on o goes with c (NULL: with none). */
+void owned_add(struct guest_ctx *c, struct owned *o, void (*drop)(struct owned *o));
+void owned_remove(struct owned *o);
+
+/* All of a context that has ended, for owned_drop_all(). */
+void owned_take_all(struct guest_ctx *c, struct list *ret_all);
+void owned_drop_all(struct list *all);
+
+#endif
