@@ -41,6 +41,32 @@ static struct table tables[HANDLE_NUM_TYPES] = {
 	[0 ... HANDLE_NUM_TYPES - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER},
 };
 
+/* Of the worker's types; of graphs it knows what has conditional nodes, few as a rule. */
+static _Atomic unsigned at_worker;
+
+static bool is_workers(enum handle_type type)
+{
+	return type != HANDLE_GRAPH && type != HANDLE_GRAPH_NODE &&
+	       type != HANDLE_USER_OBJECT;
+}
+
+/* False: the worker can have no more. */
+static bool count_in(enum handle_type type)
+{
+	if (!is_workers(type) ||
+	    atomic_fetch_add_explicit(&at_worker, 1, memory_order_relaxed) <
+		    HANDLE_LIVE_MAX)
+		return true;
+	atomic_fetch_sub_explicit(&at_worker, 1, memory_order_relaxed);
+	return false;
+}
+
+static void count_out(enum handle_type type)
+{
+	if (is_workers(type))
+		atomic_fetch_sub_explicit(&at_worker, 1, memory_order_relaxed);
+}
+
 static struct entry *entry_at(struct table *tb, uint32_t index)
 {
 	struct entry *page;
@@ -87,6 +113,8 @@ uint64_t guest_handle_new(enum handle_type type, void *object)
 	uint32_t index;
 	uint64_t h = 0;
 
+	if (!count_in(type))
+		return 0;
 	pthread_mutex_lock(&tb->lock);
 	e = entry_new_locked(tb, &index);
 	if (e) {
@@ -96,6 +124,8 @@ uint64_t guest_handle_new(enum handle_type type, void *object)
 		atomic_store_explicit(&e->handle, h, memory_order_release);
 	}
 	pthread_mutex_unlock(&tb->lock);
+	if (!h)
+		count_out(type);
 	return h;
 }
 
@@ -134,6 +164,7 @@ void guest_handle_free(uint64_t h)
 			tb->free_head = link;
 		tb->free_tail = link;
 		tb->n_free++;
+		count_out(type);
 	}
 	pthread_mutex_unlock(&tb->lock);
 }

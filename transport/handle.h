@@ -30,9 +30,9 @@ enum handle_type {
 	HANDLE_KERNEL,
 	HANDLE_STREAM,
 	HANDLE_EVENT,
-	HANDLE_LINK,	/* CUlinkState */
-	HANDLE_CHUNK,	/* CUmemGenericAllocationHandle */
-	HANDLE_POOL,	/* CUmemoryPool */
+	HANDLE_LINK,  /* CUlinkState */
+	HANDLE_CHUNK, /* CUmemGenericAllocationHandle */
+	HANDLE_POOL,  /* CUmemoryPool */
 	HANDLE_ARRAY,
 	HANDLE_TEXTURE, /* CUtexObject */
 	HANDLE_SURFACE,
@@ -44,10 +44,14 @@ enum handle_type {
 	HANDLE_NUM_TYPES
 };
 
-#define HANDLE_TAG	   0x15ull
-#define HANDLE_INDEX_BITS  20
-#define HANDLE_INDEX_MAX   ((1u << HANDLE_INDEX_BITS) - 1)
-#define HANDLE_GEN_MASK	   0xfffu
+/* What a worker has of a session at most, of all types together. The guest counts, so
+ * that the call that would make one more says so. */
+#define HANDLE_LIVE_MAX   (1u << 20)
+
+#define HANDLE_TAG        0x15ull
+#define HANDLE_INDEX_BITS 20
+#define HANDLE_INDEX_MAX  ((1u << HANDLE_INDEX_BITS) - 1)
+#define HANDLE_GEN_MASK   0xfffu
 
 static inline uint64_t handle_make(enum handle_type type, uint32_t gen, uint32_t index)
 {

@@ -67,8 +67,10 @@ struct sess_event {
 #define OBJ_PAGE_BITS 10
 #define OBJ_PAGE_SIZE (1u << OBJ_PAGE_BITS)
 #define OBJ_PAGES     (1u << (HANDLE_INDEX_BITS - OBJ_PAGE_BITS))
-/* Most live objects of one session: bounds what a guest can make the worker allocate. */
-#define OBJ_LIVE_MAX (1u << 20)
+/* Most live objects of one session: bounds what a guest can make the worker allocate.
+ * What keeps the handles of conditional nodes has numbers of the guest's graphs. */
+#define OBJ_SHELLS_MAX 4096u
+#define OBJ_LIVE_MAX   (HANDLE_LIVE_MAX + OBJ_SHELLS_MAX)
 
 struct obj_page {
 	struct sess_obj *slot[OBJ_PAGE_SIZE];
