@@ -4,78 +4,22 @@
 #include "base/macros.h"
 #include "memory/block.h"
 
-/* Within a bin the best of so many is taken. */
-#define LOOK_AT 16
-
-/* One bin per unit up to 16 units, then four for each power of two. */
-static unsigned bin_of(uint64_t size)
+void sizes_add(struct tree *sizes, struct block *k)
 {
-	uint64_t units = size / BLOCK_UNIT;
-	unsigned log;
-
-	if (units < 16)
-		return (unsigned)units;
-	log = 63 - (unsigned)__builtin_clzll(units);
-	return MIN(16 + (log - 4) * 4 + (unsigned)(units >> (log - 2) & 3), BINS - 1);
+	k->node.key = k->size;
+	tree_insert(sizes, &k->node);
 }
 
-void bins_init(struct bins *b)
+void sizes_remove(struct tree *sizes, struct block *k)
 {
-	for (unsigned i = 0; i < BINS; i++)
-		list_init(&b->bin[i]);
-	for (unsigned i = 0; i < ARRAY_SIZE(b->some); i++)
-		b->some[i] = 0;
+	tree_remove(sizes, &k->node);
 }
 
-void bins_add(struct bins *b, struct block *k)
+struct block *sizes_find(const struct tree *sizes, uint64_t size)
 {
-	k->bin = bin_of(k->size);
-	list_insert_after(&b->bin[k->bin], &k->in_bin);
-	b->some[k->bin / 64] |= 1ull << k->bin % 64;
-}
+	struct tree_node *n = tree_at_least(sizes, size);
 
-void bins_remove(struct bins *b, struct block *k)
-{
-	list_remove(&k->in_bin);
-	if (list_empty(&b->bin[k->bin]))
-		b->some[k->bin / 64] &= ~(1ull << k->bin % 64);
-}
-
-static unsigned next_bin(const struct bins *b, unsigned from)
-{
-	while (from < BINS) {
-		uint64_t w = b->some[from / 64] & ~0ull << from % 64;
-
-		if (w)
-			return from / 64 * 64 + (unsigned)__builtin_ctzll(w);
-		from = (from / 64 + 1) * 64;
-	}
-	return BINS;
-}
-
-static struct block *best_in(struct list *bin, uint64_t size)
-{
-	struct block *k, *best = NULL;
-	unsigned n = 0;
-
-	list_for_each (k, bin, in_bin) {
-		if (k->size >= size && (!best || k->size < best->size))
-			best = k;
-		if ((best && best->size == size) || (++n >= LOOK_AT && best))
-			break;
-	}
-	return best;
-}
-
-struct block *bins_find(struct bins *b, uint64_t size)
-{
-	for (unsigned i = next_bin(b, bin_of(size)); i < BINS; i = next_bin(b, i + 1)) {
-		struct block *k = best_in(&b->bin[i], size);
-
-		if (k)
-			return k;
-	}
-	return NULL;
+	return n ? container_of(n, struct block, node) : NULL;
 }
 
 static struct block *block_new(struct arena *a, CUdeviceptr addr, uint64_t size)
@@ -85,7 +29,6 @@ static struct block *block_new(struct arena *a, CUdeviceptr addr, uint64_t size)
 	if (!k)
 		return NULL;
 	list_init(&k->in_arena);
-	list_init(&k->in_bin);
 	list_init(&k->link);
 	k->arena = a;
 	k->addr = addr;
@@ -180,15 +123,4 @@ void block_merge(struct block *a, struct block *b)
 	list_remove(&b->in_arena);
 	--*b->arena->count;
 	free(b);
-}
-
-struct block *arena_block_at(const struct arena *a, CUdeviceptr addr)
-{
-	struct block *k;
-
-	list_for_each (k, &a->blocks, in_arena) {
-		if (addr - k->addr < k->size)
-			return k;
-	}
-	return NULL;
 }

@@ -2,8 +2,8 @@
 /*
  * How a pool's memory is divided: an arena is one stretch of device memory, cut into
  * blocks that cover it without a gap. A block is in use, free, or waiting for the stream
- * in which it was freed; blocks of the last two kinds lie in bins by size, where they are
- * looked for. Only bookkeeping: no device, no locks.
+ * in which it was freed; blocks of the last two kinds are in trees by size, where they
+ * are looked for. Only bookkeeping: no device, no locks.
  */
 #ifndef WEFT_MEM_BLOCK_H
 #define WEFT_MEM_BLOCK_H
@@ -14,15 +14,9 @@
 #include <cuda.h>
 
 #include "base/list.h"
+#include "base/tree.h"
 
 #define BLOCK_UNIT 512u /* sizes and addresses are multiples of it */
-#define BINS       176u
-
-/* Free memory by size. */
-struct bins {
-	struct list bin[BINS];
-	uint64_t some[(BINS + 63) / 64]; /* a bit per bin: not empty */
-};
 
 enum block_state {
 	BLOCK_FREE,
@@ -35,8 +29,10 @@ struct pool_queue;
 
 struct block {
 	struct list in_arena; /* by address */
-	struct list in_bin;   /* free, waiting */
-	struct list link;     /* used: of the table by address; waiting: of the queue */
+	struct list link;     /* waiting: of the queue */
+	/* Used: of pools.used, by address; else of what is free or waits in one stream,
+	 * by size. */
+	struct tree_node node;
 	struct arena *arena;
 	CUdeviceptr addr;
 	uint64_t size;  /* multiple of BLOCK_UNIT */
@@ -46,7 +42,6 @@ struct block {
 	struct pool_queue *queue; /* waiting: for this one */
 	uint64_t mark;            /* waiting: ready when the queue is done with it */
 	uint64_t freed;           /* waiting: pools.clock of its (latest) freeing */
-	unsigned bin;
 };
 
 struct arena {
@@ -58,15 +53,13 @@ struct arena {
 	uint64_t size;
 };
 
-void bins_init(struct bins *b);
-/* Enters a free or waiting block; block_unbin() takes it out of whatever bins it is in.
- */
-void bins_add(struct bins *b, struct block *k);
-void bins_remove(struct bins *b, struct block *k);
-/* A block of at least that size, about the smallest; it stays where it is. NULL: none. */
-struct block *bins_find(struct bins *b, uint64_t size);
+/* Enter a free or waiting block, and take it out before anything of it changes. */
+void sizes_add(struct tree *sizes, struct block *k);
+void sizes_remove(struct tree *sizes, struct block *k);
+/* The smallest block of at least that size; it stays where it is. NULL: none. */
+struct block *sizes_find(const struct tree *sizes, uint64_t size);
 
-/* Makes one free block of all of an arena, not yet in bins. NULL: out of memory. *count
+/* Makes one free block of all of an arena, in no tree. NULL: out of memory. *count
  * is kept up to date. */
 struct block *arena_init(struct arena *a, CUdeviceptr addr, uint64_t size,
 			 uint64_t *count);
@@ -76,8 +69,8 @@ void arena_fini(struct arena *a);
 bool arena_is_free(const struct arena *a);
 
 /*
- * Cuts k, which is in no bins, down to size and returns the rest as a block of the same
- * state, queue and mark, in no bins; NULL if there is no rest (or no memory for it: then
+ * Cuts k, which is in no tree, down to size and returns the rest as a block of the same
+ * state, queue and mark, in no tree; NULL if there is no rest (or no memory for it: then
  * k stays larger).
  */
 struct block *block_split(struct block *k, uint64_t size);
@@ -85,10 +78,7 @@ struct block *block_split(struct block *k, uint64_t size);
 /* The neighbour by address if it can become one with k: same state and queue. */
 struct block *block_next(const struct block *k);
 struct block *block_prev(const struct block *k);
-/* Makes two neighbours one; both in no bins and no list; b is freed. */
+/* Makes two neighbours one; both in no tree and no list; b is freed. */
 void block_merge(struct block *a, struct block *b);
-
-/* The block that covers addr. */
-struct block *arena_block_at(const struct arena *a, CUdeviceptr addr);
 
 #endif

@@ -26,7 +26,7 @@ static struct pool *pool_make(struct pools *p, uint64_t handle, uint64_t max_byt
 		pool->reuse[i] = true; /* CUDA's defaults */
 	list_init(&pool->arenas);
 	list_init(&pool->queues);
-	bins_init(&pool->free);
+	list_init(&pool->busy);
 	return pool;
 }
 
@@ -68,8 +68,6 @@ int pools_new(struct session *s, struct pools **ret_p)
 	list_append(&p->all, &p->standard->link);
 	list_append(&p->all, &p->graphs->link);
 	p->n_pools = 2;
-	for (unsigned i = 0; i < POOL_BUCKETS; i++)
-		list_init(&p->buckets[i]);
 	*ret_p = p;
 	return 0;
 }
@@ -113,6 +111,7 @@ void pools_free_all(struct pools *p)
 
 	if (!p)
 		return;
+	p->used = (struct tree){0};
 	list_for_each_safe (pool, tmp, &p->all, link)
 		pool_free(p, pool);
 	pool_forget_waits(p, NULL);
@@ -130,15 +129,15 @@ void pool_block_free(struct pool *pool, struct block *k)
 	k->queue = NULL;
 	k->mark = 0;
 	while ((other = block_next(k))) {
-		bins_remove(&pool->free, other);
+		sizes_remove(&pool->free, other);
 		block_merge(k, other);
 	}
 	while ((other = block_prev(k))) {
-		bins_remove(&pool->free, other);
+		sizes_remove(&pool->free, other);
 		block_merge(other, k);
 		k = other;
 	}
-	bins_add(&pool->free, k);
+	sizes_add(&pool->free, k);
 }
 
 static bool poll_all(struct pools *p, struct pool *pool)
@@ -146,7 +145,7 @@ static bool poll_all(struct pools *p, struct pool *pool)
 	struct pool_queue *q, *tmp;
 	bool any = false;
 
-	list_for_each_safe (q, tmp, &pool->queues, link) {
+	list_for_each_safe (q, tmp, &pool->busy, busy) {
 		any |= queue_poll(p->s->ops, q);
 		if (q->gone && list_empty(&q->waiting))
 			queue_free(p->s->ops, q);
@@ -165,8 +164,8 @@ static bool release(struct pools *p, struct pool *pool, uint64_t keep)
 	list_for_each_safe (a, tmp, &pool->arenas, link) {
 		if (!arena_is_free(a) || pool->reserved - a->size < keep)
 			continue;
-		bins_remove(&pool->free,
-			    list_entry(a->blocks.next, struct block, in_arena));
+		sizes_remove(&pool->free,
+			     list_entry(a->blocks.next, struct block, in_arena));
 		arena_drop(p, a);
 		any = true;
 	}
@@ -248,20 +247,20 @@ void pool_destroy(struct pools *p, struct pool *pool)
 
 /* ---- looking up ---- */
 
-static struct list *bucket(struct pools *p, CUdeviceptr addr)
+/* The used block that begins last, up to addr. */
+static struct block *used_locked(struct pools *p, CUdeviceptr addr)
 {
-	return &p->buckets[(addr / BLOCK_UNIT) * 0x9e3779b97f4a7c15ull >> 52];
+	struct tree_node *n = tree_at_most(&p->used, addr);
+
+	return n ? container_of(n, struct block, node) : NULL;
 }
 
+/* The used block that begins at addr. */
 static struct block *find_locked(struct pools *p, CUdeviceptr addr)
 {
-	struct block *k;
+	struct block *k = used_locked(p, addr);
 
-	list_for_each (k, bucket(p, addr), link) {
-		if (k->addr == addr)
-			return k;
-	}
-	return NULL;
+	return k && k->addr == addr ? k : NULL;
 }
 
 bool pools_have(struct pools *p, CUdeviceptr addr)
@@ -274,17 +273,6 @@ bool pools_have(struct pools *p, CUdeviceptr addr)
 	return found;
 }
 
-/* The used block of an arena that covers addr. */
-static const struct block *block_at_locked(struct pools *p, const struct arena *a,
-					   CUdeviceptr addr)
-{
-	const struct block *k = find_locked(p, addr);
-
-	if (!k)
-		k = arena_block_at(a, addr);
-	return k && k->state == BLOCK_USED && addr - k->addr < k->bytes ? k : NULL;
-}
-
 CUresult pools_find(struct pools *p, CUdeviceptr addr, struct space_range *ret_range,
 		    uint64_t *ret_pool)
 {
@@ -295,8 +283,8 @@ CUresult pools_find(struct pools *p, CUdeviceptr addr, struct space_range *ret_r
 	pthread_mutex_lock(&p->lock);
 	r = space_find(p->s->space, addr, &range);
 	if (r == CUDA_SUCCESS && range.kind == SPACE_ARENA) {
-		k = block_at_locked(p, range.arena, addr);
-		if (k) {
+		k = used_locked(p, addr);
+		if (k && addr - k->addr < k->bytes) {
 			range.kind = SPACE_ALLOCATION;
 			range.base = k->addr;
 			range.size = k->bytes;
@@ -317,7 +305,7 @@ CUresult pools_find(struct pools *p, CUdeviceptr addr, struct space_range *ret_r
 
 /* ---- allocation ---- */
 
-/* Gives a block of at least size bytes, in no list and no bins, to the program. */
+/* Gives a block of at least size bytes, in no list and no tree, to the program. */
 static void use(struct pools *p, struct pool *pool, struct block *k, uint64_t bytes,
 		CUdeviceptr *ret_addr)
 {
@@ -325,7 +313,8 @@ static void use(struct pools *p, struct pool *pool, struct block *k, uint64_t by
 	k->queue = NULL;
 	k->bytes = bytes;
 	k->id = ++p->next_id;
-	list_append(bucket(p, k->addr), &k->link);
+	k->node.key = k->addr;
+	tree_insert(&p->used, &k->node);
 	pool->used += bytes;
 	pool->used_high = MAX(pool->used_high, pool->used);
 	pool->refs++;
@@ -334,14 +323,14 @@ static void use(struct pools *p, struct pool *pool, struct block *k, uint64_t by
 
 static struct block *take_free(struct pool *pool, uint64_t size)
 {
-	struct block *k = bins_find(&pool->free, size), *rest;
+	struct block *k = sizes_find(&pool->free, size), *rest;
 
 	if (!k)
 		return NULL;
-	bins_remove(&pool->free, k);
+	sizes_remove(&pool->free, k);
 	rest = block_split(k, size);
 	if (rest)
-		bins_add(&pool->free, rest);
+		sizes_add(&pool->free, rest);
 	return k;
 }
 
@@ -384,7 +373,7 @@ static struct block *grow_by(struct pools *p, struct pool *pool, uint64_t arena_
 	}
 	a->pool = pool;
 	list_insert_after(&pool->arenas, &a->link);
-	bins_add(&pool->free, k);
+	sizes_add(&pool->free, k);
 	pool->reserved += arena_size;
 	pool->reserved_high = MAX(pool->reserved_high, pool->reserved);
 	return take_free(pool, size);
@@ -405,9 +394,11 @@ static struct block *borrow(struct pools *p, struct pool *pool, struct pool_queu
 	struct pool_queue *q;
 	struct block *k = NULL;
 
-	list_for_each (q, &pool->queues, link) {
-		if (q != own && !k)
+	list_for_each (q, &pool->busy, busy) {
+		if (q != own)
 			k = queue_borrow(p->s->ops, q, size, own->ctx, own->st);
+		if (k)
+			break;
 	}
 	return k;
 }
@@ -416,18 +407,16 @@ static struct block *borrow(struct pools *p, struct pool *pool, struct pool_queu
 static struct block *follow(struct pools *p, struct pool *pool, struct pool_queue *own,
 			    uint64_t size)
 {
+	const struct pool_wait *w;
 	struct block *k = NULL;
-	struct pool_queue *q;
 
-	if (!own || !own->st || list_empty(&p->waits))
+	if (!own || !own->st)
 		return NULL;
-	list_for_each (q, &pool->queues, link) {
-		struct pool_wait *w;
+	list_for_each (w, &p->waits, link) {
+		struct pool_queue *q =
+			w->who == own->st ? queue_find(pool, own->ctx, w->whom) : NULL;
 
-		if (q == own || q->gone || list_empty(&q->waiting))
-			continue;
-		w = pool_find_wait(p, own->st, q->st);
-		if (w)
+		if (q)
 			k = queue_take_older(q, size, w->at);
 		if (k)
 			break;
@@ -466,8 +455,8 @@ static bool worth_waiting(struct pools *p, const struct dev_ctx *ctx)
 
 	pthread_mutex_lock(&p->lock);
 	list_for_each (pool, &p->all, link) {
-		list_for_each (q, &pool->queues, link)
-			any |= q->ctx == ctx && !list_empty(&q->waiting);
+		list_for_each (q, &pool->busy, busy)
+			any |= q->ctx == ctx;
 	}
 	pthread_mutex_unlock(&p->lock);
 	return any;
@@ -528,7 +517,7 @@ static struct block *unuse(struct pools *p, CUdeviceptr addr)
 
 	if (!k)
 		return NULL;
-	list_remove(&k->link);
+	tree_remove(&p->used, &k->node);
 	k->arena->pool->used -= k->bytes;
 	k->arena->pool->refs--;
 	return k;
@@ -581,19 +570,18 @@ bool pools_free(struct pools *p, CUdeviceptr addr)
 
 void pools_stream_gone(struct pools *p, struct dev_ctx *ctx, struct dev_stream *st)
 {
-	struct pool_queue *q, *tmp;
+	struct pool_queue *q;
 	struct pool *pool;
 
 	pthread_mutex_lock(&p->lock);
 	pool_forget_waits(p, st);
 	list_for_each (pool, &p->all, link) {
-		list_for_each_safe (q, tmp, &pool->queues, link) {
-			if (q->ctx != ctx || q->st != st || q->gone)
-				continue;
-			queue_leave(p->s->ops, q);
-			if (list_empty(&q->waiting))
-				queue_free(p->s->ops, q);
-		}
+		q = queue_find(pool, ctx, st);
+		if (!q)
+			continue;
+		queue_leave(p->s->ops, q);
+		if (list_empty(&q->waiting))
+			queue_free(p->s->ops, q);
 	}
 	pthread_mutex_unlock(&p->lock);
 }

@@ -11,7 +11,6 @@
 #include "memory/space.h"
 #include "session/session.h"
 
-#define POOL_BUCKETS 4096u
 /* Pools grow in such steps, as NVIDIA's driver does, while there is room for that. */
 #define POOL_STEP (32ull << 20)
 
@@ -32,7 +31,9 @@ struct pool {
 	uint64_t step; /* arenas are multiples of it while there is room for that */
 	bool reuse[3]; /* FOLLOW_EVENT_DEPENDENCIES, OPPORTUNISTIC, INTERNAL */
 	struct list arenas, queues;
-	struct bins free;
+	struct list busy;    /* queues in which something waits */
+	struct tree streams; /* queues by their stream */
+	struct tree free;    /* blocks, by size */
 };
 
 /* A stream waits, since some time, for what another had been given to do until `at`. */
@@ -58,7 +59,7 @@ struct pools {
 	struct list waits;      /* struct pool_wait, the latest first */
 	unsigned n_waits;
 	_Atomic bool excess; /* some pool may have more than it is to keep */
-	struct list buckets[POOL_BUCKETS];
+	struct tree used;    /* blocks, by address */
 };
 
 /* All of these expect pools.lock. */
@@ -66,9 +67,6 @@ struct pools {
 /* The pool may have more than it is to keep: the next synchronisation looks. */
 void pool_note_excess(struct pools *p, const struct pool *pool);
 
-/* NULL: who does not wait for whom, as far as is known. */
-struct pool_wait *pool_find_wait(struct pools *p, const struct dev_stream *who,
-				 const struct dev_stream *whom);
 /* Of a stream that ends, or (st NULL) all. */
 void pool_forget_waits(struct pools *p, const struct dev_stream *st);
 

@@ -7,15 +7,33 @@
 /* Of the blocks that another stream has freed so many are looked at. */
 #define LOOK_AT 64
 
+/* The legacy stream is one of each context. */
+static uint64_t key_of(const struct dev_ctx *ctx, const struct dev_stream *st)
+{
+	return st ? (uintptr_t)st : (uintptr_t)ctx;
+}
+
+struct pool_queue *queue_find(const struct pool *pool, const struct dev_ctx *ctx,
+			      const struct dev_stream *st)
+{
+	struct tree_node *n = tree_at_least(&pool->streams, key_of(ctx, st));
+
+	for (; n && n->key == key_of(ctx, st); n = tree_next(&pool->streams, n)) {
+		struct pool_queue *q = container_of(n, struct pool_queue, stream);
+
+		if (q->st == st && (st || q->ctx == ctx))
+			return q;
+	}
+	return NULL;
+}
+
 struct pool_queue *queue_of(const struct device_ops *ops, struct pool *pool,
 			    struct dev_ctx *ctx, struct dev_stream *st)
 {
-	struct pool_queue *q;
+	struct pool_queue *q = queue_find(pool, ctx, st);
 
-	list_for_each (q, &pool->queues, link) {
-		if (q->ctx == ctx && q->st == st && !q->gone)
-			return q;
-	}
+	if (q)
+		return q;
 	q = *pool->n_queues < QUEUES_MAX ? calloc(1, sizeof(*q)) : NULL;
 	if (!q)
 		return NULL;
@@ -27,21 +45,27 @@ struct pool_queue *queue_of(const struct device_ops *ops, struct pool *pool,
 	q->ctx = ctx;
 	q->st = st;
 	q->current = 1;
-	bins_init(&q->bins);
 	list_init(&q->waiting);
+	list_init(&q->busy);
 	list_append(&pool->queues, &q->link);
+	q->stream.key = key_of(ctx, st);
+	tree_insert(&pool->streams, &q->stream);
 	return q;
 }
 
 static void take_out(struct pool_queue *q, struct block *k)
 {
-	bins_remove(&q->bins, k);
+	sizes_remove(&q->sizes, k);
 	list_remove(&k->link);
+	if (list_empty(&q->waiting))
+		list_remove(&q->busy);
 }
 
 static void put_in(struct pool_queue *q, struct block *k)
 {
-	bins_add(&q->bins, k);
+	if (list_empty(&q->waiting))
+		list_append(&q->pool->busy, &q->busy);
+	sizes_add(&q->sizes, k);
 	list_append(&q->waiting, &k->link);
 }
 
@@ -67,21 +91,22 @@ void queue_add(struct pool_queue *q, struct block *k)
 /* The first part of a waiting block; what is left waits where it has waited. */
 static struct block *cut(struct pool_queue *q, struct block *k, uint64_t size)
 {
+	struct list *before = k->link.prev;
 	struct block *rest;
 
-	bins_remove(&q->bins, k);
+	take_out(q, k);
 	rest = block_split(k, size);
 	if (rest) {
-		list_insert_after(&k->link, &rest->link);
-		bins_add(&q->bins, rest);
+		put_in(q, rest);
+		list_remove(&rest->link);
+		list_insert_after(before, &rest->link);
 	}
-	list_remove(&k->link);
 	return k;
 }
 
 struct block *queue_take(struct pool_queue *q, uint64_t size)
 {
-	struct block *k = bins_find(&q->bins, size);
+	struct block *k = sizes_find(&q->sizes, size);
 
 	return k ? cut(q, k, size) : NULL;
 }
@@ -163,7 +188,7 @@ bool queue_poll(const struct device_ops *ops, struct pool_queue *q)
 struct block *queue_borrow(const struct device_ops *ops, struct pool_queue *q,
 			   uint64_t size, struct dev_ctx *ctx, struct dev_stream *st)
 {
-	struct block *k = bins_find(&q->bins, size);
+	struct block *k = sizes_find(&q->sizes, size);
 
 	if (!k)
 		return NULL;
@@ -185,6 +210,7 @@ void queue_leave(const struct device_ops *ops, struct pool_queue *q)
 	}
 	q->gone = true;
 	q->st = NULL;
+	tree_remove(&q->pool->streams, &q->stream);
 }
 
 void queue_free(const struct device_ops *ops, struct pool_queue *q)
@@ -192,6 +218,9 @@ void queue_free(const struct device_ops *ops, struct pool_queue *q)
 	if (q->marker)
 		ops->event_destroy(q->marker);
 	--*q->pool->n_queues;
+	if (!q->gone)
+		tree_remove(&q->pool->streams, &q->stream);
+	list_remove(&q->busy);
 	list_remove(&q->link);
 	free(q);
 }

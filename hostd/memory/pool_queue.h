@@ -17,27 +17,32 @@
 #include "memory/block.h"
 
 struct pool_queue {
-	struct list link; /* of the pool */
+	struct list link, busy; /* of the pool */
+	struct tree_node stream;
 	struct pool *pool;
 	struct dev_ctx *ctx;
 	struct dev_stream *st; /* NULL: the context's legacy stream */
 	bool gone;             /* the stream has been destroyed */
-	struct bins bins;
-	struct list waiting; /* blocks, in the order of their freeing */
+	struct list waiting;   /* blocks, in the order of their freeing */
+	struct tree sizes;     /* the same blocks */
 	struct dev_event *marker;
 	bool marked;      /* the marker is on its way */
 	uint64_t covers;  /* it covers blocks up to this mark */
 	uint64_t current; /* mark of what is freed now */
 };
 
-/* The queue of a stream, made if need be. NULL: out of memory. */
+/* The queue of a stream; NULL: there is none yet. */
+struct pool_queue *queue_find(const struct pool *pool, const struct dev_ctx *ctx,
+			      const struct dev_stream *st);
+
+/* Likewise, made if need be. NULL: out of memory. */
 struct pool_queue *queue_of(const struct device_ops *ops, struct pool *pool,
 			    struct dev_ctx *ctx, struct dev_stream *st);
 
 /* A used block was freed in the queue's stream. */
 void queue_add(struct pool_queue *q, struct block *k);
 
-/* A block for use in the queue's own stream; it is in no list and no bins. */
+/* A block for use in the queue's own stream; it is in no list and no tree. */
 struct block *queue_take(struct pool_queue *q, uint64_t size);
 
 /*
@@ -46,7 +51,7 @@ struct block *queue_take(struct pool_queue *q, uint64_t size);
  */
 bool queue_poll(const struct device_ops *ops, struct pool_queue *q);
 
-/* A block that was freed at clock `at` or before; in no list and no bins. */
+/* A block that was freed at clock `at` or before; in no list and no tree. */
 struct block *queue_take_older(struct pool_queue *q, uint64_t size, uint64_t at);
 
 /* Makes everything free: nothing runs any more. */
@@ -54,7 +59,7 @@ void queue_finish(struct pool_queue *q);
 
 /*
  * A block of another stream's, for st after that has waited for the queue's. In no list
- * and no bins. NULL: there is none, or the streams cannot be ordered.
+ * and no tree. NULL: there is none, or the streams cannot be ordered.
  */
 struct block *queue_borrow(const struct device_ops *ops, struct pool_queue *q,
 			   uint64_t size, struct dev_ctx *ctx, struct dev_stream *st);

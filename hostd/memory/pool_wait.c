@@ -23,8 +23,8 @@ uint64_t pools_moment(const struct pools *p)
 	return atomic_load_explicit(&p->clock, memory_order_acquire);
 }
 
-struct pool_wait *pool_find_wait(struct pools *p, const struct dev_stream *who,
-				 const struct dev_stream *whom)
+static struct pool_wait *find_wait(struct pools *p, const struct dev_stream *who,
+				   const struct dev_stream *whom)
 {
 	struct pool_wait *w;
 
@@ -38,7 +38,7 @@ struct pool_wait *pool_find_wait(struct pools *p, const struct dev_stream *who,
 static void note_wait(struct pools *p, const struct dev_stream *who,
 		      const struct dev_stream *whom, uint64_t moment)
 {
-	struct pool_wait *w = pool_find_wait(p, who, whom);
+	struct pool_wait *w = find_wait(p, who, whom);
 
 	if (w) {
 		list_remove(&w->link);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "host_fake.h"
-#include "memory/pool.h"
+#include "memory/pool_private.h"
 #include "memory/space.h"
 
 #define MIB     (1ull << 20)
@@ -359,6 +359,57 @@ Test(pool, graphs_take_what_they_ask_for)
 		cr_assert_eq(pools_free_async(p, ctx, st[0], a[i]), CUDA_SUCCESS);
 	pools_synced(p);
 	cr_assert_eq(fake_charged, 0);
+	close_all();
+}
+
+/*
+ * However many blocks and streams there are, what fits, what holds an address and what a
+ * stream has freed is found in as many steps as trees are high.
+ */
+Test(pool, much_is_found_in_few_steps)
+{
+	enum {
+		N = 30000
+	};
+	static CUdeviceptr small[N], between[N];
+	struct dev_stream *other[4000];
+	struct space_range range;
+	struct pool *pool;
+	CUdeviceptr a;
+	uint64_t of;
+
+	open_all();
+	pool = pools_default(p);
+	for (unsigned i = 0; i < N; i++) {
+		small[i] = take(pool, 0, 16 * UNIT);
+		between[i] = take(pool, 0, UNIT);
+	}
+	cr_assert_leq(p->used.root->height, 23);
+	cr_assert_eq(pools_find(p, small[N / 2] + 5000, &range, &of), CUDA_SUCCESS);
+	cr_assert_eq(range.base, small[N / 2]);
+	for (unsigned i = 0; i < N; i++)
+		cr_assert(pools_free(p, small[i]));
+	cr_assert_leq(pool->free.root->height, 22);
+	cr_assert_neq(pools_find(p, small[N / 2] + 5000, &range, &of), CUDA_SUCCESS);
+	/* The best one, not one of about that size. */
+	cr_assert(pools_free(p, between[7]));
+	cr_assert_eq(take(pool, 0, 33 * UNIT), small[7]);
+	cr_assert(pools_free(p, between[70]));
+	cr_assert_eq(take(pool, 0, 33 * UNIT), small[70]);
+	set(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, UINT64_MAX);
+	for (unsigned i = 0; i < ARRAY_SIZE(other); i++) {
+		cr_assert_eq(s->ops->stream_create(ctx, 0, 0, &other[i]), CUDA_SUCCESS);
+		cr_assert_eq(pool_alloc(p, pool, ctx, other[i], UNIT, &a), CUDA_SUCCESS);
+	}
+	cr_assert_leq(pool->streams.root->height, 18);
+	cr_assert_eq(pools_free_async(p, ctx, other[9], a), CUDA_SUCCESS);
+	cr_assert_eq(pool->busy.next, pool->busy.prev,
+		     "one, and not those that wait for nothing");
+	for (unsigned i = 0; i < ARRAY_SIZE(other); i++) {
+		pools_stream_gone(p, ctx, other[i]);
+		s->ops->stream_destroy(other[i]);
+	}
+	cr_assert_leq(pool->streams.root ? pool->streams.root->height : 0, 3);
 	close_all();
 }
 
