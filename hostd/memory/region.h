@@ -12,6 +12,7 @@
 #include <pthread.h>
 
 #include "base/list.h"
+#include "base/tree.h"
 #include "device/device.h"
 #include "memory/chunk.h"
 #include "memory/slab.h"
@@ -58,7 +59,8 @@ struct region {
 	struct slab *slab;
 	struct arena *arena;
 	unsigned slab_class;
-	struct list link; /* slab: of sp->slabs[class]; else of sp->regions */
+	struct tree_node room; /* slab, unless it is the spare one: of sp->rooms[class] */
+	struct list link;      /* slab: of sp->slabs[class]; else of sp->regions */
 };
 
 struct page {
@@ -78,6 +80,7 @@ struct space {
 	pthread_mutex_t lock;
 	struct page *l1[SPACE_L1]; /* each SPACE_L2 pages, made when first needed */
 	struct list slabs[SPACE_CLASSES];
+	struct tree rooms[SPACE_CLASSES]; /* slabs by owner and slab_room() */
 	struct list regions;
 	struct list chunks;
 	struct list all;      /* chunks, in the order in which they were made */

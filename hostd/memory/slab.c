@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/macros.h"
 #include "memory/slab.h"
 
 void slab_init(struct slab *s)
@@ -10,11 +11,6 @@ void slab_init(struct slab *s)
 	memset(s, 0, offsetof(struct slab, id));
 	s->free_units = SLAB_UNITS;
 	s->full_above = SLAB_UNITS + 1;
-}
-
-static unsigned units_of(uint32_t bytes)
-{
-	return bytes / SLAB_UNIT + !!(bytes % SLAB_UNIT);
 }
 
 static bool unit_used(const struct slab *s, unsigned u)
@@ -53,7 +49,7 @@ static unsigned next_unit(const struct slab *s, unsigned u, bool used)
 
 int64_t slab_alloc(struct slab *s, uint32_t bytes)
 {
-	unsigned n = units_of(bytes), longest = 0;
+	unsigned n = slab_units(bytes), longest = 0;
 
 	if (!n || n > s->free_units || n >= s->full_above)
 		return -ENOSPC;
@@ -75,13 +71,18 @@ int64_t slab_alloc(struct slab *s, uint32_t bytes)
 	return -ENOSPC;
 }
 
+uint32_t slab_room(const struct slab *s)
+{
+	return MIN(s->free_units, s->full_above - 1);
+}
+
 int slab_free(struct slab *s, uint32_t offset)
 {
 	unsigned u = offset / SLAB_UNIT, n;
 
 	if (offset % SLAB_UNIT || u >= SLAB_UNITS || !s->bytes[u])
 		return -ENOENT;
-	n = units_of(s->bytes[u]);
+	n = slab_units(s->bytes[u]);
 	mark(s, u, n, false);
 	s->bytes[u] = 0;
 	s->free_units += n;

@@ -29,6 +29,15 @@ void slab_init(struct slab *s);
 /* Room for bytes (1 to SLAB_BYTES). Returns the offset or -ENOSPC. */
 int64_t slab_alloc(struct slab *s, uint32_t bytes);
 
+/* No run of more units is free; there may be none of so many. */
+uint32_t slab_room(const struct slab *s);
+
+/* Units that an allocation of that many bytes takes. */
+static inline uint32_t slab_units(uint32_t bytes)
+{
+	return bytes / SLAB_UNIT + !!(bytes % SLAB_UNIT);
+}
+
 /* Frees the allocation that begins at offset. Returns 0 or -ENOENT. */
 int slab_free(struct slab *s, uint32_t offset);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocations. Small ones share a slab, first fit, in one of three groups by size; larger
- * ones are extents with one handle, because mapping costs are per handle whatever its
- * size.
+ * Allocations. Small ones share a slab, the fullest that has room, in one of three groups
+ * by size; larger ones are extents with one handle, because mapping costs are per handle
+ * whatever its size.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -177,17 +177,62 @@ static bool slab_piece(struct space *sp, struct region *rg, uint32_t bytes,
 	return true;
 }
 
-/* In a slab that is there. */
+/* An owner's slabs are together, the fullest first. */
+static uint64_t room_key(unsigned owner, uint32_t units)
+{
+	static_assert(SLAB_UNITS < 1 << 16, "they fit below the owner");
+	return (uint64_t)owner << 16 | units;
+}
+
+static void enter_room(struct space *sp, struct region *rg)
+{
+	rg->room.key = room_key(rg->owner, slab_room(rg->slab));
+	tree_insert(&sp->rooms[rg->slab_class], &rg->room);
+}
+
+static void leave_room(struct space *sp, struct region *rg)
+{
+	tree_remove(&sp->rooms[rg->slab_class], &rg->room);
+}
+
+/* After something of the slab has changed. */
+static void note_room(struct space *sp, struct region *rg)
+{
+	if (rg->room.key == room_key(rg->owner, slab_room(rg->slab)))
+		return;
+	leave_room(sp, rg);
+	enter_room(sp, rg);
+}
+
+static void slab_region_free(struct space *sp, struct region *rg)
+{
+	leave_room(sp, rg);
+	region_free_locked(sp, rg);
+}
+
+/* A slab in which there may be room. */
+static struct region *roomy_slab(const struct space *sp, uint32_t bytes, unsigned owner)
+{
+	struct tree_node *n = tree_at_least(&sp->rooms[class_of(bytes)],
+					    room_key(owner, slab_units(bytes)));
+	struct region *rg = n ? container_of(n, struct region, room) : NULL;
+
+	return rg && rg->owner == owner ? rg : NULL;
+}
+
+/* In a slab that is there. One that is found to have no room is not found again until
+ * something in it is freed. */
 static bool alloc_in_slab(struct space *sp, uint32_t bytes, unsigned owner,
 			  CUdeviceptr *ret_addr)
 {
 	struct region *rg;
+	bool done = false;
 
-	list_for_each (rg, &sp->slabs[class_of(bytes)], link) {
-		if (rg->owner == owner && slab_piece(sp, rg, bytes, ret_addr))
-			return true;
+	while (!done && (rg = roomy_slab(sp, bytes, owner))) {
+		done = slab_piece(sp, rg, bytes, ret_addr);
+		note_room(sp, rg);
 	}
-	return false;
+	return done;
 }
 
 static CUresult alloc_small_locked(struct space *sp, const struct born *ch,
@@ -206,9 +251,9 @@ static CUresult alloc_small_locked(struct space *sp, const struct born *ch,
 		return r;
 	rg->owner = owner;
 	rg->slab_class = class_of(bytes);
-	/* First: the newest slab has the most room. */
-	list_insert_after(&sp->slabs[rg->slab_class], &rg->link);
+	list_append(&sp->slabs[rg->slab_class], &rg->link);
 	(void)slab_piece(sp, rg, bytes, ret_addr);
+	enter_room(sp, rg);
 	return CUDA_SUCCESS;
 }
 
@@ -299,6 +344,7 @@ CUresult space_alloc(struct space *sp, uint64_t bytes, unsigned owner,
 /* An empty slab: keep one, which is charged to nobody, give the others back. */
 static void retire_slab(struct space *sp, struct region *rg)
 {
+	leave_room(sp, rg);
 	list_remove(&rg->link);
 	if (sp->spare || rg->map->chunk->share != CHUNK_OWN ||
 	    !chunk_whole(rg->map->chunk)) {
@@ -345,7 +391,9 @@ static CUresult release_locked(struct space *sp, CUdeviceptr addr)
 	}
 	if (slab_free(rg->slab, (uint32_t)(addr - rg->base)) < 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!rg->slab->live)
+	if (rg->slab->live)
+		note_room(sp, rg);
+	else
 		retire_slab(sp, rg);
 	return CUDA_SUCCESS;
 }
@@ -410,7 +458,7 @@ void space_release_owner(struct space *sp, unsigned owner)
 	for (unsigned i = 0; i < SPACE_CLASSES; i++) {
 		list_for_each_safe (r, tmp, &sp->slabs[i], link) {
 			if (r->owner == owner)
-				region_free_locked(sp, r);
+				slab_region_free(sp, r);
 		}
 	}
 	list_for_each_safe (r, tmp, &sp->regions, link) {

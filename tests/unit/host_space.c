@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "host_fake.h"
+#include "memory/region.h"
 #include "memory/slab.h"
 #include "memory/space.h"
 
@@ -14,16 +15,16 @@
 
 #define LIVE 600
 
-struct piece {
+struct part {
 	uint32_t at, bytes;
 };
 
-static bool overlap(struct piece a, struct piece b)
+static bool overlap(struct part a, struct part b)
 {
 	return a.at < b.at + b.bytes && b.at < a.at + a.bytes;
 }
 
-static void check_slab(const struct slab *s, const struct piece *p, unsigned n)
+static void check_slab(const struct slab *s, const struct part *p, unsigned n)
 {
 	uint32_t base, bytes, units = 0;
 
@@ -41,7 +42,7 @@ static void check_slab(const struct slab *s, const struct piece *p, unsigned n)
 Test(slab, random_against_model)
 {
 	struct slab *s = malloc(sizeof(*s));
-	struct piece p[LIVE];
+	struct part p[LIVE];
 	unsigned n = 0;
 
 	srand(7);
@@ -52,7 +53,7 @@ Test(slab, random_against_model)
 			int64_t at = slab_alloc(s, bytes);
 
 			if (at >= 0)
-				p[n++] = (struct piece){(uint32_t)at, bytes};
+				p[n++] = (struct part){(uint32_t)at, bytes};
 		} else if (n) {
 			unsigned i = rand() % n;
 
@@ -238,6 +239,40 @@ Test(space, quota_and_full_device)
 	cr_assert_eq(space_alloc(s->space, 2 * PAGE, 1, &a), CUDA_SUCCESS);
 	cr_assert_eq(space_alloc(s->space, 10, 1, &b), CUDA_ERROR_OUT_OF_MEMORY);
 	cr_assert_eq(fake_charged, 2 * PAGE, "a failed allocation is not charged");
+	sess_free(s);
+	cr_assert_eq(fake_charged, 0);
+}
+
+/* However many slabs there are, one with room is found in as many steps as their tree is
+ * high, and full ones are not looked at. */
+Test(space, slabs_are_found_by_their_room)
+{
+	static CUdeviceptr a[3 * 4000];
+	struct session *s = fake_session();
+	const struct tree *rooms = &s->space->rooms[SPACE_CLASSES - 1];
+	CUdeviceptr b;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(a); i++)
+		cr_assert_eq(space_alloc(s->space, 600 << 10, 1, &a[i]), CUDA_SUCCESS);
+	cr_assert_eq(fake_charged, 4000 * PAGE, "three in each");
+	cr_assert_leq(rooms->root->height, 18);
+	cr_assert_eq(space_alloc(s->space, 300 << 10, 2, &b), CUDA_SUCCESS);
+	cr_assert_eq(fake_charged, 4001 * PAGE, "another context's");
+	cr_assert_eq(space_release(s->space, a[4000]), CUDA_SUCCESS);
+	cr_assert_eq(space_release(s->space, a[7000]), CUDA_SUCCESS);
+	cr_assert_eq(space_release(s->space, a[7001]), CUDA_SUCCESS);
+	cr_assert_eq(space_alloc(s->space, 600 << 10, 1, &b), CUDA_SUCCESS);
+	cr_assert_eq(b, a[4000], "the fullest that has room");
+	cr_assert_eq(space_alloc(s->space, 1 << 20, 1, &b), CUDA_SUCCESS);
+	cr_assert_eq(b / PAGE, a[7000] / PAGE);
+	/* Room that is in pieces is found out once. */
+	cr_assert_eq(space_release(s->space, a[30]), CUDA_SUCCESS);
+	cr_assert_eq(space_release(s->space, a[32]), CUDA_SUCCESS);
+	cr_assert_eq(a[30] / PAGE, a[32] / PAGE);
+	cr_assert_eq(space_alloc(s->space, 1000 << 10, 1, &b), CUDA_SUCCESS);
+	cr_assert_eq(fake_charged, 4002 * PAGE);
+	cr_assert_eq(space_alloc(s->space, 700 << 10, 1, &b), CUDA_SUCCESS);
+	cr_assert_eq(b / PAGE, a[30] / PAGE);
 	sess_free(s);
 	cr_assert_eq(fake_charged, 0);
 }
