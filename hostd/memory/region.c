@@ -125,20 +125,24 @@ void uncharge_part_locked(struct space *sp, uint64_t bytes, uint64_t away)
 	uncharge_away_locked(sp, away);
 }
 
-/* Granted, but the device has none: other sessions may keep what they freed just now. */
+/* Granted, but the device has none: other sessions may keep what they freed just now.
+ * Lets go of the lock in between; the chunk that the memory is for is in no list yet. */
 static CUresult create_again(struct space *sp, uint64_t size, enum dev_memory memory,
 			     struct dev_chunk **ret_dev)
 {
 	const struct timespec pause = {.tv_nsec = SPACE_IDLE_NS / 4};
 	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
 
-	if (sp->spare)
-		region_free_locked(sp, steal(sp->spare));
-	idle_flush_locked(sp);
 	for (unsigned i = 0; i < 8 && r == CUDA_ERROR_OUT_OF_MEMORY; i++) {
-		r = sp->s->ops->chunk_create(sp->s->dev, size, memory, ret_dev);
-		if (r == CUDA_ERROR_OUT_OF_MEMORY)
+		if (i) {
+			pthread_mutex_unlock(&sp->lock);
 			nanosleep(&pause, NULL);
+			pthread_mutex_lock(&sp->lock);
+		}
+		if (sp->spare)
+			region_free_locked(sp, steal(sp->spare));
+		idle_flush_locked(sp);
+		r = sp->s->ops->chunk_create(sp->s->dev, size, memory, ret_dev);
 	}
 	return r;
 }

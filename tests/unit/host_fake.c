@@ -11,6 +11,7 @@
 
 struct fake_state fake;
 _Atomic uint64_t fake_charged, fake_quota = UINT64_MAX;
+_Atomic unsigned fake_refused;
 void (*fake_while_charging)(void);
 
 struct device {
@@ -203,8 +204,10 @@ static CUresult fake_unreserve(struct device *dev, CUdeviceptr addr, uint64_t si
 static CUresult fake_chunk_create(struct device *dev, uint64_t size,
 				  enum dev_memory memory, struct dev_chunk **ret)
 {
-	if (fake.limit && fake.created + size > fake.limit)
+	if (fake.limit && fake.created + size > fake.limit) {
+		fake_refused++;
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	*ret = calloc(1, sizeof(**ret));
 	(*ret)->size = size;
 	(*ret)->compressible = fake.compresses && memory == DEV_MEMORY_COMPRESSIBLE;

@@ -37,6 +37,9 @@ extern const struct device_ops fake_ops;
 
 /* What a broker would hold; charges fail above fake_quota. */
 extern _Atomic uint64_t fake_charged, fake_quota;
+
+/* How often chunk_create has failed. */
+extern _Atomic unsigned fake_refused;
 extern const struct sess_broker fake_broker;
 /* Called, if set, while a charge waits for its answer. */
 extern void (*fake_while_charging)(void);

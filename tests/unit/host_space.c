@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory manager against a model, on a device that checks how it is used. */
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -316,6 +319,37 @@ Test(space, others_go_on_while_a_charge_waits, .timeout = 20)
 	space_uncharge(s->space, PAGE);
 	space_chunk_put(s->space, c);
 	fake_while_charging = NULL;
+	sess_free(s);
+	cr_assert_eq(fake_charged, 0);
+}
+
+static void *free_meanwhile(void *arg)
+{
+	while (!atomic_load(&fake_refused))
+		sched_yield();
+	cr_assert_eq(space_release(asking, given_up), CUDA_SUCCESS);
+	return NULL;
+}
+
+/* What another thread frees while an allocation waits for a device that is full is found
+ * by it. The thread has eight times five milliseconds, so it may be late now and then. */
+Test(space, others_go_on_while_the_device_is_full, .timeout = 60)
+{
+	struct session *s = fake_session();
+	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_t thread;
+	CUdeviceptr a;
+
+	asking = s->space;
+	fake.limit = 2 * PAGE;
+	for (unsigned i = 0; i < 50 && r; i++) {
+		cr_assert_eq(space_alloc(s->space, 2 * PAGE, 1, &given_up), CUDA_SUCCESS);
+		fake_refused = 0;
+		pthread_create(&thread, NULL, free_meanwhile, NULL);
+		r = space_alloc(s->space, 2 * PAGE, 1, &a);
+		pthread_join(thread, NULL);
+	}
+	cr_assert_eq(r, CUDA_SUCCESS);
 	sess_free(s);
 	cr_assert_eq(fake_charged, 0);
 }
