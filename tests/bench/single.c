@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What single calls cost that libraries make again and again, whatever libcuda carries
- * them; and how that grows with the number of buffers, events in a capture, and threads.
- * Every row is measured twice, one after the other: medians, in microseconds a call.
+ * them; and how that grows with the number of allocations, streams, events in a capture,
+ * registered buffers, threads. Every row is measured twice, one after the other: medians,
+ * in microseconds a call.
  *
  *	bench_single                       natively
  *	weft-run --private -- bench_single
@@ -52,6 +53,7 @@ static const char ptx[] = ".version 7.0\n"
 	X(cuFuncGetAttribute, (int *, CUfunction_attribute, CUfunction))                 \
 	X(cuKernelSetAttribute, (CUfunction_attribute, int, CUkernel, CUdevice))         \
 	X(cuStreamCreate, (CUstream *, unsigned))                                        \
+	X(cuStreamDestroy_v2, (CUstream))                                                \
 	X(cuStreamSynchronize, (CUstream))                                               \
 	X(cuStreamQuery, (CUstream))                                                     \
 	X(cuStreamWaitEvent, (CUstream, CUevent, unsigned))                              \
@@ -67,6 +69,10 @@ static const char ptx[] = ".version 7.0\n"
 	X(cuMemFree_v2, (CUdeviceptr))                                                   \
 	X(cuMemsetD8Async, (CUdeviceptr, unsigned char, size_t, CUstream))               \
 	X(cuMemcpyDtoH_v2, (void *, CUdeviceptr, size_t))                                \
+	X(cuMemAllocAsync, (CUdeviceptr *, size_t, CUstream))                            \
+	X(cuMemFreeAsync, (CUdeviceptr, CUstream))                                       \
+	X(cuMemAllocHost_v2, (void **, size_t))                                          \
+	X(cuMemFreeHost, (void *))                                                       \
 	X(cuMemHostRegister_v2, (void *, size_t, unsigned))                              \
 	X(cuMemHostUnregister, (void *))                                                 \
 	X(cuPointerGetAttribute, (void *, CUpointer_attribute, CUdeviceptr))             \
@@ -371,6 +377,276 @@ static double threads(unsigned n)
 	return (double)(clock_now_ns() - t) / 1e3 / RECORDS;
 }
 
+/* ---- what grows with the memory that is there ---- */
+
+/* Medians of calls in a row: where one of them takes long, only that one shows. */
+#define SOME 500u
+
+struct some {
+	double us[SOME];
+	unsigned n;
+	uint64_t t;
+};
+
+static void some_begin(struct some *s)
+{
+	s->t = clock_now_ns();
+}
+
+static void some_end(struct some *s)
+{
+	s->us[s->n++ % SOME] = (double)(clock_now_ns() - s->t) / 1e3;
+}
+
+/* n allocations, or as many as there is memory for. */
+static CUdeviceptr *fill(size_t bytes, unsigned *n)
+{
+	CUdeviceptr *p = calloc(*n, sizeof(*p));
+
+	if (!p)
+		exit(1);
+	for (unsigned i = 0; i < *n; i++) {
+		if (p_cuMemAlloc_v2(&p[i], bytes))
+			*n = i;
+	}
+	return p;
+}
+
+/* In no order: of neighbours none is freed after the other. */
+static void shuffle(CUdeviceptr *p, unsigned n)
+{
+	unsigned short seed[3] = {1, 2, 3};
+
+	for (unsigned i = n; i > 1; i--) {
+		unsigned j = (unsigned)nrand48(seed) % i;
+		CUdeviceptr was = p[j];
+
+		p[j] = p[i - 1];
+		p[i - 1] = was;
+	}
+}
+
+static double freed(CUdeviceptr *p, unsigned n)
+{
+	struct some s = {0};
+
+	shuffle(p, n);
+	for (unsigned i = 0; i < n; i++) {
+		if (i < SOME)
+			some_begin(&s);
+		CK(cuMemFree_v2(p[i]));
+		if (i < SOME)
+			some_end(&s);
+	}
+	free(p);
+	return median(s.us, MIN(s.n, SOME));
+}
+
+/* One more among n of them. */
+static double one_more(unsigned n, size_t bytes)
+{
+	struct some s = {0};
+	unsigned have = n;
+	CUdeviceptr *p = fill(bytes, &have), more[SOME];
+
+	if (have < n)
+		printf("(%u: no memory for more) ", have);
+	for (unsigned i = 0; i < SOME; i++) {
+		some_begin(&s);
+		if (p_cuMemAlloc_v2(&more[s.n], bytes))
+			break;
+		some_end(&s);
+	}
+	for (unsigned i = 0; i < s.n; i++)
+		CK(cuMemFree_v2(more[i]));
+	freed(p, have);
+	return s.n ? median(s.us, s.n) : 0;
+}
+
+static double one_more_small(unsigned n)
+{
+	return one_more(n, 256);
+}
+
+static double one_more_600k(unsigned n)
+{
+	return one_more(n, 600 << 10);
+}
+
+static double one_more_2m(unsigned n)
+{
+	return one_more(n, 2 << 20);
+}
+
+static double free_2m(unsigned n)
+{
+	unsigned have = n;
+	CUdeviceptr *p = fill(2 << 20, &have);
+
+	if (have < n)
+		printf("(%u: no memory for more) ", have);
+	return freed(p, have);
+}
+
+/* In stream order: 9.5 KiB beside n holes of 8. */
+static double beside_holes(unsigned n)
+{
+	CUdeviceptr *p = calloc(2 * n, sizeof(*p)), more[SOME];
+	struct some s = {0};
+
+	if (!p)
+		exit(1);
+	for (unsigned i = 0; i < 2 * n; i++)
+		CK(cuMemAllocAsync(&p[i], i % 2 ? 512 : 8192, stream));
+	for (unsigned i = 0; i < 2 * n; i += 2)
+		CK(cuMemFreeAsync(p[i], stream));
+	CK(cuStreamSynchronize(stream));
+	for (unsigned i = 0; i < SOME; i++) {
+		some_begin(&s);
+		CK(cuMemAllocAsync(&more[i], 9728, stream));
+		some_end(&s);
+	}
+	for (unsigned i = 0; i < SOME; i++)
+		CK(cuMemFreeAsync(more[i], stream));
+	for (unsigned i = 1; i < 2 * n; i += 2)
+		CK(cuMemFreeAsync(p[i], stream));
+	CK(cuStreamSynchronize(stream));
+	free(p);
+	return median(s.us, SOME);
+}
+
+/* What an address within one of n allocations in stream order belongs to. */
+static double within(unsigned n)
+{
+	CUdeviceptr *p = calloc(n, sizeof(*p));
+	struct some s = {0};
+	unsigned type;
+
+	if (!p)
+		exit(1);
+	for (unsigned i = 0; i < n; i++)
+		CK(cuMemAllocAsync(&p[i], 2048, stream));
+	for (unsigned i = 0; i < SOME; i++) {
+		some_begin(&s);
+		CK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+					 p[(uint64_t)i * (n - 1) / SOME] + 600));
+		some_end(&s);
+	}
+	for (unsigned i = 0; i < n; i++)
+		CK(cuMemFreeAsync(p[i], stream));
+	CK(cuStreamSynchronize(stream));
+	free(p);
+	return median(s.us, SOME);
+}
+
+/* An allocation and its freeing in each of n streams in turn. */
+static double pool_streams(unsigned n)
+{
+	CUstream *st = calloc(n, sizeof(*st));
+	CUdeviceptr p;
+	uint64_t t;
+	double us;
+
+	if (!st)
+		exit(1);
+	for (unsigned i = 0; i < n; i++)
+		CK(cuStreamCreate(&st[i], CU_STREAM_NON_BLOCKING));
+	for (unsigned round = 0; round < 2; round++) {
+		t = clock_now_ns();
+		for (unsigned i = 0; i < n; i++) {
+			CK(cuMemAllocAsync(&p, 4096, st[i]));
+			CK(cuMemFreeAsync(p, st[i]));
+		}
+		us = (double)(clock_now_ns() - t) / 1e3 / n;
+	}
+	CK(cuCtxSynchronize());
+	for (unsigned i = 0; i < n; i++)
+		CK(cuStreamDestroy_v2(st[i]));
+	free(st);
+	return us;
+}
+
+/* ---- and with other things ---- */
+
+static double streams_made(unsigned n)
+{
+	CUstream *st = calloc(n, sizeof(*st));
+	uint64_t t = clock_now_ns();
+	double us;
+
+	if (!st)
+		exit(1);
+	for (unsigned i = 0; i < n; i++)
+		CK(cuStreamCreate(&st[i], CU_STREAM_NON_BLOCKING));
+	CK(cuCtxSynchronize());
+	us = (double)(clock_now_ns() - t) / 1e3 / n;
+	for (unsigned i = 0; i < n; i++)
+		CK(cuStreamDestroy_v2(st[i]));
+	CK(cuCtxSynchronize());
+	free(st);
+	return us;
+}
+
+static double events_made(unsigned n)
+{
+	CUevent *ev = calloc(n, sizeof(*ev));
+	uint64_t t = clock_now_ns();
+	double us;
+
+	if (!ev)
+		exit(1);
+	for (unsigned i = 0; i < n; i++)
+		CK(cuEventCreate(&ev[i], CU_EVENT_DISABLE_TIMING));
+	CK(cuCtxSynchronize());
+	us = (double)(clock_now_ns() - t) / 1e3 / n;
+	for (unsigned i = 0; i < n; i++)
+		CK(cuEventDestroy_v2(ev[i]));
+	CK(cuCtxSynchronize());
+	free(ev);
+	return us;
+}
+
+static double pinned(unsigned n)
+{
+	void **p = calloc(n, sizeof(*p));
+	uint64_t t = clock_now_ns();
+	double us;
+
+	if (!p)
+		exit(1);
+	for (unsigned i = 0; i < n; i++)
+		CK(cuMemAllocHost_v2(&p[i], 1000));
+	us = (double)(clock_now_ns() - t) / 1e3 / n;
+	for (unsigned i = 0; i < n; i++)
+		CK(cuMemFreeHost(p[i]));
+	free(p);
+	return us;
+}
+
+/* One more beside n of 64 KiB that are registered, each a mapping of its own. */
+static double registered(unsigned n)
+{
+	const size_t size = 64 << 10;
+	char *at = mmap(NULL, 2 * size * (n + 1), PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct some s = {0};
+
+	if (at == MAP_FAILED)
+		exit(1);
+	for (unsigned i = 0; i < n; i++)
+		CK(cuMemHostRegister_v2(at + 2 * size * i, size, 0));
+	for (unsigned i = 0; i < SOME; i++) {
+		some_begin(&s);
+		CK(cuMemHostRegister_v2(at + 2 * size * n, size, 0));
+		CK(cuMemHostUnregister(at + 2 * size * n));
+		some_end(&s);
+	}
+	for (unsigned i = 0; i < n; i++)
+		CK(cuMemHostUnregister(at + 2 * size * i));
+	munmap(at, 2 * size * (n + 1));
+	return median(s.us, SOME);
+}
+
 static void grow(const char *what, double (*measure)(unsigned), const unsigned *n,
 		 unsigned rows)
 {
@@ -426,6 +702,10 @@ int main(void)
 	static const unsigned n_buffers[] = {4, 16, 64, 1024, 20000};
 	static const unsigned n_events[] = {1000, 5000, 20000};
 	static const unsigned n_threads[] = {1, 4, 16, 64};
+	static const unsigned n_large[] = {100, 1000, 10000};
+	static const unsigned n_small[] = {1000, 10000, 100000};
+	static const unsigned n_streams[] = {100, 1000, 10000};
+	static const unsigned n_registered[] = {10, 100, 1000};
 	void *lib = dlopen("libcuda.so.1", RTLD_NOW);
 
 	if (!lib) {
@@ -453,6 +733,24 @@ int main(void)
 	row("cuMemHostRegister and Unregister, 1 MiB", register_host, 4);
 	grow("buffers: cuMemsetD8Async", buffers, n_buffers, ARRAY_SIZE(n_buffers));
 	grow("events in a capture: a step", captured, n_events, ARRAY_SIZE(n_events));
+	grow("allocations: cuMemAlloc, 256 B", one_more_small, n_small,
+	     ARRAY_SIZE(n_small));
+	grow("allocations: cuMemAlloc, 600 KiB", one_more_600k, n_large,
+	     ARRAY_SIZE(n_large));
+	grow("allocations: cuMemAlloc, 2 MiB", one_more_2m, n_large, ARRAY_SIZE(n_large));
+	grow("allocations: cuMemFree, 2 MiB, any order", free_2m, n_large,
+	     ARRAY_SIZE(n_large));
+	grow("holes of 8 KiB: cuMemAllocAsync, 9.5 KiB", beside_holes, n_small,
+	     ARRAY_SIZE(n_small));
+	grow("allocations: cuPointerGetAttribute within", within, n_small,
+	     ARRAY_SIZE(n_small));
+	grow("streams: cuMemAllocAsync and FreeAsync", pool_streams, n_streams,
+	     ARRAY_SIZE(n_streams));
+	grow("streams: cuStreamCreate", streams_made, n_streams, ARRAY_SIZE(n_streams));
+	grow("events: cuEventCreate", events_made, n_small, ARRAY_SIZE(n_small));
+	grow("buffers: cuMemAllocHost, 1000 B", pinned, n_streams, ARRAY_SIZE(n_streams));
+	grow("registered: cuMemHostRegister and Unregister", registered, n_registered,
+	     ARRAY_SIZE(n_registered));
 	grow("threads: cuEventRecord", threads, n_threads, ARRAY_SIZE(n_threads));
 	return 0;
 }
