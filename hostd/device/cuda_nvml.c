@@ -15,8 +15,13 @@
 #include "device/cuda_device.h"
 
 #define NVML_LIBRARY "libnvidia-ml.so.1"
-/* Processes on the GPU that utilisation is told of at once. */
-#define PROCESSES_MAX 256
+/* Room for so many processes on the GPU at first; a GPU that has more grows it, to the
+ * most numbers of processes that a kernel gives unless it is told otherwise. */
+#define PROCESSES_FIRST        256u
+#define PROCESSES_MAX          32768u
+#define NVML_INSUFFICIENT_SIZE 7
+/* The driver samples about once a second. */
+#define SAMPLE_NS (9 * NSEC_PER_SEC / 10)
 /* Without a newer sample a process is taken to rest after this long. */
 #define SAMPLE_HOLDS_NS (2 * NSEC_PER_SEC)
 
@@ -48,8 +53,11 @@ struct cuda_nvml {
 	int (*processes)(struct handle *h, struct sample *ret, unsigned *count,
 			 unsigned long long since_us);
 	unsigned percent, memory_percent; /* of the latest sample */
-	uint64_t percent_at_ns, busy_ns, memory_ns, busy_at_ns;
+	uint64_t asked_at_ns, percent_at_ns, busy_ns, memory_ns, busy_at_ns;
 	unsigned long long sample_us; /* the driver's time of that sample */
+	struct sample *samples;
+	struct holder *holders;
+	unsigned n_samples, n_holders; /* room */
 };
 
 /* A sensor, and the function that reads it. */
@@ -220,16 +228,41 @@ void cuda_sensors(struct device *dev, uint32_t ret_value[SENSOR_NUM])
 	memcpy(ret_value, n->value, sizeof(n->value));
 }
 
-/* This process's share in what was sampled since the last time; false if nothing was. */
-static bool sampled_locked(struct cuda_nvml *n)
+/* After NVML has given r for a list of *room: true if there is more room now, and so it
+ * may be asked again. */
+static bool more_room(int r, void *list, unsigned *room, size_t bytes)
 {
-	unsigned count = PROCESSES_MAX, me = (unsigned)getpid();
-	struct sample s[PROCESSES_MAX];
+	unsigned n = *room ? 2 * *room : PROCESSES_FIRST;
+	void *p, **v = list;
 
-	if (n->processes(n->handle, s, &count, n->sample_us))
+	if (*room && (r != NVML_INSUFFICIENT_SIZE || n > PROCESSES_MAX))
 		return false;
+	p = reallocarray(*v, n, bytes);
+	if (!p)
+		return false;
+	*v = p;
+	*room = n;
+	return true;
+}
+
+/* This process's share in what was sampled since the last time; false if nothing was. */
+static bool sampled_locked(struct cuda_nvml *n, uint64_t now)
+{
+	unsigned count, me = (unsigned)getpid();
+	const struct sample *s;
+	int r;
+
+	n->asked_at_ns = now;
+	do {
+		count = n->n_samples;
+		r = count ? n->processes(n->handle, n->samples, &count, n->sample_us)
+			  : NVML_INSUFFICIENT_SIZE;
+	} while (r && more_room(r, &n->samples, &n->n_samples, sizeof(*n->samples)));
+	if (r)
+		return false;
+	s = n->samples;
 	n->percent = n->memory_percent = 0;
-	for (unsigned i = 0; i < MIN(count, (unsigned)PROCESSES_MAX); i++) {
+	for (unsigned i = 0; i < MIN(count, n->n_samples); i++) {
 		n->sample_us = MAX(n->sample_us, s[i].at_us);
 		if (s[i].pid != me)
 			continue;
@@ -254,7 +287,7 @@ uint64_t cuda_busy_ns(struct device *dev, uint64_t *ret_memory_ns)
 	if (!n || !n->processes)
 		return 0;
 	cuda_scoped_lock(&n->lock);
-	if (sampled_locked(n))
+	if (now - n->asked_at_ns >= SAMPLE_NS && sampled_locked(n, now))
 		n->percent_at_ns = now;
 	else if (now - n->percent_at_ns > SAMPLE_HOLDS_NS)
 		n->percent = n->memory_percent = 0;
@@ -270,13 +303,21 @@ uint64_t cuda_busy_ns(struct device *dev, uint64_t *ret_memory_ns)
 static uint64_t process_bytes(struct cuda_nvml *n, bool alone)
 {
 	int (*get)(struct handle *, unsigned *, struct holder *);
-	struct holder h[PROCESSES_MAX];
-	unsigned count = PROCESSES_MAX;
+	const struct holder *h;
+	unsigned count;
+	int r;
 
-	if (!n || look_up(n->lib, "nvmlDeviceGetComputeRunningProcesses_v3", &get) < 0 ||
-	    get(n->handle, &count, h))
+	if (!n || look_up(n->lib, "nvmlDeviceGetComputeRunningProcesses_v3", &get) < 0)
 		return 0;
-	for (unsigned i = 0; i < MIN(count, (unsigned)PROCESSES_MAX); i++) {
+	cuda_scoped_lock(&n->lock);
+	do {
+		count = n->n_holders;
+		r = count ? get(n->handle, &count, n->holders) : NVML_INSUFFICIENT_SIZE;
+	} while (r && more_room(r, &n->holders, &n->n_holders, sizeof(*n->holders)));
+	if (r)
+		return 0;
+	h = n->holders;
+	for (unsigned i = 0; i < MIN(count, n->n_holders); i++) {
 		if (h[i].pid != (unsigned)getpid() && !(alone && count == 1))
 			continue;
 		return h[i].bytes == UINT64_MAX ? 0 : h[i].bytes;
@@ -397,5 +438,7 @@ void cuda_nvml_close(struct device *dev)
 	if (look_up(dev->nvml->lib, "nvmlShutdown", &end) == 0)
 		end();
 	pthread_mutex_destroy(&dev->nvml->lock);
+	free(dev->nvml->samples);
+	free(dev->nvml->holders);
 	free(steal(dev->nvml));
 }

@@ -27,6 +27,9 @@ struct footprint {
 	uint64_t modules;          /* bytes, as they estimate it */
 	bool guessing;
 
+	_Atomic unsigned rest; /* ticks between two questions; 0: the next one asks */
+	unsigned ticks;        /* of footprint_tick(): since the last question */
+
 	_Atomic bool changed;
 	pthread_mutex_t thread_lock; /* a leaf: all below */
 	pthread_cond_t cond;
@@ -88,6 +91,8 @@ static CUresult settle(struct footprint *f, bool pays)
 			  (unsigned long long)f->s->number, (unsigned long long)least,
 			  (unsigned long long)most, (unsigned long long)had,
 			  more ? "+" : "-", (unsigned long long)(more + less));
+	if (more || less)
+		atomic_store(&f->rest, 0);
 	if (less)
 		space_uncharge(f->s->space, less);
 	if (more && pays)
@@ -133,10 +138,9 @@ static void *footprint_main(void *arg)
 	return NULL;
 }
 
-void footprint_changed(struct session *s)
+/* Has the thread ask. */
+static void wake(struct footprint *f)
 {
-	struct footprint *f = s->footprint;
-
 	/* seq_cst: what has changed is seen by the settle() that clears this. */
 	if (atomic_load(&f->changed) || atomic_exchange(&f->changed, true))
 		return;
@@ -145,6 +149,26 @@ void footprint_changed(struct session *s)
 		f->has_thread = !pthread_create(&f->thread, NULL, footprint_main, f);
 	pthread_cond_signal(&f->cond);
 	pthread_mutex_unlock(&f->thread_lock);
+}
+
+void footprint_changed(struct session *s)
+{
+	atomic_store(&s->footprint->rest, 0);
+	wake(s->footprint);
+}
+
+/* The driver lists all processes for each that asks: in all that is their square. */
+bool footprint_tick(struct session *s)
+{
+	struct footprint *f = s->footprint;
+	unsigned rest = atomic_load(&f->rest);
+
+	if (++f->ticks < rest)
+		return false;
+	f->ticks = 0;
+	atomic_store(&f->rest, MIN(MAX(2 * rest, 1u), FOOTPRINT_TICKS_MAX));
+	wake(f);
+	return true;
 }
 
 /* ---- on others ---- */

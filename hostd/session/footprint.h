@@ -16,6 +16,7 @@
 #ifndef WEFT_SESS_FOOTPRINT_H
 #define WEFT_SESS_FOOTPRINT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <cuda.h>
@@ -44,5 +45,12 @@ void footprint_shrunk(struct session *s);
  * tenant has no room for stays owed, and is asked for again, once a second. Never waits.
  */
 void footprint_changed(struct session *s);
+
+/* Called from time to time while work runs, which may make the device take something that
+ * nobody has asked for: a kernel's first launch loads it. As footprint_changed() every
+ * time; but while that finds nothing, ever less often, to each FOOTPRINT_TICKS_MAX-th
+ * time. From the worker's main thread. Returns whether it asks now. */
+bool footprint_tick(struct session *s);
+#define FOOTPRINT_TICKS_MAX 8u
 
 #endif

@@ -342,7 +342,7 @@ static void tick(struct worker *w)
 	uint64_t now = clock_now_ns(), all = now - w->busy_at_ns;
 
 	/* A kernel's first launch may load it, or make the stacks larger. */
-	footprint_changed(s);
+	footprint_tick(s);
 	w->quiet = busy == w->busy_ns ? w->quiet + 1 : 0;
 	if (w->quiet == QUIET_TICKS)
 		atomic_store(&s->active, false);

@@ -285,3 +285,30 @@ Test(footprint, bounds_hold)
 	tally_bounds(&tally, look, &least, &most);
 	cr_assert(least == 0 && most == 0);
 }
+
+/* The ticks until one of them asks. */
+static unsigned ticks_to_a_question(void)
+{
+	unsigned n = 1;
+
+	while (!footprint_tick(s))
+		n++;
+	return n;
+}
+
+Test(footprint, while_nothing_changes_it_asks_less_often)
+{
+	static const unsigned ticks[] = {1, 1, 2, 4, 8, 8, 8};
+
+	for (unsigned i = 0; i < ARRAY_SIZE(ticks); i++)
+		cr_expect_eq(ticks_to_a_question(), ticks[i]);
+	fake.takes += 50; /* a kernel was loaded when it was launched */
+	(void)ticks_to_a_question();
+	cr_assert(charged_soon(50));
+	cr_expect_eq(ticks_to_a_question(), 1);
+	footprint_changed(s);
+	cr_expect_eq(ticks_to_a_question(), 1, "somebody knows of a change");
+	fake.takes -= 50;
+	footprint_shrunk(s);
+	cr_assert_eq(fake_charged, 0);
+}
