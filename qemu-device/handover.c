@@ -259,6 +259,13 @@ static int get(int from, struct record *rec)
 	return 0;
 }
 
+/* What a record brings takes the place of what one before it brought. */
+static void take_fd(int *to, int *from)
+{
+	closep(to);
+	*to = fd_steal(from);
+}
+
 static int take_queue(struct server *s, struct record *rec, int after_crash)
 {
 	const uint64_t *a = rec->m.arg;
@@ -280,9 +287,9 @@ static int take_queue(struct server *s, struct record *rec, int after_crash)
 	q->broken = a[10];
 	v->has_base[a[0]] = a[11];
 	v->base[a[0]] = (uint16_t)a[12];
-	q->kick_fd = fd_steal(&rec->fds[0]);
-	q->call_fd = fd_steal(&rec->fds[1]);
-	q->err_fd = fd_steal(&rec->fds[2]);
+	take_fd(&q->kick_fd, &rec->fds[0]);
+	take_fd(&q->call_fd, &rec->fds[1]);
+	take_fd(&q->err_fd, &rec->fds[2]);
 	q->notify_off = true;
 	q->pushed = 1; /* a crash may have come before the interrupt */
 	if (vq_map(q, &v->mem) < 0)
@@ -346,12 +353,12 @@ static int take(struct server *s, struct record *rec, int after_crash, struct co
 
 	switch (rec->m.kind) {
 	case HANDOVER_LISTEN:
-		s->listen_fd = fd_steal(&rec->fds[0]);
-		s->handover_fd = fd_steal(&rec->fds[1]);
+		take_fd(&s->listen_fd, &rec->fds[0]);
+		take_fd(&s->handover_fd, &rec->fds[1]);
 		return 0;
 	case HANDOVER_FRONT:
 		v->cid = a[0];
-		v->fd = fd_steal(&rec->fds[0]);
+		take_fd(&v->fd, &rec->fds[0]);
 		v->features = a[1];
 		v->protocol_features = a[2];
 		return 0;
