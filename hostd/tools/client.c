@@ -199,6 +199,12 @@ struct json_object *json_get(struct json_object *o, const char *key)
 	return v;
 }
 
+size_t json_count(struct json_object *list)
+{
+	return json_object_is_type(list, json_type_array) ? json_object_array_length(list)
+							  : 0;
+}
+
 uint64_t json_u64(struct json_object *o, const char *key)
 {
 	return json_object_get_uint64(json_get(o, key));
@@ -227,10 +233,10 @@ void print_refused(FILE *f, struct json_object *a)
 	struct json_object *list = json_get(a, "refused");
 	uint64_t others = json_u64(a, "refused_others");
 
-	if (!list || (!json_object_array_length(list) && !others))
+	if (!json_count(list) && !others)
 		return;
 	fprintf(f, "\n%-10s %10s  %s\n", "REFUSED", "TIMES", "WHAT");
-	for (size_t i = 0; i < json_object_array_length(list); i++) {
+	for (size_t i = 0; i < json_count(list); i++) {
 		struct json_object *o = json_object_array_get_idx(list, i);
 
 		fprintf(f, "%-10s %10llu  %s\n", json_str(o, "kind"),

@@ -37,6 +37,8 @@ struct json_object *client_request(const char *cmd);
 uint64_t json_u64(struct json_object *o, const char *key);
 const char *json_str(struct json_object *o, const char *key);
 struct json_object *json_get(struct json_object *o, const char *key);
+/* How many there are in a list; 0 for what is none. */
+size_t json_count(struct json_object *list);
 
 /* A table of what was refused, out of an answer to "info"; nothing if there is nothing.
  */

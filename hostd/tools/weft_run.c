@@ -392,7 +392,7 @@ static void print_stats(struct json_object *a)
 
 	fprintf(stderr, "%-20s %12s %10s %12s %10s  %s\n", "PROGRAM", "CALLS", "LAUNCHES",
 		"PEAK", "TIME", "END");
-	for (size_t i = 0; i < json_object_array_length(ended); i++) {
+	for (size_t i = 0; i < json_count(ended); i++) {
 		struct json_object *s = json_object_array_get_idx(ended, i);
 		char peak[32], took[32];
 
@@ -422,7 +422,7 @@ static void stats(struct run *run)
 		if (client_ask(&run->client, q, &a) < 0) {
 			fprintf(stderr, "weft-run: no statistics: weftd has gone\n");
 			last = true;
-		} else if (!json_object_array_length(json_get(a, "sessions")) || last) {
+		} else if (!json_count(json_get(a, "sessions")) || last) {
 			print_stats(a);
 			last = true;
 		}

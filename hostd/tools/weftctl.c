@@ -70,7 +70,7 @@ static void print_tenants(struct json_object *a, bool detail)
 
 	printf("\n%-20s %8s %12s %12s %12s %12s%s\n", "TENANT", "SESSIONS", "MEMORY",
 	       "AWAY", "PEAK", "MAX", detail ? "  SOCKET" : "");
-	for (size_t i = 0; i < json_object_array_length(list); i++) {
+	for (size_t i = 0; i < json_count(list); i++) {
 		struct json_object *t = json_object_array_get_idx(list, i);
 		char used[32], away[32], peak[32], max[32];
 
@@ -86,11 +86,11 @@ static void print_tenants(struct json_object *a, bool detail)
 
 static void print_sessions(struct json_object *list, const char *title)
 {
-	if (!json_object_array_length(list))
+	if (!json_count(list))
 		return;
 	printf("\n%-8s %-16s %-18s %8s %10s %10s %12s %9s  %s\n", title, "TENANT",
 	       "PROGRAM", "PID", "CALLS", "LAUNCHES", "PEAK", "TIME", "");
-	for (size_t i = 0; i < json_object_array_length(list); i++) {
+	for (size_t i = 0; i < json_count(list); i++) {
 		struct json_object *s = json_object_array_get_idx(list, i);
 		char peak[32], took[32];
 
@@ -108,9 +108,11 @@ static void print_sessions(struct json_object *list, const char *title)
 /* As files of a cgroup: one key's value alone, or every line with its key before it. */
 static void print_keys(struct json_object *keys, bool one)
 {
+	if (!json_object_is_type(keys, json_type_object))
+		return;
 	json_object_object_foreach(keys, key, value)
 	{
-		const char *at = json_object_get_string(value);
+		const char *at = value ? json_object_get_string(value) : "";
 
 		while (*at) {
 			size_t n = strcspn(at, "\n");
