@@ -348,6 +348,8 @@ static struct json_object *apply_keys(struct conf_tenant *ct, struct json_object
 
 	if (!json_object_object_get_ex(q, "set", &set))
 		return NULL;
+	if (!json_object_is_type(set, json_type_object))
+		return reply_error(-EINVAL, "\"set\" is no object");
 	json_object_object_foreach(set, key, value)
 	{
 		const char *text = json_object_get_string(value);
