@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "fds.h"
 #include "fuzz_session.h"
 #include "memory/hostmem.h"
 #include "memory/move.h"
@@ -131,11 +132,23 @@ static int ipc_export(void *arg, const struct sess_ipc *x, uint8_t *name)
 	return 0;
 }
 
+/* What a worker that was taken over has exported: the name says what. */
+static int open_any(const uint8_t *name, struct sess_ipc *x)
+{
+	x->fd = fds_any(name[1], (size_t)name[2] << 16);
+	x->bytes = (uint64_t)name[3] << (16 + name[4] % 40);
+	x->n_parts = name[5];
+	n_opened += !x->part;
+	return 0;
+}
+
 static int ipc_open(void *arg, const uint8_t *name, struct sess_ipc *x)
 {
 	const struct share *sh = &shares[name[0] % SHARES];
 
 	hold_shares();
+	if (name[5])
+		return open_any(name, x);
 	if (name[0] >= n_shares || x->part >= sh->n || sh->part[0].kind != x->kind ||
 	    sh->n < sh->part[0].n_parts)
 		return name[0] & 1 ? -EINVAL : -EDEADLK;

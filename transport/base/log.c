@@ -16,8 +16,10 @@ static const char *const level_names[] = {
 	[LOG_LVL_DEBUG] = "debug",
 };
 
+#define LEVEL_UNSET (LOG_LVL_NONE - 1)
+
 static const char *program = "weft";
-static atomic_int current_level = -1;
+static atomic_int current_level = LEVEL_UNSET;
 
 void log_set_program(const char *name)
 {
@@ -43,7 +45,7 @@ bool log_enabled(enum log_level level)
 {
 	int cur = atomic_load_explicit(&current_level, memory_order_relaxed);
 
-	if (unlikely(cur < 0)) {
+	if (unlikely(cur == LEVEL_UNSET)) {
 		enum log_level from_env = LOG_LVL_WARNING;
 		const char *env = getenv("WEFT_LOG");
 

@@ -13,6 +13,7 @@
 #include "base/macros.h"
 
 enum log_level {
+	LOG_LVL_NONE = -1, /* says nothing: for tests */
 	LOG_LVL_ERROR,
 	LOG_LVL_WARNING,
 	LOG_LVL_INFO,

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A tenant's door between guests that say anything, descriptors included, and a weftd
+ * that does, too. Input: steps of an operation (1 byte) and a number (1 byte); what a
+ * guest writes follows.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/un.h>
+
+#include "broker/ctl.h"
+#include "fds.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int door_main(int argc, char **argv);
+
+static int ctl_ours, listener;
+
+#undef CTL_FD
+#undef CTL_LISTEN_FD
+#define CTL_FD        ctl_ours
+#define CTL_LISTEN_FD listener
+#define main          door_main
+#include "door/main.c"
+#undef main
+
+#define GUESTS 8
+#define STEPS  200
+
+static struct door door;
+static struct sockaddr_un addr;
+static socklen_t addr_len;
+static int guests[GUESTS];
+static int ctl_theirs;
+static uint32_t last_id; /* that the door told of */
+
+static void open_door(void)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = EV_CTL};
+	int p[2];
+
+	for (unsigned i = 0; i < CONNS_MAX; i++)
+		door.conn[i] = (struct conn){0};
+	door.n = door.n_pending = door.used = 0;
+	door.listening = false;
+	door.epoll = epoll_create1(EPOLL_CLOEXEC);
+	listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	addr = (struct sockaddr_un){.sun_family = AF_UNIX};
+	addr_len = sizeof(addr);
+	/* An address without a name gets one that is free. */
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, p) < 0 ||
+	    bind(listener, (struct sockaddr *)&addr, sizeof(sa_family_t)) < 0 ||
+	    getsockname(listener, (struct sockaddr *)&addr, &addr_len) < 0 ||
+	    listen(listener, GUESTS) < 0)
+		abort();
+	ctl_ours = p[0];
+	ctl_theirs = p[1];
+	if (epoll_ctl(door.epoll, EPOLL_CTL_ADD, ctl_ours, &ev) < 0 ||
+	    listen_for(&door, true) < 0)
+		abort();
+	for (unsigned i = 0; i < GUESTS; i++)
+		guests[i] = -1;
+}
+
+static void close_door(void)
+{
+	for (unsigned i = 0; i < door.used; i++) {
+		if (door.conn[i].state)
+			(void)drop(&door, &door.conn[i]);
+	}
+	if (door.n || door.n_pending)
+		abort();
+	for (unsigned i = 0; i < GUESTS; i++)
+		closep(&guests[i]);
+	close(door.epoll);
+	close(listener);
+	close(ctl_ours);
+	close(ctl_theirs);
+}
+
+static void come(int *guest)
+{
+	closep(guest);
+	*guest = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (connect(*guest, (struct sockaddr *)&addr, addr_len) < 0)
+		closep(guest), *guest = -1;
+}
+
+/* The bytes that follow, or a hello that is right, some of each with descriptors. */
+static size_t say(int guest, unsigned how, const uint8_t *data, size_t size)
+{
+	struct wire_hello h = {.magic = WIRE_MAGIC, .version = WIRE_VERSION, .pid = how};
+	size_t n = MIN(size, (size_t)(how & 63));
+	bool right = how & 64;
+	int fd = how & 128 ? fds_any(how, 4096) : -1;
+
+	if (guest >= 0)
+		(void)fd_send(guest, right ? (const void *)&h : data,
+			      right ? sizeof(h) : n, &fd, fd >= 0);
+	closep(&fd);
+	return right ? 0 : n;
+}
+
+static void hear_of(void)
+{
+	struct ctl_msg m;
+	int fd0, fd1;
+
+	while (ctl_recv(ctl_theirs, &m, &fd0, &fd1) == 0) {
+		closep(&fd0);
+		closep(&fd1);
+		if (m.type == CTL_HELLO)
+			last_id = m.id;
+	}
+}
+
+static void tell(unsigned how)
+{
+	static const uint8_t types[] = {CTL_PASS, CTL_PASS, CTL_REFUSE, CTL_GUEST};
+	struct ctl_msg m = {.type = types[how & 3],
+			    .id = how & 4 ? how : last_id,
+			    .result = -(int32_t)(how >> 3)};
+	int fd0 = fds_any(how >> 2, 4096), fd1 = how & 128 ? fds_any(how, 4096) : -1;
+
+	(void)ctl_send(ctl_theirs, &m, fd0, fd1);
+	closep(&fd0);
+	closep(&fd1);
+}
+
+/* Returns false when the door would end. */
+static bool serve(void)
+{
+	struct epoll_event ev[16];
+	int n = epoll_wait(door.epoll, ev, ARRAY_SIZE(ev), 0);
+
+	for (int i = 0; i < n; i++) {
+		if (handle(&door, &ev[i]) < 0)
+			return false;
+	}
+	if (door.n > CONNS_MAX || door.n_pending > PENDING_MAX || door.n_pending > door.n)
+		abort();
+	return true;
+}
+
+static size_t step(const uint8_t *data, size_t size)
+{
+	int *guest = &guests[data[1] % GUESTS];
+	size_t taken = 2;
+
+	switch (data[0] % 8) {
+	case 0:
+	case 1:
+		come(guest);
+		break;
+	case 2:
+	case 3:
+	case 4:
+		taken += say(guests[data[0] / 8 % GUESTS], data[1], data + 2, size - 2);
+		break;
+	case 5:
+		closep(guest);
+		*guest = -1;
+		break;
+	case 6:
+		tell(data[1]);
+		break;
+	default: /* time has passed */
+		for (unsigned i = 0; i < door.used; i++)
+			door.conn[i].deadline_ns = 0;
+		if (drop_late(&door) < 0)
+			abort();
+	}
+	return taken;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	unsigned before = fds_open();
+
+	log_set_level(LOG_LVL_ERROR);
+	open_door();
+	for (unsigned i = 0; i < STEPS && size >= 2; i++) {
+		size_t n = step(data, size);
+
+		data += n;
+		size -= n;
+		if (!serve())
+			break;
+		hear_of();
+	}
+	close_door();
+	if (fds_open() != before)
+		abort();
+	return 0;
+}

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * weftd between clients of its control socket, doors and workers that were all taken
+ * over. Its children are sockets here, and time is made to pass. Input: steps of an
+ * operation (1 byte), whose (1 byte) and
+ *
+ *	a client's bytes: their number (1 byte) and text, of which a "/" is a file in a
+ *	directory of our own
+ *	a worker's or door's message: type and three numbers (4 bytes)
+ *	other operations: nothing
+ *
+ * In the end everything has been given back.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/un.h>
+
+#include "base/clock.h"
+#include "broker/broker.h"
+#include "fds.h"
+#include "session/session.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define MIB     (1ull << 20)
+#define CLIENTS 3
+#define PEERS   48
+#define STEPS   200
+#define ROUNDS  8 /* of events after a step */
+
+static struct broker b;
+static struct conf conf;
+static char dir[] = "/tmp/weft-fuzz-XXXXXX";
+static int clients[CLIENTS];
+static uint8_t token[16]; /* of the session that was attached last */
+static uint32_t asked;    /* the number of what a worker was asked last */
+static uint64_t late_ns;  /* what has passed beside the clock */
+
+/* ---- children ---- */
+
+static struct peer {
+	struct child *child; /* NULL: free */
+	void (*exit_fn)(struct source *, uint32_t);
+	int sock, page;
+	bool is_door, dead;
+} peers[PEERS];
+
+int child_spawn(struct broker *br, struct child *c, char *const argv[], const int *fds,
+		unsigned n_fds, void (*exit_fn)(struct source *, uint32_t))
+{
+	static pid_t last = 100;
+
+	for (unsigned i = 0; i < PEERS; i++) {
+		if (peers[i].child)
+			continue;
+		peers[i] = (struct peer){
+			.child = c,
+			.exit_fn = exit_fn,
+			.sock = fcntl(fds[0], F_DUPFD_CLOEXEC, 0),
+			.is_door = !strcmp(argv[0], "weft-door"),
+		};
+		if (fd_set_nonblock(peers[i].sock, 1) < 0)
+			abort();
+		c->pid = ++last;
+		c->exit.fd = -1;
+		return 0;
+	}
+	return -EAGAIN;
+}
+
+static struct peer *peer_of(const struct child *c)
+{
+	for (unsigned i = 0; i < PEERS; i++) {
+		if (peers[i].child == c)
+			return &peers[i];
+	}
+	return NULL;
+}
+
+int child_reap(struct broker *br, struct child *c)
+{
+	struct peer *p = peer_of(c);
+
+	if (!p)
+		return 0;
+	close(p->sock);
+	p->child = NULL;
+	c->pid = 0;
+	return p->dead ? SIGKILL : 0;
+}
+
+void child_kill(struct child *c)
+{
+	struct peer *p = c->pid ? peer_of(c) : NULL;
+
+	if (p)
+		p->dead = true;
+}
+
+/* What main.c has, as far as it matters here. */
+unsigned conf_report(const struct conf *c, const char *file)
+{
+	return 0;
+}
+
+/* ---- input ---- */
+
+struct input {
+	const uint8_t *p;
+	size_t n;
+};
+
+static uint8_t take(struct input *in)
+{
+	if (!in->n)
+		return 0;
+	in->n--;
+	return *in->p++;
+}
+
+/* No path leads out of our directory. */
+static size_t harmless(struct input *in, size_t n, char *out, size_t room)
+{
+	size_t at = 0;
+	char last = 0;
+
+	for (; n && at + sizeof(dir) + 1 < room; n--) {
+		char c = (char)take(in);
+
+		if (last == '\\' && (c == 'u' || c == '/'))
+			c = '_';
+		if (last == '.' && c == '.')
+			c = '_';
+		if (c == '/')
+			at += (size_t)sprintf(out + at, "%s", dir);
+		out[at++] = last = c;
+	}
+	return at;
+}
+
+static void client_says(struct input *in, unsigned i)
+{
+	char text[8192];
+	size_t n = harmless(in, take(in), text, sizeof(text));
+
+	if (clients[i] >= 0)
+		(void)!send(clients[i], text, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void client_comes(unsigned i)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+
+	if (clients[i] >= 0)
+		return;
+	strcpy(a.sun_path, b.control_path);
+	clients[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (connect(clients[i], (struct sockaddr *)&a, sizeof(a)) < 0)
+		closep(&clients[i]), clients[i] = -1;
+}
+
+/* The n-th door, or worker, counted round. */
+static struct peer *peer_at(bool is_door, unsigned n)
+{
+	struct peer *found[PEERS];
+	unsigned k = 0;
+
+	for (unsigned i = 0; i < PEERS; i++) {
+		if (peers[i].child && peers[i].is_door == is_door && !peers[i].dead)
+			found[k++] = &peers[i];
+	}
+	return k ? found[n % k] : NULL;
+}
+
+static uint64_t number(uint8_t byte)
+{
+	return byte == 255 ? UINT64_MAX : byte * 2 * MIB;
+}
+
+static void worker_says(struct input *in, struct peer *p)
+{
+	struct ctl_msg m = {.type = take(in)};
+	uint8_t v[3] = {take(in), take(in), take(in)};
+	int fd;
+
+	if (!p)
+		return;
+	m.type = m.type ? m.type % (CTL_NUM + 1) : CTL_READY;
+	m.bytes = number(v[0]);
+	m.total = number(v[1]);
+	m.id = v[2] & 128 ? asked : v[2];
+	m.result = -(int32_t)(v[2] & 63);
+	m.session = ctl_parts(v[1] & 3, (v[1] >> 2 & 3) + 1);
+	memcpy(m.token, token, sizeof(m.token));
+	memset(m.text, v[0], sizeof(m.text));
+	if (m.type >= CTL_IPC_EXPORT && m.type <= CTL_IPC_DROP)
+		m.total &= 3;
+	fd = v[2] & 64 ? fds_any(v[1], 4096) : -1;
+	(void)ctl_send(p->sock, &m, fd, -1);
+	closep(&fd);
+}
+
+static void door_says(struct input *in, struct peer *p)
+{
+	struct ctl_msg m = {.type = take(in) & 1 ? CTL_GONE : CTL_HELLO};
+	uint8_t v[3] = {take(in), take(in), take(in)};
+
+	if (!p)
+		return;
+	m.id = v[0];
+	m.hello = (struct wire_hello){.magic = WIRE_MAGIC, .version = WIRE_VERSION};
+	m.hello.lane = v[1] & 1;
+	m.hello.offers = v[1] >> 1;
+	m.hello.pid = v[2];
+	m.hello.window_key = v[2];
+	memset(m.hello.name, v[2], sizeof(m.hello.name));
+	if (m.hello.lane && v[1] & 2)
+		memcpy(m.hello.token, token, sizeof(token));
+	if (v[2] == 254)
+		m.type = v[0];
+	(void)ctl_send(p->sock, &m, -1, -1);
+}
+
+/* Too short, or with descriptors that nobody asked for. */
+static void babble(struct peer *p, uint8_t how)
+{
+	int fds[2] = {fds_any(how, 4096), fds_any(how >> 3, 4096)};
+	unsigned n = 0;
+	char text[300] = "";
+
+	for (unsigned i = 0; i < 2; i++) {
+		if (fds[i] >= 0)
+			fds[n++] = fds[i];
+	}
+	if (p)
+		(void)fd_send(p->sock, text, how ? how : sizeof(struct ctl_msg), fds, n);
+	while (n)
+		closep(&fds[--n]);
+}
+
+/* ---- weftd ---- */
+
+static void open_weftd(void)
+{
+	char path[64];
+
+	memset(&b, 0, sizeof(b));
+	if (conf_init(&conf) < 0)
+		abort();
+	free(conf.run_dir);
+	conf.run_dir = strdup(dir);
+	conf.swap = 512 * MIB;
+	conf.pool = 1;
+	if (conf_complete(&conf) < 0)
+		abort();
+	b.conf = &conf;
+	b.keep_ready = conf.pool;
+	b.host_max = 96 * MIB;
+	b.swap = conf.swap;
+	b.chunk = 2 * MIB;
+	b.placement = placement_at(0);
+	b.control.fd = b.signals.fd = b.lifeline.fd = b.ready_fd = -1;
+	b.epoll = epoll_create1(EPOLL_CLOEXEC);
+	b.shares_max = 16;
+	list_init(&b.deferred);
+	list_init(&b.loud);
+	list_init(&b.tenants);
+	list_init(&b.workers);
+	list_init(&b.leaving);
+	list_init(&b.queue);
+	list_init(&b.clients);
+	list_init(&b.holds);
+	snprintf(path, sizeof(path), "%s/control", dir);
+	if (control_open(&b, path) < 0)
+		abort();
+	pool_fill(&b);
+	for (unsigned i = 0; i < CLIENTS; i++)
+		clients[i] = -1;
+	late_ns = 0;
+}
+
+/* As loop_run(), while there is anything. */
+static void serve(void)
+{
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		uint64_t now = clock_now_ns() + late_ns;
+		struct epoll_event ev[16];
+		int n;
+
+		(void)pool_tick(&b, now);
+		(void)door_tick(&b, now);
+		(void)reclaim_tick(&b, now);
+		(void)ready_tick(&b, now);
+		for (unsigned i = 0; i < PEERS; i++) {
+			if (peers[i].child && peers[i].dead)
+				peers[i].exit_fn(&peers[i].child->exit, EPOLLIN);
+		}
+		n = epoll_wait(b.epoll, ev, ARRAY_SIZE(ev), 0);
+		for (int i = 0; i < n; i++) {
+			struct source *src = ev[i].data.ptr;
+
+			if (src->fd >= 0)
+				src->fn(src, ev[i].events);
+		}
+		loop_flush(&b);
+		if (n <= 0)
+			return;
+	}
+}
+
+/* Everybody reads what they are told. */
+static void hear(void)
+{
+	char answer[4096];
+
+	for (unsigned i = 0; i < CLIENTS; i++) {
+		while (clients[i] >= 0 &&
+		       recv(clients[i], answer, sizeof(answer), MSG_DONTWAIT) > 0)
+			;
+	}
+	for (unsigned i = 0; i < PEERS; i++) {
+		struct ctl_msg m;
+		int fd0, fd1;
+
+		while (peers[i].child && ctl_recv(peers[i].sock, &m, &fd0, &fd1) == 0) {
+			closep(&fd0);
+			closep(&fd1);
+			if (m.type == CTL_ATTACH || m.type == CTL_ANSWER)
+				memcpy(token, m.token, sizeof(token));
+			asked = m.id;
+		}
+	}
+}
+
+static void remove_files(void)
+{
+	DIR *d = opendir(dir);
+	struct dirent *e;
+
+	while (d && (e = readdir(d)))
+		unlinkat(dirfd(d), e->d_name, 0);
+	closedir(d);
+}
+
+static void close_weftd(void)
+{
+	pool_fini(&b);
+	tenants_fini(&b);
+	control_fini(&b);
+	loop_flush(&b);
+	if (b.granted || b.away || b.host || b.n_sessions || !list_empty(&b.holds) ||
+	    !list_empty(&b.tenants) || !list_empty(&b.leaving))
+		abort();
+	close(b.epoll);
+	free(b.numbers);
+	conf_fini(&conf);
+	for (unsigned i = 0; i < CLIENTS; i++)
+		closep(&clients[i]);
+	remove_files();
+}
+
+static void step(struct input *in)
+{
+	uint8_t op = take(in), who = take(in);
+	struct peer *p;
+
+	switch (op % 10) {
+	case 0:
+		client_comes(who % CLIENTS);
+		break;
+	case 1:
+	case 2:
+		client_says(in, who % CLIENTS);
+		break;
+	case 3:
+		closep(&clients[who % CLIENTS]);
+		clients[who % CLIENTS] = -1;
+		break;
+	case 4:
+	case 5:
+		worker_says(in, peer_at(false, who));
+		break;
+	case 6:
+		door_says(in, peer_at(true, who));
+		break;
+	case 7:
+		p = peer_at(who & 1, who / 2);
+		if (p)
+			p->dead = true;
+		break;
+	case 8:
+		late_ns += who * 20 * NSEC_PER_MSEC;
+		break;
+	default:
+		babble(peer_at(who & 1, who / 2), take(in));
+	}
+}
+
+static void remove_dir(void)
+{
+	rmdir(dir);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = {data, size};
+	static bool made;
+	unsigned before;
+
+	if (!made && (!mkdtemp(dir) || atexit(remove_dir)))
+		abort();
+	made = true;
+	log_set_level(LOG_LVL_NONE); /* refusals are what is wanted here */
+	before = fds_open();
+	open_weftd();
+	for (unsigned i = 0; i < STEPS && in.n; i++) {
+		step(&in);
+		serve();
+		hear();
+	}
+	close_weftd();
+	if (fds_open() != before)
+		abort();
+	return 0;
+}
