@@ -43,6 +43,14 @@ static void refill(struct output_budget *u, uint64_t now_ns)
 	u->at_ns += bytes * NSEC_PER_SEC / BUDGET_RATE;
 }
 
+/* What the child says that it is; it may say so of anything. */
+static enum log_level level_of(const char *text)
+{
+	if (!strncmp(text, "error: ", 7))
+		return LOG_LVL_ERROR;
+	return strncmp(text, "warning: ", 9) ? LOG_LVL_INFO : LOG_LVL_WARNING;
+}
+
 static void write_line(struct output *o, const char *text)
 {
 	char line[OUTPUT_LINE + 64];
@@ -52,7 +60,8 @@ static void write_line(struct output *o, const char *text)
 	/* Its own way to say who speaks. */
 	if (!strncmp(text, o->program, own) && text[own] == ':' && text[own + 1] == ' ')
 		text += own + 2;
-	n = snprintf(line, sizeof(line), "%s[%d]: %s\n", o->program, o->pid, text);
+	n = snprintf(line, sizeof(line), "%s%s[%d]: %s\n", log_priority(level_of(text)),
+		     o->program, o->pid, text);
 	(void)!write(STDERR_FILENO, line, MIN((size_t)n, sizeof(line) - 1));
 }
 

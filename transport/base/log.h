@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Logging to stderr, one line a message: "<program>: <level>: <text>". Thread-safe; a
- * line is one write(2). Library code logs at debug only. The level comes from WEFT_LOG
- * (error, warning, info, debug) or from log_set_level(); warning unless told.
+ * Logging to stderr, one line a message: "<program>: <level>: <text>", with a priority
+ * for the journal before it where stderr goes there (JOURNAL_STREAM). Thread-safe; a line
+ * is one write(2). Library code logs at debug only. The level comes from WEFT_LOG (error,
+ * warning, info, debug; anything else is said once) or from log_set_level(); warning
+ * unless told.
  */
 #ifndef WEFT_BASE_LOG_H
 #define WEFT_BASE_LOG_H
@@ -27,11 +29,14 @@ void log_set_level(enum log_level level);
 
 bool log_enabled(enum log_level level);
 
+/* What a line of this level begins with: "<3>" for the journal, else "". Thread-safe. */
+const char *log_priority(enum log_level level);
+
 void log_msg(enum log_level level, const char *fmt, ...) _printf_(2, 3);
 
-#define log_error(...)	 log_msg(LOG_LVL_ERROR, __VA_ARGS__)
+#define log_error(...)   log_msg(LOG_LVL_ERROR, __VA_ARGS__)
 #define log_warning(...) log_msg(LOG_LVL_WARNING, __VA_ARGS__)
-#define log_info(...)	 log_msg(LOG_LVL_INFO, __VA_ARGS__)
+#define log_info(...)    log_msg(LOG_LVL_INFO, __VA_ARGS__)
 #define log_debug(...)                                                                   \
 	do {                                                                             \
 		if (unlikely(log_enabled(LOG_LVL_DEBUG)))                                \
