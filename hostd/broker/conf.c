@@ -39,7 +39,7 @@ static char *default_run_dir(void)
 
 	if (geteuid() == 0)
 		return strdup("/run/weft");
-	if (xdg && *xdg)
+	if (xdg && *xdg && access(xdg, F_OK) == 0)
 		r = asprintf(&path, "%s/weft", xdg);
 	else
 		r = asprintf(&path, "/tmp/weft-%u", (unsigned)geteuid());

@@ -40,22 +40,27 @@ static void usage(FILE *f)
 {
 	fputs("usage: weftd [OPTION]...\n"
 	      "Shares one GPU among virtual machines. See weftd(8), weftd.conf(5).\n\n"
-	      "  --config FILE         read this instead of " CONF_DEFAULT "\n"
+	      "  -c, --config FILE     read this instead of " CONF_DEFAULT "\n"
 	      "  --check-config        look for mistakes in it and exit\n"
-	      "  --background          leave the terminal once the device is open\n"
+	      "  --background          leave the terminal once the device is open, or "
+	      "fail\n"
 	      "  --foreground          stay (the default)\n"
 	      "  --ready-fd N          write a byte there when the device is open\n"
 	      "  --lifeline-fd N       end when its other side is closed\n"
-	      "  --help, --version\n\n"
+	      "  -h, --help\n"
+	      "  --version\n\n"
 	      "Keys of the file's [daemon] section, which go before it:\n"
 	      "  --run-dir DIR         where sockets are made\n"
 	      "  --socket PATH         of the tenant \"local\"\n"
 	      "  --control PATH        the control socket\n"
 	      "  --operators GROUP     who may use it, beside root and the daemon's "
 	      "user\n"
-	      "  --user NAME           whom workers run as\n"
+	      "  --user NAME           whose group workers and doors have\n"
+	      "  --users FIRST-LAST    numbers that they run as, or none\n"
 	      "  --sandbox on|log|off  the sandbox of workers and doors\n"
 	      "  --device soft|cuda|auto\n"
+	      "                        the software GPU, a real one, that if there is "
+	      "one\n"
 	      "  --memory SIZE         of the device, at most\n"
 	      "  --tpcs N              size of the software device\n"
 	      "  --threads N           host threads of its kernels\n"
@@ -340,6 +345,54 @@ static int open_tenants(struct broker *b)
 	return 0;
 }
 
+/* ---- leaving the terminal ---- */
+
+static int background_fd = -1; /* of the process that was started, until we are ready */
+
+static void point_at_null(int first, int last)
+{
+	_cleanup_close_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int fd = first; null >= 0 && fd <= last; fd++)
+		(void)dup2(null, fd);
+}
+
+/* Goes on in a child. Who was started stays until the child is ready, or ends as it. */
+static void go_background(void)
+{
+	int p[2], status = 0;
+	pid_t pid;
+	char c;
+
+	if (pipe2(p, O_CLOEXEC) < 0 || (pid = fork()) < 0) {
+		log_error("cannot leave the terminal: %s", strerror(errno));
+		exit(1);
+	}
+	if (pid) {
+		close(p[1]);
+		if (read(p[0], &c, 1) == 1)
+			exit(0);
+		waitpid(pid, &status, 0);
+		exit(WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : 1);
+	}
+	close(p[0]);
+	background_fd = p[1];
+	setsid();
+	(void)!chdir("/");
+	point_at_null(STDIN_FILENO, STDOUT_FILENO);
+}
+
+/* From now on a terminal hears nothing more; a file or a pipe goes on as the log. */
+static void background_ready(void)
+{
+	if (background_fd < 0)
+		return;
+	if (isatty(STDERR_FILENO))
+		point_at_null(STDERR_FILENO, STDERR_FILENO);
+	(void)!write(background_fd, "", 1);
+	close(fd_steal(&background_fd));
+}
+
 /* The device's size is known now. */
 static void on_ready(struct broker *b)
 {
@@ -348,6 +401,7 @@ static void on_ready(struct broker *b)
 		(void)conf_report(b->conf, NULL);
 	}
 	notify_manager("READY=1");
+	background_ready();
 }
 
 /* The files of the driver's that its library would have made by this program, which it
@@ -503,8 +557,8 @@ int main(int argc, char **argv)
 	b->shares_max = raise_files();
 	uuid_make("/etc/machine-id", b->device_uuid);
 	b->on_ready = on_ready;
-	if (o->background && daemon(0, 1) < 0)
-		return 1;
+	if (o->background)
+		go_background();
 	r = give_up_rights(&conf);
 	if (r == 0)
 		r = start(b, o);
