@@ -66,7 +66,8 @@ static const char usage_text[] =
 	"  --pause-grace MS     a stopped device keeps its connections so long (500)\n"
 	"  --user NAME|UID:GID  run as, if started by root (weft or nobody)\n"
 	"  --no-sandbox         allow every system call\n"
-	"  --version, --help\n";
+	"  --version\n"
+	"  --help\n";
 
 static int parse_u64(const char *text, int base, uint64_t max, uint64_t *ret)
 {

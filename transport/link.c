@@ -384,6 +384,28 @@ static void note_version(unsigned host, char **why)
 				 : "libcuda.so.1 and libnvidia-ml.so.1 here");
 }
 
+/* What a program's user can do about it. */
+static const char *words(int error)
+{
+	switch (error) {
+	case -ENOENT:
+		return "there is no such socket: is weftd running?";
+	case -ECONNREFUSED:
+		return "nobody listens there: is weftd running?";
+	case -ECONNRESET:
+		return "the host has nothing there for this machine";
+	case -ENODEV:
+		return "this machine has no vsock device";
+	case -EACCES:
+		return "permission denied: the socket is another user's or group's";
+	case -EUSERS:
+		return "all sessions that this tenant may have at once are running "
+		       "(sessions.max)";
+	default:
+		return strerror(-error);
+	}
+}
+
 static int try_address(struct link *k, const char *text, char **why)
 {
 	const char *sep = why && *why ? "; " : "";
@@ -411,7 +433,7 @@ static int try_address(struct link *k, const char *text, char **why)
 		if (r == -EPROTONOSUPPORT && k->welcome.version)
 			note_version(k->welcome.version, why);
 		else
-			note(why, "%s", strerror(-r));
+			note(why, "%s", words(r));
 		return r;
 	}
 	/* Later lanes offer what this one has got. */

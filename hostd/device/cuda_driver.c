@@ -2,11 +2,13 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "device/cuda_driver.h"
+#include "device/device.h"
 #include "guest_uuid.h"
 
 #define CUDA_LIBRARY "libcuda.so.1"
@@ -19,6 +21,7 @@ struct cuda_driver cu;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int load_result = -ENODEV;
+static char why[200]; /* it failed */
 
 /* POSIX lets dlsym()'s result be a function; ISO C has no cast for it. */
 static int look_up(void *lib, const char *name, void *ret_fn)
@@ -26,7 +29,10 @@ static int look_up(void *lib, const char *name, void *ret_fn)
 	void *p = dlsym(lib, name);
 
 	if (!p) {
-		log_debug("cuda: the driver has no %s", name);
+		snprintf(why, sizeof(why),
+			 "the driver's " CUDA_LIBRARY
+			 " has no %s: it is too old for this weft-worker",
+			 name);
 		return -ENODEV;
 	}
 	__builtin_memcpy(ret_fn, &p, sizeof(p));
@@ -62,25 +68,36 @@ static void load(void)
 	setenv("CUDA_CACHE_DISABLE", "1", 1);
 	cu.lib = dlopen(CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
 	if (!cu.lib) {
-		log_debug("cuda: %s", dlerror());
+		snprintf(why, sizeof(why),
+			 "%s: is NVIDIA's driver installed? (device = soft does without)",
+			 dlerror());
 		return;
 	}
 	if (look_up_all() < 0)
 		return;
 	if (is_guest_library()) {
-		log_warning("%s is Weft's guest library and no driver: see "
-			    "LD_LIBRARY_PATH",
-			    CUDA_LIBRARY);
+		snprintf(why, sizeof(why),
+			 CUDA_LIBRARY " is Weft's guest library and no driver: see "
+				      "LD_LIBRARY_PATH");
+		log_warning("%s", why);
 		return;
 	}
 	res = cu.cuInit(0);
 	if (!res)
 		res = cu.cuDeviceGetCount(&n);
 	if (res || !n) {
-		log_debug("cuda: error %d at start, %d devices", (int)res, n);
+		snprintf(why, sizeof(why),
+			 "the driver has no GPU for us (error %d, %d devices): does "
+			 "nvidia-smi list one?",
+			 (int)res, n);
 		return;
 	}
 	load_result = 0;
+}
+
+const char *device_cuda_why(void)
+{
+	return *why ? why : NULL;
 }
 
 int cuda_driver_load(void)

@@ -569,4 +569,10 @@ extern const struct device_ops device_cuda_ops;
 /* "soft", "cuda" or "auto" (cuda where a driver can be loaded). NULL if unknown. */
 const struct device_ops *device_ops_by_name(const char *name);
 
+/*
+ * Why no driver of a real GPU was loaded, in words, or NULL if none was tried or one was.
+ * Static; for the thread that tried.
+ */
+const char *device_cuda_why(void);
+
 #endif

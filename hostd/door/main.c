@@ -17,6 +17,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -308,9 +309,22 @@ static int start(struct door *d, struct sandbox *box)
 	return r < 0 ? r : listen_for(d, true);
 }
 
+static void usage(FILE *f)
+{
+	fputs("usage: weft-door [OPTION]...\n"
+	      "Accepts one tenant's connections. Started by weftd; see "
+	      "weft-worker(8).\n\n"
+	      "  --user NAME|UID:GID   whom to become\n"
+	      "  --own-user            nobody else is that user\n"
+	      "  --sandbox on|log|off  what is done about forbidden system calls\n"
+	      "  -h, --help\n",
+	      f);
+}
+
 static int parse_options(int argc, char **argv, struct sandbox *box)
 {
 	static const struct option longs[] = {
+		{"help", no_argument, NULL, 'h'},
 		{"user", required_argument, NULL, 'U'},
 		{"own-user", no_argument, NULL, 'o'},
 		{"sandbox", required_argument, NULL, 'S'},
@@ -318,7 +332,11 @@ static int parse_options(int argc, char **argv, struct sandbox *box)
 	};
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", longs, NULL)) >= 0) {
+	while ((c = getopt_long(argc, argv, "h", longs, NULL)) >= 0) {
+		if (c == 'h') {
+			usage(stdout);
+			exit(0);
+		}
 		if (c == 'U')
 			box->user = optarg;
 		else if (c == 'o')
@@ -337,9 +355,7 @@ int main(int argc, char **argv)
 
 	log_set_program("weft-door");
 	if (parse_options(argc, argv, &box) < 0) {
-		fprintf(stderr, "usage: weft-door [--user NAME|UID:GID] [--own-user] "
-				"[--sandbox on|log|off]\n"
-				"Started by weftd; see weftd(8).\n");
+		usage(stderr);
 		return 64;
 	}
 	signal(SIGPIPE, SIG_IGN);

@@ -16,6 +16,7 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -92,15 +93,25 @@ struct worker {
 	uint32_t times[SESS_LANES_MAX];    /* how often the number was given out */
 };
 
-static void usage(void)
+static void usage(FILE *f)
 {
-	fprintf(stderr, "usage: weft-worker [--device soft|cuda|auto] [--tpcs N] "
-			"[--memory SIZE] [--threads N] [--uuid HEX]\n"
-			"                   [--user NAME|UID:GID] [--own-user] "
-			"[--sandbox on|log|off]\n"
-			"                   [--placement NAME] [--chunk SIZE] "
-			"[--spin-us N]\n"
-			"Started by weftd; see weft-worker(8).\n");
+	fputs("usage: weft-worker [OPTION]...\n"
+	      "Serves one guest process. Started by weftd; see weft-worker(8).\n\n"
+	      "  --device soft|cuda|auto\n"
+	      "                        the software GPU, a real one, that if there is "
+	      "one\n"
+	      "  --memory SIZE         of the device, at most\n"
+	      "  --tpcs N              size of the software device\n"
+	      "  --threads N           host threads of its kernels\n"
+	      "  --uuid HEX            its UUID, 32 digits\n"
+	      "  --user NAME|UID:GID   whom to become\n"
+	      "  --own-user            nobody else is that user\n"
+	      "  --sandbox on|log|off  what is done about forbidden system calls\n"
+	      "  --placement NAME      which memory moves first: lru, largest, random\n"
+	      "  --chunk SIZE          in what pieces it moves\n"
+	      "  --spin-us N           how long to poll for a command before sleeping\n"
+	      "  -h, --help\n",
+	      f);
 }
 
 static int parse_uuid(const char *text, uint8_t *ret_uuid)
@@ -135,6 +146,9 @@ static int parse_placement(const char *name, const struct placement **ret)
 static int parse_option(int c, struct options *o)
 {
 	switch (c) {
+	case 'h':
+		usage(stdout);
+		exit(0);
 	case 'p':
 		return parse_placement(optarg, &o->placement);
 	case 'c':
@@ -168,6 +182,7 @@ static int parse_option(int c, struct options *o)
 static int parse_options(int argc, char **argv, struct options *ret)
 {
 	static const struct option longs[] = {
+		{"help", no_argument, NULL, 'h'},
 		{"device", required_argument, NULL, 'd'},
 		{"tpcs", required_argument, NULL, 't'},
 		{"memory", required_argument, NULL, 'm'},
@@ -188,7 +203,7 @@ static int parse_options(int argc, char **argv, struct options *ret)
 	};
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", longs, NULL)) >= 0) {
+	while ((c = getopt_long(argc, argv, "h", longs, NULL)) >= 0) {
 		if (parse_option(c, &o) < 0)
 			return -EINVAL;
 	}
@@ -670,6 +685,13 @@ static int say_ready(const struct worker *w)
 	return ctl_send(CTL_FD, &m, -1, -1);
 }
 
+static const char *why_not(const struct worker *w, int error)
+{
+	const char *why = strcmp(w->opt.device, "soft") ? device_cuda_why() : NULL;
+
+	return why ? why : strerror(-error);
+}
+
 /*
  * What is freed goes back to the host. By itself malloc keeps larger and larger blocks
  * as a process goes on, and a worker lives as long as its program.
@@ -687,7 +709,7 @@ int main(int argc, char **argv)
 
 	log_set_program("weft-worker");
 	if (parse_options(argc, argv, &w.opt) < 0) {
-		usage();
+		usage(stderr);
 		return 64;
 	}
 	signal(SIGPIPE, SIG_IGN);
@@ -696,7 +718,7 @@ int main(int argc, char **argv)
 	if (r == 0)
 		r = start(&w);
 	if (r < 0) {
-		log_error("cannot start (device %s): %s", w.opt.device, strerror(-r));
+		log_error("cannot start (device %s): %s", w.opt.device, why_not(&w, r));
 		return 1;
 	}
 	r = say_ready(&w);
