@@ -213,13 +213,14 @@ void control_fini(struct broker *b)
 {
 	struct client *c, *tmp;
 
+	source_remove(b, &b->control);
+	if (b->control_path)
+		sockfile_remove(b->control_path, &b->control_file);
+	free(b->control_path);
+	/* Last: who asked for the end takes this for it. */
 	list_for_each_safe (c, tmp, &b->clients, link) {
 		source_remove(b, &c->src);
 		list_remove(&c->link);
 		free(c);
 	}
-	source_remove(b, &b->control);
-	if (b->control_path)
-		sockfile_remove(b->control_path, &b->control_file);
-	free(b->control_path);
 }

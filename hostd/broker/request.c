@@ -18,6 +18,14 @@ static void add_u64(struct json_object *o, const char *key, uint64_t v)
 	json_object_object_add(o, key, json_object_new_uint64(v));
 }
 
+/* A limit: a number as programs' numbers can hold, or "max" for none, as in a cgroup. */
+static void add_limit(struct json_object *o, const char *key, uint64_t v)
+{
+	json_object_object_add(o, key,
+			       v == UINT64_MAX ? json_object_new_string("max")
+					       : json_object_new_uint64(v));
+}
+
 static void add_str(struct json_object *o, const char *key, const char *v)
 {
 	json_object_object_add(o, key, json_object_new_string(v));
@@ -90,8 +98,8 @@ static struct json_object *describe_device(const struct broker *b)
 	add_u64(o, "memory_used", account_device(b));
 	add_u64(o, "memory_free", account_free(b));
 	add_u64(o, "host_used", b->host);
-	add_u64(o, "host_max", b->host_max);
-	add_u64(o, "swap", b->swap);
+	add_limit(o, "host_max", b->host_max);
+	add_limit(o, "swap", b->swap);
 	add_u64(o, "swap_used", b->away);
 	add_u64(o, "workers_ready", ready);
 	return o;
@@ -109,14 +117,16 @@ static struct json_object *describe_tenant(struct tenant *t)
 	add_u64(o, "memory_used", account_tenant(t));
 	add_u64(o, "memory_away", t->away - t->returning);
 	add_u64(o, "memory_peak", account_peak(t));
-	add_u64(o, "memory_max", t->memory.max);
+	add_limit(o, "memory_max", t->memory.max);
+	add_limit(o, "memory_min", t->memory.min);
+	add_u64(o, "memory_weight", t->memory.weight);
 	account_left(t, &left, &total);
 	add_u64(o, "memory_free", left);
 	add_u64(o, "memory_total", total);
 	add_u64(o, "host_used", t->host_used);
-	add_u64(o, "host_max", t->host_max);
+	add_limit(o, "host_max", t->host_max);
 	add_u64(o, "worker_memory_used", account_wmem_tenant(t));
-	add_u64(o, "worker_memory_max", t->wmem_max);
+	add_limit(o, "worker_memory_max", t->wmem_max);
 	if (t->window.path) {
 		add_str(o, "window", t->window.path);
 		add_u64(o, "window_size", t->window.size);
@@ -192,6 +202,15 @@ static bool selected(const struct selection *s, const char *tenant, uint64_t ses
 	       (!s->session || s->session == session) && session > s->after;
 }
 
+static int by_session(const void *a, const void *b)
+{
+	struct json_object *const *p = a, *const *q = b, *v, *w;
+
+	json_object_object_get_ex(*p, "session", &v);
+	json_object_object_get_ex(*q, "session", &w);
+	return json_object_get_uint64(v) < json_object_get_uint64(w) ? -1 : 1;
+}
+
 static struct json_object *list_sessions(struct broker *b, const struct selection *sel)
 {
 	struct json_object *a = json_object_new_array();
@@ -202,6 +221,7 @@ static struct json_object *list_sessions(struct broker *b, const struct selectio
 		    selected(sel, w->tenant->name, w->session))
 			json_object_array_add(a, describe_session(w));
 	}
+	json_object_array_sort(a, by_session);
 	return a;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +12,11 @@
 #include "base/fd.h"
 #include "broker/conf.h"
 #include "tools/client.h"
+#include "tools/table.h"
 
 #define SYSTEM_CONTROL "/run/weft/control"
+/* Longer than the longest end of a daemon: it waits for its workers. */
+#define END_WAIT_S 30
 
 static int connect_to(const char *path)
 {
@@ -112,6 +116,22 @@ static int connect_default(char **ret_why)
 	return is_refusal(fd) ? fd : own;
 }
 
+static const char *connect_error(int error)
+{
+	switch (error) {
+	case -ENOENT:
+		return "there is no such socket; its path is [daemon] control in "
+		       "weftd.conf, or the file control in its run directory";
+	case -ECONNREFUSED:
+		return "nobody listens there any more: start weftd";
+	case -EACCES:
+		return "permission denied: ask to be in the group that weftd.conf names "
+		       "as operators";
+	default:
+		return strerror(-error);
+	}
+}
+
 int client_open(struct client *c, const char *path, char **ret_why)
 {
 	*ret_why = NULL;
@@ -119,7 +139,7 @@ int client_open(struct client *c, const char *path, char **ret_why)
 	if (c->fd < 0) {
 		if (!*ret_why &&
 		    asprintf(ret_why, "no weftd at %s: %s", path ? path : SYSTEM_CONTROL,
-			     strerror(-c->fd)) < 0)
+			     connect_error(c->fd)) < 0)
 			*ret_why = NULL;
 		return c->fd;
 	}
@@ -137,6 +157,8 @@ const char *client_error(int error, struct json_object *answer)
 		return json_str(answer, "error");
 	if (error == -ENODATA || error == -EPIPE || error == -ECONNRESET)
 		return "weftd has ended, or does not talk to this user";
+	if (error == -ETIMEDOUT)
+		return "weftd is still ending";
 	return strerror(-error);
 }
 
@@ -183,6 +205,22 @@ int client_ask(struct client *c, struct json_object *request, struct json_object
 	return json_object_get_boolean(json_get(*ret, "ok")) ? 0 : -EREMOTEIO;
 }
 
+int client_wait_end(struct client *c)
+{
+	struct timeval wait = {.tv_sec = END_WAIT_S};
+	char rest[16]; /* of the answer: its line's end */
+	ssize_t n;
+
+	if (setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)) < 0)
+		return -errno;
+	do
+		n = recv(c->fd, rest, sizeof(rest), 0);
+	while (n > 0 || (n < 0 && errno == EINTR));
+	if (n < 0 && errno != ECONNRESET)
+		return errno == EAGAIN ? -ETIMEDOUT : -errno;
+	return 0;
+}
+
 struct json_object *client_request(const char *cmd)
 {
 	struct json_object *o = json_object_new_object();
@@ -207,7 +245,10 @@ size_t json_count(struct json_object *list)
 
 uint64_t json_u64(struct json_object *o, const char *key)
 {
-	return json_object_get_uint64(json_get(o, key));
+	struct json_object *v = json_get(o, key);
+
+	return json_object_is_type(v, json_type_string) ? UINT64_MAX
+							: json_object_get_uint64(v);
 }
 
 const char *json_str(struct json_object *o, const char *key)
@@ -230,18 +271,26 @@ char *time_format(uint64_t ns, char *buf, size_t room)
 
 void print_refused(FILE *f, struct json_object *a)
 {
+	static const struct table_column columns[] = {
+		{"REFUSED", false}, {"TIMES", true}, {"WHAT", false}};
+	struct table t = {columns, ARRAY_SIZE(columns), NULL, 0};
 	struct json_object *list = json_get(a, "refused");
 	uint64_t others = json_u64(a, "refused_others");
 
 	if (!json_count(list) && !others)
 		return;
-	fprintf(f, "\n%-10s %10s  %s\n", "REFUSED", "TIMES", "WHAT");
 	for (size_t i = 0; i < json_count(list); i++) {
 		struct json_object *o = json_object_array_get_idx(list, i);
 
-		fprintf(f, "%-10s %10llu  %s\n", json_str(o, "kind"),
-			(unsigned long long)json_u64(o, "count"), json_str(o, "what"));
+		table_add(&t, "%s", json_str(o, "kind"));
+		table_add(&t, "%" PRIu64, json_u64(o, "count"));
+		table_add(&t, "%s", json_str(o, "what"));
 	}
-	if (others)
-		fprintf(f, "%-10s %10llu\n", "others", (unsigned long long)others);
+	if (others) {
+		table_add(&t, "others");
+		table_add(&t, "%" PRIu64, others);
+		table_add(&t, "%s", "");
+	}
+	fputc('\n', f);
+	table_print(&t, f);
 }

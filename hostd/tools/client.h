@@ -8,6 +8,9 @@
 
 #include <json-c/json.h>
 
+/* How answers are printed for programs: paths as they are. */
+#define CLIENT_JSON (JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE)
+
 struct client {
 	int fd;
 	struct json_tokener *tok;
@@ -27,13 +30,17 @@ void client_close(struct client *c);
  */
 int client_ask(struct client *c, struct json_object *request, struct json_object **ret);
 
+/* After "shutdown": waits until the daemon has closed. Returns 0, -ETIMEDOUT or -errno.
+ */
+int client_wait_end(struct client *c);
+
 /* What went wrong, in words: what weftd said, or why it could not. */
 const char *client_error(int error, struct json_object *answer);
 
 /* A request {"cmd": cmd}. */
 struct json_object *client_request(const char *cmd);
 
-/* Members of an answer; 0 or "" if missing. */
+/* Members of an answer; 0 or "" if missing. "max" is UINT64_MAX. */
 uint64_t json_u64(struct json_object *o, const char *key);
 const char *json_str(struct json_object *o, const char *key);
 struct json_object *json_get(struct json_object *o, const char *key);

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #include "base/macros.h"
 #include "tools/client.h"
 #include "tools/private.h"
+#include "tools/table.h"
 #include "util/selfdir.h"
 #include "util/size.h"
 
@@ -48,16 +50,19 @@ static void usage(FILE *f)
 {
 	fputs("usage: weft-run [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
 	      "Runs a CUDA program on a shared GPU. See weft-run(1).\n\n"
-	      "  --tenant NAME         whose limits hold; \"local\" unless given\n"
+	      "  -t, --tenant NAME     whose limits hold; \"local\" unless given\n"
 	      "  --create              make that tenant if there is none\n"
 	      "  --memory-max SIZE     its memory.max, if it is made here\n"
 	      "  --control PATH        the daemon with this control socket\n"
 	      "  --socket PATH         this tenant's socket; ask no daemon\n"
 	      "  --stats               print at the end what the program did\n"
-	      "  --help, --version\n\n"
-	      "A daemon for this program alone:\n"
-	      "  --private\n"
+	      "  -h, --help\n"
+	      "  --version\n\n"
+	      "A daemon for this program alone, whichever of these is given:\n"
+	      "  --private             on a real GPU if there is one\n"
 	      "  --device soft|cuda|auto\n"
+	      "                        on the software GPU, a real one, that if there is "
+	      "one\n"
 	      "  --memory SIZE         of the device\n"
 	      "  --swap SIZE           host memory for device memory that gives way\n"
 	      "  --tpcs N              size of the software device\n"
@@ -388,21 +393,26 @@ static int run_program(char **argv)
 
 static void print_stats(struct json_object *a)
 {
+	static const struct table_column columns[] = {{"PROGRAM", false}, {"CALLS", true},
+						      {"LAUNCHES", true}, {"PEAK", true},
+						      {"TIME", true},     {"END", false}};
+	struct table t = {columns, ARRAY_SIZE(columns), NULL, 0};
 	struct json_object *ended = json_get(a, "ended");
+	char text[32];
 
-	fprintf(stderr, "%-20s %12s %10s %12s %10s  %s\n", "PROGRAM", "CALLS", "LAUNCHES",
-		"PEAK", "TIME", "END");
 	for (size_t i = 0; i < json_count(ended); i++) {
 		struct json_object *s = json_object_array_get_idx(ended, i);
-		char peak[32], took[32];
 
-		fprintf(stderr, "%-20s %12llu %10llu %12s %10s  %s\n",
-			json_str(s, "name"), (unsigned long long)json_u64(s, "calls"),
-			(unsigned long long)json_u64(s, "launches"),
-			size_format(json_u64(s, "memory_peak"), peak, sizeof(peak)),
-			time_format(json_u64(s, "time_ns"), took, sizeof(took)),
-			json_str(s, "end"));
+		table_add(&t, "%s", json_str(s, "name"));
+		table_add(&t, "%" PRIu64, json_u64(s, "calls"));
+		table_add(&t, "%" PRIu64, json_u64(s, "launches"));
+		table_add(&t, "%s",
+			  size_format(json_u64(s, "memory_peak"), text, sizeof(text)));
+		table_add(&t, "%s",
+			  time_format(json_u64(s, "time_ns"), text, sizeof(text)));
+		table_add(&t, "%s", json_str(s, "end"));
 	}
+	table_print(&t, stderr);
 	print_refused(stderr, a);
 }
 

@@ -132,7 +132,7 @@ class Daemon:
                             *words], capture_output=True, text=True, timeout=patient(20),
                            check=False)
         if r.returncode:
-            raise AssertionError(f"weftctl {words}: {r.stderr}")
+            raise AssertionError(f"weftctl {words}: {r.stdout}{r.stderr}")
         return json.loads(r.stdout) if r.stdout else {}
 
     def sessions(self, tenant=None):

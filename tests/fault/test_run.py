@@ -24,9 +24,11 @@ NOBODY = 12345
 
 
 def run(*words, user=0, tool="weft-run", env=None, groups=()):
+    """Without the guest's library in the path: a worker would take it for a driver."""
+    env = {"LD_LIBRARY_PATH": "", **(env or {})}
     return subprocess.run([program(tool), *words], capture_output=True, text=True,
                           timeout=patient(20), check=False, user=user, group=user,
-                          extra_groups=groups, env=dict(os.environ, **(env or {})),
+                          extra_groups=groups, env=dict(os.environ, **env),
                           stdin=subprocess.DEVNULL)
 
 
