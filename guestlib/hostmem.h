@@ -109,7 +109,7 @@ CUresult hostmem_alloc_own(struct guest_thread *t, size_t size, void **ret_p);
 void hostmem_drop_ctx(struct guest_thread *t, uint64_t ctx, uint64_t wire_id);
 
 /* What has been taken out of the table is no longer registered. */
-CUresult hostmem_unregister(struct guest_thread *t, const struct hostmem *h);
+CUresult hostmem_unregister(struct guest_thread *t, struct hostmem *h);
 
 /* Adds a range; h->id is chosen here. INVALID_VALUE or HOST_MEMORY_ALREADY_REGISTERED
  * if it overlaps another one. */

@@ -115,7 +115,7 @@ CUresult CUDAAPI cuMemHostRegister_v2(void *p, size_t size, unsigned int flags)
 	return r ? r : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult hostmem_unregister(struct guest_thread *t, const struct hostmem *h)
+CUresult hostmem_unregister(struct guest_thread *t, struct hostmem *h)
 {
 	struct hostmem alias;
 

@@ -19,6 +19,8 @@
 
 struct cuda_driver cu;
 
+bool device_cuda_nests;
+
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int load_result = -ENODEV;
 static char why[200]; /* it failed */
@@ -75,7 +77,7 @@ static void load(void)
 	}
 	if (look_up_all() < 0)
 		return;
-	if (is_guest_library()) {
+	if (!device_cuda_nests && is_guest_library()) {
 		snprintf(why, sizeof(why),
 			 CUDA_LIBRARY " is Weft's guest library and no driver: see "
 				      "LD_LIBRARY_PATH");

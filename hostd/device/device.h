@@ -575,4 +575,7 @@ const struct device_ops *device_ops_by_name(const char *name);
  */
 const char *device_cuda_why(void);
 
+/* Takes the guest library for a driver, too: for tests, before a device is opened. */
+extern bool device_cuda_nests;
+
 #endif

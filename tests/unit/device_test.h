@@ -89,6 +89,7 @@ static inline void fix_run(void (*body)(struct fix *f), struct device_config cfg
 {
 	const struct device_ops *all[] = {&device_soft_ops, &device_cuda_ops};
 
+	device_cuda_nests = true;
 	device_band_release();
 	for (size_t i = 0; i < ARRAY_SIZE(all) - soft_only; i++) {
 		struct fix *f = calloc(1, sizeof(*f));
