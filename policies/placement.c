@@ -107,7 +107,7 @@ static uint64_t kept(const struct placement_device *d, const struct placement_te
 bool placement_scarce(const struct placement_device *d, const struct placement_tenant *t,
 		      uint32_t n)
 {
-	return share_divide(d->total, t, n).stage != SHARE_ALL;
+	return !share_all(d->total, t, n);
 }
 
 uint64_t placement_share(const struct placement_device *d,

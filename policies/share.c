@@ -49,37 +49,92 @@ uint64_t share_of(const struct share_level *l, const struct placement_tenant *t)
 	return 0;
 }
 
-static bool fits(const struct share_level *l, uint64_t total,
-		 const struct placement_tenant *t, uint32_t n)
+/* What all get at a level, and by how much it grows with the level: the weights of those
+ * that rise. */
+struct filled {
+	share_wide sum, slope;
+};
+
+static bool rises(const struct share_level *l, const struct placement_tenant *t,
+		  uint64_t share)
 {
+	struct share_bounds b = share_bounds(t);
+	uint64_t top = l->stage == SHARE_ABOVE_LOW     ? b.most
+		       : l->stage == SHARE_ABOVE_LEAST ? b.low
+						       : b.least;
+
+	return share < top && share == share_weight(t) * l->level >> LEVEL_BITS;
+}
+
+static struct filled fill(const struct share_level *l, const struct placement_tenant *t,
+			  uint32_t n)
+{
+	struct filled f = {0, 0};
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t share = share_of(l, &t[i]);
+
+		f.sum += share;
+		f.slope += rises(l, &t[i], share) ? share_weight(&t[i]) : 0;
+	}
+	return f;
+}
+
+bool share_all(uint64_t total, const struct placement_tenant *t, uint32_t n)
+{
+	struct share_level all = {SHARE_ALL, 0};
 	share_wide sum = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		sum += share_of(l, &t[i]);
+		sum += share_of(&all, &t[i]);
 	return sum <= total;
 }
 
+/* How far the level is to rise for so many more bytes, if nobody stops or begins to;
+ * where that leads nowhere, half of the way. */
+static share_wide rise(const struct filled *f, share_wide bytes, share_wide way)
+{
+	share_wide step = f->slope ? (bytes << LEVEL_BITS) / f->slope : 0;
+
+	return step && step < way ? step : way / 2;
+}
+
+/*
+ * The level is the highest at which all is not too much. It lies between one that fits
+ * and one that does not, and these come closer in turns of three: to where it would be
+ * too much if shares grew in straight lines, though each is rounded down; to where it
+ * would just fit; and half of the way, so that it ends soon however the lines are bent.
+ */
 struct share_level share_divide(uint64_t total, const struct placement_tenant *t,
 				uint32_t n)
 {
 	struct share_level l = {SHARE_ALL, 0};
 	/* From here on everybody has all it wants, or more than there is. */
 	share_wide above = ((share_wide)total + 1) << LEVEL_BITS;
+	struct filled at, next;
 
-	if (fits(&l, total, t, n))
+	if (share_all(total, t, n))
 		return l;
 	/* At level 0 everybody has the least of the stage. */
-	do
+	do {
 		l.stage++;
-	while (!fits(&l, total, t, n));
+		at = fill(&l, t, n);
+	} while (at.sum > total);
 
-	while (above - l.level > 1) {
-		struct share_level half = {l.stage, l.level + (above - l.level) / 2};
+	for (unsigned turn = 0; above - l.level > 1; turn++) {
+		share_wide way = above - l.level, left = total - at.sum;
+		share_wide step = turn % 3 == 0   ? rise(&at, left + n, way)
+				  : turn % 3 == 1 ? rise(&at, left, way)
+						  : way / 2;
+		struct share_level to = {l.stage, l.level + step};
 
-		if (fits(&half, total, t, n))
-			l.level = half.level;
-		else
-			above = half.level;
+		next = fill(&to, t, n);
+		if (next.sum > total) {
+			above = to.level;
+			continue;
+		}
+		l = to;
+		at = next;
 	}
 	return l;
 }

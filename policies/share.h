@@ -54,7 +54,10 @@ struct share_bounds share_bounds(const struct placement_tenant *t);
 uint64_t share_total(const struct placement_device *d, const struct placement_tenant *t,
 		     uint32_t n);
 
-/* O(n) with a factor of less than a hundred. */
+/* True if everybody can have all it wants. */
+bool share_all(uint64_t total, const struct placement_tenant *t, uint32_t n);
+
+/* O(n), most often with a factor of about twenty, of three hundred at most. */
 struct share_level share_divide(uint64_t total, const struct placement_tenant *t,
 				uint32_t n);
 

@@ -243,7 +243,8 @@ static bool could_be_away(const struct placement_device *d,
 	return !missing || bytes - here <= MIN(d->host_room, t->away_room);
 }
 
-/* Plays what reclaim.c would do for a tenant that asks for so much. */
+/* Plays what reclaim.c would do for a tenant that asks for so much. What moves does not
+ * change what tenants want, so shares stay as they are. */
 static bool could_have(const struct broker *b, const struct numbers *now, uint32_t asks,
 		       uint64_t bytes, struct placement_tenant *t)
 {
@@ -254,6 +255,8 @@ static bool could_have(const struct broker *b, const struct numbers *now, uint32
 	memcpy(t, now->tenants, now->n * sizeof(*t));
 	t[asks].wanted += bytes;
 	set_reserve(b, t, now->n, &d);
+	b->placement->shares(&d, t, now->n, b->shares);
+	d.shares = b->shares;
 	d.free -= MIN(bytes, d.free);
 	while (missing &&
 	       b->placement->victim(&d, t, now->n, asks, missing, &step) == 0) {
