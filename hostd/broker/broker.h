@@ -15,6 +15,7 @@
  *	refused.c  what guests were refused		ipc.c	   what sessions share
  *	window_note.c  what the next daemon is to know of a window
  *	output.c   what children print		users.c	   a user for each child
+ *	cgroup.c   a cgroup for each tenant
  */
 #ifndef WEFT_BROKER_BROKER_H
 #define WEFT_BROKER_BROKER_H
@@ -111,6 +112,20 @@ uint32_t users_take(struct users *u);
 void users_give_back(struct users *u, uint32_t uid);
 /* Whether a name space, whose map that is, has all of them. */
 bool users_known(const char *uid_map, uint32_t first, uint32_t n);
+
+/* ---- cgroup.c: a cgroup for each tenant ---- */
+
+/* Opens the subtree that is ours, if there is one: b->cgroup. Says so in the log. Moves
+ * this process into a leaf of it. */
+void cgroups_open(struct broker *b);
+/* Makes a tenant's, with its limits: t->cgroup. What fails is logged. */
+void cgroup_new(struct tenant *t);
+/* Its limits have changed, or the device is known. */
+void cgroup_limits(const struct tenant *t);
+/* Moves a process into it. */
+void cgroup_enter(struct tenant *t, pid_t pid);
+/* Removes it; all processes have ended. */
+void cgroup_end(struct tenant *t);
 
 /* ---- spawn.c ---- */
 
@@ -620,6 +635,7 @@ struct tenant {
 	char *socket;
 	struct sockfile sockfile; /* of socket */
 	int listen;               /* stays open while doors come and go */
+	int cgroup;               /* a directory; -1: none */
 	struct child door;
 	struct source door_ctl;
 	struct outbox door_out;
@@ -785,6 +801,7 @@ struct broker {
 	uint64_t shared; /* of all tenants */
 	uint8_t device_uuid[16];
 
+	int cgroup; /* where tenants have theirs; a directory, -1: none */
 	struct users users;
 	struct output_budget output; /* of children without a tenant */
 	struct list loud;            /* whose output is not read for now */

@@ -96,6 +96,7 @@ void conf_fini(struct conf *c)
 	free(c->operators);
 	free(c->user);
 	free(c->sandbox);
+	free(c->cgroup);
 	free(c->device);
 	free(c->placement);
 	memset(c, 0, sizeof(*c));
@@ -284,6 +285,12 @@ static int set_sandbox(struct conf *c, const char *value)
 	return r < 0 ? r : set_string(&c->sandbox, value);
 }
 
+static int set_cgroup(struct conf *c, const char *value)
+{
+	return strcmp(value, "none") ? set_path(&c->cgroup, value)
+				     : set_string(&c->cgroup, value);
+}
+
 static int set_chunk(uint64_t *field, const char *value)
 {
 	uint64_t n;
@@ -320,6 +327,8 @@ int conf_daemon_set(struct conf *c, const char *key, const char *value)
 		return set_users(c, value);
 	if (!strcmp(key, "sandbox"))
 		return set_sandbox(c, value);
+	if (!strcmp(key, "cgroup"))
+		return set_cgroup(c, value);
 	if (!strcmp(key, "device"))
 		return set_device(c, value);
 	if (!strcmp(key, "pool"))
@@ -352,6 +361,7 @@ static const struct {
 	{"socket", "is no absolute path"},
 	{"control", "is no absolute path"},
 	{"window.path", "is no absolute path"},
+	{"cgroup", "is neither an absolute path nor none"},
 	{"mode", "is no octal mode such as 0660"},
 	{"memory.weight", "is no number from 1 to 10000"},
 	{"sessions.max", "is no number from 0 to 4096"},

@@ -52,6 +52,7 @@ struct conf {
 	/* In their stead, a user for each; n 0: none. */
 	uint32_t users_first, users_n;
 	char *sandbox; /* on, log, off */
+	char *cgroup;  /* a path, or "none"; NULL: our own if it was delegated */
 	char *device;  /* soft, cuda, auto */
 	unsigned tpcs, threads;
 	uint64_t memory; /* of the software device, at most so much of a real one; 0: all

@@ -148,6 +148,7 @@ int door_start(struct tenant *t)
 		return r;
 	}
 	t->door.out.budget = &t->output;
+	cgroup_enter(t, t->door.pid);
 	t->door_at_ns = 0;
 	return 0;
 }

@@ -43,4 +43,5 @@ void limits_change(struct tenant *t, const struct conf_tenant *to, const char *b
 	t->host_max = to->host_max;
 	if (memcmp(&was, &will, sizeof(was)))
 		account_set(t, &will);
+	cgroup_limits(t);
 }

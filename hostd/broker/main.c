@@ -58,6 +58,7 @@ static void usage(FILE *f)
 	      "  --user NAME           whose group workers and doors have\n"
 	      "  --users FIRST-LAST    numbers that they run as, or none\n"
 	      "  --sandbox on|log|off  the sandbox of workers and doors\n"
+	      "  --cgroup PATH|none    where each tenant has a cgroup of its own\n"
 	      "  --device soft|cuda|auto\n"
 	      "                        the software GPU, a real one, that if there is "
 	      "one\n"
@@ -88,6 +89,7 @@ static const struct option longs[] = {
 	{"user", required_argument, NULL, 1},
 	{"users", required_argument, NULL, 1},
 	{"sandbox", required_argument, NULL, 1},
+	{"cgroup", required_argument, NULL, 1},
 	{"device", required_argument, NULL, 1},
 	{"tpcs", required_argument, NULL, 1},
 	{"memory", required_argument, NULL, 1},
@@ -396,6 +398,10 @@ static void background_ready(void)
 /* The device's size is known now. */
 static void on_ready(struct broker *b)
 {
+	struct tenant *t;
+
+	list_for_each (t, &b->tenants, link)
+		cgroup_limits(t);
 	if (b->conf->device_total != b->device_total) {
 		b->conf->device_total = b->device_total;
 		(void)conf_report(b->conf, NULL);
@@ -505,6 +511,7 @@ static void fini(struct broker *b)
 	free(b->numbers);
 	free(b->shares);
 	users_fini(&b->users);
+	closep(&b->cgroup);
 }
 
 /* What sessions share holds descriptors, and half of them are for that. */
@@ -559,6 +566,7 @@ int main(int argc, char **argv)
 	b->on_ready = on_ready;
 	if (o->background)
 		go_background();
+	cgroups_open(b);
 	r = give_up_rights(&conf);
 	if (r == 0)
 		r = start(b, o);

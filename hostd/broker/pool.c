@@ -277,6 +277,7 @@ int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 	if (!w->b->short_ns)
 		w->b->short_ns = w->attached_ns;
 	account_begin(w);
+	cgroup_enter(t, w->child.pid);
 	if (log_limit_ok(&t->session_limit, SESSION_LINES))
 		log_info("tenant %s session %llu: pid %u (%s), worker %d", t->name,
 			 (unsigned long long)w->session, hello->pid, hello->name,

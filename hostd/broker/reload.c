@@ -43,6 +43,7 @@ static void compare_daemon(const struct conf *is, const struct conf *file)
 	TEXT_DIFFERS(user, "user");
 	DIFFERS(users_first, "users");
 	TEXT_DIFFERS(sandbox, "sandbox");
+	TEXT_DIFFERS(cgroup, "cgroup");
 	TEXT_DIFFERS(device, "device");
 	TEXT_DIFFERS(placement, "placement");
 	DIFFERS(tpcs, "tpcs");

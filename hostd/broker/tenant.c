@@ -202,6 +202,7 @@ void tenant_try_release(struct tenant *t)
 		return;
 	list_remove(&t->link);
 	window_fini(&t->window);
+	cgroup_end(t);
 	if (t->on_release)
 		t->on_release(t->released_for);
 	if (loop_defer(t->b, tenant_release, t) < 0)
@@ -290,6 +291,7 @@ int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **r
 	t->sessions_max = ct->sessions_max;
 	t->lanes_max = ct->lanes_max;
 	t->listen = t->door.exit.fd = t->door_ctl.fd = t->window.fd = -1;
+	cgroup_new(t);
 	r = open_all(t, ct);
 	if (r < 0) {
 		tenant_remove(t, NULL, NULL);

@@ -51,10 +51,11 @@
  * The part of the band for host memory that guest and device share: mapped at the same
  * address in the guest, in the worker and on the device. No device memory lies there.
  */
-#define DEVICE_HOST_BASE (DEVICE_BAND_BASE + 0x060000000000ull) /* 6 TiB from its start  \
-								 */
-#define DEVICE_HOST_SIZE  0x010000000000ull                     /* 1 TiB */
-#define DEVICE_HOST_GRAIN (64ull << 10) /* regions begin at multiples of this */
+#define DEVICE_HOST_BASE                                                                 \
+	(DEVICE_BAND_BASE + 0x060000000000ull) /* 6 TiB from its start                   \
+						*/
+#define DEVICE_HOST_SIZE  0x010000000000ull    /* 1 TiB */
+#define DEVICE_HOST_GRAIN (64ull << 10)        /* regions begin at multiples of this */
 
 struct device;  /* one GPU as one process sees it */
 struct dev_ctx; /* a context */
@@ -66,7 +67,7 @@ struct dev_link;   /* code being linked */
 struct dev_chunk;  /* physical memory that can be mapped into the band */
 struct dev_array;  /* a CUDA array, or a mipmapped one with all its levels */
 struct dev_texture; /* a texture or surface object */
-struct dev_graph;  /* an executable graph; device/graph.h */
+struct dev_graph;   /* an executable graph; device/graph.h */
 struct dev_graph_desc;
 struct dev_node;
 struct dev_shell;
@@ -100,8 +101,10 @@ enum dev_memory {
 	DEV_MEMORY_KINDS
 };
 
+#define SOFT_DEVICE_NAME "Weft software GPU"
+
 struct device_info {
-	char name[96]; /* as cuDeviceGetName: "Weft software GPU" or the real one */
+	char name[96]; /* as cuDeviceGetName; SOFT_DEVICE_NAME is no other's */
 	uint8_t uuid[16];
 	uint64_t memory_bytes;
 	int driver_version;   /* as cuDriverGetVersion: 13000 */
@@ -392,8 +395,8 @@ struct device_ops {
 	CUresult (*surface_create)(struct dev_ctx *ctx, const struct dev_texture_desc *d,
 				   uint64_t *ret_value, struct dev_texture **ret_tex);
 	void (*texture_destroy)(struct dev_texture *tex); /* surfaces as well */
-	/* References of a module, by name. NOT_FOUND: there is none; soft has none at all.
-	 * d->sampler is all that a reference says; bound: what it reads as well. */
+	/* References of a module, by name. NOT_FOUND: there is none; soft has none at
+	 * all. d->sampler is all that a reference says; bound: what it reads as well. */
 	CUresult (*texref_find)(struct dev_module *mod, const char *name, bool surface);
 	CUresult (*texref_set)(struct dev_module *mod, const char *name, bool surface,
 			       const struct dev_texture_desc *d, bool bound);
@@ -469,9 +472,9 @@ struct device_ops {
 				       struct dev_func **ret_func, const char **ret_name);
 	/*
 	 * Linking, where the device does it itself; all four are NULL where it links what
-	 * module_load() is given. Of jit the options count in link_create() and the logs in
-	 * the others: what was said since the beginning. The result lives as long as the
-	 * link. A NUL follows the data of link_add().
+	 * module_load() is given. Of jit the options count in link_create() and the logs
+	 * in the others: what was said since the beginning. The result lives as long as
+	 * the link. A NUL follows the data of link_add().
 	 */
 	CUresult (*link_create)(struct dev_ctx *ctx, const struct dev_jit *jit,
 				struct dev_link **ret_link);
@@ -497,16 +500,17 @@ struct device_ops {
 	/* Never waits for the kernel; may wait for room in the stream's queue. */
 	CUresult (*launch)(struct dev_ctx *ctx, struct dev_stream *st,
 			   const struct dev_launch *l);
-	/* Of n launches (at most DEV_BATCH_MAX), neither cooperative nor with a cluster or
-	 * attributes, launches the first ones at once; returns how many, 0 to n. The others
-	 * are the caller's to launch: what is wrong with one, launch() says. NULL: 0. */
+	/* Of n launches (at most DEV_BATCH_MAX), neither cooperative nor with a cluster
+	 * or attributes, launches the first ones at once; returns how many, 0 to n. The
+	 * others are the caller's to launch: what is wrong with one, launch() says. NULL:
+	 * 0. */
 	unsigned (*launch_batch)(struct dev_ctx *ctx, struct dev_stream *st,
 				 const struct dev_launch *l, unsigned n);
 
 	/*
 	 * -- graphs (device/graph.h) --
-	 * NULL, all of them, on a device that has none of its own: graph/exec.c spreads the
-	 * nodes over streams there. Calls on one graph must not overlap.
+	 * NULL, all of them, on a device that has none of its own: graph/exec.c spreads
+	 * the nodes over streams there. Calls on one graph must not overlap.
 	 */
 	/* What desc points to is the caller's again afterwards. */
 	CUresult (*graph_create)(struct dev_ctx *ctx, const struct dev_graph_desc *desc,
@@ -515,7 +519,8 @@ struct device_ops {
 	void (*graph_destroy)(struct dev_graph *g);
 	/* What a node does from the next launch on; its kind stays. A failure leaves the
 	 * node as it was: create the graph anew. */
-	CUresult (*graph_set)(struct dev_graph *g, uint32_t node, const struct dev_node *to);
+	CUresult (*graph_set)(struct dev_graph *g, uint32_t node,
+			      const struct dev_node *to);
 	CUresult (*graph_enable)(struct dev_graph *g, uint32_t node, bool enabled);
 	CUresult (*graph_launch)(struct dev_graph *g, struct dev_stream *st);
 	CUresult (*graph_upload)(struct dev_graph *g, struct dev_stream *st);

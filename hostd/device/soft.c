@@ -318,7 +318,7 @@ static bool soft_footprint(struct device *dev, uint64_t *ret_least, uint64_t *re
 static void soft_info(struct device *dev, struct device_info *ret_info)
 {
 	*ret_info = (struct device_info){
-		.name = "Weft software GPU",
+		.name = SOFT_DEVICE_NAME,
 		.memory_bytes = dev->cfg.memory_bytes,
 		.driver_version = DRIVER_VERSION,
 		.driver = DRIVER_NAME,

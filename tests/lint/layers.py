@@ -15,7 +15,7 @@ ALLOWED = {
     "transport": ["transport"],
     "guestlib": ["guestlib", "transport"],
     "policies": ["policies"],
-    "qemu-device": ["qemu-device", "transport"],
+    "qemu-device": ["qemu-device", "transport", "hostd/util"],
     "hostd/ptx": ["hostd/ptx", "transport/base"],
     "hostd/simt": ["hostd/simt", "hostd/ptx", "transport/base"],
     "hostd/device": ["hostd/device", "hostd/simt", "hostd/ptx", "transport"],

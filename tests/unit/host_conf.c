@@ -28,6 +28,7 @@ Test(conf, everything)
 			   "control=/run/x/c\n"
 			   "user = nobody\n"
 			   "sandbox = log\n"
+			   "cgroup = /sys/fs/cgroup/weft\n"
 			   "device = soft\n"
 			   "tpcs = 8\n"
 			   "threads = 2\n"
@@ -55,6 +56,7 @@ Test(conf, everything)
 	cr_assert_str_eq(c.control, "/run/x/c");
 	cr_assert_str_eq(c.user, "nobody");
 	cr_assert_str_eq(c.sandbox, "log");
+	cr_assert_str_eq(c.cgroup, "/sys/fs/cgroup/weft");
 	cr_assert_str_eq(c.device, "soft");
 	cr_assert(c.tpcs == 8 && c.threads == 2 && c.pool == 3);
 	cr_assert_eq(c.memory, 512ull << 20);

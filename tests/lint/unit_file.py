@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""weftd.service: systemd knows all that is in it, and it says what weftd itself keeps."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+
+def capabilities(text, pattern):
+    return set(re.findall(pattern, text))
+
+
+def main(top):
+    with open(os.path.join(top, "hostd/weftd.service.in"), encoding="utf-8") as f:
+        unit = f.read()
+    with open(os.path.join(top, "hostd/broker/main.c"), encoding="utf-8") as f:
+        kept = capabilities(f.read(), r"SANDBOX_CAP\((CAP_\w+)\)")
+    line = re.search(r"^CapabilityBoundingSet=(.*)$", unit, re.M).group(1)
+    if set(line.split()) != kept:
+        sys.exit(f"weftd.service.in: CapabilityBoundingSet is {line}, weftd keeps {sorted(kept)}")
+    if not shutil.which("systemd-analyze"):
+        print("SKIP: no systemd-analyze here")
+        sys.exit(77)
+    with tempfile.TemporaryDirectory() as where:
+        # A program that is there stands for the ones that need not be installed.
+        for name in ("weftd", "nvidia-modprobe"):
+            shutil.copy("/bin/true", os.path.join(where, name))
+        path = os.path.join(where, "weftd.service")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(unit.replace("@sbindir@", where).replace("/usr/bin/nvidia-modprobe",
+                                                             where + "/nvidia-modprobe"))
+        r = subprocess.run(["systemd-analyze", "verify", "--man=no", path], capture_output=True,
+                           text=True, check=False)
+        said = [line for line in r.stderr.splitlines() if "weftd.service" in line or where in line]
+        if r.returncode or said:
+            sys.exit("\n".join(said) or r.stderr)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
