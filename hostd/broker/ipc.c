@@ -8,16 +8,20 @@
  * or has ended, to the tenant until the last other session lets go.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 #include "base/fd.h"
 #include "broker/broker.h"
 #include "session/session.h"
 
-/* Each part holds a descriptor of weftd's; b->shares_max is for all tenants together. */
+/* Each part holds a descriptor of weftd's; b->shares_max is for all tenants together, of
+ * which each leaves at least as many as it has: there is always room for one more. */
 #define SHARES_TENANT_MAX 8192u
+#define EVENT_SEALS       (F_SEAL_SHRINK | F_SEAL_GROW)
 #define OPENS_MAX         4096 /* of one share by one worker */
 
 struct share {
@@ -100,8 +104,29 @@ static void share_try_end(struct share *s)
 
 static bool has_room(const struct tenant *t, unsigned n_parts)
 {
-	return n_parts <= SHARES_TENANT_MAX - MIN(t->n_shares, SHARES_TENANT_MAX) &&
-	       n_parts <= t->b->shares_max - MIN(t->b->n_shares, t->b->shares_max);
+	uint64_t all = (uint64_t)t->b->n_shares + n_parts;
+	uint64_t own = (uint64_t)t->n_shares + n_parts;
+
+	return own <= SHARES_TENANT_MAX && all + own <= t->b->shares_max;
+}
+
+/* What a worker may hand over. Of memory the driver says what it is, but a socket or
+ * somebody's file it is not; an event is a page that we write to. */
+static bool is_right_file(unsigned kind, int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+
+	if (kind == SESS_IPC_MEMORY && fd < 0)
+		return true; /* nobody can open it */
+	if (fstat(fd, &st) < 0)
+		return false;
+	if (kind == SESS_IPC_EVENT)
+		return seals >= 0 && (seals & EVENT_SEALS) == EVENT_SEALS &&
+		       !(seals & F_SEAL_WRITE) &&
+		       st.st_size >= (off_t)sizeof(struct sess_ipc_event);
+	return !S_ISSOCK(st.st_mode) && (seals >= 0 || !S_ISREG(st.st_mode)) &&
+	       !S_ISDIR(st.st_mode);
 }
 
 /* Without parts yet. */
@@ -166,6 +191,8 @@ int ipc_export(struct worker *w, const struct sess_ipc *x, int fd, uint8_t *name
 	struct share *s = x->part ? find(w->tenant, name) : NULL;
 	int r = 0;
 
+	if (!is_right_file(x->kind, fd))
+		return -EINVAL;
 	if (!x->part)
 		r = share_new(w, x, &s);
 	else if (!s || s->maker != w || s->n != x->part || s->n == s->n_parts)

@@ -5,8 +5,11 @@
  */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -72,6 +75,13 @@ static bool take(unsigned i, uint64_t bytes)
 static int export(unsigned i, uint64_t bytes, uint8_t *ret_name)
 {
 	struct sess_ipc x = {.kind = SESS_IPC_MEMORY, .n_parts = 1, .bytes = bytes};
+
+	return ipc_export(&workers[i], &x, -1, ret_name);
+}
+
+static int export_parts(unsigned i, unsigned n, uint8_t *ret_name)
+{
+	struct sess_ipc x = {.kind = SESS_IPC_MEMORY, .n_parts = n};
 
 	return ipc_export(&workers[i], &x, -1, ret_name);
 }
@@ -143,7 +153,7 @@ Test(host_ipc, bounds)
 	b.shares_max = 10;
 	while (export(n % WORKERS, 0, name) == 0)
 		n++;
-	cr_assert_eq(n, 10);
+	cr_assert_eq(n, 6, "as many as each has are left");
 	cr_assert_eq(export(0, 0, name), -EMFILE);
 	end_worker(0);
 	cr_assert_eq(export(1, 0, name), 0);
@@ -155,6 +165,57 @@ Test(host_ipc, bounds)
 	for (unsigned i = 1; i < WORKERS; i++)
 		end_worker(i);
 	cr_assert_eq(b.n_shares, 0);
+}
+
+/* However much one has, whoever comes next has room. */
+Test(host_ipc, one_does_not_take_all)
+{
+	uint8_t name[16];
+	unsigned n = 0;
+
+	reset();
+	while (export(0, 0, name) == 0)
+		n++;
+	cr_assert_eq(n, 500);
+	for (n = 0; export(1, 0, name) == 0;)
+		n++;
+	cr_assert_geq(n, 200);
+	cr_assert_eq(export_parts(2, 1000, name), -EMFILE);
+	for (unsigned i = 0; i < WORKERS; i++)
+		end_worker(i);
+	cr_assert_eq(b.n_shares, 0);
+}
+
+static int export_file(unsigned kind, int fd)
+{
+	struct sess_ipc x = {.kind = kind, .n_parts = 1};
+	uint8_t name[16];
+
+	return ipc_export(&workers[0], &x, fd, name);
+}
+
+/* What weftd is to write to, keep and close. */
+Test(host_ipc, files)
+{
+	int page = fd_memfd("event", 4096), small = fd_memfd("event", 8), pair[2];
+	int loose = memfd_create("event", MFD_ALLOW_SEALING);
+	int file = open("/proc/self/status", O_RDONLY);
+
+	reset();
+	cr_assert_eq(ftruncate(loose, 4096), 0);
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	cr_assert_eq(export_file(SESS_IPC_EVENT, -1), -EINVAL);
+	cr_assert_eq(export_file(SESS_IPC_EVENT, file), -EINVAL);
+	cr_assert_eq(export_file(SESS_IPC_EVENT, pair[0]), -EINVAL);
+	cr_assert_eq(export_file(SESS_IPC_EVENT, small), -EINVAL);
+	cr_assert_eq(export_file(SESS_IPC_EVENT, loose), -EINVAL, "it could shrink");
+	cr_assert_eq(export_file(SESS_IPC_MEMORY, file), -EINVAL);
+	cr_assert_eq(export_file(SESS_IPC_MEMORY, pair[0]), -EINVAL);
+	cr_assert_eq(export_file(SESS_IPC_EVENT, page), 0);
+	cr_assert_eq(export_file(SESS_IPC_MEMORY, loose), 0);
+	cr_assert_eq(b.n_shares, 2);
+	for (unsigned i = 0; i < WORKERS; i++)
+		end_worker(i);
 }
 
 static int export_part(unsigned i, unsigned part, unsigned n, bool away, uint8_t *name)
