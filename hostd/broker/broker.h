@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * weftd: who may have how much, and which worker serves whom. One thread, one epoll, no
- * guest bytes, no device.
+ * weftd: who may have how much, and which worker serves whom. One thread and one epoll,
+ *but for what aside.c does; no guest bytes, no device.
  *
  *	loop.c, source.c  events		pool.c	   workers and sessions
  *	outbox.c   what workers are told
@@ -15,7 +15,7 @@
  *	refused.c  what guests were refused		ipc.c	   what sessions share
  *	window_note.c  what the next daemon is to know of a window
  *	output.c   what children print		users.c	   a user for each child
- *	cgroup.c   a cgroup for each tenant
+ *	cgroup.c   a cgroup for each tenant	aside.c	   what the loop does not wait for
  */
 #ifndef WEFT_BROKER_BROKER_H
 #define WEFT_BROKER_BROKER_H
@@ -52,7 +52,9 @@ int source_add(struct broker *b, struct source *src, int fd, uint32_t events,
 	       void (*fn)(struct source *, uint32_t));
 /* Other events from now on. Returns 0 or -errno. */
 int source_change(struct broker *b, struct source *src, uint32_t events);
-/* Stops watching and closes the descriptor. Safe within any source's function. */
+/* Stops watching; returns the descriptor, the caller's from now on, or -1. Safe within
+ * any source's function, as is source_remove(), which closes it. */
+int source_release(struct broker *b, struct source *src);
 void source_remove(struct broker *b, struct source *src);
 
 /* Runs fn(arg) when the events in hand have been dealt with: for freeing. */
@@ -122,8 +124,8 @@ void cgroups_open(struct broker *b);
 void cgroup_new(struct tenant *t);
 /* Its limits have changed, or the device is known. */
 void cgroup_limits(const struct tenant *t);
-/* Moves a process into it. */
-void cgroup_enter(struct tenant *t, pid_t pid);
+/* Moves a process into it, in a moment. */
+void cgroup_enter(const struct tenant *t, pid_t pid);
 /* Removes it; all processes have ended. */
 void cgroup_end(struct tenant *t);
 

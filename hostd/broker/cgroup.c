@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "broker/aside.h"
 #include "broker/broker.h"
 #include "device/device.h"
 #include "util/size.h"
@@ -263,14 +264,17 @@ void cgroup_new(struct tenant *t)
 	cgroup_limits(t);
 }
 
-void cgroup_enter(struct tenant *t, pid_t pid)
+void cgroup_enter(const struct tenant *t, pid_t pid)
 {
-	int r = t->cgroup < 0 ? 0 : put_pid(t->cgroup, pid);
+	int fd = t->cgroup < 0 ? -1
+			       : openat(t->cgroup, "cgroup.procs",
+					O_WRONLY | O_TRUNC | O_CLOEXEC);
 
-	/* One that has just ended is not there. */
-	if (r < 0 && r != -ESRCH && log_limit_ok(&t->log_limit, 2))
-		log_warning("tenant %s: its process %d is not in its cgroup: %s", t->name,
-			    pid, strerror(-r));
+	/* The kernel waits for all processors meanwhile. */
+	if (fd >= 0)
+		aside_write_pid(fd, pid);
+	else if (t->cgroup >= 0)
+		log_debug("tenant %s: cgroup.procs: %m", t->name);
 }
 
 void cgroup_end(struct tenant *t)

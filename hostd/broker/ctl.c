@@ -17,24 +17,32 @@ int ctl_send(int sock, const struct ctl_msg *m, int fd0, int fd1)
 	return fd_send(sock, m, sizeof(*m), fds, fd0 < 0 ? 0 : fd1 < 0 ? 1 : 2);
 }
 
-int ctl_recv(int sock, struct ctl_msg *ret_m, int *ret_fd0, int *ret_fd1)
+int ctl_recv_with(int sock, struct ctl_msg *ret_m, int *ret_fd0, int *ret_fd1,
+		  void (*drop)(int fd))
 {
 	int fds[2] = {-1, -1};
-	ssize_t n = fd_recv(sock, ret_m, sizeof(*ret_m), fds, ARRAY_SIZE(fds));
+	ssize_t n = fd_recv_with(sock, ret_m, sizeof(*ret_m), fds, ARRAY_SIZE(fds), drop);
 
 	if (n == 0)
 		return -ENODATA;
 	if (n < 0)
 		return (int)n;
 	if (n != sizeof(*ret_m)) {
-		closep(&fds[0]);
-		closep(&fds[1]);
+		for (unsigned i = 0; i < ARRAY_SIZE(fds); i++) {
+			if (fds[i] >= 0)
+				drop(fds[i]);
+		}
 		return -EPROTO;
 	}
 	ret_m->text[sizeof(ret_m->text) - 1] = '\0';
 	*ret_fd0 = fds[0];
 	*ret_fd1 = fds[1];
 	return 0;
+}
+
+int ctl_recv(int sock, struct ctl_msg *ret_m, int *ret_fd0, int *ret_fd1)
+{
+	return ctl_recv_with(sock, ret_m, ret_fd0, ret_fd1, fd_drop);
 }
 
 void ctl_refuse_fds(int sock)

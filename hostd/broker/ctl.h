@@ -163,5 +163,8 @@ void ctl_refuse_fds(int sock);
  * terminated. Returns 0, -ENODATA (closed), -EPROTO (wrong size), -EAGAIN or -errno.
  */
 int ctl_recv(int sock, struct ctl_msg *ret_m, int *ret_fd0, int *ret_fd1);
+/* Likewise; descriptors that nobody gets are given to drop. */
+int ctl_recv_with(int sock, struct ctl_msg *ret_m, int *ret_fd0, int *ret_fd1,
+		  void (*drop)(int fd));
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "broker/aside.h"
 #include "broker/broker.h"
 
 /* A door that ended is started again after this; one that is to end has as long. */
@@ -25,7 +26,7 @@ static void door_pause(struct tenant *t)
 static void door_gone(struct tenant *t)
 {
 	outbox_drop(&t->door_out);
-	source_remove(t->b, &t->door_ctl);
+	aside_remove(t->b, &t->door_ctl);
 	guests_drop(t);
 }
 
@@ -62,9 +63,9 @@ int door_said(struct tenant *t, struct ctl_msg *m)
 
 static int hear(struct tenant *t)
 {
-	_cleanup_close_ int fd0 = -1, fd1 = -1;
+	_cleanup_aside_ int fd0 = -1, fd1 = -1;
 	struct ctl_msg m;
-	int r = ctl_recv(t->door_ctl.fd, &m, &fd0, &fd1);
+	int r = ctl_recv_with(t->door_ctl.fd, &m, &fd0, &fd1, aside_close);
 
 	if (r == -EAGAIN || r == -EINTR)
 		return 0;

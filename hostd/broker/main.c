@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "broker/aside.h"
 #include "broker/broker.h"
 #include "broker/uuid.h"
 #include "util/lockfile.h"
@@ -473,6 +474,9 @@ static int start(struct broker *b, const struct options *o)
 	b->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (b->epoll < 0)
 		return -errno;
+	r = aside_open();
+	if (r < 0)
+		return r;
 	r = self_dir("weft-worker", &b->libexec);
 	if (r < 0) {
 		log_error("weft-worker is not to be found");

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "broker/aside.h"
 #include "broker/broker.h"
 #include "host.h"
 #include "session/session.h"
@@ -372,9 +373,9 @@ static void set_ready(struct worker *w, const struct ctl_msg *m)
 /* Returns 0 or -errno: it is of no use any more. */
 static int hear(struct worker *w)
 {
-	_cleanup_close_ int fd0 = -1, fd1 = -1;
+	_cleanup_aside_ int fd0 = -1, fd1 = -1;
 	struct ctl_msg m;
-	int r = ctl_recv(w->ctl.fd, &m, &fd0, &fd1);
+	int r = ctl_recv_with(w->ctl.fd, &m, &fd0, &fd1, aside_close);
 
 	if (r == -EAGAIN || r == -EINTR)
 		return 0;
@@ -398,7 +399,7 @@ static void on_worker_ctl(struct source *src, uint32_t events)
 	if (r != -ENODATA && r != -ECONNRESET)
 		log_warning("worker %d: %s", w->child.pid, strerror(-r));
 	/* Its end of the pair is gone or talks nonsense; the exit follows. */
-	source_remove(w->b, &w->ctl);
+	aside_remove(w->b, &w->ctl);
 	account_ending(w, clock_now_ns());
 	child_kill(&w->child);
 }
@@ -459,7 +460,7 @@ static void worker_ended(struct worker *w, int status)
 {
 	struct broker *b = w->b;
 
-	source_remove(b, &w->ctl);
+	aside_remove(b, &w->ctl);
 	if (w->state == WORKER_SESSION) {
 		record(w, status);
 		account_host_drop(w);

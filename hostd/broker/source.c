@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "broker/broker.h"
 
 int source_add(struct broker *b, struct source *src, int fd, uint32_t events,
@@ -24,12 +25,17 @@ int source_change(struct broker *b, struct source *src, uint32_t events)
 	return epoll_ctl(b->epoll, EPOLL_CTL_MOD, src->fd, &ev) < 0 ? -errno : 0;
 }
 
+int source_release(struct broker *b, struct source *src)
+{
+	if (src->fd >= 0)
+		epoll_ctl(b->epoll, EPOLL_CTL_DEL, src->fd, NULL);
+	/* An event of this round may still name it: loop_run() looks at fd. */
+	return fd_steal(&src->fd);
+}
+
 void source_remove(struct broker *b, struct source *src)
 {
-	if (src->fd < 0)
-		return;
-	epoll_ctl(b->epoll, EPOLL_CTL_DEL, src->fd, NULL);
-	close(src->fd);
-	/* An event of this round may still name it: loop_run() looks at fd. */
-	src->fd = -1;
+	int fd = source_release(b, src);
+
+	closep(&fd);
 }

@@ -56,7 +56,8 @@ class StandIn(FaultTest):
             self.assertEqual(read(self.top, "weftd", "cgroup.procs"), str(d.process.pid))
             self.assertEqual(read(self.top, "cgroup.subtree_control"), "+pids")
             self.assertIn("bounds memory and threads", d.log())
-            self.assertIn(int(self.vm1("cgroup.procs")), d.children("weft-door"))
+            wait_for(lambda: int(self.vm1("cgroup.procs") or 0) in d.children("weft-door"), 5,
+                     "its door is there")
             # Limits, the software device's memory, and what each worker takes besides.
             most = (10 + 20 + 8 + 64) * MIB + 2 * WORKER
             wait_for(lambda: self.vm1("memory.max") == str(most), 5, "the device is known")
@@ -64,7 +65,8 @@ class StandIn(FaultTest):
             self.assertEqual(threads % 2, 0)
             p = d.run("steady", "60", tenant="vm1")
             until_running(p)
-            self.assertEqual(int(self.vm1("cgroup.procs")), d.sessions("vm1")[0]["worker_pid"])
+            mine = str(d.sessions("vm1")[0]["worker_pid"])
+            wait_for(lambda: self.vm1("cgroup.procs") == mine, 5, "the worker is there")
             d.ctl("set", "vm1", "host.max=11M", "lanes.max=51")
             self.assertEqual(self.vm1("memory.max"), str(most + MIB))
             self.assertEqual(self.vm1("pids.max"), str(threads + 51))
@@ -102,12 +104,12 @@ class Kernels(FaultTest):
             p = d.run("steady", "60", tenant="vm1")
             until_running(p)
             mine = d.sessions("vm1")[0]["worker_pid"]
-            self.assertEqual(self.cgroup_of(mine), "tenant-vm1")
+            wait_for(lambda: self.cgroup_of(mine) == "tenant-vm1", 5, "it is there")
             self.assertEqual(self.cgroup_of(d.process.pid), "weftd")
             for pid in d.children("weft-worker"):
                 self.assertEqual(self.cgroup_of(pid), "tenant-vm1" if pid == mine else "weftd")
-            self.assertEqual(sorted(map(self.cgroup_of, d.children("weft-door"))),
-                             ["tenant-local", "tenant-vm1"])
+            wait_for(lambda: sorted(map(self.cgroup_of, d.children("weft-door"))) ==
+                     ["tenant-local", "tenant-vm1"], 5, "the doors are there")
             d.ctl("remove", "vm1")
             self.assertFalse(os.path.exists(os.path.join(self.top, "tenant-vm1")))
             self.assert_right(d.run("steady", "1"))

@@ -4,7 +4,9 @@
 log, its user, and what it leaves behind. tests/unit/host_sandbox.c tries the system calls."""
 import os
 import shutil
+import socket
 import stat
+import sys
 import unittest
 
 import fault
@@ -19,6 +21,43 @@ while :; do
     head -c 4000000 /dev/zero | tr '\0' x 1>&2
     yes 'weftd: info: forged' | head -n 100000
 done
+"""
+
+
+# Likewise: the first sends weftd a descriptor that takes ten minutes to close, in one of several
+# ways; the others wait for guests.
+SLOW = r"""#!%(python)s
+import array, os, socket, struct, time
+ctl = socket.socket(fileno=3)
+def message(kind):
+    return struct.pack("<IIiIQQQ200x", kind, 0, 0, 0, 0, 1 << 30, 0)
+def send(data, n=1):
+    s = socket.create_connection(("127.0.0.1", int(os.environ["WEFT_EVIL_PORT"])))
+    s.setblocking(False)
+    try:
+        while True:
+            s.send(bytes(65536))
+    except BlockingIOError:
+        pass
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 600))
+    ctl.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [s.fileno()] * n))])
+ctl.send(message(1))
+try:
+    os.symlink(str(os.getpid()), os.environ["WEFT_EVIL_ONCE"])
+except FileExistsError:
+    time.sleep(1000)
+way = os.environ["WEFT_EVIL_WAY"]
+if way == "unknown":
+    send(message(1000))
+elif way == "short":
+    send(b"x")
+elif way == "empty":
+    send(b"")
+elif way == "many":
+    send(message(1000), 250)
+elif way == "queued":
+    ctl.send(message(1000))
+    send(message(1000))
 """
 
 
@@ -168,6 +207,33 @@ class Broker(unittest.TestCase):
 
 
 class TakenOver(unittest.TestCase):
+    def slow_to_close(self, way):
+        with Daemon() as where, socket.socket() as peer:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            peer.bind(("127.0.0.1", 0))
+            peer.listen()
+            programs = where.path("programs")
+            os.mkdir(programs)
+            for name in ("weftd", "weft-door"):
+                shutil.copy(fault.program(name), programs)
+            with open(os.path.join(programs, "weft-worker"), "w", encoding="ascii") as f:
+                f.write(SLOW % {"python": sys.executable})
+            os.chmod(f.name, 0o755)
+            os.environ.update(WEFT_EVIL_PORT=str(peer.getsockname()[1]), WEFT_EVIL_WAY=way,
+                              WEFT_EVIL_ONCE=where.path("once"))
+            # In the sandbox a guest of this host's would have to bring the socket.
+            with Daemon("--pool", "1", "--sandbox", "off",
+                        weftd=os.path.join(programs, "weftd")) as d:
+                wait_for(lambda: os.path.lexists(where.path("once")), 10, "it is evil")
+                evil = int(os.readlink(where.path("once")))
+                wait_for(lambda: not alive(evil), 10, "it is ended")
+                d.ctl("list")
+
+    def test_what_is_slow_to_close(self):
+        for way in ("unknown", "short", "empty", "many", "queued"):
+            with self.subTest(way):
+                self.slow_to_close(way)
+
     def test_log_and_orphans(self):
         with Daemon() as where:
             programs = where.path("programs")

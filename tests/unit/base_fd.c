@@ -33,7 +33,7 @@ static void send_fds(const void *buf, size_t len, unsigned n)
 {
 	union {
 		struct cmsghdr align;
-		char space[CMSG_SPACE(sizeof(int) * FD_PASS_MAX)];
+		char space[CMSG_SPACE(sizeof(int) * FD_COME_MAX)];
 	} ctl = {0};
 	struct iovec iov = {.iov_base = (void *)buf, .iov_len = len};
 	struct msghdr msg = {.msg_iov = &iov,
@@ -59,6 +59,31 @@ Test(fd, of_a_message_without_a_byte, .init = setup, .fini = teardown)
 	cr_assert_eq(fd_recv(pair[1], buf, sizeof(buf), fds, 2), 0);
 	cr_assert_eq(fds[0], -1);
 	cr_assert_eq(fds[1], -1);
+	cr_assert_eq(next_fd(), before);
+}
+
+static unsigned n_dropped;
+
+static void count_drop(int fd)
+{
+	n_dropped++;
+	close(fd);
+}
+
+/* Nothing is left to the kernel, which would close it meanwhile. */
+Test(fd, as_many_as_can_come, .init = setup, .fini = teardown)
+{
+	int before = next_fd(), fd;
+	char buf[4];
+
+	for (unsigned n = 1; n < 200; n *= 3) {
+		n_dropped = 0;
+		send_fds("x", 1, n);
+		cr_assert_eq(fd_recv_with(pair[1], buf, sizeof(buf), &fd, 1, count_drop),
+			     1);
+		cr_assert_eq(n_dropped, n - 1);
+		close(fd);
+	}
 	cr_assert_eq(next_fd(), before);
 }
 

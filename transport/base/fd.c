@@ -80,11 +80,23 @@ int fd_send(int sock, const void *buf, size_t len, const int *fds, unsigned n_fd
 	return 0;
 }
 
+void fd_drop(int fd)
+{
+	close(fd);
+}
+
 ssize_t fd_recv(int sock, void *buf, size_t len, int *fds, unsigned max_fds)
 {
+	return fd_recv_with(sock, buf, len, fds, max_fds, fd_drop);
+}
+
+ssize_t fd_recv_with(int sock, void *buf, size_t len, int *fds, unsigned max_fds,
+		     void (*drop)(int fd))
+{
+	/* Room for all that may come: the kernel closes what has none, meanwhile. */
 	union {
 		struct cmsghdr align;
-		char space[CMSG_SPACE(sizeof(int) * FD_PASS_MAX)];
+		char space[CMSG_SPACE(sizeof(int) * FD_COME_MAX)];
 	} ctl;
 	struct iovec iov = { .iov_base = buf, .iov_len = len };
 	struct msghdr msg = {
@@ -117,7 +129,7 @@ ssize_t fd_recv(int sock, void *buf, size_t len, int *fds, unsigned max_fds)
 			if (n && got < max_fds)
 				fds[got++] = fd;
 			else
-				close(fd);
+				drop(fd);
 		}
 	}
 	return n;

@@ -9,8 +9,9 @@
 
 #include "base/macros.h"
 
-/* Most descriptors that one fd_send()/fd_recv() message may carry. */
+/* Most descriptors that one fd_send() message may carry, and that the kernel lets one. */
 #define FD_PASS_MAX 8
+#define FD_COME_MAX 253
 
 static inline void closep(int *fd)
 {
@@ -47,6 +48,14 @@ int fd_send(int sock, const void *buf, size_t len, const int *fds, unsigned n_fd
  * without a byte). Returns the number of bytes, 0 at end of file, or -errno.
  */
 ssize_t fd_recv(int sock, void *buf, size_t len, int *fds, unsigned max_fds);
+
+/* Likewise; instead of closing descriptors, which may take as long as their maker likes,
+ * gives them to drop. */
+ssize_t fd_recv_with(int sock, void *buf, size_t len, int *fds, unsigned max_fds,
+		     void (*drop)(int fd));
+
+/* Closes it. */
+void fd_drop(int fd);
 
 /*
  * Makes a sealed (no grow, no shrink) shared memory file of size bytes, close-on-exec.
