@@ -14,6 +14,7 @@
 
 #include "calls.h"
 #include "capture.h"
+#include "idle.h"
 #include "launch.h"
 #include "module.h"
 #include "process.h"
@@ -233,8 +234,10 @@ static CUresult check_cooperative(const struct launch *l, struct guest_func *f)
 static CUresult ask(struct guest_thread *t, const struct launch *l, struct guest_func *f)
 {
 	struct lane_reply reply;
-	CUresult r = guest_call(t, sizeof(struct launch_kernel_rep), &reply);
+	/* That the kernel has faulted already is for the next call to say. */
+	CUresult r = guest_call_even_lost(t, sizeof(struct launch_kernel_rep), &reply);
 
+	idle_count_call();
 	if (r == CUDA_SUCCESS)
 		note_taken(f, l);
 	return r;
