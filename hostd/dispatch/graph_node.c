@@ -6,20 +6,24 @@
 
 #define KERNEL_COOPERATIVE 1u /* flags of graph_kernel */
 
-static uint32_t set_op(struct sess_lane *sl, uint64_t h, uint32_t node,
-		       struct dev_node *op)
+/* Inside the gate: the driver looks at the memory that nodes copy or fill. */
+static int set_op(struct sess_lane *sl, uint64_t h, uint32_t node, struct dev_node *op,
+		  uint32_t *ret_result)
 {
 	struct sess_exec *e = sess_exec_lock(sl, h);
-	CUresult r = CUDA_ERROR_INVALID_HANDLE;
+	int r = e ? sess_enter(sl) : 0;
 
-	if (e) {
+	*ret_result = CUDA_ERROR_INVALID_HANDLE;
+	if (e && r == 0) {
 		op->graph = e->body;
-		r = exec_set(e->x, node, op);
-		sess_exec_unlock(e);
+		*ret_result = exec_set(e->x, node, op);
+		sess_leave(sl);
 	} else {
 		obj_put(sl->s, op->ref);
 		obj_put(sl->s, op->ref2);
 	}
+	if (e)
+		sess_exec_unlock(e);
 	return r;
 }
 
@@ -69,8 +73,7 @@ int handle_graph_kernel(struct sess_lane *sl, const struct graph_kernel_args *a,
 	op.kernel.cooperative = c->flags & KERNEL_COOPERATIVE;
 	op.kernel.params = a->params;
 	op.kernel.params_size = c->params_size;
-	rep->res.result = set_op(sl, c->exec, c->node, &op);
-	return 0;
+	return set_op(sl, c->exec, c->node, &op, &rep->res.result);
 }
 
 int handle_graph_copy(struct sess_lane *sl, const struct graph_copy_args *a,
@@ -90,8 +93,7 @@ int handle_graph_copy(struct sess_lane *sl, const struct graph_copy_args *a,
 			 .depth = c->depth},
 	};
 
-	rep->res.result = set_op(sl, c->exec, c->node, &op);
-	return 0;
+	return set_op(sl, c->exec, c->node, &op, &rep->res.result);
 }
 
 /* A reference on an array; none if h is 0, which is memory. */
@@ -138,8 +140,7 @@ int handle_graph_array_copy(struct sess_lane *sl, const struct graph_array_copy_
 		rep->res.result = no_op(sl, c->exec, r);
 		return 0;
 	}
-	rep->res.result = set_op(sl, c->exec, c->node, &op);
-	return 0;
+	return set_op(sl, c->exec, c->node, &op, &rep->res.result);
 }
 
 int handle_graph_fill(struct sess_lane *sl, const struct graph_fill_args *a,
@@ -158,8 +159,7 @@ int handle_graph_fill(struct sess_lane *sl, const struct graph_fill_args *a,
 
 	if (c->elem_bytes != 1 && c->elem_bytes != 2 && c->elem_bytes != 4)
 		return -EPROTO;
-	rep->res.result = set_op(sl, c->exec, c->node, &op);
-	return 0;
+	return set_op(sl, c->exec, c->node, &op, &rep->res.result);
 }
 
 int handle_graph_host(struct sess_lane *sl, const struct graph_host_args *a,
@@ -169,8 +169,7 @@ int handle_graph_host(struct sess_lane *sl, const struct graph_host_args *a,
 
 	if (!a->cmd->id)
 		return -EPROTO;
-	rep->res.result = set_op(sl, a->cmd->exec, a->cmd->node, &op);
-	return 0;
+	return set_op(sl, a->cmd->exec, a->cmd->node, &op, &rep->res.result);
 }
 
 int handle_graph_event(struct sess_lane *sl, const struct graph_event_args *a,
@@ -191,8 +190,7 @@ int handle_graph_event(struct sess_lane *sl, const struct graph_event_args *a,
 		atomic_store(&ev->moment, 0);
 	}
 	op.event = ev->dev;
-	rep->res.result = set_op(sl, a->cmd->exec, a->cmd->node, &op);
-	return 0;
+	return set_op(sl, a->cmd->exec, a->cmd->node, &op, &rep->res.result);
 }
 
 int handle_graph_mem_ops(struct sess_lane *sl, const struct graph_mem_ops_args *a,
@@ -211,8 +209,7 @@ int handle_graph_mem_ops(struct sess_lane *sl, const struct graph_mem_ops_args *
 			.addr = a->op[i].address,
 			.value = a->op[i].value,
 		};
-	rep->res.result = set_op(sl, a->cmd->exec, a->cmd->node, &op);
-	return 0;
+	return set_op(sl, a->cmd->exec, a->cmd->node, &op, &rep->res.result);
 }
 
 int handle_graph_conditional(struct sess_lane *sl, const struct graph_conditional_args *a,
@@ -226,8 +223,7 @@ int handle_graph_conditional(struct sess_lane *sl, const struct graph_conditiona
 			 .first_body = a->cmd->first_body},
 	};
 
-	rep->res.result = set_op(sl, a->cmd->exec, a->cmd->node, &op);
-	return 0;
+	return set_op(sl, a->cmd->exec, a->cmd->node, &op, &rep->res.result);
 }
 
 int handle_graph_empty(struct sess_lane *sl, const struct graph_empty_args *a,
@@ -235,6 +231,5 @@ int handle_graph_empty(struct sess_lane *sl, const struct graph_empty_args *a,
 {
 	struct dev_node op = {.kind = DEV_NODE_EMPTY};
 
-	rep->res.result = set_op(sl, a->cmd->exec, a->cmd->node, &op);
-	return 0;
+	return set_op(sl, a->cmd->exec, a->cmd->node, &op, &rep->res.result);
 }

@@ -426,6 +426,36 @@ Test(moving, wanted_by_a_graph)
 	release(l, a);
 }
 
+static void graph_fills(struct lane *l, uint64_t exec, CUdeviceptr dst)
+{
+	*begin(l, graph_fill) = (struct graph_fill_cmd){
+		.exec = exec, .dst = dst, .width = 1, .height = 1, .elem_bytes = 1};
+	cr_assert_eq(lane_post(l), 0);
+}
+
+/* And when a node of it is changed. */
+Test(moving, wanted_by_a_node_of_a_graph)
+{
+	struct lane *l = lb[0].guest;
+	CUdeviceptr a = alloc(l, 16 * MIB);
+	const uint64_t exec = handle_make(HANDLE_GRAPH_EXEC, 1, 1);
+
+	weftd.by_itself = true;
+	fill(l, a, 16 * MIB, 5);
+	*begin(l, graph_new) = (struct graph_new_cmd){.exec = exec, .n_nodes = 1};
+	cr_assert_eq(lane_post(l), 0);
+	graph_fills(l, exec, a);
+	begin(l, graph_ready)->exec = exec;
+	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
+	(void)move(CTL_RECLAIM, 1, 16 * MIB, PLACE_SWAPPED);
+	cr_assert_eq(swapped(), 16 * MIB);
+	graph_fills(l, exec, a + 1);
+	release(l, alloc(l, MIB)); /* that touches nothing, and comes behind it */
+	cr_assert_eq(swapped(), 0);
+	check(l, a, 16 * MIB, 5);
+	release(l, a);
+}
+
 /* More goes out while the answer is awaited. */
 static void *check_on_thread(void *arg)
 {
