@@ -112,10 +112,10 @@ static CUresult cuda_ctx_create(struct device *dev, unsigned flags,
 	list_init(&ctx->modules);
 	list_init(&ctx->graveyard);
 	pthread_mutex_init(&ctx->batch_lock, NULL);
-	pthread_mutex_lock(&dev->lock);
+	pthread_mutex_lock(&dev->making);
 	ctx->id = ++dev->last_ctx;
 	res = ctx_make(dev, flags, ctx);
-	pthread_mutex_unlock(&dev->lock);
+	pthread_mutex_unlock(&dev->making);
 	if (res) {
 		free(ctx);
 		return res;
@@ -128,7 +128,9 @@ static CUresult cuda_ctx_create(struct device *dev, unsigned flags,
 	if (!res)
 		res = slots_make(ctx);
 	if (res) {
+		pthread_mutex_lock(&dev->making);
 		ctx_drop(ctx);
+		pthread_mutex_unlock(&dev->making);
 		free(ctx);
 		return res;
 	}
@@ -180,8 +182,10 @@ static void cuda_ctx_destroy(struct dev_ctx *ctx)
 	cu.cuMemFreeHost(ctx->slots);
 	pthread_mutex_lock(&dev->lock);
 	list_remove(&ctx->link);
-	ctx_drop(ctx);
 	pthread_mutex_unlock(&dev->lock);
+	pthread_mutex_lock(&dev->making);
+	ctx_drop(ctx);
+	pthread_mutex_unlock(&dev->making);
 	pthread_mutex_destroy(&ctx->batch_lock);
 	free(ctx);
 	adopt_elsewhere(dev);
@@ -232,6 +236,11 @@ static uint64_t cuda_ctx_limit_bytes(struct dev_ctx *ctx, CUlimit limit, size_t 
 	default:
 		return 0;
 	}
+}
+
+static CUresult cuda_ctx_known(struct dev_ctx *ctx)
+{
+	return (CUresult)atomic_load_explicit(&ctx->status, memory_order_relaxed);
 }
 
 static CUresult cuda_ctx_status(struct dev_ctx *ctx)
@@ -297,6 +306,7 @@ static void cuda_close(struct device *dev)
 	cuda_nvml_close(dev);
 	cuda_memory_fini(dev);
 	pthread_mutex_destroy(&dev->lock);
+	pthread_mutex_destroy(&dev->making);
 	free(dev);
 }
 
@@ -316,6 +326,7 @@ static int cuda_open(const struct device_config *cfg, struct device **ret_dev)
 		free(dev);
 		return r;
 	}
+	pthread_mutex_init(&dev->making, NULL);
 	pthread_mutex_init(&dev->lock, NULL);
 	list_init(&dev->contexts);
 	list_init(&dev->host_ops);
@@ -353,6 +364,7 @@ const struct device_ops device_cuda_ops = {
 	.ctx_set_limit = cuda_ctx_set_limit,
 	.ctx_limit_bytes = cuda_ctx_limit_bytes,
 	.ctx_status = cuda_ctx_status,
+	.ctx_known = cuda_ctx_known,
 	.ctx_fault = cuda_ctx_fault,
 	.reserve = cuda_reserve,
 	.unreserve = cuda_unreserve,

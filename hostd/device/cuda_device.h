@@ -53,6 +53,9 @@ struct device {
 	CUdevice cu;
 	struct device_config cfg;
 	struct device_info info;
+	/* Contexts and host memory come and go one at a time: held in the driver's calls,
+	 * which may wait for a launch that waits for a host function. Taken before: */
+	pthread_mutex_t making;
 	pthread_mutex_t lock;      /* all below; not held in calls that may wait */
 	struct range_set reserved; /* of the band */
 	struct range_set mapped;   /* data: its CUmemAccess_flags */
@@ -62,10 +65,11 @@ struct device {
 	/* Memory of that kind cannot be given to other processes. */
 	_Atomic bool no_export[DEV_MEMORY_KINDS];
 	bool own_host;     /* its host part is reserved in this process */
-	bool primary_used; /* a context of ours is the primary one */
+	bool primary_used; /* a context of ours is the primary one; with `making` */
 	struct list contexts;
 	struct list host_ops; /* struct host_op, not done */
-	uint64_t last_token, last_ctx;
+	uint64_t last_token;
+	uint64_t last_ctx; /* with `making` */
 	struct cuda_output output;
 	struct tally chunks, imports; /* bytes of each kind; any thread */
 	struct cuda_nvml *nvml;       /* NULL: the host's NVML is not there */

@@ -114,6 +114,7 @@ CUresult cuda_host_map(struct dev_ctx *ctx, CUdeviceptr addr, uint64_t size, int
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!is_region(addr, size) || offset % DEVICE_HOST_GRAIN)
 		return CUDA_ERROR_INVALID_VALUE;
+	cuda_scoped_lock(&dev->making);
 	res = insert(ctx, addr, size);
 	if (res)
 		return res;
@@ -129,29 +130,34 @@ CUresult cuda_host_map(struct dev_ctx *ctx, CUdeviceptr addr, uint64_t size, int
 	return cuda_note(ctx, res);
 }
 
+static void set_owner(struct device *dev, struct range *r, struct dev_ctx *ctx)
+{
+	cuda_scoped_lock(&dev->lock);
+	r->data = ctx;
+}
+
+/* Regions come and go with `making` held alone. */
 void cuda_host_leave(struct dev_ctx *ctx)
 {
-	struct device *dev = ctx->dev;
+	struct range_set *host = &ctx->dev->host;
 
-	cuda_scoped_lock(&dev->lock);
-	for (struct range *r = range_above(&dev->host, 0); r;
-	     r = range_next(&dev->host, r)) {
+	cuda_scoped_lock(&ctx->dev->making);
+	for (struct range *r = range_above(host, 0); r; r = range_next(host, r)) {
 		if (r->data != ctx)
 			continue;
 		cu.cuMemHostUnregister(as_host(r->start));
-		r->data = NULL;
+		set_owner(ctx->dev, r, NULL);
 	}
 }
 
 void cuda_host_adopt(struct dev_ctx *ctx)
 {
-	struct device *dev = ctx->dev;
+	struct range_set *host = &ctx->dev->host;
 
-	cuda_scoped_lock(&dev->lock);
-	for (struct range *r = range_above(&dev->host, 0); r;
-	     r = range_next(&dev->host, r)) {
+	cuda_scoped_lock(&ctx->dev->making);
+	for (struct range *r = range_above(host, 0); r; r = range_next(host, r)) {
 		if (!r->data && !host_register(r->start, r->size))
-			r->data = ctx;
+			set_owner(ctx->dev, r, ctx);
 	}
 }
 
@@ -159,8 +165,10 @@ CUresult cuda_host_unmap(struct dev_ctx *ctx, CUdeviceptr addr)
 {
 	struct device *dev = ctx->dev;
 	CUresult res = cuda_enter(ctx);
-	uint64_t size = take(dev, addr);
+	uint64_t size;
 
+	cuda_scoped_lock(&dev->making);
+	size = take(dev, addr);
 	if (!size)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!res)

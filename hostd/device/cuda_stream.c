@@ -103,6 +103,7 @@ static void CUDA_CB host_op_run(CUstream st, CUresult status, void *data)
 	uint64_t token = h->token;
 
 	if (status) { /* the context is lost */
+		cuda_note(h->ctx, status);
 		pthread_mutex_lock(&dev->lock);
 		host_op_end_locked(h);
 		pthread_mutex_unlock(&dev->lock);

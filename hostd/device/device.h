@@ -292,8 +292,12 @@ struct device_ops {
 	CUresult (*ctx_set_limit)(struct dev_ctx *ctx, CUlimit limit, size_t value);
 	/* Device memory that a limit of that value takes at most. */
 	uint64_t (*ctx_limit_bytes)(struct dev_ctx *ctx, CUlimit limit, size_t value);
-	/* CUDA_SUCCESS or the code with which the context was lost. Never blocks. */
+	/* CUDA_SUCCESS or the code with which the context was lost. May wait for a launch
+	 * that finds too many before it. */
 	CUresult (*ctx_status)(struct dev_ctx *ctx);
+	/* The same as far as it is known already: waits for nothing. Who is told by
+	 * host_func's fn that its stream stands knows of all that came before. */
+	CUresult (*ctx_known)(struct dev_ctx *ctx);
 	/* One line about the fault that ended the context, for the log; "" if none. */
 	void (*ctx_fault)(struct dev_ctx *ctx, char *ret_text, size_t size);
 

@@ -393,6 +393,7 @@ const struct device_ops device_soft_ops = {
 	.ctx_set_limit = soft_ctx_set_limit,
 	.ctx_limit_bytes = soft_ctx_limit_bytes,
 	.ctx_status = soft_ctx_status,
+	.ctx_known = soft_ctx_status,
 	.ctx_fault = soft_ctx_fault,
 	.reserve = soft_reserve,
 	.unreserve = soft_unreserve,

@@ -151,9 +151,9 @@ int hostfuncs_wait(struct hostfuncs *h, uint64_t *ret_id, CUresult *ret_status)
 			list_remove(&f->link);
 			list_append(&h->given, &f->link);
 			*ret_id = f->id;
-			/* no driver call for others: a launch may hold its locks until
-			 * the function has run */
-			*ret_status = f->ctx ? h->s->ops->ctx_status(f->ctx) : f->status;
+			/* No call of the driver: a launch may hold its locks until the
+			 * function has run. */
+			*ret_status = f->ctx ? h->s->ops->ctx_known(f->ctx) : f->status;
 			r = 0;
 		}
 	}

@@ -147,8 +147,14 @@ static void fake_ctx_destroy(struct dev_ctx *ctx)
 	free(ctx);
 }
 
+static CUresult fake_ctx_known(struct dev_ctx *ctx)
+{
+	return ctx->status;
+}
+
 static CUresult fake_ctx_status(struct dev_ctx *ctx)
 {
+	fake.asked_status++;
 	return ctx->status;
 }
 
@@ -464,6 +470,7 @@ const struct device_ops fake_ops = {
 	.ctx_destroy = fake_ctx_destroy,
 	.ctx_synchronize = fake_ctx_synchronize,
 	.ctx_status = fake_ctx_status,
+	.ctx_known = fake_ctx_known,
 	.ctx_fault = fake_ctx_fault,
 	.reserve = fake_reserve,
 	.unreserve = fake_unreserve,

@@ -25,8 +25,9 @@ struct fake_state {
 	_Atomic bool silent;
 	/* what changes that, and what a module says that it takes */
 	uint64_t module_takes, function_takes, module_guess;
-	bool compresses;        /* what is to be compressible */
-	bool reaches_functions; /* of the host, as soon as they are queued */
+	bool compresses;               /* what is to be compressible */
+	_Atomic unsigned asked_status; /* so often */
+	bool reaches_functions;        /* of the host, as soon as they are queued */
 	/* [who][for whom]: waits for that many of its operations */
 	uint64_t waits[FAKE_STREAMS][FAKE_STREAMS];
 };

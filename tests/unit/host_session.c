@@ -284,6 +284,7 @@ Test(session, tells_of_copies_that_failed)
 	w->done_result = CUDA_ERROR_INVALID_VALUE;
 	cr_assert_eq(lane_call(lb[1].guest, &r), 0);
 	cr_assert_eq(((const struct host_func_wait_rep *)r.body)->id, 2);
+	cr_assert_eq(fake.asked_status, 0, "a launch may keep the driver's locks");
 	cr_assert_eq(sync_now(), CUDA_ERROR_INVALID_VALUE);
 	cr_assert_eq(sync_now(), CUDA_SUCCESS);
 }
