@@ -10,6 +10,7 @@
  */
 #include <stdint.h>
 #include <string.h>
+#include <sys/un.h>
 
 #include "fds.h"
 #include "handover.h"
@@ -19,9 +20,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #include "keeper.c"
 
-#define RAM     (256u << 10)
-#define STEPS   4
-#define RECORDS 40
+#define RAM      (256u << 10)
+#define STEPS    4
+#define RECORDS  40
+#define SENT_MAX 32768u
 
 struct input {
 	const uint8_t *p;
@@ -70,6 +72,31 @@ static bool put_record(int to, struct input *in)
 	return sent;
 }
 
+/* A successor takes all of it from us, as it was. */
+static void hand_on(struct server *s)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	static struct server successor;
+	socklen_t len = sizeof(a);
+
+	closep(&s->handover_fd);
+	s->handover_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	/* An address without a name gets one that is free. */
+	if (bind(s->handover_fd, (struct sockaddr *)&a, sizeof(sa_family_t)) < 0 ||
+	    getsockname(s->handover_fd, (struct sockaddr *)&a, &len) < 0 ||
+	    listen(s->handover_fd, 1) < 0 ||
+	    connect(fd, (struct sockaddr *)&a, len) < 0 || send(fd, "k", 1, 0) != 1 ||
+	    handover_offer(s) < 0 || server_init(&successor, 0) < 0 ||
+	    handover_receive(&successor, fd, 0) < 0)
+		abort();
+	if (successor.dev.conns.n != s->dev.conns.n ||
+	    successor.dev.conns.buffered != s->dev.conns.buffered)
+		abort();
+	server_fini(&successor);
+	close(fd);
+}
+
 /* What was taken must be fit for serving, or at least for ending. */
 static void receive(int from, int after_crash)
 {
@@ -77,9 +104,13 @@ static void receive(int from, int after_crash)
 
 	if (server_init(&s, 42) < 0)
 		abort();
-	if (handover_receive(&s, from, after_crash) == 0 && server_start(&s) == 0)
+	if (handover_receive(&s, from, after_crash) == 0 && server_start(&s) == 0) {
 		for (unsigned i = 0; i < STEPS && server_step(&s, 0) == 0; i++)
 			;
+		/* More would have to be read while it is written. */
+		if (s.dev.conns.buffered < SENT_MAX)
+			hand_on(&s);
+	}
 	server_fini(&s);
 }
 

@@ -292,6 +292,7 @@ void fuzz_session_open(struct fuzz_session *f, unsigned n_lanes,
 	struct hostmem_file file = {.size = HOST_BYTES};
 
 	log_set_level(LOG_LVL_ERROR);
+	(void)op_named((const uint8_t[2]){0}); /* its table, before there are threads */
 	*f = (struct fuzz_session){.n_lanes = n_lanes, .tickets = {1}};
 	broker.arg = &f->charged;
 	file.fd = f->host_fd = fd_memfd("fuzz", HOST_BYTES);
