@@ -64,7 +64,9 @@ void process_lost(const char *why)
 		return;
 	atomic_store_explicit(&guest_process.gate, GUEST_ERROR_LOST,
 			      memory_order_release);
-	log_warning("the host is gone (%s); every CUDA call fails from now on", why);
+	log_warning("the session on the host is over (%s): every CUDA call fails from "
+		    "now on",
+		    why);
 }
 
 bool guest_is_device(uint64_t addr)
@@ -163,6 +165,15 @@ void process_warn_slow(void)
 		log_warning("no shared window (%s): calls are slower", why);
 }
 
+/* What NVIDIA's tools have the driver load into a program. */
+static void warn_tools(void)
+{
+	if (getenv("CUDA_INJECTION64_PATH"))
+		log_warning(
+			"CUDA_INJECTION64_PATH is ignored: profilers and debuggers do "
+			"not work through Weft");
+}
+
 /* Learns what device there is. */
 static CUresult open_session(void)
 {
@@ -253,6 +264,7 @@ static CUresult init_locked(void)
 	}
 	process_set_state(PROCESS_READY);
 	process_warn_slow();
+	warn_tools();
 	guest_refuse_flush();
 	return CUDA_SUCCESS;
 }

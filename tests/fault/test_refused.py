@@ -1,9 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """weftctl info names what a program asked for and was refused, and nothing else."""
+import os
+import re
 import unittest
+import unittest.mock
 
 from fault import Daemon, FaultTest, patient, wait_for
+
+
+LIMITS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "hostd", "doc",
+                      "limits.md")
 
 
 def refused(d, *what):
@@ -35,6 +42,20 @@ class Refused(FaultTest):
             self.assertEqual(both[("function", "cuCheckpointProcessLock")], 2)
             sessions = {s["tenant"]: s["session"] for s in d.ctl("info")["ended"]}
             self.assertEqual(refused(d, str(sessions["b"])), {}, "steady lacks nothing")
+
+    def test_known_limits(self):
+        """hostd/doc/limits.md has each call that is not there, and what it answers."""
+        with open(LIMITS, encoding="utf-8") as f:
+            want = dict(re.findall(r"^\|[^|]*\| `(\w+)`[^|]*\| (\w+) \|$", f.read(), re.M))
+        with Daemon() as d, unittest.mock.patch.dict(os.environ,
+                                                     CUDA_INJECTION64_PATH="/nonexistent"):
+            p = d.run("limits")
+            out, _ = p.communicate(timeout=patient(20))
+            self.assertEqual(p.returncode, 0, out)
+            got = dict(re.findall(r"^(cu\w+) (\w+)$", out, re.M))
+            self.assertEqual(got, want)
+            self.assertIn("CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS 0", out)
+            self.assertEqual(out.count("CUDA_INJECTION64_PATH is ignored"), 1, out)
 
     def test_code_for_another_gpu(self):
         with Daemon() as d:
