@@ -9,6 +9,7 @@
  *	account.c  device memory		window.c   a VM's shared memory
  *	away.c	   memory that has moved out	hold.c	   who waits for memory
  *	numbers.c  what policies are told	reclaim.c  who gives way
+ *	stuck.c	   whose work does not end
  *	worker_msg.c  what workers say		ready.c	   host memory kept ready
  *	guests.c   who waits for a worker	door.c	   doors
  *	control.c  the control socket		request.c  what can be asked there
@@ -169,6 +170,8 @@ struct worker_move {
 	bool needs;         /* it waits for what is swapped */
 	bool homes;         /* it waits for what it is to share */
 	unsigned n_busy;    /* times in a row that it did not get quiet */
+	uint64_t busy_since_ns; /* of these the first; 0: none */
+	bool stuck;             /* nobody waits for it; stuck.c */
 	bool at_gate;       /* it will say whether it gets quiet */
 	/* Until then it is not asked for more, has nothing more to give, gets nothing
 	 * back. */
@@ -226,6 +229,7 @@ struct worker {
 	bool in_window;    /* its guest has mapped that: host memory lies there */
 	char carrier[24];
 	bool killed;
+	const char *why; /* weftd has ended it for this; NULL: for nothing */
 	uint64_t ending_ns; /* since when it is on its way out; 0: it is not */
 	/* Whether its program is still there: asked last, answered last; 0: never */
 	uint32_t asked, here;
@@ -493,6 +497,15 @@ void reclaim_drop_tenant(struct tenant *t);
  * UINT64_MAX: when something has changed. */
 uint64_t reclaim_tick(struct broker *b, uint64_t now_ns);
 
+/* ---- stuck.c: whose work does not end ---- */
+
+/* It was asked to give way, and did not get quiet. */
+void stuck_busy(struct worker *w, uint64_t now_ns);
+/* It has given way, or got quiet, or is about to end. */
+void stuck_end(struct worker *w);
+/* Ends one that keeps others below memory.min for too long. */
+void stuck_tick(struct broker *b, uint64_t now_ns);
+
 /* ---- ready.c ---- */
 
 /* Tells workers how much host memory to keep ready. Returns when to be called again. */
@@ -647,7 +660,8 @@ struct tenant {
 	uint64_t granted, away, returning, peak;
 	/* Of what is granted: freed since, on its way out or back. */
 	uint64_t freed_moving;
-	uint64_t held; /* charges that wait */
+	uint64_t held;     /* charges that wait */
+	uint64_t lacks_ns; /* since when it has less than memory.min; stuck.c */
 	/* Who waits, for memory or for what is swapped: a few stand in b->holds, the
 	 * others behind them. */
 	struct hold_queue {
@@ -775,6 +789,8 @@ struct broker {
 	uint64_t host_max, host;        /* of all tenants: pinned, and of workers */
 	uint64_t swap; /* host memory for what is away; 0: nothing moves */
 	uint64_t chunk;
+	uint64_t kill_ns; /* reclaim.kill; 0: never */
+	unsigned n_stuck; /* workers */
 	/* Kept free while tenants want more than there is, which was so last at
 	 * scarce_ns (0: never). */
 	uint64_t reserve, scarce_ns;

@@ -25,6 +25,9 @@
 #define CHUNK_MAX         (64ull << 20)
 #define CHUNK_DEFAULT     (8ull << 20) /* SPACE_PIECE says why */
 #define PLACEMENT_DEFAULT "lru"
+/* Less than a charge waits, so that one which memory.min promises is granted in the end. */
+#define KILL_DEFAULT 20u
+#define KILL_MAX     86400u
 /* Numbers that neither distributions nor systemd (UIDS-GIDS) give to anybody. */
 #define USERS_FIRST 2000000000u
 #define USERS_N     65536u
@@ -67,6 +70,7 @@ int conf_init(struct conf *c)
 	c->device = strdup("auto");
 	c->reserve = UINT64_MAX;
 	c->chunk = CHUNK_DEFAULT;
+	c->kill_s = KILL_DEFAULT;
 	c->placement = strdup(PLACEMENT_DEFAULT);
 	return c->run_dir && c->sandbox && c->device && c->placement ? 0 : -ENOMEM;
 }
@@ -349,6 +353,8 @@ int conf_daemon_set(struct conf *c, const char *key, const char *value)
 		return set_chunk(&c->chunk, value);
 	if (!strcmp(key, "placement"))
 		return set_placement(c, value);
+	if (!strcmp(key, "reclaim.kill"))
+		return set_number(&c->kill_s, value, KILL_MAX);
 	return -ENOENT;
 }
 
@@ -370,6 +376,7 @@ static const struct {
 	{"placement", "is none of lru, largest, random"},
 	{"sandbox", "is none of on, log, off"},
 	{"pool", "is no number from 0 to 64"},
+	{"reclaim.kill", "is no number of seconds from 0 to 86400"},
 	{"tpcs", "is no number from 0 to 1024"},
 	{"threads", "is no number from 0 to 1024"},
 	{"chunk", "is no power of two from 128K to 64M"},

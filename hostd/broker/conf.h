@@ -61,6 +61,7 @@ struct conf {
 	uint64_t swap;     /* host memory for what gives way; 0: nothing does */
 	uint64_t reserve; /* kept free for the next; UINT64_MAX: as the device is large */
 	uint64_t chunk;   /* in which it moves */
+	unsigned kill_s;  /* reclaim.kill, seconds; 0: never */
 	char *placement;  /* policies/placement.h */
 	unsigned pool;    /* workers kept ready */
 	struct list tenants;

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "broker/aside.h"
 #include "broker/broker.h"
@@ -551,6 +552,7 @@ int main(int argc, char **argv)
 	b->keep_ready = conf.pool;
 	b->host_max = conf.host_max;
 	b->swap = conf.swap;
+	b->kill_ns = conf.kill_s * NSEC_PER_SEC;
 	b->chunk = conf.chunk;
 	b->placement = placement_find(conf.placement);
 	b->epoll = b->control.fd = b->signals.fd = b->lifeline.fd = -1;

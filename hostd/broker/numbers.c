@@ -34,6 +34,8 @@ uint64_t numbers_movable(const struct worker *w, uint64_t now_ns)
 
 	if (now_ns != NUMBERS_QUIET && now_ns < w->move.empty_ns)
 		return 0;
+	if (w->move.stuck && (now_ns == NUMBERS_QUIET || is_busy(w, now_ns)))
+		return 0;
 	return MIN(atomic_load(&w->count->movable_bytes), has > fixed ? has - fixed : 0);
 }
 

@@ -408,7 +408,9 @@ static void on_worker_ctl(struct source *src, uint32_t events)
 
 static void describe_end(const struct worker *w, int status, char *buf, size_t room)
 {
-	if (WIFSIGNALED(status))
+	if (w->why)
+		snprintf(buf, room, "%s", w->why);
+	else if (WIFSIGNALED(status))
 		snprintf(buf, room,
 			 w->killed ? "killed by operator" : "worker: signal %d",
 			 WTERMSIG(status));

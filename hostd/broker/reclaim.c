@@ -75,20 +75,17 @@ static void not_moving(struct broker *b, uint64_t now_ns)
 	ready_pause(b, now_ns + READY_PAUSE_NS);
 }
 
-/* Asks a session of the tenant that a policy named. Returns 0 or -EBUSY. */
-static int ask_out(struct broker *b, struct tenant *t, uint64_t bytes, bool urgent,
-		   uint64_t now_ns)
+/* Returns 0 or -EBUSY. */
+static int ask_session(struct worker *w, uint64_t bytes, enum placement_where where,
+		       bool urgent, uint64_t now_ns)
 {
-	struct ctl_msg m = {.type = CTL_RECLAIM, .urgent = urgent};
-	struct placement_session ses;
-	struct worker *w = numbers_session(t, false, now_ns, &ses);
+	struct ctl_msg m = {.type = CTL_RECLAIM,
+			    .id = new_id(w->b),
+			    .bytes = bytes,
+			    .total = where,
+			    .urgent = urgent};
 
-	if (!w)
-		return -EBUSY;
-	m.id = new_id(b);
-	m.bytes = MIN(bytes, ses.movable);
-	m.total = b->placement->where(&ses);
-	m.session = w->move.room = away_room(t);
+	m.session = w->move.room = away_room(w->tenant);
 	if (outbox_tell(&w->out, &m, -1, -1) < 0) {
 		child_kill(&w->child);
 		return -EBUSY;
@@ -97,6 +94,19 @@ static int ask_out(struct broker *b, struct tenant *t, uint64_t bytes, bool urge
 	w->move.left = w->move.gave = 0;
 	asked(w, now_ns);
 	return 0;
+}
+
+/* Asks a session of the tenant that a policy named. Returns 0 or -EBUSY. */
+static int ask_out(struct broker *b, struct tenant *t, uint64_t bytes, bool urgent,
+		   uint64_t now_ns)
+{
+	struct placement_session ses;
+	struct worker *w = numbers_session(t, false, now_ns, &ses);
+
+	if (!w)
+		return -EBUSY;
+	return ask_session(w, MIN(bytes, ses.movable), b->placement->where(&ses), urgent,
+			   now_ns);
 }
 
 static struct tenant *tenant_at(struct broker *b, uint32_t index)
@@ -166,6 +176,33 @@ static int find_victim(const struct hold *h, const struct pass *p, uint64_t room
 	return r;
 }
 
+/* Of those who could give, only the session itself is left, and it did not get quiet
+ * twice: most likely its work waits for the very thread that waits here. */
+static bool waits_for_itself(const struct hold *h, const struct pass *p, uint64_t room,
+			     uint64_t missing)
+{
+	struct placement_tenant *t = &p->now.tenants[h->t->index];
+	uint64_t was = t->movable, own = numbers_movable(h->w, p->now_ns);
+	struct placement_step step;
+	int r;
+
+	if (h->w->move.n_busy < 2 || !t->busy || !own)
+		return false;
+	t->movable -= MIN(own, t->movable);
+	r = find_victim(h, p, room, missing, &step);
+	t->movable = was;
+	return r == -ENOSPC || r == -ENOMEM;
+}
+
+/* It stays within memory.min, and who keeps it from that is ended in the end. */
+static bool is_promised(const struct hold *h, const struct pass *p)
+{
+	const struct broker *b = p->b;
+
+	return h->kind == HOLD_CHARGE && !h->part && b->n_stuck && b->kill_ns &&
+	       account_tenant(h->t) + h->bytes <= h->t->memory.min;
+}
+
 /* Returns 0 (asked), -EBUSY (to be tried again) or why nothing can be done. */
 static int ask_for(struct hold *h, bool first, struct pass *p)
 {
@@ -187,10 +224,16 @@ static int ask_for(struct hold *h, bool first, struct pass *p)
 		return -EBUSY;
 	/* Those who could give are busy for all charges of a tenant. */
 	if (h->kind == HOLD_CHARGE && h->t->busy_pass == b->n_passes)
-		return -EBUSY;
-	r = find_victim(h, p, room, missing, &step);
-	if (r == -EBUSY && h->kind == HOLD_CHARGE)
+		r = -EBUSY;
+	else
+		r = find_victim(h, p, room, missing, &step);
+	if (r == -EBUSY && h->kind == HOLD_CHARGE) {
 		h->t->busy_pass = b->n_passes;
+		if (h->part && waits_for_itself(h, p, room, missing))
+			return -ENOSPC;
+	}
+	if (r == -ENOSPC && is_promised(h, p))
+		return -EBUSY;
 	return r < 0 ? r : ask_step(b, &step, true, p->now_ns);
 }
 
@@ -272,6 +315,22 @@ static void ask_in_background(struct broker *b, uint64_t now_ns)
 	(void)ask_step(b, &step, false, now_ns);
 }
 
+/* Whoever is stuck is asked on, for as little as can be, so that weftd knows when that
+ * has ended. */
+static void ask_stuck(struct broker *b, uint64_t now_ns)
+{
+	struct worker *w;
+
+	list_for_each (w, &b->workers, link) {
+		uint64_t bytes = w->move.stuck ? numbers_movable(w, now_ns) : 0;
+
+		if (bytes && away_room(w->tenant) >= b->chunk &&
+		    ask_session(w, MIN(bytes, b->chunk), PLACE_MAPPED, false, now_ns) ==
+			    0)
+			return;
+	}
+}
+
 static void bring_back(struct broker *b, uint64_t now_ns)
 {
 	struct ctl_msg m = {.type = CTL_RESTORE};
@@ -317,6 +376,7 @@ static void had_nothing(struct worker *w, const struct ctl_msg *msg, uint64_t no
 		return;
 	}
 	w->tenant->events.busy++;
+	stuck_busy(w, now_ns);
 	m->at_gate = msg->total;
 	if (m->at_gate)
 		m->busy_ns = now_ns + GATE_NS;
@@ -333,6 +393,8 @@ int reclaim_quiet(struct worker *w, int result, uint64_t now_ns)
 		pause_busy(&w->move, now_ns);
 	else
 		w->move.busy_ns = 0;
+	if (result == 0)
+		stuck_end(w);
 	w->b->reclaim_due = true;
 	return 0;
 }
@@ -379,6 +441,8 @@ int reclaim_ended(struct worker *w, const struct ctl_msg *m, uint64_t now_ns)
 		w->tenant->events.reclaim++;
 		w->move.gave_ns = now_ns;
 	}
+	if (w->move.gave)
+		stuck_end(w);
 	if (m->result == 0 && w->move.gave)
 		w->move.n_busy = 0;
 	else
@@ -404,11 +468,13 @@ int reclaim_returned(struct worker *w, const struct ctl_msg *m, uint64_t now_ns)
 
 void reclaim_ending(struct worker *w, uint64_t now_ns)
 {
+	stuck_end(w);
 	move_ended(w, now_ns);
 }
 
 void reclaim_end(struct worker *w)
 {
+	stuck_end(w);
 	hold_drop(w);
 	move_ended(w, clock_now_ns());
 }
@@ -444,7 +510,7 @@ static uint64_t next_time(struct broker *b, uint64_t now_ns)
 
 	if (!list_empty(&b->holds)) {
 		next = now_ns + WAIT_TICK_NS;
-	} else if (b->away) {
+	} else if (b->away || b->n_stuck) {
 		next = now_ns + AWAY_TICK_NS;
 	} else if (unrelieved(b)) {
 		/* It may be late, or never be possible. */
@@ -489,8 +555,11 @@ uint64_t reclaim_tick(struct broker *b, uint64_t now_ns)
 	again = serve(b, now_ns);
 	if (!b->moving)
 		ask_in_background(b, now_ns);
+	if (!b->moving && b->n_stuck)
+		ask_stuck(b, now_ns);
 	if (!b->moving && list_empty(&b->holds))
 		bring_back(b, now_ns);
+	stuck_tick(b, now_ns);
 	again |= hold_move_up(b);
 	b->reclaim_due = again;
 	b->reclaim_at_ns = again ? now_ns : next_time(b, now_ns);

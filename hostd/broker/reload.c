@@ -53,6 +53,7 @@ static void compare_daemon(const struct conf *is, const struct conf *file)
 	DIFFERS(host_max, "host.max");
 	DIFFERS(reserve, "reserve");
 	DIFFERS(chunk, "chunk");
+	DIFFERS(kill_s, "reclaim.kill");
 	DIFFERS(pool, "pool");
 	if (*list)
 		log_warning(

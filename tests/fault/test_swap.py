@@ -502,6 +502,24 @@ class Swap(FaultTest):
             self.end(b)
             self.assert_empty(d)
 
+    def test_work_that_never_ends(self):
+        """Who is promised memory waits for it once; then whoever holds it is ended."""
+        config = TWO.replace("b]", "b]\nmemory.min = 32M")
+        with swapping(64, 256, "[daemon]\nreclaim.kill = 2\n" + config) as d:
+            p = d.run("endless", 60, tenant="a")
+            until_running(p)
+            b = self.keeper(d, "b")
+            self.fill(b, range(2), 8)
+            wait_for(lambda: not d.sessions("a"), 40, "a's session has ended")
+            self.assertIn("reclaim.kill", d.log())
+            self.assertIn("reclaim.kill", d.ctl("info")["ended"][-1]["end"])
+            out, _ = p.communicate(timeout=patient(10))
+            self.assertEqual(p.returncode, 1, out)
+            wait_for(lambda: figures(d)["b"] == (16, 0), 5, "b has what it was promised")
+            self.assert_kept(b, range(2))
+            self.end(b)
+            self.assert_empty(d)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -35,7 +35,7 @@ Test(conf, everything)
 			   "memory = 512M\n"
 			   "pool = 3\n"
 			   "host.max = 9G\nswap = 4G\nreserve = 64M\n"
-			   "chunk = 128K\n"
+			   "chunk = 128K\nreclaim.kill = 0\n"
 			   "placement = largest\n"
 			   "[tenant alice]\n"
 			   "memory.max = 1G\n"
@@ -63,6 +63,7 @@ Test(conf, everything)
 	cr_assert(c.swap == 4ull << 30 && c.chunk == 128u << 10);
 	cr_assert_eq(c.host_max, 9ull << 30);
 	cr_assert_eq(c.reserve, 64u << 20);
+	cr_assert_eq(c.kill_s, 0);
 	cr_assert_str_eq(c.placement, "largest");
 	t = list_entry(c.tenants.next, struct conf_tenant, link);
 	cr_assert_str_eq(t->name, "alice");
@@ -103,6 +104,7 @@ Test(conf, memory_keys)
 	m = &list_entry(c.tenants.next, struct conf_tenant, link)->memory;
 	cr_assert(m->min == 0 && m->low == 0 && m->high == UINT64_MAX);
 	cr_assert(m->max == UINT64_MAX && m->swap_max == UINT64_MAX && m->weight == 100);
+	cr_assert_eq(c.kill_s, 20);
 	cr_assert(c.swap == 0 && c.chunk == 8u << 20 && c.reserve == UINT64_MAX);
 	cr_assert_str_eq(c.placement, "lru");
 	conf_fini(&c);
@@ -151,6 +153,7 @@ Test(conf, mistakes_name_their_line)
 	bad("[daemon]\nchunk = 128M\n", ":2:");
 	bad("[daemon]\nchunk = 3M\n", ":2:");
 	bad("[daemon]\nplacement = best\n", ":2:");
+	bad("[daemon]\nreclaim.kill = never\n", "no number of seconds");
 	bad("[tenant a]\nmemory.weight = 0\n", ":2:");
 	bad("[tenant a]\nmemory.weight = 10001\n", ":2:");
 	bad("[vm x]\na = b\n", "no such section");

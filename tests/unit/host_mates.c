@@ -241,9 +241,9 @@ void move_out(struct mate *m)
 	struct ctl_msg a = {.type = CTL_RECLAIMED, .id = m->out.id};
 	uint64_t can = atomic_load(&m->page.movable_bytes), early = 0;
 
-	a.result = honest ? 0 : results[rand() % 10];
+	a.result = m->endless ? -EBUSY : honest ? 0 : results[rand() % 10];
 	a.bytes = MIN(MIN(m->out.bytes, m->out.session), can);
-	if (a.result && rand() % 2)
+	if (a.result && !m->endless && rand() % 2)
 		a.bytes = a.bytes / 2 / CHUNK * CHUNK;
 	else if (a.result)
 		a.bytes = 0;
@@ -256,7 +256,7 @@ void move_out(struct mate *m)
 	}
 	if (m->lies)
 		a.bytes = rand() % 2 ? UINT64_MAX : (uint64_t)rand() * CHUNK;
-	a.total = m->at_gate = a.result == -EBUSY && rand() % 2;
+	a.total = m->at_gate = a.result == -EBUSY && !m->endless && rand() % 2;
 	m->out.type = 0;
 	show(m);
 	if (rand() % 3 == 0)

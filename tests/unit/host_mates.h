@@ -22,6 +22,7 @@ struct mate {
 	struct sess_counters page;
 	int sock;
 	bool lies, dead;
+	bool endless; /* its work does not end */
 	uint64_t overhead, has, away, pinned, pool;
 	struct {
 		uint32_t id;
