@@ -13,7 +13,9 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "calls.h"
@@ -36,6 +38,16 @@ static struct list pending = {&pending, &pending};
 static uint64_t next_id = 1;
 static bool helper_runs;
 static _Atomic unsigned outstanding; /* posted and not yet returned */
+
+/*
+ * Of these there may be so many; then launching one more waits, as the driver does when
+ * its queues are full. Half of what a device has places for: graphs have some, too.
+ */
+#define OUTSTANDING_MAX 8192u
+/* The host may die meanwhile. */
+#define LOOK_NS (100 * NSEC_PER_MSEC)
+static pthread_cond_t room = PTHREAD_COND_INITIALIZER;
+static unsigned waiting; /* for room; under the lock */
 
 static struct host_call *take(uint64_t id)
 {
@@ -90,6 +102,38 @@ void hostfunc_run(CUhostFn fn, void *arg)
 	show_lane(l);
 }
 
+/* One has returned. */
+static void leave(void)
+{
+	atomic_fetch_sub(&outstanding, 1);
+	pthread_mutex_lock(&lock);
+	if (waiting)
+		pthread_cond_signal(&room);
+	pthread_mutex_unlock(&lock);
+}
+
+static CUresult wait_for_room(void)
+{
+	CUresult r = CUDA_SUCCESS;
+	struct timespec ts;
+
+	if (likely(atomic_load(&outstanding) < OUTSTANDING_MAX))
+		return CUDA_SUCCESS;
+	pthread_mutex_lock(&lock);
+	waiting++;
+	while (atomic_load(&outstanding) >= OUTSTANDING_MAX && r == CUDA_SUCCESS) {
+		clock_gettime(CLOCK_REALTIME, &ts);
+		ts.tv_nsec += LOOK_NS;
+		ts.tv_sec += ts.tv_nsec / NSEC_PER_SEC;
+		ts.tv_nsec %= NSEC_PER_SEC;
+		pthread_cond_timedwait(&room, &lock, &ts);
+		r = guest_gate();
+	}
+	waiting--;
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
 static void run(struct host_call *c, CUresult status)
 {
 	if (c->callback) {
@@ -102,7 +146,7 @@ static void run(struct host_call *c, CUresult status)
 	} else if (status == CUDA_SUCCESS) {
 		hostfunc_run(c->fn, c->arg);
 	}
-	atomic_fetch_sub(&outstanding, 1);
+	leave();
 }
 
 bool hostfunc_pending(void)
@@ -224,7 +268,7 @@ static CUresult post_wire(struct guest_thread *t, const struct host_call *what,
 	cmd = begin_host_func(t);
 	if (!cmd) {
 		free(take(id));
-		atomic_fetch_sub(&outstanding, 1);
+		leave();
 		return guest_lost(t);
 	}
 	cmd->stream = wire;
@@ -251,7 +295,8 @@ static CUresult post(const struct host_call *what, CUstream stream, bool ptsz)
 		return r;
 	if (!what->fn && !what->callback)
 		return CUDA_ERROR_INVALID_VALUE;
-	return post_wire(t, what, wire);
+	r = wait_for_room();
+	return r ? r : post_wire(t, what, wire);
 }
 
 static CUresult capture(CUstream stream, CUhostFn fn, void *arg, bool ptsz)

@@ -156,9 +156,8 @@ int handle_host_func(struct sess_lane *sl, const struct host_func_args *a,
 	if (!a->cmd->id)
 		return -EPROTO;
 	r = sess_stream(sl, a->cmd->stream, &st, &ctx);
-	if (r == CUDA_SUCCESS)
-		r = hostfuncs_launch(sl->s->hostfuncs, ctx, st, a->cmd->id);
-	rep->res.result = r;
+	rep->res.result = r ? hostfuncs_refuse(sl->s->hostfuncs, a->cmd->id, r)
+			    : hostfuncs_launch(sl->s->hostfuncs, ctx, st, a->cmd->id);
 	return 0;
 }
 

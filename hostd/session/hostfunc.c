@@ -121,6 +121,15 @@ CUresult hostfuncs_launch(struct hostfuncs *h, struct dev_ctx *ctx, struct dev_s
 	return r;
 }
 
+CUresult hostfuncs_refuse(struct hostfuncs *h, uint64_t id, CUresult why)
+{
+	struct hostfunc *f = queue(h, id);
+
+	if (f)
+		ready_now(h, f, why);
+	return why;
+}
+
 void hostfuncs_stands(struct hostfuncs *h, struct dev_ctx *ctx, uint64_t id,
 		      uint64_t token)
 {

@@ -27,6 +27,9 @@ int hostfuncs_new(struct session *s, struct hostfuncs **ret_h);
 CUresult hostfuncs_launch(struct hostfuncs *h, struct dev_ctx *ctx, struct dev_stream *st,
 			  uint64_t id);
 
+/* There is no such stream: the guest is given the function with the error. */
+CUresult hostfuncs_refuse(struct hostfuncs *h, uint64_t id, CUresult why);
+
 /* The context is about to be destroyed: its functions know how it was from then on. */
 void hostfuncs_ctx_gone(struct hostfuncs *h, struct dev_ctx *ctx);
 
