@@ -11,17 +11,21 @@
 
 static uint64_t last_id;
 
+static void cap_stream_free(struct cap_stream *s)
+{
+	free(s->deps.v);
+	free(s->shown);
+	free(s->edges);
+	free(s);
+}
+
 static void capture_drop(struct capture *c)
 {
 	struct cap_stream *s, *s_tmp;
 	struct cap_event *e, *e_tmp;
 
-	list_for_each_safe (s, s_tmp, &c->streams, link) {
-		free(s->deps.v);
-		free(s->shown);
-		free(s->edges);
-		free(s);
-	}
+	list_for_each_safe (s, s_tmp, &c->streams, link)
+		cap_stream_free(s);
 	list_for_each_safe (e, e_tmp, &c->events, link)
 		capture_event_forget(e);
 	list_remove(&c->link);
@@ -31,6 +35,56 @@ static void capture_drop(struct capture *c)
 		graph_free(c->graph);
 	free(c);
 	atomic_fetch_sub_explicit(&capture_count, 1, memory_order_relaxed);
+}
+
+static void stream_gone_locked(struct cap_stream *s)
+{
+	struct capture *c = s->capture;
+
+	c->invalid = true;
+	if (s == c->origin) {
+		capture_drop(c);
+		return;
+	}
+	list_remove(&s->link);
+	cap_stream_free(s);
+}
+
+void capture_stream_gone(uint64_t wire)
+{
+	struct cap_stream *s;
+
+	if (likely(!capture_any()))
+		return;
+	graph_scope();
+	s = capture_find(wire);
+	if (s)
+		stream_gone_locked(s);
+}
+
+static struct cap_stream *find_in(uint64_t ctx)
+{
+	struct cap_stream *s;
+	struct capture *c;
+
+	list_for_each (c, &captures, link) {
+		list_for_each (s, &c->streams, link) {
+			if (s->ctx == ctx)
+				return s;
+		}
+	}
+	return NULL;
+}
+
+void capture_ctx_gone(uint64_t ctx)
+{
+	struct cap_stream *s;
+
+	if (likely(!capture_any()))
+		return;
+	graph_scope();
+	while ((s = find_in(ctx)))
+		stream_gone_locked(s);
 }
 
 static struct capture *capture_new(uint64_t wire, CUstreamCaptureMode mode,

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "capture.h"
 #include "context.h"
 #include "extent.h"
 #include "hostmem.h"
@@ -355,6 +356,8 @@ static CUresult primary_release(bool reset)
 	pthread_mutex_unlock(&ctx_lock);
 	if (ends)
 		ctx_storage_fini(c); /* destructors still find a working context */
+	if (ends)
+		capture_ctx_gone(c->handle);
 	pthread_mutex_lock(&ctx_lock);
 	if (!reset && c->retained)
 		c->retained--;
@@ -495,6 +498,7 @@ CUresult CUDAAPI cuCtxDestroy_v2(CUcontext ctx)
 	if (!c || c->primary)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	ctx_storage_fini(c);
+	capture_ctx_gone(c->handle);
 	pthread_mutex_lock(&ctx_lock);
 	if (!is_alive(c)) {
 		pthread_mutex_unlock(&ctx_lock);

@@ -167,6 +167,7 @@ CUresult CUDAAPI cuStreamDestroy_v2(CUstream stream)
 	s = guest_object((uintptr_t)stream, HANDLE_STREAM);
 	if (!s)
 		return CUDA_ERROR_INVALID_HANDLE;
+	capture_stream_gone((uintptr_t)stream);
 	stage_close(t, (uintptr_t)stream);
 	cmd = begin_stream_destroy(t);
 	if (!cmd)

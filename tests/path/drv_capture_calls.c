@@ -407,6 +407,34 @@ static void contexts_apart(void)
 	CK(cuCtxSetCurrent(ctx));
 }
 
+/* A stream that goes takes its capture along, and so does a context. */
+static void gone(void)
+{
+	CUstream s, joined;
+	CUcontext second;
+	CUgraph g;
+
+	CK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	CK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	CK(cuStreamDestroy(s));
+	CK(cuCtxSynchronize());
+	CK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+	CK(cuStreamCreate(&joined, CU_STREAM_NON_BLOCKING));
+	CK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	CK(cuEventRecord(of_capture, s));
+	CK(cuStreamWaitEvent(joined, of_capture, 0));
+	CK(cuStreamDestroy(joined));
+	EXPECT(cuStreamEndCapture(s, &g), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+	CK(cuStreamDestroy(s));
+	CK(cuCtxSynchronize());
+	CK(cuCtxCreate(&second, NULL, 0, 0));
+	CK(cuStreamBeginCapture(CU_STREAM_PER_THREAD, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	CK(cuCtxDestroy(second));
+	CK(cuCtxSetCurrent(ctx));
+	CK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+	CK(cuCtxSynchronize());
+}
+
 int main(int argc, char **argv)
 {
 	bool print = argc > 1 && !strcmp(argv[1], "--table");
@@ -425,5 +453,6 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < sizeof(calls) / sizeof(*calls); i++)
 		all_of(&calls[i], print);
 	contexts_apart();
+	gone();
 	return print ? 0 : pass();
 }
