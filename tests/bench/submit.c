@@ -6,6 +6,7 @@
  * worker's thread, the least of many bursts, so that it may run beside other work. Usage:
  *
  *	bench_submit
+ *	bench_submit --wait     the last line only
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -206,7 +207,87 @@ static void measure_window(void)
 	       best - device, device);
 }
 
-int main(void)
+/* ---- a launch, and waiting for it ---- */
+
+/* Of so many the quickest tenth is told: whoever else has the processors is not in it. */
+#define WAITS 100000u
+
+static double waited[WAITS];
+
+static void post_launch(struct lane *l)
+{
+	struct launch_kernel_cmd *c =
+		lane_begin(l, WIRE_OP_launch_kernel, sizeof(*c), 0, NULL);
+
+	must(c, "a command");
+	c->func = handle_make(HANDLE_KERNEL, 1, 0);
+	c->stream = STREAM;
+	c->grid[0] = c->block[0] = 1;
+	must(lane_post(l) == 0, "a post");
+}
+
+static void wait_for_stream(struct lane *l)
+{
+	struct stream_synchronize_cmd *c =
+		lane_begin(l, WIRE_OP_stream_synchronize, sizeof(*c), 0, NULL);
+	struct lane_reply reply;
+
+	must(c, "a command");
+	c->stream = STREAM;
+	must(lane_call(l, &reply) == 0, "a call");
+}
+
+static void *waiting_guest(void *arg)
+{
+	struct loopback *lb = arg;
+
+	for (unsigned i = 0; i < WAITS; i++) {
+		uint64_t t = clock_now_ns();
+
+		post_launch(lb->guest);
+		wait_for_stream(lb->guest);
+		waited[i] = (double)(clock_now_ns() - t);
+	}
+	lane_kill(lb->guest);
+	return NULL;
+}
+
+static CUresult wait_for_nothing(struct dev_ctx *ctx, struct dev_stream *st)
+{
+	return CUDA_SUCCESS;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* All that lies between a guest and a device that takes no time. */
+static void measure_waiting(void)
+{
+	struct loopback_opts opts = {.carrier = WIRE_CARRIER_WINDOW, .spin_us = 1000};
+	struct loopback lb;
+	struct lane_msg msg;
+	pthread_t guest;
+
+	spins = 0;
+	must(loopback_init(&lb, &opts) == 0, "a lane");
+	lane.lane = lb.worker;
+	tickets_init(&lane.s->tickets);
+	must(pthread_create(&guest, NULL, waiting_guest, &lb) == 0, "a thread");
+	while (lane_recv(lb.worker, &msg) == 0) {
+		lane.more = lane_peek(lb.worker) == WIRE_OP_launch_kernel;
+		must(sess_handle(&lane, &msg) == 0, "a launch");
+	}
+	pthread_join(guest, NULL);
+	qsort(waited, WAITS, sizeof(*waited), by_time);
+	printf("%-28s %8.1f ns, the quickest tenth below %.1f\n",
+	       "a launch and waiting for it", waited[WAITS / 2], waited[WAITS / 10]);
+}
+
+int main(int argc, char **argv)
 {
 	struct device_ops ops = device_soft_ops;
 	struct device_config cfg = {.memory_bytes = 64ull << 20, .threads = 1};
@@ -217,6 +298,7 @@ int main(void)
 
 	ops.launch = launch;
 	ops.launch_batch = launch_batch;
+	ops.stream_synchronize = wait_for_nothing;
 	must(sess_new(&ops, &cfg, &nobody, &s) == 0, "a session");
 	func = malloc(1);
 	sess_lane_init(&lane, s, NULL, 0);
@@ -226,6 +308,10 @@ int main(void)
 	must(obj_publish(s, &st->obj) == 0, "a stream");
 	make_code(s, ctx, HANDLE_MODULE, HANDLE_FUNCTION);
 	make_code(s, ctx, HANDLE_LIBRARY, HANDLE_KERNEL);
+	if (argc > 1 && !strcmp(argv[1], "--wait")) {
+		measure_waiting();
+		return 0;
+	}
 	measure("function, no parameters", HANDLE_FUNCTION, 0);
 	measure("function, 16 parameters", HANDLE_FUNCTION, 16);
 	measure("kernel of a library, 16", HANDLE_KERNEL, 16);
@@ -235,5 +321,6 @@ int main(void)
 	must(touch_init(&s->touch) == 0, "a map of pages");
 	measure("the same where memory moves", HANDLE_KERNEL, 16);
 	measure_window();
+	measure_waiting();
 	return 0; /* what was made by hand is not taken apart */
 }
