@@ -157,12 +157,26 @@ CUresult CUDAAPI cuLinkAddFile_v2(CUlinkState state, CUjitInputType type,
 		 : cuLinkAddData_v2(state, type, data, size, path, n, options, values);
 }
 
-/* Fills l->image with size bytes. */
+/* Returns false if there is no memory. */
+static bool append(char **image, size_t at, const struct lane_reply *piece)
+{
+	char *more = realloc(*image, MAX(at + piece->payload_size, (size_t)1));
+
+	if (!more)
+		return false;
+	memcpy(more + at, piece->payload, piece->payload_size);
+	*image = more;
+	return true;
+}
+
+/* Fills l->image with size bytes. Memory is for what has come, not for what a worker may
+ * say that is to come. */
 static CUresult fetch_image(struct guest_thread *t, struct guest_link *l, size_t size)
 {
 	struct link_image_cmd *cmd = begin_link_image(t);
-	_cleanup_free_ char *image = malloc(size);
+	_cleanup_free_ char *image = NULL;
 	struct lane_reply reply;
+	bool room = true;
 	size_t at = 0;
 	CUresult r;
 
@@ -173,8 +187,7 @@ static CUresult fetch_image(struct guest_thread *t, struct guest_link *l, size_t
 	while (r == CUDA_SUCCESS) {
 		if (reply.payload_size > size - at)
 			return guest_broken(t);
-		if (image)
-			memcpy(image + at, reply.payload, reply.payload_size);
+		room = room && append(&image, at, &reply);
 		at += reply.payload_size;
 		if (!reply.more)
 			break;
@@ -184,7 +197,7 @@ static CUresult fetch_image(struct guest_thread *t, struct guest_link *l, size_t
 		return r;
 	if (at != size)
 		return guest_broken(t);
-	if (!image)
+	if (!room)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	free(l->image);
 	l->image = steal(image);

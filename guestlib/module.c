@@ -181,7 +181,8 @@ static CUresult load(struct guest_thread *t, struct guest_module *m, uint64_t im
 	r = guest_call(t, sizeof(struct module_load_rep), &reply);
 	if (r)
 		return r;
-	if (module_load_reply_decode(reply.body, reply.body_size, &out) < 0)
+	if (module_load_reply_decode(reply.body, reply.body_size, &out) < 0 ||
+	    out.rep->function_count > MODULE_FUNCTIONS_MAX)
 		return guest_broken(t);
 	jit_store_log(&jit->info, out.info_log, out.rep->info_log_size);
 	jit_store_log(&jit->error, out.error_log, out.rep->error_log_size);

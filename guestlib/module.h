@@ -42,6 +42,10 @@ struct guest_func {
 	struct func_param params[];
 };
 
+/* Far beyond any library: each takes 8 bytes before it is asked
+ * for. */
+#define MODULE_FUNCTIONS_MAX (1u << 20)
+
 struct guest_module {
 	struct owned owned; /* of a module; a library belongs to no context */
 	uint64_t handle;    /* HANDLE_MODULE or HANDLE_LIBRARY */
