@@ -301,7 +301,7 @@ struct device_ops {
 	/* One line about the fault that ended the context, for the log; "" if none. */
 	void (*ctx_fault)(struct dev_ctx *ctx, char *ret_text, size_t size);
 
-	/* -- memory: chunks of device memory mapped into the band (section 4 of gpu.md)
+	/* -- memory: chunks of device memory mapped into the band
 	 * -- reserve takes a range of addresses (fixed if addr is nonzero), create makes
 	 * physical memory (zeroed by the soft device; scrubbing for others is the memory
 	 * manager's), map puts one whole chunk at an address (no access yet), set_access
