@@ -513,6 +513,24 @@ void account_set(struct tenant *t, const struct conf_memory *m)
 	account_write_end(t->b);
 }
 
+/*
+ * What others leave a tenant is told in steps, so that it is no meter of what they do; of
+ * what the tenant does itself every byte is told. Fewer steps would keep more back of
+ * what there is.
+ */
+#define SEEN_STEPS 64
+
+static uint64_t in_steps(const struct tenant *t, uint64_t has, uint64_t left)
+{
+	const struct broker *b = t->b;
+	uint64_t step = MAX(b->device_total / SEEN_STEPS, 1ull), all = has + left;
+
+	if (b->n_sessions == t->n_sessions)
+		return left; /* there are no others */
+	all -= all % step;
+	return all > has ? all - has : 0;
+}
+
 void account_left(struct tenant *t, uint64_t *ret_free, uint64_t *ret_total)
 {
 	uint64_t has = account_tenant(t) + t->away - t->returning;
@@ -523,4 +541,6 @@ void account_left(struct tenant *t, uint64_t *ret_free, uint64_t *ret_total)
 	*ret_total = size;
 	if (quota > device && t->b->swap)
 		*ret_free = numbers_within_reach(t, quota);
+	if (*ret_free < quota)
+		*ret_free = in_steps(t, has, *ret_free);
 }

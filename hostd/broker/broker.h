@@ -392,6 +392,8 @@ uint64_t account_peak(struct tenant *t);
 
 /* Changes limits. What is above them stays, but nothing is added. */
 void account_set(struct tenant *t, const struct conf_memory *m);
+/* What its programs are told. Where others are what limits it, that is less by up to a
+ * 64th of the device. */
 void account_left(struct tenant *t, uint64_t *ret_free, uint64_t *ret_total);
 /* Of the device: what nobody has, what is granted ahead of use included. */
 uint64_t account_free(const struct broker *b);

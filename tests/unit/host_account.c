@@ -115,9 +115,25 @@ static void stop(unsigned i)
 	workers[i] = (struct worker){.b = &b, .count = &pages[i]};
 }
 
+/* As a tenant is told, where others are in the way. */
+static uint64_t model_left(const struct tenant *t)
+{
+	uint64_t has = model_tenant(t), quota = model_max(t) - MIN(model_max(t), has);
+	uint64_t device = b.device_total - MIN(b.device_total, model_device());
+	uint64_t step = b.device_total / 64;
+
+	if (quota <= device)
+		return quota;
+	for (unsigned i = 0; i < WORKERS; i++) {
+		if (workers[i].state == WORKER_SESSION && workers[i].tenant != t)
+			return MAX((has + device) / step * step, has) - has;
+	}
+	return device;
+}
+
 static void check(void)
 {
-	uint64_t left, total, want, quota, device;
+	uint64_t left, total, want;
 
 	cr_assert_eq(account_device(&b), model_device());
 	for (unsigned i = 0; i < TENANTS; i++) {
@@ -129,9 +145,7 @@ static void check(void)
 
 		if (workers[i].state != WORKER_SESSION)
 			continue;
-		quota = model_max(t) - MIN(model_max(t), model_tenant(t));
-		device = b.device_total - MIN(b.device_total, model_device());
-		want = MIN(quota, device);
+		want = model_left(t);
 		account_left(t, &left, &total);
 		cr_assert_eq(left, want);
 		cr_assert_eq(total, MIN(t->memory.max, b.device_total));
@@ -248,6 +262,33 @@ Test(account, lowered)
 	cr_assert_eq(tenants[0].events.max, 3);
 	set_max(&tenants[0], UINT64_MAX);
 	cr_assert(take(0, 2 * MIB));
+}
+
+/* A tenant sees every byte of what it has itself, and of what others have a 64th of the
+ * device at a time. */
+Test(account, others_in_steps)
+{
+	uint64_t left, total, before, changed = 0;
+
+	reset(1024 * MIB);
+	for (unsigned i = 0; i < 2; i++) {
+		start(i, 0);
+		attach(i, &tenants[i]);
+	}
+	account_left(&tenants[0], &before, &total);
+	cr_assert_eq(before, 1024 * MIB);
+	for (uint64_t taken = 2 * MIB; taken <= 256 * MIB; taken += 2 * MIB) {
+		cr_assert(take(1, 2 * MIB));
+		account_left(&tenants[0], &left, &total);
+		cr_assert_eq(left, (1024 * MIB - taken) / (16 * MIB) * (16 * MIB));
+		changed += left != before;
+		before = left;
+	}
+	cr_assert_eq(changed, 16);
+	cr_assert(take(0, 2 * MIB));
+	account_left(&tenants[0], &left, &total);
+	cr_assert_eq(left, before - 2 * MIB);
+	cr_assert(take(0, left), "it can be had");
 }
 
 /* A worker that gets ready for the next guest takes nothing from who runs already. */
