@@ -108,14 +108,11 @@ int account_wmem_charge(struct worker *w, uint64_t bytes)
 
 unsigned account_lanes(const struct worker *w)
 {
-	/* Pairs with count_arrival() of the worker: what has arrived is a lane by then,
-	 * or was none. */
-	uint64_t arrived = atomic_load_explicit(&w->count->arrived, memory_order_acquire);
 	/* The worker's word: one that lies has fewer lanes counted. */
-	uint64_t now = atomic_load_explicit(&w->count->lanes, memory_order_relaxed);
+	uint64_t ended =
+		atomic_load_explicit(&w->count->lanes_ended, memory_order_relaxed);
 
-	return (unsigned)(MIN(now, SESS_LANES_MAX) +
-			  (w->n_passed - MIN(arrived, w->n_passed)));
+	return (unsigned)(w->n_passed - MIN(ended, w->n_passed));
 }
 
 unsigned account_lanes_tenant(const struct tenant *t)

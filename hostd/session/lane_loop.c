@@ -189,6 +189,7 @@ static void *lane_main(void *arg)
 	pthread_mutex_lock(&s->lanes_lock);
 	s->n_threads--;
 	count_lanes_locked(s);
+	atomic_fetch_add_explicit(&s->count->lanes_ended, 1, memory_order_relaxed);
 	pthread_cond_broadcast(&s->threads_cond);
 	pthread_mutex_unlock(&s->lanes_lock);
 	/* The session may be gone from here on. */

@@ -166,9 +166,9 @@ struct sess_counters {
 	/* The same for a move that is waited for, too: somebody maps what it was just
 	 * granted, which is given SESS_MAPPING_NS. */
 	_Atomic uint64_t mapping_until_ns;
-	/* Threads of lanes; and lanes that weftd told of and that are such, or came to
-	 * nothing. */
-	_Atomic uint64_t lanes, arrived;
+	_Atomic uint64_t lanes; /* their threads */
+	/* Lanes that weftd told of and that are no more, or came to nothing. */
+	_Atomic uint64_t lanes_ended;
 	_Atomic uint64_t computes; /* not 0 once it has had a context */
 	/* Share of the last tick with a kernel running, and with memory read or written;
 	 * and when that was measured. */

@@ -490,10 +490,10 @@ static int attach(struct worker *w, const struct ctl_msg *m, int sock, int windo
 	return ctl_send(CTL_FD, &opened, -1, -1);
 }
 
-/* For weftd, which counts a lane that it has told of until it is one. */
-static void count_arrival(struct worker *w)
+/* For weftd, which counts a lane from when it tells of it. */
+static void count_lost(struct worker *w)
 {
-	atomic_fetch_add_explicit(&w->s->count->arrived, 1, memory_order_release);
+	atomic_fetch_add_explicit(&w->s->count->lanes_ended, 1, memory_order_relaxed);
 }
 
 /* The first of them is the session's beginning; a lane that cannot be is the guest's
@@ -506,18 +506,16 @@ static int arrive(struct worker *w, unsigned i)
 	if (arrivals_take(&w->arrivals, i, &m, &sock, &window_fd) < 0)
 		return 0;
 	if (m.type == CTL_ATTACH) {
-		r = -ENODATA;
 		if (sock >= 0)
-			r = attach(w, &m, sock, window_fd);
-		else
-			closep(&window_fd);
-		count_arrival(w);
-		return r;
+			return attach(w, &m, sock, window_fd);
+		closep(&window_fd);
+		return -ENODATA;
 	}
 	r = sock < 0 ? -ENODATA : add_lane(w, sock, &m.hello);
-	if (r < 0)
+	if (r < 0) {
 		closep(&sock);
-	count_arrival(w);
+		count_lost(w);
+	}
 	return 0;
 }
 
@@ -540,7 +538,7 @@ static int handle_ctl(struct worker *w)
 			return -EPROTO;
 		/* The door tells the guest if there is no room. */
 		if (arrivals_add(&w->arrivals, &m, fd_steal(&fd0), -1) < 0)
-			count_arrival(w);
+			count_lost(w);
 		return 0;
 	case CTL_ANSWER:
 		if (w->moving && moving_told(w->moving, &m) == 0)

@@ -182,27 +182,28 @@ Test(wmem, lanes)
 
 	reset(UINT64_MAX, 4 * MIB);
 	while (account_wmem_lane(&workers[0]) == 0 && n < 100)
-		atomic_store(&pages[0].lanes, ++n);
+		workers[0].n_passed = ++n;
 	cr_assert_eq(n, 4);
-	atomic_store(&pages[0].lanes, 3);
-	for (unsigned i = 0; i < 100; i++)
+	for (unsigned i = 0; i < 100; i++) {
+		atomic_store(&pages[0].lanes_ended, i + 1);
 		cr_assert_eq(account_wmem_lane(&workers[0]), 0);
+		workers[0].n_passed++;
+	}
 	cr_assert_eq(tenants[0].wmem, 4 * MIB);
-	atomic_store(&pages[0].lanes, UINT64_MAX);
+	atomic_store(&pages[0].lanes_ended, 0);
 	cr_assert_eq(account_wmem_lane(&workers[0]), -EDQUOT);
 }
 
-/* Those that the worker was told of count until it says what became of them. */
+/* Those that the worker was told of count until it says that they are no more. */
 Test(wmem, lanes_on_their_way)
 {
 	reset(UINT64_MAX, 100 * MIB);
 	workers[0].n_passed = 5;
-	atomic_store(&pages[0].lanes, 1);
-	atomic_store(&pages[0].arrived, 2);
-	cr_assert_eq(account_lanes(&workers[0]), 4);
-	atomic_store(&pages[0].arrived, UINT64_MAX);
-	atomic_store(&pages[0].lanes, UINT64_MAX);
-	cr_assert_eq(account_lanes(&workers[0]), SESS_LANES_MAX);
+	cr_assert_eq(account_lanes(&workers[0]), 5);
+	atomic_store(&pages[0].lanes_ended, 2);
+	cr_assert_eq(account_lanes(&workers[0]), 3);
+	atomic_store(&pages[0].lanes_ended, UINT64_MAX);
+	cr_assert_eq(account_lanes(&workers[0]), 0);
 	workers[0].n_passed = 0;
 }
 
