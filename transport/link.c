@@ -385,15 +385,17 @@ static void note_version(unsigned host, char **why)
 }
 
 /* What a program's user can do about it. */
-static const char *words(int error)
+static const char *words(const struct address *at, int error)
 {
+	/* A port of the host that nobody has; a Unix socket that is gone says ENOENT. */
+	if (error == -ECONNRESET && address_is_vsock(at))
+		return "the host has nothing at this port: does weft-vsock forward it to "
+		       "weftd?";
 	switch (error) {
 	case -ENOENT:
 		return "there is no such socket: is weftd running?";
 	case -ECONNREFUSED:
 		return "nobody listens there: is weftd running?";
-	case -ECONNRESET:
-		return "the host has nothing there for this machine";
 	case -ENODEV:
 		return "this machine has no vsock device";
 	case -EACCES:
@@ -433,7 +435,7 @@ static int try_address(struct link *k, const char *text, char **why)
 		if (r == -EPROTONOSUPPORT && k->welcome.version)
 			note_version(k->welcome.version, why);
 		else
-			note(why, "%s", words(r));
+			note(why, "%s", words(&k->address, r));
 		return r;
 	}
 	/* Later lanes offer what this one has got. */
