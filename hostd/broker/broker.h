@@ -9,7 +9,7 @@
  *	account.c  device memory		window.c   a VM's shared memory
  *	away.c	   memory that has moved out	hold.c	   who waits for memory
  *	numbers.c  what policies are told	reclaim.c  who gives way
- *	stuck.c	   whose work does not end
+ *	stuck.c	   whose work does not end	held.c	   what processes have
  *	worker_msg.c  what workers say		ready.c	   host memory kept ready
  *	guests.c   who waits for a worker	door.c	   doors
  *	control.c  the control socket		request.c  what can be asked there
@@ -233,6 +233,8 @@ struct worker {
 	uint64_t ending_ns; /* since when it is on its way out; 0: it is not */
 	/* Whether its program is still there: asked last, answered last; 0: never */
 	uint32_t asked, here;
+	bool asked_holders; /* held.c */
+	unsigned n_over;    /* times in a row that it had more memory than it may */
 };
 
 /* What has met guests, for the log and for terminals. */
@@ -507,6 +509,16 @@ void stuck_busy(struct worker *w, uint64_t now_ns);
 void stuck_end(struct worker *w);
 /* Ends one that keeps others below memory.min for too long. */
 void stuck_tick(struct broker *b, uint64_t now_ns);
+
+/* ---- held.c: what worker processes really have ---- */
+
+/* Its process has so much of the device. */
+void held_check(struct worker *w, uint64_t has);
+/* A worker says what all have; fd stays the caller's. Returns 0 or -EPROTO: nobody
+ * asked. */
+int held_said(struct worker *w, const struct ctl_msg *m, int fd);
+/* Returns when to be called again, or UINT64_MAX: when a session has begun. */
+uint64_t held_tick(struct broker *b, uint64_t now_ns);
 
 /* ---- ready.c ---- */
 
@@ -818,6 +830,8 @@ struct broker {
 	unsigned keep_ready, n_ready;
 	uint64_t overhead;
 	unsigned n_sessions, n_shares, shares_max;
+	bool own_memory; /* what a worker has of the device is its own memory */
+	uint64_t held_at_ns;
 	uint64_t shared; /* of all tenants */
 	uint8_t device_uuid[16];
 

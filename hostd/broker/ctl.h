@@ -5,7 +5,12 @@
  * version, so there is no negotiation; a message of another size is a broken peer.
  *
  *	worker -> weftd  READY   the device is open: bytes, total (of them, what its
- *				 own context takes), text (device name)
+ *				 own context takes), text (device name), session (1:
+ *				 what a worker has of it is its own memory)
+ *	weftd -> worker  HOLDERS asked of one that waits for a guest: what does each
+ *				 process have of the device?
+ *	worker -> weftd  HOLDERS bytes (how many); fd: a file of as many struct
+ *				 ctl_holder
  *	weftd -> worker  ATTACH  session, token, text (tenant), total (host memory
  *				 limit), hello, window, bytes (the number that programs
  *				 see); fds: where the guest's socket comes from, the
@@ -123,6 +128,7 @@ enum ctl_type {
 	CTL_PASS,
 	CTL_GUEST,
 	CTL_WMEM_CHARGE,
+	CTL_HOLDERS,
 	CTL_NUM
 };
 
@@ -144,6 +150,10 @@ struct ctl_msg {
 	struct ctl_window window;
 };
 static_assert(sizeof(struct ctl_msg) == 240, "no holes");
+
+struct ctl_holder {
+	uint64_t pid, bytes;
+};
 
 /* Which part of how many, in a number. */
 static inline uint64_t ctl_parts(uint32_t part, uint32_t n_parts)

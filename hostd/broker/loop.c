@@ -42,7 +42,7 @@ static int tick(struct broker *b)
 	uint64_t next = MIN(pool_tick(b, now), door_tick(b, now));
 
 	next = MIN(next, MIN(reclaim_tick(b, now), ready_tick(b, now)));
-	next = MIN(next, output_tick(b, now));
+	next = MIN(next, MIN(output_tick(b, now), held_tick(b, now)));
 	if (next == UINT64_MAX)
 		return -1;
 	return next <= now ? 0 : (int)((next - now) / NSEC_PER_MSEC + 1);

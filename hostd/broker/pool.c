@@ -353,6 +353,7 @@ static void set_ready(struct worker *w, const struct ctl_msg *m)
 	b->n_starting--;
 	b->failures = 0;
 	b->spawn_at_ns = 0;
+	b->own_memory = m->session;
 	account_open(b, m->bytes);
 	memcpy(b->device_name, m->text, sizeof(b->device_name));
 	account_ready(w, m->total);
@@ -381,6 +382,8 @@ static int hear(struct worker *w)
 		return 0;
 	if (r < 0)
 		return r;
+	if (m.type == CTL_HOLDERS)
+		return held_said(w, &m, fd0);
 	if (w->state != WORKER_STARTING || m.type != CTL_READY)
 		return worker_said(w, &m, &fd0);
 	set_ready(w, &m);

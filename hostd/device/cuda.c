@@ -356,6 +356,7 @@ const struct device_ops device_cuda_ops = {
 	.info = cuda_info,
 	.overhead = cuda_overhead,
 	.footprint = cuda_footprint,
+	.holders = cuda_holders,
 	.attribute = cuda_attribute,
 	.ctx_create = cuda_ctx_create,
 	.ctx_destroy = cuda_ctx_destroy,

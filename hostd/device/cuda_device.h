@@ -180,6 +180,7 @@ void cuda_sensors(struct device *dev, uint32_t ret_value[SENSOR_NUM]);
 uint64_t cuda_busy_ns(struct device *dev, uint64_t *ret_memory_ns);
 uint64_t cuda_overhead(struct device *dev);
 bool cuda_footprint(struct device *dev, uint64_t *ret_least, uint64_t *ret_most);
+unsigned cuda_holders(struct device *dev, struct device_holder *ret, unsigned n);
 
 /* cuda_memory.c */
 void cuda_memory_init(struct device *dev);

@@ -325,6 +325,25 @@ static uint64_t process_bytes(struct cuda_nvml *n, bool alone)
 	return 0;
 }
 
+unsigned cuda_holders(struct device *dev, struct device_holder *ret, unsigned n)
+{
+	int (*get)(struct handle *, unsigned *, struct holder *);
+	_cleanup_free_ struct holder *h = calloc(n, sizeof(*h));
+	unsigned count = n, known = 0;
+
+	if (!h || !dev->nvml ||
+	    look_up(dev->nvml->lib, "nvmlDeviceGetComputeRunningProcesses_v3", &get) <
+		    0 ||
+	    get(dev->nvml->handle, &count, h))
+		return 0;
+	for (unsigned i = 0; i < MIN(count, n); i++) {
+		if (h[i].bytes == UINT64_MAX)
+			continue;
+		ret[known++] = (struct device_holder){h[i].pid, h[i].bytes};
+	}
+	return known;
+}
+
 /* What contexts take. A container's process that is alone on the GPU is the one there is.
  */
 uint64_t cuda_overhead(struct device *dev)

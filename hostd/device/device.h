@@ -101,6 +101,11 @@ enum dev_memory {
 	DEV_MEMORY_KINDS
 };
 
+/* A process and what it has of the device. */
+struct device_holder {
+	uint64_t pid, bytes;
+};
+
 #define SOFT_DEVICE_NAME "Weft software GPU"
 
 struct device_info {
@@ -277,6 +282,10 @@ struct device_ops {
 	 * make and release chunks meanwhile, which this does not hold up. False: nobody
 	 * says. Slow: half a millisecond. */
 	bool (*footprint)(struct device *dev, uint64_t *ret_least, uint64_t *ret_most);
+
+	/* What each process has of the device, at most n of them: returns how many; 0:
+	 * nobody says. NULL: it is memory of the process's own. Slow. */
+	unsigned (*holders)(struct device *dev, struct device_holder *ret, unsigned n);
 
 	/* -- device -- */
 	CUresult (*attribute)(struct device *dev, CUdevice_attribute attr,

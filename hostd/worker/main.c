@@ -9,7 +9,7 @@
  * exits, and the kernel takes back memory, kernels in flight and sockets. It only gives
  * device memory back itself before that, if nothing runs any more: others wait for it.
  *
- * #syscalls: recvmsg sendmsg epoll_wait epoll_ctl close clone nanosleep
+ * #syscalls: recvmsg sendmsg epoll_wait epoll_ctl close clone nanosleep memfd_create write
  */
 #include <errno.h>
 #include <getopt.h>
@@ -519,6 +519,24 @@ static int arrive(struct worker *w, unsigned i)
 	return 0;
 }
 
+/* Processes on one GPU. */
+#define HOLDERS_MAX 1024u
+
+/* Before a guest has come, for weftd, which opens no device. */
+static int tell_holders(struct worker *w)
+{
+	static struct device_holder has[HOLDERS_MAX];
+	struct ctl_msg m = {.type = CTL_HOLDERS};
+	_cleanup_close_ int fd = fd_memfd("weft-holders", sizeof(has));
+
+	static_assert(sizeof(has[0]) == sizeof(struct ctl_holder), "are the same");
+	if (fd >= 0 && w->s->ops->holders)
+		m.bytes = w->s->ops->holders(w->s->dev, has, HOLDERS_MAX);
+	if (m.bytes && fd_write_full(fd, has, m.bytes * sizeof(has[0])) < 0)
+		m.bytes = 0;
+	return ctl_send(CTL_FD, &m, fd, -1);
+}
+
 static int handle_ctl(struct worker *w)
 {
 	_cleanup_close_ int fd0 = -1, fd1 = -1;
@@ -551,6 +569,8 @@ static int handle_ctl(struct worker *w)
 	case CTL_RESTORE:
 	case CTL_POOL:
 		return w->moving ? moving_told(w->moving, &m) : -EPROTO;
+	case CTL_HOLDERS:
+		return w->attached ? -EPROTO : tell_holders(w);
 	default:
 		return -EPROTO;
 	}
@@ -677,6 +697,7 @@ static int say_ready(const struct worker *w)
 		.type = CTL_READY,
 		.bytes = w->s->info.memory_bytes,
 		.total = w->overhead,
+		.session = !w->s->ops->holders,
 	};
 
 	snprintf(m.text, sizeof(m.text), "%s", w->s->info.name);

@@ -7,7 +7,9 @@ import shutil
 import socket
 import stat
 import sys
+import time
 import unittest
+import unittest.mock
 
 import fault
 from fault import Daemon, alive, processes, wait_for
@@ -261,6 +263,35 @@ class TakenOver(unittest.TestCase):
                 wait_for(lambda: not any(session(p) in evil for p in processes("sleep 4711")),
                          2, "nor is what they left behind")
             wait_for(lambda: not processes("sleep 4711"), 5, "nothing is left")
+
+    def has_memory(self, how):
+        """A session of a worker that does so; returns how it has ended, if it has."""
+        with Daemon() as where, unittest.mock.patch.dict(os.environ, WEFT_EVIL=how):
+            programs = where.path("programs")
+            os.mkdir(programs)
+            for name in ("weftd", "weft-door"):
+                shutil.copy(fault.program(name), programs)
+            shutil.copy(fault.program("evil"), os.path.join(programs, "weft-worker"))
+            with Daemon("--pool", "1", config="[tenant a]\n",
+                        weftd=os.path.join(programs, "weftd")) as d:
+                with fault.Guest(d.socket("a")) as g:
+                    g.send(fault.hello())
+                    wait_for(lambda: d.sessions("a"), 10, "it has a session")
+                    # five looks, a second apart, and as many again
+                    until = time.monotonic() + 10
+                    while time.monotonic() < until and d.sessions("a"):
+                        time.sleep(0.1)
+                    ended = d.ctl("info")["ended"]
+                    return ended[-1]["end"] if ended else None
+
+    def test_a_purse_that_lies(self):
+        self.assertEqual(self.has_memory("purse"), "worker: had more memory than it may")
+
+    def test_more_than_was_granted(self):
+        self.assertEqual(self.has_memory("more"), "worker: had more memory than it may")
+
+    def test_what_was_granted(self):
+        self.assertIsNone(self.has_memory("true"))
 
 
 if __name__ == "__main__":

@@ -4,10 +4,11 @@
  * and the device is not promised twice.
  *
  * Input: steps of four bytes: whose (and what else happens), message type, and two of its
- * numbers, which stand for sizes.
+ * numbers, which stand for sizes. What processes have of the device is any bytes.
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -31,6 +32,11 @@ static uint64_t now;
 void child_kill(struct child *c)
 {
 	(void)c;
+}
+
+struct worker *pool_ready(struct broker *broker)
+{
+	return &workers[0];
 }
 
 void pool_here(struct worker *w, uint32_t id)
@@ -102,6 +108,23 @@ static void say(unsigned i, const uint8_t *step)
 		stop(i);
 		start(i);
 	}
+}
+
+/* What processes have, as one says that was asked and waits for a guest: any bytes. */
+static void say_holders(const uint8_t *bytes, size_t n)
+{
+	struct ctl_msg m = {.type = CTL_HOLDERS, .bytes = number(bytes[0])};
+	struct worker *w = &workers[0];
+	int fd = memfd_create("holders", 0);
+
+	if (fd < 0 || write(fd, bytes, n) != (ssize_t)n)
+		abort();
+	(void)held_tick(&b, now);
+	w->state = WORKER_READY;
+	if (held_said(w, &m, fd) < 0)
+		w->asked_holders = false;
+	w->state = WORKER_SESSION;
+	close(fd);
 }
 
 static void check(void)
@@ -187,6 +210,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			atomic_store(&pages[i].movable_bytes, number(data[3]));
 		if (data[0] & 0x20)
 			now += number(data[2]);
+		if (data[0] & 0x10)
+			say_holders(data, size);
 		say(i, data);
 		(void)reclaim_tick(&b, now);
 		drain();

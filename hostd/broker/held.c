@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What worker processes really have of the device. The books believe a worker's purse
+ * and what it says has moved, as far as it was granted memory; one that was taken over
+ * can say that it has given back what it keeps, or take memory from a driver without
+ * having asked. So what each process has is looked at every second, by somebody else, and
+ * who has clearly more than it is charged for, several times in a row, is ended.
+ *
+ * Where a driver tells of processes, a worker that waits for a guest asks it for weftd,
+ * which opens no device: it has met no guest, so nobody can have taken it over. On the
+ * software device a worker's shared memory is what it has of it, and /proc says how much.
+ * Memory that a process has and does not map is not seen there.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "broker/broker.h"
+#include "util/size.h"
+
+#define HELD_NS NSEC_PER_SEC
+/*
+ * Code that a driver loads by itself is charged later, and is owed where the tenant has
+ * no room for it; memory is kept for a moment between two uses; a lane's ring is shared
+ * memory, too. On a large device a library's code may be larger.
+ */
+#define SLACK_MIN   (256ull << 20)
+#define SLACK_SHARE 64
+/* In a row: what moves, or was just freed, is booked a moment sooner or later. */
+#define HELD_TIMES 5
+/* Processes on one GPU; a driver knows of fewer. */
+#define HOLDERS_MAX 4096u
+
+/* What it may have: what of it moves between device and host is on the software device
+ * memory of the process wherever it lies. */
+static uint64_t allowed(const struct worker *w)
+{
+	const struct tenant *t = w->tenant;
+	uint64_t bytes = account_worker(w) + SLACK_MIN;
+
+	bytes = MAX(bytes, account_worker(w) + w->b->device_total / SLACK_SHARE);
+	if (w->b->own_memory)
+		bytes += w->away + w->move.pool + w->host_charged;
+	/* Mapped by several, charged to one of them or to the tenant. */
+	if (t->n_shares)
+		bytes += account_tenant(t) + t->away;
+	return bytes;
+}
+
+void held_check(struct worker *w, uint64_t has)
+{
+	char a[32], c[32];
+
+	if (has <= allowed(w) || w->ending_ns) {
+		w->n_over = 0;
+		return;
+	}
+	if (++w->n_over < HELD_TIMES)
+		return;
+	log_warning(
+		"tenant %s session %llu: is ended: worker %d has %s of the device, and "
+		"%s were granted to it",
+		w->tenant->name, (unsigned long long)w->session, w->child.pid,
+		size_format(has, a, sizeof(a)),
+		size_format(account_worker(w), c, sizeof(c)));
+	w->why = "worker: had more memory than it may";
+	account_ending(w, clock_now_ns());
+	child_kill(&w->child);
+}
+
+/* ---- the software device ---- */
+
+/* Returns 0 if there is no such process, or nobody says. */
+static uint64_t shared_memory(pid_t pid)
+{
+	static const char key[] = "\nRssShmem:";
+	char path[40], text[4096];
+	_cleanup_close_ int fd = -1;
+	const char *at;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (n < 0)
+		return 0;
+	text[n] = '\0';
+	at = strstr(text, key);
+	return at ? strtoull(at + strlen(key), NULL, 10) << 10 : 0;
+}
+
+static void look(struct broker *b)
+{
+	struct worker *w;
+
+	list_for_each (w, &b->workers, link) {
+		if (w->state == WORKER_SESSION)
+			held_check(w, shared_memory(w->child.pid));
+	}
+}
+
+/* ---- a driver ---- */
+
+static void ask(struct broker *b)
+{
+	const struct ctl_msg m = {.type = CTL_HOLDERS};
+	struct worker *w = pool_ready(b);
+
+	if (w && !w->asked_holders && outbox_tell(&w->out, &m, -1, -1) == 0)
+		w->asked_holders = true;
+}
+
+static int by_pid(const void *a, const void *b)
+{
+	const struct ctl_holder *p = a, *q = b;
+
+	return (p->pid > q->pid) - (p->pid < q->pid);
+}
+
+static void check_all(struct broker *b, struct ctl_holder *h, size_t n)
+{
+	struct worker *w;
+
+	qsort(h, n, sizeof(*h), by_pid);
+	list_for_each (w, &b->workers, link) {
+		struct ctl_holder key = {.pid = (uint64_t)w->child.pid}, *is;
+
+		if (w->state != WORKER_SESSION)
+			continue;
+		is = bsearch(&key, h, n, sizeof(*h), by_pid);
+		held_check(w, is ? is->bytes : 0);
+	}
+}
+
+int held_said(struct worker *w, const struct ctl_msg *m, int fd)
+{
+	size_t n = (size_t)MIN(m->bytes, (uint64_t)HOLDERS_MAX);
+	_cleanup_free_ struct ctl_holder *h = NULL;
+	ssize_t size;
+
+	if (!w->asked_holders)
+		return -EPROTO;
+	w->asked_holders = false;
+	/* A guest may have come meanwhile. */
+	if (w->state != WORKER_READY || fd < 0 || !n)
+		return 0;
+	h = calloc(n, sizeof(*h));
+	if (!h)
+		return 0;
+	size = pread(fd, h, n * sizeof(*h), 0);
+	if (size > 0)
+		check_all(w->b, h, (size_t)size / sizeof(*h));
+	return 0;
+}
+
+uint64_t held_tick(struct broker *b, uint64_t now_ns)
+{
+	if (!b->n_sessions)
+		return UINT64_MAX;
+	if (now_ns < b->held_at_ns)
+		return b->held_at_ns;
+	if (b->own_memory)
+		look(b);
+	else
+		ask(b);
+	b->held_at_ns = now_ns + HELD_NS;
+	return b->held_at_ns;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * In the place of weft-worker: one that was taken over. It is granted memory for its
+ * session, takes it, and with WEFT_EVIL=purse then says that it is free again, or with
+ * WEFT_EVIL=more takes more than that. With another value it says and does what is true.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "broker/ctl.h"
+#include "session/session.h"
+
+#define MIB     (1ull << 20)
+#define GRANTED (400 * MIB)
+
+static struct sess_counters *count;
+
+static void hear(struct ctl_msg *m)
+{
+	int fd0, fd1;
+
+	if (ctl_recv(CTL_FD, m, &fd0, &fd1) < 0)
+		_exit(0);
+}
+
+static void wait_for(uint32_t type, struct ctl_msg *ret)
+{
+	do
+		hear(ret);
+	while (ret->type != type);
+}
+
+/* As the software device's memory. */
+static void take(uint64_t bytes)
+{
+	int fd = fd_memfd("evil", bytes);
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (fd < 0 || p == MAP_FAILED)
+		_exit(1);
+	memset(p, 1, bytes);
+}
+
+int main(void)
+{
+	struct ctl_msg m = {.type = CTL_READY, .bytes = 1024 * MIB, .session = 1};
+	const char *how = getenv("WEFT_EVIL");
+
+	count = mmap(NULL, CTL_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, CTL_PAGE_FD,
+		     0);
+	if (count == MAP_FAILED || !how)
+		return 1;
+	strcpy(m.text, "evil GPU");
+	if (ctl_send(CTL_FD, &m, -1, -1) < 0)
+		return 1;
+	wait_for(CTL_ATTACH, &m);
+	m = (struct ctl_msg){.type = CTL_CHARGE, .id = 1, .bytes = GRANTED};
+	if (ctl_send(CTL_FD, &m, -1, -1) < 0)
+		return 1;
+	wait_for(CTL_ANSWER, &m);
+	if (m.result)
+		return 1;
+	take(GRANTED);
+	if (!strcmp(how, "purse"))
+		atomic_store(&count->purse.spare, UINT64_MAX / 2);
+	else if (!strcmp(how, "more"))
+		take(GRANTED);
+	for (;;)
+		hear(&m);
+}
