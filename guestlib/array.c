@@ -111,7 +111,9 @@ CUresult CUDAAPI cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESCRIPTO
 	if (!array || !desc)
 		return CUDA_ERROR_INVALID_VALUE;
 	s = shape_of(desc);
-	r = create(t, &s, &h);
+	r = guest_unsafe(t);
+	if (r == CUDA_SUCCESS)
+		r = create(t, &s, &h);
 	if (r == CUDA_SUCCESS)
 		*array = (CUarray)h;
 	return r;
@@ -183,8 +185,9 @@ CUresult CUDAAPI cuArrayDestroy(CUarray array)
 	a = guest_array(array);
 	if (!a)
 		return CUDA_ERROR_INVALID_HANDLE;
+	r = guest_unsafe(t);
 	/* A level goes with the whole. */
-	return a->is_level ? CUDA_SUCCESS : destroy(t, a);
+	return r || a->is_level ? r : destroy(t, a);
 }
 
 CUresult CUDAAPI cuMipmappedArrayDestroy(CUmipmappedArray array)

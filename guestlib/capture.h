@@ -59,7 +59,7 @@ CUresult capture_forbids_event(const struct guest_event *e);
 /* The event is being destroyed. */
 void capture_event_gone(struct guest_event *e);
 
-/* A stream is being destroyed: its capture ends, or cannot be finished. */
+/* A stream is being destroyed: its capture ends, or goes on without it. */
 void capture_stream_gone(uint64_t wire);
 
 /* The same for all streams of a context that is about to end. */

@@ -39,11 +39,8 @@ static void capture_drop(struct capture *c)
 
 static void stream_gone_locked(struct cap_stream *s)
 {
-	struct capture *c = s->capture;
-
-	c->invalid = true;
-	if (s == c->origin) {
-		capture_drop(c);
+	if (s == s->capture->origin) {
+		capture_drop(s->capture);
 		return;
 	}
 	list_remove(&s->link);

@@ -218,6 +218,8 @@ CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value)
 	struct guest_thread *t;
 	CUresult r = guest_enter(NEED_CTX, &t);
 
+	if (r == CUDA_SUCCESS)
+		r = guest_unsafe(t);
 	if (r)
 		return r;
 	pthread_mutex_lock(&limits_lock);

@@ -315,7 +315,7 @@ struct exec_stage;
 /* graph_stage.c: the last reference leaves the memory to graph_stage_flush(), which is
  * called without the lock. */
 void exec_stage_put(struct exec_stage *s);
-void graph_stage_flush(void);
+void graph_stage_flush(struct guest_thread *t);
 
 /* What such a node does, under a number that the worker gets: a function, a copy in this
  * process (through stage, or without one) or (op is empty) nothing. NULL: out of memory.

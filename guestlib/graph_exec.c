@@ -463,10 +463,11 @@ CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec exec)
 	struct guest_thread *t;
 	CUresult r = guest_enter(NEED_INIT, &t);
 
-	if (r == CUDA_SUCCESS)
-		r = destroy(t, exec);
+	if (r)
+		return r;
+	r = destroy(t, exec);
 	graph_mem_flush();
-	graph_stage_flush();
+	graph_stage_flush(t);
 	return r;
 }
 

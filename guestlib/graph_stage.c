@@ -61,7 +61,7 @@ void exec_stages_drop(struct guest_exec *x)
 	}
 }
 
-void graph_stage_flush(void)
+void graph_stage_flush(struct guest_thread *t)
 {
 	struct exec_stage *s, *tmp;
 	struct list mine;
@@ -77,7 +77,7 @@ void graph_stage_flush(void)
 	}
 	pthread_mutex_unlock(&lock);
 	list_for_each_safe (s, tmp, &mine, link) {
-		cuMemFreeHost(s->p);
+		hostmem_free(t, s->p);
 		free(s);
 	}
 }

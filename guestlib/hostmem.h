@@ -104,6 +104,9 @@ void hostmem_swap_after_fork(void);
 /* As cuMemHostAlloc(), for the library itself: memory that goes with no context. */
 CUresult hostmem_alloc_own(struct guest_thread *t, size_t size, void **ret_p);
 
+/* As cuMemFreeHost(), in a capture as well. */
+CUresult hostmem_free(struct guest_thread *t, void *p);
+
 /* A context is about to end, of which ctx and wire_id are handle and guest_ctx.wire_id:
  * what was allocated and registered in it ends before. Waits for its work. */
 void hostmem_drop_ctx(struct guest_thread *t, uint64_t ctx, uint64_t wire_id);

@@ -100,6 +100,9 @@ CUresult CUDAAPI cuMemHostAlloc(void **pp, size_t size, unsigned int flags)
 		*pp = NULL;
 		return CUDA_SUCCESS;
 	}
+	r = guest_unsafe(t);
+	if (r)
+		return r;
 	h.ctx = t->wire_id;
 	r = alloc(t, &h);
 	if (r == CUDA_SUCCESS)
@@ -112,19 +115,26 @@ CUresult CUDAAPI cuMemAllocHost_v2(void **pp, size_t size)
 	return cuMemHostAlloc(pp, size, 0);
 }
 
+CUresult hostmem_free(struct guest_thread *t, void *p)
+{
+	struct hostmem h;
+
+	if (!hostmem_take((uintptr_t)p, false, &h))
+		return CUDA_ERROR_INVALID_VALUE;
+	return free_pages(t, &h);
+}
+
 CUresult CUDAAPI cuMemFreeHost(void *p)
 {
 	struct guest_thread *t;
-	struct hostmem h;
 	CUresult r = guest_enter(NEED_INIT, &t);
 
 	if (r)
 		return r;
 	if (!p)
 		return CUDA_SUCCESS;
-	if (!hostmem_take((uintptr_t)p, false, &h))
-		return CUDA_ERROR_INVALID_VALUE;
-	return free_pages(t, &h);
+	r = guest_unsafe(t);
+	return r ? r : hostmem_free(t, p);
 }
 
 static void wait_ctx(struct guest_thread *t, uint64_t ctx)

@@ -98,6 +98,9 @@ CUresult CUDAAPI cuMemHostRegister_v2(void *p, size_t size, unsigned int flags)
 	if (msync((void *)ALIGN_DOWN(h.base, HOSTMEM_PAGE), size + h.base % HOSTMEM_PAGE,
 		  MS_ASYNC))
 		return CUDA_ERROR_INVALID_VALUE;
+	r = guest_unsafe(t);
+	if (r)
+		return r;
 	h.ctx = t->wire_id;
 	/* Holds the place, so that nobody else registers it meanwhile. */
 	r = hostmem_insert(&h);

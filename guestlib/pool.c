@@ -97,6 +97,8 @@ static CUresult alloc(CUdeviceptr *dptr, size_t size, uint64_t pool, CUstream st
 		return capture_alloc(dptr, size, stream, ptsz);
 	if (r == CUDA_SUCCESS)
 		r = guest_stream(stream, ptsz, &wire_stream);
+	if (r == CUDA_SUCCESS)
+		r = guest_unsafe(t);
 	if (r)
 		return r;
 	if (!size) {

@@ -63,7 +63,9 @@ static CUresult enter(CUstream stream, bool ptsz, struct guest_thread **ret_t,
 {
 	CUresult r = guest_enter(guest_need_on(stream), ret_t);
 
-	return r ? r : guest_stream(stream, ptsz, ret_wire);
+	if (r == CUDA_SUCCESS)
+		r = guest_stream(stream, ptsz, ret_wire);
+	return r ? r : guest_unsafe(*ret_t);
 }
 
 static CUresult query(CUstream stream, bool ptsz)

@@ -208,6 +208,7 @@ enum refused {
 	ALWAYS,   /* whatever the modes */
 	UNSAFE,   /* as the modes have it */
 	BLOCKING, /* if the legacy stream waits for the captured one */
+	WAITS,    /* likewise, and else as the modes have it, as UNSAFE */
 	UNKNOWN,  /* only printed */
 };
 
@@ -218,52 +219,56 @@ static const struct call {
 	CUresult code;
 } calls[] = {
 	{"cuMemAlloc", mem_alloc, UNSAFE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED},
-	{"cuMemFree", mem_free, UNKNOWN, 0},
-	{"cuMemHostAlloc", alloc_host, UNKNOWN, 0},
-	{"cuMemFreeHost", free_host, UNKNOWN, 0},
-	{"cuMemHostRegister", host_register, UNKNOWN, 0},
-	{"cuMemGetInfo", get_info, UNKNOWN, 0},
-	{"cuMemcpyHtoD", htod, UNKNOWN, 0},
-	{"cuMemcpyDtoH", dtoh, UNKNOWN, 0},
-	{"cuMemsetD8", memset_8, UNKNOWN, 0},
+	{"cuMemFree", mem_free, UNSAFE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED},
+	{"cuMemHostAlloc", alloc_host, UNSAFE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED},
+	{"cuMemFreeHost", free_host, UNSAFE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED},
+	{"cuMemHostRegister", host_register, UNSAFE,
+	 CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED},
+	{"cuMemGetInfo", get_info, NEVER, 0},
+	{"cuMemcpyHtoD", htod, BLOCKING, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT},
+	{"cuMemcpyDtoH", dtoh, BLOCKING, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT},
+	{"cuMemsetD8", memset_8, BLOCKING, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT},
 	{"cuMemsetD8Async legacy", memset_legacy, BLOCKING,
 	 CUDA_ERROR_STREAM_CAPTURE_IMPLICIT},
 	{"cuMemsetD8Async other", memset_other, NEVER, 0},
-	{"cuMemAllocAsync other", pool_alloc, UNKNOWN, 0},
-	{"cuMemAddressReserve", reserve, UNKNOWN, 0},
+	{"cuMemAllocAsync other", pool_alloc, UNSAFE,
+	 CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED},
+	{"cuMemAddressReserve", reserve, NEVER, 0},
 	{"cuPointerGetAttribute", get_attribute, NEVER, 0},
-	{"cuArrayCreate", array_create, UNKNOWN, 0},
-	{"cuArrayDestroy", array_destroy, UNKNOWN, 0},
-	{"cuModuleLoadData", module_load, UNKNOWN, 0},
-	{"cuStreamCreate", stream_create, UNKNOWN, 0},
+	{"cuArrayCreate", array_create, UNSAFE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED},
+	{"cuArrayDestroy", array_destroy, UNSAFE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED},
+	{"cuModuleLoadData", module_load, NEVER, 0},
+	{"cuStreamCreate", stream_create, NEVER, 0},
 	{"cuStreamSynchronize captured", sync_captured, ALWAYS,
 	 CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED},
 	{"cuStreamQuery captured", query_captured, ALWAYS,
 	 CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED},
-	{"cuStreamSynchronize other", sync_other, NEVER, 0},
-	{"cuStreamQuery other", query_other, NEVER, 0},
-	{"cuStreamSynchronize legacy", sync_legacy, BLOCKING,
+	{"cuStreamSynchronize other", sync_other, UNSAFE,
+	 CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED},
+	{"cuStreamQuery other", query_other, UNSAFE,
+	 CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED},
+	{"cuStreamSynchronize legacy", sync_legacy, WAITS,
 	 CUDA_ERROR_STREAM_CAPTURE_IMPLICIT},
-	{"cuStreamQuery legacy", query_legacy, BLOCKING,
-	 CUDA_ERROR_STREAM_CAPTURE_IMPLICIT},
+	{"cuStreamQuery legacy", query_legacy, WAITS, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT},
 	{"cuEventCreate", event_create, NEVER, 0},
 	{"cuEventRecord other", event_record_other, NEVER, 0},
 	{"cuEventSynchronize captured", event_sync_captured, ALWAYS,
 	 CUDA_ERROR_CAPTURED_EVENT},
 	{"cuEventQuery captured", event_query_captured, ALWAYS,
 	 CUDA_ERROR_CAPTURED_EVENT},
-	{"cuEventSynchronize", event_sync, UNKNOWN, 0},
+	{"cuEventSynchronize", event_sync, UNSAFE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED},
 	{"cuEventQuery", event_query, UNSAFE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED},
 	{"cuEventElapsedTime captured", elapsed, UNKNOWN, 0},
 	{"cuCtxSynchronize", ctx_synchronize, ALWAYS,
 	 CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED},
 	{"cuCtxRecordEvent", ctx_record, ALWAYS, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED},
 	{"cuCtxWaitEvent", ctx_wait, ALWAYS, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED},
-	{"cuCtxSetLimit", ctx_set_limit, UNKNOWN, 0},
-	{"cuGraphInstantiate", instantiate, UNKNOWN, 0},
+	{"cuCtxSetLimit", ctx_set_limit, UNSAFE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED},
+	{"cuGraphInstantiate", instantiate, UNSAFE,
+	 CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED},
 	{"cuGraphLaunch other", launch_other, NEVER, 0},
-	{"cuGraphUpload other", upload_other, UNKNOWN, 0},
-	{"cuDeviceGraphMemTrim", trim, UNKNOWN, 0},
+	{"cuGraphUpload other", upload_other, NEVER, 0},
+	{"cuDeviceGraphMemTrim", trim, NEVER, 0},
 	{"cuLaunchHostFunc captured", host_func, NEVER, 0},
 };
 
@@ -349,14 +354,18 @@ static bool unsafe(const struct trial *t)
 
 static void check(const struct trial *t)
 {
-	bool refused = t->call->refused == ALWAYS ||
-		       (t->call->refused == UNSAFE && unsafe(t)) ||
-		       (t->call->refused == BLOCKING && t->blocking);
-	CUresult want = refused ? t->call->code : CUDA_SUCCESS;
+	enum refused where = t->call->refused;
+	bool implicit = (where == BLOCKING || where == WAITS) && t->blocking;
+	bool refused = where == ALWAYS || implicit ||
+		       ((where == UNSAFE || where == WAITS) && unsafe(t));
+	CUresult want = !refused ? CUDA_SUCCESS
+			: where == WAITS && !implicit
+				? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+				: t->call->code;
 	CUstreamCaptureStatus left = refused ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
 					     : CU_STREAM_CAPTURE_STATUS_ACTIVE;
 
-	if (t->call->refused == UNKNOWN || (t->got == want && t->left == left))
+	if (where == UNKNOWN || (t->got == want && t->left == left))
 		return;
 	fail("%s, %s capture of a%s stream, %s: %s instead of %s, status %d",
 	     t->call->name, mode_names[t->mode], t->blocking ? "" : " non-blocking",
@@ -407,7 +416,7 @@ static void contexts_apart(void)
 	CK(cuCtxSetCurrent(ctx));
 }
 
-/* A stream that goes takes its capture along, and so does a context. */
+/* The stream in which it began takes a capture along, and so does a context. */
 static void gone(void)
 {
 	CUstream s, joined;
@@ -424,7 +433,8 @@ static void gone(void)
 	CK(cuEventRecord(of_capture, s));
 	CK(cuStreamWaitEvent(joined, of_capture, 0));
 	CK(cuStreamDestroy(joined));
-	EXPECT(cuStreamEndCapture(s, &g), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+	CK(cuStreamEndCapture(s, &g));
+	CK(cuGraphDestroy(g));
 	CK(cuStreamDestroy(s));
 	CK(cuCtxSynchronize());
 	CK(cuCtxCreate(&second, NULL, 0, 0));
