@@ -218,10 +218,13 @@ static void pair(const struct shape *s, enum kind from, enum kind to, bool captu
 	CK(cuGraphNodeSetEnabled(x, n, 0));
 	check(x, &src, &dst, &c, 2, false);
 	CK(cuGraphNodeSetEnabled(x, n, 1));
-	c.srcXInBytes = c.dstXInBytes;
-	c.dstXInBytes = 0;
-	CK(cuGraphExecMemcpyNodeSetParams(x, n, &c, ctx));
-	check(x, &src, &dst, &c, 3, true);
+	/* Copies of more dimensions cannot be changed (cuda.h). */
+	if (s->all_h <= 1 && s->all_d <= 1 && from != ARRAY && to != ARRAY) {
+		c.srcXInBytes = c.dstXInBytes;
+		c.dstXInBytes = 0;
+		CK(cuGraphExecMemcpyNodeSetParams(x, n, &c, ctx));
+		check(x, &src, &dst, &c, 3, true);
+	}
 	CK(cuGraphExecDestroy(x));
 	CK(cuGraphDestroy(g));
 	end_free(&src);
