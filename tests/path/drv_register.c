@@ -69,7 +69,7 @@ static void same_on_device(const uint64_t *at, size_t n, CUdeviceptr dev, uint64
  * Memory that is registered again and again gets its own pages back each time: no page is
  * made or found anew, which is most of what the calls would cost.
  */
-static void same_pages(char *at, size_t size)
+static void same_pages(char *at, size_t size, int threads)
 {
 	struct rusage before, after;
 	const int rounds = 32;
@@ -83,9 +83,11 @@ static void same_pages(char *at, size_t size)
 		CK(cuMemHostUnregister(at));
 	}
 	REQUIRE(!getrusage(RUSAGE_SELF, &after));
-	if ((after.ru_minflt - before.ru_minflt) / rounds > (long)(size / 4096 / 8))
-		fail("%ld faults in %d rounds", after.ru_minflt - before.ru_minflt,
-		     rounds);
+	/* Older kernels (6.1) let a page that was protected be written only by a fault. */
+	if ((after.ru_minflt - before.ru_minflt) / rounds >
+	    (long)(size / 4096 / 8 + (threads ? size / 4096 : 0)))
+		fail("%ld faults in %d rounds%s", after.ru_minflt - before.ru_minflt,
+		     rounds, threads ? ", among threads" : "");
 	REQUIRE(at[0] == 1 + 1 + rounds && at[size - 1] == 1);
 }
 
@@ -106,7 +108,7 @@ int main(void)
 	words = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 		     0);
 	REQUIRE(room && words != MAP_FAILED);
-	same_pages((char *)words, 1 << 20);
+	same_pages((char *)words, 1 << 20, 0);
 	memset(words, 0, size);
 	for (int i = 0; i < WRITERS; i++)
 		REQUIRE(!pthread_create(&threads[i], NULL, writer, words + i * WORDS));
@@ -137,6 +139,6 @@ int main(void)
 	for (size_t i = 0; mapped && i < WRITERS * WORDS; i++)
 		REQUIRE(words[i] == 0x0707070707070707u);
 	if (mapped) /* glibc may count itself alone again, the kernel knows better */
-		same_pages((char *)words, 1 << 20);
+		same_pages((char *)words, 1 << 20, 1);
 	return pass();
 }
