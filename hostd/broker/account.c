@@ -112,6 +112,7 @@ void account_grant(struct worker *w, uint64_t bytes)
 {
 	w->charged += bytes;
 	w->granted_peak = MAX(w->granted_peak, w->charged);
+	w->granted_most[0] = MAX(w->granted_most[0], w->charged);
 	w->b->granted += bytes;
 	if (w->tenant)
 		w->tenant->granted += bytes;

@@ -191,6 +191,9 @@ struct outbox {
 	uint64_t read_ns; /* when one left last, or the first came */
 };
 
+/* Looks in a row, a second apart (held.c). */
+#define HELD_TIMES 5
+
 struct worker {
 	struct list link; /* b->workers */
 	struct broker *b;
@@ -235,6 +238,9 @@ struct worker {
 	uint32_t asked, here;
 	bool asked_holders; /* held.c */
 	unsigned n_over;    /* times in a row that it had more memory than it may */
+	/* Most that was granted to it at a time, since the last look and between earlier
+	 * ones. */
+	uint64_t granted_most[HELD_TIMES];
 };
 
 /* What has met guests, for the log and for terminals. */
