@@ -61,6 +61,7 @@ class StandIn(FaultTest):
             # Limits, the software device's memory, and what each worker takes besides.
             most = (10 + 20 + 8 + 64) * MIB + 2 * WORKER
             wait_for(lambda: self.vm1("memory.max") == str(most), 5, "the device is known")
+            wait_for(lambda: self.vm1("pids.max"), 5, "the next file is written, too")
             threads = int(self.vm1("pids.max")) - 50
             self.assertEqual(threads % 2, 0)
             p = d.run("steady", "60", tenant="vm1")
