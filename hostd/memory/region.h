@@ -98,6 +98,7 @@ struct space {
 	/* idle.c: physical memory that is charged to nobody and may be wanted again */
 	struct list idle; /* the one that came last first */
 	uint64_t idle_bytes;
+	unsigned n_idle;
 	bool reaping, ending;
 	pthread_t reaper;
 	pthread_cond_t reaper_cond;

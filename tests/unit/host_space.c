@@ -280,6 +280,22 @@ Test(space, slabs_are_found_by_their_room)
 	cr_assert_eq(fake_charged, 0);
 }
 
+/* Freed memory is the device's again as fast as it is freed, but for a little. */
+Test(space, little_lies_idle)
+{
+	static CUdeviceptr a[3000];
+	struct session *s = fake_session();
+
+	for (unsigned i = 0; i < ARRAY_SIZE(a); i++)
+		cr_assert_eq(space_alloc(s->space, PAGE, 1, &a[i]), CUDA_SUCCESS);
+	for (unsigned i = 0; i < ARRAY_SIZE(a); i++) {
+		cr_assert_eq(space_release(s->space, a[i]), CUDA_SUCCESS);
+		cr_assert_leq(fake.created - fake_charged, 513 * PAGE);
+	}
+	sess_free(s);
+	cr_assert_eq(fake.created, 0);
+}
+
 /* ---- while a charge waits ---- */
 
 static struct space *asking;
