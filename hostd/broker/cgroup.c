@@ -32,8 +32,9 @@
 #include "device/device.h"
 #include "util/size.h"
 
-#define LEAF   "weftd"
-#define TENANT "tenant-"
+#define REMOVE_MS 50 /* that weftd waits for an empty cgroup, which is rare */
+#define LEAF      "weftd"
+#define TENANT    "tenant-"
 
 /* What a worker takes besides what is charged: its program's and its driver's heaps. */
 #define WORKER_BYTES (256ull << 20)
@@ -277,14 +278,31 @@ void cgroup_enter(const struct tenant *t, pid_t pid)
 		log_debug("tenant %s: cgroup.procs: %m", t->name);
 }
 
+/* A process that has been waited for leaves its cgroup when its processor has switched to
+ * another, which may be a moment later. */
+static int remove_empty(int top, const char *name)
+{
+	int r = -EBUSY;
+
+	for (unsigned i = 0; i < REMOVE_MS && r == -EBUSY; i++) {
+		if (i)
+			usleep(1000);
+		r = unlinkat(top, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+	}
+	return r;
+}
+
 void cgroup_end(struct tenant *t)
 {
 	char name[sizeof(TENANT) + CONF_NAME_MAX];
+	int r;
 
 	if (t->cgroup < 0)
 		return;
 	close(fd_steal(&t->cgroup));
 	snprintf(name, sizeof(name), TENANT "%s", t->name);
-	if (unlinkat(t->b->cgroup, name, AT_REMOVEDIR) < 0)
-		log_debug("tenant %s: its cgroup stays: %m", t->name);
+	r = remove_empty(t->b->cgroup, name);
+	if (r < 0)
+		log_info("tenant %s: its cgroup stays until weftd starts again: %s",
+			 t->name, strerror(-r));
 }
