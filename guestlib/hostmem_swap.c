@@ -332,6 +332,28 @@ static int put_region(struct hostmem_region *g, uintptr_t at, size_t size)
 
 /* ---- to the region ---- */
 
+static void copy_page(uintptr_t dst, uintptr_t src)
+{
+	size_t n = HOSTMEM_PAGE;
+
+	__asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(n) : : "memory");
+}
+
+/* The first page and the last are others' in part. A sanitizer in the program, whose
+ * memcpy() ours is, would take that for an overflow. */
+static void copy_pages(uintptr_t dst, uintptr_t src, size_t size, bool helped)
+{
+	size_t last = size - HOSTMEM_PAGE;
+
+	copy_page(dst, src);
+	if (last)
+		copy_page(dst + last, src + last);
+	if (last > HOSTMEM_PAGE)
+		move_bytes((void *)(dst + HOSTMEM_PAGE),
+			   (const void *)(src + HOSTMEM_PAGE), last - HOSTMEM_PAGE,
+			   helped);
+}
+
 static int share_pages(struct hostmem_region *g, uintptr_t at, size_t size, bool alone,
 		       bool helped, uintptr_t *ret_home)
 {
@@ -340,7 +362,7 @@ static int share_pages(struct hostmem_region *g, uintptr_t at, size_t size, bool
 
 	if (r < 0)
 		return r;
-	move_bytes((void *)(uintptr_t)g->addr, (const void *)at, size, helped);
+	copy_pages(g->addr, at, size, helped);
 	home = leave_home(at, size, alone);
 	r = put_region(g, at, size);
 	if (r < 0 && home && !come_home(home, size, at))
