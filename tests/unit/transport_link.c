@@ -570,16 +570,20 @@ Test(link, forged_welcomes)
 /* Both versions, and who is to be upgraded; whether it refuses or not. */
 Test(link, hosts_of_other_versions)
 {
-	struct wire_welcome w = {.magic = WIRE_MAGIC, .token = {1}};
-	struct host h = {.forged = &w};
-	struct link_opts o = {.address = h.address};
 	char *why, want[100];
 	struct link *k;
 
-	host_start(&h, 0);
 	for (unsigned i = 0; i < 4; i++) {
-		w.version = i & 1 ? WIRE_VERSION + 1 : WIRE_VERSION - 1;
-		w.error = i & 2 ? -EPROTONOSUPPORT : 0;
+		struct wire_welcome w = {
+			.magic = WIRE_MAGIC,
+			.token = {1},
+			.version = i & 1 ? WIRE_VERSION + 1 : WIRE_VERSION - 1,
+			.error = i & 2 ? -EPROTONOSUPPORT : 0,
+		};
+		struct host h = {.forged = &w};
+		struct link_opts o = {.address = h.address};
+
+		host_start(&h, 0);
 		cr_assert_eq(link_connect(&o, &k, &why), -EPROTONOSUPPORT);
 		snprintf(want, sizeof(want),
 			 "the host speaks version %u of the protocol, this library %u: "
@@ -587,8 +591,8 @@ Test(link, hosts_of_other_versions)
 			 w.version, WIRE_VERSION, i & 1 ? "libcuda.so.1" : "Weft");
 		cr_assert(strstr(why, want), "%s", why);
 		free(why);
+		host_stop(&h);
 	}
-	host_stop(&h);
 }
 
 /* ---- fork ---- */
