@@ -228,13 +228,25 @@ static int send_all(struct sess_lane *sl, const struct source *f)
 	return 0;
 }
 
+/* Rows that lie on one another could be any number of a little memory. Returns false if
+ * they do. */
+static bool set_rows(struct source *f, uint64_t height)
+{
+	if ((height > 1 && f->pitch < f->width) ||
+	    __builtin_mul_overflow(f->width, height, &f->total))
+		return false;
+	if (f->pitch == f->width || height == 1)
+		f->width = f->pitch = f->total;
+	return true;
+}
+
 int handle_copy_dtoh(struct sess_lane *sl, const struct copy_dtoh_args *a)
 {
 	const struct copy_dtoh_cmd *c = a->cmd;
 	struct source f = {.src = c->src, .pitch = c->pitch, .width = c->width};
 	CUresult r = sess_stream(sl, c->stream, &f.stream, &f.ctx);
 
-	if (r == CUDA_SUCCESS && __builtin_mul_overflow(c->width, c->height, &f.total))
+	if (r == CUDA_SUCCESS && !set_rows(&f, c->height))
 		r = CUDA_ERROR_INVALID_VALUE;
 	if (r == CUDA_SUCCESS && !f.total)
 		r = sl->s->ops->stream_synchronize(f.ctx, f.stream);
@@ -245,8 +257,6 @@ int handle_copy_dtoh(struct sess_lane *sl, const struct copy_dtoh_args *a)
 	r = sess_sync_result(sl, r);
 	if (r != CUDA_SUCCESS || !f.total)
 		return reply_result(sl, r);
-	if (c->pitch == c->width || c->height == 1)
-		f.width = f.pitch = f.total;
 	note_copy(sl->s, 0, f.src);
 	return send_all(sl, &f);
 }
@@ -296,13 +306,11 @@ int handle_host_read(struct sess_lane *sl, const struct host_read_args *a)
 	CUresult r;
 	int e;
 
-	if (__builtin_mul_overflow(c->width, c->height, &f.total) || !f.total)
+	if (!set_rows(&f, c->height) || !f.total)
 		return reply_result(sl, CUDA_ERROR_INVALID_VALUE);
 	r = copy_own_stream(sl, c->ctx, &f.ctx, &f.stream);
 	if (r != CUDA_SUCCESS)
 		return reply_result(sl, r);
-	if (c->pitch == c->width || c->height == 1)
-		f.width = f.pitch = f.total;
 	e = send_all(sl, &f);
 	sl->s->ops->stream_destroy(f.stream);
 	return e;
