@@ -14,7 +14,7 @@
 #define LIVE    300
 #define ALL     (32 * MIB) /* of an arena */
 /* Of the band, as far as the test remembers who freed what. */
-#define MEMORY (1024 * MIB)
+#define MEMORY (4096 * MIB)
 
 static struct session *s;
 static struct pools *p;
@@ -74,6 +74,7 @@ static void check_order(const struct piece *k, unsigned who)
 {
 	uint64_t first = (k->addr - DEVICE_BAND_BASE) / UNIT;
 
+	cr_assert_leq(k->addr + k->bytes, DEVICE_BAND_BASE + MEMORY);
 	for (uint64_t u = first; u < first + (k->bytes + UNIT - 1) / UNIT; u++) {
 		unsigned by = unit[u].by - 1;
 
