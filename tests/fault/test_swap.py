@@ -91,6 +91,7 @@ class Swap(FaultTest):
             for _ in range(10):  # on a busy machine it may be late
                 b = self.keeper(d, "b")
                 self.fill(b, range(31), 2)
+                self.assertEqual(b.say("s"), (0, 0))  # nothing runs on
                 self.end(b)
                 wait_for(lambda: figures(d)["a"] == (62, 0), 5, "everything is back")
                 wait_for(lambda: len(d.sessions()) == 1, 5, "the session is gone")
