@@ -11,21 +11,17 @@
 
 static uint64_t last_id;
 
-static void cap_stream_free(struct cap_stream *s)
-{
-	free(s->deps.v);
-	free(s->shown);
-	free(s->edges);
-	free(s);
-}
-
 static void capture_drop(struct capture *c)
 {
 	struct cap_stream *s, *s_tmp;
 	struct cap_event *e, *e_tmp;
 
-	list_for_each_safe (s, s_tmp, &c->streams, link)
-		cap_stream_free(s);
+	list_for_each_safe (s, s_tmp, &c->streams, link) {
+		free(s->deps.v);
+		free(s->shown);
+		free(s->edges);
+		free(s);
+	}
 	list_for_each_safe (e, e_tmp, &c->events, link)
 		capture_event_forget(e);
 	list_remove(&c->link);
@@ -37,14 +33,13 @@ static void capture_drop(struct capture *c)
 	atomic_fetch_sub_explicit(&capture_count, 1, memory_order_relaxed);
 }
 
+/* Its work is the capture's, and to be joined like any other. */
 static void stream_gone_locked(struct cap_stream *s)
 {
-	if (s == s->capture->origin) {
+	if (s == s->capture->origin)
 		capture_drop(s->capture);
-		return;
-	}
-	list_remove(&s->link);
-	cap_stream_free(s);
+	else
+		s->wire = s->ctx = 0;
 }
 
 void capture_stream_gone(uint64_t wire)

@@ -21,7 +21,7 @@ struct node_set {
 struct cap_stream {
 	struct list link; /* capture.streams */
 	struct capture *capture;
-	uint64_t wire;
+	uint64_t wire;               /* 0: it has been destroyed */
 	uint64_t ctx;                /* whose stream it is */
 	struct guest_thread *thread; /* likewise, if wire is PER_THREAD */
 	struct node_set deps;

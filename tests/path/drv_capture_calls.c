@@ -416,6 +416,27 @@ static void contexts_apart(void)
 	CK(cuCtxSetCurrent(ctx));
 }
 
+/* Work of a stream that has gone is to be joined all the same. */
+static void work_that_stays(CUstream s, bool join)
+{
+	CUstream joined;
+	CUgraph g;
+
+	CK(cuStreamCreate(&joined, CU_STREAM_NON_BLOCKING));
+	CK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	CK(cuEventRecord(of_capture, s));
+	CK(cuStreamWaitEvent(joined, of_capture, 0));
+	CK(cuMemsetD8Async(mem, 0, 16, joined));
+	CK(cuEventRecord(of_capture, joined));
+	CK(cuStreamDestroy(joined));
+	if (join)
+		CK(cuStreamWaitEvent(s, of_capture, 0));
+	EXPECT(cuStreamEndCapture(s, &g),
+	       join ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+	if (join)
+		CK(cuGraphDestroy(g));
+}
+
 /* The stream in which it began takes a capture along, and so does a context. */
 static void gone(void)
 {
@@ -435,6 +456,8 @@ static void gone(void)
 	CK(cuStreamDestroy(joined));
 	CK(cuStreamEndCapture(s, &g));
 	CK(cuGraphDestroy(g));
+	work_that_stays(s, false);
+	work_that_stays(s, true);
 	CK(cuStreamDestroy(s));
 	CK(cuCtxSynchronize());
 	CK(cuCtxCreate(&second, NULL, 0, 0));
