@@ -62,7 +62,7 @@ void capture_event_gone(struct guest_event *e);
 /* A stream is being destroyed: its capture ends, or goes on without it. */
 void capture_stream_gone(uint64_t wire);
 
-/* The same for all streams of a context that is about to end. */
+/* A context is about to end: all its streams go so. */
 void capture_ctx_gone(uint64_t ctx);
 
 /* ---- stream.c ---- */

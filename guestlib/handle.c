@@ -41,7 +41,8 @@ static struct table tables[HANDLE_NUM_TYPES] = {
 	[0 ... HANDLE_NUM_TYPES - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER},
 };
 
-/* Of the worker's types; of graphs it knows what has conditional nodes, few as a rule. */
+/* Handles of types that the worker has; graphs are not counted, of which it knows those
+ * with conditional nodes, few as a rule. */
 static _Atomic unsigned at_worker;
 
 static bool is_workers(enum handle_type type)

@@ -40,8 +40,8 @@ static bool helper_runs;
 static _Atomic unsigned outstanding; /* posted and not yet returned */
 
 /*
- * Of these there may be so many; then launching one more waits, as the driver does when
- * its queues are full. Half of what a device has places for: graphs have some, too.
+ * Outstanding functions at most: launching one more waits, as the driver does when its
+ * queues are full. Half of what a device has places for: graphs have some, too.
  */
 #define OUTSTANDING_MAX 8192u
 /* The host may die meanwhile. */

@@ -18,7 +18,7 @@
  * filled.
  *
  * A page that moves to another address stays with its userfaultfd only if that says so
- *and somebody reads each time that one did. Empty pages have to, which one helper thread
+ * and somebody reads each time that one did. Empty pages have to, which one helper thread
  * reads; the program's, on their way out, must not, so they have a userfaultfd of their
  * own.
  *
@@ -424,7 +424,7 @@ static int fill_from(const struct hostmem_region *g, uintptr_t at, size_t size)
 
 	if (done == size)
 		return 0;
-	/* Of the rest nothing has been seen: shared as before. */
+	/* The rest has been seen by nobody: shared as before. */
 	if (link_map_over(guest_process.link, (void *)(at + done), g->offset + done,
 			  size - done, false) < 0)
 		log_warning("registered memory is lost: no memory");

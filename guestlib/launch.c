@@ -8,7 +8,8 @@
  *
  * The device alone knows if a function was compiled for blocks of one shape (.reqntid),
  * or if its clusters fit. So the first launch with such blocks waits for the device's
- * verdict. A function that has had two shapes takes any: at most two launches wait.
+ * verdict. A function that has had two shapes of blocks takes any, so at most two
+ * launches wait; of clusters the last shape is known, and cooperative ones always wait.
  */
 #include <string.h>
 
@@ -234,7 +235,7 @@ static CUresult check_cooperative(const struct launch *l, struct guest_func *f)
 static CUresult ask(struct guest_thread *t, const struct launch *l, struct guest_func *f)
 {
 	struct lane_reply reply;
-	/* That the kernel has faulted already is for the next call to say. */
+	/* A fault of the kernel is for the next call to say. */
 	CUresult r = guest_call_even_lost(t, sizeof(struct launch_kernel_rep), &reply);
 
 	idle_count_call();

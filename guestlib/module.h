@@ -42,8 +42,7 @@ struct guest_func {
 	struct func_param params[];
 };
 
-/* Far beyond any library: each takes 8 bytes before it is asked
- * for. */
+/* Far beyond any library; each takes 8 bytes before it is asked for. */
 #define MODULE_FUNCTIONS_MAX (1u << 20)
 
 struct guest_module {

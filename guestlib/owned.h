@@ -12,8 +12,7 @@
 struct guest_ctx;
 
 struct owned {
-	struct list
-		link; /* guest_ctx.owned; empty: of no context, or of one that ended */
+	struct list link; /* guest_ctx.owned; empty: its context ended, or it has none */
 	void (*drop)(struct owned *o); /* its handle and itself; no lock is held */
 };
 

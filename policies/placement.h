@@ -91,7 +91,7 @@ struct placement {
 	uint64_t (*share)(const struct placement_device *d,
 			  const struct placement_tenant *t, uint32_t n, uint32_t i);
 
-	/* That of all, for who asks of many: as much work as for one. */
+	/* The fair shares of all: as much work as for one. */
 	void (*shares)(const struct placement_device *d, const struct placement_tenant *t,
 		       uint32_t n, uint64_t *ret_share);
 

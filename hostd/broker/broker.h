@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * weftd: who may have how much, and which worker serves whom. One thread and one epoll,
- *but for what aside.c does; no guest bytes, no device.
+ * but for what aside.c does; no guest bytes, no device.
  *
  *	loop.c, source.c  events		pool.c	   workers and sessions
  *	outbox.c   what workers are told
@@ -172,7 +172,7 @@ struct worker_move {
 	unsigned n_busy;    /* times in a row that it did not get quiet */
 	uint64_t busy_since_ns; /* of these the first; 0: none */
 	bool stuck;             /* nobody waits for it; stuck.c */
-	bool at_gate;       /* it will say whether it gets quiet */
+	bool at_gate;           /* it will say whether it gets quiet */
 	/* Until then it is not asked for more, has nothing more to give, gets nothing
 	 * back. */
 	uint64_t busy_ns, empty_ns, full_ns;
@@ -232,7 +232,7 @@ struct worker {
 	bool in_window;    /* its guest has mapped that: host memory lies there */
 	char carrier[24];
 	bool killed;
-	const char *why; /* weftd has ended it for this; NULL: for nothing */
+	const char *why;    /* weftd has ended it for this; NULL: for nothing */
 	uint64_t ending_ns; /* since when it is on its way out; 0: it is not */
 	/* Whether its program is still there: asked last, answered last; 0: never */
 	uint32_t asked, here;
@@ -509,9 +509,9 @@ uint64_t reclaim_tick(struct broker *b, uint64_t now_ns);
 
 /* ---- stuck.c: whose work does not end ---- */
 
-/* It was asked to give way, and did not get quiet. */
+/* Asked to give way, the worker did not get quiet. */
 void stuck_busy(struct worker *w, uint64_t now_ns);
-/* It has given way, or got quiet, or is about to end. */
+/* The worker has given way, or got quiet, or is about to end. */
 void stuck_end(struct worker *w);
 /* Ends one that keeps others below memory.min for too long. */
 void stuck_tick(struct broker *b, uint64_t now_ns);
@@ -678,11 +678,11 @@ struct tenant {
 	struct window window;
 	struct conf_memory memory;
 	uint64_t granted, away, returning, peak;
-	/* Of what is granted: freed since, on its way out or back. */
+	/* Granted, and freed since on its way out or back. */
 	uint64_t freed_moving;
 	uint64_t held;     /* charges that wait */
 	uint64_t lacks_ns; /* since when it has less than memory.min; stuck.c */
-	/* Who waits, for memory or for what is swapped: a few stand in b->holds, the
+	/* Waiters, for memory and for what is swapped: a few stand in b->holds, the
 	 * others behind them. */
 	struct hold_queue {
 		struct list behind;

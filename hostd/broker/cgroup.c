@@ -38,7 +38,7 @@
 
 /* What a worker takes besides what is charged: its program's and its driver's heaps. */
 #define WORKER_BYTES (256ull << 20)
-/* Likewise threads, beside one for each lane and one for each processor. */
+/* Threads of a worker, beside one for each lane and one for each processor. */
 #define WORKER_THREADS 64u
 
 /* ---- files ---- */

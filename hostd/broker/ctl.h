@@ -164,8 +164,8 @@ static inline uint64_t ctl_parts(uint32_t part, uint32_t n_parts)
 /* Sends one message with up to two descriptors (-1: none). Returns 0 or -errno. */
 int ctl_send(int sock, const struct ctl_msg *m, int fd0, int fd1);
 
-/* Of who sends to this socket, or to one accepted from it, no descriptor is taken any
- * more (Linux 6.16 and later). */
+/* Takes no more descriptors from this socket, nor from those accepted from it (Linux 6.16
+ * and later). */
 void ctl_refuse_fds(int sock);
 
 /*
@@ -173,7 +173,7 @@ void ctl_refuse_fds(int sock);
  * terminated. Returns 0, -ENODATA (closed), -EPROTO (wrong size), -EAGAIN or -errno.
  */
 int ctl_recv(int sock, struct ctl_msg *ret_m, int *ret_fd0, int *ret_fd1);
-/* Likewise; descriptors that nobody gets are given to drop. */
+/* As ctl_recv(), but gives descriptors that nobody gets to drop. */
 int ctl_recv_with(int sock, struct ctl_msg *ret_m, int *ret_fd0, int *ret_fd1,
 		  void (*drop)(int fd));
 

@@ -21,8 +21,8 @@
 #define TURNS_BURST     4
 #define TURNS_PERIOD_NS NSEC_PER_SEC
 
-/* Of each session, whatever others have: its first, one that threads share, and one for
- * functions in its streams. */
+/* Lanes that each session may have, whatever others have: its first, one that threads
+ * share, and one for functions in its streams. */
 #define LANES_ALWAYS 3
 
 struct guest_wait {

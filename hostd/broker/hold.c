@@ -26,8 +26,9 @@
 #define HAND_NS (10 * NSEC_PER_SEC)
 /* Of one worker: a charge for each of its threads, and some of its own. */
 #define HOLDS_MAX (SESS_LANES_MAX + 16)
-/* Of one tenant that stand, of either queue: enough that several threads are served at a
- * time, and that a large allocation which must wait seldom stands before a small one. */
+/* Waiters of one tenant that stand, of either queue: enough that several threads are
+ * served at a time, and that a large allocation which must wait seldom stands before a
+ * small one. */
 #define STANDING_MAX 8u
 
 /* What is swapped waits for a second only, so it has a queue of its own: in each the

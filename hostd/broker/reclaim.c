@@ -46,8 +46,7 @@
 #define RETURN_MAX     (256ull << 20)
 #define BACKGROUND_MAX (128ull << 20)
 
-/* So many are told in a tick that they get no more, each of which has everybody looked at
- * again. */
+/* Refusals in a tick: each has everybody looked at again. */
 #define ENDS_MAX 16u
 
 /* A worker on its way out gives the device's memory back within this, or much later. */
@@ -156,7 +155,7 @@ static uint64_t free_soon(const struct broker *b, uint64_t now_ns)
 	return bytes;
 }
 
-/* Who is to give so much of its room for h. */
+/* Finds who is to give way for h, `missing` more than `room`. */
 static int find_victim(const struct hold *h, const struct pass *p, uint64_t room,
 		       uint64_t missing, struct placement_step *ret_step)
 {
@@ -164,7 +163,7 @@ static int find_victim(const struct hold *h, const struct pass *p, uint64_t room
 	struct placement_tenant *t = &p->now.tenants[h->t->index], was = *t;
 	int r;
 
-	/* It is promised, and stays part of what is wanted. */
+	/* Promised room stays part of what is wanted. */
 	d.free -= MIN(room, d.free);
 	if (h->kind == HOLD_NEED || h->kind == HOLD_HOME) {
 		t->away -= MIN(h->bytes, t->away);
@@ -176,8 +175,8 @@ static int find_victim(const struct hold *h, const struct pass *p, uint64_t room
 	return r;
 }
 
-/* Of those who could give, only the session itself is left, and it did not get quiet
- * twice: most likely its work waits for the very thread that waits here. */
+/* Only the session itself could give, and it did not get quiet twice: most likely its
+ * work waits for the very thread that waits here. */
 static bool waits_for_itself(const struct hold *h, const struct pass *p, uint64_t room,
 			     uint64_t missing)
 {
@@ -194,7 +193,7 @@ static bool waits_for_itself(const struct hold *h, const struct pass *p, uint64_
 	return r == -ENOSPC || r == -ENOMEM;
 }
 
-/* It stays within memory.min, and who keeps it from that is ended in the end. */
+/* Within memory.min: whoever keeps the tenant from that is ended in the end. */
 static bool is_promised(const struct hold *h, const struct pass *p)
 {
 	const struct broker *b = p->b;
@@ -315,8 +314,8 @@ static void ask_in_background(struct broker *b, uint64_t now_ns)
 	(void)ask_step(b, &step, false, now_ns);
 }
 
-/* Whoever is stuck is asked on, for as little as can be, so that weftd knows when that
- * has ended. */
+/* Asks stuck sessions on, for as little as can be, so that weftd knows when that has
+ * ended. */
 static void ask_stuck(struct broker *b, uint64_t now_ns)
 {
 	struct worker *w;

@@ -66,7 +66,7 @@ static uint64_t lacks(const struct placement_tenant *t)
 	return promised > t->resident ? promised - t->resident : 0;
 }
 
-/* Who keeps it from a tenant; NULL: none of those who are stuck. */
+/* The stuck session that keeps it from a tenant; NULL: there is none. */
 static struct worker *find(const struct tenant *t, const struct numbers *now)
 {
 	struct worker *w, *found = NULL;

@@ -5,7 +5,8 @@
  * The driver takes 3 to 4 us for a launch. A graph of 16 kernels it launches in 2 to 3
  * us, and changes the parameters of each in 0.15 to 0.3, or, where that is another
  * function than before, in 0.7, which makes the launch 0.9 longer (H200, driver 580;
- * hostd/doc/decisions/0003-launches-in-batches.md). So a batch becomes chains of kernel nodes with these parameters.
+ * hostd/doc/decisions/0003-launches-in-batches.md). So a batch becomes chains of kernel
+ * nodes with these parameters.
  *
  * A graph is used again when its last launch is done: an event behind it tells. If it is
  * not, and does not come to rest soon, the GPU is behind, and launches go one by one: no

@@ -3,7 +3,8 @@
  * Pages of host memory that the GPU reaches. The driver library leaves their size to the
  * kernel, which makes them of 4 KiB: 2,048 entries in the GPU's page table for 8 MiB. In
  * pages of 2 MiB access to 8 MiB is set in 50 us instead of 102 to 141, and giving it
- * back takes 21 to 41 instead of 140 to 242 (driver 580, H200; hostd/doc/decisions/0006-host-pages.md).
+ * back takes 21 to 41 instead of 140 to 242 (driver 580, H200;
+ * hostd/doc/decisions/0006-host-pages.md).
  */
 #ifndef WEFT_DEVICE_CUDA_HOSTPAGE_H
 #define WEFT_DEVICE_CUDA_HOSTPAGE_H

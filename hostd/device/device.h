@@ -48,14 +48,13 @@
 #define DEVICE_BAND_SIZE 0x080000000000ull /* 8 TiB */
 
 /*
- * The part of the band for host memory that guest and device share: mapped at the same
- * address in the guest, in the worker and on the device. No device memory lies there.
+ * The part of the band for host memory that guest and device share, 6 TiB from its start:
+ * mapped at the same address in the guest, in the worker and on the device. No device
+ * memory lies there.
  */
-#define DEVICE_HOST_BASE                                                                 \
-	(DEVICE_BAND_BASE + 0x060000000000ull) /* 6 TiB from its start                   \
-						*/
-#define DEVICE_HOST_SIZE  0x010000000000ull    /* 1 TiB */
-#define DEVICE_HOST_GRAIN (64ull << 10)        /* regions begin at multiples of this */
+#define DEVICE_HOST_BASE  (DEVICE_BAND_BASE + 0x060000000000ull)
+#define DEVICE_HOST_SIZE  0x010000000000ull /* 1 TiB */
+#define DEVICE_HOST_GRAIN (64ull << 10)     /* regions begin at multiples of this */
 
 struct device;  /* one GPU as one process sees it */
 struct dev_ctx; /* a context */
@@ -304,8 +303,8 @@ struct device_ops {
 	/* CUDA_SUCCESS or the code with which the context was lost. May wait for a launch
 	 * that finds too many before it. */
 	CUresult (*ctx_status)(struct dev_ctx *ctx);
-	/* The same as far as it is known already: waits for nothing. Who is told by
-	 * host_func's fn that its stream stands knows of all that came before. */
+	/* ctx_status() as far as it is known already: waits for nothing. Within
+	 * host_func's fn all that came before in the stream is known. */
 	CUresult (*ctx_known)(struct dev_ctx *ctx);
 	/* One line about the fault that ended the context, for the log; "" if none. */
 	void (*ctx_fault)(struct dev_ctx *ctx, char *ret_text, size_t size);

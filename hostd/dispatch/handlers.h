@@ -59,13 +59,13 @@ static inline int publish(struct sess_lane *sl, struct sess_obj *o, uint32_t *re
 unsigned jit_read_options(const struct wire_jit_option *w, unsigned n,
 			  struct dev_jit_option *ret_options);
 
-/* launch.c: attributes of a launch; n is of the guest. CUDA_SUCCESS, INVALID_VALUE or
- * INVALID_HANDLE (an event). */
-/* For a copy of a graph: a new stream of the context that handle ctx names, which nothing
- * has to wait for. INVALID_CONTEXT, or the device's failure. */
+/* copy.c, for a copy of a graph: a new stream of the context that handle ctx names, which
+ * nothing has to wait for. INVALID_CONTEXT, or the device's failure. */
 CUresult copy_own_stream(struct sess_lane *sl, uint64_t ctx, struct dev_ctx **ret_ctx,
 			 struct dev_stream **ret_stream);
 
+/* launch.c: attributes of a launch; n is of the guest. CUDA_SUCCESS, INVALID_VALUE or
+ * INVALID_HANDLE (an event). */
 CUresult launch_read_attrs(struct sess_lane *sl, const struct wire_launch_attr *w,
 			   unsigned n, struct dev_ctx *ctx,
 			   struct dev_launch_attr *ret_attrs);

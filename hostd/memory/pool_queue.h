@@ -35,7 +35,7 @@ struct pool_queue {
 struct pool_queue *queue_find(const struct pool *pool, const struct dev_ctx *ctx,
 			      const struct dev_stream *st);
 
-/* Likewise, made if need be. NULL: out of memory. */
+/* As queue_find(), but makes one if need be. NULL: out of memory. */
 struct pool_queue *queue_of(const struct device_ops *ops, struct pool *pool,
 			    struct dev_ctx *ctx, struct dev_stream *st);
 

@@ -130,8 +130,7 @@ static int keep_capabilities(uint64_t keep)
 		has[i].effective = has[i].permitted;
 		has[i].inheritable = 0;
 	}
-	/* Who may not take it out of the bounding set cannot get more out of it, either.
-	 */
+	/* Without the right to that nothing can be got out of the bounding set, either. */
 	for (unsigned long cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++) {
 		if (!(keep >> cap & 1))
 			(void)prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);

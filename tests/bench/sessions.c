@@ -140,7 +140,7 @@ static double left(void)
 	return median(ns);
 }
 
-/* So many wait in each of the first n sessions, and nobody can give. */
+/* A tick with `waiting` in each of the first n sessions, when nobody can give. */
 static double tick(unsigned n, unsigned waiting)
 {
 	uint64_t ns[ROUNDS];

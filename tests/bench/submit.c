@@ -209,7 +209,7 @@ static void measure_window(void)
 
 /* ---- a launch, and waiting for it ---- */
 
-/* Of so many the quickest tenth is told: whoever else has the processors is not in it. */
+/* Waits, of which the quickest tenth is told: others on the processors are not in it. */
 #define WAITS 100000u
 
 static double waited[WAITS];

@@ -504,7 +504,7 @@ class Swap(FaultTest):
             self.assert_empty(d)
 
     def test_work_that_never_ends(self):
-        """Who is promised memory waits for it once; then whoever holds it is ended."""
+        """A tenant that is promised memory waits for it once; then the one that holds it is ended."""
         config = TWO.replace("b]", "b]\nmemory.min = 32M")
         with swapping(64, 256, "[daemon]\nreclaim.kill = 2\n" + config) as d:
             p = d.run("endless", 60, tenant="a")

@@ -182,7 +182,7 @@ class Service(FaultTest):
                            stdout=theirs, stderr=theirs)
             self.assertEqual(p.wait(patient(20)), 0)
             os.close(theirs)
-            # It is ready, and has been told to say nothing here any more.
+            # weftd is ready, and has been told to say nothing here any more.
             self.assertIn(b"device: Weft software GPU", os.read(ours, 4096))
             self.assertEqual(tool("weftctl", "--control", f"{d}/control", "shutdown").returncode,
                              0)

@@ -102,7 +102,7 @@ static void begin_program(void)
 		abort();
 }
 
-/* It was right to give up; the next call is to be made all the same. */
+/* Giving up was right; the next call is to be made all the same. */
 static void go_on(void)
 {
 	if (atomic_load(&guest_process.state) != PROCESS_LOST)

@@ -84,7 +84,7 @@ static void open_device(struct objects *o)
 			abort();
 }
 
-/* Of the first two streams, at which nothing stands. */
+/* One of the first two streams, at which nothing stands. */
 static struct dev_stream *quick(const struct objects *o, unsigned n)
 {
 	return o->stream[n % 2];

@@ -27,11 +27,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define MIB     (1ull << 20)
-#define CLIENTS 3
-#define PEERS   48
-#define STEPS   200
-#define ROUNDS  8 /* of events after a step */
+#define MIB       (1ull << 20)
+#define CLIENTS   3
+#define PEERS     48
+#define STEPS     200
+#define ROUNDS    8 /* of events after a step */
 
 #define CLOSED_MS 2000 /* within which all is closed, or never */
 

@@ -220,8 +220,8 @@ Test(crowd, lanes_that_wait_cost_a_tick_no_more)
 	free(pages);
 }
 
-/* Who wants more than its share waits behind those of another tenant that stand, and not
- * behind the others; when their time is up, a few are told at a time. */
+/* A tenant that wants more than its share waits behind those of another that stand, and
+ * not behind the others; when their time is up, a few are told at a time. */
 Test(crowd, others_wait_for_a_few_of_them_only)
 {
 	struct worker *bob = &workers[CROWD + 1];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who has more of the device than was granted to it, and who only seems to. */
+/* Workers that have more of the device than was granted to them, or only seem to. */
 #include <criterion/criterion.h>
 #include <string.h>
 

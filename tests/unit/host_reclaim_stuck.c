@@ -62,7 +62,7 @@ Test(reclaim, slow_is_not_stuck)
 	cr_assert_eq(mates[1].has, 120 * MIB);
 }
 
-/* Who keeps another below memory.min that way is ended; what is promised and has to be on
+/* Keeping another below memory.min that way ends a session; what is promised and has to be on
  * the device waits for that. */
 Test(reclaim, ended_for_min)
 {
@@ -91,7 +91,7 @@ Test(reclaim, ended_for_min)
 	cr_assert_eq(tenants[1].events.oom, 1);
 }
 
-/* The same for what was born in host memory; without the option nobody is ended. */
+/* Memory that was born in host memory is missed as well; without the option nobody is ended. */
 Test(reclaim, ended_for_min_of_what_is_away)
 {
 	begin(256 * MIB, 1024 * MIB);

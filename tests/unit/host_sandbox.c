@@ -490,7 +490,7 @@ static void use_the_kernel(void)
 	refused(socket(AF_INET, SOCK_STREAM, 0), EAFNOSUPPORT);
 }
 
-/* It starts programs, which enter sandboxes of their own. */
+/* weftd starts programs, which enter sandboxes of their own. */
 static void start_programs(void)
 {
 	struct sandbox box = {.kind = SANDBOX_WORKER_SOFT, .files = 64, .at_once = true};

@@ -49,12 +49,12 @@ int fd_send(int sock, const void *buf, size_t len, const int *fds, unsigned n_fd
  */
 ssize_t fd_recv(int sock, void *buf, size_t len, int *fds, unsigned max_fds);
 
-/* Likewise; instead of closing descriptors, which may take as long as their maker likes,
- * gives them to drop. */
+/* As fd_recv(), but gives descriptors to drop instead of closing them, which may take as
+ * long as their maker likes. */
 ssize_t fd_recv_with(int sock, void *buf, size_t len, int *fds, unsigned max_fds,
 		     void (*drop)(int fd));
 
-/* Closes it. */
+/* Closes a descriptor: a drop for fd_recv_with(). */
 void fd_drop(int fd);
 
 /*

@@ -32,7 +32,7 @@ static struct tree_node *turn(struct tree_node *n, bool side)
 	return c;
 }
 
-/* Of a subtree of which one side has grown or shrunk by one; returns its new root. */
+/* Balances a subtree of which one side has grown or shrunk by one; returns its root. */
 static struct tree_node *balance(struct tree_node *n)
 {
 	bool side = height(n->child[1]) > height(n->child[0]);
