@@ -14,6 +14,7 @@
 
 #include "fds.h"
 #include "handover.h"
+#include "input.h"
 #include "server.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -24,19 +25,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define STEPS    4
 #define RECORDS  40
 #define SENT_MAX 32768u
-
-struct input {
-	const uint8_t *p;
-	size_t n;
-};
-
-static uint8_t take(struct input *in)
-{
-	if (!in->n)
-		return 0;
-	in->n--;
-	return *in->p++;
-}
 
 /* Sends one; false: the receiver has had enough. */
 static bool put_record(int to, struct input *in)

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "base/fd.h"
+#include "input.h"
 #include "server.h"
 
 #define RAM       (256u << 10)
@@ -32,20 +33,6 @@ static int ram_fd = -1;
 static int hosts[MAX_HOSTS];
 static unsigned n_hosts;
 static uint16_t avail[VU_NUM_QUEUES];
-
-struct input {
-	const uint8_t *p;
-	size_t n;
-};
-
-static uint32_t take(struct input *in, unsigned bytes)
-{
-	uint32_t v = 0;
-
-	for (unsigned i = 0; i < bytes && in->n; i++, in->n--)
-		v |= (uint32_t)*in->p++ << (8 * i);
-	return v;
-}
 
 static int fuzz_connect(void *ctx, uint32_t port)
 {
@@ -87,14 +74,14 @@ static void packet(struct input *in)
 	struct vsock_hdr h = {
 		.src_cid = 42,
 		.dst_cid = VSOCK_CID_HOST,
-		.src_port = take(in, 1) & 7,
-		.dst_port = take(in, 1) & 7,
+		.src_port = take(in) & 7,
+		.dst_port = take(in) & 7,
 		.type = VSOCK_TYPE_STREAM,
-		.op = (uint16_t)take(in, 1),
-		.flags = take(in, 1),
-		.len = take(in, 2),
-		.buf_alloc = take(in, 1) << 10,
-		.fwd_cnt = take(in, 2),
+		.op = take(in),
+		.flags = take(in),
+		.len = take_bytes(in, 2),
+		.buf_alloc = take(in) << 10,
+		.fwd_cnt = take_bytes(in, 2),
 	};
 
 	memcpy(ram + TX_BUFS, &h, sizeof(h));
@@ -113,8 +100,8 @@ static void post(void)
 
 static void poke(struct input *in)
 {
-	uint32_t at = take(in, 2) * 4;
-	uint32_t n = MIN((size_t)(take(in, 1) & 63), in->n);
+	uint32_t at = take_bytes(in, 2) * 4;
+	uint32_t n = MIN((size_t)(take(in) & 63), in->n);
 
 	if (at + n <= RAM)
 		memcpy(ram + at, in->p, n);
@@ -125,7 +112,7 @@ static void poke(struct input *in)
 static void host_step(struct input *in)
 {
 	static char buf[8192];
-	unsigned what = take(in, 1);
+	unsigned what = take(in);
 	int *fd;
 
 	if (!n_hosts)
@@ -134,7 +121,7 @@ static void host_step(struct input *in)
 	if (*fd < 0)
 		return;
 	if ((what & 7) < 3)
-		(void)!send(*fd, buf, take(in, 2) % sizeof(buf),
+		(void)!send(*fd, buf, take_bytes(in, 2) % sizeof(buf),
 			    MSG_DONTWAIT | MSG_NOSIGNAL);
 	else if ((what & 7) < 6)
 		(void)!recv(*fd, buf, sizeof(buf), MSG_DONTWAIT);
@@ -170,7 +157,7 @@ static void start(void)
 static void run(struct input *in)
 {
 	for (unsigned i = 0; i < MAX_STEPS && in->n; i++) {
-		switch (take(in, 1) & 7) {
+		switch (take(in) & 7) {
 		case 0:
 			poke(in);
 			break;
@@ -179,10 +166,10 @@ static void run(struct input *in)
 			packet(in);
 			break;
 		case 3:
-			offer(VSOCK_TX, (uint16_t)take(in, 2));
+			offer(VSOCK_TX, (uint16_t)take_bytes(in, 2));
 			break;
 		case 4:
-			offer(VSOCK_RX, (uint16_t)take(in, 2));
+			offer(VSOCK_RX, (uint16_t)take_bytes(in, 2));
 			break;
 		case 5:
 			post();

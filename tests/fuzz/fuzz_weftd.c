@@ -23,6 +23,7 @@
 #include "broker/aside.h"
 #include "broker/broker.h"
 #include "fds.h"
+#include "input.h"
 #include "session/session.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -111,19 +112,6 @@ unsigned conf_report(const struct conf *c, const char *file)
 }
 
 /* ---- input ---- */
-
-struct input {
-	const uint8_t *p;
-	size_t n;
-};
-
-static uint8_t take(struct input *in)
-{
-	if (!in->n)
-		return 0;
-	in->n--;
-	return *in->p++;
-}
 
 /* No path leads out of our directory. */
 static size_t harmless(struct input *in, size_t n, char *out, size_t room)
