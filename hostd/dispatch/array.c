@@ -169,6 +169,15 @@ static int read_failed(struct sess_lane *sl, CUresult result)
 	return sess_done(sl, &rep, sizeof(rep));
 }
 
+/* What stands in the reply that was begun goes out if it is whole. */
+static int read_done(struct sess_lane *sl, CUresult result, uint32_t bytes)
+{
+	if (result != CUDA_SUCCESS)
+		return read_failed(sl, result);
+	count(&sl->s->count->bytes_from_device, bytes);
+	return sess_reply_end(sl);
+}
+
 int handle_array_read(struct sess_lane *sl, const struct array_read_args *a)
 {
 	const struct array_read_cmd *c = a->cmd;
@@ -196,10 +205,7 @@ int handle_array_read(struct sess_lane *sl, const struct array_read_args *a)
 		return -EPIPE;
 	r = sl->s->ops->array_read(ctx, st, payload, &box);
 	sess_leave(sl);
-	if (r != CUDA_SUCCESS)
-		return read_failed(sl, r);
-	count(&sl->s->count->bytes_from_device, bytes);
-	return sess_reply_end(sl);
+	return read_done(sl, r, bytes);
 }
 
 /* ---- copies of graphs: as host_write and host_read, beside all that waits ---- */
@@ -253,10 +259,7 @@ int handle_host_array_read(struct sess_lane *sl, const struct host_array_read_ar
 	}
 	r = sl->s->ops->array_read(ctx, st, payload, &box);
 	sl->s->ops->stream_destroy(st);
-	if (r != CUDA_SUCCESS)
-		return read_failed(sl, r);
-	count(&sl->s->count->bytes_from_device, bytes);
-	return sess_reply_end(sl);
+	return read_done(sl, r, bytes);
 }
 
 /* ---- on the device ---- */
