@@ -155,6 +155,9 @@ struct ctl_holder {
 	uint64_t pid, bytes;
 };
 
+/* Processes on one GPU; a driver knows of fewer. */
+#define CTL_HOLDERS_MAX 4096u
+
 /* Which part of how many, in a number. */
 static inline uint64_t ctl_parts(uint32_t part, uint32_t n_parts)
 {

@@ -33,8 +33,6 @@
  */
 #define SLACK_MIN   (256ull << 20)
 #define SLACK_SHARE 64
-/* Processes on one GPU; a driver knows of fewer. */
-#define HOLDERS_MAX 4096u
 
 /* What it may have: what of it moves between device and host is on the software device
  * memory of the process wherever it lies. */
@@ -163,7 +161,7 @@ static void check_all(struct broker *b, struct ctl_holder *h, size_t n)
 
 int held_said(struct worker *w, const struct ctl_msg *m, int fd)
 {
-	size_t n = (size_t)MIN(m->bytes, (uint64_t)HOLDERS_MAX);
+	size_t n = (size_t)MIN(m->bytes, (uint64_t)CTL_HOLDERS_MAX);
 	_cleanup_free_ struct ctl_holder *h = NULL;
 	ssize_t size;
 

@@ -519,19 +519,16 @@ static int arrive(struct worker *w, unsigned i)
 	return 0;
 }
 
-/* Processes on one GPU. */
-#define HOLDERS_MAX 1024u
-
 /* Before a guest has come, for weftd, which opens no device. */
 static int tell_holders(struct worker *w)
 {
-	static struct device_holder has[HOLDERS_MAX];
+	static struct device_holder has[CTL_HOLDERS_MAX];
 	struct ctl_msg m = {.type = CTL_HOLDERS};
 	_cleanup_close_ int fd = fd_memfd("weft-holders", sizeof(has));
 
 	static_assert(sizeof(has[0]) == sizeof(struct ctl_holder), "are the same");
 	if (fd >= 0 && w->s->ops->holders)
-		m.bytes = w->s->ops->holders(w->s->dev, has, HOLDERS_MAX);
+		m.bytes = w->s->ops->holders(w->s->dev, has, CTL_HOLDERS_MAX);
 	if (m.bytes && fd_write_full(fd, has, m.bytes * sizeof(has[0])) < 0)
 		m.bytes = 0;
 	return ctl_send(CTL_FD, &m, fd, -1);
