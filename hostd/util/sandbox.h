@@ -55,8 +55,7 @@ struct sandbox {
 	const char *user;
 	/* Nobody else runs as that user: threads are bounded, too. */
 	bool own_user;
-	/* Not 0: root stays root, with these capabilities and no others; SANDBOX_CAP().
-	 */
+	/* Not 0: root stays root, with these capabilities alone; SANDBOX_CAP(). */
 	uint64_t capabilities;
 	/* Open files; 0: as it is. */
 	unsigned files;

@@ -14,7 +14,6 @@ import sys
 import tempfile
 
 
-
 def commands(text):
     for line in text.splitlines():
         if line.startswith("    ") and line.strip():
