@@ -31,7 +31,7 @@
 #include "base/sockfile.h"
 #include "broker/conf.h"
 #include "broker/ctl.h"
-#include "device/range.h"
+#include "util/range.h"
 #include "policies/placement.h"
 #include "refusal.h"
 #include "util/sandbox.h"

@@ -72,7 +72,7 @@ struct dev_node;
 struct dev_shell;
 
 struct device_config {
-	/* soft only; 0 means the default of soft.h */
+	/* soft only; 0 means the default of soft/soft.h */
 	unsigned tpcs;          /* two SMs each */
 	uint64_t memory_bytes;  /* size of the device memory */
 	unsigned chunk_bytes;   /* granularity: a power of two from 128 KiB; 0: 2 MiB */

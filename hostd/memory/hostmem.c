@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/macros.h"
-#include "device/range.h"
+#include "util/range.h"
 #include "memory/hostmem.h"
 #include "session/session.h"
 

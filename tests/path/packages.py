@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""CuPy and Numba out of PyPI on the software GPU, as hostd/device/software-gpu.md has them.
+"""CuPy and Numba out of PyPI on the software GPU, as hostd/device/soft/software-gpu.md has them.
 
     packages.py BUILD DIR
 

@@ -3,7 +3,7 @@
  */
 #include "device_test.h"
 #include "device_ptx.h"
-#include "device/soft.h"
+#include "device/soft/soft.h"
 
 static const char image[] =
 	PTX_HEAD PTX_NUMBER PTX_ADD PTX_SPIN PTX_EMPTY PTX_SMID PTX_MEET PTX_DYNAMIC

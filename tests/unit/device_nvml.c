@@ -6,7 +6,7 @@
 
 /* The table of the driver's functions names texture references. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-#include "device/cuda_device.h"
+#include "device/cuda/device.h"
 
 static struct device dev;
 

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 
-#include "device/range.h"
+#include "util/range.h"
 
 Test(device_range, overlaps_and_looking_up, .timeout = 60)
 {

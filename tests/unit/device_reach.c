@@ -4,8 +4,8 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 
-#include "device/cuda_driver.h"
-#include "device/cuda_reach.h"
+#include "device/cuda/driver.h"
+#include "device/cuda/reach.h"
 
 static int hmm, ats;
 static CUresult result;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the driver library asks the kernel for goes through ours: copy engines take short
  * turns, host memory lies in large pages. */
-#include "device/cuda_hostpage.h"
-#include "device/cuda_tsg.h"
+#include "device/cuda/hostpage.h"
+#include "device/cuda/tsg.h"
 #include "device_test.h"
 
 #define RM_ALLOC     _IOC(_IOC_READ | _IOC_WRITE, 'F', 0x2b, 48)

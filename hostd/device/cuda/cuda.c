@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The real GPU: opening, contexts, and the table of its functions. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "device/cuda/device.h"
+#include "device/cuda/reach.h"
+#include "device/cuda/tsg.h"
+
+/* The context that is current on this thread, by its id: handles are reused, ids not. */
+static _Thread_local uint64_t current_ctx;
+
+/* ---- contexts ---- */
+
+CUresult cuda_enter(struct dev_ctx *ctx)
+{
+	CUresult res = (CUresult)atomic_load_explicit(&ctx->status, memory_order_relaxed);
+
+	if (res || current_ctx == ctx->id)
+		return res;
+	res = cu.cuCtxSetCurrent(ctx->cu);
+	current_ctx = res ? 0 : ctx->id;
+	return cuda_note(ctx, res);
+}
+
+/* Errors after which the driver gives the same answer to everything. */
+static bool is_sticky(CUresult res)
+{
+	switch (res) {
+	case CUDA_ERROR_ECC_UNCORRECTABLE:
+	case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+	case CUDA_ERROR_CONTAINED:
+	case CUDA_ERROR_ILLEGAL_ADDRESS:
+	case CUDA_ERROR_LAUNCH_TIMEOUT:
+	case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+	case CUDA_ERROR_ASSERT:
+	case CUDA_ERROR_HARDWARE_STACK_ERROR:
+	case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+	case CUDA_ERROR_MISALIGNED_ADDRESS:
+	case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+	case CUDA_ERROR_INVALID_PC:
+	case CUDA_ERROR_LAUNCH_FAILED:
+	case CUDA_ERROR_TENSOR_MEMORY_LEAK:
+	case CUDA_ERROR_EXTERNAL_DEVICE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+CUresult cuda_note(struct dev_ctx *ctx, CUresult res)
+{
+	int none = CUDA_SUCCESS;
+
+	if (unlikely(is_sticky(res)))
+		atomic_compare_exchange_strong(&ctx->status, &none, (int)res);
+	return res;
+}
+
+static CUresult ctx_make(struct device *dev, unsigned flags, struct dev_ctx *ctx)
+{
+	/* The primary context first: it is the one that the driver itself expects. */
+	if (!dev->primary_used) {
+		CUresult res = cu.cuDevicePrimaryCtxSetFlags(dev->cu, flags);
+
+		if (!res)
+			res = cu.cuDevicePrimaryCtxRetain(&ctx->cu, dev->cu);
+		ctx->primary = dev->primary_used = !res;
+		return res;
+	}
+	return cu.cuCtxCreate(&ctx->cu, NULL, flags, dev->cu);
+}
+
+static void ctx_drop(struct dev_ctx *ctx)
+{
+	if (ctx->primary) {
+		cu.cuDevicePrimaryCtxRelease(ctx->dev->cu);
+		ctx->dev->primary_used = false;
+	} else {
+		cu.cuCtxDestroy(ctx->cu);
+	}
+	current_ctx = 0;
+}
+
+static CUresult slots_make(struct dev_ctx *ctx)
+{
+	size_t size = CUDA_HOST_SLOTS * sizeof(uint32_t);
+	void *p;
+	CUresult res;
+
+	res = cu.cuMemHostAlloc(&p, size, CU_MEMHOSTALLOC_DEVICEMAP);
+	if (res)
+		return res;
+	memset(p, 0, size);
+	ctx->slots = p;
+	return cu.cuMemHostGetDevicePointer(&ctx->slots_addr, p, 0);
+}
+
+static CUresult cuda_ctx_create(struct device *dev, unsigned flags,
+				struct dev_ctx **ret_ctx)
+{
+	struct dev_ctx *ctx = calloc(1, sizeof(*ctx));
+	CUresult res;
+
+	if (!ctx)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	ctx->dev = dev;
+	list_init(&ctx->streams);
+	list_init(&ctx->events);
+	list_init(&ctx->modules);
+	list_init(&ctx->graveyard);
+	pthread_mutex_init(&ctx->batch_lock, NULL);
+	pthread_mutex_lock(&dev->making);
+	ctx->id = ++dev->last_ctx;
+	res = ctx_make(dev, flags, ctx);
+	pthread_mutex_unlock(&dev->making);
+	if (res) {
+		free(ctx);
+		return res;
+	}
+	if (!cuda_tsg_slices())
+		log_info("cuda: this driver keeps the copy engines' turns long: others' "
+			 "copies delay copies and mappings, 1 ms each");
+	current_ctx = 0;
+	res = cuda_enter(ctx);
+	if (!res)
+		res = slots_make(ctx);
+	if (res) {
+		pthread_mutex_lock(&dev->making);
+		ctx_drop(ctx);
+		pthread_mutex_unlock(&dev->making);
+		free(ctx);
+		return res;
+	}
+	cuda_host_adopt(ctx);
+	cuda_scoped_lock(&dev->lock);
+	list_append(&dev->contexts, &ctx->link);
+	*ret_ctx = ctx;
+	return CUDA_SUCCESS;
+}
+
+static void ctx_free_objects(struct dev_ctx *ctx)
+{
+	struct dev_module *mod;
+
+	while (!list_empty(&ctx->streams))
+		cuda_stream_destroy(
+			list_entry(ctx->streams.next, struct dev_stream, link));
+	while (!list_empty(&ctx->events))
+		cuda_event_destroy(list_entry(ctx->events.next, struct dev_event, link));
+	while ((mod = cuda_module_first(ctx)))
+		cuda_module_unload(mod);
+}
+
+/* Host memory that the context before had registered. */
+static void adopt_elsewhere(struct device *dev)
+{
+	struct dev_ctx *ctx = NULL;
+
+	pthread_mutex_lock(&dev->lock);
+	if (dev->host.tree.root && !list_empty(&dev->contexts))
+		ctx = list_entry(dev->contexts.next, struct dev_ctx, link);
+	pthread_mutex_unlock(&dev->lock);
+	if (ctx && !cuda_enter(ctx))
+		cuda_host_adopt(ctx);
+}
+
+static void cuda_ctx_destroy(struct dev_ctx *ctx)
+{
+	struct device *dev = ctx->dev;
+
+	if (!cuda_enter(ctx))
+		cuda_note(ctx, cu.cuCtxSynchronize());
+	cuda_output_flush(dev);
+	cuda_batches_drop(ctx);
+	cuda_graphs_drop(ctx);
+	ctx_free_objects(ctx);
+	cuda_host_ops_drop(ctx);
+	cuda_host_leave(ctx);
+	cu.cuMemFreeHost(ctx->slots);
+	pthread_mutex_lock(&dev->lock);
+	list_remove(&ctx->link);
+	pthread_mutex_unlock(&dev->lock);
+	pthread_mutex_lock(&dev->making);
+	ctx_drop(ctx);
+	pthread_mutex_unlock(&dev->making);
+	pthread_mutex_destroy(&ctx->batch_lock);
+	free(ctx);
+	adopt_elsewhere(dev);
+}
+
+static CUresult cuda_ctx_synchronize(struct dev_ctx *ctx)
+{
+	CUresult res = cuda_enter(ctx);
+
+	if (!res)
+		res = cuda_note(ctx, cu.cuCtxSynchronize());
+	cuda_output_look(ctx);
+	return res;
+}
+
+static CUresult cuda_ctx_get_limit(struct dev_ctx *ctx, CUlimit limit, size_t *ret_value)
+{
+	CUresult res = cuda_enter(ctx);
+
+	return res ? res : cuda_note(ctx, cu.cuCtxGetLimit(ret_value, limit));
+}
+
+static CUresult cuda_ctx_set_limit(struct dev_ctx *ctx, CUlimit limit, size_t value)
+{
+	CUresult res = cuda_enter(ctx);
+
+	if (res)
+		return res;
+	cuda_batches_drop(ctx); /* made for the stacks that there were */
+	return cuda_note(ctx, cu.cuCtxSetLimit(limit, value));
+}
+
+/* Stacks are for all threads that fit on the GPU, at once; the others when a kernel needs
+ * them. */
+static uint64_t cuda_ctx_limit_bytes(struct dev_ctx *ctx, CUlimit limit, size_t value)
+{
+	int threads = 0;
+
+	switch ((int)limit) {
+	case CU_LIMIT_STACK_SIZE:
+		cu.cuDeviceGetAttribute(
+			&threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
+			ctx->dev->cu);
+		return (uint64_t)threads * ctx->dev->info.n_sms * value;
+	case CU_LIMIT_PRINTF_FIFO_SIZE:
+	case CU_LIMIT_MALLOC_HEAP_SIZE:
+		return value;
+	default:
+		return 0;
+	}
+}
+
+static CUresult cuda_ctx_known(struct dev_ctx *ctx)
+{
+	return (CUresult)atomic_load_explicit(&ctx->status, memory_order_relaxed);
+}
+
+static CUresult cuda_ctx_status(struct dev_ctx *ctx)
+{
+	CUresult res = cuda_enter(ctx);
+
+	if (res)
+		return res;
+	res = cu.cuStreamQuery(CU_STREAM_LEGACY);
+	return is_sticky(res) ? cuda_note(ctx, res) : CUDA_SUCCESS;
+}
+
+static void cuda_ctx_fault(struct dev_ctx *ctx, char *ret_text, size_t size)
+{
+	CUresult res = (CUresult)atomic_load_explicit(&ctx->status, memory_order_relaxed);
+	const char *name;
+
+	if (res && !cu.cuGetErrorName(res, &name))
+		snprintf(ret_text, size, "%s (%d)", name, (int)res);
+	else if (size)
+		ret_text[0] = 0;
+}
+
+/* ---- the device ---- */
+
+static int device_find(struct device *dev)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
+	struct device_info *info = &dev->info;
+	size_t total = 0, granule = 0;
+	CUuuid uuid;
+	int sms = 0;
+
+	if (cu.cuDeviceGet(&dev->cu, (int)dev->cfg.index))
+		return -ENODEV;
+	prop.location =
+		(CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = dev->cu};
+	if (cu.cuDeviceGetName(info->name, sizeof(info->name), dev->cu) ||
+	    cu.cuDeviceGetUuid(&uuid, dev->cu) || cu.cuDeviceTotalMem(&total, dev->cu) ||
+	    cu.cuDriverGetVersion(&info->driver_version) ||
+	    cu.cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+				    dev->cu) ||
+	    cu.cuMemGetAllocationGranularity(&granule, &prop,
+					     CU_MEM_ALLOC_GRANULARITY_MINIMUM))
+		return -ENODEV;
+	memcpy(info->uuid, uuid.bytes, sizeof(info->uuid));
+	info->memory_bytes = total;
+	info->chunk_bytes = (unsigned)granule;
+	info->n_sms = (unsigned)sms;
+	return cuda_reach_check(dev->cu);
+}
+
+static void cuda_close(struct device *dev)
+{
+	while (!list_empty(&dev->contexts)) {
+		struct dev_ctx *ctx =
+			list_entry(dev->contexts.next, struct dev_ctx, link);
+
+		cuda_host_ops_drop(ctx); /* or its streams would wait for ever */
+		cuda_ctx_destroy(ctx);
+	}
+	cuda_output_close(dev);
+	cuda_nvml_close(dev);
+	cuda_memory_fini(dev);
+	pthread_mutex_destroy(&dev->lock);
+	pthread_mutex_destroy(&dev->making);
+	free(dev);
+}
+
+static int cuda_open(const struct device_config *cfg, struct device **ret_dev)
+{
+	struct device *dev;
+	int r = cuda_driver_load();
+
+	if (r < 0)
+		return r;
+	dev = calloc(1, sizeof(*dev));
+	if (!dev)
+		return -ENOMEM;
+	dev->cfg = *cfg;
+	r = device_find(dev);
+	if (r < 0) {
+		free(dev);
+		return r;
+	}
+	pthread_mutex_init(&dev->making, NULL);
+	pthread_mutex_init(&dev->lock, NULL);
+	list_init(&dev->contexts);
+	list_init(&dev->host_ops);
+	cuda_memory_init(dev);
+	cuda_nvml_open(dev);
+	cuda_output_open(dev);
+	*ret_dev = dev;
+	return 0;
+}
+
+static void cuda_info(struct device *dev, struct device_info *ret_info)
+{
+	*ret_info = dev->info;
+}
+
+static CUresult cuda_attribute(struct device *dev, CUdevice_attribute attr,
+			       int *ret_value)
+{
+	return cu.cuDeviceGetAttribute(ret_value, attr, dev->cu);
+}
+
+const struct device_ops device_cuda_ops = {
+	.abi = DEVICE_OPS_ABI,
+	.name = "cuda",
+	.open = cuda_open,
+	.close = cuda_close,
+	.info = cuda_info,
+	.overhead = cuda_overhead,
+	.footprint = cuda_footprint,
+	.holders = cuda_holders,
+	.attribute = cuda_attribute,
+	.ctx_create = cuda_ctx_create,
+	.ctx_destroy = cuda_ctx_destroy,
+	.ctx_synchronize = cuda_ctx_synchronize,
+	.ctx_get_limit = cuda_ctx_get_limit,
+	.ctx_set_limit = cuda_ctx_set_limit,
+	.ctx_limit_bytes = cuda_ctx_limit_bytes,
+	.ctx_status = cuda_ctx_status,
+	.ctx_known = cuda_ctx_known,
+	.ctx_fault = cuda_ctx_fault,
+	.reserve = cuda_reserve,
+	.unreserve = cuda_unreserve,
+	.chunk_create = cuda_chunk_create,
+	.chunk_compressible = cuda_chunk_compressible,
+	.chunk_release = cuda_chunk_release,
+	.chunk_export = cuda_chunk_export,
+	.chunk_import = cuda_chunk_import,
+	.map = cuda_map,
+	.unmap = cuda_unmap,
+	.set_access = cuda_set_access,
+	.host_map = cuda_host_map,
+	.host_unmap = cuda_host_unmap,
+	.write = cuda_write,
+	.read = cuda_read,
+	.write_async = cuda_write_async,
+	.read_async = cuda_read_async,
+	.write_taken = cuda_write_taken,
+	.copy_end = cuda_copy_end,
+	.copy = cuda_copy,
+	.fill = cuda_fill,
+	.array_bytes = cuda_array_bytes,
+	.array_create = cuda_array_create,
+	.array_destroy = cuda_array_destroy,
+	.array_write = cuda_array_write,
+	.array_read = cuda_array_read,
+	.array_copy = cuda_array_copy,
+	.texture_create = cuda_texture_create,
+	.surface_create = cuda_surface_create,
+	.texture_destroy = cuda_texture_destroy,
+	.texref_find = cuda_texref_find,
+	.texref_set = cuda_texref_set,
+	.stream_create = cuda_stream_create,
+	.stream_set_attribute = cuda_stream_set_attribute,
+	.stream_mem_ops = cuda_stream_mem_ops,
+	.stream_destroy = cuda_stream_destroy,
+	.stream_query = cuda_stream_query,
+	.stream_synchronize = cuda_stream_synchronize,
+	.stream_wait_event = cuda_stream_wait_event,
+	.host_func = cuda_host_func,
+	.host_func_done = cuda_host_func_done,
+	.event_create = cuda_event_create,
+	.event_destroy = cuda_event_destroy,
+	.event_record = cuda_event_record,
+	.ctx_record_event = cuda_ctx_record_event,
+	.ctx_wait_event = cuda_ctx_wait_event,
+	.event_query = cuda_event_query,
+	.event_synchronize = cuda_event_synchronize,
+	.event_elapsed = cuda_event_elapsed,
+	.module_load = cuda_module_load,
+	.link_create = cuda_link_create,
+	.link_add = cuda_link_add,
+	.link_complete = cuda_link_complete,
+	.link_destroy = cuda_link_destroy,
+	.library_load = cuda_library_load,
+	.module_unload = cuda_module_unload,
+	.module_memory = cuda_module_memory,
+	.module_function = cuda_module_function,
+	.module_global = cuda_module_global,
+	.module_function_at = cuda_module_function_at,
+	.module_status = cuda_module_status,
+	.module_function_count = cuda_module_function_count,
+	.func_attribute = cuda_func_attribute,
+	.func_set_attribute = cuda_func_set_attribute,
+	.func_param = cuda_func_param,
+	.func_occupancy = cuda_func_occupancy,
+	.func_clusters = cuda_func_clusters,
+	.launch = cuda_launch,
+	.launch_batch = cuda_launch_batch,
+	.tensor_map = cuda_tensor_map,
+	.tensor_map_move = cuda_tensor_map_move,
+	.graph_create = cuda_graph_create,
+	.graph_destroy = cuda_graph_destroy,
+	.graph_set = cuda_graph_set,
+	.graph_enable = cuda_graph_enable,
+	.graph_launch = cuda_graph_launch,
+	.graph_upload = cuda_graph_upload,
+	.shell_create = cuda_shell_create,
+	.shell_destroy = cuda_shell_destroy,
+	.shell_condition = cuda_shell_condition,
+	.busy_ns = cuda_busy_ns,
+	.tpc_map = cuda_tpc_map,
+	.sensors = cuda_sensors,
+};

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a node is to the real driver. */
+#ifndef WEFT_DEVICE_CUDA_GRAPH_H
+#define WEFT_DEVICE_CUDA_GRAPH_H
+
+#include "device/cuda/device.h"
+#include "device/graph.h"
+
+/* One of these stands behind the CUgraphNodeParams that were made with it. */
+struct cuda_node_room {
+	void *extra[5];
+	size_t size;
+	CUstreamBatchMemOpParams ops[2];
+	CUstreamBatchMemOpParams *more; /* to be freed */
+};
+
+/* Everything but host functions. room is the caller's until p has been used; it frees
+ * room->more then, also after a failure. A node that has nothing to do is an empty one.
+ */
+CUresult cuda_node_params(struct dev_ctx *ctx, const struct dev_node *op,
+			  struct cuda_node_room *room, CUgraphNodeParams *p);
+
+/* A kernel; its parameters are as many as l says. */
+CUDA_KERNEL_NODE_PARAMS cuda_kernel_node(const struct dev_launch *l,
+					 struct cuda_node_room *room);
+void cuda_kernel_node_params(const struct dev_launch *l, struct cuda_node_room *room,
+			     CUgraphNodeParams *p);
+
+/* The second half of a host function. */
+void cuda_slot_params(struct dev_ctx *ctx, int slot, struct cuda_node_room *room,
+		      CUgraphNodeParams *p);
+
+#endif

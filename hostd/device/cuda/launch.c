@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What functions are asked, and launches. */
+#include <string.h>
+
+#include "device/cuda/device.h"
+#include "device/cuda/module.h"
+
+CUresult cuda_func_attribute(struct dev_func *f, CUfunction_attribute attr,
+			     int *ret_value)
+{
+	CUresult res = cuda_enter(f->mod->ctx);
+
+	if (res)
+		return res;
+	return cuda_note(f->mod->ctx, cu.cuFuncGetAttribute(ret_value, attr, f->cu));
+}
+
+CUresult cuda_func_set_attribute(struct dev_func *f, CUfunction_attribute attr, int value)
+{
+	CUresult res = cuda_enter(f->mod->ctx);
+
+	if (res)
+		return res;
+	return cuda_note(f->mod->ctx, cu.cuFuncSetAttribute(f->cu, attr, value));
+}
+
+CUresult cuda_func_param(struct dev_func *f, unsigned index, struct dev_param *ret_p)
+{
+	CUresult res = cuda_enter(f->mod->ctx);
+	size_t offset, size;
+
+	if (!res)
+		res = cu.cuFuncGetParamInfo(f->cu, index, &offset, &size);
+	if (res)
+		return cuda_note(f->mod->ctx, res);
+	*ret_p = (struct dev_param){(uint32_t)offset, (uint32_t)size};
+	return CUDA_SUCCESS;
+}
+
+CUresult cuda_func_occupancy(struct dev_func *f, int block_size, size_t shared_bytes,
+			     unsigned flags, int *ret_blocks)
+{
+	CUresult res = cuda_enter(f->mod->ctx);
+
+	if (res)
+		return res;
+	return cuda_note(f->mod->ctx,
+			 cu.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+				 ret_blocks, f->cu, block_size, shared_bytes, flags));
+}
+
+/* ---- launches ---- */
+
+static void put_attr(CUlaunchAttribute *to, const struct dev_launch_attr *from)
+{
+	to->id = from->id;
+	to->value = from->value;
+	if (from->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+		to->value.programmaticEvent.event = from->event ? from->event->cu : NULL;
+	else if (from->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
+		to->value.launchCompletionEvent.event =
+			from->event ? from->event->cu : NULL;
+}
+
+unsigned cuda_launch_attrs(CUlaunchAttribute *to, const struct dev_launch *l)
+{
+	unsigned n = 0;
+
+	if (l->cooperative) {
+		to[n] = (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE};
+		to[n++].value.cooperative = 1;
+	}
+	if (l->cluster[0]) {
+		to[n] = (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION};
+		to[n].value.clusterDim.x = l->cluster[0];
+		to[n].value.clusterDim.y = l->cluster[1];
+		to[n++].value.clusterDim.z = l->cluster[2];
+	}
+	for (unsigned i = 0; i < l->n_attrs; i++)
+		put_attr(&to[n++], &l->attrs[i]);
+	return n;
+}
+
+static CUlaunchConfig config_of(const struct dev_launch *l, struct dev_stream *st,
+				CUlaunchAttribute *attrs)
+{
+	return (CUlaunchConfig){
+		.gridDimX = l->grid[0],
+		.gridDimY = l->grid[1],
+		.gridDimZ = l->grid[2],
+		.blockDimX = l->block[0],
+		.blockDimY = l->block[1],
+		.blockDimZ = l->block[2],
+		.sharedMemBytes = l->shared_bytes,
+		.hStream = cuda_stream_of(st),
+		.attrs = attrs,
+		.numAttrs = cuda_launch_attrs(attrs, l),
+	};
+}
+
+CUresult cuda_launch(struct dev_ctx *ctx, struct dev_stream *st,
+		     const struct dev_launch *l)
+{
+	CUlaunchAttribute attrs[DEV_LAUNCH_ATTRS_MAX + 2];
+	size_t size = l->params_size;
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, (void *)(uintptr_t)l->params,
+			 CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
+	CUresult res = cuda_enter(ctx);
+	CUlaunchConfig config;
+
+	if (res)
+		return res;
+	if (l->func->mod->ctx != ctx)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (size != l->func->params_size) /* before the driver reads past the end */
+		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+	config = config_of(l, st, attrs);
+	cuda_may_print(ctx);
+	return cuda_note(ctx, cu.cuLaunchKernelEx(&config, l->func->cu, NULL,
+						  size ? extra : NULL));
+}
+
+/* ---- clusters that fit ---- */
+
+CUresult cuda_func_clusters(struct dev_func *f, const struct dev_launch *l, bool largest,
+			    int *ret_n)
+{
+	CUlaunchAttribute attrs[DEV_LAUNCH_ATTRS_MAX + 2];
+	CUresult res = cuda_enter(f->mod->ctx);
+	CUlaunchConfig config;
+
+	if (res)
+		return res;
+	config = config_of(l, NULL, attrs);
+	return cuda_note(
+		f->mod->ctx,
+		largest ? cu.cuOccupancyMaxPotentialClusterSize(ret_n, f->cu, &config)
+			: cu.cuOccupancyMaxActiveClusters(ret_n, f->cu, &config));
+}

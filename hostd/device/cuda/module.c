@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Modules and libraries, their functions and variables. A library is given to the driver
+ * as such: it looks for code and loads it when something is asked for by name.
+ */
+#include <string.h>
+
+#include "device/cuda/device.h"
+#include "device/cuda/module.h"
+#include "device/image.h"
+
+/* ---- functions ---- */
+
+static struct dev_func **bucket_of(struct dev_module *mod, CUfunction fn)
+{
+	return &mod->funcs[((uintptr_t)fn >> 6) % CUDA_FUNC_BUCKETS];
+}
+
+static struct dev_func *func_find_locked(struct dev_module *mod, CUfunction fn)
+{
+	struct dev_func *f = *bucket_of(mod, fn);
+
+	while (f && f->cu != fn)
+		f = f->next;
+	return f;
+}
+
+static struct dev_func *func_find(struct dev_module *mod, CUfunction fn)
+{
+	cuda_scoped_lock(&mod->ctx->dev->lock);
+	return func_find_locked(mod, fn);
+}
+
+/* Asks the driver, which may load the function first: without the lock. */
+static struct dev_func *func_new(struct dev_module *mod, CUfunction fn)
+{
+	struct dev_func *f = calloc(1, sizeof(*f));
+	size_t offset, size;
+
+	if (!f)
+		return NULL;
+	f->mod = mod;
+	f->cu = fn;
+	if (cu.cuFuncGetName(&f->name, fn))
+		f->name = "";
+	for (size_t i = 0; !cu.cuFuncGetParamInfo(fn, i, &offset, &size); i++)
+		f->params_size = offset + size;
+	return f;
+}
+
+/* The object of a function: made when it is first met, so that it is always the same. */
+static CUresult func_get(struct dev_module *mod, CUfunction fn,
+			 struct dev_func **ret_func)
+{
+	_cleanup_free_ struct dev_func *new = NULL;
+	struct dev_func *f = func_find(mod, fn);
+
+	if (!f) {
+		new = func_new(mod, fn);
+		if (!new)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		cuda_scoped_lock(&mod->ctx->dev->lock);
+		f = func_find_locked(mod, fn); /* another thread was faster */
+		if (!f) {
+			f = steal(new);
+			f->next = *bucket_of(mod, fn);
+			*bucket_of(mod, fn) = f;
+		}
+	}
+	*ret_func = f;
+	return CUDA_SUCCESS;
+}
+
+/* A kernel as the function that it is in the context of the module. */
+static CUresult kernel_function(CUkernel kernel, CUfunction *ret_fn)
+{
+	return cu.cuKernelGetFunction(ret_fn, kernel);
+}
+
+static CUresult enumerate_library(struct dev_module *mod, CUfunction *v, unsigned n)
+{
+	_cleanup_free_ CUkernel *k = calloc(n, sizeof(CUkernel));
+	CUresult res;
+
+	if (!k)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	res = cu.cuLibraryEnumerateKernels(k, n, mod->lib);
+	for (unsigned i = 0; !res && i < n; i++)
+		res = kernel_function(k[i], &v[i]);
+	return res;
+}
+
+/* All functions in the driver's order, once somebody asks. */
+static CUresult funcs_enumerate(struct dev_module *mod)
+{
+	_cleanup_free_ struct dev_func **order = NULL;
+	_cleanup_free_ CUfunction *v = NULL;
+	unsigned n = 0;
+	CUresult res = cuda_module_function_count(mod, &n);
+
+	if (res || !n)
+		return res ? res : CUDA_ERROR_INVALID_VALUE;
+	v = calloc(n, sizeof(CUfunction));
+	order = calloc(n, sizeof(struct dev_func *));
+	if (!v || !order)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	res = mod->lib ? enumerate_library(mod, v, n)
+		       : cu.cuModuleEnumerateFunctions(v, n, mod->cu);
+	for (unsigned i = 0; !res && i < n; i++)
+		res = func_get(mod, v[i], &order[i]);
+	if (res)
+		return res;
+	cuda_scoped_lock(&mod->ctx->dev->lock);
+	if (!mod->order) {
+		mod->order = steal(order);
+		mod->n_order = n;
+	}
+	return CUDA_SUCCESS;
+}
+
+/* ---- modules ---- */
+
+static void module_free(struct dev_module *mod)
+{
+	struct device *dev = mod->ctx->dev;
+	struct dev_func *f, *next;
+
+	pthread_mutex_lock(&dev->lock);
+	list_remove(&mod->link);
+	for (const struct range *r = range_above(&mod->globals, 0); r;
+	     r = range_next(&mod->globals, r))
+		range_remove(&dev->globals, range_at(&dev->globals, r->start));
+	pthread_mutex_unlock(&dev->lock);
+	range_fini(&mod->globals);
+	for (unsigned i = 0; i < CUDA_FUNC_BUCKETS; i++) {
+		for (f = mod->funcs[i]; f; f = next) {
+			next = f->next;
+			free(f);
+		}
+	}
+	free(mod->order);
+	free(mod);
+}
+
+/* Links the parts from number first on, and loads the result. */
+static CUresult load_linked(CUmodule *ret_mod, const void *image, size_t size,
+			    unsigned first, struct cuda_jit *o)
+{
+	struct image_part part;
+	CUlinkState state;
+	size_t pos = 0, linked_size;
+	void *linked;
+	CUresult res;
+
+	res = cu.cuLinkCreate(o->n, o->option, o->value, &state);
+	if (res)
+		return res;
+	for (unsigned i = 0; !res && image_next(image, size, &pos, &part) == 1; i++) {
+		if (i >= first)
+			res = cu.cuLinkAddData(state, CU_JIT_INPUT_FATBINARY,
+					       (void *)(uintptr_t)part.data, part.size,
+					       "part", 0, NULL, NULL);
+	}
+	if (!res)
+		res = cu.cuLinkComplete(state, &linked, &linked_size);
+	if (!res)
+		res = cu.cuModuleLoadDataEx(ret_mod, linked, 0, NULL, NULL);
+	cu.cuLinkDestroy(state); /* and linked with it */
+	return res;
+}
+
+static CUresult load_parts(CUmodule *ret_mod, const void *image, size_t size, unsigned n,
+			   bool linked, struct cuda_jit *o)
+{
+	CUresult res = CUDA_ERROR_NO_BINARY_FOR_GPU;
+
+	if (n == 1 || linked)
+		res = cu.cuModuleLoadDataEx(ret_mod, image, o->n, o->option, o->value);
+	if (n > 1 && res == CUDA_ERROR_NO_BINARY_FOR_GPU)
+		res = load_linked(ret_mod, image, size, linked, o);
+	return res;
+}
+
+static void log_nothing(struct dev_jit *jit)
+{
+	if (jit && jit->error_log && jit->error_size) {
+		jit->error_log[0] = 0;
+		jit->error_size = 1;
+	}
+}
+
+static struct dev_module *module_new(struct dev_ctx *ctx)
+{
+	struct dev_module *mod = calloc(1, sizeof(*mod));
+
+	if (!mod)
+		return NULL;
+	mod->ctx = ctx;
+	list_init(&mod->link);
+	return mod;
+}
+
+/* The options of a library: its image stays where it is. */
+static CUresult load_library(CUlibrary *ret_lib, const void *image, struct cuda_jit *o)
+{
+	CUlibraryOption option[] = {CU_LIBRARY_BINARY_IS_PRESERVED};
+	void *value[] = {(void *)(uintptr_t)1};
+
+	return cu.cuLibraryLoadData(ret_lib, image, o->option, o->value, o->n, option,
+				    value, ARRAY_SIZE(option));
+}
+
+static CUresult load(struct dev_ctx *ctx, const void *image, size_t image_size,
+		     struct dev_jit *jit, bool library, struct dev_module **ret_module)
+{
+	size_t before = 0, after = 0, total;
+	struct cuda_jit o;
+	struct dev_module *mod;
+	CUresult res = cuda_enter(ctx);
+	unsigned parts;
+	bool linked;
+
+	if (res)
+		return res;
+	if (!cuda_image_ok(image, image_size, &parts, &linked)) {
+		log_nothing(jit);
+		return CUDA_ERROR_INVALID_IMAGE;
+	}
+	mod = module_new(ctx);
+	if (!mod)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	cuda_jit_fill(&o, jit);
+	cu.cuMemGetInfo(&before, &total);
+	if (library && parts == 1)
+		res = load_library(&mod->lib, image, &o);
+	else
+		res = load_parts(&mod->cu, image, image_size, parts, linked, &o);
+	cu.cuMemGetInfo(&after, &total);
+	cuda_jit_take(&o, jit);
+	if (res) {
+		module_free(mod);
+		return cuda_note(ctx, res);
+	}
+	mod->bytes = before > after ? before - after : 0;
+	cuda_scoped_lock(&ctx->dev->lock);
+	list_append(&ctx->modules, &mod->link);
+	*ret_module = mod;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuda_module_load(struct dev_ctx *ctx, const void *image, size_t image_size,
+			  struct dev_jit *jit, struct dev_module **ret_module)
+{
+	return load(ctx, image, image_size, jit, false, ret_module);
+}
+
+CUresult cuda_library_load(struct dev_ctx *ctx, const void *image, size_t image_size,
+			   struct dev_jit *jit, struct dev_module **ret_module)
+{
+	return load(ctx, image, image_size, jit, true, ret_module);
+}
+
+struct dev_module *cuda_module_first(struct dev_ctx *ctx)
+{
+	cuda_scoped_lock(&ctx->dev->lock);
+	if (list_empty(&ctx->modules))
+		return NULL;
+	return list_entry(ctx->modules.next, struct dev_module, link);
+}
+
+void cuda_module_unload(struct dev_module *mod)
+{
+	struct dev_ctx *ctx = mod->ctx;
+
+	if (!cuda_enter(ctx)) {
+		cuda_note(ctx, cu.cuCtxSynchronize());
+		cuda_batches_drop(ctx);
+		cuda_note(ctx, mod->lib ? cu.cuLibraryUnload(mod->lib)
+					: cu.cuModuleUnload(mod->cu));
+	}
+	module_free(mod);
+	cuda_output_flush(ctx->dev);
+}
+
+uint64_t cuda_module_memory(struct dev_module *mod)
+{
+	return mod->bytes;
+}
+
+CUresult cuda_module_function(struct dev_module *mod, const char *name,
+			      struct dev_func **ret_func)
+{
+	CUresult res = cuda_enter(mod->ctx);
+	CUkernel kernel;
+	CUfunction fn;
+
+	if (!res && mod->lib) {
+		res = cu.cuLibraryGetKernel(&kernel, mod->lib, name);
+		if (!res)
+			res = kernel_function(kernel, &fn);
+	} else if (!res) {
+		res = cu.cuModuleGetFunction(&fn, mod->cu, name);
+	}
+	return res ? cuda_note(mod->ctx, res) : func_get(mod, fn, ret_func);
+}
+
+CUresult cuda_module_status(struct dev_module *mod)
+{
+	CUresult res = cuda_enter(mod->ctx);
+	CUmodule unused;
+
+	if (res || !mod->lib)
+		return res;
+	return cuda_note(mod->ctx, cu.cuLibraryGetModule(&unused, mod->lib));
+}
+
+CUresult cuda_module_function_count(struct dev_module *mod, unsigned *ret_n)
+{
+	CUresult res = cuda_enter(mod->ctx);
+
+	if (res)
+		return res;
+	return cuda_note(mod->ctx, mod->lib
+					   ? cu.cuLibraryGetKernelCount(ret_n, mod->lib)
+					   : cu.cuModuleGetFunctionCount(ret_n, mod->cu));
+}
+
+/* Variables are where the driver put them: from now on copies may touch this one. */
+static CUresult global_known(struct dev_module *mod, CUdeviceptr addr, size_t size)
+{
+	struct device *dev = mod->ctx->dev;
+
+	cuda_scoped_lock(&dev->lock);
+	if (!size || range_at(&dev->globals, addr))
+		return CUDA_SUCCESS;
+	if (range_insert(&mod->globals, addr, size, NULL))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (!range_insert(&dev->globals, addr, size, NULL))
+		return CUDA_SUCCESS;
+	range_remove(&mod->globals, range_at(&mod->globals, addr));
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult cuda_module_global(struct dev_module *mod, const char *name,
+			    CUdeviceptr *ret_addr, size_t *ret_size)
+{
+	CUresult res = cuda_enter(mod->ctx);
+	CUdeviceptr addr;
+	size_t size;
+
+	if (!res)
+		res = mod->lib ? cu.cuLibraryGetGlobal(&addr, &size, mod->lib, name)
+			       : cu.cuModuleGetGlobal(&addr, &size, mod->cu, name);
+	if (!res)
+		res = global_known(mod, addr, size);
+	if (res)
+		return cuda_note(mod->ctx, res);
+	*ret_addr = addr;
+	*ret_size = size;
+	return CUDA_SUCCESS;
+}
+
+CUresult cuda_module_function_at(struct dev_module *mod, unsigned index,
+				 struct dev_func **ret_func, const char **ret_name)
+{
+	CUresult res = cuda_enter(mod->ctx);
+
+	if (!res && !mod->order)
+		res = funcs_enumerate(mod);
+	if (res)
+		return cuda_note(mod->ctx, res);
+	cuda_scoped_lock(&mod->ctx->dev->lock);
+	if (index >= mod->n_order)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_func = mod->order[index];
+	*ret_name = mod->order[index]->name;
+	return CUDA_SUCCESS;
+}

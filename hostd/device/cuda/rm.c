@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "device/cuda/hostpage.h"
+#include "device/cuda/rm.h"
+#include "device/cuda/tsg.h"
+
+#define NV01_MEMORY_SYSTEM     0x3eu
+#define KEPLER_CHANNEL_GROUP_A 0xa06cu
+
+/* NVOS64_PARAMETERS has 48 bytes, NVOS21_PARAMETERS 32. */
+#define ALLOC_WITH_RIGHTS 48
+#define STATUS_AT         28
+#define STATUS_AT_RIGHTS  40
+
+static long to_kernel(int fd, unsigned long request, void *arg)
+{
+	return syscall(SYS_ioctl, fd, request, arg);
+}
+
+long (*cuda_rm_kernel)(int fd, unsigned long request, void *arg) = to_kernel;
+
+uint32_t *cuda_rm_status(unsigned long request, struct rm_alloc *a)
+{
+	size_t at =
+		_IOC_SIZE(request) >= ALLOC_WITH_RIGHTS ? STATUS_AT_RIGHTS : STATUS_AT;
+
+	return (uint32_t *)((char *)a + at);
+}
+
+static long alloc(int fd, unsigned long request, struct rm_alloc *a)
+{
+	long r;
+
+	if (a->class == NV01_MEMORY_SYSTEM && a->params)
+		return cuda_hostpage_alloc(fd, request, a);
+	r = cuda_rm_kernel(fd, request, a);
+	if (r == 0 && a->class == KEPLER_CHANNEL_GROUP_A && a->params)
+		cuda_tsg_made(fd, a);
+	return r;
+}
+
+__attribute__((visibility("default"))) int ioctl(int fd, unsigned long request, ...)
+{
+	va_list ap;
+	void *arg;
+
+	va_start(ap, request);
+	arg = va_arg(ap, void *);
+	va_end(ap);
+	if (arg && _IOC_TYPE(request) == NV_IOCTL_MAGIC &&
+	    _IOC_NR(request) == NV_ESC_RM_ALLOC && _IOC_SIZE(request) > STATUS_AT)
+		return (int)alloc(fd, request, arg);
+	return (int)cuda_rm_kernel(fd, request, arg);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the driver library asks the kernel's resource manager for, on its way there:
+ * rm.c defines ioctl() for the whole process. Some of it has settings that any
+ * process may choose for what is its own, and that the library has no call for.
+ */
+#ifndef WEFT_DEVICE_CUDA_RM_H
+#define WEFT_DEVICE_CUDA_RM_H
+
+#include <stdint.h>
+#include <sys/ioctl.h>
+
+/* Names and numbers as in NVIDIA's open kernel modules, release 580. */
+#define NV_IOCTL_MAGIC    'F'
+#define NV_ESC_RM_CONTROL 0x2a
+#define NV_ESC_RM_ALLOC   0x2b
+
+/* What NVOS21_PARAMETERS and NVOS64_PARAMETERS begin with. */
+struct rm_alloc {
+	uint32_t root, parent, object, class;
+	uint64_t params;
+};
+
+/* NVOS54_PARAMETERS */
+struct rm_control {
+	uint32_t client, object, cmd, flags;
+	uint64_t params;
+	uint32_t size, status;
+};
+
+/* What ioctl() goes on to; tests put theirs there. */
+extern long (*cuda_rm_kernel)(int fd, unsigned long request, void *arg);
+
+/* The resource manager's own answer to a call that the kernel took; 0: done. It lies
+ * behind what both forms of NV_ESC_RM_ALLOC begin with, and at its end. */
+uint32_t *cuda_rm_status(unsigned long request, struct rm_alloc *a);
+
+#endif

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The software GPU: opening, contexts, limits, and the table of its functions. */
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "device/soft/soft.h"
+#include "device/soft/module.h"
+
+#define DRIVER_VERSION 13000
+/*
+ * What NVML says as the driver's version. Programs parse it as a number and compare it
+ * with what their CUDA version needs, so it is of the branch that brought CUDA 13.0, and
+ * a version that NVIDIA never released: nobody can take it for a driver of theirs.
+ */
+#define DRIVER_NAME              "580.0"
+
+#define STACK_DEFAULT            1024u
+#define PENDING_LAUNCHES_DEFAULT 2048u
+#define L2_FETCH_DEFAULT         64u
+#define L2_FETCH_MAX             128u
+
+/* ---- contexts ---- */
+
+CUresult soft_ctx_status(struct dev_ctx *ctx)
+{
+	return (CUresult)atomic_load_explicit(&ctx->status, memory_order_relaxed);
+}
+
+void soft_ctx_lose_locked(struct dev_ctx *ctx, CUresult code, const char *fault)
+{
+	if (soft_ctx_status(ctx) != CUDA_SUCCESS)
+		return;
+	snprintf(ctx->fault, sizeof(ctx->fault), "%s", fault);
+	atomic_store_explicit(&ctx->status, (int)code, memory_order_relaxed);
+	soft_exec_kill_locked(&ctx->dev->exec, ctx);
+	soft_host_drop_locked(ctx);
+}
+
+static CUresult soft_ctx_create(struct device *dev, unsigned flags,
+				struct dev_ctx **ret_ctx)
+{
+	struct dev_ctx *ctx = calloc(1, sizeof(*ctx));
+
+	if (!ctx)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	ctx->dev = dev;
+	ctx->flags = flags;
+	soft_stream_init(&ctx->legacy, ctx);
+	soft_stream_init(&ctx->joint, ctx);
+	ctx->joint.blocking = false;
+	soft_stream_init(&ctx->gate, ctx);
+	ctx->gate.blocking = false;
+	list_init(&ctx->streams);
+	list_init(&ctx->events);
+	list_init(&ctx->modules);
+	ctx->stack_bytes = STACK_DEFAULT;
+	ctx->pending_launches = PENDING_LAUNCHES_DEFAULT;
+	ctx->l2_fetch = L2_FETCH_DEFAULT;
+	soft_heap_init(&ctx->heap, &dev->mem);
+	soft_output_init(&ctx->output, &dev->cfg);
+	soft_scoped_lock(&dev->lock);
+	list_append(&dev->contexts, &ctx->link);
+	*ret_ctx = ctx;
+	return CUDA_SUCCESS;
+}
+
+static void ctx_free_objects_locked(struct dev_ctx *ctx)
+{
+	struct dev_stream *st, *tmp_st;
+	struct dev_event *ev, *tmp_ev;
+	struct dev_module *mod, *tmp_mod;
+
+	list_for_each_safe (ev, tmp_ev, &ctx->events, link) {
+		list_remove(&ev->link);
+		soft_event_put_locked(ev);
+	}
+	list_for_each_safe (st, tmp_st, &ctx->streams, link) {
+		if (!st->dead)
+			soft_stream_put_locked(st);
+	}
+	list_for_each_safe (mod, tmp_mod, &ctx->modules, link) {
+		list_remove(&mod->link);
+		soft_module_free(mod);
+	}
+}
+
+static void soft_ctx_destroy(struct dev_ctx *ctx)
+{
+	struct device *dev = ctx->dev;
+
+	pthread_mutex_lock(&dev->lock);
+	soft_ctx_wait_locked(ctx);
+	pthread_mutex_unlock(&dev->lock);
+	soft_output_flush(&ctx->output);
+	pthread_mutex_lock(&dev->lock);
+	ctx_free_objects_locked(ctx);
+	list_remove(&ctx->link);
+	pthread_mutex_unlock(&dev->lock);
+	soft_output_fini(&ctx->output);
+	soft_heap_fini(&ctx->heap);
+	free(ctx);
+}
+
+static CUresult soft_ctx_synchronize(struct dev_ctx *ctx)
+{
+	CUresult res = soft_ctx_status(ctx);
+
+	if (!res) {
+		soft_scoped_lock(&ctx->dev->lock);
+		soft_ctx_wait_locked(ctx);
+	}
+	soft_output_flush(&ctx->output);
+	return soft_ctx_status(ctx);
+}
+
+static void soft_ctx_fault(struct dev_ctx *ctx, char *ret_text, size_t size)
+{
+	soft_scoped_lock(&ctx->dev->lock);
+	snprintf(ret_text, size, "%s", ctx->fault);
+}
+
+/* ---- limits ---- */
+
+static CUresult soft_ctx_get_limit(struct dev_ctx *ctx, CUlimit limit, size_t *ret_value)
+{
+	soft_scoped_lock(&ctx->dev->lock);
+	switch (limit) {
+	case CU_LIMIT_STACK_SIZE:
+		*ret_value = ctx->stack_bytes;
+		return CUDA_SUCCESS;
+	case CU_LIMIT_PRINTF_FIFO_SIZE:
+		*ret_value = ctx->output.limit;
+		return CUDA_SUCCESS;
+	case CU_LIMIT_MALLOC_HEAP_SIZE:
+		*ret_value = ctx->heap.limit;
+		return CUDA_SUCCESS;
+	case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
+		*ret_value = ctx->pending_launches;
+		return CUDA_SUCCESS;
+	case CU_LIMIT_MAX_L2_FETCH_GRANULARITY:
+		*ret_value = ctx->l2_fetch;
+		return CUDA_SUCCESS;
+	case CU_LIMIT_PERSISTING_L2_CACHE_SIZE:
+	case CU_LIMIT_CIG_ENABLED:
+		*ret_value = 0;
+		return CUDA_SUCCESS;
+	case CU_LIMIT_SHMEM_SIZE:
+		*ret_value = SOFT_BLOCK_SHARED_OPTIN;
+		return CUDA_SUCCESS;
+	case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH: /* gone since compute capability 9.0 */
+	case CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED:
+		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+/* As CUDA has it, the heap cannot change once a kernel has used it. */
+static CUresult set_heap(struct soft_heap *h, size_t value)
+{
+	soft_scoped_lock(&h->lock);
+	if (h->base && value != h->limit)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (value > SOFT_HEAP_MAX)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	h->limit = MAX(value, (size_t)SOFT_PAGE_BYTES);
+	return CUDA_SUCCESS;
+}
+
+static CUresult set_output(struct soft_output *o, size_t value)
+{
+	soft_scoped_lock(&o->lock);
+	if (value > SOFT_OUTPUT_MAX)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	o->limit = MAX(value, (size_t)SOFT_OUTPUT_MIN);
+	return CUDA_SUCCESS;
+}
+
+static CUresult soft_ctx_set_limit(struct dev_ctx *ctx, CUlimit limit, size_t value)
+{
+	CUresult res = soft_ctx_status(ctx);
+
+	if (res)
+		return res;
+	soft_scoped_lock(&ctx->dev->lock);
+	switch (limit) {
+	case CU_LIMIT_STACK_SIZE:
+		/* All threads that can be resident must have theirs, as on a GPU. */
+		if (value > MIN((uint64_t)SIMT_MAX_STACK_BYTES,
+				ctx->dev->cfg.memory_bytes /
+					(ctx->dev->exec.n_sms * SOFT_SM_THREADS)))
+			return CUDA_ERROR_INVALID_VALUE;
+		ctx->stack_bytes = ALIGN_UP(value, (size_t)16);
+		return CUDA_SUCCESS;
+	case CU_LIMIT_PRINTF_FIFO_SIZE:
+		return set_output(&ctx->output, value);
+	case CU_LIMIT_MALLOC_HEAP_SIZE:
+		return set_heap(&ctx->heap, value);
+	case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
+		ctx->pending_launches = value;
+		return CUDA_SUCCESS;
+	case CU_LIMIT_MAX_L2_FETCH_GRANULARITY:
+		if (value > L2_FETCH_MAX)
+			return CUDA_ERROR_INVALID_VALUE;
+		ctx->l2_fetch = value;
+		return CUDA_SUCCESS;
+	case CU_LIMIT_SHMEM_SIZE:
+	case CU_LIMIT_CIG_ENABLED:
+		return CUDA_ERROR_NOT_PERMITTED;
+	case CU_LIMIT_PERSISTING_L2_CACHE_SIZE: /* the device has no such lines */
+	case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH:
+	case CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED:
+		return CUDA_ERROR_UNSUPPORTED_LIMIT;
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+/* Stacks are the host's. */
+static uint64_t soft_ctx_limit_bytes(struct dev_ctx *ctx, CUlimit limit, size_t value)
+{
+	bool own =
+		limit == CU_LIMIT_PRINTF_FIFO_SIZE || limit == CU_LIMIT_MALLOC_HEAP_SIZE;
+
+	return own ? value : 0;
+}
+
+/* ---- the device ---- */
+
+static int fill_config(const struct device_config *cfg, struct device_config *ret_cfg)
+{
+	cpu_set_t cpus;
+
+	*ret_cfg = *cfg;
+	if (!ret_cfg->tpcs)
+		ret_cfg->tpcs = SOFT_DEFAULT_TPCS;
+	if (!ret_cfg->memory_bytes)
+		ret_cfg->memory_bytes = SOFT_DEFAULT_MEMORY;
+	if (!ret_cfg->chunk_bytes)
+		ret_cfg->chunk_bytes = SOFT_DEFAULT_CHUNK;
+	if (!ret_cfg->threads) {
+		ret_cfg->threads = 1;
+		if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0)
+			ret_cfg->threads = (unsigned)CPU_COUNT(&cpus);
+	}
+	ret_cfg->threads = MIN(ret_cfg->threads, (unsigned)SOFT_MAX_THREADS);
+	if (ret_cfg->tpcs > SOFT_MAX_TPCS || ret_cfg->chunk_bytes < SOFT_MIN_CHUNK ||
+	    ret_cfg->chunk_bytes > SOFT_MAX_CHUNK ||
+	    (ret_cfg->chunk_bytes & (ret_cfg->chunk_bytes - 1)) ||
+	    ret_cfg->memory_bytes > SOFT_OWN_BASE - DEVICE_BAND_BASE)
+		return -EINVAL;
+	return 0;
+}
+
+static void soft_close(struct device *dev)
+{
+	struct dev_ctx *ctx, *tmp;
+
+	pthread_mutex_lock(&dev->lock);
+	list_for_each (ctx, &dev->contexts, link)
+		soft_ctx_lose_locked(ctx, CUDA_ERROR_DEINITIALIZED, "device closed");
+	pthread_mutex_unlock(&dev->lock);
+	list_for_each_safe (ctx, tmp, &dev->contexts, link)
+		soft_ctx_destroy(ctx);
+	for (unsigned i = 0; i < SOFT_NUM_ENGINES; i++)
+		soft_engine_stop(&dev->engines[i]);
+	soft_exec_fini(&dev->exec);
+	soft_memory_fini(&dev->mem);
+	pthread_mutex_destroy(&dev->lock);
+	free(dev);
+}
+
+static int soft_open(const struct device_config *cfg, struct device **ret_dev)
+{
+	struct device *dev = calloc(1, sizeof(*dev));
+	int r;
+
+	if (!dev)
+		return -ENOMEM;
+	r = fill_config(cfg, &dev->cfg);
+	if (r == 0)
+		r = soft_memory_init(&dev->mem, dev->cfg.memory_bytes,
+				     dev->cfg.chunk_bytes);
+	if (r < 0) {
+		free(dev);
+		return r;
+	}
+	pthread_mutex_init(&dev->lock, NULL);
+	list_init(&dev->contexts);
+	list_init(&dev->ready);
+	list_init(&dev->host_ops);
+	r = soft_exec_init(&dev->exec, dev);
+	for (unsigned i = 0; r == 0 && i < SOFT_NUM_ENGINES; i++)
+		r = soft_engine_start(&dev->engines[i], dev);
+	if (r < 0) {
+		soft_close(dev);
+		return r;
+	}
+	*ret_dev = dev;
+	return 0;
+}
+
+static uint64_t soft_overhead(struct device *dev)
+{
+	return 0;
+}
+
+static bool soft_footprint(struct device *dev, uint64_t *ret_least, uint64_t *ret_most)
+{
+	soft_scoped_lock(&dev->mem.lock);
+	*ret_least = *ret_most = dev->mem.own;
+	return true;
+}
+
+static void soft_info(struct device *dev, struct device_info *ret_info)
+{
+	*ret_info = (struct device_info){
+		.name = SOFT_DEVICE_NAME,
+		.memory_bytes = dev->cfg.memory_bytes,
+		.driver_version = DRIVER_VERSION,
+		.driver = DRIVER_NAME,
+		.chunk_bytes = dev->cfg.chunk_bytes,
+		.n_sms = dev->exec.n_sms,
+	};
+	memcpy(ret_info->uuid, dev->cfg.uuid, sizeof(ret_info->uuid));
+}
+
+static uint64_t soft_busy_ns(struct device *dev, uint64_t *ret_memory_ns)
+{
+	*ret_memory_ns = 0;
+	soft_scoped_lock(&dev->lock);
+	return soft_exec_busy_locked(&dev->exec);
+}
+
+/* Code that has references is not loaded. */
+static CUresult soft_texref_find(struct dev_module *mod, const char *name, bool surface)
+{
+	return CUDA_ERROR_NOT_FOUND;
+}
+
+static CUresult soft_texref_set(struct dev_module *mod, const char *name, bool surface,
+				const struct dev_texture_desc *d, bool bound)
+{
+	return CUDA_ERROR_NOT_FOUND;
+}
+
+/* simt has no tensor copies: programs take another way. */
+static CUresult soft_tensor_map(struct dev_ctx *ctx, const struct dev_tensor_map *m,
+				CUtensorMap *ret_map)
+{
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult soft_tensor_map_move(struct dev_ctx *ctx, CUtensorMap *map,
+				     CUdeviceptr address)
+{
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* One GPC: a cluster may lie anywhere. */
+static CUresult soft_tpc_map(struct dev_ctx *ctx, struct dev_tpc_map *ret_map)
+{
+	*ret_map = (struct dev_tpc_map){
+		.n = MIN(ctx->dev->cfg.tpcs, (unsigned)DEV_TPCS_MAX)};
+	for (unsigned i = 0; i < ret_map->n; i++)
+		ret_map->index[i] = (uint8_t)i;
+	return CUDA_SUCCESS;
+}
+
+/* There is nothing to measure. */
+static void soft_sensors(struct device *dev, uint32_t ret_value[SENSOR_NUM])
+{
+	for (unsigned i = 0; i < SENSOR_NUM; i++)
+		ret_value[i] = SENSOR_NONE;
+}
+
+const struct device_ops device_soft_ops = {
+	.abi = DEVICE_OPS_ABI,
+	.name = "soft",
+	.open = soft_open,
+	.close = soft_close,
+	.info = soft_info,
+	.overhead = soft_overhead,
+	.footprint = soft_footprint,
+	.attribute = soft_attribute,
+	.ctx_create = soft_ctx_create,
+	.ctx_destroy = soft_ctx_destroy,
+	.ctx_synchronize = soft_ctx_synchronize,
+	.ctx_get_limit = soft_ctx_get_limit,
+	.ctx_set_limit = soft_ctx_set_limit,
+	.ctx_limit_bytes = soft_ctx_limit_bytes,
+	.ctx_status = soft_ctx_status,
+	.ctx_known = soft_ctx_status,
+	.ctx_fault = soft_ctx_fault,
+	.reserve = soft_reserve,
+	.unreserve = soft_unreserve,
+	.chunk_create = soft_chunk_create,
+	.chunk_compressible = soft_chunk_compressible,
+	.chunk_release = soft_chunk_release,
+	.chunk_export = soft_chunk_export,
+	.chunk_import = soft_chunk_import,
+	.map = soft_map,
+	.unmap = soft_unmap,
+	.set_access = soft_set_access,
+	.host_map = soft_host_map,
+	.host_unmap = soft_host_unmap,
+	.write = soft_write,
+	.read = soft_read,
+	.write_async = soft_write_async,
+	.read_async = soft_read_async,
+	.copy = soft_copy,
+	.copy_end = soft_stream_synchronize,
+	.fill = soft_fill,
+	.array_bytes = soft_array_bytes,
+	.array_create = soft_array_create,
+	.array_destroy = soft_array_destroy,
+	.array_write = soft_array_write,
+	.array_read = soft_array_read,
+	.array_copy = soft_array_copy,
+	.texture_create = soft_texture_create,
+	.surface_create = soft_surface_create,
+	.texture_destroy = soft_texture_destroy,
+	.texref_find = soft_texref_find,
+	.texref_set = soft_texref_set,
+	.stream_create = soft_stream_create,
+	.stream_set_attribute = soft_stream_set_attribute,
+	.stream_mem_ops = soft_stream_mem_ops,
+	.stream_destroy = soft_stream_destroy,
+	.stream_query = soft_stream_query,
+	.stream_synchronize = soft_stream_synchronize,
+	.stream_wait_event = soft_stream_wait_event,
+	.host_func = soft_host_func,
+	.host_func_done = soft_host_func_done,
+	.event_create = soft_event_create,
+	.event_destroy = soft_event_destroy,
+	.event_record = soft_event_record,
+	.ctx_record_event = soft_ctx_record_event,
+	.ctx_wait_event = soft_ctx_wait_event,
+	.event_query = soft_event_query,
+	.event_synchronize = soft_event_synchronize,
+	.event_elapsed = soft_event_elapsed,
+	.module_load = soft_module_load,
+	.library_load = soft_library_load,
+	.module_unload = soft_module_unload,
+	.module_memory = soft_module_memory,
+	.module_function = soft_module_function,
+	.module_global = soft_module_global,
+	.module_function_at = soft_module_function_at,
+	.module_status = soft_module_status,
+	.module_function_count = soft_module_function_count,
+	.func_attribute = soft_func_attribute,
+	.func_set_attribute = soft_func_set_attribute,
+	.func_param = soft_func_param,
+	.func_occupancy = soft_func_occupancy,
+	.func_clusters = soft_func_clusters,
+	.launch = soft_launch,
+	.tensor_map = soft_tensor_map,
+	.tensor_map_move = soft_tensor_map_move,
+	.busy_ns = soft_busy_ns,
+	.tpc_map = soft_tpc_map,
+	.sensors = soft_sensors,
+};
