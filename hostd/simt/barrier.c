@@ -8,7 +8,7 @@
  */
 #include "simt/bar.h"
 #include "simt/cta.h"
-#include "simt/row.h"
+#include "simt/handlers/row.h"
 
 /* ---- lanes of a warp ---- */
 

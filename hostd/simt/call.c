@@ -4,7 +4,7 @@
  * return address; parameters are copied between the frames, lane by lane.
  */
 #include "simt/cta.h"
-#include "simt/row.h"
+#include "simt/handlers/row.h"
 
 static uint8_t *area_of(const struct simt_warp *w, const struct simt_frame *f,
 			unsigned lane)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* barrier.cluster: threads of all blocks of a cluster. A block alone is a cluster too. */
 #include "simt/cta.h"
-#include "simt/row.h"
+#include "simt/handlers/row.h"
 
 /* Lets everybody go if all threads of the cluster have come. */
 static void check(struct simt_cluster *k)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Branches, joins, exits and what else steers a warp. */
 #include "simt/cta.h"
-#include "simt/row.h"
+#include "simt/handlers/row.h"
 
 static const struct simt_op *out_of_memory(struct simt_warp *w, const struct simt_op *op)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The handler tables of one instruction-set level. */
-#include "simt/row.h"
+#include "simt/handlers/row.h"
 
 #define TABLES(X)                                                                        \
 	X(simt_h_int)                                                                    \

@@ -7,7 +7,7 @@
 #ifndef WEFT_SIMT_MEM_H
 #define WEFT_SIMT_MEM_H
 
-#include "simt/row.h"
+#include "simt/handlers/row.h"
 
 enum mem_space {
 	MEM_GLOBAL, /* .global and .const */

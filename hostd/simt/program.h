@@ -27,7 +27,7 @@ struct simt_program {
 	uint8_t *konst; /* rows of constants */
 	size_t konst_bytes;
 	bool has_reserved;          /* asks where the reserved shared memory is */
-	struct simt_pos *positions; /* tables of lower_matrix.c, in blocks */
+	struct simt_pos *positions; /* tables of lower/matrix.c, in blocks */
 	struct simt_block *blocks;  /* everything that lives as long as the program */
 };
 

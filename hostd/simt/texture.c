@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "simt/mem.h"
-#include "simt/sample.h"
+#include "simt/handlers/sample.h"
 
 #include "ptx/ptx_isa.h"
 

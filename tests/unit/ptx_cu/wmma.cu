@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix fragments of mma.h, in every element type that it offers.
+// Matrix fragments of handlers/mma.h, in every element type that it offers.
 #include <cuda_bf16.h>
 #include <mma.h>
 
