@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../unit/guest_fake.h"
+#include "../unit/guest/fake.h"
 #include "base/clock.h"
 #include "guest.h"
 

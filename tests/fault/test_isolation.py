@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What a worker or a door that was taken over still has in its hands: what it inherited, its
-log, its user, and what it leaves behind. tests/unit/host_sandbox.c tries the system calls."""
+log, its user, and what it leaves behind. tests/unit/host/sandbox.c tries the system calls."""
 import os
 import shutil
 import socket

@@ -27,7 +27,7 @@ static int lying_reply(struct lane *l);
 
 #define lane_reply_begin lying_begin
 #define lane_reply       lying_reply
-#include "../unit/guest_fake.c"
+#include "../unit/guest/fake.c"
 #undef lane_reply_begin
 #undef lane_reply
 

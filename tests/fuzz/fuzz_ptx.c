@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "ptx_verify.h"
+#include "ptx/verify.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

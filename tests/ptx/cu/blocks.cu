@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels for tests/unit/simt_blocks.c: blocks that wait for each other, share atomics,
+// Kernels for tests/unit/simt/blocks.c: blocks that wait for each other, share atomics,
 // copy asynchronously or form clusters.
 #include <cooperative_groups.h>
 #include <cuda/barrier>

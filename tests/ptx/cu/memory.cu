@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels for tests/unit/simt_memory.c: state spaces, generic addresses, faults, printf.
+// Kernels for tests/unit/simt/memory.c: state spaces, generic addresses, faults, printf.
 #include <assert.h>
 #include <stdio.h>
 

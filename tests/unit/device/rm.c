@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the driver library asks the kernel for goes through ours: copy engines take short
+ * turns, host memory lies in large pages. */
+#include "device/cuda/hostpage.h"
+#include "device/cuda/tsg.h"
+#include "test.h"
+
+#define RM_ALLOC     _IOC(_IOC_READ | _IOC_WRITE, 'F', 0x2b, 48)
+#define RM_ALLOC_OLD _IOC(_IOC_READ | _IOC_WRITE, 'F', 0x2b, 32)
+#define TSG_CLASS    0xa06c
+#define MEMORY_CLASS 0x3e
+#define COPY_2       11
+#define MIB          (1ull << 20)
+#define NO_MEMORY    0x51
+
+Test(device_rm, other_requests_are_as_ever)
+{
+	uint32_t params[8] = {[3] = COPY_2}, alloc[12] = {[3] = TSG_CLASS};
+	int fd[2], n = 0;
+
+	cr_assert_eq(pipe(fd), 0);
+	cr_assert_eq(write(fd[1], "four", 4), 4);
+	cr_assert_eq(ioctl(fd[0], FIONREAD, &n), 0);
+	cr_assert_eq(n, 4);
+	memcpy(&alloc[4], &(void *){params}, sizeof(void *));
+	cr_assert_eq(ioctl(fd[0], RM_ALLOC, alloc), -1);
+	cr_assert_eq(errno, ENOTTY);
+	cr_assert_eq(ioctl(fd[0], RM_ALLOC, NULL), -1);
+	cr_assert_eq(ioctl(-1, FIONREAD, &n), -1);
+	cr_assert_eq(errno, EBADF);
+	cr_assert_eq(cuda_tsg_slices(), 0);
+	close(fd[0]);
+	close(fd[1]);
+}
+
+/* ---- groups ---- */
+
+/* A driver that makes what it is asked to, and remembers who was given a slice. */
+static struct {
+	int n, refuse;
+	uint32_t client, object, cmd, size;
+	uint64_t us;
+} driver;
+
+static long driver_ioctl(int fd, unsigned long request, void *arg)
+{
+	uint32_t *p = arg;
+
+	if (_IOC_NR(request) == 0x2b) {
+		p[2] = 0xcafe; /* the driver chooses the handle */
+		return 0;
+	}
+	cr_assert_eq(_IOC_NR(request), 0x2a);
+	cr_assert_eq(_IOC_SIZE(request), 32);
+	cr_assert_eq(fd, 7);
+	driver.n++;
+	driver.client = p[0];
+	driver.object = p[1];
+	driver.cmd = p[2];
+	driver.size = p[6];
+	driver.us = *(uint64_t *)(uintptr_t)(p[4] | (uint64_t)p[5] << 32);
+	if (driver.refuse == 1)
+		return -1;
+	p[7] = driver.refuse;
+	return 0;
+}
+
+static int alloc(uint32_t class, uint32_t engine)
+{
+	uint32_t params[8] = {[3] = engine}, arg[12] = {0xc11e, 0xde51ce, 0, class};
+
+	memcpy(&arg[4], &(void *){params}, sizeof(void *));
+	return ioctl(7, RM_ALLOC, arg);
+}
+
+Test(device_rm, groups_of_copy_engines_get_a_slice)
+{
+	static const uint32_t copy[] = {9, COPY_2, 18, 0x34, 0x3d};
+	static const uint32_t other[] = {0, 1, 8, 19, 0x33, 0x3e};
+
+	cuda_rm_kernel = driver_ioctl;
+	for (size_t i = 0; i < ARRAY_SIZE(other); i++)
+		cr_assert_eq(alloc(TSG_CLASS, other[i]), 0);
+	cr_assert_eq(alloc(TSG_CLASS + 1, COPY_2), 0);
+	cr_assert_eq(driver.n, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(copy); i++)
+		cr_assert_eq(alloc(TSG_CLASS, copy[i]), 0);
+	cr_assert_eq(driver.n, ARRAY_SIZE(copy));
+	cr_assert_eq(cuda_tsg_slices(), ARRAY_SIZE(copy));
+	cr_assert_eq(driver.client, 0xc11e);
+	cr_assert_eq(driver.object, 0xcafe);
+	cr_assert_eq(driver.cmd, 0xa06c0103);
+	cr_assert_eq(driver.size, sizeof(uint64_t));
+	cr_assert(driver.us > 0 && driver.us < 1024);
+	for (driver.refuse = 1; driver.refuse <= 2; driver.refuse++)
+		cr_assert_eq(alloc(TSG_CLASS, COPY_2), 0,
+			     "the group is there all the same");
+	cr_assert_eq(cuda_tsg_slices(), ARRAY_SIZE(copy));
+}
+
+DEVICE_TEST(device_rm, copy_engines_take_short_turns)
+{
+	cr_assert_eq(cuda_tsg_slices() > 0, !f->soft);
+}
+
+/* ---- host memory ---- */
+
+/* What libcuda 580 asks for: 3 where it lies (26:25), 3 how it hangs together (28:27). */
+#define ASKED         0x3a000000u
+#define PAGE_OF(attr) ((attr) >> 23 & 3)
+
+/* A kernel that has pages of up to this size (0 to 3), and writes into what it is given
+ * before it refuses. */
+static struct {
+	uint32_t most, page[4];
+	int n, fails;
+} kernel;
+
+static long kernel_ioctl(int fd, unsigned long request, void *arg)
+{
+	uint32_t *a = arg, *p = NULL;
+	uint32_t page;
+
+	cr_assert_eq(fd, 7);
+	cr_assert_lt(kernel.n, (int)ARRAY_SIZE(kernel.page));
+	memcpy(&p, &a[4], sizeof(p));
+	cr_assert_eq(a[2], 0xbeef);
+	cr_assert_eq(p[6] & ~(3u << 23), ASKED);
+	cr_assert_eq(a[_IOC_SIZE(request) == 48 ? 10 : 7], 0);
+	page = kernel.page[kernel.n++] = PAGE_OF(p[6]);
+	if (page <= kernel.most)
+		return 0;
+	a[2] = 0;
+	p[6] = p[16] = 0;
+	if (kernel.fails) {
+		errno = ENOMEM;
+		return -1;
+	}
+	a[_IOC_SIZE(request) == 48 ? 10 : 7] = NO_MEMORY;
+	return 0;
+}
+
+static uint32_t host_alloc(unsigned long request, uint64_t size, uint32_t most)
+{
+	uint32_t params[32] = {[6] = ASKED},
+		 arg[12] = {0xc11e, 0xde51ce, 0xbeef, MEMORY_CLASS};
+
+	memcpy(&params[16], &size, sizeof(size));
+	memcpy(&arg[4], &(void *){params}, sizeof(void *));
+	kernel.most = most;
+	kernel.n = 0;
+	cr_assert_eq(ioctl(7, request, arg), 0);
+	cr_assert_eq(arg[_IOC_SIZE(request) == 48 ? 10 : 7], 0);
+	cr_assert_eq(params[16], (uint32_t)size);
+	return PAGE_OF(params[6]);
+}
+
+static const unsigned long form[] = {RM_ALLOC, RM_ALLOC_OLD};
+
+Test(device_rm, host_memory_is_had_in_the_largest_pages)
+{
+	cuda_rm_kernel = kernel_ioctl;
+	cuda_hostpage_large(true);
+	for (size_t i = 0; i < ARRAY_SIZE(form); i++) {
+		cr_assert_eq(host_alloc(form[i], 8 * MIB, 3), 3);
+		cr_assert_eq(kernel.n, 1);
+		cr_assert_eq(cuda_hostpage_huge(), (i + 1) * 8 * MIB);
+	}
+}
+
+/* Each case in a process of its own: what was refused is not tried again. */
+static void refused(unsigned long request, int fails, uint32_t most)
+{
+	cuda_rm_kernel = kernel_ioctl;
+	cuda_hostpage_large(true);
+	kernel.fails = fails;
+	cr_assert_eq(host_alloc(request, 8 * MIB, most), most);
+	cr_assert_eq(kernel.n, most == 2 ? 2 : 3);
+	cr_assert_eq(host_alloc(request, 8 * MIB, 3), most, "it is not tried again soon");
+	cr_assert_eq(kernel.n, 1);
+	cr_assert_eq(cuda_hostpage_huge(), 0);
+}
+
+Test(device_rm, smaller_pages_if_the_kernel_fails)
+{
+	refused(RM_ALLOC, 1, 2);
+}
+
+Test(device_rm, smaller_pages_if_the_manager_has_none)
+{
+	refused(RM_ALLOC, 0, 2);
+}
+
+Test(device_rm, the_usual_pages_if_the_kernel_fails)
+{
+	refused(RM_ALLOC_OLD, 1, 0);
+}
+
+Test(device_rm, the_usual_pages_if_the_manager_has_none)
+{
+	refused(RM_ALLOC_OLD, 0, 0);
+}
+
+Test(device_rm, only_what_is_said_to_be_lies_in_large_pages)
+{
+	cuda_rm_kernel = kernel_ioctl;
+	cr_assert_eq(host_alloc(RM_ALLOC, 8 * MIB, 3), 0, "the library's own memory");
+	cuda_hostpage_large(true);
+	cr_assert_eq(host_alloc(RM_ALLOC, 3 * MIB, 3), 0, "no number of such pages");
+	cr_assert_eq(host_alloc(RM_ALLOC, 0, 3), 0);
+	cuda_hostpage_large(false);
+	cr_assert_eq(host_alloc(RM_ALLOC, 8 * MIB, 3), 0);
+	cr_assert_eq(cuda_hostpage_huge(), 0);
+}
+
+/* No memory at all: the answer is the kernel's. */
+static long nothing_left(int fd, unsigned long request, void *arg)
+{
+	(void)fd;
+	*cuda_rm_status(request, arg) = NO_MEMORY;
+	kernel.n++;
+	return 0;
+}
+
+Test(device_rm, host_memory_that_is_not_there_is_refused)
+{
+	uint32_t params[32] = {[6] = ASKED, [16] = 2 * MIB},
+		 arg[12] = {[3] = MEMORY_CLASS};
+
+	memcpy(&arg[4], &(void *){params}, sizeof(void *));
+	cuda_rm_kernel = nothing_left;
+	cuda_hostpage_large(true);
+	cr_assert_eq(ioctl(7, RM_ALLOC, arg), 0);
+	cr_assert_eq(arg[10], NO_MEMORY);
+	cr_assert_eq(kernel.n, 3);
+	cr_assert_eq(params[6], ASKED);
+}
+
+/* A machine may have no pages of 2 MiB left, but not one that runs only this. */
+DEVICE_TEST(device_rm, chunks_of_host_memory_lie_in_huge_pages)
+{
+	uint64_t before = cuda_hostpage_huge();
+	struct dev_chunk *c;
+
+	OK(f->ops->chunk_create(f->dev, 8 * MIB, DEV_MEMORY_HOST, &c));
+	cr_assert_eq(cuda_hostpage_huge() - before, f->soft ? 0 : 8 * MIB);
+	f->ops->chunk_release(f->dev, c);
+}

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "mates.h"
+
+struct broker b;
+struct tenant tenants[TENANTS];
+struct mate mates[WORKERS];
+uint64_t now;
+bool honest;
+unsigned by_hand_open;
+unsigned in_part;
+
+/* weftd ends a worker that cannot be told, or that breaks the rules. */
+void child_kill(struct child *c)
+{
+	container_of(c, struct mate, w.child)->dead = true;
+}
+
+void open_sockets(void)
+{
+	for (unsigned i = 0; i < WORKERS; i++) {
+		int pair[2];
+
+		cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair),
+			     0);
+		mates[i].w.ctl.fd = pair[0];
+		mates[i].sock = pair[1];
+	}
+}
+
+static void reset_mate(struct mate *m)
+{
+	int theirs = m->w.ctl.fd, ours = m->sock;
+
+	memset(m, 0, sizeof(*m));
+	m->w = (struct worker){.b = &b, .count = &m->page, .slice = -1};
+	m->w.ctl.fd = theirs;
+	m->sock = ours;
+	outbox_init(&m->w.out, &b, &m->w.ctl);
+	list_init(&m->w.link);
+}
+
+void reset(uint64_t device, uint64_t swap)
+{
+	free(b.numbers);
+	free(b.shares);
+	memset(&b, 0, sizeof(b));
+	memset(tenants, 0, sizeof(tenants));
+	list_init(&b.tenants);
+	list_init(&b.workers);
+	list_init(&b.holds);
+	b.device_total = device;
+	b.swap = swap;
+	b.chunk = CHUNK;
+	b.placement = placement_at((unsigned)rand() % 3);
+	now = NSEC_PER_SEC;
+	for (unsigned i = 0; i < TENANTS; i++) {
+		tenants[i].b = &b;
+		list_init(&tenants[i].workers);
+		hold_init(&tenants[i]);
+		/* max is no limit here, and allows more than the device has. */
+		tenants[i].memory = (struct conf_memory){.high = UINT64_MAX,
+							 .max = UINT64_MAX / 2,
+							 .swap_max = UINT64_MAX,
+							 .weight = 100};
+		list_append(&b.tenants, &tenants[i].link);
+	}
+	for (unsigned i = 0; i < WORKERS; i++)
+		reset_mate(&mates[i]);
+}
+
+/* ---- a worker's side ---- */
+
+void show(struct mate *m)
+{
+	uint64_t movable = m->has - MIN(m->has, m->pinned);
+
+	atomic_store(&m->page.movable_bytes, movable);
+	atomic_store(&m->page.pinned_bytes, m->has - movable);
+}
+
+static void answered(struct mate *m, const struct ctl_msg *a)
+{
+	if (m->need && a->id == m->need) {
+		cr_assert(m->lies || a->bytes <= m->away);
+		m->in = (struct ctl_msg){.id = a->id, .bytes = a->bytes};
+		m->in.type = a->bytes ? CTL_RESTORE : 0;
+		m->need = 0;
+		return;
+	}
+	for (unsigned i = 0; i < ASKED_MAX; i++) {
+		if (m->asked[i].id != a->id)
+			continue;
+		m->asked[i].id = 0;
+		cr_assert(a->result == 0 || a->result == -EDQUOT || a->result == -ENOMEM);
+		if (a->result == 0)
+			cr_assert_eq(a->bytes + a->total, m->asked[i].bytes);
+		cr_assert(!a->total || m->asked[i].part);
+		cr_assert(!a->total || a->bytes % CHUNK == 0);
+		m->has += a->bytes;
+		m->away += a->total;
+		in_part += a->total > 0;
+		show(m);
+		return;
+	}
+	cr_assert_fail("an answer to no question");
+}
+
+void hear(struct mate *m)
+{
+	struct ctl_msg msg;
+	int fd0, fd1;
+
+	while (ctl_recv(m->sock, &msg, &fd0, &fd1) == 0) {
+		switch (msg.type) {
+		case CTL_ANSWER:
+			answered(m, &msg);
+			break;
+		case CTL_RECLAIM:
+			cr_assert_eq(m->out.type, 0, "two at once");
+			cr_assert_leq(b.away, b.swap);
+			cr_assert_leq(msg.session, b.swap - b.away);
+			m->out = msg;
+			break;
+		case CTL_RESTORE:
+			cr_assert(!m->in.type && !m->out.type && !m->need);
+			cr_assert(m->lies || msg.bytes <= m->away);
+			m->in = msg;
+			break;
+		default:
+			cr_assert_eq(msg.type, CTL_POOL);
+			m->pool = msg.bytes;
+		}
+	}
+}
+
+/* Asks once for all of them: most have been told nothing. */
+void hear_all(void)
+{
+	struct pollfd p[WORKERS];
+
+	for (unsigned i = 0; i < WORKERS; i++)
+		p[i] = (struct pollfd){.fd = mates[i].sock, .events = POLLIN};
+	if (!poll(p, WORKERS, 0))
+		return;
+	for (unsigned i = 0; i < WORKERS; i++) {
+		if (p[i].revents)
+			hear(&mates[i]);
+	}
+}
+
+void start(struct mate *m, struct tenant *t, uint64_t overhead)
+{
+	reset_mate(m);
+	/* A context that finds no room is not made. */
+	overhead = MIN(overhead, account_gather(&b) + b.keep_ready * b.overhead);
+	list_append(&b.workers, &m->w.link);
+	m->w.state = WORKER_READY;
+	account_ready(&m->w, overhead);
+	m->overhead = overhead;
+	if (account_attach(&m->w, t) < 0) {
+		account_end(&m->w);
+		list_remove(&m->w.link);
+		m->w.state = WORKER_STARTING;
+		m->overhead = 0;
+		return;
+	}
+	m->w.state = WORKER_SESSION;
+	m->w.attached_ns = now;
+	account_begin(&m->w);
+}
+
+void stop(struct mate *m)
+{
+	reclaim_end(&m->w);
+	account_end(&m->w);
+	list_remove(&m->w.link);
+	hear(m);
+	reset_mate(m);
+}
+
+void ask_for(struct mate *m, uint64_t bytes, bool part)
+{
+	for (unsigned i = 0; i < ASKED_MAX; i++) {
+		if (m->asked[i].id)
+			continue;
+		if (purse_take(&m->page.purse, bytes)) {
+			m->has += bytes;
+			show(m);
+			return;
+		}
+		m->asked[i].id = ++m->next_id;
+		m->asked[i].bytes = bytes;
+		m->asked[i].part = part;
+		cr_assert_eq(reclaim_charge(&m->w, m->next_id, bytes, part, now), 0);
+		return;
+	}
+}
+
+void ask(struct mate *m, uint64_t bytes)
+{
+	ask_for(m, bytes, false);
+}
+
+void give_up(struct mate *m, uint64_t bytes)
+{
+	if (rand() % 2 && m->away) {
+		bytes = MIN(bytes, m->away);
+		m->away -= bytes;
+		away_freed(&m->w, bytes);
+		return;
+	}
+	bytes = MIN(bytes, m->has);
+	m->has -= bytes;
+	purse_put(&m->page.purse, bytes);
+	show(m);
+}
+
+/* Some of it, or all, before the rest. */
+static void say_left(struct mate *m, struct ctl_msg *all)
+{
+	struct ctl_msg some = {.type = CTL_LEFT, .id = all->id};
+
+	some.bytes = rand() % 2 ? all->bytes : all->bytes / 2 / CHUNK * CHUNK;
+	cr_assert_eq(reclaim_left(&m->w, &some, now), 0);
+	all->bytes -= some.bytes;
+}
+
+void move_out(struct mate *m)
+{
+	static const int results[] = {0, 0, 0, 0, 0, 0, -EBUSY, -ENOSPC, -ENOMEM, -EIO};
+	struct ctl_msg a = {.type = CTL_RECLAIMED, .id = m->out.id};
+	uint64_t can = atomic_load(&m->page.movable_bytes), early = 0;
+
+	a.result = m->endless ? -EBUSY : honest ? 0 : results[rand() % 10];
+	a.bytes = MIN(MIN(m->out.bytes, m->out.session), can);
+	if (a.result && !m->endless && rand() % 2)
+		a.bytes = a.bytes / 2 / CHUNK * CHUNK;
+	else if (a.result)
+		a.bytes = 0;
+	m->has -= a.bytes;
+	m->away += a.bytes;
+	if (a.bytes && !honest && rand() % 4 == 0) {
+		early = MIN(m->away, CHUNK);
+		m->away -= early;
+		away_freed(&m->w, early);
+	}
+	if (m->lies)
+		a.bytes = rand() % 2 ? UINT64_MAX : (uint64_t)rand() * CHUNK;
+	a.total = m->at_gate = a.result == -EBUSY && !m->endless && rand() % 2;
+	m->out.type = 0;
+	show(m);
+	if (rand() % 3 == 0)
+		say_left(m, &a);
+	cr_assert_eq(reclaim_ended(&m->w, &a, now), 0);
+}
+
+void move_in(struct mate *m)
+{
+	struct ctl_msg a = {.type = CTL_RESTORED, .id = m->in.id};
+
+	a.bytes = MIN(m->in.bytes, m->away);
+	if (!honest && rand() % 4 == 0) {
+		a.result = rand() % 2 ? -EBUSY : -ENOMEM;
+		a.bytes = a.bytes / 2 / CHUNK * CHUNK;
+	}
+	m->away -= a.bytes;
+	m->has += a.bytes;
+	if (m->lies)
+		a.bytes = UINT64_MAX;
+	a.total = m->at_gate = a.result == -EBUSY && rand() % 2;
+	m->in.type = 0;
+	show(m);
+	cr_assert_eq(reclaim_returned(&m->w, &a, now), 0);
+}
+
+void get_quiet(struct mate *m, int result)
+{
+	m->at_gate = false;
+	cr_assert_eq(reclaim_quiet(&m->w, result, now), 0);
+}
+
+void need(struct mate *m)
+{
+	/* A mover that moves does not ask. */
+	if (m->need || m->out.type || m->in.type)
+		return;
+	m->need = ++m->next_id;
+	cr_assert_eq(reclaim_need(&m->w, m->need, m->away, now), 0);
+}
+
+/* ---- what must hold ---- */
+
+static bool any_liar(void)
+{
+	for (unsigned i = 0; i < WORKERS; i++) {
+		if (mates[i].lies)
+			return true;
+	}
+	return false;
+}
+
+void check_sums(void)
+{
+	uint64_t granted = b.shared, away = 0, returning = 0;
+
+	for (unsigned i = 0; i < TENANTS; i++) {
+		uint64_t t_granted = 0, t_away = 0, held = 0;
+
+		for (unsigned k = 0; k < WORKERS; k++) {
+			const struct mate *m = &mates[k];
+
+			if (m->w.tenant != &tenants[i])
+				continue;
+			t_granted += m->w.charged;
+			t_away += m->w.away;
+			for (unsigned n = 0; n < ASKED_MAX; n++)
+				held += m->asked[n].id ? m->asked[n].bytes : 0;
+		}
+		cr_assert_eq(tenants[i].granted, t_granted);
+		cr_assert_eq(tenants[i].away, t_away);
+		cr_assert_eq(tenants[i].held, held);
+		granted += t_granted;
+		away += t_away;
+	}
+	for (unsigned k = 0; k < WORKERS; k++)
+		returning += mates[k].w.move.returning;
+	cr_assert_eq(b.granted, granted);
+	cr_assert_eq(b.away, away);
+	cr_assert_eq(b.returning, returning);
+	cr_assert_leq(b.granted, b.device_total, "promised twice");
+	cr_assert_leq(b.away, b.swap);
+}
+
+void check_truth(void)
+{
+	uint64_t on_device = 0;
+
+	for (unsigned k = 0; k < WORKERS; k++) {
+		const struct mate *m = &mates[k];
+
+		on_device += m->overhead + m->has;
+		if (m->lies || m->w.state != WORKER_SESSION)
+			continue;
+		cr_assert_eq(m->w.away, m->away);
+		cr_assert_eq(account_worker(&m->w),
+			     m->overhead + m->has + m->w.move.returning);
+	}
+	if (!any_liar())
+		cr_assert_leq(on_device, b.device_total);
+}
+
+static void check_left(void)
+{
+	for (unsigned i = 0; i < TENANTS; i++) {
+		uint64_t left, total, seen_left, seen_total;
+
+		account_left(&tenants[i], &left, &total);
+		cr_assert_leq(left, total);
+		for (unsigned k = 0; k < WORKERS; k++) {
+			if (mates[k].w.tenant != &tenants[i] || mates[k].lies ||
+			    !purse_look(&mates[k].page.purse, &seen_left, &seen_total))
+				continue;
+			cr_assert_eq(seen_left, left);
+			cr_assert_eq(seen_total, total);
+		}
+	}
+}
+
+void check(void)
+{
+	hear_all();
+	check_sums();
+	check_truth();
+	if (rand() % 16 == 0)
+		check_left();
+}
+
+void moved_by_hand(void *arg, uint64_t bytes)
+{
+	by_hand_open--;
+}
+
+uint64_t move_all(void)
+{
+	uint64_t next = reclaim_tick(&b, now);
+
+	hear_all();
+	for (unsigned i = 0; i < WORKERS; i++) {
+		if (mates[i].out.type)
+			move_out(&mates[i]);
+		if (mates[i].in.type)
+			move_in(&mates[i]);
+	}
+	return next;
+}
+
+void pass(uint64_t ns)
+{
+	uint64_t end = now + ns;
+
+	for (;;) {
+		uint64_t next = move_all();
+
+		if (b.reclaim_due)
+			continue;
+		check_sums();
+		check_truth();
+		if (next > end)
+			break;
+		now = next;
+	}
+	now = end;
+}
+
+void begin(uint64_t device, uint64_t swap)
+{
+	open_sockets();
+	reset(device, swap);
+	b.placement = placement_at(0);
+	honest = true;
+	for (unsigned i = 0; i < WORKERS; i++)
+		start(&mates[i], &tenants[i % TENANTS], 0);
+}
+
+void ask_in_pieces(struct mate *m, uint64_t bytes)
+{
+	for (; bytes; bytes -= MIN(bytes, 16 * MIB)) {
+		ask(m, MIN(bytes, 16 * MIB));
+		pass(NSEC_PER_MSEC);
+	}
+}

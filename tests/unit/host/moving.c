@@ -1,0 +1,822 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A session's memory goes out and comes back while its lanes work: the session, its
+ * gate and the thread that moves are real, and so is the software device; weftd is this
+ * test.
+ */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "../device/band.h"
+#include "../guest/call.h"
+#include "memory/move.h"
+#include "memory/pool.h"
+#include "memory/space.h"
+#include "worker/broker_link.h"
+#include "worker/moving.h"
+
+#define MIB    (1ull << 20)
+#define LANES  4
+#define MEMORY (512 * MIB)
+#define CTX    handle_make(HANDLE_CONTEXT, 1, 1)
+
+static struct session *s;
+static struct moving *moving; /* NULL: none */
+static pthread_mutex_t moving_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct broker_link *brokers;
+static struct loopback lb[LANES];
+static int sock[2]; /* the worker's end, weftd's */
+
+/* ---- weftd ---- */
+
+static struct {
+	pthread_t worker, weftd;
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	unsigned seed;
+	bool by_itself;          /* answers NEED, and moves */
+	struct ctl_msg last[32]; /* by type: the latest of each that came */
+	unsigned n[32];
+	uint64_t out, in, freed; /* bytes */
+	uint64_t left;           /* so far; RECLAIMED is kept with all that moved */
+	uint64_t shared;         /* likewise: where they are away */
+	bool moving_out;
+	_Atomic bool stop;
+} weftd = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
+
+static bool nobody_waits;
+
+static void tell(enum ctl_type type, uint32_t id, uint64_t bytes, uint64_t where)
+{
+	struct ctl_msg m = {.type = type,
+			    .id = id,
+			    .bytes = bytes,
+			    .total = where,
+			    .urgent = !nobody_waits,
+			    .session = UINT64_MAX};
+
+	cr_assert_eq(ctl_send(sock[1], &m, -1, -1), 0);
+}
+
+static void tell_result(uint32_t id, int result, uint64_t bytes)
+{
+	struct ctl_msg m = {
+		.type = CTL_ANSWER, .id = id, .result = result, .bytes = bytes};
+
+	cr_assert_eq(ctl_send(sock[1], &m, -1, -1), 0);
+}
+
+static void take_down(const struct ctl_msg *m)
+{
+	pthread_mutex_lock(&weftd.lock);
+	cr_assert_lt(m->type, 32);
+	weftd.last[m->type] = *m;
+	weftd.n[m->type]++;
+	if (m->type == CTL_LEFT) {
+		cr_assert_eq(weftd.left, 0, "it is said once");
+		weftd.out += m->bytes;
+		weftd.left = m->bytes;
+	}
+	if (m->type == CTL_RECLAIMED) {
+		weftd.out += m->bytes;
+		weftd.last[m->type].bytes += weftd.left;
+		weftd.left = 0;
+		weftd.moving_out = false;
+	}
+	if (m->type == CTL_RESTORED)
+		weftd.in += m->bytes;
+	if (m->type == CTL_AWAY_FREED)
+		weftd.freed += m->bytes;
+	if (m->type == CTL_IPC_EXPORT && m->result)
+		weftd.shared += m->bytes;
+	pthread_cond_broadcast(&weftd.cond);
+	pthread_mutex_unlock(&weftd.lock);
+}
+
+/* What the worker says. */
+static void *weftd_main(void *arg)
+{
+	struct ctl_msg m;
+	int fd[2];
+
+	while (ctl_recv(sock[1], &m, &fd[0], &fd[1]) == 0) {
+		take_down(&m);
+		closep(&fd[0]);
+		if (m.type == CTL_CHARGE || m.type == CTL_IPC_EXPORT ||
+		    m.type == CTL_IPC_DROP)
+			tell(CTL_ANSWER, m.id, 0, 0);
+		if (m.type == CTL_HOME) /* now and then it has no room */
+			tell_result(m.id, rand_r(&weftd.seed) % 4 ? 0 : -ENOMEM, m.bytes);
+		if (m.type == CTL_NEED && weftd.by_itself)
+			tell(CTL_ANSWER, m.id,
+			     rand_r(&weftd.seed) % 3 ? m.bytes : m.bytes / 2, 0);
+	}
+	return NULL;
+}
+
+/* While the session ends nothing moves any more; what weftd says then comes too late, but
+ * for answers to others. */
+static int tell_moving(const struct ctl_msg *m)
+{
+	int r = m->type == CTL_ANSWER ? -ENOENT : 0;
+
+	pthread_mutex_lock(&moving_lock);
+	if (moving)
+		r = moving_told(moving, m);
+	pthread_mutex_unlock(&moving_lock);
+	return r;
+}
+
+/* The main thread of a worker. */
+static void *worker_main(void *arg)
+{
+	struct ctl_msg m;
+	int fd[2];
+
+	while (ctl_recv(sock[0], &m, &fd[0], &fd[1]) == 0) {
+		int r = tell_moving(&m);
+
+		if (r == -ENOENT && m.type == CTL_ANSWER)
+			r = broker_link_answer(brokers, &m, -1);
+		cr_assert_eq(r, 0);
+	}
+	return NULL;
+}
+
+static struct ctl_msg wait_for(enum ctl_type type, unsigned n)
+{
+	struct ctl_msg m;
+
+	pthread_mutex_lock(&weftd.lock);
+	while (weftd.n[type] < n)
+		pthread_cond_wait(&weftd.cond, &weftd.lock);
+	m = weftd.last[type];
+	pthread_mutex_unlock(&weftd.lock);
+	return m;
+}
+
+/* ---- the session ---- */
+
+static void open_session(void)
+{
+	struct device_config cfg = {
+		.tpcs = 2, .memory_bytes = MEMORY, .chunk_bytes = 128u << 10};
+	struct sess_broker b;
+
+	device_band_release();
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sock), 0);
+	cr_assert_eq(broker_link_new(sock[0], &brokers), 0);
+	b = broker_link_ops(brokers);
+	cr_assert_eq(pthread_create(&weftd.weftd, NULL, weftd_main, NULL), 0);
+	cr_assert_eq(sess_new(&device_soft_ops, &cfg, &b, &s), 0);
+	space_set_placement(s->space, placement_find("lru"));
+	cr_assert_eq(touch_init(&s->touch), 0);
+	cr_assert_eq(space_set_piece(s->space, 256u << 10), 0);
+	cr_assert_eq(moving_new(s, brokers, sock[0], &moving), 0);
+	cr_assert_eq(pthread_create(&weftd.worker, NULL, worker_main, NULL), 0);
+}
+
+/* All lanes but for this send no command without a reply: they have no common tickets. */
+static void open_lanes(unsigned first, unsigned end)
+{
+	struct loopback_opts o = {.carrier = WIRE_CARRIER_STREAM};
+
+	for (unsigned i = first; i < end; i++) {
+		cr_assert_eq(loopback_init(&lb[i], &o), 0);
+		cr_assert_eq(sess_lane_reserve(s), (int)i);
+		cr_assert_eq(sess_lane_start(s, lb[i].worker, i), 0);
+		lb[i].worker = NULL;
+		if (i == 0) {
+			begin(lb[0].guest, primary_retain)->ctx = CTX;
+			cr_assert_eq(call(lb[0].guest, NULL), CUDA_SUCCESS);
+		}
+		atomic_store(&lb[i].tickets.next, i + 1);
+		begin(lb[i].guest, ctx_set_current)->ctx = CTX;
+		cr_assert_eq(lane_post(lb[i].guest), 0);
+		begin(lb[i].guest, cuCtxSynchronize);
+		cr_assert_eq(call(lb[i].guest, NULL), CUDA_SUCCESS);
+	}
+}
+
+static void setup(void)
+{
+	open_session();
+	open_lanes(0, 1);
+}
+
+static void teardown(void)
+{
+	struct moving *m;
+
+	for (unsigned i = 0; i < LANES; i++)
+		loopback_fini(&lb[i]);
+	sess_join(s);
+	pthread_mutex_lock(&moving_lock);
+	m = moving;
+	moving = NULL;
+	pthread_mutex_unlock(&moving_lock);
+	moving_free(m);
+	sess_free(s);
+	shutdown(sock[0], SHUT_RDWR);
+	pthread_join(weftd.worker, NULL);
+	pthread_join(weftd.weftd, NULL);
+}
+
+TestSuite(moving, .init = setup, .fini = teardown, .timeout = 100);
+
+static CUdeviceptr alloc(struct lane *l, uint64_t bytes)
+{
+	const struct cuMemAlloc_v2_rep *rep;
+
+	begin(l, cuMemAlloc_v2)->bytesize = bytes;
+	cr_assert_eq(call(l, (const void **)&rep), CUDA_SUCCESS);
+	return rep->dptr;
+}
+
+static void release(struct lane *l, CUdeviceptr addr)
+{
+	begin(l, mem_free)->dptr = addr;
+	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
+}
+
+static void fill(struct lane *l, CUdeviceptr dst, uint64_t bytes, uint32_t value)
+{
+	struct fill_cmd *c = begin(l, fill);
+
+	c->dst = dst;
+	c->width = bytes / 4;
+	c->height = 1;
+	c->elem_bytes = 4;
+	c->value = value;
+	c->stream = SESS_STREAM_THREAD;
+	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
+}
+
+static void share(struct lane *l, CUdeviceptr addr)
+{
+	begin(l, ipc_mem_export)->ptr = addr;
+	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
+}
+
+static void copy(struct lane *l, CUdeviceptr dst, CUdeviceptr src, uint64_t bytes)
+{
+	struct copy_dtod_cmd *c = begin(l, copy_dtod);
+
+	c->dst = dst;
+	c->src = src;
+	c->width = bytes;
+	c->height = 1;
+	c->stream = SESS_STREAM_THREAD;
+	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
+}
+
+static void check(struct lane *l, CUdeviceptr addr, uint64_t bytes, uint32_t value)
+{
+	struct copy_dtoh_cmd *c = begin(l, copy_dtoh);
+	struct lane_reply r;
+
+	c->src = addr;
+	c->pitch = c->width = bytes;
+	c->height = 1;
+	c->stream = SESS_STREAM_THREAD;
+	cr_assert_eq(lane_call(l, &r), 0);
+	for (;;) {
+		const uint32_t *w = r.payload;
+
+		cr_assert_eq(((const struct wire_result *)r.body)->result, CUDA_SUCCESS);
+		for (uint32_t i = 0; i < r.payload_size / 4; i++)
+			cr_assert_eq(w[i], value, "0x%llx + %u: 0x%x instead of 0x%x",
+				     (unsigned long long)addr, 4 * i, w[i], value);
+		if (!r.more)
+			break;
+		cr_assert_eq(lane_next(l, &r), 0);
+	}
+}
+
+/* ---- one after the other ---- */
+
+/* On a busy machine the device may take longer to get quiet than the worker waits. */
+static struct ctl_msg move(enum ctl_type type, uint32_t id, uint64_t bytes,
+			   enum placement_where where)
+{
+	enum ctl_type answer = type == CTL_RECLAIM ? CTL_RECLAIMED : CTL_RESTORED;
+	struct ctl_msg m;
+
+	do {
+		unsigned n = weftd.n[answer];
+
+		tell(type, id, bytes, where);
+		m = wait_for(answer, n + 1);
+		cr_assert_eq(m.id, id);
+	} while (m.result == -EBUSY);
+	return m;
+}
+
+static uint64_t swapped(void)
+{
+	struct space_residency r;
+
+	space_residency(s->space, &r);
+	return r.swapped;
+}
+
+static uint64_t mapped(void)
+{
+	struct space_residency r;
+
+	space_residency(s->space, &r);
+	return r.mapped;
+}
+
+Test(moving, out_and_back)
+{
+	struct lane *l = lb[0].guest;
+	CUdeviceptr a = alloc(l, 16 * MIB);
+	struct ctl_msg m;
+
+	fill(l, a, 16 * MIB, 0xabcd0001);
+	tell(CTL_POOL, 0, 4 * MIB, 0);
+	m = move(CTL_RECLAIM, 7, 16 * MIB, PLACE_MAPPED);
+	cr_assert(m.bytes == 16 * MIB && m.result == 0);
+	cr_assert_eq(mapped(), 16 * MIB);
+	cr_assert_eq(s->count->mapped_bytes, 16 * MIB);
+	cr_assert_eq(s->count->moved_out_bytes, 16 * MIB);
+	check(l, a, 16 * MIB, 0xabcd0001);
+	fill(l, a, MIB, 0xabcd0002);
+	m = move(CTL_RESTORE, 8, 4 * MIB, PLACE_MAPPED);
+	cr_assert(m.bytes == 4 * MIB && m.result == 0);
+	cr_assert_eq(mapped(), 12 * MIB);
+	check(l, a, MIB, 0xabcd0002);
+	check(l, a + MIB, 15 * MIB, 0xabcd0001);
+	m = move(CTL_RECLAIM, 9, 64 * MIB, PLACE_MAPPED);
+	cr_assert(m.bytes == 4 * MIB && m.result == -ENOSPC);
+	release(l, a);
+	cr_assert_eq(wait_for(CTL_AWAY_FREED, 1).bytes, 16 * MIB);
+}
+
+/* Once all that was asked for has left, weftd hears of it, and then of the rest; what
+ * need not be mapped, or nobody waits for, has no rest. */
+Test(moving, left_before_it_is_mapped)
+{
+	struct lane *l = lb[0].guest;
+
+	fill(l, alloc(l, 16 * MIB), 16 * MIB, 1);
+	move(CTL_RECLAIM, 1, 6 * MIB, PLACE_MAPPED);
+	cr_assert_eq(weftd.n[CTL_LEFT], 1);
+	cr_assert_eq(weftd.last[CTL_LEFT].id, 1);
+	cr_assert_geq(weftd.last[CTL_LEFT].bytes, 6 * MIB);
+	move(CTL_RECLAIM, 2, 4 * MIB, PLACE_SWAPPED);
+	move(CTL_RECLAIM, 3, 64 * MIB, PLACE_MAPPED); /* there is not so much */
+	move(CTL_RESTORE, 4, 16 * MIB, PLACE_MAPPED);
+	nobody_waits = true;
+	move(CTL_RECLAIM, 5, 16 * MIB, PLACE_MAPPED);
+	cr_assert_eq(weftd.n[CTL_LEFT], 1);
+	cr_assert_eq(weftd.out, 32 * MIB);
+}
+
+/* What is swapped comes back when it is wanted, as far as there is room; the rest is
+ * mapped. */
+Test(moving, swapped_until_it_is_wanted)
+{
+	struct lane *l = lb[0].guest;
+	CUdeviceptr a = alloc(l, 16 * MIB);
+	struct ctl_msg m;
+
+	weftd.by_itself = true;
+	weftd.seed = 2; /* half */
+	fill(l, a, 16 * MIB, 5);
+	m = move(CTL_RECLAIM, 1, 16 * MIB, PLACE_SWAPPED);
+	cr_assert_eq(m.bytes, 16 * MIB);
+	cr_assert_eq(swapped(), 16 * MIB);
+	release(l, alloc(l, MIB)); /* that touches nothing */
+	cr_assert_eq(weftd.n[CTL_NEED], 0);
+	check(l, a, 16 * MIB, 5);
+	m = wait_for(CTL_NEED, 1);
+	cr_assert_eq(m.bytes, 16 * MIB);
+	cr_assert_eq(wait_for(CTL_RESTORED, 1).id, m.id);
+	cr_assert_eq(swapped(), 0);
+	cr_assert_eq(mapped() + weftd.in, 16 * MIB);
+	release(l, a);
+}
+
+/* The driver looks at what a graph copies when the graph is made. */
+Test(moving, wanted_by_a_graph)
+{
+	struct lane *l = lb[0].guest;
+	CUdeviceptr a = alloc(l, 16 * MIB);
+	const uint64_t exec = handle_make(HANDLE_GRAPH_EXEC, 1, 1);
+
+	weftd.by_itself = true;
+	fill(l, a, 16 * MIB, 5);
+	(void)move(CTL_RECLAIM, 1, 16 * MIB, PLACE_SWAPPED);
+	*begin(l, graph_new) = (struct graph_new_cmd){.exec = exec};
+	cr_assert_eq(lane_post(l), 0);
+	begin(l, graph_ready)->exec = exec;
+	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
+	cr_assert_eq(swapped(), 0);
+	check(l, a, 16 * MIB, 5);
+	release(l, a);
+}
+
+static void graph_fills(struct lane *l, uint64_t exec, CUdeviceptr dst)
+{
+	*begin(l, graph_fill) = (struct graph_fill_cmd){
+		.exec = exec, .dst = dst, .width = 1, .height = 1, .elem_bytes = 1};
+	cr_assert_eq(lane_post(l), 0);
+}
+
+/* And when a node of it is changed. */
+Test(moving, wanted_by_a_node_of_a_graph)
+{
+	struct lane *l = lb[0].guest;
+	CUdeviceptr a = alloc(l, 16 * MIB);
+	const uint64_t exec = handle_make(HANDLE_GRAPH_EXEC, 1, 1);
+
+	weftd.by_itself = true;
+	fill(l, a, 16 * MIB, 5);
+	*begin(l, graph_new) = (struct graph_new_cmd){.exec = exec, .n_nodes = 1};
+	cr_assert_eq(lane_post(l), 0);
+	graph_fills(l, exec, a);
+	begin(l, graph_ready)->exec = exec;
+	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
+	(void)move(CTL_RECLAIM, 1, 16 * MIB, PLACE_SWAPPED);
+	cr_assert_eq(swapped(), 16 * MIB);
+	graph_fills(l, exec, a + 1);
+	release(l, alloc(l, MIB)); /* that touches nothing, and comes behind it */
+	cr_assert_eq(swapped(), 0);
+	check(l, a, 16 * MIB, 5);
+	release(l, a);
+}
+
+/* More goes out while the answer is awaited. */
+static void *check_on_thread(void *arg)
+{
+	check(lb[0].guest, *(CUdeviceptr *)arg, 8 * MIB, 6);
+	return NULL;
+}
+
+Test(moving, out_while_it_asks)
+{
+	struct lane *l = lb[0].guest;
+	CUdeviceptr a = alloc(l, 8 * MIB), b = alloc(l, 8 * MIB);
+	struct ctl_msg m;
+	uint32_t need;
+	pthread_t t;
+
+	fill(l, a, 8 * MIB, 6);
+	fill(l, b, 8 * MIB, 7);
+	m = move(CTL_RECLAIM, 1, 8 * MIB, PLACE_SWAPPED);
+	cr_assert_eq(m.bytes, 8 * MIB);
+	cr_assert_eq(pthread_create(&t, NULL, check_on_thread, &a), 0);
+	m = wait_for(CTL_NEED, 1);
+	need = m.id;
+	m = move(CTL_RECLAIM, 2, 8 * MIB, PLACE_SWAPPED);
+	cr_assert_eq(m.bytes, 8 * MIB);
+	cr_assert_eq(weftd.n[CTL_NEED], 1);
+	tell(CTL_ANSWER, need, 4 * MIB, 0);
+	pthread_join(t, NULL);
+	cr_assert_eq(wait_for(CTL_RESTORED, 1).bytes, 4 * MIB);
+	cr_assert_eq(mapped(), 12 * MIB);
+	check(l, b, 8 * MIB, 7);
+}
+
+/* Two threads share what is away: one gets room for all of it, the other for none. */
+static void *share_on_thread(void *arg)
+{
+	share(lb[1].guest, *(CUdeviceptr *)arg);
+	return NULL;
+}
+
+Test(moving, shared_while_away)
+{
+	struct lane *l = lb[0].guest;
+	CUdeviceptr a = alloc(l, 8 * MIB), b = alloc(l, 8 * MIB);
+	struct space_residency r;
+	struct ctl_msg m;
+	pthread_t t;
+
+	open_lanes(1, 2);
+	fill(l, a, 8 * MIB, 6);
+	fill(l, b, 8 * MIB, 7);
+	m = move(CTL_RECLAIM, 1, 16 * MIB, PLACE_MAPPED);
+	cr_assert_eq(m.bytes, 16 * MIB);
+	cr_assert_eq(pthread_create(&t, NULL, share_on_thread, &a), 0);
+	share(l, b);
+	pthread_join(t, NULL);
+	cr_assert_geq(weftd.n[CTL_HOME], 2);
+	space_residency(s->space, &r);
+	cr_assert_eq(r.movable, 0);
+	cr_assert_eq(r.pinned, weftd.in);
+	cr_assert_eq(r.mapped, weftd.shared);
+	cr_assert_eq(r.pinned + r.mapped, 16 * MIB);
+	m = move(CTL_RECLAIM, 2, 16 * MIB, PLACE_MAPPED);
+	cr_assert_eq(m.bytes, 0);
+	check(l, a, 8 * MIB, 6);
+	check(l, b, 8 * MIB, 7);
+	release(l, a);
+	release(l, b);
+	cr_assert_eq(wait_for(CTL_IPC_DROP, 2).type, CTL_IPC_DROP);
+}
+
+/* Memory that is mapped nowhere comes home as well, and nobody sees it meanwhile. */
+static CUdeviceptr map_chunk(struct lane *l, uint64_t chunk, uint64_t size)
+{
+	const struct cuMemAddressReserve_rep *rep;
+	struct mem_set_access_cmd *access;
+	CUdeviceptr at;
+
+	begin(l, cuMemAddressReserve)->size = size;
+	cr_assert_eq(call(l, (const void **)&rep), CUDA_SUCCESS);
+	at = rep->ptr;
+	*begin(l, cuMemMap) =
+		(struct cuMemMap_cmd){.ptr = at, .size = size, .handle = chunk};
+	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
+	access = begin(l, mem_set_access);
+	access->ptr = at;
+	access->size = size;
+	access->access = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
+	return at;
+}
+
+Test(moving, shared_while_mapped_nowhere)
+{
+	const uint64_t chunk = handle_make(HANDLE_CHUNK, 1, 1);
+	struct lane *l = lb[0].guest;
+	struct space_range range;
+	struct ctl_msg m;
+	CUdeviceptr at;
+
+	*begin(l, chunk_create) =
+		(struct chunk_create_cmd){.chunk = chunk, .size = 4 * MIB};
+	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
+	at = map_chunk(l, chunk, 4 * MIB);
+	fill(l, at, 4 * MIB, 8);
+	m = move(CTL_RECLAIM, 1, 4 * MIB, PLACE_SWAPPED);
+	cr_assert_eq(m.bytes, 4 * MIB);
+	*begin(l, cuMemUnmap) = (struct cuMemUnmap_cmd){.ptr = at, .size = 4 * MIB};
+	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
+	weftd.seed = 1;
+	begin(l, chunk_export)->chunk = chunk;
+	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
+	cr_assert_eq(wait_for(CTL_HOME, 1).bytes, 4 * MIB);
+	cr_assert_eq(weftd.in + weftd.shared, 4 * MIB);
+	cr_assert_eq(weftd.shared, 0, "there was room for it");
+	/* it lay at an address for a moment */
+	for (at = DEVICE_BAND_BASE; at < DEVICE_BAND_BASE + 64 * MIB; at += MIB)
+		cr_assert(space_find(s->space, at, &range) != CUDA_SUCCESS ||
+			  !range.mapped);
+	at = map_chunk(l, chunk, 4 * MIB);
+	check(l, at, 4 * MIB, 8);
+}
+
+static uint64_t used(void)
+{
+	uint64_t used, peak;
+
+	space_usage(s->space, &used, &peak);
+	return used;
+}
+
+/* What a pool has and the program does not use is freed before anything moves. */
+Test(moving, pools_first)
+{
+	struct lane *l = lb[0].guest;
+	CUdeviceptr a = alloc(l, 16 * MIB), p;
+	uint64_t had = used();
+	struct ctl_msg m;
+
+	fill(l, a, 16 * MIB, 9);
+	cr_assert_eq(pool_set(s->pools, pools_default(s->pools),
+			      CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, UINT64_MAX),
+		     CUDA_SUCCESS);
+	for (unsigned i = 0; i < 2; i++) {
+		cr_assert_eq(pool_alloc(s->pools, pools_default(s->pools), NULL, NULL,
+					8 * MIB, &p),
+			     CUDA_SUCCESS);
+		cr_assert_gt(used(), had + 8 * MIB);
+		cr_assert(pools_free(s->pools, p));
+		cr_assert_gt(used(), had + 8 * MIB, "the pool keeps it");
+		m = move(CTL_RECLAIM, 1 + i, 16 * MIB, PLACE_MAPPED);
+		cr_assert(m.result == 0 && m.bytes == 0);
+		cr_assert_eq(used(), had);
+		cr_assert_eq(mapped(), 0);
+	}
+	m = move(CTL_RECLAIM, 3, 16 * MIB, PLACE_MAPPED);
+	cr_assert(m.result == 0 && m.bytes == 16 * MIB);
+	check(l, a, 16 * MIB, 9);
+	release(l, a);
+}
+
+/* Likewise, but it is in host memory: what is to leave the device leaves it. */
+Test(moving, pools_that_are_away)
+{
+	struct lane *l = lb[0].guest;
+	CUdeviceptr a, p;
+	struct ctl_msg m;
+
+	cr_assert_eq(pool_set(s->pools, pools_default(s->pools),
+			      CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, UINT64_MAX),
+		     CUDA_SUCCESS);
+	cr_assert_eq(
+		pool_alloc(s->pools, pools_default(s->pools), NULL, NULL, 8 * MIB, &p),
+		CUDA_SUCCESS);
+	(void)move(CTL_RECLAIM, 1, 1024 * MIB, PLACE_MAPPED);
+	cr_assert_geq(mapped(), 8 * MIB);
+	cr_assert(pools_free(s->pools, p));
+	cr_assert_geq(mapped(), 8 * MIB, "the pool keeps it");
+	a = alloc(l, 16 * MIB);
+	fill(l, a, 16 * MIB, 9);
+	m = move(CTL_RECLAIM, 2, 16 * MIB, PLACE_MAPPED);
+	cr_assert(m.result == 0 && m.bytes == 16 * MIB);
+	cr_assert_eq(mapped(), 16 * MIB);
+	check(l, a, 16 * MIB, 9);
+	release(l, a);
+}
+
+static struct ctl_msg reclaim_once(uint32_t id, uint64_t bytes)
+{
+	unsigned n = weftd.n[CTL_RECLAIMED];
+
+	tell(CTL_RECLAIM, id, bytes, PLACE_MAPPED);
+	return wait_for(CTL_RECLAIMED, n + 1);
+}
+
+/* Work that does not end is waited for longer each time, and weftd hears when it has. */
+Test(moving, patient)
+{
+	struct lane *l = lb[0].guest;
+	CUdeviceptr a = alloc(l, 16 * MIB);
+	struct gate_lane work;
+	unsigned n, times = 0;
+	struct ctl_msg m;
+
+	fill(l, a, 16 * MIB, 8);
+	gate_lane_add(&s->gate, &work);
+	do {
+		cr_assert_eq(gate_enter(&s->gate, &work), 0);
+		n = weftd.n[CTL_QUIET];
+		m = reclaim_once(++times, 16 * MIB);
+		cr_assert(m.result == -EBUSY && !m.bytes);
+		cr_assert_eq(m.total, times > 1);
+		if (times == 2)
+			cr_assert_eq(wait_for(CTL_QUIET, n + 1).result, -EBUSY);
+		gate_leave(&work);
+	} while (times <= 2 || wait_for(CTL_QUIET, n + 1).result < 0);
+	m = move(CTL_RECLAIM, ++times, 16 * MIB, PLACE_MAPPED);
+	cr_assert(m.result == 0 && m.bytes == 16 * MIB);
+	/* and from the beginning again */
+	cr_assert_eq(gate_enter(&s->gate, &work), 0);
+	m = reclaim_once(++times, 16 * MIB);
+	cr_assert(m.result == -EBUSY && !m.total);
+	gate_leave(&work);
+	gate_lane_remove(&s->gate, &work);
+	check(l, a, 16 * MIB, 8);
+	release(l, a);
+}
+
+Test(moving, what_weftd_does_not_say)
+{
+	struct ctl_msg m = {.type = CTL_ANSWER, .id = 0};
+
+	cr_assert_eq(moving_told(moving, &m), -ENOENT);
+	m.id = 12345;
+	cr_assert_eq(moving_told(moving, &m), -ENOENT);
+	m.type = CTL_HELLO;
+	cr_assert_eq(moving_told(moving, &m), -EPROTO);
+	m.type = CTL_RECLAIM;
+	m.bytes = m.session = UINT64_MAX;
+	m.total = 77;
+	cr_assert_eq(moving_told(moving, &m), 0);
+	wait_for(CTL_RECLAIMED, 1);
+}
+
+/* ---- all at once ---- */
+
+#define BUFFERS 6
+#define STEPS   250
+
+struct buffer {
+	CUdeviceptr addr;
+	uint64_t bytes;
+	uint32_t value;
+};
+
+static const uint64_t sizes[] = {4096, 300u << 10, MIB + 4096, 6 * MIB};
+
+static void step(struct lane *l, struct buffer *b, unsigned *seed, uint32_t value)
+{
+	struct buffer *k = &b[rand_r(seed) % BUFFERS], *o = &b[rand_r(seed) % BUFFERS];
+	uint64_t at;
+
+	if (!k->addr) {
+		k->bytes = sizes[rand_r(seed) % ARRAY_SIZE(sizes)];
+		k->addr = alloc(l, k->bytes);
+		k->value = value;
+		fill(l, k->addr, k->bytes, value);
+		return;
+	}
+	if (rand_r(seed) % 32 == 0) { /* what stays where it is from then on */
+		share(l, k->addr);
+		return;
+	}
+	switch (rand_r(seed) % 6) {
+	case 0:
+		check(l, k->addr, k->bytes, k->value);
+		release(l, k->addr);
+		k->addr = 0;
+		return;
+	case 1:
+	case 2:
+		if (o == k || !o->addr || o->bytes != k->bytes)
+			return;
+		copy(l, k->addr, o->addr, k->bytes);
+		k->value = o->value;
+		return;
+	case 3:
+		k->value = value;
+		fill(l, k->addr, k->bytes, value);
+		return;
+	default:
+		at = rand_r(seed) % (k->bytes / 4096) * 4096;
+		check(l, k->addr + at, 4096, k->value);
+		return;
+	}
+}
+
+static _Atomic unsigned working;
+
+static void *lane_main(void *arg)
+{
+	unsigned i = (unsigned)(uintptr_t)arg, seed = i + 1;
+	struct lane *l = lb[i].guest;
+	struct buffer b[BUFFERS] = {0};
+
+	for (uint32_t n = 0; n < STEPS; n++)
+		step(l, b, &seed, i << 24 | n);
+	for (unsigned k = 0; k < BUFFERS; k++) {
+		if (!b[k].addr)
+			continue;
+		check(l, b[k].addr, b[k].bytes, b[k].value);
+		release(l, b[k].addr);
+	}
+	atomic_fetch_sub(&working, 1);
+	return NULL;
+}
+
+/* One move after the other, as weftd asks for them. */
+static void move_something(unsigned *seed, uint32_t id)
+{
+	uint64_t bytes = (uint64_t)(1 + rand_r(seed) % 64) << 18;
+	bool out = rand_r(seed) % 2;
+	unsigned n;
+
+	pthread_mutex_lock(&weftd.lock);
+	/* Not beside a NEED or HOME. */
+	if (!out && (weftd.n[CTL_NEED] || weftd.n[CTL_HOME]))
+		out = true;
+	n = weftd.n[out ? CTL_RECLAIMED : CTL_RESTORED];
+	pthread_mutex_unlock(&weftd.lock);
+	tell(out ? CTL_RECLAIM : CTL_RESTORE, id, bytes,
+	     rand_r(seed) % 2 ? PLACE_MAPPED : PLACE_SWAPPED);
+	wait_for(out ? CTL_RECLAIMED : CTL_RESTORED, n + 1);
+	if (rand_r(seed) % 8 == 0)
+		tell(CTL_POOL, 0, bytes, 0);
+}
+
+Test(moving, while_lanes_work)
+{
+	pthread_t t[LANES];
+	unsigned seed = 5;
+	uint32_t id = 0;
+
+	weftd.by_itself = true;
+	weftd.seed = 3;
+	open_lanes(1, LANES);
+	atomic_store(&working, LANES);
+	for (unsigned i = 0; i < LANES; i++)
+		cr_assert_eq(pthread_create(&t[i], NULL, lane_main, (void *)(uintptr_t)i),
+			     0);
+	while (atomic_load(&working))
+		move_something(&seed, ++id);
+	for (unsigned i = 0; i < LANES; i++)
+		pthread_join(t[i], NULL);
+	cr_assert_gt(weftd.out, 0);
+	cr_assert_gt(weftd.in, 0);
+	cr_assert_gt(weftd.n[CTL_NEED], 0);
+	cr_assert_gt(weftd.n[CTL_IPC_EXPORT], 0);
+	/* What was freed last may not have been heard yet. */
+	pthread_mutex_lock(&weftd.lock);
+	while (weftd.out > weftd.in + weftd.freed + weftd.shared)
+		pthread_cond_wait(&weftd.cond, &weftd.lock);
+	cr_assert_eq(weftd.out, weftd.in + weftd.freed + weftd.shared);
+	pthread_mutex_unlock(&weftd.lock);
+}

@@ -1,0 +1,806 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* More memory promised than the device has: one case each. */
+#include <criterion/criterion.h>
+#include <errno.h>
+
+#include "base/clock.h"
+#include "mates.h"
+
+/* One tenant has everything, then others come: all have their share within a chunk. */
+Test(reclaim, shares)
+{
+	begin(1024 * MIB, 4096 * MIB);
+	ask_in_pieces(&mates[0], 1024 * MIB);
+	cr_assert_eq(mates[0].has, 1024 * MIB);
+	ask_in_pieces(&mates[1], 1024 * MIB);
+	cr_assert_eq(mates[0].has, 512 * MIB);
+	cr_assert_eq(mates[0].away, 512 * MIB);
+	cr_assert_eq(mates[1].has, 512 * MIB);
+	cr_assert_eq(mates[1].away, 512 * MIB, "it gave way itself");
+	tenants[2].memory.weight = 200;
+	ask_in_pieces(&mates[2], 1024 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[2].has, 512 * MIB);
+	cr_assert(mates[0].has >= 256 * MIB - CHUNK && mates[0].has <= 256 * MIB + CHUNK);
+	cr_assert(mates[1].has >= 256 * MIB - CHUNK && mates[1].has <= 256 * MIB + CHUNK);
+	cr_assert_eq(tenants[0].events.oom + tenants[1].events.oom, 0);
+}
+
+/* While there is not enough for all, a little is free for who comes next, and whoever is
+ * above its share sees to that; the shares are equal beside it. */
+Test(reclaim, reserve)
+{
+	uint64_t moved;
+
+	begin(1024 * MIB, 4096 * MIB);
+	b.reserve = 64 * MIB;
+	ask_in_pieces(&mates[0], 1024 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[0].has, 1024 * MIB, "everything fits");
+	ask(&mates[1], 16 * MIB);
+	cr_assert_eq(mates[1].has, 0, "it waits");
+	pass(20 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[1].has, 16 * MIB);
+	cr_assert_eq(account_free(&b), 64 * MIB);
+	/* at once, however much of it */
+	ask(&mates[1], 64 * MIB);
+	hear(&mates[1]);
+	cr_assert_eq(mates[1].has, 80 * MIB);
+	pass(20 * NSEC_PER_MSEC);
+	cr_assert_eq(account_free(&b), 64 * MIB);
+	cr_assert_eq(mates[0].away, 144 * MIB);
+	cr_assert_eq(mates[1].away, 0);
+	ask_in_pieces(&mates[1], 944 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[0].has, 480 * MIB);
+	cr_assert_eq(mates[1].has, 480 * MIB);
+	cr_assert_eq(account_free(&b), 64 * MIB);
+	/* and stays so */
+	moved = tenants[0].events.reclaim + tenants[1].events.reclaim;
+	pass(10 * NSEC_PER_SEC);
+	cr_assert_eq(tenants[0].events.reclaim + tenants[1].events.reclaim, moved);
+	cr_assert_eq(mates[0].has + mates[1].has, 960 * MIB);
+}
+
+/* Nothing is kept of what all can have together; but who goes and comes again at once
+ * finds it. */
+Test(reclaim, reserve_ends)
+{
+	begin(256 * MIB, 1024 * MIB);
+	b.reserve = 16 * MIB;
+	ask_in_pieces(&mates[0], 256 * MIB);
+	ask_in_pieces(&mates[1], 64 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[0].away, 80 * MIB);
+	stop(&mates[1]);
+	pass(100 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[0].away, 16 * MIB);
+	start(&mates[1], &tenants[1], 0);
+	ask(&mates[1], 16 * MIB);
+	hear(&mates[1]);
+	cr_assert_eq(mates[1].has, 16 * MIB);
+	stop(&mates[1]);
+	pass(3 * NSEC_PER_SEC);
+	cr_assert_eq(mates[0].away, 0);
+	cr_assert_eq(reclaim_tick(&b, now), UINT64_MAX, "nothing is to be looked at");
+}
+
+/* A tenant within its share gives nothing for it, nor what it is promised. */
+Test(reclaim, reserve_is_no_reason)
+{
+	begin(256 * MIB, 1024 * MIB);
+	b.reserve = 16 * MIB;
+	tenants[1].memory.low = 64 * MIB;
+	ask_in_pieces(&mates[1], 64 * MIB);
+	ask_in_pieces(&mates[0], 192 * MIB);
+	mates[0].pinned = 192 * MIB;
+	show(&mates[0]);
+	ask(&mates[2], 16 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[1].has, 64 * MIB - mates[2].has);
+	pass(NSEC_PER_SEC);
+	cr_assert_leq(account_free(&b), CHUNK);
+	mates[0].pinned = 0;
+	show(&mates[0]);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[1].has, 64 * MIB);
+	cr_assert_eq(account_free(&b), 16 * MIB);
+}
+
+/* Nothing moves for the sake of an allocation that cannot be. */
+Test(reclaim, reserve_not_for_the_impossible)
+{
+	begin(256 * MIB, 1024 * MIB);
+	b.reserve = 16 * MIB;
+	ask_in_pieces(&mates[0], 248 * MIB);
+	mates[0].pinned = 148 * MIB;
+	show(&mates[0]);
+	for (unsigned i = 0; i < 3; i++) {
+		ask(&mates[1], 200 * MIB);
+		pass(100 * NSEC_PER_MSEC);
+		cr_assert_eq(mates[1].asked[0].id, 0);
+		cr_assert_eq(b.away, 0);
+	}
+	cr_assert_eq(tenants[1].events.oom, 3);
+}
+
+/* What is freed comes back to who has memory away, within 50 ms and without a message. */
+Test(reclaim, comes_back)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 256 * MIB);
+	ask_in_pieces(&mates[1], 128 * MIB);
+	cr_assert_eq(mates[0].away, 128 * MIB);
+	mates[1].has -= 100 * MIB;
+	purse_put(&mates[1].page.purse, 100 * MIB);
+	show(&mates[1]);
+	pass(50 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[0].away, 28 * MIB);
+	stop(&mates[1]);
+	pass(50 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[0].away, 0);
+	cr_assert_eq(reclaim_tick(&b, now), UINT64_MAX, "nothing is to be looked at");
+}
+
+/* What was given a moment ago is not brought back at once, because more may be needed. */
+Test(reclaim, gives_again)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 256 * MIB);
+	ask(&mates[1], 16 * MIB);
+	pass(NSEC_PER_MSEC);
+	stop(&mates[1]);
+	pass(20 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[0].away, 16 * MIB);
+	ask(&mates[2], 16 * MIB);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(tenants[0].events.reclaim, 1);
+	stop(&mates[2]);
+	pass(50 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[0].away, 0);
+}
+
+/* While somebody is granted or moves memory, others make none in the host. */
+Test(reclaim, others_pause)
+{
+	const _Atomic uint64_t *pause = &mates[2].page.host_pause_ns;
+	const _Atomic uint64_t *mapping = &mates[2].page.mapping_until_ns;
+
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 240 * MIB);
+	cr_assert_eq(*pause, 0, "there is enough");
+	ready_tick(&b, now);
+	ask(&mates[1], 16 * MIB);
+	cr_assert_eq(*pause, now + READY_PAUSE_NS);
+	cr_assert_eq(*mapping, now + SESS_MAPPING_NS);
+	now += 2 * SESS_MAPPING_NS;
+	ask(&mates[1], 16 * MIB);
+	cr_assert_lt(*mapping, now, "it waits");
+	reclaim_tick(&b, now);
+	hear_all();
+	cr_assert_eq(*pause, UINT64_MAX);
+	ask(&mates[3], 16 * MIB);
+	cr_assert_eq(*pause, UINT64_MAX);
+	move_out(&mates[0]);
+	cr_assert_eq(*pause, now + READY_PAUSE_NS);
+	reclaim_tick(&b, now);
+	hear_all();
+	cr_assert_eq(*pause, UINT64_MAX);
+	stop(&mates[0]);
+	cr_assert_lt(*pause, UINT64_MAX, "it has gone");
+}
+
+/* What the one asks for comes when the other, on its way out, has gone. */
+static void comes_when_gone(struct mate *m, uint64_t bytes, struct mate *gone)
+{
+	account_ending(&gone->w, now);
+	account_ending(&gone->w, now);
+	ask(m, bytes);
+	pass(NSEC_PER_SEC);
+	cr_assert_neq(m->asked[0].id, 0, "it waits");
+	stop(gone);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(m->has, bytes);
+}
+
+/* The program has gone, the worker has not yet: its memory is waited for, where a limit
+ * is in the way, where the device is full, and without swap. */
+Test(reclaim, ending)
+{
+	for (unsigned swap = 0; swap < 2; swap++) {
+		begin(256 * MIB, swap * 1024 * MIB);
+		tenants[1].memory.max = 128 * MIB;
+		stop(&mates[5]);
+		start(&mates[5], &tenants[1], 0);
+		ask(&mates[1], 100 * MIB);
+		ask(&mates[5], 100 * MIB);
+		hear(&mates[5]);
+		cr_assert_eq(tenants[1].events.max, 1, "at once");
+		cr_assert_eq(mates[5].asked[0].id, 0);
+		comes_when_gone(&mates[5], 100 * MIB, &mates[1]);
+
+		mates[5].pinned = 100 * MIB;
+		show(&mates[5]);
+		ask(&mates[2], 200 * MIB);
+		pass(NSEC_PER_SEC);
+		cr_assert_eq(mates[2].asked[0].id, 0);
+		cr_assert_eq(mates[2].has, 0, "refused");
+		comes_when_gone(&mates[2], 200 * MIB, &mates[5]);
+		cr_assert_eq(b.n_ending + tenants[1].n_ending, 0);
+	}
+}
+
+/* What is free in a moment nobody else has to give; but if it is not, somebody has. */
+Test(reclaim, ending_frees_enough)
+{
+	for (unsigned late = 0; late < 2; late++) {
+		begin(256 * MIB, 1024 * MIB);
+		ask_in_pieces(&mates[0], 128 * MIB);
+		ask_in_pieces(&mates[1], 128 * MIB);
+		account_ending(&mates[0].w, now);
+		ask(&mates[2], 64 * MIB);
+		pass(late ? 150 * NSEC_PER_MSEC : 50 * NSEC_PER_MSEC);
+		cr_assert_eq(mates[2].has, late ? 64 * MIB : 0);
+		cr_assert_eq(mates[1].away, late ? 64 * MIB : 0);
+		mates[0].has = 0;
+		purse_put(&mates[0].page.purse, 128 * MIB);
+		show(&mates[0]);
+		pass(50 * NSEC_PER_MSEC);
+		cr_assert_eq(mates[2].has, 64 * MIB);
+		cr_assert_eq(mates[1].away, 0);
+	}
+}
+
+/* It is for the first who waits: for the others somebody gives way meanwhile. */
+Test(reclaim, ending_frees_for_the_first)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 64 * MIB);
+	ask_in_pieces(&mates[1], 192 * MIB);
+	account_ending(&mates[0].w, now);
+	ask(&mates[2], 64 * MIB);
+	ask(&mates[3], 64 * MIB);
+	pass(50 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[2].has + mates[3].has, 64 * MIB);
+	cr_assert_eq(mates[1].away, 64 * MIB);
+	mates[0].has = 0;
+	purse_put(&mates[0].page.purse, 64 * MIB);
+	show(&mates[0]);
+	pass(50 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[2].has + mates[3].has, 128 * MIB);
+	cr_assert_eq(mates[1].away, 64 * MIB);
+}
+
+/* Who was asked to give way and is on its way out may not answer any more. */
+Test(reclaim, ending_while_asked)
+{
+	struct worker *asked;
+
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 128 * MIB);
+	ask_in_pieces(&mates[1], 128 * MIB);
+	ask(&mates[2], 32 * MIB);
+	reclaim_tick(&b, now);
+	asked = b.moving;
+	cr_assert_not_null(asked);
+	account_ending(asked, now);
+	reclaim_ending(asked, now);
+	cr_assert_null(b.moving);
+	now += 150 * NSEC_PER_MSEC;
+	reclaim_tick(&b, now);
+	cr_assert(b.moving && b.moving != asked);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(mates[2].has, 32 * MIB);
+}
+
+/* Who is on its way out neither gives way nor has anything brought back, however little
+ * it has left on the device; what it gives back goes to the others. */
+Test(reclaim, ending_wants_nothing)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 256 * MIB);
+	ask_in_pieces(&mates[1], 256 * MIB);
+	cr_assert_eq(mates[0].away, 128 * MIB);
+	cr_assert_eq(mates[1].away, 128 * MIB);
+	account_ending(&mates[0].w, now);
+	ask(&mates[2], 64 * MIB);
+	pass(150 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[0].away, 128 * MIB);
+	cr_assert_eq(mates[1].away, 192 * MIB);
+	mates[0].has = 0;
+	purse_put(&mates[0].page.purse, 128 * MIB);
+	show(&mates[0]);
+	pass(50 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[0].away, 128 * MIB);
+	cr_assert_eq(mates[1].away, 64 * MIB);
+	stop(&mates[0]);
+	cr_assert_eq(b.away, mates[1].away);
+}
+
+/* A tenant whose kernels keep its memory busy: who wants more than its share waits, up to
+ * a bounded time; who has less than that does not. */
+Test(reclaim, busy)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 240 * MIB);
+	mates[0].w.move.busy_ns = UINT64_MAX;
+	ask(&mates[1], 200 * MIB);
+	ask_for(&mates[3], 200 * MIB, true);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[1].has + mates[3].has, 0);
+	ask(&mates[2], 16 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[2].has + mates[2].away, 16 * MIB, "it passed");
+	pass(27 * NSEC_PER_SEC);
+	cr_assert_neq(mates[1].asked[0].id, 0);
+	pass(2 * NSEC_PER_SEC);
+	cr_assert_eq(mates[1].asked[0].id, 0);
+	cr_assert_eq(mates[1].has, 0);
+	cr_assert_eq(tenants[1].events.oom, 1);
+	cr_assert_eq(mates[3].has + mates[3].away, 200 * MIB);
+	cr_assert_eq(tenants[3].events.oom, 0);
+	stop(&mates[3]);
+	mates[0].w.move.busy_ns = 0;
+	ask(&mates[1], 100 * MIB);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(mates[1].has, 100 * MIB);
+}
+
+/* The number of what weftd asks it for; the test answers. */
+static uint32_t asked_to_move(struct mate *m)
+{
+	reclaim_tick(&b, now);
+	hear_all();
+	cr_assert_neq(m->out.type, 0);
+	m->out.type = 0;
+	return m->out.id;
+}
+
+/* Who waits is served when there is room, before the move has ended; the next one is
+ * asked after that. */
+Test(reclaim, left_before_the_end)
+{
+	struct ctl_msg a = {.type = CTL_LEFT, .bytes = 16 * MIB};
+
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 256 * MIB);
+	ask(&mates[1], 16 * MIB);
+	a.id = asked_to_move(&mates[0]);
+	mates[0].has -= 16 * MIB;
+	mates[0].away += 16 * MIB;
+	show(&mates[0]);
+	cr_assert_eq(reclaim_left(&mates[0].w, &a, now), 0);
+	ask(&mates[2], 16 * MIB);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(mates[1].has, 16 * MIB);
+	cr_assert_eq(mates[2].has, 0);
+	cr_assert_eq(tenants[0].events.reclaim, 0);
+	a.bytes = 0;
+	cr_assert_eq(reclaim_ended(&mates[0].w, &a, now), 0);
+	cr_assert_eq(tenants[0].events.reclaim, 1);
+	cr_assert_eq(reclaim_left(&mates[0].w, &a, now), -EPROTO, "nobody asked");
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(mates[2].has, 16 * MIB);
+	check_sums();
+	check_truth();
+}
+
+/* It frees what its program does not use, and need not move anything. */
+Test(reclaim, frees_instead)
+{
+	struct ctl_msg a = {.type = CTL_RECLAIMED};
+
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 192 * MIB);
+	ask_in_pieces(&mates[1], 64 * MIB);
+	ask(&mates[2], 16 * MIB);
+	a.id = asked_to_move(&mates[0]);
+	mates[0].has -= 32 * MIB;
+	purse_put(&mates[0].page.purse, 32 * MIB);
+	show(&mates[0]);
+	cr_assert_eq(reclaim_ended(&mates[0].w, &a, now), 0);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(mates[2].has, 16 * MIB);
+	cr_assert_eq(b.away, 0);
+	ask(&mates[2], 32 * MIB);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(mates[0].away, 16 * MIB, "it is asked again");
+}
+
+/* One that waits for its work to end is left alone, others are asked; and asked as soon
+ * as that has ended. */
+Test(reclaim, patient)
+{
+	struct ctl_msg a = {.type = CTL_RECLAIMED, .result = -EBUSY, .total = 1};
+
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 192 * MIB);
+	ask_in_pieces(&mates[1], 64 * MIB);
+	ask(&mates[2], 16 * MIB);
+	a.id = asked_to_move(&mates[0]);
+	cr_assert_eq(reclaim_ended(&mates[0].w, &a, now), 0);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(mates[2].has, 16 * MIB);
+	cr_assert_eq(mates[1].away, 16 * MIB, "it gave instead");
+	ask(&mates[1], 80 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[0].away, 0, "it is not asked meanwhile");
+	get_quiet(&mates[0], 0);
+	pass(20 * NSEC_PER_MSEC);
+	cr_assert_geq(mates[0].away, 64 * MIB);
+	cr_assert_eq(reclaim_quiet(&mates[0].w, 0, now), -EPROTO);
+}
+
+/* What is free is no reason to refuse what would take more than that. */
+Test(reclaim, more_than_is_free)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 96 * MIB);
+	mates[0].w.move.busy_ns = UINT64_MAX;
+	ask(&mates[1], 200 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_neq(mates[1].asked[0].id, 0, "it waits");
+	mates[0].w.move.busy_ns = 0;
+	pass(20 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[1].has, 200 * MIB);
+}
+
+/* The victim dies, or does not answer: others are asked. */
+Test(reclaim, victim_ends)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 128 * MIB);
+	ask_in_pieces(&mates[1], 128 * MIB);
+	ask(&mates[2], 64 * MIB);
+	reclaim_tick(&b, now);
+	hear_all();
+	cr_assert(mates[0].out.type || mates[1].out.type);
+	stop(&mates[mates[0].out.type ? 0 : 1]);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(mates[2].has, 64 * MIB);
+	/* one that keeps silent */
+	ask_in_pieces(&mates[2], 64 * MIB);
+	ask(&mates[3], 64 * MIB);
+	reclaim_tick(&b, now);
+	hear_all();
+	for (unsigned i = 0; i < 3; i++) {
+		if (!mates[i].out.type)
+			continue;
+		mates[i].out.type = 0;
+		pass(11 * NSEC_PER_SEC);
+		cr_assert_eq(mates[3].has, 64 * MIB);
+		return;
+	}
+	cr_assert_fail("nobody was asked");
+}
+
+/* Nobody can give anything: that is said at once, unless somebody was granted memory just
+ * now and has not written yet that it could move. */
+Test(reclaim, nothing_to_give)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 200 * MIB);
+	mates[0].pinned = 200 * MIB;
+	show(&mates[0]);
+	pass(NSEC_PER_SEC);
+	for (unsigned i = 0; i < 3; i++) {
+		ask(&mates[1], 100 * MIB);
+		reclaim_tick(&b, now);
+		hear(&mates[1]);
+		cr_assert_eq(mates[1].asked[0].id, 0, "nothing has changed");
+	}
+	cr_assert_eq(tenants[1].events.oom, 3);
+	cr_assert_eq(mates[1].has, 0);
+	ask(&mates[0], 40 * MIB);
+	hear(&mates[0]);
+	atomic_store(&mates[0].page.movable_bytes, 0);
+	mates[0].pinned = 0;
+	ask(&mates[1], 100 * MIB);
+	pass(20 * NSEC_PER_MSEC);
+	cr_assert_neq(mates[1].asked[0].id, 0, "it may be late");
+	show(&mates[0]);
+	pass(20 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[1].has, 100 * MIB);
+}
+
+/* Host memory runs out: the allocation fails and nothing else happens. */
+Test(reclaim, no_host_memory)
+{
+	begin(256 * MIB, 64 * MIB);
+	ask_in_pieces(&mates[0], 256 * MIB);
+	ask(&mates[1], 128 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[1].has, 0);
+	cr_assert_eq(tenants[1].events.oom, 1);
+	ask(&mates[1], 64 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[1].has, 64 * MIB);
+	cr_assert_eq(b.away, 64 * MIB);
+	/* of a tenant's own */
+	stop(&mates[1]);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(b.away, 0);
+	tenants[0].memory.swap_max = 32 * MIB;
+	start(&mates[1], &tenants[1], 0);
+	ask(&mates[1], 64 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[1].has, 0);
+	ask(&mates[1], 32 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[1].has, 32 * MIB);
+}
+
+/* One allocation of more than the device has: what there is, the rest in host memory,
+ * from where it comes back. */
+Test(reclaim, more_than_there_is)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_for(&mates[0], 512 * MIB, true);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[0].has, 256 * MIB);
+	cr_assert_eq(mates[0].away, 256 * MIB);
+	ask_for(&mates[1], 300 * MIB, true);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[1].has + mates[1].away, 300 * MIB);
+	cr_assert_eq(mates[0].has, 128 * MIB);
+	cr_assert_eq(mates[1].has, 128 * MIB);
+	cr_assert_eq(tenants[0].events.oom + tenants[1].events.oom, 0);
+	ask(&mates[2], 300 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[2].has, 0);
+	cr_assert_eq(tenants[2].events.oom, 1);
+}
+
+/* memory.high: in the background, without anybody waiting; min stays whatever happens. */
+Test(reclaim, high_and_min)
+{
+	struct conf_memory m;
+
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 128 * MIB);
+	m = tenants[0].memory;
+	m.high = 64 * MIB;
+	account_set(&tenants[0], &m);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[0].has, 64 * MIB);
+	cr_assert_gt(tenants[0].events.high, 0);
+	m.high = UINT64_MAX;
+	m.min = 128 * MIB;
+	account_set(&tenants[0], &m);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[0].has, 128 * MIB);
+	ask_in_pieces(&mates[1], 256 * MIB);
+	cr_assert_eq(mates[0].has, 128 * MIB);
+	cr_assert_eq(mates[1].has, 128 * MIB);
+}
+
+/* By hand: what moved stays out until the session works. */
+Test(reclaim, by_hand)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 128 * MIB);
+	by_hand_open = 1;
+	cr_assert_eq(reclaim_by_hand(&tenants[0], 100 * MIB, now, moved_by_hand, NULL),
+		     0);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(by_hand_open, 0);
+	cr_assert_eq(mates[0].away, 100 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[0].away, 100 * MIB);
+	now++;
+	atomic_store(&mates[0].page.last_submit_ns, now);
+	pass(50 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[0].away, 0);
+}
+
+/* An operator is answered when all has been done, and can be seen. */
+Test(reclaim, by_hand_to_the_end)
+{
+	struct ctl_msg a = {.type = CTL_LEFT, .bytes = 16 * MIB};
+
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 128 * MIB);
+	by_hand_open = 1;
+	cr_assert_eq(reclaim_by_hand(&tenants[0], 16 * MIB, now, moved_by_hand, NULL), 0);
+	a.id = asked_to_move(&mates[0]);
+	mates[0].has -= 16 * MIB;
+	mates[0].away += 16 * MIB;
+	show(&mates[0]);
+	cr_assert_eq(reclaim_left(&mates[0].w, &a, now), 0);
+	reclaim_tick(&b, now);
+	cr_assert_eq(by_hand_open, 1);
+	a.bytes = 0;
+	cr_assert_eq(reclaim_ended(&mates[0].w, &a, now), 0);
+	reclaim_tick(&b, now);
+	cr_assert_eq(by_hand_open, 0);
+}
+
+static void ends_another(void *arg, uint64_t bytes)
+{
+	by_hand_open--;
+	stop(arg);
+}
+
+/* Whoever asked by hand asks for something else next, which ends those who wait. */
+Test(reclaim, by_hand_then_anything)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 256 * MIB);
+	by_hand_open = 1;
+	cr_assert_eq(reclaim_by_hand(&tenants[0], 16 * MIB, now, ends_another, &mates[1]),
+		     0);
+	ask(&mates[1], 100 * MIB);
+	ask(&mates[1], 100 * MIB);
+	ask(&mates[2], 32 * MIB);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(by_hand_open, 0);
+	cr_assert_eq(mates[2].has, 32 * MIB);
+	/* and one that nobody serves in time */
+	mates[0].w.move.busy_ns = UINT64_MAX;
+	mates[2].w.move.busy_ns = UINT64_MAX;
+	start(&mates[1], &tenants[1], 0);
+	by_hand_open = 1;
+	cr_assert_eq(reclaim_by_hand(&tenants[0], 16 * MIB, now, ends_another, &mates[1]),
+		     0);
+	ask(&mates[1], 200 * MIB);
+	pass(11 * NSEC_PER_SEC);
+	cr_assert_eq(by_hand_open, 0);
+	check_sums();
+}
+
+/* A session that needs what is swapped gets what there is, others giving way for it. */
+Test(reclaim, needs)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 200 * MIB);
+	by_hand_open = 1;
+	cr_assert_eq(reclaim_by_hand(&tenants[0], 200 * MIB, now, moved_by_hand, NULL),
+		     0);
+	pass(NSEC_PER_SEC);
+	ask_in_pieces(&mates[1], 256 * MIB);
+	cr_assert_eq(mates[1].has, 256 * MIB);
+	need(&mates[0]);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[0].need, 0);
+	cr_assert_eq(mates[0].has, 128 * MIB);
+	cr_assert_eq(mates[1].has, 128 * MIB);
+}
+
+/* What was to come back is freed, and other memory is away from the beginning: the grant
+ * stands until the worker has said what came back. */
+Test(reclaim, freed_on_its_way_back)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 200 * MIB);
+	by_hand_open = 1;
+	cr_assert_eq(reclaim_by_hand(&tenants[0], 16 * MIB, now, moved_by_hand, NULL), 0);
+	pass(NSEC_PER_SEC);
+	need(&mates[0]);
+	reclaim_tick(&b, now);
+	hear(&mates[0]);
+	cr_assert_eq(mates[0].in.bytes, 16 * MIB);
+	mates[0].away -= 16 * MIB;
+	away_freed(&mates[0].w, 16 * MIB);
+	mates[0].pinned = UINT64_MAX;
+	show(&mates[0]);
+	ask_for(&mates[0], 100 * MIB, true);
+	for (unsigned i = 0; i < 40 && mates[0].asked[0].id; i++) {
+		now += 5 * NSEC_PER_MSEC;
+		reclaim_tick(&b, now);
+		hear(&mates[0]);
+	}
+	cr_assert_geq(mates[0].away, 16 * MIB);
+	move_in(&mates[0]);
+	check_sums();
+	check_truth();
+}
+
+/* What is granted for what has been freed meanwhile: it is free, though the worker has
+ * not said yet that nothing comes back. */
+Test(reclaim, freed_is_free)
+{
+	uint64_t left, total;
+
+	begin(64 * MIB, 160 * MIB);
+	tenants[0].memory.max = 200 * MIB;
+	ask_for(&mates[0], 200 * MIB, true);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(mates[0].away, 136 * MIB);
+	mates[0].has = 0;
+	purse_put(&mates[0].page.purse, 64 * MIB);
+	show(&mates[0]);
+	now += 50 * NSEC_PER_MSEC;
+	reclaim_tick(&b, now);
+	hear(&mates[0]);
+	cr_assert_eq(mates[0].in.bytes, 64 * MIB);
+	mates[0].away = 0;
+	away_freed(&mates[0].w, 136 * MIB);
+	account_left(&tenants[0], &left, &total);
+	cr_assert_eq(left, 200 * MIB);
+	cr_assert_eq(total, 200 * MIB);
+	ask_for(&mates[0], 200 * MIB, true);
+	cr_assert_eq(tenants[0].events.max, 0);
+	move_in(&mates[0]);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(mates[0].has + mates[0].away, 200 * MIB);
+	check_sums();
+	check_truth();
+}
+
+/* Contexts of workers to come: others give way for them. */
+Test(reclaim, contexts)
+{
+	uint64_t missing;
+
+	begin(256 * MIB, 1024 * MIB);
+	stop(&mates[5]);
+	b.keep_ready = 1;
+	b.overhead = 16 * MIB;
+	ask_in_pieces(&mates[0], 256 * MIB);
+	cr_assert_eq(mates[0].has, 240 * MIB, "one is set aside");
+	start(&mates[5], &tenants[1], 16 * MIB);
+	account_set_aside(&b, &missing);
+	cr_assert_eq(missing, 16 * MIB);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(mates[0].has, 240 * MIB, "nobody waits for that");
+	pass(2 * NSEC_PER_MSEC);
+	cr_assert_eq(mates[0].has, 224 * MIB);
+	account_set_aside(&b, &missing);
+	cr_assert_eq(missing, 0);
+}
+
+/* Until there is nothing new to be told. */
+static void keep_ready(void)
+{
+	while (ready_tick(&b, now) != UINT64_MAX) {
+		hear_all();
+		now += 100 * NSEC_PER_MSEC;
+	}
+	hear_all();
+}
+
+/* Host memory is kept ready while the device is nearly full, by who has what to move. */
+Test(reclaim, pressure)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&mates[0], 192 * MIB);
+	keep_ready();
+	cr_assert_eq(mates[0].pool, 0);
+	ask_in_pieces(&mates[0], 48 * MIB);
+	now += NSEC_PER_SEC;
+	keep_ready();
+	cr_assert(mates[0].pool > 16 * MIB && mates[0].pool <= 128 * MIB);
+	cr_assert_eq(mates[1].pool, 0);
+	cr_assert_eq(ready_tick(&b, now), UINT64_MAX);
+	stop(&mates[1]);
+	mates[0].has -= 200 * MIB;
+	purse_put(&mates[0].page.purse, 200 * MIB);
+	show(&mates[0]);
+	now += NSEC_PER_SEC;
+	keep_ready();
+	cr_assert_eq(mates[0].pool, 0);
+}
+
+/* All of what it could have to give soon, however late it writes that and in what steps;
+ * and it is kept while it cannot give anything. */
+Test(reclaim, ready_for_the_next)
+{
+	begin(1024 * MIB, 16384 * MIB);
+	ask(&mates[0], 900 * MIB);
+	cr_assert_gt(ready_tick(&b, now), now);
+	hear_all(); /* what could move is written only now */
+	keep_ready();
+	cr_assert_eq(mates[0].pool, 900 * MIB);
+	ask(&mates[1], 40 * MIB);
+	hear_all();
+	keep_ready();
+	cr_assert_eq(mates[1].pool, 40 * MIB);
+	ask(&mates[1], 30 * MIB);
+	hear_all();
+	keep_ready();
+	cr_assert_eq(mates[1].pool, 70 * MIB);
+	mates[0].w.move.empty_ns = UINT64_MAX - 1;
+	b.ready_due = true;
+	keep_ready();
+	cr_assert_eq(mates[0].pool, 900 * MIB);
+}
