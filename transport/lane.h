@@ -82,8 +82,9 @@ struct lane_msg {
  */
 int lane_recv(struct lane *l, struct lane_msg *ret_msg);
 
-/* The op of the next command, if it lies there already, so that lane_recv() will not wait
- * for it; else, and where that is not known, -1. The guest may still change it. */
+/* The op of the next command if lane_recv() saw it behind the one that it returned, so
+ * that the next lane_recv() will not wait; else, and where that is not known, -1. Costs no
+ * look at what the guest is writing just then. The guest may still change the op. */
 int lane_peek(struct lane *l);
 
 /* Calls fn(arg), on the thread that receives, before it sleeps for want of a command. */

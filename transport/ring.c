@@ -179,7 +179,7 @@ int ring_rx_peek(struct ring_rx *rx)
 {
 	struct wire_hdr h;
 
-	if (ring_rx_poll(rx) <= 0)
+	if (rx->tail_seen == rx->next)
 		return -1;
 	copy_once(&h, rx->data + (rx->next & RING_MASK));
 	return h.flags == WIRE_F_PAD ? -1 : h.op;

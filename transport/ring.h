@@ -121,8 +121,9 @@ void ring_tx_publish(struct ring_tx *tx, uint32_t size, uint32_t payload);
 /* 1 if a record waits, 0 if not, -EPROTO. Loads what the producer published. */
 int ring_rx_poll(struct ring_rx *rx);
 
-/* The op of the next record, which may change until ring_rx_next() copies it; -1: there is
- * none, or it begins elsewhere. */
+/* The op of the next record if an earlier poll saw it; -1: none did, or it begins
+ * elsewhere. Does not load the producer's position. The record may change until
+ * ring_rx_next() copies it. */
 int ring_rx_peek(struct ring_rx *rx);
 
 /*

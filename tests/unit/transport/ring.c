@@ -116,12 +116,27 @@ Test(ring, empty)
 	cr_assert_eq(take(g, 8, 0, 1), -EAGAIN);
 	cr_assert_eq(ring_rx_poll(&g->rx), 0);
 	cr_assert_eq(ring_rx_peek(&g->rx), -1);
+	rig_free(g);
+}
+
+Test(ring, a_peek_sees_what_the_last_poll_saw)
+{
+	struct rig *g = rig_new(WIRE_PAYLOAD_MAX);
+
 	cr_assert_eq(put(g, 8, 0, 1), 0);
-	cr_assert_eq(ring_rx_peek(&g->rx), 9);
+	cr_assert_eq(ring_rx_peek(&g->rx), -1);
 	cr_assert_eq(put(g, 8, 0, 2), 0);
+	cr_assert_eq(ring_rx_poll(&g->rx), 1);
+	cr_assert_eq(put(g, 8, 0, 3), 0);
+	cr_assert_eq(ring_rx_peek(&g->rx), 9);
 	cr_assert_eq(take(g, 8, 0, 1), 0);
 	cr_assert_eq(ring_rx_peek(&g->rx), 9);
 	cr_assert_eq(take(g, 8, 0, 2), 0);
+	/* The third came later. */
+	cr_assert_eq(ring_rx_peek(&g->rx), -1);
+	cr_assert_eq(ring_rx_poll(&g->rx), 1);
+	cr_assert_eq(ring_rx_peek(&g->rx), 9);
+	cr_assert_eq(take(g, 8, 0, 3), 0);
 	cr_assert_eq(ring_rx_peek(&g->rx), -1);
 	rig_free(g);
 }
