@@ -141,10 +141,31 @@ int ring_tx_reserve(struct ring_tx *tx, uint32_t size, uint32_t payload,
 	return 0;
 }
 
+/*
+ * Puts a small record into the tail's line as well, before the tail moves. The mark
+ * changes first: a consumer that still copies the one before sees that, and looks in the
+ * ring.
+ */
+static void put_last(struct ring_tx *tx, uint32_t size)
+{
+	const uint64_t *record = (const void *)(tx->data + (tx->tail & RING_MASK));
+	struct ring_ctl *ctl = tx->ctl;
+
+	if (size > RING_LAST_MAX || tx->weak)
+		return;
+	atomic_store_explicit(&ctl->last_end, tx->tail + ALIGN_UP(size, RING_ALIGN),
+			      memory_order_relaxed);
+	/* Orders the mark before the bytes; pairs with the fence in take_last(). */
+	atomic_thread_fence(memory_order_release);
+	for (unsigned i = 0; i < size / 8; i++)
+		atomic_store_explicit(&ctl->last[i], record[i], memory_order_relaxed);
+}
+
 void ring_tx_publish(struct ring_tx *tx, uint32_t size, uint32_t payload)
 {
 	uint32_t offset;
 
+	put_last(tx, size);
 	/* Nothing moved since the reservation, so this finds the same place. */
 	if (payload)
 		tx->bulk_tail += bulk_place(
@@ -185,7 +206,35 @@ int ring_rx_peek(struct ring_rx *rx)
 	return h.flags == WIRE_F_PAD ? -1 : h.op;
 }
 
-int ring_rx_next(struct ring_rx *rx, struct wire_hdr *ret_hdr, const void **ret_rest)
+/* Takes the next record from the tail's line. False: it has to be read in the ring. */
+static bool take_last(struct ring_rx *rx, struct wire_hdr *ret_hdr, void *ret_rest)
+{
+	const struct ring_ctl *ctl = rx->ctl;
+	uint64_t bytes = rx->tail_seen - rx->next;
+	uint64_t copy[RING_LAST_MAX / 8];
+	struct wire_hdr h;
+
+	/* If more lies there, the producer may be writing to that line. */
+	if (bytes > RING_LAST_MAX || rx->weak ||
+	    atomic_load_explicit(&ctl->last_end, memory_order_relaxed) != rx->tail_seen)
+		return false;
+	for (unsigned i = 0; i < ARRAY_SIZE(copy); i++)
+		copy[i] = atomic_load_explicit(&ctl->last[i], memory_order_relaxed);
+	/* Pairs with the fence in put_last(). */
+	atomic_thread_fence(memory_order_acquire);
+	if (atomic_load_explicit(&ctl->last_end, memory_order_relaxed) != rx->tail_seen)
+		return false;
+	memcpy(&h, copy, sizeof(h));
+	if (h.flags == WIRE_F_PAD || h.size < sizeof(h) || h.size % 8 ||
+	    ALIGN_UP((uint64_t)h.size, RING_ALIGN) != bytes)
+		return false; /* another one lies before it */
+	memcpy(ret_rest, (const char *)copy + sizeof(h), h.size - sizeof(h));
+	rx->next += bytes;
+	*ret_hdr = h;
+	return true;
+}
+
+int ring_rx_next(struct ring_rx *rx, struct wire_hdr *ret_hdr, void *ret_rest)
 {
 	for (;;) {
 		uint32_t at = (uint32_t)(rx->next & RING_MASK);
@@ -196,6 +245,8 @@ int ring_rx_next(struct ring_rx *rx, struct wire_hdr *ret_hdr, const void **ret_
 		r = ring_rx_poll(rx);
 		if (r <= 0)
 			return r < 0 ? r : -EAGAIN;
+		if (take_last(rx, ret_hdr, ret_rest))
+			return 0;
 		most = MIN(rx->tail_seen - rx->next, (uint64_t)(RING_SIZE - at));
 		copy_once(&h, rx->data + at);
 		if (h.flags == WIRE_F_PAD) {
@@ -212,7 +263,7 @@ int ring_rx_next(struct ring_rx *rx, struct wire_hdr *ret_hdr, const void **ret_
 			return -EPROTO;
 		rx->next += bytes;
 		*ret_hdr = h;
-		*ret_rest = rx->data + at + sizeof(h);
+		memcpy(ret_rest, rx->data + at + sizeof(h), h.size - sizeof(h));
 		return 0;
 	}
 }

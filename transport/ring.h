@@ -27,6 +27,9 @@
 #define RING_BULK_ALIGN 64u
 #define RING_RECORD_MAX                                                                  \
 	(sizeof(struct wire_hdr) + sizeof(struct wire_payload) + WIRE_BODY_MAX)
+#define RING_LAST_MAX 48u /* a record that the line of the tail holds */
+/* A record without its header. */
+#define RING_REST_MAX (RING_RECORD_MAX - sizeof(struct wire_hdr))
 /* Below this a lane cannot carry WIRE_PAYLOAD_MAX in both directions. */
 #define RING_LANE_MIN (RING_CTL_SIZE + 2ull * RING_SIZE + 2ull * WIRE_PAYLOAD_MAX)
 
@@ -39,9 +42,15 @@ enum ring_parked {
 	RING_WANTS_ROOM = 2, /* until the peer moves a head */
 };
 
-/* One direction. Each line is written by one side only. */
+/*
+ * One direction. Each line is written by one side only. A small record lies in the line of
+ * the tail as well: a consumer that waits has it with the line that it looks at, and waits
+ * for no other one.
+ */
 struct ring_ctl {
 	_Alignas(64) _Atomic uint64_t tail; /* producer: bytes of records published */
+	_Atomic uint64_t last_end;          /* producer: the tail behind last; 0: none */
+	_Atomic uint64_t last[RING_LAST_MAX / 8]; /* producer: a small record */
 	_Alignas(64) _Atomic uint64_t head; /* consumer: bytes of records given back */
 	_Atomic uint64_t bulk_head;         /* consumer: bytes of bulk given back */
 };
@@ -127,10 +136,11 @@ int ring_rx_poll(struct ring_rx *rx);
 int ring_rx_peek(struct ring_rx *rx);
 
 /*
- * Takes the next record: a checked private copy of its header, and where the rest of it
- * lies (shared memory: copy it once). Returns 0, -EAGAIN (none), -EPROTO.
+ * Takes the next record: a checked private copy of its header, and one of the rest of it,
+ * hdr.size - sizeof(hdr) bytes, in ret_rest, which has room for RING_REST_MAX. Returns 0,
+ * -EAGAIN (none), -EPROTO.
  */
-int ring_rx_next(struct ring_rx *rx, struct wire_hdr *ret_hdr, const void **ret_rest);
+int ring_rx_next(struct ring_rx *rx, struct wire_hdr *ret_hdr, void *ret_rest);
 
 /* Checks a payload that the record taken last claims. Returns 0 or -EPROTO. */
 int ring_rx_payload(struct ring_rx *rx, const struct wire_payload *wp,

@@ -167,7 +167,6 @@ static int window_receive(struct lane *l, struct lane_msg *ret_msg)
 {
 	struct awaited a = {.l = l, .why = RING_WANTS_DATA};
 	struct lane_msg m = {0};
-	const void *rest;
 	size_t body;
 	int r;
 
@@ -178,12 +177,11 @@ static int window_receive(struct lane *l, struct lane_msg *ret_msg)
 		r = await(&a);
 		if (r < 0)
 			return lane_fail(l, r);
-		r = ring_rx_next(&l->w.rx, &m.hdr, &rest);
+		r = ring_rx_next(&l->w.rx, &m.hdr, l->body_in);
 	} while (r == -EAGAIN);
 	if (r < 0)
 		return lane_fail(l, r);
 	body = m.hdr.size - sizeof(m.hdr);
-	memcpy(l->body_in, rest, body);
 	m.body = l->body_in;
 	if (m.hdr.flags & WIRE_F_PAYLOAD) {
 		struct wire_payload wp;
