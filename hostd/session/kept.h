@@ -4,13 +4,16 @@
  * each, so the next command finds it again without a lock.
  *
  * Nothing that is destroyed stays for that: all is let go of when any object of the
- * session has left its table, before a command that may wait, and before the lane sleeps.
+ * session has left its table, and before the lane sleeps. A command that may wait lends
+ * it: whoever takes an object out of its table meanwhile lets go of all that is lent.
  *
- * Used by the lane's own thread only.
+ * Used by the lane's own thread only, but for what is lent, which lies under
+ * sess_lane.rest and is not looked at by its lane.
  */
 #ifndef WEFT_SESS_KEPT_H
 #define WEFT_SESS_KEPT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "session/object.h"
@@ -27,6 +30,8 @@ struct sess_lane;
 struct kept {
 	uint64_t taken; /* of the object table when these were found there */
 	unsigned n;     /* slots in use */
+	bool away;      /* the lane's command may wait; its own thread's */
+	bool lent;      /* and nobody has let go of it yet; under sess_lane.rest */
 	struct kept_slot {
 		uint64_t key; /* 0: empty */
 		struct sess_obj *obj;
@@ -48,7 +53,7 @@ static inline const struct kept_slot *kept_find(struct kept *k, const struct obj
 {
 	const struct kept_slot *slot = kept_slot(k, key);
 
-	return slot->key == key && k->taken == obj_taken(t) ? slot : NULL;
+	return !k->away && slot->key == key && k->taken == obj_taken(t) ? slot : NULL;
 }
 
 /* Takes the reference over. Not while a command runs: it may be using what was kept in
@@ -59,5 +64,13 @@ void kept_put(struct sess_lane *sl, uint64_t key, struct sess_obj *o,
 /* Lets go of what is stale; of all of it. */
 void kept_check(struct sess_lane *sl);
 void kept_drop(struct sess_lane *sl);
+
+/* Around a command that may wait. Ends the lane's batch. */
+void kept_lend(struct sess_lane *sl);
+void kept_back(struct sess_lane *sl);
+
+/* Lets go of what the session's lanes have lent: an object has left its table. Any thread,
+ * with neither session.lanes_lock nor a lane's rest held. */
+void kept_sweep(struct session *s);
 
 #endif

@@ -110,17 +110,20 @@ static int handle_call(struct sess_lane *sl, const struct dispatch_row *row)
 {
 	int r;
 
-	kept_drop(sl);
+	kept_lend(sl);
 	if (!is_unordered(sl->msg->hdr.op)) {
 		r = tickets_wait(&sl->s->tickets, sl->msg->hdr.seq);
-		if (r < 0)
+		if (r < 0) {
+			kept_back(sl);
 			return r;
+		}
 	}
 	atomic_fetch_add_explicit(&sl->s->count->calls, 1, memory_order_relaxed);
 	atomic_fetch_add(&sl->s->calls_begun, 1);
 	r = dispatch(sl, row);
 	release_pins(sl);
 	atomic_fetch_add(&sl->s->calls_done, 1);
+	kept_back(sl);
 	return r;
 }
 

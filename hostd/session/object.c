@@ -131,8 +131,8 @@ static struct sess_obj *take_locked(struct obj_table *t, struct sess_obj **slot)
 
 	*slot = NULL;
 	t->live--;
-	/* release: pairs with obj_taken(). */
-	atomic_fetch_add_explicit(&t->taken, 1, memory_order_release);
+	/* Pairs with obj_taken(); seq_cst, with kept_lend(). */
+	atomic_fetch_add(&t->taken, 1);
 	list_remove(&o->in_ctx);
 	return o;
 }
@@ -146,6 +146,8 @@ struct sess_obj *obj_take(struct session *s, enum handle_type type, uint64_t h)
 	if (slot)
 		o = take_locked(&s->objs, slot);
 	pthread_mutex_unlock(&s->objs.lock);
+	if (o && atomic_load(&s->lent))
+		kept_sweep(s);
 	return o;
 }
 
@@ -161,9 +163,11 @@ void obj_drop_ctx(struct session *s, struct sess_ctx *ctx)
 		}
 		pthread_mutex_unlock(&s->objs.lock);
 		if (!o)
-			return;
+			break;
 		obj_put(s, o);
 	}
+	if (atomic_load(&s->lent))
+		kept_sweep(s);
 }
 
 /* Calls fn for each object of a type until it says true; that object, or NULL. */

@@ -205,6 +205,7 @@ struct session {
 	struct list contexts;         /* sess_ctx.in_session */
 	struct tickets tickets;
 	_Atomic uint64_t calls_begun, calls_done; /* commands without a ticket */
+	_Atomic unsigned lent; /* lanes that have lent what they keep; kept.h */
 	_Atomic unsigned next_ctx_id;
 	bool monitor;  /* has no context and makes none */
 	bool dropping; /* drop_thread gives up the one that was there */
@@ -265,7 +266,8 @@ struct sess_lane {
 	const struct lane_msg *msg; /* the command being handled */
 	struct sess_ctx *ctx;       /* current context, a reference, or NULL */
 	struct list thread_streams; /* this thread's default stream of each context */
-	/* While it sleeps others may take ctx and thread_streams; rest.c. */
+	/* While it sleeps others may take ctx and thread_streams (rest.c), and what it
+	 * has lent (kept.h). */
 	pthread_mutex_t rest;
 	bool asleep;
 

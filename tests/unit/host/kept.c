@@ -109,6 +109,53 @@ Test(kept, dropped_before_sleep)
 	cr_expect_eq(lanes[0].kept.n, 0);
 }
 
+Test(kept, lent_and_given_back)
+{
+	kept_lend(&lanes[0]);
+	cr_expect_eq(s->lent, 1);
+	cr_expect_null(kept_find(&lanes[0].kept, &s->objs, KEPT_OBJECT(EVENT)));
+	kept_back(&lanes[0]);
+	cr_expect_eq(s->lent, 0);
+	pthread_mutex_lock(&s->objs.lock);
+	post(&lanes[0], event_record, .event = EVENT, .stream = STREAM);
+	pthread_mutex_unlock(&s->objs.lock);
+	cr_expect_eq(failure(), CUDA_SUCCESS);
+}
+
+Test(kept, what_is_lent_ends_with_its_destruction)
+{
+	s->lanes[0] = &lanes[0];
+	s->lanes[1] = &lanes[1];
+	kept_lend(&lanes[0]);
+	post(&lanes[1], stream_destroy, .stream = STREAM);
+	cr_expect_eq(fake.streams, 0, "although the first lane's command still waits");
+	cr_expect(s->lent == 0 && lanes[0].kept.n == 0);
+	kept_back(&lanes[0]);
+	cr_expect_eq(s->lent, 0);
+	post(&lanes[0], event_record, .event = EVENT, .stream = STREAM);
+	cr_expect_eq(failure(), CUDA_ERROR_INVALID_HANDLE);
+	s->lanes[0] = s->lanes[1] = NULL;
+}
+
+Test(kept, a_command_that_waits_destroys_what_its_own_lane_has_lent)
+{
+	s->lanes[0] = &lanes[0];
+	kept_lend(&lanes[0]);
+	obj_put(s, obj_take(s, HANDLE_STREAM, STREAM));
+	cr_expect_eq(fake.streams, 0);
+	kept_back(&lanes[0]);
+	s->lanes[0] = NULL;
+}
+
+Test(kept, what_was_destroyed_before_is_not_lent)
+{
+	post(&lanes[1], stream_destroy, .stream = STREAM);
+	cr_expect_eq(fake.streams, 1);
+	kept_lend(&lanes[0]);
+	cr_expect(fake.streams == 0 && s->lent == 0);
+	kept_back(&lanes[0]);
+}
+
 /* More objects than there are places, used in turn, and none is lost or confused. */
 Test(kept, more_than_fit)
 {
