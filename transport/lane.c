@@ -30,7 +30,9 @@ int lane_new(const struct lane_init *in, struct lane **ret_lane)
 	l->tickets = in->tickets;
 	l->output = in->output;
 	l->carrier_name = in->carrier_name;
-	spin_init(&l->spin, in->spin_us);
+	/* A program that is pinned to one processor has its worker on the host. */
+	spin_init(&l->spin, in->spin_us,
+		  in->guest ? (unsigned)sysconf(_SC_NPROCESSORS_ONLN) : spin_cpus());
 	if (in->guest)
 		spin_patient(&l->spin);
 	else

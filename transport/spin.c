@@ -60,13 +60,19 @@ static void time_pause(void)
 			      memory_order_relaxed);
 }
 
-void spin_init(struct spin *s, unsigned max_us)
+unsigned spin_cpus(void)
 {
 	cpu_set_t cpus;
 
+	return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? (unsigned)CPU_COUNT(&cpus)
+							      : 2;
+}
+
+void spin_init(struct spin *s, unsigned max_us, unsigned cpus)
+{
 	*s = (struct spin){.max_ns = max_us * NSEC_PER_USEC, .min_ns = SPIN_MIN_NS};
 	/* With one processor the peer cannot answer while this side polls. */
-	if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) < 2)
+	if (cpus < 2)
 		s->max_ns = 0;
 	s->min_ns = MIN(s->min_ns, s->max_ns);
 	s->budget_ns = s->brief_ns = s->max_ns;
@@ -74,17 +80,9 @@ void spin_init(struct spin *s, unsigned max_us)
 		time_pause();
 }
 
-static bool many_cpus(void)
-{
-	cpu_set_t cpus;
-
-	return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 &&
-	       CPU_COUNT(&cpus) >= SPIN_MANY_CPUS;
-}
-
 void spin_patient(struct spin *s)
 {
-	if (!s->max_ns || !many_cpus())
+	if (!s->max_ns || spin_cpus() < SPIN_MANY_CPUS)
 		return;
 	s->min_ns = s->max_ns;
 	s->max_ns = MIN(s->max_ns * SPIN_PATIENCE, SPIN_PATIENT_MAX_NS);
@@ -93,7 +91,7 @@ void spin_patient(struct spin *s)
 
 void spin_linger(struct spin *s)
 {
-	if (!s->max_ns || !many_cpus())
+	if (!s->max_ns || spin_cpus() < SPIN_MANY_CPUS)
 		return;
 	s->max_ns = MAX(s->max_ns, (uint64_t)SPIN_LINGER_NS);
 	s->budget_ns = s->max_ns;

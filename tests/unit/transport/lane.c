@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a lane promises, on both carriers. */
 #include <errno.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "pair.h"
 
@@ -346,9 +348,7 @@ Test(spin, polling_comes_back, .timeout = 60)
 	uint64_t until = clock_now_ns() + BUSY_NS;
 	struct spin s;
 
-	spin_init(&s, 2000);
-	if (!s.max_ns)
-		return; /* one processor: it never polls */
+	spin_init(&s, 2000, 2);
 	for (unsigned i = 0; i < 20; i++)
 		spin_learn(&s, 1000 * NSEC_PER_MSEC);
 	cr_assert_leq(s.budget_ns, 2000);
@@ -365,9 +365,7 @@ Test(spin, short_sleeps_ask_for_more_polling)
 {
 	struct spin s;
 
-	spin_init(&s, 50);
-	if (!s.max_ns)
-		return;
+	spin_init(&s, 50, 2);
 	for (unsigned i = 0; i < 20; i++)
 		spin_learn(&s, NSEC_PER_SEC);
 	cr_assert_gt(s.budget_ns, 0);
@@ -382,10 +380,36 @@ Test(spin, none_wanted)
 	struct spin_ask ask = {.ready = is_later, .arg = &later, .batch = 4};
 	struct spin s;
 
-	spin_init(&s, 0);
+	spin_init(&s, 0, 2);
 	cr_assert_eq(spin_poll(&s, &ask), 0);
 	spin_learn(&s, 1);
 	cr_assert_eq(s.budget_ns, 0);
+}
+
+Test(spin, none_with_one_processor)
+{
+	struct spin s;
+
+	spin_init(&s, 50, 1);
+	cr_assert_eq(s.max_ns, 0);
+}
+
+/* Threads of OpenMP programs are pinned to a processor each. */
+Test(spin, a_pinned_guest_polls)
+{
+	struct loopback_opts opts = {.carrier = WIRE_CARRIER_WINDOW, .spin_us = 50};
+	struct loopback lb;
+	cpu_set_t one;
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		cr_skip_test("one processor");
+	CPU_ZERO(&one);
+	CPU_SET((size_t)sched_getcpu(), &one);
+	cr_assert_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+	cr_assert_eq(loopback_init(&lb, &opts), 0);
+	cr_expect_gt(lb.guest->spin.max_ns, 0);
+	cr_expect_eq(lb.worker->spin.max_ns, 0);
+	loopback_fini(&lb);
 }
 
 /* Polls in the middle of somebody else's poll. */
@@ -409,7 +433,7 @@ static int is_later_inside(void *arg)
 
 static void linger_for_ever(struct spin *s)
 {
-	spin_init(s, 1000);
+	spin_init(s, 1000, 2);
 	s->brief_ns = NSEC_PER_MSEC;
 	s->max_ns = s->budget_ns = 10 * NSEC_PER_SEC;
 }
