@@ -30,7 +30,7 @@
 #include "base/log.h"
 #include "base/sockfile.h"
 #include "broker/conf.h"
-#include "broker/ctl.h"
+#include "ipc/msg.h"
 #include "util/range.h"
 #include "policies/placement.h"
 #include "refusal.h"
@@ -264,7 +264,7 @@ void outbox_drop(struct outbox *o);
  * caller's. Returns 0, -EMFILE (too many descriptors wait) or -errno: it has gone or is
  * broken.
  */
-int outbox_tell(struct outbox *o, const struct ctl_msg *m, int fd0, int fd1);
+int outbox_tell(struct outbox *o, const struct msg *m, int fd0, int fd1);
 /* It has read all that it was told, as far as is known: for what can be left out. */
 bool outbox_is_read(const struct outbox *o);
 /* Its socket can take more. Returns 0 or -errno: it has gone. */
@@ -342,14 +342,14 @@ uint64_t guests_tick(struct broker *b, uint64_t now_ns);
 
 int door_start(struct tenant *t);
 /* The door has said something. Returns 0 or -EPROTO. */
-int door_said(struct tenant *t, struct ctl_msg *m);
+int door_said(struct tenant *t, struct msg *m);
 /* The door is to tell a guest why it is refused (-errno), and to close its socket. */
 void door_refuse(struct tenant *t, uint32_t id, int error);
 /* Refuses who waits; the door ends for good when it has told them. */
 void door_close(struct tenant *t);
 /* Tells a worker of a guest, and the door to pass its socket there. Returns 0 or -errno:
  * the worker could not be told, and the guest still waits. */
-int door_pass(struct tenant *t, uint32_t id, struct worker *w, const struct ctl_msg *m,
+int door_pass(struct tenant *t, uint32_t id, struct worker *w, const struct msg *m,
 	      int window_fd);
 /* Starts doors that are due again. Returns when to be called again, or UINT64_MAX. */
 uint64_t door_tick(struct broker *b, uint64_t now_ns);
@@ -358,7 +358,7 @@ uint64_t door_tick(struct broker *b, uint64_t now_ns);
 
 /* A worker that serves a session has said something; fd (may be -1) is taken over if it
  * is set to -1. A negative return ends the worker. */
-int worker_said(struct worker *w, const struct ctl_msg *m, int *fd);
+int worker_said(struct worker *w, const struct msg *m, int *fd);
 
 /* ---- account.c ---- */
 
@@ -487,11 +487,11 @@ int reclaim_need(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns)
 int reclaim_home(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns);
 /* A worker says what has left, and then that nothing more will. 0 or -EPROTO: nobody
  * asked. */
-int reclaim_left(struct worker *w, const struct ctl_msg *m, uint64_t now_ns);
-int reclaim_ended(struct worker *w, const struct ctl_msg *m, uint64_t now_ns);
+int reclaim_left(struct worker *w, const struct msg *m, uint64_t now_ns);
+int reclaim_ended(struct worker *w, const struct msg *m, uint64_t now_ns);
 /* It could move now, or its work still has not ended. */
 int reclaim_quiet(struct worker *w, int result, uint64_t now_ns);
-int reclaim_returned(struct worker *w, const struct ctl_msg *m, uint64_t now_ns);
+int reclaim_returned(struct worker *w, const struct msg *m, uint64_t now_ns);
 /* Moves so much of a tenant's memory out; done(arg, moved) says when, within a call of
  * reclaim_tick(). 0 or -ENOMEM. */
 int reclaim_by_hand(struct tenant *t, uint64_t bytes, uint64_t now_ns,
@@ -522,7 +522,7 @@ void stuck_tick(struct broker *b, uint64_t now_ns);
 void held_check(struct worker *w, uint64_t has);
 /* A worker says what all have; fd stays the caller's. Returns 0 or -EPROTO: nobody
  * asked. */
-int held_said(struct worker *w, const struct ctl_msg *m, int fd);
+int held_said(struct worker *w, const struct msg *m, int fd);
 /* Returns when to be called again, or UINT64_MAX: when a session has begun. */
 uint64_t held_tick(struct broker *b, uint64_t now_ns);
 
@@ -640,14 +640,14 @@ int window_open(struct window *w, const char *path, uint64_t size, const char *n
 /* Whether a part of it is for host memory. */
 bool window_has_host(const struct window *w);
 /* A free slice. Returns its number or -ENOSPC. */
-int window_take(struct window *w, struct ctl_window *ret_slice);
+int window_take(struct window *w, struct msg_window *ret_slice);
 /*
  * What of a tenant's window a guest gets: a slice if it has mapped that window and one is
  * free, else no slice and why. If it has mapped the window the key is set, slice or not:
  * host memory can be shared. Returns the slice's number or -ENOSPC.
  */
 int window_offered(struct tenant *t, const struct wire_hello *hello,
-		   struct ctl_window *ret_slice);
+		   struct msg_window *ret_slice);
 void window_give_back(struct window *w, int slice);
 /* A place for host memory of an owner. Returns 0, -ENOSPC or -ENOMEM. */
 int window_host_take(struct window *w, uint64_t bytes, const void *owner,

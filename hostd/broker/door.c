@@ -44,16 +44,16 @@ static void on_door_exit(struct source *src, uint32_t events)
 	door_pause(t);
 }
 
-int door_said(struct tenant *t, struct ctl_msg *m)
+int door_said(struct tenant *t, struct msg *m)
 {
 	switch (m->type) {
-	case CTL_HELLO:
+	case MSG_HELLO:
 		/* The door has seen to it already, but it has met guests. */
 		m->hello.name[sizeof(m->hello.name) - 1] = '\0';
 		clean_text(m->hello.name);
 		guests_come(t, &m->hello, m->id);
 		return 0;
-	case CTL_GONE:
+	case MSG_GONE:
 		guests_gone(t, m->id);
 		return 0;
 	default:
@@ -64,8 +64,8 @@ int door_said(struct tenant *t, struct ctl_msg *m)
 static int hear(struct tenant *t)
 {
 	_cleanup_aside_ int fd0 = -1, fd1 = -1;
-	struct ctl_msg m;
-	int r = ctl_recv_with(t->door_ctl.fd, &m, &fd0, &fd1, aside_close);
+	struct msg m;
+	int r = msg_recv_with(t->door_ctl.fd, &m, &fd0, &fd1, aside_close);
 
 	if (r == -EAGAIN || r == -EINTR)
 		return 0;
@@ -85,7 +85,7 @@ static void on_door(struct source *src, uint32_t events)
 	child_kill(&t->door);
 }
 
-static void tell(struct tenant *t, const struct ctl_msg *m, int fd)
+static void tell(struct tenant *t, const struct msg *m, int fd)
 {
 	if (outbox_tell(&t->door_out, m, fd, -1) < 0)
 		child_kill(&t->door); /* one that does not read */
@@ -93,7 +93,7 @@ static void tell(struct tenant *t, const struct ctl_msg *m, int fd)
 
 void door_refuse(struct tenant *t, uint32_t id, int error)
 {
-	const struct ctl_msg m = {.type = CTL_REFUSE, .id = id, .result = error};
+	const struct msg m = {.type = MSG_REFUSE, .id = id, .result = error};
 
 	tell(t, &m, -1);
 }
@@ -106,10 +106,10 @@ void door_close(struct tenant *t)
 		door_pause(t);
 }
 
-int door_pass(struct tenant *t, uint32_t id, struct worker *w, const struct ctl_msg *m,
+int door_pass(struct tenant *t, uint32_t id, struct worker *w, const struct msg *m,
 	      int window_fd)
 {
-	const struct ctl_msg pass = {.type = CTL_PASS, .id = id};
+	const struct msg pass = {.type = MSG_PASS, .id = id};
 	_cleanup_close_ int from = -1, to = -1;
 	int pair[2], r;
 
@@ -133,7 +133,7 @@ int door_start(struct tenant *t)
 		return -errno;
 	ours = pair[0];
 	theirs = pair[1];
-	ctl_refuse_fds(ours);
+	msg_refuse_fds(ours);
 	r = fd_set_nonblock(ours, 1);
 	if (r == 0)
 		r = source_add(t->b, &t->door_ctl, ours, EPOLLIN, on_door);

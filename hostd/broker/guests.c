@@ -72,7 +72,7 @@ static bool is_unanswered(const struct tenant *t)
 static void ask_others(struct tenant *t)
 {
 	struct broker *b = t->b;
-	struct ctl_msg m = {.type = CTL_HERE};
+	struct msg m = {.type = MSG_HERE};
 	struct guest_wait *g;
 	struct worker *w;
 
@@ -222,7 +222,7 @@ static bool may_have_lane(const struct worker *w)
 
 static void join(struct tenant *t, const struct wire_hello *hello, uint32_t id)
 {
-	struct ctl_msg m = {.type = CTL_LANE, .hello = *hello};
+	struct msg m = {.type = MSG_LANE, .hello = *hello};
 	struct worker *w, *found = NULL;
 
 	list_for_each (w, &t->workers, tenant_link) {

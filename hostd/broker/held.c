@@ -130,7 +130,7 @@ static void look(struct broker *b)
 
 static void ask(struct broker *b)
 {
-	const struct ctl_msg m = {.type = CTL_HOLDERS};
+	const struct msg m = {.type = MSG_HOLDERS};
 	struct worker *w = pool_ready(b);
 
 	if (w && !w->asked_holders && outbox_tell(&w->out, &m, -1, -1) == 0)
@@ -139,18 +139,18 @@ static void ask(struct broker *b)
 
 static int by_pid(const void *a, const void *b)
 {
-	const struct ctl_holder *p = a, *q = b;
+	const struct msg_holder *p = a, *q = b;
 
 	return (p->pid > q->pid) - (p->pid < q->pid);
 }
 
-static void check_all(struct broker *b, struct ctl_holder *h, size_t n)
+static void check_all(struct broker *b, struct msg_holder *h, size_t n)
 {
 	struct worker *w;
 
 	qsort(h, n, sizeof(*h), by_pid);
 	list_for_each (w, &b->workers, link) {
-		struct ctl_holder key = {.pid = (uint64_t)w->child.pid}, *is;
+		struct msg_holder key = {.pid = (uint64_t)w->child.pid}, *is;
 
 		if (w->state != WORKER_SESSION)
 			continue;
@@ -159,10 +159,10 @@ static void check_all(struct broker *b, struct ctl_holder *h, size_t n)
 	}
 }
 
-int held_said(struct worker *w, const struct ctl_msg *m, int fd)
+int held_said(struct worker *w, const struct msg *m, int fd)
 {
-	size_t n = (size_t)MIN(m->bytes, (uint64_t)CTL_HOLDERS_MAX);
-	_cleanup_free_ struct ctl_holder *h = NULL;
+	size_t n = (size_t)MIN(m->bytes, (uint64_t)MSG_HOLDERS_MAX);
+	_cleanup_free_ struct msg_holder *h = NULL;
 	ssize_t size;
 
 	if (!w->asked_holders)

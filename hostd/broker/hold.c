@@ -136,11 +136,11 @@ static void hold_free(struct hold *h)
 static int answer(struct worker *w, uint32_t id, int result, uint64_t granted,
 		  uint64_t away)
 {
-	struct ctl_msg a = {.type = CTL_ANSWER,
-			    .id = id,
-			    .result = result,
-			    .bytes = granted,
-			    .total = away};
+	struct msg a = {.type = MSG_ANSWER,
+			.id = id,
+			.result = result,
+			.bytes = granted,
+			.total = away};
 
 	return outbox_tell(&w->out, &a, -1, -1);
 }

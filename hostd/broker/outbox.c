@@ -27,7 +27,7 @@
 struct letter {
 	struct list link; /* outbox.letters */
 	struct tenant *t; /* NULL: none yet */
-	struct ctl_msg m;
+	struct msg m;
 	int fd[2];
 	unsigned n_fds;
 };
@@ -48,7 +48,7 @@ static int dup_fd(int fd, int *ret_fd)
 	return fd >= 0 && *ret_fd < 0 ? -errno : 0;
 }
 
-static int letter_new(struct outbox *o, const struct ctl_msg *m, int fd0, int fd1)
+static int letter_new(struct outbox *o, const struct msg *m, int fd0, int fd1)
 {
 	unsigned n_fds = (fd0 >= 0) + (fd1 >= 0);
 	struct letter *l;
@@ -89,7 +89,7 @@ void outbox_drop(struct outbox *o)
 	o->n = 0;
 }
 
-static int put(struct outbox *o, const struct ctl_msg *m, int fd0, int fd1)
+static int put(struct outbox *o, const struct msg *m, int fd0, int fd1)
 {
 	int r = 0;
 
@@ -106,12 +106,12 @@ static int put(struct outbox *o, const struct ctl_msg *m, int fd0, int fd1)
 	return r;
 }
 
-int outbox_tell(struct outbox *o, const struct ctl_msg *m, int fd0, int fd1)
+int outbox_tell(struct outbox *o, const struct msg *m, int fd0, int fd1)
 {
 	int r = o->src->fd < 0 ? -EPIPE : -EAGAIN;
 
 	if (r == -EAGAIN && !o->n)
-		r = ctl_send(o->src->fd, m, fd0, fd1);
+		r = msg_send(o->src->fd, m, fd0, fd1);
 	return r == -EAGAIN ? put(o, m, fd0, fd1) : r;
 }
 
@@ -124,7 +124,7 @@ int outbox_write(struct outbox *o)
 {
 	while (o->n) {
 		struct letter *l = list_entry(o->letters.next, struct letter, link);
-		int r = ctl_send(o->src->fd, &l->m, l->fd[0], l->fd[1]);
+		int r = msg_send(o->src->fd, &l->m, l->fd[0], l->fd[1]);
 
 		if (r < 0)
 			return r == -EAGAIN ? 0 : r;

@@ -79,13 +79,13 @@ static unsigned worker_args(const struct broker *b, char **argv, char text[][40]
 
 static int map_page(struct worker *w, int *ret_fd)
 {
-	static_assert(sizeof(struct sess_counters) <= CTL_PAGE_SIZE, "they fit");
-	int fd = fd_memfd("weft-counters", CTL_PAGE_SIZE);
+	static_assert(sizeof(struct sess_counters) <= MSG_PAGE_SIZE, "they fit");
+	int fd = fd_memfd("weft-counters", MSG_PAGE_SIZE);
 	void *p;
 
 	if (fd < 0)
 		return fd;
-	p = mmap(NULL, CTL_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	p = mmap(NULL, MSG_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED) {
 		close(fd);
 		return -errno;
@@ -100,7 +100,7 @@ static void worker_free(void *arg)
 	struct worker *w = arg;
 
 	if (w->count)
-		munmap(w->count, CTL_PAGE_SIZE);
+		munmap(w->count, MSG_PAGE_SIZE);
 	free(w);
 }
 
@@ -244,8 +244,8 @@ void pool_fill(struct broker *b)
 int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *hello,
 		  uint32_t id)
 {
-	struct ctl_msg m = {
-		.type = CTL_ATTACH,
+	struct msg m = {
+		.type = MSG_ATTACH,
 		.session = ++w->b->next_session,
 		.bytes = ++t->next_session,
 		.total = t->host_max,
@@ -345,7 +345,7 @@ void pool_here(struct worker *w, uint32_t id)
 		guests_match(w->b);
 }
 
-static void set_ready(struct worker *w, const struct ctl_msg *m)
+static void set_ready(struct worker *w, const struct msg *m)
 {
 	struct broker *b = w->b;
 
@@ -375,16 +375,16 @@ static void set_ready(struct worker *w, const struct ctl_msg *m)
 static int hear(struct worker *w)
 {
 	_cleanup_aside_ int fd0 = -1, fd1 = -1;
-	struct ctl_msg m;
-	int r = ctl_recv_with(w->ctl.fd, &m, &fd0, &fd1, aside_close);
+	struct msg m;
+	int r = msg_recv_with(w->ctl.fd, &m, &fd0, &fd1, aside_close);
 
 	if (r == -EAGAIN || r == -EINTR)
 		return 0;
 	if (r < 0)
 		return r;
-	if (m.type == CTL_HOLDERS)
+	if (m.type == MSG_HOLDERS)
 		return held_said(w, &m, fd0);
-	if (w->state != WORKER_STARTING || m.type != CTL_READY)
+	if (w->state != WORKER_STARTING || m.type != MSG_READY)
 		return worker_said(w, &m, &fd0);
 	set_ready(w, &m);
 	return 0;

@@ -78,11 +78,11 @@ static void not_moving(struct broker *b, uint64_t now_ns)
 static int ask_session(struct worker *w, uint64_t bytes, enum placement_where where,
 		       bool urgent, uint64_t now_ns)
 {
-	struct ctl_msg m = {.type = CTL_RECLAIM,
-			    .id = new_id(w->b),
-			    .bytes = bytes,
-			    .total = where,
-			    .urgent = urgent};
+	struct msg m = {.type = MSG_RECLAIM,
+			.id = new_id(w->b),
+			.bytes = bytes,
+			.total = where,
+			.urgent = urgent};
 
 	m.session = w->move.room = away_room(w->tenant);
 	if (outbox_tell(&w->out, &m, -1, -1) < 0) {
@@ -332,7 +332,7 @@ static void ask_stuck(struct broker *b, uint64_t now_ns)
 
 static void bring_back(struct broker *b, uint64_t now_ns)
 {
-	struct ctl_msg m = {.type = CTL_RESTORE};
+	struct msg m = {.type = MSG_RESTORE};
 	struct placement_session ses;
 	struct placement_step step;
 	struct numbers now;
@@ -366,7 +366,7 @@ static void pause_busy(struct worker_move *m, uint64_t now_ns)
 	m->n_busy++;
 }
 
-static void had_nothing(struct worker *w, const struct ctl_msg *msg, uint64_t now_ns)
+static void had_nothing(struct worker *w, const struct msg *msg, uint64_t now_ns)
 {
 	struct worker_move *m = &w->move;
 
@@ -420,7 +420,7 @@ static void take_left(struct worker *w, uint64_t bytes, uint64_t now_ns)
 		w->move.by_hand_ns = now_ns;
 }
 
-int reclaim_left(struct worker *w, const struct ctl_msg *m, uint64_t now_ns)
+int reclaim_left(struct worker *w, const struct msg *m, uint64_t now_ns)
 {
 	if (!w->move.out_id || m->id != w->move.out_id)
 		return -EPROTO;
@@ -429,7 +429,7 @@ int reclaim_left(struct worker *w, const struct ctl_msg *m, uint64_t now_ns)
 	return 0;
 }
 
-int reclaim_ended(struct worker *w, const struct ctl_msg *m, uint64_t now_ns)
+int reclaim_ended(struct worker *w, const struct msg *m, uint64_t now_ns)
 {
 	if (!w->move.out_id || m->id != w->move.out_id)
 		return -EPROTO;
@@ -450,7 +450,7 @@ int reclaim_ended(struct worker *w, const struct ctl_msg *m, uint64_t now_ns)
 	return 0;
 }
 
-int reclaim_returned(struct worker *w, const struct ctl_msg *m, uint64_t now_ns)
+int reclaim_returned(struct worker *w, const struct msg *m, uint64_t now_ns)
 {
 	if (!w->move.in_id || m->id != w->move.in_id)
 		return -EPROTO;

@@ -61,7 +61,7 @@ int listen_unix(struct broker *b, const char *path, mode_t mode,
 		return r;
 	/* Nobody gets in between bind and chmod. */
 	old = umask(0177);
-	ctl_refuse_fds(fd);
+	msg_refuse_fds(fd);
 	r = bind(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 ? -errno : 0;
 	umask(old);
 	if (r < 0)

@@ -114,13 +114,13 @@ bool window_has_host(const struct window *w)
 	return w->fd >= 0 && w->host_first < w->size;
 }
 
-int window_take(struct window *w, struct ctl_window *ret_slice)
+int window_take(struct window *w, struct msg_window *ret_slice)
 {
 	for (unsigned i = 0; w->fd >= 0 && i < w->n_slices; i++) {
 		if (w->taken >> i & 1)
 			continue;
 		w->taken |= 1ull << i;
-		*ret_slice = (struct ctl_window){
+		*ret_slice = (struct msg_window){
 			.offset = WINDOW_HEAD + i * w->slice_size,
 			.size = w->slice_size,
 			.key = w->key,
@@ -131,12 +131,12 @@ int window_take(struct window *w, struct ctl_window *ret_slice)
 }
 
 int window_offered(struct tenant *t, const struct wire_hello *hello,
-		   struct ctl_window *ret_slice)
+		   struct msg_window *ret_slice)
 {
 	struct window *w = &t->window;
 	int slice;
 
-	*ret_slice = (struct ctl_window){.why = WIRE_WHY_NONE};
+	*ret_slice = (struct msg_window){.why = WIRE_WHY_NONE};
 	if (w->fd < 0 || !(hello->offers & WIRE_OFFER_KEY))
 		return -ENOSPC;
 	if (hello->window_key != w->key) {
@@ -150,7 +150,7 @@ int window_offered(struct tenant *t, const struct wire_hello *hello,
 	slice = window_take(w, ret_slice);
 	if (slice >= 0)
 		return slice;
-	*ret_slice = (struct ctl_window){
+	*ret_slice = (struct msg_window){
 		.offset = WINDOW_HEAD, .key = w->key, .why = WIRE_WHY_FULL};
 	if (log_limit_ok(&w->log_limit, 1))
 		log_warning("tenant %s: %u sessions have all of its window: calls of "

@@ -13,25 +13,25 @@
 /* A worker's measure of how busy it is holds for so long. */
 #define BUSY_FRESH_NS (1500 * NSEC_PER_MSEC)
 
-static int answer_memory(struct worker *w, const struct ctl_msg *m)
+static int answer_memory(struct worker *w, const struct msg *m)
 {
-	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
+	struct msg a = {.type = MSG_ANSWER, .id = m->id};
 
 	account_left(w->tenant, &a.bytes, &a.total);
 	return outbox_tell(&w->out, &a, -1, -1);
 }
 
-static int answer_host(struct worker *w, const struct ctl_msg *m)
+static int answer_host(struct worker *w, const struct msg *m)
 {
-	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
+	struct msg a = {.type = MSG_ANSWER, .id = m->id};
 
 	a.result = account_host_charge(w, m->bytes, &a.bytes);
 	return outbox_tell(&w->out, &a, -1, -1);
 }
 
-static int answer_wmem(struct worker *w, const struct ctl_msg *m)
+static int answer_wmem(struct worker *w, const struct msg *m)
 {
-	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
+	struct msg a = {.type = MSG_ANSWER, .id = m->id};
 
 	a.result = account_wmem_charge(w, m->bytes);
 	return outbox_tell(&w->out, &a, -1, -1);
@@ -72,7 +72,7 @@ static void describe_tenant(const struct tenant *t, struct sess_tenant *ret)
 }
 
 /* With a descriptor, if that can be. */
-static int answer_with(struct worker *w, struct ctl_msg *a, int fd)
+static int answer_with(struct worker *w, struct msg *a, int fd)
 {
 	int r = outbox_tell(&w->out, a, fd, -1);
 
@@ -83,9 +83,9 @@ static int answer_with(struct worker *w, struct ctl_msg *a, int fd)
 }
 
 /* Too long for a message: a file with the answer goes along. */
-static int answer_tenant(struct worker *w, const struct ctl_msg *m)
+static int answer_tenant(struct worker *w, const struct msg *m)
 {
-	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
+	struct msg a = {.type = MSG_ANSWER, .id = m->id};
 	struct sess_tenant t = {0};
 	_cleanup_close_ int fd = -1;
 
@@ -96,9 +96,9 @@ static int answer_tenant(struct worker *w, const struct ctl_msg *m)
 	return answer_with(w, &a, a.result ? -1 : fd);
 }
 
-static int answer_export(struct worker *w, const struct ctl_msg *m, int *fd)
+static int answer_export(struct worker *w, const struct msg *m, int *fd)
 {
-	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
+	struct msg a = {.type = MSG_ANSWER, .id = m->id};
 	struct sess_ipc x = {.kind = (unsigned)MIN(m->total, (uint64_t)SESS_IPC_KINDS),
 			     .part = (unsigned)(m->session & UINT32_MAX),
 			     .n_parts = (unsigned)(m->session >> 32),
@@ -112,9 +112,9 @@ static int answer_export(struct worker *w, const struct ctl_msg *m, int *fd)
 	return outbox_tell(&w->out, &a, -1, -1);
 }
 
-static int answer_open(struct worker *w, const struct ctl_msg *m)
+static int answer_open(struct worker *w, const struct msg *m)
 {
-	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
+	struct msg a = {.type = MSG_ANSWER, .id = m->id};
 	struct sess_ipc x = {.kind = (unsigned)MIN(m->total, (uint64_t)SESS_IPC_KINDS),
 			     .part = (unsigned)MIN(m->session, (uint64_t)UINT32_MAX),
 			     .fd = -1};
@@ -126,16 +126,16 @@ static int answer_open(struct worker *w, const struct ctl_msg *m)
 }
 
 /* Whoever hears of it from the worker's program, in whatever way, does not find it. */
-static int answer_drop(struct worker *w, const struct ctl_msg *m)
+static int answer_drop(struct worker *w, const struct msg *m)
 {
-	struct ctl_msg a = {.type = CTL_ANSWER, .id = m->id};
+	struct msg a = {.type = MSG_ANSWER, .id = m->id};
 
 	ipc_drop(w, m->token);
 	return outbox_tell(&w->out, &a, -1, -1);
 }
 
 /* Once; operators' terminals get to see it. */
-static int note_carrier(struct worker *w, const struct ctl_msg *m)
+static int note_carrier(struct worker *w, const struct msg *m)
 {
 	if (*w->carrier)
 		return -EPROTO;
@@ -147,57 +147,57 @@ static int note_carrier(struct worker *w, const struct ctl_msg *m)
 	return 0;
 }
 
-int worker_said(struct worker *w, const struct ctl_msg *m, int *fd)
+int worker_said(struct worker *w, const struct msg *m, int *fd)
 {
 	if (w->state != WORKER_SESSION)
 		return -EPROTO;
 	switch (m->type) {
-	case CTL_CHARGE:
+	case MSG_CHARGE:
 		return reclaim_charge(w, m->id, m->bytes, m->total, clock_now_ns());
-	case CTL_NEED:
+	case MSG_NEED:
 		return reclaim_need(w, m->id, m->bytes, clock_now_ns());
-	case CTL_HOME:
+	case MSG_HOME:
 		return reclaim_home(w, m->id, m->bytes, clock_now_ns());
-	case CTL_LEFT:
+	case MSG_LEFT:
 		return reclaim_left(w, m, clock_now_ns());
-	case CTL_RECLAIMED:
+	case MSG_RECLAIMED:
 		return reclaim_ended(w, m, clock_now_ns());
-	case CTL_RESTORED:
+	case MSG_RESTORED:
 		return reclaim_returned(w, m, clock_now_ns());
-	case CTL_QUIET:
+	case MSG_QUIET:
 		return reclaim_quiet(w, m->result, clock_now_ns());
-	case CTL_AWAY_FREED:
+	case MSG_AWAY_FREED:
 		away_freed(w, m->bytes);
 		return 0;
-	case CTL_HOST_CHARGE:
+	case MSG_HOST_CHARGE:
 		return answer_host(w, m);
-	case CTL_WMEM_CHARGE:
+	case MSG_WMEM_CHARGE:
 		return answer_wmem(w, m);
-	case CTL_HOST_UNCHARGE:
+	case MSG_HOST_UNCHARGE:
 		account_host_uncharge(w, m->total, m->bytes);
 		return 0;
-	case CTL_MEMORY:
+	case MSG_MEMORY:
 		return answer_memory(w, m);
-	case CTL_TENANT:
+	case MSG_TENANT:
 		return answer_tenant(w, m);
-	case CTL_IPC_EXPORT:
+	case MSG_IPC_EXPORT:
 		return answer_export(w, m, fd);
-	case CTL_IPC_OPEN:
+	case MSG_IPC_OPEN:
 		return answer_open(w, m);
-	case CTL_IPC_CLOSE:
+	case MSG_IPC_CLOSE:
 		ipc_close(w, m->token);
 		return 0;
-	case CTL_IPC_DROP:
+	case MSG_IPC_DROP:
 		return answer_drop(w, m);
-	case CTL_HERE:
+	case MSG_HERE:
 		pool_here(w, m->id);
 		return 0;
-	case CTL_ENDING:
+	case MSG_ENDING:
 		account_ending(w, clock_now_ns());
 		reclaim_ending(w, clock_now_ns());
 		pool_here(w, w->asked);
 		return 0;
-	case CTL_OPENED:
+	case MSG_OPENED:
 		return note_carrier(w, m);
 	default:
 		return -EPROTO;

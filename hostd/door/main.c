@@ -25,7 +25,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "broker/ctl.h"
+#include "ipc/msg.h"
 #include "host.h"
 #include "util/sandbox.h"
 
@@ -72,7 +72,7 @@ static int listen_for(struct door *d, bool on)
 	if (d->listening == on)
 		return 0;
 	d->listening = on;
-	if (epoll_ctl(d->epoll, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, CTL_LISTEN_FD, &ev) <
+	if (epoll_ctl(d->epoll, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, MSG_LISTEN_FD, &ev) <
 	    0)
 		return -errno;
 	return 0;
@@ -115,7 +115,7 @@ static int add(struct door *d, int fd)
 
 static int accept_one(struct door *d)
 {
-	int fd = accept4(CTL_LISTEN_FD, NULL, NULL, SOCK_CLOEXEC);
+	int fd = accept4(MSG_LISTEN_FD, NULL, NULL, SOCK_CLOEXEC);
 
 	if (fd >= 0)
 		return add(d, fd);
@@ -161,7 +161,7 @@ static void say_refused(struct door *d, const char *peek, int error)
 /* Whole hellos only: an edge comes with each further piece. */
 static int look(struct door *d, struct conn *c, bool closed)
 {
-	struct ctl_msg m = {.type = CTL_HELLO, .id = conn_id(d, c)};
+	struct msg m = {.type = MSG_HELLO, .id = conn_id(d, c)};
 	char peek[sizeof(struct wire_hello)] = "";
 	ssize_t n = recv(c->fd, peek, sizeof(peek), MSG_PEEK | MSG_DONTWAIT);
 	int r;
@@ -176,15 +176,15 @@ static int look(struct door *d, struct conn *c, bool closed)
 	}
 	c->state = CONN_WAITING;
 	d->n_pending--;
-	r = ctl_send(CTL_FD, &m, -1, -1);
+	r = msg_send(MSG_FD, &m, -1, -1);
 	return r < 0 ? r : listen_if_room(d);
 }
 
 /* Closed before its turn came: nothing is to be started for it. */
 static int left(struct door *d, struct conn *c)
 {
-	struct ctl_msg m = {.type = CTL_GONE, .id = conn_id(d, c)};
-	int r = ctl_send(CTL_FD, &m, -1, -1);
+	struct msg m = {.type = MSG_GONE, .id = conn_id(d, c)};
+	int r = msg_send(MSG_FD, &m, -1, -1);
 
 	return r < 0 ? r : drop(d, c);
 }
@@ -213,12 +213,12 @@ static int drop_late(struct door *d)
 
 static int pass(struct door *d, uint32_t id, int to)
 {
-	const struct ctl_msg m = {.type = CTL_GUEST};
+	const struct msg m = {.type = MSG_GUEST};
 	struct conn *c = find(d, id);
 
 	if (!c)
 		return 0;
-	if (ctl_send(to, &m, c->fd, -1) < 0) /* that worker has no room, or has gone */
+	if (msg_send(to, &m, c->fd, -1) < 0) /* that worker has no room, or has gone */
 		(void)host_refuse(c->fd, -EAGAIN);
 	return drop(d, c);
 }
@@ -236,19 +236,19 @@ static int refuse(struct door *d, uint32_t id, int error)
 static int hear_one(struct door *d)
 {
 	_cleanup_close_ int to = -1, other = -1;
-	struct ctl_msg m;
-	int r = ctl_recv(CTL_FD, &m, &to, &other);
+	struct msg m;
+	int r = msg_recv(MSG_FD, &m, &to, &other);
 
 	if (r < 0)
 		return r == -EINTR ? 0 : r;
-	if (m.type == CTL_PASS && to >= 0)
+	if (m.type == MSG_PASS && to >= 0)
 		return pass(d, m.id, to);
-	return m.type == CTL_REFUSE ? refuse(d, m.id, m.result) : -EPROTO;
+	return m.type == MSG_REFUSE ? refuse(d, m.id, m.result) : -EPROTO;
 }
 
 static int hear(struct door *d)
 {
-	struct pollfd pfd = {.fd = CTL_FD, .events = POLLIN};
+	struct pollfd pfd = {.fd = MSG_FD, .events = POLLIN};
 	int r = 0;
 
 	while (r >= 0 && poll(&pfd, 1, 0) == 1)
@@ -296,12 +296,12 @@ static int loop(struct door *d)
 static int start(struct door *d, struct sandbox *box)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = EV_CTL};
-	int r = sandbox_early(CTL_LISTEN_FD + 1);
+	int r = sandbox_early(MSG_LISTEN_FD + 1);
 
 	if (r < 0)
 		return r;
 	d->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (d->epoll < 0 || epoll_ctl(d->epoll, EPOLL_CTL_ADD, CTL_FD, &ev) < 0)
+	if (d->epoll < 0 || epoll_ctl(d->epoll, EPOLL_CTL_ADD, MSG_FD, &ev) < 0)
 		return -errno;
 	r = sandbox_files(box);
 	if (r == 0)

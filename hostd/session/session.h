@@ -97,7 +97,7 @@ struct sess_ipc {
 	bool away;      /* export: it lies in host memory */
 };
 
-/* How a session reaches weftd's accounts; see broker/ctl.h. Any thread. */
+/* How a session reaches weftd's accounts; see ipc/msg.h. Any thread. */
 struct sess_broker {
 	/* Asks for more device memory. Returns 0 or -EDQUOT; waits for weftd's answer. */
 	int (*charge)(void *arg, uint64_t bytes);
@@ -122,7 +122,7 @@ struct sess_broker {
 	void (*wmem_uncharge)(void *arg, uint64_t bytes);
 	/*
 	 * Sharing with other sessions of the tenant, by random names of 16 bytes; see
-	 * broker/ctl.h. ipc_export leaves x->fd the caller's; ipc_open gives one that is.
+	 * ipc/msg.h. ipc_export leaves x->fd the caller's; ipc_open gives one that is.
 	 * 0, -EDEADLK (open: the session's own), -EINVAL (there is none) or -errno; both
 	 * wait. The first part's export gives the name, which the others then take; until
 	 * the last one has come nobody finds it. ipc_open() takes x->kind and x->part.

@@ -10,7 +10,7 @@
 
 struct arrival {
 	int from, window_fd;
-	struct ctl_msg m;
+	struct msg m;
 };
 
 static void arrival_free(struct arrival *p)
@@ -20,7 +20,7 @@ static void arrival_free(struct arrival *p)
 	free(p);
 }
 
-int arrivals_add(struct arrivals *a, const struct ctl_msg *m, int from, int window_fd)
+int arrivals_add(struct arrivals *a, const struct msg *m, int from, int window_fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 	struct arrival *p = malloc(sizeof(*p));
@@ -49,13 +49,13 @@ int arrivals_add(struct arrivals *a, const struct ctl_msg *m, int from, int wind
 	return 0;
 }
 
-int arrivals_take(struct arrivals *a, unsigned i, struct ctl_msg *ret_m, int *ret_sock,
+int arrivals_take(struct arrivals *a, unsigned i, struct msg *ret_m, int *ret_sock,
 		  int *ret_window_fd)
 {
 	struct arrival *p = i < ARRIVALS_MAX ? a->of[i] : NULL;
 	struct pollfd pfd = {.events = POLLIN};
 	int sock = -1, other = -1, r;
-	struct ctl_msg m;
+	struct msg m;
 
 	if (!p)
 		return -EAGAIN;
@@ -63,13 +63,13 @@ int arrivals_take(struct arrivals *a, unsigned i, struct ctl_msg *ret_m, int *re
 	pfd.fd = p->from;
 	if (poll(&pfd, 1, 0) < 1)
 		return -EAGAIN;
-	r = ctl_recv(p->from, &m, &sock, &other);
+	r = msg_recv(p->from, &m, &sock, &other);
 	closep(&other);
-	if (r == 0 && m.type != CTL_GUEST)
+	if (r == 0 && m.type != MSG_GUEST)
 		closep(&sock);
 	a->of[i] = NULL;
 	*ret_m = p->m;
-	*ret_sock = r == 0 && m.type == CTL_GUEST ? sock : -1;
+	*ret_sock = r == 0 && m.type == MSG_GUEST ? sock : -1;
 	*ret_window_fd = fd_steal(&p->window_fd);
 	arrival_free(p);
 	return 0;

@@ -6,7 +6,7 @@
 #ifndef WEFT_WORKER_ARRIVAL_H
 #define WEFT_WORKER_ARRIVAL_H
 
-#include "broker/ctl.h"
+#include "ipc/msg.h"
 
 /* Lanes that may be on their way at once. */
 #define ARRIVALS_MAX 256u
@@ -19,11 +19,11 @@ struct arrivals {
 
 /* m is an ATTACH or a LANE; both descriptors are taken over. Returns 0, -EAGAIN (too
  * many) or -errno. */
-int arrivals_add(struct arrivals *a, const struct ctl_msg *m, int from, int window_fd);
+int arrivals_add(struct arrivals *a, const struct msg *m, int from, int window_fd);
 
 /* The event of number i has come. Returns 0 with what was added and the guest's socket
  * (-1: it has gone; both descriptors are the caller's), or -EAGAIN: nothing yet. */
-int arrivals_take(struct arrivals *a, unsigned i, struct ctl_msg *ret_m, int *ret_sock,
+int arrivals_take(struct arrivals *a, unsigned i, struct msg *ret_m, int *ret_sock,
 		  int *ret_window_fd);
 
 #endif

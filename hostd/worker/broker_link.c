@@ -15,7 +15,7 @@
 struct question {
 	uint32_t id;
 	bool answered;
-	struct ctl_msg answer;
+	struct msg answer;
 	int fd; /* that came with it, or -1 */
 	struct list link;
 };
@@ -66,7 +66,7 @@ uint32_t broker_link_id(struct broker_link *b)
 }
 
 /* Fills q->answer. The process ends with weftd, so an answer always comes. */
-static int ask_with(struct broker_link *b, struct ctl_msg *m, int fd, struct question *q)
+static int ask_with(struct broker_link *b, struct msg *m, int fd, struct question *q)
 {
 	int r;
 
@@ -75,7 +75,7 @@ static int ask_with(struct broker_link *b, struct ctl_msg *m, int fd, struct que
 	pthread_mutex_lock(&b->lock);
 	q->id = m->id = next_id_locked(b);
 	list_append(&b->questions, &q->link);
-	r = ctl_send(b->sock, m, fd, -1);
+	r = msg_send(b->sock, m, fd, -1);
 	while (r == 0 && !q->answered)
 		pthread_cond_wait(&b->cond, &b->lock);
 	list_remove(&q->link);
@@ -83,7 +83,7 @@ static int ask_with(struct broker_link *b, struct ctl_msg *m, int fd, struct que
 	return r;
 }
 
-static int ask(struct broker_link *b, struct ctl_msg *m, struct question *q)
+static int ask(struct broker_link *b, struct msg *m, struct question *q)
 {
 	return ask_with(b, m, -1, q);
 }
@@ -100,7 +100,7 @@ void broker_link_set_wmem(struct broker_link *b, struct purse *purse)
 
 static int link_charge(void *arg, uint64_t bytes)
 {
-	struct ctl_msg m = {.type = CTL_CHARGE, .bytes = bytes};
+	struct msg m = {.type = MSG_CHARGE, .bytes = bytes};
 	struct broker_link *b = arg;
 	struct question q;
 	int r;
@@ -113,7 +113,7 @@ static int link_charge(void *arg, uint64_t bytes)
 
 static int link_charge_part(void *arg, uint64_t bytes, uint64_t *ret_away)
 {
-	struct ctl_msg m = {.type = CTL_CHARGE, .bytes = bytes, .total = 1};
+	struct msg m = {.type = MSG_CHARGE, .bytes = bytes, .total = 1};
 	struct broker_link *b = arg;
 	struct question q;
 	int r;
@@ -138,16 +138,16 @@ static void link_uncharge(void *arg, uint64_t bytes)
 
 static void link_away_uncharge(void *arg, uint64_t bytes)
 {
-	struct ctl_msg m = {.type = CTL_AWAY_FREED, .bytes = bytes};
+	struct msg m = {.type = MSG_AWAY_FREED, .bytes = bytes};
 	struct broker_link *b = arg;
 
-	(void)ctl_send(b->sock, &m, -1, -1);
+	(void)msg_send(b->sock, &m, -1, -1);
 	atomic_fetch_add(&b->told, 1);
 }
 
 static int link_host_charge(void *arg, uint64_t bytes, uint64_t *ret_offset)
 {
-	struct ctl_msg m = {.type = CTL_HOST_CHARGE, .bytes = bytes};
+	struct msg m = {.type = MSG_HOST_CHARGE, .bytes = bytes};
 	struct question q;
 	int r = ask(arg, &m, &q);
 
@@ -160,15 +160,15 @@ static int link_host_charge(void *arg, uint64_t bytes, uint64_t *ret_offset)
 
 static void link_host_uncharge(void *arg, uint64_t offset, uint64_t bytes)
 {
-	struct ctl_msg m = {.type = CTL_HOST_UNCHARGE, .bytes = bytes, .total = offset};
+	struct msg m = {.type = MSG_HOST_UNCHARGE, .bytes = bytes, .total = offset};
 	struct broker_link *b = arg;
 
-	(void)ctl_send(b->sock, &m, -1, -1);
+	(void)msg_send(b->sock, &m, -1, -1);
 }
 
 static int link_wmem_charge(void *arg, uint64_t bytes)
 {
-	struct ctl_msg m = {.type = CTL_WMEM_CHARGE, .bytes = bytes};
+	struct msg m = {.type = MSG_WMEM_CHARGE, .bytes = bytes};
 	struct broker_link *b = arg;
 	struct question q;
 	int r;
@@ -196,7 +196,7 @@ static void link_wmem_uncharge(void *arg, uint64_t bytes)
 
 static int link_memory(void *arg, uint64_t *ret_free, uint64_t *ret_total)
 {
-	struct ctl_msg m = {.type = CTL_MEMORY};
+	struct msg m = {.type = MSG_MEMORY};
 	struct broker_link *b = arg;
 	uint64_t told = atomic_load(&b->told);
 	struct question q;
@@ -216,7 +216,7 @@ static int link_memory(void *arg, uint64_t *ret_free, uint64_t *ret_total)
 
 static int link_tenant(void *arg, struct sess_tenant *ret_tenant)
 {
-	struct ctl_msg m = {.type = CTL_TENANT};
+	struct msg m = {.type = MSG_TENANT};
 	struct question q;
 	int r = ask(arg, &m, &q);
 
@@ -231,11 +231,11 @@ static int link_tenant(void *arg, struct sess_tenant *ret_tenant)
 
 static int link_ipc_export(void *arg, const struct sess_ipc *x, uint8_t *name)
 {
-	struct ctl_msg m = {.type = CTL_IPC_EXPORT,
-			    .total = x->kind,
-			    .bytes = x->bytes,
-			    .session = ctl_parts(x->part, x->n_parts),
-			    .result = x->away};
+	struct msg m = {.type = MSG_IPC_EXPORT,
+			.total = x->kind,
+			.bytes = x->bytes,
+			.session = msg_parts(x->part, x->n_parts),
+			.result = x->away};
 	struct question q;
 	int r;
 
@@ -251,7 +251,7 @@ static int link_ipc_export(void *arg, const struct sess_ipc *x, uint8_t *name)
 
 static int link_ipc_open(void *arg, const uint8_t *name, struct sess_ipc *x)
 {
-	struct ctl_msg m = {.type = CTL_IPC_OPEN, .total = x->kind, .session = x->part};
+	struct msg m = {.type = MSG_IPC_OPEN, .total = x->kind, .session = x->part};
 	struct question q;
 	int r;
 
@@ -269,16 +269,16 @@ static int link_ipc_open(void *arg, const uint8_t *name, struct sess_ipc *x)
 
 static void link_ipc_close(void *arg, const uint8_t *name)
 {
-	struct ctl_msg m = {.type = CTL_IPC_CLOSE};
+	struct msg m = {.type = MSG_IPC_CLOSE};
 	struct broker_link *b = arg;
 
 	memcpy(m.token, name, sizeof(m.token));
-	(void)ctl_send(b->sock, &m, -1, -1);
+	(void)msg_send(b->sock, &m, -1, -1);
 }
 
 static void link_ipc_drop(void *arg, const uint8_t *name)
 {
-	struct ctl_msg m = {.type = CTL_IPC_DROP};
+	struct msg m = {.type = MSG_IPC_DROP};
 	struct question q;
 
 	memcpy(m.token, name, sizeof(m.token));
@@ -306,7 +306,7 @@ struct sess_broker broker_link_ops(struct broker_link *b)
 	};
 }
 
-int broker_link_answer(struct broker_link *b, const struct ctl_msg *m, int fd)
+int broker_link_answer(struct broker_link *b, const struct msg *m, int fd)
 {
 	struct question *q;
 	int r = -EPROTO;

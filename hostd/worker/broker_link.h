@@ -6,7 +6,7 @@
 #ifndef WEFT_WORKER_BROKER_LINK_H
 #define WEFT_WORKER_BROKER_LINK_H
 
-#include "broker/ctl.h"
+#include "ipc/msg.h"
 #include "session/session.h"
 
 struct broker_link;
@@ -27,6 +27,6 @@ uint32_t broker_link_id(struct broker_link *b);
 struct sess_broker broker_link_ops(struct broker_link *b);
 
 /* Main thread: an answer has come; takes over fd (or -1). 0 or -EPROTO (nobody asked). */
-int broker_link_answer(struct broker_link *b, const struct ctl_msg *m, int fd);
+int broker_link_answer(struct broker_link *b, const struct msg *m, int fd);
 
 #endif

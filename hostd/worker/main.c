@@ -24,7 +24,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "broker/ctl.h"
+#include "ipc/msg.h"
 #include "host.h"
 #include "memory/hostmem.h"
 #include "memory/move.h"
@@ -235,12 +235,12 @@ static void *exit_in_time(void *arg)
  * to take back what a process has: who wants it is to wait. */
 static void on_session_ending(void *arg)
 {
-	const struct ctl_msg m = {.type = CTL_ENDING};
+	const struct msg m = {.type = MSG_ENDING};
 	struct worker *w = arg;
 	pthread_t t;
 
 	w->timed = pthread_create(&t, NULL, exit_in_time, w) == 0;
-	(void)ctl_send(CTL_FD, &m, -1, -1);
+	(void)msg_send(MSG_FD, &m, -1, -1);
 }
 
 /*
@@ -401,7 +401,7 @@ static int until_tick(struct worker *w)
 /* ---- what weftd says ---- */
 
 /* A part of the VM's window, perhaps of no size: that is for host memory alone. */
-static void use_vm_window(struct host_window *win, const struct ctl_window *c, int fd)
+static void use_vm_window(struct host_window *win, const struct msg_window *c, int fd)
 {
 	*win = (struct host_window){
 		.fd = fd,
@@ -424,7 +424,7 @@ static int make_window(struct host_window *win, uint64_t host_bytes)
 }
 
 /* One of those that the guest offers, or none: streams will do. */
-static void open_window(struct worker *w, const struct ctl_msg *m, int fd)
+static void open_window(struct worker *w, const struct msg *m, int fd)
 {
 	struct host_window *win = &w->window;
 	uint64_t host = ALIGN_DOWN(MIN(m->total, DEVICE_HOST_SIZE), DEVICE_HOST_GRAIN);
@@ -445,7 +445,7 @@ static void open_window(struct worker *w, const struct ctl_msg *m, int fd)
 }
 
 /* Host memory can be shared with a guest that has mapped the file it lies in. */
-static int open_hostmem(struct worker *w, const struct ctl_msg *m)
+static int open_hostmem(struct worker *w, const struct msg *m)
 {
 	struct hostmem_file f = {
 		.fd = w->window.fd,
@@ -459,14 +459,14 @@ static int open_hostmem(struct worker *w, const struct ctl_msg *m)
 	return hostmem_new(w->s, &f, &w->s->hostmem);
 }
 
-static int attach(struct worker *w, const struct ctl_msg *m, int sock, int window_fd)
+static int attach(struct worker *w, const struct msg *m, int sock, int window_fd)
 {
 	struct sess_identity id = {
 		.tenant = m->text,
 		.number = m->session,
 		.token = m->token,
 	};
-	struct ctl_msg opened = {.type = CTL_OPENED, .session = m->session};
+	struct msg opened = {.type = MSG_OPENED, .session = m->session};
 	int r;
 
 	sess_identify(w->s, &id);
@@ -487,7 +487,7 @@ static int attach(struct worker *w, const struct ctl_msg *m, int sock, int windo
 	if (r < 0)
 		return r;
 	snprintf(opened.text, sizeof(opened.text), "%s", w->carrier);
-	return ctl_send(CTL_FD, &opened, -1, -1);
+	return msg_send(MSG_FD, &opened, -1, -1);
 }
 
 /* For weftd, which counts a lane from when it tells of it. */
@@ -501,11 +501,11 @@ static void count_lost(struct worker *w)
 static int arrive(struct worker *w, unsigned i)
 {
 	int sock, window_fd, r;
-	struct ctl_msg m;
+	struct msg m;
 
 	if (arrivals_take(&w->arrivals, i, &m, &sock, &window_fd) < 0)
 		return 0;
-	if (m.type == CTL_ATTACH) {
+	if (m.type == MSG_ATTACH) {
 		if (sock >= 0)
 			return attach(w, &m, sock, window_fd);
 		closep(&window_fd);
@@ -522,51 +522,51 @@ static int arrive(struct worker *w, unsigned i)
 /* Before a guest has come, for weftd, which opens no device. */
 static int tell_holders(struct worker *w)
 {
-	static struct device_holder has[CTL_HOLDERS_MAX];
-	struct ctl_msg m = {.type = CTL_HOLDERS};
+	static struct device_holder has[MSG_HOLDERS_MAX];
+	struct msg m = {.type = MSG_HOLDERS};
 	_cleanup_close_ int fd = fd_memfd("weft-holders", sizeof(has));
 
-	static_assert(sizeof(has[0]) == sizeof(struct ctl_holder), "are the same");
+	static_assert(sizeof(has[0]) == sizeof(struct msg_holder), "are the same");
 	if (fd >= 0 && w->s->ops->holders)
-		m.bytes = w->s->ops->holders(w->s->dev, has, CTL_HOLDERS_MAX);
+		m.bytes = w->s->ops->holders(w->s->dev, has, MSG_HOLDERS_MAX);
 	if (m.bytes && fd_write_full(fd, has, m.bytes * sizeof(has[0])) < 0)
 		m.bytes = 0;
-	return ctl_send(CTL_FD, &m, fd, -1);
+	return msg_send(MSG_FD, &m, fd, -1);
 }
 
 static int handle_ctl(struct worker *w)
 {
 	_cleanup_close_ int fd0 = -1, fd1 = -1;
-	struct ctl_msg m;
-	int r = ctl_recv(CTL_FD, &m, &fd0, &fd1);
+	struct msg m;
+	int r = msg_recv(MSG_FD, &m, &fd0, &fd1);
 
 	if (r < 0)
 		return r == -EAGAIN || r == -EINTR ? 0 : r;
 	switch (m.type) {
-	case CTL_ATTACH:
+	case MSG_ATTACH:
 		if (w->attached || fd0 < 0)
 			return -EPROTO;
 		w->attached = true;
 		return arrivals_add(&w->arrivals, &m, fd_steal(&fd0), fd_steal(&fd1));
-	case CTL_LANE:
+	case MSG_LANE:
 		if (!w->attached || fd0 < 0)
 			return -EPROTO;
 		/* The door tells the guest if there is no room. */
 		if (arrivals_add(&w->arrivals, &m, fd_steal(&fd0), -1) < 0)
 			count_lost(w);
 		return 0;
-	case CTL_ANSWER:
+	case MSG_ANSWER:
 		if (w->moving && moving_told(w->moving, &m) == 0)
 			return 0;
 		return broker_link_answer(w->link, &m, fd_steal(&fd0));
-	case CTL_HERE:
+	case MSG_HERE:
 		/* A guest that had gone before was heard of before. */
-		return guest_is_here(w) ? ctl_send(CTL_FD, &m, -1, -1) : 0;
-	case CTL_RECLAIM:
-	case CTL_RESTORE:
-	case CTL_POOL:
+		return guest_is_here(w) ? msg_send(MSG_FD, &m, -1, -1) : 0;
+	case MSG_RECLAIM:
+	case MSG_RESTORE:
+	case MSG_POOL:
 		return w->moving ? moving_told(w->moving, &m) : -EPROTO;
-	case CTL_HOLDERS:
+	case MSG_HOLDERS:
 		return w->attached ? -EPROTO : tell_holders(w);
 	default:
 		return -EPROTO;
@@ -602,12 +602,12 @@ static int loop(struct worker *w)
 
 static int map_counters(struct session *s)
 {
-	void *p = mmap(NULL, CTL_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
-		       CTL_PAGE_FD, 0);
+	void *p = mmap(NULL, MSG_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
+		       MSG_PAGE_FD, 0);
 
 	if (p == MAP_FAILED)
 		return -errno;
-	close(CTL_PAGE_FD);
+	close(MSG_PAGE_FD);
 	s->count = p;
 	return 0;
 }
@@ -621,7 +621,7 @@ static int open_events(struct worker *w)
 	w->arrivals.first_event = EV_ARRIVAL;
 	w->wake = eventfd(0, EFD_CLOEXEC);
 	if (w->epoll < 0 || w->wake < 0 ||
-	    epoll_ctl(w->epoll, EPOLL_CTL_ADD, CTL_FD, &ev) < 0)
+	    epoll_ctl(w->epoll, EPOLL_CTL_ADD, MSG_FD, &ev) < 0)
 		return -errno;
 	ev.data.u64 = EV_ACTIVE;
 	return epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->wake, &ev) < 0 ? -errno : 0;
@@ -638,7 +638,7 @@ static int start_moving(struct worker *w)
 	r = touch_init(&w->s->touch);
 	if (r == 0 && w->opt.chunk_bytes)
 		r = space_set_piece(w->s->space, w->opt.chunk_bytes);
-	return r < 0 ? r : moving_new(w->s, w->link, CTL_FD, &w->moving);
+	return r < 0 ? r : moving_new(w->s, w->link, MSG_FD, &w->moving);
 }
 
 static int start(struct worker *w)
@@ -657,7 +657,7 @@ static int start(struct worker *w)
 	ops = device_ops_by_name(w->opt.device);
 	if (!ops)
 		return -ENODEV;
-	r = broker_link_new(CTL_FD, &w->link);
+	r = broker_link_new(MSG_FD, &w->link);
 	if (r < 0)
 		return r;
 	/* Smaller ones than a real GPU's are for the software device. */
@@ -690,15 +690,15 @@ static int start(struct worker *w)
 
 static int say_ready(const struct worker *w)
 {
-	struct ctl_msg m = {
-		.type = CTL_READY,
+	struct msg m = {
+		.type = MSG_READY,
 		.bytes = w->s->info.memory_bytes,
 		.total = w->overhead,
 		.session = !w->s->ops->holders,
 	};
 
 	snprintf(m.text, sizeof(m.text), "%s", w->s->info.name);
-	return ctl_send(CTL_FD, &m, -1, -1);
+	return msg_send(MSG_FD, &m, -1, -1);
 }
 
 static const char *why_not(const struct worker *w, int error)
@@ -730,7 +730,7 @@ int main(int argc, char **argv)
 	}
 	signal(SIGPIPE, SIG_IGN);
 	give_memory_back();
-	r = sandbox_early(CTL_PAGE_FD + 1);
+	r = sandbox_early(MSG_PAGE_FD + 1);
 	if (r == 0)
 		r = start(&w);
 	if (r < 0) {

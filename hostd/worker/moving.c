@@ -48,7 +48,7 @@ struct moving {
 
 	pthread_mutex_t lock; /* a leaf, taken under the gate's */
 	pthread_cond_t cond;
-	struct ctl_msg jobs[JOB_NUM];
+	struct msg jobs[JOB_NUM];
 	unsigned pending; /* a bit per job */
 	uint32_t need;    /* id of the NEED that is not answered; 0: none */
 	struct homecoming home;
@@ -66,17 +66,17 @@ struct moving {
 
 /* ---- on the thread ---- */
 
-static void answer(const struct moving *m, enum ctl_type type, uint32_t id,
+static void answer(const struct moving *m, enum msg_type type, uint32_t id,
 		   uint64_t bytes, int result, bool longer)
 {
-	struct ctl_msg msg = {.type = type,
-			      .id = id,
-			      .bytes = bytes,
-			      .result = result,
-			      .total = longer};
+	struct msg msg = {.type = type,
+			  .id = id,
+			  .bytes = bytes,
+			  .result = result,
+			  .total = longer};
 
 	/* A broken pair is the main thread's matter. */
-	(void)ctl_send(m->sock, &msg, -1, -1);
+	(void)msg_send(m->sock, &msg, -1, -1);
 }
 
 static void count(_Atomic uint64_t *c, uint64_t n)
@@ -110,7 +110,7 @@ static void go_on_without(struct moving *m)
 /* Opens the gate, or asks for what is missing; lanes are told apart by nobody. */
 static void go_on(struct moving *m)
 {
-	struct ctl_msg msg = {.type = CTL_NEED, .bytes = swapped(m)};
+	struct msg msg = {.type = MSG_NEED, .bytes = swapped(m)};
 
 	if (!msg.bytes) {
 		gate_open(&m->s->gate);
@@ -122,7 +122,7 @@ static void go_on(struct moving *m)
 	/* One that has come and waits for its turn opens the gate. */
 	if (!m->need && !(m->pending & 1u << JOB_ANSWER)) {
 		msg.id = m->need = broker_link_id(m->link);
-		(void)ctl_send(m->sock, &msg, -1, -1);
+		(void)msg_send(m->sock, &msg, -1, -1);
 	}
 	pthread_mutex_unlock(&m->lock);
 }
@@ -151,12 +151,12 @@ static bool wait_longer(struct moving *m, uint64_t patience_ns)
 	uint64_t deadline = clock_now_ns() + patience_ns - PATIENCE_NS;
 	int r = gate_close(&m->s->gate, deadline);
 
-	answer(m, CTL_QUIET, 0, 0, r, false);
+	answer(m, MSG_QUIET, 0, 0, r, false);
 	return r == 0 && told_to_move(m);
 }
 
 /* Says what became of a move. */
-static void end(struct moving *m, enum ctl_type type, const struct ctl_msg *msg,
+static void end(struct moving *m, enum msg_type type, const struct msg *msg,
 		uint64_t bytes, int r)
 {
 	uint64_t patience_ns = m->patience_ns;
@@ -181,7 +181,7 @@ static void on_left(void *arg, uint64_t bytes)
 	if (m->leaving.told || m->leaving.bytes < m->leaving.wanted)
 		return;
 	m->leaving.told = m->leaving.bytes;
-	answer(m, CTL_LEFT, m->leaving.id, m->leaving.told, 0, false);
+	answer(m, MSG_LEFT, m->leaving.id, m->leaving.told, 0, false);
 }
 
 static uint64_t on_device(const struct moving *m)
@@ -207,7 +207,7 @@ static uint64_t give_back(const struct moving *m)
 	return before > after ? before - after : 0;
 }
 
-static void reclaim(struct moving *m, const struct ctl_msg *msg)
+static void reclaim(struct moving *m, const struct msg *msg)
 {
 	uint64_t freed = give_back(m), bytes = msg->bytes - MIN(freed, msg->bytes);
 	struct space_moved moved = {0};
@@ -236,10 +236,10 @@ static void reclaim(struct moving *m, const struct ctl_msg *msg)
 		  (unsigned long long)(t[1] - t[0]) / 1000,
 		  (unsigned long long)(t[2] - t[1]) / 1000,
 		  (unsigned long long)(clock_now_ns() - t[2]) / 1000, r);
-	end(m, CTL_RECLAIMED, msg, moved.bytes - m->leaving.told, r);
+	end(m, MSG_RECLAIMED, msg, moved.bytes - m->leaving.told, r);
 }
 
-static void restore(struct moving *m, const struct ctl_msg *msg)
+static void restore(struct moving *m, const struct msg *msg)
 {
 	struct space_moved moved = {0};
 	uint64_t t[2];
@@ -255,14 +255,14 @@ static void restore(struct moving *m, const struct ctl_msg *msg)
 		  (unsigned long long)moved.bytes >> 20,
 		  (unsigned long long)(t[1] - t[0]) / 1000,
 		  (unsigned long long)(clock_now_ns() - t[1]) / 1000, r);
-	end(m, CTL_RESTORED, msg, moved.bytes, r);
+	end(m, MSG_RESTORED, msg, moved.bytes, r);
 }
 
 /*
  * The answer to NEED. The gate may have been opened since, what was swapped having been
  * freed. If the context is lost, lanes are to learn that.
  */
-static void needed(struct moving *m, const struct ctl_msg *msg)
+static void needed(struct moving *m, const struct msg *msg)
 {
 	uint64_t granted = msg->result < 0 ? 0 : msg->bytes;
 	struct space_moved moved = {0};
@@ -273,7 +273,7 @@ static void needed(struct moving *m, const struct ctl_msg *msg)
 	count(&m->s->count->moved_in_bytes, moved.bytes);
 	go_on_without(m);
 	if (granted)
-		answer(m, CTL_RESTORED, msg->id, moved.bytes, r, false);
+		answer(m, MSG_RESTORED, msg->id, moved.bytes, r, false);
 }
 
 /*
@@ -290,7 +290,7 @@ static int move_home(struct moving *m, uint64_t granted, struct space_moved *ret
 }
 
 /* The answer to HOME; nothing granted: there is no room, or nothing is away any more. */
-static void come_home(struct moving *m, const struct ctl_msg *msg)
+static void come_home(struct moving *m, const struct msg *msg)
 {
 	uint64_t granted = msg->result < 0 ? 0 : msg->bytes;
 	struct space_moved moved = {0};
@@ -301,7 +301,7 @@ static void come_home(struct moving *m, const struct ctl_msg *msg)
 	if (r < 0 || !swapped(m))
 		go_on_without(m);
 	if (granted)
-		answer(m, CTL_RESTORED, msg->id, moved.bytes, r, false);
+		answer(m, MSG_RESTORED, msg->id, moved.bytes, r, false);
 	go_on(m);
 	pthread_mutex_lock(&m->lock);
 	m->home.result = r;
@@ -310,12 +310,12 @@ static void come_home(struct moving *m, const struct ctl_msg *msg)
 	pthread_mutex_unlock(&m->lock);
 }
 
-static void keep_ready(struct moving *m, const struct ctl_msg *msg)
+static void keep_ready(struct moving *m, const struct msg *msg)
 {
 	space_host_pool_set(m->s->space, msg->bytes);
 }
 
-static void (*const jobs[])(struct moving *m, const struct ctl_msg *msg) = {
+static void (*const jobs[])(struct moving *m, const struct msg *msg) = {
 	[JOB_ANSWER] = needed,   [JOB_HOME] = come_home,  [JOB_RECLAIM] = reclaim,
 	[JOB_RESTORE] = restore, [JOB_POOL] = keep_ready,
 };
@@ -324,7 +324,7 @@ static_assert(ARRAY_SIZE(jobs) == JOB_NUM, "each is done");
 static void *moving_main(void *arg)
 {
 	struct moving *m = arg;
-	struct ctl_msg msg;
+	struct msg msg;
 	enum job job;
 
 	pthread_mutex_lock(&m->lock);
@@ -364,10 +364,10 @@ static void on_wanted(void *arg)
 
 static int ask_for_home(struct moving *m, uint64_t bytes)
 {
-	struct ctl_msg msg = {.type = CTL_HOME, .bytes = bytes};
+	struct msg msg = {.type = MSG_HOME, .bytes = bytes};
 
 	msg.id = m->home.id = broker_link_id(m->link);
-	return ctl_send(m->sock, &msg, -1, -1);
+	return msg_send(m->sock, &msg, -1, -1);
 }
 
 /* A lane, outside the gate. */
@@ -435,7 +435,7 @@ void moving_free(struct moving *m)
 	free(m);
 }
 
-static int take_locked(struct moving *m, enum job job, const struct ctl_msg *msg)
+static int take_locked(struct moving *m, enum job job, const struct msg *msg)
 {
 	/* Only the size of the pool may change before it was looked at. */
 	if (m->pending & 1u << job && job != JOB_POOL)
@@ -446,7 +446,7 @@ static int take_locked(struct moving *m, enum job job, const struct ctl_msg *msg
 	return 0;
 }
 
-static int answered_locked(struct moving *m, const struct ctl_msg *msg)
+static int answered_locked(struct moving *m, const struct msg *msg)
 {
 	if (m->need && msg->id == m->need) {
 		m->need = 0;
@@ -459,18 +459,18 @@ static int answered_locked(struct moving *m, const struct ctl_msg *msg)
 	return -ENOENT;
 }
 
-int moving_told(struct moving *m, const struct ctl_msg *msg)
+int moving_told(struct moving *m, const struct msg *msg)
 {
 	int r = -EPROTO;
 
 	pthread_mutex_lock(&m->lock);
-	if (msg->type == CTL_RECLAIM)
+	if (msg->type == MSG_RECLAIM)
 		r = take_locked(m, JOB_RECLAIM, msg);
-	else if (msg->type == CTL_RESTORE)
+	else if (msg->type == MSG_RESTORE)
 		r = take_locked(m, JOB_RESTORE, msg);
-	else if (msg->type == CTL_POOL)
+	else if (msg->type == MSG_POOL)
 		r = take_locked(m, JOB_POOL, msg);
-	else if (msg->type == CTL_ANSWER)
+	else if (msg->type == MSG_ANSWER)
 		r = answered_locked(m, msg);
 	pthread_mutex_unlock(&m->lock);
 	return r;

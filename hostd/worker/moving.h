@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The thread of a worker that moves the session's memory between the device and host
- * memory when weftd says so (broker/ctl.h).
+ * memory when weftd says so (ipc/msg.h).
  *
  * For each move it closes the session's gate and opens it afterwards. If the work under
  * way does not end in time it says so, and others are asked instead. But each time in a
@@ -17,7 +17,7 @@
 
 #include <stdbool.h>
 
-#include "broker/ctl.h"
+#include "ipc/msg.h"
 #include "session/session.h"
 
 struct broker_link;
@@ -35,6 +35,6 @@ void moving_free(struct moving *m);
  * Any thread: takes RECLAIM, RESTORE, POOL, and the ANSWER to a NEED or HOME. Returns 0,
  * -ENOENT (an ANSWER to something else), or -EPROTO: weftd does not say such a thing now.
  */
-int moving_told(struct moving *m, const struct ctl_msg *msg);
+int moving_told(struct moving *m, const struct msg *msg);
 
 #endif

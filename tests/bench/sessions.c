@@ -37,10 +37,10 @@ static void start(unsigned i, struct tenant *t)
 
 	*w = (struct worker){.b = &b, .state = WORKER_READY, .slice = -1};
 	/* As weftd has them: in pages of their own. */
-	pages[i] = w->count = aligned_alloc(4096, CTL_PAGE_SIZE);
+	pages[i] = w->count = aligned_alloc(4096, MSG_PAGE_SIZE);
 	if (!w->count)
 		abort();
-	memset(w->count, 0, CTL_PAGE_SIZE);
+	memset(w->count, 0, MSG_PAGE_SIZE);
 	w->ctl.fd = pair[0];
 	outbox_init(&w->out, &b, &w->ctl);
 	list_append(&b.workers, &w->link);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "broker/ctl.h"
+#include "ipc/msg.h"
 #include "session/session.h"
 
 #define MIB     (1ull << 20)
@@ -18,15 +18,15 @@
 
 static struct sess_counters *count;
 
-static void hear(struct ctl_msg *m)
+static void hear(struct msg *m)
 {
 	int fd0, fd1;
 
-	if (ctl_recv(CTL_FD, m, &fd0, &fd1) < 0)
+	if (msg_recv(MSG_FD, m, &fd0, &fd1) < 0)
 		_exit(0);
 }
 
-static void wait_for(uint32_t type, struct ctl_msg *ret)
+static void wait_for(uint32_t type, struct msg *ret)
 {
 	do
 		hear(ret);
@@ -46,21 +46,21 @@ static void take(uint64_t bytes)
 
 int main(void)
 {
-	struct ctl_msg m = {.type = CTL_READY, .bytes = 1024 * MIB, .session = 1};
+	struct msg m = {.type = MSG_READY, .bytes = 1024 * MIB, .session = 1};
 	const char *how = getenv("WEFT_EVIL");
 
-	count = mmap(NULL, CTL_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, CTL_PAGE_FD,
+	count = mmap(NULL, MSG_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, MSG_PAGE_FD,
 		     0);
 	if (count == MAP_FAILED || !how)
 		return 1;
 	strcpy(m.text, "evil GPU");
-	if (ctl_send(CTL_FD, &m, -1, -1) < 0)
+	if (msg_send(MSG_FD, &m, -1, -1) < 0)
 		return 1;
-	wait_for(CTL_ATTACH, &m);
-	m = (struct ctl_msg){.type = CTL_CHARGE, .id = 1, .bytes = GRANTED};
-	if (ctl_send(CTL_FD, &m, -1, -1) < 0)
+	wait_for(MSG_ATTACH, &m);
+	m = (struct msg){.type = MSG_CHARGE, .id = 1, .bytes = GRANTED};
+	if (msg_send(MSG_FD, &m, -1, -1) < 0)
 		return 1;
-	wait_for(CTL_ANSWER, &m);
+	wait_for(MSG_ANSWER, &m);
 	if (m.result)
 		return 1;
 	take(GRANTED);

@@ -86,23 +86,23 @@ static uint64_t number(uint8_t byte)
 static void say(unsigned i, const uint8_t *step)
 {
 	struct worker *w = &workers[i];
-	struct ctl_msg m = {.type = step[1] % (CTL_NUM + 1), .id = step[3]};
+	struct msg m = {.type = step[1] % (MSG_NUM + 1), .id = step[3]};
 	int fd = -1;
 
 	m.bytes = number(step[2]);
 	m.total = number(step[3]);
 	m.result = -(step[3] & 31);
-	if (m.type >= CTL_IPC_EXPORT && m.type <= CTL_IPC_DROP) {
+	if (m.type >= MSG_IPC_EXPORT && m.type <= MSG_IPC_DROP) {
 		m.total = step[3] >> 6;
-		m.session = ctl_parts(step[3] & 3, (step[3] >> 2 & 3) + 1);
+		m.session = msg_parts(step[3] & 3, (step[3] >> 2 & 3) + 1);
 		m.result = step[3] >> 4 & 1;
 		memcpy(m.token, name, sizeof(name));
 	}
-	if (m.type == CTL_IPC_OPEN)
+	if (m.type == MSG_IPC_OPEN)
 		m.session = step[3] & 3;
-	if ((m.type == CTL_LEFT || m.type == CTL_RECLAIMED) && step[3] < 200)
+	if ((m.type == MSG_LEFT || m.type == MSG_RECLAIMED) && step[3] < 200)
 		m.id = w->move.out_id;
-	if (m.type == CTL_RESTORED && step[3] < 200)
+	if (m.type == MSG_RESTORED && step[3] < 200)
 		m.id = w->move.in_id;
 	if (worker_said(w, &m, &fd) < 0) {
 		stop(i);
@@ -113,7 +113,7 @@ static void say(unsigned i, const uint8_t *step)
 /* What processes have, as one says that was asked and waits for a guest: any bytes. */
 static void say_holders(const uint8_t *bytes, size_t n)
 {
-	struct ctl_msg m = {.type = CTL_HOLDERS, .bytes = number(bytes[0])};
+	struct msg m = {.type = MSG_HOLDERS, .bytes = number(bytes[0])};
 	struct worker *w = &workers[0];
 	int fd = memfd_create("holders", 0);
 
@@ -153,11 +153,11 @@ static void check(void)
 
 static void drain(void)
 {
-	struct ctl_msg m;
+	struct msg m;
 	int fd0, fd1;
 
 	for (unsigned i = 0; i < WORKERS; i++) {
-		while (ctl_recv(theirs[i], &m, &fd0, &fd1) == 0) {
+		while (msg_recv(theirs[i], &m, &fd0, &fd1) == 0) {
 			static const uint8_t none[sizeof(m.token)];
 
 			if (memcmp(m.token, none, sizeof(none)))

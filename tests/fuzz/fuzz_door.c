@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/un.h>
 
-#include "broker/ctl.h"
+#include "ipc/msg.h"
 #include "fds.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -16,10 +16,10 @@ int door_main(int argc, char **argv);
 
 static int ctl_ours, listener;
 
-#undef CTL_FD
-#undef CTL_LISTEN_FD
-#define CTL_FD        ctl_ours
-#define CTL_LISTEN_FD listener
+#undef MSG_FD
+#undef MSG_LISTEN_FD
+#define MSG_FD        ctl_ours
+#define MSG_LISTEN_FD listener
 #define main          door_main
 #include "door/main.c"
 #undef main
@@ -103,26 +103,26 @@ static size_t say(int guest, unsigned how, const uint8_t *data, size_t size)
 
 static void hear_of(void)
 {
-	struct ctl_msg m;
+	struct msg m;
 	int fd0, fd1;
 
-	while (ctl_recv(ctl_theirs, &m, &fd0, &fd1) == 0) {
+	while (msg_recv(ctl_theirs, &m, &fd0, &fd1) == 0) {
 		closep(&fd0);
 		closep(&fd1);
-		if (m.type == CTL_HELLO)
+		if (m.type == MSG_HELLO)
 			last_id = m.id;
 	}
 }
 
 static void tell(unsigned how)
 {
-	static const uint8_t types[] = {CTL_PASS, CTL_PASS, CTL_REFUSE, CTL_GUEST};
-	struct ctl_msg m = {.type = types[how & 3],
-			    .id = how & 4 ? how : last_id,
-			    .result = -(int32_t)(how >> 3)};
+	static const uint8_t types[] = {MSG_PASS, MSG_PASS, MSG_REFUSE, MSG_GUEST};
+	struct msg m = {.type = types[how & 3],
+			.id = how & 4 ? how : last_id,
+			.result = -(int32_t)(how >> 3)};
 	int fd0 = fds_any(how >> 2, 4096), fd1 = how & 128 ? fds_any(how, 4096) : -1;
 
-	(void)ctl_send(ctl_theirs, &m, fd0, fd1);
+	(void)msg_send(ctl_theirs, &m, fd0, fd1);
 	closep(&fd0);
 	closep(&fd1);
 }

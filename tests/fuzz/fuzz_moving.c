@@ -36,10 +36,10 @@ static uint64_t number(uint8_t byte)
 	return (uint64_t)(byte & 15) << (byte >> 4) * 4;
 }
 
-static struct ctl_msg message(const uint8_t *rec)
+static struct msg message(const uint8_t *rec)
 {
-	return (struct ctl_msg){
-		.type = rec[0] % (CTL_NUM + 1),
+	return (struct msg){
+		.type = rec[0] % (MSG_NUM + 1),
 		.id = rec[1] % 8,
 		.result = -(int32_t)(rec[2] % 40),
 		.bytes = number(rec[3]),
@@ -58,10 +58,10 @@ static void pair(int *ret_fds)
 /* Throws away what was sent; the id of the last message of a type, if there was one. */
 static void drain(int sock, uint32_t type, uint32_t *ret_id)
 {
-	struct ctl_msg m;
+	struct msg m;
 	int fd[2];
 
-	while (ctl_recv(sock, &m, &fd[0], &fd[1]) == 0) {
+	while (msg_recv(sock, &m, &fd[0], &fd[1]) == 0) {
 		closep(&fd[0]);
 		closep(&fd[1]);
 		if (m.type == type)
@@ -142,13 +142,13 @@ static void open_worker(struct listener *l)
 
 static void tell_worker(struct listener *l, const uint8_t *rec)
 {
-	struct ctl_msg m = message(rec);
+	struct msg m = message(rec);
 	uint32_t asked = 0;
 	int r;
 
-	if (m.type == CTL_HOME && !l->giver)
+	if (m.type == MSG_HOME && !l->giver)
 		require(!pthread_create(&l->giver, NULL, give, l));
-	drain(l->sock[1], rec[1] & 8 ? CTL_HOME : CTL_NEED, &asked);
+	drain(l->sock[1], rec[1] & 8 ? MSG_HOME : MSG_NEED, &asked);
 	if (asked)
 		m.id = asked;
 	r = moving_told(l->moving, &m);
@@ -161,7 +161,7 @@ static void tell_worker(struct listener *l, const uint8_t *rec)
 static void check_worker(struct listener *l)
 {
 	struct session *s = l->s;
-	struct ctl_msg m = {.type = CTL_ANSWER, .result = -ENOMEM};
+	struct msg m = {.type = MSG_ANSWER, .result = -ENOMEM};
 	uint8_t *buf = malloc(sizes[BUFFERS - 1]);
 
 	/* Whatever it asked for may have been drained: ids are few. */

@@ -174,30 +174,30 @@ static uint64_t number(uint8_t byte)
 
 static void worker_says(struct input *in, struct peer *p)
 {
-	struct ctl_msg m = {.type = take(in)};
+	struct msg m = {.type = take(in)};
 	uint8_t v[3] = {take(in), take(in), take(in)};
 	int fd;
 
 	if (!p)
 		return;
-	m.type = m.type ? m.type % (CTL_NUM + 1) : CTL_READY;
+	m.type = m.type ? m.type % (MSG_NUM + 1) : MSG_READY;
 	m.bytes = number(v[0]);
 	m.total = number(v[1]);
 	m.id = v[2] & 128 ? asked : v[2];
 	m.result = -(int32_t)(v[2] & 63);
-	m.session = ctl_parts(v[1] & 3, (v[1] >> 2 & 3) + 1);
+	m.session = msg_parts(v[1] & 3, (v[1] >> 2 & 3) + 1);
 	memcpy(m.token, token, sizeof(m.token));
 	memset(m.text, v[0], sizeof(m.text));
-	if (m.type >= CTL_IPC_EXPORT && m.type <= CTL_IPC_DROP)
+	if (m.type >= MSG_IPC_EXPORT && m.type <= MSG_IPC_DROP)
 		m.total &= 3;
 	fd = v[2] & 64 ? fds_any(v[1], 4096) : -1;
-	(void)ctl_send(p->sock, &m, fd, -1);
+	(void)msg_send(p->sock, &m, fd, -1);
 	closep(&fd);
 }
 
 static void door_says(struct input *in, struct peer *p)
 {
-	struct ctl_msg m = {.type = take(in) & 1 ? CTL_GONE : CTL_HELLO};
+	struct msg m = {.type = take(in) & 1 ? MSG_GONE : MSG_HELLO};
 	uint8_t v[3] = {take(in), take(in), take(in)};
 
 	if (!p)
@@ -213,7 +213,7 @@ static void door_says(struct input *in, struct peer *p)
 		memcpy(m.hello.token, token, sizeof(token));
 	if (v[2] == 254)
 		m.type = v[0];
-	(void)ctl_send(p->sock, &m, -1, -1);
+	(void)msg_send(p->sock, &m, -1, -1);
 }
 
 /* Too short, or with descriptors that nobody asked for. */
@@ -228,7 +228,7 @@ static void babble(struct peer *p, uint8_t how)
 			fds[n++] = fds[i];
 	}
 	if (p)
-		(void)fd_send(p->sock, text, how ? how : sizeof(struct ctl_msg), fds, n);
+		(void)fd_send(p->sock, text, how ? how : sizeof(struct msg), fds, n);
 	while (n)
 		closep(&fds[--n]);
 }
@@ -314,13 +314,13 @@ static void hear(void)
 			;
 	}
 	for (unsigned i = 0; i < PEERS; i++) {
-		struct ctl_msg m;
+		struct msg m;
 		int fd0, fd1;
 
-		while (peers[i].child && ctl_recv(peers[i].sock, &m, &fd0, &fd1) == 0) {
+		while (peers[i].child && msg_recv(peers[i].sock, &m, &fd0, &fd1) == 0) {
 			closep(&fd0);
 			closep(&fd1);
-			if (m.type == CTL_ATTACH || m.type == CTL_ANSWER)
+			if (m.type == MSG_ATTACH || m.type == MSG_ANSWER)
 				memcpy(token, m.token, sizeof(token));
 			asked = m.id;
 		}

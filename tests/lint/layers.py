@@ -18,6 +18,7 @@ ALLOWED = {
     "qemu-device": ["qemu-device", "transport", "hostd/util"],
     "hostd/ptx": ["hostd/ptx", "transport/base"],
     "hostd/simt": ["hostd/simt", "hostd/ptx", "transport/base"],
+    "hostd/ipc": ["hostd/ipc", "hostd/util", "transport"],
     "hostd/device": ["hostd/device", "hostd/simt", "hostd/ptx", "hostd/util", "transport"],
     "hostd/memory": ["hostd/memory", "hostd/device", "hostd/session", "hostd/util",
                      "transport", "policies"],

@@ -86,11 +86,11 @@ static void begin(unsigned n_tenants)
 static unsigned answers(struct worker *w)
 {
 	int sock = socks[w - workers], fd0, fd1;
-	struct ctl_msg m;
+	struct msg m;
 	unsigned n = 0;
 
-	while (ctl_recv(sock, &m, &fd0, &fd1) == 0)
-		n += m.type == CTL_ANSWER;
+	while (msg_recv(sock, &m, &fd0, &fd1) == 0)
+		n += m.type == MSG_ANSWER;
 	return n;
 }
 

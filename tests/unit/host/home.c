@@ -102,11 +102,11 @@ static void has_away(unsigned i, uint64_t bytes)
 	atomic_store(&pages[i].movable_bytes, 0);
 }
 
-static bool hears(unsigned i, struct ctl_msg *ret_m)
+static bool hears(unsigned i, struct msg *ret_m)
 {
 	int fd[2];
 
-	return ctl_recv(socks[i], ret_m, &fd[0], &fd[1]) == 0;
+	return msg_recv(socks[i], ret_m, &fd[0], &fd[1]) == 0;
 }
 
 static void pass(uint64_t ns)
@@ -123,19 +123,19 @@ static void home(unsigned i, uint32_t id, uint64_t bytes)
 
 static void answered(unsigned i, uint32_t id, int result, uint64_t bytes)
 {
-	struct ctl_msg m;
+	struct msg m;
 
 	cr_assert(hears(i, &m));
-	cr_assert(m.type == CTL_ANSWER && m.id == id);
+	cr_assert(m.type == MSG_ANSWER && m.id == id);
 	cr_assert_eq(m.result, result);
 	cr_assert_eq(m.bytes, bytes);
 }
 
-static void says(unsigned i, enum ctl_type type, uint32_t id, uint64_t bytes)
+static void says(unsigned i, enum msg_type type, uint32_t id, uint64_t bytes)
 {
-	struct ctl_msg m = {.type = type, .id = id, .bytes = bytes};
+	struct msg m = {.type = type, .id = id, .bytes = bytes};
 
-	cr_assert_eq(type == CTL_RESTORED ? reclaim_returned(&workers[i], &m, now)
+	cr_assert_eq(type == MSG_RESTORED ? reclaim_returned(&workers[i], &m, now)
 					  : reclaim_ended(&workers[i], &m, now),
 		     0);
 	pass(NSEC_PER_MSEC);
@@ -143,7 +143,7 @@ static void says(unsigned i, enum ctl_type type, uint32_t id, uint64_t bytes)
 
 static void silence(unsigned i)
 {
-	struct ctl_msg m;
+	struct msg m;
 
 	cr_assert(!hears(i, &m), "type %u", m.type);
 }
@@ -158,11 +158,11 @@ Test(home, at_once)
 	cr_assert_eq(reclaim_home(&workers[0], 9, MIB, now), -EPROTO);
 	pass(NSEC_PER_MSEC);
 	silence(0); /* as long as the first has not arrived */
-	says(0, CTL_RESTORED, 7, 10 * MIB);
+	says(0, MSG_RESTORED, 7, 10 * MIB);
 	cr_assert_eq(workers[0].away, 10 * MIB);
 	cr_assert_eq(account_worker(&workers[0]), 11 * MIB, "the rest is given up");
 	answered(0, 8, 0, MIB);
-	says(0, CTL_RESTORED, 8, MIB);
+	says(0, MSG_RESTORED, 8, MIB);
 }
 
 /* More than is away, and nothing that is. */
@@ -171,7 +171,7 @@ Test(home, no_more_than_is_away)
 	has_away(0, 4 * MIB);
 	home(0, 1, UINT64_MAX);
 	answered(0, 1, 0, 4 * MIB);
-	says(0, CTL_RESTORED, 1, 4 * MIB);
+	says(0, MSG_RESTORED, 1, 4 * MIB);
 	home(0, 2, 4 * MIB);
 	answered(0, 2, 0, 0);
 	silence(0);
@@ -179,30 +179,30 @@ Test(home, no_more_than_is_away)
 
 Test(home, others_give_way)
 {
-	struct ctl_msg m;
+	struct msg m;
 
 	has_away(0, 20 * MIB);
 	has(1, 60 * MIB);
 	home(0, 1, 20 * MIB);
 	silence(0);
-	cr_assert(hears(1, &m) && m.type == CTL_RECLAIM && m.bytes >= 16 * MIB);
-	says(1, CTL_RECLAIMED, m.id, m.bytes);
+	cr_assert(hears(1, &m) && m.type == MSG_RECLAIM && m.bytes >= 16 * MIB);
+	says(1, MSG_RECLAIMED, m.id, m.bytes);
 	answered(0, 1, 0, 20 * MIB);
 	cr_assert_leq(b.granted, DEVICE);
-	says(0, CTL_RESTORED, 1, 20 * MIB);
+	says(0, MSG_RESTORED, 1, 20 * MIB);
 }
 
 /* While its own memory is on its way out, or back, for another reason. */
 Test(home, after_another_move)
 {
-	struct ctl_msg m;
+	struct msg m;
 
 	has_away(0, 20 * MIB);
 	pass(50 * NSEC_PER_MSEC); /* it comes back by itself */
-	cr_assert(hears(0, &m) && m.type == CTL_RESTORE);
+	cr_assert(hears(0, &m) && m.type == MSG_RESTORE);
 	home(0, 1, 20 * MIB);
 	silence(0);
-	says(0, CTL_RESTORED, m.id, 20 * MIB);
+	says(0, MSG_RESTORED, m.id, 20 * MIB);
 	answered(0, 1, 0, 0); /* nothing is away any more */
 }
 

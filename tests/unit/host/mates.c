@@ -88,12 +88,12 @@ void show(struct mate *m)
 	atomic_store(&m->page.pinned_bytes, m->has - movable);
 }
 
-static void answered(struct mate *m, const struct ctl_msg *a)
+static void answered(struct mate *m, const struct msg *a)
 {
 	if (m->need && a->id == m->need) {
 		cr_assert(m->lies || a->bytes <= m->away);
-		m->in = (struct ctl_msg){.id = a->id, .bytes = a->bytes};
-		m->in.type = a->bytes ? CTL_RESTORE : 0;
+		m->in = (struct msg){.id = a->id, .bytes = a->bytes};
+		m->in.type = a->bytes ? MSG_RESTORE : 0;
 		m->need = 0;
 		return;
 	}
@@ -117,27 +117,27 @@ static void answered(struct mate *m, const struct ctl_msg *a)
 
 void hear(struct mate *m)
 {
-	struct ctl_msg msg;
+	struct msg msg;
 	int fd0, fd1;
 
-	while (ctl_recv(m->sock, &msg, &fd0, &fd1) == 0) {
+	while (msg_recv(m->sock, &msg, &fd0, &fd1) == 0) {
 		switch (msg.type) {
-		case CTL_ANSWER:
+		case MSG_ANSWER:
 			answered(m, &msg);
 			break;
-		case CTL_RECLAIM:
+		case MSG_RECLAIM:
 			cr_assert_eq(m->out.type, 0, "two at once");
 			cr_assert_leq(b.away, b.swap);
 			cr_assert_leq(msg.session, b.swap - b.away);
 			m->out = msg;
 			break;
-		case CTL_RESTORE:
+		case MSG_RESTORE:
 			cr_assert(!m->in.type && !m->out.type && !m->need);
 			cr_assert(m->lies || msg.bytes <= m->away);
 			m->in = msg;
 			break;
 		default:
-			cr_assert_eq(msg.type, CTL_POOL);
+			cr_assert_eq(msg.type, MSG_POOL);
 			m->pool = msg.bytes;
 		}
 	}
@@ -226,9 +226,9 @@ void give_up(struct mate *m, uint64_t bytes)
 }
 
 /* Some of it, or all, before the rest. */
-static void say_left(struct mate *m, struct ctl_msg *all)
+static void say_left(struct mate *m, struct msg *all)
 {
-	struct ctl_msg some = {.type = CTL_LEFT, .id = all->id};
+	struct msg some = {.type = MSG_LEFT, .id = all->id};
 
 	some.bytes = rand() % 2 ? all->bytes : all->bytes / 2 / CHUNK * CHUNK;
 	cr_assert_eq(reclaim_left(&m->w, &some, now), 0);
@@ -238,7 +238,7 @@ static void say_left(struct mate *m, struct ctl_msg *all)
 void move_out(struct mate *m)
 {
 	static const int results[] = {0, 0, 0, 0, 0, 0, -EBUSY, -ENOSPC, -ENOMEM, -EIO};
-	struct ctl_msg a = {.type = CTL_RECLAIMED, .id = m->out.id};
+	struct msg a = {.type = MSG_RECLAIMED, .id = m->out.id};
 	uint64_t can = atomic_load(&m->page.movable_bytes), early = 0;
 
 	a.result = m->endless ? -EBUSY : honest ? 0 : results[rand() % 10];
@@ -266,7 +266,7 @@ void move_out(struct mate *m)
 
 void move_in(struct mate *m)
 {
-	struct ctl_msg a = {.type = CTL_RESTORED, .id = m->in.id};
+	struct msg a = {.type = MSG_RESTORED, .id = m->in.id};
 
 	a.bytes = MIN(m->in.bytes, m->away);
 	if (!honest && rand() % 4 == 0) {

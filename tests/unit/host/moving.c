@@ -42,8 +42,8 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	unsigned seed;
-	bool by_itself;          /* answers NEED, and moves */
-	struct ctl_msg last[32]; /* by type: the latest of each that came */
+	bool by_itself;      /* answers NEED, and moves */
+	struct msg last[32]; /* by type: the latest of each that came */
 	unsigned n[32];
 	uint64_t out, in, freed; /* bytes */
 	uint64_t left;           /* so far; RECLAIMED is kept with all that moved */
@@ -54,48 +54,47 @@ static struct {
 
 static bool nobody_waits;
 
-static void tell(enum ctl_type type, uint32_t id, uint64_t bytes, uint64_t where)
+static void tell(enum msg_type type, uint32_t id, uint64_t bytes, uint64_t where)
 {
-	struct ctl_msg m = {.type = type,
-			    .id = id,
-			    .bytes = bytes,
-			    .total = where,
-			    .urgent = !nobody_waits,
-			    .session = UINT64_MAX};
+	struct msg m = {.type = type,
+			.id = id,
+			.bytes = bytes,
+			.total = where,
+			.urgent = !nobody_waits,
+			.session = UINT64_MAX};
 
-	cr_assert_eq(ctl_send(sock[1], &m, -1, -1), 0);
+	cr_assert_eq(msg_send(sock[1], &m, -1, -1), 0);
 }
 
 static void tell_result(uint32_t id, int result, uint64_t bytes)
 {
-	struct ctl_msg m = {
-		.type = CTL_ANSWER, .id = id, .result = result, .bytes = bytes};
+	struct msg m = {.type = MSG_ANSWER, .id = id, .result = result, .bytes = bytes};
 
-	cr_assert_eq(ctl_send(sock[1], &m, -1, -1), 0);
+	cr_assert_eq(msg_send(sock[1], &m, -1, -1), 0);
 }
 
-static void take_down(const struct ctl_msg *m)
+static void take_down(const struct msg *m)
 {
 	pthread_mutex_lock(&weftd.lock);
 	cr_assert_lt(m->type, 32);
 	weftd.last[m->type] = *m;
 	weftd.n[m->type]++;
-	if (m->type == CTL_LEFT) {
+	if (m->type == MSG_LEFT) {
 		cr_assert_eq(weftd.left, 0, "it is said once");
 		weftd.out += m->bytes;
 		weftd.left = m->bytes;
 	}
-	if (m->type == CTL_RECLAIMED) {
+	if (m->type == MSG_RECLAIMED) {
 		weftd.out += m->bytes;
 		weftd.last[m->type].bytes += weftd.left;
 		weftd.left = 0;
 		weftd.moving_out = false;
 	}
-	if (m->type == CTL_RESTORED)
+	if (m->type == MSG_RESTORED)
 		weftd.in += m->bytes;
-	if (m->type == CTL_AWAY_FREED)
+	if (m->type == MSG_AWAY_FREED)
 		weftd.freed += m->bytes;
-	if (m->type == CTL_IPC_EXPORT && m->result)
+	if (m->type == MSG_IPC_EXPORT && m->result)
 		weftd.shared += m->bytes;
 	pthread_cond_broadcast(&weftd.cond);
 	pthread_mutex_unlock(&weftd.lock);
@@ -104,19 +103,19 @@ static void take_down(const struct ctl_msg *m)
 /* What the worker says. */
 static void *weftd_main(void *arg)
 {
-	struct ctl_msg m;
+	struct msg m;
 	int fd[2];
 
-	while (ctl_recv(sock[1], &m, &fd[0], &fd[1]) == 0) {
+	while (msg_recv(sock[1], &m, &fd[0], &fd[1]) == 0) {
 		take_down(&m);
 		closep(&fd[0]);
-		if (m.type == CTL_CHARGE || m.type == CTL_IPC_EXPORT ||
-		    m.type == CTL_IPC_DROP)
-			tell(CTL_ANSWER, m.id, 0, 0);
-		if (m.type == CTL_HOME) /* now and then it has no room */
+		if (m.type == MSG_CHARGE || m.type == MSG_IPC_EXPORT ||
+		    m.type == MSG_IPC_DROP)
+			tell(MSG_ANSWER, m.id, 0, 0);
+		if (m.type == MSG_HOME) /* now and then it has no room */
 			tell_result(m.id, rand_r(&weftd.seed) % 4 ? 0 : -ENOMEM, m.bytes);
-		if (m.type == CTL_NEED && weftd.by_itself)
-			tell(CTL_ANSWER, m.id,
+		if (m.type == MSG_NEED && weftd.by_itself)
+			tell(MSG_ANSWER, m.id,
 			     rand_r(&weftd.seed) % 3 ? m.bytes : m.bytes / 2, 0);
 	}
 	return NULL;
@@ -124,9 +123,9 @@ static void *weftd_main(void *arg)
 
 /* While the session ends nothing moves any more; what weftd says then comes too late, but
  * for answers to others. */
-static int tell_moving(const struct ctl_msg *m)
+static int tell_moving(const struct msg *m)
 {
-	int r = m->type == CTL_ANSWER ? -ENOENT : 0;
+	int r = m->type == MSG_ANSWER ? -ENOENT : 0;
 
 	pthread_mutex_lock(&moving_lock);
 	if (moving)
@@ -138,22 +137,22 @@ static int tell_moving(const struct ctl_msg *m)
 /* The main thread of a worker. */
 static void *worker_main(void *arg)
 {
-	struct ctl_msg m;
+	struct msg m;
 	int fd[2];
 
-	while (ctl_recv(sock[0], &m, &fd[0], &fd[1]) == 0) {
+	while (msg_recv(sock[0], &m, &fd[0], &fd[1]) == 0) {
 		int r = tell_moving(&m);
 
-		if (r == -ENOENT && m.type == CTL_ANSWER)
+		if (r == -ENOENT && m.type == MSG_ANSWER)
 			r = broker_link_answer(brokers, &m, -1);
 		cr_assert_eq(r, 0);
 	}
 	return NULL;
 }
 
-static struct ctl_msg wait_for(enum ctl_type type, unsigned n)
+static struct msg wait_for(enum msg_type type, unsigned n)
 {
-	struct ctl_msg m;
+	struct msg m;
 
 	pthread_mutex_lock(&weftd.lock);
 	while (weftd.n[type] < n)
@@ -304,11 +303,11 @@ static void check(struct lane *l, CUdeviceptr addr, uint64_t bytes, uint32_t val
 /* ---- one after the other ---- */
 
 /* On a busy machine the device may take longer to get quiet than the worker waits. */
-static struct ctl_msg move(enum ctl_type type, uint32_t id, uint64_t bytes,
-			   enum placement_where where)
+static struct msg move(enum msg_type type, uint32_t id, uint64_t bytes,
+		       enum placement_where where)
 {
-	enum ctl_type answer = type == CTL_RECLAIM ? CTL_RECLAIMED : CTL_RESTORED;
-	struct ctl_msg m;
+	enum msg_type answer = type == MSG_RECLAIM ? MSG_RECLAIMED : MSG_RESTORED;
+	struct msg m;
 
 	do {
 		unsigned n = weftd.n[answer];
@@ -340,26 +339,26 @@ Test(moving, out_and_back)
 {
 	struct lane *l = lb[0].guest;
 	CUdeviceptr a = alloc(l, 16 * MIB);
-	struct ctl_msg m;
+	struct msg m;
 
 	fill(l, a, 16 * MIB, 0xabcd0001);
-	tell(CTL_POOL, 0, 4 * MIB, 0);
-	m = move(CTL_RECLAIM, 7, 16 * MIB, PLACE_MAPPED);
+	tell(MSG_POOL, 0, 4 * MIB, 0);
+	m = move(MSG_RECLAIM, 7, 16 * MIB, PLACE_MAPPED);
 	cr_assert(m.bytes == 16 * MIB && m.result == 0);
 	cr_assert_eq(mapped(), 16 * MIB);
 	cr_assert_eq(s->count->mapped_bytes, 16 * MIB);
 	cr_assert_eq(s->count->moved_out_bytes, 16 * MIB);
 	check(l, a, 16 * MIB, 0xabcd0001);
 	fill(l, a, MIB, 0xabcd0002);
-	m = move(CTL_RESTORE, 8, 4 * MIB, PLACE_MAPPED);
+	m = move(MSG_RESTORE, 8, 4 * MIB, PLACE_MAPPED);
 	cr_assert(m.bytes == 4 * MIB && m.result == 0);
 	cr_assert_eq(mapped(), 12 * MIB);
 	check(l, a, MIB, 0xabcd0002);
 	check(l, a + MIB, 15 * MIB, 0xabcd0001);
-	m = move(CTL_RECLAIM, 9, 64 * MIB, PLACE_MAPPED);
+	m = move(MSG_RECLAIM, 9, 64 * MIB, PLACE_MAPPED);
 	cr_assert(m.bytes == 4 * MIB && m.result == -ENOSPC);
 	release(l, a);
-	cr_assert_eq(wait_for(CTL_AWAY_FREED, 1).bytes, 16 * MIB);
+	cr_assert_eq(wait_for(MSG_AWAY_FREED, 1).bytes, 16 * MIB);
 }
 
 /* Once all that was asked for has left, weftd hears of it, and then of the rest; what
@@ -369,16 +368,16 @@ Test(moving, left_before_it_is_mapped)
 	struct lane *l = lb[0].guest;
 
 	fill(l, alloc(l, 16 * MIB), 16 * MIB, 1);
-	move(CTL_RECLAIM, 1, 6 * MIB, PLACE_MAPPED);
-	cr_assert_eq(weftd.n[CTL_LEFT], 1);
-	cr_assert_eq(weftd.last[CTL_LEFT].id, 1);
-	cr_assert_geq(weftd.last[CTL_LEFT].bytes, 6 * MIB);
-	move(CTL_RECLAIM, 2, 4 * MIB, PLACE_SWAPPED);
-	move(CTL_RECLAIM, 3, 64 * MIB, PLACE_MAPPED); /* there is not so much */
-	move(CTL_RESTORE, 4, 16 * MIB, PLACE_MAPPED);
+	move(MSG_RECLAIM, 1, 6 * MIB, PLACE_MAPPED);
+	cr_assert_eq(weftd.n[MSG_LEFT], 1);
+	cr_assert_eq(weftd.last[MSG_LEFT].id, 1);
+	cr_assert_geq(weftd.last[MSG_LEFT].bytes, 6 * MIB);
+	move(MSG_RECLAIM, 2, 4 * MIB, PLACE_SWAPPED);
+	move(MSG_RECLAIM, 3, 64 * MIB, PLACE_MAPPED); /* there is not so much */
+	move(MSG_RESTORE, 4, 16 * MIB, PLACE_MAPPED);
 	nobody_waits = true;
-	move(CTL_RECLAIM, 5, 16 * MIB, PLACE_MAPPED);
-	cr_assert_eq(weftd.n[CTL_LEFT], 1);
+	move(MSG_RECLAIM, 5, 16 * MIB, PLACE_MAPPED);
+	cr_assert_eq(weftd.n[MSG_LEFT], 1);
 	cr_assert_eq(weftd.out, 32 * MIB);
 }
 
@@ -388,20 +387,20 @@ Test(moving, swapped_until_it_is_wanted)
 {
 	struct lane *l = lb[0].guest;
 	CUdeviceptr a = alloc(l, 16 * MIB);
-	struct ctl_msg m;
+	struct msg m;
 
 	weftd.by_itself = true;
 	weftd.seed = 2; /* half */
 	fill(l, a, 16 * MIB, 5);
-	m = move(CTL_RECLAIM, 1, 16 * MIB, PLACE_SWAPPED);
+	m = move(MSG_RECLAIM, 1, 16 * MIB, PLACE_SWAPPED);
 	cr_assert_eq(m.bytes, 16 * MIB);
 	cr_assert_eq(swapped(), 16 * MIB);
 	release(l, alloc(l, MIB)); /* that touches nothing */
-	cr_assert_eq(weftd.n[CTL_NEED], 0);
+	cr_assert_eq(weftd.n[MSG_NEED], 0);
 	check(l, a, 16 * MIB, 5);
-	m = wait_for(CTL_NEED, 1);
+	m = wait_for(MSG_NEED, 1);
 	cr_assert_eq(m.bytes, 16 * MIB);
-	cr_assert_eq(wait_for(CTL_RESTORED, 1).id, m.id);
+	cr_assert_eq(wait_for(MSG_RESTORED, 1).id, m.id);
 	cr_assert_eq(swapped(), 0);
 	cr_assert_eq(mapped() + weftd.in, 16 * MIB);
 	release(l, a);
@@ -416,7 +415,7 @@ Test(moving, wanted_by_a_graph)
 
 	weftd.by_itself = true;
 	fill(l, a, 16 * MIB, 5);
-	(void)move(CTL_RECLAIM, 1, 16 * MIB, PLACE_SWAPPED);
+	(void)move(MSG_RECLAIM, 1, 16 * MIB, PLACE_SWAPPED);
 	*begin(l, graph_new) = (struct graph_new_cmd){.exec = exec};
 	cr_assert_eq(lane_post(l), 0);
 	begin(l, graph_ready)->exec = exec;
@@ -447,7 +446,7 @@ Test(moving, wanted_by_a_node_of_a_graph)
 	graph_fills(l, exec, a);
 	begin(l, graph_ready)->exec = exec;
 	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
-	(void)move(CTL_RECLAIM, 1, 16 * MIB, PLACE_SWAPPED);
+	(void)move(MSG_RECLAIM, 1, 16 * MIB, PLACE_SWAPPED);
 	cr_assert_eq(swapped(), 16 * MIB);
 	graph_fills(l, exec, a + 1);
 	release(l, alloc(l, MIB)); /* that touches nothing, and comes behind it */
@@ -467,23 +466,23 @@ Test(moving, out_while_it_asks)
 {
 	struct lane *l = lb[0].guest;
 	CUdeviceptr a = alloc(l, 8 * MIB), b = alloc(l, 8 * MIB);
-	struct ctl_msg m;
+	struct msg m;
 	uint32_t need;
 	pthread_t t;
 
 	fill(l, a, 8 * MIB, 6);
 	fill(l, b, 8 * MIB, 7);
-	m = move(CTL_RECLAIM, 1, 8 * MIB, PLACE_SWAPPED);
+	m = move(MSG_RECLAIM, 1, 8 * MIB, PLACE_SWAPPED);
 	cr_assert_eq(m.bytes, 8 * MIB);
 	cr_assert_eq(pthread_create(&t, NULL, check_on_thread, &a), 0);
-	m = wait_for(CTL_NEED, 1);
+	m = wait_for(MSG_NEED, 1);
 	need = m.id;
-	m = move(CTL_RECLAIM, 2, 8 * MIB, PLACE_SWAPPED);
+	m = move(MSG_RECLAIM, 2, 8 * MIB, PLACE_SWAPPED);
 	cr_assert_eq(m.bytes, 8 * MIB);
-	cr_assert_eq(weftd.n[CTL_NEED], 1);
-	tell(CTL_ANSWER, need, 4 * MIB, 0);
+	cr_assert_eq(weftd.n[MSG_NEED], 1);
+	tell(MSG_ANSWER, need, 4 * MIB, 0);
 	pthread_join(t, NULL);
-	cr_assert_eq(wait_for(CTL_RESTORED, 1).bytes, 4 * MIB);
+	cr_assert_eq(wait_for(MSG_RESTORED, 1).bytes, 4 * MIB);
 	cr_assert_eq(mapped(), 12 * MIB);
 	check(l, b, 8 * MIB, 7);
 }
@@ -500,30 +499,30 @@ Test(moving, shared_while_away)
 	struct lane *l = lb[0].guest;
 	CUdeviceptr a = alloc(l, 8 * MIB), b = alloc(l, 8 * MIB);
 	struct space_residency r;
-	struct ctl_msg m;
+	struct msg m;
 	pthread_t t;
 
 	open_lanes(1, 2);
 	fill(l, a, 8 * MIB, 6);
 	fill(l, b, 8 * MIB, 7);
-	m = move(CTL_RECLAIM, 1, 16 * MIB, PLACE_MAPPED);
+	m = move(MSG_RECLAIM, 1, 16 * MIB, PLACE_MAPPED);
 	cr_assert_eq(m.bytes, 16 * MIB);
 	cr_assert_eq(pthread_create(&t, NULL, share_on_thread, &a), 0);
 	share(l, b);
 	pthread_join(t, NULL);
-	cr_assert_geq(weftd.n[CTL_HOME], 2);
+	cr_assert_geq(weftd.n[MSG_HOME], 2);
 	space_residency(s->space, &r);
 	cr_assert_eq(r.movable, 0);
 	cr_assert_eq(r.pinned, weftd.in);
 	cr_assert_eq(r.mapped, weftd.shared);
 	cr_assert_eq(r.pinned + r.mapped, 16 * MIB);
-	m = move(CTL_RECLAIM, 2, 16 * MIB, PLACE_MAPPED);
+	m = move(MSG_RECLAIM, 2, 16 * MIB, PLACE_MAPPED);
 	cr_assert_eq(m.bytes, 0);
 	check(l, a, 8 * MIB, 6);
 	check(l, b, 8 * MIB, 7);
 	release(l, a);
 	release(l, b);
-	cr_assert_eq(wait_for(CTL_IPC_DROP, 2).type, CTL_IPC_DROP);
+	cr_assert_eq(wait_for(MSG_IPC_DROP, 2).type, MSG_IPC_DROP);
 }
 
 /* Memory that is mapped nowhere comes home as well, and nobody sees it meanwhile. */
@@ -552,7 +551,7 @@ Test(moving, shared_while_mapped_nowhere)
 	const uint64_t chunk = handle_make(HANDLE_CHUNK, 1, 1);
 	struct lane *l = lb[0].guest;
 	struct space_range range;
-	struct ctl_msg m;
+	struct msg m;
 	CUdeviceptr at;
 
 	*begin(l, chunk_create) =
@@ -560,14 +559,14 @@ Test(moving, shared_while_mapped_nowhere)
 	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
 	at = map_chunk(l, chunk, 4 * MIB);
 	fill(l, at, 4 * MIB, 8);
-	m = move(CTL_RECLAIM, 1, 4 * MIB, PLACE_SWAPPED);
+	m = move(MSG_RECLAIM, 1, 4 * MIB, PLACE_SWAPPED);
 	cr_assert_eq(m.bytes, 4 * MIB);
 	*begin(l, cuMemUnmap) = (struct cuMemUnmap_cmd){.ptr = at, .size = 4 * MIB};
 	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
 	weftd.seed = 1;
 	begin(l, chunk_export)->chunk = chunk;
 	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
-	cr_assert_eq(wait_for(CTL_HOME, 1).bytes, 4 * MIB);
+	cr_assert_eq(wait_for(MSG_HOME, 1).bytes, 4 * MIB);
 	cr_assert_eq(weftd.in + weftd.shared, 4 * MIB);
 	cr_assert_eq(weftd.shared, 0, "there was room for it");
 	/* it lay at an address for a moment */
@@ -592,7 +591,7 @@ Test(moving, pools_first)
 	struct lane *l = lb[0].guest;
 	CUdeviceptr a = alloc(l, 16 * MIB), p;
 	uint64_t had = used();
-	struct ctl_msg m;
+	struct msg m;
 
 	fill(l, a, 16 * MIB, 9);
 	cr_assert_eq(pool_set(s->pools, pools_default(s->pools),
@@ -605,12 +604,12 @@ Test(moving, pools_first)
 		cr_assert_gt(used(), had + 8 * MIB);
 		cr_assert(pools_free(s->pools, p));
 		cr_assert_gt(used(), had + 8 * MIB, "the pool keeps it");
-		m = move(CTL_RECLAIM, 1 + i, 16 * MIB, PLACE_MAPPED);
+		m = move(MSG_RECLAIM, 1 + i, 16 * MIB, PLACE_MAPPED);
 		cr_assert(m.result == 0 && m.bytes == 0);
 		cr_assert_eq(used(), had);
 		cr_assert_eq(mapped(), 0);
 	}
-	m = move(CTL_RECLAIM, 3, 16 * MIB, PLACE_MAPPED);
+	m = move(MSG_RECLAIM, 3, 16 * MIB, PLACE_MAPPED);
 	cr_assert(m.result == 0 && m.bytes == 16 * MIB);
 	check(l, a, 16 * MIB, 9);
 	release(l, a);
@@ -621,7 +620,7 @@ Test(moving, pools_that_are_away)
 {
 	struct lane *l = lb[0].guest;
 	CUdeviceptr a, p;
-	struct ctl_msg m;
+	struct msg m;
 
 	cr_assert_eq(pool_set(s->pools, pools_default(s->pools),
 			      CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, UINT64_MAX),
@@ -629,25 +628,25 @@ Test(moving, pools_that_are_away)
 	cr_assert_eq(
 		pool_alloc(s->pools, pools_default(s->pools), NULL, NULL, 8 * MIB, &p),
 		CUDA_SUCCESS);
-	(void)move(CTL_RECLAIM, 1, 1024 * MIB, PLACE_MAPPED);
+	(void)move(MSG_RECLAIM, 1, 1024 * MIB, PLACE_MAPPED);
 	cr_assert_geq(mapped(), 8 * MIB);
 	cr_assert(pools_free(s->pools, p));
 	cr_assert_geq(mapped(), 8 * MIB, "the pool keeps it");
 	a = alloc(l, 16 * MIB);
 	fill(l, a, 16 * MIB, 9);
-	m = move(CTL_RECLAIM, 2, 16 * MIB, PLACE_MAPPED);
+	m = move(MSG_RECLAIM, 2, 16 * MIB, PLACE_MAPPED);
 	cr_assert(m.result == 0 && m.bytes == 16 * MIB);
 	cr_assert_eq(mapped(), 16 * MIB);
 	check(l, a, 16 * MIB, 9);
 	release(l, a);
 }
 
-static struct ctl_msg reclaim_once(uint32_t id, uint64_t bytes)
+static struct msg reclaim_once(uint32_t id, uint64_t bytes)
 {
-	unsigned n = weftd.n[CTL_RECLAIMED];
+	unsigned n = weftd.n[MSG_RECLAIMED];
 
-	tell(CTL_RECLAIM, id, bytes, PLACE_MAPPED);
-	return wait_for(CTL_RECLAIMED, n + 1);
+	tell(MSG_RECLAIM, id, bytes, PLACE_MAPPED);
+	return wait_for(MSG_RECLAIMED, n + 1);
 }
 
 /* Work that does not end is waited for longer each time, and weftd hears when it has. */
@@ -657,21 +656,21 @@ Test(moving, patient)
 	CUdeviceptr a = alloc(l, 16 * MIB);
 	struct gate_lane work;
 	unsigned n, times = 0;
-	struct ctl_msg m;
+	struct msg m;
 
 	fill(l, a, 16 * MIB, 8);
 	gate_lane_add(&s->gate, &work);
 	do {
 		cr_assert_eq(gate_enter(&s->gate, &work), 0);
-		n = weftd.n[CTL_QUIET];
+		n = weftd.n[MSG_QUIET];
 		m = reclaim_once(++times, 16 * MIB);
 		cr_assert(m.result == -EBUSY && !m.bytes);
 		cr_assert_eq(m.total, times > 1);
 		if (times == 2)
-			cr_assert_eq(wait_for(CTL_QUIET, n + 1).result, -EBUSY);
+			cr_assert_eq(wait_for(MSG_QUIET, n + 1).result, -EBUSY);
 		gate_leave(&work);
-	} while (times <= 2 || wait_for(CTL_QUIET, n + 1).result < 0);
-	m = move(CTL_RECLAIM, ++times, 16 * MIB, PLACE_MAPPED);
+	} while (times <= 2 || wait_for(MSG_QUIET, n + 1).result < 0);
+	m = move(MSG_RECLAIM, ++times, 16 * MIB, PLACE_MAPPED);
 	cr_assert(m.result == 0 && m.bytes == 16 * MIB);
 	/* and from the beginning again */
 	cr_assert_eq(gate_enter(&s->gate, &work), 0);
@@ -685,18 +684,18 @@ Test(moving, patient)
 
 Test(moving, what_weftd_does_not_say)
 {
-	struct ctl_msg m = {.type = CTL_ANSWER, .id = 0};
+	struct msg m = {.type = MSG_ANSWER, .id = 0};
 
 	cr_assert_eq(moving_told(moving, &m), -ENOENT);
 	m.id = 12345;
 	cr_assert_eq(moving_told(moving, &m), -ENOENT);
-	m.type = CTL_HELLO;
+	m.type = MSG_HELLO;
 	cr_assert_eq(moving_told(moving, &m), -EPROTO);
-	m.type = CTL_RECLAIM;
+	m.type = MSG_RECLAIM;
 	m.bytes = m.session = UINT64_MAX;
 	m.total = 77;
 	cr_assert_eq(moving_told(moving, &m), 0);
-	wait_for(CTL_RECLAIMED, 1);
+	wait_for(MSG_RECLAIMED, 1);
 }
 
 /* ---- all at once ---- */
@@ -781,15 +780,15 @@ static void move_something(unsigned *seed, uint32_t id)
 
 	pthread_mutex_lock(&weftd.lock);
 	/* Not beside a NEED or HOME. */
-	if (!out && (weftd.n[CTL_NEED] || weftd.n[CTL_HOME]))
+	if (!out && (weftd.n[MSG_NEED] || weftd.n[MSG_HOME]))
 		out = true;
-	n = weftd.n[out ? CTL_RECLAIMED : CTL_RESTORED];
+	n = weftd.n[out ? MSG_RECLAIMED : MSG_RESTORED];
 	pthread_mutex_unlock(&weftd.lock);
-	tell(out ? CTL_RECLAIM : CTL_RESTORE, id, bytes,
+	tell(out ? MSG_RECLAIM : MSG_RESTORE, id, bytes,
 	     rand_r(seed) % 2 ? PLACE_MAPPED : PLACE_SWAPPED);
-	wait_for(out ? CTL_RECLAIMED : CTL_RESTORED, n + 1);
+	wait_for(out ? MSG_RECLAIMED : MSG_RESTORED, n + 1);
 	if (rand_r(seed) % 8 == 0)
-		tell(CTL_POOL, 0, bytes, 0);
+		tell(MSG_POOL, 0, bytes, 0);
 }
 
 Test(moving, while_lanes_work)
@@ -811,8 +810,8 @@ Test(moving, while_lanes_work)
 		pthread_join(t[i], NULL);
 	cr_assert_gt(weftd.out, 0);
 	cr_assert_gt(weftd.in, 0);
-	cr_assert_gt(weftd.n[CTL_NEED], 0);
-	cr_assert_gt(weftd.n[CTL_IPC_EXPORT], 0);
+	cr_assert_gt(weftd.n[MSG_NEED], 0);
+	cr_assert_gt(weftd.n[MSG_IPC_EXPORT], 0);
 	/* What was freed last may not have been heard yet. */
 	pthread_mutex_lock(&weftd.lock);
 	while (weftd.out > weftd.in + weftd.freed + weftd.shared)

@@ -57,10 +57,10 @@ static bool is_open(int fd)
 /* Reads what is there; with each message a descriptor comes, or not. */
 static void hear(uint32_t *next, bool with_fd)
 {
-	struct ctl_msg m;
+	struct msg m;
 	int fd0, fd1;
 
-	while (ctl_recv(theirs, &m, &fd0, &fd1) == 0) {
+	while (msg_recv(theirs, &m, &fd0, &fd1) == 0) {
 		cr_assert_eq(m.id, (*next)++);
 		cr_assert_eq(fd0 >= 0, with_fd);
 		closep(&fd0);
@@ -72,7 +72,7 @@ static void all_arrive(unsigned n, bool with_fd)
 	uint32_t next = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		struct ctl_msg m = {.type = CTL_ANSWER, .id = i};
+		struct msg m = {.type = MSG_ANSWER, .id = i};
 		int fd = with_fd ? fd_memfd("test", 4096) : -1;
 
 		cr_assert_eq(outbox_tell(&w.out, &m, fd, -1), 0, "message %u", i);
@@ -112,7 +112,7 @@ Test(outbox, descriptors_wait_with_their_messages, .init = setup, .fini = teardo
 
 Test(outbox, who_never_reads_is_broken, .init = setup, .fini = teardown)
 {
-	struct ctl_msg m = {.type = CTL_ANSWER};
+	struct msg m = {.type = MSG_ANSWER};
 	unsigned n = 0;
 
 	while (n < 10000 && outbox_tell(&w.out, &m, -1, -1) == 0)
@@ -124,7 +124,7 @@ Test(outbox, who_never_reads_is_broken, .init = setup, .fini = teardown)
 /* Other tenants' sessions need descriptors, too. */
 Test(outbox, descriptors_of_a_tenant_are_bounded, .init = setup, .fini = teardown)
 {
-	struct ctl_msg m = {.type = CTL_ANSWER};
+	struct msg m = {.type = MSG_ANSWER};
 	int r = 0;
 
 	tenant.n_letter_fds = 1000;
@@ -139,7 +139,7 @@ Test(outbox, descriptors_of_a_tenant_are_bounded, .init = setup, .fini = teardow
 
 Test(outbox, who_has_gone, .init = setup, .fini = teardown)
 {
-	struct ctl_msg m = {.type = CTL_ANSWER};
+	struct msg m = {.type = MSG_ANSWER};
 
 	source_remove(&b, &w.ctl);
 	cr_assert_eq(outbox_tell(&w.out, &m, -1, -1), -EPIPE);

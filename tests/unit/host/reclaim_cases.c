@@ -360,7 +360,7 @@ static uint32_t asked_to_move(struct mate *m)
  * asked after that. */
 Test(reclaim, left_before_the_end)
 {
-	struct ctl_msg a = {.type = CTL_LEFT, .bytes = 16 * MIB};
+	struct msg a = {.type = MSG_LEFT, .bytes = 16 * MIB};
 
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&mates[0], 256 * MIB);
@@ -388,7 +388,7 @@ Test(reclaim, left_before_the_end)
 /* It frees what its program does not use, and need not move anything. */
 Test(reclaim, frees_instead)
 {
-	struct ctl_msg a = {.type = CTL_RECLAIMED};
+	struct msg a = {.type = MSG_RECLAIMED};
 
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&mates[0], 192 * MIB);
@@ -411,7 +411,7 @@ Test(reclaim, frees_instead)
  * as that has ended. */
 Test(reclaim, patient)
 {
-	struct ctl_msg a = {.type = CTL_RECLAIMED, .result = -EBUSY, .total = 1};
+	struct msg a = {.type = MSG_RECLAIMED, .result = -EBUSY, .total = 1};
 
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&mates[0], 192 * MIB);
@@ -596,7 +596,7 @@ Test(reclaim, by_hand)
 /* An operator is answered when all has been done, and can be seen. */
 Test(reclaim, by_hand_to_the_end)
 {
-	struct ctl_msg a = {.type = CTL_LEFT, .bytes = 16 * MIB};
+	struct msg a = {.type = MSG_LEFT, .bytes = 16 * MIB};
 
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&mates[0], 128 * MIB);

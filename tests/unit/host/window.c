@@ -154,7 +154,7 @@ Test(window, broken_notes_are_no_notes, .init = begin, .fini = end)
 
 Test(window, slices_run_out_and_come_back, .init = begin, .fini = end)
 {
-	struct ctl_window s;
+	struct msg_window s;
 	struct window w;
 	int slices[64];
 	unsigned n = 0;

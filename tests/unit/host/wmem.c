@@ -221,7 +221,7 @@ static void on_event(struct source *src, uint32_t events)
 /* More threads than messages that fit: all are answered, and nobody is broken. */
 Test(wmem, answered_however_many_ask_at_once)
 {
-	struct ctl_msg m = {.type = CTL_WMEM_CHARGE, .bytes = 1};
+	struct msg m = {.type = MSG_WMEM_CHARGE, .bytes = 1};
 	int pair[2], fd = -1, fd1;
 	unsigned n = 0;
 
@@ -232,7 +232,7 @@ Test(wmem, answered_however_many_ask_at_once)
 	cr_assert_eq(source_add(&b, &workers[0].ctl, pair[0], EPOLLIN, on_event), 0);
 	for (m.id = 1; m.id <= ASKING; m.id++)
 		cr_assert_eq(worker_said(&workers[0], &m, &fd), 0, "message %u", m.id);
-	while (n < ASKING && ctl_recv(pair[1], &m, &fd, &fd1) == 0) {
+	while (n < ASKING && msg_recv(pair[1], &m, &fd, &fd1) == 0) {
 		cr_assert_eq(m.id, ++n, "in order");
 		cr_assert_eq(m.result, 0);
 		cr_assert_eq(outbox_write(&workers[0].out), 0);

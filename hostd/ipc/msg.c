@@ -4,20 +4,20 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
-#include "broker/ctl.h"
+#include "ipc/msg.h"
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83
 #endif
 
-int ctl_send(int sock, const struct ctl_msg *m, int fd0, int fd1)
+int msg_send(int sock, const struct msg *m, int fd0, int fd1)
 {
 	int fds[2] = {fd0, fd1};
 
 	return fd_send(sock, m, sizeof(*m), fds, fd0 < 0 ? 0 : fd1 < 0 ? 1 : 2);
 }
 
-int ctl_recv_with(int sock, struct ctl_msg *ret_m, int *ret_fd0, int *ret_fd1,
+int msg_recv_with(int sock, struct msg *ret_m, int *ret_fd0, int *ret_fd1,
 		  void (*drop)(int fd))
 {
 	int fds[2] = {-1, -1};
@@ -40,12 +40,12 @@ int ctl_recv_with(int sock, struct ctl_msg *ret_m, int *ret_fd0, int *ret_fd1,
 	return 0;
 }
 
-int ctl_recv(int sock, struct ctl_msg *ret_m, int *ret_fd0, int *ret_fd1)
+int msg_recv(int sock, struct msg *ret_m, int *ret_fd0, int *ret_fd1)
 {
-	return ctl_recv_with(sock, ret_m, ret_fd0, ret_fd1, fd_drop);
+	return msg_recv_with(sock, ret_m, ret_fd0, ret_fd1, fd_drop);
 }
 
-void ctl_refuse_fds(int sock)
+void msg_refuse_fds(int sock)
 {
 	int off = 0;
 

@@ -10,7 +10,7 @@
  *	weftd -> worker  HOLDERS asked of one that waits for a guest: what does each
  *				 process have of the device?
  *	worker -> weftd  HOLDERS bytes (how many); fd: a file of as many struct
- *				 ctl_holder
+ *				 msg_holder
  *	weftd -> worker  ATTACH  session, token, text (tenant), total (host memory
  *				 limit), hello, window, bytes (the number that programs
  *				 see); fds: where the guest's socket comes from, the
@@ -29,7 +29,7 @@
  *	worker -> weftd  MEMORY  id: how much is left?
  *	worker -> weftd  IPC_EXPORT  id, total (enum sess_ipc_kind), bytes, result (1: in
  *				 host memory), session (which part of how many,
- *				 ctl_parts()); fd. The answer's token is the name under
+ *				 msg_parts()); fd. The answer's token is the name under
  *				 which others find it when all parts have come; the
  *				 second part and later ones have it as token
  *	worker -> weftd  IPC_OPEN  id, total (kind), token (name), session (which part);
@@ -76,70 +76,70 @@
  *	weftd -> door    REFUSE  id, result: to be told to the guest
  *	weftd -> door    PASS    id; fd: where to send the guest's socket
  *	door -> worker   GUEST   fd: the guest's socket; by what PASS and ATTACH or LANE
- *brought
+ *			 brought
  *
  * What is freed needs no message: util/purse.h.
  *
  * A worker or door whose end of the pair closes is gone; one that sees weftd's end close
  * ends at once.
  */
-#ifndef WEFT_BROKER_CTL_H
-#define WEFT_BROKER_CTL_H
+#ifndef WEFT_IPC_MSG_H
+#define WEFT_IPC_MSG_H
 
 #include <stdint.h>
 
 #include "wire.h"
 
-#define CTL_FD        3 /* where weftd puts a child's end of the pair */
-#define CTL_PAGE_FD   4 /* worker: the pages with struct sess_counters */
-#define CTL_LISTEN_FD 4 /* door: the listening socket */
-#define CTL_PAGE_SIZE 8192u
+#define MSG_FD        3 /* where weftd puts a child's end of the pair */
+#define MSG_PAGE_FD   4 /* worker: the pages with struct sess_counters */
+#define MSG_LISTEN_FD 4 /* door: the listening socket */
+#define MSG_PAGE_SIZE 8192u
 
-enum ctl_type {
-	CTL_READY = 1,
-	CTL_ATTACH,
-	CTL_LANE,
-	CTL_OPENED,
-	CTL_CHARGE,
-	CTL_HOST_CHARGE,
-	CTL_HOST_UNCHARGE,
-	CTL_MEMORY,
-	CTL_TENANT,
-	CTL_IPC_EXPORT,
-	CTL_IPC_OPEN,
-	CTL_IPC_CLOSE,
-	CTL_IPC_DROP,
-	CTL_ANSWER,
-	CTL_HELLO,
-	CTL_RECLAIM,
-	CTL_RECLAIMED,
-	CTL_RESTORE,
-	CTL_RESTORED,
-	CTL_NEED,
-	CTL_AWAY_FREED,
-	CTL_QUIET,
-	CTL_POOL,
-	CTL_HOME,
-	CTL_ENDING,
-	CTL_LEFT,
-	CTL_HERE,
-	CTL_GONE,
-	CTL_REFUSE,
-	CTL_PASS,
-	CTL_GUEST,
-	CTL_WMEM_CHARGE,
-	CTL_HOLDERS,
-	CTL_NUM
+enum msg_type {
+	MSG_READY = 1,
+	MSG_ATTACH,
+	MSG_LANE,
+	MSG_OPENED,
+	MSG_CHARGE,
+	MSG_HOST_CHARGE,
+	MSG_HOST_UNCHARGE,
+	MSG_MEMORY,
+	MSG_TENANT,
+	MSG_IPC_EXPORT,
+	MSG_IPC_OPEN,
+	MSG_IPC_CLOSE,
+	MSG_IPC_DROP,
+	MSG_ANSWER,
+	MSG_HELLO,
+	MSG_RECLAIM,
+	MSG_RECLAIMED,
+	MSG_RESTORE,
+	MSG_RESTORED,
+	MSG_NEED,
+	MSG_AWAY_FREED,
+	MSG_QUIET,
+	MSG_POOL,
+	MSG_HOME,
+	MSG_ENDING,
+	MSG_LEFT,
+	MSG_HERE,
+	MSG_GONE,
+	MSG_REFUSE,
+	MSG_PASS,
+	MSG_GUEST,
+	MSG_WMEM_CHARGE,
+	MSG_HOLDERS,
+	MSG_NUM
 };
 
-struct ctl_window {
+struct msg_window {
 	uint64_t offset, size; /* this session's slice; size 0: it has none */
 	uint32_t key;
 	uint32_t why; /* enum wire_why, if it has none */
 };
 
-struct ctl_msg {
-	uint32_t type; /* enum ctl_type */
+struct msg {
+	uint32_t type; /* enum msg_type */
 	uint32_t id;   /* pairs an answer with its question */
 	int32_t result;
 	uint32_t urgent; /* somebody waits for it */
@@ -147,37 +147,37 @@ struct ctl_msg {
 	uint8_t token[16];
 	char text[96]; /* NUL-terminated */
 	struct wire_hello hello;
-	struct ctl_window window;
+	struct msg_window window;
 };
-static_assert(sizeof(struct ctl_msg) == 240, "no holes");
+static_assert(sizeof(struct msg) == 240, "no holes");
 
-struct ctl_holder {
+struct msg_holder {
 	uint64_t pid, bytes;
 };
 
 /* Processes on one GPU; a driver knows of fewer. */
-#define CTL_HOLDERS_MAX 4096u
+#define MSG_HOLDERS_MAX 4096u
 
 /* Which part of how many, in a number. */
-static inline uint64_t ctl_parts(uint32_t part, uint32_t n_parts)
+static inline uint64_t msg_parts(uint32_t part, uint32_t n_parts)
 {
 	return (uint64_t)n_parts << 32 | part;
 }
 
 /* Sends one message with up to two descriptors (-1: none). Returns 0 or -errno. */
-int ctl_send(int sock, const struct ctl_msg *m, int fd0, int fd1);
+int msg_send(int sock, const struct msg *m, int fd0, int fd1);
 
 /* Takes no more descriptors from this socket, nor from those accepted from it (Linux 6.16
  * and later). */
-void ctl_refuse_fds(int sock);
+void msg_refuse_fds(int sock);
 
 /*
  * Receives one message; descriptors not sent are -1, the caller owns the others. text is
  * terminated. Returns 0, -ENODATA (closed), -EPROTO (wrong size), -EAGAIN or -errno.
  */
-int ctl_recv(int sock, struct ctl_msg *ret_m, int *ret_fd0, int *ret_fd1);
-/* As ctl_recv(), but gives descriptors that nobody gets to drop. */
-int ctl_recv_with(int sock, struct ctl_msg *ret_m, int *ret_fd0, int *ret_fd1,
+int msg_recv(int sock, struct msg *ret_m, int *ret_fd0, int *ret_fd1);
+/* As msg_recv(), but gives descriptors that nobody gets to drop. */
+int msg_recv_with(int sock, struct msg *ret_m, int *ret_fd0, int *ret_fd1,
 		  void (*drop)(int fd));
 
 #endif
