@@ -14,7 +14,7 @@
 #include <errno.h>
 
 #include "broker/broker.h"
-#include "session/session.h"
+#include "ipc/page.h"
 
 /* Granted ahead at most, and of what is left: so that a few sessions that ask in turn do
  * not take it from each other all the time. */

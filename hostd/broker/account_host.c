@@ -8,7 +8,7 @@
 #include <errno.h>
 
 #include "broker/broker.h"
-#include "session/session.h"
+#include "ipc/page.h"
 
 /* Granted ahead of use, so that few charges cost a message. */
 #define WMEM_STEP (8ull << 20)
@@ -129,7 +129,7 @@ int account_wmem_lane(struct worker *w)
 {
 	unsigned now = account_lanes(w);
 
-	for (; w->n_lanes <= MIN(now, SESS_LANES_MAX); w->n_lanes++) {
+	for (; w->n_lanes <= MIN(now, WIRE_SESSIONS_MAX); w->n_lanes++) {
 		if (!has_room(w->tenant, WMEM_LANE))
 			return refused(w->tenant);
 		grant(w, WMEM_LANE);

@@ -9,7 +9,7 @@
 #include <errno.h>
 
 #include "broker/broker.h"
-#include "session/session.h"
+#include "ipc/page.h"
 
 static void add(struct worker *w, uint64_t bytes)
 {

@@ -38,7 +38,7 @@
 
 struct broker;
 struct hold;
-struct sess_counters;
+struct worker_page;
 struct tenant;
 
 /* ---- source.c, loop.c ---- */
@@ -201,8 +201,7 @@ struct worker {
 	struct child child;
 	struct source ctl;
 	struct outbox out;
-	struct sess_counters
-		*count; /* shared pages; what a worker wrote is not trusted */
+	struct worker_page *count; /* shared pages; what a worker wrote is not trusted */
 	uint64_t started_ns;
 	/* Device memory: of the device's own for a context; all that was granted, that
 	 * included, what is ahead of use too; the most that ever was. */
@@ -286,7 +285,7 @@ struct refused_list {
 };
 
 /* What is in a worker's pages, checked. Frees nothing that was there; 0 or -ENOMEM. */
-int refused_read(const struct sess_counters *c, struct refused_list *ret);
+int refused_read(const struct worker_page *c, struct refused_list *ret);
 /* Adds up what several sessions were refused; what has no room is counted as others. */
 void refused_add(struct refused_list *sum, const struct refused_list *l);
 void refused_fini(struct refused_list *l);
@@ -575,14 +574,14 @@ void account_share_end(struct tenant *t, uint64_t bytes);
 
 /* ---- ipc.c: what sessions of a tenant share ---- */
 
-struct sess_ipc;
+struct share_part;
 
 /* Takes over fd (may be -1) on success. The first part gives the name, others take it.
  * Returns 0, -EINVAL, -EMFILE (too many), -ENOMEM or -EIO. */
-int ipc_export(struct worker *w, const struct sess_ipc *x, int fd, uint8_t *name);
+int ipc_export(struct worker *w, const struct share_part *x, int fd, uint8_t *name);
 /* x->kind and x->part say what; x->fd stays ours. -EDEADLK: the worker's own; -EINVAL:
  * none of its tenant's, or not all of it is there yet. */
-int ipc_open(struct worker *w, const uint8_t *name, struct sess_ipc *x);
+int ipc_open(struct worker *w, const uint8_t *name, struct share_part *x);
 /* Ends one ipc_open() of a first part. */
 void ipc_close(struct worker *w, const uint8_t *name);
 /* The worker has freed what it exported. Its charge for it ends here, if all parts were

@@ -29,7 +29,6 @@
 #include "base/fd.h"
 #include "broker/aside.h"
 #include "broker/broker.h"
-#include "device/device.h"
 #include "util/size.h"
 
 #define REMOVE_MS 50 /* that weftd waits for an empty cgroup, which is rare */
@@ -232,7 +231,7 @@ static uint64_t memory_max(const struct tenant *t)
 	sum = add(sum, t->sessions_max * WORKER_BYTES);
 	sum = add(sum, MIN(t->memory.swap_max, b->swap));
 	/* The software device's memory is the host's. */
-	if (!strcmp(b->device_name, SOFT_DEVICE_NAME))
+	if (b->own_memory)
 		sum = add(sum, MIN(t->memory.max, b->device_total));
 	return sum;
 }

@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "broker/hold.h"
-#include "session/session.h"
+#include "ipc/page.h"
 
 /* How long a charge is held, and a session that wants its memory back; so long may work
  * in flight take that must end before memory can move. */
@@ -25,7 +25,7 @@
 #define NEED_NS (1 * NSEC_PER_SEC)
 #define HAND_NS (10 * NSEC_PER_SEC)
 /* Of one worker: a charge for each of its threads, and some of its own. */
-#define HOLDS_MAX (SESS_LANES_MAX + 16)
+#define HOLDS_MAX (WIRE_SESSIONS_MAX + 16)
 /* Waiters of one tenant that stand, of either queue: enough that several threads are
  * served at a time, and that a large allocation which must wait seldom stands before a
  * small one. */
@@ -194,7 +194,7 @@ int reclaim_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
 	if (w->b->pressed && !w->b->moving)
 		ready_pause(w->b, now_ns + READY_PAUSE_NS);
 	if (w->b->pressed && r == 0)
-		ready_mapping(w->b, now_ns + SESS_MAPPING_NS);
+		ready_mapping(w->b, now_ns + PAGE_MAPPING_NS);
 	return r == -EAGAIN ? hold_charge(w, id, bytes, part, now_ns)
 			    : answer(w, id, r, r < 0 ? 0 : bytes, 0);
 }

@@ -16,7 +16,7 @@
 
 #include "base/fd.h"
 #include "broker/broker.h"
-#include "session/session.h"
+#include "ipc/share.h"
 
 /* Each part holds a descriptor of weftd's; b->shares_max is for all tenants together, of
  * which each leaves at least as many as it has: there is always room for one more. */
@@ -29,12 +29,12 @@ struct share {
 	struct tenant *t;
 	struct worker *maker; /* NULL: it has let go */
 	uint8_t name[16];
-	unsigned kind;       /* enum sess_ipc_kind */
+	unsigned kind;       /* enum share_kind */
 	uint64_t here, away; /* bytes */
 	/* Of the tenant's account, once the maker has let go. */
 	uint64_t held, held_away;
 	unsigned n, n_parts; /* so many have come */
-	struct share_part {
+	struct share_file {
 		int fd;
 		uint64_t bytes;
 	} * part;
@@ -117,26 +117,26 @@ static bool is_right_file(unsigned kind, int fd)
 	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat st;
 
-	if (kind == SESS_IPC_MEMORY && fd < 0)
+	if (kind == SHARE_MEMORY && fd < 0)
 		return true; /* nobody can open it */
 	if (fstat(fd, &st) < 0)
 		return false;
-	if (kind == SESS_IPC_EVENT)
+	if (kind == SHARE_EVENT)
 		return seals >= 0 && (seals & EVENT_SEALS) == EVENT_SEALS &&
 		       !(seals & F_SEAL_WRITE) &&
-		       st.st_size >= (off_t)sizeof(struct sess_ipc_event);
+		       st.st_size >= (off_t)sizeof(struct share_event);
 	return !S_ISSOCK(st.st_mode) && (seals >= 0 || !S_ISREG(st.st_mode)) &&
 	       !S_ISDIR(st.st_mode);
 }
 
 /* Without parts yet. */
-static int share_new(struct worker *w, const struct sess_ipc *x, struct share **ret_s)
+static int share_new(struct worker *w, const struct share_part *x, struct share **ret_s)
 {
 	struct tenant *t = w->tenant;
 	struct share *s;
 
-	if (!x->n_parts || x->kind >= SESS_IPC_KINDS ||
-	    (x->n_parts > 1 && x->kind != SESS_IPC_MEMORY))
+	if (!x->n_parts || x->kind >= SHARE_KINDS ||
+	    (x->n_parts > 1 && x->kind != SHARE_MEMORY))
 		return -EINVAL;
 	if (!has_room(t, x->n_parts))
 		return -EMFILE;
@@ -165,14 +165,14 @@ static int share_new(struct worker *w, const struct sess_ipc *x, struct share **
 
 /* No more than the worker has, as far as it is believed. */
 static bool is_its_own(const struct worker *w, const struct share *s,
-		       const struct sess_ipc *x)
+		       const struct share_part *x)
 {
 	uint64_t has = x->away ? w->away : w->charged, sum = x->away ? s->away : s->here;
 
 	return sum <= has && x->bytes <= has - sum;
 }
 
-static int add_part(struct share *s, const struct sess_ipc *x, int fd)
+static int add_part(struct share *s, const struct share_part *x, int fd)
 {
 	struct worker *w = s->maker;
 
@@ -186,7 +186,7 @@ static int add_part(struct share *s, const struct sess_ipc *x, int fd)
 	return 0;
 }
 
-int ipc_export(struct worker *w, const struct sess_ipc *x, int fd, uint8_t *name)
+int ipc_export(struct worker *w, const struct share_part *x, int fd, uint8_t *name)
 {
 	struct share *s = x->part ? find(w->tenant, name) : NULL;
 	int r = 0;
@@ -226,7 +226,7 @@ static int add_user(struct share *s, struct worker *w)
 	return 0;
 }
 
-int ipc_open(struct worker *w, const uint8_t *name, struct sess_ipc *x)
+int ipc_open(struct worker *w, const uint8_t *name, struct share_part *x)
 {
 	struct share *s = find(w->tenant, name);
 	int r = 0;
@@ -292,7 +292,7 @@ static void all_done(const struct share *s)
 {
 	static const uint64_t all = UINT64_MAX;
 
-	static_assert(offsetof(struct sess_ipc_event, done) == 0, "written here");
+	static_assert(offsetof(struct share_event, done) == 0, "written here");
 	if (pwrite(s->part->fd, &all, sizeof(all), 0) != sizeof(all))
 		log_debug("an event of a session that has ended: %m");
 }
@@ -309,7 +309,7 @@ void ipc_end(struct worker *w)
 			free(u);
 		}
 		if (s->maker == w) {
-			if (s->kind == SESS_IPC_EVENT)
+			if (s->kind == SHARE_EVENT)
 				all_done(s);
 			let_go(s);
 		} else if (u)

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "broker/broker.h"
-#include "session/session.h"
+#include "ipc/page.h"
 
 /* What has been granted is written into a worker's page as movable when it is there. */
 #define LATE_NS (50 * NSEC_PER_MSEC)

@@ -15,10 +15,10 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "broker/broker.h"
-#include "session/session.h"
+#include "ipc/page.h"
 
 /* An answer and a connection for each lane, and what weftd says of itself. */
-#define OUTBOX_MAX (2 * SESS_LANES_MAX + 64)
+#define OUTBOX_MAX (2 * WIRE_SESSIONS_MAX + 64)
 /* Descriptors that go along, of a tenant's workers: those of weftd are for all. */
 #define OUTBOX_FDS_TENANT_MAX 1024u
 /* Without reading a message. */

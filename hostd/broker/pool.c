@@ -20,7 +20,7 @@
 #include "broker/aside.h"
 #include "broker/broker.h"
 #include "host.h"
-#include "session/session.h"
+#include "ipc/page.h"
 #include "util/sandbox.h"
 
 /* Workers that start at a time: a driver makes one context after the other, and holds up
@@ -79,13 +79,12 @@ static unsigned worker_args(const struct broker *b, char **argv, char text[][40]
 
 static int map_page(struct worker *w, int *ret_fd)
 {
-	static_assert(sizeof(struct sess_counters) <= MSG_PAGE_SIZE, "they fit");
-	int fd = fd_memfd("weft-counters", MSG_PAGE_SIZE);
+	int fd = fd_memfd("weft-page", WORKER_PAGE_SIZE);
 	void *p;
 
 	if (fd < 0)
 		return fd;
-	p = mmap(NULL, MSG_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	p = mmap(NULL, WORKER_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED) {
 		close(fd);
 		return -errno;
@@ -100,7 +99,7 @@ static void worker_free(void *arg)
 	struct worker *w = arg;
 
 	if (w->count)
-		munmap(w->count, MSG_PAGE_SIZE);
+		munmap(w->count, WORKER_PAGE_SIZE);
 	free(w);
 }
 
@@ -431,7 +430,7 @@ static void record(struct worker *w, int status)
 {
 	struct broker *b = w->b;
 	struct session_record *h = &b->history[b->n_history++ % HISTORY_MAX];
-	const struct sess_counters *c = w->count;
+	const struct worker_page *c = w->count;
 
 	refused_fini(&h->refused);
 	*h = (struct session_record){

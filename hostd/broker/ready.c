@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "broker/broker.h"
-#include "session/session.h"
+#include "ipc/page.h"
 
 /* For one session: making it takes 0.1 ms a MiB on an H200, five times as long as moving
  * it. */

@@ -22,7 +22,7 @@
 
 #include "base/clock.h"
 #include "broker/hold.h"
-#include "session/session.h"
+#include "ipc/page.h"
 
 /* A worker that did not get quiet: first pause, doubling up to the last, so that its
  * lanes wait at its gate less than half of the time. */

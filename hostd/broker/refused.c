@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "broker/broker.h"
-#include "session/session.h"
+#include "ipc/page.h"
 
 /* Different ones in an answer, which must fit into a socket's buffer. */
 #define SUM_MAX 256
@@ -29,7 +29,7 @@ static void copy_text(char *to, const char *from)
 	to[i] = '\0';
 }
 
-int refused_read(const struct sess_counters *c, struct refused_list *ret)
+int refused_read(const struct worker_page *c, struct refused_list *ret)
 {
 	/* acquire: pairs with the worker's release, which follows the entry */
 	uint64_t n = atomic_load_explicit(&c->n_refusals, memory_order_acquire);
@@ -40,7 +40,7 @@ int refused_read(const struct sess_counters *c, struct refused_list *ret)
 	if (n && !l.of)
 		return -ENOMEM;
 	for (uint64_t i = 0; i < n; i++) {
-		struct sess_refusal e;
+		struct page_refusal e;
 
 		memcpy(&e, &c->refusals[i], sizeof(e));
 		if (e.kind >= REFUSAL_NUM)

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "broker/broker.h"
-#include "session/session.h"
+#include "ipc/page.h"
 #include "util/size.h"
 
 static void add_u64(struct json_object *o, const char *key, uint64_t v)
@@ -137,7 +137,7 @@ static struct json_object *describe_tenant(struct tenant *t)
 static struct json_object *describe_session(const struct worker *w)
 {
 	struct json_object *o = json_object_new_object();
-	const struct sess_counters *c = w->count;
+	const struct worker_page *c = w->count;
 
 	add_u64(o, "session", w->session);
 	add_str(o, "tenant", w->tenant->name);

@@ -12,7 +12,7 @@
 
 #include "base/fd.h"
 #include "broker/broker.h"
-#include "session/session.h"
+#include "ipc/page.h"
 
 static void bytes_text(uint64_t v, char *buf, size_t room)
 {

@@ -8,7 +8,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "broker/broker.h"
-#include "session/session.h"
+#include "ipc/page.h"
+#include "ipc/share.h"
 
 /* A worker's measure of how busy it is holds for so long. */
 #define BUSY_FRESH_NS (1500 * NSEC_PER_MSEC)
@@ -46,7 +47,7 @@ static uint32_t percent_of(const struct worker *w, const _Atomic uint64_t *permi
 }
 
 /* As a driver, which lists processes that have a context, and not monitoring ones. */
-static void describe_tenant(const struct tenant *t, struct sess_tenant *ret)
+static void describe_tenant(const struct tenant *t, struct msg_tenant *ret)
 {
 	uint32_t busy = 0, memory = 0;
 	const struct worker *w;
@@ -54,7 +55,7 @@ static void describe_tenant(const struct tenant *t, struct sess_tenant *ret)
 	list_for_each (w, &t->workers, tenant_link) {
 		unsigned n = ret->n_processes;
 
-		if (n == SESS_PROCESSES_MAX || !atomic_load(&w->count->computes))
+		if (n == MSG_PROCESSES_MAX || !atomic_load(&w->count->computes))
 			continue;
 		ret->processes[n].pid = w->hello.pid;
 		ret->processes[n].session = w->session_of_tenant;
@@ -86,7 +87,7 @@ static int answer_with(struct worker *w, struct msg *a, int fd)
 static int answer_tenant(struct worker *w, const struct msg *m)
 {
 	struct msg a = {.type = MSG_ANSWER, .id = m->id};
-	struct sess_tenant t = {0};
+	struct msg_tenant t = {0};
 	_cleanup_close_ int fd = -1;
 
 	describe_tenant(w->tenant, &t);
@@ -99,11 +100,11 @@ static int answer_tenant(struct worker *w, const struct msg *m)
 static int answer_export(struct worker *w, const struct msg *m, int *fd)
 {
 	struct msg a = {.type = MSG_ANSWER, .id = m->id};
-	struct sess_ipc x = {.kind = (unsigned)MIN(m->total, (uint64_t)SESS_IPC_KINDS),
-			     .part = (unsigned)(m->session & UINT32_MAX),
-			     .n_parts = (unsigned)(m->session >> 32),
-			     .bytes = m->bytes,
-			     .away = m->result};
+	struct share_part x = {.kind = (unsigned)MIN(m->total, (uint64_t)SHARE_KINDS),
+			       .part = (unsigned)(m->session & UINT32_MAX),
+			       .n_parts = (unsigned)(m->session >> 32),
+			       .bytes = m->bytes,
+			       .away = m->result};
 
 	memcpy(a.token, m->token, sizeof(a.token));
 	a.result = ipc_export(w, &x, *fd, a.token);
@@ -115,9 +116,9 @@ static int answer_export(struct worker *w, const struct msg *m, int *fd)
 static int answer_open(struct worker *w, const struct msg *m)
 {
 	struct msg a = {.type = MSG_ANSWER, .id = m->id};
-	struct sess_ipc x = {.kind = (unsigned)MIN(m->total, (uint64_t)SESS_IPC_KINDS),
-			     .part = (unsigned)MIN(m->session, (uint64_t)UINT32_MAX),
-			     .fd = -1};
+	struct share_part x = {.kind = (unsigned)MIN(m->total, (uint64_t)SHARE_KINDS),
+			       .part = (unsigned)MIN(m->session, (uint64_t)UINT32_MAX),
+			       .fd = -1};
 
 	a.result = ipc_open(w, m->token, &x);
 	a.bytes = x.bytes;

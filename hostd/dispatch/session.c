@@ -104,7 +104,7 @@ int handle_refused(struct sess_lane *sl, const struct refused_args *a,
 int handle_device_status(struct sess_lane *sl, const struct device_status_args *a,
 			 struct device_status_rep *rep)
 {
-	struct sess_tenant t;
+	struct msg_tenant t;
 	uint64_t left;
 
 	sess_memory(sl->s, &left, &rep->memory_total);
@@ -149,7 +149,7 @@ int handle_tpc_map(struct sess_lane *sl, const struct tpc_map_args *a,
 int handle_process_list(struct sess_lane *sl, const struct process_list_args *a)
 {
 	struct process_list_rep *rep;
-	struct sess_tenant t = {0};
+	struct msg_tenant t = {0};
 	uint32_t n;
 
 	(void)sess_tenant(sl->s, &t);

@@ -27,7 +27,9 @@
  *	worker -> weftd  WMEM_CHARGE  id, bytes: of the host's memory, for the worker to
  *				 hold; no more is granted than its purse has
  *	worker -> weftd  MEMORY  id: how much is left?
- *	worker -> weftd  IPC_EXPORT  id, total (enum sess_ipc_kind), bytes, result (1: in
+ *	worker -> weftd  TENANT  id: how busy is it? The answer's fd is a file with a
+ *				 struct msg_tenant
+ *	worker -> weftd  IPC_EXPORT  id, total (enum share_kind), bytes, result (1: in
  *				 host memory), session (which part of how many,
  *				 msg_parts()); fd. The answer's token is the name under
  *				 which others find it when all parts have come; the
@@ -91,9 +93,8 @@
 #include "wire.h"
 
 #define MSG_FD        3 /* where weftd puts a child's end of the pair */
-#define MSG_PAGE_FD   4 /* worker: the pages with struct sess_counters */
+#define MSG_PAGE_FD   4 /* worker: struct worker_page */
 #define MSG_LISTEN_FD 4 /* door: the listening socket */
-#define MSG_PAGE_SIZE 8192u
 
 enum msg_type {
 	MSG_READY = 1,
@@ -156,7 +157,21 @@ struct msg_holder {
 };
 
 /* Processes on one GPU; a driver knows of fewer. */
-#define MSG_HOLDERS_MAX 4096u
+#define MSG_HOLDERS_MAX   4096u
+
+#define MSG_PROCESSES_MAX 256
+
+/* All sessions of the tenant, as monitoring programs ask for them; TENANT's file. */
+struct msg_tenant {
+	/* time with a kernel running, or memory in use, of the last second or so */
+	uint32_t busy_percent, memory_percent;
+	uint32_t n_processes;
+	struct {
+		uint32_t pid; /* in the guest */
+		uint32_t busy_percent, memory_percent, pad;
+		uint64_t session, memory;
+	} processes[MSG_PROCESSES_MAX];
+};
 
 /* Which part of how many, in a number. */
 static inline uint64_t msg_parts(uint32_t part, uint32_t n_parts)

@@ -194,7 +194,7 @@ static void wait_for_others_locked(struct hostpool *p)
 static void wait_for_mapping_locked(struct hostpool *p)
 {
 	wait_for_locked(p, &p->sp->s->count->mapping_until_ns,
-			clock_now_ns() + SESS_MAPPING_NS);
+			clock_now_ns() + PAGE_MAPPING_NS);
 }
 
 /* Grows. False: it is large enough, or cannot. */

@@ -70,12 +70,12 @@ static CUresult export_piece(struct space *sp, struct space_chunk *c, unsigned i
 {
 	const struct sess_broker *b = &sp->s->broker;
 	struct piece *p = &c->piece[i];
-	struct sess_ipc x = {.kind = SESS_IPC_MEMORY,
-			     .fd = -1,
-			     .part = i,
-			     .n_parts = c->n_pieces,
-			     .bytes = p->size,
-			     .away = p->host};
+	struct share_part x = {.kind = SHARE_MEMORY,
+			       .fd = -1,
+			       .part = i,
+			       .n_parts = c->n_pieces,
+			       .bytes = p->size,
+			       .away = p->host};
 	CUresult r;
 	int e;
 
@@ -212,7 +212,7 @@ static bool inside(const struct space_share *h, uint64_t size)
 
 /* The next part of the chunk behind a name. */
 static CUresult import_piece(struct space *sp, struct space_chunk *c,
-			     const struct sess_ipc *x)
+			     const struct share_part *x)
 {
 	struct piece *p = &c->piece[c->n_pieces];
 	struct session *s = sp->s;
@@ -232,7 +232,7 @@ static CUresult import_piece(struct space *sp, struct space_chunk *c,
 }
 
 /* The first part has been opened, and is in x. */
-static CUresult import_pieces(struct space *sp, const uint8_t *name, struct sess_ipc *x,
+static CUresult import_pieces(struct space *sp, const uint8_t *name, struct share_part *x,
 			      struct space_chunk *c)
 {
 	const struct sess_broker *b = &sp->s->broker;
@@ -241,8 +241,8 @@ static CUresult import_pieces(struct space *sp, const uint8_t *name, struct sess
 
 	while (r == CUDA_SUCCESS && e == 0 && c->n_pieces < c->room) {
 		closep(&x->fd);
-		*x = (struct sess_ipc){
-			.kind = SESS_IPC_MEMORY, .fd = -1, .part = c->n_pieces};
+		*x = (struct share_part){
+			.kind = SHARE_MEMORY, .fd = -1, .part = c->n_pieces};
 		e = b->ipc_open(b->arg, name, x);
 		r = e < 0 ? as_result(e) : import_piece(sp, c, x);
 	}
@@ -254,7 +254,7 @@ static CUresult chunk_open_locked(struct space *sp, const struct space_share *h,
 				  struct space_chunk **ret_chunk)
 {
 	const struct sess_broker *b = &sp->s->broker;
-	struct sess_ipc x = {.kind = SESS_IPC_MEMORY, .fd = -1};
+	struct share_part x = {.kind = SHARE_MEMORY, .fd = -1};
 	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
 	struct space_chunk *c = NULL;
 	int e;

@@ -64,7 +64,7 @@ int pages_set_locked(struct space *sp, CUdeviceptr base, uint64_t size, struct r
 
 void tell_usage_locked(struct space *sp)
 {
-	struct sess_counters *c = sp->s->count;
+	struct worker_page *c = sp->s->count;
 
 	atomic_store_explicit(&c->memory_bytes, sp->used, memory_order_relaxed);
 	atomic_store_explicit(&c->memory_peak_bytes, sp->peak, memory_order_relaxed);

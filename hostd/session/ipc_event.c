@@ -31,8 +31,8 @@
 
 struct ipc_event {
 	_Atomic unsigned refs; /* the object's, and one for each record and wait queued */
-	struct sess_ipc_event *at; /* own, or a page; under ipc_events.lock */
-	struct sess_ipc_event own;
+	struct share_event *at; /* own, or a page; under ipc_events.lock */
+	struct share_event own;
 	bool imported, named;
 	bool naming; /* somebody is asking weftd */
 	uint8_t name[16];
@@ -113,7 +113,7 @@ static void put(struct ipc_event *ev)
 }
 
 /* The page of an event's file, or NULL. */
-static struct sess_ipc_event *page_of(int fd)
+static struct share_event *page_of(int fd)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat st;
@@ -151,12 +151,12 @@ struct ipc_event *ipc_event_new(struct ipc_events *e)
 }
 
 /* Makes the file and has weftd keep it. */
-static struct sess_ipc_event *name_it(struct ipc_events *e, uint8_t *ret_name)
+static struct share_event *name_it(struct ipc_events *e, uint8_t *ret_name)
 {
 	const struct sess_broker *b = &e->s->broker;
 	_cleanup_close_ int fd = fd_memfd("weft-event", PAGE_BYTES);
-	struct sess_ipc x = {.kind = SESS_IPC_EVENT, .fd = fd, .n_parts = 1};
-	struct sess_ipc_event *page = fd < 0 ? NULL : page_of(fd);
+	struct share_part x = {.kind = SHARE_EVENT, .fd = fd, .n_parts = 1};
+	struct share_event *page = fd < 0 ? NULL : page_of(fd);
 
 	if (!page)
 		return NULL;
@@ -170,7 +170,7 @@ static struct sess_ipc_event *name_it(struct ipc_events *e, uint8_t *ret_name)
 }
 
 /* From now on the numbers are there. Nobody else has the name yet. */
-static void move_to_locked(struct ipc_event *ev, struct sess_ipc_event *page)
+static void move_to_locked(struct ipc_event *ev, struct share_event *page)
 {
 	atomic_store(&page->recorded, atomic_load(&ev->own.recorded));
 	atomic_store(&page->done, atomic_load(&ev->own.done));
@@ -180,7 +180,7 @@ static void move_to_locked(struct ipc_event *ev, struct sess_ipc_event *page)
 
 static CUresult name_locked(struct ipc_events *e, struct ipc_event *ev)
 {
-	struct sess_ipc_event *page;
+	struct share_event *page;
 
 	while (ev->naming)
 		pthread_cond_wait(&e->cond, &e->lock);
@@ -219,7 +219,7 @@ CUresult ipc_event_export(struct ipc_events *e, struct ipc_event *ev, uint8_t *r
 static struct ipc_event *imported(int fd, const uint8_t *name)
 {
 	struct ipc_event *ev = blank();
-	struct sess_ipc_event *page = ev && fd >= 0 ? page_of(fd) : NULL;
+	struct share_event *page = ev && fd >= 0 ? page_of(fd) : NULL;
 
 	if (!page) {
 		free(ev);
@@ -235,7 +235,7 @@ CUresult ipc_event_open(struct ipc_events *e, const uint8_t *name,
 			struct ipc_event **ret_ev)
 {
 	const struct sess_broker *b = &e->s->broker;
-	struct sess_ipc x = {.kind = SESS_IPC_EVENT, .fd = -1};
+	struct share_part x = {.kind = SHARE_EVENT, .fd = -1};
 	struct ipc_event *ev = NULL;
 	int r;
 

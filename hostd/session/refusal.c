@@ -17,7 +17,7 @@ static void copy_clean(char *to, const char *from)
 	memset(to + i, 0, REFUSAL_TEXT - i);
 }
 
-static struct sess_refusal *find_locked(struct sess_counters *c, enum refusal kind,
+static struct page_refusal *find_locked(struct worker_page *c, enum refusal kind,
 					const char *what)
 {
 	uint64_t n = atomic_load_explicit(&c->n_refusals, memory_order_relaxed);
@@ -37,9 +37,9 @@ static struct sess_refusal *find_locked(struct sess_counters *c, enum refusal ki
 
 void sess_refuse(struct session *s, enum refusal kind, const char *what, uint64_t total)
 {
-	struct sess_counters *c = s->count;
+	struct worker_page *c = s->count;
 	char clean[REFUSAL_TEXT];
-	struct sess_refusal *f;
+	struct page_refusal *f;
 	uint64_t count;
 
 	copy_clean(clean, what);

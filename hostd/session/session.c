@@ -363,7 +363,7 @@ void sess_memory(struct session *s, uint64_t *ret_free, uint64_t *ret_total)
 	}
 }
 
-int sess_tenant(struct session *s, struct sess_tenant *ret_tenant)
+int sess_tenant(struct session *s, struct msg_tenant *ret_tenant)
 {
 	if (!s->broker.tenant)
 		return -EOPNOTSUPP;

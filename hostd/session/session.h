@@ -37,15 +37,16 @@
 #include "device/device.h"
 #include "device/tally.h"
 #include "handle.h"
+#include "ipc/msg.h"
+#include "ipc/page.h"
+#include "ipc/share.h"
 #include "lane.h"
 #include "memory/touch.h"
-#include "refusal.h"
 #include "session/batch.h"
 #include "session/gate.h"
 #include "session/kept.h"
 #include "session/object.h"
 #include "session/tickets.h"
-#include "util/purse.h"
 
 struct footprint;
 struct hostfuncs;
@@ -62,41 +63,6 @@ struct space;
 #define SESS_STREAM_LEGACY 1ull /* stream values on the wire that are not handles */
 #define SESS_STREAM_THREAD 2ull
 
-#define SESS_PROCESSES_MAX 256
-
-/* All sessions of the tenant, as monitoring programs ask for them. */
-struct sess_tenant {
-	/* time with a kernel running, or memory in use, of the last second or so */
-	uint32_t busy_percent, memory_percent;
-	uint32_t n_processes;
-	struct {
-		uint32_t pid; /* in the guest */
-		uint32_t busy_percent, memory_percent, pad;
-		uint64_t session, memory;
-	} processes[SESS_PROCESSES_MAX];
-};
-
-enum sess_ipc_kind {
-	SESS_IPC_MEMORY, /* fd */
-	SESS_IPC_EVENT,  /* fd: struct sess_ipc_event */
-	SESS_IPC_KINDS
-};
-
-/* The file of a shared event; weftd writes done for a session that has ended. */
-struct sess_ipc_event {
-	_Atomic uint64_t done, recorded; /* numbers of records */
-};
-
-/* What a session shares with others of its tenant. */
-struct sess_ipc {
-	unsigned kind; /* enum sess_ipc_kind */
-	int fd;        /* -1: none */
-	/* Memory may be in several parts, which are exported, and opened, in order. */
-	unsigned part, n_parts;
-	uint64_t bytes; /* charged, of this part */
-	bool away;      /* export: it lies in host memory */
-};
-
 /* How a session reaches weftd's accounts; see ipc/msg.h. Any thread. */
 struct sess_broker {
 	/* Asks for more device memory. Returns 0 or -EDQUOT; waits for weftd's answer. */
@@ -110,7 +76,7 @@ struct sess_broker {
 	void (*away_uncharge)(void *arg, uint64_t bytes);
 	/* What the tenant has left and what it may have, at most what the device has. */
 	int (*memory)(void *arg, uint64_t *ret_free, uint64_t *ret_total);
-	int (*tenant)(void *arg, struct sess_tenant *ret_tenant);
+	int (*tenant)(void *arg, struct msg_tenant *ret_tenant);
 	/*
 	 * Asks for host memory. *ret_offset is where in the VM's window it lies, if there
 	 * is one. Returns 0 or -EDQUOT; waits. Either may be NULL: nobody counts.
@@ -129,54 +95,11 @@ struct sess_broker {
 	 * ipc_drop() uncharges the bytes, if all parts were there. NULL, all of them:
 	 * there are no others.
 	 */
-	int (*ipc_export)(void *arg, const struct sess_ipc *x, uint8_t *name);
-	int (*ipc_open)(void *arg, const uint8_t *name, struct sess_ipc *x);
+	int (*ipc_export)(void *arg, const struct share_part *x, uint8_t *name);
+	int (*ipc_open)(void *arg, const uint8_t *name, struct share_part *x);
 	void (*ipc_close)(void *arg, const uint8_t *name);
 	void (*ipc_drop)(void *arg, const uint8_t *name);
 	void *arg;
-};
-
-/* One thing that the guest asked for and was refused; written before it is counted. */
-struct sess_refusal {
-	char what[REFUSAL_TEXT]; /* printable, NUL-terminated */
-	uint32_t kind;           /* enum refusal */
-	uint32_t pad;
-	_Atomic uint64_t count;
-};
-
-/* It takes a millisecond or two if host memory is just being made, some tenths if not. */
-#define SESS_MAPPING_NS (10 * NSEC_PER_MSEC)
-
-/* Written by the worker, read by weftd at any time, in pages that both have mapped. */
-struct sess_counters {
-	_Atomic uint64_t calls, posts; /* commands handled, with and without a reply */
-	_Atomic uint64_t launches;
-	_Atomic uint64_t bytes_to_device, bytes_from_device; /* copies of the guest */
-	_Atomic uint64_t memory_bytes, memory_peak_bytes;
-	/* Of its device memory: what could move out now, what cannot; what is away,
-	 * within reach of kernels or not; and what moved, ever. */
-	_Atomic uint64_t movable_bytes, pinned_bytes, mapped_bytes, swapped_bytes;
-	_Atomic uint64_t moved_out_bytes, moved_in_bytes;
-	_Atomic uint64_t last_submit_ns; /* of work for the device; clock_now_ns() */
-	struct purse purse;              /* written by both */
-	struct purse wmem;               /* the same, of worker memory */
-	/* Written by weftd: until then no host memory is to be made ahead, because
-	 * somebody needs the driver for something better. clock_now_ns(). */
-	_Atomic uint64_t host_pause_ns;
-	/* The same for a move that is waited for, too: somebody maps what it was just
-	 * granted, which is given SESS_MAPPING_NS. */
-	_Atomic uint64_t mapping_until_ns;
-	_Atomic uint64_t lanes; /* their threads */
-	/* Lanes that weftd told of and that are no more, or came to nothing. */
-	_Atomic uint64_t lanes_ended;
-	_Atomic uint64_t computes; /* not 0 once it has had a context */
-	/* Share of the last tick with a kernel running, and with memory read or written;
-	 * and when that was measured. */
-	_Atomic uint64_t busy_permille, memory_permille, busy_at_ns;
-	/* refusals[0] to [n_refusals - 1] are complete; what did not fit is
-	 * other_refusals */
-	_Atomic uint64_t n_refusals, other_refusals;
-	struct sess_refusal refusals[REFUSAL_MAX];
 };
 
 struct session {
@@ -234,9 +157,9 @@ struct session {
 	unsigned n_threads;                      /* of lanes, not quite ended */
 	pthread_cond_t threads_cond;
 	_Atomic bool ending;
-	_Atomic int end_reason;      /* 0: all lanes closed; else -errno */
-	struct sess_counters *count; /* own_count, or a page shared with weftd */
-	struct sess_counters own_count;
+	_Atomic int end_reason;    /* 0: all lanes closed; else -errno */
+	struct worker_page *count; /* own_count, or a page shared with weftd */
+	struct worker_page own_count;
 	struct log_limit log_limit;   /* under lanes_lock */
 	pthread_mutex_t refusal_lock; /* writing of count->refusals */
 	void (*on_ending)(
@@ -395,7 +318,7 @@ void sess_func_attributes(struct session *s, struct dev_func *f, int32_t *ret,
 void sess_memory(struct session *s, uint64_t *ret_free, uint64_t *ret_total);
 
 /* Returns 0 or -errno (no broker). */
-int sess_tenant(struct session *s, struct sess_tenant *ret_tenant);
+int sess_tenant(struct session *s, struct msg_tenant *ret_tenant);
 
 /* ---- results ---- */
 

@@ -214,7 +214,7 @@ static int link_memory(void *arg, uint64_t *ret_free, uint64_t *ret_total)
 	return 0;
 }
 
-static int link_tenant(void *arg, struct sess_tenant *ret_tenant)
+static int link_tenant(void *arg, struct msg_tenant *ret_tenant)
 {
 	struct msg m = {.type = MSG_TENANT};
 	struct question q;
@@ -229,7 +229,7 @@ static int link_tenant(void *arg, struct sess_tenant *ret_tenant)
 	return r;
 }
 
-static int link_ipc_export(void *arg, const struct sess_ipc *x, uint8_t *name)
+static int link_ipc_export(void *arg, const struct share_part *x, uint8_t *name)
 {
 	struct msg m = {.type = MSG_IPC_EXPORT,
 			.total = x->kind,
@@ -249,7 +249,7 @@ static int link_ipc_export(void *arg, const struct sess_ipc *x, uint8_t *name)
 	return 0;
 }
 
-static int link_ipc_open(void *arg, const uint8_t *name, struct sess_ipc *x)
+static int link_ipc_open(void *arg, const uint8_t *name, struct share_part *x)
 {
 	struct msg m = {.type = MSG_IPC_OPEN, .total = x->kind, .session = x->part};
 	struct question q;

@@ -602,7 +602,7 @@ static int loop(struct worker *w)
 
 static int map_counters(struct session *s)
 {
-	void *p = mmap(NULL, MSG_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
+	void *p = mmap(NULL, WORKER_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
 		       MSG_PAGE_FD, 0);
 
 	if (p == MAP_FAILED)

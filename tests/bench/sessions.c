@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "broker/broker.h"
-#include "session/session.h"
+#include "ipc/page.h"
 
 #define MIB         (1ull << 20)
 #define TENANTS_MAX 64u
@@ -21,7 +21,7 @@
 static struct broker b;
 static struct tenant tenants[TENANTS_MAX];
 static struct worker workers[WORKERS_MAX];
-static struct sess_counters *pages[WORKERS_MAX];
+static struct worker_page *pages[WORKERS_MAX];
 static int pair[2];
 static uint64_t now;
 
@@ -37,10 +37,10 @@ static void start(unsigned i, struct tenant *t)
 
 	*w = (struct worker){.b = &b, .state = WORKER_READY, .slice = -1};
 	/* As weftd has them: in pages of their own. */
-	pages[i] = w->count = aligned_alloc(4096, MSG_PAGE_SIZE);
+	pages[i] = w->count = aligned_alloc(4096, WORKER_PAGE_SIZE);
 	if (!w->count)
 		abort();
-	memset(w->count, 0, MSG_PAGE_SIZE);
+	memset(w->count, 0, WORKER_PAGE_SIZE);
 	w->ctl.fd = pair[0];
 	outbox_init(&w->out, &b, &w->ctl);
 	list_append(&b.workers, &w->link);

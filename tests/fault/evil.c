@@ -11,12 +11,12 @@
 
 #include "base/fd.h"
 #include "ipc/msg.h"
-#include "session/session.h"
+#include "ipc/page.h"
 
 #define MIB     (1ull << 20)
 #define GRANTED (400 * MIB)
 
-static struct sess_counters *count;
+static struct worker_page *count;
 
 static void hear(struct msg *m)
 {
@@ -49,8 +49,8 @@ int main(void)
 	struct msg m = {.type = MSG_READY, .bytes = 1024 * MIB, .session = 1};
 	const char *how = getenv("WEFT_EVIL");
 
-	count = mmap(NULL, MSG_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, MSG_PAGE_FD,
-		     0);
+	count = mmap(NULL, WORKER_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
+		     MSG_PAGE_FD, 0);
 	if (count == MAP_FAILED || !how)
 		return 1;
 	strcpy(m.text, "evil GPU");

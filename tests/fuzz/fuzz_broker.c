@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "broker/broker.h"
-#include "session/session.h"
+#include "ipc/page.h"
 
 #define MIB     (1ull << 20)
 #define WORKERS 3
@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static struct broker b;
 static struct tenant tenants[2];
 static struct worker workers[WORKERS];
-static struct sess_counters pages[WORKERS];
+static struct worker_page pages[WORKERS];
 static int theirs[WORKERS];
 static uint8_t name[16]; /* the last one that weftd has given */
 static uint64_t now;

@@ -95,7 +95,7 @@ static void *visit(void *arg)
 }
 
 /* Who is given it is nobody. */
-static int export(void *arg, const struct sess_ipc *x, uint8_t *name)
+static int export(void *arg, const struct share_part *x, uint8_t *name)
 {
 	memset(name, 1, sizeof(((struct space_share *)0)->name));
 	return x->fd >= 0 ? 0 : -EINVAL;

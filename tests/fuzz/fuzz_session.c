@@ -91,7 +91,7 @@ static void uncharge(void *arg, uint64_t bytes)
 #define PARTS  16
 static struct share {
 	unsigned n; /* parts that have come */
-	struct sess_ipc part[PARTS];
+	struct share_part part[PARTS];
 } shares[SHARES];
 static unsigned n_shares, n_opened;
 static pthread_mutex_t shares_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -110,7 +110,7 @@ static pthread_mutex_t *lock_shares(void)
 #define hold_shares()                                                                    \
 	_cleanup_(unlockp) pthread_mutex_t *_held __attribute__((unused)) = lock_shares()
 
-static int ipc_export(void *arg, const struct sess_ipc *x, uint8_t *name)
+static int ipc_export(void *arg, const struct share_part *x, uint8_t *name)
 {
 	struct share *sh;
 
@@ -133,7 +133,7 @@ static int ipc_export(void *arg, const struct sess_ipc *x, uint8_t *name)
 }
 
 /* What a worker that was taken over has exported: the name says what. */
-static int open_any(const uint8_t *name, struct sess_ipc *x)
+static int open_any(const uint8_t *name, struct share_part *x)
 {
 	x->fd = fds_any(name[1], (size_t)name[2] << 16);
 	x->bytes = (uint64_t)name[3] << (16 + name[4] % 40);
@@ -142,7 +142,7 @@ static int open_any(const uint8_t *name, struct sess_ipc *x)
 	return 0;
 }
 
-static int ipc_open(void *arg, const uint8_t *name, struct sess_ipc *x)
+static int ipc_open(void *arg, const uint8_t *name, struct share_part *x)
 {
 	const struct share *sh = &shares[name[0] % SHARES];
 

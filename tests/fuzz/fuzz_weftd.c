@@ -24,7 +24,7 @@
 #include "broker/broker.h"
 #include "fds.h"
 #include "input.h"
-#include "session/session.h"
+#include "ipc/page.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

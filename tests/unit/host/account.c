@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "broker/broker.h"
-#include "session/session.h"
+#include "ipc/page.h"
 
 #define MIB       (1ull << 20)
 #define TENANTS   3
@@ -20,7 +20,7 @@
 static struct broker b;
 static struct tenant tenants[TENANTS];
 static struct worker workers[WORKERS];
-static struct sess_counters pages[WORKERS];
+static struct worker_page pages[WORKERS];
 static uint64_t used[WORKERS]; /* the model */
 
 static void reset(uint64_t device)

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "broker/broker.h"
-#include "session/session.h"
+#include "ipc/page.h"
 
 #define MIB         (1ull << 20)
 #define CHUNK       (2 * MIB)
@@ -28,7 +28,7 @@ unsigned long steps;
 static struct broker b;
 static struct tenant tenants[TENANTS_MAX];
 static struct worker workers[WORKERS_MAX];
-static struct sess_counters *pages;
+static struct worker_page *pages;
 static int socks[WORKERS_MAX];
 static uint64_t now;
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "broker/broker.h"
-#include "session/session.h"
+#include "ipc/page.h"
 
 #define GIB   (1ull << 30)
 #define LOOKS 60
@@ -12,7 +12,7 @@
 static struct broker b;
 static struct tenant t;
 static struct worker w;
-static struct sess_counters page;
+static struct worker_page page;
 static unsigned n_killed;
 
 void child_kill(struct child *c)

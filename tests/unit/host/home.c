@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "broker/broker.h"
-#include "session/session.h"
+#include "ipc/page.h"
 
 #define MIB     (1ull << 20)
 #define DEVICE  (64 * MIB)
@@ -20,7 +20,7 @@
 static struct broker b;
 static struct tenant tenants[WORKERS]; /* one each */
 static struct worker workers[WORKERS];
-static struct sess_counters pages[WORKERS];
+static struct worker_page pages[WORKERS];
 static int socks[WORKERS]; /* the workers' ends */
 static uint64_t now;
 

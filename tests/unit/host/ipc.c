@@ -14,7 +14,8 @@
 
 #include "base/fd.h"
 #include "broker/broker.h"
-#include "session/session.h"
+#include "ipc/page.h"
+#include "ipc/share.h"
 
 #define MIB     (1ull << 20)
 #define TENANTS 2
@@ -24,7 +25,7 @@
 static struct broker b;
 static struct tenant tenants[TENANTS];
 static struct worker workers[WORKERS];
-static struct sess_counters pages[WORKERS];
+static struct worker_page pages[WORKERS];
 
 static void begin_worker(unsigned i)
 {
@@ -74,28 +75,28 @@ static bool take(unsigned i, uint64_t bytes)
 
 static int export(unsigned i, uint64_t bytes, uint8_t *ret_name)
 {
-	struct sess_ipc x = {.kind = SESS_IPC_MEMORY, .n_parts = 1, .bytes = bytes};
+	struct share_part x = {.kind = SHARE_MEMORY, .n_parts = 1, .bytes = bytes};
 
 	return ipc_export(&workers[i], &x, -1, ret_name);
 }
 
 static int export_parts(unsigned i, unsigned n, uint8_t *ret_name)
 {
-	struct sess_ipc x = {.kind = SESS_IPC_MEMORY, .n_parts = n};
+	struct share_part x = {.kind = SHARE_MEMORY, .n_parts = n};
 
 	return ipc_export(&workers[i], &x, -1, ret_name);
 }
 
 static int open_name(unsigned i, const uint8_t *name)
 {
-	struct sess_ipc x = {.kind = SESS_IPC_MEMORY, .fd = -1};
+	struct share_part x = {.kind = SHARE_MEMORY, .fd = -1};
 
 	return ipc_open(&workers[i], name, &x);
 }
 
 Test(host_ipc, whose)
 {
-	struct sess_ipc x = {.kind = SESS_IPC_MEMORY, .n_parts = 1, .bytes = 2 * MIB};
+	struct share_part x = {.kind = SHARE_MEMORY, .n_parts = 1, .bytes = 2 * MIB};
 	uint8_t name[16], other[16];
 	int pair[2];
 	char c;
@@ -106,18 +107,18 @@ Test(host_ipc, whose)
 	cr_assert_eq(ipc_export(&workers[0], &x, pair[1], name), 0);
 	cr_assert_eq(open_name(0, name), -EDEADLK);
 	cr_assert_eq(open_name(1, name), -EINVAL); /* of another tenant */
-	x = (struct sess_ipc){.kind = SESS_IPC_EVENT};
+	x = (struct share_part){.kind = SHARE_EVENT};
 	cr_assert_eq(ipc_open(&workers[2], name, &x), -EINVAL);
-	x.kind = SESS_IPC_KINDS;
+	x.kind = SHARE_KINDS;
 	cr_assert_eq(ipc_open(&workers[2], name, &x), -EINVAL);
-	x = (struct sess_ipc){.kind = SESS_IPC_MEMORY, .part = 1};
+	x = (struct share_part){.kind = SHARE_MEMORY, .part = 1};
 	cr_assert_eq(ipc_open(&workers[2], name, &x), -EINVAL, "there is one part");
 	for (unsigned i = 0; i < 16; i++) {
 		memcpy(other, name, sizeof(other));
 		other[i] ^= 1;
 		cr_assert_eq(open_name(2, other), -EINVAL);
 	}
-	x = (struct sess_ipc){.kind = SESS_IPC_MEMORY, .fd = -1};
+	x = (struct share_part){.kind = SHARE_MEMORY, .fd = -1};
 	cr_assert_eq(ipc_open(&workers[2], name, &x), 0);
 	cr_assert(x.fd == pair[1] && x.bytes == 2 * MIB);
 	/* not theirs to drop, nor to close */
@@ -188,7 +189,7 @@ Test(host_ipc, one_does_not_take_all)
 
 static int export_file(unsigned kind, int fd)
 {
-	struct sess_ipc x = {.kind = kind, .n_parts = 1};
+	struct share_part x = {.kind = kind, .n_parts = 1};
 	uint8_t name[16];
 
 	return ipc_export(&workers[0], &x, fd, name);
@@ -204,15 +205,15 @@ Test(host_ipc, files)
 	reset();
 	cr_assert_eq(ftruncate(loose, 4096), 0);
 	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-	cr_assert_eq(export_file(SESS_IPC_EVENT, -1), -EINVAL);
-	cr_assert_eq(export_file(SESS_IPC_EVENT, file), -EINVAL);
-	cr_assert_eq(export_file(SESS_IPC_EVENT, pair[0]), -EINVAL);
-	cr_assert_eq(export_file(SESS_IPC_EVENT, small), -EINVAL);
-	cr_assert_eq(export_file(SESS_IPC_EVENT, loose), -EINVAL, "it could shrink");
-	cr_assert_eq(export_file(SESS_IPC_MEMORY, file), -EINVAL);
-	cr_assert_eq(export_file(SESS_IPC_MEMORY, pair[0]), -EINVAL);
-	cr_assert_eq(export_file(SESS_IPC_EVENT, page), 0);
-	cr_assert_eq(export_file(SESS_IPC_MEMORY, loose), 0);
+	cr_assert_eq(export_file(SHARE_EVENT, -1), -EINVAL);
+	cr_assert_eq(export_file(SHARE_EVENT, file), -EINVAL);
+	cr_assert_eq(export_file(SHARE_EVENT, pair[0]), -EINVAL);
+	cr_assert_eq(export_file(SHARE_EVENT, small), -EINVAL);
+	cr_assert_eq(export_file(SHARE_EVENT, loose), -EINVAL, "it could shrink");
+	cr_assert_eq(export_file(SHARE_MEMORY, file), -EINVAL);
+	cr_assert_eq(export_file(SHARE_MEMORY, pair[0]), -EINVAL);
+	cr_assert_eq(export_file(SHARE_EVENT, page), 0);
+	cr_assert_eq(export_file(SHARE_MEMORY, loose), 0);
 	cr_assert_eq(b.n_shares, 2);
 	for (unsigned i = 0; i < WORKERS; i++)
 		end_worker(i);
@@ -220,18 +221,18 @@ Test(host_ipc, files)
 
 static int export_part(unsigned i, unsigned part, unsigned n, bool away, uint8_t *name)
 {
-	struct sess_ipc x = {.kind = SESS_IPC_MEMORY,
-			     .part = part,
-			     .n_parts = n,
-			     .bytes = 2 * MIB,
-			     .away = away};
+	struct share_part x = {.kind = SHARE_MEMORY,
+			       .part = part,
+			       .n_parts = n,
+			       .bytes = 2 * MIB,
+			       .away = away};
 
 	return ipc_export(&workers[i], &x, -1, name);
 }
 
 static int open_part(unsigned i, unsigned part, const uint8_t *name, unsigned *ret_n)
 {
-	struct sess_ipc x = {.kind = SESS_IPC_MEMORY, .part = part, .fd = -1};
+	struct share_part x = {.kind = SHARE_MEMORY, .part = part, .fd = -1};
 	int r = ipc_open(&workers[i], name, &x);
 
 	*ret_n = x.n_parts;

@@ -19,7 +19,7 @@ static int file = -1; /* of the event named last */
 static unsigned asked;
 static void (*while_asking)(void);
 
-static int export(void *arg, const struct sess_ipc *x, uint8_t *name)
+static int export(void *arg, const struct share_part *x, uint8_t *name)
 {
 	asked++;
 	if (while_asking)
@@ -81,7 +81,7 @@ static void teardown(void)
 
 TestSuite(ipc_event, .init = setup, .fini = teardown, .timeout = 20);
 
-static struct sess_ipc_event *page_of_file(void)
+static struct share_event *page_of_file(void)
 {
 	void *p = mmap(NULL, PAGE_BYTES, PROT_READ, MAP_SHARED, file, 0);
 
@@ -157,7 +157,7 @@ Test(ipc_event, records_before_the_name)
 	struct dev_ctx *ctx = s->primary->dev;
 	struct ipc_event *ev = ipc_event_new(e);
 	uint8_t name[16], again[16];
-	struct sess_ipc_event *page;
+	struct share_event *page;
 
 	for (unsigned i = 0; i < 3; i++)
 		cr_assert_eq(ipc_event_record(e, ev, ctx, NULL), CUDA_SUCCESS);

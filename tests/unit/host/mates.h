@@ -8,7 +8,7 @@
 #define WEFT_TEST_HOST_MATES_H
 
 #include "broker/broker.h"
-#include "session/session.h"
+#include "ipc/page.h"
 
 #define MIB       (1ull << 20)
 #define CHUNK     (2 * MIB)
@@ -19,7 +19,7 @@
 /* A worker as it knows itself. */
 struct mate {
 	struct worker w;
-	struct sess_counters page;
+	struct worker_page page;
 	int sock;
 	bool lies, dead;
 	bool endless; /* its work does not end */

@@ -9,7 +9,7 @@
 
 #include "base/fd.h"
 #include "broker/broker.h"
-#include "session/session.h"
+#include "ipc/page.h"
 
 static struct broker b;
 static struct tenant tenant;
@@ -96,7 +96,7 @@ static void all_arrive(unsigned n, bool with_fd)
 
 Test(outbox, an_answer_for_every_lane, .init = setup, .fini = teardown)
 {
-	all_arrive(2 * SESS_LANES_MAX, false);
+	all_arrive(2 * WIRE_SESSIONS_MAX, false);
 }
 
 Test(outbox, descriptors_wait_with_their_messages, .init = setup, .fini = teardown)
@@ -104,7 +104,7 @@ Test(outbox, descriptors_wait_with_their_messages, .init = setup, .fini = teardo
 	int before = dup(theirs), after;
 
 	close(before);
-	all_arrive(2 * SESS_LANES_MAX, true);
+	all_arrive(2 * WIRE_SESSIONS_MAX, true);
 	after = dup(theirs);
 	close(after);
 	cr_assert_eq(before, after, "none is left over");
@@ -117,8 +117,8 @@ Test(outbox, who_never_reads_is_broken, .init = setup, .fini = teardown)
 
 	while (n < 10000 && outbox_tell(&w.out, &m, -1, -1) == 0)
 		n++;
-	cr_assert_geq(n, 2 * SESS_LANES_MAX);
-	cr_assert_lt(n, 10 * SESS_LANES_MAX);
+	cr_assert_geq(n, 2 * WIRE_SESSIONS_MAX);
+	cr_assert_lt(n, 10 * WIRE_SESSIONS_MAX);
 }
 
 /* Other tenants' sessions need descriptors, too. */

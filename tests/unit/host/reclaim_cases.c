@@ -172,8 +172,8 @@ Test(reclaim, others_pause)
 	ready_tick(&b, now);
 	ask(&mates[1], 16 * MIB);
 	cr_assert_eq(*pause, now + READY_PAUSE_NS);
-	cr_assert_eq(*mapping, now + SESS_MAPPING_NS);
-	now += 2 * SESS_MAPPING_NS;
+	cr_assert_eq(*mapping, now + PAGE_MAPPING_NS);
+	now += 2 * PAGE_MAPPING_NS;
 	ask(&mates[1], 16 * MIB);
 	cr_assert_lt(*mapping, now, "it waits");
 	reclaim_tick(&b, now);

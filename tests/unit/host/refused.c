@@ -6,14 +6,14 @@
 #include <string.h>
 
 #include "broker/broker.h"
-#include "session/session.h"
+#include "ipc/page.h"
 
-static struct sess_counters c;
+static struct worker_page c;
 static struct refused_list l;
 
 static void put(uint32_t kind, const char *what, uint64_t count)
 {
-	struct sess_refusal *r = &c.refusals[c.n_refusals++];
+	struct page_refusal *r = &c.refusals[c.n_refusals++];
 
 	snprintf(r->what, sizeof(r->what), "%s", what);
 	r->kind = kind;

@@ -514,7 +514,7 @@ static void report(uint32_t kind, uint64_t count, const char *what)
 
 Test(session, refusals_are_kept)
 {
-	const struct sess_counters *c = s->count;
+	const struct worker_page *c = s->count;
 	report(REFUSAL_FUNCTION, 1, "cuOne");
 	report(REFUSAL_FUNCTION, 4, "cuOne");
 	report(REFUSAL_FUNCTION, 2, "cuOne");

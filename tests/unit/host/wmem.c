@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "broker/broker.h"
-#include "session/session.h"
+#include "ipc/page.h"
 
 #define MIB     (1ull << 20)
 #define TENANTS 2
@@ -22,7 +22,7 @@
 static struct broker b;
 static struct tenant tenants[TENANTS];
 static struct worker workers[WORKERS];
-static struct sess_counters pages[WORKERS];
+static struct worker_page pages[WORKERS];
 static uint64_t used[WORKERS], pinned[WORKERS]; /* the model */
 
 /* What nobody here needs. */

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The page that weftd and a worker both have mapped. Each field has one writer, which the
+ * comments name, but for the credit; readers look at any time and take every field by
+ * itself. weftd believes nothing of it: what a worker writes is a number to show or a
+ * bound to be checked.
+ */
+#ifndef WEFT_IPC_PAGE_H
+#define WEFT_IPC_PAGE_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "refusal.h"
+#include "util/purse.h"
+
+#define WORKER_PAGE_SIZE 8192u
+
+/* Time for mapping what was just granted: a millisecond or two if host memory is just
+ * being made, some tenths if not. */
+#define PAGE_MAPPING_NS (10 * NSEC_PER_MSEC)
+
+/* One thing that the guest asked for and was refused; written before it is counted. */
+struct page_refusal {
+	char what[REFUSAL_TEXT]; /* printable, NUL-terminated */
+	uint32_t kind;           /* enum refusal */
+	uint32_t pad;
+	_Atomic uint64_t count;
+};
+
+struct worker_page {
+	/* The worker writes: */
+	_Atomic uint64_t calls, posts; /* commands handled, with and without a reply */
+	_Atomic uint64_t launches;
+	_Atomic uint64_t bytes_to_device, bytes_from_device; /* copies of the guest */
+	_Atomic uint64_t memory_bytes, memory_peak_bytes;
+	/* Of its device memory: what could move out now, what cannot; what is away,
+	 * within reach of kernels or not; and what moved, ever. */
+	_Atomic uint64_t movable_bytes, pinned_bytes, mapped_bytes, swapped_bytes;
+	_Atomic uint64_t moved_out_bytes, moved_in_bytes;
+	_Atomic uint64_t last_submit_ns; /* of work for the device; clock_now_ns() */
+
+	/* Both write: */
+	struct purse purse; /* device memory */
+	struct purse wmem;  /* worker memory */
+
+	/* weftd writes, in clock_now_ns(): */
+	/* No host memory is to be made ahead until then, because somebody needs the
+	 * driver for something better. */
+	_Atomic uint64_t host_pause_ns;
+	/* Nor for a move that is waited for: somebody maps what it was just granted,
+	 * which is given PAGE_MAPPING_NS. */
+	_Atomic uint64_t mapping_until_ns;
+
+	/* The worker writes: */
+	_Atomic uint64_t lanes; /* their threads */
+	/* Lanes that weftd told of and that are no more, or came to nothing. */
+	_Atomic uint64_t lanes_ended;
+	_Atomic uint64_t computes; /* not 0 once it has had a context */
+	/* Share of the last tick with a kernel running, and with memory read or written;
+	 * and when that was measured. */
+	_Atomic uint64_t busy_permille, memory_permille, busy_at_ns;
+	/* refusals[0] to [n_refusals - 1] are complete; what did not fit is
+	 * other_refusals */
+	_Atomic uint64_t n_refusals, other_refusals;
+	struct page_refusal refusals[REFUSAL_MAX];
+};
+static_assert(sizeof(struct worker_page) <= WORKER_PAGE_SIZE, "one mapping has it all");
+
+#endif
