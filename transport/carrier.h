@@ -139,9 +139,6 @@ int window_init(struct lane *l, struct ring_lane *ring, uint64_t size, bool weak
 /* Tells the peer through shared memory that this side is going. Async-signal-safe. */
 void window_say_closed(struct lane *l);
 
-/* How many processors this thread may run on. */
-unsigned spin_cpus(void);
-
 /* Polls for up to max_us, if the peer may be running meanwhile: cpus, this side's and the
  * peer's together, are two or more. */
 void spin_init(struct spin *s, unsigned max_us, unsigned cpus);

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/cpus.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "carrier.h"
@@ -32,7 +33,7 @@ int lane_new(const struct lane_init *in, struct lane **ret_lane)
 	l->carrier_name = in->carrier_name;
 	/* A program that is pinned to one processor has its worker on the host. */
 	spin_init(&l->spin, in->spin_us,
-		  in->guest ? (unsigned)sysconf(_SC_NPROCESSORS_ONLN) : spin_cpus());
+		  in->guest ? (unsigned)sysconf(_SC_NPROCESSORS_ONLN) : cpus_allowed());
 	if (in->guest)
 		spin_patient(&l->spin);
 	else

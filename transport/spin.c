@@ -11,10 +11,10 @@
  * two sides could stay in that state for ever; so now and then one polls for the whole
  * time.
  */
-#include <sched.h>
 #include <stdatomic.h>
 
 #include "base/clock.h"
+#include "base/cpus.h"
 #include "carrier.h"
 
 #define SPIN_MIN_NS 1000u
@@ -60,14 +60,6 @@ static void time_pause(void)
 			      memory_order_relaxed);
 }
 
-unsigned spin_cpus(void)
-{
-	cpu_set_t cpus;
-
-	return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? (unsigned)CPU_COUNT(&cpus)
-							      : 2;
-}
-
 void spin_init(struct spin *s, unsigned max_us, unsigned cpus)
 {
 	*s = (struct spin){.max_ns = max_us * NSEC_PER_USEC, .min_ns = SPIN_MIN_NS};
@@ -82,7 +74,7 @@ void spin_init(struct spin *s, unsigned max_us, unsigned cpus)
 
 void spin_patient(struct spin *s)
 {
-	if (!s->max_ns || spin_cpus() < SPIN_MANY_CPUS)
+	if (!s->max_ns || cpus_allowed() < SPIN_MANY_CPUS)
 		return;
 	s->min_ns = s->max_ns;
 	s->max_ns = MIN(s->max_ns * SPIN_PATIENCE, SPIN_PATIENT_MAX_NS);
@@ -91,7 +83,7 @@ void spin_patient(struct spin *s)
 
 void spin_linger(struct spin *s)
 {
-	if (!s->max_ns || spin_cpus() < SPIN_MANY_CPUS)
+	if (!s->max_ns || cpus_allowed() < SPIN_MANY_CPUS)
 		return;
 	s->max_ns = MAX(s->max_ns, (uint64_t)SPIN_LINGER_NS);
 	s->budget_ns = s->max_ns;

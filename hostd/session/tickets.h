@@ -3,8 +3,9 @@
  * The order of commands across the lanes of a session ("Order" in wire.h).
  *
  * With one lane in use a ticket costs one load, one compare-and-swap and one store: its
- * turn has always come. A lane whose turn has not come spins briefly and then sleeps, in
- * the bed of its ticket: each command wakes those whose turn has come, and nobody else.
+ * turn has always come. A lane whose turn is far sleeps in the bed of its ticket; it is
+ * woken a few turns early and polls then, so that no command waits for a waking. Each
+ * command wakes those for whom that is so, and nobody else.
  */
 #ifndef WEFT_SESS_TICKETS_H
 #define WEFT_SESS_TICKETS_H
@@ -20,6 +21,7 @@ struct tickets {
 	_Atomic uint64_t claimed; /* the lowest ticket nobody has begun to execute */
 	_Atomic uint64_t done;    /* all tickets below it have been executed */
 	_Atomic uint32_t waiters; /* in all beds */
+	unsigned ahead;           /* so many turns early they are woken */
 	_Atomic bool ended;
 	_Atomic uint64_t woken; /* how often somebody was, ever */
 	struct {

@@ -701,7 +701,7 @@ int main(void)
 {
 	static const unsigned n_buffers[] = {4, 16, 64, 1024, 20000};
 	static const unsigned n_events[] = {1000, 5000, 20000};
-	static const unsigned n_threads[] = {1, 4, 16, 64};
+	static const unsigned n_threads[] = {1, 4, 16, 64, 128};
 	static const unsigned n_large[] = {100, 1000, 10000};
 	static const unsigned n_small[] = {1000, 10000, 100000};
 	static const unsigned n_streams[] = {100, 1000, 10000};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The software GPU: opening, contexts, limits, and the table of its functions. */
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cpus.h"
 #include "base/macros.h"
 #include "device/soft/soft.h"
 #include "device/soft/module.h"
@@ -232,7 +232,6 @@ static uint64_t soft_ctx_limit_bytes(struct dev_ctx *ctx, CUlimit limit, size_t 
 
 static int fill_config(const struct device_config *cfg, struct device_config *ret_cfg)
 {
-	cpu_set_t cpus;
 
 	*ret_cfg = *cfg;
 	if (!ret_cfg->tpcs)
@@ -241,11 +240,8 @@ static int fill_config(const struct device_config *cfg, struct device_config *re
 		ret_cfg->memory_bytes = SOFT_DEFAULT_MEMORY;
 	if (!ret_cfg->chunk_bytes)
 		ret_cfg->chunk_bytes = SOFT_DEFAULT_CHUNK;
-	if (!ret_cfg->threads) {
-		ret_cfg->threads = 1;
-		if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0)
-			ret_cfg->threads = (unsigned)CPU_COUNT(&cpus);
-	}
+	if (!ret_cfg->threads)
+		ret_cfg->threads = cpus_allowed();
 	ret_cfg->threads = MIN(ret_cfg->threads, (unsigned)SOFT_MAX_THREADS);
 	if (ret_cfg->tpcs > SOFT_MAX_TPCS || ret_cfg->chunk_bytes < SOFT_MIN_CHUNK ||
 	    ret_cfg->chunk_bytes > SOFT_MAX_CHUNK ||

@@ -123,7 +123,7 @@ static void *claim_one(void *arg)
 	return NULL;
 }
 
-Test(tickets, each_command_wakes_one)
+Test(tickets, nobody_is_woken_more_than_twice)
 {
 	pthread_t th[CROWD];
 	void *r;
@@ -139,7 +139,8 @@ Test(tickets, each_command_wakes_one)
 		pthread_join(th[i], &r);
 		cr_assert_eq(r, NULL);
 	}
-	cr_assert_leq(atomic_load(&t.woken), CROWD);
+	/* Near its turn, and if that takes long, when it has come. */
+	cr_assert_leq(atomic_load(&t.woken), 2 * CROWD);
 }
 
 static void *wait_one(void *arg)
@@ -165,8 +166,8 @@ Test(tickets, several_done_at_once_wake_all_that_are_due)
 		pthread_join(th[i], &r);
 		cr_assert_eq(r, NULL);
 	}
-	cr_assert_eq(atomic_load(&t.waiters), 1);
-	cr_assert_leq(atomic_load(&t.woken), 3);
+	cr_assert_leq(atomic_load(&t.waiters), 1);
+	cr_assert_leq(atomic_load(&t.woken), 2 * 4);
 	tickets_end(&t);
 	pthread_join(th[3], &r);
 	cr_assert_eq((intptr_t)r, -EPIPE);
