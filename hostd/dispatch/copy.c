@@ -27,7 +27,7 @@ struct staging {
 
 static void unstage(struct session *s, uint32_t size)
 {
-	wmem_put(&s->broker, size);
+	wmem_put(&s->accounts, size);
 	pthread_mutex_lock(&staged_lock);
 	staged_bytes -= size;
 	pthread_cond_signal(&staged_cond);
@@ -46,7 +46,7 @@ static bool stage(struct session *s, uint32_t size)
 		last = !staged_bytes;
 		staged_bytes += size;
 		pthread_mutex_unlock(&staged_lock);
-		ok = wmem_take(&s->broker, size) == 0;
+		ok = wmem_take(&s->accounts, size) == 0;
 		pthread_mutex_lock(&staged_lock);
 		if (ok)
 			break;

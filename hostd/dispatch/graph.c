@@ -24,14 +24,14 @@ static int hold(void *arg, uint64_t bytes)
 {
 	const struct sess_exec *e = arg;
 
-	return wmem_take(&e->s->broker, bytes);
+	return wmem_take(&e->s->accounts, bytes);
 }
 
 static void unhold(void *arg, uint64_t bytes)
 {
 	const struct sess_exec *e = arg;
 
-	wmem_put(&e->s->broker, bytes);
+	wmem_put(&e->s->accounts, bytes);
 }
 
 static void func_stands(void *arg, struct dev_ctx *ctx, uint64_t id, uint64_t token)

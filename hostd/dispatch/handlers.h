@@ -21,7 +21,7 @@
 #include "session/image.h"
 #include "session/linked.h"
 #include "session/session.h"
-#include "session/wmem.h"
+#include "ipc/wmem.h"
 
 /* The context of the lane, or return CUDA_ERROR_INVALID_CONTEXT from the handler. */
 #define need_ctx(sl, rep)                                                                \

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "dispatch/handlers.h"
+#include "ipc/msg.h"
 #include "feature.h"
 
 #define PRIORITY_LEAST    0

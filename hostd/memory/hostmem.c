@@ -9,27 +9,28 @@
 #include "base/macros.h"
 #include "util/range.h"
 #include "memory/hostmem.h"
-#include "session/session.h"
+#include "ipc/accounts.h"
+#include "memory/env.h"
 
 /* Large regions begin where huge pages could. */
 #define HUGE_ALIGN (2ull << 20)
 
 struct hostmem {
-	struct session *s;
+	const struct mem_env *env;
 	struct hostmem_file file;
 	pthread_mutex_t lock;
 	struct range_set regions; /* of the band; data: offset in the file */
 	struct range_set used;    /* of the file, unless the broker places */
 };
 
-int hostmem_new(struct session *s, const struct hostmem_file *file,
+int hostmem_new(const struct mem_env *env, const struct hostmem_file *file,
 		struct hostmem **ret_h)
 {
 	struct hostmem *h = calloc(1, sizeof(*h));
 
 	if (!h)
 		return -ENOMEM;
-	h->s = s;
+	h->env = env;
 	h->file = *file;
 	pthread_mutex_init(&h->lock, NULL);
 	*ret_h = h;
@@ -38,7 +39,7 @@ int hostmem_new(struct session *s, const struct hostmem_file *file,
 
 static int charge(struct hostmem *h, uint64_t size, uint64_t *ret_offset)
 {
-	const struct sess_broker *b = &h->s->broker;
+	const struct accounts *b = h->env->accounts;
 
 	if (!b->host_charge)
 		return h->file.placed ? -EOPNOTSUPP : 0;
@@ -47,7 +48,7 @@ static int charge(struct hostmem *h, uint64_t size, uint64_t *ret_offset)
 
 static void uncharge(struct hostmem *h, uint64_t offset, uint64_t size)
 {
-	const struct sess_broker *b = &h->s->broker;
+	const struct accounts *b = h->env->accounts;
 
 	if (b->host_uncharge)
 		b->host_uncharge(b->arg, offset, size);
@@ -112,7 +113,7 @@ static CUresult alloc_locked(struct hostmem *h, struct dev_ctx *ctx,
 		leave_file_locked(h, g->offset, g->size);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	res = h->s->ops->host_map(ctx, g->addr, g->size, h->file.fd, g->offset);
+	res = h->env->ops->host_map(ctx, g->addr, g->size, h->file.fd, g->offset);
 	if (res) {
 		range_remove(&h->regions, range_at(&h->regions, g->addr));
 		leave_file_locked(h, g->offset, g->size);
@@ -127,7 +128,7 @@ CUresult hostmem_alloc(struct hostmem *h, struct dev_ctx *ctx, uint64_t bytes,
 	CUresult res;
 	int r;
 
-	if (!h || !h->s->ops->host_map)
+	if (!h || !h->env->ops->host_map)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!bytes)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -158,7 +159,7 @@ static bool release_locked(struct hostmem *h, struct dev_ctx *ctx, uint64_t addr
 	*ret_offset = (uintptr_t)r->data;
 	*ret_size = r->size;
 	/* A lost context's memory is let go as well. */
-	h->s->ops->host_unmap(ctx, addr);
+	h->env->ops->host_unmap(ctx, addr);
 	range_remove(&h->regions, r);
 	leave_file_locked(h, *ret_offset, *ret_size);
 	return true;

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 struct dev_ctx;
-struct session;
+struct mem_env;
 struct hostmem;
 
 /* Where regions may lie. */
@@ -28,7 +28,7 @@ struct hostmem_file {
 };
 
 /* Returns 0 or -ENOMEM. */
-int hostmem_new(struct session *s, const struct hostmem_file *file,
+int hostmem_new(const struct mem_env *env, const struct hostmem_file *file,
 		struct hostmem **ret_h);
 
 /* Forgets all regions; the device has been closed, which unmaps them. Accepts NULL. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "ipc/page.h"
 #include "memory/hostpool.h"
 #include "memory/region.h"
 
@@ -56,56 +57,56 @@ struct hostpool *hostpool_new(struct space *sp)
 
 static CUresult reserve(struct hostpool *p, uint64_t size, CUdeviceptr *ret_addr)
 {
-	struct session *s = p->sp->s;
+	const struct mem_env *e = p->sp->env;
 
 	for (unsigned i = 0; i < STAGE_TRIES; i++) {
 		uint64_t at = atomic_fetch_add(&p->next_stage, size) % STAGE_SIZE;
 
 		at = ALIGN_DOWN(at, size);
-		if (s->ops->reserve(s->dev, size, 0, STAGE_BASE + at, ret_addr) ==
+		if (e->ops->reserve(e->dev, size, 0, STAGE_BASE + at, ret_addr) ==
 		    CUDA_SUCCESS)
 			return CUDA_SUCCESS;
 	}
-	return s->ops->reserve(s->dev, size, 0, 0, ret_addr);
+	return e->ops->reserve(e->dev, size, 0, 0, ret_addr);
 }
 
 static CUresult stage(struct hostpool *p, struct host_chunk *h)
 {
-	struct session *s = p->sp->s;
+	const struct mem_env *e = p->sp->env;
 	CUresult r = reserve(p, h->size, &h->stage);
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = s->ops->map(s->dev, h->stage, h->dev);
+	r = e->ops->map(e->dev, h->stage, h->dev);
 	if (r != CUDA_SUCCESS) {
-		s->ops->unreserve(s->dev, h->stage, h->size);
+		e->ops->unreserve(e->dev, h->stage, h->size);
 		return r;
 	}
-	r = s->ops->set_access(s->dev, h->stage, h->size,
+	r = e->ops->set_access(e->dev, h->stage, h->size,
 			       CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 	if (r != CUDA_SUCCESS) {
-		s->ops->unmap(s->dev, h->stage, h->size);
-		s->ops->unreserve(s->dev, h->stage, h->size);
+		e->ops->unmap(e->dev, h->stage, h->size);
+		e->ops->unreserve(e->dev, h->stage, h->size);
 	}
 	return r;
 }
 
 static struct host_chunk *make(struct hostpool *p, uint64_t size)
 {
-	struct session *s = p->sp->s;
+	const struct mem_env *e = p->sp->env;
 	struct host_chunk *h = calloc(1, sizeof(*h));
 
 	if (!h)
 		return NULL;
 	list_init(&h->link);
 	h->size = size;
-	if (s->ops->chunk_create(s->dev, size, DEV_MEMORY_HOST, &h->dev) !=
+	if (e->ops->chunk_create(e->dev, size, DEV_MEMORY_HOST, &h->dev) !=
 	    CUDA_SUCCESS) {
 		free(h);
 		return NULL;
 	}
 	if (stage(p, h) != CUDA_SUCCESS) {
-		s->ops->chunk_release(s->dev, h->dev);
+		e->ops->chunk_release(e->dev, h->dev);
 		free(h);
 		return NULL;
 	}
@@ -114,11 +115,11 @@ static struct host_chunk *make(struct hostpool *p, uint64_t size)
 
 static void unmake(struct hostpool *p, struct host_chunk *h)
 {
-	struct session *s = p->sp->s;
+	const struct mem_env *e = p->sp->env;
 
-	s->ops->unmap(s->dev, h->stage, h->size);
-	s->ops->unreserve(s->dev, h->stage, h->size);
-	s->ops->chunk_release(s->dev, h->dev);
+	e->ops->unmap(e->dev, h->stage, h->size);
+	e->ops->unreserve(e->dev, h->stage, h->size);
+	e->ops->chunk_release(e->dev, h->dev);
 	free(h);
 }
 
@@ -187,13 +188,13 @@ static void wait_for_locked(struct hostpool *p, const _Atomic uint64_t *until_ns
 
 static void wait_for_others_locked(struct hostpool *p)
 {
-	wait_for_locked(p, &p->sp->s->count->host_pause_ns, UINT64_MAX);
+	wait_for_locked(p, &p->sp->env->count->host_pause_ns, UINT64_MAX);
 }
 
 /* Whoever allocates again and again does not put a move off for ever. */
 static void wait_for_mapping_locked(struct hostpool *p)
 {
-	wait_for_locked(p, &p->sp->s->count->mapping_until_ns,
+	wait_for_locked(p, &p->sp->env->count->mapping_until_ns,
 			clock_now_ns() + PAGE_MAPPING_NS);
 }
 

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "ipc/share.h"
 #include "memory/hostpool.h"
 #include "memory/region.h"
 
@@ -68,7 +69,7 @@ static bool prepare_locked(struct space *sp, struct space_chunk *c, unsigned *tr
 
 static CUresult export_piece(struct space *sp, struct space_chunk *c, unsigned i)
 {
-	const struct sess_broker *b = &sp->s->broker;
+	const struct accounts *b = sp->env->accounts;
 	struct piece *p = &c->piece[i];
 	struct share_part x = {.kind = SHARE_MEMORY,
 			       .fd = -1,
@@ -79,7 +80,8 @@ static CUresult export_piece(struct space *sp, struct space_chunk *c, unsigned i
 	CUresult r;
 	int e;
 
-	r = sp->s->ops->chunk_export(sp->s->dev, p->host ? p->host->dev : p->dev, &x.fd);
+	r = sp->env->ops->chunk_export(sp->env->dev, p->host ? p->host->dev : p->dev,
+				       &x.fd);
 	if (r != CUDA_SUCCESS)
 		return r;
 	e = b->ipc_export(b->arg, &x, c->name);
@@ -91,7 +93,7 @@ static CUresult export_piece(struct space *sp, struct space_chunk *c, unsigned i
 
 static CUresult export_chunk_locked(struct space *sp, struct space_chunk *c)
 {
-	const struct sess_broker *b = &sp->s->broker;
+	const struct accounts *b = sp->env->accounts;
 	CUresult r = CUDA_SUCCESS;
 	unsigned i;
 
@@ -215,13 +217,13 @@ static CUresult import_piece(struct space *sp, struct space_chunk *c,
 			     const struct share_part *x)
 {
 	struct piece *p = &c->piece[c->n_pieces];
-	struct session *s = sp->s;
+	const struct mem_env *e = sp->env;
 	CUresult r;
 
 	if (x->fd < 0 || x->bytes > DEVICE_BAND_SIZE - c->size || x->n_parts != c->room)
 		return CUDA_ERROR_INVALID_VALUE;
 	*p = (struct piece){.offset = c->size, .size = x->bytes};
-	r = s->ops->chunk_import(s->dev, x->fd, x->bytes, &p->dev);
+	r = e->ops->chunk_import(e->dev, x->fd, x->bytes, &p->dev);
 	if (r != CUDA_SUCCESS)
 		return r;
 	c->n_pieces++;
@@ -235,7 +237,7 @@ static CUresult import_piece(struct space *sp, struct space_chunk *c,
 static CUresult import_pieces(struct space *sp, const uint8_t *name, struct share_part *x,
 			      struct space_chunk *c)
 {
-	const struct sess_broker *b = &sp->s->broker;
+	const struct accounts *b = sp->env->accounts;
 	CUresult r = import_piece(sp, c, x);
 	int e = 0;
 
@@ -253,7 +255,7 @@ static CUresult import_pieces(struct space *sp, const uint8_t *name, struct shar
 static CUresult chunk_open_locked(struct space *sp, const struct space_share *h,
 				  struct space_chunk **ret_chunk)
 {
-	const struct sess_broker *b = &sp->s->broker;
+	const struct accounts *b = sp->env->accounts;
 	struct share_part x = {.kind = SHARE_MEMORY, .fd = -1};
 	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
 	struct space_chunk *c = NULL;
@@ -393,7 +395,7 @@ CUresult space_chunk_open(struct space *sp, const uint8_t name[16],
 
 void share_end_locked(struct space *sp, struct space_chunk *c)
 {
-	const struct sess_broker *b = &sp->s->broker;
+	const struct accounts *b = sp->env->accounts;
 	struct space_chunk was = *c;
 
 	chunk_release(sp, c); /* before anybody is told that it is free */

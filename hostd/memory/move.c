@@ -8,6 +8,7 @@
 
 #include "memory/hostpool.h"
 #include "memory/region.h"
+#include "memory/touch.h"
 #include "memory/transfer.h"
 
 #define PIECE_MAX (64ull << 20)
@@ -41,7 +42,7 @@ static bool add(struct candidates *cs, const struct placement_chunk *one)
 static uint64_t age_of(const struct space *sp, const struct space_chunk *c,
 		       CUdeviceptr addr, uint64_t size, uint32_t *last)
 {
-	const struct touch *t = &sp->s->touch;
+	const struct touch *t = sp->env->touch;
 
 	if (!t->pages)
 		return sp->next_id - c->id;
@@ -402,7 +403,7 @@ void space_set_placement(struct space *sp, const struct placement *policy)
 
 int space_set_piece(struct space *sp, uint64_t bytes)
 {
-	if (bytes & (bytes - 1) || bytes < sp->s->info.chunk_bytes || bytes > PIECE_MAX)
+	if (bytes & (bytes - 1) || bytes < sp->env->chunk_bytes || bytes > PIECE_MAX)
 		return -EINVAL;
 	sp->piece_bytes = bytes;
 	set_extent(sp);

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "memory/pool_private.h"
-#include "session/wmem.h"
 
 /* ---- pools ---- */
 
@@ -47,7 +46,7 @@ struct pool *pool_new(struct pools *p, uint64_t handle, uint64_t max_bytes)
 	return pool;
 }
 
-int pools_new(struct session *s, struct pools **ret_p)
+int pools_new(const struct mem_env *env, struct space *space, struct pools **ret_p)
 {
 	struct pools *p = calloc(1, sizeof(*p));
 
@@ -61,7 +60,8 @@ int pools_new(struct session *s, struct pools **ret_p)
 		free(p);
 		return -ENOMEM;
 	}
-	p->s = s;
+	p->env = env;
+	p->space = space;
 	pthread_mutex_init(&p->lock, NULL);
 	list_init(&p->all);
 	list_init(&p->waits);
@@ -86,7 +86,7 @@ static void arena_drop(struct pools *p, struct arena *a)
 {
 	list_remove(&a->link);
 	a->pool->reserved -= a->size;
-	space_arena_free(p->s->space, a->addr);
+	space_arena_free(p->space, a->addr);
 	arena_fini(a);
 	free(a);
 }
@@ -97,7 +97,7 @@ static void pool_free(struct pools *p, struct pool *pool)
 	struct arena *a, *tmp;
 
 	list_for_each_safe (q, tmp_q, &pool->queues, link)
-		queue_free(p->s->ops, q);
+		queue_free(p->env->ops, q);
 	list_for_each_safe (a, tmp, &pool->arenas, link)
 		arena_drop(p, a);
 	list_remove(&pool->link);
@@ -146,9 +146,9 @@ static bool poll_all(struct pools *p, struct pool *pool)
 	bool any = false;
 
 	list_for_each_safe (q, tmp, &pool->busy, busy) {
-		any |= queue_poll(p->s->ops, q);
+		any |= queue_poll(p->env->ops, q);
 		if (q->gone && list_empty(&q->waiting))
-			queue_free(p->s->ops, q);
+			queue_free(p->env->ops, q);
 	}
 	return any;
 }
@@ -281,7 +281,7 @@ CUresult pools_find(struct pools *p, CUdeviceptr addr, struct space_range *ret_r
 	CUresult r;
 
 	pthread_mutex_lock(&p->lock);
-	r = space_find(p->s->space, addr, &range);
+	r = space_find(p->space, addr, &range);
 	if (r == CUDA_SUCCESS && range.kind == SPACE_ARENA) {
 		k = used_locked(p, addr);
 		if (k && addr - k->addr < k->bytes) {
@@ -342,7 +342,7 @@ static struct arena *arena_new(struct pools *p, uint64_t size)
 	if (!a)
 		return NULL;
 	list_init(&a->blocks); /* none: pools_find() may come upon it */
-	if (space_arena_new(p->s->space, size, a, &a->addr) != CUDA_SUCCESS)
+	if (space_arena_new(p->space, size, a, &a->addr) != CUDA_SUCCESS)
 		free(steal(a));
 	return a;
 }
@@ -367,7 +367,7 @@ static struct block *grow_by(struct pools *p, struct pool *pool, uint64_t arena_
 		return NULL;
 	k = arena_init(a, a->addr, arena_size, &p->n_blocks);
 	if (!k) {
-		space_arena_free(p->s->space, a->addr);
+		space_arena_free(p->space, a->addr);
 		free(a);
 		return NULL;
 	}
@@ -396,7 +396,7 @@ static struct block *borrow(struct pools *p, struct pool *pool, struct pool_queu
 
 	list_for_each (q, &pool->busy, busy) {
 		if (q != own)
-			k = queue_borrow(p->s->ops, q, size, own->ctx, own->st);
+			k = queue_borrow(p->env->ops, q, size, own->ctx, own->st);
 		if (k)
 			break;
 	}
@@ -471,7 +471,7 @@ static bool pay_and_lock(struct pools *p)
 	pthread_mutex_lock(&p->lock);
 	while (unlikely((n = p->n_blocks + 2) >= atomic_load(&p->many.paid))) {
 		pthread_mutex_unlock(&p->lock);
-		if (wmem_many(&p->s->broker, &p->many, n, sizeof(struct block)) < 0)
+		if (wmem_many(p->env->accounts, &p->many, n, sizeof(struct block)) < 0)
 			return false;
 		pthread_mutex_lock(&p->lock);
 	}
@@ -487,7 +487,7 @@ static CUresult try_alloc(struct pools *p, struct pool *pool, struct dev_ctx *ct
 
 	if (!pay_and_lock(p))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	own = ctx ? queue_of(p->s->ops, pool, ctx, st) : NULL;
+	own = ctx ? queue_of(p->env->ops, pool, ctx, st) : NULL;
 	if (p->n_blocks < BLOCKS_MAX)
 		k = find_room(p, pool, own, size);
 	if (k)
@@ -506,7 +506,7 @@ CUresult pool_alloc(struct pools *p, struct pool *pool, struct dev_ctx *ctx,
 	r = try_alloc(p, pool, ctx, st, bytes, ret_addr);
 	if (r != CUDA_ERROR_OUT_OF_MEMORY || !ctx || !worth_waiting(p, ctx))
 		return r;
-	(void)p->s->ops->ctx_synchronize(ctx);
+	(void)p->env->ops->ctx_synchronize(ctx);
 	return try_alloc(p, pool, ctx, st, bytes, ret_addr);
 }
 
@@ -534,14 +534,14 @@ CUresult pools_free_async(struct pools *p, struct dev_ctx *ctx, struct dev_strea
 	if (k) {
 		struct pool *pool = k->arena->pool;
 
-		q = queue_of(p->s->ops, pool, ctx, st);
+		q = queue_of(p->env->ops, pool, ctx, st);
 		/* release: pairs with pools_moment(). */
 		k->freed =
 			atomic_fetch_add_explicit(&p->clock, 1, memory_order_release) + 1;
 		if (q) {
 			queue_add(q, k);
 		} else { /* too many streams, or no memory for one more */
-			(void)p->s->ops->stream_synchronize(ctx, st);
+			(void)p->env->ops->stream_synchronize(ctx, st);
 			pool_block_free(pool, k);
 		}
 		pool_note_excess(p, pool);
@@ -579,9 +579,9 @@ void pools_stream_gone(struct pools *p, struct dev_ctx *ctx, struct dev_stream *
 		q = queue_find(pool, ctx, st);
 		if (!q)
 			continue;
-		queue_leave(p->s->ops, q);
+		queue_leave(p->env->ops, q);
 		if (list_empty(&q->waiting))
-			queue_free(p->s->ops, q);
+			queue_free(p->env->ops, q);
 	}
 	pthread_mutex_unlock(&p->lock);
 }
@@ -597,7 +597,7 @@ void pools_ctx_gone(struct pools *p, struct dev_ctx *ctx)
 			if (q->ctx != ctx)
 				continue;
 			queue_finish(q);
-			queue_free(p->s->ops, q);
+			queue_free(p->env->ops, q);
 		}
 	}
 	pthread_mutex_unlock(&p->lock);

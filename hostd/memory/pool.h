@@ -31,13 +31,15 @@ struct dev_ctx;
 struct dev_stream;
 struct pool;
 struct pools;
-struct session;
+struct mem_env;
+struct space;
 struct space_range;
 
 /* What pools_handle_of() says of the default pool's memory; no handle looks like it. */
 #define POOL_DEFAULT_MEMORY 1u
 
-int pools_new(struct session *s, struct pools **ret_p);
+/* env and space stay as long as the pools do. Returns 0 or -ENOMEM. */
+int pools_new(const struct mem_env *env, struct space *space, struct pools **ret_p);
 /* The streams and contexts are gone; the space is not. Accepts NULL. */
 void pools_free_all(struct pools *p);
 

@@ -9,7 +9,8 @@
 #include "memory/pool.h"
 #include "memory/pool_queue.h"
 #include "memory/space.h"
-#include "session/session.h"
+#include "ipc/wmem.h"
+#include "memory/env.h"
 
 /* Pools grow in such steps, as NVIDIA's driver does, while there is room for that. */
 #define POOL_STEP (32ull << 20)
@@ -45,7 +46,8 @@ struct pool_wait {
 #define WAITS_MAX 256u
 
 struct pools {
-	struct session *s;
+	const struct mem_env *env;
+	struct space *space;
 	/* May be held while the device and the space are called, but not while memory is
 	 * asked for: grow() lets go of it. */
 	pthread_mutex_t lock;

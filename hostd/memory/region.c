@@ -4,14 +4,15 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "ipc/page.h"
 #include "memory/region.h"
-#include "session/wmem.h"
+#include "memory/touch.h"
 
 CUresult space_entry(struct space *sp)
 {
 	uint64_t n = atomic_load_explicit(&sp->entries, memory_order_relaxed);
 
-	return wmem_many(&sp->s->broker, &sp->many, n + 1, ENTRY_BYTES) < 0
+	return wmem_many(sp->env->accounts, &sp->many, n + 1, ENTRY_BYTES) < 0
 		       ? CUDA_ERROR_OUT_OF_MEMORY
 		       : CUDA_SUCCESS;
 }
@@ -64,7 +65,7 @@ int pages_set_locked(struct space *sp, CUdeviceptr base, uint64_t size, struct r
 
 void tell_usage_locked(struct space *sp)
 {
-	struct worker_page *c = sp->s->count;
+	struct worker_page *c = sp->env->count;
 
 	atomic_store_explicit(&c->memory_bytes, sp->used, memory_order_relaxed);
 	atomic_store_explicit(&c->memory_peak_bytes, sp->peak, memory_order_relaxed);
@@ -97,7 +98,7 @@ void uncharged_locked(struct space *sp, uint64_t bytes)
 
 void uncharge_locked(struct space *sp, uint64_t bytes)
 {
-	const struct sess_broker *b = &sp->s->broker;
+	const struct accounts *b = sp->env->accounts;
 
 	uncharged_locked(sp, bytes);
 	if (b->uncharge)
@@ -106,7 +107,7 @@ void uncharge_locked(struct space *sp, uint64_t bytes)
 
 void uncharge_away_locked(struct space *sp, uint64_t bytes)
 {
-	const struct sess_broker *b = &sp->s->broker;
+	const struct accounts *b = sp->env->accounts;
 
 	if (!bytes)
 		return;
@@ -142,7 +143,7 @@ static CUresult create_again(struct space *sp, uint64_t size, enum dev_memory me
 		if (sp->spare)
 			region_free_locked(sp, steal(sp->spare));
 		idle_flush_locked(sp);
-		r = sp->s->ops->chunk_create(sp->s->dev, size, memory, ret_dev);
+		r = sp->env->ops->chunk_create(sp->env->dev, size, memory, ret_dev);
 	}
 	return r;
 }
@@ -150,7 +151,7 @@ static CUresult create_again(struct space *sp, uint64_t size, enum dev_memory me
 /* Those of its pieces that have no memory yet. */
 static CUresult fill(struct space *sp, struct space_chunk *c)
 {
-	struct session *s = sp->s;
+	const struct mem_env *e = sp->env;
 	CUresult r = CUDA_SUCCESS;
 
 	idle_trim_locked(sp, c->bytes[PIECE_RESIDENT]);
@@ -159,7 +160,7 @@ static CUresult fill(struct space *sp, struct space_chunk *c)
 
 		if (p->state != PIECE_RESIDENT)
 			continue;
-		r = s->ops->chunk_create(s->dev, p->size, chunk_memory(c), &p->dev);
+		r = e->ops->chunk_create(e->dev, p->size, chunk_memory(c), &p->dev);
 		if (r == CUDA_ERROR_OUT_OF_MEMORY && !c->in_host_memory)
 			r = create_again(sp, p->size, chunk_memory(c), &p->dev);
 	}
@@ -250,8 +251,8 @@ CUresult mapping_new_locked(struct space *sp, CUdeviceptr addr, struct space_chu
 	c->n_mappings++;
 	list_append(&c->mappings, &m->in_chunk);
 	chunk_count_locked(sp, c);
-	if (sp->s->touch.pages)
-		touch_new(&sp->s->touch, addr, c->size);
+	if (sp->env->touch->pages)
+		touch_new(sp->env->touch, addr, c->size);
 	m->addr = addr;
 	m->chunk = c;
 	m->access = CU_MEM_ACCESS_FLAGS_PROT_NONE;
@@ -285,13 +286,13 @@ struct mapping *mapping_at_locked(struct space *sp, CUdeviceptr addr)
 CUresult region_new_locked(struct space *sp, enum region_kind kind, uint64_t size,
 			   uint64_t align, uint64_t addr, struct region **ret_region)
 {
-	struct session *s = sp->s;
+	const struct mem_env *e = sp->env;
 	_cleanup_free_ struct region *r = calloc(1, sizeof(*r));
 	CUresult res;
 
 	if (!r)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	res = s->ops->reserve(s->dev, size, align, addr, &r->base);
+	res = e->ops->reserve(e->dev, size, align, addr, &r->base);
 	if (res != CUDA_SUCCESS)
 		return res;
 	r->kind = kind;
@@ -299,7 +300,7 @@ CUresult region_new_locked(struct space *sp, enum region_kind kind, uint64_t siz
 	r->id = ++sp->next_id;
 	list_init(&r->link);
 	if (pages_set_locked(sp, r->base, size, r) < 0) {
-		s->ops->unreserve(s->dev, r->base, size);
+		e->ops->unreserve(e->dev, r->base, size);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	count_entry(sp, 1);
@@ -345,11 +346,11 @@ void region_free_locked(struct space *sp, struct region *r)
 		unmap_all(sp, r);
 	mapping_free_locked(sp, r->map);
 	pages_set_locked(sp, r->base, r->size, NULL);
-	sp->s->ops->unreserve(sp->s->dev, r->base, r->size);
+	sp->env->ops->unreserve(sp->env->dev, r->base, r->size);
 	list_remove(&r->link);
 	count_entry(sp, -1);
 	if (r->slab)
-		wmem_put(&sp->s->broker, sizeof(*r->slab));
+		wmem_put(sp->env->accounts, sizeof(*r->slab));
 	free(r->slab);
 	free(r);
 }

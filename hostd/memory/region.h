@@ -17,7 +17,9 @@
 #include "memory/chunk.h"
 #include "memory/slab.h"
 #include "memory/space.h"
-#include "session/session.h"
+#include "ipc/accounts.h"
+#include "ipc/wmem.h"
+#include "memory/env.h"
 
 #define SPACE_PAGE SLAB_BYTES
 static_assert(SPACE_PAGE == SPACE_CHUNK, "a slab is a chunk");
@@ -76,7 +78,7 @@ struct global {
 };
 
 struct space {
-	struct session *s;
+	const struct mem_env *env;
 	pthread_mutex_t lock;
 	struct page *l1[SPACE_L1]; /* each SPACE_L2 pages, made when first needed */
 	struct list slabs[SPACE_CLASSES];

@@ -10,18 +10,17 @@
 #include "memory/born.h"
 #include "memory/hostpool.h"
 #include "memory/region.h"
-#include "session/wmem.h"
 
 /* In the ids of small allocations, which count by themselves; pools have bit 62. */
 #define SMALL_ID (1ull << 61)
 
-int space_new(struct session *s, struct space **ret_space)
+int space_new(const struct mem_env *env, struct space **ret_space)
 {
 	struct space *sp = calloc(1, sizeof(*sp));
 
 	if (!sp)
 		return -ENOMEM;
-	sp->s = s;
+	sp->env = env;
 	pthread_mutex_init(&sp->lock, NULL);
 	for (unsigned i = 0; i < SPACE_CLASSES; i++)
 		list_init(&sp->slabs[i]);
@@ -29,7 +28,7 @@ int space_new(struct session *s, struct space **ret_space)
 	list_init(&sp->chunks);
 	list_init(&sp->all);
 	list_init(&sp->idle);
-	sp->piece_bytes = MAX(SPACE_PIECE, (uint64_t)s->info.chunk_bytes);
+	sp->piece_bytes = MAX(SPACE_PIECE, env->chunk_bytes);
 	sp->extent_bytes = DEVICE_BAND_SIZE;
 	pthread_cond_init(&sp->settled, NULL);
 	pthread_cond_init(&sp->reaper_cond, NULL);
@@ -77,7 +76,7 @@ static bool unmapped(struct space *sp, const struct space_chunk *c, const struct
 	const struct mapping *m;
 
 	list_for_each (m, &c->mappings, in_chunk) {
-		if (sp->s->ops->unmap(sp->s->dev, m->addr + p->offset, p->size))
+		if (sp->env->ops->unmap(sp->env->dev, m->addr + p->offset, p->size))
 			return false;
 	}
 	return true;
@@ -95,7 +94,7 @@ static void give_back_locked(struct space *sp, struct space_chunk *c)
 
 		if (p->state != PIECE_RESIDENT || !unmapped(sp, c, p))
 			continue;
-		sp->s->ops->chunk_release(sp->s->dev, steal(p->dev));
+		sp->env->ops->chunk_release(sp->env->dev, steal(p->dev));
 		piece_set_state(c, p, PIECE_FREE);
 	}
 	chunk_count_locked(sp, c);
@@ -141,7 +140,7 @@ static CUresult slab_region_new(struct space *sp, const struct born *ch,
 	CUresult r;
 
 	if (sp->spare && !ch->away) {
-		wmem_put(&sp->s->broker, sizeof(*slab)); /* it has its own */
+		wmem_put(sp->env->accounts, sizeof(*slab)); /* it has its own */
 		*ret_region = steal(sp->spare);
 		(*ret_region)->map->chunk->charged = true;
 		chunk_count_locked(sp, (*ret_region)->map->chunk);
@@ -149,13 +148,13 @@ static CUresult slab_region_new(struct space *sp, const struct born *ch,
 	}
 	slab = malloc(sizeof(*slab));
 	if (!slab) {
-		wmem_put(&sp->s->broker, sizeof(*slab));
+		wmem_put(sp->env->accounts, sizeof(*slab));
 		born_uncharge_locked(sp, ch);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	r = backed_new(sp, REGION_SLAB, ch, ret_region);
 	if (r != CUDA_SUCCESS) {
-		wmem_put(&sp->s->broker, sizeof(*slab));
+		wmem_put(sp->env->accounts, sizeof(*slab));
 		free(slab);
 		return r;
 	}
@@ -242,7 +241,7 @@ static CUresult alloc_small_locked(struct space *sp, const struct born *ch,
 	CUresult r;
 
 	if (alloc_in_slab(sp, bytes, owner, ret_addr)) { /* new since the charge */
-		wmem_put(&sp->s->broker, sizeof(struct slab));
+		wmem_put(sp->env->accounts, sizeof(struct slab));
 		born_uncharge_locked(sp, ch);
 		return CUDA_SUCCESS;
 	}
@@ -262,13 +261,13 @@ static CUresult slab_charge(struct space *sp, struct born *ret_ch)
 {
 	CUresult r = space_entry(sp);
 
-	if (r == CUDA_SUCCESS && wmem_take(&sp->s->broker, sizeof(struct slab)) < 0)
+	if (r == CUDA_SUCCESS && wmem_take(sp->env->accounts, sizeof(struct slab)) < 0)
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = born_charge(sp, SLAB_BYTES, ret_ch);
 	if (r != CUDA_SUCCESS)
-		wmem_put(&sp->s->broker, sizeof(struct slab));
+		wmem_put(sp->env->accounts, sizeof(struct slab));
 	return r;
 }
 
@@ -618,7 +617,7 @@ void space_global_drop(struct space *sp, const void *module)
 
 CUresult space_charge(struct space *sp, uint64_t bytes)
 {
-	const struct sess_broker *b = &sp->s->broker;
+	const struct accounts *b = sp->env->accounts;
 
 	if (b->charge && b->charge(b->arg, bytes) < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -630,7 +629,7 @@ CUresult space_charge(struct space *sp, uint64_t bytes)
 
 CUresult space_charge_part(struct space *sp, uint64_t bytes, uint64_t *ret_away)
 {
-	const struct sess_broker *b = &sp->s->broker;
+	const struct accounts *b = sp->env->accounts;
 
 	*ret_away = 0;
 	if (!b->charge_part)

@@ -30,7 +30,7 @@
 #include "device/device.h"
 
 struct arena;
-struct session;
+struct mem_env;
 struct space;
 struct space_chunk; /* physical memory, charged; counted */
 
@@ -40,8 +40,8 @@ struct space_chunk; /* physical memory, charged; counted */
 /* How long physical memory is kept in case it is wanted again. */
 #define SPACE_IDLE_NS 20000000ull
 
-/* The session's device is open. Returns 0 or -ENOMEM. */
-int space_new(struct session *s, struct space **ret_space);
+/* env stays as long as the space does, and its device is open. Returns 0 or -ENOMEM. */
+int space_new(const struct mem_env *env, struct space **ret_space);
 
 /* Frees all memory. Accepts NULL. */
 void space_free(struct space *sp);

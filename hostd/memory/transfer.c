@@ -17,19 +17,18 @@
 
 static CUresult prepare_copies(struct mover *mv)
 {
-	struct session *s = mv->sp->s;
+	const struct mem_env *e = mv->sp->env;
 	CUresult r;
 
-	mv->ctx = sess_hold_ctx(s);
-	if (!mv->ctx)
+	mv->held = e->ctx_hold(e->arg, &mv->ctx);
+	if (!mv->held)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	r = s->ops->stream_create(mv->ctx->dev, CU_STREAM_NON_BLOCKING, 0, &mv->st);
+	r = e->ops->stream_create(mv->ctx, CU_STREAM_NON_BLOCKING, 0, &mv->st);
 	for (unsigned i = 0; i < TRANSFERS && r == CUDA_SUCCESS; i++)
-		r = s->ops->event_create(mv->ctx->dev, CU_EVENT_DISABLE_TIMING,
+		r = e->ops->event_create(mv->ctx, CU_EVENT_DISABLE_TIMING,
 					 &mv->ring[i].done);
 	for (unsigned i = 0; i < ARRAY_SIZE(mv->step) && r == CUDA_SUCCESS; i++)
-		r = s->ops->event_create(mv->ctx->dev, CU_EVENT_DISABLE_TIMING,
-					 &mv->step[i]);
+		r = e->ops->event_create(mv->ctx, CU_EVENT_DISABLE_TIMING, &mv->step[i]);
 	return r;
 }
 
@@ -50,22 +49,22 @@ int mover_init(struct mover *mv, struct space *sp, bool copies)
 
 void mover_fini(struct mover *mv)
 {
-	struct session *s = mv->sp->s;
+	const struct mem_env *e = mv->sp->env;
 
 	mover_drain(mv);
 	for (unsigned i = 0; i < TRANSFERS; i++) {
 		if (mv->ring[i].done)
-			s->ops->event_destroy(mv->ring[i].done);
+			e->ops->event_destroy(mv->ring[i].done);
 	}
 	for (unsigned i = 0; i < ARRAY_SIZE(mv->step); i++) {
 		if (mv->step[i])
-			s->ops->event_destroy(mv->step[i]);
+			e->ops->event_destroy(mv->step[i]);
 	}
 	if (mv->st)
-		s->ops->stream_destroy(mv->st);
+		e->ops->stream_destroy(mv->st);
 	hostpool_go_on(mv->sp->hostpool);
-	if (mv->ctx)
-		obj_put(s, &mv->ctx->obj);
+	if (mv->held)
+		e->ctx_put(e->arg, mv->held);
 }
 
 static void fail(struct mover *mv, CUresult r)
@@ -158,33 +157,33 @@ static bool begin(struct mover *mv, struct transfer *t, CUdeviceptr addr, uint64
 static CUresult map_hosts(struct space *sp, struct host_chunk **host, unsigned n,
 			  CUdeviceptr addr, CUmemAccess_flags access)
 {
-	struct session *s = sp->s;
+	const struct mem_env *e = sp->env;
 	CUresult r = CUDA_SUCCESS;
 	uint64_t at = 0;
 	unsigned i;
 
 	for (i = 0; i < n && r == CUDA_SUCCESS; i++) {
-		r = s->ops->map(s->dev, addr + at, host[i]->dev);
+		r = e->ops->map(e->dev, addr + at, host[i]->dev);
 		at += r == CUDA_SUCCESS ? host[i]->size : 0;
 	}
 	if (r == CUDA_SUCCESS && access != NO_ACCESS)
-		r = s->ops->set_access(s->dev, addr, at, access);
+		r = e->ops->set_access(e->dev, addr, at, access);
 	if (r != CUDA_SUCCESS && at)
-		s->ops->unmap(s->dev, addr, at);
+		e->ops->unmap(e->dev, addr, at);
 	return r;
 }
 
 /* At the first n addresses where the chunk is mapped. */
 static CUresult unmap_some(struct mover *mv, const struct transfer *t, unsigned n)
 {
-	struct session *s = mv->sp->s;
+	const struct mem_env *e = mv->sp->env;
 	CUresult r = CUDA_SUCCESS;
 	struct mapping *m;
 
 	list_for_each (m, &t->c->mappings, in_chunk) {
 		if (!n-- || r != CUDA_SUCCESS)
 			break;
-		r = s->ops->unmap(s->dev, m->addr + t->offset, t->size);
+		r = e->ops->unmap(e->dev, m->addr + t->offset, t->size);
 	}
 	return r;
 }
@@ -257,13 +256,13 @@ static void copy_one(struct mover *mv, struct transfer *t, const struct host_chu
 				.height = 1};
 
 	if (t->result == CUDA_SUCCESS)
-		t->result = mv->sp->s->ops->copy(mv->ctx->dev, mv->st, &c);
+		t->result = mv->sp->env->ops->copy(mv->ctx, mv->st, &c);
 }
 
 static void note_end(struct mover *mv, struct transfer *t, struct dev_event *ev)
 {
 	if (t->result == CUDA_SUCCESS)
-		t->result = mv->sp->s->ops->event_record(mv->ctx->dev, ev, mv->st);
+		t->result = mv->sp->env->ops->event_record(mv->ctx, ev, mv->st);
 }
 
 static void copy(struct mover *mv, struct transfer *t, bool out)
@@ -280,12 +279,12 @@ static void copy(struct mover *mv, struct transfer *t, bool out)
 /* Copies that were given to the device have ended, even if not all could be. */
 static void wait_for(struct mover *mv, struct transfer *t)
 {
-	struct session *s = mv->sp->s;
+	const struct mem_env *e = mv->sp->env;
 
 	if (t->result == CUDA_SUCCESS)
-		t->result = s->ops->event_synchronize(t->done);
+		t->result = e->ops->event_synchronize(t->done);
 	else
-		s->ops->stream_synchronize(mv->ctx->dev, mv->st);
+		e->ops->stream_synchronize(mv->ctx, mv->st);
 }
 
 /* ---- out ---- */
@@ -295,8 +294,8 @@ static CUresult open_source(struct mover *mv, struct transfer *t, bool open)
 {
 	if (first_mapping(t->c)->access != NO_ACCESS)
 		return CUDA_SUCCESS;
-	return mv->sp->s->ops->set_access(mv->sp->s->dev, address_of(t), t->size,
-					  open ? READ_ONLY : NO_ACCESS);
+	return mv->sp->env->ops->set_access(mv->sp->env->dev, address_of(t), t->size,
+					    open ? READ_ONLY : NO_ACCESS);
 }
 
 static bool out_take_locked(struct mover *mv, struct transfer *t, unsigned first,
@@ -345,7 +344,7 @@ static void give_up(struct mover *mv, struct transfer *t)
 	void (*left)(void *arg, uint64_t bytes);
 	void *arg;
 
-	sp->s->ops->chunk_release(sp->s->dev, t->dev);
+	sp->env->ops->chunk_release(sp->env->dev, t->dev);
 	mv->moved += t->size;
 	pthread_mutex_lock(&sp->lock);
 	left = sp->left;
@@ -359,35 +358,35 @@ static void give_up(struct mover *mv, struct transfer *t)
  */
 static CUresult step_aside(struct mover *mv, struct transfer *t)
 {
-	struct session *s = mv->sp->s;
+	const struct mem_env *e = mv->sp->env;
 	CUdeviceptr to;
-	CUresult r = s->ops->reserve(s->dev, t->size, 0, 0, &to);
+	CUresult r = e->ops->reserve(e->dev, t->size, 0, 0, &to);
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = s->ops->map(s->dev, to, t->dev);
+	r = e->ops->map(e->dev, to, t->dev);
 	if (r == CUDA_SUCCESS) {
-		r = s->ops->set_access(s->dev, to, t->size, READ_ONLY);
+		r = e->ops->set_access(e->dev, to, t->size, READ_ONLY);
 		if (r == CUDA_SUCCESS)
-			r = s->ops->unmap(s->dev, address_of(t), t->size);
+			r = e->ops->unmap(e->dev, address_of(t), t->size);
 		if (r != CUDA_SUCCESS)
-			s->ops->unmap(s->dev, to, t->size);
+			e->ops->unmap(e->dev, to, t->size);
 	}
 	if (r == CUDA_SUCCESS)
 		t->aside = to;
 	else
-		s->ops->unreserve(s->dev, to, t->size);
+		e->ops->unreserve(e->dev, to, t->size);
 	return r;
 }
 
 /* The device's memory is not mapped any more, if this succeeds. */
 static CUresult unmap_source(struct mover *mv, struct transfer *t)
 {
-	struct session *s = mv->sp->s;
-	CUresult r = s->ops->unmap(s->dev, t->aside ? t->aside : address_of(t), t->size);
+	const struct mem_env *e = mv->sp->env;
+	CUresult r = e->ops->unmap(e->dev, t->aside ? t->aside : address_of(t), t->size);
 
 	if (r == CUDA_SUCCESS && t->aside)
-		s->ops->unreserve(s->dev, t->aside, t->size);
+		e->ops->unreserve(e->dev, t->aside, t->size);
 	return r;
 }
 
@@ -404,21 +403,21 @@ static uint64_t taken_bytes(const struct transfer *t)
 static void give_place_back(struct mover *mv, struct transfer *t)
 {
 	if (t->n_taken)
-		mv->sp->s->ops->unmap(mv->sp->s->dev, address_of(t), taken_bytes(t));
+		mv->sp->env->ops->unmap(mv->sp->env->dev, address_of(t), taken_bytes(t));
 	t->n_taken = 0;
 }
 
 /* It stays on the device. */
 static void step_back(struct mover *mv, struct transfer *t)
 {
-	struct session *s = mv->sp->s;
+	const struct mem_env *e = mv->sp->env;
 	CUmemAccess_flags access = first_mapping(t->c)->access;
 	CUresult r;
 
 	give_place_back(mv, t);
-	r = s->ops->map(s->dev, address_of(t), t->dev);
+	r = e->ops->map(e->dev, address_of(t), t->dev);
 	if (r == CUDA_SUCCESS && access != NO_ACCESS)
-		r = s->ops->set_access(s->dev, address_of(t), t->size, access);
+		r = e->ops->set_access(e->dev, address_of(t), t->size, access);
 	if (r == CUDA_SUCCESS)
 		r = unmap_source(mv, t);
 	if (r != CUDA_SUCCESS)
@@ -492,11 +491,11 @@ static CUresult create(struct space *sp, uint64_t size, enum dev_memory memory,
 		       struct dev_chunk **ret_dev)
 {
 	const struct timespec pause = {.tv_nsec = SPACE_IDLE_NS / 4};
-	CUresult r = sp->s->ops->chunk_create(sp->s->dev, size, memory, ret_dev);
+	CUresult r = sp->env->ops->chunk_create(sp->env->dev, size, memory, ret_dev);
 
 	for (unsigned i = 0; i < CREATE_TRIES && r == CUDA_ERROR_OUT_OF_MEMORY; i++) {
 		nanosleep(&pause, NULL);
-		r = sp->s->ops->chunk_create(sp->s->dev, size, memory, ret_dev);
+		r = sp->env->ops->chunk_create(sp->env->dev, size, memory, ret_dev);
 	}
 	return r;
 }
@@ -504,7 +503,7 @@ static CUresult create(struct space *sp, uint64_t size, enum dev_memory memory,
 /* Unmaps what is there and maps the new memory; the first mapping must be writable. */
 static CUresult exchange(struct mover *mv, struct transfer *t)
 {
-	struct session *s = mv->sp->s;
+	const struct mem_env *e = mv->sp->env;
 	CUmemAccess_flags access = READ_WRITE;
 	CUresult r = CUDA_SUCCESS;
 	struct mapping *m;
@@ -516,13 +515,13 @@ static CUresult exchange(struct mover *mv, struct transfer *t)
 		return r;
 	t->unmapped = t->from == PIECE_MAPPED;
 	list_for_each (m, &t->c->mappings, in_chunk) {
-		r = s->ops->map(s->dev, m->addr + t->offset, t->dev);
+		r = e->ops->map(e->dev, m->addr + t->offset, t->dev);
 		if (r != CUDA_SUCCESS)
 			break;
 		n++;
 		access = n == 1 ? READ_WRITE : m->access;
 		if (access != NO_ACCESS)
-			r = s->ops->set_access(s->dev, m->addr + t->offset, t->size,
+			r = e->ops->set_access(e->dev, m->addr + t->offset, t->size,
 					       access);
 		if (r != CUDA_SUCCESS)
 			break;
@@ -550,7 +549,7 @@ static void join_locked(struct transfer *t)
 /* It stays away: as it was, if that is possible. */
 static void in_failed(struct mover *mv, struct transfer *t)
 {
-	struct session *s = mv->sp->s;
+	const struct mem_env *e = mv->sp->env;
 	enum piece_state to = t->from;
 
 	if (t->mapped)
@@ -558,7 +557,7 @@ static void in_failed(struct mover *mv, struct transfer *t)
 	if (t->unmapped && map_hosts_all(mv, t) != CUDA_SUCCESS)
 		to = PIECE_SWAPPED;
 	if (t->dev)
-		s->ops->chunk_release(s->dev, t->dev);
+		e->ops->chunk_release(e->dev, t->dev);
 	fail(mv, t->result);
 	pthread_mutex_lock(&mv->sp->lock);
 	set_states(t, t->n_host, to);
@@ -568,13 +567,13 @@ static void in_failed(struct mover *mv, struct transfer *t)
 
 static void in_end(struct mover *mv, struct transfer *t)
 {
-	struct session *s = mv->sp->s;
+	const struct mem_env *e = mv->sp->env;
 	struct mapping *m = first_mapping(t->c);
 
 	if (t->mapped)
 		wait_for(mv, t);
 	if (t->result == CUDA_SUCCESS && m->access != READ_WRITE)
-		t->result = s->ops->set_access(s->dev, m->addr + t->offset, t->size,
+		t->result = e->ops->set_access(e->dev, m->addr + t->offset, t->size,
 					       m->access);
 	if (t->result != CUDA_SUCCESS) {
 		in_failed(mv, t);
@@ -630,7 +629,7 @@ static void out_in_steps(struct mover *mv, struct transfer *t)
 			continue;
 		while (mv->n > 1)
 			end_oldest(mv);
-		t->result = mv->sp->s->ops->event_synchronize(
+		t->result = mv->sp->env->ops->event_synchronize(
 			mv->step[(i - (STEPS - 1)) % STEPS]);
 		if (t->result == CUDA_SUCCESS && t->to == PIECE_MAPPED)
 			take_place(mv, t, 1);

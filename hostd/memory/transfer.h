@@ -18,8 +18,6 @@
 
 #include "memory/pieces.h"
 
-struct sess_ctx;
-
 /* Transfers under way, and copies of one that moves in steps: enough for the copies not
  * to wait for this process. */
 #define TRANSFERS 8
@@ -47,7 +45,8 @@ struct transfer {
 /* One direction of one run of moving. */
 struct mover {
 	struct space *sp;
-	struct sess_ctx *ctx; /* a reference; NULL: no copies */
+	struct dev_ctx *ctx; /* where it copies; NULL: no copies */
+	void *held;          /* what mem_env.ctx_put() gets for it */
 	struct dev_stream *st;
 	struct dev_event *step[STEPS]; /* copies of one transfer, in turn */
 	uint64_t run;

@@ -12,7 +12,7 @@
 #include "base/list.h"
 #include "session/hostfunc.h"
 #include "session/session.h"
-#include "session/wmem.h"
+#include "ipc/wmem.h"
 
 struct hostfunc {
 	struct hostfuncs *owner;
@@ -75,7 +75,7 @@ static struct hostfunc *queue(struct hostfuncs *h, uint64_t id)
 {
 	struct hostfunc *f;
 
-	if (wmem_many(&h->s->broker, &h->many, atomic_load(&h->count), sizeof(*f)) < 0)
+	if (wmem_many(&h->s->accounts, &h->many, atomic_load(&h->count), sizeof(*f)) < 0)
 		return NULL;
 	f = calloc(1, sizeof(*f));
 	if (!f)

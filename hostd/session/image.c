@@ -7,7 +7,7 @@
 
 #include "base/list.h"
 #include "session/image.h"
-#include "session/wmem.h"
+#include "ipc/wmem.h"
 
 struct entry {
 	struct list link;
@@ -16,14 +16,14 @@ struct entry {
 };
 
 struct images {
-	const struct sess_broker *broker;
+	const struct accounts *broker;
 	pthread_mutex_t lock;
 	struct list entries;
 	unsigned count;
 	uint64_t bytes, kept;
 };
 
-int images_new(const struct sess_broker *broker, struct images **ret_i)
+int images_new(const struct accounts *broker, struct images **ret_i)
 {
 	struct images *i = calloc(1, sizeof(*i));
 

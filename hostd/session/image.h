@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 struct images;
-struct sess_broker;
+struct accounts;
 
 #define IMAGES_MAX       64           /* at once */
 #define IMAGES_BYTES_MAX (4ull << 30) /* the largest library seen has 1.6 GiB */
@@ -22,7 +22,7 @@ struct image {
 };
 
 /* The broker outlives it. */
-int images_new(const struct sess_broker *broker, struct images **ret_i);
+int images_new(const struct accounts *broker, struct images **ret_i);
 /* Accepts NULL. */
 void images_free(struct images *i);
 

@@ -21,7 +21,7 @@
 #include "base/fd.h"
 #include "session/ipc_event.h"
 #include "session/session.h"
-#include "session/wmem.h"
+#include "ipc/wmem.h"
 
 #define PAGE_BYTES 4096u
 /* Between two looks: at first, and after some time. */
@@ -147,13 +147,13 @@ static void count_down(struct ipc_events *e)
 
 struct ipc_event *ipc_event_new(struct ipc_events *e)
 {
-	return e->s->broker.ipc_export ? blank() : NULL;
+	return e->s->accounts.ipc_export ? blank() : NULL;
 }
 
 /* Makes the file and has weftd keep it. */
 static struct share_event *name_it(struct ipc_events *e, uint8_t *ret_name)
 {
-	const struct sess_broker *b = &e->s->broker;
+	const struct accounts *b = &e->s->accounts;
 	_cleanup_close_ int fd = fd_memfd("weft-event", PAGE_BYTES);
 	struct share_part x = {.kind = SHARE_EVENT, .fd = fd, .n_parts = 1};
 	struct share_event *page = fd < 0 ? NULL : page_of(fd);
@@ -234,7 +234,7 @@ static struct ipc_event *imported(int fd, const uint8_t *name)
 CUresult ipc_event_open(struct ipc_events *e, const uint8_t *name,
 			struct ipc_event **ret_ev)
 {
-	const struct sess_broker *b = &e->s->broker;
+	const struct accounts *b = &e->s->accounts;
 	struct share_part x = {.kind = SHARE_EVENT, .fd = -1};
 	struct ipc_event *ev = NULL;
 	int r;
@@ -261,7 +261,7 @@ CUresult ipc_event_open(struct ipc_events *e, const uint8_t *name,
 
 void ipc_event_close(struct ipc_events *e, struct ipc_event *ev)
 {
-	const struct sess_broker *b = &e->s->broker;
+	const struct accounts *b = &e->s->accounts;
 
 	if (!ev)
 		return;

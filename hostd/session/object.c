@@ -5,7 +5,7 @@
 #include "base/macros.h"
 #include "session/object.h"
 #include "session/session.h"
-#include "session/wmem.h"
+#include "ipc/wmem.h"
 
 int obj_table_init(struct obj_table *t)
 {
@@ -83,7 +83,7 @@ int obj_publish(struct session *s, struct sess_obj *o)
 
 	if (handle_type(o->handle) != o->type || o->type == HANDLE_NONE)
 		return -EPROTO;
-	if (wmem_many(&s->broker, &t->many, atomic_load(&t->live), OBJ_BYTES) < 0)
+	if (wmem_many(&s->accounts, &t->many, atomic_load(&t->live), OBJ_BYTES) < 0)
 		return -ENOMEM;
 	pthread_mutex_lock(&t->lock);
 	slot = t->live < OBJ_LIVE_MAX ? slot_locked(t, o->handle, true) : NULL;

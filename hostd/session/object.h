@@ -17,6 +17,7 @@
 #include "base/list.h"
 #include "device/device.h"
 #include "handle.h"
+#include "ipc/wmem.h"
 
 struct ipc_event;
 struct session;
@@ -78,11 +79,6 @@ struct obj_page {
 
 /* What of its worker's memory one object takes, about. */
 #define OBJ_BYTES 512u
-
-/* Things that worker memory was charged for, many at a time; wmem.h. */
-struct wmem_many {
-	_Atomic uint64_t paid;
-};
 
 struct obj_table {
 	pthread_mutex_t lock;

@@ -11,7 +11,7 @@
 
 #include "dispatch.h"
 #include "session/session.h"
-#include "session/wmem.h"
+#include "ipc/wmem.h"
 
 /* A kernel's printf buffer holds 1 MiB unless told otherwise; a guest that never calls
  * anything that waits loses text beyond a few of those. */
@@ -27,7 +27,7 @@ void sess_output(void *arg, const char *text, size_t size)
 		size = OUT_MAX - s->out_size;
 	if (s->out_size + size > s->out_room) {
 		size_t room = MAX(s->out_size + size, MIN(2 * s->out_room, OUT_MAX));
-		bool paid = wmem_take(&s->broker, room - s->out_room) == 0;
+		bool paid = wmem_take(&s->accounts, room - s->out_room) == 0;
 		char *p = paid ? realloc(s->out, room) : NULL;
 
 		if (p) {
@@ -35,7 +35,7 @@ void sess_output(void *arg, const char *text, size_t size)
 			s->out_room = room;
 		} else {
 			if (paid)
-				wmem_put(&s->broker, room - s->out_room);
+				wmem_put(&s->accounts, room - s->out_room);
 			size = s->out_room - s->out_size;
 		}
 	}

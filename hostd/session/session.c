@@ -19,6 +19,33 @@
 #include "session/ipc_event.h"
 #include "session/session.h"
 
+static void *ctx_hold(void *arg, struct dev_ctx **ret_ctx)
+{
+	struct sess_ctx *ctx = sess_hold_ctx(arg);
+
+	if (ctx)
+		*ret_ctx = ctx->dev;
+	return ctx;
+}
+
+static void ctx_put(void *arg, void *held)
+{
+	obj_put(arg, &((struct sess_ctx *)held)->obj);
+}
+
+static void make_env(struct session *s)
+{
+	s->env = (struct mem_env){.ops = s->ops,
+				  .dev = s->dev,
+				  .chunk_bytes = s->info.chunk_bytes,
+				  .accounts = &s->accounts,
+				  .count = s->count,
+				  .touch = &s->touch,
+				  .ctx_hold = ctx_hold,
+				  .ctx_put = ctx_put,
+				  .arg = s};
+}
+
 static int open_device(struct session *s, const struct device_config *cfg)
 {
 	struct device_config c = *cfg;
@@ -30,7 +57,10 @@ static int open_device(struct session *s, const struct device_config *cfg)
 	if (r < 0)
 		return r;
 	s->ops->info(s->dev, &s->info);
-	r = space_new(s, &s->space);
+	make_env(s);
+	r = space_new(&s->env, &s->space);
+	if (r == 0)
+		r = pools_new(&s->env, s->space, &s->pools);
 	if (r < 0)
 		return r;
 	return sess_ctx_new(s, 0, 0, &s->primary) == CUDA_SUCCESS ? 0 : -ENODEV;
@@ -42,7 +72,7 @@ static void quiet(void *arg)
 }
 
 int sess_new(const struct device_ops *ops, const struct device_config *cfg,
-	     const struct sess_broker *broker, struct session **ret_s)
+	     const struct accounts *broker, struct session **ret_s)
 {
 	struct session *s = calloc(1, sizeof(*s));
 	int r;
@@ -51,7 +81,7 @@ int sess_new(const struct device_ops *ops, const struct device_config *cfg,
 		return -ENOMEM;
 	s->ops = ops;
 	s->count = &s->own_count;
-	s->broker = *broker;
+	s->accounts = *broker;
 	tickets_init(&s->tickets);
 	gate_init(&s->gate, quiet, s);
 	atomic_init(&s->next_ctx_id, 1);
@@ -70,11 +100,9 @@ int sess_new(const struct device_ops *ops, const struct device_config *cfg,
 	if (r == 0)
 		r = hostfuncs_new(s, &s->hostfuncs);
 	if (r == 0)
-		r = images_new(&s->broker, &s->images);
+		r = images_new(&s->accounts, &s->images);
 	if (r == 0)
 		r = ipc_events_new(s, &s->ipc_events);
-	if (r == 0)
-		r = pools_new(s, &s->pools);
 	if (r == 0)
 		r = open_device(s, cfg);
 	if (r < 0) {
@@ -355,8 +383,8 @@ void sess_memory(struct session *s, uint64_t *ret_free, uint64_t *ret_total)
 {
 	uint64_t used, peak;
 
-	if (!s->broker.memory ||
-	    s->broker.memory(s->broker.arg, ret_free, ret_total) < 0) {
+	if (!s->accounts.memory ||
+	    s->accounts.memory(s->accounts.arg, ret_free, ret_total) < 0) {
 		space_usage(s->space, &used, &peak);
 		*ret_total = s->info.memory_bytes;
 		*ret_free = *ret_total - MIN(used, *ret_total);
@@ -365,7 +393,7 @@ void sess_memory(struct session *s, uint64_t *ret_free, uint64_t *ret_total)
 
 int sess_tenant(struct session *s, struct msg_tenant *ret_tenant)
 {
-	if (!s->broker.tenant)
+	if (!s->accounts.tenant)
 		return -EOPNOTSUPP;
-	return s->broker.tenant(s->broker.arg, ret_tenant);
+	return s->accounts.tenant(s->accounts.arg, ret_tenant);
 }

@@ -285,9 +285,9 @@ static void link_ipc_drop(void *arg, const uint8_t *name)
 	(void)ask(arg, &m, &q);
 }
 
-struct sess_broker broker_link_ops(struct broker_link *b)
+struct accounts broker_link_ops(struct broker_link *b)
 {
-	return (struct sess_broker){
+	return (struct accounts){
 		.charge = link_charge,
 		.charge_part = link_charge_part,
 		.uncharge = link_uncharge,

@@ -24,7 +24,7 @@ void broker_link_set_purse(struct broker_link *b, struct purse *purse);
 uint32_t broker_link_id(struct broker_link *b);
 
 /* Functions for sess_new(). */
-struct sess_broker broker_link_ops(struct broker_link *b);
+struct accounts broker_link_ops(struct broker_link *b);
 
 /* Main thread: an answer has come; takes over fd (or -1). 0 or -EPROTO (nobody asked). */
 int broker_link_answer(struct broker_link *b, const struct msg *m, int fd);

@@ -456,7 +456,7 @@ static int open_hostmem(struct worker *w, const struct msg *m)
 
 	if (w->window.fd < 0 || !m->total)
 		return 0;
-	return hostmem_new(w->s, &f, &w->s->hostmem);
+	return hostmem_new(&w->s->env, &f, &w->s->hostmem);
 }
 
 static int attach(struct worker *w, const struct msg *m, int sock, int window_fd)
@@ -608,7 +608,7 @@ static int map_counters(struct session *s)
 	if (p == MAP_FAILED)
 		return -errno;
 	close(MSG_PAGE_FD);
-	s->count = p;
+	s->count = s->env.count = p;
 	return 0;
 }
 
@@ -645,7 +645,7 @@ static int start(struct worker *w)
 {
 	struct sandbox *box = &w->opt.sandbox;
 	const struct device_ops *ops;
-	struct sess_broker broker;
+	struct accounts broker;
 	int r;
 
 	/* The driver's threads come with the device. */

@@ -302,7 +302,7 @@ static void measure(uint64_t piece, const char *what, uint64_t each)
 
 static void start(const struct device_ops *ops)
 {
-	static const struct sess_broker nobody;
+	static const struct accounts nobody;
 	struct device_config cfg = {0};
 
 	if (ops == &device_soft_ops) {

@@ -291,7 +291,7 @@ int main(int argc, char **argv)
 {
 	struct device_ops ops = device_soft_ops;
 	struct device_config cfg = {.memory_bytes = 64ull << 20, .threads = 1};
-	struct sess_broker nobody = {0};
+	struct accounts nobody = {0};
 	struct sess_stream *st;
 	struct sess_ctx *ctx;
 	struct session *s;

@@ -122,7 +122,7 @@ static void open_worker(struct listener *l)
 				    .memory_bytes = 32 * MIB,
 				    .chunk_bytes = 128u << 10,
 				    .threads = 1};
-	const struct sess_broker nobody = {.ipc_export = export, .ipc_drop = drop};
+	const struct accounts nobody = {.ipc_export = export, .ipc_drop = drop};
 
 	pair(l->sock);
 	require(broker_link_new(l->sock[0], &l->link) == 0);

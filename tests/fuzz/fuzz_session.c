@@ -283,12 +283,12 @@ void fuzz_session_open(struct fuzz_session *f, unsigned n_lanes,
 {
 	struct loopback_opts o = {.carrier = carrier, .tickets = &f->tickets};
 	struct device_config cfg = {.tpcs = 1, .threads = 1, .memory_bytes = 64 * MIB};
-	struct sess_broker broker = {.charge = charge,
-				     .uncharge = uncharge,
-				     .ipc_export = ipc_export,
-				     .ipc_open = ipc_open,
-				     .ipc_close = ipc_close,
-				     .ipc_drop = ipc_drop};
+	struct accounts broker = {.charge = charge,
+				  .uncharge = uncharge,
+				  .ipc_export = ipc_export,
+				  .ipc_open = ipc_open,
+				  .ipc_close = ipc_close,
+				  .ipc_drop = ipc_drop};
 	struct hostmem_file file = {.size = HOST_BYTES};
 
 	log_set_level(LOG_LVL_ERROR);
@@ -297,7 +297,7 @@ void fuzz_session_open(struct fuzz_session *f, unsigned n_lanes,
 	broker.arg = &f->charged;
 	file.fd = f->host_fd = fd_memfd("fuzz", HOST_BYTES);
 	if (sess_new(&device_soft_ops, &cfg, &broker, &f->s) < 0 ||
-	    hostmem_new(f->s, &file, &f->s->hostmem) < 0 ||
+	    hostmem_new(&f->s->env, &file, &f->s->hostmem) < 0 ||
 	    space_set_piece(f->s->space, 2 * MIB) < 0)
 		abort();
 	for (unsigned i = 0; i < n_lanes; i++) {

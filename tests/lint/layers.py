@@ -20,7 +20,7 @@ ALLOWED = {
     "hostd/simt": ["hostd/simt", "hostd/ptx", "transport/base"],
     "hostd/ipc": ["hostd/ipc", "hostd/util", "transport"],
     "hostd/device": ["hostd/device", "hostd/simt", "hostd/ptx", "hostd/util", "transport"],
-    "hostd/memory": ["hostd/memory", "hostd/device", "hostd/session", "hostd/util",
+    "hostd/memory": ["hostd/memory", "hostd/device", "hostd/ipc", "hostd/util",
                      "transport", "policies"],
     "hostd/graph": ["hostd/graph", "hostd/device", "transport/base"],
     "hostd/session": ["hostd", "transport"],

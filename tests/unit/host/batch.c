@@ -154,7 +154,7 @@ static void make_functions(struct sess_ctx *ctx)
 
 static void setup(void)
 {
-	static const struct sess_broker nobody;
+	static const struct accounts nobody;
 	struct device_config cfg = {.memory_bytes = 1u << 20, .threads = 1};
 	struct sess_ctx *ctx;
 

@@ -153,10 +153,10 @@ static int charge_part(void *arg, uint64_t bytes, uint64_t *ret_away)
 	return charge(arg, bytes);
 }
 
-static const struct sess_broker broker = {.charge = charge,
-					  .charge_part = charge_part,
-					  .uncharge = uncharge,
-					  .away_uncharge = away_uncharge};
+static const struct accounts broker = {.charge = charge,
+				       .charge_part = charge_part,
+				       .uncharge = uncharge,
+				       .away_uncharge = away_uncharge};
 
 struct session *counted_session(const struct device_config *cfg)
 {

@@ -525,7 +525,7 @@ static void uncharge(void *arg, uint64_t bytes)
 	fake_charged -= bytes;
 }
 
-const struct sess_broker fake_broker = {.charge = charge, .uncharge = uncharge};
+const struct accounts fake_broker = {.charge = charge, .uncharge = uncharge};
 
 struct session *fake_session(void)
 {

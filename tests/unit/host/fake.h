@@ -41,7 +41,7 @@ extern _Atomic uint64_t fake_charged, fake_quota;
 
 /* How often chunk_create has failed. */
 extern _Atomic unsigned fake_refused;
-extern const struct sess_broker fake_broker;
+extern const struct accounts fake_broker;
 /* Called, if set, while a charge waits for its answer. */
 extern void (*fake_while_charging)(void);
 

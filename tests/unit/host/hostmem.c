@@ -30,8 +30,8 @@ static void host_uncharge(void *arg, uint64_t offset, uint64_t bytes)
 	charged -= bytes;
 }
 
-static const struct sess_broker broker = {.host_charge = host_charge,
-					  .host_uncharge = host_uncharge};
+static const struct accounts broker = {.host_charge = host_charge,
+				       .host_uncharge = host_uncharge};
 
 struct fixture {
 	struct session *s;
@@ -40,7 +40,7 @@ struct fixture {
 	int fd;
 };
 
-static struct fixture start(const struct sess_broker *b, bool placed)
+static struct fixture start(const struct accounts *b, bool placed)
 {
 	struct fixture f = {.fd = fd_memfd("test", FIRST + SIZE)};
 	struct hostmem_file file = {
@@ -49,7 +49,7 @@ static struct fixture start(const struct sess_broker *b, bool placed)
 
 	device_band_release();
 	cr_assert_eq(sess_new(&device_soft_ops, &cfg, b, &f.s), 0);
-	cr_assert_eq(hostmem_new(f.s, &file, &f.h), 0);
+	cr_assert_eq(hostmem_new(&f.s->env, &file, &f.h), 0);
 	f.s->hostmem = f.h;
 	cr_assert_eq(f.s->ops->ctx_create(f.s->dev, 0, &f.ctx), CUDA_SUCCESS);
 	return f;
@@ -71,7 +71,7 @@ static uint64_t blocks(const struct fixture *f)
 
 Test(hostmem, places_do_not_overlap_and_come_back)
 {
-	struct sess_broker none = {0};
+	struct accounts none = {0};
 	struct fixture f = start(&none, false);
 	struct hostmem_region g[4], again;
 
@@ -96,7 +96,7 @@ Test(hostmem, places_do_not_overlap_and_come_back)
 
 Test(hostmem, freed_pages_go_back_to_the_host)
 {
-	struct sess_broker none = {0};
+	struct accounts none = {0};
 	struct fixture f = start(&none, false);
 	struct hostmem_region g;
 	uint64_t before = blocks(&f);

@@ -9,7 +9,7 @@
 #include "session/session.h"
 
 /* Nobody counts, unless a test sets it. */
-static struct sess_broker broker;
+static struct accounts broker;
 
 Test(image, pieces_in_order)
 {

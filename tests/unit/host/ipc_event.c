@@ -68,8 +68,8 @@ static void setup(void)
 	ops.host_func = host_func;
 	ops.host_func_done = host_func_done;
 	s->ops = &ops;
-	s->broker.ipc_export = export;
-	s->broker.ipc_drop = drop;
+	s->accounts.ipc_export = export;
+	s->accounts.ipc_drop = drop;
 	e = s->ipc_events;
 }
 

@@ -168,7 +168,7 @@ static void open_session(void)
 {
 	struct device_config cfg = {
 		.tpcs = 2, .memory_bytes = MEMORY, .chunk_bytes = 128u << 10};
-	struct sess_broker b;
+	struct accounts b;
 
 	device_band_release();
 	cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sock), 0);

@@ -7,18 +7,22 @@
  *
  * A charge may wait for weftd: no lock is held that the worker's main thread could want.
  */
-#ifndef WEFT_SESS_WMEM_H
-#define WEFT_SESS_WMEM_H
+#ifndef WEFT_IPC_WMEM_H
+#define WEFT_IPC_WMEM_H
 
-#include "session/session.h"
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/macros.h"
+#include "ipc/accounts.h"
 
 /* Returns 0 or -EDQUOT: answer CUDA_ERROR_OUT_OF_MEMORY. */
-static inline int wmem_take(const struct sess_broker *b, uint64_t bytes)
+static inline int wmem_take(const struct accounts *b, uint64_t bytes)
 {
 	return b->wmem_charge ? b->wmem_charge(b->arg, bytes) : 0;
 }
 
-static inline void wmem_put(const struct sess_broker *b, uint64_t bytes)
+static inline void wmem_put(const struct accounts *b, uint64_t bytes)
 {
 	if (b->wmem_uncharge && bytes)
 		b->wmem_uncharge(b->arg, bytes);
@@ -28,8 +32,12 @@ static inline void wmem_put(const struct sess_broker *b, uint64_t bytes)
  * as there were at most. */
 #define WMEM_MANY 4096u
 
+struct wmem_many {
+	_Atomic uint64_t paid;
+};
+
 /* One more is to come, beside n. As wmem_take(). */
-static inline int wmem_many(const struct sess_broker *b, struct wmem_many *m, uint64_t n,
+static inline int wmem_many(const struct accounts *b, struct wmem_many *m, uint64_t n,
 			    uint64_t each)
 {
 	int r;
