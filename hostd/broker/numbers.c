@@ -235,7 +235,7 @@ struct worker *numbers_session(struct tenant *t, bool comes, uint64_t now_ns,
 /* ---- what an allocation could get ---- */
 
 /* What there is no room for on the device could be in host memory from the beginning
- * (memory/born.h), in whole chunks. */
+ * (memory/grant.h), in whole chunks. */
 static bool could_be_away(const struct placement_device *d,
 			  const struct placement_tenant *t, uint64_t bytes,
 			  uint64_t missing)

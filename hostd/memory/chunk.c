@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "memory/hostpool.h"
+#include "memory/ledger.h"
 #include "memory/region.h"
 
 static const uint8_t piece_next[] = {
@@ -148,7 +149,7 @@ void chunk_count_locked(struct space *sp, struct space_chunk *c)
 	if (now.movable > was->movable)
 		hostpool_kick(sp->hostpool);
 	*was = now;
-	tell_usage_locked(sp);
+	ledger_publish_locked(sp);
 }
 
 /* What is mapped nowhere is within reach: nothing has to be done before it is used. */

@@ -10,7 +10,7 @@
  * swapped.
  *
  *	state		memory			may become
- *	FREE		none			RESIDENT, MAPPED (born.h)
+ *	FREE		none			RESIDENT, MAPPED (grant.h)
  *	RESIDENT	device			LEAVING, FREE
  *	LEAVING		device, being read	MAPPED, SWAPPED, RESIDENT (it failed)
  *	MAPPED		host, same address	RETURNING, FREE

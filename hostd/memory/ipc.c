@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "ipc/share.h"
 #include "memory/hostpool.h"
+#include "memory/ledger.h"
 #include "memory/region.h"
 
 /* What comes home may be less than was away when that was asked for, but rarely. */
@@ -404,7 +405,7 @@ void share_end_locked(struct space *sp, struct space_chunk *c)
 		b->ipc_close(b->arg, was.name);
 	} else {
 		sp->n_exported -= was.n_pieces;
-		uncharged_locked(sp, was.size);
+		ledger_unbook_locked(sp, was.size);
 		b->ipc_drop(b->arg, was.name);
 	}
 }

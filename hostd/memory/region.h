@@ -129,29 +129,13 @@ struct page *page_at_locked(struct space *sp, CUdeviceptr addr);
 /* Enters or (r NULL) clears a region's pages. Returns 0 or -ENOMEM. */
 int pages_set_locked(struct space *sp, CUdeviceptr base, uint64_t size, struct region *r);
 
-/* Books what the broker has granted (space_charge()), or what it has taken back. */
-void charged_locked(struct space *sp, uint64_t bytes);
-void uncharged_locked(struct space *sp, uint64_t bytes);
-/* Writes the books where weftd reads them. */
-void tell_usage_locked(struct space *sp);
-/* Gives it back as well. */
-void uncharge_locked(struct space *sp, uint64_t bytes);
-/* What space_charge_part() has charged. */
-void uncharge_part_locked(struct space *sp, uint64_t bytes, uint64_t away);
-/* The same of memory that is away: the broker has taken the charge back already. */
-void uncharge_away_locked(struct space *sp, uint64_t bytes);
-
 /* What is mapped at addr, in a range or behind an allocation; NULL: nothing. */
 struct mapping *mapping_at_locked(struct space *sp, CUdeviceptr addr);
 
 CUresult space_find_locked(struct space *sp, CUdeviceptr addr,
 			   struct space_range *ret_range);
 
-/* The caller has charged it, and uncharges it on failure. */
-CUresult chunk_new_locked(struct space *sp, uint64_t size, bool in_host_memory,
-			  struct space_chunk **ret_chunk);
-/* The same of one of born.h, which has what is away; it is gone if this fails. */
-CUresult chunk_born_locked(struct space *sp, struct space_chunk *c);
+/* Lets go of a reference; the last one gives its charge back. */
 void chunk_put_locked(struct space *sp, struct space_chunk *c);
 
 /* Keeps the memory of a chunk that is not charged (any more) for a moment. */

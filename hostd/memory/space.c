@@ -7,8 +7,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "memory/born.h"
+#include "memory/grant.h"
 #include "memory/hostpool.h"
+#include "memory/ledger.h"
 #include "memory/region.h"
 
 /* In the ids of small allocations, which count by themselves; pools have bit 62. */
@@ -98,7 +99,7 @@ static void give_back_locked(struct space *sp, struct space_chunk *c)
 		piece_set_state(c, p, PIECE_FREE);
 	}
 	chunk_count_locked(sp, c);
-	uncharge_locked(sp, bytes - c->bytes[PIECE_RESIDENT]);
+	ledger_uncharge_locked(sp, bytes - c->bytes[PIECE_RESIDENT]);
 }
 
 void space_give_back(struct space *sp)
@@ -112,14 +113,15 @@ void space_give_back(struct space *sp)
 	pthread_mutex_unlock(&sp->lock);
 }
 
-/* A region with memory of its own, readable and writable. Not charged any more if this
- * fails. */
-static CUresult backed_new(struct space *sp, enum region_kind kind, const struct born *ch,
+/* Makes a region with memory of its own, readable and writable, and lets go of what of
+ * the grant it did not need. */
+static CUresult backed_new(struct space *sp, enum region_kind kind, struct grant *g,
 			   struct region **ret_region)
 {
 	struct space_chunk *c;
-	CUresult r = born_chunk_locked(sp, ch, &c);
+	CUresult r = backing_new_locked(sp, g, &c);
 
+	grant_drop_locked(sp, g);
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = region_backed_locked(sp, kind, c, ret_region);
@@ -133,26 +135,27 @@ static unsigned class_of(uint64_t bytes)
 }
 
 /* A slab that has been charged, in worker memory as well. */
-static CUresult slab_region_new(struct space *sp, const struct born *ch,
+static CUresult slab_region_new(struct space *sp, struct grant *g,
 				struct region **ret_region)
 {
 	struct slab *slab;
 	CUresult r;
 
-	if (sp->spare && !ch->away) {
+	if (sp->spare && !g->away) {
 		wmem_put(sp->env->accounts, sizeof(*slab)); /* it has its own */
 		*ret_region = steal(sp->spare);
-		(*ret_region)->map->chunk->charged = true;
+		(*ret_region)->map->chunk->charged = true; /* has the grant's */
+		*g = (struct grant){0};
 		chunk_count_locked(sp, (*ret_region)->map->chunk);
 		return CUDA_SUCCESS;
 	}
 	slab = malloc(sizeof(*slab));
 	if (!slab) {
 		wmem_put(sp->env->accounts, sizeof(*slab));
-		born_uncharge_locked(sp, ch);
+		grant_drop_locked(sp, g);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	r = backed_new(sp, REGION_SLAB, ch, ret_region);
+	r = backed_new(sp, REGION_SLAB, g, ret_region);
 	if (r != CUDA_SUCCESS) {
 		wmem_put(sp->env->accounts, sizeof(*slab));
 		free(slab);
@@ -234,18 +237,18 @@ static bool alloc_in_slab(struct space *sp, uint32_t bytes, unsigned owner,
 	return done;
 }
 
-static CUresult alloc_small_locked(struct space *sp, const struct born *ch,
-				   uint32_t bytes, unsigned owner, CUdeviceptr *ret_addr)
+static CUresult alloc_small_locked(struct space *sp, struct grant *g, uint32_t bytes,
+				   unsigned owner, CUdeviceptr *ret_addr)
 {
 	struct region *rg;
 	CUresult r;
 
 	if (alloc_in_slab(sp, bytes, owner, ret_addr)) { /* new since the charge */
 		wmem_put(sp->env->accounts, sizeof(struct slab));
-		born_uncharge_locked(sp, ch);
+		grant_drop_locked(sp, g);
 		return CUDA_SUCCESS;
 	}
-	r = slab_region_new(sp, ch, &rg);
+	r = slab_region_new(sp, g, &rg);
 	if (r != CUDA_SUCCESS)
 		return r;
 	rg->owner = owner;
@@ -257,7 +260,7 @@ static CUresult alloc_small_locked(struct space *sp, const struct born *ch,
 }
 
 /* Memory for a slab, and for what is known of it. Waits. */
-static CUresult slab_charge(struct space *sp, struct born *ret_ch)
+static CUresult slab_charge(struct space *sp, struct grant *ret_g)
 {
 	CUresult r = space_entry(sp);
 
@@ -265,7 +268,7 @@ static CUresult slab_charge(struct space *sp, struct born *ret_ch)
 		r = CUDA_ERROR_OUT_OF_MEMORY;
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = born_charge(sp, SLAB_BYTES, ret_ch);
+	r = grant_take(sp, SLAB_BYTES, ret_g);
 	if (r != CUDA_SUCCESS)
 		wmem_put(sp->env->accounts, sizeof(struct slab));
 	return r;
@@ -275,18 +278,18 @@ static CUresult alloc_small(struct space *sp, uint32_t bytes, unsigned owner,
 			    CUdeviceptr *ret_addr)
 {
 	CUresult r = CUDA_SUCCESS;
-	struct born ch;
+	struct grant g;
 	bool done;
 
 	pthread_mutex_lock(&sp->lock);
 	done = alloc_in_slab(sp, bytes, owner, ret_addr);
 	pthread_mutex_unlock(&sp->lock);
 	if (!done)
-		r = slab_charge(sp, &ch);
+		r = slab_charge(sp, &g);
 	if (done || r != CUDA_SUCCESS)
 		return r;
 	pthread_mutex_lock(&sp->lock);
-	r = alloc_small_locked(sp, &ch, bytes, owner, ret_addr);
+	r = alloc_small_locked(sp, &g, bytes, owner, ret_addr);
 	pthread_mutex_unlock(&sp->lock);
 	return r;
 }
@@ -296,7 +299,7 @@ static CUresult extent_new(struct space *sp, const struct region *what,
 			   CUdeviceptr *ret_addr)
 {
 	uint64_t size = ALIGN_UP(what->bytes, SPACE_PAGE);
-	struct born ch;
+	struct grant g;
 	struct region *rg;
 	CUresult r;
 
@@ -304,11 +307,11 @@ static CUresult extent_new(struct space *sp, const struct region *what,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	r = space_entry(sp);
 	if (r == CUDA_SUCCESS)
-		r = born_charge(sp, size, &ch);
+		r = grant_take(sp, size, &g);
 	if (r != CUDA_SUCCESS)
 		return r;
 	pthread_mutex_lock(&sp->lock);
-	r = backed_new(sp, what->kind, &ch, &rg);
+	r = backed_new(sp, what->kind, &g, &rg);
 	if (r == CUDA_SUCCESS) {
 		rg->bytes = what->bytes;
 		rg->owner = what->owner;
@@ -350,7 +353,7 @@ static void retire_slab(struct space *sp, struct region *rg)
 		region_free_locked(sp, rg);
 		return;
 	}
-	uncharge_locked(sp, SLAB_BYTES);
+	ledger_uncharge_locked(sp, SLAB_BYTES);
 	rg->map->chunk->charged = false;
 	chunk_count_locked(sp, rg->map->chunk);
 	slab_init(rg->slab);
@@ -613,55 +616,11 @@ void space_global_drop(struct space *sp, const void *module)
 	pthread_mutex_unlock(&sp->lock);
 }
 
-/* ---- accounts ---- */
-
-CUresult space_charge(struct space *sp, uint64_t bytes)
-{
-	const struct accounts *b = sp->env->accounts;
-
-	if (b->charge && b->charge(b->arg, bytes) < 0)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_mutex_lock(&sp->lock);
-	charged_locked(sp, bytes);
-	pthread_mutex_unlock(&sp->lock);
-	return CUDA_SUCCESS;
-}
-
-CUresult space_charge_part(struct space *sp, uint64_t bytes, uint64_t *ret_away)
-{
-	const struct accounts *b = sp->env->accounts;
-
-	*ret_away = 0;
-	if (!b->charge_part)
-		return space_charge(sp, bytes);
-	if (b->charge_part(b->arg, bytes, ret_away) < 0)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_mutex_lock(&sp->lock);
-	charged_locked(sp, bytes);
-	pthread_mutex_unlock(&sp->lock);
-	return CUDA_SUCCESS;
-}
-
-void space_uncharge(struct space *sp, uint64_t bytes)
-{
-	pthread_mutex_lock(&sp->lock);
-	uncharge_locked(sp, bytes);
-	pthread_mutex_unlock(&sp->lock);
-}
-
 void space_flush(struct space *sp)
 {
 	pthread_mutex_lock(&sp->lock);
 	if (sp->spare)
 		region_free_locked(sp, steal(sp->spare));
 	idle_flush_locked(sp);
-	pthread_mutex_unlock(&sp->lock);
-}
-
-void space_usage(struct space *sp, uint64_t *ret_used, uint64_t *ret_peak)
-{
-	pthread_mutex_lock(&sp->lock);
-	*ret_used = sp->used;
-	*ret_peak = sp->peak;
 	pthread_mutex_unlock(&sp->lock);
 }

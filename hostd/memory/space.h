@@ -177,8 +177,6 @@ CUresult space_handle_at(struct space *sp, CUdeviceptr addr, uint64_t *ret_handl
  * want, least of all the space's.
  */
 CUresult space_charge(struct space *sp, uint64_t bytes);
-/* The same, but so much of it as the device has no room for is to be in host memory. */
-CUresult space_charge_part(struct space *sp, uint64_t bytes, uint64_t *ret_away);
 void space_uncharge(struct space *sp, uint64_t bytes);
 
 /* Gives physical memory back that is kept for a moment. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "memory/hostpool.h"
+#include "memory/ledger.h"
 #include "memory/pieces.h"
 #include "memory/region.h"
 #include "memory/transfer.h"
@@ -97,7 +98,7 @@ static void settle(struct mover *mv, struct transfer *t)
 
 	t->c->moving--;
 	chunk_count_locked(sp, t->c);
-	tell_usage_locked(sp);
+	ledger_publish_locked(sp);
 	if (t->c->wanted)
 		pthread_cond_broadcast(&sp->settled);
 	mv->under_way -= t->size;

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "memory/born.h"
+#include "memory/grant.h"
 #include "memory/region.h"
 
 static bool whole_pages(uint64_t addr, uint64_t size)
@@ -81,17 +81,6 @@ CUresult space_unreserve(struct space *sp, CUdeviceptr addr, uint64_t size)
 
 /* ---- physical memory ---- */
 
-/* Not charged any more if this fails. */
-static CUresult host_chunk_locked(struct space *sp, uint64_t size,
-				  struct space_chunk **ret_chunk)
-{
-	CUresult r = chunk_new_locked(sp, size, true, ret_chunk);
-
-	if (r != CUDA_SUCCESS)
-		uncharge_locked(sp, size);
-	return r;
-}
-
 /* To be made so; NULL: no room to ask for it. */
 static struct space_chunk *compressible_new(const struct space *sp, uint64_t size)
 {
@@ -114,11 +103,12 @@ static bool made_compressible(struct space *sp, const struct space_chunk *c)
 	return true;
 }
 
-static CUresult device_chunk_locked(struct space *sp, const struct born *b,
-				    struct space_chunk **ret_chunk)
+static CUresult chunk_made_locked(struct space *sp, struct grant *g,
+				  struct space_chunk **ret_chunk)
 {
-	CUresult r = born_chunk_locked(sp, b, ret_chunk);
+	CUresult r = backing_new_locked(sp, g, ret_chunk);
 
+	grant_drop_locked(sp, g);
 	if (r == CUDA_SUCCESS && (*ret_chunk)->compressible)
 		(*ret_chunk)->compressible = made_compressible(sp, *ret_chunk);
 	return r;
@@ -127,24 +117,21 @@ static CUresult device_chunk_locked(struct space *sp, const struct born *b,
 CUresult space_chunk_new(struct space *sp, uint64_t size, enum dev_memory memory,
 			 struct space_chunk **ret_chunk)
 {
-	bool in_host_memory = memory == DEV_MEMORY_HOST;
-	struct born b = {.bytes = size};
+	struct grant g;
 	CUresult r;
 
 	if (!size || size % SPACE_PAGE)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (size > DEVICE_BAND_SIZE)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = in_host_memory ? space_charge(sp, size) : born_charge(sp, size, &b);
+	r = memory == DEV_MEMORY_HOST ? grant_take_host(sp, size, &g)
+				      : grant_take(sp, size, &g);
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (memory == DEV_MEMORY_COMPRESSIBLE && !b.chunk)
-		b.chunk = compressible_new(sp, size);
+	if (memory == DEV_MEMORY_COMPRESSIBLE && !g.chunk)
+		g.chunk = compressible_new(sp, size);
 	pthread_mutex_lock(&sp->lock);
-	if (!in_host_memory)
-		r = device_chunk_locked(sp, &b, ret_chunk);
-	else
-		r = host_chunk_locked(sp, size, ret_chunk);
+	r = chunk_made_locked(sp, &g, ret_chunk);
 	if (r == CUDA_SUCCESS)
 		list_append(&sp->chunks, &(*ret_chunk)->link);
 	pthread_mutex_unlock(&sp->lock);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "memory/born.h"
+#include "memory/grant.h"
 #include "memory/hostpool.h"
+#include "memory/ledger.h"
 #include "memory/pieces.h"
 #include "memory/region.h"
 
@@ -21,8 +22,8 @@ static struct piece *next_piece(struct space_chunk *c, uint64_t offset, uint64_t
 	return p;
 }
 
-/* What is away is there; the rest is to be had. */
-static struct space_chunk *born_new(struct space *sp, uint64_t size, uint64_t away)
+/* A chunk of which the last bytes lie in host memory; the rest is still to be made. */
+static struct space_chunk *spilled_new(struct space *sp, uint64_t size, uint64_t away)
 {
 	uint64_t here = size - away;
 	struct space_chunk *c = chunk_blank(size, count_pieces(sp, here, away));
@@ -47,39 +48,38 @@ static struct space_chunk *born_new(struct space *sp, uint64_t size, uint64_t aw
 	return c;
 }
 
-CUresult born_charge(struct space *sp, uint64_t bytes, struct born *ret)
+CUresult grant_take(struct space *sp, uint64_t bytes, struct grant *ret_g)
 {
-	CUresult r = space_charge_part(sp, bytes, &ret->away);
+	CUresult r;
 
-	ret->bytes = bytes;
-	ret->chunk = NULL;
-	if (r != CUDA_SUCCESS || !ret->away)
+	*ret_g = (struct grant){0};
+	r = ledger_charge_part(sp, bytes, &ret_g->away);
+	if (r != CUDA_SUCCESS)
 		return r;
-	ret->chunk = born_new(sp, bytes, ret->away);
-	if (ret->chunk)
+	ret_g->bytes = bytes;
+	if (!ret_g->away)
+		return CUDA_SUCCESS;
+	ret_g->chunk = spilled_new(sp, bytes, ret_g->away);
+	if (ret_g->chunk)
 		return CUDA_SUCCESS;
 	pthread_mutex_lock(&sp->lock);
-	uncharge_part_locked(sp, bytes, ret->away);
+	grant_drop_locked(sp, ret_g);
 	pthread_mutex_unlock(&sp->lock);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-void born_uncharge_locked(struct space *sp, const struct born *ch)
+CUresult grant_take_host(struct space *sp, uint64_t bytes, struct grant *ret_g)
 {
-	if (ch->chunk)
-		chunk_release(sp, ch->chunk);
-	uncharge_part_locked(sp, ch->bytes, ch->away);
+	CUresult r = space_charge(sp, bytes);
+
+	*ret_g = (struct grant){.bytes = r ? 0 : bytes, .in_host_memory = true};
+	return r;
 }
 
-CUresult born_chunk_locked(struct space *sp, const struct born *ch,
-			   struct space_chunk **ret_chunk)
+void grant_drop_locked(struct space *sp, struct grant *g)
 {
-	CUresult r;
-
-	*ret_chunk = ch->chunk;
-	r = ch->chunk ? chunk_born_locked(sp, ch->chunk)
-		      : chunk_new_locked(sp, ch->bytes, false, ret_chunk);
-	if (r != CUDA_SUCCESS)
-		uncharge_part_locked(sp, ch->bytes, ch->away);
-	return r;
+	if (g->chunk)
+		chunk_release(sp, steal(g->chunk));
+	ledger_uncharge_part_locked(sp, g->bytes, g->away);
+	g->bytes = g->away = 0;
 }

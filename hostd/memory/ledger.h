@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Private to memory/: the books of a space. What is charged to the tenant is charged by
+ * weftd first (ipc/accounts.h), then booked here, then told in the worker's page.
+ *
+ * space_charge(), space_uncharge() and space_usage() of space.h lie here, too.
+ */
+#ifndef WEFT_MEM_LEDGER_H
+#define WEFT_MEM_LEDGER_H
+
+#include <cuda.h>
+#include <stdint.h>
+
+struct space;
+
+/* Charges bytes, of which *ret_away are to lie in host memory. Without space.lock: waits.
+ * CUDA_SUCCESS or CUDA_ERROR_OUT_OF_MEMORY. */
+CUresult ledger_charge_part(struct space *sp, uint64_t bytes, uint64_t *ret_away);
+
+/* Takes off the books what weftd has taken back by itself. */
+void ledger_unbook_locked(struct space *sp, uint64_t bytes);
+
+/* Gives charges back: of memory on the device, of memory that is away, of both. */
+void ledger_uncharge_locked(struct space *sp, uint64_t bytes);
+void ledger_uncharge_away_locked(struct space *sp, uint64_t bytes);
+void ledger_uncharge_part_locked(struct space *sp, uint64_t bytes, uint64_t away);
+
+/* Writes use and residency into the worker's page. */
+void ledger_publish_locked(struct space *sp);
+
+#endif
