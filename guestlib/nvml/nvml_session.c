@@ -9,7 +9,7 @@
 #include "codec.h"
 #include "link.h"
 #include "nvml_session.h"
-#include "refused.h"
+#include "core/refused.h"
 
 static struct {
 	pthread_mutex_t lock;

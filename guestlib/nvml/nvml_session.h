@@ -48,7 +48,7 @@ enum nvml_return nvml_session_device(const struct nvml_device *dev,
 enum nvml_return nvml_enter(const struct nvml_device *dev, const void *out,
 			    const struct session_open_rep **ret_info);
 
-/* Counts something that is not here, for weftctl info (refused.h). */
+/* Counts something that is not here, for weftctl info (core/refused.h). */
 void nvml_refuse(enum refusal kind, const char *what);
 
 /* The only handle. */

@@ -12,7 +12,7 @@
 
 #include "../unit/guest/fake.h"
 #include "base/clock.h"
-#include "guest.h"
+#include "core/guest.h"
 
 #define BATCH   1000
 #define BATCHES 200

@@ -12,7 +12,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "code_cache.h"
+#include "core/code_cache.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -15,9 +15,9 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "guest.h"
+#include "core/guest.h"
 #include "lane.h"
-#include "process.h"
+#include "core/process.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

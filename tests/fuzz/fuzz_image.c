@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "image.h"
+#include "core/image.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -11,7 +11,7 @@ def calls_h(api):
 #define WEFT_CALLS_H
 
 #include "codec.h"
-#include "guest.h"
+#include "core/guest.h"
 
 /*
  * begin_X() begins command X: guest_begin() with the right size, padding zeroed, lengths of
@@ -222,7 +222,7 @@ def none_c(api):
  * prototypes would contradict, stays out.
  */
 #include "base/macros.h"
-#include "refuse.h"
+#include "core/refuse.h"
 """
     for e in api.fns:
         for s in e.symbols if e.cls == "none" else ():

@@ -20,7 +20,7 @@ def proc_rows(api):
 
 def procs_c(api):
     out = HEAD.format("what cuGetProcAddress finds")
-    out += '#include "gen/proc.h"\n#include "guest.h"\n\n'
+    out += '#include "gen/proc.h"\n#include "core/guest.h"\n\n'
     out += "const struct proc proc_table[] = {\n"
     rows = proc_rows(api)
     for name, since, e in rows:

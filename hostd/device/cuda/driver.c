@@ -66,7 +66,7 @@ static void load(void)
 	CUresult res;
 	int n = 0;
 
-	/* Compiled code is kept by the guest, for itself (guestlib/code_cache.h). */
+	/* Compiled code is kept by the guest, for itself (guestlib/core/code_cache.h). */
 	setenv("CUDA_CACHE_DISABLE", "1", 1);
 	cu.lib = dlopen(CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
 	if (!cu.lib) {

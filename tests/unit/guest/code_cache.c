@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/macros.h"
-#include "code_cache.h"
+#include "core/code_cache.h"
 
 static char top[64], folder[80];
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "feature.h"
-#include "guest.h"
+#include "core/guest.h"
 #include "fake.h"
 
 static const char image[] = ".version 9.0\n.target sm_75\n";

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 
-#include "guest.h"
+#include "core/guest.h"
 #include "fake.h"
 #include "refusal.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guest.h"
+#include "core/guest.h"
 #include "fake.h"
 
 #define BIG ((size_t)3500001) /* four pieces, none of them round */

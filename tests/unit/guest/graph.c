@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "graph_mem.h"
-#include "guest.h"
+#include "graph/mem.h"
+#include "core/guest.h"
 #include "fake.h"
 
 #define THREADS 4

@@ -4,10 +4,10 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "guest.h"
+#include "core/guest.h"
 #include "fake.h"
-#include "hostmem.h"
-#include "idle.h"
+#include "object/hostmem.h"
+#include "core/idle.h"
 
 static struct fake *fake;
 static CUcontext ctx;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "image.h"
+#include "core/image.h"
 
 struct container {
 	uint32_t magic;

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "guest.h"
+#include "core/guest.h"
 #include "fake.h"
-#include "process.h"
+#include "core/process.h"
 #include "refusal.h"
 
 static CUcontext retain(void)

@@ -6,7 +6,7 @@
 
 #include <criterion/criterion.h>
 
-#include "integrity.h"
+#include "core/integrity.h"
 
 static void check_md2(const char *text, const char *want)
 {

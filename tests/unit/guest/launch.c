@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "guest.h"
+#include "core/guest.h"
 #include "fake.h"
 
 static const char image[] = ".version 9.0\n.target sm_75\n";

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "pool.h"
+#include "object/pool.h"
 
 #define LIVE 5000
 

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "guest.h"
+#include "core/guest.h"
 #include "fake.h"
 
 #define THREADS 8

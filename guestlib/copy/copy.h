@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies. Every form of cuMemcpy* becomes rows between two sides, each host or device
+ * memory. Host memory that the device sees (hostmem.h) counts as the device's: such a
+ * copy is one message, and no byte passes through the lane.
+ */
+#ifndef WEFT_GUEST_COPY_H
+#define WEFT_GUEST_COPY_H
+
+#include "core/guest.h"
+
+struct copy_side {
+	bool device;
+	uint64_t addr; /* a pointer of this process if !device */
+	size_t pitch;  /* bytes from row to row */
+};
+
+struct copy {
+	struct copy_side dst, src;
+	size_t width, height; /* bytes, rows; either may be 0: nothing to do */
+	CUstream stream;
+	bool ptsz;
+	bool async;  /* a function with Async in its name */
+	bool shared; /* a side is host memory that the device sees: addr is its address
+		      * there, and a copy that is not async waits until it is done */
+	/* For shared ones: the device writes a number behind the copy; see stage.h. */
+	uint64_t mark;
+	uint32_t number;
+	uint64_t ctx; /* of a graph: done at once in that context, in no stream; else 0 */
+};
+
+/*
+ * If the device sees both sides (spans in bytes), makes them addresses of the device.
+ * CUDA_ERROR_INVALID_VALUE for a range that begins in host memory of ours and ends behind
+ * it.
+ */
+CUresult copy_share(struct copy *c, uint64_t dst_span, uint64_t src_span);
+
+struct guest_array;
+
+/* Where in an array; the side of the copy is memory if there is none. */
+struct copy_place {
+	struct guest_array *array;
+	size_t x, y, z; /* bytes, rows, slices */
+};
+
+/* A copy of slices, as cuMemcpy3D describes it. */
+struct copy_box {
+	struct copy rows; /* of the first slice */
+	size_t depth, dst_slice, src_slice;
+	struct copy_place dst_at, src_at;
+};
+
+/* The copy that a descriptor means, but for its stream; or what CUDA says of it. Whether
+ * the box lies within arrays is not checked: see array_copy_fits(). */
+CUresult copy_plan(const CUDA_MEMCPY3D *p, struct copy_box *ret_box);
+
+/*
+ * Does or queues the copy. Host memory may be reused when it returns: data for the device
+ * has been copied out, data from the device has arrived.
+ */
+CUresult copy_do(const struct copy *c);
+
+/* The same for a thread that has entered and a stream that was checked. */
+CUresult copy_rows(struct guest_thread *t, const struct copy *c, uint64_t stream);
+
+#endif

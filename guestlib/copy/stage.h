@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Staging for copies between the device and memory that it cannot see: a stage is shared
+ * host memory cut into slots. The processor moves bytes between the program's memory and
+ * slots, the device between slots and its own memory, side by side.
+ *
+ * The device says that it is done with slots by writing a number behind the copy, in
+ * stream order; no message comes back. Stages are kept in a pool of the process; one
+ * thread uses a stage at a time, but what it has begun may still be under way when the
+ * next one takes it.
+ */
+#ifndef WEFT_GUEST_STAGE_H
+#define WEFT_GUEST_STAGE_H
+
+#include "core/guest.h"
+
+#define STAGE_SLOT_BYTES (256u << 10)
+#define STAGE_SLOTS      16u
+
+struct stage;
+
+enum stage_use {
+	STAGE_TO_DEVICE,
+	STAGE_TO_HOST,
+};
+
+/* A stage from the pool, or a new one; NULL if there can be none. */
+struct stage *stage_take(struct guest_thread *t, enum stage_use use);
+
+/* Puts it back. idle false: what is under way may never end, so it is not used again. */
+void stage_put(struct stage *s, enum stage_use use, bool idle);
+
+/* A word of the stage into which the device is to write a number, behind a copy. */
+struct stage_mark {
+	uint64_t addr; /* 0: none */
+	uint32_t number;
+};
+
+/* Some slots that follow one another, or a part of one. */
+struct stage_piece {
+	unsigned slot, n;
+	char *mem;
+	uint64_t dev; /* the device's address of mem */
+	struct stage_mark mark;
+};
+
+/*
+ * Room for size bytes (at most STAGE_SLOTS slots) behind what was given out last. False
+ * if the device does not let go of it soon.
+ */
+bool stage_room(struct stage *s, size_t size, struct stage_piece *ret);
+
+/* Sets ret->mark: the copy that carries it is the last that uses the piece. */
+void stage_mark(struct stage *s, struct stage_piece *p);
+
+/* True once the device has written it; waits for a moment. */
+bool stage_done(struct stage *s, const struct stage_piece *p);
+
+/* ---- small copies: many in one slot ---- */
+
+enum stage_small {
+	STAGE_POSTED, /* nobody waits for them */
+	STAGE_TAKEN,  /* the program waits until they are taken (copy_take) */
+};
+
+/*
+ * Room in the thread's own stage for a small copy (at most a slot) to the device in a
+ * stream. Its mark, if it has one, stands for the copies before it, in the slot before.
+ * False if there is no room.
+ */
+bool stage_append(struct guest_thread *t, enum stage_small kind, uint64_t stream,
+		  size_t size, struct stage_piece *ret);
+
+/* The stream ends, or the thread: slots in hand get their marks. */
+void stage_close(struct guest_thread *t, uint64_t stream);
+void stage_thread_end(struct guest_thread *t);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages that concern the session itself, and those that only contexts send. */
+#ifndef WEFT_GUEST_SESSION_H
+#define WEFT_GUEST_SESSION_H
+
+#include "core/process.h"
+
+/*
+ * The first command of a session: agrees on the API description and fills *ret_device.
+ * SYSTEM_DRIVER_MISMATCH when the host's description differs.
+ */
+CUresult session_open(struct guest_thread *t, struct guest_device *ret_device,
+		      unsigned *ret_n_devices);
+
+/* The thread takes over the lane of one that has ended. */
+CUresult session_thread_begin(struct guest_thread *t);
+
+/* Posts which context the lane's commands are for; 0 none. */
+CUresult session_set_current(struct guest_thread *t, uint64_t ctx);
+
+CUresult session_ctx_create(struct guest_thread *t, uint64_t ctx, unsigned flags);
+CUresult session_ctx_destroy(struct guest_thread *t, uint64_t ctx);
+CUresult session_primary_retain(struct guest_thread *t, uint64_t ctx, unsigned flags);
+CUresult session_primary_release(struct guest_thread *t, uint64_t ctx);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What each calling thread has: its lane, its stack of contexts and what the worker was
+ * last told about it. Made on the thread's first call, ended by a thread-specific-data
+ * destructor. Only its own thread touches it.
+ */
+#ifndef WEFT_GUEST_THREAD_H
+#define WEFT_GUEST_THREAD_H
+
+#include "core/guest.h"
+
+struct guest_ctx;
+struct shared_lane;
+struct stage;
+
+#define EXTENTS 8
+
+/* Memory of the device that is known to be there; object/extent.h. */
+struct extents {
+	uint64_t generation;
+	unsigned next; /* to be replaced */
+	struct extent {
+		uint64_t base, size;
+	} of[EXTENTS];
+};
+
+struct guest_thread {
+	struct lane *lane;          /* NULL until a call needs it */
+	struct shared_lane *shared; /* whose lane that is, or NULL: its own */
+	struct guest_ctx *top;      /* current context, or NULL */
+	uint64_t wire_id; /* guest_ctx.wire_id of the lane's context at the worker */
+	unsigned depth, stack_room;
+	struct guest_ctx **stack; /* a reference each; stack[depth-1]==top */
+	CUstreamCaptureMode capture_mode;
+	struct stage *stage; /* of small copies, or NULL */
+	struct extents extents;
+	char *answer;      /* with a shared lane: the last one */
+	bool holds_shared; /* likewise: a command or its answer is under way */
+	bool in_host_func; /* runs a function of a stream, and has no lane meanwhile */
+	unsigned answered; /* questions, by ourselves */
+	/* Of its own default stream in one context; idle.h */
+	uint64_t own_idle_in; /* guest_ctx.wire_id */
+	_Atomic uint64_t own_idle;
+};
+
+/* A guest_ctx.wire_id of a context: what its handle has of its own, and above it how
+ * often it has come to life. */
+static inline uint64_t wire_id_make(uint64_t handle, uint32_t life)
+{
+	return (uint64_t)life << 32 | (uint32_t)(handle >> 4);
+}
+
+static inline uint64_t wire_id_next(uint64_t id)
+{
+	return id + (1ull << 32);
+}
+
+/* The handle in it. */
+static inline uint64_t wire_id_ctx(uint64_t id)
+{
+	return handle_make(HANDLE_CONTEXT, 0, 0) | (uint64_t)(uint32_t)id << 4;
+}
+
+/* The context that the thread's commands are for: its own, or the one lent to it. */
+static inline uint64_t thread_ctx(const struct guest_thread *t)
+{
+	return wire_id_ctx(t->wire_id);
+}
+
+extern __thread struct guest_thread *guest_self
+	__attribute__((tls_model("initial-exec")));
+
+/* The calling thread's state, without a lane. NULL only when out of memory. */
+struct guest_thread *thread_get(void);
+
+/* In a forked child: forgets the calling thread's state. */
+void thread_abandon(void);
+
+/* Opens the thread's lane, or shares one. CUDA_SUCCESS, OUT_OF_MEMORY or
+ * GUEST_ERROR_LOST. */
+CUresult thread_open_lane(struct guest_thread *t);
+
+/* Opens a lane that is t's alone; for a thread to come, whose t it is. */
+CUresult thread_open_own_lane(struct guest_thread *t);
+
+/* Makes t, with its lane, the state of the calling thread, which had none. Owns t on
+ * success. */
+CUresult thread_become(struct guest_thread *t);
+
+/* What is not anybody's any more. */
+void thread_free(struct guest_thread *t);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The captures under way, for the files that make them up; all of it under the graphs'
+ * lock.
+ *
+ *	capture.c       what is captured and what is not allowed meanwhile
+ *	capture_begin.c beginning and end
+ *	capture_info.c  the functions that ask, and those that set dependencies
+ *	capture_set.c   sets of nodes
+ */
+#ifndef WEFT_GUEST_CAPTURE_LIVE_H
+#define WEFT_GUEST_CAPTURE_LIVE_H
+
+#include "graph/capture.h"
+
+struct node_set {
+	struct graph_node **v;
+	size_t n, room;
+};
+
+struct cap_stream {
+	struct list link; /* capture.streams */
+	struct capture *capture;
+	uint64_t wire;               /* 0: it has been destroyed */
+	uint64_t ctx;                /* whose stream it is */
+	struct guest_thread *thread; /* likewise, if wire is PER_THREAD */
+	struct node_set deps;
+	CUgraphNode *shown; /* deps as cuStreamGetCaptureInfo gave them */
+	CUgraphEdgeData *edges;
+};
+
+struct cap_event {
+	struct list link; /* capture.events */
+	struct capture *capture;
+	struct guest_event *event; /* whose `captured` it is */
+	struct node_set deps;
+};
+
+struct capture {
+	struct list link;
+	uint64_t id;
+	CUstreamCaptureMode mode;
+	struct guest_thread *thread; /* that began it */
+	struct graph *graph;
+	bool own_graph; /* made for it */
+	bool invalid;
+	struct cap_stream *origin;
+	struct list streams, events;
+};
+
+extern struct list captures;
+
+/* ---- capture_set.c ---- */
+
+/* False: there is no memory, and the set has perhaps got some of them. */
+bool node_set_add(struct node_set *s, struct graph_node *n);
+bool node_set_join(struct node_set *s, const struct node_set *more);
+
+/* Adds nodes that a caller names, all of graph g. */
+CUresult node_set_collect(struct graph *g, const CUgraphNode *nodes, size_t n,
+			  struct node_set *set);
+
+/* ---- capture.c ---- */
+
+/* The stream in a capture, as it travels or as a caller gives it; NULL: in none. */
+struct cap_stream *capture_find(uint64_t wire);
+struct cap_stream *capture_find_stream(CUstream stream, bool ptsz);
+
+/* A stream joins; NULL: no memory. */
+struct cap_stream *capture_join(struct capture *c, uint64_t wire);
+void capture_event_forget(struct cap_event *e);
+
+/* Returns r, the reason. */
+CUresult capture_invalidate(struct capture *c, CUresult r);
+
+/* What the legacy stream may not be used for while a stream that waits for it is being
+ * captured. */
+CUresult capture_forbid_legacy(bool invalidate);
+
+/* ---- capture_begin.c ---- */
+
+/* Streams wait for the whole of what they depend on: no other edges can be given. */
+bool capture_edges_plain(const CUgraphEdgeData *data, size_t n);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that graphs allocate; under the graphs' lock unless said otherwise. */
+#ifndef WEFT_GUEST_GRAPH_MEM_H
+#define WEFT_GUEST_GRAPH_MEM_H
+
+#include "graph/graph.h"
+
+struct graph_block;
+
+/* What one allocation node allocates. */
+struct graph_mem {
+	struct list link;
+	unsigned refs; /* nodes and execs */
+	uint64_t graph_id;
+	struct graph_block *block;
+	CUDA_MEM_ALLOC_NODE_PARAMS params;
+	bool live;       /* allocated by a launch, freed by nobody yet */
+	bool taken_over; /* a later node of its graph has the block */
+};
+
+enum exec_mem_role {
+	EXEC_MEM_HELD,  /* allocated and freed by every launch */
+	EXEC_MEM_GIVES, /* a launch leaves it live */
+	EXEC_MEM_TAKES, /* a launch frees what was live */
+};
+
+/* An allocation that an executable graph has to do with. */
+struct exec_mem {
+	struct graph_mem *mem; /* a reference */
+	enum exec_mem_role role;
+};
+
+void graph_mem_put(struct graph_mem *m);
+
+/* Nodes looked at in search of memory that is free again; for tests. */
+extern uint64_t graph_mem_steps;
+
+/* The node frees what its graph has allocated, and no later node has that. */
+static inline bool graph_mem_reusable(const struct graph_node *n)
+{
+	const struct graph_mem *m = n->op.mem;
+
+	return n->op.type == CU_GRAPH_NODE_TYPE_MEM_FREE && !m->taken_over &&
+	       m->graph_id == n->graph->id;
+}
+
+/* The operations of the two kinds of nodes; p->dptr becomes the address. */
+CUresult graph_op_alloc(struct graph *g, const CUgraphNode *deps, size_t n,
+			CUDA_MEM_ALLOC_NODE_PARAMS *p, struct graph_op *ret_op);
+CUresult graph_op_free(struct graph *g, CUdeviceptr addr, struct graph_op *ret_op);
+
+/* Makes an exec's list: one for each node, then pairs are found. */
+void graph_mem_role(struct graph_mem *m, CUgraphNodeType type, struct exec_mem *ret);
+void graph_mem_pair(struct exec_mem *v, size_t n);
+
+/* A launch in a stream: INVALID_VALUE if it would allocate what is live, or free what is
+ * not. */
+CUresult graph_mem_launch(struct exec_mem *v, size_t n, bool auto_free, uint64_t stream);
+
+/* Without the lock: gives back what is not named any more. */
+void graph_mem_flush(void);
+
+#endif

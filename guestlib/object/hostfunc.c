@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * DOC: functions of the program in a stream
+ *
+ * The worker stops a stream at such a function and tells it to one helper thread of this
+ * process, which waits for that on a lane of its own, runs the function and asks for the
+ * next; asking says that the one before is done. The thread is made when first needed. It
+ * takes no signals: those are for the program's threads.
+ *
+ * Such a function may not call CUDA: a call that waited for its own stream would wait for
+ * ever. While it runs, the helper has no lane, and so guest_enter() refuses.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "calls.h"
+#include "graph/capture.h"
+#include "core/process.h"
+#include "core/thread.h"
+
+struct host_call {
+	struct list link; /* pending, in the order of posting */
+	uint64_t id;
+	CUhostFn fn; /* or else callback */
+	CUstreamCallback callback;
+	CUstream stream;
+	void *arg;
+	bool always; /* even after an error */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list pending = {&pending, &pending};
+static uint64_t next_id = 1;
+static bool helper_runs;
+static _Atomic unsigned outstanding; /* posted and not yet returned */
+
+/*
+ * Outstanding functions at most: launching one more waits, as the driver does when its
+ * queues are full. Half of what a device has places for: graphs have some, too.
+ */
+#define OUTSTANDING_MAX 8192u
+/* The host may die meanwhile. */
+#define LOOK_NS (100 * NSEC_PER_MSEC)
+static pthread_cond_t room = PTHREAD_COND_INITIALIZER;
+static unsigned waiting; /* for room; under the lock */
+
+static struct host_call *take(uint64_t id)
+{
+	struct host_call *c, *found = NULL;
+
+	pthread_mutex_lock(&lock);
+	list_for_each (c, &pending, link) {
+		if (c->id == id) {
+			found = c;
+			list_remove(&c->link);
+			break;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+static CUresult wait_for_next(struct guest_thread *t, uint64_t done_id, CUresult done,
+			      struct host_func_wait_rep *ret)
+{
+	struct host_func_wait_cmd *cmd = begin_host_func_wait(t);
+	struct lane_reply reply;
+	CUresult r;
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->done_id = done_id;
+	cmd->done_result = done;
+	r = guest_call_even_lost(t, sizeof(*ret), &reply);
+	if (r == CUDA_SUCCESS)
+		*ret = *(const struct host_func_wait_rep *)reply.body;
+	return r;
+}
+
+static struct lane *hide_lane(void)
+{
+	guest_self->in_host_func = true;
+	return steal(guest_self->lane);
+}
+
+static void show_lane(struct lane *l)
+{
+	guest_self->lane = l;
+	guest_self->in_host_func = false;
+}
+
+void hostfunc_run(CUhostFn fn, void *arg)
+{
+	struct lane *l = hide_lane();
+
+	fn(arg);
+	show_lane(l);
+}
+
+/* One has returned. */
+static void leave(void)
+{
+	atomic_fetch_sub(&outstanding, 1);
+	pthread_mutex_lock(&lock);
+	if (waiting)
+		pthread_cond_signal(&room);
+	pthread_mutex_unlock(&lock);
+}
+
+static CUresult wait_for_room(void)
+{
+	CUresult r = CUDA_SUCCESS;
+	struct timespec ts;
+
+	if (likely(atomic_load(&outstanding) < OUTSTANDING_MAX))
+		return CUDA_SUCCESS;
+	pthread_mutex_lock(&lock);
+	waiting++;
+	while (atomic_load(&outstanding) >= OUTSTANDING_MAX && r == CUDA_SUCCESS) {
+		clock_gettime(CLOCK_REALTIME, &ts);
+		ts.tv_nsec += LOOK_NS;
+		ts.tv_sec += ts.tv_nsec / NSEC_PER_SEC;
+		ts.tv_nsec %= NSEC_PER_SEC;
+		pthread_cond_timedwait(&room, &lock, &ts);
+		r = guest_gate();
+	}
+	waiting--;
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+static void run(struct host_call *c, CUresult status)
+{
+	if (c->callback) {
+		struct lane *l = hide_lane();
+
+		c->callback(c->stream, status, c->arg);
+		show_lane(l);
+	} else if (c->always) {
+		c->fn(c->arg);
+	} else if (status == CUDA_SUCCESS) {
+		hostfunc_run(c->fn, c->arg);
+	}
+	leave();
+}
+
+bool hostfunc_pending(void)
+{
+	return atomic_load_explicit(&outstanding, memory_order_acquire);
+}
+
+static CUresult run_next(const struct host_func_wait_rep *next)
+{
+	struct host_call *c = take(next->id);
+
+	if (!c)
+		return graph_host_run(next->id, next->status);
+	run(c, next->status);
+	free(c);
+	return CUDA_SUCCESS;
+}
+
+static void *helper(void *arg)
+{
+	struct host_func_wait_rep next = {0};
+	struct guest_thread *t = arg;
+	CUresult done = CUDA_SUCCESS, r = thread_become(t);
+
+	if (r)
+		thread_free(t);
+	while (r == CUDA_SUCCESS) {
+		r = wait_for_next(t, next.id, done, &next);
+		if (r == CUDA_SUCCESS)
+			done = run_next(&next);
+	}
+	log_debug("host functions end: %d", (int)r);
+	return NULL;
+}
+
+static CUresult start_helper_locked(void)
+{
+	struct guest_thread *t;
+	sigset_t all, old;
+	pthread_t thread;
+	CUresult r;
+
+	if (helper_runs)
+		return CUDA_SUCCESS;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = thread_open_own_lane(t); /* it waits in there nearly all the time */
+	if (r) {
+		thread_free(t);
+		return r;
+	}
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	r = pthread_create(&thread, NULL, helper, t) ? CUDA_ERROR_OUT_OF_MEMORY
+						     : CUDA_SUCCESS;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (r) {
+		thread_free(t);
+		return r;
+	}
+	pthread_detach(thread);
+	helper_runs = true;
+	return CUDA_SUCCESS;
+}
+
+CUresult hostfunc_start(void)
+{
+	CUresult r;
+
+	pthread_mutex_lock(&lock);
+	r = start_helper_locked();
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+uint64_t hostfunc_number(void)
+{
+	uint64_t id;
+
+	pthread_mutex_lock(&lock);
+	id = next_id++;
+	pthread_mutex_unlock(&lock);
+	return id;
+}
+
+/* Puts a call into the table, which owns it from then on. */
+static CUresult enqueue(struct host_call *c, uint64_t *ret_id)
+{
+	CUresult r;
+
+	pthread_mutex_lock(&lock);
+	r = start_helper_locked();
+	if (r == CUDA_SUCCESS) {
+		*ret_id = c->id = next_id++;
+		list_append(&pending, &c->link);
+		atomic_fetch_add(&outstanding, 1);
+	}
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+static CUresult post_wire(struct guest_thread *t, const struct host_call *what,
+			  uint64_t wire)
+{
+	struct host_call *c = malloc(sizeof(*c));
+	struct host_func_cmd *cmd;
+	uint64_t id;
+	CUresult r;
+
+	if (!c)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*c = *what;
+	r = enqueue(c, &id);
+	if (r) {
+		free(c);
+		return r;
+	}
+	cmd = begin_host_func(t);
+	if (!cmd) {
+		free(take(id));
+		leave();
+		return guest_lost(t);
+	}
+	cmd->stream = wire;
+	cmd->id = id;
+	return guest_post(t);
+}
+
+CUresult hostfunc_post(struct guest_thread *t, CUhostFn fn, void *arg, uint64_t wire)
+{
+	const struct host_call c = {.fn = fn, .arg = arg, .always = true};
+
+	return post_wire(t, &c, wire);
+}
+
+static CUresult post(const struct host_call *what, CUstream stream, bool ptsz)
+{
+	struct guest_thread *t;
+	uint64_t wire;
+	CUresult r = guest_enter(guest_need_on(stream), &t);
+
+	if (r == CUDA_SUCCESS)
+		r = guest_stream(stream, ptsz, &wire);
+	if (r)
+		return r;
+	if (!what->fn && !what->callback)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = wait_for_room();
+	return r ? r : post_wire(t, what, wire);
+}
+
+static CUresult capture(CUstream stream, CUhostFn fn, void *arg, bool ptsz)
+{
+	const CUDA_HOST_NODE_PARAMS p = {fn, arg};
+	struct graph_op op;
+	CUresult r = graph_op_host(&p, &op);
+
+	return r ? r : capture_add(stream, ptsz, &op);
+}
+
+static CUresult launch_host_func(CUstream stream, CUhostFn fn, void *arg, bool ptsz)
+{
+	struct host_call c = {.fn = fn, .stream = stream, .arg = arg};
+
+	if (unlikely(capture_wants(stream, ptsz)))
+		return capture(stream, fn, arg, ptsz);
+	return post(&c, stream, ptsz);
+}
+
+static CUresult add_callback(CUstream stream, CUstreamCallback callback, void *arg,
+			     unsigned flags, bool ptsz)
+{
+	struct host_call c = {.callback = callback, .stream = stream, .arg = arg};
+	CUresult r = guest_gate();
+
+	if (r)
+		return r;
+	return flags ? CUDA_ERROR_INVALID_VALUE : post(&c, stream, ptsz);
+}
+
+GUEST_PAIR(cuLaunchHostFunc, ptsz, (CUstream stream, CUhostFn fn, void *arg),
+	   launch_host_func, stream, fn, arg)
+GUEST_PAIR(cuStreamAddCallback, ptsz,
+	   (CUstream stream, CUstreamCallback callback, void *arg, unsigned int flags),
+	   add_callback, stream, callback, arg, flags)

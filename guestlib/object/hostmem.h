@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Host memory that the program has asked us for or registered. Where the session shares
+ * memory with its device it lies in regions of the band that guest, worker and device
+ * have mapped; otherwise it is ordinary memory of this process, and the table merely
+ * knows what was asked, for queries.
+ */
+#ifndef WEFT_GUEST_HOSTMEM_H
+#define WEFT_GUEST_HOSTMEM_H
+
+#include "core/guest.h"
+
+#define HOSTMEM_PAGE ((uintptr_t)4096)
+
+/* A region at the worker, mapped in the band; size 0: none. */
+struct hostmem_region {
+	uint64_t addr, size;
+	uint64_t offset; /* in the window's file */
+	/* Its first twin_size bytes are mapped there once more, for memory that is to be
+	 * registered; 0: they are not. */
+	uintptr_t twin;
+	size_t twin_size;
+};
+
+struct hostmem {
+	uintptr_t base;
+	size_t size;     /* as asked for */
+	unsigned flags;  /* CU_MEMHOSTALLOC_* or CU_MEMHOSTREGISTER_* */
+	bool registered; /* the program's own */
+	bool alias;      /* where the device sees what is registered at host */
+	uintptr_t host;  /* base, or what it is an alias of */
+	uint64_t dev;    /* what the device calls base; 0: the device cannot see it */
+	uint64_t id;     /* CU_POINTER_ATTRIBUTE_BUFFER_ID, never reused */
+	uint64_t ctx;    /* guest_ctx.wire_id of the context that it goes with; 0: none */
+	struct hostmem_region region;
+	uintptr_t home; /* registered: where its own pages wait; 0: they are gone */
+};
+
+/* The range that contains addr. Thread-safe. */
+bool hostmem_find(uintptr_t addr, struct hostmem *ret_range);
+
+enum hostmem_view {
+	HOSTMEM_PRIVATE, /* the program's own memory, registered or not */
+	HOSTMEM_SHARED,  /* the device sees all of it */
+	HOSTMEM_OUTSIDE, /* begins in shared memory, or where only that may be, but is not
+			  * all of it in one range */
+};
+
+/*
+ * How the device sees [addr, addr + size); *ret_dev, its address there, is written only
+ * for HOSTMEM_SHARED. Lock-free, any thread.
+ */
+enum hostmem_view hostmem_view(uint64_t addr, uint64_t size, uint64_t *ret_dev);
+
+/* ---- regions ---- */
+
+/* CUDA_ERROR_NOT_SUPPORTED: this session has none, or no more of them. */
+CUresult hostmem_region_new(struct guest_thread *t, size_t size,
+			    struct hostmem_region *ret_region);
+
+/* Waits for the device; one of size 0 is none. */
+CUresult hostmem_region_free(struct guest_thread *t, const struct hostmem_region *g);
+
+/* For memory that is registered: one that is kept, with what the last had in it, or a new
+ * one; and what becomes of it afterwards. */
+CUresult hostmem_region_again(struct guest_thread *t, size_t size,
+			      struct hostmem_region *ret_region);
+CUresult hostmem_region_keep(struct guest_thread *t, const struct hostmem_region *g);
+
+/* Until what was submitted to the current context so far has ended. */
+CUresult hostmem_wait_device(struct guest_thread *t);
+
+/* Allocations up to here are blocks of shared regions. */
+#define HOSTMEM_SMALL ((size_t)256 << 10)
+
+/* As hostmem_region_new() and _free(); the size is that of the allocation. */
+CUresult hostmem_small_new(struct guest_thread *t, size_t size, uint64_t *ret_addr);
+CUresult hostmem_small_free(struct guest_thread *t, uint64_t addr, size_t size);
+
+/* ---- hostmem_swap.c: the program's pages; at and size are multiples of HOSTMEM_PAGE
+ * ----
+ */
+
+/* Whether these pages can be replaced while the program's other threads use them. */
+bool hostmem_may_swap(uintptr_t at, size_t size);
+
+/* Puts the region's pages in the place of ordinary memory, with its contents, and the
+ * other way round; stores of other threads in between are kept. *ret_home: where the
+ * memory's own pages are meanwhile, or 0. The region's twin is made or used up. 0 or
+ * -errno, and then all is as it was, or (-ENOMEM, the other way round) part of it still
+ * the region's. */
+int hostmem_share_pages(struct hostmem_region *g, uintptr_t at, size_t size,
+			uintptr_t *ret_home);
+int hostmem_unshare_pages(struct hostmem_region *g, uintptr_t at, size_t size,
+			  uintptr_t home);
+
+/* In a forked child: memory has no other pages there than those it has. */
+void hostmem_drop_home(uintptr_t home, size_t size);
+
+void hostmem_swap_after_fork(void);
+
+/* ---- hostmem.c, hostmem_api.c and hostmem_register.c ---- */
+
+/* As cuMemHostAlloc(), for the library itself: memory that goes with no context. */
+CUresult hostmem_alloc_own(struct guest_thread *t, size_t size, void **ret_p);
+
+/* As cuMemFreeHost(), in a capture as well. */
+CUresult hostmem_free(struct guest_thread *t, void *p);
+
+/* A context is about to end, of which ctx and wire_id are handle and guest_ctx.wire_id:
+ * what was allocated and registered in it ends before. Waits for its work. */
+void hostmem_drop_ctx(struct guest_thread *t, uint64_t ctx, uint64_t wire_id);
+
+/* What has been taken out of the table is no longer registered. */
+CUresult hostmem_unregister(struct guest_thread *t, struct hostmem *h);
+
+/* Adds a range; h->id is chosen here. INVALID_VALUE or HOST_MEMORY_ALREADY_REGISTERED
+ * if it overlaps another one. */
+CUresult hostmem_insert(const struct hostmem *h);
+
+/* Replaces what is known of the range that begins at h->base; false if there is none. */
+bool hostmem_replace(const struct hostmem *h);
+
+/* Takes the range out that begins at base. */
+bool hostmem_take(uintptr_t base, bool registered, struct hostmem *ret);
+
+/* Takes any range out that goes with that context. */
+bool hostmem_take_of(uint64_t wire_id, struct hostmem *ret);
+
+/* Around a fork, by the thread that forks: in the child registered memory is its own, and
+ * as it was before. The table does not change in between. */
+void hostmem_before_fork(void);
+void hostmem_after_fork_parent(void);
+void hostmem_after_fork_child(void);
+
+#endif

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * DOC: cuMemHostAlloc() and its kin
+ *
+ * An allocation is a region of the band: the worker makes it and maps it for the device,
+ * then it is mapped here at the same address. Memory that cannot be shared is ordinary
+ * memory: copies work, mapping does not.
+ */
+#include <sys/mman.h>
+
+#include "calls.h"
+#include "object/context.h"
+#include "object/hostmem.h"
+#include "core/process.h"
+#include "core/refuse.h"
+#include "core/thread.h"
+
+#define ALLOC_FLAGS                                                                      \
+	(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |                          \
+	 CU_MEMHOSTALLOC_WRITECOMBINED)
+
+/* ---- memory of ours ---- */
+
+static CUresult alloc_private(struct hostmem *h)
+{
+	void *p = mmap(NULL, ALIGN_UP(h->size, HOSTMEM_PAGE), PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	h->base = (uintptr_t)p;
+	return CUDA_SUCCESS;
+}
+
+static CUresult free_pages(struct guest_thread *t, const struct hostmem *h)
+{
+	if (h->region.size)
+		return hostmem_region_free(t, &h->region);
+	if (h->dev)
+		return hostmem_small_free(t, h->base, h->size);
+	munmap((void *)h->base, ALIGN_UP(h->size, HOSTMEM_PAGE));
+	return CUDA_SUCCESS;
+}
+
+static CUresult alloc_pages(struct guest_thread *t, struct hostmem *h)
+{
+	CUresult r = CUDA_ERROR_NOT_SUPPORTED;
+	uint64_t addr;
+
+	if (h->size <= HOSTMEM_SMALL)
+		r = hostmem_small_new(t, h->size, &addr);
+	if (r == CUDA_ERROR_NOT_SUPPORTED) { /* for a slab there may be no room */
+		r = hostmem_region_new(t, h->size, &h->region);
+		addr = h->region.addr;
+	}
+	if (r == CUDA_SUCCESS)
+		h->base = h->dev = addr;
+	else if (r == CUDA_ERROR_NOT_SUPPORTED &&
+		 !(guest_process.host_size && h->flags & CU_MEMHOSTALLOC_DEVICEMAP))
+		r = alloc_private(h);
+	else if (r == CUDA_ERROR_NOT_SUPPORTED)
+		r = CUDA_ERROR_OUT_OF_MEMORY; /* it is to be mapped, or not to be */
+	h->host = h->base;
+	return r;
+}
+
+static CUresult alloc(struct guest_thread *t, struct hostmem *h)
+{
+	CUresult r = alloc_pages(t, h);
+
+	if (r)
+		return r;
+	r = hostmem_insert(h);
+	if (r)
+		free_pages(t, h);
+	return r;
+}
+
+CUresult hostmem_alloc_own(struct guest_thread *t, size_t size, void **ret_p)
+{
+	struct hostmem h = {.size = size};
+	CUresult r = alloc(t, &h);
+
+	if (r == CUDA_SUCCESS)
+		*ret_p = (void *)h.base;
+	return r;
+}
+
+CUresult CUDAAPI cuMemHostAlloc(void **pp, size_t size, unsigned int flags)
+{
+	struct hostmem h = {.size = size, .flags = flags};
+	struct guest_thread *t;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r)
+		return r;
+	if (!pp || size > SIZE_MAX - HOSTMEM_PAGE || (flags & ~(unsigned)ALLOC_FLAGS))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!size) {
+		*pp = NULL;
+		return CUDA_SUCCESS;
+	}
+	r = guest_unsafe(t);
+	if (r)
+		return r;
+	h.ctx = t->wire_id;
+	r = alloc(t, &h);
+	if (r == CUDA_SUCCESS)
+		*pp = (void *)h.base;
+	return r;
+}
+
+CUresult CUDAAPI cuMemAllocHost_v2(void **pp, size_t size)
+{
+	return cuMemHostAlloc(pp, size, 0);
+}
+
+CUresult hostmem_free(struct guest_thread *t, void *p)
+{
+	struct hostmem h;
+
+	if (!hostmem_take((uintptr_t)p, false, &h))
+		return CUDA_ERROR_INVALID_VALUE;
+	return free_pages(t, &h);
+}
+
+CUresult CUDAAPI cuMemFreeHost(void *p)
+{
+	struct guest_thread *t;
+	CUresult r = guest_enter(NEED_INIT, &t);
+
+	if (r)
+		return r;
+	if (!p)
+		return CUDA_SUCCESS;
+	r = guest_unsafe(t);
+	return r ? r : hostmem_free(t, p);
+}
+
+static void wait_ctx(struct guest_thread *t, uint64_t ctx)
+{
+	struct cuCtxSynchronize_v2_cmd *cmd = begin_cuCtxSynchronize_v2(t);
+	struct lane_reply reply;
+
+	if (!cmd)
+		return;
+	cmd->ctx = ctx;
+	/* What its work came to ends with it. */
+	guest_call_even_lost(t, sizeof(struct cuCtxSynchronize_v2_rep), &reply);
+}
+
+void hostmem_drop_ctx(struct guest_thread *t, uint64_t ctx, uint64_t wire_id)
+{
+	struct hostmem h;
+	bool waited = false;
+
+	while (hostmem_take_of(wire_id, &h)) {
+		if (!waited)
+			wait_ctx(t, ctx);
+		waited = true;
+		if (h.registered)
+			hostmem_unregister(t, &h);
+		else
+			free_pages(t, &h);
+	}
+}
+
+/* ---- questions ---- */
+
+CUresult CUDAAPI cuMemHostGetFlags(unsigned int *flags, void *p)
+{
+	struct hostmem h;
+	CUresult r = ctx_check_current();
+
+	if (r)
+		return r;
+	if (!flags || !hostmem_find((uintptr_t)p, &h))
+		return CUDA_ERROR_INVALID_VALUE;
+	/* As the driver answers with unified addressing: all memory is mapped. */
+	*flags = h.flags | CU_MEMHOSTALLOC_DEVICEMAP;
+	if (!(h.flags & CU_MEMHOSTALLOC_WRITECOMBINED))
+		*flags &= ~(unsigned)CU_MEMHOSTALLOC_PORTABLE;
+	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *dptr, void *p,
+					      unsigned int flags)
+{
+	struct hostmem h;
+	CUresult r = ctx_check_current();
+
+	if (r)
+		return r;
+	if (!dptr || flags || !hostmem_find((uintptr_t)p, &h))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!h.dev)
+		return guest_refuse(REFUSAL_FEATURE, "cuMemHostGetDevicePointer");
+	*dptr = h.dev + ((uintptr_t)p - h.base);
+	return CUDA_SUCCESS;
+}

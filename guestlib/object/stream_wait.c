@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Waiting for streams, and asking them; core/idle.h says when nobody is asked. */
+#include "calls.h"
+#include "object/context.h"
+#include "core/idle.h"
+
+_Atomic uint64_t idle_calls __attribute__((aligned(64)));
+_Atomic uint64_t idle_ended;
+
+_Atomic uint64_t *idle_of_stream(struct guest_thread *t, uint64_t wire)
+{
+	if (wire == GUEST_STREAM_LEGACY)
+		return t->top ? &t->top->idle : NULL;
+	if (wire != GUEST_STREAM_PER_THREAD)
+		return stream_idle(wire);
+	if (t->own_idle_in != t->wire_id)
+		t->own_idle = 0;
+	t->own_idle_in = t->wire_id;
+	return &t->own_idle;
+}
+
+CUresult stream_wait(struct guest_thread *t, uint64_t wire)
+{
+	struct stream_synchronize_cmd *cmd;
+	struct lane_reply reply;
+	uint64_t now = idle_now();
+	CUresult r;
+
+	if (idle_is(idle_of_stream(t, wire)) && idle_may_answer(t))
+		return CUDA_SUCCESS;
+	cmd = begin_stream_synchronize(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->stream = wire;
+	r = guest_ask(t, sizeof(struct stream_synchronize_rep), &reply);
+	if (r == CUDA_SUCCESS)
+		idle_note(t, wire, now);
+	return r;
+}
+
+static CUresult ask(struct guest_thread *t, uint64_t wire)
+{
+	struct stream_query_cmd *cmd;
+	struct lane_reply reply;
+	uint64_t now = idle_now();
+	CUresult r;
+
+	if (idle_is(idle_of_stream(t, wire)) && idle_may_answer(t))
+		return CUDA_SUCCESS;
+	cmd = begin_stream_query(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->stream = wire;
+	r = guest_ask(t, sizeof(struct stream_query_rep), &reply);
+	/* Waiting for the legacy stream also waits for those that block it. */
+	if (r == CUDA_SUCCESS && wire != GUEST_STREAM_LEGACY)
+		idle_note(t, wire, now);
+	return r;
+}
+
+static CUresult enter(CUstream stream, bool ptsz, struct guest_thread **ret_t,
+		      uint64_t *ret_wire)
+{
+	CUresult r = guest_enter(guest_need_on(stream), ret_t);
+
+	if (r == CUDA_SUCCESS)
+		r = guest_stream(stream, ptsz, ret_wire);
+	return r ? r : guest_unsafe(*ret_t);
+}
+
+static CUresult query(CUstream stream, bool ptsz)
+{
+	struct guest_thread *t;
+	uint64_t wire;
+	CUresult r = enter(stream, ptsz, &t, &wire);
+
+	return r ? r : ask(t, wire);
+}
+
+static CUresult synchronize(CUstream stream, bool ptsz)
+{
+	struct guest_thread *t;
+	uint64_t wire;
+	CUresult r = enter(stream, ptsz, &t, &wire);
+
+	return r ? r : stream_wait(t, wire);
+}
+
+GUEST_PAIR(cuStreamQuery, ptsz, (CUstream stream), query, stream)
+GUEST_PAIR(cuStreamSynchronize, ptsz, (CUstream stream), synchronize, stream)
