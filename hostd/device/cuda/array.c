@@ -3,7 +3,9 @@
  * CUDA arrays: the driver's own. Where their memory lies and how it is laid out only the
  * driver knows, so they cannot move as chunks do.
  */
-#include "device/cuda/device.h"
+#include "device/cuda/copy.h"
+#include "device/cuda/memory.h"
+#include "device/cuda/output.h"
 
 #define REFUSED_FLAGS (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)
 

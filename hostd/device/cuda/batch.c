@@ -17,7 +17,9 @@
  */
 #include "base/clock.h"
 #include "device/cuda/graph.h"
+#include "device/cuda/launch.h"
 #include "device/cuda/module.h"
+#include "device/cuda/output.h"
 
 /* More than these bytes are parameters of a newer kind, which was not tried here. */
 #define PARAMS_MAX 4096

@@ -5,7 +5,9 @@
  * mapped for the guest before the driver sees it.
  */
 #include "base/clock.h"
-#include "device/cuda/device.h"
+#include "device/cuda/copy.h"
+#include "device/cuda/memory.h"
+#include "device/cuda/output.h"
 
 /* How long a stream is asked whether it has ended: as long as few bytes take. */
 #define ASK_NS (20 * NSEC_PER_USEC)

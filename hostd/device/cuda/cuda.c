@@ -5,59 +5,19 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "device/cuda/device.h"
+#include "device/cuda/copy.h"
+#include "device/cuda/graph.h"
+#include "device/cuda/launch.h"
+#include "device/cuda/memory.h"
+#include "device/cuda/module.h"
+#include "device/cuda/nvml.h"
+#include "device/cuda/output.h"
 #include "device/cuda/reach.h"
+#include "device/cuda/stream.h"
+#include "device/cuda/texture.h"
 #include "device/cuda/tsg.h"
 
-/* The context that is current on this thread, by its id: handles are reused, ids not. */
-static _Thread_local uint64_t current_ctx;
-
 /* ---- contexts ---- */
-
-CUresult cuda_enter(struct dev_ctx *ctx)
-{
-	CUresult res = (CUresult)atomic_load_explicit(&ctx->status, memory_order_relaxed);
-
-	if (res || current_ctx == ctx->id)
-		return res;
-	res = cu.cuCtxSetCurrent(ctx->cu);
-	current_ctx = res ? 0 : ctx->id;
-	return cuda_note(ctx, res);
-}
-
-/* Errors after which the driver gives the same answer to everything. */
-static bool is_sticky(CUresult res)
-{
-	switch (res) {
-	case CUDA_ERROR_ECC_UNCORRECTABLE:
-	case CUDA_ERROR_NVLINK_UNCORRECTABLE:
-	case CUDA_ERROR_CONTAINED:
-	case CUDA_ERROR_ILLEGAL_ADDRESS:
-	case CUDA_ERROR_LAUNCH_TIMEOUT:
-	case CUDA_ERROR_CONTEXT_IS_DESTROYED:
-	case CUDA_ERROR_ASSERT:
-	case CUDA_ERROR_HARDWARE_STACK_ERROR:
-	case CUDA_ERROR_ILLEGAL_INSTRUCTION:
-	case CUDA_ERROR_MISALIGNED_ADDRESS:
-	case CUDA_ERROR_INVALID_ADDRESS_SPACE:
-	case CUDA_ERROR_INVALID_PC:
-	case CUDA_ERROR_LAUNCH_FAILED:
-	case CUDA_ERROR_TENSOR_MEMORY_LEAK:
-	case CUDA_ERROR_EXTERNAL_DEVICE:
-		return true;
-	default:
-		return false;
-	}
-}
-
-CUresult cuda_note(struct dev_ctx *ctx, CUresult res)
-{
-	int none = CUDA_SUCCESS;
-
-	if (unlikely(is_sticky(res)))
-		atomic_compare_exchange_strong(&ctx->status, &none, (int)res);
-	return res;
-}
 
 static CUresult ctx_make(struct device *dev, unsigned flags, struct dev_ctx *ctx)
 {
@@ -81,7 +41,7 @@ static void ctx_drop(struct dev_ctx *ctx)
 	} else {
 		cu.cuCtxDestroy(ctx->cu);
 	}
-	current_ctx = 0;
+	cuda_leave();
 }
 
 static CUresult slots_make(struct dev_ctx *ctx)
@@ -123,7 +83,7 @@ static CUresult cuda_ctx_create(struct device *dev, unsigned flags,
 	if (!cuda_tsg_slices())
 		log_info("cuda: this driver keeps the copy engines' turns long: others' "
 			 "copies delay copies and mappings, 1 ms each");
-	current_ctx = 0;
+	cuda_leave();
 	res = cuda_enter(ctx);
 	if (!res)
 		res = slots_make(ctx);
@@ -249,8 +209,8 @@ static CUresult cuda_ctx_status(struct dev_ctx *ctx)
 
 	if (res)
 		return res;
-	res = cu.cuStreamQuery(CU_STREAM_LEGACY);
-	return is_sticky(res) ? cuda_note(ctx, res) : CUDA_SUCCESS;
+	(void)cuda_note(ctx, cu.cuStreamQuery(CU_STREAM_LEGACY));
+	return cuda_ctx_known(ctx);
 }
 
 static void cuda_ctx_fault(struct dev_ctx *ctx, char *ret_text, size_t size)

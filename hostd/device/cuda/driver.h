@@ -131,7 +131,7 @@
 	X(cuTexRefSetMaxAnisotropy)                                                      \
 	X(cuTexRefSetBorderColor)                                                        \
 	X(cuTexRefSetFlags)                                                              \
-	X(cuSurfRefSetArray)                                                          \
+	X(cuSurfRefSetArray)                                                             \
 	X(cuGraphCreate)                                                                 \
 	X(cuGraphDestroy)                                                                \
 	X(cuGraphAddNode)                                                                \

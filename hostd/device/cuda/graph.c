@@ -15,7 +15,9 @@
 #include <string.h>
 
 #include "device/cuda/graph.h"
+#include "device/cuda/launch.h"
 #include "device/cuda/module.h"
+#include "device/cuda/stream.h"
 
 #define NO_SLOT -1
 

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/cuda/copy.h"
 #include "device/cuda/graph.h"
 #include "device/cuda/module.h"
+#include "device/cuda/stream.h"
 
 CUDA_KERNEL_NODE_PARAMS cuda_kernel_node(const struct dev_launch *l,
 					 struct cuda_node_room *room)

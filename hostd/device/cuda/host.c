@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 
 #include "base/log.h"
-#include "device/cuda/device.h"
+#include "device/cuda/memory.h"
 
 static void *as_host(uint64_t addr)
 {

@@ -6,7 +6,6 @@
 #include <elf.h>
 #include <string.h>
 
-#include "device/cuda/device.h"
 #include "device/cuda/module.h"
 #include "device/image.h"
 #include "ptx/fatbin.h"

@@ -2,7 +2,6 @@
 /* The options of the driver's compiler and linker, and what they say in return. */
 #include <string.h>
 
-#include "device/cuda/device.h"
 #include "device/cuda/module.h"
 
 static unsigned option_add(struct cuda_jit *o, CUjit_option option, uintptr_t value)

@@ -2,8 +2,9 @@
 /* What functions are asked, and launches. */
 #include <string.h>
 
-#include "device/cuda/device.h"
+#include "device/cuda/launch.h"
 #include "device/cuda/module.h"
+#include "device/cuda/output.h"
 
 CUresult cuda_func_attribute(struct dev_func *f, CUfunction_attribute attr,
 			     int *ret_value)

@@ -5,7 +5,6 @@
  */
 #include <string.h>
 
-#include "device/cuda/device.h"
 #include "device/cuda/module.h"
 
 #define LOG_BYTES 28672u

@@ -7,8 +7,8 @@
 #include <errno.h>
 
 #include "base/log.h"
-#include "device/cuda/device.h"
 #include "device/cuda/hostpage.h"
+#include "device/cuda/memory.h"
 
 /* Device memory lies below the host part. */
 #define OWN_SIZE (DEVICE_HOST_BASE - DEVICE_BAND_BASE)

@@ -5,8 +5,9 @@
  */
 #include <string.h>
 
-#include "device/cuda/device.h"
+#include "device/cuda/launch.h"
 #include "device/cuda/module.h"
+#include "device/cuda/output.h"
 #include "device/image.h"
 
 /* ---- functions ---- */

@@ -22,8 +22,8 @@ struct dev_module {
 	struct dev_ctx *ctx;
 	struct list link;
 	CUmodule cu;
-	CUlibrary lib;  /* then cu is NULL */
-	uint64_t bytes; /* of device memory, about */
+	CUlibrary lib;         /* then cu is NULL */
+	uint64_t bytes;        /* of device memory, about */
 	_Atomic bool has_refs; /* to textures or surfaces, and they are used */
 	/* Under the device's lock: functions met so far, and those by index, once asked.
 	 */
@@ -53,5 +53,31 @@ bool cuda_part_ok(const void *image, size_t size);
  * linked form of the others.
  */
 bool cuda_image_ok(const void *image, size_t size, unsigned *ret_n, bool *ret_linked);
+
+/* Some module of the context, or NULL. */
+struct dev_module *cuda_module_first(struct dev_ctx *ctx);
+CUresult cuda_module_load(struct dev_ctx *ctx, const void *image, size_t image_size,
+			  struct dev_jit *jit, struct dev_module **ret_module);
+CUresult cuda_library_load(struct dev_ctx *ctx, const void *image, size_t image_size,
+			   struct dev_jit *jit, struct dev_module **ret_module);
+void cuda_module_unload(struct dev_module *mod);
+uint64_t cuda_module_memory(struct dev_module *mod);
+CUresult cuda_module_function(struct dev_module *mod, const char *name,
+			      struct dev_func **ret_func);
+CUresult cuda_module_global(struct dev_module *mod, const char *name,
+			    CUdeviceptr *ret_addr, size_t *ret_size);
+CUresult cuda_module_function_at(struct dev_module *mod, unsigned index,
+				 struct dev_func **ret_func, const char **ret_name);
+CUresult cuda_module_status(struct dev_module *mod);
+CUresult cuda_module_function_count(struct dev_module *mod, unsigned *ret_n);
+
+/* link.c */
+CUresult cuda_link_create(struct dev_ctx *ctx, const struct dev_jit *jit,
+			  struct dev_link **ret_link);
+CUresult cuda_link_add(struct dev_link *link, CUjitInputType type, const void *data,
+		       size_t size, const char *name, struct dev_jit *jit);
+CUresult cuda_link_complete(struct dev_link *link, struct dev_jit *jit,
+			    const void **ret_data, size_t *ret_size);
+void cuda_link_destroy(struct dev_link *link);
 
 #endif

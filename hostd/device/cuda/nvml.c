@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "device/cuda/device.h"
+#include "device/cuda/nvml.h"
 
 #define NVML_LIBRARY "libnvidia-ml.so.1"
 /* Room for so many processes on the GPU at first; a GPU that has more grows it, to the

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "device/cuda/device.h"
+#include "device/cuda/output.h"
 
 void cuda_output_open(struct device *dev)
 {

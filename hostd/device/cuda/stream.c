@@ -8,7 +8,9 @@
  * Each such number (slot) only grows: the n-th host function on a slot waits for n, so
  * the slot can be used again before the stream has looked at it.
  */
-#include "device/cuda/device.h"
+#include "device/cuda/memory.h"
+#include "device/cuda/output.h"
+#include "device/cuda/stream.h"
 
 struct host_op {
 	struct list link; /* device.host_ops */

@@ -3,8 +3,9 @@
  * Texture and surface references: the driver's, found anew for each change. They belong
  * to the module, so nothing is kept here.
  */
-#include "device/cuda/device.h"
+#include "device/cuda/copy.h"
 #include "device/cuda/module.h"
+#include "device/cuda/texture.h"
 
 /* A library's references are not to be had, here as natively. */
 static CUresult enter(struct dev_module *mod)

@@ -5,7 +5,8 @@
  */
 #include <string.h>
 
-#include "device/cuda/device.h"
+#include "device/cuda/copy.h"
+#include "device/cuda/texture.h"
 
 struct dev_texture {
 	struct dev_ctx *ctx;

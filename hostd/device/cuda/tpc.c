@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "device/cuda/device.h"
+#include "device/cuda/nvml.h"
 
 #define SLOT_GET  4
 #define SLOT_FREE 13

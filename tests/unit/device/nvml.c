@@ -6,7 +6,7 @@
 
 /* The table of the driver's functions names texture references. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-#include "device/cuda/device.h"
+#include "device/cuda/nvml.h"
 
 static struct device dev;
 
