@@ -5,7 +5,7 @@
  */
 #include <errno.h>
 
-#include "ptx/ptx_int.h"
+#include "ptx/ptx_insn.h"
 
 /* True if the current word is followed by ":". */
 static bool at_label(const struct ptx_parser *p)

@@ -6,7 +6,7 @@
 #ifndef WEFT_PTX_FORM_H
 #define WEFT_PTX_FORM_H
 
-#include "ptx/ptx_int.h"
+#include "ptx/ptx_insn.h"
 
 /*
  * Modifier classes. A word may be in several (".lo" is half of a product, or a

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "ptx/ptx_int.h"
+#include "ptx/ptx_insn.h"
 
 #define MAX_RET_ALIGN 128u /* return values begin at a multiple of it */
 

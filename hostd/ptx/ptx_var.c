@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "ptx/ptx_int.h"
+#include "ptx/ptx_insn.h"
 
 #define MAX_DIMS   16
 #define MAX_SHARED (16ull << 20) /* far above what any device has */
