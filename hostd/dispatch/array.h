@@ -2,7 +2,7 @@
 #ifndef WEFT_DISPATCH_ARRAY_H
 #define WEFT_DISPATCH_ARRAY_H
 
-#include "session/session.h"
+#include "session/command.h"
 
 struct sess_array {
 	struct sess_obj obj;

@@ -6,7 +6,7 @@
 #include <pthread.h>
 
 #include "graph/exec.h"
-#include "session/session.h"
+#include "session/command.h"
 
 struct sess_exec {
 	struct sess_obj obj;

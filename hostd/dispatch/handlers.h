@@ -20,7 +20,7 @@
 #include "session/hostfunc.h"
 #include "session/image.h"
 #include "session/linked.h"
-#include "session/session.h"
+#include "session/command.h"
 #include "ipc/wmem.h"
 
 /* The context of the lane, or return CUDA_ERROR_INVALID_CONTEXT from the handler. */

@@ -3,7 +3,7 @@
 
 #include "ops.h"
 #include "session/batch.h"
-#include "session/session.h"
+#include "session/command.h"
 
 bool batch_goes_on(const struct sess_lane *sl)
 {

@@ -6,7 +6,7 @@
 #include "memory/space.h"
 #include "session/code.h"
 #include "session/footprint.h"
-#include "session/session.h"
+#include "session/command.h"
 
 /* ---- instances ---- */
 

@@ -7,7 +7,7 @@
 #include "memory/space.h"
 #include "session/footprint.h"
 #include "session/hostfunc.h"
-#include "session/session.h"
+#include "session/command.h"
 
 static void ctx_fini(struct session *s, struct sess_obj *o)
 {

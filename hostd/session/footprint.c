@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "memory/space.h"
 #include "session/footprint.h"
-#include "session/session.h"
+#include "session/command.h"
 
 /* From a change until it is looked at, so that a burst of look-ups is looked at once. */
 #define SOON_NS (100 * NSEC_PER_MSEC)

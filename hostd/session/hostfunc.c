@@ -11,7 +11,7 @@
 
 #include "base/list.h"
 #include "session/hostfunc.h"
-#include "session/session.h"
+#include "session/command.h"
 #include "ipc/wmem.h"
 
 struct hostfunc {

@@ -20,7 +20,7 @@
 
 #include "base/fd.h"
 #include "session/ipc_event.h"
-#include "session/session.h"
+#include "session/command.h"
 #include "ipc/wmem.h"
 
 #define PAGE_BYTES 4096u

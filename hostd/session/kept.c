@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "session/session.h"
+#include "session/command.h"
 
 /* Moves what is kept to ret_objs, which has room for KEPT_SLOTS. Returns how many. */
 static unsigned empty(struct kept *k, struct sess_obj **ret_objs)

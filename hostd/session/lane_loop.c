@@ -11,6 +11,7 @@
 
 #include "dispatch.h"
 #include "ops.h"
+#include "session/command.h"
 #include "session/session.h"
 
 /* Kernels run on threads of the device; a lane's thread only decodes and submits. */

@@ -4,7 +4,7 @@
 
 #include "base/macros.h"
 #include "session/object.h"
-#include "session/session.h"
+#include "session/command.h"
 #include "ipc/wmem.h"
 
 int obj_table_init(struct obj_table *t)

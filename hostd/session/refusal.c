@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "session/session.h"
+#include "session/command.h"
 
 /* Names come from the guest and end up on an operator's terminal. */
 static void copy_clean(char *to, const char *from)

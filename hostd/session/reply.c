@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "dispatch.h"
-#include "session/session.h"
+#include "session/command.h"
 #include "ipc/wmem.h"
 
 /* A kernel's printf buffer holds 1 MiB unless told otherwise; a guest that never calls

@@ -9,7 +9,7 @@
  */
 #include <time.h>
 
-#include "session/session.h"
+#include "session/command.h"
 
 /* A lane polls for as long before it sleeps, and then some. */
 #define POLLS_NS  50000

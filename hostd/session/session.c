@@ -17,6 +17,7 @@
 #include "session/hostfunc.h"
 #include "session/image.h"
 #include "session/ipc_event.h"
+#include "session/command.h"
 #include "session/session.h"
 
 static void *ctx_hold(void *arg, struct dev_ctx **ret_ctx)

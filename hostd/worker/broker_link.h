@@ -7,6 +7,7 @@
 #define WEFT_WORKER_BROKER_LINK_H
 
 #include "ipc/msg.h"
+#include "session/command.h"
 #include "session/session.h"
 
 struct broker_link;

@@ -30,6 +30,7 @@
 #include "memory/move.h"
 #include "memory/space.h"
 #include "session/footprint.h"
+#include "session/command.h"
 #include "session/session.h"
 #include "worker/arrival.h"
 #include "worker/broker_link.h"

@@ -18,7 +18,7 @@
 #include <stdbool.h>
 
 #include "ipc/msg.h"
-#include "session/session.h"
+#include "session/command.h"
 
 struct broker_link;
 struct moving;

@@ -21,6 +21,7 @@
 #include "base/fd.h"
 #include "memory/move.h"
 #include "memory/space.h"
+#include "session/command.h"
 #include "session/session.h"
 #include "bench.h"
 

@@ -19,6 +19,7 @@
 #include "loopback.h"
 #include "memory/touch.h"
 #include "session/code.h"
+#include "session/command.h"
 #include "session/session.h"
 
 #define BURSTS        400

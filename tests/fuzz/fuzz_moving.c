@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "memory/move.h"
 #include "memory/space.h"
+#include "session/command.h"
 #include "session/session.h"
 #include "worker/broker_link.h"
 #include "worker/moving.h"

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "loopback.h"
+#include "session/command.h"
 #include "session/session.h"
 
 enum record_flag {

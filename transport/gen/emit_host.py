@@ -62,7 +62,7 @@ FLAGS = {"call": "DISPATCH_CALL", "post": "DISPATCH_POST", "any": "DISPATCH_CALL
 
 def dispatch_c(api):
     out = HEAD.format("trampolines from commands to handlers")
-    out += '#include "dispatch.h"\n#include "session/session.h"\n'
+    out += '#include "dispatch.h"\n#include "session/command.h"\n'
     out += "".join(map(trampoline, api.ops))
     out += "\nconst struct dispatch_row dispatch_table[WIRE_NUM_OPS] = {\n"
     for e in api.ops:

@@ -11,6 +11,7 @@
 #include "../device/band.h"
 #include "ops.h"
 #include "session/code.h"
+#include "session/command.h"
 #include "session/session.h"
 
 #define CTX       handle_make(HANDLE_CONTEXT, 1, 1)

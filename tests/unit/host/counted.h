@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 
+#include "session/command.h"
 #include "session/session.h"
 
 extern struct counted {

@@ -7,6 +7,7 @@
 #ifndef WEFT_TEST_HOST_FAKE_H
 #define WEFT_TEST_HOST_FAKE_H
 
+#include "session/command.h"
 #include "session/session.h"
 
 #define FAKE_STREAMS 8

@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "../device/band.h"
 #include "memory/hostmem.h"
+#include "session/command.h"
 #include "session/session.h"
 
 #define FIRST (1ull << 20)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "session/image.h"
-#include "session/session.h"
+#include "session/command.h"
 
 /* Nobody counts, unless a test sets it. */
 static struct accounts broker;

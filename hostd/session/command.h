@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the handling of a command stands on: the lane, the objects that it names, its
+ * reply. Generated dispatch code and the handlers in hostd/dispatch/ are written against
+ * this header; session.h says how a command passes through.
+ */
+#ifndef WEFT_SESS_COMMAND_H
+#define WEFT_SESS_COMMAND_H
+
+#include "session/session_private.h"
+
+/* ---- the gate (gate.h) ---- */
+
+/* Whose memory gives way depends on who has submitted work lately. */
+static inline void sess_submitted(struct session *s)
+{
+	struct timespec ts; /* some milliseconds early, for a quarter of the price */
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+	atomic_store_explicit(&s->count->last_submit_ns,
+			      (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec,
+			      memory_order_relaxed);
+}
+
+/* Around every operation of the device that may touch its memory. Returns 0, or -EPIPE:
+ * the session has ended. */
+static inline int sess_enter(struct sess_lane *sl)
+{
+	return gate_enter(&sl->s->gate, &sl->gate);
+}
+
+static inline void sess_leave(struct sess_lane *sl)
+{
+	gate_leave(&sl->gate);
+	if (unlikely(sl->s->touch.pages))
+		sess_submitted(sl->s);
+}
+
+/* Adds to a counter that only posted commands change: they run one at a time. */
+static inline void sess_count_posted(_Atomic uint64_t *c, uint64_t n)
+{
+	uint64_t before = atomic_load_explicit(c, memory_order_relaxed);
+
+	atomic_store_explicit(c, before + n, memory_order_relaxed);
+}
+
+/* Waits until every context has done what was submitted to it so far. */
+void sess_quiet(struct session *s);
+
+/* ---- objects (types in object.h) ---- */
+
+/*
+ * Finds the object that the guest calls h; pinned until the command ends. NULL if h is
+ * not a live object of that type, whatever else it is: answer CUDA_ERROR_INVALID_HANDLE
+ * (or what CUDA documents for the case).
+ */
+void *sess_get(struct sess_lane *sl, enum handle_type type, uint64_t h);
+
+/* Hands a reference over to the command: dropped when it ends. Returns o, or NULL (and
+ * drops it at once) if the command has too many. */
+void *sess_pin(struct sess_lane *sl, struct sess_obj *o);
+
+/* Make a context or a stream, not findable yet; the caller holds the reference. */
+CUresult sess_ctx_new(struct session *s, uint64_t h, unsigned flags,
+		      struct sess_ctx **ret_ctx);
+CUresult sess_stream_new(struct session *s, struct sess_ctx *ctx, uint64_t h,
+			 unsigned flags, int priority, struct sess_stream **ret_stream);
+
+/* What the first context has taken, for weftd to charge; once, before the guest comes. */
+uint64_t sess_overhead(struct session *s);
+
+/* Changes a limit; what it takes is charged. CUDA_ERROR_OUT_OF_MEMORY, or the device's.
+ */
+CUresult sess_ctx_set_limit(struct session *s, struct sess_ctx *ctx, CUlimit limit,
+			    size_t value);
+
+/* The lane's thread is about to wait for a command; it has one, or will get none. */
+void sess_lane_sleeps(struct sess_lane *sl);
+void sess_lane_wakes(struct sess_lane *sl);
+
+/* The guest has destroyed a context: lanes that sleep let go of it, others when they do.
+ * The caller holds a reference and no lock. */
+void sess_ctx_gone(struct session *s, struct sess_ctx *ctx);
+
+/* Drops the lane's own default streams of a context, or (NULL) of all. */
+void sess_drop_thread_streams(struct sess_lane *sl, struct sess_ctx *ctx);
+
+/*
+ * The stream that a command names: legacy, per-thread or a handle, of the lane's current
+ * context. *ret_stream is NULL for the legacy stream. Returns CUDA_SUCCESS,
+ * CUDA_ERROR_INVALID_HANDLE or CUDA_ERROR_INVALID_CONTEXT (no current context).
+ * *ret_ctx (may be NULL) is the context in which to submit: a handle's own.
+ */
+CUresult sess_stream(struct sess_lane *sl, uint64_t h, struct dev_stream **ret_stream,
+		     struct dev_ctx **ret_ctx);
+
+/* The same, with the context as an object of the session's. */
+CUresult sess_stream_in(struct sess_lane *sl, uint64_t h, struct dev_stream **ret_stream,
+			struct sess_ctx **ret_ctx);
+
+/* The device context current on the lane, or NULL: CUDA_ERROR_INVALID_CONTEXT. */
+static inline struct dev_ctx *sess_ctx_dev(const struct sess_lane *sl)
+{
+	return sl->ctx ? sl->ctx->dev : NULL;
+}
+
+/* The lane's current context or, without one, any that there is: for code that belongs to
+ * no context. Pinned until the command ends; NULL if there is none. */
+struct sess_ctx *sess_any_ctx(struct sess_lane *sl);
+
+/* The same outside of commands: a reference. */
+struct sess_ctx *sess_hold_ctx(struct session *s);
+
+/* The first n attributes of a function; what the device does not know is 0. */
+void sess_func_attributes(struct session *s, struct dev_func *f, int32_t *ret,
+			  unsigned n);
+
+/* What the tenant has left of device memory, and what it may have. */
+void sess_memory(struct session *s, uint64_t *ret_free, uint64_t *ret_total);
+
+/* Returns 0 or -errno (no broker). */
+int sess_tenant(struct session *s, struct msg_tenant *ret_tenant);
+
+/* ---- results ---- */
+
+/*
+ * Ends a command: rep starts with struct wire_result. Of a waiting command it becomes the
+ * reply (text that kernels printed goes ahead of it); of a command without a reply a
+ * failure is remembered for the next synchronising call. Returns 0 or negative.
+ */
+int sess_done(struct sess_lane *sl, const void *rep, uint32_t rep_size);
+
+/*
+ * For raw handlers: as lane_reply_begin()/lane_reply(); the first record of a reply is
+ * preceded by printed text. The body is zeroed, and res.sticky is filled in at the end.
+ * NULL when the lane is dead: return -EPIPE.
+ */
+void *sess_reply_begin(struct sess_lane *sl, uint16_t flags, uint32_t body_size,
+		       uint32_t payload_size, void **ret_payload);
+int sess_reply_end(struct sess_lane *sl);
+
+/* Remembers a failure for the next synchronising call; the first one wins. */
+void sess_defer(struct session *s, CUresult r);
+
+/* Takes note of what the device answered to a command without a reply, now or before. */
+void sess_failed(struct sess_lane *sl, uint16_t op, CUresult r);
+
+/* True if the command being handled has no reply. */
+static inline bool sess_posted(const struct sess_lane *sl)
+{
+	return sl->msg->hdr.flags & WIRE_F_ASYNC;
+}
+
+/*
+ * What a synchronising call returns: r, or, if r is success, the first failure of an
+ * earlier command without a reply, which is thereby reported.
+ */
+CUresult sess_sync_result(struct sess_lane *sl, CUresult r);
+
+/*
+ * Counts something that the guest was refused because it is not there, for weftctl info;
+ * the text is copied, at most REFUSAL_TEXT bytes, and need not be clean. With a total the
+ * count so far is that (or what it was, if more), else it is one more. Any thread.
+ */
+void sess_refuse(struct session *s, enum refusal kind, const char *what, uint64_t total);
+
+/*
+ * A lane that waits for the guest's own doing (a host function) does not keep the session
+ * alive: idle true before the wait, false after it.
+ */
+void sess_lane_idle(struct sess_lane *sl, bool idle);
+
+/* What the device calls with printed text (device_config.output); arg: the session. */
+void sess_output(void *arg, const char *text, size_t size);
+
+/* Handles one command on the lane; the body of a lane's thread, and of tests and fuzzing.
+ * Returns 0 or negative. */
+int sess_handle(struct sess_lane *sl, const struct lane_msg *msg);
+
+/* A lane without a thread, for sess_handle(). */
+void sess_lane_init(struct sess_lane *sl, struct session *s, struct lane *l,
+		    unsigned index);
+void sess_lane_fini(struct sess_lane *sl);
+
+/* Logs with tenant, session and sequence number, at most a few lines a second. */
+void sess_warn(struct sess_lane *sl, const char *fmt, ...) _printf_(2, 3);
+
+#endif
