@@ -2,7 +2,7 @@
 /*
  * Device memory. A worker takes memory only after it was granted here, so a tenant's use
  * never exceeds its limit, nor all use the device. Grants run a little ahead of use
- * (util/purse.h); what is ahead is taken back, without asking the worker, before anything
+ * (ipc/credit.h); what is ahead is taken back, without asking the worker, before anything
  * is refused, so limits are exact all the same.
  *
  * A worker's page is believed up to what the worker was granted; all of that comes back
@@ -26,9 +26,9 @@
 #define RESERVE_SHARE 64
 #define RESERVE_MAX   (512ull << 20)
 
-static struct purse *purse_of(const struct worker *w)
+static struct credit *credit_of(const struct worker *w)
 {
-	return &w->count->purse;
+	return &w->count->credit;
 }
 
 static bool has_session(const struct worker *w)
@@ -57,7 +57,7 @@ static uint64_t freed_moving(const struct worker *w)
 
 uint64_t account_worker(const struct worker *w)
 {
-	uint64_t spare = has_session(w) ? purse_spare(purse_of(w)) : 0;
+	uint64_t spare = has_session(w) ? credit_spare(credit_of(w)) : 0;
 
 	return w->charged - MIN(spare + freed_moving(w), w->charged);
 }
@@ -132,8 +132,8 @@ void account_ungrant(struct worker *w, uint64_t bytes)
 void account_take_back(struct worker *w)
 {
 	/* To look first leaves the page alone where there is nothing. */
-	if (purse_spare(purse_of(w)))
-		account_ungrant(w, purse_empty(purse_of(w)));
+	if (credit_spare(credit_of(w)))
+		account_ungrant(w, credit_drain(credit_of(w)));
 }
 
 /* Takes back what is ahead of use. */
@@ -160,7 +160,7 @@ static bool any_spare(const struct broker *b)
 	const struct worker *w;
 
 	list_for_each (w, &b->workers, link) {
-		if (has_session(w) && purse_spare(purse_of(w)))
+		if (has_session(w) && credit_spare(credit_of(w)))
 			return true;
 	}
 	return false;
@@ -236,17 +236,17 @@ uint64_t account_free(const struct broker *b)
 	return b->device_total > taken ? b->device_total - taken : 0;
 }
 
-/* Writes into a purse what its session may find there by itself. */
+/* Writes beside the credit what its session may find there by itself. */
 static void publish(struct worker *w)
 {
 	struct tenant *t = w->tenant;
 	struct broker *b = w->b;
 	uint64_t size = tenant_size(t), has = tenant_has(t), total = 0;
 	uint64_t quota = size > has ? size - has : 0, device = device_room(b);
-	struct purse *p = purse_of(w);
+	struct credit *p = credit_of(w);
 	bool over = has > tenant_max(t) || b->granted > b->device_total;
 
-	/* Only where nobody else's purse enters into the sum, nor what could move out. */
+	/* Only where nobody else's credit enters into the sum, nor what could move out. */
 	if (t->n_sessions == 1 && (quota <= device || (b->n_sessions == 1 && !b->swap)))
 		total = size;
 	if (over || has > size || gets_room(t))
@@ -262,7 +262,7 @@ void account_write_begin(struct broker *b)
 
 	list_for_each (w, &b->workers, link) {
 		if (has_session(w))
-			purse_write_begin(purse_of(w));
+			credit_write_begin(credit_of(w));
 	}
 }
 
@@ -274,7 +274,7 @@ void account_write_end(struct broker *b)
 		if (!has_session(w))
 			continue;
 		publish(w);
-		purse_write_end(purse_of(w));
+		credit_write_end(credit_of(w));
 	}
 }
 
@@ -290,7 +290,7 @@ static void grant_ahead(struct worker *w)
 	if (!list_empty(&w->b->holds))
 		return;
 	account_grant(w, ahead);
-	purse_put(purse_of(w), ahead);
+	credit_put(credit_of(w), ahead);
 }
 
 /* For its limit, or because the device is no larger. */
@@ -447,9 +447,9 @@ int account_attach(struct worker *w, struct tenant *t)
 
 void account_begin(struct worker *w)
 {
-	purse_write_begin(purse_of(w));
+	credit_write_begin(credit_of(w));
 	publish(w);
-	purse_write_end(purse_of(w));
+	credit_write_end(credit_of(w));
 	sample(w->tenant);
 }
 

@@ -24,7 +24,7 @@ static uint64_t room(uint64_t max, uint64_t used)
 
 uint64_t account_wmem(const struct worker *w)
 {
-	return w->wmem - MIN(purse_spare(&w->count->wmem), w->wmem);
+	return w->wmem - MIN(credit_spare(&w->count->wmem), w->wmem);
 }
 
 uint64_t account_wmem_tenant(const struct tenant *t)
@@ -51,7 +51,7 @@ static void take_back(const struct tenant *t)
 	struct worker *w;
 
 	list_for_each (w, &t->workers, tenant_link)
-		ungrant(w, purse_empty(&w->count->wmem));
+		ungrant(w, credit_drain(&w->count->wmem));
 }
 
 static void take_back_all(const struct broker *b)
@@ -102,7 +102,7 @@ int account_wmem_charge(struct worker *w, uint64_t bytes)
 	    bytes + ahead > room(w->b->host_max, w->b->host))
 		ahead = 0;
 	grant(w, bytes + ahead);
-	purse_put(&w->count->wmem, ahead);
+	credit_put(&w->count->wmem, ahead);
 	return 0;
 }
 

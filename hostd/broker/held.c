@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What worker processes really have of the device. The books believe a worker's purse
+ * What worker processes really have of the device. The books believe a worker's credit
  * and what it says has moved, as far as it was granted memory; one that was taken over
  * can say that it has given back what it keeps, or take memory from a driver without
  * having asked. So what each process has is looked at every second, by somebody else.
@@ -53,7 +53,7 @@ static uint64_t allowed(const struct worker *w)
 	return bytes;
 }
 
-/* A purse that says that much is free is taken at its word. */
+/* Credit that says that much is free is taken at its word. */
 static void take_back(struct worker *w, uint64_t has)
 {
 	if (has <= account_worker(w) + SLACK_MIN)

@@ -10,7 +10,7 @@
  * waits behind, in the tenant's own queue, until one of them has been answered. Only then
  * has it arrived, as far as the order between tenants goes: however many threads of a
  * tenant wait, another tenant waits behind those that stand. A pass over those who stand
- * reads purses and numbers once.
+ * reads credit and numbers once.
  */
 #include <errno.h>
 #include <stdlib.h>

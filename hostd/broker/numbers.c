@@ -90,7 +90,7 @@ static void read_tenant(struct tenant *t, struct placement_tenant *ret)
 	};
 }
 
-/* A purse does not tell when it was taken from: it counts as now. */
+/* Credit does not tell when it was taken from: it counts as now. */
 static void watch(struct worker *w, uint64_t now_ns)
 {
 	uint64_t used = account_worker(w);

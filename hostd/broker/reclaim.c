@@ -13,7 +13,7 @@
  * while tenants want more than there is, a little is kept free, which whoever comes may
  * have, and who is above its share fills it up again afterwards. A worker that frees
  * memory sends no message, so while anything is away or somebody waits, weftd looks at
- * the purses every few milliseconds, and never else.
+ * credit every few milliseconds, and never else.
  *
  * There is an end to what one tick does, whatever waits: others' messages come between
  * two of them.

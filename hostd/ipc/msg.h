@@ -25,7 +25,7 @@
  *				 where in the VM's window, if there is one
  *	worker -> weftd  HOST_UNCHARGE  bytes, total (where in the window); no answer
  *	worker -> weftd  WMEM_CHARGE  id, bytes: of the host's memory, for the worker to
- *				 hold; no more is granted than its purse has
+ *				 hold; no more is granted than its credit has
  *	worker -> weftd  MEMORY  id: how much is left?
  *	worker -> weftd  TENANT  id: how busy is it? The answer's fd is a file with a
  *				 struct msg_tenant
@@ -50,7 +50,7 @@
  *				 free now; the rest of the move goes on
  *	worker -> weftd  RECLAIMED  id, bytes (device memory that is free now, also if
  *				 it failed, besides what LEFT said; what was freed
- *				 instead is in the purse), result: 0, -EBUSY (work did
+ *				 instead is in the credit), result: 0, -EBUSY (work did
  *				 not end in time), -ENOSPC (nothing more can move),
  *				 -ENOMEM (no host memory) or -EIO; total: with -EBUSY, 1
  *				 if it waits on and QUIET follows
@@ -80,7 +80,7 @@
  *	door -> worker   GUEST   fd: the guest's socket; by what PASS and ATTACH or LANE
  *			 brought
  *
- * What is freed needs no message: util/purse.h.
+ * What is freed needs no message: ipc/credit.h.
  *
  * A worker or door whose end of the pair closes is gone; one that sees weftd's end close
  * ends at once.

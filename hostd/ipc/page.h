@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "refusal.h"
-#include "util/purse.h"
+#include "ipc/credit.h"
 
 #define WORKER_PAGE_SIZE 8192u
 
@@ -43,8 +43,8 @@ struct worker_page {
 	_Atomic uint64_t last_submit_ns; /* of work for the device; clock_now_ns() */
 
 	/* Both write: */
-	struct purse purse; /* device memory */
-	struct purse wmem;  /* worker memory */
+	struct credit credit; /* device memory */
+	struct credit wmem;   /* worker memory */
 
 	/* weftd writes, in clock_now_ns(): */
 	/* No host memory is to be made ahead until then, because somebody needs the

@@ -3,7 +3,7 @@
  * Worker memory: what a guest makes its worker hold in the host's own memory, as code,
  * graphs, copies on their way and tables of its objects. All of it is charged to the
  * tenant (worker.memory.max in weftd.conf(5)); most charges come out of what weftd has
- * granted ahead (util/purse.h) and cost no message.
+ * granted ahead (ipc/credit.h) and cost no message.
  *
  * A charge may wait for weftd: no lock is held that the worker's main thread could want.
  */

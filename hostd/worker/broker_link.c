@@ -22,11 +22,11 @@ struct question {
 
 struct broker_link {
 	int sock;
-	struct purse *purse;                        /* NULL: not yet */
-	struct purse *wmem;                         /* likewise */
+	struct credit *credit;                      /* NULL: not yet */
+	struct credit *wmem;                        /* likewise */
 	_Atomic uint64_t refused_ns, refused_bytes; /* of it, last */
 	/* How often weftd was told of memory that is freed; and, of these, what it had
-	 * looked at when it answered last. The purse does not know of others. */
+	 * looked at when it answered last. The credit does not know of others. */
 	_Atomic uint64_t told, heard;
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
@@ -88,14 +88,14 @@ static int ask(struct broker_link *b, struct msg *m, struct question *q)
 	return ask_with(b, m, -1, q);
 }
 
-void broker_link_set_purse(struct broker_link *b, struct purse *purse)
+void broker_link_set_credit(struct broker_link *b, struct credit *credit)
 {
-	b->purse = purse;
+	b->credit = credit;
 }
 
-void broker_link_set_wmem(struct broker_link *b, struct purse *purse)
+void broker_link_set_wmem(struct broker_link *b, struct credit *credit)
 {
-	b->wmem = purse;
+	b->wmem = credit;
 }
 
 static int link_charge(void *arg, uint64_t bytes)
@@ -105,7 +105,7 @@ static int link_charge(void *arg, uint64_t bytes)
 	struct question q;
 	int r;
 
-	if (b->purse && purse_take(b->purse, bytes))
+	if (b->credit && credit_take(b->credit, bytes))
 		return 0;
 	r = ask(b, &m, &q);
 	return r < 0 || q.answer.result < 0 ? -EDQUOT : 0;
@@ -119,7 +119,7 @@ static int link_charge_part(void *arg, uint64_t bytes, uint64_t *ret_away)
 	int r;
 
 	*ret_away = 0;
-	if (b->purse && purse_take(b->purse, bytes))
+	if (b->credit && credit_take(b->credit, bytes))
 		return 0;
 	r = ask(b, &m, &q);
 	if (r < 0 || q.answer.result < 0)
@@ -132,8 +132,8 @@ static void link_uncharge(void *arg, uint64_t bytes)
 {
 	struct broker_link *b = arg;
 
-	if (b->purse)
-		purse_put(b->purse, bytes);
+	if (b->credit)
+		credit_put(b->credit, bytes);
 }
 
 static void link_away_uncharge(void *arg, uint64_t bytes)
@@ -173,7 +173,7 @@ static int link_wmem_charge(void *arg, uint64_t bytes)
 	struct question q;
 	int r;
 
-	if (!b->wmem || purse_take(b->wmem, bytes))
+	if (!b->wmem || credit_take(b->wmem, bytes))
 		return 0;
 	if (bytes >= atomic_load(&b->refused_bytes) &&
 	    clock_now_ns() - atomic_load(&b->refused_ns) < REFUSED_NS)
@@ -191,7 +191,7 @@ static void link_wmem_uncharge(void *arg, uint64_t bytes)
 	struct broker_link *b = arg;
 
 	if (b->wmem)
-		purse_put(b->wmem, bytes);
+		credit_put(b->wmem, bytes);
 }
 
 static int link_memory(void *arg, uint64_t *ret_free, uint64_t *ret_total)
@@ -202,8 +202,8 @@ static int link_memory(void *arg, uint64_t *ret_free, uint64_t *ret_total)
 	struct question q;
 	int r;
 
-	if (b->purse && told == atomic_load(&b->heard) &&
-	    purse_look(b->purse, ret_free, ret_total))
+	if (b->credit && told == atomic_load(&b->heard) &&
+	    credit_look(b->credit, ret_free, ret_total))
 		return 0;
 	r = ask(b, &m, &q);
 	if (r < 0)

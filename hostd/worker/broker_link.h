@@ -15,10 +15,10 @@ struct broker_link;
 /* sock stays the caller's and is closed by nobody. Returns 0 or -ENOMEM. */
 int broker_link_new(int sock, struct broker_link **ret_link);
 
-/* From now on charges go through the purse. */
+/* From now on charges go through the credit. */
 /* The same of worker memory. */
-void broker_link_set_wmem(struct broker_link *b, struct purse *purse);
-void broker_link_set_purse(struct broker_link *b, struct purse *purse);
+void broker_link_set_wmem(struct broker_link *b, struct credit *credit);
+void broker_link_set_credit(struct broker_link *b, struct credit *credit);
 
 /* A number for a question that the caller sends, and whose answer it looks for, itself.
  */

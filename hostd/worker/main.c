@@ -674,7 +674,7 @@ static int start(struct worker *w)
 	w->s->owner = w;
 	r = map_counters(w->s);
 	if (r == 0)
-		broker_link_set_purse(w->link, &w->s->count->purse);
+		broker_link_set_credit(w->link, &w->s->count->credit);
 	if (r == 0)
 		broker_link_set_wmem(w->link, &w->s->count->wmem);
 	if (r == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * In the place of weft-worker: one that was taken over. It is granted memory for its
- * session, takes it, and with WEFT_EVIL=purse then says that it is free again, or with
+ * session, takes it, and with WEFT_EVIL=credit then says that it is free again, or with
  * WEFT_EVIL=more takes more than that. With another value it says and does what is true.
  */
 #include <stdlib.h>
@@ -64,8 +64,8 @@ int main(void)
 	if (m.result)
 		return 1;
 	take(GRANTED);
-	if (!strcmp(how, "purse"))
-		atomic_store(&count->purse.spare, UINT64_MAX / 2);
+	if (!strcmp(how, "credit"))
+		atomic_store(&count->credit.spare, UINT64_MAX / 2);
 	else if (!strcmp(how, "more"))
 		take(GRANTED);
 	for (;;)

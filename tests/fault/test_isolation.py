@@ -284,8 +284,8 @@ class TakenOver(unittest.TestCase):
                     ended = d.ctl("info")["ended"]
                     return ended[-1]["end"] if ended else None
 
-    def test_a_purse_that_lies(self):
-        self.assertEqual(self.has_memory("purse"), "worker: had more memory than it may")
+    def test_credit_that_lies(self):
+        self.assertEqual(self.has_memory("credit"), "worker: had more memory than it may")
 
     def test_more_than_was_granted(self):
         self.assertEqual(self.has_memory("more"), "worker: had more memory than it may")

@@ -204,8 +204,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		unsigned i = data[0] % WORKERS;
 
 		if (data[0] & 0x80)
-			purse_put(data[1] & 1 ? &pages[i].purse : &pages[i].wmem,
-				  number(data[2]));
+			credit_put(data[1] & 1 ? &pages[i].credit : &pages[i].wmem,
+				   number(data[2]));
 		if (data[0] & 0x40)
 			atomic_store(&pages[i].movable_bytes, number(data[3]));
 		if (data[0] & 0x20)

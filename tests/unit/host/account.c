@@ -81,7 +81,7 @@ static bool model_fits(const struct tenant *t, uint64_t bytes)
 /* As worker/broker_link.c does it. */
 static bool take(unsigned i, uint64_t bytes)
 {
-	return purse_take(&pages[i].purse, bytes) ||
+	return credit_take(&pages[i].credit, bytes) ||
 	       account_charge(&workers[i], bytes, false) == 0;
 }
 
@@ -150,7 +150,7 @@ static void check(void)
 		cr_assert_eq(left, want);
 		cr_assert_eq(total, MIN(t->memory.max, b.device_total));
 		/* what a session finds without asking is the same */
-		if (!purse_look(&pages[i].purse, &left, &total))
+		if (!credit_look(&pages[i].credit, &left, &total))
 			continue;
 		cr_assert_eq(left, want);
 		cr_assert_eq(total, MIN(t->memory.max, b.device_total));
@@ -203,7 +203,7 @@ static void step(void)
 			used[i] += fits ? bytes : 0;
 		} else {
 			bytes = MIN(bytes, used[i] - workers[i].overhead);
-			purse_put(&pages[i].purse, bytes);
+			credit_put(&pages[i].credit, bytes);
 			used[i] -= bytes;
 		}
 		break;
@@ -222,7 +222,7 @@ Test(account, random_against_model)
 	}
 }
 
-/* A worker that lies about its purse gets no more than it was granted, all together. */
+/* A worker that lies about its credit gets no more than it was granted, all together. */
 Test(account, liar)
 {
 	reset(1024 * MIB);
@@ -232,7 +232,7 @@ Test(account, liar)
 	attach(1, &tenants[1]);
 	cr_assert(take(1, 200 * MIB));
 	cr_assert(take(0, 100 * MIB));
-	atomic_store(&pages[0].purse.spare, UINT64_MAX);
+	atomic_store(&pages[0].credit.spare, UINT64_MAX);
 	cr_assert_eq(account_worker(&workers[0]), 0);
 	cr_assert_geq(account_device(&b), 200 * MIB);
 	cr_assert_eq(account_charge(&workers[1], 900 * MIB, false), -ENOMEM);
@@ -254,9 +254,9 @@ Test(account, lowered)
 	set_max(&tenants[0], 500 * MIB);
 	cr_assert_eq(account_tenant(&tenants[0]), 800 * MIB);
 	cr_assert(!take(0, 2 * MIB));
-	purse_put(&pages[0].purse, 200 * MIB);
+	credit_put(&pages[0].credit, 200 * MIB);
 	cr_assert(!take(0, 2 * MIB), "600 of 500");
-	purse_put(&pages[0].purse, 102 * MIB);
+	credit_put(&pages[0].credit, 102 * MIB);
 	cr_assert(take(0, 2 * MIB), "500 of 500");
 	cr_assert(!take(0, 2 * MIB));
 	cr_assert_eq(tenants[0].events.max, 3);
@@ -300,10 +300,10 @@ Test(account, set_aside)
 	b.keep_ready = 1;
 	start(0, 16 * MIB);
 	attach(0, &tenants[0]);
-	cr_assert(purse_look(&pages[0].purse, &before, &total));
+	cr_assert(credit_look(&pages[0].credit, &before, &total));
 	cr_assert_eq(before, (1024 - 32) * MIB);
 	start(1, 16 * MIB);
-	cr_assert(purse_look(&pages[0].purse, &left, &total));
+	cr_assert(credit_look(&pages[0].credit, &left, &total));
 	cr_assert_eq(left, before);
 	account_left(&tenants[0], &left, &total);
 	cr_assert_eq(left, before);
@@ -364,7 +364,7 @@ Test(account, freed_early)
 	away_freed(&workers[0], 60 * MIB);
 	account_left(&tenants[0], &left, &total);
 	cr_assert_eq(left, 64 * MIB);
-	cr_assert(!purse_look(&pages[0].purse, &seen, &total), "the purse cannot know");
+	cr_assert(!credit_look(&pages[0].credit, &seen, &total), "credit cannot know");
 	cr_assert_eq(account_charge(&workers[0], 60 * MIB, true), -EAGAIN);
 	cr_assert_eq(account_may(&workers[0], 60 * MIB), -EAGAIN);
 	cr_assert_eq(account_may(&workers[0], 66 * MIB), -ENOMEM);

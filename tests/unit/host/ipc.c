@@ -69,7 +69,7 @@ static void reset(void)
 
 static bool take(unsigned i, uint64_t bytes)
 {
-	return purse_take(&pages[i].purse, bytes) ||
+	return credit_take(&pages[i].credit, bytes) ||
 	       account_charge(&workers[i], bytes, false) == 0;
 }
 

@@ -193,7 +193,7 @@ void ask_for(struct mate *m, uint64_t bytes, bool part)
 	for (unsigned i = 0; i < ASKED_MAX; i++) {
 		if (m->asked[i].id)
 			continue;
-		if (purse_take(&m->page.purse, bytes)) {
+		if (credit_take(&m->page.credit, bytes)) {
 			m->has += bytes;
 			show(m);
 			return;
@@ -221,7 +221,7 @@ void give_up(struct mate *m, uint64_t bytes)
 	}
 	bytes = MIN(bytes, m->has);
 	m->has -= bytes;
-	purse_put(&m->page.purse, bytes);
+	credit_put(&m->page.credit, bytes);
 	show(m);
 }
 
@@ -368,7 +368,7 @@ static void check_left(void)
 		cr_assert_leq(left, total);
 		for (unsigned k = 0; k < WORKERS; k++) {
 			if (mates[k].w.tenant != &tenants[i] || mates[k].lies ||
-			    !purse_look(&mates[k].page.purse, &seen_left, &seen_total))
+			    !credit_look(&mates[k].page.credit, &seen_left, &seen_total))
 				continue;
 			cr_assert_eq(seen_left, left);
 			cr_assert_eq(seen_total, total);

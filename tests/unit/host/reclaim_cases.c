@@ -132,7 +132,7 @@ Test(reclaim, comes_back)
 	ask_in_pieces(&mates[1], 128 * MIB);
 	cr_assert_eq(mates[0].away, 128 * MIB);
 	mates[1].has -= 100 * MIB;
-	purse_put(&mates[1].page.purse, 100 * MIB);
+	credit_put(&mates[1].page.credit, 100 * MIB);
 	show(&mates[1]);
 	pass(50 * NSEC_PER_MSEC);
 	cr_assert_eq(mates[0].away, 28 * MIB);
@@ -243,7 +243,7 @@ Test(reclaim, ending_frees_enough)
 		cr_assert_eq(mates[2].has, late ? 64 * MIB : 0);
 		cr_assert_eq(mates[1].away, late ? 64 * MIB : 0);
 		mates[0].has = 0;
-		purse_put(&mates[0].page.purse, 128 * MIB);
+		credit_put(&mates[0].page.credit, 128 * MIB);
 		show(&mates[0]);
 		pass(50 * NSEC_PER_MSEC);
 		cr_assert_eq(mates[2].has, 64 * MIB);
@@ -264,7 +264,7 @@ Test(reclaim, ending_frees_for_the_first)
 	cr_assert_eq(mates[2].has + mates[3].has, 64 * MIB);
 	cr_assert_eq(mates[1].away, 64 * MIB);
 	mates[0].has = 0;
-	purse_put(&mates[0].page.purse, 64 * MIB);
+	credit_put(&mates[0].page.credit, 64 * MIB);
 	show(&mates[0]);
 	pass(50 * NSEC_PER_MSEC);
 	cr_assert_eq(mates[2].has + mates[3].has, 128 * MIB);
@@ -308,7 +308,7 @@ Test(reclaim, ending_wants_nothing)
 	cr_assert_eq(mates[0].away, 128 * MIB);
 	cr_assert_eq(mates[1].away, 192 * MIB);
 	mates[0].has = 0;
-	purse_put(&mates[0].page.purse, 128 * MIB);
+	credit_put(&mates[0].page.credit, 128 * MIB);
 	show(&mates[0]);
 	pass(50 * NSEC_PER_MSEC);
 	cr_assert_eq(mates[0].away, 128 * MIB);
@@ -396,7 +396,7 @@ Test(reclaim, frees_instead)
 	ask(&mates[2], 16 * MIB);
 	a.id = asked_to_move(&mates[0]);
 	mates[0].has -= 32 * MIB;
-	purse_put(&mates[0].page.purse, 32 * MIB);
+	credit_put(&mates[0].page.credit, 32 * MIB);
 	show(&mates[0]);
 	cr_assert_eq(reclaim_ended(&mates[0].w, &a, now), 0);
 	pass(NSEC_PER_MSEC);
@@ -707,7 +707,7 @@ Test(reclaim, freed_is_free)
 	pass(NSEC_PER_MSEC);
 	cr_assert_eq(mates[0].away, 136 * MIB);
 	mates[0].has = 0;
-	purse_put(&mates[0].page.purse, 64 * MIB);
+	credit_put(&mates[0].page.credit, 64 * MIB);
 	show(&mates[0]);
 	now += 50 * NSEC_PER_MSEC;
 	reclaim_tick(&b, now);
@@ -774,7 +774,7 @@ Test(reclaim, pressure)
 	cr_assert_eq(ready_tick(&b, now), UINT64_MAX);
 	stop(&mates[1]);
 	mates[0].has -= 200 * MIB;
-	purse_put(&mates[0].page.purse, 200 * MIB);
+	credit_put(&mates[0].page.credit, 200 * MIB);
 	show(&mates[0]);
 	now += NSEC_PER_SEC;
 	keep_ready();

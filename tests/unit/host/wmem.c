@@ -77,7 +77,7 @@ static uint64_t sum(const uint64_t *of, const struct tenant *t)
 /* As a worker does it. */
 static int charge(unsigned i, uint64_t bytes)
 {
-	if (purse_take(&pages[i].wmem, bytes))
+	if (credit_take(&pages[i].wmem, bytes))
 		return 0;
 	return account_wmem_charge(&workers[i], bytes);
 }
@@ -130,7 +130,7 @@ static void step(unsigned i)
 		pinned[i] = 0;
 		break;
 	case 2:
-		purse_put(&pages[i].wmem, part);
+		credit_put(&pages[i].wmem, part);
 		used[i] -= part;
 		break;
 	default:
@@ -166,12 +166,12 @@ Test(wmem, of_the_tenant_and_not_of_a_session)
 	cr_assert_eq(account_wmem_charge(&workers[0], UINT64_MAX - MIB), -EDQUOT);
 }
 
-/* A purse that says more than was granted is believed up to that. */
+/* Credit that says more than was granted is believed up to that. */
 Test(wmem, a_liar)
 {
 	reset(UINT64_MAX, 100 * MIB);
 	cr_assert_eq(charge(0, 10 * MIB), 0);
-	purse_put(&pages[0].wmem, 1ull << 60);
+	credit_put(&pages[0].wmem, 1ull << 60);
 	cr_assert_eq(account_wmem(&workers[0]), 0);
 	cr_assert_eq(charge(2, 100 * MIB), 0, "taken back");
 	cr_assert_eq(tenants[0].wmem, 100 * MIB);
