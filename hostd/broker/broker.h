@@ -29,7 +29,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/sockfile.h"
-#include "broker/conf.h"
+#include "util/conf.h"
 #include "ipc/msg.h"
 #include "util/range.h"
 #include "policies/placement.h"

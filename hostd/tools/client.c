@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "broker/conf.h"
+#include "util/conf.h"
 #include "tools/client.h"
 #include "tools/table.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/conf.h"
+#include "util/conf.h"
 #include "util/size.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -18,7 +18,13 @@ ALLOWED = {
     "qemu-device": ["qemu-device", "transport", "hostd/util"],
     "hostd/ptx": ["hostd/ptx", "transport/base"],
     "hostd/simt": ["hostd/simt", "hostd/ptx", "transport/base"],
+    "hostd/util": ["hostd/util", "policies", "transport"],
     "hostd/ipc": ["hostd/ipc", "hostd/util", "transport"],
+    "hostd/broker": ["hostd/broker", "hostd/ipc", "hostd/util", "policies", "transport"],
+    "hostd/door": ["hostd/door", "hostd/ipc", "hostd/util", "transport"],
+    "hostd/tools": ["hostd/tools", "hostd/ipc", "hostd/util", "transport"],
+    "hostd/worker": ["hostd/worker", "hostd/device", "hostd/ipc", "hostd/memory",
+                     "hostd/session", "hostd/util", "policies", "transport"],
     "hostd/device": ["hostd/device", "hostd/simt", "hostd/ptx", "hostd/util", "transport"],
     "hostd/memory": ["hostd/memory", "hostd/device", "hostd/ipc", "hostd/util",
                      "transport", "policies"],
@@ -30,7 +36,8 @@ ALLOWED = {
 # Only the device that is the real driver may know it; only these may see cuda.h at all.
 CUDA_H = ("guestlib", "hostd/device", "hostd/dispatch", "hostd/session", "hostd/memory",
           "hostd", "transport/gen")
-NO_CUDA_H = ("hostd/ptx", "hostd/simt", "transport", "qemu-device", "policies")
+NO_CUDA_H = ("hostd/broker", "hostd/door", "hostd/ipc", "hostd/tools", "hostd/util", "hostd/ptx",
+             "hostd/simt", "transport", "qemu-device", "policies")
 
 
 def longest(table, path):

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/conf.h"
+#include "util/conf.h"
 #include "util/size.h"
 
 static int parse(struct conf *c, const char *text, char **ret_why)

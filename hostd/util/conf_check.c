@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/macros.h"
-#include "broker/conf.h"
+#include "util/conf.h"
 #include "util/size.h"
 
 #define WINDOW_MIN (16ull << 20)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* weftd's configuration file and defaults; weftd.conf(5) is the manual. */
-#ifndef WEFT_BROKER_CONF_H
-#define WEFT_BROKER_CONF_H
+#ifndef WEFT_UTIL_CONF_H
+#define WEFT_UTIL_CONF_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/macros.h"
-#include "broker/conf.h"
+#include "util/conf.h"
 #include "policies/placement.h"
 #include "util/sandbox.h"
 #include "util/size.h"
