@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * weftd: who may have how much, and which worker serves whom. One thread and one epoll,
- * but for what aside.c does; no guest bytes, no device.
+ * but for what loop/aside.c does; no guest bytes, no device.
  *
- *	loop.c, source.c  events		pool.c	   workers and sessions
+ *	loop/loop.c, loop/source.c  events		pool.c	   workers and sessions
  *	outbox.c   what workers are told
  *	spawn.c	   starting programs		tenant.c   sockets and doors
  *	account.c  device memory		window.c   a VM's shared memory
- *	away.c	   memory that has moved out	hold.c	   who waits for memory
- *	numbers.c  what policies are told	reclaim.c  who gives way
- *	stuck.c	   whose work does not end	held.c	   what processes have
- *	worker_msg.c  what workers say		ready.c	   host memory kept ready
+ *	memory/away.c	   memory that has moved out	hold.c	   who waits for memory
+ *	memory/snapshot.c  what policies are told	reclaim.c  who gives way
+ *	memory/stuck.c	   whose work does not end	held.c	   what processes have
+ *	worker_msg.c  what workers say		memory/prealloc.c	   host memory kept ready
  *	guests.c   who waits for a worker	door.c	   doors
  *	control.c  the control socket		request.c  what can be asked there
  *	refused.c  what guests were refused		ipc.c	   what sessions share
  *	window_note.c  what the next daemon is to know of a window
- *	output.c   what children print		users.c	   a user for each child
- *	cgroup.c   a cgroup for each tenant	aside.c	   what the loop does not wait for
+ *	output.c   what children print		child/users.c	   a user for each child
+ *	child/cgroup.c   a cgroup for each tenant	loop/aside.c	   what the loop does not wait for
  */
 #ifndef WEFT_BROKER_BROKER_H
 #define WEFT_BROKER_BROKER_H
@@ -41,7 +41,7 @@ struct hold;
 struct worker_page;
 struct tenant;
 
-/* ---- source.c, loop.c ---- */
+/* ---- loop/source.c, loop/loop.c ---- */
 
 /* Something the loop waits for; embedded in what it belongs to. */
 struct source {
@@ -98,7 +98,7 @@ void output_take(struct output *o, const char *bytes, size_t n);
 /* Reads on where it was too much. Returns when to be called again, or UINT64_MAX. */
 uint64_t output_tick(struct broker *b, uint64_t now_ns);
 
-/* ---- users.c: a user for each child ---- */
+/* ---- child/users.c: a user for each child ---- */
 
 struct users {
 	uint32_t first, n; /* n 0: all run as one */
@@ -116,7 +116,7 @@ void users_give_back(struct users *u, uint32_t uid);
 /* Whether a name space, whose map that is, has all of them. */
 bool users_known(const char *uid_map, uint32_t first, uint32_t n);
 
-/* ---- cgroup.c: a cgroup for each tenant ---- */
+/* ---- child/cgroup.c: a cgroup for each tenant ---- */
 
 /* Opens the subtree that is ours, if there is one: b->cgroup. Says so in the log. Moves
  * this process into a leaf of it. */
@@ -171,7 +171,7 @@ struct worker_move {
 	bool homes;         /* it waits for what it is to share */
 	unsigned n_busy;    /* times in a row that it did not get quiet */
 	uint64_t busy_since_ns; /* of these the first; 0: none */
-	bool stuck;             /* nobody waits for it; stuck.c */
+	bool stuck;             /* nobody waits for it; memory/stuck.c */
 	bool at_gate;           /* it will say whether it gets quiet */
 	/* Until then it is not asked for more, has nothing more to give, gets nothing
 	 * back. */
@@ -409,7 +409,7 @@ void account_open(struct broker *b, uint64_t total);
 /* For workers that wait for guests or are about to, kept and missing. */
 uint64_t account_set_aside(const struct broker *b, uint64_t *ret_missing);
 
-/* ---- for account.c and away.c only ---- */
+/* ---- for account.c and memory/away.c only ---- */
 
 void account_write_begin(struct broker *b);
 void account_write_end(struct broker *b);
@@ -417,7 +417,7 @@ void account_grant(struct worker *w, uint64_t bytes);
 void account_ungrant(struct worker *w, uint64_t bytes);
 void account_take_back(struct worker *w);
 
-/* ---- away.c: memory that has moved out ---- */
+/* ---- memory/away.c: memory that has moved out ---- */
 
 /* What more of a tenant's memory may be away. */
 uint64_t away_room(const struct tenant *t);
@@ -441,7 +441,7 @@ uint64_t away_waiting(const struct worker *w);
 uint64_t away_share(struct worker *w, uint64_t bytes);
 void away_share_end(struct tenant *t, uint64_t bytes);
 
-/* ---- numbers.c: what policies are told ---- */
+/* ---- memory/snapshot.c: what policies are told ---- */
 
 struct numbers {
 	struct placement_device device;
@@ -506,7 +506,7 @@ void reclaim_drop_tenant(struct tenant *t);
  * UINT64_MAX: when something has changed. */
 uint64_t reclaim_tick(struct broker *b, uint64_t now_ns);
 
-/* ---- stuck.c: whose work does not end ---- */
+/* ---- memory/stuck.c: whose work does not end ---- */
 
 /* Asked to give way, the worker did not get quiet. */
 void stuck_busy(struct worker *w, uint64_t now_ns);
@@ -525,7 +525,7 @@ int held_said(struct worker *w, const struct msg *m, int fd);
 /* Returns when to be called again, or UINT64_MAX: when a session has begun. */
 uint64_t held_tick(struct broker *b, uint64_t now_ns);
 
-/* ---- ready.c ---- */
+/* ---- memory/prealloc.c ---- */
 
 /* Tells workers how much host memory to keep ready. Returns when to be called again. */
 uint64_t ready_tick(struct broker *b, uint64_t now_ns);
@@ -541,7 +541,7 @@ void ready_mapping(struct broker *b, uint64_t until_ns);
 /* True if the device is so full that somebody may have to give way. */
 bool ready_pressed(struct broker *b);
 
-/* ---- account_host.c ---- */
+/* ---- memory/account_host.c ---- */
 
 /* A session wants host memory, up to host.max; *ret_offset is its place in the VM's
  * window, or 0. Returns 0, -EDQUOT or -ENOSPC (the window is full). */
@@ -680,7 +680,7 @@ struct tenant {
 	/* Granted, and freed since on its way out or back. */
 	uint64_t freed_moving;
 	uint64_t held;     /* charges that wait */
-	uint64_t lacks_ns; /* since when it has less than memory.min; stuck.c */
+	uint64_t lacks_ns; /* since when it has less than memory.min; memory/stuck.c */
 	/* Waiters, for memory and for what is swapped: a few stand in b->holds, the
 	 * others behind them. */
 	struct hold_queue {
@@ -814,7 +814,7 @@ struct broker {
 	 * scarce_ns (0: never). */
 	uint64_t reserve, scarce_ns;
 	const struct placement *placement;
-	struct placement_tenant *numbers; /* numbers.c */
+	struct placement_tenant *numbers; /* memory/snapshot.c */
 	uint64_t *shares;                 /* as many */
 	uint32_t numbers_room;
 	struct list holds;       /* who waits and is looked at, in order; hold.c */

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "broker/aside.h"
+#include "broker/loop/aside.h"
 #include "broker/broker.h"
 
 /* A door that ended is started again after this; one that is to end has as long. */

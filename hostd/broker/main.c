@@ -19,7 +19,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "broker/aside.h"
+#include "broker/loop/aside.h"
 #include "broker/broker.h"
 #include "broker/uuid.h"
 #include "util/lockfile.h"

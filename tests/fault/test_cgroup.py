@@ -10,7 +10,7 @@ import unittest
 from fault import Daemon, FaultTest, until_running, wait_for
 
 MIB = 1 << 20
-WORKER = 256 * MIB  # what cgroup.c gives each session besides
+WORKER = 256 * MIB  # what child/cgroup.c gives each session besides
 
 
 def read(*path):

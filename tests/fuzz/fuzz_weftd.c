@@ -20,7 +20,7 @@
 #include <sys/un.h>
 
 #include "base/clock.h"
-#include "broker/aside.h"
+#include "broker/loop/aside.h"
 #include "broker/broker.h"
 #include "fds.h"
 #include "input.h"
@@ -392,7 +392,7 @@ static void step(struct input *in)
 	}
 }
 
-/* What children sent is closed beside the loop (aside.c). */
+/* What children sent is closed beside the loop (loop/aside.c). */
 static bool closed_to(unsigned before)
 {
 	for (unsigned i = 0; i < CLOSED_MS; i++) {

@@ -21,7 +21,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
-#include "broker/hold.h"
+#include "broker/memory/waiters.h"
 #include "ipc/page.h"
 
 /* A worker that did not get quiet: first pause, doubling up to the last, so that its

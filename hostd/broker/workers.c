@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "broker/aside.h"
+#include "broker/loop/aside.h"
 #include "broker/broker.h"
 #include "host.h"
 #include "ipc/page.h"

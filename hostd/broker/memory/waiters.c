@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "broker/hold.h"
+#include "broker/memory/waiters.h"
 #include "ipc/page.h"
 
 /* How long a charge is held, and a session that wants its memory back; so long may work

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "broker/aside.h"
+#include "broker/loop/aside.h"
 #include "broker/broker.h"
 
 /* Once so many are stuck, what is to be closed waits in the pipe, and then stays open. */

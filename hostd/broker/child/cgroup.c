@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "broker/aside.h"
+#include "broker/loop/aside.h"
 #include "broker/broker.h"
 #include "util/size.h"
 

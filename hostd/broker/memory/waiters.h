@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who waits for memory; for hold.c and reclaim.c, which says who gives way. */
-#ifndef WEFT_BROKER_HOLD_H
-#define WEFT_BROKER_HOLD_H
+#ifndef WEFT_BROKER_WAITERS_H
+#define WEFT_BROKER_WAITERS_H
 
 #include "broker/broker.h"
 
