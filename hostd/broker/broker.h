@@ -37,7 +37,7 @@
 #include "util/sandbox.h"
 
 struct broker;
-struct hold;
+struct waiter;
 struct worker_page;
 struct tenant;
 
@@ -213,8 +213,8 @@ struct worker {
 	/* In use when policies were told last, and when that was more than before. */
 	uint64_t used_seen, used_ns;
 	struct worker_move move;
-	struct list holds; /* its own; good if there are any */
-	unsigned n_holds;
+	struct list waiters; /* its own; good if there are any */
+	unsigned n_waiters;
 
 	/* of a session */
 	uint64_t session;           /* operators know it by this */
@@ -305,20 +305,20 @@ struct session_record {
 #define HISTORY_MAX 256
 
 /* Starts workers until enough are ready or starting. */
-void pool_fill(struct broker *b);
+void workers_fill(struct broker *b);
 /* A worker that waits for a guest, or NULL. */
-struct worker *pool_ready(struct broker *b);
+struct worker *workers_ready(struct broker *b);
 /* Gives it to the guest with that number of the tenant's door. Returns 0, -EAGAIN (there
  * will be memory for it in a moment) or -errno (there is none). */
 int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *hello,
 		  uint32_t id);
 /* A worker that was asked with this number whether its program is there has answered. */
-void pool_here(struct worker *w, uint32_t id);
+void workers_here(struct worker *w, uint32_t id);
 /* Ends a session's worker now. */
 void worker_kill(struct worker *w);
-void pool_fini(struct broker *b);
+void workers_fini(struct broker *b);
 /* Returns when to be called again, or UINT64_MAX. */
-uint64_t pool_tick(struct broker *b, uint64_t now_ns);
+uint64_t workers_tick(struct broker *b, uint64_t now_ns);
 
 /* ---- guests.c: who waits for a worker ---- */
 
@@ -443,47 +443,48 @@ void away_share_end(struct tenant *t, uint64_t bytes);
 
 /* ---- memory/snapshot.c: what policies are told ---- */
 
-struct numbers {
+struct snapshot {
 	struct placement_device device;
 	struct placement_tenant *tenants; /* by tenant.index */
 	uint32_t n;
 };
 
 /* As a time: nobody is busy, whatever happened last. */
-#define NUMBERS_QUIET UINT64_MAX
+#define SNAPSHOT_QUIET UINT64_MAX
 
 /* As all is now; good until the next call. Returns 0 or -ENOMEM. */
-int numbers_read(struct broker *b, uint64_t now_ns, struct numbers *ret);
+int snapshot_read(struct broker *b, uint64_t now_ns, struct snapshot *ret);
 /* Works out everybody's share, for who asks of many; good as long as the numbers are. */
-void numbers_share(struct broker *b, struct numbers *now);
+void snapshot_share(struct broker *b, struct snapshot *now);
 /* Of a tenant, sessions that could give way or (comes) get memory back; NULL: none. */
-struct worker *numbers_session(struct tenant *t, bool comes, uint64_t now_ns,
-			       struct placement_session *ret_session);
+struct worker *snapshot_session(struct tenant *t, bool comes, uint64_t now_ns,
+				struct placement_session *ret_session);
 /* What could leave a worker's device memory now, as far as it is believed. */
-uint64_t numbers_movable(const struct worker *w, uint64_t now_ns);
+uint64_t snapshot_movable(const struct worker *w, uint64_t now_ns);
 /* Until then what could move may be more than workers have written so far; 0: it is not.
  */
-uint64_t numbers_late_until(const struct broker *b);
+uint64_t snapshot_late_until(const struct broker *b);
 /* Of what is free, what does not come back although it fits: a moment ago it did not. */
-uint64_t numbers_kept(const struct broker *b, const struct numbers *now, uint64_t now_ns);
+uint64_t snapshot_kept(const struct broker *b, const struct snapshot *now,
+		       uint64_t now_ns);
 /* What an allocation of at most that size would get if others gave way for it, and the
  * rest of it were in host memory. */
-uint64_t numbers_within_reach(struct tenant *t, uint64_t at_most);
+uint64_t snapshot_within_reach(struct tenant *t, uint64_t at_most);
 
 /* ---- hold.c, reclaim.c: who waits for memory, and who gives way ---- */
 
 /* Before anybody of the tenant waits. */
-void hold_init(struct tenant *t);
+void waiters_init(struct tenant *t);
 
 /* A session wants more: answers now, or when others have given way. part: what cannot be
  * had on the device may be in host memory. -errno: it cannot be answered, or asks for too
  * much at a time. */
-int reclaim_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
+int waiters_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
 		   uint64_t now_ns);
 /* A session wants back what is swapped. */
-int reclaim_need(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns);
+int waiters_need(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns);
 /* It wants back, all together, what it is to share. */
-int reclaim_home(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns);
+int waiters_home(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns);
 /* A worker says what has left, and then that nothing more will. 0 or -EPROTO: nobody
  * asked. */
 int reclaim_left(struct worker *w, const struct msg *m, uint64_t now_ns);
@@ -493,15 +494,15 @@ int reclaim_quiet(struct worker *w, int result, uint64_t now_ns);
 int reclaim_returned(struct worker *w, const struct msg *m, uint64_t now_ns);
 /* Moves so much of a tenant's memory out; done(arg, moved) says when, within a call of
  * reclaim_tick(). 0 or -ENOMEM. */
-int reclaim_by_hand(struct tenant *t, uint64_t bytes, uint64_t now_ns,
-		    void (*done)(void *arg, uint64_t bytes), void *arg);
+int waiters_operator(struct tenant *t, uint64_t bytes, uint64_t now_ns,
+		     void (*done)(void *arg, uint64_t bytes), void *arg);
 /* Nobody waits for that any more. */
-void reclaim_forget(struct broker *b, const void *arg);
+void waiters_forget(struct broker *b, const void *arg);
 /* The worker has ended; the tenant is removed. */
 void reclaim_end(struct worker *w);
 /* It is on its way out: what it was asked to move is not waited for. */
 void reclaim_ending(struct worker *w, uint64_t now_ns);
-void reclaim_drop_tenant(struct tenant *t);
+void waiters_drop_tenant(struct tenant *t);
 /* Answers whom it can, asks who is to give way. Returns when to be called again, or
  * UINT64_MAX: when something has changed. */
 uint64_t reclaim_tick(struct broker *b, uint64_t now_ns);
@@ -528,18 +529,18 @@ uint64_t held_tick(struct broker *b, uint64_t now_ns);
 /* ---- memory/prealloc.c ---- */
 
 /* Tells workers how much host memory to keep ready. Returns when to be called again. */
-uint64_t ready_tick(struct broker *b, uint64_t now_ns);
+uint64_t prealloc_tick(struct broker *b, uint64_t now_ns);
 
 /* Who is granted memory, or moves it, often goes on doing so: no host memory is made
  * ahead for so long after that. */
-#define READY_PAUSE_NS (25 * NSEC_PER_MSEC)
+#define PREALLOC_PAUSE_NS (25 * NSEC_PER_MSEC)
 /* No session makes any ahead until then. */
-void ready_pause(struct broker *b, uint64_t until_ns);
+void prealloc_pause(struct broker *b, uint64_t until_ns);
 /* Whoever was granted memory maps it now: until then no host memory is made for what
  * leaves, either. */
-void ready_mapping(struct broker *b, uint64_t until_ns);
+void prealloc_mapping(struct broker *b, uint64_t until_ns);
 /* True if the device is so full that somebody may have to give way. */
-bool ready_pressed(struct broker *b);
+bool prealloc_pressed(struct broker *b);
 
 /* ---- memory/account_host.c ---- */
 
@@ -578,17 +579,17 @@ struct share_part;
 
 /* Takes over fd (may be -1) on success. The first part gives the name, others take it.
  * Returns 0, -EINVAL, -EMFILE (too many), -ENOMEM or -EIO. */
-int ipc_export(struct worker *w, const struct share_part *x, int fd, uint8_t *name);
+int share_export(struct worker *w, const struct share_part *x, int fd, uint8_t *name);
 /* x->kind and x->part say what; x->fd stays ours. -EDEADLK: the worker's own; -EINVAL:
  * none of its tenant's, or not all of it is there yet. */
-int ipc_open(struct worker *w, const uint8_t *name, struct share_part *x);
-/* Ends one ipc_open() of a first part. */
-void ipc_close(struct worker *w, const uint8_t *name);
+int share_open(struct worker *w, const uint8_t *name, struct share_part *x);
+/* Ends one share_open() of a first part. */
+void share_close(struct worker *w, const uint8_t *name);
 /* The worker has freed what it exported. Its charge for it ends here, if all parts were
  * there. */
-void ipc_drop(struct worker *w, const uint8_t *name);
+void share_drop(struct worker *w, const uint8_t *name);
 /* The worker has ended; before account_end(). */
-void ipc_end(struct worker *w);
+void share_end(struct worker *w);
 
 /* ---- window.c ---- */
 
@@ -681,9 +682,9 @@ struct tenant {
 	uint64_t freed_moving;
 	uint64_t held;     /* charges that wait */
 	uint64_t lacks_ns; /* since when it has less than memory.min; memory/stuck.c */
-	/* Waiters, for memory and for what is swapped: a few stand in b->holds, the
+	/* Waiters, for memory and for what is swapped: a few stand in b->waiters, the
 	 * others behind them. */
-	struct hold_queue {
+	struct waiter_queue {
 		struct list behind;
 		unsigned n_standing;
 	} queues[2];
@@ -694,7 +695,7 @@ struct tenant {
 		 */
 		uint64_t max, oom, low, high, reclaim, busy;
 	} events;
-	uint32_t index; /* in struct numbers */
+	uint32_t index; /* in struct snapshot */
 	bool removed;
 	void (*on_release)(void *arg); /* when nothing of it is left; NULL: nobody asks */
 	void *released_for;
@@ -814,20 +815,20 @@ struct broker {
 	 * scarce_ns (0: never). */
 	uint64_t reserve, scarce_ns;
 	const struct placement *placement;
-	struct placement_tenant *numbers; /* memory/snapshot.c */
-	uint64_t *shares;                 /* as many */
-	uint32_t numbers_room;
-	struct list holds;       /* who waits and is looked at, in order; hold.c */
-	unsigned n_passes;       /* over them; each has a number */
-	struct worker *moving;   /* one at a time, so that the device does not idle */
-	struct hold *moving_for; /* who waits for that, if still there */
+	struct placement_tenant *seen; /* memory/snapshot.c */
+	uint64_t *shares;              /* as many */
+	uint32_t seen_room;
+	struct list waiters;       /* who waits and is looked at, in order; hold.c */
+	unsigned n_passes;         /* over them; each has a number */
+	struct worker *moving;     /* one at a time, so that the device does not idle */
+	struct waiter *moving_for; /* who waits for that, if still there */
 	uint64_t moving_since_ns, reclaim_at_ns, reclaim_pause_ns;
 	uint64_t
 		background_ns; /* when what nobody waits for may move; 0: nothing is to */
 	uint32_t next_move;
 	bool reclaim_due;
-	uint64_t ready_at_ns;
-	bool ready_due, ready_again;
+	uint64_t prealloc_at_ns;
+	bool prealloc_due, prealloc_again;
 	bool pressed;        /* the device is nearly full */
 	uint64_t room_at_ns; /* a worker to come waits for room at most until then */
 	/* What is set aside for workers that wait for guests: so many are kept, so many

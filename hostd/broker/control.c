@@ -37,7 +37,7 @@ static void client_free(void *arg)
 
 static void client_close(struct client *c)
 {
-	reclaim_forget(c->b, c);
+	waiters_forget(c->b, c);
 	tenants_forget(c->b, c);
 	source_remove(c->b, &c->src);
 	list_remove(&c->link);

@@ -139,7 +139,7 @@ static bool has_turn(const struct tenant *t, uint64_t now_ns)
 static bool serve_next(struct broker *b)
 {
 	uint64_t now = clock_now_ns();
-	struct worker *w = pool_ready(b);
+	struct worker *w = workers_ready(b);
 
 	for (unsigned late = 0; late < 2; late++) {
 		struct tenant *t, *tmp;
@@ -161,7 +161,7 @@ void guests_match(struct broker *b)
 {
 	while (!list_empty(&b->queue) && serve_next(b))
 		;
-	pool_fill(b);
+	workers_fill(b);
 }
 
 unsigned guests_lacking(const struct broker *b)

@@ -505,7 +505,7 @@ static int start(struct broker *b, const struct options *o)
 
 static void fini(struct broker *b)
 {
-	pool_fini(b);
+	workers_fini(b);
 	tenants_fini(b);
 	control_fini(b);
 	loop_flush(b);
@@ -513,7 +513,7 @@ static void fini(struct broker *b)
 	source_remove(b, &b->lifeline);
 	closep(&b->epoll);
 	free(b->libexec);
-	free(b->numbers);
+	free(b->seen);
 	free(b->shares);
 	users_fini(&b->users);
 	closep(&b->cgroup);
@@ -566,7 +566,7 @@ int main(int argc, char **argv)
 	list_init(&b->leaving);
 	list_init(&b->queue);
 	list_init(&b->clients);
-	list_init(&b->holds);
+	list_init(&b->waiters);
 	b->shares_max = raise_files();
 	uuid_make("/etc/machine-id", b->device_uuid);
 	b->on_ready = on_ready;
@@ -577,7 +577,7 @@ int main(int argc, char **argv)
 	if (r == 0)
 		r = start(b, o);
 	if (r == 0) {
-		pool_fill(b);
+		workers_fill(b);
 		r = loop_run(b);
 	}
 	notify_manager("STOPPING=1");

@@ -556,7 +556,7 @@ static struct json_object *request_reclaim(struct broker *b, struct json_object 
 	if (!b->swap)
 		return reply_error(-EOPNOTSUPP, "nothing can move: weftd has no swap "
 						"(weftd.conf, [daemon] swap)");
-	r = reclaim_by_hand(t, bytes, clock_now_ns(), reclaimed, client);
+	r = waiters_operator(t, bytes, clock_now_ns(), reclaimed, client);
 	return r < 0 ? reply_error(r, "out of memory") : NULL;
 }
 

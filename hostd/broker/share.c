@@ -186,7 +186,7 @@ static int add_part(struct share *s, const struct share_part *x, int fd)
 	return 0;
 }
 
-int ipc_export(struct worker *w, const struct share_part *x, int fd, uint8_t *name)
+int share_export(struct worker *w, const struct share_part *x, int fd, uint8_t *name)
 {
 	struct share *s = x->part ? find(w->tenant, name) : NULL;
 	int r = 0;
@@ -226,7 +226,7 @@ static int add_user(struct share *s, struct worker *w)
 	return 0;
 }
 
-int ipc_open(struct worker *w, const uint8_t *name, struct share_part *x)
+int share_open(struct worker *w, const uint8_t *name, struct share_part *x)
 {
 	struct share *s = find(w->tenant, name);
 	int r = 0;
@@ -250,7 +250,7 @@ int ipc_open(struct worker *w, const uint8_t *name, struct share_part *x)
 	return 0;
 }
 
-void ipc_close(struct worker *w, const uint8_t *name)
+void share_close(struct worker *w, const uint8_t *name)
 {
 	struct share *s = find(w->tenant, name);
 	struct share_user *u = s ? find_user(s, w) : NULL;
@@ -278,7 +278,7 @@ static void let_go(struct share *s)
 	share_try_end(s);
 }
 
-void ipc_drop(struct worker *w, const uint8_t *name)
+void share_drop(struct worker *w, const uint8_t *name)
 {
 	struct share *s = find(w->tenant, name);
 
@@ -297,7 +297,7 @@ static void all_done(const struct share *s)
 		log_debug("an event of a session that has ended: %m");
 }
 
-void ipc_end(struct worker *w)
+void share_end(struct worker *w)
 {
 	struct share *s, *tmp;
 

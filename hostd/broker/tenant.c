@@ -218,7 +218,7 @@ void tenant_remove(struct tenant *t, void (*done)(void *arg), void *arg)
 	t->removed = true;
 	t->on_release = done;
 	t->released_for = arg;
-	reclaim_drop_tenant(t);
+	waiters_drop_tenant(t);
 	list_for_each (w, &t->workers, tenant_link)
 		worker_kill(w);
 	door_close(t);
@@ -280,7 +280,7 @@ int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **r
 	list_init(&t->link);
 	list_init(&t->shares);
 	list_init(&t->workers);
-	hold_init(t);
+	waiters_init(t);
 	list_init(&t->waiting);
 	list_init(&t->queue_link);
 	outbox_init(&t->door_out, b, &t->door_ctl);

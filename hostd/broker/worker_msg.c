@@ -107,7 +107,7 @@ static int answer_export(struct worker *w, const struct msg *m, int *fd)
 			       .away = m->result};
 
 	memcpy(a.token, m->token, sizeof(a.token));
-	a.result = ipc_export(w, &x, *fd, a.token);
+	a.result = share_export(w, &x, *fd, a.token);
 	if (a.result == 0)
 		fd_steal(fd);
 	return outbox_tell(&w->out, &a, -1, -1);
@@ -120,7 +120,7 @@ static int answer_open(struct worker *w, const struct msg *m)
 			       .part = (unsigned)MIN(m->session, (uint64_t)UINT32_MAX),
 			       .fd = -1};
 
-	a.result = ipc_open(w, m->token, &x);
+	a.result = share_open(w, m->token, &x);
 	a.bytes = x.bytes;
 	a.total = x.n_parts;
 	return answer_with(w, &a, x.fd);
@@ -131,7 +131,7 @@ static int answer_drop(struct worker *w, const struct msg *m)
 {
 	struct msg a = {.type = MSG_ANSWER, .id = m->id};
 
-	ipc_drop(w, m->token);
+	share_drop(w, m->token);
 	return outbox_tell(&w->out, &a, -1, -1);
 }
 
@@ -154,11 +154,11 @@ int worker_said(struct worker *w, const struct msg *m, int *fd)
 		return -EPROTO;
 	switch (m->type) {
 	case MSG_CHARGE:
-		return reclaim_charge(w, m->id, m->bytes, m->total, clock_now_ns());
+		return waiters_charge(w, m->id, m->bytes, m->total, clock_now_ns());
 	case MSG_NEED:
-		return reclaim_need(w, m->id, m->bytes, clock_now_ns());
+		return waiters_need(w, m->id, m->bytes, clock_now_ns());
 	case MSG_HOME:
-		return reclaim_home(w, m->id, m->bytes, clock_now_ns());
+		return waiters_home(w, m->id, m->bytes, clock_now_ns());
 	case MSG_LEFT:
 		return reclaim_left(w, m, clock_now_ns());
 	case MSG_RECLAIMED:
@@ -186,17 +186,17 @@ int worker_said(struct worker *w, const struct msg *m, int *fd)
 	case MSG_IPC_OPEN:
 		return answer_open(w, m);
 	case MSG_IPC_CLOSE:
-		ipc_close(w, m->token);
+		share_close(w, m->token);
 		return 0;
 	case MSG_IPC_DROP:
 		return answer_drop(w, m);
 	case MSG_HERE:
-		pool_here(w, m->id);
+		workers_here(w, m->id);
 		return 0;
 	case MSG_ENDING:
 		account_ending(w, clock_now_ns());
 		reclaim_ending(w, clock_now_ns());
-		pool_here(w, w->asked);
+		workers_here(w, w->asked);
 		return 0;
 	case MSG_OPENED:
 		return note_carrier(w, m);

@@ -196,7 +196,7 @@ static uint64_t calm_at(struct broker *b)
 
 	if (!b->short_ns)
 		return 0;
-	scarce = b->away || (b->swap && ready_pressed(b));
+	scarce = b->away || (b->swap && prealloc_pressed(b));
 	return MIN(last + CALM_NS, (scarce ? b->taken_ns : b->short_ns) + CALM_MAX_NS);
 }
 
@@ -216,7 +216,7 @@ static unsigned count_wanted(struct broker *b, uint64_t now_ns, uint64_t *ret_at
 	return n + b->conf->pool;
 }
 
-void pool_fill(struct broker *b)
+void workers_fill(struct broker *b)
 {
 	uint64_t calm_ns;
 	unsigned wanted = count_wanted(b, clock_now_ns(), &calm_ns);
@@ -289,7 +289,7 @@ int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 	return 0;
 }
 
-struct worker *pool_ready(struct broker *b)
+struct worker *workers_ready(struct broker *b)
 {
 	struct worker *w;
 
@@ -318,7 +318,7 @@ static uint64_t end_slow(struct broker *b, uint64_t now_ns)
 	return next;
 }
 
-uint64_t pool_tick(struct broker *b, uint64_t now_ns)
+uint64_t workers_tick(struct broker *b, uint64_t now_ns)
 {
 	uint64_t next = guests_tick(b, now_ns), fill_at, calm_ns;
 
@@ -337,7 +337,7 @@ uint64_t pool_tick(struct broker *b, uint64_t now_ns)
 
 /* ---- what workers say ---- */
 
-void pool_here(struct worker *w, uint32_t id)
+void workers_here(struct worker *w, uint32_t id)
 {
 	w->here = id;
 	if (w->tenant->n_waiting)
@@ -469,7 +469,7 @@ static void worker_ended(struct worker *w, int status)
 		record(w, status);
 		account_host_drop(w);
 		reclaim_end(w);
-		ipc_end(w);
+		share_end(w);
 		window_give_back(&w->tenant->window, w->slice);
 	}
 	account_end(w);
@@ -501,7 +501,7 @@ void worker_kill(struct worker *w)
 	child_kill(&w->child);
 }
 
-void pool_fini(struct broker *b)
+void workers_fini(struct broker *b)
 {
 	struct worker *w, *tmp;
 

@@ -56,7 +56,7 @@ static void begin(unsigned n_tenants, unsigned each, uint64_t max)
 	memset(&b, 0, sizeof(b));
 	list_init(&b.tenants);
 	list_init(&b.workers);
-	list_init(&b.holds);
+	list_init(&b.waiters);
 	b.device_total = 4096 * MIB;
 	b.swap = 1ull << 40;
 	b.chunk = 8 * MIB;
@@ -70,7 +70,7 @@ static void begin(unsigned n_tenants, unsigned each, uint64_t max)
 							 .swap_max = UINT64_MAX,
 							 .weight = 100};
 		list_init(&tenants[i].workers);
-		hold_init(&tenants[i]);
+		waiters_init(&tenants[i]);
 		list_append(&b.tenants, &tenants[i].link);
 	}
 	for (unsigned i = 0; i < n_tenants * each; i++)
@@ -149,7 +149,7 @@ static double tick(unsigned n, unsigned waiting)
 		workers[i].move.busy_ns = UINT64_MAX;
 	for (unsigned i = 0; i < n; i++) {
 		for (unsigned k = 0; k < waiting; k++) {
-			if (reclaim_charge(&workers[i], k + 1, 32 * MIB, true, now) < 0)
+			if (waiters_charge(&workers[i], k + 1, 32 * MIB, true, now) < 0)
 				abort();
 		}
 	}
@@ -193,7 +193,7 @@ int main(void)
 	fill(40);
 	printf("a tick, 240 lanes of each of 40 sessions wait: %.1f\n", tick(40, 240));
 	end(40);
-	free(b.numbers);
+	free(b.seen);
 	free(b.shares);
 	return 0;
 }

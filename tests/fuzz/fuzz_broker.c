@@ -34,12 +34,12 @@ void child_kill(struct child *c)
 	(void)c;
 }
 
-struct worker *pool_ready(struct broker *broker)
+struct worker *workers_ready(struct broker *broker)
 {
 	return &workers[0];
 }
 
-void pool_here(struct worker *w, uint32_t id)
+void workers_here(struct worker *w, uint32_t id)
 {
 	(void)w;
 	(void)id;
@@ -68,7 +68,7 @@ static void start(unsigned i)
 static void stop(unsigned i)
 {
 	reclaim_end(&workers[i]);
-	ipc_end(&workers[i]);
+	share_end(&workers[i]);
 	account_host_drop(&workers[i]);
 	account_end(&workers[i]);
 	list_remove(&workers[i].link);
@@ -176,7 +176,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(tenants, 0, sizeof(tenants));
 	list_init(&b.tenants);
 	list_init(&b.workers);
-	list_init(&b.holds);
+	list_init(&b.waiters);
 	b.device_total = 256 * MIB;
 	b.swap = 512 * MIB;
 	b.host_max = 96 * MIB;
@@ -195,7 +195,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		tenants[i].memory.weight = 100;
 		list_init(&tenants[i].shares);
 		list_init(&tenants[i].workers);
-		hold_init(&tenants[i]);
+		waiters_init(&tenants[i]);
 		list_append(&b.tenants, &tenants[i].link);
 	}
 	for (unsigned i = 0; i < WORKERS; i++)
@@ -219,9 +219,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	for (unsigned i = 0; i < WORKERS; i++)
 		stop(i);
-	if (b.granted || b.away || !list_empty(&b.holds))
+	if (b.granted || b.away || !list_empty(&b.waiters))
 		abort();
-	free(b.numbers);
+	free(b.seen);
 	free(b.shares);
 	return 0;
 }

@@ -264,11 +264,11 @@ static void open_weftd(void)
 	list_init(&b.leaving);
 	list_init(&b.queue);
 	list_init(&b.clients);
-	list_init(&b.holds);
+	list_init(&b.waiters);
 	snprintf(path, sizeof(path), "%s/control", dir);
 	if (control_open(&b, path) < 0)
 		abort();
-	pool_fill(&b);
+	workers_fill(&b);
 	for (unsigned i = 0; i < CLIENTS; i++)
 		clients[i] = -1;
 	late_ns = 0;
@@ -282,10 +282,10 @@ static void serve(void)
 		struct epoll_event ev[16];
 		int n;
 
-		(void)pool_tick(&b, now);
+		(void)workers_tick(&b, now);
 		(void)door_tick(&b, now);
 		(void)reclaim_tick(&b, now);
-		(void)ready_tick(&b, now);
+		(void)prealloc_tick(&b, now);
 		for (unsigned i = 0; i < PEERS; i++) {
 			if (peers[i].child && peers[i].dead)
 				peers[i].exit_fn(&peers[i].child->exit, EPOLLIN);
@@ -339,15 +339,15 @@ static void remove_files(void)
 
 static void close_weftd(void)
 {
-	pool_fini(&b);
+	workers_fini(&b);
 	tenants_fini(&b);
 	control_fini(&b);
 	loop_flush(&b);
-	if (b.granted || b.away || b.host || b.n_sessions || !list_empty(&b.holds) ||
+	if (b.granted || b.away || b.host || b.n_sessions || !list_empty(&b.waiters) ||
 	    !list_empty(&b.tenants) || !list_empty(&b.leaving))
 		abort();
 	close(b.epoll);
-	free(b.numbers);
+	free(b.seen);
 	free(b.shares);
 	conf_fini(&conf);
 	for (unsigned i = 0; i < CLIENTS; i++)

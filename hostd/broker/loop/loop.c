@@ -39,9 +39,9 @@ void loop_flush(struct broker *b)
 static int tick(struct broker *b)
 {
 	uint64_t now = clock_now_ns();
-	uint64_t next = MIN(pool_tick(b, now), door_tick(b, now));
+	uint64_t next = MIN(workers_tick(b, now), door_tick(b, now));
 
-	next = MIN(next, MIN(reclaim_tick(b, now), ready_tick(b, now)));
+	next = MIN(next, MIN(reclaim_tick(b, now), prealloc_tick(b, now)));
 	next = MIN(next, MIN(output_tick(b, now), held_tick(b, now)));
 	if (next == UINT64_MAX)
 		return -1;

@@ -116,7 +116,7 @@ void account_grant(struct worker *w, uint64_t bytes)
 	w->b->granted += bytes;
 	if (w->tenant)
 		w->tenant->granted += bytes;
-	w->b->reclaim_due = w->b->ready_due = true;
+	w->b->reclaim_due = w->b->prealloc_due = true;
 }
 
 void account_ungrant(struct worker *w, uint64_t bytes)
@@ -126,7 +126,7 @@ void account_ungrant(struct worker *w, uint64_t bytes)
 	w->b->granted -= bytes;
 	if (w->tenant)
 		w->tenant->granted -= bytes;
-	w->b->reclaim_due = w->b->ready_due = true;
+	w->b->reclaim_due = w->b->prealloc_due = true;
 }
 
 void account_take_back(struct worker *w)
@@ -287,7 +287,7 @@ static void grant_ahead(struct worker *w)
 	uint64_t high = t->memory.high > t->granted ? t->memory.high - t->granted : 0;
 	uint64_t ahead = MIN(MIN(room, high) / AHEAD_SHARE, AHEAD_MAX);
 
-	if (!list_empty(&w->b->holds))
+	if (!list_empty(&w->b->waiters))
 		return;
 	account_grant(w, ahead);
 	credit_put(credit_of(w), ahead);
@@ -541,7 +541,7 @@ void account_left(struct tenant *t, uint64_t *ret_free, uint64_t *ret_total)
 	*ret_free = MIN(device, quota);
 	*ret_total = size;
 	if (quota > device && t->b->swap)
-		*ret_free = numbers_within_reach(t, quota);
+		*ret_free = snapshot_within_reach(t, quota);
 	if (*ret_free < quota)
 		*ret_free = in_steps(t, has, *ret_free);
 }

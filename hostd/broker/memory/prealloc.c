@@ -13,18 +13,18 @@
 
 /* For one session: making it takes 0.1 ms a MiB on an H200, five times as long as moving
  * it. */
-#define READY_MAX (2ull << 30)
+#define PREALLOC_MAX (2ull << 30)
 /* Of the device: with less free there is pressure; it ends with more. */
 #define FREE_LOW  4
 #define FREE_HIGH 3
 /* With so much ready the next allocations are served; more need not be exact. */
-#define READY_LEAST (256ull << 20)
+#define PREALLOC_LEAST (256ull << 20)
 /* What sessions have changes all the time; they are not told that often. */
-#define READY_NS (100 * NSEC_PER_MSEC)
+#define PREALLOC_NS (100 * NSEC_PER_MSEC)
 
 static bool is_news(uint64_t bytes, uint64_t told)
 {
-	if (bytes > told && told < READY_LEAST)
+	if (bytes > told && told < PREALLOC_LEAST)
 		return true;
 	return bytes != told && (!bytes || bytes >= 2 * told || bytes <= told / 2);
 }
@@ -48,11 +48,11 @@ static uint64_t part(const struct broker *b)
 	uint64_t left = b->swap > b->away ? b->swap - b->away : 0;
 
 	return b->pressed && b->n_sessions
-		       ? MIN(READY_MAX, left / 2 / b->n_sessions / b->chunk * b->chunk)
+		       ? MIN(PREALLOC_MAX, left / 2 / b->n_sessions / b->chunk * b->chunk)
 		       : 0;
 }
 
-void ready_pause(struct broker *b, uint64_t until_ns)
+void prealloc_pause(struct broker *b, uint64_t until_ns)
 {
 	struct worker *w;
 
@@ -60,7 +60,7 @@ void ready_pause(struct broker *b, uint64_t until_ns)
 		atomic_store(&w->count->host_pause_ns, until_ns);
 }
 
-void ready_mapping(struct broker *b, uint64_t until_ns)
+void prealloc_mapping(struct broker *b, uint64_t until_ns)
 {
 	struct worker *w;
 
@@ -68,7 +68,7 @@ void ready_mapping(struct broker *b, uint64_t until_ns)
 		atomic_store(&w->count->mapping_until_ns, until_ns);
 }
 
-bool ready_pressed(struct broker *b)
+bool prealloc_pressed(struct broker *b)
 {
 	uint64_t room = account_free(b);
 
@@ -76,23 +76,24 @@ bool ready_pressed(struct broker *b)
 	return b->pressed;
 }
 
-uint64_t ready_tick(struct broker *b, uint64_t now_ns)
+uint64_t prealloc_tick(struct broker *b, uint64_t now_ns)
 {
 	struct worker *w;
 	bool again;
 
-	if (!b->swap || !(b->ready_due || b->ready_again))
+	if (!b->swap || !(b->prealloc_due || b->prealloc_again))
 		return UINT64_MAX;
-	if (now_ns < b->ready_at_ns)
-		return b->ready_at_ns;
+	if (now_ns < b->prealloc_at_ns)
+		return b->prealloc_at_ns;
 	/* A worker writes what could move after it has been granted that. */
-	again = ready_pressed(b) && b->ready_due;
+	again = prealloc_pressed(b) && b->prealloc_due;
 	list_for_each (w, &b->workers, link) {
 		if (w->state == WORKER_SESSION)
-			again |= tell(w, MIN(part(b), numbers_movable(w, NUMBERS_QUIET)));
+			again |= tell(w,
+				      MIN(part(b), snapshot_movable(w, SNAPSHOT_QUIET)));
 	}
-	b->ready_due = false;
-	b->ready_again = again;
-	b->ready_at_ns = now_ns + READY_NS;
-	return again ? b->ready_at_ns : UINT64_MAX;
+	b->prealloc_due = false;
+	b->prealloc_again = again;
+	b->prealloc_at_ns = now_ns + PREALLOC_NS;
+	return again ? b->prealloc_at_ns : UINT64_MAX;
 }

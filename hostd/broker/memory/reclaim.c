@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When the device is full. A charge that does not fit is held (hold.c); a policy says who
+ * When the device is full. A charge that does not fit is held (waiters.c); a policy says who
  * gives way, that worker is asked, and when it has answered, the charge is granted, or
  * the next is asked. At most one worker moves memory for others at a time. Nobody waits
- * for ever: after HOLD_NS, or as soon as nobody has anything to give, the answer is
+ * for ever: after WAIT_NS, or as soon as nobody has anything to give, the answer is
  * -ENOMEM. What workers could give is late by a moment when they were granted memory just
  * now, and only then is it looked at for a little longer.
  *
@@ -64,14 +64,14 @@ static void asked(struct worker *w, uint64_t now_ns)
 {
 	w->b->moving = w;
 	w->b->moving_since_ns = now_ns;
-	ready_pause(w->b, UINT64_MAX);
+	prealloc_pause(w->b, UINT64_MAX);
 }
 
 static void not_moving(struct broker *b, uint64_t now_ns)
 {
 	b->moving = NULL;
 	b->moving_for = NULL;
-	ready_pause(b, now_ns + READY_PAUSE_NS);
+	prealloc_pause(b, now_ns + PREALLOC_PAUSE_NS);
 }
 
 /* Returns 0 or -EBUSY. */
@@ -100,7 +100,7 @@ static int ask_out(struct broker *b, struct tenant *t, uint64_t bytes, bool urge
 		   uint64_t now_ns)
 {
 	struct placement_session ses;
-	struct worker *w = numbers_session(t, false, now_ns, &ses);
+	struct worker *w = snapshot_session(t, false, now_ns, &ses);
 
 	if (!w)
 		return -EBUSY;
@@ -131,15 +131,15 @@ static int ask_step(struct broker *b, const struct placement_step *step, bool ur
 	return ask_out(b, t, step->bytes, urgent, now_ns);
 }
 
-static int ask_by_hand(struct hold *h, struct numbers *now, uint64_t now_ns)
+static int ask_by_hand(struct waiter *wt, struct snapshot *now, uint64_t now_ns)
 {
-	const struct placement_tenant *t = &now->tenants[h->t->index];
+	const struct placement_tenant *t = &now->tenants[wt->t->index];
 
 	if (!MIN(now->device.host_room, t->away_room))
 		return -ENOMEM;
 	if (!t->movable)
 		return -ENOSPC;
-	return ask_out(h->t->b, h->t, h->bytes - h->made, false, now_ns);
+	return ask_out(wt->t->b, wt->t, wt->bytes - wt->made, false, now_ns);
 }
 
 /* What workers on their way out are about to give back. */
@@ -150,26 +150,26 @@ static uint64_t free_soon(const struct broker *b, uint64_t now_ns)
 
 	list_for_each (w, &b->workers, link) {
 		if (w->ending_ns && now_ns < w->ending_ns + SOON_NS)
-			bytes += numbers_movable(w, NUMBERS_QUIET);
+			bytes += snapshot_movable(w, SNAPSHOT_QUIET);
 	}
 	return bytes;
 }
 
-/* Finds who is to give way for h, `missing` more than `room`. */
-static int find_victim(const struct hold *h, const struct pass *p, uint64_t room,
+/* Finds who is to give way for wt, `missing` more than `room`. */
+static int find_victim(const struct waiter *wt, const struct pass *p, uint64_t room,
 		       uint64_t missing, struct placement_step *ret_step)
 {
 	struct placement_device d = p->now.device;
-	struct placement_tenant *t = &p->now.tenants[h->t->index], was = *t;
+	struct placement_tenant *t = &p->now.tenants[wt->t->index], was = *t;
 	int r;
 
 	/* Promised room stays part of what is wanted. */
 	d.free -= MIN(room, d.free);
-	if (h->kind == HOLD_NEED || h->kind == HOLD_HOME) {
-		t->away -= MIN(h->bytes, t->away);
-		t->wanted += h->bytes;
+	if (wt->kind == WAIT_NEED || wt->kind == WAIT_HOME) {
+		t->away -= MIN(wt->bytes, t->away);
+		t->wanted += wt->bytes;
 	}
-	r = p->b->placement->victim(&d, p->now.tenants, p->now.n, h->t->index, missing,
+	r = p->b->placement->victim(&d, p->now.tenants, p->now.n, wt->t->index, missing,
 				    ret_step);
 	*t = was;
 	return r;
@@ -177,61 +177,61 @@ static int find_victim(const struct hold *h, const struct pass *p, uint64_t room
 
 /* Only the session itself could give, and it did not get quiet twice: most likely its
  * work waits for the very thread that waits here. */
-static bool waits_for_itself(const struct hold *h, const struct pass *p, uint64_t room,
+static bool waits_for_itself(const struct waiter *wt, const struct pass *p, uint64_t room,
 			     uint64_t missing)
 {
-	struct placement_tenant *t = &p->now.tenants[h->t->index];
-	uint64_t was = t->movable, own = numbers_movable(h->w, p->now_ns);
+	struct placement_tenant *t = &p->now.tenants[wt->t->index];
+	uint64_t was = t->movable, own = snapshot_movable(wt->w, p->now_ns);
 	struct placement_step step;
 	int r;
 
-	if (h->w->move.n_busy < 2 || !t->busy || !own)
+	if (wt->w->move.n_busy < 2 || !t->busy || !own)
 		return false;
 	t->movable -= MIN(own, t->movable);
-	r = find_victim(h, p, room, missing, &step);
+	r = find_victim(wt, p, room, missing, &step);
 	t->movable = was;
 	return r == -ENOSPC || r == -ENOMEM;
 }
 
 /* Within memory.min: whoever keeps the tenant from that is ended in the end. */
-static bool is_promised(const struct hold *h, const struct pass *p)
+static bool is_promised(const struct waiter *wt, const struct pass *p)
 {
 	const struct broker *b = p->b;
 
-	return h->kind == HOLD_CHARGE && !h->part && b->n_stuck && b->kill_ns &&
-	       account_tenant(h->t) + h->bytes <= h->t->memory.min;
+	return wt->kind == WAIT_CHARGE && !wt->part && b->n_stuck && b->kill_ns &&
+	       account_tenant(wt->t) + wt->bytes <= wt->t->memory.min;
 }
 
 /* Returns 0 (asked), -EBUSY (to be tried again) or why nothing can be done. */
-static int ask_for(struct hold *h, bool first, struct pass *p)
+static int ask_for(struct waiter *wt, bool first, struct pass *p)
 {
 	struct broker *b = p->b;
 	struct placement_step step;
 	uint64_t missing, soon = 0, room;
 	int r;
 
-	if (h->t->removed || pass_read(p) < 0)
+	if (wt->t->removed || pass_read(p) < 0)
 		return -ENOMEM;
-	if (h->kind == HOLD_HAND)
-		return ask_by_hand(h, &p->now, p->now_ns);
+	if (wt->kind == WAIT_OPERATOR)
+		return ask_by_hand(wt, &p->now, p->now_ns);
 	/* What is there, or will be in a moment, is for the first. */
-	room = first ? p->room : MIN(p->room, h->made);
-	if (first && h->kind != HOLD_NEED)
+	room = first ? p->room : MIN(p->room, wt->made);
+	if (first && wt->kind != WAIT_NEED)
 		soon = free_soon(b, p->now_ns);
-	missing = h->bytes > room ? h->bytes - room : 0;
+	missing = wt->bytes > room ? wt->bytes - room : 0;
 	if (missing <= soon)
 		return -EBUSY;
 	/* Those who could give are busy for all charges of a tenant. */
-	if (h->kind == HOLD_CHARGE && h->t->busy_pass == b->n_passes)
+	if (wt->kind == WAIT_CHARGE && wt->t->busy_pass == b->n_passes)
 		r = -EBUSY;
 	else
-		r = find_victim(h, p, room, missing, &step);
-	if (r == -EBUSY && h->kind == HOLD_CHARGE) {
-		h->t->busy_pass = b->n_passes;
-		if (h->part && waits_for_itself(h, p, room, missing))
+		r = find_victim(wt, p, room, missing, &step);
+	if (r == -EBUSY && wt->kind == WAIT_CHARGE) {
+		wt->t->busy_pass = b->n_passes;
+		if (wt->part && waits_for_itself(wt, p, room, missing))
 			return -ENOSPC;
 	}
-	if (r == -ENOSPC && is_promised(h, p))
+	if (r == -ENOSPC && is_promised(wt, p))
 		return -EBUSY;
 	return r < 0 ? r : ask_step(b, &step, true, p->now_ns);
 }
@@ -242,26 +242,26 @@ static int ask_for_holds(struct pass *p)
 {
 	struct broker *b = p->b;
 	bool first = true;
-	struct hold *h;
+	struct waiter *wt;
 
 	b->n_passes += !(b->n_passes + 1) + 1;
-	list_for_each (h, &b->holds, link) {
-		int r = ask_for(h, first, p);
+	list_for_each (wt, &b->waiters, link) {
+		int r = ask_for(wt, first, p);
 
 		if (r == 0) {
-			b->moving_for = h;
+			b->moving_for = wt;
 			return 0;
 		}
 		if (b->n_ending && (r == -ENOSPC || r == -ENOMEM))
 			r = -EBUSY;
-		if (r == -ENOSPC && !h->nothing_ns)
-			h->nothing_ns = MAX(numbers_late_until(b), p->now_ns);
-		if (r == -ENOMEM || (r == -ENOSPC && p->now_ns >= h->nothing_ns) ||
-		    (r == -EBUSY && h->kind == HOLD_NEED)) {
-			hold_fail(h, -ENOMEM);
+		if (r == -ENOSPC && !wt->nothing_ns)
+			wt->nothing_ns = MAX(snapshot_late_until(b), p->now_ns);
+		if (r == -ENOMEM || (r == -ENOSPC && p->now_ns >= wt->nothing_ns) ||
+		    (r == -EBUSY && wt->kind == WAIT_NEED)) {
+			waiter_fail(wt, -ENOMEM);
 			return -EAGAIN;
 		}
-		first &= h->kind == HOLD_HAND;
+		first &= wt->kind == WAIT_OPERATOR;
 	}
 	return -EBUSY;
 }
@@ -269,10 +269,10 @@ static int ask_for_holds(struct pass *p)
 /* Somebody waits who will most likely be refused; that is no want of memory. */
 static bool in_vain(const struct broker *b)
 {
-	const struct hold *h;
+	const struct waiter *wt;
 
-	list_for_each (h, &b->holds, link) {
-		if (h->nothing_ns)
+	list_for_each (wt, &b->waiters, link) {
+		if (wt->nothing_ns)
 			return true;
 	}
 	return false;
@@ -284,11 +284,11 @@ static void ask_in_background(struct broker *b, uint64_t now_ns)
 {
 	struct placement_step step;
 	uint64_t missing;
-	struct numbers now;
+	struct snapshot now;
 	struct tenant *t;
 	int r = -ENOSPC;
 
-	if (numbers_read(b, now_ns, &now) < 0)
+	if (snapshot_read(b, now_ns, &now) < 0)
 		return;
 	if (in_vain(b))
 		now.device.reserve = 0;
@@ -321,7 +321,7 @@ static void ask_stuck(struct broker *b, uint64_t now_ns)
 	struct worker *w;
 
 	list_for_each (w, &b->workers, link) {
-		uint64_t bytes = w->move.stuck ? numbers_movable(w, now_ns) : 0;
+		uint64_t bytes = w->move.stuck ? snapshot_movable(w, now_ns) : 0;
 
 		if (bytes && away_room(w->tenant) >= b->chunk &&
 		    ask_session(w, MIN(bytes, b->chunk), PLACE_MAPPED, false, now_ns) ==
@@ -335,17 +335,17 @@ static void bring_back(struct broker *b, uint64_t now_ns)
 	struct msg m = {.type = MSG_RESTORE};
 	struct placement_session ses;
 	struct placement_step step;
-	struct numbers now;
+	struct snapshot now;
 	struct tenant *t;
 	struct worker *w;
-	int r = numbers_read(b, now_ns, &now);
+	int r = snapshot_read(b, now_ns, &now);
 
 	if (r == 0) {
-		now.device.free -= MIN(numbers_kept(b, &now, now_ns), now.device.free);
+		now.device.free -= MIN(snapshot_kept(b, &now, now_ns), now.device.free);
 		r = b->placement->returns(&now.device, now.tenants, now.n, &step);
 	}
 	t = r == 0 ? tenant_at(b, step.tenant) : NULL;
-	w = t ? numbers_session(t, true, now_ns, &ses) : NULL;
+	w = t ? snapshot_session(t, true, now_ns, &ses) : NULL;
 	if (!w)
 		return;
 	m.bytes = MIN(MIN(step.bytes, ses.away), RETURN_MAX);
@@ -408,15 +408,15 @@ static void move_ended(struct worker *w, uint64_t now_ns)
 /* Or it has freed what its program does not use. */
 static void take_left(struct worker *w, uint64_t bytes, uint64_t now_ns)
 {
-	struct hold *h = w->b->moving == w ? w->b->moving_for : NULL;
+	struct waiter *wt = w->b->moving == w ? w->b->moving_for : NULL;
 	uint64_t had = w->charged;
 
 	w->move.left += away_left(w, MIN(bytes, w->move.room - w->move.left));
 	w->move.gave += had - w->charged;
-	if (!h)
+	if (!wt)
 		return;
-	h->made += had - w->charged;
-	if (h->kind == HOLD_HAND)
+	wt->made += had - w->charged;
+	if (wt->kind == WAIT_OPERATOR)
 		w->move.by_hand_ns = now_ns;
 }
 
@@ -474,7 +474,7 @@ void reclaim_ending(struct worker *w, uint64_t now_ns)
 void reclaim_end(struct worker *w)
 {
 	stuck_end(w);
-	hold_drop(w);
+	waiters_drop(w);
 	move_ended(w, clock_now_ns());
 }
 
@@ -507,7 +507,7 @@ static uint64_t next_time(struct broker *b, uint64_t now_ns)
 {
 	uint64_t next = UINT64_MAX;
 
-	if (!list_empty(&b->holds)) {
+	if (!list_empty(&b->waiters)) {
 		next = now_ns + WAIT_TICK_NS;
 	} else if (b->away || b->n_stuck) {
 		next = now_ns + AWAY_TICK_NS;
@@ -528,13 +528,13 @@ static uint64_t next_time(struct broker *b, uint64_t now_ns)
 static bool serve(struct broker *b, uint64_t now_ns)
 {
 	struct pass p = {.b = b, .now_ns = now_ns};
-	unsigned n = hold_expire(b, now_ns, ENDS_MAX);
+	unsigned n = waiters_expire(b, now_ns, ENDS_MAX);
 
 	expire_move(b, now_ns);
-	hold_serve(&p);
+	waiters_serve(&p);
 	while (!b->moving && n < ENDS_MAX && ask_for_holds(&p) == -EAGAIN) {
 		n++;
-		hold_serve(&p);
+		waiters_serve(&p);
 	}
 	return n == ENDS_MAX;
 }
@@ -543,7 +543,7 @@ uint64_t reclaim_tick(struct broker *b, uint64_t now_ns)
 {
 	bool again;
 
-	if (!b->swap && list_empty(&b->holds)) {
+	if (!b->swap && list_empty(&b->waiters)) {
 		b->reclaim_due = false;
 		return UINT64_MAX;
 	}
@@ -556,10 +556,10 @@ uint64_t reclaim_tick(struct broker *b, uint64_t now_ns)
 		ask_in_background(b, now_ns);
 	if (!b->moving && b->n_stuck)
 		ask_stuck(b, now_ns);
-	if (!b->moving && list_empty(&b->holds))
+	if (!b->moving && list_empty(&b->waiters))
 		bring_back(b, now_ns);
 	stuck_tick(b, now_ns);
-	again |= hold_move_up(b);
+	again |= waiters_move_up(b);
 	b->reclaim_due = again;
 	b->reclaim_at_ns = again ? now_ns : next_time(b, now_ns);
 	return b->reclaim_at_ns;

@@ -23,18 +23,18 @@ static bool is_busy(const struct worker *w, uint64_t now_ns)
 {
 	const struct worker_move *m = &w->move;
 
-	return now_ns != NUMBERS_QUIET &&
+	return now_ns != SNAPSHOT_QUIET &&
 	       (m->out_id || m->in_id || m->needs || now_ns < m->busy_ns);
 }
 
-uint64_t numbers_movable(const struct worker *w, uint64_t now_ns)
+uint64_t snapshot_movable(const struct worker *w, uint64_t now_ns)
 {
 	uint64_t fixed = w->overhead + w->move.returning;
 	uint64_t has = account_worker(w);
 
-	if (now_ns != NUMBERS_QUIET && now_ns < w->move.empty_ns)
+	if (now_ns != SNAPSHOT_QUIET && now_ns < w->move.empty_ns)
 		return 0;
-	if (w->move.stuck && (now_ns == NUMBERS_QUIET || is_busy(w, now_ns)))
+	if (w->move.stuck && (now_ns == SNAPSHOT_QUIET || is_busy(w, now_ns)))
 		return 0;
 	return MIN(atomic_load(&w->count->movable_bytes), has > fixed ? has - fixed : 0);
 }
@@ -55,17 +55,17 @@ static int grow(struct broker *b, uint32_t n)
 	struct placement_tenant *p;
 	uint64_t *shares;
 
-	if (n <= b->numbers_room)
+	if (n <= b->seen_room)
 		return 0;
-	p = realloc(b->numbers, 2 * n * sizeof(*p));
+	p = realloc(b->seen, 2 * n * sizeof(*p));
 	if (!p)
 		return -ENOMEM;
-	b->numbers = p;
+	b->seen = p;
 	shares = realloc(b->shares, 2 * n * sizeof(*shares));
 	if (!shares)
 		return -ENOMEM;
 	b->shares = shares;
-	b->numbers_room = 2 * n;
+	b->seen_room = 2 * n;
 	return 0;
 }
 
@@ -95,14 +95,14 @@ static void watch(struct worker *w, uint64_t now_ns)
 {
 	uint64_t used = account_worker(w);
 
-	if (now_ns == NUMBERS_QUIET)
+	if (now_ns == SNAPSHOT_QUIET)
 		return;
 	if (used > w->used_seen)
 		w->used_ns = now_ns;
 	w->used_seen = used;
 }
 
-uint64_t numbers_late_until(const struct broker *b)
+uint64_t snapshot_late_until(const struct broker *b)
 {
 	const struct worker *w;
 	uint64_t last = 0;
@@ -116,7 +116,7 @@ uint64_t numbers_late_until(const struct broker *b)
 static void add_worker(const struct worker *w, uint64_t now_ns, bool *quiet,
 		       struct placement_tenant *ret)
 {
-	uint64_t movable = numbers_movable(w, now_ns), comes = returnable(w, now_ns);
+	uint64_t movable = snapshot_movable(w, now_ns), comes = returnable(w, now_ns);
 
 	ret->resident += account_worker(w);
 	if (w->ending_ns)
@@ -142,7 +142,7 @@ static void set_reserve(const struct broker *b, const struct placement_tenant *t
 	d->reserve = b->placement->scarce(d, t, n) ? b->reserve : 0;
 }
 
-int numbers_read(struct broker *b, uint64_t now_ns, struct numbers *ret)
+int snapshot_read(struct broker *b, uint64_t now_ns, struct snapshot *ret)
 {
 	uint64_t missing;
 	struct tenant *t;
@@ -156,30 +156,31 @@ int numbers_read(struct broker *b, uint64_t now_ns, struct numbers *ret)
 	list_for_each (t, &b->tenants, link) {
 		bool quiet = false;
 
-		read_tenant(t, &b->numbers[t->index]);
+		read_tenant(t, &b->seen[t->index]);
 		list_for_each (w, &t->workers, tenant_link) {
 			watch(w, now_ns);
-			add_worker(w, now_ns, &quiet, &b->numbers[t->index]);
+			add_worker(w, now_ns, &quiet, &b->seen[t->index]);
 		}
 	}
-	*ret = (struct numbers){.tenants = b->numbers, .n = n};
+	*ret = (struct snapshot){.tenants = b->seen, .n = n};
 	ret->device.total = room(b->device_total, account_set_aside(b, &missing));
 	ret->device.free = account_free(b);
 	ret->device.host_room = room(b->swap, b->away);
 	ret->device.chunk = b->chunk;
 	set_reserve(b, ret->tenants, n, &ret->device);
-	if (ret->device.reserve && now_ns != NUMBERS_QUIET)
+	if (ret->device.reserve && now_ns != SNAPSHOT_QUIET)
 		b->scarce_ns = now_ns;
 	return 0;
 }
 
-void numbers_share(struct broker *b, struct numbers *now)
+void snapshot_share(struct broker *b, struct snapshot *now)
 {
 	b->placement->shares(&now->device, now->tenants, now->n, b->shares);
 	now->device.shares = b->shares;
 }
 
-uint64_t numbers_kept(const struct broker *b, const struct numbers *now, uint64_t now_ns)
+uint64_t snapshot_kept(const struct broker *b, const struct snapshot *now,
+		       uint64_t now_ns)
 {
 	bool lately = b->scarce_ns && now_ns < b->scarce_ns + LATELY_NS;
 
@@ -192,7 +193,7 @@ static void read_session(const struct worker *w, uint64_t now_ns,
 	uint64_t last = atomic_load(&w->count->last_submit_ns);
 
 	*ret = (struct placement_session){
-		.movable = numbers_movable(w, now_ns),
+		.movable = snapshot_movable(w, now_ns),
 		.away = returnable(w, now_ns),
 		.idle_ns = now_ns > MAX(last, w->attached_ns)
 				   ? now_ns - MAX(last, w->attached_ns)
@@ -201,8 +202,8 @@ static void read_session(const struct worker *w, uint64_t now_ns,
 	};
 }
 
-struct worker *numbers_session(struct tenant *t, bool comes, uint64_t now_ns,
-			       struct placement_session *ret_session)
+struct worker *snapshot_session(struct tenant *t, bool comes, uint64_t now_ns,
+				struct placement_session *ret_session)
 {
 	struct placement_session some[64];
 	const struct placement *p = t->b->placement;
@@ -247,7 +248,7 @@ static bool could_be_away(const struct placement_device *d,
 
 /* Plays what reclaim.c would do for a tenant that asks for so much. What moves does not
  * change what tenants want, so shares stay as they are. */
-static bool could_have(const struct broker *b, const struct numbers *now, uint32_t asks,
+static bool could_have(const struct broker *b, const struct snapshot *now, uint32_t asks,
 		       uint64_t bytes, struct placement_tenant *t)
 {
 	struct placement_device d = now->device;
@@ -277,14 +278,14 @@ static bool could_have(const struct broker *b, const struct numbers *now, uint32
 	return could_be_away(&d, &t[asks], bytes, missing);
 }
 
-uint64_t numbers_within_reach(struct tenant *t, uint64_t at_most)
+uint64_t snapshot_within_reach(struct tenant *t, uint64_t at_most)
 {
 	struct broker *b = t->b;
 	struct placement_tenant *scratch;
 	uint64_t have, have_not;
-	struct numbers now;
+	struct snapshot now;
 
-	if (t->removed || numbers_read(b, NUMBERS_QUIET, &now) < 0)
+	if (t->removed || snapshot_read(b, SNAPSHOT_QUIET, &now) < 0)
 		return 0;
 	have = MIN(at_most, now.device.free);
 	scratch = calloc(now.n, sizeof(*scratch));

@@ -67,7 +67,7 @@ static uint64_t lacks(const struct placement_tenant *t)
 }
 
 /* The stuck session that keeps it from a tenant; NULL: there is none. */
-static struct worker *find(const struct tenant *t, const struct numbers *now)
+static struct worker *find(const struct tenant *t, const struct snapshot *now)
 {
 	struct worker *w, *found = NULL;
 
@@ -103,7 +103,7 @@ static void end_session(struct worker *w, const struct tenant *t)
 
 /* Less than a chunk does not come back, and is nobody's fault, unless it is waited for.
  */
-static bool is_kept_from(const struct tenant *t, const struct numbers *now)
+static bool is_kept_from(const struct tenant *t, const struct snapshot *now)
 {
 	uint64_t bytes = lacks(&now->tenants[t->index]);
 
@@ -112,13 +112,13 @@ static bool is_kept_from(const struct tenant *t, const struct numbers *now)
 
 void stuck_tick(struct broker *b, uint64_t now_ns)
 {
-	struct numbers now;
+	struct snapshot now;
 	struct tenant *t;
 	struct worker *w;
 
-	if (!b->n_stuck || !b->kill_ns || numbers_read(b, now_ns, &now) < 0)
+	if (!b->n_stuck || !b->kill_ns || snapshot_read(b, now_ns, &now) < 0)
 		return;
-	numbers_share(b, &now);
+	snapshot_share(b, &now);
 	list_for_each (t, &b->tenants, link) {
 		if (!is_kept_from(t, &now)) {
 			t->lacks_ns = 0;

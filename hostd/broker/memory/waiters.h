@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who waits for memory; for hold.c and reclaim.c, which says who gives way. */
+/* Who waits for memory; for waiters.c and reclaim.c, which says who gives way. */
 #ifndef WEFT_BROKER_WAITERS_H
 #define WEFT_BROKER_WAITERS_H
 
 #include "broker/broker.h"
 
-enum hold_kind {
-	HOLD_CHARGE,
-	HOLD_NEED,
-	HOLD_HOME,
-	HOLD_HAND,
+enum waiter_kind {
+	WAIT_CHARGE,
+	WAIT_NEED,
+	WAIT_HOME,
+	WAIT_OPERATOR,
 };
 
-struct hold {
-	struct list link;      /* b->holds, or behind others of its tenant */
-	struct list of_worker; /* worker.holds */
-	enum hold_kind kind;
-	bool stands; /* in b->holds */
+struct waiter {
+	struct list link;      /* b->waiters, or behind others of its tenant */
+	struct list of_worker; /* worker.waiters */
+	enum waiter_kind kind;
+	bool stands; /* in b->waiters */
 	struct tenant *t;
-	struct worker *w; /* NULL: HOLD_HAND */
+	struct worker *w; /* NULL: WAIT_OPERATOR */
 	uint32_t id;
 	uint64_t bytes;
 	bool part;     /* some of them may be in host memory */
@@ -36,23 +36,23 @@ struct pass {
 	uint64_t now_ns;
 	bool known;
 	uint64_t room; /* nobody's */
-	struct numbers now;
+	struct snapshot now;
 };
 
 /* Reads it, if it is not known; shares included. Returns 0 or -ENOMEM. */
 int pass_read(struct pass *p);
 
 /* Answers whom it can. */
-void hold_serve(struct pass *p);
+void waiters_serve(struct pass *p);
 /* Answers who has waited for too long, at most so many; returns how many of them. */
-unsigned hold_expire(struct broker *b, uint64_t now_ns, unsigned most);
+unsigned waiters_expire(struct broker *b, uint64_t now_ns, unsigned most);
 /* It will not get more: a charge gets the rest in host memory, or is refused; others get
  * what there is. */
-void hold_fail(struct hold *h, int result);
+void waiter_fail(struct waiter *wt, int result);
 /* Lets those behind take the places of those who have been answered. Returns true if
  * there was one. */
-bool hold_move_up(struct broker *b);
+bool waiters_move_up(struct broker *b);
 /* Nobody is there any more to be answered. */
-void hold_drop(struct worker *w);
+void waiters_drop(struct worker *w);
 
 #endif

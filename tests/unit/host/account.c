@@ -32,7 +32,7 @@ static void reset(uint64_t device)
 	memset(used, 0, sizeof(used));
 	list_init(&b.tenants);
 	list_init(&b.workers);
-	list_init(&b.holds);
+	list_init(&b.waiters);
 	b.device_total = device;
 	for (unsigned i = 0; i < TENANTS; i++) {
 		tenants[i].b = &b;

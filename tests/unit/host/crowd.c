@@ -63,7 +63,7 @@ static void begin(unsigned n_tenants)
 	pages = calloc(WORKERS_MAX, sizeof(*pages));
 	list_init(&b.tenants);
 	list_init(&b.workers);
-	list_init(&b.holds);
+	list_init(&b.waiters);
 	b.device_total = 256 * MIB;
 	b.swap = 1ull << 50;
 	b.chunk = CHUNK;
@@ -78,7 +78,7 @@ static void begin(unsigned n_tenants)
 						 .swap_max = UINT64_MAX,
 						 .weight = 100};
 		list_init(&t->workers);
-		hold_init(t);
+		waiters_init(t);
 		list_append(&b.tenants, &t->link);
 	}
 }
@@ -100,7 +100,7 @@ static void many(unsigned n_tenants, unsigned each)
 	begin(n_tenants);
 	for (unsigned i = 0; i < n_tenants * each; i++) {
 		start(&workers[i], &tenants[i % n_tenants]);
-		cr_assert_eq(reclaim_charge(&workers[i], 1, 2 * MIB, true, now), 0);
+		cr_assert_eq(waiters_charge(&workers[i], 1, 2 * MIB, true, now), 0);
 		atomic_store(&pages[i].movable_bytes, workers[i].charged);
 		workers[i].move.busy_ns = UINT64_MAX;
 		reclaim_tick(&b, now);
@@ -135,7 +135,7 @@ static unsigned long steps_of_tick(unsigned n_tenants, unsigned each)
 {
 	many(n_tenants, each);
 	for (unsigned i = 0; i < n_tenants * each; i++)
-		cr_assert_eq(reclaim_charge(&workers[i], 2, 16 * MIB, true, now), 0);
+		cr_assert_eq(waiters_charge(&workers[i], 2, 16 * MIB, true, now), 0);
 	now += 5 * NSEC_PER_MSEC;
 	steps = 0;
 	reclaim_tick(&b, now);
@@ -179,7 +179,7 @@ static void crowd(struct tenant *alice)
 	for (unsigned i = 1; i <= CROWD; i++) {
 		for (unsigned k = 0; k < LANES; k++)
 			cr_assert_eq(
-				reclaim_charge(&workers[i], k + 1, 32 * MIB, true, now),
+				waiters_charge(&workers[i], k + 1, 32 * MIB, true, now),
 				0);
 	}
 }
@@ -208,7 +208,7 @@ Test(crowd, lanes_that_wait_cost_a_tick_no_more)
 	}
 	/* who stays within its share passes them all */
 	steps = 0;
-	cr_assert_eq(reclaim_charge(bob, 1, 8 * MIB, true, now), 0);
+	cr_assert_eq(waiters_charge(bob, 1, 8 * MIB, true, now), 0);
 	reclaim_tick(&b, now);
 	cr_assert_eq(answers(bob), 1);
 	cr_assert_leq(steps, 30 * (CROWD + 2));
@@ -230,7 +230,7 @@ Test(crowd, others_wait_for_a_few_of_them_only)
 	begin(2);
 	crowd(&tenants[0]);
 	start(bob, &tenants[1]);
-	cr_assert_eq(reclaim_charge(bob, 1, 200 * MIB, true, now), 0);
+	cr_assert_eq(waiters_charge(bob, 1, 200 * MIB, true, now), 0);
 	reclaim_tick(&b, now);
 	cr_assert_eq(answers(bob), 0);
 	now += 31 * NSEC_PER_SEC;

@@ -21,12 +21,12 @@ void child_kill(struct child *c)
 }
 
 /* What nobody here needs. */
-struct worker *pool_ready(struct broker *broker)
+struct worker *workers_ready(struct broker *broker)
 {
 	return NULL;
 }
 
-void pool_here(struct worker *worker, uint32_t id)
+void workers_here(struct worker *worker, uint32_t id)
 {
 }
 
@@ -42,7 +42,7 @@ static void reset(bool own_memory)
 	w.count = &page;
 	w.state = WORKER_SESSION;
 	list_init(&b.workers);
-	list_init(&b.holds);
+	list_init(&b.waiters);
 	list_init(&t.workers);
 	list_append(&b.workers, &w.link);
 	list_append(&t.workers, &w.tenant_link);

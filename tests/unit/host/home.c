@@ -53,7 +53,7 @@ static void setup(void)
 	memset(pages, 0, sizeof(pages));
 	list_init(&b.tenants);
 	list_init(&b.workers);
-	list_init(&b.holds);
+	list_init(&b.waiters);
 	b.device_total = DEVICE;
 	b.swap = 256 * MIB;
 	b.chunk = 2 * MIB;
@@ -67,7 +67,7 @@ static void setup(void)
 							 .weight = 100};
 		list_init(&tenants[i].shares);
 		list_init(&tenants[i].workers);
-		hold_init(&tenants[i]);
+		waiters_init(&tenants[i]);
 		list_append(&b.tenants, &tenants[i].link);
 		start(i);
 	}
@@ -81,8 +81,8 @@ static void teardown(void)
 		close(workers[i].ctl.fd);
 		close(socks[i]);
 	}
-	cr_assert(list_empty(&b.holds) && !b.granted && !b.away && !b.returning);
-	free(b.numbers);
+	cr_assert(list_empty(&b.waiters) && !b.granted && !b.away && !b.returning);
+	free(b.seen);
 	free(b.shares);
 }
 
@@ -117,7 +117,7 @@ static void pass(uint64_t ns)
 
 static void home(unsigned i, uint32_t id, uint64_t bytes)
 {
-	cr_assert_eq(reclaim_home(&workers[i], id, bytes, now), 0);
+	cr_assert_eq(waiters_home(&workers[i], id, bytes, now), 0);
 	pass(NSEC_PER_MSEC);
 }
 
@@ -154,8 +154,8 @@ Test(home, at_once)
 	home(0, 7, 12 * MIB);
 	answered(0, 7, 0, 12 * MIB);
 	cr_assert_eq(tenants[0].returning, 12 * MIB);
-	cr_assert_eq(reclaim_home(&workers[0], 8, MIB, now), 0, "one at a time is held");
-	cr_assert_eq(reclaim_home(&workers[0], 9, MIB, now), -EPROTO);
+	cr_assert_eq(waiters_home(&workers[0], 8, MIB, now), 0, "one at a time is held");
+	cr_assert_eq(waiters_home(&workers[0], 9, MIB, now), -EPROTO);
 	pass(NSEC_PER_MSEC);
 	silence(0); /* as long as the first has not arrived */
 	says(0, MSG_RESTORED, 7, 10 * MIB);
@@ -223,7 +223,7 @@ Test(home, ends_while_it_waits)
 	has_away(0, 20 * MIB);
 	has(1, 60 * MIB);
 	home(0, 1, 20 * MIB);
-	cr_assert(!list_empty(&b.holds));
+	cr_assert(!list_empty(&b.waiters));
 	reclaim_end(&workers[0]);
-	cr_assert(list_empty(&b.holds));
+	cr_assert(list_empty(&b.waiters));
 }

@@ -42,7 +42,7 @@ static void begin_worker(unsigned i)
 
 static void end_worker(unsigned i)
 {
-	ipc_end(&workers[i]);
+	share_end(&workers[i]);
 	account_end(&workers[i]);
 	list_remove(&workers[i].link);
 }
@@ -53,7 +53,7 @@ static void reset(void)
 	memset(tenants, 0, sizeof(tenants));
 	list_init(&b.tenants);
 	list_init(&b.workers);
-	list_init(&b.holds);
+	list_init(&b.waiters);
 	b.device_total = 1024 * MIB;
 	b.shares_max = 1000;
 	for (unsigned i = 0; i < TENANTS; i++) {
@@ -77,21 +77,21 @@ static int export(unsigned i, uint64_t bytes, uint8_t *ret_name)
 {
 	struct share_part x = {.kind = SHARE_MEMORY, .n_parts = 1, .bytes = bytes};
 
-	return ipc_export(&workers[i], &x, -1, ret_name);
+	return share_export(&workers[i], &x, -1, ret_name);
 }
 
 static int export_parts(unsigned i, unsigned n, uint8_t *ret_name)
 {
 	struct share_part x = {.kind = SHARE_MEMORY, .n_parts = n};
 
-	return ipc_export(&workers[i], &x, -1, ret_name);
+	return share_export(&workers[i], &x, -1, ret_name);
 }
 
 static int open_name(unsigned i, const uint8_t *name)
 {
 	struct share_part x = {.kind = SHARE_MEMORY, .fd = -1};
 
-	return ipc_open(&workers[i], name, &x);
+	return share_open(&workers[i], name, &x);
 }
 
 Test(host_ipc, whose)
@@ -104,38 +104,38 @@ Test(host_ipc, whose)
 	reset();
 	cr_assert_eq(pipe(pair), 0);
 	cr_assert(take(0, 4 * MIB));
-	cr_assert_eq(ipc_export(&workers[0], &x, pair[1], name), 0);
+	cr_assert_eq(share_export(&workers[0], &x, pair[1], name), 0);
 	cr_assert_eq(open_name(0, name), -EDEADLK);
 	cr_assert_eq(open_name(1, name), -EINVAL); /* of another tenant */
 	x = (struct share_part){.kind = SHARE_EVENT};
-	cr_assert_eq(ipc_open(&workers[2], name, &x), -EINVAL);
+	cr_assert_eq(share_open(&workers[2], name, &x), -EINVAL);
 	x.kind = SHARE_KINDS;
-	cr_assert_eq(ipc_open(&workers[2], name, &x), -EINVAL);
+	cr_assert_eq(share_open(&workers[2], name, &x), -EINVAL);
 	x = (struct share_part){.kind = SHARE_MEMORY, .part = 1};
-	cr_assert_eq(ipc_open(&workers[2], name, &x), -EINVAL, "there is one part");
+	cr_assert_eq(share_open(&workers[2], name, &x), -EINVAL, "there is one part");
 	for (unsigned i = 0; i < 16; i++) {
 		memcpy(other, name, sizeof(other));
 		other[i] ^= 1;
 		cr_assert_eq(open_name(2, other), -EINVAL);
 	}
 	x = (struct share_part){.kind = SHARE_MEMORY, .fd = -1};
-	cr_assert_eq(ipc_open(&workers[2], name, &x), 0);
+	cr_assert_eq(share_open(&workers[2], name, &x), 0);
 	cr_assert(x.fd == pair[1] && x.bytes == 2 * MIB);
 	/* not theirs to drop, nor to close */
-	ipc_drop(&workers[1], name);
-	ipc_drop(&workers[2], name);
-	ipc_close(&workers[1], name);
-	ipc_close(&workers[4], name);
+	share_drop(&workers[1], name);
+	share_drop(&workers[2], name);
+	share_close(&workers[1], name);
+	share_close(&workers[4], name);
 	cr_assert_eq(open_name(4, name), 0);
-	ipc_drop(&workers[0], name);
+	share_drop(&workers[0], name);
 	cr_assert_eq(open_name(2, name), -EINVAL, "nobody new once it is freed");
-	ipc_drop(&workers[0], name);
+	share_drop(&workers[0], name);
 	cr_assert_eq(account_tenant(&tenants[0]), 4 * MIB);
 	cr_assert_eq(account_tenant(&tenants[1]), 0);
-	ipc_close(&workers[2], name);
-	ipc_close(&workers[2], name);
+	share_close(&workers[2], name);
+	share_close(&workers[2], name);
 	cr_assert_eq(account_tenant(&tenants[0]), 4 * MIB);
-	ipc_close(&workers[4], name);
+	share_close(&workers[4], name);
 	cr_assert_eq(account_tenant(&tenants[0]), 2 * MIB);
 	cr_assert_eq(read(pair[0], &c, 1), 0, "the descriptor is closed");
 	close(pair[0]);
@@ -192,7 +192,7 @@ static int export_file(unsigned kind, int fd)
 	struct share_part x = {.kind = kind, .n_parts = 1};
 	uint8_t name[16];
 
-	return ipc_export(&workers[0], &x, fd, name);
+	return share_export(&workers[0], &x, fd, name);
 }
 
 /* What weftd is to write to, keep and close. */
@@ -227,13 +227,13 @@ static int export_part(unsigned i, unsigned part, unsigned n, bool away, uint8_t
 			       .bytes = 2 * MIB,
 			       .away = away};
 
-	return ipc_export(&workers[i], &x, -1, name);
+	return share_export(&workers[i], &x, -1, name);
 }
 
 static int open_part(unsigned i, unsigned part, const uint8_t *name, unsigned *ret_n)
 {
 	struct share_part x = {.kind = SHARE_MEMORY, .part = part, .fd = -1};
-	int r = ipc_open(&workers[i], name, &x);
+	int r = share_open(&workers[i], name, &x);
 
 	*ret_n = x.n_parts;
 	return r;
@@ -257,7 +257,7 @@ Test(host_ipc, parts)
 	cr_assert_eq(export_part(0, 2, 3, false, name), -EINVAL, "out of order");
 	cr_assert_eq(export_part(0, 1, 3, false, name), 0);
 	cr_assert_eq(export_part(0, 1, 3, false, name), -EINVAL, "twice");
-	ipc_drop(&workers[0], name); /* given up */
+	share_drop(&workers[0], name); /* given up */
 	cr_assert_eq(account_tenant(&tenants[0]), 6 * MIB);
 	cr_assert_eq(tenants[0].n_shares, 0);
 	for (unsigned i = 0; i < 3; i++)
@@ -268,9 +268,9 @@ Test(host_ipc, parts)
 	cr_assert_eq(n, 3);
 	cr_assert_eq(open_part(2, 2, name, &n), 0);
 	cr_assert_eq(open_part(2, 3, name, &n), -EINVAL);
-	ipc_drop(&workers[0], name);
+	share_drop(&workers[0], name);
 	cr_assert_eq(account_tenant(&tenants[0]), 6 * MIB);
-	ipc_close(&workers[2], name); /* that counted once */
+	share_close(&workers[2], name); /* that counted once */
 	cr_assert_eq(account_tenant(&tenants[0]), 0);
 	/* more than it has: what there was of it is gone */
 	cr_assert(take(0, 2 * MIB));
@@ -294,7 +294,7 @@ static void ends_with_the_user(const uint8_t *name)
 {
 	cr_assert(b.away == 2 * MIB && tenants[0].away == 2 * MIB);
 	cr_assert(!b.returning && !tenants[0].returning);
-	ipc_close(&workers[2], name);
+	share_close(&workers[2], name);
 	cr_assert(!b.away && !tenants[0].away && !b.granted);
 	for (unsigned i = 1; i < WORKERS; i++)
 		end_worker(i);
@@ -314,7 +314,7 @@ Test(host_ipc, away)
 	cr_assert_eq(export_part(0, 1, 2, true, name), 0);
 	cr_assert_eq(away_waiting(&workers[0]), 2 * MIB, "it does not come back");
 	cr_assert_eq(open_part(2, 0, name, &n), 0);
-	ipc_drop(&workers[0], name);
+	share_drop(&workers[0], name);
 	cr_assert(workers[0].away == 2 * MIB && b.away == 4 * MIB);
 	cr_assert_eq(account_tenant(&tenants[0]), 2 * MIB);
 	end_worker(0);
@@ -348,7 +348,7 @@ Test(host_ipc, away_and_freed_early)
 	cr_assert_eq(export_part(0, 0, 1, true, name), 0);
 	workers[0].move.out_id = 1;
 	away_freed(&workers[0], 2 * MIB);
-	ipc_drop(&workers[0], name);
+	share_drop(&workers[0], name);
 	cr_assert_eq(away_left(&workers[0], 4 * MIB), 4 * MIB);
 	workers[0].move.out_id = 0;
 	cr_assert_eq(workers[0].away, 2 * MIB);
@@ -428,7 +428,7 @@ static void do_open(struct model *m, unsigned w)
 
 static void do_close(struct model *m, unsigned w)
 {
-	ipc_close(&workers[w], m->name);
+	share_close(&workers[w], m->name);
 	if (m->there && m->users[w]) {
 		m->users[w]--;
 		try_end(m);
@@ -437,7 +437,7 @@ static void do_close(struct model *m, unsigned w)
 
 static void do_drop(struct model *m, unsigned w)
 {
-	ipc_drop(&workers[w], m->name);
+	share_drop(&workers[w], m->name);
 	if (m->there && m->made && m->maker == w)
 		model_let_go(m);
 }

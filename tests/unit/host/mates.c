@@ -51,13 +51,13 @@ static void reset_mate(struct mate *m)
 
 void reset(uint64_t device, uint64_t swap)
 {
-	free(b.numbers);
+	free(b.seen);
 	free(b.shares);
 	memset(&b, 0, sizeof(b));
 	memset(tenants, 0, sizeof(tenants));
 	list_init(&b.tenants);
 	list_init(&b.workers);
-	list_init(&b.holds);
+	list_init(&b.waiters);
 	b.device_total = device;
 	b.swap = swap;
 	b.chunk = CHUNK;
@@ -66,7 +66,7 @@ void reset(uint64_t device, uint64_t swap)
 	for (unsigned i = 0; i < TENANTS; i++) {
 		tenants[i].b = &b;
 		list_init(&tenants[i].workers);
-		hold_init(&tenants[i]);
+		waiters_init(&tenants[i]);
 		/* max is no limit here, and allows more than the device has. */
 		tenants[i].memory = (struct conf_memory){.high = UINT64_MAX,
 							 .max = UINT64_MAX / 2,
@@ -201,7 +201,7 @@ void ask_for(struct mate *m, uint64_t bytes, bool part)
 		m->asked[i].id = ++m->next_id;
 		m->asked[i].bytes = bytes;
 		m->asked[i].part = part;
-		cr_assert_eq(reclaim_charge(&m->w, m->next_id, bytes, part, now), 0);
+		cr_assert_eq(waiters_charge(&m->w, m->next_id, bytes, part, now), 0);
 		return;
 	}
 }
@@ -295,7 +295,7 @@ void need(struct mate *m)
 	if (m->need || m->out.type || m->in.type)
 		return;
 	m->need = ++m->next_id;
-	cr_assert_eq(reclaim_need(&m->w, m->need, m->away, now), 0);
+	cr_assert_eq(waiters_need(&m->w, m->need, m->away, now), 0);
 }
 
 /* ---- what must hold ---- */

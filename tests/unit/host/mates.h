@@ -69,7 +69,7 @@ void move_out(struct mate *m);
 void move_in(struct mate *m);
 /* Says that its work has ended, or not. */
 void get_quiet(struct mate *m, int result);
-/* For reclaim_by_hand(). */
+/* For waiters_operator(). */
 void moved_by_hand(void *arg, uint64_t bytes);
 
 /* Lets so much time pass; who is asked to move does it at once. */

@@ -84,7 +84,7 @@ static void step(void)
 		set_limits(t);
 	} else if (rand() % 32 == 0) {
 		by_hand_open++;
-		cr_assert_eq(reclaim_by_hand(t, some_bytes(), now, moved_by_hand, NULL),
+		cr_assert_eq(waiters_operator(t, some_bytes(), now, moved_by_hand, NULL),
 			     0);
 	} else if (m->w.state == WORKER_SESSION) {
 		session_step(m);
@@ -103,7 +103,7 @@ static void step(void)
 	}
 	now += (uint64_t)rand() % 20 * NSEC_PER_MSEC;
 	reclaim_tick(&b, now);
-	ready_tick(&b, now);
+	prealloc_tick(&b, now);
 }
 
 /* Everybody is answered, whatever workers do; those that move answer sooner or later. */
@@ -119,7 +119,7 @@ static void settle(void)
 	}
 	reclaim_tick(&b, now);
 	check();
-	cr_assert(list_empty(&b.holds));
+	cr_assert(list_empty(&b.waiters));
 	cr_assert_eq(by_hand_open, 0);
 	for (unsigned i = 0; i < WORKERS; i++) {
 		cr_assert_eq(mates[i].need, 0);
@@ -157,12 +157,12 @@ Test(reclaim, random_against_model)
 			moved += tenants[i].events.reclaim;
 		if (n % 64 == 0 && b.swap)
 			settle();
-		reclaim_drop_tenant(&tenants[0]);
-		reclaim_drop_tenant(&tenants[1]);
-		reclaim_drop_tenant(&tenants[2]);
-		reclaim_drop_tenant(&tenants[3]);
+		waiters_drop_tenant(&tenants[0]);
+		waiters_drop_tenant(&tenants[1]);
+		waiters_drop_tenant(&tenants[2]);
+		waiters_drop_tenant(&tenants[3]);
 		stop_all();
-		cr_assert(list_empty(&b.holds));
+		cr_assert(list_empty(&b.waiters));
 	}
 	cr_assert_gt(moved, SEQUENCES, "hardly anything moved");
 	cr_assert_gt(in_part, SEQUENCES / 10, "hardly anything was granted in part");

@@ -169,9 +169,9 @@ Test(reclaim, others_pause)
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&mates[0], 240 * MIB);
 	cr_assert_eq(*pause, 0, "there is enough");
-	ready_tick(&b, now);
+	prealloc_tick(&b, now);
 	ask(&mates[1], 16 * MIB);
-	cr_assert_eq(*pause, now + READY_PAUSE_NS);
+	cr_assert_eq(*pause, now + PREALLOC_PAUSE_NS);
 	cr_assert_eq(*mapping, now + PAGE_MAPPING_NS);
 	now += 2 * PAGE_MAPPING_NS;
 	ask(&mates[1], 16 * MIB);
@@ -182,7 +182,7 @@ Test(reclaim, others_pause)
 	ask(&mates[3], 16 * MIB);
 	cr_assert_eq(*pause, UINT64_MAX);
 	move_out(&mates[0]);
-	cr_assert_eq(*pause, now + READY_PAUSE_NS);
+	cr_assert_eq(*pause, now + PREALLOC_PAUSE_NS);
 	reclaim_tick(&b, now);
 	hear_all();
 	cr_assert_eq(*pause, UINT64_MAX);
@@ -580,7 +580,7 @@ Test(reclaim, by_hand)
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&mates[0], 128 * MIB);
 	by_hand_open = 1;
-	cr_assert_eq(reclaim_by_hand(&tenants[0], 100 * MIB, now, moved_by_hand, NULL),
+	cr_assert_eq(waiters_operator(&tenants[0], 100 * MIB, now, moved_by_hand, NULL),
 		     0);
 	pass(NSEC_PER_SEC);
 	cr_assert_eq(by_hand_open, 0);
@@ -601,7 +601,8 @@ Test(reclaim, by_hand_to_the_end)
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&mates[0], 128 * MIB);
 	by_hand_open = 1;
-	cr_assert_eq(reclaim_by_hand(&tenants[0], 16 * MIB, now, moved_by_hand, NULL), 0);
+	cr_assert_eq(waiters_operator(&tenants[0], 16 * MIB, now, moved_by_hand, NULL),
+		     0);
 	a.id = asked_to_move(&mates[0]);
 	mates[0].has -= 16 * MIB;
 	mates[0].away += 16 * MIB;
@@ -627,8 +628,8 @@ Test(reclaim, by_hand_then_anything)
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&mates[0], 256 * MIB);
 	by_hand_open = 1;
-	cr_assert_eq(reclaim_by_hand(&tenants[0], 16 * MIB, now, ends_another, &mates[1]),
-		     0);
+	cr_assert_eq(
+		waiters_operator(&tenants[0], 16 * MIB, now, ends_another, &mates[1]), 0);
 	ask(&mates[1], 100 * MIB);
 	ask(&mates[1], 100 * MIB);
 	ask(&mates[2], 32 * MIB);
@@ -640,8 +641,8 @@ Test(reclaim, by_hand_then_anything)
 	mates[2].w.move.busy_ns = UINT64_MAX;
 	start(&mates[1], &tenants[1], 0);
 	by_hand_open = 1;
-	cr_assert_eq(reclaim_by_hand(&tenants[0], 16 * MIB, now, ends_another, &mates[1]),
-		     0);
+	cr_assert_eq(
+		waiters_operator(&tenants[0], 16 * MIB, now, ends_another, &mates[1]), 0);
 	ask(&mates[1], 200 * MIB);
 	pass(11 * NSEC_PER_SEC);
 	cr_assert_eq(by_hand_open, 0);
@@ -654,7 +655,7 @@ Test(reclaim, needs)
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&mates[0], 200 * MIB);
 	by_hand_open = 1;
-	cr_assert_eq(reclaim_by_hand(&tenants[0], 200 * MIB, now, moved_by_hand, NULL),
+	cr_assert_eq(waiters_operator(&tenants[0], 200 * MIB, now, moved_by_hand, NULL),
 		     0);
 	pass(NSEC_PER_SEC);
 	ask_in_pieces(&mates[1], 256 * MIB);
@@ -673,7 +674,8 @@ Test(reclaim, freed_on_its_way_back)
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&mates[0], 200 * MIB);
 	by_hand_open = 1;
-	cr_assert_eq(reclaim_by_hand(&tenants[0], 16 * MIB, now, moved_by_hand, NULL), 0);
+	cr_assert_eq(waiters_operator(&tenants[0], 16 * MIB, now, moved_by_hand, NULL),
+		     0);
 	pass(NSEC_PER_SEC);
 	need(&mates[0]);
 	reclaim_tick(&b, now);
@@ -752,7 +754,7 @@ Test(reclaim, contexts)
 /* Until there is nothing new to be told. */
 static void keep_ready(void)
 {
-	while (ready_tick(&b, now) != UINT64_MAX) {
+	while (prealloc_tick(&b, now) != UINT64_MAX) {
 		hear_all();
 		now += 100 * NSEC_PER_MSEC;
 	}
@@ -771,7 +773,7 @@ Test(reclaim, pressure)
 	keep_ready();
 	cr_assert(mates[0].pool > 16 * MIB && mates[0].pool <= 128 * MIB);
 	cr_assert_eq(mates[1].pool, 0);
-	cr_assert_eq(ready_tick(&b, now), UINT64_MAX);
+	cr_assert_eq(prealloc_tick(&b, now), UINT64_MAX);
 	stop(&mates[1]);
 	mates[0].has -= 200 * MIB;
 	credit_put(&mates[0].page.credit, 200 * MIB);
@@ -787,7 +789,7 @@ Test(reclaim, ready_for_the_next)
 {
 	begin(1024 * MIB, 16384 * MIB);
 	ask(&mates[0], 900 * MIB);
-	cr_assert_gt(ready_tick(&b, now), now);
+	cr_assert_gt(prealloc_tick(&b, now), now);
 	hear_all(); /* what could move is written only now */
 	keep_ready();
 	cr_assert_eq(mates[0].pool, 900 * MIB);
@@ -800,7 +802,7 @@ Test(reclaim, ready_for_the_next)
 	keep_ready();
 	cr_assert_eq(mates[1].pool, 70 * MIB);
 	mates[0].w.move.empty_ns = UINT64_MAX - 1;
-	b.ready_due = true;
+	b.prealloc_due = true;
 	keep_ready();
 	cr_assert_eq(mates[0].pool, 900 * MIB);
 }

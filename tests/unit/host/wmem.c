@@ -26,7 +26,7 @@ static struct worker_page pages[WORKERS];
 static uint64_t used[WORKERS], pinned[WORKERS]; /* the model */
 
 /* What nobody here needs. */
-struct worker *pool_ready(struct broker *broker)
+struct worker *workers_ready(struct broker *broker)
 {
 	return NULL;
 }
@@ -35,7 +35,7 @@ void child_kill(struct child *c)
 {
 }
 
-void pool_here(struct worker *w, uint32_t id)
+void workers_here(struct worker *w, uint32_t id)
 {
 }
 
