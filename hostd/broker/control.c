@@ -14,8 +14,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <json-c/json.h>
+
 #include "base/fd.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/macros.h"
+#include "base/sockfile.h"
 #include "broker/broker.h"
+#include "broker/control.h"
+#include "broker/loop/loop.h"
+#include "broker/memory/waiters.h"
+#include "broker/request.h"
+#include "broker/tenant.h"
+#include "util/conf.h"
 
 #define REQUEST_MAX (64u << 10)
 #define GROUPS_MAX  1024u /* of one process; one in more is no operator */

@@ -11,8 +11,21 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "broker/loop/aside.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/child/cgroup.h"
+#include "broker/child/child.h"
+#include "broker/child/output.h"
+#include "broker/door.h"
+#include "broker/guests.h"
+#include "broker/loop/aside.h"
+#include "broker/loop/loop.h"
+#include "broker/loop/outbox.h"
+#include "broker/tenant.h"
+#include "broker/workers.h"
+#include "ipc/msg.h"
 
 /* A door that ended is started again after this; one that is to end has as long. */
 #define DOOR_PAUSE_NS (500 * NSEC_PER_MSEC)

@@ -9,7 +9,18 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/door.h"
+#include "broker/guests.h"
+#include "broker/loop/outbox.h"
+#include "broker/memory/account_host.h"
+#include "broker/tenant.h"
+#include "broker/workers.h"
+#include "ipc/msg.h"
+#include "wire.h"
 
 /* A tenant's guests that wait are no fewer than its sessions may be, nor than this. */
 #define WAITING_MIN 64u

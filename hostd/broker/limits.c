@@ -3,7 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "broker/broker.h"
+#include "base/log.h"
+#include "broker/child/cgroup.h"
+#include "broker/limits.h"
+#include "broker/memory/ledger.h"
+#include "broker/tenant.h"
+#include "util/conf.h"
 #include "util/size.h"
 
 static void tell_bytes(const struct tenant *t, const char *key, uint64_t from,

@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/broker.h"
+#include <json-c/json.h>
+
+#include "base/macros.h"
+#include "broker/refused.h"
 #include "ipc/page.h"
 
 /* Different ones in an answer, which must fit into a socket's buffer. */

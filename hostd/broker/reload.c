@@ -9,7 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
+#include "base/log.h"
 #include "broker/broker.h"
+#include "broker/limits.h"
+#include "broker/reload.h"
+#include "broker/tenant.h"
+#include "broker/window.h"
+#include "util/conf.h"
 #include "util/notify.h"
 
 #define BY "configuration file"

@@ -7,10 +7,25 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <json-c/json.h>
+
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/control.h"
+#include "broker/memory/account_host.h"
+#include "broker/memory/ledger.h"
+#include "broker/memory/waiters.h"
+#include "broker/refused.h"
+#include "broker/request.h"
+#include "broker/tenant.h"
+#include "broker/window.h"
+#include "broker/workers.h"
 #include "ipc/page.h"
+#include "util/conf.h"
 #include "util/size.h"
 
 static void add_u64(struct json_object *o, const char *key, uint64_t v)

@@ -10,9 +10,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <json-c/json.h>
+
 #include "base/fd.h"
+#include "base/list.h"
+#include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/control.h"
+#include "broker/limits.h"
+#include "broker/memory/account_host.h"
+#include "broker/memory/ledger.h"
+#include "broker/request.h"
+#include "broker/tenant.h"
+#include "broker/workers.h"
 #include "ipc/page.h"
+#include "util/conf.h"
 
 static void bytes_text(uint64_t v, char *buf, size_t room)
 {

@@ -15,7 +15,13 @@
 #include <sys/stat.h>
 
 #include "base/fd.h"
+#include "base/list.h"
+#include "base/log.h"
 #include "broker/broker.h"
+#include "broker/memory/ledger.h"
+#include "broker/share.h"
+#include "broker/tenant.h"
+#include "broker/workers.h"
 #include "ipc/share.h"
 
 /* Each part holds a descriptor of weftd's; b->shares_max is for all tenants together, of

@@ -18,7 +18,21 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/sockfile.h"
 #include "broker/broker.h"
+#include "broker/child/cgroup.h"
+#include "broker/child/child.h"
+#include "broker/door.h"
+#include "broker/loop/loop.h"
+#include "broker/loop/outbox.h"
+#include "broker/memory/waiters.h"
+#include "broker/tenant.h"
+#include "broker/window.h"
+#include "broker/workers.h"
+#include "ipc/msg.h"
+#include "util/conf.h"
 
 #define LISTEN_BACKLOG SOMAXCONN
 

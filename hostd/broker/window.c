@@ -13,7 +13,14 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "broker/broker.h"
+#include "base/log.h"
+#include "base/macros.h"
+#include "broker/tenant.h"
+#include "broker/window.h"
+#include "broker/workers.h"
+#include "ipc/msg.h"
+#include "util/range.h"
+#include "wire.h"
 
 #define WINDOW_HEAD 4096u
 #define WINDOW_MIN  (16ull << 20)

@@ -11,7 +11,8 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "broker/broker.h"
+#include "broker/window.h"
+#include "wire.h"
 
 /* Returns NULL if only the daemon, root and the tenant's own could have made the file and
  * may write it. */

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "broker/broker.h"
+#include "broker/window.h"
 
 #define NOTE_FORMAT "weft-window 1 dev %llu ino %llu key %u created %u\n"
 

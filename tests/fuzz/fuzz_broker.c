@@ -13,7 +13,20 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/list.h"
 #include "broker/broker.h"
+#include "broker/child/child.h"
+#include "broker/loop/outbox.h"
+#include "broker/memory/account_host.h"
+#include "broker/memory/held.h"
+#include "broker/memory/ledger.h"
+#include "broker/memory/reclaim.h"
+#include "broker/memory/waiters.h"
+#include "broker/share.h"
+#include "broker/tenant.h"
+#include "broker/worker_msg.h"
+#include "broker/workers.h"
+#include "ipc/msg.h"
 #include "ipc/page.h"
 
 #define MIB     (1ull << 20)

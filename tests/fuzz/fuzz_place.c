@@ -14,7 +14,9 @@
 #include "address.h"
 #include "bar.h"
 #include "base/fd.h"
+#include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/window.h"
 #include "forward.h"
 #include "wire.h"
 

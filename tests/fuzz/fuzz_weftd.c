@@ -20,11 +20,26 @@
 #include <sys/un.h>
 
 #include "base/clock.h"
-#include "broker/loop/aside.h"
+#include "base/list.h"
+#include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/child/child.h"
+#include "broker/control.h"
+#include "broker/door.h"
+#include "broker/loop/aside.h"
+#include "broker/loop/loop.h"
+#include "broker/memory/prealloc.h"
+#include "broker/memory/reclaim.h"
+#include "broker/reload.h"
+#include "broker/tenant.h"
+#include "broker/workers.h"
 #include "fds.h"
 #include "input.h"
+#include "ipc/msg.h"
 #include "ipc/page.h"
+#include "policies/placement.h"
+#include "util/conf.h"
+#include "wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -27,8 +27,13 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "broker/loop/aside.h"
+#include "base/log.h"
+#include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/child/cgroup.h"
+#include "broker/loop/aside.h"
+#include "broker/tenant.h"
+#include "util/conf.h"
 #include "util/size.h"
 
 #define REMOVE_MS 50 /* that weftd waits for an empty cgroup, which is rare */

@@ -17,7 +17,14 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/log.h"
+#include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/child/child.h"
+#include "broker/child/output.h"
+#include "broker/child/users.h"
+#include "broker/loop/loop.h"
+#include "util/conf.h"
 
 #define CHILD_FDS_MAX  2
 #define CHILD_ARGS_MAX 32

@@ -15,7 +15,13 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/child/output.h"
+#include "broker/loop/loop.h"
+#include "util/conf.h"
 
 #define BUDGET_BYTES (32u << 10)
 #define BUDGET_RATE  (1u << 10) /* bytes a second */

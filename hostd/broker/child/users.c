@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "broker/broker.h"
+#include "broker/child/users.h"
+#include "util/sandbox.h"
 
 #define BITS 64u
 

@@ -17,8 +17,9 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/log.h"
 #include "broker/loop/aside.h"
-#include "broker/broker.h"
+#include "broker/loop/loop.h"
 
 /* Once so many are stuck, what is to be closed waits in the pipe, and then stays open. */
 #define THREADS_MAX 64u

@@ -4,7 +4,16 @@
 #include <sys/epoll.h>
 
 #include "base/clock.h"
+#include "base/list.h"
+#include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/child/output.h"
+#include "broker/door.h"
+#include "broker/loop/loop.h"
+#include "broker/memory/held.h"
+#include "broker/memory/prealloc.h"
+#include "broker/memory/reclaim.h"
+#include "broker/workers.h"
 
 struct deferred {
 	struct list link;

@@ -14,8 +14,13 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "broker/broker.h"
+#include "base/list.h"
+#include "broker/loop/loop.h"
+#include "broker/loop/outbox.h"
+#include "broker/tenant.h"
+#include "ipc/msg.h"
 #include "ipc/page.h"
+#include "wire.h"
 
 /* An answer and a connection for each lane, and what weftd says of itself. */
 #define OUTBOX_MAX (2 * WIRE_SESSIONS_MAX + 64)

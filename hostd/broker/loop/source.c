@@ -5,6 +5,7 @@
 
 #include "base/fd.h"
 #include "broker/broker.h"
+#include "broker/loop/loop.h"
 
 int source_add(struct broker *b, struct source *src, int fd, uint32_t events,
 	       void (*fn)(struct source *, uint32_t))

@@ -13,8 +13,15 @@
  */
 #include <errno.h>
 
+#include "base/list.h"
+#include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/memory/ledger.h"
+#include "broker/memory/snapshot.h"
+#include "broker/tenant.h"
+#include "broker/workers.h"
 #include "ipc/page.h"
+#include "util/conf.h"
 
 /* Granted ahead at most, and of what is left: so that a few sessions that ask in turn do
  * not take it from each other all the time. */

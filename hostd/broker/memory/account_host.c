@@ -7,8 +7,16 @@
  */
 #include <errno.h>
 
+#include "base/list.h"
+#include "base/log.h"
+#include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/memory/account_host.h"
+#include "broker/tenant.h"
+#include "broker/window.h"
+#include "broker/workers.h"
 #include "ipc/page.h"
+#include "wire.h"
 
 /* Granted ahead of use, so that few charges cost a message. */
 #define WMEM_STEP (8ull << 20)

@@ -8,7 +8,11 @@
  */
 #include <errno.h>
 
+#include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/memory/ledger.h"
+#include "broker/tenant.h"
+#include "broker/workers.h"
 #include "ipc/page.h"
 
 static void add(struct worker *w, uint64_t bytes)

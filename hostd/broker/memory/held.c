@@ -22,7 +22,17 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/child/child.h"
+#include "broker/loop/outbox.h"
+#include "broker/memory/held.h"
+#include "broker/memory/ledger.h"
+#include "broker/tenant.h"
+#include "broker/workers.h"
+#include "ipc/msg.h"
 #include "util/size.h"
 
 #define HELD_NS NSEC_PER_SEC

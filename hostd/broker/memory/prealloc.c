@@ -8,7 +8,15 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "base/list.h"
+#include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/loop/outbox.h"
+#include "broker/memory/ledger.h"
+#include "broker/memory/prealloc.h"
+#include "broker/memory/snapshot.h"
+#include "broker/workers.h"
+#include "ipc/msg.h"
 #include "ipc/page.h"
 
 /* For one session: making it takes 0.1 ms a MiB on an H200, five times as long as moving

@@ -21,8 +21,23 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/macros.h"
+#include "broker/broker.h"
+#include "broker/child/child.h"
+#include "broker/loop/outbox.h"
+#include "broker/memory/ledger.h"
+#include "broker/memory/prealloc.h"
+#include "broker/memory/reclaim.h"
+#include "broker/memory/snapshot.h"
+#include "broker/memory/stuck.h"
 #include "broker/memory/waiters.h"
+#include "broker/tenant.h"
+#include "broker/workers.h"
+#include "ipc/msg.h"
 #include "ipc/page.h"
+#include "policies/placement.h"
 
 /* A worker that did not get quiet: first pause, doubling up to the last, so that its
  * lanes wait at its gate less than half of the time. */

@@ -8,8 +8,16 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/list.h"
+#include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/memory/ledger.h"
+#include "broker/memory/snapshot.h"
+#include "broker/tenant.h"
+#include "broker/workers.h"
+#include "ipc/msg.h"
 #include "ipc/page.h"
+#include "policies/placement.h"
 
 /* What has been granted is written into a worker's page as movable when it is there. */
 #define LATE_NS (50 * NSEC_PER_MSEC)

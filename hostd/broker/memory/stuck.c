@@ -12,7 +12,17 @@
  * allows, is ended: the one that has most, of a tenant that is above its share.
  */
 #include "base/clock.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/child/child.h"
+#include "broker/memory/ledger.h"
+#include "broker/memory/snapshot.h"
+#include "broker/memory/stuck.h"
+#include "broker/tenant.h"
+#include "broker/workers.h"
+#include "ipc/msg.h"
 #include "util/size.h"
 
 /* Less than a charge is held for, so that not even the first one waits to the end; more

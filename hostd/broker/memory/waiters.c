@@ -16,8 +16,20 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/list.h"
+#include "base/macros.h"
+#include "broker/broker.h"
+#include "broker/child/child.h"
+#include "broker/loop/outbox.h"
+#include "broker/memory/ledger.h"
+#include "broker/memory/prealloc.h"
+#include "broker/memory/snapshot.h"
 #include "broker/memory/waiters.h"
+#include "broker/tenant.h"
+#include "broker/workers.h"
+#include "ipc/msg.h"
 #include "ipc/page.h"
+#include "wire.h"
 
 /* How long a charge is held, and a session that wants its memory back; so long may work
  * in flight take that must end before memory can move. */

@@ -1,9 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who waits for memory; for waiters.c and reclaim.c, which says who gives way. */
+/*
+ * Waiters: charges, returns and requests of operators that memory is not there for yet.
+ * waiters.c says who is served in which order, reclaim.c who gives way for them.
+ */
 #ifndef WEFT_BROKER_WAITERS_H
 #define WEFT_BROKER_WAITERS_H
 
-#include "broker/broker.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "broker/memory/snapshot.h"
+
+struct broker;
+struct tenant;
+struct worker;
+
+/* Before anybody of the tenant waits. */
+void waiters_init(struct tenant *t);
+
+/* A session wants more: answers now, or when others have given way. part: what cannot be
+ * had on the device may be in host memory. -errno: it cannot be answered, or asks for too
+ * much at a time. */
+int waiters_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
+		   uint64_t now_ns);
+/* A session wants back what is swapped; as waiters_charge(). */
+int waiters_need(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns);
+/* A session wants back, all together, what it is to share; as waiters_charge(). */
+int waiters_home(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns);
+/* Moves bytes of a tenant's memory out; done(arg, moved) says when, within a call of
+ * reclaim_tick(). 0 or -ENOMEM. */
+int waiters_operator(struct tenant *t, uint64_t bytes, uint64_t now_ns,
+		     void (*done)(void *arg, uint64_t bytes), void *arg);
+/* Nobody waits any more for what waiters_operator() was given arg for. */
+void waiters_forget(struct broker *b, const void *arg);
+/* The tenant is removed: operators that wait are answered. */
+void waiters_drop_tenant(struct tenant *t);
+
+/* ---- for waiters.c and reclaim.c only ---- */
 
 enum waiter_kind {
 	WAIT_CHARGE,

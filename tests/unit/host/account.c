@@ -8,8 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
+#include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/memory/ledger.h"
+#include "broker/tenant.h"
+#include "broker/workers.h"
 #include "ipc/page.h"
+#include "policies/placement.h"
+#include "util/conf.h"
 
 #define MIB       (1ull << 20)
 #define TENANTS   3

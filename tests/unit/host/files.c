@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 #include "base/sockfile.h"
-#include "broker/broker.h"
+#include "broker/window.h"
+#include "wire.h"
 
 #define SIZE (16u << 20)
 

@@ -3,7 +3,14 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "base/list.h"
+#include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/child/child.h"
+#include "broker/memory/held.h"
+#include "broker/memory/ledger.h"
+#include "broker/tenant.h"
+#include "broker/workers.h"
 #include "ipc/page.h"
 
 #define GIB   (1ull << 30)

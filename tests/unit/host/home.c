@@ -10,7 +10,16 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/list.h"
 #include "broker/broker.h"
+#include "broker/child/child.h"
+#include "broker/loop/outbox.h"
+#include "broker/memory/ledger.h"
+#include "broker/memory/reclaim.h"
+#include "broker/memory/waiters.h"
+#include "broker/tenant.h"
+#include "broker/workers.h"
+#include "ipc/msg.h"
 #include "ipc/page.h"
 
 #define MIB     (1ull << 20)

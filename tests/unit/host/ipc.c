@@ -13,7 +13,13 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/list.h"
 #include "broker/broker.h"
+#include "broker/memory/ledger.h"
+#include "broker/share.h"
+#include "broker/tenant.h"
+#include "broker/workers.h"
+#include "ipc/msg.h"
 #include "ipc/page.h"
 #include "ipc/share.h"
 

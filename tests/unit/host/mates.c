@@ -9,6 +9,9 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "broker/memory/ledger.h"
+#include "broker/memory/reclaim.h"
+#include "broker/memory/waiters.h"
 #include "mates.h"
 
 struct broker b;

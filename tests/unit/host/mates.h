@@ -8,7 +8,11 @@
 #define WEFT_TEST_HOST_MATES_H
 
 #include "broker/broker.h"
+#include "broker/tenant.h"
+#include "broker/workers.h"
+#include "ipc/msg.h"
 #include "ipc/page.h"
+#include "policies/placement.h"
 
 #define MIB       (1ull << 20)
 #define CHUNK     (2 * MIB)

@@ -9,7 +9,13 @@
 
 #include "base/fd.h"
 #include "broker/broker.h"
+#include "broker/loop/loop.h"
+#include "broker/loop/outbox.h"
+#include "broker/tenant.h"
+#include "broker/workers.h"
+#include "ipc/msg.h"
 #include "ipc/page.h"
+#include "wire.h"
 
 static struct broker b;
 static struct tenant tenant;

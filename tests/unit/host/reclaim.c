@@ -8,6 +8,10 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "broker/memory/ledger.h"
+#include "broker/memory/prealloc.h"
+#include "broker/memory/reclaim.h"
+#include "broker/memory/waiters.h"
 #include "mates.h"
 
 #define SEQUENCES 10000

@@ -4,6 +4,10 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "broker/memory/ledger.h"
+#include "broker/memory/prealloc.h"
+#include "broker/memory/reclaim.h"
+#include "broker/memory/waiters.h"
 #include "mates.h"
 
 /* One tenant has everything, then others come: all have their share within a chunk. */

@@ -3,6 +3,9 @@
 #include <criterion/criterion.h>
 
 #include "base/clock.h"
+#include "broker/memory/ledger.h"
+#include "broker/memory/reclaim.h"
+#include "broker/memory/waiters.h"
 #include "mates.h"
 
 /* How long a charge waits, or no longer than a minute; in steps. */

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "broker/broker.h"
+#include <json-c/json.h>
+
+#include "broker/refused.h"
 #include "ipc/page.h"
 
 static struct worker_page c;

@@ -5,7 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/broker.h"
+#include "broker/child/output.h"
+#include "broker/child/users.h"
+#include "broker/loop/loop.h"
 
 /* The loop is not there. */
 int source_add(struct broker *b, struct source *src, int fd, uint32_t events,

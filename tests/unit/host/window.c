@@ -8,7 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "broker/broker.h"
+#include "base/macros.h"
+#include "broker/window.h"
+#include "ipc/msg.h"
+#include "wire.h"
 
 #define MIB (1ull << 20)
 

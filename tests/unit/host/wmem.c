@@ -11,7 +11,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/list.h"
 #include "broker/broker.h"
+#include "broker/child/child.h"
+#include "broker/loop/loop.h"
+#include "broker/loop/outbox.h"
+#include "broker/memory/account_host.h"
+#include "broker/tenant.h"
+#include "broker/worker_msg.h"
+#include "broker/workers.h"
+#include "ipc/msg.h"
 #include "ipc/page.h"
 
 #define MIB     (1ull << 20)

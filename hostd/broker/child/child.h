@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Children: workers and doors as processes. */
+#ifndef WEFT_BROKER_CHILD_H
+#define WEFT_BROKER_CHILD_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "broker/child/output.h"
+#include "broker/loop/loop.h"
+
+struct broker;
+
+struct child {
+	pid_t pid; /* 0: none */
+	struct source exit;
+	struct output out;
+	uint32_t uid; /* 0: the same as others */
+	char ids[24]; /* "UID:GID" */
+};
+
+/*
+ * Starts a program that lies beside weftd (or in libexec), with fds[i] as descriptor
+ * 3 + i, a user, a session and an output of its own. exit_fn runs when it has ended; then
+ * call child_reap(). Returns 0 or -errno.
+ */
+int child_spawn(struct broker *b, struct child *c, char *const argv[], const int *fds,
+		unsigned n_fds, void (*exit_fn)(struct source *, uint32_t));
+/* Collects an ended child, and ends what it left behind. Returns the wait status as of
+ * waitpid(). */
+int child_reap(struct broker *b, struct child *c);
+void child_kill(struct child *c);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Output of children: lines for weftd's log, and how much of them. */
+#ifndef WEFT_BROKER_OUTPUT_H
+#define WEFT_BROKER_OUTPUT_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/list.h"
+#include "broker/loop/loop.h"
+
+struct broker;
+
+#define OUTPUT_LINE 512 /* bytes of it; what is longer goes on in the next */
+
+/* What those who share it may write; zero-initialise. */
+struct output_budget {
+	uint64_t bytes, at_ns;
+};
+
+struct output {
+	struct list link; /* b->loud: not read for now */
+	struct broker *b;
+	struct source src;
+	struct output_budget *budget; /* its tenant's, or all others' */
+	const char *program;
+	pid_t pid;
+	unsigned n;
+	char line[OUTPUT_LINE]; /* the first n bytes of it */
+};
+
+/* Makes a pipe whose lines are logged as the program's; *ret_fd is the end to write to.
+ * Returns 0 or -errno. */
+int output_open(struct broker *b, struct output *o, const char *program,
+		struct output_budget *budget, int *ret_fd);
+/* Logs the last of it. */
+void output_close(struct output *o);
+/* Bytes of a child: lines end, what cannot be printed becomes '?'. */
+void output_take(struct output *o, const char *bytes, size_t n);
+/* Reads on where it was too much. Returns when to be called again, or UINT64_MAX. */
+uint64_t output_tick(struct broker *b, uint64_t now_ns);
+
+/* What has met guests, for the log and for terminals. */
+static inline void clean_text(char *text)
+{
+	for (char *p = text; *p; p++) {
+		if (*p < ' ' || *p > '~')
+			*p = '?';
+	}
+}
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Users: a number for each child, which no other process has. */
+#ifndef WEFT_BROKER_USERS_H
+#define WEFT_BROKER_USERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct users {
+	uint32_t first, n; /* n 0: all run as one */
+	uint32_t next;
+	gid_t gid; /* of all of them */
+	uint64_t *taken;
+};
+
+/* Root's only; group_of as in sandbox_ids(). Returns 0 or -errno. */
+int users_open(struct users *u, uint32_t first, uint32_t n, const char *group_of);
+void users_fini(struct users *u);
+/* Returns 0 if there is none. */
+uint32_t users_take(struct users *u);
+void users_give_back(struct users *u, uint32_t uid);
+/* Whether a name space, whose map that is, has all of them. */
+bool users_known(const char *uid_map, uint32_t first, uint32_t n);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Doors: a process for each tenant that accepts its guests and keeps their sockets. */
+#ifndef WEFT_BROKER_DOOR_H
+#define WEFT_BROKER_DOOR_H
+
+#include <stdint.h>
+
+struct broker;
+struct msg;
+struct tenant;
+struct worker;
+
+int door_start(struct tenant *t);
+/* The door has said something. Returns 0 or -EPROTO. */
+int door_said(struct tenant *t, struct msg *m);
+/* The door is to tell a guest why it is refused (-errno), and to close its socket. */
+void door_refuse(struct tenant *t, uint32_t id, int error);
+/* Refuses who waits; the door ends for good when it has told them. */
+void door_close(struct tenant *t);
+/* Tells a worker of a guest, and the door to pass its socket there. Returns 0 or -errno:
+ * the worker could not be told, and the guest still waits. */
+int door_pass(struct tenant *t, uint32_t id, struct worker *w, const struct msg *m,
+	      int window_fd);
+/* Starts doors that are due again. Returns when to be called again, or UINT64_MAX. */
+uint64_t door_tick(struct broker *b, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions whose work does not end, so that their memory cannot move. */
+#ifndef WEFT_BROKER_STUCK_H
+#define WEFT_BROKER_STUCK_H
+
+#include <stdint.h>
+
+struct broker;
+struct worker;
+
+/* Asked to give way, the worker did not get quiet. */
+void stuck_busy(struct worker *w, uint64_t now_ns);
+/* The worker has given way, or got quiet, or is about to end. */
+void stuck_end(struct worker *w);
+/* Ends one that keeps others below memory.min for too long. */
+void stuck_tick(struct broker *b, uint64_t now_ns);
+
+#endif

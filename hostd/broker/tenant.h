@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tenants: who may have how much; with a tenant its socket, door and window are there. */
+#ifndef WEFT_BROKER_TENANT_H
+#define WEFT_BROKER_TENANT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/list.h"
+#include "base/log.h"
+#include "base/sockfile.h"
+#include "broker/child/child.h"
+#include "broker/child/output.h"
+#include "broker/loop/loop.h"
+#include "broker/loop/outbox.h"
+#include "broker/window.h"
+#include "util/conf.h"
+
+struct broker;
+
+struct tenant {
+	struct list link; /* b->tenants */
+	struct broker *b;
+	char name[CONF_NAME_MAX + 1];
+	char *socket;
+	struct sockfile sockfile; /* of socket */
+	int listen;               /* stays open while doors come and go */
+	int cgroup;               /* a directory; -1: none */
+	struct child door;
+	struct source door_ctl;
+	struct outbox door_out;
+	uint64_t door_at_ns; /* when to start the next door; 0: one is there */
+	struct window window;
+	struct conf_memory memory;
+	uint64_t granted, away, returning, peak;
+	/* Granted, and freed since on its way out or back. */
+	uint64_t freed_moving;
+	uint64_t held;     /* charges that wait */
+	uint64_t lacks_ns; /* since when it has less than memory.min; memory/stuck.c */
+	/* Waiters, for memory and for what is swapped: a few stand in b->waiters, the
+	 * others behind them. */
+	struct waiter_queue {
+		struct list behind;
+		unsigned n_standing;
+	} queues[2];
+	unsigned busy_pass; /* of the pass in which nobody but busy ones could give */
+	struct {
+		/* Times: refused for the limit, or for want of memory; gave way although
+		 * below memory.low, because above memory.high, at all; was too busy to.
+		 */
+		uint64_t max, oom, low, high, reclaim, busy;
+	} events;
+	uint32_t index; /* in struct snapshot */
+	bool removed;
+	void (*on_release)(void *arg); /* when nothing of it is left; NULL: nobody asks */
+	void *released_for;
+	struct list workers; /* with a session of its own */
+	uint64_t next_session;
+	/* Guests that wait, and those who asked for what came before them. */
+	struct list waiting, queue_link;
+	uint32_t asked;          /* its sessions were asked with this number last */
+	uint64_t asked_until_ns; /* who has not answered by then is taken to be there */
+	uint64_t turn_ns;        /* moves on with each worker that it gets; guests.c */
+	uint64_t host_max, host_used;
+	uint64_t wmem_max, wmem; /* worker memory; granted */
+	struct list shares;      /* share.c */
+	unsigned n_shares;
+	/* Of what is granted, and of what is away: of shares whose maker has gone. */
+	uint64_t shared, shared_away;
+	unsigned sessions_max, n_sessions, n_waiting;
+	unsigned lanes_max;
+	unsigned n_ending;     /* of n_sessions */
+	unsigned n_letter_fds; /* outbox.c */
+	struct log_limit log_limit, session_limit;
+	struct output_budget output;
+};
+
+/* Makes the tenant, its socket and its window. Returns 0, -EEXIST or -errno; b->why then
+ * says why. */
+int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **ret_t);
+/* Ends its sessions, too, without waiting for that; done(arg), if any, when all has
+ * ended. */
+void tenant_remove(struct tenant *t, void (*done)(void *arg), void *arg);
+/* Its last session or its door has ended: frees it if it was removed. */
+void tenant_try_release(struct tenant *t);
+/* Nobody waits any more for the end of a tenant. */
+void tenants_forget(struct broker *b, const void *arg);
+/* After the last session. */
+void tenants_fini(struct broker *b);
+/* Listens on a Unix socket; a stale one is replaced, another kind of file is not. Returns
+ * the descriptor or -errno; see sockfile.h for what errors mean. */
+int listen_unix(struct broker *b, const char *path, mode_t mode,
+		struct sockfile *ret_file);
+struct tenant *tenant_find(struct broker *b, const char *name);
+
+/* A tenant's lines in the log about sessions that come and go, a second. */
+#define SESSION_LINES 10
+
+#endif

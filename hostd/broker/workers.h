@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Workers: some that are ready for a guest, and those that serve one; with a worker its
+ * session begins and ends. workers.c starts and ends them.
+ */
+#ifndef WEFT_BROKER_WORKERS_H
+#define WEFT_BROKER_WORKERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "broker/child/child.h"
+#include "broker/loop/loop.h"
+#include "broker/loop/outbox.h"
+#include "broker/memory/held.h"
+#include "broker/refused.h"
+#include "util/conf.h"
+#include "wire.h"
+
+struct broker;
+struct tenant;
+struct worker_page;
+
+enum worker_state {
+	WORKER_STARTING, /* opens its device */
+	WORKER_READY,    /* waits for a guest */
+	WORKER_SESSION,  /* serves one */
+};
+
+/* What a worker was asked to move. */
+struct worker_move {
+	uint32_t out_id, in_id; /* 0: nothing */
+	uint64_t room;          /* of host memory, offered for what goes out */
+	uint64_t left, gave;    /* of what goes out: has left; or was freed, too */
+	uint64_t returning; /* granted for what is away, until it says what came back */
+	uint64_t surplus;   /* likewise, but that was freed since */
+	bool needs;         /* it waits for what is swapped */
+	bool homes;         /* it waits for what it is to share */
+	unsigned n_busy;    /* times in a row that it did not get quiet */
+	uint64_t busy_since_ns; /* of these the first; 0: none */
+	bool stuck;             /* nobody waits for it; memory/stuck.c */
+	bool at_gate;           /* it will say whether it gets quiet */
+	/* Until then it is not asked for more, has nothing more to give, gets nothing
+	 * back. */
+	uint64_t busy_ns, empty_ns, full_ns;
+	uint64_t gave_ns;    /* when something was moved out last */
+	uint64_t by_hand_ns; /* when an operator moved it out: not back before it works */
+	uint64_t pool;       /* host memory it was told to keep ready */
+};
+
+struct worker {
+	struct list link; /* b->workers */
+	struct broker *b;
+	enum worker_state state;
+	struct child child;
+	struct source ctl;
+	struct outbox out;
+	struct worker_page *count; /* shared pages; what a worker wrote is not trusted */
+	uint64_t started_ns;
+	/* Device memory: of the device's own for a context; all that was granted, that
+	 * included, what is ahead of use too; the most that ever was. */
+	uint64_t overhead, charged, granted_peak;
+	uint64_t away;        /* charged once, now in host memory */
+	uint64_t away_shared; /* of that, what others have, too: it stays there */
+	uint64_t freed_early; /* told of before what moves out had arrived there */
+	bool was_away;        /* once */
+	/* In use when policies were told last, and when that was more than before. */
+	uint64_t used_seen, used_ns;
+	struct worker_move move;
+	struct list waiters; /* its own; good if there are any */
+	unsigned n_waiters;
+
+	/* of a session */
+	uint64_t session;           /* operators know it by this */
+	uint64_t session_of_tenant; /* and its tenant's programs by this */
+	struct tenant *tenant;
+	struct list tenant_link; /* tenant.workers */
+	uint8_t token[16];
+	struct wire_hello hello;
+	uint64_t attached_ns, peak, host_charged;
+	uint64_t wmem;     /* worker memory granted, what is ahead of use included */
+	unsigned n_lanes;  /* most at once, each of which is charged */
+	uint64_t n_passed; /* lanes that it was told of, the first included */
+	int slice;         /* of the tenant's window, or -1 */
+	bool in_window;    /* its guest has mapped that: host memory lies there */
+	char carrier[24];
+	bool killed;
+	const char *why;    /* weftd has ended it for this; NULL: for nothing */
+	uint64_t ending_ns; /* since when it is on its way out; 0: it is not */
+	/* Whether its program is still there: asked last, answered last; 0: never */
+	uint32_t asked, here;
+	bool asked_holders; /* held.c */
+	unsigned n_over;    /* times in a row that it had more memory than it may */
+	/* Most that was granted to it at a time, since the last look and between earlier
+	 * ones. */
+	uint64_t granted_most[HELD_TIMES];
+};
+
+/* What remains of a session that has ended. */
+struct session_record {
+	uint64_t session;
+	char tenant[CONF_NAME_MAX + 1];
+	char name[24];
+	uint32_t pid;
+	uint64_t duration_ns, calls, posts, launches, to_device, from_device, peak;
+	char end[48];
+	struct refused_list refused;
+};
+#define HISTORY_MAX 256
+
+/* Starts workers until enough are ready or starting. */
+void workers_fill(struct broker *b);
+/* A worker that waits for a guest, or NULL. */
+struct worker *workers_ready(struct broker *b);
+/* Gives it to the guest with that number of the tenant's door. Returns 0, -EAGAIN (there
+ * will be memory for it in a moment) or -errno (there is none). */
+int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *hello,
+		  uint32_t id);
+/* A worker that was asked with this number whether its program is there has answered. */
+void workers_here(struct worker *w, uint32_t id);
+/* Ends a session's worker now. */
+void worker_kill(struct worker *w);
+void workers_fini(struct broker *b);
+/* Returns when to be called again, or UINT64_MAX. */
+uint64_t workers_tick(struct broker *b, uint64_t now_ns);
+
+#endif
