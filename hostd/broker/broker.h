@@ -27,10 +27,9 @@ struct waiter;
 struct broker {
 	struct conf *conf;
 	char *libexec; /* where weft-worker and weft-door are */
-	int epoll;
+	struct loop *loop;
 	bool stop;
 	int exit_status;
-	struct list deferred;
 
 	struct list tenants;
 	struct list workers;

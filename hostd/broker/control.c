@@ -51,9 +51,9 @@ static void client_close(struct client *c)
 {
 	waiters_forget(c->b, c);
 	tenants_forget(c->b, c);
-	source_remove(c->b, &c->src);
+	source_remove(c->b->loop, &c->src);
 	list_remove(&c->link);
-	if (loop_defer(c->b, client_free, c) < 0)
+	if (loop_defer(c->b->loop, client_free, c) < 0)
 		log_error("out of memory");
 }
 
@@ -181,7 +181,7 @@ static void on_control(struct source *src, uint32_t events)
 		return;
 	c->b = b;
 	c->cred = cred;
-	if (source_add(b, &c->src, fd, EPOLLIN, on_client) < 0) {
+	if (source_add(b->loop, &c->src, fd, EPOLLIN, on_client) < 0) {
 		free(c);
 		return;
 	}
@@ -215,7 +215,7 @@ int control_open(struct broker *b, const char *path)
 	}
 	r = let_operators(b, path);
 	if (r == 0)
-		r = source_add(b, &b->control, fd, EPOLLIN, on_control);
+		r = source_add(b->loop, &b->control, fd, EPOLLIN, on_control);
 	if (r < 0)
 		close(fd);
 	return r;
@@ -225,13 +225,13 @@ void control_fini(struct broker *b)
 {
 	struct client *c, *tmp;
 
-	source_remove(b, &b->control);
+	source_remove(b->loop, &b->control);
 	if (b->control_path)
 		sockfile_remove(b->control_path, &b->control_file);
 	free(b->control_path);
 	/* Last: who asked for the end takes this for it. */
 	list_for_each_safe (c, tmp, &b->clients, link) {
-		source_remove(b, &c->src);
+		source_remove(b->loop, &c->src);
 		list_remove(&c->link);
 		free(c);
 	}

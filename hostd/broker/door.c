@@ -39,7 +39,7 @@ static void door_pause(struct tenant *t)
 static void door_gone(struct tenant *t)
 {
 	outbox_drop(&t->door_out);
-	aside_remove(t->b, &t->door_ctl);
+	aside_remove(t->b->loop, &t->door_ctl);
 	guests_drop(t);
 }
 
@@ -149,16 +149,16 @@ int door_start(struct tenant *t)
 	msg_refuse_fds(ours);
 	r = fd_set_nonblock(ours, 1);
 	if (r == 0)
-		r = source_add(t->b, &t->door_ctl, ours, EPOLLIN, on_door);
+		r = source_add(t->b->loop, &t->door_ctl, ours, EPOLLIN, on_door);
 	if (r < 0)
 		return r;
 	fd_steal(&ours);
-	outbox_init(&t->door_out, t->b, &t->door_ctl);
+	outbox_init(&t->door_out, t->b->loop, &t->door_ctl);
 	t->door_out.t = t;
 	r = child_spawn(t->b, &t->door, argv, (int[]){theirs, t->listen}, 2,
 			on_door_exit);
 	if (r < 0) {
-		source_remove(t->b, &t->door_ctl);
+		source_remove(t->b->loop, &t->door_ctl);
 		return r;
 	}
 	t->door.out.budget = &t->output;
@@ -167,8 +167,9 @@ int door_start(struct tenant *t)
 	return 0;
 }
 
-uint64_t door_tick(struct broker *b, uint64_t now_ns)
+uint64_t door_tick(void *broker, uint64_t now_ns)
 {
+	struct broker *b = broker;
 	uint64_t next = UINT64_MAX;
 	struct tenant *t;
 

@@ -22,6 +22,6 @@ void door_close(struct tenant *t);
 int door_pass(struct tenant *t, uint32_t id, struct worker *w, const struct msg *m,
 	      int window_fd);
 /* Starts doors that are due again. Returns when to be called again, or UINT64_MAX. */
-uint64_t door_tick(struct broker *b, uint64_t now_ns);
+uint64_t door_tick(void *broker, uint64_t now_ns);
 
 #endif

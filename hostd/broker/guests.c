@@ -288,8 +288,9 @@ void guests_refuse(struct tenant *t, int error)
 }
 
 /* In order of arrival, so the first of each tenant is the next. */
-uint64_t guests_tick(struct broker *b, uint64_t now_ns)
+uint64_t guests_tick(void *broker, uint64_t now_ns)
 {
+	struct broker *b = broker;
 	uint64_t next = UINT64_MAX;
 	struct tenant *t, *tmp;
 

@@ -22,6 +22,6 @@ void guests_match(struct broker *b);
 /* So many could be served if there were workers. */
 unsigned guests_lacking(const struct broker *b);
 /* Refuses who waited too long. Returns when to be called again, or UINT64_MAX. */
-uint64_t guests_tick(struct broker *b, uint64_t now_ns);
+uint64_t guests_tick(void *broker, uint64_t now_ns);
 
 #endif

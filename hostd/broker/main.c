@@ -25,10 +25,16 @@
 #include "base/sockfile.h"
 #include "broker/broker.h"
 #include "broker/child/cgroup.h"
+#include "broker/child/output.h"
 #include "broker/child/users.h"
 #include "broker/control.h"
+#include "broker/door.h"
+#include "broker/guests.h"
 #include "broker/loop/aside.h"
 #include "broker/loop/loop.h"
+#include "broker/memory/held.h"
+#include "broker/memory/prealloc.h"
+#include "broker/memory/reclaim.h"
 #include "broker/reload.h"
 #include "broker/tenant.h"
 #include "broker/uuid.h"
@@ -333,11 +339,11 @@ static int open_sources(struct broker *b, const struct options *o)
 	fd = signalfd(-1, &set, SFD_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	r = source_add(b, &b->signals, fd, EPOLLIN, on_signal);
+	r = source_add(b->loop, &b->signals, fd, EPOLLIN, on_signal);
 	if (r < 0 || o->lifeline_fd < 0)
 		return r;
 	fcntl(o->lifeline_fd, F_SETFD, FD_CLOEXEC);
-	return source_add(b, &b->lifeline, o->lifeline_fd, EPOLLIN, on_lifeline);
+	return source_add(b->loop, &b->lifeline, o->lifeline_fd, EPOLLIN, on_lifeline);
 }
 
 static int open_control(struct broker *b)
@@ -482,14 +488,27 @@ static const char *run_dir_error(int error)
 	}
 }
 
+/* Timers run in this order: guests that wait get workers before more are started. */
+static int open_loop(struct broker *b)
+{
+	static uint64_t (*const timers[])(void *, uint64_t) = {
+		guests_tick,   workers_tick, door_tick, reclaim_tick,
+		prealloc_tick, output_tick,  held_tick,
+	};
+	int r = loop_new(&b->loop);
+
+	for (unsigned i = 0; i < ARRAY_SIZE(timers) && r == 0; i++)
+		r = loop_timer(b->loop, timers[i], b);
+	return r;
+}
+
 static int start(struct broker *b, const struct options *o)
 {
 	int r;
 
-	b->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (b->epoll < 0)
-		return -errno;
-	r = aside_open();
+	r = open_loop(b);
+	if (r == 0)
+		r = aside_open();
 	if (r < 0)
 		return r;
 	r = self_dir("weft-worker", &b->libexec);
@@ -522,10 +541,10 @@ static void fini(struct broker *b)
 	workers_fini(b);
 	tenants_fini(b);
 	control_fini(b);
-	loop_flush(b);
-	source_remove(b, &b->signals);
-	source_remove(b, &b->lifeline);
-	closep(&b->epoll);
+	loop_flush(b->loop);
+	source_remove(b->loop, &b->signals);
+	source_remove(b->loop, &b->lifeline);
+	loop_free(b->loop);
 	free(b->libexec);
 	free(b->seen);
 	free(b->shares);
@@ -569,11 +588,10 @@ int main(int argc, char **argv)
 	b->kill_ns = conf.kill_s * NSEC_PER_SEC;
 	b->chunk = conf.chunk;
 	b->placement = placement_find(conf.placement);
-	b->epoll = b->control.fd = b->signals.fd = b->lifeline.fd = -1;
+	b->control.fd = b->signals.fd = b->lifeline.fd = -1;
 	b->ready_fd = o->ready_fd;
 	if (o->ready_fd >= 0)
 		fcntl(o->ready_fd, F_SETFD, FD_CLOEXEC);
-	list_init(&b->deferred);
 	list_init(&b->loud);
 	list_init(&b->tenants);
 	list_init(&b->workers);
@@ -592,7 +610,7 @@ int main(int argc, char **argv)
 		r = start(b, o);
 	if (r == 0) {
 		workers_fill(b);
-		r = loop_run(b);
+		r = loop_run(b->loop, &b->stop);
 	}
 	notify_manager("STOPPING=1");
 	fini(b);

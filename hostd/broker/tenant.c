@@ -219,7 +219,7 @@ void tenant_try_release(struct tenant *t)
 	cgroup_end(t);
 	if (t->on_release)
 		t->on_release(t->released_for);
-	if (loop_defer(t->b, tenant_release, t) < 0)
+	if (loop_defer(t->b->loop, tenant_release, t) < 0)
 		log_error("out of memory");
 }
 
@@ -297,7 +297,7 @@ int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **r
 	waiters_init(t);
 	list_init(&t->waiting);
 	list_init(&t->queue_link);
-	outbox_init(&t->door_out, b, &t->door_ctl);
+	outbox_init(&t->door_out, b->loop, &t->door_ctl);
 	memcpy(t->name, ct->name, sizeof(t->name));
 	t->memory = ct->memory;
 	t->host_max = ct->host_max;

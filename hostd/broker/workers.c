@@ -146,13 +146,13 @@ static int worker_spawn(struct worker *w)
 	worker_args(w->b, argv, text);
 	fds[0] = theirs;
 	fds[1] = page;
-	r = source_add(w->b, &w->ctl, ours, EPOLLIN, on_worker_ctl);
+	r = source_add(w->b->loop, &w->ctl, ours, EPOLLIN, on_worker_ctl);
 	if (r < 0)
 		return r;
 	fd_steal(&ours);
 	r = child_spawn(w->b, &w->child, argv, fds, 2, on_worker_exit);
 	if (r < 0)
-		source_remove(w->b, &w->ctl);
+		source_remove(w->b->loop, &w->ctl);
 	return r;
 }
 
@@ -167,7 +167,7 @@ static int worker_start(struct broker *b)
 	w->ctl.fd = w->child.exit.fd = -1;
 	w->slice = -1;
 	list_init(&w->tenant_link);
-	outbox_init(&w->out, w->b, &w->ctl);
+	outbox_init(&w->out, w->b->loop, &w->ctl);
 	w->started_ns = clock_now_ns();
 	r = worker_spawn(w);
 	if (r < 0) {
@@ -341,9 +341,10 @@ static uint64_t end_slow(struct broker *b, uint64_t now_ns)
 	return next;
 }
 
-uint64_t workers_tick(struct broker *b, uint64_t now_ns)
+uint64_t workers_tick(void *broker, uint64_t now_ns)
 {
-	uint64_t next = guests_tick(b, now_ns), fill_at, calm_ns;
+	struct broker *b = broker;
+	uint64_t next = UINT64_MAX, fill_at, calm_ns;
 
 	if (b->n_ending)
 		next = MIN(next, end_slow(b, now_ns));
@@ -424,7 +425,7 @@ static void on_worker_ctl(struct source *src, uint32_t events)
 	if (r != -ENODATA && r != -ECONNRESET)
 		log_warning("worker %d: %s", w->child.pid, strerror(-r));
 	/* Its end of the pair is gone or talks nonsense; the exit follows. */
-	aside_remove(w->b, &w->ctl);
+	aside_remove(w->b->loop, &w->ctl);
 	account_ending(w, clock_now_ns());
 	child_kill(&w->child);
 }
@@ -487,7 +488,7 @@ static void worker_ended(struct worker *w, int status)
 {
 	struct broker *b = w->b;
 
-	aside_remove(b, &w->ctl);
+	aside_remove(b->loop, &w->ctl);
 	if (w->state == WORKER_SESSION) {
 		record(w, status);
 		account_host_drop(w);
@@ -504,7 +505,7 @@ static void worker_ended(struct worker *w, int status)
 		start_failed(b);
 	if (w->tenant)
 		tenant_try_release(w->tenant);
-	if (loop_defer(b, worker_free, w) < 0)
+	if (loop_defer(b->loop, worker_free, w) < 0)
 		log_error("out of memory"); /* leaked rather than used after free */
 	guests_match(b);
 }

@@ -123,6 +123,6 @@ void workers_here(struct worker *w, uint32_t id);
 void worker_kill(struct worker *w);
 void workers_fini(struct broker *b);
 /* Returns when to be called again, or UINT64_MAX. */
-uint64_t workers_tick(struct broker *b, uint64_t now_ns);
+uint64_t workers_tick(void *broker, uint64_t now_ns);
 
 #endif

@@ -51,7 +51,7 @@ static void start(unsigned i, struct tenant *t)
 		abort();
 	memset(w->count, 0, WORKER_PAGE_SIZE);
 	w->ctl.fd = pair[0];
-	outbox_init(&w->out, &b, &w->ctl);
+	outbox_init(&w->out, b.loop, &w->ctl);
 	list_append(&b.workers, &w->link);
 	account_ready(w, 0);
 	if (account_attach(w, t) < 0)

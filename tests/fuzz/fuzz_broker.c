@@ -69,7 +69,7 @@ static void start(unsigned i)
 		.b = &b, .count = &pages[i], .state = WORKER_READY, .slice = -1};
 	workers[i].ctl.fd = pair[0];
 	theirs[i] = pair[1];
-	outbox_init(&workers[i].out, &b, &workers[i].ctl);
+	outbox_init(&workers[i].out, b.loop, &workers[i].ctl);
 	list_append(&b.workers, &workers[i].link);
 	account_ready(&workers[i], 0);
 	if (account_attach(&workers[i], &tenants[i % 2]) < 0)

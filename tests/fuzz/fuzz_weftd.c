@@ -26,6 +26,7 @@
 #include "broker/child/child.h"
 #include "broker/control.h"
 #include "broker/door.h"
+#include "broker/guests.h"
 #include "broker/loop/aside.h"
 #include "broker/loop/loop.h"
 #include "broker/memory/prealloc.h"
@@ -270,9 +271,9 @@ static void open_weftd(void)
 	b.chunk = 2 * MIB;
 	b.placement = placement_at(0);
 	b.control.fd = b.signals.fd = b.lifeline.fd = b.ready_fd = b.cgroup = -1;
-	b.epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (loop_new(&b.loop) < 0)
+		abort();
 	b.shares_max = 16;
-	list_init(&b.deferred);
 	list_init(&b.loud);
 	list_init(&b.tenants);
 	list_init(&b.workers);
@@ -289,14 +290,14 @@ static void open_weftd(void)
 	late_ns = 0;
 }
 
-/* As loop_run(), while there is anything. */
+/* Runs as loop_run() does, while there is anything. */
 static void serve(void)
 {
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		uint64_t now = clock_now_ns() + late_ns;
-		struct epoll_event ev[16];
 		int n;
 
+		(void)guests_tick(&b, now);
 		(void)workers_tick(&b, now);
 		(void)door_tick(&b, now);
 		(void)reclaim_tick(&b, now);
@@ -305,14 +306,7 @@ static void serve(void)
 			if (peers[i].child && peers[i].dead)
 				peers[i].exit_fn(&peers[i].child->exit, EPOLLIN);
 		}
-		n = epoll_wait(b.epoll, ev, ARRAY_SIZE(ev), 0);
-		for (int i = 0; i < n; i++) {
-			struct source *src = ev[i].data.ptr;
-
-			if (src->fd >= 0)
-				src->fn(src, ev[i].events);
-		}
-		loop_flush(&b);
+		n = loop_once(b.loop, 0);
 		if (n <= 0)
 			return;
 	}
@@ -357,11 +351,11 @@ static void close_weftd(void)
 	workers_fini(&b);
 	tenants_fini(&b);
 	control_fini(&b);
-	loop_flush(&b);
+	loop_flush(b.loop);
 	if (b.granted || b.away || b.host || b.n_sessions || !list_empty(&b.waiters) ||
 	    !list_empty(&b.tenants) || !list_empty(&b.leaving))
 		abort();
-	close(b.epoll);
+	loop_free(b.loop);
 	free(b.seen);
 	free(b.shares);
 	conf_fini(&conf);

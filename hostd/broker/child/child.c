@@ -176,7 +176,7 @@ static int start_child(struct broker *b, struct child *c, const struct start *s,
 	if (pid == 0)
 		exec_child(s);
 	fd = (int)syscall(SYS_pidfd_open, pid, 0);
-	r = fd < 0 ? -errno : source_add(b, &c->exit, fd, EPOLLIN, exit_fn);
+	r = fd < 0 ? -errno : source_add(b->loop, &c->exit, fd, EPOLLIN, exit_fn);
 	if (r < 0) {
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
@@ -235,7 +235,7 @@ int child_reap(struct broker *b, struct child *c)
 	c->pid = 0;
 	users_give_back(&b->users, c->uid);
 	output_close(&c->out);
-	source_remove(b, &c->exit);
+	source_remove(b->loop, &c->exit);
 	return status;
 }
 

@@ -93,7 +93,7 @@ void output_take(struct output *o, const char *bytes, size_t n)
 
 static void pause_reading(struct output *o)
 {
-	if (epoll_ctl(o->b->epoll, EPOLL_CTL_DEL, o->src.fd, NULL) < 0)
+	if (source_pause(o->b->loop, &o->src) < 0)
 		return;
 	end_line(o);
 	write_line(o, "says more than is shown");
@@ -110,7 +110,7 @@ static void on_output(struct source *src, uint32_t events)
 		return;
 	if (n <= 0) {
 		end_line(o);
-		source_remove(o->b, src);
+		source_remove(o->b->loop, src);
 		return;
 	}
 	output_take(o, buf, (size_t)n);
@@ -129,7 +129,7 @@ int output_open(struct broker *b, struct output *o, const char *program,
 
 	if (pipe2(p, O_CLOEXEC | O_NONBLOCK) < 0)
 		return -errno;
-	r = source_add(b, &o->src, p[0], EPOLLIN, on_output);
+	r = source_add(b->loop, &o->src, p[0], EPOLLIN, on_output);
 	if (r < 0) {
 		close(p[0]);
 		close(p[1]);
@@ -157,21 +157,20 @@ void output_close(struct output *o)
 	end_line(o);
 	if (!list_empty(&o->link))
 		list_remove(&o->link);
-	source_remove(o->b, &o->src);
+	source_remove(o->b->loop, &o->src);
 }
 
-uint64_t output_tick(struct broker *b, uint64_t now_ns)
+uint64_t output_tick(void *broker, uint64_t now_ns)
 {
+	struct broker *b = broker;
 	struct output *o, *tmp;
 
 	list_for_each_safe (o, tmp, &b->loud, link) {
-		struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &o->src};
-
 		refill(o->budget, now_ns);
 		if (o->budget->bytes < BUDGET_AGAIN)
 			continue;
 		list_remove(&o->link);
-		(void)epoll_ctl(b->epoll, EPOLL_CTL_ADD, o->src.fd, &ev);
+		(void)source_resume(b->loop, &o->src, EPOLLIN);
 	}
 	return list_empty(&b->loud) ? UINT64_MAX : now_ns + NSEC_PER_SEC;
 }

@@ -38,7 +38,7 @@ void output_close(struct output *o);
 /* Bytes of a child: lines end, what cannot be printed becomes '?'. */
 void output_take(struct output *o, const char *bytes, size_t n);
 /* Reads on where it was too much. Returns when to be called again, or UINT64_MAX. */
-uint64_t output_tick(struct broker *b, uint64_t now_ns);
+uint64_t output_tick(void *broker, uint64_t now_ns);
 
 /* What has met guests, for the log and for terminals. */
 static inline void clean_text(char *text)

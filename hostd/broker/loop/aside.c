@@ -94,9 +94,9 @@ void aside_close(int fd)
 			    "takes long");
 }
 
-void aside_remove(struct broker *b, struct source *src)
+void aside_remove(struct loop *l, struct source *src)
 {
-	int fd = source_release(b, src);
+	int fd = source_release(l, src);
 
 	if (fd >= 0)
 		shutdown(fd, SHUT_RDWR);

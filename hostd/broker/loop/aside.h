@@ -5,7 +5,7 @@
 
 #include <sys/types.h>
 
-struct broker;
+struct loop;
 struct source;
 
 /* Once, before all others. Returns 0 or -errno. */
@@ -16,7 +16,7 @@ void aside_close(int fd);
 
 /* Stops watching a socket on which children may have sent descriptors, and closes it. Its
  * other end is told at once. */
-void aside_remove(struct broker *b, struct source *src);
+void aside_remove(struct loop *l, struct source *src);
 
 /* Writes a process's number to a file (cgroup.procs), which is taken over. */
 void aside_write_pid(int fd, pid_t pid);

@@ -2,18 +2,23 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/list.h"
 #include "base/macros.h"
-#include "broker/broker.h"
-#include "broker/child/output.h"
-#include "broker/door.h"
 #include "broker/loop/loop.h"
-#include "broker/memory/held.h"
-#include "broker/memory/prealloc.h"
-#include "broker/memory/reclaim.h"
-#include "broker/workers.h"
+
+struct loop {
+	int epoll;
+	struct list deferred;
+	struct timer {
+		uint64_t (*fn)(void *arg, uint64_t now_ns);
+		void *arg;
+	} timers[LOOP_TIMERS_MAX];
+	unsigned n_timers;
+};
 
 struct deferred {
 	struct list link;
@@ -21,7 +26,84 @@ struct deferred {
 	void *arg;
 };
 
-int loop_defer(struct broker *b, void (*fn)(void *), void *arg)
+int loop_new(struct loop **ret_l)
+{
+	struct loop *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return -ENOMEM;
+	list_init(&l->deferred);
+	l->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (l->epoll < 0) {
+		free(l);
+		return -errno;
+	}
+	*ret_l = l;
+	return 0;
+}
+
+void loop_free(struct loop *l)
+{
+	if (l)
+		closep(&l->epoll);
+	free(l);
+}
+
+int source_add(struct loop *l, struct source *src, int fd, uint32_t events,
+	       void (*fn)(struct source *, uint32_t))
+{
+	struct epoll_event ev = {.events = events, .data.ptr = src};
+
+	if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &ev) < 0)
+		return -errno;
+	src->fd = fd;
+	src->fn = fn;
+	return 0;
+}
+
+int source_change(struct loop *l, struct source *src, uint32_t events)
+{
+	struct epoll_event ev = {.events = events, .data.ptr = src};
+
+	return epoll_ctl(l->epoll, EPOLL_CTL_MOD, src->fd, &ev) < 0 ? -errno : 0;
+}
+
+int source_pause(struct loop *l, struct source *src)
+{
+	return epoll_ctl(l->epoll, EPOLL_CTL_DEL, src->fd, NULL) < 0 ? -errno : 0;
+}
+
+int source_resume(struct loop *l, struct source *src, uint32_t events)
+{
+	struct epoll_event ev = {.events = events, .data.ptr = src};
+
+	return epoll_ctl(l->epoll, EPOLL_CTL_ADD, src->fd, &ev) < 0 ? -errno : 0;
+}
+
+int source_release(struct loop *l, struct source *src)
+{
+	if (src->fd >= 0)
+		epoll_ctl(l->epoll, EPOLL_CTL_DEL, src->fd, NULL);
+	/* An event of this round may still name it: loop_once() looks at fd. */
+	return fd_steal(&src->fd);
+}
+
+void source_remove(struct loop *l, struct source *src)
+{
+	int fd = source_release(l, src);
+
+	closep(&fd);
+}
+
+int loop_timer(struct loop *l, uint64_t (*fn)(void *arg, uint64_t now_ns), void *arg)
+{
+	if (l->n_timers == ARRAY_SIZE(l->timers))
+		return -ENOSPC;
+	l->timers[l->n_timers++] = (struct timer){.fn = fn, .arg = arg};
+	return 0;
+}
+
+int loop_defer(struct loop *l, void (*fn)(void *), void *arg)
 {
 	struct deferred *d = malloc(sizeof(*d));
 
@@ -29,14 +111,14 @@ int loop_defer(struct broker *b, void (*fn)(void *), void *arg)
 		return -ENOMEM;
 	d->fn = fn;
 	d->arg = arg;
-	list_append(&b->deferred, &d->link);
+	list_append(&l->deferred, &d->link);
 	return 0;
 }
 
-void loop_flush(struct broker *b)
+void loop_flush(struct loop *l)
 {
-	while (!list_empty(&b->deferred)) {
-		struct deferred *d = list_entry(b->deferred.next, struct deferred, link);
+	while (l && !list_empty(&l->deferred)) {
+		struct deferred *d = list_entry(l->deferred.next, struct deferred, link);
 
 		list_remove(&d->link);
 		d->fn(d->arg);
@@ -45,34 +127,39 @@ void loop_flush(struct broker *b)
 }
 
 /* Milliseconds until something is due by the clock; -1: nothing is. */
-static int tick(struct broker *b)
+static int tick(struct loop *l)
 {
-	uint64_t now = clock_now_ns();
-	uint64_t next = MIN(workers_tick(b, now), door_tick(b, now));
+	uint64_t now = clock_now_ns(), next = UINT64_MAX;
 
-	next = MIN(next, MIN(reclaim_tick(b, now), prealloc_tick(b, now)));
-	next = MIN(next, MIN(output_tick(b, now), held_tick(b, now)));
+	for (unsigned i = 0; i < l->n_timers; i++)
+		next = MIN(next, l->timers[i].fn(l->timers[i].arg, now));
 	if (next == UINT64_MAX)
 		return -1;
 	return next <= now ? 0 : (int)((next - now) / NSEC_PER_MSEC + 1);
 }
 
-int loop_run(struct broker *b)
+int loop_once(struct loop *l, int timeout_ms)
 {
 	struct epoll_event ev[64];
+	int n = epoll_wait(l->epoll, ev, ARRAY_SIZE(ev), timeout_ms);
 
-	while (!b->stop) {
-		int n = epoll_wait(b->epoll, ev, ARRAY_SIZE(ev), tick(b));
+	if (n < 0 && errno != EINTR)
+		return -errno;
+	for (int i = 0; i < n; i++) {
+		struct source *src = ev[i].data.ptr;
 
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		for (int i = 0; i < n; i++) {
-			struct source *src = ev[i].data.ptr;
-
-			if (src->fd >= 0)
-				src->fn(src, ev[i].events);
-		}
-		loop_flush(b);
+		if (src->fd >= 0)
+			src->fn(src, ev[i].events);
 	}
-	return 0;
+	loop_flush(l);
+	return MAX(n, 0);
+}
+
+int loop_run(struct loop *l, const bool *stop)
+{
+	int r = 0;
+
+	while (!*stop && r >= 0)
+		r = loop_once(l, tick(l));
+	return MIN(r, 0);
 }

@@ -79,9 +79,9 @@ static int letter_new(struct outbox *o, const struct msg *m, int fd0, int fd1)
 	return r;
 }
 
-void outbox_init(struct outbox *o, struct broker *b, struct source *src)
+void outbox_init(struct outbox *o, struct loop *loop, struct source *src)
 {
-	*o = (struct outbox){.b = b, .src = src};
+	*o = (struct outbox){.loop = loop, .src = src};
 	list_init(&o->letters);
 }
 
@@ -102,7 +102,7 @@ static int put(struct outbox *o, const struct msg *m, int fd0, int fd1)
 		return -ENOBUFS;
 	if (!o->n) {
 		o->read_ns = clock_now_ns();
-		r = source_change(o->b, o->src, EPOLLIN | EPOLLOUT);
+		r = source_change(o->loop, o->src, EPOLLIN | EPOLLOUT);
 	}
 	if (r == 0)
 		r = letter_new(o, m, fd0, fd1);
@@ -137,5 +137,5 @@ int outbox_write(struct outbox *o)
 		letter_free(l);
 		o->n--;
 	}
-	return source_change(o->b, o->src, EPOLLIN);
+	return source_change(o->loop, o->src, EPOLLIN);
 }

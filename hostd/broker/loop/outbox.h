@@ -8,14 +8,14 @@
 
 #include "base/list.h"
 
-struct broker;
+struct loop;
 struct msg;
 struct source;
 struct tenant;
 
-/* What a worker or a door is to be told when it has read what came before; outbox.c. */
+/* What a worker or a door is to be told when it has read what came before. */
 struct outbox {
-	struct broker *b;
+	struct loop *loop;
 	struct source *src;
 	struct tenant *t; /* whose it is; NULL: nobody's yet */
 	struct list letters;
@@ -23,7 +23,7 @@ struct outbox {
 	uint64_t read_ns; /* when one left last, or the first came */
 };
 
-void outbox_init(struct outbox *o, struct broker *b, struct source *src);
+void outbox_init(struct outbox *o, struct loop *loop, struct source *src);
 void outbox_drop(struct outbox *o);
 /*
  * Tells it, now or when it has read what came before; descriptors (-1: none) stay the

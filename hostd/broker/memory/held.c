@@ -190,8 +190,9 @@ int held_said(struct worker *w, const struct msg *m, int fd)
 	return 0;
 }
 
-uint64_t held_tick(struct broker *b, uint64_t now_ns)
+uint64_t held_tick(void *broker, uint64_t now_ns)
 {
+	struct broker *b = broker;
 	if (!b->n_sessions)
 		return UINT64_MAX;
 	if (now_ns < b->held_at_ns)

@@ -18,6 +18,6 @@ void held_check(struct worker *w, uint64_t has);
  * asked. */
 int held_said(struct worker *w, const struct msg *m, int fd);
 /* Returns when to be called again, or UINT64_MAX: when a session has begun. */
-uint64_t held_tick(struct broker *b, uint64_t now_ns);
+uint64_t held_tick(void *broker, uint64_t now_ns);
 
 #endif

@@ -84,8 +84,9 @@ bool prealloc_pressed(struct broker *b)
 	return b->pressed;
 }
 
-uint64_t prealloc_tick(struct broker *b, uint64_t now_ns)
+uint64_t prealloc_tick(void *broker, uint64_t now_ns)
 {
+	struct broker *b = broker;
 	struct worker *w;
 	bool again;
 

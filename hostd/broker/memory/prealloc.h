@@ -11,7 +11,7 @@
 struct broker;
 
 /* Tells workers how much host memory to keep ready. Returns when to be called again. */
-uint64_t prealloc_tick(struct broker *b, uint64_t now_ns);
+uint64_t prealloc_tick(void *broker, uint64_t now_ns);
 
 /* Who is granted memory, or moves it, often goes on doing so: no host memory is made
  * ahead for so long after that. */

@@ -554,8 +554,9 @@ static bool serve(struct broker *b, uint64_t now_ns)
 	return n == ENDS_MAX;
 }
 
-uint64_t reclaim_tick(struct broker *b, uint64_t now_ns)
+uint64_t reclaim_tick(void *broker, uint64_t now_ns)
 {
+	struct broker *b = broker;
 	bool again;
 
 	if (!b->swap && list_empty(&b->waiters)) {

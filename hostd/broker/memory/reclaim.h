@@ -23,6 +23,6 @@ void reclaim_end(struct worker *w);
 void reclaim_ending(struct worker *w, uint64_t now_ns);
 /* Answers whom it can, asks who is to give way. Returns when to be called again, or
  * UINT64_MAX: when something has changed. */
-uint64_t reclaim_tick(struct broker *b, uint64_t now_ns);
+uint64_t reclaim_tick(void *broker, uint64_t now_ns);
 
 #endif

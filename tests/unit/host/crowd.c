@@ -56,7 +56,7 @@ static void start(struct worker *w, struct tenant *t)
 		.b = &b, .count = &pages[i], .state = WORKER_READY, .slice = -1};
 	w->ctl.fd = pair[0];
 	socks[i] = pair[1];
-	outbox_init(&w->out, &b, &w->ctl);
+	outbox_init(&w->out, b.loop, &w->ctl);
 	list_append(&b.workers, &w->link);
 	account_ready(w, 0);
 	cr_assert_eq(account_attach(w, t), 0);

@@ -47,7 +47,7 @@ static void start(unsigned i)
 	*w = (struct worker){
 		.b = &b, .count = &pages[i], .state = WORKER_READY, .slice = -1};
 	w->ctl.fd = pair[0];
-	outbox_init(&w->out, &b, &w->ctl);
+	outbox_init(&w->out, b.loop, &w->ctl);
 	socks[i] = pair[1];
 	list_append(&b.workers, &w->link);
 	account_ready(w, 0);

@@ -48,7 +48,7 @@ static void reset_mate(struct mate *m)
 	m->w = (struct worker){.b = &b, .count = &m->page, .slice = -1};
 	m->w.ctl.fd = theirs;
 	m->sock = ours;
-	outbox_init(&m->w.out, &b, &m->w.ctl);
+	outbox_init(&m->w.out, b.loop, &m->w.ctl);
 	list_init(&m->w.link);
 }
 

@@ -10,14 +10,24 @@
 #include "broker/loop/loop.h"
 
 /* The loop is not there. */
-int source_add(struct broker *b, struct source *src, int fd, uint32_t events,
+int source_add(struct loop *l, struct source *src, int fd, uint32_t events,
 	       void (*fn)(struct source *, uint32_t))
 {
 	return -1;
 }
 
-void source_remove(struct broker *b, struct source *src)
+void source_remove(struct loop *l, struct source *src)
 {
+}
+
+int source_pause(struct loop *l, struct source *src)
+{
+	return -1;
+}
+
+int source_resume(struct loop *l, struct source *src, uint32_t events)
+{
+	return -1;
 }
 
 /* What a child's bytes become in the log. */

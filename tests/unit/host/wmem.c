@@ -235,10 +235,10 @@ Test(wmem, answered_however_many_ask_at_once)
 	unsigned n = 0;
 
 	reset(UINT64_MAX, 100 * MIB);
-	b.epoll = epoll_create1(EPOLL_CLOEXEC);
+	cr_assert_eq(loop_new(&b.loop), 0);
 	cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
-	outbox_init(&workers[0].out, &b, &workers[0].ctl);
-	cr_assert_eq(source_add(&b, &workers[0].ctl, pair[0], EPOLLIN, on_event), 0);
+	outbox_init(&workers[0].out, b.loop, &workers[0].ctl);
+	cr_assert_eq(source_add(b.loop, &workers[0].ctl, pair[0], EPOLLIN, on_event), 0);
 	for (m.id = 1; m.id <= ASKING; m.id++)
 		cr_assert_eq(worker_said(&workers[0], &m, &fd), 0, "message %u", m.id);
 	while (n < ASKING && msg_recv(pair[1], &m, &fd, &fd1) == 0) {
@@ -248,7 +248,7 @@ Test(wmem, answered_however_many_ask_at_once)
 	}
 	cr_assert_eq(n, ASKING);
 	outbox_drop(&workers[0].out);
-	source_remove(&b, &workers[0].ctl);
+	source_remove(b.loop, &workers[0].ctl);
 	close(pair[1]);
-	close(b.epoll);
+	loop_free(b.loop);
 }
