@@ -10,6 +10,7 @@
 
 #include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/memory/account.h"
 #include "broker/memory/ledger.h"
 #include "broker/tenant.h"
 #include "broker/workers.h"

@@ -28,6 +28,7 @@
 #include "broker/broker.h"
 #include "broker/child/child.h"
 #include "broker/loop/outbox.h"
+#include "broker/memory/account.h"
 #include "broker/memory/held.h"
 #include "broker/memory/ledger.h"
 #include "broker/tenant.h"

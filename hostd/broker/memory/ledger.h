@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ledger of device memory: granted to workers (account.c), or away in host memory
- * (away.c). Exact for each worker, tenant and the device at any moment.
+ * The ledger of device memory: granted to workers (account.c,
+ * account_charge.c), or away in host memory (away.c). Exact for each worker, tenant and the device at any moment.
  */
 #ifndef WEFT_BROKER_LEDGER_H
 #define WEFT_BROKER_LEDGER_H
@@ -68,14 +68,6 @@ uint64_t account_set_aside(const struct broker *b, uint64_t *ret_missing);
  */
 uint64_t account_share(struct worker *w, uint64_t bytes);
 void account_share_end(struct tenant *t, uint64_t bytes);
-
-/* ---- for account.c and away.c only ---- */
-
-void account_write_begin(struct broker *b);
-void account_write_end(struct broker *b);
-void account_grant(struct worker *w, uint64_t bytes);
-void account_ungrant(struct worker *w, uint64_t bytes);
-void account_take_back(struct worker *w);
 
 /* ---- away.c: memory that has moved out ---- */
 

@@ -7,6 +7,7 @@
 #include "base/macros.h"
 #include "broker/broker.h"
 #include "broker/child/child.h"
+#include "broker/memory/account.h"
 #include "broker/memory/held.h"
 #include "broker/memory/ledger.h"
 #include "broker/tenant.h"
