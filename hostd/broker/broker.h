@@ -19,6 +19,7 @@
 #include "broker/workers.h"
 
 struct conf;
+struct json_object;
 struct placement;
 struct placement_tenant;
 struct tenant;
@@ -98,6 +99,9 @@ struct broker {
 	struct list loud;            /* whose output is not read for now */
 
 	struct source control, signals, lifeline;
+	/* Answers a request; control_open(). */
+	struct json_object *(*on_request)(struct broker *b, struct json_object *request,
+					  void *client);
 	struct list clients;
 	char why[320]; /* tenant_new() failed */
 	char *control_path;

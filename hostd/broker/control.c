@@ -25,7 +25,7 @@
 #include "broker/control.h"
 #include "broker/loop/loop.h"
 #include "broker/memory/waiters.h"
-#include "broker/request.h"
+#include "broker/reply.h"
 #include "broker/tenant.h"
 #include "util/conf.h"
 
@@ -78,7 +78,7 @@ static int answer_line(struct client *c, const char *line)
 	struct json_object *q = json_tokener_parse(line), *a;
 
 	if (json_object_is_type(q, json_type_object))
-		a = request_handle(c->b, q, c);
+		a = c->b->on_request(c->b, q, c);
 	else
 		a = reply_error(-EINVAL, "not a JSON object");
 	json_object_put(q);
@@ -201,10 +201,13 @@ static int let_operators(const struct broker *b, const char *path)
 	return 0;
 }
 
-int control_open(struct broker *b, const char *path)
+int control_open(struct broker *b, const char *path,
+		 struct json_object *(*fn)(struct broker *b, struct json_object *request,
+					   void *client))
 {
 	int fd, r;
 
+	b->on_request = fn;
 	b->control_path = strdup(path);
 	if (!b->control_path)
 		return -ENOMEM;

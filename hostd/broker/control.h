@@ -6,7 +6,13 @@
 struct broker;
 struct json_object;
 
-int control_open(struct broker *b, const char *path);
+/*
+ * Listens at path. fn answers one request; the caller of fn owns the answer, and NULL
+ * says that control_answer() will come. Returns 0 or -errno.
+ */
+int control_open(struct broker *b, const char *path,
+		 struct json_object *(*fn)(struct broker *b, struct json_object *request,
+					   void *client));
 void control_fini(struct broker *b);
 /* Says who asks: "uid 0, pid 17". Good until the next call. */
 const char *control_who(const void *client);

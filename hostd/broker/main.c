@@ -36,6 +36,7 @@
 #include "broker/memory/prealloc.h"
 #include "broker/memory/reclaim.h"
 #include "broker/reload.h"
+#include "broker/request.h"
 #include "broker/tenant.h"
 #include "broker/uuid.h"
 #include "broker/workers.h"
@@ -218,25 +219,12 @@ static const char *conf_name(void)
 	return access(CONF_DEFAULT, R_OK) == 0 ? CONF_DEFAULT : NULL;
 }
 
-static void say_check(void *arg, bool wrong, const char *text)
-{
-	if (wrong)
-		log_error("%s", text);
-	else
-		log_warning("%s", text);
-}
-
-unsigned conf_report(const struct conf *c, const char *file)
-{
-	return conf_check(c, file, say_check, NULL);
-}
-
 static void configure(int argc, char **argv, struct conf *c)
 {
 	started.argc = argc;
 	started.argv = argv;
 	started.o = (struct options){.ready_fd = -1, .lifeline_fd = -1};
-	if (read_conf(c) < 0 || conf_complete(c) < 0 || conf_report(c, conf_name()))
+	if (read_conf(c) < 0 || conf_complete(c) < 0 || reload_report(c, conf_name()))
 		exit(78);
 	if (started.o.check) {
 		printf("%s: no mistakes\n", conf_name() ? conf_name() : "no file");
@@ -349,7 +337,7 @@ static int open_sources(struct broker *b, const struct options *o)
 static int open_control(struct broker *b)
 {
 	const char *path = b->conf->control;
-	int r = control_open(b, path);
+	int r = control_open(b, path, request_handle);
 
 	if (r < 0)
 		log_error("control socket %s: %s", path, sockfile_error(r));
@@ -426,7 +414,7 @@ static void on_ready(struct broker *b)
 		cgroup_limits(t);
 	if (b->conf->device_total != b->device_total) {
 		b->conf->device_total = b->device_total;
-		(void)conf_report(b->conf, NULL);
+		(void)reload_report(b->conf, NULL);
 	}
 	notify_manager("READY=1");
 	background_ready();

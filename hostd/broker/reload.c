@@ -21,6 +21,19 @@
 
 #define BY "configuration file"
 
+static void say_check(void *arg, bool wrong, const char *text)
+{
+	if (wrong)
+		log_error("%s", text);
+	else
+		log_warning("%s", text);
+}
+
+unsigned reload_report(const struct conf *c, const char *file)
+{
+	return conf_check(c, file, say_check, NULL);
+}
+
 static bool same(const char *a, const char *b)
 {
 	return a == b || (a && b && !strcmp(a, b));
@@ -198,8 +211,9 @@ void reload(struct broker *b)
 	if (r == 0) {
 		file.device_total = b->device_total;
 		move_added(b->conf, &file);
-		r = conf_complete(&file) < 0 || conf_report(&file, b->conf_name) ? -EINVAL
-										 : 0;
+		r = conf_complete(&file) < 0 || reload_report(&file, b->conf_name)
+			    ? -EINVAL
+			    : 0;
 		move_added(&file, b->conf);
 	}
 	if (r == 0) {

@@ -9,6 +9,6 @@ struct conf;
 /* Reads the configuration again; what is wrong with it is logged. */
 void reload(struct broker *b);
 /* Logs what conf_check() says. Returns how much is wrong. */
-unsigned conf_report(const struct conf *c, const char *file);
+unsigned reload_report(const struct conf *c, const char *file);
 
 #endif

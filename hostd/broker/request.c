@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What can be asked at the control socket; weftd(8) lists the requests. */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include "broker/memory/ledger.h"
 #include "broker/memory/waiters.h"
 #include "broker/refused.h"
+#include "broker/reply.h"
 #include "broker/request.h"
 #include "broker/tenant.h"
 #include "broker/window.h"
@@ -44,49 +44,6 @@ static void add_limit(struct json_object *o, const char *key, uint64_t v)
 static void add_str(struct json_object *o, const char *key, const char *v)
 {
 	json_object_object_add(o, key, json_object_new_string(v));
-}
-
-static struct json_object *reply_ok(void)
-{
-	struct json_object *o = json_object_new_object();
-
-	json_object_object_add(o, "ok", json_object_new_boolean(1));
-	return o;
-}
-
-struct json_object *reply_error(int error, const char *fmt, ...)
-{
-	struct json_object *o = json_object_new_object();
-	char text[512];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	json_object_object_add(o, "ok", json_object_new_boolean(0));
-	add_str(o, "error", text);
-	json_object_object_add(o, "errno", json_object_new_int(-error));
-	return o;
-}
-
-/* Names those that there are, as far as they fit. */
-struct json_object *reply_no_tenant(struct broker *b, const char *name)
-{
-	char list[200] = "";
-	struct tenant *t;
-	size_t n = 0;
-
-	if (!name)
-		return reply_error(-EINVAL, "the request names no tenant");
-	list_for_each (t, &b->tenants, link) {
-		if (n + strlen(t->name) + 8 > sizeof(list)) {
-			snprintf(list + n, sizeof(list) - n, ", ...");
-			break;
-		}
-		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "",
-				      t->name);
-	}
-	return reply_error(-ENOENT, "no tenant \"%s\" (there are %s)", name, list);
 }
 
 static const char *get_str(struct json_object *q, const char *key)
@@ -406,24 +363,6 @@ static struct json_object *reply_tenant(struct tenant *t, bool existed)
 	json_object_object_add(o, "tenant", describe_tenant(t));
 	json_object_object_add(o, "existed", json_object_new_boolean(existed));
 	return o;
-}
-
-static void keep_first(void *arg, bool wrong, const char *text)
-{
-	char **why = arg;
-
-	if (wrong && !*why)
-		*why = strdup(text);
-}
-
-struct json_object *reply_contradiction(struct broker *b)
-{
-	_cleanup_free_ char *why = NULL;
-
-	b->conf->device_total = b->device_total;
-	if (!conf_check(b->conf, NULL, keep_first, &why))
-		return NULL;
-	return reply_error(-EINVAL, "%s", why ? why : "out of memory");
 }
 
 /* Makes a tenant of what the configuration has now. NULL, or an answer. */

@@ -20,6 +20,7 @@
 #include "broker/limits.h"
 #include "broker/memory/account_host.h"
 #include "broker/memory/ledger.h"
+#include "broker/reply.h"
 #include "broker/request.h"
 #include "broker/tenant.h"
 #include "broker/workers.h"

@@ -32,6 +32,7 @@
 #include "broker/memory/prealloc.h"
 #include "broker/memory/reclaim.h"
 #include "broker/reload.h"
+#include "broker/request.h"
 #include "broker/tenant.h"
 #include "broker/workers.h"
 #include "fds.h"
@@ -119,12 +120,6 @@ void child_kill(struct child *c)
 
 	if (p)
 		p->dead = true;
-}
-
-/* What main.c has, as far as it matters here. */
-unsigned conf_report(const struct conf *c, const char *file)
-{
-	return 0;
 }
 
 /* ---- input ---- */
@@ -282,7 +277,7 @@ static void open_weftd(void)
 	list_init(&b.clients);
 	list_init(&b.waiters);
 	snprintf(path, sizeof(path), "%s/control", dir);
-	if (control_open(&b, path) < 0)
+	if (control_open(&b, path, request_handle) < 0)
 		abort();
 	workers_fill(&b);
 	for (unsigned i = 0; i < CLIENTS; i++)
