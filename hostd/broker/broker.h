@@ -19,7 +19,9 @@
 #include "broker/workers.h"
 
 struct conf;
+struct door_guests;
 struct json_object;
+struct msg;
 struct placement;
 struct placement_tenant;
 struct tenant;
@@ -50,6 +52,12 @@ struct broker {
 	const char *conf_name; /* the file's; NULL: none */
 	/* Reads file and command line; says itself what is wrong. */
 	int (*read_conf)(struct conf *ret);
+
+	/* Who deals with what workers and doors say, and with guests that wait whenever
+	 * there may be a worker for them: workers.c and door.c stand below those. */
+	int (*on_message)(struct worker *w, const struct msg *m, int *fd);
+	void (*serve_guests)(struct broker *b);
+	const struct door_guests *guests;
 
 	uint64_t next_session;
 	struct session_record history[HISTORY_MAX];

@@ -19,7 +19,6 @@
 #include "broker/child/child.h"
 #include "broker/child/output.h"
 #include "broker/door.h"
-#include "broker/guests.h"
 #include "broker/loop/aside.h"
 #include "broker/loop/loop.h"
 #include "broker/loop/outbox.h"
@@ -40,7 +39,7 @@ static void door_gone(struct tenant *t)
 {
 	outbox_drop(&t->door_out);
 	aside_remove(t->b->loop, &t->door_ctl);
-	guests_drop(t);
+	t->b->guests->drop(t);
 }
 
 static void on_door_exit(struct source *src, uint32_t events)
@@ -64,10 +63,10 @@ int door_said(struct tenant *t, struct msg *m)
 		/* The door has seen to it already, but it has met guests. */
 		m->hello.name[sizeof(m->hello.name) - 1] = '\0';
 		clean_text(m->hello.name);
-		guests_come(t, &m->hello, m->id);
+		t->b->guests->come(t, &m->hello, m->id);
 		return 0;
 	case MSG_GONE:
-		guests_gone(t, m->id);
+		t->b->guests->gone(t, m->id);
 		return 0;
 	default:
 		return -EPROTO;
@@ -113,7 +112,6 @@ void door_refuse(struct tenant *t, uint32_t id, int error)
 
 void door_close(struct tenant *t)
 {
-	guests_refuse(t, -ESHUTDOWN);
 	door_gone(t);
 	if (t->door.pid)
 		door_pause(t);

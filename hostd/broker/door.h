@@ -8,14 +8,25 @@
 struct broker;
 struct msg;
 struct tenant;
+struct wire_hello;
 struct worker;
+
+/* What doors say of guests, to whoever queues them (b->guests). */
+struct door_guests {
+	/* A guest has said hello; id is its door's number for it. */
+	void (*come)(struct tenant *t, const struct wire_hello *hello, uint32_t id);
+	/* A guest has gone. */
+	void (*gone)(struct tenant *t, uint32_t id);
+	/* The door has gone, and all guests that waited there with it. */
+	void (*drop)(struct tenant *t);
+};
 
 int door_start(struct tenant *t);
 /* The door has said something. Returns 0 or -EPROTO. */
 int door_said(struct tenant *t, struct msg *m);
 /* The door is to tell a guest why it is refused (-errno), and to close its socket. */
 void door_refuse(struct tenant *t, uint32_t id, int error);
-/* Refuses who waits; the door ends for good when it has told them. */
+/* The door ends for good when it has told those that are refused. */
 void door_close(struct tenant *t);
 /* Tells a worker of a guest, and the door to pass its socket there. Returns 0 or -errno:
  * the worker could not be told, and the guest still waits. */

@@ -175,17 +175,6 @@ void guests_match(struct broker *b)
 	workers_fill(b);
 }
 
-unsigned guests_lacking(const struct broker *b)
-{
-	const struct tenant *t;
-	unsigned n = 0;
-
-	list_for_each (t, &b->queue, queue_link)
-		n += MIN(t->n_waiting,
-			 t->sessions_max - MIN(t->n_sessions, t->sessions_max));
-	return n;
-}
-
 /* ---- coming and going ---- */
 
 static void queue(struct tenant *t, const struct wire_hello *hello, uint32_t id)
@@ -255,7 +244,7 @@ static void join(struct tenant *t, const struct wire_hello *hello, uint32_t id)
 		found->n_passed++;
 }
 
-void guests_come(struct tenant *t, const struct wire_hello *hello, uint32_t id)
+static void come(struct tenant *t, const struct wire_hello *hello, uint32_t id)
 {
 	if (hello->lane)
 		join(t, hello, id);
@@ -263,7 +252,7 @@ void guests_come(struct tenant *t, const struct wire_hello *hello, uint32_t id)
 		queue(t, hello, id);
 }
 
-void guests_gone(struct tenant *t, uint32_t id)
+static void gone(struct tenant *t, uint32_t id)
 {
 	struct guest_wait *g, *tmp;
 
@@ -273,11 +262,17 @@ void guests_gone(struct tenant *t, uint32_t id)
 	}
 }
 
-void guests_drop(struct tenant *t)
+static void drop(struct tenant *t)
 {
 	while (t->n_waiting)
 		wait_free(t, first(t));
 }
+
+const struct door_guests guests_of_doors = {
+	.come = come,
+	.gone = gone,
+	.drop = drop,
+};
 
 void guests_refuse(struct tenant *t, int error)
 {

@@ -38,7 +38,9 @@
 #include "broker/reload.h"
 #include "broker/request.h"
 #include "broker/tenant.h"
+#include "broker/tenants.h"
 #include "broker/uuid.h"
+#include "broker/worker_msg.h"
 #include "broker/workers.h"
 #include "policies/placement.h"
 #include "util/conf.h"
@@ -590,6 +592,9 @@ int main(int argc, char **argv)
 	b->shares_max = raise_files();
 	uuid_make("/etc/machine-id", b->device_uuid);
 	b->on_ready = on_ready;
+	b->on_message = worker_said;
+	b->serve_guests = guests_match;
+	b->guests = &guests_of_doors;
 	if (o->background)
 		go_background();
 	cgroups_open(b);

@@ -15,6 +15,7 @@
 #include "broker/limits.h"
 #include "broker/reload.h"
 #include "broker/tenant.h"
+#include "broker/tenants.h"
 #include "broker/window.h"
 #include "util/conf.h"
 #include "util/notify.h"

@@ -22,6 +22,7 @@
 #include "broker/reply.h"
 #include "broker/request.h"
 #include "broker/tenant.h"
+#include "broker/tenants.h"
 #include "broker/window.h"
 #include "broker/workers.h"
 #include "ipc/page.h"

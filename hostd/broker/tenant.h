@@ -76,18 +76,10 @@ struct tenant {
 	struct output_budget output;
 };
 
-/* Makes the tenant, its socket and its window. Returns 0, -EEXIST or -errno; b->why then
- * says why. */
-int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **ret_t);
-/* Ends its sessions, too, without waiting for that; done(arg), if any, when all has
- * ended. */
-void tenant_remove(struct tenant *t, void (*done)(void *arg), void *arg);
 /* Its last session or its door has ended: frees it if it was removed. */
 void tenant_try_release(struct tenant *t);
 /* Nobody waits any more for the end of a tenant. */
 void tenants_forget(struct broker *b, const void *arg);
-/* After the last session. */
-void tenants_fini(struct broker *b);
 /* Listens on a Unix socket; a stale one is replaced, another kind of file is not. Returns
  * the descriptor or -errno; see sockfile.h for what errors mean. */
 int listen_unix(struct broker *b, const char *path, mode_t mode,

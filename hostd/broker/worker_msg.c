@@ -13,6 +13,7 @@
 #include "broker/child/output.h"
 #include "broker/loop/outbox.h"
 #include "broker/memory/account_host.h"
+#include "broker/memory/held.h"
 #include "broker/memory/ledger.h"
 #include "broker/memory/reclaim.h"
 #include "broker/memory/waiters.h"
@@ -163,6 +164,8 @@ static int note_carrier(struct worker *w, const struct msg *m)
 
 int worker_said(struct worker *w, const struct msg *m, int *fd)
 {
+	if (m->type == MSG_HOLDERS)
+		return held_said(w, m, *fd);
 	if (w->state != WORKER_SESSION)
 		return -EPROTO;
 	switch (m->type) {

@@ -24,12 +24,10 @@
 #include "broker/child/cgroup.h"
 #include "broker/child/child.h"
 #include "broker/door.h"
-#include "broker/guests.h"
 #include "broker/loop/aside.h"
 #include "broker/loop/loop.h"
 #include "broker/loop/outbox.h"
 #include "broker/memory/account_host.h"
-#include "broker/memory/held.h"
 #include "broker/memory/ledger.h"
 #include "broker/memory/prealloc.h"
 #include "broker/memory/reclaim.h"
@@ -37,7 +35,6 @@
 #include "broker/share.h"
 #include "broker/tenant.h"
 #include "broker/window.h"
-#include "broker/worker_msg.h"
 #include "broker/workers.h"
 #include "host.h"
 #include "ipc/msg.h"
@@ -223,10 +220,22 @@ static uint64_t calm_at(struct broker *b)
 	return MIN(last + CALM_NS, (scarce ? b->taken_ns : b->short_ns) + CALM_MAX_NS);
 }
 
+/* So many guests that wait could be served if there were workers. */
+static unsigned count_lacking(const struct broker *b)
+{
+	const struct tenant *t;
+	unsigned n = 0;
+
+	list_for_each (t, &b->queue, queue_link)
+		n += MIN(t->n_waiting,
+			 t->sessions_max - MIN(t->n_sessions, t->sessions_max));
+	return n;
+}
+
 /* How many there are to be; and, if that would be more later, when. */
 static unsigned count_wanted(struct broker *b, uint64_t now_ns, uint64_t *ret_at_ns)
 {
-	unsigned n = guests_lacking(b);
+	unsigned n = count_lacking(b);
 
 	*ret_at_ns = 0;
 	/* One at a time until the first is ready: it may tell us that there is no
@@ -244,7 +253,7 @@ void workers_fill(struct broker *b)
 	uint64_t calm_ns;
 	unsigned wanted = count_wanted(b, clock_now_ns(), &calm_ns);
 
-	if (b->n_idle >= guests_lacking(b) + b->conf->pool)
+	if (b->n_idle >= count_lacking(b) + b->conf->pool)
 		b->short_ns = 0;
 	if (b->n_idle >= wanted || waits_for_room(b))
 		return;
@@ -348,7 +357,7 @@ uint64_t workers_tick(void *broker, uint64_t now_ns)
 
 	if (b->n_ending)
 		next = MIN(next, end_slow(b, now_ns));
-	guests_match(b);
+	b->serve_guests(b);
 	/* Only a pause after a failure, a full device, or who is busy with it leave the
 	 * pool short. */
 	fill_at = MAX(b->spawn_at_ns, b->room_at_ns);
@@ -365,7 +374,7 @@ void workers_here(struct worker *w, uint32_t id)
 {
 	w->here = id;
 	if (w->tenant->n_waiting)
-		guests_match(w->b);
+		w->b->serve_guests(w->b);
 }
 
 static void set_ready(struct worker *w, const struct msg *m)
@@ -391,7 +400,7 @@ static void set_ready(struct worker *w, const struct msg *m)
 		if (b->on_ready)
 			b->on_ready(b);
 	}
-	guests_match(b);
+	b->serve_guests(b);
 }
 
 /* Returns 0 or -errno: it is of no use any more. */
@@ -405,10 +414,8 @@ static int hear(struct worker *w)
 		return 0;
 	if (r < 0)
 		return r;
-	if (m.type == MSG_HOLDERS)
-		return held_said(w, &m, fd0);
 	if (w->state != WORKER_STARTING || m.type != MSG_READY)
-		return worker_said(w, &m, &fd0);
+		return w->b->on_message(w, &m, &fd0);
 	set_ready(w, &m);
 	return 0;
 }
@@ -507,7 +514,7 @@ static void worker_ended(struct worker *w, int status)
 		tenant_try_release(w->tenant);
 	if (loop_defer(b->loop, worker_free, w) < 0)
 		log_error("out of memory"); /* leaked rather than used after free */
-	guests_match(b);
+	b->serve_guests(b);
 }
 
 static void on_worker_exit(struct source *src, uint32_t events)

@@ -34,6 +34,8 @@
 #include "broker/reload.h"
 #include "broker/request.h"
 #include "broker/tenant.h"
+#include "broker/tenants.h"
+#include "broker/worker_msg.h"
 #include "broker/workers.h"
 #include "fds.h"
 #include "input.h"
@@ -269,6 +271,9 @@ static void open_weftd(void)
 	if (loop_new(&b.loop) < 0)
 		abort();
 	b.shares_max = 16;
+	b.on_message = worker_said;
+	b.serve_guests = guests_match;
+	b.guests = &guests_of_doors;
 	list_init(&b.loud);
 	list_init(&b.tenants);
 	list_init(&b.workers);

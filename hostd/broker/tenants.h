@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tenants come and go: what each of them is made of is put together here. */
+#ifndef WEFT_BROKER_TENANTS_H
+#define WEFT_BROKER_TENANTS_H
+
+struct broker;
+struct conf_tenant;
+struct tenant;
+
+/* Makes the tenant, its socket and its window. Returns 0, -EEXIST or -errno; b->why then
+ * says why. */
+int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **ret_t);
+/* Ends its sessions, too, without waiting for that; done(arg), if any, when all has
+ * ended. */
+void tenant_remove(struct tenant *t, void (*done)(void *arg), void *arg);
+/* After the last session. */
+void tenants_fini(struct broker *b);
+
+#endif
