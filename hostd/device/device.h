@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a worker needs of a GPU, as a table of functions. Two devices implement it: cuda
- * (the real driver, loaded with dlopen) and soft (no GPU: PTX executed on the CPU).
+ * A GPU as a worker needs it: a table of functions. Two devices implement it: cuda (the
+ * real driver, loaded with dlopen) and soft (no GPU: PTX executed on the CPU).
  *
  * Functions return a CUresult, which is data for the guest: CUDA_SUCCESS or the code that
  * CUDA documents for the case. Outputs are written only on success. Handles that a caller
@@ -90,7 +90,7 @@ struct device_config {
 	void *output_arg;
 };
 
-/* What physical memory is to be. */
+/* Kinds of physical memory. */
 enum dev_memory {
 	DEV_MEMORY_DEVICE,
 	DEV_MEMORY_HOST,
@@ -157,7 +157,7 @@ struct dev_launch {
 	size_t params_size; /* exactly to the end of the last parameter */
 };
 
-/* Of CUstreamBatchMemOpParams. */
+/* An operation of CUstreamBatchMemOpParams. */
 struct dev_mem_op {
 	CUstreamBatchMemOpType op;
 	unsigned flags;
@@ -197,7 +197,7 @@ struct dev_copy_3d {
 	struct dev_side dst, src;
 };
 
-/* What a texture reads; cuda.h has the meaning of the numbers. */
+/* Source and sampling of a texture; cuda.h has the meaning of the numbers. */
 struct dev_texture_desc {
 	struct dev_array *array; /* NULL: memory */
 	bool is_level;           /* only this level of it */
@@ -219,7 +219,7 @@ enum dev_tensor_map_kind {
 	DEV_TENSOR_MAP_IM2COL_WIDE,
 };
 
-/* What cuTensorMapEncode* takes; the device checks all of it. Numbers as in cuda.h. */
+/* Arguments of cuTensorMapEncode*, all checked by the device. Numbers as in cuda.h. */
 struct dev_tensor_map {
 	enum dev_tensor_map_kind kind;
 	unsigned data_type, rank, interleave, swizzle, l2_promotion, oob_fill;
@@ -282,8 +282,11 @@ struct device_ops {
 	 * says. Slow: half a millisecond. */
 	bool (*footprint)(struct device *dev, uint64_t *ret_least, uint64_t *ret_most);
 
-	/* What each process has of the device, at most n of them: returns how many; 0:
-	 * nobody says. NULL: it is memory of the process's own. Slow. */
+	/*
+	 * Lists the bytes that each process has of the device, at most n processes.
+	 * Returns how many; 0: nobody says. NULL: the device is memory of the process's
+	 * own. Slow.
+	 */
 	unsigned (*holders)(struct device *dev, struct device_holder *ret, unsigned n);
 
 	/* -- device -- */
@@ -320,7 +323,7 @@ struct device_ops {
 	CUresult (*chunk_create)(struct device *dev, uint64_t size,
 				 enum dev_memory memory, struct dev_chunk **ret_chunk);
 	void (*chunk_release)(struct device *dev, struct dev_chunk *chunk);
-	/* What became of the wish. */
+	/* True if a chunk that was to be compressible is. */
 	bool (*chunk_compressible)(struct device *dev, const struct dev_chunk *chunk);
 	CUresult (*map)(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk);
 	CUresult (*unmap)(struct device *dev, CUdeviceptr addr, uint64_t size);
@@ -403,7 +406,7 @@ struct device_ops {
 	 * *ret_value is what kernels are given. */
 	CUresult (*texture_create)(struct dev_ctx *ctx, const struct dev_texture_desc *d,
 				   uint64_t *ret_value, struct dev_texture **ret_tex);
-	/* Of desc only array, is_level and level count. */
+	/* Makes a surface; of desc only array, is_level and level count. */
 	CUresult (*surface_create)(struct dev_ctx *ctx, const struct dev_texture_desc *d,
 				   uint64_t *ret_value, struct dev_texture **ret_tex);
 	void (*texture_destroy)(struct dev_texture *tex); /* surfaces as well */
@@ -512,10 +515,12 @@ struct device_ops {
 	/* Never waits for the kernel; may wait for room in the stream's queue. */
 	CUresult (*launch)(struct dev_ctx *ctx, struct dev_stream *st,
 			   const struct dev_launch *l);
-	/* Of n launches (at most DEV_BATCH_MAX), neither cooperative nor with a cluster
-	 * or attributes, launches the first ones at once; returns how many, 0 to n. The
-	 * others are the caller's to launch: what is wrong with one, launch() says. NULL:
-	 * 0. */
+	/*
+	 * Launches the first ones of n launches (at most DEV_BATCH_MAX), neither
+	 * cooperative nor with a cluster or attributes, at once. Returns how many, 0 to
+	 * n; the others are the caller's to launch: launch() says what is wrong with one.
+	 * NULL: 0.
+	 */
 	unsigned (*launch_batch)(struct dev_ctx *ctx, struct dev_stream *st,
 				 const struct dev_launch *l, unsigned n);
 
@@ -524,12 +529,12 @@ struct device_ops {
 	 * NULL, all of them, on a device that has none of its own: graph/exec.c spreads
 	 * the nodes over streams there. Calls on one graph must not overlap.
 	 */
-	/* What desc points to is the caller's again afterwards. */
+	/* Makes a graph. Memory that desc points to is the caller's again afterwards. */
 	CUresult (*graph_create)(struct dev_ctx *ctx, const struct dev_graph_desc *desc,
 				 struct dev_graph **ret_graph);
 	/* Launches under way go on; never waits. */
 	void (*graph_destroy)(struct dev_graph *g);
-	/* What a node does from the next launch on; its kind stays. A failure leaves the
+	/* Changes a node from the next launch on; its kind stays. A failure leaves the
 	 * node as it was: create the graph anew. */
 	CUresult (*graph_set)(struct dev_graph *g, uint32_t node,
 			      const struct dev_node *to);

@@ -55,7 +55,7 @@ struct dev_node_conditional {
 	uint32_t first_body;
 };
 
-/* What a node does. */
+/* A node of a graph and its parameters, by kind. */
 struct dev_node {
 	enum dev_node_kind kind;
 	bool disabled;  /* does nothing, but what depends on it waits as before */

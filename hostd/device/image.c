@@ -6,7 +6,7 @@
 #include "device/image.h"
 #include "ptx/fatbin.h"
 
-/* Of a container: where its header keeps the sizes of itself and of the rest. */
+/* Offsets in a container's header: its own size, and that of the rest. */
 #define HDR_SIZE_AT  6
 #define BODY_SIZE_AT 8
 

@@ -35,7 +35,7 @@ static inline void tally_made(struct tally *t, uint64_t bytes)
 	atomic_fetch_add(&t->made, bytes);
 }
 
-/* It came to nothing, or to so much less. */
+/* Takes back bytes of a making that failed, or that made so much less. */
 static inline void tally_unmade(struct tally *t, uint64_t bytes)
 {
 	atomic_fetch_sub(&t->making, bytes);
@@ -51,7 +51,7 @@ static inline void tally_ended(struct tally *t, uint64_t bytes)
 	atomic_fetch_add(&t->ended, bytes);
 }
 
-/* It did not end after all. */
+/* Takes back bytes of an ending that did not happen after all. */
 static inline void tally_unended(struct tally *t, uint64_t bytes)
 {
 	atomic_fetch_sub(&t->ending, bytes);

@@ -28,7 +28,7 @@
 /* Launching 16 kernels one by one takes 50 us; where kernels take hardly longer than in a
  * graph launching does, the next graph is at rest sooner. */
 #define PATIENCE_NS (20 * NSEC_PER_USEC)
-/* Who waited in vain does not for so many batches. */
+/* Batches for which a thread does not wait again after it waited in vain. */
 #define HASTY 16
 
 struct batch_graph {
@@ -84,7 +84,8 @@ static struct batch_graph *graph_new(const struct dev_launch *l, unsigned n)
 	return g;
 }
 
-/* There was no memory for it, say: soon enough again. */
+/* Makes a graph of the launches and keeps it. On failure, of memory say, the count of
+ * batches begins anew, so that it is tried again soon. */
 static struct batch_graph *graph_add_locked(struct dev_ctx *ctx, struct cuda_batches *b,
 					    const struct dev_launch *l, unsigned n)
 {
@@ -213,7 +214,8 @@ static bool graph_set(struct batch_graph *g, const struct dev_launch *l, unsigne
 	for (unsigned i = 0; i < n; i++) {
 		CUDA_KERNEL_NODE_PARAMS k = cuda_kernel_node(&l[i], &room);
 
-		/* What is wrong with it, the driver says when it is launched alone. */
+		/* Parameters that the driver refuses are an error that it reports when
+		 * the kernel is launched alone. */
 		if (cu.cuGraphExecKernelNodeSetParams(g->exec, g->nodes[i], &k)) {
 			atomic_store(&l[i].func->batch, ALONE);
 			return false;

@@ -66,7 +66,7 @@ static void CUDA_CB host_reached(void *data)
 		g->host(g->host_arg, g->ctx, h->id, token);
 }
 
-/* The same slot for what replaces it: its node waits for that. */
+/* Makes a function of the graph, with the slot of the one that it replaces, if any. */
 static CUresult host_new(struct dev_graph *g, uint64_t id, int slot,
 			 struct graph_host **ret_h)
 {

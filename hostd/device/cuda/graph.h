@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a node is to the real driver. */
+/* A node as the real driver has it. */
 #ifndef WEFT_DEVICE_CUDA_GRAPH_H
 #define WEFT_DEVICE_CUDA_GRAPH_H
 

@@ -173,7 +173,7 @@ CUresult cuda_host_unmap(struct dev_ctx *ctx, CUdeviceptr addr)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!res)
 		res = cu.cuMemHostUnregister(as_host(addr));
-	/* Of a lost context, too: the driver holds the pages on its own account. */
+	/* Even if the context is lost: the driver holds the pages on its own account. */
 	close_range_at(addr, size, MAP_FIXED);
 	return cuda_note(ctx, res);
 }

@@ -13,8 +13,8 @@
 
 #include "device/cuda/rm.h"
 
-/* What the calling thread asks the driver library for meanwhile is memory that may lie in
- * large pages. */
+/* Says that host memory which the calling thread's calls make the driver library ask for
+ * may lie in large pages, until it is switched off. */
 void cuda_hostpage_large(bool on);
 
 /* The driver library asks for host memory. It is had in the largest pages that the kernel

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What functions are asked, and launches. */
+/* Launches, and attributes of functions. */
 #include <string.h>
 
 #include "device/cuda/launch.h"

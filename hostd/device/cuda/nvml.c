@@ -78,7 +78,7 @@ static const struct {
 	{SENSOR_PCIE_MAX_WIDTH, "nvmlDeviceGetMaxPcieLinkWidth"},
 };
 
-/* The same for functions that are told which one of several. */
+/* Sensors whose NVML function takes one argument more: which of several it is to read. */
 static const struct {
 	enum sensor sensor;
 	const char *name;
@@ -245,7 +245,7 @@ static bool more_room(int r, void *list, unsigned *room, size_t bytes)
 	return true;
 }
 
-/* This process's share in what was sampled since the last time; false if nothing was. */
+/* Takes this process's share from the samples since the last time; false: none. */
 static bool sampled_locked(struct cuda_nvml *n, uint64_t now)
 {
 	unsigned count, me = (unsigned)getpid();
@@ -344,8 +344,8 @@ unsigned cuda_holders(struct device *dev, struct device_holder *ret, unsigned n)
 	return known;
 }
 
-/* What contexts take. A container's process that is alone on the GPU is the one there is.
- */
+/* Bytes that contexts take. In a container, where process numbers differ, the GPU's only
+ * process is taken for this one. */
 uint64_t cuda_overhead(struct device *dev)
 {
 	uint64_t bytes = process_bytes(dev->nvml, true);

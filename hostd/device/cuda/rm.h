@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the driver library asks the kernel's resource manager for, on its way there:
- * rm.c defines ioctl() for the whole process. Some of it has settings that any
- * process may choose for what is its own, and that the library has no call for.
+ * Requests of the driver library to the kernel's resource manager, on their way there:
+ * rm.c defines ioctl() for the whole process. Some of them have settings that any process
+ * may choose for what is its own, and that the library has no call for.
  */
 #ifndef WEFT_DEVICE_CUDA_RM_H
 #define WEFT_DEVICE_CUDA_RM_H
@@ -15,7 +15,7 @@
 #define NV_ESC_RM_CONTROL 0x2a
 #define NV_ESC_RM_ALLOC   0x2b
 
-/* What NVOS21_PARAMETERS and NVOS64_PARAMETERS begin with. */
+/* Common beginning of NVOS21_PARAMETERS and NVOS64_PARAMETERS. */
 struct rm_alloc {
 	uint32_t root, parent, object, class;
 	uint64_t params;
@@ -28,7 +28,7 @@ struct rm_control {
 	uint32_t size, status;
 };
 
-/* What ioctl() goes on to; tests put theirs there. */
+/* The kernel's ioctl(), to which ours goes on; tests put theirs there. */
 extern long (*cuda_rm_kernel)(int fd, unsigned long request, void *arg);
 
 /* The resource manager's own answer to a call that the kernel took; 0: done. It lies

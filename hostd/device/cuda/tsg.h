@@ -21,7 +21,7 @@
  * If the kernel does not let it, it keeps the slice that it has. Any thread. */
 void cuda_tsg_made(int fd, const struct rm_alloc *group);
 
-/* So many groups have been given short turns on a copy engine. Any thread. */
+/* Returns how many groups have been given short turns on a copy engine. Any thread. */
 unsigned cuda_tsg_slices(void);
 
 #endif

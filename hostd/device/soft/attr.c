@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the software GPU says of itself: compute capability 9.0 with the limits of an
- * H200, fewer SMs, and zero for every feature that it does not have. The texture limits
- * are the capability's, for programs that read them without making textures.
+ * Attributes of the software GPU: compute capability 9.0 with the limits of an H200,
+ * fewer SMs, and zero for every feature that it does not have. The texture limits are the
+ * capability's, for programs that read them without making textures.
  */
 #include "base/macros.h"
 #include "device/soft/soft.h"

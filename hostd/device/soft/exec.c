@@ -24,7 +24,7 @@
 /* Blocks of a cooperative grid mostly wait for each other: shorter turns. */
 #define SLICE_COOPERATIVE 2048
 
-/* What a turn costs in the fair share, run or not. */
+/* Cost of a turn in the fair share, whether the block runs or not. */
 #define TURN_COST 64
 
 /* How often parked threads look whether a kernel without room has become starved. */

@@ -15,7 +15,7 @@
 #include "device/soft/stream.h"
 #include "simt/simt.h"
 
-/* What one block takes of an SM; also what an SM has left. */
+/* Needs of one block on an SM; also what an SM has left. */
 struct soft_need {
 	int threads; /* whole warps */
 	int regs;

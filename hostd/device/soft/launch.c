@@ -158,7 +158,7 @@ static CUresult check_cooperative(const struct dev_ctx *ctx, const struct soft_k
 		       : CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
 }
 
-/* What cooperative_groups::grid_group::sync() counts in. */
+/* Allocates the counters of cooperative_groups::grid_group::sync(). */
 static CUresult give_workspace(struct dev_ctx *ctx, struct soft_kernel *k)
 {
 	uint64_t addr = soft_heap_alloc(&ctx->heap, GRID_WORKSPACE_BYTES);

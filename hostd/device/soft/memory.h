@@ -66,7 +66,7 @@ void soft_memory_fini(struct soft_memory *m);
 uint64_t soft_memory_alloc(struct soft_memory *m, uint64_t bytes);
 void soft_memory_free(struct soft_memory *m, uint64_t addr, uint64_t bytes);
 
-/* What an allocation of that many bytes takes from the device's memory. */
+/* Bytes that an allocation takes from the device's memory: whole pages. */
 static inline uint64_t soft_memory_charge(uint64_t bytes)
 {
 	return (bytes + SOFT_PAGE_BYTES - 1) & ~(SOFT_PAGE_BYTES - 1);

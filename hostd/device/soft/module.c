@@ -260,7 +260,7 @@ static CUresult text_parse(const char *text, size_t size, struct ptx_log *log,
 struct inputs {
 	struct ptx_module **v;
 	size_t n, cap;
-	/* Of the first part that is machine code alone, or PTX for later GPUs. */
+	/* Error of the first part that is machine code alone, or PTX for later GPUs. */
 	CUresult missing;
 	char targets[DEV_TARGETS_BYTES];
 	bool left_out; /* there is one behind the first part */
@@ -356,7 +356,7 @@ static CUresult module_new(struct dev_ctx *ctx, const void *image, size_t image_
 		res = inputs_link(&in, log, &mod->ptx);
 	if (!res)
 		res = module_build(mod, log);
-	/* What is called is in the part that could not be taken. */
+	/* If a part was left out, the name that PTX calls in vain is in that part. */
 	if (res == CUDA_ERROR_INVALID_PTX && in.left_out)
 		res = in.missing;
 	if (res == CUDA_ERROR_NO_BINARY_FOR_GPU)

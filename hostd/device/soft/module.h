@@ -39,7 +39,7 @@ struct dev_module {
 /* Ends the module without waiting for anything. */
 void soft_module_free(struct dev_module *mod);
 
-/* What one block of f with that many threads takes of an SM. */
+/* Returns what one block of f with that many threads takes of an SM. */
 struct soft_need soft_func_need(const struct dev_func *f, unsigned threads,
 				uint64_t shared_bytes);
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What kernels print, until CUDA would show it: a ring of CU_LIMIT_PRINTF_FIFO_SIZE
- * bytes that loses its oldest records when it overflows. Any thread.
- */
+/* Output of kernels, kept until CUDA would show it: a ring of CU_LIMIT_PRINTF_FIFO_SIZE
+ * bytes that loses its oldest records when it overflows. Any thread. */
 #ifndef WEFT_DEVICE_SOFT_OUTPUT_H
 #define WEFT_DEVICE_SOFT_OUTPUT_H
 

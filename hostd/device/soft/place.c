@@ -254,10 +254,8 @@ static struct soft_slot *slot_new_locked(struct soft_exec *e, struct soft_kernel
 	return s;
 }
 
-/*
- * What a block waits for is mostly done soon by one before it, which runs just now: more
- * of them would only wait as well.
- */
+/* True if k's next block had better not be started. A paused block mostly waits for one
+ * before it, which runs just now: more blocks would only wait as well. */
 static bool is_patient(const struct soft_exec *e, const struct soft_kernel *k)
 {
 	return k->paused && !list_empty(&k->turns) &&

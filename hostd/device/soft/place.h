@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Which block runs next, and on which SM: the executor's decisions, without its threads.
- * Everything is under the device's lock.
- */
+/* Choice of the block that runs next, and of its SM: the executor's decisions, without
+ * its threads. Everything is under the device's lock. */
 #ifndef WEFT_DEVICE_SOFT_PLACE_H
 #define WEFT_DEVICE_SOFT_PLACE_H
 

@@ -100,7 +100,7 @@ CUresult soft_chunk_import(struct device *dev, int fd, uint64_t size,
 	struct dev_chunk *c;
 	struct stat st;
 
-	/* What could be cut short would end the process that touches it. */
+	/* A file that could be cut short would end the process that touches it. */
 	if (!soft_is_chunks(&dev->mem, 0, size) || seals < 0 ||
 	    !(seals & F_SEAL_SHRINK) || fstat(fd, &st) < 0 ||
 	    (uint64_t)st.st_size != size)

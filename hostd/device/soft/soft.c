@@ -11,9 +11,9 @@
 
 #define DRIVER_VERSION 13000
 /*
- * What NVML says as the driver's version. Programs parse it as a number and compare it
- * with what their CUDA version needs, so it is of the branch that brought CUDA 13.0, and
- * a version that NVIDIA never released: nobody can take it for a driver of theirs.
+ * Version of the driver for NVML. Programs parse it as a number and compare it with what
+ * their CUDA version needs, so it is of the branch that brought CUDA 13.0, and a version
+ * that NVIDIA never released: nobody can take it for a driver of theirs.
  */
 #define DRIVER_NAME              "580.0"
 
@@ -366,7 +366,7 @@ static CUresult soft_tpc_map(struct dev_ctx *ctx, struct dev_tpc_map *ret_map)
 	return CUDA_SUCCESS;
 }
 
-/* There is nothing to measure. */
+/* Sensors of a device that has nothing to measure. */
 static void soft_sensors(struct device *dev, uint32_t ret_value[SENSOR_NUM])
 {
 	for (unsigned i = 0; i < SENSOR_NUM; i++)

@@ -32,7 +32,7 @@
 #include "device/soft/output.h"
 #include "device/soft/stream.h"
 
-/* What struct device_config leaves open. */
+/* Values for fields of struct device_config that are left open, and their bounds. */
 #define SOFT_DEFAULT_TPCS        4
 #define SOFT_DEFAULT_MEMORY      (2ull << 30)
 #define SOFT_DEFAULT_CHUNK       (2u << 20)
@@ -133,7 +133,7 @@ CUresult soft_write(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 		    const void *host_buf, size_t size);
 CUresult soft_read(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
 		   CUdeviceptr src, size_t size);
-/* The same for rows, packed on the host's side. */
+/* Copies of rows, packed on the host's side. */
 CUresult soft_write_rows(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 			 size_t pitch, const void *host_buf, size_t width, size_t height);
 CUresult soft_read_rows(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
