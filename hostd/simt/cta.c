@@ -108,7 +108,7 @@ void simt_cta_free(struct simt_cta *c)
 
 /* ---- start ---- */
 
-/* What threads may touch. */
+/* Bytes of shared memory that threads may touch. */
 static uint32_t shared_bytes(const struct simt_launch *l)
 {
 	return l->reserved_offset ? l->reserved_offset + SIMT_RESERVED_SHARED

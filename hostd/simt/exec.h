@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the handlers of instructions and the parts that drive them share.
+ * Interface between the handlers of instructions and the parts that drive them.
  *
  * A lowered program is an array of struct simt_op. Each op names its handler, which does
  * the work for all active lanes and returns the next op, or NULL when the split cannot
@@ -160,7 +160,7 @@ struct simt_split {
 	const struct simt_op *pc;
 	struct simt_frame *frame;
 	struct simt_join *join;
-	/* Of the last slice that ended at a poll: where, and with what registers. */
+	/* Place and registers of the last slice that ended at a poll. */
 	const struct simt_op *polled;
 	uint64_t state_then;
 };
@@ -254,10 +254,8 @@ bool simt_wsync(struct simt_warp *w, const struct simt_op *op, uint32_t member,
 /* Polls that end a slice. */
 #define SIMT_SPIN_LIMIT 32
 
-/*
- * What an instruction that may be part of a spin loop returns instead of op + 1. success:
- * what was waited for has come, in one lane at least.
- */
+/* Ends an instruction that may be part of a spin loop: the handler returns this instead
+ * of op + 1. success: in one lane at least, the loop has got what it waited for. */
 static inline const struct simt_op *simt_polled(struct simt_warp *w,
 						const struct simt_op *op, bool success)
 {
@@ -276,7 +274,7 @@ static inline const struct simt_op *simt_polled(struct simt_warp *w,
 /* Finds the host address of a generic one; NULL if there is nothing. bytes <= 128. */
 void *simt_generic(struct simt_warp *w, uint64_t addr, uint32_t bytes, unsigned perm,
 		   unsigned lane);
-/* The same in a space of enum mem_space (mem.h). */
+/* Like simt_generic() in a space of enum mem_space (mem.h). */
 void *simt_resolve(struct simt_warp *w, unsigned space, uint64_t addr, uint32_t bytes,
 		   unsigned perm, unsigned lane);
 

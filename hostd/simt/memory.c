@@ -3,7 +3,7 @@
 #include "simt/mem.h"
 #include "simt/cta.h"
 
-/* Those of shared::cluster included. */
+/* Address of shared memory, that of shared::cluster included. */
 static void *shared_at(struct simt_warp *w, uint64_t addr, uint32_t bytes)
 {
 	struct simt_cta *c = w->cta;

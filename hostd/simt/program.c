@@ -5,7 +5,7 @@
 
 #include "simt/program.h"
 
-/* What a call costs of the stack beside its variables, as on a GPU: return address. */
+/* Bytes of a call on the stack beside its variables, as on a GPU: return address. */
 #define CALL_BYTES 16u
 
 /* Arguments are on the stack here, in areas with gaps, and in registers of a GPU: what

@@ -195,9 +195,9 @@ struct simt_fault {
 };
 
 /*
- * What kernels ask of their surroundings. Any member may be NULL: printf output is then
- * dropped, malloc returns 0, an assertion's text is lost. Called on the thread that runs
- * the cta, several at a time for one launch; must not block.
+ * Services that kernels ask of their surroundings. Any member may be NULL: printf output
+ * is then dropped, malloc returns 0, an assertion's text is lost. Called on the thread
+ * that runs the cta, several at a time for one launch; must not block.
  */
 struct simt_calls {
 	/*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lower/tex.c tells handlers/tex.c: places in simt_op.ext, and op->y. */
+/* Message of lower/tex.c to handlers/tex.c: places in simt_op.ext, and op->y. */
 #ifndef WEFT_SIMT_TEX_H
 #define WEFT_SIMT_TEX_H
 

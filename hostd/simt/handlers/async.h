@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the handlers of asynchronous copies are told. */
+/* Arguments of the handlers of asynchronous copies. */
 #ifndef WEFT_SIMT_ASYNC_H
 #define WEFT_SIMT_ASYNC_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What ends every comparison: combining with a predicate, storing p and q. */
+/* End of every comparison: combines with a predicate, stores p and q. */
 #ifndef WEFT_SIMT_CMP_H
 #define WEFT_SIMT_CMP_H
 

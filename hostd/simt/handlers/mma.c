@@ -233,7 +233,7 @@ static bool wmma_runs(struct simt_warp *w, const struct simt_op *op, uint32_t m,
 	return true;
 }
 
-/* Which run an element is in, and which element of the run it is. */
+/* Finds the run that an element is in, and the element's place in it. */
 static inline void wmma_at(const struct simt_wmma *q, unsigned pos, unsigned *run,
 			   unsigned *elem)
 {

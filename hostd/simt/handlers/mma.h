@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the handlers of matrix instructions are told. */
+/* Arguments of the handlers of matrix instructions. */
 #ifndef WEFT_SIMT_MMA_H
 #define WEFT_SIMT_MMA_H
 

@@ -3,7 +3,7 @@
 #include "ptx/ptx.h"
 #include "simt/handlers/row.h"
 
-/* What lower_video() packs into op->imm. */
+/* Packing of op->imm by lower_video(). */
 struct how {
 	uint8_t flags;
 	uint8_t dsel, asel, bsel;
@@ -165,7 +165,7 @@ static SIMT_HANDLER(cvtpack)
 	return op + 1;
 }
 
-/* Of unsigned bytes; op->n: their sum and c. */
+/* Differences of unsigned bytes, in absolute value; op->n: their sum and c. */
 static SIMT_HANDLER(video_vabsdiff4)
 {
 	FOR_LANES(m, k)

@@ -78,7 +78,7 @@ unsigned lower_reg_bits(const struct lower *l, uint32_t reg);
 int32_t lower_src(struct lower *l, const struct ptx_opnd *o, unsigned bits);
 /* Row of a destination; a scratch row for a sink. */
 int32_t lower_dst(struct lower *l, const struct ptx_opnd *o, unsigned bits);
-/* The same for predicates: -1 for a sink or NONE. */
+/* Returns the row of a predicate that is a destination; -1 for a sink or NONE. */
 int32_t lower_pred_dst(struct lower *l, const struct ptx_opnd *o);
 /* Width of an operand's register, or bits if it is none. */
 unsigned lower_width(const struct lower *l, const struct ptx_opnd *o, unsigned bits);

@@ -219,7 +219,7 @@ static int emit_access(struct lower *l, const struct ptx_insn *in,
 	return 0;
 }
 
-/* What was read just now may be what a spin loop waits for. */
+/* Emits a poll: a spin loop may wait for the value that was read just now. */
 static int emit_poll(struct lower *l)
 {
 	return lower_emit(l, "poll") ? 0 : l->error;

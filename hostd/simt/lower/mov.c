@@ -112,7 +112,7 @@ int lower_mov(struct lower *l, const struct ptx_insn *in)
 			bits);
 }
 
-/* What a window adds to an address to make it generic. */
+/* Offset that a window adds to an address to make it generic. */
 static uint64_t window_base(unsigned space)
 {
 	switch (space) {
