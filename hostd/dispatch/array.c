@@ -169,7 +169,7 @@ static int read_failed(struct sess_lane *sl, CUresult result)
 	return sess_done(sl, &rep, sizeof(rep));
 }
 
-/* What stands in the reply that was begun goes out if it is whole. */
+/* Ends the reply that was begun if the read succeeded; else an error takes its place. */
 static int read_done(struct sess_lane *sl, CUresult result, uint32_t bytes)
 {
 	if (result != CUDA_SUCCESS)
@@ -193,7 +193,7 @@ int handle_array_read(struct sess_lane *sl, const struct array_read_args *a)
 	r = sess_stream(sl, c->stream, &st, &ctx);
 	if (r == CUDA_SUCCESS)
 		r = array_named(sl, c->box.array, c->box.level, &box.array);
-	/* What kernels printed must be out before the record is begun. */
+	/* Output that kernels printed must be out before the record is begun. */
 	if (r == CUDA_SUCCESS)
 		r = sl->s->ops->stream_synchronize(ctx, st);
 	r = sess_sync_result(sl, r);

@@ -7,14 +7,14 @@
  */
 #include "dispatch/handlers.h"
 
-/* What a session may have staged. Beyond it the lane waits for the device. */
+/* Bytes that a session may have staged. Beyond them the lane waits for the device. */
 #define STAGED_MAX (256ull << 20)
 
 static pthread_mutex_t staged_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t staged_cond = PTHREAD_COND_INITIALIZER;
 static uint64_t staged_bytes; /* of this process, which serves one session */
 
-/* What write_taken() takes without waiting. */
+/* Bytes that write_taken() takes without waiting. */
 #define TAKEN_MAX (64u << 10)
 
 /* Bytes on their way; freed by the last row's done callback. */
@@ -250,7 +250,7 @@ int handle_copy_dtoh(struct sess_lane *sl, const struct copy_dtoh_args *a)
 		r = CUDA_ERROR_INVALID_VALUE;
 	if (r == CUDA_SUCCESS && !f.total)
 		r = sl->s->ops->stream_synchronize(f.ctx, f.stream);
-	/* What failed before comes first: the bytes may be wrong because of it. Printed
+	/* Earlier failures come first: the bytes may be wrong because of them. Printed
 	 * text must be out before the first record. */
 	if (r == CUDA_SUCCESS && f.total)
 		r = sl->s->ops->stream_synchronize(f.ctx, f.stream);

@@ -150,7 +150,7 @@ int handle_ctx_wait_event(struct sess_lane *sl, const struct ctx_wait_event_args
 	return 0;
 }
 
-/* Of a shared event the device knows only this session's records, and errors. */
+/* State of an event: the device knows only this session's part in a shared one. */
 static CUresult query(const struct sess_lane *sl, struct sess_event *ev)
 {
 	CUresult r;

@@ -18,7 +18,7 @@ struct sess_exec {
 	unsigned kernels;
 };
 
-/* What handles of conditional nodes belong to. */
+/* Owner of the handles of conditional nodes. */
 struct sess_shell {
 	struct sess_obj obj;
 	pthread_mutex_t lock;

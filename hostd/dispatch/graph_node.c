@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the nodes of an executable graph do. */
+/* Nodes of an executable graph: commands that describe them, for the device. */
 #include "dispatch/array.h"
 #include "dispatch/graph.h"
 #include "dispatch/handlers.h"

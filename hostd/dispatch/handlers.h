@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the handlers share. One file per API group, as in transport/api; a handler maps
- * handles to objects, calls the device or the memory manager, and puts the CUresult into
- * its reply. The prototypes are generated (dispatch.h).
+ * Common part of the handlers. One file per API group, as in transport/api; a handler
+ * maps handles to objects, calls the device or the memory manager, and puts the CUresult
+ * into its reply. The prototypes are generated (dispatch.h).
  */
 #ifndef WEFT_DISPATCH_HANDLERS_H
 #define WEFT_DISPATCH_HANDLERS_H

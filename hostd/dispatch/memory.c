@@ -4,7 +4,7 @@
 /* Rows of a pitched allocation begin at multiples of this, as on NVIDIA's GPUs. */
 #define PITCH_ALIGN 512u
 
-/* What pools hold in reserve goes before an allocation fails. */
+/* Allocates memory. Pools give up their reserve before an allocation fails. */
 static CUresult alloc(struct sess_lane *sl, uint64_t bytes, CUdeviceptr *ret_addr)
 {
 	struct session *s = sl->s;

@@ -56,7 +56,7 @@ unsigned jit_read_options(const struct wire_jit_option *w, unsigned n,
 	for (i = 0; i < n && i < DEV_JIT_OPTIONS_MAX; i++) {
 		ret_options[i].option = (CUjit_option)w[i].option;
 		ret_options[i].value = w[i].value;
-		/* Those whose value would be taken for an address. */
+		/* Options are refused if their value would be taken for an address. */
 		switch (w[i].option) {
 		case CU_JIT_INFO_LOG_BUFFER:
 		case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:

@@ -8,7 +8,7 @@
 #define PRIORITY_LEAST    0
 #define PRIORITY_GREATEST (-5)
 
-/* What the device could do, but not all sessions can. */
+/* Value of a device's attribute here: not all sessions can do what the device can. */
 static int session_attribute(const struct session *s, unsigned attr, int value)
 {
 	switch (attr) {
