@@ -155,7 +155,7 @@ void exec_free(struct exec *x)
 
 /* ---- building ---- */
 
-/* What a step answers: while building nobody waits for it. */
+/* Result of a step; while the graph is built, nobody waits and an error is kept. */
 static CUresult answer(struct exec *x, CUresult r)
 {
 	if (x->ready)

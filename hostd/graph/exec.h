@@ -23,7 +23,7 @@
 #include "device/graph.h"
 
 #define EXEC_NODES_MAX (1u << 18)
-/* What all graphs of a process may take: bounds what a guest can make it allocate. */
+/* Most bytes of all graphs of a process: bounds what a guest can make it allocate. */
 #define EXEC_BYTES_MAX (1ull << 30)
 #define EXEC_LANES_MAX 8
 
@@ -79,7 +79,7 @@ CUresult exec_ready(struct exec *x);
 /* Submits every node. st belongs to the context of the exec; never waits for it. */
 CUresult exec_launch(struct exec *x, struct dev_stream *st);
 
-/* What a launch would do first, if it can be done before. */
+/* Does those parts of a launch that can be done before it. */
 CUresult exec_upload(struct exec *x, struct dev_stream *st);
 
 /* Calls fn for the parameters of each kernel of a launch. */
