@@ -56,7 +56,7 @@ enum fatbin_format {
 	FATBIN_IS_TEXT
 };
 
-/* What an image is, by its first bytes. Returns 0, or -EBADMSG when it is none. */
+/* Tells an image's format by its first bytes. Returns 0, or -EBADMSG when it is none. */
 int fatbin_format(const void *image, size_t len, enum fatbin_format *ret);
 
 /*

@@ -265,7 +265,7 @@ static int finish(struct ptx_parser *p)
 	if (!f->regs || !f->insns || !f->tables || !f->protos)
 		return -ENOMEM;
 	f->has_body = true;
-	/* What earlier declarations said still holds. */
+	/* Linkage and noreturn of earlier declarations still hold. */
 	f->linkage = ptx_funcs(p)[fn->idx].linkage;
 	f->noreturn = ptx_funcs(p)[fn->idx].noreturn;
 	ptx_funcs(p)[fn->idx] = *f;

@@ -18,7 +18,7 @@
 #define X2   (T(U16X2) | T(S16X2))
 #define I8   (T(B8) | T(U8) | T(S8))
 #define FLT  (T(F32) | T(F64))
-/* What ld and st move, and what selp picks. */
+/* Types that ld and st move, and that selp picks. */
 #define SEL       (BIT | INT | FLT)
 #define DATA      (SEL | I8 | T(B128))
 

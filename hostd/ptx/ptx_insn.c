@@ -203,7 +203,7 @@ static int illegal(struct ptx_parser *p, const struct ptx_sym *s,
 		       s->s, ptx_op_name(in->op));
 }
 
-/* What ptxas would call the class that is missing. */
+/* Name of a missing class of modifiers in the words of ptxas. */
 static const char *class_name(uint64_t missing)
 {
 	if (missing & (M(CMPI) | M(CMPU) | M(CMPF)))

@@ -50,7 +50,7 @@ enum ptx_bind_kind {
 	PTX_BD_PROTO,  /* idx */
 };
 
-/* What a word means from its declaration to the end of its block. */
+/* Meaning of a word from its declaration to the end of its block. */
 struct ptx_bind {
 	uint8_t kind;
 	uint8_t type; /* registers */
@@ -181,7 +181,7 @@ int ptx_num_as(const struct ptx_num *n, enum ptx_type type, uint64_t *ret);
 
 /* ---- ptx_var.c --------------------------------------------------------------------- */
 
-/* What stands between a state space and a name. */
+/* Attributes of a declaration, between its state space and its name. */
 struct ptx_decl {
 	uint8_t space; /* enum ptx_dir of the space */
 	uint8_t type;
@@ -221,7 +221,8 @@ int ptx_body(struct ptx_parser *p);
 int ptx_cfg(struct ptx_insn *insns, uint32_t n, const struct ptx_table *tables,
 	    const struct ptx_func *funcs, bool is_entry);
 
-/* What needs the whole module: aliases, callees, addresses taken, shared memory. */
+/* Does the work that needs the whole module: aliases, callees, addresses taken, shared
+ * memory. */
 int ptx_finish(struct ptx_arena *arena, struct ptx_func *funcs, uint32_t nfuncs,
 	       struct ptx_var *vars, uint32_t nvars);
 

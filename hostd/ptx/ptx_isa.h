@@ -385,7 +385,7 @@ enum ptx_query {
 	PTX_Q_HEIGHT,
 	PTX_Q_DEPTH,
 };
-/* What happens outside of a surface. */
+/* Effect of an access outside of a surface. */
 enum ptx_bound {
 	PTX_BOUND_CLAMP = 0,
 	PTX_BOUND_ZERO = 2,

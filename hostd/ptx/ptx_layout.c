@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What can be said only when the whole module is known: who calls whom, whose address is
+ * Facts about a function that need the whole module: who calls whom, whose address is
  * taken, and where shared variables lie.
  *
  * A shared variable has one offset, whichever kernel runs, so that code need not be

@@ -133,7 +133,7 @@ static int wmma_memory(struct ptx_parser *p, struct ptx_insn *in)
 	return r < 0 ? r : ptx_emit(p, in, o, NULL);
 }
 
-/* What the types of A and B make of those of C and D. */
+/* True if the types of A and B allow those of C and D. */
 static bool mma_types_ok(const struct ptx_insn *in)
 {
 	enum ptx_type d = in->type[0], a = in->type[1], b = in->type[2], c = in->type[3];

@@ -86,7 +86,7 @@ static int from_range(struct ptx_parser *p, struct ptx_sym *sym, struct ptx_bind
 	r = ptx_new_reg(p, range->type, &idx);
 	if (r < 0)
 		return r;
-	/* It belongs to the block of its range, not to the one it is used in. */
+	/* Registers belong to the block of their range, not to the one of their use. */
 	b = ptx_alloc(p->tmp, sizeof(*b));
 	if (!b)
 		return -ENOMEM;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes together in one instruction, as far as the table of forms cannot say it. */
+/* Rules for one instruction that the table of forms cannot express. */
 #include "ptx/ptx_form.h"
 
 static bool is_float(enum ptx_type t)
