@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who gives way, how much, and who gets it back.
+ * Placement: decides who gives way, how much, and who gets it back.
  *
  * Nothing goes to and fro while the tenants stay as they are: giving way ends, and coming
  * back stops, at the fair share. Giving rounds up to a chunk and coming back rounds down,
@@ -28,8 +28,8 @@ static uint64_t round_up(uint64_t bytes, uint64_t chunk)
 	return down == bytes ? bytes : share_add(down, chunk);
 }
 
-/* Of pieces of the size of a chunk, and a last one that may be smaller, as much as fits.
- */
+/* Returns bytes, or, if that is more than `most`, as many chunks as fit into it: a last
+ * piece that is smaller than a chunk moves only with all the others. */
 static uint64_t limit(uint64_t bytes, uint64_t most, uint64_t chunk)
 {
 	return bytes <= most ? bytes : round_down(most, chunk);
@@ -84,7 +84,7 @@ static void offer(struct search *s, const struct placement_device *d,
 	s->best = (struct placement_step){.tenant = i, .bytes = bytes};
 }
 
-/* Of so many bytes, what t can give if it has `has` and is to keep `keep`. */
+/* Part of `bytes` that t can give if it has `has` and is to keep `keep`. */
 static uint64_t gives(const struct placement_device *d, const struct placement_tenant *t,
 		      uint64_t bytes, uint64_t has, uint64_t keep)
 {
@@ -97,7 +97,7 @@ static struct share_level divide(const struct placement_device *d,
 	return share_divide(share_total(d, t, n), t, n);
 }
 
-/* Of the reserve, what tenants leave. */
+/* Part of the reserve that tenants leave. */
 static uint64_t kept(const struct placement_device *d, const struct placement_tenant *t,
 		     uint32_t n)
 {
@@ -149,7 +149,7 @@ static uint64_t victim_has(const struct placement_tenant *t, uint32_t i, uint32_
 	return share_add(t[i].resident, i == asks ? share_max(bytes, t[i].wanted) : 0);
 }
 
-/* Of so many bytes, what a tenant gives in a stage that will have `has`. */
+/* Part of `bytes` that a tenant gives in a stage that will have `has`. */
 static uint64_t victim_gives(const struct placement_device *d,
 			     const struct placement_tenant *t, enum victim_stage stage,
 			     uint64_t bytes, uint64_t has, uint64_t share)
@@ -162,7 +162,7 @@ static uint64_t victim_gives(const struct placement_device *d,
 		     stage == VICTIM_LEAST ? b.least : b.low);
 }
 
-/* What it has and could not give back. */
+/* Bytes on the device that a tenant could not give back. */
 static uint64_t fixed(const struct placement_tenant *t)
 {
 	return t->busy || t->movable > t->resident ? t->resident
@@ -214,8 +214,7 @@ int placement_victim(const struct placement_device *d, const struct placement_te
 	return search_end(&s, ret_step);
 }
 
-/* What the tenants that are below their share have away and would get, if it were free.
- */
+/* Bytes that tenants below their share have away and would get if there were room. */
 static share_wide missing(const struct placement_device *d,
 			  const struct placement_tenant *t, uint32_t n,
 			  const struct share_level *l)
@@ -255,8 +254,8 @@ int placement_relieve(const struct placement_device *d, const struct placement_t
 		uint64_t share = share_of(&l, &t[i]), has = t[i].resident;
 		uint64_t over = has > share ? has - share : 0;
 
-		/* Its last chunk may cross the share, and its low if another is farther
-		 * below. */
+		/* A tenant's last chunk may cross its share, and its low if another is
+		 * farther below. */
 		offer(&s, d, &t[i], i,
 		      gives(d, &t[i], round_up(share_min(bytes, over), d->chunk), has,
 			    below ? share_bounds(&t[i]).least : share_bounds(&t[i]).low),

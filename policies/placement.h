@@ -42,8 +42,8 @@ struct placement_device {
 	uint64_t host_room; /* host memory that more may go out to */
 	uint64_t chunk;     /* moves are in multiples of it */
 	uint64_t reserve;   /* of total: to be kept free; 0 while not scarce() */
-	/* What shares() said of these tenants; NULL: victim() works it out. What has
-	 * moved since, and how much is free, makes no difference. */
+	/* Result of shares() for these tenants; NULL: victim() works it out. Memory that
+	 * has moved since, or is free, makes no difference. */
 	const uint64_t *shares;
 };
 
@@ -70,7 +70,7 @@ struct placement_step {
 	uint64_t bytes; /* a multiple of the chunk, but for a last piece */
 };
 
-/* What one worker can move at once: an extent that was never split, or a piece. */
+/* Unit that a worker can move at once: an extent that was never split, or a piece. */
 struct placement_chunk {
 	uint64_t id; /* the caller's; equal ones are not told apart */
 	uint64_t size;
@@ -127,9 +127,11 @@ struct placement {
 	int (*returns)(const struct placement_device *d, const struct placement_tenant *t,
 		       uint32_t n, struct placement_step *ret_step);
 
-	/* Which of a tenant's sessions gives way: the one that is idle longest, of those
-	 * that were active just now the one with most; and which gets memory back: the
-	 * one that was active last. Returns its index, or n: none. */
+	/*
+	 * Picks the session of a tenant that gives way: the one that is idle longest, of
+	 * those that were active just now the one with most; and the one that gets memory
+	 * back: the last one that was active. Returns its index, or n: none.
+	 */
 	uint32_t (*session_leaves)(const struct placement_session *s, uint32_t n);
 	uint32_t (*session_comes)(const struct placement_session *s, uint32_t n);
 
@@ -143,7 +145,7 @@ struct placement {
 	 */
 	size_t (*chunks_leave)(struct placement_chunk *c, size_t n, uint64_t bytes,
 			       uint64_t room, uint64_t seed);
-	/* The same for those that should come back: never more than `bytes` together. */
+	/* Like chunks_leave(), to come back: never more than `bytes` together. */
 	size_t (*chunks_come)(struct placement_chunk *c, size_t n, uint64_t bytes,
 			      uint64_t seed);
 };

@@ -49,8 +49,8 @@ uint64_t share_of(const struct share_level *l, const struct placement_tenant *t)
 	return 0;
 }
 
-/* What all get at a level, and by how much it grows with the level: the weights of those
- * that rise. */
+/* Sum of all shares at a level, and its slope, by which it grows with the level: the
+ * weights of tenants whose share rises. */
 struct filled {
 	share_wide sum, slope;
 };

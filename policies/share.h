@@ -50,7 +50,7 @@ static inline uint64_t share_weight(const struct placement_tenant *t)
 
 struct share_bounds share_bounds(const struct placement_tenant *t);
 
-/* What is left beside the reserve, of which nobody's low is taken. */
+/* Bytes left beside the reserve, of which nobody's low is taken. */
 uint64_t share_total(const struct placement_device *d, const struct placement_tenant *t,
 		     uint32_t n);
 
@@ -61,7 +61,7 @@ bool share_all(uint64_t total, const struct placement_tenant *t, uint32_t n);
 struct share_level share_divide(uint64_t total, const struct placement_tenant *t,
 				uint32_t n);
 
-/* What t gets; all of them together get no more than there is. */
+/* Share of t in bytes; all shares together are no more than there is. */
 uint64_t share_of(const struct share_level *l, const struct placement_tenant *t);
 
 #endif

@@ -7,8 +7,8 @@
 
 #include "policies/choose.h"
 
-/* So many launches did not name any part of an allocation: it is idle. More than a
- * program needs for one round of what it repeats, in most cases. */
+/* Launches without a part of an allocation after which it is idle: more than a program
+ * needs for one round of what it repeats, in most cases. */
 #define IDLE_LAUNCHES 64
 
 static uint64_t mixed(uint64_t x)
