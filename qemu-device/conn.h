@@ -15,13 +15,11 @@
 /* Most connections of one VM: a guest process holds a few. */
 #define CONN_MAX 4096
 
-/*
- * What a guest may have on its way on one connection. Guests of today allow themselves no
- * more than 256 KiB whatever we offer, and it bounds conn->buf.
- */
+/* Bytes that a guest may have on their way on one connection. Guests of today allow
+ * themselves no more than 256 KiB whatever we offer, and conn->buf is bounded by it. */
 #define CONN_BUF_ALLOC (256u << 10)
 
-/* What all connections together may keep waiting for slow readers on the host. */
+/* Bytes that all connections together may keep waiting for slow readers on the host. */
 #define CONN_BUDGET (64u << 20)
 
 /* Uses of a slot are told apart modulo 2^24: what fits an event's cookie. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which Unix socket answers which vsock port of the host. */
+/* Table from vsock ports of the host to the Unix sockets that answer them. */
 #ifndef WEFT_FORWARD_H
 #define WEFT_FORWARD_H
 

@@ -13,7 +13,7 @@
 #include "handover.h"
 #include "server.h"
 
-/* What the successor says when it has everything. */
+/* Byte by which the successor confirms that it has everything. */
 #define ACK              'k'
 
 #define HANDOVER_MAX_FDS 3
@@ -259,7 +259,7 @@ static int get(int from, struct record *rec)
 	return 0;
 }
 
-/* What a record brings takes the place of what one before it brought. */
+/* Replaces a descriptor of an earlier record by that of a later one. */
 static void take_fd(int *to, int *from)
 {
 	closep(to);

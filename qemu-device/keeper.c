@@ -160,7 +160,7 @@ static int server_died(struct keeper *k)
 	int status = 0;
 	int r;
 
-	/* What it sent before it died counts. */
+	/* Records that the server sent before it died count. */
 	while (keep_record(k) == 0)
 		;
 	closep(&k->sock);
@@ -169,7 +169,7 @@ static int server_died(struct keeper *k)
 	while (waitpid(k->pid, &status, 0) < 0 && errno == EINTR)
 		;
 	k->pid = 0;
-	/* It never served, or was told to end. */
+	/* A server that never served, or was told to end, is not started again. */
 	if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || !k->now.n))
 		return WEXITSTATUS(status);
 	if (WIFEXITED(status))

@@ -25,7 +25,7 @@
 #define CID_MIN 3u
 #define CID_MAX 0xfffffffeu
 
-/* What is opened before rights are given up, for the first server. */
+/* Descriptors that are opened before rights are given up, for the first server. */
 enum {
 	FD_LISTEN,   /* where QEMU connects */
 	FD_FRONT,    /* QEMU */
@@ -122,7 +122,7 @@ static int make_socket(const struct options *o)
 	return fd_steal(&fd);
 }
 
-/* What needs the rights of who started us. */
+/* Opens sockets that need the rights of the user who started us. */
 static int open_sockets(struct options *o)
 {
 	int *fd = o->fds;
@@ -233,7 +233,7 @@ static int serve(void *ctx, int keep_fd, int state_fd)
 		r = server_run(s);
 	if (r < 0)
 		log_error("%s", strerror(-r));
-	/* What was handed over lives on: descriptors are closed, nothing shut down. */
+	/* Handed-over connections live on: descriptors are closed, nothing shut down. */
 	_exit(r < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
 }
 
