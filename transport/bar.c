@@ -32,7 +32,8 @@ static long read_hex(int dir, const char *name)
 	return strtol(text, NULL, 16);
 }
 
-/* Who may open it is the udev rule's business, or nobody's if that is missing. */
+/* Explains a refusal to open the device: the udev rule decides who may, or nobody may if
+ * that is missing. */
 static void say_denied(int dir, const char *device, const char *name, char *ret_why)
 {
 	struct stat st;
@@ -44,7 +45,7 @@ static void say_denied(int dir, const char *device, const char *name, char *ret_
 		       : "install the udev rule 70-weft-window.rules");
 }
 
-/* What is mapped is a window of this version, all of it. */
+/* Checks that the mapping is a window of this version, all of it. */
 static int check_id(const volatile struct wire_window_id *id, uint64_t mapped,
 		    const char *device, char *ret_why)
 {
@@ -149,7 +150,7 @@ int bar_find(const char *sysfs, struct bar *ret_bar, char ret_why[BAR_WHY_MAX])
 			closedir(d);
 			return 0;
 		}
-		/* Of several devices: what is nearest to a window. */
+		/* Reports the failure of the device that is nearest to a window. */
 		if (r != -ENOENT && worst == -ENODEV) {
 			worst = r;
 			memcpy(ret_why, why, sizeof(why));

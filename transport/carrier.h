@@ -146,11 +146,11 @@ void spin_init(struct spin *s, unsigned max_us, unsigned cpus);
 /* Polls longer where there are many processors. */
 void spin_patient(struct spin *s);
 
-/* Likewise, but not for long after a long wait, and few threads of a process at a time.
- */
+/* Polls longer, too, but not for long after a long wait, and few threads of a process at
+ * a time. */
 void spin_linger(struct spin *s);
 
-/* What spin_poll() asks: 1 there is something, 0 not yet, or a negative errno. */
+/* Question of spin_poll(): 1 there is something, 0 not yet, or a negative errno. */
 struct spin_ask {
 	int (*ready)(void *arg);
 	void *arg;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a host can do, as it says in the reply to session_open: bits that never change. */
+/* Features of a host, as the reply to session_open has them: bits that never change. */
 #ifndef WEFT_FEATURE_H
 #define WEFT_FEATURE_H
 

@@ -44,8 +44,8 @@ enum handle_type {
 	HANDLE_NUM_TYPES
 };
 
-/* What a worker has of a session at most, of all types together. The guest counts, so
- * that the call that would make one more says so. */
+/* Most objects that a worker has of a session, of all types together. The guest counts,
+ * so that the call that would make one more says so. */
 #define HANDLE_LIVE_MAX   (1u << 20)
 
 #define HANDLE_TAG        0x15ull

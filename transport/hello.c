@@ -46,7 +46,7 @@ static bool fits(uint64_t offset, uint64_t size, uint64_t whole)
 	return offset <= whole && size <= whole - offset;
 }
 
-/* Which window the session has, and its size. */
+/* Checks the session's kind of window and its size. */
 static int check_window(const struct wire_welcome *w, uint32_t offers)
 {
 	uint64_t status = sizeof(struct wire_status);

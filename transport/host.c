@@ -170,7 +170,7 @@ int host_hello(int sock, int timeout_ms, struct wire_hello *ret_hello)
 	return 0;
 }
 
-/* Which of the windows offered is the session's. */
+/* Chooses the session's window from those offered. */
 static enum wire_window window_of(const struct host_window *w, const struct wire_hello *h)
 {
 	if (w && w->pass_fd && w->map && h->offers & WIRE_OFFER_DESCRIPTOR)

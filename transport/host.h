@@ -68,7 +68,7 @@ int host_lane_new(int sock, const struct host_lane_opts *opts, struct lane **ret
 /* Answers a hello with an error (a negative errno). The caller closes the socket. */
 int host_refuse(int sock, int error);
 
-/* Which carrier a lane got; for the log. */
+/* Name of the carrier that a lane got; for the log. */
 const char *host_lane_carrier(const struct lane *l);
 
 /* The session's status line in the window, or NULL on streams. */

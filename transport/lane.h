@@ -58,8 +58,8 @@ struct lane_reply {
  */
 int lane_call(struct lane *l, struct lane_reply *ret_reply);
 
-/* Its halves, one right after the other on the lane: what the caller does in between, it
- * does while the worker works. lane_send() returns 0 or -EPIPE. */
+/* Halves of lane_call(), one right after the other on the lane: the caller's work in
+ * between runs while the worker works. lane_send() returns 0 or -EPIPE. */
 int lane_send(struct lane *l);
 int lane_answer(struct lane *l, struct lane_reply *ret_reply);
 

@@ -36,7 +36,8 @@
 /* A worker may have to be started, with a context on a busy GPU, before it answers. */
 #define WELCOME_TIMEOUT_NS (60 * NSEC_PER_SEC)
 
-/* Who was to answer may die before it does; there is another one then. */
+/* Tries to shake hands: a worker that was to answer may die before it does, and then
+ * there is another one. */
 #define SHAKE_TRIES   4
 
 #define LOCAL_ADDRESS "unix:/run/weft/weft.sock"
@@ -45,7 +46,8 @@ struct link {
 	struct link_opts opts;
 	struct address address;
 	bool may_stream, may_window; /* as the caller and the environment say */
-	/* Of lane 0; further lanes differ in lane, tid, token, and offer what it got. */
+	/* Hello of lane 0; those of further lanes differ in lane, tid and token, and
+	 * offer the carriers that lane 0 got. */
 	struct wire_hello hello;
 	char why_slow[BAR_WHY_MAX];
 	_Atomic(const char *) slow; /* NULL: nothing is */
@@ -274,7 +276,7 @@ static void reserve_band(struct link *k)
 	if (!k->welcome.band_size)
 		return;
 #ifdef __SANITIZE_THREAD__
-	/* It ends a program that maps anything where it keeps its shadows. */
+	/* ThreadSanitizer ends a program that maps into its shadows. */
 	log_debug("no band under ThreadSanitizer");
 	return;
 #endif
@@ -312,7 +314,7 @@ static const char *const why_texts[WIRE_NUM_WHYS] = {
 	[WIRE_WHY_THREADS] = "other threads of this program have all of its part",
 };
 
-/* What the address allows: a window by descriptor, or the VM's own. */
+/* Offers what the address allows: a window by descriptor, or the VM's own. */
 static void make_offers(struct link *k)
 {
 	struct wire_hello *h = &k->hello;
@@ -384,7 +386,7 @@ static void note_version(unsigned host, char **why)
 				 : "libcuda.so.1 and libnvidia-ml.so.1 here");
 }
 
-/* What a program's user can do about it. */
+/* Advice for a program's user. */
 static const char *words(const struct address *at, int error)
 {
 	/* A port of the host that nobody has; a Unix socket that is gone says ENOENT. */
@@ -487,7 +489,7 @@ static int try_everywhere(struct link *k, char **why)
 	return r;
 }
 
-/* Which carriers the caller and the environment allow. */
+/* Carriers that the caller and the environment allow. */
 static void allow_carriers(struct link *k)
 {
 	uint32_t c = k->opts.carriers;

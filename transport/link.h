@@ -40,7 +40,7 @@ int link_lane(struct link *k, struct lane **ret_lane);
 
 const struct wire_welcome *link_welcome(const struct link *k);
 
-/* What all lanes of the session take their tickets from. */
+/* Source of the tickets of all lanes of the session. */
 const struct lane_tickets *link_tickets(const struct link *k);
 
 /*
@@ -61,7 +61,7 @@ const char *link_carrier_name(const struct link *k);
  */
 int link_map(struct link *k, uint64_t addr, uint64_t offset, uint64_t size);
 
-/* The same somewhere else, over whatever is there. private: a copy of its own when
+/* Like link_map() at any address, over whatever is there. private: a copy of its own when
  * written; for a forked child, before link_abandon(). Async-signal-safe. */
 int link_map_over(struct link *k, void *at, uint64_t offset, uint64_t size, bool private);
 

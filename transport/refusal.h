@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a program asked for and was refused because Weft does not have it: kinds and
- * limits that guest and host share. The guest's libraries count and tell (message
- * refused), the worker counts what its device refuses, weftctl info shows it.
+ * Refusals: requests of a program that Weft has no answer for; kinds and limits that
+ * guest and host share. The guest's libraries count and tell (message refused), the
+ * worker counts what its device refuses, weftctl info shows it.
  */
 #ifndef WEFT_REFUSAL_H
 #define WEFT_REFUSAL_H

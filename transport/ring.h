@@ -68,7 +68,7 @@ struct ring_proof {
 	uint64_t proof;
 };
 
-/* What lies at wire_welcome.lane_offset; protocol.md draws it. */
+/* Layout at wire_welcome.lane_offset; protocol.md draws it. */
 struct ring_lane {
 	struct ring_ctl cmd;
 	struct ring_ctl reply;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a device measures of itself, by number, in the reply to device_sensors: the worker
- * fills it in from the driver, the guest's libnvidia-ml.so.1 gives it out. A device that
- * lacks one says so; nobody makes values up.
+ * Sensors of a device, by number, in the reply to device_sensors: the worker fills it in
+ * from the driver, the guest's libnvidia-ml.so.1 gives it out. A device that lacks one
+ * says so; nobody makes values up.
  */
 #ifndef WEFT_SENSOR_H
 #define WEFT_SENSOR_H

@@ -27,10 +27,10 @@
 #define SPIN_PATIENCE       100u
 #define SPIN_PATIENT_MAX_NS (5 * NSEC_PER_MSEC)
 /*
- * There a worker's thread may linger: a program that computes for a while between two
- * questions to its GPU finds the worker awake (asleep: 25 to 70 us more on that machine).
- * A session that is idle for longer soon polls no more, and no process polls in more
- * threads than this.
+ * Time for which a worker's thread may linger where there are so many processors: a
+ * program that computes for a while between two questions to its GPU finds the worker
+ * awake (asleep: 25 to 70 us more on that machine). A session that is idle for longer
+ * soon polls no more, and no process polls in more threads than this.
  */
 #define SPIN_LINGER_NS (2 * NSEC_PER_MSEC)
 #define SPIN_LINGERERS 2

@@ -81,7 +81,7 @@ static int stream_publish(struct lane *l, struct lane_out *out)
 	return send_all(l->sock, iov, n) < 0 ? lane_fail(l, -EPIPE) : 0;
 }
 
-/* What recv_some() waits for. */
+/* Condition for which recv_some() waits. */
 struct wanted {
 	int sock;
 	void *buf;

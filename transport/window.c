@@ -20,7 +20,7 @@
 /* Looks at shared memory between two looks at the clock (a pause is up to 40 ns). */
 #define LOOK_BATCH 16
 
-/* What a side waits for. */
+/* Event for which a side waits. */
 struct awaited {
 	struct lane *l;
 	enum ring_parked why;

@@ -85,7 +85,7 @@ enum wire_carrier {
 };
 
 /*
- * What a hello offers: how records may travel, and which memory both sides could have in
+ * Offers of a hello: how records may travel, and which memory both sides could have in
  * common. A window that is offered by its key is one that the guest has mapped; by
  * descriptor, one that the guest would map if it came with the welcome. The guest knows
  * whether its connection brings descriptors; the worker does not, for what it has is a
@@ -98,13 +98,11 @@ enum wire_carrier {
 
 /* Beside the offers: doorbells go through a vsock, so both sides poll for longer. */
 #define WIRE_HELLO_VSOCK (1u << 30)
-/*
- * Likewise, on lane 0: the session only monitors. It gets no context, can make none, and
- * takes no device memory, so it opens where a tenant's memory is full.
- */
+/* Beside the offers, on lane 0: the session only monitors. It gets no context, can make
+ * none, and takes no device memory, so it opens where a tenant's memory is full. */
 #define WIRE_HELLO_MONITOR (1u << 31)
 
-/* Which window the session has: one of those offered. */
+/* Kind of the session's window: one of those offered. */
 enum wire_window {
 	WIRE_WINDOW_NONE = 0,
 	WIRE_WINDOW_KEY = 1,

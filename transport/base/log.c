@@ -92,7 +92,7 @@ static void write_line(enum log_level level, const char *fmt, va_list ap)
 		return;
 }
 
-/* Whatever the level is. */
+/* Writes a line at any level. */
 _printf_(2, 3) static void say(enum log_level level, const char *fmt, ...)
 {
 	va_list ap;

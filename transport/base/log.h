@@ -29,7 +29,7 @@ void log_set_level(enum log_level level);
 
 bool log_enabled(enum log_level level);
 
-/* What a line of this level begins with: "<3>" for the journal, else "". Thread-safe. */
+/* Prefix of a line of this level: "<3>" for the journal, else "". Thread-safe. */
 const char *log_priority(enum log_level level);
 
 void log_msg(enum log_level level, const char *fmt, ...) _printf_(2, 3);

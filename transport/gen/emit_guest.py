@@ -65,7 +65,7 @@ def refuse(cond, code):
 
 
 def stub_checks(e, msg):
-    """What is refused before anything is sent."""
+    """Code of the checks that refuse a call before anything is sent."""
     out = ""
     for f in e.fields:
         if f.role == "new" or (f.dir != "in" and not f.optional):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the descriptions in api/ say, as Python objects, and how it lies on the wire."""
+"""Model of the descriptions in api/, as Python objects, and their layout on the wire."""
 
 from dataclasses import dataclass, field
 

@@ -322,7 +322,7 @@ class Parser:
                 raise Bad(mine.loc, f"'{f.name}' is {f.dir} {f.kind} in '{e.target}'")
 
     def signature(self, e):
-        """What both ends must agree on; comments, stubs and groups are not part of it."""
+        """Text on which both ends must agree; comments, stubs and groups are not part of it."""
         def of(f):
             rec = "{%s}" % ",".join(map(of, f.type.record.fields)) if f.type.record else ""
             return f"{f.dir} {f.kind} {f.type.wire}{rec} {f.name} {f.count} {f.max}"
