@@ -22,7 +22,7 @@ FORBIDDEN = re.compile(
 PENDING = (
     "guestlib", "hostd/broker", "hostd/door", "hostd/ipc", "hostd/memory", "hostd/session",
     "hostd/tools", "hostd/util", "hostd/worker", "tests/bench", "tests/fault", "tests/fuzz",
-    "tests/gpu", "tests/lint", "tests/path", "tests/policy", "tests/ptx", "tests/unit",
+    "tests/gpu", "tests/lint", "tests/path", "tests/policy", "tests/ptx", 
     "tests/vm", "vm-images",
 )
 

@@ -557,7 +557,7 @@ SOFT_TEST(device_kernel, each_fault_has_its_code)
 	fix_free(f, &m);
 }
 
-/* What is queued behind a fault finishes without being done; waiters are released. */
+/* Work queued behind a fault finishes without being done; waiters are released. */
 SOFT_TEST(device_kernel, a_fault_lets_go_of_everything)
 {
 	struct dev_module *mod = load(f);

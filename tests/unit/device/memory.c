@@ -330,7 +330,7 @@ DEVICE_TEST(device_memory, asynchronous_copies_say_when_they_are_done)
 	fix_free(f, &m);
 }
 
-/* The same through chunks of another size. */
+/* Copies work through chunks of another size. */
 DEVICE_TEST_CFG(device_memory, chunks_may_be_small, true, .chunk_bytes = 128 << 10)
 {
 	struct fix_mem m = fix_alloc(f, 1), n = fix_alloc(f, 1);
@@ -405,8 +405,7 @@ SOFT_TEST(device_memory, unmapping_under_a_copy_is_no_crash)
 	fix_free(f, &m);
 }
 
-/* The same of small copies without waiting: done is called of exactly those that succeed.
- */
+/* Small copies do not wait: done is called of exactly those that succeed. */
 SOFT_TEST(device_memory, refused_copies_are_not_done)
 {
 	struct fix_mem m = fix_alloc(f, 2 * MIB);
@@ -563,7 +562,7 @@ DEVICE_TEST_CFG(device_memory, host_memory_by_descriptor, false, .memory_bytes =
 	OK(f->ops->unreserve(f->dev, at, 6 * MIB));
 }
 
-/* The same memory through a descriptor, as another process gets it; only that memory. */
+/* Memory is shared through a descriptor, as another process gets it; only that memory. */
 DEVICE_TEST_CFG(device_memory, shared_by_descriptor, true, .memory_bytes = 16 * MIB)
 {
 	struct fix_mem a = fix_alloc(f, 2 * MIB), other = fix_alloc(f, 2 * MIB);

@@ -194,7 +194,8 @@ static void load_big(struct fix *f, const char *text, struct dev_module **mod)
 	OK(f->ops->module_global(*mod, "big", &p, &size));
 }
 
-/* Of what the process has of the device, chunks are not; where the device says. */
+/* The footprint counts code and all else that the process has of the device but chunks,
+ * if the device can say. */
 DEVICE_TEST(device_module, footprint)
 {
 	const char text[] = PTX_HEAD ".visible .global .align 8 .b8 big[104857600];\n";
@@ -388,8 +389,7 @@ DEVICE_TEST(device_module, a_container_is_opened)
 	FAILS(load(f, image, 16, &mod), CUDA_ERROR_INVALID_IMAGE);
 }
 
-/* What nvcc -rdc=true makes: machine code, then the objects, of which one calls another.
- */
+/* Output of nvcc -rdc=true: machine code, then the objects; one calls another. */
 SOFT_TEST(device_module, containers_in_a_row_are_linked)
 {
 	const char a[] =

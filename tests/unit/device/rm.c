@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the driver library asks the kernel for goes through ours: copy engines take short
+/* Requests of the driver library to the kernel go through ours: copy engines take short
  * turns, host memory lies in large pages. */
 #include "device/cuda/hostpage.h"
 #include "device/cuda/tsg.h"
@@ -105,7 +105,8 @@ DEVICE_TEST(device_rm, copy_engines_take_short_turns)
 
 /* ---- host memory ---- */
 
-/* What libcuda 580 asks for: 3 where it lies (26:25), 3 how it hangs together (28:27). */
+/* Attributes for which libcuda 580 asks: 3 where it lies (26:25), 3 how it hangs together
+ * (28:27). */
 #define ASKED         0x3a000000u
 #define PAGE_OF(attr) ((attr) >> 23 & 3)
 

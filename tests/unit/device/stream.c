@@ -286,8 +286,7 @@ static void *waiter_main(void *arg)
 	return NULL;
 }
 
-/* What an event was recorded in goes while a full stream has no room for the wait (ASan
- * looks). */
+/* An event's target goes while a full stream has no room for the wait (ASan looks). */
 SOFT_TEST(device_stream, a_wait_for_room_keeps_what_it_is_for)
 {
 	struct waiter w = {.f = f};

@@ -119,7 +119,7 @@ Test(guest_compiled, a_device_without_machine_code)
 	cr_expect_str_eq(f->last_image, image);
 }
 
-/* What is kept may have become useless; the image is then loaded as it is. */
+/* Code that is kept may have become useless; the image is then loaded as it is. */
 Test(guest_compiled, refused_code)
 {
 	struct fake *f = start(FEATURE_COMPILES);

@@ -35,7 +35,7 @@ struct fake_launch {
 };
 
 struct fake {
-	/* What happened; read it after a call that waits. */
+	/* Counts and last arguments; read them after a call that waits. */
 	_Atomic unsigned lanes, launches, mallocs, functions_asked, images, ctx_sets;
 	_Atomic unsigned stream_creates, stream_destroys, pieces, retains, releases;
 	_Atomic unsigned calls, posts, links;
@@ -45,7 +45,7 @@ struct fake {
 	uint64_t last_image_size;
 	char last_image[256]; /* its beginning */
 
-	/* What to say; set before the call. */
+	/* Answers; set before the call. */
 	_Atomic uint32_t sticky;    /* in every reply and in the status line */
 	_Atomic uint32_t fail_next; /* result of the next call, once */
 	_Atomic uint32_t beyond;    /* bytes after the heap that it says are there */
@@ -57,10 +57,10 @@ struct fake {
 	uint8_t *heap;
 };
 
-/* What every link gives. */
+/* Result of every link. */
 #define FAKE_CODE "\177ELF machine code"
 
-/* What was refused last, as the worker took note of it. */
+/* Returns the last refusal, as the worker took note of it. */
 struct refused_cmd fake_last_refusal(void);
 
 /*

@@ -401,7 +401,7 @@ Test(guest_launch, library)
 
 static const uint64_t container[] = {0x00100001ba55ed50, 8, 0};
 
-/* Its image is promised to stay. */
+/* Loads a library whose image is promised to stay. */
 static CUlibrary load_preserved(void)
 {
 	CUlibraryOption option = CU_LIBRARY_BINARY_IS_PRESERVED;
@@ -430,7 +430,7 @@ Test(guest_launch, a_preserved_library_is_sent_when_needed)
 	cr_expect_eq(cuLibraryUnload(lib), CUDA_SUCCESS);
 }
 
-/* What passes is tried again, what is wrong with the image is not. */
+/* Loading is tried again after an error that passes, not if the image is wrong. */
 Test(guest_launch, a_preserved_library_outlives_a_full_device)
 {
 	struct fake *f = start();

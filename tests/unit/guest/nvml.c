@@ -256,7 +256,8 @@ Test(guest_nvml, events_never_come)
 }
 
 /* nvidia-smi's private table: what it was seen to ask for. */
-/* They are posted: the worker takes note of them when it gets there. */
+/* Waits for n refusals, which are posted: the worker takes note of them when it gets
+ * there. */
 static void wait_refusals(struct fake *f, unsigned n)
 {
 	for (int i = 0; f->refusals < n && i < 5000; i++)

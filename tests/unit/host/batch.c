@@ -26,8 +26,8 @@ static uint64_t seq;
 static struct device_ops ops;
 static struct sess_func *funcs[KERNELS];
 
-/* What the device was asked, in order: "(1 2)" are launches with these parameters at
- * once, "3" one by itself, "e" an event. */
+/* Calls of the device, in order: "(1 2)" are launches with these parameters at once, "3"
+ * one by itself, "e" an event. */
 static char asked[1024];
 /* The launch with this parameter fails. */
 static uint32_t bad;
@@ -251,7 +251,7 @@ Test(batch, one_stream)
 	expect(" 4 5");
 }
 
-/* Of any kernels, however many: what a batch names stays there. */
+/* Objects that a batch names stay there, whatever kernels it has, however many. */
 Test(batch, more_kernels_than_are_kept)
 {
 	for (unsigned i = 0; i < KERNELS; i++) {

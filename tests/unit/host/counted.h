@@ -18,7 +18,7 @@ extern struct counted {
 	_Atomic uint64_t charged, away_freed;
 	_Atomic uint64_t room;        /* of a charge; the rest is away */
 	void (*_Atomic on_map)(void); /* before the device maps; taken off at once */
-	/* What was mapped, at the first copy since `copies` was 0, and at the last. */
+	/* Mappings at the first copy since `copies` was 0, and at the last. */
 	_Atomic unsigned maps, copies, maps_first, maps_last;
 } counted;
 

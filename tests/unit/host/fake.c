@@ -437,7 +437,7 @@ static uint64_t fake_busy(struct device *dev, uint64_t *ret_memory_ns)
 	return 0;
 }
 
-/* Its streams never get there. */
+/* Functions in streams never run unless the test says that streams reach them. */
 static CUresult fake_host_func(struct dev_ctx *ctx, struct dev_stream *st,
 			       void (*fn)(void *arg, uint64_t token), void *arg)
 {

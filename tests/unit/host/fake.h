@@ -37,7 +37,7 @@ extern struct fake_state fake;
 
 extern const struct device_ops fake_ops;
 
-/* What a broker would hold; charges fail above fake_quota. */
+/* Bytes that a broker would have charged; charges fail above fake_quota. */
 extern _Atomic uint64_t fake_charged, fake_quota;
 
 /* How often chunk_create has failed. */

@@ -197,7 +197,7 @@ Test(window_file, a_window_is_taken_again, .init = begin, .fini = end)
 	is_taken(false);
 }
 
-/* Whose VM wrote over its head. */
+/* A file is taken again though its VM wrote over its head. */
 Test(window_file, a_noted_file_is_taken_again, .init = begin, .fini = end)
 {
 	struct window_owner who = {.uid = geteuid(), .gid = getegid()};

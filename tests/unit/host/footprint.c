@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the device takes by itself: charged whenever and in what steps it takes it. */
+/* Memory that the device takes by itself: charged whenever it takes it, in any steps. */
 #include <criterion/criterion.h>
 #include <unistd.h>
 
@@ -136,7 +136,7 @@ Test(footprint, what_lies_idle_is_in_nobodys_way)
 	obj_put(s, &m->obj);
 }
 
-/* It is there already: it stays, and is asked for until it is granted. */
+/* Memory that is there already stays, and is asked for until it is granted. */
 Test(footprint, what_cannot_be_charged_is_owed)
 {
 	struct sess_module *m;
@@ -199,7 +199,7 @@ Test(footprint, what_may_be_somebody_elses_changes_nothing)
 	cr_assert_eq(fake_charged, 0);
 }
 
-/* Then the modules' guesses have to do. */
+/* If nobody says how much it is, the modules' guesses have to do. */
 Test(footprint, nobody_says)
 {
 	struct sess_module *m, *more;

@@ -208,7 +208,7 @@ Test(gate, opens_again_when_a_lane_stays)
 	gate_leave(&lanes[3]);
 }
 
-/* Who is patient keeps lanes out meanwhile. */
+/* A patient closer keeps lanes out meanwhile. */
 Test(gate, goes_on_closing)
 {
 	pthread_t t[LANES];

@@ -28,7 +28,7 @@ void child_kill(struct child *c)
 	n_killed++;
 }
 
-/* What nobody here needs. */
+/* Functions that nobody here needs. */
 struct worker *workers_ready(struct broker *broker)
 {
 	return NULL;

@@ -97,7 +97,7 @@ static void teardown(void)
 
 TestSuite(home, .init = setup, .fini = teardown);
 
-/* What a worker has and could move. */
+/* Sets the bytes that a worker has and could move. */
 static void has(unsigned i, uint64_t bytes)
 {
 	cr_assert_eq(account_charge(&workers[i], bytes, false), 0);

@@ -38,7 +38,7 @@ Test(hostpool, is_made_ahead, .timeout = 60)
 	counted_end(s);
 }
 
-/* What will leave finds host memory, in the sizes that it takes. */
+/* Memory on its way out finds host memory, in the sizes that it takes. */
 Test(hostpool, is_prepared, .timeout = 60)
 {
 	struct session *s = start();

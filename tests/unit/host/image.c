@@ -67,7 +67,7 @@ Test(image, limits)
 	images_free(i);
 }
 
-/* What is kept here and what the driver keeps is one sum. */
+/* Bytes kept here and bytes kept by the driver are one sum. */
 Test(image, kept)
 {
 	struct image img = {malloc(1), 10, 10}, kept, none = {0};
@@ -108,8 +108,7 @@ static void uncharge(void *arg, uint64_t bytes)
 	charged -= bytes;
 }
 
-/* Whatever becomes of an image, what was charged for it is charged as long as it is
- * there. */
+/* The charge for an image lasts as long as the image is there, whatever becomes of it. */
 Test(image, charged_to_the_tenant)
 {
 	struct image img, kept, made = {malloc(11), 10};

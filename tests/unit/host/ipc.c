@@ -201,7 +201,7 @@ static int export_file(unsigned kind, int fd)
 	return share_export(&workers[0], &x, fd, name);
 }
 
-/* What weftd is to write to, keep and close. */
+/* Files that weftd would have to write to, keep and close. */
 Test(host_ipc, files)
 {
 	int page = fd_memfd("event", 4096), small = fd_memfd("event", 8), pair[2];

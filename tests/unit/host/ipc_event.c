@@ -95,7 +95,7 @@ static void *end_it(void *arg)
 	return NULL;
 }
 
-/* What the main thread does when the program dies at that moment. */
+/* Plays the main thread of a worker whose program dies at that moment. */
 static void end_while_asking(void)
 {
 	pthread_t t;

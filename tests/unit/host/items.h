@@ -44,7 +44,7 @@ void map_chunk(struct session *s, CUdeviceptr addr, uint64_t size);
 
 uint64_t used_bytes(struct session *s);
 struct space_residency residency(struct session *s);
-/* What the books say is what the device has. */
+/* Checks that the books and the device agree. */
 void check_books(struct session *s);
 /* Nothing is swapped any more. */
 void within_reach(struct session *s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lanes keep of what they used: found again without a lock, gone when destroyed. */
+/* Objects that lanes keep after use: found again without a lock, gone when destroyed. */
 #include <criterion/criterion.h>
 #include <string.h>
 

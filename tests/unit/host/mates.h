@@ -57,14 +57,14 @@ void stop(struct mate *m);
 
 void hear(struct mate *m);
 void hear_all(void);
-/* Who was asked to move does so. Returns when there is more to do. */
+/* Moves for every mate that was asked to. Returns when there is more to do. */
 uint64_t move_all(void);
 /* Writes into its page what could move. */
 void show(struct mate *m);
 /* part: some of it may be away. */
 void ask_for(struct mate *m, uint64_t bytes, bool part);
 void ask(struct mate *m, uint64_t bytes);
-/* So much in pieces that a program may ask for. */
+/* Asks for `bytes` in pieces of a size that a program may ask for. */
 void ask_in_pieces(struct mate *m, uint64_t bytes);
 void give_up(struct mate *m, uint64_t bytes);
 void need(struct mate *m);

@@ -164,7 +164,7 @@ static void nobody(void *arg, uint64_t bytes)
 {
 }
 
-/* Then all is copied before anything is mapped. */
+/* If somebody waits for what leaves, all is copied before anything is mapped. */
 static void wait_for_what_leaves(struct session *s)
 {
 	space_on_left(s->space, nobody, NULL);
@@ -262,7 +262,7 @@ Test(move, born_away)
 	counted_end(s);
 }
 
-/* Whatever cannot be had: all that was charged is given back. */
+/* All that was charged is given back, whatever cannot be had. */
 Test(move, born_away_fails)
 {
 	struct session *s = start();
@@ -319,7 +319,7 @@ Test(move, what_is_pinned_stays)
 	counted_end(s);
 }
 
-/* It is plain while it is away, and made again as it was. */
+/* Compressible memory is plain while it is away, and made again as it was. */
 Test(move, compressible_again)
 {
 	struct session *s = start();
@@ -503,7 +503,7 @@ static void begin_to_wait(void)
 	usleep(20000);
 }
 
-/* Who waits for a chunk does not keep the rest of it out of reach. */
+/* A thread that waits for a chunk does not keep the rest of it out of reach. */
 Test(move, mapped_though_somebody_waits)
 {
 	struct session *s = waits.s = start();
@@ -652,7 +652,7 @@ static void on_left(void *arg, uint64_t bytes)
 	left.n++;
 }
 
-/* Of each piece one hears before it is mapped, when the device has its own back. */
+/* Each piece is heard of before it is mapped, when the device has its own back. */
 Test(move, heard_of_before_it_is_mapped, .timeout = 60)
 {
 	struct session *s = left.s = start();

@@ -100,7 +100,7 @@ static void take_down(const struct msg *m)
 	pthread_mutex_unlock(&weftd.lock);
 }
 
-/* What the worker says. */
+/* Reads the worker's messages. */
 static void *weftd_main(void *arg)
 {
 	struct msg m;
@@ -381,7 +381,7 @@ Test(moving, left_before_it_is_mapped)
 	cr_assert_eq(weftd.out, 32 * MIB);
 }
 
-/* What is swapped comes back when it is wanted, as far as there is room; the rest is
+/* Swapped memory comes back when it is wanted, as far as there is room; the rest is
  * mapped. */
 Test(moving, swapped_until_it_is_wanted)
 {
@@ -585,7 +585,7 @@ static uint64_t used(void)
 	return used;
 }
 
-/* What a pool has and the program does not use is freed before anything moves. */
+/* Memory that a pool has and the program does not use is freed before anything moves. */
 Test(moving, pools_first)
 {
 	struct lane *l = lb[0].guest;
@@ -615,7 +615,8 @@ Test(moving, pools_first)
 	release(l, a);
 }
 
-/* Likewise, but it is in host memory: what is to leave the device leaves it. */
+/* If a pool's unused memory is in host memory, as many bytes as asked for leave the
+ * device all the same. */
 Test(moving, pools_that_are_away)
 {
 	struct lane *l = lb[0].guest;
@@ -812,7 +813,7 @@ Test(moving, while_lanes_work)
 	cr_assert_gt(weftd.in, 0);
 	cr_assert_gt(weftd.n[MSG_NEED], 0);
 	cr_assert_gt(weftd.n[MSG_IPC_EXPORT], 0);
-	/* What was freed last may not have been heard yet. */
+	/* Frees that came last may not have been heard yet. */
 	pthread_mutex_lock(&weftd.lock);
 	while (weftd.out > weftd.in + weftd.freed + weftd.shared)
 		pthread_cond_wait(&weftd.cond, &weftd.lock);

@@ -13,7 +13,7 @@
 #define STREAMS 4
 #define LIVE    300
 #define ALL     (32 * MIB) /* of an arena */
-/* Of the band, as far as the test remembers who freed what. */
+/* Bytes of the band for which the test remembers who freed them. */
 #define MEMORY (4096 * MIB)
 
 static struct session *s;
@@ -462,7 +462,7 @@ static void grow_as_well(void)
 		     CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-/* What another thread is asking for counts against the pool's own limit. */
+/* Memory that another thread is asking for counts against the pool's own limit. */
 Test(pool, its_limit_while_it_grows, .timeout = 20)
 {
 	CUdeviceptr a;

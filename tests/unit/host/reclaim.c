@@ -172,7 +172,7 @@ Test(reclaim, random_against_model)
 	cr_assert_gt(in_part, SEQUENCES / 10, "hardly anything was granted in part");
 }
 
-/* What weftd says is free can be had, and no chunk more than what it keeps to itself. */
+/* Memory that is free for weftd can be had, and no chunk more than it keeps back. */
 Test(reclaim, free_is_exact)
 {
 	unsigned more = 0;

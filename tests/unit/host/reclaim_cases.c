@@ -128,7 +128,8 @@ Test(reclaim, reserve_not_for_the_impossible)
 	cr_assert_eq(tenants[1].events.oom, 3);
 }
 
-/* What is freed comes back to who has memory away, within 50 ms and without a message. */
+/* Memory that is freed comes back to whoever has memory away, within 50 ms and without a
+ * message. */
 Test(reclaim, comes_back)
 {
 	begin(256 * MIB, 1024 * MIB);
@@ -146,7 +147,7 @@ Test(reclaim, comes_back)
 	cr_assert_eq(reclaim_tick(&b, now), UINT64_MAX, "nothing is to be looked at");
 }
 
-/* What was given a moment ago is not brought back at once, because more may be needed. */
+/* Memory that was given a moment ago is not brought back at once: more may be needed. */
 Test(reclaim, gives_again)
 {
 	begin(256 * MIB, 1024 * MIB);
@@ -194,7 +195,7 @@ Test(reclaim, others_pause)
 	cr_assert_lt(*pause, UINT64_MAX, "it has gone");
 }
 
-/* What the one asks for comes when the other, on its way out, has gone. */
+/* Asks for m; the bytes come when the other mate, on its way out, has gone. */
 static void comes_when_gone(struct mate *m, uint64_t bytes, struct mate *gone)
 {
 	account_ending(&gone->w, now);
@@ -234,7 +235,7 @@ Test(reclaim, ending)
 	}
 }
 
-/* What is free in a moment nobody else has to give; but if it is not, somebody has. */
+/* Memory that is free in a moment nobody has to give; if it is not, somebody has. */
 Test(reclaim, ending_frees_enough)
 {
 	for (unsigned late = 0; late < 2; late++) {
@@ -255,7 +256,8 @@ Test(reclaim, ending_frees_enough)
 	}
 }
 
-/* It is for the first who waits: for the others somebody gives way meanwhile. */
+/* Memory of an ending worker is for the first who waits: for the others somebody gives
+ * way meanwhile. */
 Test(reclaim, ending_frees_for_the_first)
 {
 	begin(256 * MIB, 1024 * MIB);
@@ -275,7 +277,7 @@ Test(reclaim, ending_frees_for_the_first)
 	cr_assert_eq(mates[1].away, 64 * MIB);
 }
 
-/* Who was asked to give way and is on its way out may not answer any more. */
+/* A worker that was asked to give way and is on its way out may not answer any more. */
 Test(reclaim, ending_while_asked)
 {
 	struct worker *asked;
@@ -297,8 +299,8 @@ Test(reclaim, ending_while_asked)
 	cr_assert_eq(mates[2].has, 32 * MIB);
 }
 
-/* Who is on its way out neither gives way nor has anything brought back, however little
- * it has left on the device; what it gives back goes to the others. */
+/* A worker on its way out neither gives way nor has anything brought back, however little
+ * it has left on the device; memory that it gives back goes to the others. */
 Test(reclaim, ending_wants_nothing)
 {
 	begin(256 * MIB, 1024 * MIB);
@@ -360,8 +362,8 @@ static uint32_t asked_to_move(struct mate *m)
 	return m->out.id;
 }
 
-/* Who waits is served when there is room, before the move has ended; the next one is
- * asked after that. */
+/* A waiting worker is served when there is room, before the move has ended; the next one
+ * is asked after that. */
 Test(reclaim, left_before_the_end)
 {
 	struct msg a = {.type = MSG_LEFT, .bytes = 16 * MIB};
@@ -389,7 +391,7 @@ Test(reclaim, left_before_the_end)
 	check_truth();
 }
 
-/* It frees what its program does not use, and need not move anything. */
+/* A worker frees what its program does not use, and need not move anything. */
 Test(reclaim, frees_instead)
 {
 	struct msg a = {.type = MSG_RECLAIMED};
@@ -435,7 +437,7 @@ Test(reclaim, patient)
 	cr_assert_eq(reclaim_quiet(&mates[0].w, 0, now), -EPROTO);
 }
 
-/* What is free is no reason to refuse what would take more than that. */
+/* Free memory is no reason to refuse a request that takes more than that. */
 Test(reclaim, more_than_is_free)
 {
 	begin(256 * MIB, 1024 * MIB);
@@ -626,7 +628,8 @@ static void ends_another(void *arg, uint64_t bytes)
 	stop(arg);
 }
 
-/* Whoever asked by hand asks for something else next, which ends those who wait. */
+/* The caller who moves memory by hand asks for something else next, which ends the
+ * waiting ones. */
 Test(reclaim, by_hand_then_anything)
 {
 	begin(256 * MIB, 1024 * MIB);
@@ -671,8 +674,8 @@ Test(reclaim, needs)
 	cr_assert_eq(mates[1].has, 128 * MIB);
 }
 
-/* What was to come back is freed, and other memory is away from the beginning: the grant
- * stands until the worker has said what came back. */
+/* Memory that was to come back is freed, and other memory is away from the beginning: the
+ * grant stands until the worker has said what came back. */
 Test(reclaim, freed_on_its_way_back)
 {
 	begin(256 * MIB, 1024 * MIB);
@@ -701,8 +704,8 @@ Test(reclaim, freed_on_its_way_back)
 	check_truth();
 }
 
-/* What is granted for what has been freed meanwhile: it is free, though the worker has
- * not said yet that nothing comes back. */
+/* A grant for memory that has been freed meanwhile is free, though the worker has not
+ * said yet that nothing comes back. */
 Test(reclaim, freed_is_free)
 {
 	uint64_t left, total;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What weftd makes of a worker's list of refusals, whatever the worker wrote there. */
+/* A worker's list of refusals in weftd, whatever the worker wrote there. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

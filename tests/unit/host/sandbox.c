@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a process that was taken over can still do to others, each in one of its own. */
+/* Attacks by a process that was taken over on others, each in a process of its own. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +39,8 @@ static pid_t victim;        /* of the same user as the process in the sandbox */
 static int sock[2], log_fd; /* made before the sandbox is closed */
 static struct sockaddr_un listens = {AF_UNIX, "/tmp/weft-sandbox-XXXXXX"};
 
-/* What serves guests. weftd does not, opens files, and has a list of what it may not. */
+/* True for processes that serve guests. weftd does not, opens files, and has a list of
+ * what it may not. */
 static bool serves(int kind)
 {
 	return kind != SANDBOX_BROKER;
@@ -82,7 +83,7 @@ static bool forbidden(enum sandbox_kind kind, void (*fn)(void))
 	return WIFEXITED(status) && WEXITSTATUS(status) == SANDBOX_EXIT;
 }
 
-/* Its limit; prlimit() wants to be the same user. */
+/* Limit of open files of a process; prlimit() wants to be the same user. */
 static long files_of(pid_t pid)
 {
 	char path[32], line[256];

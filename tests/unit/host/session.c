@@ -233,7 +233,7 @@ static void second_lane(uint64_t next)
 	atomic_store(&lb[1].tickets.next, next);
 }
 
-/* What was queued in a context that was lost is told how, also when it is gone. */
+/* Functions queued in a lost context are told how it ended, also when it is gone. */
 Test(session, functions_outlive_their_context)
 {
 	struct host_func_cmd *f;
@@ -289,7 +289,7 @@ Test(session, tells_of_copies_that_failed)
 	cr_assert_eq(sync_now(), CUDA_SUCCESS);
 }
 
-/* What one thread used and another destroys is gone when the first sleeps. */
+/* An object that one thread used and another destroys is gone when the first sleeps. */
 Test(session, destroyed_elsewhere)
 {
 	uint64_t st = handle_make(HANDLE_STREAM, 1, 1),
@@ -444,7 +444,7 @@ static void wait_at_gate(void)
 		sched_yield();
 }
 
-/* What touches memory waits, and with it what comes later; other calls go on. */
+/* Calls that touch memory wait, and later ones behind them; other calls go on. */
 Test(session, waits_at_the_gate)
 {
 	struct late late = {0};
@@ -795,7 +795,7 @@ static bool fits(uint64_t bytes)
 	return ok;
 }
 
-/* What a link holds on to is counted until it is destroyed, the result as well. */
+/* Memory that a link holds on to is counted until it is destroyed, the result as well. */
 static void link_is_counted(bool itself)
 {
 	struct image others;
@@ -830,7 +830,7 @@ Test(session, links_of_the_device_are_counted)
 	link_is_counted(true);
 }
 
-/* What is left behind goes with the session; a link that fails keeps no result. */
+/* Links that are left behind go with the session; a link that fails keeps no result. */
 Test(session, links_left_behind)
 {
 	struct image others;

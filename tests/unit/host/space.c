@@ -301,8 +301,7 @@ Test(space, little_lies_idle)
 static struct space *asking;
 static CUdeviceptr given_up;
 
-/* What others do while weftd makes room, on another thread: a lock that was held would be
- * met here. */
+/* Plays other threads while weftd makes room: a lock that was held would be met here. */
 static void give_up(void)
 {
 	uint64_t used, peak;
@@ -347,8 +346,8 @@ static void *free_meanwhile(void *arg)
 	return NULL;
 }
 
-/* What another thread frees while an allocation waits for a device that is full is found
- * by it. The thread has eight times five milliseconds, so it may be late now and then. */
+/* An allocation that waits for a full device finds memory that another thread frees. The
+ * thread has eight times five milliseconds, so it may be late now and then. */
 Test(space, others_go_on_while_the_device_is_full, .timeout = 60)
 {
 	struct session *s = fake_session();
@@ -469,7 +468,7 @@ Test(space, mappings)
 	sess_free(s);
 }
 
-/* It is what the device made of it, and not kept for others who did not ask for that. */
+/* Compressible memory is as the device made it, and not kept for plain requests. */
 Test(space, compressible)
 {
 	struct session *s = fake_session();

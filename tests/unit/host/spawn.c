@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What weftd makes of its children's output, and which users they get. */
+/* Output of weftd's children, and the users that they get. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@ int source_resume(struct loop *l, struct source *src, uint32_t events)
 	return -1;
 }
 
-/* What a child's bytes become in the log. */
+/* Returns the log's text for bytes that a child writes in these pieces. */
 static char *logged(const char *const *pieces)
 {
 	static char text[8192];

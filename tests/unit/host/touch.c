@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What launches name, and how long ago. */
+/* Memory that launches name, and how long ago. */
 #include <criterion/criterion.h>
 
 #include "base/macros.h"

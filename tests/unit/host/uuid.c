@@ -8,7 +8,7 @@
 #include "broker/uuid.h"
 #include "util/siphash.h"
 
-/* Of the paper and its reference implementation: key and data are 0, 1, 2, ... */
+/* Vectors of the paper and its reference implementation: key and data are 0, 1, 2, ... */
 Test(siphash, reference)
 {
 	uint8_t key[16], data[16];

@@ -34,7 +34,7 @@ static struct worker workers[WORKERS];
 static struct worker_page pages[WORKERS];
 static uint64_t used[WORKERS], pinned[WORKERS]; /* the model */
 
-/* What nobody here needs. */
+/* Functions that nobody here needs. */
 struct worker *workers_ready(struct broker *broker)
 {
 	return NULL;
@@ -208,7 +208,7 @@ Test(wmem, lanes)
 	cr_assert_eq(account_wmem_lane(&workers[0]), -EDQUOT);
 }
 
-/* Those that the worker was told of count until it says that they are no more. */
+/* Lanes that the worker was told of count until it says that they are no more. */
 Test(wmem, lanes_on_their_way)
 {
 	reset(UINT64_MAX, 100 * MIB);

@@ -142,7 +142,7 @@ Test(ptx_fatbin, every_truncation)
 
 		memcpy(p, whole, cut);
 		cr_assert_eq(fatbin_ptx(p, cut, 90, &text, &n), -EBADMSG, "%zu", cut);
-		/* The same, with a container that says it is so short. */
+		/* A container may also say by itself that it is so short. */
 		if (cut >= 16) {
 			uint64_t said = cut - 16;
 			int r;

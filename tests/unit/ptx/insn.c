@@ -193,7 +193,7 @@ Test(ptx_insn, sregs_come_out_of_cvt)
 	ptx_module_free(m);
 }
 
-/* What an instruction's modifiers become. */
+/* Effect of an instruction's modifiers on its decoded form. */
 static const struct {
 	const char *insn;
 	uint16_t op;

@@ -10,7 +10,7 @@
 #define KERNELS "memory"
 #include "builds.h"
 
-/* What was printed belongs to one build. */
+/* Text that was printed belongs to one build. */
 #undef EACH_BUILD
 #define EACH_BUILD                                                                       \
 	for (const char *_list = all_builds(); said[0] = 0, next_build(&_list);)

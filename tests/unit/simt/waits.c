@@ -38,7 +38,7 @@ static const char named[] =
 	     "setp.lt.u32 %p1, %r4, %r1; @%p1 bra other; ret;\n"
 	     "again: bar.arrive 1, 64; bar.sync 2, 64;\n" AGAIN "ret; }\n";
 
-/* The same by mbarriers, which are polled. */
+/* Two halves that pass the turn by mbarriers, which are polled. */
 static const char mbarriers[] = HEAD
 	"setp.ne.u32 %p2, %r2, 0; @%p2 bra ready;\n"
 	"mbarrier.init.shared.b64 [%r5], 32; mbarrier.init.shared.b64 [%r5+8], 32;\n"
@@ -113,7 +113,7 @@ Test(simt_waits, never_while_a_warp_can_run, .timeout = 60)
 	gpu_fini(&g);
 }
 
-/* What waits for somebody else, with the rest of the block at a barrier. */
+/* A thread waits for somebody else, with the rest of the block at a barrier. */
 static const char polls_swap[] =
 	HEAD "setp.ne.u32 %p2, %r2, 0; @%p2 bra sync;\n"
 	     "again: atom.global.cas.b64 %rd2, [%rd1], 1, 0; setp.ne.u64 %p1, %rd2, 1;\n"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a lane promises, on both carriers. */
+/* Promises of a lane, on both carriers. */
 #include <errno.h>
 #include <sched.h>
 #include <sys/socket.h>
@@ -313,7 +313,7 @@ CARRIER_TEST(lane, idle_sides_use_no_processor)
 	begin(lb.guest, 8, 0, NULL);
 	cr_assert_eq(lane_call(lb.guest, &rep), 0);
 	cr_assert_eq(pthread_getcpuclockid(t, &clock), 0);
-	/* It may still be on its way to sleep; what polls has no such window. */
+	/* The worker may still be on its way to sleep; polling has no such window. */
 	for (unsigned i = 0; i < IDLE_WINDOWS && took >= NSEC_PER_MSEC; i++) {
 		uint64_t before;
 
@@ -567,7 +567,7 @@ CARRIER_TEST(lane_end, worker_dies_amid_a_reply)
 	pair_open(&lb, carrier, 50);
 	t = pair_serve(&lb, die_amid_a_reply);
 	begin(lb.guest, 8, 0, NULL);
-	/* What was said before the end still counts. */
+	/* Records that were sent before the end still count. */
 	cr_assert_eq(lane_call(lb.guest, &rep), 0);
 	cr_assert(rep.more);
 	cr_assert_eq(lane_next(lb.guest, &rep), -EPIPE);

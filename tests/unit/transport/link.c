@@ -488,7 +488,7 @@ Test(link, refusal_is_passed_on)
 	host_stop(&h);
 }
 
-/* Who was to answer has died: the next one answers. */
+/* A worker that was to answer has died: the next one answers. */
 Test(link, asks_again)
 {
 	struct host h = {0};
@@ -636,7 +636,7 @@ static struct wire_hello good_hello(void)
 				   .name = "test"};
 }
 
-/* What host_hello() says to these bytes; close says whether the guest then leaves. */
+/* Returns what host_hello() says to these bytes; leave: the guest leaves after them. */
 static int say(const void *bytes, size_t n, bool leave, struct wire_welcome *ret_answer)
 {
 	struct wire_hello h;
@@ -743,7 +743,7 @@ static struct wire_welcome welcome_for(struct host_window *w, uint32_t offers,
 	hello.offers = offers;
 	hello.window_key = key;
 	cr_assert_eq(hello_check(&hello), 0);
-	/* What the host has is a Unix socket in any case. */
+	/* Lanes of the host are Unix sockets in any case. */
 	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, s), 0);
 	cr_assert_eq(host_lane_new(s[1], &o, &l), 0);
 	cr_assert_eq(read(s[0], &welcome, sizeof(welcome)), (ssize_t)sizeof(welcome));

@@ -146,7 +146,7 @@ static bool is_beside_the_tail(struct rig *g)
 {
 	bool lies = g->ctl->last_end == g->ctl->tail;
 
-	/* What the ring has is not looked at then. */
+	/* Data in the ring is not looked at then. */
 	if (lies)
 		memset(g->data, 0, RING_SIZE);
 	return lies;
@@ -379,7 +379,7 @@ Test(ring, hostile_header)
 	}
 }
 
-/* What the tail's line says is no record: then the ring says what is. */
+/* If the tail's line holds no record, the ring says what is there. */
 Test(ring, hostile_last)
 {
 	static const struct wire_hdr bad[] = {

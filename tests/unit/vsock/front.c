@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a front end may and may not say, and rings that break the rules. */
+/* Requests that a front end may and may not make, and rings that break the rules. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parallel libraries of the toolkit make of sorts, scans and reductions.
+// Sorts, scans and reductions by the parallel libraries of the toolkit.
 #include <cub/cub.cuh>
 #include <curand_kernel.h>
 #include <thrust/device_vector.h>

@@ -23,7 +23,7 @@ struct criterion_test {
 	const char *suite, *name;
 	void (*run)(void);
 	struct criterion_test *next;
-	/* What Test() may set. */
+	/* Settings that Test() may change. */
 	double timeout;
 	int signal, exit_code;
 	bool disabled;
