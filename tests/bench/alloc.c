@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What memory costs a program, whatever carries its calls: the same binary natively and
+ * Cost of memory for a program, whatever carries its calls: the same binary natively and
  * through weft-run. Times are medians in microseconds of each call by itself.
  *
  *	bench_alloc [LARGEST-MIB] [TIMES]

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What benchmarks of the host's parts share. */
+/* Common part of the benchmarks of the host's parts. */
 #ifndef WEFT_BENCH_H
 #define WEFT_BENCH_H
 

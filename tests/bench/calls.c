@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What calls of the driver library cost a program, whatever carries them:
+ * Cost of the driver library's calls for a program, whatever carries them:
  *
  *	weft-run -- bench_calls
- *	vm-images/run --weftd SOCKET --window FILE:SIZE --program bench_calls --
- *bench_calls
+ *	vm-images/run --weftd SOCKET --window FILE:SIZE --program bench_calls \
+ *		-- bench_calls
  */
 #include <cuda.h>
 #include <dlfcn.h>

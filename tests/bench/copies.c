@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What copies cost a program: bandwidth of large ones, time of small ones, by direction
+ * Cost of copies for a program: bandwidth of large ones, time of small ones, by direction
  * and kind of host memory. Runs on the driver itself and through Weft:
  *
  *	bench_copies [--json] [--quick]

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a call costs on a device, and how fast the software GPU executes. Usage:
+ * Cost of a call on a device, and speed of the software GPU. Usage:
  *
  *	bench_device [soft|cuda] [threads]
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the gate costs: entering and leaving, by lanes that do nothing else, and closing
- * and opening it under them. Usage:
+ * Cost of the gate: entering and leaving, by lanes that do nothing else, and closing and
+ * opening it under them. Usage:
  *
  *	bench_gate [lanes]
  */

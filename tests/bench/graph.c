@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What graphs cost a program: instantiating, launching, replaying, updating graphs of
- *tiny kernels in a chain and side by side. Of whatever libcuda is loaded:
+ * Cost of graphs for a program: instantiating, launching, replaying, updating graphs of
+ * tiny kernels in a chain and side by side, with whatever libcuda is loaded:
  *
  *	bench_graph [kernels...]	weft-run -- bench_graph
  */

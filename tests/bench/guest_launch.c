@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What calls cost the thread that makes them, on the guest library and a worker that only
- * takes note: kernel launches (posted), calls answered in the guest, calls that wait.
- * Launches come in batches that fit the ring, so that no batch waits for the worker.
+ * Cost of calls for the thread that makes them, on the guest library and a worker that
+ * only takes note: kernel launches (posted), calls answered in the guest, calls that
+ * wait. Launches come in batches that fit the ring, so that no batch waits for the
+ * worker.
  *
  *	bench_guest_launch [BATCHES]
  */
@@ -50,7 +51,7 @@ static CUresult record(void)
 
 static CUgraphExec exec;
 
-/* Of as many kernels as make_graph() was told: the cost is that of one command. */
+/* Launches a graph of any number of kernels: the cost is that of one command. */
 static CUresult launch_graph(void)
 {
 	return cuGraphLaunch(exec, stream);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What launches cost, whatever libcuda carries them: the call itself (bursts that fit a
- * queue), the throughput of a long run, and what waiting costs; and how long it took from
- * main() to the end of the first kernel.
+ * Cost of launches, whatever libcuda carries them: the call itself (bursts that fit a
+ * queue), the throughput of a long run, and the cost of waiting; and the time from main()
+ * to the end of the first kernel.
  *
  *	bench_launches                     natively
  *	weft-run -- bench_launches

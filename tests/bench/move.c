@@ -173,7 +173,7 @@ static void one_way(uint64_t piece, const char *what, enum placement_where where
 
 /* ---- two tenants ---- */
 
-/* What the other one is to do with its half. */
+/* Orders to the other tenant for its half. */
 enum order {
 	PEER_HOLD,
 	PEER_LET_GO,

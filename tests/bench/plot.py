@@ -25,7 +25,7 @@ def size_text(kib):
 # ---- slowdown ----
 
 def allowed_seconds(result, ample, room):
-    """What the wires allow: what does not fit goes over PCIe whenever it is touched."""
+    """Seconds that the wires allow: what does not fit goes over PCIe whenever it is touched."""
     over = max(0.0, 1 - room / ample["bytes"])
     return statistics.mean(ample["seconds"]) + over * ample["traffic"] / result["pcie"]
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What weftd's books cost as tenants and sessions grow in number, all of which want more
+ * Cost of weftd's books as tenants and sessions grow in number, all of which want more
  * than there is: granting a charge that has room, saying what is left, and a tick in
  * which one lane of each session waits, or many of one tenant. Medians, in microseconds.
  */

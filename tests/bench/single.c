@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What single calls cost that libraries make again and again, whatever libcuda carries
- * them; and how that grows with the number of allocations, streams, events in a capture,
+ * Cost of single calls that libraries make again and again, whatever libcuda carries
+ * them; and its growth with the number of allocations, streams, events in a capture,
  * registered buffers, threads. Every row is measured twice, one after the other: medians,
  * in microseconds a call.
  *
@@ -238,7 +238,7 @@ static void row(const char *what, void (*call)(void), unsigned burst)
 	fflush(stdout);
 }
 
-/* Of a stream that has work: whatever says NOT_READY. */
+/* Times a query of a stream that has work: whatever says NOT_READY. */
 static double busy(CUresult (*query)(void *), void *arg)
 {
 	static double us[2000];
@@ -515,7 +515,7 @@ static double beside_holes(unsigned n)
 	return median(s.us, SOME);
 }
 
-/* What an address within one of n allocations in stream order belongs to. */
+/* Finds the allocation of an address within one of n, made in stream order. */
 static double within(unsigned n)
 {
 	CUdeviceptr *p = calloc(n, sizeof(*p));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a launch costs the worker up to the call of the device, which does nothing here:
+ * Cost of a launch in the worker up to the call of the device, which does nothing here:
  * decoding, finding objects, the gate, counting; and, through a window, receiving from
  * another thread, while the device takes as long as a driver does. Processor time of the
  * worker's thread, the least of many bursts, so that it may run beside other work. Usage:

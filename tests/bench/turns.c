@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a process waits for on the device while another one copies to the host, by how
- * long the turns of both on the copy engines are.
+ * Wait of a process on the device while another one copies to the host, by the length of
+ * the turns that both have on the copy engines.
  *
  *	bench_turns [soft|cuda] [US...]
  *

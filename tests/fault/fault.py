@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the fault tests share: a private daemon, programs, a guest that says what it likes."""
+"""Common part of the fault tests: a private daemon, programs, a guest that says what it likes."""
 import ctypes
 import glob
 import json

@@ -139,7 +139,7 @@ static cudaError_t give(const slot *s)
 	return e;
 }
 
-/* What lies there is as allocate() left it. */
+/* Opens memory of another process, in which everything is as allocate() left it. */
 static cudaError_t open_given(slot *s, unsigned long long bytes, const char *hex)
 {
 	unsigned char *h = (unsigned char *)&handle;

@@ -43,7 +43,7 @@ __global__ void change(unsigned *p, unsigned n, unsigned a, unsigned b)
 		p[i] = p[i] * a + b;
 }
 
-/* Its address is in memory, not among the arguments. */
+/* Changes a buffer whose address is in memory, not among the arguments. */
 __global__ void change_nth(unsigned *const *table, unsigned k, unsigned n, unsigned a,
 			   unsigned b)
 {
@@ -106,7 +106,7 @@ static unsigned below(unsigned n)
 	return (unsigned)(state >> 33) % n;
 }
 
-/* What it takes of the device, about: small ones share 2 MiB. */
+/* Bytes of the device that a buffer takes, about: small ones share 2 MiB. */
 static size_t cost(const buffer &b)
 {
 	size_t bytes = b.n * 4, chunk = 2 << 20;

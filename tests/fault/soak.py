@@ -21,11 +21,11 @@ from fault import Daemon, Told, kill, patient, wait_for
 
 MIB = 1 << 20
 TENANTS = ["a", "b", "c", "d", "e"]
-# Of the device, for each tenant: 300 % together.
+# Part of the device for each tenant: 300 % together.
 SHARE = 0.6
 PROGRAMS = 2 # of a tenant at a time, besides the one that stays
 CHUNK = {"soft": "128K", "cuda": "2M"}
-# What programs have besides their buffers: pools, slabs, chunks that are not full.
+# Memory of programs besides their buffers: pools, slabs, chunks that are not full.
 SLACK = 4
 END_SECONDS = 60
 # More than malloc keeps of what was freed, also where MALLOC_PERTURB_ touches all of it.
@@ -78,7 +78,7 @@ class Resident:
         self.wrong += [self.told.say(line) for line in (f"a 2 {size}", "l 2 3", "c 2", "f 2")]
 
     def end(self):
-        """What it has more than at the beginning, and what was wrong."""
+        """List of what the worker has more than at the beginning, and of what was wrong."""
         self.wrong += [self.told.say(f"c {slot}") for slot, _ in self.kept]
         now = self.has()
         print(f"worker {self.worker} before and after: {self.before} {now}")
@@ -195,7 +195,7 @@ class Soak:
 
 
     def wait_until_back(self):
-        """What was moved by hand comes when it is used."""
+        """Memory that was moved by hand comes when it is used."""
         for r in self.residents:
             r.step(1 * MIB)
         try:

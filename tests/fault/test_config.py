@@ -37,7 +37,7 @@ class Check(FaultTest):
 
 
 class Added(FaultTest):
-    """What is added while it runs obeys what the file has to."""
+    """Tenants added while weftd runs obey the rules of those in the file."""
 
     def refused(self, d, *words):
         r = subprocess.run([program("weftctl"), "--control", d.path("control"), *words],
@@ -164,7 +164,7 @@ class Reload(FaultTest):
 
 
 class Manager(FaultTest):
-    """What a service manager is told."""
+    """Notifications to a service manager."""
 
     def test_notifications(self):
         with tempfile.TemporaryDirectory() as top, \

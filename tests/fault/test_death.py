@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever of a program, its worker or its door dies first: what it held is gone within a
-second, and nobody else notices."""
+"""Death of a program, its worker or its door, whichever is first: what it held is gone within
+a second, and nobody else notices."""
 import os
 import signal
 import subprocess

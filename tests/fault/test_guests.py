@@ -171,7 +171,7 @@ class Guests(FaultTest):
             self.assertLess(len(lines), 12 * (seconds + 2) + 10)
 
     def test_removing_a_tenant_does_not_wait(self):
-        """Its worker takes seconds to end; others are served meanwhile."""
+        """The tenant's worker takes seconds to end; others are served meanwhile."""
         with Daemon(config=TENANTS) as d:
             with ask(d.socket("bad")) as g:
                 self.assertEqual(g.welcome()[0], 0)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a worker or a door that was taken over still has in its hands: what it inherited, its
+"""Means of a worker or a door that was taken over: what it inherited, its
 log, its user, and what it leaves behind. tests/unit/host/sandbox.c tries the system calls."""
 import os
 import shutil
@@ -26,8 +26,8 @@ done
 """
 
 
-# Likewise: the first sends weftd a descriptor that takes ten minutes to close, in one of several
-# ways; the others wait for guests.
+# In place of weft-worker, too: the first sends weftd a descriptor that takes ten minutes to close,
+# in one of several ways; the others wait for guests.
 SLOW = r"""#!%(python)s
 import array, os, socket, struct, time
 ctl = socket.socket(fileno=3)
@@ -131,7 +131,7 @@ class Inherited(unittest.TestCase):
             for pid in children(d):
                 wait_for(lambda p=pid: status(p, "Seccomp") == "2", 5, "it has a filter")
                 self.assertEqual(status(pid, "NoNewPrivs"), "1")
-                # Whose memory nobody may look at belongs to root in /proc.
+                # A process whose memory nobody may look at belongs to root in /proc.
                 self.assertEqual(os.stat(f"/proc/{pid}/fd").st_uid, 0)
 
     @unittest.skipIf(os.geteuid(), "only root's daemon can have many users")
@@ -254,7 +254,7 @@ class TakenOver(unittest.TestCase):
                 text = d.log()
                 self.assertNotIn("\nweftd: info: forged", text)
                 self.assertIn("]: weftd: info: forged", text)
-                # What may be written at once, and what is added to each line.
+                # As much as may be written at once, and what is added to each line.
                 self.assertLess(len(text), 256 << 10)
                 for pid in evil:
                     os.kill(pid, 9)
@@ -277,7 +277,7 @@ class TakenOver(unittest.TestCase):
                 with fault.Guest(d.socket("a")) as g:
                     g.send(fault.hello())
                     wait_for(lambda: d.sessions("a"), 10, "it has a session")
-                    # What was granted before five looks, five looks, and as many again.
+                    # The grants before five looks, five looks, and as many again.
                     until = time.monotonic() + 15
                     while time.monotonic() < until and d.sessions("a"):
                         time.sleep(0.1)

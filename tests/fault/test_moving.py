@@ -98,7 +98,7 @@ class Programs(unittest.TestCase):
             print(f"{policy}: asked {mover.asked} times: {d.ctl('get', 'local')}")
 
     def test_all_of_it(self):
-        """What is free is what is not allocated, wherever that is at the moment."""
+        """All that is not allocated is free, wherever the rest is at the moment."""
         for i, policy in enumerate(("random", "lru")):
             with fault.Daemon("--memory", "128M", *SWAP, "--placement", policy) as d:
                 mover = Mover(d, "local", fault.SEED + i)

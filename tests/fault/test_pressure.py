@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What programs do with device memory, while it goes out and comes back all the time."""
+"""Work of programs on device memory, while it goes out and comes back all the time."""
 import unittest
 
 import fault

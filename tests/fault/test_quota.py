@@ -43,7 +43,7 @@ class Quota(FaultTest):
             self.assertEqual(d.memory_used(), 0)
 
     def test_worker_memory(self):
-        """What sessions make their workers hold is one sum for the tenant."""
+        """Memory that sessions make their workers hold is one sum for the tenant."""
         limit = 24 << 20
         with Daemon("--memory", "256M",
                     config=f"[tenant one]\nworker.memory.max = {limit}\n[tenant two]\n") as d:
@@ -71,7 +71,7 @@ class Quota(FaultTest):
             self.assertEqual(again.say("e 0 20000")[0], 0)
 
     def test_one_after_the_other(self):
-        """What a program had is there for the next, however it ended."""
+        """Memory and session of a program are there for the next, however it ended."""
         for swap in ([], ["--swap", "1G"]):
             with Daemon("--memory", "300M", *swap,
                         config="[tenant one]\nmemory.max = 256M\n") as d:
@@ -84,7 +84,7 @@ class Quota(FaultTest):
                     g.process.wait(patient(10))
 
     def test_one_after_a_slow_one(self):
-        """So too if what served it has not noticed yet that it is gone."""
+        """A program may come before its predecessor's worker has noticed the end."""
         for limit in ("memory.max = 256M", "sessions.max = 1"):
             with Daemon("--memory", "300M", config=f"[tenant one]\n{limit}\n") as d:
                 g = Grabber(d, "one")

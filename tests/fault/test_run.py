@@ -16,7 +16,8 @@ import unittest
 import fault
 from fault import Daemon, FaultTest, patient, program
 
-# Of a test's own making: a worker would take the library in there for the driver's.
+# LD_LIBRARY_PATH is for single tests to set: a worker would take the library in there for the
+# driver's.
 os.environ.pop("LD_LIBRARY_PATH", None)
 
 INSIDE = "WEFT_TEST_INSIDE"

@@ -8,7 +8,7 @@ import unittest
 from fault import Daemon, FaultTest, Told, patient, wait_for
 
 MIB = 1 << 20
-# What has been idle for so long is moved out of reach.
+# Time after which idle memory is moved out of reach.
 IDLE_SECONDS = 5.2
 TENANTS = "[tenant a]\nmemory.max = 1G\n[tenant b]\nmemory.max = 1G\n"
 
@@ -57,7 +57,7 @@ class Sharing(FaultTest):
             self.assertEqual(who.say(f"c {slot}"), (0, 0))
 
     def assert_same(self, maker, taker, slot):
-        """What one writes the other sees, all of it."""
+        """The taker sees all that the maker writes, and the maker what the taker does."""
         self.assert_kept(maker, slot)
         self.assert_kept(taker, slot)
         self.assertEqual(maker.say(f"l {slot} 1"), (0, 0))
@@ -176,7 +176,7 @@ class Sharing(FaultTest):
             self.end_all(d)
 
     def test_no_room(self):
-        """It is shared in host memory, and paid for there."""
+        """Memory that has no room is shared in host memory, and paid for there."""
         config = TENANTS.replace("b]", "b]\nmemory.min = 64M")
         with swapping(64, "--chunk", "2M", config=config) as d:
             a, b, other = self.keeper(d, "a"), self.keeper(d, "b"), self.keeper(d, "a")
@@ -198,7 +198,7 @@ class Sharing(FaultTest):
             self.end_all(d)
 
     def test_while_a_kernel_runs(self):
-        """That does not end: it is not waited for."""
+        """A kernel that does not end is not waited for."""
         with swapping(64, "--chunk", "2M") as d:
             a, other = self.keeper(d, "a"), self.keeper(d, "a")
             self.assertEqual(a.say(f"a 0 {10 * MIB}"), (0, 0))

@@ -199,7 +199,7 @@ class Swap(FaultTest):
             self.end(a)
 
     def test_no_limit_is_the_device(self):
-        """Who was promised no more than the device has is refused what it has not."""
+        """A tenant without a promise beyond the device is refused what the device has not."""
         with swapping(64, 256, "[tenant a]\n[tenant b]\n") as d:
             a, b = self.keeper(d, "a"), self.keeper(d, "b")
             self.assertEqual(a.say(f"a 0 {66 * MIB}")[0], OUT_OF_MEMORY)
@@ -221,7 +221,7 @@ class Swap(FaultTest):
             self.assert_empty(d)
 
     def test_host_memory_exhausted(self):
-        """What does not fit is refused, and nobody else notices."""
+        """An allocation that does not fit is refused, and nobody else notices."""
         with swapping(64, 16) as d:
             a, b = self.keeper(d, "a"), self.keeper(d, "b")
             self.fill(a, range(10), 6)
@@ -463,7 +463,7 @@ class Swap(FaultTest):
             self.assert_empty(d)
 
     def test_fault_in_a_kernel_whose_memory_is_to_move(self):
-        """It dies of its own fault only, and who waits for its memory gets it."""
+        """The program dies of its own fault only, and who waits for its memory gets it."""
         with swapping(64, 256) as d:
             for rounds in (1, 1000, 20000, 40000):
                 a, b = self.keeper(d, "a"), self.keeper(d, "b")
@@ -482,7 +482,7 @@ class Swap(FaultTest):
                 self.assert_empty(d)
 
     def test_work_that_does_not_end(self):
-        """It is not interrupted; who wants its memory gets that of others, or waits."""
+        """The kernel is not interrupted; who wants its memory gets that of others, or waits."""
         with swapping(64, 256, TWO + "[tenant c]\nmemory.max = 1G\n") as d:
             p = d.run("endless", 40, tenant="a")
             until_running(p)

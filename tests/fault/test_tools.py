@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the tools print: weftctl's tables, JSON and sentences; starts and ends of weftd."""
+"""Output of the tools: weftctl's tables, JSON and sentences; starts and ends of weftd."""
 import json
 import os
 import pty

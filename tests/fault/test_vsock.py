@@ -73,7 +73,7 @@ class Vsock(FaultTest):
         return self.children(p, "weft-vsock")[0]
 
     def wait_serving(self, p):
-        """Its server has a filter beside the keeper's."""
+        """Waits until the server has a filter beside the keeper's."""
         def confined():
             servers = self.children(p, "weft-vsock")
             return servers and filters(servers[0]) > filters(p.pid) > 0
@@ -87,7 +87,7 @@ class Vsock(FaultTest):
         self.assertEqual(s["NoNewPrivs"], ["1"], pid)
         self.assertEqual(s["Seccomp"], ["2"], pid)
         self.assertEqual(core_limit(pid), "0", pid)
-        # What may not be looked into is root's in /proc.
+        # A process that may not be looked into is root's in /proc.
         self.assertEqual(os.stat(f"/proc/{pid}/mem").st_uid, 0, pid)
 
     def assert_user(self, pid, uid):

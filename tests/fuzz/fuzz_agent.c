@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the host says to a VM's agent. Nothing is started: a program is a number, and one
- * that is killed has ended.
- */
+/* Words of the host to a VM's agent. Nothing is started: a program is a number, and one
+ * that is killed has ended. */
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>

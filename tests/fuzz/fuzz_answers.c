@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What weftctl makes of an answer: one of another version, or of somebody who is not
- * weftd. Input: one byte that says which request it answers, then the answer.
- */
+/* Answers that weftctl gets: one of another version, or of somebody who is not weftd.
+ * Input: one byte that says which request it answers, then the answer. */
 #include <stdint.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What workers say to weftd. One that was taken over says anything; the books stay whole,
- * and the device is not promised twice.
+ * Messages of workers to weftd. A worker that was taken over says anything; the books
+ * stay whole, and the device is not promised twice.
  *
  * Input: steps of four bytes: whose (and what else happens), message type, and two of its
  * numbers, which stand for sizes. What processes have of the device is any bytes.
@@ -95,7 +95,8 @@ static uint64_t number(uint8_t byte)
 	return byte == 255 ? UINT64_MAX : byte * 2 * MIB;
 }
 
-/* What weftd asked for last is answered with the right number, most of the time. */
+/* Sends a message; the last question of weftd is answered with the right number, most of
+ * the time. */
 static void say(unsigned i, const uint8_t *step)
 {
 	struct worker *w = &workers[i];
@@ -123,7 +124,8 @@ static void say(unsigned i, const uint8_t *step)
 	}
 }
 
-/* What processes have, as one says that was asked and waits for a guest: any bytes. */
+/* Reports any bytes as the memory of processes, as a worker that was asked and waits for
+ * a guest. */
 static void say_holders(const uint8_t *bytes, size_t n)
 {
 	struct msg m = {.type = MSG_HOLDERS, .bytes = number(bytes[0])};

@@ -85,7 +85,7 @@ static void hand_on(struct server *s)
 	close(fd);
 }
 
-/* What was taken must be fit for serving, or at least for ending. */
+/* Takes over. State that was taken must be fit for serving, or at least for ending. */
 static void receive(int from, int after_crash)
 {
 	static struct server s;

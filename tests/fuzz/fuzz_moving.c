@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What weftd says to a worker about its memory, weftd having gone mad. Input: records of
+ * Messages of weftd to a worker about its memory, weftd having gone mad. Input: records
+ * of
  *
  *	type (1 byte), id (1 byte), result (1 byte, negative), bytes (1 byte: its low bits
  *	shifted by its high ones), total (1 byte, likewise)
@@ -95,7 +96,7 @@ static void *visit(void *arg)
 	return NULL;
 }
 
-/* Who is given it is nobody. */
+/* Exports memory to nobody. */
 static int export(void *arg, const struct share_part *x, uint8_t *name)
 {
 	memset(name, 1, sizeof(((struct space_share *)0)->name));
@@ -165,7 +166,7 @@ static void check_worker(struct listener *l)
 	struct msg m = {.type = MSG_ANSWER, .result = -ENOMEM};
 	uint8_t *buf = malloc(sizes[BUFFERS - 1]);
 
-	/* Whatever it asked for may have been drained: ids are few. */
+	/* Answers that it asked for may have been drained: ids are few. */
 	for (m.id = 1; l->giver && !atomic_load(&l->given); m.id = m.id % 64 + 1) {
 		(void)moving_told(l->moving, &m);
 		sched_yield();

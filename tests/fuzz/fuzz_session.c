@@ -132,7 +132,7 @@ static int ipc_export(void *arg, const struct share_part *x, uint8_t *name)
 	return 0;
 }
 
-/* What a worker that was taken over has exported: the name says what. */
+/* Opens an export of a worker that was taken over: the name says what it is. */
 static int open_any(const uint8_t *name, struct share_part *x)
 {
 	x->fd = fds_any(name[1], (size_t)name[2] << 16);

@@ -71,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct loopback_opts o = {.carrier = WIRE_CARRIER_STREAM, .output = output};
 	struct loopback lb;
 
-	/* What a socket takes at once. */
+	/* A socket takes no more at once. */
 	if (!size || size > 150000 || loopback_init(&lb, &o) < 0)
 		return 0;
 	if (data[0] & 1) {

@@ -401,7 +401,8 @@ static void step(struct input *in)
 	}
 }
 
-/* What children sent is closed beside the loop (loop/aside.c). */
+/* True once as many files are open as before: descriptors from children are closed beside
+ * the loop (loop/aside.c). */
 static bool closed_to(unsigned before)
 {
 	for (unsigned i = 0; i < CLOSED_MS; i++) {

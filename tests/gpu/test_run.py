@@ -199,7 +199,7 @@ def test_memory_promised_twice():
 
 
 def test_ratio():
-    """Of two runs: what takes twice as long is at 0.5, what there is twice of at 2."""
+    """Ratios of two runs: what takes twice as long is at 0.5, what there is twice of at 2."""
     def report(rate, took, seconds):
         rows = [{"metric": m, "what": m, "unit": "u", "weft": {"values": [v, v]}}
                 for m, v in (("launch_rate", rate), ("launch_sync", took))]

@@ -38,7 +38,7 @@ def kind(param):
 
 
 def stub_params(entry):
-    """The same, as the description has it."""
+    """Parameters of the stub, as the description has them."""
     from emit_guest import c_param
     return [kind(p) for p in map(c_param, entry.fields) if p]
 

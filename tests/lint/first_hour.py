@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a newcomer is told where something is missing or mistyped."""
+"""Messages to a newcomer where something is missing or mistyped."""
 import contextlib
 import importlib.machinery
 import importlib.util

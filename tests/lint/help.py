@@ -18,7 +18,7 @@ PROGRAMS = {
     "hostd/weft-door": ("hostd/door/main.c", "weft-worker.8"),
     "qemu-device/weft-vsock": ("qemu-device/main.c", "weft-vsock.1"),
 }
-# They say what they are.
+# Options whose names say what they are.
 PLAIN = {"help", "version"}
 
 
@@ -28,7 +28,7 @@ def read(*path):
 
 
 def words_of(usage, option):
-    """What --help says of an option, on its line or on the next."""
+    """Words of --help about an option, on its line or on the next."""
     m = re.search(rf"^ +(?:-\w, )?--{option}\b[^\n]*(?:\n {{20,}}[^\n]*)*", usage, re.M)
     if not m:
         return None

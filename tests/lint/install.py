@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `meson install` gives is complete, holds nothing of the tests, and works.
+"""An installation by `meson install` is complete, holds nothing of the tests, and works.
 
     install.py BUILD PROGRAM
 
@@ -28,7 +28,7 @@ WANTED = {
         "weft-run.1", "weft-vsock.1", "weftctl.1", "weftd.conf.5", "weft-worker.8",
         "weftd.8")),
 }
-# What others add: service files.
+# Files that others add: service files.
 MORE = ("lib/systemd/*", "lib/sysusers.d/*", "lib/tmpfiles.d/*")
 
 

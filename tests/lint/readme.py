@@ -21,7 +21,7 @@ def commands(text):
 
 
 def unbuilt(build, text):
-    """What the README's commands use below build/ that its ninja command does not make."""
+    """Files below build/ that the README's commands use and its ninja command does not make."""
     target = re.search(r"ninja -C build (\w+)", text)[1]
     made = subprocess.run(["ninja", "-C", build, "-t", "query", target], check=True,
                           capture_output=True, text=True).stdout.replace("|", " ").split()

@@ -56,7 +56,7 @@ static void CUDART_CB never(void *arg)
 	((seen *)arg)->runs++;
 }
 
-/* It ends the context. */
+/* Functions and callbacks when a fault ends the context. */
 static void lost(cudaStream_t st)
 {
 	static seen s[4], f;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every compatibility program shares: error checks, a reproducible random source and
- * the verdict. A program compares what the device computed with the same computation on
- * the CPU, prints one line "PASS name" or "FAIL name: why", and exits 0 or 1.
+ * Common part of the compatibility programs: error checks, a reproducible random source
+ * and the verdict. A program compares what the device computed with the same computation
+ * on the CPU, prints one line "PASS name" or "FAIL name: why", and exits 0 or 1.
  */
 #ifndef WEFT_PATH_CHECK_H
 #define WEFT_PATH_CHECK_H

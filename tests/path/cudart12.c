@@ -43,7 +43,7 @@ static void *sym(const char *name)
 		}                                                                        \
 	} while (0)
 
-/* Its address is what the runtime knows the kernel by. */
+/* The runtime knows the kernel by the address of this function. */
 static void saxpy_stub(void)
 {
 }

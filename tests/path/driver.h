@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the programs that use the driver API directly share. */
+/* Common part of the programs that use the driver API directly. */
 #ifndef WEFT_PATH_DRIVER_H
 #define WEFT_PATH_DRIVER_H
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What may be called while a stream is being captured, and what ends the capture: by the
- * capture's mode, from its own thread, from another one, and from one that has made
- * itself relaxed. Checks what CUDA documents or what was seen on an H200; with the
- * argument --table it prints all of it instead, to be compared with a real driver's:
+ * Calls that are allowed while a stream is being captured, and calls that end the
+ * capture: by the capture's mode, from its own thread, from another one, and from one
+ * that has made itself relaxed. Checks what CUDA documents or what was seen on an H200;
+ * with the argument --table it prints all of it instead, to be compared with a real
+ * driver's:
  *
  *	./drv_capture_calls --table > native
  *	weft-run -- ./drv_capture_calls --table | diff native -

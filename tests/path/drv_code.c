@@ -67,7 +67,7 @@ static void wait_at_least(size_t bytes)
 	}
 }
 
-/* What the kernel writes to p. */
+/* Returns the value that the kernel writes to p. */
 static uint64_t run(CUmodule mod, const char *name, CUdeviceptr p)
 {
 	void *params[] = { &p };

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What goes with a context goes when it ends, by cuDevicePrimaryCtxReset(), the last
- * release or cuCtxDestroy(): pinned and registered memory, streams, events, modules,
- * arrays, texture objects and what they take of the process. What belongs to another
- * context stays.
+ * Objects of a context go when it ends, by cuDevicePrimaryCtxReset(), the last release or
+ * cuCtxDestroy(): pinned and registered memory, streams, events, modules, arrays, texture
+ * objects and what they take of the process. Objects of another context stay.
  */
 #include <dlfcn.h>
 #include <sys/mman.h>

@@ -31,7 +31,7 @@ static void deep_stack(void)
 		CK(cuCtxDestroy(all[i]));
 }
 
-/* Its event must be one of the context that the stream has, after any number of lives. */
+/* A sleeper's event must be one of its stream's context, after any number of lives. */
 static void *sleeper(void *arg)
 {
 	for (int i = 0; i < RESETS; i++) {

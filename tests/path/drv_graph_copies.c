@@ -21,7 +21,7 @@ enum kind {
 static const char *const kind_names[KINDS] = {"device", "pageable", "pinned",
 					      "registered", "array"};
 
-/* What is copied, and the larger thing that it lies in on both sides; widths in bytes. */
+/* Shape of a copy, and of the larger thing around it on both sides; widths in bytes. */
 struct shape {
 	const char *name;
 	size_t w, h, d;

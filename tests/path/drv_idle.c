@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is said to be done is done: threads put functions into streams that they share,
- * and whenever a stream or an event is said to be done, all have run that were put there
- * before. Questions are asked again and again, since the library answers some by itself.
+ * Work that is said to be done is done: threads put functions into streams that they
+ * share, and whenever a stream or an event is said to be done, all have run that were put
+ * there before. Questions are asked again and again, since the library answers some by
+ * itself.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -308,7 +308,7 @@ int main(int argc, char **argv)
 	usleep(100000); /* its maker's worker ends meanwhile */
 	REQUIRE(word_at(l) == 0x55555555 && word_at(l + LARGE - 4) == 0x55555555);
 	CK(cuIpcCloseMemHandle(l));
-	/* Its maker's end may not be known everywhere yet. */
+	/* The end of its maker may not be known everywhere yet. */
 	for (unsigned i = 0; i < 1000; i++) {
 		if (cuIpcOpenMemHandle(&l, theirs, 1) != CUDA_SUCCESS)
 			break;

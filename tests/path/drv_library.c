@@ -97,7 +97,7 @@ static void two_contexts(CUdevice dev)
 	CK(cuLibraryUnload(lib));
 }
 
-/* Of a library nothing is known to be wrong until something of it is asked for. */
+/* A library that is bad loads: its error comes when something of it is asked for. */
 static void bad_library(const void *image, CUresult later)
 {
 	unsigned n = 7;

@@ -199,7 +199,7 @@ static void *other_turns(void *arg)
 	return NULL;
 }
 
-/* Whoever is told that launches were made makes his after them. */
+/* A thread that is told that launches were made makes its own after them. */
 static void threads(void)
 {
 	struct relay r = {.turn = 0};

@@ -83,9 +83,9 @@ static bool kept(CUmemoryPool pool, CUstream st)
 }
 
 /*
- * What a stream has freed it may have again at once, with what was queued in between. A
- * pool may lose at any moment what it only keeps, to somebody who needs it, so that is
- * seen at one of several tries.
+ * A stream may have again at once the memory that it has freed, with what was queued in
+ * between. A pool may lose at any moment what it only keeps, to somebody who needs it, so
+ * the reuse is seen at one of several tries.
  */
 static void reuse(CUmemoryPool pool, CUstream st)
 {

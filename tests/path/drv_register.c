@@ -57,7 +57,7 @@ static int may_be_mapped(void)
 	return 1;
 }
 
-/* What the device has of the memory is what the program has. */
+/* Checks that the device and the program have the same in the memory. */
 static void same_on_device(const uint64_t *at, size_t n, CUdeviceptr dev, uint64_t *room)
 {
 	CK(cuMemcpyDtoH(room, dev, n * sizeof(*at)));

@@ -114,7 +114,8 @@ static void threads(unsigned at_a_time)
 	}
 }
 
-/* What the legacy stream has before: a kernel that writes where the host reads. */
+/* A small copy comes behind the legacy stream's work: a kernel that writes where the host
+ * reads. */
 static void behind(void)
 {
 	uint32_t *shared, word = 7;

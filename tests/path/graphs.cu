@@ -133,7 +133,7 @@ static void fork_join(void)
 	CK(cudaStreamDestroy(s2));
 }
 
-/* The same shape with other parameters. */
+/* An update keeps the shape and changes parameters. */
 static void update(void)
 {
 	dev_array<int> a(n);
@@ -226,7 +226,7 @@ static void queries(cudaStream_t s)
 	REQUIRE(id != 0 && g != nullptr && count == 1 && deps[0] != nullptr);
 }
 
-/* What may not be done while a stream is being captured, and what that does to it. */
+/* Calls that are refused during a stream's capture, and their effect on it. */
 static void rules(void)
 {
 	dev_array<int> a(n);

@@ -319,7 +319,7 @@ static void CUDART_CB late(void *arg)
 	usleep(30000);
 }
 
-/* What the device still uses nobody else gets. */
+/* Memory that the device still uses goes to nobody else. */
 static void freed_in_use(void)
 {
 	int *p = pinned(4000, 0), *d, *q[16];
@@ -370,7 +370,7 @@ static void wrong(void)
 		fail("a kernel wrote where no host memory is");
 }
 
-/* What is on its way when memory is unregistered still arrives there. */
+/* Data on its way when memory is unregistered still arrives there. */
 static void unregistered_in_use(void)
 {
 	const size_t bytes = 64 << 10;

@@ -17,7 +17,7 @@ __global__ void add(int *p)
 	atomicAdd(p, 1);
 }
 
-/* The same error is kept until it is asked for. */
+/* An error is kept until it is asked for. */
 static void expect_kept(void)
 {
 	EXPECT(cudaPeekAtLastError(), NO_IMAGE);

@@ -62,7 +62,7 @@ static void CUDART_CB until_wanted(void *arg)
 	l->over = true;
 }
 
-/* What a thread has left in its default stream is no business of the next thread's. */
+/* Work left in a thread's default stream is no business of the next thread's. */
 static void default_streams()
 {
 	dev_array<int> c(1);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Which chunks: against a sort of all of them.
- */
+/* Choice of chunks: against a sort of all of them. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

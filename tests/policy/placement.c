@@ -55,7 +55,7 @@ Test(placement, share)
 	struct placement_tenant t[3] = {tenant(100, 10, 0), tenant(100, 80, 40),
 					tenant(100, 10, 40)};
 
-	/* What the first does not want goes to the others. */
+	/* Bytes that the first does not want go to the others. */
 	cr_assert_eq(p->share(&device, t, 3, 0), 10);
 	cr_assert_eq(p->share(&device, t, 3, 1), 45);
 	cr_assert_eq(p->share(&device, t, 3, 2), 45);
@@ -278,7 +278,7 @@ Test(placement, returns)
 	cr_step(p->returns(&d, t, 3, &s), s, 1, 4);
 }
 
-/* What is free is promised to who has little already. */
+/* Free memory is promised to the tenant that has little already. */
 Test(placement, returns_up_to_the_share)
 {
 	struct placement_tenant t[2] = {tenant(100, 60, 20), tenant(100, 20, 60)};
@@ -293,7 +293,7 @@ Test(placement, returns_up_to_the_share)
 	cr_step(p->returns(&d, t, 2, &s), s, 0, 4);
 }
 
-/* It is kept beside the shares, after what is promised. */
+/* The reserve is kept beside the shares, after what is promised. */
 Test(placement, reserve)
 {
 	struct placement_tenant t[2] = {tenant(100, 60, 10), tenant(100, 40, 10)};
@@ -304,7 +304,7 @@ Test(placement, reserve)
 	d.reserve = 10;
 	cr_assert_eq(p->share(&d, t, 2, 0), 45);
 	cr_step(p->relieve(&d, t, 2, &s), s, 0, 14);
-	/* What is away comes back into what is left beside it. */
+	/* Memory that is away comes back into what is left beside the reserve. */
 	t[0] = tenant(100, 46, 24);
 	d.free = 14;
 	cr_step(p->returns(&d, t, 2, &s), s, 1, 4);
@@ -387,7 +387,7 @@ static struct placement_tenant any_tenant(uint64_t *rng)
 	return t;
 }
 
-/* What a decision may never be, whatever the numbers. */
+/* Checks rules that hold for any decision, whatever the numbers. */
 static void check_leaves(const struct placement_device *d,
 			 const struct placement_tenant *t, uint32_t n, int r,
 			 const struct placement_step *s)

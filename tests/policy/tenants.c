@@ -95,7 +95,7 @@ static void look(struct sim *s)
 	s->d.reserve = s->p->scarce(&s->d, s->t, s->n) ? s->reserve : 0;
 }
 
-/* What is promised, within the tenant's own limits. */
+/* Bytes promised to a tenant, within its own limits. */
 static uint64_t promised(const struct placement_tenant *t, uint64_t bytes)
 {
 	bytes = bytes < t->high ? bytes : t->high;
@@ -130,7 +130,7 @@ static void grant(struct sim *s, uint32_t i, uint64_t bytes)
 	trace(s, 3, i, bytes);
 }
 
-/* What could leave the device for one that asks. */
+/* Bytes that could leave the device for a tenant that asks. */
 static uint64_t can_go(const struct sim *s, uint32_t asks)
 {
 	uint64_t sum = 0;
@@ -189,7 +189,7 @@ static void check_above(const struct sim *s, const struct placement_step *step)
 		  t->resident > s->p->share(&s->d, s->t, s->n, step->tenant));
 }
 
-/* What weftd does when nobody waits. Each tenant's memory goes one way only. */
+/* Does weftd's work while nobody waits. Each tenant's memory goes one way only. */
 static void settle(struct sim *s)
 {
 	uint32_t out = 0, in = 0;
@@ -221,7 +221,7 @@ static uint64_t low_of(const struct placement_tenant *t)
 	return low < t->resident + t->away ? low : t->resident + t->away;
 }
 
-/* Of the reserve, what is not promised to tenants. */
+/* Part of the reserve that is not promised to tenants. */
 static uint64_t kept(const struct sim *s)
 {
 	uint64_t left = s->d.total;
@@ -296,7 +296,7 @@ static void limits(struct sim *s, uint32_t i)
 	t->low = random_below(&s->rng, 4) ? 0 : random_below(&s->rng, 2 * part);
 	if (s->rough)
 		return;
-	/* What is kept of a promise is whole chunks. */
+	/* Promises are kept in whole chunks. */
 	t->min -= t->min % CHUNK;
 	t->high -= t->high % CHUNK;
 	t->max -= t->max % CHUNK;
@@ -441,7 +441,8 @@ static void greedy_and_late(uint64_t reserve)
 		cr_assert_leq(s.t[1].resident, share + CHUNK);
 		cr_assert_eq(s.d.free, s.reserve);
 
-		/* It goes, and what had to give way is back as far as there is room. */
+		/* The latecomer goes, and memory that had to give way is back as far as
+		 * there is room. */
 		leave(&s, 1);
 		settle(&s);
 		cr_assert_eq(s.t[0].resident, s.d.total - s.reserve);
@@ -461,7 +462,7 @@ Test(tenants, greedy_and_late)
 	greedy_and_late(8 * CHUNK);
 }
 
-/* What there is is taken from the reserve, and who is above its share fills it up. */
+/* An allocation is taken from the reserve, and a tenant above its share fills that up. */
 Test(tenants, reserve)
 {
 	struct sim s;

@@ -34,7 +34,7 @@ void gpu_fini(struct gpu *g);
 /* Parses and lowers; replaces what was loaded. 0, or -errno with g->log set. */
 int gpu_load(struct gpu *g, const char *ptx);
 
-/* The same from a file of $PTX_DIR. */
+/* Loads a file of $PTX_DIR as gpu_load() does. */
 int gpu_load_file(struct gpu *g, const char *name);
 
 /* Device memory, zeroed, 64 KiB aligned, readable and writable. */
@@ -49,7 +49,7 @@ enum simt_status gpu_launch(struct gpu *g, const char *kernel, uint32_t grid,
 enum simt_status gpu_launch_together(struct gpu *g, const char *kernel, uint32_t grid,
 				     uint32_t block, const void *params);
 
-/* The same on num CPU threads. */
+/* Runs a grid as gpu_launch() does, on num CPU threads. */
 enum simt_status gpu_launch_threads(struct gpu *g, const char *kernel, uint32_t grid,
 				    uint32_t block, const void *params, unsigned num);
 

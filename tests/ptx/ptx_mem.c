@@ -102,7 +102,7 @@ static s64 sx(u64 v, unsigned bits)
 	  "cp.async.wait_all; ld.shared.u64 %d, [%r1+8]; }",                             \
 	  "lll-", (u32)b)
 
-/* What is in memory afterwards, and what the instruction returned. */
+/* Results in memory afterwards, and values that the instruction returned. */
 #define NEW(insn, ty) insn " ld.global." ty " %d, [%i];"
 #define ATOMICS(X)                                                                       \
 	X(add_n, NEW("red.global.add.u32 [%i], %b;", "u32"), "iii-", a + b)              \

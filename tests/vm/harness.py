@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the VM tests share: TAP output, a guest image, the probe's host side."""
+"""Common part of the VM tests: TAP output, a guest image, the probe's host side."""
 import os
 import subprocess
 import sys

@@ -22,7 +22,7 @@ PAGE = os.path.join(TOP, "vm-images", "own-vm.md")
 LIBRARIES = ("libcuda.so.1", "libnvidia-ml.so.1")
 RULE = "70-weft-window.rules"
 BOOT_SECONDS = 60
-# What the guest of the tests lacks. udevadm does what the rule says for the window alone.
+# Commands that the guest of the tests lacks. udevadm does what the rule says for the window alone.
 STAND_INS = {
     "usermod": '#!/bin/sh\n[ "$*" = "-a -G video user" ]\n',
     "udevadm": r"""#!/bin/sh
@@ -53,7 +53,7 @@ def block(text, heading, n=0):
 
 
 class Host:
-    """What stands below "On the host" and "QEMU", with files of a directory of its own."""
+    """Commands below "On the host" and "QEMU", with files of a directory of its own."""
 
     def __init__(self, build_dir, tmp, initrd, kernel):
         self.build_dir, self.tmp, self.initrd, self.kernel = build_dir, tmp, initrd, kernel

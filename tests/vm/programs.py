@@ -15,7 +15,7 @@ from weftvm import daemon
 
 BOOT_SECONDS = 60
 PROGRAM_SECONDS = 120
-# So many sessions have a part of a window of WINDOW_MIB.
+# Sessions that have a part of a window of WINDOW_MIB.
 WINDOW_MIB = 256
 SLICES = 4
 # More at once than have room in the window.

@@ -112,7 +112,7 @@ def floods(d, bad, good):
         j.kill(signal.SIGKILL)
         j.wait(30)
     check(d.wait_no_sessions("bad", patient(5)), "sessions are left behind")
-    # Its window is garbage now: it still has the socket.
+    # The window of "bad" is garbage now: it still has the socket.
     honest(bad)
 
 

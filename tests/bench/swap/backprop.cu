@@ -30,7 +30,7 @@ __host__ __device__ static inline float squash(float x)
 	return x / (1.0f + (x < 0.0f ? -x : x));
 }
 
-/* Of squash() where it gave y: (1 - |y|)^2. */
+/* Slope of squash() where it gave y: (1 - |y|)^2. */
 __host__ __device__ static inline float slope(float y)
 {
 	float a = 1.0f - (y < 0.0f ? -y : y);

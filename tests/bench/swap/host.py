@@ -13,7 +13,7 @@ WAIT_SECONDS = 60
 
 
 class Failure(Exception):
-    """What was measured went wrong: no number comes of it."""
+    """A measurement that went wrong: no number comes of it."""
 
 
 class Program:

@@ -185,7 +185,7 @@ def shares(bench):
         with d.run("a", argv) as a:
             arrive = sample(args.arrive, lambda: a.said("full"))
             with d.run("b", argv) as b:
-                # What b took last may still be on its way out of a.
+                # Memory that b took last may still be on its way out of a.
                 sample(args.together, lambda: b.said("full") and apart() <= allowed)
                 _, first, _, second, _ = samples[-1]
                 a.end()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What measure.py makes of samples, and that it runs, with a device that is too small.
+"""Results of measure.py from samples, and a run of it on a device that is too small.
 
     WEFT_BUILD=build test_measure.py
 """

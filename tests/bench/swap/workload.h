@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the workloads of memory over-commitment share:
+ * Common part of the workloads of memory over-commitment:
  *
  *	PROGRAM [KIB [STEPS [wait]]]
  *
- * allocates about KIB of device memory, works on it STEPS times, compares every
- *byte of the result with the same computation on the CPU, and prints
+ * allocates about KIB of device memory, works on it STEPS times, compares every byte of
+ * the result with the same computation on the CPU, and prints
  *
- *	ready FREE DEVICE	the context is there, nothing is allocated yet;
- *bytes free, the device's name loaded		the memory is allocated and
- *filled took SECONDS BYTES TRAFFIC	time of the steps, bytes allocated, and
- *bytes that the steps read and wrote at least PASS name	or FAIL name:
- *why
+ *	ready FREE DEVICE		the context is there, nothing is allocated yet;
+ *					bytes free, the device's name
+ *	loaded				the memory is allocated and filled
+ *	took SECONDS BYTES TRAFFIC	time of the steps, bytes allocated, and bytes
+ *					that the steps read and wrote at least
+ *	PASS name			or FAIL name: why
  *
- * With "wait" it reads a line of input after "ready", "loaded" and "took", so
- *that two of them can be brought to work at the same time. Kernels and the CPU
- *round alike
- * (-fmad=false), and sums that many threads build are sums of integers, so
- *results are equal to the last bit. With WORKLOAD_MANAGED the memory is
- *cudaMallocManaged's.
+ * With "wait" it reads a line of input after "ready", "loaded" and "took", so that two of
+ * them can be brought to work at the same time. Kernels and the CPU round alike
+ * (-fmad=false), and sums that many threads build are sums of integers, so results are
+ * equal to the last bit. With WORKLOAD_MANAGED the memory is cudaMallocManaged's.
  */
 #ifndef WEFT_SWAP_WORKLOAD_H
 #define WEFT_SWAP_WORKLOAD_H
@@ -63,7 +62,7 @@ struct workload {
       fail("nobody says go on");
   }
 
-  /* What is launched in the steps, so that its code is there. */
+  /* Loads the code of the kernels that the steps launch. */
   template <class... F> void loaded(F... kernels) {
     cudaFuncAttributes a;
 
@@ -100,7 +99,7 @@ template <class T> struct work_array {
   work_array(workload &w, const std::vector<T> &v) : work_array(w, v.size()) {
     CK(cudaMemcpy(p, v.data(), n * sizeof(T), cudaMemcpyHostToDevice));
   }
-  /* The same bytes as on the CPU, or the program ends. */
+  /* Ends the program unless the bytes are those on the CPU. */
   void must_equal(const std::vector<T> &want, const char *what) const {
     std::vector<T> got(n);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the benchmark programs share. Each prints lines "METRIC VALUE". */
+/* Common part of the benchmark programs. Each prints lines "METRIC VALUE". */
 #ifndef WEFT_GPU_BENCH_H
 #define WEFT_GPU_BENCH_H
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benchmarks in Python share."""
+"""Common part of the benchmarks in Python."""
 import statistics
 import time
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the compatibility programs share: comparisons that end the program when they fail."""
+"""Common part of the compatibility programs: comparisons that end the program when they fail."""
 import os
 import sys
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests/gpu/run is made of."""
+"""Parts of tests/gpu/run."""

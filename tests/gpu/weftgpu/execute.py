@@ -101,7 +101,7 @@ class Side:
                     status = "ok" if code == 0 else "fail"
                 except subprocess.TimeoutExpired:
                     code, status = 124, "time"
-                # What it left behind, too.
+                # The processes that it left behind, too.
                 end_group(p)
                 took = time.monotonic() - start
                 out.seek(0)

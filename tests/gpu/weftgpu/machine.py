@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the numbers were measured on."""
+"""The machine on which the numbers were measured."""
 import os
 import platform
 import shutil
