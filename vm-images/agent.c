@@ -331,7 +331,7 @@ static bool step(struct agent *a)
 		{.fd = a->sig_fd, .events = POLLIN},
 	};
 
-	/* What the connection before this one was told may never have arrived. */
+	/* Messages on the connection before this one may never have arrived. */
 	finish_jobs(a);
 	if (a->sock < 0)
 		return true;

@@ -31,8 +31,8 @@
 
 /* Connections that have not said hello yet. One more waits in the listen queue. */
 #define PENDING_MAX 64
-/* Those and the ones that wait for weftd: as many as a tenant may have sessions, and
- * lanes of a session that come at once. */
+/* Connections in all, with the ones that wait for weftd: as many as a tenant may have
+ * sessions, and lanes of a session that come at once. */
 #define CONNS_MAX 4608
 /* A guest writes its hello right after connecting. */
 #define HELLO_TIMEOUT_NS (5 * NSEC_PER_SEC)
@@ -124,7 +124,7 @@ static int accept_one(struct door *d)
 	return (errno == EMFILE || errno == ENFILE) && d->n ? listen_for(d, false) : 0;
 }
 
-/* What weftd calls a connection. */
+/* Number by which weftd knows a connection. */
 static uint32_t conn_id(const struct door *d, const struct conn *c)
 {
 	static_assert(CONNS_MAX <= 1 << 13, "the rest counts");
@@ -193,7 +193,7 @@ static int on_conn(struct door *d, struct conn *c, bool closed)
 {
 	int r = c->state == CONN_PENDING ? look(d, c, closed) : 0;
 
-	/* Its hello and its end may have come together. */
+	/* The guest's hello and its end may have come together. */
 	return r == 0 && c->state == CONN_WAITING && closed ? left(d, c) : r;
 }
 
@@ -290,7 +290,7 @@ static int loop(struct door *d)
 	return r;
 }
 
-/* Its own, those that wait, and one that is on its way. */
+/* Descriptors of a door: its own, those of connections that wait, and one on its way. */
 #define FILES_MAX (CONNS_MAX + 16)
 
 static int start(struct door *d, struct sandbox *box)

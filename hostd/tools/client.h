@@ -34,7 +34,7 @@ int client_ask(struct client *c, struct json_object *request, struct json_object
  */
 int client_wait_end(struct client *c);
 
-/* What went wrong, in words: what weftd said, or why it could not. */
+/* Words for a failure: weftd's own, or why it could not answer. */
 const char *client_error(int error, struct json_object *answer);
 
 /* A request {"cmd": cmd}. */

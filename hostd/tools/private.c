@@ -176,7 +176,7 @@ int private_start(const struct private_opts *o, struct private_daemon *ret_d)
 	r = fd_read_full(ready_r, &c, 1);
 	d.lifeline = fd_steal(&life_w);
 	if (r < 0) {
-		/* It has said why. */
+		/* The daemon has said why. */
 		private_stop(&d);
 		return -ENODEV;
 	}

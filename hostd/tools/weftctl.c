@@ -103,7 +103,7 @@ static void print_tenants(const struct options *o, struct json_object *a, bool d
 	table_print(&t, stdout);
 }
 
-/* Those that run, or have ended: these hold nothing any more. */
+/* Prints sessions that run, or that have ended and hold nothing any more. */
 static void print_sessions(const struct options *o, struct json_object *list, bool ended)
 {
 	static const struct table_column running[] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a process gives up before it looks at a guest's first byte. In order:
+ * Rights that a process gives up before it looks at a guest's first byte. In order:
  *
  *	1. a session and process group of its own, no descriptors but its own (early)
  *	2. files, by Landlock: before any thread is there, since it holds for the caller's
@@ -69,10 +69,8 @@ struct sandbox {
 	const char *absent;
 };
 
-/*
- * Who that user is: NAME, UID:GID or NULL as above. Returns 0, -ENOENT, or -EPERM for
- * root.
- */
+/* Finds the user and group of `user`: NAME, UID:GID or NULL as above. Returns 0, -ENOENT,
+ * or -EPERM for root. */
 int sandbox_ids(const char *user, uid_t *ret_uid, gid_t *ret_gid);
 
 /* A file that a process of that kind needs and nobody has made yet, or NULL. */

@@ -136,7 +136,8 @@ static const struct sandbox_call calls_worker[] = {
 	WHEN(clone, "threads only",
 	     BITS(0, CLONE_THREAD | CLONE_VM | CLONE_NAMESPACES,
 		  CLONE_THREAD | CLONE_VM)),
-	/* What it is asked lies in memory; glibc goes back to clone. */
+	/* Arguments of clone3 lie in memory, where a filter cannot look; glibc goes back
+	 * to clone. */
 	REFUSED(clone3, ENOSYS),
 	CALL(set_robust_list),
 	CALL(rseq),
@@ -248,7 +249,7 @@ static const struct sandbox_call calls_connector[] = {
 #define NAMESPACE(flag) REFUSED_WHEN(clone, EPERM, #flag, BITS(0, flag, flag))
 
 /*
- * What neither weftd nor a driver that opens its device asks for: other processes'
+ * Calls that neither weftd nor a driver that opens its device makes: other processes'
  * memory, the system as a whole, name spaces and mounts, networks, and parts of the
  * kernel that are new or seldom used.
  */

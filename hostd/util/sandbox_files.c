@@ -36,7 +36,7 @@
 #define FS_DEVICE                                                                        \
 	(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR |                    \
 	 LANDLOCK_ACCESS_FS_WRITE_FILE | FS_IOCTL_DEV)
-/* Of these, what a rule about a file and not about a directory may name. */
+/* Rights that a rule about a file and not about a directory may name. */
 #define FS_OF_FILES                                                                      \
 	(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE |                  \
 	 LANDLOCK_ACCESS_FS_EXECUTE | FS_TRUNCATE | FS_IOCTL_DEV)
@@ -50,8 +50,8 @@ struct allowed {
 	uint64_t access;
 };
 
-/* What libcuda.so.1 and the libraries that it loads open. /proc/self is this process's
- * directory and nobody else's. */
+/* Files that libcuda.so.1 and the libraries that it loads open. /proc/self is this
+ * process's directory and nobody else's. */
 static const struct allowed allowed_cuda[] = {
 	{"/dev/nvidia*", FS_DEVICE},
 	{"/dev/null", FS_DEVICE},
@@ -159,7 +159,7 @@ static int allow_below(const struct rules *rs, const char *path, uint64_t access
 	struct landlock_path_beneath_attr a = {.parent_fd = fd};
 	struct stat st;
 
-	/* What is not there is not needed. */
+	/* A file that is not there is not needed. */
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return 0;
 	if (!S_ISDIR(st.st_mode))

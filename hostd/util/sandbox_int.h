@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the sandbox's files share. */
+/* Common part of the sandbox's files. */
 #ifndef WEFT_UTIL_SANDBOX_INT_H
 #define WEFT_UTIL_SANDBOX_INT_H
 

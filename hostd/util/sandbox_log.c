@@ -32,7 +32,7 @@ struct watcher {
 	uint64_t said[SAID_MAX]; /* hashes */
 };
 
-/* Which argument is a path, and which the flags of an open. */
+/* Tells which argument of a call is a path, and which the flags of an open. */
 static bool opens(int nr, unsigned *ret_path, unsigned *ret_flags)
 {
 	*ret_path = nr == SCMP_SYS(open) ? 0 : 1;
@@ -100,7 +100,7 @@ static void look_at_path(struct watcher *w, const struct seccomp_notif *q, unsig
 				NULL);
 	else
 		real = realpath(path, NULL);
-	/* What is not there is not found either way. */
+	/* A file that is not there is not found either way. */
 	if (real && *path == '/' && !sandbox_may_open(w->kind, real, write)) {
 		snprintf(line, sizeof(line), "open %s%s", path,
 			 write ? " for writing" : "");
@@ -147,7 +147,7 @@ static _Noreturn void watch(enum sandbox_kind kind, int sock)
 	struct seccomp_notif_resp *a;
 	char c;
 
-	/* Whoever has our other descriptors is to notice when the process ends. */
+	/* The other ends of the parent's descriptors are to notice when that ends. */
 	if (dup2(sock, 3) < 0 || close_range(4, ~0u, 0) < 0)
 		_exit(1);
 	sock = 3;
@@ -220,7 +220,7 @@ int sandbox_watch(enum sandbox_kind kind)
 		watch(kind, pair[1]);
 	}
 	close(pair[1]);
-	/* It reads our paths. */
+	/* The watcher reads our paths. */
 	prctl(PR_SET_PTRACER, pid, 0, 0, 0);
 	notify = load(kind);
 	if (notify < 0)

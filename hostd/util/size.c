@@ -22,7 +22,7 @@ static int unit_shift(const char *s, unsigned *ret_shift)
 	return *s ? -EINVAL : 0;
 }
 
-/* So much of a unit, rounded down; digits that matter to no byte are left out. */
+/* Part of a unit in bytes, rounded down; digits that matter to no byte are left out. */
 static uint64_t part_of(const char *digits, unsigned shift)
 {
 	uint64_t n = 0, of = 1;

@@ -11,7 +11,7 @@ import time
 PORT = 22886
 VERSION = 1
 HEADER = struct.Struct("<IIB3x")
-# What we keep of one program's output: a guest may print for ever.
+# Bytes kept of one program's output: a guest may print for ever.
 MAX_OUTPUT = 16 << 20
 
 

@@ -118,11 +118,11 @@ class Daemon:
         return answer
 
     def sessions(self, tenant):
-        """Those that run, of one tenant."""
+        """Sessions of one tenant that run."""
         return self.ask("list", tenant=tenant)["sessions"]
 
     def record(self, tenant, name, seconds=2):
-        """What the latest ended session of a program did."""
+        """Record of the latest ended session of a program."""
         deadline = time.monotonic() + seconds
         while True:
             found = [r for r in self.ask("info", tenant=tenant)["ended"]

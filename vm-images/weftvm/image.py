@@ -10,7 +10,7 @@ from .kernel import Error
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LIBDIR = "usr/lib/x86_64-linux-gnu"
 
-# What programs built on the host ask of it; guest and host are the same Debian.
+# Libraries that programs built on the host need; guest and host are the same Debian.
 LIBRARIES = ("libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1",
              "libutil.so.1", "libgcc_s.so.1", "libstdc++.so.6")
 

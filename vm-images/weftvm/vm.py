@@ -202,7 +202,7 @@ class VM:
         return job
 
     def kill(self, sig=signal.SIGKILL):
-        """What a crash of the VM looks like."""
+        """Ends the VM as a crash would."""
         self.qemu.send_signal(sig)
         self.qemu.wait()
 
