@@ -20,7 +20,7 @@
 #define LANES_MAX     65536u
 #define POOL_DEFAULT  2u
 #define POOL_MAX      64u
-/* What the software device and a real one can move, both ends included. */
+/* Sizes of pieces that the software device and a real one can move, both ends included. */
 #define CHUNK_MIN         (128ull << 10)
 #define CHUNK_MAX         (64ull << 20)
 #define CHUNK_DEFAULT     (8ull << 20) /* SPACE_PIECE says why */

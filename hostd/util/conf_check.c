@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is right line by line and wrong as a whole. */
+/* Checks of settings that are right line by line and wrong as a whole. */
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
@@ -234,7 +234,7 @@ static void check_memory(struct check *k, const struct conf_tenant *t)
 		    size_format(device + k->c->swap, b, sizeof(b)));
 }
 
-/* What is promised to all has to be there. */
+/* Memory that is promised to all tenants together has to be there. */
 static void check_promises(struct check *k)
 {
 	uint64_t device = device_size(k->c);

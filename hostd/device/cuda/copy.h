@@ -27,7 +27,7 @@ CUresult cuda_fill(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 CUresult cuda_copy_end(struct dev_ctx *ctx, struct dev_stream *st);
 /* True if all rows lie in memory that the guest may name. */
 bool cuda_copy_ok(struct device *dev, const struct dev_copy_2d *c);
-/* The same of a fill; width counts elements. */
+/* True if a fill stays in memory that the guest may name; width counts elements. */
 bool cuda_fill_ok(struct device *dev, CUdeviceptr dst, size_t pitch, unsigned elem_bytes,
 		  size_t width, size_t height);
 

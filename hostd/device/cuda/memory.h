@@ -33,10 +33,8 @@ CUresult cuda_host_map(struct dev_ctx *ctx, CUdeviceptr addr, uint64_t size, int
 		       uint64_t offset);
 CUresult cuda_host_unmap(struct dev_ctx *ctx, CUdeviceptr addr);
 
-/*
- * What a context has registered goes with it: it is registered again in another one, or
- * in the next that is made. The context must be current.
- */
+/* Memory that a context has registered goes with it: it is registered again in another
+ * one, or in the next that is made. The context must be current. */
 void cuda_host_leave(struct dev_ctx *ctx);
 void cuda_host_adopt(struct dev_ctx *ctx);
 

@@ -17,7 +17,7 @@ static inline void cuda_may_print(struct dev_ctx *ctx)
 		atomic_store_explicit(&ctx->may_print, true, memory_order_relaxed);
 }
 
-/* The same, if a kernel of the context can have printed. */
+/* Flushes printed output if a kernel of the context can have printed. */
 static inline void cuda_output_look(struct dev_ctx *ctx)
 {
 	if (atomic_load_explicit(&ctx->may_print, memory_order_relaxed))

@@ -12,7 +12,7 @@ bool cuda_mem_op(struct device *dev, const struct dev_mem_op *op,
 /* A word of pinned memory for a host function of a graph; -1: there is none left. */
 int cuda_slot_take(struct dev_ctx *ctx);
 void cuda_slot_drop(struct dev_ctx *ctx, int slot);
-/* What the word is between launches; one more once the function has run. */
+/* Returns the slot's word between launches; one more once the function has run. */
 uint32_t cuda_slot_rest(struct dev_ctx *ctx, int slot);
 /* A launch has got there: the token for host_func_done(); 0: it goes on. */
 uint64_t cuda_slot_stands(struct dev_ctx *ctx, int slot);
