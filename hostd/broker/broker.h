@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * weftd: who may have how much, and which worker serves whom. One thread and one loop, but
- * for what aside.c does; no guest bytes, no device. This is what its modules share; what
- * each of them offers is in its own header.
+ * weftd: who may have how much, and which worker serves whom. One thread and one loop,
+ * but for what aside.c does; no guest bytes, no device. This is what its modules share;
+ * what each of them offers is in its own header.
  */
 #ifndef WEFT_BROKER_BROKER_H
 #define WEFT_BROKER_BROKER_H
@@ -53,8 +53,8 @@ struct broker {
 	/* Reads file and command line; says itself what is wrong. */
 	int (*read_conf)(struct conf *ret);
 
-	/* Who deals with what workers and doors say, and with guests that wait whenever
-	 * there may be a worker for them: workers.c and door.c stand below those. */
+	/* Receivers of what workers and doors say, and of the news that there may be a
+	 * worker for guests that wait: workers.c and door.c stand below them. */
 	int (*on_message)(struct worker *w, const struct msg *m, int *fd);
 	void (*serve_guests)(struct broker *b);
 	const struct door_guests *guests;
@@ -91,7 +91,7 @@ struct broker {
 	bool prealloc_due, prealloc_again;
 	bool pressed;        /* the device is nearly full */
 	uint64_t room_at_ns; /* a worker to come waits for room at most until then */
-	/* What is set aside for workers that wait for guests: so many are kept, so many
+	/* Memory set aside for workers that wait for guests: so many are kept, so many
 	 * are there, and one takes so much. */
 	unsigned keep_ready, n_ready;
 	uint64_t overhead;

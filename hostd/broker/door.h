@@ -11,7 +11,7 @@ struct tenant;
 struct wire_hello;
 struct worker;
 
-/* What doors say of guests, to whoever queues them (b->guests). */
+/* Receiver of what doors say of guests (b->guests). */
 struct door_guests {
 	/* A guest has said hello; id is its door's number for it. */
 	void (*come)(struct tenant *t, const struct wire_hello *hello, uint32_t id);
@@ -21,18 +21,19 @@ struct door_guests {
 	void (*drop)(struct tenant *t);
 };
 
+/* Starts the tenant's door. Returns 0 or -errno. */
 int door_start(struct tenant *t);
-/* The door has said something. Returns 0 or -EPROTO. */
+/* Handles one message of the door. Returns 0 or -EPROTO. */
 int door_said(struct tenant *t, struct msg *m);
-/* The door is to tell a guest why it is refused (-errno), and to close its socket. */
+/* Has the door tell a guest why it is refused (-errno), and close its socket. */
 void door_refuse(struct tenant *t, uint32_t id, int error);
-/* The door ends for good when it has told those that are refused. */
+/* Ends the door for good when it has told those that are refused. */
 void door_close(struct tenant *t);
 /* Tells a worker of a guest, and the door to pass its socket there. Returns 0 or -errno:
  * the worker could not be told, and the guest still waits. */
 int door_pass(struct tenant *t, uint32_t id, struct worker *w, const struct msg *m,
 	      int window_fd);
-/* Starts doors that are due again. Returns when to be called again, or UINT64_MAX. */
+/* Timer (loop.h): starts doors that are due again. */
 uint64_t door_tick(void *broker, uint64_t now_ns);
 
 #endif

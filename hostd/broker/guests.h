@@ -9,13 +9,14 @@ struct broker;
 struct door_guests;
 struct tenant;
 
+/* Receives what doors say of guests. */
 extern const struct door_guests guests_of_doors;
 
-/* Refuses all of a tenant's. */
+/* Refuses all guests of a tenant that wait, with error (-errno). */
 void guests_refuse(struct tenant *t, int error);
 /* Brings guests that wait and workers that are ready together. */
 void guests_match(struct broker *b);
-/* Refuses who waited too long. Returns when to be called again, or UINT64_MAX. */
+/* Timer (loop.h): refuses guests that waited for too long. */
 uint64_t guests_tick(void *broker, uint64_t now_ns);
 
 #endif

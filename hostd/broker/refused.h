@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Refused: what guests asked for and did not get, for operators. */
+/* Refusals: what guests asked for and did not get, for operators. */
 #ifndef WEFT_BROKER_REFUSED_H
 #define WEFT_BROKER_REFUSED_H
 
@@ -23,7 +23,7 @@ struct refused_list {
 	struct refused *of;
 };
 
-/* What is in a worker's pages, checked. Frees nothing that was there; 0 or -ENOMEM. */
+/* Copies and checks what is in a worker's page; *ret is overwritten. 0 or -ENOMEM. */
 int refused_read(const struct worker_page *c, struct refused_list *ret);
 /* Adds up what several sessions were refused; what has no room is counted as others. */
 void refused_add(struct refused_list *sum, const struct refused_list *l);

@@ -14,7 +14,7 @@ struct json_object *reply_ok(void);
 struct json_object *reply_error(int error, const char *fmt, ...) _printf_(2, 3);
 /* Error for a name (may be NULL) that is no tenant's. */
 struct json_object *reply_no_tenant(struct broker *b, const char *name);
-/* What is wrong with the configuration as it is now, or NULL. */
+/* Error for a configuration that contradicts itself as it is now, or NULL. */
 struct json_object *reply_contradiction(struct broker *b);
 
 #endif

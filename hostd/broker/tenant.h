@@ -66,7 +66,7 @@ struct tenant {
 	uint64_t wmem_max, wmem; /* worker memory; granted */
 	struct list shares;      /* share.c */
 	unsigned n_shares;
-	/* Of what is granted, and of what is away: of shares whose maker has gone. */
+	/* Shares whose maker has gone: part of what is granted, and of what is away. */
 	uint64_t shared, shared_away;
 	unsigned sessions_max, n_sessions, n_waiting;
 	unsigned lanes_max;
@@ -76,9 +76,9 @@ struct tenant {
 	struct output_budget output;
 };
 
-/* Its last session or its door has ended: frees it if it was removed. */
+/* Frees a tenant that was removed, once its last session and its door have ended. */
 void tenant_try_release(struct tenant *t);
-/* Nobody waits any more for the end of a tenant. */
+/* Forgets who waits with arg for the end of a tenant (tenant_remove()). */
 void tenants_forget(struct broker *b, const void *arg);
 /* Listens on a Unix socket; a stale one is replaced, another kind of file is not. Returns
  * the descriptor or -errno; see sockfile.h for what errors mean. */
@@ -86,7 +86,7 @@ int listen_unix(struct broker *b, const char *path, mode_t mode,
 		struct sockfile *ret_file);
 struct tenant *tenant_find(struct broker *b, const char *name);
 
-/* A tenant's lines in the log about sessions that come and go, a second. */
+/* Lines in the log, of a tenant, about sessions that come and go, a second. */
 #define SESSION_LINES 10
 
 #endif

@@ -10,10 +10,10 @@ struct tenant;
 /* Makes the tenant, its socket and its window. Returns 0, -EEXIST or -errno; b->why then
  * says why. */
 int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **ret_t);
-/* Ends its sessions, too, without waiting for that; done(arg), if any, when all has
- * ended. */
+/* Ends a tenant and its sessions, without waiting for that; calls done(arg), if any, when
+ * all has ended. */
 void tenant_remove(struct tenant *t, void (*done)(void *arg), void *arg);
-/* After the last session. */
+/* Removes all tenants; after the last session. */
 void tenants_fini(struct broker *b);
 
 #endif

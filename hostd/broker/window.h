@@ -30,7 +30,7 @@ struct window {
 	struct log_limit log_limit;
 };
 
-/* What a daemon leaves for the next one; window_note.c. */
+/* Note that a daemon leaves for the next one; window_note.c. */
 struct window_note {
 	uint64_t dev, ino; /* of the file */
 	uint32_t key;
@@ -41,8 +41,8 @@ struct window_note {
 int window_note_read(const char *path, struct window_note *ret);
 int window_note_write(const char *path, const struct window_note *note);
 
-/* Who, beside root and the daemon's user, an existing window may belong to, and which
- * group may be able to write it. */
+/* Owner that an existing window may have beside root and the daemon's user, and the group
+ * that may be able to write it. */
 struct window_owner {
 	uid_t uid;
 	gid_t gid;
@@ -57,23 +57,23 @@ struct window_owner {
 int window_file_open(const char *path, uint64_t size, const struct window_owner *who,
 		     const struct window_note *known, bool *ret_created,
 		     const char **ret_why);
-/* Opens the file likewise, and writes its head; with the key that it had, if the note at
- * that path says that it is the same file. Returns 0 or -errno. */
+/* Opens a window, as window_file_open() does, and writes its head; with the key that it
+ * had, if the note at that path says that it is the same file. Returns 0 or -errno. */
 int window_open(struct window *w, const char *path, uint64_t size, const char *note,
 		const struct window_owner *who, const char **ret_why);
-/* Whether a part of it is for host memory. */
+/* Returns true if a part of the window is for host memory. */
 bool window_has_host(const struct window *w);
-/* A free slice. Returns its number or -ENOSPC. */
+/* Takes a free slice. Returns its number or -ENOSPC. */
 int window_take(struct window *w, struct msg_window *ret_slice);
 /*
- * What of a tenant's window a guest gets: a slice if it has mapped that window and one is
- * free, else no slice and why. If it has mapped the window the key is set, slice or not:
- * host memory can be shared. Returns the slice's number or -ENOSPC.
+ * Offers a guest part of its tenant's window: a slice if it has mapped that window and
+ * one is free, else no slice and why. If it has mapped the window the key is set, slice
+ * or not: host memory can be shared. Returns the slice's number or -ENOSPC.
  */
 int window_offered(struct tenant *t, const struct wire_hello *hello,
 		   struct msg_window *ret_slice);
 void window_give_back(struct window *w, int slice);
-/* A place for host memory of an owner. Returns 0, -ENOSPC or -ENOMEM. */
+/* Takes a place for host memory of an owner. Returns 0, -ENOSPC or -ENOMEM. */
 int window_host_take(struct window *w, uint64_t bytes, const void *owner,
 		     uint64_t *ret_offset);
 /* Ends the owner's place that begins there. Returns its size, 0 if there is none. */
@@ -82,7 +82,8 @@ uint64_t window_host_give_back(struct window *w, uint64_t offset, const void *ow
 void window_host_drop(struct window *w, const void *owner);
 /* Removes the note, and the file if it was made here: no VM is to have it any more. */
 void window_remove(struct window *w);
-/* The file stays: a VM has it mapped and finds it again in the next daemon. */
+/* Closes the window. Its file stays: a VM has it mapped and finds it again in the next
+ * daemon. */
 void window_fini(struct window *w);
 
 #endif

@@ -6,8 +6,8 @@
 struct msg;
 struct worker;
 
-/* A worker that is ready, or serves a session, has said something; fd (may be -1) is taken over if it
- * is set to -1. A negative return ends the worker. */
+/* A worker that is ready, or serves a session, has said something; fd (may be -1) is
+ * taken over if it is set to -1. A negative return ends the worker. */
 int worker_said(struct worker *w, const struct msg *m, int *fd);
 
 #endif

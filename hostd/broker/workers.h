@@ -28,7 +28,7 @@ enum worker_state {
 	WORKER_SESSION,  /* serves one */
 };
 
-/* What a worker was asked to move. */
+/* Moves that a worker was asked for. */
 struct worker_move {
 	uint32_t out_id, in_id; /* 0: nothing */
 	uint64_t room;          /* of host memory, offered for what goes out */
@@ -41,8 +41,8 @@ struct worker_move {
 	uint64_t busy_since_ns; /* of these the first; 0: none */
 	bool stuck;             /* nobody waits for it; memory/stuck.c */
 	bool at_gate;           /* it will say whether it gets quiet */
-	/* Until then it is not asked for more, has nothing more to give, gets nothing
-	 * back. */
+	/* Times until which it is not asked for more, has nothing more to give, gets
+	 * nothing back. */
 	uint64_t busy_ns, empty_ns, full_ns;
 	uint64_t gave_ns;    /* when something was moved out last */
 	uint64_t by_hand_ns; /* when an operator moved it out: not back before it works */
@@ -65,7 +65,7 @@ struct worker {
 	uint64_t away_shared; /* of that, what others have, too: it stays there */
 	uint64_t freed_early; /* told of before what moves out had arrived there */
 	bool was_away;        /* once */
-	/* In use when policies were told last, and when that was more than before. */
+	/* Use when policies were told last, and when that was more than before. */
 	uint64_t used_seen, used_ns;
 	struct worker_move move;
 	struct list waiters; /* its own; good if there are any */
@@ -97,7 +97,7 @@ struct worker {
 	uint64_t granted_most[HELD_TIMES];
 };
 
-/* What remains of a session that has ended. */
+/* Record of a session that has ended. */
 struct session_record {
 	uint64_t session;
 	char tenant[CONF_NAME_MAX + 1];
@@ -113,16 +113,17 @@ struct session_record {
 void workers_fill(struct broker *b);
 /* A worker that waits for a guest, or NULL. */
 struct worker *workers_ready(struct broker *b);
-/* Gives it to the guest with that number of the tenant's door. Returns 0, -EAGAIN (there
- * will be memory for it in a moment) or -errno (there is none). */
+/* Gives a ready worker to the guest with number id of the tenant's door. Returns 0,
+ * -EAGAIN (there will be memory for it in a moment) or -errno (there is none). */
 int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *hello,
 		  uint32_t id);
-/* A worker that was asked with this number whether its program is there has answered. */
+/* Notes the answer of a worker that was asked with number id whether its program is
+ * there. */
 void workers_here(struct worker *w, uint32_t id);
 /* Ends a session's worker now. */
 void worker_kill(struct worker *w);
 void workers_fini(struct broker *b);
-/* Returns when to be called again, or UINT64_MAX. */
+/* Timer (loop.h): starts workers that are due, ends those that do not end. */
 uint64_t workers_tick(void *broker, uint64_t now_ns);
 
 #endif

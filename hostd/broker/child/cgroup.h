@@ -8,16 +8,16 @@
 struct broker;
 struct tenant;
 
-/* Opens the subtree that is ours, if there is one: b->cgroup. Says so in the log. Moves
- * this process into a leaf of it. */
+/* Opens the subtree that is ours, if there is one, as b->cgroup; moves this process into
+ * a leaf of it. Logs what it finds. */
 void cgroups_open(struct broker *b);
-/* Makes a tenant's, with its limits: t->cgroup. What fails is logged. */
+/* Makes a tenant's cgroup, t->cgroup, with its limits. Failures are logged. */
 void cgroup_new(struct tenant *t);
-/* Its limits have changed, or the device is known. */
+/* Sets a cgroup's limits: the tenant's have changed, or the device is known. */
 void cgroup_limits(const struct tenant *t);
-/* Moves a process into it, in a moment. */
+/* Moves a process into a tenant's cgroup, in a moment. */
 void cgroup_enter(const struct tenant *t, pid_t pid);
-/* Removes it; all processes have ended. */
+/* Removes a tenant's cgroup; all its processes have ended. */
 void cgroup_end(struct tenant *t);
 
 #endif

@@ -13,7 +13,7 @@ struct broker;
 
 #define OUTPUT_LINE 512 /* bytes of it; what is longer goes on in the next */
 
-/* What those who share it may write; zero-initialise. */
+/* Budget of bytes for those that share it; zero-initialise. */
 struct output_budget {
 	uint64_t bytes, at_ns;
 };
@@ -33,14 +33,14 @@ struct output {
  * Returns 0 or -errno. */
 int output_open(struct broker *b, struct output *o, const char *program,
 		struct output_budget *budget, int *ret_fd);
-/* Logs the last of it. */
+/* Logs what is left of the output, and ends it. */
 void output_close(struct output *o);
-/* Bytes of a child: lines end, what cannot be printed becomes '?'. */
+/* Logs bytes of a child line by line; what cannot be printed becomes '?'. */
 void output_take(struct output *o, const char *bytes, size_t n);
-/* Reads on where it was too much. Returns when to be called again, or UINT64_MAX. */
+/* Timer (loop.h): reads on where there was too much. */
 uint64_t output_tick(void *broker, uint64_t now_ns);
 
-/* What has met guests, for the log and for terminals. */
+/* Cleans text that came from a guest, for the log and for terminals. */
 static inline void clean_text(char *text)
 {
 	for (char *p = text; *p; p++) {

@@ -14,13 +14,14 @@ struct users {
 	uint64_t *taken;
 };
 
-/* Root's only; group_of as in sandbox_ids(). Returns 0 or -errno. */
+/* Takes n numbers from first on; root's only. group_of as in sandbox_ids(). Returns 0 or
+ * -errno. */
 int users_open(struct users *u, uint32_t first, uint32_t n, const char *group_of);
 void users_fini(struct users *u);
-/* Returns 0 if there is none. */
+/* Returns a number that nobody has, or 0 if there is none. */
 uint32_t users_take(struct users *u);
 void users_give_back(struct users *u, uint32_t uid);
-/* Whether a name space, whose map that is, has all of them. */
+/* Returns true if the name space with that uid_map has all of the n numbers. */
 bool users_known(const char *uid_map, uint32_t first, uint32_t n);
 
 #endif

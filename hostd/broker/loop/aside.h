@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What weftd's loop does not wait for. For the loop's thread only. */
+/* Work beside the loop, which does not wait for it. For the loop's thread only. */
 #ifndef WEFT_BROKER_ASIDE_H
 #define WEFT_BROKER_ASIDE_H
 
@@ -8,7 +8,7 @@
 struct loop;
 struct source;
 
-/* Once, before all others. Returns 0 or -errno. */
+/* Starts what does it; once, before all others. Returns 0 or -errno. */
 int aside_open(void);
 
 /* Closes a descriptor (-1: none) that somebody else made. */

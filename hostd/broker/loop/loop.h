@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop: one epoll that everything weftd waits for hangs on, in one thread. Its sources
- * and timers are given to it; nothing in a function that it calls may wait.
+ * The loop: one epoll that everything weftd waits for hangs on, in one thread. Its
+ * sources and timers are given to it; nothing in a function that it calls may wait.
  */
 #ifndef WEFT_BROKER_LOOP_H
 #define WEFT_BROKER_LOOP_H
@@ -36,9 +36,9 @@ int source_release(struct loop *l, struct source *src);
 void source_remove(struct loop *l, struct source *src);
 
 /*
- * Calls fn(arg, now) before each wait, in the order in which timers were added; it returns
- * when to be called again at the latest (clock_now_ns()), or UINT64_MAX: after the next
- * event. Returns 0 or -ENOSPC.
+ * Calls fn(arg, now) before each wait, in the order in which timers were added; it
+ * returns when to be called again at the latest (clock_now_ns()), or UINT64_MAX: after
+ * the next event. Returns 0 or -ENOSPC.
  */
 #define LOOP_TIMERS_MAX 16
 int loop_timer(struct loop *l, uint64_t (*fn)(void *arg, uint64_t now_ns), void *arg);

@@ -13,7 +13,7 @@ struct msg;
 struct source;
 struct tenant;
 
-/* What a worker or a door is to be told when it has read what came before. */
+/* Letters to a worker or a door, in order; the first waits for room in its socket. */
 struct outbox {
 	struct loop *loop;
 	struct source *src;
@@ -26,14 +26,14 @@ struct outbox {
 void outbox_init(struct outbox *o, struct loop *loop, struct source *src);
 void outbox_drop(struct outbox *o);
 /*
- * Tells it, now or when it has read what came before; descriptors (-1: none) stay the
- * caller's. Returns 0, -EMFILE (too many descriptors wait) or -errno: it has gone or is
- * broken.
+ * Sends m, now or when there is room after what came before; descriptors (-1: none)
+ * stay the caller's. Returns 0, -EMFILE (too many descriptors wait) or -errno: it has
+ * gone or is broken.
  */
 int outbox_tell(struct outbox *o, const struct msg *m, int fd0, int fd1);
-/* It has read all that it was told, as far as is known: for what can be left out. */
+/* Returns true if all was read, as far as is known: for what can be left out. */
 bool outbox_is_read(const struct outbox *o);
-/* Its socket can take more. Returns 0 or -errno: it has gone. */
+/* Sends on; the socket can take more. Returns 0 or -errno: the reader has gone. */
 int outbox_write(struct outbox *o);
 
 #endif

@@ -8,8 +8,8 @@
 struct tenant;
 struct worker;
 
-/* A session wants host memory, up to host.max; *ret_offset is its place in the VM's
- * window, or 0. Returns 0, -EDQUOT or -ENOSPC (the window is full). */
+/* Charges host memory, up to host.max; *ret_offset is its place in the VM's window, or 0.
+ * Returns 0, -EDQUOT or -ENOSPC (the window is full). */
 int account_host_charge(struct worker *w, uint64_t bytes, uint64_t *ret_offset);
 void account_host_uncharge(struct worker *w, uint64_t offset, uint64_t bytes);
 /*
@@ -18,16 +18,16 @@ void account_host_uncharge(struct worker *w, uint64_t offset, uint64_t bytes);
  * or -EDQUOT.
  */
 int account_wmem_charge(struct worker *w, uint64_t bytes);
-/* A lane more is about to be opened. Likewise. */
+/* Charges the worker memory of one more lane. Returns 0 or -EDQUOT. */
 int account_wmem_lane(struct worker *w);
 /* Lanes, those on their way to the worker included; as workers say. */
 unsigned account_lanes(const struct worker *w);
 unsigned account_lanes_tenant(const struct tenant *t);
-/* In use now, as workers say. */
+/* Worker memory in use now, in bytes, as workers say. */
 uint64_t account_wmem(const struct worker *w);
 uint64_t account_wmem_tenant(const struct tenant *t);
 
-/* All that the worker has, of both kinds. */
+/* Releases all memory of the worker, of both kinds; it has ended. */
 void account_host_drop(struct worker *w);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What worker processes really have of the device, beside what the ledger says. */
+/* Device memory that worker processes really have, beside what the ledger says. */
 #ifndef WEFT_BROKER_HELD_H
 #define WEFT_BROKER_HELD_H
 
@@ -12,12 +12,12 @@ struct worker;
 /* Looks in a row, a second apart (held.c). */
 #define HELD_TIMES 5
 
-/* Its process has so much of the device. */
+/* Compares what a worker's process has of the device, in bytes, with its grants. */
 void held_check(struct worker *w, uint64_t has);
-/* A worker says what all have; fd stays the caller's. Returns 0 or -EPROTO: nobody
- * asked. */
+/* Reads from fd, which stays the caller's, what a worker says that all processes have.
+ * Returns 0 or -EPROTO: nobody asked. */
 int held_said(struct worker *w, const struct msg *m, int fd);
-/* Returns when to be called again, or UINT64_MAX: when a session has begun. */
+/* Timer (loop.h): asks a worker once a second while there are sessions. */
 uint64_t held_tick(void *broker, uint64_t now_ns);
 
 #endif

@@ -10,16 +10,16 @@
 
 struct broker;
 
-/* Tells workers how much host memory to keep ready. Returns when to be called again. */
+/* Timer (loop.h): tells workers how much host memory to keep ready. */
 uint64_t prealloc_tick(void *broker, uint64_t now_ns);
 
-/* Who is granted memory, or moves it, often goes on doing so: no host memory is made
- * ahead for so long after that. */
+/* Pause after a grant or a move, in which no host memory is made ahead: more of them
+ * usually follow. */
 #define PREALLOC_PAUSE_NS (25 * NSEC_PER_MSEC)
-/* No session makes any ahead until then. */
+/* Stops all sessions making host memory ahead, until then. */
 void prealloc_pause(struct broker *b, uint64_t until_ns);
-/* Whoever was granted memory maps it now: until then no host memory is made for what
- * leaves, either. */
+/* Stops making host memory for what leaves, too, until a session has mapped what it was
+ * just granted. */
 void prealloc_mapping(struct broker *b, uint64_t until_ns);
 /* True if the device is so full that somebody may have to give way. */
 bool prealloc_pressed(struct broker *b);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reclaim: which session gives way when the device is full, and which gets memory back. */
+/* Reclaim: which session gives way when the device is full, and which gets memory back.
+ */
 #ifndef WEFT_BROKER_RECLAIM_H
 #define WEFT_BROKER_RECLAIM_H
 
@@ -9,8 +10,8 @@ struct broker;
 struct msg;
 struct worker;
 
-/* The worker says what has left, and then that nothing more will; from its message m. 0 or
- * -EPROTO: nobody asked. */
+/* The worker says what has left, and then that nothing more will; from its message m. 0
+ * or -EPROTO: nobody asked. */
 int reclaim_left(struct worker *w, const struct msg *m, uint64_t now_ns);
 int reclaim_ended(struct worker *w, const struct msg *m, uint64_t now_ns);
 /* The worker could move now (result 0), or its work still has not ended. */
@@ -21,8 +22,8 @@ int reclaim_returned(struct worker *w, const struct msg *m, uint64_t now_ns);
 void reclaim_end(struct worker *w);
 /* The worker is on its way out: what it was asked to move is not waited for. */
 void reclaim_ending(struct worker *w, uint64_t now_ns);
-/* Answers whom it can, asks who is to give way. Returns when to be called again, or
- * UINT64_MAX: when something has changed. */
+/* Timer (loop.h): answers waiters, asks sessions to give way. UINT64_MAX: call again when
+ * something has changed. */
 uint64_t reclaim_tick(void *broker, uint64_t now_ns);
 
 #endif

@@ -8,11 +8,11 @@
 struct broker;
 struct worker;
 
-/* Asked to give way, the worker did not get quiet. */
+/* Notes that a worker that was asked to give way did not get quiet. */
 void stuck_busy(struct worker *w, uint64_t now_ns);
-/* The worker has given way, or got quiet, or is about to end. */
+/* Notes that a worker has given way, or got quiet, or is about to end. */
 void stuck_end(struct worker *w);
-/* Ends one that keeps others below memory.min for too long. */
+/* Ends a worker that keeps others below memory.min for too long. */
 void stuck_tick(struct broker *b, uint64_t now_ns);
 
 #endif

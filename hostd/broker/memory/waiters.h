@@ -16,7 +16,7 @@ struct broker;
 struct tenant;
 struct worker;
 
-/* Before anybody of the tenant waits. */
+/* Makes a tenant's queues, which are empty. */
 void waiters_init(struct tenant *t);
 
 /* A session wants more: answers now, or when others have given way. part: what cannot be
@@ -63,8 +63,8 @@ struct waiter {
 	void *arg;
 };
 
-/* What is known of everybody while those who stand are looked at: read once, and again
- * after somebody was served. */
+/* One look at all who stand: the snapshot is read once, and again after somebody was
+ * served. */
 struct pass {
 	struct broker *b;
 	uint64_t now_ns;
@@ -73,20 +73,20 @@ struct pass {
 	struct snapshot now;
 };
 
-/* Reads it, if it is not known; shares included. Returns 0 or -ENOMEM. */
+/* Reads the pass's snapshot, if it is not known; with shares. Returns 0 or -ENOMEM. */
 int pass_read(struct pass *p);
 
-/* Answers whom it can. */
+/* Answers all that can be answered. */
 void waiters_serve(struct pass *p);
-/* Answers who has waited for too long, at most so many; returns how many of them. */
+/* Answers those that have waited for too long, at most `most`; returns how many. */
 unsigned waiters_expire(struct broker *b, uint64_t now_ns, unsigned most);
-/* It will not get more: a charge gets the rest in host memory, or is refused; others get
- * what there is. */
+/* Ends a wait that gets no more: a charge gets the rest in host memory, or is refused
+ * with result; others get what there is. */
 void waiter_fail(struct waiter *wt, int result);
 /* Lets those behind take the places of those who have been answered. Returns true if
  * there was one. */
 bool waiters_move_up(struct broker *b);
-/* Nobody is there any more to be answered. */
+/* Drops all waits of a worker, unanswered. */
 void waiters_drop(struct worker *w);
 
 #endif
