@@ -81,7 +81,13 @@ static int hear(struct tenant *t)
 
 	if (r == -EAGAIN || r == -EINTR)
 		return 0;
-	return r < 0 ? r : door_said(t, &m);
+	if (r < 0)
+		return r;
+	r = door_said(t, &m);
+	if (r == -EPROTO)
+		log_warning("tenant %s: door: message %s is refused", t->name,
+			    msg_name(m.type));
+	return r;
 }
 
 static void on_door(struct source *src, uint32_t events)

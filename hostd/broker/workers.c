@@ -415,9 +415,13 @@ static int hear(struct worker *w)
 	if (r < 0)
 		return r;
 	if (w->state != WORKER_STARTING || m.type != MSG_READY)
-		return w->b->on_message(w, &m, &fd0);
-	set_ready(w, &m);
-	return 0;
+		r = w->b->on_message(w, &m, &fd0);
+	else
+		set_ready(w, &m);
+	if (r == -EPROTO)
+		log_warning("worker %d: message %s is refused", w->child.pid,
+			    msg_name(m.type));
+	return r;
 }
 
 static void on_worker_ctl(struct source *src, uint32_t events)

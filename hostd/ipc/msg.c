@@ -1,14 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "base/fd.h"
+#include "base/macros.h"
 #include "ipc/msg.h"
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83
 #endif
+
+static const char *const names[] = {
+	[MSG_READY] = "READY",
+	[MSG_ATTACH] = "ATTACH",
+	[MSG_LANE] = "LANE",
+	[MSG_OPENED] = "OPENED",
+	[MSG_CHARGE] = "CHARGE",
+	[MSG_HOST_CHARGE] = "HOST_CHARGE",
+	[MSG_HOST_UNCHARGE] = "HOST_UNCHARGE",
+	[MSG_MEMORY] = "MEMORY",
+	[MSG_TENANT] = "TENANT",
+	[MSG_IPC_EXPORT] = "IPC_EXPORT",
+	[MSG_IPC_OPEN] = "IPC_OPEN",
+	[MSG_IPC_CLOSE] = "IPC_CLOSE",
+	[MSG_IPC_DROP] = "IPC_DROP",
+	[MSG_ANSWER] = "ANSWER",
+	[MSG_HELLO] = "HELLO",
+	[MSG_RECLAIM] = "RECLAIM",
+	[MSG_RECLAIMED] = "RECLAIMED",
+	[MSG_RESTORE] = "RESTORE",
+	[MSG_RESTORED] = "RESTORED",
+	[MSG_NEED] = "NEED",
+	[MSG_AWAY_FREED] = "AWAY_FREED",
+	[MSG_QUIET] = "QUIET",
+	[MSG_POOL] = "POOL",
+	[MSG_HOME] = "HOME",
+	[MSG_ENDING] = "ENDING",
+	[MSG_LEFT] = "LEFT",
+	[MSG_HERE] = "HERE",
+	[MSG_GONE] = "GONE",
+	[MSG_REFUSE] = "REFUSE",
+	[MSG_PASS] = "PASS",
+	[MSG_GUEST] = "GUEST",
+	[MSG_WMEM_CHARGE] = "WMEM_CHARGE",
+	[MSG_HOLDERS] = "HOLDERS",
+};
+static_assert(ARRAY_SIZE(names) == MSG_NUM, "a name for each");
+
+const char *msg_name(uint32_t type)
+{
+	return type < ARRAY_SIZE(names) && names[type] ? names[type] : "?";
+}
 
 int msg_send(int sock, const struct msg *m, int fd0, int fd1)
 {

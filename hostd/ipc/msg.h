@@ -133,6 +133,9 @@ enum msg_type {
 	MSG_NUM
 };
 
+/* Name of a message for the log, without MSG_; "?" for no message. A string constant. */
+const char *msg_name(uint32_t type);
+
 struct msg_window {
 	uint64_t offset, size; /* this session's slice; size 0: it has none */
 	uint32_t key;
