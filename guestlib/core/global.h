@@ -17,4 +17,10 @@ extern _Atomic unsigned global_count;
 /* True if addr lies in a variable that was asked for. Any thread; takes a lock. */
 bool global_covers(uint64_t addr);
 
+/*
+ * Remembers a variable of size bytes at addr, unless it lies in the band; any thread.
+ * Without memory it is not remembered, and unified copies take it for host memory.
+ */
+void global_remember(uint64_t addr, uint64_t size);
+
 #endif
