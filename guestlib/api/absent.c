@@ -10,7 +10,7 @@
 #include "object/context.h"
 #include "code/module.h"
 #include "core/process.h"
-#include "core/refuse.h"
+#include "object/refuse.h"
 
 /* ---- managed memory: no address is ever of it ---- */
 

@@ -21,7 +21,7 @@
 #include "core/integrity.h"
 #include "code/module.h"
 #include "core/process.h"
-#include "core/refuse.h"
+#include "object/refuse.h"
 
 #define HOOK_ENTRIES_A 1024
 #define HOOK_ENTRIES_B 14

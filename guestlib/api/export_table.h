@@ -4,7 +4,7 @@
 #define WEFT_GUEST_EXPORT_TABLE_H
 
 #include "core/guest.h"
-#include "core/refuse.h"
+#include "object/refuse.h"
 
 typedef void (*table_slot)(void);
 

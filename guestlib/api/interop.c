@@ -10,7 +10,7 @@
 #include <fcntl.h>
 
 #include "core/process.h"
-#include "core/refuse.h"
+#include "object/refuse.h"
 
 /* No resource exists. */
 static CUresult no_resource(void)

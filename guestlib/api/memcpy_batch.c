@@ -7,7 +7,7 @@
 #include "calls.h"
 #include "graph/capture.h"
 #include "core/process.h"
-#include "core/refuse.h"
+#include "object/refuse.h"
 
 /* The default stream of the legacy kind is refused. */
 static CUresult check_stream(CUstream stream, bool ptsz)

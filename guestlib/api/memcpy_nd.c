@@ -6,7 +6,7 @@
 #include "graph/capture.h"
 #include "object/hostmem.h"
 #include "core/process.h"
-#include "core/refuse.h"
+#include "object/refuse.h"
 
 /* One end of a descriptor, whatever its kind. */
 struct end {

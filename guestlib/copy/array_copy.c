@@ -14,7 +14,7 @@
 
 #include "object/array.h"
 #include "calls.h"
-#include "core/idle.h"
+#include "object/stream.h"
 #include "core/move.h"
 #include "core/process.h"
 #include "copy/stage.h"

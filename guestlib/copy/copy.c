@@ -19,7 +19,7 @@
 #include "copy/copy.h"
 #include "copy/copy_way.h"
 #include "object/extent.h"
-#include "core/idle.h"
+#include "object/stream.h"
 #include "object/hostmem.h"
 #include "core/move.h"
 #include "core/process.h"

@@ -2,7 +2,7 @@
 /* From the device to host memory that it cannot see. */
 #include "calls.h"
 #include "copy/copy_way.h"
-#include "core/idle.h"
+#include "object/stream.h"
 #include "core/move.h"
 #include "core/process.h"
 

@@ -4,7 +4,7 @@
 
 #include "calls.h"
 #include "copy/copy_way.h"
-#include "core/idle.h"
+#include "object/stream.h"
 #include "graph/graph.h"
 #include "object/hostmem.h"
 #include "core/move.h"

@@ -259,6 +259,19 @@ static void let_go(struct stage *s, struct shared_slot *h, struct guest_thread *
 	h->open = false;
 }
 
+/* Slots in hand get their marks. */
+static void thread_end(struct guest_thread *t)
+{
+	struct stage *s = t->stage;
+
+	if (!s || !t->lane || lane_dead(t->lane) || guest_gate())
+		return;
+	t->stage = NULL;
+	let_go(s, &s->small[STAGE_POSTED], t);
+	let_go(s, &s->small[STAGE_TAKEN], t);
+	stage_put(s, STAGE_TO_DEVICE, true);
+}
+
 bool stage_append(struct guest_thread *t, enum stage_small kind, uint64_t stream,
 		  size_t size, struct stage_piece *ret)
 {
@@ -267,8 +280,10 @@ bool stage_append(struct guest_thread *t, enum stage_small kind, uint64_t stream
 	struct stage *s = t->stage;
 	struct shared_slot *h;
 
-	if (!s && guest_process.host_size)
+	if (!s && guest_process.host_size) {
 		s = t->stage = stage_take(t, STAGE_TO_DEVICE);
+		t->at_end = thread_end;
+	}
 	if (!s)
 		return false;
 	h = &s->small[kind];
@@ -303,16 +318,4 @@ void stage_close(struct guest_thread *t, uint64_t stream)
 	}
 	ctx_let_go();
 	pthread_mutex_unlock(&lock);
-}
-
-void stage_thread_end(struct guest_thread *t)
-{
-	struct stage *s = t->stage;
-
-	if (!s || !t->lane || lane_dead(t->lane) || guest_gate())
-		return;
-	t->stage = NULL;
-	let_go(s, &s->small[STAGE_POSTED], t);
-	let_go(s, &s->small[STAGE_TAKEN], t);
-	stage_put(s, STAGE_TO_DEVICE, true);
 }

@@ -71,8 +71,7 @@ enum stage_small {
 bool stage_append(struct guest_thread *t, enum stage_small kind, uint64_t stream,
 		  size_t size, struct stage_piece *ret);
 
-/* The stream ends, or the thread: slots in hand get their marks. */
+/* The stream ends: slots in hand get their marks. */
 void stage_close(struct guest_thread *t, uint64_t stream);
-void stage_thread_end(struct guest_thread *t);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "object/device.h"
+#include "core/device_visible.h"
 
 /* "GPU-" and at least one digit of the UUID. */
 #define UUID_PREFIX_MIN 5

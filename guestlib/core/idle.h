@@ -54,33 +54,9 @@ static inline bool idle_may_answer(struct guest_thread *t)
 	return !s->sticky && !s->deferred && ++t->answered % IDLE_ANSWERS;
 }
 
-/* ---- streams, as they travel; object/stream_wait.c ---- */
-
-/* When the stream was last known to be idle; NULL for one that is not known. */
-_Atomic uint64_t *idle_of_stream(struct guest_thread *t, uint64_t wire);
-
 static inline bool idle_is(const _Atomic uint64_t *at)
 {
 	return at && atomic_load_explicit(at, memory_order_relaxed) == idle_now();
 }
-
-/* The stream was idle at a moment after idle_now() was `now`. */
-static inline void idle_note(struct guest_thread *t, uint64_t wire, uint64_t now)
-{
-	_Atomic uint64_t *at = idle_of_stream(t, wire);
-
-	if (at)
-		atomic_store_explicit(at, now, memory_order_relaxed);
-}
-
-/* ---- stream.c: of streams that were made ---- */
-
-_Atomic uint64_t *stream_idle(uint64_t h); /* NULL: no such stream */
-uint64_t stream_ctx(uint64_t h);           /* of which context; 0: no such stream */
-
-/* ---- object/stream_wait.c ---- */
-
-/* Waits for the stream, if it is not known to be idle. */
-CUresult stream_wait(struct guest_thread *t, uint64_t wire);
 
 #endif

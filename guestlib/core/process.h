@@ -83,6 +83,9 @@ static inline bool guest_has_device(int number)
 	return number >= 0 && (unsigned)number < guest_process.n_devices;
 }
 
+/* Opens or closes the gate with it. For api/init.c, which keeps to the table above. */
+void process_set_state(enum process_state state);
+
 static inline enum process_state process_get_state(void)
 {
 	return atomic_load_explicit(&guest_process.state, memory_order_acquire);

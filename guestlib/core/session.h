@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages that concern the session itself, and those that only contexts send. */
+/* Messages that concern the session itself. */
 #ifndef WEFT_GUEST_SESSION_H
 #define WEFT_GUEST_SESSION_H
 
@@ -17,10 +17,5 @@ CUresult session_thread_begin(struct guest_thread *t);
 
 /* Posts which context the lane's commands are for; 0 none. */
 CUresult session_set_current(struct guest_thread *t, uint64_t ctx);
-
-CUresult session_ctx_create(struct guest_thread *t, uint64_t ctx, unsigned flags);
-CUresult session_ctx_destroy(struct guest_thread *t, uint64_t ctx);
-CUresult session_primary_retain(struct guest_thread *t, uint64_t ctx, unsigned flags);
-CUresult session_primary_release(struct guest_thread *t, uint64_t ctx);
 
 #endif

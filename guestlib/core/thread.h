@@ -33,6 +33,8 @@ struct guest_thread {
 	struct guest_ctx **stack; /* a reference each; stack[depth-1]==top */
 	CUstreamCaptureMode capture_mode;
 	struct stage *stage; /* of small copies, or NULL */
+	/* Called in the thread when it ends, while its lane is open; or NULL. */
+	void (*at_end)(struct guest_thread *t);
 	struct extents extents;
 	char *answer;      /* with a shared lane: the last one */
 	bool holds_shared; /* likewise: a command or its answer is under way */
@@ -70,12 +72,6 @@ static inline uint64_t thread_ctx(const struct guest_thread *t)
 extern __thread struct guest_thread *guest_self
 	__attribute__((tls_model("initial-exec")));
 
-/* The calling thread's state, without a lane. NULL only when out of memory. */
-struct guest_thread *thread_get(void);
-
-/* In a forked child: forgets the calling thread's state. */
-void thread_abandon(void);
-
 /* Opens the thread's lane, or shares one. CUDA_SUCCESS, OUT_OF_MEMORY or
  * GUEST_ERROR_LOST. */
 CUresult thread_open_lane(struct guest_thread *t);
@@ -83,11 +79,7 @@ CUresult thread_open_lane(struct guest_thread *t);
 /* Opens a lane that is t's alone; for a thread to come, whose t it is. */
 CUresult thread_open_own_lane(struct guest_thread *t);
 
-/* Makes t, with its lane, the state of the calling thread, which had none. Owns t on
- * success. */
-CUresult thread_become(struct guest_thread *t);
-
-/* What is not anybody's any more. */
-void thread_free(struct guest_thread *t);
+/* Keeps the lane of a thread that ends, if it has one, for a thread to come. */
+void channel_park(struct guest_thread *t);
 
 #endif

@@ -16,7 +16,7 @@
 #include "object/context.h"
 #include "object/event.h"
 #include "graph/mem.h"
-#include "core/idle.h"
+#include "object/stream.h"
 #include "core/thread.h"
 
 _Atomic unsigned capture_count;

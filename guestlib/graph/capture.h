@@ -65,9 +65,4 @@ void capture_stream_gone(uint64_t wire);
 /* A context is about to end: all its streams go so. */
 void capture_ctx_gone(uint64_t ctx);
 
-/* ---- stream.c ---- */
-
-/* Takes part in the legacy stream's implicit order. */
-bool stream_is_blocking(uint64_t wire);
-
 #endif

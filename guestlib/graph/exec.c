@@ -12,7 +12,7 @@
 #include "graph/exec.h"
 #include "object/context.h"
 #include "core/thread.h"
-#include "core/refuse.h"
+#include "object/refuse.h"
 
 #define DEPS_PER_MESSAGE 4096u
 

@@ -8,7 +8,7 @@
 #include "graph/graph.h"
 #include "graph/mem.h"
 #include "code/module.h"
-#include "core/refuse.h"
+#include "object/refuse.h"
 
 /* ---- kernels ---- */
 

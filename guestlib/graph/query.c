@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
-#include "core/refuse.h"
+#include "object/refuse.h"
 
 /*
  * The shape of all of these: with no array the count alone, else as many as fit, the

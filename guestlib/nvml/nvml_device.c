@@ -7,7 +7,7 @@
 #include <strings.h>
 
 #include "base/macros.h"
-#include "object/device.h"
+#include "core/device_visible.h"
 #include "nvml_attr.h"
 #include "nvml_calls.h"
 #include "nvml_session.h"

@@ -19,9 +19,10 @@
 #include "object/device.h"
 #include "object/owned.h"
 #include "core/process.h"
-#include "core/session.h"
+#include "object/context_send.h"
 #include "core/thread.h"
-#include "core/refuse.h"
+#include "object/enter.h"
+#include "object/refuse.h"
 
 static pthread_mutex_t ctx_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct guest_ctx *primary; /* written once, by cuInit */
@@ -316,7 +317,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 		return r;
 	pthread_mutex_lock(&ctx_lock);
 	if (!is_alive(c)) {
-		r = session_primary_retain(t, c->handle, c->flags);
+		r = ctx_send_retain(t, c->handle, c->flags);
 		if (r == CUDA_SUCCESS) {
 			renew_wire_id(c);
 			set_alive(c, true);
@@ -364,7 +365,7 @@ static CUresult primary_release(bool reset)
 	if (ends && is_alive(c)) {
 		set_alive(c, false); /* a reset leaves the count of users as it is */
 		hostmem_drop_ctx(t, c->handle, wire_id(c));
-		r = lost_is_fine(session_primary_release(t, c->handle));
+		r = lost_is_fine(ctx_send_release(t, c->handle));
 		owned_take_all(c, &gone);
 		t->wire_id = 0;
 	}
@@ -437,13 +438,13 @@ static CUresult ctx_create(CUcontext *pctx, unsigned flags, CUdevice dev)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	c->flags = flags;
 	c->retained = 1;
-	r = session_ctx_create(t, c->handle, flags);
+	r = ctx_send_create(t, c->handle, flags);
 	if (r == CUDA_SUCCESS) {
 		set_alive(c, true);
 		r = stack_push(t, c);
 		if (r) {
 			set_alive(c, false);
-			session_ctx_destroy(t, c->handle);
+			ctx_send_destroy(t, c->handle);
 		}
 	}
 	if (r) {
@@ -508,7 +509,7 @@ CUresult CUDAAPI cuCtxDestroy_v2(CUcontext ctx)
 	guest_handle_free(c->handle);
 	pthread_mutex_unlock(&ctx_lock);
 	hostmem_drop_ctx(t, c->handle, wire_id(c));
-	r = lost_is_fine(session_ctx_destroy(t, c->handle));
+	r = lost_is_fine(ctx_send_destroy(t, c->handle));
 	owned_take_all(c, &gone);
 	owned_drop_all(&gone);
 	if (t->top == c) {

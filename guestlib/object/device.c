@@ -7,7 +7,7 @@
 #include "object/context.h"
 #include "object/device.h"
 #include "core/process.h"
-#include "core/refuse.h"
+#include "object/refuse.h"
 
 CUresult device_check(CUdevice dev)
 {

@@ -6,7 +6,7 @@
 #include "graph/capture.h"
 #include "object/context.h"
 #include "object/event.h"
-#include "core/idle.h"
+#include "object/stream.h"
 
 #define EVENT_FLAGS                                                                      \
 	((unsigned)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING |                   \

@@ -22,6 +22,7 @@
 #include "graph/capture.h"
 #include "core/process.h"
 #include "core/thread.h"
+#include "object/enter.h"
 
 struct host_call {
 	struct list link; /* pending, in the order of posting */

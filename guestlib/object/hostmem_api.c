@@ -12,7 +12,7 @@
 #include "object/context.h"
 #include "object/hostmem.h"
 #include "core/process.h"
-#include "core/refuse.h"
+#include "object/refuse.h"
 #include "core/thread.h"
 
 #define ALLOC_FLAGS                                                                      \

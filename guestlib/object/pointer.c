@@ -15,7 +15,7 @@
 #include "object/pool.h"
 #include "core/process.h"
 #include "core/thread.h"
-#include "core/refuse.h"
+#include "object/refuse.h"
 
 /* What is known of an address; kind NONE if it is neither the device's nor registered. */
 struct pointer_info {

@@ -12,7 +12,7 @@
 #include "object/context.h"
 #include "object/pool.h"
 #include "core/process.h"
-#include "core/refuse.h"
+#include "object/refuse.h"
 
 static pthread_once_t default_once = PTHREAD_ONCE_INIT;
 static uint64_t default_pool;         /* its handle; written once */

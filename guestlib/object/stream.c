@@ -10,7 +10,7 @@
 #include "calls.h"
 #include "graph/capture.h"
 #include "object/context.h"
-#include "core/idle.h"
+#include "object/stream.h"
 #include "code/launch.h"
 #include "object/owned.h"
 #include "core/process.h"

@@ -8,7 +8,7 @@
 #include "calls.h"
 #include "graph/capture.h"
 #include "core/process.h"
-#include "core/refuse.h"
+#include "object/refuse.h"
 
 #define OPS_MAX 256u /* of one batch, as the driver has it */
 

@@ -2,10 +2,7 @@
 /* Waiting for streams, and asking them; core/idle.h says when nobody is asked. */
 #include "calls.h"
 #include "object/context.h"
-#include "core/idle.h"
-
-_Atomic uint64_t idle_calls __attribute__((aligned(64)));
-_Atomic uint64_t idle_ended;
+#include "object/stream.h"
 
 _Atomic uint64_t *idle_of_stream(struct guest_thread *t, uint64_t wire)
 {

@@ -9,7 +9,7 @@
 
 #include "calls.h"
 #include "core/process.h"
-#include "core/refuse.h"
+#include "object/refuse.h"
 #include "object/vmm.h"
 
 static CUresult check_prop(const CUmemAllocationProp *prop, bool *ret_host)

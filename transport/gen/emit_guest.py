@@ -222,7 +222,7 @@ def none_c(api):
  * prototypes would contradict, stays out.
  */
 #include "base/macros.h"
-#include "core/refuse.h"
+#include "object/refuse.h"
 """
     for e in api.fns:
         for s in e.symbols if e.cls == "none" else ():

@@ -2,7 +2,7 @@
 /* CUDA_VISIBLE_DEVICES. */
 #include <criterion/criterion.h>
 
-#include "object/device.h"
+#include "core/device_visible.h"
 
 static const uint8_t uuid[16] = {0xde, 0xad, 0xbe, 0xef, 1, 2,  3,  4,
 				 5,    6,    7,    8,    9, 10, 11, 12};

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "calls.h"
 #include "core/process.h"
-#include "core/refuse.h"
+#include "object/refuse.h"
 #include "core/refused.h"
 
 static struct refused_list list = {.lock = PTHREAD_MUTEX_INITIALIZER};
