@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "graph/capture.h"
 #include "object/context.h"
 #include "core/device_visible.h"
 #include "object/hostmem.h"
@@ -210,6 +211,7 @@ static CUresult init_locked(void)
 	}
 	log_debug("session %llu, %s", (unsigned long long)link_welcome(g->link)->session,
 		  link_carrier_name(g->link));
+	capture_init();
 	result = ctx_init_primary() < 0 ? CUDA_ERROR_OUT_OF_MEMORY : open_session();
 	if (result) {
 		close_session();

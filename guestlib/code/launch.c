@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "calls.h"
-#include "graph/capture.h"
+#include "core/capturing.h"
 #include "core/idle.h"
 #include "code/launch.h"
 #include "code/module.h"
@@ -299,26 +299,6 @@ CUresult launch_check(const struct launch *l, struct launch_plan *ret_plan)
 	return CUDA_SUCCESS;
 }
 
-static CUresult capture(const struct launch *l)
-{
-	struct graph_op op = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
-	int priority = 0;
-	CUresult r = graph_kernel_new(l, &op.kernel);
-
-	if (r)
-		return r;
-	if (l->ptsz)
-		cuStreamGetPriority_ptsz(l->stream, &priority);
-	else
-		cuStreamGetPriority(l->stream, &priority);
-	r = graph_kernel_priority(op.kernel, priority);
-	if (r) {
-		graph_op_fini(&op);
-		return r;
-	}
-	return capture_add(l->stream, l->ptsz, &op);
-}
-
 CUresult launch_do(const struct launch *l)
 {
 	struct launch_plan plan;
@@ -329,7 +309,7 @@ CUresult launch_do(const struct launch *l)
 	if (unlikely(r))
 		return r;
 	if (unlikely(capture_wants(l->stream, l->ptsz)))
-		return capture(l);
+		return capture_hooks->launch(l);
 	r = launch_check(l, &plan);
 	if (r == CUDA_SUCCESS)
 		r = guest_stream(l->stream, l->ptsz, &stream);

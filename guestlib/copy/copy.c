@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "calls.h"
-#include "graph/capture.h"
+#include "core/capturing.h"
 #include "copy/copy.h"
 #include "copy/copy_way.h"
 #include "object/extent.h"
@@ -189,7 +189,7 @@ static CUresult capture(const struct copy *c)
 			   .Height = c->height,
 			   .Depth = 1};
 
-	return c->width && c->height ? capture_copy(&p, c->stream, c->ptsz)
+	return c->width && c->height ? capture_hooks->copy(&p, c->stream, c->ptsz)
 				     : CUDA_SUCCESS;
 }
 

@@ -5,7 +5,7 @@
 #include "calls.h"
 #include "copy/copy_way.h"
 #include "object/stream.h"
-#include "graph/graph.h"
+#include "object/hostfunc.h"
 #include "object/hostmem.h"
 #include "core/move.h"
 #include "core/process.h"

@@ -12,7 +12,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "graph/capture.h"
 #include "core/guest.h"
 #include "core/process.h"
 
@@ -202,13 +201,4 @@ CUresult guest_stream_value(CUstream stream, bool ptsz, uint64_t *ret_wire)
 		return CUDA_ERROR_INVALID_HANDLE;
 	*ret_wire = h;
 	return CUDA_SUCCESS;
-}
-
-CUresult guest_stream(CUstream stream, bool ptsz, uint64_t *ret_wire)
-{
-	CUresult r = guest_stream_value(stream, ptsz, ret_wire);
-
-	if (unlikely(capture_any()) && r == CUDA_SUCCESS)
-		r = capture_forbids(*ret_wire);
-	return r;
 }

@@ -19,7 +19,6 @@
 #include "object/stream.h"
 #include "core/thread.h"
 
-_Atomic unsigned capture_count;
 struct list captures = {&captures, &captures};
 
 /* ---- finding; under the lock ---- */
@@ -76,7 +75,7 @@ CUresult capture_forbid_legacy(bool invalidate)
 	return r;
 }
 
-CUresult capture_forbids(uint64_t wire)
+static CUresult forbids(uint64_t wire)
 {
 	struct cap_stream *s;
 
@@ -90,13 +89,11 @@ CUresult capture_forbids(uint64_t wire)
 	return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
-CUresult guest_whole(struct guest_thread *t, uint64_t ctx)
+static CUresult whole(struct guest_thread *t, uint64_t ctx)
 {
 	CUresult r = CUDA_SUCCESS;
 	struct capture *c;
 
-	if (likely(!capture_any()))
-		return CUDA_SUCCESS;
 	if (!ctx)
 		ctx = t->top->handle;
 	graph_scope();
@@ -117,12 +114,12 @@ CUresult capture_forbids_event(const struct guest_event *e)
 }
 
 /* The mode of the thread and that of the capture together decide. */
-CUresult guest_unsafe(struct guest_thread *t)
+static CUresult unsafe(struct guest_thread *t)
 {
 	CUresult r = CUDA_SUCCESS;
 	struct capture *c;
 
-	if (likely(!capture_any()) || t->capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+	if (t->capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
 		return CUDA_SUCCESS;
 	graph_scope();
 	list_for_each (c, &captures, link) {
@@ -155,7 +152,7 @@ CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 
 /* ---- operations ---- */
 
-bool capture_finds(CUstream stream, bool ptsz)
+static bool finds(CUstream stream, bool ptsz)
 {
 	graph_scope();
 	return capture_find_stream(stream, ptsz) != NULL;
@@ -296,10 +293,8 @@ void capture_event_forget(struct cap_event *e)
 	free(e);
 }
 
-void capture_event_gone(struct guest_event *e)
+static void event_gone(struct guest_event *e)
 {
-	if (likely(!capture_any()))
-		return;
 	graph_scope();
 	if (e->captured)
 		capture_event_forget(e->captured);
@@ -396,4 +391,40 @@ CUresult capture_wait(CUstream stream, CUevent event, bool ptsz, bool *ret_taken
 	if (s && !e && !event_was_recorded(ev))
 		return CUDA_SUCCESS;
 	return *ret_taken ? wait_locked(s, e, wire) : CUDA_SUCCESS;
+}
+
+/* ---- from the rooms below ---- */
+
+static CUresult launch(const struct launch *l)
+{
+	struct graph_op op = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
+	int priority = 0;
+	CUresult r = graph_kernel_new(l, &op.kernel);
+
+	if (r)
+		return r;
+	stream_get_priority(l->stream, &priority, l->ptsz);
+	r = graph_kernel_priority(op.kernel, priority);
+	if (r) {
+		graph_op_fini(&op);
+		return r;
+	}
+	return capture_add(l->stream, l->ptsz, &op);
+}
+
+void capture_init(void)
+{
+	static const struct capture_hooks hooks = {
+		.forbids = forbids,
+		.unsafe = unsafe,
+		.whole = whole,
+		.finds = finds,
+		.event_gone = event_gone,
+		.stream_gone = capture_end_stream,
+		.ctx_gone = capture_end_ctx,
+		.copy = capture_copy,
+		.launch = launch,
+	};
+
+	capture_hooks = &hooks;
 }

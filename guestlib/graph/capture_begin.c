@@ -42,12 +42,10 @@ static void stream_gone_locked(struct cap_stream *s)
 		s->wire = s->ctx = 0;
 }
 
-void capture_stream_gone(uint64_t wire)
+void capture_end_stream(uint64_t wire)
 {
 	struct cap_stream *s;
 
-	if (likely(!capture_any()))
-		return;
 	graph_scope();
 	s = capture_find(wire);
 	if (s)
@@ -68,12 +66,10 @@ static struct cap_stream *find_in(uint64_t ctx)
 	return NULL;
 }
 
-void capture_ctx_gone(uint64_t ctx)
+void capture_end_ctx(uint64_t ctx)
 {
 	struct cap_stream *s;
 
-	if (likely(!capture_any()))
-		return;
 	graph_scope();
 	while ((s = find_in(ctx)))
 		stream_gone_locked(s);

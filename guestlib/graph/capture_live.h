@@ -79,6 +79,10 @@ CUresult capture_forbid_legacy(bool invalidate);
 
 /* ---- capture_begin.c ---- */
 
+/* capture_hooks.stream_gone and ctx_gone. */
+void capture_end_stream(uint64_t wire);
+void capture_end_ctx(uint64_t ctx);
+
 /* Streams wait for the whole of what they depend on: no other edges can be given. */
 bool capture_edges_plain(const CUgraphEdgeData *data, size_t n);
 

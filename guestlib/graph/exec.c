@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "object/hostfunc.h"
 #include "calls.h"
 #include "graph/capture.h"
 #include "graph/exec.h"
@@ -213,7 +214,7 @@ static CUresult make_host(struct guest_exec *x, struct exec_item *it,
 	it->host = graph_host_new(op, x->ctx, it->in, it->stage);
 	if (!it->host)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	return x->n_hosts++ ? CUDA_SUCCESS : hostfunc_start();
+	return x->n_hosts++ ? CUDA_SUCCESS : hostfunc_start(graph_host_run);
 }
 
 static void make_item(struct guest_exec *x, const struct graph_flat *f, size_t i)

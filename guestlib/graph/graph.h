@@ -243,7 +243,7 @@ CUresult graph_op_conditional(struct graph *g, CUDA_CONDITIONAL_NODE_PARAMS *p,
 CUresult graph_op_any(struct graph *g, const CUgraphNode *deps, size_t n,
 		      CUgraphNodeParams *p, struct graph_op *ret_op);
 
-/* object/stream_mem.c: an operation as it travels. */
+/* memop.c: an operation as it travels. */
 struct wire_mem_op;
 struct wire_mem_op mem_op_put(const CUstreamBatchMemOpParams *p);
 
@@ -330,19 +330,6 @@ void graph_host_put(struct graph_host *h);
 /* On the helper thread, without the lock. After an error nothing is run. How a copy went,
  * for whoever waits for the graph. */
 CUresult graph_host_run(uint64_t id, CUresult status);
-
-/* hostfunc.c: fn(arg) on the helper thread when the stream gets there, also after an
- * error of its. */
-CUresult hostfunc_post(struct guest_thread *t, CUhostFn fn, void *arg, uint64_t wire);
-/* hostfunc.c: the helper thread runs from now on. SUCCESS or OUT_OF_MEMORY. */
-CUresult hostfunc_start(void);
-/* hostfunc.c: on the helper thread, a function of the program, which may not call CUDA.
- */
-void hostfunc_run(CUhostFn fn, void *arg);
-/* Whether a function that a program put into a stream has yet to run or return. */
-bool hostfunc_pending(void);
-/* hostfunc.c: a new number for host_func and graph_host. */
-uint64_t hostfunc_number(void);
 
 /* ---- users ---- */
 

@@ -5,7 +5,7 @@
  * Host functions, and copies from and to the program's memory: only this process can see
  * it, and a copy must see it when its turn comes, not when the graph is launched. Both
  * are host functions to the worker: the graph stands while the helper thread
- * (hostfunc.c) runs the function, or copies from or to the stage, which the device copies
+ * (object/hostfunc.c) runs the function, or copies from or to the stage, which the device copies
  * to or from. Nothing may be asked of the driver meanwhile, as a launch may hold its
  * locks. Only where no memory can be shared with the device the copy goes through a
  * stream of its own.
@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "object/hostfunc.h"
 #include "object/array.h"
 #include "calls.h"
 #include "object/context.h"

@@ -7,6 +7,37 @@
 #include "graph/graph.h"
 #include "graph/exec.h"
 
+struct wire_mem_op mem_op_put(const CUstreamBatchMemOpParams *p)
+{
+	struct wire_mem_op op = {.op = (uint32_t)p->operation};
+
+	switch ((int)p->operation) {
+	case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+	case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+		op.flags = p->waitValue.flags;
+		op.address = p->waitValue.address;
+		op.value = p->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64
+				   ? p->waitValue.value64
+				   : p->waitValue.value;
+		break;
+	case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+	case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+		op.flags = p->writeValue.flags;
+		op.address = p->writeValue.address;
+		op.value = p->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64
+				   ? p->writeValue.value64
+				   : p->writeValue.value;
+		break;
+	case CU_STREAM_MEM_OP_BARRIER:
+		op.flags = p->memoryBarrier.flags;
+		break;
+	case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+		op.flags = p->flushRemoteWrites.flags;
+		break;
+	}
+	return op;
+}
+
 CUresult graph_op_mem_ops(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p, struct graph_op *ret_op)
 {
 	struct graph_mem_ops *m;

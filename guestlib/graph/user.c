@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "object/hostfunc.h"
 #include "graph/graph.h"
 
 struct user_object {

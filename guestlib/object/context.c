@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "graph/capture.h"
+#include "core/capturing.h"
 #include "object/context.h"
 #include "object/extent.h"
 #include "object/hostmem.h"

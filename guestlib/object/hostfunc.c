@@ -16,28 +16,18 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/list.h"
 #include "base/log.h"
 #include "calls.h"
-#include "graph/capture.h"
 #include "core/process.h"
 #include "core/thread.h"
 #include "object/enter.h"
-
-struct host_call {
-	struct list link; /* pending, in the order of posting */
-	uint64_t id;
-	CUhostFn fn; /* or else callback */
-	CUstreamCallback callback;
-	CUstream stream;
-	void *arg;
-	bool always; /* even after an error */
-};
+#include "object/hostfunc.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list pending = {&pending, &pending};
 static uint64_t next_id = 1;
 static bool helper_runs;
+static hostfunc_other run_other;     /* under the lock */
 static _Atomic unsigned outstanding; /* posted and not yet returned */
 
 /*
@@ -50,11 +40,13 @@ static _Atomic unsigned outstanding; /* posted and not yet returned */
 static pthread_cond_t room = PTHREAD_COND_INITIALIZER;
 static unsigned waiting; /* for room; under the lock */
 
-static struct host_call *take(uint64_t id)
+/* *ret_other: what runs if it is none of these. */
+static struct host_call *take(uint64_t id, hostfunc_other *ret_other)
 {
 	struct host_call *c, *found = NULL;
 
 	pthread_mutex_lock(&lock);
+	*ret_other = run_other;
 	list_for_each (c, &pending, link) {
 		if (c->id == id) {
 			found = c;
@@ -157,10 +149,11 @@ bool hostfunc_pending(void)
 
 static CUresult run_next(const struct host_func_wait_rep *next)
 {
-	struct host_call *c = take(next->id);
+	hostfunc_other other;
+	struct host_call *c = take(next->id, &other);
 
 	if (!c)
-		return graph_host_run(next->id, next->status);
+		return other ? other(next->id, next->status) : CUDA_SUCCESS;
 	run(c, next->status);
 	free(c);
 	return CUDA_SUCCESS;
@@ -214,11 +207,12 @@ static CUresult start_helper_locked(void)
 	return CUDA_SUCCESS;
 }
 
-CUresult hostfunc_start(void)
+CUresult hostfunc_start(hostfunc_other other)
 {
 	CUresult r;
 
 	pthread_mutex_lock(&lock);
+	run_other = other;
 	r = start_helper_locked();
 	pthread_mutex_unlock(&lock);
 	return r;
@@ -255,6 +249,7 @@ static CUresult post_wire(struct guest_thread *t, const struct host_call *what,
 {
 	struct host_call *c = malloc(sizeof(*c));
 	struct host_func_cmd *cmd;
+	hostfunc_other other;
 	uint64_t id;
 	CUresult r;
 
@@ -268,7 +263,7 @@ static CUresult post_wire(struct guest_thread *t, const struct host_call *what,
 	}
 	cmd = begin_host_func(t);
 	if (!cmd) {
-		free(take(id));
+		free(take(id, &other));
 		leave();
 		return guest_lost(t);
 	}
@@ -284,53 +279,9 @@ CUresult hostfunc_post(struct guest_thread *t, CUhostFn fn, void *arg, uint64_t 
 	return post_wire(t, &c, wire);
 }
 
-static CUresult post(const struct host_call *what, CUstream stream, bool ptsz)
+CUresult hostfunc_add(struct guest_thread *t, const struct host_call *what, uint64_t wire)
 {
-	struct guest_thread *t;
-	uint64_t wire;
-	CUresult r = guest_enter(guest_need_on(stream), &t);
+	CUresult r = wait_for_room();
 
-	if (r == CUDA_SUCCESS)
-		r = guest_stream(stream, ptsz, &wire);
-	if (r)
-		return r;
-	if (!what->fn && !what->callback)
-		return CUDA_ERROR_INVALID_VALUE;
-	r = wait_for_room();
 	return r ? r : post_wire(t, what, wire);
 }
-
-static CUresult capture(CUstream stream, CUhostFn fn, void *arg, bool ptsz)
-{
-	const CUDA_HOST_NODE_PARAMS p = {fn, arg};
-	struct graph_op op;
-	CUresult r = graph_op_host(&p, &op);
-
-	return r ? r : capture_add(stream, ptsz, &op);
-}
-
-static CUresult launch_host_func(CUstream stream, CUhostFn fn, void *arg, bool ptsz)
-{
-	struct host_call c = {.fn = fn, .stream = stream, .arg = arg};
-
-	if (unlikely(capture_wants(stream, ptsz)))
-		return capture(stream, fn, arg, ptsz);
-	return post(&c, stream, ptsz);
-}
-
-static CUresult add_callback(CUstream stream, CUstreamCallback callback, void *arg,
-			     unsigned flags, bool ptsz)
-{
-	struct host_call c = {.callback = callback, .stream = stream, .arg = arg};
-	CUresult r = guest_gate();
-
-	if (r)
-		return r;
-	return flags ? CUDA_ERROR_INVALID_VALUE : post(&c, stream, ptsz);
-}
-
-GUEST_PAIR(cuLaunchHostFunc, ptsz, (CUstream stream, CUhostFn fn, void *arg),
-	   launch_host_func, stream, fn, arg)
-GUEST_PAIR(cuStreamAddCallback, ptsz,
-	   (CUstream stream, CUstreamCallback callback, void *arg, unsigned int flags),
-	   add_callback, stream, callback, arg, flags)

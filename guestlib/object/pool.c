@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Memory pools and allocation in stream order. The worker has the memory; which pool
+ * Memory pools. The worker has the memory; which pool
  * is the default and which the current one is decided here.
  */
 #include <pthread.h>
@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "calls.h"
-#include "graph/capture.h"
 #include "object/context.h"
 #include "object/pool.h"
 #include "core/process.h"
@@ -57,7 +56,7 @@ const struct guest_pool *pool_lookup(CUmemoryPool pool)
 	return guest_object((uintptr_t)pool, HANDLE_POOL);
 }
 
-static CUresult to_wire(CUmemoryPool pool, uint64_t *ret_wire)
+CUresult pool_to_wire(CUmemoryPool pool, uint64_t *ret_wire)
 {
 	const struct guest_pool *p = pool_lookup(pool);
 	uint64_t h = (uintptr_t)pool;
@@ -68,7 +67,7 @@ static CUresult to_wire(CUmemoryPool pool, uint64_t *ret_wire)
 	return CUDA_SUCCESS;
 }
 
-static CUresult supported(void)
+CUresult pool_supported(void)
 {
 	static const CUdevice_attribute attr = CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED;
 	CUresult r = guest_gate();
@@ -79,71 +78,10 @@ static CUresult supported(void)
 							 : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* ---- allocation ---- */
-
-static CUresult alloc(CUdeviceptr *dptr, size_t size, uint64_t pool, CUstream stream,
-		      bool ptsz)
+uint64_t pool_current(void)
 {
-	const struct mem_alloc_async_rep *rep;
-	struct mem_alloc_async_cmd *cmd;
-	struct lane_reply reply;
-	struct guest_thread *t;
-	uint64_t wire_stream;
-	CUresult r = guest_enter(guest_need_on(stream), &t);
-
-	if (r == CUDA_SUCCESS && !dptr)
-		r = CUDA_ERROR_INVALID_VALUE;
-	if (r == CUDA_SUCCESS && unlikely(capture_wants(stream, ptsz)))
-		return capture_alloc(dptr, size, stream, ptsz);
-	if (r == CUDA_SUCCESS)
-		r = guest_stream(stream, ptsz, &wire_stream);
-	if (r == CUDA_SUCCESS)
-		r = guest_unsafe(t);
-	if (r)
-		return r;
-	if (!size) {
-		*dptr = 0;
-		return CUDA_SUCCESS;
-	}
-	cmd = begin_mem_alloc_async(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->pool = pool;
-	cmd->bytes = size;
-	cmd->stream = wire_stream;
-	r = guest_call(t, sizeof(*rep), &reply);
-	if (r)
-		return r;
-	rep = reply.body;
-	*dptr = rep->dptr;
-	pool_live_add(*dptr);
-	return CUDA_SUCCESS;
+	return atomic_load_explicit(&current_pool, memory_order_relaxed);
 }
-
-static CUresult alloc_current(CUdeviceptr *dptr, size_t size, CUstream stream, bool ptsz)
-{
-	uint64_t pool = atomic_load_explicit(&current_pool, memory_order_relaxed);
-	CUresult r = supported();
-
-	return r ? r : alloc(dptr, size, pool, stream, ptsz);
-}
-
-static CUresult alloc_from(CUdeviceptr *dptr, size_t size, CUmemoryPool pool,
-			   CUstream stream, bool ptsz)
-{
-	uint64_t wire;
-	CUresult r = supported();
-
-	if (r == CUDA_SUCCESS)
-		r = to_wire(pool, &wire);
-	return r ? r : alloc(dptr, size, wire, stream, ptsz);
-}
-
-GUEST_PAIR(cuMemAllocAsync, ptsz, (CUdeviceptr * dptr, size_t size, CUstream stream),
-	   alloc_current, dptr, size, stream)
-GUEST_PAIR(cuMemAllocFromPoolAsync, ptsz,
-	   (CUdeviceptr * dptr, size_t size, CUmemoryPool pool, CUstream stream),
-	   alloc_from, dptr, size, pool, stream)
 
 /* ---- pools ---- */
 
@@ -169,7 +107,7 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props
 	CUresult r = guest_enter(NEED_INIT, &t);
 
 	if (r == CUDA_SUCCESS)
-		r = supported();
+		r = pool_supported();
 	if (r)
 		return r;
 	if (!pool)
@@ -202,7 +140,7 @@ static CUresult enter(CUmemoryPool pool, struct guest_thread **ret_t, uint64_t *
 {
 	CUresult r = guest_enter(NEED_INIT, ret_t);
 
-	return r ? r : to_wire(pool, ret_wire);
+	return r ? r : pool_to_wire(pool, ret_wire);
 }
 
 CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool pool)
@@ -369,7 +307,7 @@ CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool,
 
 static CUresult check_device(CUdevice dev)
 {
-	CUresult r = supported();
+	CUresult r = pool_supported();
 
 	if (r)
 		return r;
@@ -407,7 +345,7 @@ CUresult CUDAAPI cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 	CUresult r = check_device(dev);
 
 	if (r == CUDA_SUCCESS)
-		r = to_wire(pool, &wire);
+		r = pool_to_wire(pool, &wire);
 	if (r == CUDA_SUCCESS)
 		atomic_store_explicit(&current_pool, wire, memory_order_relaxed);
 	return r;
@@ -416,7 +354,7 @@ CUresult CUDAAPI cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 /* The same since 13.0 by location; only devices have pools here. */
 static CUresult check_place(const CUmemLocation *location, CUmemAllocationType type)
 {
-	CUresult r = supported();
+	CUresult r = pool_supported();
 
 	if (r)
 		return r;

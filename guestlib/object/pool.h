@@ -19,6 +19,15 @@ const struct guest_pool *pool_lookup(CUmemoryPool pool);
 /* The handle of a pool that the worker named; NULL if there is no such pool any more. */
 CUmemoryPool pool_from_wire(uint64_t wire);
 
+/* The number of a pool with memory here, as it travels, into *ret_wire; INVALID_VALUE. */
+CUresult pool_to_wire(CUmemoryPool pool, uint64_t *ret_wire);
+
+/* The number, as it travels, of the pool that cuMemAllocAsync() takes from. Any thread. */
+uint64_t pool_current(void);
+
+/* Whether the device has pools: NOT_SUPPORTED if not, or what the gate says. */
+CUresult pool_supported(void);
+
 /* Allocated in stream order, and freed: true if it was known. Any thread. */
 void pool_live_add(uint64_t ptr);
 bool pool_live_take(uint64_t ptr);

@@ -1,35 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Streams: made and destroyed without waiting; what they were made with is kept here.
- * (stream_wait.c has queries and waiting.)
+ * (stream_wait.c has queries and waiting, api/stream.c the end and the attributes.)
  */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "calls.h"
-#include "graph/capture.h"
 #include "object/context.h"
 #include "object/stream.h"
-#include "code/launch.h"
 #include "object/owned.h"
 #include "core/process.h"
-#include "copy/stage.h"
 #include "core/thread.h"
-
-#define ATTR_MAX 11 /* CU_STREAM_ATTRIBUTE_* are launch attributes below this one */
-#define SYNC_MAX CU_SYNC_POLICY_BLOCKING_SYNC
-
-struct guest_stream_info {
-	struct owned owned;
-	uint64_t handle;
-	unsigned flags;
-	int priority;
-	uint64_t id;
-	uint64_t ctx;
-	_Atomic uint64_t idle; /* core/idle.h */
-	CUstreamAttrValue attrs[ATTR_MAX];
-};
 
 /* The default streams; hints set on them are those of the whole process. */
 #define ATTRS_FIRST                                                                      \
@@ -41,12 +24,12 @@ struct guest_stream_info {
 		}                                                                        \
 	}
 
-static const CUstreamAttrValue attrs_first[ATTR_MAX] = ATTRS_FIRST;
+static const CUstreamAttrValue attrs_first[STREAM_ATTRS] = ATTRS_FIRST;
 static struct guest_stream_info legacy_info = {.id = 1, .attrs = ATTRS_FIRST};
 static struct guest_stream_info per_thread_info = {.id = 2, .attrs = ATTRS_FIRST};
 static _Atomic uint64_t next_id = 3;
 
-static CUresult find(CUstream stream, bool ptsz, struct guest_stream_info **ret_s)
+CUresult stream_find(CUstream stream, bool ptsz, struct guest_stream_info **ret_s)
 {
 	uint64_t h;
 	CUresult r =
@@ -94,6 +77,12 @@ static void drop(struct owned *o)
 	free(s);
 }
 
+void stream_drop(struct guest_stream_info *s)
+{
+	owned_remove(&s->owned);
+	drop(&s->owned);
+}
+
 static CUresult post_create(struct guest_thread *t, uint64_t h, unsigned flags,
 			    int priority)
 {
@@ -107,8 +96,7 @@ static CUresult post_create(struct guest_thread *t, uint64_t h, unsigned flags,
 	return guest_post(t);
 }
 
-/* Greater priorities are smaller numbers. */
-static int clamp_priority(int priority)
+int stream_clamp_priority(int priority)
 {
 	const struct guest_device *d = &guest_process.device;
 
@@ -131,7 +119,7 @@ CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *stream, unsigned int flags
 	if (!s)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	s->flags = flags;
-	s->priority = clamp_priority(priority);
+	s->priority = stream_clamp_priority(priority);
 	memcpy(s->attrs, attrs_first, sizeof(s->attrs));
 	s->attrs[CU_LAUNCH_ATTRIBUTE_PRIORITY].priority = s->priority;
 	s->id = atomic_fetch_add_explicit(&next_id, 1, memory_order_relaxed);
@@ -155,34 +143,10 @@ CUresult CUDAAPI cuStreamCreate(CUstream *stream, unsigned int flags)
 	return cuStreamCreateWithPriority(stream, flags, 0);
 }
 
-CUresult CUDAAPI cuStreamDestroy_v2(CUstream stream)
+CUresult stream_get_priority(CUstream stream, int *priority, bool ptsz)
 {
 	struct guest_stream_info *s;
-	struct stream_destroy_cmd *cmd;
-	struct guest_thread *t;
-	CUresult r = guest_enter(guest_need_on(stream), &t);
-
-	if (r)
-		return r;
-	s = guest_object((uintptr_t)stream, HANDLE_STREAM);
-	if (!s)
-		return CUDA_ERROR_INVALID_HANDLE;
-	capture_stream_gone((uintptr_t)stream);
-	stage_close(t, (uintptr_t)stream);
-	cmd = begin_stream_destroy(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->stream = (uintptr_t)stream;
-	r = guest_post(t);
-	owned_remove(&s->owned);
-	drop(&s->owned);
-	return r;
-}
-
-static CUresult get_priority(CUstream stream, int *priority, bool ptsz)
-{
-	struct guest_stream_info *s;
-	CUresult r = find(stream, ptsz, &s);
+	CUresult r = stream_find(stream, ptsz, &s);
 
 	if (r)
 		return r;
@@ -195,7 +159,7 @@ static CUresult get_priority(CUstream stream, int *priority, bool ptsz)
 static CUresult get_flags(CUstream stream, unsigned *flags, bool ptsz)
 {
 	struct guest_stream_info *s;
-	CUresult r = find(stream, ptsz, &s);
+	CUresult r = stream_find(stream, ptsz, &s);
 
 	if (r)
 		return r;
@@ -208,7 +172,7 @@ static CUresult get_flags(CUstream stream, unsigned *flags, bool ptsz)
 static CUresult get_id(CUstream stream, unsigned long long *id, bool ptsz)
 {
 	struct guest_stream_info *s;
-	CUresult r = find(stream, ptsz, &s);
+	CUresult r = stream_find(stream, ptsz, &s);
 
 	if (r)
 		return r;
@@ -221,7 +185,7 @@ static CUresult get_id(CUstream stream, unsigned long long *id, bool ptsz)
 static CUresult get_device(CUstream stream, CUdevice *device, bool ptsz)
 {
 	struct guest_stream_info *s;
-	CUresult r = find(stream, ptsz, &s);
+	CUresult r = stream_find(stream, ptsz, &s);
 
 	if (r)
 		return r;
@@ -234,7 +198,7 @@ static CUresult get_device(CUstream stream, CUdevice *device, bool ptsz)
 static CUresult get_ctx(CUstream stream, CUcontext *ctx, bool ptsz)
 {
 	struct guest_stream_info *s;
-	CUresult r = find(stream, ptsz, &s);
+	CUresult r = stream_find(stream, ptsz, &s);
 
 	if (r)
 		return r;
@@ -254,8 +218,8 @@ static CUresult get_ctx_green(CUstream stream, CUcontext *ctx, CUgreenCtx *green
 	return r;
 }
 
-GUEST_PAIR(cuStreamGetPriority, ptsz, (CUstream stream, int *priority), get_priority,
-	   stream, priority)
+GUEST_PAIR(cuStreamGetPriority, ptsz, (CUstream stream, int *priority),
+	   stream_get_priority, stream, priority)
 GUEST_PAIR(cuStreamGetFlags, ptsz, (CUstream stream, unsigned int *flags), get_flags,
 	   stream, flags)
 GUEST_PAIR(cuStreamGetId, ptsz, (CUstream stream, unsigned long long *id), get_id, stream,
@@ -265,107 +229,3 @@ GUEST_PAIR(cuStreamGetDevice, ptsz, (CUstream stream, CUdevice *device), get_dev
 GUEST_PAIR(cuStreamGetCtx, ptsz, (CUstream stream, CUcontext *ctx), get_ctx, stream, ctx)
 GUEST_PAIR(cuStreamGetCtx_v2, ptsz, (CUstream stream, CUcontext *ctx, CUgreenCtx *green),
 	   get_ctx_green, stream, ctx, green)
-
-/* ---- attributes: kept here for questions; the device is told ---- */
-
-static bool attr_ok(CUstreamAttrID attr)
-{
-	return attr == CU_STREAM_ATTRIBUTE_ACCESS_POLICY_WINDOW ||
-	       attr == CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY ||
-	       attr == CU_STREAM_ATTRIBUTE_PRIORITY ||
-	       attr == CU_STREAM_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP ||
-	       attr == CU_STREAM_ATTRIBUTE_MEM_SYNC_DOMAIN;
-}
-
-static CUresult get_attr(CUstream stream, CUstreamAttrID attr, CUstreamAttrValue *value,
-			 bool ptsz)
-{
-	struct guest_stream_info *s;
-	CUresult r = find(stream, ptsz, &s);
-
-	if (r)
-		return r;
-	if (!value || !attr_ok(attr))
-		return CUDA_ERROR_INVALID_VALUE;
-	*value = s->attrs[attr];
-	return CUDA_SUCCESS;
-}
-
-static CUresult send_attr(uint64_t wire, CUstreamAttrID attr,
-			  const CUstreamAttrValue *value)
-{
-	struct stream_set_attribute_cmd *cmd;
-	struct guest_thread *t;
-	CUresult r = guest_enter(NEED_CTX, &t);
-
-	if (r)
-		return r;
-	cmd = begin_stream_set_attribute(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->stream = wire;
-	cmd->id = (uint32_t)attr;
-	static_assert(sizeof(cmd->value) == sizeof(*value), "as it travels");
-	memcpy(cmd->value, value, sizeof(*value));
-	return guest_post(t);
-}
-
-static CUresult check_attr(CUstreamAttrID attr, const CUstreamAttrValue *value)
-{
-	CUlaunchAttribute a = {.id = (CUlaunchAttributeID)attr, .value = *value};
-
-	if (attr != CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY)
-		return launch_check_attr(&a);
-	return value->syncPolicy >= CU_SYNC_POLICY_AUTO && value->syncPolicy <= SYNC_MAX
-		       ? CUDA_SUCCESS
-		       : CUDA_ERROR_INVALID_VALUE;
-}
-
-static CUresult set_attr(CUstream stream, CUstreamAttrID attr,
-			 const CUstreamAttrValue *value, bool ptsz)
-{
-	struct guest_stream_info *s;
-	CUstreamAttrValue v;
-	uint64_t wire;
-	CUresult r = find(stream, ptsz, &s);
-
-	if (r)
-		return r;
-	if (!value || !attr_ok(attr))
-		return CUDA_ERROR_INVALID_VALUE;
-	v = *value;
-	r = check_attr(attr, &v);
-	if (r == CUDA_SUCCESS)
-		r = guest_stream_value(stream, ptsz, &wire);
-	if (r)
-		return r;
-	if (attr == CU_STREAM_ATTRIBUTE_PRIORITY)
-		s->priority = v.priority = clamp_priority(v.priority);
-	s->attrs[attr] = v;
-	return send_attr(wire, attr, &v);
-}
-
-static CUresult copy_attrs(CUstream dst, CUstream src, bool ptsz)
-{
-	struct guest_stream_info *d, *s;
-	CUresult r = find(dst, ptsz, &d);
-	unsigned i;
-
-	if (r == CUDA_SUCCESS)
-		r = find(src, ptsz, &s);
-	for (i = 0; i < ATTR_MAX && r == CUDA_SUCCESS; i++) {
-		if (attr_ok((CUstreamAttrID)i) &&
-		    memcmp(&d->attrs[i], &s->attrs[i], sizeof(d->attrs[i])) != 0)
-			r = set_attr(dst, (CUstreamAttrID)i, &s->attrs[i], ptsz);
-	}
-	return r;
-}
-
-GUEST_PAIR(cuStreamGetAttribute, ptsz,
-	   (CUstream stream, CUstreamAttrID attr, CUstreamAttrValue *value), get_attr,
-	   stream, attr, value)
-GUEST_PAIR(cuStreamSetAttribute, ptsz,
-	   (CUstream stream, CUstreamAttrID attr, const CUstreamAttrValue *value),
-	   set_attr, stream, attr, value)
-GUEST_PAIR(cuStreamCopyAttributes, ptsz, (CUstream dst, CUstream src), copy_attrs, dst,
-	   src)

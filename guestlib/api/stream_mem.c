@@ -44,38 +44,6 @@ static CUresult send_ops(CUstream stream, unsigned n, const struct wire_mem_op *
 	return guest_call(t, sizeof(struct stream_mem_ops_rep), &reply);
 }
 
-/* An operation in the union that the program has filled in. */
-struct wire_mem_op mem_op_put(const CUstreamBatchMemOpParams *p)
-{
-	struct wire_mem_op op = {.op = (uint32_t)p->operation};
-
-	switch ((int)p->operation) {
-	case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-	case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-		op.flags = p->waitValue.flags;
-		op.address = p->waitValue.address;
-		op.value = p->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64
-				   ? p->waitValue.value64
-				   : p->waitValue.value;
-		break;
-	case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-	case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-		op.flags = p->writeValue.flags;
-		op.address = p->writeValue.address;
-		op.value = p->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64
-				   ? p->writeValue.value64
-				   : p->writeValue.value;
-		break;
-	case CU_STREAM_MEM_OP_BARRIER:
-		op.flags = p->memoryBarrier.flags;
-		break;
-	case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
-		op.flags = p->flushRemoteWrites.flags;
-		break;
-	}
-	return op;
-}
-
 static CUresult capture(CUstream stream, unsigned n, CUstreamBatchMemOpParams *params,
 			bool ptsz)
 {

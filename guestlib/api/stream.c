@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The end of a stream, and its attributes: kept here for questions, the device is told. */
+#include <string.h>
+
+#include "calls.h"
+#include "code/launch.h"
+#include "copy/stage.h"
+#include "core/capturing.h"
+#include "object/stream.h"
+
+#define SYNC_MAX CU_SYNC_POLICY_BLOCKING_SYNC
+
+CUresult CUDAAPI cuStreamDestroy_v2(CUstream stream)
+{
+	struct guest_stream_info *s;
+	struct stream_destroy_cmd *cmd;
+	struct guest_thread *t;
+	CUresult r = guest_enter(guest_need_on(stream), &t);
+
+	if (r)
+		return r;
+	s = guest_object((uintptr_t)stream, HANDLE_STREAM);
+	if (!s)
+		return CUDA_ERROR_INVALID_HANDLE;
+	capture_stream_gone((uintptr_t)stream);
+	stage_close(t, (uintptr_t)stream);
+	cmd = begin_stream_destroy(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->stream = (uintptr_t)stream;
+	r = guest_post(t);
+	stream_drop(s);
+	return r;
+}
+
+static bool attr_ok(CUstreamAttrID attr)
+{
+	return attr == CU_STREAM_ATTRIBUTE_ACCESS_POLICY_WINDOW ||
+	       attr == CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY ||
+	       attr == CU_STREAM_ATTRIBUTE_PRIORITY ||
+	       attr == CU_STREAM_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP ||
+	       attr == CU_STREAM_ATTRIBUTE_MEM_SYNC_DOMAIN;
+}
+
+static CUresult get_attr(CUstream stream, CUstreamAttrID attr, CUstreamAttrValue *value,
+			 bool ptsz)
+{
+	struct guest_stream_info *s;
+	CUresult r = stream_find(stream, ptsz, &s);
+
+	if (r)
+		return r;
+	if (!value || !attr_ok(attr))
+		return CUDA_ERROR_INVALID_VALUE;
+	*value = s->attrs[attr];
+	return CUDA_SUCCESS;
+}
+
+static CUresult send_attr(uint64_t wire, CUstreamAttrID attr,
+			  const CUstreamAttrValue *value)
+{
+	struct stream_set_attribute_cmd *cmd;
+	struct guest_thread *t;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r)
+		return r;
+	cmd = begin_stream_set_attribute(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->stream = wire;
+	cmd->id = (uint32_t)attr;
+	static_assert(sizeof(cmd->value) == sizeof(*value), "as it travels");
+	memcpy(cmd->value, value, sizeof(*value));
+	return guest_post(t);
+}
+
+static CUresult check_attr(CUstreamAttrID attr, const CUstreamAttrValue *value)
+{
+	CUlaunchAttribute a = {.id = (CUlaunchAttributeID)attr, .value = *value};
+
+	if (attr != CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY)
+		return launch_check_attr(&a);
+	return value->syncPolicy >= CU_SYNC_POLICY_AUTO && value->syncPolicy <= SYNC_MAX
+		       ? CUDA_SUCCESS
+		       : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult set_attr(CUstream stream, CUstreamAttrID attr,
+			 const CUstreamAttrValue *value, bool ptsz)
+{
+	struct guest_stream_info *s;
+	CUstreamAttrValue v;
+	uint64_t wire;
+	CUresult r = stream_find(stream, ptsz, &s);
+
+	if (r)
+		return r;
+	if (!value || !attr_ok(attr))
+		return CUDA_ERROR_INVALID_VALUE;
+	v = *value;
+	r = check_attr(attr, &v);
+	if (r == CUDA_SUCCESS)
+		r = guest_stream_value(stream, ptsz, &wire);
+	if (r)
+		return r;
+	if (attr == CU_STREAM_ATTRIBUTE_PRIORITY)
+		s->priority = v.priority = stream_clamp_priority(v.priority);
+	s->attrs[attr] = v;
+	return send_attr(wire, attr, &v);
+}
+
+static CUresult copy_attrs(CUstream dst, CUstream src, bool ptsz)
+{
+	struct guest_stream_info *d, *s;
+	CUresult r = stream_find(dst, ptsz, &d);
+	unsigned i;
+
+	if (r == CUDA_SUCCESS)
+		r = stream_find(src, ptsz, &s);
+	for (i = 0; i < STREAM_ATTRS && r == CUDA_SUCCESS; i++) {
+		if (attr_ok((CUstreamAttrID)i) &&
+		    memcmp(&d->attrs[i], &s->attrs[i], sizeof(d->attrs[i])) != 0)
+			r = set_attr(dst, (CUstreamAttrID)i, &s->attrs[i], ptsz);
+	}
+	return r;
+}
+
+GUEST_PAIR(cuStreamGetAttribute, ptsz,
+	   (CUstream stream, CUstreamAttrID attr, CUstreamAttrValue *value), get_attr,
+	   stream, attr, value)
+GUEST_PAIR(cuStreamSetAttribute, ptsz,
+	   (CUstream stream, CUstreamAttrID attr, const CUstreamAttrValue *value),
+	   set_attr, stream, attr, value)
+GUEST_PAIR(cuStreamCopyAttributes, ptsz, (CUstream dst, CUstream src), copy_attrs, dst,
+	   src)
