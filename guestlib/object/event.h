@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-#include "core/guest.h"
+#include "core/idle.h"
 #include "object/owned.h"
 
 struct cap_event;
@@ -47,5 +47,48 @@ static inline bool event_was_recorded(const struct guest_event *e)
 {
 	return e && atomic_load_explicit(&e->recorded, memory_order_relaxed);
 }
+
+/* ---- what is known to have happened; see core/idle.h ---- */
+
+/* Whether nobody need be asked. */
+static inline bool event_has_happened(const struct guest_event *e)
+{
+	/* acquire: pairs with the releases of `done` */
+	uint64_t done = atomic_load_explicit(&e->done, memory_order_acquire);
+
+	return done == atomic_load_explicit(&e->records, memory_order_relaxed) &&
+	       atomic_load_explicit(&e->ended, memory_order_relaxed) ==
+		       atomic_load_explicit(&idle_ended, memory_order_relaxed) &&
+	       !atomic_load_explicit(&e->elsewhere, memory_order_relaxed) &&
+	       !(e->flags & CU_EVENT_INTERPROCESS);
+}
+
+/* What a question begins with; its answer holds for no more than that. */
+struct event_asked {
+	uint64_t records, ended, now;
+};
+
+static inline struct event_asked event_asked_now(const struct guest_event *e)
+{
+	return (struct event_asked){
+		atomic_load_explicit(&e->records, memory_order_relaxed),
+		atomic_load_explicit(&idle_ended, memory_order_relaxed), idle_now()};
+}
+
+/* The worker has said that the event has happened; a: event_asked_now() before it was
+ * asked. t: the calling thread. */
+void event_note_happened(struct guest_thread *t, struct guest_event *e,
+			 struct event_asked a);
+
+/* A command was sent that records the event; done: in an idle stream. */
+void event_note_recorded(struct guest_event *e, bool done);
+
+/*
+ * The thread's last command recorded the event in a stream, as it travels; before:
+ * idle_now() then. If idle, the stream was, and still is, and the event has happened,
+ * unless something else has come in between.
+ */
+void event_note_posted(struct guest_thread *t, struct guest_event *e, uint64_t wire,
+		       uint64_t before, bool idle);
 
 #endif
