@@ -2,7 +2,7 @@
 /* cuMemcpy2D* and cuMemcpy3D*: descriptors of boxes, done as rows, slice by slice. */
 #include <string.h>
 
-#include "object/array.h"
+#include "copy/array_copy.h"
 #include "graph/capture.h"
 #include "object/hostmem.h"
 #include "core/process.h"

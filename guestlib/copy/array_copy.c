@@ -12,6 +12,7 @@
  */
 #include <string.h>
 
+#include "copy/array_copy.h"
 #include "object/array.h"
 #include "calls.h"
 #include "object/stream.h"

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "object/hostfunc.h"
-#include "object/array.h"
+#include "copy/array_copy.h"
 #include "calls.h"
 #include "object/context.h"
 #include "graph/exec.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "object/array.h"
+#include "copy/array_copy.h"
 #include "object/event.h"
 #include "graph/graph.h"
 #include "graph/mem.h"

@@ -2,7 +2,7 @@
 /* What a node of an executable graph does, as a message. */
 #include <string.h>
 
-#include "object/array.h"
+#include "copy/array_copy.h"
 #include "calls.h"
 #include "graph/exec.h"
 #include "core/thread.h"

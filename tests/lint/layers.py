@@ -9,11 +9,19 @@ import os
 import re
 import sys
 
+
+def rooms(top, names, *below):
+    """Rows of rooms, from the bottom: each may use itself, the ones before it and below."""
+    return {f"{top}/{name}": [f"{top}/{n}" for n in names[:i + 1]] + list(below)
+            for i, name in enumerate(names)}
+
+
 # directory -> prefixes of include paths or directories it may use
 ALLOWED = {
     "transport/base": ["transport/base"],
     "transport": ["transport"],
-    "guestlib": ["guestlib", "transport"],
+    "guestlib/nvml": ["guestlib/nvml", "guestlib/core", "transport"],
+    **rooms("guestlib", ("core", "object", "code", "copy", "graph", "api"), "transport"),
     "policies": ["policies"],
     "qemu-device": ["qemu-device", "transport", "hostd/util"],
     "hostd/ptx": ["hostd/ptx", "transport/base"],
