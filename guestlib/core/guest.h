@@ -64,6 +64,7 @@ enum guest_need {
  * DEINITIALIZED (late calls while the process exits), INVALID_CONTEXT,
  * CONTEXT_IS_DESTROYED, the sticky error of a lost context, or GUEST_ERROR_LOST once the
  * host is gone. With NEED_NONE the thread may have no lane: do not begin a command.
+ * Not for this room: object/enter.c has it, since it needs contexts.
  */
 CUresult guest_enter(enum guest_need need, struct guest_thread **ret_t);
 

@@ -5,7 +5,6 @@
  *
  *	capture.c       what is captured and what is not allowed meanwhile
  *	capture_begin.c beginning and end
- *	capture_info.c  the functions that ask, and those that set dependencies
  *	capture_set.c   sets of nodes
  */
 #ifndef WEFT_GUEST_CAPTURE_LIVE_H

@@ -147,6 +147,32 @@ bool graph_edge_exists(const struct graph_node *from, const struct graph_node *t
 	return find(to->deps, to->n_deps, from) < to->n_deps;
 }
 
+static bool is_plain(const CUgraphEdgeData *d)
+{
+	static const CUgraphEdgeData plain;
+
+	return !d || !memcmp(d, &plain, sizeof(plain));
+}
+
+/* Only kernels have ports, and only one kernel can start another early. */
+bool graph_edge_fits(const struct graph_node *from, CUgraphNodeType to_type,
+		     const CUgraphEdgeData *d)
+{
+	static const unsigned char zero[sizeof(d->reserved)];
+
+	if (is_plain(d))
+		return true;
+	if (memcmp(d->reserved, zero, sizeof(zero)) || d->to_port ||
+	    from->op.type != CU_GRAPH_NODE_TYPE_KERNEL)
+		return false;
+	if (d->type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC)
+		return to_type == CU_GRAPH_NODE_TYPE_KERNEL &&
+		       (d->from_port == CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC ||
+			d->from_port == CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER);
+	return d->type == CU_GRAPH_DEPENDENCY_TYPE_DEFAULT &&
+	       d->from_port == CU_GRAPH_KERNEL_NODE_PORT_DEFAULT;
+}
+
 CUresult graph_edge_add(struct graph_node *from, struct graph_node *to, uint32_t how)
 {
 	if (from == to || from->graph != to->graph)

@@ -4,22 +4,22 @@
  * alone; what was instantiated is a list of operations at the worker
  * (transport/api/graph.api). One lock guards all of them and every capture.
  *
- *	graph.c        graphs, nodes, edges; cloning
- *	query.c  the functions that ask, and those about edges
- *	graph_node.c   the functions that add nodes and change them
+ *	graph.c  graphs, nodes, edges; cloning
+ *	node.c   the functions that add nodes and change them
  *	attr.c   attributes of kernel nodes
  *	params.c what a node does: checking and keeping it
  *	flat.c   an order of all nodes, child graphs included
- *	graph_exec.c   instantiating, launching, destroying
+ *	exec.c   instantiating, launching, destroying
  *	send.c   what a node does, as a message
- *	update.c changing what was instantiated
  *	host.c   nodes that run in this process
  *	stage.c  memory through which they copy
  *	mem.c    nodes that allocate and free memory
  *	memop.c  nodes that wait for words of memory and write them
  *	cond.c   conditional nodes
  *	user.c   user objects
- *	dot.c    cuGraphDebugDotPrint
+ *
+ * api/graph_*.c has the functions that ask, those about edges, and those that change what
+ * was instantiated.
  */
 #ifndef WEFT_GUEST_GRAPH_H
 #define WEFT_GUEST_GRAPH_H

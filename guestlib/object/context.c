@@ -63,6 +63,22 @@ static uint64_t wire_id(const struct guest_ctx *c)
 	return atomic_load_explicit(&c->wire_id, memory_order_relaxed);
 }
 
+CUresult ctx_current(struct guest_ctx **ret_c)
+{
+	CUresult r = guest_gate();
+	struct guest_ctx *c;
+
+	if (r)
+		return r;
+	c = guest_self ? guest_self->top : NULL;
+	if (!c)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (!atomic_load_explicit(&c->alive, memory_order_acquire))
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	*ret_c = c;
+	return CUDA_SUCCESS;
+}
+
 bool ctx_any(uint64_t *ret_handle, uint64_t *ret_wire_id)
 {
 	const struct guest_ctx *c = NULL;

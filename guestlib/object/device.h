@@ -3,9 +3,16 @@
 #ifndef WEFT_GUEST_DEVICE_H
 #define WEFT_GUEST_DEVICE_H
 
-#include <cuda.h>
+#include "core/process.h"
 
 /* What calls say that need cuInit and a device of that number. */
-CUresult device_check(CUdevice dev);
+static inline CUresult device_check(CUdevice dev)
+{
+	CUresult r = guest_gate();
+
+	if (r)
+		return r;
+	return guest_has_device(dev) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
 
 #endif

@@ -10,22 +10,6 @@
 /* What cuCtxGetApiVersion says of contexts made through the interface since CUDA 3.2. */
 #define CTX_API_VERSION 3020
 
-CUresult ctx_current(struct guest_ctx **ret_c)
-{
-	CUresult r = guest_gate();
-	struct guest_ctx *c;
-
-	if (r)
-		return r;
-	c = guest_self ? guest_self->top : NULL;
-	if (!c)
-		return CUDA_ERROR_INVALID_CONTEXT;
-	if (!atomic_load_explicit(&c->alive, memory_order_acquire))
-		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-	*ret_c = c;
-	return CUDA_SUCCESS;
-}
-
 /* A context by its handle; NULL means the current one. */
 static CUresult named(CUcontext ctx, struct guest_ctx **ret_c)
 {

@@ -9,15 +9,6 @@
 #include "core/process.h"
 #include "object/refuse.h"
 
-CUresult device_check(CUdevice dev)
-{
-	CUresult r = guest_gate();
-
-	if (r)
-		return r;
-	return guest_has_device(dev) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
-}
-
 static int attribute(CUdevice_attribute attr)
 {
 	return guest_process.device.attributes[attr];
