@@ -3,7 +3,8 @@
 """The include rules: arrows point one way (guestlib -> transport <- hostd).
 
 Each directory lists what it may include besides itself and the system. Includes are read
-from the sources; a file that breaks a rule is named with its line.
+from the sources; a file that breaks a rule is named with its line. In guestlib, moreover,
+a driver function is called below api/ only in the file that defines it.
 """
 import os
 import re
@@ -16,12 +17,14 @@ def rooms(top, names, *below):
             for i, name in enumerate(names)}
 
 
+# guestlib's, from the bottom
+ROOMS = ("core", "object", "code", "copy", "graph", "api")
 # directory -> prefixes of include paths or directories it may use
 ALLOWED = {
     "transport/base": ["transport/base"],
     "transport": ["transport"],
     "guestlib/nvml": ["guestlib/nvml", "guestlib/core", "transport"],
-    **rooms("guestlib", ("core", "object", "code", "copy", "graph", "api"), "transport"),
+    **rooms("guestlib", ROOMS, "transport"),
     "policies": ["policies"],
     "qemu-device": ["qemu-device", "transport", "hostd/util"],
     "hostd/ptx": ["hostd/ptx", "transport/base"],
@@ -41,6 +44,8 @@ ALLOWED = {
     "hostd/dispatch": ["hostd", "transport"],
     "hostd": ["hostd", "transport", "policies"],
 }
+# Inner functions call no driver function of another file: those check, enter and capture.
+BELOW_API = tuple("guestlib/" + name for name in ROOMS[:-1])
 # Only the device that is the real driver may know it; only these may see cuda.h at all.
 CUDA_H = ("guestlib", "hostd/device", "hostd/dispatch", "hostd/session", "hostd/memory",
           "hostd", "transport/gen")
@@ -56,6 +61,17 @@ def longest(table, path):
     return best
 
 
+def called_below_api(top, rel):
+    """Driver functions that a file below guestlib/api calls and does not define."""
+    with open(os.path.join(top, rel), encoding="utf-8") as f:
+        text = re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"',
+                      lambda m: re.sub(r"[^\n]", " ", m.group(0)), f.read(), flags=re.S)
+    defined = set(re.findall(r"\bCUDAAPI\s+(cu[A-Z]\w*)\(", text))
+    for m in re.finditer(r"\b(cu[A-Z]\w*)\(", text):
+        if m.group(1) not in defined:
+            yield text.count("\n", 0, m.start()) + 1, m.group(1)
+
+
 def main(top):
     sources, by_name = [], {}
     for directory in ("transport", "guestlib", "hostd", "qemu-device", "policies"):
@@ -68,6 +84,10 @@ def main(top):
     errors = 0
     for rel in sorted(sources):
         owner = longest(ALLOWED, os.path.dirname(rel))
+        if owner in BELOW_API:
+            for number, name in called_below_api(top, rel):
+                print(f"{rel}:{number}: {name} is called below guestlib/api")
+                errors += 1
         with open(os.path.join(top, rel), encoding="utf-8") as f:
             for number, line in enumerate(f, 1):
                 m = re.match(r'\s*#\s*include\s+([<"])([^>"]+)[>"]', line)
