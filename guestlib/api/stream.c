@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The end of a stream, and its attributes: kept here for questions, the device is told. */
+/* The functions of streams, but for making them. */
 #include <string.h>
 
 #include "calls.h"
 #include "code/launch.h"
 #include "copy/stage.h"
 #include "core/capturing.h"
+#include "object/context.h"
 #include "object/stream.h"
 
 #define SYNC_MAX CU_SYNC_POLICY_BLOCKING_SYNC
@@ -32,6 +33,84 @@ CUresult CUDAAPI cuStreamDestroy_v2(CUstream stream)
 	stream_drop(s);
 	return r;
 }
+
+/* ---- what it was made with ---- */
+
+static CUresult get_flags(CUstream stream, unsigned *flags, bool ptsz)
+{
+	struct guest_stream_info *s;
+	CUresult r = stream_find(stream, ptsz, &s);
+
+	if (r)
+		return r;
+	if (!flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	*flags = s->flags;
+	return CUDA_SUCCESS;
+}
+
+static CUresult get_id(CUstream stream, unsigned long long *id, bool ptsz)
+{
+	struct guest_stream_info *s;
+	CUresult r = stream_find(stream, ptsz, &s);
+
+	if (r)
+		return r;
+	if (!id)
+		return CUDA_ERROR_INVALID_VALUE;
+	*id = s->id;
+	return CUDA_SUCCESS;
+}
+
+static CUresult get_device(CUstream stream, CUdevice *device, bool ptsz)
+{
+	struct guest_stream_info *s;
+	CUresult r = stream_find(stream, ptsz, &s);
+
+	if (r)
+		return r;
+	if (!device)
+		return CUDA_ERROR_INVALID_VALUE;
+	*device = 0;
+	return CUDA_SUCCESS;
+}
+
+static CUresult get_ctx(CUstream stream, CUcontext *ctx, bool ptsz)
+{
+	struct guest_stream_info *s;
+	CUresult r = stream_find(stream, ptsz, &s);
+
+	if (r)
+		return r;
+	if (!ctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ctx = (CUcontext)(uintptr_t)(s->ctx ? s->ctx : guest_self->top->handle);
+	return CUDA_SUCCESS;
+}
+
+static CUresult get_ctx_green(CUstream stream, CUcontext *ctx, CUgreenCtx *green,
+			      bool ptsz)
+{
+	CUresult r = get_ctx(stream, ctx, ptsz);
+
+	if (r == CUDA_SUCCESS && green)
+		*green = NULL;
+	return r;
+}
+
+GUEST_PAIR(cuStreamGetPriority, ptsz, (CUstream stream, int *priority),
+	   stream_get_priority, stream, priority)
+GUEST_PAIR(cuStreamGetFlags, ptsz, (CUstream stream, unsigned int *flags), get_flags,
+	   stream, flags)
+GUEST_PAIR(cuStreamGetId, ptsz, (CUstream stream, unsigned long long *id), get_id, stream,
+	   id)
+GUEST_PAIR(cuStreamGetDevice, ptsz, (CUstream stream, CUdevice *device), get_device,
+	   stream, device)
+GUEST_PAIR(cuStreamGetCtx, ptsz, (CUstream stream, CUcontext *ctx), get_ctx, stream, ctx)
+GUEST_PAIR(cuStreamGetCtx_v2, ptsz, (CUstream stream, CUcontext *ctx, CUgreenCtx *green),
+	   get_ctx_green, stream, ctx, green)
+
+/* ---- attributes: kept here for questions; the device is told ---- */
 
 static bool attr_ok(CUstreamAttrID attr)
 {
@@ -134,3 +213,56 @@ GUEST_PAIR(cuStreamSetAttribute, ptsz,
 	   set_attr, stream, attr, value)
 GUEST_PAIR(cuStreamCopyAttributes, ptsz, (CUstream dst, CUstream src), copy_attrs, dst,
 	   src)
+
+/* ---- asking, and waiting ---- */
+
+static CUresult ask(struct guest_thread *t, uint64_t wire)
+{
+	struct stream_query_cmd *cmd;
+	struct lane_reply reply;
+	uint64_t now = idle_now();
+	CUresult r;
+
+	if (idle_is(idle_of_stream(t, wire)) && idle_may_answer(t))
+		return CUDA_SUCCESS;
+	cmd = begin_stream_query(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->stream = wire;
+	r = guest_ask(t, sizeof(struct stream_query_rep), &reply);
+	/* Waiting for the legacy stream also waits for those that block it. */
+	if (r == CUDA_SUCCESS && wire != GUEST_STREAM_LEGACY)
+		idle_note(t, wire, now);
+	return r;
+}
+
+static CUresult enter(CUstream stream, bool ptsz, struct guest_thread **ret_t,
+		      uint64_t *ret_wire)
+{
+	CUresult r = guest_enter(guest_need_on(stream), ret_t);
+
+	if (r == CUDA_SUCCESS)
+		r = guest_stream(stream, ptsz, ret_wire);
+	return r ? r : guest_unsafe(*ret_t);
+}
+
+static CUresult query(CUstream stream, bool ptsz)
+{
+	struct guest_thread *t;
+	uint64_t wire;
+	CUresult r = enter(stream, ptsz, &t, &wire);
+
+	return r ? r : ask(t, wire);
+}
+
+static CUresult synchronize(CUstream stream, bool ptsz)
+{
+	struct guest_thread *t;
+	uint64_t wire;
+	CUresult r = enter(stream, ptsz, &t, &wire);
+
+	return r ? r : stream_wait(t, wire);
+}
+
+GUEST_PAIR(cuStreamQuery, ptsz, (CUstream stream), query, stream)
+GUEST_PAIR(cuStreamSynchronize, ptsz, (CUstream stream), synchronize, stream)

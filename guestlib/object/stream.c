@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Streams: made and destroyed without waiting; what they were made with is kept here.
- * (stream_wait.c has queries and waiting, api/stream.c the end and the attributes.)
+ * Streams: made without waiting; what they were made with is kept here.
+ * (stream_wait.c has waiting, api/stream.c the functions of streams.)
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -155,77 +155,3 @@ CUresult stream_get_priority(CUstream stream, int *priority, bool ptsz)
 	*priority = s->priority;
 	return CUDA_SUCCESS;
 }
-
-static CUresult get_flags(CUstream stream, unsigned *flags, bool ptsz)
-{
-	struct guest_stream_info *s;
-	CUresult r = stream_find(stream, ptsz, &s);
-
-	if (r)
-		return r;
-	if (!flags)
-		return CUDA_ERROR_INVALID_VALUE;
-	*flags = s->flags;
-	return CUDA_SUCCESS;
-}
-
-static CUresult get_id(CUstream stream, unsigned long long *id, bool ptsz)
-{
-	struct guest_stream_info *s;
-	CUresult r = stream_find(stream, ptsz, &s);
-
-	if (r)
-		return r;
-	if (!id)
-		return CUDA_ERROR_INVALID_VALUE;
-	*id = s->id;
-	return CUDA_SUCCESS;
-}
-
-static CUresult get_device(CUstream stream, CUdevice *device, bool ptsz)
-{
-	struct guest_stream_info *s;
-	CUresult r = stream_find(stream, ptsz, &s);
-
-	if (r)
-		return r;
-	if (!device)
-		return CUDA_ERROR_INVALID_VALUE;
-	*device = 0;
-	return CUDA_SUCCESS;
-}
-
-static CUresult get_ctx(CUstream stream, CUcontext *ctx, bool ptsz)
-{
-	struct guest_stream_info *s;
-	CUresult r = stream_find(stream, ptsz, &s);
-
-	if (r)
-		return r;
-	if (!ctx)
-		return CUDA_ERROR_INVALID_VALUE;
-	*ctx = (CUcontext)(uintptr_t)(s->ctx ? s->ctx : guest_self->top->handle);
-	return CUDA_SUCCESS;
-}
-
-static CUresult get_ctx_green(CUstream stream, CUcontext *ctx, CUgreenCtx *green,
-			      bool ptsz)
-{
-	CUresult r = get_ctx(stream, ctx, ptsz);
-
-	if (r == CUDA_SUCCESS && green)
-		*green = NULL;
-	return r;
-}
-
-GUEST_PAIR(cuStreamGetPriority, ptsz, (CUstream stream, int *priority),
-	   stream_get_priority, stream, priority)
-GUEST_PAIR(cuStreamGetFlags, ptsz, (CUstream stream, unsigned int *flags), get_flags,
-	   stream, flags)
-GUEST_PAIR(cuStreamGetId, ptsz, (CUstream stream, unsigned long long *id), get_id, stream,
-	   id)
-GUEST_PAIR(cuStreamGetDevice, ptsz, (CUstream stream, CUdevice *device), get_device,
-	   stream, device)
-GUEST_PAIR(cuStreamGetCtx, ptsz, (CUstream stream, CUcontext *ctx), get_ctx, stream, ctx)
-GUEST_PAIR(cuStreamGetCtx_v2, ptsz, (CUstream stream, CUcontext *ctx, CUgreenCtx *green),
-	   get_ctx_green, stream, ctx, green)

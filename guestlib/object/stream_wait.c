@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Waiting for streams, and asking them; core/idle.h says when nobody is asked. */
+/* Waiting for streams; core/idle.h says when nobody is asked. */
 #include "calls.h"
 #include "object/context.h"
 #include "object/stream.h"
@@ -34,54 +34,3 @@ CUresult stream_wait(struct guest_thread *t, uint64_t wire)
 		idle_note(t, wire, now);
 	return r;
 }
-
-static CUresult ask(struct guest_thread *t, uint64_t wire)
-{
-	struct stream_query_cmd *cmd;
-	struct lane_reply reply;
-	uint64_t now = idle_now();
-	CUresult r;
-
-	if (idle_is(idle_of_stream(t, wire)) && idle_may_answer(t))
-		return CUDA_SUCCESS;
-	cmd = begin_stream_query(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->stream = wire;
-	r = guest_ask(t, sizeof(struct stream_query_rep), &reply);
-	/* Waiting for the legacy stream also waits for those that block it. */
-	if (r == CUDA_SUCCESS && wire != GUEST_STREAM_LEGACY)
-		idle_note(t, wire, now);
-	return r;
-}
-
-static CUresult enter(CUstream stream, bool ptsz, struct guest_thread **ret_t,
-		      uint64_t *ret_wire)
-{
-	CUresult r = guest_enter(guest_need_on(stream), ret_t);
-
-	if (r == CUDA_SUCCESS)
-		r = guest_stream(stream, ptsz, ret_wire);
-	return r ? r : guest_unsafe(*ret_t);
-}
-
-static CUresult query(CUstream stream, bool ptsz)
-{
-	struct guest_thread *t;
-	uint64_t wire;
-	CUresult r = enter(stream, ptsz, &t, &wire);
-
-	return r ? r : ask(t, wire);
-}
-
-static CUresult synchronize(CUstream stream, bool ptsz)
-{
-	struct guest_thread *t;
-	uint64_t wire;
-	CUresult r = enter(stream, ptsz, &t, &wire);
-
-	return r ? r : stream_wait(t, wire);
-}
-
-GUEST_PAIR(cuStreamQuery, ptsz, (CUstream stream), query, stream)
-GUEST_PAIR(cuStreamSynchronize, ptsz, (CUstream stream), synchronize, stream)
