@@ -2,6 +2,7 @@
 /* Events. Of those that are known to have happened nobody is asked. */
 #include "calls.h"
 #include "graph/capture.h"
+#include "graph/op.h"
 #include "object/context.h"
 #include "object/event.h"
 #include "object/stream.h"

@@ -5,6 +5,9 @@
 
 #include "calls.h"
 #include "graph/exec.h"
+#include "graph/flat.h"
+#include "graph/host.h"
+#include "graph/op.h"
 #include "core/thread.h"
 
 /* Gives what runs here something else to do, or (op NULL) nothing. */

@@ -2,6 +2,7 @@
 /* Functions of the program in a stream; object/hostfunc.c runs them. */
 #include "core/process.h"
 #include "graph/capture.h"
+#include "graph/op.h"
 #include "object/hostfunc.h"
 
 static CUresult post(const struct host_call *what, CUstream stream, bool ptsz)

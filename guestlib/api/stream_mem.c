@@ -7,6 +7,7 @@
 
 #include "calls.h"
 #include "graph/capture.h"
+#include "graph/op.h"
 #include "core/process.h"
 #include "object/refuse.h"
 

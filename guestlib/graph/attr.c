@@ -8,6 +8,7 @@
 
 #include "calls.h"
 #include "graph/graph.h"
+#include "graph/op.h"
 
 #define HINTS_SIZE (CU_LAUNCH_ATTRIBUTE_MAX * sizeof(CUkernelNodeAttrValue))
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "graph/capture_live.h"
+#include "graph/op.h"
 #include "object/context.h"
 #include "object/event.h"
 #include "graph/mem.h"

@@ -9,6 +9,7 @@
 
 #include "calls.h"
 #include "graph/graph.h"
+#include "graph/op.h"
 #include "core/thread.h"
 
 struct graph *graph_outermost(struct graph *g)

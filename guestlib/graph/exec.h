@@ -4,6 +4,8 @@
 #define WEFT_GUEST_GRAPH_EXEC_H
 
 #include "graph/mem.h"
+#include "graph/host.h"
+#include "graph/op.h"
 
 /* One node at the worker, with its number there as index. */
 struct exec_item {

@@ -9,7 +9,9 @@
  */
 #include <stdlib.h>
 
+#include "graph/flat.h"
 #include "graph/graph.h"
+#include "graph/op.h"
 
 #define DEPTH_MAX 64 /* of child graphs in child graphs */
 

@@ -4,22 +4,22 @@
  * alone; what was instantiated is a list of operations at the worker
  * (transport/api/graph.api). One lock guards all of them and every capture.
  *
- *	graph.c  graphs, nodes, edges; cloning
- *	node.c   the functions that add nodes and change them
- *	attr.c   attributes of kernel nodes
- *	params.c what a node does: checking and keeping it
- *	flat.c   an order of all nodes, child graphs included
- *	exec.c   instantiating, launching, destroying
- *	send.c   what a node does, as a message
- *	host.c   nodes that run in this process
- *	stage.c  memory through which they copy
- *	mem.c    nodes that allocate and free memory
- *	memop.c  nodes that wait for words of memory and write them
- *	cond.c   conditional nodes
- *	user.c   user objects
- *
- * api/graph_*.c has the functions that ask, those about edges, and those that change what
- * was instantiated.
+ *	graph.c   graphs, nodes, edges; cloning
+ *	query.c   functions that ask, and those about edges
+ *	node.c    functions that add nodes and change them
+ *	params.c  what a node does: checking and keeping it (op.h)
+ *	attr.c    attributes of kernel nodes
+ *	memop.c   nodes that wait for words of memory and write them
+ *	mem.c     nodes that allocate and free memory
+ *	cond.c    conditional nodes
+ *	flat.c    an order of all nodes, child graphs included (flat.h)
+ *	exec.c    instantiating, launching, destroying (exec.h)
+ *	send.c    what a node does, as a message
+ *	update.c  changing what was instantiated
+ *	host.c    nodes that run in this process (host.h)
+ *	stage.c   memory through which they copy
+ *	user.c    user objects
+ *	dot.c     cuGraphDebugDotPrint
  */
 #ifndef WEFT_GUEST_GRAPH_H
 #define WEFT_GUEST_GRAPH_H
@@ -207,129 +207,6 @@ bool graph_edge_remove(struct graph_node *from, struct graph_node *to);
  * a node that is not there yet, of type to_type. */
 bool graph_edge_fits(const struct graph_node *from, CUgraphNodeType to_type,
 		     const CUgraphEdgeData *data);
-
-/* ---- operations ---- */
-
-/* A kernel of a launch that was described by its caller: checked, parameters copied. */
-CUresult graph_kernel_new(const struct launch *l, struct graph_kernel **ret_k);
-
-/* attr.c: attributes */
-struct wire_launch_attr;
-CUresult graph_kernel_attrs_copy(struct graph_kernel *to,
-				 const struct graph_kernel *from);
-CUresult graph_kernel_attrs_launch(struct graph_kernel *k,
-				   const struct launch_attrs *attrs);
-/* That of the stream that it is captured from, unless the launch has its own. */
-CUresult graph_kernel_priority(struct graph_kernel *k, int priority);
-unsigned graph_kernel_attrs_count(const struct graph_kernel *k);
-void graph_kernel_attrs_put(const struct graph_kernel *k, struct wire_launch_attr *w);
-
-/* Unshares the kernel of a node before a change. */
-CUresult graph_kernel_own(struct graph_op *op);
-
-CUresult graph_op_kernel(const CUDA_KERNEL_NODE_PARAMS *p, struct graph_op *ret_op);
-CUresult graph_op_kernel_1(const CUDA_KERNEL_NODE_PARAMS_v1 *p, struct graph_op *ret_op);
-CUresult graph_op_copy(const CUDA_MEMCPY3D *p, struct graph_op *ret_op);
-CUresult graph_op_fill(const CUDA_MEMSET_NODE_PARAMS *p, struct graph_op *ret_op);
-CUresult graph_op_host(const CUDA_HOST_NODE_PARAMS *p, struct graph_op *ret_op);
-CUresult graph_op_event(CUevent event, CUgraphNodeType type, struct graph_op *ret_op);
-CUresult graph_op_child(CUgraph child, struct graph_op *ret_op);
-CUresult graph_op_mem_ops(const CUDA_BATCH_MEM_OP_NODE_PARAMS *p,
-			  struct graph_op *ret_op);
-CUresult graph_op_conditional(struct graph *g, CUDA_CONDITIONAL_NODE_PARAMS *p,
-			      struct graph_op *ret_op);
-/* As cuGraphAddNode describes it, for a graph (NULL: not for a new node) and behind deps;
- * fills in what p tells the caller. Other kinds: NOT_SUPPORTED. */
-CUresult graph_op_any(struct graph *g, const CUgraphNode *deps, size_t n,
-		      CUgraphNodeParams *p, struct graph_op *ret_op);
-
-/* memop.c: an operation as it travels. */
-struct wire_mem_op;
-struct wire_mem_op mem_op_put(const CUstreamBatchMemOpParams *p);
-
-struct graph_mem_ops *graph_mem_ops_dup(const struct graph_mem_ops *m);
-CUresult graph_send_mem_ops(struct guest_thread *t, uint64_t exec, uint32_t index,
-			    const struct graph_mem_ops *m);
-void graph_cond_free(struct graph_cond *c);
-/* The graph goes: so does what the worker has for its handles. */
-CUresult graph_shell_drop(struct graph *g);
-
-/* Another reference or copy of what op owns. */
-CUresult graph_op_dup(const struct graph_op *op, struct graph_op *ret_op);
-/* Drops what op owns. */
-void graph_op_fini(struct graph_op *op);
-
-/* The copy that a node means, with addresses as the device has them where it sees memory
- * of the host. */
-CUresult graph_copy_box(const CUDA_MEMCPY3D *p, struct copy_box *ret_box);
-
-/* True if this process has to take part in it. */
-bool graph_op_is_host(const struct graph_op *op);
-
-/* A copy of two parts: which one comes first; else GRAPH_WHOLE. */
-enum graph_part graph_op_stages(const struct graph_op *op);
-/* How large its stage is. */
-size_t graph_stage_size(const struct graph_op *op);
-
-/* ---- flattening ---- */
-
-/*
- * A copy between the device and memory that only this process sees is two nodes: one that
- * the device copies from or to memory that both see (the stage), and one that copies on
- * in this process. first comes before second.
- */
-enum graph_part {
-	GRAPH_WHOLE,
-	GRAPH_STAGE_HOST, /* in this process */
-	GRAPH_STAGE_COPY, /* by the device */
-};
-
-struct graph_flat_node {
-	struct graph_node *node;
-	uint64_t id;
-	bool marker; /* a child graph's node: only the end of its graph */
-	enum graph_part part;
-	bool second;         /* of two parts */
-	uint32_t body;       /* of a conditional node; 0: none */
-	uint32_t first_body; /* of the bodies of a conditional node */
-	uint32_t n_deps;
-	uint32_t first_dep; /* in graph_flat.deps */
-};
-
-struct graph_flat {
-	struct graph_flat_node *nodes;
-	uint64_t *deps; /* as in graph_deps: a number, and how above it */
-	size_t n, room, n_deps, deps_room;
-	uint32_t body, n_bodies;
-};
-
-/* Every node behind those it depends on. INVALID_VALUE: a cycle, or too many nodes. */
-CUresult graph_flatten(struct graph *g, struct graph_flat *ret_f);
-void graph_flat_fini(struct graph_flat *f);
-
-/* ---- nodes that run here ---- */
-
-struct graph_host;
-struct exec_stage;
-
-/* stage.c: the last reference leaves the memory to graph_stage_flush(), which is
- * called without the lock. */
-void exec_stage_put(struct exec_stage *s);
-void graph_stage_flush(struct guest_thread *t);
-
-/* What such a node does, under a number that the worker gets: a function, a copy in this
- * process (through stage, or without one) or (op is empty) nothing. NULL: out of memory.
- */
-struct graph_host *graph_host_new(const struct graph_op *op, CUcontext ctx,
-				  struct exec_stage *in, void *stage);
-uint64_t graph_host_id(const struct graph_host *h);
-/* Before each launch: it will run once more. */
-void graph_host_arm(struct graph_host *h);
-void graph_host_put(struct graph_host *h);
-
-/* On the helper thread, without the lock. After an error nothing is run. How a copy went,
- * for whoever waits for the graph. */
-CUresult graph_host_run(uint64_t id, CUresult status);
 
 /* ---- users ---- */
 

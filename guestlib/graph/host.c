@@ -22,6 +22,8 @@
 #include "calls.h"
 #include "object/context.h"
 #include "graph/exec.h"
+#include "graph/host.h"
+#include "graph/op.h"
 #include "core/thread.h"
 
 struct graph_host {

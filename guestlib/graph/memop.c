@@ -5,6 +5,7 @@
 
 #include "calls.h"
 #include "graph/graph.h"
+#include "graph/op.h"
 #include "graph/exec.h"
 
 struct wire_mem_op mem_op_put(const CUstreamBatchMemOpParams *p)

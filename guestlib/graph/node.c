@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
+#include "graph/op.h"
 #include "graph/mem.h"
 #include "code/module.h"
 

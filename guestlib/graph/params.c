@@ -6,6 +6,7 @@
 #include "copy/array_copy.h"
 #include "object/event.h"
 #include "graph/graph.h"
+#include "graph/op.h"
 #include "graph/mem.h"
 #include "code/module.h"
 #include "object/refuse.h"

@@ -5,6 +5,8 @@
 #include "copy/array_copy.h"
 #include "calls.h"
 #include "graph/exec.h"
+#include "graph/host.h"
+#include "graph/op.h"
 #include "core/thread.h"
 
 static CUresult send_empty(struct guest_thread *t, uint64_t exec, uint32_t index)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "graph/exec.h"
+#include "graph/host.h"
 #include "object/hostmem.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what is dying */
