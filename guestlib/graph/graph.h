@@ -5,7 +5,6 @@
  * (transport/api/graph.api). One lock guards all of them and every capture.
  *
  *	graph.c   graphs, nodes, edges; cloning
- *	query.c   functions that ask, and those about edges
  *	node.c    functions that add nodes and change them
  *	params.c  what a node does: checking and keeping it (op.h)
  *	attr.c    attributes of kernel nodes
@@ -15,11 +14,12 @@
  *	flat.c    an order of all nodes, child graphs included (flat.h)
  *	exec.c    instantiating, launching, destroying (exec.h)
  *	send.c    what a node does, as a message
- *	update.c  changing what was instantiated
  *	host.c    nodes that run in this process (host.h)
  *	stage.c   memory through which they copy
  *	user.c    user objects
- *	dot.c     cuGraphDebugDotPrint
+ *
+ * In api/: graph_query.c (functions that ask, and those about edges), graph_update.c
+ * (changing what was instantiated), graph_dot.c.
  */
 #ifndef WEFT_GUEST_GRAPH_H
 #define WEFT_GUEST_GRAPH_H

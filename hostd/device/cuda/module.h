@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loaded code of the real GPU: what module.c, cuda_func.c and launch.c share.
- */
+/* Loaded code: modules and their functions, options of the compiler, images, linking. */
 #ifndef WEFT_DEVICE_CUDA_MODULE_H
 #define WEFT_DEVICE_CUDA_MODULE_H
 
