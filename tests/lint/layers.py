@@ -40,8 +40,8 @@ ALLOWED = {
     "hostd/memory": ["hostd/memory", "hostd/device", "hostd/ipc", "hostd/util",
                      "transport", "policies"],
     "hostd/graph": ["hostd/graph", "hostd/device", "transport/base"],
-    "hostd/session": ["hostd", "transport"],
-    "hostd/dispatch": ["hostd", "transport"],
+    "hostd/session": ["hostd/session", "hostd/memory", "hostd/device", "hostd/ipc", "hostd/util", "transport"],
+    "hostd/dispatch": ["hostd/dispatch", "hostd/session", "hostd/graph", "hostd/memory", "hostd/device", "hostd/ipc", "transport"],
     "hostd": ["hostd", "transport", "policies"],
 }
 # Inner functions call no driver function of another file: those check, enter and capture.
