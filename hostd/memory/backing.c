@@ -28,7 +28,7 @@ static CUresult create_again(struct space *sp, uint64_t size, enum dev_memory me
 	return r;
 }
 
-/* Those of its pieces that have no memory yet. */
+/* Makes device memory for the pieces of c that are resident; on failure frees c. */
 static CUresult fill(struct space *sp, struct space_chunk *c)
 {
 	const struct mem_env *e = sp->env;

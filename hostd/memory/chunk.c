@@ -152,7 +152,8 @@ void chunk_count_locked(struct space *sp, struct space_chunk *c)
 	ledger_publish_locked(sp);
 }
 
-/* What is mapped nowhere is within reach: nothing has to be done before it is used. */
+/* Swapped pieces of a chunk that is mapped nowhere count as mapped: they are within
+ * reach, nothing has to be done before they are used. */
 void chunk_unmapped_locked(struct space *sp, struct space_chunk *c)
 {
 	for (unsigned i = 0; i < c->n_pieces && !c->n_mappings; i++) {
@@ -164,7 +165,7 @@ void chunk_unmapped_locked(struct space *sp, struct space_chunk *c)
 
 /* ---- mapping ---- */
 
-/* What is mapped where the chunk is mapped; NULL: nothing. */
+/* Returns the memory that is mapped for p where the chunk is mapped; NULL: none. */
 static struct dev_chunk *mapped_memory(const struct piece *p)
 {
 	return p->state == PIECE_RESIDENT ? p->dev

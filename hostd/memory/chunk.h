@@ -101,7 +101,7 @@ struct dev_chunk *chunk_strip(struct space_chunk *c);
 /* The memory of a chunk that is one piece and resident, or NULL. */
 struct dev_chunk *chunk_whole(const struct space_chunk *c);
 
-/* What its pieces on the device are made of; or all of it, if in_host_memory. */
+/* Returns what c's pieces on the device are made of, or all of c if in_host_memory. */
 enum dev_memory chunk_memory(const struct space_chunk *c);
 
 /* True if it is all there, plain, in as few pieces as a new one would be. */
@@ -114,7 +114,7 @@ bool chunk_settle_locked(struct space *sp, struct space_chunk *c);
 bool chunk_movable(const struct space_chunk *c);
 /* After anything that space_residency() tells of may have changed. */
 void chunk_count_locked(struct space *sp, struct space_chunk *c);
-/* It is mapped at one address less. */
+/* After c has lost one of its mappings. */
 void chunk_unmapped_locked(struct space *sp, struct space_chunk *c);
 /* Bytes in host memory. */
 uint64_t chunk_away(const struct space_chunk *c);

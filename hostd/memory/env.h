@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What memory/ stands on, given by whoever makes a space: a device, weftd's accounts, the
- * page in which use is told, and contexts to copy in. A CUresult is what a guest may see,
- * a negative errno what weftd hears.
+ * Surroundings of memory/, given by whoever makes a space: a device, weftd's accounts,
+ * the page in which use is told, and contexts to copy in. A CUresult is what a guest may
+ * see, a negative errno what weftd hears.
  */
 #ifndef WEFT_MEM_ENV_H
 #define WEFT_MEM_ENV_H

@@ -21,8 +21,8 @@
 struct space;
 struct space_chunk;
 
-/* Its owner hands it to backing_new_locked() or drops it; dropping one that was handed
- * over, or never taken, does nothing. */
+/* Memory granted for one allocation. The owner hands it to backing_new_locked() or drops
+ * it; dropping one that was handed over, or never taken, does nothing. */
 struct grant {
 	uint64_t bytes, away;      /* charged; and of that in host memory */
 	struct space_chunk *chunk; /* with what is away, or asked for; NULL: none yet */

@@ -191,7 +191,8 @@ static void wait_for_others_locked(struct hostpool *p)
 	wait_for_locked(p, &p->sp->env->count->host_pause_ns, UINT64_MAX);
 }
 
-/* Whoever allocates again and again does not put a move off for ever. */
+/* Waits while allocations are mapped, at most PAGE_MAPPING_NS: a session that allocates
+ * again and again must not put a move off for ever. */
 static void wait_for_mapping_locked(struct hostpool *p)
 {
 	wait_for_locked(p, &p->sp->env->count->mapping_until_ns,

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "memory/region.h"
 
-/* What may lie idle while more is made. */
+/* Memory that may lie idle while more is made. */
 #define IDLE_BYTES (64ull << 20)
 /* Chunks that may lie idle: as many as a driver takes back while one lies here (30 to 40
  * us each on an H200). Who frees faster than that gives back as many as it frees. */

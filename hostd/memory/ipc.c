@@ -21,7 +21,8 @@
 #include "memory/ledger.h"
 #include "memory/region.h"
 
-/* What comes home may be less than was away when that was asked for, but rarely. */
+/* Attempts to bring a chunk home: rarely less comes than was away when it was asked for.
+ */
 #define HOME_TRIES 3
 
 /* ---- coming home ---- */
@@ -35,7 +36,7 @@ static int come_home_locked(struct space *sp, struct space_chunk *c)
 
 	if (!sp->home)
 		return -ENOMEM;
-	/* What is mapped nowhere cannot be copied to. */
+	/* A chunk that is mapped nowhere cannot be copied to. */
 	if (!c->n_mappings &&
 	    region_backed_locked(sp, REGION_HIDDEN, c, &hidden) != CUDA_SUCCESS)
 		return -ENOMEM;
@@ -311,7 +312,7 @@ static CUresult import_locked(struct space *sp, const struct space_share *h,
 	return CUDA_SUCCESS;
 }
 
-/* What the context has opened already. */
+/* Finds the import of h that the context `owner` has already, or returns NULL. */
 static struct region *find_import(struct space *sp, const struct space_share *h,
 				  unsigned owner)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What moves, and how much. What could move is written down once, the policy puts it in
- * order, and then it is looked up again piece by piece: other lanes go on meanwhile.
+ * Choice of what moves, and how much. Pieces that could move are written down once, the
+ * policy puts them in order, and then each is looked up again: other lanes go on
+ * meanwhile.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
  * moves. */
 #define PREPARE_MAX (4ull << 30)
 
-/* What could move, as the policy sees it; the id is the address. */
+/* Pieces that could move, as the policy sees them; the id is the address. */
 struct candidates {
 	struct placement_chunk *c;
 	size_t n, room;
@@ -95,7 +96,7 @@ static bool add_pieces(const struct space *sp, struct candidates *cs,
 		n = 1;
 		if (p->state == state && state != PIECE_RESIDENT)
 			n = joinable(sp, c, i, largest, &one.size);
-		/* Of all pieces: what was never named goes with the one before it. */
+		/* Every piece is asked: one never named goes with the one before it. */
 		one.age = age_of(sp, c, one.id, one.size, &last);
 		if (p->state == state && one.size <= largest && !add(cs, &one))
 			return false;
@@ -142,7 +143,7 @@ static size_t choose_leaving(const struct space *sp, const struct candidates *cs
 		       : first_that_fit(cs, bytes, room);
 }
 
-/* What a piece of so many bytes will lie in. */
+/* Adds the host chunks that a piece of `bytes` will lie in to wants[], by their class. */
 static void add_wants(const struct space *sp, uint64_t bytes, uint64_t *wants)
 {
 	uint64_t size = sp->piece_bytes;
@@ -271,7 +272,7 @@ static void come_once(struct mover *mv, enum piece_state from, uint64_t bytes)
 	free(cs.c);
 }
 
-/* What a run is too long for is filled with pieces. */
+/* Brings back up to `bytes`, in rounds: where a run is too long, pieces fill the rest. */
 static void come(struct mover *mv, enum piece_state from, uint64_t bytes)
 {
 	uint64_t before;
@@ -373,7 +374,7 @@ int space_map_swapped(struct space *sp)
 	uint64_t bytes;
 	int r;
 
-	/* What is left of a chunk for which somebody waited is looked up again. */
+	/* Pieces left of a chunk for which somebody waited are looked up again. */
 	do {
 		r = map_once(sp, &bytes);
 	} while (r == 0 && bytes);

@@ -28,9 +28,9 @@ struct space_chunk;
 #define SPACE_PIECE         (8ull << 20)
 
 #define SPACE_EXTENT_PIECES 128u
-/* What is away together returns so many pieces at a time, which are one from then on:
- * mapping costs the same for all of them, and what comes next is made while they are
- * copied. */
+/* Pieces that return at a time, of those that are away together; they are one piece from
+ * then on. Mapping costs the same for all of them, and memory for the next is made while
+ * they are copied. */
 #define SPACE_RETURN_PIECES 8u
 
 struct space_moved {
@@ -59,9 +59,9 @@ int space_move_out(struct space *sp, uint64_t bytes, uint64_t room,
 		   enum placement_where where, struct space_moved *ret);
 
 /*
- * Who waits, in space_move_out(), for what the device has back, and hears of it before it
- * is mapped in host memory: left(arg, bytes), of each piece. On that function's thread.
- * NULL: nobody.
+ * Sets left(arg, bytes), which space_move_out() calls on its own thread for each piece as
+ * soon as the device has its memory back, before the piece is mapped in host memory.
+ * NULL: nothing is called.
  */
 void space_on_left(struct space *sp, void (*left)(void *arg, uint64_t bytes), void *arg);
 
@@ -70,10 +70,11 @@ void space_on_left(struct space *sp, void (*left)(void *arg, uint64_t bytes), vo
 int space_move_in(struct space *sp, uint64_t bytes, struct space_moved *ret);
 
 /*
- * Who brings one chunk home, all `bytes` of it that are away, because other sessions are
- * to have it: home(arg, c, bytes) gets room for it, calls space_move_home(), and returns
- * 0, -EBUSY (work did not end in time), -ENOMEM (there is no room), -EIO or -EPIPE. Any
- * lane's thread, outside the gate; the caller has a reference. Unset: nothing comes home.
+ * Sets home(arg, c, bytes), which brings one chunk home, all `bytes` of it that are away,
+ * because other sessions are to have it: it gets room, calls space_move_home(), and
+ * returns 0, -EBUSY (work did not end in time), -ENOMEM (there is no room), -EIO or
+ * -EPIPE. Called on any lane's thread, outside the gate, with a reference on c. Unset:
+ * nothing comes home.
  */
 void space_on_home(struct space *sp,
 		   int (*home)(void *arg, struct space_chunk *c, uint64_t bytes),
@@ -88,7 +89,7 @@ int space_map_swapped(struct space *sp);
 void space_residency(struct space *sp, struct space_residency *ret);
 
 /*
- * Which chunks give way first is the policy's to say; NULL: in the order of their
+ * Sets the policy that says which chunks give way first; NULL: in the order of their
  * allocation. With a policy, allocations are made in extents of no more than
  * SPACE_EXTENT_PIECES pieces, so that no extent is much more than somebody needs.
  */

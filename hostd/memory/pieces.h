@@ -26,8 +26,8 @@ unsigned pieces_run(const struct space_chunk *c, uint64_t offset, uint64_t size,
 void pieces_set_state(struct space_chunk *c, unsigned first, unsigned n,
 		      enum piece_state to);
 
-/* So many pieces from the i-th on become n, which there is room for and which the caller
- * fills in: bytes of a state have to stay what they are. */
+/* Replaces `was` pieces from the i-th on by n, which there is room for and which the
+ * caller fills in: bytes of a state have to stay what they are. */
 void pieces_resize(struct space_chunk *c, unsigned i, unsigned was, unsigned n);
 
 #endif

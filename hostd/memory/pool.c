@@ -403,7 +403,7 @@ static struct block *borrow(struct pools *p, struct pool *pool, struct pool_queu
 	return k;
 }
 
-/* What another stream freed before an event that the own one waits for. */
+/* Takes a block that another stream freed before an event that the own one waits for. */
 static struct block *follow(struct pools *p, struct pool *pool, struct pool_queue *own,
 			    uint64_t size)
 {
@@ -424,7 +424,7 @@ static struct block *follow(struct pools *p, struct pool *pool, struct pool_queu
 	return k;
 }
 
-/* What there is without waiting; new memory included. */
+/* Takes a block without waiting: a free one, another stream's, or new memory. */
 static struct block *find_room(struct pools *p, struct pool *pool, struct pool_queue *own,
 			       uint64_t size)
 {
@@ -434,7 +434,7 @@ static struct block *find_room(struct pools *p, struct pool *pool, struct pool_q
 		k = take_free(pool, size);
 	if (!k && pool->reuse[0])
 		k = follow(p, pool, own, size);
-	/* What others are done with; what is one's own may grow together by that. */
+	/* Blocks that others are done with; own ones may grow together by that. */
 	if (!k && pool->reuse[1] && poll_all(p, pool))
 		k = take_free(pool, size);
 	if (!k)

@@ -35,7 +35,7 @@ struct mem_env;
 struct space;
 struct space_range;
 
-/* What pools_handle_of() says of the default pool's memory; no handle looks like it. */
+/* Answer of pools_handle_of() for the default pool's memory; no handle looks like it. */
 #define POOL_DEFAULT_MEMORY 1u
 
 /* env and space stay as long as the pools do. Returns 0 or -ENOMEM. */
@@ -84,9 +84,10 @@ bool pools_reclaim(struct pools *p);
 void pool_trim(struct pools *p, struct pool *pool, uint64_t keep);
 
 /*
- * What streams wait for, so that memory can follow (CUDA's reuse along event
- * dependencies): the moment that an event was recorded, and a stream's waiting for an
- * event that was recorded in another at that moment. After the device has done it.
+ * Tell what streams wait for, so that memory can follow (CUDA's reuse along event
+ * dependencies): pools_moment() returns the moment for an event that is recorded,
+ * pools_waited() notes that `who` waits for an event recorded in `whom` at that moment.
+ * Called after the device has done it.
  */
 uint64_t pools_moment(const struct pools *p);
 void pools_waited(struct pools *p, const struct dev_stream *who,

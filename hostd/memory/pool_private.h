@@ -15,7 +15,7 @@
 /* Pools grow in such steps, as NVIDIA's driver does, while there is room for that. */
 #define POOL_STEP (32ull << 20)
 
-/* What a guest can make a worker keep. */
+/* Pools, queues and blocks that a guest can make a worker keep. */
 #define POOLS_MAX  1024u
 #define QUEUES_MAX (1u << 15)
 #define BLOCKS_MAX (1u << 22)
@@ -69,7 +69,7 @@ struct pools {
 /* The pool may have more than it is to keep: the next synchronisation looks. */
 void pool_note_excess(struct pools *p, const struct pool *pool);
 
-/* Of a stream that ends, or (st NULL) all. */
+/* Forgets the waits of or for a stream that ends, or (st NULL) all. */
 void pool_forget_waits(struct pools *p, const struct dev_stream *st);
 
 #endif

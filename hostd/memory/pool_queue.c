@@ -4,7 +4,7 @@
 #include "base/macros.h"
 #include "memory/pool_private.h"
 
-/* Of the blocks that another stream has freed so many are looked at. */
+/* Blocks that are looked at, of those that another stream has freed. */
 #define LOOK_AT 64
 
 /* The legacy stream is one of each context. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What streams wait for, as far as memory can follow it. */
+/* Waits of one stream for another, along which freed memory can be reused. */
 #include <stdlib.h>
 
 #include "memory/pool_private.h"

@@ -156,7 +156,7 @@ CUresult region_backed_locked(struct space *sp, enum region_kind kind,
 	return CUDA_SUCCESS;
 }
 
-/* What the guest mapped into a range and never unmapped. */
+/* Frees the mappings that the guest made in a range and never unmapped. */
 static void unmap_all(struct space *sp, struct region *r)
 {
 	for (uint64_t at = 0; at < r->size;) {

@@ -27,7 +27,7 @@ static_assert(SPACE_PAGE == SPACE_CHUNK, "a slab is a chunk");
 #define SPACE_L1 (DEVICE_BAND_SIZE / SPACE_PAGE / SPACE_L2)
 /* Slabs by size of what they hold, so that large holes are not cut up by small pieces. */
 #define SPACE_CLASSES 3
-/* What an extent, a range or a mapping takes of its worker's memory, about. */
+/* Bytes of its worker's memory that an extent, a range or a mapping takes, about. */
 #define ENTRY_BYTES 512u
 
 enum region_kind {
@@ -129,7 +129,7 @@ struct page *page_at_locked(struct space *sp, CUdeviceptr addr);
 /* Enters or (r NULL) clears a region's pages. Returns 0 or -ENOMEM. */
 int pages_set_locked(struct space *sp, CUdeviceptr base, uint64_t size, struct region *r);
 
-/* What is mapped at addr, in a range or behind an allocation; NULL: nothing. */
+/* Returns the mapping at addr, in a range or behind an allocation; NULL: none. */
 struct mapping *mapping_at_locked(struct space *sp, CUdeviceptr addr);
 
 CUresult space_find_locked(struct space *sp, CUdeviceptr addr,

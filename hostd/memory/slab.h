@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What cuMemAlloc's addresses are aligned to on NVIDIA's driver: programs rely on 256. */
+/* Alignment of cuMemAlloc's addresses on NVIDIA's driver; programs rely on 256. */
 #define SLAB_UNIT  512u
 #define SLAB_BYTES (2u << 20)
 #define SLAB_UNITS (SLAB_BYTES / SLAB_UNIT)

@@ -83,7 +83,8 @@ static bool unmapped(struct space *sp, const struct space_chunk *c, const struct
 	return true;
 }
 
-/* What of a chunk is on the device, unless others have it, too, or it is on its way. */
+/* Gives back and uncharges what c has on the device, unless other sessions have c, too,
+ * or it is moving. */
 static void give_back_locked(struct space *sp, struct space_chunk *c)
 {
 	uint64_t bytes = c->bytes[PIECE_RESIDENT];
@@ -368,7 +369,7 @@ static struct region *region_at(struct space *sp, CUdeviceptr addr)
 	return p ? p->region : NULL;
 }
 
-/* The same, once nothing of it moves. */
+/* Returns the region at addr, once nothing of it moves, or NULL. */
 static struct region *settled_at(struct space *sp, CUdeviceptr addr)
 {
 	struct region *rg;

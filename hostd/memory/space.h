@@ -117,7 +117,7 @@ struct space_share {
 /* addr lies in something that space_alloc() returned: else CUDA_ERROR_INVALID_VALUE.
  * These wait while what is away comes home (move.h): as for space_charge(). */
 CUresult space_export(struct space *sp, CUdeviceptr addr, struct space_share *ret_share);
-/* The same of a part of an arena. */
+/* As space_export(), of a part of an arena. */
 CUresult space_export_arena(struct space *sp, CUdeviceptr addr, uint64_t bytes,
 			    struct space_share *ret_share);
 /* Opened again for the same context it has the same address. CUDA_ERROR_INVALID_CONTEXT:
@@ -144,7 +144,7 @@ uint64_t space_chunk_size(const struct space_chunk *c);
 /* True if it was asked for and the device made all of it so. What moves out is plain
  * while it is away. */
 bool space_chunk_compressible(const struct space_chunk *c);
-/* What the guest calls it, so that it can ask by address. Returns its number. */
+/* Notes the guest's handle for c, so that it can ask by address. Returns c's number. */
 uint64_t space_chunk_set_handle(struct space *sp, struct space_chunk *c, uint64_t handle);
 /* The guest gives that handle up. */
 void space_chunk_drop_handle(struct space *sp, struct space_chunk *c, uint64_t handle);
@@ -154,7 +154,7 @@ struct space_chunk *space_chunk_get(struct space *sp, uint64_t id, uint64_t hand
 /* A name under which other sessions of the tenant may open it. */
 CUresult space_chunk_export(struct space *sp, struct space_chunk *c,
 			    uint8_t ret_name[16]);
-/* What another session has exported; a reference. */
+/* Opens a chunk that another session has exported; the caller gets a reference. */
 CUresult space_chunk_open(struct space *sp, const uint8_t name[16],
 			  struct space_chunk **ret_chunk);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which memory the program launches with: for every page of the band, when a launch, a
- * graph or a copy last named an address in it. Machine code does not say what it touches,
- * but pointers come as parameters.
+ * Record of the memory that the program launches with: for every page of the band, when a
+ * launch, a graph or a copy last named an address in it. Machine code does not say what
+ * it touches, but pointers come as parameters.
  *
  * Marking is a store for each word that looks like an address of the band: no lock, no
  * lookup, nothing wrong with a word that only looks so. A pointer names where a piece of

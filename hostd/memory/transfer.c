@@ -213,7 +213,7 @@ static void put_hosts(struct mover *mv, struct transfer *t)
 		hostpool_put(mv->sp->hostpool, t->host[i]);
 }
 
-/* Those of pieces that are away. */
+/* Lists in t the host chunks of n pieces that are away. */
 static bool hold_hosts_locked(struct mover *mv, struct transfer *t, unsigned first,
 			      unsigned n)
 {
@@ -290,7 +290,7 @@ static void wait_for(struct mover *mv, struct transfer *t)
 
 /* ---- out ---- */
 
-/* What is read-only can be copied; what is closed is opened for that. */
+/* Opens memory that has no access, for a copy to read it, or (open false) closes it. */
 static CUresult open_source(struct mover *mv, struct transfer *t, bool open)
 {
 	if (first_mapping(t->c)->access != NO_ACCESS)
@@ -391,7 +391,7 @@ static CUresult unmap_source(struct mover *mv, struct transfer *t)
 	return r;
 }
 
-/* Of the address, what host chunks have taken. */
+/* Returns how much of the address host chunks have taken. */
 static uint64_t taken_bytes(const struct transfer *t)
 {
 	uint64_t sum = 0;
@@ -408,7 +408,7 @@ static void give_place_back(struct mover *mv, struct transfer *t)
 	t->n_taken = 0;
 }
 
-/* It stays on the device. */
+/* Maps the device's memory where it was: it stays there. */
 static void step_back(struct mover *mv, struct transfer *t)
 {
 	const struct mem_env *e = mv->sp->env;
@@ -547,7 +547,7 @@ static void join_locked(struct transfer *t)
 	p->host = NULL;
 }
 
-/* It stays away: as it was, if that is possible. */
+/* Leaves away what could not come: mapped as it was if that is possible, else swapped. */
 static void in_failed(struct mover *mv, struct transfer *t)
 {
 	const struct mem_env *e = mv->sp->env;
@@ -616,8 +616,8 @@ static struct transfer *next_slot(struct mover *mv, uint64_t size)
 	return &mv->ring[(mv->first + mv->n) % TRANSFERS];
 }
 
-/* So many copies are under way that mapping need not keep up with each of them; what the
- * last ones brought is mapped when the transfer ends. */
+/* Copies out with STEPS copies under way, so that mapping need not keep up with each of
+ * them; what the last ones brought is mapped when the transfer ends. */
 static void out_in_steps(struct mover *mv, struct transfer *t)
 {
 	CUdeviceptr at = t->aside;

@@ -22,7 +22,7 @@
  * to wait for this process. */
 #define TRANSFERS 8
 #define STEPS     4u
-/* Who waits for a chunk waits for what is under way. */
+/* Bytes under way at most: a lane that waits for a chunk waits for all of them. */
 #define TRANSFER_BYTES_MAX (2ull << 30)
 
 struct transfer {
@@ -70,7 +70,7 @@ void mover_fini(struct mover *mv);
  */
 void mover_out(struct mover *mv, CUdeviceptr addr, uint64_t size, enum piece_state to);
 void mover_in(struct mover *mv, CUdeviceptr addr, uint64_t size);
-/* The same of mapping swapped pieces where they are; done when it returns. */
+/* Maps swapped pieces where they are, with failures as above; done when it returns. */
 void mover_map(struct mover *mv, CUdeviceptr addr, uint64_t size);
 
 /* Ends all that is under way. */

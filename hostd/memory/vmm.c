@@ -91,7 +91,7 @@ static struct space_chunk *compressible_new(const struct space *sp, uint64_t siz
 	return c;
 }
 
-/* What the device did not make so is as other memory, from now on. */
+/* True if the device made all of c compressible; else c is as other memory from now. */
 static bool made_compressible(struct space *sp, const struct space_chunk *c)
 {
 	for (unsigned i = 0; i < c->n_pieces; i++) {
@@ -309,7 +309,7 @@ static bool has_swapped(struct space *sp, CUdeviceptr addr, uint64_t size)
 	return false;
 }
 
-/* Of what is mapped now; the rest gets its access when it returns. */
+/* Sets the access of what is mapped now; the rest gets it when it returns. */
 static CUresult set_access_of_mapped(struct space *sp, CUdeviceptr addr, uint64_t size,
 				     CUmemAccess_flags access)
 {
