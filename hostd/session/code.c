@@ -25,7 +25,8 @@ static void inst_fini(struct session *s, struct sess_obj *o)
 		obj_put(s, &inst->image->obj);
 }
 
-/* What the session has freed a moment ago is the device's again before there is none. */
+/* Loads img; if the device has no memory, once more after it has back what the session
+ * freed a moment ago. */
 static CUresult load(struct session *s, struct dev_ctx *ctx, bool library,
 		     const struct image *img, struct dev_jit *jit,
 		     struct dev_module **ret)
@@ -333,7 +334,7 @@ static CUresult func_look_up(struct sess_lane *sl, struct sess_func *f,
 	return CUDA_SUCCESS;
 }
 
-/* Of a library: with the instance, which is kept or pinned. */
+/* Finds a library's kernel in ctx, and its instance, which is kept or pinned. */
 static CUresult kernel_in(struct sess_lane *sl, struct sess_func *f, struct sess_ctx *ctx,
 			  struct dev_func **ret_dev, struct sess_inst **ret_inst)
 {

@@ -24,7 +24,7 @@ struct sess_image {
 	struct image image;
 };
 
-/* What a module's image became in a context (obj.ctx). */
+/* A module's image as loaded in a context (obj.ctx). */
 struct sess_inst {
 	struct sess_obj obj;
 	struct sess_image *image; /* of a library: a reference */
@@ -52,7 +52,7 @@ struct sess_func {
 	char *name;
 	struct sess_inst *inst; /* where dev is from; no reference: compared only */
 	struct dev_func *dev;
-	/* What was set, for further contexts. */
+	/* Attributes that were set, for further contexts. */
 	int32_t set[SESS_FUNC_ATTRS];
 	uint32_t set_mask;
 };
@@ -84,7 +84,7 @@ CUresult sess_func_new(struct session *s, struct sess_module *m, uint64_t h,
 CUresult sess_func_in(struct sess_lane *sl, struct sess_func *f, struct sess_ctx *ctx,
 		      struct dev_func **ret_dev);
 
-/* The same, with a reference on what keeps it alive, for the caller to drop. */
+/* As sess_func_in(), with a reference on what keeps it alive, for the caller to drop. */
 CUresult sess_func_hold(struct sess_lane *sl, struct sess_func *f, struct sess_ctx *ctx,
 			struct dev_func **ret_dev, struct sess_obj **ret_ref);
 

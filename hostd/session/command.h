@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the handling of a command stands on: the lane, the objects that it names, its
+ * Services for the handling of a command: the lane, the objects that it names, its
  * reply. Generated dispatch code and the handlers in hostd/dispatch/ are written against
  * this header; session.h says how a command passes through.
  */
@@ -11,7 +11,7 @@
 
 /* ---- the gate (gate.h) ---- */
 
-/* Whose memory gives way depends on who has submitted work lately. */
+/* Notes that the session submits work: memory of those that did not lately gives way. */
 static inline void sess_submitted(struct session *s)
 {
 	struct timespec ts; /* some milliseconds early, for a quarter of the price */
@@ -66,7 +66,8 @@ CUresult sess_ctx_new(struct session *s, uint64_t h, unsigned flags,
 CUresult sess_stream_new(struct session *s, struct sess_ctx *ctx, uint64_t h,
 			 unsigned flags, int priority, struct sess_stream **ret_stream);
 
-/* What the first context has taken, for weftd to charge; once, before the guest comes. */
+/* Measures what the first context has taken, for weftd to charge; once, before the guest
+ * comes. */
 uint64_t sess_overhead(struct session *s);
 
 /* Changes a limit; what it takes is charged. CUDA_ERROR_OUT_OF_MEMORY, or the device's.
@@ -94,7 +95,7 @@ void sess_drop_thread_streams(struct sess_lane *sl, struct sess_ctx *ctx);
 CUresult sess_stream(struct sess_lane *sl, uint64_t h, struct dev_stream **ret_stream,
 		     struct dev_ctx **ret_ctx);
 
-/* The same, with the context as an object of the session's. */
+/* As sess_stream(), with the context as an object of the session's. */
 CUresult sess_stream_in(struct sess_lane *sl, uint64_t h, struct dev_stream **ret_stream,
 			struct sess_ctx **ret_ctx);
 
@@ -108,14 +109,14 @@ static inline struct dev_ctx *sess_ctx_dev(const struct sess_lane *sl)
  * no context. Pinned until the command ends; NULL if there is none. */
 struct sess_ctx *sess_any_ctx(struct sess_lane *sl);
 
-/* The same outside of commands: a reference. */
+/* Any context that there is, for code outside of commands: a reference, or NULL. */
 struct sess_ctx *sess_hold_ctx(struct session *s);
 
 /* The first n attributes of a function; what the device does not know is 0. */
 void sess_func_attributes(struct session *s, struct dev_func *f, int32_t *ret,
 			  unsigned n);
 
-/* What the tenant has left of device memory, and what it may have. */
+/* Tells how much device memory the tenant has left, and how much it may have. */
 void sess_memory(struct session *s, uint64_t *ret_free, uint64_t *ret_total);
 
 /* Returns 0 or -errno (no broker). */
@@ -152,8 +153,8 @@ static inline bool sess_posted(const struct sess_lane *sl)
 }
 
 /*
- * What a synchronising call returns: r, or, if r is success, the first failure of an
- * earlier command without a reply, which is thereby reported.
+ * Returns the result of a synchronising call: r, or, if r is success, the first failure
+ * of an earlier command without a reply, which is thereby reported.
  */
 CUresult sess_sync_result(struct sess_lane *sl, CUresult r);
 
@@ -170,7 +171,7 @@ void sess_refuse(struct session *s, enum refusal kind, const char *what, uint64_
  */
 void sess_lane_idle(struct sess_lane *sl, bool idle);
 
-/* What the device calls with printed text (device_config.output); arg: the session. */
+/* Called by the device with printed text (device_config.output); arg: the session. */
 void sess_output(void *arg, const char *text, size_t size);
 
 /* Handles one command on the lane; the body of a lane's thread, and of tests and fuzzing.

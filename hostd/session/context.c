@@ -61,8 +61,9 @@ uint64_t sess_overhead(struct session *s)
 	return s->overhead;
 }
 
-/* What other threads allocate meanwhile is not the context's, hence the bound; and what
- * they have freed goes back before, not meanwhile. */
+/* Makes the device's context and, if it is not paid for, charges what it took, at most
+ * s->overhead: what other threads allocate meanwhile is not the context's. Memory they
+ * have freed goes back before, not meanwhile. */
 static CUresult create(struct session *s, unsigned flags, struct sess_ctx *ctx)
 {
 	bool paid = !s->overhead || take_paid(s);

@@ -37,7 +37,7 @@ struct footprint {
 	bool has_thread, ending;
 };
 
-/* What is to be charged, at least and at most. */
+/* Asks how much is to be charged, at least and at most. */
 static void ask_locked(struct footprint *f, uint64_t *ret_least, uint64_t *ret_most)
 {
 	struct session *s = f->s;
@@ -70,8 +70,8 @@ static CUresult charge(struct footprint *f, uint64_t bytes)
 	return r;
 }
 
-/* What changes from now on is for the next time; so is, unless this pays, what is owed.
- */
+/* Uncharges what is too much, and charges what is owed if `pays`, else leaves it for the
+ * next time, as is all that changes from now on. */
 static CUresult settle(struct footprint *f, bool pays)
 {
 	uint64_t least, most, had, less, more;

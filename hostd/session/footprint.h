@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the device takes by itself for a session, and its charge: code above all, which
- * the driver may load only when a function is first asked for or launched, and whatever
- * else it takes without being asked (stacks and heaps that grow, what it keeps beside
- * arrays).
+ * Memory that the device takes by itself for a session, and its charge: code above all,
+ * which the driver may load only when a function is first asked for or launched, and
+ * whatever else it takes without being asked (stacks and heaps that grow, what it keeps
+ * beside arrays).
  *
  * There is one number for a session: what the process has of the device beside chunks
  * (device_ops.footprint) less what is charged apart, before it is made: contexts, their
@@ -35,7 +35,7 @@ void footprint_free(struct footprint *f);
  * space_charge().
  */
 CUresult footprint_loaded(struct session *s, uint64_t bytes);
-/* It has been unloaded. As footprint_shrunk(). */
+/* A module that takes about `bytes` was unloaded. As footprint_shrunk(). */
 void footprint_unloaded(struct session *s, uint64_t bytes);
 
 /* The device may have given something back: uncharges it. Never waits for weftd. */

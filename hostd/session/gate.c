@@ -110,7 +110,7 @@ int gate_wait(struct gate *g, struct gate_lane *l)
 	while (g->state != GATE_OPEN && !g->ending)
 		pthread_cond_wait(&g->changed, &g->lock);
 	r = g->ending ? -EPIPE : 0;
-	/* Who closes it looks later, under the lock. */
+	/* close_locked() looks later, under the lock. */
 	if (r == 0)
 		atomic_store_explicit(&l->inside, true, memory_order_relaxed);
 	if (!--g->waiting)
@@ -207,7 +207,7 @@ static int ask_device_locked(struct gate *g, uint64_t deadline_ns)
 	return 0;
 }
 
-/* Who waited last time comes in first, so that a session always gets on. */
+/* Waits until lanes that waited last time are in, so that a session always gets on. */
 static int let_in_locked(struct gate *g, uint64_t deadline_ns)
 {
 	while (g->waiting && !g->ending) {

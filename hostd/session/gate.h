@@ -110,8 +110,8 @@ static inline void gate_leave(struct gate_lane *l)
  * open again; or -EPIPE, the session has ended. One thread closes and opens.
  */
 int gate_close(struct gate *g, uint64_t deadline_ns);
-/* The same, but when the deadline has come it goes on closing, and lanes wait on: until
- * either function is called again, or gate_open(). */
+/* As gate_close(), but when the deadline has come the gate goes on closing, and lanes
+ * wait on: until either function is called again, or gate_open(). */
 int gate_close_begin(struct gate *g, uint64_t deadline_ns);
 void gate_open(struct gate *g);
 

@@ -119,7 +119,7 @@ static struct share_event *page_of(int fd)
 	struct stat st;
 	void *p;
 
-	/* What could be cut short would end the process that touches it. */
+	/* A file that could be cut short would end the process that touches it. */
 	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) < 0 ||
 	    st.st_size < (off_t)PAGE_BYTES)
 		return NULL;

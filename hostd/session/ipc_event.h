@@ -30,8 +30,8 @@ void ipc_events_free(struct ipc_events *e);
 
 /* One that may be shared. NULL: no memory, or nobody to share with. */
 struct ipc_event *ipc_event_new(struct ipc_events *e);
-/* The same name each time; 16 bytes. Waits for weftd. CUDA_ERROR_INVALID_HANDLE: another
- * session's; OUT_OF_MEMORY: too many have one. */
+/* Returns the event's name, 16 bytes, each time the same. Waits for weftd.
+ * CUDA_ERROR_INVALID_HANDLE: another session's; OUT_OF_MEMORY: too many have one. */
 CUresult ipc_event_export(struct ipc_events *e, struct ipc_event *ev, uint8_t *ret_name);
 /* CUDA_ERROR_INVALID_VALUE: there is none of that name; INVALID_CONTEXT: it is ours. */
 CUresult ipc_event_open(struct ipc_events *e, const uint8_t *name,

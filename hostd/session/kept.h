@@ -22,8 +22,8 @@ struct sess_lane;
 
 #define KEPT_SLOTS 64u
 
-/* What a handle is found under, and what a kernel is in the context where it was used
- * last (obj is the instance, and dev belongs to it). */
+/* Keys: of a handle's object, and of a kernel in the context where it was used last (obj
+ * is the instance, and dev belongs to it). */
 #define KEPT_OBJECT(handle) (handle)
 #define KEPT_KERNEL(handle) ((handle) | 1)
 
@@ -47,7 +47,7 @@ static inline struct kept_slot *kept_slot(struct kept *k, uint64_t key)
 	return &k->slots[(index + type * 21 + kernel * KEPT_SLOTS / 2) % KEPT_SLOTS];
 }
 
-/* What is kept under a key, good until the command ends; NULL: nothing. */
+/* Returns the slot kept under a key, good until the command ends; NULL: none. */
 static inline const struct kept_slot *kept_find(struct kept *k, const struct obj_table *t,
 						uint64_t key)
 {

@@ -57,7 +57,8 @@ static bool is_unordered(uint16_t op)
 	       op == WIRE_OP_host_array_read;
 }
 
-/* What has a handle is likely to be named again. */
+/* Keeps pinned objects that have a key, as they are likely to be named again, and drops
+ * the others. */
 static void keep_pins(struct sess_lane *sl)
 {
 	while (sl->n_pins) {

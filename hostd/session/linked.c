@@ -8,7 +8,7 @@
 
 #define CONTAINER_BYTES 16u
 #define ENTRY_BYTES     64u
-/* Of PTX, as nvcc writes it: behind the entry a word and an empty string of options,
+/* An entry of PTX as nvcc writes it: a word and an empty string of options are behind it,
  * without which the real driver falls over. */
 #define PTX_ENTRY_BYTES 80u
 #define CONTAINER_MAGIC 0xba55ed50u
@@ -142,7 +142,7 @@ static uint64_t entry_size(const uint8_t *p, uint64_t left)
 	return ENTRY_BYTES + payload;
 }
 
-/* What a container says of itself; it may be padded behind that. 0: not one. */
+/* Returns a container's size as its head says; padding may follow. 0: not one. */
 static uint64_t container_size(const uint8_t *p, uint64_t room)
 {
 	uint64_t bytes = get(p + 8, 8);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What cuLinkComplete() gives back: an image that a program may store, copy and load
- *again, and whose length can be seen from its first bytes. It is a fatbin container whose
- *entries are of a kind of our own; each holds one input as a container.
+ * The image that cuLinkComplete() gives back: a program may store, copy and load it
+ * again, and its length can be seen from its first bytes. It is a fatbin container whose
+ * entries are of a kind of our own; each holds one input as a container.
  *
  *	container: 16 bytes, as in ptx/fatbin.h
  *	entry:	   64 bytes, kind LINKED_KIND, then the input's container, padded to 8

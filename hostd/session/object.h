@@ -77,7 +77,7 @@ struct obj_page {
 	struct sess_obj *slot[OBJ_PAGE_SIZE];
 };
 
-/* What of its worker's memory one object takes, about. */
+/* Bytes of its worker's memory that one object takes, about. */
 #define OBJ_BYTES 512u
 
 struct obj_table {
@@ -121,7 +121,7 @@ struct sess_obj *obj_find(struct session *s, enum handle_type type, uint64_t h);
  * not there. */
 struct sess_obj *obj_take(struct session *s, enum handle_type type, uint64_t h);
 
-/* The same for every object of a context, each dropped. */
+/* Takes every object of a context out of its table and drops it. */
 void obj_drop_ctx(struct session *s, struct sess_ctx *ctx);
 
 /* Any object of a type, referenced. NULL: there is none. */
@@ -131,7 +131,7 @@ struct sess_obj *obj_any(struct session *s, enum handle_type type);
 uint64_t obj_ctx_handle(struct session *s, unsigned id);
 
 struct sess_obj *obj_ref(struct sess_obj *o);
-/* The same for an object that may be about to end. False: it is. */
+/* References an object that may be about to end. False: it is. */
 bool obj_ref_live(struct sess_obj *o);
 
 /* Drops a reference; the last one ends and frees the object. Accepts NULL. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the guest was refused. The list lies in the pages that weftd reads, so entries are
- * only ever added, and complete before they are counted in.
+ * List of what the guest was refused. It lies in the pages that weftd reads, so entries
+ * are only ever added, and complete before they are counted in.
  */
 #include <string.h>
 

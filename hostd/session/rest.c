@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a sleeping lane holds of contexts that another lane destroys: its current context
- * and its thread's default streams. A lane that is awake lets go of them when it goes to
- * sleep; from one that sleeps the destroying lane takes them. Either sees the other: one
- * says that it sleeps and then looks, one says that the context is gone and then looks.
+ * Letting go of contexts that another lane destroys: a lane holds its current context and
+ * its thread's default streams. One that is awake lets go of them when it goes to sleep;
+ * from one that sleeps the destroying lane takes them. Either sees the other: one says
+ * that it sleeps and then looks, one says that the context is gone and then looks.
  *
  * #syscalls: nanosleep
  */
@@ -95,8 +95,8 @@ void sess_ctx_gone(struct session *s, struct sess_ctx *ctx)
 	}
 	pthread_mutex_unlock(&s->lanes_lock);
 	let_go(s, &l);
-	/* What polls for a command sleeps in a moment: the memory is to be there when the
-	 * program goes on. */
+	/* Lanes that poll for a command sleep in a moment: the memory is to be there when
+	 * the program goes on. */
 	for (unsigned i = 0; i < POLLS_MAX && atomic_load(&ctx->obj.refs) > 1; i++)
 		nanosleep(&(struct timespec){.tv_nsec = POLLS_NS}, NULL);
 }

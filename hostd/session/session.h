@@ -30,7 +30,7 @@ struct device_ops;
 struct lane;
 struct session;
 
-/* Who the session belongs to; known when the guest comes. */
+/* Owner of the session; known when the guest comes. */
 struct sess_identity {
 	const char *tenant;
 	uint64_t number;

@@ -117,7 +117,7 @@ struct session {
 	_Atomic bool active;          /* somebody measures busy_permille */
 };
 
-/* What a lane knew of the others when it found its stream idle (dispatch/copy.c). */
+/* State of the other lanes when a lane found its stream idle (dispatch/copy.c). */
 struct sess_taken {
 	bool known;
 	bool under_way; /* since then copies were taken that may be under way */
