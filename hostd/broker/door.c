@@ -34,7 +34,7 @@ static void door_pause(struct tenant *t)
 	t->door_at_ns = clock_now_ns() + DOOR_PAUSE_NS;
 }
 
-/* Its guests are gone with it. */
+/* Drops what is left of a tenant's door, and the guests that came through it. */
 static void door_gone(struct tenant *t)
 {
 	outbox_drop(&t->door_out);

@@ -306,7 +306,7 @@ static void on_signal(struct source *src, uint32_t events)
 	b->stop = true;
 }
 
-/* Whoever holds the other end has gone: weft-run, for its private daemon. */
+/* Called when the holder of the other end has gone: weft-run, for its private daemon. */
 static void on_lifeline(struct source *src, uint32_t events)
 {
 	struct broker *b = container_of(src, struct broker, lifeline);
@@ -542,7 +542,8 @@ static void fini(struct broker *b)
 	closep(&b->cgroup);
 }
 
-/* What sessions share holds descriptors, and half of them are for that. */
+/* Raises the limit of open files, and returns half of it: the descriptors for what
+ * sessions share. */
 static unsigned raise_files(void)
 {
 	struct rlimit l = {.rlim_cur = 1024, .rlim_max = 1024};

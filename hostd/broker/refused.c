@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What guests asked for and were refused. The names are text of the guest's that a worker
- * has passed on: they are cut to printable characters here once more, since a worker is
- * not believed either, and are for an operator to read.
+ * Lists of what guests asked for and were refused. The names are text of the guest's that
+ * a worker has passed on: they are cut to printable characters here once more, since a
+ * worker is not believed either, and are for an operator to read.
  */
 #include <errno.h>
 #include <stdlib.h>

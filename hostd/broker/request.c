@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be asked at the control socket; weftd(8) lists the requests. */
+/* Requests at the control socket; weftd(8) lists them. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,7 +151,7 @@ static struct json_object *describe_record(const struct session_record *h)
 	return o;
 }
 
-/* What a list is limited to; unset: everything. */
+/* Limits of a list; unset: everything. */
 struct selection {
 	const char *tenant;
 	uint64_t session, after; /* only this one; only later ones */
@@ -224,7 +224,7 @@ static struct json_object *list_ended(struct broker *b, const struct selection *
 	return a;
 }
 
-/* Of all sessions selected, running and ended. */
+/* Adds the refusals of all sessions selected, running and ended. */
 static void add_refused(struct broker *b, const struct selection *sel,
 			struct json_object *o)
 {

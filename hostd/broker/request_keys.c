@@ -234,7 +234,7 @@ static bool may_set(const char *key)
 	       !strcmp(key, "host.max");
 }
 
-/* Of a key that cannot be set: whether it ever could. */
+/* Answers for a key that cannot be set: read-only, unknown, or only in weftd.conf. */
 static struct json_object *reply_fixed(const char *key)
 {
 	struct conf_tenant probe = {0};

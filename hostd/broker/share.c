@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What sessions of one tenant share. A worker hands over a descriptor and gets a random
- * name for it; the guest passes the name on, and the worker of another session of that
- * tenant gets the descriptor for the name.
+ * Memory and events that sessions of one tenant share. A worker hands over a descriptor
+ * and gets a random name for it; the guest passes the name on, and the worker of another
+ * session of that tenant gets the descriptor for the name.
  *
  * Shared memory is charged once: to the session that made it and, when that has freed it
  * or has ended, to the tenant until the last other session lets go.
@@ -37,7 +37,7 @@ struct share {
 	uint8_t name[16];
 	unsigned kind;       /* enum share_kind */
 	uint64_t here, away; /* bytes */
-	/* Of the tenant's account, once the maker has let go. */
+	/* Bytes on the tenant's account, once the maker has let go. */
 	uint64_t held, held_away;
 	unsigned n, n_parts; /* so many have come */
 	struct share_file {
@@ -116,8 +116,8 @@ static bool has_room(const struct tenant *t, unsigned n_parts)
 	return own <= SHARES_TENANT_MAX && all + own <= t->b->shares_max;
 }
 
-/* What a worker may hand over. Of memory the driver says what it is, but a socket or
- * somebody's file it is not; an event is a page that we write to. */
+/* True of a file that a worker may hand over. Memory is of the kind the driver makes, but
+ * no socket and nobody's file; an event is a page that we write to. */
 static bool is_right_file(unsigned kind, int fd)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
@@ -276,7 +276,7 @@ static void let_go(struct share *s)
 		share_free(s);
 		return;
 	}
-	/* What nobody else has is freed, the rest is the tenant's. */
+	/* Bytes that nobody else has are freed, the rest is the tenant's. */
 	s->held = account_share(w, s->here);
 	w->away_shared -= s->away;
 	s->held_away = away_share(w, s->away);

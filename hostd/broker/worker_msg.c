@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What workers that serve a session say, and the answers. */
+/* Messages of workers that serve a session, and the answers. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,7 +52,7 @@ static int answer_wmem(struct worker *w, const struct msg *m)
 	return outbox_tell(&w->out, &a, -1, -1);
 }
 
-/* What was measured of a worker, per cent. */
+/* Returns a measured value of a worker in per cent; 0 if it is not fresh. */
 static uint32_t percent_of(const struct worker *w, const _Atomic uint64_t *permille)
 {
 	if (clock_now_ns() - atomic_load(&w->count->busy_at_ns) >= BUSY_FRESH_NS)
@@ -140,7 +140,7 @@ static int answer_open(struct worker *w, const struct msg *m)
 	return answer_with(w, &a, x.fd);
 }
 
-/* Whoever hears of it from the worker's program, in whatever way, does not find it. */
+/* Drops a share, then answers: nobody whom the worker's program tells finds it. */
 static int answer_drop(struct worker *w, const struct msg *m)
 {
 	struct msg a = {.type = MSG_ANSWER, .id = m->id};

@@ -49,7 +49,7 @@
 /* After a worker that did not start: first pause, doubling up to the last. */
 #define BACKOFF_NS        (100 * NSEC_PER_MSEC)
 #define BACKOFF_SHIFT_MAX 6
-/* So long may others take to make room for a context. */
+/* Time that others may take to make room for a context. */
 #define ROOM_NS NSEC_PER_SEC
 /* A worker that is on its way out for so long needs help. */
 #define ENDING_NS (5 * NSEC_PER_SEC)
@@ -220,7 +220,7 @@ static uint64_t calm_at(struct broker *b)
 	return MIN(last + CALM_NS, (scarce ? b->taken_ns : b->short_ns) + CALM_MAX_NS);
 }
 
-/* So many guests that wait could be served if there were workers. */
+/* Counts the waiting guests that could be served if there were workers. */
 static unsigned count_lacking(const struct broker *b)
 {
 	const struct tenant *t;
@@ -435,7 +435,7 @@ static void on_worker_ctl(struct source *src, uint32_t events)
 		return;
 	if (r != -ENODATA && r != -ECONNRESET)
 		log_warning("worker %d: %s", w->child.pid, strerror(-r));
-	/* Its end of the pair is gone or talks nonsense; the exit follows. */
+	/* The worker's end of the pair is gone or talks nonsense; the exit follows. */
 	aside_remove(w->b->loop, &w->ctl);
 	account_ending(w, clock_now_ns());
 	child_kill(&w->child);

@@ -40,7 +40,7 @@
 #define LEAF      "weftd"
 #define TENANT    "tenant-"
 
-/* What a worker takes besides what is charged: its program's and its driver's heaps. */
+/* Memory of a worker besides what is charged: its program's and its driver's heaps. */
 #define WORKER_BYTES (256ull << 20)
 /* Threads of a worker, beside one for each lane and one for each processor. */
 #define WORKER_THREADS 64u

@@ -68,7 +68,8 @@ static void set_oom_score(const char *score)
 {
 	int fd;
 
-	/* What may not be looked into is root's there; the program will decide again. */
+	/* Files in /proc of a process that may not be looked into are root's; the program
+	 * will decide again. */
 	prctl(PR_SET_DUMPABLE, 1);
 	fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 
@@ -95,7 +96,7 @@ static _Noreturn void exec_child(const struct start *s)
 
 /* ---- here ---- */
 
-/* What operators tell the driver, the libraries and the sanitizers; nothing else. */
+/* True of what operators tell the driver, the libraries and the sanitizers. */
 static bool env_passes(const char *entry)
 {
 	static const char *const names[] = {
@@ -133,7 +134,7 @@ static void fill_env(struct start *s)
 	}
 }
 
-/* What every child is told, then argv. */
+/* Sets the arguments: those of every child, then argv. */
 static int fill_args(struct start *s, const struct broker *b, struct child *c,
 		     char *const argv[])
 {

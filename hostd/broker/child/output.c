@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What children write on standard output and error: a pipe for each, of which lines go
- * into our log with the child's name and number before them. A child that was taken over,
+ * Output of children, standard output and error: a pipe for each, of which lines go into
+ * our log with the child's name and number before them. A child that was taken over,
  * or does what a guest makes it do, can so neither remove, nor forge, nor flood: a
  * tenant's children have a budget of bytes together, and while that is used up nothing of
  * them is read. They do not wait for us: what the pipe has no room for is lost.
@@ -25,9 +25,9 @@
 
 #define BUDGET_BYTES (32u << 10)
 #define BUDGET_RATE  (1u << 10) /* bytes a second */
-/* So much must be there again before reading goes on. */
+/* Budget that must be there again before reading goes on. */
 #define BUDGET_AGAIN (1u << 10)
-/* Of one child's last words, whatever the budget: its reason to end. */
+/* Bytes read of a child's last words, whatever the budget: its reason to end. */
 #define LAST_BYTES 4096
 
 static bool unlimited(const struct broker *b)
@@ -49,7 +49,7 @@ static void refill(struct output_budget *u, uint64_t now_ns)
 	u->at_ns += bytes * NSEC_PER_SEC / BUDGET_RATE;
 }
 
-/* What the child says that it is; it may say so of anything. */
+/* Returns the level that the child gives a line; it may give any line any. */
 static enum log_level level_of(const char *text)
 {
 	if (!strncmp(text, "error: ", 7))
@@ -63,7 +63,7 @@ static void write_line(struct output *o, const char *text)
 	size_t own = strlen(o->program);
 	int n;
 
-	/* Its own way to say who speaks. */
+	/* A program name that the child writes itself is left out. */
 	if (!strncmp(text, o->program, own) && text[own] == ':' && text[own + 1] == ' ')
 		text += own + 2;
 	n = snprintf(line, sizeof(line), "%s%s[%d]: %s\n", log_priority(level_of(text)),

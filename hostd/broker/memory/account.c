@@ -86,7 +86,7 @@ void account_sample(struct tenant *t)
 
 		own = w->overhead +
 		      MIN(atomic_load(&w->count->memory_peak_bytes), w->granted_peak);
-		/* Its own peak counts what is away as well. */
+		/* The worker's own peak counts what is away as well. */
 		w->peak = MAX(w->peak, w->was_away ? now : MAX(now, own));
 		t->peak = MAX(t->peak, w->peak);
 		sum += now;
@@ -158,13 +158,13 @@ static bool any_spare(const struct broker *b)
 	return false;
 }
 
-/* What counts towards the limit. */
+/* Returns the bytes that count towards the tenant's limit. */
 static uint64_t tenant_has(const struct tenant *t)
 {
 	return t->granted + t->away - t->returning;
 }
 
-/* It will have more room in a moment. */
+/* True if the tenant will have more room in a moment. */
 bool account_gets_room(const struct tenant *t)
 {
 	return t->freed_moving || t->n_ending;
@@ -184,11 +184,11 @@ uint64_t account_room(const struct tenant *t)
 	return max > has ? max - has : 0;
 }
 
-/* What programs see as the size of the device. */
+/* Returns the size of the device as programs see it. */
 uint64_t account_size(const struct tenant *t)
 {
 	const struct broker *b = t->b;
-	/* What is away above a limit that was lowered stays away. */
+	/* Memory that is away above a limit that was lowered stays away. */
 	uint64_t away = MIN(b->swap, MAX(t->memory.swap_max, t->away));
 	uint64_t all = b->device_total + away;
 

@@ -181,9 +181,9 @@ void account_end(struct worker *w)
 }
 
 /*
- * What others leave a tenant is told in steps, so that it is no meter of what they do; of
- * what the tenant does itself every byte is told. Fewer steps would keep more back of
- * what there is.
+ * Steps from nothing to the whole device in which a tenant is told what others leave it,
+ * so that it is no meter of what they do; of what the tenant does itself every byte is
+ * told. Fewer steps would keep more back of what there is.
  */
 #define SEEN_STEPS 64
 

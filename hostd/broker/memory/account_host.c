@@ -20,7 +20,7 @@
 
 /* Granted ahead of use, so that few charges cost a message. */
 #define WMEM_STEP (8ull << 20)
-/* What a lane's ring, stack and thread take. */
+/* Bytes that a lane's ring, stack and thread take. */
 #define WMEM_LANE (1ull << 20)
 
 static uint64_t room(uint64_t max, uint64_t used)
@@ -53,7 +53,7 @@ static void ungrant(struct worker *w, uint64_t bytes)
 	w->b->host -= bytes;
 }
 
-/* What is ahead of use. */
+/* Takes back what the tenant's workers were granted ahead of use. */
 static void take_back(const struct tenant *t)
 {
 	struct worker *w;

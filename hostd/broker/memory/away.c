@@ -104,7 +104,7 @@ static void returns_less(struct worker *w)
 
 void away_freed(struct worker *w, uint64_t bytes)
 {
-	/* What is shared is let go of by its name. */
+	/* Shared memory is let go of by its name. */
 	uint64_t now = MIN(bytes, w->away - MIN(w->away, w->away_shared));
 
 	account_write_begin(w->b);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What worker processes really have of the device. The books believe a worker's credit
- * and what it says has moved, as far as it was granted memory; one that was taken over
- * can say that it has given back what it keeps, or take memory from a driver without
- * having asked. So what each process has is looked at every second, by somebody else.
- * Who has clearly more than was granted to it at any time of the last seconds, several
- * times in a row, is ended on the software device. On a real one the log tells of it: a
- * driver may have memory back much later than it was given back.
+ * A check of what worker processes really have of the device. The books believe a
+ * worker's credit and what it says has moved, as far as it was granted memory; one that
+ * was taken over can say that it has given back what it keeps, or take memory from a
+ * driver without having asked. So what each process has is looked at every second, by
+ * somebody else. Who has clearly more than was granted to it at any time of the last
+ * seconds, several times in a row, is ended on the software device. On a real one the log
+ * tells of it: a driver may have memory back much later than it was given back.
  *
  * Where a driver tells of processes, a worker that waits for a guest asks it for weftd,
  * which opens no device: it has met no guest, so nobody can have taken it over. On the
@@ -45,14 +45,14 @@
 #define SLACK_MIN   (256ull << 20)
 #define SLACK_SHARE 64
 
-/* What it may have: what of it moves between device and host is on the software device
- * memory of the process wherever it lies. */
+/* Returns what the process may have: what moves between device and host is, on the
+ * software device, memory of the process wherever it lies. */
 static uint64_t allowed(const struct worker *w)
 {
 	const struct tenant *t = w->tenant;
 	uint64_t bytes = w->charged;
 
-	/* What moves, or was just freed, is booked sooner than it happens. */
+	/* Moves and frees are booked sooner than they happen. */
 	for (unsigned i = 0; i < HELD_TIMES; i++)
 		bytes = MAX(bytes, w->granted_most[i]);
 	bytes += MAX(SLACK_MIN, w->b->device_total / SLACK_SHARE);

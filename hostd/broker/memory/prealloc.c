@@ -22,12 +22,13 @@
 /* For one session: making it takes 0.1 ms a MiB on an H200, five times as long as moving
  * it. */
 #define PREALLOC_MAX (2ull << 30)
-/* Of the device: with less free there is pressure; it ends with more. */
+/* Parts of the device: with less free than 1/FREE_LOW there is pressure, with more than
+ * 1/FREE_HIGH it ends. */
 #define FREE_LOW  4
 #define FREE_HIGH 3
 /* With so much ready the next allocations are served; more need not be exact. */
 #define PREALLOC_LEAST (256ull << 20)
-/* What sessions have changes all the time; they are not told that often. */
+/* Time between two messages: what sessions have changes all the time. */
 #define PREALLOC_NS (100 * NSEC_PER_MSEC)
 
 static bool is_news(uint64_t bytes, uint64_t told)
@@ -50,7 +51,7 @@ static bool tell(struct worker *w, uint64_t bytes)
 	return true;
 }
 
-/* The same part for everybody, of half of the host memory that is left. */
+/* Returns a session's part of half of the host memory that is left: all get as much. */
 static uint64_t part(const struct broker *b)
 {
 	uint64_t left = b->swap > b->away ? b->swap - b->away : 0;

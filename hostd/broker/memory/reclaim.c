@@ -54,8 +54,9 @@
 #define WAIT_TICK_NS (5 * NSEC_PER_MSEC)
 #define AWAY_TICK_NS (20 * NSEC_PER_MSEC)
 #define PAUSE_MAX_NS NSEC_PER_SEC
-/* Whoever was just granted memory maps it now, which takes 1 ms longer while anything is
- * copied to the host (memory/transfer.h): what nobody waits for leaves later. */
+/* Delay, after a grant, of what leaves without anybody waiting for it: the memory granted
+ * is mapped now, which takes 1 ms longer while anything is copied to the host
+ * (memory/transfer.h). */
 #define BACKGROUND_NS (2 * NSEC_PER_MSEC)
 /* At a time, so that who needs room meanwhile waits a few milliseconds. */
 #define RETURN_MAX     (256ull << 20)
@@ -157,7 +158,7 @@ static int ask_by_hand(struct waiter *wt, struct snapshot *now, uint64_t now_ns)
 	return ask_out(wt->t->b, wt->t, wt->bytes - wt->made, false, now_ns);
 }
 
-/* What workers on their way out are about to give back. */
+/* Returns the bytes that workers on their way out are about to give back. */
 static uint64_t free_soon(const struct broker *b, uint64_t now_ns)
 {
 	const struct worker *w;
@@ -229,14 +230,14 @@ static int ask_for(struct waiter *wt, bool first, struct pass *p)
 		return -ENOMEM;
 	if (wt->kind == WAIT_OPERATOR)
 		return ask_by_hand(wt, &p->now, p->now_ns);
-	/* What is there, or will be in a moment, is for the first. */
+	/* Memory that is there, or will be in a moment, is for the first. */
 	room = first ? p->room : MIN(p->room, wt->made);
 	if (first && wt->kind != WAIT_NEED)
 		soon = free_soon(b, p->now_ns);
 	missing = wt->bytes > room ? wt->bytes - room : 0;
 	if (missing <= soon)
 		return -EBUSY;
-	/* Those who could give are busy for all charges of a tenant. */
+	/* Sessions that could give are busy for all charges of a tenant alike. */
 	if (wt->kind == WAIT_CHARGE && wt->t->busy_pass == b->n_passes)
 		r = -EBUSY;
 	else
@@ -527,7 +528,7 @@ static uint64_t next_time(struct broker *b, uint64_t now_ns)
 	} else if (b->away || b->n_stuck) {
 		next = now_ns + AWAY_TICK_NS;
 	} else if (unrelieved(b)) {
-		/* It may be late, or never be possible. */
+		/* Relief may be late, or never be possible. */
 		next = now_ns + b->reclaim_pause_ns;
 		b->reclaim_pause_ns = MIN(2 * b->reclaim_pause_ns, PAUSE_MAX_NS);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What placement policies are told, and what follows from that without anybody being
- * asked to move: how much an allocation could get.
+ * Snapshots: what placement policies are told, and what follows from that without
+ * anybody being asked to move: how much an allocation could get.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,12 +19,14 @@
 #include "ipc/page.h"
 #include "policies/placement.h"
 
-/* What has been granted is written into a worker's page as movable when it is there. */
+/* Time after a grant within which the memory may not be there yet; once it is, the
+ * worker's page counts it as movable. */
 #define LATE_NS (50 * NSEC_PER_MSEC)
-/* Whoever needed what a session gave a moment ago often needs more: nothing of it comes
- * back for so long. */
+/* Time for which nothing comes back to a session that gave: the one that needed it often
+ * needs more. */
 #define GAVE_NS (25 * NSEC_PER_MSEC)
-/* Who gave up memory a moment ago often wants it again. */
+/* Time after a shortage for which the reserve is kept: a session that gave up memory
+ * often wants it again. */
 #define LATELY_NS (2 * NSEC_PER_SEC)
 
 static bool is_busy(const struct worker *w, uint64_t now_ns)
@@ -47,7 +49,7 @@ uint64_t snapshot_movable(const struct worker *w, uint64_t now_ns)
 	return MIN(atomic_load(&w->count->movable_bytes), has > fixed ? has - fixed : 0);
 }
 
-/* Of what it has away, what may come back without being asked for. */
+/* Returns how much of what w has away may come back without being asked for. */
 static uint64_t returnable(const struct worker *w, uint64_t now_ns)
 {
 	bool by_hand = w->move.by_hand_ns &&
@@ -221,7 +223,7 @@ struct worker *snapshot_session(struct tenant *t, bool comes, uint64_t now_ns,
 	list_for_each (w, &t->workers, tenant_link) {
 		if (w->ending_ns)
 			continue;
-		/* Of very many the best so far is kept, and compared with the next. */
+		/* If there are very many, the best so far is compared with the next. */
 		if (n == ARRAY_SIZE(some)) {
 			i = comes ? p->session_comes(some, n)
 				  : p->session_leaves(some, n);
@@ -243,8 +245,8 @@ struct worker *snapshot_session(struct tenant *t, bool comes, uint64_t now_ns,
 
 /* ---- what an allocation could get ---- */
 
-/* What there is no room for on the device could be in host memory from the beginning
- * (memory/grant.h), in whole chunks. */
+/* True if the bytes that are `missing` on the device could be in host memory from the
+ * beginning (memory/grant.h), in whole chunks. */
 static bool could_be_away(const struct placement_device *d,
 			  const struct placement_tenant *t, uint64_t bytes,
 			  uint64_t missing)

@@ -67,7 +67,7 @@ void stuck_end(struct worker *w)
 	w->move.busy_since_ns = 0;
 }
 
-/* What a tenant is promised, wants, and does not have on the device. */
+/* Returns what a tenant is promised, wants, and does not have on the device. */
 static uint64_t lacks(const struct placement_tenant *t)
 {
 	uint64_t wants = t->resident + t->away + t->wanted;
@@ -138,7 +138,7 @@ void stuck_tick(struct broker *b, uint64_t now_ns)
 			t->lacks_ns = now_ns;
 		if (now_ns - t->lacks_ns < b->kill_ns)
 			continue;
-		/* What it had is seen before another one is ended. */
+		/* Memory of the one that ends is seen before another one is ended. */
 		t->lacks_ns = now_ns;
 		w = find(t, &now);
 		if (w) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who waits is served in order of arrival. One behind others gets memory before them only
+ * Waiters are served in order of arrival. One behind others gets memory before them only
  * if its tenant stays within its share, or if it has given way itself: so a tenant whose
  * kernels keep its memory busy holds up those that want more than theirs, and no one
  * else.
@@ -36,15 +36,15 @@
 #define WAIT_NS     (30 * NSEC_PER_SEC)
 #define NEED_NS     (1 * NSEC_PER_SEC)
 #define OPERATOR_NS (10 * NSEC_PER_SEC)
-/* Of one worker: a charge for each of its threads, and some of its own. */
+/* Waiters of one worker: a charge for each of its threads, and some of its own. */
 #define WAITERS_MAX (WIRE_SESSIONS_MAX + 16)
 /* Waiters of one tenant that stand, of either queue: enough that several threads are
  * served at a time, and that a large allocation which must wait seldom stands before a
  * small one. */
 #define STANDING_MAX 8u
 
-/* What is swapped waits for a second only, so it has a queue of its own: in each the
- * first one's time is up first. */
+/* Returns the queue of wt. A need of swapped memory waits for a second only, so those
+ * have a queue of their own: in each the first one's time is up first. */
 static struct waiter_queue *queue_of(const struct waiter *wt)
 {
 	return &wt->t->queues[wt->kind == WAIT_NEED];
@@ -218,7 +218,8 @@ int waiters_need(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns)
 	if (w->move.needs)
 		return -EPROTO;
 	bytes = MIN(bytes, away_waiting(w));
-	/* It waits for us while we wait for it: it is mapped where it is. */
+	/* A worker that moves waits for us, and we for it: the memory is mapped where it
+	 * is. */
 	wt = !bytes || w->move.out_id || w->move.in_id
 		     ? NULL
 		     : waiter_new(w->tenant, WAIT_NEED, bytes, now_ns + NEED_NS);
@@ -267,7 +268,7 @@ void waiters_forget(struct broker *b, const void *arg)
 
 /* ---- who gets what is there ---- */
 
-/* It is told of one thing at a time that returns. */
+/* True if something moves: a worker is told of one thing at a time that returns. */
 static bool is_moving(const struct worker *w)
 {
 	return w->move.in_id || w->move.out_id || w->move.needs;
@@ -297,8 +298,8 @@ static bool is_first(const struct waiter *wt)
 	return false;
 }
 
-/* What there is now is all it gets on the device. Nothing is on its way out meanwhile,
- * for which host memory is promised. */
+/* Grants what there is now on the device, and the rest in host memory. Nothing is on its
+ * way out meanwhile, for which host memory is promised. */
 static int serve_in_part(struct waiter *wt)
 {
 	uint64_t away, here = account_gather(wt->t->b);
@@ -407,8 +408,9 @@ static struct waiter *operator_due(struct broker *b, const struct tenant *gone,
 	return NULL;
 }
 
-/* Who is answered may ask for something else at once that ends others' waiting, so
- * nothing is known of the list afterwards. */
+/* Ends the operators' waits that are due, or of a tenant that is gone. One that is
+ * answered may ask at once for something that ends others' waiting, so nothing is known
+ * of the list afterwards. */
 static void operators_end(struct broker *b, const struct tenant *gone, uint64_t now_ns)
 {
 	struct waiter *wt;
