@@ -65,10 +65,11 @@ void kept_lend(struct sess_lane *sl)
 		return;
 	pthread_mutex_lock(&sl->rest);
 	k->away = k->lent = true;
-	pthread_mutex_unlock(&sl->rest);
-	/* seq_cst, then the count of what was taken: one of the two sides sees the other. */
+	/* Under the lock: who sweeps never takes back what is not counted yet. */
 	atomic_fetch_add(&sl->s->lent, 1);
-	if (likely(k->taken == obj_taken(&sl->s->objs)))
+	pthread_mutex_unlock(&sl->rest);
+	/* seq_cst, as above and in obj_take(): one of the two sides sees the other. */
+	if (likely(k->taken == atomic_load(&sl->s->objs.taken)))
 		return;
 	kept_back(sl);
 	kept_check(sl);
