@@ -35,8 +35,10 @@ int loop_new(struct loop **ret_l)
 	list_init(&l->deferred);
 	l->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (l->epoll < 0) {
+		int r = -errno;
+
 		free(l);
-		return -errno;
+		return r;
 	}
 	*ret_l = l;
 	return 0;
