@@ -124,7 +124,7 @@ void ring_rx_init(struct ring_rx *rx, struct ring_ctl *ctl, const void *data,
 int ring_tx_reserve(struct ring_tx *tx, uint32_t size, uint32_t payload,
 		    void **ret_record, uint32_t *ret_payload_offset);
 
-/* Publishes the reserved record, which the caller has filled. */
+/* Publishes the reserved record, which the caller has filled; size is a multiple of 8. */
 void ring_tx_publish(struct ring_tx *tx, uint32_t size, uint32_t payload);
 
 /* 1 if a record waits, 0 if not, -EPROTO. Loads what the producer published. */

@@ -12,7 +12,6 @@
  */
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -20,6 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/cpus.h"
 #include "base/macros.h"
 #include "core/move.h"
 
@@ -92,11 +92,9 @@ static void *helper(void *arg)
 /* One processor for the caller, one for the worker's thread. */
 static unsigned helpers_wanted(void)
 {
-	cpu_set_t cpus;
+	unsigned cpus = cpus_allowed();
 
-	if (sched_getaffinity(0, sizeof(cpus), &cpus) < 0 || CPU_COUNT(&cpus) <= 2)
-		return 0;
-	return MIN((unsigned)CPU_COUNT(&cpus) - 2, HELPERS_MAX);
+	return cpus <= 2 ? 0 : MIN(cpus - 2, HELPERS_MAX);
 }
 
 static void start_helpers(void)

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/cpus.h"
 #include "base/fd.h"
 #include "host.h"
 #include "link.h"
@@ -511,7 +512,6 @@ static int run_local(void)
 	char dir[] = "/tmp/weft-bench-XXXXXX", path[64], address[80], name[32];
 	struct floor f = {0};
 	struct result r;
-	cpu_set_t cpus;
 	int listener, rc = 0;
 	pid_t pid;
 
@@ -522,7 +522,7 @@ static int run_local(void)
 	listener = listen_at(path);
 	if (listener < 0)
 		return 1;
-	one_cpu = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) < 2;
+	one_cpu = cpus_allowed() < 2;
 	floor_line(&f);
 	floor_socket(&f);
 	floor_copy(&f);
