@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The slice of a session: a page with the status line, then slots for lanes, all of one
- * size. A slot is taken when a lane begins and given back when it is freed. Sessions with
- * more threads than slots go on with streams: slower, but they go on.
+ * The slice of a session: a page with the status line, then slots for lanes: large ones,
+ * then small ones, so that programs of many threads have enough. A slot is taken, a large
+ * one while there is one, when a lane begins and given back when it is freed. Sessions
+ * with more threads than slots go on with streams: slower, but they go on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,27 +23,34 @@
 #define SLICE_HEAD 4096u
 /* Bulk rings of about 4 MiB: four pieces of the largest size in flight. */
 #define SLOT_MAX (RING_CTL_SIZE + 2ull * RING_SIZE + (8ull << 20))
-/* A small slice is cut in this many, unless that makes slots too small. */
-#define SLOTS_WANTED 4u
+/* Large slots at least, or a quarter of the slice, if that is more. A small slice is cut
+ * in this many, unless that makes slots too small. */
+#define SLOTS_LARGE 4u
 
-static uint64_t slot_size(const struct host_window *w)
+struct slots {
+	uint64_t large, small; /* sizes */
+	unsigned n_large, n;
+};
+
+static struct slots slots_of(const struct host_window *w)
 {
-	uint64_t room, size;
+	struct slots s = {.small = RING_LANE_MIN};
+	uint64_t room, n;
 
 	if (w->size < SLICE_HEAD + RING_LANE_MIN)
-		return 0;
+		return s;
 	room = w->size - SLICE_HEAD;
-	size = ALIGN_DOWN(room / SLOTS_WANTED, 4096ull);
-	return MIN(MAX(size, (uint64_t)RING_LANE_MIN), (uint64_t)SLOT_MAX);
+	s.large = ALIGN_DOWN(room / SLOTS_LARGE, 4096ull);
+	s.large = MIN(MAX(s.large, s.small), (uint64_t)SLOT_MAX);
+	n = MAX(room / 4 / s.large, (uint64_t)SLOTS_LARGE);
+	s.n_large = (unsigned)MIN(MIN(n, room / s.large), (uint64_t)WIRE_SESSIONS_MAX);
+	n = s.n_large + (room - s.n_large * s.large) / s.small;
+	s.n = (unsigned)MIN(n, (uint64_t)WIRE_SESSIONS_MAX);
+	return s;
 }
 
-static int slot_take(struct host_window *w, unsigned *ret_slot)
+static int slot_take(struct host_window *w, unsigned n, unsigned *ret_slot)
 {
-	uint64_t size = slot_size(w);
-	uint64_t n =
-		size ? MIN((w->size - SLICE_HEAD) / size, (uint64_t)WIRE_SESSIONS_MAX)
-		     : 0;
-
 	for (unsigned i = 0; i < n; i++) {
 		uint64_t bit = 1ull << i % 64;
 
@@ -202,14 +210,19 @@ static const char *carrier_name(const struct wire_hello *h, bool window)
 static int use_slot(struct host_window *w, struct wire_welcome *welcome,
 		    struct lane_init *in)
 {
-	uint64_t size = slot_size(w), at;
+	const struct slots s = slots_of(w);
+	uint64_t size = s.large, at;
 	unsigned slot;
 	int r;
 
-	r = slot_take(w, &slot);
+	r = slot_take(w, s.n, &slot);
 	if (r < 0)
 		return r;
-	at = SLICE_HEAD + slot * size;
+	at = SLICE_HEAD + MIN(slot, s.n_large) * s.large;
+	if (slot >= s.n_large) {
+		at += (slot - s.n_large) * s.small;
+		size = s.small;
+	}
 	in->ring = (struct ring_lane *)((char *)w->map + at);
 	in->ring_size = size;
 	in->on_free = slot_give_back;

@@ -40,9 +40,9 @@
 
 #define HEAP_KEEPS (256 << 10) /* bytes */
 
-/* Lanes of a session that has no VM's window; the rest of its file is host memory that
- * the guest asks for. Only what is used takes memory. */
-#define WINDOW_BYTES (256ull << 20)
+/* Lanes of a session that has no VM's window, for 160 threads; the rest of its file is
+ * host memory that the guest asks for. Only what is used takes memory. */
+#define WINDOW_BYTES (512ull << 20)
 /* How long a lane's thread polls before it sleeps. */
 #define SPIN_US 50u
 /* How often utilisation is measured while something runs. */

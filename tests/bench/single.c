@@ -5,8 +5,10 @@
  * registered buffers, threads. Every row is measured twice, one after the other: medians,
  * in microseconds a call.
  *
- *	bench_single                       natively
- *	weft-run --private -- bench_single
+ *	bench_single [TEXT]                natively
+ *	weft-run --private -- bench_single [TEXT]
+ *
+ * TEXT: only rows that have it in their names.
  */
 #include <cuda.h>
 #include <dlfcn.h>
@@ -230,10 +232,15 @@ static double bursts(void (*call)(void), unsigned burst)
 	return median(us, BURSTS);
 }
 
+static const char *only = "";
+
 static void row(const char *what, void (*call)(void), unsigned burst)
 {
-	double first = bursts(call, burst);
+	double first;
 
+	if (!strstr(what, only))
+		return;
+	first = bursts(call, burst);
 	printf("%-44s %10.3f %10.3f\n", what, first, bursts(call, burst));
 	fflush(stdout);
 }
@@ -347,13 +354,24 @@ static double captured(unsigned n)
 
 #define RECORDS 20000u
 
-static void *record(void *arg)
+/* Threads that each have called before: what a first call costs is a row of its own. */
+static pthread_barrier_t all_there;
+
+static CUstream own_stream(void)
 {
 	CUstream st;
-	CUevent ev;
 
 	CK(cuCtxSetCurrent(context));
 	CK(cuStreamCreate(&st, CU_STREAM_NON_BLOCKING));
+	pthread_barrier_wait(&all_there);
+	return st;
+}
+
+static void *record(void *arg)
+{
+	CUstream st = own_stream();
+	CUevent ev;
+
 	CK(cuEventCreate(&ev, CU_EVENT_DISABLE_TIMING));
 	for (unsigned i = 0; i < RECORDS / *(const unsigned *)arg; i++)
 		CK(cuEventRecord(ev, st));
@@ -361,20 +379,55 @@ static void *record(void *arg)
 	return NULL;
 }
 
-/* Threads that record events at the same time: for each record of any of them. */
-static double threads(unsigned n)
+static void *launches(void *arg)
+{
+	CUstream st = own_stream();
+
+	for (unsigned i = 0; i < RECORDS / *(const unsigned *)arg; i++)
+		CK(cuLaunchKernel(none, 1, 1, 1, 32, 1, 1, 0, st, NULL, NULL));
+	CK(cuStreamSynchronize(st));
+	return NULL;
+}
+
+struct times {
+	double first, all; /* us: until all have called once, and from there on */
+};
+
+/* Threads at the same time, each with its stream. */
+static struct times threads(unsigned n, void *(*work)(void *))
 {
 	pthread_t *id = calloc(n, sizeof(*id));
-	uint64_t t = clock_now_ns();
+	uint64_t t[3] = {clock_now_ns()};
 
-	if (!id)
+	if (!id || pthread_barrier_init(&all_there, NULL, n + 1))
 		exit(1);
 	for (unsigned i = 0; i < n; i++)
-		check(pthread_create(&id[i], NULL, record, &n) ? 1 : 0, "a thread");
+		check(pthread_create(&id[i], NULL, work, &n) ? 1 : 0, "a thread");
+	pthread_barrier_wait(&all_there);
+	t[1] = clock_now_ns();
 	for (unsigned i = 0; i < n; i++)
 		pthread_join(id[i], NULL);
+	t[2] = clock_now_ns();
 	free(id);
-	return (double)(clock_now_ns() - t) / 1e3 / RECORDS;
+	pthread_barrier_destroy(&all_there);
+	return (struct times){(double)(t[1] - t[0]) / 1e3, (double)(t[2] - t[1]) / 1e3};
+}
+
+/* For each command of any of them. */
+static double recording(unsigned n)
+{
+	return threads(n, record).all / RECORDS;
+}
+
+static double launching(unsigned n)
+{
+	return threads(n, launches).all / RECORDS;
+}
+
+/* For each thread. */
+static double beginning(unsigned n)
+{
+	return threads(n, launches).first / n;
 }
 
 /* ---- what grows with the memory that is there ---- */
@@ -650,7 +703,7 @@ static double registered(unsigned n)
 static void grow(const char *what, double (*measure)(unsigned), const unsigned *n,
 		 unsigned rows)
 {
-	for (unsigned i = 0; i < rows; i++) {
+	for (unsigned i = 0; i < rows && strstr(what, only); i++) {
 		double first = measure(n[i]);
 		char text[64];
 
@@ -697,7 +750,7 @@ static void begin(void *lib)
 	memset(host, 1, MIB);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	static const unsigned n_buffers[] = {4, 16, 64, 1024, 20000};
 	static const unsigned n_events[] = {1000, 5000, 20000};
@@ -713,6 +766,8 @@ int main(void)
 		return 1;
 	}
 	begin(lib);
+	if (argc > 1)
+		only = argv[1];
 	printf("%-44s %10s %10s\n", "us", "first", "again");
 	row("cuFuncSetAttribute, the value it has", func_set, BURST);
 	row("cuKernelSetAttribute, likewise", kernel_set, BURST);
@@ -751,6 +806,9 @@ int main(void)
 	grow("buffers: cuMemAllocHost, 1000 B", pinned, n_streams, ARRAY_SIZE(n_streams));
 	grow("registered: cuMemHostRegister and Unregister", registered, n_registered,
 	     ARRAY_SIZE(n_registered));
-	grow("threads: cuEventRecord", threads, n_threads, ARRAY_SIZE(n_threads));
+	grow("threads: cuEventRecord", recording, n_threads, ARRAY_SIZE(n_threads));
+	grow("threads: a stream as their first call", beginning, n_threads,
+	     ARRAY_SIZE(n_threads));
+	grow("threads: cuLaunchKernel", launching, n_threads, ARRAY_SIZE(n_threads));
 	return 0;
 }

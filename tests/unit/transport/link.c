@@ -786,6 +786,55 @@ Test(host, the_window_of_a_vm_goes_to_who_has_mapped_it)
 	close(w.fd);
 }
 
+/* Lanes that have a slot each in a slice of that size; slots do not overlap. */
+static unsigned slots_in(uint64_t size)
+{
+	struct wire_welcome base = {.session = 5}, welcome;
+	struct host_window w = {.pass_fd = true, .size = size};
+	struct wire_hello hello = good_hello();
+	struct host_lane_opts o = {.hello = &hello, .base = &base, .window = &w};
+	uint64_t end = 4096;
+	unsigned n = 0;
+	struct lane *lanes[WIRE_SESSIONS_MAX];
+	int s[WIRE_SESSIONS_MAX];
+
+	hello.offers = LOCAL;
+	w.fd = fd_memfd("slots", size);
+	cr_assert_eq(host_window_map(&w), 0);
+	for (bool slot = true; slot && n < WIRE_SESSIONS_MAX; n += slot) {
+		int pair[2];
+
+		cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+		cr_assert_eq(host_lane_new(pair[1], &o, &lanes[n]), 0);
+		cr_assert_eq(read(pair[0], &welcome, sizeof(welcome)),
+			     (ssize_t)sizeof(welcome));
+		s[n] = pair[0];
+		slot = welcome.carrier == WIRE_CARRIER_WINDOW;
+		if (!slot)
+			lane_free(lanes[n]);
+		if (!slot)
+			close(s[n]);
+		cr_expect(!slot || welcome.lane_offset == end);
+		end = welcome.lane_offset + welcome.lane_size;
+		cr_expect(!slot || end <= size);
+	}
+	for (unsigned i = 0; i < n; i++) {
+		lane_free(lanes[i]);
+		close(s[i]);
+	}
+	host_window_fini(&w);
+	close(w.fd);
+	return n;
+}
+
+Test(host, slots_are_for_many_threads)
+{
+	cr_expect_eq(slots_in(4 << 20), 1);
+	cr_expect_eq(slots_in(12 << 20), 4);
+	cr_expect_eq(slots_in(64 << 20), 15, "a VM's");
+	cr_expect_eq(slots_in(512 << 20), 168, "where there is no VM");
+}
+
 /* Where descriptors do not get through, none is counted on. */
 Test(host, a_descriptor_goes_to_who_asks_for_one)
 {
