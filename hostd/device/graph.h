@@ -8,14 +8,14 @@
 #ifndef WEFT_DEVICE_GRAPH_H
 #define WEFT_DEVICE_GRAPH_H
 
-#include "device/device.h"
+#include "device/array.h"
+#include "device/copy.h"
+#include "device/func.h"
+#include "device/stream.h"
 
 /* Slices of one copy; more is refused. */
 #define DEV_NODE_DEPTH_MAX  65536u
 #define DEV_NODE_BODIES_MAX 256u /* of one conditional node */
-
-struct dev_graph; /* executable */
-struct dev_shell; /* what handles of conditional nodes belong to */
 
 enum dev_node_kind {
 	DEV_NODE_NONE, /* not described yet: never reaches a device */
@@ -49,7 +49,7 @@ struct dev_node_mem_ops {
 };
 
 struct dev_node_conditional {
-	uint64_t handle;   /* of graph_condition() */
+	uint64_t handle;   /* of shell_condition() */
 	uint32_t type;     /* CUgraphConditionalNodeType */
 	uint32_t n_bodies; /* numbered from first_body on */
 	uint32_t first_body;
@@ -89,11 +89,31 @@ struct dev_graph_desc {
 	struct dev_shell *shell; /* of the handles in it; NULL: there are none */
 	/*
 	 * On a thread of the device: a launch has got to a host node. It goes on when
-	 * host_func_done() is called with the token. Called until the last launch has
-	 * ended, even if the graph was destroyed before.
+	 * stream.host_func_done() is called with the token. Called until the last launch
+	 * has ended, even if the graph was destroyed before.
 	 */
 	void (*host)(void *arg, struct dev_ctx *ctx, uint64_t host_id, uint64_t token);
 	void *host_arg;
+};
+
+/* Graphs, on a device that has some of its own. Calls on one graph must not overlap. */
+struct device_graph_ops {
+	/* Makes a graph. Memory that desc points to is the caller's again afterwards. */
+	CUresult (*create)(struct dev_ctx *ctx, const struct dev_graph_desc *desc,
+			   struct dev_graph **ret_graph);
+	/* Launches under way go on; never waits. */
+	void (*destroy)(struct dev_graph *g);
+	/* Changes a node from the next launch on; its kind stays. A failure leaves the
+	 * node as it was: create the graph anew. */
+	CUresult (*set)(struct dev_graph *g, uint32_t node, const struct dev_node *to);
+	CUresult (*enable)(struct dev_graph *g, uint32_t node, bool enabled);
+	CUresult (*launch)(struct dev_graph *g, struct dev_stream *st);
+	CUresult (*upload)(struct dev_graph *g, struct dev_stream *st);
+	/* A shell and the handles that conditional nodes of one graph are switched by. */
+	CUresult (*shell_create)(struct dev_ctx *ctx, struct dev_shell **ret_shell);
+	void (*shell_destroy)(struct dev_shell *shell);
+	CUresult (*shell_condition)(struct dev_shell *shell, unsigned initial,
+				    unsigned flags, uint64_t *ret_handle);
 };
 
 #endif

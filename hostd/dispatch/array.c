@@ -8,7 +8,7 @@ static void array_fini(struct session *s, struct sess_obj *o)
 
 	if (a->dev) {
 		tally_ending(&s->apart, a->charged);
-		s->ops->array_destroy(a->dev);
+		s->ops->array.destroy(a->dev);
 		tally_ended(&s->apart, a->charged);
 		footprint_changed(s);
 	}
@@ -21,7 +21,7 @@ static CUresult make(struct session *s, const struct array_shape *shape,
 {
 	struct dev_ctx *ctx = a->obj.ctx->dev;
 	uint64_t bytes;
-	CUresult r = s->ops->array_bytes(ctx, shape, &bytes);
+	CUresult r = s->ops->array.bytes(ctx, shape, &bytes);
 
 	if (r == CUDA_SUCCESS)
 		r = space_charge(s->space, bytes);
@@ -29,7 +29,7 @@ static CUresult make(struct session *s, const struct array_shape *shape,
 		return r;
 	a->charged = bytes;
 	tally_making(&s->apart, bytes);
-	r = s->ops->array_create(ctx, shape, &a->dev);
+	r = s->ops->array.create(ctx, shape, &a->dev);
 	if (r == CUDA_SUCCESS)
 		tally_made(&s->apart, bytes);
 	else
@@ -81,7 +81,7 @@ int handle_array_destroy(struct sess_lane *sl, const struct array_destroy_args *
 		return 0;
 	}
 	rep->res.result =
-		sess_sync_result(sl, sl->s->ops->ctx_synchronize(a->obj.ctx->dev));
+		sess_sync_result(sl, sl->s->ops->ctx.synchronize(a->obj.ctx->dev));
 	obj_put(sl->s, obj_take(sl->s, HANDLE_ARRAY, args->cmd->array));
 	return 0;
 }
@@ -153,7 +153,7 @@ int handle_array_write(struct sess_lane *sl, const struct array_write_args *a,
 	if (r == CUDA_SUCCESS) {
 		if (sess_enter(sl) < 0)
 			return -EPIPE;
-		r = sl->s->ops->array_write(ctx, st, &box, a->payload);
+		r = sl->s->ops->array.write(ctx, st, &box, a->payload);
 		sess_leave(sl);
 	}
 	if (r == CUDA_SUCCESS)
@@ -195,7 +195,7 @@ int handle_array_read(struct sess_lane *sl, const struct array_read_args *a)
 		r = array_named(sl, c->box.array, c->box.level, &box.array);
 	/* Output that kernels printed must be out before the record is begun. */
 	if (r == CUDA_SUCCESS)
-		r = sl->s->ops->stream_synchronize(ctx, st);
+		r = sl->s->ops->stream.synchronize(ctx, st);
 	r = sess_sync_result(sl, r);
 	if (r != CUDA_SUCCESS)
 		return read_failed(sl, r);
@@ -203,7 +203,7 @@ int handle_array_read(struct sess_lane *sl, const struct array_read_args *a)
 		return -EPIPE;
 	if (sess_enter(sl) < 0)
 		return -EPIPE;
-	r = sl->s->ops->array_read(ctx, st, payload, &box);
+	r = sl->s->ops->array.read(ctx, st, payload, &box);
 	sess_leave(sl);
 	return read_done(sl, r, bytes);
 }
@@ -227,8 +227,8 @@ int handle_host_array_write(struct sess_lane *sl, const struct host_array_write_
 	rep->res.result = r;
 	if (r != CUDA_SUCCESS)
 		return 0;
-	r = sl->s->ops->array_write(ctx, st, &box, a->payload);
-	sl->s->ops->stream_destroy(st);
+	r = sl->s->ops->array.write(ctx, st, &box, a->payload);
+	sl->s->ops->stream.destroy(st);
 	if (r == CUDA_SUCCESS)
 		count(&sl->s->count->bytes_to_device, a->payload_size);
 	rep->res.result = r;
@@ -254,11 +254,11 @@ int handle_host_array_read(struct sess_lane *sl, const struct host_array_read_ar
 		return read_failed(sl, r);
 	if (!sess_reply_begin(sl, 0, sizeof(struct host_array_read_rep), bytes,
 			      &payload)) {
-		sl->s->ops->stream_destroy(st);
+		sl->s->ops->stream.destroy(st);
 		return -EPIPE;
 	}
-	r = sl->s->ops->array_read(ctx, st, payload, &box);
-	sl->s->ops->stream_destroy(st);
+	r = sl->s->ops->array.read(ctx, st, payload, &box);
+	sl->s->ops->stream.destroy(st);
 	return read_done(sl, r, bytes);
 }
 
@@ -288,11 +288,11 @@ int handle_array_copy(struct sess_lane *sl, const struct array_copy_args *a,
 	if (r == CUDA_SUCCESS && c->width && c->height && c->depth) {
 		if (sess_enter(sl) < 0)
 			return -EPIPE;
-		r = sl->s->ops->array_copy(ctx, st, &d);
+		r = sl->s->ops->array.copy(ctx, st, &d);
 		sess_leave(sl);
 	}
 	if (r == CUDA_SUCCESS && c->wait)
-		r = sess_sync_result(sl, sl->s->ops->stream_synchronize(ctx, st));
+		r = sess_sync_result(sl, sl->s->ops->stream.synchronize(ctx, st));
 	rep->res.result = r;
 	return 0;
 }

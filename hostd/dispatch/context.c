@@ -64,7 +64,7 @@ static int destroy(struct sess_lane *sl, uint64_t h, uint32_t *ret_result)
 		return 0;
 	}
 	ctx = container_of(o, struct sess_ctx, obj);
-	(void)s->ops->ctx_synchronize(ctx->dev);
+	(void)s->ops->ctx.synchronize(ctx->dev);
 	obj_drop_ctx(s, ctx);
 	sess_libraries_drop_ctx(s, ctx);
 	space_release_owner(s->space, ctx->id);
@@ -121,7 +121,7 @@ int handle_cuCtxSynchronize(struct sess_lane *sl, const struct cuCtxSynchronize_
 {
 	struct dev_ctx *ctx = need_ctx(sl, rep);
 
-	rep->res.result = sess_sync_result(sl, sl->s->ops->ctx_synchronize(ctx));
+	rep->res.result = sess_sync_result(sl, sl->s->ops->ctx.synchronize(ctx));
 	pools_synced(sl->s->pools);
 	return 0;
 }
@@ -136,7 +136,7 @@ int handle_cuCtxSynchronize_v2(struct sess_lane *sl,
 		rep->res.result = CUDA_ERROR_INVALID_CONTEXT;
 	else
 		rep->res.result =
-			sess_sync_result(sl, sl->s->ops->ctx_synchronize(ctx->dev));
+			sess_sync_result(sl, sl->s->ops->ctx.synchronize(ctx->dev));
 	pools_synced(sl->s->pools);
 	return 0;
 }
@@ -156,7 +156,7 @@ int handle_ctx_get_limit(struct sess_lane *sl, const struct ctx_get_limit_args *
 	struct dev_ctx *ctx = need_ctx(sl, rep);
 	size_t value = 0;
 
-	rep->res.result = sl->s->ops->ctx_get_limit(ctx, (CUlimit)a->cmd->limit, &value);
+	rep->res.result = sl->s->ops->ctx.get_limit(ctx, (CUlimit)a->cmd->limit, &value);
 	rep->value = value;
 	return 0;
 }

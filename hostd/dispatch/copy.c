@@ -100,8 +100,8 @@ static CUresult write_rows(struct session *s, const struct target *t, const char
 	CUresult r = CUDA_SUCCESS;
 
 	for (uint32_t y = 0; y < t->height && r == CUDA_SUCCESS; y++)
-		r = s->ops->write(t->ctx, t->stream, t->dst + y * t->pitch,
-				  data + (size_t)y * t->width, t->width);
+		r = s->ops->copy.write(t->ctx, t->stream, t->dst + y * t->pitch,
+				       data + (size_t)y * t->width, t->width);
 	return r;
 }
 
@@ -115,9 +115,9 @@ static CUresult write_staged(struct session *s, const struct target *t, const vo
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (uint32_t y = 0; y < t->height && r == CUDA_SUCCESS; y++) {
 		atomic_fetch_add_explicit(&st->refs, 1, memory_order_relaxed);
-		r = s->ops->write_async(t->ctx, t->stream, t->dst + y * t->pitch,
-					st->data + (size_t)y * t->width, t->width,
-					staging_put, st);
+		r = s->ops->copy.write_async(t->ctx, t->stream, t->dst + y * t->pitch,
+					     st->data + (size_t)y * t->width, t->width,
+					     staging_put, st);
 		if (r != CUDA_SUCCESS)
 			staging_put(st); /* done is not called for one that failed */
 	}
@@ -143,11 +143,11 @@ int handle_copy_htod(struct sess_lane *sl, const struct copy_htod_args *a,
 	note_copy(s, t.dst, 0);
 	if (sess_enter(sl) < 0)
 		return -EPIPE;
-	if (sess_posted(sl) && s->ops->write_taken && a->payload_size <= TAKEN_MAX)
-		rep->res.result = s->ops->write_taken(t.ctx, t.stream, t.dst, t.pitch,
-						      a->payload, t.width, t.height);
+	if (sess_posted(sl) && s->ops->copy.write_taken && a->payload_size <= TAKEN_MAX)
+		rep->res.result = s->ops->copy.write_taken(
+			t.ctx, t.stream, t.dst, t.pitch, a->payload, t.width, t.height);
 	else if (!sess_posted(sl) ||
-		 s->ops->stream_query(t.ctx, t.stream) == CUDA_SUCCESS)
+		 s->ops->stream.query(t.ctx, t.stream) == CUDA_SUCCESS)
 		rep->res.result = write_rows(s, &t, a->payload);
 	else
 		rep->res.result = write_staged(s, &t, a->payload, a->payload_size);
@@ -174,8 +174,8 @@ static CUresult read_piece(struct session *s, const struct source *f, uint64_t a
 	while (size) {
 		uint64_t row = at / f->width, x = at % f->width;
 		uint32_t n = (uint32_t)MIN(f->width - x, (uint64_t)size);
-		CUresult r = s->ops->read(f->ctx, f->stream, buf,
-					  f->src + row * f->pitch + x, n);
+		CUresult r = s->ops->copy.read(f->ctx, f->stream, buf,
+					       f->src + row * f->pitch + x, n);
 
 		if (r != CUDA_SUCCESS)
 			return r;
@@ -249,11 +249,11 @@ int handle_copy_dtoh(struct sess_lane *sl, const struct copy_dtoh_args *a)
 	if (r == CUDA_SUCCESS && !set_rows(&f, c->height))
 		r = CUDA_ERROR_INVALID_VALUE;
 	if (r == CUDA_SUCCESS && !f.total)
-		r = sl->s->ops->stream_synchronize(f.ctx, f.stream);
+		r = sl->s->ops->stream.synchronize(f.ctx, f.stream);
 	/* Earlier failures come first: the bytes may be wrong because of them. Printed
 	 * text must be out before the first record. */
 	if (r == CUDA_SUCCESS && f.total)
-		r = sl->s->ops->stream_synchronize(f.ctx, f.stream);
+		r = sl->s->ops->stream.synchronize(f.ctx, f.stream);
 	r = sess_sync_result(sl, r);
 	if (r != CUDA_SUCCESS || !f.total)
 		return reply_result(sl, r);
@@ -271,7 +271,7 @@ CUresult copy_own_stream(struct sess_lane *sl, uint64_t ctx, struct dev_ctx **re
 	if (!c)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	*ret_ctx = c->dev;
-	return sl->s->ops->stream_create(c->dev, DEV_STREAM_NON_BLOCKING, 0, ret_stream);
+	return sl->s->ops->stream.create(c->dev, DEV_STREAM_NON_BLOCKING, 0, ret_stream);
 }
 
 int handle_host_write(struct sess_lane *sl, const struct host_write_args *a,
@@ -292,8 +292,8 @@ int handle_host_write(struct sess_lane *sl, const struct host_write_args *a,
 	count(&sl->s->count->bytes_to_device, a->payload_size);
 	r = write_rows(sl->s, &t, a->payload);
 	if (r == CUDA_SUCCESS)
-		r = sl->s->ops->stream_synchronize(t.ctx, t.stream);
-	sl->s->ops->stream_destroy(t.stream);
+		r = sl->s->ops->stream.synchronize(t.ctx, t.stream);
+	sl->s->ops->stream.destroy(t.stream);
 	rep->res.result = r;
 	return 0;
 }
@@ -312,7 +312,7 @@ int handle_host_read(struct sess_lane *sl, const struct host_read_args *a)
 	if (r != CUDA_SUCCESS)
 		return reply_result(sl, r);
 	e = send_all(sl, &f);
-	sl->s->ops->stream_destroy(f.stream);
+	sl->s->ops->stream.destroy(f.stream);
 	return e;
 }
 
@@ -341,10 +341,10 @@ static CUresult mark(struct session *s, struct dev_ctx *ctx, struct dev_stream *
 		.op = CU_STREAM_MEM_OP_WRITE_VALUE_32, .addr = addr, .value = number};
 	CUresult r = CUDA_ERROR_NOT_SUPPORTED;
 
-	if (s->ops->stream_mem_ops)
-		r = s->ops->stream_mem_ops(ctx, st, &op, 1, 0);
+	if (s->ops->stream.mem_ops)
+		r = s->ops->stream.mem_ops(ctx, st, &op, 1, 0);
 	if (r == CUDA_ERROR_NOT_SUPPORTED)
-		r = s->ops->fill(ctx, st, addr, 0, number, sizeof(number), 1, 1);
+		r = s->ops->copy.fill(ctx, st, addr, 0, number, sizeof(number), 1, 1);
 	return r;
 }
 
@@ -373,7 +373,7 @@ int handle_copy_dtod(struct sess_lane *sl, const struct copy_dtod_args *a,
 	note_copy(sl->s, c.dst, c.src);
 	if (sess_enter(sl) < 0)
 		return -EPIPE;
-	r = sl->s->ops->copy(ctx, st, &c);
+	r = sl->s->ops->copy.rows(ctx, st, &c);
 	if (r == CUDA_SUCCESS)
 		count_copy(sl->s, &c);
 	/* Also behind a copy that was refused: the guest waits for it. */
@@ -385,7 +385,7 @@ int handle_copy_dtod(struct sess_lane *sl, const struct copy_dtod_args *a,
 	sess_leave(sl);
 	if (a->cmd->wait) {
 		if (r == CUDA_SUCCESS)
-			r = sl->s->ops->copy_end(ctx, st);
+			r = sl->s->ops->copy.end(ctx, st);
 		r = sess_sync_result(sl, r);
 	}
 	rep->res.result = r;
@@ -435,11 +435,11 @@ int handle_copy_take(struct sess_lane *sl, const struct copy_take_args *a,
 		return 0;
 	}
 	if (!only_taken(sl, a->cmd->stream, ctx, &now))
-		r = sl->s->ops->stream_synchronize(ctx, st);
+		r = sl->s->ops->stream.synchronize(ctx, st);
 	if (sess_enter(sl) < 0)
 		return -EPIPE;
 	if (r == CUDA_SUCCESS)
-		r = sl->s->ops->copy(ctx, st, &c);
+		r = sl->s->ops->copy.rows(ctx, st, &c);
 	if (r == CUDA_SUCCESS)
 		count_copy(sl->s, &c);
 	now.under_way = r == CUDA_SUCCESS;
@@ -469,8 +469,8 @@ int handle_fill(struct sess_lane *sl, const struct fill_args *a, struct fill_rep
 	note_copy(sl->s, c->dst, 0);
 	if (sess_enter(sl) < 0)
 		return -EPIPE;
-	rep->res.result = sl->s->ops->fill(ctx, st, c->dst, c->pitch, c->value,
-					   c->elem_bytes, c->width, c->height);
+	rep->res.result = sl->s->ops->copy.fill(ctx, st, c->dst, c->pitch, c->value,
+						c->elem_bytes, c->width, c->height);
 	sess_leave(sl);
 	return 0;
 }

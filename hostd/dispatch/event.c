@@ -8,7 +8,7 @@ static void event_fini(struct session *s, struct sess_obj *o)
 
 	ipc_event_close(s->ipc_events, ev->ipc);
 	if (ev->dev)
-		s->ops->event_destroy(ev->dev);
+		s->ops->event.destroy(ev->dev);
 }
 
 int handle_event_create(struct sess_lane *sl, const struct event_create_args *a,
@@ -20,7 +20,7 @@ int handle_event_create(struct sess_lane *sl, const struct event_create_args *a,
 	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
 
 	if (ev)
-		r = sl->s->ops->event_create(
+		r = sl->s->ops->event.create(
 			ctx, a->cmd->flags & ~(unsigned)CU_EVENT_INTERPROCESS, &ev->dev);
 	rep->res.result = r;
 	if (r != CUDA_SUCCESS) {
@@ -66,7 +66,7 @@ int handle_ipc_event_open(struct sess_lane *sl, const struct ipc_event_open_args
 
 	memcpy(name, a->cmd->name, sizeof(name));
 	if (ev)
-		r = sl->s->ops->event_create(ctx, CU_EVENT_DISABLE_TIMING, &ev->dev);
+		r = sl->s->ops->event.create(ctx, CU_EVENT_DISABLE_TIMING, &ev->dev);
 	if (r == CUDA_SUCCESS)
 		r = ipc_event_open(sl->s->ipc_events, name, &ev->ipc);
 	rep->res.result = r;
@@ -106,7 +106,7 @@ static CUresult record(struct sess_lane *sl, uint64_t event, uint64_t stream)
 	moment = atomic_load(&ev->elsewhere) || ev->ipc ? 0 : pools_moment(sl->s->pools);
 	atomic_store(&ev->moment, 0);
 	atomic_store(&ev->stream, st);
-	r = sl->s->ops->event_record(ctx, ev->dev, st);
+	r = sl->s->ops->event.record(ctx, ev->dev, st);
 	if (r == CUDA_SUCCESS && ev->ipc)
 		r = ipc_event_record(sl->s->ipc_events, ev->ipc, ctx, st);
 	if (r == CUDA_SUCCESS)
@@ -138,7 +138,7 @@ int handle_ctx_record_event(struct sess_lane *sl, const struct ctx_record_event_
 			    struct ctx_record_event_rep *rep)
 {
 	rep->res.result =
-		ctx_event(sl, a->cmd->ctx, a->cmd->event, sl->s->ops->ctx_record_event);
+		ctx_event(sl, a->cmd->ctx, a->cmd->event, sl->s->ops->ctx.record_event);
 	return 0;
 }
 
@@ -146,7 +146,7 @@ int handle_ctx_wait_event(struct sess_lane *sl, const struct ctx_wait_event_args
 			  struct ctx_wait_event_rep *rep)
 {
 	rep->res.result =
-		ctx_event(sl, a->cmd->ctx, a->cmd->event, sl->s->ops->ctx_wait_event);
+		ctx_event(sl, a->cmd->ctx, a->cmd->event, sl->s->ops->ctx.wait_event);
 	return 0;
 }
 
@@ -157,7 +157,7 @@ static CUresult query(const struct sess_lane *sl, struct sess_event *ev)
 
 	if (!ev)
 		return CUDA_ERROR_INVALID_HANDLE;
-	r = sl->s->ops->event_query(ev->dev);
+	r = sl->s->ops->event.query(ev->dev);
 	return r == CUDA_SUCCESS && ev->ipc ? ipc_event_query(sl->s->ipc_events, ev->ipc) : r;
 }
 
@@ -176,7 +176,7 @@ static CUresult synchronize(const struct sess_lane *sl, struct sess_event *ev)
 
 	if (!ev)
 		return CUDA_ERROR_INVALID_HANDLE;
-	r = sl->s->ops->event_synchronize(ev->dev);
+	r = sl->s->ops->event.synchronize(ev->dev);
 	if (r == CUDA_SUCCESS && ev->ipc)
 		r = ipc_event_synchronize(sl->s->ipc_events, ev->ipc, ev->obj.ctx->dev);
 	return r;
@@ -203,7 +203,7 @@ int handle_cuEventElapsedTime_v2(struct sess_lane *sl,
 	if (!start || !end || start->obj.ctx != end->obj.ctx)
 		rep->res.result = CUDA_ERROR_INVALID_HANDLE;
 	else
-		rep->res.result = sl->s->ops->event_elapsed(start->dev, end->dev,
+		rep->res.result = sl->s->ops->event.elapsed(start->dev, end->dev,
 							    &rep->pMilliseconds);
 	return 0;
 }

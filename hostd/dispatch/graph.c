@@ -268,7 +268,7 @@ static void shell_fini(struct session *s, struct sess_obj *o)
 	struct sess_shell *shell = container_of(o, struct sess_shell, obj);
 
 	if (shell->dev)
-		s->ops->shell_destroy(shell->dev);
+		s->ops->graph->shell_destroy(shell->dev);
 	pthread_mutex_destroy(&shell->lock);
 }
 
@@ -281,7 +281,7 @@ static CUresult shell_new(struct sess_lane *sl, uint64_t h, struct sess_shell **
 	if (!shell)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_init(&shell->lock, NULL);
-	r = sl->s->ops->shell_create(sl->ctx->dev, &shell->dev);
+	r = sl->s->ops->graph->shell_create(sl->ctx->dev, &shell->dev);
 	if (r == CUDA_SUCCESS)
 		*ret_shell = shell;
 	else
@@ -297,7 +297,7 @@ int handle_graph_condition(struct sess_lane *sl, const struct graph_condition_ar
 	uint32_t r = CUDA_SUCCESS;
 
 	need_ctx(sl, rep);
-	if (!sl->s->ops->shell_create) {
+	if (!sl->s->ops->graph) {
 		rep->res.result = CUDA_ERROR_NOT_SUPPORTED;
 		return 0;
 	}
@@ -315,8 +315,8 @@ int handle_graph_condition(struct sess_lane *sl, const struct graph_condition_ar
 	}
 	if (r == CUDA_SUCCESS) {
 		pthread_mutex_lock(&shell->lock);
-		r = sl->s->ops->shell_condition(shell->dev, a->cmd->initial,
-						a->cmd->flags, &condition);
+		r = sl->s->ops->graph->shell_condition(shell->dev, a->cmd->initial,
+						       a->cmd->flags, &condition);
 		pthread_mutex_unlock(&shell->lock);
 	}
 	rep->res.result = r;
@@ -360,7 +360,7 @@ int handle_graph_mem_free(struct sess_lane *sl, const struct graph_mem_free_args
 		return 0;
 	}
 	if (a->cmd->wait)
-		sl->s->ops->ctx_synchronize(ctx);
+		sl->s->ops->ctx.synchronize(ctx);
 	if (!pools_free(sl->s->pools, a->cmd->dptr))
 		r = CUDA_ERROR_INVALID_VALUE;
 	rep->res.result = r;

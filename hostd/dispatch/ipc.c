@@ -40,7 +40,7 @@ int handle_ipc_mem_close(struct sess_lane *sl, const struct ipc_mem_close_args *
 		rep->res.result = CUDA_ERROR_INVALID_VALUE;
 		return 0;
 	}
-	sync = sess_sync_result(sl, sl->s->ops->ctx_synchronize(ctx));
+	sync = sess_sync_result(sl, sl->s->ops->ctx.synchronize(ctx));
 	r = space_import_close(sl->s->space, a->cmd->addr);
 	rep->res.result = sync ? sync : r;
 	return 0;

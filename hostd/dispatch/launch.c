@@ -107,7 +107,7 @@ int handle_launch_kernel(struct sess_lane *sl, const struct launch_kernel_args *
 			batch_end(sl);
 			if (sess_enter(sl) < 0)
 				return -EPIPE;
-			r = sl->s->ops->launch(ctx->dev, st, &l);
+			r = sl->s->ops->func.launch(ctx->dev, st, &l);
 			sess_leave(sl);
 		}
 	}
@@ -139,7 +139,7 @@ int handle_occupancy_clusters(struct sess_lane *sl,
 		memcpy(l.grid, c->grid, sizeof(l.grid));
 		memcpy(l.block, c->block, sizeof(l.block));
 		memcpy(l.cluster, c->cluster, sizeof(l.cluster));
-		r = sl->s->ops->func_clusters(l.func, &l, c->largest, &n);
+		r = sl->s->ops->func.clusters(l.func, &l, c->largest, &n);
 	}
 	rep->res.result = r;
 	rep->n = n;
@@ -213,7 +213,7 @@ int handle_occupancy(struct sess_lane *sl, const struct occupancy_args *a,
 	if (f)
 		r = sess_func_in(sl, f, sess_any_ctx(sl), &dev);
 	if (r == CUDA_SUCCESS)
-		r = sl->s->ops->func_occupancy(dev, a->cmd->block_size,
+		r = sl->s->ops->func.occupancy(dev, a->cmd->block_size,
 					       a->cmd->shared_bytes, a->cmd->flags,
 					       &blocks);
 	rep->res.result = r;

@@ -36,7 +36,7 @@ static void link_fini(struct session *s, struct sess_obj *o)
 	struct sess_link *l = container_of(o, struct sess_link, obj);
 
 	if (l->dev)
-		s->ops->link_destroy(l->dev);
+		s->ops->link->destroy(l->dev);
 	images_uncharge(s->images, l->charged);
 	for (unsigned i = 0; i < l->n_inputs; i++)
 		images_unkeep(s->images, &l->inputs[i]);
@@ -59,7 +59,7 @@ static CUresult create_dev(struct session *s, struct sess_link *l,
 		.n_options = jit_read_options(a->option, a->cmd->option_count, options),
 	};
 
-	return s->ops->link_create(l->obj.ctx->dev, &jit, &l->dev);
+	return s->ops->link->create(l->obj.ctx->dev, &jit, &l->dev);
 }
 
 int handle_link_create(struct sess_lane *sl, const struct link_create_args *a,
@@ -77,7 +77,7 @@ int handle_link_create(struct sess_lane *sl, const struct link_create_args *a,
 	l->max_registers = a->cmd->max_registers;
 	l->jit_flags = a->cmd->jit_flags;
 	l->optimization_level = a->cmd->optimization_level;
-	if (sl->s->ops->link_create) {
+	if (sl->s->ops->link) {
 		rep->res.result = create_dev(sl->s, l, a);
 		if (rep->res.result != CUDA_SUCCESS) {
 			obj_put(sl->s, &l->obj);
@@ -122,11 +122,11 @@ static CUresult try_image(struct session *s, struct sess_link *l, const struct i
 			  struct link_logs *logs)
 {
 	struct dev_module *m;
-	CUresult r = s->ops->module_load(l->obj.ctx->dev, img->data, img->size,
+	CUresult r = s->ops->module.load(l->obj.ctx->dev, img->data, img->size,
 					 &logs->jit, &m);
 
 	if (r == CUDA_SUCCESS)
-		s->ops->module_unload(m);
+		s->ops->module.unload(m);
 	return r;
 }
 
@@ -157,8 +157,8 @@ static CUresult dev_input_locked(struct session *s, struct sess_link *l,
 	if (images_charge(s->images, img->size) < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	l->charged += img->size; /* who knows what is left of one that is refused */
-	return s->ops->link_add(l->dev, (CUjitInputType)a->cmd->input_type, img->data,
-				img->size, a->name, &logs->jit);
+	return s->ops->link->add(l->dev, (CUjitInputType)a->cmd->input_type, img->data,
+				 img->size, a->name, &logs->jit);
 }
 
 static CUresult dev_input(struct session *s, struct sess_link *l, const struct image *img,
@@ -251,7 +251,7 @@ static CUresult complete_dev(struct session *s, struct sess_link *l,
 	struct image all;
 	const void *data;
 	size_t size;
-	CUresult r = s->ops->link_complete(l->dev, &logs->jit, &data, &size);
+	CUresult r = s->ops->link->complete(l->dev, &logs->jit, &data, &size);
 
 	if (r != CUDA_SUCCESS)
 		return r;

@@ -64,7 +64,7 @@ int handle_mem_free(struct sess_lane *sl, const struct mem_free_args *a,
 		rep->res.result = CUDA_ERROR_INVALID_VALUE;
 		return 0;
 	}
-	sync = sess_sync_result(sl, sl->s->ops->ctx_synchronize(ctx));
+	sync = sess_sync_result(sl, sl->s->ops->ctx.synchronize(ctx));
 	if (a->cmd->dptr && !pools_free(sl->s->pools, a->cmd->dptr))
 		r = space_release(sl->s->space, a->cmd->dptr);
 	rep->res.result = sync ? sync : r;
@@ -154,7 +154,7 @@ int handle_host_free(struct sess_lane *sl, const struct host_free_args *a,
 		rep->res.result = CUDA_ERROR_INVALID_CONTEXT;
 		return 0;
 	}
-	sync = sess_sync_result(sl, sl->s->ops->ctx_synchronize(ctx->dev));
+	sync = sess_sync_result(sl, sl->s->ops->ctx.synchronize(ctx->dev));
 	r = a->cmd->addr ? hostmem_release(sl->s->hostmem, ctx->dev, a->cmd->addr)
 			 : CUDA_SUCCESS;
 	rep->res.result = sync ? sync : r;

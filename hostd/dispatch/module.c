@@ -173,7 +173,7 @@ int handle_module_load(struct sess_lane *sl, const struct module_load_args *a)
 		refuse_code(sl, logs->jit.no_code, "");
 	if (status == CUDA_SUCCESS) {
 		if (sess_module_in(sl, m, ctx, &inst) == CUDA_SUCCESS)
-			(void)s->ops->module_function_count(inst->dev, &n_functions);
+			(void)s->ops->module.function_count(inst->dev, &n_functions);
 		r = publish(sl, &m->obj, &status);
 	}
 	return r < 0 ? r : reply_load(sl, status, n_functions, logs);
@@ -224,7 +224,7 @@ int handle_module_status(struct sess_lane *sl, const struct module_status_args *
 	struct sess_inst *inst;
 	CUresult r = module_here(sl, a->cmd->module, &m, &inst);
 
-	rep->res.result = r ? r : sl->s->ops->module_status(inst->dev);
+	rep->res.result = r ? r : sl->s->ops->module.status(inst->dev);
 	footprint_changed(sl->s);
 	return 0;
 }
@@ -236,7 +236,7 @@ void sess_func_attributes(struct session *s, struct dev_func *f, int32_t *ret, u
 	for (unsigned i = 0; i < n; i++) {
 		int value = 0;
 
-		(void)s->ops->func_attribute(f, (CUfunction_attribute)i, &value);
+		(void)s->ops->func.attribute(f, (CUfunction_attribute)i, &value);
 		ret[i] = value;
 	}
 }
@@ -248,8 +248,8 @@ static CUresult find_func(struct session *s, struct sess_inst *inst,
 	CUresult r;
 
 	*ret_name = a->name;
-	r = *a->name ? s->ops->module_function(inst->dev, a->name, ret_func)
-		     : s->ops->module_function_at(inst->dev, a->cmd->index, ret_func,
+	r = *a->name ? s->ops->module.function(inst->dev, a->name, ret_func)
+		     : s->ops->module.function_at(inst->dev, a->cmd->index, ret_func,
 						  ret_name);
 	footprint_changed(s);
 	return r;
@@ -261,7 +261,7 @@ static unsigned read_params(struct session *s, struct dev_func *f,
 	struct dev_param p;
 	unsigned n = 0;
 
-	while (n < PARAMS_MAX && s->ops->func_param(f, n, &p) == CUDA_SUCCESS)
+	while (n < PARAMS_MAX && s->ops->func.param(f, n, &p) == CUDA_SUCCESS)
 		ret_p[n++] = (struct wire_kernel_param){p.offset, p.size};
 	return n;
 }
@@ -328,7 +328,7 @@ int handle_module_global(struct sess_lane *sl, const struct module_global_args *
 	CUresult r = module_here(sl, a->cmd->module, &m, &inst);
 
 	if (r == CUDA_SUCCESS)
-		r = sl->s->ops->module_global(inst->dev, a->name, &addr, &size);
+		r = sl->s->ops->module.global(inst->dev, a->name, &addr, &size);
 	footprint_changed(sl->s);
 	if (r == CUDA_SUCCESS)
 		(void)space_global_add(sl->s->space, addr, size, inst->obj.ctx->id, inst);

@@ -52,7 +52,7 @@ int handle_mem_free_async(struct sess_lane *sl, const struct mem_free_async_args
 	CUresult r = sess_stream(sl, a->cmd->stream, &st, &ctx);
 
 	if (r == CUDA_SUCCESS && space_is_alloc(sl->s->space, a->cmd->dptr)) {
-		r = sess_sync_result(sl, sl->s->ops->stream_synchronize(ctx, st));
+		r = sess_sync_result(sl, sl->s->ops->stream.synchronize(ctx, st));
 		if (r == CUDA_SUCCESS)
 			r = space_release(sl->s->space, a->cmd->dptr);
 	} else if (r == CUDA_SUCCESS && a->cmd->dptr) {

@@ -82,7 +82,7 @@ int handle_session_open(struct sess_lane *sl, const struct session_open_args *a,
 		rep->host_base = DEVICE_HOST_BASE;
 		rep->host_size = DEVICE_HOST_SIZE;
 	}
-	if (s->ops->link_create)
+	if (s->ops->link)
 		rep->features |= FEATURE_COMPILES;
 	fill_attributes(s, rep);
 	return 0;

@@ -39,7 +39,7 @@ int handle_stream_set_attribute(struct sess_lane *sl,
 		r = CUDA_ERROR_INVALID_VALUE;
 	}
 	if (r == CUDA_SUCCESS)
-		r = sl->s->ops->stream_set_attribute(ctx, st, (CUstreamAttrID)a->cmd->id,
+		r = sl->s->ops->stream.set_attribute(ctx, st, (CUstreamAttrID)a->cmd->id,
 						     &value);
 	rep->res.result = r;
 	return 0;
@@ -66,7 +66,7 @@ int handle_stream_mem_ops(struct sess_lane *sl, const struct stream_mem_ops_args
 	if (r == CUDA_SUCCESS) {
 		if (sess_enter(sl) < 0)
 			return -EPIPE;
-		r = sl->s->ops->stream_mem_ops(ctx, st, ops, a->cmd->op_count,
+		r = sl->s->ops->stream.mem_ops(ctx, st, ops, a->cmd->op_count,
 					       a->cmd->flags);
 		sess_leave(sl);
 	}
@@ -93,7 +93,7 @@ int handle_stream_query(struct sess_lane *sl, const struct stream_query_args *a,
 	CUresult r = sess_stream(sl, a->cmd->stream, &st, &ctx);
 
 	if (r == CUDA_SUCCESS)
-		r = sl->s->ops->stream_query(ctx, st);
+		r = sl->s->ops->stream.query(ctx, st);
 	rep->res.result = sess_sync_result(sl, r);
 	return 0;
 }
@@ -107,7 +107,7 @@ int handle_stream_synchronize(struct sess_lane *sl,
 	CUresult r = sess_stream(sl, a->cmd->stream, &st, &ctx);
 
 	if (r == CUDA_SUCCESS)
-		r = sl->s->ops->stream_synchronize(ctx, st);
+		r = sl->s->ops->stream.synchronize(ctx, st);
 	pools_synced(sl->s->pools);
 	rep->res.result = sess_sync_result(sl, r);
 	return 0;
@@ -126,7 +126,7 @@ int handle_stream_wait_event(struct sess_lane *sl, const struct stream_wait_even
 	if (r == CUDA_SUCCESS && ev->ipc)
 		r = ipc_event_wait(sl->s->ipc_events, ev->ipc, ctx, st);
 	else if (r == CUDA_SUCCESS)
-		r = sl->s->ops->stream_wait_event(ctx, st, ev->dev);
+		r = sl->s->ops->stream.wait_event(ctx, st, ev->dev);
 	if (r == CUDA_SUCCESS)
 		pools_waited(sl->s->pools, st, atomic_load(&ev->stream),
 			     atomic_load(&ev->moment));

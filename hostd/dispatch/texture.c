@@ -13,7 +13,7 @@ static void texture_fini(struct session *s, struct sess_obj *o)
 	struct sess_texture *t = container_of(o, struct sess_texture, obj);
 
 	if (t->dev)
-		s->ops->texture_destroy(t->dev);
+		s->ops->texture.destroy(t->dev);
 }
 
 static CUresult texture_new(struct sess_lane *sl, enum handle_type type, uint64_t h,
@@ -88,7 +88,7 @@ int handle_texture_create(struct sess_lane *sl, const struct texture_create_args
 	if (r == CUDA_SUCCESS)
 		r = texture_new(sl, HANDLE_TEXTURE, c->texture, &t);
 	if (r == CUDA_SUCCESS)
-		r = sl->s->ops->texture_create(ctx, &d, &rep->value, &t->dev);
+		r = sl->s->ops->texture.create(ctx, &d, &rep->value, &t->dev);
 	return texture_done(sl, t, r, &rep->res.result);
 }
 
@@ -104,7 +104,7 @@ int handle_surface_create(struct sess_lane *sl, const struct surface_create_args
 	if (r == CUDA_SUCCESS)
 		r = texture_new(sl, HANDLE_SURFACE, c->surface, &t);
 	if (r == CUDA_SUCCESS)
-		r = sl->s->ops->surface_create(ctx, &d, &rep->value, &t->dev);
+		r = sl->s->ops->texture.create_surface(ctx, &d, &rep->value, &t->dev);
 	return texture_done(sl, t, r, &rep->res.result);
 }
 
@@ -152,7 +152,7 @@ int handle_texref_find(struct sess_lane *sl, const struct texref_find_args *a,
 	CUresult r = module_of(sl, a->cmd->module, &mod);
 
 	if (r == CUDA_SUCCESS)
-		r = sl->s->ops->texref_find(mod, a->name, a->cmd->surface);
+		r = sl->s->ops->texture.find_ref(mod, a->name, a->cmd->surface);
 	rep->res.result = r;
 	return 0;
 }
@@ -187,7 +187,7 @@ int handle_texref_set(struct sess_lane *sl, const struct texref_set_args *a,
 	if (r == CUDA_SUCCESS && c->array)
 		r = array_named(sl, c->array, c->level, &d.array);
 	if (r == CUDA_SUCCESS)
-		r = sl->s->ops->texref_set(mod, a->name, c->surface, &d, c->bound);
+		r = sl->s->ops->texture.set_ref(mod, a->name, c->surface, &d, c->bound);
 	rep->res.result = r;
 	return 0;
 }
@@ -222,7 +222,7 @@ int handle_tensor_map(struct sess_lane *sl, const struct tensor_map_args *a,
 	memcpy(m.element_stride, c->element_stride, sizeof(m.element_stride));
 	memcpy(m.lower, c->lower, sizeof(m.lower));
 	memcpy(m.upper, c->upper, sizeof(m.upper));
-	rep->res.result = sl->s->ops->tensor_map(ctx, &m, &map);
+	rep->res.result = sl->s->ops->tensor.map(ctx, &m, &map);
 	if (rep->res.result == CUDA_SUCCESS)
 		memcpy(rep->map, map.opaque, sizeof(rep->map));
 	return 0;
@@ -235,7 +235,7 @@ int handle_tensor_map_move(struct sess_lane *sl, const struct tensor_map_move_ar
 	CUtensorMap map;
 
 	memcpy(map.opaque, a->cmd->map, sizeof(map.opaque));
-	rep->res.result = sl->s->ops->tensor_map_move(ctx, &map, a->cmd->address);
+	rep->res.result = sl->s->ops->tensor.move(ctx, &map, a->cmd->address);
 	if (rep->res.result == CUDA_SUCCESS)
 		memcpy(rep->moved, map.opaque, sizeof(rep->moved));
 	return 0;

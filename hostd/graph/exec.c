@@ -143,7 +143,7 @@ void exec_free(struct exec *x)
 	if (!x)
 		return;
 	if (x->graph)
-		x->ops->graph_destroy(x->graph);
+		x->ops->graph->destroy(x->graph);
 	exec_streams_fini(x);
 	for (unsigned i = 0; i < x->shape.n; i++) {
 		op_drop(x, &x->nodes[i].op);
@@ -276,7 +276,7 @@ static void pass_on(struct exec *x, unsigned node, const struct dev_node *op)
 		return;
 	if (op->kind == DEV_NODE_KERNEL && !same_attributes(&was->kernel, &op->kernel))
 		x->stale = true;
-	else if (x->ops->graph_set(x->graph, node, op) != CUDA_SUCCESS)
+	else if (x->ops->graph->set(x->graph, node, op) != CUDA_SUCCESS)
 		x->stale = true;
 }
 
@@ -307,7 +307,7 @@ CUresult exec_enable(struct exec *x, unsigned node, bool enabled)
 		return answer(x, CUDA_ERROR_INVALID_VALUE);
 	x->nodes[node].op.disabled = !enabled;
 	if (x->graph && !x->stale)
-		x->stale = x->ops->graph_enable(x->graph, node, enabled) != CUDA_SUCCESS;
+		x->stale = x->ops->graph->enable(x->graph, node, enabled) != CUDA_SUCCESS;
 	return CUDA_SUCCESS;
 }
 
@@ -374,7 +374,7 @@ static CUresult create(struct exec *x, struct dev_graph **ret_g)
 		edges[i] = x->nodes[i].edges;
 		n_edges[i] = x->nodes[i].n_edges;
 	}
-	return x->ops->graph_create(x->ctx, &desc, ret_g);
+	return x->ops->graph->create(x->ctx, &desc, ret_g);
 }
 
 /* Makes the device's graph what the nodes say. */
@@ -386,14 +386,14 @@ static CUresult refresh(struct exec *x)
 	if (!x->stale)
 		return CUDA_SUCCESS;
 	if (x->graph && x->shape.shell) { /* of which there can be only one */
-		x->ops->graph_destroy(x->graph);
+		x->ops->graph->destroy(x->graph);
 		x->graph = NULL;
 	}
 	r = create(x, &g);
 	if (r != CUDA_SUCCESS)
 		return r;
 	if (x->graph)
-		x->ops->graph_destroy(x->graph);
+		x->ops->graph->destroy(x->graph);
 	x->graph = g;
 	x->stale = false;
 	return CUDA_SUCCESS;
@@ -407,7 +407,7 @@ CUresult exec_ready(struct exec *x)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (r == CUDA_SUCCESS)
 		r = check_bodies(x);
-	if (r == CUDA_SUCCESS && x->ops->graph_create) {
+	if (r == CUDA_SUCCESS && x->ops->graph) {
 		x->stale = true;
 		r = refresh(x);
 	} else if (r == CUDA_SUCCESS) {
@@ -423,10 +423,10 @@ CUresult exec_launch(struct exec *x, struct dev_stream *st)
 
 	if (!x->ready)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!x->ops->graph_create)
+	if (!x->ops->graph)
 		return exec_streams_launch(x, st);
 	r = refresh(x);
-	return r == CUDA_SUCCESS ? x->ops->graph_launch(x->graph, st) : r;
+	return r == CUDA_SUCCESS ? x->ops->graph->launch(x->graph, st) : r;
 }
 
 CUresult exec_upload(struct exec *x, struct dev_stream *st)
@@ -435,10 +435,10 @@ CUresult exec_upload(struct exec *x, struct dev_stream *st)
 
 	if (!x->ready)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!x->ops->graph_create)
+	if (!x->ops->graph)
 		return CUDA_SUCCESS;
 	r = refresh(x);
-	return r == CUDA_SUCCESS ? x->ops->graph_upload(x->graph, st) : r;
+	return r == CUDA_SUCCESS ? x->ops->graph->upload(x->graph, st) : r;
 }
 
 void exec_named(const struct exec *x,

@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "device/graph.h"
+#include "device/device.h"
 
 #define EXEC_NODES_MAX (1u << 18)
 /* Most bytes of all graphs of a process: bounds what a guest can make it allocate. */

@@ -32,7 +32,7 @@ static CUresult need_event(struct exec *x, struct dev_event **ev)
 {
 	if (*ev)
 		return CUDA_SUCCESS;
-	return x->ops->event_create(x->ctx, CU_EVENT_DISABLE_TIMING, ev);
+	return x->ops->event.create(x->ctx, CU_EVENT_DISABLE_TIMING, ev);
 }
 
 /* Events for what crosses lanes. */
@@ -70,7 +70,7 @@ CUresult exec_streams_ready(struct exec *x)
 			r = need_event(x, &x->nodes[i].done);
 	}
 	for (i = 1; i < x->n_lanes && r == CUDA_SUCCESS; i++)
-		r = x->ops->stream_create(x->ctx, DEV_STREAM_NON_BLOCKING, 0,
+		r = x->ops->stream.create(x->ctx, DEV_STREAM_NON_BLOCKING, 0,
 					  &x->lanes[i]);
 	if (r == CUDA_SUCCESS && x->n_lanes > 1)
 		r = need_event(x, &x->fork);
@@ -88,7 +88,7 @@ static CUresult submit_copy(struct exec *x, struct dev_stream *st,
 	CUresult r = CUDA_SUCCESS;
 
 	for (uint32_t z = 0; z < c->depth && r == CUDA_SUCCESS; z++) {
-		r = x->ops->copy(x->ctx, st, &rows);
+		r = x->ops->copy.rows(x->ctx, st, &rows);
 		rows.dst += c->dst_slice;
 		rows.src += c->src_slice;
 	}
@@ -107,22 +107,22 @@ static CUresult submit(struct exec *x, struct dev_stream *st, const struct dev_n
 	case DEV_NODE_CONDITIONAL:
 		break; /* not made ready */
 	case DEV_NODE_KERNEL:
-		return ops->launch(x->ctx, st, &op->kernel);
+		return ops->func.launch(x->ctx, st, &op->kernel);
 	case DEV_NODE_COPY:
 		return submit_copy(x, st, &op->copy);
 	case DEV_NODE_ARRAY_COPY:
-		return ops->array_copy(x->ctx, st, &op->array_copy);
+		return ops->array.copy(x->ctx, st, &op->array_copy);
 	case DEV_NODE_FILL:
-		return ops->fill(x->ctx, st, f->dst, f->pitch, f->value, f->elem_bytes,
-				 f->width, f->height);
+		return ops->copy.fill(x->ctx, st, f->dst, f->pitch, f->value,
+				      f->elem_bytes, f->width, f->height);
 	case DEV_NODE_MEM_OPS:
-		return ops->stream_mem_ops(x->ctx, st, op->mem_ops.ops, op->mem_ops.n, 0);
+		return ops->stream.mem_ops(x->ctx, st, op->mem_ops.ops, op->mem_ops.n, 0);
 	case DEV_NODE_HOST:
 		return x->owner.host(x->owner.arg, x->ctx, st, op->host_id);
 	case DEV_NODE_RECORD:
-		return ops->event_record(x->ctx, op->event, st);
+		return ops->event.record(x->ctx, op->event, st);
 	case DEV_NODE_WAIT:
-		return ops->stream_wait_event(x->ctx, st, op->event);
+		return ops->stream.wait_event(x->ctx, st, op->event);
 	}
 	return CUDA_ERROR_UNKNOWN;
 }
@@ -133,12 +133,12 @@ static CUresult wait_deps(struct exec *x, const struct exec_node *nd,
 	CUresult r = CUDA_SUCCESS;
 
 	if (!nd->n_edges && nd->lane)
-		return x->ops->stream_wait_event(x->ctx, st, x->fork);
+		return x->ops->stream.wait_event(x->ctx, st, x->fork);
 	for (uint32_t d = 0; d < nd->n_edges && r == CUDA_SUCCESS; d++) {
 		const struct exec_node *before = &x->nodes[nd->edges[d].from];
 
 		if (before->lane != nd->lane)
-			r = x->ops->stream_wait_event(x->ctx, st, before->done);
+			r = x->ops->stream.wait_event(x->ctx, st, before->done);
 	}
 	return r;
 }
@@ -151,7 +151,7 @@ static CUresult submit_node(struct exec *x, const struct exec_node *nd,
 	if (r == CUDA_SUCCESS && !nd->op.disabled)
 		r = submit(x, st, &nd->op);
 	if (r == CUDA_SUCCESS && nd->done)
-		r = x->ops->event_record(x->ctx, nd->done, st);
+		r = x->ops->event.record(x->ctx, nd->done, st);
 	return r;
 }
 
@@ -165,10 +165,10 @@ static CUresult join(struct exec *x, struct dev_stream *st, unsigned submitted)
 
 		if (nd->has_dependents || !nd->lane)
 			continue;
-		e = x->ops->stream_wait_event(x->ctx, st, nd->done);
+		e = x->ops->stream.wait_event(x->ctx, st, nd->done);
 		r = r ? r : e;
 	}
-	e = x->ops->event_record(x->ctx, x->end, st);
+	e = x->ops->event.record(x->ctx, x->end, st);
 	return r ? r : e;
 }
 
@@ -178,9 +178,9 @@ CUresult exec_streams_launch(struct exec *x, struct dev_stream *st)
 	unsigned i;
 
 	if (x->launched)
-		r = x->ops->stream_wait_event(x->ctx, st, x->end);
+		r = x->ops->stream.wait_event(x->ctx, st, x->end);
 	if (r == CUDA_SUCCESS && x->fork)
-		r = x->ops->event_record(x->ctx, x->fork, st);
+		r = x->ops->event.record(x->ctx, x->fork, st);
 	if (r != CUDA_SUCCESS)
 		return r;
 	for (i = 0; i < x->shape.n && r == CUDA_SUCCESS; i++) {
@@ -197,14 +197,14 @@ void exec_streams_fini(struct exec *x)
 {
 	for (unsigned i = 0; i < x->shape.n; i++) {
 		if (x->nodes[i].done)
-			x->ops->event_destroy(x->nodes[i].done);
+			x->ops->event.destroy(x->nodes[i].done);
 	}
 	for (unsigned i = 1; i < x->n_lanes; i++) {
 		if (x->lanes[i])
-			x->ops->stream_destroy(x->lanes[i]);
+			x->ops->stream.destroy(x->lanes[i]);
 	}
 	if (x->fork)
-		x->ops->event_destroy(x->fork);
+		x->ops->event.destroy(x->fork);
 	if (x->end)
-		x->ops->event_destroy(x->end);
+		x->ops->event.destroy(x->end);
 }

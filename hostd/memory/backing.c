@@ -23,7 +23,8 @@ static CUresult create_again(struct space *sp, uint64_t size, enum dev_memory me
 		if (sp->spare)
 			region_free_locked(sp, steal(sp->spare));
 		idle_flush_locked(sp);
-		r = sp->env->ops->chunk_create(sp->env->dev, size, memory, ret_dev);
+		r = sp->env->ops->memory.chunk_create(sp->env->dev, size, memory,
+						      ret_dev);
 	}
 	return r;
 }
@@ -40,7 +41,8 @@ static CUresult fill(struct space *sp, struct space_chunk *c)
 
 		if (p->state != PIECE_RESIDENT)
 			continue;
-		r = e->ops->chunk_create(e->dev, p->size, chunk_memory(c), &p->dev);
+		r = e->ops->memory.chunk_create(e->dev, p->size, chunk_memory(c),
+						&p->dev);
 		if (r == CUDA_ERROR_OUT_OF_MEMORY && !c->in_host_memory)
 			r = create_again(sp, p->size, chunk_memory(c), &p->dev);
 	}

@@ -79,7 +79,7 @@ void chunk_release(struct space *sp, struct space_chunk *c)
 		if (p->state == PIECE_FREE)
 			continue;
 		if (p->dev)
-			sp->env->ops->chunk_release(sp->env->dev, p->dev);
+			sp->env->ops->memory.chunk_release(sp->env->dev, p->dev);
 		if (p->host)
 			hostpool_put(sp->hostpool, p->host);
 		piece_set_state(c, p, PIECE_FREE);
@@ -195,7 +195,8 @@ static void unmap_some(struct space *sp, const struct space_chunk *c, CUdevicept
 		const struct piece *p = &c->piece[i];
 
 		if (mapped_memory(p))
-			sp->env->ops->unmap(sp->env->dev, addr + p->offset, p->size);
+			sp->env->ops->memory.unmap(sp->env->dev, addr + p->offset,
+						   p->size);
 	}
 }
 
@@ -206,8 +207,8 @@ CUresult chunk_map(struct space *sp, const struct space_chunk *c, CUdeviceptr ad
 		CUresult r = CUDA_SUCCESS;
 
 		if (memory)
-			r = sp->env->ops->map(sp->env->dev, addr + c->piece[i].offset,
-					      memory);
+			r = sp->env->ops->memory.map(sp->env->dev,
+						     addr + c->piece[i].offset, memory);
 		if (r != CUDA_SUCCESS) {
 			unmap_some(sp, c, addr, i);
 			return r;
@@ -222,7 +223,7 @@ CUresult chunk_unmap(struct space *sp, const struct space_chunk *c, CUdeviceptr 
 	CUresult r = CUDA_SUCCESS;
 
 	for (unsigned i = 0; r == CUDA_SUCCESS && next_run(c, &i, &offset, &size);)
-		r = sp->env->ops->unmap(sp->env->dev, addr + offset, size);
+		r = sp->env->ops->memory.unmap(sp->env->dev, addr + offset, size);
 	return r;
 }
 
@@ -233,6 +234,7 @@ CUresult chunk_set_access(struct space *sp, const struct space_chunk *c, CUdevic
 	CUresult r = CUDA_SUCCESS;
 
 	for (unsigned i = 0; r == CUDA_SUCCESS && next_run(c, &i, &offset, &size);)
-		r = sp->env->ops->set_access(sp->env->dev, addr + offset, size, access);
+		r = sp->env->ops->memory.set_access(sp->env->dev, addr + offset, size,
+						    access);
 	return r;
 }

@@ -113,7 +113,7 @@ static CUresult alloc_locked(struct hostmem *h, struct dev_ctx *ctx,
 		leave_file_locked(h, g->offset, g->size);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	res = h->env->ops->host_map(ctx, g->addr, g->size, h->file.fd, g->offset);
+	res = h->env->ops->memory.host_map(ctx, g->addr, g->size, h->file.fd, g->offset);
 	if (res) {
 		range_remove(&h->regions, range_at(&h->regions, g->addr));
 		leave_file_locked(h, g->offset, g->size);
@@ -128,7 +128,7 @@ CUresult hostmem_alloc(struct hostmem *h, struct dev_ctx *ctx, uint64_t bytes,
 	CUresult res;
 	int r;
 
-	if (!h || !h->env->ops->host_map)
+	if (!h || !h->env->ops->memory.host_map)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!bytes)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -159,7 +159,7 @@ static bool release_locked(struct hostmem *h, struct dev_ctx *ctx, uint64_t addr
 	*ret_offset = (uintptr_t)r->data;
 	*ret_size = r->size;
 	/* A lost context's memory is let go as well. */
-	h->env->ops->host_unmap(ctx, addr);
+	h->env->ops->memory.host_unmap(ctx, addr);
 	range_remove(&h->regions, r);
 	leave_file_locked(h, *ret_offset, *ret_size);
 	return true;

@@ -63,11 +63,11 @@ static CUresult reserve(struct hostpool *p, uint64_t size, CUdeviceptr *ret_addr
 		uint64_t at = atomic_fetch_add(&p->next_stage, size) % STAGE_SIZE;
 
 		at = ALIGN_DOWN(at, size);
-		if (e->ops->reserve(e->dev, size, 0, STAGE_BASE + at, ret_addr) ==
+		if (e->ops->memory.reserve(e->dev, size, 0, STAGE_BASE + at, ret_addr) ==
 		    CUDA_SUCCESS)
 			return CUDA_SUCCESS;
 	}
-	return e->ops->reserve(e->dev, size, 0, 0, ret_addr);
+	return e->ops->memory.reserve(e->dev, size, 0, 0, ret_addr);
 }
 
 static CUresult stage(struct hostpool *p, struct host_chunk *h)
@@ -77,16 +77,16 @@ static CUresult stage(struct hostpool *p, struct host_chunk *h)
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = e->ops->map(e->dev, h->stage, h->dev);
+	r = e->ops->memory.map(e->dev, h->stage, h->dev);
 	if (r != CUDA_SUCCESS) {
-		e->ops->unreserve(e->dev, h->stage, h->size);
+		e->ops->memory.unreserve(e->dev, h->stage, h->size);
 		return r;
 	}
-	r = e->ops->set_access(e->dev, h->stage, h->size,
-			       CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	r = e->ops->memory.set_access(e->dev, h->stage, h->size,
+				      CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 	if (r != CUDA_SUCCESS) {
-		e->ops->unmap(e->dev, h->stage, h->size);
-		e->ops->unreserve(e->dev, h->stage, h->size);
+		e->ops->memory.unmap(e->dev, h->stage, h->size);
+		e->ops->memory.unreserve(e->dev, h->stage, h->size);
 	}
 	return r;
 }
@@ -100,13 +100,13 @@ static struct host_chunk *make(struct hostpool *p, uint64_t size)
 		return NULL;
 	list_init(&h->link);
 	h->size = size;
-	if (e->ops->chunk_create(e->dev, size, DEV_MEMORY_HOST, &h->dev) !=
+	if (e->ops->memory.chunk_create(e->dev, size, DEV_MEMORY_HOST, &h->dev) !=
 	    CUDA_SUCCESS) {
 		free(h);
 		return NULL;
 	}
 	if (stage(p, h) != CUDA_SUCCESS) {
-		e->ops->chunk_release(e->dev, h->dev);
+		e->ops->memory.chunk_release(e->dev, h->dev);
 		free(h);
 		return NULL;
 	}
@@ -117,9 +117,9 @@ static void unmake(struct hostpool *p, struct host_chunk *h)
 {
 	const struct mem_env *e = p->sp->env;
 
-	e->ops->unmap(e->dev, h->stage, h->size);
-	e->ops->unreserve(e->dev, h->stage, h->size);
-	e->ops->chunk_release(e->dev, h->dev);
+	e->ops->memory.unmap(e->dev, h->stage, h->size);
+	e->ops->memory.unreserve(e->dev, h->stage, h->size);
+	e->ops->memory.chunk_release(e->dev, h->dev);
 	free(h);
 }
 

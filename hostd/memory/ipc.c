@@ -82,8 +82,8 @@ static CUresult export_piece(struct space *sp, struct space_chunk *c, unsigned i
 	CUresult r;
 	int e;
 
-	r = sp->env->ops->chunk_export(sp->env->dev, p->host ? p->host->dev : p->dev,
-				       &x.fd);
+	r = sp->env->ops->memory.chunk_export(sp->env->dev,
+					      p->host ? p->host->dev : p->dev, &x.fd);
 	if (r != CUDA_SUCCESS)
 		return r;
 	e = b->ipc_export(b->arg, &x, c->name);
@@ -225,7 +225,7 @@ static CUresult import_piece(struct space *sp, struct space_chunk *c,
 	if (x->fd < 0 || x->bytes > DEVICE_BAND_SIZE - c->size || x->n_parts != c->room)
 		return CUDA_ERROR_INVALID_VALUE;
 	*p = (struct piece){.offset = c->size, .size = x->bytes};
-	r = e->ops->chunk_import(e->dev, x->fd, x->bytes, &p->dev);
+	r = e->ops->memory.chunk_import(e->dev, x->fd, x->bytes, &p->dev);
 	if (r != CUDA_SUCCESS)
 		return r;
 	c->n_pieces++;

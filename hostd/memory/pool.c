@@ -506,7 +506,7 @@ CUresult pool_alloc(struct pools *p, struct pool *pool, struct dev_ctx *ctx,
 	r = try_alloc(p, pool, ctx, st, bytes, ret_addr);
 	if (r != CUDA_ERROR_OUT_OF_MEMORY || !ctx || !worth_waiting(p, ctx))
 		return r;
-	(void)p->env->ops->ctx_synchronize(ctx);
+	(void)p->env->ops->ctx.synchronize(ctx);
 	return try_alloc(p, pool, ctx, st, bytes, ret_addr);
 }
 
@@ -541,7 +541,7 @@ CUresult pools_free_async(struct pools *p, struct dev_ctx *ctx, struct dev_strea
 		if (q) {
 			queue_add(q, k);
 		} else { /* too many streams, or no memory for one more */
-			(void)p->env->ops->stream_synchronize(ctx, st);
+			(void)p->env->ops->stream.synchronize(ctx, st);
 			pool_block_free(pool, k);
 		}
 		pool_note_excess(p, pool);

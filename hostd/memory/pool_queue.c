@@ -38,7 +38,7 @@ struct pool_queue *queue_of(const struct device_ops *ops, struct pool *pool,
 	if (!q)
 		return NULL;
 	++*pool->n_queues;
-	if (ops->event_create(ctx, CU_EVENT_DISABLE_TIMING, &q->marker) != CUDA_SUCCESS)
+	if (ops->event.create(ctx, CU_EVENT_DISABLE_TIMING, &q->marker) != CUDA_SUCCESS)
 		q->marker =
 			NULL; /* a lost context, or one without room: see stream_done() */
 	q->pool = pool;
@@ -149,7 +149,7 @@ void queue_finish(struct pool_queue *q)
 
 static bool mark(const struct device_ops *ops, struct pool_queue *q)
 {
-	if (!q->marker || ops->event_record(q->ctx, q->marker, q->st) != CUDA_SUCCESS)
+	if (!q->marker || ops->event.record(q->ctx, q->marker, q->st) != CUDA_SUCCESS)
 		return false;
 	q->covers = q->current++;
 	q->marked = true;
@@ -158,7 +158,7 @@ static bool mark(const struct device_ops *ops, struct pool_queue *q)
 
 static bool lost(const struct device_ops *ops, const struct pool_queue *q)
 {
-	return ops->ctx_status(q->ctx) != CUDA_SUCCESS;
+	return ops->ctx.status(q->ctx) != CUDA_SUCCESS;
 }
 
 bool queue_poll(const struct device_ops *ops, struct pool_queue *q)
@@ -169,7 +169,7 @@ bool queue_poll(const struct device_ops *ops, struct pool_queue *q)
 	if (list_empty(&q->waiting))
 		return false;
 	if (q->marked) {
-		r = ops->event_query(q->marker);
+		r = ops->event.query(q->marker);
 		if (r == CUDA_ERROR_NOT_READY)
 			return false;
 		q->marked = false;
@@ -177,7 +177,7 @@ bool queue_poll(const struct device_ops *ops, struct pool_queue *q)
 		if (list_empty(&q->waiting))
 			return any;
 	}
-	r = q->gone ? CUDA_ERROR_NOT_READY : ops->stream_query(q->ctx, q->st);
+	r = q->gone ? CUDA_ERROR_NOT_READY : ops->stream.query(q->ctx, q->st);
 	if (r == CUDA_SUCCESS || (r != CUDA_ERROR_NOT_READY && lost(ops, q)))
 		return free_up_to(q, UINT64_MAX) || any;
 	if (!q->gone)
@@ -196,7 +196,7 @@ struct block *queue_borrow(const struct device_ops *ops, struct pool_queue *q,
 		if (q->gone || !mark(ops, q))
 			return NULL;
 	}
-	if (ops->stream_wait_event(ctx, st, q->marker) != CUDA_SUCCESS)
+	if (ops->stream.wait_event(ctx, st, q->marker) != CUDA_SUCCESS)
 		return NULL;
 	return queue_take(q, size);
 }
@@ -205,7 +205,7 @@ void queue_leave(const struct device_ops *ops, struct pool_queue *q)
 {
 	/* The marker moves behind everything; it outlives the stream. */
 	if (!list_empty(&q->waiting) && !mark(ops, q)) {
-		(void)ops->stream_synchronize(q->ctx, q->st);
+		(void)ops->stream.synchronize(q->ctx, q->st);
 		queue_finish(q);
 	}
 	q->gone = true;
@@ -216,7 +216,7 @@ void queue_leave(const struct device_ops *ops, struct pool_queue *q)
 void queue_free(const struct device_ops *ops, struct pool_queue *q)
 {
 	if (q->marker)
-		ops->event_destroy(q->marker);
+		ops->event.destroy(q->marker);
 	--*q->pool->n_queues;
 	if (!q->gone)
 		tree_remove(&q->pool->streams, &q->stream);

@@ -120,7 +120,7 @@ CUresult region_new_locked(struct space *sp, enum region_kind kind, uint64_t siz
 
 	if (!r)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	res = e->ops->reserve(e->dev, size, align, addr, &r->base);
+	res = e->ops->memory.reserve(e->dev, size, align, addr, &r->base);
 	if (res != CUDA_SUCCESS)
 		return res;
 	r->kind = kind;
@@ -128,7 +128,7 @@ CUresult region_new_locked(struct space *sp, enum region_kind kind, uint64_t siz
 	r->id = ++sp->next_id;
 	list_init(&r->link);
 	if (pages_set_locked(sp, r->base, size, r) < 0) {
-		e->ops->unreserve(e->dev, r->base, size);
+		e->ops->memory.unreserve(e->dev, r->base, size);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	count_entry(sp, 1);
@@ -174,7 +174,7 @@ void region_free_locked(struct space *sp, struct region *r)
 		unmap_all(sp, r);
 	mapping_free_locked(sp, r->map);
 	pages_set_locked(sp, r->base, r->size, NULL);
-	sp->env->ops->unreserve(sp->env->dev, r->base, r->size);
+	sp->env->ops->memory.unreserve(sp->env->dev, r->base, r->size);
 	list_remove(&r->link);
 	count_entry(sp, -1);
 	if (r->slab)

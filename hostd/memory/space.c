@@ -77,7 +77,8 @@ static bool unmapped(struct space *sp, const struct space_chunk *c, const struct
 	const struct mapping *m;
 
 	list_for_each (m, &c->mappings, in_chunk) {
-		if (sp->env->ops->unmap(sp->env->dev, m->addr + p->offset, p->size))
+		if (sp->env->ops->memory.unmap(sp->env->dev, m->addr + p->offset,
+					       p->size))
 			return false;
 	}
 	return true;
@@ -96,7 +97,7 @@ static void give_back_locked(struct space *sp, struct space_chunk *c)
 
 		if (p->state != PIECE_RESIDENT || !unmapped(sp, c, p))
 			continue;
-		sp->env->ops->chunk_release(sp->env->dev, steal(p->dev));
+		sp->env->ops->memory.chunk_release(sp->env->dev, steal(p->dev));
 		piece_set_state(c, p, PIECE_FREE);
 	}
 	chunk_count_locked(sp, c);

@@ -24,12 +24,12 @@ static CUresult prepare_copies(struct mover *mv)
 	mv->held = e->ctx_hold(e->arg, &mv->ctx);
 	if (!mv->held)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	r = e->ops->stream_create(mv->ctx, CU_STREAM_NON_BLOCKING, 0, &mv->st);
+	r = e->ops->stream.create(mv->ctx, CU_STREAM_NON_BLOCKING, 0, &mv->st);
 	for (unsigned i = 0; i < TRANSFERS && r == CUDA_SUCCESS; i++)
-		r = e->ops->event_create(mv->ctx, CU_EVENT_DISABLE_TIMING,
+		r = e->ops->event.create(mv->ctx, CU_EVENT_DISABLE_TIMING,
 					 &mv->ring[i].done);
 	for (unsigned i = 0; i < ARRAY_SIZE(mv->step) && r == CUDA_SUCCESS; i++)
-		r = e->ops->event_create(mv->ctx, CU_EVENT_DISABLE_TIMING, &mv->step[i]);
+		r = e->ops->event.create(mv->ctx, CU_EVENT_DISABLE_TIMING, &mv->step[i]);
 	return r;
 }
 
@@ -55,14 +55,14 @@ void mover_fini(struct mover *mv)
 	mover_drain(mv);
 	for (unsigned i = 0; i < TRANSFERS; i++) {
 		if (mv->ring[i].done)
-			e->ops->event_destroy(mv->ring[i].done);
+			e->ops->event.destroy(mv->ring[i].done);
 	}
 	for (unsigned i = 0; i < ARRAY_SIZE(mv->step); i++) {
 		if (mv->step[i])
-			e->ops->event_destroy(mv->step[i]);
+			e->ops->event.destroy(mv->step[i]);
 	}
 	if (mv->st)
-		e->ops->stream_destroy(mv->st);
+		e->ops->stream.destroy(mv->st);
 	hostpool_go_on(mv->sp->hostpool);
 	if (mv->held)
 		e->ctx_put(e->arg, mv->held);
@@ -164,13 +164,13 @@ static CUresult map_hosts(struct space *sp, struct host_chunk **host, unsigned n
 	unsigned i;
 
 	for (i = 0; i < n && r == CUDA_SUCCESS; i++) {
-		r = e->ops->map(e->dev, addr + at, host[i]->dev);
+		r = e->ops->memory.map(e->dev, addr + at, host[i]->dev);
 		at += r == CUDA_SUCCESS ? host[i]->size : 0;
 	}
 	if (r == CUDA_SUCCESS && access != NO_ACCESS)
-		r = e->ops->set_access(e->dev, addr, at, access);
+		r = e->ops->memory.set_access(e->dev, addr, at, access);
 	if (r != CUDA_SUCCESS && at)
-		e->ops->unmap(e->dev, addr, at);
+		e->ops->memory.unmap(e->dev, addr, at);
 	return r;
 }
 
@@ -184,7 +184,7 @@ static CUresult unmap_some(struct mover *mv, const struct transfer *t, unsigned 
 	list_for_each (m, &t->c->mappings, in_chunk) {
 		if (!n-- || r != CUDA_SUCCESS)
 			break;
-		r = e->ops->unmap(e->dev, m->addr + t->offset, t->size);
+		r = e->ops->memory.unmap(e->dev, m->addr + t->offset, t->size);
 	}
 	return r;
 }
@@ -257,13 +257,13 @@ static void copy_one(struct mover *mv, struct transfer *t, const struct host_chu
 				.height = 1};
 
 	if (t->result == CUDA_SUCCESS)
-		t->result = mv->sp->env->ops->copy(mv->ctx, mv->st, &c);
+		t->result = mv->sp->env->ops->copy.rows(mv->ctx, mv->st, &c);
 }
 
 static void note_end(struct mover *mv, struct transfer *t, struct dev_event *ev)
 {
 	if (t->result == CUDA_SUCCESS)
-		t->result = mv->sp->env->ops->event_record(mv->ctx, ev, mv->st);
+		t->result = mv->sp->env->ops->event.record(mv->ctx, ev, mv->st);
 }
 
 static void copy(struct mover *mv, struct transfer *t, bool out)
@@ -283,9 +283,9 @@ static void wait_for(struct mover *mv, struct transfer *t)
 	const struct mem_env *e = mv->sp->env;
 
 	if (t->result == CUDA_SUCCESS)
-		t->result = e->ops->event_synchronize(t->done);
+		t->result = e->ops->event.synchronize(t->done);
 	else
-		e->ops->stream_synchronize(mv->ctx, mv->st);
+		e->ops->stream.synchronize(mv->ctx, mv->st);
 }
 
 /* ---- out ---- */
@@ -295,8 +295,8 @@ static CUresult open_source(struct mover *mv, struct transfer *t, bool open)
 {
 	if (first_mapping(t->c)->access != NO_ACCESS)
 		return CUDA_SUCCESS;
-	return mv->sp->env->ops->set_access(mv->sp->env->dev, address_of(t), t->size,
-					    open ? READ_ONLY : NO_ACCESS);
+	return mv->sp->env->ops->memory.set_access(mv->sp->env->dev, address_of(t),
+						   t->size, open ? READ_ONLY : NO_ACCESS);
 }
 
 static bool out_take_locked(struct mover *mv, struct transfer *t, unsigned first,
@@ -345,7 +345,7 @@ static void give_up(struct mover *mv, struct transfer *t)
 	void (*left)(void *arg, uint64_t bytes);
 	void *arg;
 
-	sp->env->ops->chunk_release(sp->env->dev, t->dev);
+	sp->env->ops->memory.chunk_release(sp->env->dev, t->dev);
 	mv->moved += t->size;
 	pthread_mutex_lock(&sp->lock);
 	left = sp->left;
@@ -361,22 +361,22 @@ static CUresult step_aside(struct mover *mv, struct transfer *t)
 {
 	const struct mem_env *e = mv->sp->env;
 	CUdeviceptr to;
-	CUresult r = e->ops->reserve(e->dev, t->size, 0, 0, &to);
+	CUresult r = e->ops->memory.reserve(e->dev, t->size, 0, 0, &to);
 
 	if (r != CUDA_SUCCESS)
 		return r;
-	r = e->ops->map(e->dev, to, t->dev);
+	r = e->ops->memory.map(e->dev, to, t->dev);
 	if (r == CUDA_SUCCESS) {
-		r = e->ops->set_access(e->dev, to, t->size, READ_ONLY);
+		r = e->ops->memory.set_access(e->dev, to, t->size, READ_ONLY);
 		if (r == CUDA_SUCCESS)
-			r = e->ops->unmap(e->dev, address_of(t), t->size);
+			r = e->ops->memory.unmap(e->dev, address_of(t), t->size);
 		if (r != CUDA_SUCCESS)
-			e->ops->unmap(e->dev, to, t->size);
+			e->ops->memory.unmap(e->dev, to, t->size);
 	}
 	if (r == CUDA_SUCCESS)
 		t->aside = to;
 	else
-		e->ops->unreserve(e->dev, to, t->size);
+		e->ops->memory.unreserve(e->dev, to, t->size);
 	return r;
 }
 
@@ -384,10 +384,11 @@ static CUresult step_aside(struct mover *mv, struct transfer *t)
 static CUresult unmap_source(struct mover *mv, struct transfer *t)
 {
 	const struct mem_env *e = mv->sp->env;
-	CUresult r = e->ops->unmap(e->dev, t->aside ? t->aside : address_of(t), t->size);
+	CUresult r = e->ops->memory.unmap(e->dev, t->aside ? t->aside : address_of(t),
+					  t->size);
 
 	if (r == CUDA_SUCCESS && t->aside)
-		e->ops->unreserve(e->dev, t->aside, t->size);
+		e->ops->memory.unreserve(e->dev, t->aside, t->size);
 	return r;
 }
 
@@ -404,7 +405,8 @@ static uint64_t taken_bytes(const struct transfer *t)
 static void give_place_back(struct mover *mv, struct transfer *t)
 {
 	if (t->n_taken)
-		mv->sp->env->ops->unmap(mv->sp->env->dev, address_of(t), taken_bytes(t));
+		mv->sp->env->ops->memory.unmap(mv->sp->env->dev, address_of(t),
+					       taken_bytes(t));
 	t->n_taken = 0;
 }
 
@@ -416,9 +418,9 @@ static void step_back(struct mover *mv, struct transfer *t)
 	CUresult r;
 
 	give_place_back(mv, t);
-	r = e->ops->map(e->dev, address_of(t), t->dev);
+	r = e->ops->memory.map(e->dev, address_of(t), t->dev);
 	if (r == CUDA_SUCCESS && access != NO_ACCESS)
-		r = e->ops->set_access(e->dev, address_of(t), t->size, access);
+		r = e->ops->memory.set_access(e->dev, address_of(t), t->size, access);
 	if (r == CUDA_SUCCESS)
 		r = unmap_source(mv, t);
 	if (r != CUDA_SUCCESS)
@@ -492,11 +494,13 @@ static CUresult create(struct space *sp, uint64_t size, enum dev_memory memory,
 		       struct dev_chunk **ret_dev)
 {
 	const struct timespec pause = {.tv_nsec = SPACE_IDLE_NS / 4};
-	CUresult r = sp->env->ops->chunk_create(sp->env->dev, size, memory, ret_dev);
+	CUresult r =
+		sp->env->ops->memory.chunk_create(sp->env->dev, size, memory, ret_dev);
 
 	for (unsigned i = 0; i < CREATE_TRIES && r == CUDA_ERROR_OUT_OF_MEMORY; i++) {
 		nanosleep(&pause, NULL);
-		r = sp->env->ops->chunk_create(sp->env->dev, size, memory, ret_dev);
+		r = sp->env->ops->memory.chunk_create(sp->env->dev, size, memory,
+						      ret_dev);
 	}
 	return r;
 }
@@ -516,14 +520,14 @@ static CUresult exchange(struct mover *mv, struct transfer *t)
 		return r;
 	t->unmapped = t->from == PIECE_MAPPED;
 	list_for_each (m, &t->c->mappings, in_chunk) {
-		r = e->ops->map(e->dev, m->addr + t->offset, t->dev);
+		r = e->ops->memory.map(e->dev, m->addr + t->offset, t->dev);
 		if (r != CUDA_SUCCESS)
 			break;
 		n++;
 		access = n == 1 ? READ_WRITE : m->access;
 		if (access != NO_ACCESS)
-			r = e->ops->set_access(e->dev, m->addr + t->offset, t->size,
-					       access);
+			r = e->ops->memory.set_access(e->dev, m->addr + t->offset,
+						      t->size, access);
 		if (r != CUDA_SUCCESS)
 			break;
 	}
@@ -558,7 +562,7 @@ static void in_failed(struct mover *mv, struct transfer *t)
 	if (t->unmapped && map_hosts_all(mv, t) != CUDA_SUCCESS)
 		to = PIECE_SWAPPED;
 	if (t->dev)
-		e->ops->chunk_release(e->dev, t->dev);
+		e->ops->memory.chunk_release(e->dev, t->dev);
 	fail(mv, t->result);
 	pthread_mutex_lock(&mv->sp->lock);
 	set_states(t, t->n_host, to);
@@ -574,8 +578,8 @@ static void in_end(struct mover *mv, struct transfer *t)
 	if (t->mapped)
 		wait_for(mv, t);
 	if (t->result == CUDA_SUCCESS && m->access != READ_WRITE)
-		t->result = e->ops->set_access(e->dev, m->addr + t->offset, t->size,
-					       m->access);
+		t->result = e->ops->memory.set_access(e->dev, m->addr + t->offset,
+						      t->size, m->access);
 	if (t->result != CUDA_SUCCESS) {
 		in_failed(mv, t);
 		return;
@@ -630,7 +634,7 @@ static void out_in_steps(struct mover *mv, struct transfer *t)
 			continue;
 		while (mv->n > 1)
 			end_oldest(mv);
-		t->result = mv->sp->env->ops->event_synchronize(
+		t->result = mv->sp->env->ops->event.synchronize(
 			mv->step[(i - (STEPS - 1)) % STEPS]);
 		if (t->result == CUDA_SUCCESS && t->to == PIECE_MAPPED)
 			take_place(mv, t, 1);

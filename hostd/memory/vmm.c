@@ -97,7 +97,7 @@ static bool made_compressible(struct space *sp, const struct space_chunk *c)
 	for (unsigned i = 0; i < c->n_pieces; i++) {
 		const struct dev_chunk *dev = c->piece[i].dev;
 
-		if (!dev || !sp->env->ops->chunk_compressible(sp->env->dev, dev))
+		if (!dev || !sp->env->ops->memory.chunk_compressible(sp->env->dev, dev))
 			return false;
 	}
 	return true;
@@ -341,7 +341,7 @@ static CUresult set_access_locked(struct space *sp, CUdeviceptr addr, uint64_t s
 	if (has_swapped(sp, addr, size))
 		r = set_access_of_mapped(sp, addr, size, access);
 	else
-		r = sp->env->ops->set_access(sp->env->dev, addr, size, access);
+		r = sp->env->ops->memory.set_access(sp->env->dev, addr, size, access);
 	if (r != CUDA_SUCCESS)
 		return r;
 	for (uint64_t at = 0; at < size; at += SPACE_PAGE)

@@ -17,8 +17,8 @@ static void inst_fini(struct session *s, struct sess_obj *o)
 
 	if (inst->dev) {
 		space_global_drop(s->space, inst);
-		bytes = s->ops->module_memory(inst->dev);
-		s->ops->module_unload(inst->dev);
+		bytes = s->ops->module.memory(inst->dev);
+		s->ops->module.unload(inst->dev);
 		footprint_unloaded(s, bytes);
 	}
 	if (inst->image)
@@ -33,7 +33,7 @@ static CUresult load(struct session *s, struct dev_ctx *ctx, bool library,
 {
 	CUresult (*fn)(struct dev_ctx *, const void *, size_t, struct dev_jit *,
 		       struct dev_module **) =
-		library ? s->ops->library_load : s->ops->module_load;
+		library ? s->ops->module.load_library : s->ops->module.load;
 	struct dev_jit again = *jit;
 	CUresult r = fn(ctx, img->data, img->size, jit, ret);
 
@@ -62,7 +62,7 @@ static CUresult inst_new(struct session *s, struct sess_ctx *ctx, struct sess_im
 	}
 	r = load(s, ctx->dev, kept, img, jit, &inst->dev);
 	if (r == CUDA_SUCCESS)
-		r = footprint_loaded(s, s->ops->module_memory(inst->dev));
+		r = footprint_loaded(s, s->ops->module.memory(inst->dev));
 	if (r != CUDA_SUCCESS) {
 		obj_put(s, &inst->obj);
 		return r;
@@ -304,7 +304,7 @@ static void replay(struct session *s, const struct sess_func *f, struct dev_func
 {
 	for (unsigned i = 0; i < SESS_FUNC_ATTRS; i++) {
 		if (f->set_mask & 1u << i)
-			(void)s->ops->func_set_attribute(dev, (CUfunction_attribute)i,
+			(void)s->ops->func.set_attribute(dev, (CUfunction_attribute)i,
 							 f->set[i]);
 	}
 }
@@ -319,7 +319,7 @@ static CUresult func_look_up(struct sess_lane *sl, struct sess_func *f,
 	CUresult r = sess_module_in(sl, f->mod, ctx, &inst);
 
 	if (r == CUDA_SUCCESS)
-		r = s->ops->module_function(inst->dev, f->name, ret_dev);
+		r = s->ops->module.function(inst->dev, f->name, ret_dev);
 	footprint_changed(s);
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -402,7 +402,7 @@ CUresult sess_func_set(struct sess_lane *sl, struct sess_func *f, struct sess_ct
 	CUresult r = sess_func_in(sl, f, ctx, &dev);
 
 	if (r == CUDA_SUCCESS)
-		r = sl->s->ops->func_set_attribute(dev, attr, value);
+		r = sl->s->ops->func.set_attribute(dev, attr, value);
 	if (r != CUDA_SUCCESS || (unsigned)attr >= SESS_FUNC_ATTRS)
 		return r;
 	pthread_mutex_lock(&sl->s->objs.lock);

@@ -19,7 +19,7 @@ static void ctx_fini(struct session *s, struct sess_obj *o)
 	pools_ctx_gone(s->pools, ctx->dev);
 	hostfuncs_ctx_gone(s->hostfuncs, ctx->dev);
 	tally_ending(&s->apart, apart);
-	s->ops->ctx_destroy(ctx->dev);
+	s->ops->ctx.destroy(ctx->dev);
 	tally_ended(&s->apart, apart);
 	pthread_mutex_lock(&s->contexts_lock);
 	list_remove(&ctx->in_session);
@@ -75,7 +75,7 @@ static CUresult create(struct session *s, unsigned flags, struct sess_ctx *ctx)
 		before = s->ops->overhead(s->dev);
 	}
 	tally_making(&s->apart, s->overhead);
-	r = s->ops->ctx_create(s->dev, flags, &ctx->dev);
+	r = s->ops->ctx.create(s->dev, flags, &ctx->dev);
 	if (r != CUDA_SUCCESS) {
 		tally_unmade(&s->apart, s->overhead);
 		if (paid && s->overhead)
@@ -91,7 +91,7 @@ static CUresult create(struct session *s, unsigned flags, struct sess_ctx *ctx)
 	took = after > before ? MIN(after - before, s->overhead) : 0;
 	r = space_charge(s->space, took);
 	if (r != CUDA_SUCCESS) {
-		s->ops->ctx_destroy(ctx->dev);
+		s->ops->ctx.destroy(ctx->dev);
 		ctx->dev = NULL;
 		took = 0;
 	}
@@ -155,7 +155,7 @@ void sess_quiet(struct session *s)
 
 	for (ctx = ctx_after(s, 0); ctx; ctx = ctx_after(s, id)) {
 		id = ctx->id;
-		(void)s->ops->ctx_synchronize(ctx->dev);
+		(void)s->ops->ctx.synchronize(ctx->dev);
 		obj_put(s, &ctx->obj);
 	}
 }
@@ -163,7 +163,7 @@ void sess_quiet(struct session *s)
 static CUresult set_limit(struct session *s, struct sess_ctx *ctx, CUlimit limit,
 			  size_t value, uint64_t before)
 {
-	uint64_t after = s->ops->ctx_limit_bytes(ctx->dev, limit, value), more, less;
+	uint64_t after = s->ops->ctx.limit_bytes(ctx->dev, limit, value), more, less;
 	CUresult r = CUDA_SUCCESS;
 
 	if (after > before)
@@ -174,7 +174,7 @@ static CUresult set_limit(struct session *s, struct sess_ctx *ctx, CUlimit limit
 	less = after < before ? MIN(before - after, ctx->limits_charged) : 0;
 	tally_making(&s->apart, more);
 	tally_ending(&s->apart, less);
-	r = s->ops->ctx_set_limit(ctx->dev, limit, value);
+	r = s->ops->ctx.set_limit(ctx->dev, limit, value);
 	if (r == CUDA_SUCCESS) {
 		tally_made(&s->apart, more);
 		tally_ended(&s->apart, less);
@@ -197,12 +197,12 @@ CUresult sess_ctx_set_limit(struct session *s, struct sess_ctx *ctx, CUlimit lim
 	CUresult r;
 
 	pthread_mutex_lock(&s->limits_lock);
-	r = s->ops->ctx_get_limit(ctx->dev, limit, &old);
+	r = s->ops->ctx.get_limit(ctx->dev, limit, &old);
 	if (r == CUDA_SUCCESS)
 		r = set_limit(s, ctx, limit, value,
-			      s->ops->ctx_limit_bytes(ctx->dev, limit, old));
+			      s->ops->ctx.limit_bytes(ctx->dev, limit, old));
 	else /* what cannot be asked for has its own error when set */
-		r = s->ops->ctx_set_limit(ctx->dev, limit, value);
+		r = s->ops->ctx.set_limit(ctx->dev, limit, value);
 	pthread_mutex_unlock(&s->limits_lock);
 	return r;
 }

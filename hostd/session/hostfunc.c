@@ -66,7 +66,7 @@ static void stream_stands(void *arg, uint64_t token)
 	pthread_cond_signal(&h->cond);
 	pthread_mutex_unlock(&h->lock);
 	if (ended) {
-		h->s->ops->host_func_done(h->s->dev, token);
+		h->s->ops->stream.host_func_done(h->s->dev, token);
 		free(f);
 	}
 }
@@ -115,7 +115,7 @@ CUresult hostfuncs_launch(struct hostfuncs *h, struct dev_ctx *ctx, struct dev_s
 	if (!f)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	f->ctx = ctx;
-	r = h->s->ops->host_func(ctx, st, stream_stands, f);
+	r = h->s->ops->stream.host_func(ctx, st, stream_stands, f);
 	if (r != CUDA_SUCCESS)
 		ready_now(h, f, r);
 	return r;
@@ -136,7 +136,7 @@ void hostfuncs_stands(struct hostfuncs *h, struct dev_ctx *ctx, uint64_t id,
 	struct hostfunc *f = queue(h, id);
 
 	if (!f) { /* nobody can be told */
-		h->s->ops->host_func_done(h->s->dev, token);
+		h->s->ops->stream.host_func_done(h->s->dev, token);
 		return;
 	}
 	f->ctx = ctx;
@@ -162,7 +162,7 @@ int hostfuncs_wait(struct hostfuncs *h, uint64_t *ret_id, CUresult *ret_status)
 			*ret_id = f->id;
 			/* No call of the driver: a launch may hold its locks until the
 			 * function has run. */
-			*ret_status = f->ctx ? h->s->ops->ctx_known(f->ctx) : f->status;
+			*ret_status = f->ctx ? h->s->ops->ctx.known(f->ctx) : f->status;
 			r = 0;
 		}
 	}
@@ -187,7 +187,7 @@ int hostfuncs_done(struct hostfuncs *h, uint64_t id)
 	if (!found)
 		return -EPROTO;
 	if (found->token)
-		h->s->ops->host_func_done(h->s->dev, found->token);
+		h->s->ops->stream.host_func_done(h->s->dev, found->token);
 	free(found);
 	return 0;
 }
@@ -206,7 +206,7 @@ static void forget_ctx(struct list *of, struct dev_ctx *ctx, CUresult status)
 
 void hostfuncs_ctx_gone(struct hostfuncs *h, struct dev_ctx *ctx)
 {
-	CUresult status = h->s->ops->ctx_status(ctx);
+	CUresult status = h->s->ops->ctx.status(ctx);
 
 	pthread_mutex_lock(&h->lock);
 	forget_ctx(&h->queued, ctx, status);
@@ -223,7 +223,7 @@ static void let_go(struct hostfuncs *h, struct list *from)
 		list_remove(&f->link);
 		h->count--;
 		if (f->token)
-			h->s->ops->host_func_done(h->s->dev, f->token);
+			h->s->ops->stream.host_func_done(h->s->dev, f->token);
 		free(f);
 	}
 }

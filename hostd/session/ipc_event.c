@@ -348,7 +348,7 @@ static void record_run(void *arg, uint64_t token)
 	set_done(op->e, op->ev, op->number);
 	op_free(op);
 	if (token)
-		s->ops->host_func_done(s->dev, token);
+		s->ops->stream.host_func_done(s->dev, token);
 }
 
 CUresult ipc_event_record(struct ipc_events *e, struct ipc_event *ev, struct dev_ctx *ctx,
@@ -362,7 +362,7 @@ CUresult ipc_event_record(struct ipc_events *e, struct ipc_event *ev, struct dev
 	pthread_mutex_lock(&e->lock);
 	op->number = atomic_fetch_add(&ev->at->recorded, 1) + 1;
 	pthread_mutex_unlock(&e->lock);
-	r = e->s->ops->host_func(ctx, st, record_run, op);
+	r = e->s->ops->stream.host_func(ctx, st, record_run, op);
 	if (r != CUDA_SUCCESS) {
 		set_done(e, ev, op->number);
 		op_free(op);
@@ -387,7 +387,7 @@ static void look_locked(struct ipc_events *e)
 	pthread_mutex_unlock(&e->lock);
 	list_for_each_safe (op, tmp, &ready, link) {
 		list_remove(&op->link);
-		s->ops->host_func_done(s->dev, op->token);
+		s->ops->stream.host_func_done(s->dev, op->token);
 		op_free(op);
 	}
 	pthread_mutex_lock(&e->lock);
@@ -439,7 +439,7 @@ static void wait_run(void *arg, uint64_t token)
 		return;
 	op_free(op);
 	if (token)
-		s->ops->host_func_done(s->dev, token);
+		s->ops->stream.host_func_done(s->dev, token);
 }
 
 static CUresult start_looker(struct ipc_events *e)
@@ -472,7 +472,7 @@ CUresult ipc_event_wait(struct ipc_events *e, struct ipc_event *ev, struct dev_c
 	if (!op)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	op->number = number;
-	r = e->s->ops->host_func(ctx, st, wait_run, op);
+	r = e->s->ops->stream.host_func(ctx, st, wait_run, op);
 	if (r != CUDA_SUCCESS)
 		op_free(op);
 	return r;
@@ -496,7 +496,7 @@ CUresult ipc_event_synchronize(struct ipc_events *e, struct ipc_event *ev,
 		if (i == LOOKS_EARLY)
 			ts.tv_nsec = LOOK_LATE_NS;
 		nanosleep(&ts, NULL);
-		r = e->s->ops->ctx_status(ctx);
+		r = e->s->ops->ctx.status(ctx);
 	}
 	return r;
 }

@@ -137,7 +137,7 @@ static void note_fatal(struct sess_lane *sl, CUresult r)
 	if (s->status)
 		s->status->sticky = r;
 	if (sl->ctx)
-		s->ops->ctx_fault(sl->ctx->dev, text, sizeof(text));
+		s->ops->ctx.fault(sl->ctx->dev, text, sizeof(text));
 	sess_warn(sl, "context lost with CUDA error %u%s%s", r, *text ? ": " : "", text);
 }
 

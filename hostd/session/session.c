@@ -247,7 +247,7 @@ static void stream_fini(struct session *s, struct sess_obj *o)
 	if (!st->dev)
 		return;
 	pools_stream_gone(s->pools, o->ctx->dev, st->dev);
-	s->ops->stream_destroy(st->dev);
+	s->ops->stream.destroy(st->dev);
 }
 
 CUresult sess_stream_new(struct session *s, struct sess_ctx *ctx, uint64_t h,
@@ -259,7 +259,7 @@ CUresult sess_stream_new(struct session *s, struct sess_ctx *ctx, uint64_t h,
 	if (!st)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	list_init(&st->in_lane);
-	r = s->ops->stream_create(ctx->dev, flags, priority, &st->dev);
+	r = s->ops->stream.create(ctx->dev, flags, priority, &st->dev);
 	if (r != CUDA_SUCCESS) {
 		obj_put(s, &st->obj);
 		return r;
@@ -303,7 +303,7 @@ static void settle(struct sess_lane *sl)
 	if (sl->taken.stream != SESS_STREAM_LEGACY || !sl->ctx ||
 	    sl->ctx->dev != sl->taken.ctx)
 		return;
-	while (sl->s->ops->stream_query(sl->ctx->dev, NULL) == CUDA_ERROR_NOT_READY &&
+	while (sl->s->ops->stream.query(sl->ctx->dev, NULL) == CUDA_ERROR_NOT_READY &&
 	       clock_now_ns() - start < SETTLE_NS)
 		cpu_relax();
 }

@@ -77,7 +77,7 @@ static struct dev_func *func(const char *name)
 {
 	struct dev_func *f;
 
-	OK(ops->module_function(mod, name, &f));
+	OK(ops->module.function(mod, name, &f));
 	return f;
 }
 
@@ -93,12 +93,12 @@ static void launch(struct dev_func *f, unsigned grid, unsigned block, uint32_t n
 			       .params = &args,
 			       .params_size = n ? 12 : 0};
 
-	OK(ops->launch(ctx, stream, &l));
+	OK(ops->func.launch(ctx, stream, &l));
 }
 
 static void sync_stream(void)
 {
-	OK(ops->stream_synchronize(ctx, stream));
+	OK(ops->stream.synchronize(ctx, stream));
 }
 
 /* ---- what is measured: each returns seconds for n operations ---- */
@@ -123,14 +123,14 @@ static void launch_only(unsigned n)
 static void write_4(unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
-		OK(ops->write(ctx, stream, mem, host_buf, 4));
+		OK(ops->copy.write(ctx, stream, mem, host_buf, 4));
 }
 
 static void launch_read(unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
 		launch(empty, 1, 32, 0);
-		OK(ops->read(ctx, stream, host_buf, mem, 4));
+		OK(ops->copy.read(ctx, stream, host_buf, mem, 4));
 	}
 }
 
@@ -138,41 +138,42 @@ static void event_pair(unsigned n)
 {
 	struct dev_event *a;
 
-	OK(ops->event_create(ctx, 0, &a));
+	OK(ops->event.create(ctx, 0, &a));
 	for (unsigned i = 0; i < n; i++) {
-		OK(ops->event_record(ctx, a, stream));
-		OK(ops->event_synchronize(a));
+		OK(ops->event.record(ctx, a, stream));
+		OK(ops->event.synchronize(a));
 	}
-	ops->event_destroy(a);
+	ops->event.destroy(a);
 }
 
 static void write_big(unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
-		OK(ops->write(ctx, stream, mem, host_buf, sizeof(host_buf)));
+		OK(ops->copy.write(ctx, stream, mem, host_buf, sizeof(host_buf)));
 }
 
 static void read_big(unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
-		OK(ops->read(ctx, stream, host_buf, mem, sizeof(host_buf)));
+		OK(ops->copy.read(ctx, stream, host_buf, mem, sizeof(host_buf)));
 }
 
 static void chunk_cycle(unsigned n)
 {
 	CUdeviceptr at;
 
-	OK(ops->reserve(dev, 2 * MIB, 0, 0, &at));
+	OK(ops->memory.reserve(dev, 2 * MIB, 0, 0, &at));
 	for (unsigned i = 0; i < n; i++) {
 		struct dev_chunk *c;
 
-		OK(ops->chunk_create(dev, 2 * MIB, DEV_MEMORY_DEVICE, &c));
-		OK(ops->map(dev, at, c));
-		OK(ops->set_access(dev, at, 2 * MIB, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
-		OK(ops->unmap(dev, at, 2 * MIB));
-		ops->chunk_release(dev, c);
+		OK(ops->memory.chunk_create(dev, 2 * MIB, DEV_MEMORY_DEVICE, &c));
+		OK(ops->memory.map(dev, at, c));
+		OK(ops->memory.set_access(dev, at, 2 * MIB,
+					  CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+		OK(ops->memory.unmap(dev, at, 2 * MIB));
+		ops->memory.chunk_release(dev, c);
 	}
-	OK(ops->unreserve(dev, at, 2 * MIB));
+	OK(ops->memory.unreserve(dev, at, 2 * MIB));
 }
 
 #define ARITH_GRID    64
@@ -261,14 +262,14 @@ int main(int argc, char **argv)
 		fprintf(stderr, "%s: %s\n", ops->name, strerror(-r));
 		return 1;
 	}
-	OK(ops->ctx_create(dev, 0, &ctx));
-	OK(ops->module_load(ctx, image, sizeof(image), NULL, &mod));
-	OK(ops->stream_create(ctx, DEV_STREAM_NON_BLOCKING, 0, &stream));
-	OK(ops->reserve(dev, sizeof(host_buf), 0, 0, &mem));
-	OK(ops->chunk_create(dev, sizeof(host_buf), DEV_MEMORY_DEVICE, &chunk));
-	OK(ops->map(dev, mem, chunk));
-	OK(ops->set_access(dev, mem, sizeof(host_buf),
-			   CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+	OK(ops->ctx.create(dev, 0, &ctx));
+	OK(ops->module.load(ctx, image, sizeof(image), NULL, &mod));
+	OK(ops->stream.create(ctx, DEV_STREAM_NON_BLOCKING, 0, &stream));
+	OK(ops->memory.reserve(dev, sizeof(host_buf), 0, 0, &mem));
+	OK(ops->memory.chunk_create(dev, sizeof(host_buf), DEV_MEMORY_DEVICE, &chunk));
+	OK(ops->memory.map(dev, mem, chunk));
+	OK(ops->memory.set_access(dev, mem, sizeof(host_buf),
+				  CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 	memset(host_buf, 1, sizeof(host_buf));
 	empty = func("empty");
 	printf("| %-36s | %10s | %8s | %-10s |\n", ops->name, "mean", "sd", "unit");
@@ -276,7 +277,7 @@ int main(int argc, char **argv)
 	       "-----------:", "---------:", "------------");
 	for (size_t i = 0; i < ARRAY_SIZE(benches); i++)
 		measure(&benches[i]);
-	ops->ctx_destroy(ctx);
+	ops->ctx.destroy(ctx);
 	ops->close(dev);
 	return 0;
 }

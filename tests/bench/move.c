@@ -44,7 +44,7 @@ static void copy(struct dev_stream *st, CUdeviceptr dst, CUdeviceptr src)
 {
 	struct dev_copy_2d c = {.dst = dst, .src = src, .width = total, .height = 1};
 
-	CK(s->ops->copy(s->primary->dev, st, &c));
+	CK(s->ops->copy.rows(s->primary->dev, st, &c));
 }
 
 static double time_of(struct dev_stream *const *st, const CUdeviceptr *dev,
@@ -57,8 +57,8 @@ static double time_of(struct dev_stream *const *st, const CUdeviceptr *dev,
 		copy(st[0], host, dev[0]);
 	if (in)
 		copy(st[1], dev[1], host + total);
-	CK(s->ops->stream_synchronize(ctx, st[0]));
-	CK(s->ops->stream_synchronize(ctx, st[1]));
+	CK(s->ops->stream.synchronize(ctx, st[0]));
+	CK(s->ops->stream.synchronize(ctx, st[1]));
 	return (double)(clock_now_ns() - t);
 }
 
@@ -72,19 +72,19 @@ static void measure_pinned(void)
 
 	for (unsigned i = 0; i < 2; i++) {
 		CK(space_alloc(sp, total, OWNER, &dev[i]));
-		CK(s->ops->stream_create(ctx, CU_STREAM_NON_BLOCKING, 0, &st[i]));
+		CK(s->ops->stream.create(ctx, CU_STREAM_NON_BLOCKING, 0, &st[i]));
 	}
-	CK(s->ops->host_map(ctx, DEVICE_HOST_BASE, 2 * total, fd, 0));
+	CK(s->ops->memory.host_map(ctx, DEVICE_HOST_BASE, 2 * total, fd, 0));
 	for (unsigned i = 0; i < TIMES; i++) {
 		for (unsigned k = 0; k < 3; k++)
 			v[k][i] = time_of(st, dev, DEVICE_HOST_BASE, k != 1, k != 0);
 	}
 	for (unsigned k = 0; k < 3; k++)
 		pinned[k] = (double)total * (k == 2 ? 2 : 1) / median(v[k], TIMES);
-	CK(s->ops->host_unmap(ctx, DEVICE_HOST_BASE));
+	CK(s->ops->memory.host_unmap(ctx, DEVICE_HOST_BASE));
 	close(fd);
 	for (unsigned i = 0; i < 2; i++) {
-		s->ops->stream_destroy(st[i]);
+		s->ops->stream.destroy(st[i]);
 		CK(space_release(sp, dev[i]));
 	}
 	space_flush(sp);

@@ -297,9 +297,9 @@ int main(int argc, char **argv)
 	struct sess_ctx *ctx;
 	struct session *s;
 
-	ops.launch = launch;
-	ops.launch_batch = launch_batch;
-	ops.stream_synchronize = wait_for_nothing;
+	ops.func.launch = launch;
+	ops.func.launch_batch = launch_batch;
+	ops.stream.synchronize = wait_for_nothing;
 	must(sess_new(&ops, &cfg, &nobody, &s) == 0, "a session");
 	func = malloc(1);
 	sess_lane_init(&lane, s, NULL, 0);

@@ -68,10 +68,10 @@ static CUdeviceptr allocate(uint64_t size, enum dev_memory memory)
 	struct dev_chunk *c;
 	CUdeviceptr addr;
 
-	CK(ops->reserve(dev, size, 0, 0, &addr));
-	CK(ops->chunk_create(dev, size, memory, &c));
-	CK(ops->map(dev, addr, c));
-	CK(ops->set_access(dev, addr, size, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+	CK(ops->memory.reserve(dev, size, 0, 0, &addr));
+	CK(ops->memory.chunk_create(dev, size, memory, &c));
+	CK(ops->memory.map(dev, addr, c));
+	CK(ops->memory.set_access(dev, addr, size, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 	return addr;
 }
 
@@ -83,9 +83,9 @@ static void open_device(void)
 	to_kernel = cuda_rm_kernel;
 	cuda_rm_kernel = with_turn;
 	CK(ops->open(&cfg, &dev));
-	CK(ops->ctx_create(dev, 0, &ctx));
-	CK(ops->stream_create(ctx, CU_STREAM_NON_BLOCKING, 0, &st));
-	CK(ops->host_map(ctx, DEVICE_HOST_BASE, AHEAD * LARGE, fd, 0));
+	CK(ops->ctx.create(dev, 0, &ctx));
+	CK(ops->stream.create(ctx, CU_STREAM_NON_BLOCKING, 0, &st));
+	CK(ops->memory.host_map(ctx, DEVICE_HOST_BASE, AHEAD * LARGE, fd, 0));
 	mem = allocate(LARGE, DEV_MEMORY_DEVICE);
 }
 
@@ -94,7 +94,7 @@ static void copy_out(uint64_t at, uint64_t bytes)
 	struct dev_copy_2d c = {
 		.dst = DEVICE_HOST_BASE + at, .src = mem, .width = bytes, .height = 1};
 
-	CK(ops->copy(ctx, st, &c));
+	CK(ops->copy.rows(ctx, st, &c));
 }
 
 /* n large copies, or until it is to stop; some are always under way. */
@@ -104,18 +104,18 @@ static double copies_ns(struct shared *sh, unsigned n)
 	uint64_t start;
 
 	for (unsigned i = 0; i < AHEAD; i++)
-		CK(ops->event_create(ctx, CU_EVENT_DISABLE_TIMING, &end[i]));
+		CK(ops->event.create(ctx, CU_EVENT_DISABLE_TIMING, &end[i]));
 	start = clock_now_ns();
 	for (unsigned i = 0; n ? i < n : !sh->stop; i++) {
 		if (i >= AHEAD) {
-			CK(ops->event_synchronize(end[i % AHEAD]));
+			CK(ops->event.synchronize(end[i % AHEAD]));
 			sh->copying = 1;
 			sh->bytes += n ? 0 : LARGE;
 		}
 		copy_out(i % AHEAD * LARGE, LARGE);
-		CK(ops->event_record(ctx, end[i % AHEAD], st));
+		CK(ops->event.record(ctx, end[i % AHEAD], st));
 	}
-	CK(ops->stream_synchronize(ctx, st));
+	CK(ops->stream.synchronize(ctx, st));
 	return (double)(clock_now_ns() - start);
 }
 
@@ -125,20 +125,21 @@ static double access_us(enum dev_memory memory)
 	struct dev_chunk *c;
 	CUdeviceptr addr;
 
-	CK(ops->reserve(dev, CHUNK, 0, 0, &addr));
-	CK(ops->chunk_create(dev, CHUNK, memory, &c));
+	CK(ops->memory.reserve(dev, CHUNK, 0, 0, &addr));
+	CK(ops->memory.chunk_create(dev, CHUNK, memory, &c));
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		uint64_t start;
 
-		CK(ops->map(dev, addr, c));
+		CK(ops->memory.map(dev, addr, c));
 		start = clock_now_ns();
-		CK(ops->set_access(dev, addr, CHUNK, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+		CK(ops->memory.set_access(dev, addr, CHUNK,
+					  CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 		v[i] = (double)(clock_now_ns() - start);
-		CK(ops->unmap(dev, addr, CHUNK));
+		CK(ops->memory.unmap(dev, addr, CHUNK));
 		usleep(30 + i % 7 * 10); /* not in step with the turns */
 	}
-	ops->chunk_release(dev, c);
-	CK(ops->unreserve(dev, addr, CHUNK));
+	ops->memory.chunk_release(dev, c);
+	CK(ops->memory.unreserve(dev, addr, CHUNK));
 	return median(v, ROUNDS) / 1e3;
 }
 
@@ -150,7 +151,7 @@ static double copy_us(uint64_t bytes)
 		uint64_t start = clock_now_ns();
 
 		copy_out(0, bytes);
-		CK(ops->copy_end(ctx, st));
+		CK(ops->copy.end(ctx, st));
 		v[i] = (double)(clock_now_ns() - start);
 	}
 	return median(v, ROUNDS) / 1e3;

@@ -30,7 +30,7 @@ static size_t fill_params(const struct device_ops *ops, struct dev_func *f,
 	struct dev_param p;
 
 	memset(params, 0, PARAMS_BYTES);
-	for (unsigned i = 0; ops->func_param(f, i, &p) == CUDA_SUCCESS; i++) {
+	for (unsigned i = 0; ops->func.param(f, i, &p) == CUDA_SUCCESS; i++) {
 		uint64_t v = i ? 33 : mem;
 
 		end = (size_t)p.offset + p.size;
@@ -52,10 +52,11 @@ static void run(const struct device_ops *ops, struct dev_ctx *ctx, struct dev_fu
 			       .params = params};
 
 	l.params_size = fill_params(ops, f, mem, params);
-	if (l.params_size > PARAMS_BYTES || ops->launch(ctx, NULL, &l) != CUDA_SUCCESS)
+	if (l.params_size > PARAMS_BYTES ||
+	    ops->func.launch(ctx, NULL, &l) != CUDA_SUCCESS)
 		return;
 	for (int i = 0; i < POLLS; i++) {
-		if (ops->stream_query(ctx, NULL) != CUDA_ERROR_NOT_READY)
+		if (ops->stream.query(ctx, NULL) != CUDA_ERROR_NOT_READY)
 			return;
 		usleep(POLL_US);
 	}
@@ -80,14 +81,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (ops->open(&cfg, &dev) < 0)
 		return 0;
-	if (ops->ctx_create(dev, 0, &ctx) || ops->reserve(dev, 2u << 20, 0, 0, &mem) ||
-	    ops->chunk_create(dev, 2u << 20, DEV_MEMORY_DEVICE, &chunk) ||
-	    ops->map(dev, mem, chunk) ||
-	    ops->set_access(dev, mem, 2u << 20, CU_MEM_ACCESS_FLAGS_PROT_READWRITE))
+	if (ops->ctx.create(dev, 0, &ctx) ||
+	    ops->memory.reserve(dev, 2u << 20, 0, 0, &mem) ||
+	    ops->memory.chunk_create(dev, 2u << 20, DEV_MEMORY_DEVICE, &chunk) ||
+	    ops->memory.map(dev, mem, chunk) ||
+	    ops->memory.set_access(dev, mem, 2u << 20,
+				   CU_MEM_ACCESS_FLAGS_PROT_READWRITE))
 		__builtin_trap(); /* of a fresh device */
-	if (ops->module_load(ctx, data, size, &jit, &mod) == CUDA_SUCCESS) {
+	if (ops->module.load(ctx, data, size, &jit, &mod) == CUDA_SUCCESS) {
 		for (unsigned i = 0; i < FUNCTIONS; i++) {
-			if (ops->module_function_at(mod, i, &f, &name))
+			if (ops->module.function_at(mod, i, &f, &name))
 				break;
 			run(ops, ctx, f, mem);
 		}

@@ -134,8 +134,8 @@ static void open_worker(struct listener *l)
 	for (unsigned i = 0; i < BUFFERS; i++) {
 		require(space_alloc(l->s->space, sizes[i], l->s->primary->id,
 				    &l->addr[i]) == CUDA_SUCCESS);
-		require(l->s->ops->fill(l->s->primary->dev, NULL, l->addr[i], 0, i + 1, 1,
-					sizes[i], 1) == CUDA_SUCCESS);
+		require(l->s->ops->copy.fill(l->s->primary->dev, NULL, l->addr[i], 0,
+					     i + 1, 1, sizes[i], 1) == CUDA_SUCCESS);
 	}
 	require(moving_new(l->s, l->link, l->sock[0], &l->moving) == 0);
 	gate_lane_add(&l->s->gate, &l->lane);
@@ -180,8 +180,8 @@ static void check_worker(struct listener *l)
 	pthread_join(l->visitor, NULL);
 	require(gate_enter(&s->gate, &l->lane) == 0);
 	for (unsigned i = 0; i < BUFFERS; i++) {
-		require(s->ops->read(s->primary->dev, NULL, buf, l->addr[i], sizes[i]) ==
-			CUDA_SUCCESS);
+		require(s->ops->copy.read(s->primary->dev, NULL, buf, l->addr[i],
+					  sizes[i]) == CUDA_SUCCESS);
 		for (uint64_t at = 0; at < sizes[i]; at++)
 			require(buf[at] == i + 1);
 	}

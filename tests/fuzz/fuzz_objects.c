@@ -67,19 +67,20 @@ static void open_device(struct objects *o)
 	struct dev_chunk *chunk;
 	struct dev_module *mod;
 
-	if (ops->open(&cfg, &o->dev) < 0 || ops->ctx_create(o->dev, 0, &o->ctx) ||
-	    ops->ctx_create(o->dev, 0, &o->far) ||
-	    ops->reserve(o->dev, 2 * PAGE, 0, 0, &o->mem) ||
-	    ops->chunk_create(o->dev, PAGE, DEV_MEMORY_DEVICE, &chunk) ||
-	    ops->map(o->dev, o->mem, chunk) ||
-	    ops->set_access(o->dev, o->mem, PAGE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE) ||
-	    ops->module_load(o->ctx, reader, sizeof(reader), &jit, &mod))
+	if (ops->open(&cfg, &o->dev) < 0 || ops->ctx.create(o->dev, 0, &o->ctx) ||
+	    ops->ctx.create(o->dev, 0, &o->far) ||
+	    ops->memory.reserve(o->dev, 2 * PAGE, 0, 0, &o->mem) ||
+	    ops->memory.chunk_create(o->dev, PAGE, DEV_MEMORY_DEVICE, &chunk) ||
+	    ops->memory.map(o->dev, o->mem, chunk) ||
+	    ops->memory.set_access(o->dev, o->mem, PAGE,
+				   CU_MEM_ACCESS_FLAGS_PROT_READWRITE) ||
+	    ops->module.load(o->ctx, reader, sizeof(reader), &jit, &mod))
 		abort();
 	for (unsigned i = 0; i < 2; i++)
-		if (ops->module_function(mod, names[i], &o->func[i]))
+		if (ops->module.function(mod, names[i], &o->func[i]))
 			abort();
 	for (unsigned i = 0; i < FEW; i++)
-		if (ops->stream_create(i < 2 ? o->ctx : o->far, DEV_STREAM_NON_BLOCKING,
+		if (ops->stream.create(i < 2 ? o->ctx : o->far, DEV_STREAM_NON_BLOCKING,
 				       0, &o->stream[i]))
 			abort();
 }
@@ -109,19 +110,19 @@ static void make_array(struct objects *o, const uint8_t *v)
 	struct dev_array **a = &o->array[v[0] % FEW];
 	uint64_t bytes;
 
-	if (*a || ops->array_bytes(o->ctx, &s, &bytes) != CUDA_SUCCESS)
+	if (*a || ops->array.bytes(o->ctx, &s, &bytes) != CUDA_SUCCESS)
 		return;
-	if (ops->array_create(o->ctx, &s, a) != CUDA_SUCCESS)
+	if (ops->array.create(o->ctx, &s, a) != CUDA_SUCCESS)
 		*a = NULL;
 }
 
 /* Textures and arrays are the caller's to end, once nothing uses them. */
 static void end_textures(struct objects *o)
 {
-	(void)ops->ctx_synchronize(o->ctx);
+	(void)ops->ctx.synchronize(o->ctx);
 	for (unsigned i = 0; i < FEW; i++) {
 		if (o->texture[i])
-			ops->texture_destroy(o->texture[i]);
+			ops->texture.destroy(o->texture[i]);
 		o->texture[i] = NULL;
 	}
 }
@@ -133,7 +134,7 @@ static void end_array(struct objects *o, unsigned i)
 	if (!*a)
 		return;
 	end_textures(o);
-	ops->array_destroy(*a);
+	ops->array.destroy(*a);
 	*a = NULL;
 }
 
@@ -160,13 +161,13 @@ static void copy_box(struct objects *o, const uint8_t *v)
 	if (!b.array || b.width * b.height * b.depth > BYTES)
 		return;
 	if (v[5] & 1) {
-		(void)ops->array_write(o->ctx, quick(o, v[5]), &b, host);
+		(void)ops->array.write(o->ctx, quick(o, v[5]), &b, host);
 	} else if (v[5] & 2) {
-		(void)ops->array_read(o->ctx, quick(o, v[5]), host, &b);
+		(void)ops->array.read(o->ctx, quick(o, v[5]), host, &b);
 	} else {
 		if (v[5] & 4)
 			c.src.box = box(o, v + 1);
-		(void)ops->array_copy(o->ctx, quick(o, v[5]), &c);
+		(void)ops->array.copy(o->ctx, quick(o, v[5]), &c);
 	}
 }
 
@@ -193,8 +194,9 @@ static void make_texture(struct objects *o, const uint8_t *v)
 		d.array = NULL;
 	if (o->texture[i] || (v[2] & 128 && !d.array))
 		return;
-	if ((v[2] & 128 ? ops->surface_create(o->ctx, &d, &o->value[i], &o->texture[i])
-			: ops->texture_create(o->ctx, &d, &o->value[i],
+	if ((v[2] & 128 ? ops->texture.create_surface(o->ctx, &d, &o->value[i],
+						      &o->texture[i])
+			: ops->texture.create(o->ctx, &d, &o->value[i],
 					      &o->texture[i])) != CUDA_SUCCESS)
 		o->texture[i] = NULL;
 }
@@ -208,7 +210,7 @@ static void launch(struct objects *o, const uint8_t *v)
 			       .params = params,
 			       .params_size = sizeof(params)};
 
-	(void)ops->launch(o->ctx, quick(o, v[3]), &l);
+	(void)ops->func.launch(o->ctx, quick(o, v[3]), &l);
 }
 
 static void words(struct objects *o, const uint8_t *v)
@@ -222,7 +224,7 @@ static void words(struct objects *o, const uint8_t *v)
 			.addr = o->mem + (v[4] & 63) * 4,
 			.value = v[5 + (i & 1)],
 		};
-	(void)ops->stream_mem_ops(o->far, o->stream[2 + (v[0] & 1)], op, 1 + v[6] % 3u,
+	(void)ops->stream.mem_ops(o->far, o->stream[2 + (v[0] & 1)], op, 1 + v[6] % 3u,
 				  v[6] >> 4);
 }
 
@@ -233,32 +235,32 @@ static void events(struct objects *o, const uint8_t *v)
 	float ms;
 
 	if (!*e) {
-		if (ops->event_create(o->ctx, v[4], e) != CUDA_SUCCESS)
+		if (ops->event.create(o->ctx, v[4], e) != CUDA_SUCCESS)
 			*e = NULL;
 		return;
 	}
 	switch (v[0] % 7) {
 	case 0:
-		(void)ops->event_record(o->ctx, *e, st);
+		(void)ops->event.record(o->ctx, *e, st);
 		break;
 	case 1: /* what stands holds up only what stands */
-		(void)ops->stream_wait_event(o->far, o->stream[2 + (v[3] & 1)], *e);
+		(void)ops->stream.wait_event(o->far, o->stream[2 + (v[3] & 1)], *e);
 		break;
 	case 2:
-		(void)ops->event_query(*e);
+		(void)ops->event.query(*e);
 		break;
 	case 3:
 		if (other)
-			(void)ops->event_elapsed(*e, other, &ms);
+			(void)ops->event.elapsed(*e, other, &ms);
 		break;
 	case 4:
-		(void)ops->ctx_record_event(o->ctx, *e);
+		(void)ops->ctx.record_event(o->ctx, *e);
 		break;
 	case 5:
-		(void)ops->stream_query(o->ctx, st);
+		(void)ops->stream.query(o->ctx, st);
 		break;
 	default:
-		ops->event_destroy(*e);
+		ops->event.destroy(*e);
 		*e = NULL;
 	}
 }
@@ -270,21 +272,24 @@ static void share(struct objects *o, const uint8_t *v)
 	int fd = -1;
 
 	if (*c) {
-		ops->chunk_release(o->dev, *c);
+		ops->memory.chunk_release(o->dev, *c);
 		*c = NULL;
 		return;
 	}
 	o->size[v[0] % FEW] = SMALL * (1 + v[3] % 3u);
 	if (v[2] & 1) {
-		if (ops->chunk_create(o->dev, SMALL * (1 + v[3] % 3u),
-				      v[3] & 128 ? DEV_MEMORY_HOST : DEV_MEMORY_DEVICE,
-				      c) != CUDA_SUCCESS)
+		if (ops->memory.chunk_create(o->dev, SMALL * (1 + v[3] % 3u),
+					     v[3] & 128 ? DEV_MEMORY_HOST
+							: DEV_MEMORY_DEVICE,
+					     c) != CUDA_SUCCESS)
 			*c = NULL;
 		return;
 	}
-	if (!(v[2] & 2) || !mine || ops->chunk_export(o->dev, mine, &fd) != CUDA_SUCCESS)
+	if (!(v[2] & 2) || !mine ||
+	    ops->memory.chunk_export(o->dev, mine, &fd) != CUDA_SUCCESS)
 		fd = fds_any(v[4], SMALL * (v[5] % 4u));
-	if (ops->chunk_import(o->dev, fd, SMALL * (1 + v[3] % 3u), c) != CUDA_SUCCESS)
+	if (ops->memory.chunk_import(o->dev, fd, SMALL * (1 + v[3] % 3u), c) !=
+	    CUDA_SUCCESS)
 		*c = NULL;
 	closep(&fd);
 }
@@ -294,7 +299,7 @@ static void unmap(struct objects *o, unsigned i)
 {
 	CUdeviceptr at = o->mem + PAGE + i * SMALL;
 
-	if (o->mapped[i] && ops->unmap(o->dev, at, o->mapped[i]) != CUDA_SUCCESS)
+	if (o->mapped[i] && ops->memory.unmap(o->dev, at, o->mapped[i]) != CUDA_SUCCESS)
 		abort();
 	o->mapped[i] = 0;
 }
@@ -309,14 +314,14 @@ static void map_chunk(struct objects *o, const uint8_t *v)
 		unmap(o, i);
 		return;
 	}
-	if (c && ops->map(o->dev, at, c) != CUDA_SUCCESS)
+	if (c && ops->memory.map(o->dev, at, c) != CUDA_SUCCESS)
 		return;
 	if (c)
 		o->mapped[i] = o->size[v[0] % FEW];
-	(void)ops->set_access(o->dev, at, SMALL * (1 + v[3] % 3u),
-			      v[4] & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-				       : CU_MEM_ACCESS_FLAGS_PROT_READ);
-	(void)ops->fill(o->ctx, quick(o, v[4]), at + v[5], 0, v[6], 1, v[5], 1);
+	(void)ops->memory.set_access(o->dev, at, SMALL * (1 + v[3] % 3u),
+				     v[4] & 1 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+					      : CU_MEM_ACCESS_FLAGS_PROT_READ);
+	(void)ops->copy.fill(o->ctx, quick(o, v[4]), at + v[5], 0, v[6], 1, v[5], 1);
 }
 
 static void step(struct objects *o, const uint8_t *v)
@@ -350,8 +355,9 @@ static void step(struct objects *o, const uint8_t *v)
 		map_chunk(o, v + 1);
 		break;
 	default:
-		(void)ops->fill(v[1] & 2 ? o->far : o->ctx, o->stream[v[1] % FEW],
-				o->mem + v[2], v[3], v[4], 1u << (v[5] & 3), v[5], v[6]);
+		(void)ops->copy.fill(v[1] & 2 ? o->far : o->ctx, o->stream[v[1] % FEW],
+				     o->mem + v[2], v[3], v[4], 1u << (v[5] & 3), v[5],
+				     v[6]);
 	}
 }
 
@@ -376,7 +382,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		end_array(&o, i);
 	for (unsigned i = 0; i < FEW; i++)
 		if (o.chunk[i])
-			ops->chunk_release(o.dev, o.chunk[i]);
+			ops->memory.chunk_release(o.dev, o.chunk[i]);
 	ops->close(o.dev); /* ends what still runs */
 	if (fds_open() != before)
 		abort();

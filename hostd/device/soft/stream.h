@@ -30,7 +30,7 @@ struct dev_stream {
 	struct list link; /* dev_ctx.streams; the legacy and the joint one are in none */
 	unsigned refs;    /* the user's, one per queued operation, one per event */
 	bool blocking;    /* takes part in the legacy stream's implicit order */
-	bool dead;        /* stream_destroy() was called */
+	bool dead;        /* destroy() was called */
 	int priority;
 	uint64_t submitted, completed;
 	uint64_t after_legacy; /* number of the legacy stream that it waits for already */

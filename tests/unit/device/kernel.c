@@ -14,7 +14,7 @@ static struct dev_module *load(struct fix *f)
 	char log[4096] = "";
 	struct dev_jit jit = {.error_log = log, .error_size = sizeof(log)};
 	struct dev_module *mod;
-	CUresult r = f->ops->module_load(f->ctx, image, sizeof(image), &jit, &mod);
+	CUresult r = f->ops->module.load(f->ctx, image, sizeof(image), &jit, &mod);
 
 	cr_assert(!r, "%s: load: %d: %s", f->ops->name, (int)r, log);
 	return mod;
@@ -38,14 +38,14 @@ static CUresult try_run(struct fix *f, struct dev_module *mod, struct dev_stream
 			       .params = &a,
 			       .shared_bytes = shared,
 			       .cooperative = cooperative};
-	CUresult r = f->ops->module_function(mod, name, &l.func);
+	CUresult r = f->ops->module.function(mod, name, &l.func);
 	struct dev_param p;
 
 	if (r)
 		return r;
-	for (unsigned i = 0; f->ops->func_param(l.func, i, &p) == CUDA_SUCCESS; i++)
+	for (unsigned i = 0; f->ops->func.param(l.func, i, &p) == CUDA_SUCCESS; i++)
 		l.params_size = p.offset + p.size;
-	return f->ops->launch(f->ctx, st, &l);
+	return f->ops->func.launch(f->ctx, st, &l);
 }
 
 #define RUN(name, grid, block, ...)                                                      \
@@ -57,20 +57,20 @@ static uint32_t get32(struct fix *f, struct dev_stream *st, CUdeviceptr at)
 {
 	uint32_t v = 0xdeadbeef;
 
-	OK(f->ops->read(f->ctx, st, &v, at, sizeof(v)));
+	OK(f->ops->copy.read(f->ctx, st, &v, at, sizeof(v)));
 	return v;
 }
 
 static void put32(struct fix *f, struct dev_stream *st, CUdeviceptr at, uint32_t v)
 {
-	OK(f->ops->write(f->ctx, st, at, &v, sizeof(v)));
+	OK(f->ops->copy.write(f->ctx, st, at, &v, sizeof(v)));
 }
 
 /* The context is lost: take a new one. */
 static void renew(struct fix *f)
 {
-	f->ops->ctx_destroy(f->ctx);
-	OK(f->ops->ctx_create(f->dev, 0, &f->ctx));
+	f->ops->ctx.destroy(f->ctx);
+	OK(f->ops->ctx.create(f->dev, 0, &f->ctx));
 }
 
 DEVICE_TEST(device_kernel, every_thread_runs_once)
@@ -80,7 +80,7 @@ DEVICE_TEST(device_kernel, every_thread_runs_once)
 	static uint32_t out[1000000];
 
 	RUN("number", 1000, 1000, m.addr, {.u32 = 5});
-	OK(f->ops->read(f->ctx, NULL, out, m.addr, sizeof(out)));
+	OK(f->ops->copy.read(f->ctx, NULL, out, m.addr, sizeof(out)));
 	for (uint32_t i = 0; i < ARRAY_SIZE(out); i++)
 		cr_assert(out[i] == i + 5, "%u: %u", i, out[i]);
 	fix_free(f, &m);
@@ -92,12 +92,12 @@ DEVICE_TEST(device_kernel, launches_of_a_stream_keep_their_order)
 	struct fix_mem m = fix_alloc(f, 2 * MIB);
 	struct dev_stream *st;
 
-	OK(f->ops->stream_create(f->ctx, 0, 0, &st));
+	OK(f->ops->stream.create(f->ctx, 0, 0, &st));
 	for (uint32_t i = 0; i < 3000; i++)
 		RUN_IN(st, "number", 2, 33, m.addr, {.u32 = i});
 	for (uint32_t i = 0; i < 66; i += 65)
 		cr_assert(get32(f, st, m.addr + 4 * i) == 2999 + i);
-	f->ops->stream_destroy(st);
+	f->ops->stream.destroy(st);
 	fix_free(f, &m);
 }
 
@@ -124,24 +124,24 @@ DEVICE_TEST(device_kernel, launches_are_checked)
 					 {1025, 1, 1}, {1, 1025, 1}, {1, 1, 65},
 					 {32, 32, 2}};
 
-	OK(f->ops->module_function(mod, "empty", &l.func));
-	OK(f->ops->launch(f->ctx, NULL, &l));
+	OK(f->ops->module.function(mod, "empty", &l.func));
+	OK(f->ops->func.launch(f->ctx, NULL, &l));
 	ok = l;
 	for (size_t i = 0; i < ARRAY_SIZE(bad_grid); i++) {
 		memcpy(l.grid, bad_grid[i], sizeof(l.grid));
-		FAILS(f->ops->launch(f->ctx, NULL, &l), CUDA_ERROR_INVALID_VALUE);
+		FAILS(f->ops->func.launch(f->ctx, NULL, &l), CUDA_ERROR_INVALID_VALUE);
 	}
 	l = ok;
 	for (size_t i = 0; i < ARRAY_SIZE(bad_block); i++) {
 		memcpy(l.block, bad_block[i], sizeof(l.block));
-		FAILS(f->ops->launch(f->ctx, NULL, &l), CUDA_ERROR_INVALID_VALUE);
+		FAILS(f->ops->func.launch(f->ctx, NULL, &l), CUDA_ERROR_INVALID_VALUE);
 	}
 	l = ok;
 	l.shared_bytes = (48 << 10) + 1;
-	FAILS(f->ops->launch(f->ctx, NULL, &l), CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->func.launch(f->ctx, NULL, &l), CUDA_ERROR_INVALID_VALUE);
 	l.shared_bytes = 48 << 10;
-	OK(f->ops->launch(f->ctx, NULL, &l));
-	OK(f->ops->ctx_synchronize(f->ctx));
+	OK(f->ops->func.launch(f->ctx, NULL, &l));
+	OK(f->ops->ctx.synchronize(f->ctx));
 }
 
 DEVICE_TEST(device_kernel, parameters_have_the_right_size)
@@ -151,10 +151,10 @@ DEVICE_TEST(device_kernel, parameters_have_the_right_size)
 	uint64_t params[8] = {0};
 	struct dev_launch l = {.grid = {1, 1, 1}, .block = {1, 1, 1}, .params = params};
 
-	OK(f->ops->module_function(mod, "number", &l.func));
+	OK(f->ops->module.function(mod, "number", &l.func));
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		l.params_size = bad[i];
-		FAILS(f->ops->launch(f->ctx, NULL, &l),
+		FAILS(f->ops->func.launch(f->ctx, NULL, &l),
 		      CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
 	}
 }
@@ -168,24 +168,24 @@ DEVICE_TEST(device_kernel, dynamic_shared_memory_up_to_the_limit)
 	int v = 0;
 
 	OK(try_run(f, mod, NULL, "dynamic", 1, 128, (struct args){m.addr}, 512, false));
-	OK(f->ops->read(f->ctx, NULL, out, m.addr, sizeof(out)));
+	OK(f->ops->copy.read(f->ctx, NULL, out, m.addr, sizeof(out)));
 	for (uint32_t i = 0; i < 128; i++)
 		cr_assert(out[i] == 3 * (127 - i));
-	OK(f->ops->module_function(mod, "dynamic", &fn));
-	OK(f->ops->func_attribute(fn, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+	OK(f->ops->module.function(mod, "dynamic", &fn));
+	OK(f->ops->func.attribute(fn, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
 				  &v));
 	cr_assert(v == 48 << 10);
 	FAILS(try_run(f, mod, NULL, "dynamic", 1, 128, (struct args){m.addr}, 100 << 10,
 		      false),
 	      CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->func_set_attribute(
+	FAILS(f->ops->func.set_attribute(
 		      fn, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1 << 20),
 	      CUDA_ERROR_INVALID_VALUE);
-	OK(f->ops->func_set_attribute(fn, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+	OK(f->ops->func.set_attribute(fn, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
 				      100 << 10));
 	OK(try_run(f, mod, NULL, "dynamic", 4, 128, (struct args){m.addr}, 100 << 10,
 		   false));
-	OK(f->ops->ctx_synchronize(f->ctx));
+	OK(f->ops->ctx.synchronize(f->ctx));
 	fix_free(f, &m);
 }
 
@@ -196,20 +196,20 @@ DEVICE_TEST(device_kernel, a_kernel_and_copies_overlap)
 	struct fix_mem m = fix_alloc(f, 2 * MIB);
 	struct dev_stream *a, *b;
 
-	OK(f->ops->stream_create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &a));
-	OK(f->ops->stream_create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &b));
+	OK(f->ops->stream.create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &a));
+	OK(f->ops->stream.create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &b));
 	/* Once before: a driver that loads code at its first use waits for the device. */
 	RUN_IN(b, "number", 1, 32, m.addr + 4096, {.u32 = 0});
 	put32(f, b, m.addr, 0);
 	RUN_IN(a, "spin", 1, 32, m.addr);
-	FAILS(f->ops->stream_query(f->ctx, a), CUDA_ERROR_NOT_READY);
+	FAILS(f->ops->stream.query(f->ctx, a), CUDA_ERROR_NOT_READY);
 	RUN_IN(b, "number", 1, 32, m.addr + 4096, {.u32 = 1}); /* goes by */
 	cr_assert(get32(f, b, m.addr + 4096) == 1);
-	FAILS(f->ops->stream_query(f->ctx, a), CUDA_ERROR_NOT_READY);
+	FAILS(f->ops->stream.query(f->ctx, a), CUDA_ERROR_NOT_READY);
 	put32(f, b, m.addr, 1);
-	OK(f->ops->stream_synchronize(f->ctx, a));
-	f->ops->stream_destroy(a);
-	f->ops->stream_destroy(b);
+	OK(f->ops->stream.synchronize(f->ctx, a));
+	f->ops->stream.destroy(a);
+	f->ops->stream.destroy(b);
 	fix_free(f, &m);
 }
 
@@ -220,17 +220,17 @@ DEVICE_TEST_CFG(device_kernel, a_full_device_still_takes_others, true, .tpcs = 1
 	struct fix_mem m = fix_alloc(f, 2 * MIB);
 	struct dev_stream *a, *b;
 
-	OK(f->ops->stream_create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &a));
-	OK(f->ops->stream_create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &b));
+	OK(f->ops->stream.create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &a));
+	OK(f->ops->stream.create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &b));
 	RUN_IN(a, "spin", 100, 1024, m.addr);
 	for (uint32_t i = 0; i < 20; i++) {
 		RUN_IN(b, "number", 8, 32, m.addr + 4096, {.u32 = i});
 		cr_assert(get32(f, b, m.addr + 4096 + 255 * 4) == i + 255);
 	}
 	put32(f, b, m.addr, 1);
-	OK(f->ops->stream_synchronize(f->ctx, a));
-	f->ops->stream_destroy(a);
-	f->ops->stream_destroy(b);
+	OK(f->ops->stream.synchronize(f->ctx, a));
+	f->ops->stream.destroy(a);
+	f->ops->stream.destroy(b);
 	fix_free(f, &m);
 }
 
@@ -243,7 +243,7 @@ DEVICE_TEST_CFG(device_kernel, blocks_are_spread_over_the_sms, false, .tpcs = 4)
 	bool used[1024] = {false};
 
 	RUN("smid", n, 1024, m.addr);
-	OK(f->ops->read(f->ctx, NULL, sm, m.addr, n * sizeof(sm[0])));
+	OK(f->ops->copy.read(f->ctx, NULL, sm, m.addr, n * sizeof(sm[0])));
 	for (unsigned i = 0; i < n; i++) {
 		cr_assert(sm[i] < f->info.n_sms);
 		seen += !used[sm[i]];
@@ -261,8 +261,8 @@ DEVICE_TEST(device_kernel, a_cooperative_grid_meets)
 	int per_sm = 0;
 	unsigned blocks;
 
-	OK(f->ops->module_function(mod, "meet", &fn));
-	OK(f->ops->func_occupancy(fn, 256, 0, 0, &per_sm));
+	OK(f->ops->module.function(mod, "meet", &fn));
+	OK(f->ops->func.occupancy(fn, 256, 0, 0, &per_sm));
 	cr_assert(per_sm >= 1 && per_sm <= 32);
 	blocks = (unsigned)per_sm * f->info.n_sms;
 	put32(f, NULL, m.addr, 0);
@@ -271,7 +271,7 @@ DEVICE_TEST(device_kernel, a_cooperative_grid_meets)
 	FAILS(try_run(f, mod, NULL, "meet", blocks + 1, 256, (struct args){m.addr}, 0,
 		      true),
 	      CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
-	OK(f->ops->ctx_status(f->ctx));
+	OK(f->ops->ctx.status(f->ctx));
 	fix_free(f, &m);
 }
 
@@ -296,7 +296,7 @@ DEVICE_TEST_CFG(device_kernel, no_thread_sleeps_while_a_block_can_run, true, .th
 	for (unsigned blocks = 1; blocks <= 64; blocks *= 4) {
 		put32(f, NULL, m.addr, 0);
 		RUN("rounds", blocks, 128, m.addr, {.u32 = 50});
-		OK(f->ops->ctx_synchronize(f->ctx));
+		OK(f->ops->ctx.synchronize(f->ctx));
 		cr_assert(get32(f, NULL, m.addr) == 50 * blocks);
 		cr_expect(f->dev->exec.naps == 0, "%u blocks: %llu naps", blocks,
 			  (unsigned long long)f->dev->exec.naps);
@@ -321,18 +321,18 @@ DEVICE_TEST(device_kernel, a_launch_records_the_events_of_its_attributes)
 	struct dev_event *ev[2];
 
 	for (unsigned i = 0; i < 2; i++) {
-		OK(f->ops->event_create(f->ctx, CU_EVENT_DISABLE_TIMING, &ev[i]));
+		OK(f->ops->event.create(f->ctx, CU_EVENT_DISABLE_TIMING, &ev[i]));
 		attrs[2 + i].event = ev[i];
 	}
-	OK(f->ops->module_function(mod, "empty", &l.func));
-	OK(f->ops->launch(f->ctx, NULL, &l));
-	OK(f->ops->event_synchronize(ev[0]));
-	OK(f->ops->event_synchronize(ev[1]));
-	OK(f->ops->ctx_synchronize(f->ctx));
-	OK(f->ops->event_query(ev[0]));
-	f->ops->event_destroy(ev[0]);
-	f->ops->event_destroy(ev[1]);
-	f->ops->module_unload(mod);
+	OK(f->ops->module.function(mod, "empty", &l.func));
+	OK(f->ops->func.launch(f->ctx, NULL, &l));
+	OK(f->ops->event.synchronize(ev[0]));
+	OK(f->ops->event.synchronize(ev[1]));
+	OK(f->ops->ctx.synchronize(f->ctx));
+	OK(f->ops->event.query(ev[0]));
+	f->ops->event.destroy(ev[0]);
+	f->ops->event.destroy(ev[1]);
+	f->ops->module.unload(mod);
 }
 
 DEVICE_TEST(device_kernel, clusters_are_counted)
@@ -341,19 +341,19 @@ DEVICE_TEST(device_kernel, clusters_are_counted)
 	struct dev_launch l = {.grid = {32, 1, 1}, .block = {128, 1, 1}};
 	int alone, pairs = 0;
 
-	OK(f->ops->module_function(mod, "empty", &l.func));
-	OK(f->ops->func_clusters(l.func, &l, true, &alone));
+	OK(f->ops->module.function(mod, "empty", &l.func));
+	OK(f->ops->func.clusters(l.func, &l, true, &alone));
 	cr_expect_eq(alone, 8);
 	l.cluster[0] = l.cluster[1] = l.cluster[2] = 1;
-	OK(f->ops->func_clusters(l.func, &l, false, &alone));
+	OK(f->ops->func.clusters(l.func, &l, false, &alone));
 	l.cluster[0] = 2;
-	OK(f->ops->func_clusters(l.func, &l, false, &pairs));
+	OK(f->ops->func.clusters(l.func, &l, false, &pairs));
 	cr_expect_gt(pairs, 0);
 	cr_expect_eq(alone, 2 * pairs);
 	l.cluster[0] = 16;
-	FAILS(f->ops->func_clusters(l.func, &l, false, &pairs),
+	FAILS(f->ops->func.clusters(l.func, &l, false, &pairs),
 	      CUDA_ERROR_INVALID_CLUSTER_SIZE);
-	f->ops->module_unload(mod);
+	f->ops->module.unload(mod);
 }
 
 DEVICE_TEST(device_kernel, blocks_of_a_cluster_run_together)
@@ -368,19 +368,19 @@ DEVICE_TEST(device_kernel, blocks_of_a_cluster_run_together)
 	struct dev_module *mod;
 	uint32_t out[24];
 
-	OK(f->ops->module_load(f->ctx, text, sizeof(text), NULL, &mod));
-	OK(f->ops->module_function(mod, "neighbour", &l.func));
-	OK(f->ops->launch(f->ctx, NULL, &l));
-	OK(f->ops->read(f->ctx, NULL, out, m.addr, sizeof(out)));
+	OK(f->ops->module.load(f->ctx, text, sizeof(text), NULL, &mod));
+	OK(f->ops->module.function(mod, "neighbour", &l.func));
+	OK(f->ops->func.launch(f->ctx, NULL, &l));
+	OK(f->ops->copy.read(f->ctx, NULL, out, m.addr, sizeof(out)));
 	for (uint32_t i = 0; i < 24;
 	     i++) /* what the next block of the cluster put there */
 		cr_assert(out[i] == 100 + (i & ~3u) + ((i + 1) & 3), "%u: %u", i, out[i]);
 	l.grid[0] = 25;
-	cr_assert(f->ops->launch(f->ctx, NULL, &l) != CUDA_SUCCESS);
+	cr_assert(f->ops->func.launch(f->ctx, NULL, &l) != CUDA_SUCCESS);
 	l.grid[0] = 32;
 	l.cluster[0] = 16; /* more than the portable 8 */
-	FAILS(f->ops->launch(f->ctx, NULL, &l), CUDA_ERROR_INVALID_CLUSTER_SIZE);
-	f->ops->module_unload(mod);
+	FAILS(f->ops->func.launch(f->ctx, NULL, &l), CUDA_ERROR_INVALID_CLUSTER_SIZE);
+	f->ops->module.unload(mod);
 	fix_free(f, &m);
 }
 
@@ -394,25 +394,25 @@ DEVICE_TEST_CFG(device_kernel, priorities_matter, true, .tpcs = 1, .threads = 1)
 	struct dev_stream *low, *high;
 	float low_ms = 0, high_ms = 0;
 
-	OK(f->ops->stream_create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &low));
-	OK(f->ops->stream_create(f->ctx, DEV_STREAM_NON_BLOCKING, -5, &high));
-	OK(f->ops->event_create(f->ctx, 0, &start));
-	OK(f->ops->event_create(f->ctx, 0, &low_end));
-	OK(f->ops->event_create(f->ctx, 0, &high_end));
+	OK(f->ops->stream.create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &low));
+	OK(f->ops->stream.create(f->ctx, DEV_STREAM_NON_BLOCKING, -5, &high));
+	OK(f->ops->event.create(f->ctx, 0, &start));
+	OK(f->ops->event.create(f->ctx, 0, &low_end));
+	OK(f->ops->event.create(f->ctx, 0, &high_end));
 	for (unsigned i = 0; i < 10 && high_ms >= 0.6f * low_ms; i++) {
-		OK(f->ops->event_record(f->ctx, start, low));
+		OK(f->ops->event.record(f->ctx, start, low));
 		RUN_IN(low, "loop", 400, 256, m.addr, {.u32 = 3000});
 		RUN_IN(high, "loop", 100, 256, m.addr, {.u32 = 3000});
-		OK(f->ops->event_record(f->ctx, low_end, low));
-		OK(f->ops->event_record(f->ctx, high_end, high));
-		OK(f->ops->ctx_synchronize(f->ctx));
-		OK(f->ops->event_elapsed(start, low_end, &low_ms));
-		OK(f->ops->event_elapsed(start, high_end, &high_ms));
+		OK(f->ops->event.record(f->ctx, low_end, low));
+		OK(f->ops->event.record(f->ctx, high_end, high));
+		OK(f->ops->ctx.synchronize(f->ctx));
+		OK(f->ops->event.elapsed(start, low_end, &low_ms));
+		OK(f->ops->event.elapsed(start, high_end, &high_ms));
 	}
 	cr_assert(high_ms < 0.6f * low_ms, "%f against %f ms", (double)high_ms,
 		  (double)low_ms);
-	f->ops->stream_destroy(low);
-	f->ops->stream_destroy(high);
+	f->ops->stream.destroy(low);
+	f->ops->stream.destroy(high);
 	fix_free(f, &m);
 }
 
@@ -424,18 +424,18 @@ DEVICE_TEST(device_kernel, events_time_kernels)
 	uint64_t memory, busy = f->ops->busy_ns(f->dev, &memory);
 	float ms = 0;
 
-	OK(f->ops->event_create(f->ctx, 0, &start));
-	OK(f->ops->event_create(f->ctx, 0, &end));
-	OK(f->ops->event_record(f->ctx, start, NULL));
+	OK(f->ops->event.create(f->ctx, 0, &start));
+	OK(f->ops->event.create(f->ctx, 0, &end));
+	OK(f->ops->event.record(f->ctx, start, NULL));
 	RUN("loop", 1, 32, m.addr, {.u32 = 1000000});
-	OK(f->ops->event_record(f->ctx, end, NULL));
-	OK(f->ops->event_synchronize(end));
-	OK(f->ops->event_elapsed(start, end, &ms));
+	OK(f->ops->event.record(f->ctx, end, NULL));
+	OK(f->ops->event.synchronize(end));
+	OK(f->ops->event.elapsed(start, end, &ms));
 	cr_assert(ms > 0.5f && ms < 20000, "%f ms", (double)ms);
 	if (f->soft)
 		cr_assert(f->ops->busy_ns(f->dev, &memory) - busy > 500000);
-	f->ops->event_destroy(start);
-	f->ops->event_destroy(end);
+	f->ops->event.destroy(start);
+	f->ops->event.destroy(end);
 	fix_free(f, &m);
 }
 
@@ -451,12 +451,12 @@ static void expect_fault(struct fix *f, CUresult code)
 	struct dev_stream *st;
 	char text[512], b[4];
 
-	FAILS(f->ops->ctx_synchronize(f->ctx), code);
-	FAILS(f->ops->ctx_synchronize(f->ctx), code);
-	FAILS(f->ops->ctx_status(f->ctx), code);
-	FAILS(f->ops->stream_create(f->ctx, 0, 0, &st), code);
-	FAILS(f->ops->write(f->ctx, NULL, DEVICE_BAND_BASE, b, 4), code);
-	f->ops->ctx_fault(f->ctx, text, sizeof(text));
+	FAILS(f->ops->ctx.synchronize(f->ctx), code);
+	FAILS(f->ops->ctx.synchronize(f->ctx), code);
+	FAILS(f->ops->ctx.status(f->ctx), code);
+	FAILS(f->ops->stream.create(f->ctx, 0, 0, &st), code);
+	FAILS(f->ops->copy.write(f->ctx, NULL, DEVICE_BAND_BASE, b, 4), code);
+	f->ops->ctx.fault(f->ctx, text, sizeof(text));
 	cr_assert(text[0], "no text");
 	if (f->soft)
 		cr_assert(strstr(text, "kernel "), "%s", text);
@@ -469,7 +469,7 @@ DEVICE_TEST(device_kernel, a_fault_is_sticky)
 
 	RUN("poke", 1, 1, DEVICE_BAND_BASE + (6ull << 40));
 	expect_fault(f, CUDA_ERROR_ILLEGAL_ADDRESS);
-	FAILS(f->ops->host_func(f->ctx, NULL, block_enter, &block),
+	FAILS(f->ops->stream.host_func(f->ctx, NULL, block_enter, &block),
 	      CUDA_ERROR_ILLEGAL_ADDRESS);
 	FAILS(try_run(f, mod, NULL, "empty", 1, 1, (struct args){0}, 0, false),
 	      CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -485,14 +485,15 @@ DEVICE_TEST(device_kernel, what_waits_behind_a_fault_is_released)
 	struct dev_stream *st;
 	int done = 0;
 
-	OK(f->ops->stream_create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &st));
+	OK(f->ops->stream.create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &st));
 	block_put(f, st, &first);
 	block_wait(&first);
 	RUN_IN(st, "poke", 1, 1, 16);
-	OK(f->ops->write_async(f->ctx, st, m.addr, buf, sizeof(buf), count_done, &done));
+	OK(f->ops->copy.write_async(f->ctx, st, m.addr, buf, sizeof(buf), count_done,
+				    &done));
 	block_put(f, st, &second);
 	block_release(&first);
-	FAILS(f->ops->stream_synchronize(f->ctx, st), CUDA_ERROR_ILLEGAL_ADDRESS);
+	FAILS(f->ops->stream.synchronize(f->ctx, st), CUDA_ERROR_ILLEGAL_ADDRESS);
 	block_wait(&second);
 	cr_assert(second.token == 0, "token %llu", (unsigned long long)second.token);
 	while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE))
@@ -512,7 +513,7 @@ SOFT_TEST(device_kernel, a_wild_store_loses_the_context_only)
 				   ~3ull,
 				   (CUdeviceptr)(uintptr_t)&m};
 
-	OK(f->ops->ctx_create(f->dev, 0, &other));
+	OK(f->ops->ctx.create(f->dev, 0, &other));
 	f->ctx = other;
 	mod2 = load(f);
 	f->ctx = mine;
@@ -524,13 +525,13 @@ SOFT_TEST(device_kernel, a_wild_store_loses_the_context_only)
 		f->ctx = other;
 		OK(try_run(f, mod2, NULL, "number", 1, 32, (struct args){m.addr}, 0,
 			   false));
-		OK(f->ops->ctx_synchronize(f->ctx));
+		OK(f->ops->ctx.synchronize(f->ctx));
 		f->ctx = mine;
 		renew(f);
 		mine = f->ctx;
 		mod = load(f);
 	}
-	f->ops->ctx_destroy(other);
+	f->ops->ctx.destroy(other);
 	fix_free(f, &m);
 }
 
@@ -548,7 +549,7 @@ SOFT_TEST(device_kernel, each_fault_has_its_code)
 	renew(f);
 	mod = load(f);
 	RUN("check", 1, 1, 1);
-	OK(f->ops->ctx_synchronize(f->ctx));
+	OK(f->ops->ctx.synchronize(f->ctx));
 	RUN("check", 1, 2, 0);
 	expect_fault(f, CUDA_ERROR_ASSERT);
 	cr_assert(strstr(f->output, "a.cu:12: check: block: [0,0,0], thread: [0,0,0] "
@@ -567,21 +568,21 @@ SOFT_TEST(device_kernel, a_fault_lets_go_of_everything)
 	static char buf[1 << 20];
 	struct block block;
 
-	OK(f->ops->stream_create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &a));
-	OK(f->ops->stream_create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &b));
-	OK(f->ops->event_create(f->ctx, 0, &ev));
+	OK(f->ops->stream.create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &a));
+	OK(f->ops->stream.create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &b));
+	OK(f->ops->event.create(f->ctx, 0, &ev));
 	RUN_IN(a, "spin", 16, 256, m.addr);
-	OK(f->ops->write_async(f->ctx, a, m.addr, buf, sizeof(buf), NULL, NULL));
+	OK(f->ops->copy.write_async(f->ctx, a, m.addr, buf, sizeof(buf), NULL, NULL));
 	block_put(f, a, &block);
-	OK(f->ops->event_record(f->ctx, ev, a));
+	OK(f->ops->event.record(f->ctx, ev, a));
 	RUN_IN(a, "number", 1, 1, m.addr);
 	RUN_IN(b, "poke", 1, 1, 0);
-	FAILS(f->ops->stream_synchronize(f->ctx, a), CUDA_ERROR_ILLEGAL_ADDRESS);
-	FAILS(f->ops->event_synchronize(ev), CUDA_ERROR_ILLEGAL_ADDRESS);
+	FAILS(f->ops->stream.synchronize(f->ctx, a), CUDA_ERROR_ILLEGAL_ADDRESS);
+	FAILS(f->ops->event.synchronize(ev), CUDA_ERROR_ILLEGAL_ADDRESS);
 	block_wait(&block);
 	cr_assert(block.token == 0);
-	f->ops->ctx_destroy(f->ctx);
-	OK(f->ops->ctx_create(f->dev, 0, &f->ctx));
+	f->ops->ctx.destroy(f->ctx);
+	OK(f->ops->ctx.create(f->dev, 0, &f->ctx));
 	fix_free(f, &m);
 }
 
@@ -620,7 +621,7 @@ DEVICE_TEST(device_kernel, printed_text_comes_at_the_next_wait)
 	char want[256] = "";
 
 	OK(try_run(f, mod, NULL, "hello", 1, 4, a, 0, false));
-	OK(f->ops->ctx_synchronize(f->ctx));
+	OK(f->ops->ctx.synchronize(f->ctx));
 	for (int i = 0; i < 4; i++)
 		strcat(want, "hello 7\n");
 	cr_assert(!strcmp(f->output, want), "'%s'", f->output);
@@ -630,10 +631,10 @@ SOFT_TEST(device_kernel, a_full_printf_buffer_keeps_the_newest)
 {
 	struct dev_module *mod = load(f);
 
-	OK(f->ops->ctx_set_limit(f->ctx, CU_LIMIT_PRINTF_FIFO_SIZE, 4096));
+	OK(f->ops->ctx.set_limit(f->ctx, CU_LIMIT_PRINTF_FIFO_SIZE, 4096));
 	RUN("hello", 64, 32, 1);
 	RUN("hello", 1, 1, 2);
-	OK(f->ops->ctx_synchronize(f->ctx));
+	OK(f->ops->ctx.synchronize(f->ctx));
 	cr_assert(f->output_size > 100 && f->output_size < 8192);
 	cr_assert(!strcmp(f->output + f->output_size - 16, "hello 1\nhello 2\n"));
 }
@@ -647,22 +648,22 @@ DEVICE_TEST(device_kernel, device_malloc_gives_room_of_its_own)
 
 	for (int round = 0; round < 3; round++) {
 		RUN("heap", 8, 128, m.addr, {.u64 = 40});
-		OK(f->ops->read(f->ctx, NULL, p, m.addr, sizeof(p)));
+		OK(f->ops->copy.read(f->ctx, NULL, p, m.addr, sizeof(p)));
 		for (size_t i = 0; i < ARRAY_SIZE(p); i++) {
 			cr_assert(p[i] && !(p[i] & 15));
 			for (size_t j = 0; j < i; j++)
 				cr_assert(p[j] + 40 <= p[i] || p[i] + 40 <= p[j]);
 		}
 		RUN("unheap", 8, 128, m.addr);
-		OK(f->ops->ctx_synchronize(f->ctx));
+		OK(f->ops->ctx.synchronize(f->ctx));
 	}
 	RUN("heap", 1, 32, m.addr, {.u64 = 1 << 20}); /* 8 MiB are not 32 */
-	OK(f->ops->read(f->ctx, NULL, p, m.addr, 32 * sizeof(p[0])));
+	OK(f->ops->copy.read(f->ctx, NULL, p, m.addr, 32 * sizeof(p[0])));
 	for (int i = 0; i < 32; i++)
 		got += p[i] != 0;
 	cr_assert(got >= 4 && got <= 16, "%u", got);
 	RUN("unheap", 1, 32, m.addr);
-	OK(f->ops->ctx_synchronize(f->ctx));
+	OK(f->ops->ctx.synchronize(f->ctx));
 	fix_free(f, &m);
 }
 
@@ -672,9 +673,9 @@ SOFT_TEST(device_kernel, a_bad_device_free_is_a_fault)
 	struct fix_mem m = fix_alloc(f, 2 * MIB);
 	uint64_t p = 0x1230;
 
-	OK(f->ops->write(f->ctx, NULL, m.addr, &p, sizeof(p)));
+	OK(f->ops->copy.write(f->ctx, NULL, m.addr, &p, sizeof(p)));
 	RUN("unheap", 1, 1, m.addr);
-	cr_assert(f->ops->ctx_synchronize(f->ctx) != CUDA_SUCCESS);
+	cr_assert(f->ops->ctx.synchronize(f->ctx) != CUDA_SUCCESS);
 	fix_free(f, &m);
 }
 
@@ -696,14 +697,14 @@ static void *worker_main(void *arg)
 	CUdeviceptr at = w->m->addr + w->number * 65536;
 	struct dev_stream *st;
 
-	OK(f->ops->stream_create(f->ctx, w->number & 1, -(int)w->number, &st));
+	OK(f->ops->stream.create(f->ctx, w->number & 1, -(int)w->number, &st));
 	w->ok = true;
 	for (uint32_t i = 0; i < 200; i++) {
 		RUN_IN(st, "number", 3, 100, at, {.u32 = i});
 		RUN_IN(st, "add", 2, 50, at + 40, {.u32 = 1});
 		w->ok &= get32(f, st, at + 40) == i + 10 + 100;
 	}
-	f->ops->stream_destroy(st);
+	f->ops->stream.destroy(st);
 	return NULL;
 }
 
@@ -741,7 +742,7 @@ SOFT_TEST(device_kernel, an_idle_device_uses_no_cpu)
 	uint64_t took = UINT64_MAX;
 
 	RUN("empty", 1, 1);
-	OK(f->ops->ctx_synchronize(f->ctx));
+	OK(f->ops->ctx.synchronize(f->ctx));
 	/* A thread may still be on its way to sleep; what polls has no such window. */
 	for (unsigned i = 0; i < IDLE_WINDOWS && took >= 3 * NSEC_PER_MSEC; i++) {
 		uint64_t before;

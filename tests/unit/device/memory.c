@@ -9,14 +9,14 @@
 
 static void put32(struct fix *f, CUdeviceptr at, uint32_t v)
 {
-	OK(f->ops->write(f->ctx, NULL, at, &v, sizeof(v)));
+	OK(f->ops->copy.write(f->ctx, NULL, at, &v, sizeof(v)));
 }
 
 static uint32_t get32(struct fix *f, CUdeviceptr at)
 {
 	uint32_t v = 0xdeadbeef;
 
-	OK(f->ops->read(f->ctx, NULL, &v, at, sizeof(v)));
+	OK(f->ops->copy.read(f->ctx, NULL, &v, at, sizeof(v)));
 	return v;
 }
 
@@ -25,13 +25,13 @@ DEVICE_TEST(device_memory, addresses_lie_in_the_band)
 	uint64_t c = f->info.chunk_bytes;
 	CUdeviceptr a, b;
 
-	OK(f->ops->reserve(f->dev, c, 0, 0, &a));
-	OK(f->ops->reserve(f->dev, 3 * c, 64 * c, 0, &b));
+	OK(f->ops->memory.reserve(f->dev, c, 0, 0, &a));
+	OK(f->ops->memory.reserve(f->dev, 3 * c, 64 * c, 0, &b));
 	cr_assert(a >= DEVICE_BAND_BASE && a + c <= DEVICE_BAND_BASE + DEVICE_BAND_SIZE);
 	cr_assert(b >= DEVICE_BAND_BASE && !(b % (64 * c)));
 	cr_assert(a + c <= b || b + 3 * c <= a);
-	OK(f->ops->unreserve(f->dev, a, c));
-	OK(f->ops->unreserve(f->dev, b, 3 * c));
+	OK(f->ops->memory.unreserve(f->dev, a, c));
+	OK(f->ops->memory.unreserve(f->dev, b, 3 * c));
 }
 
 DEVICE_TEST(device_memory, a_fixed_address_is_given_or_refused)
@@ -39,12 +39,13 @@ DEVICE_TEST(device_memory, a_fixed_address_is_given_or_refused)
 	uint64_t c = f->info.chunk_bytes;
 	CUdeviceptr want = DEVICE_BAND_BASE + (1ull << 40), got, again;
 
-	OK(f->ops->reserve(f->dev, 4 * c, 0, want, &got));
+	OK(f->ops->memory.reserve(f->dev, 4 * c, 0, want, &got));
 	cr_assert(got == want);
-	FAILS(f->ops->reserve(f->dev, c, 0, want + c, &again), CUDA_ERROR_INVALID_VALUE);
-	OK(f->ops->unreserve(f->dev, want, 4 * c));
-	OK(f->ops->reserve(f->dev, c, 0, want + c, &again));
-	OK(f->ops->unreserve(f->dev, want + c, c));
+	FAILS(f->ops->memory.reserve(f->dev, c, 0, want + c, &again),
+	      CUDA_ERROR_INVALID_VALUE);
+	OK(f->ops->memory.unreserve(f->dev, want, 4 * c));
+	OK(f->ops->memory.reserve(f->dev, c, 0, want + c, &again));
+	OK(f->ops->memory.unreserve(f->dev, want + c, c));
 }
 
 DEVICE_TEST(device_memory, nonsense_is_refused)
@@ -53,34 +54,39 @@ DEVICE_TEST(device_memory, nonsense_is_refused)
 	struct dev_chunk *chunk;
 	CUdeviceptr a;
 
-	FAILS(f->ops->reserve(f->dev, 0, 0, 0, &a), CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->reserve(f->dev, c + 1, 0, 0, &a), CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->reserve(f->dev, c, 3 * c, 0, &a), CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->reserve(f->dev, c, 0, 0x1000 * c, &a), CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->reserve(f->dev, ALIGN_DOWN(~0ull, c), 0, DEVICE_BAND_BASE, &a),
+	FAILS(f->ops->memory.reserve(f->dev, 0, 0, 0, &a), CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->memory.reserve(f->dev, c + 1, 0, 0, &a), CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->memory.reserve(f->dev, c, 3 * c, 0, &a), CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->memory.reserve(f->dev, c, 0, 0x1000 * c, &a),
 	      CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->reserve(f->dev, 2 * DEVICE_BAND_SIZE, 0, 0, &a),
+	FAILS(f->ops->memory.reserve(f->dev, ALIGN_DOWN(~0ull, c), 0, DEVICE_BAND_BASE,
+				     &a),
+	      CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->memory.reserve(f->dev, 2 * DEVICE_BAND_SIZE, 0, 0, &a),
 	      CUDA_ERROR_OUT_OF_MEMORY);
-	FAILS(f->ops->unreserve(f->dev, DEVICE_BAND_BASE, c), CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->unmap(f->dev, DEVICE_BAND_BASE, c), CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->set_access(f->dev, DEVICE_BAND_BASE, c,
-				 CU_MEM_ACCESS_FLAGS_PROT_READWRITE),
+	FAILS(f->ops->memory.unreserve(f->dev, DEVICE_BAND_BASE, c),
 	      CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->chunk_create(f->dev, c / 2, DEV_MEMORY_DEVICE, &chunk),
+	FAILS(f->ops->memory.unmap(f->dev, DEVICE_BAND_BASE, c),
 	      CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->chunk_create(f->dev, 0, DEV_MEMORY_DEVICE, &chunk),
+	FAILS(f->ops->memory.set_access(f->dev, DEVICE_BAND_BASE, c,
+					CU_MEM_ACCESS_FLAGS_PROT_READWRITE),
 	      CUDA_ERROR_INVALID_VALUE);
-	OK(f->ops->chunk_create(f->dev, c, DEV_MEMORY_DEVICE, &chunk));
-	FAILS(f->ops->map(f->dev, DEVICE_BAND_BASE, chunk), CUDA_ERROR_INVALID_VALUE);
-	OK(f->ops->reserve(f->dev, 2 * c, 0, 0, &a));
-	FAILS(f->ops->map(f->dev, a + c / 2, chunk), CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->map(f->dev, a + 2 * c, chunk), CUDA_ERROR_INVALID_VALUE);
-	OK(f->ops->map(f->dev, a, chunk));
-	FAILS(f->ops->unmap(f->dev, a, 2 * c), CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->unreserve(f->dev, a, 2 * c), CUDA_ERROR_INVALID_VALUE);
-	OK(f->ops->unmap(f->dev, a, c));
-	OK(f->ops->unreserve(f->dev, a, 2 * c));
-	f->ops->chunk_release(f->dev, chunk);
+	FAILS(f->ops->memory.chunk_create(f->dev, c / 2, DEV_MEMORY_DEVICE, &chunk),
+	      CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->memory.chunk_create(f->dev, 0, DEV_MEMORY_DEVICE, &chunk),
+	      CUDA_ERROR_INVALID_VALUE);
+	OK(f->ops->memory.chunk_create(f->dev, c, DEV_MEMORY_DEVICE, &chunk));
+	FAILS(f->ops->memory.map(f->dev, DEVICE_BAND_BASE, chunk),
+	      CUDA_ERROR_INVALID_VALUE);
+	OK(f->ops->memory.reserve(f->dev, 2 * c, 0, 0, &a));
+	FAILS(f->ops->memory.map(f->dev, a + c / 2, chunk), CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->memory.map(f->dev, a + 2 * c, chunk), CUDA_ERROR_INVALID_VALUE);
+	OK(f->ops->memory.map(f->dev, a, chunk));
+	FAILS(f->ops->memory.unmap(f->dev, a, 2 * c), CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->memory.unreserve(f->dev, a, 2 * c), CUDA_ERROR_INVALID_VALUE);
+	OK(f->ops->memory.unmap(f->dev, a, c));
+	OK(f->ops->memory.unreserve(f->dev, a, 2 * c));
+	f->ops->memory.chunk_release(f->dev, chunk);
 }
 
 DEVICE_TEST(device_memory, contents_move_with_the_chunk)
@@ -91,15 +97,16 @@ DEVICE_TEST(device_memory, contents_move_with_the_chunk)
 
 	put32(f, m.addr, 0x1234);
 	put32(f, m.addr + c - 4, 0x5678);
-	OK(f->ops->unmap(f->dev, m.addr, c));
-	OK(f->ops->reserve(f->dev, c, 0, 0, &other));
-	OK(f->ops->map(f->dev, other, m.chunk));
-	OK(f->ops->set_access(f->dev, other, c, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+	OK(f->ops->memory.unmap(f->dev, m.addr, c));
+	OK(f->ops->memory.reserve(f->dev, c, 0, 0, &other));
+	OK(f->ops->memory.map(f->dev, other, m.chunk));
+	OK(f->ops->memory.set_access(f->dev, other, c,
+				     CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 	cr_assert(get32(f, other) == 0x1234);
 	cr_assert(get32(f, other + c - 4) == 0x5678);
-	OK(f->ops->unmap(f->dev, other, c));
-	OK(f->ops->unreserve(f->dev, other, c));
-	OK(f->ops->map(f->dev, m.addr, m.chunk));
+	OK(f->ops->memory.unmap(f->dev, other, c));
+	OK(f->ops->memory.unreserve(f->dev, other, c));
+	OK(f->ops->memory.map(f->dev, m.addr, m.chunk));
 	fix_free(f, &m);
 }
 
@@ -111,23 +118,24 @@ DEVICE_TEST(device_memory, a_range_of_chunks_is_one_address_space)
 	CUdeviceptr a;
 	size_t n = MIN(sizeof(in), 3 * c);
 
-	OK(f->ops->reserve(f->dev, 4 * c, 0, 0, &a));
+	OK(f->ops->memory.reserve(f->dev, 4 * c, 0, 0, &a));
 	for (int i = 0; i < 4; i++) {
-		OK(f->ops->chunk_create(f->dev, c,
-					i == 2 ? DEV_MEMORY_HOST : DEV_MEMORY_DEVICE,
-					&chunk[i]));
-		OK(f->ops->map(f->dev, a + (uint64_t)i * c, chunk[i]));
+		OK(f->ops->memory.chunk_create(
+			f->dev, c, i == 2 ? DEV_MEMORY_HOST : DEV_MEMORY_DEVICE,
+			&chunk[i]));
+		OK(f->ops->memory.map(f->dev, a + (uint64_t)i * c, chunk[i]));
 	}
-	OK(f->ops->set_access(f->dev, a, 4 * c, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+	OK(f->ops->memory.set_access(f->dev, a, 4 * c,
+				     CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 	for (size_t i = 0; i < n; i++)
 		in[i] = (char)(i * 7 + i / 4096);
-	OK(f->ops->write(f->ctx, NULL, a + c / 2, in, n));
-	OK(f->ops->read(f->ctx, NULL, out, a + c / 2, n));
+	OK(f->ops->copy.write(f->ctx, NULL, a + c / 2, in, n));
+	OK(f->ops->copy.read(f->ctx, NULL, out, a + c / 2, n));
 	cr_assert(!memcmp(in, out, n));
-	OK(f->ops->unmap(f->dev, a, 4 * c));
-	OK(f->ops->unreserve(f->dev, a, 4 * c));
+	OK(f->ops->memory.unmap(f->dev, a, 4 * c));
+	OK(f->ops->memory.unreserve(f->dev, a, 4 * c));
 	for (int i = 0; i < 4; i++)
-		f->ops->chunk_release(f->dev, chunk[i]);
+		f->ops->memory.chunk_release(f->dev, chunk[i]);
 }
 
 /* The soft device zeroes; a released chunk's contents are gone. */
@@ -138,7 +146,8 @@ SOFT_TEST(device_memory, new_chunks_are_zero)
 
 		for (uint64_t at = 0; at < m.size; at += MIB)
 			cr_assert(get32(f, m.addr + at) == 0);
-		OK(f->ops->fill(f->ctx, NULL, m.addr, 0, 0xaaaaaaaa, 4, m.size / 4, 1));
+		OK(f->ops->copy.fill(f->ctx, NULL, m.addr, 0, 0xaaaaaaaa, 4, m.size / 4,
+				     1));
 		cr_assert(get32(f, m.addr + m.size - 4) == 0xaaaaaaaa);
 		fix_free(f, &m);
 	}
@@ -150,21 +159,21 @@ DEVICE_TEST_CFG(device_memory, memory_is_finite, true, .memory_bytes = 16 * MIB)
 	struct dev_chunk *chunk[8], *more;
 
 	for (int i = 0; i < 8; i++)
-		OK(f->ops->chunk_create(f->dev, c, DEV_MEMORY_DEVICE, &chunk[i]));
-	FAILS(f->ops->chunk_create(f->dev, c, DEV_MEMORY_DEVICE, &more),
+		OK(f->ops->memory.chunk_create(f->dev, c, DEV_MEMORY_DEVICE, &chunk[i]));
+	FAILS(f->ops->memory.chunk_create(f->dev, c, DEV_MEMORY_DEVICE, &more),
 	      CUDA_ERROR_OUT_OF_MEMORY);
-	OK(f->ops->chunk_create(f->dev, 4 * c, DEV_MEMORY_HOST,
-				&more)); /* host memory is not */
-	f->ops->chunk_release(f->dev, more);
-	f->ops->chunk_release(f->dev, chunk[3]);
-	OK(f->ops->chunk_create(f->dev, c, DEV_MEMORY_DEVICE, &chunk[3]));
+	OK(f->ops->memory.chunk_create(f->dev, 4 * c, DEV_MEMORY_HOST,
+				       &more)); /* host memory is not */
+	f->ops->memory.chunk_release(f->dev, more);
+	f->ops->memory.chunk_release(f->dev, chunk[3]);
+	OK(f->ops->memory.chunk_create(f->dev, c, DEV_MEMORY_DEVICE, &chunk[3]));
 	for (int i = 0; i < 8; i++)
-		f->ops->chunk_release(f->dev, chunk[i]);
-	OK(f->ops->chunk_create(f->dev, 8 * c, DEV_MEMORY_DEVICE, &more));
-	FAILS(f->ops->chunk_create(f->dev, ALIGN_DOWN(~0ull, c), DEV_MEMORY_DEVICE,
-				   &chunk[0]),
+		f->ops->memory.chunk_release(f->dev, chunk[i]);
+	OK(f->ops->memory.chunk_create(f->dev, 8 * c, DEV_MEMORY_DEVICE, &more));
+	FAILS(f->ops->memory.chunk_create(f->dev, ALIGN_DOWN(~0ull, c), DEV_MEMORY_DEVICE,
+					  &chunk[0]),
 	      CUDA_ERROR_OUT_OF_MEMORY);
-	f->ops->chunk_release(f->dev, more);
+	f->ops->memory.chunk_release(f->dev, more);
 }
 
 /* A mapping keeps the memory when the chunk is released first. */
@@ -173,10 +182,10 @@ DEVICE_TEST_CFG(device_memory, a_mapping_keeps_its_chunk, false, .memory_bytes =
 	struct fix_mem m = fix_alloc(f, 2 * MIB);
 
 	put32(f, m.addr + 8, 99);
-	f->ops->chunk_release(f->dev, m.chunk);
+	f->ops->memory.chunk_release(f->dev, m.chunk);
 	cr_assert(get32(f, m.addr + 8) == 99);
-	OK(f->ops->unmap(f->dev, m.addr, m.size));
-	OK(f->ops->unreserve(f->dev, m.addr, m.size));
+	OK(f->ops->memory.unmap(f->dev, m.addr, m.size));
+	OK(f->ops->memory.unreserve(f->dev, m.addr, m.size));
 }
 
 static long pages_of_this_process(void)
@@ -196,8 +205,8 @@ SOFT_TEST(device_memory, freed_memory_returns_to_the_host)
 	long page = sysconf(_SC_PAGESIZE), before = pages_of_this_process(), full, after;
 	struct fix_mem m = fix_alloc(f, 64 * MIB);
 
-	OK(f->ops->fill(f->ctx, NULL, m.addr, 0, 1, 1, m.size, 1));
-	OK(f->ops->stream_synchronize(f->ctx, NULL));
+	OK(f->ops->copy.fill(f->ctx, NULL, m.addr, 0, 1, 1, m.size, 1));
+	OK(f->ops->stream.synchronize(f->ctx, NULL));
 	full = pages_of_this_process();
 	cr_assert((full - before) * page >= (long)(60 * MIB));
 	fix_free(f, &m);
@@ -218,14 +227,14 @@ DEVICE_TEST(device_memory, copies_check_addresses)
 			     ~0ull - 8};
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-		FAILS(f->ops->write(f->ctx, NULL, bad[i], b, sizeof(b)),
+		FAILS(f->ops->copy.write(f->ctx, NULL, bad[i], b, sizeof(b)),
 		      CUDA_ERROR_INVALID_VALUE);
-		FAILS(f->ops->read(f->ctx, NULL, b, bad[i], sizeof(b)),
+		FAILS(f->ops->copy.read(f->ctx, NULL, b, bad[i], sizeof(b)),
 		      CUDA_ERROR_INVALID_VALUE);
-		FAILS(f->ops->fill(f->ctx, NULL, bad[i], 0, 1, 1, sizeof(b), 1),
+		FAILS(f->ops->copy.fill(f->ctx, NULL, bad[i], 0, 1, 1, sizeof(b), 1),
 		      CUDA_ERROR_INVALID_VALUE);
 	}
-	OK(f->ops->ctx_status(f->ctx)); /* refused, not faulted */
+	OK(f->ops->ctx.status(f->ctx)); /* refused, not faulted */
 	fix_free(f, &m);
 }
 
@@ -235,13 +244,16 @@ SOFT_TEST(device_memory, access_is_what_was_set)
 	struct fix_mem m = fix_alloc(f, 2 * c);
 	uint32_t v = 1;
 
-	OK(f->ops->set_access(f->dev, m.addr + c, c, CU_MEM_ACCESS_FLAGS_PROT_READ));
+	OK(f->ops->memory.set_access(f->dev, m.addr + c, c,
+				     CU_MEM_ACCESS_FLAGS_PROT_READ));
 	put32(f, m.addr, 5);
 	cr_assert(get32(f, m.addr + c) == 0);
-	FAILS(f->ops->write(f->ctx, NULL, m.addr + c, &v, 4), CUDA_ERROR_INVALID_VALUE);
-	OK(f->ops->set_access(f->dev, m.addr, c, CU_MEM_ACCESS_FLAGS_PROT_NONE));
-	FAILS(f->ops->read(f->ctx, NULL, &v, m.addr, 4), CUDA_ERROR_INVALID_VALUE);
-	OK(f->ops->set_access(f->dev, m.addr, 2 * c, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+	FAILS(f->ops->copy.write(f->ctx, NULL, m.addr + c, &v, 4),
+	      CUDA_ERROR_INVALID_VALUE);
+	OK(f->ops->memory.set_access(f->dev, m.addr, c, CU_MEM_ACCESS_FLAGS_PROT_NONE));
+	FAILS(f->ops->copy.read(f->ctx, NULL, &v, m.addr, 4), CUDA_ERROR_INVALID_VALUE);
+	OK(f->ops->memory.set_access(f->dev, m.addr, 2 * c,
+				     CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 	cr_assert(get32(f, m.addr) == 5);
 	fix_free(f, &m);
 }
@@ -259,17 +271,17 @@ DEVICE_TEST(device_memory, rows_are_copied_with_their_pitches)
 
 	for (size_t i = 0; i < sizeof(in); i++)
 		in[i] = (unsigned char)(i + 1);
-	OK(f->ops->write(f->ctx, NULL, m.addr, in, sizeof(in)));
-	OK(f->ops->fill(f->ctx, NULL, m.addr + MIB, 0, 0xee, 1, sizeof(out), 1));
-	OK(f->ops->copy(f->ctx, NULL, &copy));
-	OK(f->ops->read(f->ctx, NULL, out, m.addr + MIB, sizeof(out)));
+	OK(f->ops->copy.write(f->ctx, NULL, m.addr, in, sizeof(in)));
+	OK(f->ops->copy.fill(f->ctx, NULL, m.addr + MIB, 0, 0xee, 1, sizeof(out), 1));
+	OK(f->ops->copy.rows(f->ctx, NULL, &copy));
+	OK(f->ops->copy.read(f->ctx, NULL, out, m.addr + MIB, sizeof(out)));
 	for (size_t i = 0; i < sizeof(out); i++) {
 		size_t row = i / 32, col = i % 32;
 
 		cr_assert(out[i] == (col < 10 ? row * 16 + col + 1 : 0xee));
 	}
 	copy.dst_pitch = 8;
-	FAILS(f->ops->copy(f->ctx, NULL, &copy), CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->copy.rows(f->ctx, NULL, &copy), CUDA_ERROR_INVALID_VALUE);
 	fix_free(f, &m);
 }
 
@@ -277,8 +289,8 @@ DEVICE_TEST(device_memory, rows_of_nothing_take_no_time)
 {
 	const struct dev_copy_2d c = {
 		.height = 1ull << 60, .dst_pitch = 8, .src_pitch = 8};
-	CUresult r[] = {f->ops->copy(f->ctx, NULL, &c),
-			f->ops->fill(f->ctx, NULL, 0, 8, 1, 4, 0, 1ull << 60)};
+	CUresult r[] = {f->ops->copy.rows(f->ctx, NULL, &c),
+			f->ops->copy.fill(f->ctx, NULL, 0, 8, 1, 4, 0, 1ull << 60)};
 
 	/* A driver may have its own opinion. */
 	cr_assert(!f->soft || (r[0] == CUDA_SUCCESS && r[1] == CUDA_SUCCESS));
@@ -289,19 +301,19 @@ DEVICE_TEST(device_memory, fills_of_each_width)
 	struct fix_mem m = fix_alloc(f, 2 * MIB);
 	uint32_t v[16];
 
-	OK(f->ops->fill(f->ctx, NULL, m.addr, 0, 0, 1, 4096, 1));
-	OK(f->ops->fill(f->ctx, NULL, m.addr, 16, 0x12345678, 4, 2, 3));
-	OK(f->ops->fill(f->ctx, NULL, m.addr + 8, 16, 0xabcd, 2, 2, 3));
-	OK(f->ops->fill(f->ctx, NULL, m.addr + 12, 16, 0x11, 1, 3, 3));
-	OK(f->ops->read(f->ctx, NULL, v, m.addr, sizeof(v)));
+	OK(f->ops->copy.fill(f->ctx, NULL, m.addr, 0, 0, 1, 4096, 1));
+	OK(f->ops->copy.fill(f->ctx, NULL, m.addr, 16, 0x12345678, 4, 2, 3));
+	OK(f->ops->copy.fill(f->ctx, NULL, m.addr + 8, 16, 0xabcd, 2, 2, 3));
+	OK(f->ops->copy.fill(f->ctx, NULL, m.addr + 12, 16, 0x11, 1, 3, 3));
+	OK(f->ops->copy.read(f->ctx, NULL, v, m.addr, sizeof(v)));
 	for (int i = 0; i < 3; i++) {
 		cr_assert(v[4 * i] == 0x12345678 && v[4 * i + 1] == 0x12345678);
 		cr_assert(v[4 * i + 2] == 0xabcdabcd && v[4 * i + 3] == 0x00111111);
 	}
 	cr_assert(v[12] == 0 && v[15] == 0);
-	FAILS(f->ops->fill(f->ctx, NULL, m.addr, 0, 0, 3, 16, 1),
+	FAILS(f->ops->copy.fill(f->ctx, NULL, m.addr, 0, 0, 3, 16, 1),
 	      CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->fill(f->ctx, NULL, m.addr + 2, 0, 0, 4, 16, 1),
+	FAILS(f->ops->copy.fill(f->ctx, NULL, m.addr + 2, 0, 0, 4, 16, 1),
 	      CUDA_ERROR_INVALID_VALUE);
 	fix_free(f, &m);
 }
@@ -320,10 +332,13 @@ DEVICE_TEST(device_memory, asynchronous_copies_say_when_they_are_done)
 	for (size_t i = 0; i < sizeof(in); i++)
 		in[i] = (char)(i ^ i >> 11);
 	for (size_t n = 16; n <= sizeof(in); n *= 64)
-		OK(f->ops->write_async(f->ctx, NULL, m.addr, in, n, count_done, &done));
-	OK(f->ops->write_async(f->ctx, NULL, m.addr, in, sizeof(in), count_done, &done));
-	OK(f->ops->read_async(f->ctx, NULL, out, m.addr, sizeof(in), count_done, &done));
-	OK(f->ops->stream_synchronize(f->ctx, NULL));
+		OK(f->ops->copy.write_async(f->ctx, NULL, m.addr, in, n, count_done,
+					    &done));
+	OK(f->ops->copy.write_async(f->ctx, NULL, m.addr, in, sizeof(in), count_done,
+				    &done));
+	OK(f->ops->copy.read_async(f->ctx, NULL, out, m.addr, sizeof(in), count_done,
+				   &done));
+	OK(f->ops->stream.synchronize(f->ctx, NULL));
 	while (__atomic_load_n(&done, __ATOMIC_ACQUIRE) < 5)
 		usleep(100);
 	cr_assert(!memcmp(in, out, sizeof(in)));
@@ -369,10 +384,10 @@ static void *flip_main(void *arg)
 	struct fix *f = p->f;
 
 	while (!__atomic_load_n(&p->stop, __ATOMIC_ACQUIRE)) {
-		OK(f->ops->unmap(f->dev, p->m->addr, p->m->size));
-		OK(f->ops->map(f->dev, p->m->addr, p->m->chunk));
-		OK(f->ops->set_access(f->dev, p->m->addr, p->m->size,
-				      CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+		OK(f->ops->memory.unmap(f->dev, p->m->addr, p->m->size));
+		OK(f->ops->memory.map(f->dev, p->m->addr, p->m->chunk));
+		OK(f->ops->memory.set_access(f->dev, p->m->addr, p->m->size,
+					     CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 	}
 	return NULL;
 }
@@ -388,15 +403,15 @@ SOFT_TEST(device_memory, unmapping_under_a_copy_is_no_crash)
 
 	pthread_create(&t, NULL, flip_main, &p);
 	for (int i = 0; i < 3000 && !(lost && refused); i++) {
-		CUresult r = f->ops->write(f->ctx, NULL, m.addr, buf, sizeof(buf));
+		CUresult r = f->ops->copy.write(f->ctx, NULL, m.addr, buf, sizeof(buf));
 
 		refused |= r == CUDA_ERROR_INVALID_VALUE;
 		lost |= r == CUDA_ERROR_ILLEGAL_ADDRESS;
 		cr_assert(!r || r == CUDA_ERROR_INVALID_VALUE ||
 			  r == CUDA_ERROR_ILLEGAL_ADDRESS);
 		if (r == CUDA_ERROR_ILLEGAL_ADDRESS) {
-			f->ops->ctx_destroy(f->ctx);
-			OK(f->ops->ctx_create(f->dev, 0, &f->ctx));
+			f->ops->ctx.destroy(f->ctx);
+			OK(f->ops->ctx.create(f->dev, 0, &f->ctx));
 		}
 	}
 	__atomic_store_n(&p.stop, true, __ATOMIC_RELEASE);
@@ -417,8 +432,8 @@ SOFT_TEST(device_memory, refused_copies_are_not_done)
 
 	pthread_create(&t, NULL, flip_main, &p);
 	while (lost < 3 && clock_now_ns() < end) {
-		CUresult r = f->ops->write_async(f->ctx, NULL, m.addr, buf, sizeof(buf),
-						 count_done, &done);
+		CUresult r = f->ops->copy.write_async(f->ctx, NULL, m.addr, buf,
+						      sizeof(buf), count_done, &done);
 
 		cr_assert(!r || r == CUDA_ERROR_INVALID_VALUE ||
 			  r == CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -427,8 +442,8 @@ SOFT_TEST(device_memory, refused_copies_are_not_done)
 			      "done %d times of %d, the last one: %d", done, taken, r);
 		if (r == CUDA_ERROR_ILLEGAL_ADDRESS) {
 			lost++;
-			f->ops->ctx_destroy(f->ctx);
-			OK(f->ops->ctx_create(f->dev, 0, &f->ctx));
+			f->ops->ctx.destroy(f->ctx);
+			OK(f->ops->ctx.create(f->dev, 0, &f->ctx));
 		}
 	}
 	__atomic_store_n(&p.stop, true, __ATOMIC_RELEASE);
@@ -464,20 +479,20 @@ DEVICE_TEST(device_memory, host_memory_is_one_for_guest_and_device)
 	uint32_t *guest = s.view + HOST_BYTES / sizeof(uint32_t);
 	struct dev_copy_2d copy = {.dst = at + 64, .src = at, .width = 4, .height = 1};
 
-	OK(f->ops->host_map(f->ctx, at, HOST_BYTES, s.fd, HOST_BYTES));
+	OK(f->ops->memory.host_map(f->ctx, at, HOST_BYTES, s.fd, HOST_BYTES));
 	guest[0] = 42;
 	cr_assert_eq(get32(f, at), 42, "the device reads what the guest wrote");
 	put32(f, at + HOST_BYTES - 4, 43);
-	OK(f->ops->stream_synchronize(f->ctx, NULL));
+	OK(f->ops->stream.synchronize(f->ctx, NULL));
 	cr_assert_eq(guest[HOST_BYTES / 4 - 1], 43, "and the other way round");
-	OK(f->ops->copy(f->ctx, NULL, &copy));
-	OK(f->ops->fill(f->ctx, NULL, at + 128, 0, 7, 4, 3, 1));
-	OK(f->ops->stream_synchronize(f->ctx, NULL));
+	OK(f->ops->copy.rows(f->ctx, NULL, &copy));
+	OK(f->ops->copy.fill(f->ctx, NULL, at + 128, 0, 7, 4, 3, 1));
+	OK(f->ops->stream.synchronize(f->ctx, NULL));
 	cr_assert_eq(guest[16], 42);
 	cr_assert(guest[32] == 7 && guest[34] == 7 && !guest[35]);
 	cr_assert_eq(s.view[0], 0, "and nothing else of the file");
-	OK(f->ops->host_unmap(f->ctx, at));
-	FAILS(f->ops->write(f->ctx, NULL, at, &copy, 4), CUDA_ERROR_INVALID_VALUE);
+	OK(f->ops->memory.host_unmap(f->ctx, at));
+	FAILS(f->ops->copy.write(f->ctx, NULL, at, &copy, 4), CUDA_ERROR_INVALID_VALUE);
 	close(s.fd);
 }
 
@@ -487,17 +502,18 @@ DEVICE_TEST(device_memory, host_memory_has_ends)
 	CUdeviceptr at = DEVICE_HOST_BASE + DEVICE_HOST_SIZE - HOST_BYTES, device;
 	struct dev_copy_2d copy = {.width = 64, .height = 1};
 
-	OK(f->ops->host_map(f->ctx, at, HOST_BYTES, s.fd, 0));
+	OK(f->ops->memory.host_map(f->ctx, at, HOST_BYTES, s.fd, 0));
 	copy.dst = at;
 	copy.src = at + HOST_BYTES - 63;
-	FAILS(f->ops->copy(f->ctx, NULL, &copy), CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->copy.rows(f->ctx, NULL, &copy), CUDA_ERROR_INVALID_VALUE);
 	copy.src = at - 1;
-	FAILS(f->ops->copy(f->ctx, NULL, &copy), CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->copy.rows(f->ctx, NULL, &copy), CUDA_ERROR_INVALID_VALUE);
 	copy.src = DEVICE_HOST_BASE;
-	FAILS(f->ops->copy(f->ctx, NULL, &copy), CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->reserve(f->dev, f->info.chunk_bytes, 0, DEVICE_HOST_BASE, &device),
+	FAILS(f->ops->copy.rows(f->ctx, NULL, &copy), CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->memory.reserve(f->dev, f->info.chunk_bytes, 0, DEVICE_HOST_BASE,
+				     &device),
 	      CUDA_ERROR_INVALID_VALUE);
-	OK(f->ops->host_unmap(f->ctx, at));
+	OK(f->ops->memory.host_unmap(f->ctx, at));
 	close(s.fd);
 }
 
@@ -519,16 +535,17 @@ DEVICE_TEST(device_memory, host_memory_where_it_cannot_be)
 	};
 
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		FAILS(f->ops->host_map(f->ctx, bad[i].addr, bad[i].size, s.fd,
-				       bad[i].offset),
+		FAILS(f->ops->memory.host_map(f->ctx, bad[i].addr, bad[i].size, s.fd,
+					      bad[i].offset),
 		      CUDA_ERROR_INVALID_VALUE);
-	OK(f->ops->host_map(f->ctx, at, HOST_BYTES, s.fd, 0));
-	FAILS(f->ops->host_map(f->ctx, at + DEVICE_HOST_GRAIN, HOST_BYTES, s.fd, 0),
+	OK(f->ops->memory.host_map(f->ctx, at, HOST_BYTES, s.fd, 0));
+	FAILS(f->ops->memory.host_map(f->ctx, at + DEVICE_HOST_GRAIN, HOST_BYTES, s.fd,
+				      0),
 	      CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->host_unmap(f->ctx, at + DEVICE_HOST_GRAIN),
+	FAILS(f->ops->memory.host_unmap(f->ctx, at + DEVICE_HOST_GRAIN),
 	      CUDA_ERROR_INVALID_VALUE);
-	OK(f->ops->host_unmap(f->ctx, at));
-	FAILS(f->ops->host_unmap(f->ctx, at), CUDA_ERROR_INVALID_VALUE);
+	OK(f->ops->memory.host_unmap(f->ctx, at));
+	FAILS(f->ops->memory.host_unmap(f->ctx, at), CUDA_ERROR_INVALID_VALUE);
 	close(s.fd);
 }
 
@@ -540,26 +557,26 @@ DEVICE_TEST_CFG(device_memory, host_memory_by_descriptor, false, .memory_bytes =
 	CUdeviceptr at;
 	int fd = -1;
 
-	OK(f->ops->chunk_create(f->dev, 2 * MIB, true, &host));
-	OK(f->ops->reserve(f->dev, 6 * MIB, 0, 0, &at));
-	OK(f->ops->map(f->dev, at, host));
-	OK(f->ops->map(f->dev, at + 2 * MIB, host));
-	OK(f->ops->set_access(f->dev, at, 4 * MIB, rw));
+	OK(f->ops->memory.chunk_create(f->dev, 2 * MIB, true, &host));
+	OK(f->ops->memory.reserve(f->dev, 6 * MIB, 0, 0, &at));
+	OK(f->ops->memory.map(f->dev, at, host));
+	OK(f->ops->memory.map(f->dev, at + 2 * MIB, host));
+	OK(f->ops->memory.set_access(f->dev, at, 4 * MIB, rw));
 	put32(f, at + 8, 1);
-	OK(f->ops->chunk_export(f->dev, host, &fd));
-	OK(f->ops->chunk_import(f->dev, fd, 2 * MIB, &in));
+	OK(f->ops->memory.chunk_export(f->dev, host, &fd));
+	OK(f->ops->memory.chunk_import(f->dev, fd, 2 * MIB, &in));
 	close(fd);
-	OK(f->ops->map(f->dev, at + 4 * MIB, in));
-	OK(f->ops->set_access(f->dev, at + 4 * MIB, 2 * MIB, rw));
+	OK(f->ops->memory.map(f->dev, at + 4 * MIB, in));
+	OK(f->ops->memory.set_access(f->dev, at + 4 * MIB, 2 * MIB, rw));
 	put32(f, at + 4 * MIB + 12, 2);
 	cr_assert(get32(f, at + 4 * MIB + 8) == 1);
 	cr_assert(get32(f, at + 12) == 2 && get32(f, at + 2 * MIB + 12) == 2);
-	OK(f->ops->unmap(f->dev, at, 4 * MIB));
-	f->ops->chunk_release(f->dev, host);
+	OK(f->ops->memory.unmap(f->dev, at, 4 * MIB));
+	f->ops->memory.chunk_release(f->dev, host);
 	cr_assert(get32(f, at + 4 * MIB + 12) == 2, "it outlives the chunk");
-	OK(f->ops->unmap(f->dev, at + 4 * MIB, 2 * MIB));
-	f->ops->chunk_release(f->dev, in);
-	OK(f->ops->unreserve(f->dev, at, 6 * MIB));
+	OK(f->ops->memory.unmap(f->dev, at + 4 * MIB, 2 * MIB));
+	f->ops->memory.chunk_release(f->dev, in);
+	OK(f->ops->memory.unreserve(f->dev, at, 6 * MIB));
 }
 
 /* Memory is shared through a descriptor, as another process gets it; only that memory. */
@@ -573,33 +590,36 @@ DEVICE_TEST_CFG(device_memory, shared_by_descriptor, true, .memory_bytes = 16 * 
 	put32(f, a.addr + 8, 1);
 	put32(f, a.addr + a.size - 4, 2);
 	put32(f, other.addr, 3);
-	OK(f->ops->chunk_export(f->dev, a.chunk, &fd));
-	OK(f->ops->chunk_export(f->dev, a.chunk, &again));
+	OK(f->ops->memory.chunk_export(f->dev, a.chunk, &fd));
+	OK(f->ops->memory.chunk_export(f->dev, a.chunk, &again));
 	cr_assert_eq(lseek(fd, 0, SEEK_END), (off_t)a.size,
 		     "nothing else is in the file");
-	FAILS(f->ops->chunk_import(f->dev, fd, 2 * a.size, &in),
+	FAILS(f->ops->memory.chunk_import(f->dev, fd, 2 * a.size, &in),
 	      CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->chunk_import(f->dev, fd, 0, &in), CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->chunk_import(f->dev, -1, a.size, &in), CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->chunk_import(f->dev, 0, a.size, &in), CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->memory.chunk_import(f->dev, fd, 0, &in), CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->memory.chunk_import(f->dev, -1, a.size, &in),
+	      CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->memory.chunk_import(f->dev, 0, a.size, &in),
+	      CUDA_ERROR_INVALID_VALUE);
 	cr_assert(get32(f, a.addr + 8) == 1 && get32(f, a.addr + a.size - 4) == 2);
-	OK(f->ops->chunk_import(f->dev, again, a.size, &in));
+	OK(f->ops->memory.chunk_import(f->dev, again, a.size, &in));
 	close(again);
-	FAILS(f->ops->chunk_export(f->dev, in, &again), CUDA_ERROR_INVALID_VALUE);
-	OK(f->ops->reserve(f->dev, a.size, 0, 0, &at));
-	OK(f->ops->map(f->dev, at, in));
-	OK(f->ops->set_access(f->dev, at, a.size, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+	FAILS(f->ops->memory.chunk_export(f->dev, in, &again), CUDA_ERROR_INVALID_VALUE);
+	OK(f->ops->memory.reserve(f->dev, a.size, 0, 0, &at));
+	OK(f->ops->memory.map(f->dev, at, in));
+	OK(f->ops->memory.set_access(f->dev, at, a.size,
+				     CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 	put32(f, at + 12, 4);
 	cr_assert(get32(f, at + 8) == 1 && get32(f, a.addr + 12) == 4);
 	fix_free(f, &a);
 	close(fd);
 	cr_assert(get32(f, at + 12) == 4, "it outlives the chunk");
 	/* what is imported takes nothing of this device: all but one chunk is free */
-	OK(f->ops->chunk_create(f->dev, 14 * MIB, DEV_MEMORY_DEVICE, &more));
-	f->ops->chunk_release(f->dev, more);
-	OK(f->ops->unmap(f->dev, at, a.size));
-	f->ops->chunk_release(f->dev, in);
-	OK(f->ops->unreserve(f->dev, at, a.size));
+	OK(f->ops->memory.chunk_create(f->dev, 14 * MIB, DEV_MEMORY_DEVICE, &more));
+	f->ops->memory.chunk_release(f->dev, more);
+	OK(f->ops->memory.unmap(f->dev, at, a.size));
+	f->ops->memory.chunk_release(f->dev, in);
+	OK(f->ops->memory.unreserve(f->dev, at, a.size));
 	cr_assert(get32(f, other.addr) == 3);
 	fix_free(f, &other);
 }

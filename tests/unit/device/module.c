@@ -12,7 +12,7 @@ static CUresult load(struct fix *f, const void *image, size_t size,
 	CUresult r;
 
 	memset(error_log, 'x', sizeof(error_log));
-	r = f->ops->module_load(f->ctx, image, size, &jit, mod);
+	r = f->ops->module.load(f->ctx, image, size, &jit, mod);
 	cr_assert(jit.error_size <= sizeof(error_log));
 	cr_assert(memchr(error_log, 0, sizeof(error_log)));
 	return r;
@@ -34,25 +34,25 @@ DEVICE_TEST(device_module, names_are_found)
 	unsigned n = 0;
 
 	OK(load_text(f, text, &mod));
-	OK(f->ops->module_function(mod, "number", &fn));
-	FAILS(f->ops->module_function(mod, "Number", &fn), CUDA_ERROR_NOT_FOUND);
-	FAILS(f->ops->module_function(mod, "", &fn), CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->module_function(mod, "counter", &fn), CUDA_ERROR_NOT_FOUND);
-	while (f->ops->module_function_at(mod, n, &other, &name) == CUDA_SUCCESS) {
-		OK(f->ops->module_function(mod, name, &fn));
+	OK(f->ops->module.function(mod, "number", &fn));
+	FAILS(f->ops->module.function(mod, "Number", &fn), CUDA_ERROR_NOT_FOUND);
+	FAILS(f->ops->module.function(mod, "", &fn), CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->module.function(mod, "counter", &fn), CUDA_ERROR_NOT_FOUND);
+	while (f->ops->module.function_at(mod, n, &other, &name) == CUDA_SUCCESS) {
+		OK(f->ops->module.function(mod, name, &fn));
 		cr_assert(fn == other);
 		n++;
 	}
 	cr_assert(n == 3);
-	OK(f->ops->module_global(mod, "counter", &p, &size));
+	OK(f->ops->module.global(mod, "counter", &p, &size));
 	cr_assert(size == 4 && (p >= DEVICE_BAND_BASE || !f->soft));
-	OK(f->ops->module_global(mod, "limit", &p, &size));
+	OK(f->ops->module.global(mod, "limit", &p, &size));
 	cr_assert(size == 4);
-	FAILS(f->ops->module_global(mod, "number", &p, &size), CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->module_global(mod, "", &p, &size), CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->module_global(mod, "nothing", &p, &size), CUDA_ERROR_NOT_FOUND);
-	cr_assert(f->ops->module_memory(mod) >= 16 || strcmp(f->ops->name, "soft"));
-	f->ops->module_unload(mod);
+	FAILS(f->ops->module.global(mod, "number", &p, &size), CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->module.global(mod, "", &p, &size), CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->module.global(mod, "nothing", &p, &size), CUDA_ERROR_NOT_FOUND);
+	cr_assert(f->ops->module.memory(mod) >= 16 || strcmp(f->ops->name, "soft"));
+	f->ops->module.unload(mod);
 }
 
 DEVICE_TEST(device_module, variables_hold_what_they_should)
@@ -69,24 +69,24 @@ DEVICE_TEST(device_module, variables_hold_what_they_should)
 	size_t size;
 
 	OK(load_text(f, text, &mod));
-	OK(f->ops->module_function(mod, "bump", &l.func));
-	OK(f->ops->module_global(mod, "counter", &counter, &size));
-	OK(f->ops->module_global(mod, "limit", &limit, &size));
-	OK(f->ops->read(f->ctx, NULL, &v, counter, 4));
+	OK(f->ops->module.function(mod, "bump", &l.func));
+	OK(f->ops->module.global(mod, "counter", &counter, &size));
+	OK(f->ops->module.global(mod, "limit", &limit, &size));
+	OK(f->ops->copy.read(f->ctx, NULL, &v, counter, 4));
 	cr_assert(v == 40);
 	v = 1000;
-	OK(f->ops->write(f->ctx, NULL, m.addr, &v, 4));
-	OK(f->ops->launch(f->ctx, NULL, &l));
-	OK(f->ops->read(f->ctx, NULL, &v, m.addr, 4));
+	OK(f->ops->copy.write(f->ctx, NULL, m.addr, &v, 4));
+	OK(f->ops->func.launch(f->ctx, NULL, &l));
+	OK(f->ops->copy.read(f->ctx, NULL, &v, m.addr, 4));
 	cr_assert(v == 1042);
 	v = 100; /* cudaMemcpyToSymbol to constant memory */
-	OK(f->ops->write(f->ctx, NULL, limit, &v, 4));
-	OK(f->ops->launch(f->ctx, NULL, &l));
-	OK(f->ops->read(f->ctx, NULL, &v, m.addr, 4));
+	OK(f->ops->copy.write(f->ctx, NULL, limit, &v, 4));
+	OK(f->ops->func.launch(f->ctx, NULL, &l));
+	OK(f->ops->copy.read(f->ctx, NULL, &v, m.addr, 4));
 	cr_assert(v == 1042 + 41 + 100);
-	OK(f->ops->read(f->ctx, NULL, &v, counter, 4));
+	OK(f->ops->copy.read(f->ctx, NULL, &v, counter, 4));
 	cr_assert(v == 42);
-	f->ops->module_unload(mod);
+	f->ops->module.unload(mod);
 	fix_free(f, &m);
 }
 
@@ -111,15 +111,15 @@ SOFT_TEST(device_module, machine_code_is_told_by_its_architecture)
 	struct dev_module *mod;
 
 	elf[49] = 90;
-	cr_assert(f->ops->module_load(f->ctx, elf, sizeof(elf), &jit, &mod) ==
+	cr_assert(f->ops->module.load(f->ctx, elf, sizeof(elf), &jit, &mod) ==
 		  CUDA_ERROR_NO_BINARY_FOR_GPU);
 	cr_expect_str_eq(jit.no_code, "sm_90");
-	OK(f->ops->library_load(f->ctx, elf, sizeof(elf), &jit, &mod));
+	OK(f->ops->module.load_library(f->ctx, elf, sizeof(elf), &jit, &mod));
 	cr_expect_str_eq(jit.no_code, "sm_90");
-	f->ops->module_unload(mod);
-	OK(f->ops->module_load(f->ctx, ptx, sizeof(ptx), &jit, &mod));
+	f->ops->module.unload(mod);
+	OK(f->ops->module.load(f->ctx, ptx, sizeof(ptx), &jit, &mod));
 	cr_expect_str_eq(jit.no_code, "");
-	f->ops->module_unload(mod);
+	f->ops->module.unload(mod);
 }
 
 DEVICE_TEST(device_module, bad_ptx_is_told_with_its_line)
@@ -153,7 +153,7 @@ DEVICE_TEST(device_module, ptx_for_other_times_and_gpus)
 	FAILS(load_text(f, larger, &mod), CUDA_ERROR_INVALID_PTX);
 	cr_assert(strstr(error_log, ".target"), "%s", error_log);
 	OK(load_text(f, specific, &mod));
-	f->ops->module_unload(mod);
+	f->ops->module.unload(mod);
 }
 
 DEVICE_TEST(device_module, what_is_undefined_is_named)
@@ -177,7 +177,7 @@ DEVICE_TEST(device_module, logs_fit_their_buffers)
 		struct dev_jit jit = {.error_log = log, .error_size = n};
 
 		memset(log, 'x', sizeof(log));
-		FAILS(f->ops->module_load(f->ctx, text, sizeof(text), &jit, &mod),
+		FAILS(f->ops->module.load(f->ctx, text, sizeof(text), &jit, &mod),
 		      CUDA_ERROR_INVALID_PTX);
 		cr_assert(jit.error_size <= n && log[n] == 'x');
 		cr_assert(!n || !log[jit.error_size - 1]);
@@ -191,7 +191,7 @@ static void load_big(struct fix *f, const char *text, struct dev_module **mod)
 	size_t size;
 
 	OK(load_text(f, text, mod));
-	OK(f->ops->module_global(*mod, "big", &p, &size));
+	OK(f->ops->module.global(*mod, "big", &p, &size));
 }
 
 /* The footprint counts code and all else that the process has of the device but chunks,
@@ -204,23 +204,23 @@ DEVICE_TEST(device_module, footprint)
 	struct dev_module *mod;
 
 	load_big(f, text, &mod); /* a driver may keep something for the next one */
-	f->ops->module_unload(mod);
-	OK(f->ops->chunk_create(f->dev, 64 * MIB, DEV_MEMORY_DEVICE, &chunk));
-	f->ops->chunk_release(f->dev, chunk);
+	f->ops->module.unload(mod);
+	OK(f->ops->memory.chunk_create(f->dev, 64 * MIB, DEV_MEMORY_DEVICE, &chunk));
+	f->ops->memory.chunk_release(f->dev, chunk);
 	if (!f->ops->footprint(f->dev, &first, &most)) {
 		cr_assert(!f->soft);
 		return;
 	}
 	cr_assert(first == most && (!f->soft || !first));
 	load_big(f, text, &mod);
-	OK(f->ops->chunk_create(f->dev, 64 * MIB, DEV_MEMORY_DEVICE, &chunk));
+	OK(f->ops->memory.chunk_create(f->dev, 64 * MIB, DEV_MEMORY_DEVICE, &chunk));
 	cr_assert(f->ops->footprint(f->dev, &with, &most));
 	cr_assert(with == most && with - first >= 100 * MIB && with - first < 110 * MIB,
 		  "%llu, then %llu", (unsigned long long)first, (unsigned long long)with);
-	f->ops->module_unload(mod);
+	f->ops->module.unload(mod);
 	cr_assert(f->ops->footprint(f->dev, &with, &most));
 	cr_assert(with == first && most == first);
-	f->ops->chunk_release(f->dev, chunk);
+	f->ops->memory.chunk_release(f->dev, chunk);
 	cr_assert(f->ops->footprint(f->dev, &with, &most));
 	cr_assert(with == first && most == first);
 }
@@ -232,8 +232,8 @@ SOFT_TEST(device_module, memory_of_modules_is_given_back)
 
 	for (int i = 0; i < 100; i++) {
 		OK(load_text(f, text, &mod));
-		cr_assert(f->ops->module_memory(mod) >= 104857600);
-		f->ops->module_unload(mod);
+		cr_assert(f->ops->module.memory(mod) >= 104857600);
+		f->ops->module.unload(mod);
 	}
 	for (int i = 0; i < 100; i++) {
 		CUresult r = load_text(f, text, &mod);
@@ -258,35 +258,35 @@ DEVICE_TEST(device_module, attributes_of_functions)
 	int v = -1;
 
 	OK(load_text(f, text, &mod));
-	OK(f->ops->module_function(mod, "f", &fn));
-	OK(f->ops->func_attribute(fn, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &v));
+	OK(f->ops->module.function(mod, "f", &fn));
+	OK(f->ops->func.attribute(fn, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &v));
 	cr_assert(v == 256);
-	OK(f->ops->func_attribute(fn, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, &v));
+	OK(f->ops->func.attribute(fn, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, &v));
 	cr_assert(v == 1000);
-	OK(f->ops->func_attribute(fn, CU_FUNC_ATTRIBUTE_NUM_REGS, &v));
+	OK(f->ops->func.attribute(fn, CU_FUNC_ATTRIBUTE_NUM_REGS, &v));
 	cr_assert(v > 0 && v < 256);
-	OK(f->ops->func_attribute(fn, CU_FUNC_ATTRIBUTE_BINARY_VERSION, &v));
+	OK(f->ops->func.attribute(fn, CU_FUNC_ATTRIBUTE_BINARY_VERSION, &v));
 	cr_assert(v >= 75);
 	for (int a = 0; a < CU_FUNC_ATTRIBUTE_MAX && f->soft; a++)
-		OK(f->ops->func_attribute(fn, (CUfunction_attribute)a, &v));
-	FAILS(f->ops->func_attribute(fn, CU_FUNC_ATTRIBUTE_MAX, &v),
+		OK(f->ops->func.attribute(fn, (CUfunction_attribute)a, &v));
+	FAILS(f->ops->func.attribute(fn, CU_FUNC_ATTRIBUTE_MAX, &v),
 	      CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->func_attribute(fn, (CUfunction_attribute)-1, &v),
+	FAILS(f->ops->func.attribute(fn, (CUfunction_attribute)-1, &v),
 	      CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->func_set_attribute(fn, CU_FUNC_ATTRIBUTE_NUM_REGS, 1),
+	FAILS(f->ops->func.set_attribute(fn, CU_FUNC_ATTRIBUTE_NUM_REGS, 1),
 	      CUDA_ERROR_INVALID_VALUE);
-	OK(f->ops->func_param(fn, 0, &p));
+	OK(f->ops->func.param(fn, 0, &p));
 	cr_assert(p.offset == 0 && p.size == 8);
-	OK(f->ops->func_param(fn, 1, &p));
+	OK(f->ops->func.param(fn, 1, &p));
 	cr_assert(p.offset == 8 && p.size == 4);
-	OK(f->ops->func_param(fn, 2, &p));
+	OK(f->ops->func.param(fn, 2, &p));
 	cr_assert(p.offset == 16 && p.size == 24);
-	FAILS(f->ops->func_param(fn, 3, &p), CUDA_ERROR_INVALID_VALUE);
-	OK(f->ops->func_occupancy(fn, 256, 0, 0, &v));
+	FAILS(f->ops->func.param(fn, 3, &p), CUDA_ERROR_INVALID_VALUE);
+	OK(f->ops->func.occupancy(fn, 256, 0, 0, &v));
 	cr_assert(v >= 1 && v <= 8);
-	OK(f->ops->func_occupancy(fn, 32, 40 << 10, 0, &v));
+	OK(f->ops->func.occupancy(fn, 32, 40 << 10, 0, &v));
 	cr_assert(v == 5, "%d", v);
-	f->ops->module_unload(mod);
+	f->ops->module.unload(mod);
 }
 
 DEVICE_TEST(device_module, blocks_larger_than_the_function_allows)
@@ -296,12 +296,12 @@ DEVICE_TEST(device_module, blocks_larger_than_the_function_allows)
 	struct dev_module *mod;
 
 	OK(load_text(f, text, &mod));
-	OK(f->ops->module_function(mod, "f", &l.func));
-	FAILS(f->ops->launch(f->ctx, NULL, &l), CUDA_ERROR_INVALID_VALUE);
+	OK(f->ops->module.function(mod, "f", &l.func));
+	FAILS(f->ops->func.launch(f->ctx, NULL, &l), CUDA_ERROR_INVALID_VALUE);
 	l.block[0] = 64;
-	OK(f->ops->launch(f->ctx, NULL, &l));
-	OK(f->ops->ctx_synchronize(f->ctx));
-	f->ops->module_unload(mod);
+	OK(f->ops->func.launch(f->ctx, NULL, &l));
+	OK(f->ops->ctx.synchronize(f->ctx));
+	f->ops->module.unload(mod);
 }
 
 DEVICE_TEST(device_module, unloading_waits_for_the_kernels)
@@ -320,11 +320,11 @@ DEVICE_TEST(device_module, unloading_waits_for_the_kernels)
 
 	for (int i = 0; i < 5; i++) {
 		OK(load_text(f, text, &mod));
-		OK(f->ops->module_function(mod, "loop", &l.func));
-		OK(f->ops->launch(f->ctx, NULL, &l));
-		f->ops->module_unload(mod);
+		OK(f->ops->module.function(mod, "loop", &l.func));
+		OK(f->ops->func.launch(f->ctx, NULL, &l));
+		f->ops->module.unload(mod);
 	}
-	OK(f->ops->ctx_synchronize(f->ctx));
+	OK(f->ops->ctx.synchronize(f->ctx));
 	fix_free(f, &m);
 }
 
@@ -380,8 +380,8 @@ DEVICE_TEST(device_module, a_container_is_opened)
 	size_t n = put_container(image, 1, text, sizeof(text));
 
 	OK(load(f, image, n, &mod));
-	OK(f->ops->module_function(mod, "empty", &fn));
-	f->ops->module_unload(mod);
+	OK(f->ops->module.function(mod, "empty", &fn));
+	f->ops->module.unload(mod);
 	for (size_t cut = 1; cut < n; cut += 7)
 		cr_assert(load(f, image, n - cut, &mod) != CUDA_SUCCESS);
 	n = put_container(image, 2, "\177ELF nothing", 12);
@@ -426,16 +426,16 @@ SOFT_TEST(device_module, containers_in_a_row_are_linked)
 	/* a library of machine code alone, as libcudadevrt: needed, and not needed */
 	more = put_container(image + n, 2, "\177ELF nothing", 12);
 	OK(load(f, image, n + more, &mod));
-	f->ops->module_unload(mod);
+	f->ops->module.unload(mod);
 	more = put_container(image + alone, 2, "\177ELF nothing", 12);
 	FAILS(load(f, image, alone + more, &mod), CUDA_ERROR_NO_BINARY_FOR_GPU);
 	put_container(image + alone, 1, b, sizeof(b));
 	OK(load(f, image, n, &mod));
-	OK(f->ops->module_function(mod, "calls", &l.func));
-	OK(f->ops->launch(f->ctx, NULL, &l));
-	OK(f->ops->read(f->ctx, NULL, &v, m.addr, 4));
+	OK(f->ops->module.function(mod, "calls", &l.func));
+	OK(f->ops->func.launch(f->ctx, NULL, &l));
+	OK(f->ops->copy.read(f->ctx, NULL, &v, m.addr, 4));
 	cr_assert(v == 42);
-	f->ops->module_unload(mod);
+	f->ops->module.unload(mod);
 	FAILS(load(f, image, n - 8, &mod), CUDA_ERROR_INVALID_IMAGE);
 	image[n] = 1;
 	FAILS(load(f, image, n + 1, &mod), CUDA_ERROR_INVALID_IMAGE);
@@ -479,14 +479,14 @@ static void load_steps(struct fix *f, const char *text, struct dev_module **mod,
 		       struct dev_func **fn)
 {
 	OK(load_text(f, text, mod));
-	OK(f->ops->module_function(*mod, "step", fn));
+	OK(f->ops->module.function(*mod, "step", fn));
 }
 
 static void check_steps(struct fix *f, CUdeviceptr p, uint32_t is)
 {
 	uint32_t v = ~is;
 
-	OK(f->ops->read(f->ctx, NULL, &v, p, sizeof(v)));
+	OK(f->ops->copy.read(f->ctx, NULL, &v, p, sizeof(v)));
 	cr_assert_eq(v, is);
 }
 
@@ -500,7 +500,7 @@ DEVICE_TEST(device_module, launches_in_batches)
 
 	for (unsigned i = 0; i < 2; i++)
 		load_steps(f, text[i], &mod[i], &fn[i]);
-	OK(f->ops->write(f->ctx, NULL, m.addr, &is, sizeof(is)));
+	OK(f->ops->copy.write(f->ctx, NULL, m.addr, &is, sizeof(is)));
 	for (unsigned i = 0; i < BATCHES; i++)
 		OK(batch(f, fn, m.addr, i % DEV_BATCH_MAX + 1, &is, false));
 	check_steps(f, m.addr, is);
@@ -513,13 +513,13 @@ DEVICE_TEST(device_module, launches_in_batches)
 	check_steps(f, m.addr, is);
 	/* code that goes, and other code in its place */
 	for (unsigned i = 0; i < 4; i++) {
-		f->ops->module_unload(mod[1]);
+		f->ops->module.unload(mod[1]);
 		load_steps(f, text[1], &mod[1], &fn[1]);
 		for (unsigned j = 0; j < 8; j++)
 			OK(batch(f, fn, m.addr, DEV_BATCH_MAX, &is, false));
 	}
 	check_steps(f, m.addr, is);
-	f->ops->module_unload(mod[0]);
-	f->ops->module_unload(mod[1]);
+	f->ops->module.unload(mod[0]);
+	f->ops->module.unload(mod[1]);
 	fix_free(f, &m);
 }

@@ -243,7 +243,7 @@ DEVICE_TEST(device_rm, chunks_of_host_memory_lie_in_huge_pages)
 	uint64_t before = cuda_hostpage_huge();
 	struct dev_chunk *c;
 
-	OK(f->ops->chunk_create(f->dev, 8 * MIB, DEV_MEMORY_HOST, &c));
+	OK(f->ops->memory.chunk_create(f->dev, 8 * MIB, DEV_MEMORY_HOST, &c));
 	cr_assert_eq(cuda_hostpage_huge() - before, f->soft ? 0 : 8 * MIB);
-	f->ops->chunk_release(f->dev, c);
+	f->ops->memory.chunk_release(f->dev, c);
 }

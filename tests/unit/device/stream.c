@@ -23,7 +23,7 @@ static void note_run(void *arg, uint64_t token)
 	n->to->text[n->to->n++] = n->letter;
 	pthread_mutex_unlock(&n->to->lock);
 	if (token)
-		n->f->ops->host_func_done(n->f->dev, token);
+		n->f->ops->stream.host_func_done(n->f->dev, token);
 	free(n);
 }
 
@@ -32,12 +32,12 @@ static void note_put(struct fix *f, struct dev_stream *st, struct notes *to, cha
 	struct note *n = malloc(sizeof(*n));
 
 	*n = (struct note){f, to, letter};
-	OK(f->ops->host_func(f->ctx, st, note_run, n));
+	OK(f->ops->stream.host_func(f->ctx, st, note_run, n));
 }
 
 static void stream_new(struct fix *f, unsigned flags, struct dev_stream **st)
 {
-	OK(f->ops->stream_create(f->ctx, flags, 0, st));
+	OK(f->ops->stream.create(f->ctx, flags, 0, st));
 }
 
 DEVICE_TEST(device_stream, a_stream_keeps_its_order)
@@ -48,9 +48,9 @@ DEVICE_TEST(device_stream, a_stream_keeps_its_order)
 	stream_new(f, 0, &st);
 	for (int i = 0; i < 26; i++)
 		note_put(f, st, &notes, (char)('a' + i));
-	OK(f->ops->stream_synchronize(f->ctx, st));
+	OK(f->ops->stream.synchronize(f->ctx, st));
 	cr_assert(!strcmp(notes.text, "abcdefghijklmnopqrstuvwxyz"), "%s", notes.text);
-	f->ops->stream_destroy(st);
+	f->ops->stream.destroy(st);
 }
 
 DEVICE_TEST(device_stream, streams_go_on_beside_a_waiting_one)
@@ -64,15 +64,15 @@ DEVICE_TEST(device_stream, streams_go_on_beside_a_waiting_one)
 	stream_new(f, 0, &b);
 	block_put(f, a, &block);
 	block_wait(&block);
-	OK(f->ops->write(f->ctx, b, m.addr, &v, sizeof(v)));
-	OK(f->ops->stream_synchronize(f->ctx, b));
-	FAILS(f->ops->stream_query(f->ctx, a), CUDA_ERROR_NOT_READY);
-	OK(f->ops->stream_query(f->ctx, b));
+	OK(f->ops->copy.write(f->ctx, b, m.addr, &v, sizeof(v)));
+	OK(f->ops->stream.synchronize(f->ctx, b));
+	FAILS(f->ops->stream.query(f->ctx, a), CUDA_ERROR_NOT_READY);
+	OK(f->ops->stream.query(f->ctx, b));
 	block_release(&block);
-	OK(f->ops->stream_synchronize(f->ctx, a));
-	OK(f->ops->stream_query(f->ctx, a));
-	f->ops->stream_destroy(a);
-	f->ops->stream_destroy(b);
+	OK(f->ops->stream.synchronize(f->ctx, a));
+	OK(f->ops->stream.query(f->ctx, a));
+	f->ops->stream.destroy(a);
+	f->ops->stream.destroy(b);
 	fix_free(f, &m);
 }
 
@@ -88,14 +88,14 @@ DEVICE_TEST(device_stream, the_legacy_stream_waits_for_blocking_ones)
 	note_put(f, NULL, &notes, '2'); /* after a */
 	note_put(f, a, &notes, '3');    /* after the legacy stream */
 	note_put(f, free_one, &notes, '1');
-	OK(f->ops->stream_synchronize(f->ctx, free_one));
-	FAILS(f->ops->stream_query(f->ctx, NULL), CUDA_ERROR_NOT_READY);
+	OK(f->ops->stream.synchronize(f->ctx, free_one));
+	FAILS(f->ops->stream.query(f->ctx, NULL), CUDA_ERROR_NOT_READY);
 	cr_assert(!strcmp(notes.text, "1"), "%s", notes.text);
 	block_release(&block);
-	OK(f->ops->ctx_synchronize(f->ctx));
+	OK(f->ops->ctx.synchronize(f->ctx));
 	cr_assert(!strcmp(notes.text, "123"), "%s", notes.text);
-	f->ops->stream_destroy(a);
-	f->ops->stream_destroy(free_one);
+	f->ops->stream.destroy(a);
+	f->ops->stream.destroy(free_one);
 }
 
 DEVICE_TEST(device_stream, synchronising_the_legacy_stream_waits_for_blocking_ones)
@@ -107,10 +107,10 @@ DEVICE_TEST(device_stream, synchronising_the_legacy_stream_waits_for_blocking_on
 		stream_new(f, 0, &st[i]);
 		note_put(f, st[i], &notes, 'x');
 	}
-	OK(f->ops->stream_synchronize(f->ctx, NULL));
+	OK(f->ops->stream.synchronize(f->ctx, NULL));
 	cr_assert(notes.n == 8);
 	for (size_t i = 0; i < ARRAY_SIZE(st); i++)
-		f->ops->stream_destroy(st[i]);
+		f->ops->stream.destroy(st[i]);
 }
 
 DEVICE_TEST(device_stream, an_event_orders_two_streams)
@@ -122,27 +122,27 @@ DEVICE_TEST(device_stream, an_event_orders_two_streams)
 
 	stream_new(f, DEV_STREAM_NON_BLOCKING, &a);
 	stream_new(f, DEV_STREAM_NON_BLOCKING, &b);
-	OK(f->ops->event_create(f->ctx, CU_EVENT_DISABLE_TIMING, &ev));
-	OK(f->ops->event_query(ev)); /* never recorded */
-	OK(f->ops->stream_wait_event(f->ctx, b, ev));
+	OK(f->ops->event.create(f->ctx, CU_EVENT_DISABLE_TIMING, &ev));
+	OK(f->ops->event.query(ev)); /* never recorded */
+	OK(f->ops->stream.wait_event(f->ctx, b, ev));
 	block_put(f, a, &block);
 	note_put(f, a, &notes, '1');
-	OK(f->ops->event_record(f->ctx, ev, a));
-	OK(f->ops->stream_wait_event(f->ctx, b, ev));
+	OK(f->ops->event.record(f->ctx, ev, a));
+	OK(f->ops->stream.wait_event(f->ctx, b, ev));
 	note_put(f, b, &notes, '2');
-	FAILS(f->ops->event_query(ev), CUDA_ERROR_NOT_READY);
+	FAILS(f->ops->event.query(ev), CUDA_ERROR_NOT_READY);
 	/* A later record does not move what was waited for. */
 	note_put(f, a, &notes, '1');
 	block_release(&block);
-	OK(f->ops->event_synchronize(ev));
-	OK(f->ops->event_query(ev));
-	OK(f->ops->stream_synchronize(f->ctx, b));
-	OK(f->ops->stream_synchronize(f->ctx, a));
+	OK(f->ops->event.synchronize(ev));
+	OK(f->ops->event.query(ev));
+	OK(f->ops->stream.synchronize(f->ctx, b));
+	OK(f->ops->stream.synchronize(f->ctx, a));
 	cr_assert(notes.text[0] == '1' && notes.n == 3 && strchr(notes.text, '2'), "%s",
 		  notes.text);
-	f->ops->event_destroy(ev);
-	f->ops->stream_destroy(a);
-	f->ops->stream_destroy(b);
+	f->ops->event.destroy(ev);
+	f->ops->stream.destroy(a);
+	f->ops->stream.destroy(b);
 }
 
 DEVICE_TEST(device_stream, waiting_takes_the_record_of_that_moment)
@@ -154,22 +154,22 @@ DEVICE_TEST(device_stream, waiting_takes_the_record_of_that_moment)
 
 	stream_new(f, DEV_STREAM_NON_BLOCKING, &a);
 	stream_new(f, DEV_STREAM_NON_BLOCKING, &b);
-	OK(f->ops->event_create(f->ctx, 0, &ev));
+	OK(f->ops->event.create(f->ctx, 0, &ev));
 	block_put(f, a, &first);
-	OK(f->ops->event_record(f->ctx, ev, a));
-	OK(f->ops->stream_wait_event(f->ctx, b, ev));
+	OK(f->ops->event.record(f->ctx, ev, a));
+	OK(f->ops->stream.wait_event(f->ctx, b, ev));
 	block_put(f, a, &second);
-	OK(f->ops->event_record(f->ctx, ev, a)); /* again, later */
+	OK(f->ops->event.record(f->ctx, ev, a)); /* again, later */
 	note_put(f, b, &notes, 'b');
 	block_release(&first);
-	OK(f->ops->stream_synchronize(f->ctx, b)); /* must not need the second */
+	OK(f->ops->stream.synchronize(f->ctx, b)); /* must not need the second */
 	cr_assert(notes.n == 1);
-	FAILS(f->ops->event_query(ev), CUDA_ERROR_NOT_READY);
+	FAILS(f->ops->event.query(ev), CUDA_ERROR_NOT_READY);
 	block_release(&second);
-	OK(f->ops->event_synchronize(ev));
-	f->ops->event_destroy(ev);
-	f->ops->stream_destroy(a);
-	f->ops->stream_destroy(b);
+	OK(f->ops->event.synchronize(ev));
+	f->ops->event.destroy(ev);
+	f->ops->stream.destroy(a);
+	f->ops->stream.destroy(b);
 }
 
 DEVICE_TEST(device_stream, events_measure_time)
@@ -180,26 +180,26 @@ DEVICE_TEST(device_stream, events_measure_time)
 	float ms = -1;
 
 	stream_new(f, 0, &st);
-	OK(f->ops->event_create(f->ctx, 0, &start));
-	OK(f->ops->event_create(f->ctx, CU_EVENT_BLOCKING_SYNC, &end));
-	OK(f->ops->event_create(f->ctx, CU_EVENT_DISABLE_TIMING, &untimed));
-	FAILS(f->ops->event_elapsed(start, end, &ms), CUDA_ERROR_INVALID_HANDLE);
-	OK(f->ops->event_record(f->ctx, start, st));
+	OK(f->ops->event.create(f->ctx, 0, &start));
+	OK(f->ops->event.create(f->ctx, CU_EVENT_BLOCKING_SYNC, &end));
+	OK(f->ops->event.create(f->ctx, CU_EVENT_DISABLE_TIMING, &untimed));
+	FAILS(f->ops->event.elapsed(start, end, &ms), CUDA_ERROR_INVALID_HANDLE);
+	OK(f->ops->event.record(f->ctx, start, st));
 	block_put(f, st, &block);
-	OK(f->ops->event_record(f->ctx, end, st));
-	OK(f->ops->event_record(f->ctx, untimed, st));
-	FAILS(f->ops->event_elapsed(start, end, &ms), CUDA_ERROR_NOT_READY);
+	OK(f->ops->event.record(f->ctx, end, st));
+	OK(f->ops->event.record(f->ctx, untimed, st));
+	FAILS(f->ops->event.elapsed(start, end, &ms), CUDA_ERROR_NOT_READY);
 	usleep(20000);
 	block_release(&block);
-	OK(f->ops->event_synchronize(end));
-	OK(f->ops->event_elapsed(start, end, &ms));
+	OK(f->ops->event.synchronize(end));
+	OK(f->ops->event.elapsed(start, end, &ms));
 	cr_assert(ms >= 19 && ms < 2000, "%f", (double)ms);
-	OK(f->ops->event_synchronize(untimed));
-	FAILS(f->ops->event_elapsed(start, untimed, &ms), CUDA_ERROR_INVALID_HANDLE);
-	f->ops->event_destroy(start);
-	f->ops->event_destroy(end);
-	f->ops->event_destroy(untimed);
-	f->ops->stream_destroy(st);
+	OK(f->ops->event.synchronize(untimed));
+	FAILS(f->ops->event.elapsed(start, untimed, &ms), CUDA_ERROR_INVALID_HANDLE);
+	f->ops->event.destroy(start);
+	f->ops->event.destroy(end);
+	f->ops->event.destroy(untimed);
+	f->ops->stream.destroy(st);
 }
 
 DEVICE_TEST(device_stream, things_may_be_destroyed_while_in_use)
@@ -211,16 +211,16 @@ DEVICE_TEST(device_stream, things_may_be_destroyed_while_in_use)
 
 	stream_new(f, 0, &a);
 	stream_new(f, 0, &b);
-	OK(f->ops->event_create(f->ctx, 0, &ev));
+	OK(f->ops->event.create(f->ctx, 0, &ev));
 	block_put(f, a, &block);
-	OK(f->ops->event_record(f->ctx, ev, a));
-	OK(f->ops->stream_wait_event(f->ctx, b, ev));
+	OK(f->ops->event.record(f->ctx, ev, a));
+	OK(f->ops->stream.wait_event(f->ctx, b, ev));
 	note_put(f, b, &notes, 'b');
-	f->ops->event_destroy(ev);
-	f->ops->stream_destroy(b);
-	f->ops->stream_destroy(a);
+	f->ops->event.destroy(ev);
+	f->ops->stream.destroy(b);
+	f->ops->stream.destroy(a);
 	block_release(&block);
-	OK(f->ops->ctx_synchronize(f->ctx));
+	OK(f->ops->ctx.synchronize(f->ctx));
 	cr_assert(notes.n == 1);
 }
 
@@ -228,7 +228,7 @@ static void put_null(void *arg, uint64_t token)
 {
 	struct fix *f = arg;
 
-	f->ops->host_func_done(f->dev, token);
+	f->ops->stream.host_func_done(f->dev, token);
 }
 
 struct flood {
@@ -243,7 +243,7 @@ static void *flood_main(void *arg)
 	struct fix *f = p->f;
 
 	for (int i = 0; i < 5000; i++) {
-		OK(f->ops->host_func(f->ctx, p->st, put_null, f));
+		OK(f->ops->stream.host_func(f->ctx, p->st, put_null, f));
 		__atomic_add_fetch(&p->queued, 1, __ATOMIC_RELEASE);
 	}
 	return NULL;
@@ -267,8 +267,8 @@ SOFT_TEST(device_stream, a_queue_is_bounded)
 	cr_assert_leq(queued, 2000);
 	block_release(&block);
 	pthread_join(t, NULL);
-	OK(f->ops->stream_synchronize(f->ctx, p.st));
-	f->ops->stream_destroy(p.st);
+	OK(f->ops->stream.synchronize(f->ctx, p.st));
+	f->ops->stream.destroy(p.st);
 }
 
 struct waiter {
@@ -282,7 +282,7 @@ static void *waiter_main(void *arg)
 	struct waiter *w = arg;
 	struct fix *f = w->f;
 
-	OK(f->ops->stream_wait_event(f->ctx, w->st, w->ev));
+	OK(f->ops->stream.wait_event(f->ctx, w->st, w->ev));
 	return NULL;
 }
 
@@ -297,23 +297,23 @@ SOFT_TEST(device_stream, a_wait_for_room_keeps_what_it_is_for)
 	stream_new(f, DEV_STREAM_NON_BLOCKING, &w.st);
 	stream_new(f, DEV_STREAM_NON_BLOCKING, &gone);
 	stream_new(f, DEV_STREAM_NON_BLOCKING, &other);
-	OK(f->ops->event_create(f->ctx, 0, &w.ev));
+	OK(f->ops->event.create(f->ctx, 0, &w.ev));
 	block_put(f, w.st, &full);
 	for (int i = 1; i < 1024; i++)
-		OK(f->ops->host_func(f->ctx, w.st, put_null, f));
+		OK(f->ops->stream.host_func(f->ctx, w.st, put_null, f));
 	block_put(f, gone, &last);
-	OK(f->ops->event_record(f->ctx, w.ev, gone));
-	f->ops->stream_destroy(gone);
+	OK(f->ops->event.record(f->ctx, w.ev, gone));
+	f->ops->stream.destroy(gone);
 	pthread_create(&t, NULL, waiter_main, &w);
 	usleep(100000); /* it stands there by now, else this shows nothing */
 	block_release(&last);
-	OK(f->ops->event_record(f->ctx, w.ev, other));
+	OK(f->ops->event.record(f->ctx, w.ev, other));
 	block_release(&full);
 	pthread_join(t, NULL);
-	OK(f->ops->ctx_synchronize(f->ctx));
-	f->ops->event_destroy(w.ev);
-	f->ops->stream_destroy(w.st);
-	f->ops->stream_destroy(other);
+	OK(f->ops->ctx.synchronize(f->ctx));
+	f->ops->event.destroy(w.ev);
+	f->ops->stream.destroy(w.st);
+	f->ops->stream.destroy(other);
 }
 
 DEVICE_TEST(device_stream, results_are_seen_by_host_functions)
@@ -324,14 +324,14 @@ DEVICE_TEST(device_stream, results_are_seen_by_host_functions)
 	uint32_t in = 42, out = 0;
 
 	stream_new(f, 0, &st);
-	OK(f->ops->write(f->ctx, st, m.addr, &in, sizeof(in)));
-	OK(f->ops->read_async(f->ctx, st, &out, m.addr, sizeof(out), NULL, NULL));
+	OK(f->ops->copy.write(f->ctx, st, m.addr, &in, sizeof(in)));
+	OK(f->ops->copy.read_async(f->ctx, st, &out, m.addr, sizeof(out), NULL, NULL));
 	block_put(f, st, &block);
 	block_wait(&block);
 	cr_assert(out == 42);
 	block_release(&block);
-	OK(f->ops->stream_synchronize(f->ctx, st));
-	f->ops->stream_destroy(st);
+	OK(f->ops->stream.synchronize(f->ctx, st));
+	f->ops->stream.destroy(st);
 	fix_free(f, &m);
 }
 
@@ -345,12 +345,14 @@ DEVICE_TEST(device_stream, copies_of_both_directions_overlap)
 	stream_new(f, DEV_STREAM_NON_BLOCKING, &b);
 	memset(in, 1, sizeof(in));
 	for (int i = 0; i < 4; i++) {
-		OK(f->ops->write_async(f->ctx, a, m.addr, in, sizeof(in), NULL, NULL));
-		OK(f->ops->read_async(f->ctx, b, out, n.addr, sizeof(out), NULL, NULL));
+		OK(f->ops->copy.write_async(f->ctx, a, m.addr, in, sizeof(in), NULL,
+					    NULL));
+		OK(f->ops->copy.read_async(f->ctx, b, out, n.addr, sizeof(out), NULL,
+					   NULL));
 	}
-	OK(f->ops->ctx_synchronize(f->ctx));
-	f->ops->stream_destroy(a);
-	f->ops->stream_destroy(b);
+	OK(f->ops->ctx.synchronize(f->ctx));
+	f->ops->stream.destroy(a);
+	f->ops->stream.destroy(b);
 	fix_free(f, &m);
 	fix_free(f, &n);
 }
@@ -360,11 +362,11 @@ DEVICE_TEST(device_stream, flags_are_checked)
 	struct dev_stream *st;
 	struct dev_event *ev;
 
-	FAILS(f->ops->stream_create(f->ctx, 0x80, 0, &st), CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->event_create(f->ctx, 0x80, &ev), CUDA_ERROR_INVALID_VALUE);
-	OK(f->ops->stream_create(f->ctx, 0, -1000, &st)); /* clamped, as CUDA does */
-	f->ops->stream_destroy(st);
-	f->ops->host_func_done(f->dev, 12345678); /* unknown: ignored */
+	FAILS(f->ops->stream.create(f->ctx, 0x80, 0, &st), CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->event.create(f->ctx, 0x80, &ev), CUDA_ERROR_INVALID_VALUE);
+	OK(f->ops->stream.create(f->ctx, 0, -1000, &st)); /* clamped, as CUDA does */
+	f->ops->stream.destroy(st);
+	f->ops->stream.host_func_done(f->dev, 12345678); /* unknown: ignored */
 }
 
 struct worker {
@@ -383,22 +385,23 @@ static void *worker_main(void *arg)
 	struct dev_event *ev;
 
 	stream_new(f, w->number & 1 ? DEV_STREAM_NON_BLOCKING : 0, &st);
-	OK(f->ops->event_create(f->ctx, 0, &ev));
+	OK(f->ops->event.create(f->ctx, 0, &ev));
 	w->ok = true;
 	for (uint32_t i = 0; i < 300; i++) {
 		uint32_t v[4] = {i, i, i, i}, out[4];
 		struct dev_copy_2d c = {
 			.dst = at + 1024, .src = at, .width = sizeof(v), .height = 1};
 
-		OK(f->ops->write(f->ctx, i % 3 ? st : NULL, at, v, sizeof(v)));
-		OK(f->ops->copy(f->ctx, st, &c));
-		OK(f->ops->event_record(f->ctx, ev, st));
-		OK(f->ops->stream_wait_event(f->ctx, NULL, ev));
-		OK(f->ops->read(f->ctx, i % 5 ? NULL : st, out, at + 1024, sizeof(out)));
+		OK(f->ops->copy.write(f->ctx, i % 3 ? st : NULL, at, v, sizeof(v)));
+		OK(f->ops->copy.rows(f->ctx, st, &c));
+		OK(f->ops->event.record(f->ctx, ev, st));
+		OK(f->ops->stream.wait_event(f->ctx, NULL, ev));
+		OK(f->ops->copy.read(f->ctx, i % 5 ? NULL : st, out, at + 1024,
+				     sizeof(out)));
 		w->ok &= !memcmp(v, out, sizeof(v));
 	}
-	f->ops->event_destroy(ev);
-	f->ops->stream_destroy(st);
+	f->ops->event.destroy(ev);
+	f->ops->stream.destroy(st);
 	return NULL;
 }
 
@@ -416,7 +419,7 @@ DEVICE_TEST(device_stream, many_threads_share_a_context)
 		pthread_join(t[i], NULL);
 		cr_assert(w[i].ok);
 	}
-	OK(f->ops->ctx_synchronize(f->ctx));
+	OK(f->ops->ctx.synchronize(f->ctx));
 	fix_free(f, &m);
 }
 
@@ -436,15 +439,15 @@ DEVICE_TEST(device_stream, attributes_and_limits)
 	FAILS(f->ops->attribute(f->dev, 0, &v), CUDA_ERROR_INVALID_VALUE);
 	FAILS(f->ops->attribute(f->dev, (CUdevice_attribute)-1, &v),
 	      CUDA_ERROR_INVALID_VALUE);
-	OK(f->ops->ctx_set_limit(f->ctx, CU_LIMIT_STACK_SIZE, 4096));
-	OK(f->ops->ctx_get_limit(f->ctx, CU_LIMIT_STACK_SIZE, &value));
+	OK(f->ops->ctx.set_limit(f->ctx, CU_LIMIT_STACK_SIZE, 4096));
+	OK(f->ops->ctx.get_limit(f->ctx, CU_LIMIT_STACK_SIZE, &value));
 	cr_assert(value == 4096);
-	OK(f->ops->ctx_get_limit(f->ctx, CU_LIMIT_MALLOC_HEAP_SIZE, &value));
+	OK(f->ops->ctx.get_limit(f->ctx, CU_LIMIT_MALLOC_HEAP_SIZE, &value));
 	cr_assert(value == 8 << 20);
-	FAILS(f->ops->ctx_set_limit(f->ctx, CU_LIMIT_STACK_SIZE, 512 << 10),
+	FAILS(f->ops->ctx.set_limit(f->ctx, CU_LIMIT_STACK_SIZE, 512 << 10),
 	      CUDA_ERROR_INVALID_VALUE); /* times all threads: more than the memory */
-	FAILS(f->ops->ctx_set_limit(f->ctx, CU_LIMIT_SHMEM_SIZE, 1),
+	FAILS(f->ops->ctx.set_limit(f->ctx, CU_LIMIT_SHMEM_SIZE, 1),
 	      CUDA_ERROR_NOT_PERMITTED);
-	FAILS(f->ops->ctx_get_limit(f->ctx, CU_LIMIT_MAX, &value),
+	FAILS(f->ops->ctx.get_limit(f->ctx, CU_LIMIT_MAX, &value),
 	      CUDA_ERROR_INVALID_VALUE);
 }

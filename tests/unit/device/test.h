@@ -68,19 +68,19 @@ static inline struct fix_mem fix_alloc(struct fix *f, uint64_t bytes)
 {
 	struct fix_mem m = {.size = ALIGN_UP(bytes, f->info.chunk_bytes)};
 
-	OK(f->ops->reserve(f->dev, m.size, 0, 0, &m.addr));
-	OK(f->ops->chunk_create(f->dev, m.size, DEV_MEMORY_DEVICE, &m.chunk));
-	OK(f->ops->map(f->dev, m.addr, m.chunk));
-	OK(f->ops->set_access(f->dev, m.addr, m.size,
-			      CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+	OK(f->ops->memory.reserve(f->dev, m.size, 0, 0, &m.addr));
+	OK(f->ops->memory.chunk_create(f->dev, m.size, DEV_MEMORY_DEVICE, &m.chunk));
+	OK(f->ops->memory.map(f->dev, m.addr, m.chunk));
+	OK(f->ops->memory.set_access(f->dev, m.addr, m.size,
+				     CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 	return m;
 }
 
 static inline void fix_free(struct fix *f, struct fix_mem *m)
 {
-	OK(f->ops->unmap(f->dev, m->addr, m->size));
-	f->ops->chunk_release(f->dev, m->chunk);
-	OK(f->ops->unreserve(f->dev, m->addr, m->size));
+	OK(f->ops->memory.unmap(f->dev, m->addr, m->size));
+	f->ops->memory.chunk_release(f->dev, m->chunk);
+	OK(f->ops->memory.unreserve(f->dev, m->addr, m->size));
 }
 
 /* Runs body on every device that can be opened; false if there was none. */
@@ -108,10 +108,10 @@ static inline void fix_run(void (*body)(struct fix *f), struct device_config cfg
 		}
 		cr_assert(r == 0, "%s: open: %d", f->ops->name, r);
 		f->ops->info(f->dev, &f->info);
-		OK(f->ops->ctx_create(f->dev, 0, &f->ctx));
+		OK(f->ops->ctx.create(f->dev, 0, &f->ctx));
 		body(f);
 		if (f->ctx)
-			f->ops->ctx_destroy(f->ctx);
+			f->ops->ctx.destroy(f->ctx);
 		f->ops->close(f->dev);
 		free(f);
 	}
@@ -153,7 +153,7 @@ static inline void block_put(struct fix *f, struct dev_stream *st, struct block 
 	*b = (struct block){.f = f};
 	pthread_mutex_init(&b->lock, NULL);
 	pthread_cond_init(&b->cond, NULL);
-	OK(f->ops->host_func(f->ctx, st, block_enter, b));
+	OK(f->ops->stream.host_func(f->ctx, st, block_enter, b));
 }
 
 /* Waits until the stream has reached it. */
@@ -168,7 +168,7 @@ static inline void block_wait(struct block *b)
 static inline void block_release(struct block *b)
 {
 	block_wait(b);
-	b->f->ops->host_func_done(b->f->dev, b->token);
+	b->f->ops->stream.host_func_done(b->f->dev, b->token);
 }
 
 #endif

@@ -6,7 +6,7 @@ static struct dev_stream *stream_new(struct fix *f)
 {
 	struct dev_stream *st;
 
-	OK(f->ops->stream_create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &st));
+	OK(f->ops->stream.create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &st));
 	return st;
 }
 
@@ -15,7 +15,7 @@ static CUresult put(struct fix *f, struct dev_stream *st, CUstreamBatchMemOpType
 {
 	const struct dev_mem_op o = {op, flags, addr, value};
 
-	return f->ops->stream_mem_ops(f->ctx, st, &o, 1, 0);
+	return f->ops->stream.mem_ops(f->ctx, st, &o, 1, 0);
 }
 
 static uint64_t word(struct fix *f, CUdeviceptr addr)
@@ -23,8 +23,8 @@ static uint64_t word(struct fix *f, CUdeviceptr addr)
 	struct dev_stream *st = stream_new(f); /* waits for nobody */
 	uint64_t v = 0;
 
-	OK(f->ops->read(f->ctx, st, &v, addr, sizeof(v)));
-	f->ops->stream_destroy(st);
+	OK(f->ops->copy.read(f->ctx, st, &v, addr, sizeof(v)));
+	f->ops->stream.destroy(st);
 	return v;
 }
 
@@ -32,8 +32,8 @@ static void set_word(struct fix *f, CUdeviceptr addr, uint64_t v)
 {
 	struct dev_stream *st = stream_new(f);
 
-	OK(f->ops->write(f->ctx, st, addr, &v, sizeof(v)));
-	f->ops->stream_destroy(st);
+	OK(f->ops->copy.write(f->ctx, st, addr, &v, sizeof(v)));
+	f->ops->stream.destroy(st);
 }
 
 DEVICE_TEST(device_words, a_stream_waits_for_what_another_writes)
@@ -45,14 +45,14 @@ DEVICE_TEST(device_words, a_stream_waits_for_what_another_writes)
 	set_word(f, m.addr + 8, 0);
 	OK(put(f, b, CU_STREAM_MEM_OP_WAIT_VALUE_32, m.addr, 7, CU_STREAM_WAIT_VALUE_EQ));
 	OK(put(f, b, CU_STREAM_MEM_OP_WRITE_VALUE_64, m.addr + 8, 1ull << 40, 0));
-	FAILS(f->ops->stream_query(f->ctx, b), CUDA_ERROR_NOT_READY);
+	FAILS(f->ops->stream.query(f->ctx, b), CUDA_ERROR_NOT_READY);
 	cr_assert_eq(word(f, m.addr + 8), 0);
 	OK(put(f, a, CU_STREAM_MEM_OP_WRITE_VALUE_32, m.addr, 7, 0));
-	OK(f->ops->stream_synchronize(f->ctx, b));
+	OK(f->ops->stream.synchronize(f->ctx, b));
 	cr_assert_eq(word(f, m.addr), 7);
 	cr_assert_eq(word(f, m.addr + 8), 1ull << 40);
-	f->ops->stream_destroy(a);
-	f->ops->stream_destroy(b);
+	f->ops->stream.destroy(a);
+	f->ops->stream.destroy(b);
 	fix_free(f, &m);
 }
 
@@ -75,14 +75,14 @@ DEVICE_TEST(device_words, many_streams_wait_for_one_another)
 		};
 
 		st[i] = stream_new(f);
-		OK(f->ops->stream_mem_ops(f->ctx, st[i], ops, 2, 0));
+		OK(f->ops->stream.mem_ops(f->ctx, st[i], ops, 2, 0));
 	}
 	cr_assert_eq(word(f, m.addr), 0);
 	set_word(f, m.addr + 8 * n, 1);
-	OK(f->ops->stream_synchronize(f->ctx, st[0]));
+	OK(f->ops->stream.synchronize(f->ctx, st[0]));
 	cr_assert_eq(word(f, m.addr), 1);
 	for (unsigned i = 0; i < n; i++)
-		f->ops->stream_destroy(st[i]);
+		f->ops->stream.destroy(st[i]);
 	fix_free(f, &m);
 }
 
@@ -115,11 +115,11 @@ DEVICE_TEST(device_words, a_wait_ends_when_its_condition_holds)
 		set_word(f, m.addr, t[i].no);
 		OK(put(f, st, t[i].op, m.addr, t[i].value, t[i].flags));
 		usleep(1000); /* some rounds of looking; a device that is slow passes */
-		FAILS(f->ops->stream_query(f->ctx, st), CUDA_ERROR_NOT_READY);
+		FAILS(f->ops->stream.query(f->ctx, st), CUDA_ERROR_NOT_READY);
 		set_word(f, m.addr, t[i].yes);
-		OK(f->ops->stream_synchronize(f->ctx, st));
+		OK(f->ops->stream.synchronize(f->ctx, st));
 	}
-	f->ops->stream_destroy(st);
+	f->ops->stream.destroy(st);
 	fix_free(f, &m);
 }
 
@@ -140,8 +140,8 @@ DEVICE_TEST(device_words, what_makes_no_sense_is_refused)
 	      CUDA_ERROR_INVALID_VALUE);
 	FAILS(put(f, NULL, (CUstreamBatchMemOpType)77, m.addr, 1, 0),
 	      CUDA_ERROR_INVALID_VALUE);
-	OK(f->ops->stream_mem_ops(f->ctx, NULL, &barrier, 0, 0));
-	OK(f->ops->ctx_synchronize(f->ctx));
+	OK(f->ops->stream.mem_ops(f->ctx, NULL, &barrier, 0, 0));
+	OK(f->ops->ctx.synchronize(f->ctx));
 	fix_free(f, &m);
 }
 
@@ -153,7 +153,7 @@ SOFT_TEST(device_words, a_word_that_goes_away_is_a_fault)
 	OK(put(f, NULL, CU_STREAM_MEM_OP_WAIT_VALUE_32, m.addr, 1,
 	       CU_STREAM_WAIT_VALUE_EQ));
 	fix_free(f, &m);
-	FAILS(f->ops->ctx_synchronize(f->ctx), CUDA_ERROR_ILLEGAL_ADDRESS);
+	FAILS(f->ops->ctx.synchronize(f->ctx), CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
 /* ---- events of a context ---- */
@@ -164,20 +164,20 @@ DEVICE_TEST(device_words, a_context_s_record_comes_after_all_its_work)
 	struct block block;
 	struct dev_event *ev;
 
-	OK(f->ops->event_create(f->ctx, CU_EVENT_DISABLE_TIMING, &ev));
-	OK(f->ops->ctx_record_event(f->ctx, ev));
-	OK(f->ops->event_synchronize(ev));
+	OK(f->ops->event.create(f->ctx, CU_EVENT_DISABLE_TIMING, &ev));
+	OK(f->ops->ctx.record_event(f->ctx, ev));
+	OK(f->ops->event.synchronize(ev));
 	block_put(f, b, &block);
 	block_wait(&block);
-	OK(f->ops->ctx_record_event(f->ctx, ev));
-	FAILS(f->ops->event_query(ev), CUDA_ERROR_NOT_READY);
-	OK(f->ops->stream_synchronize(f->ctx, a)); /* which does not wait for it */
+	OK(f->ops->ctx.record_event(f->ctx, ev));
+	FAILS(f->ops->event.query(ev), CUDA_ERROR_NOT_READY);
+	OK(f->ops->stream.synchronize(f->ctx, a)); /* which does not wait for it */
 	block_release(&block);
-	OK(f->ops->event_synchronize(ev));
-	OK(f->ops->stream_query(f->ctx, b));
-	f->ops->event_destroy(ev);
-	f->ops->stream_destroy(a);
-	f->ops->stream_destroy(b);
+	OK(f->ops->event.synchronize(ev));
+	OK(f->ops->stream.query(f->ctx, b));
+	f->ops->event.destroy(ev);
+	f->ops->stream.destroy(a);
+	f->ops->stream.destroy(b);
 }
 
 DEVICE_TEST(device_words, all_later_work_of_a_context_waits)
@@ -188,22 +188,22 @@ DEVICE_TEST(device_words, all_later_work_of_a_context_waits)
 	struct dev_event *ev;
 
 	set_word(f, m.addr, 0);
-	OK(f->ops->event_create(f->ctx, CU_EVENT_DISABLE_TIMING, &ev));
+	OK(f->ops->event.create(f->ctx, CU_EVENT_DISABLE_TIMING, &ev));
 	block_put(f, a, &block);
 	block_wait(&block);
-	OK(f->ops->event_record(f->ctx, ev, a));
-	OK(f->ops->ctx_wait_event(f->ctx, ev));
-	OK(f->ops->fill(f->ctx, b, m.addr, 0, 1, 4, 1, 1));
+	OK(f->ops->event.record(f->ctx, ev, a));
+	OK(f->ops->ctx.wait_event(f->ctx, ev));
+	OK(f->ops->copy.fill(f->ctx, b, m.addr, 0, 1, 4, 1, 1));
 	later = stream_new(f);
-	OK(f->ops->fill(f->ctx, later, m.addr + 4, 0, 1, 4, 1, 1));
-	FAILS(f->ops->stream_query(f->ctx, b), CUDA_ERROR_NOT_READY);
+	OK(f->ops->copy.fill(f->ctx, later, m.addr + 4, 0, 1, 4, 1, 1));
+	FAILS(f->ops->stream.query(f->ctx, b), CUDA_ERROR_NOT_READY);
 	block_release(&block);
-	OK(f->ops->stream_synchronize(f->ctx, b));
-	OK(f->ops->ctx_synchronize(f->ctx));
+	OK(f->ops->stream.synchronize(f->ctx, b));
+	OK(f->ops->ctx.synchronize(f->ctx));
 	cr_assert_eq(word(f, m.addr), 0x100000001ull);
-	f->ops->event_destroy(ev);
-	f->ops->stream_destroy(a);
-	f->ops->stream_destroy(b);
-	f->ops->stream_destroy(later);
+	f->ops->event.destroy(ev);
+	f->ops->stream.destroy(a);
+	f->ops->stream.destroy(b);
+	f->ops->stream.destroy(later);
 	fix_free(f, &m);
 }

@@ -161,9 +161,9 @@ static void setup(void)
 
 	device_band_release();
 	ops = device_soft_ops;
-	ops.launch = launch;
-	ops.launch_batch = launch_batch;
-	ops.event_record = event_record;
+	ops.func.launch = launch;
+	ops.func.launch_batch = launch_batch;
+	ops.event.record = event_record;
 	cr_assert_eq(sess_new(&ops, &cfg, &nobody, &s), 0);
 	seq = 0;
 	bad = UINT32_MAX;

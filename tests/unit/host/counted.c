@@ -33,7 +33,7 @@ static CUresult count_create(struct device *dev, uint64_t size, enum dev_memory 
 
 	if (fails() || (host ? counted.no_host : counted.no_device))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (soft->chunk_create(dev, size, memory, ret))
+	if (soft->memory.chunk_create(dev, size, memory, ret))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	atomic_fetch_add(host ? &counted.in_host : &counted.on_device, size);
 	pthread_mutex_lock(&known_lock);
@@ -58,7 +58,7 @@ static void count_release(struct device *dev, struct dev_chunk *chunk)
 							    : &counted.on_device,
 			 known[i].size);
 	pthread_mutex_unlock(&known_lock);
-	soft->chunk_release(dev, chunk);
+	soft->memory.chunk_release(dev, chunk);
 }
 
 uint64_t counted_compressible(void)
@@ -86,19 +86,19 @@ static CUresult fail_map(struct device *dev, CUdeviceptr addr, struct dev_chunk 
 	if (on_map)
 		on_map();
 	atomic_fetch_add(&counted.maps, 1);
-	return fails() ? CUDA_ERROR_OUT_OF_MEMORY : soft->map(dev, addr, chunk);
+	return fails() ? CUDA_ERROR_OUT_OF_MEMORY : soft->memory.map(dev, addr, chunk);
 }
 
 static CUresult fail_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,
 				CUmemAccess_flags access)
 {
 	return fails() ? CUDA_ERROR_OUT_OF_MEMORY
-		       : soft->set_access(dev, addr, size, access);
+		       : soft->memory.set_access(dev, addr, size, access);
 }
 
 static CUresult fail_unmap(struct device *dev, CUdeviceptr addr, uint64_t size)
 {
-	return fails() ? CUDA_ERROR_UNKNOWN : soft->unmap(dev, addr, size);
+	return fails() ? CUDA_ERROR_UNKNOWN : soft->memory.unmap(dev, addr, size);
 }
 
 static CUresult fail_copy(struct dev_ctx *ctx, struct dev_stream *st,
@@ -107,25 +107,25 @@ static CUresult fail_copy(struct dev_ctx *ctx, struct dev_stream *st,
 	counted.maps_last = counted.maps;
 	if (!atomic_fetch_add(&counted.copies, 1))
 		counted.maps_first = counted.maps;
-	return fails() ? CUDA_ERROR_UNKNOWN : soft->copy(ctx, st, c);
+	return fails() ? CUDA_ERROR_UNKNOWN : soft->copy.rows(ctx, st, c);
 }
 
 static CUresult fail_record(struct dev_ctx *ctx, struct dev_event *ev,
 			    struct dev_stream *st)
 {
-	return fails() ? CUDA_ERROR_UNKNOWN : soft->event_record(ctx, ev, st);
+	return fails() ? CUDA_ERROR_UNKNOWN : soft->event.record(ctx, ev, st);
 }
 
 static CUresult fail_stream(struct dev_ctx *ctx, unsigned flags, int priority,
 			    struct dev_stream **ret)
 {
 	return fails() ? CUDA_ERROR_OUT_OF_MEMORY
-		       : soft->stream_create(ctx, flags, priority, ret);
+		       : soft->stream.create(ctx, flags, priority, ret);
 }
 
 static CUresult fail_event(struct dev_ctx *ctx, unsigned flags, struct dev_event **ret)
 {
-	return fails() ? CUDA_ERROR_OUT_OF_MEMORY : soft->event_create(ctx, flags, ret);
+	return fails() ? CUDA_ERROR_OUT_OF_MEMORY : soft->event.create(ctx, flags, ret);
 }
 
 /* ---- the session ---- */
@@ -164,16 +164,16 @@ struct session *counted_session(const struct device_config *cfg)
 
 	device_band_release();
 	ops = *soft;
-	ops.chunk_create = count_create;
-	ops.chunk_compressible = compresses;
-	ops.chunk_release = count_release;
-	ops.map = fail_map;
-	ops.unmap = fail_unmap;
-	ops.set_access = fail_set_access;
-	ops.copy = fail_copy;
-	ops.event_record = fail_record;
-	ops.event_create = fail_event;
-	ops.stream_create = fail_stream;
+	ops.memory.chunk_create = count_create;
+	ops.memory.chunk_compressible = compresses;
+	ops.memory.chunk_release = count_release;
+	ops.memory.map = fail_map;
+	ops.memory.unmap = fail_unmap;
+	ops.memory.set_access = fail_set_access;
+	ops.copy.rows = fail_copy;
+	ops.event.record = fail_record;
+	ops.event.create = fail_event;
+	ops.stream.create = fail_stream;
 	cr_assert_eq(sess_new(&ops, cfg, &broker, &s), 0);
 	cr_assert_eq(space_set_piece(s->space, cfg->chunk_bytes), 0);
 	return s;

@@ -17,7 +17,7 @@ struct fake_state {
 	_Atomic uint64_t reserved, created, mapped, accessible; /* bytes */
 	_Atomic unsigned contexts, streams, events, modules; /* lanes count, tests read */
 	_Atomic uint64_t synchronized;                       /* contexts, so often */
-	uint64_t limit; /* chunk_create and module_load fail above; 0: none */
+	uint64_t limit; /* chunk_create and module.load fail above; 0: none */
 	/* what the process has of the device, and by how much a context changes that */
 	uint64_t overhead, context_takes;
 	/* what it has beside chunks, and how much of that may be some that is just being

@@ -97,15 +97,27 @@ static CUresult wait_event(struct dev_ctx *c, struct dev_stream *st, struct dev_
 }
 
 static const struct device_ops ops = {
-	.launch = do_launch,
-	.fill = do_fill,
-	.copy = do_copy,
-	.stream_create = new_stream,
-	.stream_destroy = end_stream,
-	.event_create = new_event,
-	.event_destroy = end_event,
-	.event_record = record,
-	.stream_wait_event = wait_event,
+	.copy =
+		{
+			.fill = do_fill,
+			.rows = do_copy,
+		},
+	.stream =
+		{
+			.create = new_stream,
+			.destroy = end_stream,
+			.wait_event = wait_event,
+		},
+	.event =
+		{
+			.create = new_event,
+			.destroy = end_event,
+			.record = record,
+		},
+	.func =
+		{
+			.launch = do_launch,
+		},
 };
 
 static void put(void *arg, void *ref)
@@ -411,13 +423,17 @@ static CUresult graph_launch(struct dev_graph *g, struct dev_stream *st)
 	return CUDA_SUCCESS;
 }
 
+static const struct device_graph_ops graph_table = {
+	.create = graph_create,
+	.destroy = graph_destroy,
+	.set = graph_set,
+	.enable = graph_enable,
+	.launch = graph_launch,
+	.upload = graph_launch,
+};
+
 static const struct device_ops graph_ops = {
-	.graph_create = graph_create,
-	.graph_destroy = graph_destroy,
-	.graph_set = graph_set,
-	.graph_enable = graph_enable,
-	.graph_launch = graph_launch,
-	.graph_upload = graph_launch,
+	.graph = &graph_table,
 };
 
 static struct exec *make_on_graphs(const struct exec_shape *shape)

@@ -52,7 +52,7 @@ static struct fixture start(const struct accounts *b, bool placed)
 	cr_assert_eq(sess_new(&device_soft_ops, &cfg, b, &f.s), 0);
 	cr_assert_eq(hostmem_new(&f.s->env, &file, &f.h), 0);
 	f.s->hostmem = f.h;
-	cr_assert_eq(f.s->ops->ctx_create(f.s->dev, 0, &f.ctx), CUDA_SUCCESS);
+	cr_assert_eq(f.s->ops->ctx.create(f.s->dev, 0, &f.ctx), CUDA_SUCCESS);
 	return f;
 }
 

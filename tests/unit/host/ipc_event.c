@@ -65,8 +65,8 @@ static void setup(void)
 {
 	s = fake_session();
 	ops = *s->ops;
-	ops.host_func = host_func;
-	ops.host_func_done = host_func_done;
+	ops.stream.host_func = host_func;
+	ops.stream.host_func_done = host_func_done;
 	s->ops = &ops;
 	s->accounts.ipc_export = export;
 	s->accounts.ipc_drop = drop;

@@ -52,14 +52,14 @@ void write_item(struct session *s, struct item *it, uint32_t seed)
 	need_words(it->bytes);
 	it->seed = seed;
 	fill(it->bytes, seed);
-	OK(s->ops->write(s->primary->dev, NULL, it->addr, words, it->bytes));
+	OK(s->ops->copy.write(s->primary->dev, NULL, it->addr, words, it->bytes));
 }
 
 void check_item(struct session *s, const struct item *it)
 {
 	need_words(it->bytes);
 	memset(words, 0, it->bytes);
-	OK(s->ops->read(s->primary->dev, NULL, words, it->addr, it->bytes));
+	OK(s->ops->copy.read(s->primary->dev, NULL, words, it->addr, it->bytes));
 	cr_assert(is_filled(it->bytes, it->seed));
 }
 

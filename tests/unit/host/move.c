@@ -220,7 +220,7 @@ static void expect_zero(struct session *s, CUdeviceptr addr, uint64_t bytes)
 {
 	char *w = malloc(bytes), *zero = calloc(bytes, 1);
 
-	OK(s->ops->read(s->primary->dev, NULL, w, addr, bytes));
+	OK(s->ops->copy.read(s->primary->dev, NULL, w, addr, bytes));
 	cr_assert(!memcmp(w, zero, bytes));
 	free(w);
 	free(zero);
@@ -370,16 +370,17 @@ Test(move, mapped_and_closed_while_away)
 		     CUDA_ERROR_INVALID_VALUE);
 	cr_assert_eq(space_move_in(s->space, PAGE, &moved), 0);
 	check_item(s, &it);
-	cr_assert_neq(s->ops->write(s->primary->dev, NULL, base, &it, 4), CUDA_SUCCESS,
-		      "only readable, as it was asked for");
+	cr_assert_neq(s->ops->copy.write(s->primary->dev, NULL, base, &it, 4),
+		      CUDA_SUCCESS, "only readable, as it was asked for");
 
 	/* out while nobody may look at it, and back */
 	OK(space_set_access(s->space, base, PAGE, CU_MEM_ACCESS_FLAGS_PROT_NONE));
 	cr_assert_eq(space_move_out(s->space, PAGE, UINT64_MAX, PLACE_MAPPED, &moved), 0);
-	cr_assert_neq(s->ops->read(s->primary->dev, NULL, &it.seed, base, 4),
+	cr_assert_neq(s->ops->copy.read(s->primary->dev, NULL, &it.seed, base, 4),
 		      CUDA_SUCCESS);
 	cr_assert_eq(space_move_in(s->space, PAGE, &moved), 0);
-	cr_assert_neq(s->ops->read(s->primary->dev, NULL, &moved, base, 4), CUDA_SUCCESS);
+	cr_assert_neq(s->ops->copy.read(s->primary->dev, NULL, &moved, base, 4),
+		      CUDA_SUCCESS);
 	OK(space_set_access(s->space, base, PAGE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 	check_item(s, &it);
 

@@ -39,7 +39,7 @@ static void open_all(void)
 	p = s->pools;
 	ctx = s->primary->dev;
 	for (unsigned i = 0; i < STREAMS; i++)
-		cr_assert_eq(s->ops->stream_create(ctx, 0, 0, &st[i]), CUDA_SUCCESS);
+		cr_assert_eq(s->ops->stream.create(ctx, 0, 0, &st[i]), CUDA_SUCCESS);
 	unit = calloc(MEMORY / UNIT, sizeof(*unit));
 }
 
@@ -47,7 +47,7 @@ static void close_all(void)
 {
 	for (unsigned i = 0; i < STREAMS; i++) {
 		pools_stream_gone(p, ctx, st[i]);
-		s->ops->stream_destroy(st[i]);
+		s->ops->stream.destroy(st[i]);
 	}
 	sess_free(s);
 	free(unit);
@@ -116,14 +116,14 @@ static void wait_for(unsigned who, unsigned whom)
 	struct dev_event *ev;
 	uint64_t moment;
 
-	cr_assert_eq(s->ops->event_create(ctx, 0, &ev), CUDA_SUCCESS);
+	cr_assert_eq(s->ops->event.create(ctx, 0, &ev), CUDA_SUCCESS);
 	moment = pools_moment(p);
 	fake_submit(st[whom]);
-	s->ops->event_record(ctx, ev, st[whom]);
+	s->ops->event.record(ctx, ev, st[whom]);
 	fake_submit(st[whom]);
-	cr_assert_eq(s->ops->stream_wait_event(ctx, st[who], ev), CUDA_SUCCESS);
+	cr_assert_eq(s->ops->stream.wait_event(ctx, st[who], ev), CUDA_SUCCESS);
 	pools_waited(p, st[who], st[whom], moment);
-	s->ops->event_destroy(ev);
+	s->ops->event.destroy(ev);
 }
 
 static void random_run(unsigned seed, uint64_t threshold)
@@ -399,7 +399,7 @@ Test(pool, much_is_found_in_few_steps)
 	cr_assert_eq(take(pool, 0, 33 * UNIT), small[70]);
 	set(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, UINT64_MAX);
 	for (unsigned i = 0; i < ARRAY_SIZE(other); i++) {
-		cr_assert_eq(s->ops->stream_create(ctx, 0, 0, &other[i]), CUDA_SUCCESS);
+		cr_assert_eq(s->ops->stream.create(ctx, 0, 0, &other[i]), CUDA_SUCCESS);
 		cr_assert_eq(pool_alloc(p, pool, ctx, other[i], UNIT, &a), CUDA_SUCCESS);
 	}
 	cr_assert_leq(pool->streams.root->height, 18);
@@ -408,7 +408,7 @@ Test(pool, much_is_found_in_few_steps)
 		     "one, and not those that wait for nothing");
 	for (unsigned i = 0; i < ARRAY_SIZE(other); i++) {
 		pools_stream_gone(p, ctx, other[i]);
-		s->ops->stream_destroy(other[i]);
+		s->ops->stream.destroy(other[i]);
 	}
 	cr_assert_leq(pool->streams.root ? pool->streams.root->height : 0, 3);
 	close_all();

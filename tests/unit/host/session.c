@@ -719,13 +719,17 @@ static void linking(bool itself)
 	static struct device_ops ops;
 
 	ops = fake_ops;
-	ops.module_load = linking_load;
-	ops.module_unload = linking_unload;
+	ops.module.load = linking_load;
+	ops.module.unload = linking_unload;
 	if (itself) {
-		ops.link_create = linking_create;
-		ops.link_add = linking_add;
-		ops.link_complete = linking_complete;
-		ops.link_destroy = linking_destroy;
+		static const struct device_link_ops link = {
+			.create = linking_create,
+			.add = linking_add,
+			.complete = linking_complete,
+			.destroy = linking_destroy,
+		};
+
+		ops.link = &link;
 	}
 	s->ops = &ops;
 	retain();

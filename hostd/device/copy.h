@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies and fills of memory, ordered in a stream. */
+#ifndef WEFT_DEVICE_COPY_H
+#define WEFT_DEVICE_COPY_H
+
+#include "device/handles.h"
+
+/* A copy of rows; a plain copy has height 1. Bytes throughout. */
+struct dev_copy_2d {
+	CUdeviceptr dst, src;
+	size_t dst_pitch, src_pitch;
+	size_t width, height;
+};
+
+struct device_copy_ops {
+	/* write() and read() return when host_buf may be reused or read, that is, they
+	 * wait for the stream to get there. */
+	CUresult (*write)(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
+			  const void *host_buf, size_t size);
+	CUresult (*read)(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
+			 CUdeviceptr src, size_t size);
+	/* write_async() and read_async() return at once; the caller keeps host_buf alive
+	 * and untouched until done(arg) was called (from any thread, maybe before they
+	 * return): once if they succeed, even if the context is lost later, and never if
+	 * they fail. */
+	CUresult (*write_async)(struct dev_ctx *ctx, struct dev_stream *st,
+				CUdeviceptr dst, const void *host_buf, size_t size,
+				void (*done)(void *), void *arg);
+	CUresult (*read_async)(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
+			       CUdeviceptr src, size_t size, void (*done)(void *),
+			       void *arg);
+	/* Takes the bytes (packed rows of width) before it returns, and never waits for
+	 * the stream as long as they are few: 64 KiB. May be NULL: the caller must stage.
+	 */
+	CUresult (*write_taken)(struct dev_ctx *ctx, struct dev_stream *st,
+				CUdeviceptr dst, size_t pitch, const void *host_buf,
+				size_t width, size_t height);
+	/* Copies between addresses of the device, memory.host_map()'s among them; never
+	 * waits. */
+	CUresult (*rows)(struct dev_ctx *ctx, struct dev_stream *st,
+			 const struct dev_copy_2d *c);
+	/* Waits for what the caller has queued there: unlike stream.synchronize(), of
+	 * the legacy stream it may be not for other streams. */
+	CUresult (*end)(struct dev_ctx *ctx, struct dev_stream *st);
+	/* elem_bytes is 1, 2 or 4; width counts elements. Never waits. */
+	CUresult (*fill)(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
+			 size_t pitch, uint32_t value, unsigned elem_bytes, size_t width,
+			 size_t height);
+};
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options and results of compiling and linking, after CU_JIT_*. */
+#ifndef WEFT_DEVICE_JIT_H
+#define WEFT_DEVICE_JIT_H
+
+#include "device/handles.h"
+
+/* A CU_JIT_* option whose value is a number. */
+struct dev_jit_option {
+	CUjit_option option;
+	unsigned value;
+};
+
+#define DEV_JIT_OPTIONS_MAX 24
+#define DEV_TARGETS_BYTES   32
+
+struct dev_jit {
+	char *info_log, *error_log;   /* may be NULL */
+	size_t info_size, error_size; /* in: room; out: bytes written with the NUL */
+	unsigned max_registers;       /* 0: no limit */
+	int optimization_level;       /* 0 to 4 */
+	bool verbose, line_info, debug;
+	/* Others; a device may ignore them. At most DEV_JIT_OPTIONS_MAX. */
+	const struct dev_jit_option *options;
+	unsigned n_options;
+	float wall_time_ms; /* out */
+	/* out: for which GPUs an image is that has no code for this one ("sm_90"); empty
+	 * if it has, or if the device does not say */
+	char no_code[DEV_TARGETS_BYTES];
+};
+
+#endif

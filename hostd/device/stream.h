@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams, and what is queued in them beside copies and launches. */
+#ifndef WEFT_DEVICE_STREAM_H
+#define WEFT_DEVICE_STREAM_H
+
+#include "device/handles.h"
+
+enum dev_stream_flag {
+	DEV_STREAM_NON_BLOCKING = 1, /* no implicit order with the legacy stream */
+};
+
+/* An operation of CUstreamBatchMemOpParams. */
+struct dev_mem_op {
+	CUstreamBatchMemOpType op;
+	unsigned flags;
+	CUdeviceptr addr;
+	uint64_t value;
+};
+
+#define DEV_MEM_OPS_MAX 256
+
+struct device_stream_ops {
+	CUresult (*create)(struct dev_ctx *ctx, unsigned flags, int priority,
+			   struct dev_stream **ret_stream);
+	/* A CU_STREAM_ATTRIBUTE_*, for what is queued from now on; a device may take
+	 * hints as such, the priority it honours. */
+	CUresult (*set_attribute)(struct dev_ctx *ctx, struct dev_stream *st,
+				  CUstreamAttrID attr, const CUstreamAttrValue *value);
+	/* Waits for, and writes of, words of memory, in order; never waits itself.
+	 * NOT_SUPPORTED where the device's attributes say so. */
+	CUresult (*mem_ops)(struct dev_ctx *ctx, struct dev_stream *st,
+			    const struct dev_mem_op *ops, unsigned n, unsigned flags);
+	/* Work already queued still runs. */
+	void (*destroy)(struct dev_stream *st);
+	CUresult (*query)(struct dev_ctx *ctx, struct dev_stream *st);
+	CUresult (*synchronize)(struct dev_ctx *ctx, struct dev_stream *st);
+	CUresult (*wait_event)(struct dev_ctx *ctx, struct dev_stream *st,
+			       struct dev_event *ev);
+	/*
+	 * Runs fn(arg) when the stream gets there, on a thread of the device; the stream
+	 * goes on when host_func_done() is called with the token that fn was given. Token
+	 * 0 means that the context was lost: fn must only let go of arg. A token that is
+	 * not known (any more) is ignored.
+	 */
+	CUresult (*host_func)(struct dev_ctx *ctx, struct dev_stream *st,
+			      void (*fn)(void *arg, uint64_t token), void *arg);
+	void (*host_func_done)(struct device *dev, uint64_t token);
+};
+
+#endif
