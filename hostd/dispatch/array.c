@@ -51,7 +51,6 @@ int handle_array_create(struct sess_lane *sl, const struct array_create_args *ar
 				    .levels = c->levels};
 	struct sess_array *a;
 
-	need_ctx(sl, rep);
 	if (c->levels > ARRAY_LEVELS_MAX || c->levels > array_levels(&shape)) {
 		rep->res.result = CUDA_ERROR_INVALID_VALUE;
 		return 0;

@@ -119,7 +119,7 @@ int handle_ctx_set_current(struct sess_lane *sl, const struct ctx_set_current_ar
 int handle_cuCtxSynchronize(struct sess_lane *sl, const struct cuCtxSynchronize_args *a,
 			    struct cuCtxSynchronize_rep *rep)
 {
-	struct dev_ctx *ctx = need_ctx(sl, rep);
+	struct dev_ctx *ctx = sess_ctx_dev(sl);
 
 	rep->res.result = sess_sync_result(sl, sl->s->ops->ctx.synchronize(ctx));
 	pools_synced(sl->s->pools);
@@ -144,7 +144,6 @@ int handle_cuCtxSynchronize_v2(struct sess_lane *sl,
 int handle_ctx_set_limit(struct sess_lane *sl, const struct ctx_set_limit_args *a,
 			 struct ctx_set_limit_rep *rep)
 {
-	need_ctx(sl, rep);
 	rep->res.result =
 		sess_ctx_set_limit(sl->s, sl->ctx, (CUlimit)a->cmd->limit, a->cmd->value);
 	return 0;
@@ -153,7 +152,7 @@ int handle_ctx_set_limit(struct sess_lane *sl, const struct ctx_set_limit_args *
 int handle_ctx_get_limit(struct sess_lane *sl, const struct ctx_get_limit_args *a,
 			 struct ctx_get_limit_rep *rep)
 {
-	struct dev_ctx *ctx = need_ctx(sl, rep);
+	struct dev_ctx *ctx = sess_ctx_dev(sl);
 	size_t value = 0;
 
 	rep->res.result = sl->s->ops->ctx.get_limit(ctx, (CUlimit)a->cmd->limit, &value);

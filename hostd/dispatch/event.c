@@ -14,7 +14,7 @@ static void event_fini(struct session *s, struct sess_obj *o)
 int handle_event_create(struct sess_lane *sl, const struct event_create_args *a,
 			struct event_create_rep *rep)
 {
-	struct dev_ctx *ctx = need_ctx(sl, rep);
+	struct dev_ctx *ctx = sess_ctx_dev(sl);
 	struct sess_event *ev =
 		obj_new(HANDLE_EVENT, a->cmd->event, sizeof(*ev), sl->ctx, event_fini);
 	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
@@ -58,7 +58,7 @@ int handle_ipc_event_export(struct sess_lane *sl, const struct ipc_event_export_
 int handle_ipc_event_open(struct sess_lane *sl, const struct ipc_event_open_args *a,
 			  struct ipc_event_open_rep *rep)
 {
-	struct dev_ctx *ctx = need_ctx(sl, rep);
+	struct dev_ctx *ctx = sess_ctx_dev(sl);
 	struct sess_event *ev =
 		obj_new(HANDLE_EVENT, a->cmd->event, sizeof(*ev), sl->ctx, event_fini);
 	uint8_t name[sizeof(a->cmd->name)];

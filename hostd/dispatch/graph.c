@@ -52,7 +52,7 @@ static void exec_fini(struct session *s, struct sess_obj *o)
 int handle_graph_new(struct sess_lane *sl, const struct graph_new_args *a,
 		     struct graph_new_rep *rep)
 {
-	struct dev_ctx *ctx = need_ctx(sl, rep);
+	struct dev_ctx *ctx = sess_ctx_dev(sl);
 	struct exec_owner owner = {.put = ref_put,
 				   .host = run_host,
 				   .hold = hold,
@@ -296,7 +296,6 @@ int handle_graph_condition(struct sess_lane *sl, const struct graph_condition_ar
 	uint64_t condition = 0;
 	uint32_t r = CUDA_SUCCESS;
 
-	need_ctx(sl, rep);
 	if (!sl->s->ops->graph) {
 		rep->res.result = CUDA_ERROR_NOT_SUPPORTED;
 		return 0;
@@ -348,7 +347,7 @@ int handle_graph_mem_alloc(struct sess_lane *sl, const struct graph_mem_alloc_ar
 int handle_graph_mem_free(struct sess_lane *sl, const struct graph_mem_free_args *a,
 			  struct graph_mem_free_rep *rep)
 {
-	struct dev_ctx *ctx = need_ctx(sl, rep);
+	struct dev_ctx *ctx = sess_ctx_dev(sl);
 	struct dev_stream *st;
 	CUresult r = CUDA_SUCCESS;
 

@@ -23,18 +23,6 @@
 #include "session/command.h"
 #include "ipc/wmem.h"
 
-/* The context of the lane, or return CUDA_ERROR_INVALID_CONTEXT from the handler. */
-#define need_ctx(sl, rep)                                                                \
-	({                                                                               \
-		struct dev_ctx *_ctx = sess_ctx_dev(sl);                                 \
-                                                                                         \
-		if (!_ctx) {                                                             \
-			(rep)->res.result = CUDA_ERROR_INVALID_CONTEXT;                  \
-			return 0;                                                        \
-		}                                                                        \
-		_ctx;                                                                    \
-	})
-
 /*
  * Makes a device's object findable under the guest's handle, or ends it again. Takes over
  * the caller's reference. Returns 0 with *ret_result set, or negative: a number in use or

@@ -6,7 +6,6 @@ int handle_ipc_mem_export(struct sess_lane *sl, const struct ipc_mem_export_args
 {
 	struct space_share h;
 
-	need_ctx(sl, rep);
 	rep->res.result = space_export(sl->s->space, a->cmd->ptr, &h);
 	if (rep->res.result != CUDA_SUCCESS)
 		return 0;
@@ -23,7 +22,6 @@ int handle_ipc_mem_open(struct sess_lane *sl, const struct ipc_mem_open_args *a,
 	struct space_share h = {.offset = a->cmd->offset, .bytes = a->cmd->bytes};
 	CUdeviceptr addr = 0;
 
-	need_ctx(sl, rep);
 	memcpy(h.name, a->cmd->name, sizeof(h.name));
 	rep->res.result = space_import(sl->s->space, &h, sl->ctx->id, &addr);
 	rep->addr = addr;
@@ -33,7 +31,7 @@ int handle_ipc_mem_open(struct sess_lane *sl, const struct ipc_mem_open_args *a,
 int handle_ipc_mem_close(struct sess_lane *sl, const struct ipc_mem_close_args *a,
 			 struct ipc_mem_close_rep *rep)
 {
-	struct dev_ctx *ctx = need_ctx(sl, rep);
+	struct dev_ctx *ctx = sess_ctx_dev(sl);
 	CUresult sync, r;
 
 	if (!space_is_import(sl->s->space, a->cmd->addr)) {

@@ -67,7 +67,6 @@ int handle_link_create(struct sess_lane *sl, const struct link_create_args *a,
 {
 	struct sess_link *l;
 
-	need_ctx(sl, rep);
 	l = obj_new(HANDLE_LINK, a->cmd->link, sizeof(*l), sl->ctx, link_fini);
 	if (!l) {
 		rep->res.result = CUDA_ERROR_OUT_OF_MEMORY;

@@ -20,7 +20,6 @@ int handle_cuMemAlloc_v2(struct sess_lane *sl, const struct cuMemAlloc_v2_args *
 {
 	CUdeviceptr addr = 0;
 
-	need_ctx(sl, rep);
 	rep->res.result = alloc(sl, a->cmd->bytesize, &addr);
 	rep->dptr = addr;
 	return 0;
@@ -33,7 +32,6 @@ int handle_cuMemAllocPitch_v2(struct sess_lane *sl,
 	uint64_t width = a->cmd->WidthInBytes, pitch, bytes;
 	CUdeviceptr addr = 0;
 
-	need_ctx(sl, rep);
 	if (__builtin_add_overflow(width, PITCH_ALIGN - 1, &pitch)) {
 		rep->res.result = CUDA_ERROR_INVALID_VALUE;
 		return 0;
@@ -56,7 +54,7 @@ int handle_cuMemAllocPitch_v2(struct sess_lane *sl,
 int handle_mem_free(struct sess_lane *sl, const struct mem_free_args *a,
 		    struct mem_free_rep *rep)
 {
-	struct dev_ctx *ctx = need_ctx(sl, rep);
+	struct dev_ctx *ctx = sess_ctx_dev(sl);
 	CUresult sync, r = CUDA_SUCCESS;
 
 	if (a->cmd->dptr && !space_is_alloc(sl->s->space, a->cmd->dptr) &&
@@ -74,7 +72,6 @@ int handle_mem_free(struct sess_lane *sl, const struct mem_free_args *a,
 int handle_cuMemGetInfo_v2(struct sess_lane *sl, const struct cuMemGetInfo_v2_args *a,
 			   struct cuMemGetInfo_v2_rep *rep)
 {
-	need_ctx(sl, rep);
 	sess_memory(sl->s, &rep->free, &rep->total);
 	return 0;
 }
@@ -85,7 +82,6 @@ int handle_address_range(struct sess_lane *sl, const struct address_range_args *
 	struct space_range range;
 	uint64_t pool;
 
-	need_ctx(sl, rep);
 	if (pools_find(sl->s->pools, a->cmd->ptr, &range, &pool) != CUDA_SUCCESS) {
 		rep->res.result = CUDA_ERROR_NOT_FOUND;
 		return 0;

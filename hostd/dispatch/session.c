@@ -132,7 +132,7 @@ int handle_device_sensors(struct sess_lane *sl, const struct device_sensors_args
 int handle_tpc_map(struct sess_lane *sl, const struct tpc_map_args *a,
 		   struct tpc_map_rep *rep)
 {
-	struct dev_ctx *ctx = need_ctx(sl, rep);
+	struct dev_ctx *ctx = sess_ctx_dev(sl);
 	struct dev_tpc_map map;
 
 	static_assert(sizeof(rep->index) == sizeof(map.index) &&

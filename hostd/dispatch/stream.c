@@ -9,7 +9,6 @@ int handle_stream_create(struct sess_lane *sl, const struct stream_create_args *
 		a->cmd->flags & CU_STREAM_NON_BLOCKING ? DEV_STREAM_NON_BLOCKING : 0;
 	struct sess_stream *st;
 
-	need_ctx(sl, rep);
 	rep->res.result = sess_stream_new(sl->s, sl->ctx, a->cmd->stream, flags,
 					  a->cmd->priority, &st);
 	if (rep->res.result != CUDA_SUCCESS)

@@ -65,7 +65,7 @@ int handle_texture_create(struct sess_lane *sl, const struct texture_create_args
 			  struct texture_create_rep *rep)
 {
 	const struct texture_create_cmd *c = a->cmd;
-	struct dev_ctx *ctx = need_ctx(sl, rep);
+	struct dev_ctx *ctx = sess_ctx_dev(sl);
 	struct dev_texture_desc d = {
 		.is_level = c->is_level,
 		.level = c->level,
@@ -96,7 +96,7 @@ int handle_surface_create(struct sess_lane *sl, const struct surface_create_args
 			  struct surface_create_rep *rep)
 {
 	const struct surface_create_cmd *c = a->cmd;
-	struct dev_ctx *ctx = need_ctx(sl, rep);
+	struct dev_ctx *ctx = sess_ctx_dev(sl);
 	struct dev_texture_desc d = {.is_level = c->is_level, .level = c->level};
 	struct sess_texture *t = NULL;
 	CUresult r = array_named(sl, c->array, c->level, &d.array);
@@ -209,7 +209,7 @@ int handle_tensor_map(struct sess_lane *sl, const struct tensor_map_args *a,
 		.mode = c->mode,
 		.address = c->address,
 	};
-	struct dev_ctx *ctx = need_ctx(sl, rep);
+	struct dev_ctx *ctx = sess_ctx_dev(sl);
 	CUtensorMap map;
 
 	if (c->kind > DEV_TENSOR_MAP_IM2COL_WIDE) {
@@ -231,7 +231,7 @@ int handle_tensor_map(struct sess_lane *sl, const struct tensor_map_args *a,
 int handle_tensor_map_move(struct sess_lane *sl, const struct tensor_map_move_args *a,
 			   struct tensor_map_move_rep *rep)
 {
-	struct dev_ctx *ctx = need_ctx(sl, rep);
+	struct dev_ctx *ctx = sess_ctx_dev(sl);
 	CUtensorMap map;
 
 	memcpy(map.opaque, a->cmd->map, sizeof(map.opaque));

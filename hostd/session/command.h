@@ -99,7 +99,8 @@ CUresult sess_stream(struct sess_lane *sl, uint64_t h, struct dev_stream **ret_s
 CUresult sess_stream_in(struct sess_lane *sl, uint64_t h, struct dev_stream **ret_stream,
 			struct sess_ctx **ret_ctx);
 
-/* The device context current on the lane, or NULL: CUDA_ERROR_INVALID_CONTEXT. */
+/* The device context current on the lane. NULL: there is none, and the message is not one
+ * that needs it (`need ctx` in transport/api). */
 static inline struct dev_ctx *sess_ctx_dev(const struct sess_lane *sl)
 {
 	return sl->ctx ? sl->ctx->dev : NULL;

@@ -35,8 +35,9 @@ const struct dispatch_row *dispatch_find(const struct lane_msg *m);
 /*
  * The handlers, written by hand. Return 0, a CUDA error being data in rep->res.result, or
  * negative: broken protocol or dead lane, the session ends. rep is zeroed beforehand; of a
- * command sent without a reply only rep->res.result is looked at. A raw handler replies
- * with sess_reply_begin() and sess_reply_end().
+ * command sent without a reply only rep->res.result is looked at. Where the description
+ * says `need ctx` the lane has a current context. A raw handler replies with
+ * sess_reply_begin() and sess_reply_end().
  */
 """
     for e in api.ops:
@@ -53,7 +54,13 @@ def trampoline(e):
     out += f"\tint r = {e.name}_decode(m, &args);\n\n\tif (r < 0)\n\t\treturn r;\n"
     if e.raw:
         return out + f"\treturn handle_{e.name}(sl, &args);\n}}\n"
-    out += f"\tr = handle_{e.name}(sl, &args, &rep);\n\tif (r < 0)\n\t\treturn r;\n"
+    handle = f"r = handle_{e.name}(sl, &args, &rep);\n"
+    if e.need == "ctx":
+        out += ("\tif (!sess_ctx_dev(sl))\n\t\trep.res.result = CUDA_ERROR_INVALID_CONTEXT;\n"
+                f"\telse\n\t\t{handle}")
+    else:
+        out += f"\t{handle}"
+    out += "\tif (r < 0)\n\t\treturn r;\n"
     return out + "\treturn sess_done(sl, &rep, sizeof(rep));\n}\n"
 
 

@@ -134,7 +134,7 @@ class Entry:
     name: str
     cls: str
     group: str
-    need: str = "ctx"
+    need: str = "init"  # ctx: a current context
     raw: bool = False
     pt: str = ""  # "ptsz" or "ptds": the per-thread variant exists too
     since: int = 0

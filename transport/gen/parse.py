@@ -99,6 +99,7 @@ class Parser:
 
     def fn_line(self, loc, w):
         e = self.begin(loc, "fn", w, FN_CLASSES)
+        e.need = "ctx"
         w = w[2:]
         if e.cls == "alias":
             if not w:
@@ -126,12 +127,19 @@ class Parser:
 
     def msg_line(self, loc, w):
         e = self.begin(loc, "msg", w, MSG_CLASSES)
-        for k in w[2:]:
-            if k != "raw":
+        w = w[2:]
+        while w:
+            k = w.pop(0)
+            if k == "need" and w[:1] == ["ctx"]:
+                e.need = w.pop(0)
+            elif k != "raw":
                 raise Bad(loc, f"'{k}' is not understood here")
-            if e.cls != "call":
+            elif e.cls != "call":
                 raise Bad(loc, "only a call can be raw: a raw handler replies")
-            e.raw = True
+            else:
+                e.raw = True
+        if e.raw and e.need == "ctx":
+            raise Bad(loc, "a raw handler replies, so it looks for the context as well")
 
     # ---- lines inside an entry ----
 
