@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codec.h"
 #include "dispatch.h"
 #include "ops.h"
 #include "session/command.h"
@@ -156,8 +157,10 @@ static void lane_loop(struct sess_lane *sl)
 			r = sess_handle(sl, &msg);
 	} while (r >= 0);
 	if (r != -EPIPE) {
-		sess_warn(sl, "session ended: %s (op %u)", strerror(-r),
-			  sl->msg ? sl->msg->hdr.op : 0);
+		unsigned op = sl->msg ? sl->msg->hdr.op : 0;
+
+		sess_warn(sl, "session ended: %s (op %u, %s)", strerror(-r), op,
+			  codec_name(op));
 		sess_end(sl->s, r);
 	}
 	sl->msg = NULL;
