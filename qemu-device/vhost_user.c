@@ -6,6 +6,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/macros.h"
 #include "vhost_user.h"
 
 #define BIT(n) (1ull << (n))
@@ -27,6 +28,39 @@
 
 /* Regions in a SET_MEM_TABLE; newer front ends with more use ADD_MEM_REG. */
 #define TABLE_MAX_REGIONS 8
+
+static const char *const request_names[] = {
+	[VU_GET_FEATURES] = "GET_FEATURES",
+	[VU_SET_FEATURES] = "SET_FEATURES",
+	[VU_SET_OWNER] = "SET_OWNER",
+	[VU_RESET_OWNER] = "RESET_OWNER",
+	[VU_SET_MEM_TABLE] = "SET_MEM_TABLE",
+	[VU_SET_VRING_NUM] = "SET_VRING_NUM",
+	[VU_SET_VRING_ADDR] = "SET_VRING_ADDR",
+	[VU_SET_VRING_BASE] = "SET_VRING_BASE",
+	[VU_GET_VRING_BASE] = "GET_VRING_BASE",
+	[VU_SET_VRING_KICK] = "SET_VRING_KICK",
+	[VU_SET_VRING_CALL] = "SET_VRING_CALL",
+	[VU_SET_VRING_ERR] = "SET_VRING_ERR",
+	[VU_GET_PROTOCOL_FEATURES] = "GET_PROTOCOL_FEATURES",
+	[VU_SET_PROTOCOL_FEATURES] = "SET_PROTOCOL_FEATURES",
+	[VU_GET_QUEUE_NUM] = "GET_QUEUE_NUM",
+	[VU_SET_VRING_ENABLE] = "SET_VRING_ENABLE",
+	[VU_GET_CONFIG] = "GET_CONFIG",
+	[VU_SET_CONFIG] = "SET_CONFIG",
+	[VU_RESET_DEVICE] = "RESET_DEVICE",
+	[VU_GET_MAX_MEM_SLOTS] = "GET_MAX_MEM_SLOTS",
+	[VU_ADD_MEM_REG] = "ADD_MEM_REG",
+	[VU_REM_MEM_REG] = "REM_MEM_REG",
+};
+static_assert(ARRAY_SIZE(request_names) == VU_NUM_REQUESTS, "a name for the last");
+
+static const char *request_name(uint32_t request)
+{
+	if (request >= ARRAY_SIZE(request_names) || !request_names[request])
+		return "?";
+	return request_names[request];
+}
 
 struct vu_vring_state {
 	uint32_t index;
@@ -470,15 +504,15 @@ int vu_dispatch(struct vu *v)
 	bool replied;
 	int r;
 
-	log_debug("vhost-user request %u, %u bytes, %u descriptors", v->hdr.request,
-		  v->hdr.size, v->n_fds);
+	log_debug("vhost-user request %u, %s: %u bytes, %u descriptors", v->hdr.request,
+		  request_name(v->hdr.request), v->hdr.size, v->n_fds);
 	r = handle(v, &replied);
 	if (!replied && (v->hdr.flags & VU_F_NEED_REPLY) &&
 	    (v->protocol_features & BIT(VU_PROTOCOL_F_REPLY_ACK)) && r != -EPROTO)
 		r = reply_u64(v, r == 0 ? 0 : 1);
 	if (r < 0)
-		log_debug("vhost-user request %u failed: %s", v->hdr.request,
-			  strerror(-r));
+		log_debug("vhost-user request %u, %s, failed: %s", v->hdr.request,
+			  request_name(v->hdr.request), strerror(-r));
 	drop_message(v);
 	return r;
 }

@@ -49,6 +49,7 @@ enum vu_request {
 	VU_GET_MAX_MEM_SLOTS = 36,
 	VU_ADD_MEM_REG = 37,
 	VU_REM_MEM_REG = 38,
+	VU_NUM_REQUESTS
 };
 
 #define VU_VERSION                        1u
