@@ -4,6 +4,7 @@
  * it is never used twice. Whatever a worker's end may look like (it exits, crashes, is
  * killed, closes its socket), its session ends here in worker_ended(), once.
  */
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -61,6 +62,24 @@
 
 static void on_worker_ctl(struct source *src, uint32_t events);
 static void on_worker_exit(struct source *src, uint32_t events);
+
+/* ---- states ---- */
+
+static const char *const state_names[] = {
+	[WORKER_STARTING] = "starting",
+	[WORKER_READY] = "ready",
+	[WORKER_SESSION] = "in a session",
+};
+static_assert(ARRAY_SIZE(state_names) == WORKER_NUM_STATES, "a name for each");
+
+/* Each state leads to the next one only; from all of them a worker may end. */
+static void set_state(struct worker *w, enum worker_state to)
+{
+	assert(to == w->state + 1);
+	log_debug("worker %d: %s, was %s", w->child.pid, state_names[to],
+		  state_names[w->state]);
+	w->state = to;
+}
 
 /* ---- starting ---- */
 
@@ -297,7 +316,7 @@ int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 	w->in_window = m.window.key != 0;
 	if (w->in_window && !window_has_host(&t->window))
 		m.total = 0;
-	w->state = WORKER_SESSION;
+	set_state(w, WORKER_SESSION);
 	w->child.out.budget = &t->output;
 	w->session = m.session;
 	w->session_of_tenant = m.bytes;
@@ -381,7 +400,7 @@ static void set_ready(struct worker *w, const struct msg *m)
 {
 	struct broker *b = w->b;
 
-	w->state = WORKER_READY;
+	set_state(w, WORKER_READY);
 	b->n_starting--;
 	b->failures = 0;
 	b->spawn_at_ns = 0;
@@ -419,8 +438,8 @@ static int hear(struct worker *w)
 	else
 		set_ready(w, &m);
 	if (r == -EPROTO)
-		log_warning("worker %d: message %s is refused", w->child.pid,
-			    msg_name(m.type));
+		log_warning("worker %d (%s): message %s is refused", w->child.pid,
+			    state_names[w->state], msg_name(m.type));
 	return r;
 }
 

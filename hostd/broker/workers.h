@@ -26,6 +26,7 @@ enum worker_state {
 	WORKER_STARTING, /* opens its device */
 	WORKER_READY,    /* waits for a guest */
 	WORKER_SESSION,  /* serves one */
+	WORKER_NUM_STATES
 };
 
 /* Moves that a worker was asked for. */

@@ -200,6 +200,8 @@ static void step(void)
 		}
 		attach(i, t);
 		break;
+	case WORKER_NUM_STATES:
+		break;
 	case WORKER_SESSION:
 		if (rand() % 32 == 0) {
 			stop(i);
