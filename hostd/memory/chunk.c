@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "memory/hostpool.h"
 #include "memory/ledger.h"
 #include "memory/region.h"
@@ -16,9 +17,19 @@ static const uint8_t piece_next[] = {
 };
 static_assert(ARRAY_SIZE(piece_next) == PIECE_NUM_STATES, "every state leads somewhere");
 
+static const char *const piece_names[] = {
+	[PIECE_FREE] = "FREE",       [PIECE_RESIDENT] = "RESIDENT",
+	[PIECE_LEAVING] = "LEAVING", [PIECE_MAPPED] = "MAPPED",
+	[PIECE_SWAPPED] = "SWAPPED", [PIECE_RETURNING] = "RETURNING",
+};
+static_assert(ARRAY_SIZE(piece_names) == PIECE_NUM_STATES, "a name for each");
+
 void piece_set_state(struct space_chunk *c, struct piece *p, enum piece_state to)
 {
 	assert(piece_next[p->state] >> to & 1);
+	log_debug("chunk %llu, %llu bytes from %llu: %s, was %s",
+		  (unsigned long long)c->id, (unsigned long long)p->size,
+		  (unsigned long long)p->offset, piece_names[to], piece_names[p->state]);
 	c->bytes[p->state] -= p->size;
 	c->bytes[to] += p->size;
 	p->state = to;
