@@ -32,7 +32,7 @@ struct guest_func {
 	struct guest_func *next;      /* guest_module.funcs */
 	struct guest_func *next_name; /* bucket of guest_module.names */
 	char *name;
-	struct func_old *old; /* api/launch_old.c; NULL until it is needed */
+	struct func_old *old; /* api/code/launch_old.c; NULL until it is needed */
 	_Atomic int attributes[FUNC_ATTRIBUTES];
 	_Atomic uint64_t occupancy[FUNC_OCCUPANCY]; /* occupancy.c; 0: nothing known */
 	/* Shapes that the device has launched it with (launch.c); 0: none yet */

@@ -18,8 +18,8 @@
  *	stage.c   memory through which they copy
  *	user.c    user objects
  *
- * In api/: graph_query.c (functions that ask, and those about edges), graph_update.c
- * (changing what was instantiated), graph_dot.c.
+ * Entry points: api/graph/; query.c has those that ask and those about edges, update.c
+ * changes what was instantiated.
  */
 #ifndef WEFT_GUEST_GRAPH_H
 #define WEFT_GUEST_GRAPH_H

@@ -13,7 +13,7 @@
 #include "core/guest.h"
 #include "base/list.h"
 
-/* What is known of cuCtxGetLimit(); api/context_info.c */
+/* What is known of cuCtxGetLimit(); api/object/context_info.c */
 struct ctx_limits {
 	uint64_t wire_id; /* guest_ctx.wire_id for which it holds */
 	uint32_t known;   /* bit set of CUlimit */
