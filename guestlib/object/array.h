@@ -26,4 +26,17 @@ struct guest_array {
 struct guest_array *guest_array(CUarray array);
 struct guest_array *guest_mipmap(CUmipmappedArray array);
 
+/* Makes an array in the current context, mipmapped if it is to have levels. Waits for the
+ * worker, which checks the shape. */
+CUresult guest_array_new(struct guest_thread *t, const struct array_shape *s,
+			 uint64_t *ret_handle);
+
+/* Destroys an array, which is no level of another one, with its levels; a ends even if the
+ * worker reports an error. */
+CUresult guest_array_destroy(struct guest_thread *t, struct guest_array *a);
+
+/* A level, less than shape.levels, of a mipmapped array; the same array each time. Any
+ * thread. */
+CUresult guest_mipmap_level(struct guest_array *a, unsigned level, CUarray *ret_array);
+
 #endif

@@ -30,7 +30,7 @@ struct guest_ctx {
 	_Atomic uint64_t wire_id;
 	_Atomic unsigned
 		refs;      /* its handle, and one for each place in a thread's stack */
-	unsigned flags;    /* CU_CTX_*; under ctx_lock */
+	unsigned flags;    /* CU_CTX_*; under ctx_lock of api/object/context.c */
 	unsigned retained; /* primary: cuDevicePrimaryCtxRetain; else cuCtxAttach */
 	uint64_t id;
 	CUfunc_cache cache_config;
@@ -51,6 +51,23 @@ struct guest_ctx *ctx_primary(void);
 
 /* The shadow of a context handle; NULL stands for the thread's current one (or NULL). */
 struct guest_ctx *ctx_lookup(CUcontext ctx);
+
+/* A shadow that does not live yet, with one reference; NULL: no memory, no handle. */
+struct guest_ctx *ctx_new(void);
+
+/* Whether the worker has it. */
+bool ctx_is_alive(struct guest_ctx *c);
+
+/* The worker has it from now on, or is about to lose it: nothing that is known of its
+ * streams and of memory holds any more. */
+void ctx_set_alive(struct guest_ctx *c, bool alive);
+
+uint64_t ctx_wire_id(const struct guest_ctx *c);
+
+/* The calling thread's stack. A place in it takes a reference; OUT_OF_MEMORY. Popping
+ * takes one that is not empty. */
+CUresult ctx_push(struct guest_thread *t, struct guest_ctx *c);
+void ctx_pop(struct guest_thread *t);
 
 /*
  * The calling thread's current context, alive, for functions that send nothing; or what

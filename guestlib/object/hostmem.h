@@ -99,7 +99,11 @@ void hostmem_drop_home(uintptr_t home, size_t size);
 
 void hostmem_swap_after_fork(void);
 
-/* ---- hostmem.c, hostmem_api.c and hostmem_register.c ---- */
+/* ---- hostmem.c, hostmem_alloc.c and hostmem_register.c ---- */
+
+/* Allocates h->size bytes, with h->flags and h->ctx, and adds the range; fills in the
+ * rest of *h. */
+CUresult hostmem_alloc(struct guest_thread *t, struct hostmem *h);
 
 /* As cuMemHostAlloc(), for the library itself: memory that goes with no context. */
 CUresult hostmem_alloc_own(struct guest_thread *t, size_t size, void **ret_p);
@@ -110,6 +114,10 @@ CUresult hostmem_free(struct guest_thread *t, void *p);
 /* A context is about to end, of which ctx and wire_id are handle and guest_ctx.wire_id:
  * what was allocated and registered in it ends before. Waits for its work. */
 void hostmem_drop_ctx(struct guest_thread *t, uint64_t ctx, uint64_t wire_id);
+
+/* Registers the program's memory that *h describes, and shares it with the device where
+ * that is possible. */
+CUresult hostmem_register(struct guest_thread *t, struct hostmem *h);
 
 /* What has been taken out of the table is no longer registered. */
 CUresult hostmem_unregister(struct guest_thread *t, struct hostmem *h);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * DOC: cuMemHostRegister()
+ * DOC: registered host memory
  *
  * Registering memory of the program takes a region, copies the contents over and puts the
  * region's pages in the place of the program's; the device knows them by the region's
@@ -9,18 +9,10 @@
  * them meanwhile waits. Memory that cannot be replaced stays where it is: copies work,
  * mapping does not.
  */
-#include <pthread.h>
-#include <sys/mman.h>
 
-#include "calls.h"
 #include "object/hostmem.h"
 #include "core/mapping.h"
-#include "core/process.h"
-#include "core/thread.h"
 
-#define REGISTER_FLAGS                                                                   \
-	(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |                    \
-	 CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY)
 /* Registered memory that stays where it is. */
 #define REGISTER_ALIEN (CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY)
 
@@ -77,44 +69,23 @@ static struct hostmem alias_of(const struct hostmem *h)
 	return a;
 }
 
-CUresult CUDAAPI cuMemHostRegister_v2(void *p, size_t size, unsigned int flags)
+CUresult hostmem_register(struct guest_thread *t, struct hostmem *h)
 {
-	struct hostmem h = {.base = (uintptr_t)p,
-			    .host = (uintptr_t)p,
-			    .size = size,
-			    .flags = flags,
-			    .registered = true};
 	struct hostmem alias;
-	struct guest_thread *t;
-	CUresult r = guest_enter(NEED_CTX, &t);
+	/* Holds the place, so that nobody else registers it meanwhile. */
+	CUresult r = hostmem_insert(h);
 
 	if (r)
 		return r;
-	if (!p || !size || h.base + size < h.base || guest_is_device(h.base) ||
-	    h.base + size > SIZE_MAX - HOSTMEM_PAGE ||
-	    (flags & ~(unsigned)REGISTER_FLAGS))
-		return CUDA_ERROR_INVALID_VALUE;
-	/* Fails where nothing is mapped, and does nothing else. */
-	if (msync((void *)ALIGN_DOWN(h.base, HOSTMEM_PAGE), size + h.base % HOSTMEM_PAGE,
-		  MS_ASYNC))
-		return CUDA_ERROR_INVALID_VALUE;
-	r = guest_unsafe(t);
-	if (r)
-		return r;
-	h.ctx = t->wire_id;
-	/* Holds the place, so that nobody else registers it meanwhile. */
-	r = hostmem_insert(&h);
-	if (r)
-		return r;
-	share(t, &h);
-	if (!h.region.size)
+	share(t, h);
+	if (!h->region.size)
 		return CUDA_SUCCESS;
-	alias = alias_of(&h);
+	alias = alias_of(h);
 	r = hostmem_insert(&alias);
-	if (r == CUDA_SUCCESS && hostmem_replace(&h))
+	if (r == CUDA_SUCCESS && hostmem_replace(h))
 		return CUDA_SUCCESS;
-	hostmem_take(h.base, true, &alias);
-	give_back(t, &h);
+	hostmem_take(h->base, true, &alias);
+	give_back(t, h);
 	return r ? r : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -125,21 +96,4 @@ CUresult hostmem_unregister(struct guest_thread *t, struct hostmem *h)
 	if (h->dev)
 		hostmem_take(h->dev, true, &alias);
 	return give_back(t, h);
-}
-
-CUresult CUDAAPI cuMemHostUnregister(void *p)
-{
-	struct guest_thread *t;
-	struct hostmem h;
-	CUresult r = guest_enter(NEED_ANY, &t);
-
-	if (r)
-		return r;
-	if (hostmem_find((uintptr_t)p, &h) && h.alias)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (hostmem_take((uintptr_t)p, true, &h))
-		return hostmem_unregister(t, &h);
-	/* Not the beginning of a range, or no range at all. */
-	return hostmem_find((uintptr_t)p, &h) ? CUDA_ERROR_INVALID_VALUE
-					      : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }

@@ -16,6 +16,18 @@ struct guest_pool {
 /* NULL: no such pool. */
 const struct guest_pool *pool_lookup(CUmemoryPool pool);
 
+static inline CUmemoryPool pool_public(uint64_t h)
+{
+	return (CUmemoryPool)(uintptr_t)h;
+}
+
+/* A new handle of a pool; what: constant, stays the caller's. 0: no handle left. */
+uint64_t pool_handle_new(const struct guest_pool *what);
+
+/* The default pool's handle; made first, so that its number is none of the worker's
+ * pools. */
+uint64_t pool_default(void);
+
 /* The handle of a pool that the worker named; NULL if there is no such pool any more. */
 CUmemoryPool pool_from_wire(uint64_t wire);
 
@@ -24,6 +36,12 @@ CUresult pool_to_wire(CUmemoryPool pool, uint64_t *ret_wire);
 
 /* The number, as it travels, of the pool that cuMemAllocAsync() takes from. Any thread. */
 uint64_t pool_current(void);
+
+/* cuMemAllocAsync() takes from that pool, as it travels, from now on. Any thread. */
+void pool_set_current(uint64_t wire);
+
+/* The pool has ended: if it was the current one, the default one is. */
+void pool_gone(uint64_t wire);
 
 /* Whether the device has pools: NOT_SUPPORTED if not, or what the gate says. */
 CUresult pool_supported(void);
@@ -35,6 +53,11 @@ bool pool_live_take(uint64_t ptr);
 /* ---- pool_share.c ---- */
 
 extern _Atomic unsigned pool_imports;
+
+/* Opens memory of another process's pool, named as the worker exported it, in the current
+ * context. Waits for the worker. */
+CUresult pool_import(struct guest_thread *t, const uint64_t name[2], uint64_t offset,
+		     uint64_t bytes, CUdeviceptr *ret_ptr);
 
 /* False: it is not memory that was imported. Else it is closed, *ret says how that went.
  */

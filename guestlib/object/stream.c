@@ -103,19 +103,13 @@ int stream_clamp_priority(int priority)
 	return MIN(MAX(priority, d->priority_greatest), d->priority_least);
 }
 
-CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *stream, unsigned int flags,
-					    int priority)
+CUresult stream_new(struct guest_thread *t, unsigned flags, int priority,
+		    uint64_t *ret_handle)
 {
-	_cleanup_free_ struct guest_stream_info *s = NULL;
-	struct guest_thread *t;
+	_cleanup_free_ struct guest_stream_info *s = calloc(1, sizeof(*s));
 	uint64_t h;
-	CUresult r = guest_enter(NEED_CTX, &t);
+	CUresult r;
 
-	if (r)
-		return r;
-	if (!stream || (flags & ~(unsigned)CU_STREAM_NON_BLOCKING))
-		return CUDA_ERROR_INVALID_VALUE;
-	s = calloc(1, sizeof(*s));
 	if (!s)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	s->flags = flags;
@@ -134,13 +128,8 @@ CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *stream, unsigned int flags
 		return r;
 	}
 	owned_add(t->top, &steal(s)->owned, drop);
-	*stream = (CUstream)(uintptr_t)h;
+	*ret_handle = h;
 	return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuStreamCreate(CUstream *stream, unsigned int flags)
-{
-	return cuStreamCreateWithPriority(stream, flags, 0);
 }
 
 CUresult stream_get_priority(CUstream stream, int *priority, bool ptsz)

@@ -54,6 +54,11 @@ bool stream_is_blocking(uint64_t wire);
  */
 CUresult stream_find(CUstream stream, bool ptsz, struct guest_stream_info **ret_s);
 
+/* A new stream of the thread's current context, made without waiting; flags are checked,
+ * the priority is clamped. */
+CUresult stream_new(struct guest_thread *t, unsigned flags, int priority,
+		    uint64_t *ret_handle);
+
 /* It was destroyed: its handle ends, and s with it. */
 void stream_drop(struct guest_stream_info *s);
 

@@ -9,10 +9,9 @@
 
 #include "calls.h"
 #include "core/process.h"
-#include "object/refuse.h"
 #include "object/vmm.h"
 
-static CUresult check_prop(const CUmemAllocationProp *prop, bool *ret_host)
+CUresult vmm_check_prop(const CUmemAllocationProp *prop, bool *ret_host)
 {
 	if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -35,21 +34,6 @@ static CUresult check_prop(const CUmemAllocationProp *prop, bool *ret_host)
 		return CUDA_SUCCESS;
 	}
 	return CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity,
-					       const CUmemAllocationProp *prop,
-					       CUmemAllocationGranularity_flags option)
-{
-	CUresult r = guest_gate();
-
-	if (r)
-		return r;
-	if (!granularity || !prop ||
-	    (unsigned)option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
-		return CUDA_ERROR_INVALID_VALUE;
-	*granularity = guest_process.device.chunk_bytes; /* wherever it lies */
-	return CUDA_SUCCESS;
 }
 
 static void set_compression(CUmemAllocationProp *prop, bool compressible)
@@ -101,26 +85,14 @@ static CUresult chunk_new(const CUmemAllocationProp *prop, struct guest_chunk **
 	return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
-			     const CUmemAllocationProp *prop, unsigned long long flags)
+CUresult vmm_create(struct guest_thread *t, size_t size, bool host,
+		    const CUmemAllocationProp *prop,
+		    CUmemGenericAllocationHandle *ret_handle)
 {
 	_cleanup_free_ struct guest_chunk *c = NULL;
-	struct guest_thread *t;
 	uint64_t h;
-	bool host;
-	CUresult r = guest_enter(NEED_INIT, &t);
+	CUresult r = chunk_new(prop, &c, &h);
 
-	if (r)
-		return r;
-	if (!handle || flags || !size || size % guest_process.device.chunk_bytes)
-		return CUDA_ERROR_INVALID_VALUE;
-	r = check_prop(prop, &host);
-	/* What asks for that wants the CPU's access too (NCCL, which has another way). */
-	if (r == CUDA_SUCCESS && host && prop->requestedHandleTypes)
-		r = CUDA_ERROR_NOT_SUPPORTED;
-	if (r)
-		return r;
-	r = chunk_new(prop, &c, &h);
 	if (r)
 		return r;
 	r = create(t, h, size, host, c);
@@ -129,7 +101,7 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 		return r;
 	}
 	steal(c);
-	*handle = h;
+	*ret_handle = h;
 	return CUDA_SUCCESS;
 }
 
@@ -208,7 +180,7 @@ CUresult vmm_open(struct guest_thread *t, const uint64_t name[2],
 	_cleanup_free_ struct guest_chunk *c = NULL;
 	uint64_t h;
 	bool host;
-	CUresult r = check_prop(prop, &host);
+	CUresult r = vmm_check_prop(prop, &host);
 
 	if (r == CUDA_SUCCESS)
 		r = chunk_new(prop, &c, &h);
@@ -224,17 +196,13 @@ CUresult vmm_open(struct guest_thread *t, const uint64_t name[2],
 	return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle)
+CUresult vmm_release(struct guest_thread *t, CUmemGenericAllocationHandle handle)
 {
+	struct guest_chunk *c = guest_object(handle, HANDLE_CHUNK);
 	struct chunk_release_cmd *cmd;
 	struct lane_reply reply;
-	struct guest_thread *t;
-	struct guest_chunk *c;
-	CUresult r = guest_enter(NEED_INIT, &t);
+	CUresult r;
 
-	if (r)
-		return r;
-	c = guest_object(handle, HANDLE_CHUNK);
 	if (!c)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (atomic_fetch_sub(&c->refs, 1) > 1)
@@ -249,25 +217,20 @@ CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle)
 	return r;
 }
 
-CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle,
-					     void *addr)
+CUresult vmm_retain_at(struct guest_thread *t, uint64_t addr,
+		       CUmemGenericAllocationHandle *ret_handle)
 {
 	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
 	const struct chunk_at_rep *rep;
 	struct chunk_at_cmd *cmd;
 	struct lane_reply reply;
-	struct guest_thread *t;
 	struct guest_chunk *c;
-	CUresult r = guest_enter(NEED_INIT, &t);
+	CUresult r;
 
-	if (r)
-		return r;
-	if (!handle || !guest_is_device((uintptr_t)addr))
-		return CUDA_ERROR_INVALID_VALUE;
 	cmd = begin_chunk_at(t);
 	if (!cmd)
 		return guest_lost(t);
-	cmd->addr = (uintptr_t)addr;
+	cmd->addr = addr;
 	r = guest_call(t, sizeof(*rep), &reply);
 	if (r)
 		return r;
@@ -277,100 +240,9 @@ CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handl
 		prop.location.type = rep->in_host_memory ? CU_MEM_LOCATION_TYPE_HOST_NUMA
 							 : CU_MEM_LOCATION_TYPE_DEVICE;
 		set_compression(&prop, rep->compressible);
-		return vmm_import(t, rep->id, &prop, handle);
+		return vmm_import(t, rep->id, &prop, ret_handle);
 	}
 	atomic_fetch_add(&c->refs, 1);
-	*handle = rep->chunk;
-	return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(
-	CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
-{
-	struct guest_chunk *c;
-	CUresult r = guest_gate();
-
-	if (r)
-		return r;
-	c = guest_object(handle, HANDLE_CHUNK);
-	if (!prop || !c)
-		return CUDA_ERROR_INVALID_VALUE;
-	*prop = c->prop;
-	return CUDA_SUCCESS;
-}
-
-/* ---- access ---- */
-
-static CUresult location_is_host(const CUmemLocation *l, bool *ret_host)
-{
-	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-				    .location = *l};
-
-	return check_prop(&prop, ret_host);
-}
-
-static CUresult set_access(struct guest_thread *t, CUdeviceptr ptr, size_t size,
-			   const CUmemAccessDesc *desc)
-{
-	struct mem_set_access_cmd *cmd;
-	struct lane_reply reply;
-	bool host;
-	CUresult r = location_is_host(&desc->location, &host);
-
-	if (r)
-		return r;
-	cmd = begin_mem_set_access(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->ptr = ptr;
-	cmd->size = size;
-	cmd->in_host = host;
-	cmd->access = (uint32_t)desc->flags;
-	return guest_call(t, sizeof(struct mem_set_access_rep), &reply);
-}
-
-CUresult CUDAAPI cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc,
-				size_t count)
-{
-	struct guest_thread *t;
-	size_t i;
-	CUresult r = guest_enter(NEED_INIT, &t);
-
-	if (r)
-		return r;
-	if (!desc || !count || !size)
-		return CUDA_ERROR_INVALID_VALUE;
-	for (i = 0; i < count && r == CUDA_SUCCESS; i++)
-		r = set_access(t, ptr, size, &desc[i]);
-	return r;
-}
-
-CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
-				CUdeviceptr ptr)
-{
-	const struct mem_get_access_rep *rep;
-	struct mem_get_access_cmd *cmd;
-	struct lane_reply reply;
-	struct guest_thread *t;
-	bool host;
-	CUresult r = guest_enter(NEED_INIT, &t);
-
-	if (r)
-		return r;
-	if (!flags || !location)
-		return CUDA_ERROR_INVALID_VALUE;
-	r = location_is_host(location, &host);
-	if (r)
-		return r;
-	cmd = begin_mem_get_access(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->ptr = ptr;
-	cmd->in_host = host;
-	r = guest_call(t, sizeof(*rep), &reply);
-	if (r)
-		return r;
-	rep = reply.body;
-	*flags = rep->access;
+	*ret_handle = rep->chunk;
 	return CUDA_SUCCESS;
 }

@@ -32,8 +32,6 @@ KNOWN = {
     "hostd/util": [("sandbox sandbox_calls sandbox_files sandbox_log", "not cut yet")],
     "guestlib/graph": [("attr capture capture_set cond graph mem memop params user",
                         "graphs within graphs: freeing and cloning go round")],
-    "guestlib/object": [("context enter hostmem_api hostmem_register local_storage",
-                         "not cut yet: entry points that are not in api/")],
     "guestlib/core": [("channel session", "a lost host is found by a message")],
     "guestlib/copy": [("copy copy_from copy_to", "both ways end in one another's steps")],
     "guestlib/code": [("launch launch_ex occupancy", "not cut yet"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The functions of streams, but for making them. */
+/* The functions of streams. */
 #include <string.h>
 
 #include "calls.h"
@@ -10,6 +10,28 @@
 #include "object/stream.h"
 
 #define SYNC_MAX CU_SYNC_POLICY_BLOCKING_SYNC
+
+CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *stream, unsigned int flags,
+					    int priority)
+{
+	struct guest_thread *t;
+	uint64_t h;
+	CUresult r = guest_enter(NEED_CTX, &t);
+
+	if (r)
+		return r;
+	if (!stream || (flags & ~(unsigned)CU_STREAM_NON_BLOCKING))
+		return CUDA_ERROR_INVALID_VALUE;
+	r = stream_new(t, flags, priority, &h);
+	if (r == CUDA_SUCCESS)
+		*stream = (CUstream)(uintptr_t)h;
+	return r;
+}
+
+CUresult CUDAAPI cuStreamCreate(CUstream *stream, unsigned int flags)
+{
+	return cuStreamCreateWithPriority(stream, flags, 0);
+}
 
 CUresult CUDAAPI cuStreamDestroy_v2(CUstream stream)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * DOC: cuMemHostAlloc() and its kin
+ * DOC: host memory of ours
  *
  * An allocation is a region of the band: the worker makes it and maps it for the device,
  * then it is mapped here at the same address. Memory that cannot be shared is ordinary
@@ -9,17 +9,8 @@
 #include <sys/mman.h>
 
 #include "calls.h"
-#include "object/context.h"
 #include "object/hostmem.h"
 #include "core/process.h"
-#include "object/refuse.h"
-#include "core/thread.h"
-
-#define ALLOC_FLAGS                                                                      \
-	(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |                          \
-	 CU_MEMHOSTALLOC_WRITECOMBINED)
-
-/* ---- memory of ours ---- */
 
 static CUresult alloc_private(struct hostmem *h)
 {
@@ -64,7 +55,7 @@ static CUresult alloc_pages(struct guest_thread *t, struct hostmem *h)
 	return r;
 }
 
-static CUresult alloc(struct guest_thread *t, struct hostmem *h)
+CUresult hostmem_alloc(struct guest_thread *t, struct hostmem *h)
 {
 	CUresult r = alloc_pages(t, h);
 
@@ -79,40 +70,11 @@ static CUresult alloc(struct guest_thread *t, struct hostmem *h)
 CUresult hostmem_alloc_own(struct guest_thread *t, size_t size, void **ret_p)
 {
 	struct hostmem h = {.size = size};
-	CUresult r = alloc(t, &h);
+	CUresult r = hostmem_alloc(t, &h);
 
 	if (r == CUDA_SUCCESS)
 		*ret_p = (void *)h.base;
 	return r;
-}
-
-CUresult CUDAAPI cuMemHostAlloc(void **pp, size_t size, unsigned int flags)
-{
-	struct hostmem h = {.size = size, .flags = flags};
-	struct guest_thread *t;
-	CUresult r = guest_enter(NEED_CTX, &t);
-
-	if (r)
-		return r;
-	if (!pp || size > SIZE_MAX - HOSTMEM_PAGE || (flags & ~(unsigned)ALLOC_FLAGS))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!size) {
-		*pp = NULL;
-		return CUDA_SUCCESS;
-	}
-	r = guest_unsafe(t);
-	if (r)
-		return r;
-	h.ctx = t->wire_id;
-	r = alloc(t, &h);
-	if (r == CUDA_SUCCESS)
-		*pp = (void *)h.base;
-	return r;
-}
-
-CUresult CUDAAPI cuMemAllocHost_v2(void **pp, size_t size)
-{
-	return cuMemHostAlloc(pp, size, 0);
 }
 
 CUresult hostmem_free(struct guest_thread *t, void *p)
@@ -122,19 +84,6 @@ CUresult hostmem_free(struct guest_thread *t, void *p)
 	if (!hostmem_take((uintptr_t)p, false, &h))
 		return CUDA_ERROR_INVALID_VALUE;
 	return free_pages(t, &h);
-}
-
-CUresult CUDAAPI cuMemFreeHost(void *p)
-{
-	struct guest_thread *t;
-	CUresult r = guest_enter(NEED_INIT, &t);
-
-	if (r)
-		return r;
-	if (!p)
-		return CUDA_SUCCESS;
-	r = guest_unsafe(t);
-	return r ? r : hostmem_free(t, p);
 }
 
 static void wait_ctx(struct guest_thread *t, uint64_t ctx)
@@ -163,38 +112,4 @@ void hostmem_drop_ctx(struct guest_thread *t, uint64_t ctx, uint64_t wire_id)
 		else
 			free_pages(t, &h);
 	}
-}
-
-/* ---- questions ---- */
-
-CUresult CUDAAPI cuMemHostGetFlags(unsigned int *flags, void *p)
-{
-	struct hostmem h;
-	CUresult r = ctx_check_current();
-
-	if (r)
-		return r;
-	if (!flags || !hostmem_find((uintptr_t)p, &h))
-		return CUDA_ERROR_INVALID_VALUE;
-	/* As the driver answers with unified addressing: all memory is mapped. */
-	*flags = h.flags | CU_MEMHOSTALLOC_DEVICEMAP;
-	if (!(h.flags & CU_MEMHOSTALLOC_WRITECOMBINED))
-		*flags &= ~(unsigned)CU_MEMHOSTALLOC_PORTABLE;
-	return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *dptr, void *p,
-					      unsigned int flags)
-{
-	struct hostmem h;
-	CUresult r = ctx_check_current();
-
-	if (r)
-		return r;
-	if (!dptr || flags || !hostmem_find((uintptr_t)p, &h))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!h.dev)
-		return guest_refuse(REFUSAL_FEATURE, "cuMemHostGetDevicePointer");
-	*dptr = h.dev + ((uintptr_t)p - h.base);
-	return CUDA_SUCCESS;
 }

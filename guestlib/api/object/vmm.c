@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Virtual memory management: physical memory, and who has access to ranges. */
+#include "calls.h"
+#include "core/process.h"
+#include "object/vmm.h"
+
+CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity,
+					       const CUmemAllocationProp *prop,
+					       CUmemAllocationGranularity_flags option)
+{
+	CUresult r = guest_gate();
+
+	if (r)
+		return r;
+	if (!granularity || !prop ||
+	    (unsigned)option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
+		return CUDA_ERROR_INVALID_VALUE;
+	*granularity = guest_process.device.chunk_bytes; /* wherever it lies */
+	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
+			     const CUmemAllocationProp *prop, unsigned long long flags)
+{
+	struct guest_thread *t;
+	bool host;
+	CUresult r = guest_enter(NEED_INIT, &t);
+
+	if (r)
+		return r;
+	if (!handle || flags || !size || size % guest_process.device.chunk_bytes)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = vmm_check_prop(prop, &host);
+	/* What asks for that wants the CPU's access too (NCCL, which has another way). */
+	if (r == CUDA_SUCCESS && host && prop->requestedHandleTypes)
+		r = CUDA_ERROR_NOT_SUPPORTED;
+	return r ? r : vmm_create(t, size, host, prop, handle);
+}
+
+CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+	struct guest_thread *t;
+	CUresult r = guest_enter(NEED_INIT, &t);
+
+	return r ? r : vmm_release(t, handle);
+}
+
+CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle,
+					     void *addr)
+{
+	struct guest_thread *t;
+	CUresult r = guest_enter(NEED_INIT, &t);
+
+	if (r)
+		return r;
+	if (!handle || !guest_is_device((uintptr_t)addr))
+		return CUDA_ERROR_INVALID_VALUE;
+	return vmm_retain_at(t, (uintptr_t)addr, handle);
+}
+
+CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(
+	CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
+{
+	struct guest_chunk *c;
+	CUresult r = guest_gate();
+
+	if (r)
+		return r;
+	c = guest_object(handle, HANDLE_CHUNK);
+	if (!prop || !c)
+		return CUDA_ERROR_INVALID_VALUE;
+	*prop = c->prop;
+	return CUDA_SUCCESS;
+}
+
+/* ---- access ---- */
+
+static CUresult location_is_host(const CUmemLocation *l, bool *ret_host)
+{
+	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+				    .location = *l};
+
+	return vmm_check_prop(&prop, ret_host);
+}
+
+static CUresult set_access(struct guest_thread *t, CUdeviceptr ptr, size_t size,
+			   const CUmemAccessDesc *desc)
+{
+	struct mem_set_access_cmd *cmd;
+	struct lane_reply reply;
+	bool host;
+	CUresult r = location_is_host(&desc->location, &host);
+
+	if (r)
+		return r;
+	cmd = begin_mem_set_access(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->ptr = ptr;
+	cmd->size = size;
+	cmd->in_host = host;
+	cmd->access = (uint32_t)desc->flags;
+	return guest_call(t, sizeof(struct mem_set_access_rep), &reply);
+}
+
+CUresult CUDAAPI cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc,
+				size_t count)
+{
+	struct guest_thread *t;
+	size_t i;
+	CUresult r = guest_enter(NEED_INIT, &t);
+
+	if (r)
+		return r;
+	if (!desc || !count || !size)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (i = 0; i < count && r == CUDA_SUCCESS; i++)
+		r = set_access(t, ptr, size, &desc[i]);
+	return r;
+}
+
+CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
+				CUdeviceptr ptr)
+{
+	const struct mem_get_access_rep *rep;
+	struct mem_get_access_cmd *cmd;
+	struct lane_reply reply;
+	struct guest_thread *t;
+	bool host;
+	CUresult r = guest_enter(NEED_INIT, &t);
+
+	if (r)
+		return r;
+	if (!flags || !location)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = location_is_host(location, &host);
+	if (r)
+		return r;
+	cmd = begin_mem_get_access(t);
+	if (!cmd)
+		return guest_lost(t);
+	cmd->ptr = ptr;
+	cmd->in_host = host;
+	r = guest_call(t, sizeof(*rep), &reply);
+	if (r)
+		return r;
+	rep = reply.body;
+	*flags = rep->access;
+	return CUDA_SUCCESS;
+}
