@@ -30,7 +30,7 @@
 
 static CUresult cudart_load(CUmodule *module, const void *wrapper)
 {
-	return module_load_image(module, wrapper, 0, NULL, NULL);
+	return module_load_image(module, wrapper, SIZE_MAX, 0, NULL, NULL);
 }
 
 /* The primary context's handle; neither retains nor activates it. */
@@ -51,13 +51,13 @@ static CUresult cudart_primary(CUcontext *ret_ctx, CUdevice dev)
 static CUresult cudart_load_ex(CUmodule *module, const void *wrapper, void *options,
 			       void *values, unsigned n)
 {
-	return module_load_image(module, wrapper, n, options, values);
+	return module_load_image(module, wrapper, SIZE_MAX, n, options, values);
 }
 
 static CUresult cudart_load_header(const void *header, CUmodule *module, void *options,
 				   void *values, unsigned n)
 {
-	return module_load_image(module, header, n, options, values);
+	return module_load_image(module, header, SIZE_MAX, n, options, values);
 }
 
 UNKNOWN_SLOT(cudart_interface, 3)

@@ -6,7 +6,7 @@
 #include "code/compiled.h"
 #include "feature.h"
 #include "core/image.h"
-#include "code/module.h"
+#include "code/linker.h"
 #include "core/process.h"
 
 /* In every key: changes when the same input is to be compiled anew. */

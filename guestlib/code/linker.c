@@ -4,30 +4,12 @@
 #include <string.h>
 
 #include "calls.h"
-#include "code/jit.h"
-#include "code/module.h"
-#include "core/process.h"
+#include "code/image_send.h"
+#include "code/linker.h"
 
 #define LINK_NAME_MAX 4096
 
-struct guest_link {
-	uint64_t handle;
-	struct jit_options jit; /* of cuLinkCreate; its logs are filled by later calls */
-	void *image;            /* valid until the link is destroyed */
-};
-
-static CUresult enter(CUlinkState state, struct guest_thread **ret_t,
-		      struct guest_link **ret_l)
-{
-	CUresult r = guest_enter(NEED_CTX, ret_t);
-
-	if (r)
-		return r;
-	*ret_l = guest_object((uintptr_t)state, HANDLE_LINK);
-	return *ret_l ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-
-static CUresult create(struct guest_thread *t, struct guest_link *l)
+CUresult linker_create(struct guest_thread *t, struct guest_link *l)
 {
 	struct link_create_cmd *cmd = begin_link_create(t, l->jit.n_others);
 	struct lane_reply reply;
@@ -42,52 +24,7 @@ static CUresult create(struct guest_thread *t, struct guest_link *l)
 	return guest_call(t, sizeof(struct link_create_rep), &reply);
 }
 
-CUresult CUDAAPI cuLinkCreate_v2(unsigned int n, CUjit_option *options, void **values,
-				 CUlinkState *state)
-{
-	_cleanup_free_ struct guest_link *l = NULL;
-	struct guest_thread *t;
-	CUresult r = guest_enter(NEED_CTX, &t);
-
-	if (r)
-		return r;
-	if (!state)
-		return CUDA_ERROR_INVALID_VALUE;
-	l = calloc(1, sizeof(*l));
-	if (!l)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = jit_parse(n, options, values, &l->jit);
-	if (r)
-		return r;
-	l->handle = guest_handle_new(HANDLE_LINK, l);
-	if (!l->handle)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = create(t, l);
-	if (r) {
-		guest_handle_free(l->handle);
-		return r;
-	}
-	*state = (CUlinkState)(uintptr_t)l->handle;
-	steal(l);
-	return CUDA_SUCCESS;
-}
-
-/* Logs named at this call win over those of the whole link. */
-static CUresult own_logs(struct guest_link *l, unsigned n, CUjit_option *options,
-			 void **values, struct jit_options *ret_jit)
-{
-	CUresult r = jit_parse(n, options, values, ret_jit);
-
-	if (r)
-		return r;
-	if (!ret_jit->info.buf)
-		ret_jit->info = l->jit.info;
-	if (!ret_jit->error.buf)
-		ret_jit->error = l->jit.error;
-	return CUDA_SUCCESS;
-}
-
-static CUresult add(struct guest_thread *t, struct guest_link *l, CUjitInputType type,
+CUresult linker_add(struct guest_thread *t, struct guest_link *l, CUjitInputType type,
 		    uint64_t image, const char *name, struct jit_options *jit)
 {
 	size_t size = strlen(name) + 1;
@@ -117,46 +54,6 @@ static CUresult add(struct guest_thread *t, struct guest_link *l, CUjitInputType
 	return out.rep->status;
 }
 
-CUresult CUDAAPI cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data,
-				  size_t size, const char *name, unsigned int n,
-				  CUjit_option *options, void **values)
-{
-	struct jit_options jit;
-	struct guest_thread *t;
-	struct guest_link *l;
-	uint64_t image;
-	CUresult r = enter(state, &t, &l);
-
-	if (r)
-		return r;
-	if (!data || !size || (unsigned)type >= CU_JIT_NUM_INPUT_TYPES)
-		return CUDA_ERROR_INVALID_VALUE;
-	r = own_logs(l, n, options, values, &jit);
-	if (r == CUDA_SUCCESS)
-		r = module_send_bytes(t, data, size, &image);
-	return r ? r : add(t, l, type, image, name ? name : "", &jit);
-}
-
-CUresult CUDAAPI cuLinkAddFile_v2(CUlinkState state, CUjitInputType type,
-				  const char *path, unsigned int n, CUjit_option *options,
-				  void **values)
-{
-	_cleanup_free_ void *data = NULL;
-	size_t size;
-	CUresult r = guest_gate();
-
-	if (r)
-		return r;
-	if (!path)
-		return CUDA_ERROR_INVALID_VALUE;
-	r = module_read_file(path, &data, &size);
-	/* Text keeps the NUL that reading a file adds; of others it is no part. */
-	if (r == CUDA_SUCCESS && type != CU_JIT_INPUT_PTX)
-		size--;
-	return r ? r
-		 : cuLinkAddData_v2(state, type, data, size, path, n, options, values);
-}
-
 /* Returns false if there is no memory. */
 static bool append(char **image, size_t at, const struct lane_reply *piece)
 {
@@ -171,7 +68,7 @@ static bool append(char **image, size_t at, const struct lane_reply *piece)
 
 /* Fills l->image with size bytes. Memory is for what has come, not for what a worker may
  * say that is to come. */
-static CUresult fetch_image(struct guest_thread *t, struct guest_link *l, size_t size)
+CUresult linker_fetch(struct guest_thread *t, struct guest_link *l, size_t size)
 {
 	struct link_image_cmd *cmd = begin_link_image(t);
 	_cleanup_free_ char *image = NULL;
@@ -204,7 +101,7 @@ static CUresult fetch_image(struct guest_thread *t, struct guest_link *l, size_t
 	return CUDA_SUCCESS;
 }
 
-static CUresult complete(struct guest_thread *t, struct guest_link *l, size_t *ret_size)
+CUresult linker_complete(struct guest_thread *t, struct guest_link *l, size_t *ret_size)
 {
 	struct link_complete_cmd *cmd = begin_link_complete(t);
 	struct link_complete_reply out;
@@ -227,29 +124,7 @@ static CUresult complete(struct guest_thread *t, struct guest_link *l, size_t *r
 	return out.rep->status;
 }
 
-CUresult CUDAAPI cuLinkComplete(CUlinkState state, void **image, size_t *ret_size)
-{
-	struct guest_thread *t;
-	struct guest_link *l;
-	size_t size = 0;
-	CUresult r = enter(state, &t, &l);
-
-	if (r)
-		return r;
-	if (!image)
-		return CUDA_ERROR_INVALID_VALUE;
-	r = complete(t, l, &size);
-	if (r == CUDA_SUCCESS)
-		r = fetch_image(t, l, size);
-	if (r)
-		return r;
-	*image = l->image;
-	if (ret_size)
-		*ret_size = size;
-	return CUDA_SUCCESS;
-}
-
-static CUresult destroy(struct guest_thread *t, struct guest_link *l)
+CUresult linker_destroy(struct guest_thread *t, struct guest_link *l)
 {
 	struct link_destroy_cmd *cmd = begin_link_destroy(t);
 	struct lane_reply reply;
@@ -260,33 +135,18 @@ static CUresult destroy(struct guest_thread *t, struct guest_link *l)
 	return guest_call(t, sizeof(struct link_destroy_rep), &reply);
 }
 
-CUresult CUDAAPI cuLinkDestroy(CUlinkState state)
-{
-	struct guest_thread *t;
-	struct guest_link *l;
-	CUresult r = enter(state, &t, &l);
-
-	if (r)
-		return r;
-	r = destroy(t, l);
-	guest_handle_free(l->handle);
-	free(l->image);
-	free(l);
-	return r;
-}
-
 static CUresult link_only(struct guest_thread *t, struct guest_link *l,
 			  CUjitInputType type, const void *data, size_t size,
 			  size_t *ret_size)
 {
 	uint64_t image;
-	CUresult r = module_send_bytes(t, data, size, &image);
+	CUresult r = image_send_bytes(t, data, size, &image);
 
 	if (r == CUDA_SUCCESS)
-		r = add(t, l, type, image, "", &l->jit);
+		r = linker_add(t, l, type, image, "", &l->jit);
 	if (r == CUDA_SUCCESS)
-		r = complete(t, l, ret_size);
-	return r ? r : fetch_image(t, l, *ret_size);
+		r = linker_complete(t, l, ret_size);
+	return r ? r : linker_fetch(t, l, *ret_size);
 }
 
 CUresult linker_compile(struct guest_thread *t, CUjitInputType type, const void *data,
@@ -300,12 +160,12 @@ CUresult linker_compile(struct guest_thread *t, CUjitInputType type, const void 
 	l.handle = guest_handle_new(HANDLE_LINK, &l);
 	if (!l.handle)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = create(t, &l);
+	r = linker_create(t, &l);
 	if (r == CUDA_SUCCESS) {
 		CUresult end;
 
 		r = link_only(t, &l, type, data, size, &n);
-		end = destroy(t, &l);
+		end = linker_destroy(t, &l);
 		r = r ? r : end;
 	}
 	guest_handle_free(l.handle);

@@ -2,9 +2,9 @@
 /*
  * DOC: loading code
  *
- * An image goes to the host as it is, cut into pieces that are posted, and one command
- * that waits loads it: so the host compiles while nothing else is asked of it, and the
- * messages of its compiler come back with the result.
+ * An image is posted (image_send.c), and one command that waits loads it: so the host
+ * compiles while nothing else is asked of it, and the messages of its compiler come back
+ * with the result.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,84 +19,11 @@
 #include "code/compiled.h"
 #include "feature.h"
 #include "core/image.h"
+#include "code/image_send.h"
 #include "code/jit.h"
 #include "code/module.h"
 #include "core/process.h"
 #include "core/thread.h"
-
-static _Atomic uint64_t next_image = 1;
-
-/* ---- sending ---- */
-
-static CUresult send_piece(struct guest_thread *t, uint64_t image, uint64_t offset,
-			   uint64_t total, const void *data, uint32_t size)
-{
-	void *payload;
-	struct image_data_cmd *cmd = begin_image_data(t, size, &payload);
-
-	if (!cmd)
-		return guest_lost(t);
-	cmd->image = image;
-	cmd->offset = offset;
-	cmd->total = total;
-	memcpy(payload, data, size);
-	return guest_post(t);
-}
-
-static CUresult send_part(struct guest_thread *t, uint64_t image, uint64_t *offset,
-			  uint64_t total, const void *data, size_t size)
-{
-	const char *p = data;
-
-	while (size) {
-		uint32_t n = (uint32_t)MIN(size, (size_t)WIRE_PAYLOAD_MAX);
-		CUresult r = send_piece(t, image, *offset, total, p, n);
-
-		if (r)
-			return r;
-		*offset += n;
-		p += n;
-		size -= n;
-	}
-	return CUDA_SUCCESS;
-}
-
-CUresult module_send_bytes(struct guest_thread *t, const void *data, size_t size,
-			   uint64_t *ret_image)
-{
-	uint64_t offset = 0;
-
-	if (!size || size > IMAGE_SIZE_MAX)
-		return CUDA_ERROR_INVALID_VALUE;
-	*ret_image = atomic_fetch_add(&next_image, 1);
-	return send_part(t, *ret_image, &offset, size, data, size);
-}
-
-static CUresult send_image(struct guest_thread *t, const void *image, size_t max,
-			   uint64_t *ret_image)
-{
-	uint64_t offset = 0, total = 0, number;
-	const void *data;
-	size_t size;
-	unsigned i;
-	int r;
-
-	for (i = 0; (r = image_part(image, max, i, &data, &size)) == 0; i++)
-		total += size;
-	if (r != -ENOENT || total > IMAGE_SIZE_MAX)
-		return CUDA_ERROR_INVALID_IMAGE;
-	number = atomic_fetch_add(&next_image, 1);
-	for (i = 0; image_part(image, max, i, &data, &size) == 0; i++) {
-		CUresult res = send_part(t, number, &offset, total, data, size);
-
-		if (res)
-			return res;
-	}
-	*ret_image = number;
-	return CUDA_SUCCESS;
-}
-
-/* ---- loading ---- */
 
 static void module_free(struct guest_module *m)
 {
@@ -215,7 +142,7 @@ static CUresult load_compiled(struct guest_thread *t, struct guest_module *m,
 {
 	struct jit_options plain = {.optimization_level = -1};
 	uint64_t number;
-	CUresult r = module_send_bytes(t, c->code, c->size, &number);
+	CUresult r = image_send_bytes(t, c->code, c->size, &number);
 
 	return r ? r : load(t, m, number, &plain);
 }
@@ -235,7 +162,7 @@ static CUresult send_and_load(struct guest_thread *t, struct guest_module *m,
 		if (!is_about_image(r))
 			return r;
 	}
-	r = send_image(t, image, max, &number);
+	r = image_send(t, image, max, &number);
 	return r ? r : load(t, m, number, jit);
 }
 
@@ -364,10 +291,8 @@ CUresult module_read_file(const char *path, void **ret_data, size_t *ret_size)
 	return CUDA_SUCCESS;
 }
 
-/* ---- cuModule*: see also function.c ---- */
-
-static CUresult load_module(CUmodule *ret_module, const void *image, size_t max,
-			    unsigned n, CUjit_option *options, void **values)
+CUresult module_load_image(CUmodule *ret_module, const void *image, size_t max,
+			   unsigned n, CUjit_option *options, void **values)
 {
 	struct guest_module *m;
 	struct guest_thread *t;
@@ -381,71 +306,4 @@ static CUresult load_module(CUmodule *ret_module, const void *image, size_t max,
 	if (r == CUDA_SUCCESS)
 		*ret_module = (CUmodule)(uintptr_t)m->handle;
 	return r;
-}
-
-CUresult module_load_image(CUmodule *ret_module, const void *image, unsigned n,
-			   CUjit_option *options, void **values)
-{
-	return load_module(ret_module, image, SIZE_MAX, n, options, values);
-}
-
-CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *image)
-{
-	return module_load_image(module, image, 0, NULL, NULL);
-}
-
-CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image,
-				    unsigned int n_options, CUjit_option *options,
-				    void **values)
-{
-	return module_load_image(module, image, n_options, options, values);
-}
-
-CUresult CUDAAPI cuModuleLoadFatBinary(CUmodule *module, const void *image)
-{
-	return module_load_image(module, image, 0, NULL, NULL);
-}
-
-CUresult CUDAAPI cuModuleLoad(CUmodule *module, const char *path)
-{
-	_cleanup_free_ void *data = NULL;
-	struct guest_thread *t;
-	size_t size;
-	CUresult r = guest_enter(NEED_CTX, &t);
-
-	if (r)
-		return r;
-	if (!module || !path)
-		return CUDA_ERROR_INVALID_VALUE;
-	r = module_read_file(path, &data, &size);
-	return r ? r : load_module(module, data, size, 0, NULL, NULL);
-}
-
-CUresult CUDAAPI cuModuleUnload(CUmodule module)
-{
-	struct guest_module *m;
-	struct guest_thread *t;
-	CUresult r = guest_enter(NEED_ANY, &t);
-
-	if (r)
-		return r;
-	if (guest_handle_valid((uintptr_t)module, HANDLE_LIBRARY))
-		return CUDA_ERROR_NOT_PERMITTED; /* the library owns it */
-	m = guest_object((uintptr_t)module, HANDLE_MODULE);
-	return m ? module_unload(t, m) : CUDA_ERROR_INVALID_HANDLE;
-}
-
-CUresult CUDAAPI cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
-{
-	const char *value;
-	CUresult r = guest_gate();
-
-	if (r)
-		return r;
-	if (!mode)
-		return CUDA_ERROR_INVALID_VALUE;
-	value = getenv("CUDA_MODULE_LOADING");
-	*mode = value && strcmp(value, "EAGER") == 0 ? CU_MODULE_EAGER_LOADING
-						     : CU_MODULE_LAZY_LOADING;
-	return CUDA_SUCCESS;
 }

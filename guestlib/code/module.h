@@ -60,10 +60,11 @@ struct guest_module {
 
 /*
  * Loads an image (see image.h) into the current context; the body of cuModuleLoadData and
- * cuModuleLoadDataEx and of two private slots. options may be NULL if n is 0.
+ * cuModuleLoadDataEx and of two private slots. max as in image_part(); options may be NULL
+ * if n is 0.
  */
-CUresult module_load_image(CUmodule *ret_module, const void *image, unsigned n,
-			   CUjit_option *options, void **values);
+CUresult module_load_image(CUmodule *ret_module, const void *image, size_t max,
+			   unsigned n, CUjit_option *options, void **values);
 
 /* Reads a whole file into a malloced buffer with a NUL behind it. */
 CUresult module_read_file(const char *path, void **ret_data, size_t *ret_size);
@@ -88,20 +89,6 @@ CUresult module_need(struct guest_module *m);
 
 /* Warns, once, if r says that there is no code for a device that runs PTX only. */
 void module_warn_no_code(CUresult r);
-
-/* Sends an image under a number of ours, for module_load or link_add. */
-CUresult module_send_bytes(struct guest_thread *t, const void *data, size_t size,
-			   uint64_t *ret_image);
-
-struct jit_options;
-
-/*
- * Compiles one image to machine code by a link of its own (linker.c). Writes jit's logs.
- * On success ret_code is malloced and the caller's.
- */
-CUresult linker_compile(struct guest_thread *t, CUjitInputType type, const void *data,
-			size_t size, const struct jit_options *jit, void **ret_code,
-			size_t *ret_size);
 
 /* The shadow of a CUmodule or CUlibrary, or NULL. */
 struct guest_module *module_lookup(uint64_t handle);

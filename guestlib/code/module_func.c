@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "calls.h"
-#include "object/context.h"
 #include "code/module.h"
 
 #define BUCKETS_FIRST 16 /* a power of two, doubled when there are more functions */
@@ -210,75 +209,4 @@ CUresult module_get_func_at(struct guest_thread *t, struct guest_module *m,
 	r = get_at_locked(t, m, type, index, ret_func);
 	pthread_mutex_unlock(&m->lock);
 	return r;
-}
-
-/* ---- cuModule* ---- */
-
-CUresult CUDAAPI cuModuleGetFunction(CUfunction *func, CUmodule module, const char *name)
-{
-	struct guest_module *m;
-	struct guest_func *f;
-	struct guest_thread *t;
-	CUresult r = guest_enter(NEED_ANY, &t);
-
-	if (r)
-		return r;
-	if (!func || !name)
-		return CUDA_ERROR_INVALID_VALUE;
-	m = module_lookup((uintptr_t)module);
-	if (!m)
-		return CUDA_ERROR_INVALID_HANDLE;
-	r = module_need(m);
-	if (r == CUDA_SUCCESS)
-		r = module_get_func(t, m, HANDLE_FUNCTION, name, &f);
-	if (r == CUDA_SUCCESS)
-		*func = (CUfunction)(uintptr_t)f->handle;
-	return r;
-}
-
-CUresult CUDAAPI cuModuleGetFunctionCount(unsigned int *count, CUmodule module)
-{
-	struct guest_module *m;
-	CUresult r = ctx_check_current();
-
-	if (r)
-		return r;
-	m = module_lookup((uintptr_t)module);
-	if (!m)
-		return CUDA_ERROR_INVALID_HANDLE;
-	if (!count)
-		return CUDA_ERROR_INVALID_VALUE;
-	r = module_need(m);
-	if (r)
-		return r;
-	*count = m->function_count;
-	return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuModuleEnumerateFunctions(CUfunction *functions, unsigned int n,
-					    CUmodule module)
-{
-	struct guest_module *m;
-	struct guest_func *f;
-	struct guest_thread *t;
-	CUresult r = guest_enter(NEED_CTX, &t);
-	unsigned i;
-
-	if (r)
-		return r;
-	m = module_lookup((uintptr_t)module);
-	if (!m)
-		return CUDA_ERROR_INVALID_HANDLE;
-	if (!functions || !n)
-		return CUDA_ERROR_INVALID_VALUE;
-	r = module_need(m);
-	if (r)
-		return r;
-	for (i = 0; i < n && i < m->function_count; i++) {
-		r = module_get_func_at(t, m, HANDLE_FUNCTION, i, &f);
-		if (r)
-			return r;
-		functions[i] = (CUfunction)(uintptr_t)f->handle;
-	}
-	return CUDA_SUCCESS;
 }

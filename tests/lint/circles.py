@@ -34,8 +34,6 @@ KNOWN = {
                         "graphs within graphs: freeing and cloning go round")],
     "guestlib/core": [("channel session", "a lost host is found by a message")],
     "guestlib/copy": [("copy copy_from copy_to", "both ways end in one another's steps")],
-    "guestlib/code": [("launch launch_ex occupancy", "not cut yet"),
-                      ("compiled linker module", "not cut yet")],
     "transport": [("lane stream window", "a lane and what carries it")],
     "qemu-device": [("vsock_connect vsock_rx vsock_tx", "connections and their two ways")],
 }

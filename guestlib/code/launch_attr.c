@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cuLaunchKernelEx: launches with attributes. What the driver refuses at the call is
+ * Attributes of launches (cuLaunchKernelEx). What the driver refuses at the call is
  * refused here, as measured on an H200; the values go to the worker as they are.
  */
 #include <string.h>
@@ -204,26 +204,4 @@ CUresult launch_parse_config(const CUlaunchConfig *config, struct launch *l,
 	return config->numAttrs
 		       ? launch_parse_attrs(config->attrs, config->numAttrs, l, attrs)
 		       : CUDA_SUCCESS;
-}
-
-static CUresult launch_ex(const CUlaunchConfig *config, CUfunction func, void **params,
-			  void **extra, bool ptsz)
-{
-	struct launch l = {.func = func, .params = params, .extra = extra, .ptsz = ptsz};
-	struct launch_attrs attrs;
-	CUresult r = launch_parse_config(config, &l, &attrs);
-
-	return r ? r : launch_do(&l);
-}
-
-CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f,
-				  void **params, void **extra)
-{
-	return launch_ex(config, f, params, extra, false);
-}
-
-CUresult CUDAAPI cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f,
-				       void **params, void **extra)
-{
-	return launch_ex(config, f, params, extra, true);
 }
