@@ -13,7 +13,7 @@
 #define HINTS_SIZE (CU_LAUNCH_ATTRIBUTE_MAX * sizeof(CUkernelNodeAttrValue))
 
 /* What a node may be asked for, and what it may be given. */
-static bool attr_ok(CUkernelNodeAttrID attr)
+bool graph_kernel_attr_ok(CUkernelNodeAttrID attr)
 {
 	switch ((int)attr) {
 	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
@@ -39,8 +39,8 @@ static void attr_default(CUkernelNodeAttrID attr, CUkernelNodeAttrValue *value)
 		value->memSyncDomainMap.remote = 1;
 }
 
-static void attr_read(const struct graph_kernel *k, CUkernelNodeAttrID attr,
-		      CUkernelNodeAttrValue *value)
+void graph_kernel_attr_read(const struct graph_kernel *k, CUkernelNodeAttrID attr,
+			    CUkernelNodeAttrValue *value)
 {
 	memset(value, 0, sizeof(*value));
 	if (attr == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
@@ -69,8 +69,8 @@ static CUresult hint(struct graph_kernel *k, CUkernelNodeAttrID attr,
 	return CUDA_SUCCESS;
 }
 
-static CUresult attr_write(struct graph_kernel *k, CUkernelNodeAttrID attr,
-			   const CUkernelNodeAttrValue *value)
+CUresult graph_kernel_attr_write(struct graph_kernel *k, CUkernelNodeAttrID attr,
+				 const CUkernelNodeAttrValue *value)
 {
 	if (attr == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
 		k->launch.cooperative = value->cooperative != 0;
@@ -120,7 +120,7 @@ CUresult graph_kernel_attrs_launch(struct graph_kernel *k,
 			r = CUDA_ERROR_NOT_SUPPORTED;
 		else if (a->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
 			k->early = a->value.programmaticStreamSerializationAllowed != 0;
-		else if (attr_ok(a->id))
+		else if (graph_kernel_attr_ok(a->id))
 			r = hint(k, a->id, &a->value);
 	}
 	return r;
@@ -154,57 +154,4 @@ void graph_kernel_attrs_put(const struct graph_kernel *k, struct wire_launch_att
 		a.value = k->hints[i];
 		launch_put_attr(w++, &a);
 	}
-}
-
-/* ---- functions ---- */
-
-static struct graph_node *kernel_node(CUgraphNode node)
-{
-	struct graph_node *n = graph_node_lookup(node);
-
-	return n && n->op.type == CU_GRAPH_NODE_TYPE_KERNEL ? n : NULL;
-}
-
-CUresult CUDAAPI cuGraphKernelNodeGetAttribute(CUgraphNode node, CUkernelNodeAttrID attr,
-					       CUkernelNodeAttrValue *value)
-{
-	struct graph_node *n;
-
-	graph_enter();
-	graph_scope();
-	n = kernel_node(node);
-	if (!n || !value || !attr_ok(attr))
-		return CUDA_ERROR_INVALID_VALUE;
-	attr_read(n->op.kernel, attr, value);
-	return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAttrID attr,
-					       const CUkernelNodeAttrValue *value)
-{
-	struct graph_node *n;
-	CUresult r;
-
-	graph_enter();
-	graph_scope();
-	n = kernel_node(node);
-	if (!n || !value || !attr_ok(attr))
-		return CUDA_ERROR_INVALID_VALUE;
-	r = graph_kernel_own(&n->op);
-	return r ? r : attr_write(n->op.kernel, attr, value);
-}
-
-CUresult CUDAAPI cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
-{
-	struct graph_node *d, *s;
-	CUresult r;
-
-	graph_enter();
-	graph_scope();
-	d = kernel_node(dst);
-	s = kernel_node(src);
-	if (!d || !s)
-		return CUDA_ERROR_INVALID_VALUE;
-	r = graph_kernel_own(&d->op);
-	return r ? r : graph_kernel_attrs_copy(d->op.kernel, s->op.kernel);
 }

@@ -135,22 +135,6 @@ static CUresult unsafe(struct guest_thread *t)
 	return r;
 }
 
-CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
-{
-	CUstreamCaptureMode old;
-	struct guest_thread *t;
-	CUresult r = guest_enter(NEED_INIT, &t);
-
-	if (r)
-		return r;
-	if (!mode || (unsigned)*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
-		return CUDA_ERROR_INVALID_VALUE;
-	old = t->capture_mode;
-	t->capture_mode = *mode;
-	*mode = old;
-	return CUDA_SUCCESS;
-}
-
 /* ---- operations ---- */
 
 static bool finds(CUstream stream, bool ptsz)

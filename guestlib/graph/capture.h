@@ -9,6 +9,17 @@
 /* Has the functions of this room called by core/capturing.h. From cuInit(). */
 void capture_init(void);
 
+/*
+ * Begins a capture in a stream, into a graph of its own or behind deps of one of the
+ * program's, and ends it: *ret_graph, which may be NULL for the program's own graph, is
+ * NULL after an error. What the driver says of a stream, a mode or a graph.
+ */
+CUresult capture_begin(CUstream stream, CUstreamCaptureMode mode, bool ptsz);
+CUresult capture_begin_to_graph(CUstream stream, CUgraph graph, const CUgraphNode *deps,
+				const CUgraphEdgeData *data, size_t n,
+				CUstreamCaptureMode mode, bool ptsz);
+CUresult capture_end(CUstream stream, CUgraph *ret_graph, bool ptsz);
+
 /* Adds a node behind what the stream has; takes over what op owns, also on failure. */
 CUresult capture_add(CUstream stream, bool ptsz, struct graph_op *op);
 

@@ -118,7 +118,7 @@ static CUresult begin_check(CUstream stream, CUstreamCaptureMode mode, bool ptsz
 	return CUDA_SUCCESS;
 }
 
-static CUresult begin(CUstream stream, CUstreamCaptureMode mode, bool ptsz)
+CUresult capture_begin(CUstream stream, CUstreamCaptureMode mode, bool ptsz)
 {
 	uint64_t wire;
 	CUresult r = begin_check(stream, mode, ptsz, &wire);
@@ -129,11 +129,6 @@ static CUresult begin(CUstream stream, CUstreamCaptureMode mode, bool ptsz)
 	if (capture_find(wire))
 		return CUDA_ERROR_ILLEGAL_STATE;
 	return capture_new(wire, mode, NULL) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-static CUresult begin_1(CUstream stream, bool ptsz)
-{
-	return begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL, ptsz);
 }
 
 bool capture_edges_plain(const CUgraphEdgeData *data, size_t n)
@@ -147,9 +142,9 @@ bool capture_edges_plain(const CUgraphEdgeData *data, size_t n)
 	return true;
 }
 
-static CUresult begin_to_graph(CUstream stream, CUgraph graph, const CUgraphNode *deps,
-			       const CUgraphEdgeData *data, size_t n,
-			       CUstreamCaptureMode mode, bool ptsz)
+CUresult capture_begin_to_graph(CUstream stream, CUgraph graph, const CUgraphNode *deps,
+				const CUgraphEdgeData *data, size_t n,
+				CUstreamCaptureMode mode, bool ptsz)
 {
 	struct node_set set = {0};
 	struct capture *c;
@@ -218,7 +213,7 @@ static bool all_joined(struct capture *c)
 	return ok;
 }
 
-static CUresult end(CUstream stream, CUgraph *ret_graph, bool ptsz)
+CUresult capture_end(CUstream stream, CUgraph *ret_graph, bool ptsz)
 {
 	struct cap_stream *s;
 	struct capture *c;
@@ -253,13 +248,3 @@ static CUresult end(CUstream stream, CUgraph *ret_graph, bool ptsz)
 		*ret_graph = r ? NULL : (CUgraph)(uintptr_t)g->handle;
 	return r;
 }
-
-GUEST_PAIR(cuStreamBeginCapture, ptsz, (CUstream stream), begin_1, stream)
-GUEST_PAIR(cuStreamBeginCapture_v2, ptsz, (CUstream stream, CUstreamCaptureMode mode),
-	   begin, stream, mode)
-GUEST_PAIR(cuStreamBeginCaptureToGraph, ptsz,
-	   (CUstream stream, CUgraph graph, const CUgraphNode *deps,
-	    const CUgraphEdgeData *data, size_t n, CUstreamCaptureMode mode),
-	   begin_to_graph, stream, graph, deps, data, n, mode)
-GUEST_PAIR(cuStreamEndCapture, ptsz, (CUstream stream, CUgraph *graph), end, stream,
-	   graph)

@@ -43,21 +43,12 @@ static CUresult ask(uint64_t shell, unsigned initial, unsigned flags, uint64_t *
 	return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGraphConditionalHandleCreate(CUgraphConditionalHandle *ret,
-						CUgraph graph, CUcontext ctx,
-						unsigned int initial, unsigned int flags)
+CUresult graph_condition_new(struct graph *g, unsigned initial, unsigned flags,
+			     uint64_t *ret_handle)
 {
 	uint64_t *p, value = 0;
-	struct graph *g;
 	CUresult r;
 
-	graph_enter();
-	graph_scope();
-	g = graph_lookup(graph);
-	if (!ret || !g || (flags & ~(unsigned)CU_GRAPH_COND_ASSIGN_DEFAULT))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!guest_handle_valid((uintptr_t)ctx, HANDLE_CONTEXT))
-		return CUDA_ERROR_INVALID_CONTEXT;
 	g = graph_outermost(g);
 	p = realloc(g->conditions, (g->n_conditions + 1) * sizeof(*p));
 	if (!p)
@@ -67,7 +58,7 @@ CUresult CUDAAPI cuGraphConditionalHandleCreate(CUgraphConditionalHandle *ret,
 	if (r)
 		return r;
 	g->conditions[g->n_conditions++] = value;
-	*ret = value;
+	*ret_handle = value;
 	return CUDA_SUCCESS;
 }
 

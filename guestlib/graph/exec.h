@@ -61,6 +61,15 @@ struct exec_stage *exec_stage_new(struct guest_thread *t, struct guest_exec *x,
 void exec_stages_drop(struct guest_exec *x);
 void exec_stage_ref(struct exec_stage *s);
 
+/* Instantiates a graph that may have another executable graph; flags are checked. Waits
+ * for the worker. */
+CUresult exec_new(struct guest_thread *t, struct graph *g, unsigned long long flags,
+		  struct guest_exec **ret_x);
+
+/* Ends x; whatever launches under way still use stays until they have ended. Afterwards the
+ * caller calls graph_mem_flush() and graph_stage_flush() without the lock. */
+CUresult exec_destroy(struct guest_thread *t, struct guest_exec *x);
+
 struct guest_exec *exec_lookup(CUgraphExec exec);
 
 /* The item of a node; NULL if it has none of that type. */

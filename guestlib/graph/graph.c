@@ -6,6 +6,7 @@
 
 #include "graph/graph.h"
 #include "graph/op.h"
+#include "graph/user.h"
 #include "graph/mem.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -284,112 +285,4 @@ struct graph *graph_clone(const struct graph *g)
 		return NULL;
 	}
 	return c;
-}
-
-/* ---- functions ---- */
-
-CUresult CUDAAPI cuGraphCreate(CUgraph *ret, unsigned int flags)
-{
-	struct graph *g;
-
-	graph_enter();
-	if (!ret || flags)
-		return CUDA_ERROR_INVALID_VALUE;
-	graph_scope();
-	g = graph_new();
-	if (!g)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	*ret = (CUgraph)(uintptr_t)g->handle;
-	return CUDA_SUCCESS;
-}
-
-static CUresult destroy(CUgraph graph)
-{
-	struct graph *g;
-
-	graph_scope();
-	g = graph_lookup(graph);
-	if (!g || g->owner || g->captures) /* a child graph goes with its node */
-		return CUDA_ERROR_INVALID_VALUE;
-	graph_free(g);
-	return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuGraphDestroy(CUgraph graph)
-{
-	CUresult r;
-
-	graph_enter();
-	r = destroy(graph);
-	graph_mem_flush();
-	return r;
-}
-
-CUresult CUDAAPI cuGraphDestroyNode(CUgraphNode node)
-{
-	struct graph_node *n;
-
-	graph_enter();
-	graph_scope();
-	n = graph_node_lookup(node);
-	if (!n || n->graph->captures) /* a capture remembers its last nodes */
-		return CUDA_ERROR_INVALID_VALUE;
-	if (n->graph->n_mem)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	graph_node_free(n);
-	return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuGraphClone(CUgraph *ret, CUgraph original)
-{
-	struct graph *g, *c;
-
-	graph_enter();
-	graph_scope();
-	g = graph_lookup(original);
-	if (!ret || !g)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (graph_is_single(g))
-		return CUDA_ERROR_NOT_SUPPORTED;
-	c = graph_clone(g);
-	if (!c)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	*ret = (CUgraph)(uintptr_t)c->handle;
-	return CUDA_SUCCESS;
-}
-
-/* Also among the child graphs of the clone. */
-static struct graph_node *find_clone(struct graph *g, uint64_t id)
-{
-	struct graph_node *n, *found;
-
-	list_for_each (n, &g->nodes, link) {
-		if (n->cloned_from == id)
-			return n;
-		if (n->op.type != CU_GRAPH_NODE_TYPE_GRAPH)
-			continue;
-		found = find_clone(n->op.child, id);
-		if (found)
-			return found;
-	}
-	return NULL;
-}
-
-CUresult CUDAAPI cuGraphNodeFindInClone(CUgraphNode *ret, CUgraphNode original,
-					CUgraph clone)
-{
-	struct graph_node *n;
-	struct graph *g;
-
-	graph_enter();
-	graph_scope();
-	n = graph_node_lookup(original);
-	g = graph_lookup(clone);
-	if (!ret || !n || !g)
-		return CUDA_ERROR_INVALID_VALUE;
-	n = find_clone(g, n->id);
-	if (!n)
-		return CUDA_ERROR_INVALID_VALUE;
-	*ret = graph_node_public(n);
-	return CUDA_SUCCESS;
 }

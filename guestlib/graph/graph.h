@@ -5,21 +5,20 @@
  * (transport/api/graph.api). One lock guards all of them and every capture.
  *
  *	graph.c   graphs, nodes, edges; cloning
- *	node.c    functions that add nodes and change them
  *	params.c  what a node does: checking and keeping it (op.h)
  *	attr.c    attributes of kernel nodes
  *	memop.c   nodes that wait for words of memory and write them
  *	mem.c     nodes that allocate and free memory
  *	cond.c    conditional nodes
  *	flat.c    an order of all nodes, child graphs included (flat.h)
- *	exec.c    instantiating, launching, destroying (exec.h)
+ *	exec.c    what was instantiated (exec.h)
  *	send.c    what a node does, as a message
  *	host.c    nodes that run in this process (host.h)
  *	stage.c   memory through which they copy
- *	user.c    user objects
+ *	user.c    user objects (user.h)
  *
- * Entry points: api/graph/; query.c has those that ask and those about edges, update.c
- * changes what was instantiated.
+ * Entry points: api/graph/. node.c has those that add nodes, read and change them, query.c
+ * those that ask and those about edges, update.c changes what was instantiated.
  */
 #ifndef WEFT_GUEST_GRAPH_H
 #define WEFT_GUEST_GRAPH_H
@@ -207,13 +206,5 @@ bool graph_edge_remove(struct graph_node *from, struct graph_node *to);
  * a node that is not there yet, of type to_type. */
 bool graph_edge_fits(const struct graph_node *from, CUgraphNodeType to_type,
 		     const CUgraphEdgeData *data);
-
-/* ---- users ---- */
-
-/* Lists of references on user objects: graph.users, guest_exec.users. */
-void graph_users_drop(struct list *users);
-/* When what was queued in a stream has run; at once if that cannot be known. */
-void graph_users_drop_later(struct guest_thread *t, struct list *users, uint64_t stream);
-CUresult graph_users_copy(struct list *to, const struct list *from);
 
 #endif

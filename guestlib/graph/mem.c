@@ -15,11 +15,9 @@
 #include <stdlib.h>
 
 #include "calls.h"
-#include "graph/capture.h"
 #include "object/extent.h"
-#include "object/device.h"
+#include "core/process.h"
 #include "graph/mem.h"
-#include "object/pool.h"
 #include "core/thread.h"
 
 struct graph_block {
@@ -370,9 +368,7 @@ static bool free_locked(CUdeviceptr addr, uint64_t stream, CUresult *ret_r)
 	return true;
 }
 
-/* Without the lock. The program frees addr (in a stream, or 0): false if no graph
- * allocates it. */
-static bool mem_take(CUdeviceptr addr, uint64_t stream, CUresult *ret_r)
+bool graph_mem_take(CUdeviceptr addr, uint64_t stream, CUresult *ret_r)
 {
 	bool found;
 
@@ -385,87 +381,29 @@ static bool mem_take(CUdeviceptr addr, uint64_t stream, CUresult *ret_r)
 	return found;
 }
 
-/* ---- functions ---- */
+/* ---- how much there is ---- */
 
-CUresult CUDAAPI cuGraphMemAllocNodeGetParams(CUgraphNode node,
-					      CUDA_MEM_ALLOC_NODE_PARAMS *p)
+CUresult graph_mem_attribute(CUgraphMem_attribute attr, uint64_t *ret_bytes)
 {
-	struct graph_node *n;
-
-	graph_enter();
-	graph_scope();
-	n = graph_node_lookup(node);
-	if (!n || !p || n->op.type != CU_GRAPH_NODE_TYPE_MEM_ALLOC)
-		return CUDA_ERROR_INVALID_VALUE;
-	*p = n->op.mem->params;
-	return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr *dptr)
-{
-	struct graph_node *n;
-
-	graph_enter();
-	graph_scope();
-	n = graph_node_lookup(node);
-	if (!n || !dptr || n->op.type != CU_GRAPH_NODE_TYPE_MEM_FREE)
-		return CUDA_ERROR_INVALID_VALUE;
-	*dptr = n->op.mem->block->addr;
-	return CUDA_SUCCESS;
-}
-
-/* Nothing is kept that no graph names. */
-CUresult CUDAAPI cuDeviceGraphMemTrim(CUdevice dev)
-{
-	CUresult r = device_check(dev);
-
-	if (r == CUDA_SUCCESS)
-		graph_mem_flush();
-	return r;
-}
-
-CUresult CUDAAPI cuDeviceGetGraphMemAttribute(CUdevice dev, CUgraphMem_attribute attr,
-					      void *value)
-{
-	CUresult r = device_check(dev);
-	uint64_t v;
-
-	if (r)
-		return r;
-	if (!value)
-		return CUDA_ERROR_INVALID_VALUE;
-	graph_scope();
 	switch ((int)attr) {
 	case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT:
-		v = used;
-		break;
+		*ret_bytes = used;
+		return CUDA_SUCCESS;
 	case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH:
-		v = used_high;
-		break;
+		*ret_bytes = used_high;
+		return CUDA_SUCCESS;
 	case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT:
-		v = reserved;
-		break;
+		*ret_bytes = reserved;
+		return CUDA_SUCCESS;
 	case CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH:
-		v = reserved_high;
-		break;
-	default:
-		return CUDA_ERROR_INVALID_VALUE;
+		*ret_bytes = reserved_high;
+		return CUDA_SUCCESS;
 	}
-	*(cuuint64_t *)value = v;
-	return CUDA_SUCCESS;
+	return CUDA_ERROR_INVALID_VALUE;
 }
 
-/* The marks can be put back, nothing else. */
-CUresult CUDAAPI cuDeviceSetGraphMemAttribute(CUdevice dev, CUgraphMem_attribute attr,
-					      void *value)
+CUresult graph_mem_reset_high(CUgraphMem_attribute attr)
 {
-	CUresult r = device_check(dev);
-
-	if (r)
-		return r;
-	if (!value || *(cuuint64_t *)value)
-		return CUDA_ERROR_INVALID_VALUE;
-	graph_scope();
 	if (attr == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH)
 		used_high = used;
 	else if (attr == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
@@ -474,63 +412,3 @@ CUresult CUDAAPI cuDeviceSetGraphMemAttribute(CUdevice dev, CUgraphMem_attribute
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }
-
-/* ---- freeing, whatever it is ---- */
-
-CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr)
-{
-	struct mem_free_cmd *cmd;
-	struct lane_reply reply;
-	struct guest_thread *t;
-	CUresult r = guest_enter(NEED_ANY, &t);
-
-	if (r == CUDA_SUCCESS)
-		r = guest_unsafe(t);
-	if (r || mem_take(dptr, 0, &r))
-		return r;
-	if (unlikely(pool_imports) && pool_import_take(t, dptr, &r))
-		return r;
-	pool_live_take(dptr);
-	extent_forget(t, dptr);
-	cmd = begin_mem_free(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->dptr = dptr;
-	r = guest_call(t, sizeof(struct mem_free_rep), &reply);
-	extent_forget(t, dptr);
-	return r;
-}
-
-static CUresult free_async(CUdeviceptr dptr, CUstream stream, bool ptsz)
-{
-	struct mem_free_async_cmd *cmd;
-	struct lane_reply reply;
-	struct guest_thread *t;
-	uint64_t wire;
-	CUresult r = guest_enter(guest_need_on(stream), &t);
-
-	if (r)
-		return r;
-	if (unlikely(capture_wants(stream, ptsz)))
-		return capture_free(dptr, stream, ptsz);
-	r = guest_stream(stream, ptsz, &wire);
-	if (r || !dptr || mem_take(dptr, wire, &r))
-		return r;
-	if (unlikely(pool_imports) && pool_import_take(t, dptr, &r))
-		return r;
-	extent_forget(t, dptr);
-	cmd = begin_mem_free_async(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->dptr = dptr;
-	cmd->stream = wire;
-	/* What may be wrong is asked about, so that the error is this call's. */
-	r = pool_live_take(dptr)
-		    ? guest_post(t)
-		    : guest_call(t, sizeof(struct mem_free_async_rep), &reply);
-	extent_forget(t, dptr);
-	return r;
-}
-
-GUEST_PAIR(cuMemFreeAsync, ptsz, (CUdeviceptr dptr, CUstream stream), free_async, dptr,
-	   stream)

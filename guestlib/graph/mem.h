@@ -57,6 +57,15 @@ void graph_mem_pair(struct exec_mem *v, size_t n);
  * not. */
 CUresult graph_mem_launch(struct exec_mem *v, size_t n, bool auto_free, uint64_t stream);
 
+/* How much there is, in bytes: INVALID_VALUE for another attribute. A high mark is set to
+ * what there is now. */
+CUresult graph_mem_attribute(CUgraphMem_attribute attr, uint64_t *ret_bytes);
+CUresult graph_mem_reset_high(CUgraphMem_attribute attr);
+
+/* Without the lock: the program frees addr in a stream, as it travels, or 0. False: no
+ * graph allocates it. *ret_r: how that went. */
+bool graph_mem_take(CUdeviceptr addr, uint64_t stream, CUresult *ret_r);
+
 /* Without the lock: gives back what is not named any more. */
 void graph_mem_flush(void);
 

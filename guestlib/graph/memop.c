@@ -94,19 +94,3 @@ CUresult graph_send_mem_ops(struct guest_thread *t, uint64_t exec, uint32_t inde
 		graph_mem_ops_cmd_op(cmd)[i] = mem_op_put(&m->ops[i]);
 	return guest_post(t);
 }
-
-CUresult CUDAAPI cuGraphBatchMemOpNodeGetParams(CUgraphNode node,
-						CUDA_BATCH_MEM_OP_NODE_PARAMS *p)
-{
-	struct graph_node *n;
-
-	graph_enter();
-	graph_scope();
-	n = graph_node_lookup(node);
-	if (!n || !p || n->op.type != CU_GRAPH_NODE_TYPE_BATCH_MEM_OP)
-		return CUDA_ERROR_INVALID_VALUE;
-	*p = (CUDA_BATCH_MEM_OP_NODE_PARAMS){.ctx = n->op.mem_ops->ctx,
-					     .count = n->op.mem_ops->n,
-					     .paramArray = n->op.mem_ops->ops};
-	return CUDA_SUCCESS;
-}

@@ -21,6 +21,13 @@ CUresult graph_kernel_new(const struct launch *l, struct graph_kernel **ret_k);
 
 /* attr.c: attributes of kernels */
 struct wire_launch_attr;
+/* Whether a node may be asked for it, and given it; only such are read and written. */
+bool graph_kernel_attr_ok(CUkernelNodeAttrID attr);
+void graph_kernel_attr_read(const struct graph_kernel *k, CUkernelNodeAttrID attr,
+			    CUkernelNodeAttrValue *ret_value);
+/* Changes a kernel that is one node's own; OUT_OF_MEMORY. */
+CUresult graph_kernel_attr_write(struct graph_kernel *k, CUkernelNodeAttrID attr,
+				 const CUkernelNodeAttrValue *value);
 CUresult graph_kernel_attrs_copy(struct graph_kernel *to,
 				 const struct graph_kernel *from);
 CUresult graph_kernel_attrs_launch(struct graph_kernel *k,
@@ -57,6 +64,9 @@ struct graph_mem_ops *graph_mem_ops_dup(const struct graph_mem_ops *m);
 CUresult graph_send_mem_ops(struct guest_thread *t, uint64_t exec, uint32_t index,
 			    const struct graph_mem_ops *m);
 void graph_cond_free(struct graph_cond *c);
+/* A handle for conditional nodes of g's outermost graph. Waits for the worker. */
+CUresult graph_condition_new(struct graph *g, unsigned initial, unsigned flags,
+			     uint64_t *ret_handle);
 /* The graph goes: so does what the worker has for its handles. */
 CUresult graph_shell_drop(struct graph *g);
 

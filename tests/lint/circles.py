@@ -30,7 +30,7 @@ KNOWN = {
     "hostd/session": [("batch reply", "a failure of what was held back is told later"),
                       ("kept object", "who takes an object out lets go of what is lent")],
     "hostd/util": [("sandbox sandbox_calls sandbox_files sandbox_log", "not cut yet")],
-    "guestlib/graph": [("attr capture capture_set cond graph mem memop params user",
+    "guestlib/graph": [("cond graph mem params",
                         "graphs within graphs: freeing and cloning go round")],
     "guestlib/core": [("channel session", "a lost host is found by a message")],
     "guestlib/copy": [("copy copy_from copy_to", "both ways end in one another's steps")],

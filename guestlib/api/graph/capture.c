@@ -1,9 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a program may ask about a capture, and change of it. */
+/* Captures: beginning and ending them, what a program may ask and change meanwhile. */
 #include <stdlib.h>
 
+#include "core/thread.h"
 #include "graph/capture_live.h"
 #include "object/context.h"
+
+CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+	CUstreamCaptureMode old;
+	struct guest_thread *t;
+	CUresult r = guest_enter(NEED_INIT, &t);
+
+	if (r)
+		return r;
+	if (!mode || (unsigned)*mode > CU_STREAM_CAPTURE_MODE_RELAXED)
+		return CUDA_ERROR_INVALID_VALUE;
+	old = t->capture_mode;
+	t->capture_mode = *mode;
+	*mode = old;
+	return CUDA_SUCCESS;
+}
+
+static CUresult begin_1(CUstream stream, bool ptsz)
+{
+	return capture_begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL, ptsz);
+}
+
+GUEST_PAIR(cuStreamBeginCapture, ptsz, (CUstream stream), begin_1, stream)
+GUEST_PAIR(cuStreamBeginCapture_v2, ptsz, (CUstream stream, CUstreamCaptureMode mode),
+	   capture_begin, stream, mode)
+GUEST_PAIR(cuStreamBeginCaptureToGraph, ptsz,
+	   (CUstream stream, CUgraph graph, const CUgraphNode *deps,
+	    const CUgraphEdgeData *data, size_t n, CUstreamCaptureMode mode),
+	   capture_begin_to_graph, stream, graph, deps, data, n, mode)
+GUEST_PAIR(cuStreamEndCapture, ptsz, (CUstream stream, CUgraph *graph), capture_end,
+	   stream, graph)
+
+/* ---- questions ---- */
 
 struct info {
 	CUstreamCaptureStatus *status;

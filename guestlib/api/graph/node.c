@@ -222,6 +222,27 @@ GET(cuGraphEventWaitNodeGetEvent, CUevent, CU_GRAPH_NODE_TYPE_WAIT_EVENT, n->op.
 GET(cuGraphChildGraphNodeGetGraph, CUgraph, CU_GRAPH_NODE_TYPE_GRAPH,
     (CUgraph)(uintptr_t)n->op.child->handle)
 
+GET(cuGraphMemAllocNodeGetParams, CUDA_MEM_ALLOC_NODE_PARAMS,
+    CU_GRAPH_NODE_TYPE_MEM_ALLOC, n->op.mem->params)
+GET(cuGraphMemFreeNodeGetParams, CUdeviceptr, CU_GRAPH_NODE_TYPE_MEM_FREE,
+    n->op.mem->params.dptr)
+
+CUresult CUDAAPI cuGraphBatchMemOpNodeGetParams(CUgraphNode node,
+						CUDA_BATCH_MEM_OP_NODE_PARAMS *p)
+{
+	struct graph_node *n;
+
+	graph_enter();
+	graph_scope();
+	n = typed(node, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, p);
+	if (!n)
+		return CUDA_ERROR_INVALID_VALUE;
+	*p = (CUDA_BATCH_MEM_OP_NODE_PARAMS){.ctx = n->op.mem_ops->ctx,
+					     .count = n->op.mem_ops->n,
+					     .paramArray = n->op.mem_ops->ops};
+	return CUDA_SUCCESS;
+}
+
 /* ---- changing ---- */
 
 /* Replaces what a node of a type does; op is used up. r: how making op went. */
@@ -288,4 +309,57 @@ CUresult CUDAAPI cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *p)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = graph_op_any(NULL, NULL, 0, p, &op);
 	return set(node, p->type, r, &op);
+}
+
+/* ---- attributes of kernel nodes ---- */
+
+static struct graph_node *kernel_node(CUgraphNode node)
+{
+	struct graph_node *n = graph_node_lookup(node);
+
+	return n && n->op.type == CU_GRAPH_NODE_TYPE_KERNEL ? n : NULL;
+}
+
+CUresult CUDAAPI cuGraphKernelNodeGetAttribute(CUgraphNode node, CUkernelNodeAttrID attr,
+					       CUkernelNodeAttrValue *value)
+{
+	struct graph_node *n;
+
+	graph_enter();
+	graph_scope();
+	n = kernel_node(node);
+	if (!n || !value || !graph_kernel_attr_ok(attr))
+		return CUDA_ERROR_INVALID_VALUE;
+	graph_kernel_attr_read(n->op.kernel, attr, value);
+	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAttrID attr,
+					       const CUkernelNodeAttrValue *value)
+{
+	struct graph_node *n;
+	CUresult r;
+
+	graph_enter();
+	graph_scope();
+	n = kernel_node(node);
+	if (!n || !value || !graph_kernel_attr_ok(attr))
+		return CUDA_ERROR_INVALID_VALUE;
+	r = graph_kernel_own(&n->op);
+	return r ? r : graph_kernel_attr_write(n->op.kernel, attr, value);
+}
+
+CUresult CUDAAPI cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
+{
+	struct graph_node *d, *s;
+	CUresult r;
+
+	graph_enter();
+	graph_scope();
+	d = kernel_node(dst);
+	s = kernel_node(src);
+	if (!d || !s)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = graph_kernel_own(&d->op);
+	return r ? r : graph_kernel_attrs_copy(d->op.kernel, s->op.kernel);
 }
