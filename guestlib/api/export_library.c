@@ -183,8 +183,7 @@ const table_slot export_compile_cache[7] = {
 /* Two arrays with a byte for each TPC: its number within its GPC, and the GPC. */
 static CUresult tpc_get(uint8_t **ret_index, uint8_t **ret_gpc)
 {
-	const struct tpc_map_rep *rep;
-	struct lane_reply reply;
+	struct tpc_map_rep rep;
 	struct guest_thread *t;
 	uint8_t *index, *gpc;
 	CUresult r = guest_enter(NEED_CTX, &t);
@@ -193,23 +192,20 @@ static CUresult tpc_get(uint8_t **ret_index, uint8_t **ret_gpc)
 		return r;
 	if (!ret_index || !ret_gpc)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!begin_tpc_map(t))
-		return guest_lost(t);
-	r = guest_call(t, sizeof(*rep), &reply);
+	r = call_tpc_map(t, &rep);
 	if (r)
 		return r;
-	rep = reply.body;
-	if (rep->n > sizeof(rep->index))
+	if (rep.n > sizeof(rep.index))
 		return guest_broken(t);
-	index = malloc(rep->n + 1u);
-	gpc = malloc(rep->n + 1u);
+	index = malloc(rep.n + 1u);
+	gpc = malloc(rep.n + 1u);
 	if (!index || !gpc) {
 		free(index);
 		free(gpc);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	memcpy(index, rep->index, rep->n);
-	memcpy(gpc, rep->gpc, rep->n);
+	memcpy(index, rep.index, rep.n);
+	memcpy(gpc, rep.gpc, rep.n);
 	*ret_index = index;
 	*ret_gpc = gpc;
 	return CUDA_SUCCESS;

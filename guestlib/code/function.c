@@ -27,10 +27,8 @@ static bool has_value(struct guest_func *f, CUfunction_attribute attr, int value
 /* Libraries call it before each launch with shared memory, with one value. */
 CUresult func_set_attribute(struct guest_func *f, CUfunction_attribute attr, int value)
 {
-	const struct func_set_attribute_rep *rep;
-	struct func_set_attribute_cmd *cmd;
+	struct func_set_attribute_rep rep;
 	struct guest_thread *t;
-	struct lane_reply reply;
 	CUresult r = guest_enter(NEED_INIT, &t);
 	unsigned i;
 
@@ -40,21 +38,14 @@ CUresult func_set_attribute(struct guest_func *f, CUfunction_attribute attr, int
 		return CUDA_ERROR_INVALID_VALUE;
 	if (has_value(f, attr, value))
 		return guest_sticky();
-	cmd = begin_func_set_attribute(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->func = f->handle;
-	cmd->attribute = (uint32_t)attr;
-	cmd->value = value;
-	r = guest_call(t, sizeof(*rep), &reply);
+	r = call_func_set_attribute(t, f->handle, (uint32_t)attr, value, &rep);
 	if (r)
 		return r;
-	rep = reply.body;
 	for (i = 0; i < FUNC_OCCUPANCY; i++)
 		atomic_store_explicit(&f->occupancy[i], 0, memory_order_relaxed);
 	atomic_store_explicit(&f->taken_cluster, 0, memory_order_relaxed);
 	for (i = 0; i < FUNC_ATTRIBUTES; i++)
-		atomic_store_explicit(&f->attributes[i], rep->all[i],
+		atomic_store_explicit(&f->attributes[i], rep.all[i],
 				      memory_order_relaxed);
 	return CUDA_SUCCESS;
 }

@@ -126,13 +126,7 @@ CUresult linker_complete(struct guest_thread *t, struct guest_link *l, size_t *r
 
 CUresult linker_destroy(struct guest_thread *t, struct guest_link *l)
 {
-	struct link_destroy_cmd *cmd = begin_link_destroy(t);
-	struct lane_reply reply;
-
-	if (!cmd)
-		return guest_lost(t);
-	cmd->link = l->handle;
-	return guest_call(t, sizeof(struct link_destroy_rep), &reply);
+	return call_link_destroy(t, l->handle);
 }
 
 static CUresult link_only(struct guest_thread *t, struct guest_link *l,

@@ -251,19 +251,13 @@ CUresult module_need(struct guest_module *m)
 
 CUresult module_unload(struct guest_thread *t, struct guest_module *m)
 {
-	struct module_unload_cmd *cmd;
-	struct lane_reply reply;
 	CUresult r;
 
 	if (m->image || m->failed) { /* the worker does not know it */
 		module_free(m);
 		return CUDA_SUCCESS;
 	}
-	cmd = begin_module_unload(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->module = m->handle;
-	r = guest_call(t, sizeof(struct module_unload_rep), &reply);
+	r = call_module_unload(t, m->handle);
 	module_free(m);
 	return r;
 }

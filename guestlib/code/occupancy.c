@@ -28,23 +28,15 @@ static _Atomic uint64_t *cached(struct guest_func *f, uint64_t q)
 static CUresult ask(struct guest_func *f, int block_size, size_t shared, unsigned flags,
 		    int *ret_blocks)
 {
-	struct occupancy_cmd *cmd;
 	struct guest_thread *t;
-	struct lane_reply reply;
+	struct occupancy_rep rep;
 	CUresult r = guest_enter(NEED_CTX, &t);
 
 	if (r)
 		return r;
-	cmd = begin_occupancy(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->func = f->handle;
-	cmd->block_size = block_size;
-	cmd->flags = flags;
-	cmd->shared_bytes = shared;
-	r = guest_call(t, sizeof(struct occupancy_rep), &reply);
+	r = call_occupancy(t, f->handle, block_size, flags, shared, &rep);
 	if (r == CUDA_SUCCESS)
-		*ret_blocks = ((const struct occupancy_rep *)reply.body)->blocks;
+		*ret_blocks = rep.blocks;
 	return r;
 }
 

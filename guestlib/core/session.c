@@ -34,23 +34,16 @@ static void keep_device(const struct session_open_rep *rep, struct guest_device 
 CUresult session_open(struct guest_thread *t, struct guest_device *ret_device,
 		      unsigned *ret_n_devices)
 {
-	struct session_open_cmd *cmd = begin_session_open(t);
-	const struct session_open_rep *rep;
-	struct lane_reply reply;
-	CUresult r;
+	struct session_open_rep rep;
+	CUresult r = call_session_open(t, WIRE_API_HASH, &rep);
 
-	if (!cmd)
-		return guest_lost(t);
-	cmd->api_hash = WIRE_API_HASH;
-	r = guest_call(t, sizeof(*rep), &reply);
 	if (r == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH)
 		log_warning("the host speaks another version of the API (ours is %08x)",
 			    WIRE_API_HASH);
 	if (r)
 		return r;
-	rep = reply.body;
-	keep_device(rep, ret_device);
-	*ret_n_devices = rep->device_count ? 1 : 0;
+	keep_device(&rep, ret_device);
+	*ret_n_devices = rep.device_count ? 1 : 0;
 	return CUDA_SUCCESS;
 }
 

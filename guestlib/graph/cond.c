@@ -21,25 +21,16 @@ struct graph *graph_outermost(struct graph *g)
 
 static CUresult ask(uint64_t shell, unsigned initial, unsigned flags, uint64_t *ret)
 {
-	const struct graph_condition_rep *rep;
-	struct graph_condition_cmd *cmd;
-	struct lane_reply reply;
+	struct graph_condition_rep rep;
 	struct guest_thread *t;
 	CUresult r = guest_enter(NEED_CTX, &t);
 
 	if (r)
 		return r;
-	cmd = begin_graph_condition(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->shell = shell;
-	cmd->initial = initial;
-	cmd->flags = flags;
-	r = guest_call(t, sizeof(*rep), &reply);
+	r = call_graph_condition(t, shell, initial, flags, &rep);
 	if (r)
 		return r;
-	rep = reply.body;
-	*ret = rep->condition;
+	*ret = rep.condition;
 	return CUDA_SUCCESS;
 }
 

@@ -93,13 +93,7 @@ static CUresult send_new(struct guest_thread *t, const struct guest_exec *x)
 
 static CUresult send_ready(struct guest_thread *t, const struct guest_exec *x)
 {
-	struct graph_ready_cmd *cmd = begin_graph_ready(t);
-	struct lane_reply reply;
-
-	if (!cmd)
-		return guest_lost(t);
-	cmd->exec = x->handle;
-	return guest_call(t, sizeof(struct graph_ready_rep), &reply);
+	return call_graph_ready(t, x->handle);
 }
 
 static CUresult send_destroy(struct guest_thread *t, const struct guest_exec *x)

@@ -45,23 +45,16 @@ static void raise_high(void)
 
 static CUresult block_alloc(size_t size, CUdeviceptr *ret_addr)
 {
-	const struct graph_mem_alloc_rep *rep;
-	struct graph_mem_alloc_cmd *cmd;
-	struct lane_reply reply;
+	struct graph_mem_alloc_rep rep;
 	struct guest_thread *t;
 	CUresult r = guest_enter(NEED_CTX, &t);
 
 	if (r)
 		return r;
-	cmd = begin_graph_mem_alloc(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->bytes = size;
-	r = guest_call(t, sizeof(*rep), &reply);
+	r = call_graph_mem_alloc(t, size, &rep);
 	if (r)
 		return r;
-	rep = reply.body;
-	*ret_addr = rep->dptr;
+	*ret_addr = rep.dptr;
 	return CUDA_SUCCESS;
 }
 
@@ -100,20 +93,13 @@ static void block_put(struct graph_block *b)
 static void block_free(struct graph_block *b)
 {
 	bool known = guest_handle_valid(b->stream, HANDLE_STREAM);
-	struct graph_mem_free_cmd *cmd;
-	struct lane_reply reply;
 	struct guest_thread *t;
 
 	if (guest_enter(NEED_CTX, &t) == CUDA_SUCCESS) {
 		extent_forget(t, b->addr);
-		cmd = begin_graph_mem_free(t);
-		if (cmd) {
-			cmd->dptr = b->addr;
-			cmd->stream = known ? b->stream : 0;
-			cmd->wait = b->stream && !known;
-			guest_call(t, sizeof(struct graph_mem_free_rep), &reply);
-			extent_forget(t, b->addr);
-		}
+		call_graph_mem_free(t, b->addr, known ? b->stream : 0,
+				    b->stream && !known);
+		extent_forget(t, b->addr);
 	}
 	free(b);
 }

@@ -87,14 +87,8 @@ CUresult guest_array_new(struct guest_thread *t, const struct array_shape *s,
 
 CUresult guest_array_destroy(struct guest_thread *t, struct guest_array *a)
 {
-	struct array_destroy_cmd *cmd = begin_array_destroy(t);
-	struct lane_reply reply;
-	CUresult r;
+	CUresult r = call_array_destroy(t, a->root);
 
-	if (!cmd)
-		return guest_lost(t);
-	cmd->array = a->root;
-	r = guest_call(t, sizeof(struct array_destroy_rep), &reply);
 	owned_remove(&a->owned);
 	drop(&a->owned);
 	return r;

@@ -27,20 +27,13 @@ static struct {
 
 CUresult hostmem_region_free(struct guest_thread *t, const struct hostmem_region *g)
 {
-	struct host_free_cmd *cmd;
-	struct lane_reply reply;
-
 	if (!g->size)
 		return CUDA_SUCCESS;
 	if (g->twin)
 		munmap((void *)g->twin, g->twin_size);
 	/* First, for the next region may come to the same place. */
 	link_unmap(guest_process.link, g->addr, g->size);
-	cmd = begin_host_free(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->addr = g->addr;
-	return guest_call(t, sizeof(struct host_free_rep), &reply);
+	return call_host_free(t, g->addr);
 }
 
 CUresult hostmem_wait_device(struct guest_thread *t)
@@ -66,24 +59,17 @@ CUresult hostmem_wait_device(struct guest_thread *t)
 static CUresult region_new(struct guest_thread *t, size_t size,
 			   struct hostmem_region *ret_region)
 {
-	const struct host_alloc_rep *rep;
-	struct host_alloc_cmd *cmd;
+	struct host_alloc_rep rep;
 	struct hostmem_region g;
-	struct lane_reply reply;
 	CUresult r;
 
 	if (!guest_process.host_size)
 		return CUDA_ERROR_NOT_SUPPORTED;
-	cmd = begin_host_alloc(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->size = size;
-	r = guest_call(t, sizeof(*rep), &reply);
+	r = call_host_alloc(t, size, &rep);
 	if (r)
 		return r;
-	rep = reply.body;
 	g = (struct hostmem_region){
-		.addr = rep->addr, .size = rep->mapped, .offset = rep->offset};
+		.addr = rep.addr, .size = rep.mapped, .offset = rep.offset};
 	if (g.size < size || g.addr - guest_process.host_base >= guest_process.host_size)
 		return guest_broken(t);
 	if (link_map(guest_process.link, g.addr, g.offset, g.size) < 0) {

@@ -25,21 +25,12 @@ _Atomic unsigned pool_imports; /* how many; relaxed: who frees has been given on
 static CUresult open_memory(struct guest_thread *t, const uint64_t name[2],
 			    uint64_t offset, uint64_t bytes, CUdeviceptr *ret_ptr)
 {
-	struct ipc_mem_open_cmd *cmd = begin_ipc_mem_open(t);
-	const struct ipc_mem_open_rep *rep;
-	struct lane_reply reply;
-	CUresult r;
+	struct ipc_mem_open_rep rep;
+	CUresult r = call_ipc_mem_open(t, name, offset, bytes, &rep);
 
-	if (!cmd)
-		return guest_lost(t);
-	memcpy(cmd->name, name, sizeof(cmd->name));
-	cmd->offset = offset;
-	cmd->bytes = bytes;
-	r = guest_call(t, sizeof(*rep), &reply);
 	if (r)
 		return r;
-	rep = reply.body;
-	*ret_ptr = rep->addr;
+	*ret_ptr = rep.addr;
 	return CUDA_SUCCESS;
 }
 
@@ -66,16 +57,10 @@ CUresult pool_import(struct guest_thread *t, const uint64_t name[2], uint64_t of
 
 static CUresult close_memory(struct guest_thread *t, CUdeviceptr ptr)
 {
-	struct ipc_mem_close_cmd *cmd;
-	struct lane_reply reply;
 	CUresult r;
 
 	extent_forget(t, ptr);
-	cmd = begin_ipc_mem_close(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->addr = ptr;
-	r = guest_call(t, sizeof(struct ipc_mem_close_rep), &reply);
+	r = call_ipc_mem_close(t, ptr);
 	extent_forget(t, ptr);
 	return r;
 }

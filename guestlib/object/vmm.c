@@ -46,24 +46,16 @@ static void set_compression(CUmemAllocationProp *prop, bool compressible)
 static CUresult create(struct guest_thread *t, uint64_t h, size_t size, bool host,
 		       struct guest_chunk *c)
 {
-	struct chunk_create_cmd *cmd = begin_chunk_create(t);
-	const struct chunk_create_rep *rep;
-	struct lane_reply reply;
-	CUresult r;
+	struct chunk_create_rep rep;
+	CUresult r = call_chunk_create(t, h, size, host,
+				       c->prop.allocFlags.compressionType ==
+					       CU_MEM_ALLOCATION_COMP_GENERIC,
+				       &rep);
 
-	if (!cmd)
-		return guest_lost(t);
-	cmd->chunk = h;
-	cmd->size = size;
-	cmd->in_host_memory = host;
-	cmd->compress =
-		c->prop.allocFlags.compressionType == CU_MEM_ALLOCATION_COMP_GENERIC;
-	r = guest_call(t, sizeof(*rep), &reply);
 	if (r)
 		return r;
-	rep = reply.body;
-	c->id = rep->id;
-	set_compression(&c->prop, rep->compressible);
+	c->id = rep.id;
+	set_compression(&c->prop, rep.compressible);
 	return CUDA_SUCCESS;
 }
 
@@ -109,22 +101,13 @@ CUresult vmm_import(struct guest_thread *t, uint64_t id, const CUmemAllocationPr
 		    CUmemGenericAllocationHandle *ret_handle)
 {
 	_cleanup_free_ struct guest_chunk *c = NULL;
-	struct chunk_import_cmd *cmd;
-	struct lane_reply reply;
 	uint64_t h;
 	CUresult r = chunk_new(prop, &c, &h);
 
 	if (r)
 		return r;
 	c->id = id;
-	cmd = begin_chunk_import(t);
-	if (!cmd) {
-		guest_handle_free(h);
-		return guest_lost(t);
-	}
-	cmd->id = id;
-	cmd->chunk = h;
-	r = guest_call(t, sizeof(struct chunk_import_rep), &reply);
+	r = call_chunk_import(t, id, h);
 	if (r) {
 		guest_handle_free(h);
 		return r;
@@ -137,39 +120,24 @@ CUresult vmm_import(struct guest_thread *t, uint64_t id, const CUmemAllocationPr
 CUresult vmm_export(struct guest_thread *t, CUmemGenericAllocationHandle handle,
 		    uint64_t ret_name[2])
 {
-	struct chunk_export_cmd *cmd = begin_chunk_export(t);
-	const struct chunk_export_rep *rep;
-	struct lane_reply reply;
-	CUresult r;
+	struct chunk_export_rep rep;
+	CUresult r = call_chunk_export(t, handle, &rep);
 
-	if (!cmd)
-		return guest_lost(t);
-	cmd->chunk = handle;
-	r = guest_call(t, sizeof(*rep), &reply);
 	if (r)
 		return r;
-	rep = reply.body;
-	memcpy(ret_name, rep->name, sizeof(rep->name));
+	memcpy(ret_name, rep.name, sizeof(rep.name));
 	return CUDA_SUCCESS;
 }
 
 static CUresult open_name(struct guest_thread *t, const uint64_t name[2], uint64_t h,
 			  uint64_t *ret_id)
 {
-	struct chunk_open_cmd *cmd = begin_chunk_open(t);
-	const struct chunk_open_rep *rep;
-	struct lane_reply reply;
-	CUresult r;
+	struct chunk_open_rep rep;
+	CUresult r = call_chunk_open(t, h, name, &rep);
 
-	if (!cmd)
-		return guest_lost(t);
-	cmd->chunk = h;
-	memcpy(cmd->name, name, sizeof(cmd->name));
-	r = guest_call(t, sizeof(*rep), &reply);
 	if (r)
 		return r;
-	rep = reply.body;
-	*ret_id = rep->id;
+	*ret_id = rep.id;
 	return CUDA_SUCCESS;
 }
 
@@ -199,19 +167,13 @@ CUresult vmm_open(struct guest_thread *t, const uint64_t name[2],
 CUresult vmm_release(struct guest_thread *t, CUmemGenericAllocationHandle handle)
 {
 	struct guest_chunk *c = guest_object(handle, HANDLE_CHUNK);
-	struct chunk_release_cmd *cmd;
-	struct lane_reply reply;
 	CUresult r;
 
 	if (!c)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (atomic_fetch_sub(&c->refs, 1) > 1)
 		return CUDA_SUCCESS;
-	cmd = begin_chunk_release(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->chunk = handle;
-	r = guest_call(t, sizeof(struct chunk_release_rep), &reply);
+	r = call_chunk_release(t, handle);
 	guest_handle_free(handle);
 	free(c);
 	return r;
@@ -221,28 +183,20 @@ CUresult vmm_retain_at(struct guest_thread *t, uint64_t addr,
 		       CUmemGenericAllocationHandle *ret_handle)
 {
 	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
-	const struct chunk_at_rep *rep;
-	struct chunk_at_cmd *cmd;
-	struct lane_reply reply;
+	struct chunk_at_rep rep;
 	struct guest_chunk *c;
-	CUresult r;
+	CUresult r = call_chunk_at(t, addr, &rep);
 
-	cmd = begin_chunk_at(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->addr = addr;
-	r = guest_call(t, sizeof(*rep), &reply);
 	if (r)
 		return r;
-	rep = reply.body;
-	c = guest_object(rep->chunk, HANDLE_CHUNK);
+	c = guest_object(rep.chunk, HANDLE_CHUNK);
 	if (!c) { /* released, and only its mapping keeps the memory */
-		prop.location.type = rep->in_host_memory ? CU_MEM_LOCATION_TYPE_HOST_NUMA
-							 : CU_MEM_LOCATION_TYPE_DEVICE;
-		set_compression(&prop, rep->compressible);
-		return vmm_import(t, rep->id, &prop, ret_handle);
+		prop.location.type = rep.in_host_memory ? CU_MEM_LOCATION_TYPE_HOST_NUMA
+							: CU_MEM_LOCATION_TYPE_DEVICE;
+		set_compression(&prop, rep.compressible);
+		return vmm_import(t, rep.id, &prop, ret_handle);
 	}
 	atomic_fetch_add(&c->refs, 1);
-	*ret_handle = rep->chunk;
+	*ret_handle = rep.chunk;
 	return CUDA_SUCCESS;
 }

@@ -5,8 +5,11 @@ from emit_codec import counts
 from emit_ops import HEAD
 
 
+CALL_FIELDS_MAX = 6  # of call_X(): more are easier to read by their names
+
+
 def calls_h(api):
-    out = HEAD.format("how stubs begin a command")
+    out = HEAD.format("how stubs begin a command, and call")
     out += """#ifndef WEFT_CALLS_H
 #define WEFT_CALLS_H
 
@@ -17,9 +20,13 @@ def calls_h(api):
  * begin_X() begins command X: guest_begin() with the right size, padding zeroed, lengths of
  * variable parts set. Fill every field and every part (at X_cmd_<part>()), then send with
  * guest_post() or guest_call(t, sizeof(struct X_rep), &reply). NULL: return guest_lost(t).
+ *
+ * call_X() does all of that for a message of few fields and fixed size: guest_call() with the
+ * values of the fields, in their order, arrays and records by pointer. *ret_rep, if the reply
+ * says more than how it went, is written on CUDA_SUCCESS only.
  */
 """
-    return out + "".join(map(begin_fn, api.ops)) + "\n#endif\n"
+    return out + "".join(begin_fn(e) + call_fn(e) for e in api.ops) + "\n#endif\n"
 
 
 def begin_fn(e):
@@ -34,6 +41,37 @@ def begin_fn(e):
             f"\tstruct {e.name}_cmd *cmd = guest_begin(t, WIRE_OP_{e.name}, {size}, {payload});"
             f"\n\n\tif (cmd)\n\t\t{e.name}_cmd_init({', '.join(['cmd'] + names)});\n"
             "\treturn cmd;\n}\n")
+
+
+def call_param(f):
+    if f.count > 1:
+        return f"const {f.type.c} {f.name}[{f.count}]"
+    return f"const {f.type.c} *{f.name}" if f.type.record else f"{f.type.c} {f.name}"
+
+
+def call_fill(f):
+    if f.count > 1:
+        return f"\tmemcpy(cmd->{f.name}, {f.name}, sizeof(cmd->{f.name}));\n"
+    return f"\tcmd->{f.name} = {'*' if f.type.record else ''}{f.name};\n"
+
+
+def call_fn(e):
+    """Nothing for functions, which have a stub, and where lengths or records vary."""
+    given = [f for f in e.fields if f.dir != "out"]
+    if e.kind == "fn" or e.cls == "post" or e.payload_in or e.payload_out or \
+            e.cmd.parts or e.rep.parts or len(given) > CALL_FIELDS_MAX:
+        return ""
+    answers = len(given) < len(e.fields)
+    more = [f"struct {e.name}_rep *ret_rep"] if answers else []
+    args = ", ".join(["struct guest_thread *t"] + list(map(call_param, given)) + more)
+    out = (f"\nstatic inline CUresult call_{e.name}({args})\n{{\n"
+           f"\tstruct {e.name}_cmd *cmd = begin_{e.name}(t);\n\tstruct lane_reply reply;\n")
+    out += "\tCUresult r;\n" if answers else ""
+    out += "\n\tif (!cmd)\n\t\treturn guest_lost(t);\n" + "".join(map(call_fill, given))
+    if not answers:
+        return out + f"\treturn guest_call(t, sizeof(struct {e.name}_rep), &reply);\n}}\n"
+    return out + ("\tr = guest_call(t, sizeof(*ret_rep), &reply);\n\tif (r == CUDA_SUCCESS)\n"
+                  "\t\tmemcpy(ret_rep, reply.body, sizeof(*ret_rep));\n\treturn r;\n}\n")
 
 
 # ---- generated stubs ----

@@ -8,8 +8,9 @@ from model import (BODY_MAX, FN_CLASSES, MSG_CLASSES, WIRE, Api, Bad, Entry, Fie
 
 IDENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*$")
 NEEDS = ("init", "ctx")
-# Variables of generated stubs (emit_guest.py), so no names of parameters.
-RESERVED = ("t", "cmd", "rep", "reply", "r", "wire_stream", "new_handle", "per_thread")
+# Variables of generated functions (emit_guest.py), so no names of parameters or fields.
+RESERVED = ("t", "cmd", "rep", "ret_rep", "reply", "r", "wire_stream", "new_handle",
+            "per_thread")
 
 
 class Parser:
@@ -174,7 +175,7 @@ class Parser:
             e.payload_in = "optional" if what == "in?" else "yes"
 
     def add(self, e, f):
-        if e.kind == "fn" and f.name in RESERVED:
+        if f.name in RESERVED:
             raise Bad(f.loc, f"'{f.name}' is a name of the generator's own")
         if e.part(f.name):
             raise Bad(f.loc, f"'{f.name}' appears twice in '{e.name}'")

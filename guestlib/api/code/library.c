@@ -185,18 +185,12 @@ CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int n,
 
 static CUresult status(struct guest_module *m)
 {
-	struct module_status_cmd *cmd;
 	struct guest_thread *t;
-	struct lane_reply reply;
 	CUresult r = guest_enter(NEED_CTX, &t);
 
 	if (r)
 		return r;
-	cmd = begin_module_status(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->module = m->handle;
-	return guest_call(t, sizeof(struct module_status_rep), &reply);
+	return call_module_status(t, m->handle);
 }
 
 /* A library's handle does for its module wherever a CUmodule is asked for. */

@@ -135,16 +135,11 @@ static struct ctx_limits *limits_locked(struct guest_ctx *c)
 
 static CUresult ask_limit(struct guest_thread *t, CUlimit limit, uint64_t *ret_value)
 {
-	struct ctx_get_limit_cmd *cmd = begin_ctx_get_limit(t);
-	struct lane_reply reply;
-	CUresult r;
+	struct ctx_get_limit_rep rep;
+	CUresult r = call_ctx_get_limit(t, (uint32_t)limit, &rep);
 
-	if (!cmd)
-		return guest_lost(t);
-	cmd->limit = (uint32_t)limit;
-	r = guest_call(t, sizeof(struct ctx_get_limit_rep), &reply);
 	if (r == CUDA_SUCCESS)
-		*ret_value = ((const struct ctx_get_limit_rep *)reply.body)->value;
+		*ret_value = rep.value;
 	return r;
 }
 
@@ -186,15 +181,8 @@ CUresult CUDAAPI cuCtxGetLimit(size_t *value, CUlimit limit)
 
 static CUresult set_limit_locked(struct guest_thread *t, CUlimit limit, size_t value)
 {
-	struct ctx_set_limit_cmd *cmd = begin_ctx_set_limit(t);
-	struct lane_reply reply;
-
-	if (!cmd)
-		return guest_lost(t);
-	cmd->limit = (uint32_t)limit;
-	cmd->value = value;
 	limits_locked(t->top)->known = 0; /* one may depend on another */
-	return guest_call(t, sizeof(struct ctx_set_limit_rep), &reply);
+	return call_ctx_set_limit(t, (uint32_t)limit, value);
 }
 
 CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value)

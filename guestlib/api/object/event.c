@@ -194,40 +194,26 @@ static CUresult ctx_event_check(CUcontext ctx, CUevent event, struct guest_threa
 
 CUresult CUDAAPI cuCtxRecordEvent(CUcontext ctx, CUevent event)
 {
-	struct ctx_record_event_cmd *cmd;
 	struct guest_event *e;
 	struct guest_thread *t;
-	struct lane_reply reply;
 	CUresult r = ctx_event_check(ctx, event, &t, &e);
 
 	if (r)
 		return r;
-	cmd = begin_ctx_record_event(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->ctx = (uintptr_t)ctx;
-	cmd->event = (uintptr_t)event;
-	r = guest_call(t, sizeof(struct ctx_record_event_rep), &reply);
+	r = call_ctx_record_event(t, (uintptr_t)ctx, (uintptr_t)event);
 	event_note_recorded(e, false);
 	return r;
 }
 
 CUresult CUDAAPI cuCtxWaitEvent(CUcontext ctx, CUevent event)
 {
-	struct ctx_wait_event_cmd *cmd;
 	struct guest_event *e;
 	struct guest_thread *t;
-	struct lane_reply reply;
 	CUresult r = ctx_event_check(ctx, event, &t, &e);
 
 	if (r)
 		return r;
-	cmd = begin_ctx_wait_event(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->ctx = (uintptr_t)ctx;
-	cmd->event = (uintptr_t)event;
-	return guest_call(t, sizeof(struct ctx_wait_event_rep), &reply);
+	return call_ctx_wait_event(t, (uintptr_t)ctx, (uintptr_t)event);
 }
 
 /* ---- asking ---- */

@@ -30,9 +30,7 @@ static_assert(sizeof(struct event_handle) == sizeof(CUipcEventHandle), "as CUDA'
 CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr)
 {
 	struct mem_handle h = {.magic = MEM_MAGIC};
-	const struct ipc_mem_export_rep *rep;
-	struct ipc_mem_export_cmd *cmd;
-	struct lane_reply reply;
+	struct ipc_mem_export_rep rep;
 	struct guest_thread *t;
 	CUresult r = guest_enter(NEED_CTX, &t);
 
@@ -40,17 +38,12 @@ CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr)
 		return r;
 	if (!handle || !guest_is_device(dptr))
 		return CUDA_ERROR_INVALID_VALUE;
-	cmd = begin_ipc_mem_export(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->ptr = dptr;
-	r = guest_call(t, sizeof(*rep), &reply);
+	r = call_ipc_mem_export(t, dptr, &rep);
 	if (r)
 		return r;
-	rep = reply.body;
-	memcpy(h.name, rep->name, sizeof(h.name));
-	h.offset = rep->offset;
-	h.bytes = rep->bytes;
+	memcpy(h.name, rep.name, sizeof(h.name));
+	h.offset = rep.offset;
+	h.bytes = rep.bytes;
 	memcpy(handle, &h, sizeof(h));
 	return CUDA_SUCCESS;
 }
@@ -58,9 +51,7 @@ CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr)
 CUresult CUDAAPI cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle,
 				       unsigned int Flags)
 {
-	const struct ipc_mem_open_rep *rep;
-	struct ipc_mem_open_cmd *cmd;
-	struct lane_reply reply;
+	struct ipc_mem_open_rep rep;
 	struct guest_thread *t;
 	struct mem_handle h;
 	CUresult r = guest_enter(NEED_CTX, &t);
@@ -71,17 +62,10 @@ CUresult CUDAAPI cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle
 	if (!pdptr || (Flags & ~(unsigned)CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) ||
 	    h.magic != MEM_MAGIC)
 		return CUDA_ERROR_INVALID_VALUE;
-	cmd = begin_ipc_mem_open(t);
-	if (!cmd)
-		return guest_lost(t);
-	memcpy(cmd->name, h.name, sizeof(h.name));
-	cmd->offset = h.offset;
-	cmd->bytes = h.bytes;
-	r = guest_call(t, sizeof(*rep), &reply);
+	r = call_ipc_mem_open(t, h.name, h.offset, h.bytes, &rep);
 	if (r)
 		return r;
-	rep = reply.body;
-	*pdptr = rep->addr;
+	*pdptr = rep.addr;
 	return CUDA_SUCCESS;
 }
 
@@ -93,19 +77,13 @@ CUresult CUDAAPI cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle,
 
 CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr dptr)
 {
-	struct ipc_mem_close_cmd *cmd;
-	struct lane_reply reply;
 	struct guest_thread *t;
 	CUresult r = guest_enter(NEED_CTX, &t);
 
 	if (r)
 		return r;
 	extent_forget(t, dptr);
-	cmd = begin_ipc_mem_close(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->addr = dptr;
-	r = guest_call(t, sizeof(struct ipc_mem_close_rep), &reply);
+	r = call_ipc_mem_close(t, dptr);
 	extent_forget(t, dptr);
 	return r;
 }
@@ -113,9 +91,7 @@ CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr dptr)
 CUresult CUDAAPI cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
 {
 	struct event_handle h = {.magic = EVENT_MAGIC};
-	const struct ipc_event_export_rep *rep;
-	struct ipc_event_export_cmd *cmd;
-	struct lane_reply reply;
+	struct ipc_event_export_rep rep;
 	struct guest_thread *t;
 	CUresult r = guest_enter(NEED_CTX, &t);
 
@@ -125,23 +101,16 @@ CUresult CUDAAPI cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!guest_handle_valid((uintptr_t)event, HANDLE_EVENT))
 		return CUDA_ERROR_INVALID_HANDLE;
-	cmd = begin_ipc_event_export(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->event = (uintptr_t)event;
-	r = guest_call(t, sizeof(*rep), &reply);
+	r = call_ipc_event_export(t, (uintptr_t)event, &rep);
 	if (r)
 		return r;
-	rep = reply.body;
-	memcpy(h.name, rep->name, sizeof(h.name));
+	memcpy(h.name, rep.name, sizeof(h.name));
 	memcpy(handle, &h, sizeof(h));
 	return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle)
 {
-	struct ipc_event_open_cmd *cmd;
-	struct lane_reply reply;
 	struct guest_thread *t;
 	struct event_handle h;
 	uint64_t ev;
@@ -155,14 +124,7 @@ CUresult CUDAAPI cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle)
 	ev = event_new(t->top, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING, 0);
 	if (!ev)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	cmd = begin_ipc_event_open(t);
-	if (!cmd) {
-		event_drop(ev);
-		return guest_lost(t);
-	}
-	cmd->event = ev;
-	memcpy(cmd->name, h.name, sizeof(h.name));
-	r = guest_call(t, sizeof(struct ipc_event_open_rep), &reply);
+	r = call_ipc_event_open(t, ev, h.name);
 	if (r)
 		event_drop(ev);
 	else

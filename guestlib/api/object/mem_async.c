@@ -7,9 +7,7 @@
 static CUresult alloc(CUdeviceptr *dptr, size_t size, uint64_t pool, CUstream stream,
 		      bool ptsz)
 {
-	const struct mem_alloc_async_rep *rep;
-	struct mem_alloc_async_cmd *cmd;
-	struct lane_reply reply;
+	struct mem_alloc_async_rep rep;
 	struct guest_thread *t;
 	uint64_t wire_stream;
 	CUresult r = guest_enter(guest_need_on(stream), &t);
@@ -28,17 +26,10 @@ static CUresult alloc(CUdeviceptr *dptr, size_t size, uint64_t pool, CUstream st
 		*dptr = 0;
 		return CUDA_SUCCESS;
 	}
-	cmd = begin_mem_alloc_async(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->pool = pool;
-	cmd->bytes = size;
-	cmd->stream = wire_stream;
-	r = guest_call(t, sizeof(*rep), &reply);
+	r = call_mem_alloc_async(t, pool, size, wire_stream, &rep);
 	if (r)
 		return r;
-	rep = reply.body;
-	*dptr = rep->dptr;
+	*dptr = rep.dptr;
 	pool_live_add(*dptr);
 	return CUDA_SUCCESS;
 }

@@ -9,8 +9,6 @@
 
 CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr)
 {
-	struct mem_free_cmd *cmd;
-	struct lane_reply reply;
 	struct guest_thread *t;
 	CUresult r = guest_enter(NEED_ANY, &t);
 
@@ -22,11 +20,7 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr)
 		return r;
 	pool_live_take(dptr);
 	extent_forget(t, dptr);
-	cmd = begin_mem_free(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->dptr = dptr;
-	r = guest_call(t, sizeof(struct mem_free_rep), &reply);
+	r = call_mem_free(t, dptr);
 	extent_forget(t, dptr);
 	return r;
 }

@@ -331,20 +331,13 @@ CUresult CUDAAPI cuPointerSetAttribute(const void *value, CUpointer_attribute at
 static CUresult ask_range(struct guest_thread *t, CUdeviceptr ptr, uint64_t *ret_base,
 			  uint64_t *ret_size)
 {
-	struct address_range_cmd *cmd = begin_address_range(t);
-	const struct address_range_rep *rep;
-	struct lane_reply reply;
-	CUresult r;
+	struct address_range_rep rep;
+	CUresult r = call_address_range(t, ptr, &rep);
 
-	if (!cmd)
-		return guest_lost(t);
-	cmd->ptr = ptr;
-	r = guest_call(t, sizeof(*rep), &reply);
 	if (r)
 		return r;
-	rep = reply.body;
-	*ret_base = rep->base;
-	*ret_size = rep->size;
+	*ret_base = rep.base;
+	*ret_size = rep.size;
 	return CUDA_SUCCESS;
 }
 

@@ -24,8 +24,6 @@ static CUresult check_props(const CUmemPoolProps *props)
 
 CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
 {
-	struct pool_create_cmd *cmd;
-	struct lane_reply reply;
 	struct guest_thread *t;
 	uint64_t h;
 	CUresult r = guest_enter(NEED_INIT, &t);
@@ -43,14 +41,7 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props
 	h = pool_handle_new(props->handleTypes ? &exportable : &plain);
 	if (!h)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	cmd = begin_pool_create(t);
-	if (!cmd) {
-		guest_handle_free(h);
-		return guest_lost(t);
-	}
-	cmd->pool = h;
-	cmd->max_bytes = props->maxSize;
-	r = guest_call(t, sizeof(struct pool_create_rep), &reply);
+	r = call_pool_create(t, h, props->maxSize);
 	if (r) {
 		guest_handle_free(h);
 		return r;
@@ -69,8 +60,6 @@ static CUresult enter(CUmemoryPool pool, struct guest_thread **ret_t, uint64_t *
 
 CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool pool)
 {
-	struct pool_destroy_cmd *cmd;
-	struct lane_reply reply;
 	const struct guest_pool *p = pool_lookup(pool);
 	struct guest_thread *t;
 	uint64_t wire;
@@ -85,11 +74,7 @@ CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool pool)
 		return r;
 	if (!wire)
 		return CUDA_ERROR_INVALID_VALUE; /* the default pool stays */
-	cmd = begin_pool_destroy(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->pool = wire;
-	r = guest_call(t, sizeof(struct pool_destroy_rep), &reply);
+	r = call_pool_destroy(t, wire);
 	guest_handle_free(wire);
 	pool_gone(wire);
 	return r;
@@ -97,20 +82,13 @@ CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool pool)
 
 CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
 {
-	struct pool_trim_cmd *cmd;
-	struct lane_reply reply;
 	struct guest_thread *t;
 	uint64_t wire;
 	CUresult r = enter(pool, &t, &wire);
 
 	if (r)
 		return r;
-	cmd = begin_pool_trim(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->pool = wire;
-	cmd->keep_bytes = keep;
-	return guest_call(t, sizeof(struct pool_trim_rep), &reply);
+	return call_pool_trim(t, wire, keep);
 }
 
 static bool is_int(CUmemPool_attribute attr)
@@ -129,8 +107,6 @@ static bool attr_known(CUmemPool_attribute attr)
 CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr,
 				       void *value)
 {
-	struct pool_set_attribute_cmd *cmd;
-	struct lane_reply reply;
 	struct guest_thread *t;
 	uint64_t wire, v = 0;
 	CUresult r = enter(pool, &t, &wire);
@@ -140,21 +116,14 @@ CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute at
 	if (!value || !attr_known(attr))
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(&v, value, is_int(attr) ? sizeof(int) : sizeof(uint64_t));
-	cmd = begin_pool_set_attribute(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->pool = wire;
-	cmd->attribute = (uint32_t)attr;
-	cmd->value = is_int(attr) ? v != 0 : v;
-	return guest_call(t, sizeof(struct pool_set_attribute_rep), &reply);
+	return call_pool_set_attribute(t, wire, (uint32_t)attr,
+				       is_int(attr) ? v != 0 : v);
 }
 
 CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr,
 				       void *value)
 {
-	const struct pool_get_attribute_rep *rep;
-	struct pool_get_attribute_cmd *cmd;
-	struct lane_reply reply;
+	struct pool_get_attribute_rep rep;
 	struct guest_thread *t;
 	uint64_t wire;
 	int flag;
@@ -164,20 +133,14 @@ CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute at
 		return r;
 	if (!value || !attr_known(attr))
 		return CUDA_ERROR_INVALID_VALUE;
-	cmd = begin_pool_get_attribute(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->pool = wire;
-	cmd->attribute = (uint32_t)attr;
-	r = guest_call(t, sizeof(*rep), &reply);
+	r = call_pool_get_attribute(t, wire, (uint32_t)attr, &rep);
 	if (r)
 		return r;
-	rep = reply.body;
-	flag = rep->value != 0;
+	flag = rep.value != 0;
 	if (is_int(attr))
 		memcpy(value, &flag, sizeof(flag));
 	else
-		memcpy(value, &rep->value, sizeof(rep->value));
+		memcpy(value, &rep.value, sizeof(rep.value));
 	return CUDA_SUCCESS;
 }
 

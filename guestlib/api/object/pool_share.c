@@ -65,10 +65,8 @@ CUresult CUDAAPI cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *ha
 CUresult CUDAAPI cuMemPoolExportPointer(CUmemPoolPtrExportData *data, CUdeviceptr ptr)
 {
 	struct mem_data d = {.magic = DATA_MAGIC};
-	const struct pool_mem_export_rep *rep;
-	struct pool_mem_export_cmd *cmd;
+	struct pool_mem_export_rep rep;
 	const struct guest_pool *p;
-	struct lane_reply reply;
 	struct guest_thread *t;
 	CUresult r = guest_enter(NEED_INIT, &t);
 
@@ -76,20 +74,15 @@ CUresult CUDAAPI cuMemPoolExportPointer(CUmemPoolPtrExportData *data, CUdevicept
 		return r;
 	if (!data || !guest_is_device(ptr))
 		return CUDA_ERROR_INVALID_VALUE;
-	cmd = begin_pool_mem_export(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->dptr = ptr;
-	r = guest_call(t, sizeof(*rep), &reply);
+	r = call_pool_mem_export(t, ptr, &rep);
 	if (r)
 		return r;
-	rep = reply.body;
-	p = pool_lookup(pool_from_wire(rep->pool));
+	p = pool_lookup(pool_from_wire(rep.pool));
 	if (!p || !p->exportable)
 		return CUDA_ERROR_INVALID_VALUE;
-	memcpy(d.name, rep->name, sizeof(d.name));
-	d.offset = rep->offset;
-	d.bytes = rep->bytes;
+	memcpy(d.name, rep.name, sizeof(d.name));
+	d.offset = rep.offset;
+	d.bytes = rep.bytes;
 	memcpy(data, &d, sizeof(d));
 	return CUDA_SUCCESS;
 }

@@ -193,9 +193,7 @@ CUresult CUDAAPI cuTensorMapEncodeIm2colWide(
 
 CUresult CUDAAPI cuTensorMapReplaceAddress(CUtensorMap *map, void *address)
 {
-	const struct tensor_map_move_rep *rep;
-	struct tensor_map_move_cmd *cmd;
-	struct lane_reply reply;
+	struct tensor_map_move_rep rep;
 	struct guest_thread *t;
 	CUresult r = guest_enter(NEED_CTX, &t);
 
@@ -203,15 +201,9 @@ CUresult CUDAAPI cuTensorMapReplaceAddress(CUtensorMap *map, void *address)
 		return r;
 	if (!map)
 		return CUDA_ERROR_INVALID_VALUE;
-	cmd = begin_tensor_map_move(t);
-	if (!cmd)
-		return guest_lost(t);
-	memcpy(cmd->map, map->opaque, sizeof(cmd->map));
-	cmd->address = (uintptr_t)address;
-	r = guest_call(t, sizeof(*rep), &reply);
+	r = call_tensor_map_move(t, map->opaque, (uintptr_t)address, &rep);
 	if (r)
 		return r;
-	rep = reply.body;
-	memcpy(map->opaque, rep->moved, sizeof(map->opaque));
+	memcpy(map->opaque, rep.moved, sizeof(map->opaque));
 	return CUDA_SUCCESS;
 }

@@ -248,8 +248,7 @@ CUresult CUDAAPI cuTexObjectCreate(CUtexObject *object, const CUDA_RESOURCE_DESC
 
 static CUresult send_surface(struct guest_thread *t, struct object *o)
 {
-	struct surface_create_cmd *cmd;
-	struct lane_reply reply;
+	struct surface_create_rep rep;
 	struct resource res;
 	CUresult r = describe(&o->resource, &res);
 
@@ -257,16 +256,9 @@ static CUresult send_surface(struct guest_thread *t, struct object *o)
 		r = CUDA_ERROR_INVALID_VALUE;
 	if (r)
 		return r;
-	cmd = begin_surface_create(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->surface = o->handle;
-	cmd->array = res.array;
-	cmd->level = res.level;
-	cmd->is_level = res.is_level;
-	r = guest_call(t, sizeof(struct surface_create_rep), &reply);
+	r = call_surface_create(t, o->handle, res.array, res.level, res.is_level, &rep);
 	if (r == CUDA_SUCCESS)
-		o->value = ((const struct surface_create_rep *)reply.body)->value;
+		o->value = rep.value;
 	return r;
 }
 
@@ -295,25 +287,9 @@ CUresult CUDAAPI cuSurfObjectCreate(CUsurfObject *object, const CUDA_RESOURCE_DE
 
 static CUresult send_destroy(struct guest_thread *t, const struct object *o)
 {
-	struct texture_destroy_cmd *tex;
-	struct surface_destroy_cmd *surf;
-	struct lane_reply reply;
-
-	static_assert(sizeof(struct texture_destroy_rep) ==
-			      sizeof(struct surface_destroy_rep),
-		      "one way to read both");
-	if (handle_type(o->handle) == HANDLE_TEXTURE) {
-		tex = begin_texture_destroy(t);
-		if (!tex)
-			return guest_lost(t);
-		tex->texture = o->handle;
-	} else {
-		surf = begin_surface_destroy(t);
-		if (!surf)
-			return guest_lost(t);
-		surf->surface = o->handle;
-	}
-	return guest_call(t, sizeof(struct texture_destroy_rep), &reply);
+	return handle_type(o->handle) == HANDLE_TEXTURE
+		       ? call_texture_destroy(t, o->handle)
+		       : call_surface_destroy(t, o->handle);
 }
 
 static CUresult destroy(uint64_t value, enum handle_type type)

@@ -86,21 +86,12 @@ static CUresult location_is_host(const CUmemLocation *l, bool *ret_host)
 static CUresult set_access(struct guest_thread *t, CUdeviceptr ptr, size_t size,
 			   const CUmemAccessDesc *desc)
 {
-	struct mem_set_access_cmd *cmd;
-	struct lane_reply reply;
 	bool host;
 	CUresult r = location_is_host(&desc->location, &host);
 
 	if (r)
 		return r;
-	cmd = begin_mem_set_access(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->ptr = ptr;
-	cmd->size = size;
-	cmd->in_host = host;
-	cmd->access = (uint32_t)desc->flags;
-	return guest_call(t, sizeof(struct mem_set_access_rep), &reply);
+	return call_mem_set_access(t, ptr, size, host, (uint32_t)desc->flags);
 }
 
 CUresult CUDAAPI cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc,
@@ -122,9 +113,7 @@ CUresult CUDAAPI cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessD
 CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
 				CUdeviceptr ptr)
 {
-	const struct mem_get_access_rep *rep;
-	struct mem_get_access_cmd *cmd;
-	struct lane_reply reply;
+	struct mem_get_access_rep rep;
 	struct guest_thread *t;
 	bool host;
 	CUresult r = guest_enter(NEED_INIT, &t);
@@ -136,15 +125,9 @@ CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *
 	r = location_is_host(location, &host);
 	if (r)
 		return r;
-	cmd = begin_mem_get_access(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->ptr = ptr;
-	cmd->in_host = host;
-	r = guest_call(t, sizeof(*rep), &reply);
+	r = call_mem_get_access(t, ptr, host, &rep);
 	if (r)
 		return r;
-	rep = reply.body;
-	*flags = rep->access;
+	*flags = rep.access;
 	return CUDA_SUCCESS;
 }
