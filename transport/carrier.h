@@ -73,6 +73,7 @@ struct lane {
 	struct spin spin;
 
 	struct lane_tickets *tickets; /* guest; not owned */
+	uint32_t number;	      /* guest: of those that took tickets there, the how many */
 	void (*output)(const void *text, size_t size);
 
 	struct lane_out out;

@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "carrier.h"
 
-#define FLAGS_CMD   (WIRE_F_ASYNC | WIRE_F_PAYLOAD)
+#define FLAGS_CMD   (WIRE_F_ASYNC | WIRE_F_PAYLOAD | WIRE_F_APART)
 #define FLAGS_REPLY (WIRE_F_REPLY | WIRE_F_MORE | WIRE_F_OUTPUT | WIRE_F_PAYLOAD)
 
 int lane_new(const struct lane_init *in, struct lane **ret_lane)
@@ -29,6 +29,8 @@ int lane_new(const struct lane_init *in, struct lane **ret_lane)
 	l->sock = -1;
 	l->guest = in->guest;
 	l->tickets = in->tickets;
+	if (in->guest)
+		l->number = 1 + atomic_fetch_add(&in->tickets->lanes, 1);
 	l->output = in->output;
 	l->carrier_name = in->carrier_name;
 	/* A program that is pinned to one processor has its worker on the host. */
@@ -165,16 +167,70 @@ void *lane_begin(struct lane *l, uint16_t op, uint32_t body_size, uint32_t paylo
 	return begin(l, &hdr, body_size, payload_size, ret_payload);
 }
 
+/*
+ * As late as possible: from here on, other lanes' commands wait for this one. Relaxed is
+ * enough: a thread that this one signals later reads a later value.
+ */
+static uint64_t take_ticket(struct lane *l, uint16_t flags)
+{
+	l->out.hdr.flags |= flags;
+	return l->out.hdr.seq = atomic_fetch_add_explicit(&l->tickets->next, 1,
+							  memory_order_relaxed);
+}
+
 int lane_post(struct lane *l)
 {
-	l->out.hdr.flags |= WIRE_F_ASYNC;
-	/*
-	 * As late as possible: from here on, other lanes' commands wait for this one.
-	 * Relaxed is enough: a thread that this one signals later reads a later value.
-	 */
-	if (likely(l->out.begun))
-		l->out.hdr.seq = atomic_fetch_add_explicit(&l->tickets->next, 1,
-							   memory_order_relaxed);
+	_Atomic uint64_t *ordered = &l->tickets->ordered;
+	uint64_t was, seq;
+
+	if (unlikely(!l->out.begun))
+		return finish(l);
+	seq = take_ticket(l, WIRE_F_ASYNC);
+	was = atomic_load_explicit(ordered, memory_order_relaxed);
+	while (was < seq && !atomic_compare_exchange_weak_explicit(ordered, &was, seq,
+								   memory_order_relaxed,
+								   memory_order_relaxed))
+		;
+	return finish(l);
+}
+
+/* A mark is the lane's number above the ticket. */
+#define MARK_TICKET_BITS 44
+#define MARK_TICKET      ((1ull << MARK_TICKET_BITS) - 1)
+
+static uint64_t after_mark(const struct lane *l, const lane_mark *m, uint64_t after)
+{
+	uint64_t last = m ? atomic_load_explicit(m, memory_order_relaxed) : 0;
+
+	/* Commands of one lane are executed in their order. */
+	if ((last ^ (uint64_t)l->number << MARK_TICKET_BITS) <= MARK_TICKET)
+		return after;
+	return MAX(after, last & MARK_TICKET);
+}
+
+static void mark(const struct lane *l, lane_mark *m)
+{
+	if (m)
+		atomic_store_explicit(m,
+				      (uint64_t)l->number << MARK_TICKET_BITS |
+					      (l->out.hdr.seq & MARK_TICKET),
+				      memory_order_relaxed);
+}
+
+int lane_post_apart(struct lane *l, uint64_t *after, lane_mark *stream, lane_mark *event)
+{
+	uint64_t last, seq;
+
+	if (unlikely(!l->out.begun))
+		return finish(l);
+	last = atomic_load_explicit(&l->tickets->ordered, memory_order_relaxed);
+	last = after_mark(l, stream, last);
+	last = after_mark(l, event, last);
+	seq = take_ticket(l, WIRE_F_ASYNC | WIRE_F_APART);
+	/* A command with a later ticket need not come before. */
+	*after = MIN(last, seq - 1);
+	mark(l, stream);
+	mark(l, event);
 	return finish(l);
 }
 
@@ -249,7 +305,8 @@ int lane_recv(struct lane *l, struct lane_msg *ret_msg)
 	r = l->ops->receive(l, &m);
 	if (r < 0)
 		return r == -EPROTO ? r : -EPIPE;
-	if (m.hdr.flags & ~FLAGS_CMD)
+	if ((m.hdr.flags & ~FLAGS_CMD) ||
+	    (m.hdr.flags & (WIRE_F_APART | WIRE_F_ASYNC)) == WIRE_F_APART)
 		return lane_fail(l, -EPROTO);
 	l->in = m.hdr;
 	*ret_msg = m;

@@ -25,8 +25,14 @@ struct lane;
 
 /* Tickets of a session (see "Order" in wire.h); one in the guest, shared by its lanes. */
 struct lane_tickets {
-	_Atomic uint64_t next; /* starts at 1 */
+	_Atomic uint64_t next;    /* starts at 1 */
+	char apart[56];           /* from what is seldom written */
+	_Atomic uint64_t ordered; /* the last one of a command that is not apart */
+	_Atomic uint32_t lanes;   /* that there have been */
 };
+
+/* The last command that was apart and for one object: its lane and its ticket; 0: none. */
+typedef _Atomic uint64_t lane_mark;
 
 /* ---- guest side ---- */
 
@@ -42,13 +48,21 @@ void *lane_begin(struct lane *l, uint16_t op, uint32_t body_size, uint32_t paylo
 /* Sends the begun command without waiting. Takes a ticket. Returns 0 or -EPIPE. */
 int lane_post(struct lane *l);
 
+/*
+ * Sends the begun command without waiting, as one that is apart (wire.h): for a stream
+ * that orders nothing but itself, and maybe an event, with a mark for each; NULL: the
+ * stream is the lane's own, there is no event. Writes the field that says what the command
+ * comes after, which lies in its body. Takes a ticket. Returns 0 or -EPIPE.
+ */
+int lane_post_apart(struct lane *l, uint64_t *after, lane_mark *stream, lane_mark *event);
+
 /* A reply as the guest sees it; valid until the next lane_begin() on the lane. */
 struct lane_reply {
 	const void *body; /* starts with struct wire_result; a private copy */
 	uint32_t body_size;
 	uint32_t payload_size;
 	const void *payload; /* in the window or private */
-	bool more;	     /* lane_next() gives the next record */
+	bool more;           /* lane_next() gives the next record */
 };
 
 /*

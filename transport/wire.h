@@ -24,6 +24,11 @@
  * executed, on whatever lane, so what one guest thread has called before it signalled
  * another thread is seen by that thread's calls.
  *
+ * A command with WIRE_F_APART concerns a stream that orders nothing but itself, and needs
+ * no order beside others of the kind. Its field `after` is a ticket below its own: of the
+ * last command without the flag, or of the last one of another lane for the same stream
+ * or event, whichever is higher. It is executed when all tickets up to that one are.
+ *
  * All fields are little endian. Padding is zero and is checked.
  */
 #ifndef WEFT_WIRE_H
@@ -51,6 +56,7 @@
 #define WIRE_F_ASYNC   0x0008u /* guest -> worker: no reply; seq is this command's ticket */
 #define WIRE_F_PAYLOAD 0x0010u /* a struct wire_payload follows the header */
 #define WIRE_F_PAD     0x0020u /* ring only: skip to the start of the ring */
+#define WIRE_F_APART   0x0040u /* with ASYNC: the command says what it comes after */
 
 struct wire_hdr {
 	uint32_t size;	/* bytes of header and body, a multiple of 8; payload not included */

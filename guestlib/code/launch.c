@@ -263,7 +263,12 @@ static CUresult submit(struct guest_thread *t, const struct launch *l,
 	for (i = 0; i < n; i++)
 		launch_put_attr(&launch_kernel_cmd_attr(cmd)[i], l->attrs->v[i]);
 	launch_params(l, plan, launch_kernel_cmd_params(cmd, n));
-	return likely(is_taken(plan->func, l)) ? guest_post(t) : ask(t, l, plan->func);
+	cmd->after = 0;
+	if (unlikely(!is_taken(plan->func, l)))
+		return ask(t, l, plan->func);
+	/* Attributes may name events. */
+	return n || l->cooperative ? guest_post(t)
+				   : guest_post_apart(t, &cmd->after, stream, 0);
 }
 
 CUresult launch_check(const struct launch *l, struct launch_plan *ret_plan)

@@ -143,6 +143,36 @@ CUresult guest_post(struct guest_thread *t)
 	return unlikely(r < 0) ? guest_lost(t) : CUDA_SUCCESS;
 }
 
+/* Objects meet in a mark if more than so many are in use: they are ordered needlessly. */
+#define MARKS 2048u
+
+/* A line each: threads write to those of their own streams. */
+static struct {
+	lane_mark last;
+} __attribute__((aligned(64))) marks[MARKS];
+
+/* Streams have the even ones, events the odd ones. */
+static lane_mark *mark_of(uint64_t handle)
+{
+	uint64_t odd = handle_type(handle) == HANDLE_EVENT;
+
+	return &marks[((handle >> 4) * 2 + odd) % MARKS].last;
+}
+
+CUresult guest_post_apart(struct guest_thread *t, uint64_t *after, uint64_t stream,
+			  uint64_t event)
+{
+	int r;
+
+	*after = 0;
+	if (unlikely(t->shared) || stream == GUEST_STREAM_LEGACY)
+		return guest_post(t);
+	r = lane_post_apart(t->lane, after,
+			    stream > GUEST_STREAM_PER_THREAD ? mark_of(stream) : NULL,
+			    event ? mark_of(event) : NULL);
+	return unlikely(r < 0) ? guest_lost(t) : CUDA_SUCCESS;
+}
+
 /* The result in a reply, once its size is known to be right. */
 static CUresult reply_result(struct guest_thread *t, int r, uint32_t body_size,
 			     const struct lane_reply *reply, bool even_lost)

@@ -83,6 +83,14 @@ void *guest_begin(struct guest_thread *t, uint16_t op, uint32_t size,
 CUresult guest_post(struct guest_thread *t);
 
 /*
+ * As guest_post(), of a command that touches a stream and maybe an event (handle, or 0)
+ * and needs no order beside those that touch others; *after is its field of that name.
+ * Where the stream is the legacy one (as it travels), it is one for all.
+ */
+CUresult guest_post_apart(struct guest_thread *t, uint64_t *after, uint64_t stream,
+			  uint64_t event);
+
+/*
  * Sends and waits for the first reply record, whose body has at least body_size bytes
  * (sizeof the *_rep structure). Returns the result in it: the code of this call, or of an
  * earlier command that failed after it had been posted, or the session's sticky error.

@@ -117,6 +117,10 @@ static CUresult record(struct sess_lane *sl, uint64_t event, uint64_t stream)
 int handle_event_record(struct sess_lane *sl, const struct event_record_args *a,
 			struct event_record_rep *rep)
 {
+	int r = sess_apart(sl) ? batch_after(sl, a->cmd->after) : 0;
+
+	if (r < 0)
+		return r;
 	rep->res.result = record(sl, a->cmd->event, a->cmd->stream);
 	return 0;
 }
@@ -158,7 +162,8 @@ static CUresult query(const struct sess_lane *sl, struct sess_event *ev)
 	if (!ev)
 		return CUDA_ERROR_INVALID_HANDLE;
 	r = sl->s->ops->event.query(ev->dev);
-	return r == CUDA_SUCCESS && ev->ipc ? ipc_event_query(sl->s->ipc_events, ev->ipc) : r;
+	return r == CUDA_SUCCESS && ev->ipc ? ipc_event_query(sl->s->ipc_events, ev->ipc)
+					    : r;
 }
 
 int handle_event_query(struct sess_lane *sl, const struct event_query_args *a,

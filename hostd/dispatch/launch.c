@@ -76,8 +76,8 @@ int handle_launch_kernel(struct sess_lane *sl, const struct launch_kernel_args *
 			 struct launch_kernel_rep *rep)
 {
 	const struct launch_kernel_cmd *c = a->cmd;
-	struct sess_func *f = func_named(sl, c->func);
 	struct dev_launch_attr attrs[DEV_LAUNCH_ATTRS_MAX];
+	struct sess_func *f;
 	struct dev_stream *st;
 	struct sess_ctx *ctx;
 	struct dev_launch l = {
@@ -88,8 +88,13 @@ int handle_launch_kernel(struct sess_lane *sl, const struct launch_kernel_args *
 		.attrs = attrs,
 		.n_attrs = c->attr_count,
 	};
-	CUresult r = sess_stream_in(sl, c->stream, &st, &ctx);
+	CUresult r;
+	int e = sess_apart(sl) ? batch_after(sl, c->after) : 0;
 
+	if (e < 0)
+		return e;
+	f = func_named(sl, c->func);
+	r = sess_stream_in(sl, c->stream, &st, &ctx);
 	if (r == CUDA_SUCCESS && !f)
 		r = CUDA_ERROR_INVALID_HANDLE;
 	if (r == CUDA_SUCCESS && unlikely(c->attr_count))
@@ -103,7 +108,7 @@ int handle_launch_kernel(struct sess_lane *sl, const struct launch_kernel_args *
 		note_launch(sl->s, l.params, l.params_size);
 		count(&sl->s->count->launches, 1);
 		note_active(sl->s);
-		if (!batch_add(sl, ctx->dev, st, &l)) {
+		if (batch_add(sl, ctx->dev, st, &l) == BATCH_ALONE) {
 			batch_end(sl);
 			if (sess_enter(sl) < 0)
 				return -EPIPE;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <string.h>
 
 #include "ops.h"
@@ -8,9 +9,24 @@
 bool batch_goes_on(const struct sess_lane *sl)
 {
 	const struct wire_hdr *hdr = &sl->msg->hdr;
+	const struct batch *b = &sl->batch;
 
-	return sess_posted(sl) && hdr->op == WIRE_OP_launch_kernel &&
-	       hdr->seq == sl->batch.last + 1;
+	if (!sess_posted(sl) || hdr->op != WIRE_OP_launch_kernel ||
+	    sess_apart(sl) != b->apart)
+		return false;
+	return b->apart || hdr->seq == b->tickets[b->n - 1] + 1;
+}
+
+int batch_after(struct sess_lane *sl, uint64_t ticket)
+{
+	struct tickets *t = &sl->s->tickets;
+
+	if (ticket >= sl->msg->hdr.seq)
+		return -EPROTO;
+	if (likely(tickets_past(t, ticket + 1)))
+		return 0;
+	batch_end(sl);
+	return tickets_wait(t, ticket + 1);
 }
 
 static bool is_plain(const struct dev_launch *l)
@@ -29,38 +45,54 @@ static char *place(struct batch *b, size_t size)
 	return b->params + at;
 }
 
-bool batch_add(struct sess_lane *sl, struct dev_ctx *ctx, struct dev_stream *st,
-	       const struct dev_launch *l)
+static void add(struct sess_lane *sl, struct dev_ctx *ctx, struct dev_stream *st,
+		const struct dev_launch *l, const void *params)
+{
+	struct batch *b = &sl->batch;
+
+	b->apart = sess_apart(sl);
+	b->ctx = ctx;
+	b->stream = st;
+	b->tickets[b->n] = sl->msg->hdr.seq;
+	b->launches[b->n] = *l;
+	b->launches[b->n].params = params;
+	b->launches[b->n++].attrs = NULL;
+	sl->batched = true;
+}
+
+enum batch_add batch_add(struct sess_lane *sl, struct dev_ctx *ctx, struct dev_stream *st,
+			 const struct dev_launch *l)
 {
 	struct batch *b = &sl->batch;
 	char *params;
 
-	if (!is_plain(l) || !sess_posted(sl) || (!b->n && !sl->more))
-		return false;
+	if (!is_plain(l) || !sess_posted(sl))
+		return BATCH_ALONE;
 	if (b->n && (b->ctx != ctx || b->stream != st))
 		batch_end(sl);
+	if (!b->n && !sl->more) {
+		add(sl, ctx, st, l, l->params);
+		batch_end(sl);
+		return BATCH_TAKEN;
+	}
 	params = place(b, l->params_size);
 	if (!params && b->n) {
 		batch_end(sl);
 		params = place(b, l->params_size);
 	}
 	if (!params)
-		return false;
+		return BATCH_ALONE;
 	memcpy(params, l->params, l->params_size);
-	b->ctx = ctx;
-	b->stream = st;
-	b->launches[b->n] = *l;
-	b->launches[b->n].params = params;
-	b->launches[b->n++].attrs = NULL;
-	b->last = sl->msg->hdr.seq;
-	return true;
+	add(sl, ctx, st, l, params);
+	return BATCH_TAKEN;
 }
 
 void batch_settle(struct sess_lane *sl)
 {
 	const struct batch *b = &sl->batch;
 
-	if (b->n && (b->n == DEV_BATCH_MAX || !sl->more))
+	if (b->n && (b->n == DEV_BATCH_MAX || !sl->more ||
+		     (b->apart && tickets_pressing(&sl->s->tickets))))
 		batch_end(sl);
 }
 
@@ -79,6 +111,9 @@ void batch_end(struct sess_lane *sl)
 		sess_leave(sl);
 		sess_failed(sl, WIRE_OP_launch_kernel, r);
 	}
-	sess_count_posted(&s->count->posts, n);
-	tickets_done(&s->tickets, b->last);
+	sess_count_posted(sl, n);
+	if (b->apart)
+		tickets_executed(&s->tickets, b->tickets, n);
+	else
+		tickets_done(&s->tickets, b->tickets[n - 1]);
 }

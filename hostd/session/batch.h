@@ -3,7 +3,9 @@
  * Launches that a lane has taken and not submitted yet, because another one lay behind
  * each of them already: a device takes many at once for less. Whatever else the
  * lane does, it submits them first; nothing waits while a batch is open. To others a
- * launch has happened when it was submitted: until then its ticket is not done.
+ * launch has happened when it was submitted: until then its ticket is not done. Of
+ * launches that are apart (WIRE_F_APART) each lane has a batch of its own at the same
+ * time.
  *
  * Used by the lane's own thread only.
  */
@@ -21,7 +23,8 @@ struct sess_lane;
 
 struct batch {
 	unsigned n;
-	uint64_t last; /* ticket of the last one; the others' are just below it */
+	bool apart; /* all of them; if not, the tickets follow each other */
+	uint64_t tickets[DEV_BATCH_MAX];
 	struct dev_ctx *ctx;
 	struct dev_stream *stream;
 	struct dev_launch launches[DEV_BATCH_MAX];
@@ -29,15 +32,23 @@ struct batch {
 	_Alignas(16) char params[BATCH_PARAMS];
 };
 
+enum batch_add {
+	BATCH_TAKEN, /* launched, or it will be; the batch ends its ticket */
+	BATCH_ALONE, /* the caller has to launch it, after batch_end() */
+};
+
 /* Whether the command in hand goes on with the lane's batch, as far as its head says. */
 bool batch_goes_on(const struct sess_lane *sl);
 
-/*
- * Adds a launch, the command in hand, with a copy of its parameters; submits first those
- * that are for another stream. False: it has to be launched by itself, after batch_end().
- */
-bool batch_add(struct sess_lane *sl, struct dev_ctx *ctx, struct dev_stream *st,
-	       const struct dev_launch *l);
+/* Waits until all tickets up to one are executed, as a command that is apart has to before
+ * it looks for objects; ends the batch first if that is not so yet. Not inside the gate.
+ * Returns 0, -EPROTO (not below its own ticket) or -EPIPE. */
+int batch_after(struct sess_lane *sl, uint64_t ticket);
+
+/* Takes a launch, the command in hand; submits first those that are for another stream.
+ * Parameters are copied if it is not launched at once. */
+enum batch_add batch_add(struct sess_lane *sl, struct dev_ctx *ctx, struct dev_stream *st,
+			 const struct dev_launch *l);
 
 /* The command in hand is done with. Submits what has no reason to wait any more. */
 void batch_settle(struct sess_lane *sl);

@@ -36,12 +36,10 @@ static inline void sess_leave(struct sess_lane *sl)
 		sess_submitted(sl->s);
 }
 
-/* Adds to a counter that only posted commands change: they run one at a time. */
-static inline void sess_count_posted(_Atomic uint64_t *c, uint64_t n)
+/* Counts commands without a reply that have been executed. */
+static inline void sess_count_posted(struct sess_lane *sl, uint64_t n)
 {
-	uint64_t before = atomic_load_explicit(c, memory_order_relaxed);
-
-	atomic_store_explicit(c, before + n, memory_order_relaxed);
+	atomic_fetch_add_explicit(&sl->s->count->posts, n, memory_order_relaxed);
 }
 
 /* Waits until every context has done what was submitted to it so far. */
@@ -151,6 +149,12 @@ void sess_failed(struct sess_lane *sl, uint16_t op, CUresult r);
 static inline bool sess_posted(const struct sess_lane *sl)
 {
 	return sl->msg->hdr.flags & WIRE_F_ASYNC;
+}
+
+/* True if it says itself what it comes after, and others need not wait for it. */
+static inline bool sess_apart(const struct sess_lane *sl)
+{
+	return sl->msg->hdr.flags & WIRE_F_APART;
 }
 
 /*

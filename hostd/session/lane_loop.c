@@ -80,11 +80,35 @@ static int dispatch(struct sess_lane *sl, const struct dispatch_row *row)
 	return row->run(sl, sl->msg);
 }
 
+/* Commands that name what they come after, if they are apart. */
+static bool may_be_apart(uint16_t op)
+{
+	return op == WIRE_OP_launch_kernel || op == WIRE_OP_event_record;
+}
+
+static int claim_apart(struct sess_lane *sl)
+{
+	struct tickets *t = &sl->s->tickets;
+	uint64_t seq = sl->msg->hdr.seq;
+	int r;
+
+	if (!may_be_apart(sl->msg->hdr.op))
+		return -EPROTO;
+	if (unlikely(!tickets_room(t, seq))) {
+		r = batch_after(sl, seq - TICKETS_OPEN);
+		if (r < 0)
+			return r;
+	}
+	return tickets_claim_now(t, seq);
+}
+
 static int claim(struct sess_lane *sl)
 {
 	uint64_t seq = sl->msg->hdr.seq;
 
-	return sl->batch.n ? tickets_claim_next(&sl->s->tickets, seq)
+	if (sess_apart(sl))
+		return claim_apart(sl);
+	return sl->batch.n ? tickets_claim_now(&sl->s->tickets, seq)
 			   : tickets_claim(&sl->s->tickets, seq);
 }
 
@@ -95,17 +119,21 @@ static int handle_posted(struct sess_lane *sl, const struct dispatch_row *row)
 
 	if (r < 0)
 		return r;
+	sl->batched = false;
 	kept_check(sl);
 	r = dispatch(sl, row);
 	keep_pins(sl);
 	kept_check(sl);
-	if (sl->batch.last == seq) {
+	if (sl->batched) {
 		batch_settle(sl);
 		return r;
 	}
 	batch_end(sl);
-	sess_count_posted(&sl->s->count->posts, 1);
-	tickets_done(&sl->s->tickets, seq);
+	sess_count_posted(sl, 1);
+	if (sess_apart(sl))
+		tickets_executed(&sl->s->tickets, &seq, 1);
+	else
+		tickets_done(&sl->s->tickets, seq);
 	return r;
 }
 

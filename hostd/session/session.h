@@ -9,8 +9,8 @@
  * by itself with sess_reply_begin()/sess_reply_end(). Then every pinned object is
  * released.
  *
- * Threads: one per lane. Commands without a reply run one at a time, in ticket order;
- * waiting commands run beside them and beside each other. So anything that belongs to the
+ * Threads: one per lane. Commands without a reply run one at a time, in ticket order, but
+ * for those that are apart (tickets.h); waiting commands run beside them and beside each other. So anything that belongs to the
  * session rather than the lane is locked or atomic, and an object may be destroyed by one
  * lane while another uses it: it is freed when the last pin is gone.
  *

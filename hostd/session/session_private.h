@@ -149,6 +149,7 @@ struct sess_lane {
 	unsigned n_pins;
 	struct kept kept;
 	struct batch batch;
+	bool batched; /* the batch ends the ticket of the command in hand */
 	struct sess_taken taken;
 	bool more;      /* another launch lies there already */
 	bool replying;  /* a raw handler has begun its reply */

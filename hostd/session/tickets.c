@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ticket goes claimed -> executed -> done. `claimed` rejects a second use of a number
- * without a lock: of two lanes that show the same ticket one wins the exchange. Sleepers
- * use their bed's futex; nobody pays for it while nobody sleeps.
+ * A claim rejects a second use of a number without a lock: of two lanes that show the
+ * same ticket one wins the exchange. Sleepers use their bed's futex; nobody pays for it
+ * while nobody sleeps.
+ *
+ * Who has executed a ticket apart says so in its claim and then moves `done` over all that
+ * are; who has done so in order moves `done` and then looks at the next claim. Whoever is
+ * last sees the other's word.
  *
  * #syscalls: futex
  */
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -26,33 +31,27 @@
 /* Polls for each turn ahead: about ten microseconds, more than most commands take. */
 #define TICKETS_SPINS 250u
 
+typedef bool (*due_fn)(const struct tickets *t, uint64_t seq);
+
 void tickets_init(struct tickets *t)
 {
-	atomic_init(&t->claimed, 1);
+	memset(t, 0, sizeof(*t));
 	atomic_init(&t->done, 1);
-	atomic_init(&t->waiters, 0);
 	t->ahead = MIN(MAX(cpus_allowed() / 2, 1u), TICKETS_AHEAD);
-	atomic_init(&t->ended, false);
-	atomic_init(&t->woken, 0);
-	for (unsigned i = 0; i < TICKETS_BEDS; i++) {
-		atomic_init(&t->beds[i].sleepers, 0);
-		atomic_init(&t->beds[i].calls, 0);
-	}
 }
 
-static bool turn(struct tickets *t, uint64_t seq)
+static bool turn(const struct tickets *t, uint64_t seq)
 {
 	/* seq_cst: pairs with the fence between store and load in tickets_done(). */
 	return atomic_load(&t->done) >= seq || atomic_load(&t->ended);
 }
 
-static bool turn_is_near(struct tickets *t, uint64_t seq)
+static bool turn_is_near(const struct tickets *t, uint64_t seq)
 {
 	return atomic_load(&t->done) + t->ahead >= seq || atomic_load(&t->ended);
 }
 
-static void sleep_until(bool (*due)(struct tickets *, uint64_t), struct tickets *t,
-			uint64_t seq)
+static void sleep_until(due_fn due, struct tickets *t, uint64_t seq)
 {
 	_Atomic uint32_t *sleepers = &t->beds[seq % TICKETS_BEDS].sleepers;
 	_Atomic uint32_t *calls = &t->beds[seq % TICKETS_BEDS].calls;
@@ -73,36 +72,44 @@ static void sleep_until(bool (*due)(struct tickets *, uint64_t), struct tickets 
 
 int tickets_wait(struct tickets *t, uint64_t seq)
 {
-	/* acquire: what the commands before this one did is visible. */
-	if (likely(atomic_load_explicit(&t->done, memory_order_acquire) >= seq))
+	if (likely(tickets_past(t, seq)))
 		return 0;
+	atomic_fetch_add(&t->pressing, 1);
 	if (!turn_is_near(t, seq))
 		sleep_until(turn_is_near, t, seq);
 	for (unsigned i = 0; i < t->ahead * TICKETS_SPINS && !turn(t, seq); i++)
 		cpu_relax();
 	if (!turn(t, seq))
 		sleep_until(turn, t, seq);
+	atomic_fetch_sub(&t->pressing, 1);
 	return atomic_load(&t->done) >= seq ? 0 : -EPIPE;
 }
 
-int tickets_claim_next(struct tickets *t, uint64_t seq)
+static _Atomic uint64_t *claim_of(struct tickets *t, uint64_t seq)
 {
-	uint64_t expected = seq;
+	return &t->claims[seq % TICKETS_OPEN];
+}
 
-	return atomic_compare_exchange_strong(&t->claimed, &expected, seq + 1) ? 0
-									       : -EPROTO;
+/* A place is taken by higher and higher tickets only. */
+int tickets_claim_now(struct tickets *t, uint64_t seq)
+{
+	uint64_t was = atomic_load_explicit(claim_of(t, seq), memory_order_relaxed);
+
+	do {
+		if (was / 2 >= seq || tickets_past(t, seq + 1))
+			return -EPROTO;
+	} while (!atomic_compare_exchange_strong(claim_of(t, seq), &was, seq * 2));
+	return 0;
 }
 
 int tickets_claim(struct tickets *t, uint64_t seq)
 {
 	int r;
 
-	if (seq == 0 || seq < atomic_load_explicit(&t->done, memory_order_acquire))
+	if (tickets_past(t, seq + 1))
 		return -EPROTO;
 	r = tickets_wait(t, seq);
-	if (r < 0)
-		return r;
-	return tickets_claim_next(t, seq);
+	return r < 0 ? r : tickets_claim_now(t, seq);
 }
 
 static void wake(struct tickets *t, uint64_t seq)
@@ -115,7 +122,7 @@ static void wake(struct tickets *t, uint64_t seq)
 	syscall(SYS_futex, calls, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Tickets may be done several at a time: a batch. */
+/* Tickets may be done several at a time. */
 static void wake_due(struct tickets *t, uint64_t from, uint64_t to)
 {
 	if (to - from > TICKETS_BEDS)
@@ -126,14 +133,47 @@ static void wake_due(struct tickets *t, uint64_t from, uint64_t to)
 	}
 }
 
+static bool is_executed(struct tickets *t, uint64_t seq)
+{
+	return atomic_load(claim_of(t, seq)) == seq * 2 + 1;
+}
+
+/* Moves `done` over what has been executed apart. */
+static void move_done(struct tickets *t)
+{
+	uint64_t from = atomic_load(&t->done), to;
+
+	for (;;) {
+		for (to = from; is_executed(t, to); to++)
+			;
+		if (to == from)
+			return;
+		if (!atomic_compare_exchange_strong(&t->done, &from, to))
+			continue;
+		if (unlikely(atomic_load(&t->waiters)))
+			wake_due(t, from, to);
+		from = to;
+	}
+}
+
+void tickets_executed(struct tickets *t, const uint64_t *seqs, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		atomic_store(claim_of(t, seqs[i]), seqs[i] * 2 + 1);
+	move_done(t);
+}
+
 void tickets_done(struct tickets *t, uint64_t seq)
 {
 	uint64_t was = atomic_load_explicit(&t->done, memory_order_relaxed);
 
-	/* seq_cst store, then load: a sleeper either is counted here or sees `done`. */
+	/* seq_cst store, then loads: a sleeper either is counted here or sees `done`, and
+	 * so does who has executed the next ticket. */
 	atomic_store(&t->done, seq + 1);
 	if (unlikely(atomic_load(&t->waiters)))
 		wake_due(t, was, seq + 1);
+	if (unlikely(is_executed(t, seq + 1)))
+		move_done(t);
 }
 
 void tickets_end(struct tickets *t)

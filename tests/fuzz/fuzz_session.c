@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "carrier.h"
 #include "fds.h"
 #include "fuzz_session.h"
 #include "memory/hostmem.h"
@@ -255,6 +256,8 @@ static int send_record(struct fuzz_session *f, struct lane *l, const uint8_t *re
 		memcpy(payload, ready_module, payload_size);
 	else if (payload_size)
 		memset(payload, rec[4], payload_size);
+	if (rec[2] & RECORD_APART)
+		l->out.hdr.flags |= WIRE_F_APART;
 	return rec[2] & RECORD_POSTED ? lane_post(l) : drain(l);
 }
 

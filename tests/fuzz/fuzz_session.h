@@ -29,6 +29,7 @@ enum record_flag {
 	RECORD_LARGE = 4,  /* a payload a thousand times as large */
 	RECORD_MODULE = 8, /* the payload is the ready module */
 	RECORD_MOVE = 16,  /* first memory moves, as the payload byte says; no payload */
+	RECORD_APART = 32, /* says itself what it comes after */
 };
 
 #define FUZZ_LANES 3

@@ -138,7 +138,10 @@ static CUresult record_flags(CUevent event, CUstream stream, unsigned flags, boo
 		return guest_lost(t);
 	cmd->event = (uintptr_t)event;
 	cmd->stream = wire;
-	r = finish(t, e, sizeof(struct event_record_rep));
+	cmd->after = 0;
+	r = unlikely(e->flags & CU_EVENT_INTERPROCESS)
+		    ? finish(t, e, sizeof(struct event_record_rep))
+		    : guest_post_apart(t, &cmd->after, wire, (uintptr_t)event);
 	event_note_posted(t, e, wire, before, idle && r == CUDA_SUCCESS);
 	return r;
 }

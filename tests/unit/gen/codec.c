@@ -26,6 +26,7 @@ static struct lane_msg launch(uint32_t size)
 	launch_kernel_cmd_init(cmd, 0, size);
 	cmd->func = 0x1111222233334444;
 	cmd->stream = 1;
+	cmd->after = 0;
 	for (unsigned i = 0; i < 3; i++) {
 		cmd->grid[i] = i + 1;
 		cmd->block[i] = 32 * i;
@@ -185,7 +186,7 @@ Test(codec, commands_can_be_printed)
 	struct lane_msg m = launch(4);
 
 	cr_assert_str_eq(codec_print(&m, text, sizeof(text)),
-			 "launch_kernel(func=0x1111222233334444, stream=1, grid[0]=1, "
+			 "launch_kernel(func=0x1111222233334444, stream=1, after=0, grid[0]=1, "
 			 "grid[1]=2, grid[2]=3, block[0]=0, block[1]=32, block[2]=64, "
 			 "cluster[0]=0, cluster[1]=0, cluster[2]=0, shared_bytes=49152, "
 			 "flags=1, attr_count=0, params_size=4)");

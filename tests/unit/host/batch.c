@@ -3,6 +3,8 @@
  */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +23,7 @@
 #define KERNELS   100 /* more than a lane keeps */
 
 static struct session *s;
-static struct sess_lane lane;
+static struct sess_lane lane, other;
 static uint64_t seq;
 static struct device_ops ops;
 static struct sess_func *funcs[KERNELS];
@@ -78,14 +80,26 @@ static CUresult event_record(struct dev_ctx *ctx, struct dev_event *ev,
 	return CUDA_SUCCESS;
 }
 
+/* Launches and records for streams from here on name what they come after. */
+#define IN_ORDER UINT64_MAX
+static uint64_t after;
+
+static int handle_in(struct sess_lane *sl, uint16_t op, const void *body, size_t size,
+		     uint64_t ticket, bool more)
+{
+	uint16_t apart = after == IN_ORDER ? 0 : WIRE_F_APART;
+	struct lane_msg m = {
+		.hdr = {.op = op, .flags = WIRE_F_ASYNC | apart, .seq = ticket},
+		.body = body,
+		.body_size = (uint32_t)size};
+
+	sl->more = more;
+	return sess_handle(sl, &m);
+}
+
 static int handle(uint16_t op, const void *body, size_t size, uint64_t ticket, bool more)
 {
-	struct lane_msg m = {.hdr = {.op = op, .flags = WIRE_F_ASYNC, .seq = ticket},
-			     .body = body,
-			     .body_size = (uint32_t)size};
-
-	lane.more = more;
-	return sess_handle(&lane, &m);
+	return handle_in(&lane, op, body, size, ticket, more);
 }
 
 #define post(name, more, ...)                                                            \
@@ -99,19 +113,27 @@ struct launch_msg {
 	uint32_t params[6000];
 };
 
-static int post_launch(uint32_t v, unsigned stream, unsigned func, unsigned words,
-		       bool more)
+static int launch_in(struct sess_lane *sl, uint64_t ticket, uint32_t v, unsigned stream,
+		     unsigned func, unsigned words, bool more)
 {
-	static struct launch_msg m;
+	static _Thread_local struct launch_msg m;
 
 	m.cmd = (struct launch_kernel_cmd){.func = FUNC(func),
 					   .stream = stream ? STREAM(stream)
 							    : SESS_STREAM_LEGACY,
 					   .grid = {1, 1, 1},
 					   .block = {1, 1, 1},
+					   .after = after,
 					   .params_size = words * 4};
 	m.params[0] = v;
-	return handle(WIRE_OP_launch_kernel, &m, sizeof(m.cmd) + words * 4, ++seq, more);
+	return handle_in(sl, WIRE_OP_launch_kernel, &m, sizeof(m.cmd) + words * 4, ticket,
+			 more);
+}
+
+static int post_launch(uint32_t v, unsigned stream, unsigned func, unsigned words,
+		       bool more)
+{
+	return launch_in(&lane, ++seq, v, stream, func, words, more);
 }
 
 static void behind(uint32_t v) /* with another one behind it */
@@ -166,11 +188,13 @@ static void setup(void)
 	ops.event.record = event_record;
 	cr_assert_eq(sess_new(&ops, &cfg, &nobody, &s), 0);
 	seq = 0;
+	after = IN_ORDER;
 	bad = UINT32_MAX;
 	asked[0] = 0;
 	cr_assert_eq(sess_ctx_new(s, CTX, 0, &ctx), CUDA_SUCCESS);
 	cr_assert_eq(obj_publish(s, &ctx->obj), 0);
 	sess_lane_init(&lane, s, NULL, 0);
+	sess_lane_init(&other, s, NULL, 1);
 	post(ctx_set_current, true, .ctx = CTX);
 	post(stream_create, true, .stream = STREAM(1));
 	post(stream_create, true, .stream = STREAM(2));
@@ -181,6 +205,7 @@ static void setup(void)
 
 static void teardown(void)
 {
+	sess_lane_fini(&other);
 	sess_lane_fini(&lane);
 	sess_free(s);
 }
@@ -293,8 +318,7 @@ Test(batch, failures)
 Test(batch, tickets)
 {
 	behind(1);
-	seq++; /* somebody else's */
-	atomic_store(&s->tickets.claimed, seq + 1);
+	seq++;                   /* somebody else's */
 	s->tickets.ended = true; /* or this would wait for him */
 	cr_expect_eq(post_launch(2, 1, 0, 2, true), -EPIPE);
 	expect(" 1");
@@ -304,6 +328,110 @@ Test(batch, tickets)
 	seq--;
 	cr_expect_eq(post_launch(4, 1, 0, 2, true), -EPROTO);
 	expect(" 3");
+}
+
+/* Launches that are apart wait for no other lane. */
+Test(batch, lanes_have_batches_side_by_side)
+{
+	after = seq;
+	behind(1);
+	cr_assert_eq(launch_in(&other, ++seq, 2, 2, 0, 2, false), 0);
+	expect(" 2");
+	cr_expect_eq(atomic_load(&s->tickets.done), seq - 1, "1 is not submitted");
+	behind(3);
+	cr_assert_eq(launch_in(&other, ++seq, 4, 2, 0, 2, true), 0);
+	last(5);
+	expect(" (1 3 5)");
+	cr_expect_eq(atomic_load(&s->tickets.done), seq - 1, "4 is not submitted");
+	batch_end(&other);
+	expect(" 4");
+	cr_expect_eq(atomic_load(&s->tickets.done), seq + 1);
+}
+
+Test(batch, what_is_apart_comes_in_any_order)
+{
+	after = seq;
+	seq++;
+	behind(2);
+	last(3);
+	expect(" (2 3)");
+	cr_expect_eq(atomic_load(&s->tickets.done), after + 1);
+	cr_assert_eq(launch_in(&other, seq - 2, 1, 2, 0, 2, false), 0);
+	expect(" 1");
+	cr_expect_eq(atomic_load(&s->tickets.done), seq + 1);
+}
+
+static bool last_is_in_order;
+
+static void *launch_two(void *arg)
+{
+	return (void *)(intptr_t)launch_in(&other, (uintptr_t)arg, 2, 1, 0, 2, false);
+}
+
+/* Another lane's launch on the same stream, or any that is in order, comes after. */
+static void other_waits_for_a_batch(void)
+{
+	pthread_t th;
+	void *r;
+
+	after = seq;
+	behind(1);
+	after = last_is_in_order ? IN_ORDER : seq;
+	cr_assert_eq(pthread_create(&th, NULL, launch_two, (void *)(uintptr_t)++seq), 0);
+	while (!tickets_pressing(&s->tickets))
+		sched_yield();
+	expect("");
+	after = seq;
+	behind(3);
+	cr_assert_eq(pthread_join(th, &r), 0);
+	cr_expect_null(r);
+	batch_end(&lane);
+	expect(" 1 2 3");
+	cr_expect_eq(atomic_load(&s->tickets.done), seq + 1);
+}
+
+Test(batch, launches_of_two_lanes_stay_in_order_on_a_stream)
+{
+	other_waits_for_a_batch();
+}
+
+Test(batch, one_in_order_comes_after_all_that_are_apart)
+{
+	last_is_in_order = true;
+	other_waits_for_a_batch();
+}
+
+Test(batch, an_event_is_recorded_beside_other_streams)
+{
+	struct event_record_cmd c = {.event = EVENT, .stream = STREAM(2), .after = seq};
+
+	after = seq;
+	behind(1);
+	cr_assert_eq(handle_in(&other, WIRE_OP_event_record, &c, sizeof(c), ++seq, false),
+		     0);
+	expect(" e");
+	cr_expect_eq(atomic_load(&s->tickets.done), seq - 1, "1 is not submitted");
+	last(2);
+	expect(" (1 2)");
+	c.event = FUNC(1);
+	cr_assert_eq(handle_in(&other, WIRE_OP_event_record, &c, sizeof(c), ++seq, false),
+		     0);
+	cr_expect_eq(deferred(), CUDA_ERROR_INVALID_HANDLE);
+	cr_expect_eq(atomic_load(&s->tickets.done), seq + 1);
+}
+
+/* A guest that lies harms its own session at most. */
+Test(batch, lies_about_order_are_refused)
+{
+	struct stream_destroy_cmd c = {.stream = STREAM(2)};
+
+	after = seq + 1;
+	cr_expect_eq(launch_in(&other, ++seq, 1, 1, 0, 2, false), -EPROTO, "itself");
+	after = 0;
+	cr_expect_eq(launch_in(&other, seq, 1, 1, 0, 2, false), -EPROTO, "twice");
+	cr_expect_eq(handle(WIRE_OP_stream_destroy, &c, sizeof(c), ++seq, false), -EPROTO,
+		     "for more than a stream");
+	expect("");
 }
 
 Test(batch, an_ended_session_launches_nothing)
