@@ -117,7 +117,7 @@ static int largest(const void *a, const void *b)
 	return oldest(a, b);
 }
 
-Test(chunks, order)
+Test(chunks, chunks_go_in_the_order_of_the_policy)
 {
 	static struct placement_chunk sorted[MOST], c[MOST];
 	uint64_t rng = 3;
@@ -150,7 +150,7 @@ Test(chunks, order)
 }
 
 /* Each chunk is as likely as another, and the seed decides. */
-Test(chunks, random)
+Test(chunks, random_picks_all_chunks_alike_and_follows_its_seed)
 {
 	enum {
 		N = 100,

@@ -35,7 +35,7 @@ static struct placement_tenant tenant(uint64_t weight, uint64_t resident, uint64
 		cr_assert_eq((step).bytes, much);                                        \
 	} while (0)
 
-Test(placement, names)
+Test(placement, a_policy_is_found_by_its_own_name_only)
 {
 	cr_assert_eq(placement_find("random"), &placement_random);
 	cr_assert_eq(placement_find("lru"), &placement_lru);
@@ -50,7 +50,7 @@ Test(placement, names)
 	cr_assert_null(placement_at(3));
 }
 
-Test(placement, share)
+Test(placement, a_share_follows_weights_within_limits)
 {
 	struct placement_tenant t[3] = {tenant(100, 10, 0), tenant(100, 80, 40),
 					tenant(100, 10, 40)};
@@ -131,7 +131,7 @@ Test(placement, the_greedy_gives_to_itself)
 	cr_assert_eq(p->victim(&device, t, 2, 0, 10, &s), -ENOSPC);
 }
 
-Test(placement, weights)
+Test(placement, the_one_further_above_its_weighted_share_gives_way)
 {
 	struct placement_tenant t[2] = {tenant(300, 75, 0), tenant(100, 25, 0)};
 	struct placement_step s;
@@ -256,7 +256,7 @@ Test(placement, above_high)
 	cr_assert_eq(p->relieve(&d, t, 2, &s), -EBUSY);
 }
 
-Test(placement, returns)
+Test(placement, memory_returns_to_the_tenant_with_least_of_its_share)
 {
 	struct placement_tenant t[3] = {tenant(100, 40, 10), tenant(100, 20, 11),
 					tenant(100, 20, 0)};
@@ -294,7 +294,7 @@ Test(placement, returns_up_to_the_share)
 }
 
 /* The reserve is kept beside the shares, after what is promised. */
-Test(placement, reserve)
+Test(placement, the_reserve_is_filled_by_those_above_their_shares)
 {
 	struct placement_tenant t[2] = {tenant(100, 60, 10), tenant(100, 40, 10)};
 	struct placement_device d = device;
@@ -332,7 +332,7 @@ Test(placement, reserve)
 	cr_assert_not(p->scarce(&d, t, 2));
 }
 
-Test(placement, sessions)
+Test(placement, of_sessions_the_idle_leave_and_the_busy_come_first)
 {
 	struct placement_session s[4] = {
 		{.movable = 5, .away = 0, .idle_ns = 1000},
@@ -356,7 +356,7 @@ Test(placement, sessions)
 	cr_assert_eq(p->session_leaves(s, 4), 4);
 }
 
-Test(placement, where)
+Test(placement, only_who_is_idle_for_long_is_swapped)
 {
 	struct placement_session s = {.idle_ns = 1000};
 
@@ -405,7 +405,7 @@ static void check_leaves(const struct placement_device *d,
 	cr_assert_leq(s->bytes, d->host_room);
 }
 
-Test(placement, nonsense)
+Test(placement, any_numbers_give_decisions_within_bounds)
 {
 	enum {
 		MOST = 12,

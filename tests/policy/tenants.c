@@ -463,7 +463,7 @@ Test(tenants, greedy_and_late)
 }
 
 /* An allocation is taken from the reserve, and a tenant above its share fills that up. */
-Test(tenants, reserve)
+Test(tenants, the_reserve_serves_an_allocation_and_is_filled_again)
 {
 	struct sim s;
 

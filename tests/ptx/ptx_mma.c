@@ -251,7 +251,7 @@ static void run(struct gpu *g, const struct mma_case *q)
 				  (unsigned long long)want[i][lane]);
 }
 
-Test(ptx, mma)
+Test(ptx, every_mma_form_multiplies_as_computed_on_the_host)
 {
 	struct gpu g;
 
@@ -288,7 +288,7 @@ static const char ldmatrix_text[] =
 	"mul.wide.u32 %x, %t, 16; add.u64 %x, %o, %x;\n"
 	"st.global.v4.b32 [%x+1024], {%r0, %r1, %r2, %r3}; ret; }\n";
 
-Test(ptx, ldmatrix)
+Test(ptx, ldmatrix_gives_each_lane_its_row_or_its_column)
 {
 	struct gpu g;
 	u16(*in)[8][8], *out;

@@ -33,7 +33,7 @@ Test(device_range, overlaps_and_looking_up, .timeout = 60)
 	cr_expect_null(range_above(&s, 0));
 }
 
-Test(device_range, gaps, .timeout = 60)
+Test(device_range, gaps_are_searched_from_where_the_last_one_was, .timeout = 60)
 {
 	struct range_set s = {0};
 	uint64_t at;

@@ -21,7 +21,7 @@ static CUresult CUDAAPI attribute(int *value, CUdevice_attribute attr, CUdevice 
 	return CUDA_SUCCESS;
 }
 
-Test(device_reach, refused)
+Test(device_reach, a_device_that_reaches_all_memory_is_refused)
 {
 	cu.cuDeviceGetAttribute = attribute;
 	cr_expect_eq(cuda_reach_check(0), 0);

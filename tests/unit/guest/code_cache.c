@@ -130,7 +130,7 @@ Test(guest_code_cache, next_process)
 	cr_expect_eq(st.st_mode & 0777, 0700, "for nobody else");
 }
 
-Test(guest_code_cache, damage)
+Test(guest_code_cache, a_damaged_file_is_removed)
 {
 	static const struct {
 		long at;
@@ -177,7 +177,7 @@ Test(guest_code_cache, things_that_are_no_files)
 	free(get("a"));
 }
 
-Test(guest_code_cache, bounded)
+Test(guest_code_cache, the_cache_drops_its_oldest_files_at_its_bound)
 {
 	static char text[100000];
 	char name[16], path[PATH_MAX];
@@ -201,7 +201,7 @@ Test(guest_code_cache, bounded)
 	cr_expect_eq(access(path, F_OK), -1, "the oldest is not");
 }
 
-Test(guest_code_cache, off)
+Test(guest_code_cache, a_disabled_cache_keeps_nothing)
 {
 	uint64_t bytes;
 
@@ -276,7 +276,7 @@ Test(guest_code_cache, many_writers)
 	}
 }
 
-Test(guest_code_cache, keys)
+Test(guest_code_cache, where_a_part_ends_counts_in_a_key)
 {
 	struct code_part ab_c[] = {{"ab", 2}, {"c", 1}}, a_bc[] = {{"a", 1}, {"bc", 2}};
 	struct code_key x = code_key_of(ab_c, 2), y = code_key_of(a_bc, 2),

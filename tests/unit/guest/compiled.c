@@ -52,7 +52,7 @@ static void load(const char *text)
 	cr_assert_eq(cuModuleLoadData(&m, text), CUDA_SUCCESS);
 }
 
-Test(guest_compiled, once)
+Test(guest_compiled, an_image_is_compiled_once)
 {
 	struct fake *f = start(FEATURE_COMPILES);
 

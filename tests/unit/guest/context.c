@@ -73,7 +73,7 @@ Test(guest_context, primary_stays_inactive)
 	cr_expect_eq(cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
 }
 
-Test(guest_context, stack)
+Test(guest_context, contexts_are_a_stack_per_thread)
 {
 	CUcontext a, b, c = NULL;
 	CUdeviceptr p;
@@ -117,7 +117,7 @@ static void *use_destroyed(void *ctx)
 }
 
 /* Destroyed by another thread while it is current here. */
-Test(guest_context, destroyed)
+Test(guest_context, a_context_destroyed_elsewhere_is_an_error_here)
 {
 	CUcontext ctx, c;
 	CUdeviceptr p;
@@ -222,7 +222,7 @@ Test(guest_context, storage_ends_with_last_release)
 	cr_expect_eq(dtor_calls, 2);
 }
 
-Test(guest_context, tables)
+Test(guest_context, export_tables_have_their_known_sizes)
 {
 	const CUuuid *skip = TABLE(0xf8, 0xcf, 0xf9, 0x51, 0x21, 0x46, 0x8b, 0x4e, 0xb9,
 				   0xe2, 0xfb, 0x46, 0x9e, 0x7c, 0x0d, 0xd9);

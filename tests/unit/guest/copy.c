@@ -75,7 +75,7 @@ Test(guest_copy, round_trip_stream, .timeout = 60)
 	round_trip(false);
 }
 
-Test(guest_copy, refused)
+Test(guest_copy, wrong_copies_are_refused_and_the_next_goes_on)
 {
 	char buf[16];
 	CUdeviceptr p;
@@ -108,7 +108,7 @@ Test(guest_copy, refused)
  * An asynchronous copy to memory that is not there fails at once. What was there when the
  * worker was asked shows at the next call that waits.
  */
-Test(guest_copy, deferred)
+Test(guest_copy, a_posted_copys_error_shows_at_the_next_wait)
 {
 	struct fake *f = start(true);
 	char buf[16];
@@ -184,7 +184,7 @@ Test(guest_copy, rows_long, .timeout = 60)
 	copy_2d(true, 1500000, 3);
 }
 
-Test(guest_copy, box)
+Test(guest_copy, a_box_is_copied_by_pitch_and_height)
 {
 	struct fake *f = start(true);
 	uint8_t *in = noise(4 * 5 * 6);

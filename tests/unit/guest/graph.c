@@ -172,7 +172,7 @@ static void *work(void *unused)
 	return NULL;
 }
 
-Test(guest_graph, threads, .timeout = 60)
+Test(guest_graph, threads_capture_and_launch_graphs_of_their_own, .timeout = 60)
 {
 	pthread_t t[THREADS];
 	unsigned i;

@@ -167,7 +167,7 @@ Test(guest_idle, memory_that_no_work_can_use_any_more, .timeout = 60)
 	cr_expect(ASKS(hostmem_wait_device(guest_self)));
 }
 
-Test(guest_idle, events, .timeout = 60)
+Test(guest_idle, an_event_known_to_have_happened_is_not_asked_for, .timeout = 60)
 {
 	CUstream st, other;
 	CUevent ev;
@@ -301,7 +301,7 @@ Test(guest_idle, other_threads, .timeout = 60)
 }
 
 /* A capture is told of questions, whatever is known. */
-Test(guest_idle, captures, .timeout = 60)
+Test(guest_idle, a_capture_refuses_what_is_known_already, .timeout = 60)
 {
 	CUstream st;
 	CUevent ev;

@@ -32,7 +32,7 @@ static int measure(const void *image, size_t max, unsigned index)
 	return image_part(image, max, index, &part, &size);
 }
 
-Test(guest_image, text)
+Test(guest_image, text_is_ptx_if_a_directive_comes_first)
 {
 	static const char ptx[] = "\n// comment\n.version 9.0\n";
 	static const char garbage[] = "garbage text";
@@ -57,7 +57,7 @@ Test(guest_image, text)
 	free(tight);
 }
 
-Test(guest_image, container)
+Test(guest_image, a_container_is_measured_by_its_header)
 {
 	struct container c[2] = {{IMAGE_CONTAINER_MAGIC, 1, 16, 64, {0}},
 				 {IMAGE_CONTAINER_MAGIC, 1, 16, 64, {0}}};
@@ -74,7 +74,7 @@ Test(guest_image, container)
 	cr_expect_eq(measure(&c, SIZE_MAX, 0), -EINVAL);
 }
 
-Test(guest_image, wrapper)
+Test(guest_image, a_wrapper_leads_to_one_container_or_a_list)
 {
 	struct container a = {IMAGE_CONTAINER_MAGIC, 1, 16, 64, {0}};
 	struct container b = {IMAGE_CONTAINER_MAGIC, 1, 16, 32, {0}};
@@ -123,7 +123,7 @@ static struct elf make_elf(void)
 	return e;
 }
 
-Test(guest_image, elf)
+Test(guest_image, an_elf_file_is_measured_by_its_sections)
 {
 	struct elf e = make_elf();
 

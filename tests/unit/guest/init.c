@@ -78,7 +78,7 @@ Test(guest_init, other_description)
 	cr_expect_eq(cuInit(0), CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
 }
 
-Test(guest_init, device)
+Test(guest_init, the_one_device_has_its_name_and_attributes)
 {
 	char name[32], bus[32];
 	CUuuid uuid;
@@ -239,7 +239,7 @@ static void exit_while_stuck(void)
 	exit(7);
 }
 
-Test(guest_init, exit, .timeout = 60, .exit_code = 7)
+Test(guest_init, exit_does_not_wait_for_a_stuck_thread, .timeout = 60, .exit_code = 7)
 {
 	exit_while_stuck();
 }
@@ -299,7 +299,7 @@ Test(guest_init, host_dies_meanwhile, .timeout = 60)
 	cr_expect_eq((uintptr_t)r, GUEST_ERROR_LOST);
 }
 
-Test(guest_init, sticky)
+Test(guest_init, only_a_sticky_error_stays)
 {
 	struct fake *f = fake_start(true);
 	CUdeviceptr p;

@@ -42,7 +42,7 @@ static void wait_launches(struct fake *f, unsigned n)
 	cr_assert_eq(f->launches, n);
 }
 
-Test(guest_launch, image)
+Test(guest_launch, the_image_is_sent_once_with_its_nul)
 {
 	struct fake *f = start();
 
@@ -51,7 +51,7 @@ Test(guest_launch, image)
 	cr_expect_str_eq(f->last_image, image);
 }
 
-Test(guest_launch, params)
+Test(guest_launch, parameters_are_packed_by_the_functions_layout)
 {
 	struct fake *f = start();
 	uint64_t a = 0x1122334455667788, b = 2;
@@ -91,7 +91,7 @@ Test(guest_launch, gaps_are_zero)
 	cr_expect_eq(memcmp(last.params + 16, "xyz", 3), 0);
 }
 
-Test(guest_launch, extra)
+Test(guest_launch, parameters_in_one_buffer_are_taken_as_they_are)
 {
 	struct fake *f = start();
 	char buf[20] = "0123456789abcdefghi";
@@ -138,7 +138,7 @@ Test(guest_launch, large_params)
 	cr_expect_eq(memcmp(last.params, block, sizeof(block)), 0);
 }
 
-Test(guest_launch, refused)
+Test(guest_launch, wrong_launches_are_refused_before_they_are_sent)
 {
 	struct fake *f = start();
 	uint64_t v = 0;
@@ -195,7 +195,7 @@ Test(guest_launch, first_of_a_shape_waits)
 	wait_launches(f, 202);
 }
 
-Test(guest_launch, streams)
+Test(guest_launch, a_launch_goes_to_the_stream_it_names)
 {
 	struct fake *f = start();
 	CUfunction k = get("empty");
@@ -227,7 +227,7 @@ Test(guest_launch, streams)
 	cr_expect_eq(cuStreamCreate(&st, 7), CUDA_ERROR_INVALID_VALUE);
 }
 
-Test(guest_launch, ex)
+Test(guest_launch, attributes_of_a_launch_are_sent_or_refused)
 {
 	struct fake *f = start();
 	CUlaunchAttribute attrs[3] = {
@@ -364,7 +364,7 @@ Test(guest_launch, functions_are_asked_once)
 	cr_expect_eq(launch(a, NULL, NULL), CUDA_ERROR_INVALID_HANDLE);
 }
 
-Test(guest_launch, library)
+Test(guest_launch, a_librarys_kernel_is_the_modules_function)
 {
 	struct fake *f = start();
 	uint64_t v = 0;

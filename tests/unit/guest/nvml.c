@@ -150,7 +150,7 @@ Test(guest_nvml, versions_are_the_host_s)
 	cr_expect_eq(version, 13000);
 }
 
-Test(guest_nvml, processes)
+Test(guest_nvml, processes_of_the_tenant_are_listed)
 {
 	struct nvml_device *dev = start();
 	struct nvml_process list[4];
@@ -182,7 +182,7 @@ Test(guest_nvml, host_dies)
 	cr_expect_eq(nvmlShutdown(), NVML_SUCCESS);
 }
 
-Test(guest_nvml, fork)
+Test(guest_nvml, a_child_initialises_nvml_anew)
 {
 	unsigned n = 0;
 	int status = -1;
@@ -225,7 +225,7 @@ Test(guest_nvml, processes_in_other_forms)
 	cr_expect_eq(u[1].sm, 30);
 }
 
-Test(guest_nvml, fields)
+Test(guest_nvml, each_field_has_its_own_result)
 {
 	struct nvml_field_value v[3] = {
 		{.field = 82}, {.field = 186}, {.field = 186, .scope = 1}};

@@ -173,7 +173,7 @@ Test(guest_threads, host_functions, .timeout = 60)
 	cr_expect_eq(cuLaunchHostFunc(st, NULL, &n), CUDA_ERROR_INVALID_VALUE);
 }
 
-Test(guest_threads, handles)
+Test(guest_threads, a_freed_handle_is_never_valid_again)
 {
 	uint64_t first = guest_handle_new(HANDLE_EVENT, &first), h[300];
 	int i, objects[300];

@@ -7,7 +7,7 @@
 static const uint8_t uuid[16] = {0xde, 0xad, 0xbe, 0xef, 1, 2,  3,  4,
 				 5,    6,    7,    8,    9, 10, 11, 12};
 
-Test(guest_visible, ordinals)
+Test(guest_visible, visible_ordinals_end_at_the_first_wrong_one)
 {
 	cr_expect_eq(device_visible(NULL, uuid), 1);
 	cr_expect_eq(device_visible("0", uuid), 1);
@@ -22,7 +22,7 @@ Test(guest_visible, ordinals)
 	cr_expect_eq(device_visible("99999999999999999999", uuid), 0);
 }
 
-Test(guest_visible, uuids)
+Test(guest_visible, a_uuid_is_matched_by_its_beginning)
 {
 	char text[DEVICE_UUID_TEXT];
 

@@ -232,7 +232,7 @@ Test(account, random_against_model)
 }
 
 /* A worker that lies about its credit gets no more than it was granted, all together. */
-Test(account, liar)
+Test(account, a_liar_gets_no_more_than_was_granted)
 {
 	reset(1024 * MIB);
 	start(0, 0);
@@ -254,7 +254,7 @@ Test(account, liar)
 }
 
 /* Below what is in use: nothing fails that exists, nothing is added until it fits. */
-Test(account, lowered)
+Test(account, a_lowered_limit_takes_nothing_and_adds_nothing)
 {
 	reset(4096 * MIB);
 	start(0, 0);

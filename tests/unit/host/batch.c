@@ -298,7 +298,7 @@ Test(batch, before_what_is_kept_goes)
 	expect(" (2 3)");
 }
 
-Test(batch, failures)
+Test(batch, the_first_failure_of_a_batch_is_kept)
 {
 	bad = 2;
 	failure = CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
@@ -315,7 +315,7 @@ Test(batch, failures)
 }
 
 /* A ticket in between is another lane's; one that comes again is an attack. */
-Test(batch, tickets)
+Test(batch, a_ticket_that_comes_again_breaks_the_protocol)
 {
 	behind(1);
 	seq++;                   /* somebody else's */

@@ -14,7 +14,7 @@ static int parse(struct conf *c, const char *text, char **ret_why)
 	return conf_parse(c, text, ret_why);
 }
 
-Test(conf, everything)
+Test(conf, every_key_is_read)
 {
 	struct conf_tenant *t;
 	struct conf c;
@@ -174,7 +174,7 @@ Test(conf, mistakes_name_their_line)
 }
 
 /* A line continues nothing, however it is indented and however long it is. */
-Test(conf, lines)
+Test(conf, a_line_continues_nothing_however_long)
 {
 	char text[900], name[64];
 	struct conf_tenant *t;
@@ -270,7 +270,7 @@ Test(conf, one_file_is_one_thing)
 	cr_assert(!*s.wrong && !*s.warned, "%s%s", s.wrong, s.warned);
 }
 
-Test(conf, contradictions)
+Test(conf, contradicting_keys_are_an_error)
 {
 	is_wrong("[tenant a]\nmemory.min = 4G\nmemory.max = 1G\n",
 		 "f:1: tenant a: memory.min 4 GiB is above memory.max 1 GiB");
@@ -290,7 +290,7 @@ Test(conf, contradictions)
 	is_wrong("[daemon]\noperators = no-such-group\n", "no group \"no-such-group\"");
 }
 
-Test(conf, doubts)
+Test(conf, doubtful_keys_are_a_warning)
 {
 	is_warned("[tenant a]\n[tenant b]\n[tenant a]\n",
 		  "f:3: [tenant a] is there already, in line 1");
@@ -313,7 +313,7 @@ Test(conf, missing_file)
 	conf_fini(&c);
 }
 
-Test(conf, names)
+Test(conf, a_name_fits_a_file_and_is_no_number)
 {
 	cr_assert_null(conf_name_error("vm-1.example_x"));
 	cr_assert_null(conf_name_error("42a"));
@@ -327,7 +327,7 @@ Test(conf, names)
 				"1234567890123"));
 }
 
-Test(size, parse)
+Test(size, a_size_is_read_with_its_unit_or_refused)
 {
 	static const struct {
 		const char *text;
@@ -379,7 +379,7 @@ Test(size, parse)
 	}
 }
 
-Test(size, format)
+Test(size, a_size_is_written_in_its_largest_unit)
 {
 	char buf[32];
 

@@ -260,7 +260,7 @@ Test(graph_exec, branches_do_not_wait_for_each_other)
 	exec_free(x);
 }
 
-Test(graph_exec, changes)
+Test(graph_exec, a_changed_node_keeps_its_kind_and_its_edges)
 {
 	struct exec *x = make(3);
 	const struct dev_node fill = {.kind = DEV_NODE_FILL, .fill.value = 77};
@@ -292,7 +292,7 @@ Test(graph_exec, changes)
 	exec_free(x);
 }
 
-Test(graph_exec, refusals)
+Test(graph_exec, a_wrong_graph_is_refused_at_the_end)
 {
 	const struct dev_node deep = {.kind = DEV_NODE_COPY,
 				      .copy.depth = DEV_NODE_DEPTH_MAX + 1};
@@ -504,7 +504,7 @@ static void conditional(struct exec *x, unsigned i, uint32_t first, uint32_t n)
 }
 
 /* Nodes in bodies: after their conditional node, and tied to nothing outside. */
-Test(graph_exec, bodies)
+Test(graph_exec, nodes_in_bodies_have_no_edges_to_the_outside)
 {
 	const struct exec_shape shape = {.n = 3, .n_bodies = 2};
 	struct dev_node inner = {.kind = DEV_NODE_EMPTY, .graph = 2};

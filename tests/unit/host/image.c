@@ -32,7 +32,7 @@ Test(image, pieces_in_order)
 	images_free(i);
 }
 
-Test(image, lies)
+Test(image, parts_that_do_not_fit_together_are_refused)
 {
 	struct images *i;
 	struct image img;
@@ -50,7 +50,7 @@ Test(image, lies)
 	images_free(i);
 }
 
-Test(image, limits)
+Test(image, images_in_the_making_are_bounded_in_number_and_bytes)
 {
 	struct images *i;
 
@@ -68,7 +68,7 @@ Test(image, limits)
 }
 
 /* Bytes kept here and bytes kept by the driver are one sum. */
-Test(image, kept)
+Test(image, bytes_kept_here_and_by_the_driver_are_one_sum)
 {
 	struct image img = {malloc(1), 10, 10}, kept, none = {0};
 	struct images *i;

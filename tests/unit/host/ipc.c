@@ -100,7 +100,7 @@ static int open_name(unsigned i, const uint8_t *name)
 	return share_open(&workers[i], name, &x);
 }
 
-Test(host_ipc, whose)
+Test(host_ipc, a_share_is_its_tenants_and_its_makers_to_drop)
 {
 	struct share_part x = {.kind = SHARE_MEMORY, .n_parts = 1, .bytes = 2 * MIB};
 	uint8_t name[16], other[16];
@@ -150,7 +150,7 @@ Test(host_ipc, whose)
 	cr_assert_eq(b.granted, 0);
 }
 
-Test(host_ipc, bounds)
+Test(host_ipc, shares_are_bounded_per_tenant_and_in_all)
 {
 	uint8_t name[16];
 	unsigned n = 0;
@@ -202,7 +202,7 @@ static int export_file(unsigned kind, int fd)
 }
 
 /* Files that weftd would have to write to, keep and close. */
-Test(host_ipc, files)
+Test(host_ipc, a_file_that_weftd_could_hang_on_is_refused)
 {
 	int page = fd_memfd("event", 4096), small = fd_memfd("event", 8), pair[2];
 	int loose = memfd_create("event", MFD_ALLOW_SEALING);
@@ -246,7 +246,7 @@ static int open_part(unsigned i, unsigned part, const uint8_t *name, unsigned *r
 }
 
 /* In order, by their maker; nobody has them before all are there. */
-Test(host_ipc, parts)
+Test(host_ipc, parts_come_in_order_and_open_when_all_are_there)
 {
 	uint8_t name[16], other[16] = {0};
 	unsigned n;
@@ -307,7 +307,7 @@ static void ends_with_the_user(const uint8_t *name)
 }
 
 /* In host memory: it stays there, and is the tenant's until nobody has it. */
-Test(host_ipc, away)
+Test(host_ipc, a_share_in_host_memory_stays_there)
 {
 	uint8_t name[16];
 	unsigned n;

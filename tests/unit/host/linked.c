@@ -57,7 +57,7 @@ Test(linked, results_are_inputs_again)
 }
 
 /* Every cut and every changed byte is refused or comes out within bounds (ASan looks). */
-Test(linked, damaged)
+Test(linked, damaged_code_is_refused_or_within_bounds)
 {
 	struct image in[2] = {text("one"), text("two")}, all, out;
 

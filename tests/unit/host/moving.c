@@ -651,7 +651,7 @@ static struct msg reclaim_once(uint32_t id, uint64_t bytes)
 }
 
 /* Work that does not end is waited for longer each time, and weftd hears when it has. */
-Test(moving, patient)
+Test(moving, endless_work_is_waited_for_longer_each_time)
 {
 	struct lane *l = lb[0].guest;
 	CUdeviceptr a = alloc(l, 16 * MIB);

@@ -216,7 +216,7 @@ static void give(unsigned who, CUdeviceptr addr)
 }
 
 /* The numbers are those of the real driver. */
-Test(pool, attributes)
+Test(pool, attributes_have_the_numbers_of_the_real_driver)
 {
 	struct pool *pool;
 	CUdeviceptr a, b;
@@ -256,7 +256,7 @@ Test(pool, attributes)
 	close_all();
 }
 
-Test(pool, streams)
+Test(pool, freed_memory_is_its_streams_until_others_get_there)
 {
 	struct pool *pool;
 	CUdeviceptr a, b;

@@ -11,7 +11,7 @@
 #include "mates.h"
 
 /* One tenant has everything, then others come: all have their share within a chunk. */
-Test(reclaim, shares)
+Test(reclaim, who_comes_later_gets_an_equal_share)
 {
 	begin(1024 * MIB, 4096 * MIB);
 	ask_in_pieces(&mates[0], 1024 * MIB);
@@ -32,7 +32,7 @@ Test(reclaim, shares)
 
 /* While there is not enough for all, a little is free for who comes next, and whoever is
  * above its share sees to that; the shares are equal beside it. */
-Test(reclaim, reserve)
+Test(reclaim, the_reserve_is_filled_beside_equal_shares)
 {
 	uint64_t moved;
 
@@ -210,7 +210,7 @@ static void comes_when_gone(struct mate *m, uint64_t bytes, struct mate *gone)
 
 /* The program has gone, the worker has not yet: its memory is waited for, where a limit
  * is in the way, where the device is full, and without swap. */
-Test(reclaim, ending)
+Test(reclaim, memory_of_a_program_that_has_gone_is_waited_for)
 {
 	for (unsigned swap = 0; swap < 2; swap++) {
 		begin(256 * MIB, swap * 1024 * MIB);
@@ -325,7 +325,7 @@ Test(reclaim, ending_wants_nothing)
 
 /* A tenant whose kernels keep its memory busy: who wants more than its share waits, up to
  * a bounded time; who has less than that does not. */
-Test(reclaim, busy)
+Test(reclaim, only_who_wants_more_than_its_share_waits_for_the_busy)
 {
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&mates[0], 240 * MIB);
@@ -415,7 +415,7 @@ Test(reclaim, frees_instead)
 
 /* One that waits for its work to end is left alone, others are asked; and asked as soon
  * as that has ended. */
-Test(reclaim, patient)
+Test(reclaim, others_are_asked_while_one_waits_for_its_work)
 {
 	struct msg a = {.type = MSG_RECLAIMED, .result = -EBUSY, .total = 1};
 
@@ -657,7 +657,7 @@ Test(reclaim, by_hand_then_anything)
 }
 
 /* A session that needs what is swapped gets what there is, others giving way for it. */
-Test(reclaim, needs)
+Test(reclaim, a_swapped_session_that_needs_memory_gets_its_share)
 {
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&mates[0], 200 * MIB);
@@ -737,7 +737,7 @@ Test(reclaim, freed_is_free)
 }
 
 /* Contexts of workers to come: others give way for them. */
-Test(reclaim, contexts)
+Test(reclaim, others_give_way_for_contexts_to_come)
 {
 	uint64_t missing;
 
@@ -769,7 +769,7 @@ static void keep_ready(void)
 }
 
 /* Host memory is kept ready while the device is nearly full, by who has what to move. */
-Test(reclaim, pressure)
+Test(reclaim, host_memory_is_made_ahead_while_the_device_is_nearly_full)
 {
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&mates[0], 192 * MIB);

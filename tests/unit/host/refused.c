@@ -22,7 +22,7 @@ static void put(uint32_t kind, const char *what, uint64_t count)
 	r->count = count;
 }
 
-Test(refused, read)
+Test(refused, what_a_worker_counted_is_read)
 {
 	put(REFUSAL_FUNCTION, "cuOne", 3);
 	put(REFUSAL_SLOT, "table[2]", 4);
@@ -36,7 +36,7 @@ Test(refused, read)
 	cr_expect_eq(l.n, 0);
 }
 
-Test(refused, garbage)
+Test(refused, garbage_in_the_page_gives_printable_text_within_bounds)
 {
 	struct json_object *a;
 
@@ -63,7 +63,7 @@ Test(refused, garbage)
 }
 
 /* Sums of many sessions have an end too. */
-Test(refused, sum)
+Test(refused, sums_of_many_sessions_end_too)
 {
 	struct refused_list sum = {0};
 	struct json_object *a, *first;

@@ -87,7 +87,7 @@ static void new_stream(uint64_t h)
 	cr_assert_eq(lane_post(G), 0);
 }
 
-Test(session, opens)
+Test(session, a_session_opens_for_the_same_api_only)
 {
 	const struct session_open_rep *rep;
 

@@ -73,7 +73,7 @@ Test(slab, random_against_model)
 	free(s);
 }
 
-Test(slab, edges)
+Test(slab, a_slab_knows_where_allocations_begin_and_end)
 {
 	struct slab *s = malloc(sizeof(*s));
 	uint32_t base, bytes;
@@ -403,7 +403,7 @@ Test(space, a_slab_that_came_meanwhile, .timeout = 20)
 
 /* ---- the guest's own mappings ---- */
 
-Test(space, mappings)
+Test(space, mappings_cover_whole_handles_inside_a_reservation)
 {
 	struct session *s = fake_session();
 	struct space *sp = s->space;
@@ -469,7 +469,7 @@ Test(space, mappings)
 }
 
 /* Compressible memory is as the device made it, and not kept for plain requests. */
-Test(space, compressible)
+Test(space, compressible_memory_is_not_kept_for_plain_requests)
 {
 	struct session *s = fake_session();
 	struct space *sp = s->space;

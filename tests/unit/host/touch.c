@@ -30,7 +30,7 @@ static uint32_t latest(CUdeviceptr addr, uint64_t size)
 	return touch_latest(&t, addr, size, &last);
 }
 
-Test(touch, parameters)
+Test(touch, addresses_among_parameters_are_touched)
 {
 	const uint64_t params[] = {
 		1,

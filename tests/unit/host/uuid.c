@@ -9,7 +9,7 @@
 #include "util/siphash.h"
 
 /* Vectors of the paper and its reference implementation: key and data are 0, 1, 2, ... */
-Test(siphash, reference)
+Test(siphash, siphash_gives_the_papers_vectors)
 {
 	uint8_t key[16], data[16];
 

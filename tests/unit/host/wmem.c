@@ -147,7 +147,7 @@ static void step(unsigned i)
 	}
 }
 
-Test(wmem, exact)
+Test(wmem, worker_memory_adds_up_after_random_steps)
 {
 	srand(5);
 	reset(200 * MIB, 120 * MIB);
@@ -190,7 +190,7 @@ Test(wmem, a_liar)
 }
 
 /* Each lane takes something, however often threads come and go. */
-Test(wmem, lanes)
+Test(wmem, lanes_are_charged_until_they_end)
 {
 	unsigned n = 0;
 

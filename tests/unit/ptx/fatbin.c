@@ -100,7 +100,7 @@ Test(ptx_fatbin, picks_the_best_target)
 	expect(90, -ENOEXEC, NULL);
 }
 
-Test(ptx_fatbin, formats)
+Test(ptx_fatbin, what_holds_no_ptx_is_told_by_its_error)
 {
 	enum fatbin_format format;
 	char *text;
@@ -196,7 +196,7 @@ Test(ptx_fatbin, sizes_that_lie)
 	expect(90, -ENOTSUP, NULL);
 }
 
-Test(ptx_fatbin, iterates)
+Test(ptx_fatbin, every_entry_of_a_container_comes_once)
 {
 	struct fatbin_entry e;
 	size_t pos = 0;

@@ -40,7 +40,7 @@ static int64_t meets(const struct ptx_func *f, unsigned nth)
 	return -2;
 }
 
-Test(ptx_flow, diamond)
+Test(ptx_flow, branches_of_a_diamond_meet_at_its_end)
 {
 	const struct ptx_func *f = body(
 		KERNEL,
@@ -146,7 +146,7 @@ Test(ptx_flow, endless_loop_with_a_diamond)
 	ptx_module_free(m);
 }
 
-Test(ptx_flow, irreducible)
+Test(ptx_flow, a_loop_with_two_entries_meets_behind_it)
 {
 	/* Two entries into a loop of A and B. */
 	const struct ptx_func *f =

@@ -45,7 +45,7 @@ static const struct ptx_insn *only(const struct ptx_module *m)
 	return &kernel(m)->insns[0];
 }
 
-Test(ptx_insn, accepts)
+Test(ptx_insn, every_listed_instruction_is_accepted)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(accept); i++)
 		ptx_module_free(ptx_test_module(with(accept[i])));
@@ -78,7 +78,7 @@ Test(ptx_insn, refused_ones_are_not_supported)
 	cr_assert_eq(ptx_test_parse(with("nonsense"), &m), -EINVAL);
 }
 
-Test(ptx_insn, fields)
+Test(ptx_insn, each_part_of_an_instruction_has_its_field)
 {
 	struct ptx_module *m = ptx_test_module(
 		with("@!%p3 setp.ltu.ftz.and.f32 %p1|%p2, %f1, 0fC0490FDB, !%p4"));
@@ -140,7 +140,7 @@ static uint64_t imm(const char *insn)
 	return v;
 }
 
-Test(ptx_insn, constants)
+Test(ptx_insn, constant_expressions_are_computed_in_their_type)
 {
 	cr_assert_eq(imm("mov.u32 %r1, -1"), 0xffffffff);
 	cr_assert_eq(imm("mov.b16 %h1, -2"), 0xfffe);
@@ -229,7 +229,7 @@ static const struct {
 	 PTX_F_NAN | PTX_F_XORSIGN | PTX_F_ABS},
 };
 
-Test(ptx_insn, modifiers)
+Test(ptx_insn, modifiers_select_the_operation_and_its_flags)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(subs); i++) {
 		struct ptx_module *m = ptx_test_module(with(subs[i].insn));

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "text.h"
 
-Test(ptx_module, header)
+Test(ptx_module, a_header_is_read_and_a_wrong_one_named)
 {
 	struct ptx_module *m = ptx_test_module(
 		".version 7.8\n.target sm_90a, debug\n.address_size 64\n");
@@ -100,7 +100,7 @@ Test(ptx_module, frame_of_a_device_function)
 	ptx_module_free(m);
 }
 
-Test(ptx_module, initialisers)
+Test(ptx_module, initialisers_become_bytes_and_relocations)
 {
 	struct ptx_module *m = ptx_test_module(
 		PTX_HEAD
@@ -169,7 +169,7 @@ Test(ptx_module, bad_variables)
 			"does not fit its type");
 }
 
-Test(ptx_module, functions)
+Test(ptx_module, calls_match_the_signatures_of_functions)
 {
 	struct ptx_module *m = ptx_test_module(
 		PTX_HEAD
@@ -205,7 +205,7 @@ Test(ptx_module, functions)
 	ptx_test_refuse(PTX_HEAD ".entry k(.reg .u32 a) { ret; }", "syntax error");
 }
 
-Test(ptx_module, aliases)
+Test(ptx_module, an_alias_calls_what_it_stands_for)
 {
 	struct ptx_module *m = ptx_test_module(
 		PTX_HEAD ".visible .func b(); .visible .func a() { ret; }\n.alias b, a;\n"
@@ -285,7 +285,7 @@ static int link2(const char *a, const char *b, struct ptx_module **ret)
 	return r;
 }
 
-Test(ptx_module, linking)
+Test(ptx_module, linking_resolves_externs_and_keeps_locals_apart)
 {
 	struct ptx_module *m;
 	const struct ptx_func *k;

@@ -128,7 +128,7 @@ Test(simt_blocks, pipelined_copies)
 	}
 }
 
-Test(simt_blocks, mbarrier)
+Test(simt_blocks, an_mbarrier_holds_the_block_until_all_have_arrived)
 {
 	EACH_BUILD
 	{
@@ -141,7 +141,7 @@ Test(simt_blocks, mbarrier)
 	}
 }
 
-Test(simt_blocks, cluster)
+Test(simt_blocks, blocks_of_a_cluster_reach_one_anothers_memory)
 {
 	EACH_BUILD
 	{

@@ -33,7 +33,7 @@ static int *run(const char *kernel, uint32_t block, unsigned n)
 	return out;
 }
 
-Test(simt_lanes, loops)
+Test(simt_lanes, lanes_leave_a_loop_each_in_its_own_round)
 {
 	EACH_BUILD
 	{
@@ -129,7 +129,7 @@ static int val(int l)
 	return l * 3 + 1;
 }
 
-Test(simt_lanes, shuffles)
+Test(simt_lanes, shuffles_take_the_value_of_the_lane_they_name)
 {
 	EACH_BUILD
 	{
@@ -167,7 +167,7 @@ static unsigned third(unsigned l)
 	return l % 3 == 0;
 }
 
-Test(simt_lanes, votes)
+Test(simt_lanes, votes_count_the_lanes_that_take_part)
 {
 	EACH_BUILD
 	{
@@ -273,7 +273,7 @@ static int fib(int n)
 	return n < 2 ? n : fib(n - 1) + fib(n - 2);
 }
 
-Test(simt_lanes, recursion)
+Test(simt_lanes, lanes_recurse_to_depths_of_their_own)
 {
 	EACH_BUILD
 	{
@@ -353,7 +353,7 @@ Test(simt_lanes, structures_by_value)
 	}
 }
 
-Test(simt_lanes, switches)
+Test(simt_lanes, lanes_take_their_own_branch_of_a_switch)
 {
 	EACH_BUILD
 	{
@@ -373,7 +373,7 @@ Test(simt_lanes, switches)
 }
 
 /* A kernel that never ends gives the thread back, and can be stopped. */
-Test(simt_lanes, endless)
+Test(simt_lanes, an_endless_kernel_yields_and_can_be_stopped)
 {
 	static const char *const kernels[] = {"endless", "endless_pure"};
 

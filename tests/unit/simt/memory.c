@@ -82,7 +82,7 @@ static void expect_fault(const char *kernel, const void *params,
 	cr_expect_str_eq(g.fault.func, kernel);
 }
 
-Test(simt_memory, spaces)
+Test(simt_memory, a_generic_pointer_reaches_every_space)
 {
 	EACH_BUILD
 	{
@@ -136,7 +136,7 @@ struct vec {
 	unsigned char b[3];
 };
 
-Test(simt_memory, vectors)
+Test(simt_memory, vectors_are_loaded_and_stored_by_element)
 {
 	EACH_BUILD
 	{
@@ -254,7 +254,7 @@ Test(simt_memory, shared_overrun)
 	}
 }
 
-Test(simt_memory, trap)
+Test(simt_memory, a_trap_is_a_fault_that_names_its_thread)
 {
 	EACH_BUILD
 	{
@@ -267,7 +267,7 @@ Test(simt_memory, trap)
 	}
 }
 
-Test(simt_memory, assertion)
+Test(simt_memory, a_failed_assertion_says_where_and_is_a_fault)
 {
 	EACH_BUILD
 	{
@@ -282,7 +282,7 @@ Test(simt_memory, assertion)
 	}
 }
 
-Test(simt_memory, printf)
+Test(simt_memory, printf_formats_as_on_the_host)
 {
 	EACH_BUILD
 	{
@@ -301,7 +301,7 @@ Test(simt_memory, printf)
 	}
 }
 
-Test(simt_memory, heap)
+Test(simt_memory, malloc_in_a_kernel_fails_when_the_heap_is_used_up)
 {
 	EACH_BUILD
 	{

@@ -241,7 +241,7 @@ static void connects(uint64_t window_size, const char *name)
 	host_stop(&h);
 }
 
-Test(link, window)
+Test(link, a_link_with_a_window_connects)
 {
 	connects(32 << 20, "unix+window");
 }

@@ -16,7 +16,7 @@
 #include "base/fd.h"
 #include "wire.h"
 
-Test(address, forms)
+Test(address, an_address_has_one_of_two_forms)
 {
 	static const char *const bad[] = {
 		"",           "unix",        "unix:",      "vsock",

@@ -110,7 +110,7 @@ Test(ring, layout_is_contiguous_and_bounded)
 	cr_assert_eq(y.reply_bulk, y.cmd_bulk + y.bulk_size);
 }
 
-Test(ring, empty)
+Test(ring, an_empty_ring_gives_nothing)
 {
 	struct rig *g = rig_new(WIRE_PAYLOAD_MAX);
 
