@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bad images: the code, and a JIT log that names line and instruction (regression 5). */
+/* Bad images: the code, and a JIT log that names line and instruction. */
 #include "driver.h"
 
 static CUresult load(const void *image, char *log, size_t log_size)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Libraries and their kernels (regression 6), launch attributes (7), and an event that is
- * destroyed while another thread polls it (18).
+ * Libraries and their kernels, launch attributes, and an event that is destroyed while
+ * another thread polls it.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -113,7 +113,7 @@ int main(void)
 	REQUIRE(size == 4);
 	CK(cuMemcpyDtoH(&launches, g, 4));
 	REQUIRE(launches == 7);
-	/* regression 4: either output may be NULL */
+	/* either output may be NULL */
 	CK(cuModuleGetGlobal(NULL, &size, mod, "launches"));
 	CK(cuModuleGetGlobal(&g, NULL, mod, "launches"));
 	EXPECT(cuModuleGetGlobal(&g, &size, mod, "no_such"), CUDA_ERROR_NOT_FOUND);

@@ -106,7 +106,7 @@ int main()
 			fail("chunk element %d: %g, not %g", i, pin[i], h[i] * 3.0f);
 	CK(cudaFreeHost(pin));
 
-	/* a source buffer that is reused as soon as the call returns (regression 8) */
+	/* a source buffer that is reused as soon as the call returns */
 	std::vector<int> buf(3000);
 	dev_array<int> sink(3000 * 16);
 	for (int k = 0; k < 16; k++) {
