@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
@@ -140,6 +141,20 @@ static void set_key(struct conf *c, const char *key, const char *value)
 	exit(64);
 }
 
+/* Ends the program where text is no descriptor: 0 in its place would be somebody's. */
+static int descriptor(const char *option, const char *text)
+{
+	char *end = NULL;
+	long fd = text && *text ? strtol(text, &end, 10) : -1;
+
+	if (!end || *end || fd < 0 || fd > INT_MAX) {
+		fprintf(stderr, "weftd: --%s is not a descriptor's number: %s\n", option,
+			text ? text : "");
+		exit(64);
+	}
+	return (int)fd;
+}
+
 static void parse_options(int argc, char **argv, struct conf *c, struct options *o)
 {
 	int opt, index = 0;
@@ -156,10 +171,10 @@ static void parse_options(int argc, char **argv, struct conf *c, struct options 
 			o->background = true;
 			break;
 		case 'r':
-			o->ready_fd = atoi(optarg);
+			o->ready_fd = descriptor("ready-fd", optarg);
 			break;
 		case 'l':
-			o->lifeline_fd = atoi(optarg);
+			o->lifeline_fd = descriptor("lifeline-fd", optarg);
 			break;
 		case 'k':
 			o->check = true;
@@ -455,7 +470,7 @@ static int give_up_rights(const struct conf *c)
 	int r;
 
 	make_device_files(c);
-	if (strcmp(c->sandbox, "on"))
+	if (strcmp(c->sandbox, "on") != 0)
 		return 0;
 	r = sandbox_enter(&box);
 	if (r < 0)

@@ -163,6 +163,13 @@ class Service(FaultTest):
         return subprocess.Popen([program("weftd"), "--config", "/dev/null", *options],
                                 stdin=subprocess.DEVNULL, **more)
 
+    def test_no_descriptor_is_named(self):
+        for option in ("--ready-fd", "--lifeline-fd"):
+            for wrong in ("", "x", "1x", "-1", "4294967296"):
+                r = tool("weftd", option, wrong, "--check-config")
+                self.assertEqual(r.returncode, 64, (option, wrong, r.stderr))
+                self.assertIn(option, r.stderr)
+
     def test_background_says_whether_it_runs(self):
         with tempfile.TemporaryDirectory(prefix="weft-fault-") as d:
             r = tool("weftd", "--config", "/dev/null", "--run-dir", d, "--device", "cuda",
