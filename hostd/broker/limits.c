@@ -29,6 +29,17 @@ static void tell_number(const struct tenant *t, const char *key, unsigned from,
 		log_info("tenant %s: %s was %u, is %u (%s)", t->name, key, from, to, by);
 }
 
+static bool same_memory(const struct conf_memory *a, const struct conf_memory *b)
+{
+	struct conf_memory x = *a, y = *b;
+
+	for (unsigned i = 0; conf_memory_keys[i]; i++)
+		if (*conf_memory_key(&x, conf_memory_keys[i]) !=
+		    *conf_memory_key(&y, conf_memory_keys[i]))
+			return false;
+	return x.weight == y.weight;
+}
+
 void limits_change(struct tenant *t, const struct conf_tenant *to, const char *by)
 {
 	struct conf_memory was = t->memory, will = to->memory;
@@ -46,7 +57,7 @@ void limits_change(struct tenant *t, const struct conf_tenant *to, const char *b
 	t->sessions_max = to->sessions_max;
 	t->lanes_max = to->lanes_max;
 	t->host_max = to->host_max;
-	if (memcmp(&was, &will, sizeof(was)))
+	if (!same_memory(&was, &will))
 		account_set(t, &will);
 	cgroup_limits(t);
 }
