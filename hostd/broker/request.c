@@ -472,20 +472,6 @@ static struct json_object *request_shutdown(struct broker *b, struct json_object
 	return reply_ok();
 }
 
-static const struct {
-	const char *name;
-	struct json_object *(*fn)(struct broker *, struct json_object *, void *);
-} requests[] = {
-	{"ping", request_ping},
-	{"list", request_list},
-	{"info", request_info},
-	{"kill", request_kill},
-	{"tenant-add", request_tenant_add},
-	{"tenant-get", request_tenant_get},
-	{"tenant-set", request_tenant_set},
-	{"shutdown", request_shutdown},
-};
-
 static void reclaimed(void *client, uint64_t bytes)
 {
 	struct json_object *o = reply_ok();
@@ -515,14 +501,26 @@ static struct json_object *request_reclaim(struct broker *b, struct json_object 
 	return r < 0 ? reply_error(r, "out of memory") : NULL;
 }
 
+static const struct {
+	const char *name;
+	struct json_object *(*fn)(struct broker *, struct json_object *, void *);
+} requests[] = {
+	{"ping", request_ping},
+	{"list", request_list},
+	{"info", request_info},
+	{"kill", request_kill},
+	{"tenant-add", request_tenant_add},
+	{"tenant-remove", request_tenant_remove},
+	{"tenant-get", request_tenant_get},
+	{"tenant-set", request_tenant_set},
+	{"reclaim", request_reclaim},
+	{"shutdown", request_shutdown},
+};
+
 struct json_object *request_handle(struct broker *b, struct json_object *q, void *client)
 {
 	const char *name = get_str(q, "cmd");
 
-	if (name && !strcmp(name, "reclaim"))
-		return request_reclaim(b, q, client);
-	if (name && !strcmp(name, "tenant-remove"))
-		return request_tenant_remove(b, q, client);
 	for (unsigned i = 0; name && i < ARRAY_SIZE(requests); i++) {
 		if (!strcmp(name, requests[i].name))
 			return requests[i].fn(b, q, client);

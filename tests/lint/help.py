@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Each program's --help and manual page name each of its options, with words.
+"""Each program's --help and manual page name each of its options, with words; weftctl(1) has
+each command, and weftd(8) each request of the control socket.
 
     help.py TOP BUILD
 """
@@ -60,8 +61,18 @@ def check(top, build, program, source, page):
     return [f"{program}: {b}" for b in bad]
 
 
+def commands(top, source, page, entry):
+    """Names in a table of the source that the manual page lacks."""
+    names = re.findall(r'^\t{"([a-z0-9-]+)", (?:"|request_)', read(top, source), re.M)
+    manual = read(top, "hostd", "man", page)
+    bad = [f"{page} does not have {n}" for n in names
+           if not re.search(rf"^\.It {entry}{n}\b", manual, re.M)]
+    return bad if len(names) > 3 else [f"{source} has no commands"]
+
+
 def main(top, build):
-    bad = []
+    bad = commands(top, "hostd/tools/weftctl.c", "weftctl.1", "Cm ")
+    bad += commands(top, "hostd/broker/request.c", "weftd.8", "")
     for program, (source, page) in PROGRAMS.items():
         bad += check(top, build, program, source, page)
     pages = [os.path.join(top, "hostd", "man", p) for p in
