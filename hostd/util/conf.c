@@ -373,7 +373,6 @@ static const struct {
 	{"sessions.max", "is no number from 0 to 4096"},
 	{"lanes.max", "is no number from 0 to 65536"},
 	{"device", "is none of soft, cuda, auto"},
-	{"placement", "is none of lru, largest, random"},
 	{"sandbox", "is none of on, log, off"},
 	{"pool", "is no number from 0 to 64"},
 	{"reclaim.kill", "is no number of seconds from 0 to 86400"},
@@ -382,14 +381,28 @@ static const struct {
 	{"chunk", "is no power of two from 128K to 64M"},
 };
 
+/* Words about a value of "placement": the policies that there are. */
+static void placement_words(char *buf, size_t room)
+{
+	size_t n = (size_t)snprintf(buf, room, "is none of");
+
+	for (unsigned i = 0; placement_at(i) && n < room; i++)
+		n += (size_t)snprintf(buf + n, room - n, "%s %s", i ? "," : "",
+				      placement_at(i)->name);
+}
+
 char *conf_error(const char *key, const char *value, int error)
 {
 	const char *words = "is no size: 1536M, 1.5G, 1GiB, max";
 	const char *hint =
 		strchr(value, '#') ? " (; begins a comment after a value)" : "";
-	char *text = NULL;
+	char *text = NULL, policies[200];
 	int r;
 
+	if (!strcmp(key, "placement")) {
+		placement_words(policies, sizeof(policies));
+		words = policies;
+	}
 	for (unsigned i = 0; i < ARRAY_SIZE(value_words); i++) {
 		if (!strcmp(key, value_words[i].key))
 			words = value_words[i].words;
