@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
+#include "base/sockfile.h"
 #include "forward.h"
 
 int forward_add(struct forward *f, const char *arg)
@@ -11,6 +12,7 @@ int forward_add(struct forward *f, const char *arg)
 	const char *eq = strchr(arg, '=');
 	const char *path = eq ? eq + 1 : arg;
 	uint32_t port = FORWARD_DEFAULT_PORT;
+	size_t len = strlen(path);
 
 	if (eq) {
 		unsigned long v;
@@ -24,7 +26,7 @@ int forward_add(struct forward *f, const char *arg)
 	}
 	if (!*path)
 		return -EINVAL;
-	if (strlen(path) >= sizeof(f->e[0].path))
+	if (len >= sizeof(f->e[0].path))
 		return -ENAMETOOLONG;
 	for (unsigned i = 0; i < f->n; i++) {
 		if (f->e[i].port == port)
@@ -33,7 +35,7 @@ int forward_add(struct forward *f, const char *arg)
 	if (f->n == FORWARD_MAX)
 		return -ENOSPC;
 	f->e[f->n].port = port;
-	strcpy(f->e[f->n].path, path);
+	memcpy(f->e[f->n].path, path, len + 1);
 	f->n++;
 	return 0;
 }
@@ -41,15 +43,18 @@ int forward_add(struct forward *f, const char *arg)
 int forward_connect(const struct forward *f, uint32_t port)
 {
 	for (unsigned i = 0; i < f->n; i++) {
-		struct sockaddr_un a = {.sun_family = AF_UNIX};
+		struct sockaddr_un a;
 		_cleanup_close_ int fd = -1;
+		int r;
 
 		if (f->e[i].port != port)
 			continue;
+		r = sockfile_address(f->e[i].path, &a);
+		if (r < 0)
+			return r;
 		fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 		if (fd < 0)
 			return -errno;
-		strcpy(a.sun_path, f->e[i].path);
 		if (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
 			return -errno;
 		return fd_steal(&fd);

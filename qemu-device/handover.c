@@ -26,12 +26,10 @@ struct record {
 
 static int unix_socket(const char *path, struct sockaddr_un *ret_addr)
 {
-	int fd;
+	int fd, r = sockfile_address(path, ret_addr);
 
-	if (strlen(path) >= sizeof(ret_addr->sun_path))
-		return -ENAMETOOLONG;
-	*ret_addr = (struct sockaddr_un){.sun_family = AF_UNIX};
-	strcpy(ret_addr->sun_path, path);
+	if (r < 0)
+		return r;
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	return fd < 0 ? -errno : fd;
 }

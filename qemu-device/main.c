@@ -84,15 +84,14 @@ static int parse_u64(const char *text, int base, uint64_t max, uint64_t *ret)
 
 static int make_socket(const struct options *o)
 {
-	struct sockaddr_un a = {.sun_family = AF_UNIX};
-	const char *path = o->socket ? o->socket : o->connect;
+	struct sockaddr_un a;
+	const char *path = o->connect ? o->connect : o->socket;
 	_cleanup_close_ int fd = -1;
 	mode_t old;
-	int r;
+	int r = sockfile_address(path, &a);
 
-	if (strlen(path) >= sizeof(a.sun_path))
-		return -ENAMETOOLONG;
-	strcpy(a.sun_path, path);
+	if (r < 0)
+		return r;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;

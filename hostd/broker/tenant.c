@@ -45,14 +45,13 @@ static bool is_ours(const struct broker *b, const char *path)
 int listen_unix(struct broker *b, const char *path, mode_t mode,
 		struct sockfile *ret_file)
 {
-	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	struct sockaddr_un sa;
 	_cleanup_close_ int fd = -1;
 	mode_t old;
-	int r;
+	int r = sockfile_address(path, &sa);
 
-	if (strlen(path) >= sizeof(sa.sun_path))
-		return -ENAMETOOLONG;
-	strcpy(sa.sun_path, path);
+	if (r < 0)
+		return r;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;

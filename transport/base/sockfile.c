@@ -9,18 +9,30 @@
 #include "base/fd.h"
 #include "base/sockfile.h"
 
+int sockfile_address(const char *path, struct sockaddr_un *ret)
+{
+	size_t n = strlen(path) + 1;
+
+	if (n > sizeof(ret->sun_path))
+		return -ENAMETOOLONG;
+	*ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+	memcpy(ret->sun_path, path, n);
+	return 0;
+}
+
 /* Returns 0 if nobody listens at path, else -EADDRINUSE or -errno. */
 static int probe(const char *path)
 {
 	_cleanup_close_ int fd =
 		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	struct sockaddr_un sa;
+	int r;
 
 	if (fd < 0)
 		return -errno;
-	if (strlen(path) >= sizeof(sa.sun_path))
-		return -ENAMETOOLONG;
-	strcpy(sa.sun_path, path);
+	r = sockfile_address(path, &sa);
+	if (r < 0)
+		return r;
 	if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0)
 		return -EADDRINUSE;
 	/* A full backlog, and a socket of another type, are somebody's. */

@@ -6,6 +6,11 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+struct sockaddr_un;
+
+/* Makes *ret the address of a Unix socket at path. -ENAMETOOLONG: no address has room. */
+int sockfile_address(const char *path, struct sockaddr_un *ret);
+
 /* Identifies the file of a bound socket; all zero: none. */
 struct sockfile {
 	dev_t dev;
