@@ -169,7 +169,7 @@ static int shake(const struct address *a, const struct wire_hello *hello,
 	if (r < 0)
 		return r;
 	r = welcome_check(&w, hello->offers);
-	if (r == 0 || r == -EPROTONOSUPPORT)
+	if (r >= 0 || r == -EPROTONOSUPPORT)
 		*ret_welcome = w;
 	if (r < 0)
 		return r;

@@ -192,7 +192,7 @@ static int keep_run_dir(const struct conf *is, struct conf *file)
 
 	if (!dir)
 		return -ENOMEM;
-	if (strcmp(is->run_dir, file->run_dir))
+	if (strcmp(is->run_dir, file->run_dir) != 0)
 		log_warning("[daemon] run-dir: changed in the file, takes effect when "
 			    "weftd is restarted");
 	free(file->run_dir);

@@ -418,7 +418,7 @@ static struct json_object *request_tenant_add(struct broker *b, struct json_obje
 	if (t)
 		return reply_tenant(t, true);
 	o = add_tenant(b, q, name, &t);
-	if (o)
+	if (o || !t)
 		return o;
 	log_info("tenant %s: added (%s)", name, control_who(client));
 	return reply_tenant(t, false);

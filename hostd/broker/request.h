@@ -12,7 +12,6 @@ struct json_object *request_tenant_get(struct broker *b, struct json_object *q,
 struct json_object *request_tenant_set(struct broker *b, struct json_object *q,
 				       void *client);
 /* Answers one request; the caller owns the answer. NULL: control_answer() will come. */
-struct json_object *request_handle(struct broker *b, struct json_object *request,
-				   void *client);
+struct json_object *request_handle(struct broker *b, struct json_object *q, void *client);
 
 #endif

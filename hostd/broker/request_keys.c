@@ -165,7 +165,7 @@ static int get_keys(struct tenant *t, const char *key, struct json_object *o)
 	unsigned n = 0;
 
 	for (unsigned i = 0; conf_memory_keys[i]; i++) {
-		if (key && strcmp(key, conf_memory_keys[i]))
+		if (key && strcmp(key, conf_memory_keys[i]) != 0)
 			continue;
 		bytes_text(*conf_memory_key(&t->memory, conf_memory_keys[i]), text,
 			   sizeof(text));
@@ -173,7 +173,7 @@ static int get_keys(struct tenant *t, const char *key, struct json_object *o)
 		n++;
 	}
 	for (unsigned i = 0; i < ARRAY_SIZE(readable); i++) {
-		if (key && strcmp(key, readable[i].name))
+		if (key && strcmp(key, readable[i].name) != 0)
 			continue;
 		readable[i].get(t, text, sizeof(text));
 		add(o, readable[i].name, text);

@@ -115,7 +115,7 @@ static int open_window(struct tenant *t, const struct conf_tenant *ct,
 
 static int open_all(struct tenant *t, const struct conf_tenant *ct)
 {
-	struct window_owner who;
+	struct window_owner who = {(uid_t)-1, (gid_t)-1};
 	int r = find_owner(t->b, ct, &who);
 
 	if (r < 0)

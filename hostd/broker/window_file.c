@@ -43,7 +43,7 @@ static bool is_blank(int fd, off_t size)
 		if (at < 0)
 			return errno == ENXIO;
 		n = pread(fd, buf, sizeof(buf), at);
-		if (n < 0 || memcmp(buf, zero, (size_t)n))
+		if (n < 0 || memcmp(buf, zero, (size_t)n) != 0)
 			return false;
 		at += n;
 		if (!n)

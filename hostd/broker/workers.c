@@ -101,7 +101,7 @@ static unsigned worker_args(const struct broker *b, char **argv, char text[][40]
 	snprintf(text[2], sizeof(text[2]), "%u", c->threads);
 	argv[n++] = (char *)"--threads";
 	argv[n++] = text[2];
-	for (unsigned i = 0; i < sizeof(b->device_uuid); i++)
+	for (size_t i = 0; i < sizeof(b->device_uuid); i++)
 		snprintf(text[3] + 2 * i, 3, "%02x", b->device_uuid[i]);
 	argv[n++] = (char *)"--uuid";
 	argv[n++] = text[3];

@@ -59,9 +59,15 @@ static bool is_journal(void)
 	const char *env = getenv("JOURNAL_STREAM");
 	uintmax_t dev, ino;
 	struct stat st;
+	char *end;
 
-	return env && sscanf(env, "%" SCNuMAX ":%" SCNuMAX, &dev, &ino) == 2 &&
-	       fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
+	if (!env)
+		return false;
+	dev = strtoumax(env, &end, 10);
+	if (*end != ':')
+		return false;
+	ino = strtoumax(end + 1, &end, 10);
+	return fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
 }
 
 const char *log_priority(enum log_level level)

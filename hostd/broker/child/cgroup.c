@@ -105,11 +105,11 @@ static char *seen_at(const char *line, const char *path)
 	char root[512], at[512], *seen;
 	size_t n;
 
-	if (!kind || strncmp(kind, " - cgroup2 ", 11) ||
+	if (!kind || strncmp(kind, " - cgroup2 ", 11) != 0 ||
 	    sscanf(line, "%*s %*s %*s %511s %511s", root, at) != 2)
 		return NULL;
 	n = strcmp(root, "/") ? strlen(root) : 0;
-	if (strncmp(path, root, n) || (path[n] && path[n] != '/'))
+	if (strncmp(path, root, n) != 0 || (path[n] && path[n] != '/'))
 		return NULL;
 	return asprintf(&seen, "%s%s", at, path + n) < 0 ? NULL : seen;
 }

@@ -32,7 +32,7 @@
 
 static bool unlimited(const struct broker *b)
 {
-	return log_enabled(LOG_LVL_DEBUG) || strcmp(b->conf->sandbox, "on");
+	return log_enabled(LOG_LVL_DEBUG) || strcmp(b->conf->sandbox, "on") != 0;
 }
 
 static void refill(struct output_budget *u, uint64_t now_ns)

@@ -67,11 +67,11 @@ static int grow(struct broker *b, uint32_t n)
 
 	if (n <= b->seen_room)
 		return 0;
-	p = realloc(b->seen, 2 * n * sizeof(*p));
+	p = realloc(b->seen, 2 * sizeof(*p) * n);
 	if (!p)
 		return -ENOMEM;
 	b->seen = p;
-	shares = realloc(b->shares, 2 * n * sizeof(*shares));
+	shares = realloc(b->shares, 2 * sizeof(*shares) * n);
 	if (!shares)
 		return -ENOMEM;
 	b->shares = shares;
