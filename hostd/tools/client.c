@@ -102,7 +102,7 @@ static int connect_default(char **ret_why)
 			     "cannot trust %s: others made it, may write it, or listen "
 			     "there",
 			     dir);
-	else if (strcmp(path, SYSTEM_CONTROL))
+	else if (strcmp(path, SYSTEM_CONTROL) != 0)
 		r = asprintf(ret_why,
 			     "no weftd at " SYSTEM_CONTROL " nor %s: start it, or name "
 			     "its socket by --control",

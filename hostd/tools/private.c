@@ -40,7 +40,7 @@ static void remove_dir(const char *path)
 	if (!d)
 		return;
 	while ((e = readdir(d))) {
-		if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
 			unlinkat(dirfd(d), e->d_name, 0);
 	}
 	closedir(d);
@@ -75,7 +75,7 @@ static void sweep(void)
 	if (!d)
 		return;
 	while ((e = readdir(d))) {
-		if (strncmp(e->d_name, DIR_PREFIX, strlen(DIR_PREFIX)) ||
+		if (strncmp(e->d_name, DIR_PREFIX, strlen(DIR_PREFIX)) != 0 ||
 		    strlen(e->d_name) > 40)
 			continue;
 		snprintf(path, sizeof(path), "%s/%.40s", tmp_dir(), e->d_name);

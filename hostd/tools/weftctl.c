@@ -165,8 +165,8 @@ static void print_info(const struct options *o, char **argv, struct json_object 
 
 static bool is_size(const char *key)
 {
-	return strcmp(key, "memory.weight") && strcmp(key, "memory.events") &&
-	       strcmp(key, "sessions.max");
+	return strcmp(key, "memory.weight") != 0 && strcmp(key, "memory.events") != 0 &&
+	       strcmp(key, "sessions.max") != 0;
 }
 
 /* A value, or a line of memory.stat: its last word is the number. */

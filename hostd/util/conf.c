@@ -255,7 +255,8 @@ int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value)
 
 static int set_device(struct conf *c, const char *value)
 {
-	if (strcmp(value, "soft") && strcmp(value, "cuda") && strcmp(value, "auto"))
+	if (strcmp(value, "soft") != 0 && strcmp(value, "cuda") != 0 &&
+	    strcmp(value, "auto") != 0)
 		return -EINVAL;
 	return set_string(&c->device, value);
 }
@@ -486,7 +487,7 @@ static void enter_section(struct reading *rd, const char *line)
 		rd->in_daemon = true;
 		return;
 	}
-	if (strncmp(name, TENANT_SECTION, n))
+	if (strncmp(name, TENANT_SECTION, n) != 0)
 		why = "no such section; there are [daemon] and [tenant NAME]";
 	else
 		why = conf_name_error(name + n);

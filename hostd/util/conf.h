@@ -91,12 +91,12 @@ char *conf_error(const char *key, const char *value, int error);
 int conf_complete(struct conf *c);
 
 /*
- * Looks for contradictions in a complete configuration: says each, with its line if it
- * came from a file (which may be NULL), as wrong or as a warning. Returns how many are
+ * Looks for contradictions in a complete configuration: says each to fn, with its line if
+ * it came from a file (which may be NULL), as wrong or as a warning. Returns how many are
  * wrong.
  */
 unsigned conf_check(const struct conf *c, const char *file,
-		    void (*say)(void *arg, bool wrong, const char *text), void *arg);
+		    void (*fn)(void *arg, bool wrong, const char *text), void *arg);
 
 struct conf_tenant *conf_tenant_find(const struct conf *c, const char *name);
 /* A tenant with defaults, not yet in a list; the caller's. NULL: no memory. */

@@ -117,7 +117,7 @@ static void check_places(struct check *k, struct place *p, unsigned n)
 
 	qsort(p, n, sizeof(*p), by_path);
 	for (unsigned i = 1; i < n; i++) {
-		if (strcmp(p[i].path, p[i - 1].path))
+		if (strcmp(p[i].path, p[i - 1].path) != 0)
 			continue;
 		describe(&p[i - 1], first, sizeof(first));
 		describe(&p[i], second, sizeof(second));

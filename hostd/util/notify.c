@@ -9,17 +9,17 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/sockfile.h"
 #include "util/notify.h"
 
 void notify_manager(const char *assignments)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
-	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	struct sockaddr_un sa;
 	_cleanup_close_ int fd = -1;
 
-	if (!path || !*path || strlen(path) >= sizeof(sa.sun_path))
+	if (!path || !*path || sockfile_address(path, &sa) < 0)
 		return;
-	strcpy(sa.sun_path, path);
 	if (*path == '@')
 		*sa.sun_path = '\0';
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);

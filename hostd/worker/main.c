@@ -117,12 +117,12 @@ static void usage(FILE *f)
 
 static int parse_uuid(const char *text, uint8_t *ret_uuid)
 {
-	for (unsigned i = 0; i < 16; i++) {
-		unsigned byte;
+	if (strlen(text) != 32 || strspn(text, "0123456789abcdefABCDEF") != 32)
+		return -EINVAL;
+	for (size_t i = 0; i < 16; i++) {
+		const char two[3] = {text[2 * i], text[2 * i + 1]};
 
-		if (sscanf(text + 2 * i, "%2x", &byte) != 1)
-			return -EINVAL;
-		ret_uuid[i] = (uint8_t)byte;
+		ret_uuid[i] = (uint8_t)strtoul(two, NULL, 16);
 	}
 	return 0;
 }
@@ -164,7 +164,7 @@ static int parse_option(int c, struct options *o)
 	case 'j':
 		return parse_number(optarg, &o->cfg.threads);
 	case 'u':
-		return strlen(optarg) == 32 ? parse_uuid(optarg, o->cfg.uuid) : -EINVAL;
+		return parse_uuid(optarg, o->cfg.uuid);
 	case 'U':
 		o->sandbox.user = optarg;
 		return 0;
