@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs every command of the README, as it stands there, and checks that its paths exist.
+"""Runs every command of the README, as it stands there, and checks that paths which it and
+other pages name exist (results of a day apart: they say what was).
 
     readme.py TOP BUILD
 
 vm-images/demo is told to use the build at hand. What commands want of the build must be
 among what the README's own ninja makes: on a fresh clone nothing else is there.
 """
+import glob
 import os
 import re
 import subprocess
@@ -27,6 +29,22 @@ def unbuilt(build, text):
                           capture_output=True, text=True).stdout.replace("|", " ").split()
     used = re.findall(r"\bbuild/([\w./-]+)", "\n".join(commands(text)))
     return sorted(set(used) - set(made))
+
+
+def missing(top):
+    """(page, path) of what does not exist. Names may have a * and lack .c or .h."""
+    pages = glob.glob(os.path.join(top, "[!b]*", "**", "*.md"), recursive=True)
+    for page in pages + [os.path.join(top, p) for p in ("README.md", ".github/CONTRIBUTING.md")]:
+        name = os.path.relpath(page, top)
+        if name.startswith("tests/bench/results/2"):
+            continue
+        with open(page, encoding="utf-8") as f:
+            text = f.read()
+        for path in re.findall(r"`((?:tests|hostd|guestlib|transport|vm-images|policies|"
+                               r"qemu-device|\.github)/[^`\s<]*)`", text):
+            at = os.path.join(top, path)
+            if not glob.glob(at) and not glob.glob(at + ".[ch]"):
+                yield name, path
 
 
 def main(top, build):
@@ -53,11 +71,9 @@ def main(top, build):
             if r.returncode:
                 print(r.stdout[-3000:], r.stderr[-3000:])
                 bad += 1
-    for path in re.findall(r"`((?:tests|hostd|guestlib|transport|vm-images|policies|qemu-device)/[^` ]*)`",
-                           text):
-        if not os.path.exists(os.path.join(top, path)):
-            print(f"README names {path}, which does not exist")
-            bad += 1
+    for page, path in sorted(set(missing(top))):
+        print(f"{page} names {path}, which does not exist")
+        bad += 1
     return 1 if bad or ran < 3 else 0
 
 
