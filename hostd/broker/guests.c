@@ -83,7 +83,7 @@ static bool is_unanswered(const struct tenant *t)
 static void ask_others(struct tenant *t)
 {
 	struct broker *b = t->b;
-	struct msg m = {.type = MSG_HERE};
+	struct msg m = {.type = MSG_PROBE};
 	struct guest_wait *g;
 	struct worker *w;
 

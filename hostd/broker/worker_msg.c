@@ -173,7 +173,7 @@ int worker_said(struct worker *w, const struct msg *m, int *fd)
 		return waiters_charge(w, m->id, m->bytes, m->total, clock_now_ns());
 	case MSG_NEED:
 		return waiters_need(w, m->id, m->bytes, clock_now_ns());
-	case MSG_HOME:
+	case MSG_MAKE_RESIDENT:
 		return waiters_home(w, m->id, m->bytes, clock_now_ns());
 	case MSG_LEFT:
 		return reclaim_left(w, m, clock_now_ns());
@@ -181,9 +181,9 @@ int worker_said(struct worker *w, const struct msg *m, int *fd)
 		return reclaim_ended(w, m, clock_now_ns());
 	case MSG_RESTORED:
 		return reclaim_returned(w, m, clock_now_ns());
-	case MSG_QUIET:
+	case MSG_QUIESCED:
 		return reclaim_quiet(w, m->result, clock_now_ns());
-	case MSG_AWAY_FREED:
+	case MSG_EVICTED_FREED:
 		away_freed(w, m->bytes);
 		return 0;
 	case MSG_HOST_CHARGE:
@@ -206,7 +206,7 @@ int worker_said(struct worker *w, const struct msg *m, int *fd)
 		return 0;
 	case MSG_IPC_DROP:
 		return answer_drop(w, m);
-	case MSG_HERE:
+	case MSG_PROBE:
 		workers_here(w, m->id);
 		return 0;
 	case MSG_ENDING:

@@ -53,24 +53,24 @@
  *				 instead is in the credit), result: 0, -EBUSY (work did
  *				 not end in time), -ENOSPC (nothing more can move),
  *				 -ENOMEM (no host memory) or -EIO; total: with -EBUSY, 1
- *				 if it waits on and QUIET follows
+ *				 if it waits on and QUIESCED follows
  *	weftd -> worker  RESTORE id, bytes: are granted for what is away, to be brought
  *				 back. Never two at once, nor beside a NEED or a RECLAIM
  *	worker -> weftd  RESTORED  id, bytes (that came back; the rest of the grant is
  *				 given up), result, total
- *	worker -> weftd  QUIET   result: 0, its work has ended and a move would begin at
+ *	worker -> weftd  QUIESCED  result: 0, its work has ended and a move would begin at
  *				 once, if it came soon; or it has not (-EBUSY)
  *	worker -> weftd  NEED    id, bytes: swapped memory that must return before the
  *				 session goes on. The answer's bytes are granted, 0 to
  *				 all; what is not is mapped where it is. If it is more
  *				 than 0, RESTORED with this id follows. Never two at once
- *	worker -> weftd  HOME    id, bytes: of one allocation, which is to be shared; as
+ *	worker -> weftd  MAKE_RESIDENT  id, bytes: of one allocation, to be shared; as
  *				 NEED, but all of it is waited for, and the result is
  *				 -ENOMEM if it cannot be had
- *	worker -> weftd  AWAY_FREED  bytes: freed while away; no answer
- *	weftd -> worker  POOL    bytes: host memory to keep ready; no answer
- *	weftd -> worker  HERE    id: is its program still there?
- *	worker -> weftd  HERE    id: it is; or ENDING
+ *	worker -> weftd  EVICTED_FREED  bytes: freed while away; no answer
+ *	weftd -> worker  PREALLOC  bytes: host memory to keep ready; no answer
+ *	weftd -> worker  PROBE   id: is its program still there?
+ *	worker -> weftd  PROBE   id: it is; or ENDING
  *	worker -> weftd  ENDING  its program has gone, and so will it; no answer
  *	door -> weftd    HELLO   id, hello: a connection has said this, and the door keeps
  *				 its socket until REFUSE or PASS
@@ -117,13 +117,13 @@ enum msg_type {
 	MSG_RESTORE,
 	MSG_RESTORED,
 	MSG_NEED,
-	MSG_AWAY_FREED,
-	MSG_QUIET,
-	MSG_POOL,
-	MSG_HOME,
+	MSG_EVICTED_FREED,
+	MSG_QUIESCED,
+	MSG_PREALLOC,
+	MSG_MAKE_RESIDENT,
 	MSG_ENDING,
 	MSG_LEFT,
-	MSG_HERE,
+	MSG_PROBE,
 	MSG_GONE,
 	MSG_REFUSE,
 	MSG_PASS,

@@ -138,7 +138,7 @@ static void link_uncharge(void *arg, uint64_t bytes)
 
 static void link_away_uncharge(void *arg, uint64_t bytes)
 {
-	struct msg m = {.type = MSG_AWAY_FREED, .bytes = bytes};
+	struct msg m = {.type = MSG_EVICTED_FREED, .bytes = bytes};
 	struct broker_link *b = arg;
 
 	(void)msg_send(b->sock, &m, -1, -1);

@@ -560,12 +560,12 @@ static int handle_ctl(struct worker *w)
 		if (w->moving && moving_told(w->moving, &m) == 0)
 			return 0;
 		return broker_link_answer(w->link, &m, fd_steal(&fd0));
-	case MSG_HERE:
+	case MSG_PROBE:
 		/* A guest that had gone before was heard of before. */
 		return guest_is_here(w) ? msg_send(MSG_FD, &m, -1, -1) : 0;
 	case MSG_RECLAIM:
 	case MSG_RESTORE:
-	case MSG_POOL:
+	case MSG_PREALLOC:
 		return w->moving ? moving_told(w->moving, &m) : -EPROTO;
 	case MSG_HOLDERS:
 		return w->attached ? -EPROTO : tell_holders(w);

@@ -151,7 +151,7 @@ static bool wait_longer(struct moving *m, uint64_t patience_ns)
 	uint64_t deadline = clock_now_ns() + patience_ns - PATIENCE_NS;
 	int r = gate_close(&m->s->gate, deadline);
 
-	answer(m, MSG_QUIET, 0, 0, r, false);
+	answer(m, MSG_QUIESCED, 0, 0, r, false);
 	return r == 0 && told_to_move(m);
 }
 
@@ -289,7 +289,8 @@ static int move_home(struct moving *m, uint64_t granted, struct space_moved *ret
 	return r < 0 ? r : space_move_home(m->s->space, m->home.c, granted, ret);
 }
 
-/* The answer to HOME; nothing granted: there is no room, or nothing is away any more. */
+/* The answer to MAKE_RESIDENT; nothing granted: there is no room, or nothing is away any
+ * more. */
 static void come_home(struct moving *m, const struct msg *msg)
 {
 	uint64_t granted = msg->result < 0 ? 0 : msg->bytes;
@@ -364,7 +365,7 @@ static void on_wanted(void *arg)
 
 static int ask_for_home(struct moving *m, uint64_t bytes)
 {
-	struct msg msg = {.type = MSG_HOME, .bytes = bytes};
+	struct msg msg = {.type = MSG_MAKE_RESIDENT, .bytes = bytes};
 
 	msg.id = m->home.id = broker_link_id(m->link);
 	return msg_send(m->sock, &msg, -1, -1);
@@ -468,7 +469,7 @@ int moving_told(struct moving *m, const struct msg *msg)
 		r = take_locked(m, JOB_RECLAIM, msg);
 	else if (msg->type == MSG_RESTORE)
 		r = take_locked(m, JOB_RESTORE, msg);
-	else if (msg->type == MSG_POOL)
+	else if (msg->type == MSG_PREALLOC)
 		r = take_locked(m, JOB_POOL, msg);
 	else if (msg->type == MSG_ANSWER)
 		r = answered_locked(m, msg);

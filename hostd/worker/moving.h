@@ -6,11 +6,11 @@
  * For each move it closes the session's gate and opens it afterwards. If the work under
  * way does not end in time it says so, and others are asked instead. But each time in a
  * row that this happens it is patient for longer, up to a second, and says when the
- * device is quiet (QUIET): so memory under kernels of some hundred milliseconds moves as
- * well, and nobody else waits for that. As long as something is swapped it stays
+ * device is quiet (QUIESCED): so memory under kernels of some hundred milliseconds moves
+ * as well, and nobody else waits for that. As long as something is swapped it stays
  * closed: the first lane that wants in makes the thread ask weftd for room (NEED), and
  * what gets none is mapped where it is. weftd may have more moved out meanwhile. A lane
- * that is to share memory has it brought home (HOME).
+ * that is to share memory has it made resident before (MAKE_RESIDENT).
  */
 #ifndef WEFT_WORKER_MOVING_H
 #define WEFT_WORKER_MOVING_H
@@ -32,8 +32,9 @@ int moving_new(struct session *s, struct broker_link *link, int sock,
 void moving_free(struct moving *m);
 
 /*
- * Any thread: takes RECLAIM, RESTORE, POOL, and the ANSWER to a NEED or HOME. Returns 0,
- * -ENOENT (an ANSWER to something else), or -EPROTO: weftd does not say such a thing now.
+ * Any thread: takes RECLAIM, RESTORE, PREALLOC, and the ANSWER to a NEED or
+ * MAKE_RESIDENT. Returns 0, -ENOENT (an ANSWER to something else), or -EPROTO: weftd does
+ * not say such a thing now.
  */
 int moving_told(struct moving *m, const struct msg *msg);
 

@@ -148,9 +148,9 @@ static void tell_worker(struct listener *l, const uint8_t *rec)
 	uint32_t asked = 0;
 	int r;
 
-	if (m.type == MSG_HOME && !l->giver)
+	if (m.type == MSG_MAKE_RESIDENT && !l->giver)
 		require(!pthread_create(&l->giver, NULL, give, l));
-	drain(l->sock[1], rec[1] & 8 ? MSG_HOME : MSG_NEED, &asked);
+	drain(l->sock[1], rec[1] & 8 ? MSG_MAKE_RESIDENT : MSG_NEED, &asked);
 	if (asked)
 		m.id = asked;
 	r = moving_told(l->moving, &m);

@@ -140,7 +140,7 @@ void hear(struct mate *m)
 			m->in = msg;
 			break;
 		default:
-			cr_assert_eq(msg.type, MSG_POOL);
+			cr_assert_eq(msg.type, MSG_PREALLOC);
 			m->pool = msg.bytes;
 		}
 	}

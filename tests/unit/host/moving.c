@@ -92,7 +92,7 @@ static void take_down(const struct msg *m)
 	}
 	if (m->type == MSG_RESTORED)
 		weftd.in += m->bytes;
-	if (m->type == MSG_AWAY_FREED)
+	if (m->type == MSG_EVICTED_FREED)
 		weftd.freed += m->bytes;
 	if (m->type == MSG_IPC_EXPORT && m->result)
 		weftd.shared += m->bytes;
@@ -112,7 +112,7 @@ static void *weftd_main(void *arg)
 		if (m.type == MSG_CHARGE || m.type == MSG_IPC_EXPORT ||
 		    m.type == MSG_IPC_DROP)
 			tell(MSG_ANSWER, m.id, 0, 0);
-		if (m.type == MSG_HOME) /* now and then it has no room */
+		if (m.type == MSG_MAKE_RESIDENT) /* now and then it has no room */
 			tell_result(m.id, rand_r(&weftd.seed) % 4 ? 0 : -ENOMEM, m.bytes);
 		if (m.type == MSG_NEED && weftd.by_itself)
 			tell(MSG_ANSWER, m.id,
@@ -342,7 +342,7 @@ Test(moving, out_and_back)
 	struct msg m;
 
 	fill(l, a, 16 * MIB, 0xabcd0001);
-	tell(MSG_POOL, 0, 4 * MIB, 0);
+	tell(MSG_PREALLOC, 0, 4 * MIB, 0);
 	m = move(MSG_RECLAIM, 7, 16 * MIB, PLACE_MAPPED);
 	cr_assert(m.bytes == 16 * MIB && m.result == 0);
 	cr_assert_eq(mapped(), 16 * MIB);
@@ -358,7 +358,7 @@ Test(moving, out_and_back)
 	m = move(MSG_RECLAIM, 9, 64 * MIB, PLACE_MAPPED);
 	cr_assert(m.bytes == 4 * MIB && m.result == -ENOSPC);
 	release(l, a);
-	cr_assert_eq(wait_for(MSG_AWAY_FREED, 1).bytes, 16 * MIB);
+	cr_assert_eq(wait_for(MSG_EVICTED_FREED, 1).bytes, 16 * MIB);
 }
 
 /* Once all that was asked for has left, weftd hears of it, and then of the rest; what
@@ -510,7 +510,7 @@ Test(moving, shared_while_away)
 	cr_assert_eq(pthread_create(&t, NULL, share_on_thread, &a), 0);
 	share(l, b);
 	pthread_join(t, NULL);
-	cr_assert_geq(weftd.n[MSG_HOME], 2);
+	cr_assert_geq(weftd.n[MSG_MAKE_RESIDENT], 2);
 	space_residency(s->space, &r);
 	cr_assert_eq(r.movable, 0);
 	cr_assert_eq(r.pinned, weftd.in);
@@ -566,7 +566,7 @@ Test(moving, shared_while_mapped_nowhere)
 	weftd.seed = 1;
 	begin(l, chunk_export)->chunk = chunk;
 	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
-	cr_assert_eq(wait_for(MSG_HOME, 1).bytes, 4 * MIB);
+	cr_assert_eq(wait_for(MSG_MAKE_RESIDENT, 1).bytes, 4 * MIB);
 	cr_assert_eq(weftd.in + weftd.shared, 4 * MIB);
 	cr_assert_eq(weftd.shared, 0, "there was room for it");
 	/* it lay at an address for a moment */
@@ -663,14 +663,14 @@ Test(moving, endless_work_is_waited_for_longer_each_time)
 	gate_lane_add(&s->gate, &work);
 	do {
 		cr_assert_eq(gate_enter(&s->gate, &work), 0);
-		n = weftd.n[MSG_QUIET];
+		n = weftd.n[MSG_QUIESCED];
 		m = reclaim_once(++times, 16 * MIB);
 		cr_assert(m.result == -EBUSY && !m.bytes);
 		cr_assert_eq(m.total, times > 1);
 		if (times == 2)
-			cr_assert_eq(wait_for(MSG_QUIET, n + 1).result, -EBUSY);
+			cr_assert_eq(wait_for(MSG_QUIESCED, n + 1).result, -EBUSY);
 		gate_leave(&work);
-	} while (times <= 2 || wait_for(MSG_QUIET, n + 1).result < 0);
+	} while (times <= 2 || wait_for(MSG_QUIESCED, n + 1).result < 0);
 	m = move(MSG_RECLAIM, ++times, 16 * MIB, PLACE_MAPPED);
 	cr_assert(m.result == 0 && m.bytes == 16 * MIB);
 	/* and from the beginning again */
@@ -780,8 +780,8 @@ static void move_something(unsigned *seed, uint32_t id)
 	unsigned n;
 
 	pthread_mutex_lock(&weftd.lock);
-	/* Not beside a NEED or HOME. */
-	if (!out && (weftd.n[MSG_NEED] || weftd.n[MSG_HOME]))
+	/* Not beside a NEED or MAKE_RESIDENT. */
+	if (!out && (weftd.n[MSG_NEED] || weftd.n[MSG_MAKE_RESIDENT]))
 		out = true;
 	n = weftd.n[out ? MSG_RECLAIMED : MSG_RESTORED];
 	pthread_mutex_unlock(&weftd.lock);
@@ -789,7 +789,7 @@ static void move_something(unsigned *seed, uint32_t id)
 	     rand_r(seed) % 2 ? PLACE_MAPPED : PLACE_SWAPPED);
 	wait_for(out ? MSG_RECLAIMED : MSG_RESTORED, n + 1);
 	if (rand_r(seed) % 8 == 0)
-		tell(MSG_POOL, 0, bytes, 0);
+		tell(MSG_PREALLOC, 0, bytes, 0);
 }
 
 Test(moving, while_lanes_work)
