@@ -61,9 +61,8 @@ int door_said(struct tenant *t, struct msg *m)
 	switch (m->type) {
 	case MSG_HELLO:
 		/* The door has seen to it already, but it has met guests. */
-		m->hello.name[sizeof(m->hello.name) - 1] = '\0';
-		clean_text(m->hello.name);
-		t->b->guests->come(t, &m->hello, m->id);
+		clean_text(m->hello.hello.name);
+		t->b->guests->come(t, &m->hello.hello, m->id);
 		return 0;
 	case MSG_GONE:
 		t->b->guests->gone(t, m->id);
@@ -111,7 +110,7 @@ static void tell(struct tenant *t, const struct msg *m, int fd)
 
 void door_refuse(struct tenant *t, uint32_t id, int error)
 {
-	const struct msg m = {.type = MSG_REFUSE, .id = id, .result = error};
+	const struct msg m = {.type = MSG_REFUSE, .id = id, .refuse.error = error};
 
 	tell(t, &m, -1);
 }

@@ -222,7 +222,7 @@ static bool may_have_lane(const struct worker *w)
 
 static void join(struct tenant *t, const struct wire_hello *hello, uint32_t id)
 {
-	struct msg m = {.type = MSG_LANE, .hello = *hello};
+	struct msg m = {.type = MSG_LANE, .lane.hello = *hello};
 	struct worker *w, *found = NULL;
 
 	list_for_each (w, &t->workers, tenant_link) {

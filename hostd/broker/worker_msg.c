@@ -28,27 +28,34 @@
 /* A worker's measure of how busy it is holds for so long. */
 #define BUSY_FRESH_NS (1500 * NSEC_PER_MSEC)
 
+/* Returns an answer to m, in which nothing stands yet. */
+static struct msg answer_to(const struct msg *m)
+{
+	return (struct msg){.type = msg_answer(m->type), .id = m->id};
+}
+
 static int answer_memory(struct worker *w, const struct msg *m)
 {
-	struct msg a = {.type = MSG_ANSWER, .id = m->id};
+	struct msg a = answer_to(m);
 
-	account_left(w->tenant, &a.bytes, &a.total);
+	account_left(w->tenant, &a.memory_left.left, &a.memory_left.total);
 	return outbox_tell(&w->out, &a, -1, -1);
 }
 
 static int answer_host(struct worker *w, const struct msg *m)
 {
-	struct msg a = {.type = MSG_ANSWER, .id = m->id};
+	struct msg a = answer_to(m);
 
-	a.result = account_host_charge(w, m->bytes, &a.bytes);
+	a.host_charged.result = account_host_charge(w, m->host_charge.bytes,
+						    &a.host_charged.window_offset);
 	return outbox_tell(&w->out, &a, -1, -1);
 }
 
 static int answer_wmem(struct worker *w, const struct msg *m)
 {
-	struct msg a = {.type = MSG_ANSWER, .id = m->id};
+	struct msg a = answer_to(m);
 
-	a.result = account_wmem_charge(w, m->bytes);
+	a.wmem_charged.result = account_wmem_charge(w, m->wmem_charge.bytes);
 	return outbox_tell(&w->out, &a, -1, -1);
 }
 
@@ -86,75 +93,77 @@ static void describe_tenant(const struct tenant *t, struct msg_tenant *ret)
 	ret->memory_percent = MIN(memory, 100u);
 }
 
-/* With a descriptor, if that can be. */
-static int answer_with(struct worker *w, struct msg *a, int fd)
+/* Tells an answer with a descriptor or, if there are too many, the result of that; *result
+ * is the answer's. */
+static int answer_with(struct worker *w, const struct msg *a, int32_t *result, int fd)
 {
 	int r = outbox_tell(&w->out, a, fd, -1);
 
 	if (r != -EMFILE)
 		return r;
-	a->result = r;
+	*result = r;
 	return outbox_tell(&w->out, a, -1, -1);
 }
 
 /* Too long for a message: a file with the answer goes along. */
 static int answer_tenant(struct worker *w, const struct msg *m)
 {
-	struct msg a = {.type = MSG_ANSWER, .id = m->id};
+	struct msg a = answer_to(m);
 	struct msg_tenant t = {0};
 	_cleanup_close_ int fd = -1;
 
 	describe_tenant(w->tenant, &t);
 	fd = fd_memfd("weft-tenant", sizeof(t));
 	if (fd < 0 || pwrite(fd, &t, sizeof(t), 0) != sizeof(t))
-		a.result = -ENOMEM;
-	return answer_with(w, &a, a.result ? -1 : fd);
+		a.tenant_usage.result = -ENOMEM;
+	return answer_with(w, &a, &a.tenant_usage.result,
+			   a.tenant_usage.result ? -1 : fd);
 }
 
 static int answer_export(struct worker *w, const struct msg *m, int *fd)
 {
-	struct msg a = {.type = MSG_ANSWER, .id = m->id};
-	struct share_part x = {.kind = (unsigned)MIN(m->total, (uint64_t)SHARE_KINDS),
-			       .part = (unsigned)(m->session & UINT32_MAX),
-			       .n_parts = (unsigned)(m->session >> 32),
-			       .bytes = m->bytes,
-			       .away = m->result};
+	const struct msg_ipc_export *e = &m->ipc_export;
+	struct msg a = answer_to(m);
+	struct share_part x = {.kind = e->kind,
+			       .part = e->part,
+			       .n_parts = e->n_parts,
+			       .bytes = e->bytes,
+			       .away = e->evicted};
 
-	memcpy(a.token, m->token, sizeof(a.token));
-	a.result = share_export(w, &x, *fd, a.token);
-	if (a.result == 0)
+	memcpy(a.ipc_exported.name, e->name, sizeof(a.ipc_exported.name));
+	a.ipc_exported.result = share_export(w, &x, *fd, a.ipc_exported.name);
+	if (a.ipc_exported.result == 0)
 		fd_steal(fd);
 	return outbox_tell(&w->out, &a, -1, -1);
 }
 
 static int answer_open(struct worker *w, const struct msg *m)
 {
-	struct msg a = {.type = MSG_ANSWER, .id = m->id};
-	struct share_part x = {.kind = (unsigned)MIN(m->total, (uint64_t)SHARE_KINDS),
-			       .part = (unsigned)MIN(m->session, (uint64_t)UINT32_MAX),
-			       .fd = -1};
+	struct msg a = answer_to(m);
+	struct share_part x = {
+		.kind = m->ipc_open.kind, .part = m->ipc_open.part, .fd = -1};
 
-	a.result = share_open(w, m->token, &x);
-	a.bytes = x.bytes;
-	a.total = x.n_parts;
-	return answer_with(w, &a, x.fd);
+	a.ipc_opened.result = share_open(w, m->ipc_open.name, &x);
+	a.ipc_opened.bytes = x.bytes;
+	a.ipc_opened.n_parts = x.n_parts;
+	return answer_with(w, &a, &a.ipc_opened.result, x.fd);
 }
 
 /* Drops a share, then answers: nobody whom the worker's program tells finds it. */
 static int answer_drop(struct worker *w, const struct msg *m)
 {
-	struct msg a = {.type = MSG_ANSWER, .id = m->id};
+	const struct msg a = answer_to(m);
 
-	share_drop(w, m->token);
+	share_drop(w, m->ipc_drop.name);
 	return outbox_tell(&w->out, &a, -1, -1);
 }
 
 /* Once; operators' terminals get to see it. */
-static int note_carrier(struct worker *w, const struct msg *m)
+static int note_carrier(struct worker *w, const char *carrier)
 {
 	if (*w->carrier)
 		return -EPROTO;
-	snprintf(w->carrier, sizeof(w->carrier), "%.20s", *m->text ? m->text : "?");
+	snprintf(w->carrier, sizeof(w->carrier), "%.20s", *carrier ? carrier : "?");
 	clean_text(w->carrier);
 	if (log_limit_ok(&w->tenant->session_limit, SESSION_LINES))
 		log_info("tenant %s session %llu: over %s", w->tenant->name,
@@ -164,34 +173,36 @@ static int note_carrier(struct worker *w, const struct msg *m)
 
 int worker_said(struct worker *w, const struct msg *m, int *fd)
 {
-	if (m->type == MSG_HOLDERS)
-		return held_said(w, m, *fd);
+	if (m->type == MSG_HOLDERS_LIST)
+		return held_said(w, m->holders_list.n, *fd);
 	if (w->state != WORKER_SESSION)
 		return -EPROTO;
 	switch (m->type) {
 	case MSG_CHARGE:
-		return waiters_charge(w, m->id, m->bytes, m->total, clock_now_ns());
+		return waiters_charge(w, m->id, m->charge.bytes, m->charge.allow_spill,
+				      clock_now_ns());
 	case MSG_NEED:
-		return waiters_need(w, m->id, m->bytes, clock_now_ns());
+		return waiters_need(w, m->id, m->need.bytes, clock_now_ns());
 	case MSG_MAKE_RESIDENT:
-		return waiters_home(w, m->id, m->bytes, clock_now_ns());
+		return waiters_home(w, m->id, m->make_resident.bytes, clock_now_ns());
 	case MSG_LEFT:
-		return reclaim_left(w, m, clock_now_ns());
+		return reclaim_left(w, m->id, m->left.bytes, clock_now_ns());
 	case MSG_RECLAIMED:
-		return reclaim_ended(w, m, clock_now_ns());
+		return reclaim_ended(w, m->id, &m->moved, clock_now_ns());
 	case MSG_RESTORED:
-		return reclaim_returned(w, m, clock_now_ns());
+		return reclaim_returned(w, m->id, &m->moved, clock_now_ns());
 	case MSG_QUIESCED:
-		return reclaim_quiet(w, m->result, clock_now_ns());
+		return reclaim_quiet(w, m->quiesced.result, clock_now_ns());
 	case MSG_EVICTED_FREED:
-		away_freed(w, m->bytes);
+		away_freed(w, m->evicted_freed.bytes);
 		return 0;
 	case MSG_HOST_CHARGE:
 		return answer_host(w, m);
 	case MSG_WMEM_CHARGE:
 		return answer_wmem(w, m);
 	case MSG_HOST_UNCHARGE:
-		account_host_uncharge(w, m->total, m->bytes);
+		account_host_uncharge(w, m->host_uncharge.window_offset,
+				      m->host_uncharge.bytes);
 		return 0;
 	case MSG_MEMORY:
 		return answer_memory(w, m);
@@ -202,11 +213,11 @@ int worker_said(struct worker *w, const struct msg *m, int *fd)
 	case MSG_IPC_OPEN:
 		return answer_open(w, m);
 	case MSG_IPC_CLOSE:
-		share_close(w, m->token);
+		share_close(w, m->ipc_close.name);
 		return 0;
 	case MSG_IPC_DROP:
 		return answer_drop(w, m);
-	case MSG_PROBE:
+	case MSG_ALIVE:
 		workers_here(w, m->id);
 		return 0;
 	case MSG_ENDING:
@@ -215,7 +226,7 @@ int worker_said(struct worker *w, const struct msg *m, int *fd)
 		workers_here(w, w->asked);
 		return 0;
 	case MSG_OPENED:
-		return note_carrier(w, m);
+		return note_carrier(w, m->opened.carrier);
 	default:
 		return -EPROTO;
 	}

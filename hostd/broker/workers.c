@@ -296,10 +296,10 @@ int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 {
 	struct msg m = {
 		.type = MSG_ATTACH,
-		.session = ++w->b->next_session,
-		.bytes = ++t->next_session,
-		.total = t->host_max,
-		.hello = *hello,
+		.attach = {.session = ++w->b->next_session,
+			   .number = ++t->next_session,
+			   .host_limit = t->host_max,
+			   .hello = *hello},
 	};
 	int r;
 
@@ -310,16 +310,17 @@ int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 	r = account_attach(w, t);
 	if (r < 0) /* not even a context's own memory */
 		return r == -EDQUOT ? -ENOMEM : r;
-	memcpy(m.token, w->token, sizeof(m.token));
-	snprintf(m.text, sizeof(m.text), "%s", t->name);
-	w->slice = window_offered(t, hello, &m.window);
-	w->in_window = m.window.key != 0;
+	memcpy(m.attach.token, w->token, sizeof(m.attach.token));
+	static_assert(sizeof(m.attach.tenant) == sizeof(t->name), "any name fits");
+	memcpy(m.attach.tenant, t->name, sizeof(m.attach.tenant));
+	w->slice = window_offered(t, hello, &m.attach.window);
+	w->in_window = m.attach.window.key != 0;
 	if (w->in_window && !window_has_host(&t->window))
-		m.total = 0;
+		m.attach.host_limit = 0;
 	set_state(w, WORKER_SESSION);
 	w->child.out.budget = &t->output;
-	w->session = m.session;
-	w->session_of_tenant = m.bytes;
+	w->session = m.attach.session;
+	w->session_of_tenant = m.attach.number;
 	w->out.t = t;
 	w->b->n_idle--;
 	w->hello = *hello;
@@ -396,7 +397,7 @@ void workers_here(struct worker *w, uint32_t id)
 		w->b->serve_guests(w->b);
 }
 
-static void set_ready(struct worker *w, const struct msg *m)
+static void set_ready(struct worker *w, const struct msg_ready *m)
 {
 	struct broker *b = w->b;
 
@@ -404,10 +405,11 @@ static void set_ready(struct worker *w, const struct msg *m)
 	b->n_starting--;
 	b->failures = 0;
 	b->spawn_at_ns = 0;
-	b->own_memory = m->session;
-	account_open(b, m->bytes);
-	memcpy(b->device_name, m->text, sizeof(b->device_name));
-	account_ready(w, m->total);
+	b->own_memory = m->own_memory;
+	account_open(b, m->memory_bytes);
+	static_assert(sizeof(b->device_name) == sizeof(m->device), "any name fits");
+	memcpy(b->device_name, m->device, sizeof(b->device_name));
+	account_ready(w, m->overhead);
 	if (!b->was_ready) {
 		b->was_ready = true;
 		log_info("device: %s, %llu MiB", b->device_name,
@@ -436,7 +438,7 @@ static int hear(struct worker *w)
 	if (w->state != WORKER_STARTING || m.type != MSG_READY)
 		r = w->b->on_message(w, &m, &fd0);
 	else
-		set_ready(w, &m);
+		set_ready(w, &m.ready);
 	if (r == -EPROTO)
 		log_warning("worker %d (%s): message %s is refused", w->child.pid,
 			    state_names[w->state], msg_name(m.type));

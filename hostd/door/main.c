@@ -169,7 +169,7 @@ static int look(struct door *d, struct conn *c, bool closed)
 	if (n < (ssize_t)sizeof(peek) && n != 0 && !closed &&
 	    (n > 0 || errno == EAGAIN || errno == EINTR))
 		return 0;
-	r = host_hello(c->fd, 0, &m.hello);
+	r = host_hello(c->fd, 0, &m.hello.hello);
 	if (r < 0) {
 		say_refused(d, peek, r);
 		return drop(d, c);
@@ -243,7 +243,7 @@ static int hear_one(struct door *d)
 		return r == -EINTR ? 0 : r;
 	if (m.type == MSG_PASS && to >= 0)
 		return pass(d, m.id, to);
-	return m.type == MSG_REFUSE ? refuse(d, m.id, m.result) : -EPROTO;
+	return m.type == MSG_REFUSE ? refuse(d, m.id, m.refuse.error) : -EPROTO;
 }
 
 static int hear(struct door *d)

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/macros.h"
 #include "ipc/msg.h"
 
@@ -12,73 +13,271 @@
 #define SO_PASSRIGHTS 83
 #endif
 
-static const char *const names[] = {
-	[MSG_READY] = "READY",
-	[MSG_ATTACH] = "ATTACH",
-	[MSG_LANE] = "LANE",
-	[MSG_OPENED] = "OPENED",
-	[MSG_CHARGE] = "CHARGE",
-	[MSG_HOST_CHARGE] = "HOST_CHARGE",
-	[MSG_HOST_UNCHARGE] = "HOST_UNCHARGE",
-	[MSG_MEMORY] = "MEMORY",
-	[MSG_TENANT] = "TENANT",
-	[MSG_IPC_EXPORT] = "IPC_EXPORT",
-	[MSG_IPC_OPEN] = "IPC_OPEN",
-	[MSG_IPC_CLOSE] = "IPC_CLOSE",
-	[MSG_IPC_DROP] = "IPC_DROP",
-	[MSG_ANSWER] = "ANSWER",
-	[MSG_HELLO] = "HELLO",
-	[MSG_RECLAIM] = "RECLAIM",
-	[MSG_RECLAIMED] = "RECLAIMED",
-	[MSG_RESTORE] = "RESTORE",
-	[MSG_RESTORED] = "RESTORED",
-	[MSG_NEED] = "NEED",
-	[MSG_EVICTED_FREED] = "EVICTED_FREED",
-	[MSG_QUIESCED] = "QUIESCED",
-	[MSG_PREALLOC] = "PREALLOC",
-	[MSG_MAKE_RESIDENT] = "MAKE_RESIDENT",
-	[MSG_ENDING] = "ENDING",
-	[MSG_LEFT] = "LEFT",
-	[MSG_PROBE] = "PROBE",
-	[MSG_GONE] = "GONE",
-	[MSG_REFUSE] = "REFUSE",
-	[MSG_PASS] = "PASS",
-	[MSG_GUEST] = "GUEST",
-	[MSG_WMEM_CHARGE] = "WMEM_CHARGE",
-	[MSG_HOLDERS] = "HOLDERS",
+#define ERRNO_MAX 4095
+
+/* ---- the form of each ---- */
+
+static bool is_flag(uint32_t x)
+{
+	return x <= 1;
+}
+
+static bool is_result(int32_t x)
+{
+	return x <= 0 && x >= -ERRNO_MAX;
+}
+
+static bool is_text(const char *text, size_t size)
+{
+	return memchr(text, '\0', size);
+}
+
+static bool is_hello(const struct wire_hello *h)
+{
+	return is_text(h->name, sizeof(h->name));
+}
+
+static bool ready_ok(const struct msg *m)
+{
+	return is_flag(m->ready.own_memory) && !m->ready.pad &&
+	       is_text(m->ready.device, sizeof(m->ready.device));
+}
+
+static bool holders_list_ok(const struct msg *m)
+{
+	return m->holders_list.n <= MSG_HOLDERS_MAX && !m->holders_list.pad;
+}
+
+static bool attach_ok(const struct msg *m)
+{
+	return is_text(m->attach.tenant, sizeof(m->attach.tenant)) &&
+	       is_hello(&m->attach.hello);
+}
+
+static bool opened_ok(const struct msg *m)
+{
+	return is_text(m->opened.carrier, sizeof(m->opened.carrier));
+}
+
+static bool lane_ok(const struct msg *m)
+{
+	return is_hello(&m->lane.hello);
+}
+
+static bool charge_ok(const struct msg *m)
+{
+	return is_flag(m->charge.allow_spill) && !m->charge.pad;
+}
+
+static bool charged_ok(const struct msg *m)
+{
+	return is_result(m->charged.result) && !m->charged.pad;
+}
+
+static bool host_charged_ok(const struct msg *m)
+{
+	return is_result(m->host_charged.result) && !m->host_charged.pad;
+}
+
+static bool wmem_charged_ok(const struct msg *m)
+{
+	return is_result(m->wmem_charged.result) && !m->wmem_charged.pad;
+}
+
+static bool tenant_usage_ok(const struct msg *m)
+{
+	return is_result(m->tenant_usage.result) && !m->tenant_usage.pad;
+}
+
+static bool reclaim_ok(const struct msg *m)
+{
+	return is_flag(m->reclaim.swap) && is_flag(m->reclaim.urgent);
+}
+
+static bool moved_ok(const struct msg *m)
+{
+	return is_result(m->moved.result) && is_flag(m->moved.will_wait) &&
+	       (!m->moved.will_wait || m->moved.result == -EBUSY);
+}
+
+static bool quiesced_ok(const struct msg *m)
+{
+	return is_result(m->quiesced.result) && !m->quiesced.pad;
+}
+
+static bool resident_granted_ok(const struct msg *m)
+{
+	return is_result(m->resident_granted.result) && !m->resident_granted.pad;
+}
+
+static bool ipc_export_ok(const struct msg *m)
+{
+	return is_flag(m->ipc_export.evicted);
+}
+
+static bool ipc_exported_ok(const struct msg *m)
+{
+	return is_result(m->ipc_exported.result) && !m->ipc_exported.pad;
+}
+
+static bool ipc_opened_ok(const struct msg *m)
+{
+	return is_result(m->ipc_opened.result);
+}
+
+static bool hello_ok(const struct msg *m)
+{
+	return is_hello(&m->hello.hello);
+}
+
+static bool refuse_ok(const struct msg *m)
+{
+	return is_result(m->refuse.error) && !m->refuse.pad;
+}
+
+/* ---- the table ---- */
+
+#define HEAD      offsetof(struct msg, ready)
+#define BODY(of)  (HEAD + sizeof(((struct msg *)NULL)->of))
+#define ANSWER(t) .answer = MSG_##t
+#define FDS(n)    .fds = (n)
+
+static const struct row {
+	const char *name;
+	size_t size;
+	bool (*ok)(const struct msg *m); /* NULL: any numbers are */
+	enum msg_type answer;            /* 0: none */
+	unsigned fds;                    /* at most */
+} rows[] = {
+	[MSG_READY] = {"READY", BODY(ready), ready_ok},
+	[MSG_HOLDERS] = {"HOLDERS", HEAD, ANSWER(HOLDERS_LIST)},
+	[MSG_HOLDERS_LIST] = {"HOLDERS_LIST", BODY(holders_list), holders_list_ok,
+			      FDS(1)},
+	[MSG_ATTACH] = {"ATTACH", BODY(attach), attach_ok, FDS(2)},
+	[MSG_OPENED] = {"OPENED", BODY(opened), opened_ok},
+	[MSG_LANE] = {"LANE", BODY(lane), lane_ok, FDS(1)},
+	[MSG_PROBE] = {"PROBE", HEAD, ANSWER(ALIVE)},
+	[MSG_ALIVE] = {"ALIVE", HEAD},
+	[MSG_ENDING] = {"ENDING", HEAD},
+
+	[MSG_CHARGE] = {"CHARGE", BODY(charge), charge_ok, ANSWER(CHARGED)},
+	[MSG_CHARGED] = {"CHARGED", BODY(charged), charged_ok},
+	[MSG_HOST_CHARGE] = {"HOST_CHARGE", BODY(host_charge), ANSWER(HOST_CHARGED)},
+	[MSG_HOST_CHARGED] = {"HOST_CHARGED", BODY(host_charged), host_charged_ok},
+	[MSG_HOST_UNCHARGE] = {"HOST_UNCHARGE", BODY(host_uncharge)},
+	[MSG_WMEM_CHARGE] = {"WMEM_CHARGE", BODY(wmem_charge), ANSWER(WMEM_CHARGED)},
+	[MSG_WMEM_CHARGED] = {"WMEM_CHARGED", BODY(wmem_charged), wmem_charged_ok},
+	[MSG_EVICTED_FREED] = {"EVICTED_FREED", BODY(evicted_freed)},
+	[MSG_MEMORY] = {"MEMORY", HEAD, ANSWER(MEMORY_LEFT)},
+	[MSG_MEMORY_LEFT] = {"MEMORY_LEFT", BODY(memory_left)},
+	[MSG_TENANT] = {"TENANT", HEAD, ANSWER(TENANT_USAGE)},
+	[MSG_TENANT_USAGE] = {"TENANT_USAGE", BODY(tenant_usage), tenant_usage_ok,
+			      FDS(1)},
+
+	[MSG_RECLAIM] = {"RECLAIM", BODY(reclaim), reclaim_ok, ANSWER(RECLAIMED)},
+	[MSG_LEFT] = {"LEFT", BODY(left)},
+	[MSG_RECLAIMED] = {"RECLAIMED", BODY(moved), moved_ok},
+	[MSG_RESTORE] = {"RESTORE", BODY(restore), ANSWER(RESTORED)},
+	[MSG_RESTORED] = {"RESTORED", BODY(moved), moved_ok},
+	[MSG_QUIESCED] = {"QUIESCED", BODY(quiesced), quiesced_ok},
+	[MSG_NEED] = {"NEED", BODY(need), ANSWER(NEED_GRANTED)},
+	[MSG_NEED_GRANTED] = {"NEED_GRANTED", BODY(need_granted)},
+	[MSG_MAKE_RESIDENT] = {"MAKE_RESIDENT", BODY(make_resident),
+			       ANSWER(RESIDENT_GRANTED)},
+	[MSG_RESIDENT_GRANTED] = {"RESIDENT_GRANTED", BODY(resident_granted),
+				  resident_granted_ok},
+	[MSG_PREALLOC] = {"PREALLOC", BODY(prealloc)},
+
+	[MSG_IPC_EXPORT] = {"IPC_EXPORT", BODY(ipc_export), ipc_export_ok,
+			    ANSWER(IPC_EXPORTED), FDS(1)},
+	[MSG_IPC_EXPORTED] = {"IPC_EXPORTED", BODY(ipc_exported), ipc_exported_ok},
+	[MSG_IPC_OPEN] = {"IPC_OPEN", BODY(ipc_open), ANSWER(IPC_OPENED)},
+	[MSG_IPC_OPENED] = {"IPC_OPENED", BODY(ipc_opened), ipc_opened_ok, FDS(1)},
+	[MSG_IPC_CLOSE] = {"IPC_CLOSE", BODY(ipc_close)},
+	[MSG_IPC_DROP] = {"IPC_DROP", BODY(ipc_drop), ANSWER(IPC_DROPPED)},
+	[MSG_IPC_DROPPED] = {"IPC_DROPPED", HEAD},
+
+	[MSG_HELLO] = {"HELLO", BODY(hello), hello_ok},
+	[MSG_GONE] = {"GONE", HEAD},
+	[MSG_REFUSE] = {"REFUSE", BODY(refuse), refuse_ok},
+	[MSG_PASS] = {"PASS", HEAD, FDS(1)},
+	[MSG_GUEST] = {"GUEST", HEAD, FDS(1)},
 };
-static_assert(ARRAY_SIZE(names) == MSG_NUM, "a name for each");
+static_assert(ARRAY_SIZE(rows) == MSG_NUM, "a row for each");
+
+/* All zero, for no message. */
+static const struct row *row_of(uint32_t type)
+{
+	return &rows[type < ARRAY_SIZE(rows) ? type : 0];
+}
 
 const char *msg_name(uint32_t type)
 {
-	return type < ARRAY_SIZE(names) && names[type] ? names[type] : "?";
+	return row_of(type)->name ? row_of(type)->name : "?";
 }
+
+size_t msg_size(uint32_t type)
+{
+	return row_of(type)->size;
+}
+
+uint32_t msg_answer(uint32_t type)
+{
+	return row_of(type)->answer;
+}
+
+bool msg_is_valid(const struct msg *m)
+{
+	const struct row *row = row_of(m->type);
+
+	return row->name && (!row->ok || row->ok(m));
+}
+
+/* ---- sending and receiving ---- */
 
 int msg_send(int sock, const struct msg *m, int fd0, int fd1)
 {
 	int fds[2] = {fd0, fd1};
+	size_t size = msg_size(m->type);
 
-	return fd_send(sock, m, sizeof(*m), fds, fd0 < 0 ? 0 : fd1 < 0 ? 1 : 2);
+	return fd_send(sock, m, size, fds, fd0 < 0 ? 0 : fd1 < 0 ? 1 : 2);
+}
+
+/* What has come as n bytes. */
+static int check(const struct msg *m, ssize_t n, const int *fds)
+{
+	unsigned n_fds = (fds[0] >= 0) + (fds[1] >= 0);
+
+	if ((size_t)n >= HEAD && (size_t)n == msg_size(m->type) && msg_is_valid(m) &&
+	    n_fds <= row_of(m->type)->fds)
+		return 0;
+	log_debug("message %s is malformed", (size_t)n < HEAD ? "?" : msg_name(m->type));
+	return -EPROTO;
 }
 
 int msg_recv_with(int sock, struct msg *ret_m, int *ret_fd0, int *ret_fd1,
 		  void (*drop)(int fd))
 {
-	int fds[2] = {-1, -1};
-	ssize_t n = fd_recv_with(sock, ret_m, sizeof(*ret_m), fds, ARRAY_SIZE(fds), drop);
+	struct {
+		struct msg m;
+		char more; /* than the longest */
+	} in = {0};
+	int fds[2] = {-1, -1}, r;
+	ssize_t n = fd_recv_with(sock, &in, sizeof(in), fds, ARRAY_SIZE(fds), drop);
 
 	if (n == 0)
 		return -ENODATA;
 	if (n < 0)
 		return (int)n;
-	if (n != sizeof(*ret_m)) {
+	r = check(&in.m, n, fds);
+	if (r < 0) {
 		for (unsigned i = 0; i < ARRAY_SIZE(fds); i++) {
 			if (fds[i] >= 0)
 				drop(fds[i]);
 		}
-		return -EPROTO;
+		return r;
 	}
-	ret_m->text[sizeof(ret_m->text) - 1] = '\0';
+	*ret_m = in.m;
 	*ret_fd0 = fds[0];
 	*ret_fd1 = fds[1];
 	return 0;

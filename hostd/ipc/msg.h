@@ -1,93 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What weftd says to its workers and doors, and they to it: fixed-size messages over a
- * SOCK_SEQPACKET pair, with descriptors where noted. All of them are programs of one
- * version, so there is no negotiation; a message of another size is a broken peer.
+ * Messages between weftd and its workers and doors, over a SOCK_SEQPACKET pair. All of
+ * them are programs of one version, so there is no negotiation.
  *
- *	worker -> weftd  READY   the device is open: bytes, total (of them, what its
- *				 own context takes), text (device name), session (1:
- *				 what a worker has of it is its own memory)
- *	weftd -> worker  HOLDERS asked of one that waits for a guest: what does each
- *				 process have of the device?
- *	worker -> weftd  HOLDERS bytes (how many); fd: a file of as many struct
- *				 msg_holder
- *	weftd -> worker  ATTACH  session, token, text (tenant), total (host memory
- *				 limit), hello, window, bytes (the number that programs
- *				 see); fds: where the guest's socket comes from, the
- *				 VM's window if the guest has mapped it
- *	weftd -> worker  LANE    hello; fd: where the socket of a further lane comes from
- *	worker -> weftd  OPENED  text (carrier)
- *	worker -> weftd  CHARGE  id, bytes, total (1: part of it may lie in host memory):
- *				 may the session have that much more? The answer's bytes
- *				 are device memory, its total what is away from the
- *				 beginning
- *	worker -> weftd  HOST_CHARGE    id, bytes: host memory; the answer's bytes say
- *				 where in the VM's window, if there is one
- *	worker -> weftd  HOST_UNCHARGE  bytes, total (where in the window); no answer
- *	worker -> weftd  WMEM_CHARGE  id, bytes: of the host's memory, for the worker to
- *				 hold; no more is granted than its credit has
- *	worker -> weftd  MEMORY  id: how much is left?
- *	worker -> weftd  TENANT  id: how busy is it? The answer's fd is a file with a
- *				 struct msg_tenant
- *	worker -> weftd  IPC_EXPORT  id, total (enum share_kind), bytes, result (1: in
- *				 host memory), session (which part of how many,
- *				 msg_parts()); fd. The answer's token is the name under
- *				 which others find it when all parts have come; the
- *				 second part and later ones have it as token
- *	worker -> weftd  IPC_OPEN  id, total (kind), token (name), session (which part);
- *				 the answer has what was exported, total is the number of
- *				 parts. Of several the first is opened first; only that
- *				 one counts
- *	worker -> weftd  IPC_CLOSE token: ends one IPC_OPEN; no answer
- *	worker -> weftd  IPC_DROP  id, token: what was exported is freed, and with it its
- *				 charge. Once that is answered nobody opens it any more
- *	weftd -> worker  ANSWER  id, result, bytes (left), total
- *	weftd -> worker  RECLAIM id, bytes, total (enum placement_where), session, urgent:
- *				 move so much device memory out to host memory, of which
- *				 at most as much as session says may be taken. Never two
- *				 at once
- *	worker -> weftd  LEFT    id (of an urgent RECLAIM), bytes: device memory that is
- *				 free now; the rest of the move goes on
- *	worker -> weftd  RECLAIMED  id, bytes (device memory that is free now, also if
- *				 it failed, besides what LEFT said; what was freed
- *				 instead is in the credit), result: 0, -EBUSY (work did
- *				 not end in time), -ENOSPC (nothing more can move),
- *				 -ENOMEM (no host memory) or -EIO; total: with -EBUSY, 1
- *				 if it waits on and QUIESCED follows
- *	weftd -> worker  RESTORE id, bytes: are granted for what is away, to be brought
- *				 back. Never two at once, nor beside a NEED or a RECLAIM
- *	worker -> weftd  RESTORED  id, bytes (that came back; the rest of the grant is
- *				 given up), result, total
- *	worker -> weftd  QUIESCED  result: 0, its work has ended and a move would begin at
- *				 once, if it came soon; or it has not (-EBUSY)
- *	worker -> weftd  NEED    id, bytes: swapped memory that must return before the
- *				 session goes on. The answer's bytes are granted, 0 to
- *				 all; what is not is mapped where it is. If it is more
- *				 than 0, RESTORED with this id follows. Never two at once
- *	worker -> weftd  MAKE_RESIDENT  id, bytes: of one allocation, to be shared; as
- *				 NEED, but all of it is waited for, and the result is
- *				 -ENOMEM if it cannot be had
- *	worker -> weftd  EVICTED_FREED  bytes: freed while away; no answer
- *	weftd -> worker  PREALLOC  bytes: host memory to keep ready; no answer
- *	weftd -> worker  PROBE   id: is its program still there?
- *	worker -> weftd  PROBE   id: it is; or ENDING
- *	worker -> weftd  ENDING  its program has gone, and so will it; no answer
- *	door -> weftd    HELLO   id, hello: a connection has said this, and the door keeps
- *				 its socket until REFUSE or PASS
- *	door -> weftd    GONE    id: it has been closed meanwhile; no answer
- *	weftd -> door    REFUSE  id, result: to be told to the guest
- *	weftd -> door    PASS    id; fd: where to send the guest's socket
- *	door -> worker   GUEST   fd: the guest's socket; by what PASS and ATTACH or LANE
- *			 brought
+ * A message is its type, an id, and a struct for that type: the member of the union that
+ * has its name (of RECLAIMED and RESTORED: moved), or none at all. No more than that is
+ * sent. An answer has a type of its own, and the id of its question. Below, each type is
+ * listed with who sends it; its struct says what stands in it, what follows, and which
+ * descriptors go along.
  *
- * What is freed needs no message: ipc/credit.h.
+ * A worker is less trusted than weftd, and a door has met guests: msg_recv() refuses
+ * whatever is not of its type's form, and the sender is a broken peer then.
  *
- * A worker or door whose end of the pair closes is gone; one that sees weftd's end close
- * ends at once.
+ * Freeing device memory needs no message: ipc/credit.h. A worker or door whose end of the
+ * pair closes is gone; one that sees weftd's end close ends at once.
  */
 #ifndef WEFT_IPC_MSG_H
 #define WEFT_IPC_MSG_H
 
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "wire.h"
@@ -97,74 +30,208 @@
 #define MSG_LISTEN_FD 4 /* door: the listening socket */
 
 enum msg_type {
-	MSG_READY = 1,
-	MSG_ATTACH,
-	MSG_LANE,
-	MSG_OPENED,
-	MSG_CHARGE,
-	MSG_HOST_CHARGE,
-	MSG_HOST_UNCHARGE,
-	MSG_MEMORY,
-	MSG_TENANT,
-	MSG_IPC_EXPORT,
-	MSG_IPC_OPEN,
-	MSG_IPC_CLOSE,
-	MSG_IPC_DROP,
-	MSG_ANSWER,
-	MSG_HELLO,
-	MSG_RECLAIM,
-	MSG_RECLAIMED,
-	MSG_RESTORE,
-	MSG_RESTORED,
-	MSG_NEED,
-	MSG_EVICTED_FREED,
-	MSG_QUIESCED,
-	MSG_PREALLOC,
-	MSG_MAKE_RESIDENT,
-	MSG_ENDING,
-	MSG_LEFT,
-	MSG_PROBE,
-	MSG_GONE,
-	MSG_REFUSE,
-	MSG_PASS,
-	MSG_GUEST,
-	MSG_WMEM_CHARGE,
+	/* A worker's life. */
+	MSG_READY = 1, /* worker -> weftd */
+	/* weftd -> worker that waits for a guest: how much has each process of the
+	 * device? HOLDERS_LIST answers. */
 	MSG_HOLDERS,
+	MSG_HOLDERS_LIST, /* worker -> weftd */
+	MSG_ATTACH,       /* weftd -> worker */
+	MSG_OPENED,       /* worker -> weftd */
+	MSG_LANE,         /* weftd -> worker */
+	/* weftd -> worker: is its program still there? ALIVE answers, or ENDING comes. */
+	MSG_PROBE,
+	MSG_ALIVE,  /* worker -> weftd: it is */
+	MSG_ENDING, /* worker -> weftd: its program has gone, and so will it */
+
+	/* Accounts. */
+	MSG_CHARGE,        /* worker -> weftd */
+	MSG_CHARGED,       /* weftd -> worker */
+	MSG_HOST_CHARGE,   /* worker -> weftd */
+	MSG_HOST_CHARGED,  /* weftd -> worker */
+	MSG_HOST_UNCHARGE, /* worker -> weftd */
+	MSG_WMEM_CHARGE,   /* worker -> weftd */
+	MSG_WMEM_CHARGED,  /* weftd -> worker */
+	MSG_EVICTED_FREED, /* worker -> weftd */
+	MSG_MEMORY,        /* worker -> weftd: how much is left? MEMORY_LEFT answers */
+	MSG_MEMORY_LEFT,   /* weftd -> worker */
+	MSG_TENANT,        /* worker -> weftd: how busy is it? TENANT_USAGE answers */
+	MSG_TENANT_USAGE,  /* weftd -> worker */
+
+	/* Moves of memory. */
+	MSG_RECLAIM,          /* weftd -> worker */
+	MSG_LEFT,             /* worker -> weftd */
+	MSG_RECLAIMED,        /* worker -> weftd */
+	MSG_RESTORE,          /* weftd -> worker */
+	MSG_RESTORED,         /* worker -> weftd */
+	MSG_QUIESCED,         /* worker -> weftd */
+	MSG_NEED,             /* worker -> weftd */
+	MSG_NEED_GRANTED,     /* weftd -> worker */
+	MSG_MAKE_RESIDENT,    /* worker -> weftd */
+	MSG_RESIDENT_GRANTED, /* weftd -> worker */
+	MSG_PREALLOC,         /* weftd -> worker */
+
+	/* Shares (ipc/share.h). */
+	MSG_IPC_EXPORT,   /* worker -> weftd */
+	MSG_IPC_EXPORTED, /* weftd -> worker */
+	MSG_IPC_OPEN,     /* worker -> weftd */
+	MSG_IPC_OPENED,   /* weftd -> worker */
+	MSG_IPC_CLOSE,    /* worker -> weftd */
+	MSG_IPC_DROP,     /* worker -> weftd */
+	MSG_IPC_DROPPED,  /* weftd -> worker: nobody opens it any more */
+
+	/* Doors; id is the door's number of a connection. */
+	MSG_HELLO,  /* door -> weftd */
+	MSG_GONE,   /* door -> weftd: it has been closed meanwhile */
+	MSG_REFUSE, /* weftd -> door */
+	MSG_PASS,   /* weftd -> door; fd: where to send the guest's socket */
+	/* door -> worker, by what PASS and ATTACH or LANE brought; fd: the guest's
+	 * socket. */
+	MSG_GUEST,
 	MSG_NUM
 };
 
-/* Name of a message for the log, without MSG_; "?" for no message. A string constant. */
-const char *msg_name(uint32_t type);
+/* ---- a worker's life ---- */
 
-struct msg_window {
-	uint64_t offset, size; /* this session's slice; size 0: it has none */
-	uint32_t key;
-	uint32_t why; /* enum wire_why, if it has none */
+/* READY: the device is open. */
+struct msg_ready {
+	uint64_t memory_bytes; /* of the device */
+	uint64_t overhead;     /* of them, what the worker's own context takes */
+	uint32_t own_memory;   /* 1: what a worker has of it is its own memory */
+	uint32_t pad;
+	char device[96]; /* name, NUL-terminated */
 };
+static_assert(sizeof(struct msg_ready) == 120, "no holes");
 
-struct msg {
-	uint32_t type; /* enum msg_type */
-	uint32_t id;   /* pairs an answer with its question */
-	int32_t result;
-	uint32_t urgent; /* somebody waits for it */
-	uint64_t session, bytes, total;
-	uint8_t token[16];
-	char text[96]; /* NUL-terminated */
-	struct wire_hello hello;
-	struct msg_window window;
+/* HOLDERS_LIST answers HOLDERS. fd: a file of as many struct msg_holder. */
+struct msg_holders_list {
+	uint32_t n;
+	uint32_t pad;
 };
-static_assert(sizeof(struct msg) == 240, "no holes");
+static_assert(sizeof(struct msg_holders_list) == 8, "no holes");
 
 struct msg_holder {
 	uint64_t pid, bytes;
 };
 
 /* Processes on one GPU; a driver knows of fewer. */
-#define MSG_HOLDERS_MAX   4096u
+#define MSG_HOLDERS_MAX 4096u
+
+/* Slice of the VM's window for one session. */
+struct msg_window {
+	uint64_t offset, size; /* size 0: it has none */
+	uint32_t key;          /* not 0: the guest has mapped the window */
+	uint32_t why;          /* enum wire_why, if it has no slice */
+};
+
+#define MSG_TENANT_NAME 64
+
+/*
+ * ATTACH: a guest comes, and the worker is its session's. OPENED follows. fds: where the
+ * guest's socket comes from (GUEST); the VM's window, if the guest has mapped it.
+ */
+struct msg_attach {
+	uint64_t session; /* number by which operators know it */
+	uint64_t number;  /* likewise programs of its tenant */
+	uint64_t
+		host_limit; /* bytes of host memory that it may have in a file of its own */
+	uint8_t token[16];
+	char tenant[MSG_TENANT_NAME]; /* name, NUL-terminated */
+	struct wire_hello hello;
+	struct msg_window window;
+};
+static_assert(sizeof(struct msg_attach) == 192, "no holes");
+
+/* OPENED: the first lane is there; once. */
+struct msg_opened {
+	char carrier[24]; /* what carries it, NUL-terminated */
+};
+static_assert(sizeof(struct msg_opened) == 24, "no holes");
+
+/* LANE: one more. fd: where the guest's socket comes from (GUEST). */
+struct msg_lane {
+	struct wire_hello hello;
+};
+static_assert(sizeof(struct msg_lane) == 64, "no holes");
+
+/* ---- accounts ---- */
+
+/* CHARGE: may the session have that much more device memory? CHARGED answers, perhaps
+ * after others have given way. */
+struct msg_charge {
+	uint64_t bytes;
+	uint32_t allow_spill; /* 1: part of it may lie in host memory */
+	uint32_t pad;
+};
+static_assert(sizeof(struct msg_charge) == 16, "no holes");
+
+/* CHARGED answers CHARGE. */
+struct msg_charged {
+	int32_t result; /* 0, -EDQUOT or -ENOMEM */
+	uint32_t pad;
+	uint64_t bytes;   /* on the device */
+	uint64_t evicted; /* the rest, in host memory from the beginning */
+};
+static_assert(sizeof(struct msg_charged) == 24, "no holes");
+
+/* HOST_CHARGE: may it have that much more host memory? HOST_CHARGED answers. */
+struct msg_host_charge {
+	uint64_t bytes;
+};
+static_assert(sizeof(struct msg_host_charge) == 8, "no holes");
+
+/* HOST_CHARGED answers HOST_CHARGE. */
+struct msg_host_charged {
+	int32_t result; /* 0, -EDQUOT, or -ENOSPC: the window is full */
+	uint32_t pad;
+	uint64_t window_offset; /* where in the VM's window it lies, if there is one */
+};
+static_assert(sizeof(struct msg_host_charged) == 16, "no holes");
+
+/* HOST_UNCHARGE: it has been freed. No answer. */
+struct msg_host_uncharge {
+	uint64_t bytes;
+	uint64_t window_offset;
+};
+static_assert(sizeof(struct msg_host_uncharge) == 16, "no holes");
+
+/* WMEM_CHARGE: may the worker hold that much more of the host's own memory (ipc/wmem.h)?
+ * No more is granted than its credit has. WMEM_CHARGED answers. */
+struct msg_wmem_charge {
+	uint64_t bytes;
+};
+static_assert(sizeof(struct msg_wmem_charge) == 8, "no holes");
+
+/* WMEM_CHARGED answers WMEM_CHARGE. */
+struct msg_wmem_charged {
+	int32_t result; /* 0 or -EDQUOT */
+	uint32_t pad;
+};
+static_assert(sizeof(struct msg_wmem_charged) == 8, "no holes");
+
+/* EVICTED_FREED: memory was freed while it was not on the device. No answer. */
+struct msg_evicted_freed {
+	uint64_t bytes;
+};
+static_assert(sizeof(struct msg_evicted_freed) == 8, "no holes");
+
+/* MEMORY_LEFT answers MEMORY. */
+struct msg_memory_left {
+	uint64_t left;  /* bytes that the tenant can still have */
+	uint64_t total; /* that it may have at all */
+};
+static_assert(sizeof(struct msg_memory_left) == 16, "no holes");
+
+/* TENANT_USAGE answers TENANT. fd, unless it failed: a file with a struct msg_tenant. */
+struct msg_tenant_usage {
+	int32_t result; /* 0, -ENOMEM or -EMFILE */
+	uint32_t pad;
+};
+static_assert(sizeof(struct msg_tenant_usage) == 8, "no holes");
 
 #define MSG_PROCESSES_MAX 256
 
-/* All sessions of the tenant, as monitoring programs ask for them; TENANT's file. */
+/* All sessions of the tenant, as monitoring programs ask for them. */
 struct msg_tenant {
 	/* time with a kernel running, or memory in use, of the last second or so */
 	uint32_t busy_percent, memory_percent;
@@ -176,13 +243,205 @@ struct msg_tenant {
 	} processes[MSG_PROCESSES_MAX];
 };
 
-/* Which part of how many, in a number. */
-static inline uint64_t msg_parts(uint32_t part, uint32_t n_parts)
-{
-	return (uint64_t)n_parts << 32 | part;
-}
+/* ---- moves of memory ---- */
 
-/* Sends one message with up to two descriptors (-1: none). Returns 0 or -errno. */
+/* RECLAIM: move so much device memory out to host memory. LEFT may follow, and RECLAIMED
+ * does, both with this id. Never two at once. */
+struct msg_reclaim {
+	uint64_t bytes;
+	uint64_t host_room; /* bytes of host memory that may be taken for it, at most */
+	uint32_t swap;      /* 1: out of kernels' reach until it returns; 0: mapped */
+	uint32_t urgent;    /* 1: somebody waits for it, so LEFT is wanted */
+};
+static_assert(sizeof(struct msg_reclaim) == 24, "no holes");
+
+/* LEFT: so much device memory is free now, and the rest of an urgent move goes on. */
+struct msg_left {
+	uint64_t bytes;
+};
+static_assert(sizeof(struct msg_left) == 8, "no holes");
+
+/* RECLAIMED and RESTORED: a move has ended, with the id of what it was for. */
+struct msg_moved {
+	/* 0, -EBUSY (work did not end in time), -ENOSPC (nothing more can move), -ENOMEM
+	 * (no memory where it was to go) or -EIO */
+	int32_t result;
+	uint32_t will_wait; /* 1, with -EBUSY: it waits on, and QUIESCED follows */
+	/* RECLAIMED: device memory that is free now, also if it failed, besides what LEFT
+	 * said; what was freed instead is in the credit. RESTORED: what came back; the
+	 * rest of the grant is given up. */
+	uint64_t bytes;
+};
+static_assert(sizeof(struct msg_moved) == 16, "no holes");
+
+/* RESTORE: so much is granted for what was moved out, to be brought back. RESTORED
+ * follows. Never two at once, nor beside a NEED or a RECLAIM. */
+struct msg_restore {
+	uint64_t bytes;
+};
+static_assert(sizeof(struct msg_restore) == 8, "no holes");
+
+/* QUIESCED: work that a move waited for has ended, or still has not. */
+struct msg_quiesced {
+	int32_t result; /* 0: a move would begin at once, if it came soon; or -EBUSY */
+	uint32_t pad;
+};
+static_assert(sizeof(struct msg_quiesced) == 8, "no holes");
+
+/* NEED: swapped memory that must return before the session goes on. NEED_GRANTED answers
+ * within a second or so. Never two at once. */
+struct msg_need {
+	uint64_t bytes;
+};
+static_assert(sizeof(struct msg_need) == 8, "no holes");
+
+/* NEED_GRANTED answers NEED. If it is more than 0, RESTORED with this id follows; what is
+ * not granted is mapped where it is. */
+struct msg_need_granted {
+	uint64_t bytes; /* 0 to all */
+};
+static_assert(sizeof(struct msg_need_granted) == 8, "no holes");
+
+/* MAKE_RESIDENT: memory of one allocation must return, which is to be shared.
+ * RESIDENT_GRANTED answers. Never two at once. */
+struct msg_make_resident {
+	uint64_t bytes;
+};
+static_assert(sizeof(struct msg_make_resident) == 8, "no holes");
+
+/* RESIDENT_GRANTED answers MAKE_RESIDENT. If it is more than 0, RESTORED with this id
+ * follows. */
+struct msg_resident_granted {
+	int32_t result; /* 0, or -ENOMEM: all of it was waited for, and cannot be had */
+	uint32_t pad;
+	uint64_t bytes; /* as much of it as is not on the device by now */
+};
+static_assert(sizeof(struct msg_resident_granted) == 16, "no holes");
+
+/* PREALLOC: so much host memory is to be kept ready for moves. No answer. */
+struct msg_prealloc {
+	uint64_t bytes;
+};
+static_assert(sizeof(struct msg_prealloc) == 8, "no holes");
+
+/* ---- shares ---- */
+
+/* IPC_EXPORT: one part of a share, in order. IPC_EXPORTED answers. fd: what others get;
+ * without one nobody can open it. */
+struct msg_ipc_export {
+	uint32_t kind; /* enum share_kind */
+	uint32_t part, n_parts;
+	uint32_t evicted; /* 1: it lies in host memory */
+	uint64_t bytes;   /* charged, of this part */
+	uint8_t name[16]; /* part 0: zero; else what IPC_EXPORTED of part 0 said */
+};
+static_assert(sizeof(struct msg_ipc_export) == 40, "no holes");
+
+/* IPC_EXPORTED answers IPC_EXPORT. */
+struct msg_ipc_exported {
+	int32_t result;
+	uint32_t pad;
+	uint8_t name[16]; /* under which others find it when all parts have come */
+};
+static_assert(sizeof(struct msg_ipc_exported) == 24, "no holes");
+
+/* IPC_OPEN: a part of what another session has exported. Of several the first is opened
+ * first; only that one counts. IPC_OPENED answers. */
+struct msg_ipc_open {
+	uint32_t kind; /* enum share_kind */
+	uint32_t part;
+	uint8_t name[16];
+};
+static_assert(sizeof(struct msg_ipc_open) == 24, "no holes");
+
+/* IPC_OPENED answers IPC_OPEN. fd: what was exported, if that had one. */
+struct msg_ipc_opened {
+	int32_t result;
+	uint32_t n_parts;
+	uint64_t bytes; /* of this part */
+};
+static_assert(sizeof(struct msg_ipc_opened) == 16, "no holes");
+
+/* IPC_CLOSE ends one IPC_OPEN of a part 0. No answer. */
+struct msg_ipc_close {
+	uint8_t name[16];
+};
+static_assert(sizeof(struct msg_ipc_close) == 16, "no holes");
+
+/* IPC_DROP: what was exported is freed, and with it its charge. IPC_DROPPED answers. */
+struct msg_ipc_drop {
+	uint8_t name[16];
+};
+static_assert(sizeof(struct msg_ipc_drop) == 16, "no holes");
+
+/* ---- doors ---- */
+
+/* HELLO: a connection has said this. The door keeps its socket until REFUSE or PASS. */
+struct msg_hello {
+	struct wire_hello hello; /* name is NUL-terminated */
+};
+static_assert(sizeof(struct msg_hello) == 64, "no holes");
+
+/* REFUSE: the guest is to be told why not. */
+struct msg_refuse {
+	int32_t error; /* -errno */
+	uint32_t pad;
+};
+static_assert(sizeof(struct msg_refuse) == 8, "no holes");
+
+struct msg {
+	uint32_t type; /* enum msg_type */
+	uint32_t id;   /* pairs an answer with its question; 0 where nothing is said */
+	union {
+		struct msg_ready ready;
+		struct msg_holders_list holders_list;
+		struct msg_attach attach;
+		struct msg_opened opened;
+		struct msg_lane lane;
+		struct msg_charge charge;
+		struct msg_charged charged;
+		struct msg_host_charge host_charge;
+		struct msg_host_charged host_charged;
+		struct msg_host_uncharge host_uncharge;
+		struct msg_wmem_charge wmem_charge;
+		struct msg_wmem_charged wmem_charged;
+		struct msg_evicted_freed evicted_freed;
+		struct msg_memory_left memory_left;
+		struct msg_tenant_usage tenant_usage;
+		struct msg_reclaim reclaim;
+		struct msg_left left;
+		struct msg_moved moved; /* RECLAIMED, RESTORED */
+		struct msg_restore restore;
+		struct msg_quiesced quiesced;
+		struct msg_need need;
+		struct msg_need_granted need_granted;
+		struct msg_make_resident make_resident;
+		struct msg_resident_granted resident_granted;
+		struct msg_prealloc prealloc;
+		struct msg_ipc_export ipc_export;
+		struct msg_ipc_exported ipc_exported;
+		struct msg_ipc_open ipc_open;
+		struct msg_ipc_opened ipc_opened;
+		struct msg_ipc_close ipc_close;
+		struct msg_ipc_drop ipc_drop;
+		struct msg_hello hello;
+		struct msg_refuse refuse;
+	};
+};
+static_assert(sizeof(struct msg) == 200, "no holes");
+
+/* Name of a message for the log, without MSG_; "?" for no message. A string constant. */
+const char *msg_name(uint32_t type);
+/* Bytes of a message of that type, type and id included; 0 for no message. */
+size_t msg_size(uint32_t type);
+/* Type of the answer to a question; 0: the type has none. */
+uint32_t msg_answer(uint32_t type);
+/* True of a message of a known type whose struct is in order: flags are 0 or 1, texts
+ * end, padding is 0, results are 0 or -errno. What its numbers say is another matter. */
+bool msg_is_valid(const struct msg *m);
+
+/* Sends one message with up to two descriptors (-1: none). Returns 0, -EINVAL (no such
+ * type) or -errno. */
 int msg_send(int sock, const struct msg *m, int fd0, int fd1);
 
 /* Takes no more descriptors from this socket, nor from those accepted from it (Linux 6.16
@@ -190,8 +449,9 @@ int msg_send(int sock, const struct msg *m, int fd0, int fd1);
 void msg_refuse_fds(int sock);
 
 /*
- * Receives one message; descriptors not sent are -1, the caller owns the others. text is
- * terminated. Returns 0, -ENODATA (closed), -EPROTO (wrong size), -EAGAIN or -errno.
+ * Receives one message, which is valid and has no more descriptors than its type; those
+ * not sent are -1, the caller owns the others. Bytes of *ret_m beyond its type's are 0.
+ * Returns 0, -ENODATA (closed), -EPROTO (a broken peer), -EAGAIN or -errno.
  */
 int msg_recv(int sock, struct msg *ret_m, int *ret_fd0, int *ret_fd1);
 /* As msg_recv(), but gives descriptors that nobody gets to drop. */

@@ -13,7 +13,7 @@
 #define REFUSED_NS NSEC_PER_MSEC
 
 struct question {
-	uint32_t id;
+	uint32_t id, answer_type;
 	bool answered;
 	struct msg answer;
 	int fd; /* that came with it, or -1 */
@@ -70,6 +70,7 @@ static int ask_with(struct broker_link *b, struct msg *m, int fd, struct questio
 {
 	int r;
 
+	q->answer_type = msg_answer(m->type);
 	q->answered = false;
 	q->fd = -1;
 	pthread_mutex_lock(&b->lock);
@@ -100,7 +101,7 @@ void broker_link_set_wmem(struct broker_link *b, struct credit *credit)
 
 static int link_charge(void *arg, uint64_t bytes)
 {
-	struct msg m = {.type = MSG_CHARGE, .bytes = bytes};
+	struct msg m = {.type = MSG_CHARGE, .charge.bytes = bytes};
 	struct broker_link *b = arg;
 	struct question q;
 	int r;
@@ -108,12 +109,12 @@ static int link_charge(void *arg, uint64_t bytes)
 	if (b->credit && credit_take(b->credit, bytes))
 		return 0;
 	r = ask(b, &m, &q);
-	return r < 0 || q.answer.result < 0 ? -EDQUOT : 0;
+	return r < 0 || q.answer.charged.result < 0 ? -EDQUOT : 0;
 }
 
 static int link_charge_part(void *arg, uint64_t bytes, uint64_t *ret_away)
 {
-	struct msg m = {.type = MSG_CHARGE, .bytes = bytes, .total = 1};
+	struct msg m = {.type = MSG_CHARGE, .charge = {.bytes = bytes, .allow_spill = 1}};
 	struct broker_link *b = arg;
 	struct question q;
 	int r;
@@ -122,9 +123,9 @@ static int link_charge_part(void *arg, uint64_t bytes, uint64_t *ret_away)
 	if (b->credit && credit_take(b->credit, bytes))
 		return 0;
 	r = ask(b, &m, &q);
-	if (r < 0 || q.answer.result < 0)
+	if (r < 0 || q.answer.charged.result < 0)
 		return -EDQUOT;
-	*ret_away = q.answer.total;
+	*ret_away = q.answer.charged.evicted;
 	return 0;
 }
 
@@ -138,7 +139,7 @@ static void link_uncharge(void *arg, uint64_t bytes)
 
 static void link_away_uncharge(void *arg, uint64_t bytes)
 {
-	struct msg m = {.type = MSG_EVICTED_FREED, .bytes = bytes};
+	struct msg m = {.type = MSG_EVICTED_FREED, .evicted_freed.bytes = bytes};
 	struct broker_link *b = arg;
 
 	(void)msg_send(b->sock, &m, -1, -1);
@@ -147,20 +148,25 @@ static void link_away_uncharge(void *arg, uint64_t bytes)
 
 static int link_host_charge(void *arg, uint64_t bytes, uint64_t *ret_offset)
 {
-	struct msg m = {.type = MSG_HOST_CHARGE, .bytes = bytes};
+	struct msg m = {.type = MSG_HOST_CHARGE, .host_charge.bytes = bytes};
 	struct question q;
 	int r = ask(arg, &m, &q);
 
-	if (r < 0 || q.answer.result < 0)
-		/* With the VM's window full, memory that is not shared will do. */
-		return r == 0 && q.answer.result == -ENOSPC ? -EOPNOTSUPP : -EDQUOT;
-	*ret_offset = q.answer.bytes;
+	if (r < 0)
+		return -EDQUOT;
+	/* With the VM's window full, memory that is not shared will do. */
+	if (q.answer.host_charged.result == -ENOSPC)
+		return -EOPNOTSUPP;
+	if (q.answer.host_charged.result < 0)
+		return -EDQUOT;
+	*ret_offset = q.answer.host_charged.window_offset;
 	return 0;
 }
 
 static void link_host_uncharge(void *arg, uint64_t offset, uint64_t bytes)
 {
-	struct msg m = {.type = MSG_HOST_UNCHARGE, .bytes = bytes, .total = offset};
+	struct msg m = {.type = MSG_HOST_UNCHARGE,
+			.host_uncharge = {.bytes = bytes, .window_offset = offset}};
 	struct broker_link *b = arg;
 
 	(void)msg_send(b->sock, &m, -1, -1);
@@ -168,7 +174,7 @@ static void link_host_uncharge(void *arg, uint64_t offset, uint64_t bytes)
 
 static int link_wmem_charge(void *arg, uint64_t bytes)
 {
-	struct msg m = {.type = MSG_WMEM_CHARGE, .bytes = bytes};
+	struct msg m = {.type = MSG_WMEM_CHARGE, .wmem_charge.bytes = bytes};
 	struct broker_link *b = arg;
 	struct question q;
 	int r;
@@ -179,7 +185,7 @@ static int link_wmem_charge(void *arg, uint64_t bytes)
 	    clock_now_ns() - atomic_load(&b->refused_ns) < REFUSED_NS)
 		return -EDQUOT;
 	r = ask(b, &m, &q);
-	if (r == 0 && q.answer.result == 0)
+	if (r == 0 && q.answer.wmem_charged.result == 0)
 		return 0;
 	atomic_store(&b->refused_bytes, bytes);
 	atomic_store(&b->refused_ns, clock_now_ns());
@@ -209,8 +215,8 @@ static int link_memory(void *arg, uint64_t *ret_free, uint64_t *ret_total)
 	if (r < 0)
 		return r;
 	atomic_store(&b->heard, told);
-	*ret_free = q.answer.bytes;
-	*ret_total = q.answer.total;
+	*ret_free = q.answer.memory_left.left;
+	*ret_total = q.answer.memory_left.total;
 	return 0;
 }
 
@@ -232,38 +238,48 @@ static int link_tenant(void *arg, struct msg_tenant *ret_tenant)
 static int link_ipc_export(void *arg, const struct share_part *x, uint8_t *name)
 {
 	struct msg m = {.type = MSG_IPC_EXPORT,
-			.total = x->kind,
-			.bytes = x->bytes,
-			.session = msg_parts(x->part, x->n_parts),
-			.result = x->away};
+			.ipc_export = {.kind = x->kind,
+				       .part = x->part,
+				       .n_parts = x->n_parts,
+				       .evicted = x->away,
+				       .bytes = x->bytes}};
+	const struct msg_ipc_exported *a;
 	struct question q;
 	int r;
 
 	if (x->part)
-		memcpy(m.token, name, sizeof(m.token));
+		memcpy(m.ipc_export.name, name, sizeof(m.ipc_export.name));
 	r = ask_with(arg, &m, x->fd, &q);
-	if (r < 0 || q.answer.result < 0)
-		return r < 0 ? r : q.answer.result;
+	if (r < 0)
+		return r;
+	a = &q.answer.ipc_exported;
+	if (a->result < 0)
+		return a->result;
 	if (!x->part)
-		memcpy(name, q.answer.token, sizeof(q.answer.token));
+		memcpy(name, a->name, sizeof(a->name));
 	return 0;
 }
 
 static int link_ipc_open(void *arg, const uint8_t *name, struct share_part *x)
 {
-	struct msg m = {.type = MSG_IPC_OPEN, .total = x->kind, .session = x->part};
+	struct msg m = {.type = MSG_IPC_OPEN,
+			.ipc_open = {.kind = x->kind, .part = x->part}};
+	const struct msg_ipc_opened *a;
 	struct question q;
 	int r;
 
-	memcpy(m.token, name, sizeof(m.token));
+	memcpy(m.ipc_open.name, name, sizeof(m.ipc_open.name));
 	r = ask(arg, &m, &q);
-	if (r < 0 || q.answer.result < 0) {
+	if (r < 0)
+		return r;
+	a = &q.answer.ipc_opened;
+	if (a->result < 0) {
 		closep(&q.fd);
-		return r < 0 ? r : q.answer.result;
+		return a->result;
 	}
 	x->fd = q.fd;
-	x->bytes = q.answer.bytes;
-	x->n_parts = (unsigned)MIN(q.answer.total, (uint64_t)UINT32_MAX);
+	x->bytes = a->bytes;
+	x->n_parts = a->n_parts;
 	return 0;
 }
 
@@ -272,7 +288,7 @@ static void link_ipc_close(void *arg, const uint8_t *name)
 	struct msg m = {.type = MSG_IPC_CLOSE};
 	struct broker_link *b = arg;
 
-	memcpy(m.token, name, sizeof(m.token));
+	memcpy(m.ipc_close.name, name, sizeof(m.ipc_close.name));
 	(void)msg_send(b->sock, &m, -1, -1);
 }
 
@@ -281,7 +297,7 @@ static void link_ipc_drop(void *arg, const uint8_t *name)
 	struct msg m = {.type = MSG_IPC_DROP};
 	struct question q;
 
-	memcpy(m.token, name, sizeof(m.token));
+	memcpy(m.ipc_drop.name, name, sizeof(m.ipc_drop.name));
 	(void)ask(arg, &m, &q);
 }
 
@@ -313,7 +329,7 @@ int broker_link_answer(struct broker_link *b, const struct msg *m, int fd)
 
 	pthread_mutex_lock(&b->lock);
 	list_for_each (q, &b->questions, link) {
-		if (q->id != m->id || q->answered)
+		if (q->id != m->id || q->answer_type != m->type || q->answered)
 			continue;
 		q->answer = *m;
 		q->fd = fd;

@@ -15,10 +15,10 @@ struct broker_link;
 /* sock stays the caller's and is closed by nobody. Returns 0 or -ENOMEM. */
 int broker_link_new(int sock, struct broker_link **ret_link);
 
-/* From now on charges go through the credit. */
-/* The same of worker memory. */
-void broker_link_set_wmem(struct broker_link *b, struct credit *credit);
+/* Has charges of device memory go through the credit from now on. */
 void broker_link_set_credit(struct broker_link *b, struct credit *credit);
+/* Has charges of worker memory do so. */
+void broker_link_set_wmem(struct broker_link *b, struct credit *credit);
 
 /* A number for a question that the caller sends, and whose answer it looks for, itself.
  */
@@ -27,7 +27,8 @@ uint32_t broker_link_id(struct broker_link *b);
 /* Functions for sess_new(). */
 struct accounts broker_link_ops(struct broker_link *b);
 
-/* Main thread: an answer has come; takes over fd (or -1). 0 or -EPROTO (nobody asked). */
+/* Main thread: takes an answer, and over fd (or -1). Returns 0 or -EPROTO: nobody asked
+ * that. */
 int broker_link_answer(struct broker_link *b, const struct msg *m, int fd);
 
 #endif

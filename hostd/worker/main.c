@@ -425,16 +425,17 @@ static int make_window(struct host_window *win, uint64_t host_bytes)
 }
 
 /* One of those that the guest offers, or none: streams will do. */
-static void open_window(struct worker *w, const struct msg *m, int fd)
+static void open_window(struct worker *w, const struct msg_attach *a, int fd)
 {
 	struct host_window *win = &w->window;
-	uint64_t host = ALIGN_DOWN(MIN(m->total, DEVICE_HOST_SIZE), DEVICE_HOST_GRAIN);
+	uint64_t host =
+		ALIGN_DOWN(MIN(a->host_limit, DEVICE_HOST_SIZE), DEVICE_HOST_GRAIN);
 	int r = 0;
 
-	*win = (struct host_window){.fd = -1, .why = (enum wire_why)m->window.why};
+	*win = (struct host_window){.fd = -1, .why = (enum wire_why)a->window.why};
 	if (fd >= 0)
-		use_vm_window(win, &m->window, fd);
-	else if (m->hello.offers & WIRE_OFFER_DESCRIPTOR)
+		use_vm_window(win, &a->window, fd);
+	else if (a->hello.offers & WIRE_OFFER_DESCRIPTOR)
 		r = make_window(win, host);
 	if (r == 0)
 		r = host_window_map(win);
@@ -446,48 +447,48 @@ static void open_window(struct worker *w, const struct msg *m, int fd)
 }
 
 /* Host memory can be shared with a guest that has mapped the file it lies in. */
-static int open_hostmem(struct worker *w, const struct msg *m)
+static int open_hostmem(struct worker *w, uint64_t limit)
 {
 	struct hostmem_file f = {
 		.fd = w->window.fd,
 		.first = WINDOW_BYTES,
-		.size = MIN(m->total, DEVICE_HOST_SIZE),
+		.size = MIN(limit, DEVICE_HOST_SIZE),
 		.placed = w->window.key != 0,
 	};
 
-	if (w->window.fd < 0 || !m->total)
+	if (w->window.fd < 0 || !limit)
 		return 0;
 	return hostmem_new(&w->s->env, &f, &w->s->hostmem);
 }
 
-static int attach(struct worker *w, const struct msg *m, int sock, int window_fd)
+static int attach(struct worker *w, const struct msg_attach *a, int sock, int window_fd)
 {
 	struct sess_identity id = {
-		.tenant = m->text,
-		.number = m->session,
-		.token = m->token,
+		.tenant = a->tenant,
+		.number = a->session,
+		.token = a->token,
 	};
-	struct msg opened = {.type = MSG_OPENED, .session = m->session};
+	struct msg opened = {.type = MSG_OPENED};
 	int r;
 
 	sess_identify(w->s, &id);
-	if (m->hello.offers & WIRE_HELLO_MONITOR && sess_monitor(w->s) < 0)
+	if (a->hello.offers & WIRE_HELLO_MONITOR && sess_monitor(w->s) < 0)
 		return -EAGAIN;
-	open_window(w, m, window_fd);
-	r = open_hostmem(w, m);
+	open_window(w, a, window_fd);
+	r = open_hostmem(w, a->host_limit);
 	if (r < 0)
 		return r;
 	w->s->status = host_status(&w->window);
 	w->welcome = (struct wire_welcome){
-		.session = m->bytes,
+		.session = a->number,
 		.band_base = DEVICE_BAND_BASE,
 		.band_size = DEVICE_BAND_SIZE,
 	};
-	memcpy(w->welcome.token, m->token, sizeof(w->welcome.token));
-	r = add_lane(w, sock, &m->hello);
+	memcpy(w->welcome.token, a->token, sizeof(w->welcome.token));
+	r = add_lane(w, sock, &a->hello);
 	if (r < 0)
 		return r;
-	snprintf(opened.text, sizeof(opened.text), "%s", w->carrier);
+	snprintf(opened.opened.carrier, sizeof(opened.opened.carrier), "%s", w->carrier);
 	return msg_send(MSG_FD, &opened, -1, -1);
 }
 
@@ -508,11 +509,11 @@ static int arrive(struct worker *w, unsigned i)
 		return 0;
 	if (m.type == MSG_ATTACH) {
 		if (sock >= 0)
-			return attach(w, &m, sock, window_fd);
+			return attach(w, &m.attach, sock, window_fd);
 		closep(&window_fd);
 		return -ENODATA;
 	}
-	r = sock < 0 ? -ENODATA : add_lane(w, sock, &m.hello);
+	r = sock < 0 ? -ENODATA : add_lane(w, sock, &m.lane.hello);
 	if (r < 0) {
 		closep(&sock);
 		count_lost(w);
@@ -524,15 +525,24 @@ static int arrive(struct worker *w, unsigned i)
 static int tell_holders(struct worker *w)
 {
 	static struct device_holder has[MSG_HOLDERS_MAX];
-	struct msg m = {.type = MSG_HOLDERS};
+	struct msg m = {.type = MSG_HOLDERS_LIST};
+	uint32_t n = 0;
 	_cleanup_close_ int fd = fd_memfd("weft-holders", sizeof(has));
 
 	static_assert(sizeof(has[0]) == sizeof(struct msg_holder), "are the same");
 	if (fd >= 0 && w->s->ops->holders)
-		m.bytes = w->s->ops->holders(w->s->dev, has, MSG_HOLDERS_MAX);
-	if (m.bytes && fd_write_full(fd, has, m.bytes * sizeof(has[0])) < 0)
-		m.bytes = 0;
+		n = w->s->ops->holders(w->s->dev, has, MSG_HOLDERS_MAX);
+	if (n && fd_write_full(fd, has, n * sizeof(has[0])) < 0)
+		n = 0;
+	m.holders_list.n = n;
 	return msg_send(MSG_FD, &m, fd, -1);
+}
+
+static int say_alive(uint32_t id)
+{
+	const struct msg m = {.type = MSG_ALIVE, .id = id};
+
+	return msg_send(MSG_FD, &m, -1, -1);
 }
 
 static int handle_ctl(struct worker *w)
@@ -556,15 +566,22 @@ static int handle_ctl(struct worker *w)
 		if (arrivals_add(&w->arrivals, &m, fd_steal(&fd0), -1) < 0)
 			count_lost(w);
 		return 0;
-	case MSG_ANSWER:
-		if (w->moving && moving_told(w->moving, &m) == 0)
-			return 0;
+	case MSG_CHARGED:
+	case MSG_HOST_CHARGED:
+	case MSG_WMEM_CHARGED:
+	case MSG_MEMORY_LEFT:
+	case MSG_TENANT_USAGE:
+	case MSG_IPC_EXPORTED:
+	case MSG_IPC_OPENED:
+	case MSG_IPC_DROPPED:
 		return broker_link_answer(w->link, &m, fd_steal(&fd0));
 	case MSG_PROBE:
 		/* A guest that had gone before was heard of before. */
-		return guest_is_here(w) ? msg_send(MSG_FD, &m, -1, -1) : 0;
+		return guest_is_here(w) ? say_alive(m.id) : 0;
 	case MSG_RECLAIM:
 	case MSG_RESTORE:
+	case MSG_NEED_GRANTED:
+	case MSG_RESIDENT_GRANTED:
 	case MSG_PREALLOC:
 		return w->moving ? moving_told(w->moving, &m) : -EPROTO;
 	case MSG_HOLDERS:
@@ -693,12 +710,12 @@ static int say_ready(const struct worker *w)
 {
 	struct msg m = {
 		.type = MSG_READY,
-		.bytes = w->s->info.memory_bytes,
-		.total = w->overhead,
-		.session = !w->s->ops->holders,
+		.ready = {.memory_bytes = w->s->info.memory_bytes,
+			  .overhead = w->overhead,
+			  .own_memory = !w->s->ops->holders},
 	};
 
-	snprintf(m.text, sizeof(m.text), "%s", w->s->info.name);
+	snprintf(m.ready.device, sizeof(m.ready.device), "%s", w->s->info.name);
 	return msg_send(MSG_FD, &m, -1, -1);
 }
 

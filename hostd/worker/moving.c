@@ -24,7 +24,7 @@
 
 /* What can be told, in the order in which it is done. */
 enum job {
-	JOB_ANSWER,
+	JOB_NEED,
 	JOB_HOME,
 	JOB_RECLAIM,
 	JOB_RESTORE,
@@ -66,17 +66,22 @@ struct moving {
 
 /* ---- on the thread ---- */
 
-static void answer(const struct moving *m, enum msg_type type, uint32_t id,
-		   uint64_t bytes, int result, bool longer)
+static void say(const struct moving *m, const struct msg *msg)
 {
-	struct msg msg = {.type = type,
-			  .id = id,
-			  .bytes = bytes,
-			  .result = result,
-			  .total = longer};
-
 	/* A broken pair is the main thread's matter. */
-	(void)msg_send(m->sock, &msg, -1, -1);
+	(void)msg_send(m->sock, msg, -1, -1);
+}
+
+/* Says RECLAIMED or RESTORED. */
+static void say_moved(const struct moving *m, enum msg_type type, uint32_t id,
+		      uint64_t bytes, int result, bool will_wait)
+{
+	const struct msg msg = {
+		.type = type,
+		.id = id,
+		.moved = {.result = result, .will_wait = will_wait, .bytes = bytes}};
+
+	say(m, &msg);
 }
 
 static void count(_Atomic uint64_t *c, uint64_t n)
@@ -110,9 +115,9 @@ static void go_on_without(struct moving *m)
 /* Opens the gate, or asks for what is missing; lanes are told apart by nobody. */
 static void go_on(struct moving *m)
 {
-	struct msg msg = {.type = MSG_NEED, .bytes = swapped(m)};
+	struct msg msg = {.type = MSG_NEED, .need.bytes = swapped(m)};
 
-	if (!msg.bytes) {
+	if (!msg.need.bytes) {
 		gate_open(&m->s->gate);
 		return;
 	}
@@ -120,9 +125,9 @@ static void go_on(struct moving *m)
 		return;
 	pthread_mutex_lock(&m->lock);
 	/* One that has come and waits for its turn opens the gate. */
-	if (!m->need && !(m->pending & 1u << JOB_ANSWER)) {
+	if (!m->need && !(m->pending & 1u << JOB_NEED)) {
 		msg.id = m->need = broker_link_id(m->link);
-		(void)msg_send(m->sock, &msg, -1, -1);
+		say(m, &msg);
 	}
 	pthread_mutex_unlock(&m->lock);
 }
@@ -149,15 +154,16 @@ static bool told_to_move(struct moving *m)
 static bool wait_longer(struct moving *m, uint64_t patience_ns)
 {
 	uint64_t deadline = clock_now_ns() + patience_ns - PATIENCE_NS;
+	struct msg msg = {.type = MSG_QUIESCED};
 	int r = gate_close(&m->s->gate, deadline);
 
-	answer(m, MSG_QUIESCED, 0, 0, r, false);
+	msg.quiesced.result = r;
+	say(m, &msg);
 	return r == 0 && told_to_move(m);
 }
 
 /* Says what became of a move. */
-static void end(struct moving *m, enum msg_type type, const struct msg *msg,
-		uint64_t bytes, int r)
+static void end(struct moving *m, enum msg_type type, uint32_t id, uint64_t bytes, int r)
 {
 	uint64_t patience_ns = m->patience_ns;
 	bool longer = r == -EBUSY && patience_ns > PATIENCE_NS;
@@ -166,7 +172,7 @@ static void end(struct moving *m, enum msg_type type, const struct msg *msg,
 		r == -EBUSY ? MIN(2 * patience_ns, PATIENCE_MAX_NS) : PATIENCE_NS;
 	if (r == -EBUSY ? !longer : !swapped(m))
 		gate_open(&m->s->gate);
-	answer(m, type, msg->id, bytes, r, longer);
+	say_moved(m, type, id, bytes, r, longer);
 	if (longer && wait_longer(m, patience_ns))
 		return;
 	go_on(m);
@@ -176,12 +182,14 @@ static void end(struct moving *m, enum msg_type type, const struct msg *msg,
 static void on_left(void *arg, uint64_t bytes)
 {
 	struct moving *m = arg;
+	struct msg msg = {.type = MSG_LEFT, .id = m->leaving.id};
 
 	m->leaving.bytes += bytes;
 	if (m->leaving.told || m->leaving.bytes < m->leaving.wanted)
 		return;
 	m->leaving.told = m->leaving.bytes;
-	answer(m, MSG_LEFT, m->leaving.id, m->leaving.told, 0, false);
+	msg.left.bytes = m->leaving.told;
+	say(m, &msg);
 }
 
 static uint64_t on_device(const struct moving *m)
@@ -209,26 +217,25 @@ static uint64_t give_back(const struct moving *m)
 
 static void reclaim(struct moving *m, const struct msg *msg)
 {
-	uint64_t freed = give_back(m), bytes = msg->bytes - MIN(freed, msg->bytes);
+	const struct msg_reclaim *what = &msg->reclaim;
+	uint64_t freed = give_back(m), bytes = what->bytes - MIN(freed, what->bytes);
 	struct space_moved moved = {0};
 	uint64_t t[3];
 	int r;
 
 	t[0] = clock_now_ns();
 	if (bytes)
-		space_move_prepare(m->s->space, bytes, msg->session);
+		space_move_prepare(m->s->space, bytes, what->host_room);
 	t[1] = clock_now_ns();
 	r = bytes ? begin(m) : 0;
 	t[2] = clock_now_ns();
 	m->leaving.id = msg->id;
 	m->leaving.wanted = bytes;
 	m->leaving.bytes = m->leaving.told = 0;
-	space_on_left(m->s->space, msg->urgent ? on_left : NULL, m);
+	space_on_left(m->s->space, what->urgent ? on_left : NULL, m);
 	if (r == 0 && bytes)
-		r = space_move_out(m->s->space, bytes, msg->session,
-				   msg->total == PLACE_SWAPPED ? PLACE_SWAPPED
-							       : PLACE_MAPPED,
-				   &moved);
+		r = space_move_out(m->s->space, bytes, what->host_room,
+				   what->swap ? PLACE_SWAPPED : PLACE_MAPPED, &moved);
 	space_on_left(m->s->space, NULL, NULL);
 	count(&m->s->count->moved_out_bytes, moved.bytes);
 	log_debug("%llu MiB out: host memory %llu us, gate %llu, moving %llu: %d",
@@ -236,7 +243,7 @@ static void reclaim(struct moving *m, const struct msg *msg)
 		  (unsigned long long)(t[1] - t[0]) / 1000,
 		  (unsigned long long)(t[2] - t[1]) / 1000,
 		  (unsigned long long)(clock_now_ns() - t[2]) / 1000, r);
-	end(m, MSG_RECLAIMED, msg, moved.bytes - m->leaving.told, r);
+	end(m, MSG_RECLAIMED, msg->id, moved.bytes - m->leaving.told, r);
 }
 
 static void restore(struct moving *m, const struct msg *msg)
@@ -249,22 +256,20 @@ static void restore(struct moving *m, const struct msg *msg)
 	r = begin(m);
 	t[1] = clock_now_ns();
 	if (r == 0)
-		r = space_move_in(m->s->space, msg->bytes, &moved);
+		r = space_move_in(m->s->space, msg->restore.bytes, &moved);
 	count(&m->s->count->moved_in_bytes, moved.bytes);
 	log_debug("%llu MiB in: gate %llu us, moving %llu: %d",
 		  (unsigned long long)moved.bytes >> 20,
 		  (unsigned long long)(t[1] - t[0]) / 1000,
 		  (unsigned long long)(clock_now_ns() - t[1]) / 1000, r);
-	end(m, MSG_RESTORED, msg, moved.bytes, r);
+	end(m, MSG_RESTORED, msg->id, moved.bytes, r);
 }
 
-/*
- * The answer to NEED. The gate may have been opened since, what was swapped having been
- * freed. If the context is lost, lanes are to learn that.
- */
-static void needed(struct moving *m, const struct msg *msg)
+/* Takes what was granted. The gate may have been opened since, what was swapped having
+ * been freed. If the context is lost, lanes are to learn that. */
+static void need_granted(struct moving *m, const struct msg *msg)
 {
-	uint64_t granted = msg->result < 0 ? 0 : msg->bytes;
+	uint64_t granted = msg->need_granted.bytes;
 	struct space_moved moved = {0};
 	int r = gate_close(&m->s->gate, clock_now_ns() + PATIENCE_NS);
 
@@ -273,7 +278,7 @@ static void needed(struct moving *m, const struct msg *msg)
 	count(&m->s->count->moved_in_bytes, moved.bytes);
 	go_on_without(m);
 	if (granted)
-		answer(m, MSG_RESTORED, msg->id, moved.bytes, r, false);
+		say_moved(m, MSG_RESTORED, msg->id, moved.bytes, r, false);
 }
 
 /*
@@ -289,20 +294,20 @@ static int move_home(struct moving *m, uint64_t granted, struct space_moved *ret
 	return r < 0 ? r : space_move_home(m->s->space, m->home.c, granted, ret);
 }
 
-/* The answer to MAKE_RESIDENT; nothing granted: there is no room, or nothing is away any
- * more. */
-static void come_home(struct moving *m, const struct msg *msg)
+/* Nothing granted: there is no room, or nothing is away any more. */
+static void resident_granted(struct moving *m, const struct msg *msg)
 {
-	uint64_t granted = msg->result < 0 ? 0 : msg->bytes;
+	bool refused = msg->resident_granted.result < 0;
+	uint64_t granted = refused ? 0 : msg->resident_granted.bytes;
 	struct space_moved moved = {0};
-	int r = granted ? move_home(m, granted, &moved) : msg->result < 0 ? -ENOMEM : 0;
+	int r = granted ? move_home(m, granted, &moved) : refused ? -ENOMEM : 0;
 
 	count(&m->s->count->moved_in_bytes, moved.bytes);
 	/* What is shared in spite of that has to be mapped. */
 	if (r < 0 || !swapped(m))
 		go_on_without(m);
 	if (granted)
-		answer(m, MSG_RESTORED, msg->id, moved.bytes, r, false);
+		say_moved(m, MSG_RESTORED, msg->id, moved.bytes, r, false);
 	go_on(m);
 	pthread_mutex_lock(&m->lock);
 	m->home.result = r;
@@ -313,12 +318,12 @@ static void come_home(struct moving *m, const struct msg *msg)
 
 static void keep_ready(struct moving *m, const struct msg *msg)
 {
-	space_host_pool_set(m->s->space, msg->bytes);
+	space_host_pool_set(m->s->space, msg->prealloc.bytes);
 }
 
 static void (*const jobs[])(struct moving *m, const struct msg *msg) = {
-	[JOB_ANSWER] = needed,   [JOB_HOME] = come_home,  [JOB_RECLAIM] = reclaim,
-	[JOB_RESTORE] = restore, [JOB_POOL] = keep_ready,
+	[JOB_NEED] = need_granted, [JOB_HOME] = resident_granted, [JOB_RECLAIM] = reclaim,
+	[JOB_RESTORE] = restore,   [JOB_POOL] = keep_ready,
 };
 static_assert(ARRAY_SIZE(jobs) == JOB_NUM, "each is done");
 
@@ -365,7 +370,7 @@ static void on_wanted(void *arg)
 
 static int ask_for_home(struct moving *m, uint64_t bytes)
 {
-	struct msg msg = {.type = MSG_MAKE_RESIDENT, .bytes = bytes};
+	struct msg msg = {.type = MSG_MAKE_RESIDENT, .make_resident.bytes = bytes};
 
 	msg.id = m->home.id = broker_link_id(m->link);
 	return msg_send(m->sock, &msg, -1, -1);
@@ -447,32 +452,40 @@ static int take_locked(struct moving *m, enum job job, const struct msg *msg)
 	return 0;
 }
 
-static int answered_locked(struct moving *m, const struct msg *msg)
+/* *asked: the id of the question that is not answered, 0 if there is none. */
+static int answered_locked(struct moving *m, enum job job, uint32_t *asked,
+			   const struct msg *msg)
 {
-	if (m->need && msg->id == m->need) {
-		m->need = 0;
-		return take_locked(m, JOB_ANSWER, msg);
+	if (!*asked || msg->id != *asked)
+		return -EPROTO;
+	*asked = 0;
+	return take_locked(m, job, msg);
+}
+
+static int told_locked(struct moving *m, const struct msg *msg)
+{
+	switch (msg->type) {
+	case MSG_RECLAIM:
+		return take_locked(m, JOB_RECLAIM, msg);
+	case MSG_RESTORE:
+		return take_locked(m, JOB_RESTORE, msg);
+	case MSG_PREALLOC:
+		return take_locked(m, JOB_POOL, msg);
+	case MSG_NEED_GRANTED:
+		return answered_locked(m, JOB_NEED, &m->need, msg);
+	case MSG_RESIDENT_GRANTED:
+		return answered_locked(m, JOB_HOME, &m->home.id, msg);
+	default:
+		return -EPROTO;
 	}
-	if (m->home.id && msg->id == m->home.id) {
-		m->home.id = 0;
-		return take_locked(m, JOB_HOME, msg);
-	}
-	return -ENOENT;
 }
 
 int moving_told(struct moving *m, const struct msg *msg)
 {
-	int r = -EPROTO;
+	int r;
 
 	pthread_mutex_lock(&m->lock);
-	if (msg->type == MSG_RECLAIM)
-		r = take_locked(m, JOB_RECLAIM, msg);
-	else if (msg->type == MSG_RESTORE)
-		r = take_locked(m, JOB_RESTORE, msg);
-	else if (msg->type == MSG_PREALLOC)
-		r = take_locked(m, JOB_POOL, msg);
-	else if (msg->type == MSG_ANSWER)
-		r = answered_locked(m, msg);
+	r = told_locked(m, msg);
 	pthread_mutex_unlock(&m->lock);
 	return r;
 }

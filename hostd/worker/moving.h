@@ -32,9 +32,8 @@ int moving_new(struct session *s, struct broker_link *link, int sock,
 void moving_free(struct moving *m);
 
 /*
- * Any thread: takes RECLAIM, RESTORE, PREALLOC, and the ANSWER to a NEED or
- * MAKE_RESIDENT. Returns 0, -ENOENT (an ANSWER to something else), or -EPROTO: weftd does
- * not say such a thing now.
+ * Any thread: takes RECLAIM, RESTORE, PREALLOC, NEED_GRANTED and RESIDENT_GRANTED.
+ * Returns 0 or -EPROTO: weftd does not say such a thing now.
  */
 int moving_told(struct moving *m, const struct msg *msg);
 

@@ -46,22 +46,23 @@ static void take(uint64_t bytes)
 
 int main(void)
 {
-	struct msg m = {.type = MSG_READY, .bytes = 1024 * MIB, .session = 1};
+	struct msg m = {.type = MSG_READY,
+			.ready = {.memory_bytes = 1024 * MIB, .own_memory = 1}};
 	const char *how = getenv("WEFT_EVIL");
 
 	count = mmap(NULL, WORKER_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
 		     MSG_PAGE_FD, 0);
 	if (count == MAP_FAILED || !how)
 		return 1;
-	strcpy(m.text, "evil GPU");
+	strcpy(m.ready.device, "evil GPU");
 	if (msg_send(MSG_FD, &m, -1, -1) < 0)
 		return 1;
 	wait_for(MSG_ATTACH, &m);
-	m = (struct msg){.type = MSG_CHARGE, .id = 1, .bytes = GRANTED};
+	m = (struct msg){.type = MSG_CHARGE, .id = 1, .charge.bytes = GRANTED};
 	if (msg_send(MSG_FD, &m, -1, -1) < 0)
 		return 1;
-	wait_for(MSG_ANSWER, &m);
-	if (m.result)
+	wait_for(MSG_CHARGED, &m);
+	if (m.charged.result)
 		return 1;
 	take(GRANTED);
 	if (!strcmp(how, "credit"))

@@ -5,7 +5,7 @@ import unittest
 
 from fault import Daemon, FaultTest
 
-THREADS = 240  # a pair takes 160 messages
+THREADS = 240  # a session has 256 lanes
 
 
 class Crowd(FaultTest):

@@ -32,7 +32,7 @@ SLOW = r"""#!%(python)s
 import array, os, socket, struct, time
 ctl = socket.socket(fileno=3)
 def message(kind):
-    return struct.pack("<IIiIQQQ200x", kind, 0, 0, 0, 0, 1 << 30, 0)
+    return struct.pack("<IIQQII96s", kind, 0, 1 << 30, 0, 0, 0, b"evil GPU") # struct msg_ready
 def send(data, n=1):
     s = socket.create_connection(("127.0.0.1", int(os.environ["WEFT_EVIL_PORT"])))
     s.setblocking(False)

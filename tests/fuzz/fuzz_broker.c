@@ -28,6 +28,7 @@
 #include "broker/workers.h"
 #include "ipc/msg.h"
 #include "ipc/page.h"
+#include "worker_says.h"
 
 #define MIB     (1ull << 20)
 #define WORKERS 3
@@ -90,35 +91,20 @@ static void stop(unsigned i)
 	close(theirs[i]);
 }
 
-static uint64_t number(uint8_t byte)
-{
-	return byte == 255 ? UINT64_MAX : byte * 2 * MIB;
-}
-
 /* Sends a message; the last question of weftd is answered with the right number, most of
  * the time. */
 static void say(unsigned i, const uint8_t *step)
 {
 	struct worker *w = &workers[i];
-	struct msg m = {.type = step[1] % (MSG_NUM + 1), .id = step[3]};
+	struct msg m = worker_says_msg(step[1], step[2], step[3], name);
 	int fd = -1;
 
-	m.bytes = number(step[2]);
-	m.total = number(step[3]);
-	m.result = -(step[3] & 31);
-	if (m.type >= MSG_IPC_EXPORT && m.type <= MSG_IPC_DROP) {
-		m.total = step[3] >> 6;
-		m.session = msg_parts(step[3] & 3, (step[3] >> 2 & 3) + 1);
-		m.result = step[3] >> 4 & 1;
-		memcpy(m.token, name, sizeof(name));
-	}
-	if (m.type == MSG_IPC_OPEN)
-		m.session = step[3] & 3;
+	m.id = step[3];
 	if ((m.type == MSG_LEFT || m.type == MSG_RECLAIMED) && step[3] < 200)
 		m.id = w->move.out_id;
 	if (m.type == MSG_RESTORED && step[3] < 200)
 		m.id = w->move.in_id;
-	if (worker_said(w, &m, &fd) < 0) {
+	if (!msg_is_valid(&m) || worker_said(w, &m, &fd) < 0) {
 		stop(i);
 		start(i);
 	}
@@ -128,7 +114,6 @@ static void say(unsigned i, const uint8_t *step)
  * a guest. */
 static void say_holders(const uint8_t *bytes, size_t n)
 {
-	struct msg m = {.type = MSG_HOLDERS, .bytes = number(bytes[0])};
 	struct worker *w = &workers[0];
 	int fd = memfd_create("holders", 0);
 
@@ -136,7 +121,7 @@ static void say_holders(const uint8_t *bytes, size_t n)
 		abort();
 	(void)held_tick(&b, now);
 	w->state = WORKER_READY;
-	if (held_said(w, &m, fd) < 0)
+	if (held_said(w, bytes[0] * 16u, fd) < 0)
 		w->asked_holders = false;
 	w->state = WORKER_SESSION;
 	close(fd);
@@ -173,10 +158,8 @@ static void drain(void)
 
 	for (unsigned i = 0; i < WORKERS; i++) {
 		while (msg_recv(theirs[i], &m, &fd0, &fd1) == 0) {
-			static const uint8_t none[sizeof(m.token)];
-
-			if (memcmp(m.token, none, sizeof(none)))
-				memcpy(name, m.token, sizeof(name));
+			if (m.type == MSG_IPC_EXPORTED && !m.ipc_exported.result)
+				memcpy(name, m.ipc_exported.name, sizeof(name));
 			if (fd0 >= 0)
 				close(fd0);
 			if (fd1 >= 0)
@@ -220,11 +203,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		if (data[0] & 0x80)
 			credit_put(data[1] & 1 ? &pages[i].credit : &pages[i].wmem,
-				   number(data[2]));
+				   worker_says_number(data[2]));
 		if (data[0] & 0x40)
-			atomic_store(&pages[i].movable_bytes, number(data[3]));
+			atomic_store(&pages[i].movable_bytes,
+				     worker_says_number(data[3]));
 		if (data[0] & 0x20)
-			now += number(data[2]);
+			now += worker_says_number(data[2]);
 		if (data[0] & 0x10)
 			say_holders(data, size);
 		say(i, data);

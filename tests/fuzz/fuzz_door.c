@@ -117,11 +117,11 @@ static void hear_of(void)
 static void tell(unsigned how)
 {
 	static const uint8_t types[] = {MSG_PASS, MSG_PASS, MSG_REFUSE, MSG_GUEST};
-	struct msg m = {.type = types[how & 3],
-			.id = how & 4 ? how : last_id,
-			.result = -(int32_t)(how >> 3)};
+	struct msg m = {.type = types[how & 3], .id = how & 4 ? how : last_id};
 	int fd0 = fds_any(how >> 2, 4096), fd1 = how & 128 ? fds_any(how, 4096) : -1;
 
+	if (m.type == MSG_REFUSE)
+		m.refuse.error = -(int32_t)(how >> 3);
 	(void)msg_send(ctl_theirs, &m, fd0, fd1);
 	closep(&fd0);
 	closep(&fd1);

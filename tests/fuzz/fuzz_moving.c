@@ -3,8 +3,9 @@
  * Messages of weftd to a worker about its memory, weftd having gone mad. Input: records
  * of
  *
- *	type (1 byte), id (1 byte), result (1 byte, negative), bytes (1 byte: its low bits
- *	shifted by its high ones), total (1 byte, likewise)
+ *	type (1 byte, of those below), id (1 byte: of answers, with bit 3 this one and not
+ *	the right one), result (1 byte, negative), bytes (1 byte: its low bits shifted by
+ *	its high ones), host room (1 byte, likewise, and its lowest bit: to be swapped)
  *
  * The worker does it or refuses it, and its memory is as it was.
  */
@@ -38,37 +39,42 @@ static uint64_t number(uint8_t byte)
 	return (uint64_t)(byte & 15) << (byte >> 4) * 4;
 }
 
+/* Seeds have the number of a row, so new ones come last. */
+static const uint32_t types[] = {
+	MSG_RECLAIM,  MSG_RESTORE,       MSG_NEED_GRANTED, MSG_RESIDENT_GRANTED,
+	MSG_PREALLOC, MSG_MAKE_RESIDENT, /* weftd does not say it; memory is to be shared */
+	MSG_CHARGED,                     /* nobody asked */
+	MSG_GUEST,    MSG_NUM,
+};
+
 static struct msg message(const uint8_t *rec)
 {
-	return (struct msg){
-		.type = rec[0] % (MSG_NUM + 1),
-		.id = rec[1] % 8,
-		.result = -(int32_t)(rec[2] % 40),
-		.bytes = number(rec[3]),
-		.total = number(rec[4]),
-		.urgent = rec[1] >> 7,
-		.session = number(rec[4] ^ rec[3]),
-		.token = {rec[2]},
-	};
+	int32_t result = -(int32_t)(rec[2] % 40);
+	uint64_t bytes = number(rec[3]);
+	struct msg m = {.type = types[rec[0] % ARRAY_SIZE(types)], .id = rec[1] % 8};
+
+	if (m.type == MSG_RECLAIM)
+		m.reclaim = (struct msg_reclaim){.bytes = bytes,
+						 .host_room = number(rec[4] ^ rec[3]),
+						 .swap = rec[4] & 1,
+						 .urgent = rec[1] >> 7};
+	else if (m.type == MSG_RESTORE)
+		m.restore.bytes = bytes;
+	else if (m.type == MSG_NEED_GRANTED)
+		m.need_granted.bytes = bytes;
+	else if (m.type == MSG_RESIDENT_GRANTED)
+		m.resident_granted =
+			(struct msg_resident_granted){.result = result, .bytes = bytes};
+	else if (m.type == MSG_PREALLOC)
+		m.prealloc.bytes = bytes;
+	else if (m.type == MSG_CHARGED)
+		m.charged = (struct msg_charged){.result = result, .bytes = bytes};
+	return m;
 }
 
 static void pair(int *ret_fds)
 {
 	require(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, ret_fds) == 0);
-}
-
-/* Throws away what was sent; the id of the last message of a type, if there was one. */
-static void drain(int sock, uint32_t type, uint32_t *ret_id)
-{
-	struct msg m;
-	int fd[2];
-
-	while (msg_recv(sock, &m, &fd[0], &fd[1]) == 0) {
-		closep(&fd[0]);
-		closep(&fd[1]);
-		if (m.type == type)
-			*ret_id = m.id;
-	}
 }
 
 #define BUFFERS 3
@@ -83,7 +89,24 @@ struct listener {
 	struct gate_lane lane; /* comes and goes, so that it wants in */
 	pthread_t visitor, giver;
 	_Atomic bool stop, given;
+	uint32_t need, make_resident; /* ids of what it asked last */
 };
+
+/* Throws away what was sent, but for ids. */
+static void drain(struct listener *l)
+{
+	struct msg m;
+	int fd[2];
+
+	while (msg_recv(l->sock[1], &m, &fd[0], &fd[1]) == 0) {
+		closep(&fd[0]);
+		closep(&fd[1]);
+		if (m.type == MSG_NEED)
+			l->need = m.id;
+		if (m.type == MSG_MAKE_RESIDENT)
+			l->make_resident = m.id;
+	}
+}
 
 static void *visit(void *arg)
 {
@@ -145,17 +168,18 @@ static void open_worker(struct listener *l)
 static void tell_worker(struct listener *l, const uint8_t *rec)
 {
 	struct msg m = message(rec);
-	uint32_t asked = 0;
 	int r;
 
 	if (m.type == MSG_MAKE_RESIDENT && !l->giver)
 		require(!pthread_create(&l->giver, NULL, give, l));
-	drain(l->sock[1], rec[1] & 8 ? MSG_MAKE_RESIDENT : MSG_NEED, &asked);
-	if (asked)
-		m.id = asked;
+	drain(l);
+	if (m.type == MSG_NEED_GRANTED && !(rec[1] & 8))
+		m.id = l->need;
+	if (m.type == MSG_RESIDENT_GRANTED && !(rec[1] & 8))
+		m.id = l->make_resident;
 	r = moving_told(l->moving, &m);
-	require(r == 0 || r == -ENOENT || r == -EPROTO);
-	if (r == -ENOENT)
+	require(r == 0 || r == -EPROTO);
+	if (r == -EPROTO)
 		require(broker_link_answer(l->link, &m, -1) == -EPROTO);
 }
 
@@ -163,11 +187,17 @@ static void tell_worker(struct listener *l, const uint8_t *rec)
 static void check_worker(struct listener *l)
 {
 	struct session *s = l->s;
-	struct msg m = {.type = MSG_ANSWER, .result = -ENOMEM};
+	const struct msg no = {.type = MSG_RESIDENT_GRANTED,
+			       .resident_granted.result = -ENOMEM};
 	uint8_t *buf = malloc(sizes[BUFFERS - 1]);
 
-	/* Answers that it asked for may have been drained: ids are few. */
-	for (m.id = 1; l->giver && !atomic_load(&l->given); m.id = m.id % 64 + 1) {
+	while (l->giver && !atomic_load(&l->given)) {
+		struct msg m = no;
+
+		drain(l);
+		m.id = l->make_resident;
+		(void)moving_told(l->moving, &m);
+		m = (struct msg){.type = MSG_NEED_GRANTED, .id = l->need};
 		(void)moving_told(l->moving, &m);
 		sched_yield();
 	}

@@ -44,6 +44,7 @@
 #include "policies/placement.h"
 #include "util/conf.h"
 #include "wire.h"
+#include "worker_says.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -59,7 +60,7 @@ static struct broker b;
 static struct conf conf;
 static char dir[] = "/tmp/weft-fuzz-XXXXXX";
 static int clients[CLIENTS];
-static uint8_t token[16]; /* of the session that was attached last */
+static uint8_t token[16]; /* of the session attached last, or the share made last */
 static uint32_t asked;    /* the number of what a worker was asked last */
 static uint64_t late_ns;  /* what has passed beside the clock */
 
@@ -180,31 +181,27 @@ static struct peer *peer_at(bool is_door, unsigned n)
 	return k ? found[n % k] : NULL;
 }
 
-static uint64_t number(uint8_t byte)
+/* Sends a message, or what is none. flaw: which byte is wrong, and how; 0: none is. */
+static void say(struct peer *p, struct msg *m, int fd, uint8_t flaw)
 {
-	return byte == 255 ? UINT64_MAX : byte * 2 * MIB;
+	size_t size = msg_size(m->type) ? msg_size(m->type) : sizeof(*m);
+
+	if (flaw)
+		((uint8_t *)m)[flaw % size] ^= flaw;
+	(void)fd_send(p->sock, m, size, &fd, fd >= 0);
 }
 
 static void worker_says(struct input *in, struct peer *p)
 {
-	struct msg m = {.type = take(in)};
-	uint8_t v[3] = {take(in), take(in), take(in)};
+	uint8_t type = take(in), v[3] = {take(in), take(in), take(in)};
+	struct msg m = worker_says_msg(type, v[0], v[1], token);
 	int fd;
 
 	if (!p)
 		return;
-	m.type = m.type ? m.type % (MSG_NUM + 1) : MSG_READY;
-	m.bytes = number(v[0]);
-	m.total = number(v[1]);
 	m.id = v[2] & 128 ? asked : v[2];
-	m.result = -(int32_t)(v[2] & 63);
-	m.session = msg_parts(v[1] & 3, (v[1] >> 2 & 3) + 1);
-	memcpy(m.token, token, sizeof(m.token));
-	memset(m.text, v[0], sizeof(m.text));
-	if (m.type >= MSG_IPC_EXPORT && m.type <= MSG_IPC_DROP)
-		m.total &= 3;
 	fd = v[2] & 64 ? fds_any(v[1], 4096) : -1;
-	(void)msg_send(p->sock, &m, fd, -1);
+	say(p, &m, fd, (v[2] & 63) == 63 ? v[1] : 0);
 	closep(&fd);
 }
 
@@ -212,21 +209,22 @@ static void door_says(struct input *in, struct peer *p)
 {
 	struct msg m = {.type = take(in) & 1 ? MSG_GONE : MSG_HELLO};
 	uint8_t v[3] = {take(in), take(in), take(in)};
+	struct wire_hello *h = &m.hello.hello;
 
 	if (!p)
 		return;
 	m.id = v[0];
-	m.hello = (struct wire_hello){.magic = WIRE_MAGIC, .version = WIRE_VERSION};
-	m.hello.lane = v[1] & 1;
-	m.hello.offers = v[1] >> 1;
-	m.hello.pid = v[2];
-	m.hello.window_key = v[2];
-	memset(m.hello.name, v[2], sizeof(m.hello.name));
-	if (m.hello.lane && v[1] & 2)
-		memcpy(m.hello.token, token, sizeof(token));
+	*h = (struct wire_hello){.magic = WIRE_MAGIC, .version = WIRE_VERSION};
+	h->lane = v[1] & 1;
+	h->offers = v[1] >> 1;
+	h->pid = v[2];
+	h->window_key = v[2];
+	memset(h->name, v[2], sizeof(h->name) - 1);
+	if (h->lane && v[1] & 2)
+		memcpy(h->token, token, sizeof(token));
 	if (v[2] == 254)
 		m.type = v[0];
-	(void)msg_send(p->sock, &m, -1, -1);
+	say(p, &m, -1, v[2] == 253 ? v[0] : 0);
 }
 
 /* Too short, or with descriptors that nobody asked for. */
@@ -329,8 +327,10 @@ static void hear(void)
 		while (peers[i].child && msg_recv(peers[i].sock, &m, &fd0, &fd1) == 0) {
 			closep(&fd0);
 			closep(&fd1);
-			if (m.type == MSG_ATTACH || m.type == MSG_ANSWER)
-				memcpy(token, m.token, sizeof(token));
+			if (m.type == MSG_ATTACH)
+				memcpy(token, m.attach.token, sizeof(token));
+			if (m.type == MSG_IPC_EXPORTED)
+				memcpy(token, m.ipc_exported.name, sizeof(token));
 			asked = m.id;
 		}
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages of weftd to workers and doors. A pair takes some 160 of them, and a program
+ * Messages of weftd to workers and doors. A pair takes 160 to 280 of them, and a program
  * with more threads than that may ask in one moment: what does not fit waits here until
  * the other side has read, with the descriptors that go along.
  *

@@ -170,9 +170,8 @@ static void check_all(struct broker *b, struct msg_holder *h, size_t n)
 	}
 }
 
-int held_said(struct worker *w, const struct msg *m, int fd)
+int held_said(struct worker *w, unsigned n, int fd)
 {
-	size_t n = (size_t)MIN(m->bytes, (uint64_t)MSG_HOLDERS_MAX);
 	_cleanup_free_ struct msg_holder *h = NULL;
 	ssize_t size;
 

@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 struct broker;
-struct msg;
 struct worker;
 
 /* Looks in a row, a second apart (held.c). */
@@ -14,9 +13,9 @@ struct worker;
 
 /* Compares what a worker's process has of the device, in bytes, with its grants. */
 void held_check(struct worker *w, uint64_t has);
-/* Reads from fd, which stays the caller's, what a worker says that all processes have.
- * Returns 0 or -EPROTO: nobody asked. */
-int held_said(struct worker *w, const struct msg *m, int fd);
+/* Reads from fd (or -1), which stays the caller's, what each of n processes has, at most
+ * MSG_HOLDERS_MAX, as a worker says. Returns 0 or -EPROTO: nobody asked. */
+int held_said(struct worker *w, unsigned n, int fd);
 /* Timer (loop.h): asks a worker once a second while there are sessions. */
 uint64_t held_tick(void *broker, uint64_t now_ns);
 

@@ -41,7 +41,7 @@ static bool is_news(uint64_t bytes, uint64_t told)
 /* Returns true if that is something new. */
 static bool tell(struct worker *w, uint64_t bytes)
 {
-	struct msg m = {.type = MSG_PREALLOC, .bytes = bytes};
+	struct msg m = {.type = MSG_PREALLOC, .prealloc.bytes = bytes};
 
 	if (!is_news(bytes, w->move.pool))
 		return false;

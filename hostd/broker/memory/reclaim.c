@@ -96,11 +96,11 @@ static int ask_session(struct worker *w, uint64_t bytes, enum placement_where wh
 {
 	struct msg m = {.type = MSG_RECLAIM,
 			.id = new_id(w->b),
-			.bytes = bytes,
-			.total = where,
-			.urgent = urgent};
+			.reclaim = {.bytes = bytes,
+				    .swap = where == PLACE_SWAPPED,
+				    .urgent = urgent}};
 
-	m.session = w->move.room = away_room(w->tenant);
+	m.reclaim.host_room = w->move.room = away_room(w->tenant);
 	if (outbox_tell(&w->out, &m, -1, -1) < 0) {
 		child_kill(&w->child);
 		return -EBUSY;
@@ -364,8 +364,8 @@ static void bring_back(struct broker *b, uint64_t now_ns)
 	w = t ? snapshot_session(t, true, now_ns, &ses) : NULL;
 	if (!w)
 		return;
-	m.bytes = MIN(MIN(step.bytes, ses.away), RETURN_MAX);
-	if (!m.bytes || away_return(w, m.bytes) < 0)
+	m.restore.bytes = MIN(MIN(step.bytes, ses.away), RETURN_MAX);
+	if (!m.restore.bytes || away_return(w, m.restore.bytes) < 0)
 		return;
 	m.id = new_id(b);
 	w->move.in_id = m.id;
@@ -382,17 +382,17 @@ static void pause_busy(struct worker_move *m, uint64_t now_ns)
 	m->n_busy++;
 }
 
-static void had_nothing(struct worker *w, const struct msg *msg, uint64_t now_ns)
+static void had_nothing(struct worker *w, const struct msg_moved *moved, uint64_t now_ns)
 {
 	struct worker_move *m = &w->move;
 
-	if (msg->result != -EBUSY) {
+	if (moved->result != -EBUSY) {
 		m->empty_ns = now_ns + EMPTY_NS;
 		return;
 	}
 	w->tenant->events.busy++;
 	stuck_busy(w, now_ns);
-	m->at_gate = msg->total;
+	m->at_gate = moved->will_wait;
 	if (m->at_gate)
 		m->busy_ns = now_ns + GATE_NS;
 	else
@@ -436,18 +436,19 @@ static void take_left(struct worker *w, uint64_t bytes, uint64_t now_ns)
 		w->move.by_hand_ns = now_ns;
 }
 
-int reclaim_left(struct worker *w, const struct msg *m, uint64_t now_ns)
+int reclaim_left(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns)
 {
-	if (!w->move.out_id || m->id != w->move.out_id)
+	if (!w->move.out_id || id != w->move.out_id)
 		return -EPROTO;
-	take_left(w, m->bytes, now_ns);
+	take_left(w, bytes, now_ns);
 	w->b->reclaim_due = true;
 	return 0;
 }
 
-int reclaim_ended(struct worker *w, const struct msg *m, uint64_t now_ns)
+int reclaim_ended(struct worker *w, uint32_t id, const struct msg_moved *m,
+		  uint64_t now_ns)
 {
-	if (!w->move.out_id || m->id != w->move.out_id)
+	if (!w->move.out_id || id != w->move.out_id)
 		return -EPROTO;
 	take_left(w, m->bytes, now_ns);
 	w->move.out_id = 0;
@@ -466,9 +467,10 @@ int reclaim_ended(struct worker *w, const struct msg *m, uint64_t now_ns)
 	return 0;
 }
 
-int reclaim_returned(struct worker *w, const struct msg *m, uint64_t now_ns)
+int reclaim_returned(struct worker *w, uint32_t id, const struct msg_moved *m,
+		     uint64_t now_ns)
 {
-	if (!w->move.in_id || m->id != w->move.in_id)
+	if (!w->move.in_id || id != w->move.in_id)
 		return -EPROTO;
 	away_returned(w, m->bytes);
 	w->move.in_id = 0;

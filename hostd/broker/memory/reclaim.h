@@ -7,17 +7,19 @@
 #include <stdint.h>
 
 struct broker;
-struct msg;
+struct msg_moved;
 struct worker;
 
-/* The worker says what has left, and then that nothing more will; from its message m. 0
- * or -EPROTO: nobody asked. */
-int reclaim_left(struct worker *w, const struct msg *m, uint64_t now_ns);
-int reclaim_ended(struct worker *w, const struct msg *m, uint64_t now_ns);
+/* The worker says what has left, and then that nothing more will; id is that of the
+ * RECLAIM. 0 or -EPROTO: nobody asked. */
+int reclaim_left(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns);
+int reclaim_ended(struct worker *w, uint32_t id, const struct msg_moved *m,
+		  uint64_t now_ns);
 /* The worker could move now (result 0), or its work still has not ended. */
 int reclaim_quiet(struct worker *w, int result, uint64_t now_ns);
-/* The worker says what came back. */
-int reclaim_returned(struct worker *w, const struct msg *m, uint64_t now_ns);
+/* The worker says what came back; id is that of the grant. 0 or -EPROTO. */
+int reclaim_returned(struct worker *w, uint32_t id, const struct msg_moved *m,
+		     uint64_t now_ns);
 /* The worker has ended. */
 void reclaim_end(struct worker *w);
 /* The worker is on its way out: what it was asked to move is not waited for. */

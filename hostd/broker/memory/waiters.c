@@ -145,25 +145,61 @@ static void waiter_free(struct waiter *wt)
 	free(wt);
 }
 
-static int answer(struct worker *w, uint32_t id, int result, uint64_t granted,
-		  uint64_t away)
+/* Answers a CHARGE. */
+static int tell_charged(struct worker *w, uint32_t id, int result, uint64_t granted,
+			uint64_t away)
 {
-	struct msg a = {.type = MSG_ANSWER,
-			.id = id,
-			.result = result,
-			.bytes = granted,
-			.total = away};
+	const struct msg a = {
+		.type = MSG_CHARGED,
+		.id = id,
+		.charged = {.result = result, .bytes = granted, .evicted = away}};
 
 	return outbox_tell(&w->out, &a, -1, -1);
+}
+
+/* Answers a NEED, which never fails. */
+static int tell_need(struct worker *w, uint32_t id, uint64_t granted)
+{
+	const struct msg a = {
+		.type = MSG_NEED_GRANTED, .id = id, .need_granted.bytes = granted};
+
+	return outbox_tell(&w->out, &a, -1, -1);
+}
+
+/* Answers a MAKE_RESIDENT. */
+static int tell_resident(struct worker *w, uint32_t id, int result, uint64_t granted)
+{
+	const struct msg a = {.type = MSG_RESIDENT_GRANTED,
+			      .id = id,
+			      .resident_granted = {.result = result, .bytes = granted}};
+
+	return outbox_tell(&w->out, &a, -1, -1);
+}
+
+static int tell(struct worker *w, enum waiter_kind kind, uint32_t id, int result,
+		uint64_t granted, uint64_t away)
+{
+	switch (kind) {
+	case WAIT_CHARGE:
+		return tell_charged(w, id, result, granted, away);
+	case WAIT_NEED:
+		return tell_need(w, id, granted);
+	case WAIT_HOME:
+		return tell_resident(w, id, result, granted);
+	case WAIT_OPERATOR:
+		break;
+	}
+	return 0;
 }
 
 /* Ends a wait. A worker that cannot be told is of no use any more. */
 static void waiter_end(struct waiter *wt, int result, uint64_t granted, uint64_t away)
 {
+	enum waiter_kind kind = wt->kind;
 	struct worker *w = wt->w;
 	uint32_t id = wt->id;
 
-	if (wt->kind == WAIT_OPERATOR) {
+	if (kind == WAIT_OPERATOR) {
 		void (*done)(void *, uint64_t) = wt->done;
 		void *arg = wt->arg;
 		uint64_t made = wt->made;
@@ -173,7 +209,7 @@ static void waiter_end(struct waiter *wt, int result, uint64_t granted, uint64_t
 		return;
 	}
 	waiter_free(wt);
-	if (answer(w, id, result, granted, away) < 0)
+	if (tell(w, kind, id, result, granted, away) < 0)
 		child_kill(&w->child);
 }
 
@@ -188,10 +224,10 @@ static int wait_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
 		return -EPROTO;
 	r = account_may(w, bytes);
 	if (r < 0 && r != -EAGAIN)
-		return answer(w, id, r, 0, 0);
+		return tell_charged(w, id, r, 0, 0);
 	wt = waiter_new(w->tenant, WAIT_CHARGE, bytes, now_ns + WAIT_NS);
 	if (!wt)
-		return answer(w, id, -ENOMEM, 0, 0);
+		return tell_charged(w, id, -ENOMEM, 0, 0);
 	wt->part = part;
 	set_worker(wt, w, id);
 	return 0;
@@ -208,7 +244,7 @@ int waiters_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
 	if (w->b->pressed && r == 0)
 		prealloc_mapping(w->b, now_ns + PAGE_MAPPING_NS);
 	return r == -EAGAIN ? wait_charge(w, id, bytes, part, now_ns)
-			    : answer(w, id, r, r < 0 ? 0 : bytes, 0);
+			    : tell_charged(w, id, r, r < 0 ? 0 : bytes, 0);
 }
 
 int waiters_need(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns)
@@ -224,7 +260,7 @@ int waiters_need(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns)
 		     ? NULL
 		     : waiter_new(w->tenant, WAIT_NEED, bytes, now_ns + NEED_NS);
 	if (!wt)
-		return answer(w, id, 0, 0, 0);
+		return tell_need(w, id, 0);
 	set_worker(wt, w, id);
 	w->move.needs = true;
 	return 0;
@@ -238,7 +274,7 @@ int waiters_home(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns)
 		return -EPROTO;
 	wt = waiter_new(w->tenant, WAIT_HOME, MIN(bytes, w->away), now_ns + WAIT_NS);
 	if (!wt)
-		return answer(w, id, -ENOMEM, 0, 0);
+		return tell_resident(w, id, -ENOMEM, 0);
 	set_worker(wt, w, id);
 	w->move.homes = true;
 	return 0;

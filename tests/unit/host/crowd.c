@@ -99,7 +99,7 @@ static unsigned answers(struct worker *w)
 	unsigned n = 0;
 
 	while (msg_recv(sock, &m, &fd0, &fd1) == 0)
-		n += m.type == MSG_ANSWER;
+		n += m.type == MSG_CHARGED;
 	return n;
 }
 

@@ -135,17 +135,17 @@ static void answered(unsigned i, uint32_t id, int result, uint64_t bytes)
 	struct msg m;
 
 	cr_assert(hears(i, &m));
-	cr_assert(m.type == MSG_ANSWER && m.id == id);
-	cr_assert_eq(m.result, result);
-	cr_assert_eq(m.bytes, bytes);
+	cr_assert(m.type == MSG_RESIDENT_GRANTED && m.id == id);
+	cr_assert_eq(m.resident_granted.result, result);
+	cr_assert_eq(m.resident_granted.bytes, bytes);
 }
 
 static void says(unsigned i, enum msg_type type, uint32_t id, uint64_t bytes)
 {
-	struct msg m = {.type = type, .id = id, .bytes = bytes};
+	const struct msg_moved m = {.bytes = bytes};
 
-	cr_assert_eq(type == MSG_RESTORED ? reclaim_returned(&workers[i], &m, now)
-					  : reclaim_ended(&workers[i], &m, now),
+	cr_assert_eq(type == MSG_RESTORED ? reclaim_returned(&workers[i], id, &m, now)
+					  : reclaim_ended(&workers[i], id, &m, now),
 		     0);
 	pass(NSEC_PER_MSEC);
 }
@@ -194,8 +194,8 @@ Test(home, others_give_way)
 	has(1, 60 * MIB);
 	home(0, 1, 20 * MIB);
 	silence(0);
-	cr_assert(hears(1, &m) && m.type == MSG_RECLAIM && m.bytes >= 16 * MIB);
-	says(1, MSG_RECLAIMED, m.id, m.bytes);
+	cr_assert(hears(1, &m) && m.type == MSG_RECLAIM && m.reclaim.bytes >= 16 * MIB);
+	says(1, MSG_RECLAIMED, m.id, m.reclaim.bytes);
 	answered(0, 1, 0, 20 * MIB);
 	cr_assert_leq(b.granted, DEVICE);
 	says(0, MSG_RESTORED, 1, 20 * MIB);

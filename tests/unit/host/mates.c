@@ -91,27 +91,29 @@ void show(struct mate *m)
 	atomic_store(&m->page.pinned_bytes, m->has - movable);
 }
 
-static void answered(struct mate *m, const struct msg *a)
+static void need_granted(struct mate *m, uint32_t id, uint64_t bytes)
 {
-	if (m->need && a->id == m->need) {
-		cr_assert(m->lies || a->bytes <= m->away);
-		m->in = (struct msg){.id = a->id, .bytes = a->bytes};
-		m->in.type = a->bytes ? MSG_RESTORE : 0;
-		m->need = 0;
-		return;
-	}
+	cr_assert(m->need && id == m->need);
+	cr_assert(m->lies || bytes <= m->away);
+	m->in_id = bytes ? id : 0;
+	m->in_bytes = bytes;
+	m->need = 0;
+}
+
+static void charged(struct mate *m, uint32_t id, const struct msg_charged *a)
+{
 	for (unsigned i = 0; i < ASKED_MAX; i++) {
-		if (m->asked[i].id != a->id)
+		if (m->asked[i].id != id)
 			continue;
 		m->asked[i].id = 0;
 		cr_assert(a->result == 0 || a->result == -EDQUOT || a->result == -ENOMEM);
 		if (a->result == 0)
-			cr_assert_eq(a->bytes + a->total, m->asked[i].bytes);
-		cr_assert(!a->total || m->asked[i].part);
-		cr_assert(!a->total || a->bytes % CHUNK == 0);
+			cr_assert_eq(a->bytes + a->evicted, m->asked[i].bytes);
+		cr_assert(!a->evicted || m->asked[i].part);
+		cr_assert(!a->evicted || a->bytes % CHUNK == 0);
 		m->has += a->bytes;
-		m->away += a->total;
-		in_part += a->total > 0;
+		m->away += a->evicted;
+		in_part += a->evicted > 0;
 		show(m);
 		return;
 	}
@@ -125,23 +127,28 @@ void hear(struct mate *m)
 
 	while (msg_recv(m->sock, &msg, &fd0, &fd1) == 0) {
 		switch (msg.type) {
-		case MSG_ANSWER:
-			answered(m, &msg);
+		case MSG_CHARGED:
+			charged(m, msg.id, &msg.charged);
+			break;
+		case MSG_NEED_GRANTED:
+			need_granted(m, msg.id, msg.need_granted.bytes);
 			break;
 		case MSG_RECLAIM:
-			cr_assert_eq(m->out.type, 0, "two at once");
+			cr_assert_eq(m->out_id, 0, "two at once");
 			cr_assert_leq(b.away, b.swap);
-			cr_assert_leq(msg.session, b.swap - b.away);
-			m->out = msg;
+			cr_assert_leq(msg.reclaim.host_room, b.swap - b.away);
+			m->out_id = msg.id;
+			m->out = msg.reclaim;
 			break;
 		case MSG_RESTORE:
-			cr_assert(!m->in.type && !m->out.type && !m->need);
-			cr_assert(m->lies || msg.bytes <= m->away);
-			m->in = msg;
+			cr_assert(!m->in_id && !m->out_id && !m->need);
+			cr_assert(m->lies || msg.restore.bytes <= m->away);
+			m->in_id = msg.id;
+			m->in_bytes = msg.restore.bytes;
 			break;
 		default:
 			cr_assert_eq(msg.type, MSG_PREALLOC);
-			m->pool = msg.bytes;
+			m->pool = msg.prealloc.bytes;
 		}
 	}
 }
@@ -229,23 +236,23 @@ void give_up(struct mate *m, uint64_t bytes)
 }
 
 /* Some of it, or all, before the rest. */
-static void say_left(struct mate *m, struct msg *all)
+static void say_left(struct mate *m, uint32_t id, uint64_t *all)
 {
-	struct msg some = {.type = MSG_LEFT, .id = all->id};
+	uint64_t some = rand() % 2 ? *all : *all / 2 / CHUNK * CHUNK;
 
-	some.bytes = rand() % 2 ? all->bytes : all->bytes / 2 / CHUNK * CHUNK;
-	cr_assert_eq(reclaim_left(&m->w, &some, now), 0);
-	all->bytes -= some.bytes;
+	cr_assert_eq(reclaim_left(&m->w, id, some, now), 0);
+	*all -= some;
 }
 
 void move_out(struct mate *m)
 {
 	static const int results[] = {0, 0, 0, 0, 0, 0, -EBUSY, -ENOSPC, -ENOMEM, -EIO};
-	struct msg a = {.type = MSG_RECLAIMED, .id = m->out.id};
 	uint64_t can = atomic_load(&m->page.movable_bytes), early = 0;
+	uint32_t id = m->out_id;
+	struct msg_moved a = {0};
 
 	a.result = m->endless ? -EBUSY : honest ? 0 : results[rand() % 10];
-	a.bytes = MIN(MIN(m->out.bytes, m->out.session), can);
+	a.bytes = MIN(MIN(m->out.bytes, m->out.host_room), can);
 	if (a.result && !m->endless && rand() % 2)
 		a.bytes = a.bytes / 2 / CHUNK * CHUNK;
 	else if (a.result)
@@ -259,19 +266,19 @@ void move_out(struct mate *m)
 	}
 	if (m->lies)
 		a.bytes = rand() % 2 ? UINT64_MAX : (uint64_t)rand() * CHUNK;
-	a.total = m->at_gate = a.result == -EBUSY && !m->endless && rand() % 2;
-	m->out.type = 0;
+	a.will_wait = m->at_gate = a.result == -EBUSY && !m->endless && rand() % 2;
+	m->out_id = 0;
 	show(m);
 	if (rand() % 3 == 0)
-		say_left(m, &a);
-	cr_assert_eq(reclaim_ended(&m->w, &a, now), 0);
+		say_left(m, id, &a.bytes);
+	cr_assert_eq(reclaim_ended(&m->w, id, &a, now), 0);
 }
 
 void move_in(struct mate *m)
 {
-	struct msg a = {.type = MSG_RESTORED, .id = m->in.id};
+	struct msg_moved a = {.bytes = MIN(m->in_bytes, m->away)};
+	uint32_t id = m->in_id;
 
-	a.bytes = MIN(m->in.bytes, m->away);
 	if (!honest && rand() % 4 == 0) {
 		a.result = rand() % 2 ? -EBUSY : -ENOMEM;
 		a.bytes = a.bytes / 2 / CHUNK * CHUNK;
@@ -280,10 +287,10 @@ void move_in(struct mate *m)
 	m->has += a.bytes;
 	if (m->lies)
 		a.bytes = UINT64_MAX;
-	a.total = m->at_gate = a.result == -EBUSY && rand() % 2;
-	m->in.type = 0;
+	a.will_wait = m->at_gate = a.result == -EBUSY && rand() % 2;
+	m->in_id = 0;
 	show(m);
-	cr_assert_eq(reclaim_returned(&m->w, &a, now), 0);
+	cr_assert_eq(reclaim_returned(&m->w, id, &a, now), 0);
 }
 
 void get_quiet(struct mate *m, int result)
@@ -295,7 +302,7 @@ void get_quiet(struct mate *m, int result)
 void need(struct mate *m)
 {
 	/* A mover that moves does not ask. */
-	if (m->need || m->out.type || m->in.type)
+	if (m->need || m->out_id || m->in_id)
 		return;
 	m->need = ++m->next_id;
 	cr_assert_eq(waiters_need(&m->w, m->need, m->away, now), 0);
@@ -399,9 +406,9 @@ uint64_t move_all(void)
 
 	hear_all();
 	for (unsigned i = 0; i < WORKERS; i++) {
-		if (mates[i].out.type)
+		if (mates[i].out_id)
 			move_out(&mates[i]);
-		if (mates[i].in.type)
+		if (mates[i].in_id)
 			move_in(&mates[i]);
 	}
 	return next;

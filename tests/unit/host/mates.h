@@ -32,10 +32,12 @@ struct mate {
 		uint32_t id;
 		uint64_t bytes;
 		bool part;
-	} asked[ASKED_MAX]; /* charges that are not answered */
-	struct msg out, in; /* type 0: not asked */
-	uint32_t need;      /* 0: none is under way */
-	bool at_gate;       /* it will say whether it gets quiet */
+	} asked[ASKED_MAX];     /* charges that are not answered */
+	uint32_t out_id, in_id; /* 0: not asked to move */
+	struct msg_reclaim out;
+	uint64_t in_bytes;
+	uint32_t need; /* 0: none is under way */
+	bool at_gate;  /* it will say whether it gets quiet */
 	uint32_t next_id;
 };
 

@@ -42,9 +42,9 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	unsigned seed;
-	bool by_itself;      /* answers NEED, and moves */
-	struct msg last[32]; /* by type: the latest of each that came */
-	unsigned n[32];
+	bool by_itself;           /* answers NEED, and moves */
+	struct msg last[MSG_NUM]; /* by type: the latest of each that came */
+	unsigned n[MSG_NUM];
 	uint64_t out, in, freed; /* bytes */
 	uint64_t left;           /* so far; RECLAIMED is kept with all that moved */
 	uint64_t shared;         /* likewise: where they are away */
@@ -54,50 +54,89 @@ static struct {
 
 static bool nobody_waits;
 
-static void tell(enum msg_type type, uint32_t id, uint64_t bytes, uint64_t where)
+static void tell(const struct msg *m)
 {
-	struct msg m = {.type = type,
-			.id = id,
-			.bytes = bytes,
-			.total = where,
-			.urgent = !nobody_waits,
-			.session = UINT64_MAX};
-
-	cr_assert_eq(msg_send(sock[1], &m, -1, -1), 0);
+	cr_assert_eq(msg_send(sock[1], m, -1, -1), 0);
 }
 
-static void tell_result(uint32_t id, int result, uint64_t bytes)
+/* RECLAIM or RESTORE. */
+static void tell_to_move(enum msg_type type, uint32_t id, uint64_t bytes,
+			 enum placement_where where)
 {
-	struct msg m = {.type = MSG_ANSWER, .id = id, .result = result, .bytes = bytes};
+	struct msg m = {.type = type, .id = id};
 
-	cr_assert_eq(msg_send(sock[1], &m, -1, -1), 0);
+	if (type == MSG_RECLAIM)
+		m.reclaim = (struct msg_reclaim){.bytes = bytes,
+						 .host_room = UINT64_MAX,
+						 .swap = where == PLACE_SWAPPED,
+						 .urgent = !nobody_waits};
+	else
+		m.restore.bytes = bytes;
+	tell(&m);
+}
+
+static void tell_prealloc(uint64_t bytes)
+{
+	const struct msg m = {.type = MSG_PREALLOC, .prealloc.bytes = bytes};
+
+	tell(&m);
+}
+
+static void grant_need(uint32_t id, uint64_t bytes)
+{
+	const struct msg m = {
+		.type = MSG_NEED_GRANTED, .id = id, .need_granted.bytes = bytes};
+
+	tell(&m);
+}
+
+/* Now and then there is no room. */
+static void grant_resident(const struct msg *asked)
+{
+	struct msg m = {.type = MSG_RESIDENT_GRANTED, .id = asked->id};
+
+	m.resident_granted.result = rand_r(&weftd.seed) % 4 ? 0 : -ENOMEM;
+	m.resident_granted.bytes = asked->make_resident.bytes;
+	tell(&m);
 }
 
 static void take_down(const struct msg *m)
 {
 	pthread_mutex_lock(&weftd.lock);
-	cr_assert_lt(m->type, 32);
 	weftd.last[m->type] = *m;
 	weftd.n[m->type]++;
 	if (m->type == MSG_LEFT) {
 		cr_assert_eq(weftd.left, 0, "it is said once");
-		weftd.out += m->bytes;
-		weftd.left = m->bytes;
+		weftd.out += m->left.bytes;
+		weftd.left = m->left.bytes;
 	}
 	if (m->type == MSG_RECLAIMED) {
-		weftd.out += m->bytes;
-		weftd.last[m->type].bytes += weftd.left;
+		weftd.out += m->moved.bytes;
+		weftd.last[m->type].moved.bytes += weftd.left;
 		weftd.left = 0;
 		weftd.moving_out = false;
 	}
 	if (m->type == MSG_RESTORED)
-		weftd.in += m->bytes;
+		weftd.in += m->moved.bytes;
 	if (m->type == MSG_EVICTED_FREED)
-		weftd.freed += m->bytes;
-	if (m->type == MSG_IPC_EXPORT && m->result)
-		weftd.shared += m->bytes;
+		weftd.freed += m->evicted_freed.bytes;
+	if (m->type == MSG_IPC_EXPORT && m->ipc_export.evicted)
+		weftd.shared += m->ipc_export.bytes;
 	pthread_cond_broadcast(&weftd.cond);
 	pthread_mutex_unlock(&weftd.lock);
+}
+
+static void answer(const struct msg *m)
+{
+	const struct msg yes = {.type = msg_answer(m->type), .id = m->id};
+
+	if (m->type == MSG_CHARGE || m->type == MSG_IPC_EXPORT || m->type == MSG_IPC_DROP)
+		tell(&yes);
+	if (m->type == MSG_MAKE_RESIDENT)
+		grant_resident(m);
+	if (m->type == MSG_NEED && weftd.by_itself)
+		grant_need(m->id,
+			   rand_r(&weftd.seed) % 3 ? m->need.bytes : m->need.bytes / 2);
 }
 
 /* Reads the worker's messages. */
@@ -109,23 +148,15 @@ static void *weftd_main(void *arg)
 	while (msg_recv(sock[1], &m, &fd[0], &fd[1]) == 0) {
 		take_down(&m);
 		closep(&fd[0]);
-		if (m.type == MSG_CHARGE || m.type == MSG_IPC_EXPORT ||
-		    m.type == MSG_IPC_DROP)
-			tell(MSG_ANSWER, m.id, 0, 0);
-		if (m.type == MSG_MAKE_RESIDENT) /* now and then it has no room */
-			tell_result(m.id, rand_r(&weftd.seed) % 4 ? 0 : -ENOMEM, m.bytes);
-		if (m.type == MSG_NEED && weftd.by_itself)
-			tell(MSG_ANSWER, m.id,
-			     rand_r(&weftd.seed) % 3 ? m.bytes : m.bytes / 2, 0);
+		answer(&m);
 	}
 	return NULL;
 }
 
-/* While the session ends nothing moves any more; what weftd says then comes too late, but
- * for answers to others. */
+/* While the session ends nothing moves any more; what weftd says then comes too late. */
 static int tell_moving(const struct msg *m)
 {
-	int r = m->type == MSG_ANSWER ? -ENOENT : 0;
+	int r = 0;
 
 	pthread_mutex_lock(&moving_lock);
 	if (moving)
@@ -141,11 +172,12 @@ static void *worker_main(void *arg)
 	int fd[2];
 
 	while (msg_recv(sock[0], &m, &fd[0], &fd[1]) == 0) {
-		int r = tell_moving(&m);
+		bool others = m.type == MSG_CHARGED || m.type == MSG_IPC_EXPORTED ||
+			      m.type == MSG_IPC_DROPPED;
 
-		if (r == -ENOENT && m.type == MSG_ANSWER)
-			r = broker_link_answer(brokers, &m, -1);
-		cr_assert_eq(r, 0);
+		cr_assert_eq(others ? broker_link_answer(brokers, &m, -1)
+				    : tell_moving(&m),
+			     0);
 	}
 	return NULL;
 }
@@ -303,8 +335,8 @@ static void check(struct lane *l, CUdeviceptr addr, uint64_t bytes, uint32_t val
 /* ---- one after the other ---- */
 
 /* On a busy machine the device may take longer to get quiet than the worker waits. */
-static struct msg move(enum msg_type type, uint32_t id, uint64_t bytes,
-		       enum placement_where where)
+static struct msg_moved move(enum msg_type type, uint32_t id, uint64_t bytes,
+			     enum placement_where where)
 {
 	enum msg_type answer = type == MSG_RECLAIM ? MSG_RECLAIMED : MSG_RESTORED;
 	struct msg m;
@@ -312,11 +344,11 @@ static struct msg move(enum msg_type type, uint32_t id, uint64_t bytes,
 	do {
 		unsigned n = weftd.n[answer];
 
-		tell(type, id, bytes, where);
+		tell_to_move(type, id, bytes, where);
 		m = wait_for(answer, n + 1);
 		cr_assert_eq(m.id, id);
-	} while (m.result == -EBUSY);
-	return m;
+	} while (m.moved.result == -EBUSY);
+	return m.moved;
 }
 
 static uint64_t swapped(void)
@@ -339,10 +371,10 @@ Test(moving, out_and_back)
 {
 	struct lane *l = lb[0].guest;
 	CUdeviceptr a = alloc(l, 16 * MIB);
-	struct msg m;
+	struct msg_moved m;
 
 	fill(l, a, 16 * MIB, 0xabcd0001);
-	tell(MSG_PREALLOC, 0, 4 * MIB, 0);
+	tell_prealloc(4 * MIB);
 	m = move(MSG_RECLAIM, 7, 16 * MIB, PLACE_MAPPED);
 	cr_assert(m.bytes == 16 * MIB && m.result == 0);
 	cr_assert_eq(mapped(), 16 * MIB);
@@ -358,7 +390,7 @@ Test(moving, out_and_back)
 	m = move(MSG_RECLAIM, 9, 64 * MIB, PLACE_MAPPED);
 	cr_assert(m.bytes == 4 * MIB && m.result == -ENOSPC);
 	release(l, a);
-	cr_assert_eq(wait_for(MSG_EVICTED_FREED, 1).bytes, 16 * MIB);
+	cr_assert_eq(wait_for(MSG_EVICTED_FREED, 1).evicted_freed.bytes, 16 * MIB);
 }
 
 /* Once all that was asked for has left, weftd hears of it, and then of the rest; what
@@ -371,7 +403,7 @@ Test(moving, left_before_it_is_mapped)
 	move(MSG_RECLAIM, 1, 6 * MIB, PLACE_MAPPED);
 	cr_assert_eq(weftd.n[MSG_LEFT], 1);
 	cr_assert_eq(weftd.last[MSG_LEFT].id, 1);
-	cr_assert_geq(weftd.last[MSG_LEFT].bytes, 6 * MIB);
+	cr_assert_geq(weftd.last[MSG_LEFT].left.bytes, 6 * MIB);
 	move(MSG_RECLAIM, 2, 4 * MIB, PLACE_SWAPPED);
 	move(MSG_RECLAIM, 3, 64 * MIB, PLACE_MAPPED); /* there is not so much */
 	move(MSG_RESTORE, 4, 16 * MIB, PLACE_MAPPED);
@@ -387,7 +419,8 @@ Test(moving, swapped_until_it_is_wanted)
 {
 	struct lane *l = lb[0].guest;
 	CUdeviceptr a = alloc(l, 16 * MIB);
-	struct msg m;
+	struct msg_moved m;
+	struct msg need;
 
 	weftd.by_itself = true;
 	weftd.seed = 2; /* half */
@@ -398,9 +431,9 @@ Test(moving, swapped_until_it_is_wanted)
 	release(l, alloc(l, MIB)); /* that touches nothing */
 	cr_assert_eq(weftd.n[MSG_NEED], 0);
 	check(l, a, 16 * MIB, 5);
-	m = wait_for(MSG_NEED, 1);
-	cr_assert_eq(m.bytes, 16 * MIB);
-	cr_assert_eq(wait_for(MSG_RESTORED, 1).id, m.id);
+	need = wait_for(MSG_NEED, 1);
+	cr_assert_eq(need.need.bytes, 16 * MIB);
+	cr_assert_eq(wait_for(MSG_RESTORED, 1).id, need.id);
 	cr_assert_eq(swapped(), 0);
 	cr_assert_eq(mapped() + weftd.in, 16 * MIB);
 	release(l, a);
@@ -466,7 +499,7 @@ Test(moving, out_while_it_asks)
 {
 	struct lane *l = lb[0].guest;
 	CUdeviceptr a = alloc(l, 8 * MIB), b = alloc(l, 8 * MIB);
-	struct msg m;
+	struct msg_moved m;
 	uint32_t need;
 	pthread_t t;
 
@@ -475,14 +508,13 @@ Test(moving, out_while_it_asks)
 	m = move(MSG_RECLAIM, 1, 8 * MIB, PLACE_SWAPPED);
 	cr_assert_eq(m.bytes, 8 * MIB);
 	cr_assert_eq(pthread_create(&t, NULL, check_on_thread, &a), 0);
-	m = wait_for(MSG_NEED, 1);
-	need = m.id;
+	need = wait_for(MSG_NEED, 1).id;
 	m = move(MSG_RECLAIM, 2, 8 * MIB, PLACE_SWAPPED);
 	cr_assert_eq(m.bytes, 8 * MIB);
 	cr_assert_eq(weftd.n[MSG_NEED], 1);
-	tell(MSG_ANSWER, need, 4 * MIB, 0);
+	grant_need(need, 4 * MIB);
 	pthread_join(t, NULL);
-	cr_assert_eq(wait_for(MSG_RESTORED, 1).bytes, 4 * MIB);
+	cr_assert_eq(wait_for(MSG_RESTORED, 1).moved.bytes, 4 * MIB);
 	cr_assert_eq(mapped(), 12 * MIB);
 	check(l, b, 8 * MIB, 7);
 }
@@ -499,7 +531,7 @@ Test(moving, shared_while_away)
 	struct lane *l = lb[0].guest;
 	CUdeviceptr a = alloc(l, 8 * MIB), b = alloc(l, 8 * MIB);
 	struct space_residency r;
-	struct msg m;
+	struct msg_moved m;
 	pthread_t t;
 
 	open_lanes(1, 2);
@@ -551,7 +583,7 @@ Test(moving, shared_while_mapped_nowhere)
 	const uint64_t chunk = handle_make(HANDLE_CHUNK, 1, 1);
 	struct lane *l = lb[0].guest;
 	struct space_range range;
-	struct msg m;
+	struct msg_moved m;
 	CUdeviceptr at;
 
 	*begin(l, chunk_create) =
@@ -566,7 +598,7 @@ Test(moving, shared_while_mapped_nowhere)
 	weftd.seed = 1;
 	begin(l, chunk_export)->chunk = chunk;
 	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
-	cr_assert_eq(wait_for(MSG_MAKE_RESIDENT, 1).bytes, 4 * MIB);
+	cr_assert_eq(wait_for(MSG_MAKE_RESIDENT, 1).make_resident.bytes, 4 * MIB);
 	cr_assert_eq(weftd.in + weftd.shared, 4 * MIB);
 	cr_assert_eq(weftd.shared, 0, "there was room for it");
 	/* it lay at an address for a moment */
@@ -591,7 +623,7 @@ Test(moving, pools_first)
 	struct lane *l = lb[0].guest;
 	CUdeviceptr a = alloc(l, 16 * MIB), p;
 	uint64_t had = used();
-	struct msg m;
+	struct msg_moved m;
 
 	fill(l, a, 16 * MIB, 9);
 	cr_assert_eq(pool_set(s->pools, pools_default(s->pools),
@@ -621,7 +653,7 @@ Test(moving, pools_that_are_away)
 {
 	struct lane *l = lb[0].guest;
 	CUdeviceptr a, p;
-	struct msg m;
+	struct msg_moved m;
 
 	cr_assert_eq(pool_set(s->pools, pools_default(s->pools),
 			      CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, UINT64_MAX),
@@ -642,12 +674,12 @@ Test(moving, pools_that_are_away)
 	release(l, a);
 }
 
-static struct msg reclaim_once(uint32_t id, uint64_t bytes)
+static struct msg_moved reclaim_once(uint32_t id, uint64_t bytes)
 {
 	unsigned n = weftd.n[MSG_RECLAIMED];
 
-	tell(MSG_RECLAIM, id, bytes, PLACE_MAPPED);
-	return wait_for(MSG_RECLAIMED, n + 1);
+	tell_to_move(MSG_RECLAIM, id, bytes, PLACE_MAPPED);
+	return wait_for(MSG_RECLAIMED, n + 1).moved;
 }
 
 /* Work that does not end is waited for longer each time, and weftd hears when it has. */
@@ -657,7 +689,7 @@ Test(moving, endless_work_is_waited_for_longer_each_time)
 	CUdeviceptr a = alloc(l, 16 * MIB);
 	struct gate_lane work;
 	unsigned n, times = 0;
-	struct msg m;
+	struct msg_moved m;
 
 	fill(l, a, 16 * MIB, 8);
 	gate_lane_add(&s->gate, &work);
@@ -666,17 +698,18 @@ Test(moving, endless_work_is_waited_for_longer_each_time)
 		n = weftd.n[MSG_QUIESCED];
 		m = reclaim_once(++times, 16 * MIB);
 		cr_assert(m.result == -EBUSY && !m.bytes);
-		cr_assert_eq(m.total, times > 1);
+		cr_assert_eq(m.will_wait, times > 1);
 		if (times == 2)
-			cr_assert_eq(wait_for(MSG_QUIESCED, n + 1).result, -EBUSY);
+			cr_assert_eq(wait_for(MSG_QUIESCED, n + 1).quiesced.result,
+				     -EBUSY);
 		gate_leave(&work);
-	} while (times <= 2 || wait_for(MSG_QUIESCED, n + 1).result < 0);
+	} while (times <= 2 || wait_for(MSG_QUIESCED, n + 1).quiesced.result < 0);
 	m = move(MSG_RECLAIM, ++times, 16 * MIB, PLACE_MAPPED);
 	cr_assert(m.result == 0 && m.bytes == 16 * MIB);
 	/* and from the beginning again */
 	cr_assert_eq(gate_enter(&s->gate, &work), 0);
 	m = reclaim_once(++times, 16 * MIB);
-	cr_assert(m.result == -EBUSY && !m.total);
+	cr_assert(m.result == -EBUSY && !m.will_wait);
 	gate_leave(&work);
 	gate_lane_remove(&s->gate, &work);
 	check(l, a, 16 * MIB, 8);
@@ -685,16 +718,19 @@ Test(moving, endless_work_is_waited_for_longer_each_time)
 
 Test(moving, what_weftd_does_not_say)
 {
-	struct msg m = {.type = MSG_ANSWER, .id = 0};
+	static const uint32_t types[] = {MSG_NEED_GRANTED, MSG_RESIDENT_GRANTED,
+					 MSG_CHARGED, MSG_HELLO};
+	struct msg m = {.type = MSG_NUM};
 
-	cr_assert_eq(moving_told(moving, &m), -ENOENT);
-	m.id = 12345;
-	cr_assert_eq(moving_told(moving, &m), -ENOENT);
-	m.type = MSG_HELLO;
 	cr_assert_eq(moving_told(moving, &m), -EPROTO);
-	m.type = MSG_RECLAIM;
-	m.bytes = m.session = UINT64_MAX;
-	m.total = 77;
+	for (unsigned i = 0; i < ARRAY_SIZE(types); i++) {
+		m = (struct msg){.type = types[i]};
+		cr_assert_eq(moving_told(moving, &m), -EPROTO);
+		m.id = 12345;
+		cr_assert_eq(moving_told(moving, &m), -EPROTO);
+	}
+	m = (struct msg){.type = MSG_RECLAIM};
+	m.reclaim.bytes = m.reclaim.host_room = UINT64_MAX;
 	cr_assert_eq(moving_told(moving, &m), 0);
 	wait_for(MSG_RECLAIMED, 1);
 }
@@ -785,11 +821,11 @@ static void move_something(unsigned *seed, uint32_t id)
 		out = true;
 	n = weftd.n[out ? MSG_RECLAIMED : MSG_RESTORED];
 	pthread_mutex_unlock(&weftd.lock);
-	tell(out ? MSG_RECLAIM : MSG_RESTORE, id, bytes,
-	     rand_r(seed) % 2 ? PLACE_MAPPED : PLACE_SWAPPED);
+	tell_to_move(out ? MSG_RECLAIM : MSG_RESTORE, id, bytes,
+		     rand_r(seed) % 2 ? PLACE_MAPPED : PLACE_SWAPPED);
 	wait_for(out ? MSG_RECLAIMED : MSG_RESTORED, n + 1);
 	if (rand_r(seed) % 8 == 0)
-		tell(MSG_PREALLOC, 0, bytes, 0);
+		tell_prealloc(bytes);
 }
 
 Test(moving, while_lanes_work)

@@ -80,7 +80,7 @@ static void all_arrive(unsigned n, bool with_fd)
 	uint32_t next = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		struct msg m = {.type = MSG_ANSWER, .id = i};
+		struct msg m = {.type = MSG_TENANT_USAGE, .id = i};
 		int fd = with_fd ? fd_memfd("test", 4096) : -1;
 
 		cr_assert_eq(outbox_tell(&w.out, &m, fd, -1), 0, "message %u", i);
@@ -120,7 +120,7 @@ Test(outbox, descriptors_wait_with_their_messages, .init = setup, .fini = teardo
 
 Test(outbox, who_never_reads_is_broken, .init = setup, .fini = teardown)
 {
-	struct msg m = {.type = MSG_ANSWER};
+	struct msg m = {.type = MSG_TENANT_USAGE};
 	unsigned n = 0;
 
 	while (n < 10000 && outbox_tell(&w.out, &m, -1, -1) == 0)
@@ -132,7 +132,7 @@ Test(outbox, who_never_reads_is_broken, .init = setup, .fini = teardown)
 /* Other tenants' sessions need descriptors, too. */
 Test(outbox, descriptors_of_a_tenant_are_bounded, .init = setup, .fini = teardown)
 {
-	struct msg m = {.type = MSG_ANSWER};
+	struct msg m = {.type = MSG_TENANT_USAGE};
 	int r = 0;
 
 	tenant.n_letter_fds = 1000;
@@ -147,7 +147,7 @@ Test(outbox, descriptors_of_a_tenant_are_bounded, .init = setup, .fini = teardow
 
 Test(outbox, who_has_gone, .init = setup, .fini = teardown)
 {
-	struct msg m = {.type = MSG_ANSWER};
+	struct msg m = {.type = MSG_TENANT_USAGE};
 
 	source_remove(b.loop, &w.ctl);
 	cr_assert_eq(outbox_tell(&w.out, &m, -1, -1), -EPIPE);

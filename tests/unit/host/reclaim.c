@@ -98,9 +98,9 @@ static void step(void)
 	}
 	hear_all();
 	for (unsigned i = 0; i < WORKERS; i++) {
-		if (mates[i].out.type && rand() % 2)
+		if (mates[i].out_id && rand() % 2)
 			move_out(&mates[i]);
-		if (mates[i].in.type && rand() % 2)
+		if (mates[i].in_id && rand() % 2)
 			move_in(&mates[i]);
 		if (mates[i].at_gate && rand() % 4 == 0)
 			get_quiet(&mates[i], rand() % 2 ? 0 : -EBUSY);

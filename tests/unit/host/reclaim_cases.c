@@ -355,36 +355,39 @@ Test(reclaim, only_who_wants_more_than_its_share_waits_for_the_busy)
 /* The number of what weftd asks it for; the test answers. */
 static uint32_t asked_to_move(struct mate *m)
 {
+	uint32_t id;
+
 	reclaim_tick(&b, now);
 	hear_all();
-	cr_assert_neq(m->out.type, 0);
-	m->out.type = 0;
-	return m->out.id;
+	id = m->out_id;
+	cr_assert_neq(id, 0);
+	m->out_id = 0;
+	return id;
 }
 
 /* A waiting worker is served when there is room, before the move has ended; the next one
  * is asked after that. */
 Test(reclaim, left_before_the_end)
 {
-	struct msg a = {.type = MSG_LEFT, .bytes = 16 * MIB};
+	const struct msg_moved all = {0};
+	uint32_t id;
 
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&mates[0], 256 * MIB);
 	ask(&mates[1], 16 * MIB);
-	a.id = asked_to_move(&mates[0]);
+	id = asked_to_move(&mates[0]);
 	mates[0].has -= 16 * MIB;
 	mates[0].away += 16 * MIB;
 	show(&mates[0]);
-	cr_assert_eq(reclaim_left(&mates[0].w, &a, now), 0);
+	cr_assert_eq(reclaim_left(&mates[0].w, id, 16 * MIB, now), 0);
 	ask(&mates[2], 16 * MIB);
 	pass(NSEC_PER_MSEC);
 	cr_assert_eq(mates[1].has, 16 * MIB);
 	cr_assert_eq(mates[2].has, 0);
 	cr_assert_eq(tenants[0].events.reclaim, 0);
-	a.bytes = 0;
-	cr_assert_eq(reclaim_ended(&mates[0].w, &a, now), 0);
+	cr_assert_eq(reclaim_ended(&mates[0].w, id, &all, now), 0);
 	cr_assert_eq(tenants[0].events.reclaim, 1);
-	cr_assert_eq(reclaim_left(&mates[0].w, &a, now), -EPROTO, "nobody asked");
+	cr_assert_eq(reclaim_left(&mates[0].w, id, 0, now), -EPROTO, "nobody asked");
 	pass(NSEC_PER_MSEC);
 	cr_assert_eq(mates[2].has, 16 * MIB);
 	check_sums();
@@ -394,17 +397,18 @@ Test(reclaim, left_before_the_end)
 /* A worker frees what its program does not use, and need not move anything. */
 Test(reclaim, frees_instead)
 {
-	struct msg a = {.type = MSG_RECLAIMED};
+	const struct msg_moved none = {0};
+	uint32_t id;
 
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&mates[0], 192 * MIB);
 	ask_in_pieces(&mates[1], 64 * MIB);
 	ask(&mates[2], 16 * MIB);
-	a.id = asked_to_move(&mates[0]);
+	id = asked_to_move(&mates[0]);
 	mates[0].has -= 32 * MIB;
 	credit_put(&mates[0].page.credit, 32 * MIB);
 	show(&mates[0]);
-	cr_assert_eq(reclaim_ended(&mates[0].w, &a, now), 0);
+	cr_assert_eq(reclaim_ended(&mates[0].w, id, &none, now), 0);
 	pass(NSEC_PER_MSEC);
 	cr_assert_eq(mates[2].has, 16 * MIB);
 	cr_assert_eq(b.away, 0);
@@ -417,14 +421,15 @@ Test(reclaim, frees_instead)
  * as that has ended. */
 Test(reclaim, others_are_asked_while_one_waits_for_its_work)
 {
-	struct msg a = {.type = MSG_RECLAIMED, .result = -EBUSY, .total = 1};
+	const struct msg_moved busy = {.result = -EBUSY, .will_wait = 1};
+	uint32_t id;
 
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&mates[0], 192 * MIB);
 	ask_in_pieces(&mates[1], 64 * MIB);
 	ask(&mates[2], 16 * MIB);
-	a.id = asked_to_move(&mates[0]);
-	cr_assert_eq(reclaim_ended(&mates[0].w, &a, now), 0);
+	id = asked_to_move(&mates[0]);
+	cr_assert_eq(reclaim_ended(&mates[0].w, id, &busy, now), 0);
 	pass(NSEC_PER_MSEC);
 	cr_assert_eq(mates[2].has, 16 * MIB);
 	cr_assert_eq(mates[1].away, 16 * MIB, "it gave instead");
@@ -460,8 +465,8 @@ Test(reclaim, victim_ends)
 	ask(&mates[2], 64 * MIB);
 	reclaim_tick(&b, now);
 	hear_all();
-	cr_assert(mates[0].out.type || mates[1].out.type);
-	stop(&mates[mates[0].out.type ? 0 : 1]);
+	cr_assert(mates[0].out_id || mates[1].out_id);
+	stop(&mates[mates[0].out_id ? 0 : 1]);
 	pass(NSEC_PER_MSEC);
 	cr_assert_eq(mates[2].has, 64 * MIB);
 	/* one that keeps silent */
@@ -470,9 +475,9 @@ Test(reclaim, victim_ends)
 	reclaim_tick(&b, now);
 	hear_all();
 	for (unsigned i = 0; i < 3; i++) {
-		if (!mates[i].out.type)
+		if (!mates[i].out_id)
 			continue;
-		mates[i].out.type = 0;
+		mates[i].out_id = 0;
 		pass(11 * NSEC_PER_SEC);
 		cr_assert_eq(mates[3].has, 64 * MIB);
 		return;
@@ -602,22 +607,22 @@ Test(reclaim, by_hand)
 /* An operator is answered when all has been done, and can be seen. */
 Test(reclaim, by_hand_to_the_end)
 {
-	struct msg a = {.type = MSG_LEFT, .bytes = 16 * MIB};
+	const struct msg_moved all = {0};
+	uint32_t id;
 
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&mates[0], 128 * MIB);
 	by_hand_open = 1;
 	cr_assert_eq(waiters_operator(&tenants[0], 16 * MIB, now, moved_by_hand, NULL),
 		     0);
-	a.id = asked_to_move(&mates[0]);
+	id = asked_to_move(&mates[0]);
 	mates[0].has -= 16 * MIB;
 	mates[0].away += 16 * MIB;
 	show(&mates[0]);
-	cr_assert_eq(reclaim_left(&mates[0].w, &a, now), 0);
+	cr_assert_eq(reclaim_left(&mates[0].w, id, 16 * MIB, now), 0);
 	reclaim_tick(&b, now);
 	cr_assert_eq(by_hand_open, 1);
-	a.bytes = 0;
-	cr_assert_eq(reclaim_ended(&mates[0].w, &a, now), 0);
+	cr_assert_eq(reclaim_ended(&mates[0].w, id, &all, now), 0);
 	reclaim_tick(&b, now);
 	cr_assert_eq(by_hand_open, 0);
 }
@@ -687,7 +692,7 @@ Test(reclaim, freed_on_its_way_back)
 	need(&mates[0]);
 	reclaim_tick(&b, now);
 	hear(&mates[0]);
-	cr_assert_eq(mates[0].in.bytes, 16 * MIB);
+	cr_assert_eq(mates[0].in_bytes, 16 * MIB);
 	mates[0].away -= 16 * MIB;
 	away_freed(&mates[0].w, 16 * MIB);
 	mates[0].pinned = UINT64_MAX;
@@ -721,7 +726,7 @@ Test(reclaim, freed_is_free)
 	now += 50 * NSEC_PER_MSEC;
 	reclaim_tick(&b, now);
 	hear(&mates[0]);
-	cr_assert_eq(mates[0].in.bytes, 64 * MIB);
+	cr_assert_eq(mates[0].in_bytes, 64 * MIB);
 	mates[0].away = 0;
 	away_freed(&mates[0].w, 136 * MIB);
 	account_left(&tenants[0], &left, &total);

@@ -221,7 +221,7 @@ Test(wmem, lanes_on_their_way)
 	workers[0].n_passed = 0;
 }
 
-#define ASKING 250u
+#define ASKING 400u
 
 static void on_event(struct source *src, uint32_t events)
 {
@@ -230,7 +230,7 @@ static void on_event(struct source *src, uint32_t events)
 /* More threads than messages that fit: all are answered, and nobody is broken. */
 Test(wmem, answered_however_many_ask_at_once)
 {
-	struct msg m = {.type = MSG_WMEM_CHARGE, .bytes = 1};
+	struct msg m = {.type = MSG_WMEM_CHARGE, .wmem_charge.bytes = 1};
 	int pair[2], fd = -1, fd1;
 	unsigned n = 0;
 
@@ -241,9 +241,11 @@ Test(wmem, answered_however_many_ask_at_once)
 	cr_assert_eq(source_add(b.loop, &workers[0].ctl, pair[0], EPOLLIN, on_event), 0);
 	for (m.id = 1; m.id <= ASKING; m.id++)
 		cr_assert_eq(worker_said(&workers[0], &m, &fd), 0, "message %u", m.id);
+	cr_assert_not(outbox_is_read(&workers[0].out), "a pair does not take that many");
 	while (n < ASKING && msg_recv(pair[1], &m, &fd, &fd1) == 0) {
 		cr_assert_eq(m.id, ++n, "in order");
-		cr_assert_eq(m.result, 0);
+		cr_assert_eq(m.type, MSG_WMEM_CHARGED);
+		cr_assert_eq(m.wmem_charged.result, 0);
 		cr_assert_eq(outbox_write(&workers[0].out), 0);
 	}
 	cr_assert_eq(n, ASKING);
