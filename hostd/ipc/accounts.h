@@ -15,23 +15,27 @@ struct share_part;
 struct accounts {
 	/* Asks for more device memory. Returns 0 or -EDQUOT; waits for weftd's answer. */
 	int (*charge)(void *arg, uint64_t bytes);
-	/* The same, of which *ret_away bytes are to be in host memory, where
-	 * away_uncharge() has them back. NULL: all of it is on the device. */
+	/* Asks as charge() does, but *ret_away of the bytes may be given in host memory;
+	 * away_uncharge() gives those back. NULL: all of it is on the device. */
 	int (*charge_part)(void *arg, uint64_t bytes, uint64_t *ret_away);
+	/* Gives device memory back. Never waits. */
 	void (*uncharge)(void *arg, uint64_t bytes);
-	/* Memory was freed that had moved to host memory, or is just about to arrive
-	 * there (space_move_out() has not returned). NULL: as uncharge. */
+	/* Gives memory back that had moved to host memory, or is just about to arrive
+	 * there (space_move_out() has not returned). NULL: uncharge() does it. */
 	void (*away_uncharge)(void *arg, uint64_t bytes);
-	/* What the tenant has left and what it may have, at most what the device has. */
+	/* Tells the bytes that the tenant has left, and that it may have: at most those
+	 * of the device. Returns 0 or -errno; may wait. */
 	int (*memory)(void *arg, uint64_t *ret_free, uint64_t *ret_total);
+	/* Tells how busy the tenant is. Returns 0, -ENODATA or -errno; waits. */
 	int (*tenant)(void *arg, struct msg_tenant *ret_tenant);
 	/*
 	 * Asks for host memory. *ret_offset is where in the VM's window it lies, if there
-	 * is one. Returns 0 or -EDQUOT; waits. Either may be NULL: nobody counts.
+	 * is one. Returns 0, -EOPNOTSUPP (the window is full, other memory will do) or
+	 * -EDQUOT; waits. Either may be NULL: nobody counts.
 	 */
 	int (*host_charge)(void *arg, uint64_t bytes, uint64_t *ret_offset);
 	void (*host_uncharge)(void *arg, uint64_t offset, uint64_t bytes);
-	/* Worker memory (wmem.h). 0 or -EDQUOT; waits. NULL: nobody counts. */
+	/* Asks for worker memory (wmem.h). 0 or -EDQUOT; waits. NULL: nobody counts. */
 	int (*wmem_charge)(void *arg, uint64_t bytes);
 	void (*wmem_uncharge)(void *arg, uint64_t bytes);
 	/*

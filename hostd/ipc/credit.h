@@ -21,7 +21,7 @@ struct credit {
 	_Atomic uint64_t spare; /* bytes */
 	_Atomic uint32_t ask;   /* 1: over the tenant's limit, take nothing */
 	_Atomic uint32_t seq;   /* odd while weftd writes what follows */
-	/* What weftd could still grant, and the tenant's total; total 0: ask weftd. */
+	/* Bytes that weftd could still grant, and the tenant's total; 0: ask weftd. */
 	_Atomic uint64_t left, total;
 };
 
@@ -42,25 +42,25 @@ static inline bool credit_take(struct credit *c, uint64_t bytes)
 	return false;
 }
 
-/* Worker: bytes are free again. weftd: bytes are granted ahead. */
+/* Worker: puts back bytes that are free again. weftd: grants bytes ahead. */
 static inline void credit_put(struct credit *c, uint64_t bytes)
 {
 	atomic_fetch_add_explicit(&c->spare, bytes, memory_order_acq_rel);
 }
 
-/* weftd: what can be granted to others; the worker has none left. */
+/* weftd: takes all of the spare, which others can be granted then; returns its bytes. */
 static inline uint64_t credit_drain(struct credit *c)
 {
 	return atomic_exchange_explicit(&c->spare, 0, memory_order_acq_rel);
 }
 
-/* What is spare now. */
+/* Returns the bytes that are spare now. */
 static inline uint64_t credit_spare(const struct credit *c)
 {
 	return atomic_load_explicit(&c->spare, memory_order_acquire);
 }
 
-/* weftd: while it changes grants, so that a reader sees before or after. */
+/* weftd: brackets a change of grants, so that a reader sees what was before or after. */
 static inline void credit_write_begin(struct credit *c)
 {
 	atomic_fetch_add_explicit(&c->seq, 1, memory_order_relaxed);
@@ -72,7 +72,7 @@ static inline void credit_write_end(struct credit *c)
 	atomic_fetch_add_explicit(&c->seq, 1, memory_order_release);
 }
 
-/* Worker: what the tenant has left and may have. False: ask weftd. */
+/* Worker: reads the bytes that the tenant has left and may have. False: ask weftd. */
 static inline bool credit_look(struct credit *c, uint64_t *ret_left, uint64_t *ret_total)
 {
 	for (unsigned tries = 0; tries < 100; tries++) {

@@ -205,7 +205,7 @@ static const struct row {
 };
 static_assert(ARRAY_SIZE(rows) == MSG_NUM, "a row for each");
 
-/* All zero, for no message. */
+/* Returns a row that is all zero if there is no such message. */
 static const struct row *row_of(uint32_t type)
 {
 	return &rows[type < ARRAY_SIZE(rows) ? type : 0];
@@ -243,7 +243,7 @@ int msg_send(int sock, const struct msg *m, int fd0, int fd1)
 	return fd_send(sock, m, size, fds, fd0 < 0 ? 0 : fd1 < 0 ? 1 : 2);
 }
 
-/* What has come as n bytes. */
+/* Returns 0 if the n bytes that have come are a message, or -EPROTO. */
 static int check(const struct msg *m, ssize_t n, const int *fds)
 {
 	unsigned n_fds = (fds[0] >= 0) + (fds[1] >= 0);

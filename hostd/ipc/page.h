@@ -36,8 +36,8 @@ struct worker_page {
 	_Atomic uint64_t launches;
 	_Atomic uint64_t bytes_to_device, bytes_from_device; /* copies of the guest */
 	_Atomic uint64_t memory_bytes, memory_peak_bytes;
-	/* Of its device memory: what could move out now, what cannot; what is away,
-	 * within reach of kernels or not; and what moved, ever. */
+	/* Device memory by where it is: it could move out now, it cannot; it is in host
+	 * memory, within reach of kernels or not. And bytes that moved, ever. */
 	_Atomic uint64_t movable_bytes, pinned_bytes, mapped_bytes, swapped_bytes;
 	_Atomic uint64_t moved_out_bytes, moved_in_bytes;
 	_Atomic uint64_t last_submit_ns; /* of work for the device; clock_now_ns() */
@@ -50,8 +50,8 @@ struct worker_page {
 	/* No host memory is to be made ahead until then, because somebody needs the
 	 * driver for something better. */
 	_Atomic uint64_t host_pause_ns;
-	/* Nor for a move that is waited for: somebody maps what it was just granted,
-	 * which is given PAGE_MAPPING_NS. */
+	/* Until then none is made for a move that is waited for, either: somebody maps
+	 * what it was just granted, which is given PAGE_MAPPING_NS. */
 	_Atomic uint64_t mapping_until_ns;
 
 	/* The worker writes: */

@@ -16,7 +16,7 @@
 #include "base/macros.h"
 #include "ipc/accounts.h"
 
-/* Returns 0 or -EDQUOT: answer CUDA_ERROR_OUT_OF_MEMORY. */
+/* Charges bytes. Returns 0 or -EDQUOT: answer CUDA_ERROR_OUT_OF_MEMORY. */
 static inline int wmem_take(const struct accounts *b, uint64_t bytes)
 {
 	return b->wmem_charge ? b->wmem_charge(b->arg, bytes) : 0;
@@ -36,7 +36,8 @@ struct wmem_many {
 	_Atomic uint64_t paid;
 };
 
-/* One more is to come, beside n. As wmem_take(). */
+/* Charges for one more thing of `each` bytes, beside n of them. Returns as wmem_take()
+ * does. */
 static inline int wmem_many(const struct accounts *b, struct wmem_many *m, uint64_t n,
 			    uint64_t each)
 {

@@ -21,8 +21,9 @@ struct arrivals {
  * many) or -errno. */
 int arrivals_add(struct arrivals *a, const struct msg *m, int from, int window_fd);
 
-/* The event of number i has come. Returns 0 with what was added and the guest's socket
- * (-1: it has gone; both descriptors are the caller's), or -EAGAIN: nothing yet. */
+/* Takes arrival number i, whose event has come. Returns 0 with what was added and the
+ * guest's socket (-1: it has gone; both descriptors are the caller's), or -EAGAIN:
+ * nothing yet. */
 int arrivals_take(struct arrivals *a, unsigned i, struct msg *ret_m, int *ret_sock,
 		  int *ret_window_fd);
 

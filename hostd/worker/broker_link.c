@@ -9,7 +9,8 @@
 #include "base/fd.h"
 #include "worker/broker_link.h"
 
-/* After a refusal of worker memory weftd is not asked for as much again for so long. */
+/* Time after a refusal of worker memory for which weftd is not asked for as much
+ * again. */
 #define REFUSED_NS NSEC_PER_MSEC
 
 struct question {
@@ -48,7 +49,7 @@ int broker_link_new(int sock, struct broker_link **ret_link)
 	return 0;
 }
 
-/* Never 0. */
+/* Returns an id that is not 0. */
 static uint32_t next_id_locked(struct broker_link *b)
 {
 	b->next_id += !(b->next_id + 1) + 1;

@@ -20,11 +20,11 @@ void broker_link_set_credit(struct broker_link *b, struct credit *credit);
 /* Has charges of worker memory do so. */
 void broker_link_set_wmem(struct broker_link *b, struct credit *credit);
 
-/* A number for a question that the caller sends, and whose answer it looks for, itself.
- */
+/* Returns an id for a question that the caller sends, and whose answer it looks for,
+ * itself. */
 uint32_t broker_link_id(struct broker_link *b);
 
-/* Functions for sess_new(). */
+/* Returns functions for sess_new(). */
 struct accounts broker_link_ops(struct broker_link *b);
 
 /* Main thread: takes an answer, and over fd (or -1). Returns 0 or -EPROTO: nobody asked

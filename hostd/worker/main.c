@@ -51,8 +51,8 @@
  * kernel up to a second late. */
 #define QUIET_TICKS 4
 
-/* What the main loop's events stand for; lanes are EV_LANE + their number, and so are
- * arrivals. */
+/* Data of the main loop's events; lanes are EV_LANE + their number, and arrivals
+ * EV_ARRIVAL + theirs. */
 enum {
 	EV_CTL,
 	EV_ACTIVE,
@@ -216,7 +216,8 @@ static int parse_options(int argc, char **argv, struct options *ret)
 
 /* ---- the end ---- */
 
-/* What a program left running is not waited for longer, nor is anything else. */
+/* Limits of the two stages of an end: what the program left running ends, and the device
+ * has its memory back. Nothing is waited for longer. */
 #define SETTLE_NS    (50 * NSEC_PER_MSEC)
 #define GIVE_BACK_NS NSEC_PER_SEC
 
@@ -232,8 +233,8 @@ static void *exit_in_time(void *arg)
 	_exit(atomic_load(&w->s->end_reason) ? 2 : 0);
 }
 
-/* First of all, since anything may stand in the way of ending. The device takes a while
- * to take back what a process has: who wants it is to wait. */
+/* Runs first, since anything may stand in the way of ending. The device takes a while to
+ * take back what a process has, and weftd is to have others wait for that. */
 static void on_session_ending(void *arg)
 {
 	const struct msg m = {.type = MSG_ENDING};
@@ -309,8 +310,8 @@ static int add_lane(struct worker *w, int sock, const struct wire_hello *hello)
 	return 0;
 }
 
-/* Whether any lane has a guest. A lane's thread that ends closes its socket, so that no
- * event comes of it, in the moment in which it takes the lane out. */
+/* Returns true if any lane has a guest. A lane's thread that ends closes its socket, so
+ * that no event comes of it, in the moment in which it takes the lane out. */
 static bool guest_is_here(struct worker *w)
 {
 	bool any = false;
@@ -401,7 +402,7 @@ static int until_tick(struct worker *w)
 
 /* ---- what weftd says ---- */
 
-/* A part of the VM's window, perhaps of no size: that is for host memory alone. */
+/* Uses a part of the VM's window, perhaps of no size: that is for host memory alone. */
 static void use_vm_window(struct host_window *win, const struct msg_window *c, int fd)
 {
 	*win = (struct host_window){
@@ -424,7 +425,7 @@ static int make_window(struct host_window *win, uint64_t host_bytes)
 	return 0;
 }
 
-/* One of those that the guest offers, or none: streams will do. */
+/* Opens a window that the guest offers, or none: streams will do. */
 static void open_window(struct worker *w, const struct msg_attach *a, int fd)
 {
 	struct host_window *win = &w->window;
@@ -492,14 +493,14 @@ static int attach(struct worker *w, const struct msg_attach *a, int sock, int wi
 	return msg_send(MSG_FD, &opened, -1, -1);
 }
 
-/* For weftd, which counts a lane from when it tells of it. */
+/* Counts a lane as ended that never began: weftd counts it from when it tells of it. */
 static void count_lost(struct worker *w)
 {
 	atomic_fetch_add_explicit(&w->s->count->lanes_ended, 1, memory_order_relaxed);
 }
 
-/* The first of them is the session's beginning; a lane that cannot be is the guest's
- * matter only. */
+/* Takes a guest's socket. The first one begins the session; a lane that cannot be is the
+ * guest's matter only. */
 static int arrive(struct worker *w, unsigned i)
 {
 	int sock, window_fd, r;
@@ -521,7 +522,7 @@ static int arrive(struct worker *w, unsigned i)
 	return 0;
 }
 
-/* Before a guest has come, for weftd, which opens no device. */
+/* Answers HOLDERS, before a guest has come: weftd itself opens no device. */
 static int tell_holders(struct worker *w)
 {
 	static struct device_holder has[MSG_HOLDERS_MAX];
@@ -645,7 +646,8 @@ static int open_events(struct worker *w)
 	return epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->wake, &ev) < 0 ? -errno : 0;
 }
 
-/* After the counters, before anything is allocated. */
+/* Starts the thread that moves memory, if any is to move: after the counters are there,
+ * before anything is allocated. */
 static int start_moving(struct worker *w)
 {
 	int r = 0;
@@ -678,7 +680,7 @@ static int start(struct worker *w)
 	r = broker_link_new(MSG_FD, &w->link);
 	if (r < 0)
 		return r;
-	/* Smaller ones than a real GPU's are for the software device. */
+	/* Chunks smaller than a real GPU's are for the software device. */
 	if (w->opt.chunk_bytes < SPACE_CHUNK)
 		w->opt.cfg.chunk_bytes = (unsigned)w->opt.chunk_bytes;
 	broker = broker_link_ops(w->link);
@@ -727,8 +729,8 @@ static const char *why_not(const struct worker *w, int error)
 }
 
 /*
- * What is freed goes back to the host. By itself malloc keeps larger and larger blocks
- * as a process goes on, and a worker lives as long as its program.
+ * Has malloc give back to the host what is freed. By itself it keeps larger and larger
+ * blocks as a process goes on, and a worker lives as long as its program.
  */
 static void give_memory_back(void)
 {

@@ -12,17 +12,19 @@
 #include "worker/broker_link.h"
 #include "worker/moving.h"
 
-/* How long the session's lanes are kept waiting for its own work to end: longer than
- * almost any kernel, shorter than anybody notices. */
+/* Time for which the session's lanes are kept waiting for its own work to end: longer
+ * than almost any kernel, shorter than anybody notices. */
 #define PATIENCE_NS (50 * NSEC_PER_MSEC)
-/* For what comes home, so often: it has no second chance. */
+/* Times that a move for MAKE_RESIDENT waits for that: there is no second chance. */
 #define HOME_TRIES 5
-/* Doubled each time that it does not, up to this; weftd is not kept waiting for that. */
+/* Upper bound of the time, which doubles after each failure in a row. weftd is not kept
+ * waiting for that. */
 #define PATIENCE_MAX_NS NSEC_PER_SEC
-/* It is quiet then: so long weftd may take to say what is to move. */
+/* Time for which the gate stays closed after QUIESCED, for weftd to say what is to
+ * move. */
 #define STAY_NS (20 * NSEC_PER_MSEC)
 
-/* What can be told, in the order in which it is done. */
+/* Jobs that weftd gives, in the order in which they are done. */
 enum job {
 	JOB_NEED,
 	JOB_HOME,
@@ -32,7 +34,7 @@ enum job {
 	JOB_NUM
 };
 
-/* What a lane waits for, one at a time. */
+/* Memory that a lane waits for, one lane at a time. */
 struct homecoming {
 	struct space_chunk *c; /* NULL: nobody does; the lane has a reference */
 	uint32_t id;
@@ -102,7 +104,8 @@ static uint64_t swapped(const struct moving *m)
 	return r.swapped;
 }
 
-/* What is swapped has got no room, or lanes have waited for it long enough. */
+/* Maps what is swapped, which has got no room or for which lanes have waited long enough,
+ * and opens the gate. */
 static void go_on_without(struct moving *m)
 {
 	int r = space_map_swapped(m->s->space);
@@ -112,7 +115,7 @@ static void go_on_without(struct moving *m)
 	gate_open(&m->s->gate);
 }
 
-/* Opens the gate, or asks for what is missing; lanes are told apart by nobody. */
+/* Opens the gate, or asks for room for what is swapped if a lane wants in. */
 static void go_on(struct moving *m)
 {
 	struct msg msg = {.type = MSG_NEED, .need.bytes = swapped(m)};
@@ -132,7 +135,7 @@ static void go_on(struct moving *m)
 	pthread_mutex_unlock(&m->lock);
 }
 
-/* The gate is closed for what weftd says next. Returns false: it said nothing. */
+/* Waits, behind a closed gate, for what weftd says next. Returns false: nothing. */
 static bool told_to_move(struct moving *m)
 {
 	const unsigned moves = 1u << JOB_RECLAIM | 1u << JOB_RESTORE;
@@ -150,7 +153,8 @@ static bool told_to_move(struct moving *m)
 	return told;
 }
 
-/* Returns true if it is closed now, and a move comes. */
+/* Waits on for work to end, and says what came of it. Returns true if the gate is closed
+ * now, and a move comes. */
 static bool wait_longer(struct moving *m, uint64_t patience_ns)
 {
 	uint64_t deadline = clock_now_ns() + patience_ns - PATIENCE_NS;
@@ -178,7 +182,8 @@ static void end(struct moving *m, enum msg_type type, uint32_t id, uint64_t byte
 	go_on(m);
 }
 
-/* Who waits for all of it need not wait until it is mapped where it went. */
+/* Says LEFT when all that was wanted has left: whoever waits for it need not wait until
+ * it is mapped where it went. */
 static void on_left(void *arg, uint64_t bytes)
 {
 	struct moving *m = arg;
@@ -203,7 +208,8 @@ static uint64_t on_device(const struct moving *m)
 	return used - MIN(used, away);
 }
 
-/* What the program does not use need not move. */
+/* Frees what pools keep and the program does not use, which then need not move. Returns
+ * the bytes that the device has back. */
 static uint64_t give_back(const struct moving *m)
 {
 	uint64_t before = on_device(m), after;
@@ -303,7 +309,7 @@ static void resident_granted(struct moving *m, const struct msg *msg)
 	int r = granted ? move_home(m, granted, &moved) : refused ? -ENOMEM : 0;
 
 	count(&m->s->count->moved_in_bytes, moved.bytes);
-	/* What is shared in spite of that has to be mapped. */
+	/* Memory that is shared in spite of that has to be mapped. */
 	if (r < 0 || !swapped(m))
 		go_on_without(m);
 	if (granted)
@@ -357,7 +363,7 @@ static void *moving_main(void *arg)
 
 /* ---- on others ---- */
 
-/* A lane waits at the gate. */
+/* Wakes the thread: a lane waits at the gate. */
 static void on_wanted(void *arg)
 {
 	struct moving *m = arg;
@@ -376,7 +382,7 @@ static int ask_for_home(struct moving *m, uint64_t bytes)
 	return msg_send(m->sock, &msg, -1, -1);
 }
 
-/* A lane, outside the gate. */
+/* Has weftd make memory of c resident, on a lane outside the gate; waits for that. */
 static int on_home(void *arg, struct space_chunk *c, uint64_t bytes)
 {
 	struct moving *m = arg;
@@ -443,7 +449,7 @@ void moving_free(struct moving *m)
 
 static int take_locked(struct moving *m, enum job job, const struct msg *msg)
 {
-	/* Only the size of the pool may change before it was looked at. */
+	/* Only the size of what is kept ready may change before it was looked at. */
 	if (m->pending & 1u << job && job != JOB_POOL)
 		return -EPROTO;
 	m->jobs[job] = *msg;
