@@ -32,12 +32,13 @@
 #define DISK_MAX     ((uint64_t)4 << 30)
 /* Larger code is compiled each time. */
 #define ENTRY_MAX ((size_t)256 << 20)
-/* Of one process, for what it compiles again and for guests without a disk. */
+/* Code that one process keeps in memory, for what it compiles again and for guests
+ * without a disk. */
 #define MEMORY_MAX   ((size_t)32 << 20)
 #define MEMORY_SLOTS 256u
-/* How old a file's time may get before a reader renews it. */
+/* Age that a file's time may reach before a reader renews it. */
 #define RENEW_S 300
-/* A writer that died left this; one that lives is done long before. */
+/* Age of a file that a writer has left which died; one that lives is done long before. */
 #define STALE_S 3600
 
 struct file_header {

@@ -13,7 +13,7 @@
 #define GRAINS     (UNIT_BYTES / EXTENT_GRAIN)
 #define WORDS      (sizeof(struct extent_info) / sizeof(uint64_t))
 
-/* Of one allocation. Readers see it whole, or see that it has changed. */
+/* An allocation. Readers see it whole, or see that it has changed. */
 struct record {
 	_Atomic uint32_t seq; /* odd while it is written */
 	bool used;

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How many ranges are known; 0 with the software device. Read without a lock. */
+/* Count of ranges known; 0 with the software device. Read without a lock. */
 extern _Atomic unsigned global_count;
 
 /* True if addr lies in a variable that was asked for. Any thread; takes a lock. */

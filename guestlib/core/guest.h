@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the stubs of libcuda.so.1 stand on, generated and hand-written alike. A stub looks
- * like this:
+ * Base of the stubs of libcuda.so.1, generated and hand-written alike. A stub looks like
+ * this:
  *
  *	CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
  *	{
@@ -49,7 +49,7 @@
 
 struct guest_thread; /* thread.h: one per thread that calls into the library */
 
-/* What must hold before a function does its work; checked in this order. */
+/* Conditions of a function's work; checked in this order. */
 enum guest_need {
 	NEED_NONE, /* the process is neither a forked child nor past its exit */
 	NEED_INIT, /* cuInit() has succeeded and the session is alive; the thread has a
@@ -59,16 +59,16 @@ enum guest_need {
 };
 
 /*
- * First thing in every stub. Returns CUDA_SUCCESS and the calling thread's state, or
- * what the stub is to return: NOT_INITIALIZED (before cuInit, in a forked child),
- * DEINITIALIZED (late calls while the process exits), INVALID_CONTEXT,
+ * Enters the library: every stub begins with it. Returns CUDA_SUCCESS and the calling
+ * thread's state, or what the stub is to return: NOT_INITIALIZED (before cuInit, in a
+ * forked child), DEINITIALIZED (late calls while the process exits), INVALID_CONTEXT,
  * CONTEXT_IS_DESTROYED, the sticky error of a lost context, or GUEST_ERROR_LOST once the
  * host is gone. With NEED_NONE the thread may have no lane: do not begin a command.
- * Not for this room: object/enter.c has it, since it needs contexts.
+ * Defined in object/enter.c, since it needs contexts.
  */
 CUresult guest_enter(enum guest_need need, struct guest_thread **ret_t);
 
-/* What calls return after the host or the worker has died. */
+/* Result of all calls after the host or the worker has died. */
 #define GUEST_ERROR_LOST CUDA_ERROR_DEVICE_UNAVAILABLE
 
 /*
@@ -79,48 +79,55 @@ CUresult guest_enter(enum guest_need need, struct guest_thread **ret_t);
 void *guest_begin(struct guest_thread *t, uint16_t op, uint32_t size,
 		  uint32_t payload_size, void **ret_payload);
 
-/* Sends without waiting. CUDA_SUCCESS or GUEST_ERROR_LOST. */
+/* Sends the command without waiting. CUDA_SUCCESS or GUEST_ERROR_LOST. */
 CUresult guest_post(struct guest_thread *t);
 
 /*
- * As guest_post(), of a command that touches a stream and maybe an event (handle, or 0)
- * and needs no order beside those that touch others; *after is its field of that name.
- * Where the stream is the legacy one (as it travels), it is one for all.
+ * As guest_post(), for a command that touches one stream (as it travels) and maybe an
+ * event (a handle; 0: none), and needs no order beside commands that touch others. after:
+ * the command's field of that name, filled in here. In the legacy stream the command
+ * keeps its order with all others.
  */
 CUresult guest_post_apart(struct guest_thread *t, uint64_t *after, uint64_t stream,
 			  uint64_t event);
 
 /*
- * Sends and waits for the first reply record, whose body has at least body_size bytes
- * (sizeof the *_rep structure). Returns the result in it: the code of this call, or of an
- * earlier command that failed after it had been posted, or the session's sticky error.
- * ret_reply is filled on CUDA_SUCCESS only, and also when only `more` matters: a reply
- * that failed has no further records.
+ * Sends the command and waits for the first reply record, whose body has at least
+ * body_size bytes (sizeof the *_rep structure). Returns the result in it: the code of
+ * this call, or of an earlier command that failed after it had been posted, or the
+ * session's sticky error. ret_reply is filled on CUDA_SUCCESS only, and also when only
+ * `more` matters: a reply that failed has no further records.
  */
 CUresult guest_call(struct guest_thread *t, uint32_t body_size,
 		    struct lane_reply *ret_reply);
 
-/* The same for what leaves no work behind when it returns; see idle.h. */
+/* As guest_call(), for a command that leaves no work behind when it returns; see
+ * idle.h. */
 CUresult guest_ask(struct guest_thread *t, uint32_t body_size,
 		   struct lane_reply *ret_reply);
 
-/* The halves of guest_ask(); between them the caller uses the lane for nothing. */
+/* Halves of guest_ask(): send the command, and wait for its answer. In between the caller
+ * uses the lane for nothing else. */
 CUresult guest_send(struct guest_thread *t);
 CUresult guest_answer(struct guest_thread *t, uint32_t body_size,
 		      struct lane_reply *ret_reply);
 
-/* The same for what goes on after the context was lost: the sticky error is no result. */
+/* As guest_ask(), for commands that go on after the context was lost: the sticky error is
+ * not returned. */
 CUresult guest_call_even_lost(struct guest_thread *t, uint32_t body_size,
 			      struct lane_reply *ret_reply);
 
-/* The next record of a reply that had more; same rules. */
+/* Waits for the next record of a reply that had more; parameters and results as
+ * guest_call(). */
 CUresult guest_next(struct guest_thread *t, uint32_t body_size,
 		    struct lane_reply *ret_reply);
 
-/* Notes that the session is over (the first time with a message); GUEST_ERROR_LOST. */
+/* Notes that the session is over, since the connection ended (the first time with a
+ * message). Returns what the stub is to return, GUEST_ERROR_LOST unless the process
+ * exits. */
 CUresult guest_lost(struct guest_thread *t);
 
-/* Likewise when the host broke the protocol. */
+/* As guest_lost(), when the host broke the protocol. */
 CUresult guest_broken(struct guest_thread *t);
 
 /* True for addresses that only devices have; everything else is host memory. */
@@ -132,7 +139,7 @@ bool guest_is_device(uint64_t addr);
 /* ---- handles: numbered here, see transport/handle.h ---- */
 
 /*
- * A new handle of a type, with a shadow object (may be NULL) that guest_object() finds.
+ * Makes a handle of a type, with a shadow object (may be NULL) that guest_object() finds.
  * 0 when a million of that type exist. Thread-safe.
  */
 uint64_t guest_handle_new(enum handle_type type, void *object);
@@ -150,21 +157,25 @@ void *guest_object(uint64_t h, enum handle_type type);
 void guest_handle_set(uint64_t h, void *object);
 
 /*
- * A stream argument as it travels: 1 the legacy default stream, 2 the calling thread's
- * own, else a handle. ptsz says what NULL means: the entry points with the suffix _ptsz
- * or _ptds pass true. CUDA_ERROR_INVALID_HANDLE for a stream that does not exist.
+ * Translates a stream argument to what travels: 1 the legacy default stream, 2 the
+ * calling thread's own, else a handle. ptsz says what NULL means: the entry points with
+ * the suffix _ptsz or _ptds pass true. CUDA_ERROR_INVALID_HANDLE for a stream that does
+ * not exist.
  */
 CUresult guest_stream(CUstream stream, bool ptsz, uint64_t *ret_wire);
 
-/* The same for functions that may be called while the stream is being captured; for the
- * others guest_stream() ends the capture, and fails. */
+/* As guest_stream(), for functions that may be called while the stream is being captured;
+ * guest_stream() ends the capture, and fails. */
 CUresult guest_stream_value(CUstream stream, bool ptsz, uint64_t *ret_wire);
 
-/* For functions that may not be called during a capture: as cuMemAlloc. */
+/* Refuses a function that may not be called during a capture (such as cuMemAlloc), as far
+ * as the capture modes of thread and captures say so: those captures become invalid.
+ * CUDA_SUCCESS or STREAM_CAPTURE_UNSUPPORTED. */
 CUresult guest_unsafe(struct guest_thread *t);
 
-/* For functions that wait for all work of a context (a handle, or 0: the current one), or
- * record it: not while a stream of its is being captured, whatever the modes. */
+/* Refuses a function that waits for all work of a context (a handle, or 0: the current
+ * one), or records it, while one of its streams is being captured, in whatever mode.
+ * CUDA_SUCCESS or STREAM_CAPTURE_UNSUPPORTED, the captures being invalid. */
 CUresult guest_whole(struct guest_thread *t, uint64_t ctx);
 
 /*
@@ -185,7 +196,8 @@ CUresult guest_whole(struct guest_thread *t, uint64_t ctx);
 #define GUEST_STREAM_LEGACY     1u
 #define GUEST_STREAM_PER_THREAD 2u
 
-/* With a stream: only the default ones are those of the current context. */
+/* Need of a function with a stream argument: only the default streams are the current
+ * context's. */
 static inline enum guest_need guest_need_on(CUstream stream)
 {
 	return (uintptr_t)stream > GUEST_STREAM_PER_THREAD ? NEED_ANY : NEED_CTX;

@@ -34,7 +34,7 @@ static bool starts_with(const void *image, size_t max, uint32_t magic)
 	return true;
 }
 
-/* What follows white space and comments. */
+/* Skips white space and comments. */
 static const char *skip_blank(const char *p, const char *end)
 {
 	while (p < end) {

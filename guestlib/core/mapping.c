@@ -44,7 +44,8 @@ static bool is_stack(const char *name)
 	return strncmp(name, "[stack", 6) == 0;
 }
 
-/* What holds addr. 0, -ENOTTY (an old kernel) or another -errno. */
+/* Asks the kernel for the mapping that contains addr. 0, -ENOTTY (an old kernel) or
+ * another -errno. */
 static int ask_kernel(int fd, uintptr_t addr, struct mapping *ret)
 {
 	char name[128] = "";

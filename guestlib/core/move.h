@@ -7,17 +7,19 @@
 #include <stddef.h>
 
 /*
- * Gets the helpers for a copy of many pieces; false: somebody else has them, or there are
- * none. Never inside a pair of the same thread.
+ * Reserve the helper threads for a copy of many pieces, and release them. move_begin()
+ * returns false if another copy has them or there are none; move_end() then must not be
+ * called. A thread does not nest such pairs.
  */
 bool move_begin(void);
 void move_end(void);
 
-/* memcpy(). helped: between move_begin(), which said true, and move_end(). */
+/* Copies as memcpy(). helped: the caller is between a move_begin() that returned true and
+ * its move_end(). */
 void move_bytes(void *dst, const void *src, size_t size, bool helped);
 
-/* Brings memory that is about to be written into this processor's cache: storing to lines
- * that are in no cache is what takes longest in a small memcpy(). Any address. */
+/* Brings size bytes that are about to be written into this processor's cache: storing to
+ * lines that are in no cache takes most of the time of a small memcpy(). Any address. */
 void move_prepare(const void *dst, size_t size);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the guest process as a whole has: its session with a worker, what the host said
- * about the device, and the state that decides whether a call may go on at all.
+ * State of the guest process as a whole: its session with a worker, the device as the
+ * host described it, and whether a call may go on at all.
  *
  *	state	   a call gets			 left by
  *	NEW	   NOT_INITIALIZED		 cuInit -> READY (or stays)
@@ -31,17 +31,19 @@ enum process_state {
 	PROCESS_NUM_STATES
 };
 
-/* One truth about the version, compiled in: it is also part of the integrity check. */
+/* CUDA version that programs are told, compiled in: the integrity check contains it,
+ * too. */
 #define GUEST_DRIVER_VERSION 13000
 
-/* How long is tried again where the host has no time for one more. */
+/* Time for which opening a session or a lane is tried again while the host is too busy
+ * for one more. */
 #define PROCESS_WAIT_NS (60 * NSEC_PER_SEC)
 
 /* Room for the attributes by number; CU_DEVICE_ATTRIBUTE_MAX of this toolkit fits. */
 #define GUEST_ATTRIBUTES 192
 static_assert(CU_DEVICE_ATTRIBUTE_MAX <= GUEST_ATTRIBUTES, "more attributes than room");
 
-/* What the host said when the session opened; constant afterwards. */
+/* The device, as the host described it when the session opened; constant afterwards. */
 struct guest_device {
 	char name[96];
 	uint8_t uuid[16];
@@ -55,7 +57,7 @@ struct guest_device {
 };
 
 struct guest_process {
-	/* Code that ends every call that needs cuInit; CUDA_SUCCESS while READY. */
+	/* Result of every call that needs cuInit; CUDA_SUCCESS while READY. */
 	_Atomic uint32_t gate;
 	_Atomic uint32_t state; /* enum process_state */
 	const volatile struct wire_status *status;
@@ -69,7 +71,8 @@ struct guest_process {
 
 extern struct guest_process guest_process;
 
-/* The gate alone: for functions that need cuInit but neither lane nor context. */
+/* The gate's code, for functions that need cuInit but neither lane nor context:
+ * CUDA_SUCCESS, or what the function is to return. */
 static inline CUresult guest_gate(void)
 {
 	/* acquire pairs with the release in process_set_state(): READY publishes the
@@ -77,7 +80,7 @@ static inline CUresult guest_gate(void)
 	return atomic_load_explicit(&guest_process.gate, memory_order_acquire);
 }
 
-/* Whether the program sees a device of that number. */
+/* True if the program sees a device of that number. */
 static inline bool guest_has_device(int number)
 {
 	return number >= 0 && (unsigned)number < guest_process.n_devices;
@@ -97,10 +100,11 @@ static inline CUresult guest_sticky(void)
 	return guest_process.status ? guest_process.status->sticky : CUDA_SUCCESS;
 }
 
-/* Says once in a process why its calls are slower than they could be, if they are. */
+/* Warns once in a process if its calls are slower than they could be, and why. */
 void process_warn_slow(void);
 
-/* READY -> LOST with a message; does nothing in the other states. Any thread. */
+/* Changes READY to LOST with a message that names the reason; does nothing in the other
+ * states. Any thread. */
 void process_lost(const char *why);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counting what the program was refused, for the operator. Costs nothing while nothing is
- * refused. The host is told of the first time and then whenever a count has doubled, so
- * what it shows is at least half of the truth, and a program that asks for ever sends
- * a few dozen messages.
+ * Counts of refusals, for the operator. They cost nothing while nothing is refused. The
+ * host is told of the first refusal of a kind and then whenever its count has doubled: it
+ * shows at least half of the truth, and a program that asks for ever sends a few dozen
+ * messages.
  */
 #ifndef WEFT_GUEST_REFUSED_H
 #define WEFT_GUEST_REFUSED_H
@@ -23,12 +23,14 @@ struct refused_list {
 	} of[REFUSAL_MAX];
 };
 
-/* Counts; true if the host is to be told of something. Any thread. */
+/* Counts a refusal of `what`, a text as for guest_refuse_note(); true if the host is to
+ * be told of something. Any thread. */
 bool refused_count(struct refused_list *l, enum refusal kind, const char *what);
 
 /*
- * One that the host is to be told of, which counts as told; false if there is none. what
- * has REFUSAL_TEXT bytes, padded with NULs; *ret_first: it was never told of before.
+ * Takes an entry that the host is to be told of, and counts it as told; false if there is
+ * none. ret_what has REFUSAL_TEXT bytes, padded with NULs; *ret_first: the host has not
+ * been told of it before.
  */
 bool refused_next(struct refused_list *l, enum refusal *ret_kind, char *ret_what,
 		  uint64_t *ret_count, bool *ret_first);

@@ -6,16 +6,17 @@
 #include "core/process.h"
 
 /*
- * The first command of a session: agrees on the API description and fills *ret_device.
- * SYSTEM_DRIVER_MISMATCH when the host's description differs.
+ * Sends the first command of a session: agrees on the API description, fills *ret_device
+ * and sets *ret_n_devices (0 or 1 visible ones). SYSTEM_DRIVER_MISMATCH when the host's
+ * description differs.
  */
 CUresult session_open(struct guest_thread *t, struct guest_device *ret_device,
 		      unsigned *ret_n_devices);
 
-/* The thread takes over the lane of one that has ended. */
+/* Posts that t, a new thread, takes over the lane of one that has ended. */
 CUresult session_thread_begin(struct guest_thread *t);
 
-/* Posts which context the lane's commands are for; 0 none. */
+/* Posts the context that the lane's next commands are for: a handle; 0: none. */
 CUresult session_set_current(struct guest_thread *t, uint64_t ctx);
 
 #endif

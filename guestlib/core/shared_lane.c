@@ -7,7 +7,8 @@
 #include "core/shared_lane.h"
 #include "core/thread.h"
 
-/* Who waits for the device in one keeps others from calling: so there are some. */
+/* Shared lanes at most. A thread that waits for the device keeps the others of its lane
+ * from calling, so there are several. */
 #define SHARED_MAX       8u
 #define LANES_PER_SHARED 32u
 

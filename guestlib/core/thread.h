@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each calling thread has: its lane, its stack of contexts and what the worker was
- * last told about it. Made on the thread's first call, ended by a thread-specific-data
- * destructor. Only its own thread touches it.
+ * State of each calling thread: its lane, its stack of contexts and the one that the
+ * worker was last told of. Made on the thread's first call, ended by a
+ * thread-specific-data destructor. Only its own thread touches it.
  */
 #ifndef WEFT_GUEST_THREAD_H
 #define WEFT_GUEST_THREAD_H
@@ -26,27 +26,28 @@ struct extents {
 
 struct guest_thread {
 	struct lane *lane;          /* NULL until a call needs it */
-	struct shared_lane *shared; /* whose lane that is, or NULL: its own */
+	struct shared_lane *shared; /* lane's owner; NULL: this thread */
 	struct guest_ctx *top;      /* current context, or NULL */
 	uint64_t wire_id; /* guest_ctx.wire_id of the lane's context at the worker */
 	unsigned depth, stack_room;
 	struct guest_ctx **stack; /* a reference each; stack[depth-1]==top */
 	CUstreamCaptureMode capture_mode;
 	struct stage *stage; /* of small copies, or NULL */
-	/* Called in the thread when it ends, while its lane is open; or NULL. */
+	/* Function to call in the thread when it ends, while its lane is open; or
+	 * NULL. */
 	void (*at_end)(struct guest_thread *t);
 	struct extents extents;
 	char *answer;      /* with a shared lane: the last one */
-	bool holds_shared; /* likewise: a command or its answer is under way */
+	bool holds_shared; /* a command on it or its answer is under way */
 	bool in_host_func; /* runs a function of a stream, and has no lane meanwhile */
-	unsigned answered; /* questions, by ourselves */
-	/* Of its own default stream in one context; idle.h */
+	unsigned answered; /* questions answered without the worker */
+	/* When the thread's own default stream was idle, in one context; see idle.h. */
 	uint64_t own_idle_in; /* guest_ctx.wire_id */
 	_Atomic uint64_t own_idle;
 };
 
-/* A guest_ctx.wire_id of a context: what its handle has of its own, and above it how
- * often it has come to life. */
+/* Makes a guest_ctx.wire_id: the part of a context's handle that differs between
+ * contexts, and above it the number of the context's life. */
 static inline uint64_t wire_id_make(uint64_t handle, uint32_t life)
 {
 	return (uint64_t)life << 32 | (uint32_t)(handle >> 4);
@@ -57,13 +58,14 @@ static inline uint64_t wire_id_next(uint64_t id)
 	return id + (1ull << 32);
 }
 
-/* The handle in it. */
+/* Handle of the context that has that wire_id. */
 static inline uint64_t wire_id_ctx(uint64_t id)
 {
 	return handle_make(HANDLE_CONTEXT, 0, 0) | (uint64_t)(uint32_t)id << 4;
 }
 
-/* The context that the thread's commands are for: its own, or the one lent to it. */
+/* Handle of the context that the thread's commands are for: its own, or the one lent to
+ * it. */
 static inline uint64_t thread_ctx(const struct guest_thread *t)
 {
 	return wire_id_ctx(t->wire_id);
@@ -76,7 +78,8 @@ extern __thread struct guest_thread *guest_self
  * GUEST_ERROR_LOST. */
 CUresult thread_open_lane(struct guest_thread *t);
 
-/* Opens a lane that is t's alone; for a thread to come, whose t it is. */
+/* Opens a lane that no other thread shares, on behalf of a thread that is yet to start
+ * and will have t. */
 CUresult thread_open_own_lane(struct guest_thread *t);
 
 /* Keeps the lane of a thread that ends, if it has one, for a thread to come. */
