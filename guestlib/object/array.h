@@ -22,12 +22,13 @@ struct guest_array {
 					    */
 };
 
-/* NULL: no such array. Valid until the program destroys it. */
+/* Find an array by its handle; NULL: no such array. Valid until the program destroys
+ * it. */
 struct guest_array *guest_array(CUarray array);
 struct guest_array *guest_mipmap(CUmipmappedArray array);
 
 /* Makes an array in the current context, mipmapped if it is to have levels. Waits for the
- * worker, which checks the shape. */
+ * worker, which checks the shape; returns its code. */
 CUresult guest_array_new(struct guest_thread *t, const struct array_shape *s,
 			 uint64_t *ret_handle);
 
@@ -35,8 +36,8 @@ CUresult guest_array_new(struct guest_thread *t, const struct array_shape *s,
  * worker reports an error. */
 CUresult guest_array_destroy(struct guest_thread *t, struct guest_array *a);
 
-/* A level, less than shape.levels, of a mipmapped array; the same array each time. Any
- * thread. */
+/* Gives a level (less than shape.levels) of a mipmapped array, the same array each time.
+ * OUT_OF_MEMORY. Any thread. */
 CUresult guest_mipmap_level(struct guest_array *a, unsigned level, CUarray *ret_array);
 
 #endif

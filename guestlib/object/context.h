@@ -13,7 +13,7 @@
 #include "core/guest.h"
 #include "base/list.h"
 
-/* What is known of cuCtxGetLimit(); api/object/context_info.c */
+/* Limits that cuCtxGetLimit() has told; api/object/context_info.c */
 struct ctx_limits {
 	uint64_t wire_id; /* guest_ctx.wire_id for which it holds */
 	uint32_t known;   /* bit set of CUlimit */
@@ -25,11 +25,11 @@ struct guest_ctx {
 	uint64_t handle;
 	_Atomic bool alive; /* exists at the worker */
 	bool primary;
-	/* What threads remember of it as "the worker knows"; see core/thread.h. Never 0, never
-	 * that of an earlier life. */
+	/* Number by which threads remember that the worker knows the context; see
+	 * core/thread.h. Never 0, and another one in each life of the context. */
 	_Atomic uint64_t wire_id;
-	_Atomic unsigned
-		refs;      /* its handle, and one for each place in a thread's stack */
+	/* One for the handle and one for each place in a thread's stack. */
+	_Atomic unsigned refs;
 	unsigned flags;    /* CU_CTX_*; under ctx_lock of api/object/context.c */
 	unsigned retained; /* primary: cuDevicePrimaryCtxRetain; else cuCtxAttach */
 	uint64_t id;
@@ -49,45 +49,51 @@ int ctx_init_primary(void);
 /* The primary context, whether active or not. */
 struct guest_ctx *ctx_primary(void);
 
-/* The shadow of a context handle; NULL stands for the thread's current one (or NULL). */
+/* Finds the shadow of a context by its handle; NULL stands for the thread's current one
+ * (or NULL). Takes no reference. */
 struct guest_ctx *ctx_lookup(CUcontext ctx);
 
-/* A shadow that does not live yet, with one reference; NULL: no memory, no handle. */
+/* Makes a shadow that does not live yet, with one reference; NULL: no memory, no
+ * handle. */
 struct guest_ctx *ctx_new(void);
 
-/* Whether the worker has it. */
+/* True if the context exists at the worker. */
 bool ctx_is_alive(struct guest_ctx *c);
 
-/* The worker has it from now on, or is about to lose it: nothing that is known of its
- * streams and of memory holds any more. */
+/* Notes that the worker has the context from now on, or is about to lose it: knowledge of
+ * its streams and of memory is void. */
 void ctx_set_alive(struct guest_ctx *c, bool alive);
 
+/* Reads guest_ctx.wire_id. */
 uint64_t ctx_wire_id(const struct guest_ctx *c);
 
-/* The calling thread's stack. A place in it takes a reference; OUT_OF_MEMORY. Popping
- * takes one that is not empty. */
+/* Push a context on the stack of t, the calling thread, with a reference (OUT_OF_MEMORY),
+ * and pop the top one of a stack that is not empty. */
 CUresult ctx_push(struct guest_thread *t, struct guest_ctx *c);
 void ctx_pop(struct guest_thread *t);
 
 /*
- * The calling thread's current context, alive, for functions that send nothing; or what
- * they are to return: what the gate says, INVALID_CONTEXT, CONTEXT_IS_DESTROYED.
+ * Finds the calling thread's current context, alive, for functions that send nothing; or
+ * returns the error for them to return: the gate's, INVALID_CONTEXT or
+ * CONTEXT_IS_DESTROYED.
  */
 CUresult ctx_current(struct guest_ctx **ret_c);
 
 /*
- * A context that lives, for calls that a handle or an address gives one to although none
- * is current: the primary one, or the newest. False if there is none.
+ * Finds a living context for calls to which a handle or an address gives one although
+ * none is current: the primary one, or the newest. False if there is none.
  */
 bool ctx_any(uint64_t *ret_handle, uint64_t *ret_wire_id);
 
-/* In between no context ends, and nothing may be waited for. */
+/* Keep contexts from ending in between; meanwhile the caller must not wait for
+ * anything. */
 void ctx_hold(void);
 void ctx_let_go(void);
 
-/* With contexts held: whether one lives that has this guest_ctx.wire_id. */
+/* True if a context lives that has this guest_ctx.wire_id. The caller holds contexts. */
 bool ctx_living(uint64_t id);
 
+/* As ctx_current(), for functions that only need one to be current. */
 static inline CUresult ctx_check_current(void)
 {
 	struct guest_ctx *c;
@@ -95,6 +101,7 @@ static inline CUresult ctx_check_current(void)
 	return ctx_current(&c);
 }
 
+/* Drops a reference; the last one frees c. */
 void ctx_unref(struct guest_ctx *c);
 
 /* ---- local_storage.c: the CONTEXT_LOCAL_STORAGE table keeps values per context ---- */

@@ -2,7 +2,7 @@
 /*
  * Messages by which contexts begin and end at the worker. t: the calling thread, entered;
  * ctx: the handle. Each waits for its answer and returns the worker's code, or
- * GUEST_ERROR_LOST. Once a context has ended nothing is known of memory any more.
+ * GUEST_ERROR_LOST. The end of a context voids all knowledge of memory.
  */
 #ifndef WEFT_GUEST_CONTEXT_SEND_H
 #define WEFT_GUEST_CONTEXT_SEND_H

@@ -5,7 +5,8 @@
 
 #include "core/process.h"
 
-/* What calls say that need cuInit and a device of that number. */
+/* Checks, for calls that name a device, that cuInit() has succeeded and dev is visible:
+ * CUDA_SUCCESS, the gate's error, or INVALID_DEVICE. */
 static inline CUresult device_check(CUdevice dev)
 {
 	CUresult r = guest_gate();

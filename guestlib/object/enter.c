@@ -81,7 +81,7 @@ void thread_abandon(void)
 	shared_lane_abandon();
 }
 
-/* The worker is to use the thread's current context from the next command on. */
+/* Has the worker use the thread's current context from the next command on. */
 static CUresult sync_ctx(struct guest_thread *t)
 {
 	uint64_t id = atomic_load_explicit(&t->top->wire_id, memory_order_relaxed);
@@ -92,7 +92,8 @@ static CUresult sync_ctx(struct guest_thread *t)
 	return r;
 }
 
-/* The same with a context that is not the thread's; it still has none afterwards. */
+/* Has the worker use a living context that is not the thread's; the thread still has none
+ * afterwards. */
 static CUresult lend_ctx(struct guest_thread *t)
 {
 	uint64_t handle, id;

@@ -11,11 +11,12 @@ struct guest_thread *thread_get(void);
 /* In a forked child: forgets the calling thread's state. */
 void thread_abandon(void);
 
-/* Makes t, with its lane, the state of the calling thread, which had none. Owns t on
- * success. */
+/* Makes t, with its lane, the state of the calling thread, which had none; owns t on
+ * success. OUT_OF_MEMORY. */
 CUresult thread_become(struct guest_thread *t);
 
-/* What is not anybody's any more. */
+/* Frees a state that is no thread's any more: drops its contexts and parks its lane.
+ * NULL: does nothing. */
 void thread_free(struct guest_thread *t);
 
 #endif

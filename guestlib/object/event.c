@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is known of events; api/object/event.c has the functions. */
+/* Shadows of events; api/object/event.c has the functions. */
 #include <stdlib.h>
 
 #include "core/capturing.h"

@@ -9,7 +9,7 @@
 
 struct cap_event;
 
-/* What is known of an event here. */
+/* Shadow of an event. */
 struct guest_event {
 	struct owned owned;
 	uint64_t handle;
@@ -20,18 +20,19 @@ struct guest_event {
 	_Atomic uint64_t records; /* grows once one has been sent */
 	_Atomic uint64_t done;    /* as of which number of them it had happened */
 	_Atomic uint64_t ended;   /* idle_ended then */
-	/* A stream in which a record was the last command of the process, and idle_now()
-	 * by then with the stream's index, so that they are not of two records. */
+	/* Stream in which a record was the process's last command (0: in none), and
+	 * idle_now() by then with the stream's index, by which a reader sees that both
+	 * are of one record. */
 	_Atomic uint64_t last_in, last_at;
 	struct cap_event *captured; /* under the graphs' lock; else NULL */
 };
 
-/* A new event of a context, in which it can be recorded (ctx) or not (0); 0: no memory.
- */
+/* Makes an event of a context. ctx: the context's handle if the event can be recorded in
+ * it, else 0. Returns the event's handle; 0: no memory. */
 uint64_t event_new(struct guest_ctx *c, unsigned flags, uint64_t ctx);
 void event_drop(uint64_t h);
 
-/* NULL: no such event. */
+/* Finds an event by its handle; NULL: no such event. */
 static inline struct guest_event *event_lookup(CUevent event)
 {
 	return guest_object((uintptr_t)event, HANDLE_EVENT);
@@ -42,15 +43,15 @@ static inline void event_recorded_elsewhere(struct guest_event *e)
 	atomic_store_explicit(&e->elsewhere, true, memory_order_relaxed);
 }
 
-/* False: waiting for it is waiting for nothing. */
+/* True if the event has been recorded; waiting for any other ends at once. */
 static inline bool event_was_recorded(const struct guest_event *e)
 {
 	return e && atomic_load_explicit(&e->recorded, memory_order_relaxed);
 }
 
-/* ---- what is known to have happened; see core/idle.h ---- */
+/* ---- events that are known to have happened; see core/idle.h ---- */
 
-/* Whether nobody need be asked. */
+/* True if the event is known to have happened: the worker need not be asked. */
 static inline bool event_has_happened(const struct guest_event *e)
 {
 	/* acquire: pairs with the releases of `done` */
@@ -63,7 +64,7 @@ static inline bool event_has_happened(const struct guest_event *e)
 	       !(e->flags & CU_EVENT_INTERPROCESS);
 }
 
-/* What a question begins with; its answer holds for no more than that. */
+/* Knowledge before a question to the worker; the answer holds for no more than that. */
 struct event_asked {
 	uint64_t records, ended, now;
 };
@@ -75,18 +76,18 @@ static inline struct event_asked event_asked_now(const struct guest_event *e)
 		atomic_load_explicit(&idle_ended, memory_order_relaxed), idle_now()};
 }
 
-/* The worker has said that the event has happened; a: event_asked_now() before it was
- * asked. t: the calling thread. */
+/* Notes the worker's answer that the event has happened. t: the calling thread; a:
+ * event_asked_now() from before the question. */
 void event_note_happened(struct guest_thread *t, struct guest_event *e,
 			 struct event_asked a);
 
-/* A command was sent that records the event; done: in an idle stream. */
+/* Notes that a command was sent that records the event; done: in an idle stream. */
 void event_note_recorded(struct guest_event *e, bool done);
 
 /*
- * The thread's last command recorded the event in a stream, as it travels; before:
- * idle_now() then. If idle, the stream was, and still is, and the event has happened,
- * unless something else has come in between.
+ * Notes that the thread's last command recorded the event in a stream, as it travels.
+ * before: idle_now() before that command. idle: the stream was idle then; unless another
+ * command has come in between, it still is, and the event has happened.
  */
 void event_note_posted(struct guest_thread *t, struct guest_event *e, uint64_t wire,
 		       uint64_t before, bool idle);

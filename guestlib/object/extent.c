@@ -101,7 +101,7 @@ CUresult extent_ask(struct guest_thread *t, uint64_t addr, uint64_t bytes)
 			base = rep->base;
 		if (bytes <= end - addr)
 			break;
-		/* What the program has mapped side by side is one memory. */
+		/* Memory that the program has mapped side by side counts as one. */
 		if (rep->ctx)
 			return CUDA_ERROR_INVALID_VALUE;
 		at = end;

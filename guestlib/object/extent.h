@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the device's memory is there that a copy names: a copy that is only posted
- * could say so too late. What the worker has said of allocations is kept for the process
+ * Checks that the device memory that a copy names is there: a copy that is only posted
+ * could say so too late. Answers of the worker about allocations are kept for the process
  * (core/extent_table.h); of all else, such as ranges that the program maps, each thread
- * remembers a few until somebody frees something.
+ * remembers a few until any memory is freed.
  */
 #ifndef WEFT_GUEST_EXTENT_H
 #define WEFT_GUEST_EXTENT_H
@@ -17,23 +17,23 @@ extern _Atomic uint64_t extent_generation;
 
 struct pointer_info_rep;
 
-/* From the process's table, or the worker. CUDA_SUCCESS, or what the call is to return.
- */
+/* Checks as extent_check() does, by the process's table or a question to the worker.
+ * CUDA_SUCCESS, or what the call is to return. */
 CUresult extent_ask(struct guest_thread *t, uint64_t addr, uint64_t bytes);
 
-/* Asks the worker what is at addr, and keeps it. The answer is good until the thread's
- * next command. */
+/* Asks the worker what is at addr, and keeps the answer. *ret_rep is valid until the
+ * thread's next command. */
 CUresult extent_look(struct guest_thread *t, uint64_t addr,
 		     const struct pointer_info_rep **ret_rep);
 
-/* Before and after the memory at addr is freed, or a context ends: before, since somebody
- * else may be given the addresses at once; after, since somebody may have asked in
- * between. */
+/* Forget the memory at addr, and all memory. Called before and after memory is freed or a
+ * context ends: before, since another thread may be given the addresses at once; after,
+ * since one may have asked in between. */
 void extent_forget(struct guest_thread *t, uint64_t addr);
 void extent_forget_all(void);
 
-/* addr is one of guest_is_device(); INVALID_VALUE if not all bytes from there are memory.
- */
+/* Checks that there is memory at all of the bytes from addr on, an address of
+ * guest_is_device(); INVALID_VALUE if not. */
 static inline CUresult extent_check(struct guest_thread *t, uint64_t addr, uint64_t bytes)
 {
 	const struct extents *e = &t->extents;

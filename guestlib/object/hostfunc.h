@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions that the worker has this process run, on one helper thread. Any thread. */
+/* Functions that this process runs when the worker asks, on one helper thread. Any
+ * thread. */
 #ifndef WEFT_GUEST_HOSTFUNC_H
 #define WEFT_GUEST_HOSTFUNC_H
 
@@ -18,31 +19,34 @@ struct host_call {
 };
 
 /*
- * Waits for room, and puts a copy of *what into a stream, as it travels; t: the calling
- * thread, entered. OUT_OF_MEMORY, or what the gate says.
+ * Puts a copy of *what into a stream, as it travels; waits while too many functions have
+ * not returned yet. t: the calling thread, entered. OUT_OF_MEMORY, or the gate's error.
  */
 CUresult hostfunc_add(struct guest_thread *t, const struct host_call *what,
 		      uint64_t wire);
 
-/* fn(arg) on the helper thread when the stream gets there, also after an error of its. */
+/* Has fn(arg) called on the helper thread when the stream gets there, also after an error
+ * in the stream. Results as hostfunc_add(). */
 CUresult hostfunc_post(struct guest_thread *t, CUhostFn fn, void *arg, uint64_t wire);
 
 /*
- * What runs on the helper thread for a number of hostfunc_number(); status: how the work
- * before it went. Returns what the worker is told.
+ * Function for the numbers that hostfunc_number() gave, called on the helper thread.
+ * status: result of the work before it in the stream. Returns the result that the worker
+ * is told.
  */
 typedef CUresult (*hostfunc_other)(uint64_t id, CUresult status);
 
 /*
- * The helper thread runs from now on, and calls `other` (always the same one) for numbers
- * that hostfunc_number() gave. SUCCESS or OUT_OF_MEMORY.
+ * Starts the helper thread, if it does not run yet; it calls `other`, the same function
+ * each time, for numbers that hostfunc_number() gave. CUDA_SUCCESS or OUT_OF_MEMORY.
  */
 CUresult hostfunc_start(hostfunc_other other);
 
-/* On the helper thread, a function of the program, which may not call CUDA. */
+/* Calls a function of the program on the helper thread; calls of CUDA in it are
+ * refused. */
 void hostfunc_run(CUhostFn fn, void *arg);
 
-/* Whether a function that a program put into a stream has yet to run or return. */
+/* True if a function that a program put into a stream has yet to run or return. */
 bool hostfunc_pending(void);
 
 /* A new number for host_func and graph_host. */

@@ -19,7 +19,7 @@ static struct hostmem *ranges; /* sorted by base */
 static size_t n_ranges, room;
 static uint64_t next_id = 1;
 
-/* What copies read. */
+/* Shared range, as copies read it without a lock. */
 struct span {
 	_Atomic uint64_t base, size, dev;
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host memory that the program has asked us for or registered. Where the session shares
- * memory with its device it lies in regions of the band that guest, worker and device
- * have mapped; otherwise it is ordinary memory of this process, and the table merely
- * knows what was asked, for queries.
+ * Host memory that the program has allocated through CUDA or registered. Where the
+ * session shares memory with its device it lies in regions of the band that guest, worker
+ * and device have mapped; otherwise it is ordinary memory of this process, and the table
+ * merely keeps what was asked, for queries.
  */
 #ifndef WEFT_GUEST_HOSTMEM_H
 #define WEFT_GUEST_HOSTMEM_H
@@ -16,8 +16,8 @@
 struct hostmem_region {
 	uint64_t addr, size;
 	uint64_t offset; /* in the window's file */
-	/* Its first twin_size bytes are mapped there once more, for memory that is to be
-	 * registered; 0: they are not. */
+	/* Second mapping of the first twin_size bytes, for memory that is to be
+	 * registered; 0: none. */
 	uintptr_t twin;
 	size_t twin_size;
 };
@@ -36,7 +36,7 @@ struct hostmem {
 	uintptr_t home; /* registered: where its own pages wait; 0: they are gone */
 };
 
-/* The range that contains addr. Thread-safe. */
+/* Finds the range that contains addr; false: none. Thread-safe. */
 bool hostmem_find(uintptr_t addr, struct hostmem *ret_range);
 
 enum hostmem_view {
@@ -47,30 +47,32 @@ enum hostmem_view {
 };
 
 /*
- * How the device sees [addr, addr + size); *ret_dev, its address there, is written only
- * for HOSTMEM_SHARED. Lock-free, any thread.
+ * Tells how the device sees [addr, addr + size); *ret_dev, its address there, is written
+ * only for HOSTMEM_SHARED. Lock-free, any thread.
  */
 enum hostmem_view hostmem_view(uint64_t addr, uint64_t size, uint64_t *ret_dev);
 
 /* ---- regions ---- */
 
-/* CUDA_ERROR_NOT_SUPPORTED: this session has none, or no more of them. */
+/* Makes a region of at least size bytes. NOT_SUPPORTED: this session has none, or no more
+ * of them. */
 CUresult hostmem_region_new(struct guest_thread *t, size_t size,
 			    struct hostmem_region *ret_region);
 
-/* Waits for the device; one of size 0 is none. */
+/* Frees a region, after waiting for the device; one of size 0 is none. */
 CUresult hostmem_region_free(struct guest_thread *t, const struct hostmem_region *g);
 
-/* For memory that is registered: one that is kept, with what the last had in it, or a new
- * one; and what becomes of it afterwards. */
+/* Regions for registered memory: hostmem_region_again() gives one that was kept, with its
+ * old contents, or a new one; hostmem_region_keep() keeps it or frees it afterwards. */
 CUresult hostmem_region_again(struct guest_thread *t, size_t size,
 			      struct hostmem_region *ret_region);
 CUresult hostmem_region_keep(struct guest_thread *t, const struct hostmem_region *g);
 
-/* Until what was submitted to the current context so far has ended. */
+/* Waits until the work submitted to the current context so far has ended; returns its
+ * result. */
 CUresult hostmem_wait_device(struct guest_thread *t);
 
-/* Allocations up to here are blocks of shared regions. */
+/* Largest allocation, in bytes, that is a block of a shared region. */
 #define HOSTMEM_SMALL ((size_t)256 << 10)
 
 /* As hostmem_region_new() and _free(); the size is that of the allocation. */
@@ -81,7 +83,7 @@ CUresult hostmem_small_free(struct guest_thread *t, uint64_t addr, size_t size);
  * ----
  */
 
-/* Whether these pages can be replaced while the program's other threads use them. */
+/* True if these pages can be replaced while the program's other threads use them. */
 bool hostmem_may_swap(uintptr_t at, size_t size);
 
 /* Puts the region's pages in the place of ordinary memory, with its contents, and the
@@ -94,9 +96,11 @@ int hostmem_share_pages(struct hostmem_region *g, uintptr_t at, size_t size,
 int hostmem_unshare_pages(struct hostmem_region *g, uintptr_t at, size_t size,
 			  uintptr_t home);
 
-/* In a forked child: memory has no other pages there than those it has. */
+/* Unmaps, in a forked child, the home of a region's own pages (0: none), where they
+ * waited. */
 void hostmem_drop_home(uintptr_t home, size_t size);
 
+/* Closes, in a forked child, the parent's descriptors that watch pages. */
 void hostmem_swap_after_fork(void);
 
 /* ---- hostmem.c, hostmem_alloc.c and hostmem_register.c ---- */
@@ -111,32 +115,35 @@ CUresult hostmem_alloc_own(struct guest_thread *t, size_t size, void **ret_p);
 /* As cuMemFreeHost(), in a capture as well. */
 CUresult hostmem_free(struct guest_thread *t, void *p);
 
-/* A context is about to end, of which ctx and wire_id are handle and guest_ctx.wire_id:
- * what was allocated and registered in it ends before. Waits for its work. */
+/* Ends all that was allocated and registered in a context that is about to end, of which
+ * ctx and wire_id are handle and guest_ctx.wire_id. Waits for the context's work. */
 void hostmem_drop_ctx(struct guest_thread *t, uint64_t ctx, uint64_t wire_id);
 
 /* Registers the program's memory that *h describes, and shares it with the device where
  * that is possible. */
 CUresult hostmem_register(struct guest_thread *t, struct hostmem *h);
 
-/* What has been taken out of the table is no longer registered. */
+/* Ends the registration of a range that has been taken out of the table: waits for the
+ * device, and gives the program its own pages back. Returns the result of the waiting. */
 CUresult hostmem_unregister(struct guest_thread *t, struct hostmem *h);
 
 /* Adds a range; h->id is chosen here. INVALID_VALUE or HOST_MEMORY_ALREADY_REGISTERED
  * if it overlaps another one. */
 CUresult hostmem_insert(const struct hostmem *h);
 
-/* Replaces what is known of the range that begins at h->base; false if there is none. */
+/* Replaces the range that begins at h->base; false if there is none. */
 bool hostmem_replace(const struct hostmem *h);
 
-/* Takes the range out that begins at base. */
+/* Takes the range that begins at base, and is registered or allocated as the caller says,
+ * out of the table; false if there is none. */
 bool hostmem_take(uintptr_t base, bool registered, struct hostmem *ret);
 
-/* Takes any range out that goes with that context. */
+/* Takes any range out of the table that goes with that context; false: there is none
+ * left. */
 bool hostmem_take_of(uint64_t wire_id, struct hostmem *ret);
 
-/* Around a fork, by the thread that forks: in the child registered memory is its own, and
- * as it was before. The table does not change in between. */
+/* Surround a fork, in the thread that forks: the child's registered memory is its own,
+ * with the contents of before. The table does not change in between. */
 void hostmem_before_fork(void);
 void hostmem_after_fork_parent(void);
 void hostmem_after_fork_child(void);

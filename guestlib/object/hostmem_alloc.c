@@ -94,7 +94,7 @@ static void wait_ctx(struct guest_thread *t, uint64_t ctx)
 	if (!cmd)
 		return;
 	cmd->ctx = ctx;
-	/* What its work came to ends with it. */
+	/* Errors of the context's work end with the context. */
 	guest_call_even_lost(t, sizeof(struct cuCtxSynchronize_v2_rep), &reply);
 }
 

@@ -58,7 +58,7 @@ static CUresult give_back(struct guest_thread *t, struct hostmem *h)
 	return sync ? sync : r;
 }
 
-/* The same memory under the address that the device knows. */
+/* Makes the range that describes the same memory under the device's address. */
 static struct hostmem alias_of(const struct hostmem *h)
 {
 	struct hostmem a = *h;

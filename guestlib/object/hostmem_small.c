@@ -25,7 +25,7 @@ struct slab {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* What the driver aligns to is 512. */
+/* Blocks are more aligned than the driver's, which are to 512. */
 static struct tier {
 	unsigned block; /* bytes */
 	struct slab *slabs;

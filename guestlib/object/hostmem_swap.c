@@ -446,7 +446,7 @@ static int put_empty(uintptr_t at, size_t size)
 
 	if (!empty)
 		return -ENOMEM;
-	/* What mlockall() has filled must be empty. */
+	/* Pages that mlockall() has filled must be empty. */
 	(void)munlock(empty, size);
 	(void)madvise(empty, size, MADV_DONTNEED);
 	if (watch(coming, (uintptr_t)empty, size, UFFDIO_REGISTER_MODE_MISSING) == 0 &&

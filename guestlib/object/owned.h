@@ -13,14 +13,14 @@ struct guest_ctx;
 
 struct owned {
 	struct list link; /* guest_ctx.owned; empty: its context ended, or it has none */
-	void (*drop)(struct owned *o); /* its handle and itself; no lock is held */
+	void (*drop)(struct owned *o); /* frees handle and object; no lock is held */
 };
 
-/* From now on o goes with c (NULL: with none). */
+/* Have o end with a context (NULL: with none), by a call of drop, and no longer. */
 void owned_add(struct guest_ctx *c, struct owned *o, void (*drop)(struct owned *o));
 void owned_remove(struct owned *o);
 
-/* All of a context that has ended, for owned_drop_all(). */
+/* End all objects of a context that has ended: take them out, and call their drop(). */
 void owned_take_all(struct guest_ctx *c, struct list *ret_all);
 void owned_drop_all(struct list *all);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What was allocated in stream order and not freed yet: a free that is known to be right
- * need not wait for the worker's word. What is not in here (out of memory, or freed by
- * another call) costs a wait and nothing else.
+ * Allocations in stream order that were not freed yet: a free that is known to be right
+ * need not wait for the worker's word. An allocation that is not in here (out of memory,
+ * or freed by another call) costs a wait and nothing else.
  *
- * Open addressing; who is taken out makes room for those behind that would rather be
- * there.
+ * Open addressing: an entry that is taken out is replaced by a later one whose own place
+ * is there or before.
  */
 #include <pthread.h>
 #include <stdlib.h>

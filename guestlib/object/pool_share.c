@@ -90,6 +90,7 @@ bool pool_import_take(struct guest_thread *t, CUdeviceptr ptr, CUresult *ret)
 		return false;
 	atomic_fetch_sub_explicit(&pool_imports, 1, memory_order_relaxed);
 	*ret = close_memory(t, ptr);
-	/* Its context went before, and perhaps it is other memory by now. */
+	/* INVALID_VALUE: its context ended first, and another allocation may be there by
+	 * now. */
 	return *ret != CUDA_ERROR_INVALID_VALUE;
 }

@@ -30,8 +30,8 @@ void guest_refuse_flush(void)
 		cmd->kind = kind;
 		cmd->count = count;
 		memcpy(cmd->what, what, sizeof(cmd->what));
-		/* What is in the ring when a process ends is lost; the first time is not.
-		 */
+		/* A message in the ring when the process ends is lost; the first one of a
+		 * kind must not be. */
 		if (!first ? guest_post(t)
 			   : guest_call(t, sizeof(struct refused_rep), &reply))
 			return;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams, for what is not a stream: when they are idle, and whose they are. */
+/* Streams, for the files that are about something else: when they are idle, and whose
+ * they are. */
 #ifndef WEFT_GUEST_STREAM_H
 #define WEFT_GUEST_STREAM_H
 
@@ -21,10 +22,11 @@ struct guest_stream_info {
 
 /* ---- streams, as they travel; stream_wait.c ---- */
 
-/* When the stream was last known to be idle; NULL for one that is not known. */
+/* Finds the value of idle_now() at which a stream, as it travels, was last known to be
+ * idle; NULL: no such stream. */
 _Atomic uint64_t *idle_of_stream(struct guest_thread *t, uint64_t wire);
 
-/* The stream was idle at a moment after idle_now() was `now`. */
+/* Notes that the stream was idle at a moment after idle_now() was `now`. */
 static inline void idle_note(struct guest_thread *t, uint64_t wire, uint64_t now)
 {
 	_Atomic uint64_t *at = idle_of_stream(t, wire);
@@ -33,36 +35,37 @@ static inline void idle_note(struct guest_thread *t, uint64_t wire, uint64_t now
 		atomic_store_explicit(at, now, memory_order_relaxed);
 }
 
-/* Waits for the stream, if it is not known to be idle. */
+/* Waits for the stream, if it is not known to be idle. Returns the worker's code. */
 CUresult stream_wait(struct guest_thread *t, uint64_t wire);
 
 /* ---- stream.c: of streams that were made ---- */
 
 _Atomic uint64_t *stream_idle(uint64_t h); /* NULL: no such stream */
-uint64_t stream_ctx(uint64_t h);           /* of which context; 0: no such stream */
+uint64_t stream_ctx(uint64_t h);           /* its context's handle; 0: no such stream */
 
-/* The priority it was made with, into *priority. stream as a caller gives it, NULL by ptsz;
- * what cuStreamGetPriority() says of it. */
+/* Gives the priority that the stream was made with, as cuStreamGetPriority() does.
+ * stream: as a caller gives it, NULL by ptsz. */
 CUresult stream_get_priority(CUstream stream, int *priority, bool ptsz);
 
-/* Takes part in the legacy stream's implicit order. */
+/* True if the stream takes part in the legacy stream's implicit order. */
 bool stream_is_blocking(uint64_t wire);
 
 /*
- * What is known of a stream as a caller gives it, NULL by ptsz, into *ret_s: the default
- * streams' is the whole process's. What the gate says, INVALID_CONTEXT, INVALID_HANDLE.
+ * Finds the shadow of a stream as a caller gives it, NULL by ptsz; the default streams'
+ * shadows are the whole process's. The gate's error, INVALID_CONTEXT or INVALID_HANDLE.
  */
 CUresult stream_find(CUstream stream, bool ptsz, struct guest_stream_info **ret_s);
 
-/* A new stream of the thread's current context, made without waiting; flags are checked,
- * the priority is clamped. */
+/* Makes a stream of the thread's current context without waiting; flags are checked, the
+ * priority is clamped. */
 CUresult stream_new(struct guest_thread *t, unsigned flags, int priority,
 		    uint64_t *ret_handle);
 
-/* It was destroyed: its handle ends, and s with it. */
+/* Ends a stream's handle and frees s, after the stream was destroyed. */
 void stream_drop(struct guest_stream_info *s);
 
-/* The nearest that the device has. Greater priorities are smaller numbers. */
+/* Clamps a priority to those that the device has. Greater priorities are smaller
+ * numbers. */
 int stream_clamp_priority(int priority);
 
 #endif

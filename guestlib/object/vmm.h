@@ -13,30 +13,31 @@ struct guest_chunk {
 	CUmemAllocationProp prop;
 };
 
-/* INVALID_VALUE and its like for properties that no memory has; *ret_host: whether it is
- * the host's. */
+/* Checks the properties of memory that is to be made: INVALID_VALUE, NOT_PERMITTED or
+ * NOT_SUPPORTED where there is no such memory. *ret_host: it is the host's. */
 CUresult vmm_check_prop(const CUmemAllocationProp *prop, bool *ret_host);
 
-/* Has the worker make memory with these properties, which were checked; size: a multiple
- * of guest_device.chunk_bytes. Its own are kept with the handle. */
+/* Has the worker make size bytes of memory, a multiple of guest_device.chunk_bytes, with
+ * properties that were checked; the handle keeps a copy of them. */
 CUresult vmm_create(struct guest_thread *t, size_t size, bool host,
 		    const CUmemAllocationProp *prop,
 		    CUmemGenericAllocationHandle *ret_handle);
 
-/* Drops a reference; the last one is waited for at the worker. INVALID_VALUE: no handle. */
+/* Drops a reference to the memory; the last one waits for the worker. INVALID_VALUE: no
+ * handle. */
 CUresult vmm_release(struct guest_thread *t, CUmemGenericAllocationHandle handle);
 
-/* A reference to the memory that is mapped at a device's address: its handle, or another
- * one if that was released. */
+/* Takes a reference to the memory that is mapped at a device's address: returns its
+ * handle, or another one if that was released. */
 CUresult vmm_retain_at(struct guest_thread *t, uint64_t addr,
 		       CUmemGenericAllocationHandle *ret_handle);
 
-/* Another handle for the memory with that number, with these properties.
- * CUDA_ERROR_INVALID_VALUE: it is gone. */
+/* Makes another handle for the memory with that number, with these properties.
+ * CUDA_ERROR_INVALID_VALUE: the memory is gone. */
 CUresult vmm_import(struct guest_thread *t, uint64_t id, const CUmemAllocationProp *prop,
 		    CUmemGenericAllocationHandle *ret_handle);
 
-/* A name that vmm_open() of another process of the tenant takes. */
+/* Give memory a name, and open it by that name in another process of the tenant. */
 CUresult vmm_export(struct guest_thread *t, CUmemGenericAllocationHandle handle,
 		    uint64_t ret_name[2]);
 CUresult vmm_open(struct guest_thread *t, const uint64_t name[2],
