@@ -114,8 +114,7 @@ void jit_store_log(struct jit_log *log, const char *text, uint32_t size)
 	} else if (log->room) {
 		log->buf[0] = '\0';
 	}
-	/* What the size becomes counts the text without its NUL, or the room if it was
-	 * cut. */
+	/* The size counts the text without its NUL, or the room if the text was cut. */
 	if (log->ret_size)
 		*log->ret_size = (void *)(uintptr_t)(n && n < log->room ? n - 1 : n);
 }

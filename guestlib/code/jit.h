@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUjit_option arrays: what is asked, and where results go. */
+/* CUjit_option arrays: the options of a compilation, and the places where its results
+ * go. */
 #ifndef WEFT_GUEST_JIT_H
 #define WEFT_GUEST_JIT_H
 
@@ -30,16 +31,18 @@ struct jit_options {
 	uint32_t others[JIT_OTHERS_MAX][2];
 };
 
-/* Returns CUDA_SUCCESS, or INVALID_VALUE for an unknown option or a bad value. */
+/* Reads n options with their values, whose results are stored through ret_jit later: both
+ * arrays outlive it. INVALID_VALUE for an unknown option or a bad value. */
 CUresult jit_parse(unsigned n, CUjit_option *options, void **values,
 		   struct jit_options *ret_jit);
 
-/* Puts the other options on the wire. */
+/* Writes jit->n_others options to w, as they travel. */
 void jit_put_others(struct wire_jit_option *w, const struct jit_options *jit);
 
 /* Stores a message (size bytes with its NUL, or none) where the program wants it. */
 void jit_store_log(struct jit_log *log, const char *text, uint32_t size);
 
+/* Stores the time of a compilation where the program wants it, if it does. */
 void jit_store_wall_time(struct jit_options *jit, float ms);
 
 #endif

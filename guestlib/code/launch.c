@@ -92,7 +92,8 @@ static CUresult check_own_cluster(const struct launch *l, struct guest_func *f)
 	return CUDA_SUCCESS;
 }
 
-/* What the function itself allows: registers, __launch_bounds__, shared memory. */
+/* Checks a launch against the function's own limits: registers, __launch_bounds__, shared
+ * memory. */
 static CUresult check_resources(const struct launch *l, struct guest_func *f)
 {
 	unsigned threads = l->block[0] * l->block[1] * l->block[2];

@@ -115,7 +115,7 @@ static CUresult take_cluster(const CUlaunchAttribute *a, struct launch *l)
 	return CUDA_SUCCESS;
 }
 
-/* Of two with one name the second counts. */
+/* Keeps an attribute; a later one of the same name replaces an earlier one. */
 static CUresult keep(const CUlaunchAttribute *a, struct launch_attrs *attrs)
 {
 	unsigned i = 0;

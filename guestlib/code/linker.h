@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links of images to one: they go to the host, the linked one comes back. */
+/* Links of images to one: the images go to the host, the linked one comes back. */
 #ifndef WEFT_GUEST_LINKER_H
 #define WEFT_GUEST_LINKER_H
 
@@ -18,12 +18,12 @@ CUresult linker_create(struct guest_thread *t, struct guest_link *l);
 CUresult linker_add(struct guest_thread *t, struct guest_link *l, CUjitInputType type,
 		    uint64_t image, const char *name, struct jit_options *jit);
 
-/* Links; the messages go to l's logs. *ret_size: bytes of the linked image, for
- * linker_fetch(), which brings it into l->image, malloced and l's. */
+/* Links, with the messages in l's logs; *ret_size: bytes of the linked image.
+ * linker_fetch() then brings the image into l->image, malloced and l's. */
 CUresult linker_complete(struct guest_thread *t, struct guest_link *l, size_t *ret_size);
 CUresult linker_fetch(struct guest_thread *t, struct guest_link *l, size_t size);
 
-/* The worker forgets the link; handle and image are still the caller's to free. */
+/* Has the worker forget the link; handle and image are still the caller's to free. */
 CUresult linker_destroy(struct guest_thread *t, struct guest_link *l);
 
 /*

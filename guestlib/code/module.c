@@ -120,7 +120,8 @@ static CUresult load(struct guest_thread *t, struct guest_module *m, uint64_t im
 	return out.rep->status;
 }
 
-/* Of a library the driver says these only when something of it is asked for. */
+/* True for errors that the driver reports of a library only when something of it is asked
+ * for. */
 static bool is_about_image(CUresult r)
 {
 	switch ((int)r) {
@@ -136,7 +137,8 @@ static bool is_about_image(CUresult r)
 	return false;
 }
 
-/* Machine code out of the cache, or for it. Its logs are those of compiling it. */
+/* Loads machine code that was compiled or found in the cache. Its logs are those of
+ * compiling it. */
 static CUresult load_compiled(struct guest_thread *t, struct guest_module *m,
 			      const struct compiled *c)
 {

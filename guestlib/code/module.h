@@ -35,14 +35,16 @@ struct guest_func {
 	struct func_old *old; /* api/code/launch_old.c; NULL until it is needed */
 	_Atomic int attributes[FUNC_ATTRIBUTES];
 	_Atomic uint64_t occupancy[FUNC_OCCUPANCY]; /* occupancy.c; 0: nothing known */
-	/* Shapes that the device has launched it with (launch.c); 0: none yet */
+	/* Shapes with which the device has launched the function (launch.c); 0: none
+	 * yet */
 	_Atomic uint64_t taken_block, taken_cluster;
 	uint32_t params_size; /* of the buffer: end of the last parameter */
 	unsigned n_params;
 	struct func_param params[];
 };
 
-/* Far beyond any library; each takes 8 bytes before it is asked for. */
+/* Functions of a module at most, far more than any library has; each takes 8 bytes before
+ * it is asked for. */
 #define MODULE_FUNCTIONS_MAX (1u << 20)
 
 struct guest_module {
@@ -51,7 +53,7 @@ struct guest_module {
 	unsigned function_count;
 	pthread_mutex_t lock;     /* for what follows */
 	const void *image;        /* not at the worker yet: sent when it is needed */
-	CUresult failed;          /* what is wrong with it */
+	CUresult failed;          /* error of sending or loading it */
 	struct guest_func *funcs; /* all, for freeing */
 	unsigned n_funcs, n_buckets;
 	struct guest_func **names;    /* hash table of funcs by name */
@@ -59,8 +61,8 @@ struct guest_module {
 };
 
 /*
- * Loads an image (see image.h) into the current context; the body of cuModuleLoadData and
- * cuModuleLoadDataEx and of two private slots. max as in image_part(); options may be NULL
+ * Loads an image (see image.h) into the current context: cuModuleLoadData,
+ * cuModuleLoadDataEx and two private slots. max as in image_part(); options may be NULL
  * if n is 0.
  */
 CUresult module_load_image(CUmodule *ret_module, const void *image, size_t max,
@@ -78,25 +80,27 @@ CUresult module_load_as(struct guest_thread *t, enum handle_type type, const voi
 			struct guest_module **ret_module);
 
 /*
- * A library whose image the program promises to preserve. It goes to the worker when
- * something of it is asked for, as most of what a program is linked with never is.
+ * Makes a library whose image the program promises to preserve. The image goes to the
+ * worker when something of it is asked for: of most libraries that a program is linked
+ * with nothing is.
  */
 CUresult module_defer(const void *image, struct guest_module **ret_module);
 
-/* Sends the image of such a library now, if that has not been done; any library's status:
- * why nothing can be looked up in it. */
+/* Sends the image of a deferred library, if that has not been done. Returns the library's
+ * status: CUDA_SUCCESS, or why nothing can be looked up in it. */
 CUresult module_need(struct guest_module *m);
 
 /* Warns, once, if r says that there is no code for a device that runs PTX only. */
 void module_warn_no_code(CUresult r);
 
-/* The shadow of a CUmodule or CUlibrary, or NULL. */
+/* Finds the shadow of a CUmodule or CUlibrary; NULL: there is none. */
 struct guest_module *module_lookup(uint64_t handle);
 
-/* Unloads at the worker and ends all handles. */
+/* Unloads m at the worker, ends all its handles and frees it. */
 CUresult module_unload(struct guest_thread *t, struct guest_module *m);
 
-/* A function by name (func_type: HANDLE_FUNCTION or HANDLE_KERNEL) or by index. */
+/* Find a function by name (func_type: HANDLE_FUNCTION or HANDLE_KERNEL) or by index.
+ * *ret_func lives as long as m. */
 CUresult module_get_func(struct guest_thread *t, struct guest_module *m,
 			 enum handle_type func_type, const char *name,
 			 struct guest_func **ret_func);
@@ -104,7 +108,7 @@ CUresult module_get_func_at(struct guest_thread *t, struct guest_module *m,
 			    enum handle_type func_type, unsigned index,
 			    struct guest_func **ret_func);
 
-/* The shadow behind a CUfunction or CUkernel, or NULL. Lock-free. */
+/* Finds the shadow behind a CUfunction or CUkernel; NULL: there is none. Lock-free. */
 static inline struct guest_func *func_lookup(const void *f)
 {
 	uint64_t h = (uintptr_t)f;
@@ -120,7 +124,8 @@ CUresult func_set_attribute(struct guest_func *f, CUfunction_attribute attr, int
 CUresult func_param_info(struct guest_func *f, size_t index, size_t *ret_offset,
 			 size_t *ret_size);
 
-/* How many blocks are on an SM at once; remembered (occupancy.c). */
+/* Counts the blocks that an SM holds at once; block_size: threads, shared: dynamic bytes
+ * of each. The answer is remembered (occupancy.c). */
 CUresult func_blocks_per_sm(struct guest_func *f, int block_size, size_t shared,
 			    unsigned flags, int *ret_blocks);
 

@@ -23,14 +23,15 @@ struct copy {
 	bool async;  /* a function with Async in its name */
 	bool shared; /* a side is host memory that the device sees: addr is its address
 		      * there, and a copy that is not async waits until it is done */
-	/* For shared ones: the device writes a number behind the copy; see stage.h. */
+	/* Word behind a shared copy to which the device writes number; see stage.h. 0:
+	 * none. */
 	uint64_t mark;
 	uint32_t number;
-	uint64_t ctx; /* of a graph: done at once in that context, in no stream; else 0 */
+	uint64_t ctx; /* of a graph: at once in that context, in no stream; else 0 */
 };
 
 /*
- * If the device sees both sides (spans in bytes), makes them addresses of the device.
+ * Makes both sides addresses of the device, if the device sees both (spans in bytes).
  * CUDA_ERROR_INVALID_VALUE for a range that begins in host memory of ours and ends behind
  * it.
  */
@@ -38,7 +39,7 @@ CUresult copy_share(struct copy *c, uint64_t dst_span, uint64_t src_span);
 
 struct guest_array;
 
-/* Where in an array; the side of the copy is memory if there is none. */
+/* A place in an array; without one (NULL) the side of the copy is memory. */
 struct copy_place {
 	struct guest_array *array;
 	size_t x, y, z; /* bytes, rows, slices */
@@ -51,8 +52,9 @@ struct copy_box {
 	struct copy_place dst_at, src_at;
 };
 
-/* The copy that a descriptor means, but for its stream; or what CUDA says of it. Whether
- * the box lies within arrays is not checked: see array_copy_fits(). */
+/* Translates a descriptor to the copy that it means, but for its stream; or returns
+ * CUDA's error for it. Does not check that the box lies within arrays: see
+ * array_copy_fits(). */
 CUresult copy_plan(const CUDA_MEMCPY3D *p, struct copy_box *ret_box);
 
 /*
@@ -61,7 +63,8 @@ CUresult copy_plan(const CUDA_MEMCPY3D *p, struct copy_box *ret_box);
  */
 CUresult copy_do(const struct copy *c);
 
-/* The same for a thread that has entered and a stream that was checked. */
+/* As copy_do(), for a thread that has entered and a stream that was checked, as it
+ * travels. */
 CUresult copy_rows(struct guest_thread *t, const struct copy *c, uint64_t stream);
 
 #endif

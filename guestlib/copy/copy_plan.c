@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a descriptor of a box means: rows of two sides, slice by slice. */
+/* Meaning of a descriptor of a box: rows of two sides, slice by slice. */
 #include "copy/copy.h"
 #include "object/array.h"
 #include "object/hostmem.h"

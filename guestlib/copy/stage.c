@@ -227,7 +227,8 @@ static void post_mark(struct guest_thread *t, const struct shared_slot *h)
 	(void)guest_post(t);
 }
 
-/* The same though the stream's number may mean another one in the thread's context. */
+/* As post_mark(), in the context that the slot's stream belongs to: the number of a
+ * default stream means another one in the thread's context. */
 static void post_mark_there(struct guest_thread *t, const struct shared_slot *h)
 {
 	bool away = h->stream <= GUEST_STREAM_PER_THREAD && t->wire_id != h->wire_id;

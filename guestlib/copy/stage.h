@@ -24,13 +24,14 @@ enum stage_use {
 	STAGE_TO_HOST,
 };
 
-/* A stage from the pool, or a new one; NULL if there can be none. */
+/* Takes a stage from the pool, or makes one; NULL if there can be none. */
 struct stage *stage_take(struct guest_thread *t, enum stage_use use);
 
-/* Puts it back. idle false: what is under way may never end, so it is not used again. */
+/* Puts a stage back into the pool. idle false: work that is under way in it may never
+ * end, and the stage is not used again. */
 void stage_put(struct stage *s, enum stage_use use, bool idle);
 
-/* A word of the stage into which the device is to write a number, behind a copy. */
+/* A word of the stage into which the device writes a number behind a copy. */
 struct stage_mark {
 	uint64_t addr; /* 0: none */
 	uint32_t number;
@@ -45,15 +46,15 @@ struct stage_piece {
 };
 
 /*
- * Room for size bytes (at most STAGE_SLOTS slots) behind what was given out last. False
- * if the device does not let go of it soon.
+ * Gives room for size bytes (at most STAGE_SLOTS slots) behind the room that was given
+ * out last. False if the device does not let go of it soon.
  */
 bool stage_room(struct stage *s, size_t size, struct stage_piece *ret);
 
-/* Sets ret->mark: the copy that carries it is the last that uses the piece. */
+/* Sets p->mark: the copy that carries it is the last that uses the piece. */
 void stage_mark(struct stage *s, struct stage_piece *p);
 
-/* True once the device has written it; waits for a moment. */
+/* True once the device has written the piece's mark; waits for a moment. */
 bool stage_done(struct stage *s, const struct stage_piece *p);
 
 /* ---- small copies: many in one slot ---- */
@@ -64,14 +65,14 @@ enum stage_small {
 };
 
 /*
- * Room in the thread's own stage for a small copy (at most a slot) to the device in a
- * stream. Its mark, if it has one, stands for the copies before it, in the slot before.
+ * Gives room in the thread's own stage for a small copy (at most a slot) to the device in
+ * a stream. Its mark, if it has one, stands for the copies before it, in the slot before.
  * False if there is no room.
  */
 bool stage_append(struct guest_thread *t, enum stage_small kind, uint64_t stream,
 		  size_t size, struct stage_piece *ret);
 
-/* The stream ends: slots in hand get their marks. */
+/* Gives the slots in hand of a stream that is about to end their marks. */
 void stage_close(struct guest_thread *t, uint64_t stream);
 
 #endif
