@@ -12,7 +12,7 @@
 
 #define HINTS_SIZE (CU_LAUNCH_ATTRIBUTE_MAX * sizeof(CUkernelNodeAttrValue))
 
-/* What a node may be asked for, and what it may be given. */
+/* True for attributes that can be read from a node and set on it. */
 bool graph_kernel_attr_ok(CUkernelNodeAttrID attr)
 {
 	switch ((int)attr) {
@@ -29,7 +29,7 @@ bool graph_kernel_attr_ok(CUkernelNodeAttrID attr)
 	return false;
 }
 
-/* What an H200 says of a node that was given nothing. */
+/* Default of an attribute, as an H200 tells it. */
 static void attr_default(CUkernelNodeAttrID attr, CUkernelNodeAttrValue *value)
 {
 	if (attr == CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE)
@@ -105,7 +105,8 @@ CUresult graph_kernel_attrs_copy(struct graph_kernel *to, const struct graph_ker
 	return CUDA_SUCCESS;
 }
 
-/* Of a launch that is captured. Events of its own it cannot record then. */
+/* Adds the attributes of a launch that is captured. Events of its own it cannot record
+ * then. */
 CUresult graph_kernel_attrs_launch(struct graph_kernel *k,
 				   const struct launch_attrs *attrs)
 {

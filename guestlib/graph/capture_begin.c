@@ -33,7 +33,8 @@ static void capture_drop(struct capture *c)
 	atomic_fetch_sub_explicit(&capture_count, 1, memory_order_relaxed);
 }
 
-/* Its work is the capture's, and to be joined like any other. */
+/* Notes that a stream is gone; its work stays in the capture, and has to be joined like
+ * any other. */
 static void stream_gone_locked(struct cap_stream *s)
 {
 	if (s == s->capture->origin)

@@ -22,7 +22,7 @@ struct cap_stream {
 	struct capture *capture;
 	uint64_t wire;               /* 0: it has been destroyed */
 	uint64_t ctx;                /* whose stream it is */
-	struct guest_thread *thread; /* likewise, if wire is PER_THREAD */
+	struct guest_thread *thread; /* the stream's, if wire is PER_THREAD */
 	struct node_set deps;
 	CUgraphNode *shown; /* deps as cuStreamGetCaptureInfo gave them */
 	CUgraphEdgeData *edges;
@@ -51,7 +51,8 @@ extern struct list captures;
 
 /* ---- capture_set.c ---- */
 
-/* False: there is no memory, and the set has perhaps got some of them. */
+/* Add a node, and all nodes of another set. False: no memory; some may have been
+ * added. */
 bool node_set_add(struct node_set *s, struct graph_node *n);
 bool node_set_join(struct node_set *s, const struct node_set *more);
 
@@ -61,28 +62,31 @@ CUresult node_set_collect(struct graph *g, const CUgraphNode *nodes, size_t n,
 
 /* ---- capture.c ---- */
 
-/* The stream in a capture, as it travels or as a caller gives it; NULL: in none. */
+/* Find a stream that is being captured, as it travels or as a caller gives it; NULL: it
+ * is not. */
 struct cap_stream *capture_find(uint64_t wire);
 struct cap_stream *capture_find_stream(CUstream stream, bool ptsz);
 
-/* A stream joins; NULL: no memory. */
+/* Adds a stream to a capture; NULL: no memory. */
 struct cap_stream *capture_join(struct capture *c, uint64_t wire);
 void capture_event_forget(struct cap_event *e);
 
-/* Returns r, the reason. */
+/* Makes a capture invalid for the reason r, and returns r. */
 CUresult capture_invalidate(struct capture *c, CUresult r);
 
-/* What the legacy stream may not be used for while a stream that waits for it is being
- * captured. */
+/* Refuses use of the legacy stream while a stream of the current context that waits for
+ * it is being captured: STREAM_CAPTURE_IMPLICIT. invalidate: those captures become
+ * invalid. */
 CUresult capture_forbid_legacy(bool invalidate);
 
 /* ---- capture_begin.c ---- */
 
-/* capture_hooks.stream_gone and ctx_gone. */
+/* Hooks: capture_hooks.stream_gone and ctx_gone. */
 void capture_end_stream(uint64_t wire);
 void capture_end_ctx(uint64_t ctx);
 
-/* Streams wait for the whole of what they depend on: no other edges can be given. */
+/* True if all n edges are plain, or data is NULL: streams wait for the whole of what they
+ * depend on, and no other edges can be given. */
 bool capture_edges_plain(const CUgraphEdgeData *data, size_t n);
 
 #endif

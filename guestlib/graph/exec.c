@@ -334,8 +334,8 @@ CUresult exec_new(struct guest_thread *t, struct graph *g, unsigned long long fl
 	return r;
 }
 
-/* What it keeps alive may still be used by a launch. A stream that is gone has to be
- * waited for by whoever destroyed it. */
+/* Drops the user objects of x once the last launch, which may use them, has ended. A
+ * program that has destroyed the launch's stream waits for the launch itself. */
 static void drop_users(struct guest_thread *t, struct guest_exec *x)
 {
 	uint64_t stream = atomic_load_explicit(&x->stream, memory_order_relaxed);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was instantiated, as the guest has it; under the graphs' lock. */
+/* Executable graphs, as the guest has them; under the graphs' lock. */
 #ifndef WEFT_GUEST_GRAPH_EXEC_H
 #define WEFT_GUEST_GRAPH_EXEC_H
 
@@ -54,29 +54,30 @@ struct exec_stage {
 };
 
 /* stage.c */
-/* Memory for stages, which the exec refers to; NULL: the device cannot see any of ours,
- * or there is no more. */
+/* Makes memory for stages, of size bytes, which x refers to; NULL: the device cannot see
+ * any of ours, or there is no more. */
 struct exec_stage *exec_stage_new(struct guest_thread *t, struct guest_exec *x,
 				  size_t size);
 void exec_stages_drop(struct guest_exec *x);
 void exec_stage_ref(struct exec_stage *s);
 
-/* Instantiates a graph that may have another executable graph; flags are checked. Waits
- * for the worker. */
+/* Instantiates a graph, which must not be single and have an executable graph already;
+ * flags are checked. Waits for the worker. */
 CUresult exec_new(struct guest_thread *t, struct graph *g, unsigned long long flags,
 		  struct guest_exec **ret_x);
 
-/* Ends x; whatever launches under way still use stays until they have ended. Afterwards the
- * caller calls graph_mem_flush() and graph_stage_flush() without the lock. */
+/* Ends x; things that launches under way still use stay until they have ended. Afterwards
+ * the caller calls graph_mem_flush() and graph_stage_flush() without the lock. */
 CUresult exec_destroy(struct guest_thread *t, struct guest_exec *x);
 
+/* Finds an executable graph by its handle; NULL: there is none. */
 struct guest_exec *exec_lookup(CUgraphExec exec);
 
-/* The item of a node; NULL if it has none of that type. */
+/* Finds the item of a node; NULL if x has none of that type. */
 struct exec_item *exec_item(struct guest_exec *x, CUgraphNode node, CUgraphNodeType type);
 
 /* send.c */
-/* Sends what a node does. host: its record, if it runs here. */
+/* Sends the operation of a node to the worker. host: its record, if it runs here. */
 CUresult exec_send(struct guest_thread *t, const struct guest_exec *x, uint32_t index,
 		   const struct graph_op *op, const struct graph_host *host);
 

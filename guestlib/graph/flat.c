@@ -21,7 +21,7 @@ enum mark {
 	DONE,
 };
 
-/* What the roots of a graph depend on, in numbers. */
+/* Dependencies of the roots of a graph, in numbers. */
 struct roots {
 	const uint64_t *deps;
 	uint32_t n;
@@ -112,7 +112,7 @@ static CUresult emit_child(struct graph_node *n, const struct roots *deps, unsig
 	return CUDA_SUCCESS;
 }
 
-/* What lies in the bodies depends on nothing outside. */
+/* Adds the nodes of bodies, which depend on nothing outside. */
 static CUresult emit_bodies(const struct graph_cond *c, uint32_t first, unsigned depth,
 			    struct graph_flat *f)
 {

@@ -24,7 +24,8 @@ struct graph_flat {
 	uint32_t body, n_bodies;
 };
 
-/* Every node behind those it depends on. INVALID_VALUE: a cycle, or too many nodes. */
+/* Puts every node behind those it depends on. INVALID_VALUE: a cycle, or too many nodes.
+ * After success graph_flat_fini() frees *ret_f. */
 CUresult graph_flatten(struct graph *g, struct graph_flat *ret_f);
 void graph_flat_fini(struct graph_flat *f);
 

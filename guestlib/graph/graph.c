@@ -57,7 +57,7 @@ static bool is_single(const struct graph_op *op)
 	       (op->type == CU_GRAPH_NODE_TYPE_GRAPH && graph_is_single(op->child));
 }
 
-/* Of this graph and of all that it is part of. */
+/* Counts single nodes of a graph and of all graphs that it is part of. */
 static void count_single(struct graph *g, int by)
 {
 	for (; g; g = g->owner ? g->owner->graph : NULL)

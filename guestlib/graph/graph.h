@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Graphs as the guest has them. A graph, its nodes, edges and parameters exist here
- * alone; what was instantiated is a list of operations at the worker
+ * alone; an executable graph is a list of operations at the worker
  * (transport/api/graph.api). One lock guards all of them and every capture.
  *
  *	graph.c   graphs, nodes, edges; cloning
- *	params.c  what a node does: checking and keeping it (op.h)
+ *	params.c  operations of nodes: checking and keeping them (op.h)
  *	attr.c    attributes of kernel nodes
  *	memop.c   nodes that wait for words of memory and write them
  *	mem.c     nodes that allocate and free memory
  *	cond.c    conditional nodes
  *	flat.c    an order of all nodes, child graphs included (flat.h)
- *	exec.c    what was instantiated (exec.h)
- *	send.c    what a node does, as a message
+ *	exec.c    executable graphs (exec.h)
+ *	send.c    operations of nodes, as messages
  *	host.c    nodes that run in this process (host.h)
  *	stage.c   memory through which they copy
  *	user.c    user objects (user.h)
  *
  * Entry points: api/graph/. node.c has those that add nodes, read and change them, query.c
- * those that ask and those about edges, update.c changes what was instantiated.
+ * questions and edges, update.c changes executable graphs.
  */
 #ifndef WEFT_GUEST_GRAPH_H
 #define WEFT_GUEST_GRAPH_H
@@ -62,7 +62,7 @@ struct graph_cond {
 	struct graph *bodies[]; /* owned */
 };
 
-/* What a node does. */
+/* Operation of a node. */
 struct graph_op {
 	CUgraphNodeType type;
 	union {
@@ -92,8 +92,8 @@ struct graph_node {
 	struct graph_op op;
 	struct graph_edge *deps, *outs; /* edges in, edges out */
 	size_t n_deps, deps_room, n_outs, outs_room;
-	unsigned mark;  /* of whoever walks the graph; 0 in between */
-	uint32_t index; /* likewise */
+	unsigned mark;  /* for walks of the graph; 0 in between */
+	uint32_t index; /* for walks, too */
 };
 
 struct graph {
@@ -149,6 +149,7 @@ static inline int graph_lock_scope(void)
 
 /* ---- objects; under the lock ---- */
 
+/* Find an object by its handle; NULL: there is none. */
 struct graph *graph_lookup(CUgraph g);
 struct graph_node *graph_node_lookup(CUgraphNode n);
 
@@ -157,27 +158,29 @@ static inline CUgraphNode graph_node_public(const struct graph_node *n)
 	return (CUgraphNode)(uintptr_t)(n ? n->handle : 0);
 }
 
+/* Makes an empty graph; NULL: out of memory. */
 struct graph *graph_new(void);
-/* With its nodes and child graphs. Accepts NULL. */
+/* Frees a graph with its nodes and child graphs. Accepts NULL. */
 void graph_free(struct graph *g);
-/* NULL: out of memory. The graph must not be single. */
+/* Copies a graph, which must not be single; NULL: out of memory. */
 struct graph *graph_clone(const struct graph *g);
 
-/* With memory or conditional nodes, or a child graph that has such: it cannot be cloned,
- * and has one executable graph at a time. */
+/* True if the graph has memory or conditional nodes, or a child graph that has such: it
+ * cannot be cloned, and has one executable graph at a time. */
 static inline bool graph_is_single(const struct graph *g)
 {
 	return g->n_single != 0;
 }
 
-/* The graph that has the node that has the node ... that has g. */
+/* Finds the graph that contains g, at any depth, and is contained in none; g itself if it
+ * is no child graph. */
 struct graph *graph_outermost(struct graph *g);
 
 /* Adds a node; takes over what op owns on success only. NULL: out of memory. */
 struct graph_node *graph_node_new(struct graph *g, const struct graph_op *op);
 void graph_node_free(struct graph_node *n);
 
-/* How one node depends on another, as it travels: 0 is a plain edge. */
+/* Packs the data of an edge, as it travels: 0 is a plain edge. */
 static inline uint32_t graph_edge_pack(const CUgraphEdgeData *d)
 {
 	return (uint32_t)d->from_port | (uint32_t)d->to_port << 8 |
@@ -196,14 +199,14 @@ static inline CUgraphEdgeData graph_edge_unpack(uint32_t how)
 	(CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC |                                        \
 	 (uint32_t)CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC << 16)
 
-/* SUCCESS (also if the edge exists), INVALID_VALUE (a node on itself, two graphs) or
- * OUT_OF_MEMORY. */
+/* Adds an edge: SUCCESS (also if it exists), INVALID_VALUE (a node on itself, two graphs)
+ * or OUT_OF_MEMORY. */
 CUresult graph_edge_add(struct graph_node *from, struct graph_node *to, uint32_t how);
 bool graph_edge_exists(const struct graph_node *from, const struct graph_node *to);
 bool graph_edge_remove(struct graph_node *from, struct graph_node *to);
 
-/* True if an edge between these may have that data (NULL: a plain one). to may be NULL:
- * a node that is not there yet, of type to_type. */
+/* True if an edge between these nodes may have that data (NULL: a plain one). to may be
+ * NULL: a node of type to_type that is not there yet. */
 bool graph_edge_fits(const struct graph_node *from, CUgraphNodeType to_type,
 		     const CUgraphEdgeData *data);
 

@@ -36,8 +36,9 @@ struct graph_host {
 	struct graph_op op;
 };
 
-/* Of records and what they refer to. Not the graphs' lock, under which the worker may be
- * waited for: it may wait for what runs here. Taken within the graphs' lock. */
+/* Lock of records and the things they refer to. Not the graphs' lock, under which the
+ * worker may be waited for: the worker may wait for a node that runs here. Taken within
+ * the graphs' lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list records = {&records, &records};
 

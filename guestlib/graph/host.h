@@ -13,18 +13,19 @@ struct exec_stage;
 void exec_stage_put(struct exec_stage *s);
 void graph_stage_flush(struct guest_thread *t);
 
-/* What such a node does, under a number that the worker gets: a function, a copy in this
- * process (through stage, or without one) or (op is empty) nothing. NULL: out of memory.
- */
+/* Makes the record of a node that runs in this process, under a number that the worker
+ * gets. op: a function, a copy (through stage, or without one) or, if empty, nothing. The
+ * caller has the one reference. NULL: out of memory. */
 struct graph_host *graph_host_new(const struct graph_op *op, CUcontext ctx,
 				  struct exec_stage *in, void *stage);
 uint64_t graph_host_id(const struct graph_host *h);
-/* Before each launch: it will run once more. */
+/* Takes a reference for one more run; before each launch. */
 void graph_host_arm(struct graph_host *h);
 void graph_host_put(struct graph_host *h);
 
-/* On the helper thread, without the lock. After an error nothing is run. How a copy went,
- * for whoever waits for the graph. */
+/* Runs the node with that number, or nothing if status is an error; drops the reference
+ * of this run. On the helper thread, without the lock. Returns the result of a copy, for
+ * the call that waits for the graph. */
 CUresult graph_host_run(uint64_t id, CUresult status);
 
 #endif

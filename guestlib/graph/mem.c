@@ -300,7 +300,7 @@ void graph_mem_role(struct graph_mem *m, CUgraphNodeType type, struct exec_mem *
 						 : EXEC_MEM_TAKES};
 }
 
-/* What is both allocated and freed in it concerns nobody else. */
+/* Finds allocations that the graph itself frees, which concern nobody else. */
 void graph_mem_pair(struct exec_mem *v, size_t n)
 {
 	size_t i, k;

@@ -7,7 +7,7 @@
 
 struct graph_block;
 
-/* What one allocation node allocates. */
+/* Memory of one allocation node. */
 struct graph_mem {
 	struct list link;
 	unsigned refs; /* nodes and execs */
@@ -24,7 +24,7 @@ enum exec_mem_role {
 	EXEC_MEM_TAKES, /* a launch frees what was live */
 };
 
-/* An allocation that an executable graph has to do with. */
+/* An allocation that an executable graph makes or frees. */
 struct exec_mem {
 	struct graph_mem *mem; /* a reference */
 	enum exec_mem_role role;
@@ -35,7 +35,7 @@ void graph_mem_put(struct graph_mem *m);
 /* Nodes looked at in search of memory that is free again; for tests. */
 extern uint64_t graph_mem_steps;
 
-/* The node frees what its graph has allocated, and no later node has that. */
+/* True if the node frees memory of its own graph that no later node has taken over. */
 static inline bool graph_mem_reusable(const struct graph_node *n)
 {
 	const struct graph_mem *m = n->op.mem;
@@ -44,29 +44,29 @@ static inline bool graph_mem_reusable(const struct graph_node *n)
 	       m->graph_id == n->graph->id;
 }
 
-/* The operations of the two kinds of nodes; p->dptr becomes the address. */
+/* Make the operations of the two kinds of nodes; p->dptr becomes the address. */
 CUresult graph_op_alloc(struct graph *g, const CUgraphNode *deps, size_t n,
 			CUDA_MEM_ALLOC_NODE_PARAMS *p, struct graph_op *ret_op);
 CUresult graph_op_free(struct graph *g, CUdeviceptr addr, struct graph_op *ret_op);
 
-/* Makes an exec's list: one for each node, then pairs are found. */
+/* Fill in an executable graph's list, entry by entry, and then find pairs in it. */
 void graph_mem_role(struct graph_mem *m, CUgraphNodeType type, struct exec_mem *ret);
 void graph_mem_pair(struct exec_mem *v, size_t n);
 
-/* A launch in a stream: INVALID_VALUE if it would allocate what is live, or free what is
- * not. */
+/* Prepares a launch in a stream, as it travels: INVALID_VALUE if it would allocate memory
+ * that is live, or free memory that is not. */
 CUresult graph_mem_launch(struct exec_mem *v, size_t n, bool auto_free, uint64_t stream);
 
-/* How much there is, in bytes: INVALID_VALUE for another attribute. A high mark is set to
- * what there is now. */
+/* Read an amount of memory, in bytes, and reset a high mark to the present amount.
+ * INVALID_VALUE for another attribute. */
 CUresult graph_mem_attribute(CUgraphMem_attribute attr, uint64_t *ret_bytes);
 CUresult graph_mem_reset_high(CUgraphMem_attribute attr);
 
-/* Without the lock: the program frees addr in a stream, as it travels, or 0. False: no
- * graph allocates it. *ret_r: how that went. */
+/* Frees memory of a graph for the program, in a stream, as it travels, or 0; *ret_r: the
+ * result. False: no graph allocates addr. Without the lock. */
 bool graph_mem_take(CUdeviceptr addr, uint64_t stream, CUresult *ret_r);
 
-/* Without the lock: gives back what is not named any more. */
+/* Gives back memory that no graph refers to any more. Without the lock. */
 void graph_mem_flush(void);
 
 #endif

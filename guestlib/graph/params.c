@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What nodes do: what CUDA refuses is refused when it is described, not when it runs. */
+/* Parameters of nodes: errors that CUDA reports are found when a node is described, not
+ * when it runs. */
 #include <stdlib.h>
 #include <string.h>
 

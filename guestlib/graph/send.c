@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a node of an executable graph does, as a message. */
+/* Operations of an executable graph's nodes, as messages. */
 #include <string.h>
 
 #include "copy/array_copy.h"

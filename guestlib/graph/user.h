@@ -15,19 +15,22 @@ struct user_object {
 	void *ptr;
 };
 
-/* Drops that many references; with the last one the destructor runs. Any thread, with the
+/* Drops count references; with the last one the destructor runs. Any thread, with the
  * lock or without. */
 void user_drop(struct user_object *o, uint64_t count);
 
 /* ---- lists; under the graphs' lock ---- */
 
-/* Adds that many references, which the caller has; OUT_OF_MEMORY. */
+/* Adds count references, which the caller has; OUT_OF_MEMORY. */
 CUresult graph_users_hold(struct list *users, struct user_object *o, uint64_t count);
-/* Takes them out again, for the caller to drop. False: the list has not so many. */
+/* Takes count references out again, for the caller to drop. False: the list has not so
+ * many. */
 bool graph_users_release(struct list *users, const struct user_object *o, uint64_t count);
 void graph_users_drop(struct list *users);
-/* When what was queued in a stream has run; at once if that cannot be known. */
+/* Drops all references of a list, which is empty afterwards, when the work queued in a
+ * stream (as it travels) has run; at once if that cannot be known. */
 void graph_users_drop_later(struct guest_thread *t, struct list *users, uint64_t stream);
+/* Adds the references of another list; OUT_OF_MEMORY. */
 CUresult graph_users_copy(struct list *to, const struct list *from);
 
 #endif

@@ -326,7 +326,8 @@ static CUresult send_enable(struct guest_thread *t, const struct guest_exec *x,
 	return guest_post(t);
 }
 
-/* What runs here goes on running, and does nothing. */
+/* Switches a node on or off. A node that runs in this process is not skipped when off: it
+ * runs and does nothing. */
 static CUresult enable(struct guest_thread *t, struct guest_exec *x, struct exec_item *it,
 		       bool enabled)
 {
