@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a real driver has functions for on devices that lack the thing: managed memory,
- * green contexts, a log of messages, functions that hosts and devices share. A program
- * that asks is told what such a device tells.
+ * Functions of features that some devices lack: managed memory, green contexts, a log of
+ * messages, functions that hosts and devices share. They answer as a real driver does for
+ * a device without them.
  */
 #include <stdio.h>
 #include <string.h>

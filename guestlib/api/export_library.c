@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * DOC: what NVIDIA's libraries ask for beyond cuda.h
+ * DOC: private tables of NVIDIA's libraries
  *
  * Learnt with a libcuda that records calls, under cuBLAS, cuBLASLt and cuFFT 13 on an
- * H200. What is here is what programs were seen to call; the tables are as long as the
- * driver's where a library does not look at the size.
+ * H200. Only slots that programs were seen to call are filled; the tables are as long as
+ * the driver's where a library does not look at the size.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -97,7 +97,8 @@ const table_slot export_module_info[8] = {
  * names an entry by what it would compile, asks for it, and adds it if there is none ----
  */
 
-/* Of the compiler: a word for the platform and its NUL, then when it was built. */
+/* Lengths in a compiler's name: a word for the platform with its NUL, then the time when
+ * the compiler was built. */
 #define MAKER_WORD 7
 #define MAKER_DATE 20
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables of cuGetExportTable: what the files that fill them share. */
+/* Tables of cuGetExportTable, for the files that fill them. */
 #ifndef WEFT_GUEST_EXPORT_TABLE_H
 #define WEFT_GUEST_EXPORT_TABLE_H
 
@@ -26,9 +26,9 @@ extern const table_slot export_context_info[], export_module_info[], export_tpc_
 	export_compile_cache[];
 
 /*
- * profiler.c: the table by that name ("2c8e0ad8-0710-..."), NULL if there is none, or
- * none yet: most are there for who has asked for another before. Any thread, in any
- * state.
+ * Finds a profiler's table by its name ("2c8e0ad8-0710-..."). NULL if there is none, or
+ * none yet: most exist only for a caller that has asked for another before. Any thread,
+ * in any state. Defined in profiler.c.
  */
 const table_slot *export_profiler(const char *uuid);
 

@@ -79,7 +79,7 @@ static void at_exit(void)
 		process_set_state(PROCESS_EXITING);
 }
 
-/* What kernels print. The program's own buffered text comes first, as it was first. */
+/* Prints the text of kernels, behind the program's own buffered text, which was first. */
 static void print_output(const void *text, size_t size)
 {
 	const char *p = text;
@@ -119,7 +119,7 @@ static CUresult connect_error(int error, const char *why)
 	}
 }
 
-/* What NVIDIA's tools have the driver load into a program. */
+/* Warns of libraries that NVIDIA's tools have the driver load into a program. */
 static void warn_tools(void)
 {
 	if (getenv("CUDA_INJECTION64_PATH"))
@@ -158,7 +158,7 @@ static CUresult open_session(void)
 	return n_devices ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
 }
 
-/* What did not become a session; nobody has used it. */
+/* Undoes the parts of a session that did not come about; no call has used it. */
 static void close_session(void)
 {
 	struct guest_process *g = &guest_process;

@@ -77,7 +77,8 @@ GUEST_PAIR(cuGraphicsUnmapResources, ptsz,
 
 /* ---- other drivers ---- */
 
-/* What an import ends with: a file that is none is an unknown error, as a driver says. */
+/* Refuses an import: a descriptor that is not open is an unknown error, as with a real
+ * driver. */
 static CUresult import_fd(int fd, const char *what)
 {
 	if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)

@@ -96,7 +96,7 @@ static const char *const without[] = {
 	"12458358-a7c2-1e59-2177-ef3556188709",
 	"6fbd4b79-aa8c-8e46-baf3-c103b6d18e3c",
 	"36b88960-6158-f543-bbd9-ac633878b6b1",
-	/* It does without these. */
+	/* Tables that CUPTI can do without. */
 	"c98d1afa-f227-5b42-b12d-cd81b5f21ec1",
 	"c2db37e3-c475-4247-b3a8-a079f37202ec",
 	"ff9ab8ee-28d4-0e4c-b3b7-fd724a6277a8",

@@ -149,14 +149,15 @@ struct nvml_process_detail_list {
 };
 #define NVML_PROCESS_DETAIL_LIST_V1 (sizeof(struct nvml_process_detail_list) | 1u << 24)
 
-/* What nvidia-smi gets from its private table. */
+/* Entry of the list that nvidia-smi gets from its private table. */
 struct nvml_process_named {
 	struct nvml_process_detail detail;
 	char name[4096];
 };
 static_assert(sizeof(struct nvml_process_named) == 4128, "ABI");
 
-/* Of one process at one moment: SM, memory, encoder, decoder, JPEG, optical flow. */
+/* Use of the device by one process at one moment: SM, memory, encoder, decoder, JPEG,
+ * optical flow. */
 #define NVML_SAMPLE_KINDS 6
 struct nvml_process_samples {
 	unsigned long long timestamp_us;

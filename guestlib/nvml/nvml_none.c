@@ -12,9 +12,9 @@
 		return result;                                                           \
 	}
 
-/* What a device may lack, and programs show as N/A. */
+/* Features that a device may lack, and programs show as N/A. */
 #define NONE(name) ANSWER(name, NVML_ERROR_NOT_SUPPORTED)
-/* What changes the GPU for everybody: the host's administrator may. */
+/* Changes of the GPU for everybody, which only the host's administrator may make. */
 #define DENIED(name) ANSWER(name, NVML_ERROR_NO_PERMISSION)
 
 /* clang-format off */

@@ -177,7 +177,7 @@ enum nvml_return nvmlDeviceGetMaxPcieLinkWidth(const struct nvml_device *dev,
 	return sensor(dev, SENSOR_PCIE_MAX_WIDTH, width);
 }
 
-/* The same where the caller wants 64 bits. */
+/* As sensor(), for callers that want 64 bits. */
 static enum nvml_return wide_sensor(const struct nvml_device *dev, enum sensor which,
 				    unsigned long long *out)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How libnvidia-ml.so.1 reaches the host: a session of its own, opened by nvmlInit and
- * closed by the last nvmlShutdown, on which only monitoring messages are sent. One lock
- * covers it; every function below may be called from any thread.
+ * Session of libnvidia-ml.so.1 with the host: opened by nvmlInit and closed by the last
+ * nvmlShutdown, for monitoring messages alone. One lock covers it; every function below
+ * may be called from any thread, and returns UNINITIALIZED where there is no session.
  */
 #ifndef WEFT_NVML_SESSION_H
 #define WEFT_NVML_SESSION_H
@@ -15,40 +15,43 @@
 /* Opens the session or counts one more user. */
 enum nvml_return nvml_session_open(void);
 
-/* One user less. UNINITIALIZED if there is none. */
+/* Counts one user less; the last one closes the session. UNINITIALIZED if there is
+ * none. */
 enum nvml_return nvml_session_close(void);
 
-/* What the host said when the session opened; constant while it is open. */
+/* Gives the host's description of the device, made when the session opened; constant
+ * while it is open. */
 enum nvml_return nvml_session_info(const struct session_open_rep **ret_info);
 
-/* The device's state now. */
+/* Asks the host for the device's present state. */
 enum nvml_return nvml_session_status(struct device_status_rep *ret_status);
 
-/* What all sensors of the device say now. */
+/* Asks the host for the present values of all sensors of the device. */
 enum nvml_return nvml_session_sensors(uint32_t ret_value[SENSOR_NUM]);
 
-/* What one says; NOT_SUPPORTED if it has none. */
+/* Asks for the present value of one sensor; NOT_SUPPORTED if the device has none of that
+ * kind. */
 enum nvml_return nvml_session_sensor(enum sensor which, unsigned *ret_value);
 
 /*
- * The processes of this machine that use the device; *ret_list is malloced, the caller
- * frees it.
+ * Lists the processes of this machine that use the device; *ret_list is malloced, the
+ * caller frees it.
  */
 enum nvml_return nvml_session_processes(struct wire_process_info **ret_list,
 					unsigned *ret_count);
 
 /*
  * Checks a handle that a program passed in: UNINITIALIZED, INVALID_ARGUMENT or SUCCESS
- * with what is known of the device.
+ * with the description of the device.
  */
 enum nvml_return nvml_session_device(const struct nvml_device *dev,
 				     const struct session_open_rep **ret_info);
 
-/* The same, and out must be there. */
+/* As nvml_session_device(); also INVALID_ARGUMENT if out is NULL. */
 enum nvml_return nvml_enter(const struct nvml_device *dev, const void *out,
 			    const struct session_open_rep **ret_info);
 
-/* Counts something that is not here, for weftctl info (core/refused.h). */
+/* Counts a request for a thing that is not here, for weftctl info (core/refused.h). */
 void nvml_refuse(enum refusal kind, const char *what);
 
 /* The only handle. */

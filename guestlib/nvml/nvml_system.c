@@ -7,7 +7,8 @@
 #include "nvml_calls.h"
 #include "nvml_session.h"
 
-/* What libcuda.so.1 beside this library says, whatever newer driver the host has. */
+/* Version that the libcuda.so.1 beside this library tells, whatever newer driver the host
+ * has. */
 #define CUDA_VERSION_MAX 13000
 
 enum nvml_return nvmlInit_v2(void)
@@ -121,7 +122,7 @@ enum nvml_return nvmlSystemGetCudaDriverVersion_v2(int *version)
 	return nvmlSystemGetCudaDriverVersion(version);
 }
 
-/* Of this machine's own processes. */
+/* Names processes of this machine only. */
 enum nvml_return nvmlSystemGetProcessName(unsigned pid, char *name, unsigned length)
 {
 	const struct session_open_rep *info;

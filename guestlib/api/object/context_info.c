@@ -7,7 +7,7 @@
 #include "core/process.h"
 #include "core/thread.h"
 
-/* What cuCtxGetApiVersion says of contexts made through the interface since CUDA 3.2. */
+/* Answer of cuCtxGetApiVersion for contexts made through the interface since CUDA 3.2. */
 #define CTX_API_VERSION 3020
 
 /* A context by its handle; NULL means the current one. */

@@ -87,8 +87,8 @@ static CUresult capture_external(CUevent event, CUstream stream, CUgraphNodeType
 }
 
 /*
- * What recording and waiting begin with. *ret_taken: a capture has taken it, and nothing
- * is left to do.
+ * Begins recording or waiting. *ret_taken: a capture has taken it, and nothing is left to
+ * do.
  */
 static CUresult begin(CUevent event, CUstream stream, unsigned flags,
 		      CUgraphNodeType type, bool ptsz, struct guest_thread **ret_t,

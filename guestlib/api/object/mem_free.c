@@ -48,7 +48,8 @@ static CUresult free_async(CUdeviceptr dptr, CUstream stream, bool ptsz)
 		return guest_lost(t);
 	cmd->dptr = dptr;
 	cmd->stream = wire;
-	/* What may be wrong is asked about, so that the error is this call's. */
+	/* A free that may be wrong waits for the worker, so that the error is this
+	 * call's. */
 	r = pool_live_take(dptr)
 		    ? guest_post(t)
 		    : guest_call(t, sizeof(struct mem_free_async_rep), &reply);

@@ -17,7 +17,7 @@
 #include "core/thread.h"
 #include "object/refuse.h"
 
-/* What is known of an address; kind NONE if it is neither the device's nor registered. */
+/* Properties of an address; kind NONE if it is neither the device's nor registered. */
 struct pointer_info {
 	enum {
 		POINTER_NONE,

@@ -238,7 +238,8 @@ CUresult CUDAAPI cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 	return r;
 }
 
-/* The same since 13.0 by location; only devices have pools here. */
+/* Checks a location, by which pools are named since 13.0; only devices have pools
+ * here. */
 static CUresult check_place(const CUmemLocation *location, CUmemAllocationType type)
 {
 	CUresult r = pool_supported();

@@ -94,7 +94,8 @@ static CUresult encode(const struct tensor_map_cmd *c, CUtensorMap *ret_map)
 	return CUDA_SUCCESS;
 }
 
-/* What all kinds have. False: not to be read, or refused by every driver. */
+/* Fills in the fields that all kinds have. False: not to be read, or refused by every
+ * driver. */
 static bool common(struct tensor_map_cmd *c, const CUtensorMap *map, unsigned rank,
 		   const void *address, const cuuint64_t *dim, const cuuint64_t *stride,
 		   const cuuint32_t *element_stride)

@@ -28,7 +28,7 @@ enum bound {
 	BOUND_PITCH,
 };
 
-/* What a reference says. */
+/* Settings of a texture reference. */
 struct state {
 	enum bound bound;
 	CUarray array;

@@ -57,7 +57,8 @@ static void object_free(struct object *o)
 	free(o);
 }
 
-/* Its context has ended. Another one's may have the same value. */
+/* Forgets an object whose context has ended. An object of another context may have the
+ * same value. */
 static void drop(struct owned *owned)
 {
 	struct object *o = container_of(owned, struct object, owned), **p;
@@ -112,7 +113,7 @@ static struct object *object_new(enum handle_type type, const CUDA_RESOURCE_DESC
 	return o;
 }
 
-/* What a command says of the resource. */
+/* Fields of a command that describe the resource. */
 struct resource {
 	uint64_t array, address, width, height, pitch;
 	uint32_t level, is_level, format, channels;

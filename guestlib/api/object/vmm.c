@@ -31,7 +31,8 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 	if (!handle || flags || !size || size % guest_process.device.chunk_bytes)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = vmm_check_prop(prop, &host);
-	/* What asks for that wants the CPU's access too (NCCL, which has another way). */
+	/* Programs that share host memory by handle want the CPU's access too (NCCL,
+	 * which has another way). */
 	if (r == CUDA_SUCCESS && host && prop->requestedHandleTypes)
 		r = CUDA_ERROR_NOT_SUPPORTED;
 	return r ? r : vmm_create(t, size, host, prop, handle);
