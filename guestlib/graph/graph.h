@@ -138,15 +138,6 @@ static inline int graph_lock_scope(void)
 	int GRAPH_LOCK_CAT(scope_, __LINE__)                                             \
 		__attribute__((cleanup(graph_unlockp), unused)) = graph_lock_scope()
 
-/* First in a function that only concerns the guest. */
-#define graph_enter()                                                                    \
-	do {                                                                             \
-		CUresult enter_r = guest_gate();                                         \
-                                                                                         \
-		if (enter_r)                                                             \
-			return enter_r;                                                  \
-	} while (0)
-
 /* ---- objects; under the lock ---- */
 
 /* Find an object by its handle; NULL: there is none. */

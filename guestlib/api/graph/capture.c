@@ -165,9 +165,10 @@ static CUresult update_2(CUstream stream, CUgraphNode *deps, const CUgraphEdgeDa
 {
 	struct node_set set = {0};
 	struct cap_stream *s;
-	CUresult r;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!capture_edges_plain(data, n))

@@ -87,9 +87,11 @@ CUresult CUDAAPI cuGraphDebugDotPrint(CUgraph graph, const char *path, unsigned 
 {
 	struct graph *g;
 	FILE *f;
-	int r;
+	int failed;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	g = graph_lookup(graph);
 	if (!g || !path)
@@ -100,7 +102,7 @@ CUresult CUDAAPI cuGraphDebugDotPrint(CUgraph graph, const char *path, unsigned 
 	fprintf(f, "digraph dot {\n");
 	print_graph(f, g, flags);
 	fprintf(f, "}\n");
-	r = ferror(f);
-	r |= fclose(f);
-	return r ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
+	failed = ferror(f);
+	failed |= fclose(f);
+	return failed ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
 }

@@ -106,8 +106,10 @@ GUEST_PAIR(cuGraphInstantiateWithParams, ptsz,
 CUresult CUDAAPI cuGraphExecGetFlags(CUgraphExec exec, cuuint64_t *flags)
 {
 	struct guest_exec *x;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	x = exec_lookup(exec);
 	if (!x || !flags)

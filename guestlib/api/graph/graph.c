@@ -7,8 +7,10 @@
 CUresult CUDAAPI cuGraphCreate(CUgraph *ret, unsigned int flags)
 {
 	struct graph *g;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	if (!ret || flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	graph_scope();
@@ -33,9 +35,10 @@ static CUresult destroy(CUgraph graph)
 
 CUresult CUDAAPI cuGraphDestroy(CUgraph graph)
 {
-	CUresult r;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	r = destroy(graph);
 	graph_mem_flush();
 	return r;
@@ -44,8 +47,10 @@ CUresult CUDAAPI cuGraphDestroy(CUgraph graph)
 CUresult CUDAAPI cuGraphDestroyNode(CUgraphNode node)
 {
 	struct graph_node *n;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	n = graph_node_lookup(node);
 	if (!n || n->graph->captures) /* a capture remembers its last nodes */
@@ -59,8 +64,10 @@ CUresult CUDAAPI cuGraphDestroyNode(CUgraphNode node)
 CUresult CUDAAPI cuGraphClone(CUgraph *ret, CUgraph original)
 {
 	struct graph *g, *c;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	g = graph_lookup(original);
 	if (!ret || !g)
@@ -96,8 +103,10 @@ CUresult CUDAAPI cuGraphNodeFindInClone(CUgraphNode *ret, CUgraphNode original,
 {
 	struct graph_node *n;
 	struct graph *g;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	n = graph_node_lookup(original);
 	g = graph_lookup(clone);
@@ -116,9 +125,10 @@ CUresult CUDAAPI cuGraphConditionalHandleCreate(CUgraphConditionalHandle *ret,
 {
 	uint64_t handle;
 	struct graph *g;
-	CUresult r;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	g = graph_lookup(graph);
 	if (!ret || !g || (flags & ~(unsigned)CU_GRAPH_COND_ASSIGN_DEFAULT))

@@ -75,9 +75,10 @@ static CUresult add(CUgraphNode *ret, const struct place *w, CUresult r,
 	{                                                                                \
 		const struct place w = {graph, deps, n, NULL};                           \
 		struct graph_op op;                                                      \
-		CUresult r;                                                              \
+		CUresult r = guest_gate();                                               \
                                                                                          \
-		graph_enter();                                                           \
+		if (r)                                                                   \
+			return r;                                                        \
 		graph_scope();                                                           \
 		r = make;                                                                \
 		return add(ret, &w, r, &op);                                             \
@@ -110,8 +111,10 @@ CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *ret, CUgraph graph,
 {
 	const struct place w = {graph, deps, n, NULL};
 	struct graph_op op = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	return add(ret, &w, CUDA_SUCCESS, &op);
 }
@@ -122,9 +125,10 @@ CUresult CUDAAPI cuGraphAddNode_v2(CUgraphNode *ret, CUgraph graph,
 {
 	const struct place w = {graph, deps, n, data};
 	struct graph_op op;
-	CUresult r;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -175,8 +179,10 @@ CUresult CUDAAPI cuGraphKernelNodeGetParams_v2(CUgraphNode node,
 					       CUDA_KERNEL_NODE_PARAMS *p)
 {
 	struct graph_node *n;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	n = typed(node, CU_GRAPH_NODE_TYPE_KERNEL, p);
 	if (!n)
@@ -203,8 +209,10 @@ CUresult CUDAAPI cuGraphKernelNodeGetParams(CUgraphNode node,
 	CUresult CUDAAPI name(CUgraphNode node, ctype *p)                                \
 	{                                                                                \
 		struct graph_node *n;                                                    \
+		CUresult r = guest_gate();                                               \
                                                                                          \
-		graph_enter();                                                           \
+		if (r)                                                                   \
+			return r;                                                        \
 		graph_scope();                                                           \
 		n = typed(node, node_type, p);                                           \
 		if (!n)                                                                  \
@@ -231,8 +239,10 @@ CUresult CUDAAPI cuGraphBatchMemOpNodeGetParams(CUgraphNode node,
 						CUDA_BATCH_MEM_OP_NODE_PARAMS *p)
 {
 	struct graph_node *n;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	n = typed(node, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, p);
 	if (!n)
@@ -273,9 +283,10 @@ static CUresult set(CUgraphNode node, CUgraphNodeType type, CUresult r,
 	CUresult CUDAAPI name(CUgraphNode node, param)                                   \
 	{                                                                                \
 		struct graph_op op;                                                      \
-		CUresult r;                                                              \
+		CUresult r = guest_gate();                                               \
                                                                                          \
-		graph_enter();                                                           \
+		if (r)                                                                   \
+			return r;                                                        \
 		graph_scope();                                                           \
 		r = make;                                                                \
 		return set(node, node_type, r, &op);                                     \
@@ -301,9 +312,10 @@ SET(cuGraphEventWaitNodeSetEvent, CUevent e, CU_GRAPH_NODE_TYPE_WAIT_EVENT,
 CUresult CUDAAPI cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *p)
 {
 	struct graph_op op;
-	CUresult r;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	if (!p || p->type == CU_GRAPH_NODE_TYPE_GRAPH)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -324,8 +336,10 @@ CUresult CUDAAPI cuGraphKernelNodeGetAttribute(CUgraphNode node, CUkernelNodeAtt
 					       CUkernelNodeAttrValue *value)
 {
 	struct graph_node *n;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	n = kernel_node(node);
 	if (!n || !value || !graph_kernel_attr_ok(attr))
@@ -338,9 +352,10 @@ CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAtt
 					       const CUkernelNodeAttrValue *value)
 {
 	struct graph_node *n;
-	CUresult r;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	n = kernel_node(node);
 	if (!n || !value || !graph_kernel_attr_ok(attr))
@@ -352,9 +367,10 @@ CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAtt
 CUresult CUDAAPI cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
 {
 	struct graph_node *d, *s;
-	CUresult r;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	d = kernel_node(dst);
 	s = kernel_node(src);

@@ -60,8 +60,10 @@ static CUresult list_nodes(CUgraph graph, CUgraphNode *nodes, size_t *count, boo
 	struct answer w = {.a = nodes};
 	struct graph_node *n;
 	struct graph *g;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	g = graph_lookup(graph);
 	if (!g || !count)
@@ -87,8 +89,10 @@ CUresult CUDAAPI cuGraphGetRootNodes(CUgraph graph, CUgraphNode *nodes, size_t *
 CUresult CUDAAPI cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type)
 {
 	struct graph_node *n;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	n = graph_node_lookup(node);
 	if (!n || !type)
@@ -104,8 +108,10 @@ CUresult CUDAAPI cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNod
 	struct graph_node *n;
 	struct graph *g;
 	size_t i;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	g = graph_lookup(graph);
 	if (!g || !count || !from != !to)
@@ -130,8 +136,10 @@ static CUresult list_neighbours(CUgraphNode node, CUgraphNode *nodes,
 	struct answer w = {.a = nodes, .data = data};
 	struct graph_node *n;
 	size_t i;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	n = graph_node_lookup(node);
 	if (!n || !count)
@@ -204,10 +212,11 @@ CUresult CUDAAPI cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *fro
 					   const CUgraphNode *to,
 					   const CUgraphEdgeData *data, size_t n)
 {
-	CUresult r;
+	CUresult r = guest_gate();
 	size_t i;
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	r = check_edges(graph_lookup(graph), from, to, data, n, false);
 	for (i = 0; i < n && r == CUDA_SUCCESS; i++)
@@ -226,10 +235,11 @@ CUresult CUDAAPI cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *
 					      const CUgraphNode *to,
 					      const CUgraphEdgeData *data, size_t n)
 {
-	CUresult r;
+	CUresult r = guest_gate();
 	size_t i;
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	r = check_edges(graph_lookup(graph), from, to, data, n, true);
 	if (r == CUDA_SUCCESS && graph_lookup(graph)->n_mem)

@@ -108,9 +108,10 @@ static CUresult set(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, CU
 	CUresult CUDAAPI name(CUgraphExec exec, CUgraphNode node, param)                 \
 	{                                                                                \
 		struct graph_op op;                                                      \
-		CUresult r;                                                              \
+		CUresult r = guest_gate();                                               \
                                                                                          \
-		graph_enter();                                                           \
+		if (r)                                                                   \
+			return r;                                                        \
 		graph_scope();                                                           \
 		r = make;                                                                \
 		return set(exec, node, node_type, r, &op);                               \
@@ -221,9 +222,10 @@ CUresult CUDAAPI cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph,
 	struct mismatch m = {.why = CU_GRAPH_EXEC_UPDATE_ERROR};
 	struct guest_exec *x;
 	struct graph *g;
-	CUresult r;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	x = exec_lookup(exec);
 	g = graph_lookup(graph);
@@ -277,8 +279,10 @@ CUresult CUDAAPI cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNod
 	struct exec_item *it;
 	struct guest_exec *x;
 	struct graph *g;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	x = exec_lookup(exec);
 	g = graph_lookup(child);
@@ -290,9 +294,10 @@ CUresult CUDAAPI cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node,
 					  CUgraphNodeParams *p)
 {
 	struct graph_op op;
-	CUresult r;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (p->type == CU_GRAPH_NODE_TYPE_GRAPH)
@@ -366,8 +371,10 @@ CUresult CUDAAPI cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node,
 {
 	struct exec_item *it;
 	struct guest_exec *x;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	x = exec_lookup(exec);
 	it = x ? switchable(x, node) : NULL;

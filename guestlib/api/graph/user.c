@@ -14,8 +14,10 @@ CUresult CUDAAPI cuUserObjectCreate(CUuserObject *ret, void *ptr, CUhostFn destr
 				    unsigned int refs, unsigned int flags)
 {
 	struct user_object *o;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	if (!ret || !destroy || !refs || refs > INT32_MAX ||
 	    flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -37,8 +39,10 @@ CUresult CUDAAPI cuUserObjectCreate(CUuserObject *ret, void *ptr, CUhostFn destr
 CUresult CUDAAPI cuUserObjectRetain(CUuserObject object, unsigned int count)
 {
 	struct user_object *o;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	o = lookup(object);
 	if (!o || !count || count > INT32_MAX)
@@ -50,8 +54,10 @@ CUresult CUDAAPI cuUserObjectRetain(CUuserObject object, unsigned int count)
 CUresult CUDAAPI cuUserObjectRelease(CUuserObject object, unsigned int count)
 {
 	struct user_object *o;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	o = lookup(object);
 	if (!o || !count || count > o->refs)
@@ -65,9 +71,10 @@ CUresult CUDAAPI cuGraphRetainUserObject(CUgraph graph, CUuserObject object,
 {
 	struct user_object *o;
 	struct graph *g;
-	CUresult r;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	g = graph_lookup(graph);
 	o = lookup(object);
@@ -85,8 +92,10 @@ CUresult CUDAAPI cuGraphReleaseUserObject(CUgraph graph, CUuserObject object,
 {
 	struct user_object *o;
 	struct graph *g;
+	CUresult r = guest_gate();
 
-	graph_enter();
+	if (r)
+		return r;
 	graph_scope();
 	g = graph_lookup(graph);
 	o = lookup(object);
