@@ -4,11 +4,11 @@
  * host described it, and whether a call may go on at all.
  *
  *	state	   a call gets			 left by
- *	NEW	   NOT_INITIALIZED		 cuInit -> READY (or stays)
+ *	NEW	   NOT_INITIALIZED		 cuInit -> READY (or stays); EXITING
  *	READY	   its work done		 -> LOST, FORKED, EXITING
  *	LOST	   GUEST_ERROR_LOST		 -> EXITING; in a child FORKED
  *	FORKED	   NOT_INITIALIZED		 never (an exec starts anew)
- *	EXITING	   DEINITIALIZED		 never
+ *	EXITING	   DEINITIALIZED		 never; in a child FORKED
  *
  * The library connects in cuInit() and not when it is loaded: programs that only link to
  * it must run where there is no host.
@@ -86,8 +86,9 @@ static inline bool guest_has_device(int number)
 	return number >= 0 && (unsigned)number < guest_process.n_devices;
 }
 
-/* Opens or closes the gate with it. For api/init.c, which keeps to the table above. */
-void process_set_state(enum process_state state);
+/* Changes the state, and opens or closes the gate with it. False: the present state does
+ * not lead there, and stays. For api/init.c. Any thread. */
+bool process_set_state(enum process_state to);
 
 static inline enum process_state process_get_state(void)
 {
