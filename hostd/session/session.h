@@ -10,9 +10,10 @@
  * released.
  *
  * Threads: one per lane. Commands without a reply run one at a time, in ticket order, but
- * for those that are apart (tickets.h); waiting commands run beside them and beside each other. So anything that belongs to the
- * session rather than the lane is locked or atomic, and an object may be destroyed by one
- * lane while another uses it: it is freed when the last pin is gone.
+ * for those that are apart (tickets.h); waiting commands run beside them and beside each
+ * other. So anything that belongs to the session rather than the lane is locked or
+ * atomic, and an object may be destroyed by one lane while another uses it: it is freed
+ * when the last pin is gone.
  *
  * A command without a reply never waits for a stream: it would hold every later ticket.
  *
