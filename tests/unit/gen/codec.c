@@ -185,11 +185,12 @@ Test(codec, commands_can_be_printed)
 	char text[400], small[12];
 	struct lane_msg m = launch(4);
 
-	cr_assert_str_eq(codec_print(&m, text, sizeof(text)),
-			 "launch_kernel(func=0x1111222233334444, stream=1, after=0, grid[0]=1, "
-			 "grid[1]=2, grid[2]=3, block[0]=0, block[1]=32, block[2]=64, "
-			 "cluster[0]=0, cluster[1]=0, cluster[2]=0, shared_bytes=49152, "
-			 "flags=1, attr_count=0, params_size=4)");
+	cr_assert_str_eq(
+		codec_print(&m, text, sizeof(text)),
+		"launch_kernel(func=0x1111222233334444, stream=1, after=0, grid[0]=1, "
+		"grid[1]=2, grid[2]=3, block[0]=0, block[1]=32, block[2]=64, "
+		"cluster[0]=0, cluster[1]=0, cluster[2]=0, shared_bytes=49152, "
+		"flags=1, attr_count=0, params_size=4)");
 	for (size_t size = 1; size <= sizeof(small); size++) {
 		memset(small, 'z', sizeof(small));
 		codec_print(&m, small, size);
