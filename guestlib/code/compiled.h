@@ -16,10 +16,10 @@ struct compiled {
 };
 
 /*
- * Finds an image's machine code, or has it compiled and keeps it; jit's logs and time are
- * those of compiling, empty for what was found. Arguments as of image_part(). Returns
- * false where the image is to be loaded as it is: no PTX is compiled for it, the device
- * makes no machine code, the cache is off, or compiling failed (loading says why).
+ * Finds an image's machine code, or has it compiled and keeps it. jit's logs and time are
+ * those of compiling; empty if the code was found. Arguments as of image_part(). Returns
+ * false if the image is to be loaded as it is: it has no PTX to compile, the device makes
+ * no machine code, the cache is off, or compiling failed (loading says why).
  */
 bool compiled_get(struct guest_thread *t, const void *image, size_t max,
 		  struct jit_options *jit, struct compiled *ret);

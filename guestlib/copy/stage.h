@@ -60,7 +60,7 @@ bool stage_done(struct stage *s, const struct stage_piece *p);
 /* ---- small copies: many in one slot ---- */
 
 enum stage_small {
-	STAGE_POSTED, /* nobody waits for them */
+	STAGE_POSTED, /* no call waits for them */
 	STAGE_TAKEN,  /* the program waits until they are taken (copy_take) */
 };
 

@@ -21,12 +21,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* 128 bits of XXH3 over all that decides what a compiler makes. */
+/* Hash (XXH3, 128 bits) of everything that determines a compiler's output. */
 struct code_key {
 	uint64_t word[2];
 };
 
-/* A part of what is compiled, or of what the compiler was told. */
+/* A part of a compiler's input, or of its options. */
 struct code_part {
 	const void *data;
 	size_t size; /* bytes */
@@ -44,7 +44,7 @@ bool code_cache_enabled(void);
  */
 int code_cache_get(const struct code_key *key, void **ret_data, size_t *ret_size);
 
-/* Keeps a copy of data; whatever stands in the way is no error: the entry is absent. */
+/* Keeps a copy of data. Failures are not reported: the entry is absent then. */
 void code_cache_put(const struct code_key *key, const void *data, size_t size);
 
 /* Removes an entry that turned out to be of no use. */

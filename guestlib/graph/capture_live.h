@@ -3,7 +3,7 @@
  * The captures under way, for the files that make them up; all of it under the graphs'
  * lock.
  *
- *	capture.c       what is captured and what is not allowed meanwhile
+ *	capture.c       operations that are captured, and refusals meanwhile
  *	capture_begin.c beginning and end
  *	capture_set.c   sets of nodes
  */

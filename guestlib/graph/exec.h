@@ -9,12 +9,12 @@
 
 /* One node at the worker, with its number there as index. */
 struct exec_item {
-	uint64_t id; /* of the node it was made from */
+	uint64_t id; /* of its node in the graph */
 	CUgraphNodeType type;
 	bool marker, enabled, second;
 	enum graph_part part;
 	struct graph_host *host; /* if it runs here */
-	struct graph_op *copy;   /* of one that runs here, to switch it on again */
+	struct graph_op *copy;   /* a host node's, to switch it on again */
 	struct exec_stage *in;   /* has the stage of both parts; NULL: there is none */
 	void *stage;
 	size_t stage_size;
@@ -33,7 +33,7 @@ struct guest_exec {
 	unsigned long long flags;
 	size_t n, n_hosts, n_mems;
 	uint32_t n_bodies;
-	uint64_t shell;  /* of its conditional nodes; 0: none */
+	uint64_t shell;  /* the worker's, for conditional nodes; 0: none */
 	uint64_t single; /* handle of the graph, if that is single */
 	struct exec_mem *mems;
 	struct exec_item *items;

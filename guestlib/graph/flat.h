@@ -8,7 +8,7 @@
 struct graph_flat_node {
 	struct graph_node *node;
 	uint64_t id;
-	bool marker; /* a child graph's node: only the end of its graph */
+	bool marker; /* stands for the end of a child graph */
 	enum graph_part part;
 	bool second;         /* of two parts */
 	uint32_t body;       /* of a conditional node; 0: none */

@@ -29,7 +29,7 @@
 #include "code/launch.h"
 #include "core/process.h"
 
-#define GRAPH_NODES_MAX (1u << 18) /* that one exec may have; the worker has the same */
+#define GRAPH_NODES_MAX (1u << 18) /* of one executable graph; also at the worker */
 
 /* A launch with its parameters; refcounted, constant but for hints. */
 struct graph_kernel {
@@ -103,11 +103,11 @@ struct graph {
 	struct graph_node *owner; /* the node whose child graph this is, or NULL */
 	struct list nodes;
 	size_t n_nodes;
-	unsigned captures; /* that add to it */
+	unsigned captures; /* captures under way that add to it */
 	unsigned n_mem;    /* nodes that allocate or free memory */
-	unsigned n_freed;  /* those that free what a later one may have */
+	unsigned n_freed;  /* nodes whose memory a later node may take over */
 	unsigned n_single; /* nodes of which there cannot be two; see graph_is_single() */
-	unsigned execs;    /* made from it, if it is single */
+	unsigned execs;    /* executable graphs of it, if it is single */
 	uint64_t *conditions; /* handles of conditional nodes in it, at any depth */
 	size_t n_conditions;
 	struct list users; /* user.c */

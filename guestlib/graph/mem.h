@@ -14,14 +14,14 @@ struct graph_mem {
 	uint64_t graph_id;
 	struct graph_block *block;
 	CUDA_MEM_ALLOC_NODE_PARAMS params;
-	bool live;       /* allocated by a launch, freed by nobody yet */
+	bool live;       /* allocated by a launch, not freed yet */
 	bool taken_over; /* a later node of its graph has the block */
 };
 
 enum exec_mem_role {
 	EXEC_MEM_HELD,  /* allocated and freed by every launch */
 	EXEC_MEM_GIVES, /* a launch leaves it live */
-	EXEC_MEM_TAKES, /* a launch frees what was live */
+	EXEC_MEM_TAKES, /* a launch frees live memory */
 };
 
 /* An allocation that an executable graph makes or frees. */

@@ -27,13 +27,13 @@ struct hostmem {
 	size_t size;     /* as asked for */
 	unsigned flags;  /* CU_MEMHOSTALLOC_* or CU_MEMHOSTREGISTER_* */
 	bool registered; /* the program's own */
-	bool alias;      /* where the device sees what is registered at host */
-	uintptr_t host;  /* base, or what it is an alias of */
-	uint64_t dev;    /* what the device calls base; 0: the device cannot see it */
+	bool alias;      /* the device's view of registered memory at host */
+	uintptr_t host;  /* base; of an alias, the registered memory's base */
+	uint64_t dev;    /* base as a device address; 0: the device cannot see it */
 	uint64_t id;     /* CU_POINTER_ATTRIBUTE_BUFFER_ID, never reused */
 	uint64_t ctx;    /* guest_ctx.wire_id of the context that it goes with; 0: none */
 	struct hostmem_region region;
-	uintptr_t home; /* registered: where its own pages wait; 0: they are gone */
+	uintptr_t home; /* where registered memory's own pages wait; 0: nowhere */
 };
 
 /* Finds the range that contains addr; false: none. Thread-safe. */

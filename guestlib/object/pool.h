@@ -10,7 +10,7 @@
 
 struct guest_pool {
 	bool exportable; /* made with a handle type */
-	bool imported; /* another process's: it has no memory here but what is imported */
+	bool imported;   /* another process's: only imported memory of it is here */
 };
 
 /* Finds a pool by its handle; NULL: no such pool. */
