@@ -31,8 +31,8 @@ struct jit_options {
 	uint32_t others[JIT_OTHERS_MAX][2];
 };
 
-/* Reads n options with their values, whose results are stored through ret_jit later: both
- * arrays outlive it. INVALID_VALUE for an unknown option or a bad value. */
+/* Reads n options with their values. Results are stored later, in *values or where they
+ * point to: both outlive *ret_jit. INVALID_VALUE for an unknown option or a bad value. */
 CUresult jit_parse(unsigned n, CUjit_option *options, void **values,
 		   struct jit_options *ret_jit);
 

@@ -19,8 +19,8 @@ bool shared_lane_wanted(unsigned n);
 /* Adds a lane to those that are shared, and takes it over. */
 void shared_lane_add(struct lane *l);
 
-/* Give t a shared lane, as t->lane and t->shared (false: there is none), and take it away
- * again. */
+/* Give t a shared lane, as t->lane and t->shared (false: no lane or no memory), and take
+ * it away again. */
 bool shared_lane_join(struct guest_thread *t);
 void shared_lane_leave(struct guest_thread *t);
 

@@ -2,7 +2,8 @@
 /*
  * Session of libnvidia-ml.so.1 with the host: opened by nvmlInit and closed by the last
  * nvmlShutdown, for monitoring messages alone. One lock covers it; every function below
- * may be called from any thread, and returns UNINITIALIZED where there is no session.
+ * may be called from any thread. Questions return UNINITIALIZED where there is no
+ * session.
  */
 #ifndef WEFT_NVML_SESSION_H
 #define WEFT_NVML_SESSION_H

@@ -13,8 +13,8 @@ struct guest_chunk {
 	CUmemAllocationProp prop;
 };
 
-/* Checks the properties of memory that is to be made: INVALID_VALUE, NOT_PERMITTED or
- * NOT_SUPPORTED where there is no such memory. *ret_host: it is the host's. */
+/* Checks the properties of memory that is to be made: CUDA_SUCCESS, INVALID_VALUE,
+ * INVALID_DEVICE or NOT_PERMITTED. *ret_host: it is the host's. */
 CUresult vmm_check_prop(const CUmemAllocationProp *prop, bool *ret_host);
 
 /* Has the worker make size bytes of memory, a multiple of guest_device.chunk_bytes, with
