@@ -40,7 +40,7 @@ KNOWN = {
 NOISE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
 DEFINITION = re.compile(r"^(?!static|typedef|extern|#|\s|struct \w+ \{|enum|union)"
                         r"[A-Za-z_][\w\s*]*?\b(\w+)\([^;{}]*\)\s*\{", re.M)
-CALL = re.compile(r"\b(\w+)\s*\(")
+CALL = re.compile(r"(?<![\w.>])(\w+)\s*\(")
 
 
 def read(top):
