@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/macros.h"
 #include "ipc/page.h"
+#include "memory/env.h"
 #include "memory/hostpool.h"
-#include "memory/region.h"
 
 /* How long what is not asked for is kept: who moves back and forth finds it again. */
 #define LINGER_NS (1 * NSEC_PER_SEC)
@@ -19,7 +21,9 @@
 #define STAGE_TRIES 16
 
 struct hostpool {
-	struct space *sp;
+	const struct mem_env *env;
+	hostpool_wants_fn *wants;
+	void *wants_arg;
 	pthread_mutex_t lock; /* a leaf; not held while the device is called */
 	pthread_cond_t changed;
 	struct list free[HOSTPOOL_CLASSES];
@@ -39,13 +43,16 @@ static unsigned class_of(uint64_t size)
 	return (unsigned)__builtin_ctzll(size);
 }
 
-struct hostpool *hostpool_new(struct space *sp)
+struct hostpool *hostpool_new(const struct mem_env *env, hostpool_wants_fn *wants,
+			      void *arg)
 {
 	struct hostpool *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return NULL;
-	p->sp = sp;
+	p->env = env;
+	p->wants = wants;
+	p->wants_arg = arg;
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->changed, NULL);
 	for (unsigned i = 0; i < HOSTPOOL_CLASSES; i++)
@@ -57,7 +64,7 @@ struct hostpool *hostpool_new(struct space *sp)
 
 static CUresult reserve(struct hostpool *p, uint64_t size, CUdeviceptr *ret_addr)
 {
-	const struct mem_env *e = p->sp->env;
+	const struct mem_env *e = p->env;
 
 	for (unsigned i = 0; i < STAGE_TRIES; i++) {
 		uint64_t at = atomic_fetch_add(&p->next_stage, size) % STAGE_SIZE;
@@ -72,7 +79,7 @@ static CUresult reserve(struct hostpool *p, uint64_t size, CUdeviceptr *ret_addr
 
 static CUresult stage(struct hostpool *p, struct host_chunk *h)
 {
-	const struct mem_env *e = p->sp->env;
+	const struct mem_env *e = p->env;
 	CUresult r = reserve(p, h->size, &h->stage);
 
 	if (r != CUDA_SUCCESS)
@@ -93,7 +100,7 @@ static CUresult stage(struct hostpool *p, struct host_chunk *h)
 
 static struct host_chunk *make(struct hostpool *p, uint64_t size)
 {
-	const struct mem_env *e = p->sp->env;
+	const struct mem_env *e = p->env;
 	struct host_chunk *h = calloc(1, sizeof(*h));
 
 	if (!h)
@@ -115,7 +122,7 @@ static struct host_chunk *make(struct hostpool *p, uint64_t size)
 
 static void unmake(struct hostpool *p, struct host_chunk *h)
 {
-	const struct mem_env *e = p->sp->env;
+	const struct mem_env *e = p->env;
 
 	e->ops->memory.unmap(e->dev, h->stage, h->size);
 	e->ops->memory.unreserve(e->dev, h->stage, h->size);
@@ -188,14 +195,14 @@ static void wait_for_locked(struct hostpool *p, const _Atomic uint64_t *until_ns
 
 static void wait_for_others_locked(struct hostpool *p)
 {
-	wait_for_locked(p, &p->sp->env->count->host_pause_ns, UINT64_MAX);
+	wait_for_locked(p, &p->env->count->host_pause_ns, UINT64_MAX);
 }
 
 /* Waits while allocations are mapped, at most PAGE_MAPPING_NS: a session that allocates
  * again and again must not put a move off for ever. */
 static void wait_for_mapping_locked(struct hostpool *p)
 {
-	wait_for_locked(p, &p->sp->env->count->mapping_until_ns,
+	wait_for_locked(p, &p->env->count->mapping_until_ns,
 			clock_now_ns() + PAGE_MAPPING_NS);
 }
 
@@ -211,7 +218,7 @@ static bool grow_locked(struct hostpool *p)
 		return false;
 	atomic_store(&p->hungry, true);
 	pthread_mutex_unlock(&p->lock);
-	space_host_wants(p->sp, want);
+	p->wants(p->wants_arg, want);
 	pthread_mutex_lock(&p->lock);
 	if (!size_wanted(p, want))
 		return p->kicks != kicks; /* then there may be more by now */

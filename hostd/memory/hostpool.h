@@ -22,7 +22,7 @@
 
 struct dev_chunk;
 struct hostpool;
-struct space;
+struct mem_env;
 
 struct host_chunk {
 	struct list link;
@@ -35,8 +35,14 @@ struct host_chunk {
 /* Sizes are powers of two: as many as there can be. */
 #define HOSTPOOL_CLASSES 64
 
-/* NULL: out of memory. */
-struct hostpool *hostpool_new(struct space *sp);
+/* Adds to bytes[] how many bytes of each size would be needed for all that can move.
+ * Called on the pool's own thread, without its lock: space.lock may be taken. */
+typedef void hostpool_wants_fn(void *arg, uint64_t bytes[HOSTPOOL_CLASSES]);
+
+/* env stays as long as the pool does, and so does arg, which wants() gets. NULL: out of
+ * memory. */
+struct hostpool *hostpool_new(const struct mem_env *env, hostpool_wants_fn *wants,
+			      void *arg);
 /* All chunks are in it. Accepts NULL. */
 void hostpool_free(struct hostpool *p);
 
@@ -53,8 +59,5 @@ void hostpool_kick(struct hostpool *p);
 /* Nothing is made or given back in the background between these; they nest. */
 void hostpool_hold(struct hostpool *p);
 void hostpool_go_on(struct hostpool *p);
-
-/* How many bytes of each size would be needed for all that can move; in move.c. */
-void space_host_wants(struct space *sp, uint64_t bytes[HOSTPOOL_CLASSES]);
 
 #endif

@@ -416,8 +416,9 @@ void space_host_pool_set(struct space *sp, uint64_t bytes)
 	hostpool_set(sp->hostpool, bytes);
 }
 
-void space_host_wants(struct space *sp, uint64_t bytes[HOSTPOOL_CLASSES])
+void space_host_wants(void *arg, uint64_t bytes[HOSTPOOL_CLASSES])
 {
+	struct space *sp = arg;
 	struct space_chunk *c;
 
 	pthread_mutex_lock(&sp->lock);

@@ -15,6 +15,7 @@
 #include "base/tree.h"
 #include "device/device.h"
 #include "memory/chunk.h"
+#include "memory/hostpool.h"
 #include "memory/slab.h"
 #include "memory/space.h"
 #include "ipc/accounts.h"
@@ -118,6 +119,9 @@ struct space {
 	void (*left)(void *arg, uint64_t bytes);
 	void *left_arg;
 };
+
+/* Is the wants() of a space's host memory (hostpool.h), arg the space; in move.c. */
+void space_host_wants(void *arg, uint64_t bytes[HOSTPOOL_CLASSES]);
 
 /* One more region with a mapping is to come: charges worker memory for it. Without the
  * lock. CUDA_SUCCESS or OUT_OF_MEMORY. */
