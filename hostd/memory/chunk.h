@@ -94,6 +94,10 @@ struct space_chunk *chunk_alloc(uint64_t size, uint64_t extent);
 /* Gives the memory back, wherever it is, and frees c, which nobody else knows. */
 void chunk_release(struct space *sp, struct space_chunk *c);
 
+/* Lets go of a reference to c; the last one gives its charge back. In chunk_end.c. Accepts
+ * NULL. */
+void chunk_put_locked(struct space *sp, struct space_chunk *c);
+
 /* Frees a chunk that is one piece and nobody knows, but not its memory, which it returns.
  */
 struct dev_chunk *chunk_strip(struct space_chunk *c);

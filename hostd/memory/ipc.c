@@ -18,7 +18,6 @@
 #include "base/fd.h"
 #include "ipc/share.h"
 #include "memory/hostpool.h"
-#include "memory/ledger.h"
 #include "memory/region.h"
 
 /* Attempts to bring a chunk home: rarely less comes than was away when it was asked for.
@@ -391,22 +390,4 @@ CUresult space_chunk_open(struct space *sp, const uint8_t name[16],
 		list_append(&sp->chunks, &(*ret_chunk)->link);
 	pthread_mutex_unlock(&sp->lock);
 	return r;
-}
-
-/* ---- the end of a chunk that is shared ---- */
-
-void share_end_locked(struct space *sp, struct space_chunk *c)
-{
-	const struct accounts *b = sp->env->accounts;
-	struct space_chunk was = *c;
-
-	chunk_release(sp, c); /* before anybody is told that it is free */
-	if (was.share == CHUNK_IMPORTED) {
-		sp->n_imported -= was.n_pieces;
-		b->ipc_close(b->arg, was.name);
-	} else {
-		sp->n_exported -= was.n_pieces;
-		ledger_unbook_locked(sp, was.size);
-		b->ipc_drop(b->arg, was.name);
-	}
 }

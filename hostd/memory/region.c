@@ -182,3 +182,17 @@ void region_free_locked(struct space *sp, struct region *r)
 	free(r->slab);
 	free(r);
 }
+
+void space_flush_locked(struct space *sp)
+{
+	if (sp->spare)
+		region_free_locked(sp, steal(sp->spare));
+	idle_flush_locked(sp);
+}
+
+void space_flush(struct space *sp)
+{
+	pthread_mutex_lock(&sp->lock);
+	space_flush_locked(sp);
+	pthread_mutex_unlock(&sp->lock);
+}

@@ -120,7 +120,7 @@ struct space {
 	void *left_arg;
 };
 
-/* Is the wants() of a space's host memory (hostpool.h), arg the space; in move.c. */
+/* The hostpool_wants_fn of a space, which arg is; in move.c. */
 void space_host_wants(void *arg, uint64_t bytes[HOSTPOOL_CLASSES]);
 
 /* One more region with a mapping is to come: charges worker memory for it. Without the
@@ -139,9 +139,6 @@ struct mapping *mapping_at_locked(struct space *sp, CUdeviceptr addr);
 CUresult space_find_locked(struct space *sp, CUdeviceptr addr,
 			   struct space_range *ret_range);
 
-/* Lets go of a reference; the last one gives its charge back. */
-void chunk_put_locked(struct space *sp, struct space_chunk *c);
-
 /* Keeps the memory of a chunk that is not charged (any more) for a moment. */
 void idle_put_locked(struct space *sp, struct space_chunk *c);
 /* One of exactly that size; NULL: none. */
@@ -159,9 +156,6 @@ CUresult mapping_new_locked(struct space *sp, CUdeviceptr addr, struct space_chu
 /* Unmaps, and lets go of the chunk. Accepts NULL. */
 void mapping_free_locked(struct space *sp, struct mapping *m);
 
-/* ipc.c: the last reference to a chunk that is shared has gone. */
-void share_end_locked(struct space *sp, struct space_chunk *c);
-
 /* A region with c behind it, readable and writable. */
 CUresult region_backed_locked(struct space *sp, enum region_kind kind,
 			      struct space_chunk *c, struct region **ret_region);
@@ -170,5 +164,9 @@ CUresult region_new_locked(struct space *sp, enum region_kind kind, uint64_t siz
 			   uint64_t align, uint64_t addr, struct region **ret_region);
 /* Unmaps, gives the addresses back, frees. */
 void region_free_locked(struct space *sp, struct region *r);
+
+/* Gives back what is kept in case it is wanted again: the spare slab and what lies idle.
+ * space_flush() of space.h is in region.c, too. */
+void space_flush_locked(struct space *sp);
 
 #endif

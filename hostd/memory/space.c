@@ -617,12 +617,3 @@ void space_global_drop(struct space *sp, const void *module)
 	sp->n_globals = n;
 	pthread_mutex_unlock(&sp->lock);
 }
-
-void space_flush(struct space *sp)
-{
-	pthread_mutex_lock(&sp->lock);
-	if (sp->spare)
-		region_free_locked(sp, steal(sp->spare));
-	idle_flush_locked(sp);
-	pthread_mutex_unlock(&sp->lock);
-}

@@ -24,7 +24,6 @@ KNOWN = {
                            "an engine of events under one lock")],
     "hostd/device/cuda": [("hostpage rm", "a hook in the driver's way, and what it serves")],
     "hostd/memory": [
-        ("backing ipc region space", "not cut yet: shares that end, the spare slab"),
         ("pool pool_queue", "not cut yet")],
     "hostd/session": [("batch reply", "a failure of what was held back is told later"),
                       ("kept object", "who takes an object out lets go of what is lent")],
