@@ -124,3 +124,37 @@ void block_merge(struct block *a, struct block *b)
 	--*b->arena->count;
 	free(b);
 }
+
+/* ---- what is free ---- */
+
+void block_make_free(struct tree *sizes, struct block *k)
+{
+	struct block *other;
+
+	k->state = BLOCK_FREE;
+	k->queue = NULL;
+	k->mark = 0;
+	while ((other = block_next(k))) {
+		sizes_remove(sizes, other);
+		block_merge(k, other);
+	}
+	while ((other = block_prev(k))) {
+		sizes_remove(sizes, other);
+		block_merge(other, k);
+		k = other;
+	}
+	sizes_add(sizes, k);
+}
+
+struct block *block_take_free(struct tree *sizes, uint64_t size)
+{
+	struct block *k = sizes_find(sizes, size), *rest;
+
+	if (!k)
+		return NULL;
+	sizes_remove(sizes, k);
+	rest = block_split(k, size);
+	if (rest)
+		sizes_add(sizes, rest);
+	return k;
+}

@@ -75,6 +75,13 @@ bool arena_is_free(const struct arena *a);
  */
 struct block *block_split(struct block *k, uint64_t size);
 
+/* Makes a block that nobody uses free, as one with its free neighbours, and enters it into
+ * the tree of what is free, by size. */
+void block_make_free(struct tree *sizes, struct block *k);
+/* Takes size bytes out of the smallest free block that has them, or more if there is no
+ * memory for the rest. In no tree. NULL: none is as large. */
+struct block *block_take_free(struct tree *sizes, uint64_t size);
+
 /* The neighbour by address if it can become one with k: same state and queue. */
 struct block *block_next(const struct block *k);
 struct block *block_prev(const struct block *k);

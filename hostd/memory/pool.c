@@ -121,25 +121,6 @@ void pools_free_all(struct pools *p)
 
 /* ---- giving back ---- */
 
-void pool_block_free(struct pool *pool, struct block *k)
-{
-	struct block *other;
-
-	k->state = BLOCK_FREE;
-	k->queue = NULL;
-	k->mark = 0;
-	while ((other = block_next(k))) {
-		sizes_remove(&pool->free, other);
-		block_merge(k, other);
-	}
-	while ((other = block_prev(k))) {
-		sizes_remove(&pool->free, other);
-		block_merge(other, k);
-		k = other;
-	}
-	sizes_add(&pool->free, k);
-}
-
 static bool poll_all(struct pools *p, struct pool *pool)
 {
 	struct pool_queue *q, *tmp;
@@ -321,19 +302,6 @@ static void use(struct pools *p, struct pool *pool, struct block *k, uint64_t by
 	*ret_addr = k->addr;
 }
 
-static struct block *take_free(struct pool *pool, uint64_t size)
-{
-	struct block *k = sizes_find(&pool->free, size), *rest;
-
-	if (!k)
-		return NULL;
-	sizes_remove(&pool->free, k);
-	rest = block_split(k, size);
-	if (rest)
-		sizes_add(&pool->free, rest);
-	return k;
-}
-
 /* An arena of the session's memory; without the lock. NULL: there is none to be had. */
 static struct arena *arena_new(struct pools *p, uint64_t size)
 {
@@ -376,7 +344,7 @@ static struct block *grow_by(struct pools *p, struct pool *pool, uint64_t arena_
 	sizes_add(&pool->free, k);
 	pool->reserved += arena_size;
 	pool->reserved_high = MAX(pool->reserved_high, pool->reserved);
-	return take_free(pool, size);
+	return block_take_free(&pool->free, size);
 }
 
 /* New memory: a step or, where that does not fit any more, what is needed now. */
@@ -431,12 +399,12 @@ static struct block *find_room(struct pools *p, struct pool *pool, struct pool_q
 	struct block *k = own ? queue_take(own, size) : NULL;
 
 	if (!k)
-		k = take_free(pool, size);
+		k = block_take_free(&pool->free, size);
 	if (!k && pool->reuse[0])
 		k = follow(p, pool, own, size);
 	/* Blocks that others are done with; own ones may grow together by that. */
 	if (!k && pool->reuse[1] && poll_all(p, pool))
-		k = take_free(pool, size);
+		k = block_take_free(&pool->free, size);
 	if (!k)
 		k = grow(p, pool, size);
 	if (!k && own && pool->reuse[2])
@@ -542,7 +510,7 @@ CUresult pools_free_async(struct pools *p, struct dev_ctx *ctx, struct dev_strea
 			queue_add(q, k);
 		} else { /* too many streams, or no memory for one more */
 			(void)p->env->ops->stream.synchronize(ctx, st);
-			pool_block_free(pool, k);
+			block_make_free(&pool->free, k);
 		}
 		pool_note_excess(p, pool);
 	}
@@ -558,7 +526,7 @@ bool pools_free(struct pools *p, CUdeviceptr addr)
 	k = unuse(p, addr);
 	if (k) {
 		pool_note_excess(p, k->arena->pool);
-		pool_block_free(k->arena->pool, k);
+		block_make_free(&k->arena->pool->free, k);
 	}
 	pthread_mutex_unlock(&p->lock);
 	if (k)

@@ -135,7 +135,7 @@ static bool free_up_to(struct pool_queue *q, uint64_t mark)
 		if (k->mark > mark)
 			break;
 		take_out(q, k);
-		pool_block_free(q->pool, k);
+		block_make_free(&q->pool->free, k);
 		any = true;
 	}
 	return any;

@@ -70,7 +70,4 @@ void queue_leave(const struct device_ops *ops, struct pool_queue *q);
 /* Nothing waits in it. */
 void queue_free(const struct device_ops *ops, struct pool_queue *q);
 
-/* Enters a block that nobody uses into the pool's free memory. In pool.c. */
-void pool_block_free(struct pool *pool, struct block *k);
-
 #endif

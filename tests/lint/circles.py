@@ -23,8 +23,6 @@ KNOWN = {
     "hostd/device/soft": [("copy engine event exec module soft stream words",
                            "an engine of events under one lock")],
     "hostd/device/cuda": [("hostpage rm", "a hook in the driver's way, and what it serves")],
-    "hostd/memory": [
-        ("pool pool_queue", "not cut yet")],
     "hostd/session": [("batch reply", "a failure of what was held back is told later"),
                       ("kept object", "who takes an object out lets go of what is lent")],
     "hostd/util": [("sandbox sandbox_calls sandbox_files sandbox_log", "not cut yet")],
