@@ -166,6 +166,40 @@ bool sandbox_sanitized(void)
 	return false;
 }
 
+/* ---- the steps ---- */
+
+int sandbox_files(struct sandbox *s)
+{
+	const char *absent = sandbox_absent(s->kind);
+	int r;
+
+	if (s->mode == SANDBOX_OFF || sandbox_sanitized())
+		return 0;
+	/* While /etc/passwd can be read. */
+	r = geteuid() == 0 && !s->capabilities ? sandbox_ids(s->user, &s->uid, &s->gid)
+					       : 0;
+	if (r < 0)
+		return r;
+	if (s->mode == SANDBOX_LOG) {
+		r = sandbox_watch(s->kind);
+		if (r < 0)
+			return r;
+		s->watcher = r;
+		return 0;
+	}
+	if (s->at_once)
+		absent = NULL;
+	s->absent = absent;
+	return absent ? 0 : sandbox_restrict_files(s->kind);
+}
+
+int sandbox_calls(const struct sandbox *s)
+{
+	if (s->mode == SANDBOX_LOG)
+		return s->watcher > 0 ? sandbox_watch_all(s->watcher) : 0;
+	return sandbox_restrict_calls(s->kind);
+}
+
 int sandbox_enter(const struct sandbox *s)
 {
 	int r;

@@ -473,18 +473,16 @@ static int catch_forbidden(void)
  * for all that no rule names, and a call with other arguments is not to end the process
  * as one that is not on the list.
  */
-int sandbox_calls(const struct sandbox *s)
+int sandbox_restrict_calls(enum sandbox_kind kind)
 {
 	int r;
 
-	if (s->mode == SANDBOX_LOG)
-		return s->watcher > 0 ? sandbox_watch_all(s->watcher) : 0;
-	if (s->kind == SANDBOX_BROKER)
-		return load(s->kind, SCMP_ACT_ALLOW, allow_arguments, false);
+	if (kind == SANDBOX_BROKER)
+		return load(kind, SCMP_ACT_ALLOW, allow_arguments, false);
 	r = catch_forbidden();
 	if (r == 0)
-		r = load(s->kind, SCMP_ACT_TRAP, allow_number, true);
+		r = load(kind, SCMP_ACT_TRAP, allow_number, true);
 	if (r == 0)
-		r = load(s->kind, SCMP_ACT_ERRNO(EPERM), allow_arguments, false);
+		r = load(kind, SCMP_ACT_ERRNO(EPERM), allow_arguments, false);
 	return r;
 }

@@ -213,7 +213,7 @@ static struct ruleset_attr everything(int version)
 	return a;
 }
 
-static int restrict_self(enum sandbox_kind kind)
+int sandbox_restrict_files(enum sandbox_kind kind)
 {
 	int version = (int)syscall(SYS_landlock_create_ruleset, NULL, 0,
 				   LANDLOCK_CREATE_RULESET_VERSION);
@@ -249,29 +249,4 @@ const char *sandbox_absent(enum sandbox_kind kind)
 			return needed_cuda[i];
 	}
 	return NULL;
-}
-
-int sandbox_files(struct sandbox *s)
-{
-	const char *absent = sandbox_absent(s->kind);
-	int r;
-
-	if (s->mode == SANDBOX_OFF || sandbox_sanitized())
-		return 0;
-	/* While /etc/passwd can be read. */
-	r = geteuid() == 0 && !s->capabilities ? sandbox_ids(s->user, &s->uid, &s->gid)
-					       : 0;
-	if (r < 0)
-		return r;
-	if (s->mode == SANDBOX_LOG) {
-		r = sandbox_watch(s->kind);
-		if (r < 0)
-			return r;
-		s->watcher = r;
-		return 0;
-	}
-	if (s->at_once)
-		absent = NULL;
-	s->absent = absent;
-	return absent ? 0 : restrict_self(s->kind);
 }

@@ -23,6 +23,14 @@ struct sandbox_call {
 int sandbox_each(enum sandbox_kind kind,
 		 int (*fn)(const struct sandbox_call *c, void *arg), void *arg);
 
+/* Leaves this process the calls of a kind and no others, for all of its threads, as step
+ * 6 has it. Returns 0 or -errno. */
+int sandbox_restrict_calls(enum sandbox_kind kind);
+
+/* Leaves this thread, and those that it starts, the files of a kind. Where the kernel has
+ * no Landlock that is logged, and is no error. Returns 0 or -errno. */
+int sandbox_restrict_files(enum sandbox_kind kind);
+
 /* Whether a process of that kind may open a path so. */
 bool sandbox_may_open(enum sandbox_kind kind, const char *path, bool write);
 

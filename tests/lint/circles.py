@@ -25,7 +25,6 @@ KNOWN = {
     "hostd/device/cuda": [("hostpage rm", "a hook in the driver's way, and what it serves")],
     "hostd/session": [("batch reply", "a failure of what was held back is told later"),
                       ("kept object", "who takes an object out lets go of what is lent")],
-    "hostd/util": [("sandbox sandbox_calls sandbox_files sandbox_log", "not cut yet")],
     "guestlib/graph": [("cond graph mem params",
                         "graphs within graphs: freeing and cloning go round")],
     "guestlib/core": [("channel session", "a lost host is found by a message")],
