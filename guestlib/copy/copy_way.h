@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies between the device and host memory that it cannot see; copy.c has the theory. */
+/*
+ * Copies between the device and host memory that it cannot see; copy.c has the theory.
+ * copy_to_device() and copy_from_device() are in copy_to.c and copy_from.c.
+ */
 #ifndef WEFT_GUEST_COPY_WAY_H
 #define WEFT_GUEST_COPY_WAY_H
 

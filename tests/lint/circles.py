@@ -28,7 +28,6 @@ KNOWN = {
     "guestlib/graph": [("cond graph mem params",
                         "graphs within graphs: freeing and cloning go round")],
     "guestlib/core": [("channel session", "a lost host is found by a message")],
-    "guestlib/copy": [("copy copy_from copy_to", "both ways end in one another's steps")],
     "transport": [("lane stream window", "a lane and what carries it")],
     "qemu-device": [("vsock_connect vsock_rx vsock_tx", "connections and their two ways")],
 }
