@@ -5,9 +5,9 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "calls.h"
 #include "core/idle.h"
 #include "core/process.h"
-#include "core/session.h"
 #include "core/shared_lane.h"
 #include "core/thread.h"
 
@@ -84,13 +84,20 @@ static void open_shared_lane(unsigned n)
 	pthread_mutex_unlock(&lock);
 }
 
+/* Says that t has the lane of a thread that has ended, which may have left work in its
+ * streams. */
+static CUresult take_over(struct guest_thread *t)
+{
+	return begin_thread_begin(t) ? guest_post(t) : guest_lost(t);
+}
+
 CUresult thread_open_own_lane(struct guest_thread *t)
 {
 	static _Atomic unsigned n_lanes;
 	int r;
 
-	if (unpark_lane(t)) /* the thread before may have left work in its streams */
-		return session_thread_begin(t);
+	if (unpark_lane(t))
+		return take_over(t);
 	open_shared_lane(++n_lanes);
 	r = open_lane(&t->lane);
 	if (r == -EPIPE || r == -ECONNREFUSED || r == -EPROTO) {

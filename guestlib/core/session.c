@@ -47,11 +47,6 @@ CUresult session_open(struct guest_thread *t, struct guest_device *ret_device,
 	return CUDA_SUCCESS;
 }
 
-CUresult session_thread_begin(struct guest_thread *t)
-{
-	return begin_thread_begin(t) ? guest_post(t) : guest_lost(t);
-}
-
 CUresult session_set_current(struct guest_thread *t, uint64_t ctx)
 {
 	struct ctx_set_current_cmd *cmd = begin_ctx_set_current(t);

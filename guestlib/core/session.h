@@ -13,9 +13,6 @@
 CUresult session_open(struct guest_thread *t, struct guest_device *ret_device,
 		      unsigned *ret_n_devices);
 
-/* Posts that t, a new thread, takes over the lane of one that has ended. */
-CUresult session_thread_begin(struct guest_thread *t);
-
 /* Posts the context that the lane's next commands are for: a handle; 0: none. */
 CUresult session_set_current(struct guest_thread *t, uint64_t ctx);
 

@@ -27,7 +27,6 @@ KNOWN = {
                       ("kept object", "who takes an object out lets go of what is lent")],
     "guestlib/graph": [("cond graph mem params",
                         "graphs within graphs: freeing and cloning go round")],
-    "guestlib/core": [("channel session", "a lost host is found by a message")],
     "transport": [("lane stream window", "a lane and what carries it")],
     "qemu-device": [("vsock_connect vsock_rx vsock_tx", "connections and their two ways")],
 }
