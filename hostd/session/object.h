@@ -130,7 +130,13 @@ struct sess_obj *obj_any(struct session *s, enum handle_type type);
 /* The handle of the context with that number, or 0. */
 uint64_t obj_ctx_handle(struct session *s, unsigned id);
 
-struct sess_obj *obj_ref(struct sess_obj *o);
+/* References an object that the caller knows to be there; returns it. */
+static inline struct sess_obj *obj_ref(struct sess_obj *o)
+{
+	atomic_fetch_add_explicit(&o->refs, 1, memory_order_relaxed);
+	return o;
+}
+
 /* References an object that may be about to end. False: it is. */
 bool obj_ref_live(struct sess_obj *o);
 
