@@ -142,6 +142,9 @@ int sess_reply_end(struct sess_lane *sl);
 /* Remembers a failure for the next synchronising call; the first one wins. */
 void sess_defer(struct session *s, CUresult r);
 
+/* Takes note that the device answered r, a failure, to a command: whether the context is
+ * lost by that, and what was refused. */
+void sess_note_failure(struct sess_lane *sl, uint16_t op, CUresult r);
 /* Takes note of what the device answered to a command without a reply, now or before. */
 void sess_failed(struct sess_lane *sl, uint16_t op, CUresult r);
 

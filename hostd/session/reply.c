@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Results on their way back: replies, failures of commands that have none, and the text
- * that kernels printed, which goes ahead of the reply whose call made it visible.
+ * Results on their way back: replies, and the text that kernels printed, which goes ahead
+ * of the reply whose call made it visible.
  */
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "dispatch.h"
 #include "session/command.h"
 #include "ipc/wmem.h"
 
@@ -102,85 +99,6 @@ int sess_reply_end(struct sess_lane *sl)
 	return lane_reply(sl->lane);
 }
 
-/* Errors after which a context answers nothing else (cuda.h says so for each). */
-static bool is_fatal(CUresult r)
-{
-	switch ((int)r) {
-	case CUDA_ERROR_ECC_UNCORRECTABLE:
-	case CUDA_ERROR_ILLEGAL_ADDRESS:
-	case CUDA_ERROR_LAUNCH_TIMEOUT:
-	case CUDA_ERROR_ASSERT:
-	case CUDA_ERROR_HARDWARE_STACK_ERROR:
-	case CUDA_ERROR_ILLEGAL_INSTRUCTION:
-	case CUDA_ERROR_MISALIGNED_ADDRESS:
-	case CUDA_ERROR_INVALID_ADDRESS_SPACE:
-	case CUDA_ERROR_INVALID_PC:
-	case CUDA_ERROR_LAUNCH_FAILED:
-	case CUDA_ERROR_CONTAINED:
-	case CUDA_ERROR_EXTERNAL_DEVICE:
-	case CUDA_ERROR_TENSOR_MEMORY_LEAK:
-		return true;
-	default:
-		return false;
-	}
-}
-
-/* A context was lost: tells the guest's status line and, once, the log. */
-static void note_fatal(struct sess_lane *sl, CUresult r)
-{
-	struct session *s = sl->s;
-	uint32_t none = 0;
-	char text[256] = "";
-
-	if (!atomic_compare_exchange_strong(&s->sticky, &none, r))
-		return;
-	if (s->status)
-		s->status->sticky = r;
-	if (sl->ctx)
-		s->ops->ctx.fault(sl->ctx->dev, text, sizeof(text));
-	sess_warn(sl, "context lost with CUDA error %u%s%s", r, *text ? ": " : "", text);
-}
-
-void sess_defer(struct session *s, CUresult r)
-{
-	uint32_t none = 0;
-
-	if (r == CUDA_SUCCESS || !atomic_compare_exchange_strong(&s->deferred, &none, r))
-		return;
-	if (s->status)
-		s->status->deferred = r;
-}
-
-CUresult sess_sync_result(struct sess_lane *sl, CUresult r)
-{
-	struct session *s = sl->s;
-
-	if (r != CUDA_SUCCESS ||
-	    likely(!atomic_load_explicit(&s->deferred, memory_order_relaxed)))
-		return r;
-	r = atomic_exchange(&s->deferred, 0);
-	sl->uncounted = true; /* the earlier command was counted */
-	if (s->status)
-		s->status->deferred = 0;
-	return r;
-}
-
-static void note(struct sess_lane *sl, uint16_t op, CUresult r)
-{
-	if (is_fatal(r))
-		note_fatal(sl, r);
-	if (r == CUDA_ERROR_NOT_SUPPORTED && !sl->uncounted)
-		sess_refuse(sl->s, REFUSAL_DEVICE, dispatch_table[op].name, 0);
-}
-
-void sess_failed(struct sess_lane *sl, uint16_t op, CUresult r)
-{
-	if (likely(r == CUDA_SUCCESS))
-		return;
-	note(sl, op, r);
-	sess_defer(sl->s, r);
-}
-
 int sess_done(struct sess_lane *sl, const void *rep, uint32_t rep_size)
 {
 	const struct wire_result *res = rep;
@@ -188,13 +106,14 @@ int sess_done(struct sess_lane *sl, const void *rep, uint32_t rep_size)
 	void *body;
 
 	if (sess_posted(sl)) {
-		if (unlikely(res->result))
+		if (unlikely(res->result)) {
 			batch_end(sl); /* what failed earlier is reported first */
-		sess_failed(sl, sl->msg->hdr.op, res->result);
+			sess_failed(sl, sl->msg->hdr.op, res->result);
+		}
 		return 0;
 	}
 	if (unlikely(res->result))
-		note(sl, sl->msg->hdr.op, res->result);
+		sess_note_failure(sl, sl->msg->hdr.op, res->result);
 	if (flush_output(sl) < 0)
 		return -EPIPE;
 	body = lane_reply_begin(sl->lane, 0, rep_size, 0, NULL);
@@ -204,24 +123,4 @@ int sess_done(struct sess_lane *sl, const void *rep, uint32_t rep_size)
 	sticky = atomic_load_explicit(&sl->s->sticky, memory_order_relaxed);
 	((struct wire_result *)body)->sticky = sticky;
 	return lane_reply(sl->lane);
-}
-
-void sess_warn(struct sess_lane *sl, const char *fmt, ...)
-{
-	struct session *s = sl->s;
-	char text[400];
-	va_list ap;
-	bool ok;
-
-	pthread_mutex_lock(&s->lanes_lock);
-	ok = log_limit_ok(&s->log_limit, SESS_LOG_BURST);
-	pthread_mutex_unlock(&s->lanes_lock);
-	if (!ok)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	log_warning("tenant %s session %llu lane %u seq %llu: %s", s->tenant,
-		    (unsigned long long)s->number, sl->index,
-		    (unsigned long long)(sl->msg ? sl->msg->hdr.seq : 0), text);
 }

@@ -23,7 +23,6 @@ KNOWN = {
     "hostd/device/soft": [("copy engine event exec module soft stream words",
                            "an engine of events under one lock")],
     "hostd/device/cuda": [("hostpage rm", "a hook in the driver's way, and what it serves")],
-    "hostd/session": [("batch reply", "a failure of what was held back is told later")],
     "guestlib/graph": [("cond graph mem params",
                         "graphs within graphs: freeing and cloning go round")],
     "transport": [("lane stream window", "a lane and what carries it")],
