@@ -19,7 +19,7 @@
 #include "broker/workers.h"
 
 struct conf;
-struct door_guests;
+struct listener_guests;
 struct json_object;
 struct msg;
 struct placement;
@@ -29,7 +29,7 @@ struct waiter;
 
 struct broker {
 	struct conf *conf;
-	char *libexec; /* where weft-worker and weft-door are */
+	char *libexec; /* where weft-worker and weft-listener are */
 	struct loop *loop;
 	bool stop;
 	int exit_status;
@@ -53,11 +53,11 @@ struct broker {
 	/* Reads file and command line; says itself what is wrong. */
 	int (*read_conf)(struct conf *ret);
 
-	/* Receivers of what workers and doors say, and of the news that there may be a
-	 * worker for guests that wait: workers.c and door.c stand below them. */
+	/* Receivers of what workers and listeners say, and of the news that there may be
+	 * a worker for guests that wait: workers.c and listener.c stand below them. */
 	int (*on_message)(struct worker *w, const struct msg *m, int *fd);
 	void (*serve_guests)(struct broker *b);
-	const struct door_guests *guests;
+	const struct listener_guests *guests;
 
 	uint64_t next_session;
 	struct session_record history[HISTORY_MAX];

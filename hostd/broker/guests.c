@@ -2,8 +2,8 @@
 /*
  * Guests that wait for a worker. Each tenant has a queue, and the tenants that have
  * somebody waiting get workers in turn; one that had several a moment ago comes after
- * those that had not. So however many come, or leave again, through one door, they stand
- * in the way of their own tenant's alone.
+ * those that had not. So however many come, or leave again, through one listener, they
+ * stand in the way of their own tenant's alone.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "broker/broker.h"
-#include "broker/door.h"
+#include "broker/listener.h"
 #include "broker/guests.h"
 #include "broker/loop/outbox.h"
 #include "broker/memory/account_host.h"
@@ -38,7 +38,7 @@
 
 struct guest_wait {
 	struct list link; /* tenant.waiting */
-	uint32_t id;      /* the door's number */
+	uint32_t id;      /* the listener's number */
 	struct wire_hello hello;
 	uint64_t deadline_ns;
 	uint32_t asked; /* the tenant's other sessions, with this number; 0: not yet */
@@ -134,7 +134,7 @@ static bool serve(struct tenant *t, struct worker *w)
 	if (r == -EAGAIN)
 		return false;
 	if (r < 0)
-		door_refuse(t, g->id, r);
+		listener_refuse(t, g->id, r);
 	else
 		t->turn_ns = MAX(t->turn_ns, clock_now_ns()) + TURNS_PERIOD_NS;
 	wait_free(t, g);
@@ -184,7 +184,7 @@ static void queue(struct tenant *t, const struct wire_hello *hello, uint32_t id)
 	if (t->n_waiting < MAX(t->sessions_max, WAITING_MIN))
 		g = calloc(1, sizeof(*g));
 	if (!g) {
-		door_refuse(t, id, -EAGAIN);
+		listener_refuse(t, id, -EAGAIN);
 		return;
 	}
 	g->id = id;
@@ -233,13 +233,13 @@ static void join(struct tenant *t, const struct wire_hello *hello, uint32_t id)
 		if (log_limit_ok(&t->log_limit, 2))
 			log_warning("tenant %s: a lane for no session of its own",
 				    t->name);
-		door_refuse(t, id, -EACCES);
+		listener_refuse(t, id, -EACCES);
 		return;
 	}
 	if (!may_have_lane(found) || account_wmem_lane(found) < 0)
-		door_refuse(t, id, -ENOSPC);
-	else if (door_pass(t, id, found, &m, -1) < 0)
-		door_refuse(t, id, -EAGAIN);
+		listener_refuse(t, id, -ENOSPC);
+	else if (listener_pass(t, id, found, &m, -1) < 0)
+		listener_refuse(t, id, -EAGAIN);
 	else
 		found->n_passed++;
 }
@@ -268,7 +268,7 @@ static void drop(struct tenant *t)
 		wait_free(t, first(t));
 }
 
-const struct door_guests guests_of_doors = {
+const struct listener_guests guests_of_listeners = {
 	.come = come,
 	.gone = gone,
 	.drop = drop,
@@ -277,7 +277,7 @@ const struct door_guests guests_of_doors = {
 void guests_refuse(struct tenant *t, int error)
 {
 	while (t->n_waiting) {
-		door_refuse(t, first(t)->id, error);
+		listener_refuse(t, first(t)->id, error);
 		wait_free(t, first(t));
 	}
 }
@@ -291,7 +291,7 @@ uint64_t guests_tick(void *broker, uint64_t now_ns)
 
 	list_for_each_safe (t, tmp, &b->queue, queue_link) {
 		while (t->n_waiting && now_ns >= first(t)->deadline_ns) {
-			door_refuse(t, first(t)->id, -ETIMEDOUT);
+			listener_refuse(t, first(t)->id, -ETIMEDOUT);
 			wait_free(t, first(t));
 		}
 		if (!t->n_waiting)

@@ -6,11 +6,11 @@
 #include <stdint.h>
 
 struct broker;
-struct door_guests;
+struct listener_guests;
 struct tenant;
 
-/* Receives what doors say of guests. */
-extern const struct door_guests guests_of_doors;
+/* Receives what listeners say of guests. */
+extern const struct listener_guests guests_of_listeners;
 
 /* Refuses all guests of a tenant that wait, with error (-errno). */
 void guests_refuse(struct tenant *t, int error);

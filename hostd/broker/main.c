@@ -29,7 +29,7 @@
 #include "broker/child/output.h"
 #include "broker/child/users.h"
 #include "broker/control.h"
-#include "broker/door.h"
+#include "broker/listener.h"
 #include "broker/guests.h"
 #include "broker/loop/aside.h"
 #include "broker/loop/loop.h"
@@ -81,9 +81,9 @@ static void usage(FILE *f)
 	      "  --control PATH        the control socket\n"
 	      "  --operators GROUP     who may use it, beside root and the daemon's "
 	      "user\n"
-	      "  --user NAME           whose group workers and doors have\n"
+	      "  --user NAME           whose group workers and listeners have\n"
 	      "  --users FIRST-LAST    numbers that they run as, or none\n"
-	      "  --sandbox on|log|off  the sandbox of workers and doors\n"
+	      "  --sandbox on|log|off  the sandbox of workers and listeners\n"
 	      "  --cgroup PATH|none    where each tenant has a cgroup of its own\n"
 	      "  --device soft|cuda|auto\n"
 	      "                        the software GPU, a real one, that if there is "
@@ -497,7 +497,7 @@ static const char *run_dir_error(int error)
 static int open_loop(struct broker *b)
 {
 	static uint64_t (*const timers[])(void *, uint64_t) = {
-		guests_tick,   workers_tick, door_tick, reclaim_tick,
+		guests_tick,   workers_tick, listener_tick, reclaim_tick,
 		prealloc_tick, output_tick,  held_tick,
 	};
 	int r = loop_new(&b->loop);
@@ -610,7 +610,7 @@ int main(int argc, char **argv)
 	b->on_ready = on_ready;
 	b->on_message = worker_said;
 	b->serve_guests = guests_match;
-	b->guests = &guests_of_doors;
+	b->guests = &guests_of_listeners;
 	if (o->background)
 		go_background();
 	cgroups_open(b);

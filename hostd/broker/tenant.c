@@ -33,7 +33,8 @@ struct tenant *tenant_find(struct broker *b, const char *name)
 	return NULL;
 }
 
-/* Under the run directory, whose lock we hold: at most a door that is about to end. */
+/* Under the run directory, whose lock we hold: at most a listener that is about to end.
+ * */
 static bool is_ours(const struct broker *b, const char *path)
 {
 	size_t n = strlen(b->conf->run_dir);
@@ -83,7 +84,7 @@ static void tenant_release(void *arg)
 
 void tenant_try_release(struct tenant *t)
 {
-	if (!t->removed || t->n_sessions || t->door.pid)
+	if (!t->removed || t->n_sessions || t->listener.pid)
 		return;
 	list_remove(&t->link);
 	window_fini(&t->window);

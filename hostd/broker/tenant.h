@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tenants: who may have how much; with a tenant its socket, door and window are there. */
+/* Tenants: who may have how much; with a tenant its socket, listener and window are
+ * there. */
 #ifndef WEFT_BROKER_TENANT_H
 #define WEFT_BROKER_TENANT_H
 
@@ -25,12 +26,12 @@ struct tenant {
 	char name[CONF_NAME_MAX + 1];
 	char *socket;
 	struct sockfile sockfile; /* of socket */
-	int listen;               /* stays open while doors come and go */
+	int listen;               /* stays open while listeners come and go */
 	int cgroup;               /* a directory; -1: none */
-	struct child door;
-	struct source door_ctl;
-	struct outbox door_out;
-	uint64_t door_at_ns; /* when to start the next door; 0: one is there */
+	struct child listener;
+	struct source listener_ctl;
+	struct outbox listener_out;
+	uint64_t listener_at_ns; /* when to start the next listener; 0: one is there */
 	struct window window;
 	struct conf_memory memory;
 	uint64_t granted, away, returning, peak;
@@ -76,7 +77,7 @@ struct tenant {
 	struct output_budget output;
 };
 
-/* Frees a tenant that was removed, once its last session and its door have ended. */
+/* Frees a tenant that was removed, once its last session and its listener have ended. */
 void tenant_try_release(struct tenant *t);
 /* Forgets who waits with arg for the end of a tenant (tenant_remove()). */
 void tenants_forget(struct broker *b, const void *arg);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tenants come and go: a tenant's socket, the door that listens on it, and its window. The
- * socket it came in on is the only thing that says which tenant a guest belongs to.
+ * Tenants come and go: a tenant's socket, the listener that listens on it, and its
+ * window. The socket it came in on is the only thing that says which tenant a guest
+ * belongs to.
  */
 #include <errno.h>
 #include <grp.h>
@@ -20,7 +21,7 @@
 #include "broker/broker.h"
 #include "broker/child/cgroup.h"
 #include "broker/child/child.h"
-#include "broker/door.h"
+#include "broker/listener.h"
 #include "broker/guests.h"
 #include "broker/loop/outbox.h"
 #include "broker/memory/waiters.h"
@@ -135,9 +136,9 @@ static int open_all(struct tenant *t, const struct conf_tenant *ct)
 	if (r < 0)
 		return failed(t->b, r, "tenant %s: socket %s: %s", t->name, t->socket,
 			      sockfile_error(r));
-	r = door_start(t);
+	r = listener_start(t);
 	if (r < 0)
-		return failed(t->b, r, "tenant %s: weft-door cannot be started: %s",
+		return failed(t->b, r, "tenant %s: weft-listener cannot be started: %s",
 			      t->name, strerror(-r));
 	return 0;
 }
@@ -155,7 +156,7 @@ void tenant_remove(struct tenant *t, void (*done)(void *arg), void *arg)
 	list_for_each (w, &t->workers, tenant_link)
 		worker_kill(w);
 	guests_refuse(t, -ESHUTDOWN);
-	door_close(t);
+	listener_close(t);
 	if (t->listen >= 0) {
 		close(fd_steal(&t->listen));
 		sockfile_remove(t->socket, &t->sockfile);
@@ -170,8 +171,8 @@ void tenants_fini(struct broker *b)
 	list_for_each_safe (t, tmp, &b->tenants, link)
 		tenant_remove(t, NULL, NULL);
 	list_for_each_safe (t, tmp, &b->leaving, link) {
-		child_kill(&t->door);
-		child_reap(b, &t->door);
+		child_kill(&t->listener);
+		child_reap(b, &t->listener);
 		tenant_try_release(t);
 	}
 }
@@ -207,14 +208,14 @@ int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **r
 	waiters_init(t);
 	list_init(&t->waiting);
 	list_init(&t->queue_link);
-	outbox_init(&t->door_out, b->loop, &t->door_ctl);
+	outbox_init(&t->listener_out, b->loop, &t->listener_ctl);
 	memcpy(t->name, ct->name, sizeof(t->name));
 	t->memory = ct->memory;
 	t->host_max = ct->host_max;
 	t->wmem_max = ct->wmem_max;
 	t->sessions_max = ct->sessions_max;
 	t->lanes_max = ct->lanes_max;
-	t->listen = t->door.exit.fd = t->door_ctl.fd = t->window.fd = -1;
+	t->listen = t->listener.exit.fd = t->listener_ctl.fd = t->window.fd = -1;
 	cgroup_new(t);
 	r = open_all(t, ct);
 	if (r < 0) {

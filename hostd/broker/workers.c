@@ -24,7 +24,7 @@
 #include "broker/broker.h"
 #include "broker/child/cgroup.h"
 #include "broker/child/child.h"
-#include "broker/door.h"
+#include "broker/listener.h"
 #include "broker/loop/aside.h"
 #include "broker/loop/loop.h"
 #include "broker/loop/outbox.h"
@@ -334,9 +334,9 @@ int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 		log_info("tenant %s session %llu: pid %u (%s), worker %d", t->name,
 			 (unsigned long long)w->session, hello->pid, hello->name,
 			 w->child.pid);
-	if (door_pass(t, id, w, &m, w->in_window ? t->window.fd : -1) < 0) {
+	if (listener_pass(t, id, w, &m, w->in_window ? t->window.fd : -1) < 0) {
 		child_kill(&w->child);
-		door_refuse(t, id, -EAGAIN);
+		listener_refuse(t, id, -EAGAIN);
 	}
 	return 0;
 }

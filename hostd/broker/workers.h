@@ -114,7 +114,7 @@ struct session_record {
 void workers_fill(struct broker *b);
 /* A worker that waits for a guest, or NULL. */
 struct worker *workers_ready(struct broker *b);
-/* Gives a ready worker to the guest with number id of the tenant's door. Returns 0,
+/* Gives a ready worker to the guest with number id of the tenant's listener. Returns 0,
  * -EAGAIN (there will be memory for it in a moment) or -errno (there is none). */
 int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *hello,
 		  uint32_t id);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages between weftd and its workers and doors, over a SOCK_SEQPACKET pair. All of
- * them are programs of one version, so there is no negotiation.
+ * Messages between weftd and its workers and listeners, over a SOCK_SEQPACKET pair. All
+ * of them are programs of one version, so there is no negotiation.
  *
  * A message is its type, an id, and a struct for that type: the member of the union that
  * has its name (of RECLAIMED and RESTORED: moved), or none at all. No more than that is
@@ -9,11 +9,11 @@
  * listed with who sends it; its struct says what stands in it, what follows, and which
  * descriptors go along.
  *
- * A worker is less trusted than weftd, and a door has met guests: msg_recv() refuses
+ * A worker is less trusted than weftd, and a listener has met guests: msg_recv() refuses
  * whatever is not of its type's form, and the sender is a broken peer then.
  *
- * Freeing device memory needs no message: ipc/credit.h. A worker or door whose end of the
- * pair closes is gone; one that sees weftd's end close ends at once.
+ * Freeing device memory needs no message: ipc/credit.h. A worker or listener whose end of
+ * the pair closes is gone; one that sees weftd's end close ends at once.
  */
 #ifndef WEFT_IPC_MSG_H
 #define WEFT_IPC_MSG_H
@@ -27,7 +27,7 @@
 
 #define MSG_FD        3 /* where weftd puts a child's end of the pair */
 #define MSG_PAGE_FD   4 /* worker: struct worker_page */
-#define MSG_LISTEN_FD 4 /* door: the listening socket */
+#define MSG_LISTEN_FD 4 /* listener: the listening socket */
 
 enum msg_type {
 	/* A worker's life. */
@@ -80,12 +80,12 @@ enum msg_type {
 	MSG_IPC_DROP,     /* worker -> weftd */
 	MSG_IPC_DROPPED,  /* weftd -> worker: nobody opens it any more */
 
-	/* Doors; id is the door's number of a connection. */
-	MSG_HELLO,  /* door -> weftd */
-	MSG_GONE,   /* door -> weftd: it has been closed meanwhile */
-	MSG_REFUSE, /* weftd -> door */
-	MSG_PASS,   /* weftd -> door; fd: where to send the guest's socket */
-	/* door -> worker, by what PASS and ATTACH or LANE brought; fd: the guest's
+	/* Listeners; id is the listener's number of a connection. */
+	MSG_HELLO,  /* listener -> weftd */
+	MSG_GONE,   /* listener -> weftd: it has been closed meanwhile */
+	MSG_REFUSE, /* weftd -> listener */
+	MSG_PASS,   /* weftd -> listener; fd: where to send the guest's socket */
+	/* listener -> worker, by what PASS and ATTACH or LANE brought; fd: the guest's
 	 * socket. */
 	MSG_GUEST,
 	MSG_NUM
@@ -374,9 +374,10 @@ struct msg_ipc_drop {
 };
 static_assert(sizeof(struct msg_ipc_drop) == 16, "no holes");
 
-/* ---- doors ---- */
+/* ---- listeners ---- */
 
-/* HELLO: a connection has said this. The door keeps its socket until REFUSE or PASS. */
+/* HELLO: a connection has said this. The listener keeps its socket until REFUSE or PASS.
+ * */
 struct msg_hello {
 	struct wire_hello hello; /* name is NUL-terminated */
 };

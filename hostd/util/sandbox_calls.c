@@ -114,8 +114,8 @@ static const struct sandbox_call calls_data_only[] = {
 	REFUSED(openat, EACCES),
 };
 
-/* accept4: only the door listens. */
-static const struct sandbox_call calls_door[] = {
+/* accept4: only the listener listens. */
+static const struct sandbox_call calls_listener[] = {
 	CALL(accept4),
 };
 
@@ -338,8 +338,9 @@ static const struct {
 				  SET(calls_worker), SET(calls_soft)}},
 	[SANDBOX_WORKER_CUDA] = {"worker-cuda",
 				 {SET(calls_common), SET(calls_worker), SET(calls_cuda)}},
-	[SANDBOX_DOOR] = {"door",
-			  {SET(calls_common), SET(calls_data_only), SET(calls_door)}},
+	[SANDBOX_LISTENER] = {"listener",
+			      {SET(calls_common), SET(calls_data_only),
+			       SET(calls_listener)}},
 	[SANDBOX_VSOCK] = {"vsock",
 			   {SET(calls_common), SET(calls_data_only), SET(calls_vsock)}},
 	[SANDBOX_VSOCK_KEEPER] = {"vsock-keeper",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guests on their way: weftd has said who comes, and the tenant's door sends the socket
- * by a pair of its own, a moment later. The door is not waited for: other lanes run.
+ * Guests on their way: weftd has said who comes, and the tenant's listener sends the
+ * socket by a pair of its own, a moment later. The listener is not waited for: other
+ * lanes run.
  */
 #ifndef WEFT_WORKER_ARRIVAL_H
 #define WEFT_WORKER_ARRIVAL_H

@@ -563,7 +563,7 @@ static int handle_ctl(struct worker *w)
 	case MSG_LANE:
 		if (!w->attached || fd0 < 0)
 			return -EPROTO;
-		/* The door tells the guest if there is no room. */
+		/* The listener tells the guest if there is no room. */
 		if (arrivals_add(&w->arrivals, &m, fd_steal(&fd0), -1) < 0)
 			count_lost(w);
 		return 0;

@@ -154,7 +154,7 @@ class Daemon:
         return self.path("weft.sock" if tenant == "local" else f"{tenant}.sock")
 
     def children(self, name=""):
-        return [p for kind in ("weft-worker", "weft-door") if name in kind
+        return [p for kind in ("weft-worker", "weft-listener") if name in kind
                 for p in processes(kind) if parent(p) == self.process.pid]
 
 

@@ -56,8 +56,8 @@ class StandIn(FaultTest):
             self.assertEqual(read(self.top, "weftd", "cgroup.procs"), str(d.process.pid))
             self.assertEqual(read(self.top, "cgroup.subtree_control"), "+pids")
             self.assertIn("bounds memory and threads", d.log())
-            wait_for(lambda: int(self.vm1("cgroup.procs") or 0) in d.children("weft-door"), 5,
-                     "its door is there")
+            wait_for(lambda: int(self.vm1("cgroup.procs") or 0) in d.children("weft-listener"), 5,
+                     "its listener is there")
             # Limits, the software device's memory, and what each worker takes besides.
             most = (10 + 20 + 8 + 64) * MIB + 2 * WORKER
             wait_for(lambda: self.vm1("memory.max") == str(most), 5, "the device is known")
@@ -109,8 +109,8 @@ class Kernels(FaultTest):
             self.assertEqual(self.cgroup_of(d.process.pid), "weftd")
             for pid in d.children("weft-worker"):
                 self.assertEqual(self.cgroup_of(pid), "tenant-vm1" if pid == mine else "weftd")
-            wait_for(lambda: sorted(map(self.cgroup_of, d.children("weft-door"))) ==
-                     ["tenant-local", "tenant-vm1"], 5, "the doors are there")
+            wait_for(lambda: sorted(map(self.cgroup_of, d.children("weft-listener"))) ==
+                     ["tenant-local", "tenant-vm1"], 5, "the listeners are there")
             d.ctl("remove", "vm1")
             self.assertFalse(os.path.exists(os.path.join(self.top, "tenant-vm1")))
             self.assert_right(d.run("steady", "1"))

@@ -38,7 +38,7 @@ class End(FaultTest):
             d.process.wait(patient(5))
             out, _ = p.communicate(timeout=patient(5))
             self.assertEqual(p.returncode, 1, out)
-            wait_for(lambda: not any(map(alive, children)), 2, "workers and doors have ended")
+            wait_for(lambda: not any(map(alive, children)), 2, "workers and listeners have ended")
             self.assertLess(time.monotonic() - start, patient(5))
             if tidy:
                 self.assertEqual(d.process.returncode, 0)

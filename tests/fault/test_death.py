@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Death of a program, its worker or its door, whichever is first: what it held is gone within
+"""Death of a program, its worker or its listener, whichever is first: what it held is gone within
 a second, and nobody else notices."""
 import os
 import signal
@@ -67,12 +67,12 @@ class Death(FaultTest):
             kill(pid)
             self.assert_right(p)
 
-    def test_door_killed(self):
+    def test_listener_killed(self):
         with Daemon() as d:
             p = self.neighbour(d)
-            for pid in d.children("weft-door"):
+            for pid in d.children("weft-listener"):
                 kill(pid)
-            q = d.run("steady", 0.1)  # waits in the socket's queue for the next door
+            q = d.run("steady", 0.1)  # waits in the socket's queue for the next listener
             self.assert_right(q)
             self.assert_right(p)
 
@@ -119,7 +119,7 @@ class WeftRun(FaultTest):
                 pass
         except ChildProcessError:
             pass
-        return [pid for name in ("weft-worker", "weft-door", "endless")
+        return [pid for name in ("weft-worker", "weft-listener", "endless")
                 for pid in processes(name) if is_ours(pid)]
 
     def child(self, p, text):

@@ -23,7 +23,7 @@ class SlowStart(Daemon):
     def __init__(self, seconds, *options, config=TENANTS):
         super().__init__(*options, config=config)
         self.bin = tempfile.mkdtemp(prefix="weft-slow-")
-        for name in ("weftd", "weft-door"):
+        for name in ("weftd", "weft-listener"):
             shutil.copy(program(name), self.bin)
         path = os.path.join(self.bin, "weft-worker")
         with open(path, "w", encoding="utf-8") as f:

@@ -71,7 +71,7 @@ class Hostile(FaultTest):
             for i, g in enumerate(held):
                 g.send(hello()[:i % 64])
             self.assert_right(d.run("steady", 0.1, tenant="good"))
-            # within the time that a hello may take, the door is free again
+            # within the time that a hello may take, the listener is free again
             self.assert_right(d.run("steady", 0.1, tenant="bad"), 30)
             for g in held:
                 g.sock.close()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Means of a worker or a door that was taken over: what it inherited, its
+"""Means of a worker or a listener that was taken over: what it inherited, its
 log, its user, and what it leaves behind. tests/unit/host/sandbox.c tries the system calls."""
 import os
 import shutil
@@ -72,7 +72,7 @@ def status(pid, key):
 
 
 def children(d):
-    """The daemon's workers and doors."""
+    """The daemon's workers and listeners."""
     with open(f"/proc/{d.process.pid}/task/{d.process.pid}/children", encoding="ascii") as f:
         return [int(p) for p in f.read().split()]
 
@@ -80,7 +80,7 @@ def children(d):
 def started(d, n):
     """Waits for so many that are programs of their own by now."""
     wait_for(lambda: sum("--sandbox" in command(p) for p in children(d)) == n, 10,
-             "so many workers and a door")
+             "so many workers and a listener")
 
 
 def session(pid):
@@ -216,7 +216,7 @@ class TakenOver(unittest.TestCase):
             peer.listen()
             programs = where.path("programs")
             os.mkdir(programs)
-            for name in ("weftd", "weft-door"):
+            for name in ("weftd", "weft-listener"):
                 shutil.copy(fault.program(name), programs)
             with open(os.path.join(programs, "weft-worker"), "w", encoding="ascii") as f:
                 f.write(SLOW % {"python": sys.executable})
@@ -240,7 +240,7 @@ class TakenOver(unittest.TestCase):
         with Daemon() as where:
             programs = where.path("programs")
             os.mkdir(programs)
-            for name in ("weftd", "weft-door"):
+            for name in ("weftd", "weft-listener"):
                 shutil.copy(fault.program(name), programs)
             with open(os.path.join(programs, "weft-worker"), "w", encoding="ascii") as f:
                 f.write(EVIL)
@@ -269,7 +269,7 @@ class TakenOver(unittest.TestCase):
         with Daemon() as where, unittest.mock.patch.dict(os.environ, WEFT_EVIL=how):
             programs = where.path("programs")
             os.mkdir(programs)
-            for name in ("weftd", "weft-door"):
+            for name in ("weftd", "weft-listener"):
                 shutil.copy(fault.program(name), programs)
             shutil.copy(fault.program("evil"), os.path.join(programs, "weft-worker"))
             with Daemon("--pool", "1", config="[tenant a]\n",

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * weftd between clients of its control socket, doors and workers that were all taken
+ * weftd between clients of its control socket, listeners and workers that were all taken
  * over. Its children are sockets here, and time is made to pass. Input: steps of an
  * operation (1 byte), whose (1 byte) and
  *
  *	a client's bytes: their number (1 byte) and text, of which a "/" is a file in a
  *	directory of our own
- *	a worker's or door's message: type and three numbers (4 bytes)
+ *	a worker's or listener's message: type and three numbers (4 bytes)
  *	other operations: nothing
  *
  * In the end everything has been given back.
@@ -25,7 +25,7 @@
 #include "broker/broker.h"
 #include "broker/child/child.h"
 #include "broker/control.h"
-#include "broker/door.h"
+#include "broker/listener.h"
 #include "broker/guests.h"
 #include "broker/loop/aside.h"
 #include "broker/loop/loop.h"
@@ -70,7 +70,7 @@ static struct peer {
 	struct child *child; /* NULL: free */
 	void (*exit_fn)(struct source *, uint32_t);
 	int sock, page;
-	bool is_door, dead;
+	bool is_listener, dead;
 } peers[PEERS];
 
 int child_spawn(struct broker *br, struct child *c, char *const argv[], const int *fds,
@@ -85,7 +85,7 @@ int child_spawn(struct broker *br, struct child *c, char *const argv[], const in
 			.child = c,
 			.exit_fn = exit_fn,
 			.sock = fcntl(fds[0], F_DUPFD_CLOEXEC, 0),
-			.is_door = !strcmp(argv[0], "weft-door"),
+			.is_listener = !strcmp(argv[0], "weft-listener"),
 		};
 		if (fd_set_nonblock(peers[i].sock, 1) < 0)
 			abort();
@@ -168,14 +168,15 @@ static void client_comes(unsigned i)
 		closep(&clients[i]), clients[i] = -1;
 }
 
-/* The n-th door, or worker, counted round. */
-static struct peer *peer_at(bool is_door, unsigned n)
+/* The n-th listener, or worker, counted round. */
+static struct peer *peer_at(bool is_listener, unsigned n)
 {
 	struct peer *found[PEERS];
 	unsigned k = 0;
 
 	for (unsigned i = 0; i < PEERS; i++) {
-		if (peers[i].child && peers[i].is_door == is_door && !peers[i].dead)
+		if (peers[i].child && peers[i].is_listener == is_listener &&
+		    !peers[i].dead)
 			found[k++] = &peers[i];
 	}
 	return k ? found[n % k] : NULL;
@@ -205,7 +206,7 @@ static void worker_says(struct input *in, struct peer *p)
 	closep(&fd);
 }
 
-static void door_says(struct input *in, struct peer *p)
+static void listener_says(struct input *in, struct peer *p)
 {
 	struct msg m = {.type = take(in) & 1 ? MSG_GONE : MSG_HELLO};
 	uint8_t v[3] = {take(in), take(in), take(in)};
@@ -271,7 +272,7 @@ static void open_weftd(void)
 	b.shares_max = 16;
 	b.on_message = worker_said;
 	b.serve_guests = guests_match;
-	b.guests = &guests_of_doors;
+	b.guests = &guests_of_listeners;
 	list_init(&b.loud);
 	list_init(&b.tenants);
 	list_init(&b.workers);
@@ -297,7 +298,7 @@ static void serve(void)
 
 		(void)guests_tick(&b, now);
 		(void)workers_tick(&b, now);
-		(void)door_tick(&b, now);
+		(void)listener_tick(&b, now);
 		(void)reclaim_tick(&b, now);
 		(void)prealloc_tick(&b, now);
 		for (unsigned i = 0; i < PEERS; i++) {
@@ -386,7 +387,7 @@ static void step(struct input *in)
 		worker_says(in, peer_at(false, who));
 		break;
 	case 6:
-		door_says(in, peer_at(true, who));
+		listener_says(in, peer_at(true, who));
 		break;
 	case 7:
 		p = peer_at(who & 1, who / 2);

@@ -16,7 +16,7 @@ PROGRAMS = {
     "hostd/weftctl": ("hostd/tools/weftctl.c", "weftctl.1"),
     "hostd/weft-run": ("hostd/tools/weft_run.c", "weft-run.1"),
     "hostd/weft-worker": ("hostd/worker/main.c", "weft-worker.8"),
-    "hostd/weft-door": ("hostd/door/main.c", "weft-worker.8"),
+    "hostd/weft-listener": ("hostd/listener/main.c", "weft-worker.8"),
     "qemu-device/weft-vsock": ("qemu-device/main.c", "weft-vsock.1"),
 }
 # Options whose names say what they are.

@@ -19,7 +19,7 @@ import time
 # Under the prefix; LIB is the one of the architecture.
 WANTED = {
     "bin/weft-run", "bin/weft-vsock", "bin/weftctl", "sbin/weftd",
-    "libexec/weft/weft-door", "libexec/weft/weft-worker",
+    "libexec/weft/weft-listener", "libexec/weft/weft-worker",
     "LIB/weft/libcuda.so", "LIB/weft/libcuda.so.1",
     "LIB/weft/libnvidia-ml.so", "LIB/weft/libnvidia-ml.so.1",
     "lib/udev/rules.d/70-weft-window.rules",

@@ -32,7 +32,7 @@ ALLOWED = {
     "hostd/util": ["hostd/util", "policies", "transport"],
     "hostd/ipc": ["hostd/ipc", "hostd/util", "transport"],
     "hostd/broker": ["hostd/broker", "hostd/ipc", "hostd/util", "policies", "transport"],
-    "hostd/door": ["hostd/door", "hostd/ipc", "hostd/util", "transport"],
+    "hostd/listener": ["hostd/listener", "hostd/ipc", "hostd/util", "transport"],
     "hostd/tools": ["hostd/tools", "hostd/ipc", "hostd/util", "transport"],
     "hostd/worker": ["hostd/worker", "hostd/device", "hostd/ipc", "hostd/memory",
                      "hostd/session", "hostd/util", "policies", "transport"],
@@ -49,7 +49,7 @@ BELOW_API = tuple("guestlib/" + name for name in ROOMS[:-1])
 # Only the device that is the real driver may know it; only these may see cuda.h at all.
 CUDA_H = ("guestlib", "hostd/device", "hostd/dispatch", "hostd/session", "hostd/memory",
           "hostd", "transport/gen")
-NO_CUDA_H = ("hostd/broker", "hostd/door", "hostd/ipc", "hostd/tools", "hostd/util", "hostd/ptx",
+NO_CUDA_H = ("hostd/broker", "hostd/listener", "hostd/ipc", "hostd/tools", "hostd/util", "hostd/ptx",
              "hostd/simt", "transport", "qemu-device", "policies")
 
 

@@ -4,7 +4,7 @@
  * that a worker takes without asking, and threads. Ours is
  *
  *	TOP/weftd	weftd, and workers that wait for a guest
- *	TOP/tenant-NAME	its door, and workers with a session of its own
+ *	TOP/tenant-NAME	its listener, and workers with a session of its own
  *
  * where TOP is a subtree that was given to us: the service's own if systemd says so
  * (Delegate=), or the one that is configured. Processes are in its leaves only, else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starting workers and doors. Every descriptor of weftd is close-on-exec; a child gets
- * what is listed and no more, likewise of the environment. It leads a session and a
+ * Starting workers and listeners. Every descriptor of weftd is close-on-exec; a child
+ * gets what is listed and no more, likewise of the environment. It leads a session and a
  * process group of its own, which ends with it.
  */
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Children: workers and doors as processes. */
+/* Children: workers and listeners as processes. */
 #ifndef WEFT_BROKER_CHILD_H
 #define WEFT_BROKER_CHILD_H
 

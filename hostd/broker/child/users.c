@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers of users that nobody has: each worker and door of root's daemon gets one of its
- * own, so that one which was taken over is a stranger to all others.
+ * Numbers of users that nobody has: each worker and listener of root's daemon gets one of
+ * its own, so that one which was taken over is a stranger to all others.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ int users_open(struct users *u, uint32_t first, uint32_t n, const char *group_of
 	if (!users_known("/proc/self/uid_map", first, n)) {
 		log_warning(
 			"users %u to %u do not exist in this user name space: workers "
-			"and doors run as one user",
+			"and listeners run as one user",
 			first, first + n - 1);
 		return 0;
 	}

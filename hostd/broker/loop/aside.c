@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Work that may take long and that nobody waits for: closing a descriptor that came from
- * a worker or a door, which lasts as long as whoever made it likes (a socket that
+ * a worker or a listener, which lasts as long as whoever made it likes (a socket that
  * lingers), and moving a process into a cgroup (some ten milliseconds). Threads beside
  * the loop do it, more of them while some are busy. They share nothing with the loop but
  * the pipe that brings their work.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages of weftd to workers and doors. A pair takes 160 to 280 of them, and a program
- * with more threads than that may ask in one moment: what does not fit waits here until
- * the other side has read, with the descriptors that go along.
+ * Messages of weftd to workers and listeners. A pair takes 160 to 280 of them, and a
+ * program with more threads than that may ask in one moment: what does not fit waits here
+ * until the other side has read, with the descriptors that go along.
  *
  * Who asks gets one answer, so a worker's threads bound what can wait. One that has more
  * outstanding, or reads nothing for seconds while something waits, is broken.

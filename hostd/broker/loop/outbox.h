@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An outbox: messages to a worker or a door that has not read those before yet. */
+/* An outbox: messages to a worker or a listener that has not read those before yet. */
 #ifndef WEFT_BROKER_OUTBOX_H
 #define WEFT_BROKER_OUTBOX_H
 
@@ -13,7 +13,7 @@ struct msg;
 struct source;
 struct tenant;
 
-/* Letters to a worker or a door, in order; the first waits for room in its socket. */
+/* Letters to a worker or a listener, in order; the first waits for room in its socket. */
 struct outbox {
 	struct loop *loop;
 	struct source *src;

@@ -275,7 +275,7 @@ Test(sandbox, calls_that_nobody_has)
 			cr_assert(forbidden((enum sandbox_kind)k, fns[i]), "%s, %u",
 				  sandbox_name((enum sandbox_kind)k), i);
 	}
-	cr_assert(forbidden(SANDBOX_DOOR, make_pair));
+	cr_assert(forbidden(SANDBOX_LISTENER, make_pair));
 	cr_assert(forbidden(SANDBOX_VSOCK, make_pair));
 	cr_assert(forbidden(SANDBOX_VSOCK_CONNECTOR, make_pair));
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * weft-door: accepts one tenant's connections, reads the 64 bytes of the hello and tells
- * weftd of it. The socket stays here until weftd has said to which worker it is to go, or
- * why the guest is refused. So weftd, which knows everything, never reads a byte from a
- * guest nor holds its socket, and a tenant that floods its door, never says hello, or
- * sends what takes long to close stands in nobody's way but its own.
+ * weft-listener: accepts one tenant's connections, reads the 64 bytes of the hello and
+ * tells weftd of it. The socket stays here until weftd has said to which worker it is to
+ * go, or why the guest is refused. So weftd, which knows everything, never reads a byte
+ * from a guest nor holds its socket, and a tenant that floods its listener, never says
+ * hello, or sends what takes long to close stands in nobody's way but its own.
  *
  * One process per tenant, started by weftd with the listening socket; sandboxed before
  * the first connection is accepted.
@@ -56,7 +56,7 @@ struct conn {
 	uint64_t deadline_ns;
 };
 
-struct door {
+struct listener {
 	int epoll;
 	bool listening;
 	unsigned n, n_pending;
@@ -65,7 +65,7 @@ struct door {
 	struct log_limit log_limit;
 };
 
-static int listen_for(struct door *d, bool on)
+static int listen_for(struct listener *d, bool on)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = EV_LISTEN};
 
@@ -78,12 +78,12 @@ static int listen_for(struct door *d, bool on)
 	return 0;
 }
 
-static int listen_if_room(struct door *d)
+static int listen_if_room(struct listener *d)
 {
 	return listen_for(d, d->n_pending < PENDING_MAX && d->n < CONNS_MAX);
 }
 
-static int drop(struct door *d, struct conn *c)
+static int drop(struct listener *d, struct conn *c)
 {
 	/* Closing is not enough: who has been given the socket keeps it in the set. */
 	epoll_ctl(d->epoll, EPOLL_CTL_DEL, c->fd, NULL);
@@ -94,7 +94,7 @@ static int drop(struct door *d, struct conn *c)
 	return listen_if_room(d);
 }
 
-static int add(struct door *d, int fd)
+static int add(struct listener *d, int fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN | EPOLLRDHUP | EPOLLET};
 	struct conn *c = d->conn;
@@ -113,26 +113,26 @@ static int add(struct door *d, int fd)
 	return listen_if_room(d);
 }
 
-static int accept_one(struct door *d)
+static int accept_one(struct listener *d)
 {
 	int fd = accept4(MSG_LISTEN_FD, NULL, NULL, SOCK_CLOEXEC);
 
 	if (fd >= 0)
 		return add(d, fd);
-	/* The peer may have gone meanwhile; nothing of it ends the door. Without
+	/* The peer may have gone meanwhile; nothing of it ends the listener. Without
 	 * descriptors, one that is dropped makes room. */
 	return (errno == EMFILE || errno == ENFILE) && d->n ? listen_for(d, false) : 0;
 }
 
 /* Number by which weftd knows a connection. */
-static uint32_t conn_id(const struct door *d, const struct conn *c)
+static uint32_t conn_id(const struct listener *d, const struct conn *c)
 {
 	static_assert(CONNS_MAX <= 1 << 13, "the rest counts");
 
 	return c->times << 13 | (uint32_t)(c - d->conn);
 }
 
-static struct conn *find(struct door *d, uint32_t id)
+static struct conn *find(struct listener *d, uint32_t id)
 {
 	struct conn *c = &d->conn[MIN(id & 0x1fff, (uint32_t)CONNS_MAX - 1)];
 
@@ -142,7 +142,7 @@ static struct conn *find(struct door *d, uint32_t id)
 /* ---- guests ---- */
 
 /* peek: what of a hello has come. */
-static void say_refused(struct door *d, const char *peek, int error)
+static void say_refused(struct listener *d, const char *peek, int error)
 {
 	struct wire_hello h;
 
@@ -159,7 +159,7 @@ static void say_refused(struct door *d, const char *peek, int error)
 }
 
 /* Whole hellos only: an edge comes with each further piece. */
-static int look(struct door *d, struct conn *c, bool closed)
+static int look(struct listener *d, struct conn *c, bool closed)
 {
 	struct msg m = {.type = MSG_HELLO, .id = conn_id(d, c)};
 	char peek[sizeof(struct wire_hello)] = "";
@@ -181,7 +181,7 @@ static int look(struct door *d, struct conn *c, bool closed)
 }
 
 /* Closed before its turn came: nothing is to be started for it. */
-static int left(struct door *d, struct conn *c)
+static int left(struct listener *d, struct conn *c)
 {
 	struct msg m = {.type = MSG_GONE, .id = conn_id(d, c)};
 	int r = msg_send(MSG_FD, &m, -1, -1);
@@ -189,7 +189,7 @@ static int left(struct door *d, struct conn *c)
 	return r < 0 ? r : drop(d, c);
 }
 
-static int on_conn(struct door *d, struct conn *c, bool closed)
+static int on_conn(struct listener *d, struct conn *c, bool closed)
 {
 	int r = c->state == CONN_PENDING ? look(d, c, closed) : 0;
 
@@ -197,7 +197,7 @@ static int on_conn(struct door *d, struct conn *c, bool closed)
 	return r == 0 && c->state == CONN_WAITING && closed ? left(d, c) : r;
 }
 
-static int drop_late(struct door *d)
+static int drop_late(struct listener *d)
 {
 	uint64_t now = clock_now_ns();
 	int r = 0;
@@ -211,7 +211,7 @@ static int drop_late(struct door *d)
 
 /* ---- what weftd says ---- */
 
-static int pass(struct door *d, uint32_t id, int to)
+static int pass(struct listener *d, uint32_t id, int to)
 {
 	const struct msg m = {.type = MSG_GUEST};
 	struct conn *c = find(d, id);
@@ -223,7 +223,7 @@ static int pass(struct door *d, uint32_t id, int to)
 	return drop(d, c);
 }
 
-static int refuse(struct door *d, uint32_t id, int error)
+static int refuse(struct listener *d, uint32_t id, int error)
 {
 	struct conn *c = find(d, id);
 
@@ -233,7 +233,7 @@ static int refuse(struct door *d, uint32_t id, int error)
 	return drop(d, c);
 }
 
-static int hear_one(struct door *d)
+static int hear_one(struct listener *d)
 {
 	_cleanup_close_ int to = -1, other = -1;
 	struct msg m;
@@ -246,7 +246,7 @@ static int hear_one(struct door *d)
 	return m.type == MSG_REFUSE ? refuse(d, m.id, m.refuse.error) : -EPROTO;
 }
 
-static int hear(struct door *d)
+static int hear(struct listener *d)
 {
 	struct pollfd pfd = {.fd = MSG_FD, .events = POLLIN};
 	int r = 0;
@@ -256,7 +256,7 @@ static int hear(struct door *d)
 	return r;
 }
 
-static int handle(struct door *d, const struct epoll_event *ev)
+static int handle(struct listener *d, const struct epoll_event *ev)
 {
 	uint32_t what = (uint32_t)ev->data.u64;
 	struct conn *c;
@@ -271,7 +271,7 @@ static int handle(struct door *d, const struct epoll_event *ev)
 	return on_conn(d, c, ev->events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR));
 }
 
-static int loop(struct door *d)
+static int loop(struct listener *d)
 {
 	struct epoll_event ev[16];
 	int r = 0;
@@ -290,10 +290,11 @@ static int loop(struct door *d)
 	return r;
 }
 
-/* Descriptors of a door: its own, those of connections that wait, and one on its way. */
+/* Descriptors of a listener: its own, those of connections that wait, and one on its way.
+ * */
 #define FILES_MAX (CONNS_MAX + 16)
 
-static int start(struct door *d, struct sandbox *box)
+static int start(struct listener *d, struct sandbox *box)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = EV_CTL};
 	int r = sandbox_early(MSG_LISTEN_FD + 1);
@@ -311,7 +312,7 @@ static int start(struct door *d, struct sandbox *box)
 
 static void usage(FILE *f)
 {
-	fputs("usage: weft-door [OPTION]...\n"
+	fputs("usage: weft-listener [OPTION]...\n"
 	      "Accepts one tenant's connections. Started by weftd; see "
 	      "weft-worker(8).\n\n"
 	      "  --user NAME|UID:GID   whom to become\n"
@@ -349,11 +350,11 @@ static int parse_options(int argc, char **argv, struct sandbox *box)
 
 int main(int argc, char **argv)
 {
-	struct sandbox box = {.kind = SANDBOX_DOOR, .files = FILES_MAX};
-	static struct door d;
+	struct sandbox box = {.kind = SANDBOX_LISTENER, .files = FILES_MAX};
+	static struct listener d;
 	int r;
 
-	log_set_program("weft-door");
+	log_set_program("weft-listener");
 	if (parse_options(argc, argv, &box) < 0) {
 		usage(stderr);
 		return 64;

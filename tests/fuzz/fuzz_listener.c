@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tenant's door between guests that say anything, descriptors included, and a weftd
+ * A tenant's listener between guests that say anything, descriptors included, and a weftd
  * that does, too. Input: steps of an operation (1 byte) and a number (1 byte); what a
  * guest writes follows.
  */
@@ -12,68 +12,68 @@
 #include "fds.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-int door_main(int argc, char **argv);
+int listener_main(int argc, char **argv);
 
-static int ctl_ours, listener;
+static int ctl_ours, listen_fd;
 
 #undef MSG_FD
 #undef MSG_LISTEN_FD
 #define MSG_FD        ctl_ours
-#define MSG_LISTEN_FD listener
-#define main          door_main
-#include "door/main.c"
+#define MSG_LISTEN_FD listen_fd
+#define main          listener_main
+#include "listener/main.c"
 #undef main
 
 #define GUESTS 8
 #define STEPS  200
 
-static struct door door;
+static struct listener listener;
 static struct sockaddr_un addr;
 static socklen_t addr_len;
 static int guests[GUESTS];
 static int ctl_theirs;
-static uint32_t last_id; /* that the door told of */
+static uint32_t last_id; /* that the listener told of */
 
-static void open_door(void)
+static void open_listener(void)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = EV_CTL};
 	int p[2];
 
 	for (unsigned i = 0; i < CONNS_MAX; i++)
-		door.conn[i] = (struct conn){0};
-	door.n = door.n_pending = door.used = 0;
-	door.listening = false;
-	door.epoll = epoll_create1(EPOLL_CLOEXEC);
-	listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		listener.conn[i] = (struct conn){0};
+	listener.n = listener.n_pending = listener.used = 0;
+	listener.listening = false;
+	listener.epoll = epoll_create1(EPOLL_CLOEXEC);
+	listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	addr = (struct sockaddr_un){.sun_family = AF_UNIX};
 	addr_len = sizeof(addr);
 	/* An address without a name gets one that is free. */
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, p) < 0 ||
-	    bind(listener, (struct sockaddr *)&addr, sizeof(sa_family_t)) < 0 ||
-	    getsockname(listener, (struct sockaddr *)&addr, &addr_len) < 0 ||
-	    listen(listener, GUESTS) < 0)
+	    bind(listen_fd, (struct sockaddr *)&addr, sizeof(sa_family_t)) < 0 ||
+	    getsockname(listen_fd, (struct sockaddr *)&addr, &addr_len) < 0 ||
+	    listen(listen_fd, GUESTS) < 0)
 		abort();
 	ctl_ours = p[0];
 	ctl_theirs = p[1];
-	if (epoll_ctl(door.epoll, EPOLL_CTL_ADD, ctl_ours, &ev) < 0 ||
-	    listen_for(&door, true) < 0)
+	if (epoll_ctl(listener.epoll, EPOLL_CTL_ADD, ctl_ours, &ev) < 0 ||
+	    listen_for(&listener, true) < 0)
 		abort();
 	for (unsigned i = 0; i < GUESTS; i++)
 		guests[i] = -1;
 }
 
-static void close_door(void)
+static void close_listener(void)
 {
-	for (unsigned i = 0; i < door.used; i++) {
-		if (door.conn[i].state)
-			(void)drop(&door, &door.conn[i]);
+	for (unsigned i = 0; i < listener.used; i++) {
+		if (listener.conn[i].state)
+			(void)drop(&listener, &listener.conn[i]);
 	}
-	if (door.n || door.n_pending)
+	if (listener.n || listener.n_pending)
 		abort();
 	for (unsigned i = 0; i < GUESTS; i++)
 		closep(&guests[i]);
-	close(door.epoll);
-	close(listener);
+	close(listener.epoll);
+	close(listen_fd);
 	close(ctl_ours);
 	close(ctl_theirs);
 }
@@ -127,17 +127,18 @@ static void tell(unsigned how)
 	closep(&fd1);
 }
 
-/* Returns false when the door would end. */
+/* Returns false when the listener would end. */
 static bool serve(void)
 {
 	struct epoll_event ev[16];
-	int n = epoll_wait(door.epoll, ev, ARRAY_SIZE(ev), 0);
+	int n = epoll_wait(listener.epoll, ev, ARRAY_SIZE(ev), 0);
 
 	for (int i = 0; i < n; i++) {
-		if (handle(&door, &ev[i]) < 0)
+		if (handle(&listener, &ev[i]) < 0)
 			return false;
 	}
-	if (door.n > CONNS_MAX || door.n_pending > PENDING_MAX || door.n_pending > door.n)
+	if (listener.n > CONNS_MAX || listener.n_pending > PENDING_MAX ||
+	    listener.n_pending > listener.n)
 		abort();
 	return true;
 }
@@ -165,9 +166,9 @@ static size_t step(const uint8_t *data, size_t size)
 		tell(data[1]);
 		break;
 	default: /* time has passed */
-		for (unsigned i = 0; i < door.used; i++)
-			door.conn[i].deadline_ns = 0;
-		if (drop_late(&door) < 0)
+		for (unsigned i = 0; i < listener.used; i++)
+			listener.conn[i].deadline_ns = 0;
+		if (drop_late(&listener) < 0)
 			abort();
 	}
 	return taken;
@@ -178,7 +179,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	unsigned before = fds_open();
 
 	log_set_level(LOG_LVL_ERROR);
-	open_door();
+	open_listener();
 	for (unsigned i = 0; i < STEPS && size >= 2; i++) {
 		size_t n = step(data, size);
 
@@ -188,7 +189,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		hear_of();
 	}
-	close_door();
+	close_listener();
 	if (fds_open() != before)
 		abort();
 	return 0;
