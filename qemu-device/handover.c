@@ -173,9 +173,9 @@ static int put_end(int to)
 
 int handover_snapshot(struct server *s)
 {
-	int r = put_device(s->keeper_fd, s);
+	int r = put_device(s->supervisor_fd, s);
 
-	return r < 0 ? r : put_end(s->keeper_fd);
+	return r < 0 ? r : put_end(s->supervisor_fd);
 }
 
 static int put_everything(int to, struct server *s)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Handing a running device to another process: to a successor, with every connection
- * (an upgrade: the guest notices nothing), or to the keeper, without them (a crash: the
- * guest keeps its device and loses its connections).
+ * (an upgrade: the guest notices nothing), or to the supervisor, without them (a crash:
+ * the guest keeps its device and loses its connections).
  *
  * The state is a series of records over a SOCK_SEQPACKET socket, each with the
  * descriptors it speaks of. Both ends are ours; a successor of another version that does
@@ -56,7 +56,7 @@ int handover_listen(const char *path);
  */
 int handover_offer(struct server *s);
 
-/* Sends the state without connections to s->keeper_fd. Returns 0 or -errno. */
+/* Sends the state without connections to s->supervisor_fd. Returns 0 or -errno. */
 int handover_snapshot(struct server *s);
 
 /* Connects to the process that offers its state at path. Returns a descriptor or -errno.

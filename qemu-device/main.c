@@ -17,7 +17,7 @@
 #include "base/sockfile.h"
 #include "connector.h"
 #include "handover.h"
-#include "keeper.h"
+#include "supervisor.h"
 #include "server.h"
 #include "util/sandbox.h"
 
@@ -199,7 +199,7 @@ static int prepare(struct server *s, struct options *o, int state_fd)
 	return r;
 }
 
-/* Rights, files and limits are the keeper's. */
+/* Rights, files and limits are the supervisor's. */
 static int confine(const struct options *o)
 {
 	const struct sandbox box = {.kind = SANDBOX_VSOCK};
@@ -217,7 +217,7 @@ static int serve(void *ctx, int keep_fd, int state_fd)
 		return EXIT_FAILURE;
 	r = server_init(s, o->cid);
 	s->connector_fd = o->connector_fd;
-	s->keeper_fd = keep_fd;
+	s->supervisor_fd = keep_fd;
 	s->notes = o->notes;
 	if (o->grace_ms >= 0)
 		s->grace_ms = (unsigned)o->grace_ms;
@@ -357,13 +357,13 @@ static void raise_descriptor_limit(void)
 }
 
 /*
- * The keeper's share, which its servers begin with. Root's device runs as another user
- * even without a sandbox.
+ * The supervisor's share, which its servers begin with. Root's device runs as another
+ * user even without a sandbox.
  */
 static int give_up_rights(const struct options *o)
 {
 	struct sandbox box = {
-		.kind = SANDBOX_VSOCK_KEEPER, .mode = o->sandbox, .user = o->user};
+		.kind = SANDBOX_VSOCK_SUPERVISOR, .mode = o->sandbox, .user = o->user};
 	int r = geteuid() == 0 ? sandbox_ids(o->user, &box.uid, &box.gid) : 0;
 
 	if (r < 0) {
@@ -385,7 +385,7 @@ static int give_up_rights(const struct options *o)
 int main(int argc, char **argv)
 {
 	struct options o = {.mode = 0600, .grace_ms = -1, .fds = {-1, -1, -1, -1}};
-	struct keeper_ops ops = {
+	struct supervisor_ops ops = {
 		.serve = serve, .ctx = &o, .first = o.fds, .n_first = FD_NUM};
 	int r;
 
@@ -409,5 +409,5 @@ int main(int argc, char **argv)
 	}
 	if (open_sockets(&o) < 0 || give_up_rights(&o) < 0)
 		return EXIT_FAILURE;
-	return keeper_run(&ops);
+	return supervisor_run(&ops);
 }

@@ -136,7 +136,7 @@ int server_init(struct server *s, uint64_t cid)
 	int r;
 
 	memset(s, 0, sizeof(*s));
-	s->connector_fd = s->keeper_fd = -1;
+	s->connector_fd = s->supervisor_fd = -1;
 	s->listen_fd = s->handover_fd = s->epoll_fd = s->timer_fd = -1;
 	for (unsigned i = 0; i < VU_NUM_QUEUES; i++)
 		s->watched_kick[i] = -1;
@@ -161,7 +161,7 @@ void server_fini(struct server *s)
 	vsock_fini(&s->dev);
 	closep(&s->listen_fd);
 	closep(&s->handover_fd);
-	closep(&s->keeper_fd);
+	closep(&s->supervisor_fd);
 	closep(&s->timer_fd);
 	closep(&s->epoll_fd);
 }
@@ -244,7 +244,7 @@ static void front_gone(struct server *s, int why)
 		log_info("front end disconnected");
 	else
 		log_warning("front end dropped: %s", strerror(-why));
-	/* The keeper has a copy of the socket: say it is over, not just close. */
+	/* The supervisor has a copy of the socket: say it is over, not just close. */
 	shutdown(s->dev.vu.fd, SHUT_RDWR);
 	unwatch(s, s->dev.vu.fd);
 	vu_detach(&s->dev.vu);
@@ -335,10 +335,10 @@ int server_step(struct server *s, int timeout_ms)
 	timeout_ms = vsock_retry(&s->dev, timeout_ms);
 	if (vsock_work(&s->dev))
 		timeout_ms = 0;
-	if (s->changed && s->keeper_fd >= 0 && vu_idle(&s->dev.vu)) {
+	if (s->changed && s->supervisor_fd >= 0 && vu_idle(&s->dev.vu)) {
 		s->changed = false;
 		if (handover_snapshot(s) < 0)
-			log_warning("keeper has no copy of the device's state");
+			log_warning("supervisor has no copy of the device's state");
 	}
 	n = epoll_wait(s->epoll_fd, ev, MAX_EVENTS, timeout_ms);
 	if (n < 0)

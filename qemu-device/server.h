@@ -26,7 +26,7 @@ struct server {
 	int listen_fd;   /* where front ends connect, -1 if none */
 	int handover_fd; /* where a successor connects, -1 if none */
 	int timer_fd;
-	int keeper_fd; /* who keeps our descriptors over a crash, -1 if nobody */
+	int supervisor_fd; /* who keeps our descriptors over a crash, -1 if nobody */
 	unsigned grace_ms;
 	int watched_kick[VU_NUM_QUEUES]; /* kick descriptor in epoll, -1 if none */
 	bool front_watched, listen_watched;
@@ -37,8 +37,8 @@ struct server {
 };
 
 /*
- * The device has no sockets yet: the caller sets connector_fd, keeper_fd and notes, then
- * calls server_start(), or handover_receive() and then server_start(). Returns 0 or
+ * The device has no sockets yet: the caller sets connector_fd, supervisor_fd and notes,
+ * then calls server_start(), or handover_receive() and then server_start(). Returns 0 or
  * -errno.
  */
 int server_init(struct server *s, uint64_t cid);

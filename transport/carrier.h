@@ -89,7 +89,7 @@ struct lane {
 	void (*on_sleep)(void *arg); /* worker; NULL: nobody wants to know */
 	void *sleep_arg;
 
-	/* Told when the lane is freed: gives a slot of the window, of the link back. */
+	/* Called when the lane is freed: gives a slot of the window, of the link back. */
 	void (*on_free)(void *owner, unsigned slot);
 	void *owner;
 	unsigned slot;

@@ -248,7 +248,7 @@ static void shrink_locked(struct hostpool *p)
 	pthread_mutex_lock(&p->lock);
 }
 
-static void *keeper(void *arg)
+static void *prealloc_main(void *arg)
 {
 	struct hostpool *p = arg;
 
@@ -275,7 +275,7 @@ static void *keeper(void *arg)
 static void wake_locked(struct hostpool *p)
 {
 	if (!p->running && !p->ending)
-		p->running = !pthread_create(&p->thread, NULL, keeper, p);
+		p->running = !pthread_create(&p->thread, NULL, prealloc_main, p);
 	pthread_cond_broadcast(&p->changed);
 }
 

@@ -223,8 +223,8 @@ static const struct sandbox_call calls_cuda[] = {
 	REFUSED(mkdir, EACCES),
 };
 
-/* A server's process begins with its keeper's filter. */
-static const struct sandbox_call calls_keeper[] = {
+/* A server's process begins with its supervisor's filter. */
+static const struct sandbox_call calls_supervisor[] = {
 	WHEN(clone, "processes only",
 	     BITS(0, CLONE_THREAD | CLONE_VM | CLONE_PARENT | CLONE_NAMESPACES, 0)),
 	REFUSED(clone3, ENOSYS),
@@ -343,9 +343,9 @@ static const struct {
 			       SET(calls_listener)}},
 	[SANDBOX_VSOCK] = {"vsock",
 			   {SET(calls_common), SET(calls_data_only), SET(calls_vsock)}},
-	[SANDBOX_VSOCK_KEEPER] = {"vsock-keeper",
-				  {SET(calls_common), SET(calls_data_only),
-				   SET(calls_vsock), SET(calls_keeper)}},
+	[SANDBOX_VSOCK_SUPERVISOR] = {"vsock-supervisor",
+				      {SET(calls_common), SET(calls_data_only),
+				       SET(calls_vsock), SET(calls_supervisor)}},
 	[SANDBOX_VSOCK_CONNECTOR] = {"vsock-connector",
 				     {SET(calls_common), SET(calls_data_only),
 				      SET(calls_connector)}},

@@ -198,7 +198,7 @@ def hello(lane=0, version=VERSION, magic=MAGIC, token=bytes(16), carriers=1, pid
                        b"hostile")
 
 
-class Told:
+class Script:
     """A program that does what it is told, a line each, and answers with numbers."""
 
     def __init__(self, daemon, name, tenant, *args):

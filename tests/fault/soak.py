@@ -17,7 +17,7 @@ import random
 import sys
 import time
 
-from fault import Daemon, Told, kill, patient, wait_for
+from fault import Daemon, Script, kill, patient, wait_for
 
 MIB = 1 << 20
 TENANTS = ["a", "b", "c", "d", "e"]
@@ -64,7 +64,7 @@ class Resident:
     """A program that is there all the time, and seldom does anything."""
 
     def __init__(self, daemon, tenant):
-        self.told = Told(daemon, "keeper", tenant)
+        self.told = Script(daemon, "keeps", tenant)
         self.kept = [(0, 3 * MIB), (1, 70 << 10)]
         self.wrong = [self.told.say(f"a {slot} {size}") for slot, size in self.kept]
         self.worker = daemon.sessions(tenant)[0]["worker_pid"]

@@ -21,7 +21,7 @@ class Pressure(fault.FaultTest):
     def part(self, d, name):
         event, times = UNTIL[name]
         last = self.events(d)[event] + times
-        p = fault.Told(d, "pressed", "local", name).process
+        p = fault.Script(d, "pressed", "local", name).process
         fault.wait_for(lambda: self.events(d)[event] >= last or p.poll() is not None, 60,
                        f"{name}: {event} {times} times")
         text, _ = p.communicate(timeout=fault.patient(60))

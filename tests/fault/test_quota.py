@@ -6,11 +6,11 @@ import signal
 import threading
 import unittest
 
-from fault import SEED, Daemon, FaultTest, Told, kill, patient, stat, until_running, wait_for
+from fault import SEED, Daemon, FaultTest, Script, kill, patient, stat, until_running, wait_for
 
 
 def Grabber(daemon, tenant):
-    return Told(daemon, "grab", tenant)
+    return Script(daemon, "grab", tenant)
 
 
 class Quota(FaultTest):
@@ -238,7 +238,7 @@ class Quota(FaultTest):
         mib = 1 << 20
         with Daemon("--memory", "256M", "--swap", "1G", config="[tenant x]\nmemory.max = 384M\n"
                     "[tenant y]\nmemory.max = 384M\n") as d:
-            people = {n: Told(d, "keeper", n) for n in "xy"}
+            people = {n: Script(d, "keeps", n) for n in "xy"}
             held = {n: {} for n in "xy"}
 
             def used(name):
@@ -292,7 +292,7 @@ class Quota(FaultTest):
     def test_reclaim_by_hand(self):
         mib = 1 << 20
         with Daemon("--memory", "256M", "--swap", "64M", "--pool", "1") as d:
-            me = Told(d, "keeper", "local")
+            me = Script(d, "keeps", "local")
             for slot in range(24):
                 self.assertEqual(me.say(f"a {slot} {4 * mib}"), (0, 0))
             self.assertEqual(d.ctl("reclaim", "local", "20M")["bytes"], 20 * mib)

@@ -5,7 +5,7 @@ shared where it is, and both see the same bytes."""
 import time
 import unittest
 
-from fault import Daemon, FaultTest, Told, patient, wait_for
+from fault import Daemon, FaultTest, Script, patient, wait_for
 
 MIB = 1 << 20
 # Time after which idle memory is moved out of reach.
@@ -22,8 +22,8 @@ class Sharing(FaultTest):
         super().setUp()
         self.people = []
 
-    def keeper(self, d, tenant):
-        t = Told(d, "keeper", tenant)
+    def keeps(self, d, tenant):
+        t = Script(d, "keeps", tenant)
         self.assertEqual(t.say("s"), (0, 0))
         self.people.append(t)
         return t
@@ -77,7 +77,7 @@ class Sharing(FaultTest):
 
     def share_away(self, d, mib, **kept):
         """a has memory, it goes away, and is shared."""
-        a, other = self.keeper(d, "a"), self.keeper(d, "a")
+        a, other = self.keeps(d, "a"), self.keeps(d, "a")
         self.assertEqual(a.say(f"a 0 {mib * MIB}"), (0, 0))
         self.assertEqual(a.say("s"), (0, 0))
         self.move_out(d, mib)
@@ -103,7 +103,7 @@ class Sharing(FaultTest):
 
     def test_of_several_extents(self):
         with swapping(64, "--chunk", "128K") as d:
-            a, other = self.keeper(d, "a"), self.keeper(d, "a")
+            a, other = self.keeps(d, "a"), self.keeps(d, "a")
             self.assertEqual(a.say(f"a 0 {50 * MIB}"), (0, 0))
             self.take(other, 0, 50, self.give(a, 0))
             self.assert_same(a, other, 0)
@@ -114,7 +114,7 @@ class Sharing(FaultTest):
     def test_in_many_pieces(self):
         """Extents of 16 MiB, of which there was room for a part."""
         with swapping(64, "--chunk", "128K") as d:
-            a, b, other = self.keeper(d, "a"), self.keeper(d, "b"), self.keeper(d, "a")
+            a, b, other = self.keeps(d, "a"), self.keeps(d, "b"), self.keeps(d, "a")
             self.assertEqual(a.say(f"a 0 {50 * MIB}"), (0, 0))
             self.assertEqual(a.say("s"), (0, 0))
             self.move_out(d, 50)
@@ -136,7 +136,7 @@ class Sharing(FaultTest):
         """Sessions that have done nothing for long give memory away before they do."""
         config = (TENANTS + "[tenant c]\nmemory.max = 1G\n").replace("b]", "b]\nmemory.min = 64M")
         with swapping(64, "--chunk", "2M", config=config) as d:
-            a, c = self.keeper(d, "a"), self.keeper(d, "c")
+            a, c = self.keeps(d, "a"), self.keeps(d, "c")
             for who in (a, c):
                 for slot in (0, 1):
                     self.assertEqual(who.say(f"a {slot} {10 * MIB}"), (0, 0))
@@ -145,10 +145,10 @@ class Sharing(FaultTest):
             for tenant in "ac":
                 self.move_out(d, 20, tenant)
                 self.assertEqual(self.stat(d, tenant)["swapped"], 20)
-            others = self.keeper(d, "a"), self.keeper(d, "c")
+            others = self.keeps(d, "a"), self.keeps(d, "c")
             self.take(others[0], 0, 10, self.give(a, 0))
             self.assertEqual(self.stat(d, "a")["pinned"], 10)
-            b = self.keeper(d, "b")
+            b = self.keeps(d, "b")
             self.assertEqual(b.say(f"a 0 {50 * MIB}"), (0, 0)) # no room is left for c's
             self.take(others[1], 0, 10, self.give(c, 0))
             self.assertEqual(self.stat(d, "c")["pinned"], 0)
@@ -162,7 +162,7 @@ class Sharing(FaultTest):
 
     def test_others_give_way_for_it(self):
         with swapping(64, "--chunk", "2M") as d:
-            a, b, other = self.keeper(d, "a"), self.keeper(d, "b"), self.keeper(d, "a")
+            a, b, other = self.keeps(d, "a"), self.keeps(d, "b"), self.keeps(d, "a")
             self.assertEqual(a.say(f"a 0 {20 * MIB}"), (0, 0))
             self.assertEqual(a.say("s"), (0, 0))
             self.move_out(d, 20)
@@ -179,7 +179,7 @@ class Sharing(FaultTest):
         """Memory that has no room is shared in host memory, and paid for there."""
         config = TENANTS.replace("b]", "b]\nmemory.min = 64M")
         with swapping(64, "--chunk", "2M", config=config) as d:
-            a, b, other = self.keeper(d, "a"), self.keeper(d, "b"), self.keeper(d, "a")
+            a, b, other = self.keeps(d, "a"), self.keeps(d, "b"), self.keeps(d, "a")
             self.assertEqual(a.say(f"a 0 {20 * MIB}"), (0, 0))
             self.assertEqual(a.say("s"), (0, 0))
             self.move_out(d, 20)
@@ -200,7 +200,7 @@ class Sharing(FaultTest):
     def test_while_a_kernel_runs(self):
         """A kernel that does not end is not waited for."""
         with swapping(64, "--chunk", "2M") as d:
-            a, other = self.keeper(d, "a"), self.keeper(d, "a")
+            a, other = self.keeps(d, "a"), self.keeps(d, "a")
             self.assertEqual(a.say(f"a 0 {10 * MIB}"), (0, 0))
             self.assertEqual(a.say(f"a 1 {2 * MIB}"), (0, 0))
             self.assertEqual(a.say("s"), (0, 0))

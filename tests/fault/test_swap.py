@@ -7,7 +7,7 @@ import time
 import unittest
 import unittest.mock
 
-from fault import (SEED, Daemon, FaultTest, Told, alive, kill, patient, until_running,
+from fault import (SEED, Daemon, FaultTest, Script, alive, kill, patient, until_running,
                    wait_for)
 
 MIB = 1 << 20
@@ -32,9 +32,9 @@ def figures(d):
 
 
 class Swap(FaultTest):
-    def keeper(self, d, tenant):
+    def keeps(self, d, tenant):
         """One whose session has begun: it outlives its worker from here on."""
-        t = Told(d, "keeper", tenant)
+        t = Script(d, "keeps", tenant)
         self.assertEqual(t.say("s"), (0, 0))
         return t
 
@@ -63,7 +63,7 @@ class Swap(FaultTest):
     def test_equal_shares(self):
         """One has all; another comes and takes its half of it, chunk by chunk; and goes."""
         with swapping(64, 256) as d:
-            a, b = self.keeper(d, "a"), self.keeper(d, "b")
+            a, b = self.keeps(d, "a"), self.keeps(d, "b")
             self.fill(a, range(31), 2)
             self.fill(b, range(31), 2)
             f = figures(d)
@@ -86,10 +86,10 @@ class Swap(FaultTest):
             def by_itself():
                 return d.log().count("gave memory back")
 
-            a = self.keeper(d, "a")
+            a = self.keeps(d, "a")
             self.fill(a, range(31), 2)
             for _ in range(10):  # on a busy machine it may be late
-                b = self.keeper(d, "b")
+                b = self.keeps(d, "b")
                 self.fill(b, range(31), 2)
                 self.assertEqual(b.say("s"), (0, 0))  # nothing runs on
                 self.end(b)
@@ -112,7 +112,7 @@ class Swap(FaultTest):
         """Once there is not enough for all a little is free again and again; shares are equal
         beside it; and who is left alone has everything."""
         with swapping(64, 256, reserve=8) as d:
-            a, b = self.keeper(d, "a"), self.keeper(d, "b")
+            a, b = self.keeps(d, "a"), self.keeps(d, "b")
             self.fill(a, range(31), 2)
             self.assertEqual(figures(d)["a"], (62, 0))
             self.fill(b, range(2), 2)
@@ -140,7 +140,7 @@ class Swap(FaultTest):
 
     def others_start(self, d):
         """Whether a worker beside theirs starts as soon as two have come who had to wait."""
-        two = [self.keeper(d, "b") for _ in range(2)]
+        two = [self.keeps(d, "b") for _ in range(2)]
         n = len(d.children("weft-worker"))
         self.end(*two)
         wait_for(lambda: len(d.sessions()) == 1, 5, "they have gone")
@@ -152,7 +152,7 @@ class Swap(FaultTest):
         somebody has just come, and nobody's is made for later."""
         with Daemon("--memory", "64M", "--swap", "256M", "--chunk", "2M", "--reserve", "0",
                     "--pool", "1", config=TWO) as d:
-            a = self.keeper(d, "a")
+            a = self.keeps(d, "a")
             # what takes long here may have been calm
             self.assertFalse(all(self.others_start(d) for _ in range(5)))
             self.fill(a, range(31), 2)
@@ -170,7 +170,7 @@ class Swap(FaultTest):
             came = 0
             while came < 10 or len(d.children("weft-worker")) < 8:
                 self.assertLess(time.monotonic(), until, "the pool is filled up")
-                self.end(self.keeper(d, "b"))
+                self.end(self.keeps(d, "b"))
                 came += 1
 
     def fills_up(self, d, seconds):
@@ -179,7 +179,7 @@ class Swap(FaultTest):
         until = last + seconds
         used_up = filled = False
         while last < until:
-            self.end(self.keeper(d, "b"))
+            self.end(self.keeps(d, "b"))
             n = len(d.children("weft-worker"))
             now = time.monotonic()
             used_up = n < 5 or (used_up and now < last + 0.09)  # else it may have been calm
@@ -192,7 +192,7 @@ class Swap(FaultTest):
         """There, they do as long as somebody keeps coming."""
         with Daemon("--memory", "64M", "--swap", "256M", "--chunk", "2M", "--reserve", "0",
                     "--pool", "8", config=TWO) as d:
-            a = self.keeper(d, "a")
+            a = self.keeps(d, "a")
             self.fill(a, range(31), 2)
             wait_for(lambda: len(d.children("weft-worker")) == 9, 5, "the pool is full")
             self.assertFalse(all(self.fills_up(d, 4) for _ in range(3)))
@@ -201,7 +201,7 @@ class Swap(FaultTest):
     def test_no_limit_is_the_device(self):
         """A tenant without a promise beyond the device is refused what the device has not."""
         with swapping(64, 256, "[tenant a]\n[tenant b]\n") as d:
-            a, b = self.keeper(d, "a"), self.keeper(d, "b")
+            a, b = self.keeps(d, "a"), self.keeps(d, "b")
             self.assertEqual(a.say(f"a 0 {66 * MIB}")[0], OUT_OF_MEMORY)
             self.fill(a, range(31), 2)
             self.assertEqual(a.say(f"a 31 {4 * MIB}")[0], OUT_OF_MEMORY)
@@ -223,7 +223,7 @@ class Swap(FaultTest):
     def test_host_memory_exhausted(self):
         """An allocation that does not fit is refused, and nobody else notices."""
         with swapping(64, 16) as d:
-            a, b = self.keeper(d, "a"), self.keeper(d, "b")
+            a, b = self.keeps(d, "a"), self.keeps(d, "b")
             self.fill(a, range(10), 6)
             self.assertEqual(b.say(f"a 0 {30 * MIB}")[0], OUT_OF_MEMORY)
             self.assertEqual(figures(d)["a"], (60, 0))
@@ -243,7 +243,7 @@ class Swap(FaultTest):
     def test_swap_max(self):
         """A tenant that may not be away stays, and another gets what is left."""
         with swapping(64, 256, TWO.replace("]", "]\nmemory.swap.max = 0")) as d:
-            a, b = self.keeper(d, "a"), self.keeper(d, "b")
+            a, b = self.keeps(d, "a"), self.keeps(d, "b")
             self.fill(a, range(6), 10)
             self.assertEqual(b.say(f"a 0 {20 * MIB}")[0], OUT_OF_MEMORY)
             self.fill(b, [1], 2)
@@ -259,7 +259,7 @@ class Swap(FaultTest):
     def test_larger_than_the_device(self):
         """One allocation: what has no room lies in host memory, and is right all the same."""
         with swapping(64, 256) as d:
-            a = self.keeper(d, "a")
+            a = self.keeps(d, "a")
             self.fill(a, [0], 128)
             f = figures(d)
             self.assertEqual(sum(f["a"]), 128)
@@ -279,7 +279,7 @@ class Swap(FaultTest):
         """In one allocation, with what others give way and what lies in host memory."""
         config = "[tenant a]\nmemory.max = 200M\n[tenant b]\nmemory.max = 1G\n"
         with swapping(64, 160, config) as d:
-            a, b = Told(d, "grab", "a"), self.keeper(d, "b")
+            a, b = Script(d, "grab", "a"), self.keeps(d, "b")
             self.assertEqual(a.say("i"), (0, 200 * MIB, 200 * MIB))
             self.assertEqual(a.say(f"a 0 {200 * MIB}"), (0, 0, 200 * MIB))
             self.assertEqual(a.say(f"a 1 {2 * MIB}")[0], OUT_OF_MEMORY)
@@ -300,7 +300,7 @@ class Swap(FaultTest):
     def test_larger_than_its_share(self):
         """Both want more than half in one allocation: both get it, and half on the device."""
         with swapping(64, 256) as d:
-            a, b = self.keeper(d, "a"), self.keeper(d, "b")
+            a, b = self.keeps(d, "a"), self.keeps(d, "b")
             self.fill(a, [0], 100)
             self.fill(b, [0], 100)
             self.fill(b, [1], 1)
@@ -330,13 +330,13 @@ class Swap(FaultTest):
         with swapping(128, 256) as d:
             watcher = d.run("steady", 100000)
             until_running(watcher)
-            a, b = self.keeper(d, "a"), self.keeper(d, "b")
+            a, b = self.keeps(d, "a"), self.keeps(d, "b")
             self.fill(a, range(2), 60)
             took = self.move_time(d, a, b, 60)
             self.end(a, b)
             wait_for(lambda: len(d.sessions()) == 1, 5, "their sessions have ended")
             for _ in range(6):
-                people = {"a": self.keeper(d, "a"), "b": self.keeper(d, "b")}
+                people = {"a": self.keeps(d, "a"), "b": self.keeps(d, "b")}
                 self.fill(people["a"], range(2), 60)
                 pid = d.sessions(whom)[0]["worker_pid"]
                 people["b"].tell(f"a 0 {60 * MIB}")
@@ -373,7 +373,7 @@ class Swap(FaultTest):
         rng = random.Random(SEED)
         with swapping(128, 512) as d:
             for _ in range(4):
-                a, b = self.keeper(d, "a"), self.keeper(d, "b")
+                a, b = self.keeps(d, "a"), self.keeps(d, "b")
                 self.fill(a, range(2), 60)
                 b.tell(f"a 0 {100 * MIB}")
                 time.sleep(rng.uniform(0, 0.1))
@@ -394,7 +394,7 @@ class Swap(FaultTest):
     def test_allocates_and_frees_as_fast_as_it_can(self):
         """Others give way over and over, and what they have stays right."""
         with swapping(64, 256) as d:
-            a, b, c = (self.keeper(d, t) for t in ("a", "b", "b"))
+            a, b, c = (self.keeps(d, t) for t in ("a", "b", "b"))
             self.fill(a, range(5), 10)
             b.tell(f"t 3 {20 * MIB}")
             c.tell(f"t 3 {1 * MIB}")
@@ -414,7 +414,7 @@ class Swap(FaultTest):
 
     def test_limits_below_what_is_in_use(self):
         with swapping(64, 256) as d:
-            a, b = self.keeper(d, "a"), self.keeper(d, "b")
+            a, b = self.keeps(d, "a"), self.keeps(d, "b")
             self.fill(a, range(4), 10)
             # above high: it gives way while nobody waits, and goes on
             d.ctl("set", "a", "memory.high=16M")
@@ -450,7 +450,7 @@ class Swap(FaultTest):
 
     def test_min_is_kept(self):
         with swapping(64, 256, TWO.replace("a]", "a]\nmemory.min = 40M")) as d:
-            a, b = self.keeper(d, "a"), self.keeper(d, "b")
+            a, b = self.keeps(d, "a"), self.keeps(d, "b")
             self.fill(a, range(3), 20)
             self.fill(b, [0], 22)
             self.assertGreaterEqual(figures(d)["a"][0], 40)
@@ -466,7 +466,7 @@ class Swap(FaultTest):
         """The program dies of its own fault only, and who waits for its memory gets it."""
         with swapping(64, 256) as d:
             for rounds in (1, 1000, 20000, 40000):
-                a, b = self.keeper(d, "a"), self.keeper(d, "b")
+                a, b = self.keeps(d, "a"), self.keeps(d, "b")
                 self.fill(a, [0], 60)
                 self.assertEqual(a.say("s"), (0, 0))
                 self.assertEqual(a.say(f"x 0 {rounds}"), (0, 0))
@@ -486,7 +486,7 @@ class Swap(FaultTest):
         with swapping(64, 256, TWO + "[tenant c]\nmemory.max = 1G\n") as d:
             p = d.run("endless", 40, tenant="a")
             until_running(p)
-            b, c = self.keeper(d, "b"), self.keeper(d, "c")
+            b, c = self.keeps(d, "b"), self.keeps(d, "c")
             self.fill(b, [0], 20)
             self.fill(c, [0], 10)
             self.assertEqual(figures(d)["a"], (40, 0))
@@ -509,7 +509,7 @@ class Swap(FaultTest):
         with swapping(64, 256, "[daemon]\nreclaim.kill = 2\n" + config) as d:
             p = d.run("endless", 60, tenant="a")
             until_running(p)
-            b = self.keeper(d, "b")
+            b = self.keeps(d, "b")
             self.fill(b, range(2), 8)
             wait_for(lambda: not d.sessions("a"), 40, "a's session has ended")
             self.assertIn("reclaim.kill", d.log())

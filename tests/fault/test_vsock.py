@@ -73,7 +73,7 @@ class Vsock(FaultTest):
         return self.children(p, "weft-vsock")[0]
 
     def wait_serving(self, p):
-        """Waits until the server has a filter beside the keeper's."""
+        """Waits until the server has a filter beside the keeps's."""
         def confined():
             servers = self.children(p, "weft-vsock")
             return servers and filters(servers[0]) > filters(p.pid) > 0

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records of a device that is handed over: as a successor takes them, or as the keeper
- * keeps them and plays them to a new server. Input: one byte (bit 0: the keeper's), then
- * records of
+ * Records of a device that is handed over: as a successor takes them, or as the
+ * supervisor keeps them and plays them to a new server. Input: one byte (bit 0: the
+ * supervisor's), then records of
  *
  *	what is attached (2 bytes: three bits for each of three descriptors, see
  *	fds_any()), bytes of data / 16 (1 byte; 0xff: it lies), kind (1 byte), number of
@@ -19,7 +19,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#include "keeper.c"
+#include "supervisor.c"
 
 #define RAM      (256u << 10)
 #define STEPS    4
@@ -104,10 +104,10 @@ static void receive(int from, int after_crash)
 
 static void keep(int from)
 {
-	static struct keeper k;
+	static struct supervisor k;
 	int state[2];
 
-	k = (struct keeper){.sock = from};
+	k = (struct supervisor){.sock = from};
 	while (keep_record(&k) == 0)
 		;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, state) < 0)
@@ -124,7 +124,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = {data, size};
 	unsigned before = fds_open();
-	bool to_keeper = take(&in) & 1;
+	bool to_supervisor = take(&in) & 1;
 	int s[2];
 
 	log_set_level(LOG_LVL_ERROR);
@@ -133,7 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (unsigned i = 0; i < RECORDS && in.n && put_record(s[1], &in); i++)
 		;
 	close(s[1]);
-	if (to_keeper)
+	if (to_supervisor)
 		keep(s[0]);
 	else
 		receive(s[0], 0);

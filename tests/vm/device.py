@@ -71,9 +71,9 @@ def name_of(pid):
         return f.read().strip()
 
 
-def server_of(keeper):
-    """The other child of the keeper's connects for it."""
-    with open(f"/proc/{keeper}/task/{keeper}/children", encoding="ascii") as f:
+def server_of(supervisor):
+    """The other child of the supervisor's connects for it."""
+    with open(f"/proc/{supervisor}/task/{supervisor}/children", encoding="ascii") as f:
         return next(int(c) for c in f.read().split() if name_of(c) == "weft-vsock")
 
 

@@ -415,7 +415,7 @@ Test(sandbox, nobody_harms_others)
 		{kill_thread, SANDBOX_NUM},
 		{schedule, SANDBOX_NUM},
 		{limit_others, SANDBOX_NUM},
-		{make_processes, SANDBOX_VSOCK_KEEPER},
+		{make_processes, SANDBOX_VSOCK_SUPERVISOR},
 		{make_odd_processes, SANDBOX_NUM},
 		{make_name_space, SANDBOX_NUM},
 		{open_files, SANDBOX_NUM},
@@ -435,7 +435,7 @@ Test(sandbox, nobody_harms_others)
 	}
 }
 
-/* A keeper's child begins where it is, and goes on to less. */
+/* A supervisor's child begins where it is, and goes on to less. */
 static void serve_again(void)
 {
 	const struct sandbox box = {.kind = SANDBOX_VSOCK};
@@ -452,9 +452,9 @@ static void serve_again(void)
 		_exit(1);
 }
 
-Test(sandbox, a_keeper_starts_servers)
+Test(sandbox, a_supervisor_starts_servers)
 {
-	cr_assert(works(SANDBOX_VSOCK_KEEPER, serve_again));
+	cr_assert(works(SANDBOX_VSOCK_SUPERVISOR, serve_again));
 }
 
 static void connect_for_others(void)

@@ -14,7 +14,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "handover.h"
-#include "keeper.h"
+#include "supervisor.h"
 
 /* A snapshot: two records, the queues, and one record a memory region. */
 #define MAX_RECORDS 128
@@ -36,8 +36,8 @@ struct snapshot {
 	struct kept e[MAX_RECORDS];
 };
 
-struct keeper {
-	const struct keeper_ops *ops;
+struct supervisor {
+	const struct supervisor_ops *ops;
 	struct snapshot now, next; /* next is still coming in */
 	int sock;                  /* to the server */
 	int sig_fd;
@@ -57,7 +57,7 @@ static void snapshot_drop(struct snapshot *s)
 }
 
 /* Returns 0, or -errno when the server's end is closed or it sends nonsense. */
-static int keep_record(struct keeper *k)
+static int keep_record(struct supervisor *k)
 {
 	struct kept *e = &k->next.e[k->next.n];
 	ssize_t n;
@@ -101,7 +101,7 @@ static int pair(int ret_fds[2])
 	return 0;
 }
 
-static int spawn(struct keeper *k, bool again)
+static int spawn(struct supervisor *k, bool again)
 {
 	int keep[2], state[2] = {-1, -1};
 	pid_t us = getpid();
@@ -142,7 +142,7 @@ static int spawn(struct keeper *k, bool again)
 	return r;
 }
 
-static bool too_many_deaths(struct keeper *k)
+static bool too_many_deaths(struct supervisor *k)
 {
 	uint64_t now = clock_now_ns();
 	uint64_t *oldest = &k->deaths[k->n_deaths % MAX_DEATHS];
@@ -155,7 +155,7 @@ static bool too_many_deaths(struct keeper *k)
 }
 
 /* The server is gone. Returns -EAGAIN to go on with a new one, or the exit status. */
-static int server_died(struct keeper *k)
+static int server_died(struct supervisor *k)
 {
 	int status = 0;
 	int r;
@@ -190,7 +190,7 @@ static int server_died(struct keeper *k)
 	return -EAGAIN;
 }
 
-static int keeper_loop(struct keeper *k)
+static int supervisor_loop(struct supervisor *k)
 {
 	for (;;) {
 		struct pollfd p[] = {
@@ -211,9 +211,9 @@ static int keeper_loop(struct keeper *k)
 	}
 }
 
-int keeper_run(const struct keeper_ops *ops)
+int supervisor_run(const struct supervisor_ops *ops)
 {
-	_cleanup_free_ struct keeper *k = calloc(1, sizeof(*k));
+	_cleanup_free_ struct supervisor *k = calloc(1, sizeof(*k));
 	sigset_t mask;
 	int r;
 
@@ -233,5 +233,5 @@ int keeper_run(const struct keeper_ops *ops)
 		log_error("cannot start: %s", strerror(-r));
 		return EXIT_FAILURE;
 	}
-	return keeper_loop(k);
+	return supervisor_loop(k);
 }
