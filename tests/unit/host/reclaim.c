@@ -12,7 +12,7 @@
 #include "broker/memory/prealloc.h"
 #include "broker/memory/reclaim.h"
 #include "broker/memory/waiters.h"
-#include "mates.h"
+#include "fakes.h"
 
 #define SEQUENCES 10000
 #define STEPS     60
@@ -81,7 +81,7 @@ static void session_step(struct mate *m)
 
 static void step(void)
 {
-	struct mate *m = &mates[rand() % WORKERS];
+	struct mate *m = &fakes[rand() % WORKERS];
 	struct tenant *t = &tenants[rand() % TENANTS];
 
 	if (rand() % 16 == 0) {
@@ -98,12 +98,12 @@ static void step(void)
 	}
 	hear_all();
 	for (unsigned i = 0; i < WORKERS; i++) {
-		if (mates[i].out_id && rand() % 2)
-			move_out(&mates[i]);
-		if (mates[i].in_id && rand() % 2)
-			move_in(&mates[i]);
-		if (mates[i].at_gate && rand() % 4 == 0)
-			get_quiet(&mates[i], rand() % 2 ? 0 : -EBUSY);
+		if (fakes[i].out_id && rand() % 2)
+			move_out(&fakes[i]);
+		if (fakes[i].in_id && rand() % 2)
+			move_in(&fakes[i]);
+		if (fakes[i].at_gate && rand() % 4 == 0)
+			get_quiet(&fakes[i], rand() % 2 ? 0 : -EBUSY);
 	}
 	now += (uint64_t)rand() % 20 * NSEC_PER_MSEC;
 	reclaim_tick(&b, now);
@@ -126,17 +126,17 @@ static void settle(void)
 	cr_assert(list_empty(&b.waiters));
 	cr_assert_eq(by_hand_open, 0);
 	for (unsigned i = 0; i < WORKERS; i++) {
-		cr_assert_eq(mates[i].need, 0);
+		cr_assert_eq(fakes[i].need, 0);
 		for (unsigned n = 0; n < ASKED_MAX; n++)
-			cr_assert_eq(mates[i].asked[n].id, 0);
+			cr_assert_eq(fakes[i].asked[n].id, 0);
 	}
 }
 
 static void stop_all(void)
 {
 	for (unsigned i = 0; i < WORKERS; i++) {
-		if (mates[i].w.state == WORKER_SESSION)
-			stop(&mates[i]);
+		if (fakes[i].w.state == WORKER_SESSION)
+			stop(&fakes[i]);
 	}
 	check_sums();
 	cr_assert_eq(b.granted, 0);
@@ -180,7 +180,7 @@ Test(reclaim, free_is_exact)
 	srand(7);
 	open_sockets();
 	for (unsigned n = 0; n < 400; n++) {
-		struct mate *m = &mates[(unsigned)rand() % WORKERS];
+		struct mate *m = &fakes[(unsigned)rand() % WORKERS];
 		uint64_t left, total, had;
 
 		reset((1 + (uint64_t)rand() % 4) * 128 * MIB,
@@ -188,9 +188,9 @@ Test(reclaim, free_is_exact)
 		honest = true;
 		b.reserve = (uint64_t)(rand() % 4) * 8 * MIB;
 		for (unsigned i = 0; i < WORKERS; i++)
-			start(&mates[i], &tenants[i % TENANTS], 0);
+			start(&fakes[i], &tenants[i % TENANTS], 0);
 		for (unsigned k = 0; k < 30; k++) {
-			struct mate *o = &mates[(unsigned)rand() % WORKERS];
+			struct mate *o = &fakes[(unsigned)rand() % WORKERS];
 
 			if (rand() % 8 == 0)
 				set_limits(&tenants[rand() % TENANTS]);
@@ -212,7 +212,7 @@ Test(reclaim, free_is_exact)
 			more += m->has + m->away != had;
 		}
 		for (unsigned i = 0; i < WORKERS; i++)
-			stop(&mates[i]);
+			stop(&fakes[i]);
 	}
 	cr_assert_eq(more, 0);
 }

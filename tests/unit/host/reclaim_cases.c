@@ -8,25 +8,25 @@
 #include "broker/memory/prealloc.h"
 #include "broker/memory/reclaim.h"
 #include "broker/memory/waiters.h"
-#include "mates.h"
+#include "fakes.h"
 
 /* One tenant has everything, then others come: all have their share within a chunk. */
 Test(reclaim, who_comes_later_gets_an_equal_share)
 {
 	begin(1024 * MIB, 4096 * MIB);
-	ask_in_pieces(&mates[0], 1024 * MIB);
-	cr_assert_eq(mates[0].has, 1024 * MIB);
-	ask_in_pieces(&mates[1], 1024 * MIB);
-	cr_assert_eq(mates[0].has, 512 * MIB);
-	cr_assert_eq(mates[0].away, 512 * MIB);
-	cr_assert_eq(mates[1].has, 512 * MIB);
-	cr_assert_eq(mates[1].away, 512 * MIB, "it gave way itself");
+	ask_in_pieces(&fakes[0], 1024 * MIB);
+	cr_assert_eq(fakes[0].has, 1024 * MIB);
+	ask_in_pieces(&fakes[1], 1024 * MIB);
+	cr_assert_eq(fakes[0].has, 512 * MIB);
+	cr_assert_eq(fakes[0].away, 512 * MIB);
+	cr_assert_eq(fakes[1].has, 512 * MIB);
+	cr_assert_eq(fakes[1].away, 512 * MIB, "it gave way itself");
 	tenants[2].memory.weight = 200;
-	ask_in_pieces(&mates[2], 1024 * MIB);
+	ask_in_pieces(&fakes[2], 1024 * MIB);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(mates[2].has, 512 * MIB);
-	cr_assert(mates[0].has >= 256 * MIB - CHUNK && mates[0].has <= 256 * MIB + CHUNK);
-	cr_assert(mates[1].has >= 256 * MIB - CHUNK && mates[1].has <= 256 * MIB + CHUNK);
+	cr_assert_eq(fakes[2].has, 512 * MIB);
+	cr_assert(fakes[0].has >= 256 * MIB - CHUNK && fakes[0].has <= 256 * MIB + CHUNK);
+	cr_assert(fakes[1].has >= 256 * MIB - CHUNK && fakes[1].has <= 256 * MIB + CHUNK);
 	cr_assert_eq(tenants[0].events.oom + tenants[1].events.oom, 0);
 }
 
@@ -38,32 +38,32 @@ Test(reclaim, the_reserve_is_filled_beside_equal_shares)
 
 	begin(1024 * MIB, 4096 * MIB);
 	b.reserve = 64 * MIB;
-	ask_in_pieces(&mates[0], 1024 * MIB);
+	ask_in_pieces(&fakes[0], 1024 * MIB);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(mates[0].has, 1024 * MIB, "everything fits");
-	ask(&mates[1], 16 * MIB);
-	cr_assert_eq(mates[1].has, 0, "it waits");
+	cr_assert_eq(fakes[0].has, 1024 * MIB, "everything fits");
+	ask(&fakes[1], 16 * MIB);
+	cr_assert_eq(fakes[1].has, 0, "it waits");
 	pass(20 * NSEC_PER_MSEC);
-	cr_assert_eq(mates[1].has, 16 * MIB);
+	cr_assert_eq(fakes[1].has, 16 * MIB);
 	cr_assert_eq(account_free(&b), 64 * MIB);
 	/* at once, however much of it */
-	ask(&mates[1], 64 * MIB);
-	hear(&mates[1]);
-	cr_assert_eq(mates[1].has, 80 * MIB);
+	ask(&fakes[1], 64 * MIB);
+	hear(&fakes[1]);
+	cr_assert_eq(fakes[1].has, 80 * MIB);
 	pass(20 * NSEC_PER_MSEC);
 	cr_assert_eq(account_free(&b), 64 * MIB);
-	cr_assert_eq(mates[0].away, 144 * MIB);
-	cr_assert_eq(mates[1].away, 0);
-	ask_in_pieces(&mates[1], 944 * MIB);
+	cr_assert_eq(fakes[0].away, 144 * MIB);
+	cr_assert_eq(fakes[1].away, 0);
+	ask_in_pieces(&fakes[1], 944 * MIB);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(mates[0].has, 480 * MIB);
-	cr_assert_eq(mates[1].has, 480 * MIB);
+	cr_assert_eq(fakes[0].has, 480 * MIB);
+	cr_assert_eq(fakes[1].has, 480 * MIB);
 	cr_assert_eq(account_free(&b), 64 * MIB);
 	/* and stays so */
 	moved = tenants[0].events.reclaim + tenants[1].events.reclaim;
 	pass(10 * NSEC_PER_SEC);
 	cr_assert_eq(tenants[0].events.reclaim + tenants[1].events.reclaim, moved);
-	cr_assert_eq(mates[0].has + mates[1].has, 960 * MIB);
+	cr_assert_eq(fakes[0].has + fakes[1].has, 960 * MIB);
 }
 
 /* Nothing is kept of what all can have together; but who goes and comes again at once
@@ -72,20 +72,20 @@ Test(reclaim, reserve_ends)
 {
 	begin(256 * MIB, 1024 * MIB);
 	b.reserve = 16 * MIB;
-	ask_in_pieces(&mates[0], 256 * MIB);
-	ask_in_pieces(&mates[1], 64 * MIB);
+	ask_in_pieces(&fakes[0], 256 * MIB);
+	ask_in_pieces(&fakes[1], 64 * MIB);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(mates[0].away, 80 * MIB);
-	stop(&mates[1]);
+	cr_assert_eq(fakes[0].away, 80 * MIB);
+	stop(&fakes[1]);
 	pass(100 * NSEC_PER_MSEC);
-	cr_assert_eq(mates[0].away, 16 * MIB);
-	start(&mates[1], &tenants[1], 0);
-	ask(&mates[1], 16 * MIB);
-	hear(&mates[1]);
-	cr_assert_eq(mates[1].has, 16 * MIB);
-	stop(&mates[1]);
+	cr_assert_eq(fakes[0].away, 16 * MIB);
+	start(&fakes[1], &tenants[1], 0);
+	ask(&fakes[1], 16 * MIB);
+	hear(&fakes[1]);
+	cr_assert_eq(fakes[1].has, 16 * MIB);
+	stop(&fakes[1]);
 	pass(3 * NSEC_PER_SEC);
-	cr_assert_eq(mates[0].away, 0);
+	cr_assert_eq(fakes[0].away, 0);
 	cr_assert_eq(reclaim_tick(&b, now), UINT64_MAX, "nothing is to be looked at");
 }
 
@@ -95,19 +95,19 @@ Test(reclaim, reserve_is_no_reason)
 	begin(256 * MIB, 1024 * MIB);
 	b.reserve = 16 * MIB;
 	tenants[1].memory.low = 64 * MIB;
-	ask_in_pieces(&mates[1], 64 * MIB);
-	ask_in_pieces(&mates[0], 192 * MIB);
-	mates[0].pinned = 192 * MIB;
-	show(&mates[0]);
-	ask(&mates[2], 16 * MIB);
+	ask_in_pieces(&fakes[1], 64 * MIB);
+	ask_in_pieces(&fakes[0], 192 * MIB);
+	fakes[0].pinned = 192 * MIB;
+	show(&fakes[0]);
+	ask(&fakes[2], 16 * MIB);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(mates[1].has, 64 * MIB - mates[2].has);
+	cr_assert_eq(fakes[1].has, 64 * MIB - fakes[2].has);
 	pass(NSEC_PER_SEC);
 	cr_assert_leq(account_free(&b), CHUNK);
-	mates[0].pinned = 0;
-	show(&mates[0]);
+	fakes[0].pinned = 0;
+	show(&fakes[0]);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(mates[1].has, 64 * MIB);
+	cr_assert_eq(fakes[1].has, 64 * MIB);
 	cr_assert_eq(account_free(&b), 16 * MIB);
 }
 
@@ -116,13 +116,13 @@ Test(reclaim, reserve_not_for_the_impossible)
 {
 	begin(256 * MIB, 1024 * MIB);
 	b.reserve = 16 * MIB;
-	ask_in_pieces(&mates[0], 248 * MIB);
-	mates[0].pinned = 148 * MIB;
-	show(&mates[0]);
+	ask_in_pieces(&fakes[0], 248 * MIB);
+	fakes[0].pinned = 148 * MIB;
+	show(&fakes[0]);
 	for (unsigned i = 0; i < 3; i++) {
-		ask(&mates[1], 200 * MIB);
+		ask(&fakes[1], 200 * MIB);
 		pass(100 * NSEC_PER_MSEC);
-		cr_assert_eq(mates[1].asked[0].id, 0);
+		cr_assert_eq(fakes[1].asked[0].id, 0);
 		cr_assert_eq(b.away, 0);
 	}
 	cr_assert_eq(tenants[1].events.oom, 3);
@@ -133,17 +133,17 @@ Test(reclaim, reserve_not_for_the_impossible)
 Test(reclaim, comes_back)
 {
 	begin(256 * MIB, 1024 * MIB);
-	ask_in_pieces(&mates[0], 256 * MIB);
-	ask_in_pieces(&mates[1], 128 * MIB);
-	cr_assert_eq(mates[0].away, 128 * MIB);
-	mates[1].has -= 100 * MIB;
-	credit_put(&mates[1].page.credit, 100 * MIB);
-	show(&mates[1]);
+	ask_in_pieces(&fakes[0], 256 * MIB);
+	ask_in_pieces(&fakes[1], 128 * MIB);
+	cr_assert_eq(fakes[0].away, 128 * MIB);
+	fakes[1].has -= 100 * MIB;
+	credit_put(&fakes[1].page.credit, 100 * MIB);
+	show(&fakes[1]);
 	pass(50 * NSEC_PER_MSEC);
-	cr_assert_eq(mates[0].away, 28 * MIB);
-	stop(&mates[1]);
+	cr_assert_eq(fakes[0].away, 28 * MIB);
+	stop(&fakes[1]);
 	pass(50 * NSEC_PER_MSEC);
-	cr_assert_eq(mates[0].away, 0);
+	cr_assert_eq(fakes[0].away, 0);
 	cr_assert_eq(reclaim_tick(&b, now), UINT64_MAX, "nothing is to be looked at");
 }
 
@@ -151,47 +151,47 @@ Test(reclaim, comes_back)
 Test(reclaim, gives_again)
 {
 	begin(256 * MIB, 1024 * MIB);
-	ask_in_pieces(&mates[0], 256 * MIB);
-	ask(&mates[1], 16 * MIB);
+	ask_in_pieces(&fakes[0], 256 * MIB);
+	ask(&fakes[1], 16 * MIB);
 	pass(NSEC_PER_MSEC);
-	stop(&mates[1]);
+	stop(&fakes[1]);
 	pass(20 * NSEC_PER_MSEC);
-	cr_assert_eq(mates[0].away, 16 * MIB);
-	ask(&mates[2], 16 * MIB);
+	cr_assert_eq(fakes[0].away, 16 * MIB);
+	ask(&fakes[2], 16 * MIB);
 	pass(NSEC_PER_MSEC);
 	cr_assert_eq(tenants[0].events.reclaim, 1);
-	stop(&mates[2]);
+	stop(&fakes[2]);
 	pass(50 * NSEC_PER_MSEC);
-	cr_assert_eq(mates[0].away, 0);
+	cr_assert_eq(fakes[0].away, 0);
 }
 
 /* While somebody is granted or moves memory, others make none in the host. */
 Test(reclaim, others_pause)
 {
-	const _Atomic uint64_t *pause = &mates[2].page.host_pause_ns;
-	const _Atomic uint64_t *mapping = &mates[2].page.mapping_until_ns;
+	const _Atomic uint64_t *pause = &fakes[2].page.host_pause_ns;
+	const _Atomic uint64_t *mapping = &fakes[2].page.mapping_until_ns;
 
 	begin(256 * MIB, 1024 * MIB);
-	ask_in_pieces(&mates[0], 240 * MIB);
+	ask_in_pieces(&fakes[0], 240 * MIB);
 	cr_assert_eq(*pause, 0, "there is enough");
 	prealloc_tick(&b, now);
-	ask(&mates[1], 16 * MIB);
+	ask(&fakes[1], 16 * MIB);
 	cr_assert_eq(*pause, now + PREALLOC_PAUSE_NS);
 	cr_assert_eq(*mapping, now + PAGE_MAPPING_NS);
 	now += 2 * PAGE_MAPPING_NS;
-	ask(&mates[1], 16 * MIB);
+	ask(&fakes[1], 16 * MIB);
 	cr_assert_lt(*mapping, now, "it waits");
 	reclaim_tick(&b, now);
 	hear_all();
 	cr_assert_eq(*pause, UINT64_MAX);
-	ask(&mates[3], 16 * MIB);
+	ask(&fakes[3], 16 * MIB);
 	cr_assert_eq(*pause, UINT64_MAX);
-	move_out(&mates[0]);
+	move_out(&fakes[0]);
 	cr_assert_eq(*pause, now + PREALLOC_PAUSE_NS);
 	reclaim_tick(&b, now);
 	hear_all();
 	cr_assert_eq(*pause, UINT64_MAX);
-	stop(&mates[0]);
+	stop(&fakes[0]);
 	cr_assert_lt(*pause, UINT64_MAX, "it has gone");
 }
 
@@ -215,22 +215,22 @@ Test(reclaim, memory_of_a_program_that_has_gone_is_waited_for)
 	for (unsigned swap = 0; swap < 2; swap++) {
 		begin(256 * MIB, swap * 1024 * MIB);
 		tenants[1].memory.max = 128 * MIB;
-		stop(&mates[5]);
-		start(&mates[5], &tenants[1], 0);
-		ask(&mates[1], 100 * MIB);
-		ask(&mates[5], 100 * MIB);
-		hear(&mates[5]);
+		stop(&fakes[5]);
+		start(&fakes[5], &tenants[1], 0);
+		ask(&fakes[1], 100 * MIB);
+		ask(&fakes[5], 100 * MIB);
+		hear(&fakes[5]);
 		cr_assert_eq(tenants[1].events.max, 1, "at once");
-		cr_assert_eq(mates[5].asked[0].id, 0);
-		comes_when_gone(&mates[5], 100 * MIB, &mates[1]);
+		cr_assert_eq(fakes[5].asked[0].id, 0);
+		comes_when_gone(&fakes[5], 100 * MIB, &fakes[1]);
 
-		mates[5].pinned = 100 * MIB;
-		show(&mates[5]);
-		ask(&mates[2], 200 * MIB);
+		fakes[5].pinned = 100 * MIB;
+		show(&fakes[5]);
+		ask(&fakes[2], 200 * MIB);
 		pass(NSEC_PER_SEC);
-		cr_assert_eq(mates[2].asked[0].id, 0);
-		cr_assert_eq(mates[2].has, 0, "refused");
-		comes_when_gone(&mates[2], 200 * MIB, &mates[5]);
+		cr_assert_eq(fakes[2].asked[0].id, 0);
+		cr_assert_eq(fakes[2].has, 0, "refused");
+		comes_when_gone(&fakes[2], 200 * MIB, &fakes[5]);
 		cr_assert_eq(b.n_ending + tenants[1].n_ending, 0);
 	}
 }
@@ -240,19 +240,19 @@ Test(reclaim, ending_frees_enough)
 {
 	for (unsigned late = 0; late < 2; late++) {
 		begin(256 * MIB, 1024 * MIB);
-		ask_in_pieces(&mates[0], 128 * MIB);
-		ask_in_pieces(&mates[1], 128 * MIB);
-		account_ending(&mates[0].w, now);
-		ask(&mates[2], 64 * MIB);
+		ask_in_pieces(&fakes[0], 128 * MIB);
+		ask_in_pieces(&fakes[1], 128 * MIB);
+		account_ending(&fakes[0].w, now);
+		ask(&fakes[2], 64 * MIB);
 		pass(late ? 150 * NSEC_PER_MSEC : 50 * NSEC_PER_MSEC);
-		cr_assert_eq(mates[2].has, late ? 64 * MIB : 0);
-		cr_assert_eq(mates[1].away, late ? 64 * MIB : 0);
-		mates[0].has = 0;
-		credit_put(&mates[0].page.credit, 128 * MIB);
-		show(&mates[0]);
+		cr_assert_eq(fakes[2].has, late ? 64 * MIB : 0);
+		cr_assert_eq(fakes[1].away, late ? 64 * MIB : 0);
+		fakes[0].has = 0;
+		credit_put(&fakes[0].page.credit, 128 * MIB);
+		show(&fakes[0]);
 		pass(50 * NSEC_PER_MSEC);
-		cr_assert_eq(mates[2].has, 64 * MIB);
-		cr_assert_eq(mates[1].away, 0);
+		cr_assert_eq(fakes[2].has, 64 * MIB);
+		cr_assert_eq(fakes[1].away, 0);
 	}
 }
 
@@ -261,20 +261,20 @@ Test(reclaim, ending_frees_enough)
 Test(reclaim, ending_frees_for_the_first)
 {
 	begin(256 * MIB, 1024 * MIB);
-	ask_in_pieces(&mates[0], 64 * MIB);
-	ask_in_pieces(&mates[1], 192 * MIB);
-	account_ending(&mates[0].w, now);
-	ask(&mates[2], 64 * MIB);
-	ask(&mates[3], 64 * MIB);
+	ask_in_pieces(&fakes[0], 64 * MIB);
+	ask_in_pieces(&fakes[1], 192 * MIB);
+	account_ending(&fakes[0].w, now);
+	ask(&fakes[2], 64 * MIB);
+	ask(&fakes[3], 64 * MIB);
 	pass(50 * NSEC_PER_MSEC);
-	cr_assert_eq(mates[2].has + mates[3].has, 64 * MIB);
-	cr_assert_eq(mates[1].away, 64 * MIB);
-	mates[0].has = 0;
-	credit_put(&mates[0].page.credit, 64 * MIB);
-	show(&mates[0]);
+	cr_assert_eq(fakes[2].has + fakes[3].has, 64 * MIB);
+	cr_assert_eq(fakes[1].away, 64 * MIB);
+	fakes[0].has = 0;
+	credit_put(&fakes[0].page.credit, 64 * MIB);
+	show(&fakes[0]);
 	pass(50 * NSEC_PER_MSEC);
-	cr_assert_eq(mates[2].has + mates[3].has, 128 * MIB);
-	cr_assert_eq(mates[1].away, 64 * MIB);
+	cr_assert_eq(fakes[2].has + fakes[3].has, 128 * MIB);
+	cr_assert_eq(fakes[1].away, 64 * MIB);
 }
 
 /* A worker that was asked to give way and is on its way out may not answer any more. */
@@ -283,9 +283,9 @@ Test(reclaim, ending_while_asked)
 	struct worker *asked;
 
 	begin(256 * MIB, 1024 * MIB);
-	ask_in_pieces(&mates[0], 128 * MIB);
-	ask_in_pieces(&mates[1], 128 * MIB);
-	ask(&mates[2], 32 * MIB);
+	ask_in_pieces(&fakes[0], 128 * MIB);
+	ask_in_pieces(&fakes[1], 128 * MIB);
+	ask(&fakes[2], 32 * MIB);
 	reclaim_tick(&b, now);
 	asked = b.moving;
 	cr_assert_not_null(asked);
@@ -296,7 +296,7 @@ Test(reclaim, ending_while_asked)
 	reclaim_tick(&b, now);
 	cr_assert(b.moving && b.moving != asked);
 	pass(NSEC_PER_MSEC);
-	cr_assert_eq(mates[2].has, 32 * MIB);
+	cr_assert_eq(fakes[2].has, 32 * MIB);
 }
 
 /* A worker on its way out neither gives way nor has anything brought back, however little
@@ -304,23 +304,23 @@ Test(reclaim, ending_while_asked)
 Test(reclaim, ending_wants_nothing)
 {
 	begin(256 * MIB, 1024 * MIB);
-	ask_in_pieces(&mates[0], 256 * MIB);
-	ask_in_pieces(&mates[1], 256 * MIB);
-	cr_assert_eq(mates[0].away, 128 * MIB);
-	cr_assert_eq(mates[1].away, 128 * MIB);
-	account_ending(&mates[0].w, now);
-	ask(&mates[2], 64 * MIB);
+	ask_in_pieces(&fakes[0], 256 * MIB);
+	ask_in_pieces(&fakes[1], 256 * MIB);
+	cr_assert_eq(fakes[0].away, 128 * MIB);
+	cr_assert_eq(fakes[1].away, 128 * MIB);
+	account_ending(&fakes[0].w, now);
+	ask(&fakes[2], 64 * MIB);
 	pass(150 * NSEC_PER_MSEC);
-	cr_assert_eq(mates[0].away, 128 * MIB);
-	cr_assert_eq(mates[1].away, 192 * MIB);
-	mates[0].has = 0;
-	credit_put(&mates[0].page.credit, 128 * MIB);
-	show(&mates[0]);
+	cr_assert_eq(fakes[0].away, 128 * MIB);
+	cr_assert_eq(fakes[1].away, 192 * MIB);
+	fakes[0].has = 0;
+	credit_put(&fakes[0].page.credit, 128 * MIB);
+	show(&fakes[0]);
 	pass(50 * NSEC_PER_MSEC);
-	cr_assert_eq(mates[0].away, 128 * MIB);
-	cr_assert_eq(mates[1].away, 64 * MIB);
-	stop(&mates[0]);
-	cr_assert_eq(b.away, mates[1].away);
+	cr_assert_eq(fakes[0].away, 128 * MIB);
+	cr_assert_eq(fakes[1].away, 64 * MIB);
+	stop(&fakes[0]);
+	cr_assert_eq(b.away, fakes[1].away);
 }
 
 /* A tenant whose kernels keep its memory busy: who wants more than its share waits, up to
@@ -328,28 +328,28 @@ Test(reclaim, ending_wants_nothing)
 Test(reclaim, only_who_wants_more_than_its_share_waits_for_the_busy)
 {
 	begin(256 * MIB, 1024 * MIB);
-	ask_in_pieces(&mates[0], 240 * MIB);
-	mates[0].w.move.busy_ns = UINT64_MAX;
-	ask(&mates[1], 200 * MIB);
-	ask_for(&mates[3], 200 * MIB, true);
+	ask_in_pieces(&fakes[0], 240 * MIB);
+	fakes[0].w.move.busy_ns = UINT64_MAX;
+	ask(&fakes[1], 200 * MIB);
+	ask_for(&fakes[3], 200 * MIB, true);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(mates[1].has + mates[3].has, 0);
-	ask(&mates[2], 16 * MIB);
+	cr_assert_eq(fakes[1].has + fakes[3].has, 0);
+	ask(&fakes[2], 16 * MIB);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(mates[2].has + mates[2].away, 16 * MIB, "it passed");
+	cr_assert_eq(fakes[2].has + fakes[2].away, 16 * MIB, "it passed");
 	pass(27 * NSEC_PER_SEC);
-	cr_assert_neq(mates[1].asked[0].id, 0);
+	cr_assert_neq(fakes[1].asked[0].id, 0);
 	pass(2 * NSEC_PER_SEC);
-	cr_assert_eq(mates[1].asked[0].id, 0);
-	cr_assert_eq(mates[1].has, 0);
+	cr_assert_eq(fakes[1].asked[0].id, 0);
+	cr_assert_eq(fakes[1].has, 0);
 	cr_assert_eq(tenants[1].events.oom, 1);
-	cr_assert_eq(mates[3].has + mates[3].away, 200 * MIB);
+	cr_assert_eq(fakes[3].has + fakes[3].away, 200 * MIB);
 	cr_assert_eq(tenants[3].events.oom, 0);
-	stop(&mates[3]);
-	mates[0].w.move.busy_ns = 0;
-	ask(&mates[1], 100 * MIB);
+	stop(&fakes[3]);
+	fakes[0].w.move.busy_ns = 0;
+	ask(&fakes[1], 100 * MIB);
 	pass(NSEC_PER_MSEC);
-	cr_assert_eq(mates[1].has, 100 * MIB);
+	cr_assert_eq(fakes[1].has, 100 * MIB);
 }
 
 /* The number of what weftd asks it for; the test answers. */
@@ -373,23 +373,23 @@ Test(reclaim, left_before_the_end)
 	uint32_t id;
 
 	begin(256 * MIB, 1024 * MIB);
-	ask_in_pieces(&mates[0], 256 * MIB);
-	ask(&mates[1], 16 * MIB);
-	id = asked_to_move(&mates[0]);
-	mates[0].has -= 16 * MIB;
-	mates[0].away += 16 * MIB;
-	show(&mates[0]);
-	cr_assert_eq(reclaim_left(&mates[0].w, id, 16 * MIB, now), 0);
-	ask(&mates[2], 16 * MIB);
+	ask_in_pieces(&fakes[0], 256 * MIB);
+	ask(&fakes[1], 16 * MIB);
+	id = asked_to_move(&fakes[0]);
+	fakes[0].has -= 16 * MIB;
+	fakes[0].away += 16 * MIB;
+	show(&fakes[0]);
+	cr_assert_eq(reclaim_left(&fakes[0].w, id, 16 * MIB, now), 0);
+	ask(&fakes[2], 16 * MIB);
 	pass(NSEC_PER_MSEC);
-	cr_assert_eq(mates[1].has, 16 * MIB);
-	cr_assert_eq(mates[2].has, 0);
+	cr_assert_eq(fakes[1].has, 16 * MIB);
+	cr_assert_eq(fakes[2].has, 0);
 	cr_assert_eq(tenants[0].events.reclaim, 0);
-	cr_assert_eq(reclaim_ended(&mates[0].w, id, &all, now), 0);
+	cr_assert_eq(reclaim_ended(&fakes[0].w, id, &all, now), 0);
 	cr_assert_eq(tenants[0].events.reclaim, 1);
-	cr_assert_eq(reclaim_left(&mates[0].w, id, 0, now), -EPROTO, "nobody asked");
+	cr_assert_eq(reclaim_left(&fakes[0].w, id, 0, now), -EPROTO, "nobody asked");
 	pass(NSEC_PER_MSEC);
-	cr_assert_eq(mates[2].has, 16 * MIB);
+	cr_assert_eq(fakes[2].has, 16 * MIB);
 	check_sums();
 	check_truth();
 }
@@ -401,20 +401,20 @@ Test(reclaim, frees_instead)
 	uint32_t id;
 
 	begin(256 * MIB, 1024 * MIB);
-	ask_in_pieces(&mates[0], 192 * MIB);
-	ask_in_pieces(&mates[1], 64 * MIB);
-	ask(&mates[2], 16 * MIB);
-	id = asked_to_move(&mates[0]);
-	mates[0].has -= 32 * MIB;
-	credit_put(&mates[0].page.credit, 32 * MIB);
-	show(&mates[0]);
-	cr_assert_eq(reclaim_ended(&mates[0].w, id, &none, now), 0);
+	ask_in_pieces(&fakes[0], 192 * MIB);
+	ask_in_pieces(&fakes[1], 64 * MIB);
+	ask(&fakes[2], 16 * MIB);
+	id = asked_to_move(&fakes[0]);
+	fakes[0].has -= 32 * MIB;
+	credit_put(&fakes[0].page.credit, 32 * MIB);
+	show(&fakes[0]);
+	cr_assert_eq(reclaim_ended(&fakes[0].w, id, &none, now), 0);
 	pass(NSEC_PER_MSEC);
-	cr_assert_eq(mates[2].has, 16 * MIB);
+	cr_assert_eq(fakes[2].has, 16 * MIB);
 	cr_assert_eq(b.away, 0);
-	ask(&mates[2], 32 * MIB);
+	ask(&fakes[2], 32 * MIB);
 	pass(NSEC_PER_MSEC);
-	cr_assert_eq(mates[0].away, 16 * MIB, "it is asked again");
+	cr_assert_eq(fakes[0].away, 16 * MIB, "it is asked again");
 }
 
 /* One that waits for its work to end is left alone, others are asked; and asked as soon
@@ -425,61 +425,61 @@ Test(reclaim, others_are_asked_while_one_waits_for_its_work)
 	uint32_t id;
 
 	begin(256 * MIB, 1024 * MIB);
-	ask_in_pieces(&mates[0], 192 * MIB);
-	ask_in_pieces(&mates[1], 64 * MIB);
-	ask(&mates[2], 16 * MIB);
-	id = asked_to_move(&mates[0]);
-	cr_assert_eq(reclaim_ended(&mates[0].w, id, &busy, now), 0);
+	ask_in_pieces(&fakes[0], 192 * MIB);
+	ask_in_pieces(&fakes[1], 64 * MIB);
+	ask(&fakes[2], 16 * MIB);
+	id = asked_to_move(&fakes[0]);
+	cr_assert_eq(reclaim_ended(&fakes[0].w, id, &busy, now), 0);
 	pass(NSEC_PER_MSEC);
-	cr_assert_eq(mates[2].has, 16 * MIB);
-	cr_assert_eq(mates[1].away, 16 * MIB, "it gave instead");
-	ask(&mates[1], 80 * MIB);
+	cr_assert_eq(fakes[2].has, 16 * MIB);
+	cr_assert_eq(fakes[1].away, 16 * MIB, "it gave instead");
+	ask(&fakes[1], 80 * MIB);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(mates[0].away, 0, "it is not asked meanwhile");
-	get_quiet(&mates[0], 0);
+	cr_assert_eq(fakes[0].away, 0, "it is not asked meanwhile");
+	get_quiet(&fakes[0], 0);
 	pass(20 * NSEC_PER_MSEC);
-	cr_assert_geq(mates[0].away, 64 * MIB);
-	cr_assert_eq(reclaim_quiet(&mates[0].w, 0, now), -EPROTO);
+	cr_assert_geq(fakes[0].away, 64 * MIB);
+	cr_assert_eq(reclaim_quiet(&fakes[0].w, 0, now), -EPROTO);
 }
 
 /* Free memory is no reason to refuse a request that takes more than that. */
 Test(reclaim, more_than_is_free)
 {
 	begin(256 * MIB, 1024 * MIB);
-	ask_in_pieces(&mates[0], 96 * MIB);
-	mates[0].w.move.busy_ns = UINT64_MAX;
-	ask(&mates[1], 200 * MIB);
+	ask_in_pieces(&fakes[0], 96 * MIB);
+	fakes[0].w.move.busy_ns = UINT64_MAX;
+	ask(&fakes[1], 200 * MIB);
 	pass(NSEC_PER_SEC);
-	cr_assert_neq(mates[1].asked[0].id, 0, "it waits");
-	mates[0].w.move.busy_ns = 0;
+	cr_assert_neq(fakes[1].asked[0].id, 0, "it waits");
+	fakes[0].w.move.busy_ns = 0;
 	pass(20 * NSEC_PER_MSEC);
-	cr_assert_eq(mates[1].has, 200 * MIB);
+	cr_assert_eq(fakes[1].has, 200 * MIB);
 }
 
 /* The victim dies, or does not answer: others are asked. */
 Test(reclaim, victim_ends)
 {
 	begin(256 * MIB, 1024 * MIB);
-	ask_in_pieces(&mates[0], 128 * MIB);
-	ask_in_pieces(&mates[1], 128 * MIB);
-	ask(&mates[2], 64 * MIB);
+	ask_in_pieces(&fakes[0], 128 * MIB);
+	ask_in_pieces(&fakes[1], 128 * MIB);
+	ask(&fakes[2], 64 * MIB);
 	reclaim_tick(&b, now);
 	hear_all();
-	cr_assert(mates[0].out_id || mates[1].out_id);
-	stop(&mates[mates[0].out_id ? 0 : 1]);
+	cr_assert(fakes[0].out_id || fakes[1].out_id);
+	stop(&fakes[fakes[0].out_id ? 0 : 1]);
 	pass(NSEC_PER_MSEC);
-	cr_assert_eq(mates[2].has, 64 * MIB);
+	cr_assert_eq(fakes[2].has, 64 * MIB);
 	/* one that keeps silent */
-	ask_in_pieces(&mates[2], 64 * MIB);
-	ask(&mates[3], 64 * MIB);
+	ask_in_pieces(&fakes[2], 64 * MIB);
+	ask(&fakes[3], 64 * MIB);
 	reclaim_tick(&b, now);
 	hear_all();
 	for (unsigned i = 0; i < 3; i++) {
-		if (!mates[i].out_id)
+		if (!fakes[i].out_id)
 			continue;
-		mates[i].out_id = 0;
+		fakes[i].out_id = 0;
 		pass(11 * NSEC_PER_SEC);
-		cr_assert_eq(mates[3].has, 64 * MIB);
+		cr_assert_eq(fakes[3].has, 64 * MIB);
 		return;
 	}
 	cr_assert_fail("nobody was asked");
@@ -490,55 +490,55 @@ Test(reclaim, victim_ends)
 Test(reclaim, nothing_to_give)
 {
 	begin(256 * MIB, 1024 * MIB);
-	ask_in_pieces(&mates[0], 200 * MIB);
-	mates[0].pinned = 200 * MIB;
-	show(&mates[0]);
+	ask_in_pieces(&fakes[0], 200 * MIB);
+	fakes[0].pinned = 200 * MIB;
+	show(&fakes[0]);
 	pass(NSEC_PER_SEC);
 	for (unsigned i = 0; i < 3; i++) {
-		ask(&mates[1], 100 * MIB);
+		ask(&fakes[1], 100 * MIB);
 		reclaim_tick(&b, now);
-		hear(&mates[1]);
-		cr_assert_eq(mates[1].asked[0].id, 0, "nothing has changed");
+		hear(&fakes[1]);
+		cr_assert_eq(fakes[1].asked[0].id, 0, "nothing has changed");
 	}
 	cr_assert_eq(tenants[1].events.oom, 3);
-	cr_assert_eq(mates[1].has, 0);
-	ask(&mates[0], 40 * MIB);
-	hear(&mates[0]);
-	atomic_store(&mates[0].page.movable_bytes, 0);
-	mates[0].pinned = 0;
-	ask(&mates[1], 100 * MIB);
+	cr_assert_eq(fakes[1].has, 0);
+	ask(&fakes[0], 40 * MIB);
+	hear(&fakes[0]);
+	atomic_store(&fakes[0].page.movable_bytes, 0);
+	fakes[0].pinned = 0;
+	ask(&fakes[1], 100 * MIB);
 	pass(20 * NSEC_PER_MSEC);
-	cr_assert_neq(mates[1].asked[0].id, 0, "it may be late");
-	show(&mates[0]);
+	cr_assert_neq(fakes[1].asked[0].id, 0, "it may be late");
+	show(&fakes[0]);
 	pass(20 * NSEC_PER_MSEC);
-	cr_assert_eq(mates[1].has, 100 * MIB);
+	cr_assert_eq(fakes[1].has, 100 * MIB);
 }
 
 /* Host memory runs out: the allocation fails and nothing else happens. */
 Test(reclaim, no_host_memory)
 {
 	begin(256 * MIB, 64 * MIB);
-	ask_in_pieces(&mates[0], 256 * MIB);
-	ask(&mates[1], 128 * MIB);
+	ask_in_pieces(&fakes[0], 256 * MIB);
+	ask(&fakes[1], 128 * MIB);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(mates[1].has, 0);
+	cr_assert_eq(fakes[1].has, 0);
 	cr_assert_eq(tenants[1].events.oom, 1);
-	ask(&mates[1], 64 * MIB);
+	ask(&fakes[1], 64 * MIB);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(mates[1].has, 64 * MIB);
+	cr_assert_eq(fakes[1].has, 64 * MIB);
 	cr_assert_eq(b.away, 64 * MIB);
 	/* of a tenant's own */
-	stop(&mates[1]);
+	stop(&fakes[1]);
 	pass(NSEC_PER_SEC);
 	cr_assert_eq(b.away, 0);
 	tenants[0].memory.swap_max = 32 * MIB;
-	start(&mates[1], &tenants[1], 0);
-	ask(&mates[1], 64 * MIB);
+	start(&fakes[1], &tenants[1], 0);
+	ask(&fakes[1], 64 * MIB);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(mates[1].has, 0);
-	ask(&mates[1], 32 * MIB);
+	cr_assert_eq(fakes[1].has, 0);
+	ask(&fakes[1], 32 * MIB);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(mates[1].has, 32 * MIB);
+	cr_assert_eq(fakes[1].has, 32 * MIB);
 }
 
 /* One allocation of more than the device has: what there is, the rest in host memory,
@@ -546,19 +546,19 @@ Test(reclaim, no_host_memory)
 Test(reclaim, more_than_there_is)
 {
 	begin(256 * MIB, 1024 * MIB);
-	ask_for(&mates[0], 512 * MIB, true);
+	ask_for(&fakes[0], 512 * MIB, true);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(mates[0].has, 256 * MIB);
-	cr_assert_eq(mates[0].away, 256 * MIB);
-	ask_for(&mates[1], 300 * MIB, true);
+	cr_assert_eq(fakes[0].has, 256 * MIB);
+	cr_assert_eq(fakes[0].away, 256 * MIB);
+	ask_for(&fakes[1], 300 * MIB, true);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(mates[1].has + mates[1].away, 300 * MIB);
-	cr_assert_eq(mates[0].has, 128 * MIB);
-	cr_assert_eq(mates[1].has, 128 * MIB);
+	cr_assert_eq(fakes[1].has + fakes[1].away, 300 * MIB);
+	cr_assert_eq(fakes[0].has, 128 * MIB);
+	cr_assert_eq(fakes[1].has, 128 * MIB);
 	cr_assert_eq(tenants[0].events.oom + tenants[1].events.oom, 0);
-	ask(&mates[2], 300 * MIB);
+	ask(&fakes[2], 300 * MIB);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(mates[2].has, 0);
+	cr_assert_eq(fakes[2].has, 0);
 	cr_assert_eq(tenants[2].events.oom, 1);
 }
 
@@ -568,40 +568,40 @@ Test(reclaim, high_and_min)
 	struct conf_memory m;
 
 	begin(256 * MIB, 1024 * MIB);
-	ask_in_pieces(&mates[0], 128 * MIB);
+	ask_in_pieces(&fakes[0], 128 * MIB);
 	m = tenants[0].memory;
 	m.high = 64 * MIB;
 	account_set(&tenants[0], &m);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(mates[0].has, 64 * MIB);
+	cr_assert_eq(fakes[0].has, 64 * MIB);
 	cr_assert_gt(tenants[0].events.high, 0);
 	m.high = UINT64_MAX;
 	m.min = 128 * MIB;
 	account_set(&tenants[0], &m);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(mates[0].has, 128 * MIB);
-	ask_in_pieces(&mates[1], 256 * MIB);
-	cr_assert_eq(mates[0].has, 128 * MIB);
-	cr_assert_eq(mates[1].has, 128 * MIB);
+	cr_assert_eq(fakes[0].has, 128 * MIB);
+	ask_in_pieces(&fakes[1], 256 * MIB);
+	cr_assert_eq(fakes[0].has, 128 * MIB);
+	cr_assert_eq(fakes[1].has, 128 * MIB);
 }
 
 /* By hand: what moved stays out until the session works. */
 Test(reclaim, by_hand)
 {
 	begin(256 * MIB, 1024 * MIB);
-	ask_in_pieces(&mates[0], 128 * MIB);
+	ask_in_pieces(&fakes[0], 128 * MIB);
 	by_hand_open = 1;
 	cr_assert_eq(waiters_operator(&tenants[0], 100 * MIB, now, moved_by_hand, NULL),
 		     0);
 	pass(NSEC_PER_SEC);
 	cr_assert_eq(by_hand_open, 0);
-	cr_assert_eq(mates[0].away, 100 * MIB);
+	cr_assert_eq(fakes[0].away, 100 * MIB);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(mates[0].away, 100 * MIB);
+	cr_assert_eq(fakes[0].away, 100 * MIB);
 	now++;
-	atomic_store(&mates[0].page.last_submit_ns, now);
+	atomic_store(&fakes[0].page.last_submit_ns, now);
 	pass(50 * NSEC_PER_MSEC);
-	cr_assert_eq(mates[0].away, 0);
+	cr_assert_eq(fakes[0].away, 0);
 }
 
 /* An operator is answered when all has been done, and can be seen. */
@@ -611,18 +611,18 @@ Test(reclaim, by_hand_to_the_end)
 	uint32_t id;
 
 	begin(256 * MIB, 1024 * MIB);
-	ask_in_pieces(&mates[0], 128 * MIB);
+	ask_in_pieces(&fakes[0], 128 * MIB);
 	by_hand_open = 1;
 	cr_assert_eq(waiters_operator(&tenants[0], 16 * MIB, now, moved_by_hand, NULL),
 		     0);
-	id = asked_to_move(&mates[0]);
-	mates[0].has -= 16 * MIB;
-	mates[0].away += 16 * MIB;
-	show(&mates[0]);
-	cr_assert_eq(reclaim_left(&mates[0].w, id, 16 * MIB, now), 0);
+	id = asked_to_move(&fakes[0]);
+	fakes[0].has -= 16 * MIB;
+	fakes[0].away += 16 * MIB;
+	show(&fakes[0]);
+	cr_assert_eq(reclaim_left(&fakes[0].w, id, 16 * MIB, now), 0);
 	reclaim_tick(&b, now);
 	cr_assert_eq(by_hand_open, 1);
-	cr_assert_eq(reclaim_ended(&mates[0].w, id, &all, now), 0);
+	cr_assert_eq(reclaim_ended(&fakes[0].w, id, &all, now), 0);
 	reclaim_tick(&b, now);
 	cr_assert_eq(by_hand_open, 0);
 }
@@ -638,24 +638,24 @@ static void ends_another(void *arg, uint64_t bytes)
 Test(reclaim, by_hand_then_anything)
 {
 	begin(256 * MIB, 1024 * MIB);
-	ask_in_pieces(&mates[0], 256 * MIB);
+	ask_in_pieces(&fakes[0], 256 * MIB);
 	by_hand_open = 1;
 	cr_assert_eq(
-		waiters_operator(&tenants[0], 16 * MIB, now, ends_another, &mates[1]), 0);
-	ask(&mates[1], 100 * MIB);
-	ask(&mates[1], 100 * MIB);
-	ask(&mates[2], 32 * MIB);
+		waiters_operator(&tenants[0], 16 * MIB, now, ends_another, &fakes[1]), 0);
+	ask(&fakes[1], 100 * MIB);
+	ask(&fakes[1], 100 * MIB);
+	ask(&fakes[2], 32 * MIB);
 	pass(NSEC_PER_SEC);
 	cr_assert_eq(by_hand_open, 0);
-	cr_assert_eq(mates[2].has, 32 * MIB);
+	cr_assert_eq(fakes[2].has, 32 * MIB);
 	/* and one that nobody serves in time */
-	mates[0].w.move.busy_ns = UINT64_MAX;
-	mates[2].w.move.busy_ns = UINT64_MAX;
-	start(&mates[1], &tenants[1], 0);
+	fakes[0].w.move.busy_ns = UINT64_MAX;
+	fakes[2].w.move.busy_ns = UINT64_MAX;
+	start(&fakes[1], &tenants[1], 0);
 	by_hand_open = 1;
 	cr_assert_eq(
-		waiters_operator(&tenants[0], 16 * MIB, now, ends_another, &mates[1]), 0);
-	ask(&mates[1], 200 * MIB);
+		waiters_operator(&tenants[0], 16 * MIB, now, ends_another, &fakes[1]), 0);
+	ask(&fakes[1], 200 * MIB);
 	pass(11 * NSEC_PER_SEC);
 	cr_assert_eq(by_hand_open, 0);
 	check_sums();
@@ -665,18 +665,18 @@ Test(reclaim, by_hand_then_anything)
 Test(reclaim, a_swapped_session_that_needs_memory_gets_its_share)
 {
 	begin(256 * MIB, 1024 * MIB);
-	ask_in_pieces(&mates[0], 200 * MIB);
+	ask_in_pieces(&fakes[0], 200 * MIB);
 	by_hand_open = 1;
 	cr_assert_eq(waiters_operator(&tenants[0], 200 * MIB, now, moved_by_hand, NULL),
 		     0);
 	pass(NSEC_PER_SEC);
-	ask_in_pieces(&mates[1], 256 * MIB);
-	cr_assert_eq(mates[1].has, 256 * MIB);
-	need(&mates[0]);
+	ask_in_pieces(&fakes[1], 256 * MIB);
+	cr_assert_eq(fakes[1].has, 256 * MIB);
+	need(&fakes[0]);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(mates[0].need, 0);
-	cr_assert_eq(mates[0].has, 128 * MIB);
-	cr_assert_eq(mates[1].has, 128 * MIB);
+	cr_assert_eq(fakes[0].need, 0);
+	cr_assert_eq(fakes[0].has, 128 * MIB);
+	cr_assert_eq(fakes[1].has, 128 * MIB);
 }
 
 /* Memory that was to come back is freed, and other memory is away from the beginning: the
@@ -684,27 +684,27 @@ Test(reclaim, a_swapped_session_that_needs_memory_gets_its_share)
 Test(reclaim, freed_on_its_way_back)
 {
 	begin(256 * MIB, 1024 * MIB);
-	ask_in_pieces(&mates[0], 200 * MIB);
+	ask_in_pieces(&fakes[0], 200 * MIB);
 	by_hand_open = 1;
 	cr_assert_eq(waiters_operator(&tenants[0], 16 * MIB, now, moved_by_hand, NULL),
 		     0);
 	pass(NSEC_PER_SEC);
-	need(&mates[0]);
+	need(&fakes[0]);
 	reclaim_tick(&b, now);
-	hear(&mates[0]);
-	cr_assert_eq(mates[0].in_bytes, 16 * MIB);
-	mates[0].away -= 16 * MIB;
-	away_freed(&mates[0].w, 16 * MIB);
-	mates[0].pinned = UINT64_MAX;
-	show(&mates[0]);
-	ask_for(&mates[0], 100 * MIB, true);
-	for (unsigned i = 0; i < 40 && mates[0].asked[0].id; i++) {
+	hear(&fakes[0]);
+	cr_assert_eq(fakes[0].in_bytes, 16 * MIB);
+	fakes[0].away -= 16 * MIB;
+	away_freed(&fakes[0].w, 16 * MIB);
+	fakes[0].pinned = UINT64_MAX;
+	show(&fakes[0]);
+	ask_for(&fakes[0], 100 * MIB, true);
+	for (unsigned i = 0; i < 40 && fakes[0].asked[0].id; i++) {
 		now += 5 * NSEC_PER_MSEC;
 		reclaim_tick(&b, now);
-		hear(&mates[0]);
+		hear(&fakes[0]);
 	}
-	cr_assert_geq(mates[0].away, 16 * MIB);
-	move_in(&mates[0]);
+	cr_assert_geq(fakes[0].away, 16 * MIB);
+	move_in(&fakes[0]);
 	check_sums();
 	check_truth();
 }
@@ -717,26 +717,26 @@ Test(reclaim, freed_is_free)
 
 	begin(64 * MIB, 160 * MIB);
 	tenants[0].memory.max = 200 * MIB;
-	ask_for(&mates[0], 200 * MIB, true);
+	ask_for(&fakes[0], 200 * MIB, true);
 	pass(NSEC_PER_MSEC);
-	cr_assert_eq(mates[0].away, 136 * MIB);
-	mates[0].has = 0;
-	credit_put(&mates[0].page.credit, 64 * MIB);
-	show(&mates[0]);
+	cr_assert_eq(fakes[0].away, 136 * MIB);
+	fakes[0].has = 0;
+	credit_put(&fakes[0].page.credit, 64 * MIB);
+	show(&fakes[0]);
 	now += 50 * NSEC_PER_MSEC;
 	reclaim_tick(&b, now);
-	hear(&mates[0]);
-	cr_assert_eq(mates[0].in_bytes, 64 * MIB);
-	mates[0].away = 0;
-	away_freed(&mates[0].w, 136 * MIB);
+	hear(&fakes[0]);
+	cr_assert_eq(fakes[0].in_bytes, 64 * MIB);
+	fakes[0].away = 0;
+	away_freed(&fakes[0].w, 136 * MIB);
 	account_left(&tenants[0], &left, &total);
 	cr_assert_eq(left, 200 * MIB);
 	cr_assert_eq(total, 200 * MIB);
-	ask_for(&mates[0], 200 * MIB, true);
+	ask_for(&fakes[0], 200 * MIB, true);
 	cr_assert_eq(tenants[0].events.max, 0);
-	move_in(&mates[0]);
+	move_in(&fakes[0]);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(mates[0].has + mates[0].away, 200 * MIB);
+	cr_assert_eq(fakes[0].has + fakes[0].away, 200 * MIB);
 	check_sums();
 	check_truth();
 }
@@ -747,18 +747,18 @@ Test(reclaim, others_give_way_for_contexts_to_come)
 	uint64_t missing;
 
 	begin(256 * MIB, 1024 * MIB);
-	stop(&mates[5]);
+	stop(&fakes[5]);
 	b.keep_ready = 1;
 	b.overhead = 16 * MIB;
-	ask_in_pieces(&mates[0], 256 * MIB);
-	cr_assert_eq(mates[0].has, 240 * MIB, "one is set aside");
-	start(&mates[5], &tenants[1], 16 * MIB);
+	ask_in_pieces(&fakes[0], 256 * MIB);
+	cr_assert_eq(fakes[0].has, 240 * MIB, "one is set aside");
+	start(&fakes[5], &tenants[1], 16 * MIB);
 	account_set_aside(&b, &missing);
 	cr_assert_eq(missing, 16 * MIB);
 	pass(NSEC_PER_MSEC);
-	cr_assert_eq(mates[0].has, 240 * MIB, "nobody waits for that");
+	cr_assert_eq(fakes[0].has, 240 * MIB, "nobody waits for that");
 	pass(2 * NSEC_PER_MSEC);
-	cr_assert_eq(mates[0].has, 224 * MIB);
+	cr_assert_eq(fakes[0].has, 224 * MIB);
 	account_set_aside(&b, &missing);
 	cr_assert_eq(missing, 0);
 }
@@ -777,22 +777,22 @@ static void keep_ready(void)
 Test(reclaim, host_memory_is_made_ahead_while_the_device_is_nearly_full)
 {
 	begin(256 * MIB, 1024 * MIB);
-	ask_in_pieces(&mates[0], 192 * MIB);
+	ask_in_pieces(&fakes[0], 192 * MIB);
 	keep_ready();
-	cr_assert_eq(mates[0].pool, 0);
-	ask_in_pieces(&mates[0], 48 * MIB);
+	cr_assert_eq(fakes[0].pool, 0);
+	ask_in_pieces(&fakes[0], 48 * MIB);
 	now += NSEC_PER_SEC;
 	keep_ready();
-	cr_assert(mates[0].pool > 16 * MIB && mates[0].pool <= 128 * MIB);
-	cr_assert_eq(mates[1].pool, 0);
+	cr_assert(fakes[0].pool > 16 * MIB && fakes[0].pool <= 128 * MIB);
+	cr_assert_eq(fakes[1].pool, 0);
 	cr_assert_eq(prealloc_tick(&b, now), UINT64_MAX);
-	stop(&mates[1]);
-	mates[0].has -= 200 * MIB;
-	credit_put(&mates[0].page.credit, 200 * MIB);
-	show(&mates[0]);
+	stop(&fakes[1]);
+	fakes[0].has -= 200 * MIB;
+	credit_put(&fakes[0].page.credit, 200 * MIB);
+	show(&fakes[0]);
 	now += NSEC_PER_SEC;
 	keep_ready();
-	cr_assert_eq(mates[0].pool, 0);
+	cr_assert_eq(fakes[0].pool, 0);
 }
 
 /* All of what it could have to give soon, however late it writes that and in what steps;
@@ -800,21 +800,21 @@ Test(reclaim, host_memory_is_made_ahead_while_the_device_is_nearly_full)
 Test(reclaim, ready_for_the_next)
 {
 	begin(1024 * MIB, 16384 * MIB);
-	ask(&mates[0], 900 * MIB);
+	ask(&fakes[0], 900 * MIB);
 	cr_assert_gt(prealloc_tick(&b, now), now);
 	hear_all(); /* what could move is written only now */
 	keep_ready();
-	cr_assert_eq(mates[0].pool, 900 * MIB);
-	ask(&mates[1], 40 * MIB);
+	cr_assert_eq(fakes[0].pool, 900 * MIB);
+	ask(&fakes[1], 40 * MIB);
 	hear_all();
 	keep_ready();
-	cr_assert_eq(mates[1].pool, 40 * MIB);
-	ask(&mates[1], 30 * MIB);
+	cr_assert_eq(fakes[1].pool, 40 * MIB);
+	ask(&fakes[1], 30 * MIB);
 	hear_all();
 	keep_ready();
-	cr_assert_eq(mates[1].pool, 70 * MIB);
-	mates[0].w.move.empty_ns = UINT64_MAX - 1;
+	cr_assert_eq(fakes[1].pool, 70 * MIB);
+	fakes[0].w.move.empty_ns = UINT64_MAX - 1;
 	b.prealloc_due = true;
 	keep_ready();
-	cr_assert_eq(mates[0].pool, 900 * MIB);
+	cr_assert_eq(fakes[0].pool, 900 * MIB);
 }

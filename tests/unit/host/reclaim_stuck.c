@@ -6,7 +6,7 @@
 #include "broker/memory/ledger.h"
 #include "broker/memory/reclaim.h"
 #include "broker/memory/waiters.h"
-#include "mates.h"
+#include "fakes.h"
 
 /* How long a charge waits, or no longer than a minute; in steps. */
 static uint64_t waits(struct mate *m, uint64_t bytes, bool part)
@@ -24,27 +24,27 @@ static uint64_t waits(struct mate *m, uint64_t bytes, bool part)
 Test(reclaim, nobody_waits_twice_for_an_endless_kernel)
 {
 	begin(256 * MIB, 1024 * MIB);
-	ask_in_pieces(&mates[0], 256 * MIB);
-	mates[0].endless = true;
-	cr_assert_leq(waits(&mates[1], 16 * MIB, true), 22 * NSEC_PER_SEC);
-	cr_assert_eq(mates[1].away, 16 * MIB, "born in host memory");
+	ask_in_pieces(&fakes[0], 256 * MIB);
+	fakes[0].endless = true;
+	cr_assert_leq(waits(&fakes[1], 16 * MIB, true), 22 * NSEC_PER_SEC);
+	cr_assert_eq(fakes[1].away, 16 * MIB, "born in host memory");
 	for (unsigned i = 0; i < 4; i++) {
-		cr_assert_leq(waits(&mates[1], 16 * MIB, true), 100 * NSEC_PER_MSEC);
-		cr_assert_leq(waits(&mates[2], 16 * MIB, false), 100 * NSEC_PER_MSEC);
+		cr_assert_leq(waits(&fakes[1], 16 * MIB, true), 100 * NSEC_PER_MSEC);
+		cr_assert_leq(waits(&fakes[2], 16 * MIB, false), 100 * NSEC_PER_MSEC);
 		pass(i * 10 * NSEC_PER_SEC);
 	}
-	cr_assert_eq(mates[1].away, 80 * MIB);
-	cr_assert_eq(mates[2].has + mates[2].away, 0, "refused");
+	cr_assert_eq(fakes[1].away, 80 * MIB);
+	cr_assert_eq(fakes[2].has + fakes[2].away, 0, "refused");
 	cr_assert_eq(tenants[2].events.oom, 4);
 	/* once it has ended all is as it was */
-	mates[0].endless = false;
+	fakes[0].endless = false;
 	pass(5 * NSEC_PER_SEC);
-	cr_assert_eq(mates[1].away, 0);
+	cr_assert_eq(fakes[1].away, 0);
 	cr_assert_eq(b.n_stuck, 0);
-	mates[0].endless = mates[1].endless = true;
-	cr_assert_geq(waits(&mates[2], 16 * MIB, true), 10 * NSEC_PER_SEC);
-	stop(&mates[0]);
-	stop(&mates[1]);
+	fakes[0].endless = fakes[1].endless = true;
+	cr_assert_geq(waits(&fakes[2], 16 * MIB, true), 10 * NSEC_PER_SEC);
+	stop(&fakes[0]);
+	stop(&fakes[1]);
 	cr_assert_eq(b.n_stuck, 0);
 }
 
@@ -52,17 +52,17 @@ Test(reclaim, nobody_waits_twice_for_an_endless_kernel)
 Test(reclaim, slow_is_not_stuck)
 {
 	begin(256 * MIB, 1024 * MIB);
-	ask_in_pieces(&mates[0], 256 * MIB);
+	ask_in_pieces(&fakes[0], 256 * MIB);
 	for (unsigned i = 0; i < 30; i++) {
-		mates[0].endless = true;
-		ask_for(&mates[1], 4 * MIB, true);
+		fakes[0].endless = true;
+		ask_for(&fakes[1], 4 * MIB, true);
 		pass(NSEC_PER_SEC);
-		mates[0].endless = false;
+		fakes[0].endless = false;
 		pass(2 * NSEC_PER_SEC);
 		cr_assert_eq(b.n_stuck, 0);
-		cr_assert_eq(mates[1].away, 0);
+		cr_assert_eq(fakes[1].away, 0);
 	}
-	cr_assert_eq(mates[1].has, 120 * MIB);
+	cr_assert_eq(fakes[1].has, 120 * MIB);
 }
 
 /* Keeping another below memory.min that way ends a session; what is promised and has to be on
@@ -72,25 +72,25 @@ Test(reclaim, ended_for_min)
 	begin(256 * MIB, 1024 * MIB);
 	b.kill_ns = 5 * NSEC_PER_SEC;
 	tenants[1].memory.min = 64 * MIB;
-	ask_in_pieces(&mates[0], 256 * MIB);
-	mates[0].endless = true;
-	ask(&mates[3], 16 * MIB);
+	ask_in_pieces(&fakes[0], 256 * MIB);
+	fakes[0].endless = true;
+	ask(&fakes[3], 16 * MIB);
 	pass(25 * NSEC_PER_SEC);
 	cr_assert_eq(b.n_stuck, 1);
 	pass(60 * NSEC_PER_SEC);
-	cr_assert(!mates[0].dead, "the others' shares are no promise");
-	cr_assert_leq(waits(&mates[1], 80 * MIB, false), 100 * NSEC_PER_MSEC);
+	cr_assert(!fakes[0].dead, "the others' shares are no promise");
+	cr_assert_leq(waits(&fakes[1], 80 * MIB, false), 100 * NSEC_PER_MSEC);
 	cr_assert_eq(tenants[1].events.oom, 1, "above what is promised");
-	ask(&mates[1], 16 * MIB);
+	ask(&fakes[1], 16 * MIB);
 	pass(4 * NSEC_PER_SEC);
-	cr_assert(!mates[0].dead);
-	cr_assert_neq(mates[1].asked[0].id, 0, "it waits");
+	cr_assert(!fakes[0].dead);
+	cr_assert_neq(fakes[1].asked[0].id, 0, "it waits");
 	pass(2 * NSEC_PER_SEC);
-	cr_assert(mates[0].dead);
-	cr_assert_not_null(mates[0].w.why);
-	stop(&mates[0]);
+	cr_assert(fakes[0].dead);
+	cr_assert_not_null(fakes[0].w.why);
+	stop(&fakes[0]);
 	pass(NSEC_PER_MSEC);
-	cr_assert_eq(mates[1].has, 16 * MIB);
+	cr_assert_eq(fakes[1].has, 16 * MIB);
 	cr_assert_eq(tenants[1].events.oom, 1);
 }
 
@@ -99,29 +99,29 @@ Test(reclaim, ended_for_min_of_what_is_away)
 {
 	begin(256 * MIB, 1024 * MIB);
 	tenants[1].memory.min = 64 * MIB;
-	ask_in_pieces(&mates[0], 256 * MIB);
-	mates[0].endless = true;
-	ask_for(&mates[1], 32 * MIB, true);
+	ask_in_pieces(&fakes[0], 256 * MIB);
+	fakes[0].endless = true;
+	ask_for(&fakes[1], 32 * MIB, true);
 	pass(120 * NSEC_PER_SEC);
-	cr_assert_eq(mates[1].away, 32 * MIB);
-	cr_assert(!mates[0].dead);
+	cr_assert_eq(fakes[1].away, 32 * MIB);
+	cr_assert(!fakes[0].dead);
 	b.kill_ns = 5 * NSEC_PER_SEC;
 	pass(6 * NSEC_PER_SEC);
-	cr_assert(mates[0].dead);
-	stop(&mates[0]);
+	cr_assert(fakes[0].dead);
+	stop(&fakes[0]);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(mates[1].has, 32 * MIB);
+	cr_assert_eq(fakes[1].has, 32 * MIB);
 }
 
 /* Only what it has itself could move, under work of its own that waits for it. */
 Test(reclaim, waits_for_itself)
 {
 	begin(256 * MIB, 1024 * MIB);
-	ask_in_pieces(&mates[0], 256 * MIB);
-	mates[0].endless = true;
-	cr_assert_leq(waits(&mates[0], 64 * MIB, true), NSEC_PER_SEC);
-	cr_assert_eq(mates[0].away, 64 * MIB);
+	ask_in_pieces(&fakes[0], 256 * MIB);
+	fakes[0].endless = true;
+	cr_assert_leq(waits(&fakes[0], 64 * MIB, true), NSEC_PER_SEC);
+	cr_assert_eq(fakes[0].away, 64 * MIB);
 	/* what has to be on the device waits: the work may end */
-	cr_assert_geq(waits(&mates[0], 16 * MIB, false), 10 * NSEC_PER_SEC);
-	cr_assert_eq(mates[0].has, 256 * MIB);
+	cr_assert_geq(waits(&fakes[0], 16 * MIB, false), 10 * NSEC_PER_SEC);
+	cr_assert_eq(fakes[0].has, 256 * MIB);
 }

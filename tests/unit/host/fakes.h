@@ -4,8 +4,8 @@
  * only some of it, or nothing, or lie. Beside them a model that only adds up what they
  * have been told.
  */
-#ifndef WEFT_TEST_HOST_MATES_H
-#define WEFT_TEST_HOST_MATES_H
+#ifndef WEFT_TEST_HOST_FAKES_H
+#define WEFT_TEST_HOST_FAKES_H
 
 #include "broker/broker.h"
 #include "broker/tenant.h"
@@ -43,7 +43,7 @@ struct mate {
 
 extern struct broker b;
 extern struct tenant tenants[TENANTS];
-extern struct mate mates[WORKERS];
+extern struct mate fakes[WORKERS];
 extern uint64_t now;
 extern bool honest; /* everybody moves what is asked for */
 extern unsigned by_hand_open;

@@ -12,11 +12,11 @@
 #include "broker/memory/ledger.h"
 #include "broker/memory/reclaim.h"
 #include "broker/memory/waiters.h"
-#include "mates.h"
+#include "fakes.h"
 
 struct broker b;
 struct tenant tenants[TENANTS];
-struct mate mates[WORKERS];
+struct mate fakes[WORKERS];
 uint64_t now;
 bool honest;
 unsigned by_hand_open;
@@ -35,8 +35,8 @@ void open_sockets(void)
 
 		cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair),
 			     0);
-		mates[i].w.ctl.fd = pair[0];
-		mates[i].sock = pair[1];
+		fakes[i].w.ctl.fd = pair[0];
+		fakes[i].sock = pair[1];
 	}
 }
 
@@ -78,7 +78,7 @@ void reset(uint64_t device, uint64_t swap)
 		list_append(&b.tenants, &tenants[i].link);
 	}
 	for (unsigned i = 0; i < WORKERS; i++)
-		reset_mate(&mates[i]);
+		reset_mate(&fakes[i]);
 }
 
 /* ---- a worker's side ---- */
@@ -159,12 +159,12 @@ void hear_all(void)
 	struct pollfd p[WORKERS];
 
 	for (unsigned i = 0; i < WORKERS; i++)
-		p[i] = (struct pollfd){.fd = mates[i].sock, .events = POLLIN};
+		p[i] = (struct pollfd){.fd = fakes[i].sock, .events = POLLIN};
 	if (!poll(p, WORKERS, 0))
 		return;
 	for (unsigned i = 0; i < WORKERS; i++) {
 		if (p[i].revents)
-			hear(&mates[i]);
+			hear(&fakes[i]);
 	}
 }
 
@@ -313,7 +313,7 @@ void need(struct mate *m)
 static bool any_liar(void)
 {
 	for (unsigned i = 0; i < WORKERS; i++) {
-		if (mates[i].lies)
+		if (fakes[i].lies)
 			return true;
 	}
 	return false;
@@ -327,7 +327,7 @@ void check_sums(void)
 		uint64_t t_granted = 0, t_away = 0, held = 0;
 
 		for (unsigned k = 0; k < WORKERS; k++) {
-			const struct mate *m = &mates[k];
+			const struct mate *m = &fakes[k];
 
 			if (m->w.tenant != &tenants[i])
 				continue;
@@ -343,7 +343,7 @@ void check_sums(void)
 		away += t_away;
 	}
 	for (unsigned k = 0; k < WORKERS; k++)
-		returning += mates[k].w.move.returning;
+		returning += fakes[k].w.move.returning;
 	cr_assert_eq(b.granted, granted);
 	cr_assert_eq(b.away, away);
 	cr_assert_eq(b.returning, returning);
@@ -356,7 +356,7 @@ void check_truth(void)
 	uint64_t on_device = 0;
 
 	for (unsigned k = 0; k < WORKERS; k++) {
-		const struct mate *m = &mates[k];
+		const struct mate *m = &fakes[k];
 
 		on_device += m->overhead + m->has;
 		if (m->lies || m->w.state != WORKER_SESSION)
@@ -377,8 +377,8 @@ static void check_left(void)
 		account_left(&tenants[i], &left, &total);
 		cr_assert_leq(left, total);
 		for (unsigned k = 0; k < WORKERS; k++) {
-			if (mates[k].w.tenant != &tenants[i] || mates[k].lies ||
-			    !credit_look(&mates[k].page.credit, &seen_left, &seen_total))
+			if (fakes[k].w.tenant != &tenants[i] || fakes[k].lies ||
+			    !credit_look(&fakes[k].page.credit, &seen_left, &seen_total))
 				continue;
 			cr_assert_eq(seen_left, left);
 			cr_assert_eq(seen_total, total);
@@ -406,10 +406,10 @@ uint64_t move_all(void)
 
 	hear_all();
 	for (unsigned i = 0; i < WORKERS; i++) {
-		if (mates[i].out_id)
-			move_out(&mates[i]);
-		if (mates[i].in_id)
-			move_in(&mates[i]);
+		if (fakes[i].out_id)
+			move_out(&fakes[i]);
+		if (fakes[i].in_id)
+			move_in(&fakes[i]);
 	}
 	return next;
 }
@@ -439,7 +439,7 @@ void begin(uint64_t device, uint64_t swap)
 	b.placement = placement_at(0);
 	honest = true;
 	for (unsigned i = 0; i < WORKERS; i++)
-		start(&mates[i], &tenants[i % TENANTS], 0);
+		start(&fakes[i], &tenants[i % TENANTS], 0);
 }
 
 void ask_in_pieces(struct mate *m, uint64_t bytes)
