@@ -118,7 +118,7 @@ GUEST_PAIR(cuMemDiscardAndPrefetchBatchAsync, ptsz,
 CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
 				     const char *name)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -133,7 +133,7 @@ CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary
 CUresult CUDAAPI cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library,
 					     const char *symbol)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	return r ? r : CUDA_ERROR_INVALID_VALUE;
 }
@@ -155,7 +155,7 @@ static CUresult sm_resource(CUdevResource *resource, CUdevResourceType type)
 CUresult CUDAAPI cuDeviceGetDevResource(CUdevice device, CUdevResource *resource,
 					CUdevResourceType type)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -167,7 +167,7 @@ CUresult CUDAAPI cuDeviceGetDevResource(CUdevice device, CUdevResource *resource
 CUresult CUDAAPI cuCtxGetDevResource(CUcontext ctx, CUdevResource *resource,
 				     CUdevResourceType type)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;

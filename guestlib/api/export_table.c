@@ -36,7 +36,7 @@ static CUresult cudart_load(CUmodule *module, const void *wrapper)
 /* The primary context's handle; neither retains nor activates it. */
 static CUresult cudart_primary(CUcontext *ret_ctx, CUdevice dev)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;

@@ -229,7 +229,7 @@ CUresult CUDAAPI cuInit(unsigned int flags)
 	CUresult r = CUDA_SUCCESS;
 
 	if (process_get_state() != PROCESS_NEW) {
-		r = guest_gate();
+		r = guest_status();
 		return r ? r : flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 	}
 	if (flags)
@@ -238,7 +238,7 @@ CUresult CUDAAPI cuInit(unsigned int flags)
 	if (process_get_state() == PROCESS_NEW)
 		r = init_locked();
 	else
-		r = guest_gate();
+		r = guest_status();
 	pthread_mutex_unlock(&init_lock);
 	return r;
 }

@@ -15,7 +15,7 @@
 /* No resource exists. */
 static CUresult no_resource(void)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	return r ? r : CUDA_ERROR_INVALID_HANDLE;
 }
@@ -60,7 +60,7 @@ CUresult CUDAAPI cuGraphicsResourceSetMapFlags(CUgraphicsResource resource,
 static CUresult map(unsigned count, CUgraphicsResource *resources, CUstream stream,
 		    bool ptsz)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -89,7 +89,7 @@ static CUresult import_fd(int fd, const char *what)
 CUresult CUDAAPI cuImportExternalMemory(CUexternalMemory *memory,
 					const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *desc)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -101,7 +101,7 @@ CUresult CUDAAPI cuImportExternalMemory(CUexternalMemory *memory,
 CUresult CUDAAPI cuImportExternalSemaphore(
 	CUexternalSemaphore *semaphore, const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC *desc)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -114,7 +114,7 @@ CUresult CUDAAPI cuImportExternalSemaphore(
 /* Nothing was imported. */
 static CUresult no_import(void)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	return r ? r : CUDA_ERROR_INVALID_VALUE;
 }

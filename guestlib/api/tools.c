@@ -42,7 +42,7 @@ CUresult CUDAAPI cuCoredumpGetAttribute(CUcoredumpSettings attr, void *value,
 CUresult CUDAAPI cuCoredumpGetAttributeGlobal(CUcoredumpSettings attr, void *value,
 					      size_t *size)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	return r ? r : get_dump_attribute(attr, value, size);
 }
@@ -58,7 +58,7 @@ CUresult CUDAAPI cuCoredumpSetAttribute(CUcoredumpSettings attr, void *value,
 CUresult CUDAAPI cuCoredumpSetAttributeGlobal(CUcoredumpSettings attr, void *value,
 					      size_t *size)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	return r ? r : CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -265,7 +265,7 @@ static void thread_end(struct guest_thread *t)
 {
 	struct stage *s = t->stage;
 
-	if (!s || !t->lane || lane_dead(t->lane) || guest_gate())
+	if (!s || !t->lane || lane_dead(t->lane) || guest_status())
 		return;
 	t->stage = NULL;
 	let_go(s, &s->small[STAGE_POSTED], t);

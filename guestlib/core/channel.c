@@ -134,13 +134,13 @@ void *guest_begin(struct guest_thread *t, uint16_t op, uint32_t size,
 CUresult guest_lost(struct guest_thread *t)
 {
 	process_lost("the connection ended");
-	return guest_gate();
+	return guest_status();
 }
 
 CUresult guest_broken(struct guest_thread *t)
 {
 	process_lost("it broke the protocol");
-	return guest_gate();
+	return guest_status();
 }
 
 CUresult guest_post(struct guest_thread *t)

@@ -40,7 +40,7 @@ bool process_set_state(enum process_state to)
 		 * in another, and the program must not die of it. */
 		if (!(next[from] & 1 << to))
 			return false;
-		/* release pairs with guest_gate() and process_get_state() */
+		/* release pairs with guest_status() and process_get_state() */
 	} while (!atomic_compare_exchange_weak_explicit(&guest_process.state, &from, to,
 							memory_order_release,
 							memory_order_relaxed));

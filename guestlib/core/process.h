@@ -73,7 +73,7 @@ extern struct guest_process guest_process;
 
 /* The gate's code, for functions that need cuInit but neither lane nor context:
  * CUDA_SUCCESS, or what the function is to return. */
-static inline CUresult guest_gate(void)
+static inline CUresult guest_status(void)
 {
 	/* acquire pairs with the release in process_set_state(): READY publishes the
 	 * fields above. */

@@ -49,7 +49,7 @@ uint64_t ctx_wire_id(const struct guest_ctx *c)
 
 CUresult ctx_current(struct guest_ctx **ret_c)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 	struct guest_ctx *c;
 
 	if (r)

@@ -9,7 +9,7 @@
  * CUDA_SUCCESS, the gate's error, or INVALID_DEVICE. */
 static inline CUresult device_check(CUdevice dev)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;

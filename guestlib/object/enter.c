@@ -132,7 +132,7 @@ static CUresult enter_slow(enum guest_need need, struct guest_thread **ret_t)
 CUresult guest_enter(enum guest_need need, struct guest_thread **ret_t)
 {
 	struct guest_thread *t = guest_self;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (unlikely(need == NEED_NONE)) {
 		enum process_state state = process_get_state();

@@ -120,7 +120,7 @@ static CUresult wait_for_room(void)
 		ts.tv_sec += ts.tv_nsec / NSEC_PER_SEC;
 		ts.tv_nsec %= NSEC_PER_SEC;
 		pthread_cond_timedwait(&room, &lock, &ts);
-		r = guest_gate();
+		r = guest_status();
 	}
 	waiting--;
 	pthread_mutex_unlock(&lock);

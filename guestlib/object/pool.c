@@ -61,7 +61,7 @@ CUresult pool_to_wire(CUmemoryPool pool, uint64_t *ret_wire)
 CUresult pool_supported(void)
 {
 	static const CUdevice_attribute attr = CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;

@@ -33,7 +33,7 @@ CUresult stream_find(CUstream stream, bool ptsz, struct guest_stream_info **ret_
 {
 	uint64_t h;
 	CUresult r =
-		guest_need_on(stream) == NEED_CTX ? ctx_check_current() : guest_gate();
+		guest_need_on(stream) == NEED_CTX ? ctx_check_current() : guest_status();
 
 	if (r == CUDA_SUCCESS)
 		r = guest_stream_value(stream, ptsz, &h);

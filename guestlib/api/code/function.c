@@ -6,7 +6,7 @@
 /* A function, or a kernel that stands for one. */
 static CUresult function(CUfunction func, struct guest_func **ret_f)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r == CUDA_SUCCESS)
 		r = guest_sticky();

@@ -11,7 +11,7 @@
 
 static CUresult lookup(CUlibrary library, struct guest_module **ret_m)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -75,7 +75,7 @@ CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code,
 {
 	struct guest_module *m;
 	bool preserved;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -100,7 +100,7 @@ CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *library, const char *path,
 	_cleanup_free_ void *data = NULL;
 	bool preserved;
 	size_t size;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -217,7 +217,7 @@ CUresult CUDAAPI cuLibraryGetModule(CUmodule *module, CUlibrary library)
 
 static CUresult kernel(CUkernel k, struct guest_func **ret_f)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;

@@ -44,7 +44,7 @@ static CUresult run(struct copy_side dst, struct copy_side src, size_t size,
 			 .stream = stream,
 			 .ptsz = ptsz,
 			 .async = async};
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -147,7 +147,7 @@ static CUresult peer(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src,
 		     CUcontext src_ctx, size_t size, CUstream stream, bool ptsz,
 		     bool async)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;

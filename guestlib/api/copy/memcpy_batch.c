@@ -12,7 +12,7 @@
 /* The default stream of the legacy kind is refused. */
 static CUresult check_stream(CUstream stream, bool ptsz)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;

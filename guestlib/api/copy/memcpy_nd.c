@@ -35,7 +35,7 @@ static CUresult copy_slices(const struct copy_box *b, CUstream stream, bool ptsz
 static CUresult copy_3d(const CUDA_MEMCPY3D *p, CUstream stream, bool ptsz, bool async)
 {
 	struct copy_box b;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -50,7 +50,7 @@ static CUresult copy_3d(const CUDA_MEMCPY3D *p, CUstream stream, bool ptsz, bool
 static CUresult copy_2d(const CUDA_MEMCPY2D *p, CUstream stream, bool ptsz, bool async)
 {
 	CUDA_MEMCPY3D box;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -131,7 +131,7 @@ static CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *p, CUstream stream, bool 
 			     bool async)
 {
 	CUDA_MEMCPY3D plain = {0};
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;

@@ -165,7 +165,7 @@ static CUresult update_2(CUstream stream, CUgraphNode *deps, const CUgraphEdgeDa
 {
 	struct node_set set = {0};
 	struct cap_stream *s;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;

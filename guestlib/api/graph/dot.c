@@ -88,7 +88,7 @@ CUresult CUDAAPI cuGraphDebugDotPrint(CUgraph graph, const char *path, unsigned 
 	struct graph *g;
 	FILE *f;
 	int failed;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;

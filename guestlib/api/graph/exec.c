@@ -106,7 +106,7 @@ GUEST_PAIR(cuGraphInstantiateWithParams, ptsz,
 CUresult CUDAAPI cuGraphExecGetFlags(CUgraphExec exec, cuuint64_t *flags)
 {
 	struct guest_exec *x;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;

@@ -7,7 +7,7 @@
 CUresult CUDAAPI cuGraphCreate(CUgraph *ret, unsigned int flags)
 {
 	struct graph *g;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -35,7 +35,7 @@ static CUresult destroy(CUgraph graph)
 
 CUresult CUDAAPI cuGraphDestroy(CUgraph graph)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -47,7 +47,7 @@ CUresult CUDAAPI cuGraphDestroy(CUgraph graph)
 CUresult CUDAAPI cuGraphDestroyNode(CUgraphNode node)
 {
 	struct graph_node *n;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -64,7 +64,7 @@ CUresult CUDAAPI cuGraphDestroyNode(CUgraphNode node)
 CUresult CUDAAPI cuGraphClone(CUgraph *ret, CUgraph original)
 {
 	struct graph *g, *c;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -103,7 +103,7 @@ CUresult CUDAAPI cuGraphNodeFindInClone(CUgraphNode *ret, CUgraphNode original,
 {
 	struct graph_node *n;
 	struct graph *g;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -125,7 +125,7 @@ CUresult CUDAAPI cuGraphConditionalHandleCreate(CUgraphConditionalHandle *ret,
 {
 	uint64_t handle;
 	struct graph *g;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;

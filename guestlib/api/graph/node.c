@@ -75,7 +75,7 @@ static CUresult add(CUgraphNode *ret, const struct place *w, CUresult r,
 	{                                                                                \
 		const struct place w = {graph, deps, n, NULL};                           \
 		struct graph_op op;                                                      \
-		CUresult r = guest_gate();                                               \
+		CUresult r = guest_status();                                             \
                                                                                          \
 		if (r)                                                                   \
 			return r;                                                        \
@@ -111,7 +111,7 @@ CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *ret, CUgraph graph,
 {
 	const struct place w = {graph, deps, n, NULL};
 	struct graph_op op = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -125,7 +125,7 @@ CUresult CUDAAPI cuGraphAddNode_v2(CUgraphNode *ret, CUgraph graph,
 {
 	const struct place w = {graph, deps, n, data};
 	struct graph_op op;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -179,7 +179,7 @@ CUresult CUDAAPI cuGraphKernelNodeGetParams_v2(CUgraphNode node,
 					       CUDA_KERNEL_NODE_PARAMS *p)
 {
 	struct graph_node *n;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -209,7 +209,7 @@ CUresult CUDAAPI cuGraphKernelNodeGetParams(CUgraphNode node,
 	CUresult CUDAAPI name(CUgraphNode node, ctype *p)                                \
 	{                                                                                \
 		struct graph_node *n;                                                    \
-		CUresult r = guest_gate();                                               \
+		CUresult r = guest_status();                                             \
                                                                                          \
 		if (r)                                                                   \
 			return r;                                                        \
@@ -239,7 +239,7 @@ CUresult CUDAAPI cuGraphBatchMemOpNodeGetParams(CUgraphNode node,
 						CUDA_BATCH_MEM_OP_NODE_PARAMS *p)
 {
 	struct graph_node *n;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -283,7 +283,7 @@ static CUresult set(CUgraphNode node, CUgraphNodeType type, CUresult r,
 	CUresult CUDAAPI name(CUgraphNode node, param)                                   \
 	{                                                                                \
 		struct graph_op op;                                                      \
-		CUresult r = guest_gate();                                               \
+		CUresult r = guest_status();                                             \
                                                                                          \
 		if (r)                                                                   \
 			return r;                                                        \
@@ -312,7 +312,7 @@ SET(cuGraphEventWaitNodeSetEvent, CUevent e, CU_GRAPH_NODE_TYPE_WAIT_EVENT,
 CUresult CUDAAPI cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *p)
 {
 	struct graph_op op;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -336,7 +336,7 @@ CUresult CUDAAPI cuGraphKernelNodeGetAttribute(CUgraphNode node, CUkernelNodeAtt
 					       CUkernelNodeAttrValue *value)
 {
 	struct graph_node *n;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -352,7 +352,7 @@ CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAtt
 					       const CUkernelNodeAttrValue *value)
 {
 	struct graph_node *n;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -367,7 +367,7 @@ CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode node, CUkernelNodeAtt
 CUresult CUDAAPI cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
 {
 	struct graph_node *d, *s;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;

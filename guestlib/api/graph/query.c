@@ -60,7 +60,7 @@ static CUresult list_nodes(CUgraph graph, CUgraphNode *nodes, size_t *count, boo
 	struct answer w = {.a = nodes};
 	struct graph_node *n;
 	struct graph *g;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -89,7 +89,7 @@ CUresult CUDAAPI cuGraphGetRootNodes(CUgraph graph, CUgraphNode *nodes, size_t *
 CUresult CUDAAPI cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type)
 {
 	struct graph_node *n;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -108,7 +108,7 @@ CUresult CUDAAPI cuGraphGetEdges_v2(CUgraph graph, CUgraphNode *from, CUgraphNod
 	struct graph_node *n;
 	struct graph *g;
 	size_t i;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -136,7 +136,7 @@ static CUresult list_neighbours(CUgraphNode node, CUgraphNode *nodes,
 	struct answer w = {.a = nodes, .data = data};
 	struct graph_node *n;
 	size_t i;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -212,7 +212,7 @@ CUresult CUDAAPI cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *fro
 					   const CUgraphNode *to,
 					   const CUgraphEdgeData *data, size_t n)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 	size_t i;
 
 	if (r)
@@ -235,7 +235,7 @@ CUresult CUDAAPI cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *
 					      const CUgraphNode *to,
 					      const CUgraphEdgeData *data, size_t n)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 	size_t i;
 
 	if (r)

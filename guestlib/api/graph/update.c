@@ -108,7 +108,7 @@ static CUresult set(CUgraphExec exec, CUgraphNode node, CUgraphNodeType type, CU
 	CUresult CUDAAPI name(CUgraphExec exec, CUgraphNode node, param)                 \
 	{                                                                                \
 		struct graph_op op;                                                      \
-		CUresult r = guest_gate();                                               \
+		CUresult r = guest_status();                                             \
                                                                                          \
 		if (r)                                                                   \
 			return r;                                                        \
@@ -222,7 +222,7 @@ CUresult CUDAAPI cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph,
 	struct mismatch m = {.why = CU_GRAPH_EXEC_UPDATE_ERROR};
 	struct guest_exec *x;
 	struct graph *g;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -279,7 +279,7 @@ CUresult CUDAAPI cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNod
 	struct exec_item *it;
 	struct guest_exec *x;
 	struct graph *g;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -294,7 +294,7 @@ CUresult CUDAAPI cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node,
 					  CUgraphNodeParams *p)
 {
 	struct graph_op op;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -371,7 +371,7 @@ CUresult CUDAAPI cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node,
 {
 	struct exec_item *it;
 	struct guest_exec *x;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;

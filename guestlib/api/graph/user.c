@@ -14,7 +14,7 @@ CUresult CUDAAPI cuUserObjectCreate(CUuserObject *ret, void *ptr, CUhostFn destr
 				    unsigned int refs, unsigned int flags)
 {
 	struct user_object *o;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -39,7 +39,7 @@ CUresult CUDAAPI cuUserObjectCreate(CUuserObject *ret, void *ptr, CUhostFn destr
 CUresult CUDAAPI cuUserObjectRetain(CUuserObject object, unsigned int count)
 {
 	struct user_object *o;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -54,7 +54,7 @@ CUresult CUDAAPI cuUserObjectRetain(CUuserObject object, unsigned int count)
 CUresult CUDAAPI cuUserObjectRelease(CUuserObject object, unsigned int count)
 {
 	struct user_object *o;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -71,7 +71,7 @@ CUresult CUDAAPI cuGraphRetainUserObject(CUgraph graph, CUuserObject object,
 {
 	struct user_object *o;
 	struct graph *g;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -92,7 +92,7 @@ CUresult CUDAAPI cuGraphReleaseUserObject(CUgraph graph, CUuserObject object,
 {
 	struct user_object *o;
 	struct graph *g;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;

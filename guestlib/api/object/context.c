@@ -33,7 +33,7 @@ static void renew_wire_id(struct guest_ctx *c)
 
 static CUresult enter_thread(struct guest_thread **ret_t)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -110,7 +110,7 @@ CUresult CUDAAPI cuCtxSetCurrent(CUcontext ctx)
 
 CUresult CUDAAPI cuCtxGetCurrent(CUcontext *pctx)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -352,7 +352,7 @@ CUresult CUDAAPI cuCtxDestroy_v2(CUcontext ctx)
 CUresult CUDAAPI cuCtxAttach(CUcontext *pctx, unsigned int flags)
 {
 	struct guest_ctx *c;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -372,7 +372,7 @@ CUresult CUDAAPI cuCtxDetach(CUcontext ctx)
 {
 	struct guest_ctx *c;
 	bool last;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;

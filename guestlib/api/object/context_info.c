@@ -13,7 +13,7 @@
 /* A context by its handle; NULL means the current one. */
 static CUresult named(CUcontext ctx, struct guest_ctx **ret_c)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -26,7 +26,7 @@ static CUresult named(CUcontext ctx, struct guest_ctx **ret_c)
 CUresult CUDAAPI cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx)
 {
 	struct guest_ctx *c;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -48,7 +48,7 @@ CUresult CUDAAPI cuCtxGetDevice(CUdevice *device)
 CUresult CUDAAPI cuCtxGetFlags(unsigned int *flags)
 {
 	struct guest_ctx *c = NULL;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r == CUDA_SUCCESS)
 		c = ctx_lookup(NULL); /* ended or not */

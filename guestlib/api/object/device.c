@@ -16,7 +16,7 @@ static int attribute(CUdevice_attribute attr)
 
 CUresult CUDAAPI cuDeviceGet(CUdevice *device, int ordinal)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -30,7 +30,7 @@ CUresult CUDAAPI cuDeviceGet(CUdevice *device, int ordinal)
 
 CUresult CUDAAPI cuDeviceGetCount(int *count)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -178,7 +178,7 @@ static bool parse_pci(const char *text, unsigned ret_addr[3])
 
 CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice *dev, const char *text)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 	unsigned addr[3];
 
 	if (r)
@@ -212,7 +212,7 @@ CUresult CUDAAPI cuDeviceCanAccessPeer(int *can, CUdevice dev, CUdevice peer)
 CUresult CUDAAPI cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attr,
 					 CUdevice src, CUdevice dst)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -257,7 +257,7 @@ CUresult CUDAAPI cuDeviceGetHostAtomicCapabilities(unsigned int *capabilities,
 
 static CUresult check_peer_ctx(CUcontext peer)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;

@@ -42,7 +42,7 @@ static CUresult add_callback(CUstream stream, CUstreamCallback callback, void *a
 			     unsigned flags, bool ptsz)
 {
 	struct host_call c = {.callback = callback, .stream = stream, .arg = arg};
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;

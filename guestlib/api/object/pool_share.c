@@ -28,7 +28,7 @@ CUresult CUDAAPI cuMemPoolExportToShareableHandle(void *handle, CUmemoryPool poo
 	static const uint64_t magic = POOL_MAGIC;
 	const struct guest_pool *p = pool_lookup(pool);
 	_cleanup_close_ int fd = -1;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -47,7 +47,7 @@ CUresult CUDAAPI cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *ha
 						    unsigned long long flags)
 {
 	uint64_t magic, h;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;

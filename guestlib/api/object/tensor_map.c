@@ -128,7 +128,7 @@ CUresult CUDAAPI cuTensorMapEncodeTiled(
 				   .swizzle = swizzle,
 				   .l2_promotion = l2_promotion,
 				   .oob_fill = oob_fill};
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -153,7 +153,7 @@ CUresult CUDAAPI cuTensorMapEncodeIm2col(
 				   .l2_promotion = l2_promotion,
 				   .oob_fill = oob_fill,
 				   .box = {channels, pixels}};
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -183,7 +183,7 @@ CUresult CUDAAPI cuTensorMapEncodeIm2colWide(
 				   .box = {channels, pixels},
 				   .lower = {lower_width},
 				   .upper = {upper_width}};
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;

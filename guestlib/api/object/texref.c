@@ -153,7 +153,7 @@ CUresult CUDAAPI cuModuleGetSurfRef(CUsurfref *ret_ref, CUmodule module, const c
 CUresult CUDAAPI cuTexRefCreate(CUtexref *ret_ref)
 {
 	struct ref *ref;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -169,7 +169,7 @@ CUresult CUDAAPI cuTexRefCreate(CUtexref *ret_ref)
 CUresult CUDAAPI cuTexRefDestroy(CUtexref handle)
 {
 	struct ref *ref = ref_of(handle, false);
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -254,7 +254,7 @@ static CUresult set(struct ref *ref, const struct state *s)
  */
 #define CHANGE(handle, ...)                                                              \
 	do {                                                                             \
-		CUresult change_r = guest_gate();                                        \
+		CUresult change_r = guest_status();                                      \
 		struct ref *change_ref = ref_of(handle, false);                          \
 		struct state s;                                                          \
                                                                                          \
@@ -400,7 +400,7 @@ CUresult CUDAAPI cuTexRefSetFlags(CUtexref ref, unsigned int flags)
 CUresult CUDAAPI cuSurfRefSetArray(CUsurfref handle, CUarray array, unsigned int flags)
 {
 	struct ref *ref = ref_of(handle, true);
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 	struct state s;
 
 	if (r)
@@ -421,7 +421,7 @@ static CUresult state_of(void *handle, bool surface, const void *out,
 			 const struct state **ret)
 {
 	struct ref *ref = ref_of(handle, surface);
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;

@@ -325,7 +325,7 @@ CUresult CUDAAPI cuSurfObjectDestroy(CUsurfObject object)
 static CUresult known(void *out, uint64_t value, enum handle_type type,
 		      struct object *ret_o)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;

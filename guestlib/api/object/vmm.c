@@ -8,7 +8,7 @@ CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity,
 					       const CUmemAllocationProp *prop,
 					       CUmemAllocationGranularity_flags option)
 {
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;
@@ -63,7 +63,7 @@ CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(
 	CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
 {
 	struct guest_chunk *c;
-	CUresult r = guest_gate();
+	CUresult r = guest_status();
 
 	if (r)
 		return r;

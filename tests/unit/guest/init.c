@@ -199,10 +199,10 @@ Test(guest_init, a_closed_gate_is_not_opened_by_a_late_init)
 	cr_assert(process_set_state(PROCESS_EXITING));
 	cr_expect(!process_set_state(PROCESS_READY), "cuInit() in another thread");
 	cr_expect_eq(process_get_state(), PROCESS_EXITING);
-	cr_expect_eq(guest_gate(), CUDA_ERROR_DEINITIALIZED);
+	cr_expect_eq(guest_status(), CUDA_ERROR_DEINITIALIZED);
 	cr_assert(process_set_state(PROCESS_FORKED), "a child of exit handlers");
 	cr_expect(!process_set_state(PROCESS_LOST));
-	cr_expect_eq(guest_gate(), CUDA_ERROR_NOT_INITIALIZED);
+	cr_expect_eq(guest_status(), CUDA_ERROR_NOT_INITIALIZED);
 }
 
 /* In exit(): a failure changes the status that the parent looks at. */
