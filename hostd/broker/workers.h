@@ -46,7 +46,7 @@ struct worker_move {
 	 * nothing back. */
 	uint64_t busy_ns, empty_ns, full_ns;
 	uint64_t gave_ns;    /* when something was moved out last */
-	uint64_t by_hand_ns; /* when an operator moved it out: not back before it works */
+	uint64_t manual_ns;  /* when an operator moved it out: not back before it works */
 	uint64_t pool;       /* host memory it was told to keep ready */
 };
 

@@ -144,7 +144,7 @@ class Soak:
         self.d.ctl("set", tenant, f"{key}={value}")
         self.counts["limits"] += 1
 
-    def by_hand(self):
+    def manual(self):
         if not self.options.no_swap:
             self.d.ctl("reclaim", self.rng.choice(TENANTS), f"{self.rng.randrange(1, 16)}M")
             self.counts["moved by hand"] += 1
@@ -176,7 +176,7 @@ class Soak:
         while time.monotonic() < end and not self.errors:
             if len(self.running) < PROGRAMS * len(TENANTS):
                 self.start()
-            self.rng.choices([lambda: None, self.kill_one, self.limit, self.by_hand, self.use],
+            self.rng.choices([lambda: None, self.kill_one, self.limit, self.manual, self.use],
                              [70, 5, 5, 5, 5 if self.residents else 0])[0]()
             away = self.d.ctl("list")["device"].get("swap_used", 0)
             self.counts["most away, MiB"] = max(self.counts["most away, MiB"], away // MIB)

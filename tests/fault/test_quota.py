@@ -289,7 +289,7 @@ class Quota(FaultTest):
             device = d.ctl("list")["device"]
             self.assertEqual((device["memory_used"], device["swap_used"]), (0, 0))
 
-    def test_reclaim_by_hand(self):
+    def test_manual_reclaim(self):
         mib = 1 << 20
         with Daemon("--memory", "256M", "--swap", "64M", "--pool", "1") as d:
             me = Script(d, "keeps", "local")

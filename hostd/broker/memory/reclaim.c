@@ -147,7 +147,7 @@ static int ask_step(struct broker *b, const struct placement_step *step, bool ur
 	return ask_out(b, t, step->bytes, urgent, now_ns);
 }
 
-static int ask_by_hand(struct waiter *wt, struct snapshot *now, uint64_t now_ns)
+static int ask_manual(struct waiter *wt, struct snapshot *now, uint64_t now_ns)
 {
 	const struct placement_tenant *t = &now->tenants[wt->t->index];
 
@@ -229,7 +229,7 @@ static int ask_for(struct waiter *wt, bool first, struct pass *p)
 	if (wt->t->removed || pass_read(p) < 0)
 		return -ENOMEM;
 	if (wt->kind == WAIT_OPERATOR)
-		return ask_by_hand(wt, &p->now, p->now_ns);
+		return ask_manual(wt, &p->now, p->now_ns);
 	/* Memory that is there, or will be in a moment, is for the first. */
 	room = first ? p->room : MIN(p->room, wt->made);
 	if (first && wt->kind != WAIT_NEED)
@@ -433,7 +433,7 @@ static void take_left(struct worker *w, uint64_t bytes, uint64_t now_ns)
 		return;
 	wt->made += had - w->charged;
 	if (wt->kind == WAIT_OPERATOR)
-		w->move.by_hand_ns = now_ns;
+		w->move.manual_ns = now_ns;
 }
 
 int reclaim_left(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns)

@@ -52,10 +52,10 @@ uint64_t snapshot_movable(const struct worker *w, uint64_t now_ns)
 /* Returns how much of what w has away may come back without being asked for. */
 static uint64_t returnable(const struct worker *w, uint64_t now_ns)
 {
-	bool by_hand = w->move.by_hand_ns &&
-		       atomic_load(&w->count->last_submit_ns) <= w->move.by_hand_ns;
+	bool manual = w->move.manual_ns &&
+		      atomic_load(&w->count->last_submit_ns) <= w->move.manual_ns;
 
-	if (by_hand || now_ns < w->move.full_ns || now_ns < w->move.gave_ns + GAVE_NS)
+	if (manual || now_ns < w->move.full_ns || now_ns < w->move.gave_ns + GAVE_NS)
 		return 0;
 	return away_waiting(w);
 }

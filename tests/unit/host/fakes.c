@@ -19,7 +19,7 @@ struct tenant tenants[TENANTS];
 struct mate fakes[WORKERS];
 uint64_t now;
 bool honest;
-unsigned by_hand_open;
+unsigned manual_open;
 unsigned in_part;
 
 /* weftd ends a worker that cannot be told, or that breaks the rules. */
@@ -395,9 +395,9 @@ void check(void)
 		check_left();
 }
 
-void moved_by_hand(void *arg, uint64_t bytes)
+void moved_manually(void *arg, uint64_t bytes)
 {
-	by_hand_open--;
+	manual_open--;
 }
 
 uint64_t move_all(void)

@@ -46,7 +46,7 @@ extern struct tenant tenants[TENANTS];
 extern struct mate fakes[WORKERS];
 extern uint64_t now;
 extern bool honest; /* everybody moves what is asked for */
-extern unsigned by_hand_open;
+extern unsigned manual_open;
 extern unsigned in_part; /* charges that were granted partly away */
 
 void open_sockets(void);
@@ -76,7 +76,7 @@ void move_in(struct mate *m);
 /* Says that its work has ended, or not. */
 void get_quiet(struct mate *m, int result);
 /* For waiters_operator(). */
-void moved_by_hand(void *arg, uint64_t bytes);
+void moved_manually(void *arg, uint64_t bytes);
 
 /* Lets so much time pass; who is asked to move does it at once. */
 void pass(uint64_t ns);

@@ -87,8 +87,8 @@ static void step(void)
 	if (rand() % 16 == 0) {
 		set_limits(t);
 	} else if (rand() % 32 == 0) {
-		by_hand_open++;
-		cr_assert_eq(waiters_operator(t, some_bytes(), now, moved_by_hand, NULL),
+		manual_open++;
+		cr_assert_eq(waiters_operator(t, some_bytes(), now, moved_manually, NULL),
 			     0);
 	} else if (m->w.state == WORKER_SESSION) {
 		session_step(m);
@@ -124,7 +124,7 @@ static void settle(void)
 	reclaim_tick(&b, now);
 	check();
 	cr_assert(list_empty(&b.waiters));
-	cr_assert_eq(by_hand_open, 0);
+	cr_assert_eq(manual_open, 0);
 	for (unsigned i = 0; i < WORKERS; i++) {
 		cr_assert_eq(fakes[i].need, 0);
 		for (unsigned n = 0; n < ASKED_MAX; n++)

@@ -586,15 +586,15 @@ Test(reclaim, high_and_min)
 }
 
 /* By hand: what moved stays out until the session works. */
-Test(reclaim, by_hand)
+Test(reclaim, manual)
 {
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&fakes[0], 128 * MIB);
-	by_hand_open = 1;
-	cr_assert_eq(waiters_operator(&tenants[0], 100 * MIB, now, moved_by_hand, NULL),
+	manual_open = 1;
+	cr_assert_eq(waiters_operator(&tenants[0], 100 * MIB, now, moved_manually, NULL),
 		     0);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(by_hand_open, 0);
+	cr_assert_eq(manual_open, 0);
 	cr_assert_eq(fakes[0].away, 100 * MIB);
 	pass(NSEC_PER_SEC);
 	cr_assert_eq(fakes[0].away, 100 * MIB);
@@ -605,15 +605,15 @@ Test(reclaim, by_hand)
 }
 
 /* An operator is answered when all has been done, and can be seen. */
-Test(reclaim, by_hand_to_the_end)
+Test(reclaim, a_manual_reclaim_to_the_end)
 {
 	const struct msg_moved all = {0};
 	uint32_t id;
 
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&fakes[0], 128 * MIB);
-	by_hand_open = 1;
-	cr_assert_eq(waiters_operator(&tenants[0], 16 * MIB, now, moved_by_hand, NULL),
+	manual_open = 1;
+	cr_assert_eq(waiters_operator(&tenants[0], 16 * MIB, now, moved_manually, NULL),
 		     0);
 	id = asked_to_move(&fakes[0]);
 	fakes[0].has -= 16 * MIB;
@@ -621,43 +621,43 @@ Test(reclaim, by_hand_to_the_end)
 	show(&fakes[0]);
 	cr_assert_eq(reclaim_left(&fakes[0].w, id, 16 * MIB, now), 0);
 	reclaim_tick(&b, now);
-	cr_assert_eq(by_hand_open, 1);
+	cr_assert_eq(manual_open, 1);
 	cr_assert_eq(reclaim_ended(&fakes[0].w, id, &all, now), 0);
 	reclaim_tick(&b, now);
-	cr_assert_eq(by_hand_open, 0);
+	cr_assert_eq(manual_open, 0);
 }
 
 static void ends_another(void *arg, uint64_t bytes)
 {
-	by_hand_open--;
+	manual_open--;
 	stop(arg);
 }
 
 /* The caller who moves memory by hand asks for something else next, which ends the
  * waiting ones. */
-Test(reclaim, by_hand_then_anything)
+Test(reclaim, a_manual_reclaim_then_anything)
 {
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&fakes[0], 256 * MIB);
-	by_hand_open = 1;
+	manual_open = 1;
 	cr_assert_eq(
 		waiters_operator(&tenants[0], 16 * MIB, now, ends_another, &fakes[1]), 0);
 	ask(&fakes[1], 100 * MIB);
 	ask(&fakes[1], 100 * MIB);
 	ask(&fakes[2], 32 * MIB);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(by_hand_open, 0);
+	cr_assert_eq(manual_open, 0);
 	cr_assert_eq(fakes[2].has, 32 * MIB);
 	/* and one that nobody serves in time */
 	fakes[0].w.move.busy_ns = UINT64_MAX;
 	fakes[2].w.move.busy_ns = UINT64_MAX;
 	start(&fakes[1], &tenants[1], 0);
-	by_hand_open = 1;
+	manual_open = 1;
 	cr_assert_eq(
 		waiters_operator(&tenants[0], 16 * MIB, now, ends_another, &fakes[1]), 0);
 	ask(&fakes[1], 200 * MIB);
 	pass(11 * NSEC_PER_SEC);
-	cr_assert_eq(by_hand_open, 0);
+	cr_assert_eq(manual_open, 0);
 	check_sums();
 }
 
@@ -666,8 +666,8 @@ Test(reclaim, a_swapped_session_that_needs_memory_gets_its_share)
 {
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&fakes[0], 200 * MIB);
-	by_hand_open = 1;
-	cr_assert_eq(waiters_operator(&tenants[0], 200 * MIB, now, moved_by_hand, NULL),
+	manual_open = 1;
+	cr_assert_eq(waiters_operator(&tenants[0], 200 * MIB, now, moved_manually, NULL),
 		     0);
 	pass(NSEC_PER_SEC);
 	ask_in_pieces(&fakes[1], 256 * MIB);
@@ -685,8 +685,8 @@ Test(reclaim, freed_on_its_way_back)
 {
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&fakes[0], 200 * MIB);
-	by_hand_open = 1;
-	cr_assert_eq(waiters_operator(&tenants[0], 16 * MIB, now, moved_by_hand, NULL),
+	manual_open = 1;
+	cr_assert_eq(waiters_operator(&tenants[0], 16 * MIB, now, moved_manually, NULL),
 		     0);
 	pass(NSEC_PER_SEC);
 	need(&fakes[0]);
