@@ -26,7 +26,7 @@
 #define WAITING_MIN 64u
 #define WAITING_NS  (55 * NSEC_PER_SEC)
 /* A worker says at once whether its program is there, unless something is wrong. */
-#define HERE_NS NSEC_PER_SEC
+#define PROBE_NS NSEC_PER_SEC
 /* Workers that a tenant may have before others that wait: so many at once, then one in
  * each period. */
 #define TURNS_BURST     4
@@ -88,7 +88,7 @@ static void ask_others(struct tenant *t)
 	struct worker *w;
 
 	m.id = t->asked = b->next_asked += !(b->next_asked + 1) + 1;
-	t->asked_until_ns = clock_now_ns() + HERE_NS;
+	t->asked_until_ns = clock_now_ns() + PROBE_NS;
 	list_for_each (g, &t->waiting, link) {
 		if (!g->asked)
 			g->asked = m.id;

@@ -218,12 +218,12 @@ int worker_said(struct worker *w, const struct msg *m, int *fd)
 	case MSG_IPC_DROP:
 		return answer_drop(w, m);
 	case MSG_ALIVE:
-		workers_here(w, m->id);
+		workers_probed(w, m->id);
 		return 0;
 	case MSG_ENDING:
 		account_ending(w, clock_now_ns());
 		reclaim_ending(w, clock_now_ns());
-		workers_here(w, w->asked);
+		workers_probed(w, w->asked);
 		return 0;
 	case MSG_OPENED:
 		return note_carrier(w, m->opened.carrier);

@@ -390,7 +390,7 @@ uint64_t workers_tick(void *broker, uint64_t now_ns)
 
 /* ---- what workers say ---- */
 
-void workers_here(struct worker *w, uint32_t id)
+void workers_probed(struct worker *w, uint32_t id)
 {
 	w->here = id;
 	if (w->tenant->n_waiting)

@@ -120,7 +120,7 @@ int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 		  uint32_t id);
 /* Notes the answer of a worker that was asked with number id whether its program is
  * there. */
-void workers_here(struct worker *w, uint32_t id);
+void workers_probed(struct worker *w, uint32_t id);
 /* Ends a session's worker now. */
 void worker_kill(struct worker *w);
 void workers_fini(struct broker *b);

@@ -53,7 +53,7 @@ struct worker *workers_ready(struct broker *broker)
 	return &workers[0];
 }
 
-void workers_here(struct worker *w, uint32_t id)
+void workers_probed(struct worker *w, uint32_t id)
 {
 	(void)w;
 	(void)id;

@@ -34,7 +34,7 @@ struct worker *workers_ready(struct broker *broker)
 	return NULL;
 }
 
-void workers_here(struct worker *worker, uint32_t id)
+void workers_probed(struct worker *worker, uint32_t id)
 {
 }
 

@@ -44,7 +44,7 @@ void child_kill(struct child *c)
 {
 }
 
-void workers_here(struct worker *w, uint32_t id)
+void workers_probed(struct worker *w, uint32_t id)
 {
 }
 
