@@ -192,7 +192,7 @@ int worker_said(struct worker *w, const struct msg *m, int *fd)
 	case MSG_RESTORED:
 		return reclaim_returned(w, m->id, &m->moved, clock_now_ns());
 	case MSG_QUIESCED:
-		return reclaim_quiet(w, m->quiesced.result, clock_now_ns());
+		return reclaim_quiesced(w, m->quiesced.result, clock_now_ns());
 	case MSG_EVICTED_FREED:
 		away_freed(w, m->evicted_freed.bytes);
 		return 0;

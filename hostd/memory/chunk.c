@@ -120,12 +120,12 @@ bool chunk_as_new(const struct space *sp, const struct space_chunk *c)
 	       c->n_pieces == (c->size - 1) / sp->extent_bytes + 1;
 }
 
-bool chunk_settle_locked(struct space *sp, struct space_chunk *c)
+bool chunk_wait_locked(struct space *sp, struct space_chunk *c)
 {
 	if (!c->moving)
 		return false;
 	c->wanted = sp->runs;
-	pthread_cond_wait(&sp->settled, &sp->lock);
+	pthread_cond_wait(&sp->moved_cond, &sp->lock);
 	return true;
 }
 

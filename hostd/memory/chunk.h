@@ -18,7 +18,7 @@
  *	RETURNING	device, being filled	RESIDENT, MAPPED, SWAPPED (it failed)
  *
  * LEAVING and RETURNING pieces, and the mappings of their chunk, are the mover's, who
- * does not hold the lock: everybody else calls chunk_settle_locked() first.
+ * does not hold the lock: everybody else calls chunk_wait_locked() first.
  */
 #ifndef WEFT_MEM_CHUNK_H
 #define WEFT_MEM_CHUNK_H
@@ -112,7 +112,7 @@ enum dev_memory chunk_memory(const struct space_chunk *c);
 bool chunk_as_new(const struct space *sp, const struct space_chunk *c);
 
 /* Waits until nothing of c moves. True if it had to: all may have changed, c be gone. */
-bool chunk_settle_locked(struct space *sp, struct space_chunk *c);
+bool chunk_wait_locked(struct space *sp, struct space_chunk *c);
 
 /* True if pieces of it that are on the device may leave it. */
 bool chunk_movable(const struct space_chunk *c);

@@ -45,7 +45,7 @@ static int come_home_locked(struct space *sp, struct space_chunk *c)
 	pthread_mutex_unlock(&sp->lock);
 	r = sp->home(sp->home_arg, c, away);
 	pthread_mutex_lock(&sp->lock);
-	while (chunk_settle_locked(sp, c))
+	while (chunk_wait_locked(sp, c))
 		;
 	if (hidden)
 		region_free_locked(sp, hidden);
@@ -58,7 +58,7 @@ static int come_home_locked(struct space *sp, struct space_chunk *c)
 /* True if the caller has to look it up again: all may have changed. */
 static bool prepare_locked(struct space *sp, struct space_chunk *c, unsigned *tries)
 {
-	if (chunk_settle_locked(sp, c))
+	if (chunk_wait_locked(sp, c))
 		return true;
 	if (c->share != CHUNK_OWN || !chunk_away(c) || !*tries)
 		return false;

@@ -113,7 +113,7 @@ struct space {
 	uint64_t extent_bytes;            /* more is never one piece */
 	struct space_residency residency; /* of all chunks that are charged */
 	uint64_t runs;                    /* of moving, begun so far */
-	pthread_cond_t settled;           /* nothing of some chunk moves any more */
+	pthread_cond_t moved_cond;        /* nothing of some chunk moves any more */
 	int (*home)(void *arg, struct space_chunk *c, uint64_t bytes);
 	void *home_arg;
 	void (*left)(void *arg, uint64_t bytes);

@@ -31,7 +31,7 @@ int space_new(const struct mem_env *env, struct space **ret_space)
 	list_init(&sp->idle);
 	sp->piece_bytes = MAX(SPACE_PIECE, env->chunk_bytes);
 	sp->extent_bytes = DEVICE_BAND_SIZE;
-	pthread_cond_init(&sp->settled, NULL);
+	pthread_cond_init(&sp->moved_cond, NULL);
 	pthread_cond_init(&sp->reaper_cond, NULL);
 	sp->hostpool = hostpool_new(env, space_host_wants, sp);
 	if (!sp->hostpool) {
@@ -67,7 +67,7 @@ void space_free(struct space *sp)
 		free(sp->l1[i]);
 	free(sp->globals);
 	pthread_cond_destroy(&sp->reaper_cond);
-	pthread_cond_destroy(&sp->settled);
+	pthread_cond_destroy(&sp->moved_cond);
 	pthread_mutex_destroy(&sp->lock);
 	free(sp);
 }
@@ -371,19 +371,19 @@ static struct region *region_at(struct space *sp, CUdeviceptr addr)
 }
 
 /* Returns the region at addr, once nothing of it moves, or NULL. */
-static struct region *settled_at(struct space *sp, CUdeviceptr addr)
+static struct region *region_at_last(struct space *sp, CUdeviceptr addr)
 {
 	struct region *rg;
 
 	do {
 		rg = region_at(sp, addr);
-	} while (rg && rg->map && chunk_settle_locked(sp, rg->map->chunk));
+	} while (rg && rg->map && chunk_wait_locked(sp, rg->map->chunk));
 	return rg;
 }
 
 static CUresult release_locked(struct space *sp, CUdeviceptr addr)
 {
-	struct region *rg = settled_at(sp, addr);
+	struct region *rg = region_at_last(sp, addr);
 
 	if (!rg || (rg->kind != REGION_SLAB && rg->kind != REGION_LARGE))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -417,7 +417,7 @@ void space_arena_free(struct space *sp, CUdeviceptr addr)
 	struct region *rg;
 
 	pthread_mutex_lock(&sp->lock);
-	rg = settled_at(sp, addr);
+	rg = region_at_last(sp, addr);
 	if (rg && rg->kind == REGION_ARENA && rg->base == addr)
 		region_free_locked(sp, rg);
 	pthread_mutex_unlock(&sp->lock);
@@ -432,24 +432,24 @@ bool space_is_alloc(struct space *sp, CUdeviceptr addr)
 }
 
 /* True if it had to wait for something of a context's: look again. */
-static bool settle_owned(struct space *sp, struct list *regions, unsigned owner)
+static bool wait_owned(struct space *sp, struct list *regions, unsigned owner)
 {
 	struct region *r;
 
 	list_for_each (r, regions, link) {
-		if (r->owner == owner && r->map && chunk_settle_locked(sp, r->map->chunk))
+		if (r->owner == owner && r->map && chunk_wait_locked(sp, r->map->chunk))
 			return true;
 	}
 	return false;
 }
 
-static bool settle_owner(struct space *sp, unsigned owner)
+static bool wait_owner(struct space *sp, unsigned owner)
 {
 	for (unsigned i = 0; i < SPACE_CLASSES; i++) {
-		if (settle_owned(sp, &sp->slabs[i], owner))
+		if (wait_owned(sp, &sp->slabs[i], owner))
 			return true;
 	}
-	return settle_owned(sp, &sp->regions, owner);
+	return wait_owned(sp, &sp->regions, owner);
 }
 
 void space_release_owner(struct space *sp, unsigned owner)
@@ -457,7 +457,7 @@ void space_release_owner(struct space *sp, unsigned owner)
 	struct region *r, *tmp;
 
 	pthread_mutex_lock(&sp->lock);
-	while (settle_owner(sp, owner))
+	while (wait_owner(sp, owner))
 		;
 	for (unsigned i = 0; i < SPACE_CLASSES; i++) {
 		list_for_each_safe (r, tmp, &sp->slabs[i], link) {

@@ -92,7 +92,7 @@ static void set_states(struct transfer *t, unsigned n, enum piece_state to)
 }
 
 /* The transfer has come to an end: others may have the chunk. */
-static void settle(struct mover *mv, struct transfer *t)
+static void end_transfer(struct mover *mv, struct transfer *t)
 {
 	struct space *sp = mv->sp;
 
@@ -100,7 +100,7 @@ static void settle(struct mover *mv, struct transfer *t)
 	chunk_count_locked(sp, t->c);
 	ledger_publish_locked(sp);
 	if (t->c->wanted)
-		pthread_cond_broadcast(&sp->settled);
+		pthread_cond_broadcast(&sp->moved_cond);
 	mv->under_way -= t->size;
 	free(t->host);
 	t->host = NULL;
@@ -470,7 +470,7 @@ static void out_end(struct mover *mv, struct transfer *t)
 		set_states(t, 1, PIECE_RESIDENT);
 	if (!gone)
 		put_hosts(mv, t);
-	settle(mv, t);
+	end_transfer(mv, t);
 	pthread_mutex_unlock(&mv->sp->lock);
 }
 
@@ -566,7 +566,7 @@ static void in_failed(struct mover *mv, struct transfer *t)
 	fail(mv, t->result);
 	pthread_mutex_lock(&mv->sp->lock);
 	set_states(t, t->n_host, to);
-	settle(mv, t);
+	end_transfer(mv, t);
 	pthread_mutex_unlock(&mv->sp->lock);
 }
 
@@ -587,7 +587,7 @@ static void in_end(struct mover *mv, struct transfer *t)
 	put_hosts(mv, t);
 	pthread_mutex_lock(&mv->sp->lock);
 	join_locked(t);
-	settle(mv, t);
+	end_transfer(mv, t);
 	pthread_mutex_unlock(&mv->sp->lock);
 	mv->moved += t->size;
 }
@@ -704,6 +704,6 @@ void mover_map(struct mover *mv, CUdeviceptr addr, uint64_t size)
 		set_states(&t, t.n_host, PIECE_MAPPED);
 		mv->moved += size;
 	}
-	settle(mv, &t);
+	end_transfer(mv, &t);
 	pthread_mutex_unlock(&mv->sp->lock);
 }

@@ -211,7 +211,7 @@ static CUresult map_locked(struct space *sp, CUdeviceptr addr, uint64_t size,
 	struct mapping *m;
 	CUresult r;
 
-	while (chunk_settle_locked(sp, c)) /* the caller holds a reference */
+	while (chunk_wait_locked(sp, c)) /* the caller holds a reference */
 		;
 	if (size != c->size || !range_around(sp, addr, size) ||
 	    has_mapping(sp, addr, size))
@@ -254,12 +254,12 @@ static bool covers_mappings(struct space *sp, CUdeviceptr addr, uint64_t size)
 
 /* True if something in a range that covers_mappings() is not moving any more: all may
  * have changed. */
-static bool settle_mappings(struct space *sp, CUdeviceptr addr, uint64_t size)
+static bool wait_mappings(struct space *sp, CUdeviceptr addr, uint64_t size)
 {
 	for (uint64_t at = 0; at < size;) {
 		struct mapping *m = page_at_locked(sp, addr + at)->map;
 
-		if (chunk_settle_locked(sp, m->chunk))
+		if (chunk_wait_locked(sp, m->chunk))
 			return true;
 		at += m->chunk->size;
 	}
@@ -267,13 +267,13 @@ static bool settle_mappings(struct space *sp, CUdeviceptr addr, uint64_t size)
 }
 
 /* As covers_mappings(), and nothing of it moves. */
-static bool covers_settled(struct space *sp, CUdeviceptr addr, uint64_t size)
+static bool covers_at_last(struct space *sp, CUdeviceptr addr, uint64_t size)
 {
 	bool covers;
 
 	do {
 		covers = covers_mappings(sp, addr, size);
-	} while (covers && settle_mappings(sp, addr, size));
+	} while (covers && wait_mappings(sp, addr, size));
 	return covers;
 }
 
@@ -282,7 +282,7 @@ CUresult space_unmap(struct space *sp, CUdeviceptr addr, uint64_t size)
 	CUresult r = CUDA_ERROR_INVALID_VALUE;
 
 	pthread_mutex_lock(&sp->lock);
-	if (covers_settled(sp, addr, size)) {
+	if (covers_at_last(sp, addr, size)) {
 		for (uint64_t at = 0; at < size;) {
 			struct mapping *m = page_at_locked(sp, addr + at)->map;
 			uint64_t step = m->chunk->size;
@@ -336,7 +336,7 @@ static CUresult set_access_locked(struct space *sp, CUdeviceptr addr, uint64_t s
 {
 	CUresult r;
 
-	if (!is_access(access) || !covers_settled(sp, addr, size))
+	if (!is_access(access) || !covers_at_last(sp, addr, size))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (has_swapped(sp, addr, size))
 		r = set_access_of_mapped(sp, addr, size, access);

@@ -87,7 +87,7 @@ enum batch_add batch_add(struct sess_lane *sl, struct dev_ctx *ctx, struct dev_s
 	return BATCH_TAKEN;
 }
 
-void batch_settle(struct sess_lane *sl)
+void batch_submit_due(struct sess_lane *sl)
 {
 	const struct batch *b = &sl->batch;
 

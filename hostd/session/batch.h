@@ -51,7 +51,7 @@ enum batch_add batch_add(struct sess_lane *sl, struct dev_ctx *ctx, struct dev_s
 			 const struct dev_launch *l);
 
 /* The command in hand is done with. Submits what has no reason to wait any more. */
-void batch_settle(struct sess_lane *sl);
+void batch_submit_due(struct sess_lane *sl);
 
 /* Submits. A failure is remembered as that of any command without a reply; if the session
  * has ended, nothing is. */

@@ -43,7 +43,7 @@ static inline void sess_count_posted(struct sess_lane *sl, uint64_t n)
 }
 
 /* Waits until every context has done what was submitted to it so far. */
-void sess_quiet(struct session *s);
+void sess_quiesce(struct session *s);
 
 /* ---- objects (types in object.h) ---- */
 

@@ -148,7 +148,7 @@ static struct sess_ctx *ctx_after(struct session *s, unsigned id)
 	return found;
 }
 
-void sess_quiet(struct session *s)
+void sess_quiesce(struct session *s)
 {
 	struct sess_ctx *ctx;
 	unsigned id;

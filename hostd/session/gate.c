@@ -43,9 +43,9 @@ static void set_state_locked(struct gate *g, enum gate_state to)
 	pthread_cond_broadcast(&g->changed);
 }
 
-void gate_init(struct gate *g, void (*quiet)(void *arg), void *arg)
+void gate_init(struct gate *g, void (*quiesce)(void *arg), void *arg)
 {
-	*g = (struct gate){.quiet = quiet, .arg = arg};
+	*g = (struct gate){.quiesce = quiesce, .arg = arg};
 	pthread_mutex_init(&g->lock, NULL);
 	pthread_cond_init(&g->changed, NULL);
 	pthread_cond_init(&g->question, NULL);
@@ -180,7 +180,7 @@ static void *wait_for_device(void *arg)
 			continue;
 		}
 		pthread_mutex_unlock(&g->lock);
-		g->quiet(g->arg);
+		g->quiesce(g->arg);
 		pthread_mutex_lock(&g->lock);
 		g->answered = asked;
 		pthread_cond_broadcast(&g->changed);

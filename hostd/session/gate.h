@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The gate of a session. Whoever submits work that may touch device memory is inside it
- * while it does; memory moves while nobody is inside and the device is quiet.
+ * while it does; memory moves while nobody is inside and the device is quiesce.
  *
  * Entering is a store to a word of the lane's own and a look at one that all share: no
  * lock, no fence, no system call. Closing pays for that: it has the kernel put a barrier
@@ -12,7 +12,7 @@
  *
  *	state	 lanes				may become
  *	OPEN	 come and go			CLOSING
- *	CLOSING	 leave; who wants in waits	CLOSED (quiet), OPEN (time is over)
+ *	CLOSING	 leave; who wants in waits	CLOSED (quiesce), OPEN (time is over)
  *	CLOSED	 wait				OPEN
  *
  * What a lane must not do inside is wait for something that only another lane can bring
@@ -21,7 +21,7 @@
  * reply are waited for outside, and so are locks that are held meanwhile. A command waits
  * at the gate with its ticket, and so do all later ones of the session. What lets a
  * stream go on that stands still (host functions, copies of graphs) has no ticket and
- * needs no entering: while the stream stands the device is not quiet.
+ * needs no entering: while the stream stands the device is not quiesce.
  */
 #ifndef WEFT_SESS_GATE_H
 #define WEFT_SESS_GATE_H
@@ -56,7 +56,7 @@ struct gate {
 	bool has_thread, stopping;
 	pthread_cond_t question;
 	uint64_t asked, answered;
-	void (*quiet)(void *arg);
+	void (*quiesce)(void *arg);
 
 	void (*wanted)(void *arg);
 	void *arg, *wanted_arg;
@@ -68,8 +68,8 @@ struct gate_lane {
 	struct list link; /* of gate.lanes */
 };
 
-/* quiet(arg) returns when the device has done all that was submitted so far. */
-void gate_init(struct gate *g, void (*quiet)(void *arg), void *arg);
+/* quiesce(arg) returns when the device has done all that was submitted so far. */
+void gate_init(struct gate *g, void (*quiesce)(void *arg), void *arg);
 /* Lets everybody go, for ever: who waits gets -EPIPE, and nothing closes it any more. */
 void gate_end(struct gate *g);
 /* Waits for the thread: what the device does must be able to end. */
@@ -105,7 +105,7 @@ static inline void gate_leave(struct gate_lane *l)
 }
 
 /*
- * Closes: returns 0 when nobody is inside and the device is quiet, also if the gate was
+ * Closes: returns 0 when nobody is inside and the device is quiesce, also if the gate was
  * closed before; -EBUSY when deadline_ns (of clock_now_ns()) has come, the gate being
  * open again; or -EPIPE, the session has ended. One thread closes and opens.
  */

@@ -63,11 +63,11 @@ void kept_lend(struct sess_lane *sl)
 	batch_end(sl);
 	if (!k->n)
 		return;
-	pthread_mutex_lock(&sl->rest);
+	pthread_mutex_lock(&sl->asleep_lock);
 	k->away = k->lent = true;
 	/* Under the lock: who sweeps never takes back what is not counted yet. */
 	atomic_fetch_add(&sl->s->lent, 1);
-	pthread_mutex_unlock(&sl->rest);
+	pthread_mutex_unlock(&sl->asleep_lock);
 	/* seq_cst, as above and in obj_take(): one of the two sides sees the other. */
 	if (likely(k->taken == atomic_load(&sl->s->objs.taken)))
 		return;
@@ -87,10 +87,10 @@ void kept_back(struct sess_lane *sl)
 
 	if (!k->away)
 		return;
-	pthread_mutex_lock(&sl->rest);
+	pthread_mutex_lock(&sl->asleep_lock);
 	if (k->lent)
 		unlend_locked(sl->s, k);
-	pthread_mutex_unlock(&sl->rest);
+	pthread_mutex_unlock(&sl->asleep_lock);
 	k->away = false;
 }
 
@@ -102,12 +102,12 @@ static unsigned take_lent_locked(struct session *s, struct sess_lane *sl,
 
 	if (!sl || sl == SESS_LANE_RESERVED)
 		return 0;
-	pthread_mutex_lock(&sl->rest);
+	pthread_mutex_lock(&sl->asleep_lock);
 	if (sl->kept.lent) {
 		n = empty(&sl->kept, ret_objs);
 		unlend_locked(s, &sl->kept);
 	}
-	pthread_mutex_unlock(&sl->rest);
+	pthread_mutex_unlock(&sl->asleep_lock);
 	return n;
 }
 

@@ -8,7 +8,7 @@
  * it: whoever takes an object out of its table meanwhile lets go of all that is lent.
  *
  * Used by the lane's own thread only, but for what is lent, which lies under
- * sess_lane.rest and is not looked at by its lane.
+ * sess_lane.asleep_lock and is not looked at by its lane.
  */
 #ifndef WEFT_SESS_KEPT_H
 #define WEFT_SESS_KEPT_H
@@ -31,7 +31,7 @@ struct kept {
 	uint64_t taken; /* of the object table when these were found there */
 	unsigned n;     /* slots in use */
 	bool away;      /* the lane's command may wait; its own thread's */
-	bool lent;      /* and nobody has let go of it yet; under sess_lane.rest */
+	bool lent;      /* and nobody has let go of it yet; under sess_lane.asleep_lock */
 	struct kept_slot {
 		uint64_t key; /* 0: empty */
 		struct sess_obj *obj;

@@ -26,7 +26,7 @@ void sess_lane_init(struct sess_lane *sl, struct session *s, struct lane *l,
 	sl->lane = l;
 	sl->index = index;
 	list_init(&sl->thread_streams);
-	pthread_mutex_init(&sl->rest, NULL);
+	pthread_mutex_init(&sl->asleep_lock, NULL);
 	gate_lane_add(&s->gate, &sl->gate);
 }
 
@@ -125,7 +125,7 @@ static int handle_posted(struct sess_lane *sl, const struct dispatch_row *row)
 	keep_pins(sl);
 	kept_check(sl);
 	if (sl->batched) {
-		batch_settle(sl);
+		batch_submit_due(sl);
 		return r;
 	}
 	batch_end(sl);
@@ -240,13 +240,13 @@ void sess_join(struct session *s)
 	pthread_mutex_unlock(&s->lanes_lock);
 }
 
-void sess_settle(struct session *s)
+void sess_drain(struct session *s)
 {
 	pthread_mutex_lock(&s->lanes_lock);
 	while (s->n_lanes) /* each tells when its thread ends, too */
 		pthread_cond_wait(&s->threads_cond, &s->lanes_lock);
 	pthread_mutex_unlock(&s->lanes_lock);
-	sess_quiet(s);
+	sess_quiesce(s);
 }
 
 void sess_lane_idle(struct sess_lane *sl, bool idle)

@@ -67,9 +67,9 @@ static int open_device(struct session *s, const struct device_config *cfg)
 	return sess_ctx_new(s, 0, 0, &s->primary) == CUDA_SUCCESS ? 0 : -ENODEV;
 }
 
-static void quiet(void *arg)
+static void quiesce(void *arg)
 {
-	sess_quiet(arg);
+	sess_quiesce(arg);
 }
 
 int sess_new(const struct device_ops *ops, const struct device_config *cfg,
@@ -84,7 +84,7 @@ int sess_new(const struct device_ops *ops, const struct device_config *cfg,
 	s->count = &s->own_count;
 	s->accounts = *broker;
 	tickets_init(&s->tickets);
-	gate_init(&s->gate, quiet, s);
+	gate_init(&s->gate, quiesce, s);
 	atomic_init(&s->next_ctx_id, 1);
 	pthread_mutex_init(&s->out_lock, NULL);
 	pthread_mutex_init(&s->limits_lock, NULL);

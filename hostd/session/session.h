@@ -76,6 +76,6 @@ void sess_end(struct session *s, int reason);
 
 /* Waits until no lane runs a command and the device has done all of them; after
  * sess_end(), also from on_end(). A kernel may never end. */
-void sess_settle(struct session *s);
+void sess_drain(struct session *s);
 
 #endif

@@ -136,9 +136,9 @@ struct sess_lane {
 	const struct lane_msg *msg; /* the command being handled */
 	struct sess_ctx *ctx;       /* current context, a reference, or NULL */
 	struct list thread_streams; /* this thread's default stream of each context */
-	/* While it sleeps others may take ctx and thread_streams (rest.c), and what it
+	/* While it sleeps others may take ctx and thread_streams (asleep.c), and what it
 	 * has lent (kept.h). */
-	pthread_mutex_t rest;
+	pthread_mutex_t asleep_lock;
 	bool asleep;
 
 	struct sess_pin {

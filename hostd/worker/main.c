@@ -252,7 +252,7 @@ static void on_session_ending(void *arg)
  */
 static void give_back(struct worker *w)
 {
-	sess_settle(w->s);
+	sess_drain(w->s);
 	atomic_store(&w->settled, true);
 	space_give_back(w->s->space);
 	log_debug("session %llu: gave memory back", (unsigned long long)w->s->number);

@@ -399,7 +399,7 @@ static void had_nothing(struct worker *w, const struct msg_moved *moved, uint64_
 		pause_busy(m, now_ns);
 }
 
-int reclaim_quiet(struct worker *w, int result, uint64_t now_ns)
+int reclaim_quiesced(struct worker *w, int result, uint64_t now_ns)
 {
 	if (!w->move.at_gate)
 		return -EPROTO;

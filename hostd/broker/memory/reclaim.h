@@ -16,7 +16,7 @@ int reclaim_left(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns)
 int reclaim_ended(struct worker *w, uint32_t id, const struct msg_moved *m,
 		  uint64_t now_ns);
 /* The worker could move now (result 0), or its work still has not ended. */
-int reclaim_quiet(struct worker *w, int result, uint64_t now_ns);
+int reclaim_quiesced(struct worker *w, int result, uint64_t now_ns);
 /* The worker says what came back; id is that of the grant. 0 or -EPROTO. */
 int reclaim_returned(struct worker *w, uint32_t id, const struct msg_moved *m,
 		     uint64_t now_ns);

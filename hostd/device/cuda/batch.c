@@ -108,7 +108,7 @@ static bool same_functions(const struct batch_graph *g, const struct dev_launch 
 	return true;
 }
 
-static bool at_rest(const struct batch_graph *g)
+static bool is_idle(const struct batch_graph *g)
 {
 	return cu.cuEventQuery(g->end) == CUDA_SUCCESS;
 }
@@ -131,7 +131,7 @@ static struct batch_graph *next_locked(struct cuda_batches *b, const struct dev_
 	return *turn;
 }
 
-static bool comes_to_rest_locked(struct dev_ctx *ctx, const struct batch_graph *g)
+static bool becomes_idle_locked(struct dev_ctx *ctx, const struct batch_graph *g)
 {
 	uint64_t until;
 
@@ -141,7 +141,7 @@ static bool comes_to_rest_locked(struct dev_ctx *ctx, const struct batch_graph *
 	}
 	until = clock_now_ns() + PATIENCE_NS;
 	while (clock_now_ns() < until) {
-		if (at_rest(g))
+		if (is_idle(g))
 			return true;
 	}
 	ctx->batches_hasty = HASTY;
@@ -154,10 +154,10 @@ static struct batch_graph *pick_locked(struct dev_ctx *ctx, struct cuda_batches 
 {
 	struct batch_graph *g = b->n ? next_locked(b, l, n) : NULL;
 
-	if (g && at_rest(g))
+	if (g && is_idle(g))
 		return g;
 	if (b->n == CUDA_BATCHES)
-		return comes_to_rest_locked(ctx, g) ? g : NULL;
+		return becomes_idle_locked(ctx, g) ? g : NULL;
 	return graph_add_locked(ctx, b, l, n);
 }
 

@@ -85,7 +85,7 @@ static CUresult host_new(struct dev_graph *g, uint64_t id, int slot,
 	return CUDA_SUCCESS;
 }
 
-static bool at_rest(const struct dev_graph *g)
+static bool is_idle(const struct dev_graph *g)
 {
 	return !g->end || !g->launched || cu.cuEventQuery(g->end) != CUDA_ERROR_NOT_READY;
 }
@@ -286,7 +286,7 @@ static void graves_look(struct dev_ctx *ctx, bool all)
 	list_init(&over);
 	pthread_mutex_lock(&ctx->dev->lock);
 	list_for_each_safe (g, tmp, &ctx->graveyard, link) {
-		if (!all && !at_rest(g))
+		if (!all && !is_idle(g))
 			continue;
 		list_remove(&g->link);
 		list_append(&over, &g->link);
@@ -331,7 +331,7 @@ void cuda_graph_destroy(struct dev_graph *g)
 {
 	struct dev_ctx *ctx = g->ctx;
 
-	if (!cuda_enter(ctx) && !at_rest(g)) {
+	if (!cuda_enter(ctx) && !is_idle(g)) {
 		cuda_scoped_lock(&ctx->dev->lock);
 		list_append(&ctx->graveyard, &g->link);
 		return;
@@ -357,7 +357,7 @@ static CUresult set_host(struct dev_graph *g, struct graph_node *nd, uint64_t id
 		free(h);
 		return res;
 	}
-	if (at_rest(g))
+	if (is_idle(g))
 		free_retired(g);
 	nd->host->next = g->retired;
 	g->retired = nd->host;

@@ -57,7 +57,7 @@ Test(guest_compiled, an_image_is_compiled_once)
 	struct fake *f = start(FEATURE_COMPILES);
 
 	load(image);
-	fake_settle(f);
+	fake_drain(f);
 	cr_expect_eq(f->links, 1);
 	cr_expect_str_eq(f->last_image, FAKE_CODE, "machine code is what is loaded");
 	load(image);
@@ -80,7 +80,7 @@ Test(guest_compiled, next_process)
 	cr_assert_eq(status, 0);
 	f = start(FEATURE_COMPILES);
 	load(image);
-	fake_settle(f);
+	fake_drain(f);
 	cr_expect_eq(f->links, 0);
 	cr_expect_str_eq(f->last_image, FAKE_CODE);
 }
@@ -104,7 +104,7 @@ Test(guest_compiled, switched_off)
 	setenv("CUDA_CACHE_DISABLE", "1", 1);
 	f = start(FEATURE_COMPILES);
 	load(image);
-	fake_settle(f);
+	fake_drain(f);
 	cr_expect_eq(f->links, 0);
 	cr_expect_str_eq(f->last_image, image);
 }
@@ -114,7 +114,7 @@ Test(guest_compiled, a_device_without_machine_code)
 	struct fake *f = start(0);
 
 	load(image);
-	fake_settle(f);
+	fake_drain(f);
 	cr_expect_eq(f->links, 0);
 	cr_expect_str_eq(f->last_image, image);
 }
@@ -128,7 +128,7 @@ Test(guest_compiled, refused_code)
 	load(image);
 	f->load_status = CUDA_ERROR_INVALID_IMAGE;
 	cr_expect_eq(cuModuleLoadData(&m, image), CUDA_ERROR_INVALID_IMAGE);
-	fake_settle(f);
+	fake_drain(f);
 	cr_expect_str_eq(f->last_image, image);
 	f->load_status = 0;
 	load(image);

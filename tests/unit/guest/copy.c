@@ -141,7 +141,7 @@ static void copy_2d(bool window, size_t width, size_t rows)
 			   .Height = rows};
 
 	cr_assert_eq(cuMemcpy2D_v2(&c), CUDA_SUCCESS);
-	fake_settle(f);
+	fake_drain(f);
 	for (i = 0; i < rows; i++)
 		cr_assert_eq(memcmp(f->heap + (p - FAKE_BAND_BASE) + i * dpitch + 3,
 				    in + i * pitch, width),
@@ -206,7 +206,7 @@ Test(guest_copy, a_box_is_copied_by_pitch_and_height)
 	size_t x, y, z;
 
 	cr_assert_eq(cuMemcpy3D_v2(&c), CUDA_SUCCESS);
-	fake_settle(f);
+	fake_drain(f);
 	for (z = 0; z < 2; z++)
 		for (y = 0; y < 3; y++)
 			for (x = 0; x < 5; x++)

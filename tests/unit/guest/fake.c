@@ -672,7 +672,7 @@ void fake_kill(struct fake *f)
 		lane_kill(lanes[i]);
 }
 
-void fake_settle(struct fake *f)
+void fake_drain(struct fake *f)
 {
 	pthread_mutex_lock(&record_lock);
 	pthread_mutex_unlock(&record_lock);

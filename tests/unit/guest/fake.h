@@ -78,6 +78,6 @@ void fake_kill(struct fake *f);
 void fake_last_launch(struct fake_launch *ret_launch);
 
 /* Before reading last_image or heap: they are what the last reply left. */
-void fake_settle(struct fake *f);
+void fake_drain(struct fake *f);
 
 #endif

@@ -18,7 +18,7 @@ static struct fake *start(void)
 	cr_assert_eq(cuInit(0), CUDA_SUCCESS);
 	cr_assert_eq(cuCtxCreate_v2(&ctx, 0, 0), CUDA_SUCCESS);
 	cr_assert_eq(cuModuleLoadData(&module, image), CUDA_SUCCESS);
-	fake_settle(f);
+	fake_drain(f);
 	return f;
 }
 
@@ -420,11 +420,11 @@ Test(guest_launch, a_preserved_library_is_sent_when_needed)
 	CUkernel k;
 
 	cr_expect_eq(cuLibraryUnload(unused), CUDA_SUCCESS);
-	fake_settle(f);
+	fake_drain(f);
 	cr_expect_eq(f->images, 1, "only the module's");
 	cr_expect_eq(cuLibraryGetKernel(&k, lib, "plain"), CUDA_SUCCESS);
 	cr_expect_eq(cuLibraryGetKernel(&k, lib, "empty"), CUDA_SUCCESS);
-	fake_settle(f);
+	fake_drain(f);
 	cr_expect_eq(f->images, 2);
 	cr_expect_eq(f->last_image_size, sizeof(container));
 	cr_expect_eq(cuLibraryUnload(lib), CUDA_SUCCESS);
@@ -444,7 +444,7 @@ Test(guest_launch, a_preserved_library_outlives_a_full_device)
 	f->load_status = CUDA_SUCCESS;
 	cr_expect_eq(cuLibraryGetKernel(&k, lib, "plain"), CUDA_SUCCESS);
 	cr_expect_eq(cuLibraryGetKernel(&k, bad, "plain"), CUDA_ERROR_NO_BINARY_FOR_GPU);
-	fake_settle(f);
+	fake_drain(f);
 	cr_expect_eq(f->images, 1 + 3, "the module's, twice the one and once the other");
 	cr_expect_eq(cuLibraryUnload(lib), CUDA_SUCCESS);
 	cr_expect_eq(cuLibraryUnload(bad), CUDA_SUCCESS);

@@ -293,10 +293,10 @@ void move_in(struct mate *m)
 	cr_assert_eq(reclaim_returned(&m->w, id, &a, now), 0);
 }
 
-void get_quiet(struct mate *m, int result)
+void become_idle(struct mate *m, int result)
 {
 	m->at_gate = false;
-	cr_assert_eq(reclaim_quiet(&m->w, result, now), 0);
+	cr_assert_eq(reclaim_quiesced(&m->w, result, now), 0);
 }
 
 void need(struct mate *m)

@@ -74,7 +74,7 @@ void need(struct mate *m);
 void move_out(struct mate *m);
 void move_in(struct mate *m);
 /* Says that its work has ended, or not. */
-void get_quiet(struct mate *m, int result);
+void become_idle(struct mate *m, int result);
 /* For waiters_operator(). */
 void moved_manually(void *arg, uint64_t bytes);
 

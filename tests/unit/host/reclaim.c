@@ -103,7 +103,7 @@ static void step(void)
 		if (fakes[i].in_id && rand() % 2)
 			move_in(&fakes[i]);
 		if (fakes[i].at_gate && rand() % 4 == 0)
-			get_quiet(&fakes[i], rand() % 2 ? 0 : -EBUSY);
+			become_idle(&fakes[i], rand() % 2 ? 0 : -EBUSY);
 	}
 	now += (uint64_t)rand() % 20 * NSEC_PER_MSEC;
 	reclaim_tick(&b, now);

@@ -436,10 +436,10 @@ Test(reclaim, others_are_asked_while_one_waits_for_its_work)
 	ask(&fakes[1], 80 * MIB);
 	pass(NSEC_PER_SEC);
 	cr_assert_eq(fakes[0].away, 0, "it is not asked meanwhile");
-	get_quiet(&fakes[0], 0);
+	become_idle(&fakes[0], 0);
 	pass(20 * NSEC_PER_MSEC);
 	cr_assert_geq(fakes[0].away, 64 * MIB);
-	cr_assert_eq(reclaim_quiet(&fakes[0].w, 0, now), -EPROTO);
+	cr_assert_eq(reclaim_quiesced(&fakes[0].w, 0, now), -EPROTO);
 }
 
 /* Free memory is no reason to refuse a request that takes more than that. */

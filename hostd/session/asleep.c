@@ -26,7 +26,7 @@ static bool is_gone(const struct sess_ctx *ctx)
 	return atomic_load_explicit(&ctx->gone, memory_order_relaxed);
 }
 
-/* Under sl->rest, which pairs the two sides. */
+/* Under sl->asleep_lock, which pairs the two sides. */
 static void take_gone_locked(struct sess_lane *sl, struct leaving *l)
 {
 	struct sess_stream *st, *tmp;
@@ -60,10 +60,10 @@ void sess_lane_sleeps(struct sess_lane *sl)
 
 	kept_drop(sl);
 	list_init(&l.streams);
-	pthread_mutex_lock(&sl->rest);
+	pthread_mutex_lock(&sl->asleep_lock);
 	sl->asleep = true;
 	take_gone_locked(sl, &l);
-	pthread_mutex_unlock(&sl->rest);
+	pthread_mutex_unlock(&sl->asleep_lock);
 	let_go(sl->s, &l);
 }
 
@@ -71,9 +71,9 @@ void sess_lane_wakes(struct sess_lane *sl)
 {
 	if (likely(!sl->asleep))
 		return;
-	pthread_mutex_lock(&sl->rest);
+	pthread_mutex_lock(&sl->asleep_lock);
 	sl->asleep = false;
-	pthread_mutex_unlock(&sl->rest);
+	pthread_mutex_unlock(&sl->asleep_lock);
 }
 
 void sess_ctx_gone(struct session *s, struct sess_ctx *ctx)
@@ -88,10 +88,10 @@ void sess_ctx_gone(struct session *s, struct sess_ctx *ctx)
 
 		if (!sl || sl == SESS_LANE_RESERVED)
 			continue;
-		pthread_mutex_lock(&sl->rest);
+		pthread_mutex_lock(&sl->asleep_lock);
 		if (sl->asleep)
 			take_gone_locked(sl, &l);
-		pthread_mutex_unlock(&sl->rest);
+		pthread_mutex_unlock(&sl->asleep_lock);
 	}
 	pthread_mutex_unlock(&s->lanes_lock);
 	let_go(s, &l);
