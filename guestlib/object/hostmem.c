@@ -316,7 +316,7 @@ void hostmem_after_fork_child(void)
 	for (size_t i = 0; c < child_pages + n_child_pages && i < n_ranges; i++) {
 		if (ALIGN_DOWN(ranges[i].base, HOSTMEM_PAGE) != c->at)
 			continue;
-		hostmem_drop_home(ranges[i].home, c->size);
+		hostmem_drop_own(ranges[i].own, c->size);
 		put_in_place(c++, ranges[i].region.offset);
 	}
 	forget_child_pages();

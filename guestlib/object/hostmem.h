@@ -33,7 +33,7 @@ struct hostmem {
 	uint64_t id;     /* CU_POINTER_ATTRIBUTE_BUFFER_ID, never reused */
 	uint64_t ctx;    /* guest_ctx.wire_id of the context that it goes with; 0: none */
 	struct hostmem_region region;
-	uintptr_t home; /* where registered memory's own pages wait; 0: nowhere */
+	uintptr_t own; /* where registered memory's own pages wait; 0: nowhere */
 };
 
 /* Finds the range that contains addr; false: none. Thread-safe. */
@@ -87,18 +87,18 @@ CUresult hostmem_small_free(struct guest_thread *t, uint64_t addr, size_t size);
 bool hostmem_may_swap(uintptr_t at, size_t size);
 
 /* Puts the region's pages in the place of ordinary memory, with its contents, and the
- * other way round; stores of other threads in between are kept. *ret_home: where the
+ * other way round; stores of other threads in between are kept. *ret_own: where the
  * memory's own pages are meanwhile, or 0. The region's twin is made or used up. 0 or
  * -errno, and then all is as it was, or (-ENOMEM, the other way round) part of it still
  * the region's. */
 int hostmem_share_pages(struct hostmem_region *g, uintptr_t at, size_t size,
-			uintptr_t *ret_home);
+			uintptr_t *ret_own);
 int hostmem_unshare_pages(struct hostmem_region *g, uintptr_t at, size_t size,
-			  uintptr_t home);
+			  uintptr_t own);
 
-/* Unmaps, in a forked child, the home of a region's own pages (0: none), where they
+/* Unmaps, in a forked child, the own of a region's own pages (0: none), where they
  * waited. */
-void hostmem_drop_home(uintptr_t home, size_t size);
+void hostmem_drop_own(uintptr_t own, size_t size);
 
 /* Closes, in a forked child, the parent's descriptors that watch pages. */
 void hostmem_swap_after_fork(void);

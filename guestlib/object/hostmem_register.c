@@ -34,7 +34,7 @@ static void share(struct guest_thread *t, struct hostmem *h)
 	    !mapping_plain(start, start + size) ||
 	    hostmem_region_again(t, size, &g) != CUDA_SUCCESS)
 		return;
-	if (hostmem_share_pages(&g, start, size, &h->home) < 0) {
+	if (hostmem_share_pages(&g, start, size, &h->own) < 0) {
 		hostmem_region_keep(t, &g);
 		return;
 	}
@@ -52,7 +52,7 @@ static CUresult give_back(struct guest_thread *t, struct hostmem *h)
 		return CUDA_SUCCESS;
 	sync = hostmem_wait_device(t); /* what it still writes is to be copied, too */
 	/* Pages that cannot be given back stay the region's for good. */
-	if (hostmem_unshare_pages(&h->region, start, size, h->home) < 0)
+	if (hostmem_unshare_pages(&h->region, start, size, h->own) < 0)
 		return sync;
 	r = hostmem_region_keep(t, &h->region);
 	return sync ? sync : r;

@@ -252,7 +252,7 @@ static bool move_to(uintptr_t from, size_t size, uintptr_t at)
 		      (void *)at) != MAP_FAILED;
 }
 
-static bool pay_for_home(size_t size)
+static bool pay_for_own(size_t size)
 {
 	if (atomic_fetch_add(&homes, size) + size <= HOMES_BYTES)
 		return true;
@@ -261,45 +261,45 @@ static bool pay_for_home(size_t size)
 }
 
 /* Where the program's pages wait; 0: they stay, and whoever touches them goes on. */
-static uintptr_t leave_home(uintptr_t at, size_t size, bool alone)
+static uintptr_t leave_own(uintptr_t at, size_t size, bool alone)
 {
-	uintptr_t home = 0;
+	uintptr_t own = 0;
 
-	if (!pay_for_home(size))
+	if (!pay_for_own(size))
 		return 0;
 	if (alone || watch(leaving, at, size,
 			   UFFDIO_REGISTER_MODE_WP | UFFDIO_REGISTER_MODE_MISSING) == 0)
-		home = move_away(at, size);
-	if (!home)
+		own = move_away(at, size);
+	if (!own)
 		atomic_fetch_sub(&homes, size);
-	return home;
+	return own;
 }
 
-static bool come_home(uintptr_t home, size_t size, uintptr_t at)
+static bool come_own(uintptr_t own, size_t size, uintptr_t at)
 {
-	bool moved = move_to(home, size, at);
+	bool moved = move_to(own, size, at);
 
 	if (moved)
 		atomic_fetch_sub(&homes, size);
 	return moved;
 }
 
-void hostmem_drop_home(uintptr_t home, size_t size)
+void hostmem_drop_own(uintptr_t own, size_t size)
 {
-	if (!home)
+	if (!own)
 		return;
-	munmap((void *)home, size);
+	munmap((void *)own, size);
 	atomic_fetch_sub(&homes, size);
 }
 
 /* Pages that wait are still protected: all of them at once, not each when it is written.
  */
-static void unprotect_home(uintptr_t home, size_t size)
+static void unprotect_own(uintptr_t own, size_t size)
 {
-	if (watch(leaving, home, size, UFFDIO_REGISTER_MODE_WP) < 0)
+	if (watch(leaving, own, size, UFFDIO_REGISTER_MODE_WP) < 0)
 		return;
-	protect(home, size, false);
-	unwatch(leaving, home, size);
+	protect(own, size, false);
+	unwatch(leaving, own, size);
 }
 
 /* Keeps the region's pages that are mapped at `at` for the next registration. The place
@@ -355,30 +355,30 @@ static void copy_pages(uintptr_t dst, uintptr_t src, size_t size, bool helped)
 }
 
 static int share_pages(struct hostmem_region *g, uintptr_t at, size_t size, bool alone,
-		       bool helped, uintptr_t *ret_home)
+		       bool helped, uintptr_t *ret_own)
 {
 	int r = alone ? 0 : stop_stores(at, size);
-	uintptr_t home;
+	uintptr_t own;
 
 	if (r < 0)
 		return r;
 	copy_pages(g->addr, at, size, helped);
-	home = leave_home(at, size, alone);
+	own = leave_own(at, size, alone);
 	r = put_region(g, at, size);
-	if (r < 0 && home && !come_home(home, size, at))
+	if (r < 0 && own && !come_own(own, size, at))
 		log_warning("memory to be registered is lost: no memory");
 	if (!alone) /* nothing is protected any more */
 		unwatch(leaving, at, size);
 	if (r < 0)
 		return r;
-	if (home && !alone)
-		unprotect_home(home, size);
-	*ret_home = home;
+	if (own && !alone)
+		unprotect_own(own, size);
+	*ret_own = own;
 	return 0;
 }
 
 int hostmem_share_pages(struct hostmem_region *g, uintptr_t at, size_t size,
-			uintptr_t *ret_home)
+			uintptr_t *ret_own)
 {
 	bool alone = __libc_single_threaded;
 	bool helped = size >= HELPED_BYTES && move_begin();
@@ -390,7 +390,7 @@ int hostmem_share_pages(struct hostmem_region *g, uintptr_t at, size_t size,
 		(void)madvise((void *)(uintptr_t)g->addr, size, MADV_POPULATE_WRITE);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = share_pages(g, at, size, alone, helped, ret_home);
+	r = share_pages(g, at, size, alone, helped, ret_own);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (helped)
 		move_end();
@@ -457,42 +457,42 @@ static int put_empty(uintptr_t at, size_t size)
 }
 
 static int unshare_among_threads(const struct hostmem_region *g, uintptr_t at,
-				 size_t size, uintptr_t home)
+				 size_t size, uintptr_t own)
 {
 	int r = put_empty(at, size);
 
 	if (r < 0)
 		return r;
-	if (home)
-		memcpy((void *)home, (const void *)(uintptr_t)g->addr, size);
-	if (!home || !come_home(home, size, at)) {
+	if (own)
+		memcpy((void *)own, (const void *)(uintptr_t)g->addr, size);
+	if (!own || !come_own(own, size, at)) {
 		r = fill_from(g, at, size);
 		if (r == 0)
-			hostmem_drop_home(home, size);
+			hostmem_drop_own(own, size);
 	}
 	unwatch(coming, at, size);
 	return r;
 }
 
 static int unshare_alone(const struct hostmem_region *g, uintptr_t at, size_t size,
-			 uintptr_t home, bool helped)
+			 uintptr_t own, bool helped)
 {
-	void *pages = home ? (void *)home : new_pages(size);
+	void *pages = own ? (void *)own : new_pages(size);
 	bool moved;
 
 	if (!pages)
 		return -ENOMEM;
-	if (!home)
+	if (!own)
 		(void)madvise(pages, size, MADV_POPULATE_WRITE);
 	move_bytes(pages, (const void *)(uintptr_t)g->addr, size, helped);
-	moved = home ? come_home(home, size, at) : move_to((uintptr_t)pages, size, at);
-	if (!moved && !home)
+	moved = own ? come_own(own, size, at) : move_to((uintptr_t)pages, size, at);
+	if (!moved && !own)
 		munmap(pages, size);
 	return moved ? 0 : -ENOMEM;
 }
 
 int hostmem_unshare_pages(struct hostmem_region *g, uintptr_t at, size_t size,
-			  uintptr_t home)
+			  uintptr_t own)
 {
 	bool alone = __libc_single_threaded, helped;
 	sigset_t all, old;
@@ -505,13 +505,13 @@ int hostmem_unshare_pages(struct hostmem_region *g, uintptr_t at, size_t size,
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	keep_twin(g, at, size);
 	if (alone)
-		r = unshare_alone(g, at, size, home, helped);
+		r = unshare_alone(g, at, size, own, helped);
 	else
-		r = unshare_among_threads(g, at, size, home);
+		r = unshare_among_threads(g, at, size, own);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (helped)
 		move_end();
 	if (r < 0)
-		hostmem_drop_home(home, size);
+		hostmem_drop_own(own, size);
 	return r;
 }

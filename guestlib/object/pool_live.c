@@ -19,14 +19,14 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t *table; /* 0: free */
 static size_t room, n_live;
 
-static size_t home(uint64_t ptr)
+static size_t own(uint64_t ptr)
 {
 	return (size_t)(ptr * 0x9e3779b97f4a7c15ull >> 32) & (room - 1);
 }
 
 static void insert_locked(uint64_t ptr)
 {
-	size_t i = home(ptr);
+	size_t i = own(ptr);
 
 	while (table[i] && table[i] != ptr)
 		i = (i + 1) & (room - 1);
@@ -66,7 +66,7 @@ static void remove_locked(size_t hole)
 	table[hole] = 0;
 	n_live--;
 	for (size_t i = (hole + 1) & (room - 1); table[i]; i = (i + 1) & (room - 1)) {
-		size_t want = home(table[i]);
+		size_t want = own(table[i]);
 
 		/* Is the hole between where it wants to be and where it is? */
 		if (((i - want) & (room - 1)) < ((i - hole) & (room - 1)))
@@ -83,7 +83,7 @@ bool pool_live_take(uint64_t ptr)
 
 	pthread_mutex_lock(&lock);
 	if (room && ptr) {
-		size_t i = home(ptr);
+		size_t i = own(ptr);
 
 		while (table[i] && table[i] != ptr)
 			i = (i + 1) & (room - 1);

@@ -184,7 +184,8 @@ int worker_said(struct worker *w, const struct msg *m, int *fd)
 	case MSG_NEED:
 		return waiters_need(w, m->id, m->need.bytes, clock_now_ns());
 	case MSG_MAKE_RESIDENT:
-		return waiters_home(w, m->id, m->make_resident.bytes, clock_now_ns());
+		return waiters_make_resident(w, m->id, m->make_resident.bytes,
+					     clock_now_ns());
 	case MSG_LEFT:
 		return reclaim_left(w, m->id, m->left.bytes, clock_now_ns());
 	case MSG_RECLAIMED:

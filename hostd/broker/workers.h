@@ -37,7 +37,7 @@ struct worker_move {
 	uint64_t returning; /* granted for what is away, until it says what came back */
 	uint64_t surplus;   /* likewise, but that was freed since */
 	bool needs;         /* it waits for what is swapped */
-	bool homes;         /* it waits for what it is to share */
+	bool makes_resident; /* it waits for what it is to share */
 	unsigned n_busy;    /* times in a row that it did not get quiet */
 	uint64_t busy_since_ns; /* of these the first; 0: none */
 	bool stuck;             /* nobody waits for it; memory/stuck.c */

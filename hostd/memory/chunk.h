@@ -66,7 +66,7 @@ struct space_chunk {
 	bool in_host_memory;
 	bool compressible; /* what is on the device of it */
 	bool charged;
-	unsigned kept; /* comes home, to be shared: nothing of it may leave */
+	unsigned kept; /* becomes resident, to be shared: nothing of it may leave */
 	enum chunk_share share;
 	uint8_t name[16]; /* of one that is shared, at the broker */
 

@@ -6,8 +6,8 @@
  * it is charged here until it is freed, and there it is charged to nobody. Each opened
  * allocation is a region of its own.
  *
- * What is shared does not move any more, so what is away comes home first. If there is no
- * room for it on the device, or work does not end in time (it may wait for the very
+ * What is shared does not move any more, so what is away becomes resident first. If there
+ * is no room for it on the device, or work does not end in time (it may wait for the very
  * process that is to have the memory), it is shared where it lies, in host memory.
  */
 #include <errno.h>
@@ -20,20 +20,20 @@
 #include "memory/hostpool.h"
 #include "memory/region.h"
 
-/* Attempts to bring a chunk home: rarely less comes than was away when it was asked for.
+/* Attempts to bring a chunk back: rarely less comes than was away when it was asked for.
  */
-#define HOME_TRIES 3
+#define RESIDENT_TRIES 3
 
-/* ---- coming home ---- */
+/* ---- becoming resident ---- */
 
 /* The caller has looked it up; the lock is let go of meanwhile. */
-static int come_home_locked(struct space *sp, struct space_chunk *c)
+static int make_resident_locked(struct space *sp, struct space_chunk *c)
 {
 	uint64_t away = chunk_away(c);
 	struct region *hidden = NULL;
 	int r;
 
-	if (!sp->home)
+	if (!sp->make_resident)
 		return -ENOMEM;
 	/* A chunk that is mapped nowhere cannot be copied to. */
 	if (!c->n_mappings &&
@@ -43,7 +43,7 @@ static int come_home_locked(struct space *sp, struct space_chunk *c)
 	c->kept++;
 	chunk_count_locked(sp, c);
 	pthread_mutex_unlock(&sp->lock);
-	r = sp->home(sp->home_arg, c, away);
+	r = sp->make_resident(sp->make_resident_arg, c, away);
 	pthread_mutex_lock(&sp->lock);
 	while (chunk_wait_locked(sp, c))
 		;
@@ -62,7 +62,7 @@ static bool prepare_locked(struct space *sp, struct space_chunk *c, unsigned *tr
 		return true;
 	if (c->share != CHUNK_OWN || !chunk_away(c) || !*tries)
 		return false;
-	*tries = come_home_locked(sp, c) < 0 ? 0 : *tries - 1;
+	*tries = make_resident_locked(sp, c) < 0 ? 0 : *tries - 1;
 	return true;
 }
 
@@ -136,7 +136,7 @@ static CUresult export_part_locked(struct space *sp, CUdeviceptr addr, uint64_t 
 static CUresult find_prepared_locked(struct space *sp, CUdeviceptr addr,
 				     enum space_kind kind, struct space_range *ret_range)
 {
-	unsigned tries = HOME_TRIES;
+	unsigned tries = RESIDENT_TRIES;
 	CUresult r;
 
 	do {
@@ -179,7 +179,7 @@ CUresult space_export_arena(struct space *sp, CUdeviceptr addr, uint64_t bytes,
 
 CUresult space_chunk_export(struct space *sp, struct space_chunk *c, uint8_t ret_name[16])
 {
-	unsigned tries = HOME_TRIES;
+	unsigned tries = RESIDENT_TRIES;
 	CUresult r = CUDA_SUCCESS;
 
 	pthread_mutex_lock(&sp->lock);

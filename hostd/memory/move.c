@@ -302,18 +302,19 @@ int space_move_in(struct space *sp, uint64_t bytes, struct space_moved *ret)
 
 /* ---- home ---- */
 
-void space_on_home(struct space *sp,
-		   int (*home)(void *arg, struct space_chunk *c, uint64_t bytes),
-		   void *arg)
+void space_on_make_resident(struct space *sp,
+			    int (*make_resident)(void *arg, struct space_chunk *c,
+						 uint64_t bytes),
+			    void *arg)
 {
 	pthread_mutex_lock(&sp->lock);
-	sp->home = home;
-	sp->home_arg = arg;
+	sp->make_resident = make_resident;
+	sp->make_resident_arg = arg;
 	pthread_mutex_unlock(&sp->lock);
 }
 
-static void come_home_once(struct mover *mv, const struct space_chunk *c,
-			   enum piece_state from, uint64_t bytes)
+static void make_resident_once(struct mover *mv, const struct space_chunk *c,
+			       enum piece_state from, uint64_t bytes)
 {
 	struct candidates cs = {0};
 	size_t k;
@@ -329,8 +330,8 @@ static void come_home_once(struct mover *mv, const struct space_chunk *c,
 	free(cs.c);
 }
 
-int space_move_home(struct space *sp, struct space_chunk *c, uint64_t bytes,
-		    struct space_moved *ret)
+int space_make_resident(struct space *sp, struct space_chunk *c, uint64_t bytes,
+			struct space_moved *ret)
 {
 	struct mover mv;
 	int r;
@@ -339,9 +340,9 @@ int space_move_home(struct space *sp, struct space_chunk *c, uint64_t bytes,
 	r = mover_init(&mv, sp, true);
 	if (r < 0)
 		return r;
-	come_home_once(&mv, c, PIECE_SWAPPED, bytes);
+	make_resident_once(&mv, c, PIECE_SWAPPED, bytes);
 	if (!mv.error)
-		come_home_once(&mv, c, PIECE_MAPPED, bytes - mv.moved);
+		make_resident_once(&mv, c, PIECE_MAPPED, bytes - mv.moved);
 	mover_fini(&mv);
 	ret->bytes = mv.moved;
 	return mv.error;

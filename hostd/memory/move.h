@@ -70,18 +70,20 @@ void space_on_left(struct space *sp, void (*left)(void *arg, uint64_t bytes), vo
 int space_move_in(struct space *sp, uint64_t bytes, struct space_moved *ret);
 
 /*
- * Sets home(arg, c, bytes), which brings one chunk home, all `bytes` of it that are away,
- * because other sessions are to have it: it gets room, calls space_move_home(), and
- * returns 0, -EBUSY (work did not end in time), -ENOMEM (there is no room), -EIO or
+ * Sets make_resident(arg, c, bytes), which brings one chunk back, all `bytes` of it that
+ * are away, because other sessions are to have it: it gets room, calls
+ * space_make_resident(), and returns 0, -EBUSY (work did not end in time), -ENOMEM (there
+ * is no room), -EIO or
  * -EPIPE. Called on any lane's thread, outside the gate, with a reference on c. Unset:
- * nothing comes home.
+ * nothing becomes resident.
  */
-void space_on_home(struct space *sp,
-		   int (*home)(void *arg, struct space_chunk *c, uint64_t bytes),
-		   void *arg);
+void space_on_make_resident(struct space *sp,
+			    int (*make_resident)(void *arg, struct space_chunk *c,
+						 uint64_t bytes),
+			    void *arg);
 /* As space_move_in(), of one chunk, which somebody has a reference to. */
-int space_move_home(struct space *sp, struct space_chunk *c, uint64_t bytes,
-		    struct space_moved *ret);
+int space_make_resident(struct space *sp, struct space_chunk *c, uint64_t bytes,
+			struct space_moved *ret);
 
 /* Makes every swapped piece host-mapped. Returns 0 or -EIO. */
 int space_map_swapped(struct space *sp);

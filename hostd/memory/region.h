@@ -37,7 +37,7 @@ enum region_kind {
 	REGION_ARENA, /* of a pool, which divides it */
 	REGION_RANGE,
 	REGION_IMPORT, /* of another session; ipc.c */
-	REGION_HIDDEN, /* what the guest has not mapped, while it comes home; ipc.c */
+	REGION_HIDDEN, /* what the guest has not mapped, while it becomes resident; ipc.c */
 };
 
 /* One chunk at one address. */
@@ -114,8 +114,8 @@ struct space {
 	struct space_residency residency; /* of all chunks that are charged */
 	uint64_t runs;                    /* of moving, begun so far */
 	pthread_cond_t moved_cond;        /* nothing of some chunk moves any more */
-	int (*home)(void *arg, struct space_chunk *c, uint64_t bytes);
-	void *home_arg;
+	int (*make_resident)(void *arg, struct space_chunk *c, uint64_t bytes);
+	void *make_resident_arg;
 	void (*left)(void *arg, uint64_t bytes);
 	void *left_arg;
 };

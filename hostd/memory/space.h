@@ -115,7 +115,7 @@ struct space_share {
 };
 
 /* addr lies in something that space_alloc() returned: else CUDA_ERROR_INVALID_VALUE.
- * These wait while what is away comes home (move.h): as for space_charge(). */
+ * These wait while what is away becomes resident (move.h): as for space_charge(). */
 CUresult space_export(struct space *sp, CUdeviceptr addr, struct space_share *ret_share);
 /* As space_export(), of a part of an arena. */
 CUresult space_export_arena(struct space *sp, CUdeviceptr addr, uint64_t bytes,

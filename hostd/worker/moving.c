@@ -16,7 +16,7 @@
  * than almost any kernel, shorter than anybody notices. */
 #define PATIENCE_NS (50 * NSEC_PER_MSEC)
 /* Times that a move for MAKE_RESIDENT waits for that: there is no second chance. */
-#define HOME_TRIES 5
+#define RESIDENT_TRIES 5
 /* Upper bound of the time, which doubles after each failure in a row. weftd is not kept
  * waiting for that. */
 #define PATIENCE_MAX_NS NSEC_PER_SEC
@@ -27,15 +27,15 @@
 /* Jobs that weftd gives, in the order in which they are done. */
 enum job {
 	JOB_NEED,
-	JOB_HOME,
+	JOB_MAKE_RESIDENT,
 	JOB_RECLAIM,
 	JOB_RESTORE,
-	JOB_POOL,
+	JOB_PREALLOC,
 	JOB_NUM
 };
 
 /* Memory that a lane waits for, one lane at a time. */
-struct homecoming {
+struct residence {
 	struct space_chunk *c; /* NULL: nobody does; the lane has a reference */
 	uint32_t id;
 	bool done;
@@ -53,8 +53,8 @@ struct moving {
 	struct msg jobs[JOB_NUM];
 	unsigned pending; /* a bit per job */
 	uint32_t need;    /* id of the NEED that is not answered; 0: none */
-	struct homecoming home;
-	pthread_cond_t home_cond; /* home */
+	struct residence residence;
+	pthread_cond_t residence_cond; /* home */
 	bool wanted, ending;
 
 	/* of the thread only */
@@ -291,13 +291,13 @@ static void need_granted(struct moving *m, const struct msg *msg)
  * Work under way may wait for the very process that is to have the memory, so this waits
  * for it a little only; lanes get in between.
  */
-static int move_home(struct moving *m, uint64_t granted, struct space_moved *ret)
+static int make_resident(struct moving *m, uint64_t granted, struct space_moved *ret)
 {
 	int r = -EBUSY;
 
-	for (unsigned i = 0; i < HOME_TRIES && r == -EBUSY; i++)
+	for (unsigned i = 0; i < RESIDENT_TRIES && r == -EBUSY; i++)
 		r = gate_close(&m->s->gate, clock_now_ns() + PATIENCE_NS);
-	return r < 0 ? r : space_move_home(m->s->space, m->home.c, granted, ret);
+	return r < 0 ? r : space_make_resident(m->s->space, m->residence.c, granted, ret);
 }
 
 /* Nothing granted: there is no room, or nothing is away any more. */
@@ -306,7 +306,7 @@ static void resident_granted(struct moving *m, const struct msg *msg)
 	bool refused = msg->resident_granted.result < 0;
 	uint64_t granted = refused ? 0 : msg->resident_granted.bytes;
 	struct space_moved moved = {0};
-	int r = granted ? move_home(m, granted, &moved) : refused ? -ENOMEM : 0;
+	int r = granted ? make_resident(m, granted, &moved) : refused ? -ENOMEM : 0;
 
 	count(&m->s->count->moved_in_bytes, moved.bytes);
 	/* Memory that is shared in spite of that has to be mapped. */
@@ -316,9 +316,9 @@ static void resident_granted(struct moving *m, const struct msg *msg)
 		say_moved(m, MSG_RESTORED, msg->id, moved.bytes, r, false);
 	go_on(m);
 	pthread_mutex_lock(&m->lock);
-	m->home.result = r;
-	m->home.done = true;
-	pthread_cond_broadcast(&m->home_cond);
+	m->residence.result = r;
+	m->residence.done = true;
+	pthread_cond_broadcast(&m->residence_cond);
 	pthread_mutex_unlock(&m->lock);
 }
 
@@ -328,8 +328,9 @@ static void keep_ready(struct moving *m, const struct msg *msg)
 }
 
 static void (*const jobs[])(struct moving *m, const struct msg *msg) = {
-	[JOB_NEED] = need_granted, [JOB_HOME] = resident_granted, [JOB_RECLAIM] = reclaim,
-	[JOB_RESTORE] = restore,   [JOB_POOL] = keep_ready,
+	[JOB_NEED] = need_granted,   [JOB_MAKE_RESIDENT] = resident_granted,
+	[JOB_RECLAIM] = reclaim,     [JOB_RESTORE] = restore,
+	[JOB_PREALLOC] = keep_ready,
 };
 static_assert(ARRAY_SIZE(jobs) == JOB_NUM, "each is done");
 
@@ -374,31 +375,31 @@ static void on_wanted(void *arg)
 	pthread_mutex_unlock(&m->lock);
 }
 
-static int ask_for_home(struct moving *m, uint64_t bytes)
+static int ask_residence(struct moving *m, uint64_t bytes)
 {
 	struct msg msg = {.type = MSG_MAKE_RESIDENT, .make_resident.bytes = bytes};
 
-	msg.id = m->home.id = broker_link_id(m->link);
+	msg.id = m->residence.id = broker_link_id(m->link);
 	return msg_send(m->sock, &msg, -1, -1);
 }
 
 /* Has weftd make memory of c resident, on a lane outside the gate; waits for that. */
-static int on_home(void *arg, struct space_chunk *c, uint64_t bytes)
+static int on_make_resident(void *arg, struct space_chunk *c, uint64_t bytes)
 {
 	struct moving *m = arg;
 	int r;
 
 	pthread_mutex_lock(&m->lock);
-	while (m->home.c)
-		pthread_cond_wait(&m->home_cond, &m->lock);
-	m->home = (struct homecoming){.c = c};
-	r = ask_for_home(m, bytes);
-	while (r == 0 && !m->home.done)
-		pthread_cond_wait(&m->home_cond, &m->lock);
+	while (m->residence.c)
+		pthread_cond_wait(&m->residence_cond, &m->lock);
+	m->residence = (struct residence){.c = c};
+	r = ask_residence(m, bytes);
+	while (r == 0 && !m->residence.done)
+		pthread_cond_wait(&m->residence_cond, &m->lock);
 	if (r == 0)
-		r = m->home.result;
-	m->home = (struct homecoming){0};
-	pthread_cond_broadcast(&m->home_cond);
+		r = m->residence.result;
+	m->residence = (struct residence){0};
+	pthread_cond_broadcast(&m->residence_cond);
 	pthread_mutex_unlock(&m->lock);
 	return r;
 }
@@ -417,7 +418,7 @@ int moving_new(struct session *s, struct broker_link *link, int sock,
 	m->patience_ns = PATIENCE_NS;
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_cond_init(&m->cond, NULL);
-	pthread_cond_init(&m->home_cond, NULL);
+	pthread_cond_init(&m->residence_cond, NULL);
 	gate_on_wanted(&s->gate, on_wanted, m);
 	r = -pthread_create(&m->thread, NULL, moving_main, m);
 	if (r < 0) {
@@ -425,7 +426,7 @@ int moving_new(struct session *s, struct broker_link *link, int sock,
 		free(m);
 		return r;
 	}
-	space_on_home(s->space, on_home, m);
+	space_on_make_resident(s->space, on_make_resident, m);
 	*ret_m = m;
 	return 0;
 }
@@ -435,13 +436,13 @@ void moving_free(struct moving *m)
 	if (!m)
 		return;
 	gate_on_wanted(&m->s->gate, NULL, NULL);
-	space_on_home(m->s->space, NULL, NULL);
+	space_on_make_resident(m->s->space, NULL, NULL);
 	pthread_mutex_lock(&m->lock);
 	m->ending = true;
 	pthread_cond_signal(&m->cond);
 	pthread_mutex_unlock(&m->lock);
 	pthread_join(m->thread, NULL);
-	pthread_cond_destroy(&m->home_cond);
+	pthread_cond_destroy(&m->residence_cond);
 	pthread_cond_destroy(&m->cond);
 	pthread_mutex_destroy(&m->lock);
 	free(m);
@@ -450,7 +451,7 @@ void moving_free(struct moving *m)
 static int take_locked(struct moving *m, enum job job, const struct msg *msg)
 {
 	/* Only the size of what is kept ready may change before it was looked at. */
-	if (m->pending & 1u << job && job != JOB_POOL)
+	if (m->pending & 1u << job && job != JOB_PREALLOC)
 		return -EPROTO;
 	m->jobs[job] = *msg;
 	m->pending |= 1u << job;
@@ -476,11 +477,11 @@ static int told_locked(struct moving *m, const struct msg *msg)
 	case MSG_RESTORE:
 		return take_locked(m, JOB_RESTORE, msg);
 	case MSG_PREALLOC:
-		return take_locked(m, JOB_POOL, msg);
+		return take_locked(m, JOB_PREALLOC, msg);
 	case MSG_NEED_GRANTED:
 		return answered_locked(m, JOB_NEED, &m->need, msg);
 	case MSG_RESIDENT_GRANTED:
-		return answered_locked(m, JOB_HOME, &m->home.id, msg);
+		return answered_locked(m, JOB_MAKE_RESIDENT, &m->residence.id, msg);
 	default:
 		return -EPROTO;
 	}

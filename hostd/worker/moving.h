@@ -28,7 +28,7 @@ struct moving;
 int moving_new(struct session *s, struct broker_link *link, int sock,
 	       struct moving **ret_m);
 /* Ends it, once it has done what it is at; the gate stays as it is. No lane waits for
- * what comes home. Accepts NULL. */
+ * what becomes resident. Accepts NULL. */
 void moving_free(struct moving *m);
 
 /*

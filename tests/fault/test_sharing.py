@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that has given way and is then given to another process: it comes home, or is
+"""Memory that has given way and is then given to another process: it becomes resident, or is
 shared where it is, and both see the same bytes."""
 import time
 import unittest
@@ -88,7 +88,7 @@ class Sharing(FaultTest):
         self.assert_same(a, other, 0)
         return a, other
 
-    def test_comes_home(self):
+    def test_becomes_resident(self):
         with swapping(64, "--chunk", "2M") as d:
             a, other = self.share_away(d, 10, pinned=10, mapped=0, movable=0)
             self.assertEqual(self.away(d), 0)

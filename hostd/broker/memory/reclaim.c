@@ -181,7 +181,7 @@ static int find_victim(const struct waiter *wt, const struct pass *p, uint64_t r
 
 	/* Promised room stays part of what is wanted. */
 	d.free -= MIN(room, d.free);
-	if (wt->kind == WAIT_NEED || wt->kind == WAIT_HOME) {
+	if (wt->kind == WAIT_NEED || wt->kind == WAIT_RESIDENT) {
 		t->away -= MIN(wt->bytes, t->away);
 		t->wanted += wt->bytes;
 	}

@@ -132,8 +132,8 @@ static void waiter_free(struct waiter *wt)
 		wt->t->held -= wt->bytes;
 	if (wt->kind == WAIT_NEED)
 		wt->w->move.needs = false;
-	if (wt->kind == WAIT_HOME)
-		wt->w->move.homes = false;
+	if (wt->kind == WAIT_RESIDENT)
+		wt->w->move.makes_resident = false;
 	if (wt->w)
 		wt->w->n_waiters--;
 	if (wt->t->b->moving_for == wt)
@@ -184,7 +184,7 @@ static int tell(struct worker *w, enum waiter_kind kind, uint32_t id, int result
 		return tell_charged(w, id, result, granted, away);
 	case WAIT_NEED:
 		return tell_need(w, id, granted);
-	case WAIT_HOME:
+	case WAIT_RESIDENT:
 		return tell_resident(w, id, result, granted);
 	case WAIT_OPERATOR:
 		break;
@@ -266,17 +266,17 @@ int waiters_need(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns)
 	return 0;
 }
 
-int waiters_home(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns)
+int waiters_make_resident(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns)
 {
 	struct waiter *wt;
 
-	if (w->move.homes)
+	if (w->move.makes_resident)
 		return -EPROTO;
-	wt = waiter_new(w->tenant, WAIT_HOME, MIN(bytes, w->away), now_ns + WAIT_NS);
+	wt = waiter_new(w->tenant, WAIT_RESIDENT, MIN(bytes, w->away), now_ns + WAIT_NS);
 	if (!wt)
 		return tell_resident(w, id, -ENOMEM, 0);
 	set_worker(wt, w, id);
-	w->move.homes = true;
+	w->move.makes_resident = true;
 	return 0;
 }
 
@@ -362,7 +362,7 @@ void waiter_fail(struct waiter *wt, int result)
 	case WAIT_NEED:
 		give_back(wt, MIN(wt->bytes, account_gather(wt->t->b)));
 		break;
-	case WAIT_HOME:
+	case WAIT_RESIDENT:
 		waiter_end(wt, result, 0, 0);
 		break;
 	case WAIT_OPERATOR:
@@ -414,7 +414,7 @@ static int serve_one(struct waiter *wt)
 			return -EAGAIN;
 		give_back(wt, wt->bytes);
 		return 0;
-	case WAIT_HOME:
+	case WAIT_RESIDENT:
 		if (is_moving(wt->w) || wt->bytes > account_gather(wt->t->b))
 			return -EAGAIN;
 		give_back(wt, wt->bytes);

@@ -27,7 +27,7 @@ int waiters_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
 /* A session wants back what is swapped; as waiters_charge(). */
 int waiters_need(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns);
 /* A session wants back, all together, what it is to share; as waiters_charge(). */
-int waiters_home(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns);
+int waiters_make_resident(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns);
 /* Moves bytes of a tenant's memory out; done(arg, moved) says when, within a call of
  * reclaim_tick(). 0 or -ENOMEM. */
 int waiters_operator(struct tenant *t, uint64_t bytes, uint64_t now_ns,
@@ -42,7 +42,7 @@ void waiters_drop_tenant(struct tenant *t);
 enum waiter_kind {
 	WAIT_CHARGE,
 	WAIT_NEED,
-	WAIT_HOME,
+	WAIT_RESIDENT,
 	WAIT_OPERATOR,
 };
 

@@ -557,7 +557,8 @@ Test(moving, shared_while_away)
 	cr_assert_eq(wait_for(MSG_IPC_DROP, 2).type, MSG_IPC_DROP);
 }
 
-/* Memory that is mapped nowhere comes home as well, and nobody sees it meanwhile. */
+/* Memory that is mapped nowhere becomes resident as well, and nobody sees it meanwhile.
+ * */
 static CUdeviceptr map_chunk(struct lane *l, uint64_t chunk, uint64_t size)
 {
 	const struct cuMemAddressReserve_rep *rep;

@@ -95,7 +95,7 @@ static void teardown(void)
 	free(b.shares);
 }
 
-TestSuite(home, .init = setup, .fini = teardown);
+TestSuite(resident, .init = setup, .fini = teardown);
 
 /* Sets the bytes that a worker has and could move. */
 static void has(unsigned i, uint64_t bytes)
@@ -126,7 +126,7 @@ static void pass(uint64_t ns)
 
 static void home(unsigned i, uint32_t id, uint64_t bytes)
 {
-	cr_assert_eq(waiters_home(&workers[i], id, bytes, now), 0);
+	cr_assert_eq(waiters_make_resident(&workers[i], id, bytes, now), 0);
 	pass(NSEC_PER_MSEC);
 }
 
@@ -157,14 +157,15 @@ static void silence(unsigned i)
 	cr_assert(!hears(i, &m), "type %u", m.type);
 }
 
-Test(home, at_once)
+Test(resident, at_once)
 {
 	has_away(0, 20 * MIB);
 	home(0, 7, 12 * MIB);
 	answered(0, 7, 0, 12 * MIB);
 	cr_assert_eq(tenants[0].returning, 12 * MIB);
-	cr_assert_eq(waiters_home(&workers[0], 8, MIB, now), 0, "one at a time is held");
-	cr_assert_eq(waiters_home(&workers[0], 9, MIB, now), -EPROTO);
+	cr_assert_eq(waiters_make_resident(&workers[0], 8, MIB, now), 0,
+		     "one at a time is held");
+	cr_assert_eq(waiters_make_resident(&workers[0], 9, MIB, now), -EPROTO);
 	pass(NSEC_PER_MSEC);
 	silence(0); /* as long as the first has not arrived */
 	says(0, MSG_RESTORED, 7, 10 * MIB);
@@ -175,7 +176,7 @@ Test(home, at_once)
 }
 
 /* More than is away, and nothing that is. */
-Test(home, no_more_than_is_away)
+Test(resident, no_more_than_is_away)
 {
 	has_away(0, 4 * MIB);
 	home(0, 1, UINT64_MAX);
@@ -186,7 +187,7 @@ Test(home, no_more_than_is_away)
 	silence(0);
 }
 
-Test(home, others_give_way)
+Test(resident, others_give_way)
 {
 	struct msg m;
 
@@ -202,7 +203,7 @@ Test(home, others_give_way)
 }
 
 /* While its own memory is on its way out, or back, for another reason. */
-Test(home, after_another_move)
+Test(resident, after_another_move)
 {
 	struct msg m;
 
@@ -215,7 +216,7 @@ Test(home, after_another_move)
 	answered(0, 1, 0, 0); /* nothing is away any more */
 }
 
-Test(home, no_room)
+Test(resident, no_room)
 {
 	has_away(0, 20 * MIB);
 	has(1, 60 * MIB);
@@ -224,10 +225,10 @@ Test(home, no_room)
 	silence(0);
 	pass(100 * NSEC_PER_MSEC);
 	answered(0, 1, -ENOMEM, 0);
-	cr_assert(!workers[0].move.homes && workers[0].away == 20 * MIB);
+	cr_assert(!workers[0].move.makes_resident && workers[0].away == 20 * MIB);
 }
 
-Test(home, ends_while_it_waits)
+Test(resident, ends_while_it_waits)
 {
 	has_away(0, 20 * MIB);
 	has(1, 60 * MIB);
