@@ -14,7 +14,7 @@
 /* A session that submitted nothing for so long is idle: others have worked since. */
 #define IDLE_NS 1000000000ull
 /* And for so long: it will hardly miss its memory before it says so. */
-#define AWAY_NS (5 * IDLE_NS)
+#define EVICTED_NS (5 * IDLE_NS)
 
 static uint64_t round_down(uint64_t bytes, uint64_t chunk)
 {
@@ -68,7 +68,7 @@ static void offer(struct search *s, const struct placement_device *d,
 {
 	if (!bytes)
 		return;
-	bytes = limit(bytes, share_min(d->host_room, t->away_room), d->chunk);
+	bytes = limit(bytes, share_min(d->host_room, t->evicted_room), d->chunk);
 	if (!bytes) {
 		s->no_host = true;
 		return;
@@ -194,7 +194,7 @@ int placement_victim(const struct placement_device *d, const struct placement_te
 				     victim_share(d, t, i, &l));
 
 		device += give;
-		host += share_min(give, t[i].away_room);
+		host += share_min(give, t[i].evicted_room);
 	}
 	if (device < bytes)
 		return -ENOSPC;
@@ -214,7 +214,7 @@ int placement_victim(const struct placement_device *d, const struct placement_te
 	return search_end(&s, ret_step);
 }
 
-/* Bytes that tenants below their share have away and would get if there were room. */
+/* Bytes that tenants below their share have evicted and would get if there were room. */
 static share_wide missing(const struct placement_device *d,
 			  const struct placement_tenant *t, uint32_t n,
 			  const struct share_level *l)
@@ -226,7 +226,8 @@ static share_wide missing(const struct placement_device *d,
 
 		if (t[i].busy || t[i].resident >= share)
 			continue;
-		sum += round_down(share_min(share - t[i].resident, t[i].away), d->chunk);
+		sum += round_down(share_min(share - t[i].resident, t[i].evicted),
+				  d->chunk);
 	}
 	return sum;
 }
@@ -276,7 +277,7 @@ int placement_returns(const struct placement_device *d, const struct placement_t
 		uint64_t share = share_of(&l, &t[i]), has = t[i].resident;
 		uint64_t bytes = has < share ? share_min(share - has, free) : 0;
 
-		bytes = limit(t[i].away, bytes, d->chunk);
+		bytes = limit(t[i].evicted, bytes, d->chunk);
 		if (!bytes)
 			continue;
 		if (t[i].busy) {
@@ -321,7 +322,7 @@ uint32_t placement_session_comes(const struct placement_session *s, uint32_t n)
 	uint32_t best = n;
 
 	for (uint32_t i = 0; i < n; i++) {
-		if (s[i].busy || !s[i].away)
+		if (s[i].busy || !s[i].evicted)
 			continue;
 		if (best == n || s[i].idle_ns < s[best].idle_ns)
 			best = i;
@@ -331,7 +332,7 @@ uint32_t placement_session_comes(const struct placement_session *s, uint32_t n)
 
 enum placement_where placement_where_idle(const struct placement_session *s)
 {
-	return s->idle_ns >= AWAY_NS ? PLACE_SWAPPED : PLACE_MAPPED;
+	return s->idle_ns >= EVICTED_NS ? PLACE_SWAPPED : PLACE_MAPPED;
 }
 
 enum placement_where placement_where_mapped(const struct placement_session *s)

@@ -8,7 +8,7 @@
  *
  * Fair share. What the device has for tenants is divided by weight among those that want
  * it; what one does not want goes to the others. A tenant wants what it has on the
- * device, what it has away and what it waits for, up to memory.high and memory.max. Of
+ * device, what it has evicted and what it waits for, up to memory.high and memory.max. Of
  * that it is due at least memory.min and, while there is enough for everybody's,
  * memory.low.
  *
@@ -17,7 +17,7 @@
  * have it; who is above its share then fills it up again.
  *
  * The numbers describe the end of all moves under way: what a RECLAIM was sent for is
- * away, what a RESTORE was granted is resident.
+ * evicted, what a RESTORE was granted is resident.
  */
 #ifndef WEFT_POLICIES_PLACEMENT_H
 #define WEFT_POLICIES_PLACEMENT_H
@@ -50,17 +50,17 @@ struct placement_device {
 struct placement_tenant {
 	uint64_t weight;    /* 1 to PLACEMENT_WEIGHT_MAX */
 	uint64_t resident;  /* on the device; granted ahead of use is not counted */
-	uint64_t away;      /* in host memory, mapped or swapped */
+	uint64_t evicted;   /* in host memory, mapped or swapped */
 	uint64_t wanted;    /* waits for this much more, free or not */
 	uint64_t movable;   /* of resident: can leave now */
-	uint64_t away_room; /* memory.swap.max allows so much more to be away */
+	uint64_t evicted_room; /* memory.swap.max allows so much more to be evicted */
 	uint64_t min, low, high, max;
 	bool busy; /* its work did not end in time a moment ago, or it is moving */
 };
 
 /* A session of a tenant. */
 struct placement_session {
-	uint64_t movable, away;
+	uint64_t movable, evicted;
 	uint64_t idle_ns; /* since it last submitted work */
 	bool busy;
 };
@@ -112,14 +112,14 @@ struct placement {
 	/*
 	 * Nobody waits: who should give way in the background? Who is above its high or
 	 * its max; then who is above its share while another is a chunk or more below and
-	 * has that away, or while the reserve is not there. Returns as victim() does;
+	 * has that evicted, or while the reserve is not there. Returns as victim() does;
 	 * -ENOSPC: all is well.
 	 */
 	int (*relieve)(const struct placement_device *d, const struct placement_tenant *t,
 		       uint32_t n, struct placement_step *ret_step);
 
 	/*
-	 * Memory is free: who gets how much of what it has away? The tenant that has
+	 * Memory is free: who gets how much of what it has evicted? The tenant that has
 	 * least of its share, up to its share, without the reserve. Nobody is taken from
 	 * what this gave as long as no tenant changes. Returns 0, -EBUSY (only busy ones
 	 * would), or -ENOSPC (nobody).

@@ -11,7 +11,7 @@
 
 struct share_bounds share_bounds(const struct placement_tenant *t)
 {
-	uint64_t wants = share_add(share_add(t->resident, t->away), t->wanted);
+	uint64_t wants = share_add(share_add(t->resident, t->evicted), t->wanted);
 	struct share_bounds b;
 
 	b.most = share_min(wants, share_min(t->high, t->max));

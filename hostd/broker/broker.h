@@ -65,9 +65,9 @@ struct broker {
 
 	char device_name[96];
 	uint64_t device_total, granted; /* to workers, all together */
-	uint64_t away, returning;       /* likewise */
+	uint64_t evicted, returning;    /* likewise */
 	uint64_t host_max, host;        /* of all tenants: pinned, and of workers */
-	uint64_t swap; /* host memory for what is away; 0: nothing moves */
+	uint64_t swap; /* host memory for what is evicted; 0: nothing moves */
 	uint64_t chunk;
 	uint64_t kill_ns; /* reclaim.kill; 0: never */
 	unsigned n_stuck; /* workers */

@@ -73,7 +73,7 @@ static struct json_object *describe_device(const struct broker *b)
 	add_u64(o, "host_used", b->host);
 	add_limit(o, "host_max", b->host_max);
 	add_limit(o, "swap", b->swap);
-	add_u64(o, "swap_used", b->away);
+	add_u64(o, "swap_used", b->evicted);
 	add_u64(o, "workers_ready", ready);
 	return o;
 }
@@ -88,7 +88,7 @@ static struct json_object *describe_tenant(struct tenant *t)
 	add_u64(o, "sessions", t->n_sessions);
 	add_u64(o, "waiting", t->n_waiting);
 	add_u64(o, "memory_used", account_tenant(t));
-	add_u64(o, "memory_away", t->away - t->returning);
+	add_u64(o, "memory_swap", t->evicted - t->returning);
 	add_u64(o, "memory_peak", account_peak(t));
 	add_limit(o, "memory_max", t->memory.max);
 	add_limit(o, "memory_min", t->memory.min);
@@ -125,7 +125,7 @@ static struct json_object *describe_session(const struct worker *w)
 	add_u64(o, "bytes_to_device", atomic_load(&c->bytes_to_device));
 	add_u64(o, "bytes_from_device", atomic_load(&c->bytes_from_device));
 	add_u64(o, "memory_used", account_worker(w));
-	add_u64(o, "memory_away", w->away - w->move.returning);
+	add_u64(o, "memory_swap", w->evicted - w->move.returning);
 	add_u64(o, "memory_peak", w->peak);
 	add_u64(o, "worker_memory_used", account_wmem(w));
 	add_u64(o, "lanes", atomic_load(&c->lanes));

@@ -49,7 +49,7 @@ static void get_peak(struct tenant *t, char *buf, size_t room)
 
 static void get_swap_current(struct tenant *t, char *buf, size_t room)
 {
-	bytes_text(t->away - t->returning, buf, room);
+	bytes_text(t->evicted - t->returning, buf, room);
 }
 
 static void get_events(struct tenant *t, char *buf, size_t room)

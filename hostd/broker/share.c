@@ -36,9 +36,9 @@ struct share {
 	struct worker *maker; /* NULL: it has let go */
 	uint8_t name[16];
 	unsigned kind;       /* enum share_kind */
-	uint64_t here, away; /* bytes */
+	uint64_t here, evicted; /* bytes */
 	/* Bytes on the tenant's account, once the maker has let go. */
-	uint64_t held, held_away;
+	uint64_t held, held_evicted;
 	unsigned n, n_parts; /* so many have come */
 	struct share_file {
 		int fd;
@@ -102,7 +102,7 @@ static void share_try_end(struct share *s)
 	if (s->maker || !list_empty(&s->users))
 		return;
 	account_share_end(s->t, s->held);
-	away_share_end(s->t, s->held_away);
+	evicted_share_end(s->t, s->held_evicted);
 	share_free(s);
 }
 
@@ -173,7 +173,8 @@ static int share_new(struct worker *w, const struct share_part *x, struct share 
 static bool is_its_own(const struct worker *w, const struct share *s,
 		       const struct share_part *x)
 {
-	uint64_t has = x->away ? w->away : w->charged, sum = x->away ? s->away : s->here;
+	uint64_t has = x->evicted ? w->evicted : w->charged,
+		 sum = x->evicted ? s->evicted : s->here;
 
 	return sum <= has && x->bytes <= has - sum;
 }
@@ -186,9 +187,9 @@ static int add_part(struct share *s, const struct share_part *x, int fd)
 		return -EINVAL;
 	s->part[s->n].fd = fd;
 	s->part[s->n++].bytes = x->bytes;
-	*(x->away ? &s->away : &s->here) += x->bytes;
+	*(x->evicted ? &s->evicted : &s->here) += x->bytes;
 	if (s->n == s->n_parts)
-		w->away_shared += s->away;
+		w->evicted_shared += s->evicted;
 	return 0;
 }
 
@@ -278,8 +279,8 @@ static void let_go(struct share *s)
 	}
 	/* Bytes that nobody else has are freed, the rest is the tenant's. */
 	s->held = account_share(w, s->here);
-	w->away_shared -= s->away;
-	s->held_away = away_share(w, s->away);
+	w->evicted_shared -= s->evicted;
+	s->held_evicted = evicted_share(w, s->evicted);
 	s->maker = NULL;
 	share_try_end(s);
 }

@@ -34,7 +34,7 @@ struct tenant {
 	uint64_t listener_at_ns; /* when to start the next listener; 0: one is there */
 	struct window window;
 	struct conf_memory memory;
-	uint64_t granted, away, returning, peak;
+	uint64_t granted, evicted, returning, peak;
 	/* Granted, and freed since on its way out or back. */
 	uint64_t freed_moving;
 	uint64_t held;     /* charges that wait */
@@ -67,8 +67,9 @@ struct tenant {
 	uint64_t wmem_max, wmem; /* worker memory; granted */
 	struct list shares;      /* share.c */
 	unsigned n_shares;
-	/* Shares whose maker has gone: part of what is granted, and of what is away. */
-	uint64_t shared, shared_away;
+	/* Shares whose maker has gone: part of what is granted, and of what is evicted.
+	 * */
+	uint64_t shared, shared_evicted;
 	unsigned sessions_max, n_sessions, n_waiting;
 	unsigned lanes_max;
 	unsigned n_ending;     /* of n_sessions */

@@ -81,7 +81,7 @@ static void describe_tenant(const struct tenant *t, struct msg_tenant *ret)
 		ret->processes[n].pid = w->hello.pid;
 		ret->processes[n].session = w->session_of_tenant;
 		/* For a program it is in use wherever it lies. */
-		ret->processes[n].memory = account_worker(w) + w->away;
+		ret->processes[n].memory = account_worker(w) + w->evicted;
 		ret->processes[n].busy_percent = percent_of(w, &w->count->busy_permille);
 		ret->processes[n].memory_percent =
 			percent_of(w, &w->count->memory_permille);
@@ -128,7 +128,7 @@ static int answer_export(struct worker *w, const struct msg *m, int *fd)
 			       .part = e->part,
 			       .n_parts = e->n_parts,
 			       .bytes = e->bytes,
-			       .away = e->evicted};
+			       .evicted = e->evicted};
 
 	memcpy(a.ipc_exported.name, e->name, sizeof(a.ipc_exported.name));
 	a.ipc_exported.result = share_export(w, &x, *fd, a.ipc_exported.name);
@@ -195,7 +195,7 @@ int worker_said(struct worker *w, const struct msg *m, int *fd)
 	case MSG_QUIESCED:
 		return reclaim_quiesced(w, m->quiesced.result, clock_now_ns());
 	case MSG_EVICTED_FREED:
-		away_freed(w, m->evicted_freed.bytes);
+		evicted_freed(w, m->evicted_freed.bytes);
 		return 0;
 	case MSG_HOST_CHARGE:
 		return answer_host(w, m);

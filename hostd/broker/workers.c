@@ -235,7 +235,7 @@ static uint64_t calm_at(struct broker *b)
 
 	if (!b->short_ns)
 		return 0;
-	scarce = b->away || (b->swap && prealloc_pressed(b));
+	scarce = b->evicted || (b->swap && prealloc_pressed(b));
 	return MIN(last + CALM_NS, (scarce ? b->taken_ns : b->short_ns) + CALM_MAX_NS);
 }
 

@@ -34,7 +34,8 @@ struct worker_move {
 	uint32_t out_id, in_id; /* 0: nothing */
 	uint64_t room;          /* of host memory, offered for what goes out */
 	uint64_t left, gave;    /* of what goes out: has left; or was freed, too */
-	uint64_t returning; /* granted for what is away, until it says what came back */
+	uint64_t
+		returning; /* granted for what is evicted, until it says what came back */
 	uint64_t surplus;   /* likewise, but that was freed since */
 	bool needs;         /* it waits for what is swapped */
 	bool makes_resident; /* it waits for what it is to share */
@@ -62,10 +63,10 @@ struct worker {
 	/* Device memory: of the device's own for a context; all that was granted, that
 	 * included, what is ahead of use too; the most that ever was. */
 	uint64_t overhead, charged, granted_peak;
-	uint64_t away;        /* charged once, now in host memory */
-	uint64_t away_shared; /* of that, what others have, too: it stays there */
+	uint64_t evicted;        /* charged once, now in host memory */
+	uint64_t evicted_shared; /* of that, what others have, too: it stays there */
 	uint64_t freed_early; /* told of before what moves out had arrived there */
-	bool was_away;        /* once */
+	bool was_evicted;     /* once */
 	/* Use when policies were told last, and when that was more than before. */
 	uint64_t used_seen, used_ns;
 	struct worker_move move;

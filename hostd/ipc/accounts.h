@@ -15,14 +15,15 @@ struct share_part;
 struct accounts {
 	/* Asks for more device memory. Returns 0 or -EDQUOT; waits for weftd's answer. */
 	int (*charge)(void *arg, uint64_t bytes);
-	/* Asks as charge() does, but *ret_away of the bytes may be given in host memory;
-	 * away_uncharge() gives those back. NULL: all of it is on the device. */
-	int (*charge_part)(void *arg, uint64_t bytes, uint64_t *ret_away);
+	/* Asks as charge() does, but *ret_evicted of the bytes may be given in host
+	 * memory; evicted_uncharge() gives those back. NULL: all of it is on the device.
+	 * */
+	int (*charge_part)(void *arg, uint64_t bytes, uint64_t *ret_evicted);
 	/* Gives device memory back. Never waits. */
 	void (*uncharge)(void *arg, uint64_t bytes);
 	/* Gives memory back that had moved to host memory, or is just about to arrive
 	 * there (space_move_out() has not returned). NULL: uncharge() does it. */
-	void (*away_uncharge)(void *arg, uint64_t bytes);
+	void (*evicted_uncharge)(void *arg, uint64_t bytes);
 	/* Tells the bytes that the tenant has left, and that it may have: at most those
 	 * of the device. Returns 0 or -errno; may wait. */
 	int (*memory)(void *arg, uint64_t *ret_free, uint64_t *ret_total);

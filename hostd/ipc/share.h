@@ -28,7 +28,7 @@ struct share_part {
 	int fd;        /* -1: none */
 	unsigned part, n_parts;
 	uint64_t bytes; /* charged, of this part */
-	bool away;      /* export: it lies in host memory */
+	bool evicted;   /* export: it lies in host memory */
 };
 
 #endif

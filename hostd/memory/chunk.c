@@ -131,7 +131,7 @@ bool chunk_wait_locked(struct space *sp, struct space_chunk *c)
 
 /* ---- books ---- */
 
-uint64_t chunk_away(const struct space_chunk *c)
+uint64_t chunk_evicted(const struct space_chunk *c)
 {
 	return c->bytes[PIECE_MAPPED] + c->bytes[PIECE_SWAPPED] +
 	       c->bytes[PIECE_RETURNING];

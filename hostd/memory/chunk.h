@@ -45,8 +45,8 @@ enum piece_state {
 
 struct piece {
 	uint64_t offset, size;   /* in the chunk */
-	struct dev_chunk *dev;   /* NULL if it is away */
-	struct host_chunk *host; /* while it is away; hostpool.h */
+	struct dev_chunk *dev;   /* NULL if it is evicted */
+	struct host_chunk *host; /* while it is evicted; hostpool.h */
 	enum piece_state state;
 };
 
@@ -121,7 +121,7 @@ void chunk_count_locked(struct space *sp, struct space_chunk *c);
 /* After c has lost one of its mappings. */
 void chunk_unmapped_locked(struct space *sp, struct space_chunk *c);
 /* Bytes in host memory. */
-uint64_t chunk_away(const struct space_chunk *c);
+uint64_t chunk_evicted(const struct space_chunk *c);
 
 /* Map all there is of c at an address, without access; unmap; open or close. */
 CUresult chunk_map(struct space *sp, const struct space_chunk *c, CUdeviceptr addr);

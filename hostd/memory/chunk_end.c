@@ -33,7 +33,7 @@ void chunk_put_locked(struct space *sp, struct space_chunk *c)
 	list_remove(&c->in_space);
 	if (c->share == CHUNK_OWN && c->charged)
 		ledger_uncharge_part_locked(sp, c->size - c->bytes[PIECE_FREE],
-					    chunk_away(c));
+					    chunk_evicted(c));
 	c->charged = false;
 	chunk_count_locked(sp, c);
 	if (c->share != CHUNK_OWN)

@@ -7,11 +7,11 @@
 #include "memory/pieces.h"
 #include "memory/region.h"
 
-static unsigned count_pieces(const struct space *sp, uint64_t here, uint64_t away)
+static unsigned count_pieces(const struct space *sp, uint64_t here, uint64_t evicted)
 {
 	unsigned n = here ? (unsigned)((here - 1) / sp->extent_bytes) + 1 : 0;
 
-	for (; away; away -= piece_size(sp, away))
+	for (; evicted; evicted -= piece_size(sp, evicted))
 		n++;
 	return n;
 }
@@ -25,10 +25,10 @@ static struct piece *next_piece(struct space_chunk *c, uint64_t offset, uint64_t
 }
 
 /* A chunk of which the last bytes lie in host memory; the rest is still to be made. */
-static struct space_chunk *spilled_new(struct space *sp, uint64_t size, uint64_t away)
+static struct space_chunk *spilled_new(struct space *sp, uint64_t size, uint64_t evicted)
 {
-	uint64_t here = size - away;
-	struct space_chunk *c = chunk_blank(size, count_pieces(sp, here, away));
+	uint64_t here = size - evicted;
+	struct space_chunk *c = chunk_blank(size, count_pieces(sp, here, evicted));
 	struct piece *p;
 
 	if (!c)
@@ -55,13 +55,13 @@ CUresult grant_take(struct space *sp, uint64_t bytes, struct grant *ret_g)
 	CUresult r;
 
 	*ret_g = (struct grant){0};
-	r = ledger_charge_part(sp, bytes, &ret_g->away);
+	r = ledger_charge_part(sp, bytes, &ret_g->evicted);
 	if (r != CUDA_SUCCESS)
 		return r;
 	ret_g->bytes = bytes;
-	if (!ret_g->away)
+	if (!ret_g->evicted)
 		return CUDA_SUCCESS;
-	ret_g->chunk = spilled_new(sp, bytes, ret_g->away);
+	ret_g->chunk = spilled_new(sp, bytes, ret_g->evicted);
 	if (ret_g->chunk)
 		return CUDA_SUCCESS;
 	pthread_mutex_lock(&sp->lock);
@@ -82,8 +82,8 @@ void grant_drop_locked(struct space *sp, struct grant *g)
 {
 	if (g->chunk)
 		chunk_release(sp, steal(g->chunk));
-	ledger_uncharge_part_locked(sp, g->bytes, g->away);
-	g->bytes = g->away = 0;
+	ledger_uncharge_part_locked(sp, g->bytes, g->evicted);
+	g->bytes = g->evicted = 0;
 }
 
 /* ---- the memory behind it ---- */
@@ -169,7 +169,7 @@ CUresult backing_new_locked(struct space *sp, struct grant *g,
 		r = create(sp, g->bytes, g->in_host_memory, &c);
 	if (r != CUDA_SUCCESS)
 		return r;
-	g->bytes = g->away = 0;
+	g->bytes = g->evicted = 0;
 	enter(sp, c);
 	*ret_chunk = c;
 	return CUDA_SUCCESS;

@@ -24,8 +24,9 @@ struct space_chunk;
 /* Memory granted for one allocation. The owner hands it to backing_new_locked() or drops
  * it; dropping one that was handed over, or never taken, does nothing. */
 struct grant {
-	uint64_t bytes, away;      /* charged; and of that in host memory */
-	struct space_chunk *chunk; /* with what is away, or asked for; NULL: none yet */
+	uint64_t bytes, evicted; /* charged; and of that in host memory */
+	struct space_chunk
+		*chunk; /* with what is evicted, or asked for; NULL: none yet */
 	bool in_host_memory;       /* all of it, where it stays */
 };
 

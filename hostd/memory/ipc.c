@@ -6,9 +6,10 @@
  * it is charged here until it is freed, and there it is charged to nobody. Each opened
  * allocation is a region of its own.
  *
- * What is shared does not move any more, so what is away becomes resident first. If there
- * is no room for it on the device, or work does not end in time (it may wait for the very
- * process that is to have the memory), it is shared where it lies, in host memory.
+ * What is shared does not move any more, so what is evicted becomes resident first. If
+ * there is no room for it on the device, or work does not end in time (it may wait for
+ * the very process that is to have the memory), it is shared where it lies, in host
+ * memory.
  */
 #include <errno.h>
 #include <limits.h>
@@ -20,7 +21,8 @@
 #include "memory/hostpool.h"
 #include "memory/region.h"
 
-/* Attempts to bring a chunk back: rarely less comes than was away when it was asked for.
+/* Attempts to bring a chunk back: rarely less comes than was evicted when it was asked
+ * for.
  */
 #define RESIDENT_TRIES 3
 
@@ -29,7 +31,7 @@
 /* The caller has looked it up; the lock is let go of meanwhile. */
 static int make_resident_locked(struct space *sp, struct space_chunk *c)
 {
-	uint64_t away = chunk_away(c);
+	uint64_t evicted = chunk_evicted(c);
 	struct region *hidden = NULL;
 	int r;
 
@@ -43,7 +45,7 @@ static int make_resident_locked(struct space *sp, struct space_chunk *c)
 	c->kept++;
 	chunk_count_locked(sp, c);
 	pthread_mutex_unlock(&sp->lock);
-	r = sp->make_resident(sp->make_resident_arg, c, away);
+	r = sp->make_resident(sp->make_resident_arg, c, evicted);
 	pthread_mutex_lock(&sp->lock);
 	while (chunk_wait_locked(sp, c))
 		;
@@ -60,7 +62,7 @@ static bool prepare_locked(struct space *sp, struct space_chunk *c, unsigned *tr
 {
 	if (chunk_wait_locked(sp, c))
 		return true;
-	if (c->share != CHUNK_OWN || !chunk_away(c) || !*tries)
+	if (c->share != CHUNK_OWN || !chunk_evicted(c) || !*tries)
 		return false;
 	*tries = make_resident_locked(sp, c) < 0 ? 0 : *tries - 1;
 	return true;
@@ -77,7 +79,7 @@ static CUresult export_piece(struct space *sp, struct space_chunk *c, unsigned i
 			       .part = i,
 			       .n_parts = c->n_pieces,
 			       .bytes = p->size,
-			       .away = p->host};
+			       .evicted = p->host};
 	CUresult r;
 	int e;
 

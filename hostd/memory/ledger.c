@@ -45,25 +45,25 @@ void ledger_uncharge_locked(struct space *sp, uint64_t bytes)
 		b->uncharge(b->arg, bytes);
 }
 
-void ledger_uncharge_away_locked(struct space *sp, uint64_t bytes)
+void ledger_uncharge_evicted_locked(struct space *sp, uint64_t bytes)
 {
 	const struct accounts *b = sp->env->accounts;
 
 	if (!bytes)
 		return;
-	if (!b->away_uncharge) {
+	if (!b->evicted_uncharge) {
 		ledger_uncharge_locked(sp, bytes);
 		return;
 	}
 	ledger_unbook_locked(sp, bytes);
-	b->away_uncharge(b->arg, bytes);
+	b->evicted_uncharge(b->arg, bytes);
 }
 
-void ledger_uncharge_part_locked(struct space *sp, uint64_t bytes, uint64_t away)
+void ledger_uncharge_part_locked(struct space *sp, uint64_t bytes, uint64_t evicted)
 {
-	if (bytes > away)
-		ledger_uncharge_locked(sp, bytes - away);
-	ledger_uncharge_away_locked(sp, away);
+	if (bytes > evicted)
+		ledger_uncharge_locked(sp, bytes - evicted);
+	ledger_uncharge_evicted_locked(sp, evicted);
 }
 
 CUresult space_charge(struct space *sp, uint64_t bytes)
@@ -78,14 +78,14 @@ CUresult space_charge(struct space *sp, uint64_t bytes)
 	return CUDA_SUCCESS;
 }
 
-CUresult ledger_charge_part(struct space *sp, uint64_t bytes, uint64_t *ret_away)
+CUresult ledger_charge_part(struct space *sp, uint64_t bytes, uint64_t *ret_evicted)
 {
 	const struct accounts *b = sp->env->accounts;
 
-	*ret_away = 0;
+	*ret_evicted = 0;
 	if (!b->charge_part)
 		return space_charge(sp, bytes);
-	if (b->charge_part(b->arg, bytes, ret_away) < 0)
+	if (b->charge_part(b->arg, bytes, ret_evicted) < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_lock(&sp->lock);
 	book_locked(sp, bytes);

@@ -13,17 +13,17 @@
 
 struct space;
 
-/* Charges bytes, of which *ret_away are to lie in host memory. Without space.lock: waits.
- * CUDA_SUCCESS or CUDA_ERROR_OUT_OF_MEMORY. */
-CUresult ledger_charge_part(struct space *sp, uint64_t bytes, uint64_t *ret_away);
+/* Charges bytes, of which *ret_evicted are to lie in host memory. Without space.lock:
+ * waits. CUDA_SUCCESS or CUDA_ERROR_OUT_OF_MEMORY. */
+CUresult ledger_charge_part(struct space *sp, uint64_t bytes, uint64_t *ret_evicted);
 
 /* Takes off the books what weftd has taken back by itself. */
 void ledger_unbook_locked(struct space *sp, uint64_t bytes);
 
-/* Gives charges back: of memory on the device, of memory that is away, of both. */
+/* Gives charges back: of memory on the device, of memory that is evicted, of both. */
 void ledger_uncharge_locked(struct space *sp, uint64_t bytes);
-void ledger_uncharge_away_locked(struct space *sp, uint64_t bytes);
-void ledger_uncharge_part_locked(struct space *sp, uint64_t bytes, uint64_t away);
+void ledger_uncharge_evicted_locked(struct space *sp, uint64_t bytes);
+void ledger_uncharge_part_locked(struct space *sp, uint64_t bytes, uint64_t evicted);
 
 /* Writes use and residency into the worker's page. */
 void ledger_publish_locked(struct space *sp);

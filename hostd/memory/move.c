@@ -72,7 +72,8 @@ static unsigned joinable(const struct space *sp, const struct space_chunk *c, un
 	return n;
 }
 
-/* The pieces of a chunk that are in one state; those that are away together if possible.
+/* The pieces of a chunk that are in one state; those that are evicted together if
+ * possible.
  */
 static bool add_pieces(const struct space *sp, struct candidates *cs,
 		       const struct space_chunk *c, enum piece_state state,

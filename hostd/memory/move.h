@@ -28,9 +28,9 @@ struct space_chunk;
 #define SPACE_PIECE         (8ull << 20)
 
 #define SPACE_EXTENT_PIECES 128u
-/* Pieces that return at a time, of those that are away together; they are one piece from
- * then on. Mapping costs the same for all of them, and memory for the next is made while
- * they are copied. */
+/* Pieces that return at a time, of those that are evicted together; they are one piece
+ * from then on. Mapping costs the same for all of them, and memory for the next is made
+ * while they are copied. */
 #define SPACE_RETURN_PIECES 8u
 
 struct space_moved {
@@ -66,12 +66,12 @@ int space_move_out(struct space *sp, uint64_t bytes, uint64_t room,
 void space_on_left(struct space *sp, void (*left)(void *arg, uint64_t bytes), void *arg);
 
 /* Brings back at most `bytes`, which the caller has been granted; swapped pieces first.
- * Returns 0 (also if nothing is away), -ENOMEM (the device has no memory) or -EIO. */
+ * Returns 0 (also if nothing is evicted), -ENOMEM (the device has no memory) or -EIO. */
 int space_move_in(struct space *sp, uint64_t bytes, struct space_moved *ret);
 
 /*
  * Sets make_resident(arg, c, bytes), which brings one chunk back, all `bytes` of it that
- * are away, because other sessions are to have it: it gets room, calls
+ * are evicted, because other sessions are to have it: it gets room, calls
  * space_make_resident(), and returns 0, -EBUSY (work did not end in time), -ENOMEM (there
  * is no room), -EIO or
  * -EPIPE. Called on any lane's thread, outside the gate, with a reference on c. Unset:

@@ -143,7 +143,7 @@ static CUresult slab_region_new(struct space *sp, struct grant *g,
 	struct slab *slab;
 	CUresult r;
 
-	if (sp->spare && !g->away) {
+	if (sp->spare && !g->evicted) {
 		wmem_put(sp->env->accounts, sizeof(*slab)); /* it has its own */
 		*ret_region = steal(sp->spare);
 		(*ret_region)->map->chunk->charged = true; /* has the grant's */

@@ -115,7 +115,7 @@ struct space_share {
 };
 
 /* addr lies in something that space_alloc() returned: else CUDA_ERROR_INVALID_VALUE.
- * These wait while what is away becomes resident (move.h): as for space_charge(). */
+ * These wait while what is evicted becomes resident (move.h): as for space_charge(). */
 CUresult space_export(struct space *sp, CUdeviceptr addr, struct space_share *ret_share);
 /* As space_export(), of a part of an arena. */
 CUresult space_export_arena(struct space *sp, CUdeviceptr addr, uint64_t bytes,
@@ -142,7 +142,7 @@ CUresult space_chunk_new(struct space *sp, uint64_t size, enum dev_memory memory
 void space_chunk_put(struct space *sp, struct space_chunk *c);
 uint64_t space_chunk_size(const struct space_chunk *c);
 /* True if it was asked for and the device made all of it so. What moves out is plain
- * while it is away. */
+ * while it is evicted. */
 bool space_chunk_compressible(const struct space_chunk *c);
 /* Notes the guest's handle for c, so that it can ask by address. Returns c's number. */
 uint64_t space_chunk_set_handle(struct space *sp, struct space_chunk *c, uint64_t handle);

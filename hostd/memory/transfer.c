@@ -213,7 +213,7 @@ static void put_hosts(struct mover *mv, struct transfer *t)
 		hostpool_put(mv->sp->hostpool, t->host[i]);
 }
 
-/* Lists in t the host chunks of n pieces that are away. */
+/* Lists in t the host chunks of n pieces that are evicted. */
 static bool hold_hosts_locked(struct mover *mv, struct transfer *t, unsigned first,
 			      unsigned n)
 {
@@ -303,17 +303,17 @@ static bool out_take_locked(struct mover *mv, struct transfer *t, unsigned first
 			    unsigned n)
 {
 	struct space_chunk *c = t->c;
-	unsigned n_away = pieces_of(mv->sp, t->size);
+	unsigned n_evicted = pieces_of(mv->sp, t->size);
 
 	if (n != 1 || !chunk_movable(c))
 		return false;
-	t->host = calloc(n_away, sizeof(struct host_chunk *));
-	if (!t->host || pieces_reserve(c, n_away) < 0) {
+	t->host = calloc(n_evicted, sizeof(struct host_chunk *));
+	if (!t->host || pieces_reserve(c, n_evicted) < 0) {
 		free(t->host);
 		fail(mv, CUDA_ERROR_OUT_OF_MEMORY);
 		return false;
 	}
-	c->moving_pieces += n_away;
+	c->moving_pieces += n_evicted;
 	t->dev = c->piece[first].dev;
 	piece_set_state(c, &c->piece[first], PIECE_LEAVING);
 	return true;
@@ -551,7 +551,8 @@ static void join_locked(struct transfer *t)
 	p->host = NULL;
 }
 
-/* Leaves away what could not come: mapped as it was if that is possible, else swapped. */
+/* Leaves evicted what could not come: mapped as it was if that is possible, else swapped.
+ * */
 static void in_failed(struct mover *mv, struct transfer *t)
 {
 	const struct mem_env *e = mv->sp->env;

@@ -64,7 +64,7 @@ void kept_lend(struct sess_lane *sl)
 	if (!k->n)
 		return;
 	pthread_mutex_lock(&sl->asleep_lock);
-	k->away = k->lent = true;
+	k->lending = k->lent = true;
 	/* Under the lock: who sweeps never takes back what is not counted yet. */
 	atomic_fetch_add(&sl->s->lent, 1);
 	pthread_mutex_unlock(&sl->asleep_lock);
@@ -85,13 +85,13 @@ void kept_back(struct sess_lane *sl)
 {
 	struct kept *k = &sl->kept;
 
-	if (!k->away)
+	if (!k->lending)
 		return;
 	pthread_mutex_lock(&sl->asleep_lock);
 	if (k->lent)
 		unlend_locked(sl->s, k);
 	pthread_mutex_unlock(&sl->asleep_lock);
-	k->away = false;
+	k->lending = false;
 }
 
 /* Returns how many objects it moved to ret_objs. */

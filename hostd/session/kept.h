@@ -30,7 +30,7 @@ struct sess_lane;
 struct kept {
 	uint64_t taken; /* of the object table when these were found there */
 	unsigned n;     /* slots in use */
-	bool away;      /* the lane's command may wait; its own thread's */
+	bool lending;   /* the lane's command may wait; its own thread's */
 	bool lent;      /* and nobody has let go of it yet; under sess_lane.asleep_lock */
 	struct kept_slot {
 		uint64_t key; /* 0: empty */
@@ -53,7 +53,7 @@ static inline const struct kept_slot *kept_find(struct kept *k, const struct obj
 {
 	const struct kept_slot *slot = kept_slot(k, key);
 
-	return !k->away && slot->key == key && k->taken == obj_taken(t) ? slot : NULL;
+	return !k->lending && slot->key == key && k->taken == obj_taken(t) ? slot : NULL;
 }
 
 /* Takes the reference over. Not while a command runs: it may be using what was kept in

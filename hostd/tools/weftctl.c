@@ -70,7 +70,8 @@ static void print_device(const struct options *o, struct json_object *a)
 	       size_of(o, d, "memory_used", used, sizeof(used)),
 	       size_of(o, d, "memory", total, sizeof(total)));
 	if (json_u64(d, "swap"))
-		printf(", %s of %s away", size_of(o, d, "swap_used", used, sizeof(used)),
+		printf(", %s of %s evicted",
+		       size_of(o, d, "swap_used", used, sizeof(used)),
 		       size_of(o, d, "swap", total, sizeof(total)));
 	printf(", %" PRIu64 " workers ready\n\n", json_u64(d, "workers_ready"));
 }
@@ -91,7 +92,7 @@ static void print_tenants(const struct options *o, struct json_object *a, bool d
 		add_text(&t, of, "name");
 		add_number(&t, of, "sessions");
 		add_size(&t, o, of, "memory_used");
-		add_size(&t, o, of, "memory_away");
+		add_size(&t, o, of, "memory_swap");
 		add_size(&t, o, of, "memory_peak");
 		add_size(&t, o, of, "memory_max");
 		if (!detail)
@@ -135,7 +136,7 @@ static void print_sessions(const struct options *o, struct json_object *list, bo
 		add_number(&t, of, "launches");
 		if (!ended) {
 			add_size(&t, o, of, "memory_used");
-			add_size(&t, o, of, "memory_away");
+			add_size(&t, o, of, "memory_swap");
 		}
 		add_size(&t, o, of, "memory_peak");
 		table_add(&t, "%s",

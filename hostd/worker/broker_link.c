@@ -113,20 +113,20 @@ static int link_charge(void *arg, uint64_t bytes)
 	return r < 0 || q.answer.charged.result < 0 ? -EDQUOT : 0;
 }
 
-static int link_charge_part(void *arg, uint64_t bytes, uint64_t *ret_away)
+static int link_charge_part(void *arg, uint64_t bytes, uint64_t *ret_evicted)
 {
 	struct msg m = {.type = MSG_CHARGE, .charge = {.bytes = bytes, .allow_spill = 1}};
 	struct broker_link *b = arg;
 	struct question q;
 	int r;
 
-	*ret_away = 0;
+	*ret_evicted = 0;
 	if (b->credit && credit_take(b->credit, bytes))
 		return 0;
 	r = ask(b, &m, &q);
 	if (r < 0 || q.answer.charged.result < 0)
 		return -EDQUOT;
-	*ret_away = q.answer.charged.evicted;
+	*ret_evicted = q.answer.charged.evicted;
 	return 0;
 }
 
@@ -138,7 +138,7 @@ static void link_uncharge(void *arg, uint64_t bytes)
 		credit_put(b->credit, bytes);
 }
 
-static void link_away_uncharge(void *arg, uint64_t bytes)
+static void link_evicted_uncharge(void *arg, uint64_t bytes)
 {
 	struct msg m = {.type = MSG_EVICTED_FREED, .evicted_freed.bytes = bytes};
 	struct broker_link *b = arg;
@@ -242,7 +242,7 @@ static int link_ipc_export(void *arg, const struct share_part *x, uint8_t *name)
 			.ipc_export = {.kind = x->kind,
 				       .part = x->part,
 				       .n_parts = x->n_parts,
-				       .evicted = x->away,
+				       .evicted = x->evicted,
 				       .bytes = x->bytes}};
 	const struct msg_ipc_exported *a;
 	struct question q;
@@ -308,7 +308,7 @@ struct accounts broker_link_ops(struct broker_link *b)
 		.charge = link_charge,
 		.charge_part = link_charge_part,
 		.uncharge = link_uncharge,
-		.away_uncharge = link_away_uncharge,
+		.evicted_uncharge = link_evicted_uncharge,
 		.wmem_charge = link_wmem_charge,
 		.wmem_uncharge = link_wmem_uncharge,
 		.memory = link_memory,

@@ -200,12 +200,12 @@ static void on_left(void *arg, uint64_t bytes)
 static uint64_t on_device(const struct moving *m)
 {
 	struct space_residency r;
-	uint64_t used, peak, away;
+	uint64_t used, peak, evicted;
 
 	space_usage(m->s->space, &used, &peak);
 	space_residency(m->s->space, &r);
-	away = r.mapped + r.swapped;
-	return used - MIN(used, away);
+	evicted = r.mapped + r.swapped;
+	return used - MIN(used, evicted);
 }
 
 /* Frees what pools keep and the program does not use, which then need not move. Returns
@@ -300,7 +300,7 @@ static int make_resident(struct moving *m, uint64_t granted, struct space_moved 
 	return r < 0 ? r : space_make_resident(m->s->space, m->residence.c, granted, ret);
 }
 
-/* Nothing granted: there is no room, or nothing is away any more. */
+/* Nothing granted: there is no room, or nothing is evicted any more. */
 static void resident_granted(struct moving *m, const struct msg *msg)
 {
 	bool refused = msg->resident_granted.result < 0;

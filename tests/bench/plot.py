@@ -71,9 +71,9 @@ def shares(results):
     own = r.get("context", 0)
     for i, (column, name) in enumerate(((1, "first"), (3, "second"))):
         there = [(s[0], max(0, s[column] - own) / MIB) for s in r["samples"]]
-        away = [(s[0], s[column + 1] / MIB) for s in r["samples"]]
+        evicted = [(s[0], s[column + 1] / MIB) for s in r["samples"]]
         panel.line(f"{name} tenant, on the device", there, i, stepped=True)
-        panel.line(f"{name} tenant, in host memory", away, i, dashed=True, stepped=True)
+        panel.line(f"{name} tenant, in host memory", evicted, i, dashed=True, stepped=True)
     panel.note("second comes", x=r["arrive"])
     panel.note("first ends", x=r["leave"])
     panel.note("half of what there is", y=r["room"] / 2 / MIB)

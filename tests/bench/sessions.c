@@ -97,13 +97,13 @@ static void end(unsigned n)
 	}
 }
 
-/* Each has an equal part of the device, all of it, and as much again away. */
+/* Each has an equal part of the device, all of it, and as much again evicted. */
 static void fill(unsigned n)
 {
-	uint64_t part = b.device_total / n / (2 * MIB) * (2 * MIB), away;
+	uint64_t part = b.device_total / n / (2 * MIB) * (2 * MIB), evicted;
 
 	for (unsigned i = 0; i < n; i++) {
-		if (account_charge_part(&workers[i], 2 * part, part, &away) < 0)
+		if (account_charge_part(&workers[i], 2 * part, part, &evicted) < 0)
 			abort();
 		atomic_store(&pages[i]->movable_bytes, part);
 	}

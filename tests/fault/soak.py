@@ -96,7 +96,7 @@ class Soak:
         self.rng = random.Random(options.seed)
         self.running, self.errors = [], []
         self.counts = {"programs": 0, "steps": 0, "refused": 0, "killed": 0, "limits": 0,
-                       "moved by hand": 0, "most away, MiB": 0, "steps of residents": 0}
+                       "moved by hand": 0, "most evicted, MiB": 0, "steps of residents": 0}
         self.residents = []
         if not options.no_swap:
             self.residents = [Resident(daemon, t) for t in TENANTS]
@@ -178,8 +178,8 @@ class Soak:
                 self.start()
             self.rng.choices([lambda: None, self.kill_one, self.limit, self.manual, self.use],
                              [70, 5, 5, 5, 5 if self.residents else 0])[0]()
-            away = self.d.ctl("list")["device"].get("swap_used", 0)
-            self.counts["most away, MiB"] = max(self.counts["most away, MiB"], away // MIB)
+            evicted = self.d.ctl("list")["device"].get("swap_used", 0)
+            self.counts["most evicted, MiB"] = max(self.counts["most evicted, MiB"], evicted // MIB)
             self.collect()
             time.sleep(0.05)
         end = time.monotonic() + END_SECONDS
@@ -214,7 +214,7 @@ def check_nothing_left(d, before):
             if device[k] != before[k]]
     for t in state["tenants"]:
         left += [f"tenant {t['name']} {k}: {t[k]}" for k in
-                 ("memory_used", "memory_away", "host_used", "sessions", "waiting") if t.get(k)]
+                 ("memory_used", "memory_swap", "host_used", "sessions", "waiting") if t.get(k)]
     try:
         wait_for(lambda: descriptors(d.process.pid) <= before["descriptors"], 5,
                  "weftd has as many descriptors as before")

@@ -279,7 +279,7 @@ class Quota(FaultTest):
             events = dict(e.split() for e in d.ctl("get", "x")["keys"]["memory.events"].split("\n"))
             self.assertGreater(int(events["reclaim"]), 0)
             self.assertEqual(events["oom"], "0")
-            # one ends: what the other has away comes back, up to what fits
+            # one ends: what the other has evicted comes back, up to what fits
             people["x"].process.kill()
             wait_for(lambda: not d.sessions("x"), 5, "x has ended")
             wait_for(lambda: stat("y")[0] >= min(used("y"), 250 * mib), 5, "it came back")

@@ -33,12 +33,12 @@ class Sharing(FaultTest):
         text = d.ctl("get", tenant, "memory.stat")["keys"]["memory.stat"]
         return {k: int(v) / MIB for k, v in map(str.split, text.splitlines())}
 
-    def away(self, d, tenant="a"):
-        return next(t["memory_away"] / MIB for t in d.ctl("list")["tenants"]
+    def evicted(self, d, tenant="a"):
+        return next(t["memory_swap"] / MIB for t in d.ctl("list")["tenants"]
                     if t["name"] == tenant)
 
     def move_out(self, d, mib, tenant="a"):
-        """An operator does; it stays away until the program works again."""
+        """An operator does; it stays evicted until the program works again."""
         d.ctl("reclaim", tenant, f"{mib}M")
 
     def give(self, who, slot):
@@ -75,13 +75,13 @@ class Sharing(FaultTest):
         device = d.ctl("list")["device"]
         self.assertEqual((device["memory_used"], device["swap_used"]), (0, 0))
 
-    def share_away(self, d, mib, **kept):
+    def share_evicted(self, d, mib, **kept):
         """a has memory, it goes away, and is shared."""
         a, other = self.keeps(d, "a"), self.keeps(d, "a")
         self.assertEqual(a.say(f"a 0 {mib * MIB}"), (0, 0))
         self.assertEqual(a.say("s"), (0, 0))
         self.move_out(d, mib)
-        self.assertEqual(self.away(d), mib)
+        self.assertEqual(self.evicted(d), mib)
         self.take(other, 0, mib, self.give(a, 0))
         for key, value in kept.items():
             self.assertEqual(self.stat(d)[key], value, key)
@@ -90,8 +90,8 @@ class Sharing(FaultTest):
 
     def test_becomes_resident(self):
         with swapping(64, "--chunk", "2M") as d:
-            a, other = self.share_away(d, 10, pinned=10, mapped=0, movable=0)
-            self.assertEqual(self.away(d), 0)
+            a, other = self.share_evicted(d, 10, pinned=10, mapped=0, movable=0)
+            self.assertEqual(self.evicted(d), 0)
             # and stays
             self.move_out(d, 10)
             self.assertEqual(self.stat(d)["pinned"], 10)
@@ -123,7 +123,7 @@ class Sharing(FaultTest):
 
             def came_back():
                 self.assertEqual(a.say("w 0 1"), (0, 0)) # it works
-                return self.away(d) <= 42
+                return self.evicted(d) <= 42
             wait_for(came_back, 5, "some of it has come back")
             self.assertEqual(b.say("f 0"), (0, 0))
             self.assertEqual(a.say("s"), (0, 0)) # else it might be shared where it lies
@@ -170,7 +170,7 @@ class Sharing(FaultTest):
             self.assertEqual(b.say("s"), (0, 0))
             self.take(other, 0, 20, self.give(a, 0))
             self.assertEqual(self.stat(d)["pinned"], 20)
-            self.assertGreaterEqual(self.away(d, "b"), 16)
+            self.assertGreaterEqual(self.evicted(d, "b"), 16)
             self.assert_same(a, other, 0)
             self.assert_kept(b, 0)
             self.end_all(d)
@@ -189,12 +189,12 @@ class Sharing(FaultTest):
             self.assert_same(a, other, 0)
             # room now, but it stays where both have it
             self.assertEqual(b.say("f 0"), (0, 0))
-            self.assertEqual(self.away(d), 20)
+            self.assertEqual(self.evicted(d), 20)
             self.assertEqual(a.say("f 0"), (0, 0))
-            self.assertEqual(self.away(d), 20)
+            self.assertEqual(self.evicted(d), 20)
             self.assertEqual(other.say("l 0 1"), (0, 0))
             self.assertEqual(other.say("q 0"), (0, 0))
-            wait_for(lambda: self.away(d) == 0, 5, "nobody has it")
+            wait_for(lambda: self.evicted(d) == 0, 5, "nobody has it")
             self.end_all(d)
 
     def test_while_a_kernel_runs(self):
@@ -214,7 +214,7 @@ class Sharing(FaultTest):
             wait_for(lambda: len(d.sessions()) == 1, 5, "a's session has ended")
             # the other still has it
             self.assert_kept(other, 0)
-            self.assertEqual(self.away(d), 10)
+            self.assertEqual(self.evicted(d), 10)
             self.assertEqual(other.say("l 0 1"), (0, 0))
             self.assert_kept(other, 0)
             self.end_all(d)

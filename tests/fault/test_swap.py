@@ -25,7 +25,7 @@ def swapping(memory, swap, config=TWO, reserve=0):
 def figures(d):
     """MiB on the device and in host memory, by tenant; None the device as a whole."""
     state = d.ctl("list")
-    out = {t["name"]: (t["memory_used"] / MIB, t["memory_away"] / MIB)
+    out = {t["name"]: (t["memory_used"] / MIB, t["memory_swap"] / MIB)
            for t in state["tenants"]}
     out[None] = (state["device"]["memory_used"] / MIB, state["device"]["swap_used"] / MIB)
     return out
@@ -158,7 +158,7 @@ class Swap(FaultTest):
             self.fill(a, range(31), 2)
             self.assertFalse(all(self.others_start(d) for _ in range(5)))
             d.ctl("set", "a", "memory.high=20M")
-            wait_for(lambda: figures(d)["a"][1] >= 40, 5, "most is away")
+            wait_for(lambda: figures(d)["a"][1] >= 40, 5, "most is evicted")
             self.assertFalse(all(self.others_start(d) for _ in range(5)))
             self.end(a)
 
@@ -241,7 +241,7 @@ class Swap(FaultTest):
             self.assert_empty(d)
 
     def test_swap_max(self):
-        """A tenant that may not be away stays, and another gets what is left."""
+        """A tenant that may not be evicted stays, and another gets what is left."""
         with swapping(64, 256, TWO.replace("]", "]\nmemory.swap.max = 0")) as d:
             a, b = self.keeps(d, "a"), self.keeps(d, "b")
             self.fill(a, range(6), 10)
@@ -433,16 +433,16 @@ class Swap(FaultTest):
             self.fill(a, [5], 6)
             self.assert_kept(a, [3, 5])
             d.ctl("set", "a", "memory.max=1G")
-            # more away than allowed: no more goes
+            # more evicted than allowed: no more goes
             self.fill(a, [6], 40)
             self.fill(b, [0], 30)
-            away = figures(d)["a"][1]
-            self.assertGreater(away, 0)
+            evicted = figures(d)["a"][1]
+            self.assertGreater(evicted, 0)
             for tenant in "ab":
                 d.ctl("set", tenant, "memory.swap.max=1M")
             self.assertEqual(b.say(f"a 1 {40 * MIB}")[0], OUT_OF_MEMORY)
             # an extent has left whole, and the rest of it may still be on its way back
-            wait_for(lambda: figures(d)["a"][1] <= away, 5, "no more has gone")
+            wait_for(lambda: figures(d)["a"][1] <= evicted, 5, "no more has gone")
             self.assert_kept(a, [3, 5, 6])
             self.assert_kept(b, [0])
             self.end(a, b)

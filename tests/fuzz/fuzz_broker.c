@@ -129,13 +129,14 @@ static void say_holders(const uint8_t *bytes, size_t n)
 
 static void check(void)
 {
-	uint64_t granted = b.shared, away = tenants[0].shared_away, host = 0, moving = 0;
+	uint64_t granted = b.shared, evicted = tenants[0].shared_evicted, host = 0,
+		 moving = 0;
 
-	away += tenants[1].shared_away;
+	evicted += tenants[1].shared_evicted;
 
 	for (unsigned i = 0; i < WORKERS; i++) {
 		granted += workers[i].charged;
-		away += workers[i].away;
+		evicted += workers[i].evicted;
 		moving += workers[i].freed_early + workers[i].move.surplus;
 	}
 	if (moving != tenants[0].freed_moving + tenants[1].freed_moving)
@@ -147,7 +148,7 @@ static void check(void)
 	}
 	if (host != b.host || b.host > b.host_max)
 		abort();
-	if (granted != b.granted || away != b.away || b.granted > b.device_total)
+	if (granted != b.granted || evicted != b.evicted || b.granted > b.device_total)
 		abort();
 }
 
@@ -218,7 +219,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	for (unsigned i = 0; i < WORKERS; i++)
 		stop(i);
-	if (b.granted || b.away || !list_empty(&b.waiters))
+	if (b.granted || b.evicted || !list_empty(&b.waiters))
 		abort();
 	free(b.seen);
 	free(b.shares);

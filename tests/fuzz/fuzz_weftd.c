@@ -353,7 +353,7 @@ static void close_weftd(void)
 	tenants_fini(&b);
 	control_fini(&b);
 	loop_flush(b.loop);
-	if (b.granted || b.away || b.host || b.n_sessions || !list_empty(&b.waiters) ||
+	if (b.granted || b.evicted || b.host || b.n_sessions || !list_empty(&b.waiters) ||
 	    !list_empty(&b.tenants) || !list_empty(&b.leaving))
 		abort();
 	loop_free(b.loop);

@@ -16,13 +16,14 @@ static const struct placement *const p = &placement_lru;
 static const struct placement_device device = {
 	.total = 100, .host_room = 1000, .chunk = CHUNK};
 
-static struct placement_tenant tenant(uint64_t weight, uint64_t resident, uint64_t away)
+static struct placement_tenant tenant(uint64_t weight, uint64_t resident,
+				      uint64_t evicted)
 {
 	return (struct placement_tenant){.weight = weight,
 					 .resident = resident,
 					 .movable = resident,
-					 .away = away,
-					 .away_room = 1000,
+					 .evicted = evicted,
+					 .evicted_room = 1000,
 					 .high = UINT64_MAX,
 					 .max = UINT64_MAX};
 }
@@ -212,7 +213,7 @@ Test(placement, host_memory)
 	cr_assert_eq(p->victim(&d, t, 2, 0, 10, &s), -ENOMEM);
 	d.host_room = 10;
 	cr_step(p->victim(&d, t, 2, 0, 10, &s), s, 1, 10);
-	t[1].away_room = 9;
+	t[1].evicted_room = 9;
 	cr_assert_eq(p->victim(&d, t, 2, 0, 10, &s), -ENOMEM);
 }
 
@@ -303,7 +304,7 @@ Test(placement, the_reserve_is_filled_by_those_above_their_shares)
 	d.reserve = 10;
 	cr_assert_eq(p->share(&d, t, 2, 0), 45);
 	cr_step(p->relieve(&d, t, 2, &s), s, 0, 14);
-	/* Memory that is away comes back into what is left beside the reserve. */
+	/* Memory that is evicted comes back into what is left beside the reserve. */
 	t[0] = tenant(100, 46, 24);
 	d.free = 14;
 	cr_step(p->returns(&d, t, 2, &s), s, 1, 4);
@@ -322,10 +323,10 @@ Test(placement, the_reserve_is_filled_by_those_above_their_shares)
 	t[0].low = t[1].low = 50;
 	cr_assert_eq(p->share(&d, t, 2, 0), 50);
 	t[0].low = t[1].low = 0;
-	t[0].away = 0;
-	t[1].away = 2;
+	t[0].evicted = 0;
+	t[1].evicted = 2;
 	cr_assert_not(p->scarce(&d, t, 2));
-	t[1].away = 3;
+	t[1].evicted = 3;
 	cr_assert(p->scarce(&d, t, 2));
 	t[1].high = 44;
 	cr_assert_not(p->scarce(&d, t, 2));
@@ -334,10 +335,10 @@ Test(placement, the_reserve_is_filled_by_those_above_their_shares)
 Test(placement, of_sessions_the_idle_leave_and_the_busy_come_first)
 {
 	struct placement_session s[4] = {
-		{.movable = 5, .away = 0, .idle_ns = 1000},
-		{.movable = 9, .away = 3, .idle_ns = 2000},
-		{.movable = 7, .away = 3, .idle_ns = 3000},
-		{.movable = 1, .away = 3, .idle_ns = 2000000000},
+		{.movable = 5, .evicted = 0, .idle_ns = 1000},
+		{.movable = 9, .evicted = 3, .idle_ns = 2000},
+		{.movable = 7, .evicted = 3, .idle_ns = 3000},
+		{.movable = 1, .evicted = 3, .idle_ns = 2000000000},
 	};
 
 	cr_assert_eq(p->session_leaves(s, 4), 3);
@@ -372,10 +373,10 @@ static struct placement_tenant any_tenant(uint64_t *rng)
 	struct placement_tenant t = {
 		.weight = random_any(rng),
 		.resident = random_any(rng),
-		.away = random_any(rng),
+		.evicted = random_any(rng),
 		.wanted = random_any(rng),
 		.movable = random_any(rng),
-		.away_room = random_any(rng),
+		.evicted_room = random_any(rng),
 		.min = random_any(rng),
 		.low = random_any(rng),
 		.high = random_any(rng),
@@ -400,7 +401,7 @@ static void check_leaves(const struct placement_device *d,
 	cr_assert(!t->busy);
 	cr_assert_gt(s->bytes, 0);
 	cr_assert_leq(s->bytes, t->movable);
-	cr_assert_leq(s->bytes, t->away_room);
+	cr_assert_leq(s->bytes, t->evicted_room);
 	cr_assert_leq(s->bytes, d->host_room);
 }
 
@@ -441,7 +442,7 @@ Test(placement, any_numbers_give_decisions_within_bounds)
 		cr_assert(!t[s.tenant].busy);
 		cr_assert_gt(s.bytes, 0);
 		cr_assert_leq(s.bytes, d.free);
-		cr_assert_leq(s.bytes, t[s.tenant].away);
+		cr_assert_leq(s.bytes, t[s.tenant].evicted);
 	}
 	cr_assert_gt(found, ROUNDS / 10);
 }

@@ -31,12 +31,12 @@ static void trace(struct sim *s, uint64_t what, uint64_t who, uint64_t bytes)
 	s->trace = (s->trace ^ what ^ who << 8 ^ bytes << 16) * 0x100000001b3;
 }
 
-static uint64_t away_all(const struct sim *s)
+static uint64_t evicted_all(const struct sim *s)
 {
 	uint64_t sum = 0;
 
 	for (uint32_t i = 0; i < s->n; i++)
-		sum += s->t[i].away;
+		sum += s->t[i].evicted;
 	return sum;
 }
 
@@ -49,7 +49,7 @@ static void check_books(const struct sim *s)
 		sum += s->t[i].resident;
 	}
 	cr_assert_eq(sum, s->d.total);
-	cr_assert_eq(away_all(s) + s->d.host_room, s->host_total);
+	cr_assert_eq(evicted_all(s) + s->d.host_room, s->host_total);
 }
 
 static void move_out(struct sim *s, const struct placement_step *step)
@@ -63,7 +63,7 @@ static void move_out(struct sim *s, const struct placement_step *step)
 	cr_assert_leq(step->bytes, s->d.host_room);
 	t->resident -= step->bytes;
 	t->movable -= step->bytes;
-	t->away += step->bytes;
+	t->evicted += step->bytes;
 	s->d.free += step->bytes;
 	s->d.host_room -= step->bytes;
 	s->gone += step->bytes;
@@ -77,13 +77,13 @@ static void move_in(struct sim *s, const struct placement_step *step)
 	cr_assert_lt(step->tenant, s->n);
 	cr_assert(!t->busy);
 	cr_assert_gt(step->bytes, 0);
-	cr_assert_leq(step->bytes, t->away);
+	cr_assert_leq(step->bytes, t->evicted);
 	cr_assert_leq(step->bytes, s->d.free);
 	cr_assert_leq(t->resident + step->bytes, t->high);
 	cr_assert_leq(t->resident + step->bytes, t->max);
 	t->resident += step->bytes;
 	t->movable += step->bytes;
-	t->away -= step->bytes;
+	t->evicted -= step->bytes;
 	s->d.free -= step->bytes;
 	s->d.host_room += step->bytes;
 	trace(s, 2, step->tenant, step->bytes);
@@ -150,7 +150,7 @@ static void allocate(struct sim *s, uint32_t i, uint64_t bytes)
 	struct placement_tenant *t = &s->t[i];
 	struct placement_step step;
 
-	if (bytes > t->max || t->resident + t->away > t->max - bytes)
+	if (bytes > t->max || t->resident + t->evicted > t->max - bytes)
 		return;
 	t->wanted = bytes;
 	look(s);
@@ -218,7 +218,7 @@ static uint64_t low_of(const struct placement_tenant *t)
 {
 	uint64_t low = promised(t, t->low > t->min ? t->low : t->min);
 
-	return low < t->resident + t->away ? low : t->resident + t->away;
+	return low < t->resident + t->evicted ? low : t->resident + t->evicted;
 }
 
 /* Part of the reserve that is not promised to tenants. */
@@ -236,13 +236,13 @@ static void check_fair(const struct sim *s)
 	for (uint32_t i = 0; i < s->n; i++) {
 		uint64_t share = s->p->share(&s->d, s->t, s->n, i);
 		const struct placement_tenant *t = &s->t[i];
-		/* Nobody is a chunk below while what it wants is away. */
-		cr_assert(t->away < CHUNK || t->resident + CHUNK > share,
-			  "tenant %u has %lu and %lu away, and is due %lu", i,
-			  (unsigned long)t->resident, (unsigned long)t->away,
+		/* Nobody is a chunk below while what it wants is evicted. */
+		cr_assert(t->evicted < CHUNK || t->resident + CHUNK > share,
+			  "tenant %u has %lu and %lu evicted, and is due %lu", i,
+			  (unsigned long)t->resident, (unsigned long)t->evicted,
 			  (unsigned long)share);
 		/* Memory lies idle only where nobody may have it. */
-		cr_assert(t->away < CHUNK || s->d.free < kept(s) + CHUNK ||
+		cr_assert(t->evicted < CHUNK || s->d.free < kept(s) + CHUNK ||
 			  t->resident + CHUNK > share);
 		/* The reserve is there, or nobody could have given more for it. */
 		cr_assert(s->d.free >= kept(s) || t->resident <= share ||
@@ -253,14 +253,14 @@ static void check_fair(const struct sim *s)
 static void release(struct sim *s, uint32_t i, uint64_t bytes)
 {
 	struct placement_tenant *t = &s->t[i];
-	uint64_t away = random_below(&s->rng, t->away + 1), device;
+	uint64_t evicted = random_below(&s->rng, t->evicted + 1), device;
 
 	if (!s->rough)
-		away -= away % CHUNK;
-	away = away < bytes ? away : bytes;
-	device = bytes - away < t->movable ? bytes - away : t->movable;
-	t->away -= away;
-	s->d.host_room += away;
+		evicted -= evicted % CHUNK;
+	evicted = evicted < bytes ? evicted : bytes;
+	device = bytes - evicted < t->movable ? bytes - evicted : t->movable;
+	t->evicted -= evicted;
+	s->d.host_room += evicted;
 	t->resident -= device;
 	t->movable -= device;
 	s->d.free += device;
@@ -272,8 +272,8 @@ static void leave(struct sim *s, uint32_t i)
 	struct placement_tenant *t = &s->t[i];
 
 	s->d.free += t->resident;
-	s->d.host_room += t->away;
-	t->resident = t->movable = t->away = 0;
+	s->d.host_room += t->evicted;
+	t->resident = t->movable = t->evicted = 0;
 	trace(s, 6, i, 0);
 }
 
@@ -317,7 +317,7 @@ static void start(struct sim *s, const struct placement *p, uint64_t seed, bool 
 	s->host_total = rough ? random_below(&s->rng, 2 * s->d.total) : 1ull << 40;
 	s->d.host_room = s->host_total;
 	for (uint32_t i = 0; i < s->n; i++) {
-		s->t[i].away_room = UINT64_MAX;
+		s->t[i].evicted_room = UINT64_MAX;
 		limits(s, i);
 	}
 }
@@ -421,7 +421,7 @@ static void two_alike(struct sim *s, uint64_t chunks)
 	for (uint32_t i = 0; i < 2; i++) {
 		memset(&s->t[i], 0, sizeof(s->t[i]));
 		s->t[i].weight = 100;
-		s->t[i].high = s->t[i].max = s->t[i].away_room = UINT64_MAX;
+		s->t[i].high = s->t[i].max = s->t[i].evicted_room = UINT64_MAX;
 	}
 }
 
@@ -456,10 +456,10 @@ static void greedy_and_late(uint64_t reserve)
 		leave(&s, 1);
 		settle(&s);
 		cr_assert_eq(s.t[0].resident, s.d.total - s.reserve);
-		cr_assert_eq(s.t[0].away, 50 * CHUNK + s.reserve);
+		cr_assert_eq(s.t[0].evicted, 50 * CHUNK + s.reserve);
 
 		/* All that is left fits: nothing is kept. */
-		s.t[0].away -= 50 * CHUNK;
+		s.t[0].evicted -= 50 * CHUNK;
 		s.d.host_room += 50 * CHUNK;
 		settle(&s);
 		cr_assert_eq(s.t[0].resident, s.d.total);

@@ -8,8 +8,8 @@
  * A worker's page is believed up to what the worker was granted; all of that comes back
  * when the process is gone.
  *
- * What has moved out to host memory (away.c) is not granted any more, but counts towards
- * the tenant's limit.
+ * What has moved out to host memory (evicted.c) is not granted any more, but counts
+ * towards the tenant's limit.
  */
 #include <errno.h>
 
@@ -86,8 +86,8 @@ void account_sample(struct tenant *t)
 
 		own = w->overhead +
 		      MIN(atomic_load(&w->count->memory_peak_bytes), w->granted_peak);
-		/* The worker's own peak counts what is away as well. */
-		w->peak = MAX(w->peak, w->was_away ? now : MAX(now, own));
+		/* The worker's own peak counts what is evicted as well. */
+		w->peak = MAX(w->peak, w->was_evicted ? now : MAX(now, own));
 		t->peak = MAX(t->peak, w->peak);
 		sum += now;
 	}
@@ -161,7 +161,7 @@ static bool any_spare(const struct broker *b)
 /* Returns the bytes that count towards the tenant's limit. */
 static uint64_t tenant_has(const struct tenant *t)
 {
-	return t->granted + t->away - t->returning;
+	return t->granted + t->evicted - t->returning;
 }
 
 /* True if the tenant will have more room in a moment. */
@@ -188,11 +188,11 @@ uint64_t account_room(const struct tenant *t)
 uint64_t account_size(const struct tenant *t)
 {
 	const struct broker *b = t->b;
-	/* Memory that is away above a limit that was lowered stays away. */
-	uint64_t away = MIN(b->swap, MAX(t->memory.swap_max, t->away));
-	uint64_t all = b->device_total + away;
+	/* Memory that is evicted above a limit that was lowered stays evicted. */
+	uint64_t evicted = MIN(b->swap, MAX(t->memory.swap_max, t->evicted));
+	uint64_t all = b->device_total + evicted;
 
-	return MIN(all < away ? UINT64_MAX : all, account_max(t));
+	return MIN(all < evicted ? UINT64_MAX : all, account_max(t));
 }
 
 /* Workers that are about to be ready count already: what programs see as free does not

@@ -105,7 +105,7 @@ int account_charge(struct worker *w, uint64_t bytes, bool part)
 }
 
 static int charge_part(struct worker *w, uint64_t bytes, uint64_t here,
-		       uint64_t *ret_away)
+		       uint64_t *ret_evicted)
 {
 	struct broker *b = w->b;
 	int r;
@@ -116,21 +116,21 @@ static int charge_part(struct worker *w, uint64_t bytes, uint64_t here,
 		return r;
 	here = MIN(here, account_device_room(b));
 	here = here < bytes ? ALIGN_DOWN(here, b->chunk) : bytes;
-	if (bytes - here > away_room(w->tenant))
+	if (bytes - here > evicted_room(w->tenant))
 		return -ENOMEM;
 	account_grant(w, here);
-	away_born(w, bytes - here);
-	*ret_away = bytes - here;
+	spilled(w, bytes - here);
+	*ret_evicted = bytes - here;
 	return 0;
 }
 
 int account_charge_part(struct worker *w, uint64_t bytes, uint64_t here,
-			uint64_t *ret_away)
+			uint64_t *ret_evicted)
 {
 	int r;
 
 	account_write_begin(w->b);
-	r = charge_part(w, bytes, here, ret_away);
+	r = charge_part(w, bytes, here, ret_evicted);
 	account_sample(w->tenant);
 	account_write_end(w->b);
 	return r;
@@ -173,7 +173,7 @@ void account_end(struct worker *w)
 	}
 	if (w->state == WORKER_READY)
 		b->n_ready--;
-	away_drop(w);
+	evicted_drop(w);
 	account_ungrant(w, w->charged);
 	if (w->tenant)
 		list_remove(&w->tenant_link);
@@ -200,7 +200,7 @@ static uint64_t in_steps(const struct tenant *t, uint64_t has, uint64_t left)
 
 void account_left(struct tenant *t, uint64_t *ret_free, uint64_t *ret_total)
 {
-	uint64_t has = account_tenant(t) + t->away - t->returning;
+	uint64_t has = account_tenant(t) + t->evicted - t->returning;
 	uint64_t size = account_size(t), quota = size > has ? size - has : 0;
 	uint64_t device = account_free(t->b);
 

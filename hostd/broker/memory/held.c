@@ -57,10 +57,10 @@ static uint64_t allowed(const struct worker *w)
 		bytes = MAX(bytes, w->granted_most[i]);
 	bytes += MAX(SLACK_MIN, w->b->device_total / SLACK_SHARE);
 	if (w->b->own_memory)
-		bytes += w->away + w->move.pool + w->host_charged;
+		bytes += w->evicted + w->move.pool + w->host_charged;
 	/* Mapped by several, charged to one of them or to the tenant. */
 	if (t->n_shares)
-		bytes += account_tenant(t) + t->away;
+		bytes += account_tenant(t) + t->evicted;
 	return bytes;
 }
 

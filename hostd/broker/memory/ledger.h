@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ledger of device memory: granted to workers (account.c, account_charge.c), or away
- * in host memory (away.c). Exact for each worker, each tenant and the device at any
- * moment. Bytes everywhere; weftd's thread only.
+ * The ledger of device memory: granted to workers (account.c, account_charge.c), or
+ * evicted in host memory (evicted.c). Exact for each worker, each tenant and the device
+ * at any moment. Bytes everywhere; weftd's thread only.
  */
 #ifndef WEFT_BROKER_LEDGER_H
 #define WEFT_BROKER_LEDGER_H
@@ -34,11 +34,11 @@ void account_end(struct worker *w);
  * Returns 0, -EDQUOT (tenant's limit), -ENOMEM (the device is full, or no larger) or
  * -EAGAIN (the device is full, but something could move out). */
 int account_charge(struct worker *w, uint64_t bytes, bool part);
-/* Charges bytes, of which at most `here` are granted on the device; *ret_away, the rest,
- * is away from the beginning. Returns 0, -EDQUOT or -ENOMEM (no host memory for the
+/* Charges bytes, of which at most `here` are granted on the device; *ret_evicted, the
+ * rest, is spilled. Returns 0, -EDQUOT or -ENOMEM (no host memory for the
  * rest). */
 int account_charge_part(struct worker *w, uint64_t bytes, uint64_t here,
-			uint64_t *ret_away);
+			uint64_t *ret_evicted);
 /* Checks bytes against the limit of the worker's tenant and charges nothing. Returns 0,
  * -EDQUOT, -ENOMEM (no limit, and more than the device has) or -EAGAIN (not known before
  * a move has ended). */
@@ -71,28 +71,28 @@ uint64_t account_set_aside(const struct broker *b, uint64_t *ret_missing);
 uint64_t account_share(struct worker *w, uint64_t bytes);
 void account_share_end(struct tenant *t, uint64_t bytes);
 
-/* ---- away.c: memory that has moved out ---- */
+/* ---- evicted.c: memory that has moved out ---- */
 
-/* Room: how much more of a tenant's memory may be away. */
-uint64_t away_room(const struct tenant *t);
-/* Books memory that is away from the beginning; for account_charge.c. */
-void away_born(struct worker *w, uint64_t bytes);
+/* Room: how much more of a tenant's memory may be evicted. */
+uint64_t evicted_room(const struct tenant *t);
+/* Books memory that is spilled; for account_charge.c. */
+void spilled(struct worker *w, uint64_t bytes);
 /* Books what has moved out, as the worker says; returns how much of it is believed. */
-uint64_t away_left(struct worker *w, uint64_t bytes);
+uint64_t evicted_left(struct worker *w, uint64_t bytes);
 /* Ends a move out: nothing more will leave. */
-void away_left_all(struct worker *w);
-/* Books what was freed while away. */
-void away_freed(struct worker *w, uint64_t bytes);
-/* Grants device memory for what is away. Returns 0 or -EAGAIN (the device is full). */
-int away_return(struct worker *w, uint64_t bytes);
-/* Books what came back of what away_return() granted; the rest is given up. */
-void away_returned(struct worker *w, uint64_t bytes);
-/* Forgets all that a worker has away; it has ended. */
-void away_drop(struct worker *w);
+void evicted_left_all(struct worker *w);
+/* Books what was freed while evicted. */
+void evicted_freed(struct worker *w, uint64_t bytes);
+/* Grants device memory for what is evicted. Returns 0 or -EAGAIN (the device is full). */
+int evicted_return(struct worker *w, uint64_t bytes);
+/* Books what came back of what evicted_return() granted; the rest is given up. */
+void evicted_returned(struct worker *w, uint64_t bytes);
+/* Forgets all that a worker has evicted; it has ended. */
+void evicted_drop(struct worker *w);
 /* Memory of a worker that could come back and is not on its way yet. */
-uint64_t away_waiting(const struct worker *w);
-/* Moves the charge for memory that is away, otherwise like account_share(). */
-uint64_t away_share(struct worker *w, uint64_t bytes);
-void away_share_end(struct tenant *t, uint64_t bytes);
+uint64_t evicted_waiting(const struct worker *w);
+/* Moves the charge for memory that is evicted, otherwise like account_share(). */
+uint64_t evicted_share(struct worker *w, uint64_t bytes);
+void evicted_share_end(struct tenant *t, uint64_t bytes);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * Soft pressure: when the device gets full, sessions that could have to give way keep
  * host memory ready, because making it takes longer than moving does. It is part of what
- * `swap` allows: what is away comes first. A look at what they have is followed by
+ * `swap` allows: what is evicted comes first. A look at what they have is followed by
  * another until nothing has changed, so nobody is looked at for ever.
  */
 #include <errno.h>
@@ -54,7 +54,7 @@ static bool tell(struct worker *w, uint64_t bytes)
 /* Returns a session's part of half of the host memory that is left: all get as much. */
 static uint64_t part(const struct broker *b)
 {
-	uint64_t left = b->swap > b->away ? b->swap - b->away : 0;
+	uint64_t left = b->swap > b->evicted ? b->swap - b->evicted : 0;
 
 	return b->pressed && b->n_sessions
 		       ? MIN(PREALLOC_MAX, left / 2 / b->n_sessions / b->chunk * b->chunk)

@@ -12,7 +12,7 @@
  * because memory is free. The reserve is for the next charge, so that it need not wait:
  * while tenants want more than there is, a little is kept free, which whoever comes may
  * have, and who is above its share fills it up again afterwards. A worker that frees
- * memory sends no message, so while anything is away or somebody waits, weftd looks at
+ * memory sends no message, so while anything is evicted or somebody waits, weftd looks at
  * credit every few milliseconds, and never else.
  *
  * There is an end to what one tick does, whatever waits: others' messages come between
@@ -49,10 +49,10 @@
 #define EMPTY_NS (500 * NSEC_PER_MSEC)
 /* Without an answer for so long, others are asked. */
 #define MOVE_NS (10 * NSEC_PER_SEC)
-/* How often to look while somebody waits, and while something is away: what was freed is
- * to be used within 50 ms. */
+/* How often to look while somebody waits, and while something is evicted: what was freed
+ * is to be used within 50 ms. */
 #define WAIT_TICK_NS (5 * NSEC_PER_MSEC)
-#define AWAY_TICK_NS (20 * NSEC_PER_MSEC)
+#define EVICTED_TICK_NS (20 * NSEC_PER_MSEC)
 #define PAUSE_MAX_NS NSEC_PER_SEC
 /* Delay, after a grant, of what leaves without anybody waiting for it: the memory granted
  * is mapped now, which takes 1 ms longer while anything is copied to the host
@@ -100,7 +100,7 @@ static int ask_session(struct worker *w, uint64_t bytes, enum placement_where wh
 				    .swap = where == PLACE_SWAPPED,
 				    .urgent = urgent}};
 
-	m.reclaim.host_room = w->move.room = away_room(w->tenant);
+	m.reclaim.host_room = w->move.room = evicted_room(w->tenant);
 	if (outbox_tell(&w->out, &m, -1, -1) < 0) {
 		child_kill(&w->child);
 		return -EBUSY;
@@ -151,7 +151,7 @@ static int ask_manual(struct waiter *wt, struct snapshot *now, uint64_t now_ns)
 {
 	const struct placement_tenant *t = &now->tenants[wt->t->index];
 
-	if (!MIN(now->device.host_room, t->away_room))
+	if (!MIN(now->device.host_room, t->evicted_room))
 		return -ENOMEM;
 	if (!t->movable)
 		return -ENOSPC;
@@ -182,7 +182,7 @@ static int find_victim(const struct waiter *wt, const struct pass *p, uint64_t r
 	/* Promised room stays part of what is wanted. */
 	d.free -= MIN(room, d.free);
 	if (wt->kind == WAIT_NEED || wt->kind == WAIT_RESIDENT) {
-		t->away -= MIN(wt->bytes, t->away);
+		t->evicted -= MIN(wt->bytes, t->evicted);
 		t->wanted += wt->bytes;
 	}
 	r = p->b->placement->victim(&d, p->now.tenants, p->now.n, wt->t->index, missing,
@@ -339,7 +339,7 @@ static void ask_stuck(struct broker *b, uint64_t now_ns)
 	list_for_each (w, &b->workers, link) {
 		uint64_t bytes = w->move.stuck ? snapshot_movable(w, now_ns) : 0;
 
-		if (bytes && away_room(w->tenant) >= b->chunk &&
+		if (bytes && evicted_room(w->tenant) >= b->chunk &&
 		    ask_session(w, MIN(bytes, b->chunk), PLACE_MAPPED, false, now_ns) ==
 			    0)
 			return;
@@ -364,8 +364,8 @@ static void bring_back(struct broker *b, uint64_t now_ns)
 	w = t ? snapshot_session(t, true, now_ns, &ses) : NULL;
 	if (!w)
 		return;
-	m.restore.bytes = MIN(MIN(step.bytes, ses.away), RETURN_MAX);
-	if (!m.restore.bytes || away_return(w, m.restore.bytes) < 0)
+	m.restore.bytes = MIN(MIN(step.bytes, ses.evicted), RETURN_MAX);
+	if (!m.restore.bytes || evicted_return(w, m.restore.bytes) < 0)
 		return;
 	m.id = new_id(b);
 	w->move.in_id = m.id;
@@ -427,7 +427,7 @@ static void take_left(struct worker *w, uint64_t bytes, uint64_t now_ns)
 	struct waiter *wt = w->b->moving == w ? w->b->moving_for : NULL;
 	uint64_t had = w->charged;
 
-	w->move.left += away_left(w, MIN(bytes, w->move.room - w->move.left));
+	w->move.left += evicted_left(w, MIN(bytes, w->move.room - w->move.left));
 	w->move.gave += had - w->charged;
 	if (!wt)
 		return;
@@ -452,7 +452,7 @@ int reclaim_ended(struct worker *w, uint32_t id, const struct msg_moved *m,
 		return -EPROTO;
 	take_left(w, m->bytes, now_ns);
 	w->move.out_id = 0;
-	away_left_all(w);
+	evicted_left_all(w);
 	if (w->move.left) {
 		w->tenant->events.reclaim++;
 		w->move.gave_ns = now_ns;
@@ -472,7 +472,7 @@ int reclaim_returned(struct worker *w, uint32_t id, const struct msg_moved *m,
 {
 	if (!w->move.in_id || id != w->move.in_id)
 		return -EPROTO;
-	away_returned(w, m->bytes);
+	evicted_returned(w, m->bytes);
 	w->move.in_id = 0;
 	/* The device has no room for it after all, or it did not get quiet. */
 	if (m->result == -EBUSY)
@@ -527,8 +527,8 @@ static uint64_t next_time(struct broker *b, uint64_t now_ns)
 
 	if (!list_empty(&b->waiters)) {
 		next = now_ns + WAIT_TICK_NS;
-	} else if (b->away || b->n_stuck) {
-		next = now_ns + AWAY_TICK_NS;
+	} else if (b->evicted || b->n_stuck) {
+		next = now_ns + EVICTED_TICK_NS;
 	} else if (unrelieved(b)) {
 		/* Relief may be late, or never be possible. */
 		next = now_ns + b->reclaim_pause_ns;
@@ -569,7 +569,7 @@ uint64_t reclaim_tick(void *broker, uint64_t now_ns)
 	if (!b->reclaim_due && now_ns < b->reclaim_at_ns)
 		return b->reclaim_at_ns;
 	if (b->reclaim_due)
-		b->reclaim_pause_ns = AWAY_TICK_NS;
+		b->reclaim_pause_ns = EVICTED_TICK_NS;
 	again = serve(b, now_ns);
 	if (!b->moving)
 		ask_in_background(b, now_ns);

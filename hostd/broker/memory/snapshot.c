@@ -49,7 +49,7 @@ uint64_t snapshot_movable(const struct worker *w, uint64_t now_ns)
 	return MIN(atomic_load(&w->count->movable_bytes), has > fixed ? has - fixed : 0);
 }
 
-/* Returns how much of what w has away may come back without being asked for. */
+/* Returns how much of what w has evicted may come back without being asked for. */
 static uint64_t returnable(const struct worker *w, uint64_t now_ns)
 {
 	bool manual = w->move.manual_ns &&
@@ -57,7 +57,7 @@ static uint64_t returnable(const struct worker *w, uint64_t now_ns)
 
 	if (manual || now_ns < w->move.full_ns || now_ns < w->move.gave_ns + GAVE_NS)
 		return 0;
-	return away_waiting(w);
+	return evicted_waiting(w);
 }
 
 static int grow(struct broker *b, uint32_t n)
@@ -92,7 +92,7 @@ static void read_tenant(struct tenant *t, struct placement_tenant *ret)
 		.weight = m->weight,
 		.resident = t->shared,
 		.wanted = t->held,
-		.away_room = room(m->swap_max, t->away),
+		.evicted_room = room(m->swap_max, t->evicted),
 		.min = m->min,
 		.low = m->low,
 		.high = m->high,
@@ -131,8 +131,8 @@ static void add_worker(const struct worker *w, uint64_t now_ns, bool *quiet,
 	ret->resident += account_worker(w);
 	if (w->ending_ns)
 		return; /* it is free in a moment, and nothing is to come back */
-	ret->away += comes;
-	ret->wanted += away_waiting(w) - comes;
+	ret->evicted += comes;
+	ret->wanted += evicted_waiting(w) - comes;
 	if (!movable && !comes)
 		return;
 	if (is_busy(w, now_ns)) {
@@ -175,7 +175,7 @@ int snapshot_read(struct broker *b, uint64_t now_ns, struct snapshot *ret)
 	*ret = (struct snapshot){.tenants = b->seen, .n = n};
 	ret->device.total = room(b->device_total, account_set_aside(b, &missing));
 	ret->device.free = account_free(b);
-	ret->device.host_room = room(b->swap, b->away);
+	ret->device.host_room = room(b->swap, b->evicted);
 	ret->device.chunk = b->chunk;
 	set_reserve(b, ret->tenants, n, &ret->device);
 	if (ret->device.reserve && now_ns != SNAPSHOT_QUIET)
@@ -204,7 +204,7 @@ static void read_session(const struct worker *w, uint64_t now_ns,
 
 	*ret = (struct placement_session){
 		.movable = snapshot_movable(w, now_ns),
-		.away = returnable(w, now_ns),
+		.evicted = returnable(w, now_ns),
 		.idle_ns = now_ns > MAX(last, w->attached_ns)
 				   ? now_ns - MAX(last, w->attached_ns)
 				   : 0,
@@ -247,13 +247,13 @@ struct worker *snapshot_session(struct tenant *t, bool comes, uint64_t now_ns,
 
 /* True if the bytes that are `missing` on the device could be in host memory from the
  * beginning (memory/grant.h), in whole chunks. */
-static bool could_be_away(const struct placement_device *d,
-			  const struct placement_tenant *t, uint64_t bytes,
-			  uint64_t missing)
+static bool could_be_evicted(const struct placement_device *d,
+			     const struct placement_tenant *t, uint64_t bytes,
+			     uint64_t missing)
 {
 	uint64_t here = ALIGN_DOWN(bytes - missing, d->chunk);
 
-	return !missing || bytes - here <= MIN(d->host_room, t->away_room);
+	return !missing || bytes - here <= MIN(d->host_room, t->evicted_room);
 }
 
 /* Plays what reclaim.c would do for a tenant that asks for so much. What moves does not
@@ -280,12 +280,12 @@ static bool could_have(const struct broker *b, const struct snapshot *now, uint3
 			break;
 		v->movable -= left;
 		v->resident -= MIN(left, v->resident);
-		v->away += left;
-		v->away_room -= MIN(left, v->away_room);
+		v->evicted += left;
+		v->evicted_room -= MIN(left, v->evicted_room);
 		d.host_room -= MIN(left, d.host_room);
 		missing -= MIN(left, missing);
 	}
-	return could_be_away(&d, &t[asks], bytes, missing);
+	return could_be_evicted(&d, &t[asks], bytes, missing);
 }
 
 uint64_t snapshot_within_reach(struct tenant *t, uint64_t at_most)

@@ -70,7 +70,7 @@ void stuck_end(struct worker *w)
 /* Returns what a tenant is promised, wants, and does not have on the device. */
 static uint64_t lacks(const struct placement_tenant *t)
 {
-	uint64_t wants = t->resident + t->away + t->wanted;
+	uint64_t wants = t->resident + t->evicted + t->wanted;
 	uint64_t promised = MIN(MIN(t->min, wants), MIN(t->high, t->max));
 
 	return promised > t->resident ? promised - t->resident : 0;

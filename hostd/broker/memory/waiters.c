@@ -147,12 +147,12 @@ static void waiter_free(struct waiter *wt)
 
 /* Answers a CHARGE. */
 static int tell_charged(struct worker *w, uint32_t id, int result, uint64_t granted,
-			uint64_t away)
+			uint64_t evicted)
 {
 	const struct msg a = {
 		.type = MSG_CHARGED,
 		.id = id,
-		.charged = {.result = result, .bytes = granted, .evicted = away}};
+		.charged = {.result = result, .bytes = granted, .evicted = evicted}};
 
 	return outbox_tell(&w->out, &a, -1, -1);
 }
@@ -177,11 +177,11 @@ static int tell_resident(struct worker *w, uint32_t id, int result, uint64_t gra
 }
 
 static int tell(struct worker *w, enum waiter_kind kind, uint32_t id, int result,
-		uint64_t granted, uint64_t away)
+		uint64_t granted, uint64_t evicted)
 {
 	switch (kind) {
 	case WAIT_CHARGE:
-		return tell_charged(w, id, result, granted, away);
+		return tell_charged(w, id, result, granted, evicted);
 	case WAIT_NEED:
 		return tell_need(w, id, granted);
 	case WAIT_RESIDENT:
@@ -193,7 +193,7 @@ static int tell(struct worker *w, enum waiter_kind kind, uint32_t id, int result
 }
 
 /* Ends a wait. A worker that cannot be told is of no use any more. */
-static void waiter_end(struct waiter *wt, int result, uint64_t granted, uint64_t away)
+static void waiter_end(struct waiter *wt, int result, uint64_t granted, uint64_t evicted)
 {
 	enum waiter_kind kind = wt->kind;
 	struct worker *w = wt->w;
@@ -209,7 +209,7 @@ static void waiter_end(struct waiter *wt, int result, uint64_t granted, uint64_t
 		return;
 	}
 	waiter_free(wt);
-	if (tell(w, kind, id, result, granted, away) < 0)
+	if (tell(w, kind, id, result, granted, evicted) < 0)
 		child_kill(&w->child);
 }
 
@@ -253,7 +253,7 @@ int waiters_need(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns)
 
 	if (w->move.needs)
 		return -EPROTO;
-	bytes = MIN(bytes, away_waiting(w));
+	bytes = MIN(bytes, evicted_waiting(w));
 	/* A worker that moves waits for us, and we for it: the memory is mapped where it
 	 * is. */
 	wt = !bytes || w->move.out_id || w->move.in_id
@@ -272,7 +272,8 @@ int waiters_make_resident(struct worker *w, uint32_t id, uint64_t bytes, uint64_
 
 	if (w->move.makes_resident)
 		return -EPROTO;
-	wt = waiter_new(w->tenant, WAIT_RESIDENT, MIN(bytes, w->away), now_ns + WAIT_NS);
+	wt = waiter_new(w->tenant, WAIT_RESIDENT, MIN(bytes, w->evicted),
+			now_ns + WAIT_NS);
 	if (!wt)
 		return tell_resident(w, id, -ENOMEM, 0);
 	set_worker(wt, w, id);
@@ -316,8 +317,8 @@ static void give_back(struct waiter *wt, uint64_t bytes)
 	struct worker *w = wt->w;
 	uint32_t id = wt->id;
 
-	bytes = MIN(bytes, away_waiting(w));
-	if (away_return(w, bytes) < 0)
+	bytes = MIN(bytes, evicted_waiting(w));
+	if (evicted_return(w, bytes) < 0)
 		bytes = 0;
 	w->move.in_id = bytes ? id : 0;
 	waiter_end(wt, 0, bytes, 0);
@@ -338,15 +339,15 @@ static bool is_first(const struct waiter *wt)
  * way out meanwhile, for which host memory is promised. */
 static int serve_in_part(struct waiter *wt)
 {
-	uint64_t away, here = account_gather(wt->t->b);
+	uint64_t evicted, here = account_gather(wt->t->b);
 	int r = -ENOMEM;
 
 	if (!is_first(wt)) /* what is there is for the first */
 		here = MIN(here, wt->made);
 	if (wt->part && wt->t->b->swap)
-		r = account_charge_part(wt->w, wt->bytes, here, &away);
+		r = account_charge_part(wt->w, wt->bytes, here, &evicted);
 	if (r == 0)
-		waiter_end(wt, 0, wt->bytes - away, away);
+		waiter_end(wt, 0, wt->bytes - evicted, evicted);
 	return r;
 }
 

@@ -97,11 +97,11 @@ def weft_pair(bench, daemon, workload, room):
         for p in (a, b):
             p.go()
         took = pair((a, b), lambda: time.sleep(SETTLE_SECONDS))
-        away = sum(daemon.bytes_of(t, "memory.swap.current") for t in "ab")
+        evicted = sum(daemon.bytes_of(t, "memory.swap.current") for t in "ab")
         moved = sum(daemon.stat(t).get(key, 0) for t in "ab"
                     for key in ("moved_out", "moved_in"))
         finish((a, b))
-    return point(workload, "weft", room, took, away=away, moved=moved)
+    return point(workload, "weft", room, took, evicted=evicted, moved=moved)
 
 
 def native_pair(bench, how, workload, room):

@@ -64,7 +64,7 @@ class Programs(unittest.TestCase):
 
 class Runs(unittest.TestCase):
     def test_slowdown(self):
-        """All is right with half of the memory that it takes, and some of it was away."""
+        """All is right with half of the memory that it takes, and some of it was evicted."""
         r, status, said = run("slowdown", "--kib", "4096", "--workloads", "hotspot,srad",
                               "--chunk", "512", "--fractions", "2,0.75", "--floor", "0")
         self.assertEqual(status, 0, said)
@@ -72,7 +72,7 @@ class Runs(unittest.TestCase):
                          [True, True, False, False])
         for p in r["points"]:
             if p["room"] > r["total"]:
-                self.assertEqual((p["away"], p["moved"]), (0, 0))
+                self.assertEqual((p["evicted"], p["moved"]), (0, 0))
             else:
                 self.assertGreater(p["moved"], MIB)
 

@@ -329,7 +329,7 @@ Test(account, set_aside)
 /* Partly in host memory: as far as that, and what the tenant may have of it, goes. */
 Test(account, in_part)
 {
-	uint64_t away = 0;
+	uint64_t evicted = 0;
 
 	reset(256 * MIB);
 	start(0, 0);
@@ -338,22 +338,22 @@ Test(account, in_part)
 	b.chunk = 4 * MIB;
 	tenants[0].memory.swap_max = 64 * MIB;
 	set_max(&tenants[0], 300 * MIB);
-	cr_assert_eq(account_charge_part(&workers[0], 302 * MIB, UINT64_MAX, &away),
+	cr_assert_eq(account_charge_part(&workers[0], 302 * MIB, UINT64_MAX, &evicted),
 		     -EDQUOT);
 	set_max(&tenants[0], 512 * MIB);
-	cr_assert_eq(account_charge_part(&workers[0], 322 * MIB, UINT64_MAX, &away),
+	cr_assert_eq(account_charge_part(&workers[0], 322 * MIB, UINT64_MAX, &evicted),
 		     -ENOMEM);
-	cr_assert_eq(b.granted + b.away, 0);
+	cr_assert_eq(b.granted + b.evicted, 0);
 	/* whole chunks, of what there is for it */
-	cr_assert_eq(account_charge_part(&workers[0], 200 * MIB, 142 * MIB, &away), 0);
-	cr_assert_eq(away, 60 * MIB);
+	cr_assert_eq(account_charge_part(&workers[0], 200 * MIB, 142 * MIB, &evicted), 0);
+	cr_assert_eq(evicted, 60 * MIB);
 	cr_assert_eq(tenants[0].granted, 140 * MIB);
-	cr_assert_eq(tenants[0].away, 60 * MIB);
-	cr_assert_eq(account_charge_part(&workers[0], 10 * MIB, 0, &away), -ENOMEM);
-	cr_assert_eq(account_charge_part(&workers[0], 10 * MIB, 10 * MIB, &away), 0);
-	cr_assert_eq(away, 0);
+	cr_assert_eq(tenants[0].evicted, 60 * MIB);
+	cr_assert_eq(account_charge_part(&workers[0], 10 * MIB, 0, &evicted), -ENOMEM);
+	cr_assert_eq(account_charge_part(&workers[0], 10 * MIB, 10 * MIB, &evicted), 0);
+	cr_assert_eq(evicted, 0);
 	stop(0);
-	cr_assert_eq(b.granted + b.away, 0);
+	cr_assert_eq(b.granted + b.evicted, 0);
 }
 
 /* Freed while it was on its way out: it can be had, though not before that has ended. */
@@ -370,7 +370,7 @@ Test(account, freed_early)
 	attach(0, &tenants[0]);
 	cr_assert(take(0, 60 * MIB));
 	workers[0].move.out_id = 1; /* it was asked to move something */
-	away_freed(&workers[0], 60 * MIB);
+	evicted_freed(&workers[0], 60 * MIB);
 	account_left(&tenants[0], &left, &total);
 	cr_assert_eq(left, 64 * MIB);
 	cr_assert(!credit_look(&pages[0].credit, &seen, &total), "credit cannot know");
@@ -378,8 +378,8 @@ Test(account, freed_early)
 	cr_assert_eq(account_may(&workers[0], 60 * MIB), -EAGAIN);
 	cr_assert_eq(account_may(&workers[0], 66 * MIB), -ENOMEM);
 	cr_assert_eq(tenants[0].events.oom, 1);
-	cr_assert_eq(away_left(&workers[0], 60 * MIB), 60 * MIB);
-	cr_assert_eq(b.away, 0);
+	cr_assert_eq(evicted_left(&workers[0], 60 * MIB), 60 * MIB);
+	cr_assert_eq(b.evicted, 0);
 	account_left(&tenants[0], &left, &total);
 	cr_assert_eq(left, 64 * MIB);
 	cr_assert_eq(account_charge(&workers[0], 60 * MIB, true), 0);

@@ -141,22 +141,22 @@ static void uncharge(void *arg, uint64_t bytes)
 	atomic_fetch_sub(&counted.charged, bytes);
 }
 
-static void away_uncharge(void *arg, uint64_t bytes)
+static void evicted_uncharge(void *arg, uint64_t bytes)
 {
 	atomic_fetch_sub(&counted.charged, bytes);
-	atomic_fetch_add(&counted.away_freed, bytes);
+	atomic_fetch_add(&counted.evicted_freed, bytes);
 }
 
-static int charge_part(void *arg, uint64_t bytes, uint64_t *ret_away)
+static int charge_part(void *arg, uint64_t bytes, uint64_t *ret_evicted)
 {
-	*ret_away = bytes - MIN(bytes, counted.room);
+	*ret_evicted = bytes - MIN(bytes, counted.room);
 	return charge(arg, bytes);
 }
 
 static const struct accounts broker = {.charge = charge,
 				       .charge_part = charge_part,
 				       .uncharge = uncharge,
-				       .away_uncharge = away_uncharge};
+				       .evicted_uncharge = evicted_uncharge};
 
 struct session *counted_session(const struct device_config *cfg)
 {

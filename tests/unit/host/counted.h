@@ -15,8 +15,8 @@ extern struct counted {
 	_Atomic uint64_t on_device, in_host; /* bytes of chunks */
 	_Atomic int64_t fail_in;             /* calls until one fails; 0: none will */
 	_Atomic bool no_host, no_device;     /* no more memory of that kind */
-	_Atomic uint64_t charged, away_freed;
-	_Atomic uint64_t room;        /* of a charge; the rest is away */
+	_Atomic uint64_t charged, evicted_freed;
+	_Atomic uint64_t room;        /* of a charge; the rest is evicted */
 	void (*_Atomic on_map)(void); /* before the device maps; taken off at once */
 	/* Mappings at the first copy since `copies` was 0, and at the last. */
 	_Atomic unsigned maps, copies, maps_first, maps_last;

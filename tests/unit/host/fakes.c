@@ -94,7 +94,7 @@ void show(struct mate *m)
 static void need_granted(struct mate *m, uint32_t id, uint64_t bytes)
 {
 	cr_assert(m->need && id == m->need);
-	cr_assert(m->lies || bytes <= m->away);
+	cr_assert(m->lies || bytes <= m->evicted);
 	m->in_id = bytes ? id : 0;
 	m->in_bytes = bytes;
 	m->need = 0;
@@ -112,7 +112,7 @@ static void charged(struct mate *m, uint32_t id, const struct msg_charged *a)
 		cr_assert(!a->evicted || m->asked[i].part);
 		cr_assert(!a->evicted || a->bytes % CHUNK == 0);
 		m->has += a->bytes;
-		m->away += a->evicted;
+		m->evicted += a->evicted;
 		in_part += a->evicted > 0;
 		show(m);
 		return;
@@ -135,14 +135,14 @@ void hear(struct mate *m)
 			break;
 		case MSG_RECLAIM:
 			cr_assert_eq(m->out_id, 0, "two at once");
-			cr_assert_leq(b.away, b.swap);
-			cr_assert_leq(msg.reclaim.host_room, b.swap - b.away);
+			cr_assert_leq(b.evicted, b.swap);
+			cr_assert_leq(msg.reclaim.host_room, b.swap - b.evicted);
 			m->out_id = msg.id;
 			m->out = msg.reclaim;
 			break;
 		case MSG_RESTORE:
 			cr_assert(!m->in_id && !m->out_id && !m->need);
-			cr_assert(m->lies || msg.restore.bytes <= m->away);
+			cr_assert(m->lies || msg.restore.bytes <= m->evicted);
 			m->in_id = msg.id;
 			m->in_bytes = msg.restore.bytes;
 			break;
@@ -223,10 +223,10 @@ void ask(struct mate *m, uint64_t bytes)
 
 void give_up(struct mate *m, uint64_t bytes)
 {
-	if (rand() % 2 && m->away) {
-		bytes = MIN(bytes, m->away);
-		m->away -= bytes;
-		away_freed(&m->w, bytes);
+	if (rand() % 2 && m->evicted) {
+		bytes = MIN(bytes, m->evicted);
+		m->evicted -= bytes;
+		evicted_freed(&m->w, bytes);
 		return;
 	}
 	bytes = MIN(bytes, m->has);
@@ -258,11 +258,11 @@ void move_out(struct mate *m)
 	else if (a.result)
 		a.bytes = 0;
 	m->has -= a.bytes;
-	m->away += a.bytes;
+	m->evicted += a.bytes;
 	if (a.bytes && !honest && rand() % 4 == 0) {
-		early = MIN(m->away, CHUNK);
-		m->away -= early;
-		away_freed(&m->w, early);
+		early = MIN(m->evicted, CHUNK);
+		m->evicted -= early;
+		evicted_freed(&m->w, early);
 	}
 	if (m->lies)
 		a.bytes = rand() % 2 ? UINT64_MAX : (uint64_t)rand() * CHUNK;
@@ -276,14 +276,14 @@ void move_out(struct mate *m)
 
 void move_in(struct mate *m)
 {
-	struct msg_moved a = {.bytes = MIN(m->in_bytes, m->away)};
+	struct msg_moved a = {.bytes = MIN(m->in_bytes, m->evicted)};
 	uint32_t id = m->in_id;
 
 	if (!honest && rand() % 4 == 0) {
 		a.result = rand() % 2 ? -EBUSY : -ENOMEM;
 		a.bytes = a.bytes / 2 / CHUNK * CHUNK;
 	}
-	m->away -= a.bytes;
+	m->evicted -= a.bytes;
 	m->has += a.bytes;
 	if (m->lies)
 		a.bytes = UINT64_MAX;
@@ -305,7 +305,7 @@ void need(struct mate *m)
 	if (m->need || m->out_id || m->in_id)
 		return;
 	m->need = ++m->next_id;
-	cr_assert_eq(waiters_need(&m->w, m->need, m->away, now), 0);
+	cr_assert_eq(waiters_need(&m->w, m->need, m->evicted, now), 0);
 }
 
 /* ---- what must hold ---- */
@@ -321,10 +321,10 @@ static bool any_liar(void)
 
 void check_sums(void)
 {
-	uint64_t granted = b.shared, away = 0, returning = 0;
+	uint64_t granted = b.shared, evicted = 0, returning = 0;
 
 	for (unsigned i = 0; i < TENANTS; i++) {
-		uint64_t t_granted = 0, t_away = 0, held = 0;
+		uint64_t t_granted = 0, t_evicted = 0, held = 0;
 
 		for (unsigned k = 0; k < WORKERS; k++) {
 			const struct mate *m = &fakes[k];
@@ -332,23 +332,23 @@ void check_sums(void)
 			if (m->w.tenant != &tenants[i])
 				continue;
 			t_granted += m->w.charged;
-			t_away += m->w.away;
+			t_evicted += m->w.evicted;
 			for (unsigned n = 0; n < ASKED_MAX; n++)
 				held += m->asked[n].id ? m->asked[n].bytes : 0;
 		}
 		cr_assert_eq(tenants[i].granted, t_granted);
-		cr_assert_eq(tenants[i].away, t_away);
+		cr_assert_eq(tenants[i].evicted, t_evicted);
 		cr_assert_eq(tenants[i].held, held);
 		granted += t_granted;
-		away += t_away;
+		evicted += t_evicted;
 	}
 	for (unsigned k = 0; k < WORKERS; k++)
 		returning += fakes[k].w.move.returning;
 	cr_assert_eq(b.granted, granted);
-	cr_assert_eq(b.away, away);
+	cr_assert_eq(b.evicted, evicted);
 	cr_assert_eq(b.returning, returning);
 	cr_assert_leq(b.granted, b.device_total, "promised twice");
-	cr_assert_leq(b.away, b.swap);
+	cr_assert_leq(b.evicted, b.swap);
 }
 
 void check_truth(void)
@@ -361,7 +361,7 @@ void check_truth(void)
 		on_device += m->overhead + m->has;
 		if (m->lies || m->w.state != WORKER_SESSION)
 			continue;
-		cr_assert_eq(m->w.away, m->away);
+		cr_assert_eq(m->w.evicted, m->evicted);
 		cr_assert_eq(account_worker(&m->w),
 			     m->overhead + m->has + m->w.move.returning);
 	}

@@ -27,7 +27,7 @@ struct mate {
 	int sock;
 	bool lies, dead;
 	bool endless; /* its work does not end */
-	uint64_t overhead, has, away, pinned, pool;
+	uint64_t overhead, has, evicted, pinned, pool;
 	struct {
 		uint32_t id;
 		uint64_t bytes;
@@ -47,7 +47,7 @@ extern struct mate fakes[WORKERS];
 extern uint64_t now;
 extern bool honest; /* everybody moves what is asked for */
 extern unsigned manual_open;
-extern unsigned in_part; /* charges that were granted partly away */
+extern unsigned in_part; /* charges that were granted partly evicted */
 
 void open_sockets(void);
 /* All anew, without workers. */
@@ -63,7 +63,7 @@ void hear_all(void);
 uint64_t move_all(void);
 /* Writes into its page what could move. */
 void show(struct mate *m);
-/* part: some of it may be away. */
+/* part: some of it may be evicted. */
 void ask_for(struct mate *m, uint64_t bytes, bool part);
 void ask(struct mate *m, uint64_t bytes);
 /* Asks for `bytes` in pieces of a size that a program may ask for. */

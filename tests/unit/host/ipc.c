@@ -225,13 +225,13 @@ Test(host_ipc, a_file_that_weftd_could_hang_on_is_refused)
 		end_worker(i);
 }
 
-static int export_part(unsigned i, unsigned part, unsigned n, bool away, uint8_t *name)
+static int export_part(unsigned i, unsigned part, unsigned n, bool evicted, uint8_t *name)
 {
 	struct share_part x = {.kind = SHARE_MEMORY,
 			       .part = part,
 			       .n_parts = n,
 			       .bytes = 2 * MIB,
-			       .away = away};
+			       .evicted = evicted};
 
 	return share_export(&workers[i], &x, -1, name);
 }
@@ -298,10 +298,10 @@ static void reset_with_swap(void)
 /* The maker has ended, the other user lets go: until then 2 MiB are the tenant's. */
 static void ends_with_the_user(const uint8_t *name)
 {
-	cr_assert(b.away == 2 * MIB && tenants[0].away == 2 * MIB);
+	cr_assert(b.evicted == 2 * MIB && tenants[0].evicted == 2 * MIB);
 	cr_assert(!b.returning && !tenants[0].returning);
 	share_close(&workers[2], name);
-	cr_assert(!b.away && !tenants[0].away && !b.granted);
+	cr_assert(!b.evicted && !tenants[0].evicted && !b.granted);
 	for (unsigned i = 1; i < WORKERS; i++)
 		end_worker(i);
 }
@@ -313,15 +313,15 @@ Test(host_ipc, a_share_in_host_memory_stays_there)
 	unsigned n;
 
 	reset_with_swap();
-	cr_assert_eq(export_part(0, 0, 1, true, name), -EINVAL, "nothing is away");
-	cr_assert_eq(away_left(&workers[0], 4 * MIB), 4 * MIB);
+	cr_assert_eq(export_part(0, 0, 1, true, name), -EINVAL, "nothing is evicted");
+	cr_assert_eq(evicted_left(&workers[0], 4 * MIB), 4 * MIB);
 	cr_assert_eq(export_part(0, 0, 2, false, name), 0);
-	cr_assert_eq(away_waiting(&workers[0]), 4 * MIB);
+	cr_assert_eq(evicted_waiting(&workers[0]), 4 * MIB);
 	cr_assert_eq(export_part(0, 1, 2, true, name), 0);
-	cr_assert_eq(away_waiting(&workers[0]), 2 * MIB, "it does not come back");
+	cr_assert_eq(evicted_waiting(&workers[0]), 2 * MIB, "it does not come back");
 	cr_assert_eq(open_part(2, 0, name, &n), 0);
 	share_drop(&workers[0], name);
-	cr_assert(workers[0].away == 2 * MIB && b.away == 4 * MIB);
+	cr_assert(workers[0].evicted == 2 * MIB && b.evicted == 4 * MIB);
 	cr_assert_eq(account_tenant(&tenants[0]), 2 * MIB);
 	end_worker(0);
 	ends_with_the_user(name);
@@ -329,14 +329,14 @@ Test(host_ipc, a_share_in_host_memory_stays_there)
 
 /* Shared while it is on its way back, which it is too late for: its maker ends before it
  * has said so. */
-Test(host_ipc, away_and_returning)
+Test(host_ipc, evicted_and_returning)
 {
 	uint8_t name[16];
 	unsigned n;
 
 	reset_with_swap();
-	cr_assert_eq(away_left(&workers[0], 6 * MIB), 6 * MIB);
-	cr_assert_eq(away_return(&workers[0], 6 * MIB), 0);
+	cr_assert_eq(evicted_left(&workers[0], 6 * MIB), 6 * MIB);
+	cr_assert_eq(evicted_return(&workers[0], 6 * MIB), 0);
 	cr_assert_eq(export_part(0, 0, 1, true, name), 0);
 	cr_assert_eq(open_part(2, 0, name, &n), 0);
 	end_worker(0);
@@ -345,22 +345,22 @@ Test(host_ipc, away_and_returning)
 }
 
 /* Freed before its worker has said that it left: that is not what is shared. */
-Test(host_ipc, away_and_freed_early)
+Test(host_ipc, evicted_and_freed_early)
 {
 	uint8_t name[16];
 
 	reset_with_swap();
-	cr_assert_eq(away_left(&workers[0], 2 * MIB), 2 * MIB);
+	cr_assert_eq(evicted_left(&workers[0], 2 * MIB), 2 * MIB);
 	cr_assert_eq(export_part(0, 0, 1, true, name), 0);
 	workers[0].move.out_id = 1;
-	away_freed(&workers[0], 2 * MIB);
+	evicted_freed(&workers[0], 2 * MIB);
 	share_drop(&workers[0], name);
-	cr_assert_eq(away_left(&workers[0], 4 * MIB), 4 * MIB);
+	cr_assert_eq(evicted_left(&workers[0], 4 * MIB), 4 * MIB);
 	workers[0].move.out_id = 0;
-	cr_assert_eq(workers[0].away, 2 * MIB);
-	cr_assert_eq(b.away, 2 * MIB);
-	away_freed(&workers[0], 2 * MIB);
-	cr_assert_eq(b.away, 0);
+	cr_assert_eq(workers[0].evicted, 2 * MIB);
+	cr_assert_eq(b.evicted, 2 * MIB);
+	evicted_freed(&workers[0], 2 * MIB);
+	cr_assert_eq(b.evicted, 0);
 	cr_assert_eq(account_tenant(&tenants[0]), 0);
 	for (unsigned i = 0; i < WORKERS; i++)
 		end_worker(i);

@@ -140,13 +140,13 @@ struct space_residency residency(struct session *s)
 void check_books(struct session *s)
 {
 	struct space_residency r = residency(s);
-	uint64_t away = r.mapped + r.swapped;
+	uint64_t evicted = r.mapped + r.swapped;
 
 	space_flush(s->space);
-	cr_assert_eq(r.movable + r.pinned + away, used_bytes(s));
+	cr_assert_eq(r.movable + r.pinned + evicted, used_bytes(s));
 	cr_assert_eq(used_bytes(s), counted.charged);
 	cr_assert_eq(r.movable + r.pinned, counted.on_device);
-	cr_assert_geq(counted.in_host, away);
+	cr_assert_geq(counted.in_host, evicted);
 }
 
 void within_reach(struct session *s)

@@ -93,7 +93,7 @@ static void random_against_model(const struct placement *policy)
 				check_item(s, &it[i]);
 		}
 	}
-	cr_assert_gt(counted.away_freed, 0);
+	cr_assert_gt(counted.evicted_freed, 0);
 	while (n)
 		free_item(s, &it[--n]);
 	counted_end(s);
@@ -227,7 +227,7 @@ static void expect_zero(struct session *s, CUdeviceptr addr, uint64_t bytes)
 }
 
 /* Partly in host memory from the beginning, and on the device once there is room. */
-Test(move, born_away)
+Test(move, spilled)
 {
 	struct session *s = start();
 	struct space_moved moved;
@@ -240,7 +240,7 @@ Test(move, born_away)
 	cr_assert_eq(residency(s).mapped, 8 * MIB - 3 * PIECE);
 	expect_zero(s, addr, 8 * MIB);
 	OK(space_release(s->space, addr));
-	cr_assert_eq(counted.away_freed, 8 * MIB - 3 * PIECE);
+	cr_assert_eq(counted.evicted_freed, 8 * MIB - 3 * PIECE);
 	check_books(s);
 	for (unsigned k = 0; k < KINDS; k++)
 		it[k] = new_item(s, (enum kind)k, k == SMALL ? 5000 : PAGE, k);
@@ -263,7 +263,7 @@ Test(move, born_away)
 }
 
 /* All that was charged is given back, whatever cannot be had. */
-Test(move, born_away_fails)
+Test(move, a_spill_fails)
 {
 	struct session *s = start();
 	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
@@ -319,7 +319,7 @@ Test(move, what_is_pinned_stays)
 	counted_end(s);
 }
 
-/* Compressible memory is plain while it is away, and made again as it was. */
+/* Compressible memory is plain while it is evicted, and made again as it was. */
 Test(move, compressible_again)
 {
 	struct session *s = start();
@@ -347,8 +347,8 @@ Test(move, compressible_again)
 	counted_end(s);
 }
 
-/* The guest goes on mapping while its memory is away. */
-Test(move, mapped_and_closed_while_away)
+/* The guest goes on mapping while its memory is evicted. */
+Test(move, mapped_and_closed_while_evicted)
 {
 	struct session *s = start();
 	struct item it = {.bytes = PAGE};
@@ -673,7 +673,7 @@ Test(move, heard_of_before_it_is_mapped, .timeout = 60)
 	counted_end(s);
 }
 
-/* At the end the device's memory goes back, whatever of it is away; the rest when the
+/* At the end the device's memory goes back, whatever of it is evicted; the rest when the
  * process does, or here the session. */
 Test(move, given_back_at_the_end)
 {

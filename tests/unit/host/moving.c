@@ -47,7 +47,7 @@ static struct {
 	unsigned n[MSG_NUM];
 	uint64_t out, in, freed; /* bytes */
 	uint64_t left;           /* so far; RECLAIMED is kept with all that moved */
-	uint64_t shared;         /* likewise: where they are away */
+	uint64_t shared;         /* likewise: where they are evicted */
 	bool moving_out;
 	_Atomic bool stop;
 } weftd = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
@@ -519,14 +519,14 @@ Test(moving, out_while_it_asks)
 	check(l, b, 8 * MIB, 7);
 }
 
-/* Two threads share what is away: one gets room for all of it, the other for none. */
+/* Two threads share what is evicted: one gets room for all of it, the other for none. */
 static void *share_on_thread(void *arg)
 {
 	share(lb[1].guest, *(CUdeviceptr *)arg);
 	return NULL;
 }
 
-Test(moving, shared_while_away)
+Test(moving, shared_while_evicted)
 {
 	struct lane *l = lb[0].guest;
 	CUdeviceptr a = alloc(l, 8 * MIB), b = alloc(l, 8 * MIB);
@@ -650,7 +650,7 @@ Test(moving, pools_first)
 
 /* If a pool's unused memory is in host memory, as many bytes as asked for leave the
  * device all the same. */
-Test(moving, pools_that_are_away)
+Test(moving, pools_that_are_evicted)
 {
 	struct lane *l = lb[0].guest;
 	CUdeviceptr a, p;

@@ -140,7 +140,7 @@ static void stop_all(void)
 	}
 	check_sums();
 	cr_assert_eq(b.granted, 0);
-	cr_assert_eq(b.away, 0);
+	cr_assert_eq(b.evicted, 0);
 }
 
 Test(reclaim, random_against_model)
@@ -201,15 +201,15 @@ Test(reclaim, free_is_exact)
 			pass(NSEC_PER_SEC);
 		}
 		account_left(m->w.tenant, &left, &total);
-		had = m->has + m->away;
+		had = m->has + m->evicted;
 		if (left && n % 2) {
 			ask_for(m, left, true);
 			pass(NSEC_PER_SEC);
-			cr_assert_eq(m->has + m->away, had + left);
+			cr_assert_eq(m->has + m->evicted, had + left);
 		} else if (m->w.tenant->memory.max != UINT64_MAX) {
 			ask_for(m, left + b.device_total / 64 + CHUNK, true);
 			pass(NSEC_PER_SEC);
-			more += m->has + m->away != had;
+			more += m->has + m->evicted != had;
 		}
 		for (unsigned i = 0; i < WORKERS; i++)
 			stop(&fakes[i]);

@@ -18,9 +18,9 @@ Test(reclaim, who_comes_later_gets_an_equal_share)
 	cr_assert_eq(fakes[0].has, 1024 * MIB);
 	ask_in_pieces(&fakes[1], 1024 * MIB);
 	cr_assert_eq(fakes[0].has, 512 * MIB);
-	cr_assert_eq(fakes[0].away, 512 * MIB);
+	cr_assert_eq(fakes[0].evicted, 512 * MIB);
 	cr_assert_eq(fakes[1].has, 512 * MIB);
-	cr_assert_eq(fakes[1].away, 512 * MIB, "it gave way itself");
+	cr_assert_eq(fakes[1].evicted, 512 * MIB, "it gave way itself");
 	tenants[2].memory.weight = 200;
 	ask_in_pieces(&fakes[2], 1024 * MIB);
 	pass(NSEC_PER_SEC);
@@ -52,8 +52,8 @@ Test(reclaim, the_reserve_is_filled_beside_equal_shares)
 	cr_assert_eq(fakes[1].has, 80 * MIB);
 	pass(20 * NSEC_PER_MSEC);
 	cr_assert_eq(account_free(&b), 64 * MIB);
-	cr_assert_eq(fakes[0].away, 144 * MIB);
-	cr_assert_eq(fakes[1].away, 0);
+	cr_assert_eq(fakes[0].evicted, 144 * MIB);
+	cr_assert_eq(fakes[1].evicted, 0);
 	ask_in_pieces(&fakes[1], 944 * MIB);
 	pass(NSEC_PER_SEC);
 	cr_assert_eq(fakes[0].has, 480 * MIB);
@@ -75,17 +75,17 @@ Test(reclaim, reserve_ends)
 	ask_in_pieces(&fakes[0], 256 * MIB);
 	ask_in_pieces(&fakes[1], 64 * MIB);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(fakes[0].away, 80 * MIB);
+	cr_assert_eq(fakes[0].evicted, 80 * MIB);
 	stop(&fakes[1]);
 	pass(100 * NSEC_PER_MSEC);
-	cr_assert_eq(fakes[0].away, 16 * MIB);
+	cr_assert_eq(fakes[0].evicted, 16 * MIB);
 	start(&fakes[1], &tenants[1], 0);
 	ask(&fakes[1], 16 * MIB);
 	hear(&fakes[1]);
 	cr_assert_eq(fakes[1].has, 16 * MIB);
 	stop(&fakes[1]);
 	pass(3 * NSEC_PER_SEC);
-	cr_assert_eq(fakes[0].away, 0);
+	cr_assert_eq(fakes[0].evicted, 0);
 	cr_assert_eq(reclaim_tick(&b, now), UINT64_MAX, "nothing is to be looked at");
 }
 
@@ -123,27 +123,27 @@ Test(reclaim, reserve_not_for_the_impossible)
 		ask(&fakes[1], 200 * MIB);
 		pass(100 * NSEC_PER_MSEC);
 		cr_assert_eq(fakes[1].asked[0].id, 0);
-		cr_assert_eq(b.away, 0);
+		cr_assert_eq(b.evicted, 0);
 	}
 	cr_assert_eq(tenants[1].events.oom, 3);
 }
 
-/* Memory that is freed comes back to whoever has memory away, within 50 ms and without a
- * message. */
+/* Memory that is freed comes back to whoever has memory evicted, within 50 ms and without
+ * a message. */
 Test(reclaim, comes_back)
 {
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&fakes[0], 256 * MIB);
 	ask_in_pieces(&fakes[1], 128 * MIB);
-	cr_assert_eq(fakes[0].away, 128 * MIB);
+	cr_assert_eq(fakes[0].evicted, 128 * MIB);
 	fakes[1].has -= 100 * MIB;
 	credit_put(&fakes[1].page.credit, 100 * MIB);
 	show(&fakes[1]);
 	pass(50 * NSEC_PER_MSEC);
-	cr_assert_eq(fakes[0].away, 28 * MIB);
+	cr_assert_eq(fakes[0].evicted, 28 * MIB);
 	stop(&fakes[1]);
 	pass(50 * NSEC_PER_MSEC);
-	cr_assert_eq(fakes[0].away, 0);
+	cr_assert_eq(fakes[0].evicted, 0);
 	cr_assert_eq(reclaim_tick(&b, now), UINT64_MAX, "nothing is to be looked at");
 }
 
@@ -156,13 +156,13 @@ Test(reclaim, gives_again)
 	pass(NSEC_PER_MSEC);
 	stop(&fakes[1]);
 	pass(20 * NSEC_PER_MSEC);
-	cr_assert_eq(fakes[0].away, 16 * MIB);
+	cr_assert_eq(fakes[0].evicted, 16 * MIB);
 	ask(&fakes[2], 16 * MIB);
 	pass(NSEC_PER_MSEC);
 	cr_assert_eq(tenants[0].events.reclaim, 1);
 	stop(&fakes[2]);
 	pass(50 * NSEC_PER_MSEC);
-	cr_assert_eq(fakes[0].away, 0);
+	cr_assert_eq(fakes[0].evicted, 0);
 }
 
 /* While somebody is granted or moves memory, others make none in the host. */
@@ -246,13 +246,13 @@ Test(reclaim, ending_frees_enough)
 		ask(&fakes[2], 64 * MIB);
 		pass(late ? 150 * NSEC_PER_MSEC : 50 * NSEC_PER_MSEC);
 		cr_assert_eq(fakes[2].has, late ? 64 * MIB : 0);
-		cr_assert_eq(fakes[1].away, late ? 64 * MIB : 0);
+		cr_assert_eq(fakes[1].evicted, late ? 64 * MIB : 0);
 		fakes[0].has = 0;
 		credit_put(&fakes[0].page.credit, 128 * MIB);
 		show(&fakes[0]);
 		pass(50 * NSEC_PER_MSEC);
 		cr_assert_eq(fakes[2].has, 64 * MIB);
-		cr_assert_eq(fakes[1].away, 0);
+		cr_assert_eq(fakes[1].evicted, 0);
 	}
 }
 
@@ -268,13 +268,13 @@ Test(reclaim, ending_frees_for_the_first)
 	ask(&fakes[3], 64 * MIB);
 	pass(50 * NSEC_PER_MSEC);
 	cr_assert_eq(fakes[2].has + fakes[3].has, 64 * MIB);
-	cr_assert_eq(fakes[1].away, 64 * MIB);
+	cr_assert_eq(fakes[1].evicted, 64 * MIB);
 	fakes[0].has = 0;
 	credit_put(&fakes[0].page.credit, 64 * MIB);
 	show(&fakes[0]);
 	pass(50 * NSEC_PER_MSEC);
 	cr_assert_eq(fakes[2].has + fakes[3].has, 128 * MIB);
-	cr_assert_eq(fakes[1].away, 64 * MIB);
+	cr_assert_eq(fakes[1].evicted, 64 * MIB);
 }
 
 /* A worker that was asked to give way and is on its way out may not answer any more. */
@@ -306,21 +306,21 @@ Test(reclaim, ending_wants_nothing)
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&fakes[0], 256 * MIB);
 	ask_in_pieces(&fakes[1], 256 * MIB);
-	cr_assert_eq(fakes[0].away, 128 * MIB);
-	cr_assert_eq(fakes[1].away, 128 * MIB);
+	cr_assert_eq(fakes[0].evicted, 128 * MIB);
+	cr_assert_eq(fakes[1].evicted, 128 * MIB);
 	account_ending(&fakes[0].w, now);
 	ask(&fakes[2], 64 * MIB);
 	pass(150 * NSEC_PER_MSEC);
-	cr_assert_eq(fakes[0].away, 128 * MIB);
-	cr_assert_eq(fakes[1].away, 192 * MIB);
+	cr_assert_eq(fakes[0].evicted, 128 * MIB);
+	cr_assert_eq(fakes[1].evicted, 192 * MIB);
 	fakes[0].has = 0;
 	credit_put(&fakes[0].page.credit, 128 * MIB);
 	show(&fakes[0]);
 	pass(50 * NSEC_PER_MSEC);
-	cr_assert_eq(fakes[0].away, 128 * MIB);
-	cr_assert_eq(fakes[1].away, 64 * MIB);
+	cr_assert_eq(fakes[0].evicted, 128 * MIB);
+	cr_assert_eq(fakes[1].evicted, 64 * MIB);
 	stop(&fakes[0]);
-	cr_assert_eq(b.away, fakes[1].away);
+	cr_assert_eq(b.evicted, fakes[1].evicted);
 }
 
 /* A tenant whose kernels keep its memory busy: who wants more than its share waits, up to
@@ -336,14 +336,14 @@ Test(reclaim, only_who_wants_more_than_its_share_waits_for_the_busy)
 	cr_assert_eq(fakes[1].has + fakes[3].has, 0);
 	ask(&fakes[2], 16 * MIB);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(fakes[2].has + fakes[2].away, 16 * MIB, "it passed");
+	cr_assert_eq(fakes[2].has + fakes[2].evicted, 16 * MIB, "it passed");
 	pass(27 * NSEC_PER_SEC);
 	cr_assert_neq(fakes[1].asked[0].id, 0);
 	pass(2 * NSEC_PER_SEC);
 	cr_assert_eq(fakes[1].asked[0].id, 0);
 	cr_assert_eq(fakes[1].has, 0);
 	cr_assert_eq(tenants[1].events.oom, 1);
-	cr_assert_eq(fakes[3].has + fakes[3].away, 200 * MIB);
+	cr_assert_eq(fakes[3].has + fakes[3].evicted, 200 * MIB);
 	cr_assert_eq(tenants[3].events.oom, 0);
 	stop(&fakes[3]);
 	fakes[0].w.move.busy_ns = 0;
@@ -377,7 +377,7 @@ Test(reclaim, left_before_the_end)
 	ask(&fakes[1], 16 * MIB);
 	id = asked_to_move(&fakes[0]);
 	fakes[0].has -= 16 * MIB;
-	fakes[0].away += 16 * MIB;
+	fakes[0].evicted += 16 * MIB;
 	show(&fakes[0]);
 	cr_assert_eq(reclaim_left(&fakes[0].w, id, 16 * MIB, now), 0);
 	ask(&fakes[2], 16 * MIB);
@@ -411,10 +411,10 @@ Test(reclaim, frees_instead)
 	cr_assert_eq(reclaim_ended(&fakes[0].w, id, &none, now), 0);
 	pass(NSEC_PER_MSEC);
 	cr_assert_eq(fakes[2].has, 16 * MIB);
-	cr_assert_eq(b.away, 0);
+	cr_assert_eq(b.evicted, 0);
 	ask(&fakes[2], 32 * MIB);
 	pass(NSEC_PER_MSEC);
-	cr_assert_eq(fakes[0].away, 16 * MIB, "it is asked again");
+	cr_assert_eq(fakes[0].evicted, 16 * MIB, "it is asked again");
 }
 
 /* One that waits for its work to end is left alone, others are asked; and asked as soon
@@ -432,13 +432,13 @@ Test(reclaim, others_are_asked_while_one_waits_for_its_work)
 	cr_assert_eq(reclaim_ended(&fakes[0].w, id, &busy, now), 0);
 	pass(NSEC_PER_MSEC);
 	cr_assert_eq(fakes[2].has, 16 * MIB);
-	cr_assert_eq(fakes[1].away, 16 * MIB, "it gave instead");
+	cr_assert_eq(fakes[1].evicted, 16 * MIB, "it gave instead");
 	ask(&fakes[1], 80 * MIB);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(fakes[0].away, 0, "it is not asked meanwhile");
+	cr_assert_eq(fakes[0].evicted, 0, "it is not asked meanwhile");
 	become_idle(&fakes[0], 0);
 	pass(20 * NSEC_PER_MSEC);
-	cr_assert_geq(fakes[0].away, 64 * MIB);
+	cr_assert_geq(fakes[0].evicted, 64 * MIB);
 	cr_assert_eq(reclaim_quiesced(&fakes[0].w, 0, now), -EPROTO);
 }
 
@@ -526,11 +526,11 @@ Test(reclaim, no_host_memory)
 	ask(&fakes[1], 64 * MIB);
 	pass(NSEC_PER_SEC);
 	cr_assert_eq(fakes[1].has, 64 * MIB);
-	cr_assert_eq(b.away, 64 * MIB);
+	cr_assert_eq(b.evicted, 64 * MIB);
 	/* of a tenant's own */
 	stop(&fakes[1]);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(b.away, 0);
+	cr_assert_eq(b.evicted, 0);
 	tenants[0].memory.swap_max = 32 * MIB;
 	start(&fakes[1], &tenants[1], 0);
 	ask(&fakes[1], 64 * MIB);
@@ -549,10 +549,10 @@ Test(reclaim, more_than_there_is)
 	ask_for(&fakes[0], 512 * MIB, true);
 	pass(NSEC_PER_SEC);
 	cr_assert_eq(fakes[0].has, 256 * MIB);
-	cr_assert_eq(fakes[0].away, 256 * MIB);
+	cr_assert_eq(fakes[0].evicted, 256 * MIB);
 	ask_for(&fakes[1], 300 * MIB, true);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(fakes[1].has + fakes[1].away, 300 * MIB);
+	cr_assert_eq(fakes[1].has + fakes[1].evicted, 300 * MIB);
 	cr_assert_eq(fakes[0].has, 128 * MIB);
 	cr_assert_eq(fakes[1].has, 128 * MIB);
 	cr_assert_eq(tenants[0].events.oom + tenants[1].events.oom, 0);
@@ -595,13 +595,13 @@ Test(reclaim, manual)
 		     0);
 	pass(NSEC_PER_SEC);
 	cr_assert_eq(manual_open, 0);
-	cr_assert_eq(fakes[0].away, 100 * MIB);
+	cr_assert_eq(fakes[0].evicted, 100 * MIB);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(fakes[0].away, 100 * MIB);
+	cr_assert_eq(fakes[0].evicted, 100 * MIB);
 	now++;
 	atomic_store(&fakes[0].page.last_submit_ns, now);
 	pass(50 * NSEC_PER_MSEC);
-	cr_assert_eq(fakes[0].away, 0);
+	cr_assert_eq(fakes[0].evicted, 0);
 }
 
 /* An operator is answered when all has been done, and can be seen. */
@@ -617,7 +617,7 @@ Test(reclaim, a_manual_reclaim_to_the_end)
 		     0);
 	id = asked_to_move(&fakes[0]);
 	fakes[0].has -= 16 * MIB;
-	fakes[0].away += 16 * MIB;
+	fakes[0].evicted += 16 * MIB;
 	show(&fakes[0]);
 	cr_assert_eq(reclaim_left(&fakes[0].w, id, 16 * MIB, now), 0);
 	reclaim_tick(&b, now);
@@ -679,7 +679,7 @@ Test(reclaim, a_swapped_session_that_needs_memory_gets_its_share)
 	cr_assert_eq(fakes[1].has, 128 * MIB);
 }
 
-/* Memory that was to come back is freed, and other memory is away from the beginning: the
+/* Memory that was to come back is freed, and other memory is spilled: the
  * grant stands until the worker has said what came back. */
 Test(reclaim, freed_on_its_way_back)
 {
@@ -693,8 +693,8 @@ Test(reclaim, freed_on_its_way_back)
 	reclaim_tick(&b, now);
 	hear(&fakes[0]);
 	cr_assert_eq(fakes[0].in_bytes, 16 * MIB);
-	fakes[0].away -= 16 * MIB;
-	away_freed(&fakes[0].w, 16 * MIB);
+	fakes[0].evicted -= 16 * MIB;
+	evicted_freed(&fakes[0].w, 16 * MIB);
 	fakes[0].pinned = UINT64_MAX;
 	show(&fakes[0]);
 	ask_for(&fakes[0], 100 * MIB, true);
@@ -703,7 +703,7 @@ Test(reclaim, freed_on_its_way_back)
 		reclaim_tick(&b, now);
 		hear(&fakes[0]);
 	}
-	cr_assert_geq(fakes[0].away, 16 * MIB);
+	cr_assert_geq(fakes[0].evicted, 16 * MIB);
 	move_in(&fakes[0]);
 	check_sums();
 	check_truth();
@@ -719,7 +719,7 @@ Test(reclaim, freed_is_free)
 	tenants[0].memory.max = 200 * MIB;
 	ask_for(&fakes[0], 200 * MIB, true);
 	pass(NSEC_PER_MSEC);
-	cr_assert_eq(fakes[0].away, 136 * MIB);
+	cr_assert_eq(fakes[0].evicted, 136 * MIB);
 	fakes[0].has = 0;
 	credit_put(&fakes[0].page.credit, 64 * MIB);
 	show(&fakes[0]);
@@ -727,8 +727,8 @@ Test(reclaim, freed_is_free)
 	reclaim_tick(&b, now);
 	hear(&fakes[0]);
 	cr_assert_eq(fakes[0].in_bytes, 64 * MIB);
-	fakes[0].away = 0;
-	away_freed(&fakes[0].w, 136 * MIB);
+	fakes[0].evicted = 0;
+	evicted_freed(&fakes[0].w, 136 * MIB);
 	account_left(&tenants[0], &left, &total);
 	cr_assert_eq(left, 200 * MIB);
 	cr_assert_eq(total, 200 * MIB);
@@ -736,7 +736,7 @@ Test(reclaim, freed_is_free)
 	cr_assert_eq(tenants[0].events.max, 0);
 	move_in(&fakes[0]);
 	pass(NSEC_PER_SEC);
-	cr_assert_eq(fakes[0].has + fakes[0].away, 200 * MIB);
+	cr_assert_eq(fakes[0].has + fakes[0].evicted, 200 * MIB);
 	check_sums();
 	check_truth();
 }

@@ -27,19 +27,19 @@ Test(reclaim, nobody_waits_twice_for_an_endless_kernel)
 	ask_in_pieces(&fakes[0], 256 * MIB);
 	fakes[0].endless = true;
 	cr_assert_leq(waits(&fakes[1], 16 * MIB, true), 22 * NSEC_PER_SEC);
-	cr_assert_eq(fakes[1].away, 16 * MIB, "born in host memory");
+	cr_assert_eq(fakes[1].evicted, 16 * MIB, "spilled");
 	for (unsigned i = 0; i < 4; i++) {
 		cr_assert_leq(waits(&fakes[1], 16 * MIB, true), 100 * NSEC_PER_MSEC);
 		cr_assert_leq(waits(&fakes[2], 16 * MIB, false), 100 * NSEC_PER_MSEC);
 		pass(i * 10 * NSEC_PER_SEC);
 	}
-	cr_assert_eq(fakes[1].away, 80 * MIB);
-	cr_assert_eq(fakes[2].has + fakes[2].away, 0, "refused");
+	cr_assert_eq(fakes[1].evicted, 80 * MIB);
+	cr_assert_eq(fakes[2].has + fakes[2].evicted, 0, "refused");
 	cr_assert_eq(tenants[2].events.oom, 4);
 	/* once it has ended all is as it was */
 	fakes[0].endless = false;
 	pass(5 * NSEC_PER_SEC);
-	cr_assert_eq(fakes[1].away, 0);
+	cr_assert_eq(fakes[1].evicted, 0);
 	cr_assert_eq(b.n_stuck, 0);
 	fakes[0].endless = fakes[1].endless = true;
 	cr_assert_geq(waits(&fakes[2], 16 * MIB, true), 10 * NSEC_PER_SEC);
@@ -60,7 +60,7 @@ Test(reclaim, slow_is_not_stuck)
 		fakes[0].endless = false;
 		pass(2 * NSEC_PER_SEC);
 		cr_assert_eq(b.n_stuck, 0);
-		cr_assert_eq(fakes[1].away, 0);
+		cr_assert_eq(fakes[1].evicted, 0);
 	}
 	cr_assert_eq(fakes[1].has, 120 * MIB);
 }
@@ -94,8 +94,8 @@ Test(reclaim, ended_for_min)
 	cr_assert_eq(tenants[1].events.oom, 1);
 }
 
-/* Memory that was born in host memory is missed as well; without the option nobody is ended. */
-Test(reclaim, ended_for_min_of_what_is_away)
+/* Memory that was spilled is missed as well; without the option nobody is ended. */
+Test(reclaim, ended_for_min_of_what_is_evicted)
 {
 	begin(256 * MIB, 1024 * MIB);
 	tenants[1].memory.min = 64 * MIB;
@@ -103,7 +103,7 @@ Test(reclaim, ended_for_min_of_what_is_away)
 	fakes[0].endless = true;
 	ask_for(&fakes[1], 32 * MIB, true);
 	pass(120 * NSEC_PER_SEC);
-	cr_assert_eq(fakes[1].away, 32 * MIB);
+	cr_assert_eq(fakes[1].evicted, 32 * MIB);
 	cr_assert(!fakes[0].dead);
 	b.kill_ns = 5 * NSEC_PER_SEC;
 	pass(6 * NSEC_PER_SEC);
@@ -120,7 +120,7 @@ Test(reclaim, waits_for_itself)
 	ask_in_pieces(&fakes[0], 256 * MIB);
 	fakes[0].endless = true;
 	cr_assert_leq(waits(&fakes[0], 64 * MIB, true), NSEC_PER_SEC);
-	cr_assert_eq(fakes[0].away, 64 * MIB);
+	cr_assert_eq(fakes[0].evicted, 64 * MIB);
 	/* what has to be on the device waits: the work may end */
 	cr_assert_geq(waits(&fakes[0], 16 * MIB, false), 10 * NSEC_PER_SEC);
 	cr_assert_eq(fakes[0].has, 256 * MIB);

@@ -90,7 +90,7 @@ static void teardown(void)
 		close(workers[i].ctl.fd);
 		close(socks[i]);
 	}
-	cr_assert(list_empty(&b.waiters) && !b.granted && !b.away && !b.returning);
+	cr_assert(list_empty(&b.waiters) && !b.granted && !b.evicted && !b.returning);
 	free(b.seen);
 	free(b.shares);
 }
@@ -104,10 +104,10 @@ static void has(unsigned i, uint64_t bytes)
 	atomic_store(&pages[i].movable_bytes, bytes);
 }
 
-static void has_away(unsigned i, uint64_t bytes)
+static void has_evicted(unsigned i, uint64_t bytes)
 {
 	has(i, bytes);
-	cr_assert_eq(away_left(&workers[i], bytes), bytes);
+	cr_assert_eq(evicted_left(&workers[i], bytes), bytes);
 	atomic_store(&pages[i].movable_bytes, 0);
 }
 
@@ -159,7 +159,7 @@ static void silence(unsigned i)
 
 Test(resident, at_once)
 {
-	has_away(0, 20 * MIB);
+	has_evicted(0, 20 * MIB);
 	home(0, 7, 12 * MIB);
 	answered(0, 7, 0, 12 * MIB);
 	cr_assert_eq(tenants[0].returning, 12 * MIB);
@@ -169,16 +169,16 @@ Test(resident, at_once)
 	pass(NSEC_PER_MSEC);
 	silence(0); /* as long as the first has not arrived */
 	says(0, MSG_RESTORED, 7, 10 * MIB);
-	cr_assert_eq(workers[0].away, 10 * MIB);
+	cr_assert_eq(workers[0].evicted, 10 * MIB);
 	cr_assert_eq(account_worker(&workers[0]), 11 * MIB, "the rest is given up");
 	answered(0, 8, 0, MIB);
 	says(0, MSG_RESTORED, 8, MIB);
 }
 
-/* More than is away, and nothing that is. */
-Test(resident, no_more_than_is_away)
+/* More than is evicted, and nothing that is. */
+Test(resident, no_more_than_is_evicted)
 {
-	has_away(0, 4 * MIB);
+	has_evicted(0, 4 * MIB);
 	home(0, 1, UINT64_MAX);
 	answered(0, 1, 0, 4 * MIB);
 	says(0, MSG_RESTORED, 1, 4 * MIB);
@@ -191,7 +191,7 @@ Test(resident, others_give_way)
 {
 	struct msg m;
 
-	has_away(0, 20 * MIB);
+	has_evicted(0, 20 * MIB);
 	has(1, 60 * MIB);
 	home(0, 1, 20 * MIB);
 	silence(0);
@@ -207,30 +207,30 @@ Test(resident, after_another_move)
 {
 	struct msg m;
 
-	has_away(0, 20 * MIB);
+	has_evicted(0, 20 * MIB);
 	pass(50 * NSEC_PER_MSEC); /* it comes back by itself */
 	cr_assert(hears(0, &m) && m.type == MSG_RESTORE);
 	home(0, 1, 20 * MIB);
 	silence(0);
 	says(0, MSG_RESTORED, m.id, 20 * MIB);
-	answered(0, 1, 0, 0); /* nothing is away any more */
+	answered(0, 1, 0, 0); /* nothing is evicted any more */
 }
 
 Test(resident, no_room)
 {
-	has_away(0, 20 * MIB);
+	has_evicted(0, 20 * MIB);
 	has(1, 60 * MIB);
 	tenants[1].memory.min = UINT64_MAX;
 	home(0, 1, 20 * MIB);
 	silence(0);
 	pass(100 * NSEC_PER_MSEC);
 	answered(0, 1, -ENOMEM, 0);
-	cr_assert(!workers[0].move.makes_resident && workers[0].away == 20 * MIB);
+	cr_assert(!workers[0].move.makes_resident && workers[0].evicted == 20 * MIB);
 }
 
 Test(resident, ends_while_it_waits)
 {
-	has_away(0, 20 * MIB);
+	has_evicted(0, 20 * MIB);
 	has(1, 60 * MIB);
 	home(0, 1, 20 * MIB);
 	cr_assert(!list_empty(&b.waiters));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory that has moved out of the device: what a worker was granted becomes what it has
- * away, and the other way round. Both together are the session's memory.
+ * evicted, and the other way round. Both together are the session's memory.
  *
  * A worker is believed as far as what it was granted goes: if it says more than is true,
  * it has less.
@@ -18,16 +18,16 @@
 
 static void add(struct worker *w, uint64_t bytes)
 {
-	w->away += bytes;
-	w->tenant->away += bytes;
-	w->b->away += bytes;
+	w->evicted += bytes;
+	w->tenant->evicted += bytes;
+	w->b->evicted += bytes;
 }
 
 static void sub(struct worker *w, uint64_t bytes)
 {
-	w->away -= bytes;
-	w->tenant->away -= bytes;
-	w->b->away -= bytes;
+	w->evicted -= bytes;
+	w->tenant->evicted -= bytes;
+	w->b->evicted -= bytes;
 }
 
 static void add_returning(struct worker *w, uint64_t bytes)
@@ -56,21 +56,21 @@ static void set_surplus(struct worker *w, uint64_t bytes)
 	w->move.surplus = bytes;
 }
 
-uint64_t away_room(const struct tenant *t)
+uint64_t evicted_room(const struct tenant *t)
 {
 	const struct broker *b = t->b;
 
-	return MIN(b->swap - MIN(b->swap, b->away),
-		   t->memory.swap_max - MIN(t->memory.swap_max, t->away));
+	return MIN(b->swap - MIN(b->swap, b->evicted),
+		   t->memory.swap_max - MIN(t->memory.swap_max, t->evicted));
 }
 
-void away_born(struct worker *w, uint64_t bytes)
+void spilled(struct worker *w, uint64_t bytes)
 {
 	add(w, bytes);
-	w->was_away |= bytes > 0;
+	w->was_evicted |= bytes > 0;
 }
 
-uint64_t away_left(struct worker *w, uint64_t bytes)
+uint64_t evicted_left(struct worker *w, uint64_t bytes)
 {
 	uint64_t kept = w->overhead + w->move.returning + w->move.surplus, early;
 
@@ -82,30 +82,30 @@ uint64_t away_left(struct worker *w, uint64_t bytes)
 	early = MIN(w->freed_early, bytes);
 	sub(w, early);
 	set_early(w, w->freed_early - early);
-	w->was_away |= bytes > 0;
+	w->was_evicted |= bytes > 0;
 	account_write_end(w->b);
 	return bytes;
 }
 
-void away_left_all(struct worker *w)
+void evicted_left_all(struct worker *w)
 {
 	set_early(w, 0);
 }
 
-/* Less is away than was to come back. What was granted for it may be used for what is
- * born away until the worker has said what came. */
+/* Less is evicted than was to come back. What was granted for it may be used for what is
+ * spilled until the worker has said what came. */
 static void returns_less(struct worker *w)
 {
-	uint64_t rest = w->move.returning - MIN(w->away, w->move.returning);
+	uint64_t rest = w->move.returning - MIN(w->evicted, w->move.returning);
 
 	sub_returning(w, rest);
 	set_surplus(w, w->move.surplus + rest);
 }
 
-void away_freed(struct worker *w, uint64_t bytes)
+void evicted_freed(struct worker *w, uint64_t bytes)
 {
 	/* Shared memory is let go of by its name. */
-	uint64_t now = MIN(bytes, w->away - MIN(w->away, w->away_shared));
+	uint64_t now = MIN(bytes, w->evicted - MIN(w->evicted, w->evicted_shared));
 
 	account_write_begin(w->b);
 	sub(w, now);
@@ -116,7 +116,7 @@ void away_freed(struct worker *w, uint64_t bytes)
 	account_write_end(w->b);
 }
 
-int away_return(struct worker *w, uint64_t bytes)
+int evicted_return(struct worker *w, uint64_t bytes)
 {
 	if (bytes > account_gather(w->b))
 		return -EAGAIN;
@@ -127,10 +127,10 @@ int away_return(struct worker *w, uint64_t bytes)
 	return 0;
 }
 
-void away_returned(struct worker *w, uint64_t bytes)
+void evicted_returned(struct worker *w, uint64_t bytes)
 {
 	uint64_t granted = w->move.returning + w->move.surplus;
-	uint64_t back = MIN(MIN(bytes, granted), w->away);
+	uint64_t back = MIN(MIN(bytes, granted), w->evicted);
 
 	account_write_begin(w->b);
 	sub_returning(w, w->move.returning);
@@ -140,38 +140,38 @@ void away_returned(struct worker *w, uint64_t bytes)
 	account_write_end(w->b);
 }
 
-uint64_t away_waiting(const struct worker *w)
+uint64_t evicted_waiting(const struct worker *w)
 {
-	uint64_t fixed = w->move.returning + w->away_shared;
+	uint64_t fixed = w->move.returning + w->evicted_shared;
 
-	return w->away - MIN(w->away, fixed);
+	return w->evicted - MIN(w->evicted, fixed);
 }
 
-uint64_t away_share(struct worker *w, uint64_t bytes)
+uint64_t evicted_share(struct worker *w, uint64_t bytes)
 {
-	bytes = MIN(bytes, w->away);
-	w->away -= bytes;
-	w->tenant->shared_away += bytes;
+	bytes = MIN(bytes, w->evicted);
+	w->evicted -= bytes;
+	w->tenant->shared_evicted += bytes;
 	returns_less(w);
 	return bytes;
 }
 
-void away_share_end(struct tenant *t, uint64_t bytes)
+void evicted_share_end(struct tenant *t, uint64_t bytes)
 {
 	account_write_begin(t->b);
-	t->shared_away -= bytes;
-	t->away -= bytes;
-	t->b->away -= bytes;
+	t->shared_evicted -= bytes;
+	t->evicted -= bytes;
+	t->b->evicted -= bytes;
 	t->b->reclaim_due |= bytes > 0;
 	account_write_end(t->b);
 }
 
-void away_drop(struct worker *w)
+void evicted_drop(struct worker *w)
 {
 	if (!w->tenant)
 		return;
 	sub_returning(w, w->move.returning);
 	set_surplus(w, 0);
-	sub(w, w->away);
+	sub(w, w->evicted);
 	set_early(w, 0);
 }
