@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Placement: decides who gives way, how much, and who gets it back.
+ * Placement: decides who is evicted, how much, and who gets it back.
  *
- * Nothing goes to and fro while the tenants stay as they are: giving way ends, and coming
- * back stops, at the fair share. Giving rounds up to a chunk and coming back rounds down,
- * so a tenant that gave is less than a chunk below its share and gets nothing for that.
+ * Nothing goes to and fro while the tenants stay as they are: being evicted ends, and
+ * coming back stops, at the fair share. Giving rounds up to a chunk and coming back
+ * rounds down, so a tenant that gave is less than a chunk below its share and gets
+ * nothing for that.
  */
 #include <errno.h>
 

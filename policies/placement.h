@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Placement: which tenant's memory gives way when the device is full, which of its
+ * Placement: which tenant's memory is evicted when the device is full, which of its
  * chunks, where they go, and what comes back first.
  *
  * Pure: numbers in, decisions out. Nothing is kept between calls, nothing is allocated,
@@ -110,7 +110,7 @@ struct placement {
 		      struct placement_step *ret_step);
 
 	/*
-	 * Nobody waits: who should give way in the background? Who is above its high or
+	 * Nobody waits: who should be evicted in the background? Who is above its high or
 	 * its max; then who is above its share while another is a chunk or more below and
 	 * has that evicted, or while the reserve is not there. Returns as victim() does;
 	 * -ENOSPC: all is well.
@@ -128,7 +128,7 @@ struct placement {
 		       uint32_t n, struct placement_step *ret_step);
 
 	/*
-	 * Picks the session of a tenant that gives way: the one that is idle longest, of
+	 * Picks the session of a tenant that is evicted: the one that is idle longest, of
 	 * those that were active just now the one with most; and the one that gets memory
 	 * back: the last one that was active. Returns its index, or n: none.
 	 */

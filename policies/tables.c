@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The placement policies there are. They agree on whose memory gives way and differ in
+ * The placement policies there are. They agree on whose memory is evicted and differ in
  * which chunks, and in where these go.
  */
 #include <string.h>

@@ -92,7 +92,7 @@ static void usage(FILE *f)
 	      "  --tpcs N              size of the software device\n"
 	      "  --threads N           host threads of its kernels\n"
 	      "  --pool N              workers kept ready\n"
-	      "  --swap SIZE           host memory for device memory that gives way\n"
+	      "  --swap SIZE           host memory for device memory that is evicted\n"
 	      "  --reserve SIZE        device memory kept free\n"
 	      "  --chunk SIZE          in what pieces memory moves\n"
 	      "  --placement NAME      which moves first: lru, largest, random\n",

@@ -47,8 +47,9 @@ struct tenant {
 	} queues[2];
 	unsigned busy_pass; /* of the pass in which nobody but busy ones could give */
 	struct {
-		/* Times: refused for the limit, or for want of memory; gave way although
-		 * below memory.low, because above memory.high, at all; was too busy to.
+		/* Times: refused for the limit, or for want of memory; was evicted
+		 * although below memory.low, because above memory.high, at all; was too
+		 * busy to.
 		 */
 		uint64_t max, oom, low, high, reclaim, busy;
 	} events;

@@ -157,7 +157,7 @@ static_assert(sizeof(struct msg_lane) == 64, "no holes");
 /* ---- accounts ---- */
 
 /* CHARGE: may the session have that much more device memory? CHARGED answers, perhaps
- * after others have given way. */
+ * after others have been evicted. */
 struct msg_charge {
 	uint64_t bytes;
 	uint32_t allow_spill; /* 1: part of it may lie in host memory */

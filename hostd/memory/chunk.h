@@ -3,7 +3,7 @@
  * Private to memory/: physical memory in pieces, and where each piece is.
  *
  * A chunk is what one allocation, or one handle of the guest's, has behind it. It is one
- * piece, an extent, as long as it never had to give way: costs are per handle, whatever
+ * piece, an extent, as long as it never had to be evicted: costs are per handle, whatever
  * its size. An extent leaves whole and comes to lie in host memory in pieces of
  * space.piece_bytes, of which each may return by itself, or a run of them as one.
  * Mapping a chunk is mapping its pieces one behind the other, but for those that are

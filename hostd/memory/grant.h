@@ -7,9 +7,9 @@
  *	backing_new_locked()	makes the physical memory
  *	region_backed_locked()	maps it at an address
  *
- * Memory spills where the device has no room for all of it and nobody gives way: the last
- * part lies in host memory from the beginning. It is as if that part had moved out: mapped
- * where kernels find it, and it comes back when there is room.
+ * Memory spills where the device has no room for all of it and nobody is evicted: the
+ * last part lies in host memory from the beginning. It is as if that part had moved out:
+ * mapped where kernels find it, and it comes back when there is room.
  */
 #ifndef WEFT_MEM_GRANT_H
 #define WEFT_MEM_GRANT_H

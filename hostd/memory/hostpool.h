@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private to memory/: host memory for pieces that give way. Making it costs ten times
+ * Private to memory/: host memory for pieces that are evicted. Making it costs ten times
  * what copying into it does, so some is kept ready: as much as hostpool_set() says, in
  * the sizes that what the session has would need. What comes back beyond that is kept for
  * a moment.

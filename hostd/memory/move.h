@@ -91,7 +91,7 @@ int space_map_swapped(struct space *sp);
 void space_residency(struct space *sp, struct space_residency *ret);
 
 /*
- * Sets the policy that says which chunks give way first; NULL: in the order of their
+ * Sets the policy that says which chunks are evicted first; NULL: in the order of their
  * allocation. With a policy, allocations are made in extents of no more than
  * SPACE_EXTENT_PIECES pieces, so that no extent is much more than somebody needs.
  */

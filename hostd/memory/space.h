@@ -173,7 +173,7 @@ CUresult space_handle_at(struct space *sp, CUdeviceptr addr, uint64_t *ret_handl
 
 /*
  * Charges memory, before it is taken. Waits for weftd, perhaps seconds: while memory
- * gives way, of this session too. So no lock is held that a lane inside the gate could
+ * is evicted, of this session too. So no lock is held that a lane inside the gate could
  * want, least of all the space's.
  */
 CUresult space_charge(struct space *sp, uint64_t bytes);

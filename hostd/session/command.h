@@ -11,7 +11,7 @@
 
 /* ---- the gate (gate.h) ---- */
 
-/* Notes that the session submits work: memory of those that did not lately gives way. */
+/* Notes that the session submits work: memory of those that did not lately is evicted. */
 static inline void sess_submitted(struct session *s)
 {
 	struct timespec ts; /* some milliseconds early, for a quarter of the price */

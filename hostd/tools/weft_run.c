@@ -64,7 +64,7 @@ static void usage(FILE *f)
 	      "                        on the software GPU, a real one, that if there is "
 	      "one\n"
 	      "  --memory SIZE         of the device\n"
-	      "  --swap SIZE           host memory for device memory that gives way\n"
+	      "  --swap SIZE           host memory for device memory that is evicted\n"
 	      "  --tpcs N              size of the software device\n"
 	      "  --threads N           host threads of its kernels\n",
 	      f);

@@ -58,7 +58,7 @@ struct conf {
 	uint64_t memory; /* of the software device, at most so much of a real one; 0: all
 			  */
 	uint64_t host_max; /* of all tenants: shared with the device, and of workers */
-	uint64_t swap;     /* host memory for what gives way; 0: nothing does */
+	uint64_t swap;     /* host memory for what is evicted; 0: nothing does */
 	uint64_t reserve; /* kept free for the next; UINT64_MAX: as the device is large */
 	uint64_t chunk;   /* in which it moves */
 	unsigned kill_s;  /* reclaim.kill, seconds; 0: never */

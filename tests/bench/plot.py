@@ -94,10 +94,10 @@ def delay(results):
     panel = svg.Panel("", svg.Axis("ms per 100 MiB"), svg.Axis("% of allocations, at most so long"))
     panel.line("an allocation that needs room",
                distribution([s[0] * scale for s in r["samples"]]), 0, stepped=True)
-    panel.line("how long the tenant stands still that gives way",
+    panel.line("how long the tenant stands still that is evicted",
                distribution([s[1] * scale for s in r["samples"]]), 1, stepped=True)
     panel.note("wanted at p99", x=WANTED_MS)
-    return svg.figure(f"Delays when {svg.number(r['block'] / MIB)} MiB have to give way "
+    return svg.figure(f"Delays when {svg.number(r['block'] / MIB)} MiB have to be evicted "
                       f"({r['device']})", [panel], width=640, height=330)
 
 
@@ -108,7 +108,7 @@ def chunks(results):
     panel = svg.Panel("", svg.Axis("size of a chunk", 2, text=size_text),
                       svg.Axis("ms per 100 MiB"))
     for i, (who, what) in enumerate((("needs", "allocation that needs room"),
-                                     ("gives", "tenant that gives way"))):
+                                     ("gives", "tenant that is evicted"))):
         for part, dashed in (("p50", False), ("p99", True)):
             panel.line(f"{what}, {part}",
                        [(p["size"] / 1024, p[who][part]) for p in r["points"]], i,

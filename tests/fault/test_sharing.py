@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that has given way and is then given to another process: it becomes resident, or is
+"""Memory that has been evicted and is then given to another process: it becomes resident, or is
 shared where it is, and both see the same bytes."""
 import time
 import unittest
@@ -133,7 +133,7 @@ class Sharing(FaultTest):
             self.end_all(d)
 
     def test_out_of_reach(self):
-        """Sessions that have done nothing for long give memory away before they do."""
+        """Sessions that have done nothing for long give memory back before they do."""
         config = (TENANTS + "[tenant c]\nmemory.max = 1G\n").replace("b]", "b]\nmemory.min = 64M")
         with swapping(64, "--chunk", "2M", config=config) as d:
             a, c = self.keeps(d, "a"), self.keeps(d, "c")

@@ -126,7 +126,7 @@ class Swap(FaultTest):
             self.assertGreaterEqual(f[None][0], 56 - CHUNK / MIB)
             self.assert_kept(a, range(31))
             self.assert_kept(b, range(31))
-            # whoever allocates gives way itself
+            # whoever allocates is evicted itself
             self.fill(a, [31], 4)
             wait_for(lambda: figures(d)[None][0] <= 56, 5, "the reserve is there again")
             wait_for(lambda: self.unequal(d) <= CHUNK / MIB, 5, "both have the same")
@@ -276,7 +276,7 @@ class Swap(FaultTest):
             self.assert_empty(d)
 
     def test_what_is_free_can_be_had(self):
-        """In one allocation, with what others give way and what lies in host memory."""
+        """In one allocation, with what others are evicted and what lies in host memory."""
         config = "[tenant a]\nmemory.max = 200M\n[tenant b]\nmemory.max = 1G\n"
         with swapping(64, 160, config) as d:
             a, b = Script(d, "grab", "a"), self.keeps(d, "b")
@@ -316,7 +316,7 @@ class Swap(FaultTest):
             self.assert_empty(d)
 
     def move_time(self, d, a, b, mib):
-        """How long b waits until a has given way."""
+        """How long b waits until a has been evicted."""
         start = time.monotonic()
         self.assertEqual(b.say(f"a 9 {mib * MIB}"), (0, 0))
         took = time.monotonic() - start
@@ -325,7 +325,7 @@ class Swap(FaultTest):
         return took
 
     def in_the_middle(self, whom):
-        """Rounds in which a has to give way to b and somebody's worker dies meanwhile."""
+        """Rounds in which a has to be evicted to b and somebody's worker dies meanwhile."""
         rng = random.Random(SEED)
         with swapping(128, 256) as d:
             watcher = d.run("steady", 100000)
@@ -392,7 +392,7 @@ class Swap(FaultTest):
             self.assert_empty(d)
 
     def test_allocates_and_frees_as_fast_as_it_can(self):
-        """Others give way over and over, and what they have stays right."""
+        """Others are evicted over and over, and what they have stays right."""
         with swapping(64, 256) as d:
             a, b, c = (self.keeps(d, t) for t in ("a", "b", "b"))
             self.fill(a, range(5), 10)
@@ -416,7 +416,7 @@ class Swap(FaultTest):
         with swapping(64, 256) as d:
             a, b = self.keeps(d, "a"), self.keeps(d, "b")
             self.fill(a, range(4), 10)
-            # above high: it gives way while nobody waits, and goes on
+            # above high: it is evicted while nobody waits, and goes on
             d.ctl("set", "a", "memory.high=16M")
             wait_for(lambda: figures(d)["a"][0] <= 16, 5, "a is below its high")
             self.assertEqual(sum(figures(d)["a"]), 40)

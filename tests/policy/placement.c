@@ -131,7 +131,7 @@ Test(placement, the_greedy_gives_to_itself)
 	cr_assert_eq(p->victim(&device, t, 2, 0, 10, &s), -ENOSPC);
 }
 
-Test(placement, the_one_further_above_its_weighted_share_gives_way)
+Test(placement, the_one_further_above_its_weighted_share_is_evicted)
 {
 	struct placement_tenant t[2] = {tenant(300, 75, 0), tenant(100, 25, 0)};
 	struct placement_step s;

@@ -451,7 +451,7 @@ static void greedy_and_late(uint64_t reserve)
 		cr_assert_leq(s.t[1].resident, share + CHUNK);
 		cr_assert_eq(s.d.free, s.reserve);
 
-		/* The latecomer goes, and memory that had to give way is back as far as
+		/* The latecomer goes, and memory that had to be evicted is back as far as
 		 * there is room. */
 		leave(&s, 1);
 		settle(&s);

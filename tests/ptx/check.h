@@ -84,7 +84,7 @@ static inline bool nan_q(quad v)
 	return v != v;
 }
 
-/* As min and max of PTX have it: a NaN gives way, -0 is below +0. */
+/* As min and max of PTX have it: a NaN loses, -0 is below +0. */
 static inline quad lesser(quad a, quad b)
 {
 	return nan_q(a)   ? b

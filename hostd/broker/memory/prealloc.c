@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Soft pressure: when the device gets full, sessions that could have to give way keep
+ * Soft pressure: when the device gets full, sessions that could have to be evicted keep
  * host memory ready, because making it takes longer than moving does. It is part of what
  * `swap` allows: what is evicted comes first. A look at what they have is followed by
  * another until nothing has changed, so nobody is looked at for ever.

@@ -21,7 +21,7 @@ void prealloc_pause(struct broker *b, uint64_t until_ns);
 /* Stops making host memory for what leaves, too, until a session has mapped what it was
  * just granted. */
 void prealloc_mapping(struct broker *b, uint64_t until_ns);
-/* True if the device is so full that somebody may have to give way. */
+/* True if the device is so full that somebody may have to be evicted. */
 bool prealloc_pressed(struct broker *b);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * When the device is full. A charge that does not fit is held (waiters.c); a policy says who
- * gives way, that worker is asked, and when it has answered, the charge is granted, or
+ * is evicted, that worker is asked, and when it has answered, the charge is granted, or
  * the next is asked. At most one worker moves memory for others at a time. Nobody waits
  * for ever: after WAIT_NS, or as soon as nobody has anything to give, the answer is
  * -ENOMEM. What workers could give is late by a moment when they were granted memory just
@@ -68,7 +68,7 @@
 /* A worker on its way out gives the device's memory back within this, or much later. */
 #define SOON_NS (100 * NSEC_PER_MSEC)
 
-/* ---- who gives way ---- */
+/* ---- who is evicted ---- */
 
 static uint32_t new_id(struct broker *b)
 {
@@ -171,7 +171,7 @@ static uint64_t free_soon(const struct broker *b, uint64_t now_ns)
 	return bytes;
 }
 
-/* Finds who is to give way for wt, `missing` more than `room`. */
+/* Finds who is to be evicted for wt, `missing` more than `room`. */
 static int find_victim(const struct waiter *wt, const struct pass *p, uint64_t room,
 		       uint64_t missing, struct placement_step *ret_step)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reclaim: which session gives way when the device is full, and which gets memory back.
+/* Reclaim: which session is evicted when the device is full, and which gets memory back.
  */
 #ifndef WEFT_BROKER_RECLAIM_H
 #define WEFT_BROKER_RECLAIM_H
@@ -24,8 +24,8 @@ int reclaim_returned(struct worker *w, uint32_t id, const struct msg_moved *m,
 void reclaim_end(struct worker *w);
 /* The worker is on its way out: what it was asked to move is not waited for. */
 void reclaim_ending(struct worker *w, uint64_t now_ns);
-/* Timer (loop.h): answers waiters, asks sessions to give way. UINT64_MAX: call again when
- * something has changed. */
+/* Timer (loop.h): answers waiters, asks sessions to be evicted. UINT64_MAX: call again
+ * when something has changed. */
 uint64_t reclaim_tick(void *broker, uint64_t now_ns);
 
 #endif

@@ -27,7 +27,8 @@ int snapshot_read(struct broker *b, uint64_t now_ns, struct snapshot *ret);
 /* Works out all tenants' shares at once, for callers that ask for many; good as long as
  * the snapshot is. */
 void snapshot_share(struct broker *b, struct snapshot *now);
-/* Session of a tenant that is to give way, or (comes) to get memory back; NULL: none. */
+/* Session of a tenant that is to be evicted, or (comes) to get memory back; NULL: none.
+ * */
 struct worker *snapshot_session(struct tenant *t, bool comes, uint64_t now_ns,
 				struct placement_session *ret_session);
 /* Memory that could leave the device from a worker now, as far as it is believed. */
@@ -37,8 +38,8 @@ uint64_t snapshot_late_until(const struct broker *b);
 /* Free bytes that are not used for restoring, because memory was scarce a moment ago. */
 uint64_t snapshot_kept(const struct broker *b, const struct snapshot *now,
 		       uint64_t now_ns);
-/* Bytes, at most at_most, that an allocation would get if others gave way for it, and the
- * rest of it were in host memory. */
+/* Bytes, at most at_most, that an allocation would get if others were evicted for it, and
+ * the rest of it were in host memory. */
 uint64_t snapshot_within_reach(struct tenant *t, uint64_t at_most);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sessions whose work does not end. Memory moves while nothing that may use it runs, so
- * who needs some waits until the work of those who are to give way has ended; but a
+ * who needs some waits until the work of those who are to be evicted has ended; but a
  * kernel may never end. A session that was asked again and again for STUCK_NS and never
  * got quiet is stuck. Nobody waits for it any more: between two times that it is asked
  * its memory counts as memory that cannot move, so allocations begin in host memory or
  * are refused at once. It is asked on, whether anybody waits or not (reclaim.c), until
- * it has given way or got quiet; then it is as others are.
+ * it has been evicted or got quiet; then it is as others are.
  *
  * One that keeps a tenant from what memory.min promises, for longer than reclaim.kill
  * allows, is ended: the one that has most, of a tenant that is above its share.

@@ -8,9 +8,9 @@
 struct broker;
 struct worker;
 
-/* Notes that a worker that was asked to give way did not get quiet. */
+/* Notes that a worker that was asked for memory did not get quiet. */
 void stuck_busy(struct worker *w, uint64_t now_ns);
-/* Notes that a worker has given way, or got quiet, or is about to end. */
+/* Notes that a worker has been evicted, or got quiet, or is about to end. */
 void stuck_end(struct worker *w);
 /* Ends a worker that keeps others below memory.min for too long. */
 void stuck_tick(struct broker *b, uint64_t now_ns);

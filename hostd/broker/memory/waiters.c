@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Waiters are served in order of arrival. One behind others gets memory before them only
- * if its tenant stays within its share, or if it has given way itself: so a tenant whose
- * kernels keep its memory busy holds up those that want more than theirs, and no one
- * else.
+ * if its tenant stays within its share, or if it has been evicted itself: so a tenant
+ * whose kernels keep its memory busy holds up those that want more than theirs, and no
+ * one else.
  *
  * Looking at somebody costs time that all tenants wait for, so there is an end to how
  * many of a tenant are looked at: a few stand in b->waiters, and whoever comes after them

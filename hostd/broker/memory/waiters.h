@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Waiters: charges, returns and requests of operators that memory is not there for yet.
- * waiters.c says who is served in which order, reclaim.c who gives way for them.
+ * waiters.c says who is served in which order, reclaim.c who is evicted for them.
  */
 #ifndef WEFT_BROKER_WAITERS_H
 #define WEFT_BROKER_WAITERS_H
@@ -19,9 +19,9 @@ struct worker;
 /* Makes a tenant's queues, which are empty. */
 void waiters_init(struct tenant *t);
 
-/* A session wants more: answers now, or when others have given way. part: what cannot be
- * had on the device may be in host memory. -errno: it cannot be answered, or asks for too
- * much at a time. */
+/* A session wants more: answers now, or when others have been evicted. part: what cannot
+ * be had on the device may be in host memory. -errno: it cannot be answered, or asks for
+ * too much at a time. */
 int waiters_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
 		   uint64_t now_ns);
 /* A session wants back what is swapped; as waiters_charge(). */

@@ -89,7 +89,7 @@ struct tenant {
 		for (size_t i = 0; i < blocks.size() && i < blocks_of_a_round; i++) {
 			add<<<grid, BLOCK>>>(blocks[i].p, words);
 			blocks[i].base++;
-			/* never much in flight: who is busy for long does not give way */
+			/* never much in flight: who is busy for long is not evicted */
 			CK(cudaDeviceSynchronize());
 		}
 		if (rounds.size() < ROUNDS)

@@ -4,7 +4,7 @@
 
     measure.py slowdown --kib 262144                two of each workload, less and less memory
     measure.py shares --mib 4096 --block 64         a greedy tenant, and one that comes later
-    measure.py delay --mib 4096                     who needs room waits, who gives way stands still
+    measure.py delay --mib 4096                     who needs room waits, who is evicted stands still
     measure.py chunks --mib 2048 --sizes 2048,65536 the same for each size of chunk
 
 The exit status is 0 only if every result was right.
@@ -201,7 +201,7 @@ def shares(bench):
     return out, out["apart"] <= allowed and second > 0 and not refused
 
 
-# ---- delay: of who needs room, and of who gives way ----
+# ---- delay: of who needs room, and of who is evicted ----
 
 def percentile(values, part):
     values = sorted(values)
@@ -279,7 +279,7 @@ def arguments():
     p.add_argument("--build", default=os.path.join(top, "build"))
     p.add_argument("--programs", help="where the workloads are")
     p.add_argument("--device", default="soft", choices=("soft", "cuda"))
-    p.add_argument("--swap", default="16G", help="host memory for what gives way")
+    p.add_argument("--swap", default="16G", help="host memory for what is evicted")
     p.add_argument("--reserve", default="max", help="of the device, kept free")
     p.add_argument("--chunk", type=int, default=2048, help="KiB")
     p.add_argument("--placement", default="lru")

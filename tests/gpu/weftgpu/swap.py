@@ -74,7 +74,7 @@ def told_shares(r):
 def told_delay(r):
     return "ms per 100 MiB: " + "; ".join(
         f"{what} p50 {r[who]['p50']:.2f}, p99 {r[who]['p99']:.2f}"
-        for who, what in (("needs", "allocation"), ("gives", "who gives way")))
+        for who, what in (("needs", "allocation"), ("gives", "who is evicted")))
 
 
 def told_slowdown(r):

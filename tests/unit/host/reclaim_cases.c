@@ -20,7 +20,7 @@ Test(reclaim, who_comes_later_gets_an_equal_share)
 	cr_assert_eq(fakes[0].has, 512 * MIB);
 	cr_assert_eq(fakes[0].evicted, 512 * MIB);
 	cr_assert_eq(fakes[1].has, 512 * MIB);
-	cr_assert_eq(fakes[1].evicted, 512 * MIB, "it gave way itself");
+	cr_assert_eq(fakes[1].evicted, 512 * MIB, "it was evicted itself");
 	tenants[2].memory.weight = 200;
 	ask_in_pieces(&fakes[2], 1024 * MIB);
 	pass(NSEC_PER_SEC);
@@ -256,8 +256,8 @@ Test(reclaim, ending_frees_enough)
 	}
 }
 
-/* Memory of an ending worker is for the first who waits: for the others somebody gives
- * way meanwhile. */
+/* Memory of an ending worker is for the first who waits: for the others somebody is
+ * evicted meanwhile. */
 Test(reclaim, ending_frees_for_the_first)
 {
 	begin(256 * MIB, 1024 * MIB);
@@ -277,7 +277,7 @@ Test(reclaim, ending_frees_for_the_first)
 	cr_assert_eq(fakes[1].evicted, 64 * MIB);
 }
 
-/* A worker that was asked to give way and is on its way out may not answer any more. */
+/* A worker that was asked for memory and is on its way out may not answer any more. */
 Test(reclaim, ending_while_asked)
 {
 	struct worker *asked;
@@ -299,8 +299,8 @@ Test(reclaim, ending_while_asked)
 	cr_assert_eq(fakes[2].has, 32 * MIB);
 }
 
-/* A worker on its way out neither gives way nor has anything brought back, however little
- * it has left on the device; memory that it gives back goes to the others. */
+/* A worker on its way out neither is evicted nor has anything brought back, however
+ * little it has left on the device; memory that it gives back goes to the others. */
 Test(reclaim, ending_wants_nothing)
 {
 	begin(256 * MIB, 1024 * MIB);
@@ -661,7 +661,8 @@ Test(reclaim, a_manual_reclaim_then_anything)
 	check_sums();
 }
 
-/* A session that needs what is swapped gets what there is, others giving way for it. */
+/* A session that needs what is swapped gets what there is, others being evicted for it.
+ * */
 Test(reclaim, a_swapped_session_that_needs_memory_gets_its_share)
 {
 	begin(256 * MIB, 1024 * MIB);
@@ -741,7 +742,7 @@ Test(reclaim, freed_is_free)
 	check_truth();
 }
 
-/* Contexts of workers to come: others give way for them. */
+/* Contexts of workers to come: others are evicted for them. */
 Test(reclaim, others_give_way_for_contexts_to_come)
 {
 	uint64_t missing;

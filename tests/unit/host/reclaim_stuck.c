@@ -20,7 +20,7 @@ static uint64_t waits(struct mate *m, uint64_t bytes, bool part)
 }
 
 /* Memory under a kernel that does not end: the first one waits for it, and nobody after
- * that, also if a while goes by in which nobody asks, until it has given way. */
+ * that, also if a while goes by in which nobody asks, until it has been evicted. */
 Test(reclaim, nobody_waits_twice_for_an_endless_kernel)
 {
 	begin(256 * MIB, 1024 * MIB);
