@@ -5,15 +5,15 @@
  */
 #include "policies/choose.h"
 
-static void swap(struct placement_chunk *a, struct placement_chunk *b)
+static void swap(struct placement_piece *a, struct placement_piece *b)
 {
-	struct placement_chunk c = *a;
+	struct placement_piece c = *a;
 
 	*a = *b;
 	*b = c;
 }
 
-static void sift(struct placement_chunk *c, size_t n, size_t i, uint64_t seed,
+static void sift(struct placement_piece *c, size_t n, size_t i, uint64_t seed,
 		 choose_before *before)
 {
 	for (size_t child = 2 * i + 1; child < n; child = 2 * i + 1) {
@@ -34,7 +34,7 @@ static bool take(uint64_t size, uint64_t room, uint64_t *sum)
 	return true;
 }
 
-size_t choose(struct placement_chunk *c, size_t n, uint64_t bytes, uint64_t room,
+size_t choose(struct placement_piece *c, size_t n, uint64_t bytes, uint64_t room,
 	      uint64_t seed, choose_before *before)
 {
 	uint64_t smallest = UINT64_MAX, sum = 0;

@@ -27,12 +27,12 @@ enum placement_where placement_where_idle(const struct placement_session *s);
 enum placement_where placement_where_mapped(const struct placement_session *s);
 
 /* Whether a is to be chosen before b. */
-typedef bool choose_before(const struct placement_chunk *a,
-			   const struct placement_chunk *b, uint64_t seed);
+typedef bool choose_before(const struct placement_piece *a,
+			   const struct placement_piece *b, uint64_t seed);
 
 /* Puts the first ones in that order in front, passing over those that do not fit, until
  * they have `bytes` together, never more than `room`. Returns how many. */
-size_t choose(struct placement_chunk *c, size_t n, uint64_t bytes, uint64_t room,
+size_t choose(struct placement_piece *c, size_t n, uint64_t bytes, uint64_t room,
 	      uint64_t seed, choose_before *before);
 
 #endif

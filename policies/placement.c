@@ -3,8 +3,8 @@
  * Placement: decides who is evicted, how much, and who gets it back.
  *
  * Nothing goes to and fro while the tenants stay as they are: being evicted ends, and
- * coming back stops, at the fair share. Giving rounds up to a chunk and coming back
- * rounds down, so a tenant that gave is less than a chunk below its share and gets
+ * coming back stops, at the fair share. Giving rounds up to a piece and coming back
+ * rounds down, so a tenant that gave is less than a piece below its share and gets
  * nothing for that.
  */
 #include <errno.h>
@@ -17,23 +17,23 @@
 /* And for so long: it will hardly miss its memory before it says so. */
 #define EVICTED_NS (5 * IDLE_NS)
 
-static uint64_t round_down(uint64_t bytes, uint64_t chunk)
+static uint64_t round_down(uint64_t bytes, uint64_t piece)
 {
-	return chunk ? bytes - bytes % chunk : bytes;
+	return piece ? bytes - bytes % piece : bytes;
 }
 
-static uint64_t round_up(uint64_t bytes, uint64_t chunk)
+static uint64_t round_up(uint64_t bytes, uint64_t piece)
 {
-	uint64_t down = round_down(bytes, chunk);
+	uint64_t down = round_down(bytes, piece);
 
-	return down == bytes ? bytes : share_add(down, chunk);
+	return down == bytes ? bytes : share_add(down, piece);
 }
 
-/* Returns bytes, or, if that is more than `most`, as many chunks as fit into it: a last
- * piece that is smaller than a chunk moves only with all the others. */
-static uint64_t limit(uint64_t bytes, uint64_t most, uint64_t chunk)
+/* Returns bytes, or, if that is more than `most`, as many pieces as fit into it: a last
+ * piece that is smaller than a piece moves only with all the others. */
+static uint64_t limit(uint64_t bytes, uint64_t most, uint64_t piece)
 {
-	return bytes <= most ? bytes : round_down(most, chunk);
+	return bytes <= most ? bytes : round_down(most, piece);
 }
 
 /* Bytes per weight. */
@@ -69,7 +69,7 @@ static void offer(struct search *s, const struct placement_device *d,
 {
 	if (!bytes)
 		return;
-	bytes = limit(bytes, share_min(d->host_room, t->evicted_room), d->chunk);
+	bytes = limit(bytes, share_min(d->host_room, t->evicted_room), d->piece);
 	if (!bytes) {
 		s->no_host = true;
 		return;
@@ -89,7 +89,7 @@ static void offer(struct search *s, const struct placement_device *d,
 static uint64_t gives(const struct placement_device *d, const struct placement_tenant *t,
 		      uint64_t bytes, uint64_t has, uint64_t keep)
 {
-	return limit(share_min(bytes, t->movable), has > keep ? has - keep : 0, d->chunk);
+	return limit(share_min(bytes, t->movable), has > keep ? has - keep : 0, d->piece);
 }
 
 static struct share_level divide(const struct placement_device *d,
@@ -159,7 +159,7 @@ static uint64_t victim_gives(const struct placement_device *d,
 
 	if (stage == VICTIM_SHARE)
 		bytes = share_min(bytes, has > share ? has - share : 0);
-	return gives(d, t, round_up(bytes, d->chunk), has,
+	return gives(d, t, round_up(bytes, d->piece), has,
 		     stage == VICTIM_LEAST ? b.least : b.low);
 }
 
@@ -228,7 +228,7 @@ static share_wide missing(const struct placement_device *d,
 		if (t[i].busy || t[i].resident >= share)
 			continue;
 		sum += round_down(share_min(share - t[i].resident, t[i].evicted),
-				  d->chunk);
+				  d->piece);
 	}
 	return sum;
 }
@@ -248,7 +248,7 @@ int placement_relieve(const struct placement_device *d, const struct placement_t
 		uint64_t over = has > high ? has - high : 0;
 
 		offer(&s, d, &t[i], i,
-		      gives(d, &t[i], round_up(over, d->chunk), has,
+		      gives(d, &t[i], round_up(over, d->piece), has,
 			    share_bounds(&t[i]).least),
 		      (struct distance){over, share_weight(&t[i])});
 	}
@@ -256,10 +256,10 @@ int placement_relieve(const struct placement_device *d, const struct placement_t
 		uint64_t share = share_of(&l, &t[i]), has = t[i].resident;
 		uint64_t over = has > share ? has - share : 0;
 
-		/* A tenant's last chunk may cross its share, and its low if another is
+		/* A tenant's last piece may cross its share, and its low if another is
 		 * farther below. */
 		offer(&s, d, &t[i], i,
-		      gives(d, &t[i], round_up(share_min(bytes, over), d->chunk), has,
+		      gives(d, &t[i], round_up(share_min(bytes, over), d->piece), has,
 			    below ? share_bounds(&t[i]).least : share_bounds(&t[i]).low),
 		      (struct distance){over, share_weight(&t[i])});
 	}
@@ -278,7 +278,7 @@ int placement_returns(const struct placement_device *d, const struct placement_t
 		uint64_t share = share_of(&l, &t[i]), has = t[i].resident;
 		uint64_t bytes = has < share ? share_min(share - has, free) : 0;
 
-		bytes = limit(t[i].evicted, bytes, d->chunk);
+		bytes = limit(t[i].evicted, bytes, d->piece);
 		if (!bytes)
 			continue;
 		if (t[i].busy) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Placement: which tenant's memory is evicted when the device is full, which of its
- * chunks, where they go, and what comes back first.
+ * pieces, where they go, and what comes back first.
  *
  * Pure: numbers in, decisions out. Nothing is kept between calls, nothing is allocated,
  * and the same numbers give the same decision. Any numbers are safe, nonsense too.
@@ -40,7 +40,7 @@ struct placement_device {
 	uint64_t total;     /* what tenants may have together */
 	uint64_t free;      /* of it nobody's, nor promised to who waits */
 	uint64_t host_room; /* host memory that more may go out to */
-	uint64_t chunk;     /* moves are in multiples of it */
+	uint64_t piece;     /* moves are in multiples of it */
 	uint64_t reserve;   /* of total: to be kept free; 0 while not scarce() */
 	/* Result of shares() for these tenants; NULL: victim() works it out. Memory that
 	 * has moved since, or is free, makes no difference. */
@@ -67,16 +67,16 @@ struct placement_session {
 
 struct placement_step {
 	uint32_t tenant;
-	uint64_t bytes; /* a multiple of the chunk, but for a last piece */
+	uint64_t bytes; /* a multiple of the piece, but for a last piece */
 };
 
 /* Unit that a worker can move at once: an extent that was never split, or a piece. */
-struct placement_chunk {
+struct placement_piece {
 	uint64_t id; /* the caller's; equal ones are not told apart */
 	uint64_t size;
 	uint64_t age; /* launches since an argument named it, or since it was allocated */
 	uint64_t allocation_bytes; /* of the largest allocation that has a part in it */
-	uint64_t allocation_age;   /* the least age of any chunk of that */
+	uint64_t allocation_age;   /* the least age of any piece of that */
 };
 
 struct placement {
@@ -111,7 +111,7 @@ struct placement {
 
 	/*
 	 * Nobody waits: who should be evicted in the background? Who is above its high or
-	 * its max; then who is above its share while another is a chunk or more below and
+	 * its max; then who is above its share while another is a piece or more below and
 	 * has that evicted, or while the reserve is not there. Returns as victim() does;
 	 * -ENOSPC: all is well.
 	 */
@@ -143,15 +143,15 @@ struct placement {
 	 * returns how many: at least `bytes` together, if there is so much, but never
 	 * more than `room`. O(n + k log n) for k of n.
 	 */
-	size_t (*chunks_leave)(struct placement_chunk *c, size_t n, uint64_t bytes,
+	size_t (*pieces_leave)(struct placement_piece *c, size_t n, uint64_t bytes,
 			       uint64_t room, uint64_t seed);
-	/* Like chunks_leave(), to come back: never more than `bytes` together. */
-	size_t (*chunks_come)(struct placement_chunk *c, size_t n, uint64_t bytes,
+	/* Like pieces_leave(), to come back: never more than `bytes` together. */
+	size_t (*pieces_come)(struct placement_piece *c, size_t n, uint64_t bytes,
 			      uint64_t seed);
 };
 
 /*
- * random:  any chunk, always host-mapped, as GPUswap does it.
+ * random:  any piece, always host-mapped, as GPUswap does it.
  * lru:     least recently launched with; swapped when the session is idle for long.
  * largest: of the largest allocation that is idle; the rest as lru.
  */

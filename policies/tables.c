@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The placement policies there are. They agree on whose memory is evicted and differ in
- * which chunks, and in where these go.
+ * which pieces, and in where these go.
  */
 #include <string.h>
 
@@ -19,28 +19,28 @@ static uint64_t mixed(uint64_t x)
 	return x ^ x >> 31;
 }
 
-static bool before_random(const struct placement_chunk *a,
-			  const struct placement_chunk *b, uint64_t seed)
+static bool before_random(const struct placement_piece *a,
+			  const struct placement_piece *b, uint64_t seed)
 {
 	return mixed(a->id ^ mixed(seed)) < mixed(b->id ^ mixed(seed));
 }
 
-static bool before_oldest(const struct placement_chunk *a,
-			  const struct placement_chunk *b, uint64_t seed)
+static bool before_oldest(const struct placement_piece *a,
+			  const struct placement_piece *b, uint64_t seed)
 {
 	(void)seed;
 	return a->age != b->age ? a->age > b->age : a->id < b->id;
 }
 
-static bool before_youngest(const struct placement_chunk *a,
-			    const struct placement_chunk *b, uint64_t seed)
+static bool before_youngest(const struct placement_piece *a,
+			    const struct placement_piece *b, uint64_t seed)
 {
 	(void)seed;
 	return a->age != b->age ? a->age < b->age : a->id < b->id;
 }
 
-static bool before_largest(const struct placement_chunk *a,
-			   const struct placement_chunk *b, uint64_t seed)
+static bool before_largest(const struct placement_piece *a,
+			   const struct placement_piece *b, uint64_t seed)
 {
 	bool idle = a->allocation_age >= IDLE_LAUNCHES;
 
@@ -51,31 +51,31 @@ static bool before_largest(const struct placement_chunk *a,
 	return before_oldest(a, b, seed);
 }
 
-static size_t random_leave(struct placement_chunk *c, size_t n, uint64_t bytes,
+static size_t random_leave(struct placement_piece *c, size_t n, uint64_t bytes,
 			   uint64_t room, uint64_t seed)
 {
 	return choose(c, n, bytes, room, seed, before_random);
 }
 
-static size_t random_come(struct placement_chunk *c, size_t n, uint64_t bytes,
+static size_t random_come(struct placement_piece *c, size_t n, uint64_t bytes,
 			  uint64_t seed)
 {
 	return choose(c, n, bytes, bytes, seed, before_random);
 }
 
-static size_t oldest_leave(struct placement_chunk *c, size_t n, uint64_t bytes,
+static size_t oldest_leave(struct placement_piece *c, size_t n, uint64_t bytes,
 			   uint64_t room, uint64_t seed)
 {
 	return choose(c, n, bytes, room, seed, before_oldest);
 }
 
-static size_t youngest_come(struct placement_chunk *c, size_t n, uint64_t bytes,
+static size_t youngest_come(struct placement_piece *c, size_t n, uint64_t bytes,
 			    uint64_t seed)
 {
 	return choose(c, n, bytes, bytes, seed, before_youngest);
 }
 
-static size_t largest_leave(struct placement_chunk *c, size_t n, uint64_t bytes,
+static size_t largest_leave(struct placement_piece *c, size_t n, uint64_t bytes,
 			    uint64_t room, uint64_t seed)
 {
 	return choose(c, n, bytes, room, seed, before_largest);
@@ -92,24 +92,24 @@ const struct placement placement_random = {
 	TENANTS,
 	.name = "random",
 	.where = placement_where_mapped,
-	.chunks_leave = random_leave,
-	.chunks_come = random_come,
+	.pieces_leave = random_leave,
+	.pieces_come = random_come,
 };
 
 const struct placement placement_lru = {
 	TENANTS,
 	.name = "lru",
 	.where = placement_where_idle,
-	.chunks_leave = oldest_leave,
-	.chunks_come = youngest_come,
+	.pieces_leave = oldest_leave,
+	.pieces_come = youngest_come,
 };
 
 const struct placement placement_largest = {
 	TENANTS,
 	.name = "largest",
 	.where = placement_where_idle,
-	.chunks_leave = largest_leave,
-	.chunks_come = youngest_come,
+	.pieces_leave = largest_leave,
+	.pieces_come = youngest_come,
 };
 
 static const struct placement *const tables[] = {&placement_lru, &placement_random,

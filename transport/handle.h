@@ -31,7 +31,7 @@ enum handle_type {
 	HANDLE_STREAM,
 	HANDLE_EVENT,
 	HANDLE_LINK,  /* CUlinkState */
-	HANDLE_CHUNK, /* CUmemGenericAllocationHandle */
+	HANDLE_MEM,   /* CUmemGenericAllocationHandle */
 	HANDLE_POOL,  /* CUmemoryPool */
 	HANDLE_ARRAY,
 	HANDLE_TEXTURE, /* CUtexObject */

@@ -51,7 +51,7 @@ struct guest_device {
 	uint32_t features; /* enum feature */
 	uint64_t memory_bytes;
 	uint64_t host_base, host_size;         /* see struct guest_process */
-	size_t chunk_bytes;                    /* granularity of cuMemCreate */
+	size_t granularity;                    /* granularity of cuMemCreate */
 	int priority_least, priority_greatest; /* of streams */
 	int attributes[GUEST_ATTRIBUTES];      /* INT_MIN: not known to the host */
 };

@@ -20,7 +20,7 @@ static void keep_device(const struct session_open_rep *rep, struct guest_device 
 	ret->driver[sizeof(ret->driver) - 1] = '\0';
 	ret->features = rep->features;
 	ret->memory_bytes = rep->memory_bytes;
-	ret->chunk_bytes = rep->chunk_bytes;
+	ret->granularity = rep->granularity;
 	ret->host_base = rep->host_base;
 	ret->host_size = rep->host_size;
 	ret->priority_least = rep->priority_least;

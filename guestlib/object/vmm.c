@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Virtual memory management: the part about physical memory. A handle's properties and
- * its count of references are kept here; the worker has the chunk.
+ * its count of references are kept here; the worker has the allocation.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -44,13 +44,13 @@ static void set_compression(CUmemAllocationProp *prop, bool compressible)
 
 /* The properties become those of what was made. */
 static CUresult create(struct guest_thread *t, uint64_t h, size_t size, bool host,
-		       struct guest_chunk *c)
+		       struct guest_mem *c)
 {
-	struct chunk_create_rep rep;
-	CUresult r = call_chunk_create(t, h, size, host,
-				       c->prop.allocFlags.compressionType ==
-					       CU_MEM_ALLOCATION_COMP_GENERIC,
-				       &rep);
+	struct mem_create_rep rep;
+	CUresult r = call_mem_create(t, h, size, host,
+				     c->prop.allocFlags.compressionType ==
+					     CU_MEM_ALLOCATION_COMP_GENERIC,
+				     &rep);
 
 	if (r)
 		return r;
@@ -59,16 +59,16 @@ static CUresult create(struct guest_thread *t, uint64_t h, size_t size, bool hos
 	return CUDA_SUCCESS;
 }
 
-static CUresult chunk_new(const CUmemAllocationProp *prop, struct guest_chunk **ret_c,
-			  uint64_t *ret_handle)
+static CUresult mem_new(const CUmemAllocationProp *prop, struct guest_mem **ret_c,
+			uint64_t *ret_handle)
 {
-	struct guest_chunk *c = calloc(1, sizeof(*c));
+	struct guest_mem *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	c->refs = 1;
 	c->prop = *prop;
-	*ret_handle = guest_handle_new(HANDLE_CHUNK, c);
+	*ret_handle = guest_handle_new(HANDLE_MEM, c);
 	if (!*ret_handle) {
 		free(c);
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -81,9 +81,9 @@ CUresult vmm_create(struct guest_thread *t, size_t size, bool host,
 		    const CUmemAllocationProp *prop,
 		    CUmemGenericAllocationHandle *ret_handle)
 {
-	_cleanup_free_ struct guest_chunk *c = NULL;
+	_cleanup_free_ struct guest_mem *c = NULL;
 	uint64_t h;
-	CUresult r = chunk_new(prop, &c, &h);
+	CUresult r = mem_new(prop, &c, &h);
 
 	if (r)
 		return r;
@@ -100,14 +100,14 @@ CUresult vmm_create(struct guest_thread *t, size_t size, bool host,
 CUresult vmm_import(struct guest_thread *t, uint64_t id, const CUmemAllocationProp *prop,
 		    CUmemGenericAllocationHandle *ret_handle)
 {
-	_cleanup_free_ struct guest_chunk *c = NULL;
+	_cleanup_free_ struct guest_mem *c = NULL;
 	uint64_t h;
-	CUresult r = chunk_new(prop, &c, &h);
+	CUresult r = mem_new(prop, &c, &h);
 
 	if (r)
 		return r;
 	c->id = id;
-	r = call_chunk_import(t, id, h);
+	r = call_mem_import(t, id, h);
 	if (r) {
 		guest_handle_free(h);
 		return r;
@@ -120,8 +120,8 @@ CUresult vmm_import(struct guest_thread *t, uint64_t id, const CUmemAllocationPr
 CUresult vmm_export(struct guest_thread *t, CUmemGenericAllocationHandle handle,
 		    uint64_t ret_name[2])
 {
-	struct chunk_export_rep rep;
-	CUresult r = call_chunk_export(t, handle, &rep);
+	struct mem_export_rep rep;
+	CUresult r = call_mem_export(t, handle, &rep);
 
 	if (r)
 		return r;
@@ -132,8 +132,8 @@ CUresult vmm_export(struct guest_thread *t, CUmemGenericAllocationHandle handle,
 static CUresult open_name(struct guest_thread *t, const uint64_t name[2], uint64_t h,
 			  uint64_t *ret_id)
 {
-	struct chunk_open_rep rep;
-	CUresult r = call_chunk_open(t, h, name, &rep);
+	struct mem_open_rep rep;
+	CUresult r = call_mem_open(t, h, name, &rep);
 
 	if (r)
 		return r;
@@ -145,13 +145,13 @@ CUresult vmm_open(struct guest_thread *t, const uint64_t name[2],
 		  const CUmemAllocationProp *prop,
 		  CUmemGenericAllocationHandle *ret_handle)
 {
-	_cleanup_free_ struct guest_chunk *c = NULL;
+	_cleanup_free_ struct guest_mem *c = NULL;
 	uint64_t h;
 	bool host;
 	CUresult r = vmm_check_prop(prop, &host);
 
 	if (r == CUDA_SUCCESS)
-		r = chunk_new(prop, &c, &h);
+		r = mem_new(prop, &c, &h);
 	if (r)
 		return r;
 	r = open_name(t, name, h, &c->id);
@@ -166,14 +166,14 @@ CUresult vmm_open(struct guest_thread *t, const uint64_t name[2],
 
 CUresult vmm_release(struct guest_thread *t, CUmemGenericAllocationHandle handle)
 {
-	struct guest_chunk *c = guest_object(handle, HANDLE_CHUNK);
+	struct guest_mem *c = guest_object(handle, HANDLE_MEM);
 	CUresult r;
 
 	if (!c)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (atomic_fetch_sub(&c->refs, 1) > 1)
 		return CUDA_SUCCESS;
-	r = call_chunk_release(t, handle);
+	r = call_mem_release(t, handle);
 	guest_handle_free(handle);
 	free(c);
 	return r;
@@ -183,13 +183,13 @@ CUresult vmm_retain_at(struct guest_thread *t, uint64_t addr,
 		       CUmemGenericAllocationHandle *ret_handle)
 {
 	CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
-	struct chunk_at_rep rep;
-	struct guest_chunk *c;
-	CUresult r = call_chunk_at(t, addr, &rep);
+	struct mem_at_rep rep;
+	struct guest_mem *c;
+	CUresult r = call_mem_at(t, addr, &rep);
 
 	if (r)
 		return r;
-	c = guest_object(rep.chunk, HANDLE_CHUNK);
+	c = guest_object(rep.mem, HANDLE_MEM);
 	if (!c) { /* released, and only its mapping keeps the memory */
 		prop.location.type = rep.in_host_memory ? CU_MEM_LOCATION_TYPE_HOST_NUMA
 							: CU_MEM_LOCATION_TYPE_DEVICE;
@@ -197,6 +197,6 @@ CUresult vmm_retain_at(struct guest_thread *t, uint64_t addr,
 		return vmm_import(t, rep.id, &prop, ret_handle);
 	}
 	atomic_fetch_add(&c->refs, 1);
-	*ret_handle = rep.chunk;
+	*ret_handle = rep.mem;
 	return CUDA_SUCCESS;
 }

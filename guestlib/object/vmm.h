@@ -7,7 +7,7 @@
 
 #include "core/guest.h"
 
-struct guest_chunk {
+struct guest_mem {
 	_Atomic unsigned refs;
 	uint64_t id; /* of the memory itself, at the worker */
 	CUmemAllocationProp prop;
@@ -17,7 +17,7 @@ struct guest_chunk {
  * INVALID_DEVICE or NOT_PERMITTED. *ret_host: it is the host's. */
 CUresult vmm_check_prop(const CUmemAllocationProp *prop, bool *ret_host);
 
-/* Has the worker make size bytes of memory, a multiple of guest_device.chunk_bytes, with
+/* Has the worker make size bytes of memory, a multiple of guest_device.granularity, with
  * properties that were checked; the handle keeps a copy of them. */
 CUresult vmm_create(struct guest_thread *t, size_t size, bool host,
 		    const CUmemAllocationProp *prop,

@@ -68,7 +68,7 @@ struct broker {
 	uint64_t evicted, returning;    /* likewise */
 	uint64_t host_max, host;        /* of all tenants: pinned, and of workers */
 	uint64_t swap; /* host memory for what is evicted; 0: nothing moves */
-	uint64_t chunk;
+	uint64_t piece;
 	uint64_t kill_ns; /* reclaim.kill; 0: never */
 	unsigned n_stuck; /* workers */
 	/* Kept free while tenants want more than there is, which was so last at

@@ -94,7 +94,7 @@ static void usage(FILE *f)
 	      "  --pool N              workers kept ready\n"
 	      "  --swap SIZE           host memory for device memory that is evicted\n"
 	      "  --reserve SIZE        device memory kept free\n"
-	      "  --chunk SIZE          in what pieces memory moves\n"
+	      "  --piece SIZE          in what pieces memory moves\n"
 	      "  --placement NAME      which moves first: lru, largest, random\n",
 	      f);
 }
@@ -123,7 +123,7 @@ static const struct option longs[] = {
 	{"pool", required_argument, NULL, 1},
 	{"swap", required_argument, NULL, 1},
 	{"reserve", required_argument, NULL, 1},
-	{"chunk", required_argument, NULL, 1},
+	{"piece", required_argument, NULL, 1},
 	{"placement", required_argument, NULL, 1},
 	{"operators", required_argument, NULL, 1},
 	{},
@@ -592,7 +592,7 @@ int main(int argc, char **argv)
 	b->host_max = conf.host_max;
 	b->swap = conf.swap;
 	b->kill_ns = conf.kill_s * NSEC_PER_SEC;
-	b->chunk = conf.chunk;
+	b->piece = conf.piece;
 	b->placement = placement_find(conf.placement);
 	b->control.fd = b->signals.fd = b->lifeline.fd = -1;
 	b->ready_fd = o->ready_fd;

@@ -73,7 +73,7 @@ static void compare_daemon(const struct conf *is, const struct conf *file)
 	DIFFERS(swap, "swap");
 	DIFFERS(host_max, "host.max");
 	DIFFERS(reserve, "reserve");
-	DIFFERS(chunk, "chunk");
+	DIFFERS(piece, "piece");
 	DIFFERS(kill_s, "reclaim.kill");
 	DIFFERS(pool, "pool");
 	if (*list)

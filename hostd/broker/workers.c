@@ -108,8 +108,8 @@ static unsigned worker_args(const struct broker *b, char **argv, char text[][40]
 	if (c->swap) {
 		argv[n++] = (char *)"--placement";
 		argv[n++] = c->placement;
-		snprintf(text[4], sizeof(text[4]), "%llu", (unsigned long long)c->chunk);
-		argv[n++] = (char *)"--chunk";
+		snprintf(text[4], sizeof(text[4]), "%llu", (unsigned long long)c->piece);
+		argv[n++] = (char *)"--piece";
 		argv[n++] = text[4];
 	}
 	argv[n] = NULL;

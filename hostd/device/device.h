@@ -48,7 +48,7 @@ struct device_config {
 	/* soft only; 0 means the default of soft/soft.h */
 	unsigned tpcs;          /* two SMs each */
 	uint64_t memory_bytes;  /* size of the device memory */
-	unsigned chunk_bytes;   /* granularity: a power of two from 128 KiB; 0: 2 MiB */
+	unsigned granularity;   /* granularity: a power of two from 128 KiB; 0: 2 MiB */
 	unsigned threads;       /* host threads that execute kernels; 0: all cores */
 	unsigned index;         /* cuda: ordinal of the device */
 	uint64_t time_slice_ns; /* soft: unused until compute sharing */
@@ -76,7 +76,7 @@ struct device_info {
 	uint64_t memory_bytes;
 	int driver_version;   /* as cuDriverGetVersion: 13000 */
 	char driver[80];      /* the driver's own version, as nvidia-smi shows it */
-	unsigned chunk_bytes; /* granularity of chunks: 2 MiB on a GPU */
+	unsigned granularity; /* granularity of allocations: 2 MiB on a GPU */
 	unsigned n_sms;
 };
 
@@ -106,10 +106,10 @@ struct device_ops {
 	/* Bytes of device memory that this process has taken so far; with nothing
 	 * allocated, what contexts take. Slow. The soft device takes none: 0. */
 	uint64_t (*overhead)(struct device *dev);
-	/* Bytes of device memory that this process has now beside that of chunks:
+	/* Bytes of device memory that this process has now beside that of allocations:
 	 * contexts, code, arrays, whatever else. At least and at most: other threads may
-	 * make and release chunks meanwhile, which this does not hold up. False: nobody
-	 * says. Slow: half a millisecond. */
+	 * make and release allocations meanwhile, which this does not hold up. False:
+	 * nobody says. Slow: half a millisecond. */
 	bool (*footprint)(struct device *dev, uint64_t *ret_least, uint64_t *ret_most);
 	/*
 	 * Lists the bytes that each process has of the device, at most n processes.

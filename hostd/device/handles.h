@@ -16,7 +16,7 @@ struct dev_event;
 struct dev_module; /* a loaded image: cubin, PTX, fatbin (CUmodule and CUlibrary alike) */
 struct dev_func;   /* an entry function of a module; lives as long as the module */
 struct dev_link;   /* code being linked */
-struct dev_chunk;  /* physical memory that can be mapped into the band */
+struct dev_mem;    /* physical memory that can be mapped into the band */
 struct dev_array;  /* a CUDA array, or a mipmapped one with all its levels */
 struct dev_texture; /* a texture or surface object */
 struct dev_graph;   /* an executable graph */

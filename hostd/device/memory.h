@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory in the band: chunks of the device's, and host memory of the guest. */
+/* Memory in the band: allocations of the device's, and host memory of the guest. */
 #ifndef WEFT_DEVICE_MEMORY_H
 #define WEFT_DEVICE_MEMORY_H
 
@@ -41,26 +41,25 @@ struct device_memory_ops {
 	CUresult (*unreserve)(struct device *dev, CUdeviceptr addr, uint64_t size);
 	/* Makes physical memory (zeroed by the soft device; scrubbing for others is the
 	 * memory manager's). */
-	CUresult (*chunk_create)(struct device *dev, uint64_t size,
-				 enum dev_memory memory, struct dev_chunk **ret_chunk);
-	void (*chunk_release)(struct device *dev, struct dev_chunk *chunk);
-	/* True if a chunk that was to be compressible is. */
-	bool (*chunk_compressible)(struct device *dev, const struct dev_chunk *chunk);
-	/* Puts one whole chunk at an address; no access yet. */
-	CUresult (*map)(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk);
+	CUresult (*create)(struct device *dev, uint64_t size, enum dev_memory memory,
+			   struct dev_mem **ret_mem);
+	void (*release)(struct device *dev, struct dev_mem *mem);
+	/* True if an allocation that was to be compressible is. */
+	bool (*compressible)(struct device *dev, const struct dev_mem *mem);
+	/* Puts one whole allocation at an address; no access yet. */
+	CUresult (*map)(struct device *dev, CUdeviceptr addr, struct dev_mem *mem);
 	CUresult (*unmap)(struct device *dev, CUdeviceptr addr, uint64_t size);
 	/* Opens or closes a range of mapped addresses. */
 	CUresult (*set_access)(struct device *dev, CUdeviceptr addr, uint64_t size,
 			       CUmemAccess_flags access);
 
-	/* Gives a descriptor, the caller's, for a chunk in device memory; it stays good
-	 * when the chunk is released. */
-	CUresult (*chunk_export)(struct device *dev, struct dev_chunk *chunk,
-				 int *ret_fd);
-	/* Makes a chunk of another process's device, of the size that it was exported
-	 * with, or CUDA_ERROR_INVALID_VALUE; fd stays the caller's. */
-	CUresult (*chunk_import)(struct device *dev, int fd, uint64_t size,
-				 struct dev_chunk **ret_chunk);
+	/* Gives a descriptor, the caller's, for an allocation in device memory; it stays
+	 * good when the allocation is released. */
+	CUresult (*export)(struct device *dev, struct dev_mem *mem, int *ret_fd);
+	/* Makes an allocation of another process's device, of the size that it was
+	 * exported with, or CUDA_ERROR_INVALID_VALUE; fd stays the caller's. */
+	CUresult (*import)(struct device *dev, int fd, uint64_t size,
+			   struct dev_mem **ret_mem);
 
 	/* Maps size bytes of a file of the guest's memory (from offset; both multiples of
 	 * DEVICE_HOST_GRAIN) at an address of the host part of the band, for kernels and

@@ -71,7 +71,7 @@ int handle_session_open(struct sess_lane *sl, const struct session_open_args *a,
 	}
 	rep->device_count = 1;
 	rep->driver_version = s->info.driver_version;
-	rep->chunk_bytes = MAX(s->info.chunk_bytes, (unsigned)SPACE_CHUNK);
+	rep->granularity = MAX(s->info.granularity, (unsigned)SPACE_SLAB);
 	sess_memory(s, &left, &rep->memory_bytes);
 	snprintf((char *)rep->name, sizeof(rep->name), "%s", s->info.name);
 	memcpy(rep->uuid, s->info.uuid, sizeof(rep->uuid));

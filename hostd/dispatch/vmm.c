@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dispatch/handlers.h"
 
-struct sess_chunk {
+struct sess_mem {
 	struct sess_obj obj;
-	struct space_chunk *chunk;
+	struct backing *mem;
 };
 
-static void chunk_fini(struct session *s, struct sess_obj *o)
+static void mem_fini(struct session *s, struct sess_obj *o)
 {
-	struct sess_chunk *c = container_of(o, struct sess_chunk, obj);
+	struct sess_mem *c = container_of(o, struct sess_mem, obj);
 
-	if (c->chunk) {
-		space_chunk_drop_handle(s->space, c->chunk, c->obj.handle);
-		space_chunk_put(s->space, c->chunk);
+	if (c->mem) {
+		backing_drop_handle(s->space, c->mem, c->obj.handle);
+		backing_put(s->space, c->mem);
 	}
 }
 
@@ -35,46 +35,45 @@ int handle_cuMemAddressFree(struct sess_lane *sl, const struct cuMemAddressFree_
 	return 0;
 }
 
-static enum dev_memory memory_of(const struct chunk_create_cmd *cmd)
+static enum dev_memory memory_of(const struct mem_create_cmd *cmd)
 {
 	return cmd->in_host_memory ? DEV_MEMORY_HOST
 	       : cmd->compress     ? DEV_MEMORY_COMPRESSIBLE
 				   : DEV_MEMORY_DEVICE;
 }
 
-int handle_chunk_create(struct sess_lane *sl, const struct chunk_create_args *a,
-			struct chunk_create_rep *rep)
+int handle_mem_create(struct sess_lane *sl, const struct mem_create_args *a,
+		      struct mem_create_rep *rep)
 {
 	struct session *s = sl->s;
-	struct sess_chunk *c;
+	struct sess_mem *c;
 
 	if (a->cmd->in_host_memory > 1 || a->cmd->compress > 1) {
 		rep->res.result = CUDA_ERROR_INVALID_VALUE;
 		return 0;
 	}
-	c = obj_new(HANDLE_CHUNK, a->cmd->chunk, sizeof(*c), NULL, chunk_fini);
+	c = obj_new(HANDLE_MEM, a->cmd->mem, sizeof(*c), NULL, mem_fini);
 	if (!c) {
 		rep->res.result = CUDA_ERROR_OUT_OF_MEMORY;
 		return 0;
 	}
-	rep->res.result =
-		space_chunk_new(s->space, a->cmd->size, memory_of(a->cmd), &c->chunk);
+	rep->res.result = backing_new(s->space, a->cmd->size, memory_of(a->cmd), &c->mem);
 	if (rep->res.result == CUDA_ERROR_OUT_OF_MEMORY && pools_reclaim(s->pools))
-		rep->res.result = space_chunk_new(s->space, a->cmd->size,
-						  memory_of(a->cmd), &c->chunk);
+		rep->res.result =
+			backing_new(s->space, a->cmd->size, memory_of(a->cmd), &c->mem);
 	if (rep->res.result != CUDA_SUCCESS) {
 		obj_put(s, &c->obj);
 		return 0;
 	}
-	rep->id = space_chunk_set_handle(s->space, c->chunk, a->cmd->chunk);
-	rep->compressible = space_chunk_compressible(c->chunk);
+	rep->id = backing_set_handle(s->space, c->mem, a->cmd->mem);
+	rep->compressible = backing_compressible(c->mem);
 	return publish(sl, &c->obj, &rep->res.result);
 }
 
-int handle_chunk_release(struct sess_lane *sl, const struct chunk_release_args *a,
-			 struct chunk_release_rep *rep)
+int handle_mem_release(struct sess_lane *sl, const struct mem_release_args *a,
+		       struct mem_release_rep *rep)
 {
-	struct sess_obj *o = obj_take(sl->s, HANDLE_CHUNK, a->cmd->chunk);
+	struct sess_obj *o = obj_take(sl->s, HANDLE_MEM, a->cmd->mem);
 
 	if (!o)
 		rep->res.result = CUDA_ERROR_INVALID_VALUE;
@@ -82,31 +81,30 @@ int handle_chunk_release(struct sess_lane *sl, const struct chunk_release_args *
 	return 0;
 }
 
-int handle_chunk_at(struct sess_lane *sl, const struct chunk_at_args *a,
-		    struct chunk_at_rep *rep)
+int handle_mem_at(struct sess_lane *sl, const struct mem_at_args *a,
+		  struct mem_at_rep *rep)
 {
 	enum dev_memory memory = DEV_MEMORY_DEVICE;
 
-	rep->res.result = space_handle_at(sl->s->space, a->cmd->addr, &rep->chunk,
-					  &rep->id, &memory);
+	rep->res.result =
+		space_handle_at(sl->s->space, a->cmd->addr, &rep->mem, &rep->id, &memory);
 	rep->in_host_memory = memory == DEV_MEMORY_HOST;
 	rep->compressible = memory == DEV_MEMORY_COMPRESSIBLE;
 	return 0;
 }
 
-int handle_chunk_import(struct sess_lane *sl, const struct chunk_import_args *a,
-			struct chunk_import_rep *rep)
+int handle_mem_import(struct sess_lane *sl, const struct mem_import_args *a,
+		      struct mem_import_rep *rep)
 {
 	struct session *s = sl->s;
-	struct sess_chunk *c =
-		obj_new(HANDLE_CHUNK, a->cmd->chunk, sizeof(*c), NULL, chunk_fini);
+	struct sess_mem *c = obj_new(HANDLE_MEM, a->cmd->mem, sizeof(*c), NULL, mem_fini);
 
 	if (!c) {
 		rep->res.result = CUDA_ERROR_OUT_OF_MEMORY;
 		return 0;
 	}
-	c->chunk = space_chunk_get(s->space, a->cmd->id, a->cmd->chunk);
-	if (!c->chunk) {
+	c->mem = backing_get(s->space, a->cmd->id, a->cmd->mem);
+	if (!c->mem) {
 		obj_put(s, &c->obj);
 		rep->res.result = CUDA_ERROR_INVALID_VALUE;
 		return 0;
@@ -114,24 +112,23 @@ int handle_chunk_import(struct sess_lane *sl, const struct chunk_import_args *a,
 	return publish(sl, &c->obj, &rep->res.result);
 }
 
-int handle_chunk_export(struct sess_lane *sl, const struct chunk_export_args *a,
-			struct chunk_export_rep *rep)
+int handle_mem_export(struct sess_lane *sl, const struct mem_export_args *a,
+		      struct mem_export_rep *rep)
 {
-	struct sess_chunk *c = sess_get(sl, HANDLE_CHUNK, a->cmd->chunk);
+	struct sess_mem *c = sess_get(sl, HANDLE_MEM, a->cmd->mem);
 	uint8_t name[sizeof(rep->name)] = {0};
 
-	rep->res.result = c ? space_chunk_export(sl->s->space, c->chunk, name)
-			    : CUDA_ERROR_INVALID_VALUE;
+	rep->res.result =
+		c ? backing_export(sl->s->space, c->mem, name) : CUDA_ERROR_INVALID_VALUE;
 	memcpy(rep->name, name, sizeof(name));
 	return 0;
 }
 
-int handle_chunk_open(struct sess_lane *sl, const struct chunk_open_args *a,
-		      struct chunk_open_rep *rep)
+int handle_mem_open(struct sess_lane *sl, const struct mem_open_args *a,
+		    struct mem_open_rep *rep)
 {
 	struct session *s = sl->s;
-	struct sess_chunk *c =
-		obj_new(HANDLE_CHUNK, a->cmd->chunk, sizeof(*c), NULL, chunk_fini);
+	struct sess_mem *c = obj_new(HANDLE_MEM, a->cmd->mem, sizeof(*c), NULL, mem_fini);
 	uint8_t name[sizeof(a->cmd->name)];
 
 	if (!c) {
@@ -139,27 +136,27 @@ int handle_chunk_open(struct sess_lane *sl, const struct chunk_open_args *a,
 		return 0;
 	}
 	memcpy(name, a->cmd->name, sizeof(name));
-	rep->res.result = space_chunk_open(s->space, name, &c->chunk);
+	rep->res.result = backing_open(s->space, name, &c->mem);
 	if (rep->res.result != CUDA_SUCCESS) {
 		obj_put(s, &c->obj);
 		return 0;
 	}
-	rep->id = space_chunk_set_handle(s->space, c->chunk, a->cmd->chunk);
+	rep->id = backing_set_handle(s->space, c->mem, a->cmd->mem);
 	return publish(sl, &c->obj, &rep->res.result);
 }
 
 int handle_cuMemMap(struct sess_lane *sl, const struct cuMemMap_args *a,
 		    struct cuMemMap_rep *rep)
 {
-	struct sess_chunk *c = sess_get(sl, HANDLE_CHUNK, a->cmd->handle);
+	struct sess_mem *c = sess_get(sl, HANDLE_MEM, a->cmd->handle);
 
 	if (!c || a->cmd->flags)
 		rep->res.result = CUDA_ERROR_INVALID_VALUE;
-	else if (a->cmd->offset || a->cmd->size != space_chunk_size(c->chunk))
+	else if (a->cmd->offset || a->cmd->size != backing_size(c->mem))
 		rep->res.result = CUDA_ERROR_NOT_SUPPORTED; /* as the real driver */
 	else
 		rep->res.result =
-			space_map(sl->s->space, a->cmd->ptr, a->cmd->size, c->chunk);
+			space_map(sl->s->space, a->cmd->ptr, a->cmd->size, c->mem);
 	return 0;
 }
 

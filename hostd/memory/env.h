@@ -18,7 +18,7 @@ struct touch;
 struct mem_env {
 	const struct device_ops *ops;
 	struct device *dev;
-	uint64_t chunk_bytes; /* the least that the device maps */
+	uint64_t granularity; /* the least that the device maps */
 	const struct accounts *accounts;
 	struct worker_page *count;
 	struct touch *touch; /* what is launched with, if that is of use */

@@ -16,7 +16,7 @@ static unsigned count_pieces(const struct space *sp, uint64_t here, uint64_t evi
 	return n;
 }
 
-static struct piece *next_piece(struct space_chunk *c, uint64_t offset, uint64_t size)
+static struct piece *next_piece(struct backing *c, uint64_t offset, uint64_t size)
 {
 	struct piece *p = &c->piece[c->n_pieces++];
 
@@ -24,11 +24,11 @@ static struct piece *next_piece(struct space_chunk *c, uint64_t offset, uint64_t
 	return p;
 }
 
-/* A chunk of which the last bytes lie in host memory; the rest is still to be made. */
-static struct space_chunk *spilled_new(struct space *sp, uint64_t size, uint64_t evicted)
+/* A backing of which the last bytes lie in host memory; the rest is still to be made. */
+static struct backing *spilled_new(struct space *sp, uint64_t size, uint64_t evicted)
 {
 	uint64_t here = size - evicted;
-	struct space_chunk *c = chunk_blank(size, count_pieces(sp, here, evicted));
+	struct backing *c = backing_blank(size, count_pieces(sp, here, evicted));
 	struct piece *p;
 
 	if (!c)
@@ -42,7 +42,7 @@ static struct space_chunk *spilled_new(struct space *sp, uint64_t size, uint64_t
 		p->host = hostpool_take(sp->hostpool, p->size);
 		if (!p->host) {
 			c->n_pieces--;
-			chunk_release(sp, c);
+			mem_release(sp, c);
 			return NULL;
 		}
 		piece_set_state(c, p, PIECE_MAPPED);
@@ -61,8 +61,8 @@ CUresult grant_take(struct space *sp, uint64_t bytes, struct grant *ret_g)
 	ret_g->bytes = bytes;
 	if (!ret_g->evicted)
 		return CUDA_SUCCESS;
-	ret_g->chunk = spilled_new(sp, bytes, ret_g->evicted);
-	if (ret_g->chunk)
+	ret_g->backing = spilled_new(sp, bytes, ret_g->evicted);
+	if (ret_g->backing)
 		return CUDA_SUCCESS;
 	pthread_mutex_lock(&sp->lock);
 	grant_drop_locked(sp, ret_g);
@@ -80,8 +80,8 @@ CUresult grant_take_host(struct space *sp, uint64_t bytes, struct grant *ret_g)
 
 void grant_drop_locked(struct space *sp, struct grant *g)
 {
-	if (g->chunk)
-		chunk_release(sp, steal(g->chunk));
+	if (g->backing)
+		mem_release(sp, steal(g->backing));
 	ledger_uncharge_part_locked(sp, g->bytes, g->evicted);
 	g->bytes = g->evicted = 0;
 }
@@ -89,9 +89,10 @@ void grant_drop_locked(struct space *sp, struct grant *g)
 /* ---- the memory behind it ---- */
 
 /* Granted, but the device has none: other sessions may keep what they freed just now.
- * Lets go of the lock in between; the chunk that the memory is for is in no list yet. */
+ * Lets go of the lock in between; the backing that the memory is for is in no list yet.
+ * */
 static CUresult create_again(struct space *sp, uint64_t size, enum dev_memory memory,
-			     struct dev_chunk **ret_dev)
+			     struct dev_mem **ret_dev)
 {
 	const struct timespec pause = {.tv_nsec = SPACE_IDLE_NS / 4};
 	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
@@ -103,14 +104,13 @@ static CUresult create_again(struct space *sp, uint64_t size, enum dev_memory me
 			pthread_mutex_lock(&sp->lock);
 		}
 		space_flush_locked(sp);
-		r = sp->env->ops->memory.chunk_create(sp->env->dev, size, memory,
-						      ret_dev);
+		r = sp->env->ops->memory.create(sp->env->dev, size, memory, ret_dev);
 	}
 	return r;
 }
 
 /* Makes device memory for the pieces of c that are resident; on failure frees c. */
-static CUresult fill(struct space *sp, struct space_chunk *c)
+static CUresult fill(struct space *sp, struct backing *c)
 {
 	const struct mem_env *e = sp->env;
 	CUresult r = CUDA_SUCCESS;
@@ -121,21 +121,20 @@ static CUresult fill(struct space *sp, struct space_chunk *c)
 
 		if (p->state != PIECE_RESIDENT)
 			continue;
-		r = e->ops->memory.chunk_create(e->dev, p->size, chunk_memory(c),
-						&p->dev);
+		r = e->ops->memory.create(e->dev, p->size, backing_memory(c), &p->dev);
 		if (r == CUDA_ERROR_OUT_OF_MEMORY && !c->in_host_memory)
-			r = create_again(sp, p->size, chunk_memory(c), &p->dev);
+			r = create_again(sp, p->size, backing_memory(c), &p->dev);
 	}
 	if (r != CUDA_SUCCESS)
-		chunk_release(sp, c);
+		mem_release(sp, c);
 	return r;
 }
 
 static CUresult create(struct space *sp, uint64_t size, bool in_host_memory,
-		       struct space_chunk **ret_chunk)
+		       struct backing **ret_backing)
 {
 	uint64_t extent = in_host_memory ? size : sp->extent_bytes;
-	struct space_chunk *c = chunk_alloc(size, extent);
+	struct backing *c = backing_alloc(size, extent);
 	CUresult r;
 
 	if (!c)
@@ -143,24 +142,24 @@ static CUresult create(struct space *sp, uint64_t size, bool in_host_memory,
 	c->in_host_memory = in_host_memory;
 	r = fill(sp, c);
 	if (r == CUDA_SUCCESS)
-		*ret_chunk = c;
+		*ret_backing = c;
 	return r;
 }
 
-static void enter(struct space *sp, struct space_chunk *c)
+static void enter(struct space *sp, struct backing *c)
 {
 	c->refs = 1;
 	c->handle = 0;
 	c->id = ++sp->next_id;
 	c->charged = true;
 	list_append(&sp->all, &c->in_space);
-	chunk_count_locked(sp, c);
+	backing_count_locked(sp, c);
 }
 
 CUresult backing_new_locked(struct space *sp, struct grant *g,
-			    struct space_chunk **ret_chunk)
+			    struct backing **ret_backing)
 {
-	struct space_chunk *c = steal(g->chunk);
+	struct backing *c = steal(g->backing);
 	CUresult r = CUDA_SUCCESS;
 
 	if (c)
@@ -171,6 +170,6 @@ CUresult backing_new_locked(struct space *sp, struct grant *g,
 		return r;
 	g->bytes = g->evicted = 0;
 	enter(sp, c);
-	*ret_chunk = c;
+	*ret_backing = c;
 	return CUDA_SUCCESS;
 }

@@ -19,14 +19,13 @@
 #include <stdint.h>
 
 struct space;
-struct space_chunk;
+struct backing;
 
 /* Memory granted for one allocation. The owner hands it to backing_new_locked() or drops
  * it; dropping one that was handed over, or never taken, does nothing. */
 struct grant {
 	uint64_t bytes, evicted; /* charged; and of that in host memory */
-	struct space_chunk
-		*chunk; /* with what is evicted, or asked for; NULL: none yet */
+	struct backing *backing; /* with what is evicted, or asked for; NULL: none yet */
 	bool in_host_memory;       /* all of it, where it stays */
 };
 
@@ -41,9 +40,9 @@ CUresult grant_take_host(struct space *sp, uint64_t bytes, struct grant *ret_g);
 /* Gives back whatever of it is left. */
 void grant_drop_locked(struct space *sp, struct grant *g);
 
-/* Makes a chunk, with one reference, which has the charge from now on. On failure what
+/* Makes a backing, with one reference, which has the charge from now on. On failure what
  * was charged stays the grant's. Lets go of the lock while the device has no room yet. */
 CUresult backing_new_locked(struct space *sp, struct grant *g,
-			    struct space_chunk **ret_chunk);
+			    struct backing **ret_backing);
 
 #endif

@@ -12,10 +12,10 @@
 /* How long what is not asked for is kept: who moves back and forth finds it again. */
 #define LINGER_NS (1 * NSEC_PER_SEC)
 /* How often to look whether others still need the driver, whose lock is held for most of
- * a millisecond to make a chunk. */
+ * a millisecond to make a backing. */
 #define OTHERS_NS (2 * NSEC_PER_MSEC)
 
-/* Where chunks are mapped besides: the end of what device memory may use. */
+/* Where backings are mapped besides: the end of what device memory may use. */
 #define STAGE_SIZE  (1ull << 40)
 #define STAGE_BASE  (DEVICE_HOST_BASE - STAGE_SIZE)
 #define STAGE_TRIES 16
@@ -60,7 +60,7 @@ struct hostpool *hostpool_new(const struct mem_env *env, hostpool_wants_fn *want
 	return p;
 }
 
-/* ---- one chunk ---- */
+/* ---- one backing ---- */
 
 static CUresult reserve(struct hostpool *p, uint64_t size, CUdeviceptr *ret_addr)
 {
@@ -77,7 +77,7 @@ static CUresult reserve(struct hostpool *p, uint64_t size, CUdeviceptr *ret_addr
 	return e->ops->memory.reserve(e->dev, size, 0, 0, ret_addr);
 }
 
-static CUresult stage(struct hostpool *p, struct host_chunk *h)
+static CUresult stage(struct hostpool *p, struct host_piece *h)
 {
 	const struct mem_env *e = p->env;
 	CUresult r = reserve(p, h->size, &h->stage);
@@ -98,54 +98,54 @@ static CUresult stage(struct hostpool *p, struct host_chunk *h)
 	return r;
 }
 
-static struct host_chunk *make(struct hostpool *p, uint64_t size)
+static struct host_piece *make(struct hostpool *p, uint64_t size)
 {
 	const struct mem_env *e = p->env;
-	struct host_chunk *h = calloc(1, sizeof(*h));
+	struct host_piece *h = calloc(1, sizeof(*h));
 
 	if (!h)
 		return NULL;
 	list_init(&h->link);
 	h->size = size;
-	if (e->ops->memory.chunk_create(e->dev, size, DEV_MEMORY_HOST, &h->dev) !=
+	if (e->ops->memory.create(e->dev, size, DEV_MEMORY_HOST, &h->dev) !=
 	    CUDA_SUCCESS) {
 		free(h);
 		return NULL;
 	}
 	if (stage(p, h) != CUDA_SUCCESS) {
-		e->ops->memory.chunk_release(e->dev, h->dev);
+		e->ops->memory.release(e->dev, h->dev);
 		free(h);
 		return NULL;
 	}
 	return h;
 }
 
-static void unmake(struct hostpool *p, struct host_chunk *h)
+static void unmake(struct hostpool *p, struct host_piece *h)
 {
 	const struct mem_env *e = p->env;
 
 	e->ops->memory.unmap(e->dev, h->stage, h->size);
 	e->ops->memory.unreserve(e->dev, h->stage, h->size);
-	e->ops->memory.chunk_release(e->dev, h->dev);
+	e->ops->memory.release(e->dev, h->dev);
 	free(h);
 }
 
 /* ---- the pool ---- */
 
-static void put_locked(struct hostpool *p, struct host_chunk *h)
+static void put_locked(struct hostpool *p, struct host_piece *h)
 {
 	list_insert_after(&p->free[class_of(h->size)], &h->link);
 	p->free_bytes[class_of(h->size)] += h->size;
 	p->ready += h->size;
 }
 
-static struct host_chunk *take_locked(struct hostpool *p, unsigned class)
+static struct host_piece *take_locked(struct hostpool *p, unsigned class)
 {
-	struct host_chunk *h;
+	struct host_piece *h;
 
 	if (list_empty(&p->free[class]))
 		return NULL;
-	h = list_entry(p->free[class].next, struct host_chunk, link);
+	h = list_entry(p->free[class].next, struct host_piece, link);
 	list_remove(&h->link);
 	p->free_bytes[class] -= h->size;
 	p->ready -= h->size;
@@ -211,7 +211,7 @@ static bool grow_locked(struct hostpool *p)
 {
 	uint64_t want[HOSTPOOL_CLASSES] = {0};
 	unsigned kicks = p->kicks;
-	struct host_chunk *h;
+	struct host_piece *h;
 	uint64_t size;
 
 	if (!may_grow(p))
@@ -238,7 +238,7 @@ static bool grow_locked(struct hostpool *p)
 
 static void shrink_locked(struct hostpool *p)
 {
-	struct host_chunk *h = NULL;
+	struct host_piece *h = NULL;
 
 	for (unsigned class = HOSTPOOL_CLASSES; class > 0 && !h; class --)
 		h = take_locked(p, class - 1);
@@ -281,7 +281,7 @@ static void wake_locked(struct hostpool *p)
 
 void hostpool_free(struct hostpool *p)
 {
-	struct host_chunk *h;
+	struct host_piece *h;
 
 	if (!p)
 		return;
@@ -300,9 +300,9 @@ void hostpool_free(struct hostpool *p)
 	free(p);
 }
 
-struct host_chunk *hostpool_take(struct hostpool *p, uint64_t size)
+struct host_piece *hostpool_take(struct hostpool *p, uint64_t size)
 {
-	struct host_chunk *h;
+	struct host_piece *h;
 
 	pthread_mutex_lock(&p->lock);
 	h = take_locked(p, class_of(size));
@@ -313,7 +313,7 @@ struct host_chunk *hostpool_take(struct hostpool *p, uint64_t size)
 
 void hostpool_fill(struct hostpool *p, const uint64_t bytes[HOSTPOOL_CLASSES])
 {
-	struct host_chunk *h;
+	struct host_piece *h;
 	uint64_t size;
 
 	pthread_mutex_lock(&p->lock);
@@ -330,7 +330,7 @@ void hostpool_fill(struct hostpool *p, const uint64_t bytes[HOSTPOOL_CLASSES])
 	pthread_mutex_unlock(&p->lock);
 }
 
-void hostpool_put(struct hostpool *p, struct host_chunk *h)
+void hostpool_put(struct hostpool *p, struct host_piece *h)
 {
 	if (h->shared) {
 		unmake(p, h);

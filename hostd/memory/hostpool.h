@@ -5,8 +5,8 @@
  * the sizes that what the session has would need. What comes back beyond that is kept for
  * a moment.
  *
- * Each chunk stays mapped at an address of its own, at the far end of the band, so that a
- * copy needs no mapping. It may be mapped elsewhere besides.
+ * Each backing stays mapped at an address of its own, at the far end of the band, so that
+ * a copy needs no mapping. It may be mapped elsewhere besides.
  *
  * Thread-safe; space.lock may be held.
  */
@@ -20,13 +20,13 @@
 
 #include "base/list.h"
 
-struct dev_chunk;
+struct dev_mem;
 struct hostpool;
 struct mem_env;
 
-struct host_chunk {
+struct host_piece {
 	struct list link;
-	struct dev_chunk *dev;
+	struct dev_mem *dev;
 	CUdeviceptr stage; /* readable and writable here as long as it exists */
 	uint64_t size;
 	bool shared; /* other sessions have it: it is given back after use */
@@ -43,12 +43,12 @@ typedef void hostpool_wants_fn(void *arg, uint64_t bytes[HOSTPOOL_CLASSES]);
  * memory. */
 struct hostpool *hostpool_new(const struct mem_env *env, hostpool_wants_fn *wants,
 			      void *arg);
-/* All chunks are in it. Accepts NULL. */
+/* All backings are in it. Accepts NULL. */
 void hostpool_free(struct hostpool *p);
 
 /* size is a power of two. NULL: no host memory. Not with space.lock: may take long. */
-struct host_chunk *hostpool_take(struct hostpool *p, uint64_t size);
-void hostpool_put(struct hostpool *p, struct host_chunk *h);
+struct host_piece *hostpool_take(struct hostpool *p, uint64_t size);
+void hostpool_put(struct hostpool *p, struct host_piece *h);
 
 /* Makes what the pool lacks of so many bytes of each size; less if there is no more. Not
  * with space.lock. */

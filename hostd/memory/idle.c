@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Physical memory between two uses. Making and giving back a chunk costs more than all
+ * Physical memory between two uses. Making and giving back a backing costs more than all
  * else about an allocation (on an H200 26 and 13 us for 2 MiB, 2.7 and 9.3 ms for 16
- * GiB), and who frees often allocates as much at once. So a chunk nobody uses is kept for
- * some milliseconds. It is unmapped and charged to nobody: as far as anyone can see it is
- * free.
+ * GiB), and who frees often allocates as much at once. So a backing nobody uses is kept
+ * for some milliseconds. It is unmapped and charged to nobody: as far as anyone can see
+ * it is free.
  *
  * While it lies here the device has less than weftd's books say; an allocation that is
  * refused by the device though it was granted tries again for a little longer than that.
@@ -16,28 +16,28 @@
 
 /* Memory that may lie idle while more is made. */
 #define IDLE_BYTES (64ull << 20)
-/* Chunks that may lie idle: as many as a driver takes back while one lies here (30 to 40
- * us each on an H200). Who frees faster than that gives back as many as it frees. */
-#define IDLE_CHUNKS 512u
+/* Backings that may lie idle: as many as a driver takes back while one lies here (30 to
+ * 40 us each on an H200). Who frees faster than that gives back as many as it frees. */
+#define IDLE_MAX 512u
 
-static void take_out(struct space *sp, struct space_chunk *c)
+static void take_out(struct space *sp, struct backing *c)
 {
 	list_remove(&c->idle);
 	sp->idle_bytes -= c->size;
 	sp->n_idle--;
 }
 
-static struct space_chunk *oldest(struct space *sp)
+static struct backing *oldest(struct space *sp)
 {
-	return list_entry(sp->idle.prev, struct space_chunk, idle);
+	return list_entry(sp->idle.prev, struct backing, idle);
 }
 
-/* Releases without the lock: large chunks take milliseconds. */
-static void reap_locked(struct space *sp, struct space_chunk *c)
+/* Releases without the lock: large backings take milliseconds. */
+static void reap_locked(struct space *sp, struct backing *c)
 {
 	take_out(sp, c);
 	pthread_mutex_unlock(&sp->lock);
-	chunk_release(sp, c);
+	mem_release(sp, c);
 	pthread_mutex_lock(&sp->lock);
 }
 
@@ -67,12 +67,12 @@ static void *reaper(void *arg)
 	return NULL;
 }
 
-void idle_put_locked(struct space *sp, struct space_chunk *c)
+void idle_put_locked(struct space *sp, struct backing *c)
 {
 	if (!sp->reaping)
 		sp->reaping = !pthread_create(&sp->reaper, NULL, reaper, sp);
 	if (!sp->reaping || sp->ending) {
-		chunk_release(sp, c);
+		mem_release(sp, c);
 		return;
 	}
 	c->idle_since_ns = clock_now_ns();
@@ -80,16 +80,16 @@ void idle_put_locked(struct space *sp, struct space_chunk *c)
 		pthread_cond_signal(&sp->reaper_cond);
 	list_insert_after(&sp->idle, &c->idle);
 	sp->idle_bytes += c->size;
-	if (++sp->n_idle > IDLE_CHUNKS) {
+	if (++sp->n_idle > IDLE_MAX) {
 		c = oldest(sp);
 		take_out(sp, c);
-		chunk_release(sp, c);
+		mem_release(sp, c);
 	}
 }
 
-struct space_chunk *idle_take_locked(struct space *sp, uint64_t size)
+struct backing *idle_take_locked(struct space *sp, uint64_t size)
 {
-	struct space_chunk *c;
+	struct backing *c;
 
 	list_for_each (c, &sp->idle, idle) {
 		if (c->size != size)
@@ -103,10 +103,10 @@ struct space_chunk *idle_take_locked(struct space *sp, uint64_t size)
 void idle_flush_locked(struct space *sp)
 {
 	while (!list_empty(&sp->idle)) {
-		struct space_chunk *c = oldest(sp);
+		struct backing *c = oldest(sp);
 
 		take_out(sp, c);
-		chunk_release(sp, c);
+		mem_release(sp, c);
 	}
 }
 

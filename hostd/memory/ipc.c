@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that other sessions of the tenant map too. What is shared is the chunk behind an
- * allocation, so others see its neighbours in a slab, as with the real driver. A chunk is
- * exported once, under a name that the broker gives, a descriptor for each of its pieces;
- * it is charged here until it is freed, and there it is charged to nobody. Each opened
- * allocation is a region of its own.
+ * Memory that other sessions of the tenant map too. What is shared is the backing behind
+ * an allocation, so others see its neighbours in a slab, as with the real driver. A
+ * backing is exported once, under a name that the broker gives, a descriptor for each of
+ * its pieces; it is charged here until it is freed, and there it is charged to nobody.
+ * Each opened allocation is a region of its own.
  *
  * What is shared does not move any more, so what is evicted becomes resident first. If
  * there is no room for it on the device, or work does not end in time (it may wait for
@@ -21,7 +21,7 @@
 #include "memory/hostpool.h"
 #include "memory/region.h"
 
-/* Attempts to bring a chunk back: rarely less comes than was evicted when it was asked
+/* Attempts to bring a backing back: rarely less comes than was evicted when it was asked
  * for.
  */
 #define RESIDENT_TRIES 3
@@ -29,40 +29,40 @@
 /* ---- becoming resident ---- */
 
 /* The caller has looked it up; the lock is let go of meanwhile. */
-static int make_resident_locked(struct space *sp, struct space_chunk *c)
+static int make_resident_locked(struct space *sp, struct backing *c)
 {
-	uint64_t evicted = chunk_evicted(c);
+	uint64_t evicted = backing_evicted(c);
 	struct region *hidden = NULL;
 	int r;
 
 	if (!sp->make_resident)
 		return -ENOMEM;
-	/* A chunk that is mapped nowhere cannot be copied to. */
+	/* A backing that is mapped nowhere cannot be copied to. */
 	if (!c->n_mappings &&
 	    region_backed_locked(sp, REGION_HIDDEN, c, &hidden) != CUDA_SUCCESS)
 		return -ENOMEM;
 	c->refs++;
 	c->kept++;
-	chunk_count_locked(sp, c);
+	backing_count_locked(sp, c);
 	pthread_mutex_unlock(&sp->lock);
 	r = sp->make_resident(sp->make_resident_arg, c, evicted);
 	pthread_mutex_lock(&sp->lock);
-	while (chunk_wait_locked(sp, c))
+	while (backing_wait_locked(sp, c))
 		;
 	if (hidden)
 		region_free_locked(sp, hidden);
 	c->kept--;
-	chunk_count_locked(sp, c);
-	chunk_put_locked(sp, c);
+	backing_count_locked(sp, c);
+	backing_put_locked(sp, c);
 	return r;
 }
 
 /* True if the caller has to look it up again: all may have changed. */
-static bool prepare_locked(struct space *sp, struct space_chunk *c, unsigned *tries)
+static bool prepare_locked(struct space *sp, struct backing *c, unsigned *tries)
 {
-	if (chunk_wait_locked(sp, c))
+	if (backing_wait_locked(sp, c))
 		return true;
-	if (c->share != CHUNK_OWN || !chunk_evicted(c) || !*tries)
+	if (c->share != BACKING_OWN || !backing_evicted(c) || !*tries)
 		return false;
 	*tries = make_resident_locked(sp, c) < 0 ? 0 : *tries - 1;
 	return true;
@@ -70,7 +70,7 @@ static bool prepare_locked(struct space *sp, struct space_chunk *c, unsigned *tr
 
 /* ---- exporting ---- */
 
-static CUresult export_piece(struct space *sp, struct space_chunk *c, unsigned i)
+static CUresult export_piece(struct space *sp, struct backing *c, unsigned i)
 {
 	const struct accounts *b = sp->env->accounts;
 	struct piece *p = &c->piece[i];
@@ -83,8 +83,8 @@ static CUresult export_piece(struct space *sp, struct space_chunk *c, unsigned i
 	CUresult r;
 	int e;
 
-	r = sp->env->ops->memory.chunk_export(sp->env->dev,
-					      p->host ? p->host->dev : p->dev, &x.fd);
+	r = sp->env->ops->memory.export(sp->env->dev, p->host ? p->host->dev : p->dev,
+					&x.fd);
 	if (r != CUDA_SUCCESS)
 		return r;
 	e = b->ipc_export(b->arg, &x, c->name);
@@ -94,13 +94,13 @@ static CUresult export_piece(struct space *sp, struct space_chunk *c, unsigned i
 	return e < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
-static CUresult export_chunk_locked(struct space *sp, struct space_chunk *c)
+static CUresult export_backing_locked(struct space *sp, struct backing *c)
 {
 	const struct accounts *b = sp->env->accounts;
 	CUresult r = CUDA_SUCCESS;
 	unsigned i;
 
-	if (c->share == CHUNK_EXPORTED)
+	if (c->share == BACKING_EXPORTED)
 		return CUDA_SUCCESS;
 	if (!b->ipc_export)
 		return CUDA_ERROR_NOT_SUPPORTED;
@@ -113,8 +113,8 @@ static CUresult export_chunk_locked(struct space *sp, struct space_chunk *c)
 			b->ipc_drop(b->arg, c->name);
 		return r;
 	}
-	c->share = CHUNK_EXPORTED;
-	chunk_count_locked(sp, c);
+	c->share = BACKING_EXPORTED;
+	backing_count_locked(sp, c);
 	sp->n_exported += c->n_pieces;
 	return CUDA_SUCCESS;
 }
@@ -123,8 +123,8 @@ static CUresult export_part_locked(struct space *sp, CUdeviceptr addr, uint64_t 
 				   struct space_share *ret_share)
 {
 	const struct region *rg = page_at_locked(sp, addr)->region;
-	struct space_chunk *c = rg->map->chunk;
-	CUresult r = export_chunk_locked(sp, c);
+	struct backing *c = rg->map->backing;
+	CUresult r = export_backing_locked(sp, c);
 
 	if (r != CUDA_SUCCESS)
 		return r;
@@ -146,7 +146,7 @@ static CUresult find_prepared_locked(struct space *sp, CUdeviceptr addr,
 		if (r == CUDA_SUCCESS && ret_range->kind != kind)
 			r = CUDA_ERROR_INVALID_VALUE;
 	} while (r == CUDA_SUCCESS &&
-		 prepare_locked(sp, mapping_at_locked(sp, addr)->chunk, &tries));
+		 prepare_locked(sp, mapping_at_locked(sp, addr)->backing, &tries));
 	return r;
 }
 
@@ -179,7 +179,7 @@ CUresult space_export_arena(struct space *sp, CUdeviceptr addr, uint64_t bytes,
 	return r;
 }
 
-CUresult space_chunk_export(struct space *sp, struct space_chunk *c, uint8_t ret_name[16])
+CUresult backing_export(struct space *sp, struct backing *c, uint8_t ret_name[16])
 {
 	unsigned tries = RESIDENT_TRIES;
 	CUresult r = CUDA_SUCCESS;
@@ -187,9 +187,9 @@ CUresult space_chunk_export(struct space *sp, struct space_chunk *c, uint8_t ret
 	pthread_mutex_lock(&sp->lock);
 	while (prepare_locked(sp, c, &tries)) /* the caller holds a reference */
 		;
-	if (c->share == CHUNK_OWN)
+	if (c->share == BACKING_OWN)
 		r = c->in_host_memory ? CUDA_ERROR_NOT_SUPPORTED
-				      : export_chunk_locked(sp, c);
+				      : export_backing_locked(sp, c);
 	if (r == CUDA_SUCCESS)
 		memcpy(ret_name, c->name, sizeof(c->name));
 	pthread_mutex_unlock(&sp->lock);
@@ -215,8 +215,8 @@ static bool inside(const struct space_share *h, uint64_t size)
 	return h->bytes && h->offset < size && h->bytes <= size - h->offset;
 }
 
-/* The next part of the chunk behind a name. */
-static CUresult import_piece(struct space *sp, struct space_chunk *c,
+/* The next part of the backing behind a name. */
+static CUresult import_piece(struct space *sp, struct backing *c,
 			     const struct share_part *x)
 {
 	struct piece *p = &c->piece[c->n_pieces];
@@ -226,7 +226,7 @@ static CUresult import_piece(struct space *sp, struct space_chunk *c,
 	if (x->fd < 0 || x->bytes > DEVICE_BAND_SIZE - c->size || x->n_parts != c->room)
 		return CUDA_ERROR_INVALID_VALUE;
 	*p = (struct piece){.offset = c->size, .size = x->bytes};
-	r = e->ops->memory.chunk_import(e->dev, x->fd, x->bytes, &p->dev);
+	r = e->ops->memory.import(e->dev, x->fd, x->bytes, &p->dev);
 	if (r != CUDA_SUCCESS)
 		return r;
 	c->n_pieces++;
@@ -238,7 +238,7 @@ static CUresult import_piece(struct space *sp, struct space_chunk *c,
 
 /* The first part has been opened, and is in x. */
 static CUresult import_pieces(struct space *sp, const uint8_t *name, struct share_part *x,
-			      struct space_chunk *c)
+			      struct backing *c)
 {
 	const struct accounts *b = sp->env->accounts;
 	CUresult r = import_piece(sp, c, x);
@@ -254,14 +254,14 @@ static CUresult import_pieces(struct space *sp, const uint8_t *name, struct shar
 	return r;
 }
 
-/* The chunk behind a name; the caller holds a reference. */
-static CUresult chunk_open_locked(struct space *sp, const struct space_share *h,
-				  struct space_chunk **ret_chunk)
+/* The backing behind a name; the caller holds a reference. */
+static CUresult backing_open_locked(struct space *sp, const struct space_share *h,
+				    struct backing **ret_backing)
 {
 	const struct accounts *b = sp->env->accounts;
 	struct share_part x = {.kind = SHARE_MEMORY, .fd = -1};
 	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
-	struct space_chunk *c = NULL;
+	struct backing *c = NULL;
 	int e;
 
 	if (!b->ipc_open)
@@ -270,7 +270,7 @@ static CUresult chunk_open_locked(struct space *sp, const struct space_share *h,
 	if (e < 0)
 		return as_result(e);
 	if (x.n_parts && x.n_parts <= SPACE_SHARES_MAX - sp->n_imported)
-		c = chunk_blank(0, x.n_parts);
+		c = backing_blank(0, x.n_parts);
 	if (c)
 		r = import_pieces(sp, h->name, &x, c);
 	closep(&x.fd);
@@ -278,30 +278,30 @@ static CUresult chunk_open_locked(struct space *sp, const struct space_share *h,
 		r = CUDA_ERROR_INVALID_VALUE;
 	if (r != CUDA_SUCCESS) {
 		if (c)
-			chunk_release(sp, c);
+			mem_release(sp, c);
 		b->ipc_close(b->arg, h->name);
 		return r;
 	}
 	c->refs = 1;
 	c->id = ++sp->next_id;
-	c->share = CHUNK_IMPORTED;
+	c->share = BACKING_IMPORTED;
 	memcpy(c->name, h->name, sizeof(c->name));
 	sp->n_imported += c->n_pieces;
-	*ret_chunk = c;
+	*ret_backing = c;
 	return CUDA_SUCCESS;
 }
 
 static CUresult import_locked(struct space *sp, const struct space_share *h,
 			      unsigned owner, CUdeviceptr *ret_addr)
 {
-	struct space_chunk *c;
+	struct backing *c;
 	struct region *rg;
-	CUresult r = chunk_open_locked(sp, h, &c);
+	CUresult r = backing_open_locked(sp, h, &c);
 
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = region_backed_locked(sp, REGION_IMPORT, c, &rg);
-	chunk_put_locked(sp, c); /* the mapping holds its own reference */
+	backing_put_locked(sp, c); /* the mapping holds its own reference */
 	if (r != CUDA_SUCCESS)
 		return r;
 	rg->offset = h->offset;
@@ -322,7 +322,7 @@ static struct region *find_import(struct space *sp, const struct space_share *h,
 	list_for_each (rg, &sp->regions, link) {
 		if (rg->kind == REGION_IMPORT && rg->owner == owner &&
 		    rg->offset == h->offset && rg->bytes == h->bytes &&
-		    !memcmp(rg->map->chunk->name, h->name, sizeof(h->name)))
+		    !memcmp(rg->map->backing->name, h->name, sizeof(h->name)))
 			return rg;
 	}
 	return NULL;
@@ -379,17 +379,17 @@ CUresult space_import_close(struct space *sp, CUdeviceptr addr)
 	return rg ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult space_chunk_open(struct space *sp, const uint8_t name[16],
-			  struct space_chunk **ret_chunk)
+CUresult backing_open(struct space *sp, const uint8_t name[16],
+		      struct backing **ret_backing)
 {
 	struct space_share h = {.bytes = SPACE_PAGE}; /* of which there is one at least */
 	CUresult r;
 
 	memcpy(h.name, name, sizeof(h.name));
 	pthread_mutex_lock(&sp->lock);
-	r = chunk_open_locked(sp, &h, ret_chunk);
+	r = backing_open_locked(sp, &h, ret_backing);
 	if (r == CUDA_SUCCESS)
-		list_append(&sp->chunks, &(*ret_chunk)->link);
+		list_append(&sp->backings, &(*ret_backing)->link);
 	pthread_mutex_unlock(&sp->lock);
 	return r;
 }

@@ -11,7 +11,7 @@ void ledger_publish_locked(struct space *sp)
 	atomic_store_explicit(&c->memory_peak_bytes, sp->peak, memory_order_relaxed);
 	atomic_store_explicit(&c->movable_bytes, sp->residency.movable,
 			      memory_order_relaxed);
-	/* With what chunks know nothing of, as contexts and arrays. */
+	/* With what backings know nothing of, as contexts and arrays. */
 	atomic_store_explicit(&c->pinned_bytes,
 			      sp->used - MIN(sp->used, sp->residency.movable +
 							       sp->residency.mapped +

@@ -19,11 +19,11 @@
 
 /* Pieces that could move, as the policy sees them; the id is the address. */
 struct candidates {
-	struct placement_chunk *c;
+	struct placement_piece *c;
 	size_t n, room;
 };
 
-static bool add(struct candidates *cs, const struct placement_chunk *one)
+static bool add(struct candidates *cs, const struct placement_piece *one)
 {
 	if (cs->n == cs->room) {
 		size_t room = MAX(2 * cs->room, (size_t)256);
@@ -38,10 +38,10 @@ static bool add(struct candidates *cs, const struct placement_chunk *one)
 	return true;
 }
 
-/* Launches since the memory at addr was named; of chunks without marks, others that came
- * since. Ascending within a chunk: *last is as touch_latest() has it. */
-static uint64_t age_of(const struct space *sp, const struct space_chunk *c,
-		       CUdeviceptr addr, uint64_t size, uint32_t *last)
+/* Launches since the memory at addr was named; of backings without marks, others that
+ * came since. Ascending within a backing: *last is as touch_latest() has it. */
+static uint64_t age_of(const struct space *sp, const struct backing *c, CUdeviceptr addr,
+		       uint64_t size, uint32_t *last)
 {
 	const struct touch *t = sp->env->touch;
 
@@ -52,7 +52,7 @@ static uint64_t age_of(const struct space *sp, const struct space_chunk *c,
 
 /* The pieces from the i-th on that are in its state and could return as one. How many;
  * 1: it by itself. */
-static unsigned joinable(const struct space *sp, const struct space_chunk *c, unsigned i,
+static unsigned joinable(const struct space *sp, const struct backing *c, unsigned i,
 			 uint64_t largest, uint64_t *ret_size)
 {
 	uint64_t first = c->piece[i].offset;
@@ -72,22 +72,21 @@ static unsigned joinable(const struct space *sp, const struct space_chunk *c, un
 	return n;
 }
 
-/* The pieces of a chunk that are in one state; those that are evicted together if
+/* The pieces of a backing that are in one state; those that are evicted together if
  * possible.
  */
 static bool add_pieces(const struct space *sp, struct candidates *cs,
-		       const struct space_chunk *c, enum piece_state state,
-		       uint64_t largest)
+		       const struct backing *c, enum piece_state state, uint64_t largest)
 {
 	const struct mapping *m =
-		list_entry(c->mappings.next, const struct mapping, in_chunk);
+		list_entry(c->mappings.next, const struct mapping, in_backing);
 	uint32_t all = 0, last = 0;
 	uint64_t age = age_of(sp, c, m->addr, c->size, &all);
 	unsigned n;
 
 	for (unsigned i = 0; i < c->n_pieces; i += n) {
 		const struct piece *p = &c->piece[i];
-		struct placement_chunk one = {
+		struct placement_piece one = {
 			.id = m->addr + p->offset,
 			.size = p->size,
 			.allocation_bytes = c->size,
@@ -109,12 +108,12 @@ static bool add_pieces(const struct space *sp, struct candidates *cs,
 
 static int find_leaving(struct space *sp, struct candidates *cs)
 {
-	struct space_chunk *c;
+	struct backing *c;
 	bool ok = true;
 
 	pthread_mutex_lock(&sp->lock);
 	list_for_each (c, &sp->all, in_space) {
-		if (ok && chunk_movable(c) && c->bytes[PIECE_RESIDENT])
+		if (ok && backing_movable(c) && c->bytes[PIECE_RESIDENT])
 			ok = add_pieces(sp, cs, c, PIECE_RESIDENT, UINT64_MAX);
 	}
 	pthread_mutex_unlock(&sp->lock);
@@ -140,11 +139,11 @@ static size_t choose_leaving(const struct space *sp, const struct candidates *cs
 			     uint64_t bytes, uint64_t room, uint64_t seed)
 {
 	return sp->placement
-		       ? sp->placement->chunks_leave(cs->c, cs->n, bytes, room, seed)
+		       ? sp->placement->pieces_leave(cs->c, cs->n, bytes, room, seed)
 		       : first_that_fit(cs, bytes, room);
 }
 
-/* Adds the host chunks that a piece of `bytes` will lie in to wants[], by their class. */
+/* Adds the host pieces that a piece of `bytes` will lie in to wants[], by their class. */
 static void add_wants(const struct space *sp, uint64_t bytes, uint64_t *wants)
 {
 	uint64_t size = sp->piece_bytes;
@@ -239,12 +238,12 @@ void space_on_left(struct space *sp, void (*left)(void *arg, uint64_t bytes), vo
 static int find_coming(struct space *sp, enum piece_state from, uint64_t bytes,
 		       struct candidates *cs)
 {
-	struct space_chunk *c;
+	struct backing *c;
 	bool ok = true;
 
 	pthread_mutex_lock(&sp->lock);
 	list_for_each (c, &sp->all, in_space) {
-		if (ok && c->share == CHUNK_OWN && c->n_mappings && c->bytes[from])
+		if (ok && c->share == BACKING_OWN && c->n_mappings && c->bytes[from])
 			ok = add_pieces(sp, cs, c, from, bytes);
 	}
 	pthread_mutex_unlock(&sp->lock);
@@ -254,7 +253,7 @@ static int find_coming(struct space *sp, enum piece_state from, uint64_t bytes,
 static size_t choose_coming(const struct space *sp, const struct candidates *cs,
 			    uint64_t bytes, uint64_t seed)
 {
-	return sp->placement ? sp->placement->chunks_come(cs->c, cs->n, bytes, seed)
+	return sp->placement ? sp->placement->pieces_come(cs->c, cs->n, bytes, seed)
 			     : first_that_fit(cs, bytes, bytes);
 }
 
@@ -304,7 +303,7 @@ int space_move_in(struct space *sp, uint64_t bytes, struct space_moved *ret)
 /* ---- home ---- */
 
 void space_on_make_resident(struct space *sp,
-			    int (*make_resident)(void *arg, struct space_chunk *c,
+			    int (*make_resident)(void *arg, struct backing *c,
 						 uint64_t bytes),
 			    void *arg)
 {
@@ -314,7 +313,7 @@ void space_on_make_resident(struct space *sp,
 	pthread_mutex_unlock(&sp->lock);
 }
 
-static void make_resident_once(struct mover *mv, const struct space_chunk *c,
+static void make_resident_once(struct mover *mv, const struct backing *c,
 			       enum piece_state from, uint64_t bytes)
 {
 	struct candidates cs = {0};
@@ -331,7 +330,7 @@ static void make_resident_once(struct mover *mv, const struct space_chunk *c,
 	free(cs.c);
 }
 
-int space_make_resident(struct space *sp, struct space_chunk *c, uint64_t bytes,
+int space_make_resident(struct space *sp, struct backing *c, uint64_t bytes,
 			struct space_moved *ret)
 {
 	struct mover mv;
@@ -376,7 +375,7 @@ int space_map_swapped(struct space *sp)
 	uint64_t bytes;
 	int r;
 
-	/* Pieces left of a chunk for which somebody waited are looked up again. */
+	/* Pieces left of a backing for which somebody waited are looked up again. */
 	do {
 		r = map_once(sp, &bytes);
 	} while (r == 0 && bytes);
@@ -406,7 +405,7 @@ void space_set_placement(struct space *sp, const struct placement *policy)
 
 int space_set_piece(struct space *sp, uint64_t bytes)
 {
-	if (bytes & (bytes - 1) || bytes < sp->env->chunk_bytes || bytes > PIECE_MAX)
+	if (bytes & (bytes - 1) || bytes < sp->env->granularity || bytes > PIECE_MAX)
 		return -EINVAL;
 	sp->piece_bytes = bytes;
 	set_extent(sp);
@@ -421,11 +420,11 @@ void space_host_pool_set(struct space *sp, uint64_t bytes)
 void space_host_wants(void *arg, uint64_t bytes[HOSTPOOL_CLASSES])
 {
 	struct space *sp = arg;
-	struct space_chunk *c;
+	struct backing *c;
 
 	pthread_mutex_lock(&sp->lock);
 	list_for_each (c, &sp->all, in_space) {
-		for (unsigned i = 0; i < c->n_pieces && chunk_movable(c); i++) {
+		for (unsigned i = 0; i < c->n_pieces && backing_movable(c); i++) {
 			if (c->piece[i].state == PIECE_RESIDENT)
 				add_wants(sp, c->piece[i].size, bytes);
 		}

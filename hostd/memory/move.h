@@ -18,7 +18,7 @@
 #include "policies/placement.h"
 
 struct space;
-struct space_chunk;
+struct backing;
 
 /*
  * Pieces are of this size unless it is said otherwise. On an H200 pieces of 2 MiB move at
@@ -70,19 +70,19 @@ void space_on_left(struct space *sp, void (*left)(void *arg, uint64_t bytes), vo
 int space_move_in(struct space *sp, uint64_t bytes, struct space_moved *ret);
 
 /*
- * Sets make_resident(arg, c, bytes), which brings one chunk back, all `bytes` of it that
- * are evicted, because other sessions are to have it: it gets room, calls
+ * Sets make_resident(arg, c, bytes), which brings one backing back, all `bytes` of it
+ * that are evicted, because other sessions are to have it: it gets room, calls
  * space_make_resident(), and returns 0, -EBUSY (work did not end in time), -ENOMEM (there
  * is no room), -EIO or
  * -EPIPE. Called on any lane's thread, outside the gate, with a reference on c. Unset:
  * nothing becomes resident.
  */
 void space_on_make_resident(struct space *sp,
-			    int (*make_resident)(void *arg, struct space_chunk *c,
+			    int (*make_resident)(void *arg, struct backing *c,
 						 uint64_t bytes),
 			    void *arg);
-/* As space_move_in(), of one chunk, which somebody has a reference to. */
-int space_make_resident(struct space *sp, struct space_chunk *c, uint64_t bytes,
+/* As space_move_in(), of one backing, which somebody has a reference to. */
+int space_make_resident(struct space *sp, struct backing *c, uint64_t bytes,
 			struct space_moved *ret);
 
 /* Makes every swapped piece host-mapped. Returns 0 or -EIO. */
@@ -91,7 +91,7 @@ int space_map_swapped(struct space *sp);
 void space_residency(struct space *sp, struct space_residency *ret);
 
 /*
- * Sets the policy that says which chunks are evicted first; NULL: in the order of their
+ * Sets the policy that says which backings are evicted first; NULL: in the order of their
  * allocation. With a policy, allocations are made in extents of no more than
  * SPACE_EXTENT_PIECES pieces, so that no extent is much more than somebody needs.
  */

@@ -18,7 +18,7 @@ unsigned pieces_of(const struct space *sp, uint64_t bytes)
 	       (unsigned)__builtin_popcountll(bytes % sp->piece_bytes);
 }
 
-int pieces_reserve(struct space_chunk *c, unsigned n)
+int pieces_reserve(struct backing *c, unsigned n)
 {
 	unsigned room = c->n_pieces + c->moving_pieces + n;
 	struct piece *p;
@@ -36,7 +36,7 @@ int pieces_reserve(struct space_chunk *c, unsigned n)
 	return 0;
 }
 
-unsigned pieces_at(const struct space_chunk *c, uint64_t offset)
+unsigned pieces_at(const struct backing *c, uint64_t offset)
 {
 	unsigned first = 0, last = c->n_pieces - 1;
 
@@ -51,7 +51,7 @@ unsigned pieces_at(const struct space_chunk *c, uint64_t offset)
 	return first;
 }
 
-unsigned pieces_run(const struct space_chunk *c, uint64_t offset, uint64_t size,
+unsigned pieces_run(const struct backing *c, uint64_t offset, uint64_t size,
 		    unsigned *ret_first)
 {
 	unsigned first = pieces_at(c, offset), n = 0;
@@ -68,14 +68,13 @@ unsigned pieces_run(const struct space_chunk *c, uint64_t offset, uint64_t size,
 	return n;
 }
 
-void pieces_set_state(struct space_chunk *c, unsigned first, unsigned n,
-		      enum piece_state to)
+void pieces_set_state(struct backing *c, unsigned first, unsigned n, enum piece_state to)
 {
 	for (unsigned i = first; i < first + n; i++)
 		piece_set_state(c, &c->piece[i], to);
 }
 
-void pieces_resize(struct space_chunk *c, unsigned i, unsigned was, unsigned n)
+void pieces_resize(struct backing *c, unsigned i, unsigned was, unsigned n)
 {
 	memmove(&c->piece[i + n], &c->piece[i + was],
 		(c->n_pieces - i - was) * sizeof(*c->piece));

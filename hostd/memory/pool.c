@@ -53,7 +53,7 @@ int pools_new(const struct mem_env *env, struct space *space, struct pools **ret
 	if (!p)
 		return -ENOMEM;
 	p->standard = pool_make(p, 0, 0, POOL_STEP);
-	p->graphs = pool_make(p, 0, 0, SPACE_CHUNK);
+	p->graphs = pool_make(p, 0, 0, SPACE_SLAB);
 	if (!p->standard || !p->graphs) {
 		free(p->standard);
 		free(p->graphs);
@@ -350,7 +350,7 @@ static struct block *grow_by(struct pools *p, struct pool *pool, uint64_t arena_
 /* New memory: a step or, where that does not fit any more, what is needed now. */
 static struct block *grow(struct pools *p, struct pool *pool, uint64_t size)
 {
-	uint64_t whole = ALIGN_UP(size, pool->step), need = ALIGN_UP(size, SPACE_CHUNK);
+	uint64_t whole = ALIGN_UP(size, pool->step), need = ALIGN_UP(size, SPACE_SLAB);
 	struct block *k = grow_by(p, pool, whole, size);
 
 	return !k && need < whole ? grow_by(p, pool, need, size) : k;

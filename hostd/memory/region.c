@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pages, chunks, mappings and regions: what allocations and reserved ranges share. */
+/* Pages, backings, mappings and regions: what allocations and reserved ranges share. */
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
@@ -63,7 +63,7 @@ int pages_set_locked(struct space *sp, CUdeviceptr base, uint64_t size, struct r
 	return 0;
 }
 
-CUresult mapping_new_locked(struct space *sp, CUdeviceptr addr, struct space_chunk *c,
+CUresult mapping_new_locked(struct space *sp, CUdeviceptr addr, struct backing *c,
 			    struct mapping **ret_map)
 {
 	_cleanup_free_ struct mapping *m = calloc(1, sizeof(*m));
@@ -71,18 +71,18 @@ CUresult mapping_new_locked(struct space *sp, CUdeviceptr addr, struct space_chu
 
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = chunk_map(sp, c, addr);
+	r = backing_map(sp, c, addr);
 	if (r != CUDA_SUCCESS)
 		return r;
 	count_entry(sp, 1);
 	c->refs++;
 	c->n_mappings++;
-	list_append(&c->mappings, &m->in_chunk);
-	chunk_count_locked(sp, c);
+	list_append(&c->mappings, &m->in_backing);
+	backing_count_locked(sp, c);
 	if (sp->env->touch->pages)
 		touch_new(sp->env->touch, addr, c->size);
 	m->addr = addr;
-	m->chunk = c;
+	m->backing = c;
 	m->access = CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	m->id = ++sp->next_id;
 	*ret_map = steal(m);
@@ -94,11 +94,11 @@ void mapping_free_locked(struct space *sp, struct mapping *m)
 	if (!m)
 		return;
 	count_entry(sp, -1);
-	chunk_unmap(sp, m->chunk, m->addr);
-	list_remove(&m->in_chunk);
-	m->chunk->n_mappings--;
-	chunk_unmapped_locked(sp, m->chunk);
-	chunk_put_locked(sp, m->chunk);
+	backing_unmap(sp, m->backing, m->addr);
+	list_remove(&m->in_backing);
+	m->backing->n_mappings--;
+	backing_unmapped_locked(sp, m->backing);
+	backing_put_locked(sp, m->backing);
 	free(m);
 }
 
@@ -136,8 +136,8 @@ CUresult region_new_locked(struct space *sp, enum region_kind kind, uint64_t siz
 	return CUDA_SUCCESS;
 }
 
-CUresult region_backed_locked(struct space *sp, enum region_kind kind,
-			      struct space_chunk *c, struct region **ret_region)
+CUresult region_backed_locked(struct space *sp, enum region_kind kind, struct backing *c,
+			      struct region **ret_region)
 {
 	struct region *rg;
 	CUresult r = region_new_locked(sp, kind, c->size, SPACE_PAGE, 0, &rg);
@@ -146,7 +146,8 @@ CUresult region_backed_locked(struct space *sp, enum region_kind kind,
 		return r;
 	r = mapping_new_locked(sp, rg->base, c, &rg->map);
 	if (r == CUDA_SUCCESS)
-		r = chunk_set_access(sp, c, rg->base, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+		r = backing_set_access(sp, c, rg->base,
+				       CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 	if (r != CUDA_SUCCESS) {
 		region_free_locked(sp, rg);
 		return r;
@@ -163,7 +164,7 @@ static void unmap_all(struct space *sp, struct region *r)
 		struct mapping *m = page_at_locked(sp, r->base + at)->map;
 
 		/* All pages of a mapping lead to it; the first one comes first. */
-		at += m ? m->chunk->size : SPACE_PAGE;
+		at += m ? m->backing->size : SPACE_PAGE;
 		mapping_free_locked(sp, m);
 	}
 }

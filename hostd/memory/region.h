@@ -14,7 +14,7 @@
 #include "base/list.h"
 #include "base/tree.h"
 #include "device/device.h"
-#include "memory/chunk.h"
+#include "memory/backing.h"
 #include "memory/hostpool.h"
 #include "memory/slab.h"
 #include "memory/space.h"
@@ -23,7 +23,7 @@
 #include "memory/env.h"
 
 #define SPACE_PAGE SLAB_BYTES
-static_assert(SPACE_PAGE == SPACE_CHUNK, "a slab is a chunk");
+static_assert(SPACE_PAGE == SPACE_SLAB, "a slab is a backing");
 #define SPACE_L2 2048u
 #define SPACE_L1 (DEVICE_BAND_SIZE / SPACE_PAGE / SPACE_L2)
 /* Slabs by size of what they hold, so that large holes are not cut up by small pieces. */
@@ -40,11 +40,11 @@ enum region_kind {
 	REGION_HIDDEN, /* what the guest has not mapped, while it becomes resident; ipc.c */
 };
 
-/* One chunk at one address. */
+/* One backing at one address. */
 struct mapping {
 	CUdeviceptr addr;
-	struct space_chunk *chunk;
-	struct list in_chunk;
+	struct backing *backing;
+	struct list in_backing;
 	CUmemAccess_flags access;
 	uint64_t id;
 };
@@ -85,14 +85,15 @@ struct space {
 	struct list slabs[SPACE_CLASSES];
 	struct tree rooms[SPACE_CLASSES]; /* slabs by owner and slab_room() */
 	struct list regions;
-	struct list chunks;
-	struct list all;      /* chunks, in the order in which they were made */
+	struct list backings;
+	struct list all;      /* backings, in the order in which they were made */
 	struct region *spare; /* one empty slab, so that a lone buffer that comes and
 			       * goes costs nothing */
 	struct global *globals;
 	size_t n_globals, room_globals;
 	uint64_t next_id;
-	uint64_t next_small; /* of allocations in slabs; they do not make chunks older */
+	uint64_t
+		next_small; /* of allocations in slabs; they do not make backings older */
 	uint64_t used, peak; /* bytes charged */
 	_Atomic uint64_t entries; /* regions and mappings; written under the lock */
 	struct wmem_many many;
@@ -111,10 +112,10 @@ struct space {
 	const struct placement *placement;
 	uint64_t piece_bytes;
 	uint64_t extent_bytes;            /* more is never one piece */
-	struct space_residency residency; /* of all chunks that are charged */
+	struct space_residency residency; /* of all backings that are charged */
 	uint64_t runs;                    /* of moving, begun so far */
-	pthread_cond_t moved_cond;        /* nothing of some chunk moves any more */
-	int (*make_resident)(void *arg, struct space_chunk *c, uint64_t bytes);
+	pthread_cond_t moved_cond;        /* nothing of some backing moves any more */
+	int (*make_resident)(void *arg, struct backing *c, uint64_t bytes);
 	void *make_resident_arg;
 	void (*left)(void *arg, uint64_t bytes);
 	void *left_arg;
@@ -139,10 +140,10 @@ struct mapping *mapping_at_locked(struct space *sp, CUdeviceptr addr);
 CUresult space_find_locked(struct space *sp, CUdeviceptr addr,
 			   struct space_range *ret_range);
 
-/* Keeps the memory of a chunk that is not charged (any more) for a moment. */
-void idle_put_locked(struct space *sp, struct space_chunk *c);
+/* Keeps the memory of a backing that is not charged (any more) for a moment. */
+void idle_put_locked(struct space *sp, struct backing *c);
 /* One of exactly that size; NULL: none. */
-struct space_chunk *idle_take_locked(struct space *sp, uint64_t size);
+struct backing *idle_take_locked(struct space *sp, uint64_t size);
 /* Before the device is asked for more: gives back so much that little lies idle. */
 void idle_trim_locked(struct space *sp, uint64_t size);
 /* Gives everything back. */
@@ -151,14 +152,14 @@ void idle_flush_locked(struct space *sp);
 void idle_end(struct space *sp);
 
 /* Maps c at addr without access; takes a reference. */
-CUresult mapping_new_locked(struct space *sp, CUdeviceptr addr, struct space_chunk *c,
+CUresult mapping_new_locked(struct space *sp, CUdeviceptr addr, struct backing *c,
 			    struct mapping **ret_map);
-/* Unmaps, and lets go of the chunk. Accepts NULL. */
+/* Unmaps, and lets go of the backing. Accepts NULL. */
 void mapping_free_locked(struct space *sp, struct mapping *m);
 
 /* A region with c behind it, readable and writable. */
-CUresult region_backed_locked(struct space *sp, enum region_kind kind,
-			      struct space_chunk *c, struct region **ret_region);
+CUresult region_backed_locked(struct space *sp, enum region_kind kind, struct backing *c,
+			      struct region **ret_region);
 /* Reserves addresses and enters the region. */
 CUresult region_new_locked(struct space *sp, enum region_kind kind, uint64_t size,
 			   uint64_t align, uint64_t addr, struct region **ret_region);

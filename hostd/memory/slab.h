@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A slab: one chunk of device memory that small allocations share. Only bookkeeping: it
+ * A slab: one backing of device memory that small allocations share. Only bookkeeping: it
  * knows offsets, no addresses and no device. Not thread-safe.
  */
 #ifndef WEFT_MEM_SLAB_H

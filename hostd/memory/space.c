@@ -26,10 +26,10 @@ int space_new(const struct mem_env *env, struct space **ret_space)
 	for (unsigned i = 0; i < SPACE_CLASSES; i++)
 		list_init(&sp->slabs[i]);
 	list_init(&sp->regions);
-	list_init(&sp->chunks);
+	list_init(&sp->backings);
 	list_init(&sp->all);
 	list_init(&sp->idle);
-	sp->piece_bytes = MAX(SPACE_PIECE, env->chunk_bytes);
+	sp->piece_bytes = MAX(SPACE_PIECE, env->granularity);
 	sp->extent_bytes = DEVICE_BAND_SIZE;
 	pthread_cond_init(&sp->moved_cond, NULL);
 	pthread_cond_init(&sp->reaper_cond, NULL);
@@ -72,11 +72,11 @@ void space_free(struct space *sp)
 	free(sp);
 }
 
-static bool unmapped(struct space *sp, const struct space_chunk *c, const struct piece *p)
+static bool unmapped(struct space *sp, const struct backing *c, const struct piece *p)
 {
 	const struct mapping *m;
 
-	list_for_each (m, &c->mappings, in_chunk) {
+	list_for_each (m, &c->mappings, in_backing) {
 		if (sp->env->ops->memory.unmap(sp->env->dev, m->addr + p->offset,
 					       p->size))
 			return false;
@@ -86,27 +86,27 @@ static bool unmapped(struct space *sp, const struct space_chunk *c, const struct
 
 /* Gives back and uncharges what c has on the device, unless other sessions have c, too,
  * or it is moving. */
-static void give_back_locked(struct space *sp, struct space_chunk *c)
+static void give_back_locked(struct space *sp, struct backing *c)
 {
 	uint64_t bytes = c->bytes[PIECE_RESIDENT];
 
-	if (!c->charged || c->share != CHUNK_OWN || c->in_host_memory || c->moving)
+	if (!c->charged || c->share != BACKING_OWN || c->in_host_memory || c->moving)
 		return;
 	for (unsigned i = 0; i < c->n_pieces; i++) {
 		struct piece *p = &c->piece[i];
 
 		if (p->state != PIECE_RESIDENT || !unmapped(sp, c, p))
 			continue;
-		sp->env->ops->memory.chunk_release(sp->env->dev, steal(p->dev));
+		sp->env->ops->memory.release(sp->env->dev, steal(p->dev));
 		piece_set_state(c, p, PIECE_FREE);
 	}
-	chunk_count_locked(sp, c);
+	backing_count_locked(sp, c);
 	ledger_uncharge_locked(sp, bytes - c->bytes[PIECE_RESIDENT]);
 }
 
 void space_give_back(struct space *sp)
 {
-	struct space_chunk *c;
+	struct backing *c;
 
 	pthread_mutex_lock(&sp->lock);
 	list_for_each (c, &sp->all, in_space)
@@ -120,14 +120,14 @@ void space_give_back(struct space *sp)
 static CUresult backed_new(struct space *sp, enum region_kind kind, struct grant *g,
 			   struct region **ret_region)
 {
-	struct space_chunk *c;
+	struct backing *c;
 	CUresult r = backing_new_locked(sp, g, &c);
 
 	grant_drop_locked(sp, g);
 	if (r != CUDA_SUCCESS)
 		return r;
 	r = region_backed_locked(sp, kind, c, ret_region);
-	chunk_put_locked(sp, c); /* the mapping holds its own reference */
+	backing_put_locked(sp, c); /* the mapping holds its own reference */
 	return r;
 }
 
@@ -146,9 +146,9 @@ static CUresult slab_region_new(struct space *sp, struct grant *g,
 	if (sp->spare && !g->evicted) {
 		wmem_put(sp->env->accounts, sizeof(*slab)); /* it has its own */
 		*ret_region = steal(sp->spare);
-		(*ret_region)->map->chunk->charged = true; /* has the grant's */
+		(*ret_region)->map->backing->charged = true; /* has the grant's */
 		*g = (struct grant){0};
-		chunk_count_locked(sp, (*ret_region)->map->chunk);
+		backing_count_locked(sp, (*ret_region)->map->backing);
 		return CUDA_SUCCESS;
 	}
 	slab = malloc(sizeof(*slab));
@@ -350,14 +350,14 @@ static void retire_slab(struct space *sp, struct region *rg)
 {
 	leave_room(sp, rg);
 	list_remove(&rg->link);
-	if (sp->spare || rg->map->chunk->share != CHUNK_OWN ||
-	    !chunk_whole(rg->map->chunk)) {
+	if (sp->spare || rg->map->backing->share != BACKING_OWN ||
+	    !backing_whole(rg->map->backing)) {
 		region_free_locked(sp, rg);
 		return;
 	}
 	ledger_uncharge_locked(sp, SLAB_BYTES);
-	rg->map->chunk->charged = false;
-	chunk_count_locked(sp, rg->map->chunk);
+	rg->map->backing->charged = false;
+	backing_count_locked(sp, rg->map->backing);
 	slab_init(rg->slab);
 	rg->owner = 0;
 	sp->spare = rg;
@@ -377,7 +377,7 @@ static struct region *region_at_last(struct space *sp, CUdeviceptr addr)
 
 	do {
 		rg = region_at(sp, addr);
-	} while (rg && rg->map && chunk_wait_locked(sp, rg->map->chunk));
+	} while (rg && rg->map && backing_wait_locked(sp, rg->map->backing));
 	return rg;
 }
 
@@ -437,7 +437,8 @@ static bool wait_owned(struct space *sp, struct list *regions, unsigned owner)
 	struct region *r;
 
 	list_for_each (r, regions, link) {
-		if (r->owner == owner && r->map && chunk_wait_locked(sp, r->map->chunk))
+		if (r->owner == owner && r->map &&
+		    backing_wait_locked(sp, r->map->backing))
 			return true;
 	}
 	return false;
@@ -499,10 +500,10 @@ static CUresult find_in_range(const struct region *rg, const struct mapping *m,
 	*ret_range = (struct space_range){
 		.kind = SPACE_RESERVED,
 		.base = m ? m->addr : rg->base,
-		.size = m ? m->chunk->size : rg->size,
+		.size = m ? m->backing->size : rg->size,
 		.id = m ? m->id : rg->id,
 		.mapped = m,
-		.in_host_memory = m && m->chunk->in_host_memory,
+		.in_host_memory = m && m->backing->in_host_memory,
 	};
 	return CUDA_SUCCESS;
 }

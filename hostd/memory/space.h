@@ -3,10 +3,10 @@
  * The device memory of a session: which addresses of the band are taken, by what, and how
  * many bytes of physical memory stand behind them.
  *
- * The band is divided into pages of a chunk (2 MiB). A page belongs to at most one
+ * The band is divided into pages of a backing (2 MiB). A page belongs to at most one
  *region:
  *
- *	slab	one chunk, shared by allocations of up to 1 MiB
+ *	slab	one backing, shared by allocations of up to 1 MiB
  *	large	one allocation with memory of its own, one handle for all of it
  *	range	addresses the guest reserved itself, with what it mapped into them
  *	import	an allocation of another session, opened here
@@ -32,11 +32,11 @@
 struct arena;
 struct mem_env;
 struct space;
-struct space_chunk; /* physical memory, charged; counted */
+struct backing; /* physical memory, charged; counted */
 
-/* Allocations above this have chunks of their own. */
+/* Allocations above this have backings of their own. */
 #define SPACE_SMALL_MAX (1u << 20)
-#define SPACE_CHUNK     (2ull << 20)
+#define SPACE_SLAB      (2ull << 20)
 /* How long physical memory is kept in case it is wanted again. */
 #define SPACE_IDLE_NS 20000000ull
 
@@ -60,7 +60,7 @@ void space_give_back(struct space *sp);
 CUresult space_alloc(struct space *sp, uint64_t bytes, unsigned owner,
 		     CUdeviceptr *ret_addr);
 
-/* Memory for a pool, size in whole chunks. */
+/* Memory for a pool, size in whole backings. */
 CUresult space_arena_new(struct space *sp, uint64_t size, struct arena *arena,
 			 CUdeviceptr *ret_addr);
 void space_arena_free(struct space *sp, CUdeviceptr addr);
@@ -104,7 +104,7 @@ void space_global_drop(struct space *sp, const void *module);
 
 /* ---- memory that other sessions of the tenant have too ---- */
 
-/* Pieces of chunks that a session exports, and of those that it opens: each may take a
+/* Pieces of backings that a session exports, and of those that it opens: each may take a
  * descriptor. */
 #define SPACE_SHARES_MAX 4096u
 
@@ -135,37 +135,36 @@ CUresult space_reserve(struct space *sp, uint64_t size, uint64_t align, uint64_t
 		       CUdeviceptr *ret_addr);
 CUresult space_unreserve(struct space *sp, CUdeviceptr addr, uint64_t size);
 
-/* Physical memory; size is a multiple of the chunk size. The caller holds a reference. */
-CUresult space_chunk_new(struct space *sp, uint64_t size, enum dev_memory memory,
-			 struct space_chunk **ret_chunk);
+/* Physical memory; size is a multiple of the backing size. The caller holds a reference.
+ * */
+CUresult backing_new(struct space *sp, uint64_t size, enum dev_memory memory,
+		     struct backing **ret_backing);
 /* Mappings hold a reference of their own. Accepts NULL. */
-void space_chunk_put(struct space *sp, struct space_chunk *c);
-uint64_t space_chunk_size(const struct space_chunk *c);
+void backing_put(struct space *sp, struct backing *c);
+uint64_t backing_size(const struct backing *c);
 /* True if it was asked for and the device made all of it so. What moves out is plain
  * while it is evicted. */
-bool space_chunk_compressible(const struct space_chunk *c);
+bool backing_compressible(const struct backing *c);
 /* Notes the guest's handle for c, so that it can ask by address. Returns c's number. */
-uint64_t space_chunk_set_handle(struct space *sp, struct space_chunk *c, uint64_t handle);
+uint64_t backing_set_handle(struct space *sp, struct backing *c, uint64_t handle);
 /* The guest gives that handle up. */
-void space_chunk_drop_handle(struct space *sp, struct space_chunk *c, uint64_t handle);
-/* The chunk with that number, if it is still there, for another handle; a reference. */
-struct space_chunk *space_chunk_get(struct space *sp, uint64_t id, uint64_t handle);
+void backing_drop_handle(struct space *sp, struct backing *c, uint64_t handle);
+/* The backing with that number, if it is still there, for another handle; a reference. */
+struct backing *backing_get(struct space *sp, uint64_t id, uint64_t handle);
 
 /* A name under which other sessions of the tenant may open it. */
-CUresult space_chunk_export(struct space *sp, struct space_chunk *c,
-			    uint8_t ret_name[16]);
-/* Opens a chunk that another session has exported; the caller gets a reference. */
-CUresult space_chunk_open(struct space *sp, const uint8_t name[16],
-			  struct space_chunk **ret_chunk);
+CUresult backing_export(struct space *sp, struct backing *c, uint8_t ret_name[16]);
+/* Opens a backing that another session has exported; the caller gets a reference. */
+CUresult backing_open(struct space *sp, const uint8_t name[16],
+		      struct backing **ret_backing);
 
-CUresult space_map(struct space *sp, CUdeviceptr addr, uint64_t size,
-		   struct space_chunk *c);
+CUresult space_map(struct space *sp, CUdeviceptr addr, uint64_t size, struct backing *c);
 CUresult space_unmap(struct space *sp, CUdeviceptr addr, uint64_t size);
 CUresult space_set_access(struct space *sp, CUdeviceptr addr, uint64_t size,
 			  CUmemAccess_flags access);
 CUresult space_get_access(struct space *sp, CUdeviceptr addr,
 			  CUmemAccess_flags *ret_access);
-/* The chunk that the guest mapped at addr; handle 0 if it gave that up. */
+/* The backing that the guest mapped at addr; handle 0 if it gave that up. */
 CUresult space_handle_at(struct space *sp, CUdeviceptr addr, uint64_t *ret_handle,
 			 uint64_t *ret_id, enum dev_memory *ret_memory);
 

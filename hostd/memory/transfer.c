@@ -76,9 +76,9 @@ static void fail(struct mover *mv, CUresult r)
 
 /* ---- beginning and end ---- */
 
-static struct mapping *first_mapping(const struct space_chunk *c)
+static struct mapping *first_mapping(const struct backing *c)
 {
-	return list_entry(c->mappings.next, struct mapping, in_chunk);
+	return list_entry(c->mappings.next, struct mapping, in_backing);
 }
 
 static CUdeviceptr address_of(const struct transfer *t)
@@ -91,13 +91,13 @@ static void set_states(struct transfer *t, unsigned n, enum piece_state to)
 	pieces_set_state(t->c, pieces_at(t->c, t->offset), n, to);
 }
 
-/* The transfer has come to an end: others may have the chunk. */
+/* The transfer has come to an end: others may have the backing. */
 static void end_transfer(struct mover *mv, struct transfer *t)
 {
 	struct space *sp = mv->sp;
 
 	t->c->moving--;
-	chunk_count_locked(sp, t->c);
+	backing_count_locked(sp, t->c);
 	ledger_publish_locked(sp);
 	if (t->c->wanted)
 		pthread_cond_broadcast(&sp->moved_cond);
@@ -112,7 +112,7 @@ static unsigned find_locked(struct mover *mv, struct transfer *t, CUdeviceptr ad
 			    uint64_t size, unsigned states, unsigned *ret_first)
 {
 	struct mapping *m = mapping_at_locked(mv->sp, addr);
-	struct space_chunk *c = m ? m->chunk : NULL;
+	struct backing *c = m ? m->backing : NULL;
 	unsigned n;
 
 	if (!c || c->wanted >= mv->run || !c->charged)
@@ -155,7 +155,7 @@ static bool begin(struct mover *mv, struct transfer *t, CUdeviceptr addr, uint64
 /* ---- host memory behind an address ---- */
 
 /* The first n, one behind the other. */
-static CUresult map_hosts(struct space *sp, struct host_chunk **host, unsigned n,
+static CUresult map_hosts(struct space *sp, struct host_piece **host, unsigned n,
 			  CUdeviceptr addr, CUmemAccess_flags access)
 {
 	const struct mem_env *e = sp->env;
@@ -174,14 +174,14 @@ static CUresult map_hosts(struct space *sp, struct host_chunk **host, unsigned n
 	return r;
 }
 
-/* At the first n addresses where the chunk is mapped. */
+/* At the first n addresses where the backing is mapped. */
 static CUresult unmap_some(struct mover *mv, const struct transfer *t, unsigned n)
 {
 	const struct mem_env *e = mv->sp->env;
 	CUresult r = CUDA_SUCCESS;
 	struct mapping *m;
 
-	list_for_each (m, &t->c->mappings, in_chunk) {
+	list_for_each (m, &t->c->mappings, in_backing) {
 		if (!n-- || r != CUDA_SUCCESS)
 			break;
 		r = e->ops->memory.unmap(e->dev, m->addr + t->offset, t->size);
@@ -189,14 +189,14 @@ static CUresult unmap_some(struct mover *mv, const struct transfer *t, unsigned 
 	return r;
 }
 
-/* Wherever the chunk is mapped; or nowhere. */
+/* Wherever the backing is mapped; or nowhere. */
 static CUresult map_hosts_all(struct mover *mv, const struct transfer *t)
 {
 	CUresult r = CUDA_SUCCESS;
 	struct mapping *m;
 	unsigned n = 0;
 
-	list_for_each (m, &t->c->mappings, in_chunk) {
+	list_for_each (m, &t->c->mappings, in_backing) {
 		r = map_hosts(mv->sp, t->host, t->n_host, m->addr + t->offset, m->access);
 		if (r != CUDA_SUCCESS) {
 			unmap_some(mv, t, n);
@@ -213,11 +213,11 @@ static void put_hosts(struct mover *mv, struct transfer *t)
 		hostpool_put(mv->sp->hostpool, t->host[i]);
 }
 
-/* Lists in t the host chunks of n pieces that are evicted. */
+/* Lists in t the host pieces of n pieces that are evicted. */
 static bool hold_hosts_locked(struct mover *mv, struct transfer *t, unsigned first,
 			      unsigned n)
 {
-	t->host = calloc(n, sizeof(struct host_chunk *));
+	t->host = calloc(n, sizeof(struct host_piece *));
 	if (!t->host) {
 		fail(mv, CUDA_ERROR_OUT_OF_MEMORY);
 		return false;
@@ -248,7 +248,7 @@ static bool take_hosts(struct mover *mv, struct transfer *t)
 
 /* ---- copies ---- */
 
-static void copy_one(struct mover *mv, struct transfer *t, const struct host_chunk *h,
+static void copy_one(struct mover *mv, struct transfer *t, const struct host_piece *h,
 		     CUdeviceptr at, bool out)
 {
 	struct dev_copy_2d c = {.dst = out ? h->stage : at,
@@ -302,12 +302,12 @@ static CUresult open_source(struct mover *mv, struct transfer *t, bool open)
 static bool out_take_locked(struct mover *mv, struct transfer *t, unsigned first,
 			    unsigned n)
 {
-	struct space_chunk *c = t->c;
+	struct backing *c = t->c;
 	unsigned n_evicted = pieces_of(mv->sp, t->size);
 
-	if (n != 1 || !chunk_movable(c))
+	if (n != 1 || !backing_movable(c))
 		return false;
-	t->host = calloc(n_evicted, sizeof(struct host_chunk *));
+	t->host = calloc(n_evicted, sizeof(struct host_piece *));
 	if (!t->host || pieces_reserve(c, n_evicted) < 0) {
 		free(t->host);
 		fail(mv, CUDA_ERROR_OUT_OF_MEMORY);
@@ -319,10 +319,10 @@ static bool out_take_locked(struct mover *mv, struct transfer *t, unsigned first
 	return true;
 }
 
-/* The piece becomes as many as there are host chunks. */
+/* The piece becomes as many as there are host pieces. */
 static void replace_locked(struct transfer *t, enum piece_state to)
 {
-	struct space_chunk *c = t->c;
+	struct backing *c = t->c;
 	unsigned i = pieces_at(c, t->offset);
 	struct piece *p = &c->piece[i];
 	uint64_t at = t->offset;
@@ -345,7 +345,7 @@ static void give_up(struct mover *mv, struct transfer *t)
 	void (*left)(void *arg, uint64_t bytes);
 	void *arg;
 
-	sp->env->ops->memory.chunk_release(sp->env->dev, t->dev);
+	sp->env->ops->memory.release(sp->env->dev, t->dev);
 	mv->moved += t->size;
 	pthread_mutex_lock(&sp->lock);
 	left = sp->left;
@@ -392,7 +392,7 @@ static CUresult unmap_source(struct mover *mv, struct transfer *t)
 	return r;
 }
 
-/* Returns how much of the address host chunks have taken. */
+/* Returns how much of the address host pieces have taken. */
 static uint64_t taken_bytes(const struct transfer *t)
 {
 	uint64_t sum = 0;
@@ -427,7 +427,7 @@ static void step_back(struct mover *mv, struct transfer *t)
 		fail(mv, r);
 }
 
-/* n more host chunks take the place of the device's memory. If that is not possible none
+/* n more host pieces take the place of the device's memory. If that is not possible none
  * of them does. */
 static void take_place(struct mover *mv, struct transfer *t, unsigned n)
 {
@@ -479,28 +479,26 @@ static void out_end(struct mover *mv, struct transfer *t)
 static bool in_take_locked(struct mover *mv, struct transfer *t, unsigned first,
 			   unsigned n)
 {
-	struct space_chunk *idle;
+	struct backing *idle;
 
-	if (t->c->share != CHUNK_OWN || !hold_hosts_locked(mv, t, first, n))
+	if (t->c->share != BACKING_OWN || !hold_hosts_locked(mv, t, first, n))
 		return false;
 	set_states(t, n, PIECE_RETURNING);
 	idle = t->c->compressible ? NULL : idle_take_locked(mv->sp, t->size);
 	if (idle)
-		t->dev = chunk_strip(idle);
+		t->dev = backing_strip(idle);
 	return true;
 }
 
 static CUresult create(struct space *sp, uint64_t size, enum dev_memory memory,
-		       struct dev_chunk **ret_dev)
+		       struct dev_mem **ret_dev)
 {
 	const struct timespec pause = {.tv_nsec = SPACE_IDLE_NS / 4};
-	CUresult r =
-		sp->env->ops->memory.chunk_create(sp->env->dev, size, memory, ret_dev);
+	CUresult r = sp->env->ops->memory.create(sp->env->dev, size, memory, ret_dev);
 
 	for (unsigned i = 0; i < CREATE_TRIES && r == CUDA_ERROR_OUT_OF_MEMORY; i++) {
 		nanosleep(&pause, NULL);
-		r = sp->env->ops->memory.chunk_create(sp->env->dev, size, memory,
-						      ret_dev);
+		r = sp->env->ops->memory.create(sp->env->dev, size, memory, ret_dev);
 	}
 	return r;
 }
@@ -519,7 +517,7 @@ static CUresult exchange(struct mover *mv, struct transfer *t)
 	if (r != CUDA_SUCCESS)
 		return r;
 	t->unmapped = t->from == PIECE_MAPPED;
-	list_for_each (m, &t->c->mappings, in_chunk) {
+	list_for_each (m, &t->c->mappings, in_backing) {
 		r = e->ops->memory.map(e->dev, m->addr + t->offset, t->dev);
 		if (r != CUDA_SUCCESS)
 			break;
@@ -540,7 +538,7 @@ static CUresult exchange(struct mover *mv, struct transfer *t)
 /* The pieces become one, of device memory. */
 static void join_locked(struct transfer *t)
 {
-	struct space_chunk *c = t->c;
+	struct backing *c = t->c;
 	unsigned i = pieces_at(c, t->offset);
 	struct piece *p = &c->piece[i];
 
@@ -563,7 +561,7 @@ static void in_failed(struct mover *mv, struct transfer *t)
 	if (t->unmapped && map_hosts_all(mv, t) != CUDA_SUCCESS)
 		to = PIECE_SWAPPED;
 	if (t->dev)
-		e->ops->memory.chunk_release(e->dev, t->dev);
+		e->ops->memory.release(e->dev, t->dev);
 	fail(mv, t->result);
 	pthread_mutex_lock(&mv->sp->lock);
 	set_states(t, t->n_host, to);
@@ -678,7 +676,7 @@ void mover_in(struct mover *mv, CUdeviceptr addr, uint64_t size)
 	t->to = PIECE_RESIDENT;
 	mv->n++;
 	if (!t->dev)
-		t->result = create(mv->sp, size, chunk_memory(t->c), &t->dev);
+		t->result = create(mv->sp, size, backing_memory(t->c), &t->dev);
 	if (t->result != CUDA_SUCCESS)
 		t->dev = NULL;
 	else

@@ -8,7 +8,7 @@
  * back before the host's is mapped, which takes as long as copying it. In: the other way
  * round.
  * So the data is always in at least one place, and whatever fails, it stays there. What
- * comes to lie in several host chunks that are to be mapped is read at another address
+ * comes to lie in several host pieces that are to be mapped is read at another address
  * meanwhile, so that one is mapped while the next is copied.
  *
  * All functions are called without space.lock and take it.
@@ -22,22 +22,22 @@
  * to wait for this process. */
 #define TRANSFERS 8
 #define STEPS     4u
-/* Bytes under way at most: a lane that waits for a chunk waits for all of them. */
+/* Bytes under way at most: a lane that waits for a backing waits for all of them. */
 #define TRANSFER_BYTES_MAX (2ull << 30)
 
 struct transfer {
-	struct space_chunk *c;
+	struct backing *c;
 	uint64_t offset, size; /* in c */
 	enum piece_state from, to;
-	struct host_chunk **host; /* n_host, one behind the other */
+	struct host_piece **host; /* n_host, one behind the other */
 	unsigned n_host;
-	struct dev_chunk *dev;
+	struct dev_mem *dev;
 	struct dev_event *done;
 	CUresult result; /* of what was asked of the device so far */
 	bool unmapped;   /* in: what was mapped before is not any more */
 	bool mapped;     /* in: the new memory is */
 	/* Out: where the device's memory is read while the host's takes its place; 0:
-	 * where it was. So many host chunks are mapped there already. */
+	 * where it was. So many host pieces are mapped there already. */
 	CUdeviceptr aside;
 	unsigned n_taken;
 };
@@ -65,7 +65,7 @@ void mover_fini(struct mover *mv);
 /*
  * Begins to move what lies at addr: out, the piece of that size there, or in, the pieces
  * of that size together, to be one. Ends others first if too many are under way.
- * Nothing happens if that is not there (any more), or somebody waits for the chunk.
+ * Nothing happens if that is not there (any more), or somebody waits for the backing.
  * Failures end up in mv->error.
  */
 void mover_out(struct mover *mv, CUdeviceptr addr, uint64_t size, enum piece_state to);

@@ -82,9 +82,9 @@ CUresult space_unreserve(struct space *sp, CUdeviceptr addr, uint64_t size)
 /* ---- physical memory ---- */
 
 /* To be made so; NULL: no room to ask for it. */
-static struct space_chunk *compressible_new(const struct space *sp, uint64_t size)
+static struct backing *compressible_new(const struct space *sp, uint64_t size)
 {
-	struct space_chunk *c = chunk_alloc(size, sp->extent_bytes);
+	struct backing *c = backing_alloc(size, sp->extent_bytes);
 
 	if (c)
 		c->compressible = true;
@@ -92,30 +92,30 @@ static struct space_chunk *compressible_new(const struct space *sp, uint64_t siz
 }
 
 /* True if the device made all of c compressible; else c is as other memory from now. */
-static bool made_compressible(struct space *sp, const struct space_chunk *c)
+static bool made_compressible(struct space *sp, const struct backing *c)
 {
 	for (unsigned i = 0; i < c->n_pieces; i++) {
-		const struct dev_chunk *dev = c->piece[i].dev;
+		const struct dev_mem *dev = c->piece[i].dev;
 
-		if (!dev || !sp->env->ops->memory.chunk_compressible(sp->env->dev, dev))
+		if (!dev || !sp->env->ops->memory.compressible(sp->env->dev, dev))
 			return false;
 	}
 	return true;
 }
 
-static CUresult chunk_made_locked(struct space *sp, struct grant *g,
-				  struct space_chunk **ret_chunk)
+static CUresult backing_is_made_locked(struct space *sp, struct grant *g,
+				       struct backing **ret_backing)
 {
-	CUresult r = backing_new_locked(sp, g, ret_chunk);
+	CUresult r = backing_new_locked(sp, g, ret_backing);
 
 	grant_drop_locked(sp, g);
-	if (r == CUDA_SUCCESS && (*ret_chunk)->compressible)
-		(*ret_chunk)->compressible = made_compressible(sp, *ret_chunk);
+	if (r == CUDA_SUCCESS && (*ret_backing)->compressible)
+		(*ret_backing)->compressible = made_compressible(sp, *ret_backing);
 	return r;
 }
 
-CUresult space_chunk_new(struct space *sp, uint64_t size, enum dev_memory memory,
-			 struct space_chunk **ret_chunk)
+CUresult backing_new(struct space *sp, uint64_t size, enum dev_memory memory,
+		     struct backing **ret_backing)
 {
 	struct grant g;
 	CUresult r;
@@ -128,34 +128,34 @@ CUresult space_chunk_new(struct space *sp, uint64_t size, enum dev_memory memory
 				      : grant_take(sp, size, &g);
 	if (r != CUDA_SUCCESS)
 		return r;
-	if (memory == DEV_MEMORY_COMPRESSIBLE && !g.chunk)
-		g.chunk = compressible_new(sp, size);
+	if (memory == DEV_MEMORY_COMPRESSIBLE && !g.backing)
+		g.backing = compressible_new(sp, size);
 	pthread_mutex_lock(&sp->lock);
-	r = chunk_made_locked(sp, &g, ret_chunk);
+	r = backing_is_made_locked(sp, &g, ret_backing);
 	if (r == CUDA_SUCCESS)
-		list_append(&sp->chunks, &(*ret_chunk)->link);
+		list_append(&sp->backings, &(*ret_backing)->link);
 	pthread_mutex_unlock(&sp->lock);
 	return r;
 }
 
-void space_chunk_put(struct space *sp, struct space_chunk *c)
+void backing_put(struct space *sp, struct backing *c)
 {
 	pthread_mutex_lock(&sp->lock);
-	chunk_put_locked(sp, c);
+	backing_put_locked(sp, c);
 	pthread_mutex_unlock(&sp->lock);
 }
 
-uint64_t space_chunk_size(const struct space_chunk *c)
+uint64_t backing_size(const struct backing *c)
 {
 	return c->size;
 }
 
-bool space_chunk_compressible(const struct space_chunk *c)
+bool backing_compressible(const struct backing *c)
 {
 	return c->compressible;
 }
 
-uint64_t space_chunk_set_handle(struct space *sp, struct space_chunk *c, uint64_t handle)
+uint64_t backing_set_handle(struct space *sp, struct backing *c, uint64_t handle)
 {
 	pthread_mutex_lock(&sp->lock);
 	c->handle = handle;
@@ -163,7 +163,7 @@ uint64_t space_chunk_set_handle(struct space *sp, struct space_chunk *c, uint64_
 	return c->id;
 }
 
-void space_chunk_drop_handle(struct space *sp, struct space_chunk *c, uint64_t handle)
+void backing_drop_handle(struct space *sp, struct backing *c, uint64_t handle)
 {
 	pthread_mutex_lock(&sp->lock);
 	if (c->handle == handle)
@@ -171,12 +171,12 @@ void space_chunk_drop_handle(struct space *sp, struct space_chunk *c, uint64_t h
 	pthread_mutex_unlock(&sp->lock);
 }
 
-struct space_chunk *space_chunk_get(struct space *sp, uint64_t id, uint64_t handle)
+struct backing *backing_get(struct space *sp, uint64_t id, uint64_t handle)
 {
-	struct space_chunk *c, *found = NULL;
+	struct backing *c, *found = NULL;
 
 	pthread_mutex_lock(&sp->lock);
-	list_for_each (c, &sp->chunks, link) {
+	list_for_each (c, &sp->backings, link) {
 		if (c->id == id)
 			found = c;
 	}
@@ -206,12 +206,12 @@ static void set_map(struct space *sp, CUdeviceptr addr, uint64_t size, struct ma
 }
 
 static CUresult map_locked(struct space *sp, CUdeviceptr addr, uint64_t size,
-			   struct space_chunk *c)
+			   struct backing *c)
 {
 	struct mapping *m;
 	CUresult r;
 
-	while (chunk_wait_locked(sp, c)) /* the caller holds a reference */
+	while (backing_wait_locked(sp, c)) /* the caller holds a reference */
 		;
 	if (size != c->size || !range_around(sp, addr, size) ||
 	    has_mapping(sp, addr, size))
@@ -222,8 +222,7 @@ static CUresult map_locked(struct space *sp, CUdeviceptr addr, uint64_t size,
 	return r;
 }
 
-CUresult space_map(struct space *sp, CUdeviceptr addr, uint64_t size,
-		   struct space_chunk *c)
+CUresult space_map(struct space *sp, CUdeviceptr addr, uint64_t size, struct backing *c)
 {
 	CUresult r = space_entry(sp);
 
@@ -245,9 +244,9 @@ static bool covers_mappings(struct space *sp, CUdeviceptr addr, uint64_t size)
 	while (at < size) {
 		struct mapping *m = page_at_locked(sp, addr + at)->map;
 
-		if (!m || m->addr != addr + at || m->chunk->size > size - at)
+		if (!m || m->addr != addr + at || m->backing->size > size - at)
 			return false;
-		at += m->chunk->size;
+		at += m->backing->size;
 	}
 	return true;
 }
@@ -259,9 +258,9 @@ static bool wait_mappings(struct space *sp, CUdeviceptr addr, uint64_t size)
 	for (uint64_t at = 0; at < size;) {
 		struct mapping *m = page_at_locked(sp, addr + at)->map;
 
-		if (chunk_wait_locked(sp, m->chunk))
+		if (backing_wait_locked(sp, m->backing))
 			return true;
-		at += m->chunk->size;
+		at += m->backing->size;
 	}
 	return false;
 }
@@ -285,7 +284,7 @@ CUresult space_unmap(struct space *sp, CUdeviceptr addr, uint64_t size)
 	if (covers_at_last(sp, addr, size)) {
 		for (uint64_t at = 0; at < size;) {
 			struct mapping *m = page_at_locked(sp, addr + at)->map;
-			uint64_t step = m->chunk->size;
+			uint64_t step = m->backing->size;
 
 			set_map(sp, addr + at, step, NULL);
 			mapping_free_locked(sp, m);
@@ -300,7 +299,7 @@ CUresult space_unmap(struct space *sp, CUdeviceptr addr, uint64_t size)
 static bool has_swapped(struct space *sp, CUdeviceptr addr, uint64_t size)
 {
 	for (uint64_t at = 0; at < size;) {
-		const struct space_chunk *c = page_at_locked(sp, addr + at)->map->chunk;
+		const struct backing *c = page_at_locked(sp, addr + at)->map->backing;
 
 		if (c->bytes[PIECE_SWAPPED])
 			return true;
@@ -316,9 +315,9 @@ static CUresult set_access_of_mapped(struct space *sp, CUdeviceptr addr, uint64_
 	CUresult r = CUDA_SUCCESS;
 
 	for (uint64_t at = 0; at < size && r == CUDA_SUCCESS;) {
-		const struct space_chunk *c = page_at_locked(sp, addr + at)->map->chunk;
+		const struct backing *c = page_at_locked(sp, addr + at)->map->backing;
 
-		r = chunk_set_access(sp, c, addr + at, access);
+		r = backing_set_access(sp, c, addr + at, access);
 		at += c->size;
 	}
 	return r;
@@ -382,9 +381,9 @@ CUresult space_handle_at(struct space *sp, CUdeviceptr addr, uint64_t *ret_handl
 	pthread_mutex_lock(&sp->lock);
 	p = page_at_locked(sp, addr);
 	if (p && p->map) {
-		*ret_handle = p->map->chunk->handle;
-		*ret_id = p->map->chunk->id;
-		*ret_memory = chunk_memory(p->map->chunk);
+		*ret_handle = p->map->backing->handle;
+		*ret_id = p->map->backing->id;
+		*ret_memory = backing_memory(p->map->backing);
 		r = CUDA_SUCCESS;
 	}
 	pthread_mutex_unlock(&sp->lock);

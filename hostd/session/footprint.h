@@ -5,11 +5,11 @@
  * whatever else it takes without being asked (stacks and heaps that grow, what it keeps
  * beside arrays).
  *
- * There is one number for a session: what the process has of the device beside chunks
- * (device_ops.footprint) less what is charged apart, before it is made: contexts, their
- * limits, arrays. So it does not matter what others do to the device's memory meanwhile,
- * nor when and in what steps the driver takes it. Where the device cannot say, the
- * modules' own estimates are added up instead.
+ * There is one number for a session: what the process has of the device beside
+ * allocations (device_ops.footprint) less what is charged apart, before it is made:
+ * contexts, their limits, arrays. So it does not matter what others do to the device's
+ * memory meanwhile, nor when and in what steps the driver takes it. Where the device
+ * cannot say, the modules' own estimates are added up instead.
  *
  * Any thread.
  */

@@ -38,7 +38,7 @@ static void make_env(struct session *s)
 {
 	s->env = (struct mem_env){.ops = s->ops,
 				  .dev = s->dev,
-				  .chunk_bytes = s->info.chunk_bytes,
+				  .granularity = s->info.granularity,
 				  .accounts = &s->accounts,
 				  .count = s->count,
 				  .touch = &s->touch,

@@ -82,8 +82,8 @@ struct session {
 	pthread_t drop_thread;
 	uint64_t
 		overhead; /* device memory that weftd has charged for the first context */
-	/* Device memory beside chunks that is charged when it is made: contexts, limits,
-	 * arrays. */
+	/* Device memory beside allocations that is charged when it is made: contexts,
+	 * limits, arrays. */
 	struct tally apart;
 	_Atomic unsigned paid; /* contexts charged for that are not there (any more) */
 	pthread_mutex_t limits_lock;

@@ -6,13 +6,13 @@
 
 #include "simt/cta.h"
 
-#define CHUNK_BYTES ((size_t)1 << 20)
+#define SLAB_BYTES ((size_t)1 << 20)
 
 /* ---- memory ---- */
 
 void *simt_cta_alloc(struct simt_cta *c, size_t bytes)
 {
-	struct simt_chunk *k = c->chunk;
+	struct simt_slab *k = c->slab;
 
 	bytes = ALIGN_UP(bytes, (size_t)64);
 	while (k && k->size - k->used < bytes) {
@@ -21,7 +21,7 @@ void *simt_cta_alloc(struct simt_cta *c, size_t bytes)
 			k->used = 0;
 	}
 	if (!k) {
-		size_t size = MAX(bytes, CHUNK_BYTES);
+		size_t size = MAX(bytes, SLAB_BYTES);
 
 		if (c->arena_bytes + size > SIMT_ARENA_MAX)
 			return NULL;
@@ -31,16 +31,16 @@ void *simt_cta_alloc(struct simt_cta *c, size_t bytes)
 		c->arena_bytes += size;
 		k->size = size;
 		k->used = 0;
-		/* keep the list whole: behind the chunk in use */
-		if (c->chunk) {
-			k->next = c->chunk->next;
-			c->chunk->next = k;
+		/* keep the list whole: behind the slab in use */
+		if (c->slab) {
+			k->next = c->slab->next;
+			c->slab->next = k;
 		} else {
-			k->next = c->chunks;
-			c->chunks = k;
+			k->next = c->slabs;
+			c->slabs = k;
 		}
 	}
-	c->chunk = k;
+	c->slab = k;
 	k->used += bytes;
 	return k->data + k->used - bytes;
 }
@@ -91,10 +91,10 @@ void simt_cta_free(struct simt_cta *c)
 	if (!c)
 		return;
 	leave_cluster(c);
-	while (c->chunks) {
-		struct simt_chunk *k = c->chunks;
+	while (c->slabs) {
+		struct simt_slab *k = c->slabs;
 
-		c->chunks = k->next;
+		c->slabs = k->next;
 		free(k);
 	}
 	free(c->warps);
@@ -130,9 +130,9 @@ static int prepare_memory(struct simt_cta *c, const struct simt_launch *l,
 	}
 	memset(c->free_frames, 0, funcs * sizeof(*c->free_frames));
 	c->free_joins = NULL;
-	c->chunk = c->chunks;
-	if (c->chunk)
-		c->chunk->used = 0;
+	c->slab = c->slabs;
+	if (c->slab)
+		c->slab->used = 0;
 	if (grow(&c->shared, &c->shared_cap, shared) < 0 ||
 	    grow(&c->local, &c->local_cap, (size_t)stride * SIMT_WARP * l->num_warps) < 0)
 		return -ENOMEM;

@@ -25,8 +25,8 @@ struct simt_bar {
 	uint32_t mask[SIMT_MAX_WARPS]; /* lanes that came */
 };
 
-struct simt_chunk {
-	struct simt_chunk *next;
+struct simt_slab {
+	struct simt_slab *next;
 	size_t size, used;
 	uint8_t data[] __attribute__((aligned(64)));
 };
@@ -52,7 +52,7 @@ struct simt_cta {
 	struct simt_warp *warps;
 	uint8_t *shared, *local;
 	size_t shared_cap, local_cap;
-	struct simt_chunk *chunks, *chunk; /* all of them, and the one in use */
+	struct simt_slab *slabs, *slab; /* all of them, and the one in use */
 	size_t arena_bytes;
 	struct simt_frame **free_frames; /* by index of the function */
 	size_t free_frames_cap;

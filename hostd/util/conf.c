@@ -21,9 +21,9 @@
 #define POOL_DEFAULT  2u
 #define POOL_MAX      64u
 /* Sizes of pieces that the software device and a real one can move, both ends included. */
-#define CHUNK_MIN         (128ull << 10)
-#define CHUNK_MAX         (64ull << 20)
-#define CHUNK_DEFAULT     (8ull << 20) /* SPACE_PIECE says why */
+#define PIECE_BYTES_MIN     (128ull << 10)
+#define PIECE_BYTES_MAX     (64ull << 20)
+#define PIECE_BYTES_DEFAULT (8ull << 20) /* SPACE_PIECE says why */
 #define PLACEMENT_DEFAULT "lru"
 /* Less than a charge waits, so that one which memory.min promises is granted in the end. */
 #define KILL_DEFAULT 20u
@@ -69,7 +69,7 @@ int conf_init(struct conf *c)
 	c->sandbox = strdup("on");
 	c->device = strdup("auto");
 	c->reserve = UINT64_MAX;
-	c->chunk = CHUNK_DEFAULT;
+	c->piece = PIECE_BYTES_DEFAULT;
 	c->kill_s = KILL_DEFAULT;
 	c->placement = strdup(PLACEMENT_DEFAULT);
 	return c->run_dir && c->sandbox && c->device && c->placement ? 0 : -ENOMEM;
@@ -296,14 +296,14 @@ static int set_cgroup(struct conf *c, const char *value)
 				     : set_string(&c->cgroup, value);
 }
 
-static int set_chunk(uint64_t *field, const char *value)
+static int set_piece(uint64_t *field, const char *value)
 {
 	uint64_t n;
 	int r = size_parse(value, &n);
 
 	if (r < 0)
 		return r;
-	if (n < CHUNK_MIN || n > CHUNK_MAX || n & (n - 1))
+	if (n < PIECE_BYTES_MIN || n > PIECE_BYTES_MAX || n & (n - 1))
 		return -EINVAL;
 	*field = n;
 	return 0;
@@ -350,8 +350,8 @@ int conf_daemon_set(struct conf *c, const char *key, const char *value)
 		return set_memory(&c->swap, value);
 	if (!strcmp(key, "reserve"))
 		return size_parse(value, &c->reserve);
-	if (!strcmp(key, "chunk"))
-		return set_chunk(&c->chunk, value);
+	if (!strcmp(key, "piece"))
+		return set_piece(&c->piece, value);
 	if (!strcmp(key, "placement"))
 		return set_placement(c, value);
 	if (!strcmp(key, "reclaim.kill"))
@@ -379,7 +379,7 @@ static const struct {
 	{"reclaim.kill", "is no number of seconds from 0 to 86400"},
 	{"tpcs", "is no number from 0 to 1024"},
 	{"threads", "is no number from 0 to 1024"},
-	{"chunk", "is no power of two from 128K to 64M"},
+	{"piece", "is no power of two from 128K to 64M"},
 };
 
 /* Words about a value of "placement": the policies that there are. */

@@ -60,7 +60,7 @@ struct conf {
 	uint64_t host_max; /* of all tenants: shared with the device, and of workers */
 	uint64_t swap;     /* host memory for what is evicted; 0: nothing does */
 	uint64_t reserve; /* kept free for the next; UINT64_MAX: as the device is large */
-	uint64_t chunk;   /* in which it moves */
+	uint64_t piece;   /* in which it moves */
 	unsigned kill_s;  /* reclaim.kill, seconds; 0: never */
 	char *placement;  /* policies/placement.h */
 	unsigned pool;    /* workers kept ready */

@@ -69,7 +69,7 @@ struct options {
 	struct sandbox sandbox;
 	unsigned spin_us;
 	const struct placement *placement; /* NULL: memory stays where it is */
-	uint64_t chunk_bytes;              /* in which it moves; 0: the default */
+	uint64_t piece_bytes;              /* in which it moves; 0: the default */
 	struct device_config cfg;
 };
 
@@ -109,7 +109,7 @@ static void usage(FILE *f)
 	      "  --own-user            nobody else is that user\n"
 	      "  --sandbox on|log|off  what is done about forbidden system calls\n"
 	      "  --placement NAME      which memory moves first: lru, largest, random\n"
-	      "  --chunk SIZE          in what pieces it moves\n"
+	      "  --piece SIZE          in what pieces it moves\n"
 	      "  --spin-us N           how long to poll for a command before sleeping\n"
 	      "  -h, --help\n",
 	      f);
@@ -153,7 +153,7 @@ static int parse_option(int c, struct options *o)
 	case 'p':
 		return parse_placement(optarg, &o->placement);
 	case 'c':
-		return size_parse(optarg, &o->chunk_bytes);
+		return size_parse(optarg, &o->piece_bytes);
 	case 'd':
 		o->device = optarg;
 		return 0;
@@ -191,7 +191,7 @@ static int parse_options(int argc, char **argv, struct options *ret)
 		{"uuid", required_argument, NULL, 'u'},
 		{"user", required_argument, NULL, 'U'},
 		{"placement", required_argument, NULL, 'p'},
-		{"chunk", required_argument, NULL, 'c'},
+		{"piece", required_argument, NULL, 'c'},
 		{"own-user", no_argument, NULL, 'o'},
 		{"sandbox", required_argument, NULL, 'S'},
 		{"spin-us", required_argument, NULL, 's'},
@@ -656,8 +656,8 @@ static int start_moving(struct worker *w)
 		return 0;
 	space_set_placement(w->s->space, w->opt.placement);
 	r = touch_init(&w->s->touch);
-	if (r == 0 && w->opt.chunk_bytes)
-		r = space_set_piece(w->s->space, w->opt.chunk_bytes);
+	if (r == 0 && w->opt.piece_bytes)
+		r = space_set_piece(w->s->space, w->opt.piece_bytes);
 	return r < 0 ? r : moving_new(w->s, w->link, MSG_FD, &w->moving);
 }
 
@@ -680,9 +680,9 @@ static int start(struct worker *w)
 	r = broker_link_new(MSG_FD, &w->link);
 	if (r < 0)
 		return r;
-	/* Chunks smaller than a real GPU's are for the software device. */
-	if (w->opt.chunk_bytes < SPACE_CHUNK)
-		w->opt.cfg.chunk_bytes = (unsigned)w->opt.chunk_bytes;
+	/* A granularity below than a real GPU's are for the software device. */
+	if (w->opt.piece_bytes < SPACE_SLAB)
+		w->opt.cfg.granularity = (unsigned)w->opt.piece_bytes;
 	broker = broker_link_ops(w->link);
 	r = sess_new(ops, &w->opt.cfg, &broker, &w->s);
 	if (r < 0)

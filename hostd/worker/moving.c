@@ -36,7 +36,7 @@ enum job {
 
 /* Memory that a lane waits for, one lane at a time. */
 struct residence {
-	struct space_chunk *c; /* NULL: nobody does; the lane has a reference */
+	struct backing *c; /* NULL: nobody does; the lane has a reference */
 	uint32_t id;
 	bool done;
 	int result;
@@ -384,7 +384,7 @@ static int ask_residence(struct moving *m, uint64_t bytes)
 }
 
 /* Has weftd make memory of c resident, on a lane outside the gate; waits for that. */
-static int on_make_resident(void *arg, struct space_chunk *c, uint64_t bytes)
+static int on_make_resident(void *arg, struct backing *c, uint64_t bytes)
 {
 	struct moving *m = arg;
 	int r;

@@ -158,20 +158,20 @@ static void read_big(unsigned n)
 		OK(ops->copy.read(ctx, stream, host_buf, mem, sizeof(host_buf)));
 }
 
-static void chunk_cycle(unsigned n)
+static void mem_cycle(unsigned n)
 {
 	CUdeviceptr at;
 
 	OK(ops->memory.reserve(dev, 2 * MIB, 0, 0, &at));
 	for (unsigned i = 0; i < n; i++) {
-		struct dev_chunk *c;
+		struct dev_mem *c;
 
-		OK(ops->memory.chunk_create(dev, 2 * MIB, DEV_MEMORY_DEVICE, &c));
+		OK(ops->memory.create(dev, 2 * MIB, DEV_MEMORY_DEVICE, &c));
 		OK(ops->memory.map(dev, at, c));
 		OK(ops->memory.set_access(dev, at, 2 * MIB,
 					  CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 		OK(ops->memory.unmap(dev, at, 2 * MIB));
-		ops->memory.chunk_release(dev, c);
+		ops->memory.release(dev, c);
 	}
 	OK(ops->memory.unreserve(dev, at, 2 * MIB));
 }
@@ -216,7 +216,7 @@ static const struct bench {
 	{"launch + read 4 bytes", launch_read, 5000, 1, "us", 0},
 	{"write 4 bytes", write_4, 20000, 1, "us", 0},
 	{"event record + synchronise", event_pair, 20000, 1, "us", 0},
-	{"create, map, unmap, release 2 MiB", chunk_cycle, 2000, 1, "us", 0},
+	{"create, map, unmap, release 2 MiB", mem_cycle, 2000, 1, "us", 0},
 	{"write 64 MiB", write_big, 10, sizeof(host_buf), "GB/s", 1e9},
 	{"read 64 MiB", read_big, 10, sizeof(host_buf), "GB/s", 1e9},
 	{"integer arithmetic", arith, 4,
@@ -249,7 +249,7 @@ static void measure(const struct bench *b)
 int main(int argc, char **argv)
 {
 	struct device_config cfg = {.threads = argc > 2 ? (unsigned)atoi(argv[2]) : 0};
-	struct dev_chunk *chunk;
+	struct dev_mem *piece;
 	int r;
 
 	ops = device_ops_by_name(argc > 1 ? argv[1] : "soft");
@@ -266,8 +266,8 @@ int main(int argc, char **argv)
 	OK(ops->module.load(ctx, image, sizeof(image), NULL, &mod));
 	OK(ops->stream.create(ctx, DEV_STREAM_NON_BLOCKING, 0, &stream));
 	OK(ops->memory.reserve(dev, sizeof(host_buf), 0, 0, &mem));
-	OK(ops->memory.chunk_create(dev, sizeof(host_buf), DEV_MEMORY_DEVICE, &chunk));
-	OK(ops->memory.map(dev, mem, chunk));
+	OK(ops->memory.create(dev, sizeof(host_buf), DEV_MEMORY_DEVICE, &piece));
+	OK(ops->memory.map(dev, mem, piece));
 	OK(ops->memory.set_access(dev, mem, sizeof(host_buf),
 				  CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 	memset(host_buf, 1, sizeof(host_buf));

@@ -97,7 +97,7 @@ static uint64_t n_held;
 
 static void hold(uint64_t piece, uint64_t each, uint64_t bytes)
 {
-	each = MAX(each, SPACE_CHUNK);
+	each = MAX(each, SPACE_SLAB);
 	n_held = bytes / each;
 	held = calloc(n_held, sizeof(*held));
 	CK(space_set_piece(sp, piece));
@@ -308,7 +308,7 @@ static void start(const struct device_ops *ops)
 
 	if (ops == &device_soft_ops) {
 		cfg.memory_bytes = 4 * total;
-		cfg.chunk_bytes = MIB / 8;
+		cfg.granularity = MIB / 8;
 	}
 	CK(sess_new(ops, &cfg, &nobody, &s));
 	sp = s->space;

@@ -101,11 +101,11 @@ def delay(results):
                       f"({r['device']})", [panel], width=640, height=330)
 
 
-# ---- chunks ----
+# ---- pieces ----
 
-def chunks(results):
+def pieces(results):
     r = results[0]
-    panel = svg.Panel("", svg.Axis("size of a chunk", 2, text=size_text),
+    panel = svg.Panel("", svg.Axis("size of a piece", 2, text=size_text),
                       svg.Axis("ms per 100 MiB"))
     for i, (who, what) in enumerate((("needs", "allocation that needs room"),
                                      ("gives", "tenant that is evicted"))):
@@ -147,7 +147,7 @@ def draw(results):
     if len(kinds) != 1 or (len(results) > 1 and kinds != {"slowdown"}):
         raise ValueError("results of different kinds: " + ", ".join(sorted(kinds)))
     return {"slowdown": slowdown, "shares": shares, "delay": delay,
-            "chunks": chunks, "rates": rates}[kinds.pop()](results)
+            "pieces": pieces, "rates": rates}[kinds.pop()](results)
 
 
 def main():

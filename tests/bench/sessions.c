@@ -68,7 +68,7 @@ static void begin(unsigned n_tenants, unsigned each, uint64_t max)
 	list_init(&b.waiters);
 	b.device_total = 4096 * MIB;
 	b.swap = 1ull << 40;
-	b.chunk = 8 * MIB;
+	b.piece = 8 * MIB;
 	b.placement = placement_at(0);
 	b.reserve = 64 * MIB;
 	now = NSEC_PER_SEC;

@@ -16,7 +16,7 @@ SHARES = {"kind": "shares", "device": "d", "room": 64 * MIB, "block": MIB, "cont
                       [2, 33 * MIB, 32 * MIB, 33 * MIB, 32 * MIB], [4, 0, 0, 65 * MIB, 0]]}
 DELAY = {"kind": "delay", "device": "d", "block": 50 * MIB, "room": 400 * MIB,
          "samples": [[1000000, 2000000], [3000000, 4000000]]}
-CHUNKS = {"kind": "chunks", "device": "d", "room": MIB, "points": [
+PIECES = {"kind": "pieces", "device": "d", "room": MIB, "points": [
     {"size": size * 1024, "needs": {"p50": 1.5, "p99": 3}, "gives": {"p50": 2, "p99": 4}}
     for size in (128, 2048)]}
 SLOWDOWN = {"kind": "slowdown", "device": "a & b <c>", "total": 512 * MIB, "pcie": 50e9,
@@ -28,7 +28,7 @@ RATES = {"kind": "rates", "device": "d", "points": [
     {"device": "d", "piece": size << 20, "memory": memory, "move": f"{move} {where}",
      "of_pinned": 0.5} for size in (2, 8) for memory in ("pieces", "extent")
     for move in ("out", "in", "both") for where in ("swapped", "mapped")]}
-ALL = (RATES, SHARES, DELAY, CHUNKS, SLOWDOWN)
+ALL = (RATES, SHARES, DELAY, PIECES, SLOWDOWN)
 
 
 def texts(text):
@@ -85,7 +85,7 @@ class Figures(unittest.TestCase):
 
     def test_axes_have_units(self):
         for r, words in ((SHARES, ("seconds", "MiB")), (DELAY, ("ms per 100 MiB",)),
-                         (CHUNKS, ("128 KiB", "2 MiB", "ms per 100 MiB")),
+                         (PIECES, ("128 KiB", "2 MiB", "ms per 100 MiB")),
                          (SLOWDOWN, ("memory there is, % of what two want",))):
             for word in words:
                 self.assertIn(word, texts(plot.draw([r])))

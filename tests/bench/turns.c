@@ -27,7 +27,7 @@
 
 #define MIB           (1ull << 20)
 #define LARGE         (32 * MIB)
-#define CHUNK         (8 * MIB)
+#define PIECE         (8 * MIB)
 #define AHEAD         4
 #define ROUNDS        200
 #define BULK          32
@@ -65,11 +65,11 @@ static long with_turn(int fd, unsigned long request, void *arg)
 
 static CUdeviceptr allocate(uint64_t size, enum dev_memory memory)
 {
-	struct dev_chunk *c;
+	struct dev_mem *c;
 	CUdeviceptr addr;
 
 	CK(ops->memory.reserve(dev, size, 0, 0, &addr));
-	CK(ops->memory.chunk_create(dev, size, memory, &c));
+	CK(ops->memory.create(dev, size, memory, &c));
 	CK(ops->memory.map(dev, addr, c));
 	CK(ops->memory.set_access(dev, addr, size, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 	return addr;
@@ -122,24 +122,24 @@ static double copies_ns(struct shared *sh, unsigned n)
 static double access_us(enum dev_memory memory)
 {
 	double v[ROUNDS];
-	struct dev_chunk *c;
+	struct dev_mem *c;
 	CUdeviceptr addr;
 
-	CK(ops->memory.reserve(dev, CHUNK, 0, 0, &addr));
-	CK(ops->memory.chunk_create(dev, CHUNK, memory, &c));
+	CK(ops->memory.reserve(dev, PIECE, 0, 0, &addr));
+	CK(ops->memory.create(dev, PIECE, memory, &c));
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		uint64_t start;
 
 		CK(ops->memory.map(dev, addr, c));
 		start = clock_now_ns();
-		CK(ops->memory.set_access(dev, addr, CHUNK,
+		CK(ops->memory.set_access(dev, addr, PIECE,
 					  CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 		v[i] = (double)(clock_now_ns() - start);
-		CK(ops->memory.unmap(dev, addr, CHUNK));
+		CK(ops->memory.unmap(dev, addr, PIECE));
 		usleep(30 + i % 7 * 10); /* not in step with the turns */
 	}
-	ops->memory.chunk_release(dev, c);
-	CK(ops->memory.unreserve(dev, addr, CHUNK));
+	ops->memory.release(dev, c);
+	CK(ops->memory.unreserve(dev, addr, PIECE));
 	return median(v, ROUNDS) / 1e3;
 }
 

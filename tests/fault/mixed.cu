@@ -109,11 +109,11 @@ static unsigned below(unsigned n)
 /* Bytes of the device that a buffer takes, about: small ones share 2 MiB. */
 static size_t cost(const buffer &b)
 {
-	size_t bytes = b.n * 4, chunk = 2 << 20;
+	size_t bytes = b.n * 4, piece = 2 << 20;
 
-	return b.kind != VIRTUAL && bytes < chunk / 2
+	return b.kind != VIRTUAL && bytes < piece / 2
 		       ? bytes
-		       : (bytes + chunk - 1) / chunk * chunk;
+		       : (bytes + piece - 1) / piece * piece;
 }
 
 static bool virtual_new(buffer *b)

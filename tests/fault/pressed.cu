@@ -212,27 +212,27 @@ static void long_kernels()
 
 /* ---- the program's own mappings ---- */
 
-static const unsigned CHUNKS = 4;
-static const size_t CHUNK = 4u << 20;
+static const unsigned PIECES = 4;
+static const size_t PIECE = 4u << 20;
 
 static struct {
 	CUmemGenericAllocationHandle h;
 	unsigned at; /* place in the range */
 	line l;
-} chunks[CHUNKS];
+} pieces[PIECES];
 static CUdeviceptr range;
 
 static CUdeviceptr place(unsigned at)
 {
-	return range + at * CHUNK;
+	return range + at * PIECE;
 }
 
 static void map(unsigned at, CUmemGenericAllocationHandle h, CUmemAccess_flags flags)
 {
 	CUmemAccessDesc d = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, flags};
 
-	DCK(cuMemMap(place(at), CHUNK, 0, h, 0));
-	DCK(cuMemSetAccess(place(at), CHUNK, &d, 1));
+	DCK(cuMemMap(place(at), PIECE, 0, h, 0));
+	DCK(cuMemSetAccess(place(at), PIECE, &d, 1));
 }
 
 static void make(unsigned k, unsigned seed)
@@ -241,71 +241,71 @@ static void make(unsigned k, unsigned seed)
 
 	prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
 	prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-	DCK(cuMemCreate(&chunks[k].h, CHUNK, &prop, 0));
-	chunks[k].l = {seed | 1, seed, 0};
-	map(chunks[k].at, chunks[k].h, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-	fill<<<BLOCKS, THREADS>>>((unsigned *)place(chunks[k].at), CHUNK / 4,
-				  chunks[k].l);
+	DCK(cuMemCreate(&pieces[k].h, PIECE, &prop, 0));
+	pieces[k].l = {seed | 1, seed, 0};
+	map(pieces[k].at, pieces[k].h, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	fill<<<BLOCKS, THREADS>>>((unsigned *)place(pieces[k].at), PIECE / 4,
+				  pieces[k].l);
 }
 
 static void drop(unsigned k)
 {
 	CK(cudaDeviceSynchronize());
-	DCK(cuMemUnmap(place(chunks[k].at), CHUNK));
+	DCK(cuMemUnmap(place(pieces[k].at), PIECE));
 }
 
 static void holds(unsigned k, unsigned at)
 {
-	are((const unsigned *)place(at), CHUNK / 4, chunks[k].l);
+	are((const unsigned *)place(at), PIECE / 4, pieces[k].l);
 }
 
 static void vmm_step(unsigned k, unsigned what, unsigned *free_place)
 {
-	unsigned at = chunks[k].at;
+	unsigned at = pieces[k].at;
 
 	switch (what) {
 	case 0: /* elsewhere, after a time in which it is nowhere */
 		drop(k);
-		map(*free_place, chunks[k].h, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-		chunks[k].at = *free_place;
+		map(*free_place, pieces[k].h, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+		pieces[k].at = *free_place;
 		*free_place = at;
 		break;
 	case 1: /* at two places, of which one may not be written */
-		map(*free_place, chunks[k].h, CU_MEM_ACCESS_FLAGS_PROT_READ);
+		map(*free_place, pieces[k].h, CU_MEM_ACCESS_FLAGS_PROT_READ);
 		holds(k, *free_place);
-		DCK(cuMemUnmap(place(*free_place), CHUNK));
+		DCK(cuMemUnmap(place(*free_place), PIECE));
 		break;
 	case 2: /* without a handle, which is asked for again */
-		DCK(cuMemRelease(chunks[k].h));
+		DCK(cuMemRelease(pieces[k].h));
 		holds(k, at);
-		DCK(cuMemRetainAllocationHandle(&chunks[k].h, (void *)place(at)));
+		DCK(cuMemRetainAllocationHandle(&pieces[k].h, (void *)place(at)));
 		break;
 	case 3: /* new memory at the same place */
 		drop(k);
-		DCK(cuMemRelease(chunks[k].h));
+		DCK(cuMemRelease(pieces[k].h));
 		make(k, rand());
 		break;
 	default:
-		change<<<BLOCKS, THREADS>>>((unsigned *)place(at), CHUNK / 4, 9);
-		chunks[k].l = {chunks[k].l.a * 5, chunks[k].l.b * 5 + 9, 0};
+		change<<<BLOCKS, THREADS>>>((unsigned *)place(at), PIECE / 4, 9);
+		pieces[k].l = {pieces[k].l.a * 5, pieces[k].l.b * 5 + 9, 0};
 	}
 }
 
 static void vmm()
 {
-	unsigned free_place = CHUNKS;
+	unsigned free_place = PIECES;
 
-	DCK(cuMemAddressReserve(&range, (CHUNKS + 1) * CHUNK, 0, 0, 0));
-	for (unsigned k = 0; k < CHUNKS; k++) {
-		chunks[k].at = k;
+	DCK(cuMemAddressReserve(&range, (PIECES + 1) * PIECE, 0, 0, 0));
+	for (unsigned k = 0; k < PIECES; k++) {
+		pieces[k].at = k;
 		make(k, k);
 	}
 	while (!enough()) {
-		unsigned k = rand() % CHUNKS;
+		unsigned k = rand() % PIECES;
 
 		vmm_step(k, rand() % 6, &free_place);
-		for (k = 0; k < CHUNKS; k++)
-			holds(k, chunks[k].at);
+		for (k = 0; k < PIECES; k++)
+			holds(k, pieces[k].at);
 	}
 }
 

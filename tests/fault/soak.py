@@ -24,8 +24,8 @@ TENANTS = ["a", "b", "c", "d", "e"]
 # Part of the device for each tenant: 300 % together.
 SHARE = 0.6
 PROGRAMS = 2 # of a tenant at a time, besides the one that stays
-CHUNK = {"soft": "128K", "cuda": "2M"}
-# Memory of programs besides their buffers: pools, slabs, chunks that are not full.
+PIECE = {"soft": "128K", "cuda": "2M"}
+# Memory of programs besides their buffers: pools, slabs, pieces that are not full.
 SLACK = 4
 END_SECONDS = 60
 # More than malloc keeps of what was freed, also where MALLOC_PERTURB_ touches all of it.
@@ -242,7 +242,7 @@ def main():
     parser.add_argument("--memory", type=int, default=96, metavar="MIB")
     parser.add_argument("--placement", default="lru")
     parser.add_argument("--no-swap", action="store_true")
-    parser.add_argument("--device", choices=CHUNK, default="soft")
+    parser.add_argument("--device", choices=PIECE, default="soft")
     parser.add_argument("--context", type=int, default=0, metavar="MIB",
                         help="what the device takes for each session, besides --memory")
     options = parser.parse_args()
@@ -251,7 +251,7 @@ def main():
     memory = options.memory + (len(TENANTS) * (PROGRAMS + 1) + 3) * options.context
     config = "".join(f"[tenant {t}]\nmemory.max = {most}M\n" for t in TENANTS)
     swap = [] if options.no_swap else ["--swap", f"{8 * options.memory}M",
-                                       "--chunk", CHUNK[options.device],
+                                       "--piece", PIECE[options.device],
                                        "--placement", options.placement]
     with Daemon("--memory", f"{memory}M", *swap, config=config, device=options.device) as d:
         wait_for(lambda: d.ctl("list")["device"]["workers_ready"] == 2, 10, "the pool")

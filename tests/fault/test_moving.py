@@ -22,8 +22,8 @@ import fault
 PROGRAMS = []
 # Takes all there is, so there is to be little.
 GREEDY = "out_of_memory"
-# Small chunks, so that programs with little memory have many.
-SWAP = ("--swap", "8G", "--chunk", "2M")
+# Small pieces, so that programs with little memory have many.
+SWAP = ("--swap", "8G", "--piece", "2M")
 
 
 def path_programs():

@@ -28,7 +28,7 @@ class Pressure(fault.FaultTest):
         self.assertEqual(p.returncode, 0, text)
 
     def all_with(self, policy):
-        with fault.Daemon("--memory", "128M", "--swap", "1G", "--chunk", "256K",
+        with fault.Daemon("--memory", "128M", "--swap", "1G", "--piece", "256K",
                           "--placement", policy) as d:
             mover = Mover(d, "local", fault.SEED, pause=0.02)
             mover.start()

@@ -89,7 +89,7 @@ class Sharing(FaultTest):
         return a, other
 
     def test_becomes_resident(self):
-        with swapping(64, "--chunk", "2M") as d:
+        with swapping(64, "--piece", "2M") as d:
             a, other = self.share_evicted(d, 10, pinned=10, mapped=0, movable=0)
             self.assertEqual(self.evicted(d), 0)
             # and stays
@@ -102,7 +102,7 @@ class Sharing(FaultTest):
             self.end_all(d)
 
     def test_of_several_extents(self):
-        with swapping(64, "--chunk", "128K") as d:
+        with swapping(64, "--piece", "128K") as d:
             a, other = self.keeps(d, "a"), self.keeps(d, "a")
             self.assertEqual(a.say(f"a 0 {50 * MIB}"), (0, 0))
             self.take(other, 0, 50, self.give(a, 0))
@@ -113,7 +113,7 @@ class Sharing(FaultTest):
 
     def test_in_many_pieces(self):
         """Extents of 16 MiB, of which there was room for a part."""
-        with swapping(64, "--chunk", "128K") as d:
+        with swapping(64, "--piece", "128K") as d:
             a, b, other = self.keeps(d, "a"), self.keeps(d, "b"), self.keeps(d, "a")
             self.assertEqual(a.say(f"a 0 {50 * MIB}"), (0, 0))
             self.assertEqual(a.say("s"), (0, 0))
@@ -135,7 +135,7 @@ class Sharing(FaultTest):
     def test_out_of_reach(self):
         """Sessions that have done nothing for long give memory back before they do."""
         config = (TENANTS + "[tenant c]\nmemory.max = 1G\n").replace("b]", "b]\nmemory.min = 64M")
-        with swapping(64, "--chunk", "2M", config=config) as d:
+        with swapping(64, "--piece", "2M", config=config) as d:
             a, c = self.keeps(d, "a"), self.keeps(d, "c")
             for who in (a, c):
                 for slot in (0, 1):
@@ -161,7 +161,7 @@ class Sharing(FaultTest):
             self.end_all(d)
 
     def test_others_give_way_for_it(self):
-        with swapping(64, "--chunk", "2M") as d:
+        with swapping(64, "--piece", "2M") as d:
             a, b, other = self.keeps(d, "a"), self.keeps(d, "b"), self.keeps(d, "a")
             self.assertEqual(a.say(f"a 0 {20 * MIB}"), (0, 0))
             self.assertEqual(a.say("s"), (0, 0))
@@ -178,7 +178,7 @@ class Sharing(FaultTest):
     def test_no_room(self):
         """Memory that has no room is shared in host memory, and paid for there."""
         config = TENANTS.replace("b]", "b]\nmemory.min = 64M")
-        with swapping(64, "--chunk", "2M", config=config) as d:
+        with swapping(64, "--piece", "2M", config=config) as d:
             a, b, other = self.keeps(d, "a"), self.keeps(d, "b"), self.keeps(d, "a")
             self.assertEqual(a.say(f"a 0 {20 * MIB}"), (0, 0))
             self.assertEqual(a.say("s"), (0, 0))
@@ -199,7 +199,7 @@ class Sharing(FaultTest):
 
     def test_while_a_kernel_runs(self):
         """A kernel that does not end is not waited for."""
-        with swapping(64, "--chunk", "2M") as d:
+        with swapping(64, "--piece", "2M") as d:
             a, other = self.keeps(d, "a"), self.keeps(d, "a")
             self.assertEqual(a.say(f"a 0 {10 * MIB}"), (0, 0))
             self.assertEqual(a.say(f"a 1 {2 * MIB}"), (0, 0))

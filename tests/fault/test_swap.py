@@ -11,14 +11,14 @@ from fault import (SEED, Daemon, FaultTest, Script, alive, kill, patient, until_
                    wait_for)
 
 MIB = 1 << 20
-CHUNK = 2 << 20
+PIECE = 2 << 20
 OUT_OF_MEMORY, ILLEGAL_ADDRESS = 2, 700
 # More than the device has may be had only by who was promised it.
 TWO = "[tenant a]\nmemory.max = 1G\n[tenant b]\nmemory.max = 1G\n"
 
 
 def swapping(memory, swap, config=TWO, reserve=0):
-    return Daemon("--memory", f"{memory}M", "--swap", f"{swap}M", "--chunk", "2M",
+    return Daemon("--memory", f"{memory}M", "--swap", f"{swap}M", "--piece", "2M",
                   "--reserve", f"{reserve}M", config=config)
 
 
@@ -61,7 +61,7 @@ class Swap(FaultTest):
         return abs(f["a"][0] - f["b"][0])
 
     def test_equal_shares(self):
-        """One has all; another comes and takes its half of it, chunk by chunk; and goes."""
+        """One has all; another comes and takes its half of it, piece by piece; and goes."""
         with swapping(64, 256) as d:
             a, b = self.keeps(d, "a"), self.keeps(d, "b")
             self.fill(a, range(31), 2)
@@ -71,7 +71,7 @@ class Swap(FaultTest):
             self.assertEqual(f["b"][0] + f["b"][1], 62)
             self.assertLessEqual(f[None][0], 64)
             # at once, but for work that was in flight
-            wait_for(lambda: self.unequal(d) <= CHUNK / MIB, 5, "both have the same")
+            wait_for(lambda: self.unequal(d) <= PIECE / MIB, 5, "both have the same")
             self.assert_kept(a, range(31))
             self.assert_kept(b, range(31))
             self.end(b)
@@ -120,16 +120,16 @@ class Swap(FaultTest):
                 wait_for(lambda: figures(d)[None][0] <= 56, 5, "the reserve is there")
                 self.fill(b, [slot], 2)
             wait_for(lambda: figures(d)[None][0] <= 56, 5, "the reserve is there")
-            wait_for(lambda: self.unequal(d) <= CHUNK / MIB, 5, "both have the same")
+            wait_for(lambda: self.unequal(d) <= PIECE / MIB, 5, "both have the same")
             f = figures(d)
             self.assertEqual((sum(f["a"]), sum(f["b"])), (62, 62))
-            self.assertGreaterEqual(f[None][0], 56 - CHUNK / MIB)
+            self.assertGreaterEqual(f[None][0], 56 - PIECE / MIB)
             self.assert_kept(a, range(31))
             self.assert_kept(b, range(31))
             # whoever allocates is evicted itself
             self.fill(a, [31], 4)
             wait_for(lambda: figures(d)[None][0] <= 56, 5, "the reserve is there again")
-            wait_for(lambda: self.unequal(d) <= CHUNK / MIB, 5, "both have the same")
+            wait_for(lambda: self.unequal(d) <= PIECE / MIB, 5, "both have the same")
             self.end(b)
             wait_for(lambda: figures(d)["a"] == (56, 10), 5, "a has what may be had")
             self.assertEqual(a.say("f 31"), (0, 0))
@@ -150,7 +150,7 @@ class Swap(FaultTest):
     def test_workers_wait_for_calm(self):
         """Contexts hold up the driver: only who has to wait for one has it made while
         somebody has just come, and nobody's is made for later."""
-        with Daemon("--memory", "64M", "--swap", "256M", "--chunk", "2M", "--reserve", "0",
+        with Daemon("--memory", "64M", "--swap", "256M", "--piece", "2M", "--reserve", "0",
                     "--pool", "1", config=TWO) as d:
             a = self.keeps(d, "a")
             # what takes long here may have been calm
@@ -190,7 +190,7 @@ class Swap(FaultTest):
 
     def test_workers_wait_while_memory_is_scarce(self):
         """There, they do as long as somebody keeps coming."""
-        with Daemon("--memory", "64M", "--swap", "256M", "--chunk", "2M", "--reserve", "0",
+        with Daemon("--memory", "64M", "--swap", "256M", "--piece", "2M", "--reserve", "0",
                     "--pool", "8", config=TWO) as d:
             a = self.keeps(d, "a")
             self.fill(a, range(31), 2)
@@ -263,7 +263,7 @@ class Swap(FaultTest):
             self.fill(a, [0], 128)
             f = figures(d)
             self.assertEqual(sum(f["a"]), 128)
-            self.assertGreaterEqual(f["a"][0], 64 - CHUNK / MIB)
+            self.assertGreaterEqual(f["a"][0], 64 - PIECE / MIB)
             self.assert_kept(a, [0])
             # and it may be refused, which leaves nothing behind
             self.assertEqual(a.say(f"a 1 {400 * MIB}")[0], OUT_OF_MEMORY)
@@ -304,13 +304,13 @@ class Swap(FaultTest):
             self.fill(a, [0], 100)
             self.fill(b, [0], 100)
             self.fill(b, [1], 1)
-            wait_for(lambda: self.unequal(d) <= 2 * CHUNK / MIB, 5, "both have the same")
+            wait_for(lambda: self.unequal(d) <= 2 * PIECE / MIB, 5, "both have the same")
             f = figures(d)
             self.assertEqual((sum(f["a"]), sum(f["b"])), (100, 102))
             self.assert_kept(a, [0])
             self.assert_kept(b, [0, 1])
             self.end(a)
-            wait_for(lambda: figures(d)["b"][0] >= 64 - CHUNK / MIB, 5, "b has what there is")
+            wait_for(lambda: figures(d)["b"][0] >= 64 - PIECE / MIB, 5, "b has what there is")
             self.assert_kept(b, [0, 1])
             self.end(b)
             self.assert_empty(d)

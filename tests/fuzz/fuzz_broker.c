@@ -181,7 +181,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	b.host_max = 96 * MIB;
 	b.reserve = 16 * MIB;
 	b.kill_ns = NSEC_PER_SEC;
-	b.chunk = 2 * MIB;
+	b.piece = 2 * MIB;
 	b.shares_max = 16;
 	b.placement = placement_at(0);
 	now = NSEC_PER_SEC;

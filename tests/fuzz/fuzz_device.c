@@ -71,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				    .output = ignore_output};
 	char log[512];
 	struct dev_jit jit = {.error_log = log, .error_size = sizeof(log)};
-	struct dev_chunk *chunk;
+	struct dev_mem *piece;
 	struct dev_module *mod;
 	struct device *dev;
 	struct dev_ctx *ctx;
@@ -83,8 +83,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	if (ops->ctx.create(dev, 0, &ctx) ||
 	    ops->memory.reserve(dev, 2u << 20, 0, 0, &mem) ||
-	    ops->memory.chunk_create(dev, 2u << 20, DEV_MEMORY_DEVICE, &chunk) ||
-	    ops->memory.map(dev, mem, chunk) ||
+	    ops->memory.create(dev, 2u << 20, DEV_MEMORY_DEVICE, &piece) ||
+	    ops->memory.map(dev, mem, piece) ||
 	    ops->memory.set_access(dev, mem, 2u << 20,
 				   CU_MEM_ACCESS_FLAGS_PROT_READWRITE))
 		__builtin_trap(); /* of a fresh device */

@@ -145,7 +145,7 @@ static void open_worker(struct listener *l)
 {
 	struct device_config cfg = {.tpcs = 1,
 				    .memory_bytes = 32 * MIB,
-				    .chunk_bytes = 128u << 10,
+				    .granularity = 128u << 10,
 				    .threads = 1};
 	const struct accounts nobody = {.ipc_export = export, .ipc_drop = drop};
 

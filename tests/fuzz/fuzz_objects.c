@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define MIB   (1ull << 20)
 #define PAGE  (2 * MIB)
-#define SMALL (128ull << 10) /* a chunk that is shared */
+#define SMALL (128ull << 10) /* a piece that is shared */
 #define FEW   4u
 #define STEP  8
 #define STEPS 64
@@ -53,25 +53,25 @@ struct objects {
 	uint64_t value[FEW];
 	struct dev_stream *stream[FEW];
 	struct dev_event *event[FEW];
-	struct dev_chunk *chunk[FEW];
-	uint64_t size[FEW]; /* of the chunks */
+	struct dev_mem *piece[FEW];
+	uint64_t size[FEW]; /* of the pieces */
 	uint64_t mapped[PAGE / SMALL];
 };
 
 static void open_device(struct objects *o)
 {
 	struct device_config cfg = {
-		.tpcs = 1, .memory_bytes = 32 * MIB, .chunk_bytes = SMALL, .threads = 1};
+		.tpcs = 1, .memory_bytes = 32 * MIB, .granularity = SMALL, .threads = 1};
 	static const char *const names[] = {"look", "surf"};
 	struct dev_jit jit = {.optimization_level = 4};
-	struct dev_chunk *chunk;
+	struct dev_mem *piece;
 	struct dev_module *mod;
 
 	if (ops->open(&cfg, &o->dev) < 0 || ops->ctx.create(o->dev, 0, &o->ctx) ||
 	    ops->ctx.create(o->dev, 0, &o->far) ||
 	    ops->memory.reserve(o->dev, 2 * PAGE, 0, 0, &o->mem) ||
-	    ops->memory.chunk_create(o->dev, PAGE, DEV_MEMORY_DEVICE, &chunk) ||
-	    ops->memory.map(o->dev, o->mem, chunk) ||
+	    ops->memory.create(o->dev, PAGE, DEV_MEMORY_DEVICE, &piece) ||
+	    ops->memory.map(o->dev, o->mem, piece) ||
 	    ops->memory.set_access(o->dev, o->mem, PAGE,
 				   CU_MEM_ACCESS_FLAGS_PROT_READWRITE) ||
 	    ops->module.load(o->ctx, reader, sizeof(reader), &jit, &mod))
@@ -265,31 +265,28 @@ static void events(struct objects *o, const uint8_t *v)
 	}
 }
 
-/* Memory of another process: a chunk of ours that was exported, or whatever they sent. */
+/* Memory of another process: a piece of ours that was exported, or whatever they sent. */
 static void share(struct objects *o, const uint8_t *v)
 {
-	struct dev_chunk **c = &o->chunk[v[0] % FEW], *mine = o->chunk[v[1] % FEW];
+	struct dev_mem **c = &o->piece[v[0] % FEW], *mine = o->piece[v[1] % FEW];
 	int fd = -1;
 
 	if (*c) {
-		ops->memory.chunk_release(o->dev, *c);
+		ops->memory.release(o->dev, *c);
 		*c = NULL;
 		return;
 	}
 	o->size[v[0] % FEW] = SMALL * (1 + v[3] % 3u);
 	if (v[2] & 1) {
-		if (ops->memory.chunk_create(o->dev, SMALL * (1 + v[3] % 3u),
-					     v[3] & 128 ? DEV_MEMORY_HOST
-							: DEV_MEMORY_DEVICE,
-					     c) != CUDA_SUCCESS)
+		if (ops->memory.create(o->dev, SMALL * (1 + v[3] % 3u),
+				       v[3] & 128 ? DEV_MEMORY_HOST : DEV_MEMORY_DEVICE,
+				       c) != CUDA_SUCCESS)
 			*c = NULL;
 		return;
 	}
-	if (!(v[2] & 2) || !mine ||
-	    ops->memory.chunk_export(o->dev, mine, &fd) != CUDA_SUCCESS)
+	if (!(v[2] & 2) || !mine || ops->memory.export(o->dev, mine, &fd) != CUDA_SUCCESS)
 		fd = fds_any(v[4], SMALL * (v[5] % 4u));
-	if (ops->memory.chunk_import(o->dev, fd, SMALL * (1 + v[3] % 3u), c) !=
-	    CUDA_SUCCESS)
+	if (ops->memory.import(o->dev, fd, SMALL * (1 + v[3] % 3u), c) != CUDA_SUCCESS)
 		*c = NULL;
 	closep(&fd);
 }
@@ -304,9 +301,9 @@ static void unmap(struct objects *o, unsigned i)
 	o->mapped[i] = 0;
 }
 
-static void map_chunk(struct objects *o, const uint8_t *v)
+static void map_backing(struct objects *o, const uint8_t *v)
 {
-	struct dev_chunk *c = o->chunk[v[0] % FEW];
+	struct dev_mem *c = o->piece[v[0] % FEW];
 	unsigned i = v[1] % ARRAY_SIZE(o->mapped);
 	CUdeviceptr at = o->mem + PAGE + i * SMALL;
 
@@ -352,7 +349,7 @@ static void step(struct objects *o, const uint8_t *v)
 		share(o, v + 1);
 		break;
 	case 8:
-		map_chunk(o, v + 1);
+		map_backing(o, v + 1);
 		break;
 	default:
 		(void)ops->copy.fill(v[1] & 2 ? o->far : o->ctx, o->stream[v[1] % FEW],
@@ -381,8 +378,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (unsigned i = 0; i < FEW; i++)
 		end_array(&o, i);
 	for (unsigned i = 0; i < FEW; i++)
-		if (o.chunk[i])
-			ops->memory.chunk_release(o.dev, o.chunk[i]);
+		if (o.piece[i])
+			ops->memory.release(o.dev, o.piece[i]);
 	ops->close(o.dev); /* ends what still runs */
 	if (fds_open() != before)
 		abort();

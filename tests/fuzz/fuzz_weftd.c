@@ -264,7 +264,7 @@ static void open_weftd(void)
 	b.keep_ready = conf.pool;
 	b.host_max = 96 * MIB;
 	b.swap = conf.swap;
-	b.chunk = 2 * MIB;
+	b.piece = 2 * MIB;
 	b.placement = placement_at(0);
 	b.control.fd = b.signals.fd = b.lifeline.fd = b.ready_fd = b.cgroup = -1;
 	if (loop_new(&b.loop) < 0)

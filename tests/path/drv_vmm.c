@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reserve, create, map, set access, unmap: one physical chunk seen at two addresses. */
+/* Reserve, create, map, set access, unmap: one physical allocation seen at two addresses.
+ * */
 #include <unistd.h>
 
 #include "driver.h"
@@ -138,7 +139,7 @@ int main(void)
 	REQUIRE(v == 0x11111111);
 	CK(cuMemcpyDtoH(&v, va + gran, 4));
 	REQUIRE(v == 0x22222222);
-	/* the chunk moves to another address with what it holds */
+	/* the memory moves to another address with what it holds */
 	CK(cuMemUnmap(va, gran));
 	EXPECT(cuMemcpyDtoH(&v, va, 4), CUDA_ERROR_INVALID_VALUE);
 	CK(cuMemMap(va + 3 * gran, gran, 0, h[0], 0));

@@ -83,7 +83,7 @@ int main()
 	REQUIRE(v == 5);
 #endif
 
-	/* chunks on two streams with asynchronous copies */
+	/* parts on two streams with asynchronous copies */
 	int m = 1 << 16, parts = 8;
 	std::vector<float> h(m), back(m);
 	float *pin;
@@ -103,7 +103,7 @@ int main()
 	CK(cudaStreamSynchronize(nb));
 	for (int i = 0; i < m; i++)
 		if (pin[i] != h[i] * 3.0f)
-			fail("chunk element %d: %g, not %g", i, pin[i], h[i] * 3.0f);
+			fail("part element %d: %g, not %g", i, pin[i], h[i] * 3.0f);
 	CK(cudaFreeHost(pin));
 
 	/* a source buffer that is reused as soon as the call returns */

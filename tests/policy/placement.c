@@ -9,12 +9,12 @@
 #include "policies/placement.h"
 #include "random.h"
 
-#define CHUNK 2ull
+#define PIECE 2ull
 
 static const struct placement *const p = &placement_lru;
 
 static const struct placement_device device = {
-	.total = 100, .host_room = 1000, .chunk = CHUNK};
+	.total = 100, .host_room = 1000, .piece = PIECE};
 
 static struct placement_tenant tenant(uint64_t weight, uint64_t resident,
 				      uint64_t evicted)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A simulated device with many tenants that want, free and go at random; moves take no
- * time. Whatever they do, shares are fair within a chunk, promises are kept, and nothing
+ * time. Whatever they do, shares are fair within a piece, promises are kept, and nothing
  * goes to and fro.
  */
 #include <criterion/criterion.h>
@@ -12,7 +12,7 @@
 #include "random.h"
 
 #define MOST  24
-#define CHUNK 64ull
+#define PIECE 64ull
 
 struct sim {
 	const struct placement *p;
@@ -105,13 +105,13 @@ static uint64_t promised(const struct placement_tenant *t, uint64_t bytes)
 /* Somebody other than i could give without going below its low. */
 static bool others_above_low(const struct sim *s, uint32_t i)
 {
-	if (s->d.host_room < CHUNK)
+	if (s->d.host_room < PIECE)
 		return false;
 	for (uint32_t k = 0; k < s->n; k++) {
 		const struct placement_tenant *t = &s->t[k];
 
-		if (k != i && !t->busy && t->movable >= CHUNK &&
-		    t->resident >= t->low + CHUNK && t->resident >= t->min + CHUNK)
+		if (k != i && !t->busy && t->movable >= PIECE &&
+		    t->resident >= t->low + PIECE && t->resident >= t->min + PIECE)
 			return true;
 	}
 	return false;
@@ -236,17 +236,17 @@ static void check_fair(const struct sim *s)
 	for (uint32_t i = 0; i < s->n; i++) {
 		uint64_t share = s->p->share(&s->d, s->t, s->n, i);
 		const struct placement_tenant *t = &s->t[i];
-		/* Nobody is a chunk below while what it wants is evicted. */
-		cr_assert(t->evicted < CHUNK || t->resident + CHUNK > share,
+		/* Nobody is a piece below while what it wants is evicted. */
+		cr_assert(t->evicted < PIECE || t->resident + PIECE > share,
 			  "tenant %u has %lu and %lu evicted, and is due %lu", i,
 			  (unsigned long)t->resident, (unsigned long)t->evicted,
 			  (unsigned long)share);
 		/* Memory lies idle only where nobody may have it. */
-		cr_assert(t->evicted < CHUNK || s->d.free < kept(s) + CHUNK ||
-			  t->resident + CHUNK > share);
+		cr_assert(t->evicted < PIECE || s->d.free < kept(s) + PIECE ||
+			  t->resident + PIECE > share);
 		/* The reserve is there, or nobody could have given more for it. */
 		cr_assert(s->d.free >= kept(s) || t->resident <= share ||
-			  t->resident < low_of(t) + CHUNK);
+			  t->resident < low_of(t) + PIECE);
 	}
 }
 
@@ -256,7 +256,7 @@ static void release(struct sim *s, uint32_t i, uint64_t bytes)
 	uint64_t evicted = random_below(&s->rng, t->evicted + 1), device;
 
 	if (!s->rough)
-		evicted -= evicted % CHUNK;
+		evicted -= evicted % PIECE;
 	evicted = evicted < bytes ? evicted : bytes;
 	device = bytes - evicted < t->movable ? bytes - evicted : t->movable;
 	t->evicted -= evicted;
@@ -279,9 +279,9 @@ static void leave(struct sim *s, uint32_t i)
 
 static uint64_t amount(struct sim *s, uint64_t most)
 {
-	uint64_t chunks = 1 + random_below(&s->rng, most);
+	uint64_t pieces = 1 + random_below(&s->rng, most);
 
-	return s->rough ? chunks * CHUNK - random_below(&s->rng, CHUNK) : chunks * CHUNK;
+	return s->rough ? pieces * PIECE - random_below(&s->rng, PIECE) : pieces * PIECE;
 }
 
 static void limits(struct sim *s, uint32_t i)
@@ -296,10 +296,10 @@ static void limits(struct sim *s, uint32_t i)
 	t->low = random_below(&s->rng, 4) ? 0 : random_below(&s->rng, 2 * part);
 	if (s->rough)
 		return;
-	/* Promises are kept in whole chunks. */
-	t->min -= t->min % CHUNK;
-	t->high -= t->high % CHUNK;
-	t->max -= t->max % CHUNK;
+	/* Promises are kept in whole pieces. */
+	t->min -= t->min % PIECE;
+	t->high -= t->high % PIECE;
+	t->max -= t->max % PIECE;
 }
 
 static void start(struct sim *s, const struct placement *p, uint64_t seed, bool rough)
@@ -309,11 +309,11 @@ static void start(struct sim *s, const struct placement *p, uint64_t seed, bool 
 	s->rng = seed;
 	s->rough = rough;
 	s->n = 1 + random_below(&s->rng, MOST);
-	s->d.total = (1 + random_below(&s->rng, 300)) * CHUNK;
+	s->d.total = (1 + random_below(&s->rng, 300)) * PIECE;
 	s->d.free = s->d.total;
-	s->d.chunk = CHUNK;
+	s->d.piece = PIECE;
 	s->reserve = random_below(&s->rng, 2) * random_below(&s->rng, 1 + s->d.total / 8);
-	s->reserve -= s->reserve % CHUNK;
+	s->reserve -= s->reserve % PIECE;
 	s->host_total = rough ? random_below(&s->rng, 2 * s->d.total) : 1ull << 40;
 	s->d.host_room = s->host_total;
 	for (uint32_t i = 0; i < s->n; i++) {
@@ -329,10 +329,10 @@ static void step(struct sim *s)
 
 	switch (random_below(&s->rng, 16)) {
 	default:
-		allocate(s, i, amount(s, 1 + 3 * s->d.total / CHUNK / s->n));
+		allocate(s, i, amount(s, 1 + 3 * s->d.total / PIECE / s->n));
 		break;
 	case 0 ... 4:
-		release(s, i, amount(s, 1 + s->d.total / CHUNK / s->n));
+		release(s, i, amount(s, 1 + s->d.total / PIECE / s->n));
 		break;
 	case 5:
 		leave(s, i);
@@ -383,8 +383,8 @@ Test(tenants, everything_moves)
 		refused += s.refused;
 		gone += s.gone;
 	}
-	cr_log_info("%u granted, %u refused, %lu chunks moved", granted, refused,
-		    (unsigned long)(gone / CHUNK));
+	cr_log_info("%u granted, %u refused, %lu pieces moved", granted, refused,
+		    (unsigned long)(gone / PIECE));
 	cr_assert_gt(gone, 0);
 	cr_assert_gt(granted, 4 * refused);
 }
@@ -414,10 +414,10 @@ Test(tenants, the_same_again)
 	cr_assert_neq(a.trace, c.trace);
 }
 
-static void two_alike(struct sim *s, uint64_t chunks)
+static void two_alike(struct sim *s, uint64_t pieces)
 {
 	s->n = 2;
-	s->d.total = s->d.free = chunks * CHUNK;
+	s->d.total = s->d.free = pieces * PIECE;
 	for (uint32_t i = 0; i < 2; i++) {
 		memset(&s->t[i], 0, sizeof(s->t[i]));
 		s->t[i].weight = 100;
@@ -437,18 +437,18 @@ static void greedy_and_late(uint64_t reserve)
 		s.t[1].weight = weight;
 		s.reserve = reserve;
 		for (unsigned k = 0; k < 150; k++)
-			allocate(&s, 0, CHUNK);
-		cr_assert_eq(s.t[0].resident, 100 * CHUNK);
+			allocate(&s, 0, PIECE);
+		cr_assert_eq(s.t[0].resident, 100 * PIECE);
 		for (unsigned k = 0; k < 150; k++)
-			allocate(&s, 1, CHUNK);
+			allocate(&s, 1, PIECE);
 		cr_assert_eq(s.refused, 0);
 		share = (s.d.total - s.reserve) * weight / (100 + weight);
-		cr_assert_leq(s.t[1].resident, share + CHUNK + s.reserve);
-		cr_assert_geq(s.t[1].resident + CHUNK, share);
+		cr_assert_leq(s.t[1].resident, share + PIECE + s.reserve);
+		cr_assert_geq(s.t[1].resident + PIECE, share);
 		cr_assert_eq(s.d.free, 0);
 		settle(&s);
-		cr_assert_geq(s.t[1].resident + CHUNK, share);
-		cr_assert_leq(s.t[1].resident, share + CHUNK);
+		cr_assert_geq(s.t[1].resident + PIECE, share);
+		cr_assert_leq(s.t[1].resident, share + PIECE);
 		cr_assert_eq(s.d.free, s.reserve);
 
 		/* The latecomer goes, and memory that had to be evicted is back as far as
@@ -456,11 +456,11 @@ static void greedy_and_late(uint64_t reserve)
 		leave(&s, 1);
 		settle(&s);
 		cr_assert_eq(s.t[0].resident, s.d.total - s.reserve);
-		cr_assert_eq(s.t[0].evicted, 50 * CHUNK + s.reserve);
+		cr_assert_eq(s.t[0].evicted, 50 * PIECE + s.reserve);
 
 		/* All that is left fits: nothing is kept. */
-		s.t[0].evicted -= 50 * CHUNK;
-		s.d.host_room += 50 * CHUNK;
+		s.t[0].evicted -= 50 * PIECE;
+		s.d.host_room += 50 * PIECE;
 		settle(&s);
 		cr_assert_eq(s.t[0].resident, s.d.total);
 	}
@@ -469,7 +469,7 @@ static void greedy_and_late(uint64_t reserve)
 Test(tenants, greedy_and_late)
 {
 	greedy_and_late(0);
-	greedy_and_late(8 * CHUNK);
+	greedy_and_late(8 * PIECE);
 }
 
 /* An allocation is taken from the reserve, and a tenant above its share fills that up. */
@@ -479,23 +479,23 @@ Test(tenants, the_reserve_serves_an_allocation_and_is_filled_again)
 
 	start(&s, &placement_lru, 1, false);
 	two_alike(&s, 100);
-	s.reserve = 8 * CHUNK;
-	allocate(&s, 0, 100 * CHUNK);
+	s.reserve = 8 * PIECE;
+	allocate(&s, 0, 100 * PIECE);
 	settle(&s);
 	cr_assert_eq(s.gone, 0, "everything fits");
-	allocate(&s, 1, 20 * CHUNK);
+	allocate(&s, 1, 20 * PIECE);
 	settle(&s);
-	cr_assert_eq(s.t[0].resident, 72 * CHUNK);
-	cr_assert_eq(s.t[1].resident, 20 * CHUNK);
+	cr_assert_eq(s.t[0].resident, 72 * PIECE);
+	cr_assert_eq(s.t[1].resident, 20 * PIECE);
 	s.gone = 0;
-	allocate(&s, 1, 8 * CHUNK);
+	allocate(&s, 1, 8 * PIECE);
 	cr_assert_eq(s.gone, 0, "it was there");
 	settle(&s);
-	cr_assert_eq(s.t[0].resident, 64 * CHUNK);
-	cr_assert_eq(s.t[1].resident, 28 * CHUNK);
+	cr_assert_eq(s.t[0].resident, 64 * PIECE);
+	cr_assert_eq(s.t[1].resident, 28 * PIECE);
 	/* The one with more takes it, and gives it back itself. */
-	allocate(&s, 0, 8 * CHUNK);
+	allocate(&s, 0, 8 * PIECE);
 	settle(&s);
-	cr_assert_eq(s.t[0].resident, 64 * CHUNK);
-	cr_assert_eq(s.t[1].resident, 28 * CHUNK);
+	cr_assert_eq(s.t[0].resident, 64 * PIECE);
+	cr_assert_eq(s.t[1].resident, 28 * PIECE);
 }

@@ -30,7 +30,7 @@
 #include "base/fd.h"
 
 #define PORT        7001
-#define CHUNK       (256u << 10)
+#define PART        (256u << 10)
 #define WINDOW_PAGE (1u << 20) /* clear of what weftd keeps at the beginning */
 #define STOP        UINT32_MAX
 
@@ -84,7 +84,7 @@ static void serve_window(void)
 static void *serve(void *arg)
 {
 	int fd = (int)(intptr_t)arg;
-	uint32_t *buf = malloc(CHUNK);
+	uint32_t *buf = malloc(PART);
 	struct order o;
 
 	while (fd_read_full(fd, &o, sizeof(o)) == 0) {
@@ -95,8 +95,8 @@ static void *serve(void *arg)
 			    fd_write_full(fd, buf, o.size) < 0)
 				break;
 		}
-		for (uint64_t at = 0; o.op == 'u' && at < o.size; at += CHUNK) {
-			size_t n = MIN(o.size - at, (uint64_t)CHUNK);
+		for (uint64_t at = 0; o.op == 'u' && at < o.size; at += PART) {
+			size_t n = MIN(o.size - at, (uint64_t)PART);
 
 			if (fd_read_full(fd, buf, n) < 0)
 				break;
@@ -104,9 +104,9 @@ static void *serve(void *arg)
 		}
 		if (o.op == 'u' && fd_write_full(fd, &sum, sizeof(sum)) < 0)
 			break;
-		fill(buf, CHUNK, 7);
-		for (uint64_t at = 0; o.op == 'd' && at < o.size; at += CHUNK) {
-			if (fd_write_full(fd, buf, MIN(o.size - at, (uint64_t)CHUNK)) < 0)
+		fill(buf, PART, 7);
+		for (uint64_t at = 0; o.op == 'd' && at < o.size; at += PART) {
+			if (fd_write_full(fd, buf, MIN(o.size - at, (uint64_t)PART)) < 0)
 				break;
 		}
 		if (o.op == 'w' && words)
@@ -204,14 +204,14 @@ static void echo(int fd, size_t size, unsigned n)
 
 static void bulk(int fd, char op, uint64_t size, unsigned rounds)
 {
-	uint32_t *buf = malloc(CHUNK), *want = malloc(CHUNK);
+	uint32_t *buf = malloc(PART), *want = malloc(PART);
 	uint64_t t = clock_now_ns(), sum = 0, got;
 
-	fill(want, CHUNK, 7);
+	fill(want, PART, 7);
 	for (unsigned i = 0; i < rounds; i++) {
 		order(fd, op, size, 0);
-		for (uint64_t at = 0; at < size; at += CHUNK) {
-			size_t n = MIN(size - at, (uint64_t)CHUNK);
+		for (uint64_t at = 0; at < size; at += PART) {
+			size_t n = MIN(size - at, (uint64_t)PART);
 			int r = op == 'u' ? fd_write_full(fd, want, n)
 					  : fd_read_full(fd, buf, n);
 
@@ -221,8 +221,8 @@ static void bulk(int fd, char op, uint64_t size, unsigned rounds)
 		if (op == 'u' && fd_read_full(fd, &got, sizeof(got)) < 0)
 			die("bulk");
 		for (uint64_t at = 0, s = 0; op == 'u' && i == 0 && at < size;
-		     at += CHUNK) {
-			s = checksum(want, MIN(size - at, (uint64_t)CHUNK), s);
+		     at += PART) {
+			s = checksum(want, MIN(size - at, (uint64_t)PART), s);
 			sum = s;
 		}
 		if (op == 'u' && i == 0 && got != sum) {

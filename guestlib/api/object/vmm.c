@@ -15,7 +15,7 @@ CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity,
 	if (!granularity || !prop ||
 	    (unsigned)option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
 		return CUDA_ERROR_INVALID_VALUE;
-	*granularity = guest_process.device.chunk_bytes; /* wherever it lies */
+	*granularity = guest_process.device.granularity; /* wherever it lies */
 	return CUDA_SUCCESS;
 }
 
@@ -28,7 +28,7 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 
 	if (r)
 		return r;
-	if (!handle || flags || !size || size % guest_process.device.chunk_bytes)
+	if (!handle || flags || !size || size % guest_process.device.granularity)
 		return CUDA_ERROR_INVALID_VALUE;
 	r = vmm_check_prop(prop, &host);
 	/* Programs that share host memory by handle want the CPU's access too (NCCL,
@@ -62,12 +62,12 @@ CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handl
 CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(
 	CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle)
 {
-	struct guest_chunk *c;
+	struct guest_mem *c;
 	CUresult r = guest_status();
 
 	if (r)
 		return r;
-	c = guest_object(handle, HANDLE_CHUNK);
+	c = guest_object(handle, HANDLE_MEM);
 	if (!prop || !c)
 		return CUDA_ERROR_INVALID_VALUE;
 	*prop = c->prop;

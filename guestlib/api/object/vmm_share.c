@@ -35,12 +35,12 @@ CUresult CUDAAPI cuMemExportToShareableHandle(void *shareable,
 	_cleanup_close_ int fd = -1;
 	struct share s = {.magic = SHARE_MAGIC};
 	struct guest_thread *t;
-	struct guest_chunk *c;
+	struct guest_mem *c;
 	CUresult r = guest_enter(NEED_INIT, &t);
 
 	if (r)
 		return r;
-	c = guest_object(handle, HANDLE_CHUNK);
+	c = guest_object(handle, HANDLE_MEM);
 	if (!shareable || !c || flags ||
 	    type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
 	    !(c->prop.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))

@@ -37,7 +37,7 @@ void account_open(struct broker *b, uint64_t total)
 	reserve = MIN(b->device_total / RESERVE_SHARE, RESERVE_MAX);
 	if (c->reserve != UINT64_MAX)
 		reserve = MIN(c->reserve, b->device_total / 2);
-	b->reserve = reserve / b->chunk * b->chunk;
+	b->reserve = reserve / b->piece * b->piece;
 }
 
 /* Granted for what has been freed since, on its way out or back: until the worker has

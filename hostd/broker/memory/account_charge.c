@@ -115,7 +115,7 @@ static int charge_part(struct worker *w, uint64_t bytes, uint64_t here,
 	if (r < 0)
 		return r;
 	here = MIN(here, account_device_room(b));
-	here = here < bytes ? ALIGN_DOWN(here, b->chunk) : bytes;
+	here = here < bytes ? ALIGN_DOWN(here, b->piece) : bytes;
 	if (bytes - here > evicted_room(w->tenant))
 		return -ENOMEM;
 	account_grant(w, here);

@@ -57,7 +57,7 @@ static uint64_t part(const struct broker *b)
 	uint64_t left = b->swap > b->evicted ? b->swap - b->evicted : 0;
 
 	return b->pressed && b->n_sessions
-		       ? MIN(PREALLOC_MAX, left / 2 / b->n_sessions / b->chunk * b->chunk)
+		       ? MIN(PREALLOC_MAX, left / 2 / b->n_sessions / b->piece * b->piece)
 		       : 0;
 }
 

@@ -339,8 +339,8 @@ static void ask_stuck(struct broker *b, uint64_t now_ns)
 	list_for_each (w, &b->workers, link) {
 		uint64_t bytes = w->move.stuck ? snapshot_movable(w, now_ns) : 0;
 
-		if (bytes && evicted_room(w->tenant) >= b->chunk &&
-		    ask_session(w, MIN(bytes, b->chunk), PLACE_MAPPED, false, now_ns) ==
+		if (bytes && evicted_room(w->tenant) >= b->piece &&
+		    ask_session(w, MIN(bytes, b->piece), PLACE_MAPPED, false, now_ns) ==
 			    0)
 			return;
 	}

@@ -176,7 +176,7 @@ int snapshot_read(struct broker *b, uint64_t now_ns, struct snapshot *ret)
 	ret->device.total = room(b->device_total, account_set_aside(b, &missing));
 	ret->device.free = account_free(b);
 	ret->device.host_room = room(b->swap, b->evicted);
-	ret->device.chunk = b->chunk;
+	ret->device.piece = b->piece;
 	set_reserve(b, ret->tenants, n, &ret->device);
 	if (ret->device.reserve && now_ns != SNAPSHOT_QUIET)
 		b->scarce_ns = now_ns;
@@ -246,12 +246,12 @@ struct worker *snapshot_session(struct tenant *t, bool comes, uint64_t now_ns,
 /* ---- what an allocation could get ---- */
 
 /* True if the bytes that are `missing` on the device could be in host memory from the
- * beginning (memory/grant.h), in whole chunks. */
+ * beginning (memory/grant.h), in whole pieces. */
 static bool could_be_evicted(const struct placement_device *d,
 			     const struct placement_tenant *t, uint64_t bytes,
 			     uint64_t missing)
 {
-	uint64_t here = ALIGN_DOWN(bytes - missing, d->chunk);
+	uint64_t here = ALIGN_DOWN(bytes - missing, d->piece);
 
 	return !missing || bytes - here <= MIN(d->host_room, t->evicted_room);
 }
@@ -303,17 +303,17 @@ uint64_t snapshot_within_reach(struct tenant *t, uint64_t at_most)
 		return have;
 	if (could_have(b, &now, t->index, at_most, scratch))
 		have = at_most;
-	/* In chunks beyond what is free. */
-	have_not = (at_most - have) / b->chunk + 1;
+	/* In pieces beyond what is free. */
+	have_not = (at_most - have) / b->piece + 1;
 	for (uint64_t more = 0; have_not - more > 1;) {
 		uint64_t half = more + (have_not - more) / 2;
 
-		if (could_have(b, &now, t->index, have + half * b->chunk, scratch))
+		if (could_have(b, &now, t->index, have + half * b->piece, scratch))
 			more = half;
 		else
 			have_not = half;
 	}
-	have += (have_not - 1) * b->chunk;
+	have += (have_not - 1) * b->piece;
 	free(scratch);
 	return have;
 }

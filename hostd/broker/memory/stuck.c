@@ -111,13 +111,13 @@ static void end_session(struct worker *w, const struct tenant *t)
 	child_kill(&w->child);
 }
 
-/* Less than a chunk does not come back, and is nobody's fault, unless it is waited for.
+/* Less than a piece does not come back, and is nobody's fault, unless it is waited for.
  */
 static bool is_kept_from(const struct tenant *t, const struct snapshot *now)
 {
 	uint64_t bytes = lacks(&now->tenants[t->index]);
 
-	return bytes > now->device.free && (bytes >= t->b->chunk || t->held);
+	return bytes > now->device.free && (bytes >= t->b->piece || t->held);
 }
 
 void stuck_tick(struct broker *b, uint64_t now_ns)

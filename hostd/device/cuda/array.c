@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * CUDA arrays: the driver's own. Where their memory lies and how it is laid out only the
- * driver knows, so they cannot move as chunks do.
+ * driver knows, so they cannot move as allocations do.
  */
 #include "device/cuda/copy.h"
 #include "device/cuda/memory.h"

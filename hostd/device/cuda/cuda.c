@@ -248,7 +248,7 @@ static int device_find(struct device *dev)
 		return -ENODEV;
 	memcpy(info->uuid, uuid.bytes, sizeof(info->uuid));
 	info->memory_bytes = total;
-	info->chunk_bytes = (unsigned)granule;
+	info->granularity = (unsigned)granule;
 	info->n_sms = (unsigned)sms;
 	return cuda_reach_check(dev->cu);
 }
@@ -358,11 +358,11 @@ const struct device_ops device_cuda_ops = {
 		{
 			.reserve = cuda_reserve,
 			.unreserve = cuda_unreserve,
-			.chunk_create = cuda_chunk_create,
-			.chunk_compressible = cuda_chunk_compressible,
-			.chunk_release = cuda_chunk_release,
-			.chunk_export = cuda_chunk_export,
-			.chunk_import = cuda_chunk_import,
+			.create = cuda_mem_create,
+			.compressible = cuda_mem_compressible,
+			.release = cuda_mem_release,
+			.export = cuda_mem_export,
+			.import = cuda_mem_import,
 			.map = cuda_map,
 			.unmap = cuda_unmap,
 			.set_access = cuda_set_access,

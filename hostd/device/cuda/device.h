@@ -8,7 +8,7 @@
  *	driver.c	loads libcuda.so.1
  *	cuda.c		open, close, contexts, the table
  *	enter.c		which context is current, what it was lost with
- *	memory.c	band, chunks	copy.c	copies and fills
+ *	memory.c	band, allocations	copy.c	copies and fills
  *	host.c	host memory of the guest
  *	stream.c	streams, events, host functions
  *	module.c	images, functions	image.c	checks of images
@@ -72,7 +72,7 @@ struct device {
 	uint64_t last_token;
 	uint64_t last_ctx; /* with `making` */
 	struct cuda_output output;
-	struct tally chunks, imports; /* bytes of each kind; any thread */
+	struct tally created, imports; /* bytes of each kind; any thread */
 	struct cuda_nvml *nvml;       /* NULL: the host's NVML is not there */
 };
 

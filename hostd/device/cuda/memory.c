@@ -13,7 +13,7 @@
 /* Device memory lies below the host part. */
 #define OWN_SIZE (DEVICE_HOST_BASE - DEVICE_BAND_BASE)
 
-struct dev_chunk {
+struct dev_mem {
 	CUmemGenericAllocationHandle cu;
 	uint64_t size;
 	bool exportable, compressible;
@@ -88,9 +88,9 @@ bool cuda_may(struct device *dev, CUdeviceptr addr, uint64_t size)
 	return true;
 }
 
-static bool is_chunks(const struct device *dev, uint64_t addr, uint64_t size)
+static bool is_granular(const struct device *dev, uint64_t addr, uint64_t size)
 {
-	return size && !(addr % dev->info.chunk_bytes) && !(size % dev->info.chunk_bytes);
+	return size && !(addr % dev->info.granularity) && !(size % dev->info.granularity);
 }
 
 /* Asks the driver for exactly this range. */
@@ -116,10 +116,10 @@ CUresult cuda_reserve(struct device *dev, uint64_t size, uint64_t align, uint64_
 	int r;
 
 	if (!align)
-		align = dev->info.chunk_bytes;
-	if (!is_chunks(dev, addr, size) || (align & (align - 1)))
+		align = dev->info.granularity;
+	if (!is_granular(dev, addr, size) || (align & (align - 1)))
 		return CUDA_ERROR_INVALID_VALUE;
-	align = MAX(align, dev->info.chunk_bytes);
+	align = MAX(align, dev->info.granularity);
 	if (addr && (addr < DEVICE_BAND_BASE || addr >= end || size > end - addr ||
 		     (addr & (align - 1))))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -158,7 +158,7 @@ CUresult cuda_unreserve(struct device *dev, CUdeviceptr addr, uint64_t size)
  * that "there is none" may be its answer too.
  */
 static CUresult driver_create(struct device *dev, enum dev_memory memory,
-			      struct dev_chunk *c)
+			      struct dev_mem *c)
 {
 	CUmemAllocationProp prop = {
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -188,7 +188,7 @@ static CUresult driver_create(struct device *dev, enum dev_memory memory,
 	return res;
 }
 
-static bool is_compressible(const struct dev_chunk *c)
+static bool is_compressible(const struct dev_mem *c)
 {
 	CUmemAllocationProp got;
 
@@ -196,19 +196,19 @@ static bool is_compressible(const struct dev_chunk *c)
 	       got.allocFlags.compressionType == CU_MEM_ALLOCATION_COMP_GENERIC;
 }
 
-CUresult cuda_chunk_create(struct device *dev, uint64_t size, enum dev_memory memory,
-			   struct dev_chunk **ret_chunk)
+CUresult cuda_mem_create(struct device *dev, uint64_t size, enum dev_memory memory,
+			 struct dev_mem **ret_mem)
 {
-	struct dev_chunk *c;
+	struct dev_mem *c;
 	CUresult res;
 
-	if (!is_chunks(dev, 0, size))
+	if (!is_granular(dev, 0, size))
 		return CUDA_ERROR_INVALID_VALUE;
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	c->size = size;
-	c->tally = memory == DEV_MEMORY_HOST ? NULL : &dev->chunks;
+	c->tally = memory == DEV_MEMORY_HOST ? NULL : &dev->created;
 	if (c->tally)
 		tally_making(c->tally, size);
 	res = driver_create(dev, memory, c);
@@ -221,42 +221,42 @@ CUresult cuda_chunk_create(struct device *dev, uint64_t size, enum dev_memory me
 	if (c->tally)
 		tally_made(c->tally, size);
 	c->compressible = memory == DEV_MEMORY_COMPRESSIBLE && is_compressible(c);
-	*ret_chunk = c;
+	*ret_mem = c;
 	return CUDA_SUCCESS;
 }
 
-bool cuda_chunk_compressible(struct device *dev, const struct dev_chunk *chunk)
+bool cuda_mem_compressible(struct device *dev, const struct dev_mem *mem)
 {
-	return chunk->compressible;
+	return mem->compressible;
 }
 
 /* The driver keeps the memory of a released handle while it is mapped: for footprint() to
  * be right it is not, any more. */
-void cuda_chunk_release(struct device *dev, struct dev_chunk *chunk)
+void cuda_mem_release(struct device *dev, struct dev_mem *mem)
 {
-	if (chunk->tally)
-		tally_ending(chunk->tally, chunk->size);
-	cu.cuMemRelease(chunk->cu);
-	if (chunk->tally)
-		tally_ended(chunk->tally, chunk->size);
-	free(chunk);
+	if (mem->tally)
+		tally_ending(mem->tally, mem->size);
+	cu.cuMemRelease(mem->cu);
+	if (mem->tally)
+		tally_ended(mem->tally, mem->size);
+	free(mem);
 }
 
-CUresult cuda_chunk_export(struct device *dev, struct dev_chunk *chunk, int *ret_fd)
+CUresult cuda_mem_export(struct device *dev, struct dev_mem *mem, int *ret_fd)
 {
-	if (!chunk->exportable)
+	if (!mem->exportable)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	return cu.cuMemExportToShareableHandle(
-		ret_fd, chunk->cu, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+		ret_fd, mem->cu, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
 }
 
-CUresult cuda_chunk_import(struct device *dev, int fd, uint64_t size,
-			   struct dev_chunk **ret_chunk)
+CUresult cuda_mem_import(struct device *dev, int fd, uint64_t size,
+			 struct dev_mem **ret_mem)
 {
-	struct dev_chunk *c;
+	struct dev_mem *c;
 	CUresult res;
 
-	if (!is_chunks(dev, 0, size))
+	if (!is_granular(dev, 0, size))
 		return CUDA_ERROR_INVALID_VALUE;
 	c = calloc(1, sizeof(*c));
 	if (!c)
@@ -272,7 +272,7 @@ CUresult cuda_chunk_import(struct device *dev, int fd, uint64_t size,
 		return res;
 	}
 	tally_made(c->tally, size);
-	*ret_chunk = c;
+	*ret_mem = c;
 	return CUDA_SUCCESS;
 }
 
@@ -289,7 +289,7 @@ static CUresult enter_mapping(struct device *dev, CUdeviceptr addr, uint64_t siz
 
 	cuda_scoped_lock(&dev->lock);
 	r = range_at(&dev->reserved, addr);
-	if (!is_chunks(dev, addr, size) || !r || size > r->start + r->size - addr)
+	if (!is_granular(dev, addr, size) || !r || size > r->start + r->size - addr)
 		return CUDA_ERROR_INVALID_VALUE;
 	err = range_insert(&dev->mapped, addr, size, NULL);
 	return err == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY
@@ -339,13 +339,13 @@ static void note_access(struct device *dev, CUdeviceptr addr, uint64_t size,
 		r->data = (void *)(uintptr_t)access;
 }
 
-CUresult cuda_map(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk)
+CUresult cuda_map(struct device *dev, CUdeviceptr addr, struct dev_mem *mem)
 {
-	CUresult res = enter_mapping(dev, addr, chunk->size);
+	CUresult res = enter_mapping(dev, addr, mem->size);
 
 	if (res)
 		return res;
-	res = cu.cuMemMap(addr, chunk->size, 0, chunk->cu, 0);
+	res = cu.cuMemMap(addr, mem->size, 0, mem->cu, 0);
 	if (res)
 		forget_mapping(dev, addr);
 	return res;
@@ -378,7 +378,7 @@ CUresult cuda_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,
 	};
 	CUresult res;
 
-	if (!is_chunks(dev, addr, size))
+	if (!is_granular(dev, addr, size))
 		return CUDA_ERROR_INVALID_VALUE;
 	res = are_mapped(dev, addr, size, false);
 	if (res)

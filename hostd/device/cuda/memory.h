@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The band, its chunks, and host memory of the guest. */
+/* The band, its allocations, and host memory of the guest. */
 #ifndef WEFT_DEVICE_CUDA_MEMORY_H
 #define WEFT_DEVICE_CUDA_MEMORY_H
 
@@ -14,14 +14,14 @@ bool cuda_may(struct device *dev, CUdeviceptr addr, uint64_t size);
 CUresult cuda_reserve(struct device *dev, uint64_t size, uint64_t align, uint64_t addr,
 		      CUdeviceptr *ret_addr);
 CUresult cuda_unreserve(struct device *dev, CUdeviceptr addr, uint64_t size);
-CUresult cuda_chunk_create(struct device *dev, uint64_t size, enum dev_memory memory,
-			   struct dev_chunk **ret_chunk);
-void cuda_chunk_release(struct device *dev, struct dev_chunk *chunk);
-bool cuda_chunk_compressible(struct device *dev, const struct dev_chunk *chunk);
-CUresult cuda_chunk_export(struct device *dev, struct dev_chunk *chunk, int *ret_fd);
-CUresult cuda_chunk_import(struct device *dev, int fd, uint64_t size,
-			   struct dev_chunk **ret_chunk);
-CUresult cuda_map(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk);
+CUresult cuda_mem_create(struct device *dev, uint64_t size, enum dev_memory memory,
+			 struct dev_mem **ret_mem);
+void cuda_mem_release(struct device *dev, struct dev_mem *mem);
+bool cuda_mem_compressible(struct device *dev, const struct dev_mem *mem);
+CUresult cuda_mem_export(struct device *dev, struct dev_mem *mem, int *ret_fd);
+CUresult cuda_mem_import(struct device *dev, int fd, uint64_t size,
+			 struct dev_mem **ret_mem);
+CUresult cuda_map(struct device *dev, CUdeviceptr addr, struct dev_mem *mem);
 CUresult cuda_unmap(struct device *dev, CUdeviceptr addr, uint64_t size);
 CUresult cuda_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,
 			 CUmemAccess_flags access);

@@ -355,12 +355,13 @@ uint64_t cuda_overhead(struct device *dev)
 	return bytes;
 }
 
-/* How often NVML is asked until no chunk was made or released meanwhile. */
+/* How often NVML is asked until no allocation was made or released meanwhile. */
 #define FOOTPRINT_TRIES 4
 
 /*
- * NVML counts in steps of 2 MiB, as the driver takes memory. Whether an imported chunk
- * counts for this process as well as for its maker is not documented: both may be.
+ * NVML counts in steps of 2 MiB, as the driver takes memory. Whether an imported
+ * allocation counts for this process as well as for its maker is not documented: both may
+ * be.
  */
 bool cuda_footprint(struct device *dev, uint64_t *ret_least, uint64_t *ret_most)
 {
@@ -368,12 +369,12 @@ bool cuda_footprint(struct device *dev, uint64_t *ret_least, uint64_t *ret_most)
 	struct tally_look look, look_in;
 
 	for (unsigned i = 0; i < FOOTPRINT_TRIES; i++) {
-		look = tally_look(&dev->chunks);
+		look = tally_look(&dev->created);
 		look_in = tally_look(&dev->imports);
 		bytes = process_bytes(dev->nvml, false);
 		if (!bytes)
 			return false;
-		tally_bounds(&dev->chunks, look, &least, &most);
+		tally_bounds(&dev->created, look, &least, &most);
 		tally_bounds(&dev->imports, look_in, &in_least, &in_most);
 		if (least == most)
 			break;

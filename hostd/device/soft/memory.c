@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "device/soft/soft.h"
-#include "device/soft/chunk.h"
+#include "device/soft/physical.h"
 
 /* The memory file is sparse: places in it are as plentiful as addresses. */
 #define FILE_SIZE_MAX (1ull << 46)
@@ -38,12 +38,12 @@ static int close_range_at(uint64_t addr, uint64_t size, int how)
 	return 0;
 }
 
-int soft_memory_init(struct soft_memory *m, uint64_t limit, unsigned chunk_bytes)
+int soft_memory_init(struct soft_memory *m, uint64_t limit, unsigned granularity)
 {
 	pthread_rwlockattr_t attr;
 	int r;
 
-	*m = (struct soft_memory){.limit = limit, .chunk_bytes = chunk_bytes, .fd = -1};
+	*m = (struct soft_memory){.limit = limit, .granularity = granularity, .fd = -1};
 	if (__atomic_exchange_n(&band_taken, true, __ATOMIC_ACQUIRE))
 		return -EBUSY;
 	r = close_range_at(DEVICE_BAND_BASE, DEVICE_BAND_SIZE, BAND_FLAG);
@@ -165,9 +165,9 @@ bool soft_memory_may(const struct soft_memory *m, uint64_t addr, uint64_t size,
 	return true;
 }
 
-/* ---- chunks ---- */
+/* ---- allocations ---- */
 
-void soft_file_give_back_locked(struct soft_memory *m, const struct dev_chunk *c)
+void soft_file_give_back_locked(struct soft_memory *m, const struct dev_mem *c)
 {
 	struct range *r = range_at(&m->file, c->off);
 
@@ -182,7 +182,7 @@ void soft_file_give_back_locked(struct soft_memory *m, const struct dev_chunk *c
 	range_remove(&m->file, r);
 }
 
-static void chunk_put_locked(struct soft_memory *m, struct dev_chunk *c)
+static void mem_put_locked(struct soft_memory *m, struct dev_mem *c)
 {
 	if (--c->refs)
 		return;
@@ -195,7 +195,7 @@ static void chunk_put_locked(struct soft_memory *m, struct dev_chunk *c)
 	free(c);
 }
 
-static int file_place_locked(struct soft_memory *m, uint64_t size, struct dev_chunk *c)
+static int file_place_locked(struct soft_memory *m, uint64_t size, struct dev_mem *c)
 {
 	uint64_t align = size >= HUGE_PAGE ? HUGE_PAGE : SOFT_PAGE_BYTES;
 	uint64_t off, end;
@@ -217,10 +217,10 @@ static int file_place_locked(struct soft_memory *m, uint64_t size, struct dev_ch
 	return 0;
 }
 
-static int chunk_new_locked(struct soft_memory *m, uint64_t size, bool in_host_memory,
-			    struct dev_chunk **ret_chunk)
+static int mem_new_locked(struct soft_memory *m, uint64_t size, bool in_host_memory,
+			  struct dev_mem **ret_mem)
 {
-	struct dev_chunk *c;
+	struct dev_mem *c;
 	int r;
 
 	if (!in_host_memory && size > m->limit - m->used)
@@ -239,23 +239,23 @@ static int chunk_new_locked(struct soft_memory *m, uint64_t size, bool in_host_m
 	c->in_host_memory = in_host_memory;
 	if (!in_host_memory)
 		m->used += size;
-	*ret_chunk = c;
+	*ret_mem = c;
 	return 0;
 }
 
-static int chunk_file(const struct soft_memory *m, const struct dev_chunk *c)
+static int backing_file(const struct soft_memory *m, const struct dev_mem *c)
 {
 	return c->fd >= 0 ? c->fd : m->fd;
 }
 
-static int map_locked(struct soft_memory *m, uint64_t addr, struct dev_chunk *c)
+static int map_locked(struct soft_memory *m, uint64_t addr, struct dev_mem *c)
 {
 	int r = range_insert(&m->mapped, addr, c->size, c);
 
 	if (r < 0)
 		return r;
 	if (band_mmap(soft_as_host(addr), c->size, PROT_READ | PROT_WRITE,
-		      MAP_SHARED | MAP_FIXED, chunk_file(m, c),
+		      MAP_SHARED | MAP_FIXED, backing_file(m, c),
 		      (off_t)c->off) == MAP_FAILED) {
 		r = -errno;
 		range_remove(&m->mapped, range_at(&m->mapped, addr));
@@ -300,7 +300,7 @@ static int unmap_locked(struct soft_memory *m, uint64_t addr, uint64_t size)
 	if (r < 0)
 		return r;
 	while ((mapped = range_above(&m->mapped, addr)) && mapped->start < addr + size) {
-		chunk_put_locked(m, mapped->data);
+		mem_put_locked(m, mapped->data);
 		range_remove(&m->mapped, mapped);
 	}
 	return 0;
@@ -311,7 +311,7 @@ static int unmap_locked(struct soft_memory *m, uint64_t addr, uint64_t size)
 uint64_t soft_memory_alloc(struct soft_memory *m, uint64_t bytes)
 {
 	uint64_t size = soft_memory_charge(bytes), addr;
-	struct dev_chunk *c;
+	struct dev_mem *c;
 	struct range *r;
 
 	if (!bytes || size < bytes)
@@ -323,7 +323,7 @@ uint64_t soft_memory_alloc(struct soft_memory *m, uint64_t bytes)
 	if (range_insert(&m->reserved, addr, size, NULL) < 0)
 		return 0;
 	r = range_at(&m->reserved, addr);
-	if (chunk_new_locked(m, size, false, &c) < 0) {
+	if (mem_new_locked(m, size, false, &c) < 0) {
 		range_remove(&m->reserved, r);
 		return 0;
 	}
@@ -334,7 +334,7 @@ uint64_t soft_memory_alloc(struct soft_memory *m, uint64_t bytes)
 		set_perm(m, addr, size, SIMT_PERM_WRITE);
 		m->own += size;
 	}
-	chunk_put_locked(m, c); /* the mapping keeps it */
+	mem_put_locked(m, c); /* the mapping keeps it */
 	return addr;
 }
 
@@ -358,10 +358,10 @@ CUresult soft_reserve(struct device *dev, uint64_t size, uint64_t align, uint64_
 	int r;
 
 	if (!align)
-		align = m->chunk_bytes;
-	if (!soft_is_chunks(m, addr, size) || (align & (align - 1)))
+		align = m->granularity;
+	if (!soft_is_granular(m, addr, size) || (align & (align - 1)))
 		return CUDA_ERROR_INVALID_VALUE;
-	align = MAX(align, m->chunk_bytes);
+	align = MAX(align, m->granularity);
 	soft_scoped_lock(&m->lock);
 	if (!addr)
 		r = range_gap(&m->reserved, DEVICE_BAND_BASE, DEVICE_HOST_BASE, size,
@@ -394,40 +394,40 @@ CUresult soft_unreserve(struct device *dev, CUdeviceptr addr, uint64_t size)
 	return CUDA_SUCCESS;
 }
 
-CUresult soft_chunk_create(struct device *dev, uint64_t size, enum dev_memory memory,
-			   struct dev_chunk **ret_chunk)
+CUresult soft_mem_create(struct device *dev, uint64_t size, enum dev_memory memory,
+			 struct dev_mem **ret_mem)
 {
 	struct soft_memory *m = &dev->mem;
 
-	if (!soft_is_chunks(m, 0, size))
+	if (!soft_is_granular(m, 0, size))
 		return CUDA_ERROR_INVALID_VALUE;
 	soft_scoped_lock(&m->lock);
 	return soft_as_result(
-		chunk_new_locked(m, size, memory == DEV_MEMORY_HOST, ret_chunk));
+		mem_new_locked(m, size, memory == DEV_MEMORY_HOST, ret_mem));
 }
 
-bool soft_chunk_compressible(struct device *dev, const struct dev_chunk *chunk)
+bool soft_mem_compressible(struct device *dev, const struct dev_mem *mem)
 {
 	return false;
 }
 
-void soft_chunk_release(struct device *dev, struct dev_chunk *chunk)
+void soft_mem_release(struct device *dev, struct dev_mem *mem)
 {
 	soft_scoped_lock(&dev->mem.lock);
-	chunk_put_locked(&dev->mem, chunk);
+	mem_put_locked(&dev->mem, mem);
 }
 
-CUresult soft_map(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk)
+CUresult soft_map(struct device *dev, CUdeviceptr addr, struct dev_mem *mem)
 {
 	struct soft_memory *m = &dev->mem;
 	struct range *r;
 
 	soft_scoped_lock(&m->lock);
 	r = range_at(&m->reserved, addr);
-	if (!soft_is_chunks(m, addr, chunk->size) || addr >= SOFT_OWN_BASE || !r ||
-	    chunk->size > r->start + r->size - addr)
+	if (!soft_is_granular(m, addr, mem->size) || addr >= SOFT_OWN_BASE || !r ||
+	    mem->size > r->start + r->size - addr)
 		return CUDA_ERROR_INVALID_VALUE;
-	return soft_as_result(map_locked(m, addr, chunk));
+	return soft_as_result(map_locked(m, addr, mem));
 }
 
 CUresult soft_unmap(struct device *dev, CUdeviceptr addr, uint64_t size)
@@ -452,7 +452,7 @@ CUresult soft_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,
 		perm = SIMT_PERM_WRITE;
 	else
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!soft_is_chunks(m, addr, size) || addr >= SOFT_OWN_BASE)
+	if (!soft_is_granular(m, addr, size) || addr >= SOFT_OWN_BASE)
 		return CUDA_ERROR_INVALID_VALUE;
 	soft_scoped_lock(&m->lock);
 	if (!covered_locked(m, addr, size, false))

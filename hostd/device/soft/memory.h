@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of the software GPU. The band is reserved in this process (PROT_NONE); a chunk
- * is a part of one sparse memory file, mapped at its device address while it is mapped
- * on the device. So a device address is the host address of the same byte.
+ * Memory of the software GPU. The band is reserved in this process (PROT_NONE); an
+ * allocation is a part of one sparse memory file, mapped at its device address while it
+ * is mapped on the device. So a device address is the host address of the same byte.
  *
  * Who may touch a byte is in a table with one permission a page of 64 KiB, which kernels
  * and copies check. Both run between soft_memory_enter() and soft_memory_leave() in short
@@ -33,7 +33,7 @@
 #define SOFT_OWN_BASE (DEVICE_BAND_BASE + DEVICE_BAND_SIZE - SOFT_OWN_SIZE)
 
 struct soft_memory {
-	pthread_mutex_t lock; /* all below but view and chunk_bytes; a leaf lock */
+	pthread_mutex_t lock; /* all below but view and granularity; a leaf lock */
 	pthread_rwlock_t slices;
 	struct simt_memory view; /* view.perm == perm */
 	uint8_t *perm;
@@ -41,12 +41,12 @@ struct soft_memory {
 	uint32_t last_texture;          /* the one that was added last */
 	uint64_t limit, used;           /* bytes of device memory */
 	uint64_t own;                   /* of these the device's own, or its arrays' */
-	unsigned chunk_bytes;
+	unsigned granularity;
 	int fd;
 	uint64_t fd_size;
 	struct range_set reserved; /* of the band; data: NULL */
-	struct range_set mapped;   /* data: struct dev_chunk */
-	struct range_set file;     /* of the memory file; data: struct dev_chunk */
+	struct range_set mapped;   /* data: struct dev_mem */
+	struct range_set file;     /* of the memory file; data: struct dev_mem */
 	struct range_set host;     /* host memory of the guest; data: NULL */
 };
 
@@ -54,7 +54,7 @@ struct soft_memory {
  * Takes the band. Returns 0, -EBUSY (another software GPU is open in this process),
  * -ENOMEM or -errno.
  */
-int soft_memory_init(struct soft_memory *m, uint64_t limit, unsigned chunk_bytes);
+int soft_memory_init(struct soft_memory *m, uint64_t limit, unsigned granularity);
 
 /* Drops everything. Nothing may run. */
 void soft_memory_fini(struct soft_memory *m);
@@ -98,14 +98,14 @@ void soft_memory_leave(struct soft_memory *m);
 CUresult soft_reserve(struct device *dev, uint64_t size, uint64_t align, uint64_t addr,
 		      CUdeviceptr *ret_addr);
 CUresult soft_unreserve(struct device *dev, CUdeviceptr addr, uint64_t size);
-CUresult soft_chunk_create(struct device *dev, uint64_t size, enum dev_memory memory,
-			   struct dev_chunk **ret_chunk);
-bool soft_chunk_compressible(struct device *dev, const struct dev_chunk *chunk);
-void soft_chunk_release(struct device *dev, struct dev_chunk *chunk);
-CUresult soft_chunk_export(struct device *dev, struct dev_chunk *chunk, int *ret_fd);
-CUresult soft_chunk_import(struct device *dev, int fd, uint64_t size,
-			   struct dev_chunk **ret_chunk);
-CUresult soft_map(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk);
+CUresult soft_mem_create(struct device *dev, uint64_t size, enum dev_memory memory,
+			 struct dev_mem **ret_mem);
+bool soft_mem_compressible(struct device *dev, const struct dev_mem *mem);
+void soft_mem_release(struct device *dev, struct dev_mem *mem);
+CUresult soft_mem_export(struct device *dev, struct dev_mem *mem, int *ret_fd);
+CUresult soft_mem_import(struct device *dev, int fd, uint64_t size,
+			 struct dev_mem **ret_mem);
+CUresult soft_map(struct device *dev, CUdeviceptr addr, struct dev_mem *mem);
 CUresult soft_unmap(struct device *dev, CUdeviceptr addr, uint64_t size);
 CUresult soft_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,
 			 CUmemAccess_flags access);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that other processes have too: a chunk moves into a file of its own. */
+/* Memory that other processes have too: an allocation moves into a file of its own. */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -7,7 +7,7 @@
 #include "base/fd.h"
 #include "base/macros.h"
 #include "device/soft/soft.h"
-#include "device/soft/chunk.h"
+#include "device/soft/physical.h"
 
 /* Copies what was ever written; both are whole pages. */
 static int copy_file(int to, int from, uint64_t off, uint64_t size)
@@ -34,7 +34,7 @@ static int copy_file(int to, int from, uint64_t off, uint64_t size)
 }
 
 /* Has every mapping of c lead to a place in a file. */
-static int map_again_locked(struct soft_memory *m, const struct dev_chunk *c, int fd,
+static int map_again_locked(struct soft_memory *m, const struct dev_mem *c, int fd,
 			    uint64_t off)
 {
 	int e = 0;
@@ -49,8 +49,8 @@ static int map_again_locked(struct soft_memory *m, const struct dev_chunk *c, in
 	return e;
 }
 
-/* Gives a chunk a file of its own, so that whoever gets it can see nothing else. */
-static int move_out_locked(struct soft_memory *m, struct dev_chunk *c)
+/* Gives an allocation a file of its own, so that whoever gets it can see nothing else. */
+static int move_out_locked(struct soft_memory *m, struct dev_mem *c)
 {
 	_cleanup_close_ int fd = fd_memfd("weft-shared", c->size);
 	int e = fd;
@@ -73,35 +73,35 @@ static int move_out_locked(struct soft_memory *m, struct dev_chunk *c)
 	return 0;
 }
 
-CUresult soft_chunk_export(struct device *dev, struct dev_chunk *chunk, int *ret_fd)
+CUresult soft_mem_export(struct device *dev, struct dev_mem *mem, int *ret_fd)
 {
 	struct soft_memory *m = &dev->mem;
 	int r;
 
 	soft_scoped_lock(&m->lock);
-	if (chunk->imported)
+	if (mem->imported)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (chunk->fd < 0) {
-		r = move_out_locked(m, chunk);
+	if (mem->fd < 0) {
+		r = move_out_locked(m, mem);
 		if (r < 0)
 			return soft_as_result(r);
 	}
-	r = fcntl(chunk->fd, F_DUPFD_CLOEXEC, 0);
+	r = fcntl(mem->fd, F_DUPFD_CLOEXEC, 0);
 	if (r < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*ret_fd = r;
 	return CUDA_SUCCESS;
 }
 
-CUresult soft_chunk_import(struct device *dev, int fd, uint64_t size,
-			   struct dev_chunk **ret_chunk)
+CUresult soft_mem_import(struct device *dev, int fd, uint64_t size,
+			 struct dev_mem **ret_mem)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
-	struct dev_chunk *c;
+	struct dev_mem *c;
 	struct stat st;
 
 	/* A file that could be cut short would end the process that touches it. */
-	if (!soft_is_chunks(&dev->mem, 0, size) || seals < 0 ||
+	if (!soft_is_granular(&dev->mem, 0, size) || seals < 0 ||
 	    !(seals & F_SEAL_SHRINK) || fstat(fd, &st) < 0 ||
 	    (uint64_t)st.st_size != size)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -116,6 +116,6 @@ CUresult soft_chunk_import(struct device *dev, int fd, uint64_t size,
 	c->size = size;
 	c->refs = 1;
 	c->imported = true;
-	*ret_chunk = c;
+	*ret_mem = c;
 	return CUDA_SUCCESS;
 }

@@ -238,14 +238,15 @@ static int fill_config(const struct device_config *cfg, struct device_config *re
 		ret_cfg->tpcs = SOFT_DEFAULT_TPCS;
 	if (!ret_cfg->memory_bytes)
 		ret_cfg->memory_bytes = SOFT_DEFAULT_MEMORY;
-	if (!ret_cfg->chunk_bytes)
-		ret_cfg->chunk_bytes = SOFT_DEFAULT_CHUNK;
+	if (!ret_cfg->granularity)
+		ret_cfg->granularity = SOFT_GRANULARITY;
 	if (!ret_cfg->threads)
 		ret_cfg->threads = cpus_allowed();
 	ret_cfg->threads = MIN(ret_cfg->threads, (unsigned)SOFT_MAX_THREADS);
-	if (ret_cfg->tpcs > SOFT_MAX_TPCS || ret_cfg->chunk_bytes < SOFT_MIN_CHUNK ||
-	    ret_cfg->chunk_bytes > SOFT_MAX_CHUNK ||
-	    (ret_cfg->chunk_bytes & (ret_cfg->chunk_bytes - 1)) ||
+	if (ret_cfg->tpcs > SOFT_MAX_TPCS ||
+	    ret_cfg->granularity < SOFT_GRANULARITY_MIN ||
+	    ret_cfg->granularity > SOFT_GRANULARITY_MAX ||
+	    (ret_cfg->granularity & (ret_cfg->granularity - 1)) ||
 	    ret_cfg->memory_bytes > SOFT_OWN_BASE - DEVICE_BAND_BASE)
 		return -EINVAL;
 	return 0;
@@ -279,7 +280,7 @@ static int soft_open(const struct device_config *cfg, struct device **ret_dev)
 	r = fill_config(cfg, &dev->cfg);
 	if (r == 0)
 		r = soft_memory_init(&dev->mem, dev->cfg.memory_bytes,
-				     dev->cfg.chunk_bytes);
+				     dev->cfg.granularity);
 	if (r < 0) {
 		free(dev);
 		return r;
@@ -318,7 +319,7 @@ static void soft_info(struct device *dev, struct device_info *ret_info)
 		.memory_bytes = dev->cfg.memory_bytes,
 		.driver_version = DRIVER_VERSION,
 		.driver = DRIVER_NAME,
-		.chunk_bytes = dev->cfg.chunk_bytes,
+		.granularity = dev->cfg.granularity,
 		.n_sms = dev->exec.n_sms,
 	};
 	memcpy(ret_info->uuid, dev->cfg.uuid, sizeof(ret_info->uuid));
@@ -403,11 +404,11 @@ const struct device_ops device_soft_ops = {
 		{
 			.reserve = soft_reserve,
 			.unreserve = soft_unreserve,
-			.chunk_create = soft_chunk_create,
-			.chunk_compressible = soft_chunk_compressible,
-			.chunk_release = soft_chunk_release,
-			.chunk_export = soft_chunk_export,
-			.chunk_import = soft_chunk_import,
+			.create = soft_mem_create,
+			.compressible = soft_mem_compressible,
+			.release = soft_mem_release,
+			.export = soft_mem_export,
+			.import = soft_mem_import,
 			.map = soft_map,
 			.unmap = soft_unmap,
 			.set_access = soft_set_access,

@@ -4,7 +4,7 @@
  *
  *	soft.c		open, close, contexts, limits
  *	attr.c	what the device says of itself
- *	memory.c	band, chunks, permissions; share.c chunks of others
+ *	memory.c	band, allocations, permissions; share.c allocations of others
  *	stream.c	streams, order between operations; event.c events
  *	engine.c	threads of the copy engines and of host functions
  *	copy.c	copies and fills; words.c words of memory
@@ -35,9 +35,9 @@
 /* Values for fields of struct device_config that are left open, and their bounds. */
 #define SOFT_DEFAULT_TPCS        4
 #define SOFT_DEFAULT_MEMORY      (2ull << 30)
-#define SOFT_DEFAULT_CHUNK       (2u << 20)
-#define SOFT_MIN_CHUNK           (128u << 10) /* two pages of the permission table */
-#define SOFT_MAX_CHUNK           (1u << 30)
+#define SOFT_GRANULARITY         (2u << 20)
+#define SOFT_GRANULARITY_MIN     (128u << 10) /* two pages of the permission table */
+#define SOFT_GRANULARITY_MAX     (1u << 30)
 #define SOFT_MAX_TPCS            256
 #define SOFT_MAX_THREADS         512
 #define SOFT_SMS_PER_TPC         2

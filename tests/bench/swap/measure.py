@@ -5,7 +5,7 @@
     measure.py slowdown --kib 262144                two of each workload, less and less memory
     measure.py shares --mib 4096 --block 64         a greedy tenant, and one that comes later
     measure.py delay --mib 4096                     who needs room waits, who is evicted stands still
-    measure.py chunks --mib 2048 --sizes 2048,65536 the same for each size of chunk
+    measure.py pieces --mib 2048 --sizes 2048,65536 the same for each size of piece
 
 The exit status is 0 only if every result was right.
 """
@@ -50,7 +50,7 @@ class Bench:
 
     def keys(self, **more):
         return {"device": self.args.device, "swap": self.args.swap,
-                "chunk": self.args.chunk * 1024, "placement": self.args.placement,
+                "piece": self.args.piece * 1024, "placement": self.args.placement,
                 "reserve": self.args.reserve, **more}
 
     def daemon(self, room, **more):
@@ -60,7 +60,7 @@ class Bench:
         return Daemon(self.args.build, **self.keys(memory=memory, pool=pool, **more))
 
     def result(self, kind, **what):
-        return {"kind": kind, "device": self.device, "chunk": self.args.chunk * 1024,
+        return {"kind": kind, "device": self.device, "piece": self.args.piece * 1024,
                 "placement": self.args.placement, **what}
 
 
@@ -159,7 +159,7 @@ def shares(bench):
     args = bench.args
     room, block = args.mib * MIB, args.block << 10
     argv = [bench.program("greedy"), str(room >> 10), str(args.block)]
-    allowed = max(args.chunk << 10, block)
+    allowed = max(args.piece << 10, block)
     samples = []
 
     def apart():
@@ -255,16 +255,16 @@ def delay(bench):
     return bench.result("delay", room=bench.args.mib * MIB, **summary(block, samples)), True
 
 
-# ---- chunks: the same for each size ----
+# ---- pieces: the same for each size ----
 
-def chunks(bench):
+def pieces(bench):
     points = []
     for kib in bench.args.sizes:
-        with bench.daemon(bench.args.mib * MIB, chunk=kib * 1024) as d:
+        with bench.daemon(bench.args.mib * MIB, piece=kib * 1024) as d:
             block, samples = delays(d, bench)
         points.append({"size": kib * 1024, **summary(block, samples)})
-        print(f"chunk {kib} KiB: {points[-1]['needs']}", file=sys.stderr, flush=True)
-    return bench.result("chunks", room=bench.args.mib * MIB, points=points), True
+        print(f"piece {kib} KiB: {points[-1]['needs']}", file=sys.stderr, flush=True)
+    return bench.result("pieces", room=bench.args.mib * MIB, points=points), True
 
 
 def numbers(kind):
@@ -275,13 +275,13 @@ def arguments():
     top = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
     p = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("what", choices=("slowdown", "shares", "delay", "chunks"))
+    p.add_argument("what", choices=("slowdown", "shares", "delay", "pieces"))
     p.add_argument("--build", default=os.path.join(top, "build"))
     p.add_argument("--programs", help="where the workloads are")
     p.add_argument("--device", default="soft", choices=("soft", "cuda"))
     p.add_argument("--swap", default="16G", help="host memory for what is evicted")
     p.add_argument("--reserve", default="max", help="of the device, kept free")
-    p.add_argument("--chunk", type=int, default=2048, help="KiB")
+    p.add_argument("--piece", type=int, default=2048, help="KiB")
     p.add_argument("--placement", default="lru")
     p.add_argument("-o", "--output", help="a file instead of standard output")
     g = p.add_argument_group("slowdown")
@@ -295,7 +295,7 @@ def arguments():
     g.add_argument("--how", type=numbers(str), default=["weft"],
                    help="weft; native and managed: without Weft, where all fits")
     g.add_argument("--pcie", type=float, default=0, help="bytes a second, for the plot")
-    g = p.add_argument_group("shares, delay, chunks")
+    g = p.add_argument_group("shares, delay, pieces")
     g.add_argument("--mib", type=int, default=64, help="memory that there is")
     g.add_argument("--block", type=int, default=2048, help="KiB, of an allocation")
     g.add_argument("--arrive", type=float, default=2,
@@ -306,7 +306,7 @@ def arguments():
     g.add_argument("--interval", type=float, default=0.01, help="seconds between samples")
     g.add_argument("--times", type=int, default=3, help="that the second comes")
     g.add_argument("--pause", type=float, default=20, help="ms between allocations")
-    g.add_argument("--sizes", type=numbers(int), help="KiB, of chunks",
+    g.add_argument("--sizes", type=numbers(int), help="KiB, of pieces",
                    default=[128, 256, 512, 1024, 2048, 4096, 8192])
     args = p.parse_args()
     args.programs = args.programs or os.path.join(args.build, "tests", "bench", "swap")
@@ -317,7 +317,7 @@ def main():
     args = arguments()
     try:
         result, right = {"slowdown": slowdown, "shares": shares, "delay": delay,
-                         "chunks": chunks}[args.what](Bench(args))
+                         "pieces": pieces}[args.what](Bench(args))
     except Failure as e:
         print(f"measure: {e}", file=sys.stderr)
         return 1

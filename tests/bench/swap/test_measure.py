@@ -66,7 +66,7 @@ class Runs(unittest.TestCase):
     def test_slowdown(self):
         """All is right with half of the memory that it takes, and some of it was evicted."""
         r, status, said = run("slowdown", "--kib", "4096", "--workloads", "hotspot,srad",
-                              "--chunk", "512", "--fractions", "2,0.75", "--floor", "0")
+                              "--piece", "512", "--fractions", "2,0.75", "--floor", "0")
         self.assertEqual(status, 0, said)
         self.assertEqual([p["room"] > r["total"] for p in r["points"]],
                          [True, True, False, False])

@@ -15,15 +15,15 @@ BENCH = os.path.join(build.TOP, "tests", "bench")
 FLAGS = ["-std=c++17", "-O3", "-fmad=false", "-Xcompiler", "-ffp-contract=off,-pthread"]
 MEASURES = {
     "move": {"cuda": ["1024"], "soft": ["16"]},
-    "shares": {"cuda": ["--mib", "4096", "--block", "65536", "--chunk", "8192",
+    "shares": {"cuda": ["--mib", "4096", "--block", "65536", "--piece", "8192",
                         "--arrive", "20", "--together", "10"],
                "soft": ["--mib", "32", "--arrive", "0.5", "--together", "1"]},
-    "delay": {"cuda": ["--mib", "4096", "--chunk", "8192", "--reserve", "512M",
+    "delay": {"cuda": ["--mib", "4096", "--piece", "8192", "--reserve", "512M",
                        "--times", "10"],
-              "soft": ["--mib", "32", "--chunk", "256", "--times", "1"]},
+              "soft": ["--mib", "32", "--piece", "256", "--times", "1"]},
     "slowdown": {"cuda": ["--kib", "131072", "--reserve", "0", "--pcie", "55e9",
                           "--how", "weft,native,managed"],
-                 "soft": ["--kib", "1024", "--chunk", "128", "--floor", "1", "--fractions", "1,0.5",
+                 "soft": ["--kib", "1024", "--piece", "128", "--floor", "1", "--fractions", "1,0.5",
                           "--workloads", "hotspot"]},
 }
 SECONDS = 400

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device_ops: addresses, chunks, access, copies. */
+/* device_ops: addresses, allocations, access, copies. */
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ static uint32_t get32(struct fix *f, CUdeviceptr at)
 
 DEVICE_TEST(device_memory, addresses_lie_in_the_band)
 {
-	uint64_t c = f->info.chunk_bytes;
+	uint64_t c = f->info.granularity;
 	CUdeviceptr a, b;
 
 	OK(f->ops->memory.reserve(f->dev, c, 0, 0, &a));
@@ -36,7 +36,7 @@ DEVICE_TEST(device_memory, addresses_lie_in_the_band)
 
 DEVICE_TEST(device_memory, a_fixed_address_is_given_or_refused)
 {
-	uint64_t c = f->info.chunk_bytes;
+	uint64_t c = f->info.granularity;
 	CUdeviceptr want = DEVICE_BAND_BASE + (1ull << 40), got, again;
 
 	OK(f->ops->memory.reserve(f->dev, 4 * c, 0, want, &got));
@@ -50,8 +50,8 @@ DEVICE_TEST(device_memory, a_fixed_address_is_given_or_refused)
 
 DEVICE_TEST(device_memory, nonsense_is_refused)
 {
-	uint64_t c = f->info.chunk_bytes;
-	struct dev_chunk *chunk;
+	uint64_t c = f->info.granularity;
+	struct dev_mem *mem;
 	CUdeviceptr a;
 
 	FAILS(f->ops->memory.reserve(f->dev, 0, 0, 0, &a), CUDA_ERROR_INVALID_VALUE);
@@ -71,27 +71,27 @@ DEVICE_TEST(device_memory, nonsense_is_refused)
 	FAILS(f->ops->memory.set_access(f->dev, DEVICE_BAND_BASE, c,
 					CU_MEM_ACCESS_FLAGS_PROT_READWRITE),
 	      CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->memory.chunk_create(f->dev, c / 2, DEV_MEMORY_DEVICE, &chunk),
+	FAILS(f->ops->memory.create(f->dev, c / 2, DEV_MEMORY_DEVICE, &mem),
 	      CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->memory.chunk_create(f->dev, 0, DEV_MEMORY_DEVICE, &chunk),
+	FAILS(f->ops->memory.create(f->dev, 0, DEV_MEMORY_DEVICE, &mem),
 	      CUDA_ERROR_INVALID_VALUE);
-	OK(f->ops->memory.chunk_create(f->dev, c, DEV_MEMORY_DEVICE, &chunk));
-	FAILS(f->ops->memory.map(f->dev, DEVICE_BAND_BASE, chunk),
+	OK(f->ops->memory.create(f->dev, c, DEV_MEMORY_DEVICE, &mem));
+	FAILS(f->ops->memory.map(f->dev, DEVICE_BAND_BASE, mem),
 	      CUDA_ERROR_INVALID_VALUE);
 	OK(f->ops->memory.reserve(f->dev, 2 * c, 0, 0, &a));
-	FAILS(f->ops->memory.map(f->dev, a + c / 2, chunk), CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->memory.map(f->dev, a + 2 * c, chunk), CUDA_ERROR_INVALID_VALUE);
-	OK(f->ops->memory.map(f->dev, a, chunk));
+	FAILS(f->ops->memory.map(f->dev, a + c / 2, mem), CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->memory.map(f->dev, a + 2 * c, mem), CUDA_ERROR_INVALID_VALUE);
+	OK(f->ops->memory.map(f->dev, a, mem));
 	FAILS(f->ops->memory.unmap(f->dev, a, 2 * c), CUDA_ERROR_INVALID_VALUE);
 	FAILS(f->ops->memory.unreserve(f->dev, a, 2 * c), CUDA_ERROR_INVALID_VALUE);
 	OK(f->ops->memory.unmap(f->dev, a, c));
 	OK(f->ops->memory.unreserve(f->dev, a, 2 * c));
-	f->ops->memory.chunk_release(f->dev, chunk);
+	f->ops->memory.release(f->dev, mem);
 }
 
-DEVICE_TEST(device_memory, contents_move_with_the_chunk)
+DEVICE_TEST(device_memory, contents_move_with_the_allocation)
 {
-	uint64_t c = f->info.chunk_bytes;
+	uint64_t c = f->info.granularity;
 	struct fix_mem m = fix_alloc(f, c);
 	CUdeviceptr other;
 
@@ -99,31 +99,31 @@ DEVICE_TEST(device_memory, contents_move_with_the_chunk)
 	put32(f, m.addr + c - 4, 0x5678);
 	OK(f->ops->memory.unmap(f->dev, m.addr, c));
 	OK(f->ops->memory.reserve(f->dev, c, 0, 0, &other));
-	OK(f->ops->memory.map(f->dev, other, m.chunk));
+	OK(f->ops->memory.map(f->dev, other, m.mem));
 	OK(f->ops->memory.set_access(f->dev, other, c,
 				     CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 	cr_assert(get32(f, other) == 0x1234);
 	cr_assert(get32(f, other + c - 4) == 0x5678);
 	OK(f->ops->memory.unmap(f->dev, other, c));
 	OK(f->ops->memory.unreserve(f->dev, other, c));
-	OK(f->ops->memory.map(f->dev, m.addr, m.chunk));
+	OK(f->ops->memory.map(f->dev, m.addr, m.mem));
 	fix_free(f, &m);
 }
 
-DEVICE_TEST(device_memory, a_range_of_chunks_is_one_address_space)
+DEVICE_TEST(device_memory, a_range_of_allocations_is_one_address_space)
 {
-	uint64_t c = f->info.chunk_bytes;
-	struct dev_chunk *chunk[4];
+	uint64_t c = f->info.granularity;
+	struct dev_mem *mem[4];
 	static char in[3 * 2 << 20], out[sizeof(in)];
 	CUdeviceptr a;
 	size_t n = MIN(sizeof(in), 3 * c);
 
 	OK(f->ops->memory.reserve(f->dev, 4 * c, 0, 0, &a));
 	for (int i = 0; i < 4; i++) {
-		OK(f->ops->memory.chunk_create(
-			f->dev, c, i == 2 ? DEV_MEMORY_HOST : DEV_MEMORY_DEVICE,
-			&chunk[i]));
-		OK(f->ops->memory.map(f->dev, a + (uint64_t)i * c, chunk[i]));
+		OK(f->ops->memory.create(f->dev, c,
+					 i == 2 ? DEV_MEMORY_HOST : DEV_MEMORY_DEVICE,
+					 &mem[i]));
+		OK(f->ops->memory.map(f->dev, a + (uint64_t)i * c, mem[i]));
 	}
 	OK(f->ops->memory.set_access(f->dev, a, 4 * c,
 				     CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
@@ -135,11 +135,11 @@ DEVICE_TEST(device_memory, a_range_of_chunks_is_one_address_space)
 	OK(f->ops->memory.unmap(f->dev, a, 4 * c));
 	OK(f->ops->memory.unreserve(f->dev, a, 4 * c));
 	for (int i = 0; i < 4; i++)
-		f->ops->memory.chunk_release(f->dev, chunk[i]);
+		f->ops->memory.release(f->dev, mem[i]);
 }
 
-/* The soft device zeroes; a released chunk's contents are gone. */
-SOFT_TEST(device_memory, new_chunks_are_zero)
+/* The soft device zeroes; a released allocation's contents are gone. */
+SOFT_TEST(device_memory, new_memory_is_zero)
 {
 	for (int round = 0; round < 3; round++) {
 		struct fix_mem m = fix_alloc(f, 8 * MIB);
@@ -155,34 +155,35 @@ SOFT_TEST(device_memory, new_chunks_are_zero)
 
 DEVICE_TEST_CFG(device_memory, memory_is_finite, true, .memory_bytes = 16 * MIB)
 {
-	uint64_t c = f->info.chunk_bytes;
-	struct dev_chunk *chunk[8], *more;
+	uint64_t c = f->info.granularity;
+	struct dev_mem *mem[8], *more;
 
 	for (int i = 0; i < 8; i++)
-		OK(f->ops->memory.chunk_create(f->dev, c, DEV_MEMORY_DEVICE, &chunk[i]));
-	FAILS(f->ops->memory.chunk_create(f->dev, c, DEV_MEMORY_DEVICE, &more),
+		OK(f->ops->memory.create(f->dev, c, DEV_MEMORY_DEVICE, &mem[i]));
+	FAILS(f->ops->memory.create(f->dev, c, DEV_MEMORY_DEVICE, &more),
 	      CUDA_ERROR_OUT_OF_MEMORY);
-	OK(f->ops->memory.chunk_create(f->dev, 4 * c, DEV_MEMORY_HOST,
-				       &more)); /* host memory is not */
-	f->ops->memory.chunk_release(f->dev, more);
-	f->ops->memory.chunk_release(f->dev, chunk[3]);
-	OK(f->ops->memory.chunk_create(f->dev, c, DEV_MEMORY_DEVICE, &chunk[3]));
+	OK(f->ops->memory.create(f->dev, 4 * c, DEV_MEMORY_HOST,
+				 &more)); /* host memory is not */
+	f->ops->memory.release(f->dev, more);
+	f->ops->memory.release(f->dev, mem[3]);
+	OK(f->ops->memory.create(f->dev, c, DEV_MEMORY_DEVICE, &mem[3]));
 	for (int i = 0; i < 8; i++)
-		f->ops->memory.chunk_release(f->dev, chunk[i]);
-	OK(f->ops->memory.chunk_create(f->dev, 8 * c, DEV_MEMORY_DEVICE, &more));
-	FAILS(f->ops->memory.chunk_create(f->dev, ALIGN_DOWN(~0ull, c), DEV_MEMORY_DEVICE,
-					  &chunk[0]),
+		f->ops->memory.release(f->dev, mem[i]);
+	OK(f->ops->memory.create(f->dev, 8 * c, DEV_MEMORY_DEVICE, &more));
+	FAILS(f->ops->memory.create(f->dev, ALIGN_DOWN(~0ull, c), DEV_MEMORY_DEVICE,
+				    &mem[0]),
 	      CUDA_ERROR_OUT_OF_MEMORY);
-	f->ops->memory.chunk_release(f->dev, more);
+	f->ops->memory.release(f->dev, more);
 }
 
-/* A mapping keeps the memory when the chunk is released first. */
-DEVICE_TEST_CFG(device_memory, a_mapping_keeps_its_chunk, false, .memory_bytes = 64 * MIB)
+/* A mapping keeps the memory when the allocation is released first. */
+DEVICE_TEST_CFG(device_memory, a_mapping_keeps_its_memory, false,
+		.memory_bytes = 64 * MIB)
 {
 	struct fix_mem m = fix_alloc(f, 2 * MIB);
 
 	put32(f, m.addr + 8, 99);
-	f->ops->memory.chunk_release(f->dev, m.chunk);
+	f->ops->memory.release(f->dev, m.mem);
 	cr_assert(get32(f, m.addr + 8) == 99);
 	OK(f->ops->memory.unmap(f->dev, m.addr, m.size));
 	OK(f->ops->memory.unreserve(f->dev, m.addr, m.size));
@@ -216,7 +217,7 @@ SOFT_TEST(device_memory, freed_memory_returns_to_the_host)
 
 DEVICE_TEST(device_memory, copies_check_addresses)
 {
-	uint64_t c = f->info.chunk_bytes;
+	uint64_t c = f->info.granularity;
 	struct fix_mem m = fix_alloc(f, c);
 	char b[64] = {0};
 	CUdeviceptr bad[] = {0,
@@ -240,7 +241,7 @@ DEVICE_TEST(device_memory, copies_check_addresses)
 
 SOFT_TEST(device_memory, access_is_what_was_set)
 {
-	uint64_t c = f->info.chunk_bytes;
+	uint64_t c = f->info.granularity;
 	struct fix_mem m = fix_alloc(f, 2 * c);
 	uint32_t v = 1;
 
@@ -345,12 +346,12 @@ DEVICE_TEST(device_memory, asynchronous_copies_say_when_they_are_done)
 	fix_free(f, &m);
 }
 
-/* Copies work through chunks of another size. */
-DEVICE_TEST_CFG(device_memory, chunks_may_be_small, true, .chunk_bytes = 128 << 10)
+/* Copies work through allocations of another size. */
+DEVICE_TEST_CFG(device_memory, allocations_may_be_small, true, .granularity = 128 << 10)
 {
 	struct fix_mem m = fix_alloc(f, 1), n = fix_alloc(f, 1);
 
-	cr_assert(f->info.chunk_bytes == 128 << 10 && m.size == 128 << 10);
+	cr_assert(f->info.granularity == 128 << 10 && m.size == 128 << 10);
 	put32(f, m.addr + m.size - 4, 1);
 	put32(f, n.addr, 2);
 	cr_assert(get32(f, m.addr + m.size - 4) == 1 && get32(f, n.addr) == 2);
@@ -360,8 +361,8 @@ DEVICE_TEST_CFG(device_memory, chunks_may_be_small, true, .chunk_bytes = 128 << 
 
 SOFT_TEST(device_memory, bad_configurations_are_refused)
 {
-	struct device_config bad[] = {{.chunk_bytes = 3 << 20},
-				      {.chunk_bytes = 4096},
+	struct device_config bad[] = {{.granularity = 3 << 20},
+				      {.granularity = 4096},
 				      {.tpcs = 1000000},
 				      {.memory_bytes = ~0ull}};
 	struct device *dev;
@@ -377,7 +378,7 @@ struct flip {
 	bool stop;
 };
 
-/* Takes the chunk away and puts it back, again and again. */
+/* Takes the allocation away and puts it back, again and again. */
 static void *flip_main(void *arg)
 {
 	struct flip *p = arg;
@@ -385,7 +386,7 @@ static void *flip_main(void *arg)
 
 	while (!__atomic_load_n(&p->stop, __ATOMIC_ACQUIRE)) {
 		OK(f->ops->memory.unmap(f->dev, p->m->addr, p->m->size));
-		OK(f->ops->memory.map(f->dev, p->m->addr, p->m->chunk));
+		OK(f->ops->memory.map(f->dev, p->m->addr, p->m->mem));
 		OK(f->ops->memory.set_access(f->dev, p->m->addr, p->m->size,
 					     CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 	}
@@ -510,7 +511,7 @@ DEVICE_TEST(device_memory, host_memory_has_ends)
 	FAILS(f->ops->copy.rows(f->ctx, NULL, &copy), CUDA_ERROR_INVALID_VALUE);
 	copy.src = DEVICE_HOST_BASE;
 	FAILS(f->ops->copy.rows(f->ctx, NULL, &copy), CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->memory.reserve(f->dev, f->info.chunk_bytes, 0, DEVICE_HOST_BASE,
+	FAILS(f->ops->memory.reserve(f->dev, f->info.granularity, 0, DEVICE_HOST_BASE,
 				     &device),
 	      CUDA_ERROR_INVALID_VALUE);
 	OK(f->ops->memory.host_unmap(f->ctx, at));
@@ -553,18 +554,18 @@ DEVICE_TEST(device_memory, host_memory_where_it_cannot_be)
 DEVICE_TEST_CFG(device_memory, host_memory_by_descriptor, false, .memory_bytes = 16 * MIB)
 {
 	const CUmemAccess_flags rw = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-	struct dev_chunk *host, *in;
+	struct dev_mem *host, *in;
 	CUdeviceptr at;
 	int fd = -1;
 
-	OK(f->ops->memory.chunk_create(f->dev, 2 * MIB, true, &host));
+	OK(f->ops->memory.create(f->dev, 2 * MIB, true, &host));
 	OK(f->ops->memory.reserve(f->dev, 6 * MIB, 0, 0, &at));
 	OK(f->ops->memory.map(f->dev, at, host));
 	OK(f->ops->memory.map(f->dev, at + 2 * MIB, host));
 	OK(f->ops->memory.set_access(f->dev, at, 4 * MIB, rw));
 	put32(f, at + 8, 1);
-	OK(f->ops->memory.chunk_export(f->dev, host, &fd));
-	OK(f->ops->memory.chunk_import(f->dev, fd, 2 * MIB, &in));
+	OK(f->ops->memory.export(f->dev, host, &fd));
+	OK(f->ops->memory.import(f->dev, fd, 2 * MIB, &in));
 	close(fd);
 	OK(f->ops->memory.map(f->dev, at + 4 * MIB, in));
 	OK(f->ops->memory.set_access(f->dev, at + 4 * MIB, 2 * MIB, rw));
@@ -572,10 +573,10 @@ DEVICE_TEST_CFG(device_memory, host_memory_by_descriptor, false, .memory_bytes =
 	cr_assert(get32(f, at + 4 * MIB + 8) == 1);
 	cr_assert(get32(f, at + 12) == 2 && get32(f, at + 2 * MIB + 12) == 2);
 	OK(f->ops->memory.unmap(f->dev, at, 4 * MIB));
-	f->ops->memory.chunk_release(f->dev, host);
-	cr_assert(get32(f, at + 4 * MIB + 12) == 2, "it outlives the chunk");
+	f->ops->memory.release(f->dev, host);
+	cr_assert(get32(f, at + 4 * MIB + 12) == 2, "it outlives the mem");
 	OK(f->ops->memory.unmap(f->dev, at + 4 * MIB, 2 * MIB));
-	f->ops->memory.chunk_release(f->dev, in);
+	f->ops->memory.release(f->dev, in);
 	OK(f->ops->memory.unreserve(f->dev, at, 6 * MIB));
 }
 
@@ -583,28 +584,26 @@ DEVICE_TEST_CFG(device_memory, host_memory_by_descriptor, false, .memory_bytes =
 DEVICE_TEST_CFG(device_memory, shared_by_descriptor, true, .memory_bytes = 16 * MIB)
 {
 	struct fix_mem a = fix_alloc(f, 2 * MIB), other = fix_alloc(f, 2 * MIB);
-	struct dev_chunk *in = NULL, *more;
+	struct dev_mem *in = NULL, *more;
 	CUdeviceptr at;
 	int fd = -1, again = -1;
 
 	put32(f, a.addr + 8, 1);
 	put32(f, a.addr + a.size - 4, 2);
 	put32(f, other.addr, 3);
-	OK(f->ops->memory.chunk_export(f->dev, a.chunk, &fd));
-	OK(f->ops->memory.chunk_export(f->dev, a.chunk, &again));
+	OK(f->ops->memory.export(f->dev, a.mem, &fd));
+	OK(f->ops->memory.export(f->dev, a.mem, &again));
 	cr_assert_eq(lseek(fd, 0, SEEK_END), (off_t)a.size,
 		     "nothing else is in the file");
-	FAILS(f->ops->memory.chunk_import(f->dev, fd, 2 * a.size, &in),
+	FAILS(f->ops->memory.import(f->dev, fd, 2 * a.size, &in),
 	      CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->memory.chunk_import(f->dev, fd, 0, &in), CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->memory.chunk_import(f->dev, -1, a.size, &in),
-	      CUDA_ERROR_INVALID_VALUE);
-	FAILS(f->ops->memory.chunk_import(f->dev, 0, a.size, &in),
-	      CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->memory.import(f->dev, fd, 0, &in), CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->memory.import(f->dev, -1, a.size, &in), CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->memory.import(f->dev, 0, a.size, &in), CUDA_ERROR_INVALID_VALUE);
 	cr_assert(get32(f, a.addr + 8) == 1 && get32(f, a.addr + a.size - 4) == 2);
-	OK(f->ops->memory.chunk_import(f->dev, again, a.size, &in));
+	OK(f->ops->memory.import(f->dev, again, a.size, &in));
 	close(again);
-	FAILS(f->ops->memory.chunk_export(f->dev, in, &again), CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->memory.export(f->dev, in, &again), CUDA_ERROR_INVALID_VALUE);
 	OK(f->ops->memory.reserve(f->dev, a.size, 0, 0, &at));
 	OK(f->ops->memory.map(f->dev, at, in));
 	OK(f->ops->memory.set_access(f->dev, at, a.size,
@@ -613,12 +612,13 @@ DEVICE_TEST_CFG(device_memory, shared_by_descriptor, true, .memory_bytes = 16 * 
 	cr_assert(get32(f, at + 8) == 1 && get32(f, a.addr + 12) == 4);
 	fix_free(f, &a);
 	close(fd);
-	cr_assert(get32(f, at + 12) == 4, "it outlives the chunk");
-	/* what is imported takes nothing of this device: all but one chunk is free */
-	OK(f->ops->memory.chunk_create(f->dev, 14 * MIB, DEV_MEMORY_DEVICE, &more));
-	f->ops->memory.chunk_release(f->dev, more);
+	cr_assert(get32(f, at + 12) == 4, "it outlives the mem");
+	/* what is imported takes nothing of this device: all but one allocation is free
+	 * */
+	OK(f->ops->memory.create(f->dev, 14 * MIB, DEV_MEMORY_DEVICE, &more));
+	f->ops->memory.release(f->dev, more);
 	OK(f->ops->memory.unmap(f->dev, at, a.size));
-	f->ops->memory.chunk_release(f->dev, in);
+	f->ops->memory.release(f->dev, in);
 	OK(f->ops->memory.unreserve(f->dev, at, a.size));
 	cr_assert(get32(f, other.addr) == 3);
 	fix_free(f, &other);

@@ -194,33 +194,33 @@ static void load_big(struct fix *f, const char *text, struct dev_module **mod)
 	OK(f->ops->module.global(*mod, "big", &p, &size));
 }
 
-/* The footprint counts code and all else that the process has of the device but chunks,
- * if the device can say. */
+/* The footprint counts code and all else that the process has of the device but
+ * allocations, if the device can say. */
 DEVICE_TEST(device_module, footprint)
 {
 	const char text[] = PTX_HEAD ".visible .global .align 8 .b8 big[104857600];\n";
 	uint64_t first, with, most;
-	struct dev_chunk *chunk;
+	struct dev_mem *mem;
 	struct dev_module *mod;
 
 	load_big(f, text, &mod); /* a driver may keep something for the next one */
 	f->ops->module.unload(mod);
-	OK(f->ops->memory.chunk_create(f->dev, 64 * MIB, DEV_MEMORY_DEVICE, &chunk));
-	f->ops->memory.chunk_release(f->dev, chunk);
+	OK(f->ops->memory.create(f->dev, 64 * MIB, DEV_MEMORY_DEVICE, &mem));
+	f->ops->memory.release(f->dev, mem);
 	if (!f->ops->footprint(f->dev, &first, &most)) {
 		cr_assert(!f->soft);
 		return;
 	}
 	cr_assert(first == most && (!f->soft || !first));
 	load_big(f, text, &mod);
-	OK(f->ops->memory.chunk_create(f->dev, 64 * MIB, DEV_MEMORY_DEVICE, &chunk));
+	OK(f->ops->memory.create(f->dev, 64 * MIB, DEV_MEMORY_DEVICE, &mem));
 	cr_assert(f->ops->footprint(f->dev, &with, &most));
 	cr_assert(with == most && with - first >= 100 * MIB && with - first < 110 * MIB,
 		  "%llu, then %llu", (unsigned long long)first, (unsigned long long)with);
 	f->ops->module.unload(mod);
 	cr_assert(f->ops->footprint(f->dev, &with, &most));
 	cr_assert(with == first && most == first);
-	f->ops->memory.chunk_release(f->dev, chunk);
+	f->ops->memory.release(f->dev, mem);
 	cr_assert(f->ops->footprint(f->dev, &with, &most));
 	cr_assert(with == first && most == first);
 }

@@ -238,12 +238,12 @@ Test(device_rm, host_memory_that_is_not_there_is_refused)
 }
 
 /* A machine may have no pages of 2 MiB left, but not one that runs only this. */
-DEVICE_TEST(device_rm, chunks_of_host_memory_lie_in_huge_pages)
+DEVICE_TEST(device_rm, host_memory_lies_in_huge_pages)
 {
 	uint64_t before = cuda_hostpage_huge();
-	struct dev_chunk *c;
+	struct dev_mem *c;
 
-	OK(f->ops->memory.chunk_create(f->dev, 8 * MIB, DEV_MEMORY_HOST, &c));
+	OK(f->ops->memory.create(f->dev, 8 * MIB, DEV_MEMORY_HOST, &c));
 	cr_assert_eq(cuda_hostpage_huge() - before, f->soft ? 0 : 8 * MIB);
-	f->ops->memory.chunk_release(f->dev, c);
+	f->ops->memory.release(f->dev, c);
 }

@@ -31,11 +31,11 @@ struct fix {
 	size_t output_size;
 };
 
-/* Memory made of one chunk. */
+/* Memory made of one allocation. */
 struct fix_mem {
 	CUdeviceptr addr;
 	uint64_t size;
-	struct dev_chunk *chunk;
+	struct dev_mem *mem;
 };
 
 #define OK(call)                                                                         \
@@ -66,11 +66,11 @@ static inline void fix_output(void *arg, const char *text, size_t size)
 
 static inline struct fix_mem fix_alloc(struct fix *f, uint64_t bytes)
 {
-	struct fix_mem m = {.size = ALIGN_UP(bytes, f->info.chunk_bytes)};
+	struct fix_mem m = {.size = ALIGN_UP(bytes, f->info.granularity)};
 
 	OK(f->ops->memory.reserve(f->dev, m.size, 0, 0, &m.addr));
-	OK(f->ops->memory.chunk_create(f->dev, m.size, DEV_MEMORY_DEVICE, &m.chunk));
-	OK(f->ops->memory.map(f->dev, m.addr, m.chunk));
+	OK(f->ops->memory.create(f->dev, m.size, DEV_MEMORY_DEVICE, &m.mem));
+	OK(f->ops->memory.map(f->dev, m.addr, m.mem));
 	OK(f->ops->memory.set_access(f->dev, m.addr, m.size,
 				     CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 	return m;
@@ -79,7 +79,7 @@ static inline struct fix_mem fix_alloc(struct fix *f, uint64_t bytes)
 static inline void fix_free(struct fix *f, struct fix_mem *m)
 {
 	OK(f->ops->memory.unmap(f->dev, m->addr, m->size));
-	f->ops->memory.chunk_release(f->dev, m->chunk);
+	f->ops->memory.release(f->dev, m->mem);
 	OK(f->ops->memory.unreserve(f->dev, m->addr, m->size));
 }
 

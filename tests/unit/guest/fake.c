@@ -91,7 +91,7 @@ static void reply_open(struct lane *l, const struct session_open_cmd *cmd)
 		rep->res.result = CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
 	rep->device_count = 1;
 	rep->driver_version = 13000;
-	rep->chunk_bytes = 2u << 20;
+	rep->granularity = 2u << 20;
 	rep->memory_bytes = FAKE_HEAP_SIZE;
 	strcpy((char *)rep->name, "Fake GPU");
 	strcpy((char *)rep->driver, "571.2.3");

@@ -335,7 +335,7 @@ Test(account, in_part)
 	start(0, 0);
 	attach(0, &tenants[0]);
 	b.swap = 128 * MIB;
-	b.chunk = 4 * MIB;
+	b.piece = 4 * MIB;
 	tenants[0].memory.swap_max = 64 * MIB;
 	set_max(&tenants[0], 300 * MIB);
 	cr_assert_eq(account_charge_part(&workers[0], 302 * MIB, UINT64_MAX, &evicted),
@@ -344,7 +344,7 @@ Test(account, in_part)
 	cr_assert_eq(account_charge_part(&workers[0], 322 * MIB, UINT64_MAX, &evicted),
 		     -ENOMEM);
 	cr_assert_eq(b.granted + b.evicted, 0);
-	/* whole chunks, of what there is for it */
+	/* whole pieces, of what there is for it */
 	cr_assert_eq(account_charge_part(&workers[0], 200 * MIB, 142 * MIB, &evicted), 0);
 	cr_assert_eq(evicted, 60 * MIB);
 	cr_assert_eq(tenants[0].granted, 140 * MIB);
@@ -363,7 +363,7 @@ Test(account, freed_early)
 
 	reset(64 * MIB);
 	b.swap = 64 * MIB;
-	b.chunk = 2 * MIB;
+	b.piece = 2 * MIB;
 	b.placement = placement_at(0);
 	tenants[0].memory.swap_max = UINT64_MAX;
 	start(0, 0);

@@ -35,7 +35,7 @@ Test(conf, every_key_is_read)
 			   "memory = 512M\n"
 			   "pool = 3\n"
 			   "host.max = 9G\nswap = 4G\nreserve = 64M\n"
-			   "chunk = 128K\nreclaim.kill = 0\n"
+			   "piece = 128K\nreclaim.kill = 0\n"
 			   "placement = largest\n"
 			   "[tenant alice]\n"
 			   "memory.max = 1G\n"
@@ -60,7 +60,7 @@ Test(conf, every_key_is_read)
 	cr_assert_str_eq(c.device, "soft");
 	cr_assert(c.tpcs == 8 && c.threads == 2 && c.pool == 3);
 	cr_assert_eq(c.memory, 512ull << 20);
-	cr_assert(c.swap == 4ull << 30 && c.chunk == 128u << 10);
+	cr_assert(c.swap == 4ull << 30 && c.piece == 128u << 10);
 	cr_assert_eq(c.host_max, 9ull << 30);
 	cr_assert_eq(c.reserve, 64u << 20);
 	cr_assert_eq(c.kill_s, 0);
@@ -105,7 +105,7 @@ Test(conf, memory_keys)
 	cr_assert(m->min == 0 && m->low == 0 && m->high == UINT64_MAX);
 	cr_assert(m->max == UINT64_MAX && m->swap_max == UINT64_MAX && m->weight == 100);
 	cr_assert_eq(c.kill_s, 20);
-	cr_assert(c.swap == 0 && c.chunk == 8u << 20 && c.reserve == UINT64_MAX);
+	cr_assert(c.swap == 0 && c.piece == 8u << 20 && c.reserve == UINT64_MAX);
 	cr_assert_str_eq(c.placement, "lru");
 	conf_fini(&c);
 }
@@ -149,9 +149,9 @@ Test(conf, mistakes_name_their_line)
 	bad("[daemon]\nmemory = 1X\n", ":2:");
 	bad("[daemon]\nmemory = 99999999999999999999\n", "number too large");
 	bad("[daemon]\nmemory = -1\n", ":2:");
-	bad("[daemon]\nchunk = 64K\n", ":2:");
-	bad("[daemon]\nchunk = 128M\n", ":2:");
-	bad("[daemon]\nchunk = 3M\n", ":2:");
+	bad("[daemon]\npiece = 64K\n", ":2:");
+	bad("[daemon]\npiece = 128M\n", ":2:");
+	bad("[daemon]\npiece = 3M\n", ":2:");
 	bad("[daemon]\nplacement = best\n", ":2:");
 	bad("[daemon]\nreclaim.kill = never\n", "no number of seconds");
 	bad("[tenant a]\nmemory.weight = 0\n", ":2:");

@@ -17,48 +17,48 @@ static bool fails(void)
 	       atomic_fetch_sub(&counted.fail_in, 1) == 1;
 }
 
-#define CHUNKS 65536u
+#define MEMS 65536u
 static struct {
-	struct dev_chunk *chunk;
+	struct dev_mem *backing;
 	uint64_t size;
 	enum dev_memory memory;
-} known[CHUNKS];
+} known[MEMS];
 static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static CUresult count_create(struct device *dev, uint64_t size, enum dev_memory memory,
-			     struct dev_chunk **ret)
+			     struct dev_mem **ret)
 {
 	bool host = memory == DEV_MEMORY_HOST;
 	unsigned i;
 
 	if (fails() || (host ? counted.no_host : counted.no_device))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (soft->memory.chunk_create(dev, size, memory, ret))
+	if (soft->memory.create(dev, size, memory, ret))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	atomic_fetch_add(host ? &counted.in_host : &counted.on_device, size);
 	pthread_mutex_lock(&known_lock);
-	for (i = 0; known[i].chunk; i++)
-		cr_assert_lt(i, CHUNKS - 1);
-	known[i].chunk = *ret;
+	for (i = 0; known[i].backing; i++)
+		cr_assert_lt(i, MEMS - 1);
+	known[i].backing = *ret;
 	known[i].size = size;
 	known[i].memory = memory;
 	pthread_mutex_unlock(&known_lock);
 	return CUDA_SUCCESS;
 }
 
-static void count_release(struct device *dev, struct dev_chunk *chunk)
+static void count_release(struct device *dev, struct dev_mem *backing)
 {
 	unsigned i;
 
 	pthread_mutex_lock(&known_lock);
-	for (i = 0; known[i].chunk != chunk; i++)
-		cr_assert_lt(i, CHUNKS - 1);
-	known[i].chunk = NULL;
+	for (i = 0; known[i].backing != backing; i++)
+		cr_assert_lt(i, MEMS - 1);
+	known[i].backing = NULL;
 	atomic_fetch_sub(known[i].memory == DEV_MEMORY_HOST ? &counted.in_host
 							    : &counted.on_device,
 			 known[i].size);
 	pthread_mutex_unlock(&known_lock);
-	soft->memory.chunk_release(dev, chunk);
+	soft->memory.release(dev, backing);
 }
 
 uint64_t counted_compressible(void)
@@ -66,27 +66,27 @@ uint64_t counted_compressible(void)
 	uint64_t n = 0;
 
 	pthread_mutex_lock(&known_lock);
-	for (unsigned i = 0; i < CHUNKS; i++) {
-		if (known[i].chunk && known[i].memory == DEV_MEMORY_COMPRESSIBLE)
+	for (unsigned i = 0; i < MEMS; i++) {
+		if (known[i].backing && known[i].memory == DEV_MEMORY_COMPRESSIBLE)
 			n += known[i].size;
 	}
 	pthread_mutex_unlock(&known_lock);
 	return n;
 }
 
-static bool compresses(struct device *dev, const struct dev_chunk *chunk)
+static bool compresses(struct device *dev, const struct dev_mem *backing)
 {
 	return true; /* what was asked for */
 }
 
-static CUresult fail_map(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk)
+static CUresult fail_map(struct device *dev, CUdeviceptr addr, struct dev_mem *backing)
 {
 	void (*on_map)(void) = atomic_exchange(&counted.on_map, NULL);
 
 	if (on_map)
 		on_map();
 	atomic_fetch_add(&counted.maps, 1);
-	return fails() ? CUDA_ERROR_OUT_OF_MEMORY : soft->memory.map(dev, addr, chunk);
+	return fails() ? CUDA_ERROR_OUT_OF_MEMORY : soft->memory.map(dev, addr, backing);
 }
 
 static CUresult fail_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,
@@ -164,9 +164,9 @@ struct session *counted_session(const struct device_config *cfg)
 
 	device_band_release();
 	ops = *soft;
-	ops.memory.chunk_create = count_create;
-	ops.memory.chunk_compressible = compresses;
-	ops.memory.chunk_release = count_release;
+	ops.memory.create = count_create;
+	ops.memory.compressible = compresses;
+	ops.memory.release = count_release;
 	ops.memory.map = fail_map;
 	ops.memory.unmap = fail_unmap;
 	ops.memory.set_access = fail_set_access;
@@ -175,7 +175,7 @@ struct session *counted_session(const struct device_config *cfg)
 	ops.event.create = fail_event;
 	ops.stream.create = fail_stream;
 	cr_assert_eq(sess_new(&ops, cfg, &broker, &s), 0);
-	cr_assert_eq(space_set_piece(s->space, cfg->chunk_bytes), 0);
+	cr_assert_eq(space_set_piece(s->space, cfg->granularity), 0);
 	return s;
 }
 

@@ -12,7 +12,7 @@
 #include "session/session.h"
 
 extern struct counted {
-	_Atomic uint64_t on_device, in_host; /* bytes of chunks */
+	_Atomic uint64_t on_device, in_host; /* bytes of pieces */
 	_Atomic int64_t fail_in;             /* calls until one fails; 0: none will */
 	_Atomic bool no_host, no_device;     /* no more memory of that kind */
 	_Atomic uint64_t charged, evicted_freed;
@@ -22,7 +22,7 @@ extern struct counted {
 	_Atomic unsigned maps, copies, maps_first, maps_last;
 } counted;
 
-/* Pieces are as large as the device's chunks. */
+/* Pieces are as large as the device's pieces. */
 struct session *counted_session(const struct device_config *cfg);
 /* Nothing is left of it. */
 void counted_end(struct session *s);

@@ -25,7 +25,7 @@
 #include "ipc/page.h"
 
 #define MIB         (1ull << 20)
-#define CHUNK       (2 * MIB)
+#define PIECE       (2 * MIB)
 #define TENANTS_MAX 64u
 #define WORKERS_MAX 256u
 /* One tenant's sessions, and what waits in each: a charge for each lane. */
@@ -75,7 +75,7 @@ static void begin(unsigned n_tenants)
 	list_init(&b.waiters);
 	b.device_total = 256 * MIB;
 	b.swap = 1ull << 50;
-	b.chunk = CHUNK;
+	b.piece = PIECE;
 	b.placement = placement_at(0);
 	now = NSEC_PER_SEC;
 	for (unsigned i = 0; i < n_tenants; i++) {

@@ -34,7 +34,7 @@ struct dev_event {
 	uint64_t at;
 };
 
-struct dev_chunk {
+struct dev_mem {
 	uint64_t size;
 	unsigned mapped;
 	bool compressible;
@@ -43,7 +43,7 @@ struct dev_chunk {
 /* One page of the band. */
 static struct {
 	bool reserved, access;
-	struct dev_chunk *chunk;
+	struct dev_mem *mem;
 	bool first; /* of its mapping */
 } pages[PAGES];
 
@@ -73,7 +73,7 @@ static void fake_info(struct device *dev, struct device_info *ret)
 				    .memory_bytes = 8ull << 30,
 				    .driver_version = 13000,
 				    .driver = "570.1",
-				    .chunk_bytes = PAGE,
+				    .granularity = PAGE,
 				    .n_sms = 2};
 }
 
@@ -200,15 +200,15 @@ static CUresult fake_unreserve(struct device *dev, CUdeviceptr addr, uint64_t si
 	for (uint64_t at = 0; at < size; at += PAGE) {
 		unsigned p = page_of(addr + at);
 
-		cr_assert(pages[p].reserved && !pages[p].chunk, "page still mapped");
+		cr_assert(pages[p].reserved && !pages[p].mem, "page still mapped");
 		pages[p].reserved = false;
 	}
 	fake.reserved -= size;
 	return CUDA_SUCCESS;
 }
 
-static CUresult fake_chunk_create(struct device *dev, uint64_t size,
-				  enum dev_memory memory, struct dev_chunk **ret)
+static CUresult fake_mem_create(struct device *dev, uint64_t size, enum dev_memory memory,
+				struct dev_mem **ret)
 {
 	if (fake.limit && fake.created + size > fake.limit) {
 		fake_refused++;
@@ -221,48 +221,47 @@ static CUresult fake_chunk_create(struct device *dev, uint64_t size,
 	return CUDA_SUCCESS;
 }
 
-static bool fake_chunk_compressible(struct device *dev, const struct dev_chunk *chunk)
+static bool fake_mem_compressible(struct device *dev, const struct dev_mem *mem)
 {
-	return chunk->compressible;
+	return mem->compressible;
 }
 
-static void fake_chunk_release(struct device *dev, struct dev_chunk *chunk)
+static void fake_mem_release(struct device *dev, struct dev_mem *mem)
 {
-	cr_assert_eq(chunk->mapped, 0, "chunk released while mapped");
-	fake.created -= chunk->size;
-	free(chunk);
+	cr_assert_eq(mem->mapped, 0, "mem released while mapped");
+	fake.created -= mem->size;
+	free(mem);
 }
 
-static CUresult fake_chunk_export(struct device *dev, struct dev_chunk *chunk,
-				  int *ret_fd)
+static CUresult fake_mem_export(struct device *dev, struct dev_mem *mem, int *ret_fd)
 {
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-static CUresult fake_chunk_import(struct device *dev, int fd, uint64_t size,
-				  struct dev_chunk **ret)
+static CUresult fake_mem_import(struct device *dev, int fd, uint64_t size,
+				struct dev_mem **ret)
 {
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-static CUresult fake_map(struct device *dev, CUdeviceptr addr, struct dev_chunk *chunk)
+static CUresult fake_map(struct device *dev, CUdeviceptr addr, struct dev_mem *mem)
 {
-	for (uint64_t at = 0; at < chunk->size; at += PAGE) {
+	for (uint64_t at = 0; at < mem->size; at += PAGE) {
 		unsigned p = page_of(addr + at);
 
-		cr_assert(pages[p].reserved && !pages[p].chunk, "page not free");
-		pages[p].chunk = chunk;
+		cr_assert(pages[p].reserved && !pages[p].mem, "page not free");
+		pages[p].mem = mem;
 		pages[p].first = at == 0;
 		pages[p].access = false;
 	}
-	chunk->mapped++;
-	fake.mapped += chunk->size;
+	mem->mapped++;
+	fake.mapped += mem->size;
 	return CUDA_SUCCESS;
 }
 
 static CUresult fake_unmap(struct device *dev, CUdeviceptr addr, uint64_t size)
 {
-	struct dev_chunk *c = pages[page_of(addr)].chunk;
+	struct dev_mem *c = pages[page_of(addr)].mem;
 
 	cr_assert(c && c->size == size && pages[page_of(addr)].first, "not one mapping");
 	for (uint64_t at = 0; at < size; at += PAGE) {
@@ -270,7 +269,7 @@ static CUresult fake_unmap(struct device *dev, CUdeviceptr addr, uint64_t size)
 
 		if (pages[p].access)
 			fake.accessible -= PAGE;
-		pages[p].chunk = NULL;
+		pages[p].mem = NULL;
 		pages[p].access = false;
 	}
 	c->mapped--;
@@ -286,7 +285,7 @@ static CUresult fake_set_access(struct device *dev, CUdeviceptr addr, uint64_t s
 	for (uint64_t at = 0; at < size; at += PAGE) {
 		unsigned p = page_of(addr + at);
 
-		cr_assert(pages[p].chunk, "access to nothing");
+		cr_assert(pages[p].mem, "access to nothing");
 		if (on != pages[p].access)
 			fake.accessible += on ? PAGE : -PAGE;
 		pages[p].access = on;
@@ -482,11 +481,11 @@ const struct device_ops fake_ops = {
 		{
 			.reserve = fake_reserve,
 			.unreserve = fake_unreserve,
-			.chunk_create = fake_chunk_create,
-			.chunk_compressible = fake_chunk_compressible,
-			.chunk_release = fake_chunk_release,
-			.chunk_export = fake_chunk_export,
-			.chunk_import = fake_chunk_import,
+			.create = fake_mem_create,
+			.compressible = fake_mem_compressible,
+			.release = fake_mem_release,
+			.export = fake_mem_export,
+			.import = fake_mem_import,
 			.map = fake_map,
 			.unmap = fake_unmap,
 			.set_access = fake_set_access,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device without a device: it keeps account of addresses, chunks and mappings, and
+ * A device without a device: it keeps account of addresses, pieces and mappings, and
  * asserts what the table of device operations promises. For tests of what stands above
  * it.
  */
@@ -17,10 +17,10 @@ struct fake_state {
 	_Atomic uint64_t reserved, created, mapped, accessible; /* bytes */
 	_Atomic unsigned contexts, streams, events, modules; /* lanes count, tests read */
 	_Atomic uint64_t synchronized;                       /* contexts, so often */
-	uint64_t limit; /* chunk_create and module.load fail above; 0: none */
+	uint64_t limit; /* mem_create and module.load fail above; 0: none */
 	/* what the process has of the device, and by how much a context changes that */
 	uint64_t overhead, context_takes;
-	/* what it has beside chunks, and how much of that may be some that is just being
+	/* what it has beside pieces, and how much of that may be some that is just being
 	 * made; silent: nobody says */
 	_Atomic uint64_t takes, unsure;
 	_Atomic bool silent;
@@ -40,7 +40,7 @@ extern const struct device_ops fake_ops;
 /* Bytes that a broker would have charged; charges fail above fake_quota. */
 extern _Atomic uint64_t fake_charged, fake_quota;
 
-/* How often chunk_create has failed. */
+/* How often mem_create has failed. */
 extern _Atomic unsigned fake_refused;
 extern const struct accounts fake_broker;
 /* Called, if set, while a charge waits for its answer. */

@@ -63,7 +63,7 @@ void reset(uint64_t device, uint64_t swap)
 	list_init(&b.waiters);
 	b.device_total = device;
 	b.swap = swap;
-	b.chunk = CHUNK;
+	b.piece = PIECE;
 	b.placement = placement_at((unsigned)rand() % 3);
 	now = NSEC_PER_SEC;
 	for (unsigned i = 0; i < TENANTS; i++) {
@@ -110,7 +110,7 @@ static void charged(struct mate *m, uint32_t id, const struct msg_charged *a)
 		if (a->result == 0)
 			cr_assert_eq(a->bytes + a->evicted, m->asked[i].bytes);
 		cr_assert(!a->evicted || m->asked[i].part);
-		cr_assert(!a->evicted || a->bytes % CHUNK == 0);
+		cr_assert(!a->evicted || a->bytes % PIECE == 0);
 		m->has += a->bytes;
 		m->evicted += a->evicted;
 		in_part += a->evicted > 0;
@@ -238,7 +238,7 @@ void give_up(struct mate *m, uint64_t bytes)
 /* Some of it, or all, before the rest. */
 static void say_left(struct mate *m, uint32_t id, uint64_t *all)
 {
-	uint64_t some = rand() % 2 ? *all : *all / 2 / CHUNK * CHUNK;
+	uint64_t some = rand() % 2 ? *all : *all / 2 / PIECE * PIECE;
 
 	cr_assert_eq(reclaim_left(&m->w, id, some, now), 0);
 	*all -= some;
@@ -254,18 +254,18 @@ void move_out(struct mate *m)
 	a.result = m->endless ? -EBUSY : honest ? 0 : results[rand() % 10];
 	a.bytes = MIN(MIN(m->out.bytes, m->out.host_room), can);
 	if (a.result && !m->endless && rand() % 2)
-		a.bytes = a.bytes / 2 / CHUNK * CHUNK;
+		a.bytes = a.bytes / 2 / PIECE * PIECE;
 	else if (a.result)
 		a.bytes = 0;
 	m->has -= a.bytes;
 	m->evicted += a.bytes;
 	if (a.bytes && !honest && rand() % 4 == 0) {
-		early = MIN(m->evicted, CHUNK);
+		early = MIN(m->evicted, PIECE);
 		m->evicted -= early;
 		evicted_freed(&m->w, early);
 	}
 	if (m->lies)
-		a.bytes = rand() % 2 ? UINT64_MAX : (uint64_t)rand() * CHUNK;
+		a.bytes = rand() % 2 ? UINT64_MAX : (uint64_t)rand() * PIECE;
 	a.will_wait = m->at_gate = a.result == -EBUSY && !m->endless && rand() % 2;
 	m->out_id = 0;
 	show(m);
@@ -281,7 +281,7 @@ void move_in(struct mate *m)
 
 	if (!honest && rand() % 4 == 0) {
 		a.result = rand() % 2 ? -EBUSY : -ENOMEM;
-		a.bytes = a.bytes / 2 / CHUNK * CHUNK;
+		a.bytes = a.bytes / 2 / PIECE * PIECE;
 	}
 	m->evicted -= a.bytes;
 	m->has += a.bytes;

@@ -15,7 +15,7 @@
 #include "policies/placement.h"
 
 #define MIB       (1ull << 20)
-#define CHUNK     (2 * MIB)
+#define PIECE     (2 * MIB)
 #define TENANTS   4
 #define WORKERS   6
 #define ASKED_MAX 16

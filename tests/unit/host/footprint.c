@@ -186,7 +186,7 @@ Test(footprint, what_may_be_somebody_elses_changes_nothing)
 	struct sess_module *m;
 
 	cr_assert_eq(load(HANDLE_MODULE, &m), CUDA_SUCCESS);
-	fake.takes += 100; /* of chunks that are being made */
+	fake.takes += 100; /* of pieces that are being made */
 	fake.unsure = 120;
 	footprint_shrunk(s);
 	cr_assert_eq(fake_charged, 300);

@@ -8,7 +8,7 @@
 struct session *start(void)
 {
 	const struct device_config cfg = {
-		.tpcs = 1, .memory_bytes = TOTAL, .chunk_bytes = PIECE, .threads = 1};
+		.tpcs = 1, .memory_bytes = TOTAL, .granularity = PIECE, .threads = 1};
 
 	return counted_session(&cfg);
 }
@@ -63,13 +63,13 @@ void check_item(struct session *s, const struct item *it)
 	cr_assert(is_filled(it->bytes, it->seed));
 }
 
-void map_chunk(struct session *s, CUdeviceptr addr, uint64_t size)
+void map_backing(struct session *s, CUdeviceptr addr, uint64_t size)
 {
-	struct space_chunk *c;
+	struct backing *c;
 
-	OK(space_chunk_new(s->space, size, DEV_MEMORY_DEVICE, &c));
+	OK(backing_new(s->space, size, DEV_MEMORY_DEVICE, &c));
 	OK(space_map(s->space, addr, size, c));
-	space_chunk_put(s->space, c);
+	backing_put(s->space, c);
 }
 
 struct item new_item(struct session *s, enum kind kind, uint64_t bytes, uint32_t seed)
@@ -90,8 +90,8 @@ struct item new_item(struct session *s, enum kind kind, uint64_t bytes, uint32_t
 		it.bytes = whole + PAGE;
 		it.reserved = it.bytes + PAGE;
 		OK(space_reserve(s->space, it.reserved, 0, 0, &it.addr));
-		map_chunk(s, it.addr, whole);
-		map_chunk(s, it.addr + whole, PAGE);
+		map_backing(s, it.addr, whole);
+		map_backing(s, it.addr + whole, PAGE);
 		OK(space_set_access(s->space, it.addr, it.bytes,
 				    CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 		break;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory of a counted session with contents that can be checked. The functions are one
- * thread's, but for map_chunk().
+ * thread's, but for map_backing().
  */
 #ifndef WEFT_TEST_HOST_ITEMS_H
 #define WEFT_TEST_HOST_ITEMS_H
@@ -32,7 +32,7 @@ struct item {
 	uint32_t seed;
 };
 
-/* A device of TOTAL bytes in chunks of PIECE. */
+/* A device of TOTAL bytes in pieces of PIECE. */
 struct session *start(void);
 
 struct item new_item(struct session *s, enum kind kind, uint64_t bytes, uint32_t seed);
@@ -40,7 +40,7 @@ void write_item(struct session *s, struct item *it, uint32_t seed);
 void check_item(struct session *s, const struct item *it);
 void free_item(struct session *s, const struct item *it);
 /* Fresh memory in a range. */
-void map_chunk(struct session *s, CUdeviceptr addr, uint64_t size);
+void map_backing(struct session *s, CUdeviceptr addr, uint64_t size);
 
 uint64_t used_bytes(struct session *s);
 struct space_residency residency(struct session *s);

@@ -294,14 +294,14 @@ Test(move, a_spill_fails)
 Test(move, what_is_pinned_stays)
 {
 	struct session *s = start();
-	struct space_chunk *twice, *unmapped, *host;
+	struct backing *twice, *unmapped, *host;
 	struct space_moved moved;
 	CUdeviceptr base;
 
 	OK(space_reserve(s->space, 4 * PAGE, 0, 0, &base));
-	OK(space_chunk_new(s->space, PAGE, DEV_MEMORY_DEVICE, &twice));
-	OK(space_chunk_new(s->space, PAGE, DEV_MEMORY_DEVICE, &unmapped));
-	OK(space_chunk_new(s->space, PAGE, DEV_MEMORY_HOST, &host));
+	OK(backing_new(s->space, PAGE, DEV_MEMORY_DEVICE, &twice));
+	OK(backing_new(s->space, PAGE, DEV_MEMORY_DEVICE, &unmapped));
+	OK(backing_new(s->space, PAGE, DEV_MEMORY_HOST, &host));
 	OK(space_map(s->space, base, PAGE, twice));
 	OK(space_map(s->space, base + PAGE, PAGE, twice));
 	OK(space_map(s->space, base + 2 * PAGE, PAGE, host));
@@ -313,9 +313,9 @@ Test(move, what_is_pinned_stays)
 	cr_assert_eq(residency(s).movable, PAGE);
 	cr_assert_eq(space_move_out(s->space, 1, UINT64_MAX, PLACE_SWAPPED, &moved), 0);
 	cr_assert_eq(moved.bytes, PAGE);
-	space_chunk_put(s->space, twice);
-	space_chunk_put(s->space, unmapped);
-	space_chunk_put(s->space, host);
+	backing_put(s->space, twice);
+	backing_put(s->space, unmapped);
+	backing_put(s->space, host);
 	counted_end(s);
 }
 
@@ -325,11 +325,11 @@ Test(move, compressible_again)
 	struct session *s = start();
 	struct item it = {.bytes = 3 * PAGE};
 	struct space_moved moved;
-	struct space_chunk *c;
+	struct backing *c;
 
 	OK(space_reserve(s->space, it.bytes, 0, 0, &it.addr));
-	OK(space_chunk_new(s->space, it.bytes, DEV_MEMORY_COMPRESSIBLE, &c));
-	cr_assert(space_chunk_compressible(c));
+	OK(backing_new(s->space, it.bytes, DEV_MEMORY_COMPRESSIBLE, &c));
+	cr_assert(backing_compressible(c));
 	OK(space_map(s->space, it.addr, it.bytes, c));
 	OK(space_set_access(s->space, it.addr, it.bytes,
 			    CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
@@ -342,7 +342,7 @@ Test(move, compressible_again)
 		cr_assert_eq(counted_compressible(), it.bytes);
 		check_item(s, &it);
 	}
-	space_chunk_put(s->space, c);
+	backing_put(s->space, c);
 	OK(space_unmap(s->space, it.addr, it.bytes));
 	counted_end(s);
 }
@@ -353,11 +353,11 @@ Test(move, mapped_and_closed_while_evicted)
 	struct session *s = start();
 	struct item it = {.bytes = PAGE};
 	struct space_moved moved;
-	struct space_chunk *c;
+	struct backing *c;
 	CUdeviceptr base;
 
 	OK(space_reserve(s->space, 4 * PAGE, 0, 0, &base));
-	OK(space_chunk_new(s->space, PAGE, DEV_MEMORY_DEVICE, &c));
+	OK(backing_new(s->space, PAGE, DEV_MEMORY_DEVICE, &c));
 	OK(space_map(s->space, base, PAGE, c));
 	OK(space_set_access(s->space, base, PAGE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 	it.addr = base;
@@ -407,7 +407,7 @@ Test(move, mapped_and_closed_while_evicted)
 	check_item(s, &it);
 	it.addr = base;
 	check_item(s, &it);
-	space_chunk_put(s->space, c);
+	backing_put(s->space, c);
 	check_books(s);
 	counted_end(s);
 }
@@ -504,7 +504,7 @@ static void begin_to_wait(void)
 	usleep(20000);
 }
 
-/* A thread that waits for a chunk does not keep the rest of it out of reach. */
+/* A thread that waits for a backing does not keep the rest of it out of reach. */
 Test(move, mapped_though_somebody_waits)
 {
 	struct session *s = waits.s = start();
@@ -544,7 +544,7 @@ static void *churn(void *arg)
 		OK(space_alloc(s->space, bytes, c->seed, &a));
 		OK(space_find(s->space, a, &range));
 		OK(space_reserve(s->space, 2 * PAGE, 0, 0, &base));
-		map_chunk(s, base, PAGE);
+		map_backing(s, base, PAGE);
 		OK(space_set_access(s->space, base, PAGE,
 				    CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
 		OK(space_unmap(s->space, base, PAGE));

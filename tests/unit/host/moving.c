@@ -199,7 +199,7 @@ static struct msg wait_for(enum msg_type type, unsigned n)
 static void open_session(void)
 {
 	struct device_config cfg = {
-		.tpcs = 2, .memory_bytes = MEMORY, .chunk_bytes = 128u << 10};
+		.tpcs = 2, .memory_bytes = MEMORY, .granularity = 128u << 10};
 	struct accounts b;
 
 	device_band_release();
@@ -559,7 +559,7 @@ Test(moving, shared_while_evicted)
 
 /* Memory that is mapped nowhere becomes resident as well, and nobody sees it meanwhile.
  * */
-static CUdeviceptr map_chunk(struct lane *l, uint64_t chunk, uint64_t size)
+static CUdeviceptr map_backing(struct lane *l, uint64_t backing, uint64_t size)
 {
 	const struct cuMemAddressReserve_rep *rep;
 	struct mem_set_access_cmd *access;
@@ -569,7 +569,7 @@ static CUdeviceptr map_chunk(struct lane *l, uint64_t chunk, uint64_t size)
 	cr_assert_eq(call(l, (const void **)&rep), CUDA_SUCCESS);
 	at = rep->ptr;
 	*begin(l, cuMemMap) =
-		(struct cuMemMap_cmd){.ptr = at, .size = size, .handle = chunk};
+		(struct cuMemMap_cmd){.ptr = at, .size = size, .handle = backing};
 	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
 	access = begin(l, mem_set_access);
 	access->ptr = at;
@@ -581,23 +581,22 @@ static CUdeviceptr map_chunk(struct lane *l, uint64_t chunk, uint64_t size)
 
 Test(moving, shared_while_mapped_nowhere)
 {
-	const uint64_t chunk = handle_make(HANDLE_CHUNK, 1, 1);
+	const uint64_t backing = handle_make(HANDLE_MEM, 1, 1);
 	struct lane *l = lb[0].guest;
 	struct space_range range;
 	struct msg_moved m;
 	CUdeviceptr at;
 
-	*begin(l, chunk_create) =
-		(struct chunk_create_cmd){.chunk = chunk, .size = 4 * MIB};
+	*begin(l, mem_create) = (struct mem_create_cmd){.mem = backing, .size = 4 * MIB};
 	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
-	at = map_chunk(l, chunk, 4 * MIB);
+	at = map_backing(l, backing, 4 * MIB);
 	fill(l, at, 4 * MIB, 8);
 	m = move(MSG_RECLAIM, 1, 4 * MIB, PLACE_SWAPPED);
 	cr_assert_eq(m.bytes, 4 * MIB);
 	*begin(l, cuMemUnmap) = (struct cuMemUnmap_cmd){.ptr = at, .size = 4 * MIB};
 	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
 	weftd.seed = 1;
-	begin(l, chunk_export)->chunk = chunk;
+	begin(l, mem_export)->mem = backing;
 	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
 	cr_assert_eq(wait_for(MSG_MAKE_RESIDENT, 1).make_resident.bytes, 4 * MIB);
 	cr_assert_eq(weftd.in + weftd.shared, 4 * MIB);
@@ -606,7 +605,7 @@ Test(moving, shared_while_mapped_nowhere)
 	for (at = DEVICE_BAND_BASE; at < DEVICE_BAND_BASE + 64 * MIB; at += MIB)
 		cr_assert(space_find(s->space, at, &range) != CUDA_SUCCESS ||
 			  !range.mapped);
-	at = map_chunk(l, chunk, 4 * MIB);
+	at = map_backing(l, backing, 4 * MIB);
 	check(l, at, 4 * MIB, 8);
 }
 

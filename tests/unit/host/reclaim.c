@@ -19,7 +19,7 @@
 
 static uint64_t some_bytes(void)
 {
-	uint64_t n = (1 + (uint64_t)rand() % 16) * CHUNK;
+	uint64_t n = (1 + (uint64_t)rand() % 16) * PIECE;
 
 	return rand() % 8 ? n : n * 16;
 }
@@ -172,7 +172,7 @@ Test(reclaim, random_against_model)
 	cr_assert_gt(in_part, SEQUENCES / 10, "hardly anything was granted in part");
 }
 
-/* Memory that is free for weftd can be had, and no chunk more than it keeps back. */
+/* Memory that is free for weftd can be had, and no piece more than it keeps back. */
 Test(reclaim, free_is_exact)
 {
 	unsigned more = 0;
@@ -207,7 +207,7 @@ Test(reclaim, free_is_exact)
 			pass(NSEC_PER_SEC);
 			cr_assert_eq(m->has + m->evicted, had + left);
 		} else if (m->w.tenant->memory.max != UINT64_MAX) {
-			ask_for(m, left + b.device_total / 64 + CHUNK, true);
+			ask_for(m, left + b.device_total / 64 + PIECE, true);
 			pass(NSEC_PER_SEC);
 			more += m->has + m->evicted != had;
 		}

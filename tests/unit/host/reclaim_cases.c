@@ -10,7 +10,7 @@
 #include "broker/memory/waiters.h"
 #include "fakes.h"
 
-/* One tenant has everything, then others come: all have their share within a chunk. */
+/* One tenant has everything, then others come: all have their share within a piece. */
 Test(reclaim, who_comes_later_gets_an_equal_share)
 {
 	begin(1024 * MIB, 4096 * MIB);
@@ -25,8 +25,8 @@ Test(reclaim, who_comes_later_gets_an_equal_share)
 	ask_in_pieces(&fakes[2], 1024 * MIB);
 	pass(NSEC_PER_SEC);
 	cr_assert_eq(fakes[2].has, 512 * MIB);
-	cr_assert(fakes[0].has >= 256 * MIB - CHUNK && fakes[0].has <= 256 * MIB + CHUNK);
-	cr_assert(fakes[1].has >= 256 * MIB - CHUNK && fakes[1].has <= 256 * MIB + CHUNK);
+	cr_assert(fakes[0].has >= 256 * MIB - PIECE && fakes[0].has <= 256 * MIB + PIECE);
+	cr_assert(fakes[1].has >= 256 * MIB - PIECE && fakes[1].has <= 256 * MIB + PIECE);
 	cr_assert_eq(tenants[0].events.oom + tenants[1].events.oom, 0);
 }
 
@@ -103,7 +103,7 @@ Test(reclaim, reserve_is_no_reason)
 	pass(NSEC_PER_SEC);
 	cr_assert_eq(fakes[1].has, 64 * MIB - fakes[2].has);
 	pass(NSEC_PER_SEC);
-	cr_assert_leq(account_free(&b), CHUNK);
+	cr_assert_leq(account_free(&b), PIECE);
 	fakes[0].pinned = 0;
 	show(&fakes[0]);
 	pass(NSEC_PER_SEC);

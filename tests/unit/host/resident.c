@@ -65,7 +65,7 @@ static void setup(void)
 	list_init(&b.waiters);
 	b.device_total = DEVICE;
 	b.swap = 256 * MIB;
-	b.chunk = 2 * MIB;
+	b.piece = 2 * MIB;
 	b.placement = placement_at(0);
 	now = NSEC_PER_SEC;
 	for (unsigned i = 0; i < WORKERS; i++) {

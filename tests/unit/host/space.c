@@ -315,7 +315,7 @@ static void give_up(void)
 Test(space, others_go_on_while_a_charge_waits, .timeout = 20)
 {
 	struct session *s = fake_session();
-	struct space_chunk *c;
+	struct backing *c;
 	CUdeviceptr a;
 
 	asking = s->space;
@@ -327,12 +327,12 @@ Test(space, others_go_on_while_a_charge_waits, .timeout = 20)
 	cr_assert_eq(space_alloc(s->space, 4 * PAGE - 1, 1, &a), CUDA_SUCCESS);
 	given_up = a;
 	cr_assert_eq(space_alloc(s->space, 100, 1, &a), CUDA_SUCCESS);
-	cr_assert_eq(space_chunk_new(s->space, 3 * PAGE, DEV_MEMORY_DEVICE, &c),
+	cr_assert_eq(backing_new(s->space, 3 * PAGE, DEV_MEMORY_DEVICE, &c),
 		     CUDA_SUCCESS);
 	given_up = a;
 	cr_assert_eq(space_charge(s->space, PAGE), CUDA_SUCCESS);
 	space_uncharge(s->space, PAGE);
-	space_chunk_put(s->space, c);
+	backing_put(s->space, c);
 	fake_while_charging = NULL;
 	sess_free(s);
 	cr_assert_eq(fake_charged, 0);
@@ -407,7 +407,7 @@ Test(space, mappings_cover_whole_handles_inside_a_reservation)
 {
 	struct session *s = fake_session();
 	struct space *sp = s->space;
-	struct space_chunk *one, *two;
+	struct backing *one, *two;
 	CUmemAccess_flags access;
 	struct space_range r;
 	CUdeviceptr base;
@@ -415,14 +415,13 @@ Test(space, mappings_cover_whole_handles_inside_a_reservation)
 	uint64_t h, id;
 
 	cr_assert_eq(space_reserve(sp, 8 * PAGE, 0, 0, &base), CUDA_SUCCESS);
-	cr_assert_eq(space_chunk_new(sp, PAGE + 1, DEV_MEMORY_DEVICE, &one),
+	cr_assert_eq(backing_new(sp, PAGE + 1, DEV_MEMORY_DEVICE, &one),
 		     CUDA_ERROR_INVALID_VALUE);
-	cr_assert_eq(space_chunk_new(sp, 1ull << 50, DEV_MEMORY_DEVICE, &one),
+	cr_assert_eq(backing_new(sp, 1ull << 50, DEV_MEMORY_DEVICE, &one),
 		     CUDA_ERROR_OUT_OF_MEMORY);
-	cr_assert_eq(space_chunk_new(sp, PAGE, DEV_MEMORY_DEVICE, &one), CUDA_SUCCESS);
-	cr_assert_eq(space_chunk_new(sp, 3 * PAGE, DEV_MEMORY_DEVICE, &two),
-		     CUDA_SUCCESS);
-	space_chunk_set_handle(sp, two, 77);
+	cr_assert_eq(backing_new(sp, PAGE, DEV_MEMORY_DEVICE, &one), CUDA_SUCCESS);
+	cr_assert_eq(backing_new(sp, 3 * PAGE, DEV_MEMORY_DEVICE, &two), CUDA_SUCCESS);
+	backing_set_handle(sp, two, 77);
 	cr_assert_eq(space_map(sp, base, PAGE, one), CUDA_SUCCESS);
 	cr_assert_eq(space_map(sp, base, PAGE, one), CUDA_ERROR_INVALID_VALUE);
 	cr_assert_eq(space_map(sp, base + PAGE, 2 * PAGE, two), CUDA_ERROR_INVALID_VALUE,
@@ -436,8 +435,8 @@ Test(space, mappings_cover_whole_handles_inside_a_reservation)
 	cr_assert_eq(memory, DEV_MEMORY_DEVICE);
 
 	/* the handles may go, the memory stays while it is mapped */
-	space_chunk_put(sp, one);
-	space_chunk_put(sp, two);
+	backing_put(sp, one);
+	backing_put(sp, two);
 	cr_assert_eq(fake.created, 4 * PAGE);
 	cr_assert_eq(
 		space_set_access(sp, base, 5 * PAGE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE),
@@ -462,9 +461,9 @@ Test(space, mappings_cover_whole_handles_inside_a_reservation)
 	cr_assert_eq(fake.created, 0);
 	cr_assert_eq(space_unreserve(sp, base, 4 * PAGE), CUDA_ERROR_INVALID_VALUE);
 	cr_assert_eq(space_unreserve(sp, base, 8 * PAGE), CUDA_SUCCESS);
-	cr_assert_eq(space_chunk_new(sp, PAGE, DEV_MEMORY_DEVICE, &one), CUDA_SUCCESS);
+	cr_assert_eq(backing_new(sp, PAGE, DEV_MEMORY_DEVICE, &one), CUDA_SUCCESS);
 	cr_assert_eq(space_map(sp, base, PAGE, one), CUDA_ERROR_INVALID_VALUE);
-	space_chunk_put(sp, one);
+	backing_put(sp, one);
 	sess_free(s);
 }
 
@@ -473,46 +472,43 @@ Test(space, compressible_memory_is_not_kept_for_plain_requests)
 {
 	struct session *s = fake_session();
 	struct space *sp = s->space;
-	struct space_chunk *c;
+	struct backing *c;
 	enum dev_memory memory;
 	uint64_t h, id;
 	CUdeviceptr base;
 
-	cr_assert_eq(space_chunk_new(sp, PAGE, DEV_MEMORY_COMPRESSIBLE, &c),
-		     CUDA_SUCCESS);
-	cr_assert_not(space_chunk_compressible(c), "this device cannot");
-	space_chunk_put(sp, c);
+	cr_assert_eq(backing_new(sp, PAGE, DEV_MEMORY_COMPRESSIBLE, &c), CUDA_SUCCESS);
+	cr_assert_not(backing_compressible(c), "this device cannot");
+	backing_put(sp, c);
 	cr_assert_eq(fake.created, PAGE, "as other memory, so kept for a moment");
 	space_flush(sp);
 
 	fake.compresses = true;
 	cr_assert_eq(space_reserve(sp, PAGE, 0, 0, &base), CUDA_SUCCESS);
-	cr_assert_eq(space_chunk_new(sp, PAGE, DEV_MEMORY_COMPRESSIBLE, &c),
-		     CUDA_SUCCESS);
-	cr_assert(space_chunk_compressible(c));
+	cr_assert_eq(backing_new(sp, PAGE, DEV_MEMORY_COMPRESSIBLE, &c), CUDA_SUCCESS);
+	cr_assert(backing_compressible(c));
 	cr_assert(fake_charged == PAGE && fake.created == PAGE);
 	cr_assert_eq(space_map(sp, base, PAGE, c), CUDA_SUCCESS);
 	cr_assert_eq(space_handle_at(sp, base, &h, &id, &memory), CUDA_SUCCESS);
 	cr_assert_eq(memory, DEV_MEMORY_COMPRESSIBLE);
-	space_chunk_put(sp, c);
+	backing_put(sp, c);
 	cr_assert_eq(space_unmap(sp, base, PAGE), CUDA_SUCCESS);
 	cr_assert(fake_charged == 0 && fake.created == 0);
 
-	cr_assert_eq(space_chunk_new(sp, PAGE, DEV_MEMORY_DEVICE, &c), CUDA_SUCCESS);
-	cr_assert_not(space_chunk_compressible(c));
-	space_chunk_put(sp, c);
-	cr_assert_eq(space_chunk_new(sp, PAGE, DEV_MEMORY_COMPRESSIBLE, &c),
-		     CUDA_SUCCESS);
-	cr_assert(space_chunk_compressible(c), "not what lay idle");
-	space_chunk_put(sp, c);
+	cr_assert_eq(backing_new(sp, PAGE, DEV_MEMORY_DEVICE, &c), CUDA_SUCCESS);
+	cr_assert_not(backing_compressible(c));
+	backing_put(sp, c);
+	cr_assert_eq(backing_new(sp, PAGE, DEV_MEMORY_COMPRESSIBLE, &c), CUDA_SUCCESS);
+	cr_assert(backing_compressible(c), "not what lay idle");
+	backing_put(sp, c);
 
 	fake_quota = PAGE;
-	cr_assert_eq(space_chunk_new(sp, 2 * PAGE, DEV_MEMORY_COMPRESSIBLE, &c),
+	cr_assert_eq(backing_new(sp, 2 * PAGE, DEV_MEMORY_COMPRESSIBLE, &c),
 		     CUDA_ERROR_OUT_OF_MEMORY);
 	fake_quota = 4 * PAGE;
 	space_flush(sp);
 	fake.limit = PAGE;
-	cr_assert_eq(space_chunk_new(sp, 2 * PAGE, DEV_MEMORY_COMPRESSIBLE, &c),
+	cr_assert_eq(backing_new(sp, 2 * PAGE, DEV_MEMORY_COMPRESSIBLE, &c),
 		     CUDA_ERROR_OUT_OF_MEMORY);
 	cr_assert(fake_charged == 0 && fake.created == 0);
 	fake.limit = 0;
@@ -522,16 +518,15 @@ Test(space, compressible_memory_is_not_kept_for_plain_requests)
 Test(space, left_mapped)
 {
 	struct session *s = fake_session();
-	struct space_chunk *c;
+	struct backing *c;
 	CUdeviceptr base, again;
 
 	cr_assert_eq(space_reserve(s->space, 4 * PAGE, PAGE, 0, &base), CUDA_SUCCESS);
 	cr_assert_eq(space_reserve(s->space, PAGE, 0, base, &again), CUDA_SUCCESS);
 	cr_assert_neq(base, again, "a taken address is a wish");
-	cr_assert_eq(space_chunk_new(s->space, 2 * PAGE, DEV_MEMORY_HOST, &c),
-		     CUDA_SUCCESS);
+	cr_assert_eq(backing_new(s->space, 2 * PAGE, DEV_MEMORY_HOST, &c), CUDA_SUCCESS);
 	cr_assert_eq(space_map(s->space, base + PAGE, 2 * PAGE, c), CUDA_SUCCESS);
-	space_chunk_put(s->space, c);
+	backing_put(s->space, c);
 	sess_free(s);
 	cr_assert(fake.created == 0 && fake.mapped == 0 && fake.reserved == 0);
 }

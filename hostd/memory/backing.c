@@ -24,10 +24,10 @@ static const char *const piece_names[] = {
 };
 static_assert(ARRAY_SIZE(piece_names) == PIECE_NUM_STATES, "a name for each");
 
-void piece_set_state(struct space_chunk *c, struct piece *p, enum piece_state to)
+void piece_set_state(struct backing *c, struct piece *p, enum piece_state to)
 {
 	assert(piece_next[p->state] >> to & 1);
-	log_debug("chunk %llu, %llu bytes from %llu: %s, was %s",
+	log_debug("backing %llu, %llu bytes from %llu: %s, was %s",
 		  (unsigned long long)c->id, (unsigned long long)p->size,
 		  (unsigned long long)p->offset, piece_names[to], piece_names[p->state]);
 	c->bytes[p->state] -= p->size;
@@ -35,9 +35,9 @@ void piece_set_state(struct space_chunk *c, struct piece *p, enum piece_state to
 	p->state = to;
 }
 
-struct space_chunk *chunk_blank(uint64_t size, unsigned n)
+struct backing *backing_blank(uint64_t size, unsigned n)
 {
-	struct space_chunk *c = calloc(1, sizeof(*c));
+	struct backing *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return NULL;
@@ -56,10 +56,10 @@ struct space_chunk *chunk_blank(uint64_t size, unsigned n)
 	return c;
 }
 
-struct space_chunk *chunk_alloc(uint64_t size, uint64_t extent)
+struct backing *backing_alloc(uint64_t size, uint64_t extent)
 {
 	unsigned n = (unsigned)((size - 1) / extent) + 1;
-	struct space_chunk *c = chunk_blank(size, n);
+	struct backing *c = backing_blank(size, n);
 
 	if (!c)
 		return NULL;
@@ -72,9 +72,9 @@ struct space_chunk *chunk_alloc(uint64_t size, uint64_t extent)
 	return c;
 }
 
-struct dev_chunk *chunk_strip(struct space_chunk *c)
+struct dev_mem *backing_strip(struct backing *c)
 {
-	struct dev_chunk *dev = c->piece->dev;
+	struct dev_mem *dev = c->piece->dev;
 
 	if (c->piece != &c->one)
 		free(c->piece);
@@ -82,7 +82,7 @@ struct dev_chunk *chunk_strip(struct space_chunk *c)
 	return dev;
 }
 
-void chunk_release(struct space *sp, struct space_chunk *c)
+void mem_release(struct space *sp, struct backing *c)
 {
 	for (unsigned i = 0; i < c->n_pieces; i++) {
 		struct piece *p = &c->piece[i];
@@ -90,7 +90,7 @@ void chunk_release(struct space *sp, struct space_chunk *c)
 		if (p->state == PIECE_FREE)
 			continue;
 		if (p->dev)
-			sp->env->ops->memory.chunk_release(sp->env->dev, p->dev);
+			sp->env->ops->memory.release(sp->env->dev, p->dev);
 		if (p->host)
 			hostpool_put(sp->hostpool, p->host);
 		piece_set_state(c, p, PIECE_FREE);
@@ -100,27 +100,27 @@ void chunk_release(struct space *sp, struct space_chunk *c)
 	free(c);
 }
 
-struct dev_chunk *chunk_whole(const struct space_chunk *c)
+struct dev_mem *backing_whole(const struct backing *c)
 {
 	return c->n_pieces == 1 && c->piece->state == PIECE_RESIDENT ? c->piece->dev
 								     : NULL;
 }
 
-enum dev_memory chunk_memory(const struct space_chunk *c)
+enum dev_memory backing_memory(const struct backing *c)
 {
 	return c->in_host_memory ? DEV_MEMORY_HOST
 	       : c->compressible ? DEV_MEMORY_COMPRESSIBLE
 				 : DEV_MEMORY_DEVICE;
 }
 
-bool chunk_as_new(const struct space *sp, const struct space_chunk *c)
+bool backing_as_new(const struct space *sp, const struct backing *c)
 {
-	return chunk_memory(c) == DEV_MEMORY_DEVICE &&
+	return backing_memory(c) == DEV_MEMORY_DEVICE &&
 	       c->bytes[PIECE_RESIDENT] == c->size &&
 	       c->n_pieces == (c->size - 1) / sp->extent_bytes + 1;
 }
 
-bool chunk_wait_locked(struct space *sp, struct space_chunk *c)
+bool backing_wait_locked(struct space *sp, struct backing *c)
 {
 	if (!c->moving)
 		return false;
@@ -131,25 +131,25 @@ bool chunk_wait_locked(struct space *sp, struct space_chunk *c)
 
 /* ---- books ---- */
 
-uint64_t chunk_evicted(const struct space_chunk *c)
+uint64_t backing_evicted(const struct backing *c)
 {
 	return c->bytes[PIECE_MAPPED] + c->bytes[PIECE_SWAPPED] +
 	       c->bytes[PIECE_RETURNING];
 }
 
-bool chunk_movable(const struct space_chunk *c)
+bool backing_movable(const struct backing *c)
 {
-	return c->charged && !c->in_host_memory && c->share == CHUNK_OWN && !c->kept &&
+	return c->charged && !c->in_host_memory && c->share == BACKING_OWN && !c->kept &&
 	       c->n_mappings == 1;
 }
 
-void chunk_count_locked(struct space *sp, struct space_chunk *c)
+void backing_count_locked(struct space *sp, struct backing *c)
 {
 	uint64_t here = c->bytes[PIECE_RESIDENT] + c->bytes[PIECE_LEAVING];
 	struct space_residency *sum = &sp->residency, *was = &c->counted, now = {0};
 
 	if (c->charged) {
-		*(chunk_movable(c) ? &now.movable : &now.pinned) = here;
+		*(backing_movable(c) ? &now.movable : &now.pinned) = here;
 		now.mapped = c->bytes[PIECE_MAPPED];
 		now.swapped = c->bytes[PIECE_SWAPPED] + c->bytes[PIECE_RETURNING];
 	}
@@ -163,21 +163,21 @@ void chunk_count_locked(struct space *sp, struct space_chunk *c)
 	ledger_publish_locked(sp);
 }
 
-/* Swapped pieces of a chunk that is mapped nowhere count as mapped: they are within
+/* Swapped pieces of a backing that is mapped nowhere count as mapped: they are within
  * reach, nothing has to be done before they are used. */
-void chunk_unmapped_locked(struct space *sp, struct space_chunk *c)
+void backing_unmapped_locked(struct space *sp, struct backing *c)
 {
 	for (unsigned i = 0; i < c->n_pieces && !c->n_mappings; i++) {
 		if (c->piece[i].state == PIECE_SWAPPED)
 			piece_set_state(c, &c->piece[i], PIECE_MAPPED);
 	}
-	chunk_count_locked(sp, c);
+	backing_count_locked(sp, c);
 }
 
 /* ---- mapping ---- */
 
-/* Returns the memory that is mapped for p where the chunk is mapped; NULL: none. */
-static struct dev_chunk *mapped_memory(const struct piece *p)
+/* Returns the memory that is mapped for p where the backing is mapped; NULL: none. */
+static struct dev_mem *mapped_memory(const struct piece *p)
 {
 	return p->state == PIECE_RESIDENT ? p->dev
 	       : p->state == PIECE_MAPPED ? p->host->dev
@@ -185,7 +185,7 @@ static struct dev_chunk *mapped_memory(const struct piece *p)
 }
 
 /* The next run of pieces, from *i on, that are mapped; false: there is none. */
-static bool next_run(const struct space_chunk *c, unsigned *i, uint64_t *ret_offset,
+static bool next_run(const struct backing *c, unsigned *i, uint64_t *ret_offset,
 		     uint64_t *ret_size)
 {
 	while (*i < c->n_pieces && !mapped_memory(&c->piece[*i]))
@@ -199,7 +199,7 @@ static bool next_run(const struct space_chunk *c, unsigned *i, uint64_t *ret_off
 	return true;
 }
 
-static void unmap_some(struct space *sp, const struct space_chunk *c, CUdeviceptr addr,
+static void unmap_some(struct space *sp, const struct backing *c, CUdeviceptr addr,
 		       unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -211,10 +211,10 @@ static void unmap_some(struct space *sp, const struct space_chunk *c, CUdevicept
 	}
 }
 
-CUresult chunk_map(struct space *sp, const struct space_chunk *c, CUdeviceptr addr)
+CUresult backing_map(struct space *sp, const struct backing *c, CUdeviceptr addr)
 {
 	for (unsigned i = 0; i < c->n_pieces; i++) {
-		struct dev_chunk *memory = mapped_memory(&c->piece[i]);
+		struct dev_mem *memory = mapped_memory(&c->piece[i]);
 		CUresult r = CUDA_SUCCESS;
 
 		if (memory)
@@ -228,7 +228,7 @@ CUresult chunk_map(struct space *sp, const struct space_chunk *c, CUdeviceptr ad
 	return CUDA_SUCCESS;
 }
 
-CUresult chunk_unmap(struct space *sp, const struct space_chunk *c, CUdeviceptr addr)
+CUresult backing_unmap(struct space *sp, const struct backing *c, CUdeviceptr addr)
 {
 	uint64_t offset, size;
 	CUresult r = CUDA_SUCCESS;
@@ -238,8 +238,8 @@ CUresult chunk_unmap(struct space *sp, const struct space_chunk *c, CUdeviceptr 
 	return r;
 }
 
-CUresult chunk_set_access(struct space *sp, const struct space_chunk *c, CUdeviceptr addr,
-			  CUmemAccess_flags access)
+CUresult backing_set_access(struct space *sp, const struct backing *c, CUdeviceptr addr,
+			    CUmemAccess_flags access)
 {
 	uint64_t offset, size;
 	CUresult r = CUDA_SUCCESS;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chunks of the software GPU, for the files that make them up: memory.c and, for
+/* Allocations of the software GPU, for the files that make them up: memory.c and, for
  * those that other processes have too, share.c. */
-#ifndef WEFT_DEVICE_SOFT_CHUNK_H
-#define WEFT_DEVICE_SOFT_CHUNK_H
+#ifndef WEFT_DEVICE_SOFT_PHYSICAL_H
+#define WEFT_DEVICE_SOFT_PHYSICAL_H
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -24,8 +24,9 @@
 #define band_mmap mmap
 #endif
 
-/* Both the file's place and its pages belong to the chunk until the last reference. */
-struct dev_chunk {
+/* Both the file's place and its pages belong to the allocation until the last reference.
+ * */
+struct dev_mem {
 	uint64_t off, size;
 	unsigned refs; /* the creator's, and one per mapping */
 	bool in_host_memory;
@@ -38,10 +39,10 @@ static inline void *soft_as_host(uint64_t addr)
 	return (void *)(uintptr_t)addr;
 }
 
-static inline bool soft_is_chunks(const struct soft_memory *m, uint64_t addr,
-				  uint64_t size)
+static inline bool soft_is_granular(const struct soft_memory *m, uint64_t addr,
+				    uint64_t size)
 {
-	return size && !(addr % m->chunk_bytes) && !(size % m->chunk_bytes);
+	return size && !(addr % m->granularity) && !(size % m->granularity);
 }
 
 /* A failure of the host's, as the guest should see it. */
@@ -59,6 +60,6 @@ static inline CUresult soft_as_result(int r)
 }
 
 /* The pages go back to the host now; whoever gets the place next finds zeroes. */
-void soft_file_give_back_locked(struct soft_memory *m, const struct dev_chunk *c);
+void soft_file_give_back_locked(struct soft_memory *m, const struct dev_mem *c);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choice of chunks: against a sort of all of them. */
+/* Choice of pieces: against a sort of all of them. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +13,12 @@ static const struct placement *const tables[] = {&placement_random, &placement_l
 						 &placement_largest};
 #define TABLES (sizeof(tables) / sizeof(tables[0]))
 
-static size_t fill(struct placement_chunk *c, uint64_t *rng, bool nonsense)
+static size_t fill(struct placement_piece *c, uint64_t *rng, bool nonsense)
 {
 	size_t n = random_below(rng, MOST);
 
 	for (size_t i = 0; i < n; i++) {
-		c[i] = (struct placement_chunk){
+		c[i] = (struct placement_piece){
 			.id = i,
 			.size = nonsense ? random_any(rng) : 1 + random_below(rng, 30),
 			.age = nonsense ? random_any(rng) : random_below(rng, 40),
@@ -29,7 +29,7 @@ static size_t fill(struct placement_chunk *c, uint64_t *rng, bool nonsense)
 	return n;
 }
 
-static uint64_t sum_of(const struct placement_chunk *c, size_t n)
+static uint64_t sum_of(const struct placement_piece *c, size_t n)
 {
 	uint64_t sum = 0;
 
@@ -41,8 +41,8 @@ static uint64_t sum_of(const struct placement_chunk *c, size_t n)
 }
 
 /* Each is there once, as it was. */
-static void check_all_there(const struct placement_chunk *c,
-			    const struct placement_chunk *was, size_t n)
+static void check_all_there(const struct placement_piece *c,
+			    const struct placement_piece *was, size_t n)
 {
 	bool seen[MOST] = {false};
 
@@ -54,9 +54,9 @@ static void check_all_there(const struct placement_chunk *c,
 	}
 }
 
-Test(chunks, any_numbers)
+Test(pieces, any_numbers)
 {
-	static struct placement_chunk was[MOST], c[MOST];
+	static struct placement_piece was[MOST], c[MOST];
 	uint64_t rng = 2;
 
 	for (unsigned round = 0; round < 3000; round++) {
@@ -66,7 +66,7 @@ Test(chunks, any_numbers)
 		uint64_t seed = random_next(&rng), smallest = UINT64_MAX, left;
 
 		memcpy(c, was, sizeof(c));
-		k = p->chunks_leave(c, n, bytes, room, seed);
+		k = p->pieces_leave(c, n, bytes, room, seed);
 		check_all_there(c, was, n);
 		cr_assert_leq(k, n);
 		cr_assert_leq(sum_of(c, k), room);
@@ -81,7 +81,7 @@ Test(chunks, any_numbers)
 		cr_assert(sum_of(c, k) >= bytes || smallest > left || k == n);
 
 		memcpy(c, was, sizeof(c));
-		k = p->chunks_come(c, n, bytes, seed);
+		k = p->pieces_come(c, n, bytes, seed);
 		check_all_there(c, was, n);
 		cr_assert_leq(sum_of(c, k), bytes);
 	}
@@ -89,7 +89,7 @@ Test(chunks, any_numbers)
 
 static int oldest(const void *a, const void *b)
 {
-	const struct placement_chunk *x = a, *y = b;
+	const struct placement_piece *x = a, *y = b;
 
 	if (x->age != y->age)
 		return x->age > y->age ? -1 : 1;
@@ -98,7 +98,7 @@ static int oldest(const void *a, const void *b)
 
 static int youngest(const void *a, const void *b)
 {
-	const struct placement_chunk *x = a, *y = b;
+	const struct placement_piece *x = a, *y = b;
 
 	if (x->age != y->age)
 		return x->age < y->age ? -1 : 1;
@@ -107,7 +107,7 @@ static int youngest(const void *a, const void *b)
 
 static int largest(const void *a, const void *b)
 {
-	const struct placement_chunk *x = a, *y = b;
+	const struct placement_piece *x = a, *y = b;
 	bool idle = x->allocation_age >= 64;
 
 	if (idle != (y->allocation_age >= 64))
@@ -117,9 +117,9 @@ static int largest(const void *a, const void *b)
 	return oldest(a, b);
 }
 
-Test(chunks, chunks_go_in_the_order_of_the_policy)
+Test(pieces, pieces_go_in_the_order_of_the_policy)
 {
-	static struct placement_chunk sorted[MOST], c[MOST];
+	static struct placement_piece sorted[MOST], c[MOST];
 	uint64_t rng = 3;
 
 	for (unsigned round = 0; round < 900; round++) {
@@ -134,9 +134,9 @@ Test(chunks, chunks_go_in_the_order_of_the_policy)
 		memcpy(sorted, c, sizeof(c));
 		qsort(sorted, n, sizeof(*sorted), orders[order]);
 		if (order == 2)
-			k = p->chunks_come(c, n, bytes, 0);
+			k = p->pieces_come(c, n, bytes, 0);
 		else
-			k = p->chunks_leave(c, n, bytes, UINT64_MAX, 0);
+			k = p->pieces_leave(c, n, bytes, UINT64_MAX, 0);
 		for (size_t i = 0; i < n && sum < bytes; i++) {
 			if (order == 2 && sorted[i].size > bytes - sum)
 				continue;
@@ -149,8 +149,8 @@ Test(chunks, chunks_go_in_the_order_of_the_policy)
 	}
 }
 
-/* Each chunk is as likely as another, and the seed decides. */
-Test(chunks, random_picks_all_chunks_alike_and_follows_its_seed)
+/* Each piece is as likely as another, and the seed decides. */
+Test(pieces, random_picks_all_pieces_alike_and_follows_its_seed)
 {
 	enum {
 		N = 100,
@@ -158,21 +158,21 @@ Test(chunks, random_picks_all_chunks_alike_and_follows_its_seed)
 		ROUNDS = 10000
 	};
 	static unsigned count[N];
-	struct placement_chunk c[N], again[N];
+	struct placement_piece c[N], again[N];
 
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		for (size_t i = 0; i < N; i++)
-			c[i] = (struct placement_chunk){.id = i, .size = 1};
+			c[i] = (struct placement_piece){.id = i, .size = 1};
 		memcpy(again, c, sizeof(c));
-		cr_assert_eq(placement_random.chunks_leave(c, N, PICKED, N, round),
+		cr_assert_eq(placement_random.pieces_leave(c, N, PICKED, N, round),
 			     PICKED);
-		placement_random.chunks_leave(again, N, PICKED, N, round);
+		placement_random.pieces_leave(again, N, PICKED, N, round);
 		cr_assert_arr_eq(c, again, sizeof(c));
 		for (size_t i = 0; i < PICKED; i++)
 			count[c[i].id]++;
 	}
 	/* 1000 each; six standard deviations are 180. */
 	for (size_t i = 0; i < N; i++)
-		cr_assert(count[i] > 820 && count[i] < 1180, "chunk %zu: %u", i,
+		cr_assert(count[i] > 820 && count[i] < 1180, "piece %zu: %u", i,
 			  count[i]);
 }
