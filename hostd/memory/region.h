@@ -37,7 +37,7 @@ enum region_kind {
 	REGION_ARENA, /* of a pool, which divides it */
 	REGION_RANGE,
 	REGION_IMPORT, /* of another session; ipc.c */
-	REGION_HIDDEN, /* what the guest has not mapped, while it becomes resident; ipc.c */
+	REGION_HIDDEN, /* what the guest has not mapped becomes resident there; ipc.c */
 };
 
 /* One backing at one address. */
