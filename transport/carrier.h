@@ -124,7 +124,8 @@ int lane_new(const struct lane_init *in, struct lane **ret_lane);
 /* Frees the lane but leaves its socket to the caller. Accepts NULL. */
 void lane_disown(struct lane *l);
 
-/* Makes the lane dead for the given reason (the first one stays); wakes its thread. */
+/* Makes the lane dead for the given reason (the first one stays); wakes its thread. In
+ * lane_end.c. */
 int lane_fail(struct lane *l, int error);
 
 static inline int lane_error(const struct lane *l)
@@ -138,7 +139,10 @@ extern const struct carrier_ops window_ops;
 int stream_init(struct lane *l);
 int window_init(struct lane *l, struct ring_lane *ring, uint64_t size, bool weak);
 /* Tells the peer through shared memory that this side is going. Async-signal-safe. */
-void window_say_closed(struct lane *l);
+static inline void window_say_closed(struct lane *l)
+{
+	atomic_store_explicit(&l->w.self->closed, 1, memory_order_relaxed);
+}
 
 /* Polls for up to max_us, if the peer may be running meanwhile: cpus, this side's and the
  * peer's together, are two or more. */

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The rules of a lane, whatever carries it: what a record may look like in each
- * direction, tickets, replies that come in several records, and the end.
- *
- * The end is sticky: `error` goes from 0 to a negative errno once. Whoever sets it shuts
- * the socket down, which wakes this side's thread and tells the peer.
+ * direction, tickets, and replies that come in several records.
  */
 #include <errno.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/cpus.h"
@@ -60,32 +56,6 @@ int lane_new(const struct lane_init *in, struct lane **ret_lane)
 	l->slot = in->slot;
 	*ret_lane = l;
 	return 0;
-}
-
-int lane_fail(struct lane *l, int error)
-{
-	int alive = 0;
-
-	if (!atomic_compare_exchange_strong_explicit(
-		    &l->error, &alive, error, memory_order_relaxed, memory_order_relaxed))
-		return alive;
-	if (l->w.self)
-		window_say_closed(l);
-	shutdown(l->sock, SHUT_RDWR);
-	return error;
-}
-
-bool lane_dead(const struct lane *l)
-{
-	return lane_error(l) != 0;
-}
-
-void lane_kill(struct lane *l)
-{
-	int saved = errno;
-
-	lane_fail(l, -EPIPE);
-	errno = saved;
 }
 
 void lane_free(struct lane *l)

@@ -239,11 +239,6 @@ int window_init(struct lane *l, struct ring_lane *ring, uint64_t size, bool weak
 	return 0;
 }
 
-void window_say_closed(struct lane *l)
-{
-	atomic_store_explicit(&l->w.self->closed, 1, memory_order_relaxed);
-}
-
 const struct carrier_ops window_ops = {
 	.name = "window",
 	.reserve = window_reserve,

@@ -25,7 +25,6 @@ KNOWN = {
     "hostd/device/cuda": [("hostpage rm", "a hook in the driver's way, and what it serves")],
     "guestlib/graph": [("cond graph mem params",
                         "graphs within graphs: freeing and cloning go round")],
-    "transport": [("lane stream window", "a lane and what carries it")],
     "qemu-device": [("vsock_connect vsock_rx vsock_tx", "connections and their two ways")],
 }
 NOISE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
