@@ -22,7 +22,6 @@ KNOWN = {
                    "a parser by recursive descent")],
     "hostd/device/soft": [("copy engine event exec module soft stream words",
                            "an engine of events under one lock")],
-    "hostd/device/cuda": [("hostpage rm", "a hook in the driver's way, and what it serves")],
     "guestlib/graph": [("cond graph mem params",
                         "graphs within graphs: freeing and cloning go round")],
     "qemu-device": [("vsock_connect vsock_rx vsock_tx", "connections and their two ways")],

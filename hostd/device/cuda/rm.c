@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdarg.h>
-#include <stddef.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -11,25 +10,12 @@
 #define NV01_MEMORY_SYSTEM     0x3eu
 #define KEPLER_CHANNEL_GROUP_A 0xa06cu
 
-/* NVOS64_PARAMETERS has 48 bytes, NVOS21_PARAMETERS 32. */
-#define ALLOC_WITH_RIGHTS 48
-#define STATUS_AT         28
-#define STATUS_AT_RIGHTS  40
-
 static long to_kernel(int fd, unsigned long request, void *arg)
 {
 	return syscall(SYS_ioctl, fd, request, arg);
 }
 
 long (*cuda_rm_kernel)(int fd, unsigned long request, void *arg) = to_kernel;
-
-uint32_t *cuda_rm_status(unsigned long request, struct rm_alloc *a)
-{
-	size_t at =
-		_IOC_SIZE(request) >= ALLOC_WITH_RIGHTS ? STATUS_AT_RIGHTS : STATUS_AT;
-
-	return (uint32_t *)((char *)a + at);
-}
 
 static long alloc(int fd, unsigned long request, struct rm_alloc *a)
 {
@@ -52,7 +38,7 @@ __attribute__((visibility("default"))) int ioctl(int fd, unsigned long request, 
 	arg = va_arg(ap, void *);
 	va_end(ap);
 	if (arg && _IOC_TYPE(request) == NV_IOCTL_MAGIC &&
-	    _IOC_NR(request) == NV_ESC_RM_ALLOC && _IOC_SIZE(request) > STATUS_AT)
+	    _IOC_NR(request) == NV_ESC_RM_ALLOC && _IOC_SIZE(request) > RM_STATUS_AT)
 		return (int)alloc(fd, request, arg);
 	return (int)cuda_rm_kernel(fd, request, arg);
 }

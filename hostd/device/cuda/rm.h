@@ -7,6 +7,7 @@
 #ifndef WEFT_DEVICE_CUDA_RM_H
 #define WEFT_DEVICE_CUDA_RM_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
 
@@ -21,6 +22,11 @@ struct rm_alloc {
 	uint64_t params;
 };
 
+/* NVOS64_PARAMETERS has 48 bytes, NVOS21_PARAMETERS 32; where each has its status. */
+#define RM_ALLOC_WITH_RIGHTS 48
+#define RM_STATUS_AT         28
+#define RM_STATUS_AT_RIGHTS  40
+
 /* NVOS54_PARAMETERS */
 struct rm_control {
 	uint32_t client, object, cmd, flags;
@@ -33,6 +39,12 @@ extern long (*cuda_rm_kernel)(int fd, unsigned long request, void *arg);
 
 /* The resource manager's own answer to a call that the kernel took; 0: done. It lies
  * behind what both forms of NV_ESC_RM_ALLOC begin with, and at its end. */
-uint32_t *cuda_rm_status(unsigned long request, struct rm_alloc *a);
+static inline uint32_t *cuda_rm_status(unsigned long request, struct rm_alloc *a)
+{
+	size_t at = _IOC_SIZE(request) >= RM_ALLOC_WITH_RIGHTS ? RM_STATUS_AT_RIGHTS
+							       : RM_STATUS_AT;
+
+	return (uint32_t *)((char *)a + at);
+}
 
 #endif
