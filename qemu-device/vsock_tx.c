@@ -10,19 +10,6 @@
 /* Packets per turn, so that one direction does not starve the other. */
 #define TX_BUDGET 128
 
-void vsock_orphan_reset(struct vsock *s, const struct vsock_hdr *h)
-{
-	struct vsock_orphan *o;
-
-	if (h->op == VSOCK_OP_RST || s->n_orphans == VSOCK_MAX_ORPHANS)
-		return;
-	o = &s->orphans[(s->orphan_head + s->n_orphans++) % VSOCK_MAX_ORPHANS];
-	o->src_cid = h->dst_cid;
-	o->src_port = h->dst_port;
-	o->dst_port = h->src_port;
-	o->type = h->type;
-}
-
 /* Skips the packet's header. Returns how many vectors are left, cut to len bytes. */
 static unsigned payload_iov(struct vq_chain *c, uint32_t len, struct iovec **ret_iov)
 {

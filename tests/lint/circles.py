@@ -24,7 +24,6 @@ KNOWN = {
                            "an engine of events under one lock")],
     "guestlib/graph": [("cond graph mem params",
                         "graphs within graphs: freeing and cloning go round")],
-    "qemu-device": [("vsock_connect vsock_rx vsock_tx", "connections and their two ways")],
 }
 NOISE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
 DEFINITION = re.compile(r"^(?!static|typedef|extern|#|\s|struct \w+ \{|enum|union)"
