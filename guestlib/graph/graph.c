@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Graphs, nodes and edges as objects. */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,28 +8,7 @@
 #include "graph/user.h"
 #include "graph/mem.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t last_id;
-
-void graph_lock(void)
-{
-	pthread_mutex_lock(&lock);
-}
-
-void graph_unlock(void)
-{
-	pthread_mutex_unlock(&lock);
-}
-
-struct graph *graph_lookup(CUgraph g)
-{
-	return guest_object((uintptr_t)g, HANDLE_GRAPH);
-}
-
-struct graph_node *graph_node_lookup(CUgraphNode n)
-{
-	return guest_object((uintptr_t)n, HANDLE_GRAPH_NODE);
-}
 
 struct graph *graph_new(void)
 {

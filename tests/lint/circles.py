@@ -22,8 +22,9 @@ KNOWN = {
                    "a parser by recursive descent")],
     "hostd/device/soft": [("copy engine event exec module soft stream words",
                            "an engine of events under one lock")],
-    "guestlib/graph": [("cond graph mem params",
-                        "graphs within graphs: freeing and cloning go round")],
+    "guestlib/graph": [("cond graph params",
+                        "a graph has nodes, of which some have graphs: to free or to clone "
+                        "one does so to all that are in it")],
 }
 NOISE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
 DEFINITION = re.compile(r"^(?!static|typedef|extern|#|\s|struct \w+ \{|enum|union)"
