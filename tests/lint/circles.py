@@ -14,9 +14,6 @@ import sys
 HOUSES = ("transport", "guestlib", "hostd", "qemu-device", "policies")
 # folder -> (files of one circle each, why)
 KNOWN = {
-    "hostd/simt/lower": [
-        ("arith async bits ctrl cvt lower matrix mem mov opnd rows set tex warp",
-         "one table of instructions, whose rows use one another's parts")],
     "hostd/simt": [("barrier cluster cta split warp", "a scheduler and what it runs")],
     "hostd/ptx": [("ptx_body ptx_const ptx_func ptx_insn ptx_opnd ptx_parse ptx_var",
                    "a parser by recursive descent")],
