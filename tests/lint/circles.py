@@ -15,8 +15,6 @@ HOUSES = ("transport", "guestlib", "hostd", "qemu-device", "policies")
 # folder -> (files of one circle each, why)
 KNOWN = {
     "hostd/simt": [("barrier cluster cta split warp", "a scheduler and what it runs")],
-    "hostd/ptx": [("ptx_body ptx_const ptx_func ptx_insn ptx_opnd ptx_parse ptx_var",
-                   "a parser by recursive descent")],
     "hostd/device/soft": [("copy engine event exec module soft stream words",
                            "an engine of events under one lock")],
     "guestlib/graph": [("cond graph params",
