@@ -14,9 +14,11 @@ import sys
 HOUSES = ("transport", "guestlib", "hostd", "qemu-device", "policies")
 # folder -> (files of one circle each, why)
 KNOWN = {
-    "hostd/simt": [("barrier cluster cta split warp", "a scheduler and what it runs")],
+    "hostd/simt": [("barrier cluster cta split warp",
+                    "a warp that arrives or ends lets others go on, which are warps again")],
     "hostd/device/soft": [("copy engine event exec module soft stream words",
-                           "an engine of events under one lock")],
+                           "what ends in one stream starts what waits in others, under "
+                           "one lock")],
     "guestlib/graph": [("cond graph params",
                         "a graph has nodes, of which some have graphs: to free or to clone "
                         "one does so to all that are in it")],
