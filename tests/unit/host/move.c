@@ -227,7 +227,7 @@ static void expect_zero(struct session *s, CUdeviceptr addr, uint64_t bytes)
 }
 
 /* Partly in host memory from the beginning, and on the device once there is room. */
-Test(move, spilled)
+Test(move, a_part_that_spilled_moves_like_the_rest)
 {
 	struct session *s = start();
 	struct space_moved moved;

@@ -586,7 +586,7 @@ Test(reclaim, high_and_min)
 }
 
 /* By hand: what moved stays out until the session works. */
-Test(reclaim, manual)
+Test(reclaim, a_manual_reclaim)
 {
 	begin(256 * MIB, 1024 * MIB);
 	ask_in_pieces(&fakes[0], 128 * MIB);
