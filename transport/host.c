@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The slice of a session: a page with the status line, then slots for lanes: large ones,
  * then small ones, so that programs of many threads have enough. A slot is taken, a large

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The rules of a lane, whatever carries it: what a record may look like in each
  * direction, tickets, and replies that come in several records.

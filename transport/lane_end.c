@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The end of a lane, which is sticky: `error` goes from 0 to a negative errno once.
  * Whoever sets it shuts the socket down, which wakes this side's thread and tells the

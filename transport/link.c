@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How a guest process reaches its worker: places to look, the handshake of each lane, the
  * window. The window is mapped once, with lane 0, and stays until the link ends.

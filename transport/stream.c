@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Records over the socket alone. A record is sent with one system call; received bytes
  * are buffered, so that small records cost less than one each. Payloads that do not fit

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Functions of features that some devices lack: managed memory, green contexts, a log of
  * messages, functions that hosts and devices share. They answer as a real driver does for

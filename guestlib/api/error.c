@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names and texts of results. Needs neither cuInit nor a host. */
 #include "core/guest.h"
 

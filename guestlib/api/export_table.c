@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * DOC: cuGetExportTable: what the CUDA runtime asks for beyond cuda.h
  *

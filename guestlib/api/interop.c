@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Resources of OpenGL, EGL and VDPAU, memory and semaphores of other drivers. There are
  * none in the guest, so nothing can be registered or imported, and these answer as a

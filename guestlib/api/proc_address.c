@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cuGetProcAddress: functions by name, version and kind of default stream. */
 #include <errno.h>
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * DOC: the private tables of CUPTI, NVIDIA's library for profilers
  *

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Profilers and core dumps: there is no tool, so starting and stopping one is easy. */
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters and attributes of a function; some attributes can be set. */
 #include "calls.h"
 #include "code/module.h"

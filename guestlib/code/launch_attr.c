@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attributes of launches (cuLaunchKernelEx). What the driver refuses at the call is
  * refused here, as measured on an H200; the values go to the worker as they are.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Entry functions of a module: found once at the host, with all that is known about them,
  * and from then on in the module's own table.

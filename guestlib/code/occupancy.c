@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How many blocks of a function fit on an SM: the device knows. */
 
 #include "calls.h"

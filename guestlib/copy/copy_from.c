@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From the device to host memory that it cannot see. */
 #include "calls.h"
 #include "copy/copy_way.h"

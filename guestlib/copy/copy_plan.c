@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Meaning of a descriptor of a box: rows of two sides, slice by slice. */
 #include "copy/copy.h"
 #include "object/array.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Steps of copies that both ways take: within the device, and through a stage or the lane. */
 #include "calls.h"
 #include "copy/copy_way.h"

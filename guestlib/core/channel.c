@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lanes of threads, and what goes through them; guest.h has the rules. */
 #include <errno.h>
 #include <pthread.h>

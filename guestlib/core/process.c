@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The state of the process; api/init.c says what changes it. */
 #include "base/log.h"
 #include "base/macros.h"

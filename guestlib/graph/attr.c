@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attributes of kernel nodes: cooperative and cluster dimension are fields of the launch,
  * the others are kept as they were given and go to the device with the node.

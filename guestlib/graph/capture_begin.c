@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * At the end everything that was captured must lead to the stream in which it began:
  * ancestors of that stream's nodes are marked, and all streams' nodes looked at.

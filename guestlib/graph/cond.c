@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Conditional nodes. The handle that kernels set is the real driver's: it is asked for
  * when the program creates it, and belongs at the worker to a graph that stands for the

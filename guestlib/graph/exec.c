@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Instantiating sends every node once, and waits once for the worker's verdict. */
 #include <stdatomic.h>
 #include <stdlib.h>

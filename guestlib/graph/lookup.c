@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs and nodes that a program names, and the lock that all of them are under. */
 #include <pthread.h>
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes that wait for words of memory, or write them. */
 #include <stdlib.h>
 #include <string.h>

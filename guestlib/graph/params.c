@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters of nodes: errors that CUDA reports are found when a node is described, not
  * when it runs. */
 #include <stdlib.h>

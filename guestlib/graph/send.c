@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Operations of an executable graph's nodes, as messages. */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Stages: pinned memory through which graphs copy from and to memory that the device does
  * not see. Each executable graph has some of its own, so launches that overlap do not

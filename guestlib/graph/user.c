@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * User objects: something of the program's that graphs keep alive. The destructor runs
  * when the last reference goes. What was instantiated from a graph holds what the graph

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* NVML: the device, what it is and how it is. */
 #include <limits.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NVML: event sets. They can be made and waited for, as monitors do while they run, but
  * no device of ours tells of events, so nothing can be registered and nothing ever comes.

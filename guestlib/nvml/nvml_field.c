@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* NVML: values by field number, each with a result of its own. */
 #include <stdbool.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Functions of NVML that a guest has no use for or no right to: present, so that programs
  * which name them load. What they are passed is of no interest.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* NVML: who uses the device. Only this machine's processes are ever seen. */
 #include <stdlib.h>
 #include <time.h>

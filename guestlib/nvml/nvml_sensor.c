@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* NVML: what the device measures of itself, and clocks. */
 #include "base/macros.h"
 #include "nvml_attr.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* NVML: beginning and end, versions, names of errors. */
 #include <stdio.h>
 #include <string.h>

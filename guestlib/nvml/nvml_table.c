@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * DOC: nvmlInternalGetExportTable: what nvidia-smi asks for beyond nvml.h
  *

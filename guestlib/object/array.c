@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Creating and destroying CUDA arrays, and what is known of them. */
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "calls.h"
 #include "object/context_send.h"
 #include "object/extent.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shadows of events; api/object/event.c has the functions. */
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * DOC: values that libraries keep with a context (private table CONTEXT_LOCAL_STORAGE)
  *

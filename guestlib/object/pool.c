@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory pools. The worker has the memory; which pool is the default and which the current
  * one is decided here.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Allocations in stream order that were not freed yet: a free that is known to be right
  * need not wait for the worker's word. An allocation that is not in here (out of memory,

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Imported memory of other processes' pools. The worker knows it as cuIpc's, so what was
  * imported is kept here: programs free it like their own. That waits for the context's

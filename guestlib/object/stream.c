@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Streams: made without waiting; what they were made with is kept here.
  * (stream_wait.c has waiting, api/object/stream.c the functions of streams.)

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Waiting for streams; core/idle.h says when nobody is asked. */
 #include "calls.h"
 #include "object/context.h"

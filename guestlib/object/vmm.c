@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Virtual memory management: the part about physical memory. A handle's properties and
  * its count of references are kept here; the worker has the allocation.

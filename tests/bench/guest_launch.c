@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Cost of calls for the thread that makes them, on the guest library and a worker that
  * only takes note: kernel launches (posted), calls answered in the guest, calls that

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls what hostd/doc/limits.md says is not there, and prints what each answers. */
 #include <cuda.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Asks for things that are not there, some before cuInit(), and ends at once. */
 #include <cuda.h>
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The first bytes on a socket. Input: one byte that chooses the side, and which window
  * the worker has, then what the peer says. The worker's side is run as weftd and a worker

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Records over a socket. Input: one byte that chooses the side, then what the peer sends
  * before it leaves: commands to a worker, or replies to a guest that has made a call.

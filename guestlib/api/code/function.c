@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions: answered from what came when the function was looked up. */
 #include "core/process.h"
 #include "code/module.h"

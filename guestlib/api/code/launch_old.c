@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Launching as before CUDA 4.0: a function keeps its block shape and parameters between
  * calls. The state is made at the first such call; it lives as long as the function. (As

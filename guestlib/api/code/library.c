@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Libraries (code without a context) and their kernels. */
 #include <stdlib.h>
 #include <string.h>

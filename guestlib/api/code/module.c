@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Modules and their functions. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Occupancy: what is computed from the number of blocks that fit on an SM. */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cuMemcpy* of one row. Each exists with the legacy and with the per-thread default
  * stream. */
 #include "copy/copy.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuMemcpyBatchAsync and cuMemcpy3DBatchAsync: several copies in one call, which may run
  * in any order; here in the order given. Everything is checked before the first copy. The

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cuMemcpy2D* and cuMemcpy3D*: descriptors of boxes, done as rows, slice by slice. */
 #include <string.h>
 

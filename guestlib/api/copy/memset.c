@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cuMemset*: the Async ones can be captured, and are posted. */
 #include "calls.h"
 #include "graph/capture.h"

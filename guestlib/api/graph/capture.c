@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Captures: beginning and ending them, what a program may ask and change meanwhile. */
 #include <stdlib.h>
 

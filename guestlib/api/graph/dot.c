@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cuGraphDebugDotPrint: nodes and edges in the language of Graphviz. */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs: making, cloning and destroying them, and their conditional handles. */
 #include "graph/graph.h"
 #include "graph/mem.h"

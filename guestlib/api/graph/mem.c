@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How much memory graphs have. */
 #include "graph/mem.h"
 #include "object/device.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The functions that add nodes, and read and change what they do. */
 #include <stdlib.h>
 #include <string.h>

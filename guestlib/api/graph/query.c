@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The functions that ask about nodes, and those about edges. A query without room for
  * edge data fails if there is some to be told.

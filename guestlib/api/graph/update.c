@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Changing what was instantiated: later launches do it, launches under way do not. */
 #include <stdlib.h>
 #include <string.h>

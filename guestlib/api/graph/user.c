@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* User objects: made by the program, kept alive by it and by graphs. */
 #include <stdlib.h>
 

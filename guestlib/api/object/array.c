@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * CUDA arrays. A driver crashes when it is given a handle that is none; here that is
  * CUDA_ERROR_INVALID_HANDLE, as for NULL.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Questions about a context, and its settings, that are answered in the guest. */
 #include <pthread.h>
 

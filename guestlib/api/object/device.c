@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Questions about the device, all answered in the guest (see session_open()). */
 #include <limits.h>
 #include <stdio.h>

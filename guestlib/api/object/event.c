@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Events. Of those that are known to have happened nobody is asked. */
 #include "calls.h"
 #include "graph/capture.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of the program in a stream; object/hostfunc.c runs them. */
 #include "core/process.h"
 #include "graph/capture.h"

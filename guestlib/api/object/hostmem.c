@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Host memory that the device reaches: allocated here, or registered. */
 #include <sys/mman.h>
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory and events of other processes. A handle, 64 bytes that the program carries over,
  * holds what the worker said; nothing in it is secret but the name, and nothing of it is

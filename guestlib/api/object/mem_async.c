@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Allocation in stream order. */
 #include "calls.h"
 #include "graph/capture.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Freeing device memory: allocated by itself or in stream order, by graphs, imported. */
 #include "calls.h"
 #include "core/thread.h"

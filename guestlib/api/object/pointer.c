@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuPointerGetAttribute and its kin. Host memory is answered from the table of hostmem.c;
  * for an address in the band the worker is asked, about an allocation once.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pools of other processes. A descriptor of a pool is a file in memory that says no more
  * than that it is one; what is shared is memory, allocation by allocation, as cuIpc's is.

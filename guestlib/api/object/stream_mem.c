@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Operations on memory in stream order. They wait for the worker, which knows what the
  * device thinks of the addresses; not for the stream.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Texture and surface references, deprecated since textures are objects, but still there
  * for programs built long ago. A reference is a variable of a module; what it says is

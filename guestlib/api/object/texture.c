@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Texture and surface objects. Their value is the device's, because kernels use it as it
  * is; what they were made of is remembered here, by that value. Destroying one that does

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Virtual memory management: physical memory, and who has access to ranges. */
 #include "calls.h"
 #include "core/process.h"

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Handles of physical memory as file descriptors. A descriptor is a file in memory that
  * says which session and which memory, and the name by which weftd knows it: the process

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 // Kernels for tests/unit/simt/blocks.c: blocks that wait for each other, share atomics,
 // copy asynchronously or form clusters.
 #include <cooperative_groups.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 // Kernels for tests/unit/simt/lanes.c: lanes that part, meet, wait and exchange values.
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 // Kernels for tests/unit/simt/memory.c: state spaces, generic addresses, faults, printf.
 #include <assert.h>
 #include <stdio.h>

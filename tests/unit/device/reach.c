@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A driver that lets kernels address their process's memory is not used. */
 #define CUDA_ENABLE_DEPRECATED /* texture references, in the table of functions */
 #include <criterion/criterion.h>

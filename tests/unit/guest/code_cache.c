@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compiled code between processes, on a disk that is full, damaged or not there. */
 #include <criterion/criterion.h>
 #include <dirent.h>

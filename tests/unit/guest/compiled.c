@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* PTX that a host's driver compiles: once, for all processes of the guest. */
 #include <criterion/criterion.h>
 #include <stdio.h>

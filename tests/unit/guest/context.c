@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Contexts, their stacks, the private tables. */
 #include <criterion/criterion.h>
 #include <pthread.h>

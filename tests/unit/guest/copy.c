@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Copies of every shape, on both carriers; host memory; pointer attributes. */
 #include <criterion/criterion.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs and captures in the guest: what is sent for them, and threads that do not meet.
  */
 #include <criterion/criterion.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams and events that are known to be done: of them the worker is not asked. */
 #include <criterion/criterion.h>
 #include <pthread.h>

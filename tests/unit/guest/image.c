@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How long images are: wrappers, containers, ELF, text; and ones that lie. */
 #include <criterion/criterion.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The process as a whole: before cuInit, without a host, forks, exit, a host that dies.
  */
 #include <criterion/criterion.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* MD2 and HMAC-MD2 against published values; the runtime's check against a known answer.
  */
 #include <stdio.h>

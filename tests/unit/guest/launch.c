@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Code and launches: what the worker is told, and what is refused before. */
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libnvidia-ml.so.1 against the worker that takes note. */
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Many threads at once; functions in streams; handles. Clean under TSan. */
 #include <criterion/criterion.h>
 #include <pthread.h>

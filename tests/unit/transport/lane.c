@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Promises of a lane, on both carriers. */
 #include <errno.h>
 #include <sched.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Handshake, window and further lanes, with both ends in one process. */
 #include <fcntl.h>
 #include <limits.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where a host is: addresses in text, and the PCI device that has a VM's window. */
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The ring: room, wrapping, and a peer that writes whatever it likes. */
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Both ends at full speed with pauses wherever a wake-up could be lost: each side stops
  * at random for long enough to park, rings fill and drain, and every byte is accounted

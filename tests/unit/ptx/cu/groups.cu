@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 // Cooperative groups, warp primitives, asynchronous copies and barriers.
 #include <cooperative_groups.h>
 #include <cooperative_groups/memcpy_async.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 // Half precision arithmetic, conversions and comparisons of the toolkit's headers.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

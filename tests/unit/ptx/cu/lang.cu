@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 // The language: virtual functions, function pointers, recursion, printf, assert, device
 // malloc, constant tables with addresses, switches, local arrays, volatile, textures not.
 #include <assert.h>

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 // Sorts, scans and reductions by the parallel libraries of the toolkit.
 #include <cub/cub.cuh>
 #include <curand_kernel.h>

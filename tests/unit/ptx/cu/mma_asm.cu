@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 // Inline assembly as matrix libraries write it: labels in blocks, mbarriers, ldmatrix.
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
+/* SPDX-License-Identifier: Apache-2.0 */
 // Matrix fragments of handlers/mma.h, in every element type that it offers.
 #include <cuda_bf16.h>
 #include <mma.h>
