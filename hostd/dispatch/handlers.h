@@ -83,9 +83,9 @@ static inline void note_copy(struct session *s, CUdeviceptr dst, CUdeviceptr src
 static inline void note_active(struct session *s)
 {
 	if (likely(atomic_load_explicit(&s->active, memory_order_relaxed)) ||
-	    !s->on_active || atomic_exchange(&s->active, true))
+	    !s->hooks.active || atomic_exchange(&s->active, true))
 		return;
-	s->on_active(s->owner);
+	s->hooks.active(s->hooks.arg);
 }
 
 #endif

@@ -64,10 +64,6 @@ CUresult sess_ctx_new(struct session *s, uint64_t h, unsigned flags,
 CUresult sess_stream_new(struct session *s, struct sess_ctx *ctx, uint64_t h,
 			 unsigned flags, int priority, struct sess_stream **ret_stream);
 
-/* Measures what the first context has taken, for weftd to charge; once, before the guest
- * comes. */
-uint64_t sess_overhead(struct session *s);
-
 /* Changes a limit; what it takes is charged. CUDA_ERROR_OUT_OF_MEMORY, or the device's.
  */
 CUresult sess_ctx_set_limit(struct session *s, struct sess_ctx *ctx, CUlimit limit,

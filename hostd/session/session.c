@@ -200,8 +200,8 @@ void sess_end(struct session *s, int reason)
 	if (was)
 		return;
 	atomic_store(&s->end_reason, reason);
-	if (s->on_ending)
-		s->on_ending(s->owner);
+	if (s->hooks.ending)
+		s->hooks.ending(s->hooks.arg);
 	tickets_end(&s->tickets);
 	gate_end(&s->gate);
 	hostfuncs_end(s->hostfuncs);
@@ -212,8 +212,8 @@ void sess_end(struct session *s, int reason)
 			lane_kill(s->lanes[i]->lane);
 	}
 	pthread_mutex_unlock(&s->lanes_lock);
-	if (s->on_end)
-		s->on_end(s->owner);
+	if (s->hooks.end)
+		s->hooks.end(s->hooks.arg);
 }
 
 /* ---- streams and objects of a command ---- */

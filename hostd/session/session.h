@@ -23,13 +23,26 @@
 #ifndef WEFT_SESS_SESSION_H
 #define WEFT_SESS_SESSION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "wire.h"
+
 struct accounts;
+struct device;
 struct device_config;
+struct device_info;
 struct device_ops;
+struct gate;
+struct hostmem_file;
 struct lane;
+struct pools;
 struct session;
+struct space;
+struct touch;
+struct worker_page;
+
+#define SESS_LANES_MAX WIRE_SESSIONS_MAX
 
 /* Owner of the session; known when the guest comes. */
 struct sess_identity {
@@ -75,7 +88,57 @@ void sess_join(struct session *s);
 void sess_end(struct session *s, int reason);
 
 /* Waits until no lane runs a command and the device has done all of them; after
- * sess_end(), also from on_end(). A kernel may never end. */
+ * sess_end(), also from sess_hooks.end(). A kernel may never end. */
 void sess_drain(struct session *s);
+
+/* ---- what a worker has of a session (parts.c) ---- */
+
+/* Parts of a session; they live as long as it does. */
+struct sess_parts {
+	const struct device_ops *ops;
+	struct device *dev;
+	const struct device_info *info;
+	struct space *space;
+	struct pools *pools;
+	struct touch *touch;
+	struct gate *gate;
+	struct worker_page *page; /* the one that was set last, or the session's own */
+};
+
+void sess_parts(struct session *s, struct sess_parts *ret);
+
+/* Functions that a session calls, on whatever thread it is; NULL: none. */
+struct sess_hooks {
+	void (*ending)(void *arg); /* before anything is ended */
+	void (*end)(void *arg);    /* once, by the thread that ends it */
+	void (*active)(void *arg); /* a launch while sess_active() is false */
+	void *arg;
+};
+
+/* Sets what the session calls; before its first lane. */
+void sess_set_hooks(struct session *s, const struct sess_hooks *h);
+/* Has the session count in a page that it shares with weftd; before its first lane. */
+void sess_set_page(struct session *s, struct worker_page *page);
+/* Host memory that is shared with the guest lies in f from now on; before the first lane.
+ * Returns 0 or -errno. */
+int sess_set_hostmem(struct session *s, const struct hostmem_file *f);
+/* Sets the guest's status line, or NULL; before the first lane. */
+void sess_set_status(struct session *s, volatile struct wire_status *status);
+
+/* For messages; 0 before sess_identify(). */
+uint64_t sess_number(const struct session *s);
+/* Why it has ended: 0 (all lanes closed) or -errno. */
+int sess_end_reason(const struct session *s);
+
+/* True while somebody measures how busy it is; false again: sess_set_inactive(). */
+bool sess_active(const struct session *s);
+void sess_set_inactive(struct session *s);
+
+/* True if is(arg, index) is, of any lane that is there; called under a lock. */
+bool sess_any_lane(struct session *s, bool (*is)(void *arg, unsigned index), void *arg);
+
+/* Measures what the first context has taken, for weftd to charge, in bytes; once, before
+ * the guest comes. */
+uint64_t sess_overhead(struct session *s);
 
 #endif

@@ -31,6 +31,7 @@
 #include "session/gate.h"
 #include "session/kept.h"
 #include "session/object.h"
+#include "session/session.h"
 #include "session/tickets.h"
 
 struct footprint;
@@ -42,8 +43,7 @@ struct pools;
 struct space;
 
 #define SESS_LANE_RESERVED ((struct sess_lane *)1) /* in lanes[]: taken, not started */
-#define SESS_LOG_BURST     5 /* lines a second that a guest may cause */
-#define SESS_LANES_MAX     WIRE_SESSIONS_MAX
+#define SESS_LOG_BURST     5  /* lines a second that a guest may cause */
 #define SESS_PINS_MAX      16 /* objects that one command may name; arrays use obj_ref() */
 #define SESS_STREAM_LEGACY 1ull /* stream values on the wire that are not handles */
 #define SESS_STREAM_THREAD 2ull
@@ -109,12 +109,8 @@ struct session {
 	struct worker_page own_count;
 	struct log_limit log_limit;   /* under lanes_lock */
 	pthread_mutex_t refusal_lock; /* writing of count->refusals */
-	void (*on_ending)(
-		void *arg);        /* the same, before anything is ended; may be NULL */
-	void (*on_end)(void *arg); /* called once, by the thread that ends it */
-	void (*on_active)(void *arg); /* a launch while not active; may be NULL */
-	void *owner;                  /* arg of both */
-	_Atomic bool active;          /* somebody measures busy_permille */
+	struct sess_hooks hooks;
+	_Atomic bool active; /* somebody measures busy_permille */
 };
 
 /* State of the other lanes when a lane found its stream idle (dispatch/copy.c). */

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* #syscalls: sendmsg futex read close */
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/list.h"
+#include "base/macros.h"
+#include "ipc/share.h"
 #include "worker/broker_link.h"
 
 /* Time after a refusal of worker memory for which weftd is not asked for as much

@@ -7,8 +7,8 @@
 #define WEFT_WORKER_BROKER_LINK_H
 
 #include "ipc/msg.h"
-#include "session/command.h"
-#include "session/session.h"
+#include "ipc/accounts.h"
+#include "ipc/credit.h"
 
 struct broker_link;
 

@@ -12,6 +12,7 @@
  * #syscalls: recvmsg sendmsg epoll_wait epoll_ctl close clone nanosleep memfd_create write
  */
 #include <errno.h>
+#include <pthread.h>
 #include <getopt.h>
 #include <malloc.h>
 #include <signal.h>
@@ -24,13 +25,16 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/log.h"
+#include "base/macros.h"
 #include "ipc/msg.h"
+#include "ipc/page.h"
 #include "host.h"
 #include "memory/hostmem.h"
 #include "memory/move.h"
 #include "memory/space.h"
+#include "memory/touch.h"
 #include "session/footprint.h"
-#include "session/command.h"
 #include "session/session.h"
 #include "worker/arrival.h"
 #include "worker/broker_link.h"
@@ -76,6 +80,7 @@ struct options {
 struct worker {
 	struct options opt;
 	struct session *s;
+	struct sess_parts on;
 	uint64_t overhead; /* device memory of its contexts */
 	struct broker_link *link;
 	struct moving *moving; /* NULL: memory stays where it is */
@@ -230,7 +235,7 @@ static void *exit_in_time(void *arg)
 	nanosleep(&settle, NULL);
 	if (atomic_load(&w->settled))
 		nanosleep(&give_back, NULL);
-	_exit(atomic_load(&w->s->end_reason) ? 2 : 0);
+	_exit(sess_end_reason(w->s) ? 2 : 0);
 }
 
 /* Runs first, since anything may stand in the way of ending. The device takes a while to
@@ -254,16 +259,17 @@ static void give_back(struct worker *w)
 {
 	sess_drain(w->s);
 	atomic_store(&w->settled, true);
-	space_give_back(w->s->space);
-	log_debug("session %llu: gave memory back", (unsigned long long)w->s->number);
+	space_give_back(w->on.space);
+	log_debug("session %llu: gave memory back",
+		  (unsigned long long)sess_number(w->s));
 }
 
 static void on_session_end(void *arg)
 {
 	struct worker *w = arg;
-	int reason = atomic_load(&w->s->end_reason);
+	int reason = sess_end_reason(w->s);
 
-	log_debug("session %llu ended: %s", (unsigned long long)w->s->number,
+	log_debug("session %llu ended: %s", (unsigned long long)sess_number(w->s),
 		  reason ? strerror(-reason) : "guest has gone");
 	if (!reason && w->timed)
 		give_back(w);
@@ -310,17 +316,18 @@ static int add_lane(struct worker *w, int sock, const struct wire_hello *hello)
 	return 0;
 }
 
+static bool has_guest(void *arg, unsigned lane)
+{
+	const struct worker *w = arg;
+
+	return !atomic_load(&w->gone[lane]);
+}
+
 /* Returns true if any lane has a guest. A lane's thread that ends closes its socket, so
  * that no event comes of it, in the moment in which it takes the lane out. */
 static bool guest_is_here(struct worker *w)
 {
-	bool any = false;
-
-	pthread_mutex_lock(&w->s->lanes_lock);
-	for (unsigned i = 0; i < SESS_LANES_MAX; i++)
-		any |= w->s->lanes[i] && !atomic_load(&w->gone[i]);
-	pthread_mutex_unlock(&w->s->lanes_lock);
-	return any;
+	return sess_any_lane(w->s, has_guest, w);
 }
 
 /*
@@ -354,21 +361,21 @@ static uint64_t permille_of(uint64_t busy_ns, uint64_t all_ns)
 /* Measures since the last tick. Once nothing ran for a while, ticking ends. */
 static void tick(struct worker *w)
 {
-	struct session *s = w->s;
-	uint64_t memory, busy = s->ops->busy_ns(s->dev, &memory);
+	struct worker_page *page = w->on.page;
+	uint64_t memory, busy = w->on.ops->busy_ns(w->on.dev, &memory);
 	uint64_t now = clock_now_ns(), all = now - w->busy_at_ns;
 
 	/* A kernel's first launch may load it, or make the stacks larger. */
-	footprint_tick(s);
+	footprint_tick(w->s);
 	w->quiet = busy == w->busy_ns ? w->quiet + 1 : 0;
 	if (w->quiet == QUIET_TICKS)
-		atomic_store(&s->active, false);
-	atomic_store_explicit(&s->count->busy_permille,
-			      permille_of(busy - w->busy_ns, all), memory_order_relaxed);
-	atomic_store_explicit(&s->count->memory_permille,
+		sess_set_inactive(w->s);
+	atomic_store_explicit(&page->busy_permille, permille_of(busy - w->busy_ns, all),
+			      memory_order_relaxed);
+	atomic_store_explicit(&page->memory_permille,
 			      permille_of(memory - w->memory_ns, all),
 			      memory_order_relaxed);
-	atomic_store_explicit(&s->count->busy_at_ns, now, memory_order_relaxed);
+	atomic_store_explicit(&page->busy_at_ns, now, memory_order_relaxed);
 	w->busy_ns = busy;
 	w->memory_ns = memory;
 	w->busy_at_ns = now;
@@ -378,7 +385,7 @@ static int start_ticking(struct worker *w)
 {
 	uint64_t n;
 
-	w->busy_ns = w->s->ops->busy_ns(w->s->dev, &w->memory_ns);
+	w->busy_ns = w->on.ops->busy_ns(w->on.dev, &w->memory_ns);
 	w->busy_at_ns = clock_now_ns();
 	w->quiet = 0;
 	return fd_read_full(w->wake, &n, sizeof(n));
@@ -389,7 +396,7 @@ static int until_tick(struct worker *w)
 {
 	uint64_t now = clock_now_ns();
 
-	if (!atomic_load(&w->s->active))
+	if (!sess_active(w->s))
 		return -1;
 	if (now >= w->busy_at_ns + TICK_NS) {
 		tick(w);
@@ -459,7 +466,7 @@ static int open_hostmem(struct worker *w, uint64_t limit)
 
 	if (w->window.fd < 0 || !limit)
 		return 0;
-	return hostmem_new(&w->s->env, &f, &w->s->hostmem);
+	return sess_set_hostmem(w->s, &f);
 }
 
 static int attach(struct worker *w, const struct msg_attach *a, int sock, int window_fd)
@@ -479,7 +486,7 @@ static int attach(struct worker *w, const struct msg_attach *a, int sock, int wi
 	r = open_hostmem(w, a->host_limit);
 	if (r < 0)
 		return r;
-	w->s->status = host_status(&w->window);
+	sess_set_status(w->s, host_status(&w->window));
 	w->welcome = (struct wire_welcome){
 		.session = a->number,
 		.band_base = DEVICE_BAND_BASE,
@@ -496,7 +503,7 @@ static int attach(struct worker *w, const struct msg_attach *a, int sock, int wi
 /* Counts a lane as ended that never began: weftd counts it from when it tells of it. */
 static void count_lost(struct worker *w)
 {
-	atomic_fetch_add_explicit(&w->s->count->lanes_ended, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&w->on.page->lanes_ended, 1, memory_order_relaxed);
 }
 
 /* Takes a guest's socket. The first one begins the session; a lane that cannot be is the
@@ -531,8 +538,8 @@ static int tell_holders(struct worker *w)
 	_cleanup_close_ int fd = fd_memfd("weft-holders", sizeof(has));
 
 	static_assert(sizeof(has[0]) == sizeof(struct msg_holder), "are the same");
-	if (fd >= 0 && w->s->ops->holders)
-		n = w->s->ops->holders(w->s->dev, has, MSG_HOLDERS_MAX);
+	if (fd >= 0 && w->on.ops->holders)
+		n = w->on.ops->holders(w->on.dev, has, MSG_HOLDERS_MAX);
 	if (n && fd_write_full(fd, has, n * sizeof(has[0])) < 0)
 		n = 0;
 	m.holders_list.n = n;
@@ -627,7 +634,7 @@ static int map_counters(struct session *s)
 	if (p == MAP_FAILED)
 		return -errno;
 	close(MSG_PAGE_FD);
-	s->count = s->env.count = p;
+	sess_set_page(s, p);
 	return 0;
 }
 
@@ -654,10 +661,10 @@ static int start_moving(struct worker *w)
 
 	if (!w->opt.placement)
 		return 0;
-	space_set_placement(w->s->space, w->opt.placement);
-	r = touch_init(&w->s->touch);
+	space_set_placement(w->on.space, w->opt.placement);
+	r = touch_init(w->on.touch);
 	if (r == 0 && w->opt.piece_bytes)
-		r = space_set_piece(w->s->space, w->opt.piece_bytes);
+		r = space_set_piece(w->on.space, w->opt.piece_bytes);
 	return r < 0 ? r : moving_new(w->s, w->link, MSG_FD, &w->moving);
 }
 
@@ -680,22 +687,23 @@ static int start(struct worker *w)
 	r = broker_link_new(MSG_FD, &w->link);
 	if (r < 0)
 		return r;
-	/* A granularity below than a real GPU's are for the software device. */
+	/* A granularity below a real GPU's is for the software device. */
 	if (w->opt.piece_bytes < SPACE_SLAB)
 		w->opt.cfg.granularity = (unsigned)w->opt.piece_bytes;
 	broker = broker_link_ops(w->link);
 	r = sess_new(ops, &w->opt.cfg, &broker, &w->s);
 	if (r < 0)
 		return r;
-	w->s->on_ending = on_session_ending;
-	w->s->on_end = on_session_end;
-	w->s->on_active = on_active;
-	w->s->owner = w;
+	sess_set_hooks(w->s, &(struct sess_hooks){.ending = on_session_ending,
+						  .end = on_session_end,
+						  .active = on_active,
+						  .arg = w});
 	r = map_counters(w->s);
+	sess_parts(w->s, &w->on);
 	if (r == 0)
-		broker_link_set_credit(w->link, &w->s->count->credit);
+		broker_link_set_credit(w->link, &w->on.page->credit);
 	if (r == 0)
-		broker_link_set_wmem(w->link, &w->s->count->wmem);
+		broker_link_set_wmem(w->link, &w->on.page->wmem);
 	if (r == 0)
 		r = start_moving(w);
 	if (r == 0)
@@ -712,12 +720,12 @@ static int say_ready(const struct worker *w)
 {
 	struct msg m = {
 		.type = MSG_READY,
-		.ready = {.memory_bytes = w->s->info.memory_bytes,
+		.ready = {.memory_bytes = w->on.info->memory_bytes,
 			  .overhead = w->overhead,
-			  .own_memory = !w->s->ops->holders},
+			  .own_memory = !w->on.ops->holders},
 	};
 
-	snprintf(m.ready.device, sizeof(m.ready.device), "%s", w->s->info.name);
+	snprintf(m.ready.device, sizeof(m.ready.device), "%s", w->on.info->name);
 	return msg_send(MSG_FD, &m, -1, -1);
 }
 

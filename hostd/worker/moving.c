@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* #syscalls: clone futex sendmsg, and what the device does to map */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/macros.h"
+#include "ipc/page.h"
 #include "memory/move.h"
 #include "memory/pool.h"
 #include "memory/space.h"
+#include "session/gate.h"
+#include "session/session.h"
 #include "worker/broker_link.h"
 #include "worker/moving.h"
 
@@ -43,7 +48,7 @@ struct residence {
 };
 
 struct moving {
-	struct session *s;
+	struct sess_parts on;
 	struct broker_link *link;
 	int sock;
 	pthread_t thread;
@@ -54,7 +59,7 @@ struct moving {
 	unsigned pending; /* a bit per job */
 	uint32_t need;    /* id of the NEED that is not answered; 0: none */
 	struct residence residence;
-	pthread_cond_t residence_cond; /* home */
+	pthread_cond_t residence_cond; /* residence */
 	bool wanted, ending;
 
 	/* of the thread only */
@@ -93,14 +98,14 @@ static void count(_Atomic uint64_t *c, uint64_t n)
 
 static int begin(const struct moving *m)
 {
-	return gate_close_begin(&m->s->gate, clock_now_ns() + PATIENCE_NS);
+	return gate_close_begin(m->on.gate, clock_now_ns() + PATIENCE_NS);
 }
 
 static uint64_t swapped(const struct moving *m)
 {
 	struct space_residency r;
 
-	space_residency(m->s->space, &r);
+	space_residency(m->on.space, &r);
 	return r.swapped;
 }
 
@@ -108,11 +113,11 @@ static uint64_t swapped(const struct moving *m)
  * and opens the gate. */
 static void go_on_without(struct moving *m)
 {
-	int r = space_map_swapped(m->s->space);
+	int r = space_map_swapped(m->on.space);
 
 	if (r < 0)
 		log_warning("memory stays out of reach: %s", strerror(-r));
-	gate_open(&m->s->gate);
+	gate_open(m->on.gate);
 }
 
 /* Opens the gate, or asks for room for what is swapped if a lane wants in. */
@@ -121,10 +126,10 @@ static void go_on(struct moving *m)
 	struct msg msg = {.type = MSG_NEED, .need.bytes = swapped(m)};
 
 	if (!msg.need.bytes) {
-		gate_open(&m->s->gate);
+		gate_open(m->on.gate);
 		return;
 	}
-	if (!gate_wanted(&m->s->gate))
+	if (!gate_wanted(m->on.gate))
 		return;
 	pthread_mutex_lock(&m->lock);
 	/* One that has come and waits for its turn opens the gate. */
@@ -159,7 +164,7 @@ static bool wait_longer(struct moving *m, uint64_t patience_ns)
 {
 	uint64_t deadline = clock_now_ns() + patience_ns - PATIENCE_NS;
 	struct msg msg = {.type = MSG_QUIESCED};
-	int r = gate_close(&m->s->gate, deadline);
+	int r = gate_close(m->on.gate, deadline);
 
 	msg.quiesced.result = r;
 	say(m, &msg);
@@ -175,7 +180,7 @@ static void end(struct moving *m, enum msg_type type, uint32_t id, uint64_t byte
 	m->patience_ns =
 		r == -EBUSY ? MIN(2 * patience_ns, PATIENCE_MAX_NS) : PATIENCE_NS;
 	if (r == -EBUSY ? !longer : !swapped(m))
-		gate_open(&m->s->gate);
+		gate_open(m->on.gate);
 	say_moved(m, type, id, bytes, r, longer);
 	if (longer && wait_longer(m, patience_ns))
 		return;
@@ -202,8 +207,8 @@ static uint64_t on_device(const struct moving *m)
 	struct space_residency r;
 	uint64_t used, peak, evicted;
 
-	space_usage(m->s->space, &used, &peak);
-	space_residency(m->s->space, &r);
+	space_usage(m->on.space, &used, &peak);
+	space_residency(m->on.space, &r);
 	evicted = r.mapped + r.swapped;
 	return used - MIN(used, evicted);
 }
@@ -214,9 +219,9 @@ static uint64_t give_back(const struct moving *m)
 {
 	uint64_t before = on_device(m), after;
 
-	if (!pools_reclaim(m->s->pools))
+	if (!pools_reclaim(m->on.pools))
 		return 0;
-	space_flush(m->s->space);
+	space_flush(m->on.space);
 	after = on_device(m);
 	return before > after ? before - after : 0;
 }
@@ -231,19 +236,19 @@ static void reclaim(struct moving *m, const struct msg *msg)
 
 	t[0] = clock_now_ns();
 	if (bytes)
-		space_move_prepare(m->s->space, bytes, what->host_room);
+		space_move_prepare(m->on.space, bytes, what->host_room);
 	t[1] = clock_now_ns();
 	r = bytes ? begin(m) : 0;
 	t[2] = clock_now_ns();
 	m->leaving.id = msg->id;
 	m->leaving.wanted = bytes;
 	m->leaving.bytes = m->leaving.told = 0;
-	space_on_left(m->s->space, what->urgent ? on_left : NULL, m);
+	space_on_left(m->on.space, what->urgent ? on_left : NULL, m);
 	if (r == 0 && bytes)
-		r = space_move_out(m->s->space, bytes, what->host_room,
+		r = space_move_out(m->on.space, bytes, what->host_room,
 				   what->swap ? PLACE_SWAPPED : PLACE_MAPPED, &moved);
-	space_on_left(m->s->space, NULL, NULL);
-	count(&m->s->count->moved_out_bytes, moved.bytes);
+	space_on_left(m->on.space, NULL, NULL);
+	count(&m->on.page->moved_out_bytes, moved.bytes);
 	log_debug("%llu MiB out: host memory %llu us, gate %llu, moving %llu: %d",
 		  (unsigned long long)moved.bytes >> 20,
 		  (unsigned long long)(t[1] - t[0]) / 1000,
@@ -262,8 +267,8 @@ static void restore(struct moving *m, const struct msg *msg)
 	r = begin(m);
 	t[1] = clock_now_ns();
 	if (r == 0)
-		r = space_move_in(m->s->space, msg->restore.bytes, &moved);
-	count(&m->s->count->moved_in_bytes, moved.bytes);
+		r = space_move_in(m->on.space, msg->restore.bytes, &moved);
+	count(&m->on.page->moved_in_bytes, moved.bytes);
 	log_debug("%llu MiB in: gate %llu us, moving %llu: %d",
 		  (unsigned long long)moved.bytes >> 20,
 		  (unsigned long long)(t[1] - t[0]) / 1000,
@@ -277,11 +282,11 @@ static void need_granted(struct moving *m, const struct msg *msg)
 {
 	uint64_t granted = msg->need_granted.bytes;
 	struct space_moved moved = {0};
-	int r = gate_close(&m->s->gate, clock_now_ns() + PATIENCE_NS);
+	int r = gate_close(m->on.gate, clock_now_ns() + PATIENCE_NS);
 
 	if (r == 0 && granted)
-		r = space_move_in(m->s->space, granted, &moved);
-	count(&m->s->count->moved_in_bytes, moved.bytes);
+		r = space_move_in(m->on.space, granted, &moved);
+	count(&m->on.page->moved_in_bytes, moved.bytes);
 	go_on_without(m);
 	if (granted)
 		say_moved(m, MSG_RESTORED, msg->id, moved.bytes, r, false);
@@ -296,8 +301,8 @@ static int make_resident(struct moving *m, uint64_t granted, struct space_moved 
 	int r = -EBUSY;
 
 	for (unsigned i = 0; i < RESIDENT_TRIES && r == -EBUSY; i++)
-		r = gate_close(&m->s->gate, clock_now_ns() + PATIENCE_NS);
-	return r < 0 ? r : space_make_resident(m->s->space, m->residence.c, granted, ret);
+		r = gate_close(m->on.gate, clock_now_ns() + PATIENCE_NS);
+	return r < 0 ? r : space_make_resident(m->on.space, m->residence.c, granted, ret);
 }
 
 /* Nothing granted: there is no room, or nothing is evicted any more. */
@@ -308,7 +313,7 @@ static void resident_granted(struct moving *m, const struct msg *msg)
 	struct space_moved moved = {0};
 	int r = granted ? make_resident(m, granted, &moved) : refused ? -ENOMEM : 0;
 
-	count(&m->s->count->moved_in_bytes, moved.bytes);
+	count(&m->on.page->moved_in_bytes, moved.bytes);
 	/* Memory that is shared in spite of that has to be mapped. */
 	if (r < 0 || !swapped(m))
 		go_on_without(m);
@@ -324,7 +329,7 @@ static void resident_granted(struct moving *m, const struct msg *msg)
 
 static void keep_ready(struct moving *m, const struct msg *msg)
 {
-	space_host_pool_set(m->s->space, msg->prealloc.bytes);
+	space_host_pool_set(m->on.space, msg->prealloc.bytes);
 }
 
 static void (*const jobs[])(struct moving *m, const struct msg *msg) = {
@@ -412,21 +417,21 @@ int moving_new(struct session *s, struct broker_link *link, int sock,
 
 	if (!m)
 		return -ENOMEM;
-	m->s = s;
+	sess_parts(s, &m->on);
 	m->link = link;
 	m->sock = sock;
 	m->patience_ns = PATIENCE_NS;
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_cond_init(&m->cond, NULL);
 	pthread_cond_init(&m->residence_cond, NULL);
-	gate_on_wanted(&s->gate, on_wanted, m);
+	gate_on_wanted(m->on.gate, on_wanted, m);
 	r = -pthread_create(&m->thread, NULL, moving_main, m);
 	if (r < 0) {
-		gate_on_wanted(&s->gate, NULL, NULL);
+		gate_on_wanted(m->on.gate, NULL, NULL);
 		free(m);
 		return r;
 	}
-	space_on_make_resident(s->space, on_make_resident, m);
+	space_on_make_resident(m->on.space, on_make_resident, m);
 	*ret_m = m;
 	return 0;
 }
@@ -435,8 +440,8 @@ void moving_free(struct moving *m)
 {
 	if (!m)
 		return;
-	gate_on_wanted(&m->s->gate, NULL, NULL);
-	space_on_make_resident(m->s->space, NULL, NULL);
+	gate_on_wanted(m->on.gate, NULL, NULL);
+	space_on_make_resident(m->on.space, NULL, NULL);
 	pthread_mutex_lock(&m->lock);
 	m->ending = true;
 	pthread_cond_signal(&m->cond);

@@ -18,10 +18,10 @@
 #include <stdbool.h>
 
 #include "ipc/msg.h"
-#include "session/command.h"
 
 struct broker_link;
 struct moving;
+struct session;
 
 /* Starts the thread, before the session's first lane. sock leads to weftd and stays the
  * caller's. Returns 0 or -errno. */

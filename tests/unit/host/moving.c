@@ -20,6 +20,8 @@
 #include "memory/move.h"
 #include "memory/pool.h"
 #include "memory/space.h"
+#include "session/command.h"
+#include "session/session.h"
 #include "worker/broker_link.h"
 #include "worker/moving.h"
 

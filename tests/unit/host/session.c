@@ -36,7 +36,7 @@ static void open_lane(unsigned i)
 static void setup(void)
 {
 	s = fake_session();
-	s->on_end = on_end;
+	s->hooks.end = on_end;
 	open_lane(0);
 	tickets = &lb[0].tickets;
 }
