@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shadows of events; api/object/event.c has the functions. */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "core/capturing.h"
@@ -7,30 +8,58 @@
 #include "object/event.h"
 #include "object/stream.h"
 
+static pthread_mutex_t spare_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct guest_event *spares;
+
+static struct guest_event *take(void)
+{
+	struct guest_event *e;
+
+	pthread_mutex_lock(&spare_lock);
+	e = spares;
+	if (e)
+		spares = e->spare;
+	pthread_mutex_unlock(&spare_lock);
+	return e ? e : calloc(1, sizeof(*e));
+}
+
+static void put(struct guest_event *e)
+{
+	pthread_mutex_lock(&spare_lock);
+	e->spare = spares;
+	spares = e;
+	pthread_mutex_unlock(&spare_lock);
+}
+
 static void drop(struct owned *o)
 {
 	struct guest_event *e = container_of(o, struct guest_event, owned);
 
 	capture_event_gone(e);
 	guest_handle_free(e->handle);
-	free(e);
+	put(e);
 }
 
 uint64_t event_new(struct guest_ctx *c, unsigned flags, uint64_t ctx)
 {
-	struct guest_event *e = calloc(1, sizeof(*e));
+	struct guest_event *e = take();
 	uint64_t h;
 
 	if (!e)
 		return 0;
 	e->flags = flags;
 	e->ctx = ctx;
-	atomic_init(&e->records, 1); /* whether it is there has yet to be seen */
+	atomic_store(&e->recorded, false);
+	atomic_store(&e->elsewhere, false);
+	atomic_store(&e->last_in, 0);
+	atomic_store(&e->last_at, 0);
+	/* One more than was ever noted: whether it is there has yet to be seen. */
+	atomic_fetch_add(&e->records, 1);
 	h = e->handle = guest_handle_new(HANDLE_EVENT, e);
 	if (h)
 		owned_add(c, &e->owned, drop);
 	else
-		free(e);
+		put(e);
 	return h;
 }
 

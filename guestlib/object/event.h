@@ -25,10 +25,15 @@ struct guest_event {
 	 * are of one record. */
 	_Atomic uint64_t last_in, last_at;
 	struct cap_event *captured; /* under the graphs' lock; else NULL */
+	struct guest_event *spare;  /* the next one, while it is not in use */
 };
 
-/* Makes an event of a context. ctx: the context's handle if the event can be recorded in
- * it, else 0. Returns the event's handle; 0: no memory. */
+/*
+ * Makes an event of a context. ctx: the context's handle if the event can be recorded in
+ * it, else 0. Returns the event's handle; 0: no memory. A thread may still be asking about
+ * an event that another one destroys, so the memory stays that of an event; records grows
+ * from one use to the next, and what is noted late is not believed.
+ */
 uint64_t event_new(struct guest_ctx *c, unsigned flags, uint64_t ctx);
 void event_drop(uint64_t h);
 
