@@ -107,7 +107,7 @@ CUresult CUDAAPI cuMipmappedArrayDestroy(CUmipmappedArray array)
 
 /* ---- answered here ---- */
 
-CUresult CUDAAPI cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *desc, CUarray array)
+static CUresult array_descriptor(CUarray array, CUDA_ARRAY3D_DESCRIPTOR *desc)
 {
 	struct guest_array *a;
 	CUresult r = guest_status();
@@ -128,23 +128,22 @@ CUresult CUDAAPI cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *desc, CUarra
 	return CUDA_SUCCESS;
 }
 
+CUresult CUDAAPI cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *desc, CUarray array)
+{
+	return array_descriptor(array, desc);
+}
+
 CUresult CUDAAPI cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *desc, CUarray array)
 {
-	struct guest_array *a;
-	CUresult r = guest_status();
+	CUDA_ARRAY3D_DESCRIPTOR all;
+	CUresult r = array_descriptor(array, desc ? &all : NULL);
 
-	if (r)
-		return r;
-	a = guest_array(array);
-	if (!a)
-		return CUDA_ERROR_INVALID_HANDLE;
-	if (!desc)
-		return CUDA_ERROR_INVALID_VALUE;
-	*desc = (CUDA_ARRAY_DESCRIPTOR){.Width = a->shape.width,
-					.Height = a->shape.height,
-					.Format = (CUarray_format)a->shape.format,
-					.NumChannels = a->shape.channels};
-	return CUDA_SUCCESS;
+	if (r == CUDA_SUCCESS)
+		*desc = (CUDA_ARRAY_DESCRIPTOR){.Width = all.Width,
+						.Height = all.Height,
+						.Format = all.Format,
+						.NumChannels = all.NumChannels};
+	return r;
 }
 
 CUresult CUDAAPI cuMipmappedArrayGetLevel(CUarray *level_array, CUmipmappedArray array,

@@ -238,46 +238,52 @@ static CUresult ask_begin(CUevent event, struct guest_thread **ret_t,
 	return r ? r : guest_unsafe(*ret_t);
 }
 
-CUresult CUDAAPI cuEventQuery(CUevent event)
+static CUresult ask(CUevent event, uint64_t *(*begin_asking)(struct guest_thread *t))
 {
-	struct event_query_cmd *cmd;
 	struct guest_event *e;
 	struct guest_thread *t;
 	struct lane_reply reply;
 	struct event_asked a;
+	uint64_t *named;
 	CUresult r = ask_begin(event, &t, &e);
 
 	if (r || (event_has_happened(e) && idle_may_answer(t)))
 		return r;
 	a = event_asked_now(e);
-	cmd = begin_event_query(t);
-	if (!cmd)
+	named = begin_asking(t);
+	if (!named)
 		return guest_lost(t);
-	cmd->event = (uintptr_t)event;
-	r = guest_ask(t, sizeof(struct event_query_rep), &reply);
+	*named = (uintptr_t)event;
+	static_assert(sizeof(struct event_query_rep) == sizeof(struct wire_result) &&
+			      sizeof(struct event_synchronize_rep) ==
+				      sizeof(struct wire_result),
+		      "neither answer says more than how it went");
+	r = guest_ask(t, sizeof(struct wire_result), &reply);
 	if (r == CUDA_SUCCESS)
 		event_note_happened(t, e, a);
 	return r;
 }
 
+static uint64_t *begin_querying(struct guest_thread *t)
+{
+	struct event_query_cmd *cmd = begin_event_query(t);
+
+	return cmd ? &cmd->event : NULL;
+}
+
+static uint64_t *begin_waiting(struct guest_thread *t)
+{
+	struct event_synchronize_cmd *cmd = begin_event_synchronize(t);
+
+	return cmd ? &cmd->event : NULL;
+}
+
+CUresult CUDAAPI cuEventQuery(CUevent event)
+{
+	return ask(event, begin_querying);
+}
+
 CUresult CUDAAPI cuEventSynchronize(CUevent event)
 {
-	struct event_synchronize_cmd *cmd;
-	struct guest_event *e;
-	struct guest_thread *t;
-	struct lane_reply reply;
-	struct event_asked a;
-	CUresult r = ask_begin(event, &t, &e);
-
-	if (r || (event_has_happened(e) && idle_may_answer(t)))
-		return r;
-	a = event_asked_now(e);
-	cmd = begin_event_synchronize(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->event = (uintptr_t)event;
-	r = guest_ask(t, sizeof(struct event_synchronize_rep), &reply);
-	if (r == CUDA_SUCCESS)
-		event_note_happened(t, e, a);
-	return r;
+	return ask(event, begin_waiting);
 }
