@@ -31,6 +31,10 @@ struct carrier_ops {
 	int (*reserve)(struct lane *l, struct lane_out *out, void **ret_body);
 	/* Sends what was reserved. Returns 0, -EPIPE or -EPROTO. */
 	int (*publish)(struct lane *l, struct lane_out *out);
+	/* The halves of lane_reply(); NULL: the carrier has none. */
+	_Atomic uint64_t *(*prepare)(struct lane *l, struct lane_out *out,
+				     uint64_t *ret_value);
+	int (*settle)(struct lane *l, struct lane_out *out);
 	/*
 	 * Waits for the next record, letting go of the one before. hdr.size and the
 	 * payload's size are checked; flags are not. Returns 0, -EPIPE, -EPROTO, -ENOMEM.
@@ -79,6 +83,7 @@ struct lane {
 	struct lane_out out;
 	struct wire_hdr in; /* guest: the pending call's; worker: the command in hand */
 	bool more;          /* guest: records of the last reply are still to come */
+	bool prompt;        /* worker: see lane_prompt() */
 
 	char *body_out; /* private room for a record being written, header included */
 	char *body_in;  /* private copy of the body received last */

@@ -318,3 +318,23 @@ int lane_reply(struct lane *l)
 {
 	return finish(l);
 }
+
+_Atomic uint64_t *lane_reply_prepare(struct lane *l, uint64_t *ret_value)
+{
+	struct lane_out *out = &l->out;
+
+	if (!out->begun || out->payload_size || !l->ops->prepare)
+		return NULL;
+	return l->ops->prepare(l, out, ret_value);
+}
+
+int lane_reply_settle(struct lane *l)
+{
+	l->out.begun = false;
+	return l->ops->settle(l, &l->out) < 0 ? -EPIPE : 0;
+}
+
+bool lane_prompt(const struct lane *l)
+{
+	return l->prompt;
+}

@@ -115,6 +115,23 @@ void *lane_reply_begin(struct lane *l, uint16_t flags, uint32_t body_size,
 /* Sends the begun reply record. Returns 0 or -EPIPE. */
 int lane_reply(struct lane *l);
 
+/*
+ * In place of lane_reply(), in two halves, for a begun record without payload that is to
+ * be out as soon as something else, a device, stores *ret_value in the word returned: the
+ * record becomes ready, and then is taken to be out, stored or not. The word lies in a
+ * page of the window that both sides write. If nobody will store it, another record of the
+ * same size is begun instead.
+ *
+ * lane_reply_prepare() returns NULL where there is no such word; then nothing has
+ * happened. lane_reply_settle() returns 0 or -EPIPE.
+ */
+_Atomic uint64_t *lane_reply_prepare(struct lane *l, uint64_t *ret_value);
+int lane_reply_settle(struct lane *l);
+
+/* True if the command received last was there already when lane_recv() looked. False where
+ * that is not known. */
+bool lane_prompt(const struct lane *l);
+
 /* ---- both ---- */
 
 /* True once the peer is gone. Any thread. */

@@ -161,6 +161,22 @@ static void put_last(struct ring_tx *tx, uint32_t size)
 		atomic_store_explicit(&ctl->last[i], record[i], memory_order_relaxed);
 }
 
+void ring_tx_prepare(struct ring_tx *tx, uint32_t size, uint64_t *ret_tail)
+{
+	put_last(tx, size);
+	*ret_tail = tx->tail + ALIGN_UP(size, RING_ALIGN);
+	fence_weak(tx->weak);
+}
+
+void ring_tx_settle(struct ring_tx *tx, uint32_t size)
+{
+	tx->tail += ALIGN_UP(size, RING_ALIGN);
+	/* The peer may have written anything there. As in ring_tx_publish(). */
+	if (atomic_load_explicit(&tx->ctl->tail, memory_order_seq_cst) != tx->tail)
+		atomic_store_explicit(&tx->ctl->tail, tx->tail, memory_order_seq_cst);
+	fence_weak(tx->weak);
+}
+
 void ring_tx_publish(struct ring_tx *tx, uint32_t size, uint32_t payload)
 {
 	uint32_t offset;

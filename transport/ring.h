@@ -127,6 +127,15 @@ int ring_tx_reserve(struct ring_tx *tx, uint32_t size, uint32_t payload,
 /* Publishes the reserved record, which the caller has filled; size is a multiple of 8. */
 void ring_tx_publish(struct ring_tx *tx, uint32_t size, uint32_t payload);
 
+/*
+ * In place of ring_tx_publish(), in two halves, for a record without payload that something
+ * else publishes: it becomes ready, to be out as soon as *ret_tail is stored in ctl->tail;
+ * and is taken to be out, stored or not. If nobody stores it, another record may be
+ * reserved instead.
+ */
+void ring_tx_prepare(struct ring_tx *tx, uint32_t size, uint64_t *ret_tail);
+void ring_tx_settle(struct ring_tx *tx, uint32_t size);
+
 /* 1 if a record waits, 0 if not, -EPROTO. Loads what the producer published. */
 int ring_rx_poll(struct ring_rx *rx);
 

@@ -26,6 +26,7 @@ struct awaited {
 	enum ring_parked why;
 	struct lane_out *out; /* RING_WANTS_ROOM: for this record */
 	void *record;         /* and here it is */
+	bool at_once;         /* nothing was waited for */
 };
 
 /* Wakes the peer if it sleeps until what has just been published. */
@@ -98,6 +99,7 @@ static int await(struct awaited *a)
 	int r;
 
 	r = look(a);
+	a->at_once = r;
 	if (r)
 		return r;
 	/* All that was taken is given back before this side stops: the peer may need it.
@@ -144,7 +146,8 @@ static int window_reserve(struct lane *l, struct lane_out *out, void **ret_body)
 	return 0;
 }
 
-static int window_publish(struct lane *l, struct lane_out *out)
+/* Puts the record where it was reserved. */
+static void put_record(struct lane *l, const struct lane_out *out)
 {
 	char *rec = l->w.record;
 	size_t head = sizeof(out->hdr);
@@ -158,7 +161,27 @@ static int window_publish(struct lane *l, struct lane_out *out)
 	if (!l->guest)
 		memcpy(rec + head, l->body_out, out->hdr.size - head);
 	memcpy(rec, &out->hdr, sizeof(out->hdr));
+}
+
+static int window_publish(struct lane *l, struct lane_out *out)
+{
+	put_record(l, out);
 	ring_tx_publish(&l->w.tx, out->hdr.size, out->payload_size);
+	ring_bell(l, RING_WANTS_DATA);
+	return lane_error(l);
+}
+
+static _Atomic uint64_t *window_prepare(struct lane *l, struct lane_out *out,
+					uint64_t *ret_value)
+{
+	put_record(l, out);
+	ring_tx_prepare(&l->w.tx, out->hdr.size, ret_value);
+	return &l->w.tx.ctl->tail;
+}
+
+static int window_settle(struct lane *l, struct lane_out *out)
+{
+	ring_tx_settle(&l->w.tx, out->hdr.size);
 	ring_bell(l, RING_WANTS_DATA);
 	return lane_error(l);
 }
@@ -181,6 +204,7 @@ static int window_receive(struct lane *l, struct lane_msg *ret_msg)
 	} while (r == -EAGAIN);
 	if (r < 0)
 		return lane_fail(l, r);
+	l->prompt = a.at_once;
 	body = m.hdr.size - sizeof(m.hdr);
 	m.body = l->body_in;
 	if (m.hdr.flags & WIRE_F_PAYLOAD) {
@@ -243,6 +267,8 @@ const struct carrier_ops window_ops = {
 	.name = "window",
 	.reserve = window_reserve,
 	.publish = window_publish,
+	.prepare = window_prepare,
+	.settle = window_settle,
 	.receive = window_receive,
 	.peek = window_peek,
 	.fini = window_fini,
