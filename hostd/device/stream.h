@@ -34,6 +34,15 @@ struct device_stream_ops {
 	void (*destroy)(struct dev_stream *st);
 	CUresult (*query)(struct dev_ctx *ctx, struct dev_stream *st);
 	CUresult (*synchronize)(struct dev_ctx *ctx, struct dev_stream *st);
+	/*
+	 * As synchronize(), and stores value in *word, at which others look, as soon as the
+	 * work is done; the device itself may, so nobody passes that on. The word's page is
+	 * the caller's, shared, and stays mapped as long as the device is open.
+	 * NOT_SUPPORTED: nothing is stored, synchronize() is to be called; so where kernels
+	 * may have printed. Other failures store nothing either. May be NULL.
+	 */
+	CUresult (*synchronize_to)(struct dev_ctx *ctx, struct dev_stream *st,
+				   _Atomic uint64_t *word, uint64_t value);
 	CUresult (*wait_event)(struct dev_ctx *ctx, struct dev_stream *st,
 			       struct dev_event *ev);
 	/*

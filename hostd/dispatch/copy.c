@@ -374,6 +374,7 @@ int handle_copy_dtod(struct sess_lane *sl, const struct copy_dtod_args *a,
 	if (sess_enter(sl) < 0)
 		return -EPIPE;
 	r = sl->s->ops->copy.rows(ctx, st, &c);
+	sl->last_stream = a->cmd->stream;
 	if (r == CUDA_SUCCESS)
 		count_copy(sl->s, &c);
 	/* Also behind a copy that was refused: the guest waits for it. */

@@ -219,6 +219,7 @@ int handle_graph_launch(struct sess_lane *sl, const struct graph_launch_args *a,
 			exec_named(e->x, named, &sl->s->touch);
 		rep->res.result = exec_launch(e->x, st);
 		sess_leave(sl);
+		sl->last_stream = a->cmd->stream;
 		count(&sl->s->count->launches, e->kernels);
 		note_active(sl->s);
 	}

@@ -108,6 +108,7 @@ int handle_launch_kernel(struct sess_lane *sl, const struct launch_kernel_args *
 		note_launch(sl->s, l.params, l.params_size);
 		count(&sl->s->count->launches, 1);
 		note_active(sl->s);
+		sl->last_stream = c->stream;
 		if (batch_add(sl, ctx->dev, st, &l) == BATCH_ALONE) {
 			batch_end(sl);
 			if (sess_enter(sl) < 0)

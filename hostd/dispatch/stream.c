@@ -98,18 +98,17 @@ int handle_stream_query(struct sess_lane *sl, const struct stream_query_args *a,
 }
 
 int handle_stream_synchronize(struct sess_lane *sl,
-			      const struct stream_synchronize_args *a,
-			      struct stream_synchronize_rep *rep)
+			      const struct stream_synchronize_args *a)
 {
+	struct stream_synchronize_rep rep = {};
 	struct dev_stream *st;
 	struct dev_ctx *ctx;
-	CUresult r = sess_stream(sl, a->cmd->stream, &st, &ctx);
 
-	if (r == CUDA_SUCCESS)
-		r = sl->s->ops->stream.synchronize(ctx, st);
-	pools_synced(sl->s->pools);
-	rep->res.result = sess_sync_result(sl, r);
-	return 0;
+	static_assert(sizeof(rep) == sizeof(rep.res), "a result alone");
+	rep.res.result = sess_sync_result(sl, sess_stream(sl, a->cmd->stream, &st, &ctx));
+	if (rep.res.result != CUDA_SUCCESS)
+		return sess_done(sl, &rep, sizeof(rep));
+	return sess_answer_synchronized(sl, ctx, st, a->cmd->stream);
 }
 
 int handle_stream_wait_event(struct sess_lane *sl, const struct stream_wait_event_args *a,

@@ -212,6 +212,54 @@ int fatbin_ptx(const void *image, size_t len, unsigned sm, char **ret_text,
 	return unpack(&e, ret_text, ret_len);
 }
 
+/* ---- what code names ---- */
+
+#define NAMES_MAX_PLAIN (64u << 20) /* unpacked to look for a name */
+
+static bool has(const void *code, size_t len, const char *name)
+{
+	return memmem(code, len, name, strlen(name));
+}
+
+/* True if that GPU could take the entry. */
+static bool fits(const struct fatbin_entry *e, unsigned sm)
+{
+	return e->sm <= sm && (e->kind == FATBIN_PTX ||
+			       (e->kind == FATBIN_ELF && e->sm / 10 == sm / 10));
+}
+
+static bool entry_may_name(const struct fatbin_entry *e, const char *name, uint64_t *room)
+{
+	_cleanup_free_ char *code = NULL;
+	size_t n;
+
+	if (e->packing == FATBIN_PLAIN)
+		return has(e->payload, e->payload_bytes, name);
+	if (e->plain_bytes > *room)
+		return true;
+	*room -= e->plain_bytes;
+	return unpack(e, &code, &n) < 0 || has(code, n, name);
+}
+
+bool fatbin_may_name(const void *image, size_t len, unsigned sm, const char *name)
+{
+	uint64_t room = NAMES_MAX_PLAIN;
+	enum fatbin_format format;
+	struct fatbin_entry e;
+	size_t pos = 0;
+	int r;
+
+	if (fatbin_format(image, len, &format) < 0)
+		return true;
+	if (format != FATBIN_IS_CONTAINER)
+		return has(image, len, name);
+	while ((r = fatbin_next(image, len, &pos, &e)) > 0) {
+		if (fits(&e, sm) && entry_may_name(&e, name, &room))
+			return true;
+	}
+	return r < 0;
+}
+
 /* ---- for people ---- */
 
 #define ELF_ABI_AT    8

@@ -77,6 +77,13 @@ int fatbin_ptx(const void *image, size_t len, unsigned sm, char **ret_text,
 	       size_t *ret_len);
 
 /*
+ * True if code in an image (a container, PTX text or machine code) that a GPU of compute
+ * capability sm could take may name a function: its name stands there, or that cannot be
+ * seen. Unpacks what is packed, up to 64 MiB.
+ */
+bool fatbin_may_name(const void *image, size_t len, unsigned sm, const char *name);
+
+/*
  * Names what an image is for, "sm_80, sm_90" or "compute_100", and ", ..." for what does
  * not fit; nothing where that cannot be seen. buf is NUL-terminated.
  */

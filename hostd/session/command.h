@@ -127,6 +127,15 @@ int sess_tenant(struct session *s, struct msg_tenant *ret_tenant);
 int sess_done(struct sess_lane *sl, const void *rep, uint32_t rep_size);
 
 /*
+ * Waits for a stream and ends a command whose reply is a result alone, with what the wait
+ * or an earlier failure gave. handle: the stream as the command names it. Where the guest
+ * waits for what has been submitted just now, the device sends the reply, which is made
+ * before (decision 20). Returns 0 or negative.
+ */
+int sess_answer_synchronized(struct sess_lane *sl, struct dev_ctx *ctx,
+			     struct dev_stream *st, uint64_t handle);
+
+/*
  * For raw handlers: as lane_reply_begin()/lane_reply(); the first record of a reply is
  * preceded by printed text. The body is zeroed, and res.sticky is filled in at the end.
  * NULL when the lane is dead: return -EPIPE.

@@ -9,6 +9,7 @@
 
 #include "session/command.h"
 #include "ipc/wmem.h"
+#include "memory/pool.h"
 
 /* A kernel's printf buffer holds 1 MiB unless told otherwise; a guest that never calls
  * anything that waits loses text beyond a few of those. */
@@ -78,6 +79,68 @@ static int flush_output(struct sess_lane *sl)
 	atomic_store_explicit(&s->out_pending, false, memory_order_relaxed);
 	pthread_mutex_unlock(&s->out_lock);
 	return send_text(sl, text, size);
+}
+
+/* The first few waits are not worth what the device needs to know of the window. */
+#define PROMPT_FIRST 16
+
+/*
+ * Whether the work can hardly be done yet: it was submitted just now, and the guest waited
+ * already. To ask the device for the reply takes longer than work which is nearly done.
+ */
+static bool device_may_answer(struct sess_lane *sl, uint64_t handle)
+{
+	struct session *s = sl->s;
+
+	return s->ops->stream.synchronize_to && sl->last_stream == handle &&
+	       lane_prompt(sl->lane) && sl->n_prompt++ >= PROMPT_FIRST &&
+	       !atomic_load_explicit(&s->deferred, memory_order_relaxed) &&
+	       !atomic_load_explicit(&s->sticky, memory_order_relaxed) &&
+	       !atomic_load_explicit(&s->out_pending, memory_order_acquire);
+}
+
+/* Returns CUDA_SUCCESS if the reply is out. Negative: the lane is dead. */
+static int device_answers(struct sess_lane *sl, struct dev_ctx *ctx,
+			  struct dev_stream *st)
+{
+	_Atomic uint64_t *word;
+	uint64_t value;
+	CUresult r;
+
+	if (!lane_reply_begin(sl->lane, 0, sizeof(struct wire_result), 0, NULL))
+		return -EPIPE;
+	word = lane_reply_prepare(sl->lane, &value);
+	r = word ? sl->s->ops->stream.synchronize_to(ctx, st, word, value)
+		 : CUDA_ERROR_NOT_SUPPORTED;
+	if (r == CUDA_SUCCESS)
+		return lane_reply_settle(sl->lane);
+	if (r == CUDA_ERROR_NOT_SUPPORTED)
+		sl->n_prompt = 0;
+	return (int)r;
+}
+
+int sess_answer_synchronized(struct sess_lane *sl, struct dev_ctx *ctx,
+			     struct dev_stream *st, uint64_t handle)
+{
+	struct wire_result res = {.result = CUDA_SUCCESS};
+	int r = CUDA_ERROR_NOT_SUPPORTED;
+
+	if (device_may_answer(sl, handle))
+		r = device_answers(sl, ctx, st);
+	sl->last_stream = 0;
+	if (r < 0)
+		return r;
+	if (r == CUDA_ERROR_NOT_SUPPORTED) {
+		res.result = sl->s->ops->stream.synchronize(ctx, st);
+	} else if (r == CUDA_SUCCESS) {
+		pools_synced(sl->s->pools);
+		return 0;
+	} else {
+		res.result = (CUresult)r;
+	}
+	pools_synced(sl->s->pools);
+	res.result = sess_sync_result(sl, res.result);
+	return sess_done(sl, &res, sizeof(res));
 }
 
 void *sess_reply_begin(struct sess_lane *sl, uint16_t flags, uint32_t body_size,

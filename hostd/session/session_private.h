@@ -147,7 +147,9 @@ struct sess_lane {
 	struct batch batch;
 	bool batched; /* the batch ends the ticket of the command in hand */
 	struct sess_taken taken;
-	bool more;      /* another launch lies there already */
+	uint64_t last_stream; /* to which work was submitted last, or 0 */
+	unsigned n_prompt;    /* times that a guest waited for such a one at once */
+	bool more;            /* another launch lies there already */
 	bool replying;  /* a raw handler has begun its reply */
 	bool uncounted; /* what this command answers is no refusal of its own */
 };

@@ -264,7 +264,6 @@ unsigned cuda_launch_batch(struct dev_ctx *ctx, struct dev_stream *st,
 
 	if (cuda_enter(ctx) || atomic_load_explicit(alone, memory_order_relaxed))
 		return 0;
-	cuda_may_print(ctx);
 	/* Another thread's batch: each to its own stream then. */
 	if (pthread_mutex_trylock(&ctx->batch_lock))
 		return 0;

@@ -139,6 +139,7 @@ static void cuda_ctx_destroy(struct dev_ctx *ctx)
 	ctx_free_objects(ctx);
 	cuda_host_ops_drop(ctx);
 	cuda_host_leave(ctx);
+	cuda_completion_drop(ctx);
 	cu.cuMemFreeHost(ctx->slots);
 	pthread_mutex_lock(&dev->lock);
 	list_remove(&ctx->link);
@@ -232,7 +233,7 @@ static int device_find(struct device *dev)
 	struct device_info *info = &dev->info;
 	size_t total = 0, granule = 0;
 	CUuuid uuid;
-	int sms = 0;
+	int sms = 0, words = 0, major = 0, minor = 0;
 
 	if (cu.cuDeviceGet(&dev->cu, (int)dev->cfg.index))
 		return -ENODEV;
@@ -243,6 +244,12 @@ static int device_find(struct device *dev)
 	    cu.cuDriverGetVersion(&info->driver_version) ||
 	    cu.cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
 				    dev->cu) ||
+	    cu.cuDeviceGetAttribute(
+		    &words, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, dev->cu) ||
+	    cu.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+				    dev->cu) ||
+	    cu.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+				    dev->cu) ||
 	    cu.cuMemGetAllocationGranularity(&granule, &prop,
 					     CU_MEM_ALLOC_GRANULARITY_MINIMUM))
 		return -ENODEV;
@@ -250,6 +257,9 @@ static int device_find(struct device *dev)
 	info->memory_bytes = total;
 	info->granularity = (unsigned)granule;
 	info->n_sms = (unsigned)sms;
+	/* The guest library would move the page. */
+	dev->writes_words = words && !device_cuda_nests;
+	dev->sm = (unsigned)(10 * major + minor);
 	return cuda_reach_check(dev->cu);
 }
 
@@ -410,6 +420,7 @@ const struct device_ops device_cuda_ops = {
 			.destroy = cuda_stream_destroy,
 			.query = cuda_stream_query,
 			.synchronize = cuda_stream_synchronize,
+			.synchronize_to = cuda_stream_synchronize_to,
 			.wait_event = cuda_stream_wait_event,
 			.host_func = cuda_host_func,
 			.host_func_done = cuda_host_func_done,

@@ -15,6 +15,7 @@
  *	jit.c	options, logs		link.c	linking
  *	launch.c	attributes of functions, launches
  *	batch.c	many launches at once
+ *	completion.c	work that is done, told by the device
  *	output.c	printf of kernels	array.c	arrays
  *	texture.c	textures, surfaces, tensor maps
  *	nvml.c	sensors, utilisation
@@ -66,6 +67,8 @@ struct device {
 	/* Memory of that kind cannot be given to other processes. */
 	_Atomic bool no_export[DEV_MEMORY_KINDS];
 	bool own_host;     /* its host part is reserved in this process */
+	bool writes_words; /* of 64 bits, in the order of a stream */
+	unsigned sm;       /* compute capability: 90 is 9.0 */
 	bool primary_used; /* a context of ours is the primary one; with `making` */
 	struct list contexts;
 	struct list host_ops; /* struct host_op, not done */
@@ -89,11 +92,12 @@ struct dev_ctx {
 	bool primary;
 	uint64_t id;            /* never reused, unlike cu */
 	_Atomic int status;     /* CUresult; once lost, for ever */
-	_Atomic bool may_print; /* a kernel was launched */
+	_Atomic bool may_print; /* code is in use that names printf */
 	struct list streams, events, modules;
 	struct list graveyard; /* graphs destroyed in a launch, see graph.c */
 	uint32_t *slots;       /* pinned: streams wait for them, see stream.c */
 	CUdeviceptr slots_addr;
+	struct range_set pages; /* with device.making: completion.c */
 	unsigned next_slot;
 	uint32_t slot_used[CUDA_HOST_SLOTS]; /* waits queued on the slot so far */
 	bool slot_busy[CUDA_HOST_SLOTS];

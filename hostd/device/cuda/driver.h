@@ -68,6 +68,7 @@
 	X(cuStreamWaitEvent)                                                             \
 	X(cuStreamAddCallback)                                                           \
 	X(cuStreamWaitValue32)                                                           \
+	X(cuStreamWriteValue64)                                                          \
 	X(cuEventCreate)                                                                 \
 	X(cuEventDestroy)                                                                \
 	X(cuEventRecord)                                                                 \

@@ -116,7 +116,6 @@ CUresult cuda_launch(struct dev_ctx *ctx, struct dev_stream *st,
 	if (size != l->func->params_size) /* before the driver reads past the end */
 		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 	config = config_of(l, st, attrs);
-	cuda_may_print(ctx);
 	return cuda_note(ctx, cu.cuLaunchKernelEx(&config, l->func->cu, NULL,
 						  size ? extra : NULL));
 }

@@ -49,6 +49,17 @@ static struct dev_func *func_new(struct dev_module *mod, CUfunction fn)
 	return f;
 }
 
+/* Takes note if the module's code could print, before any of it is launched. relaxed: the
+ * launch itself orders it before what waits for the kernel. */
+static void note_printing(struct dev_module *mod)
+{
+	if (atomic_load_explicit(&mod->looked, memory_order_relaxed))
+		return;
+	if (cuda_image_prints(mod->ctx->dev, mod->image, mod->image_size))
+		atomic_store_explicit(&mod->ctx->may_print, true, memory_order_relaxed);
+	atomic_store_explicit(&mod->looked, true, memory_order_relaxed);
+}
+
 /* The object of a function: made when it is first met, so that it is always the same. */
 static CUresult func_get(struct dev_module *mod, CUfunction fn,
 			 struct dev_func **ret_func)
@@ -56,6 +67,7 @@ static CUresult func_get(struct dev_module *mod, CUfunction fn,
 	_cleanup_free_ struct dev_func *new = NULL;
 	struct dev_func *f = func_find(mod, fn);
 
+	note_printing(mod);
 	if (!f) {
 		new = func_new(mod, fn);
 		if (!new)
@@ -243,6 +255,12 @@ static CUresult load(struct dev_ctx *ctx, const void *image, size_t image_size,
 		return cuda_note(ctx, res);
 	}
 	mod->bytes = before > after ? before - after : 0;
+	mod->image = image;
+	mod->image_size = image_size;
+	if (!mod->lib) { /* the caller's from here on */
+		note_printing(mod);
+		mod->image = NULL;
+	}
 	cuda_scoped_lock(&ctx->dev->lock);
 	list_append(&ctx->modules, &mod->link);
 	*ret_module = mod;

@@ -24,6 +24,10 @@ struct dev_module {
 	CUlibrary lib;         /* then cu is NULL */
 	uint64_t bytes;        /* of device memory, about */
 	_Atomic bool has_refs; /* to textures or surfaces, and they are used */
+	/* A library's code, looked at when the first function is asked for. */
+	const void *image;
+	size_t image_size;
+	_Atomic bool looked;
 	/* Under the device's lock: functions met so far, and those by index, once asked.
 	 */
 	struct dev_func *funcs[CUDA_FUNC_BUCKETS];

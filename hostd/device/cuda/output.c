@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "device/cuda/output.h"
+#include "device/image.h"
+#include "ptx/fatbin.h"
 
 void cuda_output_open(struct device *dev)
 {
@@ -47,6 +49,18 @@ void cuda_output_close(struct device *dev)
 	if (o->saved >= 0)
 		close(o->saved);
 	pthread_mutex_destroy(&o->lock);
+}
+
+bool cuda_image_prints(const struct device *dev, const void *image, size_t size)
+{
+	struct image_part part;
+	size_t pos = 0;
+
+	while (image_next(image, size, &pos, &part) == 1) {
+		if (fatbin_may_name(part.data, part.size, dev->sm, "vprintf"))
+			return true;
+	}
+	return false;
 }
 
 void cuda_output_flush(struct device *dev)

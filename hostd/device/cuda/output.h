@@ -10,12 +10,8 @@ void cuda_output_close(struct device *dev);
 /* Hands on what was printed since; no lock may be held. */
 void cuda_output_flush(struct device *dev);
 
-static inline void cuda_may_print(struct dev_ctx *ctx)
-{
-	/* relaxed: the launch itself orders it before what waits for the kernel */
-	if (!atomic_load_explicit(&ctx->may_print, memory_order_relaxed))
-		atomic_store_explicit(&ctx->may_print, true, memory_order_relaxed);
-}
+/* True if code in an image of the guest's could print, on this GPU. */
+bool cuda_image_prints(const struct device *dev, const void *image, size_t size);
 
 /* Flushes printed output if a kernel of the context can have printed. */
 static inline void cuda_output_look(struct dev_ctx *ctx)

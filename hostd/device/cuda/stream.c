@@ -381,7 +381,7 @@ CUresult cuda_event_synchronize(struct dev_event *ev)
 
 	if (!res)
 		res = cuda_note(ev->ctx, cu.cuEventSynchronize(ev->cu));
-	cuda_output_flush(ev->ctx->dev);
+	cuda_output_look(ev->ctx);
 	return res;
 }
 

@@ -26,6 +26,11 @@ CUresult cuda_stream_mem_ops(struct dev_ctx *ctx, struct dev_stream *st,
 void cuda_stream_destroy(struct dev_stream *st);
 CUresult cuda_stream_query(struct dev_ctx *ctx, struct dev_stream *st);
 CUresult cuda_stream_synchronize(struct dev_ctx *ctx, struct dev_stream *st);
+/* completion.c */
+CUresult cuda_stream_synchronize_to(struct dev_ctx *ctx, struct dev_stream *st,
+				    _Atomic uint64_t *word, uint64_t value);
+/* Forgets the pages that were registered for it. */
+void cuda_completion_drop(struct dev_ctx *ctx);
 CUresult cuda_stream_wait_event(struct dev_ctx *ctx, struct dev_stream *st,
 				struct dev_event *ev);
 CUresult cuda_host_func(struct dev_ctx *ctx, struct dev_stream *st,

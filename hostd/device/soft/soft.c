@@ -455,6 +455,7 @@ const struct device_ops device_soft_ops = {
 			.destroy = soft_stream_destroy,
 			.query = soft_stream_query,
 			.synchronize = soft_stream_synchronize,
+			.synchronize_to = soft_stream_synchronize_to,
 			.wait_event = soft_stream_wait_event,
 			.host_func = soft_host_func,
 			.host_func_done = soft_host_func_done,

@@ -445,19 +445,42 @@ CUresult soft_stream_query(struct dev_ctx *ctx, struct dev_stream *st)
 	return idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
+static void wait_locked(struct dev_ctx *ctx, struct dev_stream *st)
+{
+	if (st)
+		soft_stream_wait_locked(st, st->submitted);
+	else
+		wait_streams_locked(ctx, true);
+}
+
 CUresult soft_stream_synchronize(struct dev_ctx *ctx, struct dev_stream *st)
 {
 	CUresult res = soft_ctx_status(ctx);
 
 	if (!res) {
 		soft_scoped_lock(&ctx->dev->lock);
-		if (st)
-			soft_stream_wait_locked(st, st->submitted);
-		else
-			wait_streams_locked(ctx, true);
+		wait_locked(ctx, st);
 	}
 	soft_output_flush(&ctx->output);
 	return soft_ctx_status(ctx);
+}
+
+CUresult soft_stream_synchronize_to(struct dev_ctx *ctx, struct dev_stream *st,
+				    _Atomic uint64_t *word, uint64_t value)
+{
+	CUresult res = soft_ctx_status(ctx);
+
+	if (!res) {
+		soft_scoped_lock(&ctx->dev->lock);
+		wait_locked(ctx, st);
+	}
+	/* Text that kernels printed goes ahead. Acquire: pairs with output_put(). */
+	if (__atomic_load_n(&ctx->output.any, __ATOMIC_ACQUIRE))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	res = soft_ctx_status(ctx);
+	if (!res)
+		atomic_store_explicit(word, value, memory_order_seq_cst);
+	return res;
 }
 
 static void op_free(struct soft_op *op)

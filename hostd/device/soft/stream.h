@@ -156,6 +156,8 @@ CUresult soft_stream_set_attribute(struct dev_ctx *ctx, struct dev_stream *st,
 void soft_stream_destroy(struct dev_stream *st);
 CUresult soft_stream_query(struct dev_ctx *ctx, struct dev_stream *st);
 CUresult soft_stream_synchronize(struct dev_ctx *ctx, struct dev_stream *st);
+CUresult soft_stream_synchronize_to(struct dev_ctx *ctx, struct dev_stream *st,
+				    _Atomic uint64_t *word, uint64_t value);
 CUresult soft_stream_wait_event(struct dev_ctx *ctx, struct dev_stream *st,
 				struct dev_event *ev);
 CUresult soft_host_func(struct dev_ctx *ctx, struct dev_stream *st,

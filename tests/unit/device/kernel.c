@@ -9,15 +9,20 @@ static const char image[] =
 	PTX_HEAD PTX_NUMBER PTX_ADD PTX_SPIN PTX_EMPTY PTX_SMID PTX_MEET PTX_DYNAMIC
 		PTX_POKE PTX_TRAP PTX_HELLO PTX_HEAP PTX_ASSERT PTX_LOOP PTX_ROUNDS;
 
-static struct dev_module *load(struct fix *f)
+static struct dev_module *load_text(struct fix *f, const char *text, size_t size)
 {
 	char log[4096] = "";
 	struct dev_jit jit = {.error_log = log, .error_size = sizeof(log)};
 	struct dev_module *mod;
-	CUresult r = f->ops->module.load(f->ctx, image, sizeof(image), &jit, &mod);
+	CUresult r = f->ops->module.load(f->ctx, text, size, &jit, &mod);
 
 	cr_assert(!r, "%s: load: %d: %s", f->ops->name, (int)r, log);
 	return mod;
+}
+
+static struct dev_module *load(struct fix *f)
+{
+	return load_text(f, image, sizeof(image));
 }
 
 struct args {
@@ -625,6 +630,71 @@ DEVICE_TEST(device_kernel, printed_text_comes_at_the_next_wait)
 	for (int i = 0; i < 4; i++)
 		strcat(want, "hello 7\n");
 	cr_assert(!strcmp(f->output, want), "'%s'", f->output);
+}
+
+/* ---- waits that the device tells others of ---- */
+
+static _Atomic uint64_t told;
+
+/* Code that cannot print. */
+static struct dev_module *load_quiet(struct fix *f)
+{
+	static const char quiet[] = PTX_HEAD PTX_NUMBER;
+
+	return load_text(f, quiet, sizeof(quiet));
+}
+
+DEVICE_TEST(device_kernel, a_word_says_when_work_is_done)
+{
+	struct dev_module *mod = load_quiet(f);
+	struct fix_mem m = fix_alloc(f, 2 * MIB);
+	struct dev_stream *streams[2] = {NULL};
+
+	OK(f->ops->stream.create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &streams[1]));
+	for (uint64_t i = 1; i <= 20; i++) {
+		struct args a = {.p = m.addr, .u32 = (uint32_t)i};
+		struct dev_stream *st = streams[i % 2];
+		uint32_t got = 0;
+		CUresult r;
+
+		OK(try_run(f, mod, st, "number", 1, 1, a, 0, false));
+		r = f->ops->stream.synchronize_to(f->ctx, st, &told, i);
+		if (r == CUDA_ERROR_NOT_SUPPORTED && !f->soft)
+			break;
+		OK(r);
+		cr_assert_eq(told, i);
+		OK(f->ops->copy.read(f->ctx, st, &got, m.addr, sizeof(got)));
+		cr_assert_eq(got, i);
+	}
+	f->ops->stream.destroy(streams[1]);
+	fix_free(f, &m);
+}
+
+DEVICE_TEST(device_kernel, no_word_says_that_work_has_failed)
+{
+	struct dev_module *mod = load_quiet(f);
+	CUresult r;
+
+	told = 0;
+	OK(try_run(f, mod, NULL, "number", 1, 1, (struct args){.p = 8}, 0, false));
+	r = f->ops->stream.synchronize_to(f->ctx, NULL, &told, 1);
+	if (r == CUDA_ERROR_NOT_SUPPORTED)
+		r = f->ops->stream.synchronize(f->ctx, NULL);
+	FAILS(r, CUDA_ERROR_ILLEGAL_ADDRESS);
+	cr_assert_eq(told, 0);
+}
+
+DEVICE_TEST(device_kernel, text_goes_ahead_of_the_word)
+{
+	struct dev_module *mod = load(f);
+
+	told = 0;
+	OK(try_run(f, mod, NULL, "hello", 1, 1, (struct args){.p = 7}, 0, false));
+	FAILS(f->ops->stream.synchronize_to(f->ctx, NULL, &told, 1),
+	      CUDA_ERROR_NOT_SUPPORTED);
+	cr_assert_eq(told, 0);
+	OK(f->ops->stream.synchronize(f->ctx, NULL));
+	cr_assert(!strcmp(f->output, "hello 7\n"), "'%s'", f->output);
 }
 
 SOFT_TEST(device_kernel, a_full_printf_buffer_keeps_the_newest)

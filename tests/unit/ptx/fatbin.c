@@ -244,3 +244,43 @@ Test(ptx_fatbin, says_what_it_is_for)
 	fatbin_targets(".version 8.0", 13, buf, sizeof(buf));
 	cr_expect_str_eq(buf, "");
 }
+
+Test(ptx_fatbin, sees_whether_code_names_a_function)
+{
+	static const char *const prints = "call vprintf, (a);", *const none = "ret;";
+	static const uint64_t packings[] = {0, 0x2000, 0x8000};
+
+	for (unsigned i = 0; i < ARRAY_SIZE(packings); i++) {
+		begin();
+		add_text(80, packings[i], none);
+		cr_expect_not(fatbin_may_name(image, len, 90, "vprintf"));
+		add_text(100, packings[i], prints); /* for others */
+		cr_expect_not(fatbin_may_name(image, len, 90, "vprintf"));
+		cr_expect(fatbin_may_name(image, len, 100, "vprintf"));
+		add_text(75, packings[i], prints);
+		cr_expect(fatbin_may_name(image, len, 90, "vprintf"));
+		cr_expect_not(fatbin_may_name(image, len, 70, "vprintf"));
+	}
+	begin();
+	add(FATBIN_ELF, 80, 0, "vprintf", 7, 0);
+	cr_expect(fatbin_may_name(image, len, 89, "vprintf"));
+	cr_expect_not(fatbin_may_name(image, len, 90, "vprintf"),
+		      "of another generation");
+	cr_expect(fatbin_may_name("\177ELF vprintf", 12, 90, "vprintf"));
+	cr_expect_not(fatbin_may_name("\177ELF  printf", 12, 90, "vprintf"));
+	cr_expect(fatbin_may_name(prints, strlen(prints) + 1, 90, "vprintf"));
+	cr_expect_not(fatbin_may_name(none, strlen(none) + 1, 90, "vprintf"));
+}
+
+Test(ptx_fatbin, what_cannot_be_seen_may_name_anything)
+{
+	begin();
+	add_text(80, 0x1000, "x");
+	cr_expect(fatbin_may_name(image, len, 90, "vprintf"));
+	begin();
+	add_text(80, 0x8000, "x");
+	put(16 + 56, 65ull << 20, 8);
+	cr_expect(fatbin_may_name(image, len, 90, "vprintf"), "too large to look at");
+	for (size_t n = 4; n < len; n++)
+		cr_expect(fatbin_may_name(image, n, 90, "vprintf"), "cut short");
+}
