@@ -218,6 +218,24 @@ def test_ratio():
                      ["p, s", "3", "3", "1.000"]], out
 
 
+def test_page():
+    """The page of current results has each table once, with the targets that hold now."""
+    side = {"median": 9.0, "min": 8.0, "max": 10.0, "values": [8.0, 9.0, 10.0]}
+    report = {"machine": {"gpu": "GPU", "driver": "1", "cores": 2}, "started": "2000-01-02T",
+              "bench": [{"metric": "launch_sync", "what": "w", "unit": "us", "ratio": 0.9,
+                         "target": "an old one", "met": True, "native": side,
+                         "weft": side | {"median": 9.75}}],
+              "compat": [{"name": "p", "skip": None, "native": None, "refused": [],
+                          "weft": {"status": "ok", "seconds": 3}}]}
+    with tempfile.TemporaryDirectory() as d:
+        out = subprocess.run([sys.executable, "-B", os.path.join(HERE, "report"), "--page",
+                              write(d, "a", json.dumps(report))],
+                             capture_output=True, text=True, check=True).stdout
+    assert out.count("GPU, driver 1, 2 cores; 2000-01-02") == 2, out
+    assert "; 2000-01-02, 3 repeats." in out and "| `p` | - | 3 s |" in out, out
+    assert "| <= native + 0.5 us | **not met** |" in out and "an old one" not in out, out
+
+
 def test_nothing_to_run_is_no_success():
     out = run("--build", BUILD, "--device", "soft", "--only", "nvrtc_link", expect=1)
     assert "skipped: needs a GPU" in out, out

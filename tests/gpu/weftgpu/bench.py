@@ -32,7 +32,7 @@ METRICS = {
                     Target("<= 0.3 us", lambda n, w: w <= 0.3)),
     "launch_rate": ("launches, throughput", "k/s", True, ratio(1.0, True)),
     "launch_sync": ("launch + synchronise", "us", False,
-                    Target("<= native + 3 us", lambda n, w: w <= n + 3)),
+                    Target("<= native + 0.5 us", lambda n, w: w <= n + 0.5)),
     "pinned_h2d": ("pinned H2D, 1 GiB", "GB/s", True, ratio(0.98, True)),
     "pinned_d2h": ("pinned D2H, 1 GiB", "GB/s", True, ratio(0.98, True)),
     "pinned_both": ("pinned, both ways at once", "GB/s", True, ratio(0.95, True)),
