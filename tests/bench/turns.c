@@ -21,7 +21,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/macros.h"
-#include "device/cuda/tsg.h"
+#include "device/cuda/rm/tsg.h"
 #include "device/device.h"
 #include "bench.h"
 

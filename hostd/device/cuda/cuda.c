@@ -15,7 +15,7 @@
 #include "device/cuda/reach.h"
 #include "device/cuda/stream.h"
 #include "device/cuda/texture.h"
-#include "device/cuda/tsg.h"
+#include "device/cuda/rm/tsg.h"
 
 /* ---- contexts ---- */
 

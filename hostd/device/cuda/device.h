@@ -20,9 +20,9 @@
  *	texture.c	textures, surfaces, tensor maps
  *	nvml.c	sensors, utilisation
  *	tpc.c	where the TPCs are
- *	rm.c	what libcuda asks the kernel for, on its way there
- *	tsg.c	turns on the copy engines
- *	hostpage.c	pages of host memory
+ *	rm/rm.c	what libcuda asks the kernel for, on its way there
+ *	rm/tsg.c	turns on the copy engines
+ *	rm/hostpage.c	pages of host memory
  *	graph.c	graphs		graph_node.c what a node is
  */
 #ifndef WEFT_DEVICE_CUDA_DEVICE_H

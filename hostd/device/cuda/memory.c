@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #include "base/log.h"
-#include "device/cuda/hostpage.h"
+#include "device/cuda/rm/hostpage.h"
 #include "device/cuda/memory.h"
 
 /* Device memory lies below the host part. */

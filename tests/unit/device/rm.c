@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests of the driver library to the kernel go through ours: copy engines take short
  * turns, host memory lies in large pages. */
-#include "device/cuda/hostpage.h"
-#include "device/cuda/tsg.h"
+#include "device/cuda/rm/hostpage.h"
+#include "device/cuda/rm/tsg.h"
 #include "test.h"
 
 #define RM_ALLOC     _IOC(_IOC_READ | _IOC_WRITE, 'F', 0x2b, 48)

@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-#include "device/cuda/rm.h"
+#include "device/cuda/rm/rm.h"
 
 /* Says that host memory which the calling thread's calls make the driver library ask for
  * may lie in large pages, until it is switched off. */

@@ -2,7 +2,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "device/cuda/tsg.h"
+#include "device/cuda/rm/tsg.h"
 
 #define NVA06C_CTRL_CMD_SET_TIMESLICE 0xa06c0103u
 #define NV2080_ENGINE_TYPE_COPY0      0x09u

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "device/cuda/hostpage.h"
+#include "device/cuda/rm/hostpage.h"
 
 /* NVOS32_ATTR_PAGE_SIZE, bits 24:23: as the kernel likes it, 4 KiB, 64 KiB, 2 MiB. */
 #define PAGE_SIZE_SHIFT 23

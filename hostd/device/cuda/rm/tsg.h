@@ -13,7 +13,7 @@
 #ifndef WEFT_DEVICE_CUDA_TSG_H
 #define WEFT_DEVICE_CUDA_TSG_H
 
-#include "device/cuda/rm.h"
+#include "device/cuda/rm/rm.h"
 
 #define CUDA_TSG_COPY_US 50u
 

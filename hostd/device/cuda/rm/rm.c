@@ -3,9 +3,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "device/cuda/hostpage.h"
-#include "device/cuda/rm.h"
-#include "device/cuda/tsg.h"
+#include "device/cuda/rm/hostpage.h"
+#include "device/cuda/rm/rm.h"
+#include "device/cuda/rm/tsg.h"
 
 #define NV01_MEMORY_SYSTEM     0x3eu
 #define KEPLER_CHANNEL_GROUP_A 0xa06cu
