@@ -69,9 +69,9 @@ class Tables(FaultTest):
 
     def test_options_stand_anywhere(self):
         with Daemon(config="[tenant vm1]\nmemory.max = 1536M\n") as d:
-            self.assertEqual(tool("weftctl", "get", "vm1", "memory.max", "-H", "--control",
-                                  d.path("control")).stdout, "1.5 GiB\n")
-            self.assertEqual(ctl(d, "get", "vm1", "memory.max").stdout, f"{1536 << 20}\n")
+            self.assertEqual(tool("weftctl", "get", "vm1", "memory.max", "-b", "--control",
+                                  d.path("control")).stdout, f"{1536 << 20}\n")
+            self.assertEqual(ctl(d, "get", "vm1", "memory.max").stdout, "1.5 GiB\n")
             self.assertTrue(json.loads(ctl(d, "list", "-j").stdout)["ok"])
 
 

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* list and info: what there is. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/fd.h"
+#include "tools/ctl/ctl.h"
+
+static void print_device(const struct ctl *ctl, struct json_object *a)
+{
+	struct json_object *d = json_get(a, "device");
+	char used[32], total[32];
+
+	printf("%s, %s of %s in use", json_str(d, "name"),
+	       ctl_size(ctl, d, "memory_used", used, sizeof(used)),
+	       ctl_size(ctl, d, "memory", total, sizeof(total)));
+	if (json_u64(d, "swap"))
+		printf(", %s of %s evicted",
+		       ctl_size(ctl, d, "swap_used", used, sizeof(used)),
+		       ctl_size(ctl, d, "swap", total, sizeof(total)));
+	printf(", %" PRIu64 " workers ready\n\n", json_u64(d, "workers_ready"));
+}
+
+static void print_tenants(const struct ctl *ctl, struct json_object *a, bool detail)
+{
+	static const struct table_column columns[] = {
+		{"TENANT", false}, {"SESSIONS", true}, {"MEMORY", true},
+		{"AWAY", true},    {"PEAK", true},     {"MAX", true},
+		{"MIN", true},     {"WEIGHT", true},   {"SOCKET", false},
+	};
+	struct table t = {columns, detail ? ARRAY_SIZE(columns) : 6, NULL, 0};
+	struct json_object *list = json_get(a, "tenants");
+
+	for (size_t i = 0; i < json_count(list); i++) {
+		struct json_object *of = json_object_array_get_idx(list, i);
+
+		ctl_add_text(&t, of, "name");
+		ctl_add_number(&t, of, "sessions");
+		ctl_add_size(&t, ctl, of, "memory_used");
+		ctl_add_size(&t, ctl, of, "memory_swap");
+		ctl_add_size(&t, ctl, of, "memory_peak");
+		ctl_add_size(&t, ctl, of, "memory_max");
+		if (!detail)
+			continue;
+		ctl_add_size(&t, ctl, of, "memory_min");
+		ctl_add_number(&t, of, "memory_weight");
+		ctl_add_text(&t, of, "socket");
+	}
+	table_print(&t, stdout);
+}
+
+/* Prints sessions that run, or that have ended and hold nothing any more. */
+static void print_sessions(const struct ctl *ctl, struct json_object *list, bool ended)
+{
+	static const struct table_column running[] = {
+		{"SESSION", false}, {"TENANT", false},  {"PROGRAM", false},
+		{"PID", true},      {"CALLS", true},    {"LAUNCHES", true},
+		{"MEMORY", true},   {"AWAY", true},     {"PEAK", true},
+		{"TIME", true},     {"CARRIER", false},
+	};
+	static const struct table_column past[] = {
+		{"ENDED", false}, {"TENANT", false}, {"PROGRAM", false},
+		{"PID", true},    {"CALLS", true},   {"LAUNCHES", true},
+		{"PEAK", true},   {"TIME", true},    {"END", false},
+	};
+	struct table t = {ended ? past : running,
+			  ended ? ARRAY_SIZE(past) : ARRAY_SIZE(running), NULL, 0};
+	char took[32];
+
+	if (!json_count(list))
+		return;
+	putchar('\n');
+	for (size_t i = 0; i < json_count(list); i++) {
+		struct json_object *of = json_object_array_get_idx(list, i);
+
+		ctl_add_number(&t, of, "session");
+		ctl_add_text(&t, of, "tenant");
+		ctl_add_text(&t, of, "name");
+		ctl_add_number(&t, of, "pid");
+		ctl_add_number(&t, of, "calls");
+		ctl_add_number(&t, of, "launches");
+		if (!ended) {
+			ctl_add_size(&t, ctl, of, "memory_used");
+			ctl_add_size(&t, ctl, of, "memory_swap");
+		}
+		ctl_add_size(&t, ctl, of, "memory_peak");
+		table_add(&t, "%s",
+			  time_format(json_u64(of, "time_ns"), took, sizeof(took)));
+		ctl_add_text(&t, of, ended ? "end" : "carrier");
+	}
+	table_print(&t, stdout);
+}
+
+int ctl_list(const struct ctl *ctl, int argc, char **argv)
+{
+	int status;
+	_cleanup_(ctl_putp) struct json_object *a =
+		ctl_ask(ctl, client_request("list"), &status);
+
+	if (!a)
+		return status;
+	print_device(ctl, a);
+	print_tenants(ctl, a, false);
+	print_sessions(ctl, json_get(a, "sessions"), false);
+	return 0;
+}
+
+int ctl_info(const struct ctl *ctl, int argc, char **argv)
+{
+	int status;
+	_cleanup_(ctl_putp) struct json_object *a = ctl_ask(
+		ctl, argc < 2 ? client_request("info") : ctl_about("info", argv[1]),
+		&status);
+
+	if (!a)
+		return status;
+	print_device(ctl, a);
+	print_tenants(ctl, a, true);
+	print_sessions(ctl, json_get(a, "sessions"), false);
+	print_sessions(ctl, json_get(a, "ended"), true);
+	print_refused(stdout, a);
+	return 0;
+}
