@@ -60,6 +60,7 @@ struct broker {
 	const struct listener_guests *guests;
 
 	uint64_t next_session;
+	uint64_t gpu_us; /* of sessions that have ended; gpu_time.c */
 	struct session_record history[HISTORY_MAX];
 	unsigned n_history; /* ever; the latest ones are kept */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,8 @@
 #include "broker/tenant.h"
 #include "util/conf.h"
 
+#define NUMBER_MAX (1ull << 53) /* JavaScript's, and jq's */
+
 struct json_object *reply_ok(void)
 {
 	struct json_object *o = json_object_new_object();
@@ -21,10 +24,41 @@ struct json_object *reply_ok(void)
 	return o;
 }
 
+void reply_u64(struct json_object *o, const char *key, uint64_t v)
+{
+	char text[24];
+
+	if (v <= NUMBER_MAX) {
+		json_object_object_add(o, key, json_object_new_uint64(v));
+		return;
+	}
+	snprintf(text, sizeof(text), "%" PRIu64, v);
+	reply_str(o, key, text);
+}
+
+void reply_limit(struct json_object *o, const char *key, uint64_t v)
+{
+	if (v == UINT64_MAX)
+		reply_str(o, key, "max");
+	else
+		reply_u64(o, key, v);
+}
+
+void reply_str(struct json_object *o, const char *key, const char *v)
+{
+	if (v)
+		json_object_object_add(o, key, json_object_new_string(v));
+}
+
+void reply_bool(struct json_object *o, const char *key, bool v)
+{
+	json_object_object_add(o, key, json_object_new_boolean(v));
+}
+
 struct json_object *reply_error(int error, const char *fmt, ...)
 {
 	struct json_object *o = json_object_new_object();
-	char text[512];
+	char text[1200];
 	va_list ap;
 
 	va_start(ap, fmt);

@@ -15,8 +15,7 @@
 #include "base/macros.h"
 #include "broker/broker.h"
 #include "broker/control.h"
-#include "broker/memory/account_host.h"
-#include "broker/memory/ledger.h"
+#include "broker/describe.h"
 #include "broker/memory/waiters.h"
 #include "broker/refused.h"
 #include "broker/reply.h"
@@ -29,24 +28,6 @@
 #include "util/conf.h"
 #include "util/size.h"
 
-static void add_u64(struct json_object *o, const char *key, uint64_t v)
-{
-	json_object_object_add(o, key, json_object_new_uint64(v));
-}
-
-/* A limit: a number as programs' numbers can hold, or "max" for none, as in a cgroup. */
-static void add_limit(struct json_object *o, const char *key, uint64_t v)
-{
-	json_object_object_add(o, key,
-			       v == UINT64_MAX ? json_object_new_string("max")
-					       : json_object_new_uint64(v));
-}
-
-static void add_str(struct json_object *o, const char *key, const char *v)
-{
-	json_object_object_add(o, key, json_object_new_string(v));
-}
-
 static const char *get_str(struct json_object *q, const char *key)
 {
 	struct json_object *v;
@@ -57,99 +38,6 @@ static const char *get_str(struct json_object *q, const char *key)
 }
 
 /* ---- what there is ---- */
-
-static struct json_object *describe_device(const struct broker *b)
-{
-	struct json_object *o = json_object_new_object();
-	unsigned ready = 0;
-	struct worker *w;
-
-	list_for_each (w, &b->workers, link)
-		ready += w->state == WORKER_READY;
-	add_str(o, "name", b->device_name);
-	add_u64(o, "memory", b->device_total);
-	add_u64(o, "memory_used", account_device(b));
-	add_u64(o, "memory_free", account_free(b));
-	add_u64(o, "host_used", b->host);
-	add_limit(o, "host_max", b->host_max);
-	add_limit(o, "swap", b->swap);
-	add_u64(o, "swap_used", b->evicted);
-	add_u64(o, "workers_ready", ready);
-	return o;
-}
-
-static struct json_object *describe_tenant(struct tenant *t)
-{
-	struct json_object *o = json_object_new_object();
-	uint64_t left, total;
-
-	add_str(o, "name", t->name);
-	add_str(o, "socket", t->socket);
-	add_u64(o, "sessions", t->n_sessions);
-	add_u64(o, "waiting", t->n_waiting);
-	add_u64(o, "memory_used", account_tenant(t));
-	add_u64(o, "memory_swap", t->evicted - t->returning);
-	add_u64(o, "memory_peak", account_peak(t));
-	add_limit(o, "memory_max", t->memory.max);
-	add_limit(o, "memory_min", t->memory.min);
-	add_u64(o, "memory_weight", t->memory.weight);
-	account_left(t, &left, &total);
-	add_u64(o, "memory_free", left);
-	add_u64(o, "memory_total", total);
-	add_u64(o, "host_used", t->host_used);
-	add_limit(o, "host_max", t->host_max);
-	add_u64(o, "worker_memory_used", account_wmem_tenant(t));
-	add_limit(o, "worker_memory_max", t->wmem_max);
-	if (t->window.path) {
-		add_str(o, "window", t->window.path);
-		add_u64(o, "window_size", t->window.size);
-	}
-	return o;
-}
-
-static struct json_object *describe_session(const struct worker *w)
-{
-	struct json_object *o = json_object_new_object();
-	const struct worker_page *c = w->count;
-
-	add_u64(o, "session", w->session);
-	add_str(o, "tenant", w->tenant->name);
-	add_str(o, "name", w->hello.name);
-	add_u64(o, "pid", w->hello.pid);
-	add_u64(o, "worker_pid", (uint64_t)w->child.pid);
-	add_str(o, "carrier", w->carrier);
-	add_u64(o, "time_ns", clock_now_ns() - w->attached_ns);
-	add_u64(o, "calls", atomic_load(&c->calls) + atomic_load(&c->posts));
-	add_u64(o, "waiting_calls", atomic_load(&c->calls));
-	add_u64(o, "launches", atomic_load(&c->launches));
-	add_u64(o, "bytes_to_device", atomic_load(&c->bytes_to_device));
-	add_u64(o, "bytes_from_device", atomic_load(&c->bytes_from_device));
-	add_u64(o, "memory_used", account_worker(w));
-	add_u64(o, "memory_swap", w->evicted - w->move.returning);
-	add_u64(o, "memory_peak", w->peak);
-	add_u64(o, "worker_memory_used", account_wmem(w));
-	add_u64(o, "lanes", atomic_load(&c->lanes));
-	return o;
-}
-
-static struct json_object *describe_record(const struct session_record *h)
-{
-	struct json_object *o = json_object_new_object();
-
-	add_u64(o, "session", h->session);
-	add_str(o, "tenant", h->tenant);
-	add_str(o, "name", h->name);
-	add_u64(o, "pid", h->pid);
-	add_u64(o, "time_ns", h->duration_ns);
-	add_u64(o, "calls", h->calls + h->posts);
-	add_u64(o, "waiting_calls", h->calls);
-	add_u64(o, "launches", h->launches);
-	add_u64(o, "bytes_to_device", h->to_device);
-	add_u64(o, "bytes_from_device", h->from_device);
-	add_u64(o, "memory_peak", h->peak);
-	add_str(o, "end", h->end);
-	return o;
-}
 
 /* Limits of a list; unset: everything. */
 struct selection {
@@ -247,7 +135,7 @@ static void add_refused(struct broker *b, const struct selection *sel,
 			refused_add(&sum, &h->refused);
 	}
 	json_object_object_add(o, "refused", refused_describe(&sum));
-	add_u64(o, "refused_others", sum.others);
+	reply_u64(o, "refused.others", sum.others);
 	refused_fini(&sum);
 }
 
@@ -257,7 +145,7 @@ static struct json_object *request_list(struct broker *b, struct json_object *q,
 	struct selection sel = select_from(q);
 	struct json_object *o = reply_ok();
 
-	add_u64(o, "last_session", b->next_session);
+	reply_u64(o, "sessions.last", b->next_session);
 	json_object_object_add(o, "device", describe_device(b));
 	json_object_object_add(o, "tenants", list_tenants(b, &sel));
 	json_object_object_add(o, "sessions", list_sessions(b, &sel));
@@ -330,7 +218,7 @@ static struct json_object *request_kill(struct broker *b, struct json_object *q,
 		n++;
 	}
 	o = reply_ok();
-	add_u64(o, "killed", n);
+	reply_u64(o, "killed", n);
 	return o;
 }
 
@@ -459,8 +347,8 @@ static struct json_object *request_ping(struct broker *b, struct json_object *q,
 {
 	struct json_object *o = reply_ok();
 
-	add_str(o, "version", WEFT_VERSION);
-	add_u64(o, "pid", (uint64_t)getpid());
+	reply_str(o, "version", WEFT_VERSION);
+	reply_u64(o, "pid", (uint64_t)getpid());
 	return o;
 }
 
@@ -476,7 +364,7 @@ static void reclaimed(void *client, uint64_t bytes)
 {
 	struct json_object *o = reply_ok();
 
-	add_u64(o, "bytes", bytes);
+	reply_u64(o, "bytes", bytes);
 	control_answer(client, o);
 }
 

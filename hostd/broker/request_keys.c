@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A tenant's keys at the control socket. Those that can be set are the file's; those that
- * can only be read are spelt as in cgroup v2. Values are text, as files of a cgroup have
- * it: bytes, or "max"; memory.events has a line for each of its counters.
+ * can only be read are spelt as in cgroup v2.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +15,7 @@
 #include "base/macros.h"
 #include "broker/broker.h"
 #include "broker/control.h"
+#include "broker/gpu_time.h"
 #include "broker/limits.h"
 #include "broker/memory/account_host.h"
 #include "broker/memory/ledger.h"
@@ -27,49 +26,62 @@
 #include "ipc/page.h"
 #include "util/conf.h"
 
-static void bytes_text(uint64_t v, char *buf, size_t room)
-{
-	if (v == UINT64_MAX)
-		snprintf(buf, room, "max");
-	else
-		snprintf(buf, room, "%" PRIu64, v);
-}
-
 /* ---- keys that are only read ---- */
 
-static void get_current(struct tenant *t, char *buf, size_t room)
+typedef void get_fn(struct tenant *t, struct json_object *o, const char *key);
+
+static void get_current(struct tenant *t, struct json_object *o, const char *key)
 {
-	bytes_text(account_tenant(t), buf, room);
+	reply_u64(o, key, account_tenant(t));
 }
 
-static void get_peak(struct tenant *t, char *buf, size_t room)
+static void get_peak(struct tenant *t, struct json_object *o, const char *key)
 {
-	bytes_text(account_peak(t), buf, room);
+	reply_u64(o, key, account_peak(t));
 }
 
-static void get_swap_current(struct tenant *t, char *buf, size_t room)
+static void get_swap_current(struct tenant *t, struct json_object *o, const char *key)
 {
-	bytes_text(t->evicted - t->returning, buf, room);
+	reply_u64(o, key, t->evicted - t->returning);
 }
 
-static void get_events(struct tenant *t, char *buf, size_t room)
+static void get_free(struct tenant *t, struct json_object *o, const char *key)
 {
-	snprintf(buf, room,
-		 "low %" PRIu64 "\nhigh %" PRIu64 "\nmax %" PRIu64 "\noom %" PRIu64
-		 "\nreclaim %" PRIu64 "\nbusy %" PRIu64,
-		 t->events.low, t->events.high, t->events.max, t->events.oom,
-		 t->events.reclaim, t->events.busy);
+	uint64_t left, total;
+
+	account_left(t, &left, &total);
+	reply_u64(o, key, left);
+}
+
+static void get_total(struct tenant *t, struct json_object *o, const char *key)
+{
+	uint64_t left, total;
+
+	account_left(t, &left, &total);
+	reply_u64(o, key, total);
+}
+
+static void get_events(struct tenant *t, struct json_object *o, const char *key)
+{
+	struct json_object *e = json_object_new_object();
+
+	reply_u64(e, "low", t->events.low);
+	reply_u64(e, "high", t->events.high);
+	reply_u64(e, "max", t->events.max);
+	reply_u64(e, "oom", t->events.oom);
+	reply_u64(e, "reclaim", t->events.reclaim);
+	reply_u64(e, "busy", t->events.busy);
+	json_object_object_add(o, key, e);
 }
 
 /* As its sessions say. */
-static void get_stat(struct tenant *t, char *buf, size_t room)
+static void get_stat(struct tenant *t, struct json_object *o, const char *key)
 {
 	uint64_t movable = 0, pinned = 0, mapped = 0, swapped = 0, out = 0, in = 0;
+	struct json_object *e = json_object_new_object();
 	const struct worker *w;
 
-	list_for_each (w, &t->b->workers, link) {
-		if (w->state != WORKER_SESSION || w->tenant != t)
-			continue;
+	list_for_each (w, &t->workers, tenant_link) {
 		movable += atomic_load(&w->count->movable_bytes);
 		pinned += atomic_load(&w->count->pinned_bytes);
 		mapped += atomic_load(&w->count->mapped_bytes);
@@ -77,62 +89,89 @@ static void get_stat(struct tenant *t, char *buf, size_t room)
 		out += atomic_load(&w->count->moved_out_bytes);
 		in += atomic_load(&w->count->moved_in_bytes);
 	}
-	snprintf(buf, room,
-		 "movable %" PRIu64 "\npinned %" PRIu64 "\nmapped %" PRIu64
-		 "\nswapped %" PRIu64 "\nmoved_out %" PRIu64 "\nmoved_in %" PRIu64,
-		 movable, pinned, mapped, swapped, out, in);
+	reply_u64(e, "movable", movable);
+	reply_u64(e, "pinned", pinned);
+	reply_u64(e, "mapped", mapped);
+	reply_u64(e, "swapped", swapped);
+	reply_u64(e, "moved_out", out);
+	reply_u64(e, "moved_in", in);
+	json_object_object_add(o, key, e);
 }
 
-static void get_weight(struct tenant *t, char *buf, size_t room)
+static void get_weight(struct tenant *t, struct json_object *o, const char *key)
 {
-	bytes_text(t->memory.weight, buf, room);
+	reply_u64(o, key, t->memory.weight);
 }
 
-static void get_sessions_max(struct tenant *t, char *buf, size_t room)
+static void get_sessions(struct tenant *t, struct json_object *o, const char *key)
 {
-	bytes_text(t->sessions_max, buf, room);
+	reply_u64(o, key, t->n_sessions);
 }
 
-static void get_lanes(struct tenant *t, char *buf, size_t room)
+static void get_sessions_waiting(struct tenant *t, struct json_object *o, const char *key)
 {
-	bytes_text(account_lanes_tenant(t), buf, room);
+	reply_u64(o, key, t->n_waiting);
 }
 
-static void get_lanes_max(struct tenant *t, char *buf, size_t room)
+static void get_sessions_max(struct tenant *t, struct json_object *o, const char *key)
 {
-	bytes_text(t->lanes_max, buf, room);
+	reply_u64(o, key, t->sessions_max);
 }
 
-static void get_host(struct tenant *t, char *buf, size_t room)
+static void get_lanes(struct tenant *t, struct json_object *o, const char *key)
 {
-	bytes_text(t->host_used, buf, room);
+	reply_u64(o, key, account_lanes_tenant(t));
 }
 
-static void get_host_max(struct tenant *t, char *buf, size_t room)
+static void get_lanes_max(struct tenant *t, struct json_object *o, const char *key)
 {
-	bytes_text(t->host_max, buf, room);
+	reply_u64(o, key, t->lanes_max);
 }
 
-static void get_wmem(struct tenant *t, char *buf, size_t room)
+static void get_host(struct tenant *t, struct json_object *o, const char *key)
 {
-	bytes_text(account_wmem_tenant(t), buf, room);
+	reply_u64(o, key, t->host_used);
 }
 
-static void get_wmem_max(struct tenant *t, char *buf, size_t room)
+static void get_host_max(struct tenant *t, struct json_object *o, const char *key)
 {
-	bytes_text(t->wmem_max, buf, room);
+	reply_limit(o, key, t->host_max);
+}
+
+static void get_wmem(struct tenant *t, struct json_object *o, const char *key)
+{
+	reply_u64(o, key, account_wmem_tenant(t));
+}
+
+static void get_wmem_max(struct tenant *t, struct json_object *o, const char *key)
+{
+	reply_limit(o, key, t->wmem_max);
+}
+
+static void get_gpu_busy(struct tenant *t, struct json_object *o, const char *key)
+{
+	reply_u64(o, key, gpu_busy_tenant(t));
+}
+
+static void get_gpu_time(struct tenant *t, struct json_object *o, const char *key)
+{
+	reply_u64(o, key, gpu_time_tenant(t));
 }
 
 static const struct {
 	const char *name;
-	void (*get)(struct tenant *t, char *buf, size_t room);
+	get_fn *get;
 } readable[] = {
 	{"memory.current", get_current},
 	{"memory.peak", get_peak},
 	{"memory.swap.current", get_swap_current},
+	{"memory.free", get_free},
+	{"memory.total", get_total},
 	{"memory.events", get_events},
 	{"memory.stat", get_stat},
 	{"memory.weight", get_weight},
+	{"sessions.current", get_sessions},
+	{"sessions.waiting", get_sessions_waiting},
 	{"sessions.max", get_sessions_max},
 	{"lanes.current", get_lanes},
 	{"lanes.max", get_lanes_max},
@@ -140,6 +179,8 @@ static const struct {
 	{"host.max", get_host_max},
 	{"worker.memory.current", get_wmem},
 	{"worker.memory.max", get_wmem_max},
+	{"gpu.utilization", get_gpu_busy},
+	{"gpu.time", get_gpu_time},
 };
 
 /* ---- requests ---- */
@@ -153,40 +194,36 @@ static struct tenant *find(struct broker *b, struct json_object *q, const char *
 	return *ret_name ? tenant_find(b, *ret_name) : NULL;
 }
 
-static void add(struct json_object *o, const char *key, const char *value)
-{
-	json_object_object_add(o, key, json_object_new_string(value));
-}
-
 /* Adds one key, or (key NULL) all of them, to o. */
 static int get_keys(struct tenant *t, const char *key, struct json_object *o)
 {
-	char text[256];
 	unsigned n = 0;
 
 	for (unsigned i = 0; conf_memory_keys[i]; i++) {
 		if (key && strcmp(key, conf_memory_keys[i]) != 0)
 			continue;
-		bytes_text(*conf_memory_key(&t->memory, conf_memory_keys[i]), text,
-			   sizeof(text));
-		add(o, conf_memory_keys[i], text);
+		reply_limit(o, conf_memory_keys[i],
+			    *conf_memory_key(&t->memory, conf_memory_keys[i]));
 		n++;
 	}
 	for (unsigned i = 0; i < ARRAY_SIZE(readable); i++) {
 		if (key && strcmp(key, readable[i].name) != 0)
 			continue;
-		readable[i].get(t, text, sizeof(text));
-		add(o, readable[i].name, text);
+		readable[i].get(t, o, readable[i].name);
 		n++;
 	}
 	return n ? 0 : -ENOENT;
 }
 
+void keys_describe(struct tenant *t, struct json_object *o)
+{
+	get_keys(t, NULL, o);
+}
+
 static struct json_object *reply_keys(struct json_object *keys)
 {
-	struct json_object *o = json_object_new_object();
+	struct json_object *o = reply_ok();
 
-	json_object_object_add(o, "ok", json_object_new_boolean(1));
 	json_object_object_add(o, "keys", keys);
 	return o;
 }
@@ -194,7 +231,7 @@ static struct json_object *reply_keys(struct json_object *keys)
 /* Names all keys that can be read. */
 static struct json_object *reply_no_key(const char *key)
 {
-	char list[400];
+	char list[1024];
 	size_t n = 0;
 
 	for (unsigned i = 0; conf_memory_keys[i]; i++)

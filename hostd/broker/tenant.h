@@ -66,6 +66,7 @@ struct tenant {
 	uint64_t turn_ns;        /* moves on with each worker that it gets; guests.c */
 	uint64_t host_max, host_used;
 	uint64_t wmem_max, wmem; /* worker memory; granted */
+	uint64_t gpu_us;         /* of sessions that have ended; gpu_time.c */
 	struct list shares;      /* share.c */
 	unsigned n_shares;
 	/* Shares whose maker has gone: part of what is granted, and of what is evicted.

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "broker/child/output.h"
+#include "broker/gpu_time.h"
 #include "broker/loop/outbox.h"
 #include "broker/memory/account_host.h"
 #include "broker/memory/held.h"
@@ -24,9 +25,6 @@
 #include "ipc/msg.h"
 #include "ipc/page.h"
 #include "ipc/share.h"
-
-/* A worker's measure of how busy it is holds for so long. */
-#define BUSY_FRESH_NS (1500 * NSEC_PER_MSEC)
 
 /* Returns an answer to m, in which nothing stands yet. */
 static struct msg answer_to(const struct msg *m)
@@ -59,14 +57,6 @@ static int answer_wmem(struct worker *w, const struct msg *m)
 	return outbox_tell(&w->out, &a, -1, -1);
 }
 
-/* Returns a measured value of a worker in per cent; 0 if it is not fresh. */
-static uint32_t percent_of(const struct worker *w, const _Atomic uint64_t *permille)
-{
-	if (clock_now_ns() - atomic_load(&w->count->busy_at_ns) >= BUSY_FRESH_NS)
-		return 0;
-	return (uint32_t)MIN(atomic_load(permille) / 10, 100ull);
-}
-
 /* As a driver, which lists processes that have a context, and not monitoring ones. */
 static void describe_tenant(const struct tenant *t, struct msg_tenant *ret)
 {
@@ -82,9 +72,8 @@ static void describe_tenant(const struct tenant *t, struct msg_tenant *ret)
 		ret->processes[n].session = w->session_of_tenant;
 		/* For a program it is in use wherever it lies. */
 		ret->processes[n].memory = account_worker(w) + w->evicted;
-		ret->processes[n].busy_percent = percent_of(w, &w->count->busy_permille);
-		ret->processes[n].memory_percent =
-			percent_of(w, &w->count->memory_permille);
+		ret->processes[n].busy_percent = gpu_busy(w);
+		ret->processes[n].memory_percent = gpu_memory_busy(w);
 		busy += ret->processes[n].busy_percent;
 		memory += ret->processes[n].memory_percent;
 		ret->n_processes++;

@@ -24,6 +24,7 @@
 #include "broker/broker.h"
 #include "broker/child/cgroup.h"
 #include "broker/child/child.h"
+#include "broker/gpu_time.h"
 #include "broker/listener.h"
 #include "broker/loop/aside.h"
 #include "broker/loop/loop.h"
@@ -499,6 +500,7 @@ static void record(struct worker *w, int status)
 		.to_device = atomic_load(&c->bytes_to_device),
 		.from_device = atomic_load(&c->bytes_from_device),
 		.peak = w->peak,
+		.gpu_us = gpu_time(w),
 	};
 	memcpy(h->tenant, w->tenant->name, sizeof(h->tenant));
 	memcpy(h->name, w->hello.name, sizeof(h->name));
@@ -523,6 +525,7 @@ static void worker_ended(struct worker *w, int status)
 	aside_remove(b->loop, &w->ctl);
 	if (w->state == WORKER_SESSION) {
 		record(w, status);
+		gpu_time_end(w);
 		account_host_drop(w);
 		reclaim_end(w);
 		share_end(w);

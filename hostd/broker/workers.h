@@ -106,6 +106,7 @@ struct session_record {
 	char name[24];
 	uint32_t pid;
 	uint64_t duration_ns, calls, posts, launches, to_device, from_device, peak;
+	uint64_t gpu_us;
 	char end[48];
 	struct refused_list refused;
 };

@@ -62,6 +62,7 @@ struct worker_page {
 	/* Share of the last tick with a kernel running, and with memory read or written;
 	 * and when that was measured. */
 	_Atomic uint64_t busy_permille, memory_permille, busy_at_ns;
+	_Atomic uint64_t busy_ns; /* time with a kernel running, ever */
 	/* refusals[0] to [n_refusals - 1] are complete; what did not fit is
 	 * other_refusals */
 	_Atomic uint64_t n_refusals, other_refusals;

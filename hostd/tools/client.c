@@ -110,8 +110,11 @@ uint64_t json_u64(struct json_object *o, const char *key)
 {
 	struct json_object *v = json_get(o, key);
 
-	return json_object_is_type(v, json_type_string) ? UINT64_MAX
-							: json_object_get_uint64(v);
+	if (!json_object_is_type(v, json_type_string))
+		return json_object_get_uint64(v);
+	return strcmp(json_object_get_string(v), "max")
+		       ? strtoull(json_object_get_string(v), NULL, 10)
+		       : UINT64_MAX;
 }
 
 const char *json_str(struct json_object *o, const char *key)
@@ -121,14 +124,14 @@ const char *json_str(struct json_object *o, const char *key)
 	return s ? s : "";
 }
 
-char *time_format(uint64_t ns, char *buf, size_t room)
+char *time_format(uint64_t us, char *buf, size_t room)
 {
-	if (ns < 1000000)
-		snprintf(buf, room, "%.0f us", (double)ns / 1e3);
-	else if (ns < 1000000000)
-		snprintf(buf, room, "%.0f ms", (double)ns / 1e6);
+	if (us < 1000)
+		snprintf(buf, room, "%" PRIu64 " us", us);
+	else if (us < 1000000)
+		snprintf(buf, room, "%.0f ms", (double)us / 1e3);
 	else
-		snprintf(buf, room, "%.2f s", (double)ns / 1e9);
+		snprintf(buf, room, "%.2f s", (double)us / 1e6);
 	return buf;
 }
 
@@ -138,7 +141,7 @@ void print_refused(FILE *f, struct json_object *a)
 		{"REFUSED", false}, {"TIMES", true}, {"WHAT", false}};
 	struct table t = {columns, ARRAY_SIZE(columns), NULL, 0};
 	struct json_object *list = json_get(a, "refused");
-	uint64_t others = json_u64(a, "refused_others");
+	uint64_t others = json_u64(a, "refused.others");
 
 	if (!json_count(list) && !others)
 		return;

@@ -40,7 +40,8 @@ const char *client_error(int error, struct json_object *answer);
 /* A request {"cmd": cmd}. */
 struct json_object *client_request(const char *cmd);
 
-/* Members of an answer; 0 or "" if missing. "max" is UINT64_MAX. */
+/* Members of an answer; 0 or "" if missing. "max" is UINT64_MAX; numbers that are text,
+ * since they are above 2^53, are read. */
 uint64_t json_u64(struct json_object *o, const char *key);
 const char *json_str(struct json_object *o, const char *key);
 struct json_object *json_get(struct json_object *o, const char *key);
@@ -51,7 +52,7 @@ size_t json_count(struct json_object *list);
  */
 void print_refused(FILE *f, struct json_object *a);
 
-/* "1.25 s", "310 ms". Returns buf. */
-char *time_format(uint64_t ns, char *buf, size_t room);
+/* Microseconds as "1.25 s", "310 ms". Returns buf. */
+char *time_format(uint64_t us, char *buf, size_t room);
 
 #endif

@@ -227,7 +227,7 @@ static void note_last_session(struct run *run)
 	struct json_object *a = NULL;
 
 	if (client_ask(&run->client, client_request("list"), &a) == 0)
-		run->last_session = json_u64(a, "last_session");
+		run->last_session = json_u64(a, "sessions.last");
 	json_object_put(a);
 }
 
@@ -407,9 +407,8 @@ static void print_stats(struct json_object *a)
 		table_add(&t, "%" PRIu64, json_u64(s, "calls"));
 		table_add(&t, "%" PRIu64, json_u64(s, "launches"));
 		table_add(&t, "%s",
-			  size_format(json_u64(s, "memory_peak"), text, sizeof(text)));
-		table_add(&t, "%s",
-			  time_format(json_u64(s, "time_ns"), text, sizeof(text)));
+			  size_format(json_u64(s, "memory.peak"), text, sizeof(text)));
+		table_add(&t, "%s", time_format(json_u64(s, "time"), text, sizeof(text)));
 		table_add(&t, "%s", json_str(s, "end"));
 	}
 	table_print(&t, stderr);

@@ -85,7 +85,8 @@ struct worker {
 	struct broker_link *link;
 	struct moving *moving; /* NULL: memory stays where it is */
 	int epoll;
-	int wake; /* an eventfd: something runs, measure it */
+	int wake;                     /* an eventfd: something runs, measure it */
+	pthread_mutex_t measure_lock; /* of these three */
 	uint64_t busy_ns, memory_ns, busy_at_ns;
 	unsigned quiet; /* ticks without a change of busy_ns */
 	struct host_window window;
@@ -219,6 +220,45 @@ static int parse_options(int argc, char **argv, struct options *ret)
 	return 0;
 }
 
+/* ---- what the device did ---- */
+
+static uint64_t permille_of(uint64_t busy_ns, uint64_t all_ns)
+{
+	return MIN(busy_ns * 1000 / MAX(all_ns, 1ull), 1000ull);
+}
+
+/* Measures since the last time; true if anything ran. Time in which nobody measured, of
+ * which a device may say anything, is not counted. */
+static bool measure_locked(struct worker *w)
+{
+	struct worker_page *page = w->on.page;
+	uint64_t memory, busy = w->on.ops->busy_ns(w->on.dev, &memory);
+	uint64_t now = clock_now_ns(), all = now - w->busy_at_ns;
+	bool ran = busy != w->busy_ns;
+
+	atomic_store_explicit(&page->busy_permille, permille_of(busy - w->busy_ns, all),
+			      memory_order_relaxed);
+	atomic_store_explicit(&page->memory_permille,
+			      permille_of(memory - w->memory_ns, all),
+			      memory_order_relaxed);
+	atomic_store_explicit(&page->busy_at_ns, now, memory_order_relaxed);
+	atomic_fetch_add_explicit(&page->busy_ns, busy - w->busy_ns,
+				  memory_order_relaxed);
+	w->busy_ns = busy;
+	w->memory_ns = memory;
+	w->busy_at_ns = now;
+	return ran;
+}
+
+/* The last moments of a session, on whatever thread. */
+static void measure_end(struct worker *w)
+{
+	pthread_mutex_lock(&w->measure_lock);
+	if (sess_active(w->s) && w->busy_at_ns)
+		measure_locked(w);
+	pthread_mutex_unlock(&w->measure_lock);
+}
+
 /* ---- the end ---- */
 
 /* Limits of the two stages of an end: what the program left running ends, and the device
@@ -271,6 +311,7 @@ static void on_session_end(void *arg)
 
 	log_debug("session %llu ended: %s", (unsigned long long)sess_number(w->s),
 		  reason ? strerror(-reason) : "guest has gone");
+	measure_end(w);
 	if (!reason && w->timed)
 		give_back(w);
 	_exit(reason ? 2 : 0);
@@ -353,40 +394,29 @@ static void on_active(void *arg)
 	(void)fd_write_full(w->wake, &one, sizeof(one));
 }
 
-static uint64_t permille_of(uint64_t busy_ns, uint64_t all_ns)
-{
-	return MIN(busy_ns * 1000 / MAX(all_ns, 1ull), 1000ull);
-}
-
 /* Measures since the last tick. Once nothing ran for a while, ticking ends. */
 static void tick(struct worker *w)
 {
-	struct worker_page *page = w->on.page;
-	uint64_t memory, busy = w->on.ops->busy_ns(w->on.dev, &memory);
-	uint64_t now = clock_now_ns(), all = now - w->busy_at_ns;
+	bool ran;
 
 	/* A kernel's first launch may load it, or make the stacks larger. */
 	footprint_tick(w->s);
-	w->quiet = busy == w->busy_ns ? w->quiet + 1 : 0;
+	pthread_mutex_lock(&w->measure_lock);
+	ran = measure_locked(w);
+	pthread_mutex_unlock(&w->measure_lock);
+	w->quiet = ran ? 0 : w->quiet + 1;
 	if (w->quiet == QUIET_TICKS)
 		sess_set_inactive(w->s);
-	atomic_store_explicit(&page->busy_permille, permille_of(busy - w->busy_ns, all),
-			      memory_order_relaxed);
-	atomic_store_explicit(&page->memory_permille,
-			      permille_of(memory - w->memory_ns, all),
-			      memory_order_relaxed);
-	atomic_store_explicit(&page->busy_at_ns, now, memory_order_relaxed);
-	w->busy_ns = busy;
-	w->memory_ns = memory;
-	w->busy_at_ns = now;
 }
 
 static int start_ticking(struct worker *w)
 {
 	uint64_t n;
 
+	pthread_mutex_lock(&w->measure_lock);
 	w->busy_ns = w->on.ops->busy_ns(w->on.dev, &w->memory_ns);
 	w->busy_at_ns = clock_now_ns();
+	pthread_mutex_unlock(&w->measure_lock);
 	w->quiet = 0;
 	return fd_read_full(w->wake, &n, sizeof(n));
 }

@@ -139,7 +139,7 @@ class Daemon:
         return [s for s in self.ctl("list")["sessions"] if tenant in (None, s["tenant"])]
 
     def memory_used(self):
-        return self.ctl("list")["device"]["memory_used"]
+        return self.ctl("list")["device"]["memory.current"]
 
     def run(self, name, *args, tenant="local", stdin=None):
         """Starts a program of this tenant's; its output is a pipe."""
@@ -290,7 +290,7 @@ class FaultTest(unittest.TestCase):
     def assert_gone(self, daemon, tenant, seconds=1):
         """The tenant's sessions and all that was charged for them."""
         wait_for(lambda: not daemon.sessions(tenant), seconds, f"sessions of {tenant} are gone")
-        used = [t["memory_used"] for t in daemon.ctl("list")["tenants"] if t["name"] == tenant]
+        used = [t["memory.current"] for t in daemon.ctl("list")["tenants"] if t["name"] == tenant]
         self.assertEqual(used, [0])
 
 

@@ -67,7 +67,7 @@ class Resident:
         self.told = Script(daemon, "keeps", tenant)
         self.kept = [(0, 3 * MIB), (1, 70 << 10)]
         self.wrong = [self.told.say(f"a {slot} {size}") for slot, size in self.kept]
-        self.worker = daemon.sessions(tenant)[0]["worker_pid"]
+        self.worker = daemon.sessions(tenant)[0]["worker.pid"]
         self.step(8 * MIB) # what it takes once
         self.before = self.has()
 
@@ -120,7 +120,7 @@ class Soak:
             if how == 0 or not session:
                 p.process.kill()
             elif how == 1:
-                kill(session["worker_pid"])
+                kill(session["worker.pid"])
             else:
                 self.d.ctl("kill", str(session["session"]))
         except (ProcessLookupError, AssertionError):
@@ -178,7 +178,7 @@ class Soak:
                 self.start()
             self.rng.choices([lambda: None, self.kill_one, self.limit, self.manual, self.use],
                              [70, 5, 5, 5, 5 if self.residents else 0])[0]()
-            evicted = self.d.ctl("list")["device"].get("swap_used", 0)
+            evicted = self.d.ctl("list")["device"].get("memory.swap.current", 0)
             self.counts["most evicted, MiB"] = max(self.counts["most evicted, MiB"], evicted // MIB)
             self.collect()
             time.sleep(0.05)
@@ -199,7 +199,8 @@ class Soak:
         for r in self.residents:
             r.step(1 * MIB)
         try:
-            wait_for(lambda: not self.d.ctl("list")["device"]["swap_used"], 10, "all is back")
+            wait_for(lambda: not self.d.ctl("list")["device"]["memory.swap.current"], 10,
+                     "all is back")
         except AssertionError as e:
             self.errors.append(f"{e}: {self.d.ctl('list')}")
             self.errors += [self.d.ctl("get", t, "memory.stat") for t in TENANTS]
@@ -209,12 +210,13 @@ def check_nothing_left(d, before):
     wait_for(lambda: not d.sessions(), 5, "all sessions are gone")
     wait_for(lambda: len(d.children("weft-worker")) == before["workers"], 10, "the pool")
     state = d.ctl("list")
-    device = {"swap_used": 0, **state["device"]}
-    left = [f"device {k}: {device[k]}" for k in ("memory_used", "swap_used")
+    device = {"memory.swap.current": 0, **state["device"]}
+    left = [f"device {k}: {device[k]}" for k in ("memory.current", "memory.swap.current")
             if device[k] != before[k]]
     for t in state["tenants"]:
         left += [f"tenant {t['name']} {k}: {t[k]}" for k in
-                 ("memory_used", "memory_swap", "host_used", "sessions", "waiting") if t.get(k)]
+                 ("memory.current", "memory.swap.current", "host.current", "sessions.current",
+                  "sessions.waiting") if t.get(k)]
     try:
         wait_for(lambda: descriptors(d.process.pid) <= before["descriptors"], 5,
                  "weftd has as many descriptors as before")
@@ -232,7 +234,7 @@ def measure(d):
     return {"descriptors": least_descriptors(pid), "bytes": resident(pid),
             "workers": len(d.children("weft-worker")),
             # of workers that are ready
-            **{k: device.get(k, 0) for k in ("memory_used", "swap_used")}}
+            **{k: device.get(k, 0) for k in ("memory.current", "memory.swap.current")}}
 
 
 def main():
@@ -254,13 +256,13 @@ def main():
                                        "--piece", PIECE[options.device],
                                        "--placement", options.placement]
     with Daemon("--memory", f"{memory}M", *swap, config=config, device=options.device) as d:
-        wait_for(lambda: d.ctl("list")["device"]["workers_ready"] == 2, 10, "the pool")
+        wait_for(lambda: d.ctl("list")["device"]["workers.ready"] == 2, 10, "the pool")
         before = measure(d)
         soak = Soak(d, options)
         soak.run()
         print(soak.counts)
         for t in TENANTS:
-            print(t, d.ctl("get", t, "memory.events")["keys"]["memory.events"].split("\n"))
+            print(t, d.ctl("get", t, "memory.events")["keys"]["memory.events"])
         errors = soak.errors or check_nothing_left(d, before)
         for e in errors:
             print("wrong:", e)

@@ -66,7 +66,7 @@ class StandIn(FaultTest):
             self.assertEqual(threads % 2, 0)
             p = d.run("steady", "60", tenant="vm1")
             until_running(p)
-            mine = str(d.sessions("vm1")[0]["worker_pid"])
+            mine = str(d.sessions("vm1")[0]["worker.pid"])
             wait_for(lambda: self.vm1("cgroup.procs") == mine, 5, "the worker is there")
             d.ctl("set", "vm1", "host.max=11M", "lanes.max=51")
             self.assertEqual(self.vm1("memory.max"), str(most + MIB))
@@ -104,7 +104,7 @@ class Kernels(FaultTest):
             self.assertFalse(os.path.exists(os.path.join(self.top, "tenant-gone")))
             p = d.run("steady", "60", tenant="vm1")
             until_running(p)
-            mine = d.sessions("vm1")[0]["worker_pid"]
+            mine = d.sessions("vm1")[0]["worker.pid"]
             wait_for(lambda: self.cgroup_of(mine) == "tenant-vm1", 5, "it is there")
             self.assertEqual(self.cgroup_of(d.process.pid), "weftd")
             for pid in d.children("weft-worker"):

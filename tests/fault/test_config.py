@@ -119,7 +119,7 @@ class Reload(FaultTest):
             self.assertEqual(self.tenants(d), ["local", "vm1", "vm3", "vm4", "vm9"])
             self.assertIn("vm1: memory.max was 1 GiB, is 2 GiB", d.log())
             self.assertIn("vm3: not in the file any more, but has sessions", d.log())
-            self.assertEqual(d.ctl("get", "vm1")["keys"]["sessions.max"], "5")
+            self.assertEqual(d.ctl("get", "vm1")["keys"]["sessions.max"], 5)
             self.assertTrue(os.path.exists(d.socket("vm4")))
             self.assertFalse(os.path.exists(d.socket("vm2")))
             self.assertEqual((p.poll(), q.poll()), (None, None))  # nobody noticed
@@ -137,7 +137,7 @@ class Reload(FaultTest):
                 self.reload(d, text)
                 self.assertIn(words, d.log())
                 self.assertEqual(self.tenants(d), ["local", "vm1"])
-                self.assertEqual(d.ctl("get", "vm1")["keys"]["memory.max"], str(1 << 30))
+                self.assertEqual(d.ctl("get", "vm1")["keys"]["memory.max"], 1 << 30)
             os.unlink(d.path("conf"))
             d.process.send_signal(signal.SIGHUP)
             wait_for(lambda: "No such file" in d.log(), 5, "it is missed")

@@ -137,7 +137,7 @@ class Idle(FaultTest):
             until_running(p)
             d.ctl("kill", "local")
             p.communicate(timeout=patient(5))
-            wait_for(lambda: d.ctl("list")["device"]["workers_ready"] == 2, 10, "the pool")
+            wait_for(lambda: d.ctl("list")["device"]["workers.ready"] == 2, 10, "the pool")
             time.sleep(1.2)  # the last measure of utilisation
             pids = [d.process.pid, *d.children()]
             # Something may still come to its end; what polls has no such window.
@@ -191,7 +191,7 @@ class Control(FaultTest):
         with Daemon() as d:
             a = d.ctl("add", "vm1", "memory.max=256M", "sessions.max=1",
                       f"window.path={d.path('window')}", "window.size=64M")
-            self.assertEqual(a["tenant"]["memory_max"], 256 << 20)
+            self.assertEqual(a["tenant"]["memory.max"], 256 << 20)
             self.assertEqual(os.stat(d.path("window")).st_size, 64 << 20)
             self.assertTrue(d.ctl("add", "vm1")["existed"])
             p = d.run("endless", tenant="vm1")
@@ -221,8 +221,8 @@ class Control(FaultTest):
             self.assertEqual(e["end"], "ended")
             self.assertGreater(e["calls"], 10)
             self.assertGreaterEqual(e["launches"], 4)
-            self.assertGreaterEqual(e["bytes_to_device"], 80000)
-            self.assertGreaterEqual(e["memory_peak"], 2 << 20)
+            self.assertGreaterEqual(e["copied.to_device"], 80000)
+            self.assertGreaterEqual(e["memory.peak"], 2 << 20)
             self.assertEqual(d.memory_used(), 0)
 
 

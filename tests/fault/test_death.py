@@ -37,7 +37,7 @@ class Death(FaultTest):
             p = d.run("endless")
             until_running(p)
             victim = max(d.sessions(), key=lambda s: s["session"])
-            kill(victim["worker_pid"])
+            kill(victim["worker.pid"])
             out, _ = p.communicate(timeout=patient(2))
             self.assertEqual(p.returncode, 1, out)
             self.assertIn("cudaError", out)
@@ -50,20 +50,20 @@ class Death(FaultTest):
 
     def test_workers_killed_while_waiting_are_replaced(self):
         with Daemon("--pool", "2") as d:
-            wait_for(lambda: d.ctl("list")["device"]["workers_ready"] == 2, 10, "the pool")
+            wait_for(lambda: d.ctl("list")["device"]["workers.ready"] == 2, 10, "the pool")
             for pid in d.children("weft-worker"):
                 kill(pid)
-            wait_for(lambda: d.ctl("list")["device"]["workers_ready"] == 2, 10, "a new pool")
+            wait_for(lambda: d.ctl("list")["device"]["workers.ready"] == 2, 10, "a new pool")
             self.assert_right(d.run("steady", 0.1))
 
     def test_worker_killed_before_it_answered(self):
         """The program has been given to it already; it gets another one."""
         with Daemon("--pool", "1") as d:
-            wait_for(lambda: d.ctl("list")["device"]["workers_ready"] == 1, 10, "the pool")
+            wait_for(lambda: d.ctl("list")["device"]["workers.ready"] == 1, 10, "the pool")
             [pid] = d.children("weft-worker")
             kill(pid, signal.SIGSTOP)
             p = d.run("steady", 0.1)
-            wait_for(lambda: pid in [s["worker_pid"] for s in d.sessions()], 10, "it is given")
+            wait_for(lambda: pid in [s["worker.pid"] for s in d.sessions()], 10, "it is given")
             kill(pid)
             self.assert_right(p)
 

@@ -15,8 +15,7 @@ UNTIL = {"graph": ("reclaim", 5), "grid": ("reclaim", 5), "long": ("busy", 4),
 
 class Pressure(fault.FaultTest):
     def events(self, d):
-        text = d.ctl("get", "local", "memory.events")["keys"]["memory.events"]
-        return {k: int(v) for k, v in map(str.split, text.splitlines())}
+        return d.ctl("get", "local", "memory.events")["keys"]["memory.events"]
 
     def part(self, d, name):
         event, times = UNTIL[name]

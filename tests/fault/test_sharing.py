@@ -30,11 +30,11 @@ class Sharing(FaultTest):
 
     def stat(self, d, tenant="a"):
         """MiB, by the keys of memory.stat."""
-        text = d.ctl("get", tenant, "memory.stat")["keys"]["memory.stat"]
-        return {k: int(v) / MIB for k, v in map(str.split, text.splitlines())}
+        keys = d.ctl("get", tenant, "memory.stat")["keys"]
+        return {k: v / MIB for k, v in keys["memory.stat"].items()}
 
     def evicted(self, d, tenant="a"):
-        return next(t["memory_swap"] / MIB for t in d.ctl("list")["tenants"]
+        return next(t["memory.swap.current"] / MIB for t in d.ctl("list")["tenants"]
                     if t["name"] == tenant)
 
     def move_out(self, d, mib, tenant="a"):
@@ -73,7 +73,7 @@ class Sharing(FaultTest):
             self.assertEqual(p.process.wait(patient(20)), 0)
         wait_for(lambda: not d.sessions(), 5, "all sessions have ended")
         device = d.ctl("list")["device"]
-        self.assertEqual((device["memory_used"], device["swap_used"]), (0, 0))
+        self.assertEqual((device["memory.current"], device["memory.swap.current"]), (0, 0))
 
     def share_evicted(self, d, mib, **kept):
         """a has memory, it goes away, and is shared."""

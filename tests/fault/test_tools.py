@@ -89,8 +89,38 @@ class Json(FaultTest):
         with Daemon() as d:
             text = ctl(d, "--json", "info").stdout
             check(json.loads(text))
-            self.assertEqual(json.loads(text)["tenants"][0]["memory_max"], "max")
+            self.assertEqual(json.loads(text)["tenants"][0]["memory.max"], "max")
             self.assertNotIn("\\/", text)
+
+    def test_one_spelling_of_a_key(self):
+        """Keys of get are in list, with the same names and values."""
+        with Daemon(config="[tenant vm1]\nmemory.max = 1G\n") as d:
+            keys = d.ctl("get", "vm1")["keys"]
+            tenant = next(t for t in d.ctl("list")["tenants"] if t["name"] == "vm1")
+            self.assertEqual({k: v for k, v in tenant.items() if k in keys}, keys)
+            self.assertEqual(keys["memory.max"], 1 << 30)
+            self.assertEqual(d.ctl("get", "vm1", "memory.events")["keys"],
+                             {"memory.events": keys["memory.events"]})
+
+    def test_gpu_time(self):
+        """GPU time grows while programs run, is the tenant's, and stays when they have ended."""
+        def time_of(what, name):
+            return next(o["gpu.time"] for o in d.ctl("list")[what] if o["tenant" if what ==
+                        "sessions" else "name"] == name)
+
+        with Daemon(config="[tenant vm1]\n[tenant vm2]\n") as d:
+            until_running(d.run("endless", tenant="vm1"))
+            wait_for(lambda: time_of("sessions", "vm1") > 200000, 10, "GPU time of a session")
+            wait_for(lambda: d.ctl("get", "vm1")["keys"]["gpu.utilization"] > 50, 10, "it is busy")
+            d.ctl("kill", "vm1")
+            wait_for(lambda: not d.sessions(), 10, "the end")
+            spent = time_of("tenants", "vm1")
+            self.assertGreater(spent, 200000)
+            self.assertEqual(time_of("tenants", "vm2"), 0)
+            a = d.ctl("info")
+            self.assertEqual(a["device"]["gpu.time"], spent)
+            self.assertEqual(a["ended"][-1]["gpu.time"], spent)
+            self.assertEqual(a["device"]["gpu.utilization"], 0)
 
     def test_errors_are_json(self):
         with Daemon() as d:

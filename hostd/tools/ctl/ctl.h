@@ -51,6 +51,7 @@ const char *ctl_size(const struct ctl *ctl, struct json_object *of, const char *
 void ctl_add_size(struct table *t, const struct ctl *ctl, struct json_object *of,
 		  const char *key);
 void ctl_add_number(struct table *t, struct json_object *of, const char *key);
+void ctl_add_time(struct table *t, struct json_object *of, const char *key);
 void ctl_add_text(struct table *t, struct json_object *of, const char *key);
 
 /* ---- commands ---- */

@@ -2,51 +2,52 @@
 /* get and set: a tenant's keys, which read as files of a cgroup do. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/fd.h"
 #include "tools/ctl/ctl.h"
-#include "util/size.h"
 
+/* True for keys, or members of memory.stat, that are bytes. */
 static bool is_size(const char *key)
 {
-	return strcmp(key, "memory.weight") != 0 && strcmp(key, "memory.events") != 0 &&
-	       strcmp(key, "sessions.max") != 0 && strncmp(key, "lanes.", 6) != 0;
+	return (!strncmp(key, "memory.", 7) && strcmp(key, "memory.weight") != 0) ||
+	       !strncmp(key, "host.", 5) || !strncmp(key, "worker.memory.", 14);
 }
 
-/* A value, or a line of memory.stat: its last word is the number. */
-static void print_value(const char *text, int n, bool human)
+/* Prints one number or text as it is, sizes and times for people. */
+static void print_value(const struct ctl *ctl, const char *key, struct json_object *of,
+			const char *name)
 {
-	const char *last = memrchr(text, ' ', (size_t)n);
-	char *end, buf[32];
-	uint64_t v;
+	char buf[32];
 
-	last = last ? last + 1 : text;
-	v = strtoull(last, &end, 10);
-	if (human && end == text + n && end > last)
-		printf("%.*s%s\n", (int)(last - text), text,
-		       size_format(v, buf, sizeof(buf)));
+	if (is_size(key) && strcmp(key, "memory.events") != 0)
+		puts(ctl_size(ctl, of, name, buf, sizeof(buf)));
+	else if (!ctl->bytes && !strcmp(key, "gpu.time"))
+		puts(time_format(json_u64(of, name), buf, sizeof(buf)));
 	else
-		printf("%.*s\n", n, text);
+		puts(json_str(of, name));
 }
 
-/* One key's value alone, or every line with its key before it. */
+/* One key's value alone, or every line with its key before it, as files of a cgroup. */
 static void print_keys(const struct ctl *ctl, struct json_object *keys, bool named)
 {
 	if (!json_object_is_type(keys, json_type_object))
 		return;
 	json_object_object_foreach(keys, key, value)
 	{
-		const char *at = value ? json_object_get_string(value) : "";
-
-		while (*at) {
-			int n = (int)strcspn(at, "\n");
-
+		if (!json_object_is_type(value, json_type_object)) {
 			if (named)
 				printf("%s ", key);
-			print_value(at, n, !ctl->bytes && is_size(key));
-			at += n + (at[n] == '\n');
+			print_value(ctl, key, keys, key);
+			continue;
+		}
+		json_object_object_foreach(value, name, unused)
+		{
+			(void)unused;
+			if (named)
+				printf("%s ", key);
+			printf("%s ", name);
+			print_value(ctl, key, value, name);
 		}
 	}
 }

@@ -12,38 +12,42 @@ static void print_device(const struct ctl *ctl, struct json_object *a)
 	char used[32], total[32];
 
 	printf("%s, %s of %s in use", json_str(d, "name"),
-	       ctl_size(ctl, d, "memory_used", used, sizeof(used)),
-	       ctl_size(ctl, d, "memory", total, sizeof(total)));
-	if (json_u64(d, "swap"))
-		printf(", %s of %s evicted",
-		       ctl_size(ctl, d, "swap_used", used, sizeof(used)),
-		       ctl_size(ctl, d, "swap", total, sizeof(total)));
-	printf(", %" PRIu64 " workers ready\n\n", json_u64(d, "workers_ready"));
+	       ctl_size(ctl, d, "memory.current", used, sizeof(used)),
+	       ctl_size(ctl, d, "memory.total", total, sizeof(total)));
+	if (json_u64(d, "memory.swap.max"))
+		printf(", %s of %s swapped",
+		       ctl_size(ctl, d, "memory.swap.current", used, sizeof(used)),
+		       ctl_size(ctl, d, "memory.swap.max", total, sizeof(total)));
+	printf(", %" PRIu64 " %% busy, %" PRIu64 " workers ready\n\n",
+	       json_u64(d, "gpu.utilization"), json_u64(d, "workers.ready"));
 }
 
 static void print_tenants(const struct ctl *ctl, struct json_object *a, bool detail)
 {
 	static const struct table_column columns[] = {
-		{"TENANT", false}, {"SESSIONS", true}, {"MEMORY", true},
-		{"AWAY", true},    {"PEAK", true},     {"MAX", true},
-		{"MIN", true},     {"WEIGHT", true},   {"SOCKET", false},
+		{"TENANT", false}, {"SESSIONS", true}, {"GPU%", true},
+		{"MEMORY", true},  {"SWAP", true},     {"PEAK", true},
+		{"MAX", true},     {"MIN", true},      {"WEIGHT", true},
+		{"GPUTIME", true}, {"SOCKET", false},
 	};
-	struct table t = {columns, detail ? ARRAY_SIZE(columns) : 6, NULL, 0};
+	struct table t = {columns, detail ? ARRAY_SIZE(columns) : 7, NULL, 0};
 	struct json_object *list = json_get(a, "tenants");
 
 	for (size_t i = 0; i < json_count(list); i++) {
 		struct json_object *of = json_object_array_get_idx(list, i);
 
 		ctl_add_text(&t, of, "name");
-		ctl_add_number(&t, of, "sessions");
-		ctl_add_size(&t, ctl, of, "memory_used");
-		ctl_add_size(&t, ctl, of, "memory_swap");
-		ctl_add_size(&t, ctl, of, "memory_peak");
-		ctl_add_size(&t, ctl, of, "memory_max");
+		ctl_add_number(&t, of, "sessions.current");
+		ctl_add_number(&t, of, "gpu.utilization");
+		ctl_add_size(&t, ctl, of, "memory.current");
+		ctl_add_size(&t, ctl, of, "memory.swap.current");
+		ctl_add_size(&t, ctl, of, "memory.peak");
+		ctl_add_size(&t, ctl, of, "memory.max");
 		if (!detail)
 			continue;
-		ctl_add_size(&t, ctl, of, "memory_min");
-		ctl_add_number(&t, of, "memory_weight");
+		ctl_add_size(&t, ctl, of, "memory.min");
+		ctl_add_number(&t, of, "memory.weight");
+		ctl_add_time(&t, of, "gpu.time");
 		ctl_add_text(&t, of, "socket");
 	}
 	table_print(&t, stdout);
@@ -53,19 +57,18 @@ static void print_tenants(const struct ctl *ctl, struct json_object *a, bool det
 static void print_sessions(const struct ctl *ctl, struct json_object *list, bool ended)
 {
 	static const struct table_column running[] = {
-		{"SESSION", false}, {"TENANT", false},  {"PROGRAM", false},
-		{"PID", true},      {"CALLS", true},    {"LAUNCHES", true},
-		{"MEMORY", true},   {"AWAY", true},     {"PEAK", true},
-		{"TIME", true},     {"CARRIER", false},
+		{"SESSION", false}, {"TENANT", false}, {"PROGRAM", false},
+		{"PID", true},      {"CALLS", true},   {"LAUNCHES", true},
+		{"GPU%", true},     {"MEMORY", true},  {"SWAP", true},
+		{"PEAK", true},     {"TIME", true},    {"CARRIER", false},
 	};
 	static const struct table_column past[] = {
-		{"ENDED", false}, {"TENANT", false}, {"PROGRAM", false},
-		{"PID", true},    {"CALLS", true},   {"LAUNCHES", true},
-		{"PEAK", true},   {"TIME", true},    {"END", false},
+		{"ENDED", false}, {"TENANT", false},  {"PROGRAM", false}, {"PID", true},
+		{"CALLS", true},  {"LAUNCHES", true}, {"GPUTIME", true},  {"PEAK", true},
+		{"TIME", true},   {"END", false},
 	};
 	struct table t = {ended ? past : running,
 			  ended ? ARRAY_SIZE(past) : ARRAY_SIZE(running), NULL, 0};
-	char took[32];
 
 	if (!json_count(list))
 		return;
@@ -79,13 +82,15 @@ static void print_sessions(const struct ctl *ctl, struct json_object *list, bool
 		ctl_add_number(&t, of, "pid");
 		ctl_add_number(&t, of, "calls");
 		ctl_add_number(&t, of, "launches");
-		if (!ended) {
-			ctl_add_size(&t, ctl, of, "memory_used");
-			ctl_add_size(&t, ctl, of, "memory_swap");
+		if (ended) {
+			ctl_add_time(&t, of, "gpu.time");
+		} else {
+			ctl_add_number(&t, of, "gpu.utilization");
+			ctl_add_size(&t, ctl, of, "memory.current");
+			ctl_add_size(&t, ctl, of, "memory.swap.current");
 		}
-		ctl_add_size(&t, ctl, of, "memory_peak");
-		table_add(&t, "%s",
-			  time_format(json_u64(of, "time_ns"), took, sizeof(took)));
+		ctl_add_size(&t, ctl, of, "memory.peak");
+		ctl_add_time(&t, of, "time");
 		ctl_add_text(&t, of, ended ? "end" : "carrier");
 	}
 	table_print(&t, stdout);

@@ -34,3 +34,10 @@ void ctl_add_text(struct table *t, struct json_object *of, const char *key)
 {
 	table_add(t, "%s", json_str(of, key));
 }
+
+void ctl_add_time(struct table *t, struct json_object *of, const char *key)
+{
+	char buf[32];
+
+	table_add(t, "%s", time_format(json_u64(of, key), buf, sizeof(buf)));
+}

@@ -148,8 +148,7 @@ class Daemon:
     def stat(self, tenant):
         """{name: number} of a tenant's memory.stat."""
         keys = self.ask("tenant-get", name=tenant, key="memory.stat").get("keys", {})
-        lines = map(str.split, keys.get("memory.stat", "").splitlines())
-        return {name: int(value) for name, value in lines}
+        return {name: int(value) for name, value in keys.get("memory.stat", {}).items()}
 
     def run(self, tenant, argv, seconds=WAIT_SECONDS):
         return Program([self.hostd("weft-run"), "--control",

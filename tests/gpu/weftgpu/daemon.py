@@ -88,7 +88,7 @@ class Daemon:
 
     def workers(self):
         """Process ids of those that serve a session."""
-        return [s["worker_pid"] for s in self.ask("list").get("sessions", [])]
+        return [s["worker.pid"] for s in self.ask("list").get("sessions", [])]
 
     def refused(self, tenant):
         """["kind what xN"] of everything its programs asked for and did not get."""
