@@ -112,7 +112,9 @@ struct broker {
 	struct json_object *(*on_request)(struct broker *b, struct json_object *request,
 					  void *client);
 	struct list clients;
-	char why[320]; /* tenant_new() failed */
+	unsigned n_clients;
+	size_t out_bytes; /* that they have not read yet */
+	char why[320];    /* tenant_new() failed */
 	char *control_path;
 	struct sockfile control_file;
 };

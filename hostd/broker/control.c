@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control socket: one JSON object a line in, one a line out. Who may connect is a
- * matter of the socket's mode and of who runs weftd: root, that user, and the group of
- * operators.
+ * The control socket: one JSON object a line in, one a line out. Root and the daemon's
+ * user may do everything, and members of the group of operators; viewers may look.
+ *
+ * An answer that a socket does not take at once waits in the client, and what it asks for
+ * meanwhile comes after that. All of them together keep no more than OUT_MAX; who reads
+ * nothing while others need the room is closed.
  */
 #include <errno.h>
 #include <grp.h>
@@ -30,14 +33,25 @@
 #include "util/conf.h"
 
 #define REQUEST_MAX (64u << 10)
+#define OUT_MAX     (16u << 20)
+#define CLIENTS_MAX 512u
 #define GROUPS_MAX  1024u /* of one process; one in more is no operator */
+
+enum access {
+	ACCESS_NONE,
+	ACCESS_LOOK,
+	ACCESS_CHANGE,
+};
 
 struct client {
 	struct list link;
 	struct broker *b;
 	struct source src;
 	struct ucred cred;
-	bool waiting; /* for an answer; what it asks for meanwhile comes after that */
+	enum access access;
+	bool waiting; /* for an answer */
+	char *out;    /* what the socket has not taken yet, or NULL */
+	size_t out_len, out_at;
 	size_t used;
 	char in[REQUEST_MAX];
 };
@@ -47,28 +61,100 @@ static void client_free(void *arg)
 	free(arg);
 }
 
+static void drop_out(struct client *c)
+{
+	c->b->out_bytes -= c->out_len;
+	free(steal(c->out));
+	c->out_len = c->out_at = 0;
+}
+
 static void client_close(struct client *c)
 {
 	waiters_forget(c->b, c);
 	tenants_forget(c->b, c);
+	drop_out(c);
 	source_remove(c->b->loop, &c->src);
 	list_remove(&c->link);
+	c->b->n_clients--;
 	if (loop_defer(c->b->loop, client_free, c) < 0)
 		log_error("out of memory");
+}
+
+/* Closes clients that do not read, first those that came first. */
+static bool make_room(struct client *c, size_t n)
+{
+	struct client *o, *tmp;
+
+	list_for_each_safe (o, tmp, &c->b->clients, link) {
+		if (c->b->out_bytes + n <= OUT_MAX)
+			break;
+		if (o != c && o->out)
+			client_close(o);
+	}
+	return c->b->out_bytes + n <= OUT_MAX;
+}
+
+/* Keeps what the socket does not take now. */
+static int keep_out(struct client *c, const char *text, size_t n)
+{
+	if (!make_room(c, n))
+		return -ENOBUFS;
+	c->out = malloc(n);
+	if (!c->out)
+		return -ENOMEM;
+	memcpy(c->out, text, n);
+	c->out_len = n;
+	c->b->out_bytes += n;
+	return source_change(c->b->loop, &c->src, EPOLLIN | EPOLLOUT);
+}
+
+static ssize_t send_some(const struct client *c, const char *text, size_t n)
+{
+	ssize_t done = send(c->src.fd, text, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	if (done < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	return done;
+}
+
+/* Sends a line now or later; there is nothing else under way. Returns 0 or -errno: the
+ * client is of no use any more. */
+static int send_line(struct client *c, const char *text, size_t n)
+{
+	ssize_t done = send_some(c, text, n);
+
+	if (done < 0)
+		return (int)done;
+	return (size_t)done < n ? keep_out(c, text + done, n - (size_t)done) : 0;
+}
+
+/* Sends on. */
+static int send_rest(struct client *c)
+{
+	ssize_t done = send_some(c, c->out + c->out_at, c->out_len - c->out_at);
+
+	if (done < 0)
+		return (int)done;
+	c->out_at += (size_t)done;
+	if (c->out_at < c->out_len)
+		return 0;
+	drop_out(c);
+	return source_change(c->b->loop, &c->src, EPOLLIN);
 }
 
 /* Takes over the answer. */
 static int send_answer(struct client *c, struct json_object *a)
 {
-	const char *text = json_object_to_json_string_ext(a, JSON_C_TO_STRING_PLAIN);
-	int r;
+	size_t n;
+	const char *text = json_object_to_json_string_length(
+		a, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, &n);
+	int r = -ENOMEM;
 
-	/* The client waits for it; one that does not read is closed. */
-	r = send(c->src.fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) ==
-				    (ssize_t)strlen(text) &&
-			    send(c->src.fd, "\n", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1
-		    ? 0
-		    : -EPIPE;
+	/* The line ends where the text's terminator is. */
+	if (text) {
+		((char *)text)[n] = '\n';
+		r = send_line(c, text, n + 1);
+	}
 	json_object_put(a);
 	return r;
 }
@@ -92,7 +178,7 @@ static int answer_lines(struct client *c)
 	char *line = c->in, *end;
 	int r = 0;
 
-	while (r == 0 && !c->waiting &&
+	while (r == 0 && !c->waiting && !c->out &&
 	       (end = memchr(line, '\n', c->used - (size_t)(line - c->in)))) {
 		*end = '\0';
 		r = answer_line(c, line);
@@ -112,19 +198,31 @@ void control_answer(void *client, struct json_object *a)
 		client_close(c);
 }
 
+static int hear(struct client *c)
+{
+	ssize_t n =
+		recv(c->src.fd, c->in + c->used, sizeof(c->in) - c->used, MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n <= 0)
+		return n < 0 ? -errno : -ENODATA;
+	c->used += (size_t)n;
+	return 0;
+}
+
 static void on_client(struct source *src, uint32_t events)
 {
 	struct client *c = container_of(src, struct client, src);
-	ssize_t n = recv(src->fd, c->in + c->used, sizeof(c->in) - c->used, MSG_DONTWAIT);
+	int r = 0;
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n <= 0) {
-		client_close(c);
-		return;
-	}
-	c->used += (size_t)n;
-	if (answer_lines(c) < 0 || c->used == sizeof(c->in))
+	if (c->out && events & (EPOLLOUT | EPOLLERR))
+		r = send_rest(c);
+	if (r == 0 && events & ~(uint32_t)EPOLLOUT)
+		r = hear(c);
+	if (r == 0)
+		r = answer_lines(c);
+	if (r < 0 || c->used == sizeof(c->in))
 		client_close(c);
 }
 
@@ -145,17 +243,30 @@ static bool is_member(int fd, const struct ucred *cred, gid_t gid)
 	return false;
 }
 
-/* Root, the daemon's user and, if there is such a group, operators. */
-static bool may_control(const struct broker *b, int fd, struct ucred *ret_cred)
+static bool is_of(const char *name, int fd, const struct ucred *cred)
 {
-	const char *name = b->conf->operators;
 	const struct group *g = name ? getgrnam(name) : NULL;
+
+	return g && is_member(fd, cred, g->gr_gid);
+}
+
+static enum access access_of(const struct broker *b, int fd, struct ucred *ret_cred)
+{
 	socklen_t len = sizeof(*ret_cred);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, ret_cred, &len) < 0)
-		return false;
-	return ret_cred->uid == 0 || ret_cred->uid == geteuid() ||
-	       (g && is_member(fd, ret_cred, g->gr_gid));
+		return ACCESS_NONE;
+	if (ret_cred->uid == 0 || ret_cred->uid == geteuid() ||
+	    is_of(b->conf->operators, fd, ret_cred))
+		return ACCESS_CHANGE;
+	return is_of(b->conf->viewers, fd, ret_cred) ? ACCESS_LOOK : ACCESS_NONE;
+}
+
+bool control_may_change(const void *client)
+{
+	const struct client *c = client;
+
+	return c->access == ACCESS_CHANGE;
 }
 
 const char *control_who(const void *client)
@@ -167,36 +278,79 @@ const char *control_who(const void *client)
 	return text;
 }
 
+/* Says why not, once; nobody waits for it to be read. Takes over the answer. */
+static void turn_away(int fd, struct json_object *a)
+{
+	const char *text = json_object_to_json_string_ext(a, JSON_C_TO_STRING_PLAIN);
+
+	(void)send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT);
+	(void)send(fd, "\n", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	json_object_put(a);
+}
+
+static struct json_object *reply_no_access(const struct broker *b, uid_t uid)
+{
+	const char *group = b->conf->operators ? b->conf->operators : b->conf->viewers;
+
+	return reply_error(-EACCES, "user %u may not use this weftd: %s%s", uid,
+			   group ? "ask to be in the group "
+				 : "weftd.conf names no operators",
+			   group ? group : "");
+}
+
+/* Viewers leave room for operators. */
+static bool is_full(const struct broker *b, enum access access)
+{
+	return b->n_clients >= (access == ACCESS_CHANGE ? CLIENTS_MAX : CLIENTS_MAX / 2);
+}
+
 static void on_control(struct source *src, uint32_t events)
 {
 	struct broker *b = container_of(src, struct broker, control);
 	_cleanup_close_ int fd = accept4(src->fd, NULL, NULL, SOCK_CLOEXEC);
+	enum access access;
 	struct ucred cred;
 	struct client *c;
 
-	if (fd < 0 || !may_control(b, fd, &cred))
+	if (fd < 0)
 		return;
+	access = access_of(b, fd, &cred);
+	if (access == ACCESS_NONE) {
+		turn_away(fd, reply_no_access(b, cred.uid));
+		return;
+	}
+	if (is_full(b, access)) {
+		turn_away(fd, reply_error(-EUSERS,
+					  "%u clients are connected, as many as "
+					  "may be",
+					  b->n_clients));
+		return;
+	}
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return;
 	c->b = b;
 	c->cred = cred;
+	c->access = access;
 	if (source_add(b->loop, &c->src, fd, EPOLLIN, on_client) < 0) {
 		free(c);
 		return;
 	}
 	fd_steal(&fd);
 	list_append(&b->clients, &c->link);
+	b->n_clients++;
 }
 
-static int let_operators(const struct broker *b, const char *path)
+/* A file has one group: for a second one all may connect, and are looked at then. */
+static int let_groups(const struct broker *b, const char *path)
 {
-	const char *name = b->conf->operators;
+	const char *name = b->conf->operators ? b->conf->operators : b->conf->viewers;
 	const struct group *g = name ? getgrnam(name) : NULL;
+	bool both = b->conf->operators && b->conf->viewers;
 
 	if (!g)
 		return 0;
-	if (chown(path, (uid_t)-1, g->gr_gid) < 0 || chmod(path, 0660) < 0)
+	if (chown(path, (uid_t)-1, g->gr_gid) < 0 || chmod(path, both ? 0666 : 0660) < 0)
 		return -errno;
 	return 0;
 }
@@ -216,7 +370,7 @@ int control_open(struct broker *b, const char *path,
 		free(steal(b->control_path));
 		return fd;
 	}
-	r = let_operators(b, path);
+	r = let_groups(b, path);
 	if (r == 0)
 		r = source_add(b->loop, &b->control, fd, EPOLLIN, on_control);
 	if (r < 0)
@@ -234,6 +388,7 @@ void control_fini(struct broker *b)
 	free(b->control_path);
 	/* Last: who asked for the end takes this for it. */
 	list_for_each_safe (c, tmp, &b->clients, link) {
+		drop_out(c);
 		source_remove(b->loop, &c->src);
 		list_remove(&c->link);
 		free(c);

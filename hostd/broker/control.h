@@ -3,6 +3,8 @@
 #ifndef WEFT_BROKER_CONTROL_H
 #define WEFT_BROKER_CONTROL_H
 
+#include <stdbool.h>
+
 struct broker;
 struct json_object;
 
@@ -14,6 +16,8 @@ int control_open(struct broker *b, const char *path,
 		 struct json_object *(*fn)(struct broker *b, struct json_object *request,
 					   void *client));
 void control_fini(struct broker *b);
+/* True of who may change something, false of who may only look. */
+bool control_may_change(const void *client);
 /* Says who asks: "uid 0, pid 17". Good until the next call. */
 const char *control_who(const void *client);
 /* Takes over the answer. */

@@ -81,6 +81,7 @@ static void usage(FILE *f)
 	      "  --control PATH        the control socket\n"
 	      "  --operators GROUP     who may use it, beside root and the daemon's "
 	      "user\n"
+	      "  --viewers GROUP       who may look, and change nothing\n"
 	      "  --user NAME           whose group workers and listeners have\n"
 	      "  --users FIRST-LAST    numbers that they run as, or none\n"
 	      "  --sandbox on|log|off  the sandbox of workers and listeners\n"
@@ -126,6 +127,7 @@ static const struct option longs[] = {
 	{"piece", required_argument, NULL, 1},
 	{"placement", required_argument, NULL, 1},
 	{"operators", required_argument, NULL, 1},
+	{"viewers", required_argument, NULL, 1},
 	{},
 };
 

@@ -61,6 +61,7 @@ static void compare_daemon(const struct conf *is, const struct conf *file)
 	TEXT_DIFFERS(socket, "socket");
 	TEXT_DIFFERS(control, "control");
 	TEXT_DIFFERS(operators, "operators");
+	TEXT_DIFFERS(viewers, "viewers");
 	TEXT_DIFFERS(user, "user");
 	DIFFERS(users_first, "users");
 	TEXT_DIFFERS(sandbox, "sandbox");

@@ -28,6 +28,8 @@
 #include "util/conf.h"
 #include "util/size.h"
 
+#define PROTOCOL 1 /* of doc/control-protocol.md */
+
 static const char *get_str(struct json_object *q, const char *key)
 {
 	struct json_object *v;
@@ -389,29 +391,122 @@ static struct json_object *request_reclaim(struct broker *b, struct json_object 
 	return r < 0 ? reply_error(r, "out of memory") : NULL;
 }
 
-static const struct {
+static struct json_object *request_hello(struct broker *b, struct json_object *q,
+					 void *client);
+
+/* Fields, beside cmd and protocol, end with NULL. */
+static const struct request {
 	const char *name;
 	struct json_object *(*fn)(struct broker *, struct json_object *, void *);
+	bool changes;
+	const char *fields[4];
 } requests[] = {
-	{"ping", request_ping},
-	{"list", request_list},
-	{"info", request_info},
-	{"kill", request_kill},
-	{"tenant-add", request_tenant_add},
-	{"tenant-remove", request_tenant_remove},
-	{"tenant-get", request_tenant_get},
-	{"tenant-set", request_tenant_set},
-	{"reclaim", request_reclaim},
-	{"shutdown", request_shutdown},
+	{"hello", request_hello, false, {}},
+	{"ping", request_ping, false, {}},
+	{"list", request_list, false, {"tenant", "session"}},
+	{"info", request_info, false, {"tenant", "session", "after"}},
+	{"kill", request_kill, true, {"tenant", "session"}},
+	{"tenant-add", request_tenant_add, true, {"name", "set"}},
+	{"tenant-remove", request_tenant_remove, true, {"name"}},
+	{"tenant-get", request_tenant_get, false, {"name", "key"}},
+	{"tenant-set", request_tenant_set, true, {"name", "set"}},
+	{"reclaim", request_reclaim, true, {"name", "bytes"}},
+	{"shutdown", request_shutdown, true, {}},
 };
+
+static struct json_object *request_hello(struct broker *b, struct json_object *q,
+					 void *client)
+{
+	struct json_object *o = request_ping(b, q, client);
+	struct json_object *list = json_object_new_object();
+
+	reply_u64(o, "protocol", PROTOCOL);
+	reply_str(o, "may", control_may_change(client) ? "change" : "look");
+	for (unsigned i = 0; i < ARRAY_SIZE(requests); i++) {
+		struct json_object *fields = json_object_new_array();
+
+		for (unsigned k = 0; requests[i].fields[k]; k++)
+			json_object_array_add(
+				fields, json_object_new_string(requests[i].fields[k]));
+		json_object_object_add(list, requests[i].name, fields);
+	}
+	json_object_object_add(o, "requests", list);
+	return o;
+}
+
+/* Lists names of requests or fields in a buffer. */
+static void add_name(char *buf, size_t room, const char *name)
+{
+	size_t n = strlen(buf);
+
+	snprintf(buf + n, room - n, "%s%s", n ? ", " : "", name);
+}
+
+static struct json_object *reply_no_request(const char *name)
+{
+	char list[400] = "";
+
+	for (unsigned i = 0; i < ARRAY_SIZE(requests); i++)
+		add_name(list, sizeof(list), requests[i].name);
+	if (!name)
+		return reply_error(-EINVAL, "the object has no cmd (there are %s)", list);
+	return reply_error(-EINVAL, "no such request: \"%.100s\" (there are %s)", name,
+			   list);
+}
+
+static bool has_field(const struct request *r, const char *name)
+{
+	for (unsigned i = 0; r->fields[i]; i++) {
+		if (!strcmp(r->fields[i], name))
+			return true;
+	}
+	return !strcmp(name, "cmd") || !strcmp(name, "protocol");
+}
+
+/* An answer if weftd does not know all that is asked, else NULL. */
+static struct json_object *check_fields(const struct request *r, struct json_object *q)
+{
+	char list[200] = "";
+
+	json_object_object_foreach(q, key, value)
+	{
+		if (!strcmp(key, "protocol") &&
+		    (!json_object_is_type(value, json_type_int) ||
+		     json_object_get_int64(value) < 1 ||
+		     json_object_get_int64(value) > PROTOCOL))
+			return reply_error(-EPROTONOSUPPORT,
+					   "this weftd (%s) speaks protocol 1 to %d: use "
+					   "the weftctl that came with it",
+					   WEFT_VERSION, PROTOCOL);
+		if (has_field(r, key))
+			continue;
+		for (unsigned i = 0; r->fields[i]; i++)
+			add_name(list, sizeof(list), r->fields[i]);
+		return reply_error(-EINVAL, "%s has no field \"%.100s\" (there are %s)",
+				   r->name, key, *list ? list : "none");
+	}
+	return NULL;
+}
 
 struct json_object *request_handle(struct broker *b, struct json_object *q, void *client)
 {
 	const char *name = get_str(q, "cmd");
+	const struct request *r = NULL;
+	struct json_object *o;
 
 	for (unsigned i = 0; name && i < ARRAY_SIZE(requests); i++) {
 		if (!strcmp(name, requests[i].name))
-			return requests[i].fn(b, q, client);
+			r = &requests[i];
 	}
-	return reply_error(-EINVAL, "no such request: %s", name ? name : "(no cmd)");
+	if (!r)
+		return reply_no_request(name);
+	o = check_fields(r, q);
+	if (o)
+		return o;
+	if (r->changes && !control_may_change(client))
+		return reply_error(-EPERM,
+				   "viewers may look and change nothing: %s is for root, "
+				   "the user of weftd, and the group of operators",
+				   name);
+	return r->fn(b, q, client);
 }

@@ -13,6 +13,7 @@
 
 /* Longer than the longest end of a daemon: it waits for its workers. */
 #define END_WAIT_S 30
+#define PROTOCOL   1 /* of doc/control-protocol.md */
 
 const char *client_error(int error, struct json_object *answer)
 {
@@ -61,7 +62,8 @@ int client_ask(struct client *c, struct json_object *request, struct json_object
 	if (r == 0)
 		r = fd_write_full(c->fd, "\n", 1);
 	json_object_put(request);
-	if (r == 0)
+	/* A client that is not let in is told why, and its request is not read. */
+	if (r == 0 || r == -EPIPE)
 		r = read_answer(c, ret);
 	if (r < 0)
 		return r;
@@ -89,6 +91,7 @@ struct json_object *client_request(const char *cmd)
 	struct json_object *o = json_object_new_object();
 
 	json_object_object_add(o, "cmd", json_object_new_string(cmd));
+	json_object_object_add(o, "protocol", json_object_new_int(PROTOCOL));
 	return o;
 }
 

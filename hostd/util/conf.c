@@ -98,6 +98,7 @@ void conf_fini(struct conf *c)
 	free(c->socket);
 	free(c->control);
 	free(c->operators);
+	free(c->viewers);
 	free(c->user);
 	free(c->sandbox);
 	free(c->cgroup);
@@ -326,6 +327,8 @@ int conf_daemon_set(struct conf *c, const char *key, const char *value)
 		return set_path(&c->control, value);
 	if (!strcmp(key, "operators"))
 		return set_string(&c->operators, value);
+	if (!strcmp(key, "viewers"))
+		return set_string(&c->viewers, value);
 	if (!strcmp(key, "user"))
 		return set_string(&c->user, value);
 	if (!strcmp(key, "users"))

@@ -46,6 +46,7 @@ struct conf {
 	char *socket;          /* of the tenant "local"; NULL: run_dir/weft.sock */
 	char *control;         /* NULL: run_dir/control */
 	char *operators;       /* group that may use it; NULL: none */
+	char *viewers;         /* group that may look; NULL: none */
 	uint64_t device_total; /* memory of the device once that is known, else 0 */
 	int socket_line, control_line;
 	char *user; /* workers run as; NULL: see sandbox.h */

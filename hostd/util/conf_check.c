@@ -259,6 +259,8 @@ unsigned conf_check(const struct conf *c, const char *file,
 		say(&k, true, 0, "no user \"%s\" ([daemon] user)", c->user);
 	if (c->operators && !getgrnam(c->operators))
 		say(&k, true, 0, "no group \"%s\" ([daemon] operators)", c->operators);
+	if (c->viewers && !getgrnam(c->viewers))
+		say(&k, true, 0, "no group \"%s\" ([daemon] viewers)", c->viewers);
 	list_for_each (t, &c->tenants, link) {
 		check_names(&k, t);
 		check_window(&k, t);
