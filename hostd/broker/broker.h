@@ -19,6 +19,7 @@
 #include "broker/workers.h"
 
 struct conf;
+struct events;
 struct listener_guests;
 struct json_object;
 struct msg;
@@ -111,6 +112,8 @@ struct broker {
 	/* Answers a request; control_open(). */
 	struct json_object *(*on_request)(struct broker *b, struct json_object *request,
 					  void *client);
+	struct events *events; /* events.c; NULL: none yet */
+	uint64_t events_told;  /* number of the last that clients were sent */
 	struct list clients;
 	unsigned n_clients;
 	size_t out_bytes; /* that they have not read yet */

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <grp.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,7 @@
 #include "base/sockfile.h"
 #include "broker/broker.h"
 #include "broker/control.h"
+#include "broker/events.h"
 #include "broker/loop/loop.h"
 #include "broker/memory/waiters.h"
 #include "broker/reply.h"
@@ -50,7 +52,11 @@ struct client {
 	struct ucred cred;
 	enum access access;
 	bool waiting; /* for an answer */
-	char *out;    /* what the socket has not taken yet, or NULL */
+	/* Events from this number on are sent to it, of one tenant or (empty) of all; 0:
+	 * none are. */
+	uint64_t next_event;
+	char tenant[CONF_NAME_MAX + 1];
+	char *out; /* what the socket has not taken yet, or NULL */
 	size_t out_len, out_at;
 	size_t used;
 	char in[REQUEST_MAX];
@@ -97,8 +103,6 @@ static bool make_room(struct client *c, size_t n)
 /* Keeps what the socket does not take now. */
 static int keep_out(struct client *c, const char *text, size_t n)
 {
-	if (!make_room(c, n))
-		return -ENOBUFS;
 	c->out = malloc(n);
 	if (!c->out)
 		return -ENOMEM;
@@ -150,6 +154,10 @@ static int send_answer(struct client *c, struct json_object *a)
 		a, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, &n);
 	int r = -ENOMEM;
 
+	if (!make_room(c, n + 1)) {
+		json_object_put(a);
+		return -ENOBUFS;
+	}
 	/* The line ends where the text's terminator is. */
 	if (text) {
 		((char *)text)[n] = '\n';
@@ -158,6 +166,64 @@ static int send_answer(struct client *c, struct json_object *a)
 	json_object_put(a);
 	return r;
 }
+
+/* ---- events ---- */
+
+static int send_lost(struct client *c, uint64_t n)
+{
+	char line[64];
+
+	snprintf(line, sizeof(line), "{\"event\":\"lost\",\"count\":%" PRIu64 "}\n", n);
+	return send_line(c, line, strlen(line));
+}
+
+/* Sends what its socket takes of what it has not seen. One line at most waits in weftd, so
+ * that it may read as slowly as it likes: what is not kept any more is counted. */
+static int send_events(struct client *c)
+{
+	const struct broker *b = c->b;
+	int r = 0;
+
+	while (r == 0 && !c->out && c->next_event && c->next_event <= events_last(b)) {
+		uint64_t first = events_first(b);
+		const struct event *e;
+
+		if (c->next_event < first) {
+			r = send_lost(c, first - c->next_event);
+			c->next_event = first;
+			continue;
+		}
+		e = events_at(b, c->next_event++);
+		if (!*c->tenant || !strcmp(c->tenant, e->tenant))
+			r = send_line(c, e->text, e->len);
+	}
+	return r;
+}
+
+void control_follow(void *client, uint64_t after, const char *tenant)
+{
+	struct client *c = client;
+
+	c->next_event = after + 1;
+	snprintf(c->tenant, sizeof(c->tenant), "%s", tenant ? tenant : "");
+}
+
+uint64_t control_tick(void *broker, uint64_t now_ns)
+{
+	struct broker *b = broker;
+	struct client *c, *tmp;
+
+	if (b->events_told == events_last(b))
+		return UINT64_MAX;
+	b->events_told = events_last(b);
+	list_for_each_safe (c, tmp, &b->clients, link) {
+		if (send_events(c) < 0)
+			client_close(c);
+	}
+	return UINT64_MAX;
+}
+
+/* ---- requests ---- */
 
 static int answer_line(struct client *c, const char *line)
 {
@@ -178,7 +244,7 @@ static int answer_lines(struct client *c)
 	char *line = c->in, *end;
 	int r = 0;
 
-	while (r == 0 && !c->waiting && !c->out &&
+	while (r == 0 && !c->waiting && !c->out && !c->next_event &&
 	       (end = memchr(line, '\n', c->used - (size_t)(line - c->in)))) {
 		*end = '\0';
 		r = answer_line(c, line);
@@ -222,6 +288,8 @@ static void on_client(struct source *src, uint32_t events)
 		r = hear(c);
 	if (r == 0)
 		r = answer_lines(c);
+	if (r == 0)
+		r = send_events(c);
 	if (r < 0 || c->used == sizeof(c->in))
 		client_close(c);
 }
@@ -386,6 +454,7 @@ void control_fini(struct broker *b)
 	if (b->control_path)
 		sockfile_remove(b->control_path, &b->control_file);
 	free(b->control_path);
+	(void)control_tick(b, 0); /* the last events */
 	/* Last: who asked for the end takes this for it. */
 	list_for_each_safe (c, tmp, &b->clients, link) {
 		drop_out(c);

@@ -4,6 +4,7 @@
 #define WEFT_BROKER_CONTROL_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct broker;
 struct json_object;
@@ -20,6 +21,13 @@ void control_fini(struct broker *b);
 bool control_may_change(const void *client);
 /* Says who asks: "uid 0, pid 17". Good until the next call. */
 const char *control_who(const void *client);
+/*
+ * Sends a client, after the answer under way, all events after that number, and each that
+ * comes (events.h); of one tenant or (NULL) all. It is sent nothing else from now on.
+ */
+void control_follow(void *client, uint64_t after, const char *tenant);
+/* Timer (loop.h): sends events that have come to those who follow. */
+uint64_t control_tick(void *broker, uint64_t now_ns);
 /* Takes over the answer. */
 void control_answer(void *client, struct json_object *answer);
 

@@ -7,16 +7,19 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/events.h"
 #include "broker/listener.h"
 #include "broker/guests.h"
 #include "broker/loop/outbox.h"
 #include "broker/memory/account_host.h"
+#include "broker/reply.h"
 #include "broker/tenant.h"
 #include "broker/workers.h"
 #include "ipc/msg.h"
@@ -60,6 +63,38 @@ static void wait_free(struct tenant *t, struct guest_wait *g)
 	free(g);
 	if (!--t->n_waiting)
 		list_remove(&t->queue_link);
+}
+
+/* ---- refusing ---- */
+
+static const char *why_refused(int error)
+{
+	switch (error) {
+	case -EUSERS:
+		return "the tenant has all its sessions (sessions.max)";
+	case -ENOMEM:
+		return "no memory for one more (memory.max, or the device is full)";
+	case -ETIMEDOUT:
+		return "no worker was ready in time";
+	case -EAGAIN:
+		return "too many programs wait already";
+	default:
+		return strerror(-error);
+	}
+}
+
+static void refuse(struct tenant *t, uint32_t id, const struct wire_hello *hello,
+		   int error)
+{
+	struct json_object *e = event_of_guest(t, "session.refused", 0);
+
+	listener_refuse(t, id, error);
+	if (!e)
+		return;
+	reply_str(e, "name", hello->name);
+	reply_u64(e, "pid", hello->pid);
+	reply_str(e, "why", why_refused(error));
+	event_post(t->b, e);
 }
 
 /* ---- whether those before are still there ---- */
@@ -134,7 +169,7 @@ static bool serve(struct tenant *t, struct worker *w)
 	if (r == -EAGAIN)
 		return false;
 	if (r < 0)
-		listener_refuse(t, g->id, r);
+		refuse(t, g->id, &g->hello, r);
 	else
 		t->turn_ns = MAX(t->turn_ns, clock_now_ns()) + TURNS_PERIOD_NS;
 	wait_free(t, g);
@@ -184,7 +219,7 @@ static void queue(struct tenant *t, const struct wire_hello *hello, uint32_t id)
 	if (t->n_waiting < MAX(t->sessions_max, WAITING_MIN))
 		g = calloc(1, sizeof(*g));
 	if (!g) {
-		listener_refuse(t, id, -EAGAIN);
+		refuse(t, id, hello, -EAGAIN);
 		return;
 	}
 	g->id = id;
@@ -291,7 +326,7 @@ uint64_t guests_tick(void *broker, uint64_t now_ns)
 
 	list_for_each_safe (t, tmp, &b->queue, queue_link) {
 		while (t->n_waiting && now_ns >= first(t)->deadline_ns) {
-			listener_refuse(t, first(t)->id, -ETIMEDOUT);
+			refuse(t, first(t)->id, &first(t)->hello, -ETIMEDOUT);
 			wait_free(t, first(t));
 		}
 		if (!t->n_waiting)

@@ -5,28 +5,45 @@
 
 #include "base/log.h"
 #include "broker/child/cgroup.h"
+#include "broker/events.h"
 #include "broker/limits.h"
 #include "broker/memory/ledger.h"
+#include "broker/reply.h"
 #include "broker/tenant.h"
 #include "util/conf.h"
 #include "util/size.h"
+
+static void post_change(const struct tenant *t, const char *key, uint64_t from,
+			uint64_t to, const char *by)
+{
+	struct json_object *e = event_new(t->b, "tenant.changed", t, 0);
+
+	reply_str(e, "key", key);
+	reply_limit(e, "from", from);
+	reply_limit(e, "to", to);
+	reply_str(e, "by", by);
+	event_post(t->b, e);
+}
 
 static void tell_bytes(const struct tenant *t, const char *key, uint64_t from,
 		       uint64_t to, const char *by)
 {
 	char a[32], b[32];
 
-	if (from != to)
-		log_info("tenant %s: %s was %s, is %s (%s)", t->name, key,
-			 size_format(from, a, sizeof(a)), size_format(to, b, sizeof(b)),
-			 by);
+	if (from == to)
+		return;
+	log_info("tenant %s: %s was %s, is %s (%s)", t->name, key,
+		 size_format(from, a, sizeof(a)), size_format(to, b, sizeof(b)), by);
+	post_change(t, key, from, to, by);
 }
 
 static void tell_number(const struct tenant *t, const char *key, unsigned from,
 			unsigned to, const char *by)
 {
-	if (from != to)
-		log_info("tenant %s: %s was %u, is %u (%s)", t->name, key, from, to, by);
+	if (from == to)
+		return;
+	log_info("tenant %s: %s was %u, is %u (%s)", t->name, key, from, to, by);
+	post_change(t, key, from, to, by);
 }
 
 static bool same_memory(const struct conf_memory *a, const struct conf_memory *b)

@@ -19,6 +19,7 @@
 #include "broker/child/cgroup.h"
 #include "broker/child/child.h"
 #include "broker/child/output.h"
+#include "broker/events.h"
 #include "broker/listener.h"
 #include "broker/loop/aside.h"
 #include "broker/loop/loop.h"
@@ -54,6 +55,7 @@ static void on_listener_exit(struct source *src, uint32_t events)
 		return;
 	}
 	log_warning("tenant %s: listener ended with status 0x%x", t->name, status);
+	event_post(t->b, event_of_guest(t, "listener.died", 0));
 	listener_pause(t);
 }
 

@@ -29,6 +29,7 @@
 #include "broker/child/output.h"
 #include "broker/child/users.h"
 #include "broker/control.h"
+#include "broker/events.h"
 #include "broker/listener.h"
 #include "broker/guests.h"
 #include "broker/loop/aside.h"
@@ -37,6 +38,7 @@
 #include "broker/memory/prealloc.h"
 #include "broker/memory/reclaim.h"
 #include "broker/reload.h"
+#include "broker/reply.h"
 #include "broker/request.h"
 #include "broker/tenant.h"
 #include "broker/tenants.h"
@@ -311,6 +313,8 @@ static void on_signal(struct source *src, uint32_t events)
 {
 	struct broker *b = container_of(src, struct broker, signals);
 	struct signalfd_siginfo si;
+	struct json_object *e;
+	char by[64];
 
 	if (read(src->fd, &si, sizeof(si)) != sizeof(si))
 		return;
@@ -320,6 +324,10 @@ static void on_signal(struct source *src, uint32_t events)
 	}
 	log_info("ends: %s from pid %u, uid %u", strsignal((int)si.ssi_signo), si.ssi_pid,
 		 si.ssi_uid);
+	snprintf(by, sizeof(by), "uid %u, pid %u", si.ssi_uid, si.ssi_pid);
+	e = event_new(b, "weftd.stopping", NULL, 0);
+	reply_str(e, "by", by);
+	event_post(b, e);
 	b->stop = true;
 }
 
@@ -427,6 +435,7 @@ static void background_ready(void)
 /* The device's size is known now. */
 static void on_ready(struct broker *b)
 {
+	struct json_object *e;
 	struct tenant *t;
 
 	list_for_each (t, &b->tenants, link)
@@ -435,6 +444,9 @@ static void on_ready(struct broker *b)
 		b->conf->device_total = b->device_total;
 		(void)reload_report(b->conf, NULL);
 	}
+	e = event_new(b, "weftd.ready", NULL, 0);
+	reply_str(e, "device", b->device_name);
+	event_post(b, e);
 	notify_manager("READY=1");
 	background_ready();
 }
@@ -499,8 +511,8 @@ static const char *run_dir_error(int error)
 static int open_loop(struct broker *b)
 {
 	static uint64_t (*const timers[])(void *, uint64_t) = {
-		guests_tick,   workers_tick, listener_tick, reclaim_tick,
-		prealloc_tick, output_tick,  held_tick,
+		guests_tick, workers_tick, listener_tick, reclaim_tick, prealloc_tick,
+		output_tick, held_tick,    events_tick,   control_tick,
 	};
 	int r = loop_new(&b->loop);
 
@@ -548,6 +560,7 @@ static void fini(struct broker *b)
 	workers_fini(b);
 	tenants_fini(b);
 	control_fini(b);
+	events_fini(b);
 	loop_flush(b->loop);
 	source_remove(b->loop, &b->signals);
 	source_remove(b->loop, &b->lifeline);

@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "broker/broker.h"
+#include "broker/events.h"
 #include "broker/limits.h"
 #include "broker/reload.h"
 #include "broker/tenant.h"
@@ -119,11 +120,14 @@ static void keep_place(struct conf_tenant *is, const struct conf_tenant *file)
 
 static void start_tenant(struct broker *b, struct conf_tenant *ct)
 {
+	struct tenant *t;
+
 	list_remove(&ct->link);
-	if (tenant_new(b, ct, NULL) < 0) {
+	if (tenant_new(b, ct, &t) < 0) {
 		conf_tenant_free(ct);
 		return;
 	}
+	tenant_post(t, "tenant.added", BY);
 	list_append(&b->conf->tenants, &ct->link);
 }
 
@@ -140,6 +144,7 @@ static void end_tenant(struct broker *b, struct conf_tenant *is)
 	}
 	log_info("tenant %s: removed (%s)", is->name, BY);
 	if (t) {
+		tenant_post(t, "tenant.removed", BY);
 		window_remove(&t->window);
 		tenant_remove(t, NULL, NULL);
 	}
@@ -222,8 +227,10 @@ void reload(struct broker *b)
 		compare_daemon(b->conf, &file);
 		apply(b, &file);
 		log_info("configuration read again");
+		event_post(b, event_new(b, "weftd.reloaded", NULL, 0));
 	} else {
 		log_error("configuration not read again: nothing has changed");
+		event_post(b, event_new(b, "weftd.reload_failed", NULL, 0));
 	}
 	conf_fini(&file);
 	notify_manager("READY=1");

@@ -16,6 +16,7 @@
 #include "broker/broker.h"
 #include "broker/control.h"
 #include "broker/describe.h"
+#include "broker/events.h"
 #include "broker/memory/waiters.h"
 #include "broker/refused.h"
 #include "broker/reply.h"
@@ -197,6 +198,14 @@ static struct json_object *request_info(struct broker *b, struct json_object *q,
 
 /* ---- what can be done ---- */
 
+static void post_killed(const struct worker *w, const char *by)
+{
+	struct json_object *e = event_new(w->b, "session.killed", w->tenant, w->session);
+
+	reply_str(e, "by", by);
+	event_post(w->b, e);
+}
+
 static struct json_object *request_kill(struct broker *b, struct json_object *q,
 					void *client)
 {
@@ -216,6 +225,7 @@ static struct json_object *request_kill(struct broker *b, struct json_object *q,
 			continue;
 		log_info("tenant %s session %llu: killed (%s)", w->tenant->name,
 			 (unsigned long long)w->session, control_who(client));
+		post_killed(w, control_who(client));
 		worker_kill(w);
 		n++;
 	}
@@ -311,6 +321,7 @@ static struct json_object *request_tenant_add(struct broker *b, struct json_obje
 	if (o || !t)
 		return o;
 	log_info("tenant %s: added (%s)", name, control_who(client));
+	tenant_post(t, "tenant.added", control_who(client));
 	return reply_tenant(t, false);
 }
 
@@ -335,6 +346,7 @@ static struct json_object *request_tenant_remove(struct broker *b, struct json_o
 				"sessions: weftctl kill local");
 	ct = conf_tenant_find(b->conf, name);
 	log_info("tenant %s: removed (%s)", name, control_who(client));
+	tenant_post(t, "tenant.removed", control_who(client));
 	window_remove(&t->window);
 	tenant_remove(t, removed, client);
 	if (ct) {
@@ -354,10 +366,19 @@ static struct json_object *request_ping(struct broker *b, struct json_object *q,
 	return o;
 }
 
+static void post_stopping(struct broker *b, const char *by)
+{
+	struct json_object *e = event_new(b, "weftd.stopping", NULL, 0);
+
+	reply_str(e, "by", by);
+	event_post(b, e);
+}
+
 static struct json_object *request_shutdown(struct broker *b, struct json_object *q,
 					    void *client)
 {
 	log_info("ends: shutdown (%s)", control_who(client));
+	post_stopping(b, control_who(client));
 	b->stop = true;
 	return reply_ok();
 }
@@ -391,6 +412,45 @@ static struct json_object *request_reclaim(struct broker *b, struct json_object 
 	return r < 0 ? reply_error(r, "out of memory") : NULL;
 }
 
+static bool had_tenant(const struct broker *b, const char *name)
+{
+	for (uint64_t n = events_first(b); n <= events_last(b); n++) {
+		if (!strcmp(events_at(b, n)->tenant, name))
+			return true;
+	}
+	return false;
+}
+
+/* Kept ones; or, with follow, these and all that come. */
+static struct json_object *request_events(struct broker *b, struct json_object *q,
+					  void *client)
+{
+	struct json_object *o = reply_ok(), *v, *list;
+	const char *tenant = get_str(q, "tenant");
+	uint64_t after = 0, first = events_first(b);
+
+	if (tenant && !tenant_find(b, tenant) && !had_tenant(b, tenant)) {
+		json_object_put(o);
+		return reply_no_tenant(b, tenant);
+	}
+	if (json_object_object_get_ex(q, "after", &v))
+		after = json_object_get_uint64(v);
+	reply_u64(o, "events.last", events_last(b));
+	if (json_object_object_get_ex(q, "follow", &v) && json_object_get_boolean(v)) {
+		control_follow(client, MIN(after, events_last(b)), tenant);
+		return o;
+	}
+	list = json_object_new_array();
+	for (uint64_t n = MAX(after + 1, first); n > after && n <= events_last(b); n++) {
+		const struct event *e = events_at(b, n);
+
+		if (!tenant || !strcmp(tenant, e->tenant))
+			json_object_array_add(list, json_tokener_parse(e->text));
+	}
+	json_object_object_add(o, "events", list);
+	return o;
+}
+
 static struct json_object *request_hello(struct broker *b, struct json_object *q,
 					 void *client);
 
@@ -405,6 +465,7 @@ static const struct request {
 	{"ping", request_ping, false, {}},
 	{"list", request_list, false, {"tenant", "session"}},
 	{"info", request_info, false, {"tenant", "session", "after"}},
+	{"events", request_events, false, {"after", "tenant", "follow"}},
 	{"kill", request_kill, true, {"tenant", "session"}},
 	{"tenant-add", request_tenant_add, true, {"name", "set"}},
 	{"tenant-remove", request_tenant_remove, true, {"name"}},

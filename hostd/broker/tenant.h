@@ -13,6 +13,7 @@
 #include "base/sockfile.h"
 #include "broker/child/child.h"
 #include "broker/child/output.h"
+#include "broker/events.h"
 #include "broker/loop/loop.h"
 #include "broker/loop/outbox.h"
 #include "broker/window.h"
@@ -46,14 +47,14 @@ struct tenant {
 		unsigned n_standing;
 	} queues[2];
 	unsigned busy_pass; /* of the pass in which nobody but busy ones could give */
-	struct {
+	struct memory_events {
 		/* Times: refused for the limit, or for want of memory; was evicted
 		 * although below memory.low, because above memory.high, at all; was too
 		 * busy to.
 		 */
 		uint64_t max, oom, low, high, reclaim, busy;
-	} events;
-	uint32_t index; /* in struct snapshot */
+	} events, events_told; /* so far; so often told by events.c */
+	uint32_t index;        /* in struct snapshot */
 	bool removed;
 	void (*on_release)(void *arg); /* when nothing of it is left; NULL: nobody asks */
 	void *released_for;
@@ -77,6 +78,7 @@ struct tenant {
 	unsigned n_ending;     /* of n_sessions */
 	unsigned n_letter_fds; /* outbox.c */
 	struct log_limit log_limit, session_limit;
+	struct event_limit event_limit;
 	struct output_budget output;
 };
 

@@ -21,10 +21,12 @@
 #include "broker/broker.h"
 #include "broker/child/cgroup.h"
 #include "broker/child/child.h"
+#include "broker/events.h"
 #include "broker/listener.h"
 #include "broker/guests.h"
 #include "broker/loop/outbox.h"
 #include "broker/memory/waiters.h"
+#include "broker/reply.h"
 #include "broker/tenant.h"
 #include "broker/tenants.h"
 #include "broker/window.h"
@@ -227,4 +229,12 @@ int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **r
 	if (ret_t)
 		*ret_t = t;
 	return 0;
+}
+
+void tenant_post(const struct tenant *t, const char *type, const char *by)
+{
+	struct json_object *e = event_new(t->b, type, t, 0);
+
+	reply_str(e, "by", by);
+	event_post(t->b, e);
 }

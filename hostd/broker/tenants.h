@@ -10,6 +10,8 @@ struct tenant;
 /* Makes the tenant, its socket and its window. Returns 0, -EEXIST or -errno; b->why then
  * says why. */
 int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **ret_t);
+/* Tells operators "tenant.added" or the like, and by whom. */
+void tenant_post(const struct tenant *t, const char *type, const char *by);
 /* Ends a tenant and its sessions, without waiting for that; calls done(arg), if any, when
  * all has ended. */
 void tenant_remove(struct tenant *t, void (*done)(void *arg), void *arg);

@@ -24,6 +24,7 @@
 #include "broker/broker.h"
 #include "broker/child/cgroup.h"
 #include "broker/child/child.h"
+#include "broker/events.h"
 #include "broker/gpu_time.h"
 #include "broker/listener.h"
 #include "broker/loop/aside.h"
@@ -34,6 +35,7 @@
 #include "broker/memory/prealloc.h"
 #include "broker/memory/reclaim.h"
 #include "broker/refused.h"
+#include "broker/reply.h"
 #include "broker/share.h"
 #include "broker/tenant.h"
 #include "broker/window.h"
@@ -292,6 +294,18 @@ void workers_fill(struct broker *b)
 
 /* ---- sessions ---- */
 
+static void post_opened(const struct worker *w)
+{
+	struct json_object *e = event_of_guest(w->tenant, "session.opened", w->session);
+
+	if (!e)
+		return;
+	reply_str(e, "name", w->hello.name);
+	reply_u64(e, "pid", w->hello.pid);
+	reply_u64(e, "worker.pid", (uint64_t)w->child.pid);
+	event_post(w->b, e);
+}
+
 int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *hello,
 		  uint32_t id)
 {
@@ -335,6 +349,7 @@ int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 		log_info("tenant %s session %llu: pid %u (%s), worker %d", t->name,
 			 (unsigned long long)w->session, hello->pid, hello->name,
 			 w->child.pid);
+	post_opened(w);
 	if (listener_pass(t, id, w, &m, w->in_window ? t->window.fd : -1) < 0) {
 		child_kill(&w->child);
 		listener_refuse(t, id, -EAGAIN);
@@ -483,6 +498,36 @@ static void describe_end(const struct worker *w, int status, char *buf, size_t r
 		snprintf(buf, room, "worker: exit status %d", WEXITSTATUS(status));
 }
 
+static void post_ended(const struct worker *w, const struct session_record *h)
+{
+	struct json_object *e = event_of_guest(w->tenant, "session.ended", h->session);
+
+	if (!e)
+		return;
+	reply_str(e, "name", h->name);
+	reply_u64(e, "pid", h->pid);
+	reply_u64(e, "time", h->duration_ns / 1000);
+	reply_u64(e, "gpu.time", h->gpu_us);
+	reply_str(e, "end", h->end);
+	event_post(w->b, e);
+}
+
+/* A worker that served nobody: its end is weftd's trouble. */
+static void post_died(const struct worker *w, int status)
+{
+	struct json_object *e;
+	char end[48];
+
+	if (w->killed || !status)
+		return;
+	describe_end(w, status, end, sizeof(end));
+	e = event_new(w->b, "worker.died", NULL, 0);
+	reply_u64(e, "worker.pid", (uint64_t)w->child.pid);
+	reply_str(e, "state", state_names[w->state]);
+	reply_str(e, "end", end);
+	event_post(w->b, e);
+}
+
 static void record(struct worker *w, int status)
 {
 	struct broker *b = w->b;
@@ -508,6 +553,7 @@ static void record(struct worker *w, int status)
 	if (refused_read(c, &h->refused) < 0)
 		log_error("out of memory");
 	describe_end(w, status, h->end, sizeof(h->end));
+	post_ended(w, h);
 	if (!log_limit_ok(&w->tenant->session_limit, SESSION_LINES))
 		return;
 	if (status && !w->killed)
@@ -530,6 +576,8 @@ static void worker_ended(struct worker *w, int status)
 		reclaim_end(w);
 		share_end(w);
 		window_give_back(&w->tenant->window, w->slice);
+	} else {
+		post_died(w, status);
 	}
 	account_end(w);
 	list_remove(&w->link);

@@ -32,22 +32,34 @@ void client_close(struct client *c)
 	json_tokener_free(c->tok);
 }
 
-static int read_answer(struct client *c, struct json_object **ret)
+static int fill(struct client *c)
+{
+	ssize_t n;
+
+	do
+		n = recv(c->fd, c->buf, sizeof(c->buf), 0);
+	while (n < 0 && errno == EINTR);
+	if (n <= 0)
+		return n < 0 ? -errno : -ENODATA;
+	c->at = 0;
+	c->len = (size_t)n;
+	return 0;
+}
+
+int client_next(struct client *c, struct json_object **ret)
 {
 	struct json_object *o = NULL;
-	char buf[4096];
 
 	json_tokener_reset(c->tok);
 	while (!o) {
-		ssize_t n = recv(c->fd, buf, sizeof(buf), 0);
+		int r = c->at < c->len ? 0 : fill(c);
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -ENODATA;
-		o = json_tokener_parse_ex(c->tok, buf, (int)n);
+		if (r < 0)
+			return r;
+		o = json_tokener_parse_ex(c->tok, c->buf + c->at, (int)(c->len - c->at));
 		if (!o && json_tokener_get_error(c->tok) != json_tokener_continue)
 			return -EPROTO;
+		c->at += o ? json_tokener_get_parse_end(c->tok) : c->len - c->at;
 	}
 	*ret = o;
 	return 0;
@@ -64,7 +76,7 @@ int client_ask(struct client *c, struct json_object *request, struct json_object
 	json_object_put(request);
 	/* A client that is not let in is told why, and its request is not read. */
 	if (r == 0 || r == -EPIPE)
-		r = read_answer(c, ret);
+		r = client_next(c, ret);
 	if (r < 0)
 		return r;
 	return json_object_get_boolean(json_get(*ret, "ok")) ? 0 : -EREMOTEIO;

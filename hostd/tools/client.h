@@ -14,6 +14,8 @@
 struct client {
 	int fd;
 	struct json_tokener *tok;
+	char buf[4096]; /* read, and from at on not looked at */
+	size_t at, len;
 };
 
 /*
@@ -29,6 +31,10 @@ void client_close(struct client *c);
  * 0, -EREMOTEIO (weftd said no: the answer has "error"), -EPROTO or -errno.
  */
 int client_ask(struct client *c, struct json_object *request, struct json_object **ret);
+
+/* Waits for one more object, the caller's: after a request that has many answers. Returns
+ * 0, -ENODATA (weftd has closed), -EPROTO or -errno. */
+int client_next(struct client *c, struct json_object **ret);
 
 /* After "shutdown": waits until the daemon has closed. Returns 0, -ETIMEDOUT or -errno.
  */

@@ -141,6 +141,7 @@ int client_open(struct client *c, const char *path, char **ret_why)
 			*ret_why = NULL;
 		return c->fd;
 	}
+	c->at = c->len = 0;
 	c->tok = json_tokener_new();
 	if (!c->tok) {
 		close(c->fd);

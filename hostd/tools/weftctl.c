@@ -13,23 +13,25 @@
 /* A command line: its words after the options, of which the first is the command. */
 struct command {
 	const char *name, *args, *words;
-	int least, most; /* arguments; most -1: any number */
+	int least, most;     /* arguments; most -1: any number */
+	const char *options; /* letters of those that not every command has */
 	int (*run)(const struct ctl *ctl, int argc, char **argv);
 };
 
 static const struct command commands[] = {
-	{"list", "", "tenants and running sessions", 0, 0, ctl_list},
-	{"info", "[TENANT | SESSION]", "the same in detail, and ended sessions", 0, 1,
+	{"list", "", "tenants and running sessions", 0, 0, "", ctl_list},
+	{"info", "[TENANT | SESSION]", "the same in detail, and ended sessions", 0, 1, "",
 	 ctl_info},
-	{"kill", "TENANT | SESSION", "end sessions at once", 1, 1, ctl_kill},
-	{"add", "TENANT [KEY=VALUE]...", "add a tenant (keys of weftd.conf)", 1, -1,
+	{"events", "[TENANT]", "what happened, and what happens", 0, 1, "fa", ctl_events},
+	{"kill", "TENANT | SESSION", "end sessions at once", 1, 1, "", ctl_kill},
+	{"add", "TENANT [KEY=VALUE]...", "add a tenant (keys of weftd.conf)", 1, -1, "",
 	 ctl_add},
-	{"remove", "TENANT", "end its sessions and forget it", 1, 1, ctl_remove},
-	{"get", "TENANT [KEY]", "its limits and what it uses", 1, 2, ctl_get},
-	{"set", "TENANT KEY=VALUE...", "change its limits", 2, -1, ctl_set},
-	{"reclaim", "TENANT SIZE", "move so much of its memory to the host", 2, 2,
+	{"remove", "TENANT", "end its sessions and forget it", 1, 1, "", ctl_remove},
+	{"get", "TENANT [KEY]", "its limits and what it uses", 1, 2, "", ctl_get},
+	{"set", "TENANT KEY=VALUE...", "change its limits", 2, -1, "", ctl_set},
+	{"reclaim", "TENANT SIZE", "move so much of its memory to the host", 2, 2, "",
 	 ctl_reclaim},
-	{"shutdown", "", "end weftd and all sessions, and wait for that", 0, 0,
+	{"shutdown", "", "end weftd and all sessions, and wait for that", 0, 0, "",
 	 ctl_shutdown},
 };
 
@@ -45,6 +47,8 @@ static void usage(void)
 	     "  -j, --json           the daemon's answer, or {\"ok\": false, \"error\": "
 	     "...}\n"
 	     "  -b, --bytes          sizes in bytes, not as 1.5 GiB\n"
+	     "  -f, --follow         events: go on with those that come\n"
+	     "      --after N        events: those after this number\n"
 	     "  -h, --help\n"
 	     "      --version");
 }
@@ -61,6 +65,23 @@ static int wrong(const char *fmt, ...)
 	return EXIT_USAGE;
 }
 
+/* Options that not every command has, as the command line names them. */
+static const struct option longs[] = {
+	{"control", required_argument, NULL, 'c'}, {"json", no_argument, NULL, 'j'},
+	{"bytes", no_argument, NULL, 'b'},         {"follow", no_argument, NULL, 'f'},
+	{"after", required_argument, NULL, 'a'},   {"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'V'},       {},
+};
+
+static const char *option_name(int letter)
+{
+	unsigned i = 0;
+
+	while (longs[i].val != letter)
+		i++;
+	return longs[i].name;
+}
+
 static const struct command *find_command(const char *name)
 {
 	for (unsigned i = 0; i < ARRAY_SIZE(commands); i++) {
@@ -70,7 +91,7 @@ static const struct command *find_command(const char *name)
 	return NULL;
 }
 
-static int run(const struct ctl *ctl, int argc, char **argv)
+static int run(const struct ctl *ctl, const char *given, int argc, char **argv)
 {
 	const struct command *cmd;
 	int r = CTL_USAGE;
@@ -80,6 +101,9 @@ static int run(const struct ctl *ctl, int argc, char **argv)
 	cmd = find_command(*argv);
 	if (!cmd)
 		return wrong("unknown command \"%s\"", *argv);
+	given += strspn(given, cmd->options);
+	if (*given)
+		return wrong("%s has no option --%s", cmd->name, option_name(*given));
 	if (argc - 1 >= cmd->least && (cmd->most < 0 || argc - 1 <= cmd->most))
 		r = cmd->run(ctl, argc, argv);
 	if (r == CTL_USAGE)
@@ -88,29 +112,36 @@ static int run(const struct ctl *ctl, int argc, char **argv)
 	return r;
 }
 
+static bool is_number(const char *text)
+{
+	return *text && strlen(text) < 20 && !text[strspn(text, "0123456789")];
+}
+
 int main(int argc, char **argv)
 {
-	static const struct option longs[] = {
-		{"control", required_argument, NULL, 'c'},
-		{"json", no_argument, NULL, 'j'},
-		{"bytes", no_argument, NULL, 'b'},
-		{"help", no_argument, NULL, 'h'},
-		{"version", no_argument, NULL, 'V'},
-		{},
-	};
+	char given[ARRAY_SIZE(longs)] =
+		""; /* of the options that not every command has */
 	struct ctl ctl = {0};
 	int opt;
 
-	while ((opt = getopt_long(argc, argv, "c:jbh", longs, NULL)) >= 0) {
+	while ((opt = getopt_long(argc, argv, "c:jbfh", longs, NULL)) >= 0) {
 		switch (opt) {
 		case 'c':
 			ctl.control = optarg;
-			break;
+			continue;
 		case 'j':
 			ctl.json = true;
-			break;
+			continue;
 		case 'b':
 			ctl.bytes = true;
+			continue;
+		case 'f':
+			ctl.follow = true;
+			break;
+		case 'a':
+			if (!is_number(optarg))
+				return wrong("--after: \"%s\" is no number", optarg);
+			ctl.after = optarg;
 			break;
 		case 'h':
 			usage();
@@ -121,6 +152,8 @@ int main(int argc, char **argv)
 		default:
 			return EXIT_USAGE; /* getopt has said what */
 		}
+		if (!strchr(given, opt))
+			given[strlen(given)] = (char)opt;
 	}
-	return run(&ctl, argc - optind, argv + optind);
+	return run(&ctl, given, argc - optind, argv + optind);
 }

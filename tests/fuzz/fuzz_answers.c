@@ -15,7 +15,7 @@ int weftctl_main(int argc, char **argv);
 #define ANSWER_MAX 65536
 
 static const char *const asked[] = {
-	"list", "info", "kill", "add", "get", "reclaim", "shutdown",
+	"list", "info", "kill", "add", "get", "reclaim", "shutdown", "events",
 };
 
 static const uint8_t *answer;
@@ -34,6 +34,7 @@ int client_open(struct client *c, const char *path, char **ret_why)
 		abort();
 	shutdown(s[1], SHUT_WR);
 	c->fd = s[0];
+	c->at = c->len = 0;
 	c->tok = json_tokener_new();
 	peer = s[1];
 	return 0;

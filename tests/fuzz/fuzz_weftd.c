@@ -25,6 +25,7 @@
 #include "broker/broker.h"
 #include "broker/child/child.h"
 #include "broker/control.h"
+#include "broker/events.h"
 #include "broker/listener.h"
 #include "broker/guests.h"
 #include "broker/loop/aside.h"
@@ -301,6 +302,8 @@ static void serve(void)
 		(void)listener_tick(&b, now);
 		(void)reclaim_tick(&b, now);
 		(void)prealloc_tick(&b, now);
+		(void)events_tick(&b, now);
+		(void)control_tick(&b, now);
 		for (unsigned i = 0; i < PEERS; i++) {
 			if (peers[i].child && peers[i].dead)
 				peers[i].exit_fn(&peers[i].child->exit, EPOLLIN);
@@ -352,6 +355,7 @@ static void close_weftd(void)
 	workers_fini(&b);
 	tenants_fini(&b);
 	control_fini(&b);
+	events_fini(&b);
 	loop_flush(b.loop);
 	if (b.granted || b.evicted || b.host || b.n_sessions || !list_empty(&b.waiters) ||
 	    !list_empty(&b.tenants) || !list_empty(&b.leaving))

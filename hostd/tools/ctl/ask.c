@@ -35,19 +35,25 @@ int ctl_failed(const struct ctl *ctl, const char *fmt, ...)
 	return 1;
 }
 
+int ctl_open(const struct ctl *ctl, struct client *ret)
+{
+	_cleanup_free_ char *why = NULL;
+	int r = client_open(ret, ctl->control, &why);
+
+	return r < 0 ? ctl_failed(ctl, "%s", why ? why : client_error(r, NULL)) : 0;
+}
+
 struct json_object *ctl_ask(const struct ctl *ctl, struct json_object *request,
 			    int *ret_status)
 {
 	bool ends = !strcmp(json_str(request, "cmd"), "shutdown");
-	_cleanup_free_ char *why = NULL;
 	struct json_object *a = NULL;
 	struct client c;
-	int r = client_open(&c, ctl->control, &why);
+	int r;
 
-	*ret_status = 0;
-	if (r < 0) {
+	*ret_status = ctl_open(ctl, &c);
+	if (*ret_status) {
 		json_object_put(request);
-		*ret_status = ctl_failed(ctl, "%s", why ? why : client_error(r, NULL));
 		return NULL;
 	}
 	r = client_ask(&c, request, &a);

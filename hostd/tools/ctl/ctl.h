@@ -22,6 +22,8 @@
 struct ctl {
 	const char *control; /* path; NULL: where a daemon usually is */
 	bool json, bytes;
+	bool follow;
+	const char *after; /* a number; NULL: all that there is */
 };
 
 /* ---- asking; ask.c ---- */
@@ -39,11 +41,16 @@ int ctl_failed(const struct ctl *ctl, const char *fmt, ...) _printf_(2, 3);
 struct json_object *ctl_named(const char *cmd, const char *name);
 /* {"cmd": cmd} and a session or tenant: digits only are a session's number. */
 struct json_object *ctl_about(const char *cmd, const char *what);
+/* Opens a connection for more than one answer. Returns 0, or an exit status: why there is
+ * none has been printed. */
+int ctl_open(const struct ctl *ctl, struct client *ret);
 /* Ends a scope; see _cleanup_(). */
 void ctl_putp(struct json_object **o);
 
 /* ---- printing; show.c ---- */
 
+/* True of keys that are bytes. */
+bool ctl_is_size(const char *key);
 /* Text of a member that is a size, as the options have it. Returns buf. */
 const char *ctl_size(const struct ctl *ctl, struct json_object *of, const char *key,
 		     char *buf, size_t room);
@@ -70,6 +77,8 @@ int ctl_set(const struct ctl *ctl, int argc, char **argv);
 int ctl_keys(struct json_object *q, int argc, char **argv);
 /* session.c */
 int ctl_kill(const struct ctl *ctl, int argc, char **argv);
+/* events.c */
+int ctl_events(const struct ctl *ctl, int argc, char **argv);
 /* daemon.c */
 int ctl_shutdown(const struct ctl *ctl, int argc, char **argv);
 

@@ -7,20 +7,13 @@
 #include "base/fd.h"
 #include "tools/ctl/ctl.h"
 
-/* True for keys, or members of memory.stat, that are bytes. */
-static bool is_size(const char *key)
-{
-	return (!strncmp(key, "memory.", 7) && strcmp(key, "memory.weight") != 0) ||
-	       !strncmp(key, "host.", 5) || !strncmp(key, "worker.memory.", 14);
-}
-
 /* Prints one number or text as it is, sizes and times for people. */
 static void print_value(const struct ctl *ctl, const char *key, struct json_object *of,
 			const char *name)
 {
 	char buf[32];
 
-	if (is_size(key) && strcmp(key, "memory.events") != 0)
+	if (ctl_is_size(key))
 		puts(ctl_size(ctl, of, name, buf, sizeof(buf)));
 	else if (!ctl->bytes && !strcmp(key, "gpu.time"))
 		puts(time_format(json_u64(of, name), buf, sizeof(buf)));

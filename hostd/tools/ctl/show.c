@@ -2,9 +2,17 @@
 /* Members of an answer as people read them. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "tools/ctl/ctl.h"
 #include "util/size.h"
+
+bool ctl_is_size(const char *key)
+{
+	return (!strncmp(key, "memory.", 7) && strcmp(key, "memory.weight") != 0 &&
+		strcmp(key, "memory.events") != 0) ||
+	       !strncmp(key, "host.", 5) || !strncmp(key, "worker.memory.", 14);
+}
 
 const char *ctl_size(const struct ctl *ctl, struct json_object *of, const char *key,
 		     char *buf, size_t room)
