@@ -402,6 +402,8 @@ static const char *words(const struct address *at, int error)
 		return "this machine has no vsock device";
 	case -EACCES:
 		return "permission denied: the socket is another user's or group's";
+	case -ESHUTDOWN:
+		return "no program can begin while the host's operator drains this GPU";
 	case -EUSERS:
 		return "all sessions that this tenant may have at once are running "
 		       "(sessions.max)";

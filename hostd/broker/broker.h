@@ -32,7 +32,7 @@ struct broker {
 	struct conf *conf;
 	char *libexec; /* where weft-worker and weft-listener are */
 	struct loop *loop;
-	bool stop;
+	bool stop, draining;
 	int exit_status;
 
 	struct list tenants;
@@ -55,9 +55,11 @@ struct broker {
 	int (*read_conf)(struct conf *ret);
 
 	/* Receivers of what workers and listeners say, and of the news that there may be
-	 * a worker for guests that wait: workers.c and listener.c stand below them. */
+	 * a worker for guests that wait, or that a session has ended: workers.c and
+	 * listener.c stand below them. */
 	int (*on_message)(struct worker *w, const struct msg *m, int *fd);
 	void (*serve_guests)(struct broker *b);
+	void (*on_session_end)(struct tenant *t);
 	const struct listener_guests *guests;
 
 	uint64_t next_session;

@@ -27,7 +27,7 @@
 #include "base/sockfile.h"
 #include "broker/broker.h"
 #include "broker/control.h"
-#include "broker/events.h"
+#include "broker/operator/events.h"
 #include "broker/loop/loop.h"
 #include "broker/memory/waiters.h"
 #include "broker/reply.h"

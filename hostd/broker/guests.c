@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "broker/broker.h"
-#include "broker/events.h"
+#include "broker/operator/events.h"
 #include "broker/listener.h"
 #include "broker/guests.h"
 #include "broker/loop/outbox.h"
@@ -76,6 +76,8 @@ static const char *why_refused(int error)
 		return "no memory for one more (memory.max, or the device is full)";
 	case -ETIMEDOUT:
 		return "no worker was ready in time";
+	case -ESHUTDOWN:
+		return "no session begins while this is drained";
 	case -EAGAIN:
 		return "too many programs wait already";
 	default:
@@ -216,10 +218,10 @@ static void queue(struct tenant *t, const struct wire_hello *hello, uint32_t id)
 {
 	struct guest_wait *g = NULL;
 
-	if (t->n_waiting < MAX(t->sessions_max, WAITING_MIN))
+	if (!tenant_drains(t) && t->n_waiting < MAX(t->sessions_max, WAITING_MIN))
 		g = calloc(1, sizeof(*g));
 	if (!g) {
-		refuse(t, id, hello, -EAGAIN);
+		refuse(t, id, hello, tenant_drains(t) ? -ESHUTDOWN : -EAGAIN);
 		return;
 	}
 	g->id = id;
@@ -312,7 +314,7 @@ const struct listener_guests guests_of_listeners = {
 void guests_refuse(struct tenant *t, int error)
 {
 	while (t->n_waiting) {
-		listener_refuse(t, first(t)->id, error);
+		refuse(t, first(t)->id, &first(t)->hello, error);
 		wait_free(t, first(t));
 	}
 }

@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "broker/child/cgroup.h"
-#include "broker/events.h"
+#include "broker/operator/events.h"
 #include "broker/limits.h"
 #include "broker/memory/ledger.h"
 #include "broker/reply.h"

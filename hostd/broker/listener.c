@@ -19,7 +19,7 @@
 #include "broker/child/cgroup.h"
 #include "broker/child/child.h"
 #include "broker/child/output.h"
-#include "broker/events.h"
+#include "broker/operator/events.h"
 #include "broker/listener.h"
 #include "broker/loop/aside.h"
 #include "broker/loop/loop.h"

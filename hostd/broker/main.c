@@ -29,7 +29,8 @@
 #include "broker/child/output.h"
 #include "broker/child/users.h"
 #include "broker/control.h"
-#include "broker/events.h"
+#include "broker/operator/drain.h"
+#include "broker/operator/events.h"
 #include "broker/listener.h"
 #include "broker/guests.h"
 #include "broker/loop/aside.h"
@@ -625,6 +626,7 @@ int main(int argc, char **argv)
 	b->on_ready = on_ready;
 	b->on_message = worker_said;
 	b->serve_guests = guests_match;
+	b->on_session_end = drain_ended;
 	b->guests = &guests_of_listeners;
 	if (o->background)
 		go_background();

@@ -12,7 +12,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "broker/broker.h"
-#include "broker/events.h"
+#include "broker/operator/events.h"
 #include "broker/limits.h"
 #include "broker/reload.h"
 #include "broker/tenant.h"

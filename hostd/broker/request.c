@@ -15,8 +15,9 @@
 #include "base/macros.h"
 #include "broker/broker.h"
 #include "broker/control.h"
-#include "broker/describe.h"
-#include "broker/events.h"
+#include "broker/operator/describe.h"
+#include "broker/operator/drain.h"
+#include "broker/operator/events.h"
 #include "broker/memory/waiters.h"
 #include "broker/refused.h"
 #include "broker/reply.h"
@@ -366,6 +367,29 @@ static struct json_object *request_ping(struct broker *b, struct json_object *q,
 	return o;
 }
 
+/* A tenant, or all of weftd; answers how many sessions go on. */
+static struct json_object *request_drain(struct broker *b, struct json_object *q,
+					 void *client)
+{
+	const char *name = get_str(q, "tenant");
+	struct tenant *t = name ? tenant_find(b, name) : NULL;
+	struct json_object *o, *v;
+	bool on = true;
+
+	if (name && !t)
+		return reply_no_tenant(b, name);
+	if (json_object_object_get_ex(q, "undo", &v))
+		on = !json_object_get_boolean(v);
+	if (t)
+		drain_tenant(t, on, control_who(client));
+	else
+		drain_all(b, on, control_who(client));
+	o = reply_ok();
+	reply_u64(o, "sessions.current", t ? t->n_sessions : b->n_sessions);
+	reply_bool(o, "draining", on);
+	return o;
+}
+
 static void post_stopping(struct broker *b, const char *by)
 {
 	struct json_object *e = event_new(b, "weftd.stopping", NULL, 0);
@@ -472,6 +496,7 @@ static const struct request {
 	{"tenant-get", request_tenant_get, false, {"name", "key"}},
 	{"tenant-set", request_tenant_set, true, {"name", "set"}},
 	{"reclaim", request_reclaim, true, {"name", "bytes"}},
+	{"drain", request_drain, true, {"tenant", "undo"}},
 	{"shutdown", request_shutdown, true, {}},
 };
 

@@ -15,7 +15,7 @@
 #include "base/macros.h"
 #include "broker/broker.h"
 #include "broker/control.h"
-#include "broker/gpu_time.h"
+#include "broker/operator/gpu_time.h"
 #include "broker/limits.h"
 #include "broker/memory/account_host.h"
 #include "broker/memory/ledger.h"

@@ -22,6 +22,11 @@
 
 #define LISTEN_BACKLOG SOMAXCONN
 
+bool tenant_drains(const struct tenant *t)
+{
+	return t->draining || t->b->draining;
+}
+
 struct tenant *tenant_find(struct broker *b, const char *name)
 {
 	struct tenant *t;

@@ -13,7 +13,7 @@
 #include "base/sockfile.h"
 #include "broker/child/child.h"
 #include "broker/child/output.h"
-#include "broker/events.h"
+#include "broker/operator/events.h"
 #include "broker/loop/loop.h"
 #include "broker/loop/outbox.h"
 #include "broker/window.h"
@@ -55,7 +55,7 @@ struct tenant {
 		uint64_t max, oom, low, high, reclaim, busy;
 	} events, events_told; /* so far; so often told by events.c */
 	uint32_t index;        /* in struct snapshot */
-	bool removed;
+	bool removed, draining;
 	void (*on_release)(void *arg); /* when nothing of it is left; NULL: nobody asks */
 	void *released_for;
 	struct list workers; /* with a session of its own */
@@ -90,6 +90,8 @@ void tenants_forget(struct broker *b, const void *arg);
  * the descriptor or -errno; see sockfile.h for what errors mean. */
 int listen_unix(struct broker *b, const char *path, mode_t mode,
 		struct sockfile *ret_file);
+/* True if no session of the tenant may begin; operator/drain.c. */
+bool tenant_drains(const struct tenant *t);
 struct tenant *tenant_find(struct broker *b, const char *name);
 
 /* Lines in the log, of a tenant, about sessions that come and go, a second. */

@@ -21,7 +21,7 @@
 #include "broker/broker.h"
 #include "broker/child/cgroup.h"
 #include "broker/child/child.h"
-#include "broker/events.h"
+#include "broker/operator/events.h"
 #include "broker/listener.h"
 #include "broker/guests.h"
 #include "broker/loop/outbox.h"

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "broker/child/output.h"
-#include "broker/gpu_time.h"
+#include "broker/operator/gpu_time.h"
 #include "broker/loop/outbox.h"
 #include "broker/memory/account_host.h"
 #include "broker/memory/held.h"

@@ -24,8 +24,8 @@
 #include "broker/broker.h"
 #include "broker/child/cgroup.h"
 #include "broker/child/child.h"
-#include "broker/events.h"
-#include "broker/gpu_time.h"
+#include "broker/operator/events.h"
+#include "broker/operator/gpu_time.h"
 #include "broker/listener.h"
 #include "broker/loop/aside.h"
 #include "broker/loop/loop.h"
@@ -586,8 +586,10 @@ static void worker_ended(struct worker *w, int status)
 	outbox_drop(&w->out);
 	if (w->state == WORKER_STARTING && !w->killed)
 		start_failed(b);
-	if (w->tenant)
+	if (w->tenant) {
+		b->on_session_end(w->tenant);
 		tenant_try_release(w->tenant);
+	}
 	if (loop_defer(b->loop, worker_free, w) < 0)
 		log_error("out of memory"); /* leaked rather than used after free */
 	b->serve_guests(b);

@@ -24,6 +24,8 @@ static const struct command commands[] = {
 	 ctl_info},
 	{"events", "[TENANT]", "what happened, and what happens", 0, 1, "fa", ctl_events},
 	{"kill", "TENANT | SESSION", "end sessions at once", 1, 1, "", ctl_kill},
+	{"drain", "[TENANT]", "let no session begin, of a tenant or at all", 0, 1, "wu",
+	 ctl_drain},
 	{"add", "TENANT [KEY=VALUE]...", "add a tenant (keys of weftd.conf)", 1, -1, "",
 	 ctl_add},
 	{"remove", "TENANT", "end its sessions and forget it", 1, 1, "", ctl_remove},
@@ -49,6 +51,8 @@ static void usage(void)
 	     "  -b, --bytes          sizes in bytes, not as 1.5 GiB\n"
 	     "  -f, --follow         events: go on with those that come\n"
 	     "      --after N        events: those after this number\n"
+	     "  -w, --wait           drain: until no session runs\n"
+	     "      --undo           drain: let sessions begin again\n"
 	     "  -h, --help\n"
 	     "      --version");
 }
@@ -66,12 +70,15 @@ static int wrong(const char *fmt, ...)
 }
 
 /* Options that not every command has, as the command line names them. */
+/* clang-format off: one a line, as tests/lint/help.py and readers want them */
 static const struct option longs[] = {
 	{"control", required_argument, NULL, 'c'}, {"json", no_argument, NULL, 'j'},
 	{"bytes", no_argument, NULL, 'b'},         {"follow", no_argument, NULL, 'f'},
-	{"after", required_argument, NULL, 'a'},   {"help", no_argument, NULL, 'h'},
+	{"after", required_argument, NULL, 'a'},   {"wait", no_argument, NULL, 'w'},
+	{"undo", no_argument, NULL, 'u'},          {"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},       {},
 };
+/* clang-format on */
 
 static const char *option_name(int letter)
 {
@@ -124,7 +131,7 @@ int main(int argc, char **argv)
 	struct ctl ctl = {0};
 	int opt;
 
-	while ((opt = getopt_long(argc, argv, "c:jbfh", longs, NULL)) >= 0) {
+	while ((opt = getopt_long(argc, argv, "c:jbfwh", longs, NULL)) >= 0) {
 		switch (opt) {
 		case 'c':
 			ctl.control = optarg;
@@ -142,6 +149,12 @@ int main(int argc, char **argv)
 			if (!is_number(optarg))
 				return wrong("--after: \"%s\" is no number", optarg);
 			ctl.after = optarg;
+			break;
+		case 'w':
+			ctl.wait = true;
+			break;
+		case 'u':
+			ctl.undo = true;
 			break;
 		case 'h':
 			usage();

@@ -98,7 +98,7 @@ class Groups(FaultTest):
                 r = self.ctl(d, *words, group=[group])
                 self.assertEqual(r.returncode, 0, (words, r.stderr))
         for words in (("set", "vm1", "memory.max=1G"), ("kill", "vm1"), ("add", "vm2"),
-                      ("reclaim", "vm1", "1M"), ("remove", "vm1"), ("shutdown",)):
+                      ("reclaim", "vm1", "1M"), ("drain",), ("remove", "vm1"), ("shutdown",)):
             for group in viewers:
                 r = self.ctl(d, *words, group=[group])
                 self.assertEqual((r.returncode, r.stderr.count("\n")), (1, 1), words)
@@ -125,6 +125,73 @@ class Groups(FaultTest):
                            timeout=patient(10))
         self.assertEqual(r.returncode, 78)
         self.assertIn('no group "nosuch" ([daemon] viewers)', r.stderr)
+
+
+class Drain(FaultTest):
+    def ctl(self, d, *words):
+        return subprocess.Popen([program("weftctl"), "-c", d.path("control"), *words],
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def said(self, d, *words):
+        p = self.ctl(d, *words)
+        return p.communicate(timeout=patient(20))[0], p.returncode
+
+    def check(self, d, words, name, others):
+        """No program begins of what is drained, one that runs goes on; then it is empty."""
+        runs = d.run("steady", "-", tenant="vm1", stdin=subprocess.PIPE)
+        wait_for(lambda: d.sessions("vm1"), 10, "a session")
+        self.assertEqual(self.said(d, "drain", *words),
+                         (f"{name}: no session begins; 1 go on\n", 0))
+        self.assertIn("drains", self.said(d, "list")[0])
+        p = d.run("steady", 1, tenant="vm1")
+        self.assertIn("drains this GPU", p.communicate()[0])
+        p = d.run("steady", 1, tenant="vm2")
+        self.assertEqual("drains this GPU" not in p.communicate()[0], others)
+        waits = self.ctl(d, "drain", *words, "--wait")
+        self.assertEqual(waits.stdout.readline(), f"{name}: no session begins; 1 go on\n")
+        runs.stdin.close()
+        runs.stdin = None
+        self.assertEqual(waits.communicate(timeout=patient(20))[0], f"{name} is empty\n")
+        self.assertEqual(waits.returncode, 0)
+        self.assertIn("right", runs.communicate()[0])
+        self.assertEqual(self.said(d, "drain", *words, "--wait"), (f"{name} is empty\n", 0))
+        self.assertEqual(self.said(d, "drain", *words, "--undo"),
+                         (f"{name} takes sessions again\n", 0))
+        self.assert_right(d.run("steady", 1, tenant="vm1"))
+        told = [e["event"] for e in d.ctl("events")["events"]]
+        kind = "tenant" if words else "weftd"
+        for event in ("draining", "drained", "undrained"):
+            self.assertEqual(told.count(f"{kind}.{event}"), 1, told)
+
+    def test_a_tenant(self):
+        with Daemon(config="[tenant vm1]\n[tenant vm2]\n") as d:
+            self.check(d, ("vm1",), "vm1", True)
+
+    def test_all(self):
+        with Daemon(config="[tenant vm1]\n[tenant vm2]\n") as d:
+            self.check(d, (), "weftd", False)
+
+    def test_the_wait_ends_otherwise(self):
+        with Daemon(config="[tenant vm1]\n[tenant vm2]\n") as d:
+            for tenant in ("vm1", "vm2"):
+                d.run("steady", 600, tenant=tenant)
+                wait_for(lambda t=tenant: d.sessions(t), 10, "a session")
+            waits = [self.ctl(d, "drain", t, "--wait") for t in ("vm1", "vm2")]
+            for p in waits:
+                p.stdout.readline()
+            d.ctl("drain", "vm1", "--undo")
+            self.assertIn("vm1 takes sessions again (by uid", waits[0].communicate()[0])
+            self.assertEqual(waits[0].returncode, 1)
+            d.ctl("shutdown")
+            self.assertIn("weftd ends (by uid", waits[1].communicate()[0])
+            self.assertEqual(waits[1].returncode, 1)
+
+    def test_wrong(self):
+        with Daemon() as d:
+            said, status = self.said(d, "drain", "nosuch")
+            self.assertEqual((said, status),
+                             ('weftctl: no tenant "nosuch" (there are local)\n', 1))
+            self.assertEqual(self.said(d, "list", "--wait")[1], 64)
 
 
 class Slow(FaultTest):

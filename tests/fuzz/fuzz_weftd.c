@@ -25,7 +25,8 @@
 #include "broker/broker.h"
 #include "broker/child/child.h"
 #include "broker/control.h"
-#include "broker/events.h"
+#include "broker/operator/drain.h"
+#include "broker/operator/events.h"
 #include "broker/listener.h"
 #include "broker/guests.h"
 #include "broker/loop/aside.h"
@@ -273,6 +274,7 @@ static void open_weftd(void)
 	b.shares_max = 16;
 	b.on_message = worker_said;
 	b.serve_guests = guests_match;
+	b.on_session_end = drain_ended;
 	b.guests = &guests_of_listeners;
 	list_init(&b.loud);
 	list_init(&b.tenants);

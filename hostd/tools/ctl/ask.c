@@ -43,8 +43,8 @@ int ctl_open(const struct ctl *ctl, struct client *ret)
 	return r < 0 ? ctl_failed(ctl, "%s", why ? why : client_error(r, NULL)) : 0;
 }
 
-struct json_object *ctl_ask(const struct ctl *ctl, struct json_object *request,
-			    int *ret_status)
+struct json_object *ctl_answer(const struct ctl *ctl, struct json_object *request,
+			       int *ret_status)
 {
 	bool ends = !strcmp(json_str(request, "cmd"), "shutdown");
 	struct json_object *a = NULL;
@@ -60,12 +60,21 @@ struct json_object *ctl_ask(const struct ctl *ctl, struct json_object *request,
 	if (r == 0 && ends)
 		r = client_wait_end(&c);
 	client_close(&c);
-	if (r == 0 && !ctl->json)
-		return a;
 	if (r == 0)
-		puts(json_object_to_json_string_ext(a, CLIENT_JSON));
-	else
-		*ret_status = ctl_failed(ctl, "%s", client_error(r, a));
+		return a;
+	*ret_status = ctl_failed(ctl, "%s", client_error(r, a));
+	json_object_put(a);
+	return NULL;
+}
+
+struct json_object *ctl_ask(const struct ctl *ctl, struct json_object *request,
+			    int *ret_status)
+{
+	struct json_object *a = ctl_answer(ctl, request, ret_status);
+
+	if (!a || !ctl->json)
+		return a;
+	puts(json_object_to_json_string_ext(a, CLIENT_JSON));
 	json_object_put(a);
 	return NULL;
 }

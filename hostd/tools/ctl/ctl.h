@@ -22,7 +22,7 @@
 struct ctl {
 	const char *control; /* path; NULL: where a daemon usually is */
 	bool json, bytes;
-	bool follow;
+	bool follow, wait, undo;
 	const char *after; /* a number; NULL: all that there is */
 };
 
@@ -35,6 +35,9 @@ struct ctl {
  */
 struct json_object *ctl_ask(const struct ctl *ctl, struct json_object *request,
 			    int *ret_status);
+/* As ctl_ask(), but prints no answer, under --json either. */
+struct json_object *ctl_answer(const struct ctl *ctl, struct json_object *request,
+			       int *ret_status);
 /* Prints a sentence, or an object with it under --json. Returns 1, an exit status. */
 int ctl_failed(const struct ctl *ctl, const char *fmt, ...) _printf_(2, 3);
 /* {"cmd": cmd, "name": name} */
@@ -79,6 +82,8 @@ int ctl_keys(struct json_object *q, int argc, char **argv);
 int ctl_kill(const struct ctl *ctl, int argc, char **argv);
 /* events.c */
 int ctl_events(const struct ctl *ctl, int argc, char **argv);
+/* drain.c */
+int ctl_drain(const struct ctl *ctl, int argc, char **argv);
 /* daemon.c */
 int ctl_shutdown(const struct ctl *ctl, int argc, char **argv);
 

@@ -18,6 +18,8 @@ static void print_device(const struct ctl *ctl, struct json_object *a)
 		printf(", %s of %s swapped",
 		       ctl_size(ctl, d, "memory.swap.current", used, sizeof(used)),
 		       ctl_size(ctl, d, "memory.swap.max", total, sizeof(total)));
+	if (json_object_get_boolean(json_get(d, "draining")))
+		printf(", drains");
 	printf(", %" PRIu64 " %% busy, %" PRIu64 " workers ready\n\n",
 	       json_u64(d, "gpu.utilization"), json_u64(d, "workers.ready"));
 }
@@ -37,7 +39,11 @@ static void print_tenants(const struct ctl *ctl, struct json_object *a, bool det
 		struct json_object *of = json_object_array_get_idx(list, i);
 
 		ctl_add_text(&t, of, "name");
-		ctl_add_number(&t, of, "sessions.current");
+		table_add(&t,
+			  json_object_get_boolean(json_get(of, "draining"))
+				  ? "(drains) %" PRIu64
+				  : "%" PRIu64,
+			  json_u64(of, "sessions.current"));
 		ctl_add_number(&t, of, "gpu.utilization");
 		ctl_add_size(&t, ctl, of, "memory.current");
 		ctl_add_size(&t, ctl, of, "memory.swap.current");

@@ -3,7 +3,7 @@
 #include "base/list.h"
 #include "base/macros.h"
 #include "broker/broker.h"
-#include "broker/gpu_time.h"
+#include "broker/operator/gpu_time.h"
 #include "broker/tenant.h"
 #include "broker/workers.h"
 #include "ipc/page.h"

@@ -10,7 +10,7 @@
 #include "base/list.h"
 #include "base/macros.h"
 #include "broker/broker.h"
-#include "broker/events.h"
+#include "broker/operator/events.h"
 #include "broker/reply.h"
 #include "broker/tenant.h"
 

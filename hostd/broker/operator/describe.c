@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "broker/broker.h"
-#include "broker/describe.h"
-#include "broker/gpu_time.h"
+#include "broker/operator/describe.h"
+#include "broker/operator/gpu_time.h"
 #include "broker/memory/account_host.h"
 #include "broker/memory/ledger.h"
 #include "broker/reply.h"
@@ -35,6 +35,7 @@ struct json_object *describe_device(const struct broker *b)
 	reply_limit(o, "host.max", b->host_max);
 	reply_u64(o, "sessions.current", b->n_sessions);
 	reply_u64(o, "workers.ready", ready);
+	reply_bool(o, "draining", b->draining);
 	reply_u64(o, "gpu.utilization", gpu_busy_device(b));
 	reply_u64(o, "gpu.time", gpu_time_device(b));
 	return o;
@@ -50,6 +51,7 @@ struct json_object *describe_tenant(struct tenant *t)
 		reply_str(o, "window.path", t->window.path);
 		reply_u64(o, "window.size", t->window.size);
 	}
+	reply_bool(o, "draining", t->draining);
 	keys_describe(t, o);
 	return o;
 }
