@@ -69,6 +69,11 @@ void limits_change(struct tenant *t, const struct conf_tenant *to, const char *b
 	tell_number(t, "sessions.max", t->sessions_max, to->sessions_max, by);
 	tell_number(t, "lanes.max", t->lanes_max, to->lanes_max, by);
 	tell_bytes(t, "host.max", t->host_max, to->host_max, by);
+	if (strcmp(t->vm_uuid, to->vm_uuid) != 0)
+		log_info("tenant %s: vm.uuid was %s, is %s (%s)", t->name,
+			 *t->vm_uuid ? t->vm_uuid : "not known",
+			 *to->vm_uuid ? to->vm_uuid : "not known", by);
+	memcpy(t->vm_uuid, to->vm_uuid, sizeof(t->vm_uuid));
 	tell_bytes(t, "worker.memory.max", t->wmem_max, to->wmem_max, by);
 	t->wmem_max = to->wmem_max;
 	t->sessions_max = to->sessions_max;

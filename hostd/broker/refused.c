@@ -23,6 +23,11 @@ static const char *const kind_names[REFUSAL_NUM] = {
 	[REFUSAL_ATTRIBUTE] = "attribute", [REFUSAL_DEVICE] = "device",
 };
 
+const char *refused_kind(enum refusal kind)
+{
+	return kind_names[kind];
+}
+
 static void copy_text(char *to, const char *from)
 {
 	unsigned i;

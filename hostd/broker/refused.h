@@ -23,6 +23,8 @@ struct refused_list {
 	struct refused *of;
 };
 
+/* "function", ... */
+const char *refused_kind(enum refusal kind);
 /* Copies and checks what is in a worker's page; *ret is overwritten. 0 or -ENOMEM. */
 int refused_read(const struct worker_page *c, struct refused_list *ret);
 /* Adds up what several sessions were refused; what has no room is counted as others. */

@@ -107,6 +107,7 @@ static void compare_tenant(const struct conf_tenant *is, const struct conf_tenan
 static void keep_place(struct conf_tenant *is, const struct conf_tenant *file)
 {
 	is->memory = file->memory;
+	memcpy(is->vm_uuid, file->vm_uuid, sizeof(is->vm_uuid));
 	is->host_max = file->host_max;
 	is->wmem_max = file->wmem_max;
 	is->sessions_max = file->sessions_max;

@@ -149,6 +149,7 @@ static struct json_object *request_list(struct broker *b, struct json_object *q,
 	struct selection sel = select_from(q);
 	struct json_object *o = reply_ok();
 
+	reply_str(o, "version", WEFT_VERSION);
 	reply_u64(o, "sessions.last", b->next_session);
 	json_object_object_add(o, "device", describe_device(b));
 	json_object_object_add(o, "tenants", list_tenants(b, &sel));

@@ -19,9 +19,11 @@
 #include "broker/limits.h"
 #include "broker/memory/account_host.h"
 #include "broker/memory/ledger.h"
+#include "broker/refused.h"
 #include "broker/reply.h"
 #include "broker/request.h"
 #include "broker/tenant.h"
+#include "broker/usage/usage.h"
 #include "broker/workers.h"
 #include "ipc/page.h"
 #include "util/conf.h"
@@ -77,24 +79,24 @@ static void get_events(struct tenant *t, struct json_object *o, const char *key)
 /* As its sessions say. */
 static void get_stat(struct tenant *t, struct json_object *o, const char *key)
 {
-	uint64_t movable = 0, pinned = 0, mapped = 0, swapped = 0, out = 0, in = 0;
+	uint64_t movable = 0, pinned = 0, mapped = 0, swapped = 0;
 	struct json_object *e = json_object_new_object();
 	const struct worker *w;
+	struct usage u;
 
+	usage_tenant(t, &u);
 	list_for_each (w, &t->workers, tenant_link) {
 		movable += atomic_load(&w->count->movable_bytes);
 		pinned += atomic_load(&w->count->pinned_bytes);
 		mapped += atomic_load(&w->count->mapped_bytes);
 		swapped += atomic_load(&w->count->swapped_bytes);
-		out += atomic_load(&w->count->moved_out_bytes);
-		in += atomic_load(&w->count->moved_in_bytes);
 	}
 	reply_u64(e, "movable", movable);
 	reply_u64(e, "pinned", pinned);
 	reply_u64(e, "mapped", mapped);
 	reply_u64(e, "swapped", swapped);
-	reply_u64(e, "moved_out", out);
-	reply_u64(e, "moved_in", in);
+	reply_u64(e, "moved_out", u.moved_out);
+	reply_u64(e, "moved_in", u.moved_in);
 	json_object_object_add(o, key, e);
 }
 
@@ -158,6 +160,45 @@ static void get_gpu_time(struct tenant *t, struct json_object *o, const char *ke
 	reply_u64(o, key, gpu_time_tenant(t));
 }
 
+static void get_sessions_total(struct tenant *t, struct json_object *o, const char *key)
+{
+	struct usage u;
+
+	usage_tenant(t, &u);
+	reply_u64(o, key, u.sessions);
+}
+
+static void get_used(struct tenant *t, struct json_object *o, const char *key)
+{
+	struct json_object *e = json_object_new_object();
+	struct usage u;
+
+	usage_tenant(t, &u);
+	reply_u64(e, "calls", u.calls + u.posts);
+	reply_u64(e, "calls.answered", u.calls);
+	reply_u64(e, "launches", u.launches);
+	reply_u64(e, "copied.to_device", u.to_device);
+	reply_u64(e, "copied.from_device", u.from_device);
+	json_object_object_add(o, key, e);
+}
+
+static void get_refused(struct tenant *t, struct json_object *o, const char *key)
+{
+	struct json_object *e = json_object_new_object();
+	struct usage u;
+
+	usage_tenant(t, &u);
+	for (unsigned i = 0; i < REFUSAL_NUM; i++)
+		reply_u64(e, refused_kind((enum refusal)i), u.refused[i]);
+	reply_u64(e, "others", u.refused_others);
+	json_object_object_add(o, key, e);
+}
+
+static void get_uuid(struct tenant *t, struct json_object *o, const char *key)
+{
+	reply_str(o, key, t->vm_uuid);
+}
+
 static const struct {
 	const char *name;
 	get_fn *get;
@@ -181,6 +222,10 @@ static const struct {
 	{"worker.memory.max", get_wmem_max},
 	{"gpu.utilization", get_gpu_busy},
 	{"gpu.time", get_gpu_time},
+	{"sessions.total", get_sessions_total},
+	{"used", get_used},
+	{"refused", get_refused},
+	{"vm.uuid", get_uuid},
 };
 
 /* ---- requests ---- */
@@ -268,7 +313,7 @@ static bool may_set(const char *key)
 
 	return conf_memory_key(&m, key) || !strcmp(key, "memory.weight") ||
 	       !strcmp(key, "sessions.max") || !strcmp(key, "lanes.max") ||
-	       !strcmp(key, "host.max");
+	       !strcmp(key, "host.max") || !strcmp(key, "vm.uuid");
 }
 
 /* Answers for a key that cannot be set: read-only, unknown, or only in weftd.conf. */
@@ -314,6 +359,7 @@ static struct json_object *parse_set(struct json_object *set, struct conf_tenant
 static void copy_limits(struct conf_tenant *to, const struct conf_tenant *from)
 {
 	to->memory = from->memory;
+	memcpy(to->vm_uuid, from->vm_uuid, sizeof(to->vm_uuid));
 	to->sessions_max = from->sessions_max;
 	to->lanes_max = from->lanes_max;
 	to->host_max = from->host_max;
@@ -328,6 +374,7 @@ static struct json_object *change(struct broker *b, struct tenant *t,
 	struct json_object *o;
 
 	ret_copy->memory = t->memory;
+	memcpy(ret_copy->vm_uuid, t->vm_uuid, sizeof(ret_copy->vm_uuid));
 	ret_copy->sessions_max = t->sessions_max;
 	ret_copy->lanes_max = t->lanes_max;
 	ret_copy->host_max = t->host_max;

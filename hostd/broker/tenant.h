@@ -16,6 +16,7 @@
 #include "broker/operator/events.h"
 #include "broker/loop/loop.h"
 #include "broker/loop/outbox.h"
+#include "broker/usage/usage.h"
 #include "broker/window.h"
 #include "util/conf.h"
 
@@ -25,6 +26,7 @@ struct tenant {
 	struct list link; /* b->tenants */
 	struct broker *b;
 	char name[CONF_NAME_MAX + 1];
+	char vm_uuid[CONF_UUID_LEN + 1]; /* "" if it is not known */
 	char *socket;
 	struct sockfile sockfile; /* of socket */
 	int listen;               /* stays open while listeners come and go */
@@ -68,6 +70,7 @@ struct tenant {
 	uint64_t host_max, host_used;
 	uint64_t wmem_max, wmem; /* worker memory; granted */
 	uint64_t gpu_us;         /* of sessions that have ended; gpu_time.c */
+	struct usage ended;      /* of sessions that are no more */
 	struct list shares;      /* share.c */
 	unsigned n_shares;
 	/* Shares whose maker has gone: part of what is granted, and of what is evicted.

@@ -38,6 +38,7 @@
 #include "broker/reply.h"
 #include "broker/share.h"
 #include "broker/tenant.h"
+#include "broker/usage/usage.h"
 #include "broker/window.h"
 #include "broker/workers.h"
 #include "host.h"
@@ -572,6 +573,7 @@ static void worker_ended(struct worker *w, int status)
 	if (w->state == WORKER_SESSION) {
 		record(w, status);
 		gpu_time_end(w);
+		usage_end(w);
 		account_host_drop(w);
 		reclaim_end(w);
 		share_end(w);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
 #include <errno.h>
 #include <ini.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@
 #define PIECE_BYTES_MIN     (128ull << 10)
 #define PIECE_BYTES_MAX     (64ull << 20)
 #define PIECE_BYTES_DEFAULT (8ull << 20) /* SPACE_PIECE says why */
-#define PLACEMENT_DEFAULT "lru"
+#define PLACEMENT_DEFAULT   "lru"
 /* Less than a charge waits, so that one which memory.min promises is granted in the end. */
 #define KILL_DEFAULT 20u
 #define KILL_MAX     86400u
@@ -223,6 +224,25 @@ uint64_t *conf_memory_key(struct conf_memory *m, const char *key)
 	return NULL;
 }
 
+/* As libvirt prints it, whatever the case of its digits. */
+static int set_uuid(char *field, const char *value)
+{
+	char text[CONF_UUID_LEN + 1];
+
+	if (strlen(value) != CONF_UUID_LEN)
+		return -EINVAL;
+	for (unsigned i = 0; i <= CONF_UUID_LEN; i++) {
+		bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+
+		if (value[i] &&
+		    (dash ? value[i] != '-' : !isxdigit((unsigned char)value[i])))
+			return -EINVAL;
+		text[i] = (char)tolower((unsigned char)value[i]);
+	}
+	memcpy(field, text, sizeof(text));
+	return 0;
+}
+
 int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value)
 {
 	uint64_t *bytes = conf_memory_key(&t->memory, key);
@@ -247,6 +267,8 @@ int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value)
 		return set_number(&t->sessions_max, value, 4096);
 	if (!strcmp(key, "lanes.max"))
 		return set_number(&t->lanes_max, value, LANES_MAX);
+	if (!strcmp(key, "vm.uuid"))
+		return set_uuid(t->vm_uuid, value);
 	if (!strcmp(key, "window.path"))
 		return set_path(&t->window_path, value);
 	if (!strcmp(key, "window.size"))
@@ -372,6 +394,7 @@ static const struct {
 	{"control", "is no absolute path"},
 	{"window.path", "is no absolute path"},
 	{"cgroup", "is neither an absolute path nor none"},
+	{"vm.uuid", "is no UUID such as 6d2f6a0e-4b0c-4d3a-9a5e-0f3c1c1b2a3d"},
 	{"mode", "is no octal mode such as 0660"},
 	{"memory.weight", "is no number from 1 to 10000"},
 	{"sessions.max", "is no number from 0 to 4096"},

@@ -10,6 +10,7 @@
 #include "base/list.h"
 
 #define CONF_NAME_MAX       63      /* bytes of a tenant's name */
+#define CONF_UUID_LEN       36      /* 8-4-4-4-12 hexadecimal digits */
 #define CONF_LOCAL          "local" /* the tenant of programs on this machine */
 
 #define CONF_WEIGHT_DEFAULT 100u
@@ -27,6 +28,7 @@ struct conf_memory {
 struct conf_tenant {
 	struct list link;
 	char name[CONF_NAME_MAX + 1];
+	char vm_uuid[CONF_UUID_LEN + 1]; /* the virtual machine's; "": not known */
 	/* Where in the file; 0: not from there. again: the last further section. */
 	int line, again_line, socket_line, window_line;
 	bool added;          /* at the control socket */

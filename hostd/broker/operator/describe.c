@@ -37,6 +37,7 @@ struct json_object *describe_device(const struct broker *b)
 	reply_u64(o, "workers.ready", ready);
 	reply_bool(o, "draining", b->draining);
 	reply_u64(o, "gpu.utilization", gpu_busy_device(b));
+	reply_u64(o, "gpu.memory.utilization", gpu_memory_busy_device(b));
 	reply_u64(o, "gpu.time", gpu_time_device(b));
 	return o;
 }
@@ -63,6 +64,7 @@ struct json_object *describe_session(const struct worker *w)
 
 	reply_u64(o, "session", w->session);
 	reply_str(o, "tenant", w->tenant->name);
+	reply_str(o, "vm.uuid", w->tenant->vm_uuid);
 	reply_str(o, "name", w->hello.name);
 	reply_u64(o, "pid", w->hello.pid);
 	reply_u64(o, "worker.pid", (uint64_t)w->child.pid);
@@ -78,6 +80,8 @@ struct json_object *describe_session(const struct worker *w)
 	reply_u64(o, "memory.current", account_worker(w));
 	reply_u64(o, "memory.swap.current", w->evicted - w->move.returning);
 	reply_u64(o, "memory.peak", w->peak);
+	reply_u64(o, "memory.moved_out", atomic_load(&c->moved_out_bytes));
+	reply_u64(o, "memory.moved_in", atomic_load(&c->moved_in_bytes));
 	reply_u64(o, "memory.waiting", w->n_waiters);
 	reply_u64(o, "worker.memory.current", account_wmem(w));
 	reply_u64(o, "lanes.current", atomic_load(&c->lanes));

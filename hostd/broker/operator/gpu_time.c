@@ -49,6 +49,18 @@ uint32_t gpu_busy_device(const struct broker *b)
 	return MIN(sum, 100u);
 }
 
+uint32_t gpu_memory_busy_device(const struct broker *b)
+{
+	const struct worker *w;
+	uint32_t sum = 0;
+
+	list_for_each (w, &b->workers, link) {
+		if (w->state == WORKER_SESSION)
+			sum += gpu_memory_busy(w);
+	}
+	return MIN(sum, 100u);
+}
+
 uint64_t gpu_time(const struct worker *w)
 {
 	uint64_t lasted = clock_now_ns() - w->attached_ns;

@@ -20,6 +20,7 @@ uint32_t gpu_memory_busy(const struct worker *w);
 /* Per cent with a kernel of any session of a tenant running, or of all tenants; 100 at most. */
 uint32_t gpu_busy_tenant(const struct tenant *t);
 uint32_t gpu_busy_device(const struct broker *b);
+uint32_t gpu_memory_busy_device(const struct broker *b);
 
 /* Microseconds with a kernel running, of a session so far. */
 uint64_t gpu_time(const struct worker *w);
