@@ -15,9 +15,11 @@
 #include "tools/client.h"
 
 #define SYSTEM_CONTROL "/run/weft/control"
+#define CONNECT_WAIT_S 10
 
 static int connect_to(const char *path)
 {
+	const struct timeval wait = {.tv_sec = CONNECT_WAIT_S};
 	struct sockaddr_un sa;
 	_cleanup_close_ int fd = -1;
 	int r = sockfile_address(path, &sa);
@@ -25,6 +27,9 @@ static int connect_to(const char *path)
 	if (r < 0)
 		return r;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	/* A daemon that stands still accepts nobody: its queue may be full. */
+	if (fd >= 0)
+		(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
 	if (fd < 0 || connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0)
 		return -errno;
 	return fd_steal(&fd);

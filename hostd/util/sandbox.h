@@ -35,8 +35,9 @@ enum sandbox_kind {
 	SANDBOX_LISTENER,    /* sockets only */
 	SANDBOX_VSOCK,       /* a VM's device: sockets, memory of the guest */
 	SANDBOX_VSOCK_SUPERVISOR, /* likewise, and starts such a process again */
-	SANDBOX_VSOCK_CONNECTOR, /* connects to Unix sockets, is told to which */
-	SANDBOX_BROKER,          /* weftd, and workers before they enter their own */
+	SANDBOX_VSOCK_CONNECTOR,  /* connects to Unix sockets, is told to which */
+	SANDBOX_EXPORTER,         /* asks weftd, answers Prometheus */
+	SANDBOX_BROKER,           /* weftd, and workers before they enter their own */
 	SANDBOX_NUM,
 };
 

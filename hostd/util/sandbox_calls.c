@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -245,6 +246,20 @@ static const struct sandbox_call calls_connector[] = {
 	CALL(connect),
 };
 
+/* weft-exporter: a server of HTTP, and a client of weftd's socket. */
+static const struct sandbox_call calls_exporter[] = {
+	CALL(accept4),
+	CALL(shutdown),
+	CALL(getsockname),
+	CALL(getsockopt),
+	WHEN(setsockopt, "SOL_SOCKET", IS(1, SOL_SOCKET)),
+	WHEN(setsockopt, "IPPROTO_TCP", IS(1, IPPROTO_TCP)),
+	WHEN(socket, "AF_UNIX", IS(0, AF_UNIX)),
+	CALL(connect),
+	CALL(fstat),
+	CALL(newfstatat),
+};
+
 /* A clone for a name space, one flag at a time. */
 #define NAMESPACE(flag) REFUSED_WHEN(clone, EPERM, #flag, BITS(0, flag, flag))
 
@@ -349,6 +364,9 @@ static const struct {
 	[SANDBOX_VSOCK_CONNECTOR] = {"vsock-connector",
 				     {SET(calls_common), SET(calls_data_only),
 				      SET(calls_connector)}},
+	[SANDBOX_EXPORTER] = {"exporter",
+			      {SET(calls_common), SET(calls_data_only),
+			       SET(calls_exporter)}},
 	[SANDBOX_BROKER] = {"weftd", {SET(calls_broker)}},
 };
 static_assert(ARRAY_SIZE(kinds) == SANDBOX_NUM, "each kind has its list");

@@ -28,6 +28,9 @@ WANTED = {
         "weft-run.1", "weft-vsock.1", "weftctl.1", "weftd.conf.5", "weft-worker.8",
         "weftd.8")),
 }
+# Where there is libmicrohttpd.
+EXPORTER = {"sbin/weft-exporter", "share/doc/weft/weft.json", "share/doc/weft/prometheus.yml",
+            "share/man/man8/weft-exporter.8"}
 # Files that others add: service files.
 MORE = ("lib/systemd/*", "lib/sysusers.d/*", "lib/tmpfiles.d/*")
 
@@ -55,9 +58,10 @@ def check_files(prefix, lib):
             found.add(path.replace(lib + "/", "LIB/", 1) if path.startswith(lib + "/weft/")
                       else path)
     more = {p for p in found if any(fnmatch.fnmatch(p, m) for m in MORE)}
-    for path in sorted(WANTED ^ (found - more)):
-        print(f"{path}: {'not installed' if path in WANTED else 'what is it for?'}")
-    return found - more == WANTED
+    wanted = WANTED | EXPORTER if found & EXPORTER else WANTED
+    for path in sorted(wanted ^ (found - more)):
+        print(f"{path}: {'not installed' if path in wanted else 'what is it for?'}")
+    return found - more == wanted
 
 
 def check_runs(prefix, program, where):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""weftd.service: systemd knows all that is in it, and it says what weftd itself keeps."""
+"""The services: systemd knows all that is in them, and weftd's says what weftd itself keeps."""
 import os
 import re
 import shutil
@@ -24,17 +24,24 @@ def main(top):
     if not shutil.which("systemd-analyze"):
         print("SKIP: no systemd-analyze here")
         sys.exit(77)
+    verify("weftd.service", unit)
+    with open(os.path.join(top, "hostd/exporter/weft-exporter.service.in"),
+              encoding="utf-8") as f:
+        verify("weft-exporter.service", f.read())
+
+
+def verify(name, unit):
     with tempfile.TemporaryDirectory() as where:
         # A program that is there stands for the ones that need not be installed.
-        for name in ("weftd", "nvidia-modprobe"):
-            shutil.copy("/bin/true", os.path.join(where, name))
-        path = os.path.join(where, "weftd.service")
+        for program in ("weftd", "nvidia-modprobe", "weft-exporter"):
+            shutil.copy("/bin/true", os.path.join(where, program))
+        path = os.path.join(where, name)
         with open(path, "w", encoding="utf-8") as f:
             f.write(unit.replace("@sbindir@", where).replace("/usr/bin/nvidia-modprobe",
                                                              where + "/nvidia-modprobe"))
         r = subprocess.run(["systemd-analyze", "verify", "--man=no", path], capture_output=True,
                            text=True, check=False)
-        said = [line for line in r.stderr.splitlines() if "weftd.service" in line or where in line]
+        said = [line for line in r.stderr.splitlines() if name in line or where in line]
         if r.returncode or said:
             sys.exit("\n".join(said) or r.stderr)
 
