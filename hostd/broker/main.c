@@ -220,9 +220,8 @@ static int read_conf(struct conf *c)
 		return r;
 	optind = 1;
 	parse_options(started.argc, started.argv, c, &started.o);
-	if (!started.o.config && access(CONF_DEFAULT, R_OK) < 0)
-		return 0;
-	r = conf_read(c, started.o.config ? started.o.config : CONF_DEFAULT, &why);
+	r = conf_read_all(c, started.o.config ? started.o.config : CONF_DEFAULT,
+			  started.o.config != NULL, &why);
 	if (r < 0) {
 		log_error("%s", why ? why : strerror(-r));
 		return r;
@@ -232,13 +231,13 @@ static int read_conf(struct conf *c)
 	return 0;
 }
 
-static const char *conf_name(void)
+static const char *conf_name(const struct conf *c)
 {
 	const char *named = started.o.config;
 
 	if (named)
 		return named;
-	return access(CONF_DEFAULT, R_OK) == 0 ? CONF_DEFAULT : NULL;
+	return c->n_dropins || access(CONF_DEFAULT, R_OK) == 0 ? CONF_DEFAULT : NULL;
 }
 
 static void configure(int argc, char **argv, struct conf *c)
@@ -246,10 +245,14 @@ static void configure(int argc, char **argv, struct conf *c)
 	started.argc = argc;
 	started.argv = argv;
 	started.o = (struct options){.ready_fd = -1, .lifeline_fd = -1};
-	if (read_conf(c) < 0 || conf_complete(c) < 0 || reload_report(c, conf_name()))
+	if (read_conf(c) < 0 || conf_complete(c) < 0 || reload_report(c, conf_name(c)))
 		exit(78);
 	if (started.o.check) {
-		printf("%s: no mistakes\n", conf_name() ? conf_name() : "no file");
+		printf("%s", conf_name(c) ? conf_name(c) : "no file");
+		if (c->n_dropins)
+			printf(" and %u of %s.d", c->n_dropins,
+			       started.o.config ? started.o.config : CONF_DEFAULT);
+		puts(": no mistakes");
 		exit(0);
 	}
 }
@@ -602,7 +605,7 @@ int main(int argc, char **argv)
 		log_set_level(LOG_LVL_INFO);
 	configure(argc, argv, &conf);
 	b->conf = &conf;
-	b->conf_name = conf_name();
+	b->conf_name = conf_name(&conf);
 	b->read_conf = read_conf;
 	b->keep_ready = conf.pool;
 	b->host_max = conf.host_max;

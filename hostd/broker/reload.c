@@ -107,15 +107,19 @@ static void compare_tenant(const struct conf_tenant *is, const struct conf_tenan
 static void keep_place(struct conf_tenant *is, const struct conf_tenant *file)
 {
 	is->memory = file->memory;
+	memcpy(is->profile, file->profile, sizeof(is->profile));
+	is->profile_parts = file->profile_parts;
 	memcpy(is->vm_uuid, file->vm_uuid, sizeof(is->vm_uuid));
 	is->host_max = file->host_max;
 	is->wmem_max = file->wmem_max;
 	is->sessions_max = file->sessions_max;
 	is->lanes_max = file->lanes_max;
-	is->line = file->line;
-	is->again_line = file->again_line;
-	is->socket_line = file->socket_line;
-	is->window_line = file->window_line;
+	is->at = file->at;
+	is->again_at = file->again_at;
+	is->socket_at = file->socket_at;
+	is->window_at = file->window_at;
+	is->uuid_at = file->uuid_at;
+	memcpy(is->memory_at, file->memory_at, sizeof(is->memory_at));
 	is->added = false;
 }
 

@@ -13,6 +13,7 @@
 #include "broker/reply.h"
 #include "broker/tenant.h"
 #include "util/conf.h"
+#include "util/conf_alias.h"
 
 #define NUMBER_MAX (1ull << 53) /* JavaScript's, and jq's */
 
@@ -88,6 +89,13 @@ struct json_object *reply_no_tenant(struct broker *b, const char *name)
 				      t->name);
 	}
 	return reply_error(-ENOENT, "no tenant \"%s\" (there are %s)", name, list);
+}
+
+void reply_warning(struct json_object *o, const struct conf_tenant *t)
+{
+	_cleanup_free_ char *text = conf_alias_warning(t);
+
+	reply_str(o, "warning", text);
 }
 
 static void keep_first(void *arg, bool wrong, const char *text)

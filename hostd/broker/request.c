@@ -324,7 +324,9 @@ static struct json_object *request_tenant_add(struct broker *b, struct json_obje
 		return o;
 	log_info("tenant %s: added (%s)", name, control_who(client));
 	tenant_post(t, "tenant.added", control_who(client));
-	return reply_tenant(t, false);
+	o = reply_tenant(t, false);
+	reply_warning(o, conf_tenant_find(b->conf, name));
+	return o;
 }
 
 static void removed(void *client)

@@ -27,6 +27,7 @@
 #include "broker/workers.h"
 #include "ipc/page.h"
 #include "util/conf.h"
+#include "util/conf_alias.h"
 
 /* ---- keys that are only read ---- */
 
@@ -194,6 +195,13 @@ static void get_refused(struct tenant *t, struct json_object *o, const char *key
 	json_object_object_add(o, key, e);
 }
 
+static void get_profile(struct tenant *t, struct json_object *o, const char *key)
+{
+	const struct conf_tenant *ct = conf_tenant_find(t->b->conf, t->name);
+
+	reply_str(o, key, ct ? ct->profile : "");
+}
+
 static void get_uuid(struct tenant *t, struct json_object *o, const char *key)
 {
 	reply_str(o, key, t->vm_uuid);
@@ -226,6 +234,7 @@ static const struct {
 	{"used", get_used},
 	{"refused", get_refused},
 	{"vm.uuid", get_uuid},
+	{"profile", get_profile},
 };
 
 /* ---- requests ---- */
@@ -311,9 +320,10 @@ static bool may_set(const char *key)
 {
 	struct conf_memory m;
 
-	return conf_memory_key(&m, key) || !strcmp(key, "memory.weight") ||
-	       !strcmp(key, "sessions.max") || !strcmp(key, "lanes.max") ||
-	       !strcmp(key, "host.max") || !strcmp(key, "vm.uuid");
+	return conf_memory_key(&m, key) || conf_alias_known(key) ||
+	       !strcmp(key, "memory.weight") || !strcmp(key, "sessions.max") ||
+	       !strcmp(key, "lanes.max") || !strcmp(key, "host.max") ||
+	       !strcmp(key, "vm.uuid");
 }
 
 /* Answers for a key that cannot be set: read-only, unknown, or only in weftd.conf. */
@@ -359,6 +369,8 @@ static struct json_object *parse_set(struct json_object *set, struct conf_tenant
 static void copy_limits(struct conf_tenant *to, const struct conf_tenant *from)
 {
 	to->memory = from->memory;
+	memcpy(to->profile, from->profile, sizeof(to->profile));
+	to->profile_parts = from->profile_parts;
 	memcpy(to->vm_uuid, from->vm_uuid, sizeof(to->vm_uuid));
 	to->sessions_max = from->sessions_max;
 	to->lanes_max = from->lanes_max;
@@ -379,6 +391,11 @@ static struct json_object *change(struct broker *b, struct tenant *t,
 	ret_copy->lanes_max = t->lanes_max;
 	ret_copy->host_max = t->host_max;
 	ret_copy->wmem_max = t->wmem_max;
+	if (ct) {
+		memcpy(ret_copy->profile, ct->profile, sizeof(ret_copy->profile));
+		ret_copy->profile_parts = ct->profile_parts;
+	}
+	memcpy(ret_copy->name, t->name, sizeof(ret_copy->name));
 	o = parse_set(set, ret_copy);
 	if (o || !ct)
 		return o;
@@ -409,5 +426,7 @@ struct json_object *request_tenant_set(struct broker *b, struct json_object *q,
 	limits_change(t, &copy, control_who(client));
 	keys = json_object_new_object();
 	get_keys(t, NULL, keys);
-	return reply_keys(keys);
+	o = reply_keys(keys);
+	reply_warning(o, &copy);
+	return o;
 }

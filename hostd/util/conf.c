@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <errno.h>
-#include <ini.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/macros.h"
 #include "util/conf.h"
+#include "util/conf_alias.h"
 #include "policies/placement.h"
 #include "util/sandbox.h"
 #include "util/size.h"
 
-#define TENANT_SECTION "tenant "
 /* Sessions of one tenant at once: guest processes, each a worker process here. */
 #define SESSIONS_DEFAULT 64u
 /* Lanes of one tenant: all that one program may have, and some hundreds for others. */
@@ -141,6 +141,17 @@ struct conf_tenant *conf_tenant_new(const char *name)
 	return t;
 }
 
+struct conf_tenant *conf_tenant_find(const struct conf *c, const char *name)
+{
+	struct conf_tenant *t;
+
+	list_for_each (t, &c->tenants, link) {
+		if (!strcmp(t->name, name))
+			return t;
+	}
+	return NULL;
+}
+
 static int set_string(char **field, const char *value)
 {
 	char *s = strdup(value);
@@ -212,6 +223,7 @@ static int set_memory(uint64_t *field, const char *value)
 const char *const conf_memory_keys[] = {
 	"memory.min", "memory.low", "memory.high", "memory.max", "memory.swap.max", NULL,
 };
+static_assert(ARRAY_SIZE(conf_memory_keys) == CONF_MEMORY_KEYS + 1, "each has a place");
 
 uint64_t *conf_memory_key(struct conf_memory *m, const char *key)
 {
@@ -222,6 +234,18 @@ uint64_t *conf_memory_key(struct conf_memory *m, const char *key)
 			return field[i];
 	}
 	return NULL;
+}
+
+/* A profile ends where its memory is changed. */
+static int set_limit(struct conf_tenant *t, uint64_t *field, const char *value)
+{
+	int r = set_memory(field, value);
+
+	if (r == 0 && (field == &t->memory.min || field == &t->memory.max)) {
+		*t->profile = '\0';
+		t->profile_parts = 0;
+	}
+	return r;
 }
 
 /* As libvirt prints it, whatever the case of its digits. */
@@ -248,7 +272,7 @@ int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value)
 	uint64_t *bytes = conf_memory_key(&t->memory, key);
 
 	if (bytes)
-		return set_memory(bytes, value);
+		return set_limit(t, bytes, value);
 	if (!strcmp(key, "memory.weight"))
 		return set_weight(&t->memory.weight, value);
 	if (!strcmp(key, "socket"))
@@ -273,7 +297,7 @@ int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value)
 		return set_path(&t->window_path, value);
 	if (!strcmp(key, "window.size"))
 		return set_memory(&t->window_size, value);
-	return -ENOENT;
+	return conf_alias_set(t, key, value);
 }
 
 static int set_device(struct conf *c, const char *value)
@@ -423,9 +447,11 @@ char *conf_error(const char *key, const char *value, int error)
 	const char *words = "is no size: 1536M, 1.5G, 1GiB, max";
 	const char *hint =
 		strchr(value, '#') ? " (; begins a comment after a value)" : "";
-	char *text = NULL, policies[200];
+	char *text = conf_alias_error(key, value, error), policies[200];
 	int r;
 
+	if (text)
+		return text;
 	if (!strcmp(key, "placement")) {
 		placement_words(policies, sizeof(policies));
 		words = policies;
@@ -443,189 +469,4 @@ char *conf_error(const char *key, const char *value, int error)
 	else
 		r = asprintf(&text, "%s: \"%s\" %s%s", key, value, words, hint);
 	return r < 0 ? NULL : text;
-}
-
-/* ---- the file ---- */
-
-struct reading {
-	struct conf *c;
-	FILE *f;
-	int line;
-	bool in_daemon;        /* in section [daemon] */
-	struct conf_tenant *t; /* in that one's; neither: in none, or a wrong one */
-	char *why;             /* about the first mistake */
-	int error, error_line;
-};
-
-/* Takes over why. */
-static void mistake(struct reading *rd, int error, char *why)
-{
-	if (rd->error) {
-		free(why);
-		return;
-	}
-	rd->error = error == -ENOMEM ? error : -EINVAL;
-	rd->error_line = rd->line;
-	rd->why = why;
-}
-
-struct conf_tenant *conf_tenant_find(const struct conf *c, const char *name)
-{
-	struct conf_tenant *t;
-
-	list_for_each (t, &c->tenants, link) {
-		if (!strcmp(t->name, name))
-			return t;
-	}
-	return NULL;
-}
-
-static int tenant_section(struct reading *rd, const char *name)
-{
-	struct conf_tenant *t = conf_tenant_find(rd->c, name);
-
-	if (t) {
-		t->again_line = rd->line;
-		rd->t = t;
-		return 0;
-	}
-	t = conf_tenant_new(name);
-	if (!t)
-		return -ENOMEM;
-	t->line = rd->line;
-	list_append(&rd->c->tenants, &t->link);
-	rd->t = t;
-	return 0;
-}
-
-/* inih cuts long section names off, and tells of keys only. */
-static void enter_section(struct reading *rd, const char *line)
-{
-	_cleanup_free_ char *name = strndup(line + 1, strcspn(line + 1, "]"));
-	size_t n = strlen(TENANT_SECTION);
-	const char *why = NULL;
-
-	rd->in_daemon = false;
-	rd->t = NULL;
-	if (!name || !strchr(line, ']'))
-		return;
-	if (!strcmp(name, "daemon")) {
-		rd->in_daemon = true;
-		return;
-	}
-	if (strncmp(name, TENANT_SECTION, n) != 0)
-		why = "no such section; there are [daemon] and [tenant NAME]";
-	else
-		why = conf_name_error(name + n);
-	if (why)
-		mistake(rd, -EINVAL, strdup(why));
-	else if (tenant_section(rd, name + n) < 0)
-		mistake(rd, -ENOMEM, strdup("out of memory"));
-}
-
-/* Remembers the lines of keys that say where something is. */
-static void note_line(struct reading *rd, const char *key)
-{
-	if (rd->t && !strcmp(key, "socket"))
-		rd->t->socket_line = rd->line;
-	else if (rd->t && !strcmp(key, "window.path"))
-		rd->t->window_line = rd->line;
-	else if (rd->in_daemon && !strcmp(key, "socket"))
-		rd->c->socket_line = rd->line;
-	else if (rd->in_daemon && !strcmp(key, "control"))
-		rd->c->control_line = rd->line;
-}
-
-/* inih: nonzero is success. Mistakes are kept here, so that the first one is told. */
-static int on_key(void *user, const char *section, const char *key, const char *value)
-{
-	struct reading *rd = user;
-	int r = -EINVAL;
-
-	if (rd->in_daemon)
-		r = conf_daemon_set(rd->c, key, value);
-	else if (rd->t)
-		r = conf_tenant_set(rd->t, key, value);
-	else
-		mistake(rd, r, strdup("a key before the first section"));
-	if (r < 0)
-		mistake(rd, r, conf_error(key, value, r));
-	else
-		note_line(rd, key);
-	return 1;
-}
-
-/* Takes away what is before the first word: no line continues another. */
-static void trim(struct reading *rd, char *line)
-{
-	size_t n = 0;
-
-	if (rd->line == 1 && !strncmp(line, "\xef\xbb\xbf", 3))
-		n = 3;
-	n += strspn(line + n, " \t");
-	memmove(line, line + n, strlen(line + n) + 1);
-}
-
-/* A line of any length is one line, and one call of inih's. */
-static char *read_line(char *buf, int room, void *arg)
-{
-	struct reading *rd = arg;
-	char *line = fgets(buf, room, rd->f);
-	bool cut = false;
-
-	if (!line)
-		return NULL;
-	rd->line++;
-	if (!strchr(line, '\n')) {
-		for (int c; (c = getc(rd->f)) != EOF && c != '\n';)
-			cut = true;
-	}
-	trim(rd, line);
-	if (cut && *line != ';' && *line != '#')
-		mistake(rd, -EINVAL, strdup("the line is too long"));
-	if (*line == '[')
-		enter_section(rd, line);
-	return line;
-}
-
-static int read_all(struct reading *rd, const char *name, char **ret_why)
-{
-	int line = ini_parse_stream(read_line, rd, on_key, rd);
-
-	fclose(rd->f);
-	if (line && (!rd->error || line < rd->error_line)) {
-		free(rd->why);
-		rd->why = NULL;
-		rd->error = -EINVAL;
-		rd->error_line = MAX(line, 1);
-	}
-	if (rd->error && ret_why &&
-	    asprintf(ret_why, "%s:%d: %s", name, rd->error_line,
-		     rd->why ? rd->why : "neither a section nor a key = value") < 0)
-		*ret_why = NULL;
-	free(rd->why);
-	return rd->error;
-}
-
-int conf_read(struct conf *c, const char *path, char **ret_why)
-{
-	struct reading rd = {.c = c, .f = fopen(path, "re")};
-	int error = errno;
-
-	if (rd.f)
-		return read_all(&rd, path, ret_why);
-	if (ret_why && asprintf(ret_why, "%s: %s", path, strerror(error)) < 0)
-		*ret_why = NULL;
-	return -error;
-}
-
-int conf_parse(struct conf *c, const char *text, char **ret_why)
-{
-	struct reading rd = {.c = c};
-
-	/* fmemopen() refuses an empty buffer. */
-	if (!*text)
-		return 0;
-	rd.f = fmemopen((void *)text, strlen(text), "r");
-	return rd.f ? read_all(&rd, "text", ret_why) : -errno;
 }

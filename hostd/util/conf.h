@@ -9,8 +9,9 @@
 
 #include "base/list.h"
 
-#define CONF_NAME_MAX       63      /* bytes of a tenant's name */
-#define CONF_UUID_LEN       36      /* 8-4-4-4-12 hexadecimal digits */
+#define CONF_NAME_MAX       63 /* bytes of a tenant's name */
+#define CONF_UUID_LEN       36 /* 8-4-4-4-12 hexadecimal digits */
+#define CONF_PROFILE_MAX    47
 #define CONF_LOCAL          "local" /* the tenant of programs on this machine */
 
 #define CONF_WEIGHT_DEFAULT 100u
@@ -25,17 +26,31 @@ struct conf_memory {
 	unsigned weight;   /* of its share, when there is not enough */
 };
 
+/* A place in a file. file: its path, which stays until the process ends; NULL: in none. */
+struct conf_at {
+	const char *file;
+	int line;
+};
+
+#define CONF_MEMORY_KEYS 5 /* conf_memory_keys[] */
+
 struct conf_tenant {
 	struct list link;
 	char name[CONF_NAME_MAX + 1];
 	char vm_uuid[CONF_UUID_LEN + 1]; /* the virtual machine's; "": not known */
-	/* Where in the file; 0: not from there. again: the last further section. */
-	int line, again_line, socket_line, window_line;
+	/* Where it is; again: the last further section of that file. */
+	struct conf_at at, again_at, socket_at, window_at, uuid_at;
+	struct conf_at memory_at[CONF_MEMORY_KEYS];
 	bool added;          /* at the control socket */
 	char *socket;        /* NULL: run_dir/NAME.sock */
 	mode_t mode;         /* of the socket and of the window */
 	char *owner, *group; /* likewise; NULL: the daemon's */
 	struct conf_memory memory;
+	/* Name of the profile that has this memory, until it is changed; "": none. And
+	 * how many of seven parts of the compute units that would have; 0: all.
+	 * conf_alias.h */
+	char profile[CONF_PROFILE_MAX + 1];
+	unsigned profile_parts;
 	uint64_t host_max; /* shared with the device */
 	uint64_t wmem_max; /* held by workers */
 	unsigned sessions_max, lanes_max;
@@ -50,8 +65,9 @@ struct conf {
 	char *operators;       /* group that may use it; NULL: none */
 	char *viewers;         /* group that may look; NULL: none */
 	uint64_t device_total; /* memory of the device once that is known, else 0 */
-	int socket_line, control_line;
-	char *user; /* workers run as; NULL: see sandbox.h */
+	struct conf_at socket_at, control_at;
+	unsigned n_dropins; /* files that were read beside the first */
+	char *user;         /* workers run as; NULL: see sandbox.h */
 	/* In their stead, a user for each; n 0: none. */
 	uint32_t users_first, users_n;
 	char *sandbox; /* on, log, off */
@@ -80,6 +96,12 @@ void conf_fini(struct conf *c);
  */
 int conf_read(struct conf *c, const char *path, char **ret_why);
 int conf_parse(struct conf *c, const char *text, char **ret_why);
+/*
+ * Reads a file, if it is there or has to be, and then the drop-ins beside it: files *.conf
+ * in the directory PATH.d, in the order of their names. What is later goes before what is
+ * earlier. Returns as conf_read().
+ */
+int conf_read_all(struct conf *c, const char *path, bool must_exist, char **ret_why);
 
 /* Says what is wrong with a tenant's name, or NULL: it is one. */
 const char *conf_name_error(const char *name);
@@ -94,9 +116,9 @@ char *conf_error(const char *key, const char *value, int error);
 int conf_complete(struct conf *c);
 
 /*
- * Looks for contradictions in a complete configuration: says each to fn, with its line if
- * it came from a file (which may be NULL), as wrong or as a warning. Returns how many are
- * wrong.
+ * Looks for contradictions in a complete configuration: says each to fn, with its file and
+ * line, if it is in one, or that file (which may be NULL), as wrong or as a warning.
+ * Returns how many are wrong.
  */
 unsigned conf_check(const struct conf *c, const char *file,
 		    void (*fn)(void *arg, bool wrong, const char *text), void *arg);
@@ -115,7 +137,7 @@ uint64_t *conf_memory_key(struct conf_memory *m, const char *key);
 extern const char *const conf_memory_keys[];
 
 /* Sets one key of a tenant, as the file does. Returns 0, -ENOENT (no such key), -EINVAL,
- * -ERANGE, -ENOMEM. */
+ * -ERANGE, -EOPNOTSUPP (conf_alias.h) or -ENOMEM. */
 int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value);
 
 /* Sets one key of [daemon]; likewise. */

@@ -36,6 +36,128 @@ class Check(FaultTest):
             self.assertIn(".conf:5:", r.stderr)
 
 
+class DropIns(FaultTest):
+    """weftd.conf.d beside weftd.conf."""
+
+    def setUp(self):
+        super().setUp()
+        self.where = tempfile.TemporaryDirectory()
+        self.conf = os.path.join(self.where.name, "weftd.conf")
+        os.mkdir(self.conf + ".d")
+
+    def tearDown(self):
+        self.where.cleanup()
+
+    def write(self, name, text):
+        path = os.path.join(self.conf + ".d", name) if name else self.conf
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+
+    def check(self, *options):
+        return subprocess.run([program("weftd"), "--config", self.conf, "--check-config",
+                               *options], capture_output=True, text=True, timeout=patient(10),
+                              check=False)
+
+    def test_places_are_named_across_files(self):
+        self.write("", "[daemon]\nmemory = 1G\n[tenant vm1]\nmemory.max = 1G\n"
+                       "window.path = /dev/shm/x\nwindow.size = 16M\n")
+        self.write("10-a.conf", "[tenant vm1]\nmemory.min = 512M\n"
+                                "vm.uuid = 6d2f6a0e-4b0c-4d3a-9a5e-0f3c1c1b2a3d\n")
+        r = self.check()
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        self.assertIn(f"{self.conf} and 1 of {self.conf}.d: no mistakes", r.stdout)
+        self.write("20-b.conf", "# nothing\n[tenant vm2]\nwindow.path = /dev/shm/x\n"
+                                "window.size = 16M\n"
+                                "vm.uuid = 6D2F6A0E-4b0c-4d3a-9a5e-0f3c1c1b2a3d\n"
+                                "memory.min = 768M\n")
+        self.write("30-c.conf", "[tenant vm1]\n\nmemory.max = 256M\n")
+        r = self.check()
+        self.assertEqual(r.returncode, 78, r.stderr)
+        for text in (f"20-b.conf:3: /dev/shm/x is both the window of tenant vm1, {self.conf}:5",
+                     f"20-b.conf:5: vm.uuid 6d2f6a0e-4b0c-4d3a-9a5e-0f3c1c1b2a3d is that of "
+                     f"tenant vm2, and of tenant vm1, {self.conf}.d/10-a.conf:3",
+                     "30-c.conf:3: tenant vm1: memory.min 512 MiB is above memory.max 256 MiB, "
+                     f"see {self.conf}.d/10-a.conf:2",
+                     "memory.min of all tenants is 1.2 GiB, the device has 1 GiB"):
+            self.assertIn(text, r.stderr)
+
+    def test_what_is_later_wins(self):
+        self.write("", "[daemon]\nmemory = 4G\n[tenant vm1]\nmemory.max = 1G\n")
+        self.write("9.conf", "[tenant vm1]\nmemory.max = 3G\n")
+        self.write("10.conf", "[tenant vm1]\nmemory.max = 2G\nsessions.max = 5\n")
+        for name in ("99.conf.bak", ".98.conf", "97"):
+            self.write(name, "nonsense\n")
+        with Daemon() as d:
+            os.unlink(d.path("conf"))
+            os.symlink(self.conf, d.path("conf"))
+            os.symlink(self.conf + ".d", d.path("conf.d"))
+            d.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: "read again" in d.log(), 5, "the files are read")
+            keys = d.ctl("get", "vm1")["keys"]
+            self.assertEqual((keys["memory.max"], keys["sessions.max"]), (3 << 30, 5))
+
+    def test_mistakes_name_their_file(self):
+        self.write("", "")
+        self.write("a.conf", "[tenant vm1]\nmem = 1\n")
+        r = self.check()
+        self.assertEqual(r.returncode, 78)
+        self.assertIn(f"{self.conf}.d/a.conf:2: no such key: mem", r.stderr)
+        os.unlink(self.conf + ".d/a.conf")
+        os.symlink("/nonexistent", self.conf + ".d/a.conf")
+        r = self.check()
+        self.assertEqual(r.returncode, 78)
+        self.assertIn("a.conf: No such file", r.stderr)
+
+    def test_contradictions_that_are_no_mistakes(self):
+        self.write("", "[tenant vm1]\nmemory.high = 1G\n[tenant vm2]\nprofile = 1g.18gb\n")
+        r = self.check()
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("weftd.conf:2: tenant vm1: memory.high has no effect without swap",
+                      r.stderr)
+        self.assertIn("weftd.conf:4: tenant vm2: profile 1g.18gb is its memory (memory.min and "
+                      "memory.max 16.8 GiB); 1 of 7 parts", r.stderr)
+
+
+class Aliases(FaultTest):
+    """Words of MIG, vGPU, HAMi and MPS, in the file and at the control socket."""
+
+    def set(self, d, *words):
+        r = subprocess.run([program("weftctl"), "--control", d.path("control"), *words],
+                           capture_output=True, text=True, timeout=patient(10), check=False)
+        return r.returncode, r.stderr
+
+    def test_what_they_become(self):
+        with Daemon(config="[tenant vm1]\nprofile = H200X-1C\n[tenant vm2]\n") as d:
+            keys = d.ctl("get", "vm1")["keys"]
+            self.assertEqual((keys["profile"], keys["memory.max"], keys["memory.min"]),
+                             ("H200X-1C", 1 << 30, 1 << 30))
+            status, said = self.set(d, "set", "vm2", "profile=1g.1gb")
+            self.assertEqual(status, 0)
+            self.assertIn("weftctl: warning: tenant vm2: profile 1g.1gb is its memory", said)
+            self.assertIn("tenant vm2: memory.max was max, is 953.7 MiB", d.log())
+            self.assertEqual(d.ctl("get", "vm2", "memory.max")["keys"]["memory.max"], 10 ** 9)
+            status, said = self.set(d, "add", "vm3", "nvidia.com/gpumem=300", "gpucores=0")
+            self.assertEqual((status, said), (0, ""))
+            keys = d.ctl("get", "vm3")["keys"]
+            self.assertEqual((keys["memory.max"], keys["profile"]), (300 << 20, ""))
+            self.assertEqual(self.set(d, "set", "vm2", "memory.min=0"), (0, ""))
+            self.assertEqual(d.ctl("get", "vm2")["keys"]["profile"], "")
+
+    def test_what_cannot_be_had_changes_nothing(self):
+        with Daemon(config="[tenant vm1]\nmemory.max = 1G\n") as d:
+            for words, text in (
+                    (("set", "vm1", "gpumem=10", "gpucores=50"), "cannot be kept yet"),
+                    (("set", "vm1", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30"), "take turns"),
+                    (("set", "vm1", "profile=1g.18gb"), "the device has 2 GiB"),
+                    (("set", "vm1", "profile=big"), '"big" is no profile of MIG or vGPU'),
+                    (("add", "vm2", "gpumem-percentage=50"), "give memory.max")):
+                status, said = self.set(d, *words)
+                self.assertEqual(status, 1, words)
+                self.assertIn(text, said)
+            self.assertEqual(d.ctl("get", "vm1", "memory.max")["keys"]["memory.max"], 1 << 30)
+            self.assertEqual(len(d.ctl("list")["tenants"]), 2)
+
+
 class Added(FaultTest):
     """Tenants added while weftd runs obey the rules of those in the file."""
 

@@ -18,6 +18,11 @@ static void check(const struct conf *c)
 	list_for_each (t, &c->tenants, link) {
 		if (conf_name_error(t->name) || t->mode > 0777)
 			abort();
+		if (t->profile_parts > 7 || (t->profile_parts && !*t->profile) ||
+		    (*t->profile && t->memory.min != t->memory.max))
+			abort();
+		if (strlen(t->vm_uuid) != 0 && strlen(t->vm_uuid) != CONF_UUID_LEN)
+			abort();
 		if ((t->socket && *t->socket != '/') ||
 		    (t->window_path && *t->window_path != '/'))
 			abort();

@@ -191,7 +191,7 @@ Test(conf, a_line_continues_nothing_however_long)
 	t = list_entry(c.tenants.next, struct conf_tenant, link);
 	cr_assert_str_eq(t->name, name);
 	cr_assert_eq(t->memory.max, 1u << 30);
-	cr_assert_eq(t->line, 2);
+	cr_assert_eq(t->at.line, 2);
 	conf_fini(&c);
 	snprintf(text, sizeof(text), "[tenant a]\nsocket = /%0400d\nmemory.max = 1G\n",
 		 7);
@@ -222,7 +222,7 @@ static struct said check(const char *text, uint64_t device)
 	c.device_total = device;
 	cr_assert_eq(conf_complete(&c), 0);
 	cr_assert_eq(conf_complete(&c), 0, "twice is the same");
-	n = conf_check(&c, "f", listen_to, &s);
+	n = conf_check(&c, "text", listen_to, &s);
 	cr_assert_eq(n > 0, *s.wrong != 0, "%u wrong: %s", n, s.wrong);
 	conf_fini(&c);
 	return s;
@@ -250,12 +250,12 @@ Test(conf, one_file_is_one_thing)
 	struct said s;
 
 	is_wrong("[tenant a]\nsocket = /x\n[tenant b]\nsocket = /x\n",
-		 "f:4: /x is both the socket of tenant a, line 2, and the socket of "
+		 "text:4: /x is both the socket of tenant a, line 2, and the socket of "
 		 "tenant "
 		 "b, line 4");
 	is_wrong("[tenant a]\nwindow.path = /x\nwindow.size = 16M\n"
 		 "[tenant b]\nwindow.path = /x\nwindow.size = 16M\n",
-		 "f:5: /x is both the window of tenant a, line 2, and the window of "
+		 "text:5: /x is both the window of tenant a, line 2, and the window of "
 		 "tenant "
 		 "b, line 5");
 	is_wrong("[tenant a]\nsocket = /x\nwindow.path = /x\nwindow.size = 16M\n",
@@ -273,19 +273,26 @@ Test(conf, one_file_is_one_thing)
 Test(conf, contradicting_keys_are_an_error)
 {
 	is_wrong("[tenant a]\nmemory.min = 4G\nmemory.max = 1G\n",
-		 "f:1: tenant a: memory.min 4 GiB is above memory.max 1 GiB");
+		 "text:3: tenant a: memory.min 4 GiB is above memory.max 1 GiB, see line "
+		 "2");
 	is_wrong("[daemon]\nmemory = 1G\n[tenant a]\nmemory.min = 600M\n"
 		 "[tenant b]\nmemory.min = 600M\n",
 		 "memory.min of all tenants is 1.2 GiB, the device has 1 GiB");
 	is_wrong("[tenant a]\nmemory.min = max\n[tenant b]\nmemory.min = max\n"
 		 "[daemon]\nmemory = 1G\n",
 		 "the device has 1 GiB");
+	is_wrong("[tenant a]\nvm.uuid = 6d2f6a0e-4b0c-4d3a-9a5e-0f3c1c1b2a3d\n"
+		 "[tenant b]\nvm.uuid = 6D2F6A0E-4B0C-4D3A-9A5E-0F3C1C1B2A3D\n",
+		 "text:4: vm.uuid 6d2f6a0e-4b0c-4d3a-9a5e-0f3c1c1b2a3d is that of tenant "
+		 "b, and of tenant a, line 2");
 	is_wrong("[tenant a]\nwindow.size = 16M\n", "window.size without window.path");
-	is_wrong("[tenant a]\nwindow.path = /w\n", "f:2: tenant a: window.size must be");
-	is_wrong("[tenant a]\nwindow.path = /w\nwindow.size = 1000\n", "f:2: tenant a");
+	is_wrong("[tenant a]\nwindow.path = /w\n",
+		 "text:2: tenant a: window.size must be");
+	is_wrong("[tenant a]\nwindow.path = /w\nwindow.size = 1000\n",
+		 "text:2: tenant a");
 	is_wrong("[tenant a]\nwindow.path = /w\nwindow.size = 60M\n", "power of two");
-	is_wrong("[tenant a]\ngroup = no-such-group\n", "f:1: tenant a: no group");
-	is_wrong("[tenant a]\nowner = no-such-user\n", "f:1: tenant a: no user");
+	is_wrong("[tenant a]\ngroup = no-such-group\n", "text:1: tenant a: no group");
+	is_wrong("[tenant a]\nowner = no-such-user\n", "text:1: tenant a: no user");
 	is_wrong("[daemon]\nuser = no-such-user\n", "no user \"no-such-user\"");
 	is_wrong("[daemon]\noperators = no-such-group\n", "no group \"no-such-group\"");
 }
@@ -293,10 +300,13 @@ Test(conf, contradicting_keys_are_an_error)
 Test(conf, doubtful_keys_are_a_warning)
 {
 	is_warned("[tenant a]\n[tenant b]\n[tenant a]\n",
-		  "f:3: [tenant a] is there already, in line 1");
+		  "text:3: [tenant a] is there already, in line 1");
 	is_warned("[tenant a]\nmemory.low = 2G\nmemory.max = 1G\n", "memory.low 2 GiB");
 	is_warned("[tenant a]\nmemory.max = 2G\n",
 		  "memory.max 2 GiB is more than the device has: 1 GiB");
+	is_warned("[tenant a]\nmemory.high = 1G\n",
+		  "text:2: tenant a: memory.high has no effect without swap");
+	is_warned("[tenant a]\nprofile = 1g.1gb\n", "1 of 7 parts of the compute units");
 	is_warned("[daemon]\nswap=1G\n[tenant a]\nmemory.max = 3G\n",
 		  "device and swap together has: 2 GiB");
 }
@@ -387,4 +397,103 @@ Test(size, a_size_is_written_in_its_largest_unit)
 	cr_assert_str_eq(size_format(1536, buf, sizeof(buf)), "1.5 KiB");
 	cr_assert_str_eq(size_format(14ull << 20, buf, sizeof(buf)), "14 MiB");
 	cr_assert_str_eq(size_format(UINT64_MAX, buf, sizeof(buf)), "max");
+}
+
+/* ---- what others call it ---- */
+
+static struct conf_tenant *tenant;
+
+static int set(const char *key, const char *value)
+{
+	conf_tenant_free(tenant);
+	tenant = conf_tenant_new("vm1");
+	return conf_tenant_set(tenant, key, value);
+}
+
+Test(alias, profiles_become_memory)
+{
+	static const struct {
+		const char *name;
+		uint64_t bytes;
+		unsigned parts;
+	} all[] = {
+		{"1g.18gb", 18000000000, 1},    {"MIG 3g.71gb", 71000000000, 3},
+		{"7g.141gb", 141000000000, 7},  {"1g.5GB", 5000000000, 1},
+		{"H200X-18C", 18ull << 30, 0},  {"NVIDIA A40-48Q", 48ull << 30, 0},
+		{"GRID M10-0B", 1ull << 29, 0}, {"A100-1-5C", 5ull << 30, 1},
+		{"DC-4-24Q", 24ull << 30, 4},
+	};
+
+	for (unsigned i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		cr_assert_eq(set("profile", all[i].name), 0, "%s", all[i].name);
+		cr_expect_eq(tenant->memory.max, all[i].bytes, "%s", all[i].name);
+		cr_expect_eq(tenant->memory.min, all[i].bytes, "%s", all[i].name);
+		cr_expect_eq(tenant->profile_parts, all[i].parts, "%s", all[i].name);
+		cr_expect_str_eq(tenant->profile, all[i].name);
+	}
+}
+
+Test(alias, what_is_no_profile_is_refused)
+{
+	static const char *const no[] = {
+		"",           "1g",        "g.18gb",  "0g.18gb",  "8g.18gb",
+		"1g.gb",      "1g.0gb",    "1g.18",   "1g.18gbx", "1g.99999gb",
+		"H200X",      "H200X-",    "H200X-C", "H200X-18", "H200X-18X",
+		"H200X-18CC", "h200x-18C", "X-8-18C", "X-0-18C",  "-18C",
+	};
+
+	for (unsigned i = 0; i < sizeof(no) / sizeof(*no); i++) {
+		cr_expect_eq(set("profile", no[i]), -EINVAL, "%s", no[i]);
+		cr_expect_eq(tenant->memory.max, UINT64_MAX, "%s", no[i]);
+	}
+	cr_expect_eq(set("profile", "1g.18gb+me"), -EOPNOTSUPP);
+	cr_expect_eq(set("profile", "H200X-1-18CME"), -EOPNOTSUPP);
+}
+
+Test(alias, a_profile_ends_when_its_memory_is_changed)
+{
+	cr_assert_eq(set("profile", "1g.18gb"), 0);
+	cr_assert_eq(conf_tenant_set(tenant, "memory.weight", "7"), 0);
+	cr_expect_str_eq(tenant->profile, "1g.18gb");
+	cr_assert_eq(conf_tenant_set(tenant, "memory.max", "1G"), 0);
+	cr_expect_str_eq(tenant->profile, "");
+	cr_expect_eq(tenant->profile_parts, 0);
+}
+
+Test(alias, limits_of_hami_and_mps_are_memory_max)
+{
+	cr_assert_eq(set("gpumem", "3000"), 0);
+	cr_expect_eq(tenant->memory.max, 3000ull << 20);
+	cr_assert_eq(set("nvidia.com/gpumem", "16384"), 0);
+	cr_expect_eq(tenant->memory.max, 16ull << 30);
+	cr_assert_eq(set("CUDA_DEVICE_MEMORY_LIMIT", "1g"), 0);
+	cr_expect_eq(tenant->memory.max, 1ull << 30);
+	cr_assert_eq(set("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=512M"), 0);
+	cr_expect_eq(tenant->memory.max, 512ull << 20);
+	cr_expect_eq(tenant->memory.min, 0);
+	cr_expect_eq(set("gpumem", "3000M"), -EINVAL);
+	cr_expect_eq(set("gpumem", "99999999999"), -ERANGE);
+	cr_expect_eq(set("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "1=512M"), -EINVAL);
+	cr_expect_eq(set("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=1G,1=1G"), -EINVAL);
+}
+
+Test(alias, shares_of_compute_units_are_refused_with_a_sentence)
+{
+	static const char *const keys[] = {"gpucores", "CUDA_DEVICE_SM_LIMIT",
+					   "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"};
+	char *why;
+
+	for (unsigned i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
+		cr_expect_eq(set(keys[i], "100"), 0);
+		cr_expect_eq(set(keys[i], "50"), -EOPNOTSUPP);
+		why = conf_error(keys[i], "50", -EOPNOTSUPP);
+		cr_assert_not_null(why);
+		cr_expect_not_null(strstr(why, "cannot be kept yet"), "%s", why);
+		free(why);
+		cr_expect_eq(set(keys[i], "101"), -EINVAL);
+	}
+	cr_expect_eq(set("gpucores", "0"), 0);
+	cr_expect_eq(set("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "0"), -EOPNOTSUPP);
+	cr_expect_eq(set("gpumem-percentage", "50"), -EOPNOTSUPP);
+	cr_expect_eq(set("gpu", "50"), -ENOENT);
 }
