@@ -48,6 +48,7 @@
 #include "broker/workers.h"
 #include "policies/placement.h"
 #include "util/conf.h"
+#include "util/journal.h"
 #include "util/lockfile.h"
 #include "util/notify.h"
 #include "util/sandbox.h"
@@ -323,7 +324,9 @@ static void on_signal(struct source *src, uint32_t events)
 	if (read(src->fd, &si, sizeof(si)) != sizeof(si))
 		return;
 	if (si.ssi_signo == SIGHUP) {
-		reload(b);
+		snprintf(by, sizeof(by), "SIGHUP from uid %u, pid %u", si.ssi_uid,
+			 si.ssi_pid);
+		reload(b, by);
 		return;
 	}
 	log_info("ends: %s from pid %u, uid %u", strsignal((int)si.ssi_signo), si.ssi_pid,
@@ -593,6 +596,21 @@ static unsigned raise_files(void)
 
 static struct broker broker;
 
+/* The journal has fields of what a message is about, which its first words say. */
+static bool log_with_fields(enum log_level level, const char *text)
+{
+	struct journal_entry e = {.level = level, .program = "weftd", .text = text};
+	char name[CONF_NAME_MAX + 1];
+	const struct tenant *t;
+
+	if (journal_about(text, name, &e.session)) {
+		t = tenant_find(&broker, name);
+		e.tenant = name;
+		e.vm_uuid = t ? t->vm_uuid : NULL;
+	}
+	return journal_send(&e);
+}
+
 int main(int argc, char **argv)
 {
 	const struct options *o = &started.o;
@@ -603,6 +621,8 @@ int main(int argc, char **argv)
 	log_set_program("weftd");
 	if (!getenv("WEFT_LOG"))
 		log_set_level(LOG_LVL_INFO);
+	list_init(&b->tenants);
+	log_set_sink(log_with_fields);
 	configure(argc, argv, &conf);
 	b->conf = &conf;
 	b->conf_name = conf_name(&conf);
@@ -618,7 +638,6 @@ int main(int argc, char **argv)
 	if (o->ready_fd >= 0)
 		fcntl(o->ready_fd, F_SETFD, FD_CLOEXEC);
 	list_init(&b->loud);
-	list_init(&b->tenants);
 	list_init(&b->workers);
 	list_init(&b->leaving);
 	list_init(&b->queue);

@@ -211,7 +211,7 @@ static int keep_run_dir(const struct conf *is, struct conf *file)
 	return 0;
 }
 
-void reload(struct broker *b)
+void reload(struct broker *b, const char *by)
 {
 	struct conf file;
 	int r;
@@ -231,10 +231,10 @@ void reload(struct broker *b)
 	if (r == 0) {
 		compare_daemon(b->conf, &file);
 		apply(b, &file);
-		log_info("configuration read again");
+		log_info("configuration read again (%s)", by);
 		event_post(b, event_new(b, "weftd.reloaded", NULL, 0));
 	} else {
-		log_error("configuration not read again: nothing has changed");
+		log_error("configuration not read again: nothing has changed (%s)", by);
 		event_post(b, event_new(b, "weftd.reload_failed", NULL, 0));
 	}
 	conf_fini(&file);

@@ -6,8 +6,8 @@
 struct broker;
 struct conf;
 
-/* Reads the configuration again; what is wrong with it is logged. */
-void reload(struct broker *b);
+/* Reads the configuration again, as somebody wanted; what is wrong with it is logged. */
+void reload(struct broker *b, const char *by);
 /* Logs what conf_check() says. Returns how much is wrong. */
 unsigned reload_report(const struct conf *c, const char *file);
 

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/child/output.h"
 #include "broker/control.h"
 #include "broker/operator/describe.h"
 #include "broker/operator/drain.h"
@@ -306,6 +307,28 @@ static struct json_object *add_tenant(struct broker *b, struct json_object *q,
 	return o;
 }
 
+/* Names the keys that were set, as far as they fit. */
+static void say_added(const char *name, struct json_object *q, const char *by)
+{
+	struct json_object *set = NULL;
+	char keys[600] = "";
+	size_t n = 0;
+
+	if (json_object_object_get_ex(q, "set", &set)) {
+		json_object_object_foreach(set, key, value)
+		{
+			const char *text = json_object_get_string(value);
+
+			if (n < sizeof(keys))
+				n += (size_t)snprintf(keys + n, sizeof(keys) - n,
+						      "%s %s = %s", n ? "," : ":", key,
+						      text ? text : "");
+		}
+	}
+	clean_text(keys);
+	log_info("tenant %s: added%s (%s)", name, keys, by);
+}
+
 static struct json_object *request_tenant_add(struct broker *b, struct json_object *q,
 					      void *client)
 {
@@ -322,7 +345,7 @@ static struct json_object *request_tenant_add(struct broker *b, struct json_obje
 	o = add_tenant(b, q, name, &t);
 	if (o || !t)
 		return o;
-	log_info("tenant %s: added (%s)", name, control_who(client));
+	say_added(name, q, control_who(client));
 	tenant_post(t, "tenant.added", control_who(client));
 	o = reply_tenant(t, false);
 	reply_warning(o, conf_tenant_find(b->conf, name));

@@ -213,6 +213,8 @@ int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **r
 	outbox_init(&t->listener_out, b->loop, &t->listener_ctl);
 	memcpy(t->name, ct->name, sizeof(t->name));
 	memcpy(t->vm_uuid, ct->vm_uuid, sizeof(t->vm_uuid));
+	t->output.tenant = t->name;
+	t->output.vm_uuid = t->vm_uuid;
 	t->memory = ct->memory;
 	t->host_max = ct->host_max;
 	t->wmem_max = ct->wmem_max;

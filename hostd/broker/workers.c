@@ -335,7 +335,7 @@ int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 		m.attach.host_limit = 0;
 	set_state(w, WORKER_SESSION);
 	w->child.out.budget = &t->output;
-	w->session = m.attach.session;
+	w->session = w->child.out.session = m.attach.session;
 	w->session_of_tenant = m.attach.number;
 	w->out.t = t;
 	w->b->n_idle--;

@@ -30,6 +30,7 @@ static const char *const priorities[] = {
 
 static const char *program = "weft";
 static atomic_int current_level = LEVEL_UNSET;
+static bool (*sink)(enum log_level level, const char *text);
 static atomic_int journal = -1; /* whether stderr is one's stream; -1: not known yet */
 
 void log_set_program(const char *name)
@@ -70,7 +71,7 @@ static bool is_journal(void)
 	return fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev && st.st_ino == ino;
 }
 
-const char *log_priority(enum log_level level)
+bool log_to_journal(void)
 {
 	int is = atomic_load_explicit(&journal, memory_order_relaxed);
 
@@ -78,7 +79,17 @@ const char *log_priority(enum log_level level)
 		is = is_journal();
 		atomic_store_explicit(&journal, is, memory_order_relaxed);
 	}
-	return is ? priorities[level] : "";
+	return is;
+}
+
+const char *log_priority(enum log_level level)
+{
+	return log_to_journal() ? priorities[level] : "";
+}
+
+void log_set_sink(bool (*fn)(enum log_level level, const char *text))
+{
+	sink = fn;
 }
 
 static void write_line(enum log_level level, const char *fmt, va_list ap)
@@ -89,7 +100,7 @@ static void write_line(enum log_level level, const char *fmt, va_list ap)
 	n = snprintf(line, sizeof(line), "%s%s: %s: ", log_priority(level), program,
 		     level_names[level]);
 	m = vsnprintf(line + n, sizeof(line) - (size_t)n - 1, fmt, ap);
-	if (m < 0)
+	if (m < 0 || (sink && sink(level, line + n)))
 		return;
 	n = MIN(n + m, (int)sizeof(line) - 2);
 	line[n++] = '\n';

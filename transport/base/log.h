@@ -31,6 +31,15 @@ bool log_enabled(enum log_level level);
 
 /* Prefix of a line of this level: "<3>" for the journal, else "". Thread-safe. */
 const char *log_priority(enum log_level level);
+/* Whether stderr is the journal's stream. Thread-safe. */
+bool log_to_journal(void);
+
+/*
+ * Gives messages to fn instead of writing them to stderr, where they go all the same if it
+ * returns false. text has neither program nor level before it, nor a line's end. Before
+ * there are threads.
+ */
+void log_set_sink(bool (*fn)(enum log_level level, const char *text));
 
 void log_msg(enum log_level level, const char *fmt, ...) _printf_(2, 3);
 

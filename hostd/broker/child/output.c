@@ -22,6 +22,7 @@
 #include "broker/child/output.h"
 #include "broker/loop/loop.h"
 #include "util/conf.h"
+#include "util/journal.h"
 
 #define BUDGET_BYTES (32u << 10)
 #define BUDGET_RATE  (1u << 10) /* bytes a second */
@@ -57,6 +58,22 @@ static enum log_level level_of(const char *text)
 	return strncmp(text, "warning: ", 9) ? LOG_LVL_INFO : LOG_LVL_WARNING;
 }
 
+/* With fields, of which the child has no say. */
+static bool send_line(const struct output *o, const char *text)
+{
+	const struct journal_entry e = {
+		.level = level_of(text),
+		.program = o->program,
+		.pid = o->pid,
+		.text = text,
+		.tenant = o->budget->tenant,
+		.session = o->session,
+		.vm_uuid = o->budget->vm_uuid,
+	};
+
+	return journal_send(&e);
+}
+
 static void write_line(struct output *o, const char *text)
 {
 	char line[OUTPUT_LINE + 64];
@@ -66,6 +83,8 @@ static void write_line(struct output *o, const char *text)
 	/* A program name that the child writes itself is left out. */
 	if (!strncmp(text, o->program, own) && text[own] == ':' && text[own + 1] == ' ')
 		text += own + 2;
+	if (send_line(o, text))
+		return;
 	n = snprintf(line, sizeof(line), "%s%s[%d]: %s\n", log_priority(level_of(text)),
 		     o->program, o->pid, text);
 	(void)!write(STDERR_FILENO, line, MIN((size_t)n, sizeof(line) - 1));
@@ -138,6 +157,7 @@ int output_open(struct broker *b, struct output *o, const char *program,
 	o->b = b;
 	o->program = program;
 	o->budget = budget;
+	o->session = 0;
 	o->n = 0;
 	list_init(&o->link);
 	*ret_fd = p[1];

@@ -16,6 +16,7 @@ struct broker;
 /* Budget of bytes for those that share it; zero-initialise. */
 struct output_budget {
 	uint64_t bytes, at_ns;
+	const char *tenant, *vm_uuid; /* whose it is; NULL: no tenant's */
 };
 
 struct output {
@@ -25,6 +26,7 @@ struct output {
 	struct output_budget *budget; /* its tenant's, or all others' */
 	const char *program;
 	pid_t pid;
+	uint64_t session; /* a worker's; 0: none */
 	unsigned n;
 	char line[OUTPUT_LINE]; /* the first n bytes of it */
 };

@@ -34,7 +34,8 @@ int source_resume(struct loop *l, struct source *src, uint32_t events)
 static char *logged(const char *const *pieces)
 {
 	static char text[8192];
-	struct output o = {.program = "weft-worker", .pid = 7};
+	struct output_budget budget = {0};
+	struct output o = {.program = "weft-worker", .pid = 7, .budget = &budget};
 	int p[2], saved = dup(2);
 	ssize_t n;
 
