@@ -44,6 +44,7 @@
 #include "broker/tenant.h"
 #include "broker/tenants.h"
 #include "broker/uuid.h"
+#include "broker/watchdog.h"
 #include "broker/worker_msg.h"
 #include "broker/workers.h"
 #include "policies/placement.h"
@@ -519,7 +520,7 @@ static int open_loop(struct broker *b)
 {
 	static uint64_t (*const timers[])(void *, uint64_t) = {
 		guests_tick, workers_tick, listener_tick, reclaim_tick, prealloc_tick,
-		output_tick, held_tick,    events_tick,   control_tick,
+		output_tick, held_tick,    events_tick,   control_tick, watchdog_tick,
 	};
 	int r = loop_new(&b->loop);
 

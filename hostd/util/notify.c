@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -6,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -37,4 +39,28 @@ void notify_reloading(void)
 	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
 		 clock_now_ns() / 1000);
 	notify_manager(text);
+}
+
+/* A whole number, and nothing else; 0 where there is none. */
+static uint64_t number(const char *text)
+{
+	unsigned long long v;
+	char *end;
+
+	if (!text || *text < '0' || *text > '9')
+		return 0;
+	errno = 0;
+	v = strtoull(text, &end, 10);
+	return errno || *end ? 0 : v;
+}
+
+uint64_t notify_watchdog_ns(void)
+{
+	const char *pid = getenv("WATCHDOG_PID");
+	uint64_t us = number(getenv("WATCHDOG_USEC"));
+
+	/* Not ours if it names another process. */
+	if (pid && number(pid) != (uint64_t)getpid())
+		return 0;
+	return us > UINT64_MAX / NSEC_PER_USEC ? 0 : us * NSEC_PER_USEC;
 }

@@ -3,9 +3,14 @@
 #ifndef WEFT_UTIL_NOTIFY_H
 #define WEFT_UTIL_NOTIFY_H
 
+#include <stdint.h>
+
 /* Sends assignments such as "READY=1" to the service manager, if there is one. */
 void notify_manager(const char *assignments);
 /* Tells it that the configuration is read again; "READY=1" ends that. */
 void notify_reloading(void);
+/* Nanoseconds within which the manager wants to hear "WATCHDOG=1", again and again; 0: it
+ * does not watch this process. */
+uint64_t notify_watchdog_ns(void);
 
 #endif

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import tempfile
 import unittest
+from unittest import mock
 
 from fault import Daemon, FaultTest, patient, program, until_running, wait_for
 
@@ -306,6 +307,40 @@ class Manager(FaultTest):
                     self.assertEqual(s.recv(200), b"STOPPING=1")
             finally:
                 os.environ.pop("NOTIFY_SOCKET", None)
+
+
+    def test_watchdog(self):
+        """weftd says so again and again while the loop goes round, and no more once it stands."""
+        with tempfile.TemporaryDirectory() as top, \
+                socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+            s.bind(os.path.join(top, "notify"))
+            s.settimeout(patient(10))
+            env = {"NOTIFY_SOCKET": os.path.join(top, "notify"), "WATCHDOG_USEC": "100000"}
+            with mock.patch.dict(os.environ, env), Daemon() as d:
+                heard = [s.recv(200) for _ in range(5)]
+                self.assertGreaterEqual(heard.count(b"WATCHDOG=1"), 4, heard)
+                d.process.send_signal(signal.SIGSTOP)
+                try:
+                    s.settimeout(1)
+                    with self.assertRaises(TimeoutError):
+                        while True:
+                            s.recv(200)
+                finally:
+                    d.process.send_signal(signal.SIGCONT)
+                s.settimeout(patient(10))
+                self.assertEqual(s.recv(200), b"WATCHDOG=1")
+
+    def test_watchdog_of_another_process(self):
+        with tempfile.TemporaryDirectory() as top, \
+                socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+            s.bind(os.path.join(top, "notify"))
+            s.settimeout(patient(10))
+            env = {"NOTIFY_SOCKET": os.path.join(top, "notify"), "WATCHDOG_USEC": "1000",
+                   "WATCHDOG_PID": str(os.getpid())}
+            with mock.patch.dict(os.environ, env), Daemon() as d:
+                self.assertEqual(s.recv(200), b"READY=1")
+                d.process.terminate()
+                self.assertEqual(s.recv(200), b"STOPPING=1")
 
 
 class Operators(FaultTest):
