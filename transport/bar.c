@@ -87,7 +87,12 @@ static int try_resource(int dir, const char *device, const char *name,
 		r = -errno;
 		if (r == -EACCES || r == -EPERM)
 			say_denied(dir, device, name, ret_why);
-		return r == -EPERM ? -EACCES : r;
+		if (r == -EROFS)
+			snprintf(ret_why, BAR_WHY_MAX,
+				 BAR_SYSFS "/%s/%s cannot be written in this container: "
+					   "run it with --device nvidia.com/gpu=all",
+				 device, name);
+		return r == -EPERM || r == -EROFS ? -EACCES : r;
 	}
 	if (fstat(fd, &st) < 0)
 		return -errno;

@@ -393,6 +393,10 @@ static const char *words(const struct address *at, int error)
 	if (error == -ECONNRESET && address_is_vsock(at))
 		return "the host has nothing at this port: does weft-vsock forward it to "
 		       "weftd?";
+	if ((error == -EPERM || error == -EACCES) && address_is_vsock(at))
+		return "a filter of this container refuses vsock sockets: run it with "
+		       "one "
+		       "that allows AF_VSOCK";
 	switch (error) {
 	case -ENOENT:
 		return "there is no such socket: is weftd running?";

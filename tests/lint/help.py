@@ -18,6 +18,7 @@ PROGRAMS = {
     "hostd/weft-worker": ("hostd/worker/main.c", "weft-worker.8"),
     "hostd/weft-listener": ("hostd/listener/main.c", "weft-worker.8"),
     "hostd/weft-exporter": ("hostd/exporter/main.c", "weft-exporter.8"),
+    "guestlib/weft-guest-check": ("guestlib/check/main.c", "weft-guest-check.1"),
     "qemu-device/weft-vsock": ("qemu-device/main.c", "weft-vsock.1"),
 }
 # Needs a library that need not be there.

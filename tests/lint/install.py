@@ -18,15 +18,15 @@ import time
 
 # Under the prefix; LIB is the one of the architecture.
 WANTED = {
-    "bin/weft-run", "bin/weft-vsock", "bin/weftctl", "sbin/weftd",
+    "bin/weft-guest-check", "bin/weft-run", "bin/weft-vsock", "bin/weftctl", "sbin/weftd",
     "libexec/weft/weft-listener", "libexec/weft/weft-worker",
     "LIB/weft/libcuda.so", "LIB/weft/libcuda.so.1",
     "LIB/weft/libnvidia-ml.so", "LIB/weft/libnvidia-ml.so.1",
     "lib/udev/rules.d/70-weft-window.rules",
     "share/doc/weft/LICENSE", "share/doc/weft/weftd.conf",
     *(f"share/man/man{page[-1]}/{page}" for page in (
-        "weft-run.1", "weft-vsock.1", "weftctl.1", "weftd.conf.5", "weft-worker.8",
-        "weftd.8")),
+        "weft-guest-check.1", "weft-run.1", "weft-vsock.1", "weftctl.1", "weftd.conf.5",
+        "weft-worker.8", "weftd.8")),
 }
 # Where there is libmicrohttpd.
 EXPORTER = {"sbin/weft-exporter", "share/doc/weft/weft.json", "share/doc/weft/prometheus.yml",
@@ -69,9 +69,11 @@ def check_runs(prefix, program, where):
     own = run(where, weft_run, "--device", "soft", "--", program)
     nvml = run(where, weft_run, "--device", "soft", "--", "/bin/sh", "-c",
                "echo $LD_LIBRARY_PATH")
+    check = run(where, weft_run, "--device", "soft", "--", f"{prefix}/bin/weft-guest-check")
     conf = run(where, f"{prefix}/sbin/weftd", "--check-config", "--config",
                f"{prefix}/share/doc/weft/weftd.conf")
     return own.returncode == 0 and "PASS" in own.stdout and conf.returncode == 0 and \
+        check.returncode == 0 and \
         os.path.exists(nvml.stdout.strip() + "/libnvidia-ml.so.1")
 
 

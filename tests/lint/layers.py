@@ -24,6 +24,7 @@ ALLOWED = {
     "transport/base": ["transport/base"],
     "transport": ["transport"],
     "guestlib/nvml": ["guestlib/nvml", "guestlib/core", "transport"],
+    "guestlib/check": ["guestlib/check", "transport"],
     **rooms("guestlib", ROOMS, "transport"),
     "policies": ["policies"],
     "qemu-device": ["qemu-device", "transport", "hostd/util"],
