@@ -20,10 +20,18 @@ import time
 WANTED = {
     "bin/weft-guest-check", "bin/weft-run", "bin/weft-vsock", "bin/weftctl", "sbin/weftd",
     "libexec/weft/weft-listener", "libexec/weft/weft-worker",
+    "libexec/weft/weft-guest-cdi", "libexec/weft/docker/nvidia-cdi-hook",
     "LIB/weft/libcuda.so", "LIB/weft/libcuda.so.1",
     "LIB/weft/libnvidia-ml.so", "LIB/weft/libnvidia-ml.so.1",
+    "lib/systemd/system/weftd.service", "lib/systemd/system/weft-vsock@.service",
+    "lib/systemd/system/weft-guest-cdi.service",
+    "lib/systemd/system/docker.service.d/weft-guest.conf",
+    "lib/sysusers.d/weft.conf", "lib/tmpfiles.d/weft.conf",
     "lib/udev/rules.d/70-weft-window.rules",
-    "share/doc/weft/LICENSE", "share/doc/weft/weftd.conf",
+    "share/doc/weft/LICENSE", "share/doc/weft/apparmor", "share/doc/weft/weftd.conf",
+    *(f"share/bash-completion/completions/{name}" for name in (
+        "weft-guest-check", "weft-run", "weft-vsock", "weftctl", "weftd")),
+    "share/zsh/site-functions/_weft",
     *(f"share/man/man{page[-1]}/{page}" for page in (
         "weft-guest-check.1", "weft-run.1", "weft-vsock.1", "weftctl.1", "weftd.conf.5",
         "weft-worker.8", "weftd.8")),
@@ -57,11 +65,15 @@ def check_files(prefix, lib):
             path = os.path.relpath(os.path.join(folder, name), prefix)
             found.add(path.replace(lib + "/", "LIB/", 1) if path.startswith(lib + "/weft/")
                       else path)
-    more = {p for p in found if any(fnmatch.fnmatch(p, m) for m in MORE)}
+    more = {p for p in found - WANTED - EXPORTER if any(fnmatch.fnmatch(p, m) for m in MORE)}
     wanted = WANTED | EXPORTER if found & EXPORTER else WANTED
+    broken = [p for p in found
+              if not os.path.exists(os.path.join(prefix, p.replace("LIB/", lib + "/", 1)))]
+    for path in broken:
+        print(f"{path}: a link to nowhere")
     for path in sorted(wanted ^ (found - more)):
         print(f"{path}: {'not installed' if path in wanted else 'what is it for?'}")
-    return found - more == wanted
+    return found - more == wanted and not broken
 
 
 def check_runs(prefix, program, where):
