@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fd.h"
 #include "base/macros.h"
 #include "util/conf.h"
 #include "util/conf_alias.h"
@@ -90,7 +91,7 @@ static const struct conf_at nowhere;
 
 /* A file that weftd makes or serves, and whose it is. */
 struct place {
-	char *path;
+	char *path, *real; /* as it was written; without links and dots */
 	const char *what;
 	const struct conf_tenant *t; /* NULL: the daemon's */
 	struct conf_at at;
@@ -128,7 +129,7 @@ static int by_place(struct conf_at a, struct conf_at b)
 static int by_path(const void *a, const void *b)
 {
 	const struct place *p = a, *q = b;
-	int r = strcmp(p->path, q->path);
+	int r = strcmp(p->real, q->real);
 
 	return r ? r : by_place(p->at, q->at);
 }
@@ -139,7 +140,7 @@ static void check_places(struct check *k, struct place *p, unsigned n)
 
 	qsort(p, n, sizeof(*p), by_path);
 	for (unsigned i = 1; i < n; i++) {
-		if (strcmp(p[i].path, p[i - 1].path) != 0)
+		if (strcmp(p[i].real, p[i - 1].real) != 0)
 			continue;
 		describe(&p[i - 1], p[i].at, first, sizeof(first));
 		describe(&p[i], p[i].at, second, sizeof(second));
@@ -152,12 +153,35 @@ struct places {
 	unsigned n;
 };
 
+/* Where a path leads, as far as it exists already; malloced, or NULL. */
+static char *real_path(const char *path)
+{
+	_cleanup_free_ char *dir = NULL;
+	const char *name = strrchr(path, '/');
+	char *real = realpath(path, NULL), *whole = NULL;
+
+	if (real || !name)
+		return real ? real : strdup(path);
+	dir = strndup(path, (size_t)(name - path) + 1);
+	real = dir ? realpath(dir, NULL) : NULL;
+	if (!real)
+		return strdup(path);
+	if (asprintf(&whole, "%s%s", real, real[1] ? name : name + 1) < 0)
+		whole = NULL;
+	free(real);
+	return whole;
+}
+
 /* Takes over path; NULL, for want of memory, is left out. */
 static void add_place(struct places *p, char *path, const char *what,
 		      const struct conf_tenant *t, struct conf_at at)
 {
-	if (path)
-		p->v[p->n++] = (struct place){path, what, t, at};
+	char *real = path ? real_path(path) : NULL;
+
+	if (real)
+		p->v[p->n++] = (struct place){path, real, what, t, at};
+	else
+		free(path);
 }
 
 static char *in_run_dir(const struct conf *c, const char *name, const char *suffix)
@@ -194,8 +218,10 @@ static void check_paths(struct check *k)
 			  t->at);
 	}
 	check_places(k, p.v, p.n);
-	for (unsigned i = 0; i < p.n; i++)
+	for (unsigned i = 0; i < p.n; i++) {
 		free(p.v[i].path);
+		free(p.v[i].real);
+	}
 	free(p.v);
 }
 
