@@ -95,8 +95,8 @@ def of(found, name, **labels):
 
 
 def daemon(*options, **more):
-    """Operators' group is one that the exporter has when it is not of our user."""
-    group = ["--operators", "games"] if os.geteuid() == 0 else []
+    """The group of viewers is one that the exporter has when it is not of our user."""
+    group = ["--viewers", "games"] if os.geteuid() == 0 else []
     return Daemon(*group, *options, **more)
 
 
@@ -229,7 +229,7 @@ class Daemons(MetricsTest):
     def test_whoever_may_not_ask_sees_it_down(self):
         if os.geteuid():
             self.skipTest("only root can run programs as others")
-        with Daemon() as d, self.exporter(d) as e:  # no operators
+        with Daemon() as d, self.exporter(d) as e:  # no viewers
             self.assertEqual(of(e.samples(), "weft_up"), 0)
             self.assertIn("ermission denied", e.said())
 
