@@ -47,6 +47,10 @@ static const struct row device_rows[] = {
 	 "Share of the last second in which a kernel ran, of any session."},
 	{"weft_device_memory_utilization_ratio", "gpu.memory.utilization", RATIO, NULL,
 	 NULL, "Share of the last second in which device memory was read or written."},
+	{"weft_device_gpu_seconds_total", "gpu.time", MICROS, NULL, NULL,
+	 "Time in which kernels ran, added up over all sessions that there were."},
+	{"weft_draining", "draining", PLAIN, NULL, NULL,
+	 "Whether weftd takes no new sessions (1)."},
 	{"weft_sessions", "sessions.current", PLAIN, NULL, NULL, "Sessions that run."},
 	{"weft_workers_ready", "workers.ready", PLAIN, NULL, NULL,
 	 "Workers that wait for a guest."},
@@ -87,6 +91,8 @@ static const struct row dcgm_rows[] = {
 static const struct row tenant_rows[] = {
 	{"weft_tenant_sessions", "sessions.current", PLAIN, NULL, NULL,
 	 "Its sessions that run."},
+	{"weft_tenant_draining", "draining", PLAIN, NULL, NULL,
+	 "Whether it gets no new sessions (1)."},
 	{"weft_tenant_sessions_max", "sessions.max", PLAIN, NULL, NULL,
 	 "Most sessions at once (sessions.max)."},
 	{"weft_tenant_sessions_total", "sessions.total", PLAIN, NULL, NULL,
@@ -221,13 +227,17 @@ static double scaled(double n, enum unit unit)
 	return NAN;
 }
 
-/* A number, that as text if it is a large one, or infinity for "max". Returns false if
- * there is none. */
+/* A number (a large one is text), 1 for yes, or infinity for "max". Returns false if there
+ * is none. */
 static bool value_of(struct json_object *o, const struct row *r, double *ret)
 {
 	struct json_object *v = member(o, r->key);
 	const char *text = json_object_get_string(v);
 
+	if (json_object_is_type(v, json_type_boolean)) {
+		*ret = json_object_get_boolean(v);
+		return true;
+	}
 	if (json_object_is_type(v, json_type_int)) {
 		*ret = scaled((double)json_object_get_uint64(v), r->unit);
 		return true;

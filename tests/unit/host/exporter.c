@@ -105,7 +105,7 @@ Test(page, units_are_base_units)
 		"\"memory.swap.max\": \"max\"}, \"tenants\": [{\"name\": \"vm1\", "
 		"\"vm.uuid\": \"u\", \"gpu.time\": 1500000, \"memory.max\": \"max\", "
 		"\"memory.peak\": \"18446744073709551615\", "
-		"\"memory.events\": {\"oom\": 2}}]}",
+		"\"memory.events\": {\"oom\": 2}, \"draining\": true}]}",
 		true);
 
 	has(text, "\nweft_device_utilization_ratio 0.33\n");
@@ -114,6 +114,7 @@ Test(page, units_are_base_units)
 	has(text, "\nweft_tenant_memory_max_bytes{tenant=\"vm1\",vm_uuid=\"u\"} +Inf\n");
 	has(text, "_peak_bytes{tenant=\"vm1\",vm_uuid=\"u\"} 1.844674407370955");
 	has(text, "tenant=\"vm1\",vm_uuid=\"u\",event=\"oom\"} 2\n");
+	has(text, "\nweft_tenant_draining{tenant=\"vm1\",vm_uuid=\"u\"} 1\n");
 	has(text, "\nDCGM_FI_DEV_FB_USED{gpu=\"0\",modelName=\"G\"} 1\n");
 	has(text, "\nDCGM_FI_DEV_GPU_UTIL{gpu=\"0\",modelName=\"G\"} 33\n");
 }
