@@ -242,6 +242,20 @@ static const char *conf_name(const struct conf *c)
 	return c->n_dropins || access(CONF_DEFAULT, R_OK) == 0 ? CONF_DEFAULT : NULL;
 }
 
+/* Says what was looked at, and what could not be. */
+static void say_right(const struct conf *c)
+{
+	printf("%s", conf_name(c) ? conf_name(c) : "no file");
+	if (c->n_dropins)
+		printf(" and %u of %s.d", c->n_dropins,
+		       started.o.config ? started.o.config : CONF_DEFAULT);
+	puts(": no mistakes");
+	if (!c->memory)
+		puts("limits are not compared with the device, which is not open: a "
+		     "reload "
+		     "does, and memory in [daemon] says how large it is");
+}
+
 static void configure(int argc, char **argv, struct conf *c)
 {
 	started.argc = argc;
@@ -250,11 +264,7 @@ static void configure(int argc, char **argv, struct conf *c)
 	if (read_conf(c) < 0 || conf_complete(c) < 0 || reload_report(c, conf_name(c)))
 		exit(78);
 	if (started.o.check) {
-		printf("%s", conf_name(c) ? conf_name(c) : "no file");
-		if (c->n_dropins)
-			printf(" and %u of %s.d", c->n_dropins,
-			       started.o.config ? started.o.config : CONF_DEFAULT);
-		puts(": no mistakes");
+		say_right(c);
 		exit(0);
 	}
 }

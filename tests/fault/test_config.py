@@ -26,6 +26,12 @@ class Check(FaultTest):
                   "--check-config")
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertIn("no mistakes", r.stdout)
+        self.assertIn("limits are not compared with the device", r.stdout)
+        r = check("[daemon]\nmemory = 1G\n[tenant vm1]\nmemory.max = 1.5G\n", "--check-config")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertNotIn("limits are not compared", r.stdout)
+        self.assertIn("conf:4: tenant vm1: memory.max 1.5 GiB is more than the device has: 1 GiB",
+                      r.stderr)
 
     def test_what_is_wrong_ends_any_start(self):
         text = ("[tenant vm1]\nwindow.path = /dev/shm/x\nwindow.size = 16M\n"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weftd's configuration file and sizes. What is accepted obeys the limits of the manual.
- */
+/* weftd's configuration and sizes. What is accepted obeys the limits of the manual. Input:
+ * a file, and drop-ins after it, each after a byte of zero. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,13 +41,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *text = malloc(size + 1), *why = NULL;
 	uint64_t bytes;
 	struct conf c;
-	int r;
+	int r = 0;
 
 	memcpy(text, data, size);
 	text[size] = '\0';
 	if (conf_init(&c) < 0)
 		abort();
-	r = conf_parse(&c, text, &why);
+	for (const char *at = text; r == 0 && at <= text + size; at += strlen(at) + 1)
+		r = conf_parse(&c, at, &why);
 	/* A refusal says why. */
 	if (r < 0 && !why)
 		abort();
