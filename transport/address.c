@@ -10,6 +10,7 @@
 
 #include "address.h"
 #include "base/fd.h"
+#include "wire.h"
 
 /* Parses a decimal number that ends at the given character. */
 static int parse_u32(const char **p, char end, uint32_t *ret)
@@ -66,12 +67,41 @@ int address_parse(const char *text, struct address *ret_address)
 	return r;
 }
 
+/* Receives an answer of weft-guest-connect. */
+static int receive_socket(int connector)
+{
+	_cleanup_close_ int fd = -1;
+	int32_t status;
+	ssize_t n = fd_recv(connector, &status, sizeof(status), &fd, 1);
+
+	if (n != sizeof(status) || status < 0 || (!status && fd < 0))
+		return -EPROTO;
+	return status ? -status : fd_steal(&fd);
+}
+
+/* error: why we may not connect ourselves. */
+static int ask_connector(const struct address *a, int error)
+{
+	const struct sockaddr_vm *vm = (const struct sockaddr_vm *)&a->sa;
+	_cleanup_close_ int fd = -1;
+	struct address at;
+
+	/* Leads to weftd and nowhere else. */
+	if (vm->svm_cid != VMADDR_CID_HOST || vm->svm_port != WIRE_VSOCK_PORT)
+		return error;
+	(void)address_parse("unix:" ADDRESS_CONNECTOR, &at);
+	fd = address_connect(&at);
+	return fd < 0 ? error : receive_socket(fd);
+}
+
 int address_connect(const struct address *a)
 {
 	for (;;) {
 		_cleanup_close_ int fd =
 			socket(a->sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
+		if (fd < 0 && (errno == EPERM || errno == EACCES) && address_is_vsock(a))
+			return ask_connector(a, -errno);
 		if (fd < 0)
 			return -errno;
 		if (connect(fd, (const struct sockaddr *)&a->sa, a->len) == 0)

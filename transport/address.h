@@ -19,7 +19,14 @@ static inline bool address_is_vsock(const struct address *a)
 	return a->sa.ss_family == AF_VSOCK;
 }
 
-/* Connects a stream socket (close-on-exec). Returns the descriptor or -errno. */
+/* The socket of weft-guest-connect, which connects for those who may not. */
+#define ADDRESS_CONNECTOR "/run/weft-guest/vsock"
+
+/*
+ * Connects a stream socket (close-on-exec). Where a filter refuses vsock sockets (that of
+ * a container does), weft-guest-connect is asked for one that is connected to weftd.
+ * Returns the descriptor or -errno.
+ */
 int address_connect(const struct address *a);
 
 #endif

@@ -395,8 +395,7 @@ static const char *words(const struct address *at, int error)
 		       "weftd?";
 	if ((error == -EPERM || error == -EACCES) && address_is_vsock(at))
 		return "a filter of this container refuses vsock sockets: run it with "
-		       "one "
-		       "that allows AF_VSOCK";
+		       "--device nvidia.com/gpu=all";
 	switch (error) {
 	case -ENOENT:
 		return "there is no such socket: is weftd running?";

@@ -19,6 +19,7 @@ PROGRAMS = {
     "hostd/weft-listener": ("hostd/listener/main.c", "weft-worker.8"),
     "hostd/weft-exporter": ("hostd/exporter/main.c", "weft-exporter.8"),
     "guestlib/weft-guest-check": ("guestlib/check/main.c", "weft-guest-check.1"),
+    "guestlib/weft-guest-connect": ("guestlib/connect/main.c", "weft-guest-connect.8"),
     "qemu-device/weft-vsock": ("qemu-device/main.c", "weft-vsock.1"),
 }
 # Needs a library that need not be there.

@@ -20,11 +20,14 @@ import time
 WANTED = {
     "bin/weft-guest-check", "bin/weft-run", "bin/weft-vsock", "bin/weftctl", "sbin/weftd",
     "libexec/weft/weft-listener", "libexec/weft/weft-worker",
-    "libexec/weft/weft-guest-cdi", "libexec/weft/docker/nvidia-cdi-hook",
+    "libexec/weft/weft-guest-cdi", "libexec/weft/weft-guest-connect",
+    "libexec/weft/docker/nvidia-cdi-hook",
     "LIB/weft/libcuda.so", "LIB/weft/libcuda.so.1",
     "LIB/weft/libnvidia-ml.so", "LIB/weft/libnvidia-ml.so.1",
     "lib/systemd/system/weftd.service", "lib/systemd/system/weft-vsock@.service",
     "lib/systemd/system/weft-guest-cdi.service",
+    "lib/systemd/system/weft-guest-connect.service",
+    "lib/systemd/system/weft-guest-connect.socket",
     "lib/systemd/system/docker.service.d/weft-guest.conf",
     "lib/sysusers.d/weft.conf", "lib/tmpfiles.d/weft.conf",
     "lib/udev/rules.d/70-weft-window.rules",
@@ -33,7 +36,7 @@ WANTED = {
         "weft-guest-check", "weft-run", "weft-vsock", "weftctl", "weftd")),
     "share/zsh/site-functions/_weft",
     *(f"share/man/man{page[-1]}/{page}" for page in (
-        "weft-guest-check.1", "weft-run.1", "weft-vsock.1", "weftctl.1", "weftd.conf.5",
+        "weft-guest-check.1", "weft-guest-connect.8", "weft-run.1", "weft-vsock.1", "weftctl.1", "weftd.conf.5",
         "weft-worker.8", "weftd.8")),
 }
 # Where there is libmicrohttpd.

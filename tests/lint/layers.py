@@ -25,6 +25,7 @@ ALLOWED = {
     "transport": ["transport"],
     "guestlib/nvml": ["guestlib/nvml", "guestlib/core", "transport"],
     "guestlib/check": ["guestlib/check", "transport"],
+    "guestlib/connect": ["transport"],
     **rooms("guestlib", ROOMS, "transport"),
     "policies": ["policies"],
     "qemu-device": ["qemu-device", "transport", "hostd/util"],

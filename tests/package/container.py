@@ -11,6 +11,8 @@ A file of sysfs that root may write stands for the window, weftd's own socket fo
 import json
 import os
 import shutil
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -42,6 +44,40 @@ def make_root(root):
     for name in LIBRARIES:
         shutil.copy(f"/lib/x86_64-linux-gnu/{name}", f"{root}/{LIBDIR}")
     shutil.copy("/lib64/ld-linux-x86-64.so.2", f"{root}/usr/lib64")
+
+
+@unittest.skipUnless(shutil.which("systemd-socket-activate"), "no systemd-socket-activate here")
+class Connector(unittest.TestCase):
+    """weft-guest-connect as its socket unit starts it. tests/vm has the way to a host."""
+
+    def test_one_answer_for_each_connection(self):
+        with tempfile.TemporaryDirectory() as d, subprocess.Popen(
+                ["systemd-socket-activate", f"--listen={d}/s",
+                 f"{BUILD}/guestlib/weft-guest-connect"], stderr=subprocess.DEVNULL) as p:
+            try:
+                deadline = time.monotonic() + SECONDS
+                while not os.path.exists(f"{d}/s"):
+                    self.assertLess(time.monotonic(), deadline)
+                    time.sleep(0.05)
+                for words in (b"", b"x", b"x" * 100000):
+                    self.ask(f"{d}/s", words)
+            finally:
+                p.kill()
+
+    def ask(self, path, words):
+        """Nobody listens for us at the host, if there is one; words are not read."""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(SECONDS)
+            s.connect(path)
+            try:
+                s.sendall(words)
+            except (BrokenPipeError, ConnectionResetError):
+                pass
+            status, fds, _, _ = socket.recv_fds(s, 100, 4)
+            self.assertEqual(len(status), 4)
+            self.assertEqual(len(fds), 0 if struct.unpack("<i", status)[0] else 1)
+            for fd in fds:
+                os.close(fd)
 
 
 class Containers(unittest.TestCase):
@@ -79,6 +115,7 @@ class Containers(unittest.TestCase):
         os.makedirs(self.path("cdi"))
         subprocess.run([f"{TOP}/guestlib/install/weft-guest-cdi", self.path("cdi/weft.json")],
                        check=True, env={"PATH": f"{self.path('bin')}:/usr/bin:/bin:/usr/sbin:/sbin",
+                                        "WEFT_CONNECT": self.path("connect"),
                                         "WEFT_SYSFS": self.path("pci")})
         with open(self.path("cdi/weft.json"), encoding="utf-8") as f:
             spec = f.read()

@@ -28,7 +28,7 @@ def make_image(build_dir, kernel, path):
     img.add_program("/sbin/ldconfig", "usr/sbin/ldconfig")
     img.a.directory("etc/ld.so.conf.d")
     img.a.text("etc/ld.so.conf", "include /etc/ld.so.conf.d/*.conf\n")
-    for name in ("tests/path/vector_add", "tests/vm/hold"):
+    for name in ("tests/path/vector_add", "tests/vm/hold", "tests/vm/no_vsock"):
         img.add_program(os.path.join(build_dir, name))
     img.write(path)
 
@@ -36,8 +36,8 @@ def make_image(build_dir, kernel, path):
 class Says:
     """Words of weft-guest-check in a guest, and its exit status."""
 
-    def __init__(self, v, status, **kwargs):
-        job = v.run(["weft-guest-check"], timeout=patient(40), **kwargs)
+    def __init__(self, v, status, *before):
+        job = v.run([*before, "weft-guest-check"], timeout=patient(40))
         self.text = job.out.decode()
         check(job.status == status, f"status {job.status}: {self.text}{job.err.decode()}")
         check(not job.err, job.err.decode())
@@ -108,6 +108,22 @@ def cdi(v):
     check(all(p.startswith("/sys/devices/pci") for p in mounts["all"]), mounts)
 
 
+def in_a_container(v):
+    """As its filter leaves a program."""
+    Says(v, 1, "no_vsock").has("no vsock device +no vsock sockets: Operation not permitted",
+                               " -> +a filter of this container")
+    job = v.spawn(["sh", "-c", "mkdir -p /run/weft-guest; umask 0; exec /usr/libexec/weft/"
+                               "weft-guest-connect"], uid=0)
+    wait = v.run(["sh", "-c", "until [ -e /run/weft-guest/vsock ]; do sleep 0.1; done"])
+    check(wait.status == 0 and not job.ended.is_set(), job.err.decode())
+    Says(v, 0, "no_vsock").has("ok vsock device +by weft-guest-connect", "ok window +256 MiB",
+                               r"ok host +vsock:2:22887 over vsock\+window", "ok GPU")
+    ran = v.run(["no_vsock", "vector_add"], timeout=patient(40))
+    check(ran.status == 0 and b"PASS" in ran.out, ran.err.decode())
+    job.kill()
+    job.wait(patient(10))
+
+
 def full(d, v):
     d.ask("tenant-set", name="vm", set={"sessions.max": "1"})
     job = v.spawn(["hold"])
@@ -138,6 +154,7 @@ def with_window(tap, v, d):
     for what, fn, args in (("all is well", all_well, (v,)), ("a program", program, (v,)),
                            ("no udev rule", no_rule, (v,)), ("not in the group", no_group, (v,)),
                            ("containers get the window", cdi, (v,)),
+                           ("in a container", in_a_container, (v,)),
                            ("no vsock device", no_vsock, (v,)),
                            ("all well again", all_well, (v,)), ("refused", full, (d, v)),
                            ("no memory", out_of_memory, (d, v)), ("no weftd", no_daemon, (d, v))):
