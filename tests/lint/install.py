@@ -36,8 +36,8 @@ WANTED = {
         "weft-guest-check", "weft-run", "weft-vsock", "weftctl", "weftd")),
     "share/zsh/site-functions/_weft",
     *(f"share/man/man{page[-1]}/{page}" for page in (
-        "weft-guest-check.1", "weft-guest-connect.8", "weft-run.1", "weft-vsock.1", "weftctl.1", "weftd.conf.5",
-        "weft-worker.8", "weftd.8")),
+        "weft-guest-check.1", "weft-guest-connect.8", "weft-run.1", "weft-vsock.1", "weftctl.1",
+        "weftd.conf.5", "weft-worker.8", "weftd.8")),
 }
 # Where there is libmicrohttpd.
 EXPORTER = {"sbin/weft-exporter", "share/doc/weft/weft.json", "share/doc/weft/prometheus.yml",

@@ -166,6 +166,17 @@ class Packages(unittest.TestCase):
                 self.assertIn("[tenant vm1]", f.read())
             self.purge(d, before, "weft-host")
 
+    def test_exporter(self):
+        with Debian() as d:
+            before = d.files()
+            d.install(self.deb("weft-exporter"))
+            self.assertIn("weft-exporter", d.run("weft-exporter", "--version"))
+            self.assertIn("weft-exporter", d.run("getent", "passwd", "weft-exporter"))
+            self.assertEqual(d.run("systemctl", "is-enabled", "weft-exporter").strip(),
+                             "enabled")
+            d.run("systemd-analyze", "verify", "--man=no", "weft-exporter.service")
+            self.purge(d, before, "weft-exporter")
+
     def test_guest(self):
         with Debian() as d:
             d.install(dummy(d.tmp, "libcuda1"), dummy(d.tmp, "libnvidia-ml1"),
@@ -182,7 +193,8 @@ class Packages(unittest.TestCase):
             self.assertIn("weft-guest-check", d.run("weft-guest-check", "--version"))
             self.assertEqual(d.run("systemctl", "is-enabled", "weft-guest-cdi").strip(),
                              "enabled")
-            d.run("systemd-analyze", "verify", "--man=no", "weft-guest-cdi.service")
+            d.run("systemd-analyze", "verify", "--man=no", "weft-guest-cdi.service",
+                  "weft-guest-connect.service", "weft-guest-connect.socket")
             d.run("/usr/libexec/weft/weft-guest-cdi")
 
     def test_guest_leaves_nothing(self):

@@ -69,7 +69,7 @@ class Installed(unittest.TestCase):
         need(self, "systemd-sysusers")
         with tempfile.TemporaryDirectory() as root:
             os.mkdir(f"{root}/etc")
-            r = run("systemd-sysusers", f"--root={root}", *self.found("sysusers.d/weft.conf"))
+            r = run("systemd-sysusers", f"--root={root}", *self.found("sysusers.d/*.conf"))
             self.assertEqual(r.returncode, 0, r.stderr)
             with open(f"{root}/etc/passwd", encoding="utf-8") as f:
                 self.assertRegex(f.read(), r"(?m)^weft:.*nologin$")
@@ -81,7 +81,7 @@ class Installed(unittest.TestCase):
         with tempfile.TemporaryDirectory() as root:
             os.mkdir(f"{root}/run")
             r = run("systemd-tmpfiles", f"--root={root}", "--create",
-                    *self.found("tmpfiles.d/weft.conf"))
+                    *self.found("tmpfiles.d/*.conf"))
             self.assertEqual(r.returncode, 0, r.stderr)
             self.assertEqual(os.stat(f"{root}/run/weft").st_mode & 0o777, 0o755)
 

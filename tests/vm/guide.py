@@ -292,7 +292,7 @@ def see(g, lines):
     for line in lines:
         before[line] = g.host(line)
     check(re.search(r"vm1 .*hold.*vsock\+window", before["weftctl list"]), before)
-    check(before["weftctl get vm1 memory.max"].strip() == str(512 << 20), before)
+    check(before["weftctl get vm1 memory.max"].strip() == "512 MiB", before)
     check("512 MiB" in g.guest("vm1", "weft-guest-check", uid=1000), "the guest does not see it")
     check("hold" not in g.host("weftctl list"), "what was killed is there")
     job.kill()
