@@ -56,11 +56,11 @@ static int check_id(const volatile struct wire_window_id *id, uint64_t mapped,
 			 device);
 		return -ENODEV;
 	}
-	if (id->version != WIRE_VERSION) {
+	if (id->version != WIRE_WINDOW_VERSION) {
 		snprintf(ret_why, BAR_WHY_MAX,
 			 "the host's is of version %u, this library's of %u: upgrade %s",
-			 id->version, WIRE_VERSION,
-			 id->version < WIRE_VERSION ? "the host" : "the library");
+			 id->version, WIRE_WINDOW_VERSION,
+			 id->version < WIRE_WINDOW_VERSION ? "the host" : "the library");
 		return -EPROTONOSUPPORT;
 	}
 	if (id->size > mapped) {

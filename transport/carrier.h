@@ -17,6 +17,7 @@ struct lane_out {
 	uint32_t payload_size;
 	uint32_t payload_offset; /* in the bulk ring */
 	void *payload;
+	void *body; /* where it is written */
 	int error;  /* why there is nothing to send: -EPIPE, -EMSGSIZE, ... */
 	bool begun; /* lane_begin() or lane_reply_begin() succeeded */
 };
@@ -24,7 +25,7 @@ struct lane_out {
 struct carrier_ops {
 	const char *name;
 	/*
-	 * Makes room for out->hdr.size bytes and for the payload; waits while there is
+	 * Makes room for wire_size(&out->hdr) bytes and for the payload; waits while there is
 	 * none. Sets out->payload, payload_offset and *ret_body. Returns 0, -EPIPE,
 	 * -EPROTO or -ENOMEM.
 	 */
@@ -36,8 +37,9 @@ struct carrier_ops {
 				     uint64_t *ret_value);
 	int (*settle)(struct lane *l, struct lane_out *out);
 	/*
-	 * Waits for the next record, letting go of the one before. hdr.size and the
-	 * payload's size are checked; flags are not. Returns 0, -EPIPE, -EPROTO, -ENOMEM.
+	 * Waits for the next record, letting go of the one before. The
+	 * record's and the payload's size are checked; flags are not. Returns 0, -EPIPE,
+	 * -EPROTO, -ENOMEM.
 	 */
 	int (*receive)(struct lane *l, struct lane_msg *ret_msg);
 	/* The op of the record that receive() will not wait for, or -1; NULL: it cannot
@@ -76,6 +78,7 @@ struct lane {
 	atomic_int error; /* 0 while it lives; then -EPIPE or -EPROTO for good */
 	struct spin spin;
 
+	const struct lane_known *known; /* guest: what the worker knows; never NULL */
 	struct lane_tickets *tickets; /* guest; not owned */
 	uint32_t number;	      /* guest: of those that took tickets there, the how many */
 	void (*output)(const void *text, size_t size);
@@ -86,7 +89,7 @@ struct lane {
 	bool prompt;        /* worker: see lane_prompt() */
 
 	char *body_out; /* private room for a record being written, header included */
-	char *body_in;  /* private copy of the body received last */
+	char *body_in;  /* private copy of the body received last; room to make it fit */
 
 	struct window_lane w;
 	struct stream_lane s;
@@ -117,6 +120,7 @@ struct lane_init {
 	uint64_t ring_size;
 	bool weak; /* the mapping is write-combining */
 	struct lane_tickets *tickets;
+	const struct lane_known *known; /* NULL: as this end; else outlives the lane */
 	void (*output)(const void *text, size_t size);
 	const char *carrier_name; /* a literal */
 	void (*on_free)(void *owner, unsigned slot);

@@ -23,7 +23,7 @@ int hello_check(struct wire_hello *h)
 	if (h->magic != WIRE_MAGIC)
 		return -EPROTO;
 	/* Higher versions than ours are fine: the guest says whether it speaks ours. */
-	if (h->version < WIRE_VERSION)
+	if (h->version < WIRE_VERSION_MIN)
 		return -EPROTONOSUPPORT;
 	if (!(h->offers & HELLO_OFFERS))
 		return -EPROTO;
@@ -91,7 +91,7 @@ int welcome_check(const struct wire_welcome *w, uint32_t offers)
 		return -EPROTO;
 	if (w->error)
 		return w->error < 0 && w->error > -4096 ? w->error : -EPROTO;
-	if (w->version != WIRE_VERSION)
+	if (w->version < WIRE_VERSION_MIN || w->version > WIRE_VERSION)
 		return -EPROTONOSUPPORT;
 	if (all_zero(w->token, sizeof(w->token)))
 		return -EPROTO;

@@ -259,7 +259,7 @@ int host_lane_new(int sock, const struct host_lane_opts *opts, struct lane **ret
 	struct host_window *w = opts->window;
 	struct wire_welcome welcome = {
 		.magic = WIRE_MAGIC,
-		.version = WIRE_VERSION,
+		.version = MIN(h->version, (uint16_t)WIRE_VERSION),
 		.carrier = WIRE_CARRIER_STREAM,
 		.session = opts->base->session,
 		.band_base = opts->base->band_base,

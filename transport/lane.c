@@ -11,9 +11,12 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "carrier.h"
+#include "fit.h"
 
 #define FLAGS_CMD   (WIRE_F_ASYNC | WIRE_F_PAYLOAD | WIRE_F_APART)
 #define FLAGS_REPLY (WIRE_F_REPLY | WIRE_F_MORE | WIRE_F_OUTPUT | WIRE_F_PAYLOAD)
+
+static const struct lane_known all_known;
 
 int lane_new(const struct lane_init *in, struct lane **ret_lane)
 {
@@ -27,6 +30,7 @@ int lane_new(const struct lane_init *in, struct lane **ret_lane)
 	l->tickets = in->tickets;
 	if (in->guest)
 		l->number = 1 + atomic_fetch_add(&in->tickets->lanes, 1);
+	l->known = in->known ? in->known : &all_known;
 	l->output = in->output;
 	l->carrier_name = in->carrier_name;
 	/* A program that is pinned to one processor has its worker on the host. */
@@ -37,7 +41,7 @@ int lane_new(const struct lane_init *in, struct lane **ret_lane)
 	else
 		spin_linger(&l->spin);
 	/* Cache-line aligned, so that bodies copied in and out move at full speed. */
-	l->body_in = aligned_alloc(64, ALIGN_UP(RING_RECORD_MAX, 64));
+	l->body_in = aligned_alloc(64, ALIGN_UP(LANE_FIT_ROOM, 64));
 	l->body_out = aligned_alloc(64, ALIGN_UP(RING_RECORD_MAX, 64));
 	if (l->body_in && l->body_out) {
 		l->ops = in->ring ? &window_ops : &stream_ops;
@@ -95,9 +99,10 @@ static void *begin(struct lane *l, const struct wire_hdr *hdr, uint32_t body_siz
 	if (body_size % 8 || body_size > WIRE_BODY_MAX || payload_size > WIRE_PAYLOAD_MAX)
 		return NULL;
 	out->hdr = *hdr;
-	out->hdr.size = (uint32_t)sizeof(*hdr) + body_size;
+	out->hdr.words = (uint16_t)((sizeof(*hdr) + body_size) / 8);
+	out->hdr.fixed = (uint16_t)(body_size / 8);
 	if (payload_size) {
-		out->hdr.size += (uint32_t)sizeof(struct wire_payload);
+		out->hdr.words += sizeof(struct wire_payload) / 8;
 		out->hdr.flags |= WIRE_F_PAYLOAD;
 	}
 	out->payload_size = payload_size;
@@ -108,6 +113,7 @@ static void *begin(struct lane *l, const struct wire_hdr *hdr, uint32_t body_siz
 	}
 	out->error = 0;
 	out->begun = true;
+	out->body = body;
 	if (ret_payload)
 		*ret_payload = out->payload;
 	return body;
@@ -124,12 +130,54 @@ static int finish(struct lane *l)
 	return l->ops->publish(l, out) < 0 ? -EPIPE : 0;
 }
 
+bool lane_knows(const struct lane *l, uint16_t op)
+{
+	const struct lane_known *k = l->known;
+
+	return !k->n || (op < k->n && k->size[op]);
+}
+
+/* True if all fields that are not zero are known where the command goes. */
+static bool fields_known(const struct lane *l)
+{
+	const struct lane_out *out = &l->out;
+	uint32_t at = l->known->size[out->hdr.op] - 1u, end = wire_fixed(&out->hdr);
+	const uint8_t *body = out->body;
+	uint8_t any = 0;
+
+	for (; at < end; at++)
+		any |= body[at];
+	return !any;
+}
+
+/* True if the begun command may be sent; else the reason is in out.error. */
+static inline bool may_send(struct lane *l)
+{
+	if (unlikely(!l->out.begun))
+		return false;
+	if (likely(!l->known->n) || fields_known(l))
+		return true;
+	l->out.begun = false;
+	l->out.error = -EOPNOTSUPP;
+	return false;
+}
+
+void lane_fixed(struct lane *l, uint32_t bytes)
+{
+	l->out.hdr.fixed = (uint16_t)(bytes / 8);
+}
+
 void *lane_begin(struct lane *l, uint16_t op, uint32_t body_size, uint32_t payload_size,
 		 void **ret_payload)
 {
 	struct wire_hdr hdr = {.op = op};
 	struct lane_reply rest;
 
+	if (unlikely(l->known->n) && !lane_knows(l, op)) {
+		l->out.begun = false;
+		l->out.error = -EOPNOTSUPP;
+		return NULL;
+	}
 	/* The worker may be stuck writing what nobody came to fetch. */
 	while (unlikely(l->more))
 		if (lane_next(l, &rest) < 0)
@@ -153,7 +201,7 @@ int lane_post(struct lane *l)
 	_Atomic uint64_t *ordered = &l->tickets->ordered;
 	uint64_t was, seq;
 
-	if (unlikely(!l->out.begun))
+	if (unlikely(!may_send(l)))
 		return finish(l);
 	seq = take_ticket(l, WIRE_F_ASYNC);
 	was = atomic_load_explicit(ordered, memory_order_relaxed);
@@ -191,7 +239,7 @@ int lane_post_apart(struct lane *l, uint64_t *after, lane_mark *stream, lane_mar
 {
 	uint64_t last, seq;
 
-	if (unlikely(!l->out.begun))
+	if (unlikely(!may_send(l)))
 		return finish(l);
 	last = atomic_load_explicit(&l->tickets->ordered, memory_order_relaxed);
 	last = after_mark(l, stream, last);
@@ -226,11 +274,12 @@ static int receive_reply(struct lane *l, struct lane_reply *ret_reply)
 			l->output(m.payload, m.payload_size);
 	}
 	if (!(flags & WIRE_F_REPLY) || m.hdr.op != l->in.op || m.hdr.seq != l->in.seq ||
-	    m.body_size < sizeof(struct wire_result))
+	    m.body_size < sizeof(struct wire_result) || wire_fixed(&m.hdr) > m.body_size)
 		return lane_fail(l, -EPROTO);
 	l->more = flags & WIRE_F_MORE;
 	*ret_reply = (struct lane_reply){.body = m.body,
 					 .body_size = m.body_size,
+					 .fixed = wire_fixed(&m.hdr),
 					 .payload = m.payload,
 					 .payload_size = m.payload_size,
 					 .more = l->more};
@@ -239,6 +288,8 @@ static int receive_reply(struct lane *l, struct lane_reply *ret_reply)
 
 int lane_send(struct lane *l)
 {
+	if (unlikely(!may_send(l)))
+		return finish(l);
 	l->out.hdr.seq = atomic_load_explicit(&l->tickets->next, memory_order_relaxed);
 	l->in = l->out.hdr;
 	return finish(l);
@@ -276,11 +327,33 @@ int lane_recv(struct lane *l, struct lane_msg *ret_msg)
 	if (r < 0)
 		return r == -EPROTO ? r : -EPIPE;
 	if ((m.hdr.flags & ~FLAGS_CMD) ||
-	    (m.hdr.flags & (WIRE_F_APART | WIRE_F_ASYNC)) == WIRE_F_APART)
+	    (m.hdr.flags & (WIRE_F_APART | WIRE_F_ASYNC)) == WIRE_F_APART ||
+	    wire_fixed(&m.hdr) > m.body_size)
 		return lane_fail(l, -EPROTO);
 	l->in = m.hdr;
 	*ret_msg = m;
 	return 0;
+}
+
+int lane_fit_msg(struct lane *l, struct lane_msg *m, uint32_t fixed)
+{
+	if (!fit_is_known(m->body, wire_fixed(&m->hdr), fixed))
+		return -EOPNOTSUPP;
+	m->body_size =
+		fit_body(l->body_in, m->body, m->body_size, wire_fixed(&m->hdr), fixed);
+	m->body = l->body_in;
+	m->hdr.fixed = (uint16_t)(fixed / 8);
+	return 0;
+}
+
+void lane_fit_reply(struct lane *l, struct lane_reply *reply, uint32_t fixed, void *room)
+{
+	void *to = room ? room : l->body_in;
+
+	reply->body_size =
+		fit_body(to, reply->body, reply->body_size, reply->fixed, fixed);
+	reply->body = to;
+	reply->fixed = fixed;
 }
 
 int lane_peek(struct lane *l)

@@ -34,19 +34,35 @@ struct lane_tickets {
 /* The last command that was apart and for one object: its lane and its ticket; 0: none. */
 typedef _Atomic uint64_t lane_mark;
 
+/*
+ * The worker's knowledge of the guest's operations, for the lanes of a session; learnt when
+ * it opens (link_learn()).
+ */
+struct lane_known {
+	unsigned n; /* operations; 0: the worker knows what this end does */
+	/* Bytes of the fields of a command that are known, and one more; 0: the operation is
+	 * not. */
+	const uint16_t *size;
+};
+
 /* ---- guest side ---- */
 
 /*
  * Begins a command: returns room for body_size bytes (multiple of 8, 8-aligned, not
  * zeroed), or NULL when the lane is dead (the next lane_post/lane_call says -EPIPE).
  * Waits while the ring is full. payload_size may be 0; otherwise *ret_payload is where to
- * write that many bytes. Exactly one lane_post() or lane_call() follows.
+ * write that many bytes. Exactly one lane_post() or lane_call() follows. NULL as well, and
+ * -EOPNOTSUPP then, if the worker does not know the operation. lane_post() and lane_call()
+ * return -EOPNOTSUPP, and nothing is sent, if a field that it does not know is not zero.
  */
 void *lane_begin(struct lane *l, uint16_t op, uint32_t body_size, uint32_t payload_size,
 		 void **ret_payload);
 
 /* Sends the begun command without waiting. Takes a ticket. Returns 0 or -EPIPE. */
 int lane_post(struct lane *l);
+
+/* True if the worker knows an operation. */
+bool lane_knows(const struct lane *l, uint16_t op);
 
 /*
  * Sends the begun command without waiting, as one that is apart (wire.h): for a stream
@@ -60,6 +76,7 @@ int lane_post_apart(struct lane *l, uint64_t *after, lane_mark *stream, lane_mar
 struct lane_reply {
 	const void *body; /* starts with struct wire_result; a private copy */
 	uint32_t body_size;
+	uint32_t fixed; /* of these, the structure */
 	uint32_t payload_size;
 	const void *payload; /* in the window or private */
 	bool more;           /* lane_next() gives the next record */
@@ -80,6 +97,16 @@ int lane_answer(struct lane *l, struct lane_reply *ret_reply);
 /* Waits for the next record of a reply that had more. Releases the one before. */
 int lane_next(struct lane *l, struct lane_reply *ret_reply);
 
+/* Bytes of room in which every body can be made to fit. */
+#define LANE_FIT_ROOM (sizeof(struct wire_payload) + WIRE_BODY_MAX + WIRE_FIXED_MAX)
+
+/*
+ * Gives the reply's structure `fixed` bytes (at most WIRE_FIXED_MAX): zeros where it was
+ * shorter, what is not known left out. The body is moved to room (LANE_FIT_ROOM bytes, it
+ * may lie there already), or if that is NULL to the lane's own.
+ */
+void lane_fit_reply(struct lane *l, struct lane_reply *reply, uint32_t fixed, void *room);
+
 /* ---- worker side ---- */
 
 struct lane_msg {
@@ -95,6 +122,10 @@ struct lane_msg {
  * before is released. Returns 0, -EPIPE when the guest is gone, -EPROTO.
  */
 int lane_recv(struct lane *l, struct lane_msg *ret_msg);
+
+/* As lane_fit_reply(), for the command last received. -EOPNOTSUPP if a field that is not
+ * known here is not zero: the guest means something by it. */
+int lane_fit_msg(struct lane *l, struct lane_msg *m, uint32_t fixed);
 
 /* The op of the next command if lane_recv() saw it behind the one that it returned, so
  * that the next lane_recv() will not wait; else, and where that is not known, -1. Costs no
@@ -133,6 +164,10 @@ int lane_reply_settle(struct lane *l);
 bool lane_prompt(const struct lane *l);
 
 /* ---- both ---- */
+
+/* Says that the structure of the record begun last has so many bytes (a multiple of 8), and
+ * variable parts follow it. Otherwise all of the body is structure. */
+void lane_fixed(struct lane *l, uint32_t bytes);
 
 /* True once the peer is gone. Any thread. */
 bool lane_dead(const struct lane *l);

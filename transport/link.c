@@ -53,6 +53,8 @@ struct link {
 	_Atomic(const char *) slow; /* NULL: nothing is */
 	struct wire_welcome welcome;
 	struct lane_tickets tickets;
+	struct lane_known known; /* by the worker */
+	uint16_t *known_size;
 	struct bar bar;
 	void *map; /* the session's memfd, if that is the window */
 	int file;  /* of the window: memfd or BAR; -1: none */
@@ -243,6 +245,7 @@ static int make_lane(struct link *k, int sock, const struct wire_welcome *w,
 		.guest = true,
 		.spin_us = LANE_GUEST_SPIN_US,
 		.tickets = &k->tickets,
+		.known = &k->known,
 		.output = k->opts.output,
 		.carrier_name = name_of(k, w->carrier),
 		.on_free = sock_forget,
@@ -603,6 +606,19 @@ const struct lane_tickets *link_tickets(const struct link *k)
 	return &k->tickets;
 }
 
+int link_learn(struct link *k, const uint16_t *size, unsigned n)
+{
+	k->known_size = malloc(MAX(n, 1u) * sizeof(*size));
+	if (!k->known_size)
+		return -ENOMEM;
+	memcpy(k->known_size, size, n * sizeof(*size));
+	k->known.size = k->known_size;
+	k->known.n = MAX(n, 1u);
+	if (!n)
+		k->known_size[0] = 0;
+	return 0;
+}
+
 const volatile struct wire_status *link_status(const struct link *k)
 {
 	const struct wire_welcome *w = &k->welcome;
@@ -671,5 +687,6 @@ void link_free(struct link *k)
 	if (k->band)
 		munmap(k->band, k->welcome.band_size);
 	pthread_mutex_destroy(&k->lock);
+	free(k->known_size);
 	free(k);
 }

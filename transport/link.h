@@ -44,6 +44,12 @@ const struct wire_welcome *link_welcome(const struct link *k);
 const struct lane_tickets *link_tickets(const struct link *k);
 
 /*
+ * Keeps what the worker knows of commands: size[op] for n operations (lane.h), which are
+ * copied. For a session that opens, whose only lane is the caller's. Returns 0 or -ENOMEM.
+ */
+int link_learn(struct link *k, const uint16_t *size, unsigned n);
+
+/*
  * Why calls of all threads, or of some, go over the socket although a window was wanted:
  * half a sentence, which stays as it is. NULL: they do not. Any thread.
  */

@@ -2,7 +2,7 @@
 /*
  * Refusals: requests of a program that Weft has no answer for; kinds and limits that
  * guest and host share. The guest's libraries count and tell (message refused), the
- * worker counts what its device refuses, weftctl info shows it.
+ * worker counts what its device refuses, weftctl info shows it. New kinds come last.
  */
 #ifndef WEFT_REFUSAL_H
 #define WEFT_REFUSAL_H
@@ -17,6 +17,7 @@ enum refusal {
 	REFUSAL_ATTRIBUTE, /* an attribute, by the function that was asked and its number
 			    */
 	REFUSAL_DEVICE,    /* a command that the device (the driver) does not support */
+	REFUSAL_VERSION,   /* what the other end is too old, or too new, to know */
 	REFUSAL_NUM
 };
 

@@ -130,7 +130,7 @@ int ring_tx_reserve(struct ring_tx *tx, uint32_t size, uint32_t payload,
 			return r;
 	}
 	if (pad) {
-		struct wire_hdr skip = {.size = sizeof(skip), .flags = WIRE_F_PAD};
+		struct wire_hdr skip = {.words = sizeof(skip) / 8, .flags = WIRE_F_PAD};
 
 		memcpy(tx->data + at, &skip, sizeof(skip));
 		tx->tail += pad;
@@ -241,10 +241,10 @@ static bool take_last(struct ring_rx *rx, struct wire_hdr *ret_hdr, void *ret_re
 	if (atomic_load_explicit(&ctl->last_end, memory_order_relaxed) != rx->tail_seen)
 		return false;
 	memcpy(&h, copy, sizeof(h));
-	if (h.flags == WIRE_F_PAD || h.size < sizeof(h) || h.size % 8 ||
-	    ALIGN_UP((uint64_t)h.size, RING_ALIGN) != bytes)
+	if (h.flags == WIRE_F_PAD || wire_size(&h) < sizeof(h) ||
+	    ALIGN_UP((uint64_t)wire_size(&h), RING_ALIGN) != bytes)
 		return false; /* another one lies before it */
-	memcpy(ret_rest, (const char *)copy + sizeof(h), h.size - sizeof(h));
+	memcpy(ret_rest, (const char *)copy + sizeof(h), wire_size(&h) - sizeof(h));
 	rx->next += bytes;
 	*ret_hdr = h;
 	return true;
@@ -268,18 +268,18 @@ int ring_rx_next(struct ring_rx *rx, struct wire_hdr *ret_hdr, void *ret_rest)
 		if (h.flags == WIRE_F_PAD) {
 			/* Never at the start, so a ring cannot consist of padding. */
 			if (!at || most < RING_SIZE - at || h.op || h.seq ||
-			    h.size != sizeof(h))
+			    wire_size(&h) != sizeof(h) || h.fixed)
 				return -EPROTO;
 			rx->next += RING_SIZE - at;
 			continue;
 		}
-		bytes = ALIGN_UP((uint64_t)h.size, RING_ALIGN);
-		if (h.size < sizeof(h) || h.size % 8 || h.size > RING_RECORD_MAX ||
+		bytes = ALIGN_UP((uint64_t)wire_size(&h), RING_ALIGN);
+		if (wire_size(&h) < sizeof(h) || wire_size(&h) > RING_RECORD_MAX ||
 		    bytes > most)
 			return -EPROTO;
 		rx->next += bytes;
 		*ret_hdr = h;
-		memcpy(ret_rest, rx->data + at + sizeof(h), h.size - sizeof(h));
+		memcpy(ret_rest, rx->data + at + sizeof(h), wire_size(&h) - sizeof(h));
 		return 0;
 	}
 }

@@ -146,7 +146,7 @@ int ring_rx_peek(struct ring_rx *rx);
 
 /*
  * Takes the next record: a checked private copy of its header, and one of the rest of it,
- * hdr.size - sizeof(hdr) bytes, in ret_rest, which has room for RING_REST_MAX. Returns 0,
+ * wire_size(hdr) - sizeof(hdr) bytes, in ret_rest, which has room for RING_REST_MAX. Returns 0,
  * -EAGAIN (none), -EPROTO.
  */
 int ring_rx_next(struct ring_rx *rx, struct wire_hdr *ret_hdr, void *ret_rest);

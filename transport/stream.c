@@ -71,8 +71,8 @@ static int stream_publish(struct lane *l, struct lane_out *out)
 	iov[n++] = (struct iovec){&out->hdr, sizeof(out->hdr)};
 	if (wp.size)
 		iov[n++] = (struct iovec){&wp, sizeof(wp)};
-	if (out->hdr.size > head)
-		iov[n++] = (struct iovec){l->body_out, out->hdr.size - head};
+	if (wire_size(&out->hdr) > head)
+		iov[n++] = (struct iovec){l->body_out, wire_size(&out->hdr) - head};
 	if (wp.size) {
 		iov[n++] = (struct iovec){out->payload, wp.size};
 		if (wp.size % 8)
@@ -196,6 +196,7 @@ static int stream_receive(struct lane *l, struct lane_msg *ret_msg)
 {
 	struct stream_lane *s = &l->s;
 	struct lane_msg m = {0};
+	uint32_t size;
 	int r;
 
 	if (lane_error(l))
@@ -204,14 +205,15 @@ static int stream_receive(struct lane *l, struct lane_msg *ret_msg)
 	if (r < 0)
 		return r;
 	memcpy(&m.hdr, s->rx + s->rx_at, sizeof(m.hdr));
-	if (m.hdr.size < sizeof(m.hdr) || m.hdr.size % 8 || m.hdr.size > RING_RECORD_MAX)
+	size = wire_size(&m.hdr);
+	if (size < sizeof(m.hdr) || size > RING_RECORD_MAX)
 		return lane_fail(l, -EPROTO);
-	r = fill(l, m.hdr.size);
+	r = fill(l, size);
 	if (r < 0)
 		return r;
 	m.body = s->rx + s->rx_at + sizeof(m.hdr);
-	m.body_size = m.hdr.size - (uint32_t)sizeof(m.hdr);
-	s->rx_at += m.hdr.size;
+	m.body_size = size - (uint32_t)sizeof(m.hdr);
+	s->rx_at += size;
 	if (m.hdr.flags & WIRE_F_PAYLOAD) {
 		r = take_payload(l, &m);
 		if (r < 0)

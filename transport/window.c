@@ -56,8 +56,8 @@ static int look(void *arg)
 		return r;
 	if (a->why == RING_WANTS_DATA)
 		return ring_rx_poll(&l->w.rx);
-	r = ring_tx_reserve(&l->w.tx, a->out->hdr.size, a->out->payload_size, &a->record,
-			    &a->out->payload_offset);
+	r = ring_tx_reserve(&l->w.tx, wire_size(&a->out->hdr), a->out->payload_size,
+			    &a->record, &a->out->payload_offset);
 	return r == -EAGAIN ? 0 : r < 0 ? r : 1;
 }
 
@@ -159,14 +159,14 @@ static void put_record(struct lane *l, const struct lane_out *out)
 		head += sizeof(wp);
 	}
 	if (!l->guest)
-		memcpy(rec + head, l->body_out, out->hdr.size - head);
+		memcpy(rec + head, l->body_out, wire_size(&out->hdr) - head);
 	memcpy(rec, &out->hdr, sizeof(out->hdr));
 }
 
 static int window_publish(struct lane *l, struct lane_out *out)
 {
 	put_record(l, out);
-	ring_tx_publish(&l->w.tx, out->hdr.size, out->payload_size);
+	ring_tx_publish(&l->w.tx, wire_size(&out->hdr), out->payload_size);
 	ring_bell(l, RING_WANTS_DATA);
 	return lane_error(l);
 }
@@ -175,13 +175,13 @@ static _Atomic uint64_t *window_prepare(struct lane *l, struct lane_out *out,
 					uint64_t *ret_value)
 {
 	put_record(l, out);
-	ring_tx_prepare(&l->w.tx, out->hdr.size, ret_value);
+	ring_tx_prepare(&l->w.tx, wire_size(&out->hdr), ret_value);
 	return &l->w.tx.ctl->tail;
 }
 
 static int window_settle(struct lane *l, struct lane_out *out)
 {
-	ring_tx_settle(&l->w.tx, out->hdr.size);
+	ring_tx_settle(&l->w.tx, wire_size(&out->hdr));
 	ring_bell(l, RING_WANTS_DATA);
 	return lane_error(l);
 }
@@ -205,7 +205,7 @@ static int window_receive(struct lane *l, struct lane_msg *ret_msg)
 	if (r < 0)
 		return lane_fail(l, r);
 	l->prompt = a.at_once;
-	body = m.hdr.size - sizeof(m.hdr);
+	body = wire_size(&m.hdr) - sizeof(m.hdr);
 	m.body = l->body_in;
 	if (m.hdr.flags & WIRE_F_PAYLOAD) {
 		struct wire_payload wp;

@@ -29,6 +29,10 @@
  * last command without the flag, or of the last one of another lane for the same stream
  * or event, whichever is higher. It is executed when all tickets up to that one are.
  *
+ * Two ends may be of different age. The structure of a body says its own length: a shorter
+ * one ends in zeros, a longer one is known as far as it is (fit.h), and an operation, a
+ * field or a flag is used only if the other end has said that it knows it (api/README.md).
+ *
  * All fields are little endian. Padding is zero and is checked.
  */
 #ifndef WEFT_WIRE_H
@@ -38,8 +42,10 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC	  0x54464557u /* "WEFT" */
-#define WIRE_VERSION	  2u /* also the lowest that is spoken */
+#define WIRE_VERSION	  3u
+#define WIRE_VERSION_MIN  3u	      /* the lowest that is spoken */
 #define WIRE_BODY_MAX	  (64u << 10) /* 32,764 bytes of parameters and room for arrays */
+#define WIRE_FIXED_MAX	  4096u	      /* of a body: its structure, without variable parts */
 #define WIRE_PAYLOAD_MAX  (1u << 20)  /* one piece of a copy; larger copies are cut */
 #define WIRE_SESSIONS_MAX 256u	      /* lanes of one session, that is, guest threads */
 #define WIRE_VSOCK_PORT	  22887u      /* where weft-vsock and AF_VSOCK listeners wait */
@@ -59,15 +65,28 @@
 #define WIRE_F_APART   0x0040u /* with ASYNC: the command says what it comes after */
 
 struct wire_hdr {
-	uint32_t size;	/* bytes of header and body, a multiple of 8; payload not included */
+	uint16_t words; /* of 8 bytes, header and body; payload not included */
+	uint16_t fixed; /* of these, the body's structure: what follows has its own length */
 	uint16_t op;	/* enum wire_op, generated from api/ */
 	uint16_t flags; /* WIRE_F_* */
 	uint64_t seq;	/* see "Order"; in replies, that of the command answered */
 };
 static_assert(sizeof(struct wire_hdr) == 16, "wire_hdr is ABI");
 
+/* Bytes of a record's header and body. */
+static inline uint32_t wire_size(const struct wire_hdr *h)
+{
+	return h->words * 8u;
+}
+
+/* Bytes of a body's structure. */
+static inline uint32_t wire_fixed(const struct wire_hdr *h)
+{
+	return h->fixed * 8u;
+}
+
 /*
- * First thing after the header of a record with WIRE_F_PAYLOAD (counted in hdr.size).
+ * First thing after the header of a record with WIRE_F_PAYLOAD (counted in hdr.words).
  * Streams: the bytes follow the record, padded to 8. Windows: they lie at `offset` in the
  * lane's bulk ring of that direction.
  */
@@ -145,7 +164,7 @@ static_assert(sizeof(struct wire_hello) == 64, "wire_hello is ABI");
  * comes with it */
 struct wire_welcome {
 	uint32_t magic;	  /* WIRE_MAGIC */
-	uint16_t version; /* the version to speak from now on */
+	uint16_t version; /* to speak from now on: the lower of both ends' highest */
 	uint16_t carrier; /* enum wire_carrier of this lane, chosen by the worker */
 	int32_t error;	  /* 0, or a negative errno; then the lane is over */
 	uint8_t window;	  /* enum wire_window of the session */
@@ -174,10 +193,13 @@ struct wire_status {
 };
 static_assert(sizeof(struct wire_status) == 64, "wire_status is ABI");
 
+/* Version of the page below alone: all behind it follows that of the welcome. */
+#define WIRE_WINDOW_VERSION 3u
+
 /* A VM's window (ivshmem) begins with this page; weftd writes it before the VM starts. */
 struct wire_window_id {
 	uint32_t magic;	  /* WIRE_MAGIC */
-	uint32_t version; /* WIRE_VERSION */
+	uint32_t version; /* WIRE_WINDOW_VERSION */
 	uint32_t key;	  /* nonzero, random for each VM start */
 	uint32_t pad;
 	uint64_t size; /* bytes of the window */

@@ -94,7 +94,16 @@ bool check_window(void)
 	return true;
 }
 
-/* Opens the session. Returns whether the host is of our age and has a device. */
+/* Tells of a host of another build; what one end lacks is refused when it is asked for. */
+static void say_release(const struct session_open_rep *rep)
+{
+	if (rep->api != WIRE_API_HASH)
+		report(VERDICT_OK, "release", "Weft %.*s on the host, %s here",
+		       (int)strnlen((const char *)rep->release, sizeof(rep->release)),
+		       (const char *)rep->release, WEFT_VERSION);
+}
+
+/* Opens the session. Returns whether the host has a device. */
 static bool open_session(struct lane *l)
 {
 	struct session_open_cmd *cmd =
@@ -104,22 +113,24 @@ static bool open_session(struct lane *l)
 
 	if (cmd) {
 		session_open_cmd_init(cmd);
-		cmd->api_hash = WIRE_API_HASH;
+		memset(cmd->library, 0, sizeof(cmd->library));
+		snprintf((char *)cmd->library, sizeof(cmd->library), "%s", WEFT_VERSION);
+		cmd->guest_features = 0;
+		cmd->api = WIRE_API_HASH;
 	}
 	if (!cmd || lane_call(l, &reply) < 0 ||
-	    reply.body_size < sizeof(struct wire_result)) {
+	    reply.fixed < sizeof(struct wire_result)) {
 		report(VERDICT_NO, "host", "hung up at the first command");
 		return false;
 	}
+	lane_fit_reply(l, &reply, sizeof(*rep), NULL);
 	rep = reply.body;
-	if (((const struct wire_result *)reply.body)->result ||
-	    reply.body_size < sizeof(*rep)) {
-		report(VERDICT_NO, "host",
-		       "is of another release than this VM's Weft " WEFT_VERSION);
-		report_advice("upgrade the older of the two; weftctl --version says the "
-			      "host's");
+	if (rep->res.result) {
+		report(VERDICT_NO, "host", "refuses the session: CUDA error %u",
+		       rep->res.result);
 		return false;
 	}
+	say_release(rep);
 	if (!rep->device_count) {
 		report(VERDICT_NO, "host", "has no GPU for this VM");
 		return false;

@@ -7,9 +7,12 @@
 #include "base/clock.h"
 #include "calls.h"
 #include "core/idle.h"
+#include "core/known.h"
 #include "core/process.h"
 #include "core/shared_lane.h"
 #include "core/thread.h"
+#include "feature.h"
+#include "refusal.h"
 
 __thread struct guest_thread *guest_self;
 
@@ -126,13 +129,56 @@ CUresult thread_open_lane(struct guest_thread *t)
 void *guest_begin(struct guest_thread *t, uint16_t op, uint32_t size,
 		  uint32_t payload_size, void **ret_payload)
 {
+	void *body;
+
 	if (unlikely(t->shared))
-		return shared_lane_begin(t, op, size, payload_size, ret_payload);
-	return lane_begin(t->lane, op, size, payload_size, ret_payload);
+		body = shared_lane_begin(t, op, size, payload_size, ret_payload);
+	else
+		body = lane_begin(t->lane, op, size, payload_size, ret_payload);
+	t->op = op;
+	return body;
+}
+
+void guest_fixed(struct guest_thread *t, uint32_t bytes)
+{
+	lane_fixed(t->lane, bytes);
+}
+
+/* True if the host has been told that an operation is wanted. */
+static bool told(uint16_t op)
+{
+	static atomic_flag done[WIRE_NUM_OPS];
+
+	return atomic_flag_test_and_set(&done[op]);
+}
+
+/* Answers a command that the host is too old for, and tells the user and the host. */
+static CUresult not_known(struct guest_thread *t, uint16_t op)
+{
+	char what[REFUSAL_TEXT];
+	struct refused_cmd *cmd;
+	struct lane_reply reply;
+
+	known_missing(op, what);
+	if (told(op) || !(cmd = begin_refused(t)))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	cmd->kind = REFUSAL_VERSION;
+	cmd->count = 1;
+	memcpy(cmd->what, what, sizeof(cmd->what));
+	(void)guest_call(t, sizeof(struct refused_rep), &reply);
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* Nothing was sent; r says why. */
+static CUresult unsent(struct guest_thread *t, int r)
+{
+	return r == -EOPNOTSUPP ? not_known(t, t->op) : guest_lost(t);
 }
 
 CUresult guest_lost(struct guest_thread *t)
 {
+	if (t->op && t->lane && !lane_knows(t->lane, t->op))
+		return not_known(t, t->op);
 	process_lost("the connection ended");
 	return guest_status();
 }
@@ -147,7 +193,7 @@ CUresult guest_post(struct guest_thread *t)
 {
 	int r = unlikely(t->shared) ? shared_lane_post(t) : lane_post(t->lane);
 
-	return unlikely(r < 0) ? guest_lost(t) : CUDA_SUCCESS;
+	return unlikely(r < 0) ? unsent(t, r) : CUDA_SUCCESS;
 }
 
 /* Objects meet in a mark if more than so many are in use: they are ordered needlessly. */
@@ -172,29 +218,32 @@ CUresult guest_post_apart(struct guest_thread *t, uint64_t *after, uint64_t stre
 	int r;
 
 	*after = 0;
-	if (unlikely(t->shared) || stream == GUEST_STREAM_LEGACY)
+	if (unlikely(t->shared) || stream == GUEST_STREAM_LEGACY ||
+	    unlikely(!(guest_process.device.features & FEATURE_APART)))
 		return guest_post(t);
 	r = lane_post_apart(t->lane, after,
 			    stream > GUEST_STREAM_PER_THREAD ? mark_of(stream) : NULL,
 			    event ? mark_of(event) : NULL);
-	return unlikely(r < 0) ? guest_lost(t) : CUDA_SUCCESS;
+	return unlikely(r < 0) ? unsent(t, r) : CUDA_SUCCESS;
 }
 
-/* The result in a reply, once its size is known to be right. */
+/* The result in a reply, whose structure is given the size that it has here. */
 static CUresult reply_result(struct guest_thread *t, int r, uint32_t body_size,
-			     const struct lane_reply *reply, bool even_lost)
+			     struct lane_reply *reply, bool even_lost)
 {
 	const struct wire_result *res = reply->body;
 
-	if (r == -EPROTO || (r == 0 && reply->body_size < sizeof(*res)))
+	if (r == -EPROTO || (r == 0 && reply->fixed < sizeof(*res)))
 		return guest_broken(t);
 	if (r < 0)
-		return guest_lost(t);
+		return unsent(t, r);
 	if (res->result)
 		return res->result;
 	if (res->sticky && !even_lost)
 		return res->sticky;
-	return reply->body_size < body_size ? guest_broken(t) : CUDA_SUCCESS;
+	if (unlikely(reply->fixed != body_size))
+		lane_fit_reply(t->lane, reply, body_size, t->answer);
+	return CUDA_SUCCESS;
 }
 
 static int send(struct guest_thread *t)
@@ -230,7 +279,9 @@ CUresult guest_call(struct guest_thread *t, uint32_t body_size, struct lane_repl
 
 CUresult guest_send(struct guest_thread *t)
 {
-	return unlikely(send(t) < 0) ? guest_lost(t) : CUDA_SUCCESS;
+	int r = send(t);
+
+	return unlikely(r < 0) ? unsent(t, r) : CUDA_SUCCESS;
 }
 
 CUresult guest_answer(struct guest_thread *t, uint32_t body_size, struct lane_reply *ret)

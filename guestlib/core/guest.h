@@ -79,7 +79,11 @@ CUresult guest_enter(enum guest_need need, struct guest_thread **ret_t);
 void *guest_begin(struct guest_thread *t, uint16_t op, uint32_t size,
 		  uint32_t payload_size, void **ret_payload);
 
-/* Sends the command without waiting. CUDA_SUCCESS or GUEST_ERROR_LOST. */
+/* Says that the structure of the command begun has so many bytes; variable parts follow. */
+void guest_fixed(struct guest_thread *t, uint32_t bytes);
+
+/* Sends the command without waiting. CUDA_SUCCESS, GUEST_ERROR_LOST or, if the host does not
+ * know a field that is not zero, CUDA_ERROR_NOT_SUPPORTED. */
 CUresult guest_post(struct guest_thread *t);
 
 /*

@@ -48,7 +48,7 @@ struct guest_device {
 	char name[96];
 	uint8_t uuid[16];
 	char driver[80];   /* the host driver's own version */
-	uint32_t features; /* enum feature */
+	uint64_t features; /* enum feature */
 	uint64_t memory_bytes;
 	uint64_t host_base, host_size;         /* see struct guest_process */
 	size_t granularity;                    /* granularity of cuMemCreate */

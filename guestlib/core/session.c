@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <limits.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "calls.h"
+#include "core/known.h"
 #include "core/session.h"
+#include "feature.h"
 
 static void keep_device(const struct session_open_rep *rep, struct guest_device *ret)
 {
@@ -31,17 +33,44 @@ static void keep_device(const struct session_open_rep *rep, struct guest_device 
 					     : INT_MIN;
 }
 
+static CUresult learn_operations(struct guest_thread *t)
+{
+	struct operations_cmd *cmd = begin_operations(t);
+	struct lane_reply reply;
+	CUresult r;
+	int e;
+
+	if (!cmd)
+		return guest_lost(t);
+	r = guest_call(t, sizeof(struct operations_rep), &reply);
+	if (r)
+		return r;
+	e = known_keep(guest_process.link, reply.body, reply.body_size);
+	return e == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY
+	       : e < 0      ? guest_broken(t)
+			    : CUDA_SUCCESS;
+}
+
 CUresult session_open(struct guest_thread *t, struct guest_device *ret_device,
 		      unsigned *ret_n_devices)
 {
+	struct session_open_cmd *cmd = begin_session_open(t);
 	struct session_open_rep rep;
-	CUresult r = call_session_open(t, WIRE_API_HASH, &rep);
+	struct lane_reply reply;
+	CUresult r;
 
-	if (r == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH)
-		log_warning("the host speaks another version of the API (ours is %08x)",
-			    WIRE_API_HASH);
+	if (!cmd)
+		return guest_lost(t);
+	known_introduce(cmd, GUEST_FEATURE_OUTPUT);
+	r = guest_call(t, sizeof(rep), &reply);
 	if (r)
 		return r;
+	memcpy(&rep, reply.body, sizeof(rep));
+	if (known_differs(&rep)) {
+		r = learn_operations(t);
+		if (r)
+			return r;
+	}
 	keep_device(&rep, ret_device);
 	*ret_n_devices = rep.device_count ? 1 : 0;
 	return CUDA_SUCCESS;

@@ -6,9 +6,8 @@
 #include "core/process.h"
 
 /*
- * Sends the first command of a session: agrees on the API description, fills *ret_device
- * and sets *ret_n_devices (0 or 1 visible ones). SYSTEM_DRIVER_MISMATCH when the host's
- * description differs.
+ * Sends the first command of a session: learns what the host knows, fills *ret_device and
+ * sets *ret_n_devices (0 or 1 visible ones).
  */
 CUresult session_open(struct guest_thread *t, struct guest_device *ret_device,
 		      unsigned *ret_n_devices);

@@ -55,7 +55,7 @@ bool shared_lane_join(struct guest_thread *t)
 	struct shared_lane *s;
 
 	/* Answers are kept there: the lane's are the next thread's. */
-	t->answer = malloc(WIRE_BODY_MAX + WIRE_PAYLOAD_MAX);
+	t->answer = malloc(LANE_FIT_ROOM + WIRE_PAYLOAD_MAX);
 	if (!t->answer)
 		return false;
 	pthread_mutex_lock(&lock);
@@ -146,9 +146,9 @@ static int keep(struct guest_thread *t, int r, struct lane_reply *reply)
 		memcpy(t->answer, reply->body, reply->body_size);
 		reply->body = t->answer;
 		if (reply->payload_size)
-			memcpy(t->answer + WIRE_BODY_MAX, reply->payload,
+			memcpy(t->answer + LANE_FIT_ROOM, reply->payload,
 			       reply->payload_size);
-		reply->payload = t->answer + WIRE_BODY_MAX;
+		reply->payload = t->answer + LANE_FIT_ROOM;
 	}
 	if (r < 0 || !reply->more)
 		let_go(t);

@@ -37,6 +37,7 @@ struct guest_thread {
 	 * NULL. */
 	void (*at_end)(struct guest_thread *t);
 	struct extents extents;
+	uint16_t op;       /* of the command begun last */
 	char *answer;      /* with a shared lane: the last one */
 	bool holds_shared; /* a command on it or its answer is under way */
 	bool in_host_func; /* runs a function of a stream, and has no lane meanwhile */

@@ -9,6 +9,7 @@
 #include "codec.h"
 #include "link.h"
 #include "nvml_session.h"
+#include "core/known.h"
 #include "core/refused.h"
 
 static struct {
@@ -41,15 +42,46 @@ static void after_fork_child(void)
 	session.users = 0;
 }
 
-/* Sends what was begun; the reply is checked to have at least size bytes. */
+/* Why a command could not be begun. */
+static enum nvml_return no_room_locked(uint16_t op)
+{
+	return lane_knows(session.lane, op) ? NVML_ERROR_GPU_IS_LOST
+					    : NVML_ERROR_NOT_SUPPORTED;
+}
+
+/* Sends what was begun; the reply's structure is given size bytes. */
 static enum nvml_return call_locked(uint32_t size, struct lane_reply *ret_reply)
 {
 	const struct wire_result *res;
+	int r = lane_call(session.lane, ret_reply);
 
-	if (lane_call(session.lane, ret_reply) < 0 || ret_reply->body_size < size)
-		return NVML_ERROR_GPU_IS_LOST;
+	if (r < 0 || ret_reply->fixed < sizeof(*res))
+		return r == -EOPNOTSUPP ? NVML_ERROR_NOT_SUPPORTED
+					: NVML_ERROR_GPU_IS_LOST;
 	res = ret_reply->body;
-	return res->result ? NVML_ERROR_UNKNOWN : NVML_SUCCESS;
+	if (res->result)
+		return NVML_ERROR_UNKNOWN;
+	if (ret_reply->fixed != size)
+		lane_fit_reply(session.lane, ret_reply, size, NULL);
+	return NVML_SUCCESS;
+}
+
+static enum nvml_return learn_operations_locked(void)
+{
+	struct operations_cmd *cmd;
+	struct lane_reply reply;
+	enum nvml_return r;
+
+	cmd = lane_begin(session.lane, WIRE_OP_operations, sizeof(*cmd), 0, NULL);
+	if (!cmd)
+		return NVML_ERROR_GPU_IS_LOST;
+	operations_cmd_init(cmd);
+	r = call_locked(sizeof(struct operations_rep), &reply);
+	if (r)
+		return r;
+	return known_keep(session.link, reply.body, reply.body_size) < 0
+		       ? NVML_ERROR_GPU_IS_LOST
+		       : NVML_SUCCESS;
 }
 
 static enum nvml_return ask_info_locked(void)
@@ -62,16 +94,14 @@ static enum nvml_return ask_info_locked(void)
 	if (!cmd)
 		return NVML_ERROR_GPU_IS_LOST;
 	session_open_cmd_init(cmd);
-	cmd->api_hash = WIRE_API_HASH;
+	known_introduce(cmd, 0);
 	r = call_locked(sizeof(session.info), &reply);
-	if (r == NVML_ERROR_UNKNOWN)
-		return NVML_ERROR_LIB_RM_VERSION_MISMATCH;
 	if (r)
 		return r;
 	memcpy(&session.info, reply.body, sizeof(session.info));
 	session.info.name[sizeof(session.info.name) - 1] = '\0';
 	session.info.driver[sizeof(session.info.driver) - 1] = '\0';
-	return NVML_SUCCESS;
+	return known_differs(&session.info) ? learn_operations_locked() : NVML_SUCCESS;
 }
 
 static void close_locked(void)
@@ -218,7 +248,7 @@ static enum nvml_return status_locked(struct device_status_rep *ret_status)
 		return NVML_ERROR_UNINITIALIZED;
 	cmd = lane_begin(session.lane, WIRE_OP_device_status, sizeof(*cmd), 0, NULL);
 	if (!cmd)
-		return NVML_ERROR_GPU_IS_LOST;
+		return no_room_locked(WIRE_OP_device_status);
 	device_status_cmd_init(cmd);
 	r = call_locked(sizeof(*ret_status), &reply);
 	if (r == NVML_SUCCESS)
@@ -246,7 +276,7 @@ static enum nvml_return sensors_locked(struct device_sensors_rep *ret_sensors)
 		return NVML_ERROR_UNINITIALIZED;
 	cmd = lane_begin(session.lane, WIRE_OP_device_sensors, sizeof(*cmd), 0, NULL);
 	if (!cmd)
-		return NVML_ERROR_GPU_IS_LOST;
+		return no_room_locked(WIRE_OP_device_sensors);
 	device_sensors_cmd_init(cmd);
 	r = call_locked(sizeof(*ret_sensors), &reply);
 	if (r == NVML_SUCCESS)
@@ -295,7 +325,7 @@ static enum nvml_return processes_locked(struct wire_process_info **ret_list,
 		return NVML_ERROR_UNINITIALIZED;
 	cmd = lane_begin(session.lane, WIRE_OP_process_list, sizeof(*cmd), 0, NULL);
 	if (!cmd)
-		return NVML_ERROR_GPU_IS_LOST;
+		return no_room_locked(WIRE_OP_process_list);
 	process_list_cmd_init(cmd);
 	r = call_locked(sizeof(struct process_list_rep), &reply);
 	if (r)

@@ -21,6 +21,7 @@ static const char *const kind_names[REFUSAL_NUM] = {
 	[REFUSAL_FUNCTION] = "function",   [REFUSAL_FEATURE] = "feature",
 	[REFUSAL_TABLE] = "table",         [REFUSAL_SLOT] = "slot",
 	[REFUSAL_ATTRIBUTE] = "attribute", [REFUSAL_DEVICE] = "device",
+	[REFUSAL_VERSION] = "version",
 };
 
 const char *refused_kind(enum refusal kind)

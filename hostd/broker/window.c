@@ -35,8 +35,10 @@
 /* key: what it was, or 0 for another one. */
 static int write_head(int fd, uint64_t size, uint32_t *key)
 {
-	struct wire_window_id id = {
-		.magic = WIRE_MAGIC, .version = WIRE_VERSION, .key = *key, .size = size};
+	struct wire_window_id id = {.magic = WIRE_MAGIC,
+				    .version = WIRE_WINDOW_VERSION,
+				    .key = *key,
+				    .size = size};
 
 	while (!id.key) {
 		if (getrandom(&id.key, sizeof(id.key), 0) != sizeof(id.key))

@@ -63,12 +63,9 @@ int handle_session_open(struct sess_lane *sl, const struct session_open_args *a,
 	struct session *s = sl->s;
 	uint64_t left;
 
-	if (a->cmd->api_hash != WIRE_API_HASH) {
-		sess_warn(sl, "guest library of another build (0x%08x, here 0x%08x)",
-			  a->cmd->api_hash, WIRE_API_HASH);
-		rep->res.result = CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
-		return 0;
-	}
+	sess_met(sl, (const char *)a->cmd->library, a->cmd->guest_features);
+	rep->api = WIRE_API_HASH;
+	snprintf((char *)rep->release, sizeof(rep->release), "%s", WEFT_VERSION);
 	rep->device_count = 1;
 	rep->driver_version = s->info.driver_version;
 	rep->granularity = MAX(s->info.granularity, (unsigned)SPACE_SLAB);
@@ -82,23 +79,45 @@ int handle_session_open(struct sess_lane *sl, const struct session_open_args *a,
 		rep->host_base = DEVICE_HOST_BASE;
 		rep->host_size = DEVICE_HOST_SIZE;
 	}
+	rep->features = FEATURE_APART;
 	if (s->ops->link)
 		rep->features |= FEATURE_COMPILES;
 	fill_attributes(s, rep);
 	return 0;
 }
 
+int handle_operations(struct sess_lane *sl, const struct operations_args *a)
+{
+	struct operations_rep *rep;
+	uint16_t *known;
+
+	rep = sess_reply_begin(sl, 0, operations_rep_size(WIRE_NUM_OPS), 0, NULL);
+	if (!rep)
+		return -EPIPE;
+	operations_rep_init(rep, WIRE_NUM_OPS);
+	known = operations_rep_known(rep);
+	for (unsigned i = 0; i < WIRE_NUM_OPS; i++)
+		known[i] = codec_shapes[i].known;
+	return sess_reply_end(sl);
+}
+
 /* Nothing here is believed but that the guest says so; it is text for the operator. */
 int handle_refused(struct sess_lane *sl, const struct refused_args *a,
 		   struct refused_rep *rep)
 {
+	uint32_t kind = a->cmd->kind;
 	char what[REFUSAL_TEXT];
 
 	static_assert(sizeof(a->cmd->what) == sizeof(what), "one length");
 	memcpy(what, a->cmd->what, sizeof(what));
-	if (a->cmd->kind >= REFUSAL_DEVICE || what[sizeof(what) - 1] || !a->cmd->count)
+	if (kind == REFUSAL_DEVICE || what[sizeof(what) - 1] || !a->cmd->count)
 		return -EPROTO;
-	sess_refuse(sl->s, (enum refusal)a->cmd->kind, what, a->cmd->count);
+	/* A newer library may have kinds of its own; the text says what it is. */
+	if (kind >= REFUSAL_NUM)
+		kind = REFUSAL_FEATURE;
+	sess_refuse(sl->s, (enum refusal)kind, what, a->cmd->count);
+	if (kind == REFUSAL_VERSION)
+		sess_warn_age(sl, what);
 	return 0;
 }
 

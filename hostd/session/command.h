@@ -178,6 +178,21 @@ CUresult sess_sync_result(struct sess_lane *sl, CUresult r);
  */
 void sess_refuse(struct session *s, enum refusal kind, const char *what, uint64_t total);
 
+/* Takes note of the guest's library, as it says when the session opens; version has
+ * RELEASE_TEXT bytes and may be anything. */
+void sess_met(struct sess_lane *sl, const char *version, uint64_t features);
+
+/*
+ * Answers a command that a library of another age means and that is not known here:
+ * CUDA_ERROR_NOT_SUPPORTED, counted for weftctl info, and in the log with both versions and
+ * who is to be upgraded. Returns 0 or negative, as a handler.
+ */
+int sess_unknown(struct sess_lane *sl);
+
+/* Logs that a guest wants something that this host is too old, or too new, for: text with
+ * both versions, which need not be clean. */
+void sess_warn_age(struct sess_lane *sl, const char *what);
+
 /*
  * A lane that waits for the guest's own doing (a host function) does not keep the session
  * alive: idle true before the wait, false after it.

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "dispatch.h"
+#include "codec.h"
 #include "session/command.h"
 
 /* Errors after which a context answers nothing else (cuda.h says so for each). */
@@ -75,7 +75,7 @@ void sess_note_failure(struct sess_lane *sl, uint16_t op, CUresult r)
 	if (is_fatal(r))
 		note_fatal(sl, r);
 	if (r == CUDA_ERROR_NOT_SUPPORTED && !sl->uncounted)
-		sess_refuse(sl->s, REFUSAL_DEVICE, dispatch_table[op].name, 0);
+		sess_refuse(sl->s, REFUSAL_DEVICE, codec_name(op), 0);
 }
 
 void sess_failed(struct sess_lane *sl, uint16_t op, CUresult r)

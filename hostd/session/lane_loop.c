@@ -158,6 +158,18 @@ static int handle_call(struct sess_lane *sl, const struct dispatch_row *row)
 	return r;
 }
 
+/* Gives the command of a guest of another age the size that it has here. Returns the row
+ * that is to handle it. */
+static const struct dispatch_row *fit(struct sess_lane *sl,
+				      const struct dispatch_row *row)
+{
+	sl->fitted = *sl->msg;
+	if (lane_fit_msg(sl->lane, &sl->fitted, row->size) < 0)
+		return &dispatch_unknown;
+	sl->msg = &sl->fitted;
+	return row;
+}
+
 int sess_handle(struct sess_lane *sl, const struct lane_msg *msg)
 {
 	const struct dispatch_row *row = dispatch_find(msg);
@@ -167,6 +179,8 @@ int sess_handle(struct sess_lane *sl, const struct lane_msg *msg)
 		batch_end(sl);
 	if (!row)
 		return -EPROTO;
+	if (unlikely(wire_fixed(&msg->hdr) != row->size) && row != &dispatch_unknown)
+		row = fit(sl, row);
 	return sess_posted(sl) ? handle_posted(sl, row) : handle_call(sl, row);
 }
 

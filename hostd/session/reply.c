@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codec.h"
 #include "session/command.h"
 #include "ipc/wmem.h"
 #include "memory/pool.h"
@@ -78,6 +79,8 @@ static int flush_output(struct sess_lane *sl)
 	s->out_size = s->out_room = 0;
 	atomic_store_explicit(&s->out_pending, false, memory_order_relaxed);
 	pthread_mutex_unlock(&s->out_lock);
+	if (atomic_load_explicit(&s->mute, memory_order_relaxed))
+		return 0;
 	return send_text(sl, text, size);
 }
 
@@ -152,8 +155,10 @@ void *sess_reply_begin(struct sess_lane *sl, uint16_t flags, uint32_t body_size,
 		return NULL;
 	sl->replying = true;
 	res = lane_reply_begin(sl->lane, flags, body_size, payload_size, ret_payload);
-	if (res)
+	if (res) {
+		lane_fixed(sl->lane, MIN(body_size, codec_shapes[sl->msg->hdr.op].rep));
 		res->sticky = atomic_load_explicit(&sl->s->sticky, memory_order_relaxed);
+	}
 	return res;
 }
 

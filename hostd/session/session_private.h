@@ -27,6 +27,7 @@
 #include "lane.h"
 #include "memory/env.h"
 #include "memory/touch.h"
+#include "release.h"
 #include "session/batch.h"
 #include "session/gate.h"
 #include "session/kept.h"
@@ -67,6 +68,9 @@ struct session {
 	uint64_t number;   /* of this session, for messages */
 	uint8_t token[16]; /* what a joining lane must show */
 	char tenant[64];
+	char library
+		[RELEASE_TEXT]; /* version of the guest's, clean text; by lanes_lock */
+	_Atomic bool mute;      /* it does not print what kernels print */
 
 	struct obj_table objs;
 	struct list libraries; /* sess_module.in_session, under objs.lock */
@@ -130,6 +134,7 @@ struct sess_lane {
 	struct gate_lane gate;
 
 	const struct lane_msg *msg; /* the command being handled */
+	struct lane_msg fitted;     /* that one, if the guest's is longer or shorter */
 	struct sess_ctx *ctx;       /* current context, a reference, or NULL */
 	struct list thread_streams; /* this thread's default stream of each context */
 	/* While it sleeps others may take ctx and thread_streams (asleep.c), and what it
@@ -150,8 +155,8 @@ struct sess_lane {
 	uint64_t last_stream; /* to which work was submitted last, or 0 */
 	unsigned n_prompt;    /* times that a guest waited for such a one at once */
 	bool more;            /* another launch lies there already */
-	bool replying;  /* a raw handler has begun its reply */
-	bool uncounted; /* what this command answers is no refusal of its own */
+	bool replying;        /* a raw handler has begun its reply */
+	bool uncounted;       /* what this command answers is no refusal of its own */
 };
 
 #endif

@@ -108,10 +108,11 @@ static void compose(struct lane_msg *msg, uint64_t func_handle, unsigned n_param
 	c->block[0] = 256;
 	c->block[1] = c->block[2] = 1;
 	c->params_size = 8 * n_params;
-	*msg = (struct lane_msg){
-		.hdr = {.op = WIRE_OP_launch_kernel, .flags = WIRE_F_ASYNC},
-		.body = body,
-		.body_size = (uint32_t)(sizeof(*c) + c->params_size)};
+	*msg = (struct lane_msg){.hdr = {.fixed = sizeof(*c) / 8,
+					 .op = WIRE_OP_launch_kernel,
+					 .flags = WIRE_F_ASYNC},
+				 .body = body,
+				 .body_size = (uint32_t)(sizeof(*c) + c->params_size)};
 }
 
 static double burst(struct lane_msg *msg, enum handle_type type)
@@ -160,6 +161,7 @@ static void *guest_main(void *arg)
 		c->stream = STREAM;
 		c->grid[0] = c->block[0] = 1;
 		c->params_size = 8 * WINDOW_PARAMS;
+		lane_fixed(lb->guest, sizeof(*c));
 		must(lane_post(lb->guest) == 0, "a post");
 	}
 	return NULL;

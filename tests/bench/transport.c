@@ -108,7 +108,7 @@ static void serve_one(int sock, const char *window_file)
 		return;
 	if (window_file) {
 		struct wire_window_id id = {.magic = WIRE_MAGIC,
-					    .version = WIRE_VERSION,
+					    .version = WIRE_WINDOW_VERSION,
 					    .key = 1 + (uint32_t)getppid()};
 		struct stat st;
 

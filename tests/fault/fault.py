@@ -16,7 +16,7 @@ import unittest
 
 BUILD = os.environ["WEFT_BUILD"]
 SEED = int(os.environ.get("WEFT_SEED", "1"))
-MAGIC, VERSION = 0x54464557, 2
+MAGIC, VERSION = 0x54464557, 3
 
 # Orphans of what a test kills come to us, so that they can be counted.
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER

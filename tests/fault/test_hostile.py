@@ -11,8 +11,11 @@ from fault import Daemon, FaultTest, Guest, hello, until_running, wait_for
 TENANTS = "[tenant good]\n[tenant bad]\n"
 
 
-def record(size, op, flags, seq, body=b""):
-    return struct.pack("<IHHQ", size, op, flags, seq) + body
+def record(size, op, flags, seq, body=b"", fixed=None):
+    """All of the body is structure, if fixed does not say how many bytes of it."""
+    if fixed is None:
+        fixed = max(0, size - (24 if flags & 16 else 16)) % (1 << 16)
+    return struct.pack("<HHHHQ", size // 8, fixed // 8, op, flags, seq) + body
 
 
 class Hostile(FaultTest):
@@ -81,11 +84,11 @@ class Hostile(FaultTest):
         """Each of these ends its session, and says so to nobody else."""
         cases = [
             record(0, 1, 0, 1),
-            record(15, 1, 0, 1),
+            record(8, 1, 0, 1),
             record(16, 0, 0, 1),
-            record(16, 65535, 0, 1),
-            record(20, 1, 0, 1) + bytes(4),
-            record(0xfffffff0, 1, 0, 1) + bytes(4096),
+            record(24, 1, 0, 1, bytes(8), fixed=16),
+            record(24, 1, 0, 1, bytes(8), fixed=(1 << 19) - 8),
+            record((1 << 19) - 8, 1, 0, 1) + bytes(4096),
             record((64 << 10) + 24, 1, 0, 1) + bytes(66000),
             record(24, 1, 0xffff, 1) + bytes(8),
             record(24, 1, 1, 1) + bytes(8),  # a reply

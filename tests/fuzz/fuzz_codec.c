@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decoders of commands and replies on arbitrary bytes. Input: operation (2 bytes:
- * op_key.h), payload size (1 byte), 5 bytes unused, body. The body lies in memory of
+ * op_key.h), payload size (1 byte), words of the structure (1 byte; 0: as many as it should
+ * have), 4 bytes unused, body. The body lies in memory of
  * exactly its size, so a read outside is found; what a decoder accepts is read to its
  * end.
  */
@@ -10,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/macros.h"
+#include "fit.h"
 #include "op_key.h"
 
 #define HEADER 8
@@ -70,6 +73,22 @@ static void read_reply(uint16_t op, const void *body, uint32_t size)
 			 sizeof(*list.process) * (uint64_t)list.rep->process_count);
 }
 
+/* Gives the body of an end of another age the size that it has here, in memory of exactly
+ * that size. */
+static void fit(struct lane_msg *m, uint32_t have)
+{
+	uint32_t fixed = m->hdr.op < WIRE_NUM_OPS ? codec_shapes[m->hdr.op].cmd : 0;
+	void *to;
+
+	if (!have || have > m->body_size || !fit_is_known(m->body, have, fixed))
+		return;
+	to = malloc(MAX(m->body_size - have + fixed, 1u));
+	if (!to)
+		return;
+	m->body_size = fit_body(to, m->body, m->body_size, have, fixed);
+	m->body = to;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct lane_msg m = {0};
@@ -87,11 +106,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	memcpy(body, data + HEADER, m.body_size);
 	m.body = body;
+	fit(&m, data[3] * 8u);
 	if (codec_check(&m) == 0) {
 		read_parts(&m);
 		codec_print(&m, text, sizeof(text));
 	}
-	read_reply(m.hdr.op, body, m.body_size);
+	read_reply(m.hdr.op, m.body, m.body_size);
+	if (m.body != body)
+		free((void *)(uintptr_t)m.body);
 	free(body);
 	return 0;
 }

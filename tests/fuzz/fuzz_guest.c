@@ -3,7 +3,8 @@
  * The guest's library with a worker that lies: its replies have the right form, and any
  * numbers in them. Input: bytes that both take from: the program to choose its next call
  * and its operands, the worker how many words of a reply to change (1 byte), and for each
- * which one (1 byte) and to what (2 bytes: a value and a shift; shift 31: an error).
+ * which one (1 byte) and to what (2 bytes: a value and a shift; shift 31: an error, 30: the
+ * words of the reply's structure).
  *
  * One process has one session, so the library's tables outlive an input. What ends the
  * session by rights is taken back.
@@ -77,6 +78,8 @@ static int lying_reply(struct lane *l)
 
 		if (shift == 31)
 			reply_body[0] = value;
+		else if (shift == 30)
+			lane_fixed(l, MIN(value * 8, reply_words * 4 & ~7u));
 		else if (at < reply_words)
 			reply_body[at] =
 				shift & 1 ? -(value << shift / 2) : value << shift;

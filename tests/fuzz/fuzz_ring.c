@@ -92,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check(&m, (const char *)ring);
 		if (!(data[0] & 2))
 			continue;
-		l->out = (struct lane_out){.hdr = {.size = 16 + 8 + 64},
+		l->out = (struct lane_out){.hdr = {.words = 2 + 1 + 8},
 					   .payload_size = 100 + n};
 		if (l->ops->reserve(l, &l->out, &(void *){NULL}) == 0) {
 			memset(l->out.payload, 1, l->out.payload_size);

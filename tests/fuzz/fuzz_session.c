@@ -206,19 +206,37 @@ static void move(struct session *s, uint8_t how)
 
 /* ---- the guest's ---- */
 
-/* In place of what could not be guessed. */
-static void put_words(uint8_t *body, size_t size)
+/* In place of what could not be guessed. Returns by how many words the structure is longer
+ * than it should be. */
+static int put_words(uint8_t *body, size_t size)
 {
+	int longer = 0;
+
 	for (size_t at = 0; at + 8 <= size; at += 8) {
 		uint64_t word = sizeof(ready_module);
 
-		if (body[at + 7] == 0xf5)
+		if (body[at + 7] == 0xf5) {
 			word = handle_make(body[at] % HANDLE_NUM_TYPES, body[at + 1] & 3,
 					   body[at + 2] & 7);
-		else if (body[at + 7] != 0xf6)
+		} else if (body[at + 7] == 0xf7) {
+			longer = (int8_t)body[at];
+			word = body[at + 1];
+		} else if (body[at + 7] != 0xf6) {
 			continue;
+		}
 		memcpy(body + at, &word, 8);
 	}
+	return longer;
+}
+
+/* A library of this age, or of another one, says how long its structure is. */
+static void say_fixed(struct lane *l, uint16_t op, uint32_t body_size, int longer)
+{
+	uint32_t here = op < WIRE_NUM_OPS ? codec_shapes[op].cmd : 0;
+	int64_t fixed = (int64_t)here + 8 * longer;
+
+	if (fixed >= 0 && fixed <= body_size)
+		lane_fixed(l, (uint32_t)fixed);
 }
 
 static int drain(struct lane *l)
@@ -251,7 +269,7 @@ static int send_record(struct fuzz_session *f, struct lane *l, const uint8_t *re
 	if (!to)
 		return -EPIPE;
 	memcpy(to, rec + RECORD, body_size);
-	put_words(to, body_size);
+	say_fixed(l, op, (uint32_t)body_size, put_words(to, body_size));
 	if (rec[2] & RECORD_MODULE)
 		memcpy(payload, ready_module, payload_size);
 	else if (payload_size)

@@ -8,8 +8,10 @@
  *
  * In a body a word whose last byte is 0xf5 becomes a handle: type, generation and index
  * from its first three bytes, few of each, so that commands meet objects that others have
- * made. One whose last byte is 0xf6 becomes the size of the ready module. Whatever comes,
- * the session ends in order and nothing of it is left.
+ * made. One whose last byte is 0xf6 becomes the size of the ready module. One whose last
+ * byte is 0xf7 makes the command one of another age: its structure is longer (or shorter)
+ * by as many words as the first byte says, and the word becomes the second byte. Whatever
+ * comes, the session ends in order and nothing of it is left.
  *
  * Host functions are left out: without a second guest thread their stream stands still.
  */

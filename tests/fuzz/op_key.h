@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inputs name an operation by 16 bits of a hash of its name, so that a seed stays what it
- * is when operations are numbered anew. What is no operation's is taken as a number.
+ * is when operations are numbered anew. What is no operation's is taken as a number, which
+ * may be one of a newer library.
  */
 #ifndef WEFT_FUZZ_OP_KEY_H
 #define WEFT_FUZZ_OP_KEY_H
@@ -25,7 +26,7 @@ static inline uint16_t op_named(const uint8_t key[2])
 
 	for (; known < WIRE_NUM_OPS; known++)
 		op[op_key(codec_name(known))] = known;
-	return op[k] ? op[k] : k % WIRE_NUM_OPS;
+	return op[k] ? op[k] : k % (WIRE_NUM_OPS + 2);
 }
 
 #endif

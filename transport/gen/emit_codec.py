@@ -78,9 +78,11 @@ def codec_h(api):
  * lengths of the variable parts), then the fields, then the parts at X_cmd_<part>(), which
  * takes the lengths of the parts before it. The same with _rep for replies.
  *
- * Decoding: X_decode() checks sizes, padding, counts and strings of a command and returns 0
- * or -EPROTO; the pointers lead into the message. X_reply_decode() does the same for a
- * reply with variable parts.
+ * Decoding: X_decode() checks sizes, padding, counts and strings of a command and returns
+ * 0, -EPROTO, or -EOPNOTSUPP where a field of a newer library lies in what is padding here;
+ * the pointers lead into the message. X_reply_decode() does the same for a reply with
+ * variable parts, in which what a newer host adds is not looked at. Structures
+ * must have the size that they have here: lane_fit_msg(), lane_fit_reply().
  */
 
 /* Name of an operation, or "?" */
@@ -92,8 +94,17 @@ const char *codec_name(uint16_t op);
  */
 const char *codec_print(const struct lane_msg *m, char *buf, size_t size);
 
-/* Runs the decoder of m's operation: 0 or -EPROTO. For tests and fuzzing. */
+/* Runs the decoder of m's operation: 0, -EPROTO or -EOPNOTSUPP. For tests and fuzzing. */
 int codec_check(const struct lane_msg *m);
+
+/* Bytes of the structures of an operation, as this end knows them; 0 where it does not. */
+struct codec_shape {
+	uint16_t cmd, rep;
+	/* Bytes of the command's fields, without padding behind the last, and one more. */
+	uint16_t known;
+};
+
+extern const struct codec_shape codec_shapes[WIRE_NUM_OPS];
 """
     for e in api.ops:
         name = f"{e.name}_cmd"
@@ -111,9 +122,21 @@ int codec_check(const struct lane_msg *m);
     return out + "\n#endif\n"
 
 
+def pad_check(s, var):
+    return (f"{var}->{s.name}" if s.count == 1 else
+            f"!parts_zero({var}->{s.name}, sizeof({var}->{s.name}))")
+
+
 def pad_checks(lay, var):
-    return [f"{var}->{s.name}" if s.count == 1 else
-            f"!parts_zero({var}->{s.name}, sizeof({var}->{s.name}))" for s in lay.pads]
+    """Gaps stay gaps for ever; where the structure ends a newer end may have a field."""
+    out = ""
+    tail = [s for s in lay.pads if s.offset + s.size == lay.size]
+    gaps = [s for s in lay.pads if s not in tail]
+    for pads, code in ((gaps, "EPROTO"), (tail, "EOPNOTSUPP")):
+        if pads:
+            out += (f"\tif ({' || '.join(pad_check(s, var) for s in pads)})\n"
+                    f"\t\treturn -{code};\n")
+    return out
 
 
 def take(p, var):
@@ -126,13 +149,13 @@ def decode_body(lay, var, body, size, extra):
     """The statements after the declarations of a decoder."""
     wrong = [f"{size} < sizeof(*{var})" if lay.parts else f"{size} != sizeof(*{var})"] + extra
     out = f"\n\tif ({' || '.join(wrong)})\n\t\treturn -EPROTO;\n"
-    pads = pad_checks(lay, var)
-    if pads:
-        out += f"\tif ({' || '.join(pads)})\n\t\treturn -EPROTO;\n"
+    if var == "cmd":
+        out += pad_checks(lay, var)
     for p in lay.parts:
         out += f"\t{p.name} = {take(p, var)};\n"
     if lay.parts:
-        out += "\tif (!parts_end(&p))\n\t\treturn -EPROTO;\n"
+        wrong = "!parts_end(&p)" if var == "cmd" else "p.bad"
+        out += f"\tif ({wrong})\n\t\treturn -EPROTO;\n"
     out += f"\tret->{var} = {var};\n"
     return out + "".join(f"\tret->{p.name} = {p.name};\n" for p in lay.parts)
 
@@ -199,12 +222,12 @@ static void print_field(const struct shown *f, const void *body, char *buf, size
 PRINT = """
 const char *codec_name(uint16_t op)
 {
-	return op > 0 && op < WIRE_NUM_OPS ? rows[op].name : "?";
+	return op < WIRE_NUM_OPS && rows[op].name ? rows[op].name : "?";
 }
 
 int codec_check(const struct lane_msg *m)
 {
-	if (m->hdr.op == 0 || m->hdr.op >= WIRE_NUM_OPS)
+	if (m->hdr.op >= WIRE_NUM_OPS || !rows[m->hdr.op].check)
 		return -EPROTO;
 	return rows[m->hdr.op].check(m);
 }
@@ -279,4 +302,7 @@ static const struct row rows[WIRE_NUM_OPS] = {
     for e in api.ops:
         out += (f"\t[WIRE_OP_{e.name}] = {{\"{e.name}\", check_{e.name}, "
                 f"{e.name}_shown}},\n")
+    out += "};\n\nconst struct codec_shape codec_shapes[WIRE_NUM_OPS] = {\n"
+    for e in api.ops:
+        out += f"\t[WIRE_OP_{e.name}] = {{{e.cmd.size}, {e.rep.size}, {e.cmd.known + 1}}},\n"
     return out + "};\n" + PRINT

@@ -39,8 +39,14 @@ def begin_fn(e):
         payload = "payload_size, ret_payload"
     return (f"\nstatic inline struct {e.name}_cmd *begin_{e.name}({', '.join(args)})\n{{\n"
             f"\tstruct {e.name}_cmd *cmd = guest_begin(t, WIRE_OP_{e.name}, {size}, {payload});"
-            f"\n\n\tif (cmd)\n\t\t{e.name}_cmd_init({', '.join(['cmd'] + names)});\n"
-            "\treturn cmd;\n}\n")
+            f"\n\n{begun(e, names)}\treturn cmd;\n}}\n")
+
+
+def begun(e, names):
+    init = f"\t\t{e.name}_cmd_init({', '.join(['cmd'] + names)});\n"
+    if not names:
+        return f"\tif (cmd)\n{init}"
+    return f"\tif (cmd) {{\n\t\tguest_fixed(t, sizeof(*cmd));\n{init}\t}}\n"
 
 
 def call_param(f):

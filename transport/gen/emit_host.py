@@ -22,14 +22,19 @@ enum dispatch_flag {
 struct dispatch_row {
 	const char *name;
 	unsigned flags;
+	uint32_t size; /* of the command's structure */
 	/* Decodes, handles, replies. Returns 0, or negative: the session ends. */
 	int (*run)(struct sess_lane *sl, const struct lane_msg *m);
 };
 
-/* Row 0 and no other is empty. */
+/* Row 0 is empty, and so are those of operations that are no more. */
 extern const struct dispatch_row dispatch_table[];
 
-/* The row of a command; NULL if there is none or it may not be sent in this way. */
+/* For commands that a library of another age means and that are not known here: whatever
+ * the size, the answer is CUDA_ERROR_NOT_SUPPORTED (sess_unknown()). */
+extern const struct dispatch_row dispatch_unknown;
+
+/* The row of a command; NULL if it may not be sent in this way. */
 const struct dispatch_row *dispatch_find(const struct lane_msg *m);
 
 /*
@@ -51,7 +56,8 @@ def trampoline(e):
            f"\tstruct {e.name}_args args;\n")
     if not e.raw:
         out += f"\tstruct {e.name}_rep rep = {{0}};\n"
-    out += f"\tint r = {e.name}_decode(m, &args);\n\n\tif (r < 0)\n\t\treturn r;\n"
+    out += (f"\tint r = {e.name}_decode(m, &args);\n\n\tif (r < 0)\n"
+            "\t\treturn r == -EOPNOTSUPP ? sess_unknown(sl) : r;\n")
     if e.raw:
         return out + f"\treturn handle_{e.name}(sl, &args);\n}}\n"
     handle = f"r = handle_{e.name}(sl, &args, &rep);\n"
@@ -69,20 +75,31 @@ FLAGS = {"call": "DISPATCH_CALL", "post": "DISPATCH_POST", "any": "DISPATCH_CALL
 
 def dispatch_c(api):
     out = HEAD.format("trampolines from commands to handlers")
-    out += '#include "dispatch.h"\n#include "session/command.h"\n'
+    out += '#include <errno.h>\n\n#include "dispatch.h"\n#include "session/command.h"\n'
     out += "".join(map(trampoline, api.ops))
     out += "\nconst struct dispatch_row dispatch_table[WIRE_NUM_OPS] = {\n"
     for e in api.ops:
         flags = FLAGS[e.cls] + (" | DISPATCH_RAW" if e.raw else "")
-        out += f"\t[WIRE_OP_{e.name}] = {{\"{e.name}\", {flags}, run_{e.name}}},\n"
+        out += f"\t[WIRE_OP_{e.name}] = {{\"{e.name}\", {flags}, {e.cmd.size}, run_{e.name}}},\n"
     return out + """};
+
+static int run_unknown(struct sess_lane *sl, const struct lane_msg *m)
+{
+	return sess_unknown(sl);
+}
+
+const struct dispatch_row dispatch_unknown = {
+	"?", DISPATCH_CALL | DISPATCH_POST, 0, run_unknown,
+};
 
 const struct dispatch_row *dispatch_find(const struct lane_msg *m)
 {
 	unsigned way = m->hdr.flags & WIRE_F_ASYNC ? DISPATCH_POST : DISPATCH_CALL;
 
-	if (m->hdr.op == 0 || m->hdr.op >= WIRE_NUM_OPS)
+	if (m->hdr.op == 0)
 		return NULL;
+	if (m->hdr.op >= WIRE_NUM_OPS || !dispatch_table[m->hdr.op].run)
+		return &dispatch_unknown;
 	return dispatch_table[m->hdr.op].flags & way ? &dispatch_table[m->hdr.op] : NULL;
 }
 """

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """ops.h: operation numbers and the structures of commands and replies."""
 
+from emit_record import fnv, record_text
+
 HEAD = "/* SPDX-License-Identifier: Apache-2.0 */\n/* Generated from transport/api; {}. */\n"
 
 
@@ -35,12 +37,16 @@ def ops_h(api):
 
 #include "wire.h"
 
-/* Both ends must be built from the same descriptions; session_open compares this. */
 """
-    out += f"#define WIRE_API_HASH 0x{api.hash:08x}u\n\nenum wire_op {{\n"
+    out += f"""/* Tells whether both ends are built from the same descriptions. */
+#define WIRE_API_HASH 0x{fnv(record_text(api)):08x}u
+
+/* Numbers that never change; a new operation gets the next one. */
+enum wire_op {{
+"""
     out += "\tWIRE_OP_NONE = 0,\n"
-    out += "".join(f"\tWIRE_OP_{e.name} = {e.op},\n" for e in api.ops)
-    out += f"\tWIRE_NUM_OPS = {len(api.ops) + 1}\n}};\n"
+    out += "".join(f"\tWIRE_OP_{e.name} = {e.op},\n" for e in sorted(api.ops, key=lambda e: e.op))
+    out += f"\tWIRE_NUM_OPS = {api.n_ops}\n}};\n"
     for r in api.records:
         out += struct(f"wire_{r.name}", r.layout, "")
     for e in api.ops:

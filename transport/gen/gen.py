@@ -13,6 +13,7 @@ from emit_codec import codec_c, codec_h
 from emit_guest import calls_h, exports_map, none_c, stubs_c
 from emit_host import dispatch_c, dispatch_h
 from emit_ops import ops_h
+from emit_record import record_text
 from emit_tables import coverage_md, procs_c
 from model import Bad
 from parse import parse
@@ -30,6 +31,7 @@ OUTPUTS = {
     "procs.c": procs_c,
     "exports.map": exports_map,
     "coverage.md": coverage_md,
+    "messages.txt": record_text,
 }
 
 

@@ -4,6 +4,8 @@
 from dataclasses import dataclass, field
 
 BODY_MAX = 64 << 10  # WIRE_BODY_MAX in wire.h
+FIXED_MAX = 4096  # WIRE_FIXED_MAX
+OPS_MAX = 4096  # numbers of operations are below; the list in the reply to session_open
 FN_CLASSES = ("call", "post", "hand", "local", "none", "alias")
 MSG_CLASSES = ("call", "post", "any")
 
@@ -99,6 +101,11 @@ class Layout:
     parts: list  # variable fields that follow, each 8-aligned
 
     @property
+    def known(self):
+        """Bytes up to the end of the last member."""
+        return max((s.offset + s.size for s in self.slots if not s.pad), default=0)
+
+    @property
     def pads(self):
         return [s for s in self.slots if s.pad]
 
@@ -175,7 +182,6 @@ class Api:
     records: list = field(default_factory=list)
     entries: list = field(default_factory=list)
     groups: list = field(default_factory=list)  # (name, text of its comment)
-    hash: int = 0
 
     def find(self, name):
         return next((e for e in self.entries if e.name == name), None)
@@ -183,6 +189,11 @@ class Api:
     @property
     def ops(self):
         return [e for e in self.entries if e.on_wire]
+
+    @property
+    def n_ops(self):
+        """One more than the highest number; some below may be nobody's."""
+        return max((e.op for e in self.ops), default=0) + 1
 
     @property
     def fns(self):
@@ -218,10 +229,3 @@ def lay_out(fields, first, tail=True):
     if tail:
         pad_to(8)
     return Layout(slots, at, parts)
-
-
-def fnv(text, h=0x811C9DC5):
-    """FNV-1a, 32 bits."""
-    for b in text.encode():
-        h = (h ^ b) * 0x01000193 & 0xFFFFFFFF
-    return h

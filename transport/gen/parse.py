@@ -3,8 +3,8 @@
 
 import re
 
-from model import (BODY_MAX, FN_CLASSES, MSG_CLASSES, WIRE, Api, Bad, Entry, Field, Record,
-                   Slot, Type, fnv, lay_out)
+from model import (BODY_MAX, FIXED_MAX, FN_CLASSES, MSG_CLASSES, OPS_MAX, WIRE, Api, Bad,
+                   Entry, Field, Record, Slot, Type, lay_out)
 
 IDENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*$")
 NEEDS = ("init", "ctx")
@@ -113,6 +113,8 @@ class Parser:
                 self.claim(loc, f"{e.name}_{k}")
             elif k == "need" and w and w[0] in NEEDS and e.cls in ("call", "post"):
                 e.need = w.pop(0)
+            elif k == "op" and w and e.cls in ("call", "post"):
+                e.op = self.op_number(loc, w.pop(0))
             elif k == "unsafe" and e.cls in ("call", "post"):
                 e.unsafe = True
             elif k == "whole" and e.cls in ("call", "post"):
@@ -133,6 +135,8 @@ class Parser:
             k = w.pop(0)
             if k == "need" and w[:1] == ["ctx"]:
                 e.need = w.pop(0)
+            elif k == "op" and w:
+                e.op = self.op_number(loc, w.pop(0))
             elif k != "raw":
                 raise Bad(loc, f"'{k}' is not understood here")
             elif e.cls != "call":
@@ -238,6 +242,12 @@ class Parser:
             raise Bad(loc, f"records travel alone or in a list: {ctype} {name}[] max COUNT")
         return f
 
+    def op_number(self, loc, text):
+        op = self.number(loc, text)
+        if op >= OPS_MAX:
+            raise Bad(loc, f"operation {op} is not below {OPS_MAX}")
+        return op
+
     def ident(self, loc, name):
         if not IDENT.match(name):
             raise Bad(loc, f"'{name}' is not a name")
@@ -256,19 +266,30 @@ class Parser:
     def finish(self):
         for r in self.api.records:
             self.finish_record(r)
-        op = 0
-        for e in self.api.entries:
-            if e.on_wire:
-                op += 1
-                e.op = op
-                self.finish_layout(e)
+        for e in self.api.ops:
+            self.finish_layout(e)
         for e in self.api.entries:
             if e.kind == "fn" and e.cls in ("call", "post"):
                 self.finish_fn(e)
             if e.target:
                 self.finish_target(e)
-        self.api.hash = fnv("\n".join(self.signature(e) for e in self.api.ops))
+        self.finish_numbers()
         return self.api
+
+    def finish_numbers(self):
+        """Numbers are given once and for ever, so whoever adds an operation writes one."""
+        taken = {}
+        for e in self.api.entries:
+            if e.op and not e.on_wire:
+                raise Bad(e.loc, f"'{e.name}' is sent as '{e.target}', whose number it has")
+            if e.op in taken:
+                raise Bad(e.loc, f"operation {e.op} is '{taken[e.op].name}'")
+            if e.op:
+                taken[e.op] = e
+        for e in self.api.ops:
+            if not e.op:
+                raise Bad(e.loc, f"'{e.name}' has no number: the next one is op "
+                                 f"{self.api.n_ops}")
 
     def finish_record(self, r):
         if not r.fields:
@@ -283,6 +304,9 @@ class Parser:
         e.cmd = lay_out(ins, [])
         e.rep = lay_out(outs, [Slot("struct wire_result", "res", 8, 0)])
         for lay in (e.cmd, e.rep):
+            if lay.size > FIXED_MAX:
+                raise Bad(e.loc, f"'{e.name}' has {lay.size} bytes of fixed fields, "
+                                 f"more than {FIXED_MAX}")
             if lay.max_size > BODY_MAX:
                 raise Bad(e.loc, f"'{e.name}' may take {lay.max_size} bytes, "
                                  f"more than {BODY_MAX}")
@@ -329,15 +353,6 @@ class Parser:
                 raise Bad(e.loc, f"'{e.name}' does not give '{f.name}' of '{e.target}'")
             if mine and (mine.dir, mine.kind) != (f.dir, f.kind):
                 raise Bad(mine.loc, f"'{f.name}' is {f.dir} {f.kind} in '{e.target}'")
-
-    def signature(self, e):
-        """Text on which both ends must agree; comments, stubs and groups are not part of it."""
-        def of(f):
-            rec = "{%s}" % ",".join(map(of, f.type.record.fields)) if f.type.record else ""
-            return f"{f.dir} {f.kind} {f.type.wire}{rec} {f.name} {f.count} {f.max}"
-
-        return (f"{e.op} {e.name} {e.cls} {e.payload_in} {e.payload_out} "
-                + ";".join(map(of, e.fields)))
 
 
 def parse(paths, shown=None):

@@ -14,6 +14,7 @@
 #include "base/macros.h"
 #include "codec.h"
 #include "fake.h"
+#include "feature.h"
 #include "sensor.h"
 #include "handle.h"
 #include "host.h"
@@ -50,6 +51,8 @@ static const struct fake_layout {
 
 /* ---- replies ---- */
 
+static _Thread_local uint16_t op; /* that is being answered */
+
 static uint32_t result_now(void)
 {
 	return atomic_exchange(&fake.fail_next, 0);
@@ -62,6 +65,8 @@ static void *begin(struct lane *l, uint16_t flags, size_t size, uint32_t payload
 		lane_reply_begin(l, flags, (uint32_t)size, payload, ret_payload);
 
 	if (res) {
+		lane_fixed(l, fake.fixed[op] ? MIN(fake.fixed[op], (uint32_t)size)
+					     : MIN(codec_shapes[op].rep, (uint32_t)size));
 		res->result = result_now();
 		res->sticky = fake.sticky;
 	}
@@ -80,15 +85,15 @@ static void known(struct session_open_rep *rep, unsigned attr, int value)
 	rep->attribute_known[attr / 32] |= 1u << attr % 32;
 }
 
-static void reply_open(struct lane *l, const struct session_open_cmd *cmd)
+static void reply_open(struct lane *l)
 {
 	struct session_open_rep *rep = begin(l, 0, sizeof(*rep), 0, NULL);
 	unsigned i;
 
 	if (!rep)
 		return;
-	if (cmd->api_hash != fake.api_hash)
-		rep->res.result = CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
+	rep->api = fake.api_hash;
+	strcpy((char *)rep->release, fake.release);
 	rep->device_count = 1;
 	rep->driver_version = 13000;
 	rep->granularity = 2u << 20;
@@ -97,7 +102,7 @@ static void reply_open(struct lane *l, const struct session_open_cmd *cmd)
 	strcpy((char *)rep->driver, "571.2.3");
 	for (i = 0; i < 16; i++)
 		rep->uuid[i] = (uint8_t)(0x10 + i);
-	rep->features = fake.features;
+	rep->features = fake.features | FEATURE_APART;
 	rep->priority_greatest = -5;
 	for (i = 1; i < CU_DEVICE_ATTRIBUTE_MAX; i++)
 		known(rep, i, 0);
@@ -116,6 +121,18 @@ static void reply_open(struct lane *l, const struct session_open_cmd *cmd)
 	known(rep, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 7);
 	known(rep, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1);
 	known(rep, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, 49152);
+	lane_reply(l);
+}
+
+static void reply_operations(struct lane *l)
+{
+	struct operations_rep *rep =
+		begin(l, 0, operations_rep_size(WIRE_NUM_OPS), 0, NULL);
+
+	if (!rep)
+		return;
+	operations_rep_init(rep, WIRE_NUM_OPS);
+	memcpy(operations_rep_known(rep), fake.known, sizeof(fake.known));
 	lane_reply(l);
 }
 
@@ -475,7 +492,10 @@ static void serve_call(struct lane *l, const struct lane_msg *m)
 
 	switch (m->hdr.op) {
 	case WIRE_OP_session_open:
-		reply_open(l, m->body);
+		reply_open(l);
+		break;
+	case WIRE_OP_operations:
+		reply_operations(l);
 		break;
 	case WIRE_OP_cuMemAlloc_v2:
 		size = ((const struct cuMemAlloc_v2_cmd *)m->body)->bytesize;
@@ -564,6 +584,7 @@ static void serve_one(struct lane *l, const struct lane_msg *m)
 		return;
 	}
 	fake.calls++;
+	op = m->hdr.op;
 	serve_call(l, m);
 }
 
@@ -637,6 +658,9 @@ struct fake *fake_start(bool with_window)
 	pthread_t thread;
 
 	fake.api_hash = WIRE_API_HASH;
+	strcpy(fake.release, WEFT_VERSION);
+	for (unsigned i = 0; i < WIRE_NUM_OPS; i++)
+		fake.known[i] = codec_shapes[i].known;
 	fake.heap = calloc(1, FAKE_HEAP_SIZE);
 	has_window = with_window;
 	if (with_window)

@@ -53,7 +53,10 @@ struct fake {
 	_Atomic uint32_t load_status; /* of module_load, which brings logs too */
 	_Atomic uint32_t features;    /* enum feature, in the reply to session_open */
 	_Atomic bool deaf;            /* does not answer any more */
-	uint32_t api_hash;            /* what session_open accepts */
+	uint32_t api_hash;            /* of its messages: WIRE_API_HASH */
+	char release[16];             /* its version: WEFT_VERSION */
+	uint16_t known[WIRE_NUM_OPS]; /* in the reply to operations */
+	uint32_t fixed[WIRE_NUM_OPS]; /* bytes of a reply's structure; 0: as they are */
 	uint8_t *heap;
 };
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "core/guest.h"
 #include "fake.h"
 #include "core/process.h"
@@ -72,10 +73,84 @@ Test(guest_init, no_host)
 	expect_all(CUDA_ERROR_NOT_INITIALIZED);
 }
 
-Test(guest_init, other_description)
+/* ---- a host of another age ---- */
+
+static struct fake *other_host(const char *release)
 {
-	fake_start(true)->api_hash ^= 1;
-	cr_expect_eq(cuInit(0), CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
+	struct fake *f = fake_start(true);
+
+	f->api_hash ^= 1;
+	strcpy(f->release, release);
+	return f;
+}
+
+static void expect_told(const char *what)
+{
+	struct refused_cmd r = fake_last_refusal();
+
+	cr_expect_eq(r.kind, REFUSAL_VERSION);
+	cr_expect_str_eq((const char *)r.what, what);
+}
+
+/* Calls that it knows work; the others are refused, which is said once and harms nothing. */
+Test(guest_init, an_older_host_is_used_as_far_as_it_goes)
+{
+	struct fake *f = other_host("0.0.9");
+	CUcontext ctx;
+	CUstream st;
+	CUdeviceptr p;
+
+	f->known[WIRE_OP_cuMemAlloc_v2] = 0;
+	log_set_level(LOG_LVL_NONE);
+	cr_assert_eq(cuInit(0), CUDA_SUCCESS);
+	cr_assert_eq(cuCtxCreate_v2(&ctx, 0, 0), CUDA_SUCCESS);
+	cr_expect_eq(cuMemAlloc_v2(&p, 100), CUDA_ERROR_NOT_SUPPORTED);
+	cr_expect_eq(cuMemAlloc_v2(&p, 100), CUDA_ERROR_NOT_SUPPORTED);
+	cr_expect_eq(f->mallocs, 0);
+	cr_expect_eq(f->refusals, 1);
+	expect_told("cuMemAlloc_v2: library " WEFT_VERSION ", host 0.0.9");
+	cr_expect_eq(cuStreamCreate(&st, 0), CUDA_SUCCESS);
+	cr_expect_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+}
+
+/* A field that is zero means "as before", so it may be sent. */
+Test(guest_init, fields_that_an_older_host_lacks_are_not_used)
+{
+	struct fake *f = other_host("0.0.9");
+	CUcontext ctx;
+	CUstream st;
+
+	f->known[WIRE_OP_stream_create] = 1 + offsetof(struct stream_create_cmd, flags);
+	log_set_level(LOG_LVL_NONE);
+	cr_assert_eq(cuInit(0), CUDA_SUCCESS);
+	cr_assert_eq(cuCtxCreate_v2(&ctx, 0, 0), CUDA_SUCCESS);
+	cr_expect_eq(cuStreamCreate(&st, CU_STREAM_DEFAULT), CUDA_SUCCESS);
+	cr_expect_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+	cr_expect_eq(f->stream_creates, 1);
+	cr_expect_eq(cuStreamCreate(&st, CU_STREAM_NON_BLOCKING),
+		     CUDA_ERROR_NOT_SUPPORTED);
+	cr_expect_eq(f->stream_creates, 1);
+	expect_told("stream_create: library " WEFT_VERSION ", host 0.0.9");
+	cr_expect_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+}
+
+/* Shorter replies end in zeros, longer ones in what is not known here. */
+Test(guest_init, replies_of_another_length_are_read_as_far_as_they_are_known)
+{
+	struct fake *f = other_host("9.0.0");
+	char name[32];
+	CUcontext ctx;
+	size_t free_now, all;
+
+	f->fixed[WIRE_OP_session_open] = offsetof(struct session_open_rep, driver);
+	f->fixed[WIRE_OP_primary_retain] = 256;
+	f->fixed[WIRE_OP_cuMemGetInfo_v2] = 8;
+	cr_assert_eq(cuInit(0), CUDA_SUCCESS);
+	cr_expect_eq(cuDeviceGetName(name, sizeof(name), 0), CUDA_SUCCESS);
+	cr_expect_str_eq(name, "Fake GPU");
+	cr_expect_eq(cuCtxCreate_v2(&ctx, 0, 0), CUDA_SUCCESS);
+	cr_expect_eq(cuMemGetInfo_v2(&free_now, &all), CUDA_SUCCESS);
+	cr_expect_eq(f->refusals, 0, "it knows everything");
 }
 
 Test(guest_init, the_one_device_has_its_name_and_attributes)

@@ -88,10 +88,12 @@ static int handle_in(struct sess_lane *sl, uint16_t op, const void *body, size_t
 		     uint64_t ticket, bool more)
 {
 	uint16_t apart = after == IN_ORDER ? 0 : WIRE_F_APART;
-	struct lane_msg m = {
-		.hdr = {.op = op, .flags = WIRE_F_ASYNC | apart, .seq = ticket},
-		.body = body,
-		.body_size = (uint32_t)size};
+	struct lane_msg m = {.hdr = {.fixed = codec_shapes[op].cmd / 8,
+				     .op = op,
+				     .flags = WIRE_F_ASYNC | apart,
+				     .seq = ticket},
+			     .body = body,
+			     .body_size = (uint32_t)size};
 
 	sl->more = more;
 	return sess_handle(sl, &m);

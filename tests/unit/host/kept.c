@@ -19,6 +19,7 @@ static uint64_t seq;
 	do {                                                                             \
 		struct name##_cmd _c = {__VA_ARGS__};                                    \
 		struct lane_msg _m = {.hdr = {.op = WIRE_OP_##name,                      \
+					      .fixed = sizeof(_c) / 8,                   \
 					      .flags = WIRE_F_ASYNC,                     \
 					      .seq = ++seq},                             \
 				      .body = &_c,                                       \

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "../guest/call.h"
 #include "fake.h"
+#include "feature.h"
 #include "memory/space.h"
 #include "session/image.h"
 
@@ -87,18 +88,29 @@ static void new_stream(uint64_t h)
 	cr_assert_eq(lane_post(G), 0);
 }
 
-Test(session, a_session_opens_for_the_same_api_only)
+Test(session, a_session_opens_and_says_what_the_host_is)
 {
 	const struct session_open_rep *rep;
+	struct operations_reply ops;
+	const void *body;
 
-	begin(G, session_open)->api_hash = WIRE_API_HASH + 1;
-	cr_assert_eq(call(G, NULL), CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
-	begin(G, session_open)->api_hash = WIRE_API_HASH;
+	*begin(G, session_open) = (struct session_open_cmd){.library = "0.0.1"};
 	cr_assert_eq(call(G, (const void **)&rep), CUDA_SUCCESS);
+	cr_assert_eq(rep->api, WIRE_API_HASH);
+	cr_assert_str_eq((const char *)rep->release, WEFT_VERSION);
+	cr_assert(rep->features & FEATURE_APART);
 	cr_assert_str_eq((const char *)rep->name, "fake");
 	cr_assert_eq(rep->attribute[50], 50);
 	cr_assert_eq(rep->attribute_known[0], ~1u, "0 is no attribute");
 	cr_assert_eq(rep->attribute_known[3], 15, "100 and more are not known");
+	begin(G, operations);
+	cr_assert_eq(call(G, &body), CUDA_SUCCESS);
+	cr_assert_eq(
+		operations_reply_decode(body, operations_rep_size(WIRE_NUM_OPS), &ops),
+		0);
+	cr_assert_eq(ops.known[0], 0, "nobody's");
+	cr_assert_eq(ops.known[WIRE_OP_cuCtxSynchronize], 1, "no fields");
+	cr_assert_eq(ops.known[WIRE_OP_cuMemAlloc_v2], 9);
 }
 
 Test(session, no_context)
@@ -381,9 +393,9 @@ Test(session, reused_handle_ends_it)
 	expect_end(-EPROTO);
 }
 
-Test(session, unknown_operation_ends_it)
+Test(session, operation_zero_ends_it)
 {
-	void *body = lane_begin(G, WIRE_NUM_OPS, 8, 0, NULL);
+	void *body = lane_begin(G, 0, 8, 0, NULL);
 
 	memset(body, 0, 8);
 	lane_post(G);
@@ -757,6 +769,7 @@ static uint32_t add_input(uint64_t h)
 	add = lane_begin(G, WIRE_OP_link_add, link_add_cmd_size(1), 0, NULL);
 	*add = (struct link_add_cmd){
 		.link = h, .image = 1, .input_type = CU_JIT_INPUT_PTX};
+	lane_fixed(G, sizeof(*add));
 	link_add_cmd_init(add, 1);
 	*link_add_cmd_name(add) = '\0';
 	cr_assert_eq(call(G, (const void **)&rep), CUDA_SUCCESS);

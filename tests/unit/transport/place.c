@@ -55,7 +55,7 @@ static void write_file(const char *dir, const char *name, const void *data, size
 Test(bar, finds_the_window_among_other_devices)
 {
 	struct wire_window_id id = {.magic = WIRE_MAGIC,
-				    .version = WIRE_VERSION,
+				    .version = WIRE_WINDOW_VERSION,
 				    .key = 0x1234,
 				    .size = 1 << 20};
 	char top[] = "/tmp/weft-pci-XXXXXX", dir[100], cmd[150];

@@ -42,7 +42,8 @@ static void rig_free(struct rig *g)
 static int put(struct rig *g, uint32_t body, uint32_t payload, int fill)
 {
 	uint32_t size = (uint32_t)HDR + (payload ? 8 : 0) + body, offset;
-	struct wire_hdr h = {.size = size, .op = 9, .seq = (uint64_t)fill};
+	struct wire_hdr h = {
+		.words = (uint16_t)(size / 8), .op = 9, .seq = (uint64_t)fill};
 	char *rec;
 	int r = ring_tx_reserve(&g->tx, size, payload, (void **)&rec, &offset);
 
@@ -73,7 +74,7 @@ static int take(struct rig *g, uint32_t body, uint32_t payload, int fill)
 	if (r < 0)
 		return r;
 	cr_assert_eq(h.seq, (uint64_t)fill);
-	cr_assert_eq(h.size, HDR + (payload ? 8 : 0) + body);
+	cr_assert_eq(wire_size(&h), HDR + (payload ? 8 : 0) + body);
 	if (payload) {
 		memcpy(&wp, rest, sizeof(wp));
 		rest += sizeof(wp);
@@ -358,15 +359,12 @@ Test(ring, hostile_tail_goes_back)
 Test(ring, hostile_header)
 {
 	static const struct wire_hdr bad[] = {
-		{.size = 0},
-		{.size = 8},
-		{.size = 17},
-		{.size = 20},
-		{.size = UINT32_MAX},
-		{.size = UINT32_MAX - 7},
-		{.size = RING_RECORD_MAX + 8},
-		{.size = 1024},                    /* more than was published */
-		{.size = 16, .flags = WIRE_F_PAD}, /* at the start */
+		{.words = 0},
+		{.words = 1},
+		{.words = UINT16_MAX},
+		{.words = RING_RECORD_MAX / 8 + 1},
+		{.words = 128},                    /* more than was published */
+		{.words = 2, .flags = WIRE_F_PAD}, /* at the start */
 	};
 
 	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++) {
@@ -383,8 +381,11 @@ Test(ring, hostile_header)
 Test(ring, hostile_last)
 {
 	static const struct wire_hdr bad[] = {
-		{.size = 0},          {.size = 8},  {.size = 17},
-		{.size = UINT32_MAX}, {.size = 48}, {.size = 16, .flags = WIRE_F_PAD},
+		{.words = 0},
+		{.words = 1},
+		{.words = UINT16_MAX},
+		{.words = 6},
+		{.words = 2, .flags = WIRE_F_PAD},
 	};
 
 	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++) {
@@ -402,10 +403,11 @@ Test(ring, hostile_last)
 Test(ring, hostile_padding)
 {
 	static const struct wire_hdr bad[] = {
-		{.size = 16, .flags = WIRE_F_PAD, .op = 1},
-		{.size = 16, .flags = WIRE_F_PAD, .seq = 1},
-		{.size = 32, .flags = WIRE_F_PAD},
-		{.size = 128}, /* a record across the end */
+		{.words = 2, .flags = WIRE_F_PAD, .op = 1},
+		{.words = 2, .flags = WIRE_F_PAD, .seq = 1},
+		{.words = 2, .flags = WIRE_F_PAD, .fixed = 1},
+		{.words = 4, .flags = WIRE_F_PAD},
+		{.words = 16}, /* a record across the end */
 	};
 
 	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++) {
@@ -423,7 +425,7 @@ Test(ring, hostile_padding)
 Test(ring, padding_must_reach_the_end)
 {
 	struct rig *g = rig_new(WIRE_PAYLOAD_MAX);
-	struct wire_hdr pad = {.size = 16, .flags = WIRE_F_PAD};
+	struct wire_hdr pad = {.words = 2, .flags = WIRE_F_PAD};
 	uint32_t at = RING_SIZE - 64;
 
 	g->rx.next = g->rx.head = g->rx.head_out = g->rx.tail_seen = at;
