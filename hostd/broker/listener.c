@@ -70,6 +70,10 @@ int listener_said(struct tenant *t, struct msg *m)
 	case MSG_GONE:
 		t->b->guests->gone(t, m->id);
 		return 0;
+	case MSG_STRANGER:
+		t->strangers.version = m->id;
+		t->strangers.n++;
+		return 0;
 	default:
 		return -EPROTO;
 	}

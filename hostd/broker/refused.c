@@ -5,6 +5,7 @@
  * worker is not believed either, and are for an operator to read.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #include "base/macros.h"
 #include "broker/refused.h"
 #include "ipc/page.h"
+#include "wire.h"
 
 /* Different ones in an answer, which must fit into a socket's buffer. */
 #define SUM_MAX 256
@@ -98,6 +100,18 @@ void refused_add(struct refused_list *sum, const struct refused_list *l)
 		else
 			sum->others += l->of[i].count;
 	}
+}
+
+void refused_add_strangers(struct refused_list *sum, const struct strangers *s)
+{
+	struct refused f = {.kind = REFUSAL_VERSION, .count = s->n};
+	struct refused_list one = {.n = 1, .of = &f};
+
+	if (!s->n)
+		return;
+	snprintf(f.what, sizeof(f.what), "library of protocol %u, host %u to %u",
+		 s->version, WIRE_VERSION_MIN, WIRE_VERSION);
+	refused_add(sum, &one);
 }
 
 void refused_fini(struct refused_list *l)

@@ -25,6 +25,16 @@ struct refused_list {
 
 /* "function", ... */
 const char *refused_kind(enum refusal kind);
+
+/* Guests that are too old to have a session. */
+struct strangers {
+	uint32_t version; /* of the protocol, the last one's */
+	uint64_t n;
+};
+
+/* Adds guests that were too old; nothing if there were none. */
+void refused_add_strangers(struct refused_list *sum, const struct strangers *s);
+
 /* Copies and checks what is in a worker's page; *ret is overwritten. 0 or -ENOMEM. */
 int refused_read(const struct worker_page *c, struct refused_list *ret);
 /* Adds up what several sessions were refused; what has no room is counted as others. */

@@ -123,6 +123,7 @@ static void add_refused(struct broker *b, const struct selection *sel,
 {
 	unsigned first = b->n_history > HISTORY_MAX ? b->n_history - HISTORY_MAX : 0;
 	struct refused_list sum = {0}, l;
+	struct tenant *t;
 	struct worker *w;
 
 	list_for_each (w, &b->workers, link) {
@@ -138,6 +139,10 @@ static void add_refused(struct broker *b, const struct selection *sel,
 
 		if (selected(sel, h->tenant, h->session))
 			refused_add(&sum, &h->refused);
+	}
+	list_for_each (t, &b->tenants, link) {
+		if (!sel->after && selected(sel, t->name, UINT64_MAX))
+			refused_add_strangers(&sum, &t->strangers);
 	}
 	json_object_object_add(o, "refused", refused_describe(&sum));
 	reply_u64(o, "refused.others", sum.others);

@@ -16,6 +16,7 @@
 #include "broker/operator/events.h"
 #include "broker/loop/loop.h"
 #include "broker/loop/outbox.h"
+#include "broker/refused.h"
 #include "broker/usage/usage.h"
 #include "broker/window.h"
 #include "util/conf.h"
@@ -78,6 +79,7 @@ struct tenant {
 	uint64_t shared, shared_evicted;
 	unsigned sessions_max, n_sessions, n_waiting;
 	unsigned lanes_max;
+	struct strangers strangers;
 	unsigned n_ending;     /* of n_sessions */
 	unsigned n_letter_fds; /* outbox.c */
 	struct log_limit log_limit, session_limit;

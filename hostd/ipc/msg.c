@@ -202,6 +202,7 @@ static const struct row {
 	[MSG_REFUSE] = {"REFUSE", BODY(refuse), refuse_ok},
 	[MSG_PASS] = {"PASS", HEAD, FDS(1)},
 	[MSG_GUEST] = {"GUEST", HEAD, FDS(1)},
+	[MSG_STRANGER] = {"STRANGER", HEAD},
 };
 static_assert(ARRAY_SIZE(rows) == MSG_NUM, "a row for each");
 

@@ -88,6 +88,9 @@ enum msg_type {
 	/* listener -> worker, by what PASS and ATTACH or LANE brought; fd: the guest's
 	 * socket. */
 	MSG_GUEST,
+	/* listener -> weftd: a guest has gone whose library is too old for this host; id: the
+	 * version of the protocol that it speaks. */
+	MSG_STRANGER,
 	MSG_NUM
 };
 

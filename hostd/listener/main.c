@@ -142,20 +142,25 @@ static struct conn *find(struct listener *d, uint32_t id)
 /* ---- guests ---- */
 
 /* peek: what of a hello has come. */
-static void say_refused(struct listener *d, const char *peek, int error)
+static int say_refused(struct listener *d, const char *peek, int error)
 {
+	struct msg m = {.type = MSG_STRANGER};
+	bool log = log_limit_ok(&d->log_limit, 5);
 	struct wire_hello h;
 
-	if (!log_limit_ok(&d->log_limit, 5))
-		return;
 	memcpy(&h, peek, sizeof(h));
-	if (error == -EPROTONOSUPPORT)
+	if (error != -EPROTONOSUPPORT) {
+		if (log)
+			log_warning("connection refused: %s", strerror(-error));
+		return 0;
+	}
+	if (log)
 		log_warning("connection refused: a guest's library speaks version %u of "
-			    "the protocol, this host %u: upgrade libcuda.so.1 and "
-			    "libnvidia-ml.so.1 there",
-			    h.version, WIRE_VERSION);
-	else
-		log_warning("connection refused: %s", strerror(-error));
+			    "the protocol, this host %u to %u: upgrade "
+			    "libcuda.so.1 and libnvidia-ml.so.1 there",
+			    h.version, WIRE_VERSION_MIN, WIRE_VERSION);
+	m.id = h.version;
+	return msg_send(MSG_FD, &m, -1, -1);
 }
 
 /* Whole hellos only: an edge comes with each further piece. */
@@ -171,8 +176,8 @@ static int look(struct listener *d, struct conn *c, bool closed)
 		return 0;
 	r = host_hello(c->fd, 0, &m.hello.hello);
 	if (r < 0) {
-		say_refused(d, peek, r);
-		return drop(d, c);
+		r = say_refused(d, peek, r);
+		return r < 0 ? r : drop(d, c);
 	}
 	c->state = CONN_WAITING;
 	d->n_pending--;
