@@ -22,6 +22,7 @@ static const struct command commands[] = {
 	{"list", "", "tenants and running sessions", 0, 0, "", ctl_list},
 	{"info", "[TENANT | SESSION]", "the same in detail, and ended sessions", 0, 1, "",
 	 ctl_info},
+	{"top", "[tenants | sessions]", "the same, live", 0, 1, "osd", ctl_top},
 	{"events", "[TENANT]", "what happened, and what happens", 0, 1, "fa", ctl_events},
 	{"kill", "TENANT | SESSION", "end sessions at once", 1, 1, "", ctl_kill},
 	{"drain", "[TENANT]", "let no session begin, of a tenant or at all", 0, 1, "wu",
@@ -49,6 +50,10 @@ static void usage(void)
 	     "  -j, --json           the daemon's answer, or {\"ok\": false, \"error\": "
 	     "...}\n"
 	     "  -b, --bytes          sizes in bytes, not as 1.5 GiB\n"
+	     "  -s, --sort KEY       top: by name, gpu, time, memory, swap, waiting, "
+	     "sessions\n"
+	     "  -d, --delay SECONDS  top: between two pictures\n"
+	     "      --once           top: one picture\n"
 	     "  -f, --follow         events: go on with those that come\n"
 	     "      --after N        events: those after this number\n"
 	     "  -w, --wait           drain: until no session runs\n"
@@ -69,14 +74,22 @@ static int wrong(const char *fmt, ...)
 	return EXIT_USAGE;
 }
 
-/* Options that not every command has, as the command line names them. */
-/* clang-format off: one a line, as tests/lint/help.py and readers want them */
+/* clang-format off */
+/* Options, one a line. */
 static const struct option longs[] = {
-	{"control", required_argument, NULL, 'c'}, {"json", no_argument, NULL, 'j'},
-	{"bytes", no_argument, NULL, 'b'},         {"follow", no_argument, NULL, 'f'},
-	{"after", required_argument, NULL, 'a'},   {"wait", no_argument, NULL, 'w'},
-	{"undo", no_argument, NULL, 'u'},          {"help", no_argument, NULL, 'h'},
-	{"version", no_argument, NULL, 'V'},       {},
+	{"control", required_argument, NULL, 'c'},
+	{"json", no_argument, NULL, 'j'},
+	{"bytes", no_argument, NULL, 'b'},
+	{"follow", no_argument, NULL, 'f'},
+	{"after", required_argument, NULL, 'a'},
+	{"once", no_argument, NULL, 'o'},
+	{"sort", required_argument, NULL, 's'},
+	{"delay", required_argument, NULL, 'd'},
+	{"wait", no_argument, NULL, 'w'},
+	{"undo", no_argument, NULL, 'u'},
+	{"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'V'},
+	{},
 };
 /* clang-format on */
 
@@ -131,7 +144,7 @@ int main(int argc, char **argv)
 	struct ctl ctl = {0};
 	int opt;
 
-	while ((opt = getopt_long(argc, argv, "c:jbfwh", longs, NULL)) >= 0) {
+	while ((opt = getopt_long(argc, argv, "c:jbfd:s:wh", longs, NULL)) >= 0) {
 		switch (opt) {
 		case 'c':
 			ctl.control = optarg;
@@ -149,6 +162,15 @@ int main(int argc, char **argv)
 			if (!is_number(optarg))
 				return wrong("--after: \"%s\" is no number", optarg);
 			ctl.after = optarg;
+			break;
+		case 'o':
+			ctl.once = true;
+			break;
+		case 's':
+			ctl.sort = optarg;
+			break;
+		case 'd':
+			ctl.delay = optarg;
 			break;
 		case 'w':
 			ctl.wait = true;

@@ -15,7 +15,7 @@ int weftctl_main(int argc, char **argv);
 #define ANSWER_MAX 65536
 
 static const char *const asked[] = {
-	"list", "info", "kill", "add", "get", "reclaim", "shutdown", "events",
+	"list", "info", "kill", "add", "get", "reclaim", "shutdown", "events", "top",
 };
 
 static const uint8_t *answer;

@@ -22,8 +22,9 @@
 struct ctl {
 	const char *control; /* path; NULL: where a daemon usually is */
 	bool json, bytes;
-	bool follow, wait, undo;
-	const char *after; /* a number; NULL: all that there is */
+	bool follow, wait, undo, once;
+	const char *sort, *delay; /* NULL: as usual */
+	const char *after;        /* a number; NULL: all that there is */
 };
 
 /* ---- asking; ask.c ---- */
@@ -82,6 +83,8 @@ int ctl_keys(struct json_object *q, int argc, char **argv);
 int ctl_kill(const struct ctl *ctl, int argc, char **argv);
 /* events.c */
 int ctl_events(const struct ctl *ctl, int argc, char **argv);
+/* top.c */
+int ctl_top(const struct ctl *ctl, int argc, char **argv);
 /* drain.c */
 int ctl_drain(const struct ctl *ctl, int argc, char **argv);
 /* daemon.c */
