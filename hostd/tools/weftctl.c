@@ -34,6 +34,8 @@ static const struct command commands[] = {
 	{"set", "TENANT KEY=VALUE...", "change its limits", 2, -1, "", ctl_set},
 	{"reclaim", "TENANT SIZE", "move so much of its memory to the host", 2, 2, "",
 	 ctl_reclaim},
+	{"doctor", "", "what is wrong with this host, and what to type", 0, 0, "",
+	 ctl_doctor},
 	{"shutdown", "", "end weftd and all sessions, and wait for that", 0, 0, "",
 	 ctl_shutdown},
 };

@@ -188,6 +188,26 @@ class Sentences(FaultTest):
             self.assertIn("WEFT_LOG=bogus is none of error, warning, info, debug", p.stderr)
 
 
+class Doctor(FaultTest):
+    def test_what_is_found(self):
+        """tests/unit/host/doctor.c has hosts on which all kinds of things are wrong."""
+        with Daemon() as d:
+            r = ctl(d, "doctor", "--json")
+            a = json.loads(r.stdout)
+            found = {c["check"]: c for c in a["checks"]}
+            self.assertEqual(found["weftd"]["says"], f"runs (pid {d.process.pid})")
+            wrong = [c for c in a["checks"] if c["found"] == "wrong"]
+            self.assertEqual((a["ok"], r.returncode), (not wrong, 1 if wrong else 0))
+            for c in a["checks"]:
+                self.assertEqual("type" in c, c["found"] != "ok", c)
+            text = ctl(d, "doctor").stdout
+            for c in a["checks"]:
+                self.assertIn(c["says"], text)
+        r = ctl(d, "doctor")
+        self.assertEqual(r.returncode, 1)
+        self.assertRegex(r.stdout, r"wrong +weftd +no weftd at .*\n +type: systemctl start weftd")
+
+
 class Service(FaultTest):
     def start(self, *options, **more):
         return subprocess.Popen([program("weftd"), "--config", "/dev/null", *options],

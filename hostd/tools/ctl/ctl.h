@@ -85,6 +85,8 @@ int ctl_kill(const struct ctl *ctl, int argc, char **argv);
 int ctl_events(const struct ctl *ctl, int argc, char **argv);
 /* top.c */
 int ctl_top(const struct ctl *ctl, int argc, char **argv);
+/* doctor.c */
+int ctl_doctor(const struct ctl *ctl, int argc, char **argv);
 /* drain.c */
 int ctl_drain(const struct ctl *ctl, int argc, char **argv);
 /* daemon.c */
