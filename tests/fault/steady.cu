@@ -40,6 +40,7 @@ static bool input_ended()
 int main(int argc, char **argv)
 {
 	double seconds = argc > 1 ? atof(argv[1]) : 1;
+	unsigned pause_ms = argc > 2 ? atoi(argv[2]) : 0; /* of each round */
 	bool stays = argc > 1 && !strcmp(argv[1], "-");
 	auto start = std::chrono::steady_clock::now();
 	auto over = [&] {
@@ -64,6 +65,8 @@ int main(int argc, char **argv)
 		CK(cudaMemcpy(got.data(), p, n * 4, cudaMemcpyDeviceToHost));
 		if (got != want)
 			return 2;
+		if (pause_ms)
+			usleep(pause_ms * 1000);
 		if (!rounds++) {
 			printf("running\n");
 			fflush(stdout);
