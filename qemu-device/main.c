@@ -19,6 +19,7 @@
 #include "handover.h"
 #include "supervisor.h"
 #include "server.h"
+#include "util/notify.h"
 #include "util/sandbox.h"
 
 /* CIDs below are taken by virtio; the top value means "any". */
@@ -407,7 +408,10 @@ int main(int argc, char **argv)
 		log_error("connector: %s", strerror(-o.connector_fd));
 		return EXIT_FAILURE;
 	}
-	if (open_sockets(&o) < 0 || give_up_rights(&o) < 0)
+	if (open_sockets(&o) < 0)
+		return EXIT_FAILURE;
+	notify_manager("READY=1");
+	if (give_up_rights(&o) < 0)
 		return EXIT_FAILURE;
 	return supervisor_run(&ops);
 }
