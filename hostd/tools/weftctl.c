@@ -36,6 +36,8 @@ static const struct command commands[] = {
 	 ctl_reclaim},
 	{"doctor", "", "what is wrong with this host, and what to type", 0, 0, "",
 	 ctl_doctor},
+	{"domain-xml", "NAME | --apply", "what a libvirt domain needs", 0, -1, "pu",
+	 ctl_domain_xml},
 	{"shutdown", "", "end weftd and all sessions, and wait for that", 0, 0, "",
 	 ctl_shutdown},
 };
@@ -45,7 +47,7 @@ static void usage(void)
 	puts("usage: weftctl [OPTION]... COMMAND [ARGUMENT]...\n"
 	     "Sees and controls what runs under weftd. See weftctl(1).\n");
 	for (unsigned i = 0; i < ARRAY_SIZE(commands); i++)
-		printf("  %-8s %-22s %s\n", commands[i].name, commands[i].args,
+		printf("  %-10s %-22s %s\n", commands[i].name, commands[i].args,
 		       commands[i].words);
 	puts("\n"
 	     "  -c, --control PATH   the daemon with this control socket\n"
@@ -59,7 +61,9 @@ static void usage(void)
 	     "  -f, --follow         events: go on with those that come\n"
 	     "      --after N        events: those after this number\n"
 	     "  -w, --wait           drain: until no session runs\n"
-	     "      --undo           drain: let sessions begin again\n"
+	     "      --undo           drain: let sessions begin again; domain-xml: take out\n"
+	     "                       of the domain on standard input what is Weft's\n"
+	     "      --apply          domain-xml: change the domain on standard input\n"
 	     "  -h, --help\n"
 	     "      --version");
 }
@@ -89,6 +93,7 @@ static const struct option longs[] = {
 	{"delay", required_argument, NULL, 'd'},
 	{"wait", no_argument, NULL, 'w'},
 	{"undo", no_argument, NULL, 'u'},
+	{"apply", no_argument, NULL, 'p'},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
 	{},
@@ -179,6 +184,9 @@ int main(int argc, char **argv)
 			break;
 		case 'u':
 			ctl.undo = true;
+			break;
+		case 'p':
+			ctl.apply = true;
 			break;
 		case 'h':
 			usage();

@@ -11,6 +11,8 @@ LICENCE = "/* SPDX-License-Identifier: Apache-2.0 */"
 
 
 def main(top, cuda_include):
+    libraries = subprocess.run(["pkg-config", "--cflags", "libxml-2.0"], capture_output=True,
+                               text=True, check=True).stdout.split()
     errors = 0
     roots = {"guestlib": ("", "transport", "guestlib"),
              "": ("", "transport", "hostd", "hostd/ptx", "hostd/simt", "qemu-device")}
@@ -39,7 +41,7 @@ def main(top, cuda_include):
                 if f.endswith(".h") and directory != "tests" and not generated:
                     r = subprocess.run(["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-fsyntax-only",
                                         "-Wall", "-Wno-pragma-once-outside-header",
-                                        "-I" + root, *includes, "-isystem", cuda_include,
+                                        "-I" + root, *includes, "-isystem", cuda_include, *libraries,
                                         "-x", "c", path], capture_output=True, text=True,
                                        check=False)
                     count += 1

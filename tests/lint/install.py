@@ -31,7 +31,7 @@ WANTED = {
     "lib/systemd/system/docker.service.d/weft-guest.conf",
     "lib/sysusers.d/weft.conf", "lib/tmpfiles.d/weft.conf",
     "lib/udev/rules.d/70-weft-window.rules",
-    "share/doc/weft/LICENSE", "share/doc/weft/apparmor", "share/doc/weft/weftd.conf",
+    "share/weft/weft-domain.rng", "share/doc/weft/LICENSE", "share/doc/weft/apparmor", "share/doc/weft/weftd.conf",
     *(f"share/bash-completion/completions/{name}" for name in (
         "weft-guest-check", "weft-run", "weft-vsock", "weftctl", "weftd")),
     "share/zsh/site-functions/_weft",

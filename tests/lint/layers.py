@@ -36,7 +36,8 @@ ALLOWED = {
     "hostd/broker": ["hostd/broker", "hostd/ipc", "hostd/util", "policies", "transport"],
     "hostd/listener": ["hostd/listener", "hostd/ipc", "hostd/util", "transport"],
     "hostd/exporter": ["hostd/exporter", "hostd/tools/client.h", "hostd/util", "transport/base"],
-    "hostd/tools": ["hostd/tools", "hostd/ipc", "hostd/util", "transport"],
+    "hostd/libvirt": ["hostd/libvirt", "hostd/tools/client.h", "hostd/util", "transport"],
+    "hostd/tools": ["hostd/tools", "hostd/libvirt", "hostd/ipc", "hostd/util", "transport"],
     "hostd/worker": ["hostd/worker", "hostd/device", "hostd/ipc", "hostd/memory",
                      "hostd/session/session.h", "hostd/session/gate.h",
                      "hostd/session/footprint.h", "hostd/util", "policies", "transport"],
@@ -53,7 +54,7 @@ BELOW_API = tuple("guestlib/" + name for name in ROOMS[:-1])
 # Only the device that is the real driver may know it; only these may see cuda.h at all.
 CUDA_H = ("guestlib", "hostd/device", "hostd/dispatch", "hostd/session", "hostd/memory",
           "hostd", "transport/gen")
-NO_CUDA_H = ("hostd/broker", "hostd/listener", "hostd/ipc", "hostd/tools", "hostd/exporter", "hostd/util", "hostd/ptx",
+NO_CUDA_H = ("hostd/broker", "hostd/listener", "hostd/ipc", "hostd/libvirt", "hostd/tools", "hostd/exporter", "hostd/util", "hostd/ptx",
              "hostd/simt", "transport", "qemu-device", "policies")
 
 

@@ -22,7 +22,7 @@
 struct ctl {
 	const char *control; /* path; NULL: where a daemon usually is */
 	bool json, bytes;
-	bool follow, wait, undo, once;
+	bool follow, wait, undo, once, apply;
 	const char *sort, *delay; /* NULL: as usual */
 	const char *after;        /* a number; NULL: all that there is */
 };
@@ -89,6 +89,8 @@ int ctl_top(const struct ctl *ctl, int argc, char **argv);
 int ctl_doctor(const struct ctl *ctl, int argc, char **argv);
 /* drain.c */
 int ctl_drain(const struct ctl *ctl, int argc, char **argv);
+/* domain_xml.c */
+int ctl_domain_xml(const struct ctl *ctl, int argc, char **argv);
 /* daemon.c */
 int ctl_shutdown(const struct ctl *ctl, int argc, char **argv);
 
