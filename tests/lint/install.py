@@ -31,19 +31,22 @@ WANTED = {
     "lib/systemd/system/docker.service.d/weft-guest.conf",
     "lib/sysusers.d/weft.conf", "lib/tmpfiles.d/weft.conf",
     "lib/udev/rules.d/70-weft-window.rules",
-    "share/weft/weft-domain.rng", "share/doc/weft/LICENSE", "share/doc/weft/apparmor", "share/doc/weft/weftd.conf",
+    "sbin/weft-hook", "etc/libvirt/hooks/qemu.d/weft",
+    "lib/systemd/system/weft-hook@.service",
+    *(f"share/weft/{name}" for name in ("weft-domain.rng", "apparmor-libvirtd", "weft-qemu.te")),
+    "share/doc/weft/LICENSE", "share/doc/weft/apparmor", "share/doc/weft/weftd.conf",
     *(f"share/bash-completion/completions/{name}" for name in (
         "weft-guest-check", "weft-run", "weft-vsock", "weftctl", "weftd")),
     "share/zsh/site-functions/_weft",
     *(f"share/man/man{page[-1]}/{page}" for page in (
         "weft-guest-check.1", "weft-guest-connect.8", "weft-run.1", "weft-vsock.1", "weftctl.1",
-        "weftd.conf.5", "weft-worker.8", "weftd.8")),
+        "weftd.conf.5", "weft-hook.8", "weft-worker.8", "weftd.8")),
 }
 # Where there is libmicrohttpd.
 EXPORTER = {"sbin/weft-exporter", "share/doc/weft/weft.json", "share/doc/weft/prometheus.yml",
             "share/man/man8/weft-exporter.8"}
-# Files that others add: service files.
-MORE = ("lib/systemd/*", "lib/sysusers.d/*", "lib/tmpfiles.d/*")
+# Files that others add: service files; and one that is built where libvirt-dev is.
+MORE = ("sbin/weft-libvirt", "lib/systemd/*", "lib/sysusers.d/*", "lib/tmpfiles.d/*")
 
 
 def setting(build, name):
