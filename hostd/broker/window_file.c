@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -79,6 +80,25 @@ static int check(int fd, const struct window_owner *who, const struct window_not
 	return *ret_why ? -EEXIST : 0;
 }
 
+/*
+ * Memory is taken when it is first written: one who finds none then is killed, which may
+ * be QEMU. So there must be room now, though others may take it before.
+ */
+static int grow(int fd, const struct stat *st, uint64_t size, const char **ret_why)
+{
+	uint64_t has = (uint64_t)st->st_blocks * 512;
+	struct statvfs fs;
+
+	if (fstatvfs(fd, &fs) < 0)
+		return -errno;
+	if (size > has && size - has > (uint64_t)fs.f_bavail * fs.f_frsize) {
+		*ret_why = "its file system has no room for window.size: make the window "
+			   "smaller, or the file system larger (mount -o remount,size=)";
+		return -ENOSPC;
+	}
+	return ftruncate(fd, (off_t)size) < 0 ? -errno : 0;
+}
+
 int window_file_open(const char *path, uint64_t size, const struct window_owner *who,
 		     const struct window_note *known, bool *ret_created,
 		     const char **ret_why)
@@ -104,8 +124,8 @@ int window_file_open(const char *path, uint64_t size, const struct window_owner 
 		r = check(fd, who, known, ret_why);
 	if (r == 0 && fstat(fd, &st) < 0)
 		r = -errno;
-	if (r == 0 && (uint64_t)st.st_size < size && ftruncate(fd, (off_t)size) < 0)
-		r = -errno;
+	if (r == 0 && (uint64_t)st.st_size < size)
+		r = grow(fd, &st, size, ret_why);
 	if (r < 0) {
 		if (created)
 			unlink(path);

@@ -171,6 +171,18 @@ Test(window_file, made_if_there_is_none, .init = begin, .fini = end)
 	is_taken(false);
 }
 
+Test(window_file, a_file_system_without_room, .init = begin, .fini = end)
+{
+	const struct window_owner who = {geteuid(), getegid()};
+	const char *why = NULL;
+	bool created;
+
+	cr_assert_eq(window_file_open(path, 1ull << 60, &who, NULL, &created, &why),
+		     -ENOSPC);
+	cr_assert_not_null(strstr(why, "no room"), "%s", why);
+	cr_assert_eq(access(path, F_OK), -1, "a file is left");
+}
+
 Test(window_file, other_data_stays, .init = begin, .fini = end)
 {
 	static char late[SIZE / 2];
