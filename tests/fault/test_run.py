@@ -53,7 +53,7 @@ class Shared(FaultTest):
         self.daemon.__exit__(None, None, None)
 
     def limit(self, tenant):
-        return run("get", tenant, "memory.max", tool="weftctl").stdout.strip()
+        return run("get", tenant, "memory.max", "--bytes", tool="weftctl").stdout.strip()
 
     def test_tenants(self):
         self.assertEqual(host()[:2], (0, "unix:/run/weft/weft.sock"))
