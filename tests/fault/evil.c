@@ -66,7 +66,7 @@ int main(void)
 		return 1;
 	take(GRANTED);
 	if (!strcmp(how, "credit"))
-		atomic_store(&count->credit.spare, UINT64_MAX / 2);
+		atomic_store(&count->credit.taken, 0 - UINT64_MAX / 4);
 	else if (!strcmp(how, "more"))
 		take(GRANTED);
 	for (;;)

@@ -32,7 +32,7 @@ static void grant_ahead(struct worker *w)
 	if (!list_empty(&w->b->waiters))
 		return;
 	account_grant(w, ahead);
-	credit_put(credit_of(w), ahead);
+	credit_give(credit_of(w), ahead);
 }
 
 /* For its limit, or because the device is no larger. */

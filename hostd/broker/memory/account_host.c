@@ -110,7 +110,7 @@ int account_wmem_charge(struct worker *w, uint64_t bytes)
 	    bytes + ahead > room(w->b->host_max, w->b->host))
 		ahead = 0;
 	grant(w, bytes + ahead);
-	credit_put(&w->count->wmem, ahead);
+	credit_give(&w->count->wmem, ahead);
 	return 0;
 }
 

@@ -241,7 +241,7 @@ Test(account, a_liar_gets_no_more_than_was_granted)
 	attach(1, &tenants[1]);
 	cr_assert(take(1, 200 * MIB));
 	cr_assert(take(0, 100 * MIB));
-	atomic_store(&pages[0].credit.spare, UINT64_MAX);
+	atomic_fetch_sub(&pages[0].credit.taken, INT64_MAX / 2);
 	cr_assert_eq(account_worker(&workers[0]), 0);
 	cr_assert_geq(account_device(&b), 200 * MIB);
 	cr_assert_eq(account_charge(&workers[1], 900 * MIB, false), -ENOMEM);
