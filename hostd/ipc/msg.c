@@ -39,7 +39,7 @@ static bool is_hello(const struct wire_hello *h)
 
 static bool ready_ok(const struct msg *m)
 {
-	return is_flag(m->ready.own_memory) && !m->ready.pad &&
+	return is_flag(m->ready.own_memory) &&
 	       is_text(m->ready.device, sizeof(m->ready.device));
 }
 
@@ -62,6 +62,11 @@ static bool opened_ok(const struct msg *m)
 static bool lane_ok(const struct msg *m)
 {
 	return is_hello(&m->lane.hello);
+}
+
+static bool resumed_ok(const struct msg *m)
+{
+	return is_flag(m->resumed.can_move) && is_flag(m->resumed.at_gate);
 }
 
 static bool charge_ok(const struct msg *m)
@@ -159,6 +164,11 @@ static const struct row {
 	[MSG_PROBE] = {"PROBE", HEAD, ANSWER(ALIVE)},
 	[MSG_ALIVE] = {"ALIVE", HEAD},
 	[MSG_ENDING] = {"ENDING", HEAD},
+	[MSG_RESUME] = {"RESUME", HEAD, ANSWER(RESUMED)},
+	[MSG_HAS_HOST] = {"HAS_HOST", BODY(has_host)},
+	[MSG_HAS_SHARE] = {"HAS_SHARE", BODY(ipc_export), ipc_export_ok, FDS(1)},
+	[MSG_HAS_OPEN] = {"HAS_OPEN", BODY(has_open)},
+	[MSG_RESUMED] = {"RESUMED", BODY(resumed), resumed_ok},
 
 	[MSG_CHARGE] = {"CHARGE", BODY(charge), charge_ok, ANSWER(CHARGED)},
 	[MSG_CHARGED] = {"CHARGED", BODY(charged), charged_ok},
@@ -200,6 +210,7 @@ static const struct row {
 	[MSG_HELLO] = {"HELLO", BODY(hello), hello_ok},
 	[MSG_GONE] = {"GONE", HEAD},
 	[MSG_REFUSE] = {"REFUSE", BODY(refuse), refuse_ok},
+	[MSG_DRAIN] = {"DRAIN", HEAD},
 	[MSG_PASS] = {"PASS", HEAD, FDS(1)},
 	[MSG_GUEST] = {"GUEST", HEAD, FDS(1)},
 	[MSG_STRANGER] = {"STRANGER", HEAD},

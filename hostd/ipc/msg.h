@@ -44,6 +44,17 @@ enum msg_type {
 	MSG_ALIVE,  /* worker -> weftd: it is */
 	MSG_ENDING, /* worker -> weftd: its program has gone, and so will it */
 
+	/* weftd, started again -> a worker that it has been left: what have you? What
+	 * comes before the first answer was for the weftd before it. All HAS_ and then
+	 * RESUMED answer, with the id of this; questions that were not answered follow.
+	 * A listener answers with RESUMED, and a HELLO for each that waits.
+	 */
+	MSG_RESUME,
+	MSG_HAS_HOST,  /* worker -> weftd; for each piece of host memory */
+	MSG_HAS_SHARE, /* worker -> weftd; for each part of each share that it has made */
+	MSG_HAS_OPEN,  /* worker -> weftd; for each share that it has open */
+	MSG_RESUMED,   /* worker -> weftd */
+
 	/* Accounts. */
 	MSG_CHARGE,        /* worker -> weftd */
 	MSG_CHARGED,       /* weftd -> worker */
@@ -85,6 +96,8 @@ enum msg_type {
 	MSG_GONE,   /* listener -> weftd: it has been closed meanwhile */
 	MSG_REFUSE, /* weftd -> listener */
 	MSG_PASS,   /* weftd -> listener; fd: where to send the guest's socket */
+	/* weftd -> listener: accept nobody any more, and end when all have been answered. */
+	MSG_DRAIN,
 	/* listener -> worker, by what PASS and ATTACH or LANE brought; fd: the guest's
 	 * socket. */
 	MSG_GUEST,
@@ -96,13 +109,22 @@ enum msg_type {
 
 /* ---- a worker's life ---- */
 
+/*
+ * Version of these messages and of the page (ipc/page.h) together. weftd that was
+ * replaced has workers of the version before: between MSG_VERSION_OLDEST and MSG_VERSION
+ * messages and fields are only added, at the end, and nobody is sent a type that is newer
+ * than it is. Who changes what is there raises both.
+ */
+#define MSG_VERSION        1u
+#define MSG_VERSION_OLDEST 1u
+
 /* READY: the device is open. */
 struct msg_ready {
 	uint64_t memory_bytes; /* of the device */
 	uint64_t overhead;     /* of them, what the worker's own context takes */
 	uint32_t own_memory;   /* 1: what a worker has of it is its own memory */
-	uint32_t pad;
-	char device[96]; /* name, NUL-terminated */
+	uint32_t version;      /* MSG_VERSION of the worker */
+	char device[96];       /* name, NUL-terminated */
 };
 static_assert(sizeof(struct msg_ready) == 120, "no holes");
 
@@ -156,6 +178,41 @@ struct msg_lane {
 	struct wire_hello hello;
 };
 static_assert(sizeof(struct msg_lane) == 64, "no holes");
+
+/* HAS_HOST: so much of the host's memory was granted, and not given back. */
+struct msg_has_host {
+	uint64_t bytes;
+	uint64_t window_offset; /* as HOST_CHARGED said */
+};
+static_assert(sizeof(struct msg_has_host) == 16, "no holes");
+
+/* HAS_OPEN: IPC_OPEN has been answered n times, less what was closed. */
+struct msg_has_open {
+	uint32_t kind; /* enum share_kind */
+	uint32_t n;
+	uint8_t name[16];
+};
+static_assert(sizeof(struct msg_has_open) == 24, "no holes");
+
+/*
+ * RESUMED: what the worker was granted by messages and has not given back by them, what
+ * has moved counted where its last message said. What it took out of its credit (page) is
+ * not in here, nor what its context and its lanes take. All bytes modulo 2^64: granted
+ * memory may have been put into the credit, and what is about to be evicted may be freed
+ * already.
+ */
+struct msg_resumed {
+	uint64_t session; /* as ATTACH said; 0: none yet */
+	uint64_t device, wmem, evicted;
+	/* Moves that are not ended: RECLAIM's number (0: none) and the host memory that it
+	 * may still take; what was granted for evicted memory to come back, and with
+	 * which number. */
+	uint64_t out_room, returning;
+	uint32_t out_id, in_id;
+	uint32_t can_move; /* 1: its memory moves when it is told to */
+	uint32_t at_gate;  /* 1: QUIESCED follows */
+};
+static_assert(sizeof(struct msg_resumed) == 64, "no holes");
 
 /* ---- accounts ---- */
 
@@ -348,6 +405,8 @@ struct msg_ipc_exported {
 };
 static_assert(sizeof(struct msg_ipc_exported) == 24, "no holes");
 
+/* HAS_SHARE is an IPC_EXPORT under the name that it has, as it was. */
+
 /* IPC_OPEN: a part of what another session has exported. Of several the first is opened
  * first; only that one counts. IPC_OPENED answers. */
 struct msg_ipc_open {
@@ -402,6 +461,9 @@ struct msg {
 		struct msg_attach attach;
 		struct msg_opened opened;
 		struct msg_lane lane;
+		struct msg_has_host has_host;
+		struct msg_has_open has_open;
+		struct msg_resumed resumed;
 		struct msg_charge charge;
 		struct msg_charged charged;
 		struct msg_host_charge host_charge;
@@ -422,7 +484,7 @@ struct msg {
 		struct msg_make_resident make_resident;
 		struct msg_resident_granted resident_granted;
 		struct msg_prealloc prealloc;
-		struct msg_ipc_export ipc_export;
+		struct msg_ipc_export ipc_export; /* IPC_EXPORT, HAS_SHARE */
 		struct msg_ipc_exported ipc_exported;
 		struct msg_ipc_open ipc_open;
 		struct msg_ipc_opened ipc_opened;

@@ -54,11 +54,12 @@ struct conn {
 	int fd;
 	uint32_t times; /* how often the place was given out: late words are for nobody */
 	uint64_t deadline_ns;
+	struct wire_hello hello; /* CONN_WAITING */
 };
 
 struct listener {
 	int epoll;
-	bool listening;
+	bool listening, drains;
 	unsigned n, n_pending;
 	unsigned used; /* places from here on were never taken */
 	struct conn conn[CONNS_MAX];
@@ -80,7 +81,8 @@ static int listen_for(struct listener *d, bool on)
 
 static int listen_if_room(struct listener *d)
 {
-	return listen_for(d, d->n_pending < PENDING_MAX && d->n < CONNS_MAX);
+	return listen_for(d,
+			  !d->drains && d->n_pending < PENDING_MAX && d->n < CONNS_MAX);
 }
 
 static int drop(struct listener *d, struct conn *c)
@@ -101,8 +103,10 @@ static int add(struct listener *d, int fd)
 
 	while (c->state)
 		c++;
-	*c = (struct conn){CONN_PENDING, fd, c->times + 1,
-			   clock_now_ns() + HELLO_TIMEOUT_NS};
+	*c = (struct conn){.state = CONN_PENDING,
+			   .fd = fd,
+			   .times = c->times + 1,
+			   .deadline_ns = clock_now_ns() + HELLO_TIMEOUT_NS};
 	d->n_pending++;
 	d->n++;
 	d->used = MAX(d->used, (unsigned)(c - d->conn) + 1);
@@ -180,6 +184,7 @@ static int look(struct listener *d, struct conn *c, bool closed)
 		return r < 0 ? r : drop(d, c);
 	}
 	c->state = CONN_WAITING;
+	c->hello = m.hello.hello;
 	d->n_pending--;
 	r = msg_send(MSG_FD, &m, -1, -1);
 	return r < 0 ? r : listen_if_room(d);
@@ -238,6 +243,29 @@ static int refuse(struct listener *d, uint32_t id, int error)
 	return drop(d, c);
 }
 
+/* Tells a weftd that was started again who waits. */
+static int resume(struct listener *d, uint32_t id)
+{
+	struct msg m = {.type = MSG_RESUMED, .id = id};
+	int r = msg_send(MSG_FD, &m, -1, -1);
+
+	m.type = MSG_HELLO;
+	for (unsigned i = 0; i < d->used && r == 0; i++) {
+		if (d->conn[i].state != CONN_WAITING)
+			continue;
+		m.id = conn_id(d, &d->conn[i]);
+		m.hello.hello = d->conn[i].hello;
+		r = msg_send(MSG_FD, &m, -1, -1);
+	}
+	return r;
+}
+
+static int drain(struct listener *d)
+{
+	d->drains = true;
+	return listen_if_room(d);
+}
+
 static int hear_one(struct listener *d)
 {
 	_cleanup_close_ int to = -1, other = -1;
@@ -248,6 +276,10 @@ static int hear_one(struct listener *d)
 		return r == -EINTR ? 0 : r;
 	if (m.type == MSG_PASS && to >= 0)
 		return pass(d, m.id, to);
+	if (m.type == MSG_RESUME)
+		return resume(d, m.id);
+	if (m.type == MSG_DRAIN)
+		return drain(d);
 	return m.type == MSG_REFUSE ? refuse(d, m.id, m.refuse.error) : -EPROTO;
 }
 
@@ -291,6 +323,8 @@ static int loop(struct listener *d)
 			r = handle(d, &ev[i]);
 		if (r >= 0 && d->n_pending)
 			r = drop_late(d);
+		if (r >= 0 && d->drains && !d->n)
+			return -ENODATA;
 	}
 	return r;
 }

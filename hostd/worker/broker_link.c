@@ -12,12 +12,15 @@
 #include "base/macros.h"
 #include "ipc/share.h"
 #include "worker/broker_link.h"
+#include "worker/holdings.h"
 
 /* Time after a refusal of worker memory for which weftd is not asked for as much
  * again. */
 #define REFUSED_NS NSEC_PER_MSEC
 
 struct question {
+	const struct msg *asked;
+	int sent_fd; /* -1: none */
 	uint32_t id, answer_type;
 	bool answered;
 	struct msg answer;
@@ -37,6 +40,7 @@ struct broker_link {
 	pthread_cond_t cond;
 	struct list questions;
 	uint32_t next_id;
+	struct holdings has;
 };
 
 int broker_link_new(int sock, struct broker_link **ret_link)
@@ -49,6 +53,7 @@ int broker_link_new(int sock, struct broker_link **ret_link)
 	pthread_mutex_init(&b->lock, NULL);
 	pthread_cond_init(&b->cond, NULL);
 	list_init(&b->questions);
+	holdings_init(&b->has);
 	*ret_link = b;
 	return 0;
 }
@@ -70,11 +75,25 @@ uint32_t broker_link_id(struct broker_link *b)
 	return id;
 }
 
-/* Fills q->answer. The process ends with weftd, so an answer always comes. */
+int broker_link_say(struct broker_link *b, const struct msg *m)
+{
+	int r;
+
+	pthread_mutex_lock(&b->lock);
+	holdings_said(&b->has, m);
+	r = msg_send(b->sock, m, -1, -1);
+	pthread_mutex_unlock(&b->lock);
+	return r;
+}
+
+/* Fills q->answer. The process ends with weftd, so an answer always comes: that of the
+ * one that was asked, or of the next, which is asked again. */
 static int ask_with(struct broker_link *b, struct msg *m, int fd, struct question *q)
 {
 	int r;
 
+	q->asked = m;
+	q->sent_fd = fd;
 	q->answer_type = msg_answer(m->type);
 	q->answered = false;
 	q->fd = -1;
@@ -147,7 +166,7 @@ static void link_evicted_uncharge(void *arg, uint64_t bytes)
 	struct msg m = {.type = MSG_EVICTED_FREED, .evicted_freed.bytes = bytes};
 	struct broker_link *b = arg;
 
-	(void)msg_send(b->sock, &m, -1, -1);
+	(void)broker_link_say(b, &m);
 	atomic_fetch_add(&b->told, 1);
 }
 
@@ -172,9 +191,8 @@ static void link_host_uncharge(void *arg, uint64_t offset, uint64_t bytes)
 {
 	struct msg m = {.type = MSG_HOST_UNCHARGE,
 			.host_uncharge = {.bytes = bytes, .window_offset = offset}};
-	struct broker_link *b = arg;
 
-	(void)msg_send(b->sock, &m, -1, -1);
+	(void)broker_link_say(arg, &m);
 }
 
 static int link_wmem_charge(void *arg, uint64_t bytes)
@@ -291,10 +309,9 @@ static int link_ipc_open(void *arg, const uint8_t *name, struct share_part *x)
 static void link_ipc_close(void *arg, const uint8_t *name)
 {
 	struct msg m = {.type = MSG_IPC_CLOSE};
-	struct broker_link *b = arg;
 
 	memcpy(m.ipc_close.name, name, sizeof(m.ipc_close.name));
-	(void)msg_send(b->sock, &m, -1, -1);
+	(void)broker_link_say(arg, &m);
 }
 
 static void link_ipc_drop(void *arg, const uint8_t *name)
@@ -336,6 +353,7 @@ int broker_link_answer(struct broker_link *b, const struct msg *m, int fd)
 	list_for_each (q, &b->questions, link) {
 		if (q->id != m->id || q->answer_type != m->type || q->answered)
 			continue;
+		holdings_answered(&b->has, q->asked, q->sent_fd, m);
 		q->answer = *m;
 		q->fd = fd;
 		q->answered = true;
@@ -346,5 +364,28 @@ int broker_link_answer(struct broker_link *b, const struct msg *m, int fd)
 	pthread_mutex_unlock(&b->lock);
 	if (r < 0)
 		closep(&fd);
+	return r;
+}
+
+void broker_link_told(struct broker_link *b, const struct msg *m)
+{
+	pthread_mutex_lock(&b->lock);
+	holdings_told(&b->has, m);
+	pthread_mutex_unlock(&b->lock);
+}
+
+int broker_link_resume(struct broker_link *b, uint32_t id, uint64_t session,
+		       bool can_move)
+{
+	struct question *q;
+	int r;
+
+	pthread_mutex_lock(&b->lock);
+	r = holdings_tell(&b->has, b->sock, id, session, can_move);
+	list_for_each (q, &b->questions, link) {
+		if (r == 0 && !q->answered)
+			r = msg_send(b->sock, q->asked, q->sent_fd, -1);
+	}
+	pthread_mutex_unlock(&b->lock);
 	return r;
 }

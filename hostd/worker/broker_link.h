@@ -27,6 +27,15 @@ uint32_t broker_link_id(struct broker_link *b);
 /* Returns functions for sess_new(). */
 struct accounts broker_link_ops(struct broker_link *b);
 
+/* Any thread: says what gives back, or moves, memory that weftd has granted. Returns 0 or
+ * -errno. */
+int broker_link_say(struct broker_link *b, const struct msg *m);
+/* Any thread: notes a move that weftd wants. */
+void broker_link_told(struct broker_link *b, const struct msg *m);
+/* Any thread: answers RESUME, and asks again what was not answered. Returns 0 or -errno. */
+int broker_link_resume(struct broker_link *b, uint32_t id, uint64_t session,
+		       bool can_move);
+
 /* Main thread: takes an answer, and over fd (or -1). Returns 0 or -EPROTO: nobody asked
  * that. */
 int broker_link_answer(struct broker_link *b, const struct msg *m, int fd);

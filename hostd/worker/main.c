@@ -501,15 +501,9 @@ static int open_hostmem(struct worker *w, uint64_t limit)
 
 static int attach(struct worker *w, const struct msg_attach *a, int sock, int window_fd)
 {
-	struct sess_identity id = {
-		.tenant = a->tenant,
-		.number = a->session,
-		.token = a->token,
-	};
 	struct msg opened = {.type = MSG_OPENED};
 	int r;
 
-	sess_identify(w->s, &id);
 	if (a->hello.offers & WIRE_HELLO_MONITOR && sess_monitor(w->s) < 0)
 		return -EAGAIN;
 	open_window(w, a, window_fd);
@@ -583,6 +577,24 @@ static int say_alive(uint32_t id)
 	return msg_send(MSG_FD, &m, -1, -1);
 }
 
+/* Before the guest is here: a weftd that was started again asks. */
+static void identify(struct worker *w, const struct msg_attach *a)
+{
+	const struct sess_identity id = {
+		.tenant = a->tenant,
+		.number = a->session,
+		.token = a->token,
+	};
+
+	sess_identify(w->s, &id);
+}
+
+static int tell_all(struct worker *w, uint32_t id)
+{
+	return w->moving ? moving_resume(w->moving, id)
+			 : broker_link_resume(w->link, id, sess_number(w->s), false);
+}
+
 static int handle_ctl(struct worker *w)
 {
 	_cleanup_close_ int fd0 = -1, fd1 = -1;
@@ -596,6 +608,7 @@ static int handle_ctl(struct worker *w)
 		if (w->attached || fd0 < 0)
 			return -EPROTO;
 		w->attached = true;
+		identify(w, &m.attach);
 		return arrivals_add(&w->arrivals, &m, fd_steal(&fd0), fd_steal(&fd1));
 	case MSG_LANE:
 		if (!w->attached || fd0 < 0)
@@ -622,6 +635,8 @@ static int handle_ctl(struct worker *w)
 	case MSG_RESIDENT_GRANTED:
 	case MSG_PREALLOC:
 		return w->moving ? moving_told(w->moving, &m) : -EPROTO;
+	case MSG_RESUME:
+		return tell_all(w, m.id);
 	case MSG_HOLDERS:
 		return w->attached ? -EPROTO : tell_holders(w);
 	default:
@@ -695,7 +710,7 @@ static int start_moving(struct worker *w)
 	r = touch_init(w->on.touch);
 	if (r == 0 && w->opt.piece_bytes)
 		r = space_set_piece(w->on.space, w->opt.piece_bytes);
-	return r < 0 ? r : moving_new(w->s, w->link, MSG_FD, &w->moving);
+	return r < 0 ? r : moving_new(w->s, w->link, &w->moving);
 }
 
 static int start(struct worker *w)
@@ -752,7 +767,8 @@ static int say_ready(const struct worker *w)
 		.type = MSG_READY,
 		.ready = {.memory_bytes = w->on.info->memory_bytes,
 			  .overhead = w->overhead,
-			  .own_memory = !w->on.ops->holders},
+			  .own_memory = !w->on.ops->holders,
+			  .version = MSG_VERSION},
 	};
 
 	snprintf(m.ready.device, sizeof(m.ready.device), "%s", w->on.info->name);

@@ -42,15 +42,16 @@ enum job {
 /* Memory that a lane waits for, one lane at a time. */
 struct residence {
 	struct backing *c; /* NULL: nobody does; the lane has a reference */
-	uint32_t id;
+	uint64_t bytes;
+	uint32_t id; /* 0: answered */
 	bool done;
 	int result;
 };
 
 struct moving {
+	struct session *s;
 	struct sess_parts on;
 	struct broker_link *link;
-	int sock;
 	pthread_t thread;
 
 	pthread_mutex_t lock; /* a leaf, taken under the gate's */
@@ -58,6 +59,7 @@ struct moving {
 	struct msg jobs[JOB_NUM];
 	unsigned pending; /* a bit per job */
 	uint32_t need;    /* id of the NEED that is not answered; 0: none */
+	uint64_t need_bytes;
 	struct residence residence;
 	pthread_cond_t residence_cond; /* residence */
 	bool wanted, ending;
@@ -76,7 +78,7 @@ struct moving {
 static void say(const struct moving *m, const struct msg *msg)
 {
 	/* A broken pair is the main thread's matter. */
-	(void)msg_send(m->sock, msg, -1, -1);
+	(void)broker_link_say(m->link, msg);
 }
 
 /* Says RECLAIMED or RESTORED. */
@@ -120,12 +122,29 @@ static void go_on_without(struct moving *m)
 	gate_open(m->on.gate);
 }
 
+static void ask_need_locked(struct moving *m)
+{
+	const struct msg msg = {
+		.type = MSG_NEED, .id = m->need, .need.bytes = m->need_bytes};
+
+	say(m, &msg);
+}
+
+static int ask_residence_locked(struct moving *m)
+{
+	const struct msg msg = {.type = MSG_MAKE_RESIDENT,
+				.id = m->residence.id,
+				.make_resident.bytes = m->residence.bytes};
+
+	return broker_link_say(m->link, &msg);
+}
+
 /* Opens the gate, or asks for room for what is swapped if a lane wants in. */
 static void go_on(struct moving *m)
 {
-	struct msg msg = {.type = MSG_NEED, .need.bytes = swapped(m)};
+	uint64_t bytes = swapped(m);
 
-	if (!msg.need.bytes) {
+	if (!bytes) {
 		gate_open(m->on.gate);
 		return;
 	}
@@ -134,8 +153,9 @@ static void go_on(struct moving *m)
 	pthread_mutex_lock(&m->lock);
 	/* One that has come and waits for its turn opens the gate. */
 	if (!m->need && !(m->pending & 1u << JOB_NEED)) {
-		msg.id = m->need = broker_link_id(m->link);
-		say(m, &msg);
+		m->need = broker_link_id(m->link);
+		m->need_bytes = bytes;
+		ask_need_locked(m);
 	}
 	pthread_mutex_unlock(&m->lock);
 }
@@ -380,14 +400,6 @@ static void on_wanted(void *arg)
 	pthread_mutex_unlock(&m->lock);
 }
 
-static int ask_residence(struct moving *m, uint64_t bytes)
-{
-	struct msg msg = {.type = MSG_MAKE_RESIDENT, .make_resident.bytes = bytes};
-
-	msg.id = m->residence.id = broker_link_id(m->link);
-	return msg_send(m->sock, &msg, -1, -1);
-}
-
 /* Has weftd make memory of c resident, on a lane outside the gate; waits for that. */
 static int on_make_resident(void *arg, struct backing *c, uint64_t bytes)
 {
@@ -397,8 +409,9 @@ static int on_make_resident(void *arg, struct backing *c, uint64_t bytes)
 	pthread_mutex_lock(&m->lock);
 	while (m->residence.c)
 		pthread_cond_wait(&m->residence_cond, &m->lock);
-	m->residence = (struct residence){.c = c};
-	r = ask_residence(m, bytes);
+	m->residence =
+		(struct residence){.c = c, .bytes = bytes, .id = broker_link_id(m->link)};
+	r = ask_residence_locked(m);
 	while (r == 0 && !m->residence.done)
 		pthread_cond_wait(&m->residence_cond, &m->lock);
 	if (r == 0)
@@ -409,8 +422,7 @@ static int on_make_resident(void *arg, struct backing *c, uint64_t bytes)
 	return r;
 }
 
-int moving_new(struct session *s, struct broker_link *link, int sock,
-	       struct moving **ret_m)
+int moving_new(struct session *s, struct broker_link *link, struct moving **ret_m)
 {
 	struct moving *m = calloc(1, sizeof(*m));
 	int r;
@@ -418,8 +430,8 @@ int moving_new(struct session *s, struct broker_link *link, int sock,
 	if (!m)
 		return -ENOMEM;
 	sess_parts(s, &m->on);
+	m->s = s;
 	m->link = link;
-	m->sock = sock;
 	m->patience_ns = PATIENCE_NS;
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_cond_init(&m->cond, NULL);
@@ -496,8 +508,23 @@ int moving_told(struct moving *m, const struct msg *msg)
 {
 	int r;
 
+	broker_link_told(m->link, msg);
 	pthread_mutex_lock(&m->lock);
 	r = told_locked(m, msg);
+	pthread_mutex_unlock(&m->lock);
+	return r;
+}
+
+int moving_resume(struct moving *m, uint32_t id)
+{
+	int r;
+
+	pthread_mutex_lock(&m->lock);
+	r = broker_link_resume(m->link, id, sess_number(m->s), true);
+	if (r == 0 && m->need)
+		ask_need_locked(m);
+	if (r == 0 && m->residence.id)
+		r = ask_residence_locked(m);
 	pthread_mutex_unlock(&m->lock);
 	return r;
 }

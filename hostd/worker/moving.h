@@ -23,10 +23,8 @@ struct broker_link;
 struct moving;
 struct session;
 
-/* Starts the thread, before the session's first lane. sock leads to weftd and stays the
- * caller's. Returns 0 or -errno. */
-int moving_new(struct session *s, struct broker_link *link, int sock,
-	       struct moving **ret_m);
+/* Starts the thread, before the session's first lane. Returns 0 or -errno. */
+int moving_new(struct session *s, struct broker_link *link, struct moving **ret_m);
 /* Ends it, once it has done what it is at; the gate stays as it is. No lane waits for
  * what becomes resident. Accepts NULL. */
 void moving_free(struct moving *m);
@@ -36,5 +34,8 @@ void moving_free(struct moving *m);
  * Returns 0 or -EPROTO: weftd does not say such a thing now.
  */
 int moving_told(struct moving *m, const struct msg *msg);
+/* Any thread: answers RESUME, and asks again what weftd has not answered. Moves go on
+ * meanwhile: what they hold up may be what weftd is asked. Returns 0 or -errno. */
+int moving_resume(struct moving *m, uint32_t id);
 
 #endif

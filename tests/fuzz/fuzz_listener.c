@@ -116,7 +116,8 @@ static void hear_of(void)
 
 static void tell(unsigned how)
 {
-	static const uint8_t types[] = {MSG_PASS, MSG_PASS, MSG_REFUSE, MSG_GUEST};
+	static const uint8_t types[] = {MSG_PASS,  MSG_PASS,   MSG_REFUSE,
+					MSG_GUEST, MSG_RESUME, MSG_DRAIN};
 	struct msg m = {.type = types[how & 3], .id = how & 4 ? how : last_id};
 	int fd0 = fds_any(how >> 2, 4096), fd1 = how & 128 ? fds_any(how, 4096) : -1;
 

@@ -44,7 +44,7 @@ static const uint32_t types[] = {
 	MSG_RECLAIM,  MSG_RESTORE,       MSG_NEED_GRANTED, MSG_RESIDENT_GRANTED,
 	MSG_PREALLOC, MSG_MAKE_RESIDENT, /* weftd does not say it; memory is to be shared */
 	MSG_CHARGED,                     /* nobody asked */
-	MSG_GUEST,    MSG_NUM,
+	MSG_GUEST,    MSG_NUM,           MSG_RESUME,
 };
 
 static struct msg message(const uint8_t *rec)
@@ -160,7 +160,7 @@ static void open_worker(struct listener *l)
 		require(l->s->ops->copy.fill(l->s->primary->dev, NULL, l->addr[i], 0,
 					     i + 1, 1, sizes[i], 1) == CUDA_SUCCESS);
 	}
-	require(moving_new(l->s, l->link, l->sock[0], &l->moving) == 0);
+	require(moving_new(l->s, l->link, &l->moving) == 0);
 	gate_lane_add(&l->s->gate, &l->lane);
 	require(!pthread_create(&l->visitor, NULL, visit, l));
 }

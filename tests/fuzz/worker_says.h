@@ -37,6 +37,10 @@ static const uint32_t worker_says_types[] = {
 	MSG_CHARGED,
 	MSG_PASS,
 	MSG_NUM,
+	MSG_HAS_HOST,
+	MSG_HAS_SHARE,
+	MSG_HAS_OPEN,
+	MSG_RESUMED,
 };
 
 /* Bytes of memory. */
@@ -48,7 +52,7 @@ static inline uint64_t worker_says_number(uint8_t byte)
 static inline void worker_says_share(struct msg *m, uint8_t a, uint8_t b,
 				     const uint8_t *name)
 {
-	if (m->type == MSG_IPC_EXPORT) {
+	if (m->type == MSG_IPC_EXPORT || m->type == MSG_HAS_SHARE) {
 		m->ipc_export = (struct msg_ipc_export){.kind = b >> 6,
 							.part = b & 3,
 							.n_parts = (b >> 2 & 3) + 1,
@@ -58,6 +62,9 @@ static inline void worker_says_share(struct msg *m, uint8_t a, uint8_t b,
 	} else if (m->type == MSG_IPC_OPEN) {
 		m->ipc_open = (struct msg_ipc_open){.kind = b >> 6, .part = b & 3};
 		memcpy(m->ipc_open.name, name, sizeof(m->ipc_open.name));
+	} else if (m->type == MSG_HAS_OPEN) {
+		m->has_open = (struct msg_has_open){.kind = b >> 6, .n = a};
+		memcpy(m->has_open.name, name, sizeof(m->has_open.name));
 	} else if (m->type == MSG_IPC_CLOSE) {
 		memcpy(m->ipc_close.name, name, sizeof(m->ipc_close.name));
 	} else if (m->type == MSG_IPC_DROP) {
@@ -77,6 +84,19 @@ static inline void worker_says_bytes(struct msg *m, uint64_t bytes, uint8_t b)
 	else if (m->type == MSG_HOST_UNCHARGE)
 		m->host_uncharge = (struct msg_host_uncharge){
 			.bytes = bytes, .window_offset = worker_says_number(b)};
+	else if (m->type == MSG_HAS_HOST)
+		m->has_host = (struct msg_has_host){
+			.bytes = bytes, .window_offset = worker_says_number(b)};
+	else if (m->type == MSG_RESUMED)
+		m->resumed = (struct msg_resumed){.session = b & 3,
+						  .device = bytes,
+						  .evicted = worker_says_number(b >> 4),
+						  .returning = b & 4 ? bytes : 0,
+						  .out_room = bytes,
+						  .out_id = b >> 3 & 1,
+						  .in_id = b >> 2 & 1,
+						  .at_gate = b >> 1 & 1,
+						  .can_move = b & 1};
 	else if (m->type == MSG_WMEM_CHARGE)
 		m->wmem_charge.bytes = bytes;
 	else if (m->type == MSG_EVICTED_FREED)

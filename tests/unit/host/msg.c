@@ -118,7 +118,7 @@ Test(msg, what_is_malformed_is_refused)
 {
 	struct msg bad[] = {
 		{.type = MSG_READY, .ready.own_memory = 2},
-		{.type = MSG_READY, .ready.pad = 1},
+		{.type = MSG_RESUMED, .resumed.at_gate = 2},
 		{.type = MSG_READY},
 		{.type = MSG_OPENED},
 		{.type = MSG_ATTACH},
