@@ -33,6 +33,7 @@ struct broker {
 	char *libexec; /* where weft-worker and weft-listener are */
 	struct loop *loop;
 	bool stop, draining;
+	bool leaves; /* and sessions go on */
 	int exit_status;
 
 	struct list tenants;
@@ -54,12 +55,14 @@ struct broker {
 	/* Reads file and command line; says itself what is wrong. */
 	int (*read_conf)(struct conf *ret);
 
-	/* Receivers of what workers and listeners say, and of the news that there may be
-	 * a worker for guests that wait, or that a session has ended: workers.c and
-	 * listener.c stand below them. */
+	/* Receivers of what workers and listeners say, of the news that there may be a
+	 * worker for guests that wait, or that a session has ended, and of one that was
+	 * asked what it has: workers.c and listener.c stand below them. */
 	int (*on_message)(struct worker *w, const struct msg *m, int *fd);
 	void (*serve_guests)(struct broker *b);
 	void (*on_session_end)(struct tenant *t);
+	int (*resume_said)(struct worker *w, const struct msg *m, int *fd);
+	void (*resume_end)(struct worker *w);
 	const struct listener_guests *guests;
 
 	uint64_t next_session;

@@ -433,7 +433,7 @@ int control_open(struct broker *b, const char *path,
 	b->control_path = strdup(path);
 	if (!b->control_path)
 		return -ENOMEM;
-	fd = listen_unix(b, path, 0600, &b->control_file);
+	fd = listen_unix(b, path, 0600, "control", &b->control_file);
 	if (fd < 0) {
 		free(steal(b->control_path));
 		return fd;

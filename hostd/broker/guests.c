@@ -163,7 +163,7 @@ static bool serve(struct tenant *t, struct worker *w)
 	struct guest_wait *g = first(t);
 	int r;
 
-	if (waits_for_others(t, g) || (full ? t->n_ending > 0 : !w))
+	if (t->n_resuming || waits_for_others(t, g) || (full ? t->n_ending > 0 : !w))
 		return false;
 	if (full && log_limit_ok(&t->log_limit, 2))
 		log_warning("tenant %s has its %u sessions", t->name, t->sessions_max);
@@ -257,6 +257,15 @@ static bool may_have_lane(const struct worker *w)
 	return false;
 }
 
+static void pass_lane(struct worker *w, uint32_t id, const struct msg *m)
+{
+	worker_lanes(w, w->n_passed + 1);
+	if (listener_pass(w->tenant, id, w, m, -1) == 0)
+		return;
+	worker_lanes(w, w->n_passed - 1);
+	listener_refuse(w->tenant, id, -EAGAIN);
+}
+
 static void join(struct tenant *t, const struct wire_hello *hello, uint32_t id)
 {
 	struct msg m = {.type = MSG_LANE, .lane.hello = *hello};
@@ -275,10 +284,8 @@ static void join(struct tenant *t, const struct wire_hello *hello, uint32_t id)
 	}
 	if (!may_have_lane(found) || account_wmem_lane(found) < 0)
 		listener_refuse(t, id, -ENOSPC);
-	else if (listener_pass(t, id, found, &m, -1) < 0)
-		listener_refuse(t, id, -EAGAIN);
 	else
-		found->n_passed++;
+		pass_lane(found, id, &m);
 }
 
 static void come(struct tenant *t, const struct wire_hello *hello, uint32_t id)

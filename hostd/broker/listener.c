@@ -20,6 +20,7 @@
 #include "broker/child/child.h"
 #include "broker/child/output.h"
 #include "broker/operator/events.h"
+#include "broker/keep/books.h"
 #include "broker/listener.h"
 #include "broker/loop/aside.h"
 #include "broker/loop/loop.h"
@@ -39,6 +40,8 @@ static void listener_pause(struct tenant *t)
 /* Drops what is left of a tenant's listener, and the guests that came through it. */
 static void listener_gone(struct tenant *t)
 {
+	books_listener_end(t);
+	t->listener_resumes = 0;
 	outbox_drop(&t->listener_out);
 	aside_remove(t->b->loop, &t->listener_ctl);
 	t->b->guests->drop(t);
@@ -54,13 +57,39 @@ static void on_listener_exit(struct source *src, uint32_t events)
 		tenant_try_release(t);
 		return;
 	}
-	log_warning("tenant %s: listener ended with status 0x%x", t->name, status);
-	event_post(t->b, event_of_guest(t, "listener.died", 0));
+	if (status || !t->listener.adopted) {
+		log_warning("tenant %s: listener ended with status 0x%x", t->name,
+			    status);
+		event_post(t->b, event_of_guest(t, "listener.died", 0));
+	}
 	listener_pause(t);
+	if (t->listener.adopted)
+		t->listener_at_ns = clock_now_ns(); /* it was to be replaced */
+}
+
+static void tell(struct tenant *t, const struct msg *m, int fd)
+{
+	if (outbox_tell(&t->listener_out, m, fd, -1) < 0)
+		child_kill(&t->listener); /* one that does not read */
+}
+
+/* Another weftd has started it: what it said to that one it says again. */
+static int resumed(struct tenant *t, const struct msg *m)
+{
+	const struct msg drain = {.type = MSG_DRAIN};
+
+	if (m->type != MSG_RESUMED || m->id != t->listener_resumes)
+		return 0;
+	t->listener_resumes = 0;
+	if (!books_listener_is_new(t))
+		tell(t, &drain, -1);
+	return 0;
 }
 
 int listener_said(struct tenant *t, struct msg *m)
 {
+	if (t->listener_resumes)
+		return resumed(t, m);
 	switch (m->type) {
 	case MSG_HELLO:
 		/* The listener has seen to it already, but it has met guests. */
@@ -109,12 +138,6 @@ static void on_listener(struct source *src, uint32_t events)
 	child_kill(&t->listener);
 }
 
-static void tell(struct tenant *t, const struct msg *m, int fd)
-{
-	if (outbox_tell(&t->listener_out, m, fd, -1) < 0)
-		child_kill(&t->listener); /* one that does not read */
-}
-
 void listener_refuse(struct tenant *t, uint32_t id, int error)
 {
 	const struct msg m = {.type = MSG_REFUSE, .id = id, .refuse.error = error};
@@ -146,6 +169,54 @@ int listener_pass(struct tenant *t, uint32_t id, struct worker *w, const struct 
 	return r;
 }
 
+static int ask(struct tenant *t)
+{
+	const struct msg m = {.type = MSG_RESUME, .id = (uint32_t)books_head()->times};
+
+	t->listener_resumes = m.id;
+	return outbox_tell(&t->listener_out, &m, -1, -1);
+}
+
+/* Goes on with the listener of the weftd before us. Returns 0 or -errno: there is none. */
+static int go_on(struct tenant *t)
+{
+	const struct book_tenant *k = t->book;
+	_cleanup_close_ int ctl = k ? book_listener_fd(t, "ctl") : -1;
+	_cleanup_close_ int pid = k ? book_listener_fd(t, "pid") : -1;
+	_cleanup_close_ int out = k ? book_listener_fd(t, "out") : -1;
+	int r;
+
+	if (!k || !k->listener_pid || ctl < 0 || pid < 0)
+		return -ENOENT;
+	if (k->listener_version < MSG_VERSION_OLDEST || k->listener_version > MSG_VERSION)
+		return -EPROTONOSUPPORT; /* without us it ends */
+	r = source_add(t->b->loop, &t->listener_ctl, ctl, EPOLLIN, on_listener);
+	if (r < 0)
+		return r;
+	fd_steal(&ctl);
+	outbox_init(&t->listener_out, t->b->loop, &t->listener_ctl);
+	t->listener_out.t = t;
+	r = child_adopt(t->b, &t->listener, "weft-listener", k->listener_pid,
+			k->listener_uid, fd_steal(&pid), fd_steal(&out),
+			on_listener_exit);
+	if (r == 0)
+		r = ask(t);
+	if (r < 0) {
+		source_remove(t->b->loop, &t->listener_ctl);
+		return r;
+	}
+	t->listener.out.budget = &t->output;
+	return 0;
+}
+
+int listener_open(struct tenant *t)
+{
+	if (go_on(t) == 0)
+		return 0;
+	books_listener_end(t);
+	return listener_start(t);
+}
+
 int listener_start(struct tenant *t)
 {
 	char *argv[] = {(char *)"weft-listener", NULL};
@@ -174,6 +245,7 @@ int listener_start(struct tenant *t)
 	t->listener.out.budget = &t->output;
 	cgroup_enter(t, t->listener.pid);
 	t->listener_at_ns = 0;
+	books_listener_begin(t);
 	return 0;
 }
 

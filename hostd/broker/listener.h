@@ -22,6 +22,9 @@ struct listener_guests {
 	void (*drop)(struct tenant *t);
 };
 
+/* Goes on with the listener that another weftd has left, or starts one. Returns 0 or
+ * -errno. */
+int listener_open(struct tenant *t);
 /* Starts the tenant's listener. Returns 0 or -errno. */
 int listener_start(struct tenant *t);
 /* Handles one message of the listener. Returns 0 or -EPROTO. */

@@ -33,6 +33,10 @@
 #include "broker/operator/events.h"
 #include "broker/listener.h"
 #include "broker/guests.h"
+#include "broker/keep/books.h"
+#include "broker/keep/changes.h"
+#include "broker/keep/resume.h"
+#include "broker/keep/supervisor.h"
 #include "broker/loop/aside.h"
 #include "broker/loop/loop.h"
 #include "broker/memory/held.h"
@@ -49,6 +53,7 @@
 #include "broker/workers.h"
 #include "policies/placement.h"
 #include "util/conf.h"
+#include "util/fdstore.h"
 #include "util/journal.h"
 #include "util/lockfile.h"
 #include "util/notify.h"
@@ -63,7 +68,7 @@
 
 struct options {
 	const char *config;
-	bool background, check;
+	bool background, check, keep;
 	int ready_fd, lifeline_fd;
 };
 
@@ -78,6 +83,7 @@ static void usage(FILE *f)
 	      "  --foreground          stay (the default)\n"
 	      "  --ready-fd N          write a byte there when the device is open\n"
 	      "  --lifeline-fd N       end when its other side is closed\n"
+	      "  --keep-sessions       sessions outlive this process\n"
 	      "  -h, --help\n"
 	      "  --version\n\n"
 	      "Keys of the file's [daemon] section, which go before it:\n"
@@ -113,6 +119,7 @@ static const struct option longs[] = {
 	{"ready-fd", required_argument, NULL, 'r'},
 	{"lifeline-fd", required_argument, NULL, 'l'},
 	{"check-config", no_argument, NULL, 'k'},
+	{"keep-sessions", no_argument, NULL, 'K'},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
 	{"run-dir", required_argument, NULL, 1},
@@ -186,6 +193,9 @@ static void parse_options(int argc, char **argv, struct conf *c, struct options 
 		case 'k':
 			o->check = true;
 			break;
+		case 'K':
+			o->keep = true;
+			break;
 		case 'h':
 			usage(stdout);
 			exit(0);
@@ -256,12 +266,27 @@ static void say_right(const struct conf *c)
 		     "does, and memory in [daemon] says how large it is");
 }
 
+/* Sessions are to outlive this process, and nobody has a store for it. */
+static bool starts_another(const struct options *o)
+{
+	const char *manager = getenv("NOTIFY_SOCKET");
+	bool again;
+
+	return o->keep && !supervisor_is_above(&again) && (!manager || !*manager);
+}
+
 static void configure(int argc, char **argv, struct conf *c)
 {
 	started.argc = argc;
 	started.argv = argv;
 	started.o = (struct options){.ready_fd = -1, .lifeline_fd = -1};
-	if (read_conf(c) < 0 || conf_complete(c) < 0 || reload_report(c, conf_name(c)))
+	if (read_conf(c) < 0)
+		exit(78);
+	/* One that only starts another, or looks for mistakes, is not the one that changes
+	 * were for. */
+	if (!started.o.check && !starts_another(&started.o))
+		changes_apply(c);
+	if (conf_complete(c) < 0 || reload_report(c, conf_name(c)))
 		exit(78);
 	if (started.o.check) {
 		say_right(c);
@@ -340,8 +365,10 @@ static void on_signal(struct source *src, uint32_t events)
 		reload(b, by);
 		return;
 	}
-	log_info("ends: %s from pid %u, uid %u", strsignal((int)si.ssi_signo), si.ssi_pid,
-		 si.ssi_uid);
+	b->leaves = si.ssi_signo == SIGTERM && fdstore_is_open();
+	log_info("%s: %s from pid %u, uid %u",
+		 b->leaves ? "leaves its sessions to the next weftd" : "ends",
+		 strsignal((int)si.ssi_signo), si.ssi_pid, si.ssi_uid);
 	snprintf(by, sizeof(by), "uid %u, pid %u", si.ssi_uid, si.ssi_pid);
 	e = event_new(b, "weftd.stopping", NULL, 0);
 	reply_str(e, "by", by);
@@ -529,8 +556,9 @@ static const char *run_dir_error(int error)
 static int open_loop(struct broker *b)
 {
 	static uint64_t (*const timers[])(void *, uint64_t) = {
-		guests_tick, workers_tick, listener_tick, reclaim_tick, prealloc_tick,
-		output_tick, held_tick,    events_tick,   control_tick, watchdog_tick,
+		guests_tick,   workers_tick,  listener_tick, reclaim_tick,
+		prealloc_tick, output_tick,   held_tick,     events_tick,
+		control_tick,  watchdog_tick, resume_tick,   books_tick,
 	};
 	int r = loop_new(&b->loop);
 
@@ -575,6 +603,7 @@ static int start(struct broker *b, const struct options *o)
 
 static void fini(struct broker *b)
 {
+
 	workers_fini(b);
 	tenants_fini(b);
 	control_fini(b);
@@ -603,6 +632,51 @@ static unsigned raise_files(void)
 		(void)getrlimit(RLIMIT_NOFILE, &l);
 	}
 	return (unsigned)(MIN(l.rlim_cur, FILES_MAX) / 2);
+}
+
+/* Ends as a process that was told to, without touching anything: sessions go on, and so
+ * does whoever connects to a socket. */
+static _Noreturn void leave(void)
+{
+	sigset_t set;
+
+	signal(SIGTERM, SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	raise(SIGTERM);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	_exit(1);
+}
+
+/* Sessions are to outlive this process: somebody has a store for us, or we are somebody
+ * who has one for another. */
+static void open_store(struct options *o, char **argv)
+{
+	bool again = false, above = supervisor_is_above(&again);
+	int r;
+
+	if (!o->keep)
+		return;
+	if (o->lifeline_fd >= 0) {
+		fputs("weftd: --lifeline-fd ends all, --keep-sessions nothing\n", stderr);
+		exit(64);
+	}
+	if (starts_another(o)) {
+		if (o->background)
+			go_background();
+		exit(supervisor_run(argv, background_ready));
+	}
+	if (above)
+		o->background = false;
+	if (again)
+		o->ready_fd = -1;
+	r = fdstore_open();
+	if (r == 0)
+		r = books_open();
+	if (r == 0)
+		return;
+	log_error("descriptor store: %s", strerror(-r));
+	exit(1);
 }
 
 static struct broker broker;
@@ -635,6 +709,7 @@ int main(int argc, char **argv)
 	list_init(&b->tenants);
 	log_set_sink(log_with_fields);
 	configure(argc, argv, &conf);
+	open_store(&started.o, argv);
 	b->conf = &conf;
 	b->conf_name = conf_name(&conf);
 	b->read_conf = read_conf;
@@ -660,6 +735,8 @@ int main(int argc, char **argv)
 	b->on_message = worker_said;
 	b->serve_guests = guests_match;
 	b->on_session_end = drain_ended;
+	b->resume_said = resume_said;
+	b->resume_end = resume_end;
 	b->guests = &guests_of_listeners;
 	if (o->background)
 		go_background();
@@ -668,10 +745,17 @@ int main(int argc, char **argv)
 	if (r == 0)
 		r = start(b, o);
 	if (r == 0) {
+		if (resume_all(b))
+			workers_device_known(b);
+		fdstore_remove_rest();
 		workers_fill(b);
 		r = loop_run(b->loop, &b->stop);
 	}
 	notify_manager("STOPPING=1");
+	if (b->leaves)
+		leave();
+	if (r == 0 && !b->exit_status)
+		changes_end();
 	fini(b);
 	conf_fini(&conf);
 	return r < 0 ? 1 : b->exit_status;

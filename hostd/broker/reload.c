@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "broker/broker.h"
+#include "broker/keep/changes.h"
 #include "broker/operator/events.h"
 #include "broker/limits.h"
 #include "broker/reload.h"
@@ -231,6 +232,7 @@ void reload(struct broker *b, const char *by)
 	if (r == 0) {
 		compare_daemon(b->conf, &file);
 		apply(b, &file);
+		changes_reload();
 		log_info("configuration read again (%s)", by);
 		event_post(b, event_new(b, "weftd.reloaded", NULL, 0));
 	} else {

@@ -16,6 +16,7 @@
 #include "broker/broker.h"
 #include "broker/child/output.h"
 #include "broker/control.h"
+#include "broker/keep/changes.h"
 #include "broker/operator/describe.h"
 #include "broker/operator/drain.h"
 #include "broker/operator/events.h"
@@ -265,6 +266,15 @@ static struct json_object *apply_keys(struct conf_tenant *ct, struct json_object
 	return NULL;
 }
 
+/* The keys of a request that was granted, or NULL. */
+static struct json_object *get_set(struct json_object *q)
+{
+	struct json_object *set = NULL;
+
+	json_object_object_get_ex(q, "set", &set);
+	return set;
+}
+
 static struct json_object *reply_tenant(struct tenant *t, bool existed)
 {
 	struct json_object *o = reply_ok();
@@ -350,6 +360,7 @@ static struct json_object *request_tenant_add(struct broker *b, struct json_obje
 	o = add_tenant(b, q, name, &t);
 	if (o || !t)
 		return o;
+	changes_add(name, get_set(q));
 	say_added(name, q, control_who(client));
 	tenant_post(t, "tenant.added", control_who(client));
 	o = reply_tenant(t, false);
@@ -377,6 +388,7 @@ static struct json_object *request_tenant_remove(struct broker *b, struct json_o
 			-EPERM, "tenant local is there as long as weftd is; to end its "
 				"sessions: weftctl kill local");
 	ct = conf_tenant_find(b->conf, name);
+	changes_remove(name);
 	log_info("tenant %s: removed (%s)", name, control_who(client));
 	tenant_post(t, "tenant.removed", control_who(client));
 	window_remove(&t->window);

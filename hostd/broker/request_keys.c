@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/keep/changes.h"
 #include "broker/control.h"
 #include "broker/operator/gpu_time.h"
 #include "broker/limits.h"
@@ -423,6 +424,7 @@ struct json_object *request_tenant_set(struct broker *b, struct json_object *q,
 	o = change(b, t, set, &copy);
 	if (o)
 		return o;
+	changes_set(t->name, set);
 	limits_change(t, &copy, control_who(client));
 	keys = json_object_new_object();
 	get_keys(t, NULL, keys);

@@ -18,10 +18,13 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "broker/broker.h"
+#include "broker/keep/books.h"
+#include "broker/memory/adopt.h"
 #include "broker/memory/ledger.h"
 #include "broker/share.h"
 #include "broker/tenant.h"
 #include "broker/workers.h"
+#include "ipc/msg.h"
 #include "ipc/share.h"
 
 /* Each part holds a descriptor of weftd's; b->shares_max is for all tenants together, of
@@ -31,11 +34,14 @@
 #define OPENS_MAX         4096 /* of one share by one worker */
 
 struct share {
-	struct list link; /* tenant.shares */
+	struct list link;        /* tenant.shares */
+	struct book_share *book; /* once it is complete; NULL: nobody will know of it */
+	/* Another weftd had it: its maker has said that it has it, too. */
+	bool adopted, told;
 	struct tenant *t;
 	struct worker *maker; /* NULL: it has let go */
 	uint8_t name[16];
-	unsigned kind;       /* enum share_kind */
+	unsigned kind;          /* enum share_kind */
 	uint64_t here, evicted; /* bytes */
 	/* Bytes on the tenant's account, once the maker has let go. */
 	uint64_t held, held_evicted;
@@ -87,7 +93,15 @@ static struct share_user *find_user(struct share *s, const struct worker *w)
 
 static void share_free(struct share *s)
 {
-	for (unsigned i = 0; i < s->n; i++)
+	struct share_user *u, *next;
+
+	if (s->book)
+		book_share_drop(s->book);
+	list_for_each_safe (u, next, &s->users, link) {
+		list_remove(&u->link);
+		free(u);
+	}
+	for (unsigned i = 0; i < s->n_parts; i++)
 		closep(&s->part[i].fd);
 	list_remove(&s->link);
 	s->t->n_shares -= s->n_parts;
@@ -99,7 +113,7 @@ static void share_free(struct share *s)
 /* Ends it once nobody is left. */
 static void share_try_end(struct share *s)
 {
-	if (s->maker || !list_empty(&s->users))
+	if (s->maker || !list_empty(&s->users) || s->t->n_resuming)
 		return;
 	account_share_end(s->t, s->held);
 	evicted_share_end(s->t, s->held_evicted);
@@ -136,9 +150,9 @@ static bool is_right_file(unsigned kind, int fd)
 }
 
 /* Without parts yet. */
-static int share_new(struct worker *w, const struct share_part *x, struct share **ret_s)
+static int share_new(struct tenant *t, struct worker *w, const struct share_part *x,
+		     struct share **ret_s)
 {
-	struct tenant *t = w->tenant;
 	struct share *s;
 
 	if (!x->n_parts || x->kind >= SHARE_KINDS ||
@@ -161,12 +175,36 @@ static int share_new(struct worker *w, const struct share_part *x, struct share 
 	s->maker = w;
 	s->kind = x->kind;
 	s->n_parts = x->n_parts;
+	for (unsigned i = 0; i < s->n_parts; i++)
+		s->part[i].fd = -1;
 	list_init(&s->users);
 	list_append(&t->shares, &s->link);
 	t->n_shares += s->n_parts;
 	t->b->n_shares += s->n_parts;
 	*ret_s = s;
 	return 0;
+}
+
+/* For the next weftd; one that it does not know of is made again by what sessions say. */
+static void note(struct share *s)
+{
+	struct book_share *k = s->maker->book ? books_share_new() : NULL;
+
+	if (!k)
+		return;
+	*k = (struct book_share){.kind = s->kind,
+				 .n_parts = s->n_parts,
+				 .maker = s->maker->book->key,
+				 .here = s->here,
+				 .evicted = s->evicted};
+	memcpy(k->name, s->name, sizeof(k->name));
+	memcpy(k->tenant, s->t->name, sizeof(k->tenant));
+	k->used = 1;
+	s->book = k;
+	/* An event whose maker ends while nobody is here is done: the next weftd writes
+	 * that. */
+	if (s->kind == SHARE_EVENT)
+		book_event_keep(k, s->part->fd);
 }
 
 /* No more than the worker has, as far as it is believed. */
@@ -188,8 +226,10 @@ static int add_part(struct share *s, const struct share_part *x, int fd)
 	s->part[s->n].fd = fd;
 	s->part[s->n++].bytes = x->bytes;
 	*(x->evicted ? &s->evicted : &s->here) += x->bytes;
-	if (s->n == s->n_parts)
+	if (s->n == s->n_parts) {
 		w->evicted_shared += s->evicted;
+		note(s);
+	}
 	return 0;
 }
 
@@ -201,7 +241,7 @@ int share_export(struct worker *w, const struct share_part *x, int fd, uint8_t *
 	if (!is_right_file(x->kind, fd))
 		return -EINVAL;
 	if (!x->part)
-		r = share_new(w, x, &s);
+		r = share_new(w->tenant, w, x, &s);
 	else if (!s || s->maker != w || s->n != x->part || s->n == s->n_parts)
 		r = -EINVAL;
 	if (r < 0)
@@ -282,6 +322,11 @@ static void let_go(struct share *s)
 	w->evicted_shared -= s->evicted;
 	s->held_evicted = evicted_share(w, s->evicted);
 	s->maker = NULL;
+	if (s->book) {
+		s->book->held = s->held;
+		s->book->held_evicted = s->held_evicted;
+		s->book->let_go = 1;
+	}
 	share_try_end(s);
 }
 
@@ -322,4 +367,130 @@ void share_end(struct worker *w)
 		} else if (u)
 			share_try_end(s);
 	}
+}
+
+/* ---- shares of another weftd ---- */
+
+int share_adopt(struct tenant *t, struct book_share *k, struct worker *maker)
+{
+	const struct share_part x = {.kind = k->kind, .n_parts = k->n_parts};
+	struct share *s;
+	int r = share_new(t, k->let_go ? NULL : maker, &x, &s);
+
+	if (r < 0)
+		return r;
+	memcpy(s->name, k->name, sizeof(s->name));
+	s->book = k;
+	s->adopted = true;
+	s->here = k->here;
+	s->evicted = k->evicted;
+	s->n = s->n_parts;
+	if (s->kind == SHARE_EVENT)
+		s->part->fd = book_event_fd(k);
+	if (!s->maker) { /* it has let go, or has ended since */
+		s->held = k->let_go ? k->held : k->here;
+		s->held_evicted = k->let_go ? k->held_evicted : k->evicted;
+		account_share_adopt(t, s->held, s->held_evicted);
+	}
+	return 0;
+}
+
+/* Takes back what its maker had let go of, and does not know that yet. */
+static int take_back(struct share *s, struct worker *w)
+{
+	if (!s->adopted || !s->book || s->book->maker != w->book->key)
+		return -EPROTO;
+	account_share_back(w, s->held, s->held_evicted);
+	s->held = s->held_evicted = 0;
+	s->book->let_go = 0;
+	s->maker = w;
+	return 0;
+}
+
+/* A part of one that was not complete, or that nobody noted. */
+static int make_again(struct worker *w, const struct msg_ipc_export *e,
+		      const struct share_part *x, int fd, struct share *s)
+{
+	int r = 0;
+
+	if (!s && e->part)
+		return -EPROTO;
+	if (!s)
+		r = share_new(w->tenant, w, x, &s);
+	if (r < 0)
+		return r;
+	if (s->maker != w || s->n != x->part || s->n == s->n_parts)
+		return -EPROTO;
+	memcpy(s->name, e->name, sizeof(s->name));
+	s->told = true;
+	return add_part(s, x, fd);
+}
+
+int share_tell(struct worker *w, const struct msg_ipc_export *e, int *fd)
+{
+	const struct share_part x = {.kind = e->kind,
+				     .part = e->part,
+				     .n_parts = e->n_parts,
+				     .bytes = e->bytes,
+				     .evicted = e->evicted};
+	struct share *s = find(w->tenant, e->name);
+	int r = 0;
+
+	if (!is_right_file(e->kind, *fd))
+		return -EPROTO;
+	if (!s || !s->adopted) {
+		r = make_again(w, e, &x, *fd, s);
+		if (r == 0)
+			fd_steal(fd);
+		return r;
+	}
+	if (s->kind != e->kind || s->n_parts != e->n_parts || e->part >= s->n_parts ||
+	    (s->part[e->part].fd >= 0 && s->kind == SHARE_MEMORY))
+		return -EPROTO;
+	if (!s->maker)
+		r = take_back(s, w);
+	if (r < 0 || s->maker != w)
+		return -EPROTO;
+	s->told = true;
+	s->part[e->part].bytes = e->bytes;
+	if (s->part[e->part].fd < 0)
+		s->part[e->part].fd = fd_steal(fd);
+	return 0;
+}
+
+int share_tell_open(struct worker *w, const struct msg_has_open *o)
+{
+	struct share *s = find(w->tenant, o->name);
+	int r = 0;
+
+	if (!s) /* nobody noted it */
+		return 0;
+	if (s->kind != o->kind || s->maker == w || o->n > OPENS_MAX)
+		return -EPROTO;
+	for (uint32_t i = 0; i < o->n && r == 0; i++)
+		r = add_user(s, w);
+	return r;
+}
+
+void share_told(struct worker *w)
+{
+	struct share *s, *tmp;
+
+	w->evicted_shared = 0;
+	list_for_each_safe (s, tmp, &w->tenant->shares, link) {
+		if (s->maker != w)
+			continue;
+		if (!s->told) /* it was never told that it has made it */
+			share_free(s);
+		else if (s->n == s->n_parts)
+			w->evicted_shared += s->evicted;
+	}
+}
+
+void share_adopted(struct tenant *t)
+{
+	struct share *s, *tmp;
+
+	list_for_each_safe (s, tmp, &t->shares, link)
+		share_try_end(s);
 }

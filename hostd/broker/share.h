@@ -5,7 +5,11 @@
 
 #include <stdint.h>
 
+struct book_share;
+struct msg_has_open;
+struct msg_ipc_export;
 struct share_part;
+struct tenant;
 struct worker;
 
 /* Exports a part; takes over fd (may be -1) on success. The first part gives the name,
@@ -21,5 +25,17 @@ void share_close(struct worker *w, const uint8_t *name);
 void share_drop(struct worker *w, const uint8_t *name);
 /* Drops all that a worker has made or opened; it has ended. Before account_end(). */
 void share_end(struct worker *w);
+
+/*
+ * Shares of another weftd (keep/resume.c). First share_adopt() for each that it noted,
+ * with its maker if that is still there; then sessions tell what they made, *fd may be
+ * taken, and what they have open; share_told() ends that of a maker, and share_adopted()
+ * that of all sessions of a tenant. 0, -EPROTO or -errno.
+ */
+int share_adopt(struct tenant *t, struct book_share *k, struct worker *maker);
+int share_tell(struct worker *w, const struct msg_ipc_export *e, int *fd);
+int share_tell_open(struct worker *w, const struct msg_has_open *o);
+void share_told(struct worker *w);
+void share_adopted(struct tenant *t);
 
 #endif

@@ -19,6 +19,7 @@
 #include "broker/window.h"
 #include "ipc/msg.h"
 #include "util/conf.h"
+#include "util/fdstore.h"
 
 #define LISTEN_BACKLOG SOMAXCONN
 
@@ -48,7 +49,25 @@ static bool is_ours(const struct broker *b, const char *path)
 	       !strchr(path + n + 1, '/');
 }
 
-int listen_unix(struct broker *b, const char *path, mode_t mode,
+/* Returns the socket of the weftd before us, in whose backlog others may be, or -1. */
+static int listen_again(const char *kept, const char *path, struct sockfile *ret_file)
+{
+	_cleanup_close_ int fd = fdstore_take(kept);
+	struct sockaddr_un sa = {0};
+	socklen_t len = sizeof(sa);
+	struct stat st;
+
+	if (fd < 0)
+		return -1;
+	if (getsockname(fd, (struct sockaddr *)&sa, &len) == 0 &&
+	    !strncmp(sa.sun_path, path, sizeof(sa.sun_path)) && lstat(path, &st) == 0 &&
+	    S_ISSOCK(st.st_mode) && sockfile_note(path, ret_file) == 0)
+		return fd_steal(&fd);
+	fdstore_remove(kept);
+	return -1;
+}
+
+int listen_unix(struct broker *b, const char *path, mode_t mode, const char *kept,
 		struct sockfile *ret_file)
 {
 	struct sockaddr_un sa;
@@ -58,6 +77,9 @@ int listen_unix(struct broker *b, const char *path, mode_t mode,
 
 	if (r < 0)
 		return r;
+	fd = listen_again(kept, path, ret_file);
+	if (fd >= 0)
+		return fd_steal(&fd);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
@@ -76,6 +98,8 @@ int listen_unix(struct broker *b, const char *path, mode_t mode,
 		r = -errno;
 		sockfile_remove(path, ret_file);
 	}
+	if (r == 0 && fdstore_put(kept, fd) < 0)
+		log_warning("socket %s will not outlive this process", path);
 	return r < 0 ? r : fd_steal(&fd);
 }
 

@@ -21,6 +21,7 @@
 #include "broker/window.h"
 #include "util/conf.h"
 
+struct book_tenant;
 struct broker;
 
 struct tenant {
@@ -35,7 +36,8 @@ struct tenant {
 	struct child listener;
 	struct source listener_ctl;
 	struct outbox listener_out;
-	uint64_t listener_at_ns; /* when to start the next listener; 0: one is there */
+	uint32_t listener_resumes; /* asked with this number who waits; 0: it is not */
+	uint64_t listener_at_ns;   /* when to start the next listener; 0: one is there */
 	struct window window;
 	struct conf_memory memory;
 	uint64_t granted, evicted, returning, peak;
@@ -78,6 +80,9 @@ struct tenant {
 	 * */
 	uint64_t shared, shared_evicted;
 	unsigned sessions_max, n_sessions, n_waiting;
+	unsigned
+		n_resuming; /* sessions that have not said what they have; keep/resume.c */
+	struct book_tenant *book; /* NULL: none */
 	unsigned lanes_max;
 	struct strangers strangers;
 	unsigned n_ending;     /* of n_sessions */
@@ -91,9 +96,10 @@ struct tenant {
 void tenant_try_release(struct tenant *t);
 /* Forgets who waits with arg for the end of a tenant (tenant_remove()). */
 void tenants_forget(struct broker *b, const void *arg);
-/* Listens on a Unix socket; a stale one is replaced, another kind of file is not. Returns
+/* Listens on a Unix socket: the one that the store has under `kept`, if it is at that path,
+ * or one that it is to have; a stale one is replaced, another kind of file is not. Returns
  * the descriptor or -errno; see sockfile.h for what errors mean. */
-int listen_unix(struct broker *b, const char *path, mode_t mode,
+int listen_unix(struct broker *b, const char *path, mode_t mode, const char *kept,
 		struct sockfile *ret_file);
 /* True if no session of the tenant may begin; operator/drain.c. */
 bool tenant_drains(const struct tenant *t);

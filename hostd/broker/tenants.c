@@ -24,6 +24,7 @@
 #include "broker/operator/events.h"
 #include "broker/listener.h"
 #include "broker/guests.h"
+#include "broker/keep/books.h"
 #include "broker/loop/outbox.h"
 #include "broker/memory/waiters.h"
 #include "broker/reply.h"
@@ -32,6 +33,7 @@
 #include "broker/window.h"
 #include "broker/workers.h"
 #include "util/conf.h"
+#include "util/fdstore.h"
 
 /* Logs why a tenant cannot be made and keeps it for whoever asked; returns error. */
 __attribute__((format(printf, 3, 4))) static int failed(struct broker *b, int error,
@@ -116,9 +118,16 @@ static int open_window(struct tenant *t, const struct conf_tenant *ct,
 	return 0;
 }
 
+/* Name of the listening socket in the store. */
+static void kept_name(const struct tenant *t, char buf[FDSTORE_NAME_MAX + 1])
+{
+	snprintf(buf, FDSTORE_NAME_MAX + 1, "tenant.%s.listen", t->name);
+}
+
 static int open_all(struct tenant *t, const struct conf_tenant *ct)
 {
 	struct window_owner who = {(uid_t)-1, (gid_t)-1};
+	char kept[FDSTORE_NAME_MAX + 1];
 	int r = find_owner(t->b, ct, &who);
 
 	if (r < 0)
@@ -133,12 +142,13 @@ static int open_all(struct tenant *t, const struct conf_tenant *ct)
 		r = open_window(t, ct, &who);
 	if (r < 0)
 		return r;
-	t->listen = listen_unix(t->b, t->socket, 0600, &t->sockfile);
+	kept_name(t, kept);
+	t->listen = listen_unix(t->b, t->socket, 0600, kept, &t->sockfile);
 	r = t->listen < 0 ? t->listen : give_to(ct, &who, t->socket);
 	if (r < 0)
 		return failed(t->b, r, "tenant %s: socket %s: %s", t->name, t->socket,
 			      sockfile_error(r));
-	r = listener_start(t);
+	r = listener_open(t);
 	if (r < 0)
 		return failed(t->b, r, "tenant %s: weft-listener cannot be started: %s",
 			      t->name, strerror(-r));
@@ -147,11 +157,13 @@ static int open_all(struct tenant *t, const struct conf_tenant *ct)
 
 void tenant_remove(struct tenant *t, void (*done)(void *arg), void *arg)
 {
+	char kept[FDSTORE_NAME_MAX + 1];
 	struct worker *w;
 
 	list_remove(&t->link);
 	list_append(&t->b->leaving, &t->link);
 	t->removed = true;
+	books_tenant_end(t);
 	t->on_release = done;
 	t->released_for = arg;
 	waiters_drop_tenant(t);
@@ -161,6 +173,8 @@ void tenant_remove(struct tenant *t, void (*done)(void *arg), void *arg)
 	listener_close(t);
 	if (t->listen >= 0) {
 		close(fd_steal(&t->listen));
+		kept_name(t, kept);
+		fdstore_remove(kept);
 		sockfile_remove(t->socket, &t->sockfile);
 	}
 	tenant_try_release(t);
@@ -221,6 +235,7 @@ int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **r
 	t->sessions_max = ct->sessions_max;
 	t->lanes_max = ct->lanes_max;
 	t->listen = t->listener.exit.fd = t->listener_ctl.fd = t->window.fd = -1;
+	books_tenant_begin(t);
 	cgroup_new(t);
 	r = open_all(t, ct);
 	if (r < 0) {

@@ -168,6 +168,12 @@ int window_offered(struct tenant *t, const struct wire_hello *hello,
 	return slice;
 }
 
+void window_take_again(struct window *w, int slice)
+{
+	if (slice >= 0 && (unsigned)slice < w->n_slices)
+		w->taken |= 1ull << slice;
+}
+
 void window_give_back(struct window *w, int slice)
 {
 	if (slice >= 0)

@@ -72,6 +72,8 @@ int window_take(struct window *w, struct msg_window *ret_slice);
  */
 int window_offered(struct tenant *t, const struct wire_hello *hello,
 		   struct msg_window *ret_slice);
+/* Takes a slice that a session of another weftd has; -1: it has none. */
+void window_take_again(struct window *w, int slice);
 void window_give_back(struct window *w, int slice);
 /* Takes a place for host memory of an owner. Returns 0, -ENOSPC or -ENOMEM. */
 int window_host_take(struct window *w, uint64_t bytes, const void *owner,

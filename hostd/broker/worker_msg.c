@@ -10,8 +10,10 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/macros.h"
+#include "broker/broker.h"
 #include "broker/child/output.h"
 #include "broker/operator/gpu_time.h"
+#include "broker/keep/books.h"
 #include "broker/loop/outbox.h"
 #include "broker/memory/account_host.h"
 #include "broker/memory/held.h"
@@ -154,6 +156,8 @@ static int note_carrier(struct worker *w, const char *carrier)
 		return -EPROTO;
 	snprintf(w->carrier, sizeof(w->carrier), "%.20s", *carrier ? carrier : "?");
 	clean_text(w->carrier);
+	if (w->book)
+		memcpy(w->book->carrier, w->carrier, sizeof(w->book->carrier));
 	if (log_limit_ok(&w->tenant->session_limit, SESSION_LINES))
 		log_info("tenant %s session %llu: over %s", w->tenant->name,
 			 (unsigned long long)w->session, w->carrier);
@@ -166,6 +170,9 @@ int worker_said(struct worker *w, const struct msg *m, int *fd)
 		return held_said(w, m->holders_list.n, *fd);
 	if (w->state != WORKER_SESSION)
 		return -EPROTO;
+	/* The rest was for another weftd, or will be said again. */
+	if (w->resume_id && m->type != MSG_OPENED && m->type != MSG_ENDING)
+		return w->b->resume_said(w, m, fd);
 	switch (m->type) {
 	case MSG_CHARGE:
 		return waiters_charge(w, m->id, m->charge.bytes, m->charge.allow_spill,

@@ -24,6 +24,7 @@
 #include "broker/broker.h"
 #include "broker/child/cgroup.h"
 #include "broker/child/child.h"
+#include "broker/keep/books.h"
 #include "broker/operator/events.h"
 #include "broker/operator/gpu_time.h"
 #include "broker/listener.h"
@@ -65,7 +66,6 @@
 #define CALM_MAX_NS (2 * NSEC_PER_SEC)
 
 static void on_worker_ctl(struct source *src, uint32_t events);
-static void on_worker_exit(struct source *src, uint32_t events);
 
 /* ---- states ---- */
 
@@ -120,20 +120,13 @@ static unsigned worker_args(const struct broker *b, char **argv, char text[][40]
 	return n;
 }
 
-static int map_page(struct worker *w, int *ret_fd)
+static int map_page(struct worker *w, int fd)
 {
-	int fd = fd_memfd("weft-page", WORKER_PAGE_SIZE);
-	void *p;
+	void *p = mmap(NULL, WORKER_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
-	if (fd < 0)
-		return fd;
-	p = mmap(NULL, WORKER_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (p == MAP_FAILED) {
-		close(fd);
+	if (p == MAP_FAILED)
 		return -errno;
-	}
 	w->count = p;
-	*ret_fd = fd;
 	return 0;
 }
 
@@ -143,16 +136,18 @@ static void worker_free(void *arg)
 
 	if (w->count)
 		munmap(w->count, WORKER_PAGE_SIZE);
+	closep(&w->page_fd);
 	free(w);
 }
 
 static int worker_spawn(struct worker *w)
 {
-	_cleanup_close_ int page = -1, ours = -1, theirs = -1;
+	_cleanup_close_ int ours = -1, theirs = -1;
 	int fds[2], pair[2], r;
 	char text[5][40], *argv[20];
 
-	r = map_page(w, &page);
+	w->page_fd = fd_memfd("weft-page", WORKER_PAGE_SIZE);
+	r = w->page_fd < 0 ? w->page_fd : map_page(w, w->page_fd);
 	if (r < 0)
 		return r;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -165,30 +160,67 @@ static int worker_spawn(struct worker *w)
 		return r;
 	worker_args(w->b, argv, text);
 	fds[0] = theirs;
-	fds[1] = page;
+	fds[1] = w->page_fd;
 	r = source_add(w->b->loop, &w->ctl, ours, EPOLLIN, on_worker_ctl);
 	if (r < 0)
 		return r;
 	fd_steal(&ours);
-	r = child_spawn(w->b, &w->child, argv, fds, 2, on_worker_exit);
+	r = child_spawn(w->b, &w->child, argv, fds, 2, worker_exited);
 	if (r < 0)
 		source_remove(w->b->loop, &w->ctl);
 	return r;
 }
 
-static int worker_start(struct broker *b)
+static struct worker *worker_new(struct broker *b)
 {
 	struct worker *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	w->b = b;
+	w->ctl.fd = w->child.exit.fd = w->child.out.src.fd = w->page_fd = -1;
+	w->slice = -1;
+	list_init(&w->link);
+	list_init(&w->tenant_link);
+	outbox_init(&w->out, w->b->loop, &w->ctl);
+	w->started_ns = clock_now_ns();
+	return w;
+}
+
+int worker_adopt(struct broker *b, const struct worker_fds *fds, struct worker **ret_w)
+{
+	struct worker *w = worker_new(b);
 	int r;
 
 	if (!w)
 		return -ENOMEM;
-	w->b = b;
-	w->ctl.fd = w->child.exit.fd = -1;
-	w->slice = -1;
-	list_init(&w->tenant_link);
-	outbox_init(&w->out, w->b->loop, &w->ctl);
-	w->started_ns = clock_now_ns();
+	r = map_page(w, fds->page);
+	if (r == 0)
+		r = source_add(b->loop, &w->ctl, fds->ctl, EPOLLIN, on_worker_ctl);
+	if (r < 0) {
+		worker_free(w);
+		return r;
+	}
+	w->state = WORKER_SESSION;
+	list_append(&b->workers, &w->link);
+	*ret_w = w;
+	return 0;
+}
+
+void worker_forget(struct worker *w)
+{
+	list_remove(&w->link);
+	source_remove(w->b->loop, &w->ctl);
+	worker_free(w);
+}
+
+static int worker_start(struct broker *b)
+{
+	struct worker *w = worker_new(b);
+	int r;
+
+	if (!w)
+		return -ENOMEM;
 	r = worker_spawn(w);
 	if (r < 0) {
 		worker_free(w);
@@ -345,6 +377,9 @@ int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 	if (!w->b->short_ns)
 		w->b->short_ns = w->attached_ns;
 	account_begin(w);
+	books_begin(w);
+	closep(&w->page_fd);
+	w->page_fd = -1;
 	cgroup_enter(t, w->child.pid);
 	if (log_limit_ok(&t->session_limit, SESSION_LINES))
 		log_info("tenant %s session %llu: pid %u (%s), worker %d", t->name,
@@ -368,6 +403,13 @@ struct worker *workers_ready(struct broker *b)
 			return w;
 	}
 	return NULL;
+}
+
+void worker_lanes(struct worker *w, uint64_t n)
+{
+	w->n_passed = n;
+	if (w->book)
+		w->book->n_passed = n;
 }
 
 static uint64_t end_slow(struct broker *b, uint64_t now_ns)
@@ -414,6 +456,34 @@ void workers_probed(struct worker *w, uint32_t id)
 		w->b->serve_guests(w->b);
 }
 
+void workers_device_known(struct broker *b)
+{
+	if (b->was_ready)
+		return;
+	b->was_ready = true;
+	log_info("device: %s, %llu MiB", b->device_name,
+		 (unsigned long long)b->device_total >> 20);
+	if (b->ready_fd >= 0) {
+		(void)fd_write_full(b->ready_fd, "\n", 1);
+		close(fd_steal(&b->ready_fd));
+	}
+	if (b->on_ready)
+		b->on_ready(b);
+}
+
+/* For the next weftd, which may have sessions before a worker of its own is ready. */
+static void note_device(const struct msg_ready *m)
+{
+	struct book_head *h = books_head();
+
+	if (!h)
+		return;
+	h->memory_bytes = m->memory_bytes;
+	h->overhead = m->overhead;
+	h->own_memory = m->own_memory;
+	memcpy(h->device, m->device, sizeof(h->device));
+}
+
 static void set_ready(struct worker *w, const struct msg_ready *m)
 {
 	struct broker *b = w->b;
@@ -427,17 +497,9 @@ static void set_ready(struct worker *w, const struct msg_ready *m)
 	static_assert(sizeof(b->device_name) == sizeof(m->device), "any name fits");
 	memcpy(b->device_name, m->device, sizeof(b->device_name));
 	account_ready(w, m->overhead);
-	if (!b->was_ready) {
-		b->was_ready = true;
-		log_info("device: %s, %llu MiB", b->device_name,
-			 (unsigned long long)b->device_total >> 20);
-		if (b->ready_fd >= 0) {
-			(void)fd_write_full(b->ready_fd, "\n", 1);
-			close(fd_steal(&b->ready_fd));
-		}
-		if (b->on_ready)
-			b->on_ready(b);
-	}
+	w->version = m->version;
+	note_device(m);
+	workers_device_known(b);
 	b->serve_guests(b);
 }
 
@@ -578,9 +640,12 @@ static void worker_ended(struct worker *w, int status)
 		reclaim_end(w);
 		share_end(w);
 		window_give_back(&w->tenant->window, w->slice);
+		if (w->resume_id)
+			b->resume_end(w);
 	} else {
 		post_died(w, status);
 	}
+	books_end(w);
 	account_end(w);
 	list_remove(&w->link);
 	b->n_idle -= w->state != WORKER_SESSION;
@@ -597,7 +662,7 @@ static void worker_ended(struct worker *w, int status)
 	b->serve_guests(b);
 }
 
-static void on_worker_exit(struct source *src, uint32_t events)
+void worker_exited(struct source *src, uint32_t events)
 {
 	struct worker *w = container_of(src, struct worker, child.exit);
 	int status = child_reap(w->b, &w->child);

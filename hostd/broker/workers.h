@@ -18,6 +18,7 @@
 #include "util/conf.h"
 #include "wire.h"
 
+struct book_worker;
 struct broker;
 struct tenant;
 struct worker_page;
@@ -36,19 +37,19 @@ struct worker_move {
 	uint64_t left, gave;    /* of what goes out: has left; or was freed, too */
 	uint64_t
 		returning; /* granted for what is evicted, until it says what came back */
-	uint64_t surplus;   /* likewise, but that was freed since */
-	bool needs;         /* it waits for what is swapped */
-	bool makes_resident; /* it waits for what it is to share */
-	unsigned n_busy;    /* times in a row that it did not get quiet */
+	uint64_t surplus;  /* likewise, but that was freed since */
+	bool needs;        /* it waits for what is swapped */
+	bool makes_resident;    /* it waits for what it is to share */
+	unsigned n_busy;        /* times in a row that it did not get quiet */
 	uint64_t busy_since_ns; /* of these the first; 0: none */
 	bool stuck;             /* nobody waits for it; memory/stuck.c */
 	bool at_gate;           /* it will say whether it gets quiet */
 	/* Times until which it is not asked for more, has nothing more to give, gets
 	 * nothing back. */
 	uint64_t busy_ns, empty_ns, full_ns;
-	uint64_t gave_ns;    /* when something was moved out last */
-	uint64_t manual_ns;  /* when an operator moved it out: not back before it works */
-	uint64_t pool;       /* host memory it was told to keep ready */
+	uint64_t gave_ns;   /* when something was moved out last */
+	uint64_t manual_ns; /* when an operator moved it out: not back before it works */
+	uint64_t pool;      /* host memory it was told to keep ready */
 };
 
 struct worker {
@@ -59,14 +60,23 @@ struct worker {
 	struct source ctl;
 	struct outbox out;
 	struct worker_page *count; /* shared pages; what a worker wrote is not trusted */
+	int page_fd;               /* of count, until it is in the store */
+	uint32_t version;          /* of its messages */
+	struct book_worker *book;  /* what the next weftd will know; NULL: nothing */
+	/* Another weftd began its session: it is asked what it has, with this number (0: it
+	 * is not), and ended if it has not said so by then. */
+	uint32_t resume_id;
+	uint64_t resume_by_ns;
+	bool is_held_up;  /* not heard until others of its tenant have answered, too */
+	bool cannot_move; /* it was started when nothing was to move */
 	uint64_t started_ns;
 	/* Device memory: of the device's own for a context; all that was granted, that
 	 * included, what is ahead of use too; the most that ever was. */
 	uint64_t overhead, charged, granted_peak;
 	uint64_t evicted;        /* charged once, now in host memory */
 	uint64_t evicted_shared; /* of that, what others have, too: it stays there */
-	uint64_t freed_early; /* told of before what moves out had arrived there */
-	bool was_evicted;     /* once */
+	uint64_t freed_early;    /* told of before what moves out had arrived there */
+	bool was_evicted;        /* once */
 	/* Use when policies were told last, and when that was more than before. */
 	uint64_t used_seen, used_ns;
 	struct worker_move move;
@@ -112,6 +122,20 @@ struct session_record {
 };
 #define HISTORY_MAX 256
 
+struct worker_fds {
+	int ctl, page;
+};
+
+/* Makes a worker in state WORKER_SESSION of one that another weftd has begun; takes over
+ * the pair, not the page. Returns 0 or -errno. */
+int worker_adopt(struct broker *b, const struct worker_fds *fds, struct worker **ret_w);
+/* Forgets it again, before it has a child. */
+void worker_forget(struct worker *w);
+/* Ends the session of a process that has ended; for child_adopt(). */
+void worker_exited(struct source *src, uint32_t events);
+/* The device is known, and guests can be served. */
+void workers_device_known(struct broker *b);
+
 /* Starts workers until enough are ready or starting. */
 void workers_fill(struct broker *b);
 /* A worker that waits for a guest, or NULL. */
@@ -123,6 +147,8 @@ int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 /* Notes the answer of a worker that was asked with number id whether its program is
  * there. */
 void workers_probed(struct worker *w, uint32_t id);
+/* Sets how many lanes a worker was told of. */
+void worker_lanes(struct worker *w, uint64_t n);
 /* Ends a session's worker now. */
 void worker_kill(struct worker *w);
 void workers_fini(struct broker *b);

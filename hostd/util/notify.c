@@ -14,22 +14,29 @@
 #include "base/sockfile.h"
 #include "util/notify.h"
 
-void notify_manager(const char *assignments)
+int notify_manager_with(const char *assignments, int kept)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
 	struct sockaddr_un sa;
 	_cleanup_close_ int fd = -1;
 
-	if (!path || !*path || sockfile_address(path, &sa) < 0)
-		return;
+	if (!path || !*path)
+		return -EDESTADDRREQ;
+	if (sockfile_address(path, &sa) < 0)
+		return -EINVAL;
 	if (*path == '@')
 		*sa.sun_path = '\0';
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd >= 0)
-		(void)sendto(fd, assignments, strlen(assignments), MSG_NOSIGNAL,
-			     (struct sockaddr *)&sa,
-			     (socklen_t)(offsetof(struct sockaddr_un, sun_path) +
-					 strlen(path)));
+	if (fd < 0 || connect(fd, (struct sockaddr *)&sa,
+			      (socklen_t)(offsetof(struct sockaddr_un, sun_path) +
+					  strlen(path))) < 0)
+		return -errno;
+	return fd_send(fd, assignments, strlen(assignments), &kept, kept >= 0);
+}
+
+void notify_manager(const char *assignments)
+{
+	(void)notify_manager_with(assignments, -1);
 }
 
 void notify_reloading(void)

@@ -7,7 +7,7 @@
  *	a client's bytes: their number (1 byte) and text, of which a "/" is a file in a
  *	directory of our own
  *	a worker's or listener's message: type and three numbers (4 bytes)
- *	other operations: nothing
+ *	other operations: nothing; one of them makes all sessions those of another weftd
  *
  * In the end everything has been given back.
  */
@@ -25,6 +25,7 @@
 #include "broker/broker.h"
 #include "broker/child/child.h"
 #include "broker/control.h"
+#include "broker/keep/resume.h"
 #include "broker/operator/drain.h"
 #include "broker/operator/events.h"
 #include "broker/listener.h"
@@ -55,6 +56,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define PEERS     48
 #define STEPS     200
 #define ROUNDS    8 /* of events after a step */
+
+#define RESUME_ID 7
 
 #define CLOSED_MS 2000 /* within which all is closed, or never */
 
@@ -117,6 +120,13 @@ int child_reap(struct broker *br, struct child *c)
 	p->child = NULL;
 	c->pid = 0;
 	return p->dead ? SIGKILL : 0;
+}
+
+int child_adopt(struct broker *br, struct child *c, const char *program, pid_t pid,
+		uint32_t uid, int pidfd, int output,
+		void (*exit_fn)(struct source *, uint32_t))
+{
+	return -EAGAIN; /* there is no store */
 }
 
 void child_kill(struct child *c)
@@ -203,6 +213,9 @@ static void worker_says(struct input *in, struct peer *p)
 	if (!p)
 		return;
 	m.id = v[2] & 128 ? asked : v[2];
+	if (m.type == MSG_RESUMED || m.type == MSG_HAS_HOST || m.type == MSG_HAS_SHARE ||
+	    m.type == MSG_HAS_OPEN)
+		m.id = RESUME_ID;
 	fd = v[2] & 64 ? fds_any(v[1], 4096) : -1;
 	say(p, &m, fd, (v[2] & 63) == 63 ? v[1] : 0);
 	closep(&fd);
@@ -273,6 +286,8 @@ static void open_weftd(void)
 		abort();
 	b.shares_max = 16;
 	b.on_message = worker_said;
+	b.resume_said = resume_said;
+	b.resume_end = resume_end;
 	b.serve_guests = guests_match;
 	b.on_session_end = drain_ended;
 	b.guests = &guests_of_listeners;
@@ -371,11 +386,33 @@ static void close_weftd(void)
 	remove_files();
 }
 
+/* All sessions are as those that another weftd has begun. */
+static void restart(void)
+{
+	struct worker *w;
+
+	list_for_each (w, &b.workers, link) {
+		if (w->state != WORKER_SESSION || w->resume_id || w->is_held_up)
+			continue;
+		window_host_drop(&w->tenant->window, w);
+		b.host -= w->host_charged;
+		w->tenant->host_used -= w->host_charged;
+		w->host_charged = 0;
+		w->resume_id = RESUME_ID;
+		w->resume_by_ns = UINT64_MAX;
+		w->tenant->n_resuming++;
+	}
+}
+
 static void step(struct input *in)
 {
 	uint8_t op = take(in), who = take(in);
 	struct peer *p;
 
+	if (op >= 250) {
+		restart();
+		return;
+	}
 	switch (op % 10) {
 	case 0:
 		client_comes(who % CLIENTS);

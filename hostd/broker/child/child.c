@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,6 +179,7 @@ static int start_child(struct broker *b, struct child *c, const struct start *s,
 		exec_child(s);
 	fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	r = fd < 0 ? -errno : source_add(b->loop, &c->exit, fd, EPOLLIN, exit_fn);
+	c->adopted = false;
 	if (r < 0) {
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
@@ -220,6 +222,35 @@ int child_spawn(struct broker *b, struct child *c, char *const argv[], const int
 	return r;
 }
 
+int child_adopt(struct broker *b, struct child *c, const char *program, pid_t pid,
+		uint32_t uid, int pidfd, int output,
+		void (*exit_fn)(struct source *, uint32_t))
+{
+	int r = source_add(b->loop, &c->exit, pidfd, EPOLLIN, exit_fn);
+
+	if (r == 0)
+		r = output_adopt(b, &c->out, program, &b->output, output);
+	else
+		closep(&output);
+	if (r < 0) {
+		source_remove(b->loop, &c->exit);
+		return r;
+	}
+	c->pid = c->out.pid = pid;
+	c->uid = uid;
+	c->adopted = true;
+	users_take_again(&b->users, uid);
+	return 0;
+}
+
+static void wait_adopted(const struct child *c)
+{
+	struct pollfd p = {.fd = c->exit.fd, .events = POLLIN};
+
+	while (poll(&p, 1, -1) < 0 && errno == EINTR)
+		;
+}
+
 int child_reap(struct broker *b, struct child *c)
 {
 	siginfo_t si;
@@ -227,11 +258,16 @@ int child_reap(struct broker *b, struct child *c)
 
 	if (!c->pid)
 		return 0;
-	/* Nobody of its group outlives it; the group has its number while it is there. */
-	while (waitid(P_PID, (id_t)c->pid, &si, WEXITED | WNOWAIT) < 0 && errno == EINTR)
+	if (c->adopted)
+		wait_adopted(c);
+	/* Nobody of its group outlives it; the group has its number while it is there. One
+	 * that is not ours may have gone by now. */
+	while (!c->adopted && waitid(P_PID, (id_t)c->pid, &si, WEXITED | WNOWAIT) < 0 &&
+	       errno == EINTR)
 		;
-	kill(-c->pid, SIGKILL);
-	while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
+	if (!c->adopted)
+		kill(-c->pid, SIGKILL);
+	while (!c->adopted && waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
 		;
 	c->pid = 0;
 	users_give_back(&b->users, c->uid);
@@ -242,6 +278,7 @@ int child_reap(struct broker *b, struct child *c)
 
 void child_kill(struct child *c)
 {
+	/* The number of one that is not ours may be another's by now. */
 	if (c->pid)
-		kill(c->pid, SIGKILL);
+		(void)syscall(SYS_pidfd_send_signal, c->exit.fd, SIGKILL, NULL, 0);
 }

@@ -141,6 +141,20 @@ static void on_output(struct source *src, uint32_t events)
 		pause_reading(o);
 }
 
+int output_adopt(struct broker *b, struct output *o, const char *program,
+		 struct output_budget *budget, int fd)
+{
+	int r = 0;
+
+	*o = (struct output){.b = b, .program = program, .budget = budget, .src.fd = -1};
+	list_init(&o->link);
+	if (fd >= 0)
+		r = source_add(b->loop, &o->src, fd, EPOLLIN, on_output);
+	if (r < 0)
+		close(fd);
+	return r;
+}
+
 int output_open(struct broker *b, struct output *o, const char *program,
 		struct output_budget *budget, int *ret_fd)
 {

@@ -35,6 +35,10 @@ struct output {
  * Returns 0 or -errno. */
 int output_open(struct broker *b, struct output *o, const char *program,
 		struct output_budget *budget, int *ret_fd);
+/* Goes on with the end to read of a pipe, which is taken over; -1: there is none. Returns
+ * 0 or -errno. */
+int output_adopt(struct broker *b, struct output *o, const char *program,
+		 struct output_budget *budget, int fd);
 /* Logs what is left of the output, and ends it. */
 void output_close(struct output *o);
 /* Logs bytes of a child line by line; what cannot be printed becomes '?'. */

@@ -76,6 +76,14 @@ uint32_t users_take(struct users *u)
 	return 0;
 }
 
+void users_take_again(struct users *u, uint32_t uid)
+{
+	uint32_t at = uid - u->first;
+
+	if (uid && at < u->n)
+		u->taken[at / BITS] |= 1ull << at % BITS;
+}
+
 void users_give_back(struct users *u, uint32_t uid)
 {
 	uint32_t at = uid - u->first;

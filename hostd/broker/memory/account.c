@@ -16,6 +16,7 @@
 #include "base/list.h"
 #include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/keep/books.h"
 #include "broker/memory/account.h"
 #include "broker/memory/ledger.h"
 #include "broker/tenant.h"
@@ -100,9 +101,17 @@ uint64_t account_peak(struct tenant *t)
 	return t->peak;
 }
 
+/* Before the worker hears of it. */
+static void book(const struct worker *w)
+{
+	if (w->book)
+		w->book->charged = w->charged;
+}
+
 void account_grant(struct worker *w, uint64_t bytes)
 {
 	w->charged += bytes;
+	book(w);
 	w->granted_peak = MAX(w->granted_peak, w->charged);
 	w->granted_most[0] = MAX(w->granted_most[0], w->charged);
 	w->b->granted += bytes;
@@ -115,6 +124,7 @@ void account_ungrant(struct worker *w, uint64_t bytes)
 {
 	bytes = MIN(bytes, w->charged);
 	w->charged -= bytes;
+	book(w);
 	w->b->granted -= bytes;
 	if (w->tenant)
 		w->tenant->granted -= bytes;
@@ -321,6 +331,7 @@ uint64_t account_share(struct worker *w, uint64_t bytes)
 {
 	bytes = MIN(bytes, w->charged);
 	w->charged -= bytes;
+	book(w);
 	w->tenant->shared += bytes;
 	w->b->shared += bytes;
 	return bytes;

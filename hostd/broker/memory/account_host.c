@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/keep/books.h"
 #include "broker/memory/account_host.h"
 #include "broker/tenant.h"
 #include "broker/window.h"
@@ -20,8 +21,7 @@
 
 /* Granted ahead of use, so that few charges cost a message. */
 #define WMEM_STEP (8ull << 20)
-/* Bytes that a lane's ring, stack and thread take. */
-#define WMEM_LANE (1ull << 20)
+#define WMEM_LANE ACCOUNT_WMEM_LANE
 
 static uint64_t room(uint64_t max, uint64_t used)
 {
@@ -45,10 +45,19 @@ uint64_t account_wmem_tenant(const struct tenant *t)
 	return sum;
 }
 
+static void book(const struct worker *w)
+{
+	if (!w->book)
+		return;
+	w->book->wmem = w->wmem;
+	w->book->n_lanes = w->n_lanes;
+}
+
 static void ungrant(struct worker *w, uint64_t bytes)
 {
 	bytes = MIN(bytes, w->wmem);
 	w->wmem -= bytes;
+	book(w);
 	w->tenant->wmem -= bytes;
 	w->b->host -= bytes;
 }
@@ -95,6 +104,7 @@ static int refused(struct tenant *t)
 static void grant(struct worker *w, uint64_t bytes)
 {
 	w->wmem += bytes;
+	book(w);
 	w->tenant->wmem += bytes;
 	w->b->host += bytes;
 }
@@ -142,6 +152,7 @@ int account_wmem_lane(struct worker *w)
 			return refused(w->tenant);
 		grant(w, WMEM_LANE);
 	}
+	book(w);
 	return 0;
 }
 

@@ -8,6 +8,9 @@
 struct tenant;
 struct worker;
 
+/* Bytes that a lane's ring, stack and thread take. */
+#define ACCOUNT_WMEM_LANE (1ull << 20)
+
 /* Charges host memory, up to host.max; *ret_offset is its place in the VM's window, or 0.
  * Returns 0, -EDQUOT or -ENOSPC (the window is full). */
 int account_host_charge(struct worker *w, uint64_t bytes, uint64_t *ret_offset);

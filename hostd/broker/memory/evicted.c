@@ -10,15 +10,23 @@
 
 #include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/keep/books.h"
 #include "broker/memory/account.h"
 #include "broker/memory/ledger.h"
 #include "broker/tenant.h"
 #include "broker/workers.h"
 #include "ipc/page.h"
 
+static void book(const struct worker *w)
+{
+	if (w->book)
+		w->book->evicted = w->evicted;
+}
+
 static void add(struct worker *w, uint64_t bytes)
 {
 	w->evicted += bytes;
+	book(w);
 	w->tenant->evicted += bytes;
 	w->b->evicted += bytes;
 }
@@ -26,6 +34,7 @@ static void add(struct worker *w, uint64_t bytes)
 static void sub(struct worker *w, uint64_t bytes)
 {
 	w->evicted -= bytes;
+	book(w);
 	w->tenant->evicted -= bytes;
 	w->b->evicted -= bytes;
 }
@@ -77,8 +86,8 @@ uint64_t evicted_left(struct worker *w, uint64_t bytes)
 	account_write_begin(w->b);
 	account_take_back(w);
 	bytes = MIN(bytes, w->charged > kept ? w->charged - kept : 0);
+	add(w, bytes); /* first: the books have never less than there is */
 	account_ungrant(w, bytes);
-	add(w, bytes);
 	early = MIN(w->freed_early, bytes);
 	sub(w, early);
 	set_early(w, w->freed_early - early);
@@ -151,6 +160,7 @@ uint64_t evicted_share(struct worker *w, uint64_t bytes)
 {
 	bytes = MIN(bytes, w->evicted);
 	w->evicted -= bytes;
+	book(w);
 	w->tenant->shared_evicted += bytes;
 	returns_less(w);
 	return bytes;
@@ -164,6 +174,15 @@ void evicted_share_end(struct tenant *t, uint64_t bytes)
 	t->b->evicted -= bytes;
 	t->b->reclaim_due |= bytes > 0;
 	account_write_end(t->b);
+}
+
+void evicted_adopt(struct worker *w, uint64_t evicted, uint64_t early, uint64_t returning)
+{
+	sub(w, w->evicted);
+	add(w, evicted);
+	set_early(w, early);
+	add_returning(w, returning);
+	returns_less(w);
 }
 
 void evicted_drop(struct worker *w)

@@ -87,6 +87,10 @@ void evicted_freed(struct worker *w, uint64_t bytes);
 int evicted_return(struct worker *w, uint64_t bytes);
 /* Books what came back of what evicted_return() granted; the rest is given up. */
 void evicted_returned(struct worker *w, uint64_t bytes);
+/* Books what a worker has evicted, freed before it has left, and was granted to bring back,
+ * of which it has freed some since; instead of what was booked. */
+void evicted_adopt(struct worker *w, uint64_t evicted, uint64_t early,
+		   uint64_t returning);
 /* Forgets all that a worker has evicted; it has ended. */
 void evicted_drop(struct worker *w);
 /* Memory of a worker that could come back and is not on its way yet. */

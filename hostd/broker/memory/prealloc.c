@@ -43,7 +43,7 @@ static bool tell(struct worker *w, uint64_t bytes)
 {
 	struct msg m = {.type = MSG_PREALLOC, .prealloc.bytes = bytes};
 
-	if (!is_news(bytes, w->move.pool))
+	if (w->resume_id || w->cannot_move || !is_news(bytes, w->move.pool))
 		return false;
 	/* One that does not read hears of it later. */
 	if (outbox_is_read(&w->out) && outbox_tell(&w->out, &m, -1, -1) == 0)

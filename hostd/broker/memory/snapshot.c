@@ -42,6 +42,8 @@ uint64_t snapshot_movable(const struct worker *w, uint64_t now_ns)
 	uint64_t fixed = w->overhead + w->move.returning;
 	uint64_t has = account_worker(w);
 
+	if (w->resume_id || w->cannot_move)
+		return 0;
 	if (now_ns != SNAPSHOT_QUIET && now_ns < w->move.empty_ns)
 		return 0;
 	if (w->move.stuck && (now_ns == SNAPSHOT_QUIET || is_busy(w, now_ns)))
@@ -55,7 +57,8 @@ static uint64_t returnable(const struct worker *w, uint64_t now_ns)
 	bool manual = w->move.manual_ns &&
 		      atomic_load(&w->count->last_submit_ns) <= w->move.manual_ns;
 
-	if (manual || now_ns < w->move.full_ns || now_ns < w->move.gave_ns + GAVE_NS)
+	if (w->resume_id || w->cannot_move || manual || now_ns < w->move.full_ns ||
+	    now_ns < w->move.gave_ns + GAVE_NS)
 		return 0;
 	return evicted_waiting(w);
 }
