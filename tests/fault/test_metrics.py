@@ -15,6 +15,7 @@ import unittest
 
 from fault import (BUILD, Daemon, FaultTest, Guest, MAGIC, VERSION, patient, program,
                    struct, until_running, wait_for)
+from test_restart import Kept
 
 sys.path.append("/usr/lib/python3/dist-packages")  # where Debian's packages are
 try:
@@ -214,6 +215,24 @@ class Daemons(MetricsTest):
                 os.chmod(d.dir, 0o755)
                 wait_for(lambda: of(e.samples(), "weft_up") == 1, 5, "it is up")
                 self.assertIn("weftd answers again", e.said())
+
+    def test_sessions_that_outlive_weftd_count_on(self):
+        group = ["--viewers", "games"] if os.geteuid() == 0 else []
+        with Kept(*group) as d, self.exporter(d) as e:
+            d.run("steady", 60)
+
+            def launches():
+                return of(e.samples(), "weft_tenant_launches_total", tenant="local") or 0
+
+            wait_for(lambda: launches() > 0, 10, "it launches")
+            before = e.samples()
+            d.end_broker()
+            name = "weft_session_launches_total"
+            was = of(before, name, session="1")
+            wait_for(lambda: (of(e.samples(), name, session="1") or 0) > was, 10,
+                     "the session's counter goes on")
+            self.assertGreaterEqual(launches(), of(before, "weft_tenant_launches_total",
+                                                   tenant="local"))
 
     def test_weftd_that_stands_still(self):
         with daemon() as d, self.exporter(d) as e:

@@ -83,7 +83,7 @@ static void describe(struct worker *w, const struct book_worker *k)
 	w->tenant = tenant_find(w->b, k->tenant);
 	w->version = k->version;
 	w->child.out.budget = &w->tenant->output;
-	w->session = k->session;
+	w->session = w->child.out.session = k->session;
 	w->session_of_tenant = k->session_of_tenant;
 	w->out.t = w->tenant;
 	w->hello = k->hello;
