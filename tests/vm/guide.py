@@ -281,6 +281,15 @@ def in_each(g, lines):
     g.both_compute()
 
 
+def libvirt(g, lines):
+    """own-vm.md has these commands, and tests/vm/libvirt_vms.py runs those of that page."""
+    with open(os.path.join(TOP, "vm-images/own-vm.md"), encoding="utf-8") as f:
+        there = " ".join(f.read().replace("\\\n", " ").split())
+    for line in lines:
+        check(line in there, f"not in own-vm.md: {line}")
+        g.done.add(line)
+
+
 def see(g, lines):
     a = g.agents["vm1"]
     job = a.start(["hold"])
@@ -313,7 +322,7 @@ def user(g, lines):
 
 
 STEPS = {"Install": install, "Two tenants": tenants, "The VMs' devices": devices,
-         "In each VM": in_each, "See, change, end": see, "Upgrade": upgrade}
+         "Under libvirt": libvirt, "In each VM": in_each, "See, change, end": see, "Upgrade": upgrade}
 
 
 def messages():
