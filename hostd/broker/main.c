@@ -35,6 +35,7 @@
 #include "broker/guests.h"
 #include "broker/keep/books.h"
 #include "broker/keep/changes.h"
+#include "broker/keep/config.h"
 #include "broker/keep/resume.h"
 #include "broker/keep/supervisor.h"
 #include "broker/loop/aside.h"
@@ -275,23 +276,54 @@ static bool starts_another(const struct options *o)
 	return o->keep && !supervisor_is_above(&again) && (!manager || !*manager);
 }
 
-static void configure(int argc, char **argv, struct conf *c)
+/* Makes a configuration whole that was just read; logs what is wrong with it. One that
+ * only starts another weftd, or looks for mistakes, is not the one that changes were for. */
+static int complete(struct conf *c)
 {
+	if (!started.o.check && !starts_another(&started.o))
+		changes_apply(c);
+	return conf_complete(c) < 0 || reload_report(c, conf_name(c)) ? -EINVAL : 0;
+}
+
+/* Returns 0, or -errno: there are mistakes, which the log names. */
+static int configure(int argc, char **argv, struct conf *c)
+{
+	int r;
+
 	started.argc = argc;
 	started.argv = argv;
 	started.o = (struct options){.ready_fd = -1, .lifeline_fd = -1};
-	if (read_conf(c) < 0)
-		exit(78);
-	/* One that only starts another, or looks for mistakes, is not the one that changes
-	 * were for. */
-	if (!started.o.check && !starts_another(&started.o))
-		changes_apply(c);
-	if (conf_complete(c) < 0 || reload_report(c, conf_name(c)))
+	r = read_conf(c);
+	if (r == 0)
+		r = complete(c);
+	if (r < 0 && (started.o.check || starts_another(&started.o)))
 		exit(78);
 	if (started.o.check) {
 		say_right(c);
 		exit(0);
 	}
+	return r;
+}
+
+/* Takes the configuration of the weftd before this one. False: there was none. */
+static bool configure_as_before(struct conf *c)
+{
+	_cleanup_free_ char *text = config_kept();
+	struct options o = started.o; /* have been taken, but for the keys */
+
+	conf_fini(c);
+	if (!text || conf_init(c) < 0)
+		return false;
+	optind = 1;
+	parse_options(started.argc, started.argv, c, &o);
+	if (conf_parse(c, text, NULL) < 0)
+		return false;
+	optind = 1;
+	parse_options(started.argc, started.argv, c, &o);
+	if (complete(c) < 0)
+		return false;
+	log_error("configuration not read: sessions go on with the one before");
+	return true;
 }
 
 /* ---- start ---- */
@@ -708,8 +740,12 @@ int main(int argc, char **argv)
 		log_set_level(LOG_LVL_INFO);
 	list_init(&b->tenants);
 	log_set_sink(log_with_fields);
-	configure(argc, argv, &conf);
+	r = configure(argc, argv, &conf);
 	open_store(&started.o, argv);
+	if (r == 0)
+		config_keep(conf.text);
+	else if (!configure_as_before(&conf))
+		exit(78);
 	b->conf = &conf;
 	b->conf_name = conf_name(&conf);
 	b->read_conf = read_conf;

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "broker/broker.h"
 #include "broker/keep/changes.h"
+#include "broker/keep/config.h"
 #include "broker/operator/events.h"
 #include "broker/limits.h"
 #include "broker/reload.h"
@@ -233,6 +234,7 @@ void reload(struct broker *b, const char *by)
 		compare_daemon(b->conf, &file);
 		apply(b, &file);
 		changes_reload();
+		config_keep(file.text);
 		log_info("configuration read again (%s)", by);
 		event_post(b, event_new(b, "weftd.reloaded", NULL, 0));
 	} else {

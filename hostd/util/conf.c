@@ -95,6 +95,7 @@ void conf_fini(struct conf *c)
 		list_remove(&t->link);
 		conf_tenant_free(t);
 	}
+	free(c->text);
 	free(c->run_dir);
 	free(c->socket);
 	free(c->control);

@@ -67,6 +67,7 @@ struct conf {
 	uint64_t device_total; /* memory of the device once that is known, else 0 */
 	struct conf_at socket_at, control_at;
 	unsigned n_dropins; /* files that were read beside the first */
+	char *text;         /* of all files that were read, as one; NULL: none was */
 	char *user;         /* workers run as; NULL: see sandbox.h */
 	/* In their stead, a user for each; n 0: none. */
 	uint32_t users_first, users_n;

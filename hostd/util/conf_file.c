@@ -205,20 +205,53 @@ static const char *kept_name(const char *path)
 	return n->text;
 }
 
+/* Adds a file's bytes to c->text, with a line's end behind them. Returns 0 or -errno. */
+static int add_text(struct conf *c, FILE *f)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *to = open_memstream(&text, &n);
+	char buf[4096];
+	size_t got;
+	int r = 0;
+
+	if (!to)
+		return -ENOMEM;
+	if (c->text)
+		fputs(c->text, to);
+	while ((got = fread(buf, 1, sizeof(buf), f)) > 0)
+		fwrite(buf, 1, got, to);
+	if (ferror(f))
+		r = -errno;
+	putc('\n', to);
+	if (fclose(to) != 0 && r == 0)
+		r = -ENOMEM;
+	if (r < 0) {
+		free(text);
+		return r;
+	}
+	free(c->text);
+	c->text = text;
+	rewind(f);
+	return 0;
+}
+
 int conf_read(struct conf *c, const char *path, char **ret_why)
 {
 	struct reading rd = {.c = c, .name = kept_name(path)};
-	int error = ENOMEM;
+	int r = -ENOMEM;
 
 	if (rd.name) {
 		rd.f = fopen(path, "re");
-		error = errno;
+		r = rd.f ? add_text(c, rd.f) : -errno;
 	}
-	if (rd.f)
+	if (r == 0)
 		return read_stream(&rd, ret_why);
-	if (ret_why && asprintf(ret_why, "%s: %s", path, strerror(error)) < 0)
+	if (rd.f)
+		fclose(rd.f);
+	if (ret_why && asprintf(ret_why, "%s: %s", path, strerror(-r)) < 0)
 		*ret_why = NULL;
-	return -error;
+	return r;
 }
 
 int conf_parse(struct conf *c, const char *text, char **ret_why)

@@ -158,6 +158,40 @@ class Restart(FaultTest):
             self.assert_kept(a, 0, 2)
             self.end(d, a, b)
 
+    def test_a_configuration_with_mistakes(self):
+        """Sessions go on with the one before; the next one without mistakes holds."""
+        good = "[tenant local]\nmemory.max = 128M\n[tenant more]\n"
+        with Kept("--memory", "512M", config=good) as d:
+            a, b = self.keeps(d), self.keeps(d, "more")
+            self.fill(a, 0, mib=64)
+
+            def write(text):
+                with open(d.path("conf"), "w", encoding="utf-8") as f:
+                    f.write(text)
+
+            def most():
+                return [t["memory.max"] for t in d.ctl("list")["tenants"]
+                        if t["name"] == "local"][0]
+
+            for bad in ("[tenant local]\nmemory.max = much\n",
+                        "[tenant local]\nmemory.max = 1M\nmemory.min = 2M\n"):
+                write(bad)
+                d.end_broker(signal.SIGTERM)
+                self.assertIn("sessions go on with the one before", d.log())
+                self.assertEqual(most(), 128 * MIB)
+                self.assert_kept(a, 0)
+            os.unlink(d.path("conf"))
+            d.end_broker()
+            self.assertEqual(most(), 128 * MIB)
+            write("[tenant local]\nmemory.max = 96M\n[tenant more]\n")
+            os.kill(d.broker(), signal.SIGHUP)
+            wait_for(lambda: most() == 96 * MIB, 10, "the configuration is read again")
+            write("nonsense")
+            d.end_broker()
+            self.assertEqual(most(), 96 * MIB)
+            self.assert_kept(a, 0)
+            self.end(d, a, b)
+
     def test_a_tenant_that_is_gone(self):
         """Sessions of one that the file has no more end, and only they do."""
         with Kept(config="[tenant a]\n[tenant b]\n") as d:

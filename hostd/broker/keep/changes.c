@@ -182,6 +182,11 @@ void changes_apply(struct conf *c)
 {
 	_cleanup_free_ char *text = NULL;
 
+	free(changes.path);
+	free(changes.path_new);
+	json_object_put(changes.tenants);
+	changes.path_new = NULL;
+	changes.tenants = NULL;
 	if (asprintf(&changes.path, "%s/" FILE_NAME, c->run_dir) < 0 ||
 	    asprintf(&changes.path_new, "%s/" FILE_NAME ".new", c->run_dir) < 0) {
 		changes.path = NULL;

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "util/conf.h"
 #include "util/size.h"
@@ -408,6 +410,45 @@ static int set(const char *key, const char *value)
 	conf_tenant_free(tenant);
 	tenant = conf_tenant_new("vm1");
 	return conf_tenant_set(tenant, key, value);
+}
+
+static void write_file(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	cr_assert_not_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+Test(conf, what_was_read_can_be_read_again)
+{
+	char dir[] = "/tmp/weft-conf-XXXXXX", file[64], drops[64], drop[80];
+	struct conf c, again;
+
+	cr_assert_not_null(mkdtemp(dir));
+	snprintf(file, sizeof(file), "%s/conf", dir);
+	snprintf(drops, sizeof(drops), "%s/conf.d", dir);
+	snprintf(drop, sizeof(drop), "%s/a.conf", drops);
+	cr_assert_eq(mkdir(drops, 0700), 0);
+	write_file(file, "[daemon]\npool = 3\n[tenant a]\nmemory.max = 1G");
+	write_file(drop, "[tenant a]\nmemory.max = 2G\n[tenant b]\n");
+	cr_assert_eq(conf_init(&c), 0);
+	cr_assert_eq(conf_read_all(&c, file, true, NULL), 0);
+	cr_assert_eq(parse(&again, c.text, NULL), 0);
+	cr_expect_eq(again.pool, 3);
+	cr_expect_eq(conf_tenant_find(&again, "a")->memory.max, 2ull << 30);
+	cr_expect_not_null(conf_tenant_find(&again, "b"));
+	conf_fini(&again);
+	conf_fini(&c);
+	cr_assert_eq(conf_init(&c), 0);
+	cr_expect_eq(conf_read(&c, dir, NULL), -EISDIR);
+	cr_expect_null(c.text);
+	conf_fini(&c);
+	unlink(drop);
+	rmdir(drops);
+	unlink(file);
+	rmdir(dir);
 }
 
 Test(alias, profiles_become_memory)
