@@ -126,7 +126,8 @@ class Containers(unittest.TestCase):
 
     def container(self, *argv):
         """Runs a command in a container with the GPU. Podman looks for specs in /run/cdi,
-        and crun does without cgroups of both versions at once."""
+        and crun does without cgroups of both versions at once. In processes of its own,
+        Podman leaves the limits that root may not raise everywhere."""
         script = ('mkdir -p /run/cdi && mount --bind "$0" /run/cdi; '
                   'umount -l /sys/fs/cgroup/unified 2>/dev/null; exec "$@"')
         podman = ["podman", "--root", self.path("storage"), "--runroot", self.path("run"),
@@ -136,7 +137,8 @@ class Containers(unittest.TestCase):
                   "--device", "nvidia.com/gpu=all", "--volume", f"{self.dir}:{self.dir}",
                   "--env", f"WEFT_HOST=unix:{self.path('d/weft.sock')}",
                   "--rootfs", self.path("root"), *argv]
-        return subprocess.run(["unshare", "--mount", "sh", "-c", script, self.path("cdi"), *podman],
+        apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        return subprocess.run([*apart, "sh", "-c", script, self.path("cdi"), *podman],
                               capture_output=True, text=True, check=False, timeout=SECONDS,
                               stdin=subprocess.DEVNULL,
                               env=dict(os.environ, XDG_RUNTIME_DIR=self.dir))
