@@ -130,8 +130,8 @@ def test_targets():
         return row.judge(), row.ratio()
     assert judge("launch_call", [2.6], [0.3])[0] is True
     assert judge("launch_call", [2.6], [0.31])[0] is False
-    assert judge("launch_sync", [7.0], [10.0])[0] is True
-    assert judge("launch_sync", [7.0], [10.1])[0] is False
+    assert judge("launch_sync", [7.0], [7.5])[0] is True
+    assert judge("launch_sync", [7.0], [7.6])[0] is False
     # More is better of one, less of the other.
     assert judge("pinned_h2d", [50.0], [49.0]) == (True, 0.98)
     assert judge("pinned_h2d", [50.0], [48.0])[0] is False

@@ -24,7 +24,7 @@ from weftvm.kernel import cache_dir  # noqa: E402
 
 NEEDS = ("dpkg-buildpackage", "dh", "lintian", "mmdebstrap")
 # Packages that ours depend on, beside those that every Debian has.
-INCLUDE = "libinih1,libjson-c5,libmicrohttpd12,libseccomp2,procps,systemd,udev"
+INCLUDE = "libinih1,libjson-c5,libmicrohttpd12,libseccomp2,libvirt0,libxml2,procps,systemd,udev"
 # Kept by policy or by dpkg when a package is purged.
 STAYS = ("etc/group", "etc/gshadow", "etc/passwd", "etc/shadow", "etc/subuid", "etc/subgid",
          "etc/ld.so.cache", "var/lib/dpkg/", "var/log/", "var/cache/", "var/lib/systemd/",
