@@ -73,6 +73,12 @@ def is_ours(pid):
     return at == os.getpid()
 
 
+def built_sanitized():
+    """Whether weftd has a sanitizer's run-time, which must be loaded first and takes memory."""
+    with open(program("weftd"), "rb") as f:
+        return b"libasan.so" in f.read()
+
+
 class Daemon:
     """A private weftd. Used as a context manager."""
 

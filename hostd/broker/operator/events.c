@@ -87,12 +87,12 @@ static void keep(struct events *ev, struct json_object *o, const char *line, siz
 {
 	struct event *e = &ev->ring[(ev->last + 1) % EVENTS_MAX];
 	struct json_object *tenant = NULL;
-	char *text = malloc(n + 1);
+	char *text = malloc(n + 2);
 
 	if (!text)
 		return;
 	memcpy(text, line, n);
-	text[n] = '\n';
+	strcpy(text + n, "\n");
 	free(e->text);
 	e->text = text;
 	e->len = n + 1;

@@ -200,7 +200,7 @@ Test(domain, what_is_put_in_is_what_is_read)
 
 Test(domain, another_slot_where_that_one_is_taken)
 {
-	struct domain d;
+	struct domain d, again;
 	char *why;
 
 	cr_assert_eq(
@@ -212,8 +212,9 @@ Test(domain, another_slot_where_that_one_is_taken)
 			    &why),
 		0);
 	cr_assert_eq(paste_apply(&d, &why), 0, "%s", why);
-	read_again(&d, &(struct domain){0});
+	read_again(&d, &again);
 	cr_assert_not_null(strstr(text, "bus=pci.0,addr=0x1b"), "%s", text);
+	domain_fini(&again);
 	domain_fini(&d);
 }
 
