@@ -89,7 +89,8 @@ static int ask_connector(const struct address *a, int error)
 	/* Leads to weftd and nowhere else. */
 	if (vm->svm_cid != VMADDR_CID_HOST || vm->svm_port != WIRE_VSOCK_PORT)
 		return error;
-	(void)address_parse("unix:" ADDRESS_CONNECTOR, &at);
+	if (address_parse("unix:" ADDRESS_CONNECTOR, &at) < 0)
+		return error;
 	fd = address_connect(&at);
 	return fd < 0 ? error : receive_socket(fd);
 }

@@ -32,11 +32,12 @@ struct credit {
 	_Atomic uint64_t left, total;
 };
 
-static inline uint64_t credit_difference(uint64_t given, uint64_t taken)
+/* Bytes by which a is ahead of b, or 0. */
+static inline uint64_t credit_difference(uint64_t a, uint64_t b)
 {
-	int64_t spare = (int64_t)(given - taken);
+	int64_t ahead = (int64_t)(a - b);
 
-	return spare > 0 ? (uint64_t)spare : 0;
+	return ahead > 0 ? (uint64_t)ahead : 0;
 }
 
 /* Worker: takes bytes out of the spare. False: ask weftd. */
@@ -75,7 +76,7 @@ static inline void credit_give(struct credit *c, uint64_t bytes)
 /* weftd: takes all of the spare, which others can be granted then; returns its bytes. */
 static inline uint64_t credit_drain(struct credit *c)
 {
-	uint64_t was = atomic_load(&c->given), taken = atomic_load(&c->taken), now = was;
+	uint64_t was = atomic_load(&c->given), taken = atomic_load(&c->taken), now;
 
 	if (!credit_difference(was, taken))
 		return 0;

@@ -37,7 +37,7 @@ static void library_of(struct session *s, char ret[RELEASE_TEXT])
 	memcpy(ret, s->library, RELEASE_TEXT);
 	pthread_mutex_unlock(&s->lanes_lock);
 	if (!ret[0])
-		strcpy(ret, "?");
+		snprintf(ret, RELEASE_TEXT, "?");
 }
 
 void sess_warn_age(struct sess_lane *sl, const char *what)

@@ -226,15 +226,24 @@ const char *const conf_memory_keys[] = {
 };
 static_assert(ARRAY_SIZE(conf_memory_keys) == CONF_MEMORY_KEYS + 1, "each has a place");
 
+/* Index in conf_memory_keys; -1: it is none of them. */
+static int memory_key(const char *key)
+{
+	for (int i = 0; conf_memory_keys[i]; i++) {
+		if (!strcmp(conf_memory_keys[i], key))
+			return i;
+	}
+	return -1;
+}
+
 uint64_t *conf_memory_key(struct conf_memory *m, const char *key)
 {
 	uint64_t *const field[] = {&m->min, &m->low, &m->high, &m->max, &m->swap_max};
+	int i = memory_key(key);
 
-	for (unsigned i = 0; conf_memory_keys[i]; i++) {
-		if (!strcmp(key, conf_memory_keys[i]))
-			return field[i];
-	}
-	return NULL;
+	static_assert(ARRAY_SIZE(field) == ARRAY_SIZE(conf_memory_keys) - 1,
+		      "one for each");
+	return i < 0 ? NULL : field[i];
 }
 
 /* A profile ends where its memory is changed. */
@@ -270,10 +279,8 @@ static int set_uuid(char *field, const char *value)
 
 int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value)
 {
-	uint64_t *bytes = conf_memory_key(&t->memory, key);
-
-	if (bytes)
-		return set_limit(t, bytes, value);
+	if (memory_key(key) >= 0)
+		return set_limit(t, conf_memory_key(&t->memory, key), value);
 	if (!strcmp(key, "memory.weight"))
 		return set_weight(&t->memory.weight, value);
 	if (!strcmp(key, "socket"))

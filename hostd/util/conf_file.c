@@ -199,7 +199,7 @@ static const char *kept_name(const char *path)
 	n = malloc(sizeof(*n) + strlen(path) + 1);
 	if (!n)
 		return NULL;
-	strcpy(n->text, path);
+	memcpy(n->text, path, strlen(path) + 1);
 	n->next = names;
 	names = n;
 	return n->text;

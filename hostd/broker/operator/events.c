@@ -92,7 +92,7 @@ static void keep(struct events *ev, struct json_object *o, const char *line, siz
 	if (!text)
 		return;
 	memcpy(text, line, n);
-	strcpy(text + n, "\n");
+	memcpy(text + n, "\n", 2);
 	free(e->text);
 	e->text = text;
 	e->len = n + 1;

@@ -75,7 +75,7 @@ static void say_version(const struct doctor *d, struct json_object *a)
 {
 	const char *version = json_str(a, "version");
 
-	if (strcmp(version, WEFT_VERSION))
+	if (strcmp(version, WEFT_VERSION) != 0)
 		doctor_say(
 			d, FOUND_HINT, "weftd", "systemctl restart weftd",
 			"runs (pid %d), but is of version %s; this one is " WEFT_VERSION,

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -38,7 +39,7 @@ static void say_version(const struct doctor *d, const char *text)
 	int n;
 	const char *at = find_version(text, &n);
 
-	if (atoi(at) < 580)
+	if (strtol(at, NULL, 10) < 580)
 		doctor_say(d, FOUND_HINT, "driver",
 			   "install NVIDIA's driver 580 or later",
 			   "NVIDIA's driver is %.*s, Weft is tested with 580 and later",

@@ -24,13 +24,13 @@ struct cids {
 static pid_t parent_of(const struct doctor *d, pid_t pid)
 {
 	char path[64], text[512], *at;
-	int parent;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	if (doctor_read(d, path, text, sizeof(text)) < 0)
 		return 0;
+	/* Behind the program's name: its state, a letter, and then its parent. */
 	at = strrchr(text, ')');
-	return at && sscanf(at + 1, " %*c %d", &parent) == 1 ? parent : 0;
+	return at && strlen(at) > 4 ? (pid_t)strtol(at + 4, NULL, 10) : 0;
 }
 
 static void add_cid(struct cids *c, const char *text, pid_t pid)

@@ -62,7 +62,7 @@ static bool read_words(int dir, const char *pid, char *buf, struct proc *ret)
 	while (n < WORDS_MAX && (r = read(fd, buf + n, WORDS_MAX - n)) > 0)
 		n += (size_t)r;
 	buf[n] = '\0';
-	*ret = (struct proc){.pid = atoi(pid), .words = buf, .len = n};
+	*ret = (struct proc){.pid = (pid_t)strtol(pid, NULL, 10), .words = buf, .len = n};
 	return n > 0;
 }
 

@@ -310,7 +310,8 @@ int ctl_top(const struct ctl *ctl, int argc, char **argv)
 
 	if (r)
 		return r;
-	if (argc > 1 && strcmp(argv[1], "sessions") && strcmp(argv[1], "tenants"))
+	if (argc > 1 && strcmp(argv[1], "sessions") != 0 &&
+	    strcmp(argv[1], "tenants") != 0)
 		return CTL_USAGE;
 	t.view.by_session = argc > 1 && !strcmp(argv[1], "sessions");
 	if (ctl->json) {
