@@ -74,7 +74,8 @@ def is_ours(pid):
 
 
 def built_sanitized():
-    """Whether weftd has a sanitizer's run-time, which must be loaded first and takes memory."""
+    """Whether weftd has a sanitizer's run-time, which must be loaded first, takes memory, and
+    needs files for its reports: such a build has no sandbox."""
     with open(program("weftd"), "rb") as f:
         return b"libasan.so" in f.read()
 

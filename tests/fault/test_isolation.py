@@ -12,7 +12,7 @@ import unittest
 import unittest.mock
 
 import fault
-from fault import Daemon, alive, processes, wait_for
+from fault import Daemon, alive, built_sanitized, processes, wait_for
 
 # In place of weft-worker: says nothing to weftd, much to the log, and leaves a process behind.
 EVIL = r"""#!/bin/sh
@@ -95,12 +95,6 @@ def command(pid):
         return ""
 
 
-def sanitized(pid):
-    """Built with a run-time whose reports need files: such a build has no sandbox."""
-    with open(f"/proc/{pid}/maps", encoding="utf-8") as f:
-        return "libasan" in f.read()
-
-
 class Inherited(unittest.TestCase):
     def setUp(self):
         os.environ["SECRET_OF_THE_OPERATOR"] = "abc"
@@ -126,7 +120,7 @@ class Inherited(unittest.TestCase):
     def test_confinement(self):
         with Daemon("--pool", "2") as d:
             started(d, 3)
-            if sanitized(children(d)[0]):
+            if built_sanitized():
                 self.skipTest("built with a sanitizer: there is no sandbox")
             for pid in children(d):
                 wait_for(lambda p=pid: status(p, "Seccomp") == "2", 5, "it has a filter")
@@ -138,7 +132,7 @@ class Inherited(unittest.TestCase):
     def test_no_two_have_one_user(self):
         with Daemon("--pool", "3") as d:
             started(d, 4)
-            if sanitized(children(d)[0]):
+            if built_sanitized():
                 self.skipTest("built with a sanitizer: there is no sandbox")
             if "run as one user" in d.log():
                 self.skipTest("this user name space has no numbers to give")
@@ -166,7 +160,7 @@ class Broker(unittest.TestCase):
     def test_confinement(self):
         with Daemon("--pool", "1") as d:
             started(d, 2)
-            if sanitized(children(d)[0]):
+            if built_sanitized():
                 self.skipTest("built with a sanitizer: there is no sandbox")
             self.assert_confined(d.process.pid)
 
@@ -175,7 +169,7 @@ class Broker(unittest.TestCase):
         """Changes no user; its workers work, and go first when memory runs out."""
         with Daemon("--pool", "1", user=12345) as d:
             started(d, 2)
-            if sanitized(children(d)[0]):
+            if built_sanitized():
                 self.skipTest("built with a sanitizer: there is no sandbox")
             self.assert_confined(d.process.pid)
             for pid in children(d):
