@@ -24,7 +24,7 @@
 #include "broker/reply.h"
 #include "broker/request.h"
 #include "broker/tenant.h"
-#include "broker/usage/usage.h"
+#include "broker/operator/usage.h"
 #include "broker/workers.h"
 #include "ipc/page.h"
 #include "util/conf.h"

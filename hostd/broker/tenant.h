@@ -17,7 +17,7 @@
 #include "broker/loop/loop.h"
 #include "broker/loop/outbox.h"
 #include "broker/refused.h"
-#include "broker/usage/usage.h"
+#include "broker/operator/usage.h"
 #include "broker/window.h"
 #include "util/conf.h"
 

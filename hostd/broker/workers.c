@@ -39,7 +39,7 @@
 #include "broker/reply.h"
 #include "broker/share.h"
 #include "broker/tenant.h"
-#include "broker/usage/usage.h"
+#include "broker/operator/usage.h"
 #include "broker/window.h"
 #include "broker/workers.h"
 #include "host.h"

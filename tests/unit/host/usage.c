@@ -5,7 +5,7 @@
 
 #include "base/list.h"
 #include "broker/tenant.h"
-#include "broker/usage/usage.h"
+#include "broker/operator/usage.h"
 #include "broker/workers.h"
 #include "ipc/page.h"
 
