@@ -102,47 +102,45 @@ static bool device_may_answer(struct sess_lane *sl, uint64_t handle)
 	       !atomic_load_explicit(&s->out_pending, memory_order_acquire);
 }
 
-/* Returns CUDA_SUCCESS if the reply is out. Negative: the lane is dead. */
+/*
+ * Waits, with the reply made before for the device to send. *ret_result is what the wait
+ * gave: CUDA_SUCCESS, and the reply is out; NOT_SUPPORTED, and nobody has waited. Returns 0
+ * or -EPIPE.
+ */
 static int device_answers(struct sess_lane *sl, struct dev_ctx *ctx,
-			  struct dev_stream *st)
+			  struct dev_stream *st, CUresult *ret_result)
 {
 	_Atomic uint64_t *word;
 	uint64_t value;
-	CUresult r;
 
 	if (!lane_reply_begin(sl->lane, 0, sizeof(struct wire_result), 0, NULL))
 		return -EPIPE;
 	word = lane_reply_prepare(sl->lane, &value);
-	r = word ? sl->s->ops->stream.synchronize_to(ctx, st, word, value)
-		 : CUDA_ERROR_NOT_SUPPORTED;
-	if (r == CUDA_SUCCESS)
-		return lane_reply_settle(sl->lane);
-	if (r == CUDA_ERROR_NOT_SUPPORTED)
+	if (word)
+		*ret_result = sl->s->ops->stream.synchronize_to(ctx, st, word, value);
+	if (*ret_result == CUDA_ERROR_NOT_SUPPORTED)
 		sl->n_prompt = 0;
-	return (int)r;
+	return *ret_result == CUDA_SUCCESS ? lane_reply_settle(sl->lane) : 0;
 }
 
 int sess_answer_synchronized(struct sess_lane *sl, struct dev_ctx *ctx,
 			     struct dev_stream *st, uint64_t handle)
 {
-	struct wire_result res = {.result = CUDA_SUCCESS};
-	int r = CUDA_ERROR_NOT_SUPPORTED;
+	CUresult r = CUDA_ERROR_NOT_SUPPORTED;
+	struct wire_result res = {};
+	bool answered;
+	int e = 0;
 
 	if (device_may_answer(sl, handle))
-		r = device_answers(sl, ctx, st);
+		e = device_answers(sl, ctx, st, &r);
 	sl->last_stream = 0;
-	if (r < 0)
-		return r;
-	if (r == CUDA_ERROR_NOT_SUPPORTED) {
-		res.result = sl->s->ops->stream.synchronize(ctx, st);
-	} else if (r == CUDA_SUCCESS) {
-		pools_synced(sl->s->pools);
-		return 0;
-	} else {
-		res.result = (CUresult)r;
-	}
+	answered = r == CUDA_SUCCESS;
+	if (e == 0 && r == CUDA_ERROR_NOT_SUPPORTED)
+		r = sl->s->ops->stream.synchronize(ctx, st);
 	pools_synced(sl->s->pools);
-	res.result = sess_sync_result(sl, res.result);
+	if (e < 0 || answered)
+		return e;
+	res.result = sess_sync_result(sl, r);
 	return sess_done(sl, &res, sizeof(res));
 }
 

@@ -53,9 +53,12 @@ void cuda_output_close(struct device *dev)
 
 bool cuda_image_prints(const struct device *dev, const void *image, size_t size)
 {
+	static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
 	struct image_part part;
 	size_t pos = 0;
 
+	/* Unpacked code is this worker's memory, which nobody is charged for. */
+	cuda_scoped_lock(&one);
 	while (image_next(image, size, &pos, &part) == 1) {
 		if (fatbin_may_name(part.data, part.size, dev->sm, "vprintf"))
 			return true;
