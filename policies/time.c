@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "policies/time.h"
+
+static uint32_t bounded(uint32_t v, uint32_t least, uint32_t most)
+{
+	return v < least ? least : v > most ? most : v;
+}
+
+/* Returns what a tenant is due, for one of its sessions. */
+static double part(const struct time_tenant *t, bool by_weight)
+{
+	uint32_t weight = by_weight ? bounded(t->weight, 1, TIME_WEIGHT_MAX) : 1;
+
+	return (double)weight / (t->sessions ? t->sessions : 1);
+}
+
+/* Microseconds for a part of 1: the longest slice is of TIME_LONG_US, or as much more as
+ * the shortest needs. */
+static double us_of_part(double least, double most)
+{
+	double us = TIME_LONG_US / most;
+
+	if (least * us < TIME_SHORT_US)
+		us = TIME_SHORT_US / least;
+	return most * us > TIME_LONGEST_US ? TIME_LONGEST_US / most : us;
+}
+
+static uint32_t slice(double us)
+{
+	return TIME_LOAD_US + bounded((uint32_t)(us + 0.5), 1, TIME_LONGEST_US);
+}
+
+/* Divides the device among those of at least a priority. */
+static void divide(const struct time_tenant *t, uint32_t n, bool by_weight,
+		   uint32_t priority, uint32_t *ret_us)
+{
+	double least = 0, most = 0, us;
+
+	for (uint32_t i = 0; i < n; i++) {
+		double p = part(&t[i], by_weight);
+
+		if (!t[i].sessions || t[i].priority < priority)
+			continue;
+		least = least == 0 || p < least ? p : least;
+		most = p > most ? p : most;
+	}
+	us = most > 0 ? us_of_part(least, most) : 0;
+	for (uint32_t i = 0; i < n; i++) {
+		if (t[i].priority >= priority)
+			ret_us[i] = us > 0 ? slice(part(&t[i], by_weight) * us)
+					   : TIME_LONG_US;
+	}
+}
+
+/* Returns the highest priority of those that have work; 0: nobody has. */
+static uint32_t most_urgent(const struct time_tenant *t, uint32_t n)
+{
+	uint32_t p = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (t[i].sessions && t[i].priority > p)
+			p = t[i].priority;
+	}
+	return p;
+}
+
+static void fair_slices(const struct time_tenant *t, uint32_t n, uint32_t *ret_us)
+{
+	uint32_t priority = most_urgent(t, n);
+	uint64_t below = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		below += t[i].priority < priority ? t[i].sessions : 0;
+	divide(t, n, true, priority, ret_us);
+	for (uint32_t i = 0; i < n; i++) {
+		if (t[i].priority < priority)
+			ret_us[i] = below == 1 && t[i].sessions ? TIME_BELOW_US
+								: TIME_BELOW_ALL_US;
+	}
+}
+
+static void equal_slices(const struct time_tenant *t, uint32_t n, uint32_t *ret_us)
+{
+	divide(t, n, false, 0, ret_us);
+}
+
+static void best_effort_slices(const struct time_tenant *t, uint32_t n, uint32_t *ret_us)
+{
+	(void)t;
+	memset(ret_us, 0, n * sizeof(*ret_us));
+}
+
+const struct time_policy time_fair = {TIME_ABI, "fair", fair_slices};
+const struct time_policy time_equal = {TIME_ABI, "equal", equal_slices};
+const struct time_policy time_best_effort = {TIME_ABI, "best-effort", best_effort_slices};
+
+static const struct time_policy *const policies[] = {&time_fair, &time_equal,
+						     &time_best_effort};
+
+const struct time_policy *time_policy_at(unsigned i)
+{
+	return i < sizeof(policies) / sizeof(policies[0]) ? policies[i] : NULL;
+}
+
+const struct time_policy *time_policy_find(const char *name)
+{
+	const struct time_policy *p;
+
+	for (unsigned i = 0; name && (p = time_policy_at(i)); i++) {
+		if (!strcmp(p->name, name))
+			return p;
+	}
+	return NULL;
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A simulated device that goes round among sessions as the hardware does, with the slices
+ * that a policy says and a clock of its own. What it costs to go from one to the next was
+ * measured (policies/time.h).
+ */
+#include <criterion/criterion.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "policies/time.h"
+#include "random.h"
+
+#define MOST      4096u
+#define SWITCH_US 156u /* beside TIME_LOAD_US */
+#define SECOND    1000000ull
+
+struct session {
+	uint32_t tenant;
+	bool loops; /* has work always */
+	/* Else: how much each time, how often, when next; what is left of it, since when. */
+	uint64_t work, period, next, left, since;
+	uint64_t ran; /* us */
+};
+
+static struct {
+	struct time_tenant t[MOST];
+	uint32_t slice[MOST], n;
+	struct session s[MOST];
+	uint32_t n_sessions, at, last;
+	uint64_t now;
+	uint64_t slowest; /* from the beginning of a work to its end */
+} sim;
+
+static void setup(void)
+{
+	memset(&sim, 0, sizeof(sim));
+	sim.last = UINT32_MAX;
+}
+
+static uint32_t tenant(uint32_t weight, uint32_t priority)
+{
+	sim.t[sim.n] = (struct time_tenant){.weight = weight, .priority = priority};
+	return sim.n++;
+}
+
+static struct session *session(uint32_t of)
+{
+	sim.t[of].sessions++;
+	sim.s[sim.n_sessions].tenant = of;
+	return &sim.s[sim.n_sessions++];
+}
+
+static void looping(uint32_t of, uint32_t n)
+{
+	while (n--)
+		session(of)->loops = true;
+}
+
+static void periodic(uint32_t of, uint64_t work, uint64_t period)
+{
+	struct session *s = session(of);
+
+	s->work = work;
+	s->next = s->period = period;
+}
+
+static void arrive(void)
+{
+	for (uint32_t i = 0; i < sim.n_sessions; i++) {
+		struct session *s = &sim.s[i];
+
+		if (s->loops || s->left || s->next > sim.now)
+			continue;
+		s->left = s->work;
+		s->since = s->next;
+		s->next += s->period;
+	}
+}
+
+/* Returns the next one that has work, in order; NULL: nobody has. */
+static struct session *turn(void)
+{
+	for (uint32_t i = 0; i < sim.n_sessions; i++) {
+		uint32_t k = (sim.at + i) % sim.n_sessions;
+
+		if (!sim.s[k].loops && !sim.s[k].left)
+			continue;
+		sim.at = k + 1;
+		if (k != sim.last)
+			sim.now += SWITCH_US + TIME_LOAD_US;
+		sim.last = k;
+		return &sim.s[k];
+	}
+	return NULL;
+}
+
+static void step(void)
+{
+	struct session *s;
+	uint64_t us;
+
+	arrive();
+	s = turn();
+	if (!s) {
+		sim.now += 10;
+		return;
+	}
+	us = sim.slice[s->tenant] ? sim.slice[s->tenant] : 2048;
+	cr_assert_gt(us, TIME_LOAD_US, "nothing would run in its slice");
+	us -= TIME_LOAD_US;
+	if (!s->loops && us > s->left)
+		us = s->left;
+	sim.now += us;
+	s->ran += us;
+	if (s->loops)
+		return;
+	s->left -= us;
+	if (!s->left && sim.now - s->since > sim.slowest)
+		sim.slowest = sim.now - s->since;
+}
+
+static void run(const struct time_policy *p, uint64_t us)
+{
+	uint64_t until = sim.now + us;
+
+	for (uint32_t i = 0; i < sim.n_sessions; i++)
+		sim.s[i].ran = 0;
+	p->slices(sim.t, sim.n, sim.slice);
+	while (sim.now < until)
+		step();
+}
+
+static uint64_t ran(uint32_t of)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < sim.n_sessions; i++)
+		sum += sim.s[i].tenant == of ? sim.s[i].ran : 0;
+	return sum;
+}
+
+/* Each has its part of what ran, within a hundredth of it, in each of ten seconds. */
+static void shares(const struct time_policy *p, const double *part)
+{
+	for (unsigned second = 0; second < 10; second++) {
+		double all = 0;
+
+		run(p, SECOND);
+		for (uint32_t i = 0; i < sim.n; i++)
+			all += (double)ran(i);
+		for (uint32_t i = 0; i < sim.n; i++)
+			cr_expect_float_eq((double)ran(i) / all, part[i], 0.01,
+					   "tenant %u: %.4f", i, (double)ran(i) / all);
+	}
+}
+
+TestSuite(time, .init = setup);
+
+Test(time, three_to_one)
+{
+	looping(tenant(300, 0), 1);
+	looping(tenant(100, 0), 1);
+	shares(&time_fair, (double[]){.75, .25});
+}
+
+Test(time, nine_to_one)
+{
+	looping(tenant(900, 0), 1);
+	looping(tenant(100, 0), 1);
+	shares(&time_fair, (double[]){.9, .1});
+}
+
+Test(time, six_to_three_to_one)
+{
+	looping(tenant(6, 0), 1);
+	looping(tenant(3, 0), 1);
+	looping(tenant(1, 0), 1);
+	shares(&time_fair, (double[]){.6, .3, .1});
+}
+
+Test(time, a_session_beside_eight)
+{
+	looping(tenant(100, 0), 1);
+	looping(tenant(100, 0), 8);
+	shares(&time_fair, (double[]){.5, .5});
+}
+
+Test(time, equal_knows_no_weights)
+{
+	looping(tenant(900, 0), 3);
+	looping(tenant(100, 7), 1);
+	shares(&time_equal, (double[]){.5, .5});
+}
+
+Test(time, best_effort_goes_by_sessions)
+{
+	looping(tenant(900, 0), 3);
+	looping(tenant(100, 7), 1);
+	shares(&time_best_effort, (double[]){.75, .25});
+}
+
+Test(time, who_has_no_work_leaves_it_to_the_others)
+{
+	uint32_t idle = tenant(10000, 0);
+
+	looping(tenant(300, 0), 1);
+	looping(tenant(100, 0), 1);
+	shares(&time_fair, (double[]){0, .75, .25});
+	cr_assert_eq(ran(idle), 0);
+}
+
+/* Nobody in a hurry: what going round costs is less than three hundredths. */
+Test(time, going_round_costs_little)
+{
+	for (uint32_t n = 2; n <= 8; n *= 2) {
+		uint64_t sum = 0;
+
+		setup();
+		for (uint32_t i = 0; i < n; i++)
+			looping(tenant(100, 0), 1);
+		run(&time_fair, 10 * SECOND);
+		for (uint32_t i = 0; i < n; i++)
+			sum += ran(i);
+		cr_expect_geq(sum, 10 * SECOND / 100 * 97, "%u: %lu us", n,
+			      (unsigned long)sum);
+	}
+}
+
+/* A work of 1 ms every 6 ms beside a loop takes 1.2 ms; the loop has nine tenths of what
+ * is left. */
+Test(time, who_is_in_a_hurry_waits_little)
+{
+	looping(tenant(100, 0), 1);
+	periodic(tenant(100, 1), 1000, 6000);
+	run(&time_fair, 10 * SECOND);
+	cr_expect_leq(sim.slowest, 1240);
+	cr_expect_geq(ran(0), 10 * SECOND / 6 * 5 / 10 * 9);
+	setup();
+	looping(tenant(100, 0), 1);
+	periodic(tenant(100, 0), 1000, 6000);
+	run(&time_fair, 10 * SECOND);
+	cr_expect_gt(sim.slowest, 2000, "in no hurry");
+}
+
+/* Everybody runs, whoever else is there, and nobody waits for ever. */
+Test(time, nobody_starves)
+{
+	uint64_t rng = 7;
+
+	for (unsigned round = 0; round < 40; round++) {
+		uint32_t n = 2 + (uint32_t)random_below(&rng, round < 39 ? 30 : 2000);
+		uint64_t one_round = 0;
+
+		setup();
+		for (uint32_t i = 0; i < n; i++)
+			looping(tenant(1 + (uint32_t)random_below(&rng, TIME_WEIGHT_MAX),
+				       (uint32_t)random_below(&rng, 3)),
+				1 + (uint32_t)random_below(&rng, 2));
+		time_fair.slices(sim.t, sim.n, sim.slice);
+		for (uint32_t i = 0; i < sim.n_sessions; i++)
+			one_round += sim.slice[sim.s[i].tenant] + SWITCH_US;
+		run(&time_fair, 2 * one_round);
+		for (uint32_t i = 0; i < sim.n_sessions; i++)
+			cr_expect_gt(sim.s[i].ran, 0, "session %u of %u", i,
+				     sim.n_sessions);
+	}
+}
+
+Test(time, any_numbers_are_safe)
+{
+	uint64_t rng = 1;
+
+	for (unsigned round = 0; round < 20000; round++) {
+		uint32_t n = (uint32_t)random_below(&rng, 9);
+
+		for (uint32_t i = 0; i < n; i++)
+			sim.t[i] = (struct time_tenant){(uint32_t)random_any(&rng),
+							(uint32_t)random_any(&rng),
+							(uint32_t)random_any(&rng)};
+		for (unsigned k = 0; time_policy_at(k); k++) {
+			memset(sim.slice, 0xff, sizeof(sim.slice[0]) * 16);
+			time_policy_at(k)->slices(sim.t, n, sim.slice);
+			for (uint32_t i = 0; i < n; i++)
+				cr_assert_leq(sim.slice[i],
+					      TIME_LONGEST_US + TIME_LOAD_US);
+			cr_assert_eq(sim.slice[n], UINT32_MAX, "nobody asked");
+		}
+	}
+}
+
+Test(time, by_name)
+{
+	cr_assert_eq(time_policy_find("fair"), time_policy_at(0));
+	cr_assert_null(time_policy_find("unfair"));
+	cr_assert_null(time_policy_find(NULL));
+	for (unsigned i = 0; time_policy_at(i); i++) {
+		cr_assert_eq(time_policy_find(time_policy_at(i)->name),
+			     time_policy_at(i));
+		cr_assert_eq(time_policy_at(i)->abi, TIME_ABI);
+	}
+}
