@@ -121,6 +121,10 @@ struct device_ops {
 	/* Time with at least one kernel of this process running, and time in which memory
 	 * was read or written; 0 where that is not known. May lag by a second. */
 	uint64_t (*busy_ns)(struct device *dev, uint64_t *ret_memory_ns);
+	/* Says for how many microseconds at a stretch this process has the device, while
+	 * others want it too; 0: as at first. Returns false if it has not changed. NULL: the
+	 * device does not go round. Slow: a third of a millisecond. Any thread. */
+	bool (*slice)(struct device *dev, uint32_t us);
 	/* By enum sensor; what the device does not tell is SENSOR_NONE. Of the whole
 	 * device, at most SENSORS_FRESH_NS old. */
 	void (*sensors)(struct device *dev, uint32_t ret_value[SENSOR_NUM]);

@@ -312,6 +312,12 @@ static void cuda_info(struct device *dev, struct device_info *ret_info)
 	*ret_info = dev->info;
 }
 
+static bool cuda_slice(struct device *dev, uint32_t us)
+{
+	(void)dev;
+	return cuda_tsg_compute(us ? us : CUDA_TSG_COMPUTE_US);
+}
+
 static CUresult cuda_attribute(struct device *dev, CUdevice_attribute attr,
 			       int *ret_value)
 {
@@ -348,6 +354,7 @@ const struct device_ops device_cuda_ops = {
 	.holders = cuda_holders,
 	.attribute = cuda_attribute,
 	.busy_ns = cuda_busy_ns,
+	.slice = cuda_slice,
 	.tpc_map = cuda_tpc_map,
 	.sensors = cuda_sensors,
 	.ctx =

@@ -76,7 +76,7 @@ static int alloc(uint32_t class, uint32_t engine)
 Test(device_rm, groups_of_copy_engines_get_a_slice)
 {
 	static const uint32_t copy[] = {9, COPY_2, 18, 0x34, 0x3d};
-	static const uint32_t other[] = {0, 1, 8, 19, 0x33, 0x3e};
+	static const uint32_t other[] = {0, 1 /* computes */, 8, 19, 0x33, 0x3e};
 
 	cuda_rm_kernel = driver_ioctl;
 	for (size_t i = 0; i < ARRAY_SIZE(other); i++)
@@ -96,6 +96,40 @@ Test(device_rm, groups_of_copy_engines_get_a_slice)
 		cr_assert_eq(alloc(TSG_CLASS, COPY_2), 0,
 			     "the group is there all the same");
 	cr_assert_eq(cuda_tsg_slices(), ARRAY_SIZE(copy));
+}
+
+Test(device_rm, groups_that_compute_get_the_slice_that_is_said)
+{
+	cuda_rm_kernel = driver_ioctl;
+	cr_assert(!cuda_tsg_compute(500), "there is none");
+	cr_assert_eq(driver.n, 0);
+	cr_assert_eq(alloc(TSG_CLASS, 1), 0);
+	cr_assert_eq(driver.n, 1, "one that is made later gets it, too");
+	cr_assert_eq(driver.us, 500);
+	cr_assert_eq(driver.cmd, 0xa06c0103);
+	cr_assert_eq(driver.object, 0xcafe);
+	cr_assert_eq(alloc(TSG_CLASS, 1), 0);
+	cr_assert(cuda_tsg_compute(30));
+	cr_assert_eq(driver.n, 4);
+	cr_assert_eq(driver.us, 30);
+	driver.refuse = 0x33;
+	cr_assert(!cuda_tsg_compute(60), "their contexts have ended");
+	driver.refuse = driver.n = 0;
+	cr_assert(!cuda_tsg_compute(60));
+	cr_assert_eq(driver.n, 0, "those are forgotten");
+	for (unsigned i = 0; i < 20; i++)
+		cr_assert_eq(alloc(TSG_CLASS, 1), 0);
+	cr_assert_eq(driver.n, 20);
+	cr_assert(cuda_tsg_compute(90));
+	cr_assert_eq(driver.n, 36, "more than there is room for");
+}
+
+DEVICE_TEST(device_rm, the_device_takes_a_slice)
+{
+	if (!f->ops->slice)
+		return;
+	cr_assert(f->ops->slice(f->dev, 10000));
+	cr_assert(f->ops->slice(f->dev, 0));
 }
 
 DEVICE_TEST(device_rm, copy_engines_take_short_turns)
