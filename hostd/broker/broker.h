@@ -26,7 +26,18 @@ struct msg;
 struct placement;
 struct placement_tenant;
 struct tenant;
+struct time_policy;
+struct time_tenant;
 struct waiter;
+
+/* State of compute/slices.c: when to decide, not before; and what a policy is told. */
+struct slices {
+	bool due;
+	uint64_t at_ns, again_ns; /* again: somebody has not read; 0: all have */
+	struct time_tenant *tenants;
+	uint32_t *us;
+	uint32_t room; /* of both */
+};
 
 struct broker {
 	struct conf *conf;
@@ -81,6 +92,8 @@ struct broker {
 	/* Kept free while tenants want more than there is, which was so last at
 	 * scarce_ns (0: never). */
 	uint64_t reserve, scarce_ns;
+	const struct time_policy *time;
+	struct slices slices;
 	const struct placement *placement;
 	struct placement_tenant *seen; /* memory/snapshot.c */
 	uint64_t *shares;              /* as many */

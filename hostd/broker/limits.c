@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "broker/child/cgroup.h"
+#include "broker/compute/slices.h"
 #include "broker/operator/events.h"
 #include "broker/limits.h"
 #include "broker/memory/ledger.h"
@@ -66,6 +67,8 @@ void limits_change(struct tenant *t, const struct conf_tenant *to, const char *b
 			   *conf_memory_key(&was, conf_memory_keys[i]),
 			   *conf_memory_key(&will, conf_memory_keys[i]), by);
 	tell_number(t, "memory.weight", was.weight, will.weight, by);
+	tell_number(t, "compute.weight", t->compute.weight, to->compute.weight, by);
+	tell_number(t, "compute.priority", t->compute.priority, to->compute.priority, by);
 	tell_number(t, "sessions.max", t->sessions_max, to->sessions_max, by);
 	tell_number(t, "lanes.max", t->lanes_max, to->lanes_max, by);
 	tell_bytes(t, "host.max", t->host_max, to->host_max, by);
@@ -76,6 +79,8 @@ void limits_change(struct tenant *t, const struct conf_tenant *to, const char *b
 	memcpy(t->vm_uuid, to->vm_uuid, sizeof(t->vm_uuid));
 	tell_bytes(t, "worker.memory.max", t->wmem_max, to->wmem_max, by);
 	t->wmem_max = to->wmem_max;
+	t->compute = to->compute;
+	slices_due(t->b);
 	t->sessions_max = to->sessions_max;
 	t->lanes_max = to->lanes_max;
 	t->host_max = to->host_max;

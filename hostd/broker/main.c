@@ -41,6 +41,7 @@
 #include "broker/loop/aside.h"
 #include "broker/loop/loop.h"
 #include "broker/memory/held.h"
+#include "broker/compute/slices.h"
 #include "broker/memory/prealloc.h"
 #include "broker/memory/reclaim.h"
 #include "broker/reload.h"
@@ -53,6 +54,7 @@
 #include "broker/worker_msg.h"
 #include "broker/workers.h"
 #include "policies/placement.h"
+#include "policies/time.h"
 #include "util/conf.h"
 #include "util/fdstore.h"
 #include "util/journal.h"
@@ -588,9 +590,9 @@ static const char *run_dir_error(int error)
 static int open_loop(struct broker *b)
 {
 	static uint64_t (*const timers[])(void *, uint64_t) = {
-		guests_tick,   workers_tick,  listener_tick, reclaim_tick,
-		prealloc_tick, output_tick,   held_tick,     events_tick,
-		control_tick,  watchdog_tick, resume_tick,   books_tick,
+		guests_tick, workers_tick, listener_tick, reclaim_tick, prealloc_tick,
+		output_tick, held_tick,    events_tick,   control_tick, watchdog_tick,
+		resume_tick, books_tick,   slices_tick,
 	};
 	int r = loop_new(&b->loop);
 
@@ -640,6 +642,7 @@ static void fini(struct broker *b)
 	tenants_fini(b);
 	control_fini(b);
 	events_fini(b);
+	slices_fini(b);
 	loop_flush(b->loop);
 	source_remove(b->loop, &b->signals);
 	source_remove(b->loop, &b->lifeline);
@@ -755,6 +758,7 @@ int main(int argc, char **argv)
 	b->kill_ns = conf.kill_s * NSEC_PER_SEC;
 	b->piece = conf.piece;
 	b->placement = placement_find(conf.placement);
+	b->time = time_policy_find(conf.time);
 	b->control.fd = b->signals.fd = b->lifeline.fd = -1;
 	b->ready_fd = o->ready_fd;
 	if (o->ready_fd >= 0)

@@ -71,6 +71,7 @@ static void compare_daemon(const struct conf *is, const struct conf *file)
 	TEXT_DIFFERS(cgroup, "cgroup");
 	TEXT_DIFFERS(device, "device");
 	TEXT_DIFFERS(placement, "placement");
+	TEXT_DIFFERS(time, "time");
 	DIFFERS(tpcs, "tpcs");
 	DIFFERS(threads, "threads");
 	DIFFERS(memory, "memory");

@@ -107,6 +107,16 @@ static void get_weight(struct tenant *t, struct json_object *o, const char *key)
 	reply_u64(o, key, t->memory.weight);
 }
 
+static void get_compute_weight(struct tenant *t, struct json_object *o, const char *key)
+{
+	reply_u64(o, key, t->compute.weight);
+}
+
+static void get_priority(struct tenant *t, struct json_object *o, const char *key)
+{
+	reply_u64(o, key, t->compute.priority);
+}
+
 static void get_sessions(struct tenant *t, struct json_object *o, const char *key)
 {
 	reply_u64(o, key, t->n_sessions);
@@ -220,6 +230,8 @@ static const struct {
 	{"memory.events", get_events},
 	{"memory.stat", get_stat},
 	{"memory.weight", get_weight},
+	{"compute.weight", get_compute_weight},
+	{"compute.priority", get_priority},
 	{"sessions.current", get_sessions},
 	{"sessions.waiting", get_sessions_waiting},
 	{"sessions.max", get_sessions_max},
@@ -322,7 +334,8 @@ static bool may_set(const char *key)
 	struct conf_memory m;
 
 	return conf_memory_key(&m, key) || conf_alias_known(key) ||
-	       !strcmp(key, "memory.weight") || !strcmp(key, "sessions.max") ||
+	       !strcmp(key, "memory.weight") || !strcmp(key, "compute.weight") ||
+	       !strcmp(key, "compute.priority") || !strcmp(key, "sessions.max") ||
 	       !strcmp(key, "lanes.max") || !strcmp(key, "host.max") ||
 	       !strcmp(key, "vm.uuid");
 }
@@ -370,6 +383,7 @@ static struct json_object *parse_set(struct json_object *set, struct conf_tenant
 static void copy_limits(struct conf_tenant *to, const struct conf_tenant *from)
 {
 	to->memory = from->memory;
+	to->compute = from->compute;
 	memcpy(to->profile, from->profile, sizeof(to->profile));
 	to->profile_parts = from->profile_parts;
 	memcpy(to->vm_uuid, from->vm_uuid, sizeof(to->vm_uuid));
@@ -387,6 +401,7 @@ static struct json_object *change(struct broker *b, struct tenant *t,
 	struct json_object *o;
 
 	ret_copy->memory = t->memory;
+	ret_copy->compute = t->compute;
 	memcpy(ret_copy->vm_uuid, t->vm_uuid, sizeof(ret_copy->vm_uuid));
 	ret_copy->sessions_max = t->sessions_max;
 	ret_copy->lanes_max = t->lanes_max;

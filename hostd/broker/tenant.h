@@ -40,6 +40,7 @@ struct tenant {
 	uint64_t listener_at_ns;   /* when to start the next listener; 0: one is there */
 	struct window window;
 	struct conf_memory memory;
+	struct conf_compute compute;
 	uint64_t granted, evicted, returning, peak;
 	/* Granted, and freed since on its way out or back. */
 	uint64_t freed_moving;

@@ -230,6 +230,7 @@ int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **r
 	t->output.tenant = t->name;
 	t->output.vm_uuid = t->vm_uuid;
 	t->memory = ct->memory;
+	t->compute = ct->compute;
 	t->host_max = ct->host_max;
 	t->wmem_max = ct->wmem_max;
 	t->sessions_max = ct->sessions_max;

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/compute/slices.h"
 #include "broker/child/output.h"
 #include "broker/operator/gpu_time.h"
 #include "broker/keep/books.h"
@@ -221,6 +222,9 @@ int worker_said(struct worker *w, const struct msg *m, int *fd)
 		account_ending(w, clock_now_ns());
 		reclaim_ending(w, clock_now_ns());
 		workers_probed(w, w->asked);
+		return 0;
+	case MSG_COMPUTES:
+		slices_due(w->b);
 		return 0;
 	case MSG_OPENED:
 		return note_carrier(w, m->opened.carrier);

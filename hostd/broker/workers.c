@@ -33,6 +33,7 @@
 #include "broker/loop/outbox.h"
 #include "broker/memory/account_host.h"
 #include "broker/memory/ledger.h"
+#include "broker/compute/slices.h"
 #include "broker/memory/prealloc.h"
 #include "broker/memory/reclaim.h"
 #include "broker/refused.h"
@@ -635,6 +636,7 @@ static void worker_ended(struct worker *w, int status)
 	if (w->state == WORKER_SESSION) {
 		record(w, status);
 		gpu_time_end(w);
+		slices_due(b);
 		usage_end(w);
 		account_host_drop(w);
 		reclaim_end(w);

@@ -98,6 +98,8 @@ struct worker {
 	bool in_window;    /* its guest has mapped that: host memory lies there */
 	char carrier[24];
 	bool killed;
+	bool computes;      /* when slices were decided last */
+	uint32_t slice_us;  /* that it was told last; 0: the driver's */
 	const char *why;    /* weftd has ended it for this; NULL: for nothing */
 	uint64_t ending_ns; /* since when it is on its way out; 0: it is not */
 	/* Whether its program is still there: asked last, answered last; 0: never */

@@ -135,6 +135,11 @@ static bool hello_ok(const struct msg *m)
 	return is_hello(&m->hello.hello);
 }
 
+static bool slice_ok(const struct msg *m)
+{
+	return !m->slice.pad;
+}
+
 static bool refuse_ok(const struct msg *m)
 {
 	return is_result(m->refuse.error) && !m->refuse.pad;
@@ -214,6 +219,9 @@ static const struct row {
 	[MSG_PASS] = {"PASS", HEAD, FDS(1)},
 	[MSG_GUEST] = {"GUEST", HEAD, FDS(1)},
 	[MSG_STRANGER] = {"STRANGER", HEAD},
+
+	[MSG_COMPUTES] = {"COMPUTES", HEAD},
+	[MSG_SLICE] = {"SLICE", BODY(slice), slice_ok},
 };
 static_assert(ARRAY_SIZE(rows) == MSG_NUM, "a row for each");
 

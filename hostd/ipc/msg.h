@@ -104,6 +104,10 @@ enum msg_type {
 	/* listener -> weftd: a guest has gone whose library is too old for this host; id: the
 	 * version of the protocol that it speaks. */
 	MSG_STRANGER,
+
+	/* Time; since version 2. */
+	MSG_COMPUTES, /* worker -> weftd: `computing` in its page has changed */
+	MSG_SLICE,    /* weftd -> worker */
 	MSG_NUM
 };
 
@@ -115,7 +119,7 @@ enum msg_type {
  * messages and fields are only added, at the end, and nobody is sent a type that is newer
  * than it is. Who changes what is there raises both.
  */
-#define MSG_VERSION        1u
+#define MSG_VERSION        2u
 #define MSG_VERSION_OLDEST 1u
 
 /* READY: the device is open. */
@@ -384,6 +388,15 @@ struct msg_prealloc {
 };
 static_assert(sizeof(struct msg_prealloc) == 8, "no holes");
 
+/* ---- time ---- */
+
+/* SLICE: so long it has the device at a stretch. No answer. */
+struct msg_slice {
+	uint32_t us; /* 0: as at first */
+	uint32_t pad;
+};
+static_assert(sizeof(struct msg_slice) == 8, "no holes");
+
 /* ---- shares ---- */
 
 /* IPC_EXPORT: one part of a share, in order. IPC_EXPORTED answers. fd: what others get;
@@ -484,6 +497,7 @@ struct msg {
 		struct msg_make_resident make_resident;
 		struct msg_resident_granted resident_granted;
 		struct msg_prealloc prealloc;
+		struct msg_slice slice;
 		struct msg_ipc_export ipc_export; /* IPC_EXPORT, HAS_SHARE */
 		struct msg_ipc_exported ipc_exported;
 		struct msg_ipc_open ipc_open;

@@ -67,6 +67,9 @@ struct worker_page {
 	 * other_refusals */
 	_Atomic uint64_t n_refusals, other_refusals;
 	struct page_refusal refusals[REFUSAL_MAX];
+	/* 1 from a launch until nothing has run for some seconds. */
+	_Atomic uint64_t computing;
+	_Atomic uint64_t slice_us; /* that its device took last; 0: the driver's */
 };
 static_assert(sizeof(struct worker_page) <= WORKER_PAGE_SIZE, "one mapping has it all");
 

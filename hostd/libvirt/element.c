@@ -12,6 +12,7 @@
 #include "base/macros.h"
 #include "libvirt/element.h"
 #include "libvirt/sentence.h"
+#include "util/conf.h"
 #include "util/size.h"
 
 #define CID_MIN 3u
@@ -26,6 +27,8 @@ static const struct attribute {
 	{"memory", "high", "memory.high", true},
 	{"memory", "max", "memory.max", true},
 	{"memory", "weight", "memory.weight", false},
+	{"compute", "weight", "compute.weight", false},
+	{"compute", "priority", "compute.priority", false},
 	{"swap", "max", "memory.swap.max", true},
 	{"host", "max", "host.max", true},
 	{"worker", "max", "worker.memory.max", true},
@@ -119,14 +122,20 @@ static const struct attribute *find_attribute(const xmlNode *element, const char
 	return NULL;
 }
 
+/* True if sizes stand in it, which have a unit. */
+static bool has_unit(const char *element)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(attributes); i++) {
+		if (!strcmp(element, attributes[i].element))
+			return attributes[i].size;
+	}
+	return false;
+}
+
 /* Names that there are: of elements, or (element not NULL) of the attributes of one. */
 static void list_names(const char *element, char *buf, size_t room)
 {
-	const char *last = element && strcmp(element, "vsock") != 0 &&
-					   strcmp(element, "sessions") != 0 &&
-					   strcmp(element, "lanes") != 0
-				   ? "unit"
-				   : "";
+	const char *last = element && has_unit(element) ? "unit" : "";
 	size_t n = (size_t)snprintf(buf, room, "%s", last);
 
 	for (unsigned i = 0; i < ARRAY_SIZE(attributes) && n < room; i++) {
@@ -138,6 +147,20 @@ static void list_names(const char *element, char *buf, size_t room)
 		n += (size_t)snprintf(buf + n, room - n, "%s%s", n ? ", " : "", name);
 		last = name;
 	}
+}
+
+/* Says what is wrong with the value of a key that is no size, or NULL. */
+static char *explain_number(const struct attribute *a, const char *value)
+{
+	struct conf_tenant *t = conf_tenant_new("domain");
+	_cleanup_free_ char *why = NULL;
+	int r = t ? conf_tenant_set(t, a->key, value) : 0;
+
+	if (r < 0 && r != -ENOENT)
+		why = conf_error(a->key, value, r);
+	conf_tenant_free(t);
+	return why ? sentence("<weft:%s %s='%s'>: %s", a->element, a->name, value, why)
+		   : NULL;
 }
 
 static char *explain_value(const xmlNode *element, const struct attribute *a,
@@ -157,7 +180,7 @@ static char *explain_value(const xmlNode *element, const struct attribute *a,
 			"<weft:vsock cid='%s'>: is a number of 3 or more, another "
 			"for each VM; without it one is given out",
 			value);
-	return NULL;
+	return a->size ? NULL : explain_number(a, value);
 }
 
 static char *explain_attribute(const xmlNode *element, const xmlAttr *at)
@@ -193,9 +216,6 @@ static char *explain_element(const xmlNode *gpu, const xmlNode *e)
 	if (!e->ns || !is(e->ns->href, GPU_NS))
 		return sentence("<%s> in <weft:gpu> is not of the name space " GPU_NS,
 				e->name);
-	if (is(e->name, "compute"))
-		return sentence("<weft:compute>: shares of computing time are not there "
-				"yet: remove it");
 	for (unsigned i = 0; i < ARRAY_SIZE(attributes); i++)
 		known |= is(e->name, attributes[i].element);
 	list_names(NULL, names, sizeof(names));

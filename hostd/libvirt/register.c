@@ -113,6 +113,8 @@ static void put_limits(struct json_object *set, struct conf_tenant *t)
 		put_size(set, conf_memory_keys[i],
 			 *conf_memory_key(&t->memory, conf_memory_keys[i]));
 	put_size(set, "memory.weight", t->memory.weight);
+	put_size(set, "compute.weight", t->compute.weight);
+	put_size(set, "compute.priority", t->compute.priority);
 	put_size(set, "host.max", t->host_max);
 	put_size(set, "sessions.max", t->sessions_max);
 	put_size(set, "lanes.max", t->lanes_max);

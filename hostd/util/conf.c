@@ -11,6 +11,7 @@
 #include "util/conf.h"
 #include "util/conf_alias.h"
 #include "policies/placement.h"
+#include "policies/time.h"
 #include "util/sandbox.h"
 #include "util/size.h"
 
@@ -73,7 +74,9 @@ int conf_init(struct conf *c)
 	c->piece = PIECE_BYTES_DEFAULT;
 	c->kill_s = KILL_DEFAULT;
 	c->placement = strdup(PLACEMENT_DEFAULT);
-	return c->run_dir && c->sandbox && c->device && c->placement ? 0 : -ENOMEM;
+	c->time = strdup(time_policy_at(0)->name);
+	return c->run_dir && c->sandbox && c->device && c->placement && c->time ? 0
+										: -ENOMEM;
 }
 
 void conf_tenant_free(struct conf_tenant *t)
@@ -106,6 +109,7 @@ void conf_fini(struct conf *c)
 	free(c->cgroup);
 	free(c->device);
 	free(c->placement);
+	free(c->time);
 	memset(c, 0, sizeof(*c));
 	list_init(&c->tenants);
 }
@@ -134,7 +138,7 @@ struct conf_tenant *conf_tenant_new(const char *name)
 	list_init(&t->link);
 	t->mode = 0600;
 	t->memory.high = t->memory.max = t->memory.swap_max = UINT64_MAX;
-	t->memory.weight = CONF_WEIGHT_DEFAULT;
+	t->memory.weight = t->compute.weight = CONF_WEIGHT_DEFAULT;
 	t->host_max = 2 * quarter_of_ram();
 	t->wmem_max = quarter_of_ram();
 	t->sessions_max = SESSIONS_DEFAULT;
@@ -283,6 +287,10 @@ int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value)
 		return set_limit(t, conf_memory_key(&t->memory, key), value);
 	if (!strcmp(key, "memory.weight"))
 		return set_weight(&t->memory.weight, value);
+	if (!strcmp(key, "compute.weight"))
+		return set_weight(&t->compute.weight, value);
+	if (!strcmp(key, "compute.priority"))
+		return set_number(&t->compute.priority, value, CONF_PRIORITY_MAX);
 	if (!strcmp(key, "socket"))
 		return set_path(&t->socket, value);
 	if (!strcmp(key, "mode"))
@@ -371,6 +379,13 @@ static int set_placement(struct conf *c, const char *value)
 	return set_string(&c->placement, value);
 }
 
+static int set_time(struct conf *c, const char *value)
+{
+	if (!time_policy_find(value))
+		return -EINVAL;
+	return set_string(&c->time, value);
+}
+
 int conf_daemon_set(struct conf *c, const char *key, const char *value)
 {
 	if (!strcmp(key, "run-dir"))
@@ -411,6 +426,8 @@ int conf_daemon_set(struct conf *c, const char *key, const char *value)
 		return set_piece(&c->piece, value);
 	if (!strcmp(key, "placement"))
 		return set_placement(c, value);
+	if (!strcmp(key, "time"))
+		return set_time(c, value);
 	if (!strcmp(key, "reclaim.kill"))
 		return set_number(&c->kill_s, value, KILL_MAX);
 	return -ENOENT;
@@ -429,6 +446,8 @@ static const struct {
 	{"vm.uuid", "is no UUID such as 6d2f6a0e-4b0c-4d3a-9a5e-0f3c1c1b2a3d"},
 	{"mode", "is no octal mode such as 0660"},
 	{"memory.weight", "is no number from 1 to 10000"},
+	{"compute.weight", "is no number from 1 to 10000"},
+	{"compute.priority", "is no number from 0 to 100"},
 	{"sessions.max", "is no number from 0 to 4096"},
 	{"lanes.max", "is no number from 0 to 65536"},
 	{"device", "is none of soft, cuda, auto"},
@@ -440,14 +459,23 @@ static const struct {
 	{"piece", "is no power of two from 128K to 64M"},
 };
 
-/* Words about a value of "placement": the policies that there are. */
-static void placement_words(char *buf, size_t room)
+static const char *placement_name(unsigned i)
+{
+	return placement_at(i) ? placement_at(i)->name : NULL;
+}
+
+static const char *time_name(unsigned i)
+{
+	return time_policy_at(i) ? time_policy_at(i)->name : NULL;
+}
+
+/* Words about a value that names a policy: those that there are. */
+static void policy_words(const char *(*name)(unsigned i), char *buf, size_t room)
 {
 	size_t n = (size_t)snprintf(buf, room, "is none of");
 
-	for (unsigned i = 0; placement_at(i) && n < room; i++)
-		n += (size_t)snprintf(buf + n, room - n, "%s %s", i ? "," : "",
-				      placement_at(i)->name);
+	for (unsigned i = 0; name(i) && n < room; i++)
+		n += (size_t)snprintf(buf + n, room - n, "%s %s", i ? "," : "", name(i));
 }
 
 char *conf_error(const char *key, const char *value, int error)
@@ -460,8 +488,9 @@ char *conf_error(const char *key, const char *value, int error)
 
 	if (text)
 		return text;
-	if (!strcmp(key, "placement")) {
-		placement_words(policies, sizeof(policies));
+	if (!strcmp(key, "placement") || !strcmp(key, "time")) {
+		policy_words(*key == 't' ? time_name : placement_name, policies,
+			     sizeof(policies));
 		words = policies;
 	}
 	for (unsigned i = 0; i < ARRAY_SIZE(value_words); i++) {

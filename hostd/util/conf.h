@@ -16,6 +16,7 @@
 
 #define CONF_WEIGHT_DEFAULT 100u
 #define CONF_WEIGHT_MAX     10000u
+#define CONF_PRIORITY_MAX   100u
 
 /* Device memory in cgroup v2's words: bytes, UINT64_MAX is "max". */
 struct conf_memory {
@@ -24,6 +25,12 @@ struct conf_memory {
 	uint64_t max;      /* refused above */
 	uint64_t swap_max; /* of it in host memory */
 	unsigned weight;   /* of its share, when there is not enough */
+};
+
+/* Time on the device. */
+struct conf_compute {
+	unsigned weight;   /* of its share, while several want it */
+	unsigned priority; /* more is more urgent */
 };
 
 /* A place in a file. file: its path, which stays until the process ends; NULL: in none. */
@@ -46,6 +53,7 @@ struct conf_tenant {
 	mode_t mode;         /* of the socket and of the window */
 	char *owner, *group; /* likewise; NULL: the daemon's */
 	struct conf_memory memory;
+	struct conf_compute compute;
 	/* Name of the profile that has this memory, until it is changed; "": none. And
 	 * how many of seven parts of the compute units that would have; 0: all.
 	 * conf_alias.h */
@@ -83,6 +91,7 @@ struct conf {
 	uint64_t piece;   /* in which it moves */
 	unsigned kill_s;  /* reclaim.kill, seconds; 0: never */
 	char *placement;  /* policies/placement.h */
+	char *time;       /* policies/time.h */
 	unsigned pool;    /* workers kept ready */
 	struct list tenants;
 };

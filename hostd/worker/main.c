@@ -394,6 +394,23 @@ static void on_active(void *arg)
 	(void)fd_write_full(w->wake, &one, sizeof(one));
 }
 
+/* weftd decides about time slices anew. */
+static void say_computing(struct worker *w, bool is)
+{
+	const struct msg m = {.type = MSG_COMPUTES};
+
+	if ((atomic_exchange(&w->on.page->computing, is) != 0) != is)
+		(void)msg_send(MSG_FD, &m, -1, -1);
+}
+
+static void take_slice(struct worker *w, uint32_t us)
+{
+	const struct device_ops *ops = w->on.ops;
+
+	if (ops->slice && ops->slice(w->on.dev, us))
+		atomic_store(&w->on.page->slice_us, us);
+}
+
 /* Measures since the last tick. Once nothing ran for a while, ticking ends. */
 static void tick(struct worker *w)
 {
@@ -405,8 +422,11 @@ static void tick(struct worker *w)
 	ran = measure_locked(w);
 	pthread_mutex_unlock(&w->measure_lock);
 	w->quiet = ran ? 0 : w->quiet + 1;
-	if (w->quiet == QUIET_TICKS)
-		sess_set_inactive(w->s);
+	if (w->quiet != QUIET_TICKS)
+		return;
+	/* In this order: a launch meanwhile says it again. */
+	sess_set_inactive(w->s);
+	say_computing(w, false);
 }
 
 static int start_ticking(struct worker *w)
@@ -418,6 +438,7 @@ static int start_ticking(struct worker *w)
 	w->busy_at_ns = clock_now_ns();
 	pthread_mutex_unlock(&w->measure_lock);
 	w->quiet = 0;
+	say_computing(w, true);
 	return fd_read_full(w->wake, &n, sizeof(n));
 }
 
@@ -637,6 +658,9 @@ static int handle_ctl(struct worker *w)
 		return w->moving ? moving_told(w->moving, &m) : -EPROTO;
 	case MSG_RESUME:
 		return tell_all(w, m.id);
+	case MSG_SLICE:
+		take_slice(w, m.slice.us);
+		return 0;
 	case MSG_HOLDERS:
 		return w->attached ? -EPROTO : tell_holders(w);
 	default:

@@ -193,6 +193,10 @@ class Added(FaultTest):
             self.assertIn("is above memory.max",
                           self.refused(d, "set", "vm3", "memory.min=1G", "memory.max=1M"))
             self.assertEqual(d.ctl("get", "vm3")["keys"]["memory.max"], "max")
+            for key, value, says in (("weight", "0", "no number from 1 to 10000"),
+                                     ("priority", "-1", "no number from 0 to 100"),
+                                     ("slice", "5", 'no key "compute.slice"')):
+                self.assertIn(says, self.refused(d, "set", "vm3", f"compute.{key}={value}"))
 
     def test_sentences(self):
         with Daemon(config="[tenant vm1]\n") as d:

@@ -359,7 +359,8 @@ class Restart(FaultTest):
     def changed(self, d):
         d.ctl("add", "new", "memory.max=64M", "lanes.max=77")
         d.ctl("set", "new", "memory.max=48M")
-        d.ctl("set", "b", "memory.max=32M", "sessions.max=3")
+        d.ctl("set", "b", "memory.max=32M", "sessions.max=3", "compute.weight=7",
+              "compute.priority=3")
         d.ctl("remove", "a")
         d.ctl("add", "again")
         d.ctl("remove", "again")
@@ -368,9 +369,10 @@ class Restart(FaultTest):
         self.assertEqual(sorted(t["name"] for t in d.ctl("list")["tenants"]),
                          ["b", "local", "new"])
         keys = [d.ctl("get", "new", "memory.max"), d.ctl("get", "new", "lanes.max"),
-                d.ctl("get", "b", "memory.max"), d.ctl("get", "b", "sessions.max")]
+                d.ctl("get", "b", "memory.max"), d.ctl("get", "b", "sessions.max"),
+                d.ctl("get", "b", "compute.weight"), d.ctl("get", "b", "compute.priority")]
         self.assertEqual([int(v) for k in keys for v in k["keys"].values()],
-                         [48 * MIB, 77, 32 * MIB, 3])
+                         [48 * MIB, 77, 32 * MIB, 3, 7, 3])
 
     TWO = "[tenant a]\n[tenant b]\nmemory.max = 100M\n"
 

@@ -329,7 +329,7 @@ def wrong_xml(h):
             (edited('max="256"', 'max="256M"'), r"<weft:memory max='256M'>: a whole number"),
             (edited('unit="MiB" max="256"', 'unit="MIB" max="1"'), r"<weft:memory unit='MIB'>"),
             (edited("<weft:memory", "<weft:compute percent='25'/><weft:memory"),
-             r"<weft:compute>: shares of computing time are not there"),
+             r"<weft:compute> has no attribute percent"),
             (edited("<weft:memory", "<weft:vsock cid='2'/><weft:memory"), r"<weft:vsock cid='2'>"),
             (edited('id=weft-vsock,path=/run/weft/wrong', 'id=other,path=/run/weft/wrong'),
              r"no device of the domain's connects to /run/weft/wrong.vsock"),

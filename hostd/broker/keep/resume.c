@@ -26,6 +26,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/compute/slices.h"
 #include "broker/child/child.h"
 #include "broker/keep/books.h"
 #include "broker/keep/resume.h"
@@ -263,6 +264,7 @@ static int resumed(struct worker *w, const struct msg_resumed *m)
 	if (t->n_resuming > 1 && source_pause(w->b->loop, &w->ctl) == 0)
 		w->is_held_up = true;
 	let_on(t);
+	slices_due(w->b);
 	return 0;
 }
 

@@ -92,12 +92,18 @@ Test(conf, memory_keys)
 	cr_assert_eq(parse(&c,
 			   "[tenant a]\nmemory.min = 1G\nmemory.low = 2G\n"
 			   "memory.high = 3G\nmemory.max = 4G\nmemory.swap.max = 0\n"
-			   "memory.weight = 10000\n",
+			   "memory.weight = 10000\ncompute.weight = 9\n"
+			   "compute.priority = 100\n",
 			   NULL),
 		     0);
 	m = &list_entry(c.tenants.next, struct conf_tenant, link)->memory;
 	cr_assert(m->min == 1ull << 30 && m->low == 2ull << 30 && m->high == 3ull << 30);
 	cr_assert(m->max == 4ull << 30 && m->swap_max == 0 && m->weight == 10000);
+	cr_assert_eq(list_entry(c.tenants.next, struct conf_tenant, link)->compute.weight,
+		     9);
+	cr_assert_eq(
+		list_entry(c.tenants.next, struct conf_tenant, link)->compute.priority,
+		100);
 	for (unsigned i = 0; conf_memory_keys[i]; i++)
 		cr_assert_not_null(conf_memory_key(m, conf_memory_keys[i]));
 	cr_assert_null(conf_memory_key(m, "memory.current"));
@@ -158,6 +164,9 @@ Test(conf, mistakes_name_their_line)
 	bad("[daemon]\nreclaim.kill = never\n", "no number of seconds");
 	bad("[tenant a]\nmemory.weight = 0\n", ":2:");
 	bad("[tenant a]\nmemory.weight = 10001\n", ":2:");
+	bad("[tenant a]\ncompute.weight = 0\n", "no number from 1 to 10000");
+	bad("[tenant a]\ncompute.priority = 101\n", "no number from 0 to 100");
+	bad("[daemon]\ntime = unfair\n", "none of fair, equal, best-effort");
 	bad("[vm x]\na = b\n", "no such section");
 	bad("[tenant ../x]\nmemory.max = 1\n", ":1: a tenant's name is");
 	bad("[tenant ]\nmemory.max = 1\n", ":1: a tenant's name is");

@@ -39,6 +39,7 @@ Test(domain, every_key_is_read)
 	cr_assert_eq(read_domain(&d,
 				 " tenant='t'><weft:memory unit='MiB' min='1' low='2' "
 				 "high='3' max='4' weight='7'/>"
+				 "<weft:compute weight='8' priority='9'/>"
 				 "<weft:swap max='max'/><weft:host unit='GB' max='2'/>"
 				 "<weft:worker max='8'/><weft:sessions max='5'/>"
 				 "<weft:lanes max='6'/><weft:vsock cid='42'/>"
@@ -52,6 +53,8 @@ Test(domain, every_key_is_read)
 	cr_assert_str_eq(value(&d, "memory.high"), "3145728");
 	cr_assert_str_eq(value(&d, "memory.max"), "4194304");
 	cr_assert_str_eq(value(&d, "memory.weight"), "7");
+	cr_assert_str_eq(value(&d, "compute.weight"), "8");
+	cr_assert_str_eq(value(&d, "compute.priority"), "9");
 	cr_assert_str_eq(value(&d, "memory.swap.max"), "max");
 	cr_assert_str_eq(value(&d, "host.max"), "2000000000", "GB is libvirt's");
 	cr_assert_str_eq(value(&d, "worker.memory.max"), "8192", "KiB, as in <memory>");
@@ -72,9 +75,10 @@ static const struct {
 	 "<memory> in <weft:gpu> is not of the name space"},
 	{"><weft:ram max='1'/></weft:gpu>",
 	 "has no element <weft:ram> (there are memory, "
-	 "swap, host, worker, sessions, lanes, window, "
+	 "compute, swap, host, worker, sessions, lanes, window, "
 	 "vsock)"},
-	{"><weft:compute percent='5'/></weft:gpu>", "shares of computing time are not"},
+	{"><weft:compute percent='5'/></weft:gpu>",
+	 "percent (there are weight, priority)"},
 	{"><weft:memory maximum='1'/></weft:gpu>",
 	 "has no attribute maximum (there are unit, min, low, high, max, weight)"},
 	{"><weft:memory max='1'/><weft:memory max='1'/></weft:gpu>", "is there twice"},
@@ -84,7 +88,9 @@ static const struct {
 	{"><weft:memory unit='MIB' max='1'/></weft:gpu>", "is none of b, KiB"},
 	{"><weft:memory unit='TiB' max='99999999999'/></weft:gpu>", "too large"},
 	{"><weft:memory unit='TiB' max='17'/></weft:gpu>", "too large"},
-	{"><weft:memory weight='0'/></weft:gpu>", "<weft:"},
+	{"><weft:memory weight='0'/></weft:gpu>", "is no number from 1 to 10000"},
+	{"><weft:compute weight='0'/></weft:gpu>", "is no number from 1 to 10000"},
+	{"><weft:compute priority='101'/></weft:gpu>", "is no number from 0 to 100"},
 	{"><weft:sessions max='9999'/></weft:gpu>", "is no number from 0 to 4096"},
 	{"><weft:sessions unit='KiB' max='9'/></weft:gpu>", "has no attribute unit"},
 	{"><weft:lanes max='1x'/></weft:gpu>", "is no number"},

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/macros.h"
+#include "broker/broker.h"
+#include "broker/compute/slices.h"
+#include "broker/loop/outbox.h"
+#include "broker/tenant.h"
+#include "broker/workers.h"
+#include "ipc/msg.h"
+#include "ipc/page.h"
+#include "policies/time.h"
+
+/* Workers that come and go quickly do not keep weftd deciding. */
+#define PAUSE_NS NSEC_PER_MSEC
+/* One that does not read what it is told hears of it later. */
+#define AGAIN_NS (100 * NSEC_PER_MSEC)
+
+/* First version of the messages that has SLICE. */
+#define VERSION_SLICE 2u
+
+void slices_due(struct broker *b)
+{
+	b->slices.due = true;
+}
+
+void slices_fini(struct broker *b)
+{
+	free(b->slices.tenants);
+	free(b->slices.us);
+}
+
+static bool room_for(struct slices *s, uint32_t n)
+{
+	struct time_tenant *t;
+	uint32_t *us;
+
+	if (n <= s->room)
+		return true;
+	t = realloc(s->tenants, n * sizeof(*t));
+	s->tenants = t ? t : s->tenants;
+	us = realloc(s->us, n * sizeof(*us));
+	s->us = us ? us : s->us;
+	if (!t || !us)
+		return false;
+	s->room = n;
+	return true;
+}
+
+/* Notes which sessions compute, so that it is they who are told afterwards. */
+static uint32_t count_computing(const struct tenant *t)
+{
+	uint32_t n = 0;
+	struct worker *w;
+
+	list_for_each (w, &t->workers, tenant_link) {
+		w->computes = atomic_load(&w->count->computing) != 0;
+		n += w->computes;
+	}
+	return n;
+}
+
+/* Fills in what the policy is told; false: there is not enough memory. */
+static bool look(struct broker *b, uint32_t *ret_n)
+{
+	const struct tenant *t;
+	uint32_t n = 0;
+
+	list_for_each (t, &b->tenants, link)
+		n++;
+	if (!room_for(&b->slices, n))
+		return false;
+	*ret_n = n;
+	n = 0;
+	list_for_each (t, &b->tenants, link)
+		b->slices.tenants[n++] =
+			(struct time_tenant){.weight = t->compute.weight,
+					     .priority = t->compute.priority,
+					     .sessions = count_computing(t)};
+	return true;
+}
+
+/* Returns false if it has to hear of it later. */
+static bool tell(struct worker *w, uint32_t us)
+{
+	const struct msg m = {.type = MSG_SLICE, .slice.us = us};
+
+	if (!w->computes || w->slice_us == us || w->version < VERSION_SLICE)
+		return true;
+	if (w->resume_id || !outbox_is_read(&w->out) ||
+	    outbox_tell(&w->out, &m, -1, -1) < 0)
+		return false;
+	w->slice_us = us;
+	return true;
+}
+
+/* Decides, and tells. Returns false if somebody has to hear of it later. */
+static bool decide(struct broker *b)
+{
+	const struct tenant *t;
+	bool told = true;
+	struct worker *w;
+	uint32_t n;
+
+	if (!look(b, &n))
+		return false;
+	b->time->slices(b->slices.tenants, n, b->slices.us);
+	n = 0;
+	list_for_each (t, &b->tenants, link) {
+		list_for_each (w, &t->workers, tenant_link)
+			told &= tell(w, b->slices.us[n]);
+		n++;
+	}
+	return told;
+}
+
+uint64_t slices_tick(void *broker, uint64_t now_ns)
+{
+	struct broker *b = broker;
+	struct slices *s = &b->slices;
+
+	if (s->again_ns && now_ns >= s->again_ns)
+		s->due = true;
+	if (s->due && now_ns >= s->at_ns) {
+		s->due = false;
+		s->at_ns = now_ns + PAUSE_NS;
+		s->again_ns = decide(b) ? 0 : now_ns + AGAIN_NS;
+	}
+	if (s->due)
+		return s->at_ns;
+	return s->again_ns ? s->again_ns : UINT64_MAX;
+}

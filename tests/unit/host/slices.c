@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions that compute are told their time slices, when these have changed. */
+#include <criterion/criterion.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/macros.h"
+#include "broker/broker.h"
+#include "broker/compute/slices.h"
+#include "broker/tenant.h"
+#include "broker/workers.h"
+#include "ipc/msg.h"
+#include "ipc/page.h"
+#include "policies/time.h"
+
+#define N 3
+
+static struct broker b;
+static struct tenant tenants[N];
+static struct worker workers[N];
+static struct worker_page pages[N];
+static int theirs[N];
+static uint64_t now;
+
+static void on_event(struct source *src, uint32_t events)
+{
+}
+
+static void begin(unsigned i)
+{
+	struct worker *w = &workers[i];
+	struct tenant *t = &tenants[i];
+	int pair[2];
+
+	*t = (struct tenant){.b = &b, .compute = {.weight = 100}};
+	list_init(&t->workers);
+	list_append(&b.tenants, &t->link);
+	*w = (struct worker){.b = &b,
+			     .tenant = t,
+			     .state = WORKER_SESSION,
+			     .version = MSG_VERSION,
+			     .count = &pages[i]};
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
+	theirs[i] = pair[1];
+	outbox_init(&w->out, b.loop, &w->ctl);
+	w->out.t = t;
+	cr_assert_eq(source_add(b.loop, &w->ctl, pair[0], EPOLLIN, on_event), 0);
+	list_append(&t->workers, &w->tenant_link);
+}
+
+static void setup(void)
+{
+	memset(&b, 0, sizeof(b));
+	memset(pages, 0, sizeof(pages));
+	cr_assert_eq(loop_new(&b.loop), 0);
+	list_init(&b.tenants);
+	b.time = &time_fair;
+	now = NSEC_PER_SEC;
+	for (unsigned i = 0; i < N; i++)
+		begin(i);
+}
+
+static void teardown(void)
+{
+	for (unsigned i = 0; i < N; i++) {
+		outbox_drop(&workers[i].out);
+		source_remove(b.loop, &workers[i].ctl);
+		close(theirs[i]);
+	}
+	slices_fini(&b);
+	loop_free(b.loop);
+}
+
+/* Returns what a worker was told last, or -1: nothing. */
+static int64_t told(unsigned i)
+{
+	int64_t us = -1;
+	struct msg m;
+	int fd0, fd1;
+
+	while (msg_recv(theirs[i], &m, &fd0, &fd1) == 0) {
+		cr_assert_eq(m.type, MSG_SLICE);
+		us = m.slice.us;
+	}
+	return us;
+}
+
+/* Decides, a moment later; nothing else is to be done. */
+static void decide(void)
+{
+	slices_due(&b);
+	now += NSEC_PER_MSEC;
+	cr_assert_eq(slices_tick(&b, now), UINT64_MAX);
+}
+
+TestSuite(slices, .init = setup, .fini = teardown);
+
+Test(slices, nothing_is_decided_before_it_is_due)
+{
+	pages[0].computing = pages[1].computing = 1;
+	cr_assert_eq(slices_tick(&b, now), UINT64_MAX);
+	cr_assert_eq(told(0), -1);
+}
+
+Test(slices, those_that_compute_are_told_once)
+{
+	pages[0].computing = pages[1].computing = 1;
+	decide();
+	cr_assert_eq(told(0), TIME_LOAD_US + TIME_LONG_US);
+	cr_assert_eq(told(1), TIME_LOAD_US + TIME_LONG_US);
+	cr_assert_eq(told(2), -1, "it does not compute");
+	decide();
+	cr_assert_eq(told(0), -1, "nothing has changed");
+}
+
+Test(slices, weights_and_priorities_change_them)
+{
+	pages[0].computing = pages[1].computing = 1;
+	tenants[0].compute.weight = 300;
+	decide();
+	cr_assert_eq(told(0) - TIME_LOAD_US, TIME_LONG_US);
+	cr_assert_float_eq((double)(told(1) - TIME_LOAD_US), TIME_LONG_US / 3.0, 1);
+	tenants[1].compute.priority = 1;
+	decide();
+	cr_assert_eq(told(0), TIME_BELOW_US);
+	cr_assert_eq(told(1), TIME_LOAD_US + TIME_LONG_US);
+	pages[1].computing = 0;
+	decide();
+	cr_assert_eq(told(0), TIME_LOAD_US + TIME_LONG_US, "nobody is above it now");
+}
+
+Test(slices, not_more_than_a_thousand_times_a_second)
+{
+	uint64_t next;
+
+	pages[0].computing = 1;
+	decide();
+	slices_due(&b);
+	next = slices_tick(&b, now + 1);
+	cr_assert_eq(next, now + NSEC_PER_MSEC);
+	cr_assert_eq(slices_tick(&b, next), UINT64_MAX);
+}
+
+Test(slices, one_that_does_not_read_hears_of_it_later)
+{
+	uint64_t next;
+
+	pages[0].computing = pages[1].computing = 1;
+	do {
+		tenants[0].compute.weight = tenants[0].compute.weight % 1000 + 100;
+		slices_due(&b);
+		now += NSEC_PER_MSEC;
+		next = slices_tick(&b, now);
+	} while (next == UINT64_MAX);
+	cr_assert_geq(next, now + 10 * NSEC_PER_MSEC, "weftd goes on asking");
+	while (!outbox_is_read(&workers[0].out) || !outbox_is_read(&workers[1].out)) {
+		told(0);
+		told(1);
+		cr_assert_eq(outbox_write(&workers[0].out), 0);
+		cr_assert_eq(outbox_write(&workers[1].out), 0);
+	}
+	told(0);
+	told(1);
+	workers[0].slice_us = 0;
+	now = next;
+	cr_assert_eq(slices_tick(&b, now), UINT64_MAX);
+	cr_assert_gt(told(0), 0);
+}
+
+Test(slices, a_worker_of_the_version_before_is_left_alone)
+{
+	pages[0].computing = pages[1].computing = 1;
+	workers[0].version = 1;
+	decide();
+	cr_assert_eq(told(0), -1);
+	cr_assert_gt(told(1), 0);
+}
+
+Test(slices, best_effort_leaves_it_to_the_driver)
+{
+	pages[0].computing = 1;
+	decide();
+	cr_assert_gt(told(0), 0);
+	b.time = &time_best_effort;
+	decide();
+	cr_assert_eq(told(0), 0);
+}
