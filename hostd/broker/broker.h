@@ -28,6 +28,7 @@ struct placement_tenant;
 struct tenant;
 struct time_policy;
 struct time_tenant;
+struct trace;
 struct waiter;
 
 /* State of compute/slices.c: when to decide, not before; and what a policy is told. */
@@ -132,6 +133,7 @@ struct broker {
 					  void *client);
 	struct events *events; /* events.c; NULL: none yet */
 	uint64_t events_told;  /* number of the last that clients were sent */
+	struct trace *trace;   /* operator/trace.c; NULL: nobody traces */
 	struct list clients;
 	unsigned n_clients;
 	size_t out_bytes; /* that they have not read yet */

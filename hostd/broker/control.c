@@ -28,6 +28,7 @@
 #include "broker/broker.h"
 #include "broker/control.h"
 #include "broker/operator/events.h"
+#include "broker/operator/trace.h"
 #include "broker/loop/loop.h"
 #include "broker/memory/waiters.h"
 #include "broker/reply.h"
@@ -52,6 +53,7 @@ struct client {
 	struct ucred cred;
 	enum access access;
 	bool waiting; /* for an answer */
+	bool streams; /* it traces, and is sent that alone */
 	/* Events from this number on are sent to it, of one tenant or (empty) of all; 0:
 	 * none are. */
 	uint64_t next_event;
@@ -78,6 +80,7 @@ static void client_close(struct client *c)
 {
 	waiters_forget(c->b, c);
 	tenants_forget(c->b, c);
+	trace_forget(c->b, c);
 	drop_out(c);
 	source_remove(c->b->loop, &c->src);
 	list_remove(&c->link);
@@ -208,6 +211,27 @@ void control_follow(void *client, uint64_t after, const char *tenant)
 	snprintf(c->tenant, sizeof(c->tenant), "%s", tenant ? tenant : "");
 }
 
+void control_stream(void *client)
+{
+	struct client *c = client;
+
+	c->streams = true;
+}
+
+/* A client that has not read the last line gets none: the next one says what was lost. */
+uint64_t control_trace_tick(void *broker, uint64_t now_ns)
+{
+	struct broker *b = broker;
+	struct client *c = trace_client(b);
+
+	if (!c || now_ns < trace_next_ns(b))
+		return trace_next_ns(b);
+	trace_later(b, now_ns);
+	if (!c->out && send_answer(c, trace_line(b, now_ns)) < 0)
+		client_close(c);
+	return trace_next_ns(b);
+}
+
 uint64_t control_tick(void *broker, uint64_t now_ns)
 {
 	struct broker *b = broker;
@@ -244,7 +268,7 @@ static int answer_lines(struct client *c)
 	char *line = c->in, *end;
 	int r = 0;
 
-	while (r == 0 && !c->waiting && !c->out && !c->next_event &&
+	while (r == 0 && !c->waiting && !c->out && !c->next_event && !c->streams &&
 	       (end = memchr(line, '\n', c->used - (size_t)(line - c->in)))) {
 		*end = '\0';
 		r = answer_line(c, line);
@@ -457,6 +481,7 @@ void control_fini(struct broker *b)
 	(void)control_tick(b, 0); /* the last events */
 	/* Last: who asked for the end takes this for it. */
 	list_for_each_safe (c, tmp, &b->clients, link) {
+		trace_forget(b, c);
 		drop_out(c);
 		source_remove(b->loop, &c->src);
 		list_remove(&c->link);

@@ -26,6 +26,11 @@ const char *control_who(const void *client);
  * comes (events.h); of one tenant or (NULL) all. It is sent nothing else from now on.
  */
 void control_follow(void *client, uint64_t after, const char *tenant);
+/* Sends a client that traces, after the answer under way, nothing but that; its requests are
+ * not answered any more. */
+void control_stream(void *client);
+/* Timer (loop.h): sends what was traced (operator/trace.h). */
+uint64_t control_trace_tick(void *broker, uint64_t now_ns);
 /* Timer (loop.h): sends events that have come to those who follow. */
 uint64_t control_tick(void *broker, uint64_t now_ns);
 /* Takes over the answer. */

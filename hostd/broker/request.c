@@ -20,6 +20,7 @@
 #include "broker/operator/describe.h"
 #include "broker/operator/drain.h"
 #include "broker/operator/events.h"
+#include "broker/operator/trace.h"
 #include "broker/memory/waiters.h"
 #include "broker/refused.h"
 #include "broker/reply.h"
@@ -518,6 +519,43 @@ static struct json_object *request_events(struct broker *b, struct json_object *
 	return o;
 }
 
+/* Names in a request, of tenants that are there. Returns an answer if it is none of that. */
+static struct json_object *check_names(struct broker *b, struct json_object *list)
+{
+	if (!json_object_is_type(list, json_type_array))
+		return reply_error(-EINVAL, "\"tenants\" is no list of names");
+	for (size_t i = 0; i < json_object_array_length(list); i++) {
+		struct json_object *v = json_object_array_get_idx(list, i);
+
+		if (!json_object_is_type(v, json_type_string))
+			return reply_error(-EINVAL, "\"tenants\" is no list of names");
+		if (!tenant_find(b, json_object_get_string(v)))
+			return reply_no_tenant(b, json_object_get_string(v));
+	}
+	return NULL;
+}
+
+/* Answers, and then sends what is traced until the client closes. */
+static struct json_object *request_trace(struct broker *b, struct json_object *q,
+					 void *client)
+{
+	struct json_object *o = NULL, *names = NULL;
+	int r;
+
+	if (json_object_object_get_ex(q, "tenants", &names))
+		o = check_names(b, names);
+	if (o)
+		return o;
+	if (b->trace)
+		return reply_error(-EBUSY, "%s traces already, and one may at a time",
+				   control_who(trace_client(b)));
+	r = trace_begin(b, client, names);
+	if (r < 0)
+		return reply_error(r, "out of memory");
+	control_stream(client);
+	return trace_hello(b);
+}
+
 static struct json_object *request_hello(struct broker *b, struct json_object *q,
 					 void *client);
 
@@ -533,6 +571,7 @@ static const struct request {
 	{"list", request_list, false, {"tenant", "session"}},
 	{"info", request_info, false, {"tenant", "session", "after"}},
 	{"events", request_events, false, {"after", "tenant", "follow"}},
+	{"trace", request_trace, false, {"tenants"}},
 	{"kill", request_kill, true, {"tenant", "session"}},
 	{"tenant-add", request_tenant_add, true, {"name", "set"}},
 	{"tenant-remove", request_tenant_remove, true, {"name"}},

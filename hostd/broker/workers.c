@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
@@ -40,12 +41,14 @@
 #include "broker/reply.h"
 #include "broker/share.h"
 #include "broker/tenant.h"
+#include "broker/operator/trace.h"
 #include "broker/operator/usage.h"
 #include "broker/window.h"
 #include "broker/workers.h"
 #include "host.h"
 #include "ipc/msg.h"
 #include "ipc/page.h"
+#include "ipc/trace.h"
 #include "util/conf.h"
 #include "util/sandbox.h"
 #include "wire.h"
@@ -123,11 +126,20 @@ static unsigned worker_args(const struct broker *b, char **argv, char text[][40]
 
 static int map_page(struct worker *w, int fd)
 {
-	void *p = mmap(NULL, WORKER_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	struct stat st;
+	char *p;
 
+	/* A worker that an older weftd has started has no room for traces. */
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	w->page_size = (uint64_t)st.st_size < TRACE_FILE_SIZE ? WORKER_PAGE_SIZE
+							      : TRACE_FILE_SIZE;
+	p = mmap(NULL, w->page_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED)
 		return -errno;
-	w->count = p;
+	w->count = (void *)p;
+	if (w->page_size == TRACE_FILE_SIZE)
+		w->trace = (void *)(p + WORKER_PAGE_SIZE);
 	return 0;
 }
 
@@ -136,7 +148,7 @@ static void worker_free(void *arg)
 	struct worker *w = arg;
 
 	if (w->count)
-		munmap(w->count, WORKER_PAGE_SIZE);
+		munmap(w->count, w->page_size);
 	closep(&w->page_fd);
 	free(w);
 }
@@ -147,7 +159,7 @@ static int worker_spawn(struct worker *w)
 	int fds[2], pair[2], r;
 	char text[5][40], *argv[20];
 
-	w->page_fd = fd_memfd("weft-page", WORKER_PAGE_SIZE);
+	w->page_fd = fd_memfd("weft-page", TRACE_FILE_SIZE);
 	r = w->page_fd < 0 ? w->page_fd : map_page(w, w->page_fd);
 	if (r < 0)
 		return r;
@@ -196,6 +208,8 @@ int worker_adopt(struct broker *b, const struct worker_fds *fds, struct worker *
 	if (!w)
 		return -ENOMEM;
 	r = map_page(w, fds->page);
+	if (r == 0)
+		trace_session_kept(w);
 	if (r == 0)
 		r = source_add(b->loop, &w->ctl, fds->ctl, EPOLLIN, on_worker_ctl);
 	if (r < 0) {
@@ -387,6 +401,7 @@ int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 			 (unsigned long long)w->session, hello->pid, hello->name,
 			 w->child.pid);
 	post_opened(w);
+	trace_session_begins(w);
 	if (listener_pass(t, id, w, &m, w->in_window ? t->window.fd : -1) < 0) {
 		child_kill(&w->child);
 		listener_refuse(t, id, -EAGAIN);
@@ -635,6 +650,7 @@ static void worker_ended(struct worker *w, int status)
 	aside_remove(b->loop, &w->ctl);
 	if (w->state == WORKER_SESSION) {
 		record(w, status);
+		trace_session_ends(w);
 		gpu_time_end(w);
 		slices_due(b);
 		usage_end(w);

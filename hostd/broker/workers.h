@@ -21,6 +21,8 @@
 struct book_worker;
 struct broker;
 struct tenant;
+struct trace_area;
+struct trace_reader;
 struct worker_page;
 
 enum worker_state {
@@ -61,8 +63,11 @@ struct worker {
 	struct outbox out;
 	struct worker_page *count; /* shared pages; what a worker wrote is not trusted */
 	int page_fd;               /* of count, until it is in the store */
-	uint32_t version;          /* of its messages */
-	struct book_worker *book;  /* what the next weftd will know; NULL: nothing */
+	size_t page_size;          /* of count and what is behind it */
+	struct trace_area *trace;  /* behind count, and as little trusted; NULL: none */
+	struct trace_reader *reader; /* NULL: it is not traced */
+	uint32_t version;            /* of its messages */
+	struct book_worker *book;    /* what the next weftd will know; NULL: nothing */
 	/* Another weftd began its session: it is asked what it has, with this number (0: it
 	 * is not), and ended if it has not said so by then. */
 	uint32_t resume_id;

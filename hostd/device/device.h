@@ -44,6 +44,12 @@
 /* Sensors are read no more often than this: a guest may ask all the time. */
 #define SENSORS_FRESH_NS 100000000ull
 
+/* A kernel that has run. */
+struct dev_ran {
+	uint32_t traced, track; /* of its launch */
+	uint64_t blocks, begin_ns, end_ns;
+};
+
 struct device_config {
 	/* soft only; 0 means the default of soft/soft.h */
 	unsigned tpcs;          /* two SMs each */
@@ -61,6 +67,13 @@ struct device_config {
 	 */
 	void (*output)(void *arg, const char *text, size_t size);
 	void *output_arg;
+
+	/*
+	 * Called with output_arg when a kernel has run whose launch is traced, and when it
+	 * was running, in clock_now_ns(); from any thread, and is not to wait. Devices that
+	 * do not know call nothing. NULL: nobody asks.
+	 */
+	void (*ran)(void *arg, const struct dev_ran *r);
 };
 
 /* A process and what it has of the device. */

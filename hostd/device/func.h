@@ -29,10 +29,13 @@ struct dev_launch {
 	unsigned cluster[3];   /* 0,0,0: none, or what the function was compiled with */
 	unsigned shared_bytes; /* dynamic shared memory */
 	bool cooperative;
+	/* Number that device_config.ran() gets when it has run; 0: nobody asks. */
+	uint32_t traced;
 	/* Others than cluster and cooperative. A device may ignore hints; an event has to
 	 * be recorded, at the latest when the kernel has ended. */
 	const struct dev_launch_attr *attrs;
 	unsigned n_attrs;   /* at most DEV_LAUNCH_ATTRS_MAX */
+	uint32_t track;     /* for ran(), likewise */
 	const void *params; /* the parameter buffer as the kernel sees it */
 	size_t params_size; /* exactly to the end of the last parameter */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dispatch/array.h"
 #include "dispatch/handlers.h"
+#include "session/trace.h"
 
 static void array_fini(struct session *s, struct sess_obj *o)
 {
@@ -142,6 +143,7 @@ int handle_array_write(struct sess_lane *sl, const struct array_write_args *a,
 	struct dev_box box = box_of(&c->box);
 	struct dev_stream *st;
 	struct dev_ctx *ctx;
+	uint64_t begin_ns;
 	CUresult r;
 
 	if (box_bytes(&c->box) != a->payload_size)
@@ -152,7 +154,9 @@ int handle_array_write(struct sess_lane *sl, const struct array_write_args *a,
 	if (r == CUDA_SUCCESS) {
 		if (sess_enter(sl) < 0)
 			return -EPIPE;
+		begin_ns = trace_begin(sl->s);
 		r = sl->s->ops->array.write(ctx, st, &box, a->payload);
+		trace_lane(sl, TRACE_TO_DEVICE, begin_ns, a->payload_size);
 		sess_leave(sl);
 	}
 	if (r == CUDA_SUCCESS)
@@ -185,6 +189,7 @@ int handle_array_read(struct sess_lane *sl, const struct array_read_args *a)
 	struct dev_stream *st;
 	struct dev_ctx *ctx;
 	void *payload;
+	uint64_t begin_ns;
 	CUresult r;
 
 	if (!bytes)
@@ -193,8 +198,10 @@ int handle_array_read(struct sess_lane *sl, const struct array_read_args *a)
 	if (r == CUDA_SUCCESS)
 		r = array_named(sl, c->box.array, c->box.level, &box.array);
 	/* Output that kernels printed must be out before the record is begun. */
+	begin_ns = trace_begin(sl->s);
 	if (r == CUDA_SUCCESS)
 		r = sl->s->ops->stream.synchronize(ctx, st);
+	trace_lane(sl, TRACE_WAIT, begin_ns, 0);
 	r = sess_sync_result(sl, r);
 	if (r != CUDA_SUCCESS)
 		return read_failed(sl, r);
@@ -202,7 +209,9 @@ int handle_array_read(struct sess_lane *sl, const struct array_read_args *a)
 		return -EPIPE;
 	if (sess_enter(sl) < 0)
 		return -EPIPE;
+	begin_ns = trace_begin(sl->s);
 	r = sl->s->ops->array.read(ctx, st, payload, &box);
+	trace_lane(sl, TRACE_TO_HOST, begin_ns, bytes);
 	sess_leave(sl);
 	return read_done(sl, r, bytes);
 }
@@ -216,6 +225,7 @@ int handle_host_array_write(struct sess_lane *sl, const struct host_array_write_
 	struct dev_box box = box_of(&c->box);
 	struct dev_stream *st;
 	struct dev_ctx *ctx;
+	uint64_t begin_ns;
 	CUresult r;
 
 	if (box_bytes(&c->box) != a->payload_size)
@@ -226,7 +236,9 @@ int handle_host_array_write(struct sess_lane *sl, const struct host_array_write_
 	rep->res.result = r;
 	if (r != CUDA_SUCCESS)
 		return 0;
+	begin_ns = trace_begin(sl->s);
 	r = sl->s->ops->array.write(ctx, st, &box, a->payload);
+	trace_lane(sl, TRACE_TO_DEVICE, begin_ns, a->payload_size);
 	sl->s->ops->stream.destroy(st);
 	if (r == CUDA_SUCCESS)
 		count(&sl->s->count->bytes_to_device, a->payload_size);
@@ -242,6 +254,7 @@ int handle_host_array_read(struct sess_lane *sl, const struct host_array_read_ar
 	struct dev_stream *st;
 	struct dev_ctx *ctx;
 	void *payload;
+	uint64_t begin_ns;
 	CUresult r;
 
 	if (!bytes)
@@ -256,7 +269,9 @@ int handle_host_array_read(struct sess_lane *sl, const struct host_array_read_ar
 		sl->s->ops->stream.destroy(st);
 		return -EPIPE;
 	}
+	begin_ns = trace_begin(sl->s);
 	r = sl->s->ops->array.read(ctx, st, payload, &box);
+	trace_lane(sl, TRACE_TO_HOST, begin_ns, bytes);
 	sl->s->ops->stream.destroy(st);
 	return read_done(sl, r, bytes);
 }
@@ -273,6 +288,7 @@ int handle_array_copy(struct sess_lane *sl, const struct array_copy_args *a,
 	};
 	struct dev_stream *st;
 	struct dev_ctx *ctx;
+	uint64_t begin_ns;
 	CUresult r;
 
 	if (c->wait && sess_posted(sl))
@@ -287,11 +303,16 @@ int handle_array_copy(struct sess_lane *sl, const struct array_copy_args *a,
 	if (r == CUDA_SUCCESS && c->width && c->height && c->depth) {
 		if (sess_enter(sl) < 0)
 			return -EPIPE;
+		begin_ns = trace_begin(sl->s);
 		r = sl->s->ops->array.copy(ctx, st, &d);
+		trace_lane(sl, TRACE_ON_DEVICE, begin_ns,
+			   (uint64_t)c->width * c->height * c->depth);
 		sess_leave(sl);
 	}
+	begin_ns = c->wait ? trace_begin(sl->s) : 0;
 	if (r == CUDA_SUCCESS && c->wait)
 		r = sess_sync_result(sl, sl->s->ops->stream.synchronize(ctx, st));
+	trace_lane(sl, TRACE_WAIT, begin_ns, 0);
 	rep->res.result = r;
 	return 0;
 }

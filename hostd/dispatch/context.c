@@ -4,6 +4,7 @@
  * until the guest retains it; after a release the next retain makes a new one.
  */
 #include "dispatch/handlers.h"
+#include "session/trace.h"
 
 static int publish_ctx(struct sess_lane *sl, struct sess_ctx *ctx, uint64_t h,
 		       uint32_t *ret_result)
@@ -120,8 +121,10 @@ int handle_cuCtxSynchronize(struct sess_lane *sl, const struct cuCtxSynchronize_
 			    struct cuCtxSynchronize_rep *rep)
 {
 	struct dev_ctx *ctx = sess_ctx_dev(sl);
+	uint64_t begin_ns = trace_begin(sl->s);
 
 	rep->res.result = sess_sync_result(sl, sl->s->ops->ctx.synchronize(ctx));
+	trace_lane(sl, TRACE_WAIT, begin_ns, 0);
 	pools_synced(sl->s->pools);
 	return 0;
 }
@@ -131,12 +134,14 @@ int handle_cuCtxSynchronize_v2(struct sess_lane *sl,
 			       struct cuCtxSynchronize_v2_rep *rep)
 {
 	struct sess_ctx *ctx = sess_get(sl, HANDLE_CONTEXT, a->cmd->ctx);
+	uint64_t begin_ns = trace_begin(sl->s);
 
 	if (!ctx)
 		rep->res.result = CUDA_ERROR_INVALID_CONTEXT;
 	else
 		rep->res.result =
 			sess_sync_result(sl, sl->s->ops->ctx.synchronize(ctx->dev));
+	trace_lane(sl, TRACE_WAIT, begin_ns, 0);
 	pools_synced(sl->s->pools);
 	return 0;
 }

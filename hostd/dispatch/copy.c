@@ -6,6 +6,7 @@
  * a reply may wait and needs no staging.
  */
 #include "dispatch/handlers.h"
+#include "session/trace.h"
 
 /* Bytes that a session may have staged. Beyond them the lane waits for the device. */
 #define STAGED_MAX (256ull << 20)
@@ -131,6 +132,7 @@ int handle_copy_htod(struct sess_lane *sl, const struct copy_htod_args *a,
 	const struct copy_htod_cmd *c = a->cmd;
 	struct session *s = sl->s;
 	struct target t = {.dst = c->dst, .pitch = c->pitch};
+	uint64_t begin_ns;
 
 	if ((uint64_t)c->width * c->height != a->payload_size)
 		return -EPROTO;
@@ -143,6 +145,7 @@ int handle_copy_htod(struct sess_lane *sl, const struct copy_htod_args *a,
 	note_copy(s, t.dst, 0);
 	if (sess_enter(sl) < 0)
 		return -EPIPE;
+	begin_ns = trace_begin(s);
 	if (sess_posted(sl) && s->ops->copy.write_taken && a->payload_size <= TAKEN_MAX)
 		rep->res.result = s->ops->copy.write_taken(
 			t.ctx, t.stream, t.dst, t.pitch, a->payload, t.width, t.height);
@@ -151,6 +154,7 @@ int handle_copy_htod(struct sess_lane *sl, const struct copy_htod_args *a,
 		rep->res.result = write_rows(s, &t, a->payload);
 	else
 		rep->res.result = write_staged(s, &t, a->payload, a->payload_size);
+	trace_lane(sl, TRACE_TO_DEVICE, begin_ns, a->payload_size);
 	sess_leave(sl);
 	if (!sess_posted(sl))
 		rep->res.result = sess_sync_result(sl, rep->res.result);
@@ -213,6 +217,7 @@ static int send_piece(struct sess_lane *sl, const struct source *f, uint64_t at,
 static int send_all(struct sess_lane *sl, const struct source *f)
 {
 	CUresult result = CUDA_SUCCESS;
+	uint64_t begin_ns = trace_begin(sl->s);
 
 	for (uint64_t at = 0; at < f->total;) {
 		uint32_t n = (uint32_t)MIN(f->total - at, (uint64_t)WIRE_PAYLOAD_MAX);
@@ -224,6 +229,7 @@ static int send_all(struct sess_lane *sl, const struct source *f)
 			return reply_result(sl, result);
 		at += n;
 	}
+	trace_lane(sl, TRACE_TO_HOST, begin_ns, f->total);
 	count(&sl->s->count->bytes_from_device, f->total);
 	return 0;
 }
@@ -245,6 +251,7 @@ int handle_copy_dtoh(struct sess_lane *sl, const struct copy_dtoh_args *a)
 	const struct copy_dtoh_cmd *c = a->cmd;
 	struct source f = {.src = c->src, .pitch = c->pitch, .width = c->width};
 	CUresult r = sess_stream(sl, c->stream, &f.stream, &f.ctx);
+	uint64_t begin_ns;
 
 	if (r == CUDA_SUCCESS && !set_rows(&f, c->height))
 		r = CUDA_ERROR_INVALID_VALUE;
@@ -252,8 +259,10 @@ int handle_copy_dtoh(struct sess_lane *sl, const struct copy_dtoh_args *a)
 		r = sl->s->ops->stream.synchronize(f.ctx, f.stream);
 	/* Earlier failures come first: the bytes may be wrong because of them. Printed
 	 * text must be out before the first record. */
+	begin_ns = trace_begin(sl->s);
 	if (r == CUDA_SUCCESS && f.total)
 		r = sl->s->ops->stream.synchronize(f.ctx, f.stream);
+	trace_lane(sl, TRACE_WAIT, begin_ns, 0);
 	r = sess_sync_result(sl, r);
 	if (r != CUDA_SUCCESS || !f.total)
 		return reply_result(sl, r);
@@ -279,6 +288,7 @@ int handle_host_write(struct sess_lane *sl, const struct host_write_args *a,
 {
 	const struct host_write_cmd *c = a->cmd;
 	struct target t = {.dst = c->dst, .pitch = c->pitch};
+	uint64_t begin_ns = trace_begin(sl->s);
 	CUresult r;
 
 	if ((uint64_t)c->width * c->height != a->payload_size)
@@ -293,6 +303,7 @@ int handle_host_write(struct sess_lane *sl, const struct host_write_args *a,
 	r = write_rows(sl->s, &t, a->payload);
 	if (r == CUDA_SUCCESS)
 		r = sl->s->ops->stream.synchronize(t.ctx, t.stream);
+	trace_lane(sl, TRACE_TO_DEVICE, begin_ns, a->payload_size);
 	sl->s->ops->stream.destroy(t.stream);
 	rep->res.result = r;
 	return 0;
@@ -321,6 +332,13 @@ int handle_host_read(struct sess_lane *sl, const struct host_read_args *a)
 static bool is_host(uint64_t addr)
 {
 	return addr - DEVICE_HOST_BASE < DEVICE_HOST_SIZE;
+}
+
+static enum trace_kind copy_kind(const struct dev_copy_2d *c)
+{
+	if (is_host(c->src) == is_host(c->dst))
+		return TRACE_ON_DEVICE;
+	return is_host(c->src) ? TRACE_TO_DEVICE : TRACE_TO_HOST;
 }
 
 static void count_copy(struct session *s, const struct dev_copy_2d *c)
@@ -361,6 +379,7 @@ int handle_copy_dtod(struct sess_lane *sl, const struct copy_dtod_args *a,
 	};
 	struct dev_stream *st;
 	struct dev_ctx *ctx;
+	uint64_t begin_ns;
 	CUresult r;
 
 	if (a->cmd->wait > 1 || (a->cmd->wait && sess_posted(sl)))
@@ -373,7 +392,9 @@ int handle_copy_dtod(struct sess_lane *sl, const struct copy_dtod_args *a,
 	note_copy(sl->s, c.dst, c.src);
 	if (sess_enter(sl) < 0)
 		return -EPIPE;
+	begin_ns = trace_begin(sl->s);
 	r = sl->s->ops->copy.rows(ctx, st, &c);
+	trace_lane(sl, copy_kind(&c), begin_ns, (uint64_t)c.width * c.height);
 	sl->last_stream = a->cmd->stream;
 	if (r == CUDA_SUCCESS)
 		count_copy(sl->s, &c);
@@ -385,8 +406,10 @@ int handle_copy_dtod(struct sess_lane *sl, const struct copy_dtod_args *a,
 	}
 	sess_leave(sl);
 	if (a->cmd->wait) {
+		begin_ns = trace_begin(sl->s);
 		if (r == CUDA_SUCCESS)
 			r = sl->s->ops->copy.end(ctx, st);
+		trace_lane(sl, TRACE_WAIT, begin_ns, 0);
 		r = sess_sync_result(sl, r);
 	}
 	rep->res.result = r;
@@ -429,18 +452,25 @@ int handle_copy_take(struct sess_lane *sl, const struct copy_take_args *a,
 	struct sess_taken now;
 	struct dev_stream *st;
 	struct dev_ctx *ctx;
+	uint64_t begin_ns;
 	CUresult r = sess_stream(sl, a->cmd->stream, &st, &ctx);
 
 	if (r != CUDA_SUCCESS) {
 		rep->res.result = r;
 		return 0;
 	}
-	if (!only_taken(sl, a->cmd->stream, ctx, &now))
+	begin_ns = 0;
+	if (!only_taken(sl, a->cmd->stream, ctx, &now)) {
+		begin_ns = trace_begin(sl->s);
 		r = sl->s->ops->stream.synchronize(ctx, st);
+	}
+	trace_lane(sl, TRACE_WAIT, begin_ns, 0);
 	if (sess_enter(sl) < 0)
 		return -EPIPE;
+	begin_ns = trace_begin(sl->s);
 	if (r == CUDA_SUCCESS)
 		r = sl->s->ops->copy.rows(ctx, st, &c);
+	trace_lane(sl, copy_kind(&c), begin_ns, (uint64_t)c.width * c.height);
 	if (r == CUDA_SUCCESS)
 		count_copy(sl->s, &c);
 	now.under_way = r == CUDA_SUCCESS;
@@ -461,6 +491,7 @@ int handle_fill(struct sess_lane *sl, const struct fill_args *a, struct fill_rep
 	const struct fill_cmd *c = a->cmd;
 	struct dev_stream *st;
 	struct dev_ctx *ctx;
+	uint64_t begin_ns;
 
 	if (c->elem_bytes != 1 && c->elem_bytes != 2 && c->elem_bytes != 4)
 		return -EPROTO;
@@ -470,8 +501,11 @@ int handle_fill(struct sess_lane *sl, const struct fill_args *a, struct fill_rep
 	note_copy(sl->s, c->dst, 0);
 	if (sess_enter(sl) < 0)
 		return -EPIPE;
+	begin_ns = trace_begin(sl->s);
 	rep->res.result = sl->s->ops->copy.fill(ctx, st, c->dst, c->pitch, c->value,
 						c->elem_bytes, c->width, c->height);
+	trace_lane(sl, TRACE_FILL, begin_ns,
+		   (uint64_t)c->width * c->height * c->elem_bytes);
 	sess_leave(sl);
 	return 0;
 }

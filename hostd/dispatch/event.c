@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dispatch/handlers.h"
+#include "session/trace.h"
 #include "session/ipc_event.h"
 
 static void event_fini(struct session *s, struct sess_obj *o)
@@ -191,8 +192,10 @@ int handle_event_synchronize(struct sess_lane *sl, const struct event_synchroniz
 			     struct event_synchronize_rep *rep)
 {
 	struct sess_event *ev = sess_get(sl, HANDLE_EVENT, a->cmd->event);
+	uint64_t begin_ns = trace_begin(sl->s);
 	CUresult r = synchronize(sl, ev);
 
+	trace_lane(sl, TRACE_WAIT, begin_ns, 0);
 	pools_synced(sl->s->pools);
 	rep->res.result = sess_sync_result(sl, r);
 	return 0;

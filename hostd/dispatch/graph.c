@@ -2,6 +2,7 @@
 /* Executable graphs: handles become objects, the rest is graph/exec.h. */
 #include "dispatch/graph.h"
 #include "dispatch/handlers.h"
+#include "session/trace.h"
 
 #define EXEC_FLAGS ((unsigned)CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
 
@@ -200,6 +201,7 @@ int handle_graph_launch(struct sess_lane *sl, const struct graph_launch_args *a,
 	struct sess_exec *e;
 	struct dev_stream *st;
 	struct dev_ctx *ctx;
+	uint64_t begin_ns;
 	CUresult r = sess_stream(sl, a->cmd->stream, &st, &ctx);
 
 	rep->res.result = r;
@@ -217,7 +219,9 @@ int handle_graph_launch(struct sess_lane *sl, const struct graph_launch_args *a,
 	} else {
 		if (unlikely(sl->s->touch.pages))
 			exec_named(e->x, named, &sl->s->touch);
+		begin_ns = trace_begin(sl->s);
 		rep->res.result = exec_launch(e->x, st);
+		trace_lane(sl, TRACE_GRAPH, begin_ns, e->kernels);
 		sess_leave(sl);
 		sl->last_stream = a->cmd->stream;
 		count(&sl->s->count->launches, e->kernels);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dispatch/handlers.h"
+#include "session/trace.h"
 
 #define LAUNCH_COOPERATIVE 1u
 
@@ -88,6 +89,7 @@ int handle_launch_kernel(struct sess_lane *sl, const struct launch_kernel_args *
 		.attrs = attrs,
 		.n_attrs = c->attr_count,
 	};
+	uint64_t begin_ns;
 	CUresult r;
 	int e = sess_apart(sl) ? batch_after(sl, c->after) : 0;
 
@@ -109,11 +111,16 @@ int handle_launch_kernel(struct sess_lane *sl, const struct launch_kernel_args *
 		count(&sl->s->count->launches, 1);
 		note_active(sl->s);
 		sl->last_stream = c->stream;
+		if (trace_on(sl->s->count))
+			trace_launch(sl, f, c->stream, &l);
 		if (batch_add(sl, ctx->dev, st, &l) == BATCH_ALONE) {
 			batch_end(sl);
 			if (sess_enter(sl) < 0)
 				return -EPIPE;
+			begin_ns = l.traced ? clock_now_ns() : 0;
 			r = sl->s->ops->func.launch(ctx->dev, st, &l);
+			if (unlikely(l.traced))
+				trace_submitted(sl, &l, 1, begin_ns);
 			sess_leave(sl);
 		}
 	}

@@ -67,6 +67,10 @@ struct worker_page {
 	 * other_refusals */
 	_Atomic uint64_t n_refusals, other_refusals;
 	struct page_refusal refusals[REFUSAL_MAX];
+	/* weftd writes: not 0 while the session is traced (trace.h). */
+	_Atomic uint64_t tracing;
+
+	/* The worker writes: */
 	/* 1 from a launch until nothing has run for some seconds. */
 	_Atomic uint64_t computing;
 	_Atomic uint64_t slice_us; /* that its device took last; 0: the driver's */

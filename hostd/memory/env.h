@@ -14,6 +14,7 @@
 struct accounts;
 struct worker_page;
 struct touch;
+struct trace_area;
 
 struct mem_env {
 	const struct device_ops *ops;
@@ -21,7 +22,8 @@ struct mem_env {
 	uint64_t granularity; /* the least that the device maps */
 	const struct accounts *accounts;
 	struct worker_page *count;
-	struct touch *touch; /* what is launched with, if that is of use */
+	struct trace_area *trace; /* where moves are noted; NULL: nowhere */
+	struct touch *touch;      /* what is launched with, if that is of use */
 	/*
 	 * A context in which memory may be copied, held until ctx_put() has what ctx_hold()
 	 * returned. NULL: there is none. Any thread; ctx_put() may end the context.

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "ipc/trace.h"
 #include "memory/hostpool.h"
 #include "memory/ledger.h"
 #include "memory/pieces.h"
@@ -91,11 +93,30 @@ static void set_states(struct transfer *t, unsigned n, enum piece_state to)
 	pieces_set_state(t->c, pieces_at(t->c, t->offset), n, to);
 }
 
+/* Notes a move that has come about, for traces. */
+static void trace_move(const struct mover *mv, const struct transfer *t)
+{
+	const struct mem_env *e = mv->sp->env;
+	enum piece_state is = t->c->piece[pieces_at(t->c, t->offset)].state;
+	const struct trace_record r = {
+		.kind = is == PIECE_RESIDENT ? TRACE_SWAP_IN : TRACE_SWAP_OUT,
+		.begin_ns = t->begin_ns,
+		.end_ns = clock_now_ns(),
+		.value = t->size,
+	};
+
+	/* Mapped where it is, or left where it was: nothing has moved. */
+	if (is != t->from && (is == PIECE_RESIDENT || t->from == PIECE_RESIDENT))
+		trace_write(e->trace, &r);
+}
+
 /* The transfer has come to an end: others may have the backing. */
 static void end_transfer(struct mover *mv, struct transfer *t)
 {
 	struct space *sp = mv->sp;
 
+	if (trace_on(sp->env->count))
+		trace_move(mv, t);
 	t->c->moving--;
 	backing_count_locked(sp, t->c);
 	ledger_publish_locked(sp);
@@ -129,6 +150,7 @@ static unsigned find_locked(struct mover *mv, struct transfer *t, CUdeviceptr ad
 	t->unmapped = t->mapped = false;
 	t->aside = 0;
 	t->n_taken = 0;
+	t->begin_ns = clock_now_ns();
 	return n;
 }
 

@@ -28,6 +28,7 @@
 struct transfer {
 	struct backing *c;
 	uint64_t offset, size; /* in c */
+	uint64_t begin_ns;
 	enum piece_state from, to;
 	struct host_piece **host; /* n_host, one behind the other */
 	unsigned n_host;

@@ -5,6 +5,7 @@
 #include "ops.h"
 #include "session/batch.h"
 #include "session/command.h"
+#include "session/trace.h"
 
 bool batch_goes_on(const struct sess_lane *sl)
 {
@@ -101,13 +102,18 @@ void batch_end(struct sess_lane *sl)
 	struct session *s = sl->s;
 	struct batch *b = &sl->batch;
 	unsigned n = b->n;
+	uint64_t begin_ns = 0;
 	CUresult r;
 
 	if (!n)
 		return;
 	b->n = b->used = 0;
 	if (sess_enter(sl) == 0) {
+		if (unlikely(b->launches[n - 1].traced))
+			begin_ns = clock_now_ns();
 		r = device_launch(s->ops, b->ctx, b->stream, b->launches, n);
+		if (unlikely(begin_ns))
+			trace_submitted(sl, b->launches, n, begin_ns);
 		sess_leave(sl);
 		sess_failed(sl, WIRE_OP_launch_kernel, r);
 	}

@@ -55,6 +55,7 @@ struct sess_func {
 	/* Attributes that were set, for further contexts. */
 	int32_t set[SESS_FUNC_ATTRS];
 	uint32_t set_mask;
+	_Atomic uint32_t traced; /* index of its name in a trace, or 0 */
 };
 
 /*

@@ -36,6 +36,10 @@ static void set_state_locked(struct gate *g, enum gate_state to)
 {
 	assert(next[g->state] & 1 << to);
 	log_debug("gate: %s -> %s", names[g->state], names[to]);
+	if (g->state == GATE_OPEN)
+		g->since_ns = clock_now_ns();
+	else if (to == GATE_OPEN && g->passed)
+		g->passed(g->arg, NULL, g->since_ns);
 	g->state = to;
 	/* release: pairs with gate_enter(). */
 	atomic_store_explicit(&g->shut, to != GATE_OPEN || !g->barrier,
@@ -83,6 +87,12 @@ void gate_on_wanted(struct gate *g, void (*wanted)(void *arg), void *arg)
 	pthread_mutex_unlock(&g->lock);
 }
 
+void gate_on_passed(struct gate *g, void (*passed)(void *arg, const struct gate_lane *l,
+						   uint64_t since_ns))
+{
+	g->passed = passed;
+}
+
 void gate_lane_add(struct gate *g, struct gate_lane *l)
 {
 	atomic_init(&l->inside, false);
@@ -100,10 +110,12 @@ void gate_lane_remove(struct gate *g, struct gate_lane *l)
 
 int gate_wait(struct gate *g, struct gate_lane *l)
 {
+	uint64_t since_ns;
 	int r;
 
 	gate_leave(l);
 	pthread_mutex_lock(&g->lock);
+	since_ns = g->state != GATE_OPEN ? clock_now_ns() : 0;
 	g->waiting++;
 	if (g->wanted && g->state != GATE_OPEN)
 		g->wanted(g->wanted_arg);
@@ -115,6 +127,8 @@ int gate_wait(struct gate *g, struct gate_lane *l)
 		atomic_store_explicit(&l->inside, true, memory_order_relaxed);
 	if (!--g->waiting)
 		pthread_cond_broadcast(&g->changed);
+	if (since_ns && g->passed)
+		g->passed(g->arg, l, since_ns);
 	pthread_mutex_unlock(&g->lock);
 	return r;
 }

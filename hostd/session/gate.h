@@ -41,6 +41,8 @@ enum gate_state {
 	GATE_NUM_STATES
 };
 
+struct gate_lane;
+
 struct gate {
 	_Atomic bool shut; /* not open, or there is no membarrier() */
 	bool barrier;
@@ -60,6 +62,10 @@ struct gate {
 
 	void (*wanted)(void *arg);
 	void *arg, *wanted_arg;
+	/* Hears, if that is set, of a lane that has waited since then, and (NULL) that the
+	 * gate was not open since then. */
+	void (*passed)(void *arg, const struct gate_lane *l, uint64_t since_ns);
+	uint64_t since_ns;
 };
 
 /* One lane's place. */
@@ -78,6 +84,11 @@ void gate_fini(struct gate *g);
 /* Calls wanted(arg) for each lane that has to wait, under the gate's lock; NULL: no
  * more. */
 void gate_on_wanted(struct gate *g, void (*wanted)(void *arg), void *arg);
+
+/* Calls passed(arg, lane, since) for each lane that had to wait, and with NULL when the gate
+ * opens, under its lock; arg is gate_init()'s. Before the first lane. */
+void gate_on_passed(struct gate *g, void (*passed)(void *arg, const struct gate_lane *l,
+						   uint64_t since_ns));
 
 void gate_lane_add(struct gate *g, struct gate_lane *l);
 /* The lane is outside. */

@@ -27,6 +27,11 @@ void sess_set_page(struct session *s, struct worker_page *page)
 	s->count = s->env.count = page;
 }
 
+void sess_set_trace(struct session *s, struct trace_area *area)
+{
+	s->trace = s->env.trace = area;
+}
+
 int sess_set_hostmem(struct session *s, const struct hostmem_file *f)
 {
 	return hostmem_new(&s->env, f, &s->hostmem);

@@ -11,6 +11,7 @@
 #include "session/command.h"
 #include "ipc/wmem.h"
 #include "memory/pool.h"
+#include "session/trace.h"
 
 /* A kernel's printf buffer holds 1 MiB unless told otherwise; a guest that never calls
  * anything that waits loses text beyond a few of those. */
@@ -128,6 +129,7 @@ int sess_answer_synchronized(struct sess_lane *sl, struct dev_ctx *ctx,
 {
 	CUresult r = CUDA_ERROR_NOT_SUPPORTED;
 	struct wire_result res = {};
+	uint64_t begin_ns = trace_begin(sl->s);
 	bool answered;
 	int e = 0;
 
@@ -137,6 +139,7 @@ int sess_answer_synchronized(struct sess_lane *sl, struct dev_ctx *ctx,
 	answered = r == CUDA_SUCCESS;
 	if (e == 0 && r == CUDA_ERROR_NOT_SUPPORTED)
 		r = sl->s->ops->stream.synchronize(ctx, st);
+	trace_lane(sl, TRACE_WAIT, begin_ns, 0);
 	pools_synced(sl->s->pools);
 	if (e < 0 || answered)
 		return e;

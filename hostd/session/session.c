@@ -19,6 +19,7 @@
 #include "session/ipc_event.h"
 #include "session/command.h"
 #include "session/session.h"
+#include "session/trace.h"
 
 static void *ctx_hold(void *arg, struct dev_ctx **ret_ctx)
 {
@@ -54,6 +55,7 @@ static int open_device(struct session *s, const struct device_config *cfg)
 
 	c.output = sess_output;
 	c.output_arg = s;
+	c.ran = trace_ran;
 	r = s->ops->open(&c, &s->dev);
 	if (r < 0)
 		return r;
@@ -85,6 +87,7 @@ int sess_new(const struct device_ops *ops, const struct device_config *cfg,
 	s->accounts = *broker;
 	tickets_init(&s->tickets);
 	gate_init(&s->gate, quiesce, s);
+	gate_on_passed(&s->gate, trace_passed);
 	atomic_init(&s->next_ctx_id, 1);
 	pthread_mutex_init(&s->out_lock, NULL);
 	pthread_mutex_init(&s->limits_lock, NULL);

@@ -40,6 +40,7 @@ struct pools;
 struct session;
 struct space;
 struct touch;
+struct trace_area;
 struct worker_page;
 
 #define SESS_LANES_MAX WIRE_SESSIONS_MAX
@@ -119,6 +120,8 @@ struct sess_hooks {
 void sess_set_hooks(struct session *s, const struct sess_hooks *h);
 /* Has the session count in a page that it shares with weftd; before its first lane. */
 void sess_set_page(struct session *s, struct worker_page *page);
+/* Has it write there while page->tracing is set (ipc/trace.h); before its first lane. */
+void sess_set_trace(struct session *s, struct trace_area *area);
 /* Host memory that is shared with the guest lies in f from now on; before the first lane.
  * Returns 0 or -errno. */
 int sess_set_hostmem(struct session *s, const struct hostmem_file *f);

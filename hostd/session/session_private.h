@@ -42,6 +42,7 @@ struct images;
 struct ipc_events;
 struct pools;
 struct space;
+struct trace_area;
 
 #define SESS_LANE_RESERVED ((struct sess_lane *)1) /* in lanes[]: taken, not started */
 #define SESS_LOG_BURST     5  /* lines a second that a guest may cause */
@@ -111,6 +112,7 @@ struct session {
 	_Atomic int end_reason;    /* 0: all lanes closed; else -errno */
 	struct worker_page *count; /* own_count, or a page shared with weftd */
 	struct worker_page own_count;
+	struct trace_area *trace;     /* behind the page; NULL: none */
 	struct log_limit log_limit;   /* under lanes_lock */
 	pthread_mutex_t refusal_lock; /* writing of count->refusals */
 	struct sess_hooks hooks;

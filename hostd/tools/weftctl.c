@@ -22,8 +22,10 @@ static const struct command commands[] = {
 	{"list", "", "tenants and running sessions", 0, 0, "", ctl_list},
 	{"info", "[TENANT | SESSION]", "the same in detail, and ended sessions", 0, 1, "",
 	 ctl_info},
-	{"top", "[tenants | sessions]", "the same, live", 0, 1, "osd", ctl_top},
+	{"top", "[tenants | sessions]", "the same, live", 0, 1, "1sd", ctl_top},
 	{"events", "[TENANT]", "what happened, and what happens", 0, 1, "fa", ctl_events},
+	{"trace", "[TENANT]...", "record what happens, for ui.perfetto.dev", 0, -1, "ot",
+	 ctl_trace},
 	{"kill", "TENANT | SESSION", "end sessions at once", 1, 1, "", ctl_kill},
 	{"drain", "[TENANT]", "let no session begin, of a tenant or at all", 0, 1, "wu",
 	 ctl_drain},
@@ -60,8 +62,11 @@ static void usage(void)
 	     "      --once           top: one picture\n"
 	     "  -f, --follow         events: go on with those that come\n"
 	     "      --after N        events: those after this number\n"
+	     "  -o, --output FILE    trace: there; - is standard output\n"
+	     "      --seconds N      trace: for so long, not until Ctrl-C\n"
 	     "  -w, --wait           drain: until no session runs\n"
-	     "      --undo           drain: let sessions begin again; domain-xml: take out\n"
+	     "      --undo           drain: let sessions begin again; domain-xml: take "
+	     "out\n"
 	     "                       of the domain on standard input what is Weft's\n"
 	     "      --apply          domain-xml: change the domain on standard input\n"
 	     "  -h, --help\n"
@@ -88,9 +93,11 @@ static const struct option longs[] = {
 	{"bytes", no_argument, NULL, 'b'},
 	{"follow", no_argument, NULL, 'f'},
 	{"after", required_argument, NULL, 'a'},
-	{"once", no_argument, NULL, 'o'},
+	{"once", no_argument, NULL, '1'},
 	{"sort", required_argument, NULL, 's'},
 	{"delay", required_argument, NULL, 'd'},
+	{"output", required_argument, NULL, 'o'},
+	{"seconds", required_argument, NULL, 't'},
 	{"wait", no_argument, NULL, 'w'},
 	{"undo", no_argument, NULL, 'u'},
 	{"apply", no_argument, NULL, 'p'},
@@ -151,7 +158,7 @@ int main(int argc, char **argv)
 	struct ctl ctl = {0};
 	int opt;
 
-	while ((opt = getopt_long(argc, argv, "c:jbfd:s:wh", longs, NULL)) >= 0) {
+	while ((opt = getopt_long(argc, argv, "c:jbfd:o:s:wh", longs, NULL)) >= 0) {
 		switch (opt) {
 		case 'c':
 			ctl.control = optarg;
@@ -170,8 +177,14 @@ int main(int argc, char **argv)
 				return wrong("--after: \"%s\" is no number", optarg);
 			ctl.after = optarg;
 			break;
-		case 'o':
+		case '1':
 			ctl.once = true;
+			break;
+		case 'o':
+			ctl.output = optarg;
+			break;
+		case 't':
+			ctl.seconds = optarg;
 			break;
 		case 's':
 			ctl.sort = optarg;

@@ -22,6 +22,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -29,6 +30,7 @@
 #include "base/macros.h"
 #include "ipc/msg.h"
 #include "ipc/page.h"
+#include "ipc/trace.h"
 #include "host.h"
 #include "memory/hostmem.h"
 #include "memory/move.h"
@@ -697,13 +699,20 @@ static int loop(struct worker *w)
 
 static int map_counters(struct session *s)
 {
-	void *p = mmap(NULL, WORKER_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
-		       MSG_PAGE_FD, 0);
+	struct stat st;
+	char *p;
 
+	/* An older weftd's has no room for traces. */
+	if (fstat(MSG_PAGE_FD, &st) < 0)
+		return -errno;
+	p = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED,
+		 MSG_PAGE_FD, 0);
 	if (p == MAP_FAILED)
 		return -errno;
 	close(MSG_PAGE_FD);
-	sess_set_page(s, p);
+	sess_set_page(s, (void *)p);
+	if ((uint64_t)st.st_size >= TRACE_FILE_SIZE)
+		sess_set_trace(s, (void *)(p + WORKER_PAGE_SIZE));
 	return 0;
 }
 

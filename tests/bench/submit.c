@@ -18,6 +18,7 @@
 #include "codec.h"
 #include "loopback.h"
 #include "memory/touch.h"
+#include "ipc/trace.h"
 #include "session/code.h"
 #include "session/command.h"
 #include "session/session.h"
@@ -88,6 +89,7 @@ static void make_code(struct session *s, struct sess_ctx *ctx, enum handle_type 
 			obj_new(type, handle_make(type, 1, i), sizeof(*f), NULL, NULL);
 
 		must(f, "a function");
+		f->name = (char *)"kernel";
 		f->mod = m;
 		f->inst = inst;
 		f->dev = func;
@@ -143,6 +145,21 @@ static void measure(const char *what, enum handle_type type, unsigned n_params)
 	}
 	must(launched - before == (uint64_t)BURSTS * LAUNCHES, "every launch");
 	printf("%-28s %8.1f ns\n", what, best);
+}
+
+/* While an operator records a trace of the session. */
+static void measure_traced(struct session *s)
+{
+	struct trace_area *area = calloc(1, sizeof(*area));
+
+	must(area, "a ring");
+	sess_set_trace(s, area);
+	atomic_store(&s->count->tracing, 1);
+	measure("the same, traced", HANDLE_KERNEL, 16);
+	batches = true;
+	measure("traced, in batches", HANDLE_KERNEL, 16);
+	batches = false;
+	atomic_store(&s->count->tracing, 0);
 }
 
 /* ---- through a window ---- */
@@ -323,6 +340,7 @@ int main(int argc, char **argv)
 	batches = false;
 	must(touch_init(&s->touch) == 0, "a map of pages");
 	measure("the same where memory moves", HANDLE_KERNEL, 16);
+	measure_traced(s);
 	measure_window();
 	measure_waiting();
 	return 0; /* what was made by hand is not taken apart */

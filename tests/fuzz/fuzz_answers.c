@@ -15,7 +15,8 @@ int weftctl_main(int argc, char **argv);
 #define ANSWER_MAX 65536
 
 static const char *const asked[] = {
-	"list", "info", "kill", "add", "get", "reclaim", "shutdown", "events", "top",
+	"list",    "info",     "kill",   "add", "get",
+	"reclaim", "shutdown", "events", "top", "trace",
 };
 
 static const uint8_t *answer;
@@ -45,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char words[3][2] = {"c", "t", "1"},
 	     *argv[] = {words[0], words[1], words[2], NULL};
 	const struct command *cmd;
-	struct ctl ctl = {0};
+	struct ctl ctl = {.output = "/dev/null"};
 	int argc;
 
 	if (!size || size > ANSWER_MAX)

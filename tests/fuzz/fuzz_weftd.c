@@ -321,6 +321,7 @@ static void serve(void)
 		(void)prealloc_tick(&b, now);
 		(void)events_tick(&b, now);
 		(void)control_tick(&b, now);
+		(void)control_trace_tick(&b, now);
 		for (unsigned i = 0; i < PEERS; i++) {
 			if (peers[i].child && peers[i].dead)
 				peers[i].exit_fn(&peers[i].child->exit, EPOLLIN);

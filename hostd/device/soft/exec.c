@@ -166,6 +166,21 @@ static void fault_text(const struct soft_kernel *k, const struct simt_fault *f, 
 		snprintf(buf + n, size - (size_t)n, ", PTX line %u", f->line);
 }
 
+static void tell_ran(const struct soft_exec *e, const struct soft_kernel *k)
+{
+	const struct device_config *cfg = &e->dev->cfg;
+	const struct dev_ran r = {
+		.traced = k->traced,
+		.track = k->track,
+		.blocks = k->total * k->launch.cluster_size,
+		.begin_ns = k->begin_ns,
+		.end_ns = clock_now_ns(),
+	};
+
+	if (cfg->ran)
+		cfg->ran(cfg->output_arg, &r);
+}
+
 static void kernel_finish_if_over_locked(struct soft_exec *e, struct soft_kernel *k)
 {
 	if (k->resident || k->next < k->total)
@@ -173,6 +188,8 @@ static void kernel_finish_if_over_locked(struct soft_exec *e, struct soft_kernel
 	list_remove(&k->link);
 	if (list_empty(&e->active))
 		e->busy_ns += clock_now_ns() - e->busy_since_ns;
+	if (k->traced)
+		tell_ran(e, k);
 	soft_op_finish_locked(&k->op);
 }
 
@@ -366,7 +383,7 @@ void soft_exec_start_locked(struct soft_exec *e, struct soft_op *op)
 	struct soft_kernel *k = container_of(op, struct soft_kernel, op), *other;
 	bool first = true;
 
-	k->since_ns = clock_now_ns();
+	k->since_ns = k->begin_ns = clock_now_ns();
 	k->no_room_at = UINT64_MAX;
 	if (list_empty(&e->active))
 		e->busy_since_ns = k->since_ns;

@@ -34,13 +34,15 @@ struct soft_kernel {
 	bool cooperative; /* all blocks are resident, or none */
 	bool stop;        /* set with the lock held, read by running blocks */
 	bool squeezed;    /* may exceed the SMs' resources: see exec_starved_locked() */
-	uint64_t next, total; /* clusters: the next one to be placed, all */
-	unsigned resident;    /* clusters that are placed */
-	struct list turns;    /* struct soft_slot, placed and not running now */
-	bool paused;          /* the block whose turn was last waits for another */
-	uint64_t runtime;     /* instructions run so far; for fairness between kernels */
-	uint64_t since_ns;    /* active, or last block placed */
-	uint64_t no_room_at;  /* soft_exec.frees when no block fitted */
+	uint64_t next, total;   /* clusters: the next one to be placed, all */
+	unsigned resident;      /* clusters that are placed */
+	struct list turns;      /* struct soft_slot, placed and not running now */
+	bool paused;            /* the block whose turn was last waits for another */
+	uint32_t traced, track; /* as its launch has them */
+	uint64_t begin_ns;      /* active since */
+	uint64_t runtime;    /* instructions run so far; for fairness between kernels */
+	uint64_t since_ns;   /* active, or last block placed */
+	uint64_t no_room_at; /* soft_exec.frees when no block fitted */
 	char params[];
 };
 

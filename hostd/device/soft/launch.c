@@ -254,6 +254,8 @@ CUresult soft_launch(struct dev_ctx *ctx, struct dev_stream *st,
 	if (l->func->mod->uses_heap || l->cooperative) /* the workspace lies there */
 		soft_heap_open(&ctx->heap);
 	k->cooperative = l->cooperative;
+	k->traced = l->traced;
+	k->track = l->track;
 	if (!res && l->cooperative)
 		res = check_cooperative(ctx, k);
 	if (!res && l->cooperative)

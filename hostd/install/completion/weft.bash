@@ -65,7 +65,7 @@ _weft_ctl()
 	done
 	if ((n == 0)); then
 		COMPREPLY=($(compgen -W "$(_weft_commands "$1")" -- "$cur"))
-	elif ((n == 1)); then
+	elif ((n == 1)) || [[ $command == trace ]]; then
 		COMPREPLY=($(compgen -W "$(_weft_tenants)" -- "$cur"))
 	elif [[ $command == [gs]et ]]; then
 		COMPREPLY=($(compgen -W "$(weftctl get "${words[cword - n + 1]}" 2>/dev/null |

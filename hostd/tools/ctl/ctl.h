@@ -23,8 +23,9 @@ struct ctl {
 	const char *control; /* path; NULL: where a daemon usually is */
 	bool json, bytes;
 	bool follow, wait, undo, once, apply;
-	const char *sort, *delay; /* NULL: as usual */
-	const char *after;        /* a number; NULL: all that there is */
+	const char *sort, *delay;     /* NULL: as usual */
+	const char *after;            /* a number; NULL: all that there is */
+	const char *output, *seconds; /* NULL: as usual */
 };
 
 /* ---- asking; ask.c ---- */
@@ -83,6 +84,8 @@ int ctl_keys(struct json_object *q, int argc, char **argv);
 int ctl_kill(const struct ctl *ctl, int argc, char **argv);
 /* events.c */
 int ctl_events(const struct ctl *ctl, int argc, char **argv);
+/* trace.c */
+int ctl_trace(const struct ctl *ctl, int argc, char **argv);
 /* top.c */
 int ctl_top(const struct ctl *ctl, int argc, char **argv);
 /* doctor.c */
