@@ -19,11 +19,13 @@ struct command {
 };
 
 static const struct command commands[] = {
-	{"list", "", "tenants and running sessions", 0, 0, "", ctl_list},
+	{"list", "[tenants | sessions | ended]", "tenants and running sessions", 0, 1,
+	 "F", ctl_list},
 	{"info", "[TENANT | SESSION]", "the same in detail, and ended sessions", 0, 1, "",
 	 ctl_info},
-	{"top", "[tenants | sessions]", "the same, live", 0, 1, "1sd", ctl_top},
-	{"events", "[TENANT]", "what happened, and what happens", 0, 1, "fa", ctl_events},
+	{"top", "[tenants | sessions]", "the same, live", 0, 1, "1sdF", ctl_top},
+	{"events", "[TENANT]", "what happened, and what happens", 0, 1, "faF",
+	 ctl_events},
 	{"trace", "[TENANT]...", "record what happens, for ui.perfetto.dev", 0, -1, "ot",
 	 ctl_trace},
 	{"kill", "TENANT | SESSION", "end sessions at once", 1, 1, "", ctl_kill},
@@ -32,7 +34,7 @@ static const struct command commands[] = {
 	{"add", "TENANT [KEY=VALUE]...", "add a tenant (keys of weftd.conf)", 1, -1, "",
 	 ctl_add},
 	{"remove", "TENANT", "end its sessions and forget it", 1, 1, "", ctl_remove},
-	{"get", "TENANT [KEY]", "its limits and what it uses", 1, 2, "", ctl_get},
+	{"get", "TENANT [KEY]", "its limits and what it uses", 1, 2, "F", ctl_get},
 	{"set", "TENANT KEY=VALUE...", "change its limits", 2, -1, "", ctl_set},
 	{"reclaim", "TENANT SIZE", "move so much of its memory to the host", 2, 2, "",
 	 ctl_reclaim},
@@ -49,12 +51,14 @@ static void usage(void)
 	puts("usage: weftctl [OPTION]... COMMAND [ARGUMENT]...\n"
 	     "Sees and controls what runs under weftd. See weftctl(1).\n");
 	for (unsigned i = 0; i < ARRAY_SIZE(commands); i++)
-		printf("  %-10s %-22s %s\n", commands[i].name, commands[i].args,
+		printf("  %-10s %-29s %s\n", commands[i].name, commands[i].args,
 		       commands[i].words);
 	puts("\n"
 	     "  -c, --control PATH   the daemon with this control socket\n"
 	     "  -j, --json           the daemon's answer, or {\"ok\": false, \"error\": "
 	     "...}\n"
+	     "      --format csv|json|table  csv: list, top, events and get; json: "
+	     "--json\n"
 	     "  -b, --bytes          sizes in bytes, not as 1.5 GiB\n"
 	     "  -s, --sort KEY       top: by name, gpu, time, memory, swap, waiting, "
 	     "sessions\n"
@@ -91,6 +95,7 @@ static const struct option longs[] = {
 	{"control", required_argument, NULL, 'c'},
 	{"json", no_argument, NULL, 'j'},
 	{"bytes", no_argument, NULL, 'b'},
+	{"format", required_argument, NULL, 'F'},
 	{"follow", no_argument, NULL, 'f'},
 	{"after", required_argument, NULL, 'a'},
 	{"once", no_argument, NULL, '1'},
@@ -151,6 +156,14 @@ static bool is_number(const char *text)
 	return *text && strlen(text) < 20 && !text[strspn(text, "0123456789")];
 }
 
+/* The last one of them and --json holds. */
+static bool read_format(struct ctl *ctl, const char *text)
+{
+	ctl->csv = !strcmp(text, "csv");
+	ctl->json = !strcmp(text, "json");
+	return ctl->csv || ctl->json || !strcmp(text, "table");
+}
+
 int main(int argc, char **argv)
 {
 	char given[ARRAY_SIZE(longs)] =
@@ -165,10 +178,19 @@ int main(int argc, char **argv)
 			continue;
 		case 'j':
 			ctl.json = true;
+			ctl.csv = false;
 			continue;
 		case 'b':
 			ctl.bytes = true;
 			continue;
+		case 'F':
+			if (!read_format(&ctl, optarg))
+				return wrong(
+					"--format: \"%s\" is none of csv, json, table",
+					optarg);
+			if (!ctl.csv)
+				continue; /* every command has those */
+			break;
 		case 'f':
 			ctl.follow = true;
 			break;

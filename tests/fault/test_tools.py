@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Output of the tools: weftctl's tables, JSON and sentences; starts and ends of weftd."""
+import csv
+import io
 import json
 import os
 import pty
@@ -75,6 +77,54 @@ class Tables(FaultTest):
             self.assertTrue(json.loads(ctl(d, "list", "-j").stdout)["ok"])
 
 
+class Csv(FaultTest):
+    def rows(self, d, *words):
+        r = ctl(d, *words, "--format", "csv")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        return list(csv.DictReader(io.StringIO(r.stdout), strict=True))
+
+    def test_is_what_json_says(self):
+        with Daemon(config=f"[tenant {LONG}]\nmemory.max = 1G\n[tenant b]\n") as d:
+            until_running(d.run("steady", 60, tenant=LONG))
+            first = d.ctl("list")
+            for words in (("list",), ("list", "tenants"), ("top",), ("top", "--once")):
+                rows = self.rows(d, *words)
+                self.assertEqual([r["name"] for r in rows], [t["name"] for t in first["tenants"]])
+                row, said = rows[[r["name"] for r in rows].index(LONG)], {
+                    t["name"]: t for t in first["tenants"]}[LONG]
+                self.assertTrue(set(row) <= set(said), set(row) - set(said))
+                self.assertEqual(row["memory.max"], str(1 << 30))
+                self.assertEqual(row["memory.high"], "max")
+            for words in (("list", "sessions"), ("top", "sessions")):
+                row, = self.rows(d, *words)
+                self.assertTrue(set(row) <= set(first["sessions"][0]))
+                self.assertEqual((row["tenant"], row["name"]), (LONG, "steady"))
+            self.assertEqual(self.rows(d, "list", "ended"), [])
+            d.ctl("kill", LONG)
+            wait_for(lambda: self.rows(d, "list", "ended"), 10, "the end")
+            self.assertEqual(self.rows(d, "list", "ended")[0]["end"], "killed by operator")
+            keys = {r["key"]: r["value"] for r in self.rows(d, "get", LONG)}
+            self.assertEqual(keys["memory.max"], str(1 << 30))
+            self.assertEqual(keys["memory.events.oom"], "0")
+            self.assertEqual(self.rows(d, "get", LONG, "memory.max"),
+                             [{"key": "memory.max", "value": str(1 << 30)}])
+            d.ctl("set", "b", "memory.weight=7")
+            change, = [r for r in self.rows(d, "events", "b") if r["event"] == "tenant.changed"]
+            self.assertEqual((change["key"], change["to"]), ("memory.weight", "7"))
+            self.assertIn(", pid ", change["by"])  # a comma within
+
+    def test_who_has_it(self):
+        with Daemon() as d:
+            r = ctl(d, "kill", "local", "--format", "csv")
+            self.assertEqual((r.returncode, r.stdout), (64, ""))
+            self.assertIn("kill has no option --format", r.stderr)
+            r = ctl(d, "list", "--format", "xml")
+            self.assertEqual(r.returncode, 64)
+            self.assertIn('"xml" is none of csv, json, table', r.stderr)
+            self.assertTrue(json.loads(ctl(d, "kill", "local", "--format", "json").stdout)["ok"])
+            self.assertEqual(ctl(d, "list", "nothing").returncode, 64)
+
+
 class Json(FaultTest):
     def test_numbers_fit_any_reader(self):
         def check(o):
@@ -139,7 +189,7 @@ class Sentences(FaultTest):
             for words, status, said in (
                     (("lst",), 64, 'unknown command "lst"'),
                     ((), 64, "no command"),
-                    (("list", "x"), 64, "list takes no arguments"),
+                    (("list", "x"), 64, "list takes [tenants | sessions | ended]"),
                     (("set", "vm1", "memory.max"), 64, "set takes TENANT KEY=VALUE..."),
                     (("reclaim", "vm1"), 64, "reclaim takes TENANT SIZE"),
                     (("kill", "vm1"), 0, "vm1 has no sessions"),

@@ -43,7 +43,7 @@ int client_open(struct client *c, const char *path, char **ret_why)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	char words[3][2] = {"c", "t", "1"},
+	char sessions[] = "sessions", words[3][2] = {"c", "t", "1"},
 	     *argv[] = {words[0], words[1], words[2], NULL};
 	const struct command *cmd;
 	struct ctl ctl = {.output = "/dev/null"};
@@ -55,7 +55,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	cmd = find_command(asked[data[0] % ARRAY_SIZE(asked)]);
 	ctl.bytes = data[0] & 0x40;
+	ctl.csv = data[0] & 0x20;
 	argc = 1 + (data[0] & 0x80 ? cmd->least : MAX(cmd->least, MIN(cmd->most, 2)));
+	if (cmd->run == ctl_list || cmd->run == ctl_top) {
+		argv[1] = sessions;
+		argc = data[0] & 0x10 ? 2 : 1;
+	}
 	answer = data + 1;
 	answer_bytes = size - 1;
 	(void)cmd->run(&ctl, argc, argv);

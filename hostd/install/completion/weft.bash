@@ -65,6 +65,8 @@ _weft_ctl()
 	done
 	if ((n == 0)); then
 		COMPREPLY=($(compgen -W "$(_weft_commands "$1")" -- "$cur"))
+	elif [[ $command == list || $command == top ]]; then
+		COMPREPLY=($(compgen -W "$([[ $n != 1 ]] || echo tenants sessions)" -- "$cur"))
 	elif ((n == 1)) || [[ $command == trace ]]; then
 		COMPREPLY=($(compgen -W "$(_weft_tenants)" -- "$cur"))
 	elif [[ $command == [gs]et ]]; then

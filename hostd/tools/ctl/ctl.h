@@ -21,7 +21,7 @@
 /* Options of the command line, for all commands. */
 struct ctl {
 	const char *control; /* path; NULL: where a daemon usually is */
-	bool json, bytes;
+	bool json, csv, bytes;
 	bool follow, wait, undo, once, apply;
 	const char *sort, *delay;     /* NULL: as usual */
 	const char *after;            /* a number; NULL: all that there is */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/ctl/csv.h"
 #include "tools/ctl/ctl.h"
 
 /* Members that have a place of their own in the line. */
@@ -54,6 +55,10 @@ static void print_event(const struct ctl *ctl, struct json_object *e)
 	}
 	if (!json_object_is_type(e, json_type_object))
 		return;
+	if (ctl->csv) {
+		csv_row(csv_events, e);
+		return;
+	}
 	printf("%.19s  %-16s", json_str(e, "at"), json_str(e, "event"));
 	if (*json_str(e, "tenant"))
 		printf("  %s", json_str(e, "tenant"));
@@ -98,6 +103,8 @@ static int follow(const struct ctl *ctl, struct json_object *q)
 		return r;
 	}
 	setlinebuf(stdout);
+	if (ctl->csv)
+		csv_head(csv_events);
 	json_object_object_add(q, "follow", json_object_new_boolean(1));
 	r = client_ask(&c, q, &e);
 	while (r == 0) {
@@ -121,6 +128,8 @@ int ctl_events(const struct ctl *ctl, int argc, char **argv)
 		return follow(ctl, q);
 	_cleanup_(ctl_putp) struct json_object *a = ctl_ask(ctl, q, &status);
 	list = json_get(a, "events");
+	if (a && ctl->csv)
+		csv_head(csv_events);
 	for (size_t i = 0; i < json_count(list); i++)
 		print_event(ctl, json_object_array_get_idx(list, i));
 	return status;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "tools/ctl/csv.h"
 #include "tools/ctl/ctl.h"
 
 /* Prints one number or text as it is, sizes and times for people. */
@@ -22,6 +23,32 @@ static void print_value(const struct ctl *ctl, const char *key, struct json_obje
 }
 
 /* One key's value alone, or every line with its key before it, as files of a cgroup. */
+/* A line for each key; one within another is named by both. */
+static void print_csv(struct json_object *keys)
+{
+	static const char *const head[] = {"key", "value", NULL};
+	char name[128];
+
+	csv_head(head);
+	if (!json_object_is_type(keys, json_type_object))
+		return;
+	json_object_object_foreach(keys, key, value)
+	{
+		if (!json_object_is_type(value, json_type_object)) {
+			csv_cell(key, ',');
+			csv_cell(json_str(keys, key), '\n');
+			continue;
+		}
+		json_object_object_foreach(value, inner, unused)
+		{
+			(void)unused;
+			snprintf(name, sizeof(name), "%s.%s", key, inner);
+			csv_cell(name, ',');
+			csv_cell(json_str(value, inner), '\n');
+		}
+	}
+}
+
 static void print_keys(const struct ctl *ctl, struct json_object *keys, bool named)
 {
 	if (!json_object_is_type(keys, json_type_object))
@@ -55,7 +82,10 @@ int ctl_get(const struct ctl *ctl, int argc, char **argv)
 	_cleanup_(ctl_putp) struct json_object *a = ctl_ask(ctl, q, &status);
 	if (!a)
 		return status;
-	print_keys(ctl, json_get(a, "keys"), argc < 3);
+	if (ctl->csv)
+		print_csv(json_get(a, "keys"));
+	else
+		print_keys(ctl, json_get(a, "keys"), argc < 3);
 	return 0;
 }
 

@@ -2,8 +2,10 @@
 /* list and info: what there is. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/fd.h"
+#include "tools/ctl/csv.h"
 #include "tools/ctl/ctl.h"
 
 static void print_device(const struct ctl *ctl, struct json_object *a)
@@ -60,7 +62,8 @@ static void print_tenants(const struct ctl *ctl, struct json_object *a, bool det
 }
 
 /* Prints sessions that run, or that have ended and hold nothing any more. */
-static void print_sessions(const struct ctl *ctl, struct json_object *list, bool ended)
+static void print_sessions(const struct ctl *ctl, struct json_object *list, bool ended,
+			   bool alone)
 {
 	static const struct table_column running[] = {
 		{"SESSION", false}, {"TENANT", false}, {"PROGRAM", false},
@@ -78,7 +81,8 @@ static void print_sessions(const struct ctl *ctl, struct json_object *list, bool
 
 	if (!json_count(list))
 		return;
-	putchar('\n');
+	if (!alone)
+		putchar('\n');
 	for (size_t i = 0; i < json_count(list); i++) {
 		struct json_object *of = json_object_array_get_idx(list, i);
 
@@ -102,17 +106,39 @@ static void print_sessions(const struct ctl *ctl, struct json_object *list, bool
 	table_print(&t, stdout);
 }
 
+static void print_one(const struct ctl *ctl, struct json_object *a, const char *what)
+{
+	bool tenants = !strcmp(what, "tenants"), ended = !strcmp(what, "ended");
+	struct json_object *list = json_get(a, what);
+
+	if (ctl->csv)
+		csv_list(tenants ? csv_tenants : ended ? csv_ended : csv_sessions, list);
+	else if (tenants)
+		print_tenants(ctl, a, false);
+	else
+		print_sessions(ctl, list, ended, true);
+}
+
 int ctl_list(const struct ctl *ctl, int argc, char **argv)
 {
+	const char *what = argc > 1 ? argv[1] : ctl->csv ? "tenants" : NULL;
+	bool ended = what && !strcmp(what, "ended");
 	int status;
-	_cleanup_(ctl_putp) struct json_object *a =
-		ctl_ask(ctl, client_request("list"), &status);
 
+	if (what && !ended && strcmp(what, "tenants") != 0 &&
+	    strcmp(what, "sessions") != 0)
+		return CTL_USAGE;
+	_cleanup_(ctl_putp) struct json_object *a =
+		ctl_ask(ctl, client_request(ended ? "info" : "list"), &status);
 	if (!a)
 		return status;
+	if (what) {
+		print_one(ctl, a, what);
+		return 0;
+	}
 	print_device(ctl, a);
 	print_tenants(ctl, a, false);
-	print_sessions(ctl, json_get(a, "sessions"), false);
+	print_sessions(ctl, json_get(a, "sessions"), false, false);
 	return 0;
 }
 
@@ -127,8 +153,8 @@ int ctl_info(const struct ctl *ctl, int argc, char **argv)
 		return status;
 	print_device(ctl, a);
 	print_tenants(ctl, a, true);
-	print_sessions(ctl, json_get(a, "sessions"), false);
-	print_sessions(ctl, json_get(a, "ended"), true);
+	print_sessions(ctl, json_get(a, "sessions"), false, false);
+	print_sessions(ctl, json_get(a, "ended"), true, false);
 	print_refused(stdout, a);
 	return 0;
 }

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "tools/ctl/csv.h"
 #include "tools/ctl/ctl.h"
 #include "tools/ctl/top_view.h"
 
@@ -314,8 +315,14 @@ int ctl_top(const struct ctl *ctl, int argc, char **argv)
 	    strcmp(argv[1], "tenants") != 0)
 		return CTL_USAGE;
 	t.view.by_session = argc > 1 && !strcmp(argv[1], "sessions");
-	if (ctl->json) {
-		json_object_put(ctl_ask(ctl, client_request("list"), &r));
+	if (ctl->json || ctl->csv) {
+		_cleanup_(ctl_putp) struct json_object *a =
+			ctl_ask(ctl, client_request("list"), &r);
+
+		if (a && t.view.by_session)
+			csv_list(csv_sessions, json_get(a, "sessions"));
+		else if (a)
+			csv_list(csv_tenants, json_get(a, "tenants"));
 		return r;
 	}
 	if (ctl->once || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
