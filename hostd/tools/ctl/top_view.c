@@ -191,7 +191,8 @@ static uint64_t key_of(const struct top_view *v, const struct top_row *row)
 	return 0;
 }
 
-/* Numbers from the largest on, names from A on; of equals, by name and number. */
+/* Numbers from the largest on, names from A on; of equals those with more sessions first,
+ * then by name and number. */
 static int compare(const void *a, const void *b, void *arg)
 {
 	const struct top_row *p = a, *q = b;
@@ -199,6 +200,8 @@ static int compare(const void *a, const void *b, void *arg)
 	uint64_t x = key_of(v, p), y = key_of(v, q);
 	int r = (x < y) - (x > y);
 
+	if (!r && v->sort != TOP_NAME)
+		r = (p->sessions < q->sessions) - (p->sessions > q->sessions);
 	if (!r)
 		r = strcmp(p->name, q->name);
 	if (!r)

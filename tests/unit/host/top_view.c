@@ -44,8 +44,8 @@ Test(top_view, order_is_the_one_asked_for)
 {
 	static const struct {
 		const char *sort, *order;
-	} cases[] = {{"name", "abi"},    {"gpu", "iba"},  {"time", "bai"},
-		     {"memory", "iba"},  {"swap", "iab"}, {"waiting", "iab"},
+	} cases[] = {{"name", "abi"},    {"gpu", "iba"},  {"time", "bia"},
+		     {"memory", "iba"},  {"swap", "iba"}, {"waiting", "iba"},
 		     {"sessions", "iba"}};
 	struct top_view v = {0};
 
