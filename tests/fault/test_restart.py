@@ -165,6 +165,10 @@ class Restart(FaultTest):
             a, b = self.keeps(d), self.keeps(d, "more")
             self.fill(a, 0, mib=64)
 
+            # What was kept by one weftd the next one keeps anew.
+            d.end_broker()
+            self.assert_kept(a, 0)
+
             def write(text):
                 with open(d.path("conf"), "w", encoding="utf-8") as f:
                     f.write(text)

@@ -18,7 +18,7 @@
 
 void config_keep(const char *text)
 {
-	_cleanup_close_ int fd = -1;
+	_cleanup_close_ int fd = -1, before = -1;
 	size_t n = text ? strlen(text) : 0;
 	int r = 0;
 
@@ -28,6 +28,8 @@ void config_keep(const char *text)
 	if (fd < 0 || pwrite(fd, text, n, 0) != (ssize_t)n)
 		r = -errno;
 	if (r == 0) {
+		/* Else it is among the rest (fdstore_remove_rest()), with ours by name. */
+		before = fdstore_take(NAME);
 		fdstore_remove(NAME);
 		r = fdstore_put(NAME, fd);
 	}
