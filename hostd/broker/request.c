@@ -389,10 +389,11 @@ static struct json_object *request_tenant_remove(struct broker *b, struct json_o
 			-EPERM, "tenant local is there as long as weftd is; to end its "
 				"sessions: weftctl kill local");
 	ct = conf_tenant_find(b->conf, name);
-	changes_remove(name);
 	log_info("tenant %s: removed (%s)", name, control_who(client));
 	tenant_post(t, "tenant.removed", control_who(client));
-	window_remove(&t->window);
+	tenant_remove_files(t);
+	/* From here on a weftd after this one knows nothing of what would be left. */
+	changes_remove(name);
 	tenant_remove(t, removed, client);
 	if (ct) {
 		list_remove(&ct->link);

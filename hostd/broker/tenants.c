@@ -155,6 +155,13 @@ static int open_all(struct tenant *t, const struct conf_tenant *ct)
 	return 0;
 }
 
+void tenant_remove_files(struct tenant *t)
+{
+	window_remove(&t->window);
+	if (t->listen >= 0)
+		sockfile_remove(t->socket, &t->sockfile);
+}
+
 void tenant_remove(struct tenant *t, void (*done)(void *arg), void *arg)
 {
 	char kept[FDSTORE_NAME_MAX + 1];

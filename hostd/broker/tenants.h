@@ -12,6 +12,8 @@ struct tenant;
 int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **ret_t);
 /* Tells operators "tenant.added" or the like, and by whom. */
 void tenant_post(const struct tenant *t, const char *type, const char *by);
+/* Removes the files that were made for a tenant which is about to be removed. */
+void tenant_remove_files(struct tenant *t);
 /* Ends a tenant and its sessions, without waiting for that; calls done(arg), if any, when
  * all has ended. */
 void tenant_remove(struct tenant *t, void (*done)(void *arg), void *arg);

@@ -50,6 +50,21 @@ static int write_head(int fd, uint64_t size, uint32_t *key)
 	return 0;
 }
 
+/* Notes that a file is about to be made: by one that is killed then, too, it was made. */
+static bool announce(const char *path, const char *note_path)
+{
+	static const struct window_note any = {.key = 1, .created = true};
+
+	return access(path, F_OK) < 0 && errno == ENOENT &&
+	       window_note_write(note_path, &any) == 0;
+}
+
+/* A daemon before us was killed when it had made the file, and not noted which it is. */
+static bool was_announced(const struct window_note *was, const struct stat *st)
+{
+	return was->created && !was->ino && st->st_uid == geteuid();
+}
+
 /* Goes on with a file that a daemon before us had, and notes it for the one after us. */
 static int identify(struct window *w, const char *note_path,
 		    const struct window_note *was)
@@ -64,6 +79,7 @@ static int identify(struct window *w, const char *note_path,
 		w->created = was->created;
 		w->key = was->key;
 	}
+	w->created |= was_announced(was, &st);
 	r = write_head(w->fd, w->size, &w->key);
 	if (r < 0)
 		return r;
@@ -88,7 +104,7 @@ int window_open(struct window *w, const char *path, uint64_t size, const char *n
 		const struct window_owner *who, const char **ret_why)
 {
 	struct window_note was;
-	bool fresh;
+	bool fresh, announced;
 	int r;
 
 	*ret_why = NULL;
@@ -102,6 +118,7 @@ int window_open(struct window *w, const char *path, uint64_t size, const char *n
 		return -ENOMEM;
 	if (window_note_read(note, &was) < 0)
 		was = (struct window_note){0};
+	announced = announce(path, note);
 	r = window_file_open(path, size, who, &was, &w->created, ret_why);
 	w->fd = r < 0 ? -1 : r;
 	w->size = size;
@@ -111,6 +128,8 @@ int window_open(struct window *w, const char *path, uint64_t size, const char *n
 	if (r < 0) {
 		if (fresh)
 			unlink(path);
+		if (announced)
+			unlink(note);
 		window_fini(w);
 		return r;
 	}

@@ -7,10 +7,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/macros.h"
 #include "broker/window.h"
 
 #define NOTE_FORMAT "weft-window 1 dev %llu ino %llu key %u created %u\n"
@@ -38,7 +40,7 @@ int window_note_read(const char *path, struct window_note *ret)
 	return 0;
 }
 
-int window_note_write(const char *path, const struct window_note *note)
+static int write_text(const char *path, const struct window_note *note)
 {
 	_cleanup_close_ int fd =
 		open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -50,4 +52,22 @@ int window_note_write(const char *path, const struct window_note *note)
 	n = snprintf(text, sizeof(text), NOTE_FORMAT, (unsigned long long)note->dev,
 		     (unsigned long long)note->ino, note->key, (unsigned)note->created);
 	return fd_write_full(fd, text, (size_t)n);
+}
+
+/* All of it or the one before: a daemon may be killed at any point. */
+int window_note_write(const char *path, const struct window_note *note)
+{
+	_cleanup_free_ char *fresh = NULL;
+	int r;
+
+	if (asprintf(&fresh, "%s.new", path) < 0) {
+		fresh = NULL;
+		return -ENOMEM;
+	}
+	r = write_text(fresh, note);
+	if (r == 0 && rename(fresh, path) < 0)
+		r = -errno;
+	if (r < 0)
+		unlink(fresh);
+	return r;
 }
