@@ -342,13 +342,6 @@ void books_tenant_begin(struct tenant *t)
 	}
 }
 
-void books_tenant_end(struct tenant *t)
-{
-	if (t->book)
-		t->book->name[0] = '\0';
-	t->book = NULL;
-}
-
 /* ---- listeners ---- */
 
 static const char *const listener_fds[] = {"ctl", "pid", "out"};
@@ -431,6 +424,15 @@ void books_listener_end(struct tenant *t)
 		listener_name(name, sizeof(name), t, listener_fds[i]);
 		fdstore_remove(name);
 	}
+}
+
+void books_tenant_end(struct tenant *t)
+{
+	/* The listener may take a moment to end; nobody goes on with it. */
+	books_listener_end(t);
+	if (t->book)
+		t->book->name[0] = '\0';
+	t->book = NULL;
 }
 
 uint64_t books_tick(void *broker, uint64_t now_ns)
