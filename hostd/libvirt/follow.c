@@ -4,7 +4,8 @@
  *
  * libvirt calls no hook when a running domain's metadata change (virsh metadata --live),
  * but tells who listens. The limits of that domain's tenant become what the element says
- * now. After libvirtd or weftd has come back, all domains are looked at once.
+ * now. After libvirtd or weftd has come back, all domains are looked at once, and what
+ * those that do not run have left is cleared away.
  */
 #include <errno.h>
 #include <signal.h>
@@ -21,6 +22,7 @@
 #include "libvirt/domain.h"
 #include "libvirt/note.h"
 #include "libvirt/register.h"
+#include "libvirt/release.h"
 #include "util/notify.h"
 
 #define EXIT_USAGE  64
@@ -106,6 +108,32 @@ static void look_at_all(virConnectPtr conn)
 	free(list);
 }
 
+static bool runs(virConnectPtr conn, const char *uuid)
+{
+	virDomainPtr dom = virDomainLookupByUUIDString(conn, uuid);
+	bool gone = !dom ? virGetLastErrorCode() == VIR_ERR_NO_DOMAIN
+			 : virDomainIsActive(dom) == 0;
+
+	if (dom)
+		virDomainFree(dom);
+	return !gone;
+}
+
+/* A libvirtd that dies while it starts or ends a VM calls no hook for it afterwards. */
+static void clear_one(const struct note *n, void *conn)
+{
+	char *why = NULL;
+	int r;
+
+	if (n->ended || runs(conn, n->uuid))
+		return;
+	log_info("domain %s: does not run, what it was given is taken back", n->domain);
+	r = release(n->uuid, &why);
+	if (r < 0)
+		log_error("domain %s: %s", n->domain, why ? why : strerror(-r));
+	free(why);
+}
+
 static void on_close(virConnectPtr conn, int reason, void *arg)
 {
 	lost = true;
@@ -134,6 +162,7 @@ static void follow(virConnectPtr conn)
 	}
 	log_info("following the domains of " URI);
 	look_at_all(conn);
+	note_each(clear_one, conn);
 	notify_manager("READY=1");
 	while (!ends && !lost)
 		virEventRunDefaultImpl();

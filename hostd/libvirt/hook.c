@@ -19,8 +19,8 @@
 #include "base/macros.h"
 #include "libvirt/domain.h"
 #include "libvirt/note.h"
-#include "libvirt/place.h"
 #include "libvirt/register.h"
+#include "libvirt/release.h"
 #include "libvirt/vsock.h"
 
 #define EXIT_USAGE 64
@@ -89,41 +89,11 @@ static int on_arrival(struct domain *d)
 
 /* ---- clearing away ---- */
 
-/* In weftd's place, which does not run. */
-static void remove_window(const struct note *n)
-{
-	char path[160];
-	struct json_object *window;
-
-	if (!json_object_object_get_ex(n->set, "window.path", &window))
-		return;
-	unlink(json_object_get_string(window));
-	snprintf(path, sizeof(path), PLACE_RUN "/%s.window", n->tenant);
-	unlink(path);
-}
-
-/* The note has what was made for it, whatever its XML says by now. */
 static int on_release(struct domain *d)
 {
 	char *why = NULL;
-	struct note n;
-	int r = *d->uuid ? note_of_uuid(d->uuid, &n) : -ENOENT;
+	int r = *d->uuid ? release(d->uuid, &why) : 0;
 
-	if (r < 0)
-		return 0;
-	vsock_stop(&n);
-	r = register_remove(&n, &why);
-	if (r < 0) {
-		remove_window(&n);
-		n.ended = true;
-		(void)note_write(&n);
-	} else {
-		note_forget(&n);
-	}
-	/* One that somebody who was killed had just begun to start (vsock_exec()). */
-	vsock_stop(&n);
-	note_clear(&n);
-	note_fini(&n);
 	return r < 0 ? say(why, r, true) : 0;
 }
 

@@ -6,7 +6,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/macros.h"
 #include "libvirt/note.h"
@@ -17,6 +19,9 @@
 
 /* libvirt waits for its hooks; the end of a tenant takes a moment. */
 #define ANSWER_S 30
+/* A weftd that dies, or is replaced, is there again in less. */
+#define RESTART_S 5
+#define RETRY_NS  (20 * NSEC_PER_MSEC)
 
 static void put(struct json_object *set, const char *key, const char *value)
 {
@@ -46,7 +51,14 @@ struct json_object *register_keys(const struct domain *d)
 
 /* ---- asking ---- */
 
-static int ask(struct json_object *q, struct json_object **ret, char **ret_why)
+/* weftd is being started again: its socket is still there, or it left with our request. */
+static bool comes_back(int error)
+{
+	return error == -ECONNREFUSED || error == -ECONNRESET || error == -EPIPE ||
+	       error == -ENODATA;
+}
+
+static int ask_once(struct json_object *q, struct json_object **ret, char **ret_why)
 {
 	struct timeval wait = {.tv_sec = ANSWER_S};
 	char path[160];
@@ -56,12 +68,10 @@ static int ask(struct json_object *q, struct json_object **ret, char **ret_why)
 	*ret = NULL;
 	snprintf(path, sizeof(path), "%s/control", PLACE_RUN);
 	r = client_open(&c, path, ret_why);
-	if (r < 0) {
-		json_object_put(q);
+	if (r < 0)
 		return r;
-	}
 	(void)setsockopt(c.fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
-	r = client_ask(&c, q, ret);
+	r = client_ask(&c, json_object_get(q), ret);
 	client_close(&c);
 	if (r == -EAGAIN)
 		*ret_why = sentence("weftd has not answered for %d seconds", ANSWER_S);
@@ -71,6 +81,21 @@ static int ask(struct json_object *q, struct json_object **ret, char **ret_why)
 		json_object_put(*ret);
 		*ret = NULL;
 	}
+	return r;
+}
+
+/* Requests may come twice: one that was carried out and not answered is asked again. */
+static int ask(struct json_object *q, struct json_object **ret, char **ret_why)
+{
+	uint64_t until = clock_now_ns() + RESTART_S * NSEC_PER_SEC;
+	int r = ask_once(q, ret, ret_why);
+
+	while (comes_back(r) && clock_now_ns() < until) {
+		free(*ret_why);
+		nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
+		r = ask_once(q, ret, ret_why);
+	}
+	json_object_put(q);
 	return r;
 }
 
@@ -239,11 +264,25 @@ static struct json_object *find(const struct note *n, char **ret_why)
 int register_remove(const struct note *n, char **ret_why)
 {
 	struct json_object *t;
+	char *why = NULL;
+	int r;
 
 	*ret_why = NULL;
 	t = find(n, ret_why);
 	json_object_put(t);
 	if (!t)
 		return *ret_why ? -EIO : 0;
-	return order(request("tenant-remove", n), ret_why);
+	r = order(request("tenant-remove", n), ret_why);
+	if (r != -EREMOTEIO)
+		return r;
+	/* Asked twice, since the first weftd has died of it, or another was faster. */
+	t = find(n, &why);
+	json_object_put(t);
+	if (!t && !why) {
+		free(*ret_why);
+		*ret_why = NULL;
+		r = 0;
+	}
+	free(why);
+	return r;
 }
