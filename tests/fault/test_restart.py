@@ -165,7 +165,7 @@ class Restart(FaultTest):
             a, b = self.keeps(d), self.keeps(d, "more")
             self.fill(a, 0, mib=64)
 
-            # What was kept by one weftd the next one keeps anew.
+            # The next weftd keeps it anew.
             d.end_broker()
             self.assert_kept(a, 0)
 

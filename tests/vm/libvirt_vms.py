@@ -185,6 +185,7 @@ class Host:
         img = image.Image(k, self.build_dir)
         img.add_program(f"{self.build_dir}/tests/path/vector_add")
         img.add_program(f"{self.build_dir}/tests/vm/gpu_size")
+        img.add_program(f"{self.build_dir}/tests/fault/steady")
         img.write(f"{GUEST}/initrd")
         shutil.copy(k.image, f"{GUEST}/kernel")
 
@@ -563,17 +564,18 @@ def as_init(fn, *args):
             return os.waitstatus_to_exitcode(status)
 
 
-def main():
+def main(script=__file__, test=inside):
     build_dir = os.path.abspath(sys.argv[1])
     if os.environ.get(INSIDE):
-        return as_init(inside, build_dir)
+        return as_init(test, build_dir)
     why = why_not()
     if why:
         print(f"1..0 # SKIP {why}")
         return 0
     env = dict(os.environ, **{INSIDE: "1"}, PATH="/usr/sbin:/usr/bin:/sbin:/bin")
     return subprocess.run(["unshare", "-mpnf", "--kill-child", "--mount-proc", sys.executable,
-                           os.path.abspath(__file__), build_dir], env=env, check=False).returncode
+                           "-B", os.path.abspath(script), build_dir], env=env,
+                          check=False).returncode
 
 
 if __name__ == "__main__":
