@@ -715,6 +715,14 @@ static void open_store(struct options *o, char **argv)
 	exit(1);
 }
 
+static void post_restarted(struct broker *b, unsigned n_sessions)
+{
+	struct json_object *e = event_new(b, "weftd.restarted", NULL, 0);
+
+	reply_u64(e, "sessions", n_sessions);
+	event_post(b, e);
+}
+
 static struct broker broker;
 
 /* The journal has fields of what a message is about, which its first words say. */
@@ -786,8 +794,12 @@ int main(int argc, char **argv)
 	if (r == 0)
 		r = start(b, o);
 	if (r == 0) {
-		if (resume_all(b))
+		unsigned n = resume_all(b);
+
+		if (n)
 			workers_device_known(b);
+		if (books_head() && books_head()->times > 1)
+			post_restarted(b, n);
 		fdstore_remove_rest();
 		workers_fill(b);
 		r = loop_run(b->loop, &b->stop);

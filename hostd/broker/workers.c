@@ -664,6 +664,8 @@ static void worker_ended(struct worker *w, int status)
 		post_died(w, status);
 	}
 	books_end(w);
+	if (w->state == WORKER_SESSION)
+		books_count(w->tenant);
 	account_end(w);
 	list_remove(&w->link);
 	b->n_idle -= w->state != WORKER_SESSION;

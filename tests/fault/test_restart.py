@@ -549,6 +549,33 @@ class Restart(FaultTest):
                     self.end(d, a, b)
         self.assertGreater(step, 60)
 
+    def test_counters_and_events_go_on(self):
+        """Bills, the numbers of events, and that no session is to begin."""
+        def counted(d):
+            t = next(t for t in d.ctl("list")["tenants"] if t["name"] == "a")
+            return {k: t[k] for k in ("used", "refused", "gpu.time", "sessions.total",
+                                      "memory.events", "draining")}
+
+        with Kept(config="[tenant a]\n[tenant b]\n") as d:
+            self.assert_right(d.run("steady", 0.3, tenant="a"), 60)
+            wait_for(lambda: not d.sessions(), 10, "it has ended")
+            d.ctl("drain", "a")
+            before, last = counted(d), d.ctl("events")["events"][-1]["number"]
+            self.assertGreater(before["used"]["launches"], 0)
+            for sig in signal.SIGKILL, signal.SIGTERM:
+                d.end_broker(sig)
+                self.assertEqual(counted(d), before)
+                after = d.ctl("events", "--after", str(last))["events"]
+                self.assertEqual(after[0]["event"], "weftd.restarted")
+                self.assertGreater(after[0]["number"], last)
+                last = after[-1]["number"]
+            p = d.run("steady", 0.1, tenant="a")
+            p.wait(patient(20))
+            self.assertNotEqual(p.returncode, 0, "it drains")
+            d.ctl("drain", "a", "--undo")
+            d.end_broker()
+            self.assert_right(d.run("steady", 0.1, tenant="a"), 60)
+
     def test_a_stop_ends_all(self):
         with Kept() as d:
             a = self.keeps(d)

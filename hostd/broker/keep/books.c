@@ -312,6 +312,46 @@ void book_share_drop(struct book_share *k)
 
 /* ---- tenants ---- */
 
+static_assert(REFUSAL_NUM <= BOOKS_REFUSALS_MAX, "there is room");
+
+void books_count(const struct tenant *t)
+{
+	const struct usage *u = &t->ended;
+	struct book_tenant *k = t->book;
+
+	if (!k)
+		return;
+	books_head()->gpu_us = t->b->gpu_us;
+	k->gpu_us = t->gpu_us;
+	k->n_sessions = u->sessions;
+	k->calls = u->calls;
+	k->posts = u->posts;
+	k->launches = u->launches;
+	k->to_device = u->to_device;
+	k->from_device = u->from_device;
+	k->moved_out = u->moved_out;
+	k->moved_in = u->moved_in;
+	k->refused_others = u->refused_others;
+	memcpy(k->refused, u->refused, sizeof(u->refused));
+}
+
+static void count_again(struct tenant *t, const struct book_tenant *k)
+{
+	t->gpu_us = k->gpu_us;
+	t->ended = (struct usage){
+		.sessions = k->n_sessions,
+		.calls = k->calls,
+		.posts = k->posts,
+		.launches = k->launches,
+		.to_device = k->to_device,
+		.from_device = k->from_device,
+		.moved_out = k->moved_out,
+		.moved_in = k->moved_in,
+		.refused_others = k->refused_others,
+	};
+	memcpy(t->ended.refused, k->refused, sizeof(t->ended.refused));
+}
+
 static struct book_tenant *find_tenant(const char *name)
 {
 	struct book_tenant *k;
@@ -336,6 +376,9 @@ void books_tenant_begin(struct tenant *t)
 		t->peak = k->peak;
 		static_assert(sizeof(t->events) == sizeof(k->events), "are these");
 		memcpy(&t->events, k->events, sizeof(t->events));
+		t->events_told = t->events;
+		t->draining = k->draining;
+		count_again(t, k);
 	} else if (t->book) {
 		*t->book = (struct book_tenant){0};
 		memcpy(t->book->name, t->name, sizeof(t->name));
@@ -446,11 +489,13 @@ uint64_t books_tick(void *broker, uint64_t now_ns)
 	if (now_ns < books.noted_ns + NOTE_NS)
 		return books.noted_ns + NOTE_NS;
 	books.noted_ns = now_ns;
+	books_head()->draining = b->draining;
 	list_for_each (t, &b->tenants, link) {
 		if (!t->book)
 			continue;
 		t->book->next_session = t->next_session;
 		t->book->peak = t->peak;
+		t->book->draining = t->draining;
 		memcpy(t->book->events, &t->events, sizeof(t->book->events));
 	}
 	list_for_each (w, &b->workers, link) {

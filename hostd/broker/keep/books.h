@@ -32,6 +32,9 @@ struct worker;
 /* Room for one record of each, that a later version may use more of. */
 #define BOOKS_RECORD 512u
 
+/* Kinds of refusals that there is room for. */
+#define BOOKS_REFUSALS_MAX 16u
+
 struct book_head {
 	uint32_t magic, version;
 	uint64_t times; /* how often a weftd has begun to write here */
@@ -42,6 +45,8 @@ struct book_head {
 	uint32_t n_workers, n_tenants, n_shares;
 	char device[96];
 	char device_key[16]; /* device of weftd.conf */
+	uint64_t last_event, gpu_us;
+	uint32_t draining, pad;
 };
 static_assert(sizeof(struct book_head) <= 4096, "has a page");
 
@@ -75,6 +80,11 @@ struct book_tenant {
 	int32_t listener_pid;
 	uint32_t listener_uid, listener_version, pad;
 	uint64_t listener_ino, listener_time_ns;
+	/* Use by sessions that have ended: */
+	uint64_t gpu_us, n_sessions, calls, posts, launches;
+	uint64_t to_device, from_device, moved_out, moved_in;
+	uint64_t refused_others, refused[BOOKS_REFUSALS_MAX];
+	uint32_t draining, pad2;
 };
 static_assert(sizeof(struct book_tenant) <= BOOKS_RECORD, "has its place");
 
@@ -121,6 +131,8 @@ int book_event_fd(const struct book_share *k);
 /* Reads what is noted of a tenant, and takes a record for it. */
 void books_tenant_begin(struct tenant *t);
 void books_tenant_end(struct tenant *t);
+/* Notes what a tenant's sessions that have ended had used, and what the device's had. */
+void books_count(const struct tenant *t);
 /* Has a tenant's listener kept, which was just started. */
 void books_listener_begin(struct tenant *t);
 void books_listener_end(struct tenant *t);

@@ -214,6 +214,8 @@ unsigned resume_all(struct broker *b)
 	if (h->memory_bytes)
 		know_device(b);
 	b->next_session = h->next_session;
+	b->gpu_us = h->gpu_us;
+	b->draining = h->draining;
 	for (unsigned i = 0; (k = books_worker(i)); i++)
 		n += k->key && take_over(b, k);
 	take_over_shares(b);

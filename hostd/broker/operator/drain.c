@@ -7,6 +7,7 @@
 #include "broker/operator/drain.h"
 #include "broker/operator/events.h"
 #include "broker/guests.h"
+#include "broker/keep/books.h"
 #include "broker/reply.h"
 #include "broker/tenant.h"
 
@@ -36,6 +37,8 @@ void drain_tenant(struct tenant *t, bool on, const char *by)
 	if (t->draining == on)
 		return;
 	t->draining = on;
+	if (t->book)
+		t->book->draining = on;
 	log_info("tenant %s: %s (%s)", t->name,
 		 on ? "drains, no session begins" : "takes sessions again", by);
 	post(t->b, t, on ? "tenant.draining" : "tenant.undrained", by);
@@ -52,6 +55,8 @@ void drain_all(struct broker *b, bool on, const char *by)
 	if (b->draining == on)
 		return;
 	b->draining = on;
+	if (books_head())
+		books_head()->draining = on;
 	log_info("%s (%s)", on ? "drains, no session begins" : "takes sessions again",
 		 by);
 	post(b, NULL, on ? "weftd.draining" : "weftd.undrained", by);

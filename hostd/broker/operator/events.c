@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/keep/books.h"
 #include "broker/operator/events.h"
 #include "broker/reply.h"
 #include "broker/tenant.h"
@@ -19,14 +20,18 @@
 
 struct events {
 	uint64_t last;
+	uint64_t before; /* the last one of the weftd before this, which are not kept */
 	uint64_t scan_at_ns; /* when counters are looked at; 0: nothing has happened */
 	struct event ring[EVENTS_MAX];
 };
 
 static struct events *events_of(struct broker *b)
 {
-	if (!b->events)
-		b->events = calloc(1, sizeof(*b->events));
+	if (b->events)
+		return b->events;
+	b->events = calloc(1, sizeof(*b->events));
+	if (b->events && books_head())
+		b->events->last = b->events->before = books_head()->last_event;
 	return b->events;
 }
 
@@ -50,7 +55,7 @@ struct json_object *event_new(struct broker *b, const char *type, const struct t
 {
 	struct json_object *o = json_object_new_object();
 
-	reply_u64(o, "number", events_last(b) + 1);
+	reply_u64(o, "number", (events_of(b) ? events_last(b) : 0) + 1);
 	add_time(o);
 	reply_str(o, "event", type);
 	if (t)
@@ -116,6 +121,8 @@ void event_post(struct broker *b, struct json_object *e)
 		e, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, &n);
 	if (line && n < LINE_MAX_BYTES)
 		keep(ev, e, line, n);
+	if (books_head())
+		books_head()->last_event = ev->last;
 	json_object_put(e);
 }
 
@@ -126,9 +133,9 @@ uint64_t events_last(const struct broker *b)
 
 uint64_t events_first(const struct broker *b)
 {
-	uint64_t last = events_last(b);
+	uint64_t last = events_last(b), before = b->events ? b->events->before : 0;
 
-	return last > EVENTS_MAX ? last - EVENTS_MAX + 1 : 1;
+	return MAX(last > EVENTS_MAX ? last - EVENTS_MAX + 1 : 1, before + 1);
 }
 
 const struct event *events_at(const struct broker *b, uint64_t number)
