@@ -40,7 +40,8 @@ static int find(const char *const *places, unsigned n, const char *name, char **
 int self_dir(const char *name, char **ret_dir)
 {
 	static const char *const places[] = {".", WEFT_LIBEXECDIR_FROM_BIN,
-					     WEFT_SBINDIR_FROM_BIN};
+					     WEFT_SBINDIR_FROM_BIN,
+					     WEFT_BINDIR_FROM_SBIN};
 
 	return find(places, ARRAY_SIZE(places), name, ret_dir);
 }
