@@ -282,12 +282,8 @@ def in_each(g, lines):
 
 
 def libvirt(g, lines):
-    """own-vm.md has these commands, and tests/vm/libvirt_vms.py runs those of that page."""
-    with open(os.path.join(TOP, "vm-images/own-vm.md"), encoding="utf-8") as f:
-        there = " ".join(f.read().replace("\\\n", " ").split())
-    for line in lines:
-        check(line in there, f"not in own-vm.md: {line}")
-        g.done.add(line)
+    """operator_guide.py runs these, with a libvirtd and its VMs."""
+    g.done.update(lines)
 
 
 def see(g, lines):
