@@ -67,6 +67,7 @@ struct worker_page {
 	 * other_refusals */
 	_Atomic uint64_t n_refusals, other_refusals;
 	struct page_refusal refusals[REFUSAL_MAX];
+
 	/* weftd writes: not 0 while the session is traced (trace.h). */
 	_Atomic uint64_t tracing;
 
