@@ -18,9 +18,9 @@
 
 void config_keep(const char *text)
 {
-	_cleanup_close_ int fd = -1, before = -1;
+	_cleanup_close_ int fd = -1;
 	size_t n = text ? strlen(text) : 0;
-	int r = 0;
+	int r = 0, before;
 
 	if (!fdstore_is_open() || n > BYTES_MAX)
 		return;
@@ -30,6 +30,8 @@ void config_keep(const char *text)
 	if (r == 0) {
 		/* Else it is among the rest (fdstore_remove_rest()), with ours by name. */
 		before = fdstore_take(NAME);
+		if (before >= 0)
+			close(before);
 		fdstore_remove(NAME);
 		r = fdstore_put(NAME, fd);
 	}
