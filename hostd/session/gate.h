@@ -72,6 +72,7 @@ struct gate {
 struct gate_lane {
 	_Atomic bool inside;
 	struct list link; /* of gate.lanes */
+	unsigned index;   /* the owner's, who hears of it when it has passed */
 };
 
 /* quiesce(arg) returns when the device has done all that was submitted so far. */

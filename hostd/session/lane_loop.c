@@ -24,7 +24,7 @@ void sess_lane_init(struct sess_lane *sl, struct session *s, struct lane *l,
 	memset(sl, 0, sizeof(*sl));
 	sl->s = s;
 	sl->lane = l;
-	sl->index = index;
+	sl->index = sl->gate.index = index;
 	list_init(&sl->thread_streams);
 	pthread_mutex_init(&sl->asleep_lock, NULL);
 	gate_lane_add(&s->gate, &sl->gate);

@@ -104,7 +104,7 @@ void trace_passed(void *session, const struct gate_lane *l, uint64_t since_ns)
 		.kind = l ? TRACE_GATE : TRACE_TURN,
 		.begin_ns = since_ns,
 		.end_ns = clock_now_ns(),
-		.track = l ? container_of(l, struct sess_lane, gate)->index : 0,
+		.track = l ? l->index : 0,
 	};
 
 	if (trace_on(s->count))
