@@ -167,6 +167,8 @@ static void resume_one(const struct note *n, void *arg)
 	char *why = NULL;
 	int r = n->ended ? register_remove(n, &why) : register_add(n, false, &why);
 
+	if (n->ended && r == -ENOENT)
+		r = 0;
 	if (r == 0 && n->ended)
 		note_forget(n);
 	if (r < 0)

@@ -243,42 +243,43 @@ int register_add(const struct note *n, bool renew, char **ret_why)
 	return r;
 }
 
-/* The tenant as weftd describes it, the caller's; NULL: there is none of this VM's. */
-static struct json_object *find(const struct note *n, char **ret_why)
+/* Looks for the tenant: this VM's (0), somebody else's (-EEXIST), nobody's (-ENOENT). */
+static int find(const struct note *n, char **ret_why)
 {
-	struct json_object *q = client_request("list"), *a, *list, *t = NULL;
+	struct json_object *q = client_request("list"), *a, *list, *t;
+	int r;
 
 	put(q, "tenant", n->tenant);
-	if (ask(q, &a, ret_why) < 0)
-		return NULL;
+	r = ask(q, &a, ret_why);
+	if (r < 0)
+		return -EIO;
 	list = json_get(a, "tenants");
-	if (json_count(list) == 1)
+	if (json_count(list) == 1) {
 		t = json_object_array_get_idx(list, 0);
-	if (t && strcmp(json_str(t, "vm.uuid"), n->uuid) != 0)
-		t = NULL;
-	json_object_get(t);
+		r = strcmp(json_str(t, "vm.uuid"), n->uuid) ? -EEXIST : 0;
+	} else {
+		r = -ENOENT;
+	}
 	json_object_put(a);
-	return t;
+	return r;
 }
 
 int register_remove(const struct note *n, char **ret_why)
 {
-	struct json_object *t;
 	char *why = NULL;
 	int r;
 
 	*ret_why = NULL;
-	t = find(n, ret_why);
-	json_object_put(t);
-	if (!t)
-		return *ret_why ? -EIO : 0;
+	r = find(n, ret_why);
+	if (r == -EEXIST)
+		return 0;
+	if (r < 0)
+		return r;
 	r = order(request("tenant-remove", n), ret_why);
 	if (r != -EREMOTEIO)
 		return r;
 	/* Asked twice, since the first weftd has died of it, or another was faster. */
-	t = find(n, &why);
-	json_object_put(t);
-	if (!t && !why) {
+	if (find(n, &why) != -EIO) {
 		free(*ret_why);
 		*ret_why = NULL;
 		r = 0;

@@ -24,7 +24,8 @@ int register_add(const struct note *n, bool renew, char **ret_why);
  * it by default. Likewise. */
 int register_set(const struct note *n, const struct gpu *g, char **ret_why);
 
-/* Ends the tenant if it is this VM's, and waits for that. */
+/* Ends the tenant if it is this VM's, and waits for that. Returns -ENOENT, without a
+ * sentence, if nobody has that name; else likewise. */
 int register_remove(const struct note *n, char **ret_why);
 
 /* Asks whether weftd is there. */

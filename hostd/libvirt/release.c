@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -8,7 +9,7 @@
 #include "libvirt/release.h"
 #include "libvirt/vsock.h"
 
-/* In weftd's place, which does not run. */
+/* In weftd's place, which does not run, or does not know the VM. */
 static void remove_window(const struct note *n)
 {
 	char path[160];
@@ -31,8 +32,11 @@ int release(const char *uuid, char **ret_why)
 		return 0;
 	vsock_stop(&n);
 	r = register_remove(&n, ret_why);
-	if (r < 0) {
+	if (r < 0)
 		remove_window(&n);
+	if (r == -ENOENT)
+		r = 0;
+	if (r < 0) {
 		n.ended = true;
 		(void)note_write(&n);
 	} else {

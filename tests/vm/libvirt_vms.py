@@ -521,6 +521,12 @@ def once_more(h):
     nothing_left()
 
 
+    # Nor with a weftd that has not heard of it.
+    virsh("start", "vm1")
+    h.stop_weftd()
+    h.start_weftd()
+    virsh("destroy", "vm1")
+    nothing_left()
 def inside(build_dir):
     tap = harness.Tap()
     h = Host(build_dir)
