@@ -35,7 +35,7 @@ class Demo(unittest.TestCase):
 
     def test_no_toolkit(self):
         with mock.patch.object(self.demo.shutil, "which", return_value=None), \
-                self.assertRaises(self.demo.kernel.Error) as e:
+                self.assertRaises(self.demo.debian.Error) as e:
             self.demo.check_toolkit()
         self.assertIn("no nvcc", str(e.exception))
         self.assertIn("cuda-nvcc-13-0", str(e.exception))
@@ -43,7 +43,7 @@ class Demo(unittest.TestCase):
     def test_no_header(self):
         with tempfile.TemporaryDirectory() as d:
             with mock.patch.object(self.demo.shutil, "which", return_value=f"{d}/bin/nvcc"), \
-                    self.assertRaises(self.demo.kernel.Error) as e:
+                    self.assertRaises(self.demo.debian.Error) as e:
                 self.demo.check_toolkit()
             self.assertIn(f"no cuda.h in {os.path.realpath(d)}/include", str(e.exception))
 
@@ -51,7 +51,7 @@ class Demo(unittest.TestCase):
         said = io.StringIO()
         with tempfile.TemporaryDirectory() as d, contextlib.redirect_stderr(said):
             with mock.patch.object(self.demo, "TOP", d), \
-                    self.assertRaises(self.demo.kernel.Error):
+                    self.assertRaises(self.demo.debian.Error):
                 self.demo.configure(f"{d}/build")
         self.assertIn("meson.build", said.getvalue())
 

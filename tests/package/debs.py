@@ -20,7 +20,7 @@ import unittest
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(TOP, "vm-images"))
-from weftvm.kernel import cache_dir  # noqa: E402
+from weftvm.debian import cache_dir  # noqa: E402
 
 NEEDS = ("dpkg-buildpackage", "dh", "lintian", "mmdebstrap")
 # Packages that ours depend on, beside those that every Debian has.

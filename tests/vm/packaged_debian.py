@@ -12,7 +12,7 @@ import time
 
 from harness import TOP, check, patient
 from weftvm import cpio
-from weftvm.kernel import cache_dir
+from weftvm.debian import cache_dir
 
 NEEDS = ("dpkg-buildpackage", "dh", "mmdebstrap", "unshare", "nsenter")
 NEWER = "0.1.0+newer"

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 
 from . import cpio
-from .kernel import cache_dir
+from .debian import cache_dir
 
 QEMU = "qemu-system-x86_64"
 PROBE_SECONDS = 6

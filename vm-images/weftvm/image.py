@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 from . import cpio
-from .kernel import Error
+from .debian import Error
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LIBDIR = "usr/lib/x86_64-linux-gnu"

@@ -4,7 +4,8 @@ import glob
 import os
 import re
 import subprocess
-import tempfile
+
+from . import debian
 
 META_PACKAGE = "linux-image-cloud-amd64"
 
@@ -16,17 +17,6 @@ MODULES = (
 )
 
 
-class Error(Exception):
-    """Something outside did not work; the text says what."""
-
-
-def cache_dir():
-    base = os.environ.get("WEFT_CACHE") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "weft")
-    os.makedirs(base, exist_ok=True)
-    return base
-
-
 def resolve():
     """The package that the meta package of today stands for."""
     r = subprocess.run(["apt-cache", "depends", META_PACKAGE], capture_output=True, text=True,
@@ -35,44 +25,20 @@ def resolve():
     return found.group(1) if found else None
 
 
-def newest_cached():
-    dirs = glob.glob(os.path.join(cache_dir(), "kernel", "linux-image-*"))
-    return max(dirs, key=os.path.getmtime) if dirs else None
-
-
 def fetch():
     """Returns the directory of the unpacked package, downloading it once."""
     package = resolve()
+    cached = debian.newest_cached("kernel", "linux-image-*")
+    if not package and not cached:
+        raise debian.Error(f"apt does not know {META_PACKAGE}; run apt-get update as root")
     if not package:
-        cached = newest_cached()
-        if cached:
-            return cached
-        raise Error(f"apt does not know {META_PACKAGE}; run apt-get update as root")
-    base = os.path.join(cache_dir(), "kernel")
-    final = os.path.join(base, package)
-    if os.path.isdir(final):
-        return final
-    os.makedirs(base, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=base, prefix="download-") as tmp:
-        # apt drops to its own user for the download where it may.
-        os.chmod(tmp, 0o777)
-        r = subprocess.run(["apt-get", "download", "-q", package], cwd=tmp, text=True,
-                           capture_output=True, check=False)
-        debs = glob.glob(os.path.join(tmp, "*.deb"))
-        if r.returncode != 0 or len(debs) != 1:
-            cached = newest_cached()
-            if cached:
-                return cached
-            raise Error(f"cannot download {package}: {r.stderr.strip()}\n"
-                        "apt's lists may be old: run apt-get update as root")
-        root = os.path.join(tmp, "root")
-        subprocess.run(["dpkg-deb", "-x", debs[0], root], check=True)
-        try:
-            os.rename(root, final)
-        except OSError:
-            if not os.path.isdir(final):  # somebody else was faster, if it is
-                raise
-    return final
+        return cached
+    try:
+        return debian.unpack("kernel", package)
+    except debian.Error:
+        if not cached:
+            raise
+        return cached
 
 
 class Kernel:
@@ -80,7 +46,7 @@ class Kernel:
         self.root = root or fetch()
         images = glob.glob(os.path.join(self.root, "boot", "vmlinuz-*"))
         if not images:
-            raise Error(f"no kernel under {self.root}")
+            raise debian.Error(f"no kernel under {self.root}")
         self.image = images[0]
         self.version = os.path.basename(self.image).removeprefix("vmlinuz-")
 
@@ -94,5 +60,5 @@ class Kernel:
                     found[f.removesuffix(".ko").replace("-", "_")] = os.path.join(where, f)
         missing = [m for m in MODULES if m not in found]
         if missing:
-            raise Error(f"kernel {self.version} has no module {', '.join(missing)}")
+            raise debian.Error(f"kernel {self.version} has no module {', '.join(missing)}")
         return [(m, found[m]) for m in MODULES]

@@ -52,6 +52,7 @@ def weftvm(where):
             import weftvm.accel
             import weftvm.agent
             import weftvm.daemon
+            import weftvm.debian
             import weftvm.image
             import weftvm.kernel
             import weftvm.vm
@@ -141,7 +142,7 @@ def run(directory, names, *, python, where, work, device, seconds):
         kernel, initrd = prepare(w, where, work)
         with w.daemon.Daemon(where, ["vm1", "vm2"], device=device) as d:
             return boot(w, d, kernel, initrd, where, directory, python, device, seconds)
-    except (w.kernel.Error, w.vm.Error, w.daemon.Error, w.agent.Gone) as e:
+    except (w.debian.Error, w.vm.Error, w.daemon.Error, w.agent.Gone) as e:
         raise build.Error(str(e)) from e
 
 
