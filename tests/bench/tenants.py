@@ -2,16 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """weftd with many tenants attached, some of them working, on the software device.
 
-    WEFT_BUILD=build tests/bench/tenants.py [--tenants 256] [--working 64] [--rounds 50]
+    WEFT_BUILD=build tests/bench/tenants.py [--tenants 256] [--working 64] [--rounds 50] [--restart]
 
 Prints a table: weftd's memory; how long weftctl set and a request alone take, and how long
 weftctl --version, which asks nobody; the answer to list; and weftd's processor time with and
 without somebody who asks for it each second. A program that works does so all the time but for
-pauses of half a second, so that a small machine is not all that is measured.
+pauses of half a second, so that a small machine is not all that is measured. With --restart weftd
+is killed, and told to end, under all of them instead: after how many seconds its socket answers,
+and all sessions are there.
 """
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -109,15 +112,36 @@ def measure(d, options):
     assert json.loads(weftctl(d, "list", "--json"))["ok"]
 
 
+def restart(d, options):
+    """d keeps its sessions: its process is the supervisor, weftd is below that."""
+    attach(d, options.tenants, options.working)
+    sessions = sorted(s["session"] for s in d.sessions())
+    print(f"{options.tenants} tenants with a session each, {options.working} work\n\n"
+          f"{'weftd is ended by':20} {'answers':>8} {'has all':>8}  seconds; MiB")
+    for sig in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGTERM):
+        was, start = d.broker(), time.monotonic()
+        os.kill(was, sig)
+        fault.wait_for(lambda: d.broker() not in (0, was) and d.up(), 30, "it answers")
+        answers = time.monotonic() - start
+        fault.wait_for(lambda: sorted(s["session"] for s in d.sessions()) == sessions, 60,
+                       "all sessions are there")
+        print(f"{sig.name:20} {answers:8.2f} {time.monotonic() - start:8.2f}  "
+              f"{status(d.broker(), 'VmRSS') / 1024:.1f}")
+    assert all(p.poll() is None for p in d.started), "a program has ended"
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     p.add_argument("--tenants", type=int, default=256)
     p.add_argument("--working", type=int, default=64)
     p.add_argument("--rounds", type=int, default=50)
+    p.add_argument("--restart", action="store_true")
     options = p.parse_args()
     config = "".join(f"[tenant vm{n}]\nmemory.max = 512M\n" for n in range(options.tenants))
-    with fault.Daemon("--memory", "8G", "--pool", "4", config=config) as d:
-        measure(d, options)
+    from test_restart import Kept
+    with (Kept if options.restart else fault.Daemon)("--memory", "8G", "--pool", "4",
+                                                     config=config) as d:
+        (restart if options.restart else measure)(d, options)
 
 
 if __name__ == "__main__":
