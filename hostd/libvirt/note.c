@@ -16,6 +16,7 @@
 #include "libvirt/sentence.h"
 
 #define SUFFIX ".json"
+#define FRESH  ".new" /* of a UUID: one that is being written */
 /* Given out from here: lower ones are people's and libvirt's own devices'. */
 #define CID_FIRST 1000u
 
@@ -92,7 +93,7 @@ int note_of_tenant(const char *tenant, struct note *ret)
 int note_write(const struct note *n)
 {
 	struct json_object *o = json_object_new_object();
-	char path[160], fresh[168];
+	char path[160], fresh[160];
 	int r;
 
 	json_object_object_add(o, "tenant", json_object_new_string(n->tenant));
@@ -102,7 +103,7 @@ int note_write(const struct note *n)
 	json_object_object_add(o, "ended", json_object_new_boolean(n->ended));
 	json_object_object_add(o, "set", json_object_get(n->set));
 	note_path(n->tenant, SUFFIX, path, sizeof(path));
-	snprintf(fresh, sizeof(fresh), "%s.new", path);
+	note_path(n->uuid, FRESH, fresh, sizeof(fresh));
 	r = json_object_to_file_ext(fresh, o, JSON_C_TO_STRING_NOSLASHESCAPE) < 0 ? -EIO
 										  : 0;
 	json_object_put(o);
@@ -116,6 +117,13 @@ void note_forget(const struct note *n)
 	char path[160];
 
 	unlink(note_path(n->tenant, SUFFIX, path, sizeof(path)));
+}
+
+void note_discard(const char *uuid)
+{
+	char path[160];
+
+	unlink(note_path(uuid, FRESH, path, sizeof(path)));
 }
 
 void note_clear(const struct note *n)

@@ -41,6 +41,8 @@ int note_write(const struct note *n);
 
 /* Forgets it; then there is none of that tenant. */
 void note_forget(const struct note *n);
+/* Removes one of a domain that somebody did not finish writing. */
+void note_discard(const char *uuid);
 /* Removes the files that stood beside it. */
 void note_clear(const struct note *n);
 

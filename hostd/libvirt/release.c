@@ -28,6 +28,7 @@ int release(const char *uuid, char **ret_why)
 	int r = note_of_uuid(uuid, &n);
 
 	*ret_why = NULL;
+	note_discard(uuid);
 	if (r < 0)
 		return 0;
 	vsock_stop(&n);
