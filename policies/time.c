@@ -10,19 +10,47 @@ static uint32_t bounded(uint32_t v, uint32_t least, uint32_t most)
 	return v < least ? least : v > most ? most : v;
 }
 
+static double weight(const struct time_tenant *t, bool by_weight)
+{
+	return by_weight ? bounded(t->weight, 1, TIME_WEIGHT_MAX) : 1;
+}
+
 /* Returns what a tenant is due, for one of its sessions. */
 static double part(const struct time_tenant *t, bool by_weight)
 {
-	uint32_t weight = by_weight ? bounded(t->weight, 1, TIME_WEIGHT_MAX) : 1;
-
-	return (double)weight / (t->sessions ? t->sessions : 1);
+	return weight(t, by_weight) / (t->sessions ? t->sessions : 1);
 }
 
-/* Microseconds for a part of 1: the longest slice is of TIME_LONG_US, or as much more as
- * the shortest needs. */
-static double us_of_part(double least, double most)
+/* Tenants that all have so much of their part take what they can have, until one has less
+ * than the second. Between them: how busy a session is is known to a tenth or so. */
+#define EAGER     0.75
+#define NOT_EAGER 0.5
+
+/* Whether all of at least that priority, that have work, take what they can have. */
+static bool all_eager(const struct time_tenant *t, uint32_t n, bool by_weight,
+		      uint32_t priority, bool before)
 {
-	double us = TIME_LONG_US / most;
+	double all = 0, least = (before ? NOT_EAGER : EAGER) * 1000;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (t[i].sessions && t[i].priority >= priority)
+			all += weight(&t[i], by_weight);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		if (!t[i].sessions || t[i].priority < priority)
+			continue;
+		if (t[i].busy == TIME_UNSEEN ||
+		    t[i].busy < least * weight(&t[i], by_weight) / all)
+			return false;
+	}
+	return true;
+}
+
+/* Microseconds for a part of 1: the longest slice is of so many, or as much more as the
+ * shortest needs. */
+static double us_of_part(double least, double most, double longest)
+{
+	double us = longest / most;
 
 	if (least * us < TIME_SHORT_US)
 		us = TIME_SHORT_US / least;
@@ -36,9 +64,9 @@ static uint32_t slice(double us)
 
 /* Divides the device among those of at least a priority. */
 static void divide(const struct time_tenant *t, uint32_t n, bool by_weight,
-		   uint32_t priority, uint32_t *ret_us)
+		   uint32_t priority, bool *eager, uint32_t *ret_us)
 {
-	double least = 0, most = 0, us;
+	double least = 0, most = 0, us, longest;
 
 	for (uint32_t i = 0; i < n; i++) {
 		double p = part(&t[i], by_weight);
@@ -48,7 +76,9 @@ static void divide(const struct time_tenant *t, uint32_t n, bool by_weight,
 		least = least == 0 || p < least ? p : least;
 		most = p > most ? p : most;
 	}
-	us = most > 0 ? us_of_part(least, most) : 0;
+	*eager = all_eager(t, n, by_weight, priority, *eager);
+	longest = *eager ? TIME_LONG_US : TIME_QUICK_US;
+	us = most > 0 ? us_of_part(least, most, longest) : 0;
 	for (uint32_t i = 0; i < n; i++) {
 		if (t[i].priority >= priority)
 			ret_us[i] = us > 0 ? slice(part(&t[i], by_weight) * us)
@@ -68,14 +98,15 @@ static uint32_t most_urgent(const struct time_tenant *t, uint32_t n)
 	return p;
 }
 
-static void fair_slices(const struct time_tenant *t, uint32_t n, uint32_t *ret_us)
+static void fair_slices(const struct time_tenant *t, uint32_t n, bool *eager,
+			uint32_t *ret_us)
 {
 	uint32_t priority = most_urgent(t, n);
 	uint64_t below = 0;
 
 	for (uint32_t i = 0; i < n; i++)
 		below += t[i].priority < priority ? t[i].sessions : 0;
-	divide(t, n, true, priority, ret_us);
+	divide(t, n, true, priority, eager, ret_us);
 	for (uint32_t i = 0; i < n; i++) {
 		if (t[i].priority < priority)
 			ret_us[i] = below == 1 && t[i].sessions ? TIME_BELOW_US
@@ -83,14 +114,17 @@ static void fair_slices(const struct time_tenant *t, uint32_t n, uint32_t *ret_u
 	}
 }
 
-static void equal_slices(const struct time_tenant *t, uint32_t n, uint32_t *ret_us)
+static void equal_slices(const struct time_tenant *t, uint32_t n, bool *eager,
+			 uint32_t *ret_us)
 {
-	divide(t, n, false, 0, ret_us);
+	divide(t, n, false, 0, eager, ret_us);
 }
 
-static void best_effort_slices(const struct time_tenant *t, uint32_t n, uint32_t *ret_us)
+static void best_effort_slices(const struct time_tenant *t, uint32_t n, bool *eager,
+			       uint32_t *ret_us)
 {
 	(void)t;
+	*eager = false;
 	memset(ret_us, 0, n * sizeof(*ret_us));
 }
 

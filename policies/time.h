@@ -7,13 +7,15 @@
  * Pure, as placement.h: numbers in, decisions out, and any numbers are safe.
  *
  * To go from one session to the next costs the device 180 us (driver 580, H200), TIME_LOAD_US
- * of which are of the slice of the one that comes. So slices are long while nobody is in a
- * hurry: in slices of 10 ms two to eight loops of kernels of 1 ms get 98 % of what one
- * gets alone, in those of 2 ms, the driver's own, 91 %.
+ * of which are of the slice of the one that comes. In slices of 10 ms two to eight loops of
+ * kernels of 1 ms get 98 % of what one gets alone, in those of 2 ms, the driver's own, 91 %.
+ * So slices are long once all that compute have been seen to take what they can have, and
+ * short while one takes less: it waits for results, and for the end of the others' slices.
  */
 #ifndef WEFT_POLICIES_TIME_H
 #define WEFT_POLICIES_TIME_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define TIME_ABI          1u
@@ -21,8 +23,10 @@
 #define TIME_PRIORITY_MAX 100u
 
 #define TIME_LOAD_US      24u
-/* Longest slice, while no other is shorter than TIME_SHORT_US for it; longest of all. */
+/* Longest slice, while no other is shorter than TIME_SHORT_US for it: while all take what
+ * they can have, and while one does not. Longest of all. */
 #define TIME_LONG_US    10000u
+#define TIME_QUICK_US   2000u
 #define TIME_SHORT_US   500u
 #define TIME_LONGEST_US 100000u
 /* Slice of a session alone below somebody in a hurry, who waits for its end: some
@@ -35,7 +39,12 @@ struct time_tenant {
 	uint32_t weight;   /* 1 to TIME_WEIGHT_MAX */
 	uint32_t priority; /* more is more urgent */
 	uint32_t sessions; /* that have work, or had some a moment ago */
+	/* Per mille of the device that it had in the last seconds; TIME_UNSEEN: has not been
+	 * looked at. */
+	uint32_t busy;
 };
+
+#define TIME_UNSEEN UINT32_MAX
 
 struct time_policy {
 	uint32_t abi; /* TIME_ABI */
@@ -44,8 +53,10 @@ struct time_policy {
 	 * Says in ret_us[i], of n, for how many microseconds each session of tenant i has
 	 * the device at a stretch, if it has work: those of one tenant all alike, a tenant's
 	 * time not depending on how many it has. 0: as long as the driver has it.
+	 * *eager: whether all take what they can have; what it said last time, false at first.
 	 */
-	void (*slices)(const struct time_tenant *t, uint32_t n, uint32_t *ret_us);
+	void (*slices)(const struct time_tenant *t, uint32_t n, bool *eager,
+		       uint32_t *ret_us);
 };
 
 /*

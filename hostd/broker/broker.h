@@ -31,12 +31,13 @@ struct time_tenant;
 struct trace;
 struct waiter;
 
-/* State of compute/slices.c: when to decide, not before; and what a policy is told. */
+/* State of compute/slices.c: when to decide, not before; and what a policy is told and said. */
 struct slices {
-	bool due;
+	bool due, eager;
 	uint64_t at_ns, again_ns; /* again: somebody has not read; 0: all have */
 	struct time_tenant *tenants;
 	uint32_t *us;
+	uint64_t look_ns; /* since when it is seen who takes how much; 0: nobody looks */
 	uint32_t room; /* of both */
 };
 

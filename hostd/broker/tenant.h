@@ -41,6 +41,11 @@ struct tenant {
 	struct window window;
 	struct conf_memory memory;
 	struct conf_compute compute;
+	struct tenant_takes { /* of the device's time; compute/slices.c */
+		bool computes;
+		uint32_t busy;
+		uint64_t gpu_us; /* when it was looked at */
+	} takes;
 	uint64_t granted, evicted, returning, peak;
 	/* Granted, and freed since on its way out or back. */
 	uint64_t freed_moving;

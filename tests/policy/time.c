@@ -27,6 +27,7 @@ struct session {
 static struct {
 	struct time_tenant t[MOST];
 	uint32_t slice[MOST], n;
+	bool eager;
 	struct session s[MOST];
 	uint32_t n_sessions, at, last;
 	uint64_t now;
@@ -41,7 +42,8 @@ static void setup(void)
 
 static uint32_t tenant(uint32_t weight, uint32_t priority)
 {
-	sim.t[sim.n] = (struct time_tenant){.weight = weight, .priority = priority};
+	sim.t[sim.n] = (struct time_tenant){
+		.weight = weight, .priority = priority, .busy = TIME_UNSEEN};
 	return sim.n++;
 }
 
@@ -121,17 +123,6 @@ static void step(void)
 		sim.slowest = sim.now - s->since;
 }
 
-static void run(const struct time_policy *p, uint64_t us)
-{
-	uint64_t until = sim.now + us;
-
-	for (uint32_t i = 0; i < sim.n_sessions; i++)
-		sim.s[i].ran = 0;
-	p->slices(sim.t, sim.n, sim.slice);
-	while (sim.now < until)
-		step();
-}
-
 static uint64_t ran(uint32_t of)
 {
 	uint64_t sum = 0;
@@ -139,6 +130,28 @@ static uint64_t ran(uint32_t of)
 	for (uint32_t i = 0; i < sim.n_sessions; i++)
 		sum += sim.s[i].tenant == of ? sim.s[i].ran : 0;
 	return sum;
+}
+
+static void go(const struct time_policy *p, uint64_t us)
+{
+	uint64_t from = sim.now;
+
+	for (uint32_t i = 0; i < sim.n_sessions; i++)
+		sim.s[i].ran = 0;
+	sim.slowest = 0;
+	p->slices(sim.t, sim.n, &sim.eager, sim.slice);
+	while (sim.now < from + us)
+		step();
+	for (uint32_t i = 0; i < sim.n; i++)
+		sim.t[i].busy = (uint32_t)(ran(i) * 1000 / (sim.now - from));
+}
+
+/* After seconds in which the policy has seen who takes what. */
+static void run(const struct time_policy *p, uint64_t us)
+{
+	go(p, SECOND);
+	go(p, SECOND);
+	go(p, us);
 }
 
 /* Each has its part of what ran, within a hundredth of it, in each of ten seconds. */
@@ -242,6 +255,31 @@ Test(time, who_is_in_a_hurry_waits_little)
 	periodic(tenant(100, 0), 1000, 6000);
 	run(&time_fair, 10 * SECOND);
 	cr_expect_gt(sim.slowest, 2000, "in no hurry");
+	cr_expect_leq(sim.slowest, 3500, "and does not wait for long slices");
+}
+
+/* How busy a session is is known to some per cent: slices do not change for that. */
+Test(time, what_is_measured_roughly_changes_nothing)
+{
+	const uint32_t roughly[] = {440, 340, 520, 290, 460, 280};
+	uint32_t slice[2];
+
+	looping(tenant(100, 0), 1);
+	looping(tenant(100, 0), 1);
+	run(&time_fair, SECOND);
+	cr_assert(sim.eager);
+	memcpy(slice, sim.slice, sizeof(slice));
+	for (unsigned i = 0; i < sizeof(roughly) / sizeof(roughly[0]); i++) {
+		sim.t[i % 2].busy = roughly[i];
+		time_fair.slices(sim.t, sim.n, &sim.eager, sim.slice);
+		cr_assert_eq(memcmp(slice, sim.slice, sizeof(slice)), 0, "%u", i);
+	}
+	sim.t[0].busy = 200;
+	time_fair.slices(sim.t, sim.n, &sim.eager, sim.slice);
+	cr_assert_eq(sim.eager, false);
+	sim.t[0].busy = 340;
+	time_fair.slices(sim.t, sim.n, &sim.eager, sim.slice);
+	cr_assert_eq(sim.eager, false, "nor for that");
 }
 
 /* Everybody runs, whoever else is there, and nobody waits for ever. */
@@ -258,10 +296,13 @@ Test(time, nobody_starves)
 			looping(tenant(1 + (uint32_t)random_below(&rng, TIME_WEIGHT_MAX),
 				       (uint32_t)random_below(&rng, 3)),
 				1 + (uint32_t)random_below(&rng, 2));
-		time_fair.slices(sim.t, sim.n, sim.slice);
+		for (uint32_t i = 0; i < sim.n; i++)
+			sim.t[i].busy = 1000;
+		time_fair.slices(sim.t, sim.n, &sim.eager, sim.slice);
+		cr_assert(sim.eager);
 		for (uint32_t i = 0; i < sim.n_sessions; i++)
 			one_round += sim.slice[sim.s[i].tenant] + SWITCH_US;
-		run(&time_fair, 2 * one_round);
+		go(&time_fair, 2 * one_round);
 		for (uint32_t i = 0; i < sim.n_sessions; i++)
 			cr_expect_gt(sim.s[i].ran, 0, "session %u of %u", i,
 				     sim.n_sessions);
@@ -276,12 +317,13 @@ Test(time, any_numbers_are_safe)
 		uint32_t n = (uint32_t)random_below(&rng, 9);
 
 		for (uint32_t i = 0; i < n; i++)
-			sim.t[i] = (struct time_tenant){(uint32_t)random_any(&rng),
-							(uint32_t)random_any(&rng),
-							(uint32_t)random_any(&rng)};
+			sim.t[i] = (struct time_tenant){
+				(uint32_t)random_any(&rng), (uint32_t)random_any(&rng),
+				(uint32_t)random_any(&rng), (uint32_t)random_any(&rng)};
 		for (unsigned k = 0; time_policy_at(k); k++) {
 			memset(sim.slice, 0xff, sizeof(sim.slice[0]) * 16);
-			time_policy_at(k)->slices(sim.t, n, sim.slice);
+			sim.eager = random_below(&rng, 2);
+			time_policy_at(k)->slices(sim.t, n, &sim.eager, sim.slice);
 			for (uint32_t i = 0; i < n; i++)
 				cr_assert_leq(sim.slice[i],
 					      TIME_LONGEST_US + TIME_LOAD_US);

@@ -7,6 +7,7 @@
 #include "broker/broker.h"
 #include "broker/compute/slices.h"
 #include "broker/loop/outbox.h"
+#include "broker/operator/gpu_time.h"
 #include "broker/tenant.h"
 #include "broker/workers.h"
 #include "ipc/msg.h"
@@ -17,6 +18,10 @@
 #define PAUSE_NS NSEC_PER_MSEC
 /* One that does not read what it is told hears of it later. */
 #define AGAIN_NS (100 * NSEC_PER_MSEC)
+
+/* While more than one session computes it is looked at so often who takes how much; workers
+ * measure twice a second. */
+#define LOOK_NS (4 * NSEC_PER_SEC)
 
 /* First version of the messages that has SLICE. */
 #define VERSION_SLICE 2u
@@ -50,7 +55,7 @@ static bool room_for(struct slices *s, uint32_t n)
 }
 
 /* Notes which sessions compute, so that it is they who are told afterwards. */
-static uint32_t count_computing(const struct tenant *t)
+static uint32_t count_computing(struct tenant *t)
 {
 	uint32_t n = 0;
 	struct worker *w;
@@ -62,23 +67,66 @@ static uint32_t count_computing(const struct tenant *t)
 	return n;
 }
 
-/* Fills in what the policy is told; false: there is not enough memory. */
-static bool look(struct broker *b, uint32_t *ret_n)
+/* Returns whether the tenant computes only since now. */
+static bool has_come(struct tenant *t, bool computes)
 {
-	const struct tenant *t;
-	uint32_t n = 0;
+	bool came = computes && !t->takes.computes;
+
+	t->takes.computes = computes;
+	if (!computes || came)
+		t->takes.busy = TIME_UNSEEN;
+	return came;
+}
+
+/* Sees what each tenant took since the last time, if that is worth anything. */
+static void see(struct broker *b, uint64_t now_ns)
+{
+	uint64_t us = (now_ns - b->slices.look_ns) / NSEC_PER_USEC;
+	bool seen = b->slices.look_ns && now_ns >= b->slices.look_ns + LOOK_NS;
+	struct tenant *t;
+
+	list_for_each (t, &b->tenants, link) {
+		struct tenant_takes *of = &t->takes;
+		uint64_t before = of->gpu_us;
+
+		of->gpu_us = gpu_time_tenant(t);
+		if (seen && of->computes)
+			of->busy = (uint32_t)MIN((of->gpu_us - before) * 1000 / us,
+						 TIME_UNSEEN - 1ull);
+	}
+	b->slices.look_ns = now_ns;
+}
+
+/* Fills in what the policy is told; false: there is not enough memory. */
+static bool look(struct broker *b, uint64_t now_ns, uint32_t *ret_n)
+{
+	struct slices *s = &b->slices;
+	uint32_t n = 0, n_computing = 0;
+	bool came = false;
+	struct tenant *t;
 
 	list_for_each (t, &b->tenants, link)
 		n++;
-	if (!room_for(&b->slices, n))
+	if (!room_for(s, n))
 		return false;
 	*ret_n = n;
 	n = 0;
+	list_for_each (t, &b->tenants, link) {
+		uint32_t sessions = count_computing(t);
+
+		came |= has_come(t, sessions);
+		n_computing += sessions;
+		s->tenants[n++] = (struct time_tenant){.weight = t->compute.weight,
+						       .priority = t->compute.priority,
+						       .sessions = sessions};
+	}
+	if (n_computing < 2)
+		s->look_ns = 0;
+	else if (came || !s->look_ns || now_ns >= s->look_ns + LOOK_NS)
+		see(b, now_ns);
+	n = 0;
 	list_for_each (t, &b->tenants, link)
-		b->slices.tenants[n++] =
-			(struct time_tenant){.weight = t->compute.weight,
-					     .priority = t->compute.priority,
-					     .sessions = count_computing(t)};
+		s->tenants[n++].busy = t->takes.busy;
 	return true;
 }
 
@@ -97,16 +145,16 @@ static bool tell(struct worker *w, uint32_t us)
 }
 
 /* Decides, and tells. Returns false if somebody has to hear of it later. */
-static bool decide(struct broker *b)
+static bool decide(struct broker *b, uint64_t now_ns)
 {
 	const struct tenant *t;
 	bool told = true;
 	struct worker *w;
 	uint32_t n;
 
-	if (!look(b, &n))
+	if (!look(b, now_ns, &n))
 		return false;
-	b->time->slices(b->slices.tenants, n, b->slices.us);
+	b->time->slices(b->slices.tenants, n, &b->slices.eager, b->slices.us);
 	n = 0;
 	list_for_each (t, &b->tenants, link) {
 		list_for_each (w, &t->workers, tenant_link)
@@ -120,15 +168,18 @@ uint64_t slices_tick(void *broker, uint64_t now_ns)
 {
 	struct broker *b = broker;
 	struct slices *s = &b->slices;
+	uint64_t next;
 
-	if (s->again_ns && now_ns >= s->again_ns)
+	if ((s->again_ns && now_ns >= s->again_ns) ||
+	    (s->look_ns && now_ns >= s->look_ns + LOOK_NS))
 		s->due = true;
 	if (s->due && now_ns >= s->at_ns) {
 		s->due = false;
 		s->at_ns = now_ns + PAUSE_NS;
-		s->again_ns = decide(b) ? 0 : now_ns + AGAIN_NS;
+		s->again_ns = decide(b, now_ns) ? 0 : now_ns + AGAIN_NS;
 	}
 	if (s->due)
 		return s->at_ns;
-	return s->again_ns ? s->again_ns : UINT64_MAX;
+	next = s->again_ns ? s->again_ns : UINT64_MAX;
+	return s->look_ns ? MIN(next, s->look_ns + LOOK_NS) : next;
 }

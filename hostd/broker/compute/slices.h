@@ -2,8 +2,9 @@
 /*
  * Time slices: how long each session has the device at a stretch while others want it, by
  * the policy (policies/time.h). Decided anew when a session begins to compute or has
- * stopped, and when weights or priorities change; a session that does not compute keeps the
- * slice that it had. weftd's thread only.
+ * stopped, when weights or priorities change, and every few seconds while more than one
+ * computes; a session that does not compute keeps the slice that it had. weftd's
+ * thread only.
  */
 #ifndef WEFT_BROKER_SLICES_H
 #define WEFT_BROKER_SLICES_H

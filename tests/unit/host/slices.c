@@ -93,7 +93,19 @@ static void decide(void)
 {
 	slices_due(&b);
 	now += NSEC_PER_MSEC;
-	cr_assert_eq(slices_tick(&b, now), UINT64_MAX);
+	cr_assert_geq(slices_tick(&b, now), now + NSEC_PER_SEC);
+}
+
+/* Goes on until weftd looks who has taken how much: so many per mille. */
+static void later(uint64_t permille_0, uint64_t permille_1)
+{
+	uint64_t then = slices_tick(&b, now);
+
+	cr_assert_lt(then, UINT64_MAX);
+	pages[0].busy_ns += (then - now) * permille_0 / 1000;
+	pages[1].busy_ns += (then - now) * permille_1 / 1000;
+	now = then;
+	cr_assert_geq(slices_tick(&b, now), now + NSEC_PER_SEC);
 }
 
 TestSuite(slices, .init = setup, .fini = teardown);
@@ -109,11 +121,49 @@ Test(slices, those_that_compute_are_told_once)
 {
 	pages[0].computing = pages[1].computing = 1;
 	decide();
-	cr_assert_eq(told(0), TIME_LOAD_US + TIME_LONG_US);
-	cr_assert_eq(told(1), TIME_LOAD_US + TIME_LONG_US);
+	cr_assert_eq(told(0), TIME_LOAD_US + TIME_QUICK_US);
+	cr_assert_eq(told(1), TIME_LOAD_US + TIME_QUICK_US);
 	cr_assert_eq(told(2), -1, "it does not compute");
 	decide();
 	cr_assert_eq(told(0), -1, "nothing has changed");
+}
+
+Test(slices, nobody_looks_who_takes_what_while_one_computes)
+{
+	pages[0].computing = 1;
+	decide();
+	cr_assert_eq(slices_tick(&b, now), UINT64_MAX);
+	pages[1].computing = 1;
+	decide();
+	cr_assert_lt(slices_tick(&b, now), UINT64_MAX);
+	pages[0].computing = 0;
+	decide();
+	cr_assert_eq(slices_tick(&b, now), UINT64_MAX);
+}
+
+Test(slices, those_who_take_what_they_can_have_long_ones)
+{
+	pages[0].computing = pages[1].computing = 1;
+	decide();
+	later(450, 450);
+	cr_assert_eq(told(0), TIME_LOAD_US + TIME_LONG_US);
+	cr_assert_eq(told(1), TIME_LOAD_US + TIME_LONG_US);
+	later(900, 100);
+	cr_assert_eq(told(0), TIME_LOAD_US + TIME_QUICK_US, "the other waits for it");
+	later(450, 450);
+	cr_assert_eq(told(0), TIME_LOAD_US + TIME_LONG_US);
+}
+
+Test(slices, who_comes_finds_short_ones)
+{
+	pages[0].computing = pages[1].computing = 1;
+	decide();
+	later(450, 450);
+	cr_assert_eq(told(0), TIME_LOAD_US + TIME_LONG_US);
+	pages[2].computing = 1;
+	decide();
+	cr_assert_eq(told(0), TIME_LOAD_US + TIME_QUICK_US);
+	cr_assert_eq(told(2), TIME_LOAD_US + TIME_QUICK_US);
 }
 
 Test(slices, weights_and_priorities_change_them)
@@ -121,15 +171,15 @@ Test(slices, weights_and_priorities_change_them)
 	pages[0].computing = pages[1].computing = 1;
 	tenants[0].compute.weight = 300;
 	decide();
-	cr_assert_eq(told(0) - TIME_LOAD_US, TIME_LONG_US);
-	cr_assert_float_eq((double)(told(1) - TIME_LOAD_US), TIME_LONG_US / 3.0, 1);
+	cr_assert_eq(told(0) - TIME_LOAD_US, TIME_QUICK_US);
+	cr_assert_float_eq((double)(told(1) - TIME_LOAD_US), TIME_QUICK_US / 3.0, 1);
 	tenants[1].compute.priority = 1;
 	decide();
 	cr_assert_eq(told(0), TIME_BELOW_US);
-	cr_assert_eq(told(1), TIME_LOAD_US + TIME_LONG_US);
+	cr_assert_eq(told(1), TIME_LOAD_US + TIME_QUICK_US);
 	pages[1].computing = 0;
 	decide();
-	cr_assert_eq(told(0), TIME_LOAD_US + TIME_LONG_US, "nobody is above it now");
+	cr_assert_eq(told(0), TIME_LOAD_US + TIME_QUICK_US, "nobody is above it now");
 }
 
 Test(slices, not_more_than_a_thousand_times_a_second)
@@ -154,7 +204,7 @@ Test(slices, one_that_does_not_read_hears_of_it_later)
 		slices_due(&b);
 		now += NSEC_PER_MSEC;
 		next = slices_tick(&b, now);
-	} while (next == UINT64_MAX);
+	} while (next > now + NSEC_PER_SEC);
 	cr_assert_geq(next, now + 10 * NSEC_PER_MSEC, "weftd goes on asking");
 	while (!outbox_is_read(&workers[0].out) || !outbox_is_read(&workers[1].out)) {
 		told(0);
@@ -166,7 +216,7 @@ Test(slices, one_that_does_not_read_hears_of_it_later)
 	told(1);
 	workers[0].slice_us = 0;
 	now = next;
-	cr_assert_eq(slices_tick(&b, now), UINT64_MAX);
+	cr_assert_geq(slices_tick(&b, now), now + NSEC_PER_SEC);
 	cr_assert_gt(told(0), 0);
 }
 
