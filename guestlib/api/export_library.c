@@ -181,8 +181,8 @@ const table_slot export_compile_cache[7] = {
 
 /* ---- 1734dc26: where the TPCs are, by which cuBLASLt places clusters ---- */
 
-/* Two arrays with a byte for each TPC: its number within its GPC, and the GPC. */
-static CUresult tpc_get(uint8_t **ret_index, uint8_t **ret_gpc)
+/* Two arrays with a byte for each TPC: its GPC, and its number within that. */
+static CUresult tpc_get(uint8_t **ret_gpc, uint8_t **ret_index)
 {
 	struct tpc_map_rep rep;
 	struct guest_thread *t;
@@ -205,14 +205,15 @@ static CUresult tpc_get(uint8_t **ret_index, uint8_t **ret_gpc)
 		free(gpc);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	memcpy(index, rep.index, rep.n);
-	memcpy(gpc, rep.gpc, rep.n);
+	/* The message's names are the wrong way round. */
+	memcpy(gpc, rep.index, rep.n);
+	memcpy(index, rep.gpc, rep.n);
 	*ret_index = index;
 	*ret_gpc = gpc;
 	return CUDA_SUCCESS;
 }
 
-static CUresult tpc_free(uint8_t *index, uint8_t *gpc)
+static CUresult tpc_free(uint8_t *gpc, uint8_t *index)
 {
 	free(index);
 	free(gpc);

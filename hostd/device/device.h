@@ -97,8 +97,16 @@ struct device_info {
 
 struct dev_tpc_map {
 	unsigned n;                  /* TPCs */
-	uint8_t index[DEV_TPCS_MAX]; /* of each, within its GPC */
-	uint8_t gpc[DEV_TPCS_MAX];   /* which GPC it belongs to */
+	/* Bytes for each, in the order of its SMs: the GPC it belongs to, its number within
+	 * that, and its bit (struct dev_tpcs), which find_tpcs() alone fills in. */
+	uint8_t gpc[DEV_TPCS_MAX], index[DEV_TPCS_MAX], bit[DEV_TPCS_MAX];
+};
+
+/* A set of TPCs. */
+struct dev_tpcs {
+	uint64_t bits[2];  /* in the device's own numbers */
+	unsigned n;        /* how many; 0: all, whatever the rest says */
+	unsigned n_in_gpc; /* of one GPC, at most: a cluster lies within one */
 };
 
 struct device_ops {
@@ -115,6 +123,14 @@ struct device_ops {
 			      int *ret_value);
 	/* Where the TPCs (pairs of SMs) are, as libraries ask to place clusters. */
 	CUresult (*tpc_map)(struct dev_ctx *ctx, struct dev_tpc_map *ret_map);
+	/* Finds that, and the bits that run_on() wants. CUDA_ERROR_NOT_SUPPORTED: it has none
+	 * that kernels can be kept to. Runs kernels of its own, 0.1 s: before all others. */
+	CUresult (*find_tpcs)(struct dev_ctx *ctx, struct dev_tpc_map *ret_map);
+	/* Has kernels of this process run on these TPCs only, from the next launch on; the
+	 * SMs that a program is told of are theirs. What cannot run there is refused:
+	 * clusters, and cooperative launches. Returns false if that cannot be. NULL where
+	 * find_tpcs is. Any thread. */
+	bool (*run_on)(struct device *dev, const struct dev_tpcs *tpcs);
 
 	/* Bytes of device memory that this process has taken so far; with nothing
 	 * allocated, what contexts take. Slow. The soft device takes none: 0. */

@@ -161,8 +161,9 @@ int handle_tpc_map(struct sess_lane *sl, const struct tpc_map_args *a,
 	if (rep->res.result)
 		return 0;
 	rep->n = map.n;
-	memcpy(rep->index, map.index, map.n);
-	memcpy(rep->gpc, map.gpc, map.n);
+	/* The message's names are the wrong way round. */
+	memcpy(rep->index, map.gpc, map.n);
+	memcpy(rep->gpc, map.index, map.n);
 	return 0;
 }
 

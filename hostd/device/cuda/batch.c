@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "device/cuda/graph.h"
 #include "device/cuda/launch.h"
+#include "device/cuda/mask.h"
 #include "device/cuda/module.h"
 #include "device/cuda/output.h"
 
@@ -256,6 +257,17 @@ static unsigned launch_some_locked(struct dev_ctx *ctx, CUstream stream,
 	return done;
 }
 
+static void drop_locked(struct dev_ctx *ctx)
+{
+	ctx->batches_turn = cuda_mask_turn();
+	for (unsigned class = 0; class < CUDA_BATCH_SIZES; class ++) {
+		struct cuda_batches *b = &ctx->batches[class];
+
+		while (b->n)
+			graph_free(b->graphs[--b->n]);
+	}
+}
+
 unsigned cuda_launch_batch(struct dev_ctx *ctx, struct dev_stream *st,
 			   const struct dev_launch *l, unsigned n)
 {
@@ -267,6 +279,9 @@ unsigned cuda_launch_batch(struct dev_ctx *ctx, struct dev_stream *st,
 	/* Another thread's batch: each to its own stream then. */
 	if (pthread_mutex_trylock(&ctx->batch_lock))
 		return 0;
+	/* Their descriptors are those of other TPCs. */
+	if (ctx->batches_turn != cuda_mask_turn())
+		drop_locked(ctx);
 	if (ctx->batches_seen == BATCHES_FIRST)
 		done = launch_some_locked(ctx, cuda_stream_of(st), l, n);
 	else
@@ -278,10 +293,5 @@ unsigned cuda_launch_batch(struct dev_ctx *ctx, struct dev_stream *st,
 void cuda_batches_drop(struct dev_ctx *ctx)
 {
 	cuda_scoped_lock(&ctx->batch_lock);
-	for (unsigned class = 0; class < CUDA_BATCH_SIZES; class ++) {
-		struct cuda_batches *b = &ctx->batches[class];
-
-		while (b->n)
-			graph_free(b->graphs[--b->n]);
-	}
+	drop_locked(ctx);
 }

@@ -8,6 +8,7 @@
 #include "device/cuda/copy.h"
 #include "device/cuda/graph.h"
 #include "device/cuda/launch.h"
+#include "device/cuda/mask.h"
 #include "device/cuda/memory.h"
 #include "device/cuda/module.h"
 #include "device/cuda/nvml.h"
@@ -318,9 +319,24 @@ static bool cuda_slice(struct device *dev, uint32_t us)
 	return cuda_tsg_compute(us ? us : CUDA_TSG_COMPUTE_US);
 }
 
+static bool cuda_run_on(struct device *dev, const struct dev_tpcs *tpcs)
+{
+	if (!cuda_mask_set(tpcs->n ? tpcs->bits : NULL))
+		return false;
+	atomic_store(&dev->tpcs_in_gpc, tpcs->n_in_gpc);
+	atomic_store(&dev->tpcs, tpcs->n);
+	return true;
+}
+
 static CUresult cuda_attribute(struct device *dev, CUdevice_attribute attr,
 			       int *ret_value)
 {
+	unsigned tpcs = atomic_load(&dev->tpcs);
+
+	if (tpcs && attr == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT) {
+		*ret_value = (int)tpcs * 2;
+		return CUDA_SUCCESS;
+	}
 	return cu.cuDeviceGetAttribute(ret_value, attr, dev->cu);
 }
 
@@ -356,6 +372,8 @@ const struct device_ops device_cuda_ops = {
 	.busy_ns = cuda_busy_ns,
 	.slice = cuda_slice,
 	.tpc_map = cuda_tpc_map,
+	.find_tpcs = cuda_find_tpcs,
+	.run_on = cuda_run_on,
 	.sensors = cuda_sensors,
 	.ctx =
 		{

@@ -19,7 +19,7 @@
  *	output.c	printf of kernels	array.c	arrays
  *	texture.c	textures, surfaces, tensor maps
  *	nvml.c	sensors, utilisation
- *	tpc.c	where the TPCs are
+ *	tpc.c	where the TPCs are	mask.c	which of them kernels run on
  *	rm/rm.c	what libcuda asks the kernel for, on its way there
  *	rm/tsg.c	turns on the copy engines
  *	rm/hostpage.c	pages of host memory
@@ -77,6 +77,8 @@ struct device {
 	struct cuda_output output;
 	struct tally created, imports; /* bytes of each kind; any thread */
 	struct cuda_nvml *nvml;       /* NULL: the host's NVML is not there */
+	/* TPCs that kernels run on, 0: all; and those of one GPC, at most. */
+	_Atomic unsigned tpcs, tpcs_in_gpc;
 };
 
 /* Graphs of one size, see batch.c. */
@@ -104,7 +106,7 @@ struct dev_ctx {
 	_Atomic bool legacy_alone;  /* as dev_stream.alone */
 	pthread_mutex_t batch_lock; /* all below; a leaf */
 	struct cuda_batches batches[CUDA_BATCH_SIZES];
-	unsigned batches_seen, batches_hasty;
+	unsigned batches_seen, batches_hasty, batches_turn;
 };
 
 struct dev_stream {

@@ -144,6 +144,7 @@
 	X(cuGraphExecKernelNodeSetParams)                                                \
 	X(cuGraphExecNodeSetParams)                                                      \
 	X(cuGraphNodeSetEnabled)                                                         \
+	X(cuGraphNodeSetParams)                                                          \
 	X(cuGraphLaunch)                                                                 \
 	X(cuGraphUpload)                                                                 \
 	X(cuGraphConditionalHandleCreate)

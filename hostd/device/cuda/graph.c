@@ -16,6 +16,7 @@
 
 #include "device/cuda/graph.h"
 #include "device/cuda/launch.h"
+#include "device/cuda/mask.h"
 #include "device/cuda/module.h"
 #include "device/cuda/stream.h"
 
@@ -36,7 +37,9 @@ struct graph_host {
 struct graph_node {
 	CUgraphNode first, last; /* the same but for host functions */
 	struct graph_host *host;
-	bool empty; /* nothing to do: no node of its kind could be made */
+	struct cuda_fit fit; /* of a kernel */
+	bool empty;          /* nothing to do: no node of its kind could be made */
+	bool disabled;
 };
 
 struct dev_graph {
@@ -46,6 +49,8 @@ struct dev_graph {
 	CUgraphExec exec;
 	struct dev_shell *shell;
 	CUevent end; /* behind the last launch; if there are host functions */
+	unsigned flags;
+	unsigned turn; /* cuda_mask_turn(), when exec was made */
 	struct graph_host *retired;
 	void (*host)(void *arg, struct dev_ctx *ctx, uint64_t id, uint64_t token);
 	void *host_arg;
@@ -189,6 +194,8 @@ static CUresult add_other(struct dev_graph *g, CUgraph *graphs, struct graph_nod
 	nd->last = nd->first;
 	if (!res && op->kind == DEV_NODE_KERNEL)
 		res = set_attributes(nd->first, &op->kernel);
+	if (!res && op->kind == DEV_NODE_KERNEL)
+		res = cuda_fit_of(&op->kernel, &nd->fit);
 	if (!res && op->kind == DEV_NODE_CONDITIONAL)
 		memcpy(&graphs[op->cond.first_body], p.conditional.phGraph_out,
 		       op->cond.n_bodies * sizeof(*graphs));
@@ -229,6 +236,26 @@ static CUresult shell_clear(struct dev_shell *shell)
 	return res;
 }
 
+static CUresult instantiate(struct dev_graph *g, CUgraphExec *ret_exec)
+{
+	CUgraphExec exec;
+	CUresult res;
+
+	g->turn = cuda_mask_turn();
+	res = cu.cuGraphInstantiateWithFlags(&exec, g->cu, g->flags);
+	if (res)
+		return res;
+	for (uint32_t i = 0; !res && i < g->n; i++) {
+		if (g->nodes[i].disabled)
+			res = cu.cuGraphNodeSetEnabled(exec, g->nodes[i].first, 0);
+	}
+	if (res)
+		cu.cuGraphExecDestroy(exec);
+	else
+		*ret_exec = exec;
+	return res;
+}
+
 static CUresult build(struct dev_graph *g, const struct dev_graph_desc *d)
 {
 	_cleanup_free_ CUgraph *graphs = calloc(d->n_bodies + 1u, sizeof(*graphs));
@@ -250,13 +277,9 @@ static CUresult build(struct dev_graph *g, const struct dev_graph_desc *d)
 	}
 	if (!res && hosts)
 		res = cu.cuEventCreate(&g->end, CU_EVENT_DISABLE_TIMING);
-	if (!res)
-		res = cu.cuGraphInstantiateWithFlags(&g->exec, g->cu, d->flags);
-	for (uint32_t i = 0; !res && i < d->n; i++) {
-		if (d->nodes[i].disabled && !g->nodes[i].empty)
-			res = cu.cuGraphNodeSetEnabled(g->exec, g->nodes[i].first, 0);
-	}
-	return res;
+	for (uint32_t i = 0; i < d->n; i++)
+		g->nodes[i].disabled = d->nodes[i].disabled && !g->nodes[i].empty;
+	return res ? res : instantiate(g, &g->exec);
 }
 
 static void graph_free(struct dev_graph *g)
@@ -316,6 +339,7 @@ CUresult cuda_graph_create(struct dev_ctx *ctx, const struct dev_graph_desc *d,
 	g->ctx = ctx;
 	g->n = d->n;
 	g->shell = d->shell;
+	g->flags = d->flags;
 	g->host = d->host;
 	g->host_arg = d->host_arg;
 	res = build(g, d);
@@ -342,6 +366,17 @@ void cuda_graph_destroy(struct dev_graph *g)
 
 /* ---- changing ---- */
 
+/* Nodes that it was made of follow, for when it is made anew. */
+static CUresult set_params(struct dev_graph *g, struct graph_node *nd,
+			   CUgraphNodeParams *p)
+{
+	CUresult res = cu.cuGraphExecNodeSetParams(g->exec, nd->first, p);
+
+	if (!res && !g->shell)
+		(void)cu.cuGraphNodeSetParams(nd->first, p);
+	return res;
+}
+
 static CUresult set_host(struct dev_graph *g, struct graph_node *nd, uint64_t id)
 {
 	CUgraphNodeParams p = {.type = CU_GRAPH_NODE_TYPE_HOST};
@@ -352,7 +387,7 @@ static CUresult set_host(struct dev_graph *g, struct graph_node *nd, uint64_t id
 		return res;
 	p.host.fn = host_reached;
 	p.host.userData = h;
-	res = cu.cuGraphExecNodeSetParams(g->exec, nd->first, &p);
+	res = set_params(g, nd, &p);
 	if (res) {
 		free(h);
 		return res;
@@ -380,7 +415,9 @@ CUresult cuda_graph_set(struct dev_graph *g, uint32_t node, const struct dev_nod
 	if (!res && nd->empty != (p.type == CU_GRAPH_NODE_TYPE_EMPTY))
 		res = CUDA_ERROR_INVALID_VALUE; /* something for nothing */
 	if (!res && !nd->empty)
-		res = cu.cuGraphExecNodeSetParams(g->exec, nd->first, &p);
+		res = set_params(g, nd, &p);
+	if (!res && to->kind == DEV_NODE_KERNEL)
+		res = cuda_fit_of(&to->kernel, &nd->fit);
 	free(room.more);
 	return cuda_note(g->ctx, res);
 }
@@ -392,7 +429,57 @@ CUresult cuda_graph_enable(struct dev_graph *g, uint32_t node, bool enabled)
 
 	if (res || nd->empty)
 		return res;
+	nd->disabled = !enabled;
 	return cuda_note(g->ctx, cu.cuGraphNodeSetEnabled(g->exec, nd->first, enabled));
+}
+
+/* ---- on other TPCs ---- */
+
+/* The next launch comes after all that the one before may still do. */
+static CUresult come_after(struct dev_ctx *ctx, CUstream st)
+{
+	CUevent all;
+	CUresult res = cu.cuEventCreate(&all, CU_EVENT_DISABLE_TIMING);
+
+	if (res)
+		return res;
+	res = cu.cuCtxRecordEvent(ctx->cu, all);
+	if (!res)
+		res = cu.cuStreamWaitEvent(st, all, 0);
+	cu.cuEventDestroy(all);
+	return res;
+}
+
+/* Descriptors are written once, with the TPCs of then: they are written anew. */
+static CUresult renew(struct dev_graph *g, struct dev_stream *st)
+{
+	CUgraphExec before = g->exec;
+	CUresult res;
+
+	if (likely(g->turn == cuda_mask_turn()))
+		return CUDA_SUCCESS;
+	/* The shell's nodes may be another graph's by now: it stays where it is. */
+	if (g->shell)
+		return CUDA_SUCCESS;
+	res = g->launched ? come_after(g->ctx, cuda_stream_of(st)) : CUDA_SUCCESS;
+	if (!res)
+		res = instantiate(g, &g->exec);
+	if (!res)
+		cu.cuGraphExecDestroy(before);
+	return res;
+}
+
+static CUresult fits(const struct dev_graph *g)
+{
+	CUresult res = CUDA_SUCCESS;
+
+	if (likely(!atomic_load_explicit(&g->ctx->dev->tpcs, memory_order_relaxed)))
+		return CUDA_SUCCESS;
+	for (uint32_t i = 0; i < g->n && !res; i++) {
+		if (!g->nodes[i].disabled)
+			res = cuda_fits(g->ctx->dev, &g->nodes[i].fit);
+	}
+	return res;
 }
 
 /* ---- launching ---- */
@@ -401,12 +488,17 @@ CUresult cuda_graph_launch(struct dev_graph *g, struct dev_stream *st)
 {
 	CUresult res = cuda_enter(g->ctx);
 
+	if (!res)
+		res = fits(g);
 	if (res)
 		return res;
-	res = cu.cuGraphLaunch(g->exec, cuda_stream_of(st));
-	if (!res && g->end) {
+	res = renew(g, st);
+	if (!res)
+		res = cu.cuGraphLaunch(g->exec, cuda_stream_of(st));
+	if (!res) {
 		g->launched = true;
-		res = cu.cuEventRecord(g->end, cuda_stream_of(st));
+		if (g->end)
+			res = cu.cuEventRecord(g->end, cuda_stream_of(st));
 	}
 	return cuda_note(g->ctx, res);
 }
@@ -415,6 +507,8 @@ CUresult cuda_graph_upload(struct dev_graph *g, struct dev_stream *st)
 {
 	CUresult res = cuda_enter(g->ctx);
 
+	if (!res)
+		res = cuda_note(g->ctx, renew(g, st));
 	if (res)
 		return res;
 	return cuda_note(g->ctx, cu.cuGraphUpload(g->exec, cuda_stream_of(st)));

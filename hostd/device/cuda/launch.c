@@ -2,6 +2,7 @@
 /* Launches, and attributes of functions. */
 #include <string.h>
 
+#include "base/macros.h"
 #include "device/cuda/launch.h"
 #include "device/cuda/module.h"
 #include "device/cuda/output.h"
@@ -99,6 +100,74 @@ static CUlaunchConfig config_of(const struct dev_launch *l, struct dev_stream *s
 	};
 }
 
+/* ---- what fits ---- */
+
+static unsigned product(const unsigned v[3])
+{
+	return MAX(v[0], 1u) * MAX(v[1], 1u) * MAX(v[2], 1u);
+}
+
+/* Blocks of a cluster: the launch's, or else as the function was compiled. */
+static unsigned cluster_of(const struct dev_launch *l)
+{
+	static const CUfunction_attribute attrs[] = {
+		CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH,
+		CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT,
+		CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH,
+	};
+	unsigned n = 1;
+
+	if (l->cluster[0])
+		return product(l->cluster);
+	for (unsigned i = 0; i < ARRAY_SIZE(attrs); i++) {
+		int v = 0;
+
+		if (!cu.cuFuncGetAttribute(&v, attrs[i], l->func->cu) && v > 1)
+			n *= (unsigned)v;
+	}
+	return n;
+}
+
+CUresult cuda_fit_of(const struct dev_launch *l, struct cuda_fit *ret_fit)
+{
+	int blocks = 0;
+	CUresult res = CUDA_SUCCESS;
+
+	*ret_fit = (struct cuda_fit){.cluster = cluster_of(l)};
+	if (l->cooperative)
+		res = cu.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+			&blocks, l->func->cu, (int)product(l->block), l->shared_bytes, 0);
+	if (l->cooperative && blocks > 0)
+		ret_fit->sms =
+			(product(l->grid) + (unsigned)blocks - 1) / (unsigned)blocks;
+	return res;
+}
+
+CUresult cuda_fits(const struct device *dev, const struct cuda_fit *fit)
+{
+	unsigned tpcs = atomic_load_explicit(&dev->tpcs, memory_order_relaxed);
+
+	if (!tpcs)
+		return CUDA_SUCCESS;
+	if (fit->cluster > 2 * atomic_load(&dev->tpcs_in_gpc))
+		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+	return fit->sms > 2 * tpcs ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
+				   : CUDA_SUCCESS;
+}
+
+static CUresult check_fits(const struct device *dev, const struct dev_launch *l)
+{
+	struct cuda_fit fit;
+	CUresult res;
+
+	if (likely(!atomic_load_explicit(&dev->tpcs, memory_order_relaxed)))
+		return CUDA_SUCCESS;
+	res = cuda_fit_of(l, &fit);
+	return res ? res : cuda_fits(dev, &fit);
+}
+
+/* ---- one ---- */
+
 CUresult cuda_launch(struct dev_ctx *ctx, struct dev_stream *st,
 		     const struct dev_launch *l)
 {
@@ -115,12 +184,33 @@ CUresult cuda_launch(struct dev_ctx *ctx, struct dev_stream *st,
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (size != l->func->params_size) /* before the driver reads past the end */
 		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+	res = check_fits(ctx->dev, l);
+	if (res)
+		return res;
 	config = config_of(l, st, attrs);
 	return cuda_note(ctx, cu.cuLaunchKernelEx(&config, l->func->cu, NULL,
 						  size ? extra : NULL));
 }
 
 /* ---- clusters that fit ---- */
+
+/* Clusters that the TPCs have room for, of n on the whole device. */
+static int clusters_there(const struct device *dev, const struct dev_launch *l,
+			  bool largest, int n)
+{
+	unsigned tpcs = atomic_load_explicit(&dev->tpcs, memory_order_relaxed);
+	unsigned most = 2 * atomic_load(&dev->tpcs_in_gpc);
+
+	if (!tpcs)
+		return n;
+	if (!largest)
+		return product(l->cluster) > most
+			       ? 0
+			       : (int)((unsigned)n * 2 * tpcs / dev->info.n_sms);
+	while (n > 1 && (unsigned)n > most)
+		n /= 2;
+	return n;
+}
 
 CUresult cuda_func_clusters(struct dev_func *f, const struct dev_launch *l, bool largest,
 			    int *ret_n)
@@ -132,8 +222,11 @@ CUresult cuda_func_clusters(struct dev_func *f, const struct dev_launch *l, bool
 	if (res)
 		return res;
 	config = config_of(l, NULL, attrs);
-	return cuda_note(
+	res = cuda_note(
 		f->mod->ctx,
 		largest ? cu.cuOccupancyMaxPotentialClusterSize(ret_n, f->cu, &config)
 			: cu.cuOccupancyMaxActiveClusters(ret_n, f->cu, &config));
+	if (!res)
+		*ret_n = clusters_there(f->mod->ctx->dev, l, largest, *ret_n);
+	return res;
 }

@@ -27,4 +27,15 @@ unsigned cuda_launch_batch(struct dev_ctx *ctx, struct dev_stream *st,
  * limits that they were made for. What is under way goes on. */
 void cuda_batches_drop(struct dev_ctx *ctx);
 
+/* SMs that a launch wants at once. */
+struct cuda_fit {
+	unsigned sms;     /* in all; 0: whatever there is */
+	unsigned cluster; /* of one GPC */
+};
+
+CUresult cuda_fit_of(const struct dev_launch *l, struct cuda_fit *ret_fit);
+/* Whether the TPCs have that: else CUDA's error for a device that has not. It would wait
+ * for ever. */
+CUresult cuda_fits(const struct device *dev, const struct cuda_fit *fit);
+
 #endif

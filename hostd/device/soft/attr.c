@@ -164,7 +164,7 @@ CUresult soft_attribute(struct device *dev, CUdevice_attribute attr, int *ret_va
 	if (attr <= 0 || attr >= CU_DEVICE_ATTRIBUTE_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (attr == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
-		*ret_value = (int)dev->exec.n_sms;
+		*ret_value = (int)soft_sms(dev);
 	else
 		*ret_value = attributes[attr];
 	return CUDA_SUCCESS;

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "device/device.h"
 #include "device/soft/stream.h"
 #include "simt/simt.h"
 
@@ -30,6 +31,7 @@ struct soft_kernel {
 	struct dev_ctx *ctx;
 	struct simt_launch launch;
 	struct soft_need need;
+	struct dev_tpcs tpcs; /* that it runs on */
 	int priority;
 	bool cooperative; /* all blocks are resident, or none */
 	bool stop;        /* set with the lock held, read by running blocks */
@@ -56,6 +58,7 @@ struct soft_exec_thread {
 struct soft_exec {
 	struct device *dev;
 	unsigned n_sms, n_threads, n_started;
+	struct dev_tpcs tpcs; /* that new kernels run on */
 	unsigned n_running; /* threads in a slice, helpers included; at most n_threads */
 	bool stop;
 	struct soft_exec_thread *threads;
@@ -95,6 +98,9 @@ void soft_exec_kill_locked(struct soft_exec *e, struct dev_ctx *ctx);
 
 /* Blocks with that need that fit on one SM. */
 unsigned soft_exec_blocks_per_sm(const struct soft_need *need);
+
+/* How many SMs a set has. */
+unsigned soft_exec_sms(const struct soft_exec *e, const struct dev_tpcs *set);
 
 /* Nanoseconds with at least one kernel active. */
 uint64_t soft_exec_busy_locked(const struct soft_exec *e);

@@ -145,13 +145,17 @@ static CUresult kernel_prepare(struct dev_ctx *ctx, struct soft_kernel *k,
 	k->total = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2] / s->cluster_size;
 	k->need = soft_func_need(l->func, l->block[0] * l->block[1] * l->block[2],
 				 l->shared_bytes);
-	return CUDA_SUCCESS;
+	k->tpcs = soft_tpcs(ctx->dev);
+	/* As on a GPU, where they would wait for ever. */
+	return k->tpcs.n && s->cluster_size > k->tpcs.n_in_gpc * SOFT_SMS_PER_TPC
+		       ? CUDA_ERROR_INVALID_CLUSTER_SIZE
+		       : CUDA_SUCCESS;
 }
 
 static CUresult check_cooperative(const struct dev_ctx *ctx, const struct soft_kernel *k)
 {
-	uint64_t room =
-		(uint64_t)soft_exec_blocks_per_sm(&k->need) * ctx->dev->exec.n_sms;
+	uint64_t room = (uint64_t)soft_exec_blocks_per_sm(&k->need) *
+			soft_exec_sms(&ctx->dev->exec, &k->tpcs);
 
 	return k->total * k->launch.cluster_size <= room
 		       ? CUDA_SUCCESS
@@ -206,7 +210,7 @@ CUresult soft_func_clusters(struct dev_func *f, const struct dev_launch *l, bool
 	}
 	res = soft_func_occupancy(f, (int)threads, l->shared_bytes, 0, &blocks);
 	if (!res)
-		*ret_n = blocks * (int)f->mod->ctx->dev->exec.n_sms /
+		*ret_n = blocks * (int)soft_sms(f->mod->ctx->dev) /
 			 (int)(cluster[0] * cluster[1] * cluster[2]);
 	return res;
 }

@@ -59,14 +59,26 @@ unsigned soft_exec_blocks_per_sm(const struct soft_need *n)
 	return (unsigned)MIN(r, sm.shared_bytes / MAX(n->shared_bytes, 1));
 }
 
-/* An SM for one block, searched in turn so that blocks spread; -1: none. */
-static int sm_find_locked(struct soft_exec *e, const struct soft_need *need, bool force)
+static bool is_in(const struct dev_tpcs *set, unsigned sm)
+{
+	unsigned tpc = sm / SOFT_SMS_PER_TPC;
+
+	return !set->n || (tpc < SOFT_SET_MAX && set->bits[tpc / 64] >> tpc % 64 & 1);
+}
+
+unsigned soft_exec_sms(const struct soft_exec *e, const struct dev_tpcs *set)
+{
+	return set->n ? MIN(set->n * SOFT_SMS_PER_TPC, e->n_sms) : e->n_sms;
+}
+
+/* An SM for one block of k, searched in turn so that blocks spread; -1: none. */
+static int sm_find_locked(struct soft_exec *e, const struct soft_kernel *k, bool force)
 {
 	for (unsigned i = 0; i < e->n_sms; i++) {
 		unsigned sm = e->next_sm + i;
 
 		sm -= sm >= e->n_sms ? e->n_sms : 0;
-		if (force || sm_fits(&e->sms[sm], need))
+		if (is_in(&k->tpcs, sm) && (force || sm_fits(&e->sms[sm], &k->need)))
 			return (int)sm;
 	}
 	return -1;
@@ -120,7 +132,7 @@ static struct soft_slot *slot_place_locked(struct soft_exec *e, struct soft_kern
 	for (; s->n < n; s->n++) {
 		struct soft_block *b = &s->blocks[s->n];
 
-		sm = sm_find_locked(e, &k->need, force);
+		sm = sm_find_locked(e, k, force);
 		if (sm < 0)
 			break;
 		b->cta = cta_get_locked(e);
@@ -193,7 +205,7 @@ static bool has_room_locked(struct soft_exec *e, struct soft_kernel *k)
 {
 	if (k->no_room_at == e->frees)
 		return false;
-	if (sm_find_locked(e, &k->need, false) >= 0)
+	if (sm_find_locked(e, k, false) >= 0)
 		return true;
 	k->no_room_at = e->frees;
 	return false;

@@ -357,14 +357,43 @@ static CUresult soft_tensor_map_move(struct dev_ctx *ctx, CUtensorMap *map,
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* One GPC: a cluster may lie anywhere. */
+/* In name only: a cluster may lie anywhere. */
 static CUresult soft_tpc_map(struct dev_ctx *ctx, struct dev_tpc_map *ret_map)
 {
 	*ret_map = (struct dev_tpc_map){
 		.n = MIN(ctx->dev->cfg.tpcs, (unsigned)DEV_TPCS_MAX)};
-	for (unsigned i = 0; i < ret_map->n; i++)
-		ret_map->index[i] = (uint8_t)i;
+	for (unsigned i = 0; i < ret_map->n; i++) {
+		ret_map->gpc[i] = (uint8_t)(i / SOFT_TPCS_PER_GPC);
+		ret_map->index[i] = (uint8_t)(i % SOFT_TPCS_PER_GPC);
+		ret_map->bit[i] = (uint8_t)i;
+	}
 	return CUDA_SUCCESS;
+}
+
+static CUresult soft_find_tpcs(struct dev_ctx *ctx, struct dev_tpc_map *ret_map)
+{
+	return ctx->dev->cfg.tpcs > SOFT_SET_MAX ? CUDA_ERROR_NOT_SUPPORTED
+						 : soft_tpc_map(ctx, ret_map);
+}
+
+struct dev_tpcs soft_tpcs(struct device *dev)
+{
+	soft_scoped_lock(&dev->lock);
+	return dev->exec.tpcs;
+}
+
+unsigned soft_sms(struct device *dev)
+{
+	struct dev_tpcs set = soft_tpcs(dev);
+
+	return soft_exec_sms(&dev->exec, &set);
+}
+
+static bool soft_run_on(struct device *dev, const struct dev_tpcs *tpcs)
+{
+	soft_scoped_lock(&dev->lock);
+	dev->exec.tpcs = *tpcs;
+	return true;
 }
 
 /* Sensors of a device that has nothing to measure. */
@@ -385,6 +414,8 @@ const struct device_ops device_soft_ops = {
 	.attribute = soft_attribute,
 	.busy_ns = soft_busy_ns,
 	.tpc_map = soft_tpc_map,
+	.find_tpcs = soft_find_tpcs,
+	.run_on = soft_run_on,
 	.sensors = soft_sensors,
 	.ctx =
 		{

@@ -41,6 +41,8 @@
 #define SOFT_MAX_TPCS            256
 #define SOFT_MAX_THREADS         512
 #define SOFT_SMS_PER_TPC         2
+#define SOFT_TPCS_PER_GPC        4
+#define SOFT_SET_MAX             128 /* bits of a struct dev_tpcs */
 
 #define SOFT_SM                  90 /* compute capability 9.0; its resources: */
 #define SOFT_MAX_BLOCK_THREADS   1024
@@ -89,6 +91,10 @@ struct device {
 	uint64_t last_token;
 	uint64_t last_grid;
 };
+
+/* The TPCs that new kernels run on, and how many SMs these have. */
+struct dev_tpcs soft_tpcs(struct device *dev);
+unsigned soft_sms(struct device *dev);
 
 struct dev_ctx {
 	struct device *dev;
