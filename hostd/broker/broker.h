@@ -17,6 +17,7 @@
 #include "broker/child/users.h"
 #include "broker/loop/loop.h"
 #include "broker/workers.h"
+#include "policies/space.h"
 
 struct conf;
 struct events;
@@ -26,6 +27,7 @@ struct msg;
 struct placement;
 struct placement_tenant;
 struct tenant;
+struct space_tenant;
 struct time_policy;
 struct time_tenant;
 struct trace;
@@ -35,10 +37,18 @@ struct waiter;
 struct slices {
 	bool due, eager;
 	uint64_t at_ns, again_ns; /* again: somebody has not read; 0: all have */
+	uint64_t look_ns; /* since when it is seen who takes how much; 0: nobody looks */
 	struct time_tenant *tenants;
 	uint32_t *us;
-	uint64_t look_ns; /* since when it is seen who takes how much; 0: nobody looks */
 	uint32_t room; /* of both */
+};
+
+/* State of compute/tpcs.c; where they are is in conf. */
+struct tpcs {
+	bool due;
+	uint64_t again_ns; /* somebody has not read; 0: all have */
+	uint8_t bit[SPACE_TPCS_MAX];
+	struct space_tenant *tenants;
 };
 
 struct broker {
@@ -96,6 +106,7 @@ struct broker {
 	uint64_t reserve, scarce_ns;
 	const struct time_policy *time;
 	struct slices slices;
+	struct tpcs tpcs;
 	const struct placement *placement;
 	struct placement_tenant *seen; /* memory/snapshot.c */
 	uint64_t *shares;              /* as many */

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "broker/child/cgroup.h"
 #include "broker/compute/slices.h"
+#include "broker/compute/tpcs.h"
 #include "broker/operator/events.h"
 #include "broker/limits.h"
 #include "broker/memory/ledger.h"
@@ -13,6 +14,7 @@
 #include "broker/tenant.h"
 #include "util/conf.h"
 #include "util/size.h"
+#include "util/tpcs.h"
 
 static void post_change(const struct tenant *t, const char *key, uint64_t from,
 			uint64_t to, const char *by)
@@ -22,6 +24,18 @@ static void post_change(const struct tenant *t, const char *key, uint64_t from,
 	reply_str(e, "key", key);
 	reply_limit(e, "from", from);
 	reply_limit(e, "to", to);
+	reply_str(e, "by", by);
+	event_post(t->b, e);
+}
+
+static void post_text(const struct tenant *t, const char *key, const char *from,
+		      const char *to, const char *by)
+{
+	struct json_object *e = event_new(t->b, "tenant.changed", t, 0);
+
+	reply_str(e, "key", key);
+	reply_str(e, "from", from);
+	reply_str(e, "to", to);
 	reply_str(e, "by", by);
 	event_post(t->b, e);
 }
@@ -45,6 +59,34 @@ static void tell_number(const struct tenant *t, const char *key, unsigned from,
 		return;
 	log_info("tenant %s: %s was %u, is %u (%s)", t->name, key, from, to, by);
 	post_change(t, key, from, to, by);
+}
+
+static void tell_set(const struct tenant *t, const char *key,
+		     const struct space_set *from, const struct space_set *to,
+		     const char *by)
+{
+	char a[TPCS_TEXT], b[TPCS_TEXT];
+
+	if (space_same(from, to))
+		return;
+	log_info("tenant %s: %s was %s, is %s (%s)", t->name, key,
+		 tpcs_format(from, a, sizeof(a)), tpcs_format(to, b, sizeof(b)), by);
+	post_text(t, key, a, b, by);
+}
+
+static void tell_space(const struct tenant *t, const struct space_want *from,
+		       const struct space_want *to, const char *by)
+{
+	static const char *const yes[] = {"no", "yes"};
+
+	tell_set(t, "tpc.set", &from->tpcs, &to->tpcs, by);
+	tell_set(t, "gpc.set", &from->gpcs, &to->gpcs, by);
+	tell_number(t, "tpc.count", from->count, to->count, by);
+	if (from->exclusive == to->exclusive)
+		return;
+	log_info("tenant %s: tpc.exclusive was %s, is %s (%s)", t->name,
+		 yes[from->exclusive], yes[to->exclusive], by);
+	post_text(t, "tpc.exclusive", yes[from->exclusive], yes[to->exclusive], by);
 }
 
 static bool same_memory(const struct conf_memory *a, const struct conf_memory *b)
@@ -81,6 +123,9 @@ void limits_change(struct tenant *t, const struct conf_tenant *to, const char *b
 	t->wmem_max = to->wmem_max;
 	t->compute = to->compute;
 	slices_due(t->b);
+	tell_space(t, &t->space, &to->space, by);
+	t->space = to->space;
+	tpcs_due(t->b);
 	t->sessions_max = to->sessions_max;
 	t->lanes_max = to->lanes_max;
 	t->host_max = to->host_max;

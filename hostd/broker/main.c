@@ -42,6 +42,7 @@
 #include "broker/loop/loop.h"
 #include "broker/memory/held.h"
 #include "broker/compute/slices.h"
+#include "broker/compute/tpcs.h"
 #include "broker/memory/prealloc.h"
 #include "broker/memory/reclaim.h"
 #include "broker/reload.h"
@@ -590,10 +591,10 @@ static const char *run_dir_error(int error)
 static int open_loop(struct broker *b)
 {
 	static uint64_t (*const timers[])(void *, uint64_t) = {
-		guests_tick,   workers_tick,       listener_tick, reclaim_tick,
-		prealloc_tick, output_tick,        held_tick,     events_tick,
-		control_tick,  watchdog_tick,      resume_tick,   books_tick,
-		slices_tick,   control_trace_tick,
+		guests_tick,   workers_tick,  listener_tick,      reclaim_tick,
+		prealloc_tick, output_tick,   held_tick,          events_tick,
+		control_tick,  watchdog_tick, resume_tick,        books_tick,
+		slices_tick,   tpcs_tick,     control_trace_tick,
 	};
 	int r = loop_new(&b->loop);
 
@@ -644,6 +645,7 @@ static void fini(struct broker *b)
 	control_fini(b);
 	events_fini(b);
 	slices_fini(b);
+	tpcs_fini(b);
 	loop_flush(b->loop);
 	source_remove(b->loop, &b->signals);
 	source_remove(b->loop, &b->lifeline);

@@ -110,6 +110,7 @@ static void compare_tenant(const struct conf_tenant *is, const struct conf_tenan
 static void keep_place(struct conf_tenant *is, const struct conf_tenant *file)
 {
 	is->memory = file->memory;
+	is->space = file->space;
 	memcpy(is->profile, file->profile, sizeof(is->profile));
 	is->profile_parts = file->profile_parts;
 	memcpy(is->vm_uuid, file->vm_uuid, sizeof(is->vm_uuid));
@@ -225,6 +226,8 @@ void reload(struct broker *b, const char *by)
 		r = keep_run_dir(b->conf, &file);
 	if (r == 0) {
 		file.device_total = b->device_total;
+		file.space = b->conf->space;
+		file.space_known = b->conf->space_known;
 		move_added(b->conf, &file);
 		r = conf_complete(&file) < 0 || reload_report(&file, b->conf_name)
 			    ? -EINVAL

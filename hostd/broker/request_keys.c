@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/list.h"
 #include "base/macros.h"
+#include "broker/compute/tpcs.h"
 #include "broker/broker.h"
 #include "broker/keep/changes.h"
 #include "broker/control.h"
@@ -29,6 +30,7 @@
 #include "ipc/page.h"
 #include "util/conf.h"
 #include "util/conf_alias.h"
+#include "util/tpcs.h"
 
 /* ---- keys that are only read ---- */
 
@@ -115,6 +117,41 @@ static void get_compute_weight(struct tenant *t, struct json_object *o, const ch
 static void get_priority(struct tenant *t, struct json_object *o, const char *key)
 {
 	reply_u64(o, key, t->compute.priority);
+}
+
+static void put_set(struct json_object *o, const char *key, const struct space_set *s)
+{
+	char text[TPCS_TEXT];
+
+	reply_str(o, key, tpcs_format(s, text, sizeof(text)));
+}
+
+static void get_tpcs(struct tenant *t, struct json_object *o, const char *key)
+{
+	put_set(o, key, &t->space.tpcs);
+}
+
+static void get_gpcs(struct tenant *t, struct json_object *o, const char *key)
+{
+	put_set(o, key, &t->space.gpcs);
+}
+
+static void get_tpc_count(struct tenant *t, struct json_object *o, const char *key)
+{
+	if (t->space.count)
+		reply_u64(o, key, t->space.count);
+	else
+		reply_str(o, key, "max");
+}
+
+static void get_exclusive(struct tenant *t, struct json_object *o, const char *key)
+{
+	reply_str(o, key, t->space.exclusive ? "yes" : "no");
+}
+
+static void get_tpcs_current(struct tenant *t, struct json_object *o, const char *key)
+{
+	put_set(o, key, tpcs_of(t));
 }
 
 static void get_sessions(struct tenant *t, struct json_object *o, const char *key)
@@ -232,6 +269,11 @@ static const struct {
 	{"memory.weight", get_weight},
 	{"compute.weight", get_compute_weight},
 	{"compute.priority", get_priority},
+	{"tpc.set", get_tpcs},
+	{"gpc.set", get_gpcs},
+	{"tpc.count", get_tpc_count},
+	{"tpc.exclusive", get_exclusive},
+	{"tpc.current", get_tpcs_current},
 	{"sessions.current", get_sessions},
 	{"sessions.waiting", get_sessions_waiting},
 	{"sessions.max", get_sessions_max},
@@ -334,10 +376,10 @@ static bool may_set(const char *key)
 	struct conf_memory m;
 
 	return conf_memory_key(&m, key) || conf_alias_known(key) ||
-	       !strcmp(key, "memory.weight") || !strcmp(key, "compute.weight") ||
-	       !strcmp(key, "compute.priority") || !strcmp(key, "sessions.max") ||
-	       !strcmp(key, "lanes.max") || !strcmp(key, "host.max") ||
-	       !strcmp(key, "vm.uuid");
+	       conf_is_space_key(key) || !strcmp(key, "memory.weight") ||
+	       !strcmp(key, "compute.weight") || !strcmp(key, "compute.priority") ||
+	       !strcmp(key, "sessions.max") || !strcmp(key, "lanes.max") ||
+	       !strcmp(key, "host.max") || !strcmp(key, "vm.uuid");
 }
 
 /* Answers for a key that cannot be set: read-only, unknown, or only in weftd.conf. */
@@ -384,6 +426,7 @@ static void copy_limits(struct conf_tenant *to, const struct conf_tenant *from)
 {
 	to->memory = from->memory;
 	to->compute = from->compute;
+	to->space = from->space;
 	memcpy(to->profile, from->profile, sizeof(to->profile));
 	to->profile_parts = from->profile_parts;
 	memcpy(to->vm_uuid, from->vm_uuid, sizeof(to->vm_uuid));
@@ -402,6 +445,7 @@ static struct json_object *change(struct broker *b, struct tenant *t,
 
 	ret_copy->memory = t->memory;
 	ret_copy->compute = t->compute;
+	ret_copy->space = t->space;
 	memcpy(ret_copy->vm_uuid, t->vm_uuid, sizeof(ret_copy->vm_uuid));
 	ret_copy->sessions_max = t->sessions_max;
 	ret_copy->lanes_max = t->lanes_max;

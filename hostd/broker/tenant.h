@@ -41,7 +41,9 @@ struct tenant {
 	struct window window;
 	struct conf_memory memory;
 	struct conf_compute compute;
-	struct tenant_takes { /* of the device's time; compute/slices.c */
+	struct space_want space;
+	struct space_set tpcs; /* that it has; compute/tpcs.c */
+	struct tenant_takes {  /* of the device's time; compute/slices.c */
 		bool computes;
 		uint32_t busy;
 		uint64_t gpu_us; /* when it was looked at */

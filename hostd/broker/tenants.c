@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/sockfile.h"
 #include "broker/broker.h"
+#include "broker/compute/tpcs.h"
 #include "broker/child/cgroup.h"
 #include "broker/child/child.h"
 #include "broker/operator/events.h"
@@ -169,6 +170,7 @@ void tenant_remove(struct tenant *t, void (*done)(void *arg), void *arg)
 
 	list_remove(&t->link);
 	list_append(&t->b->leaving, &t->link);
+	tpcs_due(t->b);
 	t->removed = true;
 	books_tenant_end(t);
 	t->on_release = done;
@@ -238,6 +240,7 @@ int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **r
 	t->output.vm_uuid = t->vm_uuid;
 	t->memory = ct->memory;
 	t->compute = ct->compute;
+	t->space = ct->space;
 	t->host_max = ct->host_max;
 	t->wmem_max = ct->wmem_max;
 	t->sessions_max = ct->sessions_max;
@@ -251,6 +254,7 @@ int tenant_new(struct broker *b, const struct conf_tenant *ct, struct tenant **r
 		return r;
 	}
 	list_append(&b->tenants, &t->link);
+	tpcs_due(b);
 	log_info("tenant %s: %s", t->name, t->socket);
 	if (ret_t)
 		*ret_t = t;

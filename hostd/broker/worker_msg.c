@@ -12,6 +12,7 @@
 #include "base/macros.h"
 #include "broker/broker.h"
 #include "broker/compute/slices.h"
+#include "broker/compute/tpcs.h"
 #include "broker/child/output.h"
 #include "broker/operator/gpu_time.h"
 #include "broker/keep/books.h"
@@ -169,6 +170,8 @@ int worker_said(struct worker *w, const struct msg *m, int *fd)
 {
 	if (m->type == MSG_HOLDERS_LIST)
 		return held_said(w, m->holders_list.n, *fd);
+	if (m->type == MSG_TPC_MAP && w->state == WORKER_STARTING)
+		return tpcs_found(w->b, &m->tpc_map);
 	if (w->state != WORKER_SESSION)
 		return -EPROTO;
 	/* The rest was for another weftd, or will be said again. */

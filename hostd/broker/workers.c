@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/compute/tpcs.h"
 #include "broker/child/cgroup.h"
 #include "broker/child/child.h"
 #include "broker/keep/books.h"
@@ -113,6 +114,8 @@ static unsigned worker_args(const struct broker *b, char **argv, char text[][40]
 		snprintf(text[3] + 2 * i, 3, "%02x", b->device_uuid[i]);
 	argv[n++] = (char *)"--uuid";
 	argv[n++] = text[3];
+	if (tpcs_unknown(b))
+		argv[n++] = (char *)"--find-tpcs";
 	if (c->swap) {
 		argv[n++] = (char *)"--placement";
 		argv[n++] = c->placement;
@@ -402,7 +405,8 @@ int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 			 w->child.pid);
 	post_opened(w);
 	trace_session_begins(w);
-	if (listener_pass(t, id, w, &m, w->in_window ? t->window.fd : -1) < 0) {
+	if (tpcs_begin(w) < 0 ||
+	    listener_pass(t, id, w, &m, w->in_window ? t->window.fd : -1) < 0) {
 		child_kill(&w->child);
 		listener_refuse(t, id, -EAGAIN);
 	}

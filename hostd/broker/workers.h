@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "broker/child/child.h"
 #include "broker/loop/loop.h"
+#include "ipc/msg.h"
 #include "broker/loop/outbox.h"
 #include "broker/memory/held.h"
 #include "broker/refused.h"
@@ -105,6 +106,8 @@ struct worker {
 	bool killed;
 	bool computes;      /* when slices were decided last */
 	uint32_t slice_us;  /* that it was told last; 0: the driver's */
+	struct msg_tpcs tpcs; /* likewise */
+	bool tpcs_unsure;     /* another weftd has told it */
 	const char *why;    /* weftd has ended it for this; NULL: for nothing */
 	uint64_t ending_ns; /* since when it is on its way out; 0: it is not */
 	/* Whether its program is still there: asked last, answered last; 0: never */

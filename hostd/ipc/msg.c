@@ -140,6 +140,16 @@ static bool slice_ok(const struct msg *m)
 	return !m->slice.pad;
 }
 
+static bool tpc_map_ok(const struct msg *m)
+{
+	return m->tpc_map.n <= MSG_TPCS_MAX && !m->tpc_map.pad;
+}
+
+static bool tpcs_ok(const struct msg *m)
+{
+	return m->tpcs.n <= MSG_TPCS_MAX && m->tpcs.n_in_gpc <= m->tpcs.n;
+}
+
 static bool refuse_ok(const struct msg *m)
 {
 	return is_result(m->refuse.error) && !m->refuse.pad;
@@ -222,6 +232,8 @@ static const struct row {
 
 	[MSG_COMPUTES] = {"COMPUTES", HEAD},
 	[MSG_SLICE] = {"SLICE", BODY(slice), slice_ok},
+	[MSG_TPC_MAP] = {"TPC_MAP", BODY(tpc_map), tpc_map_ok},
+	[MSG_TPCS] = {"TPCS", BODY(tpcs), tpcs_ok},
 };
 static_assert(ARRAY_SIZE(rows) == MSG_NUM, "a row for each");
 

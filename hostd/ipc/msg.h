@@ -105,9 +105,11 @@ enum msg_type {
 	 * version of the protocol that it speaks. */
 	MSG_STRANGER,
 
-	/* Time; since version 2. */
+	/* Time and TPCs; since version 2. */
 	MSG_COMPUTES, /* worker -> weftd: `computing` in its page has changed */
 	MSG_SLICE,    /* weftd -> worker */
+	MSG_TPC_MAP,  /* worker -> weftd, before READY, if that was asked for */
+	MSG_TPCS,     /* weftd -> worker */
 	MSG_NUM
 };
 
@@ -397,6 +399,26 @@ struct msg_slice {
 };
 static_assert(sizeof(struct msg_slice) == 8, "no holes");
 
+/* ---- TPCs ---- */
+
+#define MSG_TPCS_MAX 128u
+
+/* TPC_MAP: of each TPC, in the order of its SMs, its GPC and its bit in TPCS. */
+struct msg_tpc_map {
+	uint32_t n; /* 0: kernels cannot be kept to some */
+	uint32_t pad;
+	uint8_t gpc[MSG_TPCS_MAX], bit[MSG_TPCS_MAX];
+};
+static_assert(sizeof(struct msg_tpc_map) == 264, "no holes");
+
+/* TPCS: kernels run on these, from the next launch on. No answer. */
+struct msg_tpcs {
+	uint64_t bits[MSG_TPCS_MAX / 64];
+	uint32_t n;        /* how many; 0: all */
+	uint32_t n_in_gpc; /* of one GPC, at most */
+};
+static_assert(sizeof(struct msg_tpcs) == 24, "no holes");
+
 /* ---- shares ---- */
 
 /* IPC_EXPORT: one part of a share, in order. IPC_EXPORTED answers. fd: what others get;
@@ -498,6 +520,8 @@ struct msg {
 		struct msg_resident_granted resident_granted;
 		struct msg_prealloc prealloc;
 		struct msg_slice slice;
+		struct msg_tpc_map tpc_map;
+		struct msg_tpcs tpcs;
 		struct msg_ipc_export ipc_export; /* IPC_EXPORT, HAS_SHARE */
 		struct msg_ipc_exported ipc_exported;
 		struct msg_ipc_open ipc_open;
@@ -508,7 +532,7 @@ struct msg {
 		struct msg_refuse refuse;
 	};
 };
-static_assert(sizeof(struct msg) == 200, "no holes");
+static_assert(sizeof(struct msg) == 272, "no holes");
 
 /* Name of a message for the log, without MSG_; "?" for no message. A string constant. */
 const char *msg_name(uint32_t type);

@@ -21,6 +21,7 @@
 static const struct attribute {
 	const char *element, *name, *key;
 	bool size; /* in units */
+	bool text; /* no number */
 } attributes[] = {
 	{"memory", "min", "memory.min", true},
 	{"memory", "low", "memory.low", true},
@@ -29,6 +30,10 @@ static const struct attribute {
 	{"memory", "weight", "memory.weight", false},
 	{"compute", "weight", "compute.weight", false},
 	{"compute", "priority", "compute.priority", false},
+	{"tpc", "set", "tpc.set", .text = true},
+	{"tpc", "count", "tpc.count", .text = true},
+	{"tpc", "exclusive", "tpc.exclusive", .text = true},
+	{"gpc", "set", "gpc.set", .text = true},
 	{"swap", "max", "memory.swap.max", true},
 	{"host", "max", "host.max", true},
 	{"worker", "max", "worker.memory.max", true},
@@ -149,7 +154,7 @@ static void list_names(const char *element, char *buf, size_t room)
 	}
 }
 
-/* Says what is wrong with the value of a key that is no size, or NULL. */
+/* Says what weftd finds wrong with the value of a key that is no size, or NULL. */
 static char *explain_number(const struct attribute *a, const char *value)
 {
 	struct conf_tenant *t = conf_tenant_new("domain");
@@ -168,6 +173,8 @@ static char *explain_value(const xmlNode *element, const struct attribute *a,
 {
 	uint64_t n = 0;
 
+	if (a->text)
+		return explain_number(a, value);
 	if (a->size && strcmp(value, "max") != 0 && parse_number(value, &n) < 0)
 		return sentence("<weft:%s %s='%s'>: a whole number of units, or max; "
 				"such as unit='GiB' %s='4'",
@@ -386,7 +393,7 @@ static void keep(struct gpu *g, const char *key, const char *value)
 int gpu_set(struct gpu *g, const char *key, const char *value, char **ret_why)
 {
 	const struct attribute *a = attribute_of(key);
-	char plain[24];
+	char plain[TPCS_TEXT];
 	uint64_t n = 0;
 	int r;
 
@@ -428,6 +435,8 @@ static int convert(const xmlNode *e, const struct attribute *a, const char *valu
 	_cleanup_free_ char *unit = get(e, "unit");
 	uint64_t n, each;
 
+	if (a->text && strlen(value) >= room)
+		return -EINVAL;
 	if (!a->size || !strcmp(value, "max")) {
 		snprintf(buf, room, "%s", value);
 		return 0;
@@ -447,7 +456,7 @@ static int read_attribute(struct gpu *g, const xmlNode *e, const struct attribut
 			  char **ret_why)
 {
 	_cleanup_free_ char *value = get(e, a->name);
-	char *why = NULL, buf[24];
+	char *why = NULL, buf[TPCS_TEXT];
 	int r;
 
 	if (!value)

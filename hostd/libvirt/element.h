@@ -13,13 +13,14 @@
 #include <libxml/tree.h>
 
 #include "util/conf.h"
+#include "util/tpcs.h"
 
 #define GPU_NS       "urn:weft:domain:1"
-#define GPU_KEYS_MAX 16
+#define GPU_KEYS_MAX 20
 
 struct gpu_key {
 	const char *key; /* of weftd.conf, or "cid" */
-	char value[24];  /* as weftd.conf has it */
+	char value[TPCS_TEXT]; /* as weftd.conf has it */
 };
 
 struct gpu {

@@ -16,6 +16,7 @@
 #include "libvirt/register.h"
 #include "libvirt/sentence.h"
 #include "tools/client.h"
+#include "util/tpcs.h"
 
 /* libvirt waits for its hooks; the end of a tenant takes a moment. */
 #define ANSWER_S 30
@@ -132,6 +133,16 @@ static void put_size(struct json_object *set, const char *key, uint64_t v)
 	put(set, key, v == UINT64_MAX ? "max" : buf);
 }
 
+static void put_space(struct json_object *set, const struct space_want *w)
+{
+	char text[TPCS_TEXT];
+
+	put(set, "tpc.set", tpcs_format(&w->tpcs, text, sizeof(text)));
+	put(set, "gpc.set", tpcs_format(&w->gpcs, text, sizeof(text)));
+	put_size(set, "tpc.count", w->count ? w->count : UINT64_MAX);
+	put(set, "tpc.exclusive", w->exclusive ? "yes" : "no");
+}
+
 static void put_limits(struct json_object *set, struct conf_tenant *t)
 {
 	for (unsigned i = 0; conf_memory_keys[i]; i++)
@@ -140,6 +151,7 @@ static void put_limits(struct json_object *set, struct conf_tenant *t)
 	put_size(set, "memory.weight", t->memory.weight);
 	put_size(set, "compute.weight", t->compute.weight);
 	put_size(set, "compute.priority", t->compute.priority);
+	put_space(set, &t->space);
 	put_size(set, "host.max", t->host_max);
 	put_size(set, "sessions.max", t->sessions_max);
 	put_size(set, "lanes.max", t->lanes_max);

@@ -61,6 +61,12 @@ uint64_t sess_overhead(struct session *s)
 	return s->overhead;
 }
 
+bool sess_find_tpcs(struct session *s, struct dev_tpc_map *ret_map)
+{
+	return s->ops->find_tpcs &&
+	       s->ops->find_tpcs(s->primary->dev, ret_map) == CUDA_SUCCESS;
+}
+
 /* Makes the device's context and, if it is not paid for, charges what it took, at most
  * s->overhead: what other threads allocate meanwhile is not the context's. Memory they
  * have freed goes back before, not meanwhile. */

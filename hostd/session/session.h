@@ -32,6 +32,7 @@ struct accounts;
 struct device;
 struct device_config;
 struct device_info;
+struct dev_tpc_map;
 struct device_ops;
 struct gate;
 struct hostmem_file;
@@ -143,5 +144,9 @@ bool sess_any_lane(struct session *s, bool (*is)(void *arg, unsigned index), voi
 /* Measures what the first context has taken, for weftd to charge, in bytes; once, before
  * the guest comes. */
 uint64_t sess_overhead(struct session *s);
+
+/* Finds where the device's TPCs are (device.h); before that. Returns false if kernels cannot
+ * be kept to some. */
+bool sess_find_tpcs(struct session *s, struct dev_tpc_map *ret_map);
 
 #endif

@@ -32,7 +32,7 @@
 #define SYSTEM_SOCKET   "/run/weft/weft.sock"
 
 struct options {
-	const char *tenant, *socket, *control, *memory_max;
+	const char *tenant, *socket, *control, *memory_max, *tpcs;
 	struct private_opts device;
 	bool stats, create, private;
 };
@@ -53,6 +53,7 @@ static void usage(FILE *f)
 	      "  -t, --tenant NAME     whose limits hold; \"local\" unless given\n"
 	      "  --create              make that tenant if there is none\n"
 	      "  --memory-max SIZE     its memory.max, if it is made here\n"
+	      "  --tpcs LIST           its tpc.set, likewise: 0-19,40\n"
 	      "  --control PATH        the daemon with this control socket\n"
 	      "  --socket PATH         this tenant's socket; ask no daemon\n"
 	      "  --stats               print at the end what the program did\n"
@@ -65,7 +66,7 @@ static void usage(FILE *f)
 	      "one\n"
 	      "  --memory SIZE         of the device\n"
 	      "  --swap SIZE           host memory for device memory that is evicted\n"
-	      "  --tpcs N              size of the software device\n"
+	      "  --soft-tpcs N         size of the software device\n"
 	      "  --threads N           host threads of its kernels\n",
 	      f);
 }
@@ -75,7 +76,8 @@ static int parse_options(int argc, char **argv, struct options *o)
 	static const struct option longs[] = {
 		{"tenant", required_argument, NULL, 't'},
 		{"device", required_argument, NULL, 'd'},
-		{"tpcs", required_argument, NULL, 'n'},
+		{"tpcs", required_argument, NULL, 'T'},
+		{"soft-tpcs", required_argument, NULL, 'n'},
 		{"memory", required_argument, NULL, 'm'},
 		{"swap", required_argument, NULL, 'w'},
 		{"memory-max", required_argument, NULL, 'M'},
@@ -94,7 +96,7 @@ static int parse_options(int argc, char **argv, struct options *o)
 		['n'] = &o->device.tpcs,    ['m'] = &o->device.memory,
 		['j'] = &o->device.threads, ['s'] = &o->socket,
 		['c'] = &o->control,        ['M'] = &o->memory_max,
-		['w'] = &o->device.swap,
+		['w'] = &o->device.swap,    ['T'] = &o->tpcs,
 	};
 	int opt;
 
@@ -140,12 +142,34 @@ static struct json_object *tenant_request(const struct run *run, const char *cmd
 	return q;
 }
 
+/* Options that are keys of a tenant's; false: none was given. */
+static bool has_limits(const struct options *o)
+{
+	return o->memory_max || o->tpcs;
+}
+
+static struct json_object *limits(const struct options *o)
+{
+	struct json_object *set = json_object_new_object();
+
+	if (o->memory_max)
+		json_object_object_add(set, "memory.max",
+				       json_object_new_string(o->memory_max));
+	if (o->tpcs)
+		json_object_object_add(set, "tpc.set", json_object_new_string(o->tpcs));
+	return set;
+}
+
 static int refuse_limit(const struct run *run)
 {
+	const struct options *o = &run->opt;
+
 	fprintf(stderr,
-		"weft-run: --memory-max would change tenant %s for all its programs, and "
-		"for good: weftctl set %s memory.max=%s, or --private\n",
-		tenant_name(run), tenant_name(run), run->opt.memory_max);
+		"weft-run: %s would change tenant %s for all its programs, and for good: "
+		"weftctl set %s %s=%s, or --private\n",
+		o->memory_max ? "--memory-max" : "--tpcs", tenant_name(run),
+		tenant_name(run), o->memory_max ? "memory.max" : "tpc.set",
+		o->memory_max ? o->memory_max : o->tpcs);
 	return -EEXIST;
 }
 
@@ -163,35 +187,29 @@ static int ask(struct run *run, struct json_object *q, const char *hint,
 /* A daemon of our own is nobody else's; its tenant local was there before us. */
 static int set_private_limit(struct run *run)
 {
-	struct json_object *q, *set, *a = NULL;
+	struct json_object *q, *a = NULL;
 	int r;
 
 	if (!run->daemon.pid)
 		return refuse_limit(run);
 	q = tenant_request(run, "tenant-set");
-	set = json_object_new_object();
-	json_object_object_add(set, "memory.max",
-			       json_object_new_string(run->opt.memory_max));
-	json_object_object_add(q, "set", set);
+	json_object_object_add(q, "set", limits(&run->opt));
 	r = ask(run, q, "", &a);
 	json_object_put(a);
 	return r;
 }
 
-/* Makes the tenant with its limit; one that exists keeps its own. */
+/* Makes the tenant with its limits; one that exists keeps its own. */
 static int add_tenant(struct run *run)
 {
-	struct json_object *q = tenant_request(run, "tenant-add"), *set, *a = NULL;
-	const char *max = run->opt.memory_max;
+	struct json_object *q = tenant_request(run, "tenant-add"), *a = NULL;
+	bool limited = has_limits(&run->opt);
 	int r;
 
-	if (max) {
-		set = json_object_new_object();
-		json_object_object_add(set, "memory.max", json_object_new_string(max));
-		json_object_object_add(q, "set", set);
-	}
+	if (limited)
+		json_object_object_add(q, "set", limits(&run->opt));
 	r = ask(run, q, "", &a);
-	if (r == 0 && max && json_object_get_boolean(json_get(a, "existed")))
+	if (r == 0 && limited && json_object_get_boolean(json_get(a, "existed")))
 		r = set_private_limit(run);
 	if (r == 0)
 		r = set_host(run, json_str(json_get(a, "tenant"), "socket"));
@@ -206,7 +224,7 @@ static int find_tenant(struct run *run)
 	char hint[200] = "";
 	int r;
 
-	if (run->opt.memory_max)
+	if (has_limits(&run->opt))
 		return refuse_limit(run);
 	if (run->opt.tenant)
 		snprintf(hint, sizeof(hint), ": weftctl add %.63s, or --create",
@@ -286,9 +304,9 @@ static int find_host(struct run *run)
 	struct options *o = &run->opt;
 	int r;
 
-	if (o->socket && (o->memory_max || o->create || o->stats)) {
-		fprintf(stderr, "weft-run: --memory-max, --create and --stats need a "
-				"daemon to ask, --socket asks none\n");
+	if (o->socket && (has_limits(o) || o->create || o->stats)) {
+		fprintf(stderr, "weft-run: --memory-max, --tpcs, --create and --stats "
+				"need a daemon to ask, --socket asks none\n");
 		return -EINVAL;
 	}
 	if (o->socket)
@@ -299,10 +317,10 @@ static int find_host(struct run *run)
 	if (r == 0 || run->have_client)
 		return r;
 	/* A daemon that we may not control but may use. */
-	if (!o->control && !o->tenant && !o->memory_max && !o->stats &&
+	if (!o->control && !o->tenant && !has_limits(o) && !o->stats &&
 	    access(SYSTEM_SOCKET, R_OK | W_OK) == 0)
 		return set_host(run, SYSTEM_SOCKET);
-	if (!o->control && !o->tenant && (!o->memory_max || r == -ENOENT))
+	if (!o->control && !o->tenant && (!has_limits(o) || r == -ENOENT))
 		return fall_back(run, r, why ? why : strerror(-r));
 	fprintf(stderr, "weft-run: %s\n", why ? why : strerror(-r));
 	return r;

@@ -14,6 +14,7 @@
 #include "policies/time.h"
 #include "util/sandbox.h"
 #include "util/size.h"
+#include "util/tpcs.h"
 
 /* Sessions of one tenant at once: guest processes, each a worker process here. */
 #define SESSIONS_DEFAULT 64u
@@ -281,8 +282,50 @@ static int set_uuid(char *field, const char *value)
 	return 0;
 }
 
+static int set_yes(bool *field, const char *value)
+{
+	if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
+		return -EINVAL;
+	*field = *value == 'y';
+	return 0;
+}
+
+static int set_count(uint32_t *field, const char *value)
+{
+	unsigned n = 0;
+	int r = strcmp(value, "max") ? set_number(&n, value, SPACE_TPCS_MAX) : 0;
+
+	if (r < 0 || (!n && strcmp(value, "max") != 0))
+		return -EINVAL;
+	*field = n;
+	return 0;
+}
+
+/* Keys of which TPCs it has; -ENOENT: it is none of them. */
+static int set_space(struct space_want *w, const char *key, const char *value)
+{
+	if (!strcmp(key, "tpc.set"))
+		return tpcs_parse(value, &w->tpcs);
+	if (!strcmp(key, "gpc.set"))
+		return tpcs_parse(value, &w->gpcs);
+	if (!strcmp(key, "tpc.count"))
+		return set_count(&w->count, value);
+	if (!strcmp(key, "tpc.exclusive"))
+		return set_yes(&w->exclusive, value);
+	return -ENOENT;
+}
+
+bool conf_is_space_key(const char *key)
+{
+	struct space_want w = {0};
+
+	return set_space(&w, key, "") != -ENOENT;
+}
+
 int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value)
 {
+	if (conf_is_space_key(key))
+		return set_space(&t->space, key, value);
 	if (memory_key(key) >= 0)
 		return set_limit(t, conf_memory_key(&t->memory, key), value);
 	if (!strcmp(key, "memory.weight"))
@@ -448,6 +491,10 @@ static const struct {
 	{"memory.weight", "is no number from 1 to 10000"},
 	{"compute.weight", "is no number from 1 to 10000"},
 	{"compute.priority", "is no number from 0 to 100"},
+	{"tpc.set", "is no list of TPCs such as 0-19,40, nor all"},
+	{"gpc.set", "is no list of GPCs such as 0-2, nor all"},
+	{"tpc.count", "is no number from 1 to 128, nor max"},
+	{"tpc.exclusive", "is neither yes nor no"},
 	{"sessions.max", "is no number from 0 to 4096"},
 	{"lanes.max", "is no number from 0 to 65536"},
 	{"device", "is none of soft, cuda, auto"},

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "base/list.h"
+#include "policies/space.h"
 
 #define CONF_NAME_MAX       63 /* bytes of a tenant's name */
 #define CONF_UUID_LEN       36 /* 8-4-4-4-12 hexadecimal digits */
@@ -47,13 +48,14 @@ struct conf_tenant {
 	char vm_uuid[CONF_UUID_LEN + 1]; /* the virtual machine's; "": not known */
 	/* Where it is; again: the last further section of that file. */
 	struct conf_at at, again_at, socket_at, window_at, uuid_at;
-	struct conf_at memory_at[CONF_MEMORY_KEYS];
+	struct conf_at memory_at[CONF_MEMORY_KEYS], space_at;
 	bool added;          /* at the control socket */
 	char *socket;        /* NULL: run_dir/NAME.sock */
 	mode_t mode;         /* of the socket and of the window */
 	char *owner, *group; /* likewise; NULL: the daemon's */
 	struct conf_memory memory;
 	struct conf_compute compute;
+	struct space_want space;
 	/* Name of the profile that has this memory, until it is changed; "": none. And
 	 * how many of seven parts of the compute units that would have; 0: all.
 	 * conf_alias.h */
@@ -73,6 +75,8 @@ struct conf {
 	char *operators;       /* group that may use it; NULL: none */
 	char *viewers;         /* group that may look; NULL: none */
 	uint64_t device_total; /* memory of the device once that is known, else 0 */
+	struct space_map space; /* its TPCs, likewise, if kernels can be kept to some */
+	bool space_known;
 	struct conf_at socket_at, control_at;
 	unsigned n_dropins; /* files that were read beside the first */
 	char *text;         /* of all files that were read, as one; NULL: none was */
@@ -145,6 +149,9 @@ void conf_tenant_free(struct conf_tenant *t);
 uint64_t *conf_memory_key(struct conf_memory *m, const char *key);
 /* The names of these keys, in order; NULL at the end. */
 extern const char *const conf_memory_keys[];
+
+/* Whether a key says which TPCs a tenant has: tpc.set, gpc.set, tpc.count, tpc.exclusive. */
+bool conf_is_space_key(const char *key);
 
 /* Sets one key of a tenant, as the file does. Returns 0, -ENOENT (no such key), -EINVAL,
  * -ERANGE, -EOPNOTSUPP (conf_alias.h) or -ENOMEM. */

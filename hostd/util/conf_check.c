@@ -354,6 +354,122 @@ static void check_promises(struct check *k)
 		    size_format(sum, a, sizeof(a)), size_format(device, b, sizeof(b)));
 }
 
+/* ---- TPCs ---- */
+
+static bool asks_for_space(const struct conf_tenant *t)
+{
+	return !space_is_empty(&t->space.tpcs) || !space_is_empty(&t->space.gpcs) ||
+	       t->space.count || t->space.exclusive;
+}
+
+/* A tenant that asks for nothing and may have no session needs none. */
+static bool wants_space(const struct conf_tenant *t)
+{
+	return t->sessions_max || asks_for_space(t);
+}
+
+/* The i-th that wants some. */
+static const struct conf_tenant *space_tenant_at(const struct conf *c, uint32_t i)
+{
+	const struct conf_tenant *t;
+
+	list_for_each (t, &c->tenants, link) {
+		if (wants_space(t) && !i--)
+			return t;
+	}
+	return NULL;
+}
+
+/* The two keys that a tenant has, and may have one of. */
+static void say_two(struct check *k, const struct conf_tenant *t)
+{
+	const char *a = space_is_empty(&t->space.tpcs) ? "gpc.set" : "tpc.set";
+	const char *b = t->space.count ? "tpc.count" : "gpc.set";
+
+	say(k, true, t->space_at,
+	    "tenant %s: %s and %s contradict each other: one of them has to be %s",
+	    t->name, a, b, t->space.count ? "all, or the second max" : "all");
+}
+
+static void say_space(struct check *k, const struct space_why *why)
+{
+	const struct conf_tenant *t = space_tenant_at(k->c, why->tenant);
+	const struct conf_tenant *other = space_tenant_at(k->c, why->other);
+	uint32_t n = k->c->space.n;
+
+	switch (why->error) {
+	case SPACE_CONTRADICTS:
+		say_two(k, t);
+		break;
+	case SPACE_ALL_ALONE:
+		say(k, true, t->space_at,
+		    "tenant %s: tpc.exclusive wants tpc.set, gpc.set or tpc.count: which "
+		    "TPCs it has alone",
+		    t->name);
+		break;
+	case SPACE_NO_TPC:
+		say(k, true, t->space_at,
+		    "tenant %s: tpc.set has TPC %u, the device has 0 to %u", t->name,
+		    why->what, n - 1);
+		break;
+	case SPACE_NO_GPC:
+		say(k, true, t->space_at,
+		    "tenant %s: gpc.set has GPC %u, which the device has not", t->name,
+		    why->what);
+		break;
+	case SPACE_TAKEN:
+		say(k, true, t->space_at,
+		    "TPC %u is that of tenant %s, and of tenant %s, and %s is to have it "
+		    "alone (tpc.exclusive)",
+		    why->what, t->name, other->name,
+		    t->space.exclusive ? t->name : other->name);
+		break;
+	case SPACE_TOO_MANY:
+		if (t->space.count)
+			say(k, true, t->space_at,
+			    "tenant %s: tpc.count is %u, and %u TPCs are left that are "
+			    "nobody's alone",
+			    t->name, t->space.count, why->what);
+		else
+			say(k, true, t->at,
+			    "tenant %s: all TPCs are other tenants' alone: leave some, "
+			    "or have it begin no sessions (sessions.max = 0)",
+			    t->name);
+		break;
+	case SPACE_OK:
+		break;
+	}
+}
+
+/* Sets that are not there, sums that exceed the device, and who is in whose way. */
+static void check_space(struct check *k)
+{
+	uint32_t n = 0, room = 0;
+	_cleanup_free_ struct space_tenant *v = NULL;
+	const struct conf_tenant *t;
+	struct space_why why;
+
+	list_for_each (t, &k->c->tenants, link)
+		room++;
+	v = calloc(room + 1u, sizeof(*v));
+	if (!v)
+		return;
+	list_for_each (t, &k->c->tenants, link) {
+		if (k->c->space_known && !k->c->space.n && asks_for_space(t))
+			say(k, true, t->space_at,
+			    "tenant %s: this device cannot keep kernels to some of its "
+			    "TPCs (tpc.set, gpc.set, tpc.count)",
+			    t->name);
+		if (wants_space(t))
+			v[n++].want = t->space;
+	}
+	why = space_assign(&k->c->space, v, n);
+	/* Before the device is known only what contradicts itself is wrong. */
+	if (k->c->space.n || why.error == SPACE_CONTRADICTS ||
+	    why.error == SPACE_ALL_ALONE || why.error == SPACE_TAKEN)
+		say_space(k, &why);
+}
+
 unsigned conf_check(const struct conf *c, const char *file,
 		    void (*fn)(void *arg, bool wrong, const char *text), void *arg)
 {
@@ -375,6 +491,7 @@ unsigned conf_check(const struct conf *c, const char *file,
 	}
 	check_uuids(&k);
 	check_promises(&k);
+	check_space(&k);
 	check_paths(&k);
 	return k.wrong;
 }

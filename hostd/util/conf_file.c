@@ -105,6 +105,8 @@ static void note_key(struct reading *rd, const char *key)
 		t->window_at = here(rd);
 	else if (!strcmp(key, "vm.uuid"))
 		t->uuid_at = here(rd);
+	else if (conf_is_space_key(key))
+		t->space_at = here(rd);
 	for (unsigned i = 0; conf_memory_keys[i]; i++) {
 		if (!strcmp(key, conf_memory_keys[i]) || conf_alias_known(key))
 			t->memory_at[i] = here(rd);

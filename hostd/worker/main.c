@@ -76,6 +76,7 @@ struct options {
 	unsigned spin_us;
 	const struct placement *placement; /* NULL: memory stays where it is */
 	uint64_t piece_bytes;              /* in which it moves; 0: the default */
+	bool find_tpcs;                    /* weftd does not know them yet */
 	struct device_config cfg;
 };
 
@@ -112,6 +113,8 @@ static void usage(FILE *f)
 	      "  --memory SIZE         of the device, at most\n"
 	      "  --tpcs N              size of the software device\n"
 	      "  --threads N           host threads of its kernels\n"
+	      "  --find-tpcs           say where they are, and how kernels are kept to "
+	      "some\n"
 	      "  --uuid HEX            its UUID, 32 digits\n"
 	      "  --user NAME|UID:GID   whom to become\n"
 	      "  --own-user            nobody else is that user\n"
@@ -183,6 +186,9 @@ static int parse_option(int c, struct options *o)
 		return sandbox_mode_parse(optarg, &o->sandbox.mode);
 	case 's':
 		return parse_number(optarg, &o->spin_us);
+	case 'f':
+		o->find_tpcs = true;
+		return 0;
 	default:
 		return -EINVAL;
 	}
@@ -203,6 +209,7 @@ static int parse_options(int argc, char **argv, struct options *ret)
 		{"own-user", no_argument, NULL, 'o'},
 		{"sandbox", required_argument, NULL, 'S'},
 		{"spin-us", required_argument, NULL, 's'},
+		{"find-tpcs", no_argument, NULL, 'f'},
 		{},
 	};
 	struct options o = {
@@ -403,6 +410,16 @@ static void say_computing(struct worker *w, bool is)
 
 	if ((atomic_exchange(&w->on.page->computing, is) != 0) != is)
 		(void)msg_send(MSG_FD, &m, -1, -1);
+}
+
+/* A worker that cannot is not to run elsewhere. */
+static int take_tpcs(struct worker *w, const struct msg_tpcs *m)
+{
+	const struct dev_tpcs tpcs = {
+		{m->bits[0], m->bits[1]}, .n = m->n, .n_in_gpc = m->n_in_gpc};
+	const struct device_ops *ops = w->on.ops;
+
+	return ops->run_on && ops->run_on(w->on.dev, &tpcs) ? 0 : -EOPNOTSUPP;
 }
 
 static void take_slice(struct worker *w, uint32_t us)
@@ -663,6 +680,8 @@ static int handle_ctl(struct worker *w)
 	case MSG_SLICE:
 		take_slice(w, m.slice.us);
 		return 0;
+	case MSG_TPCS:
+		return take_tpcs(w, &m.tpcs);
 	case MSG_HOLDERS:
 		return w->attached ? -EPROTO : tell_holders(w);
 	default:
@@ -746,6 +765,19 @@ static int start_moving(struct worker *w)
 	return r < 0 ? r : moving_new(w->s, w->link, &w->moving);
 }
 
+static int say_tpc_map(const struct worker *w)
+{
+	struct msg m = {.type = MSG_TPC_MAP};
+	struct dev_tpc_map map;
+
+	if (sess_find_tpcs(w->s, &map) && map.n <= MSG_TPCS_MAX) {
+		m.tpc_map.n = map.n;
+		memcpy(m.tpc_map.gpc, map.gpc, map.n);
+		memcpy(m.tpc_map.bit, map.bit, map.n);
+	}
+	return msg_send(MSG_FD, &m, -1, -1);
+}
+
 static int start(struct worker *w)
 {
 	struct sandbox *box = &w->opt.sandbox;
@@ -786,6 +818,10 @@ static int start(struct worker *w)
 		r = start_moving(w);
 	if (r == 0)
 		r = open_events(w);
+	if (r < 0)
+		return r;
+	if (w->opt.find_tpcs)
+		r = say_tpc_map(w);
 	if (r < 0)
 		return r;
 	w->overhead = sess_overhead(w->s);

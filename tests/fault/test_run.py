@@ -73,6 +73,10 @@ class Shared(FaultTest):
         self.assertEqual(self.limit("vm1"), str(1 << 20))
         self.assertEqual(host("--tenant", "new", "--create", "--memory-max", "64M")[0], 0)
         self.assertEqual(self.limit("new"), str(64 << 20))
+        status, _, said = host("--tenant", "vm1", "--tpcs", "0-1")
+        self.assertEqual(status, 125)
+        self.assertIn("weftctl set vm1 tpc.set=0-1", said)
+        self.assertEqual(host("--tenant", "two", "--create", "--tpcs", "0-1")[0], 0)
 
     def test_who_may_not_use_it(self):
         # Not around the tenant's limits.

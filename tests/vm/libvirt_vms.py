@@ -38,7 +38,7 @@ NAMES = ("vm1", "vm2", "plain", "wrong", "greedy", "other")
 UUID = "4a2f9b9a-0f6f-4a5e-8a60-0d4d0a6f"  # how theirs begin
 DOMAIN = """<domain type='qemu'>
   <name>{name}</name>
-  <uuid>4a2f9b9a-0f6f-4a5e-8a60-0d4d0a6f{number:04d}</uuid>
+  <uuid>{uuid}{number:04d}</uuid>
   <memory unit='MiB'>512</memory>
   <vcpu>1</vcpu>
   <os>
@@ -332,6 +332,8 @@ def wrong_xml(h):
             (edited('unit="MiB" max="256"', 'unit="MIB" max="1"'), r"<weft:memory unit='MIB'>"),
             (edited("<weft:memory", "<weft:compute percent='25'/><weft:memory"),
              r"<weft:compute> has no attribute percent"),
+            (edited("<weft:memory", "<weft:tpc set='5-3'/><weft:memory"),
+             r"<weft:tpc set='5-3'>: .*is no list of TPCs"),
             (edited("<weft:memory", "<weft:vsock cid='2'/><weft:memory"), r"<weft:vsock cid='2'>"),
             (edited('id=weft-vsock,path=/run/weft/wrong', 'id=other,path=/run/weft/wrong'),
              r"no device of the domain's connects to /run/weft/wrong.vsock"),
@@ -493,12 +495,12 @@ def ends(h, tap):
 def killed(h):
     """The hook dies at any step of coming and going: the next one finds its way."""
     text = virsh("dumpxml", "--inactive", "vm1").stdout
-    for op, sub in (("prepare", "begin"), ("release", "end")):
-        for ms in (1, 3, 6, 10, 15, 20, 30, 50):
     with open(f"/run/weft/libvirt/{UUID}0001.new", "w", encoding="ascii"):
         pass  # a note that it has not finished writing
     run(HOOK, "vm1", "release", "end", "-", text=text)
     nothing_left()
+    for op, sub in (("prepare", "begin"), ("release", "end")):
+        for ms in (1, 3, 6, 10, 15, 20, 30, 50):
             run(HOOK, "vm1", "prepare", "begin", "-", text=text)
             if op == "prepare":
                 run(HOOK, "vm1", "release", "end", "-", text=text)
@@ -524,14 +526,14 @@ def once_more(h):
     virsh("start", "vm1")
     virsh("destroy", "vm1")
     nothing_left()
-
-
     # Nor with a weftd that has not heard of it.
     virsh("start", "vm1")
     h.stop_weftd()
     h.start_weftd()
     virsh("destroy", "vm1")
     nothing_left()
+
+
 def inside(build_dir):
     tap = harness.Tap()
     h = Host(build_dir)

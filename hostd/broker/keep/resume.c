@@ -27,6 +27,7 @@
 #include "base/macros.h"
 #include "broker/broker.h"
 #include "broker/compute/slices.h"
+#include "broker/compute/tpcs.h"
 #include "broker/child/child.h"
 #include "broker/keep/books.h"
 #include "broker/keep/resume.h"
@@ -267,6 +268,8 @@ static int resumed(struct worker *w, const struct msg_resumed *m)
 		w->is_held_up = true;
 	let_on(t);
 	slices_due(w->b);
+	w->tpcs_unsure = true;
+	tpcs_due(w->b);
 	return 0;
 }
 

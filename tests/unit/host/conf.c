@@ -166,6 +166,10 @@ Test(conf, mistakes_name_their_line)
 	bad("[tenant a]\nmemory.weight = 10001\n", ":2:");
 	bad("[tenant a]\ncompute.weight = 0\n", "no number from 1 to 10000");
 	bad("[tenant a]\ncompute.priority = 101\n", "no number from 0 to 100");
+	bad("[tenant a]\ntpc.set = 0,\n", ":2: tpc.set: \"0,\" is no list of TPCs");
+	bad("[tenant a]\ngpc.set = 200\n", "gpc.set = 200: number too large");
+	bad("[tenant a]\ntpc.count = 129\n", "no number from 1 to 128, nor max");
+	bad("[tenant a]\ntpc.exclusive = on\n", "neither yes nor no");
 	bad("[daemon]\ntime = unfair\n", "none of fair, equal, best-effort");
 	bad("[vm x]\na = b\n", "no such section");
 	bad("[tenant ../x]\nmemory.max = 1\n", ":1: a tenant's name is");

@@ -40,6 +40,7 @@ Test(domain, every_key_is_read)
 				 " tenant='t'><weft:memory unit='MiB' min='1' low='2' "
 				 "high='3' max='4' weight='7'/>"
 				 "<weft:compute weight='8' priority='9'/>"
+				 "<weft:tpc set='0-3,5' exclusive='yes'/>"
 				 "<weft:swap max='max'/><weft:host unit='GB' max='2'/>"
 				 "<weft:worker max='8'/><weft:sessions max='5'/>"
 				 "<weft:lanes max='6'/><weft:vsock cid='42'/>"
@@ -55,6 +56,8 @@ Test(domain, every_key_is_read)
 	cr_assert_str_eq(value(&d, "memory.weight"), "7");
 	cr_assert_str_eq(value(&d, "compute.weight"), "8");
 	cr_assert_str_eq(value(&d, "compute.priority"), "9");
+	cr_assert_str_eq(value(&d, "tpc.set"), "0-3,5");
+	cr_assert_str_eq(value(&d, "tpc.exclusive"), "yes");
 	cr_assert_str_eq(value(&d, "memory.swap.max"), "max");
 	cr_assert_str_eq(value(&d, "host.max"), "2000000000", "GB is libvirt's");
 	cr_assert_str_eq(value(&d, "worker.memory.max"), "8192", "KiB, as in <memory>");
@@ -75,7 +78,7 @@ static const struct {
 	 "<memory> in <weft:gpu> is not of the name space"},
 	{"><weft:ram max='1'/></weft:gpu>",
 	 "has no element <weft:ram> (there are memory, "
-	 "compute, swap, host, worker, sessions, lanes, window, "
+	 "compute, tpc, gpc, swap, host, worker, sessions, lanes, window, "
 	 "vsock)"},
 	{"><weft:compute percent='5'/></weft:gpu>",
 	 "percent (there are weight, priority)"},
@@ -91,6 +94,11 @@ static const struct {
 	{"><weft:memory weight='0'/></weft:gpu>", "is no number from 1 to 10000"},
 	{"><weft:compute weight='0'/></weft:gpu>", "is no number from 1 to 10000"},
 	{"><weft:compute priority='101'/></weft:gpu>", "is no number from 0 to 100"},
+	{"><weft:tpc set='5-3'/></weft:gpu>", "is no list of TPCs such as 0-19,40"},
+	{"><weft:tpc set='128'/></weft:gpu>", "number too large"},
+	{"><weft:tpc count='0'/></weft:gpu>", "is no number from 1 to 128, nor max"},
+	{"><weft:tpc exclusive='1'/></weft:gpu>", "is neither yes nor no"},
+	{"><weft:gpc set='x'/></weft:gpu>", "is no list of GPCs such as 0-2"},
 	{"><weft:sessions max='9999'/></weft:gpu>", "is no number from 0 to 4096"},
 	{"><weft:sessions unit='KiB' max='9'/></weft:gpu>", "has no attribute unit"},
 	{"><weft:lanes max='1x'/></weft:gpu>", "is no number"},

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shares of GPU time and sets of TPCs: loops of several tenants, and where kernels run."""
+import os
+import subprocess
+import time
+
+from . import build, programs, table
+
+HERE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "compute")
+SETTLE, WINDOW = 6.0, 1.0  # seconds: until slices are what they are to be; of a measurement
+
+
+class Looping:
+    """One program of a tenant: a loop (ms) or one kernel of 1 ms each period."""
+
+    def __init__(self, side, path, per_ms, ms=None, period=None):
+        args = ["every", str(period), str(per_ms)] if period else ["loop", str(int(per_ms * ms))]
+        self.ms = ms
+        self.proc = subprocess.Popen([*side.prefix, path, *args], stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE, text=True,
+                                     env=dict(os.environ, **side.env))
+        if self.proc.stdout.readline() != "ready\n":
+            raise build.Error("looping did not start")
+        self.ended = 0
+
+    def say(self):
+        self.proc.stdin.write("\n")
+        self.proc.stdin.flush()
+
+    def read(self):
+        """Kernels since the last time, median and 99th percentile in microseconds."""
+        ended, p50, p99 = self.proc.stdout.readline().split()
+        new = int(ended) - self.ended
+        self.ended = int(ended)
+        return new, float(p50), float(p99)
+
+    def end(self):
+        self.proc.stdin.close()
+        self.proc.wait(30)
+
+
+class Row:
+    def __init__(self, name, text, good=None):
+        self.name, self.text, self.good = name, text, good
+
+    def as_dict(self):
+        return dict(self.__dict__)
+
+
+class Run:
+    def __init__(self, d, path):
+        self.d, self.path = d, path
+        side = d.side("c0")
+        out = subprocess.run([*side.prefix, path, "calibrate"], capture_output=True, text=True,
+                             env=dict(os.environ, **side.env), check=True)
+        self.per_ms = int(out.stdout)
+
+    def set(self, tenant, **keys):
+        self.d.ask("tenant-set", name=tenant,
+                   set={f"compute.{k}": str(v) for k, v in keys.items()})
+
+    def measured(self, those, windows=1):
+        """For each window, of each program, what it says; rates a second by the clock."""
+        for p in those:
+            p.say()
+        time.sleep(SETTLE)
+        out, at = [], None
+        for _ in range(windows + 1):
+            for p in those:
+                p.say()
+            now = time.monotonic()
+            said = [p.read() for p in those]
+            if at:
+                out.append([(n / (now - at), *times) for n, *times in said])
+            at = now
+            time.sleep(WINDOW)
+        for p in those:
+            p.end()
+        return out
+
+    def loops(self, tenants, windows=1):
+        """tenants: (weight, sessions, ms). Milliseconds of work a second that each did."""
+        those, of = [], []
+        for i, (weight, sessions, ms) in enumerate(tenants):
+            side = self.d.side(f"c{i}")
+            for _ in range(sessions):
+                those.append(Looping(side, self.path, self.per_ms, ms))
+                of.append(i)
+            self.set(f"c{i}", weight=weight, priority=0)
+        out = []
+        for said in self.measured(those, windows):
+            rates = [0.0] * len(tenants)
+            for p, i, (rate, *_) in zip(those, of, said):
+                rates[i] += rate * p.ms
+            out.append(rates)
+        return out
+
+    def weights(self, name, tenants):
+        total = sum(w for w, *_ in tenants)
+        windows = self.loops(tenants, 4)
+        worst, shares = 0, []
+        for rates in windows:
+            shares = [r / sum(rates) for r in rates]
+            worst = max(worst, *(abs(s - w / total) for s, (w, *_) in zip(shares, tenants)))
+        text = " : ".join(f"{s:.3f}" for s in shares)
+        return Row(name, f"{text}; worst of 4 s: off by {worst:.3f} of the GPU", worst <= 0.01)
+
+    def hurry(self, ms, priority):
+        """A kernel of 1 ms every 6 ms beside a loop."""
+        those = [Looping(self.d.side("c0"), self.path, self.per_ms, period=6)]
+        if ms:
+            those.append(Looping(self.d.side("c1"), self.path, self.per_ms, ms))
+        self.set("c0", weight=100, priority=priority)
+        said = self.measured(those, 3)
+        p50 = sorted(s[0][1] for s in said)[1]
+        p99 = max(s[0][2] for s in said)
+        beside = min(s[1][0] * ms for s in said) if ms else 0
+        return p50, p99, beside
+
+
+def rows(d, path):
+    run = Run(d, path)
+    alone = run.loops([(100, 1, 1)])[0][0]
+    yield Row("alone, 1 ms", f"{alone:.0f} a second")
+    for n in (2, 4, 8):
+        got = sum(run.loops([(100, 1, 1)] * n)[0]) / alone
+        yield Row(f"{n} equal, 1 ms", f"{got:.3f} of one alone", got >= 0.97)
+    for ms in (0.1, 1, 20):
+        yield run.weights(f"3:1, {ms} ms", [(300, 1, ms), (100, 1, ms)])
+    yield run.weights("9:1, 1 ms", [(900, 1, 1), (100, 1, 1)])
+    yield run.weights("6:3:1, 1 ms", [(600, 1, 1), (300, 1, 1), (100, 1, 1)])
+    yield run.weights("1 session beside 8, 1 ms", [(100, 1, 1), (100, 8, 1)])
+    base50, base99, _ = run.hurry(0, 0)
+    yield Row("1 ms every 6 ms, alone", f"p50 {base50:.0f}, p99 {base99:.0f} us")
+    left = alone * 5 / 6
+    for ms in (1, 10, 100):
+        p50, p99, beside = run.hurry(ms, 0)
+        yield Row(f"... beside {ms} ms, equal", f"p50 {p50:.0f}, p99 {p99:.0f} us")
+        p50, p99, beside = run.hurry(ms, 1)
+        yield Row(f"... beside {ms} ms, by priority",
+                  f"p50 {p50:.0f}, p99 {p99:.0f} us: {p99 / base99:.2f} x alone; the loop has "
+                  f"{beside / left:.2f} of what is left", p99 <= 1.2 * base99 and
+                  beside >= 0.9 * left)
+
+
+class Where:
+    """A program of tenant c0's that says which TPCs its kernels run on."""
+
+    def __init__(self, d, path):
+        self.d = d
+        side = d.side("c0")
+        self.proc = subprocess.Popen([*side.prefix, path], stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE, text=True,
+                                     env=dict(os.environ, **side.env))
+
+    def tell(self, what):
+        self.proc.stdin.write(what + "\n")
+        self.proc.stdin.flush()
+
+    def line(self):
+        said = self.proc.stdout.readline()
+        if not said:
+            raise build.Error("where has ended")
+        return said.strip()
+
+    def say(self, what):
+        self.tell(what)
+        return self.line()
+
+    def set(self, text):
+        """Changes the set, and returns which it is as a mask."""
+        said = self.d.ask("tenant-set", name="c0", set={"tpc.set": text})
+        if not said["ok"]:
+            raise build.Error(said["error"])
+        mask = 0
+        for part in said["keys"]["tpc.current"].split(","):
+            first, _, last = part.partition("-")
+            for n in range(int(first), int(last or first) + 1):
+                mask |= 1 << n
+        time.sleep(0.05)  # what was said last has been heard
+        return mask
+
+    def end(self):
+        self.set("all")
+        self.proc.stdin.close()
+        self.proc.wait(30)
+
+
+def sets_of(n):
+    """Texts of sets of a device of n TPCs."""
+    return ["0", str(n - 1), f"3,{n - 2}", f"0-{n // 13 - 1}", f"10-{10 + n // 4}",
+            f"0-{n // 2 - 1}", f"{n // 2}-{n - 1}", f"1,5,9,13,17,{n - 3},{n - 1}",
+            f"0-{n - 2}", "all"]
+
+
+def tpc_rows(d, path):
+    w = Where(d, path)
+    n = int(w.say("sms")) // 2
+    costs = [(float(w.say("launch")), float(w.say("wait")))]
+    for what in ("kernel", "thread", "graph", "batch", "fill"):
+        wrong = []
+        for text in sets_of(n):
+            want = w.set(text)
+            got = int(w.say(what), 16)
+            if got != want:
+                wrong.append(f"{text}: {got:x}")
+        yield Row(f"TPCs of {what}", "; ".join(wrong) or f"right for {len(sets_of(n))} sets",
+                  not wrong)
+    rates = []
+    for k in (k for k in (1, 2, 5, 17, 33, 66) if k <= n):
+        w.set(f"0-{k - 1}")
+        rates.append((k, float(w.say("rate"))))
+    parts = [rates[0][1] / us / k for k, us in rates]
+    yield Row("throughput for each TPC", ", ".join(f"{k}: {p:.3f}" for (k, _), p in
+                                                   zip(rates, parts)),
+              all(abs(p - 1) <= 0.02 for p in parts))
+    w.set(f"0-{n - 2}")
+    costs.append((float(w.say("launch")), float(w.say("wait"))))
+    w.set("all")
+    costs.append((float(w.say("launch")), float(w.say("wait"))))
+    yield Row("launch; and wait", "; ".join(f"{a:.2f}, {b:.2f}" for a, b in costs) +
+              " us (no set, one, none again)")
+    delays = []
+    for text in ("0-3", "4-7", "8", "0-20", "all"):
+        w.tell("change")
+        w.line()
+        at = time.monotonic()
+        d.ask("tenant-set", name="c0", set={"tpc.set": text})
+        delays.append((float(w.line().split()[1]) - at) * 1e3)
+    yield Row("a change, until a kernel has run elsewhere",
+              f"{min(delays):.2f} to {max(delays):.2f} ms", max(delays) <= 2)
+    w.end()
+
+
+def run(d, tools, work, device):
+    if device == "soft":
+        print("compute skipped: the software GPU has no time slices")
+        return []
+    built = {}
+    for program in programs.find(HERE):
+        tools.build(program, work)
+        built[program.name] = program.argv[0]
+    out = []
+    for made in (tpc_rows(d, built["where"]), rows(d, built["looping"])):
+        for row in made:
+            print(f"compute {row.name}: {row.text}", flush=True)
+            out.append(row)
+    return out
+
+
+def render(results):
+    good = {None: "", True: "ok", False: "short"}
+    return table.render(["time", "measured", ""],
+                        [[r.name, r.text, good[r.good]] for r in results])
