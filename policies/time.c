@@ -21,26 +21,36 @@ static double part(const struct time_tenant *t, bool by_weight)
 	return weight(t, by_weight) / (t->sessions ? t->sessions : 1);
 }
 
-/* Tenants that all have so much of their part take what they can have, until one has less
- * than the second. Between them: how busy a session is is known to a tenth or so. */
-#define EAGER     0.75
-#define NOT_EAGER 0.5
+/* Tenants take what they can have that all have work for so much of the time, until one has
+ * for less than the second, or has had less than the third of its part of the device. Far
+ * apart: a session is looked at some dozen times. */
+#define EAGER     900
+#define NOT_EAGER 500
+#define TAKES     0.3
+
+static bool is_eager(const struct time_tenant *t, double part, bool before)
+{
+	if (t->pending == TIME_UNSEEN)
+		return false;
+	if (!before)
+		return t->pending >= EAGER;
+	return t->pending >= NOT_EAGER &&
+	       (t->busy == TIME_UNSEEN || t->busy >= TAKES * 1000 * part);
+}
 
 /* Whether all of at least that priority, that have work, take what they can have. */
 static bool all_eager(const struct time_tenant *t, uint32_t n, bool by_weight,
 		      uint32_t priority, bool before)
 {
-	double all = 0, least = (before ? NOT_EAGER : EAGER) * 1000;
+	double all = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
 		if (t[i].sessions && t[i].priority >= priority)
 			all += weight(&t[i], by_weight);
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		if (!t[i].sessions || t[i].priority < priority)
-			continue;
-		if (t[i].busy == TIME_UNSEEN ||
-		    t[i].busy < least * weight(&t[i], by_weight) / all)
+		if (t[i].sessions && t[i].priority >= priority &&
+		    !is_eager(&t[i], weight(&t[i], by_weight) / all, before))
 			return false;
 	}
 	return true;

@@ -9,8 +9,9 @@
  * To go from one session to the next costs the device 180 us (driver 580, H200), TIME_LOAD_US
  * of which are of the slice of the one that comes. In slices of 10 ms two to eight loops of
  * kernels of 1 ms get 98 % of what one gets alone, in those of 2 ms, the driver's own, 91 %.
- * So slices are long once all that compute have been seen to take what they can have, and
- * short while one takes less: it waits for results, and for the end of the others' slices.
+ * So slices are long once all that compute have been seen to have work all the time, and
+ * short while one has not: it waits for results, and for the end of the others' slices. In
+ * long ones it would have work all the time too, and get little of it done.
  */
 #ifndef WEFT_POLICIES_TIME_H
 #define WEFT_POLICIES_TIME_H
@@ -39,9 +40,10 @@ struct time_tenant {
 	uint32_t weight;   /* 1 to TIME_WEIGHT_MAX */
 	uint32_t priority; /* more is more urgent */
 	uint32_t sessions; /* that have work, or had some a moment ago */
-	/* Per mille of the device that it had in the last seconds; TIME_UNSEEN: has not been
-	 * looked at. */
-	uint32_t busy;
+	/* Per mille of the last seconds in which all of its sessions had work, waiting or
+	 * running; of the device that it had, in longer ones. TIME_UNSEEN: nobody has looked
+	 * yet. */
+	uint32_t pending, busy;
 };
 
 #define TIME_UNSEEN UINT32_MAX
@@ -53,7 +55,7 @@ struct time_policy {
 	 * Says in ret_us[i], of n, for how many microseconds each session of tenant i has
 	 * the device at a stretch, if it has work: those of one tenant all alike, a tenant's
 	 * time not depending on how many it has. 0: as long as the driver has it.
-	 * *eager: whether all take what they can have; what it said last time, false at first.
+	 * *eager: whether all take what they can have; as it said last time, false at first.
 	 */
 	void (*slices)(const struct time_tenant *t, uint32_t n, bool *eager,
 		       uint32_t *ret_us);

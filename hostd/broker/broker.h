@@ -37,7 +37,9 @@ struct waiter;
 struct slices {
 	bool due, eager;
 	uint64_t at_ns, again_ns; /* again: somebody has not read; 0: all have */
-	uint64_t look_ns; /* since when it is seen who takes how much; 0: nobody looks */
+	/* Since when it is seen who has work, and who has how much of the device; 0: nobody
+	 * looks. */
+	uint64_t look_ns, busy_ns;
 	struct time_tenant *tenants;
 	uint32_t *us;
 	uint32_t room; /* of both */

@@ -45,8 +45,8 @@ struct tenant {
 	struct space_set tpcs; /* that it has; compute/tpcs.c */
 	struct tenant_takes {  /* of the device's time; compute/slices.c */
 		bool computes;
-		uint32_t busy;
-		uint64_t gpu_us; /* when it was looked at */
+		uint32_t pending, busy; /* as policies/time.h has them */
+		uint64_t gpu_us;        /* when busy was measured */
 	} takes;
 	uint64_t granted, evicted, returning, peak;
 	/* Granted, and freed since on its way out or back. */

@@ -105,6 +105,7 @@ struct worker {
 	char carrier[24];
 	bool killed;
 	bool computes;      /* when slices were decided last */
+	uint64_t looks, looks_pending; /* its page's, then */
 	uint32_t slice_us;  /* that it was told last; 0: the driver's */
 	struct msg_tpcs tpcs; /* likewise */
 	bool tpcs_unsure;     /* another weftd has told it */

@@ -150,6 +150,8 @@ struct device_ops {
 	/* Time with at least one kernel of this process running, and time in which memory
 	 * was read or written; 0 where that is not known. May lag by a second. */
 	uint64_t (*busy_ns)(struct device *dev, uint64_t *ret_memory_ns);
+	/* Whether work of this process waits or runs. NULL: nobody says. Any thread. */
+	bool (*pending)(struct device *dev);
 	/* Says for how many microseconds at a stretch this process has the device, while
 	 * others want it too; 0: as at first. Returns false if it has not changed. NULL: the
 	 * device does not go round. Slow: a third of a millisecond. Any thread. */

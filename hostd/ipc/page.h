@@ -75,6 +75,8 @@ struct worker_page {
 	/* 1 from a launch until nothing has run for some seconds. */
 	_Atomic uint64_t computing;
 	_Atomic uint64_t slice_us; /* that its device took last; 0: the driver's */
+	/* How often it was looked whether work waits or runs, and how often there was some. */
+	_Atomic uint64_t looks, looks_pending;
 };
 static_assert(sizeof(struct worker_page) <= WORKER_PAGE_SIZE, "one mapping has it all");
 

@@ -53,6 +53,8 @@
 #define SPIN_US 50u
 /* How often utilisation is measured while something runs. */
 #define TICK_NS (500 * NSEC_PER_MSEC)
+/* While anything runs, it is looked so often whether work is pending. */
+#define LOOK_NS (50 * NSEC_PER_MSEC)
 /* Ticks without anything having run, after which measuring ends: a driver tells of a
  * kernel up to a second late. */
 #define QUIET_TICKS 4
@@ -91,6 +93,7 @@ struct worker {
 	int wake;                     /* an eventfd: something runs, measure it */
 	pthread_mutex_t measure_lock; /* of these three */
 	uint64_t busy_ns, memory_ns, busy_at_ns;
+	uint64_t looked_at_ns;
 	unsigned quiet; /* ticks without a change of busy_ns */
 	struct host_window window;
 	struct wire_welcome welcome; /* what all lanes are told */
@@ -461,20 +464,32 @@ static int start_ticking(struct worker *w)
 	return fd_read_full(w->wake, &n, sizeof(n));
 }
 
+static void look(struct worker *w, uint64_t now_ns)
+{
+	struct worker_page *page = w->on.page;
+
+	w->looked_at_ns = now_ns;
+	if (!w->on.ops->pending)
+		return;
+	if (w->on.ops->pending(w->on.dev))
+		atomic_fetch_add_explicit(&page->looks_pending, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&page->looks, 1, memory_order_relaxed);
+}
+
 /* Milliseconds to wait; -1 while nothing runs. */
 static int until_tick(struct worker *w)
 {
-	uint64_t now = clock_now_ns();
+	uint64_t now = clock_now_ns(), next;
 
 	if (!sess_active(w->s))
 		return -1;
-	if (now >= w->busy_at_ns + TICK_NS) {
+	if (now >= w->looked_at_ns + LOOK_NS)
+		look(w, now);
+	if (now >= w->busy_at_ns + TICK_NS)
 		tick(w);
-		now = clock_now_ns();
-	}
-	return (int)((w->busy_at_ns + TICK_NS - MIN(now, w->busy_at_ns + TICK_NS)) /
-		     NSEC_PER_MSEC) +
-	       1;
+	now = clock_now_ns();
+	next = MIN(w->busy_at_ns + TICK_NS, w->looked_at_ns + LOOK_NS);
+	return (int)((next - MIN(now, next)) / NSEC_PER_MSEC) + 1;
 }
 
 /* ---- what weftd says ---- */

@@ -19,9 +19,13 @@
 /* One that does not read what it is told hears of it later. */
 #define AGAIN_NS (100 * NSEC_PER_MSEC)
 
-/* While more than one session computes it is looked at so often who takes how much; workers
- * measure twice a second. */
+/* While more than one session computes it is looked at so often whether they have work,
+ * which workers note 20 times a second, and how much of the device each tenant has had: a
+ * driver takes few samples of that, each of one process. */
 #define LOOK_NS (4 * NSEC_PER_SEC)
+#define BUSY_NS (16 * NSEC_PER_SEC)
+/* Fewer notes are none. */
+#define LOOKS_MIN 20u
 
 /* First version of the messages that has SLICE. */
 #define VERSION_SLICE 2u
@@ -74,27 +78,65 @@ static bool has_come(struct tenant *t, bool computes)
 
 	t->takes.computes = computes;
 	if (!computes || came)
-		t->takes.busy = TIME_UNSEEN;
+		t->takes.pending = t->takes.busy = TIME_UNSEEN;
 	return came;
 }
 
-/* Sees what each tenant took since the last time, if that is worth anything. */
-static void see(struct broker *b, uint64_t now_ns)
+/* Per mille of the notes since the last look that a session had work. */
+static uint32_t pending(struct worker *w)
 {
-	uint64_t us = (now_ns - b->slices.look_ns) / NSEC_PER_USEC;
-	bool seen = b->slices.look_ns && now_ns >= b->slices.look_ns + LOOK_NS;
+	uint64_t looks = atomic_load(&w->count->looks);
+	uint64_t busy = atomic_load(&w->count->looks_pending);
+	uint64_t n = looks - w->looks, of = busy - w->looks_pending;
+
+	w->looks = looks;
+	w->looks_pending = busy;
+	return n < LOOKS_MIN || of > n ? TIME_UNSEEN : (uint32_t)(of * 1000 / n);
+}
+
+/* The session that has the least counts. */
+static uint32_t pending_tenant(struct tenant *t)
+{
+	uint32_t least = TIME_UNSEEN;
+	struct worker *w;
+
+	list_for_each (w, &t->workers, tenant_link) {
+		uint32_t p = pending(w);
+
+		if (w->computes)
+			least = MIN(least, p);
+	}
+	return least;
+}
+
+static uint32_t busy_since(const struct tenant_takes *of, uint64_t gpu_us, uint64_t ns)
+{
+	return (uint32_t)MIN((gpu_us - of->gpu_us) * 1000 / (ns / NSEC_PER_USEC),
+			     TIME_UNSEEN - 1ull);
+}
+
+/* Sees who had work since the last time, and, less often, who had how much of the device;
+ * begin: there was no last time. */
+static void see(struct broker *b, uint64_t now_ns, bool begin)
+{
+	struct slices *s = &b->slices;
+	bool busy = !begin && now_ns >= s->busy_ns + BUSY_NS;
 	struct tenant *t;
 
 	list_for_each (t, &b->tenants, link) {
 		struct tenant_takes *of = &t->takes;
-		uint64_t before = of->gpu_us;
+		uint32_t seen = pending_tenant(t);
+		uint64_t us = gpu_time_tenant(t);
 
-		of->gpu_us = gpu_time_tenant(t);
-		if (seen && of->computes)
-			of->busy = (uint32_t)MIN((of->gpu_us - before) * 1000 / us,
-						 TIME_UNSEEN - 1ull);
+		if (!begin && of->computes)
+			of->pending = seen;
+		if (busy && of->computes)
+			of->busy = busy_since(of, us, now_ns - s->busy_ns);
+		if (busy || begin)
+			of->gpu_us = us;
 	}
-	b->slices.look_ns = now_ns;
+	s->look_ns = now_ns;
+	s->busy_ns = busy || begin ? now_ns : s->busy_ns;
 }
 
 /* Fills in what the policy is told; false: there is not enough memory. */
@@ -123,10 +165,12 @@ static bool look(struct broker *b, uint64_t now_ns, uint32_t *ret_n)
 	if (n_computing < 2)
 		s->look_ns = 0;
 	else if (came || !s->look_ns || now_ns >= s->look_ns + LOOK_NS)
-		see(b, now_ns);
+		see(b, now_ns, came || !s->look_ns);
 	n = 0;
-	list_for_each (t, &b->tenants, link)
+	list_for_each (t, &b->tenants, link) {
+		s->tenants[n].pending = t->takes.pending;
 		s->tenants[n++].busy = t->takes.busy;
+	}
 	return true;
 }
 

@@ -313,6 +313,33 @@ static void cuda_info(struct device *dev, struct device_info *ret_info)
 	*ret_info = dev->info;
 }
 
+static bool ctx_pending_locked(struct dev_ctx *ctx)
+{
+	struct dev_stream *st;
+
+	if (cuda_enter(ctx))
+		return false;
+	if (cu.cuStreamQuery(CU_STREAM_LEGACY) == CUDA_ERROR_NOT_READY)
+		return true;
+	list_for_each (st, &ctx->streams, link) {
+		if (cu.cuStreamQuery(st->cu) == CUDA_ERROR_NOT_READY)
+			return true;
+	}
+	return false;
+}
+
+static bool cuda_pending(struct device *dev)
+{
+	struct dev_ctx *ctx;
+
+	cuda_scoped_lock(&dev->lock);
+	list_for_each (ctx, &dev->contexts, link) {
+		if (ctx_pending_locked(ctx))
+			return true;
+	}
+	return false;
+}
+
 static bool cuda_slice(struct device *dev, uint32_t us)
 {
 	(void)dev;
@@ -370,6 +397,7 @@ const struct device_ops device_cuda_ops = {
 	.holders = cuda_holders,
 	.attribute = cuda_attribute,
 	.busy_ns = cuda_busy_ns,
+	.pending = cuda_pending,
 	.slice = cuda_slice,
 	.tpc_map = cuda_tpc_map,
 	.find_tpcs = cuda_find_tpcs,

@@ -272,10 +272,12 @@ void cuda_stream_destroy(struct dev_stream *st)
 {
 	struct dev_ctx *ctx = st->ctx;
 
+	/* First: cuda_pending() asks those in the list. */
+	pthread_mutex_lock(&ctx->dev->lock);
+	list_remove(&st->link);
+	pthread_mutex_unlock(&ctx->dev->lock);
 	if (!cuda_enter(ctx))
 		cuda_note(ctx, cu.cuStreamDestroy(st->cu));
-	cuda_scoped_lock(&ctx->dev->lock);
-	list_remove(&st->link);
 	free(st);
 }
 

@@ -332,6 +332,12 @@ static uint64_t soft_busy_ns(struct device *dev, uint64_t *ret_memory_ns)
 	return soft_exec_busy_locked(&dev->exec);
 }
 
+static bool soft_pending(struct device *dev)
+{
+	soft_scoped_lock(&dev->lock);
+	return !list_empty(&dev->exec.active) || !list_empty(&dev->ready);
+}
+
 /* Code that has references is not loaded. */
 static CUresult soft_texref_find(struct dev_module *mod, const char *name, bool surface)
 {
@@ -413,6 +419,7 @@ const struct device_ops device_soft_ops = {
 	.footprint = soft_footprint,
 	.attribute = soft_attribute,
 	.busy_ns = soft_busy_ns,
+	.pending = soft_pending,
 	.tpc_map = soft_tpc_map,
 	.find_tpcs = soft_find_tpcs,
 	.run_on = soft_run_on,

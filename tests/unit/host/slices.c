@@ -96,17 +96,23 @@ static void decide(void)
 	cr_assert_geq(slices_tick(&b, now), now + NSEC_PER_SEC);
 }
 
-/* Goes on until weftd looks who has taken how much: so many per mille. */
-static void later(uint64_t permille_0, uint64_t permille_1)
+/* Goes on until weftd looks who had work, each so many per mille of the time, and how much
+ * of the device. */
+static void later(const unsigned *pending, const unsigned *busy)
 {
 	uint64_t then = slices_tick(&b, now);
 
 	cr_assert_lt(then, UINT64_MAX);
-	pages[0].busy_ns += (then - now) * permille_0 / 1000;
-	pages[1].busy_ns += (then - now) * permille_1 / 1000;
+	for (unsigned i = 0; i < 2; i++) {
+		pages[i].looks += 1000;
+		pages[i].looks_pending += pending[i];
+		pages[i].busy_ns += (then - now) * busy[i] / 1000;
+	}
 	now = then;
 	cr_assert_geq(slices_tick(&b, now), now + NSEC_PER_SEC);
 }
+
+static const unsigned all[2] = {1000, 1000}, halves[2] = {450, 450};
 
 TestSuite(slices, .init = setup, .fini = teardown);
 
@@ -141,24 +147,53 @@ Test(slices, nobody_looks_who_takes_what_while_one_computes)
 	cr_assert_eq(slices_tick(&b, now), UINT64_MAX);
 }
 
-Test(slices, those_who_take_what_they_can_have_long_ones)
+Test(slices, those_who_have_work_all_the_time_have_long_ones)
+{
+	const unsigned waits[2] = {1000, 370};
+
+	pages[0].computing = pages[1].computing = 1;
+	decide();
+	later(all, halves);
+	cr_assert_eq(told(0), TIME_LOAD_US + TIME_LONG_US);
+	cr_assert_eq(told(1), TIME_LOAD_US + TIME_LONG_US);
+	later(waits, halves);
+	cr_assert_eq(told(0), TIME_LOAD_US + TIME_QUICK_US, "the other waits for it");
+	later(all, halves);
+	cr_assert_eq(told(0), TIME_LOAD_US + TIME_LONG_US);
+}
+
+/* In long slices it has work all the time. */
+Test(slices, one_that_gets_little_done_waits_for_results)
+{
+	const unsigned little[2] = {900, 90};
+	int64_t us = -1;
+
+	pages[0].computing = pages[1].computing = 1;
+	decide();
+	later(all, little);
+	cr_assert_eq(told(0), TIME_LOAD_US + TIME_LONG_US);
+	for (unsigned i = 0; i < 4 && us < 0; i++) {
+		later(all, little);
+		us = told(0);
+	}
+	cr_assert_eq(us, TIME_LOAD_US + TIME_QUICK_US);
+}
+
+Test(slices, a_worker_that_notes_nothing_has_short_ones)
 {
 	pages[0].computing = pages[1].computing = 1;
 	decide();
-	later(450, 450);
-	cr_assert_eq(told(0), TIME_LOAD_US + TIME_LONG_US);
-	cr_assert_eq(told(1), TIME_LOAD_US + TIME_LONG_US);
-	later(900, 100);
-	cr_assert_eq(told(0), TIME_LOAD_US + TIME_QUICK_US, "the other waits for it");
-	later(450, 450);
-	cr_assert_eq(told(0), TIME_LOAD_US + TIME_LONG_US);
+	told(0);
+	now = slices_tick(&b, now);
+	cr_assert_geq(slices_tick(&b, now), now + NSEC_PER_SEC);
+	cr_assert_eq(told(0), -1);
 }
 
 Test(slices, who_comes_finds_short_ones)
 {
 	pages[0].computing = pages[1].computing = 1;
 	decide();
-	later(450, 450);
+	later(all, halves);
 	cr_assert_eq(told(0), TIME_LOAD_US + TIME_LONG_US);
 	pages[2].computing = 1;
 	decide();
