@@ -54,6 +54,8 @@ systemctl restart weftd
 exec python3 -B {me} --systemctl "$@"
 """,
 }
+# Messages on the page that are systemd's; operator_guide.py sees it say them.
+SYSTEMD_SAYS = ("Found left-over process",)
 GUEST_STAND_INS = {
     "apt-get": """#!/bin/sh
 [ "$*" = "install ./weft-guest_*.deb" ] || exit 1
@@ -287,12 +289,12 @@ def libvirt(g, lines):
 
 
 def see(g, lines):
-    a = g.agents["vm1"]
-    job = a.start(["hold"])
     if "weftctl list" not in lines:
         for line in lines:
             g.host(line)
         return
+    a = g.agents["vm1"]
+    job = a.start(["hold"])
     deadline = time.monotonic() + patient(20)
     while b"holding" not in job.out:
         check(time.monotonic() < deadline, f"no session: {job.err}")
@@ -336,7 +338,7 @@ def messages():
         table = f.read().split("\n## Messages\n")[1].split("\n## ")[0]
     said = re.findall(r"^\| `([^`]+)` \|", table, re.M)
     check(len(said) > 10, "no table")
-    lost = [m for m in said if m not in text]
+    lost = [m for m in said if m not in text and m not in SYSTEMD_SAYS]
     check(not lost, f"no program says {lost}")
 
 

@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import harness
 import packaged_debian
-from guide import OPERATORS, blocks
+from guide import OPERATORS, SYSTEMD_SAYS, blocks
 from harness import check
 from libvirt_vms import Console, until
 from weftvm import kernel
@@ -238,6 +238,9 @@ class Walk:
         said = self.host.sh("weftctl list")
         check(said.count("steady") == 2, said)
 
+        log = self.host.sh("journalctl -u weftd")
+        for said in SYSTEMD_SAYS:
+            check(said in log, log[-2000:])
     def end(self):
         """Programs have noticed nothing."""
         for g in self.guests.values():
