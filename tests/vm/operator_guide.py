@@ -11,6 +11,7 @@ changed, weftd is restarted and the host's package is upgraded; they end with ri
 WEFT_DEBS names a folder with packages that are built already. What this machine cannot do is
 in ELSEWHERE, with the reason.
 """
+import base64
 import glob
 import os
 import re
@@ -74,6 +75,21 @@ StandardError=tty
 TTYPath=/dev/ttyS0
 [Install]
 WantedBy=multi-user.target
+"""
+
+# A unit that does as weftd with its cgroup, in a kernel that has the controllers: a group with a process of
+# a tenant's, with limits, which stays when the main process is killed.
+DELEGATED = """[Service]
+Slice={slice}
+Delegate=memory pids
+KillMode=process
+Restart=on-failure
+RestartSec=0
+ExecStart=/bin/sh -c 'g=/sys/fs/cgroup$$(sed -n s/^0:://p /proc/self/cgroup); \\
+  mkdir -p $$g/weftd $$g/tenant; echo $$$$ >$$g/weftd/cgroup.procs; \\
+  echo "+memory +pids" >$$g/cgroup.subtree_control; \\
+  sleep 600 & echo $! >$$g/tenant/cgroup.procs; exec sleep 600'
+{stop_post}
 """
 
 
@@ -222,7 +238,33 @@ class Walk:
         before = self.host.sh("systemctl show -P MainPID weftd")
         self.host.sh("systemctl restart weftd")
         check(self.host.sh("systemctl show -P MainPID weftd") != before, "the same weftd")
+        log = self.host.sh("journalctl -u weftd")
+        for said in SYSTEMD_SAYS:
+            check(said in log, log[-2000:])
         self.still()
+
+    def cgroups(self):
+        """The unit's line lets systemd start weftd again above groups of tenants, whatever its
+        slice; in a VM, whose kernel has the controllers here and now."""
+        unit = self.host.sh("cat /lib/systemd/system/weftd.service")
+        line = re.search(r"^ExecStopPost=.*$", unit, re.M)[0]
+        g = self.guests["vm3"]
+        for name, slice_, stop_post in (("one", "system.slice", line),
+                                        ("two", "other.slice", line),
+                                        ("three", "system.slice", "")):
+            text = DELEGATED.format(slice=slice_, stop_post=stop_post)
+            coded = base64.b64encode(text.encode()).decode()
+            g.ok(f"echo {coded} | base64 -d >/run/systemd/system/{name}.service")
+            g.ok(f"systemctl start {name}")
+            g.ok(f"for i in $(seq 100); do grep -q . /sys/fs/cgroup/{slice_}/{name}.service/"
+                 "tenant/cgroup.procs && break; sleep 0.1; done; systemctl kill -s KILL "
+                 f"--kill-who=main {name}; sleep 1")
+            status, said = g.run(f"for i in $(seq 50); do systemctl is-active {name} && break; "
+                                 f"systemctl is-failed {name} && break; sleep 0.2; done; "
+                                 f"systemctl show -P NRestarts {name}; "
+                                 f"systemctl is-active {name}")
+            check((status == 0) == bool(stop_post), f"{name}: {said}")
+            g.ok(f"systemctl kill -s KILL {name}; systemctl stop {name}")
 
     def upgrade(self, lines):
         before = self.host.sh("systemctl show -P MainPID weftd")
@@ -238,9 +280,6 @@ class Walk:
         said = self.host.sh("weftctl list")
         check(said.count("steady") == 2, said)
 
-        log = self.host.sh("journalctl -u weftd")
-        for said in SYSTEMD_SAYS:
-            check(said in log, log[-2000:])
     def end(self):
         """Programs have noticed nothing."""
         for g in self.guests.values():
@@ -260,7 +299,8 @@ def follow(tap, host):
             return False
         if heading == "In each VM":
             for what, fn in (("programs in both", w.programs), ("their quotas", w.quotas),
-                             ("a live change", w.live), ("weftd restarts", w.restart)):
+                             ("a live change", w.live), ("weftd restarts", w.restart),
+                             ("above tenants' cgroups", w.cgroups)):
                 if not tap.case(what, fn):
                     return False
     tap.case("programs end with right results", w.end)
