@@ -24,7 +24,7 @@ static int number(const char **text, uint32_t *ret_n)
 
 static int add_range(const char **text, struct space_set *set)
 {
-	uint32_t first, last;
+	uint32_t first = 0, last;
 	int r = number(text, &first);
 
 	last = first;
