@@ -15,7 +15,7 @@ PROGRAMS = {
     "hostd/weftd": ("hostd/broker/main.c", "weftd.8"),
     "hostd/weftctl": ("hostd/tools/weftctl.c", "weftctl.1"),
     "hostd/weft-run": ("hostd/tools/weft_run.c", "weft-run.1"),
-    "hostd/weft-worker": ("hostd/worker/main.c", "weft-worker.8"),
+    "hostd/weft-worker": ("hostd/worker/options.c", "weft-worker.8"),
     "hostd/weft-listener": ("hostd/listener/main.c", "weft-worker.8"),
     "hostd/weft-exporter": ("hostd/exporter/main.c", "weft-exporter.8"),
     "guestlib/weft-guest-check": ("guestlib/check/main.c", "weft-guest-check.1"),
