@@ -47,7 +47,7 @@ struct slices {
 
 /* State of compute/tpcs.c; where they are is in conf. */
 struct tpcs {
-	bool due;
+	bool due, untold;  /* to be decided; decided, and nobody has been told */
 	uint64_t again_ns; /* somebody has not read; 0: all have */
 	uint8_t bit[SPACE_TPCS_MAX];
 	struct space_tenant *tenants;

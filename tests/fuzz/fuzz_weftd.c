@@ -24,6 +24,7 @@
 #include "base/macros.h"
 #include "broker/broker.h"
 #include "broker/child/child.h"
+#include "broker/compute/tpcs.h"
 #include "broker/control.h"
 #include "broker/keep/resume.h"
 #include "broker/operator/drain.h"
@@ -374,6 +375,7 @@ static void close_weftd(void)
 	tenants_fini(&b);
 	control_fini(&b);
 	events_fini(&b);
+	tpcs_fini(&b);
 	loop_flush(b.loop);
 	if (b.granted || b.evicted || b.host || b.n_sessions || !list_empty(&b.waiters) ||
 	    !list_empty(&b.tenants) || !list_empty(&b.leaving))

@@ -95,7 +95,8 @@ static void assign(struct broker *b, uint32_t n)
 	}
 }
 
-static bool decide(struct broker *b)
+/* If there is not enough memory, it is still due. */
+static void decide(struct broker *b)
 {
 	struct space_tenant *v;
 	struct tenant *t;
@@ -105,7 +106,7 @@ static bool decide(struct broker *b)
 		n++;
 	v = realloc(b->tpcs.tenants, (n + 1) * sizeof(*v));
 	if (!v)
-		return false;
+		return;
 	b->tpcs.tenants = v;
 	n = 0;
 	list_for_each (t, &b->tenants, link)
@@ -114,14 +115,15 @@ static bool decide(struct broker *b)
 	n = 0;
 	list_for_each (t, &b->tenants, link)
 		t->tpcs = v[n++].gets;
-	return true;
+	b->tpcs.due = false;
+	b->tpcs.untold = true;
 }
 
 const struct space_set *tpcs_of(struct tenant *t)
 {
 	/* Sessions are told in the next round. */
-	if (t->b->tpcs.due)
-		(void)decide(t->b);
+	if (t->b->tpcs.due && !tpcs_unknown(t->b))
+		decide(t->b);
 	return &t->tpcs;
 }
 
@@ -202,11 +204,16 @@ uint64_t tpcs_tick(void *broker, uint64_t now_ns)
 	struct broker *b = broker;
 	struct tpcs *s = &b->tpcs;
 
-	if (!b->conf->space.n)
+	/* Workers of the weftd before keep what they were told until it is known. */
+	if (tpcs_unknown(b))
 		return UINT64_MAX;
-	if (s->due || (s->again_ns && now_ns >= s->again_ns)) {
-		s->due = s->due && !decide(b);
-		s->again_ns = tell_all(b) && !s->due ? 0 : now_ns + AGAIN_NS;
+	if (s->due)
+		decide(b);
+	if (s->untold || (s->again_ns && now_ns >= s->again_ns)) {
+		s->untold = false;
+		s->again_ns = tell_all(b) ? 0 : now_ns + AGAIN_NS;
 	}
+	if (s->due && !s->again_ns)
+		s->again_ns = now_ns + AGAIN_NS;
 	return s->again_ns ? s->again_ns : UINT64_MAX;
 }

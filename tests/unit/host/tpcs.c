@@ -180,6 +180,22 @@ Test(tpcs, after_a_restart)
 	cr_assert_eq(m.n, 0);
 }
 
+/* They keep what the weftd before it has said. */
+Test(tpcs, nobody_is_told_before_the_device_is_known)
+{
+	struct msg_tpcs m;
+
+	conf.space_known = false;
+	want(0, 1);
+	workers[0].tpcs_unsure = true;
+	decide();
+	cr_assert_not(told(0, &m));
+	conf.space_known = true;
+	cr_assert_eq(tpcs_tick(&b, now), UINT64_MAX);
+	cr_assert(told(0, &m));
+	cr_assert_eq(m.n, 1);
+}
+
 Test(tpcs, one_that_does_not_read_hears_of_it_later)
 {
 	struct msg_tpcs m;
