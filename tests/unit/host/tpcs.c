@@ -180,7 +180,7 @@ Test(tpcs, after_a_restart)
 	cr_assert_eq(m.n, 0);
 }
 
-/* They keep what the weftd before it has said. */
+/* Workers keep what the weftd before it has said. */
 Test(tpcs, nobody_is_told_before_the_device_is_known)
 {
 	struct msg_tpcs m;
