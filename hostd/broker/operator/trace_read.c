@@ -29,6 +29,7 @@ static uint64_t catch_up(struct trace_reader *r, const struct trace_area *area)
 	if (n > TRACE_RECORDS) {
 		r->lost += n - TRACE_RECORDS;
 		r->next = last + 1 - TRACE_RECORDS;
+		r->looks = 0;
 	}
 	return last;
 }
@@ -69,7 +70,7 @@ bool trace_read(struct trace_reader *r, const struct trace_area *area,
 		 * by halves. */
 		atomic_thread_fence(memory_order_acquire);
 		r->next++;
-		r->missed = false;
+		r->looks = 0;
 		if (atomic_load_explicit(&s->number, memory_order_relaxed) ==
 			    r->next - 1 &&
 		    is_right(&c)) {
@@ -85,11 +86,11 @@ void trace_read_end(struct trace_reader *r, const struct trace_area *area)
 {
 	if (r->next > catch_up(r, area))
 		return;
-	if (r->missed) {
-		r->lost++;
-		r->next++;
-	}
-	r->missed = !r->missed;
+	if (++r->looks < TRACE_LOOKS)
+		return;
+	r->looks = 0;
+	r->lost++;
+	r->next++;
 }
 
 bool trace_read_name(struct trace_reader *r, const struct trace_area *area, uint32_t name,

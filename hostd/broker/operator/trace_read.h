@@ -11,10 +11,14 @@
 
 #include "ipc/trace.h"
 
+/* Looks at a record that is not complete before it is given up: 2 s at weftd's rate. A thread
+ * that was preempted while it wrote has run again by then. */
+#define TRACE_LOOKS 100u
+
 struct trace_reader {
 	uint64_t next; /* number of the record that is read next */
 	uint64_t lost; /* since somebody asked last; the caller sets it to 0 */
-	bool missed;   /* that record was not complete at the last look */
+	unsigned looks; /* at that record, which was not complete */
 	uint64_t named[(TRACE_NAMES + 63) / 64]; /* names that were told */
 };
 
@@ -27,8 +31,8 @@ void trace_reader_init(struct trace_reader *r, const struct trace_area *area);
  */
 bool trace_read(struct trace_reader *r, const struct trace_area *area,
 		struct trace_record *ret);
-/* Call when all that there is has been read, for now: one that a thread of the worker is
- * still writing is given up the second time. */
+/* Call when all that there is has been read, for now: a record that a thread of the worker is
+ * still writing is given up the TRACE_LOOKSth time, and counted as lost. */
 void trace_read_end(struct trace_reader *r, const struct trace_area *area);
 
 /* Copies the text of a name, clean, the first time that it is asked for. Returns whether it
