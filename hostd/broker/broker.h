@@ -114,6 +114,7 @@ struct broker {
 	uint64_t *shares;              /* as many */
 	uint32_t seen_room;
 	struct list waiters;       /* who waits and is looked at, in order; waiters.c */
+	int runlist_fd; /* workers' of the software device; -1: none */
 	unsigned n_passes;         /* over them; each has a number */
 	struct worker *moving;     /* one at a time, so that the device does not idle */
 	struct waiter *moving_for; /* who waits for that, if still there */

@@ -41,6 +41,7 @@
 #include "broker/loop/aside.h"
 #include "broker/loop/loop.h"
 #include "broker/memory/held.h"
+#include "broker/compute/runlist.h"
 #include "broker/compute/slices.h"
 #include "broker/compute/tpcs.h"
 #include "broker/memory/prealloc.h"
@@ -631,6 +632,8 @@ static int start(struct broker *b, const struct options *o)
 	}
 	r = open_sources(b, o);
 	if (r == 0)
+		r = runlist_open(b);
+	if (r == 0)
 		r = open_control(b);
 	if (r == 0)
 		r = open_tenants(b);
@@ -646,6 +649,7 @@ static void fini(struct broker *b)
 	events_fini(b);
 	slices_fini(b);
 	tpcs_fini(b);
+	runlist_close(b);
 	loop_flush(b->loop);
 	source_remove(b->loop, &b->signals);
 	source_remove(b->loop, &b->lifeline);
@@ -770,7 +774,7 @@ int main(int argc, char **argv)
 	b->piece = conf.piece;
 	b->placement = placement_find(conf.placement);
 	b->time = time_policy_find(conf.time);
-	b->control.fd = b->signals.fd = b->lifeline.fd = -1;
+	b->control.fd = b->signals.fd = b->lifeline.fd = b->runlist_fd = -1;
 	b->ready_fd = o->ready_fd;
 	if (o->ready_fd >= 0)
 		fcntl(o->ready_fd, F_SETFD, FD_CLOEXEC);

@@ -116,6 +116,8 @@ static unsigned worker_args(const struct broker *b, char **argv, char text[][40]
 	argv[n++] = text[3];
 	if (tpcs_unknown(b))
 		argv[n++] = (char *)"--find-tpcs";
+	if (b->runlist_fd >= 0)
+		argv[n++] = (char *)"--runlist";
 	if (c->swap) {
 		argv[n++] = (char *)"--placement";
 		argv[n++] = c->placement;
@@ -159,7 +161,7 @@ static void worker_free(void *arg)
 static int worker_spawn(struct worker *w)
 {
 	_cleanup_close_ int ours = -1, theirs = -1;
-	int fds[2], pair[2], r;
+	int fds[3], pair[2], r;
 	char text[5][40], *argv[20];
 
 	w->page_fd = fd_memfd("weft-page", TRACE_FILE_SIZE);
@@ -181,7 +183,8 @@ static int worker_spawn(struct worker *w)
 	if (r < 0)
 		return r;
 	fd_steal(&ours);
-	r = child_spawn(w->b, &w->child, argv, fds, 2, worker_exited);
+	fds[2] = w->b->runlist_fd;
+	r = child_spawn(w->b, &w->child, argv, fds, fds[2] < 0 ? 2 : 3, worker_exited);
 	if (r < 0)
 		source_remove(w->b->loop, &w->ctl);
 	return r;

@@ -57,7 +57,8 @@ struct device_config {
 	unsigned granularity;   /* granularity: a power of two from 128 KiB; 0: 2 MiB */
 	unsigned threads;       /* host threads that execute kernels; 0: all cores */
 	unsigned index;         /* cuda: ordinal of the device */
-	uint64_t time_slice_ns; /* soft: unused until compute sharing */
+	/* soft: the file of its runlist (soft/runlist.h), which stays the caller's; 0: none. */
+	int runlist_fd;
 	uint8_t uuid[16];       /* soft: the device's UUID */
 
 	/*

@@ -28,6 +28,7 @@
 #define MSG_FD        3 /* where weftd puts a child's end of the pair */
 #define MSG_PAGE_FD   4 /* worker: struct worker_page */
 #define MSG_LISTEN_FD 4 /* listener: the listening socket */
+#define MSG_RUNLIST_FD 5 /* worker with --runlist: struct runlist */
 
 enum msg_type {
 	/* A worker's life. */

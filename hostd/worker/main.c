@@ -745,7 +745,7 @@ int main(int argc, char **argv)
 	}
 	signal(SIGPIPE, SIG_IGN);
 	give_memory_back();
-	r = sandbox_early(MSG_PAGE_FD + 1);
+	r = sandbox_early(MAX(w.opt.cfg.runlist_fd, MSG_PAGE_FD) + 1);
 	if (r == 0)
 		r = start(&w);
 	if (r < 0) {

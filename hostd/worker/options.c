@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ipc/msg.h"
 #include "policies/placement.h"
 #include "util/size.h"
 #include "worker/options.h"
@@ -27,6 +28,8 @@ void options_usage(FILE *f)
 	      "  --threads N           host threads of its kernels\n"
 	      "  --find-tpcs           say where they are, and how kernels are kept to "
 	      "some\n"
+	      "  --runlist             share the software device's time, by descriptor "
+	      "5\n"
 	      "  --uuid HEX            its UUID, 32 digits\n"
 	      "  --user NAME|UID:GID   whom to become\n"
 	      "  --own-user            nobody else is that user\n"
@@ -101,6 +104,9 @@ static int parse_option(int c, struct options *o)
 	case 'f':
 		o->find_tpcs = true;
 		return 0;
+	case 'r':
+		o->cfg.runlist_fd = MSG_RUNLIST_FD;
+		return 0;
 	default:
 		return -EINVAL;
 	}
@@ -122,6 +128,7 @@ int options_parse(int argc, char **argv, struct options *ret)
 		{"sandbox", required_argument, NULL, 'S'},
 		{"spin-us", required_argument, NULL, 's'},
 		{"find-tpcs", no_argument, NULL, 'f'},
+		{"runlist", no_argument, NULL, 'r'},
 		{},
 	};
 	struct options o = {

@@ -27,7 +27,7 @@
 #include "broker/loop/loop.h"
 #include "util/conf.h"
 
-#define CHILD_FDS_MAX  2
+#define CHILD_FDS_MAX  3
 #define CHILD_ARGS_MAX 32
 #define CHILD_ENV_MAX  64
 

@@ -186,11 +186,11 @@ static void kernel_finish_if_over_locked(struct soft_exec *e, struct soft_kernel
 	if (k->resident || k->next < k->total)
 		return;
 	list_remove(&k->link);
-	if (list_empty(&e->active))
-		e->busy_ns += clock_now_ns() - e->busy_since_ns;
 	if (k->traced)
 		tell_ran(e, k);
-	soft_op_finish_locked(&k->op);
+	soft_op_finish_locked(&k->op); /* the next one begins */
+	if (list_empty(&e->active))
+		soft_turn_leave(&e->turn, clock_now_ns());
 }
 
 static void exec_wake_locked(struct soft_exec *e)
@@ -255,7 +255,8 @@ bool soft_exec_help_locked(struct soft_exec *e, struct dev_ctx *ctx,
 	struct soft_slot *s;
 	bool good;
 
-	if (e->n_running >= e->n_threads)
+	if (e->n_running >= e->n_threads || list_empty(&e->active) ||
+	    !soft_turn_take(&e->turn, clock_now_ns()))
 		return false;
 	s = soft_slot_pick_locked(e, ctx, st);
 	if (!s)
@@ -303,6 +304,20 @@ static uint64_t exec_watch_ns(const struct soft_exec *e)
 	return 0;
 }
 
+/* Waits until this process has the device, if there is anything to run. Returns false after
+ * a while, or if something has changed. */
+static bool thread_turn_locked(struct soft_exec *e)
+{
+	uint32_t word = soft_turn_word(&e->turn);
+
+	if (list_empty(&e->active) || soft_turn_take(&e->turn, clock_now_ns()))
+		return true;
+	pthread_mutex_unlock(&e->dev->lock);
+	soft_turn_wait(&e->turn, word);
+	pthread_mutex_lock(&e->dev->lock);
+	return false;
+}
+
 static void *thread_main(void *arg)
 {
 	struct soft_exec_thread *t = arg;
@@ -312,6 +327,8 @@ static void *thread_main(void *arg)
 
 	pthread_mutex_lock(&e->dev->lock);
 	while (!e->stop) {
+		if (!thread_turn_locked(e))
+			continue;
 		s = e->n_running < e->n_threads ? soft_slot_pick_locked(e, NULL, NULL)
 						: NULL;
 		if (!s) {
@@ -322,6 +339,7 @@ static void *thread_main(void *arg)
 		nap = nap_ns_locked(e);
 		if (nap) {
 			e->naps++;
+			soft_turn_yield(&e->turn, clock_now_ns());
 			thread_park_locked(e, t, nap);
 		}
 	}
@@ -331,11 +349,16 @@ static void *thread_main(void *arg)
 
 int soft_exec_init(struct soft_exec *e, struct device *dev)
 {
+	int r;
+
 	*e = (struct soft_exec){.dev = dev,
 				.n_sms = dev->cfg.tpcs * SOFT_SMS_PER_TPC,
 				.n_threads = dev->cfg.threads};
 	list_init(&e->idle);
 	list_init(&e->active);
+	r = soft_turn_init(&e->turn, dev->cfg.runlist_fd ? dev->cfg.runlist_fd : -1);
+	if (r < 0)
+		return r;
 	e->sms = calloc(e->n_sms, sizeof(*e->sms));
 	e->threads = calloc(e->n_threads, sizeof(*e->threads));
 	e->spare =
@@ -346,7 +369,6 @@ int soft_exec_init(struct soft_exec *e, struct device *dev)
 		e->sms[i] = soft_sm_empty();
 	for (unsigned i = 0; i < e->n_threads; i++) {
 		struct soft_exec_thread *t = &e->threads[i];
-		int r;
 
 		t->exec = e;
 		list_init(&t->link);
@@ -374,6 +396,7 @@ void soft_exec_fini(struct soft_exec *e)
 	free(e->spare);
 	free(e->threads);
 	free(e->sms);
+	soft_turn_fini(&e->turn);
 }
 
 /* ---- kernels ---- */
@@ -386,7 +409,7 @@ void soft_exec_start_locked(struct soft_exec *e, struct soft_op *op)
 	k->since_ns = k->begin_ns = clock_now_ns();
 	k->no_room_at = UINT64_MAX;
 	if (list_empty(&e->active))
-		e->busy_since_ns = k->since_ns;
+		(void)soft_turn_take(&e->turn, k->since_ns);
 	list_for_each (other, &e->active, link) { /* nobody starts with an advantage */
 		k->runtime = first ? other->runtime : MIN(k->runtime, other->runtime);
 		first = false;
@@ -424,7 +447,5 @@ void soft_exec_kill_locked(struct soft_exec *e, struct dev_ctx *ctx)
 
 uint64_t soft_exec_busy_locked(const struct soft_exec *e)
 {
-	uint64_t now = list_empty(&e->active) ? 0 : clock_now_ns() - e->busy_since_ns;
-
-	return e->busy_ns + now;
+	return soft_turn_had_ns(&e->turn, clock_now_ns());
 }

@@ -13,6 +13,7 @@
 
 #include "base/list.h"
 #include "device/device.h"
+#include "device/soft/runlist.h"
 #include "device/soft/stream.h"
 #include "simt/simt.h"
 
@@ -73,7 +74,7 @@ struct soft_exec {
 	unsigned waits;   /* turns in a row, of all threads, that came to nothing */
 	uint64_t naps;    /* times that a thread slept though it had blocks to run */
 	uint64_t frees;   /* counts slots given back: room may be new */
-	uint64_t busy_ns, busy_since_ns;
+	struct soft_turn turn;
 };
 
 /* Makes the pool. Returns 0 or -errno; soft_exec_fini() copes with the rest. */
@@ -102,7 +103,7 @@ unsigned soft_exec_blocks_per_sm(const struct soft_need *need);
 /* How many SMs a set has. */
 unsigned soft_exec_sms(const struct soft_exec *e, const struct dev_tpcs *set);
 
-/* Nanoseconds with at least one kernel active. */
+/* Nanoseconds with at least one kernel active, and the device this process's. */
 uint64_t soft_exec_busy_locked(const struct soft_exec *e);
 
 #endif

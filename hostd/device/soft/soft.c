@@ -332,10 +332,36 @@ static uint64_t soft_busy_ns(struct device *dev, uint64_t *ret_memory_ns)
 	return soft_exec_busy_locked(&dev->exec);
 }
 
+static bool ctx_pending_locked(const struct dev_ctx *ctx)
+{
+	const struct dev_stream *st;
+
+	if (ctx->legacy.completed != ctx->legacy.submitted)
+		return true;
+	list_for_each (st, &ctx->streams, link) {
+		if (st->completed != st->submitted)
+			return true;
+	}
+	return false;
+}
+
 static bool soft_pending(struct device *dev)
 {
+	const struct dev_ctx *ctx;
+
 	soft_scoped_lock(&dev->lock);
-	return !list_empty(&dev->exec.active) || !list_empty(&dev->ready);
+	list_for_each (ctx, &dev->contexts, link) {
+		if (ctx_pending_locked(ctx))
+			return true;
+	}
+	return false;
+}
+
+static bool soft_slice(struct device *dev, uint32_t us)
+{
+	soft_scoped_lock(&dev->lock);
+	soft_turn_slice(&dev->exec.turn, us);
+	return true;
 }
 
 /* Code that has references is not loaded. */
@@ -420,6 +446,7 @@ const struct device_ops device_soft_ops = {
 	.attribute = soft_attribute,
 	.busy_ns = soft_busy_ns,
 	.pending = soft_pending,
+	.slice = soft_slice,
 	.tpc_map = soft_tpc_map,
 	.find_tpcs = soft_find_tpcs,
 	.run_on = soft_run_on,
