@@ -178,13 +178,23 @@ static struct space_why place_fixed(const struct space_map *m, struct space_tena
 	return (struct space_why){SPACE_OK};
 }
 
+static uint32_t needed(const struct space_map *m, const struct space_want *w)
+{
+	uint32_t n;
+
+	if (!w->percent)
+		return w->count;
+	n = (uint32_t)((uint64_t)m->n * (w->count < 100 ? w->count : 100) / 100);
+	return n ? n : 1;
+}
+
 /* A tenant that keeps what it has, or (not keep) any. */
 static struct space_why place_number(const struct space_map *m, struct space_tenant *t,
 				     struct held *h, bool keep)
 {
 	struct space_set all = all_of(m), free = minus(all, &h->alone), more;
 	struct space_set unused = minus(free, &h->shared);
-	uint32_t need = t->want.count;
+	uint32_t need = needed(m, &t->want);
 
 	if (t->want.exclusive)
 		free = unused;

@@ -32,6 +32,7 @@ struct space_want {
 	struct space_set tpcs; /* these; empty: not asked for */
 	struct space_set gpcs; /* those of these; likewise */
 	uint32_t count;        /* so many; 0: likewise */
+	bool percent;          /* ... in a hundred, rounded down, but one at least */
 	bool exclusive;        /* nobody else has them */
 };
 

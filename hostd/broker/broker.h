@@ -45,6 +45,12 @@ struct slices {
 	uint32_t room; /* of both */
 };
 
+/* State of compute/pace.c: when to look, and when it was looked last; 0: nobody looks. */
+struct pace {
+	bool due;
+	uint64_t at_ns, looked_ns;
+};
+
 /* State of compute/tpcs.c; where they are is in conf. */
 struct tpcs {
 	bool due, untold;  /* to be decided; decided, and nobody has been told */
@@ -108,6 +114,7 @@ struct broker {
 	uint64_t reserve, scarce_ns;
 	const struct time_policy *time;
 	struct slices slices;
+	struct pace pace;
 	struct tpcs tpcs;
 	const struct placement *placement;
 	struct placement_tenant *seen; /* memory/snapshot.c */

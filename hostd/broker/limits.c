@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "broker/child/cgroup.h"
+#include "broker/compute/pace.h"
 #include "broker/compute/slices.h"
 #include "broker/compute/tpcs.h"
 #include "broker/operator/events.h"
@@ -74,6 +75,19 @@ static void tell_set(const struct tenant *t, const char *key,
 	post_text(t, key, a, b, by);
 }
 
+static void tell_count(const struct tenant *t, const struct space_want *from,
+		       const struct space_want *to, const char *by)
+{
+	char a[TPCS_TEXT], b[TPCS_TEXT];
+
+	tpcs_format_count(from, a, sizeof(a));
+	tpcs_format_count(to, b, sizeof(b));
+	if (!strcmp(a, b))
+		return;
+	log_info("tenant %s: tpc.count was %s, is %s (%s)", t->name, a, b, by);
+	post_text(t, "tpc.count", a, b, by);
+}
+
 static void tell_space(const struct tenant *t, const struct space_want *from,
 		       const struct space_want *to, const char *by)
 {
@@ -81,12 +95,25 @@ static void tell_space(const struct tenant *t, const struct space_want *from,
 
 	tell_set(t, "tpc.set", &from->tpcs, &to->tpcs, by);
 	tell_set(t, "gpc.set", &from->gpcs, &to->gpcs, by);
-	tell_number(t, "tpc.count", from->count, to->count, by);
+	tell_count(t, from, to, by);
 	if (from->exclusive == to->exclusive)
 		return;
 	log_info("tenant %s: tpc.exclusive was %s, is %s (%s)", t->name,
 		 yes[from->exclusive], yes[to->exclusive], by);
 	post_text(t, "tpc.exclusive", yes[from->exclusive], yes[to->exclusive], by);
+}
+
+static void tell_cap(const struct tenant *t, const struct cap *from, const struct cap *to,
+		     const char *by)
+{
+	char a[CONF_CAP_TEXT], b[CONF_CAP_TEXT];
+
+	conf_format_cap(from, a, sizeof(a));
+	conf_format_cap(to, b, sizeof(b));
+	if (!strcmp(a, b))
+		return;
+	log_info("tenant %s: compute.max was %s, is %s (%s)", t->name, a, b, by);
+	post_text(t, "compute.max", a, b, by);
 }
 
 static bool same_memory(const struct conf_memory *a, const struct conf_memory *b)
@@ -111,6 +138,7 @@ void limits_change(struct tenant *t, const struct conf_tenant *to, const char *b
 	tell_number(t, "memory.weight", was.weight, will.weight, by);
 	tell_number(t, "compute.weight", t->compute.weight, to->compute.weight, by);
 	tell_number(t, "compute.priority", t->compute.priority, to->compute.priority, by);
+	tell_cap(t, &t->compute.max, &to->compute.max, by);
 	tell_number(t, "sessions.max", t->sessions_max, to->sessions_max, by);
 	tell_number(t, "lanes.max", t->lanes_max, to->lanes_max, by);
 	tell_bytes(t, "host.max", t->host_max, to->host_max, by);
@@ -121,6 +149,8 @@ void limits_change(struct tenant *t, const struct conf_tenant *to, const char *b
 	memcpy(t->vm_uuid, to->vm_uuid, sizeof(t->vm_uuid));
 	tell_bytes(t, "worker.memory.max", t->wmem_max, to->wmem_max, by);
 	t->wmem_max = to->wmem_max;
+	if (memcmp(&t->compute.max, &to->compute.max, sizeof(t->compute.max)) != 0)
+		pace_changed(t);
 	t->compute = to->compute;
 	slices_due(t->b);
 	tell_space(t, &t->space, &to->space, by);

@@ -112,7 +112,6 @@ static void keep_place(struct conf_tenant *is, const struct conf_tenant *file)
 	is->memory = file->memory;
 	is->space = file->space;
 	memcpy(is->profile, file->profile, sizeof(is->profile));
-	is->profile_parts = file->profile_parts;
 	memcpy(is->vm_uuid, file->vm_uuid, sizeof(is->vm_uuid));
 	is->host_max = file->host_max;
 	is->wmem_max = file->wmem_max;

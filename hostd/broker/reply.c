@@ -91,13 +91,6 @@ struct json_object *reply_no_tenant(struct broker *b, const char *name)
 	return reply_error(-ENOENT, "no tenant \"%s\" (there are %s)", name, list);
 }
 
-void reply_warning(struct json_object *o, const struct conf_tenant *t)
-{
-	_cleanup_free_ char *text = conf_alias_warning(t);
-
-	reply_str(o, "warning", text);
-}
-
 static void keep_first(void *arg, bool wrong, const char *text)
 {
 	char **why = arg;

@@ -24,8 +24,6 @@ void reply_str(struct json_object *o, const char *key, const char *v);
 void reply_bool(struct json_object *o, const char *key, bool v);
 /* Error for a name (may be NULL) that is no tenant's. */
 struct json_object *reply_no_tenant(struct broker *b, const char *name);
-/* "warning": what a tenant's settings ask for and do not get, if there is something. */
-void reply_warning(struct json_object *o, const struct conf_tenant *t);
 /* Error for a configuration that contradicts itself as it is now, or NULL. */
 struct json_object *reply_contradiction(struct broker *b);
 

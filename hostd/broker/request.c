@@ -364,9 +364,7 @@ static struct json_object *request_tenant_add(struct broker *b, struct json_obje
 	changes_add(name, get_set(q));
 	say_added(name, q, control_who(client));
 	tenant_post(t, "tenant.added", control_who(client));
-	o = reply_tenant(t, false);
-	reply_warning(o, conf_tenant_find(b->conf, name));
-	return o;
+	return reply_tenant(t, false);
 }
 
 static void removed(void *client)

@@ -119,6 +119,23 @@ static void get_priority(struct tenant *t, struct json_object *o, const char *ke
 	reply_u64(o, key, t->compute.priority);
 }
 
+static void get_cap(struct tenant *t, struct json_object *o, const char *key)
+{
+	char text[CONF_CAP_TEXT];
+
+	reply_str(o, key, conf_format_cap(&t->compute.max, text, sizeof(text)));
+}
+
+/* In the words of cpu.stat. */
+static void get_compute_stat(struct tenant *t, struct json_object *o, const char *key)
+{
+	struct json_object *e = json_object_new_object();
+
+	reply_u64(e, "nr_throttled", t->pace.n_held);
+	reply_u64(e, "throttled_usec", t->pace.held_ns / NSEC_PER_USEC);
+	json_object_object_add(o, key, e);
+}
+
 static void put_set(struct json_object *o, const char *key, const struct space_set *s)
 {
 	char text[TPCS_TEXT];
@@ -138,10 +155,12 @@ static void get_gpcs(struct tenant *t, struct json_object *o, const char *key)
 
 static void get_tpc_count(struct tenant *t, struct json_object *o, const char *key)
 {
-	if (t->space.count)
+	char text[TPCS_TEXT];
+
+	if (t->space.count && !t->space.percent)
 		reply_u64(o, key, t->space.count);
 	else
-		reply_str(o, key, "max");
+		reply_str(o, key, tpcs_format_count(&t->space, text, sizeof(text)));
 }
 
 static void get_exclusive(struct tenant *t, struct json_object *o, const char *key)
@@ -269,6 +288,8 @@ static const struct {
 	{"memory.weight", get_weight},
 	{"compute.weight", get_compute_weight},
 	{"compute.priority", get_priority},
+	{"compute.max", get_cap},
+	{"compute.stat", get_compute_stat},
 	{"tpc.set", get_tpcs},
 	{"gpc.set", get_gpcs},
 	{"tpc.count", get_tpc_count},
@@ -378,8 +399,9 @@ static bool may_set(const char *key)
 	return conf_memory_key(&m, key) || conf_alias_known(key) ||
 	       conf_is_space_key(key) || !strcmp(key, "memory.weight") ||
 	       !strcmp(key, "compute.weight") || !strcmp(key, "compute.priority") ||
-	       !strcmp(key, "sessions.max") || !strcmp(key, "lanes.max") ||
-	       !strcmp(key, "host.max") || !strcmp(key, "vm.uuid");
+	       !strcmp(key, "compute.max") || !strcmp(key, "sessions.max") ||
+	       !strcmp(key, "lanes.max") || !strcmp(key, "host.max") ||
+	       !strcmp(key, "vm.uuid");
 }
 
 /* Answers for a key that cannot be set: read-only, unknown, or only in weftd.conf. */
@@ -428,7 +450,6 @@ static void copy_limits(struct conf_tenant *to, const struct conf_tenant *from)
 	to->compute = from->compute;
 	to->space = from->space;
 	memcpy(to->profile, from->profile, sizeof(to->profile));
-	to->profile_parts = from->profile_parts;
 	memcpy(to->vm_uuid, from->vm_uuid, sizeof(to->vm_uuid));
 	to->sessions_max = from->sessions_max;
 	to->lanes_max = from->lanes_max;
@@ -451,10 +472,8 @@ static struct json_object *change(struct broker *b, struct tenant *t,
 	ret_copy->lanes_max = t->lanes_max;
 	ret_copy->host_max = t->host_max;
 	ret_copy->wmem_max = t->wmem_max;
-	if (ct) {
+	if (ct)
 		memcpy(ret_copy->profile, ct->profile, sizeof(ret_copy->profile));
-		ret_copy->profile_parts = ct->profile_parts;
-	}
 	memcpy(ret_copy->name, t->name, sizeof(ret_copy->name));
 	o = parse_set(set, ret_copy);
 	if (o || !ct)
@@ -487,7 +506,5 @@ struct json_object *request_tenant_set(struct broker *b, struct json_object *q,
 	limits_change(t, &copy, control_who(client));
 	keys = json_object_new_object();
 	get_keys(t, NULL, keys);
-	o = reply_keys(keys);
-	reply_warning(o, &copy);
-	return o;
+	return reply_keys(keys);
 }

@@ -13,6 +13,7 @@
 #include "base/sockfile.h"
 #include "broker/child/child.h"
 #include "broker/child/output.h"
+#include "broker/compute/pace.h"
 #include "broker/operator/events.h"
 #include "broker/loop/loop.h"
 #include "broker/loop/outbox.h"
@@ -48,6 +49,7 @@ struct tenant {
 		uint32_t pending, busy; /* as policies/time.h has them */
 		uint64_t gpu_us;        /* when busy was measured */
 	} takes;
+	struct pace_tenant pace;
 	uint64_t granted, evicted, returning, peak;
 	/* Granted, and freed since on its way out or back. */
 	uint64_t freed_moving;

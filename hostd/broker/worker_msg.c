@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/compute/pace.h"
 #include "broker/compute/slices.h"
 #include "broker/compute/tpcs.h"
 #include "broker/child/output.h"
@@ -228,6 +229,7 @@ int worker_said(struct worker *w, const struct msg *m, int *fd)
 		return 0;
 	case MSG_COMPUTES:
 		slices_due(w->b);
+		pace_due(w->b);
 		return 0;
 	case MSG_OPENED:
 		return note_carrier(w, m->opened.carrier);

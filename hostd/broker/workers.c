@@ -35,6 +35,7 @@
 #include "broker/loop/outbox.h"
 #include "broker/memory/account_host.h"
 #include "broker/memory/ledger.h"
+#include "broker/compute/pace.h"
 #include "broker/compute/slices.h"
 #include "broker/memory/prealloc.h"
 #include "broker/memory/reclaim.h"
@@ -394,6 +395,7 @@ int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 	w->b->n_idle--;
 	w->hello = *hello;
 	w->n_passed = 1;
+	pace_due(w->b);
 	w->attached_ns = w->b->taken_ns = clock_now_ns();
 	if (!w->b->short_ns)
 		w->b->short_ns = w->attached_ns;

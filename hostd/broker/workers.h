@@ -109,6 +109,8 @@ struct worker {
 	uint32_t slice_us;  /* that it was told last; 0: the driver's */
 	struct msg_tpcs tpcs; /* likewise */
 	bool tpcs_unsure;     /* another weftd has told it */
+	struct msg_pace pace; /* that it was told last */
+	bool pace_unsure;     /* another weftd has told it */
 	const char *why;    /* weftd has ended it for this; NULL: for nothing */
 	uint64_t ending_ns; /* since when it is on its way out; 0: it is not */
 	/* Whether its program is still there: asked last, answered last; 0: never */

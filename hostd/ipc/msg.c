@@ -140,6 +140,11 @@ static bool slice_ok(const struct msg *m)
 	return !m->slice.pad;
 }
 
+static bool pace_ok(const struct msg *m)
+{
+	return is_flag(m->pace.bound);
+}
+
 static bool tpc_map_ok(const struct msg *m)
 {
 	return m->tpc_map.n <= MSG_TPCS_MAX && !m->tpc_map.pad;
@@ -234,6 +239,7 @@ static const struct row {
 	[MSG_SLICE] = {"SLICE", BODY(slice), slice_ok},
 	[MSG_TPC_MAP] = {"TPC_MAP", BODY(tpc_map), tpc_map_ok},
 	[MSG_TPCS] = {"TPCS", BODY(tpcs), tpcs_ok},
+	[MSG_PACE] = {"PACE", BODY(pace), pace_ok},
 };
 static_assert(ARRAY_SIZE(rows) == MSG_NUM, "a row for each");
 

@@ -111,6 +111,7 @@ enum msg_type {
 	MSG_SLICE,    /* weftd -> worker */
 	MSG_TPC_MAP,  /* worker -> weftd, before READY, if that was asked for */
 	MSG_TPCS,     /* weftd -> worker */
+	MSG_PACE,     /* weftd -> worker; since version 3 */
 	MSG_NUM
 };
 
@@ -122,7 +123,7 @@ enum msg_type {
  * messages and fields are only added, at the end, and nobody is sent a type that is newer
  * than it is. Who changes what is there raises both.
  */
-#define MSG_VERSION        2u
+#define MSG_VERSION        3u
 #define MSG_VERSION_OLDEST 1u
 
 /* READY: the device is open. */
@@ -400,6 +401,15 @@ struct msg_slice {
 };
 static_assert(sizeof(struct msg_slice) == 8, "no holes");
 
+/* PACE: how fast it may go on; in place of the one before. No answer. */
+struct msg_pace {
+	uint64_t
+		held_until_ns; /* submits nothing before then, clock_now_ns(); 0: it may */
+	uint32_t look_us; /* how often it looks whether work is pending; 0: as at first */
+	uint32_t bound;   /* 1: little is to be queued on the device (session/gate.h) */
+};
+static_assert(sizeof(struct msg_pace) == 16, "no holes");
+
 /* ---- TPCs ---- */
 
 #define MSG_TPCS_MAX 128u
@@ -521,6 +531,7 @@ struct msg {
 		struct msg_resident_granted resident_granted;
 		struct msg_prealloc prealloc;
 		struct msg_slice slice;
+		struct msg_pace pace;
 		struct msg_tpc_map tpc_map;
 		struct msg_tpcs tpcs;
 		struct msg_ipc_export ipc_export; /* IPC_EXPORT, HAS_SHARE */

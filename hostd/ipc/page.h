@@ -77,6 +77,9 @@ struct worker_page {
 	_Atomic uint64_t slice_us; /* that its device took last; 0: the driver's */
 	/* How often it was looked whether work waits or runs, and how often there was some. */
 	_Atomic uint64_t looks, looks_pending;
+	_Atomic uint64_t pending;    /* 1: there was some at the last look */
+	_Atomic uint64_t waiting;    /* 1: and some that was not let to the device */
+	_Atomic uint64_t pending_ns; /* time before looks at which there was some */
 };
 static_assert(sizeof(struct worker_page) <= WORKER_PAGE_SIZE, "one mapping has it all");
 

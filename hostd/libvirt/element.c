@@ -30,6 +30,7 @@ static const struct attribute {
 	{"memory", "weight", "memory.weight", false},
 	{"compute", "weight", "compute.weight", false},
 	{"compute", "priority", "compute.priority", false},
+	{"compute", "max", "compute.max", .text = true},
 	{"tpc", "set", "tpc.set", .text = true},
 	{"tpc", "count", "tpc.count", .text = true},
 	{"tpc", "exclusive", "tpc.exclusive", .text = true},

@@ -139,18 +139,21 @@ static void put_space(struct json_object *set, const struct space_want *w)
 
 	put(set, "tpc.set", tpcs_format(&w->tpcs, text, sizeof(text)));
 	put(set, "gpc.set", tpcs_format(&w->gpcs, text, sizeof(text)));
-	put_size(set, "tpc.count", w->count ? w->count : UINT64_MAX);
+	put(set, "tpc.count", tpcs_format_count(w, text, sizeof(text)));
 	put(set, "tpc.exclusive", w->exclusive ? "yes" : "no");
 }
 
 static void put_limits(struct json_object *set, struct conf_tenant *t)
 {
+	char cap[CONF_CAP_TEXT];
+
 	for (unsigned i = 0; conf_memory_keys[i]; i++)
 		put_size(set, conf_memory_keys[i],
 			 *conf_memory_key(&t->memory, conf_memory_keys[i]));
 	put_size(set, "memory.weight", t->memory.weight);
 	put_size(set, "compute.weight", t->compute.weight);
 	put_size(set, "compute.priority", t->compute.priority);
+	put(set, "compute.max", conf_format_cap(&t->compute.max, cap, sizeof(cap)));
 	put_space(set, &t->space);
 	put_size(set, "host.max", t->host_max);
 	put_size(set, "sessions.max", t->sessions_max);

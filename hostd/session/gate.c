@@ -13,6 +13,10 @@
 /* A command is inside for some microseconds. */
 #define LOOK_AGAIN_NS 20000
 
+/* Commands that a session has queued while it is bound: at first, at most. */
+#define QUEUE_FIRST 4u
+#define QUEUE_MAX   1024u
+
 static const char *const names[] = {
 	[GATE_OPEN] = "open",
 	[GATE_CLOSING] = "closing",
@@ -32,6 +36,16 @@ static bool membarrier(int cmd)
 	return !syscall(SYS_membarrier, cmd, 0, 0);
 }
 
+static void update_locked(struct gate *g)
+{
+	/* release: pairs with gate_enter(). */
+	atomic_store_explicit(&g->shut,
+			      g->state != GATE_OPEN || g->held_until_ns || g->bound ||
+				      !g->barrier,
+			      memory_order_release);
+	pthread_cond_broadcast(&g->changed);
+}
+
 static void set_state_locked(struct gate *g, enum gate_state to)
 {
 	assert(next[g->state] & 1 << to);
@@ -41,10 +55,7 @@ static void set_state_locked(struct gate *g, enum gate_state to)
 	else if (to == GATE_OPEN && g->passed)
 		g->passed(g->arg, NULL, g->since_ns);
 	g->state = to;
-	/* release: pairs with gate_enter(). */
-	atomic_store_explicit(&g->shut, to != GATE_OPEN || !g->barrier,
-			      memory_order_release);
-	pthread_cond_broadcast(&g->changed);
+	update_locked(g);
 }
 
 void gate_init(struct gate *g, void (*quiesce)(void *arg), void *arg)
@@ -108,43 +119,6 @@ void gate_lane_remove(struct gate *g, struct gate_lane *l)
 	pthread_mutex_unlock(&g->lock);
 }
 
-int gate_wait(struct gate *g, struct gate_lane *l)
-{
-	uint64_t since_ns;
-	int r;
-
-	gate_leave(l);
-	pthread_mutex_lock(&g->lock);
-	since_ns = g->state != GATE_OPEN ? clock_now_ns() : 0;
-	g->waiting++;
-	if (g->wanted && g->state != GATE_OPEN)
-		g->wanted(g->wanted_arg);
-	while (g->state != GATE_OPEN && !g->ending)
-		pthread_cond_wait(&g->changed, &g->lock);
-	r = g->ending ? -EPIPE : 0;
-	/* close_locked() looks later, under the lock. */
-	if (r == 0)
-		atomic_store_explicit(&l->inside, true, memory_order_relaxed);
-	if (!--g->waiting)
-		pthread_cond_broadcast(&g->changed);
-	if (since_ns && g->passed)
-		g->passed(g->arg, l, since_ns);
-	pthread_mutex_unlock(&g->lock);
-	return r;
-}
-
-bool gate_wanted(struct gate *g)
-{
-	bool any;
-
-	pthread_mutex_lock(&g->lock);
-	any = g->waiting;
-	pthread_mutex_unlock(&g->lock);
-	return any;
-}
-
-/* ---- closing ---- */
-
 /* Returns false when the deadline has come. */
 static bool wait_locked(struct gate *g, uint64_t deadline_ns)
 {
@@ -154,32 +128,7 @@ static bool wait_locked(struct gate *g, uint64_t deadline_ns)
 	return !pthread_cond_clockwait(&g->changed, &g->lock, CLOCK_MONOTONIC, &ts);
 }
 
-static bool somebody_inside_locked(const struct gate *g)
-{
-	const struct gate_lane *l;
-
-	list_for_each (l, &g->lanes, link) {
-		/* acquire: pairs with gate_leave(). */
-		if (atomic_load_explicit(&l->inside, memory_order_acquire))
-			return true;
-	}
-	return false;
-}
-
-static int wait_for_lanes_locked(struct gate *g, uint64_t deadline_ns)
-{
-	const struct timespec pause = {.tv_nsec = LOOK_AGAIN_NS};
-
-	while (somebody_inside_locked(g) && !g->ending) {
-		if (clock_now_ns() >= deadline_ns)
-			return -EBUSY;
-		/* Nobody tells: leaving is to cost nothing. */
-		pthread_mutex_unlock(&g->lock);
-		nanosleep(&pause, NULL);
-		pthread_mutex_lock(&g->lock);
-	}
-	return 0;
-}
+/* ---- the device ---- */
 
 static void *wait_for_device(void *arg)
 {
@@ -221,10 +170,164 @@ static int ask_device_locked(struct gate *g, uint64_t deadline_ns)
 	return 0;
 }
 
-/* Waits until lanes that waited last time are in, so that a session always gets on. */
+/* ---- held and bound ---- */
+
+static bool is_held_locked(struct gate *g)
+{
+	if (g->held_until_ns && clock_now_ns() >= g->held_until_ns) {
+		g->held_until_ns = 0;
+		update_locked(g);
+	}
+	return g->held_until_ns;
+}
+
+/* Twice or half as many, so that the device takes about as long as it is to. */
+static void adapt_locked(struct gate *g)
+{
+	uint64_t took = clock_now_ns() - g->first_ns;
+
+	if (took < GATE_QUEUE_NS / 2)
+		g->n_max = MIN(2 * g->n_max, QUEUE_MAX);
+	else if (took > GATE_QUEUE_NS * 2)
+		g->n_max = MAX(g->n_max / 2, 1u);
+}
+
+static void drain_locked(struct gate *g)
+{
+	g->draining = true;
+	(void)ask_device_locked(g, clock_now_ns() + GATE_DRAIN_NS);
+	adapt_locked(g);
+	g->draining = false;
+	g->n_entered = 0;
+	pthread_cond_broadcast(&g->changed);
+}
+
+/* Waits, if the lane cannot enter now. Returns whether it could have. */
+static bool may_enter_locked(struct gate *g)
+{
+	if (is_held_locked(g))
+		(void)wait_locked(g, g->held_until_ns);
+	else if (g->state != GATE_OPEN || (g->bound && g->draining))
+		pthread_cond_wait(&g->changed, &g->lock);
+	else if (g->bound && g->n_entered >= g->n_max)
+		drain_locked(g);
+	else
+		return true;
+	return false;
+}
+
+static void count_entered_locked(struct gate *g)
+{
+	if (!g->bound)
+		return;
+	if (!g->n_entered++)
+		g->first_ns = clock_now_ns();
+}
+
+void gate_hold(struct gate *g, uint64_t until_ns)
+{
+	pthread_mutex_lock(&g->lock);
+	g->held_until_ns = until_ns;
+	update_locked(g);
+	pthread_mutex_unlock(&g->lock);
+}
+
+void gate_bound(struct gate *g, bool on, void (*comes)(void *arg))
+{
+	pthread_mutex_lock(&g->lock);
+	if (on != g->bound) {
+		g->n_entered = 0;
+		g->n_max = QUEUE_FIRST;
+	}
+	g->bound = on;
+	g->comes = comes;
+	update_locked(g);
+	pthread_mutex_unlock(&g->lock);
+}
+
+void gate_is_drained(struct gate *g)
+{
+	pthread_mutex_lock(&g->lock);
+	g->n_entered = 0;
+	pthread_mutex_unlock(&g->lock);
+}
+
+/* ---- lanes ---- */
+
+int gate_wait(struct gate *g, struct gate_lane *l)
+{
+	uint64_t since_ns = 0;
+	int r;
+
+	gate_leave(l);
+	pthread_mutex_lock(&g->lock);
+	if (g->state != GATE_OPEN || is_held_locked(g))
+		since_ns = clock_now_ns();
+	g->waiting++;
+	if (g->bound && g->comes)
+		g->comes(g->arg);
+	if (g->wanted && g->state != GATE_OPEN)
+		g->wanted(g->wanted_arg);
+	while (!g->ending && !may_enter_locked(g))
+		;
+	r = g->ending ? -EPIPE : 0;
+	/* close_locked() looks later, under the lock. */
+	if (r == 0) {
+		atomic_store_explicit(&l->inside, true, memory_order_relaxed);
+		count_entered_locked(g);
+	}
+	if (!--g->waiting)
+		pthread_cond_broadcast(&g->changed);
+	if (since_ns && g->passed)
+		g->passed(g->arg, l, since_ns);
+	pthread_mutex_unlock(&g->lock);
+	return r;
+}
+
+bool gate_wanted(struct gate *g)
+{
+	bool any;
+
+	pthread_mutex_lock(&g->lock);
+	any = g->waiting;
+	pthread_mutex_unlock(&g->lock);
+	return any;
+}
+
+/* ---- closing ---- */
+
+static bool somebody_inside_locked(const struct gate *g)
+{
+	const struct gate_lane *l;
+
+	list_for_each (l, &g->lanes, link) {
+		/* acquire: pairs with gate_leave(). */
+		if (atomic_load_explicit(&l->inside, memory_order_acquire))
+			return true;
+	}
+	return false;
+}
+
+static int wait_for_lanes_locked(struct gate *g, uint64_t deadline_ns)
+{
+	const struct timespec pause = {.tv_nsec = LOOK_AGAIN_NS};
+
+	while (somebody_inside_locked(g) && !g->ending) {
+		if (clock_now_ns() >= deadline_ns)
+			return -EBUSY;
+		/* Nobody tells: leaving is to cost nothing. */
+		pthread_mutex_unlock(&g->lock);
+		nanosleep(&pause, NULL);
+		pthread_mutex_lock(&g->lock);
+	}
+	return 0;
+}
+
+/* Waits until lanes that waited last time are in, so that a session always gets on; who is
+ * held has to wait in any case. */
 static int let_in_locked(struct gate *g, uint64_t deadline_ns)
 {
-	while (g->waiting && !g->ending) {
+	while (g->waiting && !g->held_until_ns && !g->ending) {
 		if (!wait_locked(g, deadline_ns))
 			return -EBUSY;
 	}

@@ -22,6 +22,12 @@
  * at the gate with its ticket, and so do all later ones of the session. What lets a
  * stream go on that stands still (host functions, copies of graphs) has no ticket and
  * needs no entering: while the stream stands the device is not quiesce.
+ *
+ * Besides, a session whose tenant may have only so much of the device's time is held for a
+ * while (gate_hold()), open or not; and so that this comes in time, it has only so much work
+ * queued as the device does in some milliseconds (gate_bound()): then lanes wait until the
+ * device has done it, for some more milliseconds at most, since that work may wait for
+ * what a lane is about to bring.
  */
 #ifndef WEFT_SESS_GATE_H
 #define WEFT_SESS_GATE_H
@@ -31,6 +37,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "base/list.h"
 #include "base/macros.h"
 
@@ -44,7 +51,7 @@ enum gate_state {
 struct gate_lane;
 
 struct gate {
-	_Atomic bool shut; /* not open, or there is no membarrier() */
+	_Atomic bool shut; /* not open, held, bound, or there is no membarrier() */
 	bool barrier;
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* state, waiting, ending, answered */
@@ -52,6 +59,12 @@ struct gate {
 	struct list lanes;
 	unsigned waiting; /* lanes that want in */
 	bool ending;
+
+	uint64_t held_until_ns; /* 0: not held */
+	bool bound, draining;
+	unsigned n_entered, n_max; /* since the device was quiesce; so many at most */
+	uint64_t first_ns;         /* of those, the first one's */
+	void (*comes)(void *arg);
 
 	/* The thread that waits for the device, made when it is first needed. */
 	pthread_t thread;
@@ -126,6 +139,22 @@ int gate_close(struct gate *g, uint64_t deadline_ns);
  * wait on: until either function is called again, or gate_open(). */
 int gate_close_begin(struct gate *g, uint64_t deadline_ns);
 void gate_open(struct gate *g);
+
+/* Has lanes wait until then (clock_now_ns()), or, with 0, no longer. Who is inside stays.
+ * Any thread. */
+void gate_hold(struct gate *g, uint64_t until_ns);
+/* Has the session queue no more than what the device does in GATE_QUEUE_NS or so; entering
+ * costs a lock then. comes, if not NULL, is called with gate_init()'s arg for each lane that
+ * wants to meanwhile, under the gate's lock. Any thread. */
+void gate_bound(struct gate *g, bool on, void (*comes)(void *arg));
+
+/* The device has been seen to have no work: nothing is queued. Any thread. */
+void gate_is_drained(struct gate *g);
+
+/* Work that a session has queued at most, as long as it takes, while it is bound; and how
+ * long lanes wait for it. */
+#define GATE_QUEUE_NS (3 * NSEC_PER_MSEC)
+#define GATE_DRAIN_NS (20 * NSEC_PER_MSEC)
 
 /* True if a lane wants in. */
 bool gate_wanted(struct gate *g);

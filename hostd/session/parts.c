@@ -62,6 +62,19 @@ void sess_set_inactive(struct session *s)
 	atomic_store(&s->active, false);
 }
 
+static void on_comes(void *session)
+{
+	struct session *s = session;
+
+	if (s->hooks.active && !atomic_exchange(&s->active, true))
+		s->hooks.active(s->hooks.arg);
+}
+
+void sess_bound(struct session *s, bool on)
+{
+	gate_bound(&s->gate, on, on_comes);
+}
+
 bool sess_any_lane(struct session *s, bool (*is)(void *arg, unsigned index), void *arg)
 {
 	bool any = false;

@@ -138,6 +138,10 @@ int sess_end_reason(const struct session *s);
 bool sess_active(const struct session *s);
 void sess_set_inactive(struct session *s);
 
+/* Has it queue little work on the device (gate.h), and say of all work that it is active. Any
+ * thread. */
+void sess_bound(struct session *s, bool on);
+
 /* True if is(arg, index) is, of any lane that is there; called under a lock. */
 bool sess_any_lane(struct session *s, bool (*is)(void *arg, unsigned index), void *arg);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,6 +211,34 @@ static int set_weight(unsigned *field, const char *value)
 	return 0;
 }
 
+/* As cpu.max of cgroup v2: "max" or a quota, and perhaps a period, in microseconds. */
+static int set_cap(struct cap *field, const char *value)
+{
+	struct cap c = {.period_us = CAP_PERIOD_US};
+	char quota[16], period[16], more;
+	int n = sscanf(value, "%15s %15s %c", quota, period, &more);
+
+	if (n < 1 || n > 2)
+		return -EINVAL;
+	if (n == 2 && (set_number(&c.period_us, period, CAP_MAX_US) < 0 ||
+		       c.period_us < CAP_MIN_US))
+		return -EINVAL;
+	if (strcmp(quota, "max") != 0 &&
+	    (set_number(&c.quota_us, quota, CAP_MAX_US) < 0 || c.quota_us < CAP_MIN_US))
+		return -EINVAL;
+	*field = c;
+	return 0;
+}
+
+const char *conf_format_cap(const struct cap *c, char *text, size_t size)
+{
+	if (c->quota_us)
+		snprintf(text, size, "%" PRIu32 " %" PRIu32, c->quota_us, c->period_us);
+	else
+		snprintf(text, size, "max");
+	return text;
+}
+
 /* Above that a unit was mistaken: no device has as much. */
 #define MEMORY_MAX (1ull << 44)
 
@@ -256,10 +285,8 @@ static int set_limit(struct conf_tenant *t, uint64_t *field, const char *value)
 {
 	int r = set_memory(field, value);
 
-	if (r == 0 && (field == &t->memory.min || field == &t->memory.max)) {
+	if (r == 0 && (field == &t->memory.min || field == &t->memory.max))
 		*t->profile = '\0';
-		t->profile_parts = 0;
-	}
 	return r;
 }
 
@@ -290,14 +317,22 @@ static int set_yes(bool *field, const char *value)
 	return 0;
 }
 
-static int set_count(uint32_t *field, const char *value)
+static int set_count(struct space_want *w, const char *value)
 {
-	unsigned n = 0;
-	int r = strcmp(value, "max") ? set_number(&n, value, SPACE_TPCS_MAX) : 0;
+	size_t n = strlen(value);
+	bool percent = n > 1 && n < 5 && value[n - 1] == '%';
+	char digits[5] = "";
+	unsigned count = 0;
 
-	if (r < 0 || (!n && strcmp(value, "max") != 0))
+	if (percent)
+		memcpy(digits, value, n - 1);
+	if (strcmp(value, "max") != 0 &&
+	    (set_number(&count, percent ? digits : value,
+			percent ? 100 : SPACE_TPCS_MAX) < 0 ||
+	     !count))
 		return -EINVAL;
-	*field = n;
+	w->percent = percent && count < 100;
+	w->count = percent && count == 100 ? 0 : count;
 	return 0;
 }
 
@@ -309,7 +344,7 @@ static int set_space(struct space_want *w, const char *key, const char *value)
 	if (!strcmp(key, "gpc.set"))
 		return tpcs_parse(value, &w->gpcs);
 	if (!strcmp(key, "tpc.count"))
-		return set_count(&w->count, value);
+		return set_count(w, value);
 	if (!strcmp(key, "tpc.exclusive"))
 		return set_yes(&w->exclusive, value);
 	return -ENOENT;
@@ -334,6 +369,8 @@ int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value)
 		return set_weight(&t->compute.weight, value);
 	if (!strcmp(key, "compute.priority"))
 		return set_number(&t->compute.priority, value, CONF_PRIORITY_MAX);
+	if (!strcmp(key, "compute.max"))
+		return set_cap(&t->compute.max, value);
 	if (!strcmp(key, "socket"))
 		return set_path(&t->socket, value);
 	if (!strcmp(key, "mode"))
@@ -491,9 +528,13 @@ static const struct {
 	{"memory.weight", "is no number from 1 to 10000"},
 	{"compute.weight", "is no number from 1 to 10000"},
 	{"compute.priority", "is no number from 0 to 100"},
+	{"compute.max",
+	 "is neither max nor a quota, and perhaps a period, of 1000 to 10000000 "
+	 "microseconds such as 25000 100000"},
 	{"tpc.set", "is no list of TPCs such as 0-19,40, nor all"},
 	{"gpc.set", "is no list of GPCs such as 0-2, nor all"},
-	{"tpc.count", "is no number from 1 to 128, nor max"},
+	{"tpc.count",
+	 "is neither a number from 1 to 128, nor one of per cent such as 30%, nor max"},
 	{"tpc.exclusive", "is neither yes nor no"},
 	{"sessions.max", "is no number from 0 to 4096"},
 	{"lanes.max", "is no number from 0 to 65536"},

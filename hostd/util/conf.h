@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "base/list.h"
+#include "policies/cap.h"
 #include "policies/space.h"
 
 #define CONF_NAME_MAX       63 /* bytes of a tenant's name */
@@ -32,6 +33,7 @@ struct conf_memory {
 struct conf_compute {
 	unsigned weight;   /* of its share, while several want it */
 	unsigned priority; /* more is more urgent */
+	struct cap max;    /* compute.max */
 };
 
 /* A place in a file. file: its path, which stays until the process ends; NULL: in none. */
@@ -56,11 +58,9 @@ struct conf_tenant {
 	struct conf_memory memory;
 	struct conf_compute compute;
 	struct space_want space;
-	/* Name of the profile that has this memory, until it is changed; "": none. And
-	 * how many of seven parts of the compute units that would have; 0: all.
+	/* Name of the profile that has this memory, until it is changed; "": none.
 	 * conf_alias.h */
 	char profile[CONF_PROFILE_MAX + 1];
-	unsigned profile_parts;
 	uint64_t host_max; /* shared with the device */
 	uint64_t wmem_max; /* held by workers */
 	unsigned sessions_max, lanes_max;
@@ -149,6 +149,10 @@ void conf_tenant_free(struct conf_tenant *t);
 uint64_t *conf_memory_key(struct conf_memory *m, const char *key);
 /* The names of these keys, in order; NULL at the end. */
 extern const char *const conf_memory_keys[];
+
+/* A cap as compute.max has it: "max", or quota and period. Returns text. */
+const char *conf_format_cap(const struct cap *c, char *text, size_t size);
+#define CONF_CAP_TEXT 32
 
 /* Whether a key says which TPCs a tenant has: tpc.set, gpc.set, tpc.count, tpc.exclusive. */
 bool conf_is_space_key(const char *key);

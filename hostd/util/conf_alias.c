@@ -108,7 +108,15 @@ static int parse_vgpu(const char *name, struct profile *ret)
 	return 0;
 }
 
-/* Memory of a profile is there and is its tenant's: no more, and none of it evicted. */
+/* 0: none. */
+static struct cap cap_of(unsigned part, unsigned of)
+{
+	return (struct cap){.quota_us = part * CAP_PERIOD_US / of,
+			    .period_us = CAP_PERIOD_US};
+}
+
+/* Memory of a profile is there and is its tenant's: no more, and none of it evicted. Of the
+ * compute units it has its part, by turns, and no more of the time either. */
 static int set_profile(struct conf_tenant *t, const char *value)
 {
 	struct profile p;
@@ -122,7 +130,8 @@ static int set_profile(struct conf_tenant *t, const char *value)
 		return -EINVAL;
 	t->memory.min = t->memory.max = p.bytes;
 	snprintf(t->profile, sizeof(t->profile), "%s", value);
-	t->profile_parts = p.parts;
+	t->compute.weight = p.parts ? p.parts * CONF_WEIGHT_DEFAULT : CONF_WEIGHT_DEFAULT;
+	t->compute.max = cap_of(p.parts % 7, 7);
 	return 0;
 }
 
@@ -132,7 +141,6 @@ static int set_max(struct conf_tenant *t, uint64_t bytes)
 {
 	t->memory.max = bytes;
 	*t->profile = '\0';
-	t->profile_parts = 0;
 	return 0;
 }
 
@@ -160,35 +168,27 @@ static int set_pinned(struct conf_tenant *t, const char *value)
 	return skip(&value, "0=") ? set_size(t, value) : -EINVAL;
 }
 
-/* A share of the compute units: all of them, or (none_is_all) no limit. */
-static int set_share(const char *value, bool none_is_all)
-{
-	unsigned percent;
-	int r = whole_number(value, 100, &percent);
-
-	if (r < 0)
-		return -EINVAL;
-	return percent == 100 || (none_is_all && !percent) ? 0 : -EOPNOTSUPP;
-}
-
+/* Of the device's time: what HAMi limits, and what a part of the SMs that others have work
+ * on comes to, since tenants have them in turn. */
 static int set_cores(struct conf_tenant *t, const char *value)
 {
-	return set_share(value, true);
+	unsigned percent;
+
+	if (whole_number(value, 100, &percent) < 0)
+		return -EINVAL;
+	t->compute.max = cap_of(percent % 100, 100);
+	return 0;
 }
 
 static int set_threads(struct conf_tenant *t, const char *value)
 {
-	return set_share(value, false);
+	return strcmp(value, "0") ? set_cores(t, value) : -EINVAL;
 }
 
 static int set_nothing(struct conf_tenant *t, const char *value)
 {
 	return -EOPNOTSUPP;
 }
-
-#define NO_SHARE                                                                         \
-	"a share of the compute units cannot be kept yet: leave it out; programs of "    \
-	"all tenants take turns on the whole GPU"
 
 static const struct alias {
 	const char *key;
@@ -202,15 +202,15 @@ static const struct alias {
 	{"gpumem", set_gpumem, "is no number of MiB", NULL},
 	{"gpumem-percentage", set_nothing, NULL,
 	 "give memory.max: how large the device is is known only when it is open"},
-	{"gpucores", set_cores, "is no number of per cent from 0 to 100", NO_SHARE},
+	{"gpucores", set_cores, "is no number of per cent from 0 to 100", NULL},
 	{"CUDA_DEVICE_MEMORY_LIMIT", set_size, "is no size: 1536M, 1.5G, 1GiB, max",
 	 NULL},
 	{"CUDA_DEVICE_SM_LIMIT", set_cores, "is no number of per cent from 0 to 100",
-	 NO_SHARE},
+	 NULL},
 	{"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", set_pinned,
 	 "is no limit of device 0, such as 0=16G", NULL},
 	{"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", set_threads,
-	 "is no number of per cent from 1 to 100", NO_SHARE},
+	 "is no number of per cent from 1 to 100", NULL},
 };
 
 static const struct alias *find(const char *key)
@@ -246,21 +246,4 @@ char *conf_alias_error(const char *key, const char *value, int error)
 	else if (a && error == -EINVAL && a->words)
 		r = asprintf(&text, "%s: \"%s\" %s", key, value, a->words);
 	return r < 0 ? NULL : text;
-}
-
-char *conf_alias_warning(const struct conf_tenant *t)
-{
-	char *text = NULL, size[32];
-
-	if (!t->profile_parts || t->profile_parts == 7)
-		return NULL;
-	if (asprintf(
-		    &text,
-		    "tenant %s: profile %s is its memory (memory.min and memory.max %s); "
-		    "%u of 7 parts of the compute units cannot be kept yet: programs of "
-		    "all tenants take turns on the whole GPU",
-		    t->name, t->profile, size_format(t->memory.max, size, sizeof(size)),
-		    t->profile_parts) < 0)
-		return NULL;
-	return text;
 }

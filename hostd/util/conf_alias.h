@@ -2,7 +2,7 @@
 /*
  * Keys and names that users of other ways to share a GPU know, as templates: each sets keys
  * of our own, which is all that remains of it, but for the name of a profile. What it asks
- * for beyond that is refused, or said as a warning. weftd.conf(5) has the table.
+ * for beyond that is refused. weftd.conf(5) has the table.
  */
 #ifndef WEFT_UTIL_CONF_ALIAS_H
 #define WEFT_UTIL_CONF_ALIAS_H
@@ -18,7 +18,5 @@ bool conf_alias_known(const char *key);
 int conf_alias_set(struct conf_tenant *t, const char *key, const char *value);
 /* Says why not; malloced. NULL: no alias's error, or no memory. */
 char *conf_alias_error(const char *key, const char *value, int error);
-/* Says what of a tenant's profile is not there; malloced, the caller's. NULL: nothing. */
-char *conf_alias_warning(const struct conf_tenant *t);
 
 #endif

@@ -13,6 +13,7 @@
 #include "util/conf.h"
 #include "util/conf_alias.h"
 #include "util/size.h"
+#include "util/tpcs.h"
 
 #define WINDOW_MIN (16ull << 20)
 
@@ -309,13 +310,15 @@ static void check_memory(struct check *k, const struct conf_tenant *t)
 		    t->name);
 }
 
-static void check_profile(struct check *k, const struct conf_tenant *t)
+static void check_cap(struct check *k, const struct conf_tenant *t)
 {
-	char *text = conf_alias_warning(t);
+	const struct cap *c = &t->compute.max;
 
-	if (text)
-		say(k, false, memory_at(t, "memory.max"), "%s", text);
-	free(text);
+	if (c->quota_us && c->quota_us >= c->period_us)
+		say(k, false, t->at,
+		    "tenant %s: compute.max has a quota of the whole period: there is no "
+		    "limit",
+		    t->name);
 }
 
 /* One virtual machine is one tenant. */
@@ -396,6 +399,7 @@ static void say_space(struct check *k, const struct space_why *why)
 	const struct conf_tenant *t = space_tenant_at(k->c, why->tenant);
 	const struct conf_tenant *other = space_tenant_at(k->c, why->other);
 	uint32_t n = k->c->space.n;
+	char text[TPCS_TEXT];
 
 	switch (why->error) {
 	case SPACE_CONTRADICTS:
@@ -427,9 +431,10 @@ static void say_space(struct check *k, const struct space_why *why)
 	case SPACE_TOO_MANY:
 		if (t->space.count)
 			say(k, true, t->space_at,
-			    "tenant %s: tpc.count is %u, and %u TPCs are left that are "
+			    "tenant %s: tpc.count is %s, and %u TPCs are left that are "
 			    "nobody's alone",
-			    t->name, t->space.count, why->what);
+			    t->name, tpcs_format_count(&t->space, text, sizeof(text)),
+			    why->what);
 		else
 			say(k, true, t->at,
 			    "tenant %s: all TPCs are other tenants' alone: leave some, "
@@ -487,7 +492,7 @@ unsigned conf_check(const struct conf *c, const char *file,
 		check_names(&k, t);
 		check_window(&k, t);
 		check_memory(&k, t);
-		check_profile(&k, t);
+		check_cap(&k, t);
 	}
 	check_uuids(&k);
 	check_promises(&k);

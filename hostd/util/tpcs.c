@@ -76,3 +76,12 @@ const char *tpcs_format(const struct space_set *set, char *buf, size_t room)
 	}
 	return buf;
 }
+
+const char *tpcs_format_count(const struct space_want *want, char *buf, size_t room)
+{
+	if (want->count)
+		snprintf(buf, room, "%u%s", want->count, want->percent ? "%" : "");
+	else
+		snprintf(buf, room, "max");
+	return buf;
+}

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 struct space_set;
+struct space_want;
 
 /* Room for any set as text. */
 #define TPCS_TEXT 320
@@ -13,6 +14,9 @@ struct space_set;
 /* Returns 0, -EINVAL (no such text), or -ERANGE (above SPACE_TPCS_MAX - 1). "all": an empty
  * set. */
 int tpcs_parse(const char *text, struct space_set *ret_set);
+
+/* How many are asked for, as tpc.count has it: a number, one with "%", or "max"; buf. */
+const char *tpcs_format_count(const struct space_want *want, char *buf, size_t room);
 
 /* The shortest text; buf. */
 const char *tpcs_format(const struct space_set *set, char *buf, size_t room);

@@ -35,10 +35,10 @@
 #include "memory/move.h"
 #include "memory/space.h"
 #include "memory/touch.h"
-#include "session/footprint.h"
 #include "session/session.h"
 #include "worker/arrival.h"
 #include "worker/broker_link.h"
+#include "worker/meter.h"
 #include "worker/moving.h"
 #include "worker/options.h"
 #include "util/sandbox.h"
@@ -48,14 +48,6 @@
 /* Lanes of a session that has no VM's window, for 160 threads; the rest of its file is
  * host memory that the guest asks for. Only what is used takes memory. */
 #define WINDOW_BYTES (512ull << 20)
-/* How often utilisation is measured while something runs. */
-#define TICK_NS (500 * NSEC_PER_MSEC)
-/* While anything runs, it is looked so often whether work is pending. */
-#define LOOK_NS (50 * NSEC_PER_MSEC)
-/* Ticks without anything having run, after which measuring ends: a driver tells of a
- * kernel up to a second late. */
-#define QUIET_TICKS 4
-
 /* Data of the main loop's events; lanes are EV_LANE + their number, and arrivals
  * EV_ARRIVAL + theirs. */
 enum {
@@ -73,11 +65,8 @@ struct worker {
 	struct broker_link *link;
 	struct moving *moving; /* NULL: memory stays where it is */
 	int epoll;
-	int wake;                     /* an eventfd: something runs, measure it */
-	pthread_mutex_t measure_lock; /* of these three */
-	uint64_t busy_ns, memory_ns, busy_at_ns;
-	uint64_t looked_at_ns;
-	unsigned quiet; /* ticks without a change of busy_ns */
+	int wake; /* an eventfd: something runs, measure it */
+	struct meter meter;
 	struct host_window window;
 	struct wire_welcome welcome; /* what all lanes are told */
 	bool attached;
@@ -88,45 +77,6 @@ struct worker {
 	_Atomic bool gone[SESS_LANES_MAX]; /* the guest has closed this lane */
 	uint32_t times[SESS_LANES_MAX];    /* how often the number was given out */
 };
-
-/* ---- what the device did ---- */
-
-static uint64_t permille_of(uint64_t busy_ns, uint64_t all_ns)
-{
-	return MIN(busy_ns * 1000 / MAX(all_ns, 1ull), 1000ull);
-}
-
-/* Measures since the last time; true if anything ran. Time in which nobody measured, of
- * which a device may say anything, is not counted. */
-static bool measure_locked(struct worker *w)
-{
-	struct worker_page *page = w->on.page;
-	uint64_t memory, busy = w->on.ops->busy_ns(w->on.dev, &memory);
-	uint64_t now = clock_now_ns(), all = now - w->busy_at_ns;
-	bool ran = busy != w->busy_ns;
-
-	atomic_store_explicit(&page->busy_permille, permille_of(busy - w->busy_ns, all),
-			      memory_order_relaxed);
-	atomic_store_explicit(&page->memory_permille,
-			      permille_of(memory - w->memory_ns, all),
-			      memory_order_relaxed);
-	atomic_store_explicit(&page->busy_at_ns, now, memory_order_relaxed);
-	atomic_fetch_add_explicit(&page->busy_ns, busy - w->busy_ns,
-				  memory_order_relaxed);
-	w->busy_ns = busy;
-	w->memory_ns = memory;
-	w->busy_at_ns = now;
-	return ran;
-}
-
-/* The last moments of a session, on whatever thread. */
-static void measure_end(struct worker *w)
-{
-	pthread_mutex_lock(&w->measure_lock);
-	if (sess_active(w->s) && w->busy_at_ns)
-		measure_locked(w);
-	pthread_mutex_unlock(&w->measure_lock);
-}
 
 /* ---- the end ---- */
 
@@ -180,7 +130,7 @@ static void on_session_end(void *arg)
 
 	log_debug("session %llu ended: %s", (unsigned long long)sess_number(w->s),
 		  reason ? strerror(-reason) : "guest has gone");
-	measure_end(w);
+	meter_end(&w->meter);
 	if (!reason && w->timed)
 		give_back(w);
 	_exit(reason ? 2 : 0);
@@ -253,7 +203,7 @@ static void lane_gone(struct worker *w, unsigned index, uint32_t times)
 		sess_end(w->s, 0);
 }
 
-/* ---- utilisation ---- */
+/* ---- work ---- */
 
 static void on_active(void *arg)
 {
@@ -261,15 +211,6 @@ static void on_active(void *arg)
 	uint64_t one = 1;
 
 	(void)fd_write_full(w->wake, &one, sizeof(one));
-}
-
-/* weftd decides about time slices anew. */
-static void say_computing(struct worker *w, bool is)
-{
-	const struct msg m = {.type = MSG_COMPUTES};
-
-	if ((atomic_exchange(&w->on.page->computing, is) != 0) != is)
-		(void)msg_send(MSG_FD, &m, -1, -1);
 }
 
 /* A worker that cannot is not to run elsewhere. */
@@ -290,63 +231,12 @@ static void take_slice(struct worker *w, uint32_t us)
 		atomic_store(&w->on.page->slice_us, us);
 }
 
-/* Measures since the last tick. Once nothing ran for a while, ticking ends. */
-static void tick(struct worker *w)
-{
-	bool ran;
-
-	/* A kernel's first launch may load it, or make the stacks larger. */
-	footprint_tick(w->s);
-	pthread_mutex_lock(&w->measure_lock);
-	ran = measure_locked(w);
-	pthread_mutex_unlock(&w->measure_lock);
-	w->quiet = ran ? 0 : w->quiet + 1;
-	if (w->quiet != QUIET_TICKS)
-		return;
-	/* In this order: a launch meanwhile says it again. */
-	sess_set_inactive(w->s);
-	say_computing(w, false);
-}
-
-static int start_ticking(struct worker *w)
+static int start_metering(struct worker *w)
 {
 	uint64_t n;
 
-	pthread_mutex_lock(&w->measure_lock);
-	w->busy_ns = w->on.ops->busy_ns(w->on.dev, &w->memory_ns);
-	w->busy_at_ns = clock_now_ns();
-	pthread_mutex_unlock(&w->measure_lock);
-	w->quiet = 0;
-	say_computing(w, true);
+	meter_begin(&w->meter);
 	return fd_read_full(w->wake, &n, sizeof(n));
-}
-
-static void look(struct worker *w, uint64_t now_ns)
-{
-	struct worker_page *page = w->on.page;
-
-	w->looked_at_ns = now_ns;
-	if (!w->on.ops->pending)
-		return;
-	if (w->on.ops->pending(w->on.dev))
-		atomic_fetch_add_explicit(&page->looks_pending, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&page->looks, 1, memory_order_relaxed);
-}
-
-/* Milliseconds to wait; -1 while nothing runs. */
-static int until_tick(struct worker *w)
-{
-	uint64_t now = clock_now_ns(), next;
-
-	if (!sess_active(w->s))
-		return -1;
-	if (now >= w->looked_at_ns + LOOK_NS)
-		look(w, now);
-	if (now >= w->busy_at_ns + TICK_NS)
-		tick(w);
-	now = clock_now_ns();
-	next = MIN(w->busy_at_ns + TICK_NS, w->looked_at_ns + LOOK_NS);
-	return (int)((next - MIN(now, next)) / NSEC_PER_MSEC) + 1;
 }
 
 /* ---- what weftd says ---- */
@@ -554,6 +444,9 @@ static int handle_ctl(struct worker *w)
 		return 0;
 	case MSG_TPCS:
 		return take_tpcs(w, &m.tpcs);
+	case MSG_PACE:
+		meter_pace(&w->meter, &m.pace);
+		return 0;
 	case MSG_HOLDERS:
 		return w->attached ? -EPROTO : tell_holders(w);
 	default:
@@ -567,7 +460,7 @@ static int loop(struct worker *w)
 	int r = 0;
 
 	while (r >= 0) {
-		int n = epoll_wait(w->epoll, ev, ARRAY_SIZE(ev), until_tick(w));
+		int n = epoll_wait(w->epoll, ev, ARRAY_SIZE(ev), meter_look(&w->meter));
 
 		if (n < 0 && errno != EINTR)
 			return -errno;
@@ -575,7 +468,7 @@ static int loop(struct worker *w)
 			if ((uint32_t)ev[i].data.u64 == EV_CTL)
 				r = handle_ctl(w);
 			else if ((uint32_t)ev[i].data.u64 == EV_ACTIVE)
-				r = start_ticking(w);
+				r = start_metering(w);
 			else if ((uint32_t)ev[i].data.u64 >= EV_ARRIVAL)
 				r = arrive(w, (uint32_t)ev[i].data.u64 - EV_ARRIVAL);
 			else
@@ -682,6 +575,7 @@ static int start(struct worker *w)
 						  .arg = w});
 	r = map_counters(w->s);
 	sess_parts(w->s, &w->on);
+	meter_init(&w->meter, w->s);
 	if (r == 0)
 		broker_link_set_credit(w->link, &w->on.page->credit);
 	if (r == 0)

@@ -116,13 +116,14 @@ class DropIns(FaultTest):
         self.assertIn("a.conf: No such file", r.stderr)
 
     def test_contradictions_that_are_no_mistakes(self):
-        self.write("", "[tenant vm1]\nmemory.high = 1G\n[tenant vm2]\nprofile = 1g.18gb\n")
+        self.write("", "[tenant vm1]\nmemory.high = 1G\n[tenant vm2]\n"
+                       "compute.max = 5000 5000\n")
         r = self.check()
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertIn("weftd.conf:2: tenant vm1: memory.high has no effect without swap",
                       r.stderr)
-        self.assertIn("weftd.conf:4: tenant vm2: profile 1g.18gb is its memory (memory.min and "
-                      "memory.max 16.8 GiB); 1 of 7 parts", r.stderr)
+        self.assertIn("weftd.conf:3: tenant vm2: compute.max has a quota of the whole period: "
+                      "there is no limit", r.stderr)
 
 
 class Aliases(FaultTest):
@@ -138,23 +139,23 @@ class Aliases(FaultTest):
             keys = d.ctl("get", "vm1")["keys"]
             self.assertEqual((keys["profile"], keys["memory.max"], keys["memory.min"]),
                              ("H200X-1C", 1 << 30, 1 << 30))
-            status, said = self.set(d, "set", "vm2", "profile=1g.1gb")
-            self.assertEqual(status, 0)
-            self.assertIn("weftctl: warning: tenant vm2: profile 1g.1gb is its memory", said)
+            self.assertEqual(self.set(d, "set", "vm2", "profile=1g.1gb"), (0, ""))
+            self.assertEqual(d.ctl("get", "vm2")["keys"]["compute.max"], "14285 100000")
             self.assertIn("tenant vm2: memory.max was max, is 953.7 MiB", d.log())
             self.assertEqual(d.ctl("get", "vm2", "memory.max")["keys"]["memory.max"], 10 ** 9)
-            status, said = self.set(d, "add", "vm3", "nvidia.com/gpumem=300", "gpucores=0")
+            status, said = self.set(d, "add", "vm3", "nvidia.com/gpumem=300", "gpucores=40")
             self.assertEqual((status, said), (0, ""))
             keys = d.ctl("get", "vm3")["keys"]
-            self.assertEqual((keys["memory.max"], keys["profile"]), (300 << 20, ""))
+            self.assertEqual((keys["memory.max"], keys["profile"], keys["compute.max"]),
+                             (300 << 20, "", "40000 100000"))
             self.assertEqual(self.set(d, "set", "vm2", "memory.min=0"), (0, ""))
             self.assertEqual(d.ctl("get", "vm2")["keys"]["profile"], "")
 
     def test_what_cannot_be_had_changes_nothing(self):
         with Daemon(config="[tenant vm1]\nmemory.max = 1G\n") as d:
             for words, text in (
-                    (("set", "vm1", "gpumem=10", "gpucores=50"), "cannot be kept yet"),
-                    (("set", "vm1", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30"), "take turns"),
+                    (("set", "vm1", "gpumem=10", "gpucores=half"), "from 0 to 100"),
+                    (("set", "vm1", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=0"), "from 1 to 100"),
                     (("set", "vm1", "profile=1g.18gb"), "the device has 2 GiB"),
                     (("set", "vm1", "profile=big"), '"big" is no profile of MIG or vGPU'),
                     (("add", "vm2", "gpumem-percentage=50"), "give memory.max")):

@@ -103,7 +103,7 @@ class Tpcs(FaultTest):
                     (("a", "tpc.set=0-15"), "all TPCs are other tenants' alone"),
                     (("b", "tpc.set=5-3"), "is no list of TPCs such as 0-19,40"),
                     (("b", "tpc.set="), "is no list of TPCs"),
-                    (("b", "tpc.count=0"), "is no number from 1 to 128"),
+                    (("b", "tpc.count=0"), "is neither a number from 1 to 128"),
                     (("b", "tpc.exclusive=1"), "is neither yes nor no"),
                     (("b", "tpc.current=1"), "can only be read")):
                 self.assertIn(says, self.refused(d, "set", *keys))

@@ -18,8 +18,10 @@ static void check(const struct conf *c)
 	list_for_each (t, &c->tenants, link) {
 		if (conf_name_error(t->name) || t->mode > 0777)
 			abort();
-		if (t->profile_parts > 7 || (t->profile_parts && !*t->profile) ||
-		    (*t->profile && t->memory.min != t->memory.max))
+		if (*t->profile && t->memory.min != t->memory.max)
+			abort();
+		if (t->compute.max.quota_us > CAP_MAX_US ||
+		    (t->compute.max.quota_us && t->compute.max.quota_us < CAP_MIN_US))
 			abort();
 		if (strlen(t->vm_uuid) != 0 && strlen(t->vm_uuid) != CONF_UUID_LEN)
 			abort();

@@ -26,6 +26,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/compute/pace.h"
 #include "broker/compute/slices.h"
 #include "broker/compute/tpcs.h"
 #include "broker/child/child.h"
@@ -268,8 +269,9 @@ static int resumed(struct worker *w, const struct msg_resumed *m)
 		w->is_held_up = true;
 	let_on(t);
 	slices_due(w->b);
-	w->tpcs_unsure = true;
+	w->tpcs_unsure = w->pace_unsure = true;
 	tpcs_due(w->b);
+	pace_due(w->b);
 	return 0;
 }
 

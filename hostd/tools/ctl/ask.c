@@ -60,8 +60,6 @@ struct json_object *ctl_answer(const struct ctl *ctl, struct json_object *reques
 	if (r == 0 && ends)
 		r = client_wait_end(&c);
 	client_close(&c);
-	if (r == 0 && *json_str(a, "warning"))
-		fprintf(stderr, "weftctl: warning: %s\n", json_str(a, "warning"));
 	if (r == 0)
 		return a;
 	*ret_status = ctl_failed(ctl, "%s", client_error(r, a));

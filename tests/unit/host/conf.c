@@ -168,7 +168,7 @@ Test(conf, mistakes_name_their_line)
 	bad("[tenant a]\ncompute.priority = 101\n", "no number from 0 to 100");
 	bad("[tenant a]\ntpc.set = 0,\n", ":2: tpc.set: \"0,\" is no list of TPCs");
 	bad("[tenant a]\ngpc.set = 200\n", "gpc.set = 200: number too large");
-	bad("[tenant a]\ntpc.count = 129\n", "no number from 1 to 128, nor max");
+	bad("[tenant a]\ntpc.count = 129\n", "nor one of per cent such as 30%, nor max");
 	bad("[tenant a]\ntpc.exclusive = on\n", "neither yes nor no");
 	bad("[daemon]\ntime = unfair\n", "none of fair, equal, best-effort");
 	bad("[vm x]\na = b\n", "no such section");
@@ -321,7 +321,7 @@ Test(conf, doubtful_keys_are_a_warning)
 		  "memory.max 2 GiB is more than the device has: 1 GiB");
 	is_warned("[tenant a]\nmemory.high = 1G\n",
 		  "text:2: tenant a: memory.high has no effect without swap");
-	is_warned("[tenant a]\nprofile = 1g.1gb\n", "1 of 7 parts of the compute units");
+	is_warned("[tenant a]\ncompute.max = 5000 2000\n", "there is no limit");
 	is_warned("[daemon]\nswap=1G\n[tenant a]\nmemory.max = 3G\n",
 		  "device and swap together has: 2 GiB");
 }
@@ -469,20 +469,26 @@ Test(alias, profiles_become_memory)
 	static const struct {
 		const char *name;
 		uint64_t bytes;
-		unsigned parts;
+		unsigned quota, weight;
 	} all[] = {
-		{"1g.18gb", 18000000000, 1},    {"MIG 3g.71gb", 71000000000, 3},
-		{"7g.141gb", 141000000000, 7},  {"1g.5GB", 5000000000, 1},
-		{"H200X-18C", 18ull << 30, 0},  {"NVIDIA A40-48Q", 48ull << 30, 0},
-		{"GRID M10-0B", 1ull << 29, 0}, {"A100-1-5C", 5ull << 30, 1},
-		{"DC-4-24Q", 24ull << 30, 4},
+		{"1g.18gb", 18000000000, 14285, 100},
+		{"MIG 3g.71gb", 71000000000, 42857, 300},
+		{"7g.141gb", 141000000000, 0, 700},
+		{"1g.5GB", 5000000000, 14285, 100},
+		{"H200X-18C", 18ull << 30, 0, 100},
+		{"NVIDIA A40-48Q", 48ull << 30, 0, 100},
+		{"GRID M10-0B", 1ull << 29, 0, 100},
+		{"A100-1-5C", 5ull << 30, 14285, 100},
+		{"DC-4-24Q", 24ull << 30, 57142, 400},
 	};
 
 	for (unsigned i = 0; i < sizeof(all) / sizeof(*all); i++) {
 		cr_assert_eq(set("profile", all[i].name), 0, "%s", all[i].name);
 		cr_expect_eq(tenant->memory.max, all[i].bytes, "%s", all[i].name);
 		cr_expect_eq(tenant->memory.min, all[i].bytes, "%s", all[i].name);
-		cr_expect_eq(tenant->profile_parts, all[i].parts, "%s", all[i].name);
+		cr_expect_eq(tenant->compute.max.quota_us, all[i].quota, "%s",
+			     all[i].name);
+		cr_expect_eq(tenant->compute.weight, all[i].weight, "%s", all[i].name);
 		cr_expect_str_eq(tenant->profile, all[i].name);
 	}
 }
@@ -511,7 +517,6 @@ Test(alias, a_profile_ends_when_its_memory_is_changed)
 	cr_expect_str_eq(tenant->profile, "1g.18gb");
 	cr_assert_eq(conf_tenant_set(tenant, "memory.max", "1G"), 0);
 	cr_expect_str_eq(tenant->profile, "");
-	cr_expect_eq(tenant->profile_parts, 0);
 }
 
 Test(alias, limits_of_hami_and_mps_are_memory_max)
@@ -531,23 +536,64 @@ Test(alias, limits_of_hami_and_mps_are_memory_max)
 	cr_expect_eq(set("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=1G,1=1G"), -EINVAL);
 }
 
-Test(alias, shares_of_compute_units_are_refused_with_a_sentence)
+Test(alias, per_cents_are_caps)
 {
 	static const char *const keys[] = {"gpucores", "CUDA_DEVICE_SM_LIMIT",
 					   "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"};
-	char *why;
 
 	for (unsigned i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
-		cr_expect_eq(set(keys[i], "100"), 0);
-		cr_expect_eq(set(keys[i], "50"), -EOPNOTSUPP);
-		why = conf_error(keys[i], "50", -EOPNOTSUPP);
-		cr_assert_not_null(why);
-		cr_expect_not_null(strstr(why, "cannot be kept yet"), "%s", why);
-		free(why);
+		cr_expect_eq(set(keys[i], "50"), 0);
+		cr_expect_eq(tenant->compute.max.quota_us, 50000);
+		cr_expect_eq(tenant->compute.max.period_us, 100000);
 		cr_expect_eq(set(keys[i], "101"), -EINVAL);
+		cr_expect_eq(set(keys[i], "100"), 0);
+		cr_expect_eq(tenant->compute.max.quota_us, 0);
 	}
 	cr_expect_eq(set("gpucores", "0"), 0);
-	cr_expect_eq(set("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "0"), -EOPNOTSUPP);
+	cr_expect_eq(set("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "0"), -EINVAL);
 	cr_expect_eq(set("gpumem-percentage", "50"), -EOPNOTSUPP);
 	cr_expect_eq(set("gpu", "50"), -ENOENT);
+}
+
+Test(alias, caps)
+{
+	static const struct {
+		const char *text;
+		uint32_t quota, period;
+	} good[] = {
+		{"max", 0, 100000},
+		{"25000", 25000, 100000},
+		{"25000 50000", 25000, 50000},
+		{" 1000\t10000000 ", 1000, 10000000},
+		{"max 5000", 0, 5000},
+	};
+	static const char *const bad[] = {"",    "0",      "999",      "10000001",
+					  "-1",  "1000 0", "1000 max", "1000 2000 3",
+					  "25%", "x"};
+	char text[CONF_CAP_TEXT];
+
+	for (unsigned i = 0; i < sizeof(good) / sizeof(*good); i++) {
+		cr_expect_eq(set("compute.max", good[i].text), 0, "%s", good[i].text);
+		cr_expect_eq(tenant->compute.max.quota_us, good[i].quota);
+		cr_expect_eq(tenant->compute.max.period_us, good[i].period);
+	}
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		cr_expect_eq(set("compute.max", bad[i]), -EINVAL, "%s", bad[i]);
+	cr_expect_eq(set("compute.max", "2000 3000"), 0);
+	cr_expect_str_eq(conf_format_cap(&tenant->compute.max, text, sizeof(text)),
+			 "2000 3000");
+}
+
+Test(alias, counts_of_tpcs)
+{
+	cr_expect_eq(set("tpc.count", "30%"), 0);
+	cr_expect(tenant->space.percent && tenant->space.count == 30);
+	cr_expect_eq(set("tpc.count", "30"), 0);
+	cr_expect(!tenant->space.percent && tenant->space.count == 30);
+	cr_expect_eq(set("tpc.count", "100%"), 0);
+	cr_expect_eq(tenant->space.count, 0);
+	cr_expect_eq(set("tpc.count", "0%"), -EINVAL);
+	cr_expect_eq(set("tpc.count", "101%"), -EINVAL);
+	cr_expect_eq(set("tpc.count", "%"), -EINVAL);
+	cr_expect_eq(set("tpc.count", "3%%"), -EINVAL);
 }

@@ -96,7 +96,7 @@ static const struct {
 	{"><weft:compute priority='101'/></weft:gpu>", "is no number from 0 to 100"},
 	{"><weft:tpc set='5-3'/></weft:gpu>", "is no list of TPCs such as 0-19,40"},
 	{"><weft:tpc set='128'/></weft:gpu>", "number too large"},
-	{"><weft:tpc count='0'/></weft:gpu>", "is no number from 1 to 128, nor max"},
+	{"><weft:tpc count='0'/></weft:gpu>", "is neither a number from 1 to 128"},
 	{"><weft:tpc exclusive='1'/></weft:gpu>", "is neither yes nor no"},
 	{"><weft:gpc set='x'/></weft:gpu>", "is no list of GPCs such as 0-2"},
 	{"><weft:sessions max='9999'/></weft:gpu>", "is no number from 0 to 4096"},

@@ -22,12 +22,17 @@ static struct gate_lane lanes[LANES];
 static struct {
 	_Atomic bool busy;
 	_Atomic unsigned asked;
+	_Atomic uint64_t takes_ns;
 	sem_t done;
 } device;
 
 static void quiet(void *arg)
 {
 	cr_assert_eq(arg, &device);
+	uint64_t until = clock_now_ns() + atomic_load(&device.takes_ns);
+
+	while (clock_now_ns() < until)
+		sched_yield();
 	atomic_fetch_add(&device.asked, 1);
 	if (atomic_load(&device.busy))
 		sem_wait(&device.done);
@@ -302,5 +307,115 @@ Test(gate, ends_while_the_device_is_waited_for)
 	cr_assert_eq(pthread_create(&t, NULL, end_soon, NULL), 0);
 	cr_assert_eq(gate_close(&g, in(LONG_NS)), -EPIPE);
 	pthread_join(t, NULL);
+	sem_post(&device.done);
+}
+
+/* ---- held and bound ---- */
+
+static void *enter_once(void *arg)
+{
+	uint64_t *ret_ns = arg;
+
+	cr_assert_eq(gate_enter(&g, &lanes[0]), 0);
+	*ret_ns = clock_now_ns();
+	gate_leave(&lanes[0]);
+	return NULL;
+}
+
+Test(gate, who_is_held_goes_on_by_itself)
+{
+	uint64_t until = in(20 * NSEC_PER_MSEC), entered;
+
+	gate_hold(&g, until);
+	enter_once(&entered);
+	cr_assert_geq(entered, until);
+	enter_once(&entered);
+	cr_assert(!atomic_load(&g.shut), "costs nothing any more");
+}
+
+Test(gate, who_is_held_is_let_go)
+{
+	uint64_t entered;
+	pthread_t t;
+
+	gate_hold(&g, in(LONG_NS));
+	cr_assert_eq(pthread_create(&t, NULL, enter_once, &entered), 0);
+	lane_waits();
+	gate_hold(&g, 0);
+	pthread_join(t, NULL);
+}
+
+/* Memory moves while a session is held, and nobody is let in for that. */
+Test(gate, closes_while_lanes_are_held)
+{
+	uint64_t entered = 0, until = in(50 * NSEC_PER_MSEC);
+	pthread_t t;
+
+	gate_hold(&g, until);
+	cr_assert_eq(pthread_create(&t, NULL, enter_once, &entered), 0);
+	lane_waits();
+	for (unsigned i = 0; i < 3; i++) {
+		cr_assert_eq(gate_close(&g, in(LONG_NS)), 0);
+		gate_open(&g);
+	}
+	cr_assert_eq(gate_close(&g, in(LONG_NS)), 0);
+	while (clock_now_ns() < until + 5 * NSEC_PER_MSEC)
+		sched_yield();
+	cr_assert_eq(entered, 0);
+	gate_open(&g);
+	pthread_join(t, NULL);
+	cr_assert_geq(entered, until);
+}
+
+static unsigned n_comes;
+
+static void comes(void *arg)
+{
+	cr_assert_eq(arg, &device);
+	n_comes++;
+}
+
+/* The device is asked once it has as much as it does in some milliseconds. */
+Test(gate, little_is_queued_while_it_is_bound)
+{
+	uint64_t entered;
+	unsigned asked, n;
+
+	gate_bound(&g, true, comes);
+	atomic_store(&device.takes_ns, 3 * GATE_QUEUE_NS);
+	for (n = 0; device.asked < 3; n++)
+		enter_once(&entered);
+	cr_assert_leq(n, 4 + 2 + 1 + 1);
+	cr_assert_eq(g.n_max, 1);
+	cr_assert_eq(n_comes, n);
+	/* A device that is quick. */
+	atomic_store(&device.takes_ns, 0);
+	for (asked = device.asked; g.n_max < 64;)
+		enter_once(&entered);
+	cr_assert_leq(device.asked, asked + 30);
+	/* Seen to be quiet: nothing is counted. */
+	asked = device.asked;
+	for (n = 0; n < 1000; n++) {
+		gate_is_drained(&g);
+		enter_once(&entered);
+	}
+	cr_assert_eq(device.asked, asked);
+	gate_bound(&g, false, NULL);
+	enter_once(&entered);
+	cr_assert(!atomic_load(&g.shut));
+}
+
+/* What is queued may wait for what a lane is about to bring. */
+Test(gate, who_is_bound_does_not_wait_for_ever)
+{
+	uint64_t begin = clock_now_ns(), entered;
+	unsigned n;
+
+	atomic_store(&device.busy, true);
+	gate_bound(&g, true, NULL);
+	for (n = 0; n < 20; n++)
+		enter_once(&entered);
+	cr_assert_geq(clock_now_ns(), begin + GATE_DRAIN_NS);
+	atomic_store(&device.busy, false);
 	sem_post(&device.done);
 }

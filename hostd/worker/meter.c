@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* #syscalls: sendmsg */
+#include "base/clock.h"
+#include "base/macros.h"
+#include "device/device.h"
+#include "ipc/page.h"
+#include "session/footprint.h"
+#include "session/gate.h"
+#include "worker/meter.h"
+
+/* How often utilisation is measured while something runs. */
+#define TICK_NS (500 * NSEC_PER_MSEC)
+/* While anything runs, it is looked so often whether work is pending, unless weftd wants to
+ * know more exactly; at least, too. */
+#define LOOK_NS     (50 * NSEC_PER_MSEC)
+#define LOOK_MIN_NS NSEC_PER_MSEC
+/* A look tells about so much of the time before it: the thread may have been busy. */
+#define LOOK_LATE_NS (4 * LOOK_NS)
+/* Ticks without anything having run, after which measuring ends: a driver tells of a
+ * kernel up to a second late. */
+#define QUIET_TICKS 4
+
+void meter_init(struct meter *m, struct session *s)
+{
+	*m = (struct meter){.s = s, .look_ns = LOOK_NS};
+	pthread_mutex_init(&m->lock, NULL);
+	sess_parts(s, &m->on);
+}
+
+/* ---- utilisation ---- */
+
+static uint64_t permille_of(uint64_t busy_ns, uint64_t all_ns)
+{
+	return MIN(busy_ns * 1000 / MAX(all_ns, 1ull), 1000ull);
+}
+
+/* Measures since the last time; true if anything ran. Time in which nobody measured, of
+ * which a device may say anything, is not counted. */
+static bool measure_locked(struct meter *m)
+{
+	struct worker_page *page = m->on.page;
+	uint64_t memory, busy = m->on.ops->busy_ns(m->on.dev, &memory);
+	uint64_t now = clock_now_ns(), all = now - m->busy_at_ns;
+	bool ran = busy != m->busy_ns;
+
+	atomic_store_explicit(&page->busy_permille, permille_of(busy - m->busy_ns, all),
+			      memory_order_relaxed);
+	atomic_store_explicit(&page->memory_permille,
+			      permille_of(memory - m->memory_ns, all),
+			      memory_order_relaxed);
+	atomic_store_explicit(&page->busy_at_ns, now, memory_order_relaxed);
+	atomic_fetch_add_explicit(&page->busy_ns, busy - m->busy_ns,
+				  memory_order_relaxed);
+	m->busy_ns = busy;
+	m->memory_ns = memory;
+	m->busy_at_ns = now;
+	return ran;
+}
+
+void meter_end(struct meter *m)
+{
+	pthread_mutex_lock(&m->lock);
+	if (sess_active(m->s) && m->busy_at_ns)
+		measure_locked(m);
+	pthread_mutex_unlock(&m->lock);
+}
+
+/* weftd decides about time slices anew. */
+static void say_computing(struct meter *m, bool is)
+{
+	const struct msg say = {.type = MSG_COMPUTES};
+
+	if ((atomic_exchange(&m->on.page->computing, is) != 0) != is)
+		(void)msg_send(MSG_FD, &say, -1, -1);
+}
+
+void meter_begin(struct meter *m)
+{
+	pthread_mutex_lock(&m->lock);
+	m->busy_ns = m->on.ops->busy_ns(m->on.dev, &m->memory_ns);
+	m->busy_at_ns = clock_now_ns();
+	pthread_mutex_unlock(&m->lock);
+	m->quiet = 0;
+	say_computing(m, true);
+}
+
+/* Measures since the last tick. Once nothing ran for a while, ticking ends. */
+static void tick(struct meter *m)
+{
+	struct worker_page *page = m->on.page;
+	uint64_t before = atomic_load_explicit(&page->pending_ns, memory_order_relaxed);
+	bool ran;
+
+	/* A kernel's first launch may load it, or make the stacks larger. */
+	footprint_tick(m->s);
+	pthread_mutex_lock(&m->lock);
+	ran = measure_locked(m);
+	pthread_mutex_unlock(&m->lock);
+	/* Copies are no kernels, but work; and so is what is held. */
+	ran |= before != m->pending_seen_ns || gate_wanted(m->on.gate);
+	m->pending_seen_ns = before;
+	m->quiet = ran ? 0 : m->quiet + 1;
+	if (m->quiet != QUIET_TICKS)
+		return;
+	/* In this order: a launch meanwhile says it again. */
+	sess_set_inactive(m->s);
+	atomic_store_explicit(&page->pending, 0, memory_order_relaxed);
+	atomic_store_explicit(&page->waiting, 0, memory_order_relaxed);
+	say_computing(m, false);
+}
+
+/* ---- whether there is work ---- */
+
+static void look(struct meter *m, uint64_t now_ns)
+{
+	struct worker_page *page = m->on.page;
+	uint64_t since_ns = MIN(now_ns - m->looked_at_ns, LOOK_LATE_NS);
+	bool pending;
+
+	m->looked_at_ns = now_ns;
+	if (!m->on.ops->pending)
+		return;
+	pending = m->on.ops->pending(m->on.dev);
+	if (pending) {
+		atomic_fetch_add_explicit(&page->looks_pending, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&page->pending_ns, since_ns,
+					  memory_order_relaxed);
+	} else {
+		gate_is_drained(m->on.gate);
+	}
+	atomic_store_explicit(&page->pending, pending, memory_order_relaxed);
+	atomic_store_explicit(&page->waiting, gate_wanted(m->on.gate),
+			      memory_order_relaxed);
+	atomic_fetch_add_explicit(&page->looks, 1, memory_order_relaxed);
+}
+
+int meter_look(struct meter *m)
+{
+	uint64_t now = clock_now_ns(), next;
+
+	if (!sess_active(m->s))
+		return -1;
+	if (now >= m->looked_at_ns + m->look_ns)
+		look(m, now);
+	if (now >= m->busy_at_ns + TICK_NS)
+		tick(m);
+	now = clock_now_ns();
+	next = MIN(m->busy_at_ns + TICK_NS, m->looked_at_ns + m->look_ns);
+	return (int)((next - MIN(now, next) + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC);
+}
+
+/* ---- how fast it goes on ---- */
+
+void meter_pace(struct meter *m, const struct msg_pace *p)
+{
+	m->look_ns = p->look_us ? MAX(p->look_us * NSEC_PER_USEC, LOOK_MIN_NS) : LOOK_NS;
+	sess_bound(m->s, p->bound);
+	gate_hold(m->on.gate, p->held_until_ns);
+}

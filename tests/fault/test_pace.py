@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time on the device: slices by weight and priority, and caps, whatever a program does."""
+import signal
+import time
+import unittest
+
+from fault import Daemon, FaultTest, Script, patient, wait_for
+from test_restart import Kept
+
+MS = 1000
+
+
+def gpu_time(d, tenant):
+    """Microseconds so far, as tenants' sessions have said."""
+    return d.ctl("get", tenant, "gpu.time")["keys"]["gpu.time"]
+
+
+class Pace(FaultTest):
+    def busy(self, d, tenant):
+        return Script(d, "busy", tenant)
+
+    def shares(self, d, seconds, *tenants):
+        """Of the device's time, for so long."""
+        time.sleep(0.6)  # its sessions say it twice a second
+        before, begin = [gpu_time(d, t) for t in tenants], time.monotonic()
+        time.sleep(seconds)
+        after, end = [gpu_time(d, t) for t in tenants], time.monotonic()
+        return [(a - b) / 1e6 / (end - begin) for a, b in zip(after, before)]
+
+    def assert_near(self, is_, wanted, within):
+        self.assertTrue(abs(is_ - wanted) <= within, f"{is_:.3f}, not {wanted:.3f}")
+
+    def test_weights(self):
+        with Daemon(config="[tenant a]\ncompute.weight=300\n[tenant b]\n") as d:
+            a, b = self.busy(d, "a"), self.busy(d, "b")
+            for p in a, b:
+                p.tell("k 4000 500")
+            x, y = self.shares(d, 2.5, "a", "b")
+            self.assert_near(x / (x + y), 0.75, 0.06)
+            for p in a, b:
+                self.assertEqual(p.answer()[0], 0)
+
+    def test_priority(self):
+        """Who is below gets little while somebody above has work, and never nothing."""
+        with Daemon(config="[tenant a]\ncompute.priority=1\n[tenant b]\n") as d:
+            a, b = self.busy(d, "a"), self.busy(d, "b")
+            for p in a, b:
+                p.tell("k 4000 500")
+            x, y = self.shares(d, 2.5, "a", "b")
+            self.assertGreater(x / (x + y), 0.9)
+            self.assertGreater(y, 0)
+            for p in a, b:
+                self.assertEqual(p.answer()[0], 0)
+
+    def capped(self, d, what, tenants="a", least=0.19):
+        """Whatever it does, it has a quarter of the time."""
+        p = [self.busy(d, t) for t in tenants]
+        for one in p:
+            one.tell(what)
+        share = self.shares(d, 2, "a")[0]
+        self.assertLess(share, 0.31)
+        self.assertGreater(share, least)
+        for one in p:
+            self.assertEqual(one.answer()[0], 0)
+            one.process.stdin.close()
+            one.process.wait()
+
+    def test_cap(self):
+        with Daemon(config="[tenant a]\ncompute.max=25000 100000\n[tenant b]\n") as d:
+            for what in "k 3500 200", "w 3500 200", "k 3500 8000", "g 3500 300":
+                with self.subTest(what):
+                    self.capped(d, what)
+            stat = d.ctl("get", "a", "compute.stat")["keys"]["compute.stat"]
+            self.assertGreater(stat["nr_throttled"], 50)
+            self.assertGreater(stat["throttled_usec"], 5e6)
+
+    def test_cap_of_several(self):
+        """Four processes have a quarter together; so does one beside a neighbour."""
+        with Daemon(config="[tenant a]\ncompute.max=25000 100000\n[tenant b]\n") as d:
+            self.capped(d, "k 3500 500", "aaaa")
+            b = self.busy(d, "b")
+            b.tell("k 3500 500")
+            # Two programs and two devices on perhaps two processors.
+            self.capped(d, "k 3500 500", least=0.1)
+            self.assertEqual(b.answer()[0], 0)
+
+    def test_cap_of_copies(self):
+        """These are no time of kernels: what is done is compared."""
+        with Daemon(config="[tenant a]\n") as d:
+            p = self.busy(d, "a")
+            free = p.say("c 1000")[1]
+            d.ctl("set", "a", "compute.max=25000 100000")
+            held = p.say("c 2000")[1] / 2
+            self.assertLess(held, 0.5 * free)
+            self.assertGreater(held, 0.1 * free)
+            d.ctl("set", "a", "compute.max=max")
+            self.assertGreater(p.say("c 1000")[1], 1.2 * held)
+
+    def test_many_launches_at_once(self):
+        """They wait for their time, and neither a neighbour nor weftd waits for them."""
+        with Daemon(config="[tenant a]\ncompute.max=25000 100000\n[tenant b]\n") as d:
+            a, b = self.busy(d, "a"), self.busy(d, "b")
+            a.tell("n 20000 50")
+            begin = time.monotonic()
+            self.assertEqual(b.say("w 500 200")[0], 0)
+            d.ctl("list")
+            self.assertLess(time.monotonic() - begin, patient(5))
+            a.process.kill()
+            wait_for(lambda: len(d.sessions()) == 1, 10, "its session to end")
+
+    def test_endless_kernel(self):
+        """Others go on beside it, and it ends within a second when it is told to."""
+        with Daemon(config="[tenant a]\ncompute.max=25000 100000\n[tenant b]\n") as d:
+            a, b = self.busy(d, "a"), self.busy(d, "b")
+            self.assertEqual(a.say("e"), (0, 0))
+            a.tell("s")
+            self.assertEqual(b.say("w 500 200")[0], 0)
+            number = [s["session"] for s in d.sessions() if s["tenant"] == "a"][0]
+            begin = time.monotonic()
+            d.ctl("kill", str(number))
+            wait_for(lambda: len(d.sessions()) == 1, 10, "it to end")
+            self.assertLess(time.monotonic() - begin, patient(1))
+            self.assertEqual(b.say("w 200 200")[0], 0)
+
+    def test_over_a_restart(self):
+        """Who was held is let go in time, with no weftd and with the next one."""
+        with Kept(config="[tenant a]\ncompute.max=1000 10000000\n") as d:
+            a = self.busy(d, "a")
+            a.tell("k 1000 500")
+            wait_for(lambda: d.ctl("get", "a", "compute.stat")["keys"]["compute.stat"]
+                     ["nr_throttled"], 5, "it is held")
+            d.end_broker(signal.SIGKILL)
+            d.ctl("set", "a", "compute.max=max")
+            self.assertEqual(a.answer()[0], 0)
+            d.ctl("set", "a", "compute.max=20000 100000")
+            a.tell("k 3000 500")
+            self.assert_near(self.shares(d, 1.5, "a")[0], 0.2, 0.06)
+            self.assertEqual(a.answer()[0], 0)
+
+    def test_wrong_ones_change_nothing(self):
+        with Daemon(config="[tenant a]\n") as d:
+            for text in "0", "-1", "999", "25000 999", "25000 100000 1", "25 %", "", "10000001":
+                with self.assertRaises(AssertionError) as e:
+                    d.ctl("set", "a", f"compute.max={text}")
+                self.assertIn("is neither max nor a quota", str(e.exception))
+            self.assertEqual(d.ctl("get", "a", "compute.max")["keys"]["compute.max"], "max")
+            for text, is_ in (("2000", "2000 100000"), ("max 5000", "max"),
+                              ("25000   50000", "25000 50000")):
+                keys = d.ctl("set", "a", f"compute.max={text}")["keys"]
+                self.assertEqual(keys["compute.max"], is_)
+
+
+if __name__ == "__main__":
+    unittest.main()

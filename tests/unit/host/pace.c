@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions of a tenant with a cap are held when it has had its quota. */
+#include <criterion/criterion.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/macros.h"
+#include "broker/broker.h"
+#include "broker/compute/pace.h"
+#include "broker/tenant.h"
+#include "broker/workers.h"
+#include "ipc/msg.h"
+#include "ipc/page.h"
+
+#define N  4 /* workers; the last two are of one tenant */
+#define MS NSEC_PER_MSEC
+
+static struct broker b;
+static struct tenant tenants[3];
+static struct worker workers[N];
+static struct worker_page pages[N];
+static int theirs[N];
+static uint64_t now;
+
+static void on_event(struct source *src, uint32_t events)
+{
+}
+
+static void begin(unsigned i)
+{
+	struct worker *w = &workers[i];
+	int pair[2];
+
+	*w = (struct worker){.b = &b,
+			     .tenant = &tenants[MIN(i, 2u)],
+			     .state = WORKER_SESSION,
+			     .version = MSG_VERSION,
+			     .slice_us = 1000,
+			     .count = &pages[i]};
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
+	theirs[i] = pair[1];
+	outbox_init(&w->out, b.loop, &w->ctl);
+	w->out.t = w->tenant;
+	cr_assert_eq(source_add(b.loop, &w->ctl, pair[0], EPOLLIN, on_event), 0);
+	list_append(&w->tenant->workers, &w->tenant_link);
+}
+
+static void setup(void)
+{
+	memset(&b, 0, sizeof(b));
+	memset(pages, 0, sizeof(pages));
+	cr_assert_eq(loop_new(&b.loop), 0);
+	list_init(&b.tenants);
+	now = 5 * NSEC_PER_SEC;
+	for (unsigned i = 0; i < ARRAY_SIZE(tenants); i++) {
+		tenants[i] = (struct tenant){.b = &b};
+		list_init(&tenants[i].workers);
+		list_append(&b.tenants, &tenants[i].link);
+	}
+	for (unsigned i = 0; i < N; i++)
+		begin(i);
+}
+
+static void teardown(void)
+{
+	for (unsigned i = 0; i < N; i++) {
+		outbox_drop(&workers[i].out);
+		source_remove(b.loop, &workers[i].ctl);
+		close(theirs[i]);
+	}
+	loop_free(b.loop);
+}
+
+TestSuite(pace, .init = setup, .fini = teardown);
+
+static void cap(unsigned tenant, uint32_t quota, uint32_t period)
+{
+	tenants[tenant].compute.max = (struct cap){quota, period};
+	pace_changed(&tenants[tenant]);
+}
+
+/* Returns the last thing that a worker was told; look_us 1: nothing. */
+static struct msg_pace told(unsigned i)
+{
+	struct msg_pace p = {.look_us = 1};
+	struct msg m;
+	int fd0, fd1;
+
+	while (msg_recv(theirs[i], &m, &fd0, &fd1) == 0) {
+		cr_assert_eq(m.type, MSG_PACE);
+		p = m.pace;
+	}
+	return p;
+}
+
+static bool nothing_told(unsigned i)
+{
+	return told(i).look_us == 1;
+}
+
+static void works(unsigned i, bool on)
+{
+	pages[i].computing = 1;
+	pages[i].pending = on;
+}
+
+/* So many looks, as often as they are due. Those in `who` have work until they are held;
+ * adds how long each tenant had the device. */
+static void run(unsigned ms, unsigned who, uint64_t had[3])
+{
+	for (uint64_t end = now + ms * MS; now < end;) {
+		uint64_t all = 0;
+
+		for (unsigned i = 0; i < N; i++) {
+			works(i, who & 1u << i &&
+					 now >= workers[i].tenant->pace.held_until_ns);
+			all += pages[i].pending;
+		}
+		for (unsigned i = 0; i < N && all; i++)
+			had[MIN(i, 2u)] += pages[i].pending * MS / all;
+		now += MS;
+		cr_assert_eq(pace_tick(&b, now), now + MS);
+	}
+}
+
+Test(pace, nobody_looks_where_there_is_no_cap)
+{
+	works(0, true);
+	works(1, true);
+	pace_due(&b);
+	cr_assert_eq(pace_tick(&b, now), UINT64_MAX);
+	for (unsigned i = 0; i < N; i++)
+		cr_assert(nothing_told(i));
+	cap(2, 25000, 100000);
+	cr_assert_eq(pace_tick(&b, now), UINT64_MAX, "it does not compute");
+	cr_assert(told(2).bound && told(3).bound);
+	cr_assert(nothing_told(0));
+}
+
+Test(pace, all_look_while_one_with_a_cap_computes)
+{
+	cap(0, 25000, 100000);
+	works(0, true);
+	cr_assert_eq(pace_tick(&b, now), now + MS);
+	cr_assert_eq(told(0).look_us, 1000);
+	for (unsigned i = 1; i < N; i++) {
+		struct msg_pace p = told(i);
+
+		cr_assert_eq(p.look_us, 1000);
+		cr_assert(!p.bound && !p.held_until_ns);
+	}
+	pages[0].computing = 0;
+	pace_due(&b);
+	now += MS;
+	cr_assert_eq(pace_tick(&b, now), UINT64_MAX);
+	cr_assert_eq(told(1).look_us, 0);
+}
+
+Test(pace, who_has_had_its_quota_is_held)
+{
+	uint64_t had[3] = {0}, until;
+	struct msg_pace p;
+
+	cap(0, 25000, 100000);
+	run(10, 1, had);
+	cr_assert_eq(told(0).held_until_ns, 0);
+	run(20, 1, had);
+	until = tenants[0].pace.held_until_ns;
+	p = told(0);
+	cr_assert_eq(p.held_until_ns, until);
+	cr_assert(until > now && until <= now + 100 * MS);
+	run(2000 - 30, 1, had);
+	cr_assert(had[0] >= 490 * MS && had[0] <= 530 * MS, "%u ms",
+		  (unsigned)(had[0] / MS));
+	cr_assert_geq(tenants[0].pace.n_held, 19);
+	cr_assert_geq(tenants[0].pace.held_ns, 1400 * MS);
+}
+
+/* A neighbour takes half of the time in which both have work. */
+Test(pace, only_its_own_part_is_charged)
+{
+	uint64_t had[3] = {0};
+
+	cap(0, 25000, 100000);
+	run(4000, 3, had);
+	cr_assert(had[0] >= 980 * MS && had[0] <= 1040 * MS, "%u ms",
+		  (unsigned)(had[0] / MS));
+	cr_assert_geq(had[1], 2900 * MS, "the rest is its");
+}
+
+Test(pace, sessions_of_a_tenant_are_charged_together)
+{
+	uint64_t had[3] = {0};
+
+	cap(2, 25000, 100000);
+	run(2000, 12, had);
+	cr_assert(had[2] >= 490 * MS && had[2] <= 530 * MS, "%u ms",
+		  (unsigned)(had[2] / MS));
+	cr_assert_eq(workers[2].pace.held_until_ns, workers[3].pace.held_until_ns);
+}
+
+Test(pace, a_change_holds_at_once)
+{
+	uint64_t had[3] = {0};
+
+	cap(0, 1000, 1000000);
+	run(50, 1, had);
+	cr_assert_gt(told(0).held_until_ns, now + 900 * MS);
+	cap(0, 0, CAP_PERIOD_US);
+	cr_assert_eq(pace_tick(&b, now), UINT64_MAX);
+	cr_assert_eq(told(0).held_until_ns, 0);
+	cr_assert(!workers[0].pace.bound);
+}
+
+/* One that another weftd has held is let go, whatever that said. */
+Test(pace, sessions_taken_over_are_told)
+{
+	workers[0].pace_unsure = true;
+	pace_due(&b);
+	cr_assert_eq(pace_tick(&b, now), UINT64_MAX);
+	cr_assert_eq(told(0).held_until_ns, 0);
+	cr_assert(!workers[0].pace_unsure);
+	cr_assert(nothing_told(1));
+}
+
+Test(pace, old_workers_are_left_alone)
+{
+	uint64_t had[3] = {0};
+
+	workers[0].version = 2;
+	cap(0, 25000, 100000);
+	run(100, 1, had);
+	cr_assert(nothing_told(0));
+}
