@@ -124,8 +124,8 @@ static void fair_slices(const struct time_tenant *t, uint32_t n, bool *eager,
 	}
 }
 
-static void equal_slices(const struct time_tenant *t, uint32_t n, bool *eager,
-			 uint32_t *ret_us)
+void time_equal_slices(const struct time_tenant *t, uint32_t n, bool *eager,
+		       uint32_t *ret_us)
 {
 	divide(t, n, false, 0, eager, ret_us);
 }
@@ -138,12 +138,15 @@ static void best_effort_slices(const struct time_tenant *t, uint32_t n, bool *ea
 	memset(ret_us, 0, n * sizeof(*ret_us));
 }
 
-const struct time_policy time_fair = {TIME_ABI, "fair", fair_slices};
-const struct time_policy time_equal = {TIME_ABI, "equal", equal_slices};
-const struct time_policy time_best_effort = {TIME_ABI, "best-effort", best_effort_slices};
+const struct time_policy time_fair = {TIME_ABI, "fair", fair_slices, NULL};
+const struct time_policy time_equal = {TIME_ABI, "equal", time_equal_slices, NULL};
+const struct time_policy time_best_effort = {TIME_ABI, "best-effort", best_effort_slices,
+					     NULL};
 
-static const struct time_policy *const policies[] = {&time_fair, &time_equal,
-						     &time_best_effort};
+static const struct time_policy *const policies[] = {
+	&time_fair,      &time_equal, &time_best_effort, &time_priority,
+	&time_exclusive, &time_fixed, &time_deadline,
+};
 
 const struct time_policy *time_policy_at(unsigned i)
 {

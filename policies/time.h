@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Time: for how long each session has the device at a stretch, while several want it. The
- * hardware goes round among the sessions that have work and preempts each when its slice
- * is over, whatever code runs; one that has nothing to run is passed over.
+ * Time: for how long each session has the device at a stretch, while several want it, and
+ * who may want it. The hardware goes round among the sessions that have work and preempts
+ * each when its slice is over, whatever code runs; one that has nothing to run is passed
+ * over. A tenant that may not go submits nothing, and what it has submitted ends.
  *
- * Pure, as placement.h: numbers in, decisions out, and any numbers are safe.
+ * Pure, as placement.h: numbers in, decisions out, and any numbers are safe. This header is
+ * all that a policy outside the tree needs; hostd/doc/write-a-policy.md is its page.
  *
  * To go from one session to the next costs the device 180 us (driver 580, H200), TIME_LOAD_US
  * of which are of the slice of the one that comes. In slices of 10 ms two to eight loops of
@@ -17,9 +19,10 @@
 #define WEFT_POLICIES_TIME_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#define TIME_ABI          1u
+#define TIME_ABI          2u
 #define TIME_WEIGHT_MAX   10000u
 #define TIME_PRIORITY_MAX 100u
 
@@ -44,9 +47,25 @@ struct time_tenant {
 	 * running; of the device that it had, in longer ones. TIME_UNSEEN: nobody has looked
 	 * yet. */
 	uint32_t pending, busy;
+
+	/* For turns() alone. Whether it has work now, on the device or before it, and for how
+	 * many microseconds it has had none; whether it may go, and for how long that has
+	 * been so. */
+	bool works, goes;
+	uint32_t idle_us, for_us;
+	/* The quota of its cap (cap.h), 0 if it has none, what is left of that, and how
+	 * many microseconds of the period are. */
+	uint32_t quota_us, left_us, ends_us;
 };
 
 #define TIME_UNSEEN UINT32_MAX
+
+/* How long a tenant goes alone, of the weight of 100, while others want to. */
+#define TIME_TURN_US 20000u
+/* One that had nothing to do for so long has had its turn. */
+#define TIME_IDLE_US 2000u
+/* One that has waited for so long goes, however urgent others are. */
+#define TIME_STARVED_US 1000000u
 
 struct time_policy {
 	uint32_t abi; /* TIME_ABI */
@@ -59,15 +78,37 @@ struct time_policy {
 	 */
 	void (*slices)(const struct time_tenant *t, uint32_t n, bool *eager,
 		       uint32_t *ret_us);
+	/*
+	 * Says in ret_go[i], of n, whether tenant i may go now; asked about once a
+	 * millisecond while somebody computes. Who is to go and could not waits until what
+	 * the others had submitted has ended, or for TIME_DRAIN_US. NULL: all may go.
+	 */
+	void (*turns)(const struct time_tenant *t, uint32_t n, bool *ret_go);
 };
+
+#define TIME_DRAIN_US 50000u
+
+/* Name of the table that a shared object has. */
+#define TIME_SYMBOL "weft_time_policy"
 
 /*
  * fair:        by weight among the most urgent that have work; those below them get little,
  *              and never nothing.
  * equal:       each tenant as much as any other; neither weight nor priority counts.
  * best-effort: as the driver does it: each session as much as any other.
+ * priority:    the most urgent that have work, and nobody else; who has waited for a second
+ *              goes for a moment.
+ * exclusive:   one tenant at a time, among the most urgent, for a turn by weight.
+ * fixed:       one tenant at a time, whether it has work or not.
+ * deadline:    of those with something left of their quota, the one whose period ends first;
+ *              the others when none of these has work.
  */
-extern const struct time_policy time_fair, time_equal, time_best_effort;
+extern const struct time_policy time_fair, time_equal, time_best_effort, time_priority,
+	time_exclusive, time_fixed, time_deadline;
+
+/* Slices of those that go, each as much as any other; for the tables above. */
+void time_equal_slices(const struct time_tenant *t, uint32_t n, bool *eager,
+		       uint32_t *ret_us);
 
 /* NULL: none has that name. */
 const struct time_policy *time_policy_find(const char *name);

@@ -49,6 +49,12 @@ struct slices {
 struct pace {
 	bool due;
 	uint64_t at_ns, looked_ns;
+	/* Tenants that are to go by turns wait until then for those that are not any more; 0:
+	 * nobody waits. One that does not go is held until hold_ns, which moves on. */
+	uint64_t drain_ns, hold_ns;
+	struct time_tenant *tenants;
+	bool *go;
+	uint32_t room; /* of both */
 };
 
 /* State of compute/tpcs.c; where they are is in conf. */

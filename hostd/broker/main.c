@@ -42,6 +42,7 @@
 #include "broker/loop/loop.h"
 #include "broker/memory/held.h"
 #include "broker/compute/pace.h"
+#include "broker/compute/plugin.h"
 #include "broker/compute/runlist.h"
 #include "broker/compute/slices.h"
 #include "broker/compute/tpcs.h"
@@ -290,6 +291,16 @@ static int complete(struct conf *c)
 	return conf_complete(c) < 0 || reload_report(c, conf_name(c)) ? -EINVAL : 0;
 }
 
+static void check_time(const struct conf *c)
+{
+	_cleanup_free_ char *why = NULL;
+
+	if (plugin_find(c->time, &why))
+		return;
+	log_error("%s", why ? why : c->time);
+	exit(78);
+}
+
 /* Returns 0, or -errno: there are mistakes, which the log names. */
 static int configure(int argc, char **argv, struct conf *c)
 {
@@ -304,6 +315,7 @@ static int configure(int argc, char **argv, struct conf *c)
 	if (r < 0 && (started.o.check || starts_another(&started.o)))
 		exit(78);
 	if (started.o.check) {
+		check_time(c);
 		say_right(c);
 		exit(0);
 	}
@@ -650,6 +662,7 @@ static void fini(struct broker *b)
 	events_fini(b);
 	slices_fini(b);
 	tpcs_fini(b);
+	pace_fini(b);
 	runlist_close(b);
 	loop_flush(b->loop);
 	source_remove(b->loop, &b->signals);
@@ -730,6 +743,18 @@ static void post_restarted(struct broker *b, unsigned n_sessions)
 	event_post(b, e);
 }
 
+/* A policy that cannot be had ends no session. */
+static const struct time_policy *find_time(const char *name)
+{
+	_cleanup_free_ char *why = NULL;
+	const struct time_policy *p = plugin_find(name, &why);
+
+	if (p)
+		return p;
+	log_error("%s: fair decides in its place", why ? why : name);
+	return &time_fair;
+}
+
 static struct broker broker;
 
 /* The journal has fields of what a message is about, which its first words say. */
@@ -774,7 +799,7 @@ int main(int argc, char **argv)
 	b->kill_ns = conf.kill_s * NSEC_PER_SEC;
 	b->piece = conf.piece;
 	b->placement = placement_find(conf.placement);
-	b->time = time_policy_find(conf.time);
+	b->time = find_time(conf.time);
 	b->control.fd = b->signals.fd = b->lifeline.fd = b->runlist_fd = -1;
 	b->ready_fd = o->ready_fd;
 	if (o->ready_fd >= 0)

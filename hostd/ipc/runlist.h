@@ -19,11 +19,11 @@
 #include "base/clock.h"
 
 #define RUNLIST_ENTRIES 1024u
-/* Of who has not been told otherwise, as NVIDIA's driver has it. */
+/* Slice of one that has not been told another, as NVIDIA's driver has it. */
 #define RUNLIST_SLICE_US 2048u
-/* Who has the device and is silent so long after its slice loses it. */
+/* The device is taken from one that is silent for so long after its slice. */
 #define RUNLIST_GRACE_NS (20 * NSEC_PER_MSEC)
-/* Who has not said for so long that it has work has none. */
+/* A process that has not said for so long that it has work has none. */
 #define RUNLIST_FRESH_NS (100 * NSEC_PER_MSEC)
 /* An entry that nobody has used for so long is anybody's. */
 #define RUNLIST_UNUSED_NS (10 * NSEC_PER_SEC)

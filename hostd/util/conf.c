@@ -461,7 +461,7 @@ static int set_placement(struct conf *c, const char *value)
 
 static int set_time(struct conf *c, const char *value)
 {
-	if (!time_policy_find(value))
+	if (*value != '/' && !time_policy_find(value))
 		return -EINVAL;
 	return set_string(&c->time, value);
 }

@@ -168,8 +168,8 @@ static int set_pinned(struct conf_tenant *t, const char *value)
 	return skip(&value, "0=") ? set_size(t, value) : -EINVAL;
 }
 
-/* Of the device's time: what HAMi limits, and what a part of the SMs that others have work
- * on comes to, since tenants have them in turn. */
+/* A part of the device's time: so HAMi has it, and a part of the SMs comes to that where
+ * tenants have them in turn. */
 static int set_cores(struct conf_tenant *t, const char *value)
 {
 	unsigned percent;

@@ -20,7 +20,7 @@ class Pace(FaultTest):
         return Script(d, "busy", tenant)
 
     def shares(self, d, seconds, *tenants):
-        """Of the device's time, for so long."""
+        """Shares of the device's time, for so long."""
         time.sleep(0.6)  # its sessions say it twice a second
         before, begin = [gpu_time(d, t) for t in tenants], time.monotonic()
         time.sleep(seconds)
@@ -41,7 +41,7 @@ class Pace(FaultTest):
                 self.assertEqual(p.answer()[0], 0)
 
     def test_priority(self):
-        """Who is below gets little while somebody above has work, and never nothing."""
+        """A tenant below gets little while one above has work, and never nothing."""
         with Daemon(config="[tenant a]\ncompute.priority=1\n[tenant b]\n") as d:
             a, b = self.busy(d, "a"), self.busy(d, "b")
             for p in a, b:
@@ -53,7 +53,7 @@ class Pace(FaultTest):
                 self.assertEqual(p.answer()[0], 0)
 
     def capped(self, d, what, tenants="a", least=0.19):
-        """Whatever it does, it has a quarter of the time."""
+        """A quarter of the time, whatever it does."""
         p = [self.busy(d, t) for t in tenants]
         for one in p:
             one.tell(what)
@@ -85,7 +85,7 @@ class Pace(FaultTest):
             self.assertEqual(b.answer()[0], 0)
 
     def test_cap_of_copies(self):
-        """These are no time of kernels: what is done is compared."""
+        """Copies are no time of kernels: what is done is compared."""
         with Daemon(config="[tenant a]\n") as d:
             p = self.busy(d, "a")
             free = p.say("c 1000")[1]
@@ -97,7 +97,7 @@ class Pace(FaultTest):
             self.assertGreater(p.say("c 1000")[1], 1.2 * held)
 
     def test_many_launches_at_once(self):
-        """They wait for their time, and neither a neighbour nor weftd waits for them."""
+        """Launches wait for their time, and neither a neighbour nor weftd for them."""
         with Daemon(config="[tenant a]\ncompute.max=25000 100000\n[tenant b]\n") as d:
             a, b = self.busy(d, "a"), self.busy(d, "b")
             a.tell("n 20000 50")
@@ -123,7 +123,7 @@ class Pace(FaultTest):
             self.assertEqual(b.say("w 200 200")[0], 0)
 
     def test_over_a_restart(self):
-        """Who was held is let go in time, with no weftd and with the next one."""
+        """One that was held is let go in time, with no weftd and with the next one."""
         with Kept(config="[tenant a]\ncompute.max=1000 10000000\n") as d:
             a = self.busy(d, "a")
             a.tell("k 1000 500")

@@ -184,6 +184,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	b.piece = 2 * MIB;
 	b.shares_max = 16;
 	b.placement = placement_at(0);
+	b.time = time_policy_at(0);
 	now = NSEC_PER_SEC;
 	memset(name, 0, sizeof(name));
 	for (unsigned i = 0; i < 2; i++) {

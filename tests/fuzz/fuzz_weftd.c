@@ -46,6 +46,7 @@
 #include "ipc/msg.h"
 #include "ipc/page.h"
 #include "policies/placement.h"
+#include "policies/time.h"
 #include "util/conf.h"
 #include "wire.h"
 #include "worker_says.h"
@@ -282,6 +283,7 @@ static void open_weftd(void)
 	b.swap = conf.swap;
 	b.piece = 2 * MIB;
 	b.placement = placement_at(0);
+	b.time = time_policy_at(0);
 	b.control.fd = b.signals.fd = b.lifeline.fd = b.ready_fd = b.cgroup = -1;
 	if (loop_new(&b.loop) < 0)
 		abort();

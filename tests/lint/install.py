@@ -33,7 +33,8 @@ WANTED = {
     "lib/udev/rules.d/70-weft-window.rules",
     "sbin/weft-hook", "etc/libvirt/hooks/qemu.d/weft",
     "lib/systemd/system/weft-hook@.service",
-    *(f"share/weft/{name}" for name in ("weft-domain.rng", "apparmor-libvirtd", "weft-qemu.te")),
+    *(f"share/weft/{name}" for name in ("weft-domain.rng", "apparmor-libvirtd", "policies/time.h",
+                                         "weft-qemu.te")),
     "share/doc/weft/LICENSE", "share/doc/weft/apparmor", "share/doc/weft/weftd.conf",
     *(f"share/bash-completion/completions/{name}" for name in (
         "weft-guest-check", "weft-run", "weft-vsock", "weftctl", "weftd")),

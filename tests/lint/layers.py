@@ -41,7 +41,7 @@ ALLOWED = {
     "hostd/worker": ["hostd/worker", "hostd/device", "hostd/ipc", "hostd/memory",
                      "hostd/session/session.h", "hostd/session/gate.h",
                      "hostd/session/footprint.h", "hostd/util", "policies", "transport"],
-    "hostd/device": ["hostd/device", "hostd/simt", "hostd/ptx", "hostd/util", "transport"],
+    "hostd/device": ["hostd/device", "hostd/simt", "hostd/ptx", "hostd/ipc/runlist.h", "hostd/util", "transport"],
     "hostd/memory": ["hostd/memory", "hostd/device", "hostd/ipc", "hostd/util",
                      "transport", "policies"],
     "hostd/graph": ["hostd/graph", "hostd/device", "transport/base"],

@@ -96,7 +96,7 @@ Test(cap, what_is_owed_is_paid)
 	}
 }
 
-/* It may have its whole quota at once, but not that of periods that have gone by. */
+/* A whole quota may be had at once, but not that of periods that have gone by. */
 Test(cap, what_is_left_is_lost)
 {
 	const struct cap c = {25000, 100000};

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -6,10 +7,12 @@
 #include "base/macros.h"
 #include "broker/broker.h"
 #include "broker/compute/pace.h"
+#include "broker/compute/plugin.h"
 #include "broker/loop/outbox.h"
 #include "broker/tenant.h"
 #include "broker/workers.h"
 #include "ipc/page.h"
+#include "policies/time.h"
 #include "util/conf.h"
 
 #define LOOK_NS NSEC_PER_MSEC
@@ -17,6 +20,9 @@
 #define LOOK_LATE_NS (20 * NSEC_PER_MSEC)
 /* A session that does not read what it is told hears of it later. */
 #define AGAIN_NS (10 * NSEC_PER_MSEC)
+
+/* A session that is not to go is held for so long, and told again. */
+#define HOLD_NS (100 * NSEC_PER_MSEC)
 
 /* First version of the messages that has PACE. */
 #define VERSION_PACE 3u
@@ -60,32 +66,195 @@ static uint64_t pending_us(const struct tenant *t)
 	return us;
 }
 
-static void charge(struct tenant *t, uint64_t used_ns, uint64_t now_ns)
+static uint64_t charge(struct tenant *t, uint64_t used_ns, uint64_t now_ns)
 {
-	struct pace_tenant *p = &t->pace;
-	uint64_t until = cap_charge(&p->cap, &t->compute.max, now_ns, used_ns);
-
-	if (until && !p->held_until_ns)
-		p->n_held++;
-	p->held_until_ns = until;
+	return has_cap(t) ? cap_charge(&t->pace.cap, &t->compute.max, now_ns, used_ns)
+			  : 0;
 }
 
 static void charge_all(struct broker *b, uint64_t ns, uint64_t now_ns)
 {
-	uint64_t all = 0, own;
+	uint64_t all = 0, own, until;
 	struct tenant *t;
 
 	list_for_each (t, &b->tenants, link)
 		all += pending_us(t);
 	list_for_each (t, &b->tenants, link) {
+		struct pace_tenant *p = &t->pace;
+
 		own = pending_us(t);
-		if (t->pace.held_until_ns)
-			t->pace.held_ns += ns;
-		if (has_cap(t))
-			charge(t, all ? ns * MIN(own, all) / all : 0, now_ns);
-		else
-			t->pace.held_until_ns = 0;
+		if (p->cap_until_ns)
+			p->held_ns += ns;
+		until = charge(t, all ? ns * MIN(own, all) / all : 0, now_ns);
+		if (until && !p->cap_until_ns)
+			p->n_held++;
+		p->cap_until_ns = until;
 	}
+}
+
+/* ---- turns ---- */
+
+static bool room_for(struct pace *p, uint32_t n)
+{
+	struct time_tenant *t;
+	bool *go;
+
+	if (n <= p->room)
+		return true;
+	t = realloc(p->tenants, n * sizeof(*t));
+	p->tenants = t ? t : p->tenants;
+	go = realloc(p->go, n * sizeof(*go));
+	p->go = go ? go : p->go;
+	if (!t || !go)
+		return false;
+	p->room = n;
+	return true;
+}
+
+void pace_fini(struct broker *b)
+{
+	free(b->pace.tenants);
+	free(b->pace.go);
+}
+
+static uint32_t us_since(uint64_t ns, uint64_t now_ns)
+{
+	return (uint32_t)MIN((now_ns - MIN(ns, now_ns)) / NSEC_PER_USEC,
+			     (uint64_t)UINT32_MAX);
+}
+
+static void see_cap(const struct tenant *t, uint64_t now_ns, struct time_tenant *ret)
+{
+	const struct cap_state *c = &t->pace.cap;
+	uint64_t end = c->period_ns + t->compute.max.period_us * NSEC_PER_USEC;
+
+	ret->quota_us = t->compute.max.quota_us;
+	ret->ends_us = us_since(now_ns, end);
+	if (!c->period_ns || now_ns >= end)
+		ret->left_us = ret->quota_us;
+	else if (c->left_ns > 0)
+		ret->left_us = (uint32_t)((uint64_t)c->left_ns / NSEC_PER_USEC);
+}
+
+static struct time_tenant see(struct tenant *t, uint64_t now_ns)
+{
+	struct time_tenant v = {.weight = t->compute.weight,
+				.priority = t->compute.priority,
+				.pending = TIME_UNSEEN,
+				.busy = TIME_UNSEEN,
+				.goes = !t->pace.stopped,
+				.for_us = us_since(t->pace.since_ns, now_ns)};
+	const struct worker *w;
+
+	list_for_each (w, &t->workers, tenant_link) {
+		if (!atomic_load(&w->count->computing))
+			continue;
+		v.sessions++;
+		v.works |= atomic_load(&w->count->pending) ||
+			   atomic_load(&w->count->waiting);
+	}
+	if (v.works)
+		t->pace.idle_ns = 0;
+	else if (!t->pace.idle_ns)
+		t->pace.idle_ns = now_ns;
+	v.idle_us = t->pace.idle_ns ? us_since(t->pace.idle_ns, now_ns) : 0;
+	see_cap(t, now_ns, &v);
+	return v;
+}
+
+static void let_go(struct tenant *t, bool go, uint64_t now_ns)
+{
+	if (t->pace.stopped == !go)
+		return;
+	t->pace.stopped = !go;
+	t->pace.since_ns = now_ns;
+}
+
+/* Whether something runs of those who are not to go, and is still waited for. */
+static bool drains(const struct broker *b, uint64_t now_ns)
+{
+	const struct tenant *t;
+
+	if (now_ns >= b->pace.drain_ns)
+		return false;
+	list_for_each (t, &b->tenants, link) {
+		if (t->pace.stopped && pending_us(t))
+			return true;
+	}
+	return false;
+}
+
+static void go_on(struct broker *b, uint64_t now_ns)
+{
+	struct tenant *t;
+
+	b->pace.drain_ns = 0;
+	list_for_each (t, &b->tenants, link) {
+		if (t->pace.is_next)
+			let_go(t, true, now_ns);
+	}
+}
+
+static void decide(struct broker *b, uint32_t n, uint64_t now_ns)
+{
+	struct pace *p = &b->pace;
+	struct tenant *t;
+
+	plugin_turns(b, p->tenants, n, p->go);
+	n = 0;
+	list_for_each (t, &b->tenants, link) {
+		t->pace.is_next = p->go[n++];
+		if (t->pace.is_next || t->pace.stopped)
+			continue;
+		let_go(t, false, now_ns);
+		p->drain_ns = now_ns + TIME_DRAIN_US * NSEC_PER_USEC;
+	}
+	if (!drains(b, now_ns))
+		go_on(b, now_ns);
+}
+
+static void take_turns(struct broker *b, uint64_t now_ns)
+{
+	struct pace *p = &b->pace;
+	struct tenant *t;
+	uint32_t n = 0;
+
+	list_for_each (t, &b->tenants, link)
+		n++;
+	if (!room_for(p, n))
+		return;
+	n = 0;
+	list_for_each (t, &b->tenants, link)
+		p->tenants[n++] = see(t, now_ns);
+	/* Not before what was decided has come about: nobody goes until then. */
+	if (p->drain_ns && drains(b, now_ns))
+		return;
+	if (p->drain_ns)
+		go_on(b, now_ns);
+	else
+		decide(b, n, now_ns);
+}
+
+/* Without turns everybody goes. */
+static void end_turns(struct broker *b, uint64_t now_ns)
+{
+	struct tenant *t;
+
+	list_for_each (t, &b->tenants, link)
+		let_go(t, true, now_ns);
+}
+
+/* Has those who do not go told so again before they would go on by themselves. */
+static void hold(struct broker *b, uint64_t now_ns)
+{
+	struct pace *p = &b->pace;
+	struct tenant *t;
+
+	if (p->hold_ns < now_ns + HOLD_NS / 2)
+		p->hold_ns = now_ns + HOLD_NS;
+	list_for_each (t, &b->tenants, link)
+		t->pace.held_until_ns =
+			MAX(t->pace.cap_until_ns, t->pace.stopped ? p->hold_ns : 0);
 }
 
 /* ---- telling ---- */
@@ -98,7 +267,7 @@ static struct msg message(const struct worker *w, bool looks)
 		.type = MSG_PACE,
 		.pace = {.held_until_ns = t->pace.held_until_ns,
 			 .look_us = looks ? LOOK_NS / NSEC_PER_USEC : 0,
-			 .bound = has_cap(t)},
+			 .bound = has_cap(t) || w->b->time->turns != NULL},
 	};
 }
 
@@ -133,14 +302,15 @@ static bool tell_all(struct broker *b, bool looks)
 
 /* ---- the timer ---- */
 
-/* Whether it has to be looked: somebody with a cap computes. */
+/* Whether it has to be looked: somebody with a cap computes, or anybody where there are
+ * turns. */
 static bool computes(const struct broker *b)
 {
 	const struct tenant *t;
 	const struct worker *w;
 
 	list_for_each (t, &b->tenants, link) {
-		if (!has_cap(t))
+		if (!has_cap(t) && !b->time->turns)
 			continue;
 		list_for_each (w, &t->workers, tenant_link) {
 			if (atomic_load(&w->count->computing))
@@ -163,6 +333,11 @@ uint64_t pace_tick(void *broker, uint64_t now_ns)
 	if (p->looked_ns)
 		charge_all(b, MIN(now_ns - p->looked_ns, LOOK_LATE_NS), now_ns);
 	p->looked_ns = looks ? now_ns : 0;
+	if (looks && b->time->turns)
+		take_turns(b, now_ns);
+	else
+		end_turns(b, now_ns);
+	hold(b, now_ns);
 	p->at_ns = !tell_all(b, looks) ? now_ns + AGAIN_NS : UINT64_MAX;
 	if (looks)
 		p->at_ns = now_ns + LOOK_NS;

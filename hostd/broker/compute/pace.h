@@ -3,8 +3,9 @@
  * Pace: how fast sessions may go on. While a tenant with a cap (policies/cap.h) computes, it
  * is looked once a millisecond which sessions have work; the device's time since the last
  * look is divided among these as their slices are, and charged. A tenant that has had its
- * quota is held until it has another: its sessions submit nothing. They know until when, so
- * that nobody is held for ever if weftd is gone. weftd's thread only.
+ * quota is held until it has another: its sessions submit nothing. So is one that is not to go
+ * by a policy with turns. They know until when, so that nobody is held for ever if weftd is
+ * gone. weftd's thread only.
  */
 #ifndef WEFT_BROKER_PACE_H
 #define WEFT_BROKER_PACE_H
@@ -17,11 +18,16 @@
 struct broker;
 struct tenant;
 
-/* Of a tenant. */
+/* A tenant's part. */
 struct pace_tenant {
 	struct cap_state cap;
-	uint64_t held_until_ns;   /* 0: it is not held */
-	uint64_t n_held, held_ns; /* how often, how long it was */
+	/* By turns (policies/time.h): whether it does not go, since when that has been so, and
+	 * since when it has had no work; 0: it has. */
+	bool stopped, is_next; /* is_next: it is to go when others have ended */
+	uint64_t since_ns, idle_ns;
+	uint64_t cap_until_ns;    /* held for its cap until then; 0: it is not */
+	uint64_t held_until_ns;   /* for whatever reason */
+	uint64_t n_held, held_ns; /* how often, how long it was held for its cap */
 };
 
 /* Sessions have come, caps have changed, somebody computes: in the next round it is seen
@@ -31,5 +37,7 @@ void pace_due(struct broker *b);
 void pace_changed(struct tenant *t);
 /* Timer (loop.h). */
 uint64_t pace_tick(void *broker, uint64_t now_ns);
+/* Frees what the timer needs. */
+void pace_fini(struct broker *b);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/compute/plugin.h"
 #include "broker/compute/slices.h"
 #include "broker/loop/outbox.h"
 #include "broker/operator/gpu_time.h"
@@ -198,7 +199,7 @@ static bool decide(struct broker *b, uint64_t now_ns)
 
 	if (!look(b, now_ns, &n))
 		return false;
-	b->time->slices(b->slices.tenants, n, &b->slices.eager, b->slices.us);
+	plugin_slices(b, b->slices.tenants, n, b->slices.us);
 	n = 0;
 	list_for_each (t, &b->tenants, link) {
 		list_for_each (w, &t->workers, tenant_link)

@@ -13,6 +13,7 @@
 #include "broker/tenant.h"
 #include "broker/workers.h"
 #include "ipc/page.h"
+#include "policies/time.h"
 #include "util/conf.h"
 
 #define NSEC_PER_US 1000u
@@ -36,6 +37,7 @@ struct json_object *describe_device(const struct broker *b)
 	reply_u64(o, "sessions.current", b->n_sessions);
 	reply_u64(o, "workers.ready", ready);
 	reply_bool(o, "draining", b->draining);
+	reply_str(o, "time.policy", b->time->name);
 	reply_u64(o, "gpu.utilization", gpu_busy_device(b));
 	reply_u64(o, "gpu.memory.utilization", gpu_memory_busy_device(b));
 	reply_u64(o, "gpu.time", gpu_time_device(b));

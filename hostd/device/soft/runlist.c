@@ -127,7 +127,7 @@ static void wake(struct runlist_entry *e)
 	syscall(SYS_futex, &e->word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Its time is over; what it had of others' is kept in mind. */
+/* Notes what this process had beyond its slice, which is over. */
 static void account(struct soft_turn *t, struct runlist_entry *e, uint64_t now_ns)
 {
 	uint64_t over = now_ns - MIN(until(t->list, now_ns), now_ns);

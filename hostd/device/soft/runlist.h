@@ -30,12 +30,12 @@ void soft_turn_slice(struct soft_turn *t, uint32_t us);
 
 /* There is work: returns whether this process has the device now. */
 bool soft_turn_take(struct soft_turn *t, uint64_t now_ns);
-/* What work there is waits for something: others with work go first. */
+/* Lets others with work go first: what is here waits for something. */
 void soft_turn_yield(struct soft_turn *t, uint64_t now_ns);
 /* There is no work. */
 void soft_turn_leave(struct soft_turn *t, uint64_t now_ns);
 
-/* What soft_turn_wait() is to be given: read before soft_turn_take() has said no. */
+/* Returns what soft_turn_wait() wants: read before soft_turn_take() has said no. */
 uint32_t soft_turn_word(const struct soft_turn *t);
 /* Sleeps until it may be this process's turn, some milliseconds at most. Without the lock. */
 void soft_turn_wait(struct soft_turn *t, uint32_t word);

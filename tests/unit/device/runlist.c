@@ -133,7 +133,7 @@ Test(runlist, who_died_with_the_device_loses_it)
 	cr_assert(!soft_turn_take(&turns[0], now_ns));
 }
 
-/* Its turn comes, and it has died meanwhile. */
+/* A turn comes for one that has died meanwhile. */
 Test(runlist, who_died_waiting_is_forgotten)
 {
 	uint64_t begin;

@@ -555,7 +555,7 @@ Test(alias, per_cents_are_caps)
 	cr_expect_eq(set("gpu", "50"), -ENOENT);
 }
 
-Test(alias, caps)
+Test(alias, caps_are_quota_and_period)
 {
 	static const struct {
 		const char *text;
@@ -584,7 +584,7 @@ Test(alias, caps)
 			 "2000 3000");
 }
 
-Test(alias, counts_of_tpcs)
+Test(alias, counts_of_tpcs_may_be_per_cents)
 {
 	cr_expect_eq(set("tpc.count", "30%"), 0);
 	cr_expect(tenant->space.percent && tenant->space.count == 30);

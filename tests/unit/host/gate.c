@@ -405,7 +405,7 @@ Test(gate, little_is_queued_while_it_is_bound)
 	cr_assert(!atomic_load(&g.shut));
 }
 
-/* What is queued may wait for what a lane is about to bring. */
+/* Work on the device may wait for what a lane is about to bring. */
 Test(gate, who_is_bound_does_not_wait_for_ever)
 {
 	uint64_t begin = clock_now_ns(), entered;

@@ -14,6 +14,7 @@
 #include "broker/workers.h"
 #include "ipc/msg.h"
 #include "ipc/page.h"
+#include "policies/time.h"
 
 #define N  4 /* workers; the last two are of one tenant */
 #define MS NSEC_PER_MSEC
@@ -54,9 +55,10 @@ static void setup(void)
 	memset(pages, 0, sizeof(pages));
 	cr_assert_eq(loop_new(&b.loop), 0);
 	list_init(&b.tenants);
+	b.time = &time_fair;
 	now = 5 * NSEC_PER_SEC;
 	for (unsigned i = 0; i < ARRAY_SIZE(tenants); i++) {
-		tenants[i] = (struct tenant){.b = &b};
+		tenants[i] = (struct tenant){.b = &b, .compute = {.weight = 100}};
 		list_init(&tenants[i].workers);
 		list_append(&b.tenants, &tenants[i].link);
 	}
@@ -71,6 +73,7 @@ static void teardown(void)
 		source_remove(b.loop, &workers[i].ctl);
 		close(theirs[i]);
 	}
+	pace_fini(&b);
 	loop_free(b.loop);
 }
 
@@ -107,7 +110,7 @@ static void works(unsigned i, bool on)
 	pages[i].pending = on;
 }
 
-/* So many looks, as often as they are due. Those in `who` have work until they are held;
+/* Looks for so long, as often as that is due. Those in `who` have work until they are held;
  * adds how long each tenant had the device. */
 static void run(unsigned ms, unsigned who, uint64_t had[3])
 {
@@ -213,6 +216,63 @@ Test(pace, a_change_holds_at_once)
 	cr_assert_eq(pace_tick(&b, now), UINT64_MAX);
 	cr_assert_eq(told(0).held_until_ns, 0);
 	cr_assert(!workers[0].pace.bound);
+}
+
+/* One tenant at a time, and the next one when what the last submitted has ended. */
+Test(pace, tenants_take_turns)
+{
+	unsigned turns = 0, last = N;
+
+	b.time = &time_exclusive;
+	pace_due(&b);
+	for (unsigned ms = 0; ms < 1000; ms++) {
+		unsigned n = 0, who = N;
+
+		for (unsigned i = 0; i < 3; i++) {
+			bool goes = now >= workers[i].pace.held_until_ns;
+
+			/* Work ends 3 ms after its tenant may not go any more. */
+			works(i, goes || now < tenants[i].pace.since_ns + 3 * MS);
+			pages[i].waiting = 1;
+			n += goes;
+			who = goes ? i : who;
+		}
+		if (ms > 10) {
+			cr_assert_leq(n, 1);
+			turns += who != N && who != last;
+			last = who != N ? who : last;
+		}
+		now += MS;
+		(void)pace_tick(&b, now);
+	}
+	cr_assert(turns >= 35 && turns <= 50, "%u turns", turns);
+	b.time = &time_fair;
+	now += MS;
+	(void)pace_tick(&b, now);
+	for (unsigned i = 0; i < 3; i++)
+		cr_assert_eq(workers[i].pace.held_until_ns, 0);
+}
+
+/* A kernel that does not end holds nobody up for long. */
+Test(pace, who_does_not_drain_is_waited_for_in_vain)
+{
+	uint64_t begin;
+
+	b.time = &time_exclusive;
+	works(0, true);
+	works(1, false);
+	pace_due(&b);
+	for (unsigned ms = 0; ms < 30; ms++) {
+		now += MS;
+		(void)pace_tick(&b, now);
+	}
+	pages[1].waiting = 1;
+	begin = now;
+	do {
+		now += MS;
+		(void)pace_tick(&b, now);
+	} while (tenants[1].pace.stopped && now < begin + NSEC_PER_SEC);
+	cr_assert_leq(now, begin + (TIME_DRAIN_US + TIME_TURN_US) * 1000ull + 2 * MS);
 }
 
 /* One that another weftd has held is let go, whatever that said. */

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Policies by which some tenants wait while others go. */
+#include <string.h>
+
+#include "policies/time.h"
+
+static uint32_t turn_us(const struct time_tenant *t)
+{
+	uint64_t weight = t->weight < 1                 ? 1
+			  : t->weight > TIME_WEIGHT_MAX ? TIME_WEIGHT_MAX
+							: t->weight;
+
+	return (uint32_t)(weight * TIME_TURN_US / 100);
+}
+
+static void let_all_go(uint32_t n, bool *ret_go)
+{
+	for (uint32_t i = 0; i < n; i++)
+		ret_go[i] = true;
+}
+
+static void let_go(uint32_t n, uint32_t one, bool *ret_go)
+{
+	memset(ret_go, 0, n * sizeof(*ret_go));
+	ret_go[one] = true;
+}
+
+/* The one that goes, and nobody else; n: there is none such. */
+static uint32_t goes_alone(const struct time_tenant *t, uint32_t n)
+{
+	uint32_t one = n;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (!t[i].goes)
+			continue;
+		if (one != n)
+			return n;
+		one = i;
+	}
+	return one;
+}
+
+/* The most urgent of those that have work: its priority. Returns whether anybody has. */
+static bool most_urgent(const struct time_tenant *t, uint32_t n, uint32_t *ret_priority)
+{
+	bool any = false;
+
+	*ret_priority = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		if (!t[i].works)
+			continue;
+		any = true;
+		if (t[i].priority > *ret_priority)
+			*ret_priority = t[i].priority;
+	}
+	return any;
+}
+
+/* The one that has waited longest, if that is too long; n: nobody has. */
+static uint32_t starved(const struct time_tenant *t, uint32_t n)
+{
+	uint32_t one = n;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (t[i].works && !t[i].goes && t[i].for_us >= TIME_STARVED_US &&
+		    (one == n || t[i].for_us > t[one].for_us))
+			one = i;
+	}
+	return one;
+}
+
+/* ---- priority ---- */
+
+static void priority_turns(const struct time_tenant *t, uint32_t n, bool *ret_go)
+{
+	uint32_t priority, one = starved(t, n);
+
+	if (!most_urgent(t, n, &priority)) {
+		let_all_go(n, ret_go);
+		return;
+	}
+	/* The starved one goes for a moment: the next time it has not waited. */
+	for (uint32_t i = 0; i < n; i++)
+		ret_go[i] = t[i].priority >= priority || i == one;
+}
+
+/* ---- exclusive ---- */
+
+/* The next after `from` that has work, of at least that priority; n: nobody. */
+static uint32_t next(const struct time_tenant *t, uint32_t n, uint32_t from,
+		     uint32_t priority)
+{
+	for (uint32_t k = 1; k <= n; k++) {
+		uint32_t i = (from + k) % n;
+
+		if (t[i].works && t[i].priority >= priority)
+			return i;
+	}
+	return n;
+}
+
+static void exclusive_turns(const struct time_tenant *t, uint32_t n, bool *ret_go)
+{
+	uint32_t one = goes_alone(t, n), priority, late = starved(t, n);
+
+	if (!most_urgent(t, n, &priority)) {
+		let_all_go(n, ret_go);
+	} else if (one != n && t[one].for_us < turn_us(&t[one]) &&
+		   t[one].idle_us < TIME_IDLE_US) {
+		let_go(n, one, ret_go);
+	} else if (late != n) {
+		let_go(n, late, ret_go);
+	} else {
+		let_go(n, next(t, n, one == n ? n - 1 : one, priority), ret_go);
+	}
+}
+
+/* ---- fixed ---- */
+
+/* The next that has sessions, work or not; n: nobody. */
+static uint32_t next_present(const struct time_tenant *t, uint32_t n, uint32_t from)
+{
+	for (uint32_t k = 1; k <= n; k++) {
+		if (t[(from + k) % n].sessions)
+			return (from + k) % n;
+	}
+	return n;
+}
+
+static void fixed_turns(const struct time_tenant *t, uint32_t n, bool *ret_go)
+{
+	uint32_t one = goes_alone(t, n);
+
+	if (one == n || !t[one].sessions || t[one].for_us >= turn_us(&t[one]))
+		one = next_present(t, n, one == n ? n - 1 : one);
+	if (one == n)
+		let_all_go(n, ret_go);
+	else
+		let_go(n, one, ret_go);
+}
+
+/* ---- deadline ---- */
+
+/* Earliest deadline first (Liu and Layland, 1973): what a tenant has left of its quota is
+ * due when its period ends. */
+static void deadline_turns(const struct time_tenant *t, uint32_t n, bool *ret_go)
+{
+	uint32_t one = n;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (t[i].works && t[i].quota_us && t[i].left_us &&
+		    (one == n || t[i].ends_us < t[one].ends_us))
+			one = i;
+	}
+	if (one == n)
+		let_all_go(n, ret_go);
+	else
+		let_go(n, one, ret_go);
+}
+
+const struct time_policy time_priority = {TIME_ABI, "priority", time_equal_slices,
+					  priority_turns};
+const struct time_policy time_exclusive = {TIME_ABI, "exclusive", time_equal_slices,
+					   exclusive_turns};
+const struct time_policy time_fixed = {TIME_ABI, "fixed", time_equal_slices, fixed_turns};
+const struct time_policy time_deadline = {TIME_ABI, "deadline", time_equal_slices,
+					  deadline_turns};
