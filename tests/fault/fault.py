@@ -80,6 +80,12 @@ def built_sanitized():
         return b"libasan.so" in f.read()
 
 
+def rounds(n):
+    """Rounds of what is done over and over: fewer where a sanitizer makes each ten times as
+    slow."""
+    return max(1, n // 3) if built_sanitized() else n
+
+
 class Daemon:
     """A private weftd. Used as a context manager."""
 

@@ -7,7 +7,7 @@ import time
 import unittest
 import unittest.mock
 
-from fault import (SEED, Daemon, FaultTest, Script, alive, kill, patient, until_running,
+from fault import (SEED, Daemon, FaultTest, Script, alive, kill, patient, rounds, until_running,
                    wait_for)
 
 MIB = 1 << 20
@@ -335,7 +335,7 @@ class Swap(FaultTest):
             took = self.move_time(d, a, b, 60)
             self.end(a, b)
             wait_for(lambda: len(d.sessions()) == 1, 5, "their sessions have ended")
-            for _ in range(6):
+            for _ in range(rounds(6)):
                 people = {"a": self.keeps(d, "a"), "b": self.keeps(d, "b")}
                 self.fill(people["a"], range(2), 60)
                 pid = d.sessions(whom)[0]["worker.pid"]
@@ -372,7 +372,7 @@ class Swap(FaultTest):
         """In the middle of a move: all sessions end, the next daemon begins with nothing."""
         rng = random.Random(SEED)
         with swapping(128, 512) as d:
-            for _ in range(4):
+            for _ in range(rounds(4)):
                 a, b = self.keeps(d, "a"), self.keeps(d, "b")
                 self.fill(a, range(2), 60)
                 b.tell(f"a 0 {100 * MIB}")

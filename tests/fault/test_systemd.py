@@ -8,7 +8,7 @@ import tempfile
 import time
 import unittest
 
-from fault import (BUILD, Daemon, FaultTest, alive, kill, parent, patient, processes, program,
+from fault import (BUILD, Daemon, FaultTest, alive, is_ours, kill, parent, patient, processes, program,
                    until_running, wait_for)
 from test_restart import books
 
@@ -145,7 +145,7 @@ class UnderSystemd(FaultTest):
         # A stop is the end of all.
         p = d.run("steady", "-", stdin=subprocess.PIPE)
         until_running(p)
-        workers = processes("weft-worker")
+        workers = list(filter(is_ours, processes("weft-worker")))
         self.assertEqual(s.ctl("stop", "weftd").returncode, 0, s.log())
         wait_for(lambda: not any(map(alive, workers)), 10, "its workers end")
         out, _ = p.communicate(timeout=patient(20))

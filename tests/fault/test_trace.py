@@ -13,6 +13,7 @@ from fault import Daemon, FaultTest, Script, kill, patient, program, wait_for
 from test_restart import Kept
 
 MIB = 1 << 20
+LITTLE = 4096  # for many launches
 NAMES = 16 << 10  # pages of kernels' names, which stay as long as a session
 TWO = "[tenant a]\nmemory.max = 1G\n[tenant b]\nmemory.max = 1G\n"
 
@@ -164,7 +165,7 @@ class Trace(FaultTest):
     def test_nothing_stays(self):
         with Daemon(config=TWO) as d:
             a = self.keeps(d, "a")
-            self.assertEqual(a.say(f"a 0 {MIB}")[0], 0)
+            self.assertEqual(a.say(f"a 0 {LITTLE}")[0], 0)
             none = self.shared(d) + NAMES
             t = Tracing(d)
             self.assertEqual(a.say("l 0 1000")[0], 0)
@@ -188,7 +189,7 @@ class Trace(FaultTest):
         """The next one goes on with the session, which nobody traces any more."""
         with Kept(config=TWO) as d:
             a = self.keeps(d, "a")
-            self.assertEqual(a.say(f"a 0 {MIB}")[0], 0)
+            self.assertEqual(a.say(f"a 0 {LITTLE}")[0], 0)
             none = self.shared(d) + NAMES
             t = Tracing(d)
             kill(d.broker())
@@ -209,7 +210,7 @@ class Trace(FaultTest):
     def test_reader_that_does_not_read(self):
         with Daemon(config=TWO) as d:
             a = self.keeps(d, "a")
-            self.assertEqual(a.say(f"a 0 {MIB}")[0], 0)
+            self.assertEqual(a.say(f"a 0 {LITTLE}")[0], 0)
             s = socket.socket(socket.AF_UNIX)
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             s.connect(d.path("control"))
