@@ -121,6 +121,7 @@ struct broker {
 	const struct time_policy *time;
 	struct slices slices;
 	struct pace pace;
+	struct worker *filler; /* compute/filler.c; NULL: none */
 	struct tpcs tpcs;
 	const struct placement *placement;
 	struct placement_tenant *seen; /* memory/snapshot.c */

@@ -131,6 +131,7 @@ static void get_compute_stat(struct tenant *t, struct json_object *o, const char
 {
 	struct json_object *e = json_object_new_object();
 
+	reply_u64(e, "usage_usec", t->pace.used_ns / NSEC_PER_USEC);
 	reply_u64(e, "nr_throttled", t->pace.n_held);
 	reply_u64(e, "throttled_usec", t->pace.held_ns / NSEC_PER_USEC);
 	json_object_object_add(o, key, e);

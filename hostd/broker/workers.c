@@ -35,6 +35,7 @@
 #include "broker/loop/outbox.h"
 #include "broker/memory/account_host.h"
 #include "broker/memory/ledger.h"
+#include "broker/compute/filler.h"
 #include "broker/compute/pace.h"
 #include "broker/compute/slices.h"
 #include "broker/memory/prealloc.h"
@@ -382,6 +383,7 @@ int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 		return r == -EDQUOT ? -ENOMEM : r;
 	memcpy(m.attach.token, w->token, sizeof(m.attach.token));
 	static_assert(sizeof(m.attach.tenant) == sizeof(t->name), "any name fits");
+	filler_give_up(w);
 	memcpy(m.attach.tenant, t->name, sizeof(m.attach.tenant));
 	w->slice = window_offered(t, hello, &m.attach.window);
 	w->in_window = m.attach.window.key != 0;
@@ -657,6 +659,7 @@ static void worker_ended(struct worker *w, int status)
 	struct broker *b = w->b;
 
 	aside_remove(b->loop, &w->ctl);
+	filler_forget(w);
 	if (w->state == WORKER_SESSION) {
 		record(w, status);
 		trace_session_ends(w);

@@ -157,6 +157,10 @@ struct device_ops {
 	 * others want it too; 0: as at first. Returns false if it has not changed. NULL: the
 	 * device does not go round. Slow: a third of a millisecond. Any thread. */
 	bool (*slice)(struct device *dev, uint32_t us);
+	/* Has this process want the device all the time, or no longer, and do nothing with it:
+	 * for one that serves nobody. Returns false if it has not changed. NULL: it cannot.
+	 * One thread; may wait for some milliseconds. */
+	bool (*filler)(struct dev_ctx *ctx, bool on);
 	/* By enum sensor; what the device does not tell is SENSOR_NONE. Of the whole
 	 * device, at most SENSORS_FRESH_NS old. */
 	void (*sensors)(struct device *dev, uint32_t ret_value[SENSOR_NUM]);

@@ -125,6 +125,8 @@ static const struct row tenant_rows[] = {
 	 "Weight of its share of time (compute.weight)."},
 	{"weft_tenant_compute_priority", "compute.priority", PLAIN, NULL, NULL,
 	 "Priority of its work (compute.priority)."},
+	{"weft_tenant_compute_seconds_total", "compute.stat/usage_usec", MICROS, NULL,
+	 NULL, "Time of the device that it has had, shared among those that had work."},
 	{"weft_tenant_compute_throttled_total", "compute.stat/nr_throttled", PLAIN, NULL,
 	 NULL, "Times that it had had its quota of the device's time (compute.max)."},
 	{"weft_tenant_compute_throttled_seconds_total", "compute.stat/throttled_usec",

@@ -145,6 +145,11 @@ static bool pace_ok(const struct msg *m)
 	return is_flag(m->pace.bound);
 }
 
+static bool fill_ok(const struct msg *m)
+{
+	return is_flag(m->fill.on) && !m->fill.pad;
+}
+
 static bool tpc_map_ok(const struct msg *m)
 {
 	return m->tpc_map.n <= MSG_TPCS_MAX && !m->tpc_map.pad;
@@ -240,6 +245,7 @@ static const struct row {
 	[MSG_TPC_MAP] = {"TPC_MAP", BODY(tpc_map), tpc_map_ok},
 	[MSG_TPCS] = {"TPCS", BODY(tpcs), tpcs_ok},
 	[MSG_PACE] = {"PACE", BODY(pace), pace_ok},
+	[MSG_FILL] = {"FILL", BODY(fill), fill_ok},
 };
 static_assert(ARRAY_SIZE(rows) == MSG_NUM, "a row for each");
 

@@ -112,6 +112,7 @@ enum msg_type {
 	MSG_TPC_MAP,  /* worker -> weftd, before READY, if that was asked for */
 	MSG_TPCS,     /* weftd -> worker */
 	MSG_PACE,     /* weftd -> worker; since version 3 */
+	MSG_FILL,     /* weftd -> worker that waits for a guest; since version 3 */
 	MSG_NUM
 };
 
@@ -410,6 +411,13 @@ struct msg_pace {
 };
 static_assert(sizeof(struct msg_pace) == 16, "no holes");
 
+/* FILL: it is to want the device all the time, and do nothing with it. No answer. */
+struct msg_fill {
+	uint32_t on; /* 0: no longer */
+	uint32_t pad;
+};
+static_assert(sizeof(struct msg_fill) == 8, "no holes");
+
 /* ---- TPCs ---- */
 
 #define MSG_TPCS_MAX 128u
@@ -532,6 +540,7 @@ struct msg {
 		struct msg_prealloc prealloc;
 		struct msg_slice slice;
 		struct msg_pace pace;
+		struct msg_fill fill;
 		struct msg_tpc_map tpc_map;
 		struct msg_tpcs tpcs;
 		struct msg_ipc_export ipc_export; /* IPC_EXPORT, HAS_SHARE */

@@ -61,6 +61,11 @@ uint64_t sess_overhead(struct session *s)
 	return s->overhead;
 }
 
+bool sess_fill(struct session *s, bool on)
+{
+	return s->ops->filler && s->ops->filler(s->primary->dev, on);
+}
+
 bool sess_find_tpcs(struct session *s, struct dev_tpc_map *ret_map)
 {
 	return s->ops->find_tpcs &&

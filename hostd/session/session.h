@@ -152,5 +152,8 @@ uint64_t sess_overhead(struct session *s);
 /* Finds where the device's TPCs are (device.h); before that. Returns false if kernels cannot
  * be kept to some. */
 bool sess_find_tpcs(struct session *s, struct dev_tpc_map *ret_map);
+/* Has it want the device and do nothing with it, or no longer (device.h); before the guest
+ * comes. Returns false if that cannot be. */
+bool sess_fill(struct session *s, bool on);
 
 #endif

@@ -444,6 +444,11 @@ static int handle_ctl(struct worker *w)
 		return 0;
 	case MSG_TPCS:
 		return take_tpcs(w, &m.tpcs);
+	case MSG_FILL:
+		if (w->attached)
+			return -EPROTO;
+		(void)sess_fill(w->s, m.fill.on);
+		return 0;
 	case MSG_PACE:
 		meter_pace(&w->meter, &m.pace);
 		return 0;

@@ -39,6 +39,11 @@ class Pace(FaultTest):
             self.assert_near(x / (x + y), 0.75, 0.06)
             for p in a, b:
                 self.assertEqual(p.answer()[0], 0)
+            # Time that is counted by who has work and how long slices are agrees with that.
+            for tenant in "ab":
+                used = d.ctl("get", tenant, "compute.stat")["keys"]["compute.stat"]["usage_usec"]
+                self.assert_near(used / gpu_time(d, tenant), 1, 0.2)
+            self.assertGreater(sum(s["compute.time"] for s in d.sessions()), 3e6)
 
     def test_priority(self):
         """A tenant below gets little while one above has work, and never nothing."""
@@ -121,6 +126,23 @@ class Pace(FaultTest):
             wait_for(lambda: len(d.sessions()) == 1, 10, "it to end")
             self.assertLess(time.monotonic() - begin, patient(1))
             self.assertEqual(b.say("w 200 200")[0], 0)
+
+    def test_cap_of_a_kernel_that_goes_on(self):
+        """Nothing ends that a gate could wait for: others have the time, or the filler."""
+        with Daemon(config="[tenant a]\ncompute.max=25000 100000\n[tenant b]\n") as d:
+            a, b = self.busy(d, "a"), self.busy(d, "b")
+            self.assertEqual(a.say("e"), (0, 0))
+            share = self.shares(d, 3, "a")[0]
+            self.assert_near(share, 0.26, 0.07)
+            b.tell("k 3500 500")
+            x, y = self.shares(d, 2.5, "a", "b")
+            self.assertLess(x, 0.32)
+            self.assertGreater(y, 0.6)
+            self.assertEqual(b.answer()[0], 0)
+            # Workers that fill are there for guests that come.
+            people = [self.busy(d, "b") for _ in range(3)]
+            for p in people:
+                self.assertEqual(p.say("w 100 100")[0], 0)
 
     def test_over_a_restart(self):
         """One that was held is let go in time, with no weftd and with the next one."""

@@ -27,6 +27,8 @@
 #include "broker/worker_msg.h"
 #include "broker/workers.h"
 #include "ipc/msg.h"
+#include "policies/placement.h"
+#include "policies/time.h"
 #include "ipc/page.h"
 #include "worker_says.h"
 

@@ -6,8 +6,10 @@
 #include "base/list.h"
 #include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/compute/filler.h"
 #include "broker/compute/pace.h"
 #include "broker/compute/plugin.h"
+#include "broker/compute/slices.h"
 #include "broker/loop/outbox.h"
 #include "broker/tenant.h"
 #include "broker/workers.h"
@@ -16,11 +18,15 @@
 #include "util/conf.h"
 
 #define LOOK_NS NSEC_PER_MSEC
+/* Where nobody is held it is looked so often, as workers do, to count. */
+#define COUNT_NS (50 * NSEC_PER_MSEC)
 /* More than that between two looks is not charged: weftd did not see it. */
-#define LOOK_LATE_NS (20 * NSEC_PER_MSEC)
+#define LOOK_LATE_NS (4 * COUNT_NS)
 /* A session that does not read what it is told hears of it later. */
 #define AGAIN_NS (10 * NSEC_PER_MSEC)
 
+/* Longer than what a session with a cap has queued takes (session/gate.h). */
+#define LATE_NS (5 * NSEC_PER_MSEC)
 /* A session that is not to go is held for so long, and told again. */
 #define HOLD_NS (100 * NSEC_PER_MSEC)
 
@@ -53,17 +59,35 @@ static uint64_t slice_us(const struct worker *w)
 	return w->slice_us ? w->slice_us : DRIVER_SLICE_US;
 }
 
+static bool has_work(const struct worker *w)
+{
+	return atomic_load(&w->count->computing) && atomic_load(&w->count->pending);
+}
+
 /* The slices of those of a tenant's sessions that have work. */
 static uint64_t pending_us(const struct tenant *t)
 {
 	const struct worker *w;
 	uint64_t us = 0;
 
-	list_for_each (w, &t->workers, tenant_link) {
-		if (atomic_load(&w->count->computing) && atomic_load(&w->count->pending))
-			us += slice_us(w);
-	}
+	list_for_each (w, &t->workers, tenant_link)
+		us += has_work(w) ? slice_us(w) : 0;
 	return us;
+}
+
+/* Returns what a tenant's sessions have had of so much time, in which those with work have
+ * had their slices of `all`. */
+static uint64_t use(struct tenant *t, uint64_t ns, uint64_t all)
+{
+	uint64_t used = 0, own;
+	struct worker *w;
+
+	list_for_each (w, &t->workers, tenant_link) {
+		own = has_work(w) ? ns * slice_us(w) / all : 0;
+		w->used_time_ns += own;
+		used += own;
+	}
+	return used;
 }
 
 static uint64_t charge(struct tenant *t, uint64_t used_ns, uint64_t now_ns)
@@ -74,22 +98,55 @@ static uint64_t charge(struct tenant *t, uint64_t used_ns, uint64_t now_ns)
 
 static void charge_all(struct broker *b, uint64_t ns, uint64_t now_ns)
 {
-	uint64_t all = 0, own, until;
+	uint64_t all = 0, used, until;
 	struct tenant *t;
 
+	if (b->filler)
+		all += DRIVER_SLICE_US;
 	list_for_each (t, &b->tenants, link)
 		all += pending_us(t);
 	list_for_each (t, &b->tenants, link) {
 		struct pace_tenant *p = &t->pace;
 
-		own = pending_us(t);
+		used = use(t, ns, MAX(all, 1ull));
+		p->used_ns += used;
 		if (p->cap_until_ns)
 			p->held_ns += ns;
-		until = charge(t, all ? ns * MIN(own, all) / all : 0, now_ns);
-		if (until && !p->cap_until_ns)
+		until = charge(t, used, now_ns);
+		if (until && !p->cap_until_ns) {
 			p->n_held++;
+			p->cap_since_ns = now_ns;
+		}
 		p->cap_until_ns = until;
 	}
+}
+
+/* ---- work that does not end in time ---- */
+
+/* Work on the device when a tenant had had its quota should have ended. */
+static bool is_late(const struct tenant *t, uint64_t now_ns)
+{
+	return t->pace.cap_until_ns && now_ns >= t->pace.cap_since_ns + LATE_NS &&
+	       pending_us(t);
+}
+
+/* A late tenant has the shortest slices, and others have the rest: somebody with work or, if
+ * nobody has any, the filler. */
+static void take_back(struct broker *b, uint64_t now_ns)
+{
+	bool any = false, others = false;
+	struct tenant *t;
+
+	list_for_each (t, &b->tenants, link) {
+		bool late = is_late(t, now_ns);
+
+		if (late != t->pace.late)
+			slices_due(b);
+		t->pace.late = late;
+		any |= late;
+		others |= !late && pending_us(t);
+	}
+	filler_set(b, any && !others);
 }
 
 /* ---- turns ---- */
@@ -302,44 +359,55 @@ static bool tell_all(struct broker *b, bool looks)
 
 /* ---- the timer ---- */
 
-/* Whether it has to be looked: somebody with a cap computes, or anybody where there are
- * turns. */
-static bool computes(const struct broker *b)
+static bool computes(const struct tenant *t)
 {
-	const struct tenant *t;
 	const struct worker *w;
 
-	list_for_each (t, &b->tenants, link) {
-		if (!has_cap(t) && !b->time->turns)
-			continue;
-		list_for_each (w, &t->workers, tenant_link) {
-			if (atomic_load(&w->count->computing))
-				return true;
-		}
+	list_for_each (w, &t->workers, tenant_link) {
+		if (atomic_load(&w->count->computing))
+			return true;
 	}
 	return false;
+}
+
+/* How often it has to be looked: often if somebody with a cap computes, or anybody where
+ * there are turns; now and then, to count, if anybody does; 0: not at all. */
+static uint64_t look_ns(const struct broker *b)
+{
+	const struct tenant *t;
+	uint64_t ns = 0;
+
+	list_for_each (t, &b->tenants, link) {
+		if (!computes(t))
+			continue;
+		if (has_cap(t) || b->time->turns)
+			return LOOK_NS;
+		ns = COUNT_NS;
+	}
+	return ns;
 }
 
 uint64_t pace_tick(void *broker, uint64_t now_ns)
 {
 	struct broker *b = broker;
 	struct pace *p = &b->pace;
-	bool looks;
+	uint64_t ns;
 
 	if (!p->due && now_ns < p->at_ns)
 		return p->at_ns;
 	p->due = false;
-	looks = computes(b);
+	ns = look_ns(b);
 	if (p->looked_ns)
 		charge_all(b, MIN(now_ns - p->looked_ns, LOOK_LATE_NS), now_ns);
-	p->looked_ns = looks ? now_ns : 0;
-	if (looks && b->time->turns)
+	p->looked_ns = ns ? now_ns : 0;
+	take_back(b, now_ns);
+	if (ns && b->time->turns)
 		take_turns(b, now_ns);
 	else
 		end_turns(b, now_ns);
 	hold(b, now_ns);
-	p->at_ns = !tell_all(b, looks) ? now_ns + AGAIN_NS : UINT64_MAX;
-	if (looks)
-		p->at_ns = now_ns + LOOK_NS;
+	p->at_ns = !tell_all(b, ns == LOOK_NS) ? now_ns + AGAIN_NS : UINT64_MAX;
+	if (ns)
+		p->at_ns = MIN(p->at_ns, now_ns + ns);
 	return p->at_ns;
 }

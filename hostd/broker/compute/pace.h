@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pace: how fast sessions may go on. While a tenant with a cap (policies/cap.h) computes, it
- * is looked once a millisecond which sessions have work; the device's time since the last
- * look is divided among these as their slices are, and charged. A tenant that has had its
+ * Pace: how much of the device's time sessions have, and how fast they may go on. While any
+ * computes it is looked which ones have work, 20 times a second, or, if it is a tenant's with
+ * a cap (policies/cap.h), once a millisecond; the device's time since the last look is divided
+ * among these as their slices are, and charged. A tenant that has had its
  * quota is held until it has another: its sessions submit nothing. So is one that is not to go
  * by a policy with turns. They know until when, so that nobody is held for ever if weftd is
  * gone. weftd's thread only.
@@ -25,8 +26,11 @@ struct pace_tenant {
 	 * since when it has had no work; 0: it has. */
 	bool stopped, is_next; /* is_next: it is to go when others have ended */
 	uint64_t since_ns, idle_ns;
+	bool late; /* held for its cap, and what it had on the device goes on */
+	uint64_t cap_since_ns;
 	uint64_t cap_until_ns;    /* held for its cap until then; 0: it is not */
 	uint64_t held_until_ns;   /* for whatever reason */
+	uint64_t used_ns;         /* of the device's time, since weftd began */
 	uint64_t n_held, held_ns; /* how often, how long it was held for its cap */
 };
 

@@ -202,8 +202,10 @@ static bool decide(struct broker *b, uint64_t now_ns)
 	plugin_slices(b, b->slices.tenants, n, b->slices.us);
 	n = 0;
 	list_for_each (t, &b->tenants, link) {
+		uint32_t us = t->pace.late ? TIME_BELOW_US : b->slices.us[n];
+
 		list_for_each (w, &t->workers, tenant_link)
-			told &= tell(w, b->slices.us[n]);
+			told &= tell(w, us);
 		n++;
 	}
 	return told;

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "device/cuda/copy.h"
+#include "device/cuda/filler.h"
 #include "device/cuda/graph.h"
 #include "device/cuda/launch.h"
 #include "device/cuda/mask.h"
@@ -398,6 +399,7 @@ const struct device_ops device_cuda_ops = {
 	.attribute = cuda_attribute,
 	.busy_ns = cuda_busy_ns,
 	.pending = cuda_pending,
+	.filler = cuda_filler,
 	.slice = cuda_slice,
 	.tpc_map = cuda_tpc_map,
 	.find_tpcs = cuda_find_tpcs,

@@ -447,6 +447,7 @@ const struct device_ops device_soft_ops = {
 	.busy_ns = soft_busy_ns,
 	.pending = soft_pending,
 	.slice = soft_slice,
+	.filler = soft_filler,
 	.tpc_map = soft_tpc_map,
 	.find_tpcs = soft_find_tpcs,
 	.run_on = soft_run_on,

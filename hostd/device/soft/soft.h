@@ -12,6 +12,7 @@
  *	launch.c	checks a launch, makes a kernel of it
  *	place.c	which block is next, and where
  *	exec.c	runs them, in slices
+ *	runlist.c	which process has the device; filler.c has it for nothing
  *	output.c	device printf; heap.c device malloc
  *
  * Locks: device.lock guards contexts, streams, events, engines and the executor. The
@@ -88,6 +89,8 @@ struct device {
 	struct soft_engine engines[SOFT_NUM_ENGINES];
 	struct soft_exec exec;
 	struct list host_ops; /* host functions that were called and are not done */
+	pthread_t filler;     /* exists while */
+	bool fills;
 	uint64_t last_token;
 	uint64_t last_grid;
 };
@@ -154,6 +157,9 @@ CUresult soft_copy(struct dev_ctx *ctx, struct dev_stream *st,
 CUresult soft_fill(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 		   size_t pitch, uint32_t value, unsigned elem_bytes, size_t width,
 		   size_t height);
+
+/* filler.c */
+bool soft_filler(struct dev_ctx *ctx, bool on);
 
 /* words.c */
 CUresult soft_stream_mem_ops(struct dev_ctx *ctx, struct dev_stream *st,

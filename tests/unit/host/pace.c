@@ -134,11 +134,11 @@ Test(pace, nobody_looks_where_there_is_no_cap)
 	works(0, true);
 	works(1, true);
 	pace_due(&b);
-	cr_assert_eq(pace_tick(&b, now), UINT64_MAX);
+	cr_assert_eq(pace_tick(&b, now), now + 50 * MS, "counts now and then");
 	for (unsigned i = 0; i < N; i++)
 		cr_assert(nothing_told(i));
 	cap(2, 25000, 100000);
-	cr_assert_eq(pace_tick(&b, now), UINT64_MAX, "it does not compute");
+	cr_assert_eq(pace_tick(&b, now), now + 50 * MS, "it does not compute");
 	cr_assert(told(2).bound && told(3).bound);
 	cr_assert(nothing_told(0));
 }
@@ -160,6 +160,30 @@ Test(pace, all_look_while_one_with_a_cap_computes)
 	now += MS;
 	cr_assert_eq(pace_tick(&b, now), UINT64_MAX);
 	cr_assert_eq(told(1).look_us, 0);
+}
+
+/* Two with work have their parts, by slices; of one all. */
+Test(pace, time_is_counted)
+{
+	works(0, true);
+	works(1, true);
+	workers[1].slice_us = 3000;
+	pace_due(&b);
+	for (unsigned i = 0; i < 41; i++)
+		now = pace_tick(&b, now);
+	cr_assert_eq(tenants[0].pace.used_ns, 500 * MS);
+	cr_assert_eq(tenants[1].pace.used_ns, 1500 * MS);
+	cr_assert_eq(workers[1].used_time_ns, 1500 * MS);
+	works(1, false);
+	for (unsigned i = 0; i < 20; i++)
+		now = pace_tick(&b, now);
+	cr_assert_eq(tenants[0].pace.used_ns, 1500 * MS);
+	pages[0].computing = pages[1].computing = 0;
+	cr_assert_eq(pace_tick(&b, now), UINT64_MAX);
+	now += NSEC_PER_SEC;
+	pace_due(&b);
+	(void)pace_tick(&b, now);
+	cr_assert_eq(tenants[0].pace.used_ns, 1500 * MS);
 }
 
 Test(pace, who_has_had_its_quota_is_held)
@@ -213,7 +237,7 @@ Test(pace, a_change_holds_at_once)
 	run(50, 1, had);
 	cr_assert_gt(told(0).held_until_ns, now + 900 * MS);
 	cap(0, 0, CAP_PERIOD_US);
-	cr_assert_eq(pace_tick(&b, now), UINT64_MAX);
+	cr_assert_eq(pace_tick(&b, now), now + 50 * MS);
 	cr_assert_eq(told(0).held_until_ns, 0);
 	cr_assert(!workers[0].pace.bound);
 }
