@@ -5,6 +5,9 @@
 //
 //	looping calibrate		iterations of a thread in a kernel of 1 ms
 //	looping loop ITERATIONS		one behind the other, four queued
+//	looping graph ITERATIONS	graphs of four, likewise
+//	looping long ITERATIONS		one without an end, which counts as many as one thing
+//	looping copy BYTES		copies to the device
 //	looping every MS ITERATIONS	one each MS milliseconds, waited for
 //
 // Says "ready", begins when a line comes, and at each further line prints how many have
@@ -73,6 +76,77 @@ static void loop(long n)
 	}
 }
 
+static void graphs(long n)
+{
+	cudaGraphExec_t exec;
+	cudaStream_t st;
+	cudaGraph_t g;
+	cudaEvent_t done[queued];
+
+	for (auto &e : done)
+		CHECK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+	CHECK(cudaStreamCreate(&st));
+	CHECK(cudaStreamBeginCapture(st, cudaStreamCaptureModeGlobal));
+	for (int i = 0; i < 4; i++)
+		work<<<blocks, 512, 0, st>>>(nullptr, n);
+	CHECK(cudaStreamEndCapture(st, &g));
+	CHECK(cudaGraphInstantiate(&exec, g, 0));
+	for (long i = 0; !stop; i++) {
+		if (i >= queued) {
+			CHECK(cudaEventSynchronize(done[i % queued]));
+			ended += 4;
+		}
+		CHECK(cudaGraphLaunch(exec, st));
+		CHECK(cudaEventRecord(done[i % queued], st));
+	}
+}
+
+__global__ void endless(volatile long *count, volatile int *end, long n)
+{
+	float a = threadIdx.x;
+
+	while (!*end) {
+		for (long i = 0; i < n; i++)
+			a = a * 1.0001f + 0.5f;
+		if (!threadIdx.x && !blockIdx.x)
+			++*count;
+		if (a == 0.123f)
+			return;
+	}
+}
+
+static void one_long(long n)
+{
+	struct shared {
+		long count;
+		int end;
+	} *s;
+
+	CHECK(cudaHostAlloc(&s, sizeof(*s), cudaHostAllocMapped));
+	memset(s, 0, sizeof(*s));
+	endless<<<blocks, 512>>>(&s->count, &s->end, n);
+	CHECK(cudaGetLastError());
+	while (!stop) {
+		std::this_thread::sleep_for(std::chrono::milliseconds(1));
+		ended = *(volatile long *)&s->count;
+	}
+	*(volatile int *)&s->end = 1;
+	CHECK(cudaDeviceSynchronize());
+}
+
+static void copies(long bytes)
+{
+	void *there, *here;
+
+	CHECK(cudaMalloc(&there, bytes));
+	CHECK(cudaMallocHost(&here, bytes));
+	while (!stop) {
+		CHECK(cudaMemcpyAsync(there, here, bytes, cudaMemcpyHostToDevice, 0));
+		CHECK(cudaStreamSynchronize(0));
+		ended++;
+	}
+}
+
 static void every(double ms, long n)
 {
 	auto next = clock_type::now();
@@ -121,8 +195,17 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	if (!fgets(line, sizeof(line), stdin))
 		return 1;
-	std::thread t = argc == 3 ? std::thread(loop, atol(argv[2]))
-				  : std::thread(every, atof(argv[2]), atol(argv[3]));
+	std::thread t;
+	if (argc > 3)
+		t = std::thread(every, atof(argv[2]), atol(argv[3]));
+	else if (!strcmp(argv[1], "graph"))
+		t = std::thread(graphs, atol(argv[2]));
+	else if (!strcmp(argv[1], "long"))
+		t = std::thread(one_long, atol(argv[2]));
+	else if (!strcmp(argv[1], "copy"))
+		t = std::thread(copies, atol(argv[2]));
+	else
+		t = std::thread(loop, atol(argv[2]));
 	while (fgets(line, sizeof(line), stdin))
 		tell();
 	stop = true;

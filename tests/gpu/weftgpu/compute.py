@@ -7,15 +7,19 @@ import time
 from . import build, programs, table
 
 HERE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "compute")
+COPY = 16 << 20  # bytes
 SETTLE, WINDOW = 6.0, 1.0  # seconds: until slices are what they are to be; of a measurement
 
 
 class Looping:
-    """One program of a tenant: a loop (ms) or one kernel of 1 ms each period."""
+    """One program of a tenant: a loop (ms), perhaps of another kind (what), or one kernel of 1
+    ms each period."""
 
-    def __init__(self, side, path, per_ms, ms=None, period=None):
-        args = ["every", str(period), str(per_ms)] if period else ["loop", str(int(per_ms * ms))]
-        self.ms = ms
+    def __init__(self, side, path, per_ms, ms=None, period=None, what="loop"):
+        args = [what, str(int(per_ms * ms) if ms else COPY)]
+        if period:
+            args = ["every", str(period), str(per_ms)]
+        self.ms = ms or 1
         self.proc = subprocess.Popen([*side.prefix, path, *args], stdin=subprocess.PIPE,
                                      stdout=subprocess.PIPE, text=True,
                                      env=dict(os.environ, **side.env))
@@ -116,6 +120,59 @@ class Run:
         p99 = max(s[0][2] for s in said)
         beside = min(s[1][0] * ms for s in said) if ms else 0
         return p50, p99, beside
+
+
+    def done(self, those, seconds, windows):
+        """How much those together do a second, in each of so many windows."""
+        out, at = [], None
+        for _ in range(windows + 1):
+            for p in those:
+                p.say()
+            now = time.monotonic()
+            n = sum(p.read()[0] * p.ms for p in those)
+            if at:
+                out.append(n / (now - at))
+            at = now
+            time.sleep(seconds)
+        return out
+
+    def capped(self, name, part, sessions=1, beside=False, **what):
+        """The part of what it does without a cap that a tenant does under one."""
+        those = [Looping(self.d.side("c0"), self.path, self.per_ms, **what)
+                 for _ in range(sessions)]
+        for p in those:
+            p.say()
+        time.sleep(1)
+        free = sum(self.done(those, 1, 2)) / 2
+        if beside:
+            those.append(Looping(self.d.side("c1"), self.path, self.per_ms, 1))
+            those[-1].say()
+        text, good = [], True
+        for period, seconds, windows, within in ((100000, 1, 4, 0.02), (20000, 0.1, 30, 0.05)):
+            self.set("c0", max=f"{int(part * period)} {period}")
+            time.sleep(0.5)
+            shares = [n / free for n in self.done(those[:sessions], seconds, windows)]
+            worst = max(abs(s - part) for s in shares)
+            text.append(f"{sum(shares) / len(shares):.3f}, off by {worst:.3f} in the worst "
+                        f"{seconds} s")
+            good &= worst <= within
+        self.set("c0", max="max")
+        for p in those:
+            p.end()
+        return Row(f"cap of {part}, {name}", "; ".join(text), good)
+
+
+def cap_rows(d, path):
+    run = Run(d, path)
+    for beside in (False, True):
+        more = ", beside a loop" if beside else ""
+        for name, what in (("kernels of 0.1 ms", {"ms": 0.1}), ("of 1 ms", {"ms": 1}),
+                           ("of 20 ms", {"ms": 20}), ("graphs", {"ms": 0.1, "what": "graph"}),
+                           ("a kernel without an end", {"ms": 0.1, "what": "long"}),
+                           ("copies", {"what": "copy"}),
+                           ("four processes", {"ms": 1, "sessions": 4})):
+            yield run.capped(name + more, 0.25, beside=beside, **what)
+    yield run.capped("kernels of 1 ms", 0.9, ms=1)
 
 
 def rows(d, path):
@@ -234,14 +291,15 @@ def tpc_rows(d, path):
 
 def run(d, tools, work, device):
     if device == "soft":
-        print("compute skipped: the software GPU has no time slices")
+        print("compute skipped: on the software GPU tests/fault/test_pace.py measures it")
         return []
     built = {}
     for program in programs.find(HERE):
         tools.build(program, work)
         built[program.name] = program.argv[0]
     out = []
-    for made in (tpc_rows(d, built["where"]), rows(d, built["looping"])):
+    for made in (tpc_rows(d, built["where"]), rows(d, built["looping"]),
+                 cap_rows(d, built["looping"])):
         for row in made:
             print(f"compute {row.name}: {row.text}", flush=True)
             out.append(row)
