@@ -14,7 +14,7 @@ import traceback
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-from weftgpu import bench, build, compat, execute, programs, table  # noqa: E402
+from weftgpu import bench, build, compat, execute, mix, programs, table  # noqa: E402
 
 BUILD = sys.argv[1]
 RUN = [sys.executable, "-B", os.path.join(HERE, "run")]
@@ -182,6 +182,27 @@ def test_soft_device():
         assert len(metrics["launch_sync"]["weft"]["values"]) == 2
         assert metrics["launch_sync"]["ratio"] is None
         assert os.path.exists(os.path.join(d, "fault_beside.weft.log"))
+
+
+def test_figures_of_a_mix():
+    """Two that take twice as long side by side, and one that alone suffers."""
+    stp, antt, jain, worst = mix.figures([1, 2], [2, 4])
+    assert (stp, antt, jain, worst) == (1, 2, 1, 2)
+    stp, antt, jain, worst = mix.figures([1, 1], [1, 4])
+    assert (stp, antt, worst) == (1.25, 2.5, 4) and 0.73 < jain < 0.74
+    assert mix.groups(list("abcdef")) == [["a", "b"], ["c", "d"], ["e", "f"], list("abcd"),
+                                          list("cdef")]
+
+
+def test_mix_on_the_soft_device():
+    with tempfile.TemporaryDirectory() as d:
+        run("--device", "soft", "--build", BUILD, "--only", "mix", "--mix",
+            "fault_beside,staged_results", "--policies", "exclusive", "--json", f"{d}/out.json",
+            expect=0)
+        with open(f"{d}/out.json", encoding="utf-8") as f:
+            rows = json.load(f)["mix"]
+    assert [r["policy"] for r in rows] == ["exclusive"], rows
+    assert all(r["numbers"][0] > 0.3 and r["numbers"][1] >= 0.5 for r in rows), rows
 
 
 def test_memory_promised_twice():

@@ -17,8 +17,8 @@ POOL_SECONDS = 3  # until the ready workers are
 class Daemon:
     """Used as a context manager. Answers what programs did, and what they were refused."""
 
-    def __init__(self, directory, device, swap=""):
-        self.build, self.device, self.swap = directory, device, swap
+    def __init__(self, directory, device, swap="", time=""):
+        self.build, self.device, self.swap, self.time = directory, device, swap, time
         self.dir = self.log = self.proc = None
         self.env = {}
         lib = os.path.join(directory, "lib")
@@ -35,6 +35,8 @@ class Daemon:
             f.write(f"[daemon]\ndevice = {self.device}\nrun-dir = {self.dir}/run\npool = 4\n")
             if self.swap:
                 f.write(f"swap = {self.swap}\n")
+            if self.time:
+                f.write(f"time = {self.time}\n")
         self.control = os.path.join(self.dir, "run", "control")
         with open(os.path.join(self.dir, "log"), "wb") as log:
             self.proc = subprocess.Popen(
