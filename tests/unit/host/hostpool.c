@@ -13,6 +13,15 @@ static void wait_for_host(uint64_t bytes)
 		sched_yield();
 }
 
+/* The last piece has been counted a moment before it is in the pool. */
+static void wait_for_pool(uint64_t bytes)
+{
+	const struct timespec moment = {.tv_nsec = 50000000};
+
+	wait_for_host(bytes);
+	nanosleep(&moment, NULL);
+}
+
 Test(hostpool, is_made_ahead, .timeout = 60)
 {
 	struct session *s = start();
@@ -22,7 +31,7 @@ Test(hostpool, is_made_ahead, .timeout = 60)
 	space_host_pool_set(s->space, 3 * MIB);
 	wait_for_host(3 * MIB);
 	space_host_pool_set(s->space, TOTAL);
-	wait_for_host(2 * PAGE); /* no more than what could move */
+	wait_for_pool(2 * PAGE); /* no more than what could move */
 	counted.no_host = true;
 	cr_assert_eq(space_move_out(s->space, 1, UINT64_MAX, PLACE_MAPPED, &moved), 0);
 	check_item(s, &it);
@@ -71,7 +80,7 @@ Test(hostpool, in_proportion, .timeout = 60)
 	for (unsigned i = 0; i < ARRAY_SIZE(it); i++)
 		it[i] = new_item(s, LARGE, 3 * PAGE, i);
 	space_host_pool_set(s->space, 6 * PAGE);
-	wait_for_host(6 * PAGE);
+	wait_for_pool(6 * PAGE);
 	counted.no_host = true;
 	cr_assert_eq(space_move_out(s->space, 6 * PAGE, UINT64_MAX, PLACE_MAPPED, &moved),
 		     0);
