@@ -5,12 +5,13 @@
 /* More is not owed: such numbers are wrong ones. */
 #define OWED_MOST_NS (INT64_MAX / 4)
 
+/* In nanoseconds, and never 0. */
 static uint64_t bounded(uint64_t us)
 {
-	return (us < CAP_MIN_US   ? CAP_MIN_US
-		: us > CAP_MAX_US ? CAP_MAX_US
-				  : us) *
-	       NS_PER_US;
+	const uint64_t least = CAP_MIN_US * NS_PER_US, most = CAP_MAX_US * NS_PER_US;
+	uint64_t ns = us * NS_PER_US;
+
+	return ns < least ? least : ns > most ? most : ns;
 }
 
 /* Goes on to the period that now is in. */

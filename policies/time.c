@@ -108,24 +108,48 @@ static uint32_t most_urgent(const struct time_tenant *t, uint32_t n)
 	return p;
 }
 
+/* Slices of those below: TIME_BELOW_ALL_US on the average, by weight. */
+static uint32_t below_slice(const struct time_tenant *t, double each)
+{
+	double us = TIME_BELOW_ALL_US * part(t, true) / each;
+
+	return bounded((uint32_t)us, TIME_BELOW_ALL_US / 5, TIME_BELOW_ALL_US * 3);
+}
+
 static void fair_slices(const struct time_tenant *t, uint32_t n, bool *eager,
 			uint32_t *ret_us)
 {
 	uint32_t priority = most_urgent(t, n);
 	uint64_t below = 0;
+	double weights = 0;
 
-	for (uint32_t i = 0; i < n; i++)
-		below += t[i].priority < priority ? t[i].sessions : 0;
+	for (uint32_t i = 0; i < n; i++) {
+		if (t[i].priority >= priority || !t[i].sessions)
+			continue;
+		below += t[i].sessions;
+		weights += weight(&t[i], true);
+	}
 	divide(t, n, true, priority, eager, ret_us);
 	for (uint32_t i = 0; i < n; i++) {
-		if (t[i].priority < priority)
-			ret_us[i] = below == 1 && t[i].sessions ? TIME_BELOW_US
-								: TIME_BELOW_ALL_US;
+		if (t[i].priority >= priority)
+			continue;
+		if (!t[i].sessions)
+			ret_us[i] = TIME_BELOW_ALL_US;
+		else if (below == 1)
+			ret_us[i] = TIME_BELOW_US;
+		else
+			ret_us[i] = below_slice(&t[i], weights / (double)below);
 	}
 }
 
-void time_equal_slices(const struct time_tenant *t, uint32_t n, bool *eager,
-		       uint32_t *ret_us)
+void time_weight_slices(const struct time_tenant *t, uint32_t n, bool *eager,
+			uint32_t *ret_us)
+{
+	divide(t, n, true, 0, eager, ret_us);
+}
+
+static void equal_slices(const struct time_tenant *t, uint32_t n, bool *eager,
+			 uint32_t *ret_us)
 {
 	divide(t, n, false, 0, eager, ret_us);
 }
@@ -139,7 +163,7 @@ static void best_effort_slices(const struct time_tenant *t, uint32_t n, bool *ea
 }
 
 const struct time_policy time_fair = {TIME_ABI, "fair", fair_slices, NULL};
-const struct time_policy time_equal = {TIME_ABI, "equal", time_equal_slices, NULL};
+const struct time_policy time_equal = {TIME_ABI, "equal", equal_slices, NULL};
 const struct time_policy time_best_effort = {TIME_ABI, "best-effort", best_effort_slices,
 					     NULL};
 

@@ -106,9 +106,9 @@ struct time_policy {
 extern const struct time_policy time_fair, time_equal, time_best_effort, time_priority,
 	time_exclusive, time_fixed, time_deadline;
 
-/* Slices of those that go, each as much as any other; for the tables above. */
-void time_equal_slices(const struct time_tenant *t, uint32_t n, bool *eager,
-		       uint32_t *ret_us);
+/* Slices by weight, whatever the priority; for the tables above. */
+void time_weight_slices(const struct time_tenant *t, uint32_t n, bool *eager,
+			uint32_t *ret_us);
 
 /* NULL: none has that name. */
 const struct time_policy *time_policy_find(const char *name);

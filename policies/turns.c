@@ -86,17 +86,20 @@ static void priority_turns(const struct time_tenant *t, uint32_t n, bool *ret_go
 
 /* ---- exclusive ---- */
 
-/* The next after `from` that has work, of at least that priority; n: nobody. */
-static uint32_t next(const struct time_tenant *t, uint32_t n, uint32_t from,
-		     uint32_t priority)
+/* The one with work, of at least that priority, that has waited longest; n: nobody. */
+static uint32_t next(const struct time_tenant *t, uint32_t n, uint32_t priority)
 {
-	for (uint32_t k = 1; k <= n; k++) {
-		uint32_t i = (from + k) % n;
+	uint32_t one = n;
 
-		if (t[i].works && t[i].priority >= priority)
-			return i;
+	for (uint32_t i = 0; i < n; i++) {
+		if (!t[i].works || t[i].priority < priority)
+			continue;
+		/* One that goes has not waited. */
+		if (one == n || (t[one].goes && !t[i].goes) ||
+		    (t[one].goes == t[i].goes && t[i].for_us > t[one].for_us))
+			one = i;
 	}
-	return n;
+	return one;
 }
 
 static void exclusive_turns(const struct time_tenant *t, uint32_t n, bool *ret_go)
@@ -111,7 +114,7 @@ static void exclusive_turns(const struct time_tenant *t, uint32_t n, bool *ret_g
 	} else if (late != n) {
 		let_go(n, late, ret_go);
 	} else {
-		let_go(n, next(t, n, one == n ? n - 1 : one, priority), ret_go);
+		let_go(n, next(t, n, priority), ret_go);
 	}
 }
 
@@ -158,10 +161,11 @@ static void deadline_turns(const struct time_tenant *t, uint32_t n, bool *ret_go
 		let_go(n, one, ret_go);
 }
 
-const struct time_policy time_priority = {TIME_ABI, "priority", time_equal_slices,
+const struct time_policy time_priority = {TIME_ABI, "priority", time_weight_slices,
 					  priority_turns};
-const struct time_policy time_exclusive = {TIME_ABI, "exclusive", time_equal_slices,
+const struct time_policy time_exclusive = {TIME_ABI, "exclusive", time_weight_slices,
 					   exclusive_turns};
-const struct time_policy time_fixed = {TIME_ABI, "fixed", time_equal_slices, fixed_turns};
-const struct time_policy time_deadline = {TIME_ABI, "deadline", time_equal_slices,
+const struct time_policy time_fixed = {TIME_ABI, "fixed", time_weight_slices,
+				       fixed_turns};
+const struct time_policy time_deadline = {TIME_ABI, "deadline", time_weight_slices,
 					  deadline_turns};

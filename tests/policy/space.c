@@ -222,10 +222,10 @@ static void check_all(void)
 			cr_assert_eq(space_count(&t[i].gets), t[i].want.count);
 		for (uint32_t k = 0; k < n; k++) {
 			if (k != i && t[k].want.exclusive)
-				cr_assert_eq((t[i].gets.bits[0] & t[k].gets.bits[0]) |
-						     (t[i].gets.bits[1] &
-						      t[k].gets.bits[1]),
-					     0);
+				cr_assert_eq(
+					(t[i].gets.bits[0] & t[k].gets.bits[0]) |
+						(t[i].gets.bits[1] & t[k].gets.bits[1]),
+					0);
 		}
 	}
 }

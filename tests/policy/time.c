@@ -1,165 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A simulated device that goes round among sessions as the hardware does, with the slices
- * that a policy says and a clock of its own. What it costs to go from one to the next was
- * measured (policies/time.h).
- */
+/* Slices of policies, on a simulated device. */
 #include <criterion/criterion.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "device.h"
 #include "policies/time.h"
 #include "random.h"
-
-#define MOST      4096u
-#define SWITCH_US 156u /* beside TIME_LOAD_US */
-#define SECOND    1000000ull
-
-struct session {
-	uint32_t tenant;
-	bool loops; /* has work always */
-	/* Else: how much each time, how often, when next; what is left of it, since when. */
-	uint64_t work, period, next, left, since;
-	uint64_t ran;    /* us */
-	uint64_t waited; /* from the beginning of works to their ends */
-};
-
-static struct {
-	struct time_tenant t[MOST];
-	uint32_t slice[MOST], n;
-	bool eager;
-	struct session s[MOST];
-	uint32_t n_sessions, at, last;
-	uint64_t now;
-	uint64_t slowest; /* from the beginning of a work to its end */
-} sim;
-
-static void setup(void)
-{
-	memset(&sim, 0, sizeof(sim));
-	sim.last = UINT32_MAX;
-}
-
-static uint32_t tenant(uint32_t weight, uint32_t priority)
-{
-	sim.t[sim.n] = (struct time_tenant){.weight = weight,
-					    .priority = priority,
-					    .pending = TIME_UNSEEN,
-					    .busy = TIME_UNSEEN};
-	return sim.n++;
-}
-
-static struct session *session(uint32_t of)
-{
-	sim.t[of].sessions++;
-	sim.s[sim.n_sessions].tenant = of;
-	return &sim.s[sim.n_sessions++];
-}
-
-static void looping(uint32_t of, uint32_t n)
-{
-	while (n--)
-		session(of)->loops = true;
-}
-
-static void periodic(uint32_t of, uint64_t work, uint64_t period)
-{
-	struct session *s = session(of);
-
-	s->work = work;
-	s->next = s->period = period;
-}
-
-static void arrive(void)
-{
-	for (uint32_t i = 0; i < sim.n_sessions; i++) {
-		struct session *s = &sim.s[i];
-
-		if (s->loops || s->left || s->next > sim.now)
-			continue;
-		s->left = s->work;
-		s->since = s->next;
-		s->next += s->period;
-	}
-}
-
-/* Returns the next one that has work, in order; NULL: nobody has. */
-static struct session *turn(void)
-{
-	for (uint32_t i = 0; i < sim.n_sessions; i++) {
-		uint32_t k = (sim.at + i) % sim.n_sessions;
-
-		if (!sim.s[k].loops && !sim.s[k].left)
-			continue;
-		sim.at = k + 1;
-		if (k != sim.last)
-			sim.now += SWITCH_US + TIME_LOAD_US;
-		sim.last = k;
-		return &sim.s[k];
-	}
-	return NULL;
-}
-
-static void step(void)
-{
-	struct session *s;
-	uint64_t us;
-
-	arrive();
-	s = turn();
-	if (!s) {
-		sim.now += 10;
-		return;
-	}
-	us = sim.slice[s->tenant] ? sim.slice[s->tenant] : 2048;
-	cr_assert_gt(us, TIME_LOAD_US, "nothing would run in its slice");
-	us -= TIME_LOAD_US;
-	if (!s->loops && us > s->left)
-		us = s->left;
-	sim.now += us;
-	s->ran += us;
-	if (s->loops)
-		return;
-	s->left -= us;
-	if (s->left)
-		return;
-	s->waited += sim.now - s->since;
-	if (sim.now - s->since > sim.slowest)
-		sim.slowest = sim.now - s->since;
-}
-
-static uint64_t ran(uint32_t of)
-{
-	uint64_t sum = 0;
-
-	for (uint32_t i = 0; i < sim.n_sessions; i++)
-		sum += sim.s[i].tenant == of ? sim.s[i].ran : 0;
-	return sum;
-}
-
-static void go(const struct time_policy *p, uint64_t us)
-{
-	uint64_t from = sim.now;
-
-	for (uint32_t i = 0; i < sim.n_sessions; i++)
-		sim.s[i].ran = sim.s[i].waited = 0;
-	sim.slowest = 0;
-	p->slices(sim.t, sim.n, &sim.eager, sim.slice);
-	while (sim.now < from + us)
-		step();
-	for (uint32_t i = 0; i < sim.n; i++) {
-		sim.t[i].busy = (uint32_t)(ran(i) * 1000 / (sim.now - from));
-		sim.t[i].pending = TIME_UNSEEN;
-	}
-	for (uint32_t i = 0; i < sim.n_sessions; i++) {
-		const struct session *s = &sim.s[i];
-		uint64_t had = s->loops ? 1000 : s->waited * 1000 / (sim.now - from);
-		struct time_tenant *t = &sim.t[s->tenant];
-
-		t->pending = had < t->pending ? (uint32_t)had : t->pending;
-	}
-}
 
 /* After seconds in which the policy has seen who takes what. */
 static void run(const struct time_policy *p, uint64_t us)
@@ -167,6 +15,7 @@ static void run(const struct time_policy *p, uint64_t us)
 	go(p, SECOND);
 	go(p, SECOND);
 	go(p, us);
+	cr_assert(!sim.nothing_runs);
 }
 
 /* Each has its part of what ran, within a hundredth of it, in each of ten seconds. */
@@ -271,6 +120,17 @@ Test(time, who_is_in_a_hurry_waits_little)
 	run(&time_fair, 10 * SECOND);
 	cr_expect_gt(sim.slowest, 2000, "in no hurry");
 	cr_expect_leq(sim.slowest, 3500, "and does not wait for long slices");
+}
+
+/* Two below one in a hurry have what it leaves by weight. */
+Test(time, those_below_have_their_weights)
+{
+	looping(tenant(300, 0), 1);
+	looping(tenant(100, 0), 1);
+	periodic(tenant(100, 1), 1000, 6000);
+	run(&time_fair, 10 * SECOND);
+	cr_expect_float_eq((double)ran(0) / (double)(ran(0) + ran(1)), 0.75, 0.02);
+	cr_expect_leq(sim.slowest, 4000);
 }
 
 /* Slices do not change for what is known roughly only. */

@@ -158,6 +158,17 @@ Test(turns, exclusive_is_one_at_a_time)
 	}
 }
 
+/* One that comes between two others leaves them their weights. */
+Test(turns, exclusive_is_by_who_has_waited)
+{
+	looping(300, 0);
+	looping(100, 0);
+	periodic(1, 6, 1);
+	run(&time_exclusive, SECOND);
+	run(&time_exclusive, 10 * SECOND);
+	cr_expect_float_eq(sim.ran[0] / (sim.ran[0] + sim.ran[1]), 0.75, 0.02);
+}
+
 Test(turns, exclusive_leaves_nothing_idle)
 {
 	looping(100, 0);
