@@ -4,10 +4,12 @@ import signal
 import time
 import unittest
 
-from fault import Daemon, FaultTest, Script, patient, wait_for
+from fault import Daemon, FaultTest, Script, built_sanitized, patient, wait_for
 from test_restart import Kept
 
-MS = 1000
+# A sanitized device takes ten times as long for all but its slices: what it does is looked at,
+# not how much.
+MEASURES = not built_sanitized()
 
 
 def gpu_time(d, tenant):
@@ -28,7 +30,12 @@ class Pace(FaultTest):
         return [(a - b) / 1e6 / (end - begin) for a, b in zip(after, before)]
 
     def assert_near(self, is_, wanted, within):
-        self.assertTrue(abs(is_ - wanted) <= within, f"{is_:.3f}, not {wanted:.3f}")
+        if MEASURES:
+            self.assertTrue(abs(is_ - wanted) <= within, f"{is_:.3f}, not {wanted:.3f}")
+
+    def assert_more(self, is_, than):
+        if MEASURES:
+            self.assertGreater(is_, than)
 
     def test_weights(self):
         with Daemon(config="[tenant a]\ncompute.weight=300\n[tenant b]\n") as d:
@@ -43,7 +50,7 @@ class Pace(FaultTest):
             for tenant in "ab":
                 used = d.ctl("get", tenant, "compute.stat")["keys"]["compute.stat"]["usage_usec"]
                 self.assert_near(used / gpu_time(d, tenant), 1, 0.2)
-            self.assertGreater(sum(s["compute.time"] for s in d.sessions()), 3e6)
+            self.assert_more(sum(s["compute.time"] for s in d.sessions()), 3e6)
 
     def test_priority(self):
         """A tenant below gets little while one above has work, and never nothing."""
@@ -52,7 +59,7 @@ class Pace(FaultTest):
             for p in a, b:
                 p.tell("k 4000 500")
             x, y = self.shares(d, 2.5, "a", "b")
-            self.assertGreater(x / (x + y), 0.9)
+            self.assert_more(x / (x + y), 0.9)
             self.assertGreater(y, 0)
             for p in a, b:
                 self.assertEqual(p.answer()[0], 0)
@@ -63,8 +70,8 @@ class Pace(FaultTest):
         for one in p:
             one.tell(what)
         share = self.shares(d, 2, "a")[0]
-        self.assertLess(share, 0.31)
-        self.assertGreater(share, least)
+        self.assert_more(0.31, share)
+        self.assert_more(share, least)
         for one in p:
             self.assertEqual(one.answer()[0], 0)
             one.process.stdin.close()
@@ -76,8 +83,8 @@ class Pace(FaultTest):
                 with self.subTest(what):
                     self.capped(d, what)
             stat = d.ctl("get", "a", "compute.stat")["keys"]["compute.stat"]
-            self.assertGreater(stat["nr_throttled"], 50)
-            self.assertGreater(stat["throttled_usec"], 5e6)
+            self.assert_more(stat["nr_throttled"], 50)
+            self.assert_more(stat["throttled_usec"], 5e6)
 
     def test_cap_of_several(self):
         """Four processes have a quarter together; so does one beside a neighbour."""
@@ -96,10 +103,10 @@ class Pace(FaultTest):
             free = p.say("c 1000")[1]
             d.ctl("set", "a", "compute.max=25000 100000")
             held = p.say("c 2000")[1] / 2
-            self.assertLess(held, 0.5 * free)
-            self.assertGreater(held, 0.1 * free)
+            self.assert_more(0.5 * free, held)
+            self.assert_more(held, 0.1 * free)
             d.ctl("set", "a", "compute.max=max")
-            self.assertGreater(p.say("c 1000")[1], 1.2 * held)
+            self.assert_more(p.say("c 1000")[1], 1.2 * held)
 
     def test_many_launches_at_once(self):
         """Launches wait for their time, and neither a neighbour nor weftd for them."""
@@ -136,8 +143,8 @@ class Pace(FaultTest):
             self.assert_near(share, 0.26, 0.07)
             b.tell("k 3500 500")
             x, y = self.shares(d, 2.5, "a", "b")
-            self.assertLess(x, 0.32)
-            self.assertGreater(y, 0.6)
+            self.assert_more(0.32, x)
+            self.assert_more(y, 0.6)
             self.assertEqual(b.answer()[0], 0)
             # Workers that fill are there for guests that come.
             people = [self.busy(d, "b") for _ in range(3)]
