@@ -111,6 +111,7 @@ struct worker {
 	bool tpcs_unsure;     /* another weftd has told it */
 	struct msg_pace pace; /* that it was told last */
 	uint64_t used_time_ns; /* of the device's time; compute/pace.c */
+	bool works;            /* when that was counted last */
 	bool pace_unsure;     /* another weftd has told it */
 	const char *why;    /* weftd has ended it for this; NULL: for nothing */
 	uint64_t ending_ns; /* since when it is on its way out; 0: it is not */

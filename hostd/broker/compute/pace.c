@@ -75,6 +75,20 @@ static uint64_t pending_us(const struct tenant *t)
 	return us;
 }
 
+/* Notes which of a tenant's sessions have work, since that may change at any time. Returns
+ * their slices. */
+static uint64_t note_work(struct tenant *t)
+{
+	struct worker *w;
+	uint64_t us = 0;
+
+	list_for_each (w, &t->workers, tenant_link) {
+		w->works = has_work(w);
+		us += w->works ? slice_us(w) : 0;
+	}
+	return us;
+}
+
 /* Returns what a tenant's sessions have had of so much time, in which those with work have
  * had their slices of `all`. */
 static uint64_t use(struct tenant *t, uint64_t ns, uint64_t all)
@@ -83,7 +97,7 @@ static uint64_t use(struct tenant *t, uint64_t ns, uint64_t all)
 	struct worker *w;
 
 	list_for_each (w, &t->workers, tenant_link) {
-		own = has_work(w) ? ns * slice_us(w) / all : 0;
+		own = w->works ? ns * slice_us(w) / all : 0;
 		w->used_time_ns += own;
 		used += own;
 	}
@@ -104,7 +118,7 @@ static void charge_all(struct broker *b, uint64_t ns, uint64_t now_ns)
 	if (b->filler)
 		all += DRIVER_SLICE_US;
 	list_for_each (t, &b->tenants, link)
-		all += pending_us(t);
+		all += note_work(t);
 	list_for_each (t, &b->tenants, link) {
 		struct pace_tenant *p = &t->pace;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions of a tenant with a cap are held when it has had its quota. */
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -55,6 +56,7 @@ static void setup(void)
 	memset(pages, 0, sizeof(pages));
 	cr_assert_eq(loop_new(&b.loop), 0);
 	list_init(&b.tenants);
+	list_init(&b.workers);
 	b.time = &time_fair;
 	now = 5 * NSEC_PER_SEC;
 	for (unsigned i = 0; i < ARRAY_SIZE(tenants); i++) {
@@ -184,6 +186,40 @@ Test(pace, time_is_counted)
 	pace_due(&b);
 	(void)pace_tick(&b, now);
 	cr_assert_eq(tenants[0].pace.used_ns, 1500 * MS);
+}
+
+static _Atomic bool stop;
+
+static void *flicker(void *arg)
+{
+	while (!atomic_load(&stop)) {
+		for (unsigned i = 0; i < N; i++)
+			atomic_fetch_xor(&pages[i].pending, i % 2 + 1ull);
+	}
+	return arg;
+}
+
+/* Workers begin and end to have work while it is looked. */
+Test(pace, nobody_has_more_time_than_went_by)
+{
+	uint64_t begin = now, sum = 0;
+	pthread_t t;
+
+	cap(0, 25000, 100000);
+	for (unsigned i = 0; i < N; i++)
+		works(i, false);
+	pace_due(&b);
+	cr_assert_eq(pthread_create(&t, NULL, flicker, NULL), 0);
+	for (unsigned i = 0; i < 100000; i++) {
+		now += MS;
+		(void)pace_tick(&b, now);
+		(void)told(i % N);
+	}
+	atomic_store(&stop, true);
+	pthread_join(t, NULL);
+	for (unsigned i = 0; i < ARRAY_SIZE(tenants); i++)
+		sum += tenants[i].pace.used_ns;
+	cr_assert_leq(sum, now - begin);
 }
 
 Test(pace, who_has_had_its_quota_is_held)
