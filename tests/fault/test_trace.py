@@ -123,6 +123,10 @@ class Trace(FaultTest):
             self.assertGreaterEqual(most[pid["a"], "memory.current"], 8 * MIB)
             self.assertGreaterEqual(most[pid["b"], "memory.current"], 16 * MIB)
             self.assertGreaterEqual(most[pid["a"], "memory.swap.current"], 4 * MIB)
+            for tenant in "ab":  # both compute, on all TPCs
+                self.assertGreater(most[pid[tenant], "compute.slice"], 1000)
+                self.assertEqual(most[pid[tenant], "tpcs"], 4)
+                self.assertEqual(most[pid[tenant], "compute.held"], 0)
 
     def test_one_of_two(self):
         with Daemon(config=TWO) as d:

@@ -11,6 +11,7 @@
 #include "base/list.h"
 #include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/compute/tpcs.h"
 #include "broker/operator/gpu_time.h"
 #include "broker/operator/trace.h"
 #include "broker/operator/trace_read.h"
@@ -182,10 +183,21 @@ static void add_sessions(struct broker *b)
 	}
 }
 
+/* The longest that one of its sessions was told. */
+static uint64_t slice_us(const struct tenant *t)
+{
+	const struct worker *w;
+	uint64_t us = 0;
+
+	list_for_each (w, &t->workers, tenant_link)
+		us = MAX(us, (uint64_t)w->slice_us);
+	return us;
+}
+
 static struct json_object *list_tenants(const struct broker *b)
 {
 	struct json_object *list = json_object_new_array(), *o;
-	const struct tenant *t;
+	struct tenant *t;
 
 	list_for_each (t, &b->tenants, link) {
 		if (!is_traced(b->trace, t))
@@ -195,6 +207,9 @@ static struct json_object *list_tenants(const struct broker *b)
 		reply_u64(o, "memory.current", t->granted);
 		reply_u64(o, "memory.swap.current", t->evicted - t->returning);
 		reply_u64(o, "gpu.utilization", gpu_busy_tenant(t));
+		reply_u64(o, "compute.slice", slice_us(t));
+		reply_u64(o, "compute.held", t->pace.held_until_ns != 0);
+		reply_u64(o, "tpcs", space_count(tpcs_of(t)));
 		json_object_array_add(list, o);
 	}
 	return list;

@@ -17,13 +17,12 @@
 struct trace_tenant {
 	char *name;
 	/* As told last, in the order of counters[]; UINT64_MAX: not yet */
-	uint64_t counters[3];
+	uint64_t counters[6];
 };
 
 static const char *const counters[] = {
-	"memory.current",
-	"memory.swap.current",
-	"gpu.utilization",
+	"memory.current", "memory.swap.current", "gpu.utilization",
+	"compute.slice",  "compute.held",        "tpcs",
 };
 
 /* Sorts of threads in the trace. */
