@@ -33,16 +33,21 @@ struct time_tenant;
 struct trace;
 struct waiter;
 
-/* State of compute/slices.c: when to decide, not before; and what a policy is told and said. */
+/* Questions to the policy of time and its answers (compute/plugin.c), of each tenant. */
+struct asked {
+	struct time_tenant *tenants;
+	uint32_t *us;
+	bool *go;
+	uint32_t room; /* of all three */
+};
+
+/* State of compute/slices.c: when to decide, not before. */
 struct slices {
 	bool due, eager;
 	uint64_t at_ns, again_ns; /* again: somebody has not read; 0: all have */
 	/* Since when it is seen who has work, and who has how much of the device; 0: nobody
 	 * looks. */
 	uint64_t look_ns, busy_ns;
-	struct time_tenant *tenants;
-	uint32_t *us;
-	uint32_t room; /* of both */
 };
 
 /* State of compute/pace.c: when to look, and when it was looked last; 0: nobody looks. */
@@ -52,9 +57,6 @@ struct pace {
 	/* Tenants that are to go by turns wait until then for those that are not any more; 0:
 	 * nobody waits. One that does not go is held until hold_ns, which moves on. */
 	uint64_t drain_ns, hold_ns;
-	struct time_tenant *tenants;
-	bool *go;
-	uint32_t room; /* of both */
 };
 
 /* State of compute/tpcs.c; where they are is in conf. */
@@ -119,6 +121,7 @@ struct broker {
 	 * scarce_ns (0: never). */
 	uint64_t reserve, scarce_ns;
 	const struct time_policy *time;
+	struct asked asked;
 	struct slices slices;
 	struct pace pace;
 	struct worker *filler; /* compute/filler.c; NULL: none */
@@ -128,7 +131,7 @@ struct broker {
 	uint64_t *shares;              /* as many */
 	uint32_t seen_room;
 	struct list waiters;       /* who waits and is looked at, in order; waiters.c */
-	int runlist_fd; /* workers' of the software device; -1: none */
+	int runlist_fd;            /* workers' of the software device; -1: none */
 	unsigned n_passes;         /* over them; each has a number */
 	struct worker *moving;     /* one at a time, so that the device does not idle */
 	struct waiter *moving_for; /* who waits for that, if still there */

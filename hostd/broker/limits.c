@@ -62,45 +62,36 @@ static void tell_number(const struct tenant *t, const char *key, unsigned from,
 	post_change(t, key, from, to, by);
 }
 
+static void tell_text(const struct tenant *t, const char *key, const char *from,
+		      const char *to, const char *by)
+{
+	if (!strcmp(from, to))
+		return;
+	log_info("tenant %s: %s was %s, is %s (%s)", t->name, key, from, to, by);
+	post_text(t, key, from, to, by);
+}
+
 static void tell_set(const struct tenant *t, const char *key,
 		     const struct space_set *from, const struct space_set *to,
 		     const char *by)
 {
 	char a[TPCS_TEXT], b[TPCS_TEXT];
 
-	if (space_same(from, to))
-		return;
-	log_info("tenant %s: %s was %s, is %s (%s)", t->name, key,
-		 tpcs_format(from, a, sizeof(a)), tpcs_format(to, b, sizeof(b)), by);
-	post_text(t, key, a, b, by);
-}
-
-static void tell_count(const struct tenant *t, const struct space_want *from,
-		       const struct space_want *to, const char *by)
-{
-	char a[TPCS_TEXT], b[TPCS_TEXT];
-
-	tpcs_format_count(from, a, sizeof(a));
-	tpcs_format_count(to, b, sizeof(b));
-	if (!strcmp(a, b))
-		return;
-	log_info("tenant %s: tpc.count was %s, is %s (%s)", t->name, a, b, by);
-	post_text(t, "tpc.count", a, b, by);
+	tell_text(t, key, tpcs_format(from, a, sizeof(a)), tpcs_format(to, b, sizeof(b)),
+		  by);
 }
 
 static void tell_space(const struct tenant *t, const struct space_want *from,
 		       const struct space_want *to, const char *by)
 {
 	static const char *const yes[] = {"no", "yes"};
+	char a[TPCS_TEXT], b[TPCS_TEXT];
 
 	tell_set(t, "tpc.set", &from->tpcs, &to->tpcs, by);
 	tell_set(t, "gpc.set", &from->gpcs, &to->gpcs, by);
-	tell_count(t, from, to, by);
-	if (from->exclusive == to->exclusive)
-		return;
-	log_info("tenant %s: tpc.exclusive was %s, is %s (%s)", t->name,
-		 yes[from->exclusive], yes[to->exclusive], by);
-	post_text(t, "tpc.exclusive", yes[from->exclusive], yes[to->exclusive], by);
+	tell_text(t, "tpc.count", tpcs_format_count(from, a, sizeof(a)),
+		  tpcs_format_count(to, b, sizeof(b)), by);
+	tell_text(t, "tpc.exclusive", yes[from->exclusive], yes[to->exclusive], by);
 }
 
 static void tell_cap(const struct tenant *t, const struct cap *from, const struct cap *to,
@@ -108,12 +99,8 @@ static void tell_cap(const struct tenant *t, const struct cap *from, const struc
 {
 	char a[CONF_CAP_TEXT], b[CONF_CAP_TEXT];
 
-	conf_format_cap(from, a, sizeof(a));
-	conf_format_cap(to, b, sizeof(b));
-	if (!strcmp(a, b))
-		return;
-	log_info("tenant %s: compute.max was %s, is %s (%s)", t->name, a, b, by);
-	post_text(t, "compute.max", a, b, by);
+	tell_text(t, "compute.max", conf_format_cap(from, a, sizeof(a)),
+		  conf_format_cap(to, b, sizeof(b)), by);
 }
 
 static bool same_memory(const struct conf_memory *a, const struct conf_memory *b)

@@ -660,9 +660,8 @@ static void fini(struct broker *b)
 	tenants_fini(b);
 	control_fini(b);
 	events_fini(b);
-	slices_fini(b);
+	plugin_fini(b);
 	tpcs_fini(b);
-	pace_fini(b);
 	runlist_close(b);
 	loop_flush(b->loop);
 	source_remove(b->loop, &b->signals);

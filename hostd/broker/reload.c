@@ -110,6 +110,7 @@ static void compare_tenant(const struct conf_tenant *is, const struct conf_tenan
 static void keep_place(struct conf_tenant *is, const struct conf_tenant *file)
 {
 	is->memory = file->memory;
+	is->compute = file->compute;
 	is->space = file->space;
 	memcpy(is->profile, file->profile, sizeof(is->profile));
 	memcpy(is->vm_uuid, file->vm_uuid, sizeof(is->vm_uuid));

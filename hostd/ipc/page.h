@@ -79,7 +79,6 @@ struct worker_page {
 	_Atomic uint64_t looks, looks_pending;
 	_Atomic uint64_t pending;    /* 1: there was some at the last look */
 	_Atomic uint64_t waiting;    /* 1: and some that was not let to the device */
-	_Atomic uint64_t pending_ns; /* time before looks at which there was some */
 };
 static_assert(sizeof(struct worker_page) <= WORKER_PAGE_SIZE, "one mapping has it all");
 

@@ -14,8 +14,6 @@
  * know more exactly; at least, too. */
 #define LOOK_NS     (50 * NSEC_PER_MSEC)
 #define LOOK_MIN_NS NSEC_PER_MSEC
-/* A look tells about so much of the time before it: the thread may have been busy. */
-#define LOOK_LATE_NS (4 * LOOK_NS)
 /* Ticks without anything having run, after which measuring ends: a driver tells of a
  * kernel up to a second late. */
 #define QUIET_TICKS 4
@@ -88,7 +86,7 @@ void meter_begin(struct meter *m)
 static void tick(struct meter *m)
 {
 	struct worker_page *page = m->on.page;
-	uint64_t before = atomic_load_explicit(&page->pending_ns, memory_order_relaxed);
+	uint64_t looks = atomic_load_explicit(&page->looks_pending, memory_order_relaxed);
 	bool ran;
 
 	/* A kernel's first launch may load it, or make the stacks larger. */
@@ -97,8 +95,8 @@ static void tick(struct meter *m)
 	ran = measure_locked(m);
 	pthread_mutex_unlock(&m->lock);
 	/* Copies are no kernels, but work; and so is what is held. */
-	ran |= before != m->pending_seen_ns || gate_wanted(m->on.gate);
-	m->pending_seen_ns = before;
+	ran |= looks != m->looks_seen || gate_wanted(m->on.gate);
+	m->looks_seen = looks;
 	m->quiet = ran ? 0 : m->quiet + 1;
 	if (m->quiet != QUIET_TICKS)
 		return;
@@ -114,20 +112,16 @@ static void tick(struct meter *m)
 static void look(struct meter *m, uint64_t now_ns)
 {
 	struct worker_page *page = m->on.page;
-	uint64_t since_ns = MIN(now_ns - m->looked_at_ns, LOOK_LATE_NS);
 	bool pending;
 
 	m->looked_at_ns = now_ns;
 	if (!m->on.ops->pending)
 		return;
 	pending = m->on.ops->pending(m->on.dev);
-	if (pending) {
+	if (pending)
 		atomic_fetch_add_explicit(&page->looks_pending, 1, memory_order_relaxed);
-		atomic_fetch_add_explicit(&page->pending_ns, since_ns,
-					  memory_order_relaxed);
-	} else {
+	else
 		gate_is_drained(m->on.gate);
-	}
 	atomic_store_explicit(&page->pending, pending, memory_order_relaxed);
 	atomic_store_explicit(&page->waiting, gate_wanted(m->on.gate),
 			      memory_order_relaxed);

@@ -20,7 +20,7 @@ struct meter {
 	pthread_mutex_t lock; /* of these three */
 	uint64_t busy_ns, memory_ns, busy_at_ns;
 	uint64_t looked_at_ns, look_ns; /* look_ns: between two looks */
-	uint64_t pending_seen_ns;       /* the page's pending_ns at the last tick */
+	uint64_t looks_seen;            /* the page's looks_pending at the last tick */
 	unsigned quiet;                 /* ticks without a change of busy_ns */
 };
 

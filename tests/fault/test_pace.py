@@ -40,15 +40,20 @@ class Pace(FaultTest):
         if MEASURES:
             self.assertGreater(is_, than)
 
+    def side_by_side(self, d):
+        """Shares of two that have work all the time."""
+        both = self.busy(d, "a"), self.busy(d, "b")
+        for p in both:
+            p.tell("k 4000 500")
+        shares = self.shares(d, 2.5, "a", "b")
+        for p in both:
+            self.assertEqual(p.answer()[0], 0)
+        return shares
+
     def test_weights(self):
         with Daemon(config="[tenant a]\ncompute.weight=300\n[tenant b]\n") as d:
-            a, b = self.busy(d, "a"), self.busy(d, "b")
-            for p in a, b:
-                p.tell("k 4000 500")
-            x, y = self.shares(d, 2.5, "a", "b")
+            x, y = self.side_by_side(d)
             self.assert_near(x / (x + y), 0.75, 0.15)
-            for p in a, b:
-                self.assertEqual(p.answer()[0], 0)
             # Time that is counted by who has work and how long slices are agrees with that.
             for tenant in "ab":
                 used = d.ctl("get", tenant, "compute.stat")["keys"]["compute.stat"]["usage_usec"]
@@ -58,14 +63,9 @@ class Pace(FaultTest):
     def test_priority(self):
         """A tenant below gets little while one above has work, and never nothing."""
         with Daemon(config="[tenant a]\ncompute.priority=1\n[tenant b]\n") as d:
-            a, b = self.busy(d, "a"), self.busy(d, "b")
-            for p in a, b:
-                p.tell("k 4000 500")
-            x, y = self.shares(d, 2.5, "a", "b")
+            x, y = self.side_by_side(d)
             self.assert_more(x / (x + y), 0.8)
             self.assertGreater(y, 0)
-            for p in a, b:
-                self.assertEqual(p.answer()[0], 0)
 
     def capped(self, d, what, tenants="a", least=0.1):
         """A quarter of the time, whatever it does."""

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -52,42 +51,42 @@ static bool has_cap(const struct tenant *t)
 	return t->compute.max.quota_us != 0;
 }
 
-/* ---- charging ---- */
+/* ---- looking ---- */
 
 static uint64_t slice_us(const struct worker *w)
 {
 	return w->slice_us ? w->slice_us : DRIVER_SLICE_US;
 }
 
-static bool has_work(const struct worker *w)
+/* A worker's page may change at any time: all that is decided is by this one look. */
+static void look_at(struct tenant *t)
 {
-	return atomic_load(&w->count->computing) && atomic_load(&w->count->pending);
-}
-
-/* The slices of those of a tenant's sessions that have work. */
-static uint64_t pending_us(const struct tenant *t)
-{
-	const struct worker *w;
-	uint64_t us = 0;
-
-	list_for_each (w, &t->workers, tenant_link)
-		us += has_work(w) ? slice_us(w) : 0;
-	return us;
-}
-
-/* Notes which of a tenant's sessions have work, since that may change at any time. Returns
- * their slices. */
-static uint64_t note_work(struct tenant *t)
-{
+	struct pace_tenant *p = &t->pace;
 	struct worker *w;
-	uint64_t us = 0;
 
+	p->sessions = 0;
+	p->pending_us = 0;
+	p->works = false;
 	list_for_each (w, &t->workers, tenant_link) {
-		w->works = has_work(w);
-		us += w->works ? slice_us(w) : 0;
+		const struct worker_page *page = w->count;
+		bool computes = atomic_load(&page->computing);
+
+		w->works = computes && atomic_load(&page->pending);
+		p->sessions += computes;
+		p->pending_us += w->works ? slice_us(w) : 0;
+		p->works |= w->works || (computes && atomic_load(&page->waiting));
 	}
-	return us;
 }
+
+static void look(struct broker *b)
+{
+	struct tenant *t;
+
+	list_for_each (t, &b->tenants, link)
+		look_at(t);
+}
+
+/* ---- charging ---- */
 
 /* Returns what a tenant's sessions have had of so much time, in which those with work have
  * had their slices of `all`. */
@@ -104,35 +103,28 @@ static uint64_t use(struct tenant *t, uint64_t ns, uint64_t all)
 	return used;
 }
 
-static uint64_t charge(struct tenant *t, uint64_t used_ns, uint64_t now_ns)
+static void charge(struct tenant *t, uint64_t used_ns, uint64_t ns, uint64_t now_ns)
 {
-	return has_cap(t) ? cap_charge(&t->pace.cap, &t->compute.max, now_ns, used_ns)
-			  : 0;
+	struct pace_tenant *p = &t->pace;
+	bool was = p->cap.until_ns;
+
+	p->used_ns += used_ns;
+	p->held_ns += was ? ns : 0;
+	if (!cap_charge(&p->cap, &t->compute.max, now_ns, used_ns) || was)
+		return;
+	p->n_held++;
+	p->cap_since_ns = now_ns;
 }
 
 static void charge_all(struct broker *b, uint64_t ns, uint64_t now_ns)
 {
-	uint64_t all = 0, used, until;
+	uint64_t all = b->filler ? DRIVER_SLICE_US : 0;
 	struct tenant *t;
 
-	if (b->filler)
-		all += DRIVER_SLICE_US;
 	list_for_each (t, &b->tenants, link)
-		all += note_work(t);
-	list_for_each (t, &b->tenants, link) {
-		struct pace_tenant *p = &t->pace;
-
-		used = use(t, ns, MAX(all, 1ull));
-		p->used_ns += used;
-		if (p->cap_until_ns)
-			p->held_ns += ns;
-		until = charge(t, used, now_ns);
-		if (until && !p->cap_until_ns) {
-			p->n_held++;
-			p->cap_since_ns = now_ns;
-		}
-		p->cap_until_ns = until;
-	}
+		all += t->pace.pending_us;
+	list_for_each (t, &b->tenants, link)
+		charge(t, use(t, ns, all), ns, now_ns);
 }
 
 /* ---- work that does not end in time ---- */
@@ -140,8 +132,8 @@ static void charge_all(struct broker *b, uint64_t ns, uint64_t now_ns)
 /* Work on the device when a tenant had had its quota should have ended. */
 static bool is_late(const struct tenant *t, uint64_t now_ns)
 {
-	return t->pace.cap_until_ns && now_ns >= t->pace.cap_since_ns + LATE_NS &&
-	       pending_us(t);
+	return now_ns < t->pace.cap.until_ns &&
+	       now_ns >= t->pace.cap_since_ns + LATE_NS && t->pace.pending_us;
 }
 
 /* A late tenant has the shortest slices, and others have the rest: somebody with work or, if
@@ -158,35 +150,12 @@ static void take_back(struct broker *b, uint64_t now_ns)
 			slices_due(b);
 		t->pace.late = late;
 		any |= late;
-		others |= !late && pending_us(t);
+		others |= !late && t->pace.pending_us;
 	}
 	filler_set(b, any && !others);
 }
 
 /* ---- turns ---- */
-
-static bool room_for(struct pace *p, uint32_t n)
-{
-	struct time_tenant *t;
-	bool *go;
-
-	if (n <= p->room)
-		return true;
-	t = realloc(p->tenants, n * sizeof(*t));
-	p->tenants = t ? t : p->tenants;
-	go = realloc(p->go, n * sizeof(*go));
-	p->go = go ? go : p->go;
-	if (!t || !go)
-		return false;
-	p->room = n;
-	return true;
-}
-
-void pace_fini(struct broker *b)
-{
-	free(b->pace.tenants);
-	free(b->pace.go);
-}
 
 static uint32_t us_since(uint64_t ns, uint64_t now_ns)
 {
@@ -209,26 +178,21 @@ static void see_cap(const struct tenant *t, uint64_t now_ns, struct time_tenant 
 
 static struct time_tenant see(struct tenant *t, uint64_t now_ns)
 {
+	struct pace_tenant *p = &t->pace;
 	struct time_tenant v = {.weight = t->compute.weight,
 				.priority = t->compute.priority,
+				.sessions = p->sessions,
 				.pending = TIME_UNSEEN,
 				.busy = TIME_UNSEEN,
-				.goes = !t->pace.stopped,
-				.for_us = us_since(t->pace.since_ns, now_ns)};
-	const struct worker *w;
+				.works = p->works,
+				.goes = !p->stopped,
+				.for_us = us_since(p->since_ns, now_ns)};
 
-	list_for_each (w, &t->workers, tenant_link) {
-		if (!atomic_load(&w->count->computing))
-			continue;
-		v.sessions++;
-		v.works |= atomic_load(&w->count->pending) ||
-			   atomic_load(&w->count->waiting);
-	}
-	if (v.works)
-		t->pace.idle_ns = 0;
-	else if (!t->pace.idle_ns)
-		t->pace.idle_ns = now_ns;
-	v.idle_us = t->pace.idle_ns ? us_since(t->pace.idle_ns, now_ns) : 0;
+	if (p->works)
+		p->idle_ns = 0;
+	else if (!p->idle_ns)
+		p->idle_ns = now_ns;
+	v.idle_us = p->idle_ns ? us_since(p->idle_ns, now_ns) : 0;
 	see_cap(t, now_ns, &v);
 	return v;
 }
@@ -249,7 +213,7 @@ static bool drains(const struct broker *b, uint64_t now_ns)
 	if (now_ns >= b->pace.drain_ns)
 		return false;
 	list_for_each (t, &b->tenants, link) {
-		if (t->pace.stopped && pending_us(t))
+		if (t->pace.stopped && t->pace.pending_us)
 			return true;
 	}
 	return false;
@@ -271,10 +235,10 @@ static void decide(struct broker *b, uint32_t n, uint64_t now_ns)
 	struct pace *p = &b->pace;
 	struct tenant *t;
 
-	plugin_turns(b, p->tenants, n, p->go);
+	plugin_turns(b, n);
 	n = 0;
 	list_for_each (t, &b->tenants, link) {
-		t->pace.is_next = p->go[n++];
+		t->pace.is_next = b->asked.go[n++];
 		if (t->pace.is_next || t->pace.stopped)
 			continue;
 		let_go(t, false, now_ns);
@@ -288,15 +252,12 @@ static void take_turns(struct broker *b, uint64_t now_ns)
 {
 	struct pace *p = &b->pace;
 	struct tenant *t;
-	uint32_t n = 0;
+	uint32_t n, i = 0;
 
-	list_for_each (t, &b->tenants, link)
-		n++;
-	if (!room_for(p, n))
+	if (!plugin_room(b, &n))
 		return;
-	n = 0;
 	list_for_each (t, &b->tenants, link)
-		p->tenants[n++] = see(t, now_ns);
+		b->asked.tenants[i++] = see(t, now_ns);
 	/* Not before what was decided has come about: nobody goes until then. */
 	if (p->drain_ns && drains(b, now_ns))
 		return;
@@ -325,7 +286,7 @@ static void hold(struct broker *b, uint64_t now_ns)
 		p->hold_ns = now_ns + HOLD_NS;
 	list_for_each (t, &b->tenants, link)
 		t->pace.held_until_ns =
-			MAX(t->pace.cap_until_ns, t->pace.stopped ? p->hold_ns : 0);
+			MAX(t->pace.cap.until_ns, t->pace.stopped ? p->hold_ns : 0);
 }
 
 /* ---- telling ---- */
@@ -373,17 +334,6 @@ static bool tell_all(struct broker *b, bool looks)
 
 /* ---- the timer ---- */
 
-static bool computes(const struct tenant *t)
-{
-	const struct worker *w;
-
-	list_for_each (w, &t->workers, tenant_link) {
-		if (atomic_load(&w->count->computing))
-			return true;
-	}
-	return false;
-}
-
 /* How often it has to be looked: often if somebody with a cap computes, or anybody where
  * there are turns; now and then, to count, if anybody does; 0: not at all. */
 static uint64_t look_ns(const struct broker *b)
@@ -392,7 +342,7 @@ static uint64_t look_ns(const struct broker *b)
 	uint64_t ns = 0;
 
 	list_for_each (t, &b->tenants, link) {
-		if (!computes(t))
+		if (!t->pace.sessions)
 			continue;
 		if (has_cap(t) || b->time->turns)
 			return LOOK_NS;
@@ -410,6 +360,7 @@ uint64_t pace_tick(void *broker, uint64_t now_ns)
 	if (!p->due && now_ns < p->at_ns)
 		return p->at_ns;
 	p->due = false;
+	look(b);
 	ns = look_ns(b);
 	if (p->looked_ns)
 		charge_all(b, MIN(now_ns - p->looked_ns, LOOK_LATE_NS), now_ns);

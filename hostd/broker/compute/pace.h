@@ -3,10 +3,10 @@
  * Pace: how much of the device's time sessions have, and how fast they may go on. While any
  * computes it is looked which ones have work, 20 times a second, or, if it is a tenant's with
  * a cap (policies/cap.h), once a millisecond; the device's time since the last look is divided
- * among these as their slices are, and charged. A tenant that has had its
- * quota is held until it has another: its sessions submit nothing. So is one that is not to go
- * by a policy with turns. They know until when, so that nobody is held for ever if weftd is
- * gone. weftd's thread only.
+ * among these as their slices are, and charged. A tenant that has had its quota is held until
+ * it has another: its sessions submit nothing. So is one that is not to go by a policy with
+ * turns. They know until when, so that nobody is held for ever if weftd is gone. weftd's
+ * thread only.
  */
 #ifndef WEFT_BROKER_PACE_H
 #define WEFT_BROKER_PACE_H
@@ -21,6 +21,11 @@ struct tenant;
 
 /* A tenant's part. */
 struct pace_tenant {
+	/* At the last look: sessions that compute, the slices of those with work, and whether
+	 * there was any work, on the device or before it. */
+	uint32_t sessions;
+	uint64_t pending_us;
+	bool works;
 	struct cap_state cap;
 	/* By turns (policies/time.h): whether it does not go, since when that has been so, and
 	 * since when it has had no work; 0: it has. */
@@ -28,8 +33,7 @@ struct pace_tenant {
 	uint64_t since_ns, idle_ns;
 	bool late; /* held for its cap, and what it had on the device goes on */
 	uint64_t cap_since_ns;
-	uint64_t cap_until_ns;    /* held for its cap until then; 0: it is not */
-	uint64_t held_until_ns;   /* for whatever reason */
+	uint64_t held_until_ns;   /* for its cap or its turn; 0: it is not */
 	uint64_t used_ns;         /* of the device's time, since weftd began */
 	uint64_t n_held, held_ns; /* how often, how long it was held for its cap */
 };
@@ -41,7 +45,5 @@ void pace_due(struct broker *b);
 void pace_changed(struct tenant *t);
 /* Timer (loop.h). */
 uint64_t pace_tick(void *broker, uint64_t now_ns);
-/* Frees what the timer needs. */
-void pace_fini(struct broker *b);
 
 #endif

@@ -12,10 +12,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/list.h"
 #include "base/log.h"
 #include "base/macros.h"
 #include "broker/broker.h"
 #include "broker/compute/plugin.h"
+#include "broker/tenant.h"
 #include "policies/time.h"
 
 #define STACK_BYTES  (64u << 10)
@@ -152,39 +154,74 @@ const struct time_policy *plugin_find(const char *name, char **ret_why)
 
 /* ---- asking ---- */
 
-struct question {
-	const struct time_policy *p;
-	const struct time_tenant *t;
-	uint32_t n;
-	bool *eager;
-	uint32_t *us;
+bool plugin_room(struct broker *b, uint32_t *ret_n)
+{
+	struct asked *a = &b->asked;
+	const struct tenant *tenant;
+	struct time_tenant *t;
+	uint32_t *us, n = 0;
 	bool *go;
+
+	list_for_each (tenant, &b->tenants, link)
+		n++;
+	*ret_n = n;
+	if (n <= a->room)
+		return true;
+	t = realloc(a->tenants, n * sizeof(*t));
+	a->tenants = t ? t : a->tenants;
+	us = realloc(a->us, n * sizeof(*us));
+	a->us = us ? us : a->us;
+	go = realloc(a->go, n * sizeof(*go));
+	a->go = go ? go : a->go;
+	if (!t || !us || !go)
+		return false;
+	a->room = n;
+	return true;
+}
+
+void plugin_fini(struct broker *b)
+{
+	free(b->asked.tenants);
+	free(b->asked.us);
+	free(b->asked.go);
+}
+
+struct question {
+	struct broker *b;
+	uint32_t n;
 };
 
 static void ask_slices(void *arg)
 {
-	struct question *q = arg;
+	const struct question *q = arg;
+	struct asked *a = &q->b->asked;
 
-	q->p->slices(q->t, q->n, q->eager, q->us);
+	q->b->time->slices(a->tenants, q->n, &q->b->slices.eager, a->us);
 }
 
 static void ask_turns(void *arg)
 {
-	struct question *q = arg;
+	const struct question *q = arg;
 
-	q->p->turns(q->t, q->n, q->go);
+	q->b->time->turns(q->b->asked.tenants, q->n, q->b->asked.go);
 }
 
-/* Returns false if it is asked no more. */
-static bool ask(struct broker *b, void (*fn)(void *arg), struct question *q)
+static bool is_from_outside(const struct broker *b)
 {
+	return b->time == plugin.policy;
+}
+
+/* Returns false if the policy is not asked any more, but `fair` is. */
+static bool ask(struct broker *b, void (*fn)(void *arg), uint32_t n)
+{
+	struct question q = {b, n};
 	int sig;
 
-	if (b->time != plugin.policy) {
-		fn(q);
+	if (!is_from_outside(b)) {
+		fn(&q);
 		return true;
 	}
-	sig = guarded(fn, q);
+	sig = guarded(fn, &q);
 	if (!sig)
 		return true;
 	log_error("time policy %s %s: fair decides in its place until weftd is started "
@@ -192,18 +229,19 @@ static bool ask(struct broker *b, void (*fn)(void *arg), struct question *q)
 		  plugin.path,
 		  sig == SIGALRM ? "did not answer in time" : strsignal(sig));
 	b->time = &time_fair;
+	b->slices.eager = false;
 	return false;
 }
 
-static void mended(const struct broker *b, const char *what)
+static void mended(const char *what)
 {
-	if (b->time == plugin.policy && !plugin.mended)
+	if (!plugin.mended)
 		log_warning("time policy %s: %s; this is said once", plugin.path, what);
 	plugin.mended = true;
 }
 
 /* In less than TIME_BELOW_US nothing runs. */
-static void mend_slices(const struct broker *b, uint32_t n, uint32_t *us)
+static void mend_slices(uint32_t n, uint32_t *us)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t was = us[i];
@@ -212,47 +250,43 @@ static void mend_slices(const struct broker *b, uint32_t n, uint32_t *us)
 			continue;
 		us[i] = MIN(MAX(was, TIME_BELOW_US), TIME_LOAD_US + TIME_LONGEST_US);
 		if (us[i] != was)
-			mended(b, "a slice was too short or too long");
+			mended("a slice was too short or too long");
 	}
 }
 
-void plugin_slices(struct broker *b, const struct time_tenant *t, uint32_t n,
-		   uint32_t *ret_us)
+void plugin_slices(struct broker *b, uint32_t n)
 {
-	struct question q = {b->time, t, n, .eager = &b->slices.eager, .us = ret_us};
-
-	memset(ret_us, 0, n * sizeof(*ret_us));
-	if (!ask(b, ask_slices, &q))
-		b->time->slices(t, n, &b->slices.eager, ret_us);
-	mend_slices(b, n, ret_us);
+	memset(b->asked.us, 0, n * sizeof(*b->asked.us));
+	if (!ask(b, ask_slices, n))
+		(void)ask(b, ask_slices, n);
+	if (is_from_outside(b))
+		mend_slices(n, b->asked.us);
 }
 
 /* A wait of several times what the policies here allow. */
 #define OVERDUE_US (5 * TIME_STARVED_US)
 
-static void mend_turns(const struct broker *b, const struct time_tenant *t, uint32_t n,
-		       bool *go)
+static void mend_turns(const struct time_tenant *t, uint32_t n, bool *go)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		if (go[i] || !t[i].works || t[i].goes || t[i].for_us < OVERDUE_US)
 			continue;
 		go[i] = true;
-		mended(b, "a tenant with work had not gone for 5 s");
+		mended("a tenant with work had not gone for 5 s");
 	}
 }
 
-void plugin_turns(struct broker *b, const struct time_tenant *t, uint32_t n, bool *ret_go)
+static void let_all_go(struct broker *b, uint32_t n)
 {
-	struct question q = {b->time, t, n, .go = ret_go};
-
 	for (uint32_t i = 0; i < n; i++)
-		ret_go[i] = true;
-	if (!b->time->turns)
-		return;
-	if (!ask(b, ask_turns, &q)) {
-		plugin_turns(b, t, n, ret_go);
-		return;
-	}
-	if (b->time != &time_fixed) /* a tenant's own part, however many there are */
-		mend_turns(b, t, n, ret_go);
+		b->asked.go[i] = true;
+}
+
+void plugin_turns(struct broker *b, uint32_t n)
+{
+	let_all_go(b, n);
+	if (b->time->turns && !ask(b, ask_turns, n))
+		let_all_go(b, n); /* `fair` has no turns */
+	if (is_from_outside(b))
+		mend_turns(b->asked.tenants, n, b->asked.go);
 }

@@ -17,7 +17,6 @@
 
 struct broker;
 struct time_policy;
-struct time_tenant;
 
 #define PLUGIN_LIMIT_NS (50 * NSEC_PER_MSEC)
 
@@ -25,11 +24,15 @@ struct time_tenant;
  * *ret_why is a malloced sentence, the caller's. Before rights are given up. */
 const struct time_policy *plugin_find(const char *name, char **ret_why);
 
-/* Asks the policy in use, as policies/time.h has its functions; *ret_us and *ret_go are
- * good whatever it did. */
-void plugin_slices(struct broker *b, const struct time_tenant *t, uint32_t n,
-		   uint32_t *ret_us);
-void plugin_turns(struct broker *b, const struct time_tenant *t, uint32_t n,
-		  bool *ret_go);
+/* Makes room in b->asked for all tenants; *ret_n: how many there are. False: there is not
+ * enough memory. */
+bool plugin_room(struct broker *b, uint32_t *ret_n);
+/* Frees it. */
+void plugin_fini(struct broker *b);
+
+/* Asks the policy in use about b->asked.tenants, n of them, as policies/time.h has its
+ * functions; b->asked.us and b->asked.go are good afterwards, whatever it did. */
+void plugin_slices(struct broker *b, uint32_t n);
+void plugin_turns(struct broker *b, uint32_t n);
 
 #endif

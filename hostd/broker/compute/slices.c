@@ -36,29 +36,6 @@ void slices_due(struct broker *b)
 	b->slices.due = true;
 }
 
-void slices_fini(struct broker *b)
-{
-	free(b->slices.tenants);
-	free(b->slices.us);
-}
-
-static bool room_for(struct slices *s, uint32_t n)
-{
-	struct time_tenant *t;
-	uint32_t *us;
-
-	if (n <= s->room)
-		return true;
-	t = realloc(s->tenants, n * sizeof(*t));
-	s->tenants = t ? t : s->tenants;
-	us = realloc(s->us, n * sizeof(*us));
-	s->us = us ? us : s->us;
-	if (!t || !us)
-		return false;
-	s->room = n;
-	return true;
-}
-
 /* Notes which sessions compute, so that it is they who are told afterwards. */
 static uint32_t count_computing(struct tenant *t)
 {
@@ -145,23 +122,21 @@ static bool look(struct broker *b, uint64_t now_ns, uint32_t *ret_n)
 {
 	struct slices *s = &b->slices;
 	uint32_t n = 0, n_computing = 0;
+	struct time_tenant *v;
 	bool came = false;
 	struct tenant *t;
 
-	list_for_each (t, &b->tenants, link)
-		n++;
-	if (!room_for(s, n))
+	if (!plugin_room(b, ret_n))
 		return false;
-	*ret_n = n;
-	n = 0;
+	v = b->asked.tenants;
 	list_for_each (t, &b->tenants, link) {
 		uint32_t sessions = count_computing(t);
 
 		came |= has_come(t, sessions);
 		n_computing += sessions;
-		s->tenants[n++] = (struct time_tenant){.weight = t->compute.weight,
-						       .priority = t->compute.priority,
-						       .sessions = sessions};
+		v[n++] = (struct time_tenant){.weight = t->compute.weight,
+					      .priority = t->compute.priority,
+					      .sessions = sessions};
 	}
 	if (n_computing < 2)
 		s->look_ns = 0;
@@ -169,8 +144,8 @@ static bool look(struct broker *b, uint64_t now_ns, uint32_t *ret_n)
 		see(b, now_ns, came || !s->look_ns);
 	n = 0;
 	list_for_each (t, &b->tenants, link) {
-		s->tenants[n].pending = t->takes.pending;
-		s->tenants[n++].busy = t->takes.busy;
+		v[n].pending = t->takes.pending;
+		v[n++].busy = t->takes.busy;
 	}
 	return true;
 }
@@ -199,10 +174,10 @@ static bool decide(struct broker *b, uint64_t now_ns)
 
 	if (!look(b, now_ns, &n))
 		return false;
-	plugin_slices(b, b->slices.tenants, n, b->slices.us);
+	plugin_slices(b, n);
 	n = 0;
 	list_for_each (t, &b->tenants, link) {
-		uint32_t us = t->pace.late ? TIME_BELOW_US : b->slices.us[n];
+		uint32_t us = t->pace.late ? TIME_BELOW_US : b->asked.us[n];
 
 		list_for_each (w, &t->workers, tenant_link)
 			told &= tell(w, us);

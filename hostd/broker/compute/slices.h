@@ -17,7 +17,5 @@ struct broker;
 void slices_due(struct broker *b);
 /* Timer (loop.h): decides, and tells the sessions whose slice has changed. */
 uint64_t slices_tick(void *broker, uint64_t now_ns);
-/* Frees what the timer needs. */
-void slices_fini(struct broker *b);
 
 #endif

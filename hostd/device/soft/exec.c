@@ -308,12 +308,12 @@ static uint64_t exec_watch_ns(const struct soft_exec *e)
  * a while, or if something has changed. */
 static bool thread_turn_locked(struct soft_exec *e)
 {
-	uint32_t word = soft_turn_word(&e->turn);
+	struct soft_turn_word word = soft_turn_word(&e->turn);
 
 	if (list_empty(&e->active) || soft_turn_take(&e->turn, clock_now_ns()))
 		return true;
 	pthread_mutex_unlock(&e->dev->lock);
-	soft_turn_wait(&e->turn, word);
+	soft_turn_wait(word);
 	pthread_mutex_lock(&e->dev->lock);
 	return false;
 }

@@ -15,14 +15,14 @@ static void *fill(void *arg)
 
 	pthread_mutex_lock(&dev->lock);
 	while (dev->fills) {
-		uint32_t word = soft_turn_word(t);
+		struct soft_turn_word word = soft_turn_word(t);
 		bool mine = soft_turn_take(t, clock_now_ns());
 
 		pthread_mutex_unlock(&dev->lock);
 		if (mine)
 			nanosleep(&nap, NULL);
 		else
-			soft_turn_wait(t, word);
+			soft_turn_wait(word);
 		pthread_mutex_lock(&dev->lock);
 	}
 	soft_turn_leave(t, clock_now_ns());

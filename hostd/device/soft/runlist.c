@@ -63,13 +63,21 @@ static bool has_entry(const struct soft_turn *t)
 	return t->index < RUNLIST_ENTRIES && atomic_load(&own(t)->owner) == t->number;
 }
 
-/* Nobody's, or its owner has gone, or has had nothing to do: that one takes another. */
+/* Whether its owner has gone, or has had nothing to do: then that one takes another. */
+static bool is_unused(const struct runlist_entry *e, uint64_t now_ns)
+{
+	uint64_t seen = atomic_load(&e->seen_ns);
+
+	/* Others' clocks may have been read a moment later. */
+	return seen >= now_ns + RUNLIST_FRESH_NS || now_ns >= seen + RUNLIST_UNUSED_NS;
+}
+
 static bool claim(struct soft_turn *t, uint32_t i, uint64_t now_ns)
 {
 	struct runlist_entry *e = &t->list->entries[i];
 	uint64_t owner = atomic_load(&e->owner);
 
-	if (owner && now_ns - atomic_load(&e->seen_ns) < RUNLIST_UNUSED_NS)
+	if (owner && !is_unused(e, now_ns))
 		return false;
 	if (!atomic_compare_exchange_strong(&e->owner, &owner, t->number))
 		return false;
@@ -297,17 +305,21 @@ void soft_turn_slice(struct soft_turn *t, uint32_t us)
 	t->slice_us = us;
 }
 
-uint32_t soft_turn_word(const struct soft_turn *t)
+struct soft_turn_word soft_turn_word(const struct soft_turn *t)
 {
-	return t->list && t->index < RUNLIST_ENTRIES ? atomic_load(&own(t)->word) : 0;
+	struct soft_turn_word w = {NULL, 0};
+
+	if (t->list && t->index < RUNLIST_ENTRIES)
+		w = (struct soft_turn_word){&own(t)->word, atomic_load(&own(t)->word)};
+	return w;
 }
 
-void soft_turn_wait(struct soft_turn *t, uint32_t word)
+void soft_turn_wait(struct soft_turn_word w)
 {
 	const struct timespec most = {.tv_nsec = WAIT_NS};
 
-	if (t->list && t->index < RUNLIST_ENTRIES)
-		syscall(SYS_futex, &own(t)->word, FUTEX_WAIT, word, &most, NULL, 0);
+	if (w.at)
+		syscall(SYS_futex, w.at, FUTEX_WAIT, w.was, &most, NULL, 0);
 }
 
 uint64_t soft_turn_had_ns(const struct soft_turn *t, uint64_t now_ns)

@@ -35,10 +35,16 @@ void soft_turn_yield(struct soft_turn *t, uint64_t now_ns);
 /* There is no work. */
 void soft_turn_leave(struct soft_turn *t, uint64_t now_ns);
 
+/* Where its entry says that it has the device, and what stands there. */
+struct soft_turn_word {
+	_Atomic uint32_t *at; /* NULL: it has no entry yet */
+	uint32_t was;
+};
+
 /* Returns what soft_turn_wait() wants: read before soft_turn_take() has said no. */
-uint32_t soft_turn_word(const struct soft_turn *t);
+struct soft_turn_word soft_turn_word(const struct soft_turn *t);
 /* Sleeps until it may be this process's turn, some milliseconds at most. Without the lock. */
-void soft_turn_wait(struct soft_turn *t, uint32_t word);
+void soft_turn_wait(struct soft_turn_word w);
 
 /* Nanoseconds for which it had work and the device. */
 uint64_t soft_turn_had_ns(const struct soft_turn *t, uint64_t now_ns);

@@ -168,6 +168,15 @@ Test(runlist, entries_of_the_dead_are_used_again)
 	close(fd);
 }
 
+/* Two look at the clock, and the one that looked first finds the other's time ahead. */
+Test(runlist, entries_of_a_later_clock_are_no_ones_else)
+{
+	cr_assert(soft_turn_take(&turns[0], now_ns + US));
+	cr_assert(!soft_turn_take(&turns[1], now_ns));
+	cr_assert_neq(turns[0].index, turns[1].index);
+	cr_assert_eq(list->entries[turns[0].index].owner, turns[0].number);
+}
+
 /* One of them writes what it likes. */
 Test(runlist, wrong_numbers_cost_the_others_a_moment)
 {

@@ -2,18 +2,17 @@
 /* Sessions that compute are told their time slices, when these have changed. */
 #include <criterion/criterion.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/compute/plugin.h"
 #include "broker/compute/slices.h"
 #include "broker/tenant.h"
 #include "broker/workers.h"
 #include "ipc/msg.h"
 #include "ipc/page.h"
+#include "peer.h"
 #include "policies/time.h"
 
 #define N 3
@@ -25,30 +24,14 @@ static struct worker_page pages[N];
 static int theirs[N];
 static uint64_t now;
 
-static void on_event(struct source *src, uint32_t events)
-{
-}
-
 static void begin(unsigned i)
 {
-	struct worker *w = &workers[i];
 	struct tenant *t = &tenants[i];
-	int pair[2];
 
 	*t = (struct tenant){.b = &b, .compute = {.weight = 100}};
 	list_init(&t->workers);
 	list_append(&b.tenants, &t->link);
-	*w = (struct worker){.b = &b,
-			     .tenant = t,
-			     .state = WORKER_SESSION,
-			     .version = MSG_VERSION,
-			     .count = &pages[i]};
-	cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
-	theirs[i] = pair[1];
-	outbox_init(&w->out, b.loop, &w->ctl);
-	w->out.t = t;
-	cr_assert_eq(source_add(b.loop, &w->ctl, pair[0], EPOLLIN, on_event), 0);
-	list_append(&t->workers, &w->tenant_link);
+	theirs[i] = peer_open(&workers[i], t, &pages[i]);
 }
 
 static void setup(void)
@@ -65,27 +48,18 @@ static void setup(void)
 
 static void teardown(void)
 {
-	for (unsigned i = 0; i < N; i++) {
-		outbox_drop(&workers[i].out);
-		source_remove(b.loop, &workers[i].ctl);
-		close(theirs[i]);
-	}
-	slices_fini(&b);
+	for (unsigned i = 0; i < N; i++)
+		peer_close(&workers[i], theirs[i]);
+	plugin_fini(&b);
 	loop_free(b.loop);
 }
 
 /* Returns what a worker was told last, or -1: nothing. */
 static int64_t told(unsigned i)
 {
-	int64_t us = -1;
 	struct msg m;
-	int fd0, fd1;
 
-	while (msg_recv(theirs[i], &m, &fd0, &fd1) == 0) {
-		cr_assert_eq(m.type, MSG_SLICE);
-		us = m.slice.us;
-	}
-	return us;
+	return peer_hears(theirs[i], MSG_SLICE, &m) ? (int64_t)m.slice.us : -1;
 }
 
 /* Decides, a moment later; nothing else is to be done. */

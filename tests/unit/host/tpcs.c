@@ -2,9 +2,6 @@
 /* Workers are told which TPCs their tenant's kernels run on. */
 #include <criterion/criterion.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/macros.h"
@@ -13,6 +10,7 @@
 #include "broker/tenant.h"
 #include "broker/workers.h"
 #include "ipc/msg.h"
+#include "peer.h"
 #include "util/conf.h"
 
 #define N 3
@@ -24,27 +22,14 @@ static struct worker workers[N];
 static int theirs[N];
 static uint64_t now = NSEC_PER_SEC;
 
-static void on_event(struct source *src, uint32_t events)
-{
-}
-
 static void begin(unsigned i)
 {
-	struct worker *w = &workers[i];
 	struct tenant *t = &tenants[i];
-	int pair[2];
 
 	*t = (struct tenant){.b = &b};
 	list_init(&t->workers);
 	list_append(&b.tenants, &t->link);
-	*w = (struct worker){
-		.b = &b, .tenant = t, .state = WORKER_SESSION, .version = MSG_VERSION};
-	cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
-	theirs[i] = pair[1];
-	outbox_init(&w->out, b.loop, &w->ctl);
-	w->out.t = t;
-	cr_assert_eq(source_add(b.loop, &w->ctl, pair[0], EPOLLIN, on_event), 0);
-	list_append(&t->workers, &w->tenant_link);
+	theirs[i] = peer_open(&workers[i], t, NULL);
 }
 
 /* Eight TPCs in GPCs of 2, 3 and 3; TPC k has bit 2k, and the last one 100. */
@@ -73,11 +58,8 @@ static void setup(void)
 
 static void teardown(void)
 {
-	for (unsigned i = 0; i < N; i++) {
-		outbox_drop(&workers[i].out);
-		source_remove(b.loop, &workers[i].ctl);
-		close(theirs[i]);
-	}
+	for (unsigned i = 0; i < N; i++)
+		peer_close(&workers[i], theirs[i]);
 	tpcs_fini(&b);
 	loop_free(b.loop);
 }
@@ -85,16 +67,12 @@ static void teardown(void)
 /* Reads until the last message to a worker; false: there is none. */
 static bool told(unsigned i, struct msg_tpcs *ret)
 {
-	bool any = false;
 	struct msg m;
-	int fd0, fd1;
 
-	while (msg_recv(theirs[i], &m, &fd0, &fd1) == 0) {
-		cr_assert_eq(m.type, MSG_TPCS);
-		*ret = m.tpcs;
-		any = true;
-	}
-	return any;
+	if (!peer_hears(theirs[i], MSG_TPCS, &m))
+		return false;
+	*ret = m.tpcs;
+	return true;
 }
 
 static void decide(void)
