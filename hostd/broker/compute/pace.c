@@ -124,7 +124,7 @@ static void charge_all(struct broker *b, uint64_t ns, uint64_t now_ns)
 	list_for_each (t, &b->tenants, link)
 		all += t->pace.pending_us;
 	list_for_each (t, &b->tenants, link)
-		charge(t, use(t, ns, all), ns, now_ns);
+		charge(t, use(t, ns, MAX(all, 1ull)), ns, now_ns);
 }
 
 /* ---- work that does not end in time ---- */
