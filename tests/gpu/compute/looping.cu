@@ -10,8 +10,8 @@
 //	looping copy BYTES		copies to the device
 //	looping every MS ITERATIONS	one each MS milliseconds, waited for
 //
-// Says "ready", begins when a line comes, and at each further line prints how many have
-// ended so far, and of `every` the median and the 99th percentile of how long one took, in
+// Says "ready", begins when a line comes, and at each further line prints how many have been
+// done so far, and of `every` the median and the 99th percentile of how long one took, in
 // microseconds, since the last line.
 #include <algorithm>
 #include <atomic>
@@ -41,21 +41,31 @@ static std::atomic<bool> stop{false};
 static std::mutex lock;
 static std::vector<double> took_us;
 
-__global__ void work(float *out, long n)
+/* Says as often as it can, at a thousandth of the cost, how far the first of its blocks is:
+ * a window of a tenth of a second sees parts of kernels of 20 ms. */
+static const long step = 10000;
+static long *steps;
+static long steps_each; /* of a kernel; 0: ended is what is done */
+
+__global__ void work(volatile long *count, long n)
 {
 	float a = threadIdx.x;
 
-	for (long i = 0; i < n; i++)
-		a = a * 1.0001f + 0.5f;
-	if (a == 0.123f)
-		*out = a;
+	for (long i = 0; i < n; i += step) {
+		for (long j = 0; j < step && i + j < n; j++)
+			a = a * 1.0001f + 0.5f;
+		if (!threadIdx.x && !blockIdx.x)
+			*count += 1;
+		if (a == 0.123f)
+			return;
+	}
 }
 
 static double run_us(long n)
 {
 	auto from = clock_type::now();
 
-	work<<<blocks, 512>>>(nullptr, n);
+	work<<<blocks, 512>>>(steps, n);
 	CHECK(cudaDeviceSynchronize());
 	return std::chrono::duration<double, std::micro>(clock_type::now() - from).count();
 }
@@ -64,14 +74,13 @@ static void loop(long n)
 {
 	cudaEvent_t done[queued];
 
+	steps_each = (n + step - 1) / step;
 	for (auto &e : done)
 		CHECK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
 	for (long i = 0; !stop; i++) {
-		if (i >= queued) {
+		if (i >= queued)
 			CHECK(cudaEventSynchronize(done[i % queued]));
-			ended++;
-		}
-		work<<<blocks, 512>>>(nullptr, n);
+		work<<<blocks, 512>>>(steps, n);
 		CHECK(cudaEventRecord(done[i % queued]));
 	}
 }
@@ -83,19 +92,18 @@ static void graphs(long n)
 	cudaGraph_t g;
 	cudaEvent_t done[queued];
 
+	steps_each = (n + step - 1) / step;
 	for (auto &e : done)
 		CHECK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
 	CHECK(cudaStreamCreate(&st));
 	CHECK(cudaStreamBeginCapture(st, cudaStreamCaptureModeGlobal));
 	for (int i = 0; i < 4; i++)
-		work<<<blocks, 512, 0, st>>>(nullptr, n);
+		work<<<blocks, 512, 0, st>>>(steps, n);
 	CHECK(cudaStreamEndCapture(st, &g));
 	CHECK(cudaGraphInstantiate(&exec, g, 0));
 	for (long i = 0; !stop; i++) {
-		if (i >= queued) {
+		if (i >= queued)
 			CHECK(cudaEventSynchronize(done[i % queued]));
-			ended += 4;
-		}
 		CHECK(cudaGraphLaunch(exec, st));
 		CHECK(cudaEventRecord(done[i % queued], st));
 	}
@@ -105,7 +113,8 @@ __global__ void endless(volatile long *count, volatile int *end, long n)
 {
 	float a = threadIdx.x;
 
-	while (!*end) {
+	/* Each block looks once: a look goes to the host. */
+	while (!__syncthreads_or(!threadIdx.x && *end)) {
 		for (long i = 0; i < n; i++)
 			a = a * 1.0001f + 0.5f;
 		if (!threadIdx.x && !blockIdx.x)
@@ -117,20 +126,16 @@ __global__ void endless(volatile long *count, volatile int *end, long n)
 
 static void one_long(long n)
 {
-	struct shared {
-		long count;
-		int end;
-	} *s;
+	int *end;
 
-	CHECK(cudaHostAlloc(&s, sizeof(*s), cudaHostAllocMapped));
-	memset(s, 0, sizeof(*s));
-	endless<<<blocks, 512>>>(&s->count, &s->end, n);
+	CHECK(cudaHostAlloc(&end, sizeof(*end), cudaHostAllocMapped));
+	*end = 0;
+	steps_each = 1;
+	endless<<<blocks, 512>>>(steps, end, n);
 	CHECK(cudaGetLastError());
-	while (!stop) {
+	while (!stop)
 		std::this_thread::sleep_for(std::chrono::milliseconds(1));
-		ended = *(volatile long *)&s->count;
-	}
-	*(volatile int *)&s->end = 1;
+	*(volatile int *)end = 1;
 	CHECK(cudaDeviceSynchronize());
 }
 
@@ -170,7 +175,9 @@ static void tell(void)
 	size_t n = took_us.size();
 
 	std::sort(took_us.begin(), took_us.end());
-	printf("%ld %.0f %.0f\n", ended.load(), n ? took_us[n / 2] : 0.0,
+	printf("%.3f %.0f %.0f\n", steps_each ? (double)*(volatile long *)steps / steps_each
+				   : (double)ended.load(),
+	       n ? took_us[n / 2] : 0.0,
 	       n ? took_us[n * 99 / 100] : 0.0);
 	fflush(stdout);
 	took_us.clear();
@@ -183,6 +190,7 @@ int main(int argc, char **argv)
 
 	CHECK(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));
 	blocks = 2 * sms;
+	CHECK(cudaHostAlloc(&steps, sizeof(*steps), cudaHostAllocMapped));
 	run_us(1000);
 	if (argc == 2 && !strcmp(argv[1], "calibrate")) {
 		run_us(1000000);

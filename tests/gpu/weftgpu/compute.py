@@ -4,51 +4,12 @@ import os
 import subprocess
 import time
 
-from . import build, programs, table
+from . import build, pair, programs, table
+from .looping import SETTLE, Looping, Row
 
 HERE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "compute")
 COPY = 16 << 20  # bytes
-SETTLE, WINDOW = 6.0, 1.0  # seconds: until slices are what they are to be; of a measurement
-
-
-class Looping:
-    """One program of a tenant: a loop (ms), perhaps of another kind (what), or one kernel of 1
-    ms each period."""
-
-    def __init__(self, side, path, per_ms, ms=None, period=None, what="loop"):
-        args = [what, str(int(per_ms * ms) if ms else COPY)]
-        if period:
-            args = ["every", str(period), str(per_ms)]
-        self.ms = ms or 1
-        self.proc = subprocess.Popen([*side.prefix, path, *args], stdin=subprocess.PIPE,
-                                     stdout=subprocess.PIPE, text=True,
-                                     env=dict(os.environ, **side.env))
-        if self.proc.stdout.readline() != "ready\n":
-            raise build.Error("looping did not start")
-        self.ended = 0
-
-    def say(self):
-        self.proc.stdin.write("\n")
-        self.proc.stdin.flush()
-
-    def read(self):
-        """Kernels since the last time, median and 99th percentile in microseconds."""
-        ended, p50, p99 = self.proc.stdout.readline().split()
-        new = int(ended) - self.ended
-        self.ended = int(ended)
-        return new, float(p50), float(p99)
-
-    def end(self):
-        self.proc.stdin.close()
-        self.proc.wait(30)
-
-
-class Row:
-    def __init__(self, name, text, good=None):
-        self.name, self.text, self.good = name, text, good
-
-    def as_dict(self):
-        return dict(self.__dict__)
+WINDOW = 1.0  # seconds of a measurement
 
 
 class Run:
@@ -58,6 +19,18 @@ class Run:
         out = subprocess.run([*side.prefix, path, "calibrate"], capture_output=True, text=True,
                              env=dict(os.environ, **side.env), check=True)
         self.per_ms = int(out.stdout)
+
+    def program(self, tenant, ms=None, period=None, what="loop"):
+        """A loop (ms), perhaps of another kind (what), or one kernel of 1 ms each period."""
+        args = [what, str(int(self.per_ms * ms) if ms else COPY)]
+        if period:
+            args = ["every", str(period), str(self.per_ms)]
+        return Looping(self.d.side(tenant), [self.path, *args], ms or 1)
+
+    def quiet(self):
+        """Waits for the ends of sessions: beside one that ends kernels may take longer."""
+        while self.d.workers():
+            time.sleep(0.05)
 
     def set(self, tenant, **keys):
         self.d.ask("tenant-set", name=tenant,
@@ -84,11 +57,11 @@ class Run:
 
     def loops(self, tenants, windows=1):
         """tenants: (weight, sessions, ms). Milliseconds of work a second that each did."""
+        self.quiet()
         those, of = [], []
         for i, (weight, sessions, ms) in enumerate(tenants):
-            side = self.d.side(f"c{i}")
             for _ in range(sessions):
-                those.append(Looping(side, self.path, self.per_ms, ms))
+                those.append(self.program(f"c{i}", ms))
                 of.append(i)
             self.set(f"c{i}", weight=weight, priority=0)
         out = []
@@ -111,9 +84,10 @@ class Run:
 
     def hurry(self, ms, priority):
         """A kernel of 1 ms every 6 ms beside a loop."""
-        those = [Looping(self.d.side("c0"), self.path, self.per_ms, period=6)]
+        self.quiet()
+        those = [self.program("c0", period=6)]
         if ms:
-            those.append(Looping(self.d.side("c1"), self.path, self.per_ms, ms))
+            those.append(self.program("c1", ms))
         self.set("c0", weight=100, priority=priority)
         said = self.measured(those, 3)
         p50 = sorted(s[0][1] for s in said)[1]
@@ -136,16 +110,17 @@ class Run:
             time.sleep(seconds)
         return out
 
-    def capped(self, name, part, sessions=1, beside=False, **what):
+    def capped(self, name, part, sessions=1, beside=False, priority=0, **what):
         """The part of what it does without a cap that a tenant does under one."""
-        those = [Looping(self.d.side("c0"), self.path, self.per_ms, **what)
-                 for _ in range(sessions)]
+        self.set("c0", weight=100, priority=priority)
+        self.quiet()
+        those = [self.program("c0", **what) for _ in range(sessions)]
         for p in those:
             p.say()
         time.sleep(1)
         free = sum(self.done(those, 1, 2)) / 2
         if beside:
-            those.append(Looping(self.d.side("c1"), self.path, self.per_ms, 1))
+            those.append(self.program("c1", 1))
             those[-1].say()
         text, good = [], True
         for period, seconds, windows, within in ((100000, 1, 4, 0.02), (20000, 0.1, 30, 0.05)):
@@ -172,6 +147,9 @@ def cap_rows(d, path):
                            ("copies", {"what": "copy"}),
                            ("four processes", {"ms": 1, "sessions": 4})):
             yield run.capped(name + more, 0.25, beside=beside, **what)
+    for ms in (1, 20):
+        yield run.capped(f"of {ms} ms, beside a loop, by priority", 0.25, beside=True,
+                         priority=1, ms=ms)
     yield run.capped("kernels of 1 ms", 0.9, ms=1)
 
 
@@ -289,17 +267,27 @@ def tpc_rows(d, path):
     w.end()
 
 
-def run(d, tools, work, device):
+def pair_rows(d, python, path):
+    why = programs.missing(programs.Program(path), python)
+    if why:
+        print(f"compute pair skipped: {why}")
+        return []
+    return pair.rows(d, python.path, path)
+
+
+def run(d, tools, work, device, python):
     if device == "soft":
         print("compute skipped: on the software GPU tests/fault/test_pace.py measures it")
         return []
     built = {}
     for program in programs.find(HERE):
-        tools.build(program, work)
-        built[program.name] = program.argv[0]
+        if program.suffix == ".cu":
+            tools.build(program, work)
+            built[program.name] = program.argv[0]
     out = []
     for made in (tpc_rows(d, built["where"]), rows(d, built["looping"]),
-                 cap_rows(d, built["looping"])):
+                 cap_rows(d, built["looping"]),
+                 pair_rows(d, python, os.path.join(HERE, "pair.py"))):
         for row in made:
             print(f"compute {row.name}: {row.text}", flush=True)
             out.append(row)

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that do something over and over until they are told to end, and what was measured
+of them."""
+import os
+import subprocess
+
+from . import build
+
+SETTLE = 6.0  # seconds until slices are what they are to be
+
+
+class Looping:
+    """One program of a tenant that does something over and over, which takes so many ms, and
+    says how often it did when it is asked."""
+
+    def __init__(self, side, argv, ms=1):
+        self.ms = ms
+        self.proc = subprocess.Popen([*side.prefix, *argv], stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE, text=True,
+                                     env=dict(os.environ, **side.env))
+        if self.proc.stdout.readline() != "ready\n":
+            raise build.Error(f"{argv[0]} did not start")
+        self.ended = 0
+
+    def say(self):
+        self.proc.stdin.write("\n")
+        self.proc.stdin.flush()
+
+    def read(self):
+        """Kernels since the last time, median and 99th percentile in microseconds."""
+        ended, p50, p99 = self.proc.stdout.readline().split()
+        new = float(ended) - self.ended
+        self.ended = float(ended)
+        return new, float(p50), float(p99)
+
+    def end(self):
+        self.proc.stdin.close()
+        self.proc.wait(30)
+
+
+class Row:
+    def __init__(self, name, text, good=None):
+        self.name, self.text, self.good = name, text, good
+
+    def as_dict(self):
+        return dict(self.__dict__)
