@@ -30,7 +30,8 @@ static double part(const struct time_tenant *t, bool by_weight)
 
 static bool is_eager(const struct time_tenant *t, double part, bool before)
 {
-	if (t->pending == TIME_UNSEEN)
+	/* A quota is less than a few long slices. */
+	if (t->pending == TIME_UNSEEN || t->quota_us)
 		return false;
 	if (!before)
 		return t->pending >= EAGER;

@@ -13,7 +13,8 @@
  * kernels of 1 ms get 98 % of what one gets alone, in those of 2 ms, the driver's own, 91 %.
  * So slices are long once all that compute have been seen to have work all the time, and
  * short while one has not: it waits for results, and for the end of the others' slices. In
- * long ones it would have work all the time too, and get little of it done.
+ * long ones it would have work all the time too, and get little of it done. While one has a
+ * cap they are short as well: a quota is as long as a few of them.
  */
 #ifndef WEFT_POLICIES_TIME_H
 #define WEFT_POLICIES_TIME_H
@@ -27,6 +28,7 @@
 #define TIME_PRIORITY_MAX 100u
 
 #define TIME_LOAD_US      24u
+#define TIME_SWITCH_US    156u /* and the rest, which is of nobody's slice */
 /* Longest slice, while no other is shorter than TIME_SHORT_US for it: while all take what
  * they can have, and while one does not. Longest of all. */
 #define TIME_LONG_US    10000u
@@ -53,8 +55,8 @@ struct time_tenant {
 	 * been so. */
 	bool works, goes;
 	uint32_t idle_us, for_us;
-	/* The quota of its cap (cap.h), 0 if it has none, what is left of that, and how
-	 * many microseconds of the period are. */
+	/* The quota of its cap (cap.h), 0 if it has none, which slices() hears of, too; what
+	 * is left of that, and how many microseconds of the period are. */
 	uint32_t quota_us, left_us, ends_us;
 };
 

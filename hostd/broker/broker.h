@@ -57,6 +57,9 @@ struct pace {
 	/* Tenants that are to go by turns wait until then for those that are not any more; 0:
 	 * nobody waits. One that does not go is held until hold_ns, which moves on. */
 	uint64_t drain_ns, hold_ns;
+	/* Costs of going from one session to the next, to the device: of the slice of the one
+	 * that comes, and of nobody's (policies/time.h). */
+	uint32_t load_us, switch_us;
 };
 
 /* State of compute/tpcs.c; where they are is in conf. */

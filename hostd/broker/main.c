@@ -643,6 +643,7 @@ static int start(struct broker *b, const struct options *o)
 		log_error("run directory %s: %s", b->conf->run_dir, run_dir_error(r));
 		return r;
 	}
+	pace_init(b);
 	r = open_sources(b, o);
 	if (r == 0)
 		r = runlist_open(b);

@@ -106,12 +106,17 @@ struct worker {
 	bool killed;
 	bool computes;      /* when slices were decided last */
 	uint64_t looks, looks_pending; /* its page's, then */
-	uint32_t slice_us;  /* that it was told last; 0: the driver's */
+	/* Slices that it was told last, and before (0: the driver's), and when. */
+	uint32_t slice_us, slice_before_us;
+	uint64_t sliced_ns;
 	struct msg_tpcs tpcs; /* likewise */
 	bool tpcs_unsure;     /* another weftd has told it */
 	struct msg_pace pace; /* that it was told last */
 	uint64_t used_time_ns; /* of the device's time; compute/pace.c */
-	bool works;            /* when that was counted last */
+	/* At the last look (compute/pace.c): its slice if it had kernels, 0 if not; whether it
+	 * had only copies. */
+	uint32_t works_us;
+	bool copies;
 	bool pace_unsure;     /* another weftd has told it */
 	const char *why;    /* weftd has ended it for this; NULL: for nothing */
 	uint64_t ending_ns; /* since when it is on its way out; 0: it is not */

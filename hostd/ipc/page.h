@@ -30,6 +30,13 @@ struct page_refusal {
 	_Atomic uint64_t count;
 };
 
+/* Work that the device has of a session. */
+enum page_pending {
+	PAGE_NO_WORK,
+	PAGE_KERNELS, /* and copies */
+	PAGE_COPIES
+};
+
 struct worker_page {
 	/* The worker writes: */
 	_Atomic uint64_t calls, posts; /* commands handled, with and without a reply */
@@ -77,7 +84,7 @@ struct worker_page {
 	_Atomic uint64_t slice_us; /* that its device took last; 0: the driver's */
 	/* How often it was looked whether work waits or runs, and how often there was some. */
 	_Atomic uint64_t looks, looks_pending;
-	_Atomic uint64_t pending;    /* 1: there was some at the last look */
+	_Atomic uint64_t pending;    /* enum page_pending, at the last look */
 	_Atomic uint64_t waiting;    /* 1: and some that was not let to the device */
 };
 static_assert(sizeof(struct worker_page) <= WORKER_PAGE_SIZE, "one mapping has it all");

@@ -42,8 +42,12 @@ static inline void sess_count_posted(struct sess_lane *sl, uint64_t n)
 	atomic_fetch_add_explicit(&sl->s->count->posts, n, memory_order_relaxed);
 }
 
-/* Waits until every context has done what was submitted to it so far. */
+/* Waits until every context has done what was submitted to it so far, and on a device that
+ * does not tell apart what comes meanwhile, that too. */
 void sess_quiesce(struct session *s);
+/* As sess_quiesce(), for a session that goes on: what comes meanwhile is not waited for. One
+ * thread. */
+void sess_catch_up(struct session *s);
 
 /* ---- objects (types in object.h) ---- */
 

@@ -9,6 +9,9 @@
 #include "session/hostfunc.h"
 #include "session/command.h"
 
+/* Events that are waited for, and not spun for. */
+#define EVENT_FLAGS (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING)
+
 static void ctx_fini(struct session *s, struct sess_obj *o)
 {
 	struct sess_ctx *ctx = container_of(o, struct sess_ctx, obj);
@@ -19,6 +22,8 @@ static void ctx_fini(struct session *s, struct sess_obj *o)
 	pools_ctx_gone(s->pools, ctx->dev);
 	hostfuncs_ctx_gone(s->hostfuncs, ctx->dev);
 	tally_ending(&s->apart, apart);
+	if (ctx->caught_up)
+		s->ops->event.destroy(ctx->caught_up);
 	s->ops->ctx.destroy(ctx->dev);
 	tally_ended(&s->apart, apart);
 	pthread_mutex_lock(&s->contexts_lock);
@@ -159,16 +164,44 @@ static struct sess_ctx *ctx_after(struct session *s, unsigned id)
 	return found;
 }
 
-void sess_quiesce(struct session *s)
+static void for_each_ctx(struct session *s,
+			 void (*fn)(struct session *s, struct sess_ctx *ctx))
 {
 	struct sess_ctx *ctx;
 	unsigned id;
 
 	for (ctx = ctx_after(s, 0); ctx; ctx = ctx_after(s, id)) {
 		id = ctx->id;
-		(void)s->ops->ctx.synchronize(ctx->dev);
+		fn(s, ctx);
 		obj_put(s, &ctx->obj);
 	}
+}
+
+static void quiesce(struct session *s, struct sess_ctx *ctx)
+{
+	(void)s->ops->ctx.synchronize(ctx->dev);
+}
+
+void sess_quiesce(struct session *s)
+{
+	for_each_ctx(s, quiesce);
+}
+
+/* A driver's waiting for a context is for what comes meanwhile as well. */
+static void catch_up(struct session *s, struct sess_ctx *ctx)
+{
+	const struct device_event_ops *ops = &s->ops->event;
+
+	if (!ctx->caught_up && ops->create(ctx->dev, EVENT_FLAGS, &ctx->caught_up))
+		ctx->caught_up = NULL;
+	if (!ctx->caught_up || s->ops->ctx.record_event(ctx->dev, ctx->caught_up) ||
+	    ops->synchronize(ctx->caught_up))
+		quiesce(s, ctx);
+}
+
+void sess_catch_up(struct session *s)
+{
+	for_each_ctx(s, catch_up);
 }
 
 static CUresult set_limit(struct session *s, struct sess_ctx *ctx, CUlimit limit,

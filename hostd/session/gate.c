@@ -13,10 +13,6 @@
 /* A command is inside for some microseconds. */
 #define LOOK_AGAIN_NS 20000
 
-/* Commands that a session has queued while it is bound: at first, at most. */
-#define QUEUE_FIRST 4u
-#define QUEUE_MAX   1024u
-
 static const char *const names[] = {
 	[GATE_OPEN] = "open",
 	[GATE_CLOSING] = "closing",
@@ -58,9 +54,10 @@ static void set_state_locked(struct gate *g, enum gate_state to)
 	update_locked(g);
 }
 
-void gate_init(struct gate *g, void (*quiesce)(void *arg), void *arg)
+void gate_init(struct gate *g, void (*quiesce)(void *arg), void (*catch_up)(void *arg),
+	       void *arg)
 {
-	*g = (struct gate){.quiesce = quiesce, .arg = arg};
+	*g = (struct gate){.quiesce = quiesce, .catch_up = catch_up, .arg = arg};
 	pthread_mutex_init(&g->lock, NULL);
 	pthread_cond_init(&g->changed, NULL);
 	pthread_cond_init(&g->question, NULL);
@@ -130,9 +127,21 @@ static bool wait_locked(struct gate *g, uint64_t deadline_ns)
 
 /* ---- the device ---- */
 
+static void portion_done_locked(struct gate *g)
+{
+	uint64_t now = clock_now_ns();
+
+	if (!g->portion || g->answered < g->portion)
+		return;
+	g->portion = 0;
+	portion_done(&g->size, g->portion_n, now - MAX(g->portion_first_ns, g->done_ns));
+	g->done_ns = now;
+}
+
 static void *wait_for_device(void *arg)
 {
 	struct gate *g = arg;
+	void (*answer)(void *arg);
 
 	pthread_mutex_lock(&g->lock);
 	while (!g->stopping) {
@@ -142,27 +151,38 @@ static void *wait_for_device(void *arg)
 			pthread_cond_wait(&g->question, &g->lock);
 			continue;
 		}
+		answer = g->asked_quiet > g->answered ? g->quiesce : g->catch_up;
 		pthread_mutex_unlock(&g->lock);
-		g->quiesce(g->arg);
+		answer(g->arg);
 		pthread_mutex_lock(&g->lock);
 		g->answered = asked;
+		portion_done_locked(g);
 		pthread_cond_broadcast(&g->changed);
 	}
 	pthread_mutex_unlock(&g->lock);
 	return NULL;
 }
 
-/* An earlier question that nobody waits for any more may have to be answered first. */
-static int ask_device_locked(struct gate *g, uint64_t deadline_ns)
+/* Asks whether the device has done all that was submitted. Returns the question, or 0: there
+ * is nobody to ask. */
+static uint64_t ask_device_locked(struct gate *g)
 {
-	uint64_t mine;
-
 	if (!g->has_thread)
 		g->has_thread = !pthread_create(&g->thread, NULL, wait_for_device, g);
 	if (!g->has_thread)
-		return -EBUSY;
-	mine = ++g->asked;
+		return 0;
 	pthread_cond_signal(&g->question);
+	return ++g->asked;
+}
+
+/* An earlier question that nobody waits for any more may have to be answered first. */
+static int wait_for_device_locked(struct gate *g, uint64_t deadline_ns)
+{
+	uint64_t mine = ask_device_locked(g);
+
+	if (!mine)
+		return -EBUSY;
+	g->asked_quiet = mine;
 	while (g->answered < mine && !g->ending) {
 		if (!wait_locked(g, deadline_ns))
 			return -EBUSY;
@@ -181,25 +201,20 @@ static bool is_held_locked(struct gate *g)
 	return g->held_until_ns;
 }
 
-/* Twice or half as many, so that the device takes about as long as it is to. */
-static void adapt_locked(struct gate *g)
+/* Begins the next portion, once the device has done the one before. */
+static void next_portion_locked(struct gate *g)
 {
-	uint64_t took = clock_now_ns() - g->first_ns;
+	uint64_t now = clock_now_ns();
 
-	if (took < GATE_QUEUE_NS / 2)
-		g->n_max = MIN(2 * g->n_max, QUEUE_MAX);
-	else if (took > GATE_QUEUE_NS * 2)
-		g->n_max = MAX(g->n_max / 2, 1u);
-}
-
-static void drain_locked(struct gate *g)
-{
-	g->draining = true;
-	(void)ask_device_locked(g, clock_now_ns() + GATE_DRAIN_NS);
-	adapt_locked(g);
-	g->draining = false;
+	if (g->portion && now < g->portion_until_ns) {
+		(void)wait_locked(g, g->portion_until_ns);
+		return;
+	}
+	g->portion = ask_device_locked(g);
+	g->portion_first_ns = g->first_ns;
+	g->portion_n = g->n_entered;
+	g->portion_until_ns = now + GATE_DRAIN_NS;
 	g->n_entered = 0;
-	pthread_cond_broadcast(&g->changed);
 }
 
 /* Waits, if the lane cannot enter now. Returns whether it could have. */
@@ -207,10 +222,10 @@ static bool may_enter_locked(struct gate *g)
 {
 	if (is_held_locked(g))
 		(void)wait_locked(g, g->held_until_ns);
-	else if (g->state != GATE_OPEN || (g->bound && g->draining))
+	else if (g->state != GATE_OPEN)
 		pthread_cond_wait(&g->changed, &g->lock);
-	else if (g->bound && g->n_entered >= g->n_max)
-		drain_locked(g);
+	else if (g->bound && g->n_entered >= g->size.n)
+		next_portion_locked(g);
 	else
 		return true;
 	return false;
@@ -237,7 +252,7 @@ void gate_bound(struct gate *g, bool on, void (*comes)(void *arg))
 	pthread_mutex_lock(&g->lock);
 	if (on != g->bound) {
 		g->n_entered = 0;
-		g->n_max = QUEUE_FIRST;
+		portion_init(&g->size);
 	}
 	g->bound = on;
 	g->comes = comes;
@@ -356,7 +371,7 @@ static int close_locked(struct gate *g, uint64_t deadline_ns, bool go_on)
 		return r;
 	r = wait_for_lanes_locked(g, deadline_ns);
 	if (r == 0)
-		r = ask_device_locked(g, deadline_ns);
+		r = wait_for_device_locked(g, deadline_ns);
 	if (r == 0 && g->ending)
 		r = -EPIPE;
 	if (r != -EBUSY || !go_on)

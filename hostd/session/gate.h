@@ -25,9 +25,10 @@
  *
  * Besides, a session whose tenant may have only so much of the device's time is held for a
  * while (gate_hold()), open or not; and so that this comes in time, it has only so much work
- * queued as the device does in some milliseconds (gate_bound()): then lanes wait until the
- * device has done it, for some more milliseconds at most, since that work may wait for
- * what a lane is about to bring.
+ * queued as the device does in some milliseconds (gate_bound()). What enters makes portions,
+ * and the device has two of them at most: lanes wait until it has done the one before, so
+ * that it never runs dry meanwhile; for some more milliseconds at most, since that work may
+ * wait for what a lane is about to bring.
  */
 #ifndef WEFT_SESS_GATE_H
 #define WEFT_SESS_GATE_H
@@ -40,6 +41,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/macros.h"
+#include "session/portion.h"
 
 enum gate_state {
 	GATE_OPEN,
@@ -61,17 +63,23 @@ struct gate {
 	bool ending;
 
 	uint64_t held_until_ns; /* 0: not held */
-	bool bound, draining;
-	unsigned n_entered, n_max; /* since the device was quiesce; so many at most */
-	uint64_t first_ns;         /* of those, the first one's */
+	bool bound;
+	unsigned n_entered; /* of this portion, size.n at most */
+	uint64_t first_ns;  /* of those, the first one's */
+	/* The portion before: the question whether the device has done it, 0 if it has; until
+	 * when that is waited for; its n_entered and first_ns. And when one was done last. */
+	uint64_t portion, portion_until_ns, portion_first_ns, done_ns;
+	unsigned portion_n;
+	struct portion size;
 	void (*comes)(void *arg);
 
 	/* The thread that waits for the device, made when it is first needed. */
 	pthread_t thread;
 	bool has_thread, stopping;
 	pthread_cond_t question;
-	uint64_t asked, answered;
-	void (*quiesce)(void *arg);
+	uint64_t asked, answered,
+		asked_quiet; /* asked_quiet: the last that quiesce answers */
+	void (*quiesce)(void *arg), (*catch_up)(void *arg);
 
 	void (*wanted)(void *arg);
 	void *arg, *wanted_arg;
@@ -88,8 +96,10 @@ struct gate_lane {
 	unsigned index;   /* the owner's, who hears of it when it has passed */
 };
 
-/* quiesce(arg) returns when the device has done all that was submitted so far. */
-void gate_init(struct gate *g, void (*quiesce)(void *arg), void *arg);
+/* quiesce(arg) returns when the device has nothing to do; catch_up(arg) already when it has done
+ * all that was submitted before the call. */
+void gate_init(struct gate *g, void (*quiesce)(void *arg), void (*catch_up)(void *arg),
+	       void *arg);
 /* Lets everybody go, for ever: who waits gets -EPIPE, and nothing closes it any more. */
 void gate_end(struct gate *g);
 /* Waits for the thread: what the device does must be able to end. */
@@ -143,17 +153,15 @@ void gate_open(struct gate *g);
 /* Has lanes wait until then (clock_now_ns()), or, with 0, no longer. Who is inside stays.
  * Any thread. */
 void gate_hold(struct gate *g, uint64_t until_ns);
-/* Has the session queue no more than what the device does in GATE_QUEUE_NS or so; entering
- * costs a lock then. comes, if not NULL, is called with gate_init()'s arg for each lane that
- * wants to meanwhile, under the gate's lock. Any thread. */
+/* Has the session queue no more than two portions (portion.h); entering costs a lock then.
+ * comes, if not NULL, is called with gate_init()'s arg for each lane that wants to meanwhile,
+ * under the gate's lock. Any thread. */
 void gate_bound(struct gate *g, bool on, void (*comes)(void *arg));
 
 /* The device has been seen to have no work: nothing is queued. Any thread. */
 void gate_is_drained(struct gate *g);
 
-/* Work that a session has queued at most, as long as it takes, while it is bound; and how
- * long lanes wait for it. */
-#define GATE_QUEUE_NS (3 * NSEC_PER_MSEC)
+/* How long lanes wait for a portion. */
 #define GATE_DRAIN_NS (20 * NSEC_PER_MSEC)
 
 /* True if a lane wants in. */

@@ -43,7 +43,8 @@ struct sess_ctx {
 	 * they were at first; under session.limits_lock. */
 	uint64_t charged, limits_charged;
 	uint64_t apart;    /* for itself, by whomever it was charged: in session.apart */
-	_Atomic bool gone; /* the guest has destroyed it */
+	struct dev_event *caught_up; /* sess_catch_up()'s; NULL: it has not been needed */
+	_Atomic bool gone;           /* the guest has destroyed it */
 	bool paid; /* instead of charged: before the session, and good for the next one */
 };
 

@@ -74,6 +74,11 @@ static void quiesce(void *arg)
 	sess_quiesce(arg);
 }
 
+static void catch_up(void *arg)
+{
+	sess_catch_up(arg);
+}
+
 int sess_new(const struct device_ops *ops, const struct device_config *cfg,
 	     const struct accounts *broker, struct session **ret_s)
 {
@@ -86,7 +91,7 @@ int sess_new(const struct device_ops *ops, const struct device_config *cfg,
 	s->count = &s->own_count;
 	s->accounts = *broker;
 	tickets_init(&s->tickets);
-	gate_init(&s->gate, quiesce, s);
+	gate_init(&s->gate, quiesce, catch_up, s);
 	gate_on_passed(&s->gate, trace_passed);
 	atomic_init(&s->next_ctx_id, 1);
 	pthread_mutex_init(&s->out_lock, NULL);

@@ -76,6 +76,7 @@ static const struct sandbox_call calls_common[] = {
 	CALL(ppoll),
 	CALL(epoll_wait),
 	CALL(epoll_pwait),
+	CALL(epoll_pwait2),
 	CALL(epoll_ctl),
 	CALL(exit),
 	CALL(exit_group),

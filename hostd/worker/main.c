@@ -9,7 +9,7 @@
  * exits, and the kernel takes back memory, kernels in flight and sockets. It only gives
  * device memory back itself before that, if nothing runs any more: others wait for it.
  *
- * #syscalls: recvmsg sendmsg epoll_wait epoll_ctl close clone nanosleep memfd_create write
+ * #syscalls: recvmsg sendmsg epoll_ctl close clone nanosleep memfd_create write
  */
 #include <errno.h>
 #include <pthread.h>
@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -41,6 +40,7 @@
 #include "worker/meter.h"
 #include "worker/moving.h"
 #include "worker/options.h"
+#include "util/epoll.h"
 #include "util/sandbox.h"
 
 #define HEAP_KEEPS (256 << 10) /* bytes */
@@ -221,6 +221,19 @@ static int take_tpcs(struct worker *w, const struct msg_tpcs *m)
 	const struct device_ops *ops = w->on.ops;
 
 	return ops->run_on && ops->run_on(w->on.dev, &tpcs) ? 0 : -EOPNOTSUPP;
+}
+
+static int take_fill(struct worker *w, bool on)
+{
+	bool done;
+
+	if (w->attached)
+		return -EPROTO;
+	done = sess_fill(w->s, on);
+	if (!done)
+		log_warning("a filler does not start: long kernels go on beyond caps");
+	atomic_store(&w->on.page->pending, on && done ? PAGE_KERNELS : PAGE_NO_WORK);
+	return 0;
 }
 
 static void take_slice(struct worker *w, uint32_t us)
@@ -445,10 +458,7 @@ static int handle_ctl(struct worker *w)
 	case MSG_TPCS:
 		return take_tpcs(w, &m.tpcs);
 	case MSG_FILL:
-		if (w->attached)
-			return -EPROTO;
-		(void)sess_fill(w->s, m.fill.on);
-		return 0;
+		return take_fill(w, m.fill.on);
 	case MSG_PACE:
 		meter_pace(&w->meter, &m.pace);
 		return 0;
@@ -465,7 +475,8 @@ static int loop(struct worker *w)
 	int r = 0;
 
 	while (r >= 0) {
-		int n = epoll_wait(w->epoll, ev, ARRAY_SIZE(ev), meter_look(&w->meter));
+		int n = epoll_wait_ns(w->epoll, ev, ARRAY_SIZE(ev),
+				      meter_look(&w->meter));
 
 		if (n < 0 && errno != EINTR)
 			return -errno;

@@ -6,6 +6,7 @@
 #include "ipc/page.h"
 #include "session/footprint.h"
 #include "session/gate.h"
+#include "util/epoll.h"
 #include "worker/meter.h"
 
 /* How often utilisation is measured while something runs. */
@@ -102,7 +103,7 @@ static void tick(struct meter *m)
 		return;
 	/* In this order: a launch meanwhile says it again. */
 	sess_set_inactive(m->s);
-	atomic_store_explicit(&page->pending, 0, memory_order_relaxed);
+	atomic_store_explicit(&page->pending, PAGE_NO_WORK, memory_order_relaxed);
 	atomic_store_explicit(&page->waiting, 0, memory_order_relaxed);
 	say_computing(m, false);
 }
@@ -112,35 +113,40 @@ static void tick(struct meter *m)
 static void look(struct meter *m, uint64_t now_ns)
 {
 	struct worker_page *page = m->on.page;
+	uint64_t launches = atomic_load_explicit(&page->launches, memory_order_relaxed);
+	enum page_pending kind = PAGE_NO_WORK;
 	bool pending;
 
 	m->looked_at_ns = now_ns;
 	if (!m->on.ops->pending)
 		return;
 	pending = m->on.ops->pending(m->on.dev);
-	if (pending)
+	if (pending) {
+		kind = launches != m->launches ? PAGE_KERNELS : PAGE_COPIES;
 		atomic_fetch_add_explicit(&page->looks_pending, 1, memory_order_relaxed);
-	else
+	} else {
+		m->launches = launches;
 		gate_is_drained(m->on.gate);
-	atomic_store_explicit(&page->pending, pending, memory_order_relaxed);
+	}
+	atomic_store_explicit(&page->pending, kind, memory_order_relaxed);
 	atomic_store_explicit(&page->waiting, gate_wanted(m->on.gate),
 			      memory_order_relaxed);
 	atomic_fetch_add_explicit(&page->looks, 1, memory_order_relaxed);
 }
 
-int meter_look(struct meter *m)
+uint64_t meter_look(struct meter *m)
 {
 	uint64_t now = clock_now_ns(), next;
 
 	if (!sess_active(m->s))
-		return -1;
+		return EPOLL_FOREVER;
 	if (now >= m->looked_at_ns + m->look_ns)
 		look(m, now);
 	if (now >= m->busy_at_ns + TICK_NS)
 		tick(m);
 	now = clock_now_ns();
 	next = MIN(m->busy_at_ns + TICK_NS, m->looked_at_ns + m->look_ns);
-	return (int)((next - MIN(now, next) + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC);
+	return next - MIN(now, next);
 }
 
 /* ---- how fast it goes on ---- */

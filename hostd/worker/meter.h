@@ -21,6 +21,7 @@ struct meter {
 	uint64_t busy_ns, memory_ns, busy_at_ns;
 	uint64_t looked_at_ns, look_ns; /* look_ns: between two looks */
 	uint64_t looks_seen;            /* the page's looks_pending at the last tick */
+	uint64_t launches;              /* the page's when there was no work last */
 	unsigned quiet;                 /* ticks without a change of busy_ns */
 };
 
@@ -28,8 +29,9 @@ struct meter {
 void meter_init(struct meter *m, struct session *s);
 /* Main thread: something runs from now on. */
 void meter_begin(struct meter *m);
-/* Main thread: looks, if it is time. Returns milliseconds until the next time; -1: never. */
-int meter_look(struct meter *m);
+/* Main thread: looks, if it is time. Returns nanoseconds until the next time, or
+ * EPOLL_FOREVER. */
+uint64_t meter_look(struct meter *m);
 /* Main thread: weftd says how fast the session may go on. */
 void meter_pace(struct meter *m, const struct msg_pace *p);
 /* Any thread: the last moments of the session. */

@@ -5,6 +5,7 @@
 #include "broker/loop/outbox.h"
 #include "broker/workers.h"
 #include "ipc/msg.h"
+#include "ipc/page.h"
 
 /* First version of the messages that has FILL. */
 #define VERSION_FILL 3u
@@ -41,6 +42,11 @@ void filler_set(struct broker *b, bool on)
 	w = find(b);
 	if (w && tell(w, true))
 		b->filler = w;
+}
+
+bool filler_works(const struct broker *b)
+{
+	return b->filler && atomic_load(&b->filler->count->pending);
 }
 
 void filler_give_up(struct worker *w)

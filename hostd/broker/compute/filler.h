@@ -15,6 +15,8 @@ struct worker;
 
 /* Begins to fill, if there is a worker for it, or ends that. */
 void filler_set(struct broker *b, bool on);
+/* Whether a worker fills now: to begin may take it a tenth of a second. */
+bool filler_works(const struct broker *b);
 /* Has a worker that fills stop, for it is to serve a guest. */
 void filler_give_up(struct worker *w);
 /* Forgets a worker that has ended. */

@@ -25,7 +25,7 @@
 #define AGAIN_NS (10 * NSEC_PER_MSEC)
 
 /* Longer than what a session with a cap has queued takes (session/gate.h). */
-#define LATE_NS (5 * NSEC_PER_MSEC)
+#define LATE_NS (2 * NSEC_PER_MSEC)
 /* A session that is not to go is held for so long, and told again. */
 #define HOLD_NS (100 * NSEC_PER_MSEC)
 
@@ -34,6 +34,14 @@
 
 /* Slice of a session that has not been told one. */
 #define DRIVER_SLICE_US 2048u
+
+void pace_init(struct broker *b)
+{
+	if (strcmp(b->conf->device, "cuda") != 0)
+		return;
+	b->pace.load_us = TIME_LOAD_US;
+	b->pace.switch_us = TIME_SWITCH_US;
+}
 
 void pace_due(struct broker *b)
 {
@@ -53,50 +61,86 @@ static bool has_cap(const struct tenant *t)
 
 /* ---- looking ---- */
 
-static uint64_t slice_us(const struct worker *w)
+/* The slice that a session was told; or what it had before, as long as its device has that, and, on the
+ * average, goes on with it. */
+static uint32_t slice_us(const struct worker *w, uint64_t now_ns)
 {
-	return w->slice_us ? w->slice_us : DRIVER_SLICE_US;
+	uint32_t was = w->slice_before_us;
+	bool before = was && (now_ns < w->sliced_ns + was * NSEC_PER_USEC / 2 ||
+			      atomic_load(&w->count->slice_us) == was);
+	uint32_t us = before ? was : w->slice_us;
+
+	return us ? us : DRIVER_SLICE_US;
 }
 
-/* A worker's page may change at any time: all that is decided is by this one look. */
-static void look_at(struct tenant *t)
+/* Notes what a session has to do. A worker's page may change at any time: all that is
+ * decided is by this one look. */
+static void look_at_session(struct worker *w, uint64_t now_ns)
+{
+	const struct worker_page *page = w->count;
+	struct pace_tenant *p = &w->tenant->pace;
+	/* A driver may take a second for one that ends, which does nothing any more. */
+	bool computes = !w->ending_ns && atomic_load(&page->computing);
+	uint64_t pending = computes ? atomic_load(&page->pending) : PAGE_NO_WORK;
+
+	w->copies = pending == PAGE_COPIES;
+	w->works_us = pending && !w->copies ? slice_us(w, now_ns) : 0;
+	p->sessions += computes;
+	p->n_copying += w->copies;
+	p->n_pending += w->works_us != 0;
+	p->pending_us += w->works_us;
+	p->works |= pending || (computes && atomic_load(&page->waiting));
+}
+
+static void look_at(struct tenant *t, uint64_t now_ns)
 {
 	struct pace_tenant *p = &t->pace;
 	struct worker *w;
 
-	p->sessions = 0;
+	p->sessions = p->n_pending = p->n_copying = 0;
 	p->pending_us = 0;
 	p->works = false;
-	list_for_each (w, &t->workers, tenant_link) {
-		const struct worker_page *page = w->count;
-		bool computes = atomic_load(&page->computing);
-
-		w->works = computes && atomic_load(&page->pending);
-		p->sessions += computes;
-		p->pending_us += w->works ? slice_us(w) : 0;
-		p->works |= w->works || (computes && atomic_load(&page->waiting));
-	}
+	list_for_each (w, &t->workers, tenant_link)
+		look_at_session(w, now_ns);
 }
 
-static void look(struct broker *b)
+static void look(struct broker *b, uint64_t now_ns)
 {
 	struct tenant *t;
 
 	list_for_each (t, &b->tenants, link)
-		look_at(t);
+		look_at(t, now_ns);
 }
 
 /* ---- charging ---- */
 
-/* Returns what a tenant's sessions have had of so much time, in which those with work have
- * had their slices of `all`. */
-static uint64_t use(struct tenant *t, uint64_t ns, uint64_t all)
+/* How the device was used since the last look: what it took to go round among the sessions
+ * with kernels, and how many have those, or only copies, which others' kernels do not
+ * stop. */
+struct round {
+	uint64_t ns, all_us;
+	uint32_t n_pending, n_copying;
+};
+
+static uint64_t part_ns(const struct worker *w, const struct round *r)
+{
+	uint32_t us = w->works_us - MIN(w->b->pace.load_us, w->works_us);
+
+	if (w->copies)
+		return r->ns / MAX(r->n_copying, 1u);
+	if (!w->works_us)
+		return 0;
+	return r->n_pending > 1 ? r->ns * us / r->all_us : r->ns;
+}
+
+/* Returns what a tenant's sessions have had of the device. */
+static uint64_t use(struct tenant *t, const struct round *r)
 {
 	uint64_t used = 0, own;
 	struct worker *w;
 
 	list_for_each (w, &t->workers, tenant_link) {
-		own = w->works ? ns * slice_us(w) / all : 0;
+		own = part_ns(w, r);
 		w->used_time_ns += own;
 		used += own;
 	}
@@ -118,13 +162,18 @@ static void charge(struct tenant *t, uint64_t used_ns, uint64_t ns, uint64_t now
 
 static void charge_all(struct broker *b, uint64_t ns, uint64_t now_ns)
 {
-	uint64_t all = b->filler ? DRIVER_SLICE_US : 0;
+	struct round r = {.ns = ns, .n_pending = filler_works(b)};
 	struct tenant *t;
 
+	r.all_us = r.n_pending * (uint64_t)DRIVER_SLICE_US;
+	list_for_each (t, &b->tenants, link) {
+		r.all_us += t->pace.pending_us;
+		r.n_pending += t->pace.n_pending;
+		r.n_copying += t->pace.n_copying;
+	}
+	r.all_us += (uint64_t)r.n_pending * b->pace.switch_us;
 	list_for_each (t, &b->tenants, link)
-		all += t->pace.pending_us;
-	list_for_each (t, &b->tenants, link)
-		charge(t, use(t, ns, MAX(all, 1ull)), ns, now_ns);
+		charge(t, use(t, &r), ns, now_ns);
 }
 
 /* ---- work that does not end in time ---- */
@@ -133,7 +182,7 @@ static void charge_all(struct broker *b, uint64_t ns, uint64_t now_ns)
 static bool is_late(const struct tenant *t, uint64_t now_ns)
 {
 	return now_ns < t->pace.cap.until_ns &&
-	       now_ns >= t->pace.cap_since_ns + LATE_NS && t->pace.pending_us;
+	       now_ns >= t->pace.cap_since_ns + LATE_NS && t->pace.n_pending;
 }
 
 /* A late tenant has the shortest slices, and others have the rest: somebody with work or, if
@@ -150,7 +199,7 @@ static void take_back(struct broker *b, uint64_t now_ns)
 			slices_due(b);
 		t->pace.late = late;
 		any |= late;
-		others |= !late && t->pace.pending_us;
+		others |= !late && t->pace.n_pending;
 	}
 	filler_set(b, any && !others);
 }
@@ -213,7 +262,7 @@ static bool drains(const struct broker *b, uint64_t now_ns)
 	if (now_ns >= b->pace.drain_ns)
 		return false;
 	list_for_each (t, &b->tenants, link) {
-		if (t->pace.stopped && t->pace.pending_us)
+		if (t->pace.stopped && (t->pace.n_pending || t->pace.n_copying))
 			return true;
 	}
 	return false;
@@ -360,7 +409,7 @@ uint64_t pace_tick(void *broker, uint64_t now_ns)
 	if (!p->due && now_ns < p->at_ns)
 		return p->at_ns;
 	p->due = false;
-	look(b);
+	look(b, now_ns);
 	ns = look_ns(b);
 	if (p->looked_ns)
 		charge_all(b, MIN(now_ns - p->looked_ns, LOOK_LATE_NS), now_ns);

@@ -3,7 +3,8 @@
  * Pace: how much of the device's time sessions have, and how fast they may go on. While any
  * computes it is looked which ones have work, 20 times a second, or, if it is a tenant's with
  * a cap (policies/cap.h), once a millisecond; the device's time since the last look is divided
- * among these as their slices are, and charged. A tenant that has had its quota is held until
+ * among these as their slices are, and charged; those that only copy share it by themselves,
+ * since copies and kernels go on side by side. A tenant that has had its quota is held until
  * it has another: its sessions submit nothing. So is one that is not to go by a policy with
  * turns. They know until when, so that nobody is held for ever if weftd is gone. weftd's
  * thread only.
@@ -21,9 +22,10 @@ struct tenant;
 
 /* A tenant's part. */
 struct pace_tenant {
-	/* At the last look: sessions that compute, the slices of those with work, and whether
-	 * there was any work, on the device or before it. */
-	uint32_t sessions;
+	/* At the last look: sessions that compute, those of them with kernels on the device,
+	 * their slices, those with only copies, and whether there was any work, on the device
+	 * or before it. */
+	uint32_t sessions, n_pending, n_copying;
 	uint64_t pending_us;
 	bool works;
 	struct cap_state cap;
@@ -38,6 +40,9 @@ struct pace_tenant {
 	uint64_t n_held, held_ns; /* how often, how long it was held for its cap */
 };
 
+/* Once the configuration is read: a software GPU goes from one session to the next for
+ * nothing. */
+void pace_init(struct broker *b);
 /* Sessions have come, caps have changed, somebody computes: in the next round it is seen
  * who is to be told what. */
 void pace_due(struct broker *b);

@@ -134,9 +134,11 @@ static bool look(struct broker *b, uint64_t now_ns, uint32_t *ret_n)
 
 		came |= has_come(t, sessions);
 		n_computing += sessions;
-		v[n++] = (struct time_tenant){.weight = t->compute.weight,
-					      .priority = t->compute.priority,
-					      .sessions = sessions};
+		v[n++] = (struct time_tenant){
+			.weight = t->compute.weight,
+			.priority = t->pace.late ? 0 : t->compute.priority,
+			.sessions = sessions,
+			.quota_us = t->compute.max.quota_us};
 	}
 	if (n_computing < 2)
 		s->look_ns = 0;
@@ -151,7 +153,7 @@ static bool look(struct broker *b, uint64_t now_ns, uint32_t *ret_n)
 }
 
 /* Returns false if it has to hear of it later. */
-static bool tell(struct worker *w, uint32_t us)
+static bool tell(struct worker *w, uint32_t us, uint64_t now_ns)
 {
 	const struct msg m = {.type = MSG_SLICE, .slice.us = us};
 
@@ -160,7 +162,9 @@ static bool tell(struct worker *w, uint32_t us)
 	if (w->resume_id || !outbox_is_read(&w->out) ||
 	    outbox_tell(&w->out, &m, -1, -1) < 0)
 		return false;
+	w->slice_before_us = w->slice_us;
 	w->slice_us = us;
+	w->sliced_ns = now_ns;
 	return true;
 }
 
@@ -180,7 +184,7 @@ static bool decide(struct broker *b, uint64_t now_ns)
 		uint32_t us = t->pace.late ? TIME_BELOW_US : b->asked.us[n];
 
 		list_for_each (w, &t->workers, tenant_link)
-			told &= tell(w, us);
+			told &= tell(w, us, now_ns);
 		n++;
 	}
 	return told;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -9,6 +8,7 @@
 #include "base/list.h"
 #include "base/macros.h"
 #include "broker/loop/loop.h"
+#include "util/epoll.h"
 
 struct loop {
 	int epoll;
@@ -128,22 +128,22 @@ void loop_flush(struct loop *l)
 	}
 }
 
-/* Milliseconds until something is due by the clock; -1: nothing is. */
-static int tick(struct loop *l)
+/* Nanoseconds until something is due by the clock, or EPOLL_FOREVER. */
+static uint64_t tick(struct loop *l)
 {
 	uint64_t now = clock_now_ns(), next = UINT64_MAX;
 
 	for (unsigned i = 0; i < l->n_timers; i++)
 		next = MIN(next, l->timers[i].fn(l->timers[i].arg, now));
 	if (next == UINT64_MAX)
-		return -1;
-	return next <= now ? 0 : (int)((next - now) / NSEC_PER_MSEC + 1);
+		return EPOLL_FOREVER;
+	return next - MIN(now, next);
 }
 
-int loop_once(struct loop *l, int timeout_ms)
+int loop_once(struct loop *l, uint64_t ns)
 {
 	struct epoll_event ev[64];
-	int n = epoll_wait(l->epoll, ev, ARRAY_SIZE(ev), timeout_ms);
+	int n = epoll_wait_ns(l->epoll, ev, ARRAY_SIZE(ev), ns);
 
 	if (n < 0 && errno != EINTR)
 		return -errno;

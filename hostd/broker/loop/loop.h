@@ -49,9 +49,9 @@ int loop_defer(struct loop *l, void (*fn)(void *), void *arg);
 /* Runs what was deferred. Accepts NULL. */
 void loop_flush(struct loop *l);
 
-/* Waits once, for at most so long (-1: for ever), deals with what has happened and runs
+/* Waits once, for at most so long (EPOLL_FOREVER), deals with what has happened and runs
  * what was deferred. Returns how many sources had events, or -errno. */
-int loop_once(struct loop *l, int timeout_ms);
+int loop_once(struct loop *l, uint64_t ns);
 /* Runs until *stop. Returns 0 or -errno. */
 int loop_run(struct loop *l, const bool *stop);
 

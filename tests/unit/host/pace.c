@@ -158,13 +158,59 @@ Test(pace, time_is_counted)
 	cr_assert_eq(tenants[0].pace.used_ns, 1500 * MS);
 }
 
+/* To go on to the next session costs the device time, which is nobody's. */
+Test(pace, going_round_is_not_charged)
+{
+	b.pace.load_us = 24;
+	b.pace.switch_us = 156;
+	workers[0].slice_us = workers[1].slice_us = 2024;
+	works(0, true);
+	works(1, true);
+	pace_due(&b);
+	for (unsigned i = 0; i < 41; i++)
+		now = pace_tick(&b, now);
+	cr_assert_eq(tenants[0].pace.used_ns, 40 * (50 * MS * 2000 / 4360));
+	works(1, false);
+	for (unsigned i = 0; i < 20; i++)
+		now = pace_tick(&b, now);
+	cr_assert_eq(tenants[0].pace.used_ns, 40 * (50 * MS * 2000 / 4360) + 1000 * MS);
+}
+
+/* Copies have engines of their own. */
+Test(pace, copies_do_not_share_with_kernels)
+{
+	works(0, true);
+	works(1, true);
+	works(2, true);
+	pages[1].pending = pages[2].pending = PAGE_COPIES;
+	pace_due(&b);
+	for (unsigned i = 0; i < 21; i++)
+		now = pace_tick(&b, now);
+	cr_assert_eq(tenants[0].pace.used_ns, 1000 * MS);
+	cr_assert_eq(tenants[1].pace.used_ns, 500 * MS);
+	cr_assert_eq(tenants[2].pace.used_ns, 500 * MS);
+}
+
+/* A driver takes its time to take back what a program had, which does nothing any more. */
+Test(pace, who_ends_is_not_charged)
+{
+	works(0, true);
+	works(1, true);
+	workers[1].ending_ns = now;
+	pace_due(&b);
+	for (unsigned i = 0; i < 21; i++)
+		now = pace_tick(&b, now);
+	cr_assert_eq(tenants[0].pace.used_ns, 1000 * MS);
+	cr_assert_eq(tenants[1].pace.used_ns, 0);
+}
+
 static _Atomic bool stop;
 
 static void *flicker(void *arg)
 {
 	while (!atomic_load(&stop)) {
 		for (unsigned i = 0; i < N; i++)
-			atomic_fetch_xor(&pages[i].pending, i % 2 + 1ull);
+			atomic_fetch_xor(&pages[i].pending, PAGE_KERNELS);
 	}
 	return arg;
 }
