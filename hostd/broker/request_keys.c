@@ -126,7 +126,7 @@ static void get_cap(struct tenant *t, struct json_object *o, const char *key)
 	reply_str(o, key, conf_format_cap(&t->compute.max, text, sizeof(text)));
 }
 
-/* In the words of cpu.stat. */
+/* In the words of cpu.stat, and of pressure stall information. */
 static void get_compute_stat(struct tenant *t, struct json_object *o, const char *key)
 {
 	struct json_object *e = json_object_new_object();
@@ -134,6 +134,7 @@ static void get_compute_stat(struct tenant *t, struct json_object *o, const char
 	reply_u64(e, "usage_usec", t->pace.used_ns / NSEC_PER_USEC);
 	reply_u64(e, "nr_throttled", t->pace.n_held);
 	reply_u64(e, "throttled_usec", t->pace.held_ns / NSEC_PER_USEC);
+	reply_u64(e, "stalled_usec", t->pace.stalled_ns / NSEC_PER_USEC);
 	json_object_object_add(o, key, e);
 }
 

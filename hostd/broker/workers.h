@@ -112,11 +112,12 @@ struct worker {
 	struct msg_tpcs tpcs; /* likewise */
 	bool tpcs_unsure;     /* another weftd has told it */
 	struct msg_pace pace; /* that it was told last */
-	uint64_t used_time_ns; /* of the device's time; compute/pace.c */
+	/* The device's time that it had, and for how long it had work and not the device. */
+	uint64_t used_time_ns, stalled_ns;
 	/* At the last look (compute/pace.c): its slice if it had kernels, 0 if not; whether it
-	 * had only copies. */
+	 * had only copies, and whether it had any work, on the device or before it. */
 	uint32_t works_us;
-	bool copies;
+	bool copies, wants;
 	bool pace_unsure;     /* another weftd has told it */
 	const char *why;    /* weftd has ended it for this; NULL: for nothing */
 	uint64_t ending_ns; /* since when it is on its way out; 0: it is not */

@@ -131,6 +131,8 @@ static const struct row tenant_rows[] = {
 	 NULL, "Times that it had had its quota of the device's time (compute.max)."},
 	{"weft_tenant_compute_throttled_seconds_total", "compute.stat/throttled_usec",
 	 MICROS, NULL, NULL, "Time for which it was held therefore."},
+	{"weft_tenant_compute_stalled_seconds_total", "compute.stat/stalled_usec", MICROS,
+	 NULL, NULL, "Time in which its sessions had work and not the device."},
 	{"weft_tenant_swap_used_bytes", "memory.swap.current", PLAIN, NULL, NULL,
 	 "Its memory that is evicted."},
 	{"weft_tenant_swap_max_bytes", "memory.swap.max", LIMIT, NULL, NULL,

@@ -61,8 +61,8 @@ static bool has_cap(const struct tenant *t)
 
 /* ---- looking ---- */
 
-/* The slice that a session was told; or what it had before, as long as its device has that, and, on the
- * average, goes on with it. */
+/* The slice that a session was told; or what it had before, as long as its device has that,
+ * and, on the average, goes on with it. */
 static uint32_t slice_us(const struct worker *w, uint64_t now_ns)
 {
 	uint32_t was = w->slice_before_us;
@@ -83,13 +83,14 @@ static void look_at_session(struct worker *w, uint64_t now_ns)
 	bool computes = !w->ending_ns && atomic_load(&page->computing);
 	uint64_t pending = computes ? atomic_load(&page->pending) : PAGE_NO_WORK;
 
+	w->wants = pending || (computes && atomic_load(&page->waiting));
 	w->copies = pending == PAGE_COPIES;
 	w->works_us = pending && !w->copies ? slice_us(w, now_ns) : 0;
 	p->sessions += computes;
 	p->n_copying += w->copies;
 	p->n_pending += w->works_us != 0;
 	p->pending_us += w->works_us;
-	p->works |= pending || (computes && atomic_load(&page->waiting));
+	p->works |= w->wants;
 }
 
 static void look_at(struct tenant *t, uint64_t now_ns)
@@ -133,15 +134,19 @@ static uint64_t part_ns(const struct worker *w, const struct round *r)
 	return r->n_pending > 1 ? r->ns * us / r->all_us : r->ns;
 }
 
-/* Returns what a tenant's sessions have had of the device. */
+/* Returns what a tenant's sessions have had of the device. What a session did not have, which
+ * had work, it stalled. */
 static uint64_t use(struct tenant *t, const struct round *r)
 {
-	uint64_t used = 0, own;
+	uint64_t used = 0, own, stalled;
 	struct worker *w;
 
 	list_for_each (w, &t->workers, tenant_link) {
 		own = part_ns(w, r);
+		stalled = w->wants ? r->ns - own : 0;
 		w->used_time_ns += own;
+		w->stalled_ns += stalled;
+		t->pace.stalled_ns += stalled;
 		used += own;
 	}
 	return used;

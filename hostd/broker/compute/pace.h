@@ -36,7 +36,9 @@ struct pace_tenant {
 	bool late; /* held for its cap, and what it had on the device goes on */
 	uint64_t cap_since_ns;
 	uint64_t held_until_ns;   /* for its cap or its turn; 0: it is not */
-	uint64_t used_ns;         /* of the device's time, since weftd began */
+	/* The device's time that it had since weftd began; and for how long its sessions had
+	 * work and not the device, together. */
+	uint64_t used_ns, stalled_ns;
 	uint64_t n_held, held_ns; /* how often, how long it was held for its cap */
 };
 

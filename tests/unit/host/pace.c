@@ -146,10 +146,14 @@ Test(pace, time_is_counted)
 	cr_assert_eq(tenants[0].pace.used_ns, 500 * MS);
 	cr_assert_eq(tenants[1].pace.used_ns, 1500 * MS);
 	cr_assert_eq(workers[1].used_time_ns, 1500 * MS);
+	cr_assert_eq(tenants[0].pace.stalled_ns, 1500 * MS);
+	cr_assert_eq(workers[1].stalled_ns, 500 * MS);
 	works(1, false);
 	for (unsigned i = 0; i < 20; i++)
 		now = pace_tick(&b, now);
 	cr_assert_eq(tenants[0].pace.used_ns, 1500 * MS);
+	cr_assert_eq(tenants[0].pace.stalled_ns, 1500 * MS);
+	cr_assert_eq(tenants[1].pace.stalled_ns, 500 * MS);
 	pages[0].computing = pages[1].computing = 0;
 	cr_assert_eq(pace_tick(&b, now), UINT64_MAX);
 	now += NSEC_PER_SEC;
@@ -262,6 +266,11 @@ Test(pace, who_has_had_its_quota_is_held)
 	had_a_quarter(had[0], 2000);
 	cr_assert_geq(tenants[0].pace.n_held, 19);
 	cr_assert_geq(tenants[0].pace.held_ns, 1400 * MS);
+	/* Nothing waits for it: its program has nothing to do meanwhile. */
+	cr_assert_eq(tenants[0].pace.stalled_ns, 0);
+	pages[0].waiting = 1;
+	run(1000, 1, had);
+	cr_assert_geq(tenants[0].pace.stalled_ns, 700 * MS);
 }
 
 /* A neighbour takes half of the time in which both have work. */
