@@ -377,6 +377,17 @@ static void comes(void *arg)
 	n_comes++;
 }
 
+/* Commands of a portion; the device's thread decides. */
+static unsigned portion_size(void)
+{
+	unsigned n;
+
+	pthread_mutex_lock(&g.lock);
+	n = g.size.n;
+	pthread_mutex_unlock(&g.lock);
+	return n;
+}
+
 /* The device is asked for each portion, and has two of them at most. */
 Test(gate, little_is_queued_while_it_is_bound)
 {
@@ -392,7 +403,7 @@ Test(gate, little_is_queued_while_it_is_bound)
 	cr_assert_eq(n_comes, n);
 	/* A device that is quick. */
 	atomic_store(&device.takes_ns, 0);
-	while (g.size.n < 64)
+	while (portion_size() < 64)
 		enter_once(&entered);
 	/* Seen to be quiet: nothing is counted. */
 	asked = device.asked;
