@@ -98,7 +98,7 @@ struct model {
 };
 
 /* Others have had their slices, and the device comes back, if there is something to do. */
-static unsigned away_us(const struct model *m)
+static unsigned others_us(const struct model *m)
 {
 	return (m->neighbours + 1) * SWITCH_US + m->neighbours * SLICE_US;
 }
@@ -107,7 +107,7 @@ static void device_step(struct model *m)
 {
 	if (m->ours && (!m->n || !m->left)) {
 		m->ours = false;
-		m->left = away_us(m);
+		m->left = others_us(m);
 	}
 	if (!m->left && !m->ours) {
 		m->ours = m->n > 0;
@@ -183,7 +183,7 @@ static unsigned run_model(struct model m)
 		gate_step(&m);
 		program_step(&m);
 	}
-	return (unsigned)((uint64_t)m.ran * (SLICE_US + away_us(&m)) * 100 / SLICE_US /
+	return (unsigned)((uint64_t)m.ran * (SLICE_US + others_us(&m)) * 100 / SLICE_US /
 			  all);
 }
 
