@@ -187,7 +187,7 @@ void sess_quiesce(struct session *s)
 	for_each_ctx(s, quiesce);
 }
 
-/* A driver's waiting for a context is for what comes meanwhile as well. */
+/* A driver's waiting for a context may be for what comes meanwhile as well. */
 static void catch_up(struct session *s, struct sess_ctx *ctx)
 {
 	const struct device_event_ops *ops = &s->ops->event;

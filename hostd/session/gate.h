@@ -77,8 +77,8 @@ struct gate {
 	pthread_t thread;
 	bool has_thread, stopping;
 	pthread_cond_t question;
-	uint64_t asked, answered,
-		asked_quiet; /* asked_quiet: the last that quiesce answers */
+	uint64_t asked, answered;
+	uint64_t asked_quiet; /* the last that quiesce answers */
 	void (*quiesce)(void *arg), (*catch_up)(void *arg);
 
 	void (*wanted)(void *arg);

@@ -22,9 +22,11 @@ static inline int epoll_wait_ns(int epoll, struct epoll_event *ret, int max, uin
 
 	if (n >= 0 || errno != ENOSYS)
 		return n;
-	ns = ns == EPOLL_FOREVER ? ns : MIN(ns, NSEC_PER_SEC) + NSEC_PER_MSEC - 1;
-	return epoll_wait(epoll, ret, max,
-			  ns == EPOLL_FOREVER ? -1 : (int)(ns / NSEC_PER_MSEC));
+	if (ns == EPOLL_FOREVER)
+		return epoll_wait(epoll, ret, max, -1);
+	/* A longer wait is made of several. */
+	ns = MIN(ns, NSEC_PER_SEC) + NSEC_PER_MSEC - 1;
+	return epoll_wait(epoll, ret, max, (int)(ns / NSEC_PER_MSEC));
 }
 
 #endif

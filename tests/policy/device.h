@@ -14,7 +14,6 @@
 #include "policies/time.h"
 
 #define MOST      4096u
-#define SWITCH_US 156u /* beside TIME_LOAD_US */
 #define SECOND    1000000ull
 #define LOOK_US   1000u
 
@@ -109,7 +108,7 @@ static struct session *turn(void)
 			continue;
 		sim.at = k + 1;
 		if (k != sim.last)
-			sim.now += SWITCH_US + TIME_LOAD_US;
+			sim.now += TIME_SWITCH_US + TIME_LOAD_US;
 		sim.last = k;
 		return &sim.s[k];
 	}

@@ -198,7 +198,7 @@ Test(time, nobody_starves)
 		time_fair.slices(sim.t, sim.n, &sim.eager, sim.slice);
 		cr_assert(sim.eager);
 		for (uint32_t i = 0; i < sim.n_sessions; i++)
-			one_round += sim.slice[sim.s[i].tenant] + SWITCH_US;
+			one_round += sim.slice[sim.s[i].tenant] + TIME_SWITCH_US;
 		go(&time_fair, 2 * one_round);
 		for (uint32_t i = 0; i < sim.n_sessions; i++)
 			cr_expect_gt(sim.s[i].ran, 0, "session %u of %u", i,

@@ -24,7 +24,8 @@
 /* A session that does not read what it is told hears of it later. */
 #define AGAIN_NS (10 * NSEC_PER_MSEC)
 
-/* Longer than what a session with a cap has queued takes (session/gate.h). */
+/* A tenant's work that still runs so long after it has had its quota is taken back: a long
+ * kernel, or the rest of what was queued (session/portion.h). */
 #define LATE_NS (2 * NSEC_PER_MSEC)
 /* A session that is not to go is held for so long, and told again. */
 #define HOLD_NS (100 * NSEC_PER_MSEC)

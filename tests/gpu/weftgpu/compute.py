@@ -5,7 +5,7 @@ import subprocess
 import time
 
 from . import build, pair, programs, table
-from .looping import SETTLE, Looping, Row
+from .looping import SETTLE, Looping, Row, quiet, said
 
 HERE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "compute")
 COPY = 16 << 20  # bytes
@@ -27,11 +27,6 @@ class Run:
             args = ["every", str(period), str(self.per_ms)]
         return Looping(self.d.side(tenant), [self.path, *args], ms or 1)
 
-    def quiet(self):
-        """Waits for the ends of sessions: beside one that ends kernels may take longer."""
-        while self.d.workers():
-            time.sleep(0.05)
-
     def set(self, tenant, **keys):
         self.d.ask("tenant-set", name=tenant,
                    set={f"compute.{k}": str(v) for k, v in keys.items()})
@@ -43,12 +38,9 @@ class Run:
         time.sleep(SETTLE)
         out, at = [], None
         for _ in range(windows + 1):
-            for p in those:
-                p.say()
-            now = time.monotonic()
-            said = [p.read() for p in those]
+            now, each = said(those)
             if at:
-                out.append([(n / (now - at), *times) for n, *times in said])
+                out.append([(n / (now - at), *times) for n, *times in each])
             at = now
             time.sleep(WINDOW)
         for p in those:
@@ -57,7 +49,7 @@ class Run:
 
     def loops(self, tenants, windows=1):
         """tenants: (weight, sessions, ms). Milliseconds of work a second that each did."""
-        self.quiet()
+        quiet(self.d)
         those, of = [], []
         for i, (weight, sessions, ms) in enumerate(tenants):
             for _ in range(sessions):
@@ -84,7 +76,7 @@ class Run:
 
     def hurry(self, ms, priority):
         """A kernel of 1 ms every 6 ms beside a loop."""
-        self.quiet()
+        quiet(self.d)
         those = [self.program("c0", period=6)]
         if ms:
             those.append(self.program("c1", ms))
@@ -100,10 +92,8 @@ class Run:
         """How much those together do a second, in each of so many windows."""
         out, at = [], None
         for _ in range(windows + 1):
-            for p in those:
-                p.say()
-            now = time.monotonic()
-            n = sum(p.read()[0] * p.ms for p in those)
+            now, each = said(those)
+            n = sum(e[0] * p.ms for e, p in zip(each, those))
             if at:
                 out.append(n / (now - at))
             at = now
@@ -113,7 +103,7 @@ class Run:
     def capped(self, name, part, sessions=1, beside=False, priority=0, **what):
         """The part of what it does without a cap that a tenant does under one."""
         self.set("c0", weight=100, priority=priority)
-        self.quiet()
+        quiet(self.d)
         those = [self.program("c0", **what) for _ in range(sessions)]
         for p in those:
             p.say()

@@ -3,10 +3,28 @@
 of them."""
 import os
 import subprocess
+import time
 
 from . import build
 
 SETTLE = 6.0  # seconds until slices are what they are to be
+END = 30  # seconds until sessions have ended
+
+
+def said(those):
+    """The clock, and what each of the programs says then."""
+    for p in those:
+        p.say()
+    return time.monotonic(), [p.read() for p in those]
+
+
+def quiet(d):
+    """Waits for the ends of sessions: beside one that ends kernels may take longer."""
+    deadline = time.monotonic() + END
+    while d.workers():
+        if time.monotonic() > deadline:
+            raise build.Error("a session does not end")
+        time.sleep(0.05)
 
 
 class Looping:

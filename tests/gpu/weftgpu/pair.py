@@ -2,7 +2,7 @@
 """Decoding with a GPT-2-sized model beside training of ResNet-50, by priority."""
 import time
 
-from .looping import SETTLE, Looping, Row
+from .looping import SETTLE, Looping, Row, quiet, said
 
 # How a token comes: its name, and the program's words.
 KINDS = (("a graph each 10 ms", ("decode", "10")),
@@ -16,19 +16,12 @@ def measured(those):
     for p in those:
         p.say()
     time.sleep(SETTLE)
-    for p in those:
-        p.say()
-    at = time.monotonic()
-    for p in those:
-        p.read()
+    at, _ = said(those)
     time.sleep(SECONDS)
-    for p in those:
-        p.say()
-    now = time.monotonic()
-    out = [(n / (now - at), p50, p99) for n, p50, p99 in (p.read() for p in those)]
+    now, each = said(those)
     for p in those:
         p.end()
-    return out
+    return [(n / (now - at), *times) for n, *times in each]
 
 
 def rows(d, python, path):
@@ -43,14 +36,16 @@ def rows(d, python, path):
     # A token's part of the device: a graph has nothing between its kernels.
     (_, token_us, _), = measured([program("decode", "decode", "0")])
     for name, args in KINDS:
+        quiet(d)
         (rate, p50, p99), = measured([program("decode", *args)])
         yield Row(f"decoding alone, {name}",
-                          f"{rate:.0f} a second, p50 {p50:.0f}, p99 {p99:.0f} us")
+                  f"{rate:.0f} a second, p50 {p50:.0f}, p99 {p99:.0f} us")
         left = max(steps * (1 - rate * token_us / 1e6), steps / 100)
+        quiet(d)
         both = [program("decode", *args), program("train", "train")]
         keys("decode", priority=1)
         (beside, b50, b99), (trained, *_) = measured(both)
         yield Row(f"... beside training, {name}",
-                          f"{beside:.0f} a second, p50 {b50:.0f}, p99 {b99:.0f} us: "
-                          f"{b99 / p99:.2f} x alone; training has {trained / left:.2f} of "
-                          f"what is left", b99 <= 1.25 * p99 and trained >= 0.85 * left)
+                  f"{beside:.0f} a second, p50 {b50:.0f}, p99 {b99:.0f} us: "
+                  f"{b99 / p99:.2f} x alone; training has {trained / left:.2f} of what is left",
+                  b99 <= 1.25 * p99 and trained >= 0.85 * left)

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 
 #include "base/macros.h"
+#include "policies/time.h"
 #include "session/portion.h"
 
 #define US NSEC_PER_USEC
@@ -78,7 +79,7 @@ Test(portion, gets_out_of_being_too_small)
 #define QUEUED    4u
 #define COMMANDS  (2u * QUEUED)
 #define SLICE_US  2000u
-#define SWITCH_US 180u
+#define SWITCH_US (TIME_LOAD_US + TIME_SWITCH_US)
 #define EVENT_US  2u
 #define SUBMIT_US 6u
 
