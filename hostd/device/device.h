@@ -60,6 +60,10 @@ struct device_config {
 	/* soft: the file of its runlist (soft/runlist.h), which stays the caller's; 0: none. */
 	int runlist_fd;
 	uint8_t uuid[16];       /* soft: the device's UUID */
+	/* Kernels run side by side with those of all processes that are shared, in turns with
+	 * others'; a fault of one of them is all of theirs. */
+	bool shared;
+	const char *mps; /* cuda, shared: where the control daemon of MPS listens */
 
 	/*
 	 * Called with what kernels printed, in order, at the points where CUDA flushes

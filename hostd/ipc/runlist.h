@@ -5,6 +5,9 @@
  * it. What one had beyond its slice, since its blocks run on to the end of theirs, is taken
  * off its next ones (deficit round robin: Shreedhar and Varghese, SIGCOMM 1995).
  *
+ * Processes that are shared have their turns together, as the clients of an MPS server, which
+ * are one group: in the place of the first of them with work. A fault of one is all of theirs.
+ *
  * The list lies in memory that all workers have mapped; weftd makes it, and nobody looks
  * after it. A process that has gone, or says nothing, holds up the others for
  * RUNLIST_GRACE_NS; what one writes there can make the others' turns wrong, and nothing else.
@@ -37,7 +40,8 @@ struct runlist_entry {
 	_Atomic uint32_t slice_us;
 	_Atomic uint32_t has_work;
 	_Atomic uint32_t word; /* changes when it gets the device: a futex */
-	uint32_t pad[7];
+	_Atomic uint32_t shared; /* not 0: with all others of which that is true */
+	uint32_t pad[6];
 };
 
 /* The file. */
@@ -45,7 +49,9 @@ struct runlist {
 	_Atomic uint32_t current;  /* index of who has the device, + 1; 0: nobody */
 	_Atomic uint32_t n;        /* entries that were ever used */
 	_Atomic uint64_t until_ns; /* its slice ends */
-	uint64_t room[6];
+	/* Faults of those that are shared so far, and the CUDA error of the last. */
+	_Atomic uint32_t faults, fault;
+	uint64_t room[5];
 	struct runlist_entry entries[RUNLIST_ENTRIES];
 };
 static_assert(sizeof(struct runlist_entry) == 64, "one cache line");

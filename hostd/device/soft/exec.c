@@ -304,6 +304,19 @@ static uint64_t exec_watch_ns(const struct soft_exec *e)
 	return 0;
 }
 
+/* Another process that is shared has faulted. */
+static void lose_shared_locked(struct soft_exec *e)
+{
+	uint32_t error = soft_turn_faulted(&e->turn);
+	struct dev_ctx *ctx;
+
+	if (likely(!error))
+		return;
+	list_for_each (ctx, &e->dev->contexts, link)
+		soft_ctx_lose_locked(ctx, (CUresult)error,
+				     "a fault of another program of class shared");
+}
+
 /* Waits until this process has the device, if there is anything to run. Returns false after
  * a while, or if something has changed. */
 static bool thread_turn_locked(struct soft_exec *e)
@@ -327,6 +340,7 @@ static void *thread_main(void *arg)
 
 	pthread_mutex_lock(&e->dev->lock);
 	while (!e->stop) {
+		lose_shared_locked(e);
 		if (!thread_turn_locked(e))
 			continue;
 		s = e->n_running < e->n_threads ? soft_slot_pick_locked(e, NULL, NULL)
@@ -356,7 +370,8 @@ int soft_exec_init(struct soft_exec *e, struct device *dev)
 				.n_threads = dev->cfg.threads};
 	list_init(&e->idle);
 	list_init(&e->active);
-	r = soft_turn_init(&e->turn, dev->cfg.runlist_fd ? dev->cfg.runlist_fd : -1);
+	r = soft_turn_init(&e->turn, dev->cfg.runlist_fd ? dev->cfg.runlist_fd : -1,
+			   dev->cfg.shared);
 	if (r < 0)
 		return r;
 	e->sms = calloc(e->n_sms, sizeof(*e->sms));

@@ -14,11 +14,11 @@
 /* Between two looks of who waits. */
 #define WAIT_NS (5 * NSEC_PER_MSEC)
 
-int soft_turn_init(struct soft_turn *t, int fd)
+int soft_turn_init(struct soft_turn *t, int fd, bool shared)
 {
 	void *p;
 
-	*t = (struct soft_turn){.index = RUNLIST_ENTRIES};
+	*t = (struct soft_turn){.index = RUNLIST_ENTRIES, .shared = shared};
 	if (fd < 0)
 		return 0;
 	if (getrandom(&t->number, sizeof(t->number), 0) != sizeof(t->number))
@@ -28,6 +28,7 @@ int soft_turn_init(struct soft_turn *t, int fd)
 	if (p == MAP_FAILED)
 		return -errno;
 	t->list = p;
+	t->faults = atomic_load(&t->list->faults);
 	return 0;
 }
 
@@ -83,6 +84,7 @@ static bool claim(struct soft_turn *t, uint32_t i, uint64_t now_ns)
 		return false;
 	atomic_store(&e->has_work, 0);
 	atomic_store(&e->debt_ns, 0);
+	atomic_store(&e->shared, t->shared);
 	return true;
 }
 
@@ -126,13 +128,62 @@ static uint64_t slice_ns(const struct runlist_entry *e)
 	return MIN((us ? us : RUNLIST_SLICE_US) * NSEC_PER_USEC, RUNLIST_MOST_NS);
 }
 
+/* ---- processes that are shared ---- */
+
+/* Whether this process has the device with the one at that index. */
+static bool is_with(const struct soft_turn *t, uint32_t i)
+{
+	return i == t->index || (t->shared && i < RUNLIST_ENTRIES &&
+				 atomic_load(&t->list->entries[i].shared));
+}
+
+/* The one in whose place all of them have their turn; RUNLIST_ENTRIES: none has work. */
+static uint32_t first_shared(struct runlist *l, uint64_t now_ns)
+{
+	uint32_t all = count(l);
+
+	for (uint32_t i = 0; i < all; i++) {
+		if (atomic_load(&l->entries[i].shared) && wants(&l->entries[i], now_ns))
+			return i;
+	}
+	return RUNLIST_ENTRIES;
+}
+
+void soft_turn_fault(const struct soft_turn *t, uint32_t error)
+{
+	if (!t->list || !t->shared)
+		return;
+	atomic_store(&t->list->fault, error);
+	atomic_fetch_add(&t->list->faults, 1);
+}
+
+uint32_t soft_turn_faulted(const struct soft_turn *t)
+{
+	if (!t->list || !t->shared || atomic_load(&t->list->faults) == t->faults)
+		return 0;
+	return atomic_load(&t->list->fault);
+}
+
 /* ---- turns ---- */
 
-static void wake(struct runlist_entry *e)
+static void wake_one(struct runlist_entry *e)
 {
 	atomic_fetch_add(&e->word, 1);
 	/* Not a private one: other processes have it mapped elsewhere. */
 	syscall(SYS_futex, &e->word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+static void wake(struct runlist *l, struct runlist_entry *e, uint64_t now_ns)
+{
+	uint32_t all = count(l);
+
+	wake_one(e);
+	for (uint32_t i = 0; i < all && atomic_load(&e->shared); i++) {
+		struct runlist_entry *with = &l->entries[i];
+
+		if (with != e && atomic_load(&with->shared) && wants(with, now_ns))
+			wake_one(with);
+	}
 }
 
 /* Notes what this process had beyond its slice, which is over. */
@@ -175,13 +226,15 @@ static void take_off(struct runlist *l, uint32_t from, uint32_t to, uint64_t mos
  * RUNLIST_ENTRIES: nobody has. */
 static uint32_t next(struct runlist *l, uint32_t from, uint64_t now_ns)
 {
-	uint32_t first = RUNLIST_ENTRIES, all = count(l);
+	uint32_t first = RUNLIST_ENTRIES, all = count(l),
+		 shared = first_shared(l, now_ns);
 	uint64_t least = UINT64_MAX;
 
 	for (uint32_t n = 1; n <= all; n++) {
 		uint32_t i = (from + n) % all;
 
-		if (!wants(&l->entries[i], now_ns) || rounds(&l->entries[i]) >= least)
+		if (!wants(&l->entries[i], now_ns) || rounds(&l->entries[i]) >= least ||
+		    (atomic_load(&l->entries[i].shared) && i != shared))
 			continue;
 		least = rounds(&l->entries[i]);
 		first = i;
@@ -201,7 +254,7 @@ static void give(struct runlist *l, uint32_t i, uint64_t now_ns)
 	atomic_store(&e->debt_ns, 0);
 	atomic_store(&l->until_ns, now_ns + slice - debt);
 	atomic_store(&l->current, i + 1);
-	wake(e);
+	wake(l, e, now_ns);
 }
 
 static void begin(struct soft_turn *t, uint64_t now_ns)
@@ -217,7 +270,8 @@ static void end(struct soft_turn *t, uint64_t now_ns)
 	t->since_ns = 0;
 }
 
-/* Gives the device to the next, who may be this process again. Returns whether it is. */
+/* Gives the device to the next, who may be this process again, or one that it is with.
+ * Returns whether it is. */
 static bool pass(struct soft_turn *t, uint64_t now_ns)
 {
 	uint32_t i = next(t->list, t->index, now_ns);
@@ -227,7 +281,7 @@ static bool pass(struct soft_turn *t, uint64_t now_ns)
 		return false;
 	}
 	give(t->list, i, now_ns);
-	return i == t->index;
+	return is_with(t, i);
 }
 
 /* Takes the device from nobody, or from one that has not been heard of. */
@@ -264,10 +318,10 @@ bool soft_turn_take(struct soft_turn *t, uint64_t now_ns)
 	atomic_store(&e->seen_ns, now_ns);
 	atomic_store(&e->has_work, 1);
 	current = atomic_load(&t->list->current);
-	if (current != t->index + 1) {
-		mine = seize(t, current, now_ns);
-	} else if (now_ns < until(t->list, now_ns)) {
+	if (current && is_with(t, current - 1) && now_ns < until(t->list, now_ns)) {
 		mine = true;
+	} else if (current != t->index + 1) {
+		mine = seize(t, current, now_ns);
 	} else {
 		account(t, e, now_ns);
 		mine = pass(t, now_ns);

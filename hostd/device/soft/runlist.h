@@ -17,12 +17,15 @@ struct soft_turn {
 	uint64_t number;      /* of this process */
 	uint32_t index;       /* of its entry; RUNLIST_ENTRIES: none yet */
 	uint32_t slice_us;
+	bool shared;
+	uint32_t faults;   /* of those that are shared, when it began */
 	uint64_t since_ns; /* it has the device, or work; 0: neither */
 	uint64_t had_ns;
 };
 
-/* Maps the file; fd stays the caller's, -1: there is none. Returns 0 or -errno. */
-int soft_turn_init(struct soft_turn *t, int fd);
+/* Maps the file; fd stays the caller's, -1: there is none. shared: it has its turns with all
+ * others that are. Returns 0 or -errno. */
+int soft_turn_init(struct soft_turn *t, int fd, bool shared);
 void soft_turn_fini(struct soft_turn *t);
 
 /* From the next slice on; 0: RUNLIST_SLICE_US. */
@@ -45,6 +48,12 @@ struct soft_turn_word {
 struct soft_turn_word soft_turn_word(const struct soft_turn *t);
 /* Sleeps until it may be this process's turn, some milliseconds at most. Without the lock. */
 void soft_turn_wait(struct soft_turn_word w);
+
+/* A kernel of this process has faulted: so have all that are shared, if it is. */
+void soft_turn_fault(const struct soft_turn *t, uint32_t error);
+/* The error of another process that was this one's fault as well; 0: none. Without the
+ * lock. */
+uint32_t soft_turn_faulted(const struct soft_turn *t);
 
 /* Nanoseconds for which it had work and the device. */
 uint64_t soft_turn_had_ns(const struct soft_turn *t, uint64_t now_ns);

@@ -26,15 +26,19 @@
 
 CUresult soft_ctx_status(struct dev_ctx *ctx)
 {
-	return (CUresult)atomic_load_explicit(&ctx->status, memory_order_relaxed);
+	CUresult res = (CUresult)atomic_load_explicit(&ctx->status, memory_order_relaxed);
+
+	return res ? res : (CUresult)soft_turn_faulted(&ctx->dev->exec.turn);
 }
 
 void soft_ctx_lose_locked(struct dev_ctx *ctx, CUresult code, const char *fault)
 {
-	if (soft_ctx_status(ctx) != CUDA_SUCCESS)
+	if (atomic_load_explicit(&ctx->status, memory_order_relaxed) != CUDA_SUCCESS)
 		return;
 	snprintf(ctx->fault, sizeof(ctx->fault), "%s", fault);
 	atomic_store_explicit(&ctx->status, (int)code, memory_order_relaxed);
+	if (!soft_turn_faulted(&ctx->dev->exec.turn))
+		soft_turn_fault(&ctx->dev->exec.turn, code);
 	soft_exec_kill_locked(&ctx->dev->exec, ctx);
 	soft_host_drop_locked(ctx);
 }

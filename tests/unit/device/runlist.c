@@ -22,7 +22,7 @@ static void setup(void)
 
 	cr_assert_geq(fd, 0);
 	for (unsigned i = 0; i < PROCESSES; i++)
-		cr_assert_eq(soft_turn_init(&turns[i], fd), 0);
+		cr_assert_eq(soft_turn_init(&turns[i], fd, false), 0);
 	list = turns[0].list;
 	close(fd);
 	now_ns = 1000 * NSEC_PER_SEC;
@@ -146,6 +146,38 @@ Test(runlist, who_died_waiting_is_forgotten)
 	near(share(0, begin), 1);
 }
 
+/* Two that are shared have it at the same time, and one that is not in turns with them. */
+Test(runlist, shared_ones_are_one)
+{
+	uint64_t begin = now_ns;
+
+	turns[0].shared = turns[2].shared = true;
+	run(3, 20 * US, NSEC_PER_SEC);
+	for (unsigned i = 0; i < 3; i++)
+		near(share(i, begin), 0.5);
+	/* The first of them in the list has nothing to do any more. */
+	soft_turn_leave(&turns[0], now_ns);
+	for (unsigned i = 0; i < 3; i++)
+		turns[i].had_ns = 0;
+	begin = now_ns;
+	while (now_ns < begin + NSEC_PER_SEC) {
+		for (unsigned i = 1; i < 3; i++)
+			now_ns += soft_turn_take(&turns[i], now_ns) ? 20 * US : US;
+	}
+	near(share(1, begin), 0.5);
+	near(share(2, begin), 0.5);
+}
+
+Test(runlist, a_fault_is_of_all_that_are_shared)
+{
+	turns[0].shared = turns[1].shared = true;
+	soft_turn_fault(&turns[2], 700);
+	cr_assert_eq(soft_turn_faulted(&turns[0]), 0, "that is its own");
+	soft_turn_fault(&turns[0], 700);
+	cr_assert_eq(soft_turn_faulted(&turns[1]), 700);
+	cr_assert_eq(soft_turn_faulted(&turns[2]), 0);
+}
+
 Test(runlist, entries_of_the_dead_are_used_again)
 {
 	static struct soft_turn many[RUNLIST_ENTRIES];
@@ -153,10 +185,10 @@ Test(runlist, entries_of_the_dead_are_used_again)
 	struct soft_turn late;
 
 	for (unsigned i = 0; i < RUNLIST_ENTRIES; i++) {
-		cr_assert_eq(soft_turn_init(&many[i], fd), 0);
+		cr_assert_eq(soft_turn_init(&many[i], fd, false), 0);
 		(void)soft_turn_take(&many[i], now_ns);
 	}
-	cr_assert_eq(soft_turn_init(&late, fd), 0);
+	cr_assert_eq(soft_turn_init(&late, fd, false), 0);
 	cr_assert(soft_turn_take(&late, now_ns), "runs beside the others");
 	cr_assert_eq(late.index, RUNLIST_ENTRIES);
 	now_ns += RUNLIST_UNUSED_NS;
@@ -205,7 +237,7 @@ Test(runlist, none_is_all_the_time)
 {
 	struct soft_turn alone;
 
-	cr_assert_eq(soft_turn_init(&alone, -1), 0);
+	cr_assert_eq(soft_turn_init(&alone, -1, false), 0);
 	cr_assert(soft_turn_take(&alone, now_ns));
 	now_ns += MS;
 	soft_turn_leave(&alone, now_ns);
