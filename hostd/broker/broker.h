@@ -62,6 +62,13 @@ struct pace {
 	uint32_t load_us, switch_us;
 };
 
+/* Workers of a class that are there before somebody comes for them. */
+struct pool {
+	unsigned n_idle, n_starting; /* without a session; of these, not ready */
+	unsigned failures;           /* that never became ready, in a row */
+	uint64_t spawn_at_ns;        /* after those: not before */
+};
+
 /* State of compute/tpcs.c; where they are is in conf. */
 struct tpcs {
 	bool due, untold;  /* to be decided; decided, and nobody has been told */
@@ -82,14 +89,13 @@ struct broker {
 	struct list workers;
 	struct list leaving; /* tenants that have been removed, until all has ended */
 	struct list queue;   /* tenants with guests that wait; guests.c */
-	unsigned n_idle, n_starting; /* workers without a session; of these, not ready */
-	uint64_t spawn_at_ns;        /* after failures: not before */
+	struct pool pools[2];        /* of class isolated, of class shared */
+	uint64_t shared_ends_ns;     /* compute/shared.c; 0: nothing is wrong with it */
 	uint64_t taken_ns;           /* when a session got a worker last */
 	uint64_t short_ns;   /* when the pool became short of workers; 0: it is not */
 	uint64_t charged_ns; /* when one asked for memory last */
 	uint32_t next_asked;
 	unsigned n_ending; /* workers; what they have will be free in a moment */
-	unsigned failures; /* workers that never became ready, in a row */
 	bool was_ready;    /* a worker has been ready once */
 	int ready_fd;      /* told when that happens; -1: none */
 	void (*on_ready)(struct broker *b);

@@ -39,6 +39,10 @@
  * share, and one for functions in its streams. */
 #define LANES_ALWAYS 3
 
+/* Workers of class shared that in a row did not start: then its guests wait no more. With
+ * the pauses in between that is 3 s, longer than a server takes that starts anew. */
+#define SHARED_TRIES 6u
+
 struct guest_wait {
 	struct list link; /* tenant.waiting */
 	uint32_t id;      /* the listener's number */
@@ -78,6 +82,8 @@ static const char *why_refused(int error)
 		return "no worker was ready in time";
 	case -ESHUTDOWN:
 		return "no session begins while this is drained";
+	case -ENODEV:
+		return "class shared has no MPS server (compute.class, mps)";
 	case -EAGAIN:
 		return "too many programs wait already";
 	default:
@@ -156,18 +162,33 @@ static bool waits_for_others(struct tenant *t, const struct guest_wait *g)
 
 /* ---- who is next ---- */
 
-/* Has the first of them a worker, or is it refused? */
-static bool serve(struct tenant *t, struct worker *w)
+/* Whether no worker of its class becomes ready. */
+static bool is_stranded(const struct tenant *t)
 {
+	return t->compute.shared && t->b->pools[true].failures >= SHARED_TRIES;
+}
+
+static int serve_first(struct tenant *t, const struct guest_wait *g, struct worker *w)
+{
+	if (t->n_sessions >= t->sessions_max)
+		return -EUSERS;
+	return w ? worker_attach(w, t, &g->hello, g->id) : -ENODEV;
+}
+
+/* Has the first of them a worker, or is it refused? */
+static bool serve(struct tenant *t)
+{
+	struct worker *w = workers_ready(t->b, t->compute.shared);
 	bool full = t->n_sessions >= t->sessions_max;
 	struct guest_wait *g = first(t);
 	int r;
 
-	if (t->n_resuming || waits_for_others(t, g) || (full ? t->n_ending > 0 : !w))
+	if (t->n_resuming || waits_for_others(t, g) ||
+	    (full ? t->n_ending > 0 : !w && !is_stranded(t)))
 		return false;
 	if (full && log_limit_ok(&t->log_limit, 2))
 		log_warning("tenant %s has its %u sessions", t->name, t->sessions_max);
-	r = full ? -EUSERS : worker_attach(w, t, &g->hello, g->id);
+	r = serve_first(t, g, w);
 	if (r == -EAGAIN)
 		return false;
 	if (r < 0)
@@ -187,13 +208,12 @@ static bool has_turn(const struct tenant *t, uint64_t now_ns)
 static bool serve_next(struct broker *b)
 {
 	uint64_t now = clock_now_ns();
-	struct worker *w = workers_ready(b);
 
 	for (unsigned late = 0; late < 2; late++) {
 		struct tenant *t, *tmp;
 
 		list_for_each_safe (t, tmp, &b->queue, queue_link) {
-			if (has_turn(t, now) == late || !serve(t, w))
+			if (has_turn(t, now) == late || !serve(t))
 				continue;
 			if (t->n_waiting) {
 				list_remove(&t->queue_link);

@@ -41,9 +41,11 @@
 #include "broker/loop/aside.h"
 #include "broker/loop/loop.h"
 #include "broker/memory/held.h"
+#include "broker/compute/mps.h"
 #include "broker/compute/pace.h"
 #include "broker/compute/plugin.h"
 #include "broker/compute/runlist.h"
+#include "broker/compute/shared.h"
 #include "broker/compute/slices.h"
 #include "broker/compute/tpcs.h"
 #include "broker/memory/prealloc.h"
@@ -605,10 +607,11 @@ static const char *run_dir_error(int error)
 static int open_loop(struct broker *b)
 {
 	static uint64_t (*const timers[])(void *, uint64_t) = {
-		guests_tick,   workers_tick,  listener_tick, reclaim_tick,
-		prealloc_tick, output_tick,   held_tick,     events_tick,
-		control_tick,  watchdog_tick, resume_tick,   books_tick,
-		slices_tick,   tpcs_tick,     pace_tick,     control_trace_tick,
+		guests_tick,        workers_tick,  listener_tick, reclaim_tick,
+		prealloc_tick,      output_tick,   held_tick,     events_tick,
+		control_tick,       watchdog_tick, resume_tick,   books_tick,
+		shared_tick,        slices_tick,   tpcs_tick,     pace_tick,
+		control_trace_tick, mps_tick,
 	};
 	int r = loop_new(&b->loop);
 

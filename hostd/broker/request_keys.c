@@ -126,6 +126,11 @@ static void get_cap(struct tenant *t, struct json_object *o, const char *key)
 	reply_str(o, key, conf_format_cap(&t->compute.max, text, sizeof(text)));
 }
 
+static void get_class(struct tenant *t, struct json_object *o, const char *key)
+{
+	reply_str(o, key, conf_format_class(t->compute.shared));
+}
+
 /* In the words of cpu.stat, and of pressure stall information. */
 static void get_compute_stat(struct tenant *t, struct json_object *o, const char *key)
 {
@@ -291,6 +296,7 @@ static const struct {
 	{"compute.weight", get_compute_weight},
 	{"compute.priority", get_priority},
 	{"compute.max", get_cap},
+	{"compute.class", get_class},
 	{"compute.stat", get_compute_stat},
 	{"tpc.set", get_tpcs},
 	{"gpc.set", get_gpcs},
@@ -401,9 +407,9 @@ static bool may_set(const char *key)
 	return conf_memory_key(&m, key) || conf_alias_known(key) ||
 	       conf_is_space_key(key) || !strcmp(key, "memory.weight") ||
 	       !strcmp(key, "compute.weight") || !strcmp(key, "compute.priority") ||
-	       !strcmp(key, "compute.max") || !strcmp(key, "sessions.max") ||
-	       !strcmp(key, "lanes.max") || !strcmp(key, "host.max") ||
-	       !strcmp(key, "vm.uuid");
+	       !strcmp(key, "compute.max") || !strcmp(key, "compute.class") ||
+	       !strcmp(key, "sessions.max") || !strcmp(key, "lanes.max") ||
+	       !strcmp(key, "host.max") || !strcmp(key, "vm.uuid");
 }
 
 /* Answers for a key that cannot be set: read-only, unknown, or only in weftd.conf. */

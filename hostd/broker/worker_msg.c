@@ -12,6 +12,7 @@
 #include "base/macros.h"
 #include "broker/broker.h"
 #include "broker/compute/pace.h"
+#include "broker/compute/shared.h"
 #include "broker/compute/slices.h"
 #include "broker/compute/tpcs.h"
 #include "broker/child/output.h"
@@ -176,7 +177,8 @@ int worker_said(struct worker *w, const struct msg *m, int *fd)
 	if (w->state != WORKER_SESSION)
 		return -EPROTO;
 	/* The rest was for another weftd, or will be said again. */
-	if (w->resume_id && m->type != MSG_OPENED && m->type != MSG_ENDING)
+	if (w->resume_id && m->type != MSG_OPENED && m->type != MSG_ENDING &&
+	    m->type != MSG_LOST)
 		return w->b->resume_said(w, m, fd);
 	switch (m->type) {
 	case MSG_CHARGE:
@@ -227,6 +229,8 @@ int worker_said(struct worker *w, const struct msg *m, int *fd)
 		reclaim_ending(w, clock_now_ns());
 		workers_probed(w, w->asked);
 		return 0;
+	case MSG_LOST:
+		return shared_lost(w);
 	case MSG_COMPUTES:
 		slices_due(w->b);
 		pace_due(w->b);

@@ -36,7 +36,9 @@
 #include "broker/memory/account_host.h"
 #include "broker/memory/ledger.h"
 #include "broker/compute/filler.h"
+#include "broker/compute/mps.h"
 #include "broker/compute/pace.h"
+#include "broker/compute/shared.h"
 #include "broker/compute/slices.h"
 #include "broker/memory/prealloc.h"
 #include "broker/memory/reclaim.h"
@@ -66,6 +68,8 @@
 #define ROOM_NS NSEC_PER_SEC
 /* A worker that is on its way out for so long needs help. */
 #define ENDING_NS (5 * NSEC_PER_SEC)
+/* Others of class shared have what one leaves running, and that is to stop. */
+#define ENDING_SHARED_NS (100 * NSEC_PER_MSEC)
 /* A session that has come gets its memory first: until nobody has asked for any, nor has
  * anything moved, for a while; at last so long after the pool became short, or, where
  * there is not enough memory for everybody, after somebody came. */
@@ -95,8 +99,9 @@ static void set_state(struct worker *w, enum worker_state to)
 /* ---- starting ---- */
 
 /* The argument list of a worker; the texts are the caller's to free. */
-static unsigned worker_args(const struct broker *b, char **argv, char text[][40])
+static unsigned worker_args(const struct worker *w, char **argv, char text[][40])
 {
+	const struct broker *b = w->b;
 	const struct conf *c = b->conf;
 	unsigned n = 0;
 
@@ -116,8 +121,14 @@ static unsigned worker_args(const struct broker *b, char **argv, char text[][40]
 		snprintf(text[3] + 2 * i, 3, "%02x", b->device_uuid[i]);
 	argv[n++] = (char *)"--uuid";
 	argv[n++] = text[3];
-	if (tpcs_unknown(b))
+	if (tpcs_unknown(b) && !w->shared)
 		argv[n++] = (char *)"--find-tpcs";
+	if (w->shared)
+		argv[n++] = (char *)"--shared";
+	if (w->shared && c->mps) {
+		argv[n++] = (char *)"--mps";
+		argv[n++] = c->mps;
+	}
 	if (b->runlist_fd >= 0)
 		argv[n++] = (char *)"--runlist";
 	if (c->swap) {
@@ -164,7 +175,7 @@ static int worker_spawn(struct worker *w)
 {
 	_cleanup_close_ int ours = -1, theirs = -1;
 	int fds[3], pair[2], r;
-	char text[5][40], *argv[20];
+	char text[5][40], *argv[24];
 
 	w->page_fd = fd_memfd("weft-page", TRACE_FILE_SIZE);
 	r = w->page_fd < 0 ? w->page_fd : map_page(w, w->page_fd);
@@ -178,7 +189,7 @@ static int worker_spawn(struct worker *w)
 	r = fd_set_nonblock(ours, 1);
 	if (r < 0)
 		return r;
-	worker_args(w->b, argv, text);
+	worker_args(w, argv, text);
 	fds[0] = theirs;
 	fds[1] = w->page_fd;
 	r = source_add(w->b->loop, &w->ctl, ours, EPOLLIN, on_worker_ctl);
@@ -200,6 +211,7 @@ static struct worker *worker_new(struct broker *b)
 		return NULL;
 	w->b = b;
 	w->ctl.fd = w->child.exit.fd = w->child.out.src.fd = w->page_fd = -1;
+	w->mps.fd = -1;
 	w->slice = -1;
 	list_init(&w->link);
 	list_init(&w->tenant_link);
@@ -237,30 +249,39 @@ void worker_forget(struct worker *w)
 	worker_free(w);
 }
 
-static int worker_start(struct broker *b)
+static struct pool *pool_of(const struct worker *w)
+{
+	return &w->b->pools[w->shared];
+}
+
+static int worker_start(struct broker *b, bool shared)
 {
 	struct worker *w = worker_new(b);
 	int r;
 
 	if (!w)
 		return -ENOMEM;
+	w->shared = shared;
+	if (shared)
+		mps_watch(w);
 	r = worker_spawn(w);
 	if (r < 0) {
 		worker_free(w);
 		return r;
 	}
 	list_append(&b->workers, &w->link);
-	b->n_idle++;
-	b->n_starting++;
+	pool_of(w)->n_idle++;
+	pool_of(w)->n_starting++;
 	return 0;
 }
 
-static void start_failed(struct broker *b)
+static void start_failed(struct broker *b, bool shared)
 {
-	unsigned shift = MIN(b->failures, (unsigned)BACKOFF_SHIFT_MAX);
+	struct pool *p = &b->pools[shared];
 
-	b->failures++;
-	b->spawn_at_ns = clock_now_ns() + (BACKOFF_NS << shift);
+	p->spawn_at_ns = clock_now_ns() +
+			 (BACKOFF_NS << MIN(p->failures, (unsigned)BACKOFF_SHIFT_MAX));
+	p->failures++;
 	if (b->was_ready)
 		return;
 	/* Never yet: the device is not there, and waiting would not help. */
@@ -298,54 +319,77 @@ static uint64_t calm_at(struct broker *b)
 	return MIN(last + CALM_NS, (scarce ? b->taken_ns : b->short_ns) + CALM_MAX_NS);
 }
 
-/* Counts the waiting guests that could be served if there were workers. */
-static unsigned count_lacking(const struct broker *b)
+/* Counts the waiting guests that could be served if there were workers of the class. */
+static unsigned count_lacking(const struct broker *b, bool shared)
 {
 	const struct tenant *t;
 	unsigned n = 0;
 
-	list_for_each (t, &b->queue, queue_link)
-		n += MIN(t->n_waiting,
-			 t->sessions_max - MIN(t->n_sessions, t->sessions_max));
+	list_for_each (t, &b->queue, queue_link) {
+		if (t->compute.shared == shared)
+			n += MIN(t->n_waiting,
+				 t->sessions_max - MIN(t->n_sessions, t->sessions_max));
+	}
 	return n;
 }
 
-/* How many there are to be; and, if that would be more later, when. */
-static unsigned count_wanted(struct broker *b, uint64_t now_ns, uint64_t *ret_at_ns)
+/* How many are kept ready. */
+static unsigned pool_size(const struct broker *b, bool shared)
 {
-	unsigned n = count_lacking(b);
+	return !shared || shared_used(b) ? b->conf->pool : 0;
+}
+
+/* How many there are to be; and, if that would be more later, when. */
+static unsigned count_wanted(struct broker *b, bool shared, uint64_t now_ns,
+			     uint64_t *ret_at_ns)
+{
+	unsigned n = count_lacking(b, shared);
 
 	*ret_at_ns = 0;
 	/* One at a time until the first is ready: it may tell us that there is no
 	 * device. */
 	if (!b->was_ready)
-		return 1;
+		return !shared;
+	if (shared && !shared_works(b))
+		return 0;
 	*ret_at_ns = calm_at(b);
 	if (*ret_at_ns && (n || now_ns < *ret_at_ns))
 		return n; /* who waits is about to come */
-	return n + b->conf->pool;
+	return n + pool_size(b, shared);
 }
 
-void workers_fill(struct broker *b)
+static void fill(struct broker *b, bool shared)
 {
+	struct pool *p = &b->pools[shared];
 	uint64_t calm_ns;
-	unsigned wanted = count_wanted(b, clock_now_ns(), &calm_ns);
+	unsigned wanted = count_wanted(b, shared, clock_now_ns(), &calm_ns);
 
-	if (b->n_idle >= count_lacking(b) + b->conf->pool)
-		b->short_ns = 0;
-	if (b->n_idle >= wanted || waits_for_room(b))
+	if (p->n_idle >= wanted || waits_for_room(b))
 		return;
-	while (!b->stop && b->n_idle < wanted && b->n_starting < STARTING_MAX &&
-	       clock_now_ns() >= b->spawn_at_ns) {
-		int r = worker_start(b);
+	while (!b->stop && p->n_idle < wanted && p->n_starting < STARTING_MAX &&
+	       clock_now_ns() >= p->spawn_at_ns) {
+		int r = worker_start(b, shared);
 
 		if (r < 0) {
 			log_error("cannot start weft-worker in %s: %s", b->libexec,
 				  strerror(-r));
-			start_failed(b);
+			start_failed(b, shared);
 			return;
 		}
 	}
+}
+
+void workers_fill(struct broker *b)
+{
+	bool full = true;
+
+	b->keep_ready = pool_size(b, false) + pool_size(b, true);
+	for (unsigned i = 0; i < 2; i++)
+		full &= b->pools[i].n_idle >= count_lacking(b, i) + pool_size(b, i);
+	if (full)
+		b->short_ns = 0;
+	fill(b, false);
+	fill(b, true);
 }
 
 /* ---- sessions ---- */
@@ -394,7 +438,7 @@ int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 	w->session = w->child.out.session = m.attach.session;
 	w->session_of_tenant = m.attach.number;
 	w->out.t = t;
-	w->b->n_idle--;
+	pool_of(w)->n_idle--;
 	w->hello = *hello;
 	w->n_passed = 1;
 	pace_due(w->b);
@@ -420,13 +464,13 @@ int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 	return 0;
 }
 
-struct worker *workers_ready(struct broker *b)
+struct worker *workers_ready(struct broker *b, bool shared)
 {
 	struct worker *w;
 
 	list_for_each (w, &b->workers, link) {
 		/* Without its end of the pair it is about to exit. */
-		if (w->state == WORKER_READY && w->ctl.fd >= 0)
+		if (w->state == WORKER_READY && w->shared == shared && w->ctl.fd >= 0)
 			return w;
 	}
 	return NULL;
@@ -445,33 +489,41 @@ static uint64_t end_slow(struct broker *b, uint64_t now_ns)
 	struct worker *w;
 
 	list_for_each (w, &b->workers, link) {
+		uint64_t most = w->shared ? ENDING_SHARED_NS : ENDING_NS;
+
 		if (!w->ending_ns)
 			continue;
-		if (now_ns >= w->ending_ns + ENDING_NS) {
+		if (now_ns >= w->ending_ns + most) {
 			child_kill(&w->child);
 			w->ending_ns = now_ns;
 		}
-		next = MIN(next, w->ending_ns + ENDING_NS);
+		next = MIN(next, w->ending_ns + most);
 	}
 	return next;
+}
+
+/* When more of a class are to be started. Only a pause after a failure, a full device, or who
+ * is busy with it leave its pool short. */
+static uint64_t fill_at(struct broker *b, bool shared, uint64_t now_ns)
+{
+	const struct pool *p = &b->pools[shared];
+	uint64_t calm_ns, at = MAX(p->spawn_at_ns, b->room_at_ns);
+
+	if (p->n_idle >= count_wanted(b, shared, now_ns, &calm_ns))
+		at = p->n_idle < pool_size(b, shared) ? MAX(at, calm_ns) : 0;
+	return at > now_ns ? at : UINT64_MAX;
 }
 
 uint64_t workers_tick(void *broker, uint64_t now_ns)
 {
 	struct broker *b = broker;
-	uint64_t next = UINT64_MAX, fill_at, calm_ns;
+	uint64_t next = UINT64_MAX;
 
 	if (b->n_ending)
 		next = MIN(next, end_slow(b, now_ns));
 	b->serve_guests(b);
-	/* Only a pause after a failure, a full device, or who is busy with it leave the
-	 * pool short. */
-	fill_at = MAX(b->spawn_at_ns, b->room_at_ns);
-	if (b->n_idle >= count_wanted(b, now_ns, &calm_ns))
-		fill_at = b->n_idle < b->conf->pool ? MAX(fill_at, calm_ns) : 0;
-	if (fill_at > now_ns)
-		next = MIN(next, fill_at);
-	return next;
+	next = MIN(next, fill_at(b, false, now_ns));
+	return MIN(next, fill_at(b, true, now_ns));
 }
 
 /* ---- what workers say ---- */
@@ -516,9 +568,9 @@ static void set_ready(struct worker *w, const struct msg_ready *m)
 	struct broker *b = w->b;
 
 	set_state(w, WORKER_READY);
-	b->n_starting--;
-	b->failures = 0;
-	b->spawn_at_ns = 0;
+	pool_of(w)->n_starting--;
+	pool_of(w)->failures = 0;
+	pool_of(w)->spawn_at_ns = 0;
 	b->own_memory = m->own_memory;
 	account_open(b, m->memory_bytes);
 	static_assert(sizeof(b->device_name) == sizeof(m->device), "any name fits");
@@ -660,6 +712,7 @@ static void worker_ended(struct worker *w, int status)
 
 	aside_remove(b->loop, &w->ctl);
 	filler_forget(w);
+	mps_forget(w);
 	if (w->state == WORKER_SESSION) {
 		record(w, status);
 		trace_session_ends(w);
@@ -680,11 +733,11 @@ static void worker_ended(struct worker *w, int status)
 		books_count(w->tenant);
 	account_end(w);
 	list_remove(&w->link);
-	b->n_idle -= w->state != WORKER_SESSION;
-	b->n_starting -= w->state == WORKER_STARTING;
+	pool_of(w)->n_idle -= w->state != WORKER_SESSION;
+	pool_of(w)->n_starting -= w->state == WORKER_STARTING;
 	outbox_drop(&w->out);
 	if (w->state == WORKER_STARTING && !w->killed)
-		start_failed(b);
+		start_failed(b, w->shared);
 	if (w->tenant) {
 		b->on_session_end(w->tenant);
 		tenant_try_release(w->tenant);

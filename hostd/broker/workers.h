@@ -62,6 +62,9 @@ struct worker {
 	struct child child;
 	struct source ctl;
 	struct outbox out;
+	bool shared;       /* of class shared */
+	struct source mps; /* compute/mps.c: somebody takes its work off the device */
+	uint64_t mps_by_ns;
 	struct worker_page *count; /* shared pages; what a worker wrote is not trusted */
 	int page_fd;               /* of count, until it is in the store */
 	size_t page_size;          /* of count and what is behind it */
@@ -159,8 +162,8 @@ void workers_device_known(struct broker *b);
 
 /* Starts workers until enough are ready or starting. */
 void workers_fill(struct broker *b);
-/* A worker that waits for a guest, or NULL. */
-struct worker *workers_ready(struct broker *b);
+/* A worker of that class that waits for a guest, or NULL. */
+struct worker *workers_ready(struct broker *b, bool shared);
 /* Gives a ready worker to the guest with number id of the tenant's listener. Returns 0,
  * -EAGAIN (there will be memory for it in a moment) or -errno (there is none). */
 int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *hello,

@@ -189,6 +189,7 @@ static const struct row {
 	[MSG_PROBE] = {"PROBE", HEAD, ANSWER(ALIVE)},
 	[MSG_ALIVE] = {"ALIVE", HEAD},
 	[MSG_ENDING] = {"ENDING", HEAD},
+	[MSG_LOST] = {"LOST", HEAD},
 	[MSG_RESUME] = {"RESUME", HEAD, ANSWER(RESUMED)},
 	[MSG_HAS_HOST] = {"HAS_HOST", BODY(has_host)},
 	[MSG_HAS_SHARE] = {"HAS_SHARE", BODY(ipc_export), ipc_export_ok, FDS(1)},

@@ -113,6 +113,7 @@ enum msg_type {
 	MSG_TPCS,     /* weftd -> worker */
 	MSG_PACE,     /* weftd -> worker; since version 3 */
 	MSG_FILL,     /* weftd -> worker that waits for a guest; since version 3 */
+	MSG_LOST,     /* worker that is shared -> weftd: a context has been lost */
 	MSG_NUM
 };
 

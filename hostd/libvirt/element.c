@@ -31,6 +31,7 @@ static const struct attribute {
 	{"compute", "weight", "compute.weight", false},
 	{"compute", "priority", "compute.priority", false},
 	{"compute", "max", "compute.max", .text = true},
+	{"compute", "class", "compute.class", .text = true},
 	{"tpc", "set", "tpc.set", .text = true},
 	{"tpc", "count", "tpc.count", .text = true},
 	{"tpc", "exclusive", "tpc.exclusive", .text = true},

@@ -154,6 +154,7 @@ static void put_limits(struct json_object *set, struct conf_tenant *t)
 	put_size(set, "compute.weight", t->compute.weight);
 	put_size(set, "compute.priority", t->compute.priority);
 	put(set, "compute.max", conf_format_cap(&t->compute.max, cap, sizeof(cap)));
+	put(set, "compute.class", conf_format_class(t->compute.shared));
 	put_space(set, &t->space);
 	put_size(set, "host.max", t->host_max);
 	put_size(set, "sessions.max", t->sessions_max);

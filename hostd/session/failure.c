@@ -24,6 +24,9 @@ static bool is_fatal(CUresult r)
 	case CUDA_ERROR_CONTAINED:
 	case CUDA_ERROR_EXTERNAL_DEVICE:
 	case CUDA_ERROR_TENSOR_MEMORY_LEAK:
+	case CUDA_ERROR_MPS_CONNECTION_FAILED:
+	case CUDA_ERROR_MPS_RPC_FAILURE:
+	case CUDA_ERROR_MPS_CLIENT_TERMINATED:
 		return true;
 	default:
 		return false;
@@ -41,6 +44,8 @@ static void note_fatal(struct sess_lane *sl, CUresult r)
 		return;
 	if (s->status)
 		s->status->sticky = r;
+	if (s->hooks.lost)
+		s->hooks.lost(s->hooks.arg, (uint32_t)r);
 	if (sl->ctx)
 		s->ops->ctx.fault(sl->ctx->dev, text, sizeof(text));
 	sess_warn(sl, "context lost with CUDA error %u%s%s", r, *text ? ": " : "", text);

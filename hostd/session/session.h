@@ -114,6 +114,8 @@ struct sess_hooks {
 	void (*ending)(void *arg); /* before anything is ended */
 	void (*end)(void *arg);    /* once, by the thread that ends it */
 	void (*active)(void *arg); /* a launch while sess_active() is false */
+	/* Once: a context was lost, with that CUDA error. */
+	void (*lost)(void *arg, uint32_t error);
 	void *arg;
 };
 

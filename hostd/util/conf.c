@@ -112,6 +112,7 @@ void conf_fini(struct conf *c)
 	free(c->device);
 	free(c->placement);
 	free(c->time);
+	free(c->mps);
 	memset(c, 0, sizeof(*c));
 	list_init(&c->tenants);
 }
@@ -237,6 +238,24 @@ const char *conf_format_cap(const struct cap *c, char *text, size_t size)
 	else
 		snprintf(text, size, "max");
 	return text;
+}
+
+static const char *const class_names[] = {"isolated", "shared"};
+
+static int set_class(bool *shared, const char *value)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(class_names); i++) {
+		if (strcmp(value, class_names[i]) != 0)
+			continue;
+		*shared = i;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+const char *conf_format_class(bool shared)
+{
+	return class_names[shared];
 }
 
 /* Above that a unit was mistaken: no device has as much. */
@@ -369,6 +388,8 @@ int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value)
 		return set_weight(&t->compute.weight, value);
 	if (!strcmp(key, "compute.priority"))
 		return set_number(&t->compute.priority, value, CONF_PRIORITY_MAX);
+	if (!strcmp(key, "compute.class"))
+		return set_class(&t->compute.shared, value);
 	if (!strcmp(key, "compute.max"))
 		return set_cap(&t->compute.max, value);
 	if (!strcmp(key, "socket"))
@@ -437,6 +458,15 @@ static int set_cgroup(struct conf *c, const char *value)
 {
 	return strcmp(value, "none") ? set_path(&c->cgroup, value)
 				     : set_string(&c->cgroup, value);
+}
+
+static int set_mps(struct conf *c, const char *value)
+{
+	if (strcmp(value, "none") != 0)
+		return set_path(&c->mps, value);
+	free(c->mps);
+	c->mps = NULL;
+	return 0;
 }
 
 static int set_piece(uint64_t *field, const char *value)
@@ -508,6 +538,8 @@ int conf_daemon_set(struct conf *c, const char *key, const char *value)
 		return set_placement(c, value);
 	if (!strcmp(key, "time"))
 		return set_time(c, value);
+	if (!strcmp(key, "mps"))
+		return set_mps(c, value);
 	if (!strcmp(key, "reclaim.kill"))
 		return set_number(&c->kill_s, value, KILL_MAX);
 	return -ENOENT;
@@ -523,10 +555,12 @@ static const struct {
 	{"control", "is no absolute path"},
 	{"window.path", "is no absolute path"},
 	{"cgroup", "is neither an absolute path nor none"},
+	{"mps", "is neither an absolute path nor none"},
 	{"vm.uuid", "is no UUID such as 6d2f6a0e-4b0c-4d3a-9a5e-0f3c1c1b2a3d"},
 	{"mode", "is no octal mode such as 0660"},
 	{"memory.weight", "is no number from 1 to 10000"},
 	{"compute.weight", "is no number from 1 to 10000"},
+	{"compute.class", "is neither isolated nor shared"},
 	{"compute.priority", "is no number from 0 to 100"},
 	{"compute.max",
 	 "is neither max nor a quota, and perhaps a period, of 1000 to 10000000 "

@@ -34,6 +34,7 @@ struct conf_compute {
 	unsigned weight;   /* of its share, while several want it */
 	unsigned priority; /* more is more urgent */
 	struct cap max;    /* compute.max */
+	bool shared;       /* compute.class: side by side with others of that class */
 };
 
 /* A place in a file. file: its path, which stays until the process ends; NULL: in none. */
@@ -96,6 +97,7 @@ struct conf {
 	unsigned kill_s;  /* reclaim.kill, seconds; 0: never */
 	char *placement;  /* policies/placement.h */
 	char *time;       /* policies/time.h */
+	char *mps;        /* where the control daemon of MPS listens; NULL: nowhere */
 	unsigned pool;    /* workers kept ready */
 	struct list tenants;
 };
@@ -149,6 +151,9 @@ void conf_tenant_free(struct conf_tenant *t);
 uint64_t *conf_memory_key(struct conf_memory *m, const char *key);
 /* The names of these keys, in order; NULL at the end. */
 extern const char *const conf_memory_keys[];
+
+/* A class as compute.class has it: "isolated" or "shared". A constant. */
+const char *conf_format_class(bool shared);
 
 /* A cap as compute.max has it: "max", or quota and period. Returns text. */
 const char *conf_format_cap(const struct cap *c, char *text, size_t size);

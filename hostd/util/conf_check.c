@@ -321,6 +321,31 @@ static void check_cap(struct check *k, const struct conf_tenant *t)
 		    t->name);
 }
 
+/* Side by side with others nobody is first, nor has a weight. */
+static void check_class(struct check *k, const struct conf_tenant *t)
+{
+	const struct conf_compute *c = &t->compute;
+
+	if (!c->shared)
+		return;
+	if (c->priority)
+		say(k, true, t->at,
+		    "tenant %s: compute.class = shared and compute.priority contradict "
+		    "each other: nobody comes first there",
+		    t->name);
+	if (c->weight != CONF_WEIGHT_DEFAULT)
+		say(k, true, t->at,
+		    "tenant %s: compute.class = shared and compute.weight contradict "
+		    "each "
+		    "other: its parts are TPCs (tpc.set, tpc.count)",
+		    t->name);
+	if (!strcmp(k->c->device, "cuda") && !k->c->mps)
+		say(k, true, t->at,
+		    "tenant %s: compute.class = shared wants mps in [daemon]: where the "
+		    "control daemon of MPS listens",
+		    t->name);
+}
+
 /* One virtual machine is one tenant. */
 static void check_uuids(struct check *k)
 {
@@ -493,6 +518,7 @@ unsigned conf_check(const struct conf *c, const char *file,
 		check_window(&k, t);
 		check_memory(&k, t);
 		check_cap(&k, t);
+		check_class(&k, t);
 	}
 	check_uuids(&k);
 	check_promises(&k);

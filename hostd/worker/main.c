@@ -84,6 +84,9 @@ struct worker {
  * has its memory back. Nothing is waited for longer. */
 #define SETTLE_NS    (50 * NSEC_PER_MSEC)
 #define GIVE_BACK_NS NSEC_PER_SEC
+/* Looks of one that is shared, whose end with work on the device would be others' as well:
+ * weftd has that taken off. */
+#define SHARED_LOOKS 100
 
 static void *exit_in_time(void *arg)
 {
@@ -91,7 +94,11 @@ static void *exit_in_time(void *arg)
 	const struct timespec give_back = {.tv_sec = GIVE_BACK_NS / NSEC_PER_SEC};
 	struct worker *w = arg;
 
-	nanosleep(&settle, NULL);
+	for (int i = 0; i < (w->opt.cfg.shared ? SHARED_LOOKS : 1); i++) {
+		nanosleep(&settle, NULL);
+		if (atomic_load(&w->settled))
+			break;
+	}
 	if (atomic_load(&w->settled))
 		nanosleep(&give_back, NULL);
 	_exit(sess_end_reason(w->s) ? 2 : 0);
@@ -123,6 +130,16 @@ static void give_back(struct worker *w)
 		  (unsigned long long)sess_number(w->s));
 }
 
+/* weftd is to know of a fault that is others' as well, which one is not that is to end. */
+static void on_lost(void *arg, uint32_t error)
+{
+	const struct msg m = {.type = MSG_LOST};
+	struct worker *w = arg;
+
+	if (w->opt.cfg.shared && error != CUDA_ERROR_MPS_CLIENT_TERMINATED)
+		(void)msg_send(MSG_FD, &m, -1, -1);
+}
+
 static void on_session_end(void *arg)
 {
 	struct worker *w = arg;
@@ -131,7 +148,7 @@ static void on_session_end(void *arg)
 	log_debug("session %llu ended: %s", (unsigned long long)sess_number(w->s),
 		  reason ? strerror(-reason) : "guest has gone");
 	meter_end(&w->meter);
-	if (!reason && w->timed)
+	if ((!reason || w->opt.cfg.shared) && w->timed)
 		give_back(w);
 	_exit(reason ? 2 : 0);
 }
@@ -588,6 +605,7 @@ static int start(struct worker *w)
 	sess_set_hooks(w->s, &(struct sess_hooks){.ending = on_session_ending,
 						  .end = on_session_end,
 						  .active = on_active,
+						  .lost = on_lost,
 						  .arg = w});
 	r = map_counters(w->s);
 	sess_parts(w->s, &w->on);

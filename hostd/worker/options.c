@@ -28,6 +28,8 @@ void options_usage(FILE *f)
 	      "  --threads N           host threads of its kernels\n"
 	      "  --find-tpcs           say where they are, and how kernels are kept to "
 	      "some\n"
+	      "  --shared              run side by side with others that are shared\n"
+	      "  --mps DIR             where the control daemon of MPS listens\n"
 	      "  --runlist             share the software device's time, by descriptor "
 	      "5\n"
 	      "  --uuid HEX            its UUID, 32 digits\n"
@@ -104,6 +106,12 @@ static int parse_option(int c, struct options *o)
 	case 'f':
 		o->find_tpcs = true;
 		return 0;
+	case 'a':
+		o->cfg.shared = true;
+		return 0;
+	case 'M':
+		o->cfg.mps = optarg;
+		return 0;
 	case 'r':
 		o->cfg.runlist_fd = MSG_RUNLIST_FD;
 		return 0;
@@ -128,6 +136,8 @@ int options_parse(int argc, char **argv, struct options *ret)
 		{"sandbox", required_argument, NULL, 'S'},
 		{"spin-us", required_argument, NULL, 's'},
 		{"find-tpcs", no_argument, NULL, 'f'},
+		{"shared", no_argument, NULL, 'a'},
+		{"mps", required_argument, NULL, 'M'},
 		{"runlist", no_argument, NULL, 'r'},
 		{},
 	};

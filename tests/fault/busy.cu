@@ -7,6 +7,7 @@
  *	c MS		copies to the device, 4 MiB each
  *	n N US		N kernels as fast as can be; answers when they are in the stream
  *	e		a kernel that does not end
+ *	f		one that writes where nothing is; and waits for it
  *	s		waits for all of it
  */
 #include <chrono>
@@ -32,6 +33,11 @@ __global__ void endless(volatile unsigned *never)
 {
 	while (!*never)
 		;
+}
+
+__global__ void fault(void)
+{
+	*(volatile unsigned *)0x10 = 1;
 }
 
 static double now_us(void)
@@ -122,6 +128,9 @@ int main(void)
 				kernel(b);
 		} else if (what == 'e') {
 			endless<<<1, 32>>>((unsigned *)there);
+		} else if (what == 'f') {
+			fault<<<1, 32>>>();
+			cudaDeviceSynchronize();
 		} else if (what == 's') {
 			cudaDeviceSynchronize();
 		} else {

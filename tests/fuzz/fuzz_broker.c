@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "broker/broker.h"
+#include "broker/compute/shared.h"
 #include "broker/child/child.h"
 #include "broker/loop/outbox.h"
 #include "broker/memory/account_host.h"
@@ -50,7 +51,12 @@ void child_kill(struct child *c)
 	(void)c;
 }
 
-struct worker *workers_ready(struct broker *broker)
+int shared_lost(struct worker *w)
+{
+	return 0;
+}
+
+struct worker *workers_ready(struct broker *broker, bool shared)
 {
 	return &workers[0];
 }

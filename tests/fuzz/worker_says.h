@@ -32,6 +32,7 @@ static const uint32_t worker_says_types[] = {
 	MSG_IPC_DROP,
 	MSG_ALIVE,
 	MSG_ENDING,
+	MSG_LOST,
 	MSG_HOLDERS_LIST,
 	/* No worker says these. */
 	MSG_CHARGED,

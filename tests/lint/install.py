@@ -24,14 +24,15 @@ WANTED = {
     "libexec/weft/docker/nvidia-cdi-hook",
     "LIB/weft/libcuda.so", "LIB/weft/libcuda.so.1",
     "LIB/weft/libnvidia-ml.so", "LIB/weft/libnvidia-ml.so.1",
-    "lib/systemd/system/weftd.service", "lib/systemd/system/weft-vsock@.service",
+    "lib/systemd/system/weftd.service", "lib/systemd/system/weft-mps.service",
+    "lib/systemd/system/weft-vsock@.service",
     "lib/systemd/system/weft-guest-cdi.service",
     "lib/systemd/system/weft-guest-connect.service",
     "lib/systemd/system/weft-guest-connect.socket",
     "lib/systemd/system/docker.service.d/weft-guest.conf",
     "lib/sysusers.d/weft.conf", "lib/tmpfiles.d/weft.conf",
     "lib/udev/rules.d/70-weft-window.rules",
-    "sbin/weft-hook", "etc/libvirt/hooks/qemu.d/weft",
+    "sbin/weft-hook", "sbin/weft-mps", "etc/libvirt/hooks/qemu.d/weft",
     "lib/systemd/system/weft-hook@.service",
     *(f"share/weft/{name}" for name in ("weft-domain.rng", "apparmor-libvirtd", "policies/time.h",
                                          "weft-qemu.te")),
@@ -41,7 +42,7 @@ WANTED = {
     "share/zsh/site-functions/_weft",
     *(f"share/man/man{page[-1]}/{page}" for page in (
         "weft-guest-check.1", "weft-guest-connect.8", "weft-run.1", "weft-vsock.1", "weftctl.1",
-        "weftd.conf.5", "weft-hook.8", "weft-worker.8", "weftd.8")),
+        "weftd.conf.5", "weft-hook.8", "weft-mps.8", "weft-worker.8", "weftd.8")),
 }
 # Where there is libmicrohttpd.
 EXPORTER = {"sbin/weft-exporter", "share/doc/weft/weft.json", "share/doc/weft/prometheus.yml",

@@ -28,6 +28,8 @@ def main(top):
     with open(os.path.join(top, "hostd/exporter/weft-exporter.service.in"),
               encoding="utf-8") as f:
         verify("weft-exporter.service", f.read())
+    with open(os.path.join(top, "hostd/mps/weft-mps.service.in"), encoding="utf-8") as f:
+        verify("weft-mps.service", f.read())
     for source, name in (("weft-libvirt", "weft-libvirt"), ("weft-hook@", "weft-hook@vm1")):
         with open(os.path.join(top, f"hostd/libvirt/{source}.service.in"), encoding="utf-8") as f:
             verify(f"{name}.service", f.read())
@@ -36,7 +38,8 @@ def main(top):
 def verify(name, unit):
     with tempfile.TemporaryDirectory() as where:
         # A program that is there stands for the ones that need not be installed.
-        for program in ("weftd", "nvidia-modprobe", "weft-exporter", "weft-hook", "weft-libvirt"):
+        for program in ("weftd", "nvidia-modprobe", "weft-exporter", "weft-hook", "weft-libvirt",
+                        "weft-mps"):
             shutil.copy("/bin/true", os.path.join(where, program))
         path = os.path.join(where, name)
         with open(path, "w", encoding="utf-8") as f:

@@ -278,6 +278,14 @@ int child_reap(struct broker *b, struct child *c)
 
 void child_kill(struct child *c)
 {
+	if (c->kill)
+		c->kill(c);
+	else
+		child_kill_now(c);
+}
+
+void child_kill_now(struct child *c)
+{
 	/* The number of one that is not ours may be another's by now. */
 	if (c->pid)
 		(void)syscall(SYS_pidfd_send_signal, c->exit.fd, SIGKILL, NULL, 0);

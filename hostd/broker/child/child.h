@@ -19,6 +19,9 @@ struct child {
 	uint32_t uid; /* 0: the same as others */
 	char ids[24]; /* "UID:GID" */
 	bool adopted; /* another weftd started it: nobody here gets its status */
+	/* Called by child_kill() in the place of child_kill_now(), which it leads to; or
+	 * NULL. */
+	void (*kill)(struct child *c);
 };
 
 /*
@@ -37,5 +40,6 @@ int child_adopt(struct broker *b, struct child *c, const char *program, pid_t pi
  * waitpid(), 0 for one that was adopted. */
 int child_reap(struct broker *b, struct child *c);
 void child_kill(struct child *c);
+void child_kill_now(struct child *c);
 
 #endif

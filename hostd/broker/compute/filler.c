@@ -22,8 +22,8 @@ static struct worker *find(struct broker *b)
 	struct worker *w;
 
 	list_for_each (w, &b->workers, link) {
-		if (w->state == WORKER_READY && w->version >= VERSION_FILL &&
-		    outbox_is_read(&w->out))
+		if (w->state == WORKER_READY && !w->shared &&
+		    w->version >= VERSION_FILL && outbox_is_read(&w->out))
 			return w;
 	}
 	return NULL;

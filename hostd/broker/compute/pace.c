@@ -89,8 +89,11 @@ static void look_at_session(struct worker *w, uint64_t now_ns)
 	w->works_us = pending && !w->copies ? slice_us(w, now_ns) : 0;
 	p->sessions += computes;
 	p->n_copying += w->copies;
-	p->n_pending += w->works_us != 0;
-	p->pending_us += w->works_us;
+	p->n_shared += w->shared && w->works_us;
+	if (!w->shared) {
+		p->n_pending += w->works_us != 0;
+		p->pending_us += w->works_us;
+	}
 	p->works |= w->wants;
 }
 
@@ -99,7 +102,7 @@ static void look_at(struct tenant *t, uint64_t now_ns)
 	struct pace_tenant *p = &t->pace;
 	struct worker *w;
 
-	p->sessions = p->n_pending = p->n_copying = 0;
+	p->sessions = p->n_pending = p->n_copying = p->n_shared = 0;
 	p->pending_us = 0;
 	p->works = false;
 	list_for_each (w, &t->workers, tenant_link)
@@ -166,9 +169,22 @@ static void charge(struct tenant *t, uint64_t used_ns, uint64_t ns, uint64_t now
 	p->cap_since_ns = now_ns;
 }
 
+/* Whether any session of class shared has kernels: all of them have one slice, side by side, and
+ * each is charged that. */
+static bool shared_work(const struct broker *b)
+{
+	const struct tenant *t;
+
+	list_for_each (t, &b->tenants, link) {
+		if (t->pace.n_shared)
+			return true;
+	}
+	return false;
+}
+
 static void charge_all(struct broker *b, uint64_t ns, uint64_t now_ns)
 {
-	struct round r = {.ns = ns, .n_pending = filler_works(b)};
+	struct round r = {.ns = ns, .n_pending = filler_works(b) + shared_work(b)};
 	struct tenant *t;
 
 	r.all_us = r.n_pending * (uint64_t)DRIVER_SLICE_US;
@@ -192,7 +208,8 @@ static bool is_late(const struct tenant *t, uint64_t now_ns)
 }
 
 /* A late tenant has the shortest slices, and others have the rest: somebody with work or, if
- * nobody has any, the filler. */
+ * nobody has any, the filler. A session of class shared is never late: its slice is that of
+ * all of them. */
 static void take_back(struct broker *b, uint64_t now_ns)
 {
 	bool any = false, others = false;
@@ -205,7 +222,7 @@ static void take_back(struct broker *b, uint64_t now_ns)
 			slices_due(b);
 		t->pace.late = late;
 		any |= late;
-		others |= !late && t->pace.n_pending;
+		others |= !late && (t->pace.n_pending || t->pace.n_shared);
 	}
 	filler_set(b, any && !others);
 }
@@ -268,7 +285,8 @@ static bool drains(const struct broker *b, uint64_t now_ns)
 	if (now_ns >= b->pace.drain_ns)
 		return false;
 	list_for_each (t, &b->tenants, link) {
-		if (t->pace.stopped && (t->pace.n_pending || t->pace.n_copying))
+		if (t->pace.stopped &&
+		    (t->pace.n_pending || t->pace.n_copying || t->pace.n_shared))
 			return true;
 	}
 	return false;

@@ -22,10 +22,10 @@ struct tenant;
 
 /* A tenant's part. */
 struct pace_tenant {
-	/* At the last look: sessions that compute, those of them with kernels on the device,
-	 * their slices, those with only copies, and whether there was any work, on the device
-	 * or before it. */
-	uint32_t sessions, n_pending, n_copying;
+	/* At the last look: sessions that compute, those of them with kernels on the device, of
+	 * class isolated and of class shared, the slices of the former, those with only copies,
+	 * and whether there was any work, on the device or before it. */
+	uint32_t sessions, n_pending, n_shared, n_copying;
 	uint64_t pending_us;
 	bool works;
 	struct cap_state cap;
@@ -35,7 +35,7 @@ struct pace_tenant {
 	uint64_t since_ns, idle_ns;
 	bool late; /* held for its cap, and what it had on the device goes on */
 	uint64_t cap_since_ns;
-	uint64_t held_until_ns;   /* for its cap or its turn; 0: it is not */
+	uint64_t held_until_ns; /* for its cap or its turn; 0: it is not */
 	/* The device's time that it had since weftd began; and for how long its sessions had
 	 * work and not the device, together. */
 	uint64_t used_ns, stalled_ns;

@@ -117,13 +117,24 @@ static void see(struct broker *b, uint64_t now_ns, bool begin)
 	s->busy_ns = busy || begin ? now_ns : s->busy_ns;
 }
 
+/* All tenants of class shared are one to the policy, in the place of the first that computes:
+ * of the default weight, and never seen with work all the time, since long slices of others
+ * would not become its own. */
+static void see_shared(struct time_tenant *v, bool *any)
+{
+	*v = (struct time_tenant){.weight = CONF_WEIGHT_DEFAULT,
+				  .sessions = v->sessions && !*any,
+				  .quota_us = v->quota_us};
+	*any |= v->sessions;
+}
+
 /* Fills in what the policy is told; false: there is not enough memory. */
 static bool look(struct broker *b, uint64_t now_ns, uint32_t *ret_n)
 {
 	struct slices *s = &b->slices;
 	uint32_t n = 0, n_computing = 0;
 	struct time_tenant *v;
-	bool came = false;
+	bool came = false, shared = false;
 	struct tenant *t;
 
 	if (!plugin_room(b, ret_n))
@@ -139,6 +150,8 @@ static bool look(struct broker *b, uint64_t now_ns, uint32_t *ret_n)
 			.priority = t->pace.late ? 0 : t->compute.priority,
 			.sessions = sessions,
 			.quota_us = t->compute.max.quota_us};
+		if (t->compute.shared)
+			see_shared(&v[n - 1], &shared);
 	}
 	if (n_computing < 2)
 		s->look_ns = 0;
@@ -146,8 +159,8 @@ static bool look(struct broker *b, uint64_t now_ns, uint32_t *ret_n)
 		see(b, now_ns, came || !s->look_ns);
 	n = 0;
 	list_for_each (t, &b->tenants, link) {
-		v[n].pending = t->takes.pending;
-		v[n++].busy = t->takes.busy;
+		v[n].pending = t->compute.shared ? 0 : t->takes.pending;
+		v[n++].busy = t->compute.shared ? 0 : t->takes.busy;
 	}
 	return true;
 }
@@ -157,7 +170,7 @@ static bool tell(struct worker *w, uint32_t us, uint64_t now_ns)
 {
 	const struct msg m = {.type = MSG_SLICE, .slice.us = us};
 
-	if (!w->computes || w->slice_us == us || w->version < VERSION_SLICE)
+	if (!w->computes || w->shared || w->slice_us == us || w->version < VERSION_SLICE)
 		return true;
 	if (w->resume_id || !outbox_is_read(&w->out) ||
 	    outbox_tell(&w->out, &m, -1, -1) < 0)

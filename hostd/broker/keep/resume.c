@@ -25,6 +25,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/macros.h"
+#include "broker/compute/mps.h"
 #include "broker/broker.h"
 #include "broker/compute/pace.h"
 #include "broker/compute/slices.h"
@@ -127,6 +128,9 @@ static int adopt(struct broker *b, struct book_worker *k, struct kept_fds *f)
 	}
 	describe(w, k);
 	window_take_again(&w->tenant->window, w->slice);
+	w->shared = k->shared;
+	if (w->shared)
+		mps_watch(w);
 	account_adopt(w, k);
 	w->book = k;
 	account_begin(w);

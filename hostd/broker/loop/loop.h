@@ -40,7 +40,7 @@ void source_remove(struct loop *l, struct source *src);
  * returns when to be called again at the latest (clock_now_ns()), or UINT64_MAX: after
  * the next event. Returns 0 or -ENOSPC.
  */
-#define LOOP_TIMERS_MAX 16
+#define LOOP_TIMERS_MAX 20
 int loop_timer(struct loop *l, uint64_t (*fn)(void *arg, uint64_t now_ns), void *arg);
 
 /* Runs fn(arg) when the events in hand have been dealt with: for freeing. Returns 0 or

@@ -142,7 +142,7 @@ static void look(struct broker *b)
 static void ask(struct broker *b)
 {
 	const struct msg m = {.type = MSG_HOLDERS};
-	struct worker *w = workers_ready(b);
+	struct worker *w = workers_ready(b, false);
 
 	if (w && !w->asked_holders && outbox_tell(&w->out, &m, -1, -1) == 0)
 		w->asked_holders = true;

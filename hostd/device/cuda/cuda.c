@@ -21,17 +21,27 @@
 
 /* ---- contexts ---- */
 
+/* A client of an MPS server keeps the context that it has, for all of ours: for another one it
+ * would have to connect once more, and in its sandbox it cannot. */
+static CUresult primary_make(struct device *dev, unsigned flags, struct dev_ctx *ctx)
+{
+	CUresult res = CUDA_SUCCESS;
+
+	if (!dev->primary_kept)
+		res = cu.cuDevicePrimaryCtxSetFlags(dev->cu, flags);
+	if (!res)
+		res = cu.cuDevicePrimaryCtxRetain(&ctx->cu, dev->cu);
+	if (!res && dev->cfg.shared && !dev->primary_kept)
+		dev->primary_kept = !cu.cuDevicePrimaryCtxRetain(&ctx->cu, dev->cu);
+	ctx->primary = dev->primary_used = !res;
+	return res;
+}
+
 static CUresult ctx_make(struct device *dev, unsigned flags, struct dev_ctx *ctx)
 {
 	/* The primary context first: it is the one that the driver itself expects. */
-	if (!dev->primary_used) {
-		CUresult res = cu.cuDevicePrimaryCtxSetFlags(dev->cu, flags);
-
-		if (!res)
-			res = cu.cuDevicePrimaryCtxRetain(&ctx->cu, dev->cu);
-		ctx->primary = dev->primary_used = !res;
-		return res;
-	}
+	if (!dev->primary_used || dev->cfg.shared)
+		return primary_make(dev, flags, ctx);
 	return cu.cuCtxCreate(&ctx->cu, NULL, flags, dev->cu);
 }
 
@@ -285,7 +295,7 @@ static void cuda_close(struct device *dev)
 static int cuda_open(const struct device_config *cfg, struct device **ret_dev)
 {
 	struct device *dev;
-	int r = cuda_driver_load();
+	int r = cuda_driver_load(cfg);
 
 	if (r < 0)
 		return r;

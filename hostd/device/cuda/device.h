@@ -69,7 +69,8 @@ struct device {
 	bool own_host;     /* its host part is reserved in this process */
 	bool writes_words; /* of 64 bits, in the order of a stream */
 	unsigned sm;       /* compute capability: 90 is 9.0 */
-	bool primary_used; /* a context of ours is the primary one; with `making` */
+	/* With `making`: a context of ours is the primary one; that stays when it is not. */
+	bool primary_used, primary_kept;
 	struct list contexts;
 	struct list host_ops; /* struct host_op, not done */
 	uint64_t last_token;

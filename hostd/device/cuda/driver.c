@@ -12,6 +12,9 @@
 #include "guest_uuid.h"
 
 #define CUDA_LIBRARY "libcuda.so.1"
+/* Where nobody listens: what is not shared is no client of an MPS server, whatever the
+ * operator's environment says. */
+#define MPS_NOWHERE "/nonexistent/weft"
 
 /* Two steps, so that the macros of cuda.h have chosen the version before it is quoted. */
 #define QUOTED(fn)  #fn
@@ -21,7 +24,6 @@ struct cuda_driver cu;
 
 bool device_cuda_nests;
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int load_result = -ENODEV;
 static char why[200]; /* it failed */
 
@@ -61,10 +63,24 @@ static bool is_guest_library(void)
 	return !cu.cuGetExportTable(&table, &id);
 }
 
-static void load(void)
+/* Without a server the driver makes a context that is not shared. */
+static bool serves_mps(void)
 {
+	int on = 0;
+
+	return !cu.cuDeviceGetAttribute(&on, CU_DEVICE_ATTRIBUTE_MPS_ENABLED, 0) && on;
+}
+
+static void load(const struct device_config *cfg)
+{
+	const char *mps = cfg->shared ? cfg->mps : NULL;
 	CUresult res;
+	char pipe[128] = MPS_NOWHERE;
 	int n = 0;
+
+	if (mps)
+		snprintf(pipe, sizeof(pipe), "%s/pipe", mps);
+	setenv("CUDA_MPS_PIPE_DIRECTORY", pipe, 1);
 
 	/* Compiled code is kept by the guest, for itself (guestlib/core/code_cache.h). */
 	setenv("CUDA_CACHE_DISABLE", "1", 1);
@@ -94,6 +110,14 @@ static void load(void)
 			 (int)res, n);
 		return;
 	}
+	if (cfg->shared && !serves_mps()) {
+		snprintf(why, sizeof(why),
+			 "class shared wants an MPS server, and there is none at %.100s: "
+			 "see "
+			 "mps in weftd.conf(5)",
+			 mps ? mps : "any place");
+		return;
+	}
 	load_result = 0;
 }
 
@@ -102,8 +126,15 @@ const char *device_cuda_why(void)
 	return *why ? why : NULL;
 }
 
-int cuda_driver_load(void)
+int cuda_driver_load(const struct device_config *cfg)
 {
-	pthread_once(&once, load);
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static bool loaded;
+
+	pthread_mutex_lock(&lock);
+	if (!loaded)
+		load(cfg);
+	loaded = true;
+	pthread_mutex_unlock(&lock);
 	return load_result;
 }

@@ -149,6 +149,8 @@
 	X(cuGraphUpload)                                                                 \
 	X(cuGraphConditionalHandleCreate)
 
+struct device_config;
+
 struct cuda_driver {
 	void *lib;
 #define X(fn) __typeof__(fn) *fn;
@@ -160,10 +162,11 @@ struct cuda_driver {
 extern struct cuda_driver cu;
 
 /*
- * Loads and initialises the driver, once. Returns 0, or -ENODEV if there is none, it is
+ * Loads and initialises the driver, once, as a client of an MPS server if it is to be shared.
+ * Returns 0, or -ENODEV if there is none, it is
  * too old (a function is missing), or it finds no device; the reason is logged at debug.
  * Any thread.
  */
-int cuda_driver_load(void);
+int cuda_driver_load(const struct device_config *cfg);
 
 #endif

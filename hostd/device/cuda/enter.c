@@ -40,6 +40,9 @@ static bool is_sticky(CUresult res)
 	case CUDA_ERROR_LAUNCH_FAILED:
 	case CUDA_ERROR_TENSOR_MEMORY_LEAK:
 	case CUDA_ERROR_EXTERNAL_DEVICE:
+	case CUDA_ERROR_MPS_CONNECTION_FAILED:
+	case CUDA_ERROR_MPS_RPC_FAILURE:
+	case CUDA_ERROR_MPS_CLIENT_TERMINATED:
 		return true;
 	default:
 		return false;

@@ -108,13 +108,20 @@ static bool is_mps(const struct proc *p, void *arg)
 
 static void check_mps(const struct doctor *d)
 {
+	const char *dir = d->conf ? d->conf->mps : NULL;
 	pid_t pid = proc_find(d->root, is_mps, NULL);
 
-	if (pid)
-		doctor_say(d, FOUND_WRONG, "mps", "echo quit | nvidia-cuda-mps-control",
-			   "MPS runs (pid %d): a fault of one program would end those of "
-			   "all tenants",
-			   (int)pid);
+	if (dir && !pid)
+		doctor_say(d, FOUND_WRONG, "mps", "systemctl enable --now weft-mps",
+			   "MPS does not run, and mps in weftd.conf is %s: programs of "
+			   "class shared do not start",
+			   dir);
+	else if (dir)
+		doctor_say(d, FOUND_OK, "mps", NULL,
+			   "MPS runs (pid %d), for class shared", (int)pid);
+	else if (pid)
+		doctor_say(d, FOUND_OK, "mps", NULL,
+			   "MPS runs (pid %d): no worker is a client of its", (int)pid);
 	else
 		doctor_say(d, FOUND_OK, "mps", NULL, "does not run");
 }

@@ -166,6 +166,8 @@ Test(conf, mistakes_name_their_line)
 	bad("[tenant a]\nmemory.weight = 10001\n", ":2:");
 	bad("[tenant a]\ncompute.weight = 0\n", "no number from 1 to 10000");
 	bad("[tenant a]\ncompute.priority = 101\n", "no number from 0 to 100");
+	bad("[tenant a]\ncompute.class = both\n", "neither isolated nor shared");
+	bad("[daemon]\nmps = run\n", "neither an absolute path nor none");
 	bad("[tenant a]\ntpc.set = 0,\n", ":2: tpc.set: \"0,\" is no list of TPCs");
 	bad("[tenant a]\ngpc.set = 200\n", "gpc.set = 200: number too large");
 	bad("[tenant a]\ntpc.count = 129\n", "nor one of per cent such as 30%, nor max");
@@ -310,6 +312,16 @@ Test(conf, contradicting_keys_are_an_error)
 	is_wrong("[tenant a]\nowner = no-such-user\n", "text:1: tenant a: no user");
 	is_wrong("[daemon]\nuser = no-such-user\n", "no user \"no-such-user\"");
 	is_wrong("[daemon]\noperators = no-such-group\n", "no group \"no-such-group\"");
+}
+
+Test(conf, class_shared_has_no_order)
+{
+	is_wrong("[tenant a]\ncompute.class = shared\ncompute.priority = 1\n",
+		 "compute.class = shared and compute.priority contradict");
+	is_wrong("[tenant a]\ncompute.class = shared\ncompute.weight = 200\n",
+		 "compute.class = shared and compute.weight contradict");
+	is_wrong("[daemon]\ndevice = cuda\n[tenant a]\ncompute.class = shared\n",
+		 "compute.class = shared wants mps in [daemon]");
 }
 
 Test(conf, doubtful_keys_are_a_warning)

@@ -113,7 +113,7 @@ Test(doctor, hmm_and_mps)
 	make("/proc/77/cmdline", "/usr/bin/nvidia-cuda-mps-control\0-d", 35);
 	doctor_host(&d);
 	says("! hmm: is on");
-	says("! mps: MPS runs (pid 77)");
+	says("+ mps: MPS runs (pid 77): no worker is a client of its");
 	said[0] = '\0';
 	d.weftd = 1;
 	make_text("/sys/module/nvidia_uvm/parameters/uvm_disable_hmm", "N\n");
@@ -121,6 +121,13 @@ Test(doctor, hmm_and_mps)
 	doctor_host(&d);
 	says("? hmm: is on");
 	says("+ mps: does not run");
+	configure("[daemon]\nmps = /run/weft-mps\n");
+	doctor_host(&d);
+	says("! mps: MPS does not run, and mps in weftd.conf is /run/weft-mps");
+	make("/proc/77/cmdline", "/usr/bin/nvidia-cuda-mps-control\0-f", 35);
+	doctor_host(&d);
+	says("+ mps: MPS runs (pid 77), for class shared");
+	make_text("/proc/77/cmdline", "");
 	make_text("/sys/module/nvidia_uvm/parameters/uvm_disable_hmm", "Y\n");
 	said[0] = '\0';
 	doctor_host(&d);

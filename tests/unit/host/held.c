@@ -6,6 +6,7 @@
 #include "base/list.h"
 #include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/compute/shared.h"
 #include "broker/child/child.h"
 #include "broker/memory/account.h"
 #include "broker/memory/held.h"
@@ -29,7 +30,12 @@ void child_kill(struct child *c)
 }
 
 /* Functions that nobody here needs. */
-struct worker *workers_ready(struct broker *broker)
+int shared_lost(struct worker *w)
+{
+	return 0;
+}
+
+struct worker *workers_ready(struct broker *broker, bool shared)
 {
 	return NULL;
 }

@@ -13,6 +13,7 @@
 
 #include "base/list.h"
 #include "broker/broker.h"
+#include "broker/compute/shared.h"
 #include "broker/child/child.h"
 #include "broker/loop/loop.h"
 #include "broker/loop/outbox.h"
@@ -35,7 +36,12 @@ static struct worker_page pages[WORKERS];
 static uint64_t used[WORKERS], pinned[WORKERS]; /* the model */
 
 /* Functions that nobody here needs. */
-struct worker *workers_ready(struct broker *broker)
+int shared_lost(struct worker *w)
+{
+	return 0;
+}
+
+struct worker *workers_ready(struct broker *broker, bool shared)
 {
 	return NULL;
 }
