@@ -8,10 +8,12 @@
 //	looping graph ITERATIONS	graphs of four, likewise
 //	looping long ITERATIONS		one without an end, which counts as many as one thing
 //	looping copy BYTES		copies to the device
+//	looping matmul N		products of matrices of N by N, each waited for
+//	looping walk BYTES		kernels that read there at random, four queued
 //	looping every MS ITERATIONS	one each MS milliseconds, waited for
 //
 // Says "ready", begins when a line comes, and at each further line prints how many have been
-// done so far, and of `every` the median and the 99th percentile of how long one took, in
+// done so far, and of `every` and `matmul` the median and the 99th percentile of how long one took, in
 // microseconds, since the last line.
 #include <algorithm>
 #include <atomic>
@@ -22,13 +24,14 @@
 #include <mutex>
 #include <thread>
 #include <vector>
+#include <unistd.h>
 
 #define CHECK(call)                                                                      \
 	do {                                                                             \
 		cudaError_t e_ = (call);                                                 \
 		if (e_ != cudaSuccess) {                                                 \
 			fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(e_));      \
-			exit(1);                                                         \
+			_exit(1); /* another thread reads */                             \
 		}                                                                        \
 	} while (0)
 
@@ -152,6 +155,78 @@ static void copies(long bytes)
 	}
 }
 
+/* A tile of 32 by 32 for each block of 1024 threads, as nvtaskset's MM6144. */
+__global__ void product(const float *a, const float *b, float *c, int n)
+{
+	__shared__ float s[32][32], t[32][32];
+	int x = threadIdx.x, y = threadIdx.y;
+	int row = blockIdx.y * 32 + y, col = blockIdx.x * 32 + x;
+	float sum = 0;
+
+	for (int k = 0; k < n; k += 32) {
+		s[y][x] = a[(size_t)row * n + k + x];
+		t[y][x] = b[(size_t)(k + y) * n + col];
+		__syncthreads();
+		for (int i = 0; i < 32; i++)
+			sum += s[y][i] * t[i][x];
+		__syncthreads();
+	}
+	c[(size_t)row * n + col] = sum;
+}
+
+static void took(clock_type::time_point from)
+{
+	std::lock_guard<std::mutex> guard(lock);
+
+	took_us.push_back(
+		std::chrono::duration<double, std::micro>(clock_type::now() - from).count());
+	ended++;
+}
+
+static void products(long n)
+{
+	float *m[3];
+
+	for (auto &p : m) {
+		CHECK(cudaMalloc(&p, n * n * sizeof(*p)));
+		CHECK(cudaMemset(p, 0, n * n * sizeof(*p)));
+	}
+	while (!stop) {
+		auto from = clock_type::now();
+
+		product<<<dim3(n / 32, n / 32), dim3(32, 32)>>>(m[0], m[1], m[2], (int)n);
+		CHECK(cudaDeviceSynchronize());
+		took(from);
+	}
+}
+
+__global__ void walk(const unsigned *p, unsigned n, unsigned *never)
+{
+	unsigned at = (blockIdx.x * blockDim.x + threadIdx.x) * 2654435761u;
+
+	for (int i = 0; i < 2000; i++)
+		at = at * 1664525u + 1013904223u + p[at % n];
+	if (at == 0x12345678)
+		*never = at;
+}
+
+static void walks(long bytes)
+{
+	cudaEvent_t done[queued];
+	unsigned *p;
+
+	CHECK(cudaMalloc(&p, bytes));
+	CHECK(cudaMemset(p, 0, bytes));
+	for (auto &e : done)
+		CHECK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+	for (long i = 0; !stop; i++, ended++) {
+		if (i >= queued)
+			CHECK(cudaEventSynchronize(done[i % queued]));
+		walk<<<blocks, 512>>>(p, (unsigned)(bytes / sizeof(*p)), p);
+		CHECK(cudaEventRecord(done[i % queued]));
+	}
+}
+
 static void every(double ms, long n)
 {
 	auto next = clock_type::now();
@@ -161,10 +236,9 @@ static void every(double ms, long n)
 	while (!stop) {
 		while (clock_type::now() < next)
 			;
-		double us = run_us(n);
-		ended++;
-		std::lock_guard<std::mutex> guard(lock);
-		took_us.push_back(us);
+		auto from = clock_type::now();
+		run_us(n);
+		took(from);
 		next = std::max(next + period, clock_type::now());
 	}
 }
@@ -212,11 +286,17 @@ int main(int argc, char **argv)
 		t = std::thread(one_long, atol(argv[2]));
 	else if (!strcmp(argv[1], "copy"))
 		t = std::thread(copies, atol(argv[2]));
+	else if (!strcmp(argv[1], "matmul"))
+		t = std::thread(products, atol(argv[2]));
+	else if (!strcmp(argv[1], "walk"))
+		t = std::thread(walks, atol(argv[2]));
 	else
 		t = std::thread(loop, atol(argv[2]));
 	while (fgets(line, sizeof(line), stdin))
 		tell();
 	stop = true;
 	t.join();
+	/* A client of an MPS server that ends with work in flight is a fault of all. */
+	CHECK(cudaDeviceSynchronize());
 	return 0;
 }

@@ -17,8 +17,9 @@ POOL_SECONDS = 3  # until the ready workers are
 class Daemon:
     """Used as a context manager. Answers what programs did, and what they were refused."""
 
-    def __init__(self, directory, device, swap="", time=""):
-        self.build, self.device, self.swap, self.time = directory, device, swap, time
+    def __init__(self, directory, device, swap="", time="", mps=""):
+        self.build, self.device = directory, device
+        self.keys = {"swap": swap, "time": time, "mps": mps}
         self.dir = self.log = self.proc = None
         self.env = {}
         lib = os.path.join(directory, "lib")
@@ -33,10 +34,7 @@ class Daemon:
         conf = os.path.join(self.dir, "weftd.conf")
         with open(conf, "w", encoding="ascii") as f:
             f.write(f"[daemon]\ndevice = {self.device}\nrun-dir = {self.dir}/run\npool = 4\n")
-            if self.swap:
-                f.write(f"swap = {self.swap}\n")
-            if self.time:
-                f.write(f"time = {self.time}\n")
+            f.writelines(f"{k} = {v}\n" for k, v in self.keys.items() if v)
         self.control = os.path.join(self.dir, "run", "control")
         with open(os.path.join(self.dir, "log"), "wb") as log:
             self.proc = subprocess.Popen(
