@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions of features that some devices lack: managed memory, green contexts, a log of
- * messages, functions that hosts and devices share. They answer as a real driver does for
- * a device without them.
+ * Functions of features that some devices lack: managed memory, a log of messages, functions
+ * that hosts and devices share. They answer as a real driver does for a device without them.
  */
 #include <stdio.h>
 #include <string.h>
@@ -136,59 +135,6 @@ CUresult CUDAAPI cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library,
 	CUresult r = guest_status();
 
 	return r ? r : CUDA_ERROR_INVALID_VALUE;
-}
-
-/* ---- green contexts ---- */
-
-static CUresult sm_resource(CUdevResource *resource, CUdevResourceType type)
-{
-	if (!resource || type != CU_DEV_RESOURCE_TYPE_SM)
-		return CUDA_ERROR_INVALID_RESOURCE_TYPE;
-	memset(resource, 0, sizeof(*resource));
-	resource->type = type;
-	resource->sm.smCount =
-		(unsigned)guest_process.device
-			.attributes[CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT];
-	return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuDeviceGetDevResource(CUdevice device, CUdevResource *resource,
-					CUdevResourceType type)
-{
-	CUresult r = guest_status();
-
-	if (r)
-		return r;
-	if (!guest_has_device(device))
-		return CUDA_ERROR_INVALID_DEVICE;
-	return sm_resource(resource, type);
-}
-
-CUresult CUDAAPI cuCtxGetDevResource(CUcontext ctx, CUdevResource *resource,
-				     CUdevResourceType type)
-{
-	CUresult r = guest_status();
-
-	if (r)
-		return r;
-	if (!guest_handle_valid((uintptr_t)ctx, HANDLE_CONTEXT))
-		return CUDA_ERROR_INVALID_CONTEXT;
-	return sm_resource(resource, type);
-}
-
-CUresult CUDAAPI cuStreamGetGreenCtx(CUstream stream, CUgreenCtx *green)
-{
-	uint64_t wire;
-	CUresult r = ctx_check_current();
-
-	if (r == CUDA_SUCCESS)
-		r = guest_stream_value(stream, false, &wire);
-	if (r)
-		return r;
-	if (!green)
-		return CUDA_ERROR_INVALID_VALUE;
-	*green = NULL;
-	return CUDA_SUCCESS;
 }
 
 /* ---- the log: nothing is written to it ---- */

@@ -172,6 +172,10 @@ CUresult guest_stream(CUstream stream, bool ptsz, uint64_t *ret_wire);
  * guest_stream() ends the capture, and fails. */
 CUresult guest_stream_value(CUstream stream, bool ptsz, uint64_t *ret_wire);
 
+/* The handle by which the worker knows a context: a green context's is that of what it is
+ * part of. */
+uint64_t guest_ctx_handle(CUcontext ctx);
+
 /* Refuses a function that may not be called during a capture (such as cuMemAlloc), as far
  * as the capture modes of thread and captures say so: those captures become invalid.
  * CUDA_SUCCESS or STREAM_CAPTURE_UNSUPPORTED. */

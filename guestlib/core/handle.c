@@ -14,6 +14,7 @@
 
 #include "core/guest.h"
 #include "core/process.h"
+#include "core/thread.h"
 
 #define PAGE_BITS    10
 #define PAGE_ENTRIES (1u << PAGE_BITS)
@@ -199,6 +200,8 @@ CUresult guest_stream_value(CUstream stream, bool ptsz, uint64_t *ret_wire)
 	else if (h != GUEST_STREAM_LEGACY && h != GUEST_STREAM_PER_THREAD &&
 		 !guest_handle_valid(h, HANDLE_STREAM))
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (h <= GUEST_STREAM_PER_THREAD && guest_self && guest_self->default_stream)
+		h = guest_self->default_stream;
 	*ret_wire = h;
 	return CUDA_SUCCESS;
 }

@@ -10,6 +10,7 @@
 #include "core/guest.h"
 
 struct guest_ctx;
+struct guest_green;
 struct shared_lane;
 struct stage;
 
@@ -27,10 +28,13 @@ struct extents {
 struct guest_thread {
 	struct lane *lane;          /* NULL until a call needs it */
 	struct shared_lane *shared; /* lane's owner; NULL: this thread */
-	struct guest_ctx *top;      /* current context, or NULL */
+	struct guest_ctx
+		*top; /* current context, or the one that it is part of; or NULL */
+	struct guest_green *green; /* the green context that is current; or NULL */
+	uint64_t default_stream;   /* its own; 0: the legacy stream */
 	uint64_t wire_id; /* guest_ctx.wire_id of the lane's context at the worker */
 	unsigned depth, stack_room;
-	struct guest_ctx **stack; /* a reference each; stack[depth-1]==top */
+	struct guest_ctx **stack; /* a reference each */
 	CUstreamCaptureMode capture_mode;
 	struct stage *stage; /* of small copies, or NULL */
 	/* Function to call in the thread when it ends, while its lane is open; or

@@ -351,6 +351,8 @@ static CUresult wait_locked(struct cap_stream *s, struct cap_event *e, uint64_t 
 		s->capture->invalid = true;
 		return capture_invalidate(c, CUDA_ERROR_STREAM_CAPTURE_MERGE);
 	}
+	if (!s && stream_green(wire)) /* nodes have all TPCs */
+		return capture_invalidate(c, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 	if (!s)
 		s = capture_join(c, wire);
 	if (!s || !node_set_join(&s->deps, &e->deps))

@@ -7,6 +7,7 @@
 
 #include "graph/capture_live.h"
 #include "object/context.h"
+#include "object/stream.h"
 #include "core/thread.h"
 
 static uint64_t last_id;
@@ -114,7 +115,8 @@ static CUresult begin_check(CUstream stream, CUstreamCaptureMode mode, bool ptsz
 		return r;
 	if ((unsigned)mode > CU_STREAM_CAPTURE_MODE_RELAXED)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (*ret_wire == GUEST_STREAM_LEGACY)
+	/* Nodes of graphs have all TPCs, those of a green context's streams too. */
+	if (*ret_wire == GUEST_STREAM_LEGACY || stream_green(*ret_wire))
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	return CUDA_SUCCESS;
 }

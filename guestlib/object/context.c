@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "object/context.h"
+#include "object/green.h"
 #include "object/extent.h"
 #include "core/idle.h"
 #include "core/process.h"
@@ -120,15 +121,17 @@ struct guest_ctx *ctx_new(void)
 	return c->handle ? steal(c) : NULL;
 }
 
-static void ctx_ref(struct guest_ctx *c)
+void ctx_ref(struct guest_ctx *c)
 {
 	atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
 }
 
 void ctx_unref(struct guest_ctx *c)
 {
-	if (c && atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) == 1)
-		free(c);
+	if (!c || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	free(c->green);
+	free(c);
 }
 
 int ctx_init_primary(void)
@@ -147,18 +150,48 @@ struct guest_ctx *ctx_primary(void)
 	return primary;
 }
 
-struct guest_ctx *ctx_lookup(CUcontext ctx)
+struct guest_ctx *ctx_lookup_own(CUcontext ctx)
 {
 	if (!ctx)
-		return guest_self ? guest_self->top : NULL;
+		return guest_self ? ctx_on_top(guest_self) : NULL;
 	return guest_object((uintptr_t)ctx, HANDLE_CONTEXT);
+}
+
+struct guest_ctx *ctx_lookup(CUcontext ctx)
+{
+	struct guest_ctx *c = ctx_lookup_own(ctx);
+
+	return c && c->base ? c->base : c;
+}
+
+uint64_t guest_ctx_handle(CUcontext ctx)
+{
+	struct guest_ctx *c = guest_object((uintptr_t)ctx, HANDLE_CONTEXT);
+
+	return c && c->base ? c->base->handle : (uintptr_t)ctx;
 }
 
 /* ---- the stack ---- */
 
+struct guest_ctx *ctx_on_top(const struct guest_thread *t)
+{
+	return t->depth ? t->stack[t->depth - 1] : NULL;
+}
+
 static void stack_set_top(struct guest_thread *t)
 {
-	t->top = t->depth ? t->stack[t->depth - 1] : NULL;
+	struct guest_ctx *c = ctx_on_top(t);
+
+	t->top = c && c->base ? c->base : c;
+	t->green = c && c->base ? c->green : NULL;
+	t->default_stream = t->green ? t->green->stream : 0;
+}
+
+void ctx_end_green(struct guest_thread *t, struct guest_ctx *c)
+{
+	c->base = NULL;
+	if (t)
+		stack_set_top(t);
 }
 
 /* As deep as there is memory: the driver has no limit either. */

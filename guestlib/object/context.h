@@ -41,6 +41,10 @@ struct guest_ctx {
 	struct list storage;       /* values of local_storage.c; under its lock */
 	struct list living;        /* where it stands while it lives, unless primary */
 	struct list owned;         /* owned.h */
+	/* A green context's: what it is part of, which is current at the worker in its place;
+	 * NULL: it is none's. And it, which is freed with this. */
+	struct guest_ctx *base;
+	struct guest_green *green;
 };
 
 /* Makes the primary context's shadow; from cuInit, once. 0 or -ENOMEM. */
@@ -49,9 +53,11 @@ int ctx_init_primary(void);
 /* The primary context, whether active or not. */
 struct guest_ctx *ctx_primary(void);
 
-/* Finds the shadow of a context by its handle; NULL stands for the thread's current one
- * (or NULL). Takes no reference. */
+/* Finds the shadow of a context by its handle, of a green context's that of what it is part
+ * of; NULL stands for the thread's current one (or NULL). Takes no reference. */
 struct guest_ctx *ctx_lookup(CUcontext ctx);
+/* A green context's own shadow, or as above. */
+struct guest_ctx *ctx_lookup_own(CUcontext ctx);
 
 /* Makes a shadow that does not live yet, with one reference; NULL: no memory, no
  * handle. */
@@ -66,6 +72,9 @@ void ctx_set_alive(struct guest_ctx *c, bool alive);
 
 /* Reads guest_ctx.wire_id. */
 uint64_t ctx_wire_id(const struct guest_ctx *c);
+
+/* The context that was made current last on a thread, a green context's own; NULL: none. */
+struct guest_ctx *ctx_on_top(const struct guest_thread *t);
 
 /* Push a context on the stack of t, the calling thread, with a reference (OUT_OF_MEMORY),
  * and pop the top one of a stack that is not empty. */
@@ -101,6 +110,10 @@ static inline CUresult ctx_check_current(void)
 	return ctx_current(&c);
 }
 
+void ctx_ref(struct guest_ctx *c);
+/* Has a green context's shadow be one that is no more; t: the calling thread, whose stack it
+ * may be on. */
+void ctx_end_green(struct guest_thread *t, struct guest_ctx *c);
 /* Drops a reference; the last one frees c. */
 void ctx_unref(struct guest_ctx *c);
 

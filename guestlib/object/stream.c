@@ -9,6 +9,7 @@
 
 #include "calls.h"
 #include "object/context.h"
+#include "object/green.h"
 #include "object/stream.h"
 #include "object/owned.h"
 #include "core/process.h"
@@ -62,6 +63,13 @@ uint64_t stream_ctx(uint64_t h)
 	return s ? s->ctx : 0;
 }
 
+struct guest_ctx *stream_green(uint64_t h)
+{
+	struct guest_stream_info *s = guest_object(h, HANDLE_STREAM);
+
+	return s ? s->green : NULL;
+}
+
 bool stream_is_blocking(uint64_t h)
 {
 	struct guest_stream_info *s = guest_object(h, HANDLE_STREAM);
@@ -74,6 +82,7 @@ static void drop(struct owned *o)
 	struct guest_stream_info *s = container_of(o, struct guest_stream_info, owned);
 
 	guest_handle_free(s->handle);
+	ctx_unref(s->green);
 	free(s);
 }
 
@@ -83,17 +92,21 @@ void stream_drop(struct guest_stream_info *s)
 	drop(&s->owned);
 }
 
-static CUresult post_create(struct guest_thread *t, uint64_t h, unsigned flags,
-			    int priority)
+static CUresult send_create(struct guest_thread *t, uint64_t h,
+			    const struct guest_stream_info *s)
 {
 	struct stream_create_cmd *cmd = begin_stream_create(t);
+	struct lane_reply reply;
 
 	if (!cmd)
 		return guest_lost(t);
 	cmd->stream = h;
-	cmd->flags = flags;
-	cmd->priority = priority;
-	return guest_post(t);
+	cmd->flags = s->flags;
+	cmd->priority = s->priority;
+	if (!s->green)
+		return guest_post(t);
+	memcpy(cmd->tpcs, s->green->green->tpcs, sizeof(cmd->tpcs));
+	return guest_ask(t, sizeof(struct stream_create_rep), &reply);
 }
 
 int stream_clamp_priority(int priority)
@@ -103,8 +116,8 @@ int stream_clamp_priority(int priority)
 	return MIN(MAX(priority, d->priority_greatest), d->priority_least);
 }
 
-CUresult stream_new(struct guest_thread *t, unsigned flags, int priority,
-		    uint64_t *ret_handle)
+CUresult stream_new(struct guest_thread *t, struct guest_ctx *green, unsigned flags,
+		    int priority, uint64_t *ret_handle)
 {
 	_cleanup_free_ struct guest_stream_info *s = calloc(1, sizeof(*s));
 	uint64_t h;
@@ -118,15 +131,18 @@ CUresult stream_new(struct guest_thread *t, unsigned flags, int priority,
 	s->attrs[CU_LAUNCH_ATTRIBUTE_PRIORITY].priority = s->priority;
 	s->id = atomic_fetch_add_explicit(&next_id, 1, memory_order_relaxed);
 	s->ctx = t->top->handle;
+	s->green = green;
 	h = guest_handle_new(HANDLE_STREAM, s);
 	if (!h)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	s->handle = h;
-	r = post_create(t, h, flags, s->priority);
+	r = send_create(t, h, s);
 	if (r) {
 		guest_handle_free(h);
 		return r;
 	}
+	if (green)
+		ctx_ref(green);
 	owned_add(t->top, &steal(s)->owned, drop);
 	*ret_handle = h;
 	return CUDA_SUCCESS;

@@ -16,6 +16,7 @@ struct guest_stream_info {
 	int priority;
 	uint64_t id;
 	uint64_t ctx;
+	struct guest_ctx *green; /* that of a green context, referenced; NULL: of none */
 	_Atomic uint64_t idle; /* core/idle.h */
 	CUstreamAttrValue attrs[STREAM_ATTRS];
 };
@@ -56,10 +57,13 @@ bool stream_is_blocking(uint64_t wire);
  */
 CUresult stream_find(CUstream stream, bool ptsz, struct guest_stream_info **ret_s);
 
-/* Makes a stream of the thread's current context without waiting; flags are checked, the
+/* Makes a stream of the thread's current context without waiting, or, of a green context's
+ * (green: its shadow), as soon as the worker has said that it can be; flags are checked, the
  * priority is clamped. */
-CUresult stream_new(struct guest_thread *t, unsigned flags, int priority,
-		    uint64_t *ret_handle);
+CUresult stream_new(struct guest_thread *t, struct guest_ctx *green, unsigned flags,
+		    int priority, uint64_t *ret_handle);
+/* The shadow of the green context that a stream belongs to, as it travels; NULL: none. */
+struct guest_ctx *stream_green(uint64_t wire);
 
 /* Ends a stream's handle and frees s, after the stream was destroyed. */
 void stream_drop(struct guest_stream_info *s);

@@ -114,6 +114,11 @@ struct dev_tpcs {
 	unsigned n_in_gpc; /* of one GPC, at most: a cluster lies within one */
 };
 
+/* Returns those TPCs of a set that have these places in it, in the order of the map, of at
+ * most 128; the set if it has none of them. */
+struct dev_tpcs dev_tpcs_pick(const struct dev_tpc_map *map, const struct dev_tpcs *set,
+			      const uint64_t places[2]);
+
 struct device_ops {
 	uint32_t abi; /* DEVICE_OPS_ABI */
 	const char *name;
@@ -136,6 +141,9 @@ struct device_ops {
 	 * clusters, and cooperative launches. Returns false if that cannot be. NULL where
 	 * find_tpcs is. Any thread. */
 	bool (*run_on)(struct device *dev, const struct dev_tpcs *tpcs);
+	/* Tells what find_tpcs() has found in another process, for streams that are kept to
+	 * some; before their first. NULL where nothing has to be known. */
+	void (*know_tpcs)(struct device *dev, const struct dev_tpc_map *map);
 
 	/* Bytes of device memory that this process has taken so far; with nothing
 	 * allocated, what contexts take. Slow. The soft device takes none: 0. */

@@ -22,6 +22,11 @@ struct dev_mem_op {
 struct device_stream_ops {
 	CUresult (*create)(struct dev_ctx *ctx, unsigned flags, int priority,
 			   struct dev_stream **ret_stream);
+	/* Has its kernels run on these TPCs only, by their place among those that the process
+	 * has (run_on); on all of them if by now it has none of these. Before it has work.
+	 * NOT_SUPPORTED where nobody has said which they are. May be NULL. */
+	CUresult (*keep_to)(struct dev_ctx *ctx, struct dev_stream *st,
+			    const uint64_t tpcs[2]);
 	/* A CU_STREAM_ATTRIBUTE_*, for what is queued from now on; a device may take
 	 * hints as such, the priority it honours. */
 	CUresult (*set_attribute)(struct dev_ctx *ctx, struct dev_stream *st,

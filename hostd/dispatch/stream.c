@@ -2,6 +2,20 @@
 #include "dispatch/handlers.h"
 #include "session/ipc_event.h"
 
+/* Keeps a stream's kernels to some TPCs. Takes over the stream if that cannot be. */
+static CUresult keep_to(struct sess_lane *sl, struct sess_stream *st,
+			const uint64_t tpcs[2])
+{
+	const struct device_ops *ops = sl->s->ops;
+	CUresult r = CUDA_ERROR_NOT_SUPPORTED;
+
+	if (ops->stream.keep_to)
+		r = ops->stream.keep_to(sl->ctx->dev, st->dev, tpcs);
+	if (r != CUDA_SUCCESS)
+		obj_put(sl->s, &st->obj);
+	return r;
+}
+
 int handle_stream_create(struct sess_lane *sl, const struct stream_create_args *a,
 			 struct stream_create_rep *rep)
 {
@@ -11,6 +25,8 @@ int handle_stream_create(struct sess_lane *sl, const struct stream_create_args *
 
 	rep->res.result = sess_stream_new(sl->s, sl->ctx, a->cmd->stream, flags,
 					  a->cmd->priority, &st);
+	if (rep->res.result == CUDA_SUCCESS && (a->cmd->tpcs[0] || a->cmd->tpcs[1]))
+		rep->res.result = keep_to(sl, st, a->cmd->tpcs);
 	if (rep->res.result != CUDA_SUCCESS)
 		return 0;
 	return publish(sl, &st->obj, &rep->res.result);

@@ -109,7 +109,9 @@ enum msg_type {
 	/* Time and TPCs; since version 2. */
 	MSG_COMPUTES, /* worker -> weftd: `computing` in its page has changed */
 	MSG_SLICE,    /* weftd -> worker */
-	MSG_TPC_MAP,  /* worker -> weftd, before READY, if that was asked for */
+	/* worker -> weftd, before READY, if that was asked for; since version 4 weftd -> worker,
+	 * before a guest */
+	MSG_TPC_MAP,
 	MSG_TPCS,     /* weftd -> worker */
 	MSG_PACE,     /* weftd -> worker; since version 3 */
 	MSG_FILL,     /* weftd -> worker that waits for a guest; since version 3 */
@@ -125,7 +127,7 @@ enum msg_type {
  * messages and fields are only added, at the end, and nobody is sent a type that is newer
  * than it is. Who changes what is there raises both.
  */
-#define MSG_VERSION        3u
+#define MSG_VERSION        4u
 #define MSG_VERSION_OLDEST 1u
 
 /* READY: the device is open. */

@@ -240,6 +240,19 @@ static int take_tpcs(struct worker *w, const struct msg_tpcs *m)
 	return ops->run_on && ops->run_on(w->on.dev, &tpcs) ? 0 : -EOPNOTSUPP;
 }
 
+static int take_tpc_map(struct worker *w, const struct msg_tpc_map *m)
+{
+	struct dev_tpc_map map = {.n = m->n};
+
+	if (w->attached)
+		return -EPROTO;
+	memcpy(map.gpc, m->gpc, sizeof(m->gpc));
+	memcpy(map.bit, m->bit, sizeof(m->bit));
+	if (w->on.ops->know_tpcs)
+		w->on.ops->know_tpcs(w->on.dev, &map);
+	return 0;
+}
+
 static int take_fill(struct worker *w, bool on)
 {
 	bool done;
@@ -474,6 +487,8 @@ static int handle_ctl(struct worker *w)
 		return 0;
 	case MSG_TPCS:
 		return take_tpcs(w, &m.tpcs);
+	case MSG_TPC_MAP:
+		return take_tpc_map(w, &m.tpc_map);
 	case MSG_FILL:
 		return take_fill(w, m.fill.on);
 	case MSG_PACE:

@@ -83,7 +83,6 @@ static void contexts(void)
 	CUcheckpointLockArgs lock;
 	CUctxCreateParams params;
 	CUctxCigParam cig;
-	CUgreenCtx green;
 	CUcontext ctx;
 
 	memset(&params, 0, sizeof(params));
@@ -91,7 +90,6 @@ static void contexts(void)
 	memset(&lock, 0, sizeof(lock));
 	params.cigParams = &cig;
 	SAY(cuCtxCreate, cuCtxCreate(&ctx, &params, 0, dev));
-	SAY(cuGreenCtxCreate, cuGreenCtxCreate(&green, NULL, dev, 1));
 	SAY(cuCheckpointProcessLock, cuCheckpointProcessLock(getpid(), &lock));
 	SAY(cuDeviceRegisterAsyncNotification,
 	    cuDeviceRegisterAsyncNotification(dev, NULL, NULL, NULL));

@@ -132,6 +132,8 @@ def fill(f, wire):
         return f"\tcmd->{f.name} = {value};\n"
     if f.dir == "inout":
         return f"\tcmd->{f.name} = ({wire.type.c})*{f.name};\n"
+    if f.type.name == "CUcontext":
+        return f"\tcmd->{f.name} = guest_ctx_handle({f.name});\n"
     cast = "(uint64_t)(uintptr_t)" if f.type.handles else f"({wire.type.c})"
     return f"\tcmd->{f.name} = {cast}{f.name};\n"
 
@@ -210,7 +212,7 @@ def stub_body(e, msg):
         out += "\tr = guest_unsafe(t);\n\tif (r)\n\t\treturn r;\n"
     out += stub_checks(e, msg)
     if e.whole:
-        ctx = next((f"(uint64_t)(uintptr_t){f.name}" for f in e.fields
+        ctx = next((f"guest_ctx_handle({f.name})" for f in e.fields
                     if f.type.name == "CUcontext"), "0")
         out += f"\tr = guest_whole(t, {ctx});\n\tif (r)\n\t\treturn r;\n"
     if st:

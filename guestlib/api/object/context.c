@@ -66,7 +66,7 @@ CUresult CUDAAPI cuCtxPushCurrent_v2(CUcontext ctx)
 	if (!ctx)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* An inactive primary context, too: it works once it is retained. */
-	c = ctx_lookup(ctx);
+	c = ctx_lookup_own(ctx);
 	return c ? ctx_push(t, c) : CUDA_ERROR_INVALID_CONTEXT;
 }
 
@@ -80,7 +80,7 @@ CUresult CUDAAPI cuCtxPopCurrent_v2(CUcontext *pctx)
 	if (!t->depth)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (pctx)
-		*pctx = ctx_handle(t->top);
+		*pctx = ctx_handle(ctx_on_top(t));
 	ctx_pop(t);
 	return CUDA_SUCCESS;
 }
@@ -98,10 +98,10 @@ CUresult CUDAAPI cuCtxSetCurrent(CUcontext ctx)
 			ctx_pop(t);
 		return CUDA_SUCCESS;
 	}
-	c = ctx_lookup(ctx);
+	c = ctx_lookup_own(ctx);
 	if (!c)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (c == t->top)
+	if (c == ctx_on_top(t))
 		return CUDA_SUCCESS;
 	if (t->depth)
 		ctx_pop(t);
@@ -116,7 +116,7 @@ CUresult CUDAAPI cuCtxGetCurrent(CUcontext *pctx)
 		return r;
 	if (!pctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	*pctx = guest_self && guest_self->top ? ctx_handle(guest_self->top) : NULL;
+	*pctx = guest_self && guest_self->top ? ctx_handle(ctx_on_top(guest_self)) : NULL;
 	return CUDA_SUCCESS;
 }
 
@@ -324,7 +324,7 @@ CUresult CUDAAPI cuCtxDestroy_v2(CUcontext ctx)
 		return r;
 	if (!ctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	c = ctx_lookup(ctx);
+	c = ctx_lookup(ctx); /* a green context's is the primary one */
 	if (!c || c->primary)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	ctx_storage_fini(c);

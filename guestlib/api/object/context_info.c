@@ -85,7 +85,7 @@ CUresult CUDAAPI cuCtxGetId(CUcontext ctx, unsigned long long *id)
 		return r;
 	if (!id)
 		return CUDA_ERROR_INVALID_VALUE;
-	*id = c->id;
+	*id = ctx_lookup_own(ctx)->id;
 	return CUDA_SUCCESS;
 }
 

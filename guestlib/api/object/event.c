@@ -192,7 +192,7 @@ static CUresult ctx_event_check(CUcontext ctx, CUevent event, struct guest_threa
 	*ret_e = event_lookup(event);
 	if (!*ret_e)
 		return CUDA_ERROR_INVALID_HANDLE;
-	return guest_whole(*ret_t, (uintptr_t)ctx);
+	return guest_whole(*ret_t, guest_ctx_handle(ctx));
 }
 
 CUresult CUDAAPI cuCtxRecordEvent(CUcontext ctx, CUevent event)
@@ -203,7 +203,7 @@ CUresult CUDAAPI cuCtxRecordEvent(CUcontext ctx, CUevent event)
 
 	if (r)
 		return r;
-	r = call_ctx_record_event(t, (uintptr_t)ctx, (uintptr_t)event);
+	r = call_ctx_record_event(t, guest_ctx_handle(ctx), (uintptr_t)event);
 	event_note_recorded(e, false);
 	return r;
 }
@@ -216,7 +216,7 @@ CUresult CUDAAPI cuCtxWaitEvent(CUcontext ctx, CUevent event)
 
 	if (r)
 		return r;
-	return call_ctx_wait_event(t, (uintptr_t)ctx, (uintptr_t)event);
+	return call_ctx_wait_event(t, guest_ctx_handle(ctx), (uintptr_t)event);
 }
 
 /* ---- asking ---- */

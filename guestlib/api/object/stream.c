@@ -7,6 +7,7 @@
 #include "copy/stage.h"
 #include "core/capturing.h"
 #include "object/context.h"
+#include "object/green.h"
 #include "object/stream.h"
 
 #define SYNC_MAX CU_SYNC_POLICY_BLOCKING_SYNC
@@ -22,7 +23,7 @@ CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *stream, unsigned int flags
 		return r;
 	if (!stream || (flags & ~(unsigned)CU_STREAM_NON_BLOCKING))
 		return CUDA_ERROR_INVALID_VALUE;
-	r = stream_new(t, flags, priority, &h);
+	r = stream_new(t, t->green ? ctx_on_top(t) : NULL, flags, priority, &h);
 	if (r == CUDA_SUCCESS)
 		*stream = (CUstream)(uintptr_t)h;
 	return r;
@@ -106,17 +107,44 @@ static CUresult get_ctx(CUstream stream, CUcontext *ctx, bool ptsz)
 		return r;
 	if (!ctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	*ctx = (CUcontext)(uintptr_t)(s->ctx ? s->ctx : guest_self->top->handle);
+	if (s->green)
+		*ctx = (CUcontext)(uintptr_t)s->green->handle;
+	else
+		*ctx = (CUcontext)(uintptr_t)(s->ctx ? s->ctx : guest_self->top->handle);
 	return CUDA_SUCCESS;
 }
 
+static CUresult get_green(CUstream stream, CUgreenCtx *green, bool ptsz)
+{
+	struct guest_stream_info *s;
+	CUresult r = stream_find(stream, ptsz, &s);
+
+	if (r)
+		return r;
+	if (!green)
+		return CUDA_ERROR_INVALID_VALUE;
+	*green = s->green ? (CUgreenCtx)(uintptr_t)s->green->green->handle : NULL;
+	return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuStreamGetGreenCtx(CUstream stream, CUgreenCtx *green)
+{
+	return get_green(stream, green, false);
+}
+
+/* The context that it gives is never a green one's. */
 static CUresult get_ctx_green(CUstream stream, CUcontext *ctx, CUgreenCtx *green,
 			      bool ptsz)
 {
+	struct guest_stream_info *s;
 	CUresult r = get_ctx(stream, ctx, ptsz);
 
+	if (r == CUDA_SUCCESS)
+		r = stream_find(stream, ptsz, &s);
+	if (r == CUDA_SUCCESS && s->green)
+		*ctx = (CUcontext)(uintptr_t)ctx_primary()->handle;
 	if (r == CUDA_SUCCESS && green)
-		*green = NULL;
+		r = get_green(stream, green, ptsz);
 	return r;
 }
 

@@ -21,6 +21,8 @@
 
 /* First version of the messages that has TPCS. */
 #define VERSION_TPCS 2u
+/* ... that has TPC_MAP for workers. */
+#define VERSION_TPC_MAP 4u
 
 static_assert(MSG_TPCS_MAX == SPACE_TPCS_MAX, "a set fits");
 
@@ -176,10 +178,26 @@ static bool tell_session(struct worker *w, const struct msg *m)
 	return !w->resume_id && outbox_is_read(&w->out) && tell(w, m) == 0;
 }
 
+/* For streams that programs themselves keep to some. */
+static int tell_map(struct worker *w)
+{
+	const struct space_map *map = &w->b->conf->space;
+	struct msg m = {.type = MSG_TPC_MAP, .tpc_map.n = map->n};
+
+	if (!map->n || w->version < VERSION_TPC_MAP)
+		return 0;
+	memcpy(m.tpc_map.gpc, map->gpc, sizeof(m.tpc_map.gpc));
+	memcpy(m.tpc_map.bit, w->b->tpcs.bit, sizeof(m.tpc_map.bit));
+	return outbox_tell(&w->out, &m, -1, -1);
+}
+
 int tpcs_begin(struct worker *w)
 {
 	struct msg m;
+	int r = tell_map(w);
 
+	if (r < 0)
+		return r;
 	m = message(w->b, tpcs_of(w->tenant));
 	return knows(w, &m) ? 0 : tell(w, &m);
 }

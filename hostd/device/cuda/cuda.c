@@ -366,6 +366,11 @@ static bool cuda_run_on(struct device *dev, const struct dev_tpcs *tpcs)
 	return true;
 }
 
+static void cuda_know_tpcs(struct device *dev, const struct dev_tpc_map *map)
+{
+	dev->tpc_map = *map;
+}
+
 static CUresult cuda_attribute(struct device *dev, CUdevice_attribute attr,
 			       int *ret_value)
 {
@@ -414,6 +419,7 @@ const struct device_ops device_cuda_ops = {
 	.tpc_map = cuda_tpc_map,
 	.find_tpcs = cuda_find_tpcs,
 	.run_on = cuda_run_on,
+	.know_tpcs = cuda_know_tpcs,
 	.sensors = cuda_sensors,
 	.ctx =
 		{
@@ -480,6 +486,7 @@ const struct device_ops device_cuda_ops = {
 	.stream =
 		{
 			.create = cuda_stream_create,
+			.keep_to = cuda_stream_keep_to,
 			.set_attribute = cuda_stream_set_attribute,
 			.mem_ops = cuda_stream_mem_ops,
 			.destroy = cuda_stream_destroy,

@@ -80,6 +80,7 @@ struct device {
 	struct cuda_nvml *nvml;       /* NULL: the host's NVML is not there */
 	/* TPCs that kernels run on, 0: all; and those of one GPC, at most. */
 	_Atomic unsigned tpcs, tpcs_in_gpc;
+	struct dev_tpc_map tpc_map; /* before the first stream; n 0: nobody has said */
 };
 
 /* Graphs of one size, see batch.c. */
@@ -115,6 +116,8 @@ struct dev_stream {
 	struct list link;
 	CUstream cu;
 	_Atomic bool alone; /* has attributes, which launches in graphs would not have */
+	bool kept;          /* its kernels run on some TPCs only */
+	uint64_t tpcs[2];
 };
 
 struct dev_array {

@@ -4,8 +4,10 @@
 
 #include "base/macros.h"
 #include "device/cuda/launch.h"
+#include "device/cuda/mask.h"
 #include "device/cuda/module.h"
 #include "device/cuda/output.h"
+#include "device/cuda/stream.h"
 
 CUresult cuda_func_attribute(struct dev_func *f, CUfunction_attribute attr,
 			     int *ret_value)
@@ -143,16 +145,20 @@ CUresult cuda_fit_of(const struct dev_launch *l, struct cuda_fit *ret_fit)
 	return res;
 }
 
-CUresult cuda_fits(const struct device *dev, const struct cuda_fit *fit)
+static CUresult fits_in(unsigned tpcs, unsigned in_gpc, const struct cuda_fit *fit)
 {
-	unsigned tpcs = atomic_load_explicit(&dev->tpcs, memory_order_relaxed);
-
 	if (!tpcs)
 		return CUDA_SUCCESS;
-	if (fit->cluster > 2 * atomic_load(&dev->tpcs_in_gpc))
+	if (fit->cluster > 2 * in_gpc)
 		return CUDA_ERROR_INVALID_CLUSTER_SIZE;
 	return fit->sms > 2 * tpcs ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
 				   : CUDA_SUCCESS;
+}
+
+CUresult cuda_fits(const struct device *dev, const struct cuda_fit *fit)
+{
+	return fits_in(atomic_load_explicit(&dev->tpcs, memory_order_relaxed),
+		       atomic_load(&dev->tpcs_in_gpc), fit);
 }
 
 static CUresult check_fits(const struct device *dev, const struct dev_launch *l)
@@ -167,6 +173,24 @@ static CUresult check_fits(const struct device *dev, const struct dev_launch *l)
 }
 
 /* ---- one ---- */
+
+/* In a stream that is kept to some TPCs. */
+static CUresult launch_kept(struct dev_stream *st, const struct dev_launch *l,
+			    const CUlaunchConfig *config, void **extra)
+{
+	struct dev_tpcs tpcs = cuda_stream_tpcs(st);
+	struct cuda_fit fit;
+	CUresult res = cuda_fit_of(l, &fit);
+
+	if (!res)
+		res = fits_in(tpcs.n, tpcs.n_in_gpc, &fit);
+	if (res)
+		return res;
+	cuda_mask_only(tpcs.n ? tpcs.bits : NULL);
+	res = cu.cuLaunchKernelEx(config, l->func->cu, NULL, extra);
+	cuda_mask_only(NULL);
+	return res;
+}
 
 CUresult cuda_launch(struct dev_ctx *ctx, struct dev_stream *st,
 		     const struct dev_launch *l)
@@ -188,6 +212,8 @@ CUresult cuda_launch(struct dev_ctx *ctx, struct dev_stream *st,
 	if (res)
 		return res;
 	config = config_of(l, st, attrs);
+	if (unlikely(st && st->kept))
+		return cuda_note(ctx, launch_kept(st, l, &config, size ? extra : NULL));
 	return cuda_note(ctx, cu.cuLaunchKernelEx(&config, l->func->cu, NULL,
 						  size ? extra : NULL));
 }

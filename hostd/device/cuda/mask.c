@@ -24,6 +24,7 @@ struct upload_params {
 static struct {
 	pthread_mutex_t lock; /* of who changes it */
 	bool on;
+	bool some, needed; /* not all TPCs; some streams have less */
 	/* Odd while the words change. */
 	_Atomic unsigned turn;
 	_Atomic uint64_t off[2]; /* bits of TPCs that kernels do not run on */
@@ -54,6 +55,13 @@ static void write_mask(const uint64_t off[2])
 	atomic_fetch_add(&mask.turn, 1);
 }
 
+static _Thread_local const uint64_t *only; /* bits; NULL: as the mask says */
+
+void cuda_mask_only(const uint64_t bits[2])
+{
+	only = bits;
+}
+
 /* In the thread that launches, before the descriptor goes to the device. */
 static void on_upload(const void *params)
 {
@@ -70,6 +78,8 @@ static void on_upload(const void *params)
 		return;
 	}
 	read_mask(off);
+	for (unsigned i = 0; only && i < 2; i++)
+		off[i] |= ~only[i];
 	memcpy(p->qmd + QMD_MASK_AT, off, sizeof(off));
 	memcpy(&word, p->qmd, sizeof(word));
 	word |= QMD_MASK_COUNTS;
@@ -97,8 +107,32 @@ bool cuda_mask_set(const uint64_t bits[2])
 		ok = !bits || cuda_callback_known();
 		if (ok)
 			write_mask(off);
-		ok = ok && switch_locked(bits != NULL);
+		mask.some = bits && ok;
+		ok = ok && switch_locked(bits || mask.needed);
 	}
+	pthread_mutex_unlock(&mask.lock);
+	return ok;
+}
+
+bool cuda_mask_get(uint64_t ret_bits[2])
+{
+	bool some;
+
+	pthread_mutex_lock(&mask.lock);
+	some = mask.some;
+	for (unsigned i = 0; i < 2; i++)
+		ret_bits[i] = ~atomic_load(&mask.off[i]);
+	pthread_mutex_unlock(&mask.lock);
+	return some;
+}
+
+bool cuda_mask_need(void)
+{
+	bool ok;
+
+	pthread_mutex_lock(&mask.lock);
+	ok = switch_locked(true);
+	mask.needed |= ok;
 	pthread_mutex_unlock(&mask.lock);
 	return ok;
 }

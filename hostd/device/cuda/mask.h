@@ -17,6 +17,15 @@
  * Any thread. */
 bool cuda_mask_set(const uint64_t bits[2]);
 
+/* The bits that were set last; false: all. Any thread. */
+bool cuda_mask_get(uint64_t ret_bits[2]);
+
+/* From now on some launches will be kept to less than that. False as above. Any thread. */
+bool cuda_mask_need(void);
+/* Has this thread's launches run on those TPCs only, which the mask has as well, until it is
+ * called with NULL. */
+void cuda_mask_only(const uint64_t bits[2]);
+
 /* Another number after each change: who keeps descriptors makes them anew then. Any
  * thread. */
 unsigned cuda_mask_turn(void);

@@ -8,6 +8,9 @@
  * Each such number (slot) only grows: the n-th host function on a slot waits for n, so
  * the slot can be used again before the stream has looked at it.
  */
+#include <string.h>
+
+#include "device/cuda/mask.h"
 #include "device/cuda/memory.h"
 #include "device/cuda/output.h"
 #include "device/cuda/stream.h"
@@ -204,6 +207,29 @@ CUresult cuda_stream_create(struct dev_ctx *ctx, unsigned flags, int priority,
 	list_append(&ctx->streams, &st->link);
 	*ret_stream = st;
 	return CUDA_SUCCESS;
+}
+
+CUresult cuda_stream_keep_to(struct dev_ctx *ctx, struct dev_stream *st,
+			     const uint64_t tpcs[2])
+{
+	if (!ctx->dev->tpc_map.n || !cuda_mask_need())
+		return CUDA_ERROR_NOT_SUPPORTED;
+	memcpy(st->tpcs, tpcs, sizeof(st->tpcs));
+	st->kept = true;
+	atomic_store(&st->alone, true);
+	return CUDA_SUCCESS;
+}
+
+struct dev_tpcs cuda_stream_tpcs(const struct dev_stream *st)
+{
+	const struct device *dev = st->ctx->dev;
+	struct dev_tpcs set = {.n = 0};
+
+	if (cuda_mask_get(set.bits)) {
+		set.n = atomic_load(&dev->tpcs);
+		set.n_in_gpc = atomic_load(&dev->tpcs_in_gpc);
+	}
+	return dev_tpcs_pick(&dev->tpc_map, &set, st->tpcs);
 }
 
 CUresult cuda_stream_set_attribute(struct dev_ctx *ctx, struct dev_stream *st,

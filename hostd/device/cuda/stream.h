@@ -19,6 +19,10 @@ uint64_t cuda_slot_stands(struct dev_ctx *ctx, int slot);
 void cuda_host_ops_drop(struct dev_ctx *ctx);
 CUresult cuda_stream_create(struct dev_ctx *ctx, unsigned flags, int priority,
 			    struct dev_stream **ret_stream);
+CUresult cuda_stream_keep_to(struct dev_ctx *ctx, struct dev_stream *st,
+			     const uint64_t tpcs[2]);
+/* TPCs of a stream that is kept to some; n 0: all. */
+struct dev_tpcs cuda_stream_tpcs(const struct dev_stream *st);
 CUresult cuda_stream_set_attribute(struct dev_ctx *ctx, struct dev_stream *st,
 				   CUstreamAttrID attr, const CUstreamAttrValue *value);
 CUresult cuda_stream_mem_ops(struct dev_ctx *ctx, struct dev_stream *st,

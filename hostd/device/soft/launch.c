@@ -118,8 +118,9 @@ static struct soft_kernel *kernel_new(const struct dev_launch *l,
 }
 
 /* Describes the grid to the executor. */
-static CUresult kernel_prepare(struct dev_ctx *ctx, struct soft_kernel *k,
-			       const struct dev_launch *l, const uint32_t cluster[3])
+static CUresult kernel_prepare(struct dev_ctx *ctx, const struct dev_stream *st,
+			       struct soft_kernel *k, const struct dev_launch *l,
+			       const uint32_t cluster[3])
 {
 	struct simt_launch *s = &k->launch;
 	int r;
@@ -145,7 +146,7 @@ static CUresult kernel_prepare(struct dev_ctx *ctx, struct soft_kernel *k,
 	k->total = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2] / s->cluster_size;
 	k->need = soft_func_need(l->func, l->block[0] * l->block[1] * l->block[2],
 				 l->shared_bytes);
-	k->tpcs = soft_tpcs(ctx->dev);
+	k->tpcs = soft_stream_tpcs(ctx, st);
 	/* As on a GPU, where they would wait for ever. */
 	return k->tpcs.n && s->cluster_size > k->tpcs.n_in_gpc * SOFT_SMS_PER_TPC
 		       ? CUDA_ERROR_INVALID_CLUSTER_SIZE
@@ -254,7 +255,7 @@ CUresult soft_launch(struct dev_ctx *ctx, struct dev_stream *st,
 	k = kernel_new(l, a);
 	if (!k)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	res = kernel_prepare(ctx, k, l, cluster);
+	res = kernel_prepare(ctx, st, k, l, cluster);
 	if (l->func->mod->uses_heap || l->cooperative) /* the workspace lies there */
 		soft_heap_open(&ctx->heap);
 	k->cooperative = l->cooperative;

@@ -418,6 +418,26 @@ struct dev_tpcs soft_tpcs(struct device *dev)
 	return dev->exec.tpcs;
 }
 
+struct dev_tpcs soft_stream_tpcs(struct dev_ctx *ctx, const struct dev_stream *st)
+{
+	struct dev_tpcs set = soft_tpcs(ctx->dev);
+	struct dev_tpc_map map;
+
+	if (!st || !(st->tpcs[0] | st->tpcs[1]))
+		return set;
+	(void)soft_tpc_map(ctx, &map);
+	return dev_tpcs_pick(&map, &set, st->tpcs);
+}
+
+CUresult soft_stream_keep_to(struct dev_ctx *ctx, struct dev_stream *st,
+			     const uint64_t tpcs[2])
+{
+	if (ctx->dev->cfg.tpcs > SOFT_SET_MAX)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	memcpy(st->tpcs, tpcs, sizeof(st->tpcs));
+	return CUDA_SUCCESS;
+}
+
 unsigned soft_sms(struct device *dev)
 {
 	struct dev_tpcs set = soft_tpcs(dev);
@@ -520,6 +540,7 @@ const struct device_ops device_soft_ops = {
 	.stream =
 		{
 			.create = soft_stream_create,
+			.keep_to = soft_stream_keep_to,
 			.set_attribute = soft_stream_set_attribute,
 			.mem_ops = soft_stream_mem_ops,
 			.destroy = soft_stream_destroy,

@@ -97,6 +97,10 @@ struct device {
 
 /* The TPCs that new kernels run on, and how many SMs these have. */
 struct dev_tpcs soft_tpcs(struct device *dev);
+/* TPCs of a stream's kernels; NULL: the legacy one. */
+struct dev_tpcs soft_stream_tpcs(struct dev_ctx *ctx, const struct dev_stream *st);
+CUresult soft_stream_keep_to(struct dev_ctx *ctx, struct dev_stream *st,
+			     const uint64_t tpcs[2]);
 unsigned soft_sms(struct device *dev);
 
 struct dev_ctx {

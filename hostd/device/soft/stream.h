@@ -32,6 +32,7 @@ struct dev_stream {
 	bool blocking;    /* takes part in the legacy stream's implicit order */
 	bool dead;        /* destroy() was called */
 	int priority;
+	uint64_t tpcs[2]; /* its kernels' (keep_to); 0: all */
 	uint64_t submitted, completed;
 	uint64_t after_legacy; /* number of the legacy stream that it waits for already */
 	uint64_t before_legacy; /* ... and own number that the legacy stream waits for */

@@ -133,3 +133,48 @@ Test(device_mask, a_driver_without_it_says_so)
 	table[0] = (void *)(6 * sizeof(void *));
 	cr_assert_not(cuda_mask_set(bits), "another table");
 }
+
+/* A launch of a stream that has some of the TPCs: no more than the process has either. */
+Test(device_mask, a_launch_has_less)
+{
+	const uint64_t bits[2] = {0xff, 0}, some[2] = {0x3, 0};
+	uint64_t now[2];
+
+	cr_assert(cuda_mask_need());
+	cr_assert_not(cuda_mask_get(now));
+	launch(0x40);
+	cr_assert_eq(word(304), 0, "others have all");
+	cuda_mask_only(some);
+	launch(0x40);
+	cr_assert_eq(word(304), ~0x3ull);
+	cr_assert_eq(word(312), ~0ull);
+	cuda_mask_only(NULL);
+	cr_assert(cuda_mask_set(bits));
+	cr_assert(cuda_mask_get(now));
+	cr_assert_eq(now[0], 0xff);
+	launch(0x40);
+	cr_assert_eq(word(304), ~0xffull);
+	cr_assert(cuda_mask_set(NULL));
+	cr_assert(driver.on, "the stream is still there");
+	launch(0x40);
+	cr_assert_eq(word(304), 0);
+}
+
+Test(device_mask, places_in_a_set)
+{
+	struct dev_tpc_map map = {.n = 4, .gpc = {0, 0, 1, 1}, .bit = {0, 9, 64, 70}};
+	const struct dev_tpcs all = {.n = 0};
+	const struct dev_tpcs set = {.bits = {1 << 9, 1 << 6 | 1}, .n = 3, .n_in_gpc = 2};
+	struct dev_tpcs got = dev_tpcs_pick(&map, &all, (uint64_t[2]){0x9, 0});
+
+	cr_assert_eq(got.n, 2);
+	cr_assert_eq(got.n_in_gpc, 1);
+	cr_assert(got.bits[0] == 1 && got.bits[1] == 1 << 6);
+	got = dev_tpcs_pick(&map, &set, (uint64_t[2]){0x6, 0});
+	cr_assert_eq(got.n, 2);
+	cr_assert_eq(got.n_in_gpc, 2, "both of GPC 1");
+	cr_assert(got.bits[0] == 0 && got.bits[1] == (1 << 6 | 1));
+	got = dev_tpcs_pick(&map, &set, (uint64_t[2]){0x8, 1});
+	cr_assert_eq(got.n, 3, "none of these: all");
+	cr_assert_eq(got.bits[0], set.bits[0]);
+}
