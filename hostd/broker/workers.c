@@ -98,6 +98,15 @@ static void set_state(struct worker *w, enum worker_state to)
 
 /* ---- starting ---- */
 
+/* Workers of class shared come when it is known which device `auto` is: a real one without an
+ * MPS server is not to become the software one. */
+static char *device_of(const struct worker *w)
+{
+	if (!w->shared)
+		return w->b->conf->device;
+	return (char *)(w->b->own_memory ? "soft" : "cuda");
+}
+
 /* The argument list of a worker; the texts are the caller's to free. */
 static unsigned worker_args(const struct worker *w, char **argv, char text[][40])
 {
@@ -107,7 +116,7 @@ static unsigned worker_args(const struct worker *w, char **argv, char text[][40]
 
 	argv[n++] = (char *)"weft-worker";
 	argv[n++] = (char *)"--device";
-	argv[n++] = c->device;
+	argv[n++] = device_of(w);
 	snprintf(text[0], sizeof(text[0]), "%u", c->tpcs);
 	argv[n++] = (char *)"--tpcs";
 	argv[n++] = text[0];
