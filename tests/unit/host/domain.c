@@ -81,7 +81,7 @@ static const struct {
 	 "compute, tpc, gpc, swap, host, worker, sessions, lanes, window, "
 	 "vsock)"},
 	{"><weft:compute percent='5'/></weft:gpu>",
-	 "percent (there are weight, priority, max)"},
+	 "percent (there are weight, priority, max, class)"},
 	{"><weft:memory maximum='1'/></weft:gpu>",
 	 "has no attribute maximum (there are unit, min, low, high, max, weight)"},
 	{"><weft:memory max='1'/><weft:memory max='1'/></weft:gpu>", "is there twice"},

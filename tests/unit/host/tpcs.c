@@ -133,13 +133,19 @@ Test(tpcs, what_one_has_alone_the_others_have_not)
 
 Test(tpcs, before_a_session_begins)
 {
-	struct msg_tpcs m;
+	int fd0, fd1;
+	struct msg m;
 
 	want(0, 1);
 	tpcs_due(&b);
 	cr_assert_eq(tpcs_begin(&workers[0]), 0);
-	cr_assert(told(0, &m));
-	cr_assert_eq(m.n, 1);
+	cr_assert_eq(msg_recv(theirs[0], &m, &fd0, &fd1), 0);
+	cr_assert_eq(m.type, MSG_TPC_MAP);
+	cr_assert_eq(m.tpc_map.n, b.conf->space.n);
+	cr_assert_eq(m.tpc_map.bit[1], b.tpcs.bit[1]);
+	cr_assert_eq(msg_recv(theirs[0], &m, &fd0, &fd1), 0);
+	cr_assert_eq(m.type, MSG_TPCS);
+	cr_assert_eq(m.tpcs.n, 1);
 	workers[1].version = 1;
 	cr_assert_eq(tpcs_begin(&workers[1]), 0);
 	want(1, 2);
