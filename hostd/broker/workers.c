@@ -69,7 +69,7 @@
 /* A worker that is on its way out for so long needs help. */
 #define ENDING_NS (5 * NSEC_PER_SEC)
 /* Others of class shared have what one leaves running, and that is to stop. */
-#define ENDING_SHARED_NS (100 * NSEC_PER_MSEC)
+#define ENDING_SHARED_NS (300 * NSEC_PER_MSEC)
 /* A session that has come gets its memory first: until nobody has asked for any, nor has
  * anything moved, for a while; at last so long after the pool became short, or, where
  * there is not enough memory for everybody, after somebody came. */

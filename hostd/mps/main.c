@@ -172,7 +172,8 @@ static void serve(void)
 		return;
 	}
 	a.result = terminate(q.pid);
-	if (a.result < 0)
+	/* One that has ended by itself meanwhile is no client any more. */
+	if (a.result < 0 && a.result != -ESRCH)
 		log_warning("client %d: its work stays on the device: %s", q.pid,
 			    strerror(-a.result));
 	(void)send(fd, &a, sizeof(a), MSG_NOSIGNAL);
