@@ -21,6 +21,7 @@
 #define QUOTA      (48 * MIB) /* of a device of 64 MiB: both are part of what is tried */
 #define RECORD     5          /* bytes before the body */
 #define RECORDS    128        /* of one input */
+#define BLOCKS     64u        /* of one launch */
 #define MOVE_NS    (20 * NSEC_PER_MSEC)
 
 /* Kernels for what a launch may do: end soon, or late, store, fault, print, allocate,
@@ -40,7 +41,7 @@ static const char ready_module[] =
 	"atom.global.add.u32 %r3, [%d1], %r1; ret; }\n"
 	".visible .entry busy(.param .u64 p, .param .u32 n) {\n"
 	".reg .b32 %r<3>; .reg .pred %q; ld.param.u32 %r1, [n]; and.b32 %r1, %r1, "
-	"0xffff;\n"
+	"0xfff;\n"
 	"again: add.s32 %r1, %r1, -1; setp.gt.s32 %q, %r1, 0; @%q bra again; ret; }\n"
 	".visible .entry say(.param .u64 p, .param .u32 n) {\n"
 	".local .align 8 .b8 a[8]; .reg .b64 %d<4>; .reg .b32 %r<3>;\n"
@@ -239,6 +240,24 @@ static void say_fixed(struct lane *l, uint16_t op, uint32_t body_size, int longe
 		lane_fixed(l, (uint32_t)fixed);
 }
 
+/* A grid that the device would take, of millions of blocks, ends some day: not what is looked
+ * for. */
+static void small_grid(uint16_t op, uint8_t *body, size_t size)
+{
+	size_t at = op == WIRE_OP_launch_kernel ? offsetof(struct launch_kernel_cmd, grid)
+		    : op == WIRE_OP_graph_kernel ? offsetof(struct graph_kernel_cmd, grid)
+						 : size;
+	uint32_t grid[3];
+
+	if (at + sizeof(grid) > size)
+		return;
+	memcpy(grid, body + at, sizeof(grid));
+	if (grid[0] > INT32_MAX || grid[1] > UINT16_MAX || grid[2] > UINT16_MAX ||
+	    (uint64_t)grid[0] * grid[1] * grid[2] <= BLOCKS)
+		return;
+	memcpy(body + at, (uint32_t[3]){BLOCKS, 1, 1}, sizeof(grid));
+}
+
 static int drain(struct lane *l)
 {
 	struct lane_reply r;
@@ -270,6 +289,7 @@ static int send_record(struct fuzz_session *f, struct lane *l, const uint8_t *re
 		return -EPIPE;
 	memcpy(to, rec + RECORD, body_size);
 	say_fixed(l, op, (uint32_t)body_size, put_words(to, body_size));
+	small_grid(op, to, body_size);
 	if (rec[2] & RECORD_MODULE)
 		memcpy(payload, ready_module, payload_size);
 	else if (payload_size)
