@@ -36,7 +36,10 @@ ELSEWHERE = {
     "hostd/package/build": "tests/package/debs.py",
     "pip install torch": "a network; tests/gpu/compat has what PyTorch does",
     "podman run --device nvidia.com/gpu=all IMAGE": "tests/package/container.py",
+    "systemctl enable --now weft-mps": "tests/vm/operator_guide.py, by systemd",
 }
+# The page has an H100's TPCs, the software GPU has four.
+TPC_SETS = {"tpc.set=0-32": "tpc.set=0-1", "tpc.set=33-65": "tpc.set=2-3"}
 # On the host: apt-get unpacks what was staged, makes its users, starts the daemon, as the
 # packages' scripts do.
 STAND_INS = {
@@ -63,6 +66,12 @@ cp -R /root/weft-guest/. / && ldconfig
 """,
     "usermod": '#!/bin/sh\n[ "$*" = "-a -G video user" ]\n',
 }
+
+
+def of_four_tpcs(line):
+    for theirs, ours in TPC_SETS.items():
+        line = line.replace(theirs, ours)
+    return line
 
 
 def blocks(page):
@@ -309,6 +318,17 @@ def see(g, lines):
     job.kill()
 
 
+def shared(g, lines):
+    for line in lines:
+        if line not in ELSEWHERE:
+            g.host(of_four_tpcs(line))
+            g.done.add(line)
+    for name in VMS:
+        said = g.host(f"weftctl get {name} compute.class").strip()
+        check(said == "shared", said)
+    g.both_compute()
+
+
 def upgrade(g, lines):
     for line in lines:
         g.host(line)
@@ -324,7 +344,8 @@ def user(g, lines):
 
 
 STEPS = {"Install": install, "Two tenants": tenants, "The VMs' devices": devices,
-         "Under libvirt": libvirt, "In each VM": in_each, "See, change, end": see, "Upgrade": upgrade}
+         "Under libvirt": libvirt, "In each VM": in_each, "See, change, end": see,
+         "Class shared": shared, "Upgrade": upgrade}
 
 
 def messages():

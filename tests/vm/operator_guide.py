@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import harness
 import packaged_debian
-from guide import OPERATORS, SYSTEMD_SAYS, blocks
+from guide import OPERATORS, SYSTEMD_SAYS, blocks, of_four_tpcs
 from harness import check
 from libvirt_vms import Console, until
 from weftvm import kernel
@@ -92,6 +92,13 @@ ExecStart=/bin/sh -c 'g=/sys/fs/cgroup$$(sed -n s/^0:://p /proc/self/cgroup); \\
 {stop_post}
 """
 
+# In the place of NVIDIA's program, which comes with the driver.
+MPS_CONTROL = """#!/bin/sh
+[ "$1" = -f ] || { echo 0; exit; }
+: >"$CUDA_MPS_PIPE_DIRECTORY/control"
+exec sleep infinity
+"""
+
 
 def why_not():
     if os.geteuid() != 0:
@@ -138,7 +145,7 @@ def make_guest(host, build_dir, debs):
 class Guest(Console):
     """Commands in a VM, as root or as its user."""
 
-    def ok(self, line, user=None, seconds=90):
+    def ok(self, line, user=None, seconds=300):
         if user:
             line = f"runuser -u {user} -- {line}"
         status, out = self.run(line, seconds)
@@ -168,8 +175,8 @@ class Walk:
         elif heading == "In each VM":
             self.in_each(lines)
         else:
-            getattr(self, {"Under libvirt": "libvirt", "Upgrade": "upgrade"}.get(
-                heading, "plain"))(lines)
+            getattr(self, {"Under libvirt": "libvirt", "Upgrade": "upgrade",
+                           "Class shared": "shared"}.get(heading, "plain"))(lines)
 
     def plain(self, lines):
         said = {line: self.command(line) for line in lines}
@@ -194,6 +201,14 @@ class Walk:
                 g.expect(r"prompt\$", seconds=120)
         else:
             self.later = lines
+
+    def shared(self, lines):
+        control = "usr/bin/nvidia-cuda-mps-control"
+        self.host.write(control, MPS_CONTROL)
+        self.host.sh(f"chmod 755 /{control}")
+        self.plain([of_four_tpcs(line) for line in lines])
+        for name in "vm1", "vm2":
+            check(self.host.sh(f"weftctl get {name} compute.class").strip() == "shared", name)
 
     def in_each(self, lines):
         def one(g):
