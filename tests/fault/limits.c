@@ -109,6 +109,24 @@ static void graphs(void)
 	SAY(cuMulticastCreate, cuMulticastCreate(&h, &prop));
 }
 
+static void green(void)
+{
+	CUdevResource all, some;
+	CUdevResourceDesc desc;
+	unsigned groups = 1;
+	CUstream stream;
+	CUgreenCtx ctx;
+
+	if (cuDeviceGetDevResource(dev, &all, CU_DEV_RESOURCE_TYPE_SM) ||
+	    cuDevSmResourceSplitByCount(&some, &groups, &all, NULL, 0, 2) ||
+	    cuDevResourceGenerateDesc(&desc, &some, 1) ||
+	    cuGreenCtxCreate(&ctx, desc, dev, CU_GREEN_CTX_DEFAULT_STREAM) ||
+	    cuGreenCtxStreamCreate(&stream, ctx, CU_STREAM_NON_BLOCKING, 0))
+		return;
+	SAY(cuStreamBeginCapture,
+	    cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+}
+
 int main(void)
 {
 	CUcontext ctx;
@@ -125,6 +143,7 @@ int main(void)
 	memory();
 	others();
 	contexts();
+	green();
 	graphs();
 	cuDeviceGetAttribute(&managed, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, dev);
 	cuDeviceGetAttribute(&pageable, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, dev);
