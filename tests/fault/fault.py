@@ -234,6 +234,14 @@ class Script:
         return tuple(map(int, self.process.stdout.readline().split()))
 
 
+def busy(daemon, tenant):
+    """Script of "busy" that knows how fast the device is: a second one, which begins meanwhile,
+    would have each take it for slower."""
+    p = Script(daemon, "busy", tenant)
+    p.say("w 1 100")
+    return p
+
+
 class Guest:
     """A connection that sends whatever it is told to."""
 

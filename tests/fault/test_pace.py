@@ -7,7 +7,7 @@ import signal
 import time
 import unittest
 
-from fault import Daemon, FaultTest, Script, built_sanitized, patient, wait_for
+from fault import Daemon, FaultTest, built_sanitized, busy, patient, wait_for
 from test_restart import Kept
 
 # A sanitized device takes ten times as long for all but its slices: what it does is looked at,
@@ -22,9 +22,6 @@ def gpu_time(d, tenant):
 
 
 class Pace(FaultTest):
-    def busy(self, d, tenant):
-        return Script(d, "busy", tenant)
-
     def tell(self, program, what, ms, us):
         """To do that for ms, in kernels of us."""
         program.tell(f"{what} {ms * PART:.0f} {us}")
@@ -47,7 +44,7 @@ class Pace(FaultTest):
 
     def side_by_side(self, d):
         """Shares of two that have work all the time."""
-        both = self.busy(d, "a"), self.busy(d, "b")
+        both = busy(d, "a"), busy(d, "b")
         for p in both:
             self.tell(p, "k", 4000, 500)
         shares = self.shares(d, 2.5, "a", "b")
@@ -75,7 +72,7 @@ class Pace(FaultTest):
 
     def capped(self, d, what, tenants="a", least=0.1):
         """A quarter of the time, whatever it does."""
-        p = [self.busy(d, t) for t in tenants]
+        p = [busy(d, t) for t in tenants]
         for one in p:
             self.tell(one, *what)
         share = self.shares(d, 2, "a")[0]
@@ -100,7 +97,7 @@ class Pace(FaultTest):
         """Four processes have a quarter together; so does one beside a neighbour."""
         with Daemon(config="[tenant a]\ncompute.max=25000 100000\n[tenant b]\n") as d:
             self.capped(d, ("k", 3500, 500), "aaaa")
-            b = self.busy(d, "b")
+            b = busy(d, "b")
             self.tell(b, "k", 3500, 500)
             # Two programs and two devices on perhaps two processors.
             self.capped(d, ("k", 3500, 500), least=0.05)
@@ -109,7 +106,7 @@ class Pace(FaultTest):
     def test_cap_of_copies(self):
         """Copies are no time of kernels: what is done is compared."""
         with Daemon(config="[tenant a]\n") as d:
-            p = self.busy(d, "a")
+            p = busy(d, "a")
             free = p.say("c 1000")[1]
             d.ctl("set", "a", "compute.max=25000 100000")
             held = p.say("c 2000")[1] / 2
@@ -121,7 +118,7 @@ class Pace(FaultTest):
     def test_many_launches_at_once(self):
         """Launches wait for their time, and neither a neighbour nor weftd for them."""
         with Daemon(config="[tenant a]\ncompute.max=25000 100000\n[tenant b]\n") as d:
-            a, b = self.busy(d, "a"), self.busy(d, "b")
+            a, b = busy(d, "a"), busy(d, "b")
             a.tell("n 20000 50")
             begin = time.monotonic()
             self.assertEqual(b.say("w 500 200")[0], 0)
@@ -133,7 +130,7 @@ class Pace(FaultTest):
     def test_endless_kernel(self):
         """Others go on beside it, and it ends within a second when it is told to."""
         with Daemon(config="[tenant a]\ncompute.max=25000 100000\n[tenant b]\n") as d:
-            a, b = self.busy(d, "a"), self.busy(d, "b")
+            a, b = busy(d, "a"), busy(d, "b")
             self.assertEqual(a.say("e"), (0, 0))
             a.tell("s")
             self.assertEqual(b.say("w 500 200")[0], 0)
@@ -147,7 +144,7 @@ class Pace(FaultTest):
     def test_cap_of_a_kernel_that_goes_on(self):
         """Nothing ends that a gate could wait for: others have the time, or the filler."""
         with Daemon(config="[tenant a]\ncompute.max=25000 100000\n[tenant b]\n") as d:
-            a, b = self.busy(d, "a"), self.busy(d, "b")
+            a, b = busy(d, "a"), busy(d, "b")
             self.assertEqual(a.say("e"), (0, 0))
             share = self.shares(d, 3, "a")[0]
             self.assert_near(share, 0.26, 0.16)
@@ -157,14 +154,14 @@ class Pace(FaultTest):
             self.assert_more(y, 0.4)
             self.assertEqual(b.answer()[0], 0)
             # Workers that fill are there for guests that come.
-            people = [self.busy(d, "b") for _ in range(3)]
+            people = [busy(d, "b") for _ in range(3)]
             for p in people:
                 self.assertEqual(p.say("w 100 100")[0], 0)
 
     def test_over_a_restart(self):
         """One that was held is let go in time, with no weftd and with the next one."""
         with Kept(config="[tenant a]\ncompute.max=1000 10000000\n") as d:
-            a = self.busy(d, "a")
+            a = busy(d, "a")
             a.tell("k 1000 500")
             wait_for(lambda: d.ctl("get", "a", "compute.stat")["keys"]["compute.stat"]
                      ["nr_throttled"], 5, "it is held")

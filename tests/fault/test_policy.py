@@ -7,7 +7,7 @@ import tempfile
 import time
 import unittest
 
-from fault import Daemon, FaultTest, Script, built_sanitized, program, wait_for
+from fault import Daemon, FaultTest, Script, built_sanitized, busy, program, wait_for
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAGE = os.path.join(TOP, "hostd/doc/write-a-policy.md")
@@ -61,7 +61,7 @@ class Policy(FaultTest):
 
     def busy(self, d, *tenants, ms=1500):
         """How much each gets done, side by side."""
-        programs = [Script(d, "busy", t) for t in tenants]
+        programs = [busy(d, t) for t in tenants]
         for p in programs:
             p.tell(f"k {ms} 300")
         answers = [p.answer() for p in programs]
