@@ -92,8 +92,8 @@ static uint64_t gives(const struct placement_device *d, const struct placement_t
 	return limit(share_min(bytes, t->movable), has > keep ? has - keep : 0, d->piece);
 }
 
-static struct share_level divide(const struct placement_device *d,
-				 const struct placement_tenant *t, uint32_t n)
+static struct share_levels divide(const struct placement_device *d,
+				  const struct placement_tenant *t, uint32_t n)
 {
 	return share_divide(share_total(d, t, n), t, n);
 }
@@ -114,7 +114,7 @@ bool placement_scarce(const struct placement_device *d, const struct placement_t
 uint64_t placement_share(const struct placement_device *d,
 			 const struct placement_tenant *t, uint32_t n, uint32_t i)
 {
-	struct share_level l;
+	struct share_levels l;
 
 	if (i >= n)
 		return 0;
@@ -125,7 +125,7 @@ uint64_t placement_share(const struct placement_device *d,
 void placement_shares(const struct placement_device *d, const struct placement_tenant *t,
 		      uint32_t n, uint64_t *ret_share)
 {
-	struct share_level l = divide(d, t, n);
+	struct share_levels l = divide(d, t, n);
 
 	for (uint32_t i = 0; i < n; i++)
 		ret_share[i] = share_of(&l, &t[i]);
@@ -139,7 +139,7 @@ enum victim_stage {
 
 static uint64_t victim_share(const struct placement_device *d,
 			     const struct placement_tenant *t, uint32_t i,
-			     const struct share_level *l)
+			     const struct share_levels *l)
 {
 	return d->shares ? d->shares[i] : share_of(l, &t[i]);
 }
@@ -180,7 +180,7 @@ int placement_victim(const struct placement_device *d, const struct placement_te
 		     uint32_t n, uint32_t asks, uint64_t bytes,
 		     struct placement_step *ret_step)
 {
-	struct share_level l = d->shares ? (struct share_level){0} : divide(d, t, n);
+	struct share_levels l = d->shares ? (struct share_levels){0} : divide(d, t, n);
 	enum victim_stage last = VICTIM_SHARE;
 	struct search s = {.found = false};
 	share_wide device = 0, host = 0;
@@ -215,17 +215,28 @@ int placement_victim(const struct placement_device *d, const struct placement_te
 	return search_end(&s, ret_step);
 }
 
-/* Bytes that tenants below their share have evicted and would get if there were room. */
+static bool is_line(const struct placement_tenant *t, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		if (t[i].turn)
+			return true;
+	}
+	return false;
+}
+
+/* Bytes that tenants below their share have evicted and would get if there were room. Nobody
+ * gives for one that can take nothing now; but who is next does so all the time. */
 static share_wide missing(const struct placement_device *d,
 			  const struct placement_tenant *t, uint32_t n,
-			  const struct share_level *l)
+			  const struct share_levels *l)
 {
+	bool line = is_line(t, n);
 	share_wide sum = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
 		uint64_t share = share_of(l, &t[i]);
 
-		if (t[i].busy || t[i].resident >= share)
+		if ((t[i].busy && !line) || t[i].resident >= share)
 			continue;
 		sum += round_down(share_min(share - t[i].resident, t[i].evicted),
 				  d->piece);
@@ -236,7 +247,7 @@ static share_wide missing(const struct placement_device *d,
 int placement_relieve(const struct placement_device *d, const struct placement_tenant *t,
 		      uint32_t n, struct placement_step *ret_step)
 {
-	struct share_level l = divide(d, t, n);
+	struct share_levels l = divide(d, t, n);
 	share_wide below = missing(d, t, n, &l), wide = below + kept(d, t, n);
 	uint64_t bytes;
 	struct search s = {.found = false};
@@ -270,17 +281,21 @@ int placement_returns(const struct placement_device *d, const struct placement_t
 		      uint32_t n, struct placement_step *ret_step)
 {
 	uint64_t reserve = kept(d, t, n), free = d->free - share_min(reserve, d->free);
-	struct share_level l = divide(d, t, n);
+	struct share_levels l = divide(d, t, n);
 	uint64_t best_has = 0, best_share = 0;
 	struct search s = {.found = false};
+	uint32_t first = PLACEMENT_TURNS;
 
 	for (uint32_t i = 0; i < n; i++) {
 		uint64_t share = share_of(&l, &t[i]), has = t[i].resident;
 		uint64_t bytes = has < share ? share_min(share - has, free) : 0;
 
 		bytes = limit(t[i].evicted, bytes, d->piece);
-		if (!bytes)
+		if (!bytes || share_turn(&t[i]) > first)
 			continue;
+		if (share_turn(&t[i]) < first)
+			s = (struct search){.found = false};
+		first = share_turn(&t[i]);
 		if (t[i].busy) {
 			s.busy = true;
 			continue;
@@ -333,7 +348,7 @@ uint32_t placement_session_comes(const struct placement_session *s, uint32_t n)
 
 enum placement_where placement_where_idle(const struct placement_session *s)
 {
-	return s->idle_ns >= EVICTED_NS ? PLACE_SWAPPED : PLACE_MAPPED;
+	return s->turn || s->idle_ns >= EVICTED_NS ? PLACE_SWAPPED : PLACE_MAPPED;
 }
 
 enum placement_where placement_where_mapped(const struct placement_session *s)

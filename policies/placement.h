@@ -12,6 +12,11 @@
  * that it is due at least memory.min and, while there is enough for everybody's,
  * memory.low.
  *
+ * Turns. While tenants take turns (time.h) each place in the line has what it wants of what
+ * those before it leave; only memory.min, and memory.low as far as those before it do not want
+ * it, are a tenant's whatever its place. What leaves is what is needed last, and what comes
+ * back what is needed first.
+ *
  * The reserve is kept free so that the next allocation need not wait: shares are of what
  * is left beside it. It comes after everybody's memory.low, and whoever allocates may
  * have it; who is above its share then fills it up again.
@@ -26,9 +31,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PLACEMENT_ABI        3
+#define PLACEMENT_ABI        4
 #define PLACEMENT_WEIGHT_MAX 10000u
 #define PLACEMENT_NOBODY     UINT32_MAX
+/* Places in the line, the last of which is for all that come later. */
+#define PLACEMENT_TURNS 8u
 
 enum placement_where {
 	PLACE_MAPPED,  /* host memory at the same address; kernels read it over PCIe */
@@ -56,6 +63,8 @@ struct placement_tenant {
 	uint64_t evicted_room; /* memory.swap.max allows so much more to be evicted */
 	uint64_t min, low, high, max;
 	bool busy; /* its work did not end in time a moment ago, or it is moving */
+	/* Place in the line: 0: it goes, or nobody takes turns; 1: it is next; ... */
+	uint32_t turn;
 };
 
 /* A session of a tenant. */
@@ -63,6 +72,7 @@ struct placement_session {
 	uint64_t movable, evicted;
 	uint64_t idle_ns; /* since it last submitted work */
 	bool busy;
+	uint32_t turn; /* its tenant's */
 };
 
 struct placement_step {
@@ -119,10 +129,10 @@ struct placement {
 		       uint32_t n, struct placement_step *ret_step);
 
 	/*
-	 * Memory is free: who gets how much of what it has evicted? The tenant that has
-	 * least of its share, up to its share, without the reserve. Nobody is taken from
-	 * what this gave as long as no tenant changes. Returns 0, -EBUSY (only busy ones
-	 * would), or -ENOSPC (nobody).
+	 * Memory is free: who gets how much of what it has evicted? The first in the line,
+	 * and where there is none the tenant that has least of its share, up to its share,
+	 * without the reserve. Nobody is taken from what this gave as long as no tenant
+	 * changes. Returns 0, -EBUSY (only busy ones would), or -ENOSPC (nobody).
 	 */
 	int (*returns)(const struct placement_device *d, const struct placement_tenant *t,
 		       uint32_t n, struct placement_step *ret_step);
@@ -152,7 +162,8 @@ struct placement {
 
 /*
  * random:  any piece, always host-mapped, as GPUswap does it.
- * lru:     least recently launched with; swapped when the session is idle for long.
+ * lru:     least recently launched with; swapped when the session is idle for long, or
+ *          its turn is not now.
  * largest: of the largest allocation that is idle; the rest as lru.
  */
 extern const struct placement placement_random, placement_lru, placement_largest;

@@ -30,7 +30,7 @@ uint64_t share_total(const struct placement_device *d, const struct placement_te
 	return share_max(left, share_min(promised, d->total));
 }
 
-uint64_t share_of(const struct share_level *l, const struct placement_tenant *t)
+static uint64_t share_at(const struct share_level *l, const struct placement_tenant *t)
 {
 	struct share_bounds b = share_bounds(t);
 	share_wide part = share_weight(t) * l->level >> LEVEL_BITS;
@@ -72,8 +72,11 @@ static struct filled fill(const struct share_level *l, const struct placement_te
 	struct filled f = {0, 0};
 
 	for (uint32_t i = 0; i < n; i++) {
-		uint64_t share = share_of(l, &t[i]);
+		uint64_t share;
 
+		if (share_turn(&t[i]) != l->turn)
+			continue;
+		share = share_at(l, &t[i]);
 		f.sum += share;
 		f.slope += rises(l, &t[i], share) ? share_weight(&t[i]) : 0;
 	}
@@ -82,11 +85,10 @@ static struct filled fill(const struct share_level *l, const struct placement_te
 
 bool share_all(uint64_t total, const struct placement_tenant *t, uint32_t n)
 {
-	struct share_level all = {SHARE_ALL, 0};
 	share_wide sum = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		sum += share_of(&all, &t[i]);
+		sum += share_bounds(&t[i]).most;
 	return sum <= total;
 }
 
@@ -101,19 +103,19 @@ static share_wide rise(const struct filled *f, share_wide bytes, share_wide way)
 
 /*
  * The level is the highest at which all is not too much. It lies between one that fits
- * and one that does not, and these come closer in turns of three: to where it would be
+ * and one that does not, and these come closer in rounds of three: to where it would be
  * too much if shares grew in straight lines, though each is rounded down; to where it
  * would just fit; and half of the way, so that it ends soon however the lines are bent.
  */
-struct share_level share_divide(uint64_t total, const struct placement_tenant *t,
-				uint32_t n)
+static struct share_level divide(uint64_t total, const struct placement_tenant *t,
+				 uint32_t n, uint32_t turn)
 {
-	struct share_level l = {SHARE_ALL, 0};
+	struct share_level l = {SHARE_ALL, 0, turn};
 	/* From here on everybody has all it wants, or more than there is. */
 	share_wide above = ((share_wide)total + 1) << LEVEL_BITS;
 	struct filled at, next;
 
-	if (share_all(total, t, n))
+	if (fill(&l, t, n).sum <= total)
 		return l;
 	/* At level 0 everybody has the least of the stage. */
 	do {
@@ -121,12 +123,12 @@ struct share_level share_divide(uint64_t total, const struct placement_tenant *t
 		at = fill(&l, t, n);
 	} while (at.sum > total);
 
-	for (unsigned turn = 0; above - l.level > 1; turn++) {
+	for (unsigned k = 0; above - l.level > 1; k++) {
 		share_wide way = above - l.level, left = total - at.sum;
-		share_wide step = turn % 3 == 0   ? rise(&at, left + n, way)
-				  : turn % 3 == 1 ? rise(&at, left, way)
-						  : way / 2;
-		struct share_level to = {l.stage, l.level + step};
+		share_wide step = k % 3 == 0   ? rise(&at, left + n, way)
+				  : k % 3 == 1 ? rise(&at, left, way)
+					       : way / 2;
+		struct share_level to = {l.stage, l.level + step, turn};
 
 		next = fill(&to, t, n);
 		if (next.sum > total) {
@@ -137,4 +139,66 @@ struct share_level share_divide(uint64_t total, const struct placement_tenant *t
 		at = next;
 	}
 	return l;
+}
+
+/* Bytes that those at one place want, and those after it have in any case, or if they are
+ * there. */
+struct claims {
+	uint32_t n;
+	share_wide most, low_after, least_after;
+};
+
+static struct claims claims_at(const struct placement_tenant *t, uint32_t n,
+			       uint32_t turn)
+{
+	struct claims c = {0};
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct share_bounds b = share_bounds(&t[i]);
+
+		if (share_turn(&t[i]) == turn) {
+			c.n++;
+			c.most += b.most;
+		} else if (share_turn(&t[i]) > turn) {
+			c.low_after += b.low;
+			c.least_after += b.least;
+		}
+	}
+	return c;
+}
+
+static uint64_t less(uint64_t a, share_wide b)
+{
+	return a > b ? a - (uint64_t)b : 0;
+}
+
+/* Bytes left for those at one place: not what those after it have in any case; what these
+ * have if it is there, only if it is wanted. */
+static uint64_t left_for(const struct claims *c, uint64_t total)
+{
+	uint64_t all = less(total, c->least_after), spare = less(total, c->low_after);
+
+	return c->most < all ? share_max(spare, (uint64_t)c->most) : all;
+}
+
+struct share_levels share_divide(uint64_t total, const struct placement_tenant *t,
+				 uint32_t n)
+{
+	struct share_levels l;
+
+	for (uint32_t turn = 0; turn < PLACEMENT_TURNS; turn++) {
+		struct claims c = claims_at(t, n, turn);
+
+		l.of[turn] = (struct share_level){SHARE_ALL, 0, turn};
+		if (!c.n)
+			continue;
+		l.of[turn] = divide(left_for(&c, total), t, n, turn);
+		total = less(total, fill(&l.of[turn], t, n).sum);
+	}
+	return l;
+}
+
+uint64_t share_of(const struct share_levels *l, const struct placement_tenant *t)
+{
+	return share_at(&l->of[share_turn(t)], t);
 }

@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TIME_ABI          2u
+#define TIME_ABI          3u
 #define TIME_WEIGHT_MAX   10000u
 #define TIME_PRIORITY_MAX 100u
 
@@ -41,6 +41,12 @@
 #define TIME_BELOW_US     30u
 #define TIME_BELOW_ALL_US 1000u
 
+struct time_device {
+	/* Bytes that the sessions which compute may have on the device, all together; 0: what
+	 * they have is never moved out. */
+	uint64_t memory;
+};
+
 struct time_tenant {
 	uint32_t weight;   /* 1 to TIME_WEIGHT_MAX */
 	uint32_t priority; /* more is more urgent */
@@ -49,6 +55,9 @@ struct time_tenant {
 	 * running; of the device that it had, in longer ones. TIME_UNSEEN: nobody has looked
 	 * yet. */
 	uint32_t pending, busy;
+	/* Bytes that its sessions which compute have, wherever they are, and of these such as
+	 * are in host memory. */
+	uint64_t set, out;
 
 	/* For turns() alone. Whether it has work now, on the device or before it, and for how
 	 * many microseconds it has had none; whether it may go, and for how long that has
@@ -61,6 +70,17 @@ struct time_tenant {
 };
 
 #define TIME_UNSEEN UINT32_MAX
+
+/* The line: what turns() says of each tenant. What a tenant has leaves the device and comes
+ * back in that order (placement.h). */
+struct time_turn {
+	bool go; /* now */
+	/* Microseconds from now to its next turn: 0: it goes, or there is no line; TIME_NEVER:
+	 * none is in sight. And how long that will be; 0: nobody knows. */
+	uint32_t begins_us, lasts_us;
+};
+
+#define TIME_NEVER UINT32_MAX
 
 /* How long a tenant goes alone, of the weight of 100, while others want to. */
 #define TIME_TURN_US 20000u
@@ -78,14 +98,19 @@ struct time_policy {
 	 * time not depending on how many it has. 0: as long as the driver has it.
 	 * *eager: whether all take what they can have; as it said last time, false at first.
 	 */
-	void (*slices)(const struct time_tenant *t, uint32_t n, bool *eager,
-		       uint32_t *ret_us);
+	void (*slices)(const struct time_device *d, const struct time_tenant *t,
+		       uint32_t n, bool *eager, uint32_t *ret_us);
 	/*
-	 * Says in ret_go[i], of n, whether tenant i may go now; asked about once a
-	 * millisecond while somebody computes. Who is to go and could not waits until what
-	 * the others had submitted has ended, or for TIME_DRAIN_US. NULL: all may go.
+	 * Says in ret_turn[i], of n and zero before, whether tenant i may go now, and when;
+	 * asked about once a millisecond while somebody computes. Who is to go and could not
+	 * waits until what the others had submitted has ended, or for TIME_DRAIN_US. NULL: all
+	 * may go.
 	 */
-	void (*turns)(const struct time_tenant *t, uint32_t n, bool *ret_go);
+	void (*turns)(const struct time_device *d, const struct time_tenant *t,
+		      uint32_t n, struct time_turn *ret_turn);
+	/* Turns are for memory that does not fit: while all go, it is asked 20 times a second,
+	 * and sessions queue as much as they like. */
+	bool by_memory;
 };
 
 #define TIME_DRAIN_US 50000u
@@ -104,13 +129,16 @@ struct time_policy {
  * fixed:       one tenant at a time, whether it has work or not.
  * deadline:    of those with something left of their quota, the one whose period ends first;
  *              the others when none of these has work.
+ * sets:        as fair while all that tenants compute with fits on the device. If not, those
+ *              that do not fit beside each other go one at a time, in turns by weight, while
+ *              the next one's memory comes in; the others go on beside them.
  */
 extern const struct time_policy time_fair, time_equal, time_best_effort, time_priority,
-	time_exclusive, time_fixed, time_deadline;
+	time_exclusive, time_fixed, time_deadline, time_sets;
 
 /* Slices by weight, whatever the priority; for the tables above. */
-void time_weight_slices(const struct time_tenant *t, uint32_t n, bool *eager,
-			uint32_t *ret_us);
+void time_weight_slices(const struct time_device *d, const struct time_tenant *t,
+			uint32_t n, bool *eager, uint32_t *ret_us);
 
 /* NULL: none has that name. */
 const struct time_policy *time_policy_find(const char *name);

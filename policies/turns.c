@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Policies by which some tenants wait while others go. */
-#include <string.h>
-
 #include "policies/time.h"
 
 static uint32_t turn_us(const struct time_tenant *t)
@@ -13,16 +11,10 @@ static uint32_t turn_us(const struct time_tenant *t)
 	return (uint32_t)(weight * TIME_TURN_US / 100);
 }
 
-static void let_all_go(uint32_t n, bool *ret_go)
+static void let_all_go(uint32_t n, struct time_turn *ret_turn)
 {
 	for (uint32_t i = 0; i < n; i++)
-		ret_go[i] = true;
-}
-
-static void let_go(uint32_t n, uint32_t one, bool *ret_go)
-{
-	memset(ret_go, 0, n * sizeof(*ret_go));
-	ret_go[one] = true;
+		ret_turn[i].go = true;
 }
 
 /* The one that goes, and nobody else; n: there is none such. */
@@ -71,17 +63,18 @@ static uint32_t starved(const struct time_tenant *t, uint32_t n)
 
 /* ---- priority ---- */
 
-static void priority_turns(const struct time_tenant *t, uint32_t n, bool *ret_go)
+static void priority_turns(const struct time_device *d, const struct time_tenant *t,
+			   uint32_t n, struct time_turn *ret_turn)
 {
 	uint32_t priority, one = starved(t, n);
 
 	if (!most_urgent(t, n, &priority)) {
-		let_all_go(n, ret_go);
+		let_all_go(n, ret_turn);
 		return;
 	}
 	/* The starved one goes for a moment: the next time it has not waited. */
 	for (uint32_t i = 0; i < n; i++)
-		ret_go[i] = t[i].priority >= priority || i == one;
+		ret_turn[i].go = t[i].priority >= priority || i == one;
 }
 
 /* ---- exclusive ---- */
@@ -102,19 +95,20 @@ static uint32_t next(const struct time_tenant *t, uint32_t n, uint32_t priority)
 	return one;
 }
 
-static void exclusive_turns(const struct time_tenant *t, uint32_t n, bool *ret_go)
+static void exclusive_turns(const struct time_device *d, const struct time_tenant *t,
+			    uint32_t n, struct time_turn *ret_turn)
 {
 	uint32_t one = goes_alone(t, n), priority, late = starved(t, n);
 
 	if (!most_urgent(t, n, &priority)) {
-		let_all_go(n, ret_go);
+		let_all_go(n, ret_turn);
 	} else if (one != n && t[one].for_us < turn_us(&t[one]) &&
 		   t[one].idle_us < TIME_IDLE_US) {
-		let_go(n, one, ret_go);
+		ret_turn[one].go = true;
 	} else if (late != n) {
-		let_go(n, late, ret_go);
+		ret_turn[late].go = true;
 	} else {
-		let_go(n, next(t, n, priority), ret_go);
+		ret_turn[next(t, n, priority)].go = true;
 	}
 }
 
@@ -130,23 +124,25 @@ static uint32_t next_present(const struct time_tenant *t, uint32_t n, uint32_t f
 	return n;
 }
 
-static void fixed_turns(const struct time_tenant *t, uint32_t n, bool *ret_go)
+static void fixed_turns(const struct time_device *d, const struct time_tenant *t,
+			uint32_t n, struct time_turn *ret_turn)
 {
 	uint32_t one = goes_alone(t, n);
 
 	if (one == n || !t[one].sessions || t[one].for_us >= turn_us(&t[one]))
 		one = next_present(t, n, one == n ? n - 1 : one);
 	if (one == n)
-		let_all_go(n, ret_go);
+		let_all_go(n, ret_turn);
 	else
-		let_go(n, one, ret_go);
+		ret_turn[one].go = true;
 }
 
 /* ---- deadline ---- */
 
 /* Earliest deadline first (Liu and Layland, 1973): what a tenant has left of its quota is
  * due when its period ends. */
-static void deadline_turns(const struct time_tenant *t, uint32_t n, bool *ret_go)
+static void deadline_turns(const struct time_device *d, const struct time_tenant *t,
+			   uint32_t n, struct time_turn *ret_turn)
 {
 	uint32_t one = n;
 
@@ -156,16 +152,16 @@ static void deadline_turns(const struct time_tenant *t, uint32_t n, bool *ret_go
 			one = i;
 	}
 	if (one == n)
-		let_all_go(n, ret_go);
+		let_all_go(n, ret_turn);
 	else
-		let_go(n, one, ret_go);
+		ret_turn[one].go = true;
 }
 
 const struct time_policy time_priority = {TIME_ABI, "priority", time_weight_slices,
-					  priority_turns};
+					  priority_turns, false};
 const struct time_policy time_exclusive = {TIME_ABI, "exclusive", time_weight_slices,
-					   exclusive_turns};
-const struct time_policy time_fixed = {TIME_ABI, "fixed", time_weight_slices,
-				       fixed_turns};
+					   exclusive_turns, false};
+const struct time_policy time_fixed = {TIME_ABI, "fixed", time_weight_slices, fixed_turns,
+				       false};
 const struct time_policy time_deadline = {TIME_ABI, "deadline", time_weight_slices,
-					  deadline_turns};
+					  deadline_turns, false};

@@ -18,6 +18,7 @@
 #include "broker/loop/loop.h"
 #include "broker/workers.h"
 #include "policies/space.h"
+#include "policies/time.h"
 
 struct conf;
 struct events;
@@ -28,8 +29,6 @@ struct placement;
 struct placement_tenant;
 struct tenant;
 struct space_tenant;
-struct time_policy;
-struct time_tenant;
 struct trace;
 struct waiter;
 
@@ -37,8 +36,9 @@ struct waiter;
 struct asked {
 	struct time_tenant *tenants;
 	uint32_t *us;
-	bool *go;
+	struct time_turn *turns;
 	uint32_t room; /* of all three */
+	struct time_device device;
 };
 
 /* State of compute/slices.c: when to decide, not before. */
@@ -57,6 +57,7 @@ struct pace {
 	/* Tenants that are to go by turns wait until then for those that are not any more; 0:
 	 * nobody waits. One that does not go is held until hold_ns, which moves on. */
 	uint64_t drain_ns, hold_ns;
+	bool turns; /* somebody does not go */
 	/* Costs of going from one session to the next, to the device: of the slice of the one
 	 * that comes, and of nobody's (policies/time.h). */
 	uint32_t load_us, switch_us;
@@ -142,9 +143,11 @@ struct broker {
 	struct list waiters;       /* who waits and is looked at, in order; waiters.c */
 	int runlist_fd;            /* workers' of the software device; -1: none */
 	unsigned n_passes;         /* over them; each has a number */
-	struct worker *moving;     /* one at a time, so that the device does not idle */
+	/* One moves at a time, so that the device does not idle; while tenants take turns one
+	 * moves out and another one, coming, in. */
+	struct worker *moving, *coming;
 	struct waiter *moving_for; /* who waits for that, if still there */
-	uint64_t moving_since_ns, reclaim_at_ns, reclaim_pause_ns;
+	uint64_t moving_since_ns, coming_since_ns, reclaim_at_ns, reclaim_pause_ns;
 	uint64_t
 		background_ns; /* when what nobody waits for may move; 0: nothing is to */
 	uint32_t next_move;

@@ -603,14 +603,15 @@ static const char *run_dir_error(int error)
 	}
 }
 
-/* Timers run in this order: guests that wait get workers before more are started. */
+/* Timers run in this order: guests that wait get workers before more are started, and memory
+ * moves as turns were decided just now. */
 static int open_loop(struct broker *b)
 {
 	static uint64_t (*const timers[])(void *, uint64_t) = {
-		guests_tick,        workers_tick,  listener_tick, reclaim_tick,
-		prealloc_tick,      output_tick,   held_tick,     events_tick,
-		control_tick,       watchdog_tick, resume_tick,   books_tick,
-		shared_tick,        slices_tick,   tpcs_tick,     pace_tick,
+		guests_tick,        workers_tick,  listener_tick, pace_tick,
+		reclaim_tick,       prealloc_tick, output_tick,   held_tick,
+		events_tick,        control_tick,  watchdog_tick, resume_tick,
+		books_tick,         shared_tick,   slices_tick,   tpcs_tick,
 		control_trace_tick, mps_tick,
 	};
 	int r = loop_new(&b->loop);

@@ -140,6 +140,8 @@ static void get_compute_stat(struct tenant *t, struct json_object *o, const char
 	reply_u64(e, "nr_throttled", t->pace.n_held);
 	reply_u64(e, "throttled_usec", t->pace.held_ns / NSEC_PER_USEC);
 	reply_u64(e, "stalled_usec", t->pace.stalled_ns / NSEC_PER_USEC);
+	reply_u64(e, "nr_turns", t->pace.n_turns);
+	reply_u64(e, "waited_usec", t->pace.waited_ns / NSEC_PER_USEC);
 	json_object_object_add(o, key, e);
 }
 

@@ -319,7 +319,8 @@ static bool waits_for_room(struct broker *b)
  */
 static uint64_t calm_at(struct broker *b)
 {
-	uint64_t last = MAX(MAX(b->taken_ns, b->charged_ns), b->moving_since_ns);
+	uint64_t last = MAX(MAX(b->taken_ns, b->charged_ns),
+			    MAX(b->moving_since_ns, b->coming_since_ns));
 	bool scarce;
 
 	if (!b->short_ns)

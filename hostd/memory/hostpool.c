@@ -9,8 +9,9 @@
 #include "memory/env.h"
 #include "memory/hostpool.h"
 
-/* How long what is not asked for is kept: who moves back and forth finds it again. */
-#define LINGER_NS (1 * NSEC_PER_SEC)
+/* How long what is not asked for is kept: who moves back and forth finds it again, also when
+ * that is once in a turn (policies/sets.c). */
+#define LINGER_NS (3 * NSEC_PER_SEC)
 /* How often to look whether others still need the driver, whose lock is held for most of
  * a millisecond to make a backing. */
 #define OTHERS_NS (2 * NSEC_PER_MSEC)

@@ -192,11 +192,19 @@ static int wait_for_device_locked(struct gate *g, uint64_t deadline_ns)
 
 /* ---- held and bound ---- */
 
+/* Says that lanes wait that could come in if the gate were open. */
+static void say_wanted_locked(struct gate *g)
+{
+	if (g->wanted && g->waiting && g->state != GATE_OPEN)
+		g->wanted(g->wanted_arg);
+}
+
 static bool is_held_locked(struct gate *g)
 {
 	if (g->held_until_ns && clock_now_ns() >= g->held_until_ns) {
 		g->held_until_ns = 0;
 		update_locked(g);
+		say_wanted_locked(g);
 	}
 	return g->held_until_ns;
 }
@@ -244,6 +252,8 @@ void gate_hold(struct gate *g, uint64_t until_ns)
 	pthread_mutex_lock(&g->lock);
 	g->held_until_ns = until_ns;
 	update_locked(g);
+	if (!until_ns)
+		say_wanted_locked(g);
 	pthread_mutex_unlock(&g->lock);
 }
 
@@ -281,8 +291,8 @@ int gate_wait(struct gate *g, struct gate_lane *l)
 	g->waiting++;
 	if (g->bound && g->comes)
 		g->comes(g->arg);
-	if (g->wanted && g->state != GATE_OPEN)
-		g->wanted(g->wanted_arg);
+	if (!is_held_locked(g))
+		say_wanted_locked(g);
 	while (!g->ending && !may_enter_locked(g))
 		;
 	r = g->ending ? -EPIPE : 0;
@@ -305,6 +315,16 @@ bool gate_wanted(struct gate *g)
 
 	pthread_mutex_lock(&g->lock);
 	any = g->waiting;
+	pthread_mutex_unlock(&g->lock);
+	return any;
+}
+
+bool gate_wanted_now(struct gate *g)
+{
+	bool any;
+
+	pthread_mutex_lock(&g->lock);
+	any = g->waiting && !is_held_locked(g);
 	pthread_mutex_unlock(&g->lock);
 	return any;
 }

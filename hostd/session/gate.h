@@ -105,8 +105,8 @@ void gate_end(struct gate *g);
 /* Waits for the thread: what the device does must be able to end. */
 void gate_fini(struct gate *g);
 
-/* Calls wanted(arg) for each lane that has to wait, under the gate's lock; NULL: no
- * more. */
+/* Calls wanted(arg) for each lane that has to wait for the gate to open, and when lanes do that
+ * are not held any more, under the gate's lock; NULL: no more. */
 void gate_on_wanted(struct gate *g, void (*wanted)(void *arg), void *arg);
 
 /* Calls passed(arg, lane, since) for each lane that had to wait, and with NULL when the gate
@@ -164,7 +164,8 @@ void gate_is_drained(struct gate *g);
 /* How long lanes wait for a portion. */
 #define GATE_DRAIN_NS (20 * NSEC_PER_MSEC)
 
-/* True if a lane wants in. */
+/* True if a lane wants in; and if one does that is not held. */
 bool gate_wanted(struct gate *g);
+bool gate_wanted_now(struct gate *g);
 
 #endif

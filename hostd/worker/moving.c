@@ -148,7 +148,7 @@ static void go_on(struct moving *m)
 		gate_open(m->on.gate);
 		return;
 	}
-	if (!gate_wanted(m->on.gate))
+	if (!gate_wanted_now(m->on.gate))
 		return;
 	pthread_mutex_lock(&m->lock);
 	/* One that has come and waits for its turn opens the gate. */

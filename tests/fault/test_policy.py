@@ -14,11 +14,13 @@ PAGE = os.path.join(TOP, "hostd/doc/write-a-policy.md")
 
 SLICES = """
 #include "policies/time.h"
-static void slices(const struct time_tenant *t, uint32_t n, bool *eager, uint32_t *us)
+static void slices(const struct time_device *d, const struct time_tenant *t, uint32_t n,
+		   bool *eager, uint32_t *us)
 {
 	%s
 }
-static void turns(const struct time_tenant *t, uint32_t n, bool *go)
+static void turns(const struct time_device *d, const struct time_tenant *t, uint32_t n,
+		  struct time_turn *turn)
 {
 	%s
 }
@@ -73,7 +75,7 @@ class Policy(FaultTest):
         return d.ctl("info")["device"]["time.policy"]
 
     def test_all_of_our_own(self):
-        for name in "fair", "equal", "best-effort", "priority", "exclusive", "fixed", "deadline":
+        for name in "fair", "equal", "best-effort", "priority", "exclusive", "fixed", "deadline", "sets":
             with self.subTest(name), self.daemon(name) as d:
                 self.assertEqual(self.in_use(d), name)
                 a, b = self.busy(d, "a", "b", ms=800)
@@ -125,7 +127,7 @@ class Policy(FaultTest):
 
     def test_that_cannot_be_loaded(self):
         self.refused("/nonexistent/policy.so", "cannot open shared object file")
-        self.refused(self.build(source(abi="1")), "is for version 1 of policies/time.h, not 2")
+        self.refused(self.build(source(abi="1")), "is for version 1 of policies/time.h, not 3")
         self.refused(self.build("int nothing;"), "weft_time_policy")
         self.refused(self.build(source().replace("slices, NULL}", "NULL, NULL}")),
                      "has no slices()")
@@ -167,7 +169,8 @@ class Policy(FaultTest):
     def test_that_starves_somebody_on_purpose(self):
         """No tenant but the first goes, says the policy; each does, now and then."""
         text = source("for (uint32_t i = 0; i < n; i++) us[i] = 1000;",
-                      "for (uint32_t i = 0; i < n; i++) go[i] = t[i].weight == 1;", table="turns")
+                      "for (uint32_t i = 0; i < n; i++) turn[i].go = t[i].weight == 1;",
+                      table="turns")
         with self.daemon(self.build(text), "[tenant a]\ncompute.weight=1\n[tenant b]\n") as d:
             a, b = Script(d, "busy", "a"), Script(d, "busy", "b")
             a.tell("k 7000 300")

@@ -13,9 +13,9 @@
 
 #include "policies/time.h"
 
-#define MOST      4096u
-#define SECOND    1000000ull
-#define LOOK_US   1000u
+#define MOST    4096u
+#define SECOND  1000000ull
+#define LOOK_US 1000u
 
 struct session {
 	uint32_t tenant;
@@ -36,7 +36,8 @@ static struct {
 	uint64_t slowest; /* from the beginning of a work to its end */
 	uint64_t look;    /* when turns are decided next */
 	uint64_t rest;    /* of the slice of the last one, which was cut for that */
-	bool go[MOST];
+	struct time_device device;
+	struct time_turn turn[MOST];
 	bool nothing_runs; /* a slice was too short for anything */
 } sim;
 
@@ -132,11 +133,12 @@ static void take_turns(const struct time_policy *p)
 		sim.t[sim.s[i].tenant].works |= sim.s[i].loops || sim.s[i].left;
 	for (uint32_t i = 0; i < sim.n; i++)
 		sim.t[i].idle_us = sim.t[i].works ? 0 : sim.t[i].idle_us;
-	p->turns(sim.t, sim.n, sim.go);
+	memset(sim.turn, 0, sim.n * sizeof(*sim.turn));
+	p->turns(&sim.device, sim.t, sim.n, sim.turn);
 	for (uint32_t i = 0; i < sim.n; i++) {
-		if (sim.t[i].goes != sim.go[i])
+		if (sim.t[i].goes != sim.turn[i].go)
 			sim.t[i].for_us = 0;
-		sim.t[i].goes = sim.go[i];
+		sim.t[i].goes = sim.turn[i].go;
 	}
 }
 
@@ -187,7 +189,7 @@ static void go(const struct time_policy *p, uint64_t us)
 	for (uint32_t i = 0; i < sim.n_sessions; i++)
 		sim.s[i].ran = sim.s[i].waited = 0;
 	sim.slowest = 0;
-	p->slices(sim.t, sim.n, &sim.eager, sim.slice);
+	p->slices(&sim.device, sim.t, sim.n, &sim.eager, sim.slice);
 	while (sim.now < from + us)
 		step(p);
 	for (uint32_t i = 0; i < sim.n; i++) {

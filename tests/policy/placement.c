@@ -293,6 +293,45 @@ Test(placement, returns_up_to_the_share)
 	cr_step(p->returns(&d, t, 2, &s), s, 0, 4);
 }
 
+/* Each has what those before it in the line leave. */
+Test(placement, the_line_is_served_in_order)
+{
+	struct placement_tenant t[3] = {tenant(100, 40, 0), tenant(100, 20, 20),
+					tenant(100, 40, 0)};
+	struct placement_device d = device;
+	struct placement_step s;
+
+	t[1].turn = 1;
+	t[2].turn = 9;
+	cr_assert_eq(p->share(&d, t, 3, 0), 40);
+	cr_assert_eq(p->share(&d, t, 3, 1), 40);
+	cr_assert_eq(p->share(&d, t, 3, 2), 20);
+	t[1].busy = true; /* something is on its way to it already */
+	cr_step(p->relieve(&d, t, 3, &s), s, 2, 20);
+	t[2] = tenant(100, 20, 20);
+	t[2].turn = 9;
+	d.free = 20;
+	cr_assert_eq(p->returns(&d, t, 3, &s), -EBUSY, "what is free is for the next");
+	t[1].busy = false;
+	cr_step(p->returns(&d, t, 3, &s), s, 1, 20);
+	/* Promises hold, and what is kept if it can be goes last. */
+	t[2].min = 30;
+	cr_assert_eq(p->share(&d, t, 3, 1), 30);
+	cr_assert_eq(p->share(&d, t, 3, 2), 30);
+	t[2].min = 0;
+	t[2].low = 40;
+	cr_assert_eq(p->share(&d, t, 3, 1), 40);
+	t[0].max = 20;
+	t[0].resident = 20;
+	cr_assert_eq(p->share(&d, t, 3, 2), 40);
+	/* The one that goes has what it asks for. */
+	t[0] = tenant(100, 40, 0);
+	t[0].wanted = 30;
+	cr_assert_eq(p->share(&d, t, 3, 0), 70);
+	cr_assert_eq(p->share(&d, t, 3, 1), 30);
+	cr_assert_eq(p->share(&d, t, 3, 2), 0);
+}
+
 /* The reserve is kept beside the shares, after what is promised. */
 Test(placement, the_reserve_is_filled_by_those_above_their_shares)
 {
@@ -381,6 +420,7 @@ static struct placement_tenant any_tenant(uint64_t *rng)
 		.low = random_any(rng),
 		.high = random_any(rng),
 		.max = random_any(rng),
+		.turn = random_below(rng, 2) ? 0 : (uint32_t)random_below(rng, 12),
 		.busy = random_below(rng, 4) == 0,
 	};
 

@@ -148,14 +148,14 @@ Test(time, measurements_are_rough)
 	for (unsigned i = 0; i < sizeof(busy) / sizeof(busy[0]); i++) {
 		sim.t[i % 2].busy = busy[i];
 		sim.t[i % 2].pending = pending[i];
-		time_fair.slices(sim.t, sim.n, &sim.eager, sim.slice);
+		time_fair.slices(&sim.device, sim.t, sim.n, &sim.eager, sim.slice);
 		cr_assert_eq(memcmp(slice, sim.slice, sizeof(slice)), 0, "%u", i);
 	}
 	sim.t[0].pending = 300;
-	time_fair.slices(sim.t, sim.n, &sim.eager, sim.slice);
+	time_fair.slices(&sim.device, sim.t, sim.n, &sim.eager, sim.slice);
 	cr_assert_eq(sim.eager, false);
 	sim.t[0].pending = 700;
-	time_fair.slices(sim.t, sim.n, &sim.eager, sim.slice);
+	time_fair.slices(&sim.device, sim.t, sim.n, &sim.eager, sim.slice);
 	cr_assert_eq(sim.eager, false, "nor for that");
 }
 
@@ -195,7 +195,7 @@ Test(time, nobody_starves)
 				1 + (uint32_t)random_below(&rng, 2));
 		for (uint32_t i = 0; i < sim.n; i++)
 			sim.t[i].busy = sim.t[i].pending = 1000;
-		time_fair.slices(sim.t, sim.n, &sim.eager, sim.slice);
+		time_fair.slices(&sim.device, sim.t, sim.n, &sim.eager, sim.slice);
 		cr_assert(sim.eager);
 		for (uint32_t i = 0; i < sim.n_sessions; i++)
 			one_round += sim.slice[sim.s[i].tenant] + TIME_SWITCH_US;
@@ -221,7 +221,8 @@ Test(time, any_numbers_are_safe)
 		for (unsigned k = 0; time_policy_at(k); k++) {
 			memset(sim.slice, 0xff, sizeof(sim.slice[0]) * 16);
 			sim.eager = random_below(&rng, 2);
-			time_policy_at(k)->slices(sim.t, n, &sim.eager, sim.slice);
+			time_policy_at(k)->slices(&sim.device, sim.t, n, &sim.eager,
+						  sim.slice);
 			for (uint32_t i = 0; i < n; i++)
 				cr_assert_leq(sim.slice[i],
 					      TIME_LONGEST_US + TIME_LOAD_US);

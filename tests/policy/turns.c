@@ -26,6 +26,7 @@ static struct {
 	uint32_t waits[MOST];   /* looks since it had work and did not run */
 	uint32_t slowest[MOST]; /* most looks that a work took */
 	uint32_t since[MOST];
+	struct time_device device;
 	uint32_t now, missed; /* missed: periods that ended before a quota was had */
 } sim;
 
@@ -89,7 +90,8 @@ static void see(uint32_t i, uint64_t now_ns)
 
 static void step(const struct time_policy *p)
 {
-	static bool go[MOST], runs[MOST];
+	static struct time_turn turn[MOST];
+	static bool runs[MOST];
 	uint64_t now_ns = (uint64_t)(sim.now + 1000) * US * 1000;
 	uint32_t n = 0;
 
@@ -97,17 +99,17 @@ static void step(const struct time_policy *p)
 		arrive(i);
 		see(i, now_ns);
 	}
-	memset(go, 0, sizeof(go));
-	p->turns(sim.t, sim.n, go);
+	memset(turn, 0, sizeof(turn));
+	p->turns(&sim.device, sim.t, sim.n, turn);
 	for (uint32_t i = 0; i < sim.n; i++) {
-		bool worked = sim.t[i].works;
+		bool worked = sim.t[i].works, go = turn[i].go;
 
-		runs[i] = worked && go[i];
+		runs[i] = worked && go;
 		n += runs[i];
-		if (go[i] != sim.t[i].goes)
+		if (go != sim.t[i].goes)
 			sim.t[i].for_us = 0;
-		sim.t[i].goes = go[i];
-		sim.waits[i] = worked && !go[i] ? sim.waits[i] + 1 : 0;
+		sim.t[i].goes = go;
+		sim.waits[i] = worked && !go ? sim.waits[i] + 1 : 0;
 		if (sim.waits[i] > sim.slowest[i])
 			sim.slowest[i] = sim.waits[i];
 	}
@@ -280,11 +282,12 @@ Test(turns, nobody_starves)
 Test(turns, any_numbers_are_safe)
 {
 	static struct time_tenant t[16];
+	static struct time_turn turn[17];
 	uint64_t rng = 11;
-	bool go[17];
 
 	for (unsigned round = 0; round < 200000; round++) {
 		uint32_t n = (uint32_t)random_below(&rng, 17);
+		struct time_device d = {random_any(&rng)};
 
 		for (uint32_t i = 0; i < n; i++)
 			t[i] = (struct time_tenant){
@@ -298,15 +301,19 @@ Test(turns, any_numbers_are_safe)
 				.quota_us = (uint32_t)random_any(&rng),
 				.left_us = (uint32_t)random_any(&rng),
 				.ends_us = (uint32_t)random_any(&rng),
+				.set = random_any(&rng),
+				.out = random_any(&rng),
 			};
 		for (unsigned k = 0; time_policy_at(k); k++) {
 			if (!time_policy_at(k)->turns)
 				continue;
-			memset(go, 0x55, sizeof(go));
-			time_policy_at(k)->turns(t, n, go);
+			memset(turn, 0, sizeof(turn));
+			turn[n].lasts_us = 0x55;
+			time_policy_at(k)->turns(&d, t, n, turn);
 			for (uint32_t i = 0; i < n; i++)
-				cr_assert(*(char *)&go[i] == 0 || *(char *)&go[i] == 1);
-			cr_assert_eq(*(char *)&go[n], 0x55, "writes beyond");
+				cr_assert(*(char *)&turn[i].go == 0 ||
+					  *(char *)&turn[i].go == 1);
+			cr_assert_eq(turn[n].lasts_us, 0x55, "writes beyond");
 		}
 	}
 }

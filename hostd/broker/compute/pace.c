@@ -7,9 +7,11 @@
 #include "broker/broker.h"
 #include "broker/compute/filler.h"
 #include "broker/compute/pace.h"
-#include "broker/compute/plugin.h"
 #include "broker/compute/slices.h"
+#include "broker/compute/turns.h"
 #include "broker/loop/outbox.h"
+#include "broker/memory/ledger.h"
+#include "broker/memory/snapshot.h"
 #include "broker/tenant.h"
 #include "broker/workers.h"
 #include "ipc/page.h"
@@ -88,6 +90,11 @@ static void look_at_session(struct worker *w, uint64_t now_ns)
 	w->copies = pending == PAGE_COPIES;
 	w->works_us = pending && !w->copies ? slice_us(w, now_ns) : 0;
 	p->sessions += computes;
+	if (computes) {
+		p->out += w->evicted;
+		p->set += w->evicted + account_worker(w) -
+			  MIN(w->move.returning, account_worker(w));
+	}
 	p->n_copying += w->copies;
 	p->n_shared += w->shared && w->works_us;
 	if (!w->shared) {
@@ -103,18 +110,39 @@ static void look_at(struct tenant *t, uint64_t now_ns)
 	struct worker *w;
 
 	p->sessions = p->n_pending = p->n_copying = p->n_shared = 0;
-	p->pending_us = 0;
+	p->pending_us = p->set = p->out = 0;
 	p->works = false;
 	list_for_each (w, &t->workers, tenant_link)
 		look_at_session(w, now_ns);
 }
 
+/* Bytes that those which do not compute keep on the device in any case. */
+static uint64_t fixed(const struct tenant *t)
+{
+	const struct worker *w;
+	uint64_t bytes = t->shared;
+
+	list_for_each (w, &t->workers, tenant_link) {
+		uint64_t movable = snapshot_movable(w, SNAPSHOT_QUIET);
+		uint64_t has = atomic_load(&w->count->computing) ? 0 : account_worker(w);
+
+		bytes += has - MIN(movable, has);
+	}
+	return bytes;
+}
+
 static void look(struct broker *b, uint64_t now_ns)
 {
+	struct time_device *d = &b->asked.device;
+	uint64_t kept, missing;
 	struct tenant *t;
 
-	list_for_each (t, &b->tenants, link)
+	kept = account_set_aside(b, &missing) + b->reserve;
+	list_for_each (t, &b->tenants, link) {
 		look_at(t, now_ns);
+		kept += fixed(t);
+	}
+	d->memory = b->swap ? b->device_total - MIN(kept, b->device_total) : 0;
 }
 
 /* ---- charging ---- */
@@ -162,6 +190,7 @@ static void charge(struct tenant *t, uint64_t used_ns, uint64_t ns, uint64_t now
 	bool was = p->cap.until_ns;
 
 	p->used_ns += used_ns;
+	p->waited_ns += p->stopped && p->works ? ns : 0;
 	p->held_ns += was ? ns : 0;
 	if (!cap_charge(&p->cap, &t->compute.max, now_ns, used_ns) || was)
 		return;
@@ -227,127 +256,7 @@ static void take_back(struct broker *b, uint64_t now_ns)
 	filler_set(b, any && !others);
 }
 
-/* ---- turns ---- */
-
-static uint32_t us_since(uint64_t ns, uint64_t now_ns)
-{
-	return (uint32_t)MIN((now_ns - MIN(ns, now_ns)) / NSEC_PER_USEC,
-			     (uint64_t)UINT32_MAX);
-}
-
-static void see_cap(const struct tenant *t, uint64_t now_ns, struct time_tenant *ret)
-{
-	const struct cap_state *c = &t->pace.cap;
-	uint64_t end = c->period_ns + t->compute.max.period_us * NSEC_PER_USEC;
-
-	ret->quota_us = t->compute.max.quota_us;
-	ret->ends_us = us_since(now_ns, end);
-	if (!c->period_ns || now_ns >= end)
-		ret->left_us = ret->quota_us;
-	else if (c->left_ns > 0)
-		ret->left_us = (uint32_t)((uint64_t)c->left_ns / NSEC_PER_USEC);
-}
-
-static struct time_tenant see(struct tenant *t, uint64_t now_ns)
-{
-	struct pace_tenant *p = &t->pace;
-	struct time_tenant v = {.weight = t->compute.weight,
-				.priority = t->compute.priority,
-				.sessions = p->sessions,
-				.pending = TIME_UNSEEN,
-				.busy = TIME_UNSEEN,
-				.works = p->works,
-				.goes = !p->stopped,
-				.for_us = us_since(p->since_ns, now_ns)};
-
-	if (p->works)
-		p->idle_ns = 0;
-	else if (!p->idle_ns)
-		p->idle_ns = now_ns;
-	v.idle_us = p->idle_ns ? us_since(p->idle_ns, now_ns) : 0;
-	see_cap(t, now_ns, &v);
-	return v;
-}
-
-static void let_go(struct tenant *t, bool go, uint64_t now_ns)
-{
-	if (t->pace.stopped == !go)
-		return;
-	t->pace.stopped = !go;
-	t->pace.since_ns = now_ns;
-}
-
-/* Whether something runs of those who are not to go, and is still waited for. */
-static bool drains(const struct broker *b, uint64_t now_ns)
-{
-	const struct tenant *t;
-
-	if (now_ns >= b->pace.drain_ns)
-		return false;
-	list_for_each (t, &b->tenants, link) {
-		if (t->pace.stopped &&
-		    (t->pace.n_pending || t->pace.n_copying || t->pace.n_shared))
-			return true;
-	}
-	return false;
-}
-
-static void go_on(struct broker *b, uint64_t now_ns)
-{
-	struct tenant *t;
-
-	b->pace.drain_ns = 0;
-	list_for_each (t, &b->tenants, link) {
-		if (t->pace.is_next)
-			let_go(t, true, now_ns);
-	}
-}
-
-static void decide(struct broker *b, uint32_t n, uint64_t now_ns)
-{
-	struct pace *p = &b->pace;
-	struct tenant *t;
-
-	plugin_turns(b, n);
-	n = 0;
-	list_for_each (t, &b->tenants, link) {
-		t->pace.is_next = b->asked.go[n++];
-		if (t->pace.is_next || t->pace.stopped)
-			continue;
-		let_go(t, false, now_ns);
-		p->drain_ns = now_ns + TIME_DRAIN_US * NSEC_PER_USEC;
-	}
-	if (!drains(b, now_ns))
-		go_on(b, now_ns);
-}
-
-static void take_turns(struct broker *b, uint64_t now_ns)
-{
-	struct pace *p = &b->pace;
-	struct tenant *t;
-	uint32_t n, i = 0;
-
-	if (!plugin_room(b, &n))
-		return;
-	list_for_each (t, &b->tenants, link)
-		b->asked.tenants[i++] = see(t, now_ns);
-	/* Not before what was decided has come about: nobody goes until then. */
-	if (p->drain_ns && drains(b, now_ns))
-		return;
-	if (p->drain_ns)
-		go_on(b, now_ns);
-	else
-		decide(b, n, now_ns);
-}
-
-/* Without turns everybody goes. */
-static void end_turns(struct broker *b, uint64_t now_ns)
-{
-	struct tenant *t;
-
-	list_for_each (t, &b->tenants, link)
-		let_go(t, true, now_ns);
-}
+/* ---- telling ---- */
 
 /* Has those who do not go told so again before they would go on by themselves. */
 static void hold(struct broker *b, uint64_t now_ns)
@@ -362,8 +271,6 @@ static void hold(struct broker *b, uint64_t now_ns)
 			MAX(t->pace.cap.until_ns, t->pace.stopped ? p->hold_ns : 0);
 }
 
-/* ---- telling ---- */
-
 static struct msg message(const struct worker *w, bool looks)
 {
 	const struct tenant *t = w->tenant;
@@ -372,7 +279,7 @@ static struct msg message(const struct worker *w, bool looks)
 		.type = MSG_PACE,
 		.pace = {.held_until_ns = t->pace.held_until_ns,
 			 .look_us = looks ? LOOK_NS / NSEC_PER_USEC : 0,
-			 .bound = has_cap(t) || w->b->time->turns != NULL},
+			 .bound = has_cap(t) || turns_are_on(w->b)},
 	};
 }
 
@@ -417,7 +324,7 @@ static uint64_t look_ns(const struct broker *b)
 	list_for_each (t, &b->tenants, link) {
 		if (!t->pace.sessions)
 			continue;
-		if (has_cap(t) || b->time->turns)
+		if (has_cap(t) || turns_are_on(b))
 			return LOOK_NS;
 		ns = COUNT_NS;
 	}
@@ -439,10 +346,10 @@ uint64_t pace_tick(void *broker, uint64_t now_ns)
 		charge_all(b, MIN(now_ns - p->looked_ns, LOOK_LATE_NS), now_ns);
 	p->looked_ns = ns ? now_ns : 0;
 	take_back(b, now_ns);
-	if (ns && b->time->turns)
-		take_turns(b, now_ns);
+	if (ns)
+		turns_take(b, now_ns);
 	else
-		end_turns(b, now_ns);
+		turns_end(b, now_ns);
 	hold(b, now_ns);
 	p->at_ns = !tell_all(b, ns == LOOK_NS) ? now_ns + AGAIN_NS : UINT64_MAX;
 	if (ns)

@@ -33,6 +33,10 @@ struct pace_tenant {
 	 * since when it has had no work; 0: it has. */
 	bool stopped, is_next; /* is_next: it is to go when others have ended */
 	uint64_t since_ns, idle_ns;
+	uint32_t place; /* in line (policies/placement.h) */
+	/* Bytes that sessions which compute have, and of these in host memory. */
+	uint64_t set, out;
+	uint64_t n_turns, waited_ns; /* turns that began; with work while others went */
 	bool late; /* held for its cap, and what it had on the device goes on */
 	uint64_t cap_since_ns;
 	uint64_t held_until_ns; /* for its cap or its turn; 0: it is not */

@@ -159,8 +159,8 @@ bool plugin_room(struct broker *b, uint32_t *ret_n)
 	struct asked *a = &b->asked;
 	const struct tenant *tenant;
 	struct time_tenant *t;
+	struct time_turn *turns;
 	uint32_t *us, n = 0;
-	bool *go;
 
 	list_for_each (tenant, &b->tenants, link)
 		n++;
@@ -171,9 +171,9 @@ bool plugin_room(struct broker *b, uint32_t *ret_n)
 	a->tenants = t ? t : a->tenants;
 	us = realloc(a->us, n * sizeof(*us));
 	a->us = us ? us : a->us;
-	go = realloc(a->go, n * sizeof(*go));
-	a->go = go ? go : a->go;
-	if (!t || !us || !go)
+	turns = realloc(a->turns, n * sizeof(*turns));
+	a->turns = turns ? turns : a->turns;
+	if (!t || !us || !turns)
 		return false;
 	a->room = n;
 	return true;
@@ -183,7 +183,7 @@ void plugin_fini(struct broker *b)
 {
 	free(b->asked.tenants);
 	free(b->asked.us);
-	free(b->asked.go);
+	free(b->asked.turns);
 }
 
 struct question {
@@ -196,14 +196,15 @@ static void ask_slices(void *arg)
 	const struct question *q = arg;
 	struct asked *a = &q->b->asked;
 
-	q->b->time->slices(a->tenants, q->n, &q->b->slices.eager, a->us);
+	q->b->time->slices(&a->device, a->tenants, q->n, &q->b->slices.eager, a->us);
 }
 
 static void ask_turns(void *arg)
 {
 	const struct question *q = arg;
+	struct asked *a = &q->b->asked;
 
-	q->b->time->turns(q->b->asked.tenants, q->n, q->b->asked.go);
+	q->b->time->turns(&a->device, a->tenants, q->n, a->turns);
 }
 
 static bool is_from_outside(const struct broker *b)
@@ -266,12 +267,12 @@ void plugin_slices(struct broker *b, uint32_t n)
 /* A wait of several times what the policies here allow. */
 #define OVERDUE_US (5 * TIME_STARVED_US)
 
-static void mend_turns(const struct time_tenant *t, uint32_t n, bool *go)
+static void mend_turns(const struct time_tenant *t, uint32_t n, struct time_turn *turn)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		if (go[i] || !t[i].works || t[i].goes || t[i].for_us < OVERDUE_US)
+		if (turn[i].go || !t[i].works || t[i].goes || t[i].for_us < OVERDUE_US)
 			continue;
-		go[i] = true;
+		turn[i].go = true;
 		mended("a tenant with work had not gone for 5 s");
 	}
 }
@@ -279,14 +280,14 @@ static void mend_turns(const struct time_tenant *t, uint32_t n, bool *go)
 static void let_all_go(struct broker *b, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		b->asked.go[i] = true;
+		b->asked.turns[i] = (struct time_turn){.go = true};
 }
 
 void plugin_turns(struct broker *b, uint32_t n)
 {
-	let_all_go(b, n);
-	if (b->time->turns && !ask(b, ask_turns, n))
+	memset(b->asked.turns, 0, n * sizeof(*b->asked.turns));
+	if (!b->time->turns || !ask(b, ask_turns, n))
 		let_all_go(b, n); /* `fair` has no turns */
 	if (is_from_outside(b))
-		mend_turns(b->asked.tenants, n, b->asked.go);
+		mend_turns(b->asked.tenants, n, b->asked.turns);
 }

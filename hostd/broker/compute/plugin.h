@@ -31,7 +31,7 @@ bool plugin_room(struct broker *b, uint32_t *ret_n);
 void plugin_fini(struct broker *b);
 
 /* Asks the policy in use about b->asked.tenants, n of them, as policies/time.h has its
- * functions; b->asked.us and b->asked.go are good afterwards, whatever it did. */
+ * functions; b->asked.us and b->asked.turns are good afterwards, whatever it did. */
 void plugin_slices(struct broker *b, uint32_t n);
 void plugin_turns(struct broker *b, uint32_t n);
 

@@ -149,6 +149,8 @@ static bool look(struct broker *b, uint64_t now_ns, uint32_t *ret_n)
 			.weight = t->compute.weight,
 			.priority = t->pace.late ? 0 : t->compute.priority,
 			.sessions = sessions,
+			.set = t->pace.set,
+			.out = t->pace.out,
 			.quota_us = t->compute.max.quota_us};
 		if (t->compute.shared)
 			see_shared(&v[n - 1], &shared);

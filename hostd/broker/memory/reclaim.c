@@ -61,6 +61,8 @@
 /* At a time, so that who needs room meanwhile waits a few milliseconds. */
 #define RETURN_MAX     (256ull << 20)
 #define BACKGROUND_MAX (128ull << 20)
+/* While tenants take turns, when those that move do not compute. */
+#define TURNS_MAX (512ull << 20)
 
 /* Refusals in a tick: each has everybody looked at again. */
 #define ENDS_MAX 16u
@@ -87,7 +89,22 @@ static void not_moving(struct broker *b, uint64_t now_ns)
 {
 	b->moving = NULL;
 	b->moving_for = NULL;
-	prealloc_pause(b, now_ns + PREALLOC_PAUSE_NS);
+	if (!b->coming)
+		prealloc_pause(b, now_ns + PREALLOC_PAUSE_NS);
+}
+
+static void not_coming(struct broker *b, uint64_t now_ns)
+{
+	b->coming = NULL;
+	if (!b->moving)
+		prealloc_pause(b, now_ns + PREALLOC_PAUSE_NS);
+}
+
+/* Whether who moves out, or in, lets others move meanwhile: while tenants take turns these are
+ * not the ones that compute. */
+static bool is_free(const struct broker *b, const struct worker *moves)
+{
+	return !moves || b->pace.turns;
 }
 
 /* Returns 0 or -EBUSY. */
@@ -262,7 +279,11 @@ static int ask_for_holds(struct pass *p)
 
 	b->n_passes += !(b->n_passes + 1) + 1;
 	list_for_each (wt, &b->waiters, link) {
-		int r = ask_for(wt, first, p);
+		int r;
+
+		if (waiter_is_early(wt))
+			continue;
+		r = ask_for(wt, first, p);
 
 		if (r == 0) {
 			b->moving_for = wt;
@@ -319,14 +340,14 @@ static void ask_in_background(struct broker *b, uint64_t now_ns)
 		return;
 	}
 	if (!b->background_ns)
-		b->background_ns = now_ns + BACKGROUND_NS;
+		b->background_ns = b->pace.turns ? now_ns : now_ns + BACKGROUND_NS;
 	if (now_ns < b->background_ns)
 		return;
 	b->background_ns = 0;
 	t = tenant_at(b, step.tenant);
 	if (t && account_tenant(t) > t->memory.high)
 		t->events.high++;
-	step.bytes = MIN(step.bytes, BACKGROUND_MAX);
+	step.bytes = MIN(step.bytes, b->pace.turns ? TURNS_MAX : BACKGROUND_MAX);
 	(void)ask_step(b, &step, false, now_ns);
 }
 
@@ -344,6 +365,18 @@ static void ask_stuck(struct broker *b, uint64_t now_ns)
 			    0)
 			return;
 	}
+}
+
+/* But for those whose turn is not now: the background sees to them. */
+static bool nobody_waits(const struct broker *b)
+{
+	const struct waiter *wt;
+
+	list_for_each (wt, &b->waiters, link) {
+		if (!waiter_is_early(wt))
+			return false;
+	}
+	return true;
 }
 
 static void bring_back(struct broker *b, uint64_t now_ns)
@@ -364,12 +397,15 @@ static void bring_back(struct broker *b, uint64_t now_ns)
 	w = t ? snapshot_session(t, true, now_ns, &ses) : NULL;
 	if (!w)
 		return;
-	m.restore.bytes = MIN(MIN(step.bytes, ses.evicted), RETURN_MAX);
+	m.restore.bytes =
+		MIN(MIN(step.bytes, ses.evicted), b->pace.turns ? TURNS_MAX : RETURN_MAX);
 	if (!m.restore.bytes || evicted_return(w, m.restore.bytes) < 0)
 		return;
 	m.id = new_id(b);
 	w->move.in_id = m.id;
-	asked(w, now_ns);
+	b->coming = w;
+	b->coming_since_ns = now_ns;
+	prealloc_pause(b, UINT64_MAX);
 	if (outbox_tell(&w->out, &m, -1, -1) < 0)
 		child_kill(&w->child);
 }
@@ -418,6 +454,8 @@ static void move_ended(struct worker *w, uint64_t now_ns)
 {
 	if (w->b->moving == w)
 		not_moving(w->b, now_ns);
+	if (w->b->coming == w)
+		not_coming(w->b, now_ns);
 	w->b->reclaim_due = true;
 }
 
@@ -501,10 +539,15 @@ void reclaim_end(struct worker *w)
 /* A late answer is booked all the same; until then that worker is busy. */
 static void expire_move(struct broker *b, uint64_t now_ns)
 {
-	if (!b->moving || now_ns - b->moving_since_ns < MOVE_NS)
-		return;
-	log_warning("worker %d does not say what it moved", b->moving->child.pid);
-	not_moving(b, now_ns);
+	if (b->moving && now_ns - b->moving_since_ns >= MOVE_NS) {
+		log_warning("worker %d does not say what it moved", b->moving->child.pid);
+		not_moving(b, now_ns);
+	}
+	if (b->coming && now_ns - b->coming_since_ns >= MOVE_NS) {
+		log_warning("worker %d does not say what came back",
+			    b->coming->child.pid);
+		not_coming(b, now_ns);
+	}
 }
 
 /* Something should move out in the background, but cannot right now. */
@@ -534,6 +577,8 @@ static uint64_t next_time(struct broker *b, uint64_t now_ns)
 		next = now_ns + b->reclaim_pause_ns;
 		b->reclaim_pause_ns = MIN(2 * b->reclaim_pause_ns, PAUSE_MAX_NS);
 	}
+	if (b->coming)
+		next = MIN(next, b->coming_since_ns + MOVE_NS);
 	if (b->moving)
 		next = MIN(next, b->moving_since_ns + MOVE_NS);
 	else if (b->background_ns)
@@ -550,7 +595,8 @@ static bool serve(struct broker *b, uint64_t now_ns)
 
 	expire_move(b, now_ns);
 	waiters_serve(&p);
-	while (!b->moving && n < ENDS_MAX && ask_for_holds(&p) == -EAGAIN) {
+	while (!b->moving && is_free(b, b->coming) && n < ENDS_MAX &&
+	       ask_for_holds(&p) == -EAGAIN) {
 		n++;
 		waiters_serve(&p);
 	}
@@ -571,11 +617,11 @@ uint64_t reclaim_tick(void *broker, uint64_t now_ns)
 	if (b->reclaim_due)
 		b->reclaim_pause_ns = EVICTED_TICK_NS;
 	again = serve(b, now_ns);
-	if (!b->moving)
+	if (!b->moving && is_free(b, b->coming))
 		ask_in_background(b, now_ns);
-	if (!b->moving && b->n_stuck)
+	if (!b->moving && !b->coming && b->n_stuck)
 		ask_stuck(b, now_ns);
-	if (!b->moving && list_empty(&b->waiters))
+	if (!b->coming && is_free(b, b->moving) && nobody_waits(b))
 		bring_back(b, now_ns);
 	stuck_tick(b, now_ns);
 	again |= waiters_move_up(b);

@@ -100,6 +100,7 @@ static void read_tenant(struct tenant *t, struct placement_tenant *ret)
 		.low = m->low,
 		.high = m->high,
 		.max = m->max,
+		.turn = t->pace.place,
 	};
 }
 
@@ -212,6 +213,7 @@ static void read_session(const struct worker *w, uint64_t now_ns,
 				   ? now_ns - MAX(last, w->attached_ns)
 				   : 0,
 		.busy = is_busy(w, now_ns),
+		.turn = w->tenant->pace.place,
 	};
 }
 

@@ -43,6 +43,11 @@
  * small one. */
 #define STANDING_MAX 8u
 
+bool waiter_is_early(const struct waiter *wt)
+{
+	return wt->kind == WAIT_NEED && (wt->t->pace.place || wt->w->move.in_id);
+}
+
 /* Returns the queue of wt. A need of swapped memory waits for a second only, so those
  * have a queue of their own: in each the first one's time is up first. */
 static struct waiter_queue *queue_of(const struct waiter *wt)
@@ -239,7 +244,7 @@ int waiters_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
 	int r = list_empty(&w->b->waiters) ? account_charge(w, bytes, part) : -EAGAIN;
 
 	w->b->charged_ns = now_ns;
-	if (w->b->pressed && !w->b->moving)
+	if (w->b->pressed && !w->b->moving && !w->b->coming)
 		prealloc_pause(w->b, now_ns + PREALLOC_PAUSE_NS);
 	if (w->b->pressed && r == 0)
 		prealloc_mapping(w->b, now_ns + PAGE_MAPPING_NS);
@@ -254,9 +259,9 @@ int waiters_need(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns)
 	if (w->move.needs)
 		return -EPROTO;
 	bytes = MIN(bytes, evicted_waiting(w));
-	/* A worker that moves waits for us, and we for it: the memory is mapped where it
-	 * is. */
-	wt = !bytes || w->move.out_id || w->move.in_id
+	/* A worker that moves out waits for us, and we for it: the memory is mapped where it
+	 * is. One whose memory comes was told so when it had asked already. */
+	wt = !bytes || w->move.out_id
 		     ? NULL
 		     : waiter_new(w->tenant, WAIT_NEED, bytes, now_ns + NEED_NS);
 	if (!wt)
@@ -411,6 +416,9 @@ static int serve_one(struct waiter *wt)
 		waiter_end(wt, r, r < 0 ? 0 : wt->bytes, 0);
 		return 0;
 	case WAIT_NEED:
+		if (wt->w->move.in_id)
+			return -EAGAIN;
+		wt->bytes = MIN(wt->bytes, evicted_waiting(wt->w));
 		if (wt->bytes > account_gather(wt->t->b))
 			return -EAGAIN;
 		give_back(wt, wt->bytes);
@@ -466,6 +474,11 @@ void waiters_serve(struct pass *p)
 	list_for_each_safe (wt, tmp, &p->b->waiters, link) {
 		if (wt->kind == WAIT_OPERATOR)
 			continue;
+		if (waiter_is_early(wt)) {
+			if (may_pass(wt, p) && serve_one(wt) == 0)
+				p->known = false;
+			continue;
+		}
 		if ((first || may_pass(wt, p)) && serve_one(wt) == 0) {
 			p->known = false;
 			continue;
@@ -480,7 +493,7 @@ static bool expires(const struct waiter *wt, uint64_t now_ns)
 	const struct worker *moving = wt->t->b->moving;
 
 	return wt->kind != WAIT_OPERATOR && now_ns >= wt->deadline_ns &&
-	       !(wt->part && moving && moving->move.out_id);
+	       !waiter_is_early(wt) && !(wt->part && moving && moving->move.out_id);
 }
 
 static unsigned expire_behind(struct waiter_queue *q, uint64_t now_ns, unsigned most)

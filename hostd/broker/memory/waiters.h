@@ -73,6 +73,11 @@ struct pass {
 	struct snapshot now;
 };
 
+/* Whether it wants swapped memory back whose tenant's turn is not now, or of which something is
+ * coming already: nobody gives for it before others, and it is answered when there is room for all
+ * of it. */
+bool waiter_is_early(const struct waiter *wt);
+
 /* Reads the pass's snapshot, if it is not known; with shares. Returns 0 or -ENOMEM. */
 int pass_read(struct pass *p);
 

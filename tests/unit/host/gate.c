@@ -346,6 +346,36 @@ Test(gate, who_is_held_is_let_go)
 }
 
 /* Memory moves while a session is held, and nobody is let in for that. */
+static void count_wanted(void *arg)
+{
+	++*(unsigned *)arg;
+}
+
+/* Nobody is told of a lane that is held, before it is not any more. */
+Test(gate, who_is_held_wants_in_later)
+{
+	unsigned n = 0;
+	uint64_t entered;
+	pthread_t t;
+
+	gate_on_wanted(&g, count_wanted, &n);
+	cr_assert_eq(gate_close(&g, in(LONG_NS)), 0);
+	gate_hold(&g, in(LONG_NS));
+	cr_assert_eq(pthread_create(&t, NULL, enter_once, &entered), 0);
+	lane_waits();
+	cr_assert_not(gate_wanted_now(&g));
+	cr_assert_eq(n, 0);
+	gate_hold(&g, 0);
+	cr_assert(gate_wanted_now(&g));
+	cr_assert_eq(n, 1);
+	gate_hold(&g, in(5 * NSEC_PER_MSEC));
+	while (!gate_wanted_now(&g))
+		sched_yield();
+	cr_assert_eq(n, 2, "by itself");
+	gate_open(&g);
+	pthread_join(t, NULL);
+}
+
 Test(gate, closes_while_lanes_are_held)
 {
 	uint64_t entered = 0, until;

@@ -9,6 +9,8 @@
 #include "broker/broker.h"
 #include "broker/compute/pace.h"
 #include "broker/compute/plugin.h"
+#include "broker/memory/ledger.h"
+#include "broker/memory/snapshot.h"
 #include "broker/tenant.h"
 #include "broker/workers.h"
 #include "ipc/msg.h"
@@ -25,6 +27,24 @@ static struct worker workers[N];
 static struct worker_page pages[N];
 static int theirs[N];
 static uint64_t now;
+
+/* ---- memory: what a worker has is all its charge ---- */
+
+uint64_t account_worker(const struct worker *w)
+{
+	return w->charged;
+}
+
+uint64_t snapshot_movable(const struct worker *w, uint64_t now_ns)
+{
+	return w->charged / 2;
+}
+
+uint64_t account_set_aside(const struct broker *broker, uint64_t *ret_missing)
+{
+	*ret_missing = 0;
+	return 0;
+}
 
 static void setup(void)
 {
@@ -365,6 +385,56 @@ Test(pace, who_does_not_drain_is_waited_for_in_vain)
 }
 
 /* One that another weftd has held is let go, whatever that said. */
+/* Three that fit two at a time: one goes, and placement knows who is next. */
+Test(pace, those_that_do_not_fit_stand_in_line)
+{
+	b.time = &time_sets;
+	b.swap = b.device_total = 20;
+	for (unsigned i = 0; i < 3; i++) {
+		works(i, true);
+		workers[i].charged = 8;
+		workers[i].evicted = i == 2 ? 2 : 0;
+	}
+	pace_due(&b);
+	for (unsigned ms = 0; ms < 100; ms++) {
+		unsigned places = 0;
+
+		for (unsigned i = 0; i < 3; i++)
+			works(i, now >= workers[i].pace.held_until_ns);
+		for (unsigned i = 0; i < 3; i++)
+			pages[i].waiting = 1;
+		now += MS;
+		(void)pace_tick(&b, now);
+		if (ms < 60)
+			continue;
+		for (unsigned i = 0; i < 3; i++) {
+			places |= 1u << tenants[i].pace.place;
+			cr_assert_eq(tenants[i].pace.stopped, tenants[i].pace.place != 0);
+		}
+		cr_assert_eq(places, 1 << 0 | 1 << 1 | 1 << 2);
+	}
+	cr_assert(b.reclaim_due);
+	cr_assert(told(0).bound);
+	/* With room for all nobody does, and it is looked now and then. */
+	b.device_total = 27;
+	b.reclaim_due = false;
+	now += MS;
+	(void)pace_tick(&b, now);
+	for (unsigned i = 0; i < 3; i++) {
+		cr_assert_not(tenants[i].pace.stopped);
+		cr_assert_eq(tenants[i].pace.place, 0);
+	}
+	cr_assert(b.reclaim_due);
+	now += MS;
+	cr_assert_eq(pace_tick(&b, now), now + 50 * MS);
+	/* Memory that an idle one cannot give is not theirs. */
+	pages[2].computing = pages[2].waiting = 0;
+	b.device_total = 19;
+	now += 50 * MS;
+	(void)pace_tick(&b, now);
+	cr_assert(tenants[0].pace.stopped || tenants[1].pace.stopped);
+}
+
 Test(pace, sessions_taken_over_are_told)
 {
 	workers[0].pace_unsure = true;

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Turns for memory that does not fit. A tenant computes with all it needs on the device while
+ * what the next one needs comes in, so nobody waits for the link as long as a turn takes longer
+ * than that. Turns are in order of waiting, and of a length by weight; one lasts longer while the
+ * next one's memory is still on its way.
+ */
+#include "policies/sets.h"
+
+/* Turn of the one with the least weight; 8 GiB take 0.2 s to come in while as much goes out (H200).
+ * Longest turn. */
+#define TURN_US    250000u
+#define LONGEST_US 2000000u
+/* One whose memory is on its way is waited for until the turn has taken so many times as long. */
+#define LATE_TURNS 2u
+/* One that had nothing to do for so long has had its turn: many programs compute something
+ * themselves now and then, and the others' turns are long. */
+#define IDLE_US 20000u
+/* Sizes at which tenants stop to stay, and tenants whose place in the line is told. */
+#define STAY_MAX 64u
+/* Part of two sets that need not fit beside those that stay: so much comes in late. */
+#define LATE_PART 32
+#define LINE_MAX  8u
+
+static uint64_t add(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+/* ---- who takes turns ---- */
+
+/* Bytes of those that stay, and the two largest of those that take turns, how many these are,
+ * and the priority of the most urgent. */
+struct sums {
+	uint64_t stay, first, second;
+	uint32_t rotate, priority;
+};
+
+static struct sums sum(const struct sets *s, const struct time_tenant *t, uint32_t n)
+{
+	struct sums r = {0};
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t bytes = t[i].set;
+
+		if (!sets_rotates(s, &t[i])) {
+			r.stay = add(r.stay, t[i].sessions ? bytes : 0);
+			continue;
+		}
+		r.rotate++;
+		if (t[i].priority > r.priority)
+			r.priority = t[i].priority;
+		if (bytes > r.first) {
+			r.second = r.first;
+			r.first = bytes;
+		} else if (bytes > r.second) {
+			r.second = bytes;
+		}
+	}
+	return r;
+}
+
+/* Lets those stay, too, that come first among those that take turns. */
+static struct sets more_stay(struct sets s, const struct time_tenant *t, uint32_t n)
+{
+	const struct time_tenant *best = NULL;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (!sets_rotates(&s, &t[i]))
+			continue;
+		if (!best || t[i].priority > best->priority ||
+		    (t[i].priority == best->priority && t[i].set < best->set))
+			best = &t[i];
+	}
+	if (!best)
+		return s;
+	s.some_stay = true;
+	s.priority = best->priority;
+	s.bytes = best->set;
+	return s;
+}
+
+/* Room that the others are to have: for two of them, nearly, or, beside more urgent ones, and if
+ * two never fit, for one. */
+static uint64_t room_needed(const struct sums *is, uint64_t memory, bool urgent)
+{
+	uint64_t both = add(is->first, is->second);
+
+	if (is->first > memory)
+		return memory / 2;
+	return urgent || both > memory ? is->first : both - both / LATE_PART;
+}
+
+/* Whether there is that room beside those that stay. */
+static bool leaves_room(const struct sets *s, uint64_t memory,
+			const struct time_tenant *t, uint32_t n)
+{
+	const struct sums is = sum(s, t, n);
+	bool urgent = is.rotate && s->priority > is.priority;
+
+	return is.rotate && is.stay <= memory &&
+	       memory - is.stay >= room_needed(&is, memory, urgent);
+}
+
+struct sets sets_divide(const struct time_device *d, const struct time_tenant *t,
+			uint32_t n)
+{
+	struct sets s = {.turns = true}, more;
+	const struct sums all = sum(&(struct sets){.turns = false}, t, n);
+
+	if (!d->memory || all.stay <= d->memory)
+		return (struct sets){.turns = false};
+	for (unsigned i = 0; i < STAY_MAX; i++) {
+		more = more_stay(s, t, n);
+		if (!leaves_room(&more, d->memory, t, n))
+			break;
+		s = more;
+	}
+	return s;
+}
+
+/* ---- turns ---- */
+
+static uint32_t weight(const struct time_tenant *t)
+{
+	return t->weight < 1                 ? 1
+	       : t->weight > TIME_WEIGHT_MAX ? TIME_WEIGHT_MAX
+					     : t->weight;
+}
+
+/* Least weight of those that take turns and have work. */
+static uint32_t least_weight(const struct sets *s, const struct time_tenant *t,
+			     uint32_t n)
+{
+	uint32_t least = TIME_WEIGHT_MAX;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (sets_rotates(s, &t[i]) && t[i].works && weight(&t[i]) < least)
+			least = weight(&t[i]);
+	}
+	return least;
+}
+
+static uint32_t turn_us(const struct time_tenant *t, uint32_t least)
+{
+	uint64_t us = (uint64_t)TURN_US * weight(t) / least;
+
+	return us < TURN_US ? TURN_US : us > LONGEST_US ? LONGEST_US : (uint32_t)us;
+}
+
+/* The one whose turn it is; n: nobody's. Where several go, since there were no turns before, the
+ * one that has gone for the shortest time. */
+static uint32_t holder(const struct sets *s, const struct time_tenant *t, uint32_t n)
+{
+	uint32_t one = n;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (sets_rotates(s, &t[i]) && t[i].goes &&
+		    (one == n || t[i].for_us < t[one].for_us))
+			one = i;
+	}
+	return one;
+}
+
+/* The first of those in line that have no place yet; n: nobody. */
+static uint32_t first_in_line(const struct sets *s, const struct time_tenant *t,
+			      uint32_t n, const struct time_turn *turn)
+{
+	uint32_t one = n;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (!sets_rotates(s, &t[i]) || !t[i].works || turn[i].go ||
+		    turn[i].begins_us != TIME_NEVER)
+			continue;
+		if (one == n || (t[one].goes && !t[i].goes) ||
+		    (t[one].goes == t[i].goes && t[i].for_us > t[one].for_us))
+			one = i;
+	}
+	return one;
+}
+
+static bool goes_on(const struct time_tenant *t, uint32_t turn,
+		    const struct time_tenant *next)
+{
+	if (t->idle_us >= IDLE_US)
+		return false;
+	return t->for_us < turn || (next->out && t->for_us / LATE_TURNS < turn);
+}
+
+/* Nobody that takes turns goes, or has one in sight; nor has one that does not compute. */
+static void begin_line(const struct sets *s, const struct time_tenant *t, uint32_t n,
+		       struct time_turn *ret_turn)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		ret_turn[i].go = !sets_rotates(s, &t[i]);
+		if (s->turns && (!ret_turn[i].go || !t[i].sessions))
+			ret_turn[i].begins_us = TIME_NEVER;
+	}
+}
+
+/* Returns whose turn it is now; n: nobody's. */
+static uint32_t whose_turn(const struct sets *s, const struct time_tenant *t, uint32_t n,
+			   uint32_t least, struct time_turn *turn)
+{
+	uint32_t one = holder(s, t, n), next;
+
+	if (one != n)
+		turn[one].go = true; /* and is not in line */
+	next = first_in_line(s, t, n, turn);
+	if (one == n || next == n || goes_on(&t[one], turn_us(&t[one], least), &t[next]))
+		return one == n ? next : one;
+	turn[one].go = false;
+	return next;
+}
+
+static void line_up(const struct sets *s, const struct time_tenant *t, uint32_t n,
+		    uint32_t least, uint32_t begins, struct time_turn *turn)
+{
+	for (unsigned k = 0; k < LINE_MAX; k++) {
+		uint32_t next = first_in_line(s, t, n, turn);
+
+		if (next == n)
+			return;
+		turn[next].begins_us = begins;
+		turn[next].lasts_us = turn_us(&t[next], least);
+		begins += turn[next].lasts_us;
+	}
+}
+
+static void sets_turns(const struct time_device *d, const struct time_tenant *t,
+		       uint32_t n, struct time_turn *ret_turn)
+{
+	const struct sets s = sets_divide(d, t, n);
+	uint32_t least, one, us, had;
+
+	begin_line(&s, t, n, ret_turn);
+	if (!s.turns)
+		return;
+	least = least_weight(&s, t, n);
+	one = whose_turn(&s, t, n, least, ret_turn);
+	if (one == n)
+		return;
+	us = turn_us(&t[one], least);
+	had = !t[one].goes ? 0 : t[one].for_us < us ? t[one].for_us : us - 1;
+	ret_turn[one] = (struct time_turn){.go = true, .lasts_us = us - had};
+	line_up(&s, t, n, least, us - had, ret_turn);
+}
+
+const struct time_policy time_sets = {TIME_ABI, "sets", sets_slices, sets_turns, true};

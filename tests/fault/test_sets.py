@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tenants whose memory does not fit together take turns (policies/sets.c), and what the next one
+needs comes in meanwhile; whatever happens to one, results are right and the others go on."""
+import signal
+import time
+import unittest
+
+from fault import (Daemon, FaultTest, Script, built_sanitized, kill, patient, until_running,
+                   wait_for)
+from test_swap import MIB, figures
+
+SETS = "[daemon]\ntime = sets\n"
+THREE = SETS + "".join(f"[tenant {t}]\nmemory.max = 1G\n" for t in "abc")
+SECONDS = 6 if not built_sanitized() else 12
+
+
+def sharing(config=THREE, memory=64):
+    return Daemon("--memory", f"{memory}M", "--swap", "512M", "--piece", "2M", "--reserve", "0M",
+                  config=config)
+
+
+def stat(d, tenant):
+    return d.ctl("get", tenant, "compute.stat")["keys"]["compute.stat"]
+
+
+def moved(d):
+    return sum(s["memory.moved_in"] + s["memory.moved_out"] for s in d.ctl("list")["sessions"])
+
+
+class Sets(FaultTest):
+    def begin(self, d, tenants, mib=26, seconds=SECONDS):
+        """Programs that use so much memory, each, and know every word of it."""
+        return [d.run("mixed", seconds, mib, 7 + i, tenant=t) for i, t in enumerate(tenants)]
+
+    def end(self, *programs):
+        for p in programs:
+            out, _ = p.communicate(timeout=patient(90))
+            self.assertEqual(p.returncode, 0, out)
+            self.assertIn("right", out)
+
+    def test_all_have_their_turns(self):
+        with sharing() as d:
+            people = self.begin(d, "abc")
+            wait_for(lambda: all(stat(d, t)["nr_turns"] for t in "abc"), 20, "each has a turn")
+            self.assertLessEqual(figures(d)[None][0], 64)
+            self.end(*people)
+            for t in "abc":
+                self.assertGreater(stat(d, t)["waited_usec"], 0)
+            wait_for(lambda: not d.sessions(), 5, "all have ended")
+            self.assertEqual(set(figures(d).values()), {(0, 0)})
+
+    def test_no_turns_while_all_fits(self):
+        with sharing(memory=256) as d:
+            people = self.begin(d, "abc", seconds=2)
+            time.sleep(1)
+            self.assertEqual(moved(d), 0)
+            self.end(*people)
+            self.assertEqual([stat(d, t)["nr_turns"] for t in "abc"], [0, 0, 0])
+
+    def test_one_that_fits_beside_them_stays(self):
+        """A small one is never moved out, and never waits for a turn."""
+        with sharing(THREE + "[tenant small]\n", memory=84) as d:
+            small = Script(d, "keeps", "small")
+            self.assertEqual(small.say(f"a 0 {2 * MIB}"), (0, 0))
+            people = self.begin(d, "abc")
+            until = time.monotonic() + SECONDS - 2
+            while time.monotonic() < until:
+                self.assertEqual(small.say("l 0 5"), (0, 0))
+                time.sleep(0.01)
+            self.assertEqual(stat(d, "small")["nr_turns"], 0)
+            self.assertEqual(small.say("c 0"), (0, 0))
+            self.end(*people)
+
+    def test_one_dies_in_its_turn_and_on_its_way(self):
+        for what in "mixed", "weft-worker":
+            with self.subTest(what), sharing() as d:
+                people = self.begin(d, "abc")
+                wait_for(lambda: all(stat(d, t)["nr_turns"] for t in "abc"), 20, "turns")
+                if what == "mixed":
+                    kill(people[0].pid)
+                else:
+                    kill(next(s["worker.pid"] for s in d.sessions("a")))
+                self.end(*people[1:])
+                people[0].wait(patient(20))
+
+    def test_less_for_one_meanwhile(self):
+        """Limits, promises and the policy of who waits may change under it."""
+        with sharing() as d:
+            people = self.begin(d, "abc")
+            wait_for(lambda: all(stat(d, t)["nr_turns"] for t in "abc"), 20, "turns")
+            d.ctl("set", "a", "memory.high=8M")
+            d.ctl("set", "b", "memory.min=16M")
+            time.sleep(1)
+            d.ctl("set", "c", "compute.weight=300")
+            d.ctl("set", "a", "memory.high=max")
+            time.sleep(0.5)
+            d.ctl("reclaim", "c", "4M")
+            self.end(*people)
+
+    def test_one_that_does_not_end_holds_nobody_up(self):
+        """A kernel that goes on at the end of its turn is not waited for."""
+        with sharing() as d:
+            endless = Script(d, "keeps", "a")
+            self.assertEqual(endless.say(f"a 0 {26 * MIB}"), (0, 0))
+            people = self.begin(d, "bc", seconds=4)
+            for p in people:
+                until_running(p)
+            endless.tell("w 0 2000000000")
+            self.end(*people)
+            self.assertTrue(d.sessions("a"))
+            endless.process.send_signal(signal.SIGKILL)
+            wait_for(lambda: not d.sessions(), 10, "it has ended")
+
+    def test_programs_that_come_and_go(self):
+        with sharing() as d:
+            stays = self.begin(d, "a", seconds=SECONDS + 4)
+            for i in range(6):
+                self.end(*self.begin(d, "bc"[i % 2], seconds=1))
+            others = self.begin(d, "bbcc", mib=14, seconds=3)
+            self.end(*others, *stays)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A simulated device whose tenants need more memory than it has, as weftd asks about them once a
+ * millisecond: who goes by `sets`, what leaves and comes back by placement, along a link that
+ * carries so much each way. A tenant whose memory is not all there computes at a thirtieth of
+ * its speed, as measured where a program reads the rest over PCIe.
+ */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "policies/placement.h"
+#include "policies/sets.h"
+#include "policies/time.h"
+
+#define MOST   64u
+#define SECOND 1000u /* looks */
+#define MIB    (1ull << 20)
+#define GIB    (1ull << 30)
+#define PIECE  (8 * MIB)
+#define LINK   (5 * PIECE) /* in a look, each way: 42 GB/s */
+#define REMOTE 30
+
+static struct {
+	struct time_device device;
+	struct time_tenant t[MOST];
+	struct placement_tenant p[MOST];
+	struct time_turn turn[MOST];
+	uint32_t n;
+	uint32_t work[MOST], every[MOST],
+		left[MOST]; /* looks; every 0: it always has work */
+	double ran[MOST];   /* looks */
+	uint32_t waits[MOST], longest[MOST];
+	uint64_t moved; /* bytes, both ways */
+	uint32_t now;
+} sim;
+
+static void setup(void)
+{
+	memset(&sim, 0, sizeof(sim));
+}
+
+TestSuite(sets, .init = setup, .timeout = 60);
+
+static uint32_t tenant(uint64_t set, uint32_t weight, uint32_t priority)
+{
+	sim.t[sim.n] = (struct time_tenant){.weight = weight,
+					    .priority = priority,
+					    .sessions = 1,
+					    .set = set,
+					    .out = set,
+					    .goes = true,
+					    .for_us = UINT32_MAX};
+	sim.p[sim.n] = (struct placement_tenant){.weight = 100,
+						 .evicted = set,
+						 .evicted_room = UINT64_MAX,
+						 .high = UINT64_MAX,
+						 .max = UINT64_MAX};
+	return sim.n++;
+}
+
+static uint32_t decoder(void)
+{
+	return tenant(8 * GIB, 100, 0);
+}
+
+static void memory(uint64_t bytes)
+{
+	sim.device.memory = bytes;
+}
+
+/* ---- a look ---- */
+
+static bool has_work(uint32_t i)
+{
+	if (!sim.every[i])
+		return true;
+	if (sim.now % sim.every[i] == 0)
+		sim.left[i] = sim.work[i];
+	return sim.left[i];
+}
+
+static void see(uint32_t i)
+{
+	struct time_tenant *t = &sim.t[i];
+
+	t->works = has_work(i);
+	t->idle_us = t->works ? 0 : t->idle_us + 1000;
+	t->for_us = t->for_us > UINT32_MAX - 1000 ? UINT32_MAX : t->for_us + 1000;
+	t->out = sim.p[i].evicted;
+}
+
+/* Whether one of those that went does not any more: what it had submitted ends first. */
+static bool take_turns(void)
+{
+	bool changes = false;
+
+	memset(sim.turn, 0, sizeof(sim.turn));
+	time_sets.turns(&sim.device, sim.t, sim.n, sim.turn);
+	for (uint32_t i = 0; i < sim.n; i++) {
+		bool go = sim.turn[i].go;
+
+		changes |= !go && sim.t[i].goes;
+		sim.t[i].for_us = go == sim.t[i].goes ? sim.t[i].for_us : 0;
+		sim.t[i].goes = go;
+	}
+	return changes;
+}
+
+static void line_up(void)
+{
+	for (uint32_t i = 0; i < sim.n; i++) {
+		uint32_t before = 0;
+
+		for (uint32_t k = 0; k < sim.n; k++)
+			before += sim.turn[k].begins_us < sim.turn[i].begins_us &&
+				  (sim.turn[k].begins_us || sim.turn[k].go);
+		sim.p[i].turn = !sim.turn[i].begins_us ? 0
+				: sim.turn[i].begins_us == TIME_NEVER
+					? PLACEMENT_TURNS - 1
+					: before;
+	}
+}
+
+static struct placement_device on_device(void)
+{
+	struct placement_device d = {.total = sim.device.memory,
+				     .free = sim.device.memory,
+				     .host_room = UINT64_MAX,
+				     .piece = PIECE};
+
+	for (uint32_t i = 0; i < sim.n; i++) {
+		sim.p[i].movable = sim.p[i].resident;
+		d.free -= sim.p[i].resident;
+	}
+	return d;
+}
+
+static void move(void)
+{
+	struct placement_device d = on_device();
+	uint64_t out = LINK, in = LINK;
+	struct placement_step s;
+
+	while (out && placement_lru.relieve(&d, sim.p, sim.n, &s) == 0) {
+		s.bytes = s.bytes < out ? s.bytes : out;
+		sim.p[s.tenant].resident -= s.bytes;
+		sim.p[s.tenant].evicted += s.bytes;
+		out -= s.bytes;
+		d = on_device();
+	}
+	while (in && placement_lru.returns(&d, sim.p, sim.n, &s) == 0) {
+		s.bytes = s.bytes < in ? s.bytes : in;
+		sim.p[s.tenant].resident += s.bytes;
+		sim.p[s.tenant].evicted -= s.bytes;
+		in -= s.bytes;
+		d = on_device();
+	}
+	sim.moved += 2 * LINK - out - in;
+}
+
+static void compute(bool drains)
+{
+	double weights = 0;
+
+	for (uint32_t i = 0; i < sim.n; i++)
+		weights += sim.t[i].goes && sim.t[i].works ? sim.t[i].weight : 0;
+	for (uint32_t i = 0; i < sim.n; i++) {
+		bool runs = sim.t[i].goes && sim.t[i].works && !drains;
+		double part = runs ? sim.t[i].weight / weights : 0;
+
+		sim.ran[i] += sim.p[i].evicted ? part / REMOTE : part;
+		sim.left[i] -= runs && sim.every[i];
+		sim.waits[i] = sim.t[i].works && !runs ? sim.waits[i] + 1 : 0;
+		if (sim.waits[i] > sim.longest[i])
+			sim.longest[i] = sim.waits[i];
+	}
+}
+
+static void look(void)
+{
+	bool drains;
+
+	for (uint32_t i = 0; i < sim.n; i++)
+		see(i);
+	drains = take_turns();
+	line_up();
+	move();
+	compute(drains);
+	sim.now++;
+}
+
+static double run(uint32_t looks)
+{
+	double sum = 0;
+
+	for (uint32_t i = 0; i < 5 * SECOND; i++)
+		look();
+	memset(sim.ran, 0, sizeof(sim.ran));
+	memset(sim.longest, 0, sizeof(sim.longest));
+	sim.moved = 0;
+	for (uint32_t i = 0; i < looks; i++)
+		look();
+	for (uint32_t i = 0; i < sim.n; i++)
+		sum += sim.ran[i];
+	return sum / looks;
+}
+
+/* ---- what is to hold ---- */
+
+/* Memory promised one and a half times, twice, three times: two decoders fit. */
+Test(sets, decoders_lose_next_to_nothing)
+{
+	static const uint32_t ns[] = {3, 4, 6};
+
+	for (unsigned k = 0; k < 3; k++) {
+		setup();
+		memory(17 * GIB);
+		for (uint32_t i = 0; i < ns[k]; i++)
+			decoder();
+		cr_expect_geq(run(60 * SECOND), 0.99, "%u", ns[k]);
+		for (uint32_t i = 0; i < ns[k]; i++) {
+			cr_expect_float_eq(sim.ran[i] / (60 * SECOND), 1. / ns[k], 0.01);
+			cr_expect_leq(sim.longest[i], (ns[k] - 1) * 500 + 50, "%u: %u ms",
+				      ns[k], sim.longest[i]);
+		}
+	}
+}
+
+Test(sets, nothing_moves_while_all_fits)
+{
+	memory(33 * GIB);
+	for (uint32_t i = 0; i < 4; i++)
+		decoder();
+	cr_expect_float_eq(run(SECOND), 1, 1e-6);
+	cr_expect_eq(sim.moved, 0);
+	for (uint32_t i = 0; i < 4; i++) {
+		cr_expect(sim.turn[i].go);
+		cr_expect_eq(sim.longest[i], 0);
+	}
+}
+
+Test(sets, by_weight)
+{
+	memory(17 * GIB);
+	tenant(8 * GIB, 300, 0);
+	tenant(8 * GIB, 100, 0);
+	tenant(8 * GIB, 100, 0);
+	cr_expect_geq(run(60 * SECOND), 0.99);
+	cr_expect_float_eq(sim.ran[0] / (60 * SECOND), 0.6, 0.02);
+	cr_expect_float_eq(sim.ran[1] / (60 * SECOND), 0.2, 0.01);
+}
+
+/* One in a hurry goes beside all others, and is never moved out. */
+Test(sets, who_fits_beside_the_others_stays)
+{
+	uint32_t quick;
+
+	memory(18 * GIB);
+	decoder();
+	decoder();
+	decoder();
+	quick = tenant(GIB / 2, 100, 1);
+	sim.work[quick] = 1;
+	sim.every[quick] = 6;
+	cr_expect_geq(run(30 * SECOND), 0.97);
+	cr_expect_eq(sim.p[quick].evicted, 0);
+	cr_expect_leq(sim.longest[quick], 1);
+	/* Nor is one that is large and in a hurry, if the others still can go by turns. */
+	setup();
+	memory(26 * GIB);
+	decoder();
+	decoder();
+	decoder();
+	quick = tenant(9 * GIB, 100, 1);
+	run(5 * SECOND);
+	cr_expect_eq(sim.p[quick].evicted, 0);
+	cr_expect(sim.turn[quick].go);
+}
+
+/* In slices, those that take turns have what all of them are due, together. */
+Test(sets, who_stays_has_its_weight)
+{
+	uint32_t us[4];
+	bool eager = false;
+
+	memory(18 * GIB);
+	decoder();
+	decoder();
+	decoder();
+	tenant(GIB / 2, 100, 0);
+	time_sets.slices(&sim.device, sim.t, sim.n, &eager, us);
+	for (uint32_t i = 0; i < 3; i++)
+		cr_expect_float_eq(
+			(double)(us[i] - TIME_LOAD_US) / (us[3] - TIME_LOAD_US), 3, 0.01);
+}
+
+/* Two that do not fit beside each other: all the other has moves when turns change. */
+Test(sets, two_that_fit_one_at_a_time)
+{
+	memory(10 * GIB);
+	decoder();
+	decoder();
+	cr_expect_geq(run(30 * SECOND), 0.6);
+	cr_expect_float_eq(sim.ran[0], sim.ran[1], 0.1 * sim.ran[0]);
+}
+
+/* One that is larger than the device has what it can get. */
+Test(sets, one_alone_has_all)
+{
+	memory(10 * GIB);
+	tenant(15 * GIB, 100, 0);
+	run(SECOND);
+	cr_expect(sim.turn[0].go);
+	cr_expect_eq(sim.p[0].resident, 10 * GIB);
+	cr_expect_eq(sim.moved, 0);
+}
+
+/* A tenant with nothing to do for a moment keeps its turn, one with none for longer passes it on. */
+Test(sets, nothing_stays_idle)
+{
+	memory(17 * GIB);
+	decoder();
+	decoder();
+	decoder();
+	sim.work[0] = 100;
+	sim.every[0] = 1000;
+	cr_expect_geq(run(60 * SECOND), 0.9);
+	cr_expect_geq(sim.ran[0], 60 * 100 * 0.6);
+}
+
+/* A promise holds whatever the line. */
+Test(sets, promises_hold)
+{
+	uint32_t one;
+
+	memory(20 * GIB);
+	decoder();
+	decoder();
+	one = decoder();
+	sim.p[one].min = 2 * GIB;
+	for (uint32_t i = 0; i < 20 * SECOND; i++) {
+		look();
+		cr_assert(i < SECOND || sim.p[one].resident >= 2 * GIB);
+	}
+}
+
+Test(sets, any_division_leaves_room)
+{
+	struct time_tenant t[6] = {0};
+	uint64_t x = 1;
+
+	for (unsigned round = 0; round < 20000; round++) {
+		struct time_device d = {.memory = 100};
+		uint64_t stay = 0, all = 0;
+		struct sets s;
+
+		for (unsigned i = 0; i < 6; i++) {
+			x = x * 6364136223846793005 + 1442695040888963407;
+			t[i].set = x >> 58;
+			t[i].priority = (uint32_t)(x >> 40) % 2;
+			t[i].sessions = (uint32_t)(x >> 30) % 3;
+			all += t[i].sessions ? t[i].set : 0;
+		}
+		s = sets_divide(&d, t, 6);
+		for (unsigned i = 0; i < 6; i++)
+			stay += t[i].sessions && !sets_rotates(&s, &t[i]) ? t[i].set : 0;
+		cr_assert_eq(s.turns, all > d.memory);
+		cr_assert_leq(stay, d.memory);
+	}
+}
