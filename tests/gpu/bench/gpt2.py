@@ -8,30 +8,31 @@ WIDTH, HEADS, LAYERS, WORDS, LENGTH = 768, 12, 12, 50257, 256
 
 
 class Layer(nn.Module):
-    def __init__(self):
+    def __init__(self, width, heads):
         super().__init__()
-        self.ln1, self.ln2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+        self.width = width
+        self.ln1, self.ln2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
         for name in ("k", "v"):
-            self.register_buffer(name, torch.zeros(1, HEADS, LENGTH, WIDTH // HEADS))
+            self.register_buffer(name, torch.zeros(1, heads, LENGTH, width // heads))
 
     def forward(self, x, at, mask):
-        q, k, v = (t.view(1, 1, HEADS, -1).transpose(1, 2)
-                   for t in self.qkv(self.ln1(x)).split(WIDTH, dim=2))
+        q, k, v = (t.view(1, 1, self.k.shape[1], -1).transpose(1, 2)
+                   for t in self.qkv(self.ln1(x)).split(self.width, dim=2))
         self.k.index_copy_(2, at, k)
         self.v.index_copy_(2, at, v)
         a = F.scaled_dot_product_attention(q, self.k, self.v, attn_mask=mask)
-        x = x + self.out(a.transpose(1, 2).reshape(1, 1, WIDTH))
+        x = x + self.out(a.transpose(1, 2).reshape(1, 1, self.width))
         return x + self.down(F.gelu(self.up(self.ln2(x)), approximate="tanh"))
 
 
 class Model(nn.Module):
-    def __init__(self):
+    def __init__(self, width, heads, layers):
         super().__init__()
-        self.words, self.places = nn.Embedding(WORDS, WIDTH), nn.Embedding(LENGTH, WIDTH)
-        self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
-        self.ln = nn.LayerNorm(WIDTH)
+        self.words, self.places = nn.Embedding(WORDS, width), nn.Embedding(LENGTH, width)
+        self.layers = nn.ModuleList(Layer(width, heads) for _ in range(layers))
+        self.ln = nn.LayerNorm(width)
 
     def forward(self, token, at):
         x = self.words(token) + self.places(at)
@@ -41,10 +42,11 @@ class Model(nn.Module):
         return F.linear(self.ln(x), self.words.weight).argmax(-1)
 
 
-def decoder():
+def decoder(width=WIDTH, heads=HEADS, layers=LAYERS):
     """Returns a function that makes the next token."""
     torch.manual_seed(1)
-    model = Model().cuda().half().eval()
+    with torch.device("cuda"):
+        model = Model(width, heads, layers).half().eval()
     token = torch.zeros(1, 1, dtype=torch.long, device="cuda")
     at = torch.zeros(1, dtype=torch.long, device="cuda")
 

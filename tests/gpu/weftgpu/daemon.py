@@ -17,9 +17,9 @@ POOL_SECONDS = 3  # until the ready workers are
 class Daemon:
     """Used as a context manager. Answers what programs did, and what they were refused."""
 
-    def __init__(self, directory, device, swap="", time="", mps=""):
+    def __init__(self, directory, device, swap="", time="", mps="", memory=0, pool=4):
         self.build, self.device = directory, device
-        self.keys = {"swap": swap, "time": time, "mps": mps}
+        self.keys = {"pool": pool, "swap": swap, "time": time, "mps": mps, "memory": memory}
         self.dir = self.log = self.proc = None
         self.env = {}
         lib = os.path.join(directory, "lib")
@@ -33,7 +33,7 @@ class Daemon:
         os.chmod(self.dir, 0o755)
         conf = os.path.join(self.dir, "weftd.conf")
         with open(conf, "w", encoding="ascii") as f:
-            f.write(f"[daemon]\ndevice = {self.device}\nrun-dir = {self.dir}/run\npool = 4\n")
+            f.write(f"[daemon]\ndevice = {self.device}\nrun-dir = {self.dir}/run\n")
             f.writelines(f"{k} = {v}\n" for k, v in self.keys.items() if v)
         self.control = os.path.join(self.dir, "run", "control")
         with open(os.path.join(self.dir, "log"), "wb") as log:
