@@ -13,7 +13,7 @@
 
 #include "dispatch.h"
 #include "memory/hostmem.h"
-#include "memory/pool.h"
+#include "memory/pool/pool.h"
 #include "memory/space.h"
 #include "session/code.h"
 #include "session/footprint.h"

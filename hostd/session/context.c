@@ -3,7 +3,7 @@
  * Contexts, and what they take of the device's memory. The first one was made and charged
  * before the guest came; when it ends what was paid for it is good for the next one.
  */
-#include "memory/pool.h"
+#include "memory/pool/pool.h"
 #include "memory/space.h"
 #include "session/footprint.h"
 #include "session/hostfunc.h"

@@ -10,7 +10,7 @@
 #include "codec.h"
 #include "session/command.h"
 #include "ipc/wmem.h"
-#include "memory/pool.h"
+#include "memory/pool/pool.h"
 #include "session/trace.h"
 
 /* A kernel's printf buffer holds 1 MiB unless told otherwise; a guest that never calls

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "memory/hostmem.h"
-#include "memory/pool.h"
+#include "memory/pool/pool.h"
 #include "memory/space.h"
 #include "session/footprint.h"
 #include "session/hostfunc.h"

@@ -56,7 +56,7 @@ struct session {
 	struct device_info info;
 	struct space *space;           /* allocations; memory/space.h */
 	struct footprint *footprint;   /* what the device takes by itself */
-	struct pools *pools;           /* stream-ordered memory; memory/pool.h */
+	struct pools *pools;           /* stream-ordered memory; memory/pool/pool.h */
 	struct images *images;         /* code on its way; image.h */
 	struct hostfuncs *hostfuncs;   /* host functions waiting for the guest */
 	struct hostmem *hostmem;       /* shared with the guest; NULL: none can be */

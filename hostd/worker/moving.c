@@ -10,7 +10,7 @@
 #include "base/macros.h"
 #include "ipc/page.h"
 #include "memory/move.h"
-#include "memory/pool.h"
+#include "memory/pool/pool.h"
 #include "memory/space.h"
 #include "session/gate.h"
 #include "session/session.h"

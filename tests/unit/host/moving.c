@@ -18,7 +18,7 @@
 #include "../device/band.h"
 #include "../guest/call.h"
 #include "memory/move.h"
-#include "memory/pool.h"
+#include "memory/pool/pool.h"
 #include "memory/space.h"
 #include "session/command.h"
 #include "session/session.h"

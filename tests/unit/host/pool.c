@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fake.h"
-#include "memory/pool_private.h"
+#include "memory/pool/private.h"
 #include "memory/space.h"
 
 #define MIB     (1ull << 20)

@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "memory/pool.h"
-#include "memory/pool_queue.h"
+#include "memory/pool/pool.h"
+#include "memory/pool/queue.h"
 #include "memory/space.h"
 #include "ipc/wmem.h"
 #include "memory/env.h"

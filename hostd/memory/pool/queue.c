@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/macros.h"
-#include "memory/pool_private.h"
+#include "memory/pool/private.h"
 
 /* Blocks that are looked at, of those that another stream has freed. */
 #define LOOK_AT 64

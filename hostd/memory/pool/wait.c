@@ -2,7 +2,7 @@
 /* Waits of one stream for another, along which freed memory can be reused. */
 #include <stdlib.h>
 
-#include "memory/pool_private.h"
+#include "memory/pool/private.h"
 
 void pool_forget_waits(struct pools *p, const struct dev_stream *st)
 {

@@ -4,7 +4,7 @@
  *
  * Theory of operation. A pool takes memory from the session in arenas of 32 MiB or more
  * and divides them into blocks (block.h). Memory freed in a stream is at once at the
- * disposal of that stream and, once the stream has got there, of all (pool_queue.h). An
+ * disposal of that stream and, once the stream has got there, of all (queue.h). An
  * allocation takes, in this order: what its own stream has freed; what is free; what
  * another stream had freed before an event for which its own waits (if CUDA's reuse along
  * event dependencies is on); what another stream has finished with (if CUDA's

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "memory/pool_private.h"
+#include "memory/pool/private.h"
 
 /* ---- pools ---- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "memory/pool_private.h"
+#include "memory/pool/private.h"
 
 static CUresult set_locked(struct pools *p, struct pool *pool, CUmemPool_attribute attr,
 			   uint64_t value)
