@@ -5,6 +5,10 @@
 
 #include "device/handles.h"
 
+struct digest;
+struct digest_key;
+struct digest_range;
+
 /* A copy of rows; a plain copy has height 1. Bytes throughout. */
 struct dev_copy_2d {
 	CUdeviceptr dst, src;
@@ -39,6 +43,11 @@ struct device_copy_ops {
 	 * waits. */
 	CUresult (*rows)(struct dev_ctx *ctx, struct dev_stream *st,
 			 const struct dev_copy_2d *c);
+	/* Digests (digest.h) of n ranges, all of which kernels may read; waits until the stream
+	 * has got there and they are known. */
+	CUresult (*digest)(struct dev_ctx *ctx, struct dev_stream *st,
+			   const struct digest_key *key, const struct digest_range *r,
+			   unsigned n, struct digest *ret);
 	/* Waits for what the caller has queued there: unlike stream.synchronize(), of
 	 * the legacy stream it may be not for other streams. */
 	CUresult (*end)(struct dev_ctx *ctx, struct dev_stream *st);

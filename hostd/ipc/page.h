@@ -86,6 +86,8 @@ struct worker_page {
 	_Atomic uint64_t looks, looks_pending;
 	_Atomic uint64_t pending;    /* enum page_pending, at the last look */
 	_Atomic uint64_t waiting;    /* 1: and some that was not let to the device */
+	/* Part of moved_out_bytes that was not copied, since host memory had it. */
+	_Atomic uint64_t unchanged_bytes;
 };
 static_assert(sizeof(struct worker_page) <= WORKER_PAGE_SIZE, "one mapping has it all");
 

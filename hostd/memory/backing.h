@@ -79,6 +79,9 @@ struct backing {
 	uint64_t bytes[PIECE_NUM_STATES]; /* in pieces of each state */
 	struct space_residency counted;   /* its part of sp->residency */
 
+	/* How often in a row all that was known of it had changed when it left. */
+	unsigned changes;
+
 	/* The mover's: transfers under way, and pieces that they may need room for. */
 	unsigned moving, moving_pieces;
 	/* Somebody waits: not to be touched by runs up to this one (sp->runs). */

@@ -140,17 +140,43 @@ static void put_locked(struct hostpool *p, struct host_piece *h)
 	p->ready += h->size;
 }
 
+static void remove_locked(struct hostpool *p, struct host_piece *h)
+{
+	list_remove(&h->link);
+	p->free_bytes[class_of(h->size)] -= h->size;
+	p->ready -= h->size;
+}
+
+/* One of which nothing is known, or else the one that came first. */
 static struct host_piece *take_locked(struct hostpool *p, unsigned class)
 {
 	struct host_piece *h;
 
 	if (list_empty(&p->free[class]))
 		return NULL;
-	h = list_entry(p->free[class].next, struct host_piece, link);
-	list_remove(&h->link);
-	p->free_bytes[class] -= h->size;
-	p->ready -= h->size;
+	list_for_each (h, &p->free[class], link) {
+		if (!h->known)
+			break;
+	}
+	if (&h->link == &p->free[class])
+		h = list_entry(p->free[class].prev, struct host_piece, link);
+	remove_locked(p, h);
+	h->known = false;
 	return h;
+}
+
+static struct host_piece *take_again_locked(struct hostpool *p, uint64_t size,
+					    uint64_t of, uint64_t offset)
+{
+	struct host_piece *h;
+
+	list_for_each (h, &p->free[class_of(size)], link) {
+		if (h->known && h->of == of && h->offset == offset) {
+			remove_locked(p, h);
+			return h;
+		}
+	}
+	return take_locked(p, class_of(size));
 }
 
 /* The size of which the smallest part of what is wanted is there, so that what is there
@@ -303,10 +329,16 @@ void hostpool_free(struct hostpool *p)
 
 struct host_piece *hostpool_take(struct hostpool *p, uint64_t size)
 {
+	return hostpool_take_again(p, size, UINT64_MAX, 0);
+}
+
+struct host_piece *hostpool_take_again(struct hostpool *p, uint64_t size, uint64_t of,
+				       uint64_t offset)
+{
 	struct host_piece *h;
 
 	pthread_mutex_lock(&p->lock);
-	h = take_locked(p, class_of(size));
+	h = take_again_locked(p, size, of, offset);
 	p->used_ns = clock_now_ns();
 	pthread_mutex_unlock(&p->lock);
 	return h ? h : make(p, size);

@@ -19,6 +19,7 @@
 #include <cuda.h>
 
 #include "base/list.h"
+#include "device/digest.h"
 
 struct dev_mem;
 struct hostpool;
@@ -30,6 +31,11 @@ struct host_piece {
 	CUdeviceptr stage; /* readable and writable here as long as it exists */
 	uint64_t size;
 	bool shared; /* other sessions have it: it is given back after use */
+	/* Contents, if they are known: what lay at that offset in a backing when it left, and
+	 * what its digest was. They stay in the pool as long as nobody needs the memory. */
+	bool known;
+	uint64_t of, offset;
+	struct digest digest;
 };
 
 /* Sizes are powers of two: as many as there can be. */
@@ -46,8 +52,13 @@ struct hostpool *hostpool_new(const struct mem_env *env, hostpool_wants_fn *want
 /* All backings are in it. Accepts NULL. */
 void hostpool_free(struct hostpool *p);
 
-/* size is a power of two. NULL: no host memory. Not with space.lock: may take long. */
+/* size is a power of two. NULL: no host memory. Not with space.lock: may take long. The contents
+ * are not known. */
 struct host_piece *hostpool_take(struct hostpool *p, uint64_t size);
+/* As hostpool_take(), the one with what lay at offset in the backing `of`, if it is there, which is known
+ * then. */
+struct host_piece *hostpool_take_again(struct hostpool *p, uint64_t size, uint64_t of,
+				       uint64_t offset);
 void hostpool_put(struct hostpool *p, struct host_piece *h);
 
 /* Makes what the pool lacks of so many bytes of each size; less if there is no more. Not

@@ -211,7 +211,7 @@ int space_move_out(struct space *sp, uint64_t bytes, uint64_t room,
 	uint64_t before;
 	int r;
 
-	ret->bytes = 0;
+	*ret = (struct space_moved){0};
 	space_flush(sp); /* the device is to have what nobody uses */
 	r = mover_init(&mv, sp, true);
 	if (r < 0)
@@ -222,6 +222,7 @@ int space_move_out(struct space *sp, uint64_t bytes, uint64_t room,
 	} while (!mv.error && mv.moved < bytes && mv.moved > before);
 	mover_fini(&mv);
 	ret->bytes = mv.moved;
+	ret->unchanged = mv.unchanged;
 	return mv.error ? mv.error : mv.moved < bytes ? -ENOSPC : 0;
 }
 

@@ -35,6 +35,8 @@ struct backing;
 
 struct space_moved {
 	uint64_t bytes; /* device memory that is free now (out), or taken (in) */
+	/* Part of these, out, that was not copied: host memory had it already. */
+	uint64_t unchanged;
 };
 
 struct space_residency {

@@ -114,6 +114,8 @@ struct space {
 	uint64_t extent_bytes;            /* more is never one piece */
 	struct space_residency residency; /* of all backings that are charged */
 	uint64_t runs;                    /* of moving, begun so far */
+	struct digest_key digests;        /* of pieces that leave, if has_digests */
+	bool has_digests;
 	pthread_cond_t moved_cond;        /* nothing of some backing moves any more */
 	int (*make_resident)(void *arg, struct backing *c, uint64_t bytes);
 	void *make_resident_arg;

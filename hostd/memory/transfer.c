@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "ipc/trace.h"
+#include "memory/changes.h"
 #include "memory/hostpool.h"
 #include "memory/ledger.h"
 #include "memory/pieces.h"
@@ -124,7 +125,9 @@ static void end_transfer(struct mover *mv, struct transfer *t)
 		pthread_cond_broadcast(&sp->moved_cond);
 	mv->under_way -= t->size;
 	free(t->host);
+	free(t->digests);
 	t->host = NULL;
+	t->digests = NULL;
 }
 
 /* The pieces at addr that are size together, in one of these states (1 << PIECE_*), and
@@ -150,6 +153,8 @@ static unsigned find_locked(struct mover *mv, struct transfer *t, CUdeviceptr ad
 	t->unmapped = t->mapped = false;
 	t->aside = 0;
 	t->n_taken = 0;
+	t->digests = NULL;
+	t->compares = false;
 	t->begin_ns = clock_now_ns();
 	return n;
 }
@@ -256,8 +261,10 @@ static bool take_hosts(struct mover *mv, struct transfer *t)
 
 	for (t->n_host = 0; left; t->n_host++) {
 		uint64_t size = piece_size(mv->sp, left);
+		uint64_t offset = t->offset + t->size - left;
 
-		t->host[t->n_host] = hostpool_take(mv->sp->hostpool, size);
+		t->host[t->n_host] =
+			hostpool_take_again(mv->sp->hostpool, size, t->c->id, offset);
 		if (!t->host[t->n_host]) {
 			put_hosts(mv, t);
 			t->n_host = 0;
@@ -293,7 +300,8 @@ static void copy(struct mover *mv, struct transfer *t, bool out)
 	CUdeviceptr at = address_of(t);
 
 	for (unsigned i = 0; i < t->n_host; i++) {
-		copy_one(mv, t, t->host[i], at, out);
+		if (!changes_none(t, i))
+			copy_one(mv, t, t->host[i], at, out);
 		at += t->host[i]->size;
 	}
 	note_end(mv, t, t->done);
@@ -308,6 +316,59 @@ static void wait_for(struct mover *mv, struct transfer *t)
 		t->result = e->ops->event.synchronize(t->done);
 	else
 		e->ops->stream.synchronize(mv->ctx, mv->st);
+}
+
+/* ---- what has changed ---- */
+
+static struct transfer *nth(struct mover *mv, unsigned i)
+{
+	return &mv->ring[(mv->first + i) % TRANSFERS];
+}
+
+/* Digests of all parts of those that wait for theirs, n of them; NULL: they cannot be had. The
+ * caller frees them. */
+static struct digest *make_digests(struct mover *mv, unsigned n)
+{
+	const struct mem_env *e = mv->sp->env;
+	struct digest_range *r = calloc(n, sizeof(*r));
+	struct digest *d = calloc(n, sizeof(*d));
+	unsigned at = 0;
+	bool ok = r && d;
+
+	for (unsigned i = 0; i < mv->n && ok; i++) {
+		if (!nth(mv, i)->compares)
+			continue;
+		changes_ranges(nth(mv, i), r + at);
+		at += nth(mv, i)->n_host;
+	}
+	ok = ok && e->ops->copy.digest(mv->ctx, mv->st, &mv->sp->digests, r, n, d) ==
+			   CUDA_SUCCESS;
+	free(r);
+	if (ok)
+		return d;
+	free(d);
+	return NULL;
+}
+
+/* Begins the copies of those that wait for digests. */
+static void compare_all(struct mover *mv)
+{
+	unsigned n = 0, at = 0;
+	struct digest *d;
+
+	for (unsigned i = 0; i < mv->n; i++)
+		n += nth(mv, i)->compares ? nth(mv, i)->n_host : 0;
+	d = n ? make_digests(mv, n) : NULL;
+	for (unsigned i = 0; i < mv->n; i++) {
+		struct transfer *t = nth(mv, i);
+
+		if (!t->compares)
+			continue;
+		mv->unchanged += changes_known(t, d ? d + at : NULL);
+		at += t->n_host;
+		copy(mv, t, true);
+	}
+	free(d);
 }
 
 /* ---- out ---- */
@@ -484,6 +545,10 @@ static void out_end(struct mover *mv, struct transfer *t)
 		step_back(mv, t);
 	else if (!gone)
 		open_source(mv, t, false);
+	if (gone && t->to == PIECE_SWAPPED)
+		changes_note(t);
+	else
+		changes_forget(t);
 	pthread_mutex_lock(&mv->sp->lock);
 	t->c->moving_pieces -= pieces_of(mv->sp, t->size);
 	if (gone)
@@ -605,6 +670,8 @@ static void in_end(struct mover *mv, struct transfer *t)
 		in_failed(mv, t);
 		return;
 	}
+	if (t->from == PIECE_MAPPED)
+		changes_forget(t);
 	put_hosts(mv, t);
 	pthread_mutex_lock(&mv->sp->lock);
 	join_locked(t);
@@ -619,6 +686,8 @@ static void end_oldest(struct mover *mv)
 {
 	struct transfer *t = &mv->ring[mv->first];
 
+	if (t->compares)
+		compare_all(mv);
 	mv->first = (mv->first + 1) % TRANSFERS;
 	mv->n--;
 	if (t->to == PIECE_RESIDENT)
@@ -638,7 +707,7 @@ static struct transfer *next_slot(struct mover *mv, uint64_t size)
 {
 	while (mv->n == TRANSFERS || (mv->n && mv->under_way + size > TRANSFER_BYTES_MAX))
 		end_oldest(mv);
-	return &mv->ring[(mv->first + mv->n) % TRANSFERS];
+	return nth(mv, mv->n);
 }
 
 /* Copies out with STEPS copies under way, so that mapping need not keep up with each of
@@ -680,6 +749,8 @@ void mover_out(struct mover *mv, CUdeviceptr addr, uint64_t size, enum piece_sta
 	mv->n++;
 	if (!take_hosts(mv, t))
 		t->result = CUDA_ERROR_OUT_OF_MEMORY;
+	else if (to == PIECE_SWAPPED && changes_begin(mv, t))
+		return;
 	else if (to == PIECE_MAPPED && t->n_host > 1 && step_aside(mv, t) == CUDA_SUCCESS)
 		out_in_steps(mv, t);
 	else
@@ -720,6 +791,7 @@ void mover_map(struct mover *mv, CUdeviceptr addr, uint64_t size)
 	r = map_hosts_all(mv, &t);
 	if (r != CUDA_SUCCESS)
 		fail(mv, r);
+	changes_forget(&t);
 	pthread_mutex_lock(&mv->sp->lock);
 	if (r == CUDA_SUCCESS) {
 		set_states(&t, t.n_host, PIECE_MAPPED);

@@ -11,6 +11,11 @@
  * comes to lie in several host pieces that are to be mapped is read at another address
  * meanwhile, so that one is mapped while the next is copied.
  *
+ * What is swapped keeps its contents in host memory when it comes back, as long as nobody needs
+ * that (hostpool.h). When it leaves again, digests say which parts have changed, and only these are
+ * copied. The digests of all that is about to leave are made at once: the device may be somebody
+ * else's, and is waited for.
+ *
  * All functions are called without space.lock and take it.
  */
 #ifndef WEFT_MEM_TRANSFER_H
@@ -20,7 +25,7 @@
 
 /* Transfers under way, and copies of one that moves in steps: enough for the copies not
  * to wait for this process. */
-#define TRANSFERS 8
+#define TRANSFERS 16
 #define STEPS     4u
 /* Bytes under way at most: a lane that waits for a backing waits for all of them. */
 #define TRANSFER_BYTES_MAX (2ull << 30)
@@ -32,6 +37,10 @@ struct transfer {
 	enum piece_state from, to;
 	struct host_piece **host; /* n_host, one behind the other */
 	unsigned n_host;
+	/* Out, of each part that comes to lie in a host piece; NULL: none are made. They are not
+	 * there yet, nor have copies begun, while it is compared. */
+	struct digest *digests;
+	bool compares;
 	struct dev_mem *dev;
 	struct dev_event *done;
 	CUresult result; /* of what was asked of the device so far */
@@ -54,6 +63,7 @@ struct mover {
 	struct transfer ring[TRANSFERS];
 	unsigned first, n;
 	uint64_t under_way, moved; /* bytes */
+	uint64_t unchanged;        /* of what moved out: host memory had it */
 	int error;                 /* the first one: -ENOMEM or -EIO */
 };
 

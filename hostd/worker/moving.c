@@ -269,6 +269,7 @@ static void reclaim(struct moving *m, const struct msg *msg)
 				   what->swap ? PLACE_SWAPPED : PLACE_MAPPED, &moved);
 	space_on_left(m->on.space, NULL, NULL);
 	count(&m->on.page->moved_out_bytes, moved.bytes);
+	count(&m->on.page->unchanged_bytes, moved.unchanged);
 	log_debug("%llu MiB out: host memory %llu us, gate %llu, moving %llu: %d",
 		  (unsigned long long)moved.bytes >> 20,
 		  (unsigned long long)(t[1] - t[0]) / 1000,

@@ -72,6 +72,22 @@ class Sets(FaultTest):
             self.assertEqual(small.say("c 0"), (0, 0))
             self.end(*people)
 
+    def test_what_is_only_read_is_not_copied(self):
+        with sharing() as d:
+            people = [Script(d, "keeps", t) for t in "abc"]
+            for p in people:
+                self.assertEqual(p.say(f"a 0 {26 * MIB}"), (0, 0))
+            until = time.monotonic() + SECONDS
+            while time.monotonic() < until:
+                for p in people:
+                    p.tell("c 0")
+                for p in people:
+                    self.assertEqual(p.answer(), (0, 0))
+            sessions = d.ctl("list")["sessions"]
+            for s in sessions:
+                self.assertLessEqual(s["memory.unchanged"], s["memory.moved_out"])
+            self.assertGreater(sum(s["memory.unchanged"] for s in sessions), 26 * MIB)
+
     def test_one_dies_in_its_turn_and_on_its_way(self):
         for what in "mixed", "weft-worker":
             with self.subTest(what), sharing() as d:

@@ -62,7 +62,7 @@
 #define RETURN_MAX     (256ull << 20)
 #define BACKGROUND_MAX (128ull << 20)
 /* While tenants take turns, when those that move do not compute. */
-#define TURNS_MAX (512ull << 20)
+#define TURNS_MAX (1ull << 30)
 
 /* Refusals in a tick: each has everybody looked at again. */
 #define ENDS_MAX 16u

@@ -83,6 +83,7 @@ struct json_object *describe_session(const struct worker *w)
 	reply_u64(o, "memory.swap.current", w->evicted - w->move.returning);
 	reply_u64(o, "memory.peak", w->peak);
 	reply_u64(o, "memory.moved_out", atomic_load(&c->moved_out_bytes));
+	reply_u64(o, "memory.unchanged", atomic_load(&c->unchanged_bytes));
 	reply_u64(o, "memory.moved_in", atomic_load(&c->moved_in_bytes));
 	reply_u64(o, "memory.waiting", w->n_waiters);
 	reply_u64(o, "worker.memory.current", account_wmem(w));

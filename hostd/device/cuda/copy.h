@@ -24,6 +24,11 @@ CUresult cuda_fill(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 		   size_t pitch, uint32_t value, unsigned elem_bytes, size_t width,
 		   size_t height);
 
+/* digest.c */
+CUresult cuda_digest(struct dev_ctx *ctx, struct dev_stream *st,
+		     const struct digest_key *key, const struct digest_range *r,
+		     unsigned n, struct digest *ret);
+
 CUresult cuda_copy_end(struct dev_ctx *ctx, struct dev_stream *st);
 /* True if all rows lie in memory that the guest may name. */
 bool cuda_copy_ok(struct device *dev, const struct dev_copy_2d *c);

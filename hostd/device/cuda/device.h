@@ -16,6 +16,7 @@
  *	launch.c	attributes of functions, launches
  *	batch.c	many launches at once
  *	completion.c	work that is done, told by the device
+ *	digest.c	whether memory has changed
  *	output.c	printf of kernels	array.c	arrays
  *	texture.c	textures, surfaces, tensor maps
  *	nvml.c	sensors, utilisation
@@ -109,6 +110,10 @@ struct dev_ctx {
 	pthread_mutex_t batch_lock; /* all below; a leaf */
 	struct cuda_batches batches[CUDA_BATCH_SIZES];
 	unsigned batches_seen, batches_hasty, batches_turn;
+	struct cuda_digest {
+		CUfunction fn; /* NULL: nothing is there yet */
+		CUdeviceptr totals;
+	} digest; /* of one thread */
 };
 
 struct dev_stream {

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/macros.h"
+#include "device/digest.h"
 #include "device/soft/soft.h"
 
 /* Copied in one slice: some tens of microseconds. */
@@ -396,4 +397,36 @@ CUresult soft_fill(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 	    (height > 1 && pitch < c.width))
 		return CUDA_ERROR_INVALID_VALUE;
 	return copy_submit(ctx, st, &c);
+}
+
+/* Returns false if the memory is not there. */
+static bool digest_range(struct soft_memory *m, const struct digest_key *key,
+			 const struct digest_range *r, struct digest *ret)
+{
+	bool ok = true;
+
+	*ret = (struct digest){{0, 0}};
+	for (uint64_t b = 0; b < r->bytes / DIGEST_BLOCK && ok; b++) {
+		uint64_t at = r->addr + b * DIGEST_BLOCK;
+
+		soft_memory_enter(m);
+		ok = soft_memory_may(m, at, DIGEST_BLOCK, false);
+		if (ok)
+			digest_add(key, as_host(at), b, ret);
+		soft_memory_leave(m);
+	}
+	return ok;
+}
+
+CUresult soft_digest(struct dev_ctx *ctx, struct dev_stream *st,
+		     const struct digest_key *key, const struct digest_range *r,
+		     unsigned n, struct digest *ret)
+{
+	CUresult res = soft_stream_synchronize(ctx, st);
+
+	for (unsigned i = 0; i < n && !res; i++) {
+		if (!digest_range(&ctx->dev->mem, key, &r[i], &ret[i]))
+			res = CUDA_ERROR_INVALID_VALUE;
+	}
+	return res;
 }

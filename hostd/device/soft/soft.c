@@ -512,6 +512,7 @@ const struct device_ops device_soft_ops = {
 			.write_async = soft_write_async,
 			.read_async = soft_read_async,
 			.rows = soft_copy,
+			.digest = soft_digest,
 			.end = soft_stream_synchronize,
 			.fill = soft_fill,
 		},

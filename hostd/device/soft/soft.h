@@ -163,6 +163,9 @@ CUresult soft_fill(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 		   size_t height);
 
 /* filler.c */
+CUresult soft_digest(struct dev_ctx *ctx, struct dev_stream *st,
+		     const struct digest_key *key, const struct digest_range *r,
+		     unsigned n, struct digest *ret);
 bool soft_filler(struct dev_ctx *ctx, bool on);
 
 /* words.c */

@@ -7,7 +7,7 @@ from . import daemon
 from .looping import Looping, Row, quiet, said
 
 GIB = 1 << 30
-# What each needs, of GiB; how many there are where two fit, so that memory is promised one and a
+# GiB that each needs; how many there are where two fit, so that memory is promised one and a
 # half times, twice and three times.
 SIZE, COUNTS = 8, (3, 4, 6)
 KINDS = {"decode": (0.95, "decoders of 8 GiB"), "train": (0.85, "trainings of 8 GiB")}
@@ -39,7 +39,7 @@ def moved(d):
 
 
 def fits(where, device, python, path, kind):
-    """What two do a second, both together, that fit; and what one has of the device."""
+    """Steps a second of two that fit, both together; and what one has of the device."""
     with daemon.Daemon(where, device) as d:
         those = [program(d, python, path, t, kind) for t in ("t0", "t1")]
         has = max(s["memory.current"] for s in d.ask("list")["sessions"])

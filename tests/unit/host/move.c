@@ -53,13 +53,14 @@ static void move_somehow(struct session *s)
 	}
 }
 
-static void random_against_model(const struct placement *policy)
+static void random_against_model(const struct placement *policy, uint64_t piece)
 {
 	struct session *s = start();
 	struct item it[ITEMS];
 	unsigned n = 0;
 
 	srand(5);
+	cr_assert_eq(space_set_piece(s->space, piece), 0);
 	space_set_placement(s->space, policy);
 	space_host_pool_set(s->space, 4 * MIB);
 	for (unsigned step = 0; step < 600; step++) {
@@ -101,12 +102,78 @@ static void random_against_model(const struct placement *policy)
 
 Test(move, random_against_model)
 {
-	random_against_model(NULL);
+	random_against_model(NULL, PIECE);
 }
 
 Test(move, random_against_model_by_policy)
 {
-	random_against_model(&placement_random);
+	random_against_model(&placement_random, PIECE);
+}
+
+/* Pieces that are large enough for digests. */
+Test(move, random_against_model_with_digests)
+{
+	random_against_model(&placement_random, MIB);
+}
+
+static uint64_t all_out(struct session *s)
+{
+	struct space_moved moved;
+
+	cr_assert_eq(space_move_out(s->space, TOTAL, UINT64_MAX, PLACE_SWAPPED, &moved),
+		     -ENOSPC);
+	cr_assert_leq(moved.unchanged, moved.bytes);
+	return moved.unchanged;
+}
+
+static void all_in(struct session *s)
+{
+	struct space_moved moved;
+
+	cr_assert_eq(space_move_in(s->space, TOTAL, &moved), 0);
+}
+
+Test(move, what_has_not_changed_is_not_copied)
+{
+	struct session *s = start();
+	struct item it;
+	uint32_t word = 77;
+
+	cr_assert_eq(space_set_piece(s->space, MIB), 0);
+	it = new_item(s, ARENA, 8 * MIB, 4);
+	cr_assert_eq(all_out(s), 0, "it leaves for the first time");
+	all_in(s);
+	cr_assert_eq(all_out(s), 8 * MIB);
+	all_in(s);
+	check_item(s, &it);
+	/* One word of one piece. */
+	OK(s->ops->copy.write(s->primary->dev, NULL, it.addr + 3 * MIB + 4096, &word,
+			      sizeof(word)));
+	cr_assert_eq(all_out(s), 7 * MIB);
+	all_in(s);
+	cr_assert_eq(all_out(s), 8 * MIB);
+	/* Kernels may have written where it was mapped. */
+	within_reach(s);
+	word = 78;
+	OK(s->ops->copy.write(s->primary->dev, NULL, it.addr, &word, sizeof(word)));
+	all_in(s);
+	cr_assert_eq(all_out(s), 0);
+	/* All of it changes: it is asked twice, and then no more for a while. */
+	for (unsigned i = 0; i < 4; i++) {
+		all_in(s);
+		write_item(s, &it, 100 + i);
+		cr_assert_eq(all_out(s), 0);
+		all_in(s);
+		check_item(s, &it);
+	}
+	free_item(s, &it);
+	/* Another has something else there now. */
+	it = new_item(s, ARENA, 8 * MIB, 4);
+	cr_assert_eq(all_out(s), 0);
+	all_in(s);
+	check_item(s, &it);
+	free_item(s, &it);
+	counted_end(s);
 }
 
 static void (*prepare)(struct session *s);
