@@ -11,8 +11,10 @@
  * Longest turn. */
 #define TURN_US    250000u
 #define LONGEST_US 2000000u
-/* One whose memory is on its way is waited for until the turn has taken so many times as long. */
-#define LATE_TURNS 2u
+/* In shorter turns than that, for somebody's latency, the device would do little else. */
+#define SHORTEST_US 10000u
+/* A turn in which not all the memory comes in, as where there is more than the device has. */
+#define NEVER_IN_US (2 * LONGEST_US)
 /* One that had nothing to do for so long has had its turn: many programs compute something
  * themselves now and then, and the others' turns are long. */
 #define IDLE_US 20000u
@@ -128,24 +130,44 @@ static uint32_t weight(const struct time_tenant *t)
 					     : t->weight;
 }
 
-/* Least weight of those that take turns and have work. */
-static uint32_t least_weight(const struct sets *s, const struct time_tenant *t,
-			     uint32_t n)
+/* The least weight of those that take turns and have work, and how long a turn may be for nobody
+ * of them to wait longer than its latency. */
+struct bounds {
+	uint32_t least, most_us;
+};
+
+static struct bounds bounds(const struct sets *s, const struct time_tenant *t, uint32_t n)
 {
-	uint32_t least = TIME_WEIGHT_MAX;
+	struct bounds b = {TIME_WEIGHT_MAX, UINT32_MAX};
+	uint32_t others = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		if (sets_rotates(s, &t[i]) && t[i].works && weight(&t[i]) < least)
-			least = weight(&t[i]);
+		if (!sets_rotates(s, &t[i]) || !t[i].works)
+			continue;
+		others++;
+		if (weight(&t[i]) < b.least)
+			b.least = weight(&t[i]);
+		if (t[i].latency_us && t[i].latency_us < b.most_us)
+			b.most_us = t[i].latency_us;
 	}
-	return least;
+	if (others > 1 && b.most_us != UINT32_MAX)
+		b.most_us /= others - 1;
+	if (b.most_us < SHORTEST_US)
+		b.most_us = SHORTEST_US;
+	return b;
 }
 
-static uint32_t turn_us(const struct time_tenant *t, uint32_t least)
+static uint32_t at_most(uint64_t us, uint64_t most)
 {
-	uint64_t us = (uint64_t)TURN_US * weight(t) / least;
+	return (uint32_t)(us < most ? us : most);
+}
 
-	return us < TURN_US ? TURN_US : us > LONGEST_US ? LONGEST_US : (uint32_t)us;
+static uint32_t turn_us(const struct time_tenant *t, const struct bounds *b)
+{
+	uint64_t us = (uint64_t)TURN_US * weight(t) / b->least;
+
+	us = us < TURN_US ? TURN_US : at_most(us, LONGEST_US);
+	return at_most(us, b->most_us);
 }
 
 /* The one whose turn it is; n: nobody's. Where several go, since there were no turns before, the
@@ -179,12 +201,16 @@ static uint32_t first_in_line(const struct sets *s, const struct time_tenant *t,
 	return one;
 }
 
-static bool goes_on(const struct time_tenant *t, uint32_t turn,
+/* A turn is counted from when all its memory is there: where a turn is shorter than what the link
+ * takes for the next one's memory, each would be later than the one before. */
+static bool goes_on(const struct time_tenant *t, const struct bounds *b,
 		    const struct time_tenant *next)
 {
-	if (t->idle_us >= IDLE_US)
+	uint32_t had = t->out ? 0 : at_most(t->for_us, t->in_us);
+
+	if (t->idle_us >= IDLE_US || t->for_us >= NEVER_IN_US)
 		return false;
-	return t->for_us < turn || (next->out && t->for_us / LATE_TURNS < turn);
+	return had < (next->out ? at_most(LONGEST_US, b->most_us) : turn_us(t, b));
 }
 
 /* Nobody that takes turns goes, or has one in sight; nor has one that does not compute. */
@@ -200,21 +226,21 @@ static void begin_line(const struct sets *s, const struct time_tenant *t, uint32
 
 /* Returns whose turn it is now; n: nobody's. */
 static uint32_t whose_turn(const struct sets *s, const struct time_tenant *t, uint32_t n,
-			   uint32_t least, struct time_turn *turn)
+			   const struct bounds *b, struct time_turn *turn)
 {
 	uint32_t one = holder(s, t, n), next;
 
 	if (one != n)
 		turn[one].go = true; /* and is not in line */
 	next = first_in_line(s, t, n, turn);
-	if (one == n || next == n || goes_on(&t[one], turn_us(&t[one], least), &t[next]))
+	if (one == n || next == n || goes_on(&t[one], b, &t[next]))
 		return one == n ? next : one;
 	turn[one].go = false;
 	return next;
 }
 
 static void line_up(const struct sets *s, const struct time_tenant *t, uint32_t n,
-		    uint32_t least, uint32_t begins, struct time_turn *turn)
+		    const struct bounds *b, uint32_t begins, struct time_turn *turn)
 {
 	for (unsigned k = 0; k < LINE_MAX; k++) {
 		uint32_t next = first_in_line(s, t, n, turn);
@@ -222,7 +248,7 @@ static void line_up(const struct sets *s, const struct time_tenant *t, uint32_t 
 		if (next == n)
 			return;
 		turn[next].begins_us = begins;
-		turn[next].lasts_us = turn_us(&t[next], least);
+		turn[next].lasts_us = turn_us(&t[next], b);
 		begins += turn[next].lasts_us;
 	}
 }
@@ -231,19 +257,20 @@ static void sets_turns(const struct time_device *d, const struct time_tenant *t,
 		       uint32_t n, struct time_turn *ret_turn)
 {
 	const struct sets s = sets_divide(d, t, n);
-	uint32_t least, one, us, had;
+	struct bounds b;
+	uint32_t one, us, had;
 
 	begin_line(&s, t, n, ret_turn);
 	if (!s.turns)
 		return;
-	least = least_weight(&s, t, n);
-	one = whose_turn(&s, t, n, least, ret_turn);
+	b = bounds(&s, t, n);
+	one = whose_turn(&s, t, n, &b, ret_turn);
 	if (one == n)
 		return;
-	us = turn_us(&t[one], least);
+	us = turn_us(&t[one], &b);
 	had = !t[one].goes ? 0 : t[one].for_us < us ? t[one].for_us : us - 1;
 	ret_turn[one] = (struct time_turn){.go = true, .lasts_us = us - had};
-	line_up(&s, t, n, least, us - had, ret_turn);
+	line_up(&s, t, n, &b, us - had, ret_turn);
 }
 
 const struct time_policy time_sets = {TIME_ABI, "sets", sets_slices, sets_turns, true};

@@ -64,6 +64,8 @@ struct time_tenant {
 	 * been so. */
 	bool works, goes;
 	uint32_t idle_us, for_us;
+	uint32_t latency_us; /* longest that it is to wait for its turn; 0: any */
+	uint32_t in_us;      /* for how long all of its set has been on the device */
 	/* The quota of its cap (cap.h), 0 if it has none, which slices() hears of, too; what
 	 * is left of that, and how many microseconds of the period are. */
 	uint32_t quota_us, left_us, ends_us;

@@ -125,6 +125,7 @@ void limits_change(struct tenant *t, const struct conf_tenant *to, const char *b
 	tell_number(t, "memory.weight", was.weight, will.weight, by);
 	tell_number(t, "compute.weight", t->compute.weight, to->compute.weight, by);
 	tell_number(t, "compute.priority", t->compute.priority, to->compute.priority, by);
+	tell_number(t, "compute.latency", t->compute.latency, to->compute.latency, by);
 	tell_cap(t, &t->compute.max, &to->compute.max, by);
 	tell_text(t, "compute.class", conf_format_class(t->compute.shared),
 		  conf_format_class(to->compute.shared), by);

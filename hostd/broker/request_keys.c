@@ -119,6 +119,11 @@ static void get_priority(struct tenant *t, struct json_object *o, const char *ke
 	reply_u64(o, key, t->compute.priority);
 }
 
+static void get_latency(struct tenant *t, struct json_object *o, const char *key)
+{
+	reply_u64(o, key, t->compute.latency);
+}
+
 static void get_cap(struct tenant *t, struct json_object *o, const char *key)
 {
 	char text[CONF_CAP_TEXT];
@@ -297,6 +302,7 @@ static const struct {
 	{"memory.weight", get_weight},
 	{"compute.weight", get_compute_weight},
 	{"compute.priority", get_priority},
+	{"compute.latency", get_latency},
 	{"compute.max", get_cap},
 	{"compute.class", get_class},
 	{"compute.stat", get_compute_stat},
@@ -409,9 +415,10 @@ static bool may_set(const char *key)
 	return conf_memory_key(&m, key) || conf_alias_known(key) ||
 	       conf_is_space_key(key) || !strcmp(key, "memory.weight") ||
 	       !strcmp(key, "compute.weight") || !strcmp(key, "compute.priority") ||
-	       !strcmp(key, "compute.max") || !strcmp(key, "compute.class") ||
-	       !strcmp(key, "sessions.max") || !strcmp(key, "lanes.max") ||
-	       !strcmp(key, "host.max") || !strcmp(key, "vm.uuid");
+	       !strcmp(key, "compute.latency") || !strcmp(key, "compute.max") ||
+	       !strcmp(key, "compute.class") || !strcmp(key, "sessions.max") ||
+	       !strcmp(key, "lanes.max") || !strcmp(key, "host.max") ||
+	       !strcmp(key, "vm.uuid");
 }
 
 /* Answers for a key that cannot be set: read-only, unknown, or only in weftd.conf. */

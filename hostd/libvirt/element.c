@@ -30,6 +30,7 @@ static const struct attribute {
 	{"memory", "weight", "memory.weight", false},
 	{"compute", "weight", "compute.weight", false},
 	{"compute", "priority", "compute.priority", false},
+	{"compute", "latency", "compute.latency", false},
 	{"compute", "max", "compute.max", .text = true},
 	{"compute", "class", "compute.class", .text = true},
 	{"tpc", "set", "tpc.set", .text = true},

@@ -153,6 +153,7 @@ static void put_limits(struct json_object *set, struct conf_tenant *t)
 	put_size(set, "memory.weight", t->memory.weight);
 	put_size(set, "compute.weight", t->compute.weight);
 	put_size(set, "compute.priority", t->compute.priority);
+	put_size(set, "compute.latency", t->compute.latency);
 	put(set, "compute.max", conf_format_cap(&t->compute.max, cap, sizeof(cap)));
 	put(set, "compute.class", conf_format_class(t->compute.shared));
 	put_space(set, &t->space);

@@ -388,6 +388,8 @@ int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value)
 		return set_weight(&t->compute.weight, value);
 	if (!strcmp(key, "compute.priority"))
 		return set_number(&t->compute.priority, value, CONF_PRIORITY_MAX);
+	if (!strcmp(key, "compute.latency"))
+		return set_number(&t->compute.latency, value, CONF_LATENCY_MAX);
 	if (!strcmp(key, "compute.class"))
 		return set_class(&t->compute.shared, value);
 	if (!strcmp(key, "compute.max"))
@@ -562,6 +564,7 @@ static const struct {
 	{"compute.weight", "is no number from 1 to 10000"},
 	{"compute.class", "is neither isolated nor shared"},
 	{"compute.priority", "is no number from 0 to 100"},
+	{"compute.latency", "is no number of microseconds up to 3600000000"},
 	{"compute.max",
 	 "is neither max nor a quota, and perhaps a period, of 1000 to 10000000 "
 	 "microseconds such as 25000 100000"},

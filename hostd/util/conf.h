@@ -18,6 +18,7 @@
 
 #define CONF_WEIGHT_DEFAULT 100u
 #define CONF_WEIGHT_MAX     10000u
+#define CONF_LATENCY_MAX    3600000000u /* an hour */
 #define CONF_PRIORITY_MAX   100u
 
 /* Device memory in cgroup v2's words: bytes, UINT64_MAX is "max". */
@@ -33,6 +34,7 @@ struct conf_memory {
 struct conf_compute {
 	unsigned weight;   /* of its share, while several want it */
 	unsigned priority; /* more is more urgent */
+	unsigned latency;  /* compute.latency: longest wait for a turn, in us; 0: any */
 	struct cap max;    /* compute.max */
 	bool shared;       /* compute.class: side by side with others of that class */
 };

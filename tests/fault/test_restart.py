@@ -364,7 +364,7 @@ class Restart(FaultTest):
         d.ctl("add", "new", "memory.max=64M", "lanes.max=77")
         d.ctl("set", "new", "memory.max=48M")
         d.ctl("set", "b", "memory.max=32M", "sessions.max=3", "compute.weight=7",
-              "compute.priority=3")
+              "compute.priority=3", "compute.latency=90000")
         d.ctl("remove", "a")
         d.ctl("add", "again")
         d.ctl("remove", "again")
@@ -374,9 +374,10 @@ class Restart(FaultTest):
                          ["b", "local", "new"])
         keys = [d.ctl("get", "new", "memory.max"), d.ctl("get", "new", "lanes.max"),
                 d.ctl("get", "b", "memory.max"), d.ctl("get", "b", "sessions.max"),
-                d.ctl("get", "b", "compute.weight"), d.ctl("get", "b", "compute.priority")]
+                d.ctl("get", "b", "compute.weight"), d.ctl("get", "b", "compute.priority"),
+                d.ctl("get", "b", "compute.latency")]
         self.assertEqual([int(v) for k in keys for v in k["keys"].values()],
-                         [48 * MIB, 77, 32 * MIB, 3, 7, 3])
+                         [48 * MIB, 77, 32 * MIB, 3, 7, 3, 90000])
 
     TWO = "[tenant a]\n[tenant b]\nmemory.max = 100M\n"
 

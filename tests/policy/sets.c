@@ -87,6 +87,7 @@ static void see(uint32_t i)
 	t->idle_us = t->works ? 0 : t->idle_us + 1000;
 	t->for_us = t->for_us > UINT32_MAX - 1000 ? UINT32_MAX : t->for_us + 1000;
 	t->out = sim.p[i].evicted;
+	t->in_us = t->out ? 0 : t->in_us + 1000;
 }
 
 /* Whether one of those that went does not any more: what it had submitted ends first. */
@@ -326,6 +327,40 @@ Test(sets, nothing_stays_idle)
 	sim.every[0] = 1000;
 	cr_expect_geq(run(60 * SECOND), 0.9);
 	cr_expect_geq(sim.ran[0], 60 * 100 * 0.6);
+}
+
+/* Somebody's latency bounds everybody's turns. */
+Test(sets, nobody_waits_longer_than_is_allowed)
+{
+	memory(17 * GIB);
+	for (unsigned i = 0; i < 4; i++)
+		decoder();
+	cr_expect_geq(run(10 * SECOND), 0.99);
+	cr_expect_geq(sim.longest[2], 700);
+	sim.t[2].latency_us = 630000;
+	cr_expect_geq(run(30 * SECOND), 0.99);
+	cr_expect_leq(sim.longest[2], 635);
+	/* Not shorter than the link takes, and 10 ms: then it is the link that they wait for. */
+	sim.t[2].latency_us = 1;
+	cr_expect_geq(run(30 * SECOND), 0.045);
+	cr_expect_leq(sim.longest[2], 3 * (205 + 10) + 5);
+}
+
+/* Where a set takes longer to come in than a turn usually is, turns are as long as that. */
+Test(sets, large_ones_have_long_turns)
+{
+	memory(70 * GIB);
+	for (unsigned i = 0; i < 4; i++)
+		tenant(32 * GIB, 100, 0);
+	cr_expect_geq(run(120 * SECOND), 0.99);
+	/* And where it takes longer than the longest turn they wait for the link, evenly. */
+	setup();
+	memory(270 * GIB);
+	for (unsigned i = 0; i < 3; i++)
+		tenant(130 * GIB, 100, 0);
+	cr_expect_geq(run(200 * SECOND), 0.55);
+	for (unsigned i = 0; i < 3; i++)
+		cr_expect_float_eq(sim.ran[i], sim.ran[0], 0.15 * sim.ran[0]);
 }
 
 /* A promise holds whatever the line. */

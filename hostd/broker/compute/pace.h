@@ -36,6 +36,7 @@ struct pace_tenant {
 	uint32_t place; /* in line (policies/placement.h) */
 	/* Bytes that sessions which compute have, and of these in host memory. */
 	uint64_t set, out;
+	uint64_t in_ns;              /* since when nothing is; 0: something is */
 	uint64_t n_turns, waited_ns; /* turns that began; with work while others went */
 	bool late; /* held for its cap, and what it had on the device goes on */
 	uint64_t cap_since_ns;

@@ -33,6 +33,7 @@ static struct time_tenant see(struct tenant *t, uint64_t now_ns)
 	struct pace_tenant *p = &t->pace;
 	struct time_tenant v = {.weight = t->compute.weight,
 				.priority = t->compute.priority,
+				.latency_us = t->compute.latency,
 				.sessions = p->sessions,
 				.pending = TIME_UNSEEN,
 				.busy = TIME_UNSEEN,
@@ -47,6 +48,11 @@ static struct time_tenant see(struct tenant *t, uint64_t now_ns)
 	else if (!p->idle_ns)
 		p->idle_ns = now_ns;
 	v.idle_us = p->idle_ns ? us_since(p->idle_ns, now_ns) : 0;
+	if (p->out)
+		p->in_ns = 0;
+	else if (!p->in_ns)
+		p->in_ns = now_ns;
+	v.in_us = p->in_ns ? us_since(p->in_ns, now_ns) : 0;
 	see_cap(t, now_ns, &v);
 	return v;
 }

@@ -166,6 +166,7 @@ Test(conf, mistakes_name_their_line)
 	bad("[tenant a]\nmemory.weight = 10001\n", ":2:");
 	bad("[tenant a]\ncompute.weight = 0\n", "no number from 1 to 10000");
 	bad("[tenant a]\ncompute.priority = 101\n", "no number from 0 to 100");
+	bad("[tenant a]\ncompute.latency = 3600000001\n", "no number of microseconds");
 	bad("[tenant a]\ncompute.class = both\n", "neither isolated nor shared");
 	bad("[daemon]\nmps = run\n", "neither an absolute path nor none");
 	bad("[tenant a]\ntpc.set = 0,\n", ":2: tpc.set: \"0,\" is no list of TPCs");

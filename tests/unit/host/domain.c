@@ -39,7 +39,7 @@ Test(domain, every_key_is_read)
 	cr_assert_eq(read_domain(&d,
 				 " tenant='t'><weft:memory unit='MiB' min='1' low='2' "
 				 "high='3' max='4' weight='7'/>"
-				 "<weft:compute weight='8' priority='9'/>"
+				 "<weft:compute weight='8' priority='9' latency='70000'/>"
 				 "<weft:tpc set='0-3,5' exclusive='yes'/>"
 				 "<weft:swap max='max'/><weft:host unit='GB' max='2'/>"
 				 "<weft:worker max='8'/><weft:sessions max='5'/>"
@@ -56,6 +56,7 @@ Test(domain, every_key_is_read)
 	cr_assert_str_eq(value(&d, "memory.weight"), "7");
 	cr_assert_str_eq(value(&d, "compute.weight"), "8");
 	cr_assert_str_eq(value(&d, "compute.priority"), "9");
+	cr_assert_str_eq(value(&d, "compute.latency"), "70000");
 	cr_assert_str_eq(value(&d, "tpc.set"), "0-3,5");
 	cr_assert_str_eq(value(&d, "tpc.exclusive"), "yes");
 	cr_assert_str_eq(value(&d, "memory.swap.max"), "max");
@@ -81,7 +82,7 @@ static const struct {
 	 "compute, tpc, gpc, swap, host, worker, sessions, lanes, window, "
 	 "vsock)"},
 	{"><weft:compute percent='5'/></weft:gpu>",
-	 "percent (there are weight, priority, max, class)"},
+	 "percent (there are weight, priority, latency, max, class)"},
 	{"><weft:memory maximum='1'/></weft:gpu>",
 	 "has no attribute maximum (there are unit, min, low, high, max, weight)"},
 	{"><weft:memory max='1'/><weft:memory max='1'/></weft:gpu>", "is there twice"},
