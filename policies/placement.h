@@ -60,6 +60,7 @@ struct placement_tenant {
 	uint64_t evicted;   /* in host memory, mapped or swapped */
 	uint64_t wanted;    /* waits for this much more, free or not */
 	uint64_t movable;   /* of resident: can leave now */
+	uint64_t cold;      /* of that: it does without; not counted in what it wants */
 	uint64_t evicted_room; /* memory.swap.max allows so much more to be evicted */
 	uint64_t min, low, high, max;
 	bool busy; /* its work did not end in time a moment ago, or it is moving */

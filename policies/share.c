@@ -11,7 +11,9 @@
 
 struct share_bounds share_bounds(const struct placement_tenant *t)
 {
-	uint64_t wants = share_add(share_add(t->resident, t->evicted), t->wanted);
+	uint64_t all = share_add(share_add(t->resident, t->evicted), t->wanted);
+	uint64_t hot = all - share_min(t->cold, t->resident);
+	uint64_t wants = share_max(hot, share_min(all, t->min)); /* a promise is of all */
 	struct share_bounds b;
 
 	b.most = share_min(wants, share_min(t->high, t->max));

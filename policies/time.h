@@ -116,6 +116,8 @@ struct time_policy {
 };
 
 #define TIME_DRAIN_US 50000u
+/* By memory, where nothing of one that has work moves. */
+#define TIME_DRAIN_MEMORY_US 500000u
 
 /* Name of the table that a shared object has. */
 #define TIME_SYMBOL "weft_time_policy"

@@ -88,6 +88,9 @@ struct worker_page {
 	_Atomic uint64_t waiting;    /* 1: and some that was not let to the device */
 	/* Part of moved_out_bytes that was not copied, since host memory had it. */
 	_Atomic uint64_t unchanged_bytes;
+	/* Memory that the next turn will most likely do without (memory/cold.h): part of what
+	 * could move, and of what is in host memory; and what was named there, ever. */
+	_Atomic uint64_t cold_bytes, cold_out_bytes, missed_bytes;
 };
 static_assert(sizeof(struct worker_page) <= WORKER_PAGE_SIZE, "one mapping has it all");
 

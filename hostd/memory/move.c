@@ -184,7 +184,8 @@ static void leave_once(struct mover *mv, uint64_t bytes, uint64_t room,
 	/* Now, and not between the copies, which would wait for it. */
 	make_ready(mv->sp, &cs, k, UINT64_MAX);
 	for (size_t i = 0; i < k && !mv->error; i++)
-		mover_out(mv, cs.c[i].id, cs.c[i].size, to);
+		mover_out(mv, cs.c[i].id, cs.c[i].size,
+			  cold_is(mv->sp, cs.c[i].age) ? PIECE_MAPPED : to);
 	mover_drain(mv);
 	free(cs.c);
 }

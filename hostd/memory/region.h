@@ -15,6 +15,7 @@
 #include "base/tree.h"
 #include "device/device.h"
 #include "memory/backing.h"
+#include "memory/cold.h"
 #include "memory/hostpool.h"
 #include "memory/slab.h"
 #include "memory/space.h"
@@ -116,6 +117,7 @@ struct space {
 	uint64_t runs;                    /* of moving, begun so far */
 	struct digest_key digests;        /* of pieces that leave, if has_digests */
 	bool has_digests;
+	struct cold cold;
 	pthread_cond_t moved_cond;        /* nothing of some backing moves any more */
 	int (*make_resident)(void *arg, struct backing *c, uint64_t bytes);
 	void *make_resident_arg;

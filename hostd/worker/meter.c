@@ -4,6 +4,7 @@
 #include "base/macros.h"
 #include "device/device.h"
 #include "ipc/page.h"
+#include "memory/cold.h"
 #include "session/footprint.h"
 #include "session/gate.h"
 #include "util/epoll.h"
@@ -98,6 +99,8 @@ static void tick(struct meter *m)
 	/* Copies are no kernels, but work; and so is what is held. */
 	ran |= looks != m->looks_seen || gate_wanted(m->on.gate);
 	m->looks_seen = looks;
+	if (!m->held)
+		cold_tick(m->on.space, clock_now_ns());
 	m->quiet = ran ? 0 : m->quiet + 1;
 	if (m->quiet != QUIET_TICKS)
 		return;
@@ -153,7 +156,12 @@ uint64_t meter_look(struct meter *m)
 
 void meter_pace(struct meter *m, const struct msg_pace *p)
 {
+	bool holds = p->held_until_ns && !m->held;
+
+	m->held = p->held_until_ns;
 	m->look_ns = p->look_us ? MAX(p->look_us * NSEC_PER_USEC, LOOK_MIN_NS) : LOOK_NS;
 	sess_bound(m->s, p->bound);
 	gate_hold(m->on.gate, p->held_until_ns);
+	if (holds)
+		cold_turn_ended(m->on.space, clock_now_ns());
 }

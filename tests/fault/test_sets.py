@@ -88,6 +88,39 @@ class Sets(FaultTest):
                 self.assertLessEqual(s["memory.unchanged"], s["memory.moved_out"])
             self.assertGreater(sum(s["memory.unchanged"] for s in sessions), 26 * MIB)
 
+    def test_what_is_not_named_is_left_out(self):
+        """Half of what each has is not launched with for long: the rest fits, and turns end."""
+        with sharing() as d:
+            people = [Script(d, "keeps", t) for t in "abc"]
+            for p in people:
+                for slot in 0, 1:
+                    self.assertEqual(p.say(f"a {slot} {14 * MIB}"), (0, 0))
+
+            def work(seconds):
+                until = time.monotonic() + seconds
+                while time.monotonic() < until:
+                    for p in people:
+                        p.tell("l 0 1")
+                        p.tell("s")
+                    for p in people * 2:
+                        self.assertEqual(p.answer(), (0, 0))
+
+            def cold():
+                work(0.2)
+                return sum(s["memory.cold"] for s in d.ctl("list")["sessions"])
+
+            wait_for(lambda: cold() > 30 * MIB, 60, "it is known")
+            work(1)
+            turns = [stat(d, t)["nr_turns"] for t in "abc"]
+            work(1.5)
+            self.assertEqual([stat(d, t)["nr_turns"] for t in "abc"], turns)
+            self.assertGreater(min(turns), 0)
+            for p in people:
+                self.assertEqual(p.say("l 1 2"), (0, 0))
+            for p in people:
+                for slot in 0, 1:
+                    self.assertEqual(p.say(f"c {slot}"), (0, 0))
+
     def test_one_dies_in_its_turn_and_on_its_way(self):
         for what in "mixed", "weft-worker":
             with self.subTest(what), sharing() as d:

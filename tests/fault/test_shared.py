@@ -44,7 +44,7 @@ class Shared(FaultTest):
             x, y = self.shares(d, "a", "b")
             if MEASURES:  # in turns each would have half
                 self.assertGreater(min(x, y), 0.6, (x, y))
-            self.assert_near(self.shares(d, "c")[0], 1)
+            self.assertGreater(self.shares(d, "c")[0], 0.6 if MEASURES else 0)
 
     def test_one_to_others(self):
         """Two that are shared have together what one that is isolated has."""

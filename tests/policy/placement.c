@@ -332,6 +332,26 @@ Test(placement, the_line_is_served_in_order)
 	cr_assert_eq(p->share(&d, t, 3, 2), 0);
 }
 
+/* Memory that a tenant does without is nothing that it wants. */
+Test(placement, cold_memory_leaves_for_others)
+{
+	struct placement_tenant t[2] = {tenant(100, 60, 0), tenant(100, 40, 20)};
+	struct placement_step s;
+
+	cr_assert_eq(p->share(&device, t, 2, 0), 50);
+	t[0].cold = 20;
+	cr_assert_eq(p->share(&device, t, 2, 0), 40);
+	cr_assert_eq(p->share(&device, t, 2, 1), 60);
+	cr_step(p->relieve(&device, t, 2, &s), s, 0, 20);
+	/* But stays where it is while nobody needs the room, and as far as it was promised. */
+	t[1].evicted = 0;
+	cr_assert_eq(p->relieve(&device, t, 2, &s), -ENOSPC);
+	t[1].evicted = 20;
+	t[0].cold = 100;
+	t[0].min = 60;
+	cr_assert_eq(p->share(&device, t, 2, 0), 60);
+}
+
 /* The reserve is kept beside the shares, after what is promised. */
 Test(placement, the_reserve_is_filled_by_those_above_their_shares)
 {

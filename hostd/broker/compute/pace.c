@@ -29,6 +29,7 @@
 /* A tenant's work that still runs so long after it has had its quota is taken back: a long
  * kernel, or the rest of what was queued (session/portion.h). */
 #define LATE_NS (2 * NSEC_PER_MSEC)
+#define TURN_LATE_NS (2 * NSEC_PER_SEC)
 /* A session that is not to go is held for so long, and told again. */
 #define HOLD_NS (100 * NSEC_PER_MSEC)
 
@@ -76,6 +77,15 @@ static uint32_t slice_us(const struct worker *w, uint64_t now_ns)
 	return us ? us : DRIVER_SLICE_US;
 }
 
+/* Memory that a session computes with: not what it has not named for long. */
+static void add_set(const struct worker *w, struct pace_tenant *p)
+{
+	uint64_t out = w->evicted - snapshot_cold_out(w), here = account_worker(w);
+
+	p->out += out;
+	p->set += out + here - MIN(here, w->move.returning + snapshot_cold(w));
+}
+
 /* Notes what a session has to do. A worker's page may change at any time: all that is
  * decided is by this one look. */
 static void look_at_session(struct worker *w, uint64_t now_ns)
@@ -90,11 +100,8 @@ static void look_at_session(struct worker *w, uint64_t now_ns)
 	w->copies = pending == PAGE_COPIES;
 	w->works_us = pending && !w->copies ? slice_us(w, now_ns) : 0;
 	p->sessions += computes;
-	if (computes) {
-		p->out += w->evicted;
-		p->set += w->evicted + account_worker(w) -
-			  MIN(w->move.returning, account_worker(w));
-	}
+	if (computes)
+		add_set(w, p);
 	p->n_copying += w->copies;
 	p->n_shared += w->shared && w->works_us;
 	if (!w->shared) {
@@ -230,15 +237,25 @@ static void charge_all(struct broker *b, uint64_t ns, uint64_t now_ns)
 /* ---- work that does not end in time ---- */
 
 /* Work on the device when a tenant had had its quota should have ended. */
-static bool is_late(const struct tenant *t, uint64_t now_ns)
+static bool has_overdrawn(const struct tenant *t, uint64_t now_ns)
 {
 	return now_ns < t->pace.cap.until_ns &&
 	       now_ns >= t->pace.cap_since_ns + LATE_NS && t->pace.n_pending;
 }
 
+/* Or what it had when its turn ended; what was queued before there were turns may take long, and
+ * its memory moves when that is done. */
+static bool is_late(const struct tenant *t, uint64_t now_ns)
+{
+	bool turn = t->pace.stopped && t->pace.n_pending &&
+		    now_ns >= t->pace.since_ns + TURN_LATE_NS;
+
+	return turn || has_overdrawn(t, now_ns);
+}
+
 /* A late tenant has the shortest slices, and others have the rest: somebody with work or, if
- * nobody has any, the filler. A session of class shared is never late: its slice is that of
- * all of them. */
+ * nobody has any and it is for a cap, the filler. A session of class shared is never late:
+ * its slice is that of all of them. */
 static void take_back(struct broker *b, uint64_t now_ns)
 {
 	bool any = false, others = false;
@@ -250,7 +267,7 @@ static void take_back(struct broker *b, uint64_t now_ns)
 		if (late != t->pace.late)
 			slices_due(b);
 		t->pace.late = late;
-		any |= late;
+		any |= has_overdrawn(t, now_ns);
 		others |= !late && (t->pace.n_pending || t->pace.n_shared);
 	}
 	filler_set(b, any && !others);

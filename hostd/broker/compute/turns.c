@@ -66,6 +66,12 @@ static void let_go(struct tenant *t, bool go, uint64_t now_ns)
 	t->pace.n_turns += go;
 }
 
+uint64_t turns_drain_ns(const struct broker *b)
+{
+	return (b->time->by_memory ? TIME_DRAIN_MEMORY_US : TIME_DRAIN_US) *
+	       NSEC_PER_USEC;
+}
+
 /* Whether something runs of those who are not to go, and is still waited for. */
 static bool drains(const struct broker *b, uint64_t now_ns)
 {
@@ -153,7 +159,7 @@ static void decide(struct broker *b, uint32_t n, uint64_t now_ns)
 		if (t->pace.is_next || t->pace.stopped)
 			continue;
 		let_go(t, false, now_ns);
-		p->drain_ns = now_ns + TIME_DRAIN_US * NSEC_PER_USEC;
+		p->drain_ns = now_ns + turns_drain_ns(b);
 	}
 	line_up(b, n);
 	if (!drains(b, now_ns))

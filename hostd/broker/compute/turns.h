@@ -15,6 +15,8 @@ struct broker;
 void turns_take(struct broker *b, uint64_t now_ns);
 /* Nobody computes: all may go, and nobody is in line. */
 void turns_end(struct broker *b, uint64_t now_ns);
+/* How long who is next waits for work of those that do not go any more. */
+uint64_t turns_drain_ns(const struct broker *b);
 /* Whether the policy is to be asked once a millisecond, and sessions queue little. */
 bool turns_are_on(const struct broker *b);
 

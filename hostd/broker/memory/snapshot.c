@@ -51,6 +51,17 @@ uint64_t snapshot_movable(const struct worker *w, uint64_t now_ns)
 	return MIN(atomic_load(&w->count->movable_bytes), has > fixed ? has - fixed : 0);
 }
 
+uint64_t snapshot_cold(const struct worker *w)
+{
+	return MIN(atomic_load(&w->count->cold_bytes),
+		   snapshot_movable(w, SNAPSHOT_QUIET));
+}
+
+uint64_t snapshot_cold_out(const struct worker *w)
+{
+	return MIN(atomic_load(&w->count->cold_out_bytes), evicted_waiting(w));
+}
+
 /* Returns how much of what w has evicted may come back without being asked for. */
 static uint64_t returnable(const struct worker *w, uint64_t now_ns)
 {
@@ -60,7 +71,7 @@ static uint64_t returnable(const struct worker *w, uint64_t now_ns)
 	if (w->resume_id || w->cannot_move || manual || now_ns < w->move.full_ns ||
 	    now_ns < w->move.gave_ns + GAVE_NS)
 		return 0;
-	return evicted_waiting(w);
+	return evicted_waiting(w) - snapshot_cold_out(w);
 }
 
 static int grow(struct broker *b, uint32_t n)
@@ -131,12 +142,16 @@ static void add_worker(const struct worker *w, uint64_t now_ns, bool *quiet,
 		       struct placement_tenant *ret)
 {
 	uint64_t movable = snapshot_movable(w, now_ns), comes = returnable(w, now_ns);
+	uint64_t waits = evicted_waiting(w) - snapshot_cold_out(w);
 
 	ret->resident += account_worker(w);
 	if (w->ending_ns)
 		return; /* it is free in a moment, and nothing is to come back */
+	/* One whose turn it is computes: it gives afterwards. */
+	if (w->tenant->pace.place || !w->b->pace.turns)
+		ret->cold += snapshot_cold(w);
 	ret->evicted += comes;
-	ret->wanted += evicted_waiting(w) - comes;
+	ret->wanted += waits - MIN(comes, waits);
 	if (!movable && !comes)
 		return;
 	if (is_busy(w, now_ns)) {

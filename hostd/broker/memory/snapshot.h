@@ -31,6 +31,10 @@ void snapshot_share(struct broker *b, struct snapshot *now);
  * */
 struct worker *snapshot_session(struct tenant *t, bool comes, uint64_t now_ns,
 				struct placement_session *ret_session);
+/* Memory of a worker that its next turn does without, as far as it is believed: on the device, and
+ * in host memory. */
+uint64_t snapshot_cold(const struct worker *w);
+uint64_t snapshot_cold_out(const struct worker *w);
 /* Memory that could leave the device from a worker now, as far as it is believed. */
 uint64_t snapshot_movable(const struct worker *w, uint64_t now_ns);
 /* Time until which more could move than workers have written so far; 0: no more could. */

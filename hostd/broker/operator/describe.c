@@ -84,6 +84,9 @@ struct json_object *describe_session(const struct worker *w)
 	reply_u64(o, "memory.peak", w->peak);
 	reply_u64(o, "memory.moved_out", atomic_load(&c->moved_out_bytes));
 	reply_u64(o, "memory.unchanged", atomic_load(&c->unchanged_bytes));
+	reply_u64(o, "memory.cold",
+		  atomic_load(&c->cold_bytes) + atomic_load(&c->cold_out_bytes));
+	reply_u64(o, "memory.missed", atomic_load(&c->missed_bytes));
 	reply_u64(o, "memory.moved_in", atomic_load(&c->moved_in_bytes));
 	reply_u64(o, "memory.waiting", w->n_waiters);
 	reply_u64(o, "worker.memory.current", account_wmem(w));

@@ -40,6 +40,16 @@ uint64_t snapshot_movable(const struct worker *w, uint64_t now_ns)
 	return w->charged / 2;
 }
 
+uint64_t snapshot_cold(const struct worker *w)
+{
+	return w->count->cold_bytes;
+}
+
+uint64_t snapshot_cold_out(const struct worker *w)
+{
+	return w->count->cold_out_bytes;
+}
+
 uint64_t account_set_aside(const struct broker *broker, uint64_t *ret_missing)
 {
 	*ret_missing = 0;
@@ -427,6 +437,17 @@ Test(pace, those_that_do_not_fit_stand_in_line)
 	cr_assert(b.reclaim_due);
 	now += MS;
 	cr_assert_eq(pace_tick(&b, now), now + 50 * MS);
+	/* Nor where they do without a part. */
+	b.device_total = 20;
+	for (unsigned i = 0; i < 3; i++)
+		pages[i].cold_bytes = 2;
+	pages[2].cold_out_bytes = 2;
+	now += 50 * MS;
+	(void)pace_tick(&b, now);
+	for (unsigned i = 0; i < 3; i++) {
+		cr_assert_not(tenants[i].pace.stopped);
+		pages[i].cold_bytes = pages[i].cold_out_bytes = 0;
+	}
 	/* Memory that an idle one cannot give is not theirs. */
 	pages[2].computing = pages[2].waiting = 0;
 	b.device_total = 19;
