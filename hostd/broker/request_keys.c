@@ -21,6 +21,7 @@
 #include "broker/limits.h"
 #include "broker/memory/account_host.h"
 #include "broker/memory/ledger.h"
+#include "broker/memory/snapshot.h"
 #include "broker/refused.h"
 #include "broker/reply.h"
 #include "broker/request.h"
@@ -83,7 +84,8 @@ static void get_events(struct tenant *t, struct json_object *o, const char *key)
 /* As its sessions say. */
 static void get_stat(struct tenant *t, struct json_object *o, const char *key)
 {
-	uint64_t movable = 0, pinned = 0, mapped = 0, swapped = 0;
+	uint64_t movable = 0, pinned = 0, mapped = 0, swapped = 0, cold = 0,
+		 unchanged = 0, missed = 0;
 	struct json_object *e = json_object_new_object();
 	const struct worker *w;
 	struct usage u;
@@ -94,6 +96,9 @@ static void get_stat(struct tenant *t, struct json_object *o, const char *key)
 		pinned += atomic_load(&w->count->pinned_bytes);
 		mapped += atomic_load(&w->count->mapped_bytes);
 		swapped += atomic_load(&w->count->swapped_bytes);
+		cold += snapshot_cold(w) + snapshot_cold_out(w);
+		unchanged += atomic_load(&w->count->unchanged_bytes);
+		missed += atomic_load(&w->count->missed_bytes);
 	}
 	reply_u64(e, "movable", movable);
 	reply_u64(e, "pinned", pinned);
@@ -101,6 +106,9 @@ static void get_stat(struct tenant *t, struct json_object *o, const char *key)
 	reply_u64(e, "swapped", swapped);
 	reply_u64(e, "moved_out", u.moved_out);
 	reply_u64(e, "moved_in", u.moved_in);
+	reply_u64(e, "cold", cold);
+	reply_u64(e, "unchanged", unchanged);
+	reply_u64(e, "missed", missed);
 	json_object_object_add(o, key, e);
 }
 
