@@ -14,8 +14,8 @@
  *
  * Turns. While tenants take turns (time.h) each place in the line has what it wants of what
  * those before it leave; only memory.min, and memory.low as far as those before it do not want
- * it, are a tenant's whatever its place. What leaves is what is needed last, and what comes
- * back what is needed first.
+ * it, are a tenant's whatever its place, and what it allocates just now, beside what cannot
+ * move. What leaves is what is needed last, and what comes back what is needed first.
  *
  * The reserve is kept free so that the next allocation need not wait: shares are of what
  * is left beside it. It comes after everybody's memory.low, and whoever allocates may
@@ -59,6 +59,7 @@ struct placement_tenant {
 	uint64_t resident;  /* on the device; granted ahead of use is not counted */
 	uint64_t evicted;   /* in host memory, mapped or swapped */
 	uint64_t wanted;    /* waits for this much more, free or not */
+	uint64_t asks;      /* of that: allocations, which do not wait for its turn */
 	uint64_t movable;   /* of resident: can leave now */
 	uint64_t cold;      /* of that: it does without; not counted in what it wants */
 	uint64_t evicted_room; /* memory.swap.max allows so much more to be evicted */

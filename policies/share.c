@@ -9,6 +9,14 @@
  * down costs a tenant less than a byte. */
 #define LEVEL_BITS 16
 
+/* Bytes that do not wait for a tenant's turn: what cannot move, and what it allocates. */
+static uint64_t pressing(const struct placement_tenant *t)
+{
+	uint64_t fixed = t->resident - share_min(t->movable, t->resident);
+
+	return t->turn && t->asks ? share_add(fixed, t->asks) : 0;
+}
+
 struct share_bounds share_bounds(const struct placement_tenant *t)
 {
 	uint64_t all = share_add(share_add(t->resident, t->evicted), t->wanted);
@@ -17,7 +25,7 @@ struct share_bounds share_bounds(const struct placement_tenant *t)
 	struct share_bounds b;
 
 	b.most = share_min(wants, share_min(t->high, t->max));
-	b.least = share_min(t->min, b.most);
+	b.least = share_min(share_max(t->min, pressing(t)), b.most);
 	b.low = share_max(b.least, share_min(t->low, b.most));
 	return b;
 }

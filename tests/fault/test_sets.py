@@ -37,7 +37,7 @@ class Sets(FaultTest):
         for p in programs:
             out, _ = p.communicate(timeout=patient(90))
             self.assertEqual(p.returncode, 0, out)
-            self.assertIn("right", out)
+            self.assertRegex(out, r"right \d+ refused 0\b")
 
     def test_all_have_their_turns(self):
         with sharing() as d:

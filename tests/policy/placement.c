@@ -324,6 +324,19 @@ Test(placement, the_line_is_served_in_order)
 	t[0].max = 20;
 	t[0].resident = 20;
 	cr_assert_eq(p->share(&d, t, 3, 2), 40);
+	/* One that allocates does not wait for its turn with that. */
+	t[2] = tenant(100, 10, 20);
+	t[2].turn = 9;
+	t[2].movable = 4;
+	t[2].wanted = t[2].asks = 12;
+	t[0] = tenant(100, 40, 0);
+	t[1] = tenant(100, 50, 0);
+	t[1].turn = 1;
+	cr_assert_eq(p->share(&d, t, 3, 2), 18);
+	cr_assert_eq(p->share(&d, t, 3, 1), 42);
+	cr_step(p->victim(&device, t, 3, 2, 12, &s), s, 1, 8);
+	t[2] = tenant(100, 20, 20);
+	t[2].turn = 9;
 	/* The one that goes has what it asks for. */
 	t[0] = tenant(100, 40, 0);
 	t[0].wanted = 30;

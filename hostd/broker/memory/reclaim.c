@@ -201,6 +201,7 @@ static int find_victim(const struct waiter *wt, const struct pass *p, uint64_t r
 	if (wt->kind == WAIT_NEED || wt->kind == WAIT_RESIDENT) {
 		t->evicted -= MIN(wt->bytes, t->evicted);
 		t->wanted += wt->bytes;
+		t->asks += wt->bytes;
 	}
 	r = p->b->placement->victim(&d, p->now.tenants, p->now.n, wt->t->index, missing,
 				    ret_step);

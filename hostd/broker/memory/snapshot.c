@@ -106,6 +106,7 @@ static void read_tenant(struct tenant *t, struct placement_tenant *ret)
 		.weight = m->weight,
 		.resident = t->shared,
 		.wanted = t->held,
+		.asks = t->held,
 		.evicted_room = room(m->swap_max, t->evicted),
 		.min = m->min,
 		.low = m->low,
@@ -287,6 +288,7 @@ static bool could_have(const struct broker *b, const struct snapshot *now, uint3
 
 	memcpy(t, now->tenants, now->n * sizeof(*t));
 	t[asks].wanted += bytes;
+	t[asks].asks += bytes;
 	set_reserve(b, t, now->n, &d);
 	b->placement->shares(&d, t, now->n, b->shares);
 	d.shares = b->shares;
