@@ -161,6 +161,22 @@ class Sets(FaultTest):
             endless.process.send_signal(signal.SIGKILL)
             wait_for(lambda: not d.sessions(), 10, "it has ended")
 
+    def test_one_that_was_idle_gets_its_turn(self):
+        """All that it has is swapped, and it does not count as computing any more."""
+        with sharing() as d:
+            idle = Script(d, "keeps", "a")
+            self.assertEqual(idle.say(f"a 0 {26 * MIB}"), (0, 0))
+            self.assertEqual(idle.say("l 0 2"), (0, 0))
+            people = self.begin(d, "bc", mib=34, seconds=SECONDS + 6)
+            wait_for(lambda: figures(d)["a"][0] == 0, 20, "it has left")
+            time.sleep(3)
+            begin = time.monotonic()
+            self.assertEqual(idle.say("l 0 2"), (0, 0))
+            self.assertEqual(idle.say("s"), (0, 0))
+            self.assertLess(time.monotonic() - begin, patient(5))
+            self.assertEqual(idle.say("c 0"), (0, 0))
+            self.end(*people)
+
     def test_programs_that_come_and_go(self):
         with sharing() as d:
             stays = self.begin(d, "a", seconds=SECONDS + 4)
