@@ -194,8 +194,7 @@ static uint32_t first_in_line(const struct sets *s, const struct time_tenant *t,
 		if (!sets_rotates(s, &t[i]) || !t[i].works || turn[i].go ||
 		    turn[i].begins_us != TIME_NEVER)
 			continue;
-		if (one == n || (t[one].goes && !t[i].goes) ||
-		    (t[one].goes == t[i].goes && t[i].for_us > t[one].for_us))
+		if (one == n || sets_waited_longer(&t[i], &t[one]))
 			one = i;
 	}
 	return one;

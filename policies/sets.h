@@ -32,6 +32,13 @@ static inline bool sets_rotates(const struct sets *s, const struct time_tenant *
 	return t->priority == s->priority && t->set > s->bytes;
 }
 
+/* Whether a tenant has waited for longer than another; one that goes has not waited. */
+static inline bool sets_waited_longer(const struct time_tenant *t,
+				      const struct time_tenant *than)
+{
+	return t->goes == than->goes ? t->for_us > than->for_us : than->goes;
+}
+
 /* Slices by weight and priority, where those that take turns have the weight of all of them:
  * for time_sets. */
 void sets_slices(const struct time_device *d, const struct time_tenant *t, uint32_t n,

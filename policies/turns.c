@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Policies by which some tenants wait while others go. */
+#include "policies/sets.h"
 #include "policies/time.h"
 
 static uint32_t turn_us(const struct time_tenant *t)
@@ -87,9 +88,7 @@ static uint32_t next(const struct time_tenant *t, uint32_t n, uint32_t priority)
 	for (uint32_t i = 0; i < n; i++) {
 		if (!t[i].works || t[i].priority < priority)
 			continue;
-		/* One that goes has not waited. */
-		if (one == n || (t[one].goes && !t[i].goes) ||
-		    (t[one].goes == t[i].goes && t[i].for_us > t[one].for_us))
+		if (one == n || sets_waited_longer(&t[i], &t[one]))
 			one = i;
 	}
 	return one;

@@ -11,13 +11,12 @@ been so far, and the median and the longest of how long one took since the last 
 microseconds."""
 import os
 import sys
-import threading
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench"))
 
 import torch  # noqa: E402
 from gpt2 import decoder  # noqa: E402
+from steps import serve  # noqa: E402
 from torch import nn  # noqa: E402
 
 WIDTH, HEADS = 4096, 32
@@ -46,43 +45,11 @@ def train(gib):
     return step
 
 
-class Steps:
-    def __init__(self, step):
-        self.step = step
-        self.lock = threading.Lock()
-        self.count, self.took, self.stop = 0, [], False
-
-    def run(self):
-        while not self.stop:
-            start = time.perf_counter()
-            self.step()
-            torch.cuda.synchronize()
-            took = (time.perf_counter() - start) * 1e6
-            with self.lock:
-                self.count += 1
-                self.took.append(took)
-
-    def tell(self):
-        with self.lock:
-            took, self.took = sorted(self.took) or [0], []
-            print(self.count, f"{took[len(took) // 2]:.0f} {took[-1]:.0f}", flush=True)
-
-
 def main():
     step = {"decode": decode, "train": train}[sys.argv[1]](float(sys.argv[2]))
     for _ in range(3):
         step()
-    torch.cuda.synchronize()
-    print("ready", flush=True)
-    if not sys.stdin.readline():
-        return
-    steps = Steps(step)
-    thread = threading.Thread(target=steps.run)
-    thread.start()
-    for _ in sys.stdin:
-        steps.tell()
-    steps.stop = True
-    thread.join()
+    serve(step, ranks=(50, 100))
 
 
 main()

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that do one thing over and over, as weftgpu/looping.py asks them what they did."""
+import sys
+import threading
+import time
+
+import torch
+
+
+class Steps:
+    """Calls step, each so many ms or one behind the other; `ranks` are percentiles to tell."""
+
+    def __init__(self, step, ms, ranks):
+        self.step, self.ms, self.ranks = step, ms, ranks
+        self.lock = threading.Lock()
+        self.count, self.took = 0, []
+        self.stop = False
+
+    def run(self):
+        due = time.perf_counter()
+        while not self.stop:
+            time.sleep(max(0, due - time.perf_counter()))
+            start = time.perf_counter()
+            self.step()
+            torch.cuda.synchronize()
+            end = time.perf_counter()
+            with self.lock:
+                self.count += 1
+                self.took.append((end - start) * 1e6)
+            due = max(due + self.ms / 1e3, end) if self.ms else end
+
+    def tell(self):
+        with self.lock:
+            took, self.took = sorted(self.took), []
+            n = len(took)
+            print(self.count, *(f"{took[min(n * p // 100, n - 1)]:.0f}" if n else 0
+                                for p in self.ranks), flush=True)
+
+
+def serve(step, ms=0, ranks=(50, 99)):
+    """Says "ready", begins when a line comes, and tells at each further one."""
+    torch.cuda.synchronize()
+    print("ready", flush=True)
+    if not sys.stdin.readline():
+        return
+    steps = Steps(step, ms, ranks)
+    thread = threading.Thread(target=steps.run)
+    thread.start()
+    for _ in sys.stdin:
+        steps.tell()
+    steps.stop = True
+    thread.join()
