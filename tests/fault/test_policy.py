@@ -177,7 +177,7 @@ class Policy(FaultTest):
             begin = time.monotonic()
             b.tell("n 1 300")
             self.assertEqual(b.answer(), (0, 1))
-            self.assertGreater(time.monotonic() - begin, 3)
+            self.assert_more(time.monotonic() - begin, 1.5)
             self.assertIn("a tenant with work had not gone for 5 s", d.log())
             self.assertEqual(a.answer()[0], 0)
 
