@@ -40,7 +40,7 @@ DOMAIN = """<domain type='qemu'>
   <name>{name}</name>
   <uuid>{uuid}{number:04d}</uuid>
   <memory unit='MiB'>512</memory>
-  <vcpu>1</vcpu>
+  <vcpu>2</vcpu>
   <os>
     <type arch='x86_64' machine='q35'>hvm</type>
     <kernel>{guest}/kernel</kernel>
@@ -357,7 +357,7 @@ def too_much(h):
 def virt_install(h):
     """vm2 as virt-install makes it."""
     r = run("virt-install", "--connect", "qemu:///system", "--print-xml", "1", "--name", "vm2",
-            "--memory", "512", "--vcpus", "1", "--virt-type", "qemu", "--machine", "q35",
+            "--memory", "512", "--vcpus", "2", "--virt-type", "qemu", "--machine", "q35",
             "--osinfo", "detect=off,require=off", "--disk", "none", "--network", "none",
             "--graphics", "none", "--import", "--boot",
             f"kernel={GUEST}/kernel,initrd={GUEST}/initrd,"
