@@ -146,6 +146,8 @@ static unsigned worker_args(const struct worker *w, char **argv, char text[][40]
 		snprintf(text[4], sizeof(text[4]), "%llu", (unsigned long long)c->piece);
 		argv[n++] = (char *)"--piece";
 		argv[n++] = text[4];
+		if (b->time->by_memory)
+			argv[n++] = (char *)"--turns";
 	}
 	argv[n] = NULL;
 	return n;

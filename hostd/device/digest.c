@@ -137,6 +137,7 @@ static_assert(offsetof(struct digest_args, key.z) == 64 &&
 	"red.shared.add.u64 [%here+" at "], %s;\n"                                       \
 	"red.shared.add.u64 [%here+" at "+8], %t;\n"
 
+/* clang-format off */
 const char digest_ptx[] =
 	".version 6.4\n.target sm_75\n.address_size 64\n"
 	".visible .global .align 8 .b8 totals[4096];\n"
@@ -191,43 +192,41 @@ const char digest_ptx[] =
 	"cvt.u64.u32 %w0, %x0;\n"
 	"cvt.u64.u32 %w1, %x1;\n"
 	"cvt.u64.u32 %w2, %x2;\n"
-	"cvt.u64.u32 %w3, %x3;\n" LONGER("%h0", "%y00", "%y01", "%y02", "%y03") LONGER(
-		"%h1", "%y10", "%y11", "%y12",
-		"%y13") "add.u64 %at, %at, 4096;\n"
-			"setp.lt.u64 %q, %at, %end;\n"
-			"@%q bra more;\n"
-			"shl.b32 %chain, %block, 8;\n"
-			"add.u32 %chain, %chain, %thread;\n" POWER(
-				"0", "64",
-				"192") POWER("1", "72",
-					     "200") POWER("2", "80",
-							  "208") POWER("3", "88", "216")
-				POWER("4", "96", "224") POWER("5", "104", "232") POWER(
-					"6", "112",
-					"240") POWER("7", "120",
-						     "248") POWER("8", "128",
-								  "256") POWER("9", "136",
-									       "264")
-					POWER("10", "144", "272") POWER(
-						"11", "152",
-						"280") POWER("12", "160",
-							     "288") POWER("13", "168",
-									  "296")
-						POWER("14", "176", "304") POWER(
-							"15", "184",
-							"312") "bar.sync 0;\n" SUM("%h0",
-										   "0")
-							SUM("%h1",
-							    "16") "bar.sync 0;\n"
-								  "@!%few ret;\n"
-								  "ld.shared.u64 %s, "
-								  "[%sum];\n"
-								  "mul.wide.u32 %t, "
-								  "%thread, 8;\n"
-								  "add.u64 %there, "
-								  "%there, %t;\n"
-								  "red.global.add.u64 "
-								  "[%there], %s;\n"
-								  "ret;\n"
-								  "}\n";
+	"cvt.u64.u32 %w3, %x3;\n"
+	LONGER("%h0", "%y00", "%y01", "%y02", "%y03")
+	LONGER("%h1", "%y10", "%y11", "%y12", "%y13")
+	"add.u64 %at, %at, 4096;\n"
+	"setp.lt.u64 %q, %at, %end;\n"
+	"@%q bra more;\n"
+	"shl.b32 %chain, %block, 8;\n"
+	"add.u32 %chain, %chain, %thread;\n"
+	POWER("0", "64", "192")
+	POWER("1", "72", "200")
+	POWER("2", "80", "208")
+	POWER("3", "88", "216")
+	POWER("4", "96", "224")
+	POWER("5", "104", "232")
+	POWER("6", "112", "240")
+	POWER("7", "120", "248")
+	POWER("8", "128", "256")
+	POWER("9", "136", "264")
+	POWER("10", "144", "272")
+	POWER("11", "152", "280")
+	POWER("12", "160", "288")
+	POWER("13", "168", "296")
+	POWER("14", "176", "304")
+	POWER("15", "184", "312")
+	"bar.sync 0;\n"
+	SUM("%h0", "0")
+	SUM("%h1", "16")
+	"bar.sync 0;\n"
+	"@!%few ret;\n"
+	"ld.shared.u64 %s, [%sum];\n"
+	"mul.wide.u32 %t, %thread, 8;\n"
+	"add.u64 %there, %there, %t;\n"
+	"red.global.add.u64 [%there], %s;\n"
+	"ret;\n"
+	"}\n";
+/* clang-format on */
+
 static_assert(sizeof(struct digest_args) == 2376, "as the kernel has it");

@@ -88,8 +88,7 @@ static void look(struct space *sp, uint64_t now_ns)
 
 void cold_turn_ended(struct space *sp, uint64_t now_ns)
 {
-	if (sp->env->touch && sp->env->touch->pages &&
-	    now_ns >= sp->cold.began_ns + PERIOD_NS)
+	if (sp->turns && sp->env->touch->pages && now_ns >= sp->cold.began_ns + PERIOD_NS)
 		look(sp, now_ns);
 }
 

@@ -405,6 +405,12 @@ void space_set_placement(struct space *sp, const struct placement *policy)
 	set_extent(sp);
 }
 
+void space_set_turns(struct space *sp)
+{
+	sp->turns = true;
+	sp->compares = sp->env->ops->copy.digest && digest_key_new(&sp->digests) == 0;
+}
+
 int space_set_piece(struct space *sp, uint64_t bytes)
 {
 	if (bytes & (bytes - 1) || bytes < sp->env->granularity || bytes > PIECE_MAX)

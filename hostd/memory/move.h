@@ -98,6 +98,9 @@ void space_residency(struct space *sp, struct space_residency *ret);
  * SPACE_EXTENT_PIECES pieces, so that no extent is much more than somebody needs.
  */
 void space_set_placement(struct space *sp, const struct placement *policy);
+/* The session is one of those that take turns where memory does not fit: what is cold is noted
+ * (cold.h), and what is swapped is compared with what it was (changes.h). Before the first move. */
+void space_set_turns(struct space *sp);
 /* The size of pieces: a power of two, from the device's granularity to 64 MiB. Before the
  * first allocation. Returns 0 or -EINVAL. */
 int space_set_piece(struct space *sp, uint64_t bytes);

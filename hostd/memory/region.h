@@ -115,8 +115,9 @@ struct space {
 	uint64_t extent_bytes;            /* more is never one piece */
 	struct space_residency residency; /* of all backings that are charged */
 	uint64_t runs;                    /* of moving, begun so far */
-	struct digest_key digests;        /* of pieces that leave, if has_digests */
-	bool has_digests;
+	bool turns;                       /* space_set_turns() */
+	bool compares;                    /* what leaves is, by these digests */
+	struct digest_key digests;
 	struct cold cold;
 	pthread_cond_t moved_cond;        /* nothing of some backing moves any more */
 	int (*make_resident)(void *arg, struct backing *c, uint64_t bytes);

@@ -33,7 +33,6 @@ int space_new(const struct mem_env *env, struct space **ret_space)
 	sp->extent_bytes = DEVICE_BAND_SIZE;
 	pthread_cond_init(&sp->moved_cond, NULL);
 	pthread_cond_init(&sp->reaper_cond, NULL);
-	sp->has_digests = env->ops->copy.digest && digest_key_new(&sp->digests) == 0;
 	sp->hostpool = hostpool_new(env, space_host_wants, sp);
 	if (!sp->hostpool) {
 		space_free(sp);

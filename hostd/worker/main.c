@@ -572,6 +572,8 @@ static int start_moving(struct worker *w)
 	if (!w->opt.placement)
 		return 0;
 	space_set_placement(w->on.space, w->opt.placement);
+	if (w->opt.turns)
+		space_set_turns(w->on.space);
 	r = touch_init(w->on.touch);
 	if (r == 0 && w->opt.piece_bytes)
 		r = space_set_piece(w->on.space, w->opt.piece_bytes);

@@ -18,6 +18,7 @@ struct options {
 	unsigned spin_us;
 	const struct placement *placement; /* NULL: memory stays where it is */
 	uint64_t piece_bytes;              /* in which it moves; 0: the default */
+	bool turns;                        /* that go by memory: moves are for these */
 	bool find_tpcs;                    /* weftd does not know them yet */
 	struct device_config cfg;
 };

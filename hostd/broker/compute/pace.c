@@ -118,7 +118,8 @@ static void look_at(struct tenant *t, uint64_t now_ns)
 
 	p->sessions = p->n_pending = p->n_copying = p->n_shared = 0;
 	p->pending_us = p->set = p->out = 0;
-	p->works = t->held; /* it allocates, and will go on when it has that */
+	/* One that allocates in its turn goes on when it has that. */
+	p->works = t->held && t->b->time->by_memory;
 	list_for_each (w, &t->workers, tenant_link)
 		look_at_session(w, now_ns);
 }

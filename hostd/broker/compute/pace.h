@@ -38,7 +38,7 @@ struct pace_tenant {
 	uint64_t set, out;
 	uint64_t in_ns;              /* since when nothing is; 0: something is */
 	uint64_t n_turns, waited_ns; /* turns that began; with work while others went */
-	bool late; /* held for its cap, and what it had on the device goes on */
+	bool late;                   /* held, and what it had on the device goes on */
 	uint64_t cap_since_ns;
 	uint64_t held_until_ns; /* for its cap or its turn; 0: it is not */
 	/* The device's time that it had since weftd began; and for how long its sessions had

@@ -55,6 +55,8 @@ static void move_somehow(struct session *s)
 	}
 }
 
+static bool takes_turns;
+
 static void random_against_model(const struct placement *policy, uint64_t piece)
 {
 	struct session *s = start();
@@ -63,6 +65,8 @@ static void random_against_model(const struct placement *policy, uint64_t piece)
 
 	srand(5);
 	cr_assert_eq(space_set_piece(s->space, piece), 0);
+	if (takes_turns)
+		space_set_turns(s->space);
 	space_set_placement(s->space, policy);
 	space_host_pool_set(s->space, 4 * MIB);
 	for (unsigned step = 0; step < 600; step++) {
@@ -112,9 +116,10 @@ Test(move, random_against_model_by_policy)
 	random_against_model(&placement_random, PIECE);
 }
 
-/* Pieces that are large enough for digests. */
+/* Pieces that are large enough for digests, which are made where there are turns. */
 Test(move, random_against_model_with_digests)
 {
+	takes_turns = true;
 	random_against_model(&placement_random, MIB);
 }
 
@@ -143,6 +148,11 @@ Test(move, what_has_not_changed_is_not_copied)
 
 	cr_assert_eq(space_set_piece(s->space, MIB), 0);
 	it = new_item(s, ARENA, 8 * MIB, 4);
+	cr_assert_eq(all_out(s), 0);
+	all_in(s);
+	cr_assert_eq(all_out(s), 0, "there are no turns");
+	all_in(s);
+	space_set_turns(s->space);
 	cr_assert_eq(all_out(s), 0, "it leaves for the first time");
 	all_in(s);
 	cr_assert_eq(all_out(s), 8 * MIB);
@@ -214,6 +224,9 @@ Test(move, what_is_not_named_is_cold)
 	space_set_placement(s->space, &placement_lru);
 	hot = new_item(s, ARENA, 4 * MIB, 1);
 	cold = new_item(s, ARENA, 6 * MIB, 2);
+	(void)turns(s, COLD_PERIODS + 2, hot.addr, NSEC_PER_SEC);
+	cr_assert_eq(cold_here(s), 0, "nobody takes turns");
+	space_set_turns(s->space);
 	now = turns(s, COLD_PERIODS, hot.addr, NSEC_PER_SEC);
 	cr_assert_eq(cold_here(s), 0, "not yet");
 	now = turns(s, 2, hot.addr, now);

@@ -395,6 +395,20 @@ Test(pace, who_does_not_drain_is_waited_for_in_vain)
 }
 
 /* One that another weftd has held is let go, whatever that said. */
+/* An allocation that waits is no work of the device: nobody is held for it. */
+Test(pace, who_waits_for_memory_takes_no_turn)
+{
+	b.time = &time_exclusive;
+	tenants[1].held = 1;
+	pace_due(&b);
+	for (unsigned ms = 0; ms < 200; ms++) {
+		works(0, true);
+		now += MS;
+		(void)pace_tick(&b, now);
+		cr_assert_not(tenants[0].pace.stopped);
+	}
+}
+
 /* Three that fit two at a time: one goes, and placement knows who is next. */
 Test(pace, those_that_do_not_fit_stand_in_line)
 {
