@@ -10,6 +10,13 @@
 /* Part of what is missed of all there is, from which on memory is taken to be cold later. */
 #define MISSED_PART 256
 
+uint32_t reach_named(struct reach *r, uint64_t offset, uint64_t size, uint32_t named)
+{
+	if (offset >= r->until || named >= r->named)
+		*r = (struct reach){offset + size + COLD_REACH, named};
+	return r->named;
+}
+
 struct found {
 	uint64_t here, out, missed, all;
 };
@@ -36,6 +43,7 @@ static struct found find_locked(const struct space *sp, uint32_t since, uint32_t
 
 	list_for_each (c, &sp->all, in_space) {
 		const struct mapping *m;
+		struct reach reach = {0};
 		uint32_t before = 0;
 
 		if (!c->charged || c->share != BACKING_OWN || c->n_mappings != 1)
@@ -43,10 +51,10 @@ static struct found find_locked(const struct space *sp, uint32_t since, uint32_t
 		m = list_entry(c->mappings.next, const struct mapping, in_backing);
 		for (unsigned i = 0; i < c->n_pieces; i++) {
 			const struct piece *p = &c->piece[i];
+			uint32_t named = touch_latest(sp->env->touch, m->addr + p->offset,
+						      p->size, &before);
 
-			count_piece(p,
-				    touch_latest(sp->env->touch, m->addr + p->offset,
-						 p->size, &before),
+			count_piece(p, reach_named(&reach, p->offset, p->size, named),
 				    since, last, &f);
 		}
 	}
@@ -65,6 +73,14 @@ static void begin_period(struct cold *c, uint32_t now, uint64_t now_ns)
 	c->began_ns = now_ns;
 }
 
+static void publish_locked(const struct space *sp, const struct found *f)
+{
+	struct worker_page *page = sp->env->count;
+
+	atomic_store_explicit(&page->cold_bytes, f->here, memory_order_relaxed);
+	atomic_store_explicit(&page->cold_out_bytes, f->out, memory_order_relaxed);
+}
+
 static void look(struct space *sp, uint64_t now_ns)
 {
 	struct worker_page *page = sp->env->count;
@@ -74,16 +90,27 @@ static void look(struct space *sp, uint64_t now_ns)
 
 	begin_period(c, touch_now(sp->env->touch), now_ns);
 	c->periods = c->periods ? c->periods : COLD_PERIODS;
+	pthread_mutex_lock(&sp->lock);
 	/* The launch at which a period begins is the last of the one before. */
 	c->since = c->n > c->periods ? c->begins[c->n - 1 - c->periods] : 0;
-	pthread_mutex_lock(&sp->lock);
 	f = find_locked(sp, c->since, last);
+	publish_locked(sp, &f);
 	pthread_mutex_unlock(&sp->lock);
 	if (f.missed > f.all / MISSED_PART)
 		c->periods = MIN(2 * c->periods, COLD_PERIODS_MAX);
-	atomic_store_explicit(&page->cold_bytes, f.here, memory_order_relaxed);
-	atomic_store_explicit(&page->cold_out_bytes, f.out, memory_order_relaxed);
 	atomic_fetch_add_explicit(&page->missed_bytes, f.missed, memory_order_relaxed);
+}
+
+void cold_moved(struct space *sp)
+{
+	struct found f;
+
+	pthread_mutex_lock(&sp->lock);
+	if (sp->cold.since) {
+		f = find_locked(sp, sp->cold.since, UINT32_MAX);
+		publish_locked(sp, &f);
+	}
+	pthread_mutex_unlock(&sp->lock);
 }
 
 void cold_turn_ended(struct space *sp, uint64_t now_ns)
@@ -100,5 +127,7 @@ void cold_tick(struct space *sp, uint64_t now_ns)
 
 bool cold_is(const struct space *sp, uint64_t age)
 {
-	return sp->cold.since && age >= touch_now(sp->env->touch) - sp->cold.since;
+	uint32_t since = sp->cold.since;
+
+	return since && age >= touch_now(sp->env->touch) - since;
 }

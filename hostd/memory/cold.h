@@ -13,6 +13,22 @@
 
 struct space;
 
+/*
+ * A launch names where something begins, and not how long that is. So what follows within so much
+ * of the same allocation counts as named with it, though it was named by itself before: as the
+ * place of something else that was there.
+ */
+#define COLD_REACH (1ull << 30)
+
+struct reach {
+	uint64_t until; /* offset in the allocation */
+	uint32_t named;
+};
+
+/* Returns when a piece was named, with what lies before it, or by itself. Ascending within an
+ * allocation, from zeroes. */
+uint32_t reach_named(struct reach *r, uint64_t offset, uint64_t size, uint32_t named);
+
 /* Periods without being named after which memory is cold: at first, and at most. */
 #define COLD_PERIODS     8u
 #define COLD_PERIODS_MAX 64u
@@ -22,7 +38,8 @@ struct cold {
 			1]; /* of the last periods, in launches (touch.h) */
 	unsigned n, periods;
 	uint64_t began_ns; /* the last one; 0: nobody has asked */
-	uint32_t since;    /* named then or before, it is cold; 0: nothing is */
+	/* Named then or before, it is cold; 0: nothing is. Changes under the space's lock. */
+	_Atomic uint32_t since;
 };
 
 /* A turn of the session has ended: a period, if it was longer than a moment; from the first on
@@ -30,6 +47,8 @@ struct cold {
 void cold_turn_ended(struct space *sp, uint64_t now_ns);
 /* Some hundred milliseconds have gone by without turns. */
 void cold_tick(struct space *sp, uint64_t now_ns);
+/* Memory has moved: the worker's page says where what is cold is now. */
+void cold_moved(struct space *sp);
 /* Whether something that so many launches have not named is. */
 bool cold_is(const struct space *sp, uint64_t age);
 

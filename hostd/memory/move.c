@@ -38,16 +38,26 @@ static bool add(struct candidates *cs, const struct placement_piece *one)
 	return true;
 }
 
+/* Marks seen so far of a backing's pieces, in ascending order. */
+struct seen {
+	uint32_t last; /* as touch_latest() has it */
+	struct reach reach;
+};
+
 /* Launches since the memory at addr was named; of backings without marks, others that
- * came since. Ascending within a backing: *last is as touch_latest() has it. */
+ * came since. */
 static uint64_t age_of(const struct space *sp, const struct backing *c, CUdeviceptr addr,
-		       uint64_t size, uint32_t *last)
+		       uint64_t offset, uint64_t size, struct seen *s)
 {
 	const struct touch *t = sp->env->touch;
+	uint32_t named;
 
 	if (!t->pages)
 		return sp->next_id - c->id;
-	return touch_now(t) - touch_latest(t, addr, size, last);
+	named = touch_latest(t, addr + offset, size, &s->last);
+	if (sp->turns)
+		named = reach_named(&s->reach, offset, size, named);
+	return touch_now(t) - named;
 }
 
 /* The pieces from the i-th on that are in its state and could return as one. How many;
@@ -80,8 +90,8 @@ static bool add_pieces(const struct space *sp, struct candidates *cs,
 {
 	const struct mapping *m =
 		list_entry(c->mappings.next, const struct mapping, in_backing);
-	uint32_t all = 0, last = 0;
-	uint64_t age = age_of(sp, c, m->addr, c->size, &all);
+	struct seen all = {0}, seen = {0};
+	uint64_t age = age_of(sp, c, m->addr, 0, c->size, &all);
 	unsigned n;
 
 	for (unsigned i = 0; i < c->n_pieces; i += n) {
@@ -97,7 +107,7 @@ static bool add_pieces(const struct space *sp, struct candidates *cs,
 		if (p->state == state && state != PIECE_RESIDENT)
 			n = joinable(sp, c, i, largest, &one.size);
 		/* Every piece is asked: one never named goes with the one before it. */
-		one.age = age_of(sp, c, one.id, one.size, &last);
+		one.age = age_of(sp, c, m->addr, p->offset, one.size, &seen);
 		if (p->state == state && one.size <= largest && !add(cs, &one))
 			return false;
 	}
@@ -222,6 +232,7 @@ int space_move_out(struct space *sp, uint64_t bytes, uint64_t room,
 		leave_once(&mv, bytes - mv.moved, room - mv.moved, to);
 	} while (!mv.error && mv.moved < bytes && mv.moved > before);
 	mover_fini(&mv);
+	cold_moved(sp);
 	ret->bytes = mv.moved;
 	ret->unchanged = mv.unchanged;
 	return mv.error ? mv.error : mv.moved < bytes ? -ENOSPC : 0;
@@ -298,6 +309,7 @@ int space_move_in(struct space *sp, uint64_t bytes, struct space_moved *ret)
 	if (!mv.error && mv.moved < bytes)
 		come(&mv, PIECE_MAPPED, bytes);
 	mover_fini(&mv);
+	cold_moved(sp);
 	ret->bytes = mv.moved;
 	return mv.error;
 }

@@ -212,6 +212,35 @@ static uint64_t turns(struct session *s, unsigned n, CUdeviceptr of, uint64_t no
 	return now_ns;
 }
 
+/* Nobody knows where something ends that a launch names. */
+Test(move, what_lies_behind_is_not_cold)
+{
+	const uint64_t part = SPACE_RETURN_PIECES * MIB;
+	struct session *s = start();
+	struct space_moved moved;
+	struct item item;
+	uint64_t now;
+
+	cr_assert_eq(touch_init(&s->touch), 0);
+	cr_assert_eq(space_set_piece(s->space, MIB), 0);
+	space_set_placement(s->space, &placement_lru);
+	item = new_item(s, ARENA, 3 * part, 1);
+	space_set_turns(s->space);
+	cr_assert_eq(space_move_out(s->space, TOTAL, UINT64_MAX, PLACE_SWAPPED, &moved),
+		     -ENOSPC);
+	cr_assert_eq(space_move_in(s->space, TOTAL, &moved), 0); /* in three parts */
+	now = turns(s, 1, item.addr + part, NSEC_PER_SEC);
+	now = turns(s, 1, item.addr + 2 * part, now);
+	now = turns(s, COLD_PERIODS + 2, item.addr, now);
+	cr_assert_eq(cold_here(s), 0);
+	(void)turns(s, COLD_PERIODS + 2, item.addr + part, now);
+	cr_assert_eq(cold_here(s), part);
+	within_reach(s);
+	check_item(s, &item);
+	free_item(s, &item);
+	counted_end(s);
+}
+
 Test(move, what_is_not_named_is_cold)
 {
 	struct session *s = start();
@@ -236,6 +265,8 @@ Test(move, what_is_not_named_is_cold)
 		     -ENOSPC);
 	cr_assert_eq(residency(s).swapped, 4 * MIB);
 	cr_assert_eq(residency(s).mapped, 6 * MIB);
+	cr_assert_eq(cold_here(s), 0, "said at once: others go by that");
+	cr_assert_eq(cold_out(s), 6 * MIB);
 	cr_assert_eq(space_move_in(s->space, 4 * MIB, &moved), 0);
 	cr_assert_eq(residency(s).mapped, 6 * MIB);
 	now = turns(s, 1, hot.addr, now);
