@@ -348,7 +348,7 @@ uint32_t placement_session_comes(const struct placement_session *s, uint32_t n)
 
 enum placement_where placement_where_idle(const struct placement_session *s)
 {
-	return s->turn || s->idle_ns >= EVICTED_NS ? PLACE_SWAPPED : PLACE_MAPPED;
+	return s->turns || s->idle_ns >= EVICTED_NS ? PLACE_SWAPPED : PLACE_MAPPED;
 }
 
 enum placement_where placement_where_mapped(const struct placement_session *s)

@@ -74,7 +74,7 @@ struct placement_session {
 	uint64_t movable, evicted;
 	uint64_t idle_ns; /* since it last submitted work */
 	bool busy;
-	uint32_t turn; /* its tenant's */
+	bool turns; /* tenants take turns where they do not fit: with all that they compute with */
 };
 
 struct placement_step {
@@ -165,7 +165,7 @@ struct placement {
 /*
  * random:  any piece, always host-mapped, as GPUswap does it.
  * lru:     least recently launched with; swapped when the session is idle for long, or
- *          its turn is not now.
+ *          where there are turns.
  * largest: of the largest allocation that is idle; the rest as lru.
  */
 extern const struct placement placement_random, placement_lru, placement_largest;

@@ -428,12 +428,15 @@ Test(placement, of_sessions_the_idle_leave_and_the_busy_come_first)
 	cr_assert_eq(p->session_leaves(s, 4), 4);
 }
 
-Test(placement, only_who_is_idle_for_long_is_swapped)
+Test(placement, who_is_idle_for_long_or_takes_turns_is_swapped)
 {
 	struct placement_session s = {.idle_ns = 1000};
 
 	cr_assert_eq(placement_lru.where(&s), PLACE_MAPPED);
 	cr_assert_eq(placement_largest.where(&s), PLACE_MAPPED);
+	s.turns = true;
+	cr_assert_eq(placement_lru.where(&s), PLACE_SWAPPED);
+	s.turns = false;
 	s.idle_ns = 60000000000;
 	cr_assert_eq(placement_lru.where(&s), PLACE_SWAPPED);
 	cr_assert_eq(placement_largest.where(&s), PLACE_SWAPPED);

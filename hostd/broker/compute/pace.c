@@ -77,6 +77,9 @@ static uint32_t slice_us(const struct worker *w, uint64_t now_ns)
 	return us ? us : DRIVER_SLICE_US;
 }
 
+/* Part of what a tenant has that does not count as out: the last of it may come in its turn. */
+#define REST_PART 64
+
 /* Memory that a session computes with: not what it has not named for long. */
 static void add_set(const struct worker *w, struct pace_tenant *p)
 {
@@ -122,6 +125,8 @@ static void look_at(struct tenant *t, uint64_t now_ns)
 	p->works = t->held && t->b->time->by_memory;
 	list_for_each (w, &t->workers, tenant_link)
 		look_at_session(w, now_ns);
+	if (p->out <= p->set / REST_PART)
+		p->out = 0;
 }
 
 /* Bytes that those which do not compute keep on the device in any case. */
@@ -289,6 +294,15 @@ static void hold(struct broker *b, uint64_t now_ns)
 			MAX(t->pace.cap.until_ns, t->pace.stopped ? p->hold_ns : 0);
 }
 
+/* Whether sessions are to have little queued: who computes may have to stop. Where memory is
+ * promised more than once, already before anybody does. */
+static bool is_bound(const struct tenant *t)
+{
+	const struct broker *b = t->b;
+
+	return has_cap(t) || turns_are_on(b) || (b->time->by_memory && b->evicted);
+}
+
 static struct msg message(const struct worker *w, bool looks)
 {
 	const struct tenant *t = w->tenant;
@@ -297,7 +311,7 @@ static struct msg message(const struct worker *w, bool looks)
 		.type = MSG_PACE,
 		.pace = {.held_until_ns = t->pace.held_until_ns,
 			 .look_us = looks ? LOOK_NS / NSEC_PER_USEC : 0,
-			 .bound = has_cap(t) || turns_are_on(w->b)},
+			 .bound = is_bound(t)},
 	};
 }
 

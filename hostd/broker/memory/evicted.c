@@ -25,6 +25,7 @@ static void book(const struct worker *w)
 
 static void add(struct worker *w, uint64_t bytes)
 {
+	w->b->pace.due |= !w->b->evicted; /* sessions may have to be bound now */
 	w->evicted += bytes;
 	book(w);
 	w->tenant->evicted += bytes;

@@ -22,6 +22,8 @@
 /* For one session: making it takes 0.1 ms a MiB on an H200, five times as long as moving
  * it. */
 #define PREALLOC_MAX (2ull << 30)
+/* Where tenants take turns all that one has leaves again and again. */
+#define PREALLOC_MAX_TURNS UINT64_MAX
 /* Parts of the device: with less free than 1/FREE_LOW there is pressure, with more than
  * 1/FREE_HIGH it ends. */
 #define FREE_LOW  4
@@ -55,9 +57,10 @@ static bool tell(struct worker *w, uint64_t bytes)
 static uint64_t part(const struct broker *b)
 {
 	uint64_t left = b->swap > b->evicted ? b->swap - b->evicted : 0;
+	uint64_t most = b->time->by_memory ? PREALLOC_MAX_TURNS : PREALLOC_MAX;
 
 	return b->pressed && b->n_sessions
-		       ? MIN(PREALLOC_MAX, left / 2 / b->n_sessions / b->piece * b->piece)
+		       ? MIN(most, left / 2 / b->n_sessions / b->piece * b->piece)
 		       : 0;
 }
 

@@ -295,7 +295,7 @@ static int ask_for_holds(struct pass *p)
 		if (r == -ENOSPC && !wt->nothing_ns)
 			wt->nothing_ns = MAX(snapshot_late_until(b), p->now_ns);
 		if (r == -ENOMEM || (r == -ENOSPC && p->now_ns >= wt->nothing_ns) ||
-		    (r == -EBUSY && wt->kind == WAIT_NEED)) {
+		    (r == -EBUSY && wt->kind == WAIT_NEED && !b->pace.turns)) {
 			waiter_fail(wt, -ENOMEM);
 			return -EAGAIN;
 		}

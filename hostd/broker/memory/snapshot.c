@@ -229,7 +229,7 @@ static void read_session(const struct worker *w, uint64_t now_ns,
 				   ? now_ns - MAX(last, w->attached_ns)
 				   : 0,
 		.busy = is_busy(w, now_ns),
-		.turn = w->tenant->pace.place,
+		.turns = w->b->time->by_memory,
 	};
 }
 

@@ -35,6 +35,8 @@
  * in flight take that must end before memory can move. */
 #define WAIT_NS     (30 * NSEC_PER_SEC)
 #define NEED_NS     (1 * NSEC_PER_SEC)
+/* In turns: those who are to give have nothing to do but to end. */
+#define TURN_NEED_NS (3 * NSEC_PER_SEC)
 #define OPERATOR_NS (10 * NSEC_PER_SEC)
 /* Waiters of one worker: a charge for each of its threads, and some of its own. */
 #define WAITERS_MAX (WIRE_SESSIONS_MAX + 16)
@@ -254,6 +256,7 @@ int waiters_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
 
 int waiters_need(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns)
 {
+	uint64_t wait_ns = w->b->pace.turns ? TURN_NEED_NS : NEED_NS;
 	struct waiter *wt;
 
 	if (w->move.needs)
@@ -263,7 +266,7 @@ int waiters_need(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns)
 	 * is. One whose memory comes was told so when it had asked already. */
 	wt = !bytes || w->move.out_id
 		     ? NULL
-		     : waiter_new(w->tenant, WAIT_NEED, bytes, now_ns + NEED_NS);
+		     : waiter_new(w->tenant, WAIT_NEED, bytes, now_ns + wait_ns);
 	if (!wt)
 		return tell_need(w, id, 0);
 	set_worker(wt, w, id);

@@ -365,6 +365,7 @@ Test(account, freed_early)
 	b.swap = 64 * MIB;
 	b.piece = 2 * MIB;
 	b.placement = placement_at(0);
+	b.time = &time_fair;
 	tenants[0].memory.swap_max = UINT64_MAX;
 	start(0, 0);
 	attach(0, &tenants[0]);

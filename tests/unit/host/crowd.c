@@ -77,6 +77,7 @@ static void begin(unsigned n_tenants)
 	b.swap = 1ull << 50;
 	b.piece = PIECE;
 	b.placement = placement_at(0);
+	b.time = &time_fair;
 	now = NSEC_PER_SEC;
 	for (unsigned i = 0; i < n_tenants; i++) {
 		struct tenant *t = &tenants[i];

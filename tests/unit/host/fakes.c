@@ -65,6 +65,7 @@ void reset(uint64_t device, uint64_t swap)
 	b.swap = swap;
 	b.piece = PIECE;
 	b.placement = placement_at((unsigned)rand() % 3);
+	b.time = &time_fair;
 	now = NSEC_PER_SEC;
 	for (unsigned i = 0; i < TENANTS; i++) {
 		tenants[i].b = &b;
@@ -437,6 +438,7 @@ void begin(uint64_t device, uint64_t swap)
 	open_sockets();
 	reset(device, swap);
 	b.placement = placement_at(0);
+	b.time = &time_fair;
 	honest = true;
 	for (unsigned i = 0; i < WORKERS; i++)
 		start(&fakes[i], &tenants[i % TENANTS], 0);

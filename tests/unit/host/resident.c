@@ -67,6 +67,7 @@ static void setup(void)
 	b.swap = 256 * MIB;
 	b.piece = 2 * MIB;
 	b.placement = placement_at(0);
+	b.time = &time_fair;
 	now = NSEC_PER_SEC;
 	for (unsigned i = 0; i < WORKERS; i++) {
 		tenants[i] = (struct tenant){.b = &b};
