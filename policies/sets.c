@@ -4,13 +4,18 @@
  * what the next one needs comes in, so nobody waits for the link as long as a turn takes longer
  * than that. Turns are in order of waiting, and of a length by weight; one lasts longer while the
  * next one's memory is still on its way.
+ *
+ * One that leaves the device idle now and then, since its program takes longer to say what is to be
+ * done, lets the next go beside it as soon as that one's memory is in.
  */
 #include "policies/sets.h"
 
-/* Turn of the one with the least weight; 8 GiB take 0.2 s to come in while as much goes out (H200).
- * Longest turn. */
-#define TURN_US    250000u
+/* Turn of the one with the least weight: 8 GiB take 0.2 s to come in, which costs who computes
+ * meanwhile a tenth of its speed (H100). Longest turn. */
+#define TURN_US    500000u
 #define LONGEST_US 2000000u
+/* Per mille of its turn in which one has work on the device; with less, another goes beside it. */
+#define BUSY 900u
 /* In shorter turns than that, for somebody's latency, the device would do little else. */
 #define SHORTEST_US 10000u
 /* A turn in which not all the memory comes in, as where there is more than the device has. */
@@ -162,6 +167,12 @@ static uint32_t at_most(uint64_t us, uint64_t most)
 	return (uint32_t)(us < most ? us : most);
 }
 
+/* Not while nobody has seen it. */
+static bool leaves_idle(const struct time_tenant *t)
+{
+	return t->pending < BUSY;
+}
+
 static uint32_t turn_us(const struct time_tenant *t, const struct bounds *b)
 {
 	uint64_t us = (uint64_t)TURN_US * weight(t) / b->least;
@@ -170,18 +181,31 @@ static uint32_t turn_us(const struct time_tenant *t, const struct bounds *b)
 	return at_most(us, b->most_us);
 }
 
-/* The one whose turn it is; n: nobody's. Where several go, since there were no turns before, the
- * one that has gone for the shortest time. */
-static uint32_t holder(const struct sets *s, const struct time_tenant *t, uint32_t n)
+/* The one whose turn it is: of those that go, but for `but`, the one that has gone longest; n:
+ * nobody's. */
+static uint32_t goes_longest(const struct sets *s, const struct time_tenant *t,
+			     uint32_t n, uint32_t but)
 {
 	uint32_t one = n;
 
 	for (uint32_t i = 0; i < n; i++) {
-		if (sets_rotates(s, &t[i]) && t[i].goes &&
-		    (one == n || t[i].for_us < t[one].for_us))
+		if (i != but && sets_rotates(s, &t[i]) && t[i].goes &&
+		    (one == n || t[i].for_us > t[one].for_us))
 			one = i;
 	}
 	return one;
+}
+
+/* For how long the last turn has been over; this one may have begun before. */
+static uint32_t since_last(const struct sets *s, const struct time_tenant *t, uint32_t n)
+{
+	uint32_t us = UINT32_MAX;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (sets_rotates(s, &t[i]) && !t[i].goes && t[i].for_us < us)
+			us = t[i].for_us;
+	}
+	return us;
 }
 
 /* The first of those in line that have no place yet; n: nobody. */
@@ -203,22 +227,24 @@ static uint32_t first_in_line(const struct sets *s, const struct time_tenant *t,
 /* A turn is counted from when all its memory is there: where a turn is shorter than what the link
  * takes for the next one's memory, each would be later than the one before. */
 static bool goes_on(const struct time_tenant *t, const struct bounds *b,
-		    const struct time_tenant *next)
+		    const struct time_tenant *next, uint32_t since_us)
 {
-	uint32_t had = t->out ? 0 : at_most(t->for_us, t->in_us);
+	uint32_t had = t->out ? 0 : at_most(at_most(t->for_us, t->in_us), since_us);
 
 	if (t->idle_us >= IDLE_US || t->for_us >= NEVER_IN_US)
 		return false;
 	return had < (next->out ? at_most(LONGEST_US, b->most_us) : turn_us(t, b));
 }
 
-/* Nobody that takes turns goes, or has one in sight; nor has one that does not compute. */
-static void begin_line(const struct sets *s, const struct time_tenant *t, uint32_t n,
+/* Nobody that takes turns goes, or has one in sight; nor has one that does not compute, also
+ * where the others fit: room is for those. */
+static void begin_line(const struct sets *s, const struct time_device *d,
+		       const struct time_tenant *t, uint32_t n,
 		       struct time_turn *ret_turn)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		ret_turn[i].go = !sets_rotates(s, &t[i]);
-		if (s->turns && (!ret_turn[i].go || !t[i].sessions))
+		if (d->memory && (!ret_turn[i].go || !t[i].sessions))
 			ret_turn[i].begins_us = TIME_NEVER;
 	}
 }
@@ -227,15 +253,32 @@ static void begin_line(const struct sets *s, const struct time_tenant *t, uint32
 static uint32_t whose_turn(const struct sets *s, const struct time_tenant *t, uint32_t n,
 			   const struct bounds *b, struct time_turn *turn)
 {
-	uint32_t one = holder(s, t, n), next;
+	uint32_t one = goes_longest(s, t, n, n), next;
 
 	if (one != n)
 		turn[one].go = true; /* and is not in line */
-	next = first_in_line(s, t, n, turn);
-	if (one == n || next == n || goes_on(&t[one], b, &t[next]))
+	next = one == n ? n : goes_longest(s, t, n, one);
+	if (next == n)
+		next = first_in_line(s, t, n, turn);
+	if (one == n || next == n || goes_on(&t[one], b, &t[next], since_last(s, t, n)))
 		return one == n ? next : one;
 	turn[one].go = false;
 	return next;
+}
+
+/* Returns who goes beside the one whose turn it is: who did so already, or else the next in line,
+ * if all its memory is there; n: nobody, as when a turn begins. */
+static uint32_t beside(const struct sets *s, const struct time_tenant *t, uint32_t n,
+		       uint32_t one, const struct time_turn *turn)
+{
+	uint32_t other;
+
+	if (one != goes_longest(s, t, n, n))
+		return n;
+	other = goes_longest(s, t, n, one);
+	if (other == n && leaves_idle(&t[one]) && !t[one].out)
+		other = first_in_line(s, t, n, turn);
+	return other == n || t[other].out ? n : other;
 }
 
 static void line_up(const struct sets *s, const struct time_tenant *t, uint32_t n,
@@ -257,9 +300,9 @@ static void sets_turns(const struct time_device *d, const struct time_tenant *t,
 {
 	const struct sets s = sets_divide(d, t, n);
 	struct bounds b;
-	uint32_t one, us, had;
+	uint32_t one, other, us, had;
 
-	begin_line(&s, t, n, ret_turn);
+	begin_line(&s, d, t, n, ret_turn);
 	if (!s.turns)
 		return;
 	b = bounds(&s, t, n);
@@ -267,9 +310,15 @@ static void sets_turns(const struct time_device *d, const struct time_tenant *t,
 	if (one == n)
 		return;
 	us = turn_us(&t[one], &b);
-	had = !t[one].goes ? 0 : t[one].for_us < us ? t[one].for_us : us - 1;
-	ret_turn[one] = (struct time_turn){.go = true, .lasts_us = us - had};
-	line_up(&s, t, n, &b, us - had, ret_turn);
+	had = at_most(t[one].for_us, since_last(&s, t, n));
+	us -= t[one].goes ? at_most(had, us - 1) : 0;
+	other = beside(&s, t, n, one, ret_turn);
+	ret_turn[one] = (struct time_turn){.go = true, .lasts_us = us};
+	if (other != n) {
+		us += turn_us(&t[other], &b);
+		ret_turn[other] = (struct time_turn){.go = true, .lasts_us = us};
+	}
+	line_up(&s, t, n, &b, us, ret_turn);
 }
 
 const struct time_policy time_sets = {TIME_ABI, "sets", sets_slices, sets_turns, true};

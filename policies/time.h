@@ -53,10 +53,11 @@ struct time_tenant {
 	uint32_t sessions; /* that have work, or had some a moment ago */
 	/* Per mille of the last seconds in which all of its sessions had work, waiting or
 	 * running; of the device that it had, in longer ones. TIME_UNSEEN: nobody has looked
-	 * yet. */
+	 * yet. For turns(), pending is of its turns, while all its set was there: in how many
+	 * looks it had work on the device. */
 	uint32_t pending, busy;
 	/* Bytes that its sessions which compute have, wherever they are, and of these such as
-	 * are in host memory. */
+	 * are in host memory; 0, too, if that is next to nothing. */
 	uint64_t set, out;
 
 	/* For turns() alone. Whether it has work now, on the device or before it, and for how
@@ -65,7 +66,7 @@ struct time_tenant {
 	bool works, goes;
 	uint32_t idle_us, for_us;
 	uint32_t latency_us; /* longest that it is to wait for its turn; 0: any */
-	uint32_t in_us;      /* for how long all of its set has been on the device */
+	uint32_t in_us;      /* for how long nothing of its set has been out */
 	/* The quota of its cap (cap.h), 0 if it has none, which slices() hears of, too; what
 	 * is left of that, and how many microseconds of the period are. */
 	uint32_t quota_us, left_us, ends_us;

@@ -152,7 +152,7 @@ class Sets(FaultTest):
         with sharing() as d:
             endless = Script(d, "keeps", "a")
             self.assertEqual(endless.say(f"a 0 {26 * MIB}"), (0, 0))
-            people = self.begin(d, "bc", seconds=4)
+            people = self.begin(d, "bc")
             for p in people:
                 until_running(p)
             endless.tell("w 0 2000000000")

@@ -28,7 +28,8 @@ static struct {
 	uint32_t n;
 	uint32_t work[MOST], every[MOST],
 		left[MOST]; /* looks; every 0: it always has work */
-	double ran[MOST];   /* looks */
+	uint32_t busy[MOST]; /* per mille of the device that it takes at most */
+	double ran[MOST];    /* looks */
 	uint32_t waits[MOST], longest[MOST];
 	uint64_t moved; /* bytes, both ways */
 	uint32_t now;
@@ -43,6 +44,7 @@ TestSuite(sets, .init = setup, .timeout = 60);
 
 static uint32_t tenant(uint64_t set, uint32_t weight, uint32_t priority)
 {
+	sim.busy[sim.n] = 1000;
 	sim.t[sim.n] = (struct time_tenant){.weight = weight,
 					    .priority = priority,
 					    .sessions = 1,
@@ -88,6 +90,7 @@ static void see(uint32_t i)
 	t->for_us = t->for_us > UINT32_MAX - 1000 ? UINT32_MAX : t->for_us + 1000;
 	t->out = sim.p[i].evicted;
 	t->in_us = t->out ? 0 : t->in_us + 1000;
+	t->pending = sim.busy[i];
 }
 
 /* Whether one of those that went does not any more: what it had submitted ends first. */
@@ -169,6 +172,7 @@ static void compute(bool drains)
 		bool runs = sim.t[i].goes && sim.t[i].works && !drains;
 		double part = runs ? sim.t[i].weight / weights : 0;
 
+		part = part < sim.busy[i] / 1000. ? part : sim.busy[i] / 1000.;
 		sim.ran[i] += sim.p[i].evicted ? part / REMOTE : part;
 		sim.left[i] -= runs && sim.every[i];
 		sim.waits[i] = sim.t[i].works && !runs ? sim.waits[i] + 1 : 0;
@@ -221,6 +225,26 @@ Test(sets, decoders_lose_next_to_nothing)
 		cr_expect_geq(run(60 * SECOND), 0.99, "%u", ns[k]);
 		for (uint32_t i = 0; i < ns[k]; i++) {
 			cr_expect_float_eq(sim.ran[i] / (60 * SECOND), 1. / ns[k], 0.01);
+			cr_expect_leq(sim.longest[i], (ns[k] - 1) * 500 + 50, "%u: %u ms",
+				      ns[k], sim.longest[i]);
+		}
+	}
+}
+
+/* Decoders that leave a third of the device idle: two that fit have all of it, together. */
+Test(sets, those_that_leave_the_device_idle_go_beside_each_other)
+{
+	static const uint32_t ns[] = {3, 4, 6};
+
+	for (unsigned k = 0; k < 3; k++) {
+		setup();
+		memory(17 * GIB);
+		for (uint32_t i = 0; i < ns[k]; i++)
+			sim.busy[decoder()] = 667;
+		cr_expect_geq(run(60 * SECOND), 0.85, "%u", ns[k]);
+		for (uint32_t i = 0; i < ns[k]; i++) {
+			cr_expect_float_eq(sim.ran[i] / (60 * SECOND), 0.87 / ns[k],
+					   0.01);
 			cr_expect_leq(sim.longest[i], (ns[k] - 1) * 500 + 50, "%u: %u ms",
 				      ns[k], sim.longest[i]);
 		}

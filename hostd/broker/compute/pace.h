@@ -30,13 +30,16 @@ struct pace_tenant {
 	bool works;
 	struct cap_state cap;
 	/* By turns (policies/time.h): whether it does not go, since when that has been so, and
-	 * since when it has had no work; 0: it has. */
+	 * for how long it has had no work, when it was looked last. */
 	bool stopped, is_next; /* is_next: it is to go when others have ended */
-	uint64_t since_ns, idle_ns;
+	uint64_t since_ns, idle_ns, seen_ns;
 	uint32_t place; /* in line (policies/placement.h) */
 	/* Bytes that sessions which compute have, and of these in host memory. */
 	uint64_t set, out;
 	uint64_t in_ns;              /* since when nothing is; 0: something is */
+	/* Looks in its turns, and the sum, over the last of them, of 1000 for each at which it had
+	 * work on the device. */
+	uint32_t n_seen, pending;
 	uint64_t n_turns, waited_ns; /* turns that began; with work while others went */
 	bool late;                   /* held, and what it had on the device goes on */
 	uint64_t cap_since_ns;

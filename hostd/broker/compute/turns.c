@@ -9,6 +9,11 @@
 #include "policies/placement.h"
 #include "policies/time.h"
 
+/* From one look to the next. */
+#define IDLE_MOST_NS (2 * NSEC_PER_MSEC)
+/* Looks at whether one leaves the device idle in its turn. */
+#define SEEN 64u
+
 static uint32_t us_since(uint64_t ns, uint64_t now_ns)
 {
 	return (uint32_t)MIN((now_ns - MIN(ns, now_ns)) / NSEC_PER_USEC,
@@ -28,6 +33,18 @@ static void see_cap(const struct tenant *t, uint64_t now_ns, struct time_tenant 
 		ret->left_us = (uint32_t)((uint64_t)c->left_ns / NSEC_PER_USEC);
 }
 
+/* Per mille of the last SEEN looks, more or less. */
+static uint32_t see_pending(struct pace_tenant *p)
+{
+	bool pending = p->n_pending || p->n_shared || p->n_copying;
+
+	if (!p->stopped && p->sessions && !p->out) {
+		p->pending = p->pending - p->pending / SEEN + (pending ? 1000 : 0);
+		p->n_seen = MIN(p->n_seen + 1, SEEN);
+	}
+	return p->n_seen < SEEN ? TIME_UNSEEN : p->pending / SEEN;
+}
+
 static struct time_tenant see(struct tenant *t, uint64_t now_ns)
 {
 	struct pace_tenant *p = &t->pace;
@@ -35,7 +52,7 @@ static struct time_tenant see(struct tenant *t, uint64_t now_ns)
 				.priority = t->compute.priority,
 				.latency_us = t->compute.latency,
 				.sessions = p->sessions,
-				.pending = TIME_UNSEEN,
+				.pending = see_pending(p),
 				.busy = TIME_UNSEEN,
 				.set = p->set,
 				.out = p->out,
@@ -43,11 +60,10 @@ static struct time_tenant see(struct tenant *t, uint64_t now_ns)
 				.goes = !p->stopped,
 				.for_us = us_since(p->since_ns, now_ns)};
 
-	if (p->works)
-		p->idle_ns = 0;
-	else if (!p->idle_ns)
-		p->idle_ns = now_ns;
-	v.idle_us = p->idle_ns ? us_since(p->idle_ns, now_ns) : 0;
+	/* As far as it was looked: a look may be late. */
+	p->idle_ns = p->works ? 0 : p->idle_ns + MIN(now_ns - p->seen_ns, IDLE_MOST_NS);
+	p->seen_ns = now_ns;
+	v.idle_us = (uint32_t)MIN(p->idle_ns / NSEC_PER_USEC, (uint64_t)UINT32_MAX);
 	if (p->out)
 		p->in_ns = 0;
 	else if (!p->in_ns)

@@ -462,12 +462,53 @@ Test(pace, those_that_do_not_fit_stand_in_line)
 		cr_assert_not(tenants[i].pace.stopped);
 		pages[i].cold_bytes = pages[i].cold_out_bytes = 0;
 	}
+	/* A rest does not keep a turn from being one. */
+	workers[0].evicted = workers[0].charged = 100;
+	workers[2].evicted = 0;
+	now += 50 * MS;
+	(void)pace_tick(&b, now);
+	cr_assert_eq(tenants[0].pace.out, 100);
+	workers[0].evicted = 2;
+	workers[0].charged = 198;
+	now += 50 * MS;
+	(void)pace_tick(&b, now);
+	cr_assert_eq(tenants[0].pace.out, 0);
+	workers[0].evicted = 0;
+	workers[0].charged = 8;
+	workers[1].evicted = 2;
 	/* Memory that an idle one cannot give is not theirs. */
 	pages[2].computing = pages[2].waiting = 0;
 	b.device_total = 19;
 	now += 50 * MS;
 	(void)pace_tick(&b, now);
 	cr_assert(tenants[0].pace.stopped || tenants[1].pace.stopped);
+}
+
+/* Three of which two fit, that have work on the device every other millisecond. */
+Test(pace, who_leaves_the_device_idle_is_not_alone)
+{
+	unsigned both = 0;
+
+	b.time = &time_sets;
+	b.swap = b.device_total = 20;
+	for (unsigned i = 0; i < 3; i++)
+		workers[i].charged = 8;
+	pace_due(&b);
+	for (unsigned ms = 0; ms < 2000; ms++) {
+		unsigned n = 0;
+
+		for (unsigned i = 0; i < 3; i++) {
+			works(i, ms % 2 && now >= workers[i].pace.held_until_ns);
+			pages[i].waiting = now < workers[i].pace.held_until_ns;
+		}
+		now += MS;
+		(void)pace_tick(&b, now);
+		for (unsigned i = 0; i < 3; i++)
+			n += !tenants[i].pace.stopped;
+		cr_assert(ms < 2 || n < 3);
+		both += n == 2;
+	}
+	cr_assert_gt(both, 1000);
 }
 
 Test(pace, sessions_taken_over_are_told)
