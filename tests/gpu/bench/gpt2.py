@@ -42,11 +42,14 @@ class Model(nn.Module):
         return F.linear(self.ln(x), self.words.weight).argmax(-1)
 
 
-def decoder(width=WIDTH, heads=HEADS, layers=LAYERS):
-    """Returns a function that makes the next token."""
+def decoder(width=WIDTH, heads=HEADS, layers=LAYERS, first=torch.float):
+    """Returns a function that makes the next token. Weights are of the type `first` at first,
+    whose memory torch keeps."""
     torch.manual_seed(1)
+    torch.set_default_dtype(first)
     with torch.device("cuda"):
         model = Model(width, heads, layers).half().eval()
+    torch.set_default_dtype(torch.float)
     token = torch.zeros(1, 1, dtype=torch.long, device="cuda")
     at = torch.zeros(1, dtype=torch.long, device="cuda")
 

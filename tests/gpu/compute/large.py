@@ -4,6 +4,7 @@
 """Programs that need much memory, several of which weftgpu/sets.py runs where it is not there.
 
     large.py decode GIB     tokens of a model of so many GiB in fp16, eagerly
+    large.py graph GIB      the same as a CUDA graph
     large.py train GIB      steps of Adam, everything that it writes taking so many GiB
 
 Says "ready", begins when a line comes, and at each further line prints how many steps there have
@@ -15,7 +16,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "bench"))
 
 import torch  # noqa: E402
-from gpt2 import decoder  # noqa: E402
+from gpt2 import captured, decoder  # noqa: E402
 from steps import serve  # noqa: E402
 from torch import nn  # noqa: E402
 
@@ -25,7 +26,11 @@ ROWS = 2048  # of a batch that is trained with
 
 def decode(gib):
     layer = 12 * WIDTH * WIDTH * 2
-    return decoder(WIDTH, HEADS, max(1, round(gib * 2 ** 30 / layer)))
+    return decoder(WIDTH, HEADS, max(1, round(gib * 2 ** 30 / layer)), torch.half)
+
+
+def graph(gib):
+    return captured(decode(gib))
 
 
 def train(gib):
@@ -46,9 +51,7 @@ def train(gib):
 
 
 def main():
-    step = {"decode": decode, "train": train}[sys.argv[1]](float(sys.argv[2]))
-    for _ in range(3):
-        step()
+    step = {"decode": decode, "graph": graph, "train": train}[sys.argv[1]](float(sys.argv[2]))
     serve(step, ranks=(50, 100))
 
 

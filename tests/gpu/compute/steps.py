@@ -6,6 +6,8 @@ import time
 
 import torch
 
+WARM = 3
+
 
 class Steps:
     """Calls step, each so many ms or one behind the other; `ranks` are percentiles to tell."""
@@ -15,8 +17,15 @@ class Steps:
         self.lock = threading.Lock()
         self.count, self.took = 0, []
         self.stop = False
+        self.warm, self.begin = threading.Event(), threading.Event()
 
     def run(self):
+        # Libraries make something for each thread.
+        for _ in range(WARM):
+            self.step()
+        torch.cuda.synchronize()
+        self.warm.set()
+        self.begin.wait()
         due = time.perf_counter()
         while not self.stop:
             time.sleep(max(0, due - time.perf_counter()))
@@ -39,13 +48,13 @@ class Steps:
 
 def serve(step, ms=0, ranks=(50, 99)):
     """Says "ready", begins when a line comes, and tells at each further one."""
-    torch.cuda.synchronize()
-    print("ready", flush=True)
-    if not sys.stdin.readline():
-        return
     steps = Steps(step, ms, ranks)
     thread = threading.Thread(target=steps.run)
     thread.start()
+    steps.warm.wait()
+    print("ready", flush=True)
+    steps.stop = not sys.stdin.readline()
+    steps.begin.set()
     for _ in sys.stdin:
         steps.tell()
     steps.stop = True
