@@ -232,7 +232,6 @@ int space_move_out(struct space *sp, uint64_t bytes, uint64_t room,
 		leave_once(&mv, bytes - mv.moved, room - mv.moved, to);
 	} while (!mv.error && mv.moved < bytes && mv.moved > before);
 	mover_fini(&mv);
-	cold_moved(sp);
 	ret->bytes = mv.moved;
 	ret->unchanged = mv.unchanged;
 	return mv.error ? mv.error : mv.moved < bytes ? -ENOSPC : 0;
@@ -309,7 +308,6 @@ int space_move_in(struct space *sp, uint64_t bytes, struct space_moved *ret)
 	if (!mv.error && mv.moved < bytes)
 		come(&mv, PIECE_MAPPED, bytes);
 	mover_fini(&mv);
-	cold_moved(sp);
 	ret->bytes = mv.moved;
 	return mv.error;
 }

@@ -67,6 +67,7 @@ void mover_fini(struct mover *mv)
 	if (mv->st)
 		e->ops->stream.destroy(mv->st);
 	hostpool_go_on(mv->sp->hostpool);
+	cold_moved(mv->sp);
 	if (mv->held)
 		e->ctx_put(e->arg, mv->held);
 }

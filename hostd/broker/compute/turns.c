@@ -39,8 +39,11 @@ static uint32_t see_pending(struct pace_tenant *p)
 	bool pending = p->n_pending || p->n_shared || p->n_copying;
 
 	if (!p->stopped && p->sessions && !p->out) {
-		p->pending = p->pending - p->pending / SEEN + (pending ? 1000 : 0);
-		p->n_seen = MIN(p->n_seen + 1, SEEN);
+		if (p->n_seen < SEEN)
+			p->n_seen++;
+		else
+			p->pending -= p->pending / SEEN;
+		p->pending += pending ? 1000 : 0;
 	}
 	return p->n_seen < SEEN ? TIME_UNSEEN : p->pending / SEEN;
 }

@@ -16,15 +16,21 @@ class Steps:
         self.step, self.ms, self.ranks = step, ms, ranks
         self.lock = threading.Lock()
         self.count, self.took = 0, []
-        self.stop = False
+        self.stop = self.good = False
         self.warm, self.begin = threading.Event(), threading.Event()
 
+    def warm_up(self):
+        """In the thread that goes on: libraries make something for each."""
+        try:
+            for _ in range(WARM):
+                self.step()
+            torch.cuda.synchronize()
+            self.good = True
+        finally:
+            self.warm.set()
+
     def run(self):
-        # Libraries make something for each thread.
-        for _ in range(WARM):
-            self.step()
-        torch.cuda.synchronize()
-        self.warm.set()
+        self.warm_up()
         self.begin.wait()
         due = time.perf_counter()
         while not self.stop:
@@ -52,6 +58,8 @@ def serve(step, ms=0, ranks=(50, 99)):
     thread = threading.Thread(target=steps.run)
     thread.start()
     steps.warm.wait()
+    if not steps.good:
+        sys.exit(1)
     print("ready", flush=True)
     steps.stop = not sys.stdin.readline()
     steps.begin.set()

@@ -438,7 +438,6 @@ void begin(uint64_t device, uint64_t swap)
 	open_sockets();
 	reset(device, swap);
 	b.placement = placement_at(0);
-	b.time = &time_fair;
 	honest = true;
 	for (unsigned i = 0; i < WORKERS; i++)
 		start(&fakes[i], &tenants[i % TENANTS], 0);

@@ -484,8 +484,9 @@ Test(pace, those_that_do_not_fit_stand_in_line)
 	cr_assert(tenants[0].pace.stopped || tenants[1].pace.stopped);
 }
 
-/* Three of which two fit, that have work on the device every other millisecond. */
-Test(pace, who_leaves_the_device_idle_is_not_alone)
+/* Three of which two fit, that have work on the device in one of so many milliseconds. Returns in
+ * how many of 2000 two went. */
+static unsigned went_together(unsigned every)
 {
 	unsigned both = 0;
 
@@ -498,7 +499,7 @@ Test(pace, who_leaves_the_device_idle_is_not_alone)
 		unsigned n = 0;
 
 		for (unsigned i = 0; i < 3; i++) {
-			works(i, ms % 2 && now >= workers[i].pace.held_until_ns);
+			works(i, ms % every == 0 && now >= workers[i].pace.held_until_ns);
 			pages[i].waiting = now < workers[i].pace.held_until_ns;
 		}
 		now += MS;
@@ -508,7 +509,17 @@ Test(pace, who_leaves_the_device_idle_is_not_alone)
 		cr_assert(ms < 2 || n < 3);
 		both += n == 2;
 	}
-	cr_assert_gt(both, 1000);
+	return both;
+}
+
+Test(pace, who_leaves_the_device_idle_is_not_alone)
+{
+	cr_assert_gt(went_together(2), 1000);
+}
+
+Test(pace, who_has_work_all_the_time_goes_alone)
+{
+	cr_assert_eq(went_together(1), 0);
 }
 
 Test(pace, sessions_taken_over_are_told)
