@@ -37,11 +37,13 @@ def part_fns(name, lay):
     return out
 
 
-def init_fn(name, lay):
-    """Zeroes padding and, for parts, sets lengths and zeroes their tails."""
+def init_fn(name, lay, whole):
+    """Zeroes fields (whole) or padding and, for parts, sets lengths and zeroes their tails."""
     args = ", ".join([f"struct {name} *m"] + counts(lay))
     out = f"\nstatic inline void {name}_init({args})\n{{\n"
-    for s in lay.pads:
+    if whole and lay.size:
+        out += "\tmemset(m, 0, sizeof(*m));\n"
+    for s in [] if whole else lay.pads:
         out += (f"\tm->{s.name} = 0;\n" if s.count == 1 else
                 f"\tmemset(m->{s.name}, 0, sizeof(m->{s.name}));\n")
     for i, p in enumerate(lay.parts):
@@ -74,9 +76,10 @@ def codec_h(api):
 #include "ops.h"
 
 /*
- * Filling a body: X_cmd_size() bytes, then X_cmd_init() (which zeroes padding and sets the
- * lengths of the variable parts), then the fields, then the parts at X_cmd_<part>(), which
- * takes the lengths of the parts before it. The same with _rep for replies.
+ * Filling a body: X_cmd_size() bytes, then X_cmd_init() (which zeroes the fields, since a
+ * record lies where earlier ones were, and sets the lengths of the variable parts), then the
+ * fields, then the parts at X_cmd_<part>(), which takes the lengths of the parts before it.
+ * The same with _rep for replies, of which only padding is zeroed: the result is there before.
  *
  * Decoding: X_decode() checks sizes, padding, counts and strings of a command and returns
  * 0, -EPROTO, or -EOPNOTSUPP where a field of a newer library lies in what is padding here;
@@ -109,13 +112,13 @@ extern const struct codec_shape codec_shapes[WIRE_NUM_OPS];
     for e in api.ops:
         name = f"{e.name}_cmd"
         out += size_fn(name, e.cmd) if e.cmd.parts else ""
-        out += part_fns(name, e.cmd) + init_fn(name, e.cmd)
+        out += part_fns(name, e.cmd) + init_fn(name, e.cmd, True)
         out += args_struct(f"{e.name}_args", e.cmd, e.payload_in, name)
         out += (f"int {e.name}_decode(const struct lane_msg *m, "
                 f"struct {e.name}_args *ret);\n")
         if e.rep.parts:
             name = f"{e.name}_rep"
-            out += size_fn(name, e.rep) + part_fns(name, e.rep) + init_fn(name, e.rep)
+            out += size_fn(name, e.rep) + part_fns(name, e.rep) + init_fn(name, e.rep, False)
             out += args_struct(f"{e.name}_reply", e.rep, "", name)
             out += (f"int {e.name}_reply_decode(const void *body, uint32_t size, "
                     f"struct {e.name}_reply *ret);\n")

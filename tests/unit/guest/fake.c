@@ -456,6 +456,7 @@ static void count(const struct lane_msg *m)
 		break;
 	case WIRE_OP_stream_create:
 		fake.stream_creates++;
+		fake.last_stream = *(const struct stream_create_cmd *)m->body;
 		break;
 	case WIRE_OP_stream_destroy:
 		fake.stream_destroys++;

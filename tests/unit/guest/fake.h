@@ -40,6 +40,7 @@ struct fake {
 	_Atomic unsigned stream_creates, stream_destroys, pieces, retains, releases;
 	_Atomic unsigned calls, posts, links;
 	_Atomic unsigned refusals;       /* messages about them */
+	struct stream_create_cmd last_stream;
 	struct refused_cmd last_refusal; /* see fake_last_refusal() */
 	_Atomic uint64_t limit[8];       /* of the one context, rounded up to 256 */
 	uint64_t last_image_size;

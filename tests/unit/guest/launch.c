@@ -5,6 +5,7 @@
 
 #include "core/guest.h"
 #include "fake.h"
+#include "ring.h"
 
 static const char image[] = ".version 9.0\n.target sm_75\n";
 static CUmodule module;
@@ -193,6 +194,25 @@ Test(guest_launch, first_of_a_shape_waits)
 		cr_expect_eq(cuLaunchKernel(k, 1, 1, 1, i, 1, 1, 0, NULL, NULL, NULL), 0);
 	cr_expect_eq(f->calls, calls + 3, "any shape will do");
 	wait_launches(f, 202);
+}
+
+/* A record lies where earlier ones were. */
+Test(guest_launch, a_stream_is_on_all_tpcs_whatever_was_there_before)
+{
+	static uint8_t block[32764];
+	struct fake *f = start();
+	void *params[] = {block};
+	CUfunction large = get("large");
+	CUstream st;
+
+	memset(block, 0xff, sizeof(block));
+	for (unsigned i = 0; i < 2 * RING_SIZE / sizeof(block); i++)
+		cr_assert_eq(launch(large, params, NULL), CUDA_SUCCESS);
+	cr_assert_eq(cuStreamCreate(&st, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+	cr_assert_eq(cuCtxSynchronize(), CUDA_SUCCESS);
+	cr_assert_eq(f->stream_creates, 1);
+	cr_expect_eq(f->last_stream.flags, CU_STREAM_NON_BLOCKING);
+	cr_expect_eq(f->last_stream.tpcs[0] | f->last_stream.tpcs[1], 0);
 }
 
 Test(guest_launch, a_launch_goes_to_the_stream_it_names)

@@ -767,10 +767,11 @@ static uint32_t add_input(uint64_t h)
 	memcpy(text, ".extern", strlen(".extern"));
 	cr_assert_eq(lane_post(G), 0);
 	add = lane_begin(G, WIRE_OP_link_add, link_add_cmd_size(1), 0, NULL);
-	*add = (struct link_add_cmd){
-		.link = h, .image = 1, .input_type = CU_JIT_INPUT_PTX};
 	lane_fixed(G, sizeof(*add));
 	link_add_cmd_init(add, 1);
+	add->link = h;
+	add->image = 1;
+	add->input_type = CU_JIT_INPUT_PTX;
 	*link_add_cmd_name(add) = '\0';
 	cr_assert_eq(call(G, (const void **)&rep), CUDA_SUCCESS);
 	return rep->status;
