@@ -51,13 +51,18 @@ static void set_state_locked(struct gate *g, enum gate_state to)
 	else if (to == GATE_OPEN && g->passed)
 		g->passed(g->arg, NULL, g->since_ns);
 	g->state = to;
+	if (to == GATE_OPEN)
+		g->has_passed = false;
 	update_locked(g);
 }
 
 void gate_init(struct gate *g, void (*quiesce)(void *arg), void (*catch_up)(void *arg),
 	       void *arg)
 {
-	*g = (struct gate){.quiesce = quiesce, .catch_up = catch_up, .arg = arg};
+	*g = (struct gate){.quiesce = quiesce,
+			   .catch_up = catch_up,
+			   .arg = arg,
+			   .drain_ns = GATE_DRAIN_NS};
 	pthread_mutex_init(&g->lock, NULL);
 	pthread_cond_init(&g->changed, NULL);
 	pthread_cond_init(&g->question, NULL);
@@ -221,7 +226,7 @@ static void next_portion_locked(struct gate *g)
 	g->portion = ask_device_locked(g);
 	g->portion_first_ns = g->first_ns;
 	g->portion_n = g->n_entered;
-	g->portion_until_ns = now + GATE_DRAIN_NS;
+	g->portion_until_ns = now + g->drain_ns;
 	g->n_entered = 0;
 }
 
@@ -262,6 +267,7 @@ void gate_bound(struct gate *g, bool on, void (*comes)(void *arg))
 	pthread_mutex_lock(&g->lock);
 	if (on != g->bound) {
 		g->n_entered = 0;
+		g->drain_ns = GATE_DRAIN_NS;
 		portion_init(&g->size);
 	}
 	g->bound = on;
@@ -300,6 +306,7 @@ int gate_wait(struct gate *g, struct gate_lane *l)
 	if (r == 0) {
 		atomic_store_explicit(&l->inside, true, memory_order_relaxed);
 		count_entered_locked(g);
+		g->has_passed = true;
 	}
 	if (!--g->waiting)
 		pthread_cond_broadcast(&g->changed);
@@ -358,11 +365,16 @@ static int wait_for_lanes_locked(struct gate *g, uint64_t deadline_ns)
 	return 0;
 }
 
-/* Waits until lanes that waited last time are in, so that a session always gets on; who is
- * held has to wait in any case. */
+/* Lanes that waited last time: all are to be in, or, where they wait for a portion, one. */
+static bool is_due_locked(const struct gate *g)
+{
+	return g->waiting && !(g->bound && g->has_passed);
+}
+
+/* Waits for those, so that a session always gets on; who is held has to wait in any case. */
 static int let_in_locked(struct gate *g, uint64_t deadline_ns)
 {
-	while (g->waiting && !g->held_until_ns && !g->ending) {
+	while (is_due_locked(g) && !g->held_until_ns && !g->ending) {
 		if (!wait_locked(g, deadline_ns))
 			return -EBUSY;
 	}
@@ -399,13 +411,26 @@ static int close_locked(struct gate *g, uint64_t deadline_ns, bool go_on)
 	return r;
 }
 
+/* Has less queued the next time if there was too much to get quiet in time. */
+static void see_result_locked(struct gate *g, int r)
+{
+	if (r == 0)
+		g->drain_ns = MAX(g->drain_ns / 2, GATE_DRAIN_NS);
+	if (r != -EBUSY || !g->bound)
+		return;
+	g->drain_ns = MIN(2 * g->drain_ns, GATE_DRAIN_MAX_NS);
+	portion_shrink(&g->size);
+}
+
 static int close_until(struct gate *g, uint64_t deadline_ns, bool go_on)
 {
 	int r = 0;
 
 	pthread_mutex_lock(&g->lock);
-	if (g->state != GATE_CLOSED)
+	if (g->state != GATE_CLOSED) {
 		r = close_locked(g, deadline_ns, go_on);
+		see_result_locked(g, r);
+	}
 	pthread_mutex_unlock(&g->lock);
 	return r;
 }

@@ -28,7 +28,9 @@
  * queued as the device does in some milliseconds (gate_bound()). What enters makes portions,
  * and the device has two of them at most: lanes wait until it has done the one before, so
  * that it never runs dry meanwhile; for some more milliseconds at most, since that work may
- * wait for what a lane is about to bring.
+ * wait for what a lane is about to bring. That would let a session whose work takes long, as
+ * what reads host memory does, queue more and more of it, and never be quiet in time: each
+ * time that it was not, portions get smaller, and lanes wait longer for one.
  */
 #ifndef WEFT_SESS_GATE_H
 #define WEFT_SESS_GATE_H
@@ -71,6 +73,8 @@ struct gate {
 	uint64_t portion, portion_until_ns, portion_first_ns, done_ns;
 	unsigned portion_n;
 	struct portion size;
+	uint64_t drain_ns; /* how long lanes wait for a portion */
+	bool has_passed;   /* a lane, since the gate was open last */
 	void (*comes)(void *arg);
 
 	/* The thread that waits for the device, made when it is first needed. */
@@ -161,8 +165,9 @@ void gate_bound(struct gate *g, bool on, void (*comes)(void *arg));
 /* The device has been seen to have no work: nothing is queued. Any thread. */
 void gate_is_drained(struct gate *g);
 
-/* How long lanes wait for a portion. */
-#define GATE_DRAIN_NS (20 * NSEC_PER_MSEC)
+/* How long lanes wait for a portion, and the most where the session did not get quiet. */
+#define GATE_DRAIN_NS     (20 * NSEC_PER_MSEC)
+#define GATE_DRAIN_MAX_NS NSEC_PER_SEC
 
 /* True if a lane wants in; and if one does that is not held. */
 bool gate_wanted(struct gate *g);

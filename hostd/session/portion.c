@@ -39,3 +39,9 @@ void portion_done(struct portion *b, unsigned n, uint64_t took_ns)
 	if (++b->n_seen == SEEN)
 		decide(b);
 }
+
+void portion_shrink(struct portion *b)
+{
+	b->n = MAX(b->n / 4, 1u);
+	b->n_seen = 0;
+}

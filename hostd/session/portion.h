@@ -27,5 +27,7 @@ struct portion {
 void portion_init(struct portion *b);
 /* The device has done a portion of n commands, for which it took so long. */
 void portion_done(struct portion *b, unsigned n, uint64_t took_ns);
+/* Portions took much too long: a fourth of one from now on. */
+void portion_shrink(struct portion *b);
 
 #endif

@@ -461,3 +461,60 @@ Test(gate, who_is_bound_does_not_wait_for_ever)
 	atomic_store(&device.busy, false);
 	sem_post(&device.done);
 }
+
+static void enter_many(unsigned n)
+{
+	uint64_t entered;
+
+	while (n--)
+		enter_once(&entered);
+}
+
+/* Portions of work that takes long: the more often it was not quiet in time, the less it queues,
+ * so that it is in the end. */
+Test(gate, who_does_not_get_quiet_queues_less)
+{
+	uint64_t begin;
+
+	atomic_store(&device.busy, true);
+	gate_bound(&g, true, NULL);
+	enter_many(2 * PORTION_FIRST);
+	cr_assert_eq(gate_close(&g, in(SHORT_NS)), -EBUSY);
+	cr_assert_eq(gate_close(&g, in(SHORT_NS)), -EBUSY);
+	cr_assert_eq(portion_size(), PORTION_FIRST / 16);
+	enter_many(1); /* the one that ends the wait for what was queued before */
+	begin = clock_now_ns();
+	enter_many(1);
+	cr_assert_geq(clock_now_ns(), begin + 3 * GATE_DRAIN_NS);
+	atomic_store(&device.busy, false);
+	sem_post(&device.done);
+	cr_assert_eq(gate_close(&g, in(LONG_NS)), 0);
+	cr_assert_eq(g.drain_ns, 2 * GATE_DRAIN_NS);
+	gate_open(&g);
+}
+
+static void *enter_on(void *arg)
+{
+	enter_many(1);
+	return NULL;
+}
+
+/* A lane waits for its portion most of the time, which is no reason to wait for it. */
+Test(gate, closes_while_a_lane_waits_for_its_portion)
+{
+	pthread_t t;
+
+	atomic_store(&device.busy, true);
+	gate_bound(&g, true, NULL);
+	g.drain_ns = LONG_NS;
+	enter_many(2 * PORTION_FIRST);
+	cr_assert_eq(pthread_create(&t, NULL, enter_on, NULL), 0);
+	lane_waits();
+	cr_assert_eq(gate_close_begin(&g, in(SHORT_NS)), -EBUSY);
+	cr_assert_eq(g.state, GATE_CLOSING, "the lane is not waited for");
+	atomic_store(&device.busy, false);
+	sem_post(&device.done);
+	cr_assert_eq(gate_close(&g, in(LONG_NS)), 0);
+	gate_open(&g);
+	pthread_join(t, NULL);
+}
