@@ -466,8 +466,10 @@ static void take_left(struct worker *w, uint64_t bytes, uint64_t now_ns)
 	struct waiter *wt = w->b->moving == w ? w->b->moving_for : NULL;
 	uint64_t had = w->charged;
 
-	w->move.left += evicted_left(w, MIN(bytes, w->move.room - w->move.left));
+	bytes = evicted_left(w, MIN(bytes, w->move.room - w->move.left));
+	w->move.left += bytes;
 	w->move.gave += had - w->charged;
+	waiters_left(w, bytes);
 	if (!wt)
 		return;
 	wt->made += had - w->charged;

@@ -29,12 +29,14 @@
  * often wants it again. */
 #define LATELY_NS (2 * NSEC_PER_SEC)
 
+/* One that waits for memory until its turn comes does nothing meanwhile. */
 static bool is_busy(const struct worker *w, uint64_t now_ns)
 {
 	const struct worker_move *m = &w->move;
+	bool needs = m->needs && !w->tenant->pace.place;
 
 	return now_ns != SNAPSHOT_QUIET &&
-	       (m->out_id || m->in_id || m->needs || now_ns < m->busy_ns);
+	       (m->out_id || m->in_id || needs || now_ns < m->busy_ns);
 }
 
 uint64_t snapshot_movable(const struct worker *w, uint64_t now_ns)

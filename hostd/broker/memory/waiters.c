@@ -274,6 +274,16 @@ int waiters_need(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns)
 	return 0;
 }
 
+void waiters_left(struct worker *w, uint64_t bytes)
+{
+	struct waiter *wt;
+
+	if (!w->move.needs)
+		return;
+	list_for_each (wt, &w->waiters, of_worker)
+		wt->bytes += wt->kind == WAIT_NEED ? bytes : 0;
+}
+
 int waiters_make_resident(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns)
 {
 	struct waiter *wt;

@@ -28,6 +28,8 @@ int waiters_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
 int waiters_need(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns);
 /* A session wants back, all together, what it is to share; as waiters_charge(). */
 int waiters_make_resident(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns);
+/* More of a session has left, which it then needs as well if it waits for what it has swapped. */
+void waiters_left(struct worker *w, uint64_t bytes);
 /* Moves bytes of a tenant's memory out; done(arg, moved) says when, within a call of
  * reclaim_tick(). 0 or -ENOMEM. */
 int waiters_operator(struct tenant *t, uint64_t bytes, uint64_t now_ns,
