@@ -3,7 +3,8 @@
  * Turns for memory that does not fit. A tenant computes with all it needs on the device while
  * what the next one needs comes in, so nobody waits for the link as long as a turn takes longer
  * than that. Turns are in order of waiting, and of a length by weight; one lasts longer while the
- * next one's memory is still on its way.
+ * next one's memory is still on its way, since nobody goes before it is there: kernels that read
+ * host memory take so long that it could not come in beside them.
  *
  * One that leaves the device idle now and then, since its program takes longer to say what is to be
  * done, lets the next go beside it as soon as that one's memory is in.
@@ -20,6 +21,8 @@
 #define SHORTEST_US 10000u
 /* A turn in which not all the memory comes in, as where there is more than the device has. */
 #define NEVER_IN_US (2 * LONGEST_US)
+/* Nothing of the next one's memory has come in for so long: no more will. */
+#define STILL_US 1000000u
 /* One that had nothing to do for so long has had its turn: many programs compute something
  * themselves now and then, and the others' turns are long. */
 #define IDLE_US 20000u
@@ -224,6 +227,12 @@ static uint32_t first_in_line(const struct sets *s, const struct time_tenant *t,
 	return one;
 }
 
+/* Whether the memory of one that is next, for so long, is on its way. */
+static bool is_coming(const struct time_tenant *t, uint32_t next_for_us)
+{
+	return t->out && at_most(t->still_us, next_for_us) < STILL_US;
+}
+
 /* A turn is counted from when all its memory is there: where a turn is shorter than what the link
  * takes for the next one's memory, each would be later than the one before. */
 static bool goes_on(const struct time_tenant *t, const struct bounds *b,
@@ -233,7 +242,8 @@ static bool goes_on(const struct time_tenant *t, const struct bounds *b,
 
 	if (t->idle_us >= IDLE_US || t->for_us >= NEVER_IN_US)
 		return false;
-	return had < (next->out ? at_most(LONGEST_US, b->most_us) : turn_us(t, b));
+	return had < (is_coming(next, t->for_us) ? at_most(LONGEST_US, b->most_us)
+						 : turn_us(t, b));
 }
 
 /* Nobody that takes turns goes, or has one in sight; nor has one that does not compute, also
@@ -249,21 +259,50 @@ static void begin_line(const struct sets *s, const struct time_device *d,
 	}
 }
 
+/* The first whose memory is in, but for those whose turn was last: theirs makes room. */
+static uint32_t first_that_can(const struct sets *s, const struct time_tenant *t,
+			       uint32_t n, uint32_t since_us)
+{
+	uint32_t one = n;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (!sets_rotates(s, &t[i]) || !t[i].works || t[i].out || t[i].goes ||
+		    t[i].for_us <= since_us)
+			continue;
+		if (one == n || sets_waited_longer(&t[i], &t[one]))
+			one = i;
+	}
+	return one;
+}
+
+/* Returns who goes, next being the first in line for so long: that one, or who can go while its
+ * memory comes in; n: nobody. */
+static uint32_t who_begins(const struct sets *s, const struct time_device *d,
+			   const struct time_tenant *t, uint32_t n, uint32_t next,
+			   uint32_t for_us)
+{
+	if (next == n || t[next].set > d->memory || !is_coming(&t[next], for_us))
+		return next;
+	return first_that_can(s, t, n, for_us);
+}
+
 /* Returns whose turn it is now; n: nobody's. */
-static uint32_t whose_turn(const struct sets *s, const struct time_tenant *t, uint32_t n,
+static uint32_t whose_turn(const struct sets *s, const struct time_device *d,
+			   const struct time_tenant *t, uint32_t n,
 			   const struct bounds *b, struct time_turn *turn)
 {
-	uint32_t one = goes_longest(s, t, n, n), next;
+	uint32_t one = goes_longest(s, t, n, n), next, since_us = since_last(s, t, n);
 
-	if (one != n)
-		turn[one].go = true; /* and is not in line */
-	next = one == n ? n : goes_longest(s, t, n, one);
+	if (one == n)
+		return who_begins(s, d, t, n, first_in_line(s, t, n, turn), since_us);
+	turn[one].go = true; /* and is not in line */
+	next = goes_longest(s, t, n, one);
 	if (next == n)
 		next = first_in_line(s, t, n, turn);
-	if (one == n || next == n || goes_on(&t[one], b, &t[next], since_last(s, t, n)))
-		return one == n ? next : one;
+	if (next == n || goes_on(&t[one], b, &t[next], since_us))
+		return one;
 	turn[one].go = false;
-	return next;
+	return who_begins(s, d, t, n, next, t[one].for_us);
 }
 
 /* Returns who goes beside the one whose turn it is: who did so already, or else the next in line,
@@ -306,9 +345,11 @@ static void sets_turns(const struct time_device *d, const struct time_tenant *t,
 	if (!s.turns)
 		return;
 	b = bounds(&s, t, n);
-	one = whose_turn(&s, t, n, &b, ret_turn);
-	if (one == n)
+	one = whose_turn(&s, d, t, n, &b, ret_turn);
+	if (one == n) {
+		line_up(&s, t, n, &b, 0, ret_turn);
 		return;
+	}
 	us = turn_us(&t[one], &b);
 	had = at_most(t[one].for_us, since_last(&s, t, n));
 	us -= t[one].goes ? at_most(had, us - 1) : 0;

@@ -3,7 +3,8 @@
  * A simulated device whose tenants need more memory than it has, as weftd asks about them once a
  * millisecond: who goes by `sets`, what leaves and comes back by placement, along a link that
  * carries so much each way. A tenant whose memory is not all there computes at a thirtieth of
- * its speed, as measured where a program reads the rest over PCIe.
+ * its speed, as measured where a program reads the rest over PCIe; and if its steps are long,
+ * nothing of it moves meanwhile.
  */
 #include <criterion/criterion.h>
 #include <string.h>
@@ -32,6 +33,8 @@ static struct {
 	double ran[MOST];    /* looks */
 	uint32_t waits[MOST], longest[MOST];
 	uint64_t moved; /* bytes, both ways */
+	uint32_t step;  /* looks that one takes from host memory; 0: next to none */
+	uint32_t until[MOST];
 	uint32_t now;
 } sim;
 
@@ -88,6 +91,7 @@ static void see(uint32_t i)
 	t->works = has_work(i);
 	t->idle_us = t->works ? 0 : t->idle_us + 1000;
 	t->for_us = t->for_us > UINT32_MAX - 1000 ? UINT32_MAX : t->for_us + 1000;
+	t->still_us = sim.p[i].evicted < t->out ? 0 : t->still_us + 1000;
 	t->out = sim.p[i].evicted;
 	t->in_us = t->out ? 0 : t->in_us + 1000;
 	t->pending = sim.busy[i];
@@ -113,16 +117,22 @@ static bool take_turns(void)
 static void line_up(void)
 {
 	for (uint32_t i = 0; i < sim.n; i++) {
-		uint32_t before = 0;
+		uint32_t before = 1;
 
 		for (uint32_t k = 0; k < sim.n; k++)
-			before += sim.turn[k].begins_us < sim.turn[i].begins_us &&
-				  (sim.turn[k].begins_us || sim.turn[k].go);
+			before += sim.turn[k].begins_us &&
+				  sim.turn[k].begins_us < sim.turn[i].begins_us;
 		sim.p[i].turn = !sim.turn[i].begins_us ? 0
 				: sim.turn[i].begins_us == TIME_NEVER
 					? PLACEMENT_TURNS - 1
 					: before;
 	}
+}
+
+/* Has a step under way that it began in host memory. */
+static bool is_stuck(uint32_t i)
+{
+	return sim.now < sim.until[i];
 }
 
 static struct placement_device on_device(void)
@@ -133,10 +143,22 @@ static struct placement_device on_device(void)
 				     .piece = PIECE};
 
 	for (uint32_t i = 0; i < sim.n; i++) {
-		sim.p[i].movable = sim.p[i].resident;
+		sim.p[i].busy = is_stuck(i);
+		sim.p[i].movable = is_stuck(i) ? 0 : sim.p[i].resident;
 		d.free -= sim.p[i].resident;
 	}
 	return d;
+}
+
+/* Returns those whose memory can come. */
+static int returns(const struct placement_device *d, struct placement_step *ret)
+{
+	struct placement_tenant p[MOST];
+
+	memcpy(p, sim.p, sizeof(p));
+	for (uint32_t i = 0; i < sim.n; i++)
+		p[i].evicted = is_stuck(i) ? 0 : p[i].evicted;
+	return placement_lru.returns(d, p, sim.n, ret);
 }
 
 static void move(void)
@@ -152,7 +174,7 @@ static void move(void)
 		out -= s.bytes;
 		d = on_device();
 	}
-	while (in && placement_lru.returns(&d, sim.p, sim.n, &s) == 0) {
+	while (in && returns(&d, &s) == 0) {
 		s.bytes = s.bytes < in ? s.bytes : in;
 		sim.p[s.tenant].resident += s.bytes;
 		sim.p[s.tenant].evicted -= s.bytes;
@@ -174,6 +196,8 @@ static void compute(bool drains)
 
 		part = part < sim.busy[i] / 1000. ? part : sim.busy[i] / 1000.;
 		sim.ran[i] += sim.p[i].evicted ? part / REMOTE : part;
+		if (part > 0 && sim.p[i].evicted && !is_stuck(i))
+			sim.until[i] = sim.now + sim.step;
 		sim.left[i] -= runs && sim.every[i];
 		sim.waits[i] = sim.t[i].works && !runs ? sim.waits[i] + 1 : 0;
 		if (sim.waits[i] > sim.longest[i])
@@ -243,6 +267,46 @@ Test(sets, decoders_lose_next_to_nothing)
 Test(sets, those_that_leave_the_device_idle_go_beside_each_other)
 {
 	check_decoders(667, 0.85, 0.87);
+}
+
+/* Nobody begins before its memory is there, so all have theirs after a turn of each. */
+Test(sets, those_that_begin_in_host_memory_come_out_of_it)
+{
+	memory(17 * GIB);
+	sim.step = 15 * SECOND;
+	for (uint32_t i = 0; i < 6; i++)
+		decoder();
+	cr_expect_geq(run(30 * SECOND), 0.97);
+	for (uint32_t i = 0; i < 6; i++)
+		cr_expect_float_eq(sim.ran[i] / (30 * SECOND), 1. / 6, 0.02);
+}
+
+/* While the next one's memory comes in another goes whose own is there, but not the one whose turn
+ * was last: what that has is in the way. */
+Test(sets, who_had_the_last_turn_makes_room)
+{
+	memory(17 * GIB);
+	for (uint32_t i = 0; i < 3; i++) {
+		sim.t[decoder()].works = true;
+		sim.t[i].goes = false;
+		sim.t[i].out = i == 1 ? GIB : 0;
+	}
+	sim.t[0].for_us = 10000;
+	sim.t[1].for_us = 3000000;
+	sim.t[2].for_us = 2000000;
+	(void)take_turns();
+	cr_expect(sim.turn[2].go && !sim.turn[0].go && !sim.turn[1].go);
+	sim.t[2].goes = false;
+	sim.t[2].for_us = 2000000;
+	sim.t[2].works = false;
+	(void)take_turns();
+	cr_expect(!sim.turn[0].go && !sim.turn[1].go && !sim.turn[2].go);
+	cr_expect_eq(sim.turn[1].begins_us, 0);
+	cr_expect_gt(sim.turn[0].begins_us, 0);
+	/* Nothing has come for a second. */
+	sim.t[0].for_us = sim.t[1].still_us = 1100000;
+	(void)take_turns();
+	cr_expect(!sim.turn[0].go && sim.turn[1].go);
 }
 
 Test(sets, nothing_moves_while_all_fits)

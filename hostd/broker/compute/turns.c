@@ -48,30 +48,46 @@ static uint32_t see_pending(struct pace_tenant *p)
 	return p->n_seen < SEEN ? TIME_UNSEEN : p->pending / SEEN;
 }
 
+/* Less is out than there has been. What goes to and fro with what another one allocates is no
+ * progress, and all of it is out again when a fourth has left. */
+static void see_coming(struct pace_tenant *p, uint64_t now_ns)
+{
+	p->out_least = MAX(p->out_least, p->out - MIN(p->out, p->set / 4));
+	if (p->out >= p->out_least)
+		return;
+	p->out_least = p->out;
+	p->less_ns = now_ns;
+}
+
 static struct time_tenant see(struct tenant *t, uint64_t now_ns)
 {
 	struct pace_tenant *p = &t->pace;
-	struct time_tenant v = {.weight = t->compute.weight,
-				.priority = t->compute.priority,
-				.latency_us = t->compute.latency,
-				.sessions = p->sessions,
-				.pending = see_pending(p),
-				.busy = TIME_UNSEEN,
-				.set = p->set,
-				.out = p->out,
-				.works = p->works,
-				.goes = !p->stopped,
-				.for_us = us_since(p->since_ns, now_ns)};
+	struct time_tenant v = {
+		.weight = t->compute.weight,
+		.priority = t->compute.priority,
+		.latency_us = t->compute.latency,
+		.sessions = p->sessions,
+		.pending = see_pending(p),
+		.busy = TIME_UNSEEN,
+		.set = p->set,
+		/* One that allocates goes: nothing comes in before it has that. */
+		.out = t->held ? 0 : p->out,
+		.works = p->works,
+		.goes = !p->stopped,
+		.for_us = us_since(p->since_ns, now_ns)};
 
 	/* As far as it was looked: a look may be late. */
 	p->idle_ns = p->works ? 0 : p->idle_ns + MIN(now_ns - p->seen_ns, IDLE_MOST_NS);
 	p->seen_ns = now_ns;
 	v.idle_us = (uint32_t)MIN(p->idle_ns / NSEC_PER_USEC, (uint64_t)UINT32_MAX);
-	if (p->out)
+	/* Memory that it allocates in its turn may be out for a moment. */
+	if (p->out && p->stopped)
 		p->in_ns = 0;
-	else if (!p->in_ns)
+	else if (!p->out && !p->in_ns)
 		p->in_ns = now_ns;
 	v.in_us = p->in_ns ? us_since(p->in_ns, now_ns) : 0;
+	see_coming(p, now_ns);
+	v.still_us = us_since(p->less_ns, now_ns);
 	see_cap(t, now_ns, &v);
 	return v;
 }

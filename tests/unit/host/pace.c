@@ -484,6 +484,32 @@ Test(pace, those_that_do_not_fit_stand_in_line)
 	cr_assert(tenants[0].pace.stopped || tenants[1].pace.stopped);
 }
 
+/* Memory that comes in, in three seconds, is waited for; what is left of it a second more. */
+Test(pace, who_is_next_begins_when_its_memory_is_there)
+{
+	b.time = &time_sets;
+	b.swap = b.device_total = 200;
+	for (unsigned i = 0; i < 3; i++) {
+		workers[i].charged = i == 2 ? 0 : 80;
+		workers[i].evicted = i == 2 ? 84 : 0;
+	}
+	pace_due(&b);
+	for (unsigned ms = 0; ms < 5000; ms++) {
+		for (unsigned i = 0; i < 3; i++) {
+			works(i, now >= workers[i].pace.held_until_ns);
+			pages[i].waiting = 1;
+		}
+		if (ms % 150 == 149 && workers[2].evicted > 4) {
+			workers[2].charged += 4;
+			workers[2].evicted -= 4;
+		}
+		now += MS;
+		(void)pace_tick(&b, now);
+		cr_assert(ms < 1 || ms > 3900 || tenants[2].pace.stopped, "%u", ms);
+	}
+	cr_assert_geq(tenants[2].pace.n_turns, 1);
+}
+
 /* Three of which two fit, that have work on the device in one of so many milliseconds. Returns in
  * how many of 2000 two went. */
 static unsigned went_together(unsigned every)
