@@ -29,6 +29,12 @@ static double weight(const struct time_tenant *t, const struct by *by)
 	return by->weight ? bounded(t->weight, 1, TIME_WEIGHT_MAX) : 1;
 }
 
+/* Whether it is not a tenant's turn. */
+static bool waits(const struct time_tenant *t, const struct by *by)
+{
+	return by->sets && sets_rotates(by->sets, t) && !t->goes;
+}
+
 /* Returns what a tenant is due, for one of its sessions. */
 static double part(const struct time_tenant *t, const struct by *by)
 {
@@ -138,7 +144,7 @@ static void slices_by(const struct by *by, const struct time_tenant *t, uint32_t
 	double weights = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		if (t[i].priority >= priority || !t[i].sessions)
+		if (t[i].priority >= priority || !t[i].sessions || waits(&t[i], by))
 			continue;
 		below += t[i].sessions;
 		weights += weight(&t[i], by);
@@ -149,7 +155,7 @@ static void slices_by(const struct by *by, const struct time_tenant *t, uint32_t
 			continue;
 		if (!t[i].sessions)
 			ret_us[i] = TIME_BELOW_ALL_US;
-		else if (below == 1)
+		else if (below <= 1) /* whoever of those that take turns it is */
 			ret_us[i] = TIME_BELOW_US;
 		else
 			ret_us[i] = below_slice(&t[i], by, weights / (double)below);

@@ -60,10 +60,10 @@ struct time_tenant {
 	 * are in host memory; 0, too, if that is next to nothing. */
 	uint64_t set, out;
 
+	bool goes; /* it may, by turns() */
 	/* For turns() alone. Whether it has work now, on the device or before it, and for how
-	 * many microseconds it has had none; whether it may go, and for how long that has
-	 * been so. */
-	bool works, goes;
+	 * many microseconds it has had none; for how long it has gone, or not. */
+	bool works;
 	uint32_t idle_us, for_us;
 	uint32_t latency_us; /* longest that it is to wait for its turn; 0: any */
 	uint32_t in_us; /* since nothing of its set was out, in this turn or before it */

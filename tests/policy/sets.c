@@ -377,6 +377,26 @@ Test(sets, who_stays_has_its_weight)
 			(double)(us[i] - TIME_LOAD_US) / (us[3] - TIME_LOAD_US), 3, 0.01);
 }
 
+/* Somebody in a hurry waits for the one slice of whose turn it is. */
+Test(sets, who_is_alone_below_has_the_shortest_slices)
+{
+	uint32_t us[4];
+	bool eager = false;
+
+	memory(18 * GIB);
+	for (unsigned i = 0; i < 3; i++)
+		sim.t[decoder()].goes = i == 1;
+	tenant(GIB / 2, 100, 1);
+	time_sets.slices(&sim.device, sim.t, sim.n, &eager, us);
+	for (uint32_t i = 0; i < 3; i++)
+		cr_expect_eq(us[i], TIME_BELOW_US);
+	/* Two that go beside each other. */
+	sim.t[0].goes = true;
+	time_sets.slices(&sim.device, sim.t, sim.n, &eager, us);
+	for (uint32_t i = 0; i < 3; i++)
+		cr_expect_eq(us[i], TIME_BELOW_ALL_US);
+}
+
 /* Two that do not fit beside each other: all the other has moves when turns change. */
 Test(sets, two_that_fit_one_at_a_time)
 {

@@ -151,6 +151,7 @@ static bool look(struct broker *b, uint64_t now_ns, uint32_t *ret_n)
 			.sessions = sessions,
 			.set = t->pace.set,
 			.out = t->pace.out,
+			.goes = !t->pace.stopped,
 			.quota_us = t->compute.max.quota_us};
 		if (t->compute.shared)
 			see_shared(&v[n - 1], &shared);

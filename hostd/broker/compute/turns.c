@@ -4,6 +4,7 @@
 #include "base/macros.h"
 #include "broker/broker.h"
 #include "broker/compute/plugin.h"
+#include "broker/compute/slices.h"
 #include "broker/compute/turns.h"
 #include "broker/tenant.h"
 #include "policies/placement.h"
@@ -99,6 +100,8 @@ static void let_go(struct tenant *t, bool go, uint64_t now_ns)
 	t->pace.stopped = !go;
 	t->pace.since_ns = now_ns;
 	t->pace.n_turns += go;
+	if (t->b->time->by_memory)
+		slices_due(t->b);
 }
 
 uint64_t turns_drain_ns(const struct broker *b)
