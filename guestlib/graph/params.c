@@ -7,6 +7,7 @@
 #include "copy/array_copy.h"
 #include "object/event.h"
 #include "graph/graph.h"
+#include "object/hostmem.h"
 #include "graph/op.h"
 #include "graph/mem.h"
 #include "code/module.h"
@@ -147,9 +148,21 @@ CUresult graph_op_copy(const CUDA_MEMCPY3D *p, struct graph_op *ret_op)
 	return CUDA_SUCCESS;
 }
 
+/* The device's own, or what it has at the same address. */
+static bool device_has(const CUDA_MEMSET_NODE_PARAMS *p)
+{
+	uint64_t rows = p->height ? (p->height - 1) * p->pitch : 0, dev;
+
+	if (guest_is_device(p->dst))
+		return true;
+	return hostmem_view(p->dst, rows + p->width * p->elementSize, &dev) ==
+		       HOSTMEM_SHARED &&
+	       dev == p->dst;
+}
+
 CUresult graph_op_fill(const CUDA_MEMSET_NODE_PARAMS *p, struct graph_op *ret_op)
 {
-	if (!p || !guest_is_device(p->dst) ||
+	if (!p || !device_has(p) ||
 	    (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4) ||
 	    (p->dst & (p->elementSize - 1)) || p->width > SIZE_MAX / p->elementSize ||
 	    (p->height > 1 && p->pitch < p->width * p->elementSize))

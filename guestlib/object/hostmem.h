@@ -22,12 +22,24 @@ struct hostmem_region {
 	size_t twin_size;
 };
 
+struct hostmem_location {
+	int type, id; /* CUmemLocation */
+};
+
+/* Where managed memory should be, as the program said. */
+struct hostmem_where {
+	struct hostmem_location preferred, last; /* last prefetched to */
+	bool read_mostly, by_device, by_host;
+};
+
 struct hostmem {
 	uintptr_t base;
 	size_t size;     /* as asked for */
 	unsigned flags;  /* CU_MEMHOSTALLOC_* or CU_MEMHOSTREGISTER_* */
 	bool registered; /* the program's own */
 	bool alias;      /* the device's view of registered memory at host */
+	bool managed;    /* cuMemAllocManaged()'s */
+	struct hostmem_where where;
 	uintptr_t host;  /* base; of an alias, the registered memory's base */
 	uint64_t dev;    /* base as a device address; 0: the device cannot see it */
 	uint64_t id;     /* CU_POINTER_ATTRIBUTE_BUFFER_ID, never reused */
@@ -114,6 +126,10 @@ CUresult hostmem_alloc_own(struct guest_thread *t, size_t size, void **ret_p);
 
 /* As cuMemFreeHost(), in a capture as well. */
 CUresult hostmem_free(struct guest_thread *t, void *p);
+
+/* Frees an allocation that was found, after waiting for the device. INVALID_VALUE: somebody else
+ * has. */
+CUresult hostmem_end(struct guest_thread *t, struct hostmem *h);
 
 /* Ends all that was allocated and registered in a context that is about to end, of which
  * ctx and wire_id are handle and guest_ctx.wire_id. Waits for the context's work. */

@@ -81,9 +81,16 @@ CUresult hostmem_free(struct guest_thread *t, void *p)
 {
 	struct hostmem h;
 
-	if (!hostmem_take((uintptr_t)p, false, &h))
+	if (!hostmem_find((uintptr_t)p, &h) || h.managed || h.base != (uintptr_t)p)
 		return CUDA_ERROR_INVALID_VALUE;
-	return free_pages(t, &h);
+	return hostmem_end(t, &h);
+}
+
+CUresult hostmem_end(struct guest_thread *t, struct hostmem *h)
+{
+	if (!hostmem_take(h->base, false, h))
+		return CUDA_ERROR_INVALID_VALUE;
+	return free_pages(t, h);
 }
 
 static void wait_ctx(struct guest_thread *t, uint64_t ctx)

@@ -37,7 +37,6 @@ static void memory(void)
 	void *file;
 
 	memset(&map, 0, sizeof(map));
-	SAY(cuMemAllocManaged, cuMemAllocManaged(&p, BYTES, CU_MEM_ATTACH_GLOBAL));
 	SAY(cuMemCreate, cuMemCreate(&h, BYTES, &fabric, 0));
 	SAY(cuMemPoolCreate, cuMemPoolCreate(&pool, &host));
 	SAY(cuMemMapArrayAsync, cuMemMapArrayAsync(&map, 1, NULL));

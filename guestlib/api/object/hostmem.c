@@ -110,7 +110,7 @@ CUresult CUDAAPI cuMemHostGetFlags(unsigned int *flags, void *p)
 
 	if (r)
 		return r;
-	if (!flags || !hostmem_find((uintptr_t)p, &h))
+	if (!flags || !hostmem_find((uintptr_t)p, &h) || h.managed)
 		return CUDA_ERROR_INVALID_VALUE;
 	/* As the driver answers with unified addressing: all memory is mapped. */
 	*flags = h.flags | CU_MEMHOSTALLOC_DEVICEMAP;
@@ -127,7 +127,7 @@ CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *dptr, void *p,
 
 	if (r)
 		return r;
-	if (!dptr || flags || !hostmem_find((uintptr_t)p, &h))
+	if (!dptr || flags || !hostmem_find((uintptr_t)p, &h) || h.managed)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!h.dev)
 		return guest_refuse(REFUSAL_FEATURE, "cuMemHostGetDevicePointer");

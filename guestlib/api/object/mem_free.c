@@ -5,6 +5,7 @@
 #include "graph/capture.h"
 #include "graph/mem.h"
 #include "object/extent.h"
+#include "object/managed.h"
 #include "object/pool.h"
 
 CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr)
@@ -14,7 +15,7 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr)
 
 	if (r == CUDA_SUCCESS)
 		r = guest_unsafe(t);
-	if (r || graph_mem_take(dptr, 0, &r))
+	if (r || graph_mem_take(dptr, 0, &r) || managed_take(t, dptr, &r))
 		return r;
 	if (unlikely(pool_imports) && pool_import_take(t, dptr, &r))
 		return r;

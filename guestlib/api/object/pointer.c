@@ -27,7 +27,7 @@ struct pointer_info {
 	uint64_t ptr, base, size, id, ctx, pool;
 	uint64_t dev;  /* its address on the device; 0: none */
 	uint64_t host; /* its address in this process; 0: none */
-	bool mapped, shareable;
+	bool mapped, shareable, managed;
 };
 
 /* Regions with CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, by buffer id; few if any. */
@@ -141,7 +141,8 @@ static CUresult look(struct guest_thread *t, uint64_t ptr, struct pointer_info *
 					     .id = h.id |
 						   1ull << 63, /* not the worker's */
 					     .ctx = here->handle,
-					     .mapped = true};
+					     .mapped = true,
+					     .managed = h.managed};
 	return CUDA_SUCCESS;
 }
 
@@ -187,7 +188,7 @@ static bool attr_value(const struct pointer_info *p, CUpointer_attribute attr,
 		*ret = p->ctx;
 		return p->ctx != 0;
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-		*ret = device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+		*ret = device || p->managed ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
 		return true;
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
 		*ret = p->dev;
@@ -195,6 +196,9 @@ static bool attr_value(const struct pointer_info *p, CUpointer_attribute attr,
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
 		*ret = p->host;
 		return *ret != 0;
+	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+		*ret = p->managed;
+		return true;
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
 		*ret = sync_get(p->id);
 		return true;
@@ -224,7 +228,7 @@ static bool attr_value(const struct pointer_info *p, CUpointer_attribute attr,
 		*ret = device ? (uintptr_t)pool_from_wire(p->pool) : 0;
 		return true;
 	}
-	return true; /* managed, RDMA and so on: no; ordinal 0 */
+	return true; /* RDMA and so on: no; ordinal 0 */
 }
 
 static void store(void *data, CUpointer_attribute attr, uint64_t value)
