@@ -3,27 +3,35 @@
 them do, of what as many do as fit."""
 import mmap
 import multiprocessing
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from . import daemon
+from . import compute, daemon, programs
 from .looping import Looping, Row, quiet, said
 
 GIB = 1 << 30
 # GiB that each needs; how many there are where two fit, so that memory is promised one and a
 # half times, twice and three times.
 SIZE, COUNTS = 8, (3, 4, 6)
-KINDS = {"decode": (0.95, "decoders of 8 GiB, eager"),
-         "graph": (0.95, "decoders of 8 GiB, a graph each token"),
-         "train": (0.85, "trainings of 8 GiB")}
+# Name: what large.py is told, the part that all of them are to do, and what they are.
+KINDS = {"sets-decode": ("decode", 0.95, "decoders of 8 GiB, eager"),
+         "sets-graph": ("graph", 0.95, "decoders of 8 GiB, a graph each token"),
+         "sets-train": ("train", 0.85, "trainings of 8 GiB")}
 # A step of training that reads the rest over PCIe takes minutes.
-POLICIES = {"decode": ("sets", "fair"), "graph": ("sets",), "train": ("sets",)}
+POLICIES = {"sets-decode": ("sets", "fair"), "sets-graph": ("sets",), "sets-train": ("sets",)}
+# With decoders that have a graph each token: turns of other lengths, somebody in a hurry, and one
+# that needs one and a half times the device.
+TURNS, HURRY, ALONE = "sets-turns", "sets-hurry", "sets-alone"
+NAMES = [*KINDS, TURNS, HURRY, ALONE]
 # Host memory is made once, a tenth of a second for a GiB.
 SETTLE, SECONDS = 15, 10
 SWAP, TURN_MS, CONTEXT = "96G", 500, 600 << 20
+SHORTER_MS = (50, 100, 250)
 # Host memory that is used once beforehand: a virtual machine gets its own on first use only, which
 # takes a second for a GiB.
 TOUCHED = 72 * GIB
+ALONE_GIB, ALONE_HAS, LINK = 12, 9 * GIB, 55e9
 
 
 def touch(size):
@@ -37,63 +45,124 @@ def touch_host(size=TOUCHED, parts=8):
         pool.map(touch, [min(size, free * 3 // 4) // parts] * parts)
 
 
-def programs(d, python, path, kind, n):
-    """All of them start together."""
-    with ThreadPoolExecutor(n) as ex:
-        return list(ex.map(
-            lambda i: Looping(d.side(f"t{i}"), [python, path, kind, str(SIZE)]), range(n)))
-
-
-def measured(d, those):
-    """(a second, longest in us) of each, and the bytes that moved a second."""
-    for p in those:
-        p.say()
-    time.sleep(SETTLE)
-    before, (at, _) = moved(d), said(those)
-    time.sleep(SECONDS)
-    now, each = said(those)
-    bytes_ = moved(d) - before
-    for p in those:
-        p.end()
-    return [(n / (now - at), longest) for n, _, longest in each], bytes_ / (now - at)
-
-
 def moved(d):
     return sum(s["memory.moved_in"] + s["memory.moved_out"] for s in d.ask("list")["sessions"])
 
 
-def fits(where, device, python, path, kind):
-    """Steps a second of two that fit, both together; and what one has of the device."""
-    with daemon.Daemon(where, device) as d:
-        those = programs(d, python, path, kind, 2)
-        has = max(s["memory.current"] for s in d.ask("list")["sessions"])
-        each, _ = measured(d, those)
-    return sum(rate for rate, _ in each), has
+class Sets:
+    def __init__(self, where, device, python, work, tools):
+        self.where, self.device, self.python = where, device, python
+        self.work, self.tools = work, tools
+        self.path = os.path.join(compute.HERE, "large.py")
+        self.known = {}
 
+    def start(self, d, kind, n, gib=SIZE):
+        """All of them together."""
+        argv = [self.python, self.path, KINDS[kind][0], str(gib)]
+        with ThreadPoolExecutor(n) as ex:
+            return list(ex.map(lambda i: Looping(d.side(f"t{i}"), argv), range(n)))
 
-def rows(where, device, python, path, kinds):
-    for kind in kinds:
-        least, name = KINDS[kind]
-        full, has = fits(where, device, python, path, kind)
-        yield Row(f"{name}, two that fit", f"{full:.1f} a second; {has / GIB:.2f} GiB each")
+    def measured(self, d, those):
+        """(a second, median, longest in us) of each, and the bytes that moved a second."""
+        for p in those:
+            p.say()
+        time.sleep(SETTLE)
+        before, (at, _) = moved(d), said(those)
+        time.sleep(SECONDS)
+        now, each = said(those)
+        bytes_ = moved(d) - before
+        for p in those:
+            p.end()
+        quiet(d)
+        return [(n / (now - at), *us) for n, *us in each], bytes_ / (now - at)
+
+    def fits(self, kind):
+        """Steps a second of two that fit, both together; and what one has of the device."""
+        if kind not in self.known:
+            with daemon.Daemon(self.where, self.device) as d:
+                those = self.start(d, kind, 2)
+                has = max(s["memory.current"] for s in d.ask("list")["sessions"])
+                each, _ = self.measured(d, those)
+            self.known[kind] = sum(rate for rate, *_ in each), has
+        return self.known[kind]
+
+    def two_fit(self, kind, n, policy="sets"):
+        """A device that holds two; contexts stay, also those of workers that wait for somebody."""
+        _, has = self.fits(kind)
+        memory = 2 * has + (n + 2) * CONTEXT + GIB // 2
+        return daemon.Daemon(self.where, self.device, SWAP, policy, memory=memory, pool=2)
+
+    def row(self, name, kind, each, rate, least, most_ms, more=""):
+        full, _ = self.fits(kind)
+        part, longest = sum(r for r, *_ in each) / full, max(us for *_, us in each) / 1e3
+        good = None if least is None else part >= least and longest <= most_ms
+        return Row(f"{KINDS[kind][2]}, {name}",
+                   f"{part:.3f} of what fits, longest pause {longest:.0f} ms, "
+                   f"{rate / GIB:.1f} GiB/s moved; each " +
+                   " ".join(f"{r:.1f}" for r, *_ in each) + more, good)
+
+    def counts(self, kind):
+        full, has = self.fits(kind)
+        yield Row(f"{KINDS[kind][2]}, two that fit",
+                  f"{full:.1f} a second; {has / GIB:.2f} GiB each")
         for policy in POLICIES[kind]:
             for n in COUNTS if policy == "sets" else COUNTS[:1]:
-                # Contexts stay, also those of workers that wait for somebody.
-                memory = 2 * has + (n + 2) * CONTEXT + GIB // 2
-                with daemon.Daemon(where, device, SWAP, policy, memory=memory, pool=2) as d:
-                    those = programs(d, python, path, kind, n)
-                    each, rate = measured(d, those)
-                    quiet(d)
-                part = sum(r for r, _ in each) / full
-                longest = max(us for _, us in each) / 1e3
-                good = part >= least and longest <= (n - 1) * TURN_MS + 50
-                yield Row(f"{name}, {n} of them, {policy}",
-                          f"{part:.3f} of what fits, longest pause {longest:.0f} ms, "
-                          f"{rate / GIB:.1f} GiB/s moved; each "
-                          + " ".join(f"{r:.1f}" for r, _ in each),
-                          good if policy == "sets" else None)
+                with self.two_fit(kind, n, policy) as d:
+                    each, rate = self.measured(d, self.start(d, kind, n))
+                yield self.row(f"{n} of them, {policy}", kind, each, rate,
+                               KINDS[kind][1] if policy == "sets" else None,
+                               (n - 1) * TURN_MS + 50)
+
+    def turns(self, kind="sets-graph", n=4):
+        """Shorter ones, since somebody is to wait no longer than that for its own."""
+        for ms in SHORTER_MS:
+            with self.two_fit(kind, n) as d:
+                those = self.start(d, kind, n)
+                d.ask("tenant-set", name="t0",
+                      set={"compute.latency": str((n - 1) * ms * 1000)})
+                each, rate = self.measured(d, those)
+            yield self.row(f"{n} of them, turns of {ms} ms", kind, each, rate, None, 0)
+
+    def hurry(self, kind="sets-graph", n=3):
+        """1 ms of work every 6 ms, of a higher priority, alone and beside those."""
+        program = next(p for p in programs.find(compute.HERE) if p.name == "looping")
+        self.tools.build(program, self.work)
+        with daemon.Daemon(self.where, self.device) as d:
+            run_ = compute.Run(d, program.argv[0])
+            alone, _ = self.measured(d, [run_.program("quick", period=6)])
+        with self.two_fit(kind, n + 1) as d:
+            those = self.start(d, kind, n)
+            run_.d = d
+            quick = run_.program("quick", period=6)
+            run_.set("quick", priority=1)
+            (*each, its), rate = self.measured(d, [*those, quick])
+        part = its[2] / alone[0][2]
+        row = self.row(f"{n} of them, and somebody in a hurry", kind, each, rate, None, 0,
+                       f"; its p99 is {its[2]:.0f} us, alone {alone[0][2]:.0f}, {part:.2f} times")
+        row.good = part <= 1.2
+        yield row
+
+    def alone(self, kind="sets-graph"):
+        """One that has to read a part of its memory from the host for each token."""
+        with daemon.Daemon(self.where, self.device, SWAP, "sets", memory=ALONE_HAS, pool=2) as d:
+            d.ask("tenant-add", name="t0", set={"memory.max": f"{2 * ALONE_GIB}G"})
+            those = self.start(d, kind, 1, ALONE_GIB)
+            swapped = sum(s["memory.swap.current"] for s in d.ask("list")["sessions"])
+            each, rate = self.measured(d, those)
+        best = LINK / swapped if swapped else float("inf")
+        yield Row(f"one of {ALONE_GIB} GiB on a device of {ALONE_HAS / GIB:.0f}",
+                  f"{each[0][0]:.2f} a second; {swapped / GIB:.1f} GiB are in host memory, which "
+                  f"takes the link {1 / best:.2f} s: {each[0][0] / best:.3f} of what that allows",
+                  each[0][0] >= 0.95 * best)
 
 
-def run(where, device, python, path, kinds):
+def run(where, device, python, work, tools, wanted):
     touch_host()
-    return list(rows(where, device, python, path, kinds))
+    s = Sets(where, device, python, work, tools)
+    others = {TURNS: s.turns, HURRY: s.hurry, ALONE: s.alone}
+    out = []
+    for name in wanted:
+        for row in others[name]() if name in others else s.counts(name):
+            print(f"sets {row.name}: {row.text}", flush=True)
+            out.append(row)
+    return out
