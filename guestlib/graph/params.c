@@ -148,28 +148,16 @@ CUresult graph_op_copy(const CUDA_MEMCPY3D *p, struct graph_op *ret_op)
 	return CUDA_SUCCESS;
 }
 
-/* The device's own, or what it has at the same address. */
-static bool device_has(const CUDA_MEMSET_NODE_PARAMS *p)
-{
-	uint64_t rows = p->height ? (p->height - 1) * p->pitch : 0, dev;
-
-	if (guest_is_device(p->dst))
-		return true;
-	return hostmem_view(p->dst, rows + p->width * p->elementSize, &dev) ==
-		       HOSTMEM_SHARED &&
-	       dev == p->dst;
-}
-
 CUresult graph_op_fill(const CUDA_MEMSET_NODE_PARAMS *p, struct graph_op *ret_op)
 {
-	if (!p || !device_has(p) ||
-	    (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4) ||
+	if (!p || (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4) ||
 	    (p->dst & (p->elementSize - 1)) || p->width > SIZE_MAX / p->elementSize ||
 	    (p->height > 1 && p->pitch < p->width * p->elementSize))
 		return CUDA_ERROR_INVALID_VALUE;
 	ret_op->type = CU_GRAPH_NODE_TYPE_MEMSET;
 	ret_op->fill = *p;
-	return CUDA_SUCCESS;
+	return hostmem_device_sees(&ret_op->fill.dst) ? CUDA_SUCCESS
+						      : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult graph_op_host(const CUDA_HOST_NODE_PARAMS *p, struct graph_op *ret_op)

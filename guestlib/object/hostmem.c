@@ -140,6 +140,17 @@ bool hostmem_replace(const struct hostmem *h)
 	return found;
 }
 
+void hostmem_set_where(const struct hostmem *h)
+{
+	size_t at;
+
+	pthread_rwlock_wrlock(&lock);
+	at = lower_bound_locked(h->base);
+	if (at < n_ranges && ranges[at].id == h->id)
+		ranges[at].where = h->where;
+	pthread_rwlock_unlock(&lock);
+}
+
 static void take_locked(size_t at, struct hostmem *ret)
 {
 	*ret = ranges[at];
@@ -237,6 +248,18 @@ enum hostmem_view hostmem_view(uint64_t addr, uint64_t size, uint64_t *ret_dev)
 		return ours ? HOSTMEM_OUTSIDE : HOSTMEM_PRIVATE;
 	*ret_dev = h.dev + (addr - h.base);
 	return HOSTMEM_SHARED;
+}
+
+bool hostmem_device_sees(CUdeviceptr *p)
+{
+	uint64_t dev = *p;
+
+	if (guest_is_device(dev))
+		return true;
+	if (hostmem_view(dev, 1, &dev) != HOSTMEM_SHARED)
+		return false;
+	*p = dev;
+	return true;
 }
 
 /* ---- forks ---- */

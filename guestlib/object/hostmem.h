@@ -64,6 +64,10 @@ enum hostmem_view {
  */
 enum hostmem_view hostmem_view(uint64_t addr, uint64_t size, uint64_t *ret_dev);
 
+/* Whether the device sees the byte at *p, its own or the host's; then *p is its address there.
+ * Any thread. */
+bool hostmem_device_sees(CUdeviceptr *p);
+
 /* ---- regions ---- */
 
 /* Makes a region of at least size bytes. NOT_SUPPORTED: this session has none, or no more
@@ -121,6 +125,9 @@ void hostmem_swap_after_fork(void);
  * rest of *h. */
 CUresult hostmem_alloc(struct guest_thread *t, struct hostmem *h);
 
+/* Allocates as hostmem_alloc() in the current context, unless a capture forbids it. */
+CUresult hostmem_alloc_here(struct guest_thread *t, struct hostmem *h);
+
 /* As cuMemHostAlloc(), for the library itself: memory that goes with no context. */
 CUresult hostmem_alloc_own(struct guest_thread *t, size_t size, void **ret_p);
 
@@ -149,6 +156,9 @@ CUresult hostmem_insert(const struct hostmem *h);
 
 /* Replaces the range that begins at h->base; false if there is none. */
 bool hostmem_replace(const struct hostmem *h);
+
+/* Notes where the range that was found should be; nothing if that has been freed. */
+void hostmem_set_where(const struct hostmem *h);
 
 /* Takes the range that begins at base, and is registered or allocated as the caller says,
  * out of the table; false if there is none. */

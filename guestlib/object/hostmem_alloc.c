@@ -11,6 +11,7 @@
 #include "calls.h"
 #include "object/hostmem.h"
 #include "core/process.h"
+#include "core/thread.h"
 
 static CUresult alloc_private(struct hostmem *h)
 {
@@ -65,6 +66,14 @@ CUresult hostmem_alloc(struct guest_thread *t, struct hostmem *h)
 	if (r)
 		free_pages(t, h);
 	return r;
+}
+
+CUresult hostmem_alloc_here(struct guest_thread *t, struct hostmem *h)
+{
+	CUresult r = guest_unsafe(t);
+
+	h->ctx = t->wire_id;
+	return r ? r : hostmem_alloc(t, h);
 }
 
 CUresult hostmem_alloc_own(struct guest_thread *t, size_t size, void **ret_p)

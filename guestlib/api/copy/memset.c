@@ -5,19 +5,6 @@
 #include "object/extent.h"
 #include "object/hostmem.h"
 
-/* Host memory that the device sees can be set as well. */
-static bool device_sees(CUdeviceptr *p)
-{
-	uint64_t dev = *p;
-
-	if (guest_is_device(dev))
-		return true;
-	if (hostmem_view(dev, 1, &dev) != HOSTMEM_SHARED)
-		return false;
-	*p = dev;
-	return true;
-}
-
 static CUresult fill(CUDA_MEMSET_NODE_PARAMS p, CUstream stream, bool ptsz, bool async)
 {
 	struct lane_reply reply;
@@ -28,7 +15,7 @@ static CUresult fill(CUDA_MEMSET_NODE_PARAMS p, CUstream stream, bool ptsz, bool
 
 	if (r)
 		return r;
-	if ((p.width && p.height && !device_sees(&p.dst)) ||
+	if ((p.width && p.height && !hostmem_device_sees(&p.dst)) ||
 	    (p.dst & (p.elementSize - 1)))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (async && unlikely(capture_wants(stream, ptsz)))

@@ -29,11 +29,7 @@ CUresult CUDAAPI cuMemHostAlloc(void **pp, size_t size, unsigned int flags)
 		*pp = NULL;
 		return CUDA_SUCCESS;
 	}
-	r = guest_unsafe(t);
-	if (r)
-		return r;
-	h.ctx = t->wire_id;
-	r = hostmem_alloc(t, &h);
+	r = hostmem_alloc_here(t, &h);
 	if (r == CUDA_SUCCESS)
 		*pp = (void *)h.base;
 	return r;

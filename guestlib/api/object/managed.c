@@ -33,11 +33,7 @@ CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!guest_process.host_size)
 		return guest_refuse(REFUSAL_FUNCTION, "cuMemAllocManaged");
-	r = guest_unsafe(t);
-	if (r)
-		return r;
-	h.ctx = t->wire_id;
-	r = hostmem_alloc(t, &h);
+	r = hostmem_alloc_here(t, &h);
 	if (r == CUDA_SUCCESS)
 		*dptr = h.base;
 	return r;
@@ -132,7 +128,7 @@ static CUresult advise(CUdeviceptr ptr, size_t count, CUmem_advise advice,
 		r = CUDA_ERROR_INVALID_VALUE;
 	}
 	if (r == CUDA_SUCCESS)
-		(void)hostmem_replace(&h); /* or it has been freed */
+		hostmem_set_where(&h);
 	return r;
 }
 
@@ -250,7 +246,7 @@ static CUresult note_last(CUdeviceptr ptr, size_t count, CUmemLocation location)
 	if (r)
 		return r;
 	h.where.last = noted(location);
-	(void)hostmem_replace(&h);
+	hostmem_set_where(&h);
 	return CUDA_SUCCESS;
 }
 
