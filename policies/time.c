@@ -155,7 +155,9 @@ static void slices_by(const struct by *by, const struct time_tenant *t, uint32_t
 			continue;
 		if (!t[i].sessions)
 			ret_us[i] = TIME_BELOW_ALL_US;
-		else if (below <= 1) /* whoever of those that take turns it is */
+		else if (waits(&t[i], by))
+			ret_us[i] = TIME_BELOW_MOVES_US;
+		else if (below <= 1)
 			ret_us[i] = TIME_BELOW_US;
 		else
 			ret_us[i] = below_slice(&t[i], by, weights / (double)below);

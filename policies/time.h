@@ -40,6 +40,10 @@
  * in much shorter ones the device would do little but go round among them. */
 #define TIME_BELOW_US     30u
 #define TIME_BELOW_ALL_US 1000u
+/* And of one that waits for its turn while its memory moves: what looks whether 64 MiB have
+ * changed is done in one. Were it as short as that of the one that goes, they would go to and
+ * fro and neither get anywhere. */
+#define TIME_BELOW_MOVES_US 200u
 
 struct time_device {
 	/* Bytes that the sessions which compute may have on the device, all together; 0: what
