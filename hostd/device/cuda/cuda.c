@@ -444,6 +444,7 @@ const struct device_ops device_cuda_ops = {
 			.release = cuda_mem_release,
 			.export = cuda_mem_export,
 			.import = cuda_mem_import,
+			.create_in_file = cuda_mem_create_in_file,
 			.map = cuda_map,
 			.unmap = cuda_unmap,
 			.set_access = cuda_set_access,

@@ -3,11 +3,15 @@
  * The band on the real GPU: the driver is asked for all of it below the host part once,
  * and reservations are book-keeping inside it; where it refuses that, each reservation is
  * asked for. All addresses that guests may name are known here, so copies can check them.
+ *
+ * #syscalls mmap munmap
  */
 #include <errno.h>
+#include <sys/mman.h>
 
 #include "base/log.h"
 #include "device/cuda/rm/hostpage.h"
+#include "device/cuda/rm/userpage.h"
 #include "device/cuda/memory.h"
 
 /* Device memory lies below the host part. */
@@ -274,6 +278,55 @@ CUresult cuda_mem_import(struct device *dev, int fd, uint64_t size,
 	tally_made(c->tally, size);
 	*ret_mem = c;
 	return CUDA_SUCCESS;
+}
+
+/* Memory of the driver's, whose pages are those of this process at p. */
+static CUresult create_of_pages(void *p, struct dev_mem *c)
+{
+	const CUmemAllocationProp prop = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {.type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = 0},
+	};
+	CUresult res;
+
+	if (!cuda_userpage_ready() &&
+	    !cu.cuMemHostRegister(p, c->size, CU_MEMHOSTREGISTER_DEVICEMAP))
+		cu.cuMemHostUnregister(p);
+	cuda_userpage_begin(p, c->size);
+	res = cu.cuMemCreate(&c->cu, c->size, &prop, 0);
+	if (cuda_userpage_end() || res)
+		return res;
+	cu.cuMemRelease(c->cu); /* it has pages of its own */
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult cuda_mem_create_in_file(struct dev_ctx *ctx, int fd, uint64_t offset,
+				 uint64_t size, struct dev_mem **ret_mem)
+{
+	CUresult res = cuda_enter(ctx);
+	struct dev_mem *c;
+	void *p;
+
+	if (res)
+		return res;
+	if (!is_granular(ctx->dev, 0, size) || offset % DEVICE_HOST_GRAIN)
+		return CUDA_ERROR_INVALID_VALUE;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	c->size = size;
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+	if (p == MAP_FAILED) {
+		free(c);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	res = create_of_pages(p, c);
+	munmap(p, size); /* the kernel holds the pages */
+	if (res)
+		free(c);
+	else
+		*ret_mem = c;
+	return res;
 }
 
 /*

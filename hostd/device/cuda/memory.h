@@ -21,6 +21,8 @@ bool cuda_mem_compressible(struct device *dev, const struct dev_mem *mem);
 CUresult cuda_mem_export(struct device *dev, struct dev_mem *mem, int *ret_fd);
 CUresult cuda_mem_import(struct device *dev, int fd, uint64_t size,
 			 struct dev_mem **ret_mem);
+CUresult cuda_mem_create_in_file(struct dev_ctx *ctx, int fd, uint64_t offset,
+				 uint64_t size, struct dev_mem **ret_mem);
 CUresult cuda_map(struct device *dev, CUdeviceptr addr, struct dev_mem *mem);
 CUresult cuda_unmap(struct device *dev, CUdeviceptr addr, uint64_t size);
 CUresult cuda_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,

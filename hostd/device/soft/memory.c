@@ -465,6 +465,29 @@ CUresult soft_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,
 
 /* ---- host memory of the guest ---- */
 
+CUresult soft_mem_create_in_file(struct dev_ctx *ctx, int fd, uint64_t offset,
+				 uint64_t size, struct dev_mem **ret_mem)
+{
+	struct dev_mem *c;
+
+	if (!soft_is_granular(&ctx->dev->mem, 0, size) || offset % DEVICE_HOST_GRAIN)
+		return CUDA_ERROR_INVALID_VALUE;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*c = (struct dev_mem){.off = offset,
+			      .size = size,
+			      .refs = 1,
+			      .in_host_memory = true,
+			      .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)};
+	if (c->fd < 0) {
+		free(c);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	*ret_mem = c;
+	return CUDA_SUCCESS;
+}
+
 CUresult soft_host_map(struct dev_ctx *ctx, CUdeviceptr addr, uint64_t size, int fd,
 		       uint64_t offset)
 {

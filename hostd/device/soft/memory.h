@@ -105,6 +105,8 @@ void soft_mem_release(struct device *dev, struct dev_mem *mem);
 CUresult soft_mem_export(struct device *dev, struct dev_mem *mem, int *ret_fd);
 CUresult soft_mem_import(struct device *dev, int fd, uint64_t size,
 			 struct dev_mem **ret_mem);
+CUresult soft_mem_create_in_file(struct dev_ctx *ctx, int fd, uint64_t offset,
+				 uint64_t size, struct dev_mem **ret_mem);
 CUresult soft_map(struct device *dev, CUdeviceptr addr, struct dev_mem *mem);
 CUresult soft_unmap(struct device *dev, CUdeviceptr addr, uint64_t size);
 CUresult soft_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,

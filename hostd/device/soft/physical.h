@@ -30,7 +30,7 @@ struct dev_mem {
 	uint64_t off, size;
 	unsigned refs; /* the creator's, and one per mapping */
 	bool in_host_memory;
-	int fd; /* a file of its own, from off 0: shared with other processes; or -1 */
+	int fd; /* of a file of its own, or the guest's, shared with other processes; or -1 */
 	bool imported; /* takes nothing of this device's memory */
 };
 

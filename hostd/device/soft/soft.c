@@ -499,6 +499,7 @@ const struct device_ops device_soft_ops = {
 			.release = soft_mem_release,
 			.export = soft_mem_export,
 			.import = soft_mem_import,
+			.create_in_file = soft_mem_create_in_file,
 			.map = soft_map,
 			.unmap = soft_unmap,
 			.set_access = soft_set_access,

@@ -550,6 +550,41 @@ DEVICE_TEST(device_memory, host_memory_where_it_cannot_be)
 	close(s.fd);
 }
 
+/* Memory in the guest's file is mapped as any other, and more than once. */
+DEVICE_TEST(device_memory, memory_in_a_file_of_the_guest)
+{
+	const CUmemAccess_flags rw = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+	uint64_t size = f->info.granularity;
+	struct shared s = {.fd = fd_memfd("test", 3 * size)};
+	struct dev_mem *mem;
+	CUdeviceptr at;
+
+	s.view = mmap(NULL, 3 * size, PROT_READ | PROT_WRITE, MAP_SHARED, s.fd, 0);
+	cr_assert_neq(s.view, MAP_FAILED);
+	FAILS(f->ops->memory.create_in_file(f->ctx, s.fd, 4096, size, &mem),
+	      CUDA_ERROR_INVALID_VALUE);
+	FAILS(f->ops->memory.create_in_file(f->ctx, s.fd, 0, size - 4096, &mem),
+	      CUDA_ERROR_INVALID_VALUE);
+	OK(f->ops->memory.create_in_file(f->ctx, s.fd, size, size, &mem));
+	OK(f->ops->memory.reserve(f->dev, 2 * size, 0, 0, &at));
+	OK(f->ops->memory.map(f->dev, at, mem));
+	OK(f->ops->memory.map(f->dev, at + size, mem));
+	OK(f->ops->memory.set_access(f->dev, at, 2 * size, rw));
+	s.view[size / 4] = 42;
+	cr_assert_eq(get32(f, at), 42);
+	put32(f, at + size + 4, 43);
+	OK(f->ops->stream.synchronize(f->ctx, NULL));
+	cr_assert_eq(s.view[size / 4 + 1], 43);
+	cr_assert_eq(get32(f, at + 4), 43);
+	cr_assert(!s.view[0] && !s.view[2 * size / 4], "and nothing else of the file");
+	OK(f->ops->memory.unmap(f->dev, at, 2 * size));
+	f->ops->memory.release(f->dev, mem);
+	OK(f->ops->memory.unreserve(f->dev, at, 2 * size));
+	cr_assert_eq(s.view[size / 4 + 1], 43, "the file has it still");
+	munmap(s.view, 3 * size);
+	close(s.fd);
+}
+
 /* Host memory, too, with what was in it and wherever it is mapped. */
 DEVICE_TEST_CFG(device_memory, host_memory_by_descriptor, false, .memory_bytes = 16 * MIB)
 {

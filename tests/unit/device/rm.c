@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests of the driver library to the kernel go through ours: copy engines take short
- * turns, host memory lies in large pages. */
+ * turns, host memory lies in large pages, or in pages of this process. */
 #include "device/cuda/rm/hostpage.h"
 #include "device/cuda/rm/tsg.h"
+#include "device/cuda/rm/userpage.h"
 #include "test.h"
 
 #define RM_ALLOC     _IOC(_IOC_READ | _IOC_WRITE, 'F', 0x2b, 48)
@@ -246,6 +247,80 @@ Test(device_rm, only_what_is_said_to_be_lies_in_large_pages)
 	cuda_hostpage_large(false);
 	cr_assert_eq(host_alloc(RM_ALLOC, 8 * MIB, 3), 0);
 	cr_assert_eq(cuda_hostpage_huge(), 0);
+}
+
+/* ---- host memory in pages that are there ---- */
+
+#define RM_ALLOC_MEMORY _IOC(_IOC_READ | _IOC_WRITE, 'F', 0x27, 56)
+#define PAGES_CLASS     0x71
+
+/* A kernel that takes pages, with this status, by a device's file. */
+static struct {
+	uint32_t status, arg[14];
+	int fd, n_pages, n_other;
+} taker;
+
+static long taker_ioctl(int fd, unsigned long request, void *arg)
+{
+	uint32_t *a = arg;
+
+	if (request != RM_ALLOC_MEMORY) {
+		taker.n_other++;
+		return 0;
+	}
+	taker.fd = fd;
+	taker.n_pages++;
+	memcpy(taker.arg, a, sizeof(taker.arg));
+	a[10] = taker.status;
+	return 0;
+}
+
+static uint32_t ask_for(uint64_t size)
+{
+	uint32_t params[32] = {[6] = ASKED},
+		 arg[12] = {0xc11e, 0xde51ce, 0xbeef, MEMORY_CLASS};
+
+	memcpy(&params[16], &size, sizeof(size));
+	memcpy(&arg[4], &(void *){params}, sizeof(void *));
+	cr_assert_eq(ioctl(7, RM_ALLOC, arg), 0);
+	cr_assert_eq(arg[2], 0xbeef, "the library's number for it");
+	return arg[10];
+}
+
+Test(device_rm, host_memory_can_be_pages_of_this_process)
+{
+	uint32_t other[14] = {0};
+	char pages[4096];
+	uint64_t word;
+
+	cuda_rm_kernel = taker_ioctl;
+	cuda_userpage_begin(pages, 8 * MIB);
+	cr_assert_eq(ask_for(8 * MIB), 0, "no device's file was seen yet");
+	cr_assert(!cuda_userpage_end() && !cuda_userpage_ready());
+	cr_assert_eq(ioctl(9, RM_ALLOC_MEMORY, other), 0);
+	cr_assert(cuda_userpage_ready());
+	taker.n_pages = taker.n_other = 0;
+
+	cuda_userpage_begin(pages, 8 * MIB);
+	cr_assert_eq(ask_for(6 * MIB), 0);
+	cr_assert(taker.n_other == 1 && !taker.n_pages,
+		  "another size is the library's own");
+	cr_assert_eq(ask_for(8 * MIB), 0);
+	cr_assert(taker.n_other == 1 && taker.n_pages == 1 && taker.fd == 9);
+	cr_assert(taker.arg[0] == 0xc11e && taker.arg[1] == 0xde51ce &&
+		  taker.arg[2] == 0xbeef && taker.arg[3] == PAGES_CLASS);
+	memcpy(&word, &taker.arg[6], sizeof(word));
+	cr_assert_eq(word, (uintptr_t)pages);
+	memcpy(&word, &taker.arg[8], sizeof(word));
+	cr_assert_eq(word, 8 * MIB - 1);
+	cr_assert(cuda_userpage_end());
+	cr_assert_eq(ask_for(8 * MIB), 0);
+	cr_assert_eq(taker.n_pages, 1, "no more of them");
+
+	taker.status = NO_MEMORY;
+	cuda_userpage_begin(pages, 8 * MIB);
+	cr_assert_eq(ask_for(8 * MIB), NO_MEMORY, "the kernel's answer");
+	cr_assert(!cuda_userpage_end());
 }
 
 /* No memory at all: the answer is the kernel's. */

@@ -6,6 +6,7 @@
 #include "device/cuda/rm/hostpage.h"
 #include "device/cuda/rm/rm.h"
 #include "device/cuda/rm/tsg.h"
+#include "device/cuda/rm/userpage.h"
 
 #define NV01_MEMORY_SYSTEM     0x3eu
 #define KEPLER_CHANNEL_GROUP_A 0xa06cu
@@ -22,7 +23,9 @@ static long alloc(int fd, unsigned long request, struct rm_alloc *a)
 	long r;
 
 	if (a->class == NV01_MEMORY_SYSTEM && a->params)
-		return cuda_hostpage_alloc(fd, request, a);
+		return cuda_userpage_alloc(request, a, &r)
+			       ? r
+			       : cuda_hostpage_alloc(fd, request, a);
 	r = cuda_rm_kernel(fd, request, a);
 	if (r == 0 && a->class == KEPLER_CHANNEL_GROUP_A && a->params)
 		cuda_tsg_made(fd, a);
@@ -40,5 +43,8 @@ __attribute__((visibility("default"))) int ioctl(int fd, unsigned long request, 
 	if (arg && _IOC_TYPE(request) == NV_IOCTL_MAGIC &&
 	    _IOC_NR(request) == NV_ESC_RM_ALLOC && _IOC_SIZE(request) > RM_STATUS_AT)
 		return (int)alloc(fd, request, arg);
+	if (_IOC_TYPE(request) == NV_IOCTL_MAGIC &&
+	    _IOC_NR(request) == NV_ESC_RM_ALLOC_MEMORY)
+		cuda_userpage_saw(fd);
 	return (int)cuda_rm_kernel(fd, request, arg);
 }

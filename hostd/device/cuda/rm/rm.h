@@ -13,8 +13,9 @@
 
 /* Names and numbers as in NVIDIA's open kernel modules, release 580. */
 #define NV_IOCTL_MAGIC    'F'
-#define NV_ESC_RM_CONTROL 0x2a
-#define NV_ESC_RM_ALLOC   0x2b
+#define NV_ESC_RM_ALLOC_MEMORY 0x27
+#define NV_ESC_RM_CONTROL      0x2a
+#define NV_ESC_RM_ALLOC        0x2b
 
 /* Common beginning of NVOS21_PARAMETERS and NVOS64_PARAMETERS. */
 struct rm_alloc {
