@@ -19,6 +19,7 @@
 #include "code/launch.h"
 #include "code/module.h"
 #include "core/process.h"
+#include "object/managed.h"
 
 static int device_attribute(CUdevice_attribute attr)
 {
@@ -272,6 +273,16 @@ static CUresult submit(struct guest_thread *t, const struct launch *l,
 				   : guest_post_apart(t, &cmd->after, stream, 0);
 }
 
+/* Memory that it names is to be on the device, if it is of the kind that can be. */
+static void move_managed(struct guest_thread *t, const struct launch *l,
+			 const struct launch_plan *plan)
+{
+	uint64_t words[GUEST_PARAMS_MAX / sizeof(uint64_t) + 1];
+
+	launch_params(l, plan, words);
+	managed_named(t, words, plan->func->params_size / sizeof(words[0]));
+}
+
 CUresult launch_check(const struct launch *l, struct launch_plan *ret_plan)
 {
 	struct guest_func *f = func_lookup(l->func);
@@ -323,5 +334,7 @@ CUresult launch_do(const struct launch *l)
 		r = check_cooperative(l, plan.func);
 	if (unlikely(r))
 		return r;
+	if (unlikely(atomic_load_explicit(&managed_waiting, memory_order_relaxed)))
+		move_managed(t, l, &plan);
 	return submit(t, l, &plan, stream);
 }

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #include "object/hostmem.h"
+#include "object/managed.h"
 #include "core/process.h"
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
@@ -336,6 +337,7 @@ void hostmem_after_fork_child(void)
 
 	pthread_rwlock_init(&lock, NULL);
 	hostmem_swap_after_fork();
+	managed_after_fork();
 	for (size_t i = 0; c < child_pages + n_child_pages && i < n_ranges; i++) {
 		if (ALIGN_DOWN(ranges[i].base, HOSTMEM_PAGE) != c->at)
 			continue;

@@ -32,6 +32,8 @@ struct hostmem_where {
 	bool read_mostly, by_device, by_host;
 };
 
+struct managed_mem;
+
 struct hostmem {
 	uintptr_t base;
 	size_t size;     /* as asked for */
@@ -40,6 +42,7 @@ struct hostmem {
 	bool alias;      /* the device's view of registered memory at host */
 	bool managed;    /* cuMemAllocManaged()'s */
 	struct hostmem_where where;
+	struct managed_mem *moves; /* its pieces do; NULL: host memory, as all here */
 	uintptr_t host;  /* base; of an alias, the registered memory's base */
 	uint64_t dev;    /* base as a device address; 0: the device cannot see it */
 	uint64_t id;     /* CU_POINTER_ATTRIBUTE_BUFFER_ID, never reused */

@@ -10,6 +10,7 @@
 
 #include "calls.h"
 #include "object/hostmem.h"
+#include "object/managed.h"
 #include "core/process.h"
 #include "core/thread.h"
 
@@ -26,6 +27,8 @@ static CUresult alloc_private(struct hostmem *h)
 
 static CUresult free_pages(struct guest_thread *t, const struct hostmem *h)
 {
+	if (h->moves)
+		return managed_end(t, h->moves);
 	if (h->region.size)
 		return hostmem_region_free(t, &h->region);
 	if (h->dev)
@@ -58,8 +61,12 @@ static CUresult alloc_pages(struct guest_thread *t, struct hostmem *h)
 
 CUresult hostmem_alloc(struct guest_thread *t, struct hostmem *h)
 {
-	CUresult r = alloc_pages(t, h);
+	CUresult r = CUDA_ERROR_NOT_SUPPORTED;
 
+	if (h->managed && h->size >= MANAGED_MOVES_MIN)
+		r = managed_new(t, h);
+	if (r == CUDA_ERROR_NOT_SUPPORTED)
+		r = alloc_pages(t, h);
 	if (r)
 		return r;
 	r = hostmem_insert(h);

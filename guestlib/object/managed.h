@@ -1,12 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Managed memory; api/object/managed.c. */
+/*
+ * Managed memory. Small allocations are host memory that program and device share
+ * (hostmem_alloc.c); of larger ones each piece is the host's or the device's (managed.c), where
+ * the process can close pages (core/pages.h).
+ */
 #ifndef WEFT_GUEST_MANAGED_H
 #define WEFT_GUEST_MANAGED_H
 
+#include <stdatomic.h>
+
 #include "core/guest.h"
+
+struct hostmem;
+struct managed_mem; /* one whose pieces move */
+
+/* Least that moves, in bytes: device memory is mapped in no smaller parts. What programs and
+ * running kernels tell each other of is smaller. */
+#define MANAGED_MOVES_MIN ((size_t)2 << 20)
+
+/* ---- api/object/managed.c ---- */
 
 /* Whether dptr is in managed memory; then *ret is what cuMemFree() says of it, which has waited
  * for the device and freed it if it begins there. Any thread, no command begun. */
 bool managed_take(struct guest_thread *t, CUdeviceptr dptr, CUresult *ret);
+
+/* ---- managed.c ---- */
+
+/* Allocates h->size bytes in pieces that move, and fills in base, dev, host and moves; the
+ * caller enters it into the table. NOT_SUPPORTED: there are none here. */
+CUresult managed_new(struct guest_thread *t, struct hostmem *h);
+/* Frees one that is in no table any more, after waiting for the device. */
+CUresult managed_end(struct guest_thread *t, struct managed_mem *m);
+
+/* Moves all pieces that [addr, addr + size) has a part of, as far as there is room for them.
+ * CUDA_SUCCESS, or the session is lost. */
+CUresult managed_prefetch(struct guest_thread *t, struct managed_mem *m, uint64_t addr,
+			  uint64_t size, bool to_device);
+/* Says whether launches leave it where it is. */
+void managed_stay(struct managed_mem *m, bool stays);
+
+/* Allocations that move, and those that launches might move now, all or a part of. */
+extern _Atomic unsigned managed_moving, managed_waiting;
+
+/* Whether an address of the device's part of the band is the host's as well. */
+bool managed_has(uint64_t addr);
+static inline bool managed_is(uint64_t addr)
+{
+	return unlikely(atomic_load_explicit(&managed_moving, memory_order_relaxed)) &&
+	       managed_has(addr);
+}
+
+/* Moves what n words of a launch name to the device. */
+void managed_named(struct guest_thread *t, const uint64_t *words, size_t n);
+
+/* In a forked child, which has none of it. */
+void managed_after_fork(void);
 
 #endif

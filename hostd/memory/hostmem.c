@@ -181,6 +181,34 @@ CUresult hostmem_release(struct hostmem *h, struct dev_ctx *ctx, uint64_t addr)
 	return CUDA_SUCCESS;
 }
 
+CUresult hostmem_take_part(struct hostmem *h, uint64_t size, uint64_t *ret_offset)
+{
+	int r = charge(h, size, ret_offset);
+
+	if (r < 0)
+		return r == -EOPNOTSUPP ? CUDA_ERROR_NOT_SUPPORTED
+					: CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_lock(&h->lock);
+	r = place_in_file_locked(h, size, ret_offset);
+	pthread_mutex_unlock(&h->lock);
+	if (r < 0)
+		uncharge(h, *ret_offset, size);
+	return r < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+void hostmem_give_part(struct hostmem *h, uint64_t offset, uint64_t size)
+{
+	pthread_mutex_lock(&h->lock);
+	leave_file_locked(h, offset, size);
+	pthread_mutex_unlock(&h->lock);
+	uncharge(h, offset, size);
+}
+
+int hostmem_fd(const struct hostmem *h)
+{
+	return h->file.fd;
+}
+
 void hostmem_free(struct hostmem *h)
 {
 	if (!h)

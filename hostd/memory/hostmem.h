@@ -50,4 +50,14 @@ CUresult hostmem_alloc(struct hostmem *h, struct dev_ctx *ctx, uint64_t bytes,
 /* CUDA_ERROR_INVALID_VALUE if no region begins at addr. Nothing may use it any more. */
 CUresult hostmem_release(struct hostmem *h, struct dev_ctx *ctx, uint64_t addr);
 
+/*
+ * A part of the file alone, of size bytes, a multiple of DEVICE_HOST_GRAIN, charged as a
+ * region is; managed.h maps it. Errors as hostmem_alloc().
+ */
+CUresult hostmem_take_part(struct hostmem *h, uint64_t size, uint64_t *ret_offset);
+/* Nothing has it mapped any more. */
+void hostmem_give_part(struct hostmem *h, uint64_t offset, uint64_t size);
+/* The file, which stays the hostmem's. */
+int hostmem_fd(const struct hostmem *h);
+
 #endif

@@ -63,6 +63,13 @@ int pages_set_locked(struct space *sp, CUdeviceptr base, uint64_t size, struct r
 	return 0;
 }
 
+void pages_set_map_locked(struct space *sp, CUdeviceptr addr, uint64_t size,
+			  struct mapping *m)
+{
+	for (uint64_t at = 0; at < size; at += SPACE_PAGE)
+		page_at_locked(sp, addr + at)->map = m;
+}
+
 CUresult mapping_new_locked(struct space *sp, CUdeviceptr addr, struct backing *c,
 			    struct mapping **ret_map)
 {
@@ -108,7 +115,7 @@ struct mapping *mapping_at_locked(struct space *sp, CUdeviceptr addr)
 
 	if (!p || !p->region)
 		return NULL;
-	return p->region->kind == REGION_RANGE ? p->map : p->region->map;
+	return region_by_page(p->region) ? p->map : p->region->map;
 }
 
 CUresult region_new_locked(struct space *sp, enum region_kind kind, uint64_t size,
@@ -171,7 +178,7 @@ static void unmap_all(struct space *sp, struct region *r)
 
 void region_free_locked(struct space *sp, struct region *r)
 {
-	if (r->kind == REGION_RANGE)
+	if (region_by_page(r))
 		unmap_all(sp, r);
 	mapping_free_locked(sp, r->map);
 	pages_set_locked(sp, r->base, r->size, NULL);

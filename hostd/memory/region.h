@@ -38,6 +38,7 @@ enum region_kind {
 	REGION_ARENA, /* of a pool, which divides it */
 	REGION_RANGE,
 	REGION_IMPORT, /* of another session; ipc.c */
+	REGION_MANAGED, /* in parts, each of which is mapped while it is the device's */
 	REGION_HIDDEN, /* what the guest has not mapped becomes resident there; ipc.c */
 };
 
@@ -69,7 +70,7 @@ struct region {
 
 struct page {
 	struct region *region;
-	struct mapping *map; /* of a range: what is mapped here */
+	struct mapping *map; /* of a range or managed memory: what is mapped here */
 };
 
 struct global {
@@ -132,6 +133,15 @@ void space_host_wants(void *arg, uint64_t bytes[HOSTPOOL_CLASSES]);
 /* One more region with a mapping is to come: charges worker memory for it. Without the
  * lock. CUDA_SUCCESS or OUT_OF_MEMORY. */
 CUresult space_entry(struct space *sp);
+
+/* True if what is mapped there is a matter of each of its pages. */
+static inline bool region_by_page(const struct region *r)
+{
+	return r->kind == REGION_RANGE || r->kind == REGION_MANAGED;
+}
+/* Notes, for whole pages of such a region, what is mapped there; NULL: nothing. */
+void pages_set_map_locked(struct space *sp, CUdeviceptr addr, uint64_t size,
+			  struct mapping *m);
 
 /* The page that holds addr; NULL outside the band or where nothing ever was. */
 struct page *page_at_locked(struct space *sp, CUdeviceptr addr);

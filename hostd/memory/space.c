@@ -531,9 +531,10 @@ static CUresult find_global(const struct space *sp, CUdeviceptr addr,
 
 static enum space_kind kind_of(const struct region *rg)
 {
-	return rg->kind == REGION_ARENA    ? SPACE_ARENA
-	       : rg->kind == REGION_IMPORT ? SPACE_IMPORT
-					   : SPACE_ALLOCATION;
+	return rg->kind == REGION_ARENA     ? SPACE_ARENA
+	       : rg->kind == REGION_IMPORT  ? SPACE_IMPORT
+	       : rg->kind == REGION_MANAGED ? SPACE_MANAGED
+					    : SPACE_ALLOCATION;
 }
 
 CUresult space_find_locked(struct space *sp, CUdeviceptr addr,

@@ -10,6 +10,7 @@
  *	large	one allocation with memory of its own, one handle for all of it
  *	range	addresses the guest reserved itself, with what it mapped into them
  *	import	an allocation of another session, opened here
+ *	managed	what the program's CPU sees as well (managed.h)
  *
  * Variables of modules lie elsewhere, in memory of the device's own.
  *
@@ -80,6 +81,7 @@ enum space_kind {
 	SPACE_GLOBAL,
 	SPACE_ARENA,  /* of a pool: pools_find() knows more */
 	SPACE_IMPORT, /* an allocation of another session */
+	SPACE_MANAGED, /* memory that the program's CPU sees as well; managed.h */
 };
 
 struct space_range {

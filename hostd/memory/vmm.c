@@ -199,12 +199,6 @@ static struct region *range_around(struct space *sp, CUdeviceptr addr, uint64_t 
 	return rg && size <= rg->size - (addr - rg->base) ? rg : NULL;
 }
 
-static void set_map(struct space *sp, CUdeviceptr addr, uint64_t size, struct mapping *m)
-{
-	for (uint64_t at = 0; at < size; at += SPACE_PAGE)
-		page_at_locked(sp, addr + at)->map = m;
-}
-
 static CUresult map_locked(struct space *sp, CUdeviceptr addr, uint64_t size,
 			   struct backing *c)
 {
@@ -218,7 +212,7 @@ static CUresult map_locked(struct space *sp, CUdeviceptr addr, uint64_t size,
 		return CUDA_ERROR_INVALID_VALUE;
 	r = mapping_new_locked(sp, addr, c, &m);
 	if (r == CUDA_SUCCESS)
-		set_map(sp, addr, size, m);
+		pages_set_map_locked(sp, addr, size, m);
 	return r;
 }
 
@@ -286,7 +280,7 @@ CUresult space_unmap(struct space *sp, CUdeviceptr addr, uint64_t size)
 			struct mapping *m = page_at_locked(sp, addr + at)->map;
 			uint64_t step = m->backing->size;
 
-			set_map(sp, addr + at, step, NULL);
+			pages_set_map_locked(sp, addr + at, step, NULL);
 			mapping_free_locked(sp, m);
 			at += step;
 		}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of a session that its worker has. */
 #include "memory/hostmem.h"
+#include "memory/managed.h"
 #include "session/session_private.h"
 
 void sess_parts(struct session *s, struct sess_parts *ret)
@@ -11,6 +12,7 @@ void sess_parts(struct session *s, struct sess_parts *ret)
 		.info = &s->info,
 		.space = s->space,
 		.pools = s->pools,
+		.managed = s->managed,
 		.touch = &s->touch,
 		.gate = &s->gate,
 		.page = s->count,
@@ -34,7 +36,11 @@ void sess_set_trace(struct session *s, struct trace_area *area)
 
 int sess_set_hostmem(struct session *s, const struct hostmem_file *f)
 {
-	return hostmem_new(&s->env, f, &s->hostmem);
+	int r = hostmem_new(&s->env, f, &s->hostmem);
+
+	if (r == 0)
+		managed_set_host(s->managed, s->hostmem);
+	return r;
 }
 
 void sess_set_status(struct session *s, volatile struct wire_status *status)

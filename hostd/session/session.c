@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "memory/hostmem.h"
+#include "memory/managed.h"
 #include "memory/pool/pool.h"
 #include "memory/space.h"
 #include "session/footprint.h"
@@ -64,6 +65,8 @@ static int open_device(struct session *s, const struct device_config *cfg)
 	r = space_new(&s->env, &s->space);
 	if (r == 0)
 		r = pools_new(&s->env, s->space, &s->pools);
+	if (r == 0)
+		r = managed_new(&s->env, s->space, &s->managed);
 	if (r < 0)
 		return r;
 	return sess_ctx_new(s, 0, 0, &s->primary) == CUDA_SUCCESS ? 0 : -ENODEV;
@@ -183,6 +186,7 @@ void sess_free(struct session *s)
 	pools_free_all(s->pools);
 	images_free(s->images);
 	footprint_free(s->footprint);
+	managed_free(s->managed);
 	space_free(s->space);
 	if (s->dev)
 		s->ops->close(s->dev);

@@ -37,6 +37,7 @@ struct device_ops;
 struct gate;
 struct hostmem_file;
 struct lane;
+struct managed;
 struct pools;
 struct session;
 struct space;
@@ -102,6 +103,7 @@ struct sess_parts {
 	const struct device_info *info;
 	struct space *space;
 	struct pools *pools;
+	struct managed *managed;
 	struct touch *touch;
 	struct gate *gate;
 	struct worker_page *page; /* the one that was set last, or the session's own */

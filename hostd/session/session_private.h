@@ -40,6 +40,7 @@ struct hostfuncs;
 struct hostmem;
 struct images;
 struct ipc_events;
+struct managed;
 struct pools;
 struct space;
 struct trace_area;
@@ -60,6 +61,7 @@ struct session {
 	struct images *images;         /* code on its way; image.h */
 	struct hostfuncs *hostfuncs;   /* host functions waiting for the guest */
 	struct hostmem *hostmem;       /* shared with the guest; NULL: none can be */
+	struct managed *managed;       /* seen by the program's CPU, too */
 	struct ipc_events *ipc_events; /* shared with other sessions */
 	struct accounts accounts;      /* how it reaches weftd's */
 	struct mem_env env;            /* what memory/ stands on */

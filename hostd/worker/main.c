@@ -563,20 +563,26 @@ static int open_events(struct worker *w)
 	return epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->wake, &ev) < 0 ? -errno : 0;
 }
 
-/* Starts the thread that moves memory, if any is to move: after the counters are there,
- * before anything is allocated. */
-static int start_moving(struct worker *w)
+/* Prepares for weftd to have some of the session's memory evicted. */
+static int prepare_eviction(struct worker *w)
 {
-	int r = 0;
+	int r;
 
-	if (!w->opt.placement)
-		return 0;
 	space_set_placement(w->on.space, w->opt.placement);
 	if (w->opt.turns)
 		space_set_turns(w->on.space);
 	r = touch_init(w->on.touch);
 	if (r == 0 && w->opt.piece_bytes)
 		r = space_set_piece(w->on.space, w->opt.piece_bytes);
+	return r;
+}
+
+/* Starts the thread that moves memory: after the counters are there, before anything is
+ * allocated. */
+static int start_moving(struct worker *w)
+{
+	int r = w->opt.placement ? prepare_eviction(w) : 0;
+
 	return r < 0 ? r : moving_new(w->s, w->link, &w->moving);
 }
 

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "ipc/page.h"
+#include "memory/managed.h"
 #include "memory/move.h"
 #include "memory/pool/pool.h"
 #include "memory/space.h"
@@ -22,6 +23,8 @@
 #define PATIENCE_NS (50 * NSEC_PER_MSEC)
 /* Times that a move for MAKE_RESIDENT waits for that: there is no second chance. */
 #define RESIDENT_TRIES 5
+/* Times that memory which is to be the device's waits for that. */
+#define QUIET_TRIES 3
 /* Upper bound of the time, which doubles after each failure in a row. weftd is not kept
  * waiting for that. */
 #define PATIENCE_MAX_NS NSEC_PER_SEC
@@ -36,6 +39,7 @@ enum job {
 	JOB_RECLAIM,
 	JOB_RESTORE,
 	JOB_PREALLOC,
+	JOB_QUIET, /* a lane's, not weftd's */
 	JOB_NUM
 };
 
@@ -44,6 +48,16 @@ struct residence {
 	struct backing *c; /* NULL: nobody does; the lane has a reference */
 	uint64_t bytes;
 	uint32_t id; /* 0: answered */
+	bool done;
+	int result;
+};
+
+/* Work of a lane that waits for the session to be quiet, one lane at a time. */
+struct quiet {
+	int (*work)(void *what); /* NULL: nobody does */
+	void *what;
+	bool patient; /* has as many tries as it takes */
+	unsigned tried;
 	bool done;
 	int result;
 };
@@ -61,7 +75,8 @@ struct moving {
 	uint32_t need;    /* id of the NEED that is not answered; 0: none */
 	uint64_t need_bytes;
 	struct residence residence;
-	pthread_cond_t residence_cond; /* residence */
+	struct quiet quiet;
+	pthread_cond_t done_cond; /* residence, quiet */
 	bool wanted, ending;
 
 	/* of the thread only */
@@ -344,7 +359,7 @@ static void resident_granted(struct moving *m, const struct msg *msg)
 	pthread_mutex_lock(&m->lock);
 	m->residence.result = r;
 	m->residence.done = true;
-	pthread_cond_broadcast(&m->residence_cond);
+	pthread_cond_broadcast(&m->done_cond);
 	pthread_mutex_unlock(&m->lock);
 }
 
@@ -353,10 +368,37 @@ static void keep_ready(struct moving *m, const struct msg *msg)
 	space_host_pool_set(m->on.space, msg->prealloc.bytes);
 }
 
+/* Does a lane's work, or has another try after what weftd wants meanwhile: nobody else is to
+ * wait for a kernel that does not end. */
+static void do_quiet(struct moving *m, const struct msg *msg)
+{
+	uint64_t patience_ns =
+		MIN(PATIENCE_NS << MIN(m->quiet.tried, 5u), PATIENCE_MAX_NS);
+	int r = gate_close(m->on.gate, clock_now_ns() + patience_ns);
+
+	if (r == 0)
+		r = m->quiet.work(m->quiet.what);
+	if (r != -EBUSY && !swapped(m))
+		gate_open(m->on.gate);
+	if (r != -EBUSY)
+		go_on(m);
+	pthread_mutex_lock(&m->lock);
+	m->quiet.tried++;
+	if (r == -EBUSY && !m->ending &&
+	    (m->quiet.patient || m->quiet.tried < QUIET_TRIES)) {
+		m->pending |= 1u << JOB_QUIET;
+	} else {
+		m->quiet.result = r;
+		m->quiet.done = true;
+		pthread_cond_broadcast(&m->done_cond);
+	}
+	pthread_mutex_unlock(&m->lock);
+}
+
 static void (*const jobs[])(struct moving *m, const struct msg *msg) = {
 	[JOB_NEED] = need_granted,   [JOB_MAKE_RESIDENT] = resident_granted,
 	[JOB_RECLAIM] = reclaim,     [JOB_RESTORE] = restore,
-	[JOB_PREALLOC] = keep_ready,
+	[JOB_PREALLOC] = keep_ready, [JOB_QUIET] = do_quiet,
 };
 static_assert(ARRAY_SIZE(jobs) == JOB_NUM, "each is done");
 
@@ -409,16 +451,37 @@ static int on_make_resident(void *arg, struct backing *c, uint64_t bytes)
 
 	pthread_mutex_lock(&m->lock);
 	while (m->residence.c)
-		pthread_cond_wait(&m->residence_cond, &m->lock);
+		pthread_cond_wait(&m->done_cond, &m->lock);
 	m->residence =
 		(struct residence){.c = c, .bytes = bytes, .id = broker_link_id(m->link)};
 	r = ask_residence_locked(m);
 	while (r == 0 && !m->residence.done)
-		pthread_cond_wait(&m->residence_cond, &m->lock);
+		pthread_cond_wait(&m->done_cond, &m->lock);
 	if (r == 0)
 		r = m->residence.result;
 	m->residence = (struct residence){0};
-	pthread_cond_broadcast(&m->residence_cond);
+	pthread_cond_broadcast(&m->done_cond);
+	pthread_mutex_unlock(&m->lock);
+	return r;
+}
+
+/* Has the thread do a lane's work, and waits for that: managed_quiet. */
+static int on_quiet(void *arg, bool patient, int (*work)(void *what), void *what)
+{
+	struct moving *m = arg;
+	int r;
+
+	pthread_mutex_lock(&m->lock);
+	while (m->quiet.work)
+		pthread_cond_wait(&m->done_cond, &m->lock);
+	m->quiet = (struct quiet){.work = work, .what = what, .patient = patient};
+	m->pending |= 1u << JOB_QUIET;
+	pthread_cond_signal(&m->cond);
+	while (!m->quiet.done)
+		pthread_cond_wait(&m->done_cond, &m->lock);
+	r = m->quiet.result;
+	m->quiet = (struct quiet){0};
+	pthread_cond_broadcast(&m->done_cond);
 	pthread_mutex_unlock(&m->lock);
 	return r;
 }
@@ -436,7 +499,7 @@ int moving_new(struct session *s, struct broker_link *link, struct moving **ret_
 	m->patience_ns = PATIENCE_NS;
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_cond_init(&m->cond, NULL);
-	pthread_cond_init(&m->residence_cond, NULL);
+	pthread_cond_init(&m->done_cond, NULL);
 	gate_on_wanted(m->on.gate, on_wanted, m);
 	r = -pthread_create(&m->thread, NULL, moving_main, m);
 	if (r < 0) {
@@ -445,6 +508,7 @@ int moving_new(struct session *s, struct broker_link *link, struct moving **ret_
 		return r;
 	}
 	space_on_make_resident(m->on.space, on_make_resident, m);
+	managed_on_quiet(m->on.managed, on_quiet, m);
 	*ret_m = m;
 	return 0;
 }
@@ -455,12 +519,13 @@ void moving_free(struct moving *m)
 		return;
 	gate_on_wanted(m->on.gate, NULL, NULL);
 	space_on_make_resident(m->on.space, NULL, NULL);
+	managed_on_quiet(m->on.managed, NULL, NULL);
 	pthread_mutex_lock(&m->lock);
 	m->ending = true;
 	pthread_cond_signal(&m->cond);
 	pthread_mutex_unlock(&m->lock);
 	pthread_join(m->thread, NULL);
-	pthread_cond_destroy(&m->residence_cond);
+	pthread_cond_destroy(&m->done_cond);
 	pthread_cond_destroy(&m->cond);
 	pthread_mutex_destroy(&m->lock);
 	free(m);

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 from fault import (Daemon, FaultTest, Guest, hello, is_ours, kill, parent, patient, processes,
@@ -47,6 +48,47 @@ class Death(FaultTest):
             ended = d.ctl("info")["ended"]
             self.assertIn("signal 9", [e["end"] for e in ended
                                        if e["session"] == victim["session"]][0])
+
+    def test_managed_memory_of_a_worker_that_has_died(self):
+        """Touching it does not hang; the next call says that it is over."""
+        with Daemon() as d:
+            neighbour = self.neighbour(d)
+            p = d.run("touches", stdin=subprocess.PIPE)
+            until_running(p)
+            victim = max(d.sessions(), key=lambda s: s["session"])
+            kill(victim["worker.pid"])
+            out, _ = p.communicate(timeout=patient(5))
+            self.assertEqual(p.returncode, 1, out)
+            self.assertIn("touched", out)
+            self.assertIn("cudaError", out)
+            self.assert_right(neighbour)
+
+    def test_worker_killed_while_a_page_is_waited_for(self):
+        with Daemon() as d:
+            neighbour = self.neighbour(d)
+            p = d.run("touches", "busy")
+            until_running(p)
+            time.sleep(0.3)  # it waits for the kernel, or is about to
+            self.assertIsNone(p.poll())
+            victim = max(d.sessions(), key=lambda s: s["session"])
+            kill(victim["worker.pid"])
+            out, _ = p.communicate(timeout=patient(5))
+            self.assertEqual(p.returncode, 1, out)
+            self.assertIn("touched", out)
+            self.assertIn("cudaError", out)
+            self.assert_right(neighbour)
+
+    def test_program_killed_while_it_waits_for_a_page(self):
+        with Daemon() as d:
+            neighbour = self.neighbour(d)
+            base = d.memory_used()
+            p = d.run("touches", "busy")
+            until_running(p)
+            time.sleep(0.3)
+            kill(p.pid)
+            wait_for(lambda: len(d.sessions()) == 1, 1, "the session is gone")
+            self.assertEqual(d.memory_used(), base)
+            self.assert_right(neighbour)
 
     def test_workers_killed_while_waiting_are_replaced(self):
         with Daemon("--pool", "2") as d:

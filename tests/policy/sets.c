@@ -389,7 +389,7 @@ Test(sets, who_is_alone_below_has_the_shortest_slices)
 	tenant(GIB / 2, 100, 1);
 	time_sets.slices(&sim.device, sim.t, sim.n, &eager, us);
 	cr_expect_eq(us[1], TIME_BELOW_US);
-	/* What moves their memory ends in one of theirs. */
+	/* Work that moves their memory ends in one of theirs. */
 	cr_expect_eq(us[0], TIME_BELOW_MOVES_US);
 	cr_expect_eq(us[2], TIME_BELOW_MOVES_US);
 	/* Two that go beside each other. */

@@ -26,11 +26,11 @@ STAND_INS = {
     "usermod": '#!/bin/sh\n[ "$*" = "-a -G video user" ]\n',
     "udevadm": r"""#!/bin/sh
 [ "$*" != "control --reload" ] || exit 0
-[ "$*" = "trigger --action=add --subsystem-match=pci" ] || exit 1
+[ "$*" = "trigger --action=add --subsystem-match=pci --subsystem-match=misc" ] || exit 1
 for d in /sys/bus/pci/devices/*; do
 	[ "$(cat $d/vendor):$(cat $d/device)" = 0x1af4:0x1110 ] || continue
 	p=$(readlink -f $d) p=${p#/sys}
-	line=$(grep '^ACTION' /etc/udev/rules.d/*.rules | sed 's/.*RUN+="\(.*\)"$/\1/')
+	line=$(grep 'RUN+=' /etc/udev/rules.d/*.rules | sed 's/.*RUN+="\(.*\)"$/\1/')
 	eval "$(echo "$line" | sed "s,%p,$p,g")"
 done
 """,

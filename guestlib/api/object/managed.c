@@ -2,10 +2,9 @@
 /*
  * DOC: managed memory
  *
- * An allocation is host memory that program and device share, at one address
- * (object/hostmem_alloc.c): both may use it at any time, and kernels read it over the bus. So
- * there is nothing to migrate: where it should be is noted for who asks. Advice holds for an
- * allocation as a whole.
+ * Small allocations are host memory that program and device share (object/hostmem_alloc.c),
+ * larger ones move in pieces (object/managed.c); kernels may use either at any time. Advice
+ * holds for an allocation as a whole: what is preferred on the host stays there.
  */
 #include "core/process.h"
 #include "core/thread.h"
@@ -43,7 +42,7 @@ bool managed_take(struct guest_thread *t, CUdeviceptr dptr, CUresult *ret)
 {
 	struct hostmem h;
 
-	if (guest_is_device(dptr) || !hostmem_find(dptr, &h) || !h.managed)
+	if (!hostmem_find(dptr, &h) || !h.managed)
 		return false;
 	*ret = h.base == dptr ? hostmem_end(t, &h) : CUDA_ERROR_INVALID_VALUE;
 	return true;
@@ -92,6 +91,13 @@ static CUresult check_location(CUmemLocation l)
 	return CUDA_ERROR_INVALID_VALUE;
 }
 
+static bool is_host(int type)
+{
+	return type == CU_MEM_LOCATION_TYPE_HOST ||
+	       type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+	       type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+}
+
 static struct hostmem_location noted(CUmemLocation l)
 {
 	return (struct hostmem_location){(int)l.type, l.id};
@@ -129,6 +135,8 @@ static CUresult advise(CUdeviceptr ptr, size_t count, CUmem_advise advice,
 	}
 	if (r == CUDA_SUCCESS)
 		hostmem_set_where(&h);
+	if (r == CUDA_SUCCESS && h.moves)
+		managed_stay(h.moves, is_host(h.where.preferred.type));
 	return r;
 }
 
@@ -227,16 +235,18 @@ CUresult CUDAAPI cuMemRangeGetAttributes(void **data, size_t *sizes,
 /* ---- in streams ---- */
 
 /* The stream's, which may not be captured. */
-static CUresult enter(CUstream stream, bool ptsz)
+static CUresult enter(CUstream stream, bool ptsz, struct guest_thread **ret_t)
 {
-	struct guest_thread *t;
 	uint64_t wire;
-	CUresult r = guest_enter(guest_need_on(stream), &t);
+	CUresult r = guest_enter(guest_need_on(stream), ret_t);
 
 	return r ? r : guest_stream(stream, ptsz, &wire);
 }
 
-static CUresult note_last(CUdeviceptr ptr, size_t count, CUmemLocation location)
+/* Moves at once what was to move when the stream gets there: who reads or writes it before
+ * that does so wherever it is. */
+static CUresult go_to(struct guest_thread *t, CUdeviceptr ptr, size_t count,
+		      CUmemLocation location)
 {
 	struct hostmem h;
 	CUresult r = find(ptr, count, &h);
@@ -247,17 +257,19 @@ static CUresult note_last(CUdeviceptr ptr, size_t count, CUmemLocation location)
 		return r;
 	h.where.last = noted(location);
 	hostmem_set_where(&h);
-	return CUDA_SUCCESS;
+	return h.moves ? managed_prefetch(t, h.moves, ptr, count, !is_host(location.type))
+		       : CUDA_SUCCESS;
 }
 
 static CUresult prefetch_to(CUdeviceptr ptr, size_t count, CUmemLocation location,
 			    unsigned flags, CUstream stream, bool ptsz)
 {
-	CUresult r = enter(stream, ptsz);
+	struct guest_thread *t;
+	CUresult r = enter(stream, ptsz, &t);
 
 	if (r == CUDA_SUCCESS && flags)
 		r = CUDA_ERROR_INVALID_VALUE;
-	return r ? r : note_last(ptr, count, location);
+	return r ? r : go_to(t, ptr, count, location);
 }
 
 static CUresult prefetch(CUdeviceptr ptr, size_t count, CUdevice device, CUstream stream,
@@ -270,8 +282,9 @@ static CUresult prefetch(CUdeviceptr ptr, size_t count, CUdevice device, CUstrea
 static CUresult attach(CUstream stream, CUdeviceptr ptr, size_t length, unsigned flags,
 		       bool ptsz)
 {
+	struct guest_thread *t;
 	struct hostmem h;
-	CUresult r = enter(stream, ptsz);
+	CUresult r = enter(stream, ptsz, &t);
 
 	if (r == CUDA_SUCCESS)
 		r = find(ptr, 1, &h);
@@ -286,10 +299,11 @@ static CUresult attach(CUstream stream, CUdeviceptr ptr, size_t length, unsigned
 }
 
 static CUresult check_batch(CUdeviceptr *ptrs, size_t *sizes, size_t count,
-			    unsigned long long flags, CUstream stream, bool ptsz)
+			    unsigned long long flags, CUstream stream, bool ptsz,
+			    struct guest_thread **ret_t)
 {
 	struct hostmem h;
-	CUresult r = enter(stream, ptsz);
+	CUresult r = enter(stream, ptsz, ret_t);
 
 	if (r)
 		return r;
@@ -305,7 +319,8 @@ static CUresult prefetch_batch(CUdeviceptr *ptrs, size_t *sizes, size_t count,
 			       CUmemLocation *locations, size_t *indices, size_t n,
 			       unsigned long long flags, CUstream stream, bool ptsz)
 {
-	CUresult r = check_batch(ptrs, sizes, count, flags, stream, ptsz);
+	struct guest_thread *t;
+	CUresult r = check_batch(ptrs, sizes, count, flags, stream, ptsz, &t);
 	size_t k = 0;
 
 	if (r)
@@ -319,7 +334,7 @@ static CUresult prefetch_batch(CUdeviceptr *ptrs, size_t *sizes, size_t count,
 	k = 0;
 	for (size_t i = 0; i < count && r == CUDA_SUCCESS; i++) {
 		k += k + 1 < n && indices[k + 1] == i;
-		r = note_last(ptrs[i], sizes[i], locations[k]);
+		r = go_to(t, ptrs[i], sizes[i], locations[k]);
 	}
 	return r;
 }
@@ -327,7 +342,9 @@ static CUresult prefetch_batch(CUdeviceptr *ptrs, size_t *sizes, size_t count,
 static CUresult discard_batch(CUdeviceptr *ptrs, size_t *sizes, size_t count,
 			      unsigned long long flags, CUstream stream, bool ptsz)
 {
-	return check_batch(ptrs, sizes, count, flags, stream, ptsz);
+	struct guest_thread *t;
+
+	return check_batch(ptrs, sizes, count, flags, stream, ptsz, &t);
 }
 
 GUEST_PAIR(cuMemPrefetchAsync, ptsz,

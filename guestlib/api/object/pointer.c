@@ -12,6 +12,7 @@
 #include "object/extent.h"
 #include "core/extent_table.h"
 #include "object/hostmem.h"
+#include "object/managed.h"
 #include "object/pool.h"
 #include "core/process.h"
 #include "core/thread.h"
@@ -125,9 +126,9 @@ static CUresult look(struct guest_thread *t, uint64_t ptr, struct pointer_info *
 	CUresult r;
 
 	*ret = (struct pointer_info){.kind = POINTER_NONE, .ptr = ptr};
-	if (known(ptr, ret))
-		return CUDA_SUCCESS;
-	if (guest_is_device(ptr)) {
+	if (guest_is_device(ptr) && !managed_is(ptr)) {
+		if (known(ptr, ret))
+			return CUDA_SUCCESS;
 		r = ask(t, ptr, ret);
 		return r == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : r;
 	}

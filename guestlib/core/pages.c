@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * DOC: closed pages
+ *
+ * Empty pages, watched by userfaultfd, are in the place of what is closed. Whoever touches one
+ * waits, in the kernel too if a system call was given it, and no signal handler takes part.
+ * They come there in one step (mremap), so that no store of another thread is lost in between;
+ * the kernel then waits until somebody has read that they did. So one thread reads and never
+ * waits, and another one does what faults ask for.
+ *
+ * A process that the kernel does not let wait in system calls has no such pages: read() into
+ * one would fail.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/macros.h"
+#include "core/pages.h"
+#include "core/process.h"
+
+#ifndef USERFAULTFD_IOC_NEW
+#define USERFAULTFD_IOC_NEW _IO(0xAA, 0x00)
+#endif
+
+#define PAGE ((uintptr_t)4096)
+
+static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic int faults = -1;               /* the userfaultfd, once all works */
+static int touched_in = -1, touched_out = -1; /* a pipe of addresses */
+static void (*on_touched)(uintptr_t addr);
+
+/* In the kernel's name as well as in the program's: by privilege, by sysctl, or by device. */
+static int open_userfaultfd(void)
+{
+	_cleanup_close_ int dev = -1;
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+
+	if (fd >= 0)
+		return fd;
+	dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+	return dev < 0 ? -1 : ioctl(dev, USERFAULTFD_IOC_NEW, O_CLOEXEC);
+}
+
+static void *read_events(void *arg)
+{
+	int fd = (int)(intptr_t)arg;
+	struct uffd_msg m;
+	ssize_t n;
+
+	while ((n = read(fd, &m, sizeof(m))) > 0 || errno == EINTR || errno == EAGAIN) {
+		uint64_t addr = m.arg.pagefault.address;
+
+		if (n == sizeof(m) && m.event == UFFD_EVENT_PAGEFAULT &&
+		    write(touched_in, &addr, sizeof(addr)) < 0)
+			log_debug("managed memory: a fault is lost: %m");
+	}
+	return NULL;
+}
+
+static void *serve(void *arg)
+{
+	uint64_t addr;
+	ssize_t n;
+
+	while ((n = read(touched_out, &addr, sizeof(addr))) > 0 || errno == EINTR) {
+		if (n == sizeof(addr))
+			on_touched(addr);
+	}
+	return NULL;
+}
+
+static int start_thread(void *(*run)(void *), void *arg)
+{
+	sigset_t all, old;
+	pthread_t thread;
+	int r;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	r = pthread_create(&thread, NULL, run, arg);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (r == 0)
+		pthread_detach(thread);
+	return -r;
+}
+
+static int start_locked(void (*touched)(uintptr_t addr))
+{
+	struct uffdio_api api = {.api = UFFD_API, .features = UFFD_FEATURE_EVENT_REMAP};
+	_cleanup_close_ int fd = open_userfaultfd();
+	int ends[2], r;
+
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) < 0 || pipe2(ends, O_CLOEXEC) < 0)
+		return -errno;
+	touched_out = ends[0];
+	touched_in = ends[1];
+	on_touched = touched;
+	r = start_thread(serve, NULL);
+	if (r == 0)
+		r = start_thread(read_events, (void *)(intptr_t)fd);
+	if (r < 0) /* serve() ends */
+		close(ends[1]);
+	else
+		atomic_store(&faults, fd_steal(&fd));
+	return r;
+}
+
+int pages_start(void (*touched)(uintptr_t addr))
+{
+	static int before = 1; /* what the only try came to */
+	int r;
+
+	if (atomic_load(&faults) >= 0)
+		return 0;
+	pthread_mutex_lock(&start_lock);
+	if (before > 0) {
+		before = start_locked(touched);
+		if (before < 0)
+			log_debug("managed memory stays in host memory: no userfaultfd "
+				  "(%d)",
+				  -before);
+	}
+	r = before;
+	pthread_mutex_unlock(&start_lock);
+	return r;
+}
+
+int pages_close(uintptr_t at, size_t size)
+{
+	struct uffdio_register u = {.mode = UFFDIO_REGISTER_MODE_MISSING};
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED)
+		return -errno;
+	u.range = (struct uffdio_range){(uintptr_t)p, size};
+	if (madvise(p, size, MADV_DONTFORK) < 0 ||
+	    ioctl(faults, UFFDIO_REGISTER, &u) < 0 ||
+	    mremap(p, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)at) ==
+		    MAP_FAILED) {
+		int r = -errno;
+
+		munmap(p, size);
+		return r;
+	}
+	return 0;
+}
+
+static void wake(uintptr_t at, size_t size)
+{
+	struct uffdio_range u = {at, size};
+	int fd = atomic_load(&faults);
+
+	if (fd >= 0)
+		ioctl(fd, UFFDIO_WAKE, &u);
+}
+
+int pages_open(uintptr_t at, size_t size, uint64_t offset)
+{
+	int r = link_map_over(guest_process.link, (void *)at, offset, size, false);
+
+	if (r == 0)
+		madvise((void *)at, size, MADV_DONTFORK);
+	wake(at, size);
+	return r;
+}
+
+void pages_wake(uintptr_t addr)
+{
+	wake(ALIGN_DOWN(addr, PAGE), PAGE);
+}
+
+void pages_end(uintptr_t at, size_t size)
+{
+	link_unmap(guest_process.link, at, size);
+	wake(at, size);
+}
+
+void pages_after_fork(void)
+{
+	int fd = atomic_exchange(&faults, -1);
+
+	if (fd < 0)
+		return;
+	close(fd);
+	close(touched_in);
+	close(touched_out);
+}

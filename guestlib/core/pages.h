@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pages of this process that can be closed: whoever touches one, in a system call too, waits
+ * until it is opened, which a function of ours sees to. `at` and `size` are whole pages. Any
+ * thread.
+ */
+#ifndef WEFT_GUEST_PAGES_H
+#define WEFT_GUEST_PAGES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Has touched(addr) called, on a thread of its own, for each page that is touched while it is
+ * closed; always the same function. Returns 0, also if it works already, or -errno: the process
+ * may not. */
+int pages_start(void (*touched)(uintptr_t addr));
+/* Puts closed pages over whatever is there, in one step; a forked child has none of them. 0 or
+ * -errno: nothing has changed. */
+int pages_close(uintptr_t at, size_t size);
+/* Puts the window's memory from offset there, which a forked child does not have either, and
+ * has those that wait go on. 0 or -errno: there is nothing then. */
+int pages_open(uintptr_t at, size_t size, uint64_t offset);
+/* Leaves nothing there but a reservation of the band. Touching it is an error again. */
+void pages_end(uintptr_t at, size_t size);
+/* Lets go on who waits for the page at addr. */
+void pages_wake(uintptr_t addr);
+/* In a forked child. */
+void pages_after_fork(void);
+
+#endif

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * DOC: managed memory that moves
+ *
+ * Each piece of an allocation is the host's (the window's memory is mapped here, and kernels
+ * read it over the bus) or the device's (its pages are closed here). This process says which:
+ * a launch takes to the device what its parameters name, a thread that touches a closed page
+ * has its piece brought back, and more of those behind it if they are touched in order.
+ * Kernels run wherever a piece is, so whatever is guessed wrong costs time alone.
+ *
+ * A piece moves under the lock, which is never held while memory of the program's is touched.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "calls.h"
+#include "core/pages.h"
+#include "core/process.h"
+#include "core/thread.h"
+#include "object/enter.h"
+#include "object/extent.h"
+#include "object/hostmem.h"
+#include "object/managed.h"
+
+/* Pieces that are brought back at a time, if they are touched in order. */
+#define RUN_MAX 8u
+/* After a launch that did not get all it named to the device, for as long none tries again;
+ * twice as long each time in a row. */
+#define PAUSE_NS     (100 * NSEC_PER_MSEC)
+#define PAUSE_MAX_NS (10 * NSEC_PER_SEC)
+
+struct managed_mem {
+	struct list link;
+	uintptr_t base;
+	size_t size, piece;
+	uint64_t offset; /* in the window's file */
+	bool stays;
+	uint64_t not_before_ns, pause_ns;
+	unsigned n, n_host; /* pieces, and those that are the host's */
+	unsigned next, run; /* where a touch is in order, and pieces of the last one */
+	bool on_device[];
+};
+
+_Atomic unsigned managed_moving, managed_waiting;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list all = {&all, &all};
+static struct guest_thread *server; /* whose lane brings pieces back */
+
+static uintptr_t piece_at(const struct managed_mem *m, unsigned i)
+{
+	return m->base + i * m->piece;
+}
+
+/* Bytes of pieces i to end - 1. */
+static size_t bytes_of(const struct managed_mem *m, unsigned i, unsigned end)
+{
+	return (end == m->n ? m->size : end * m->piece) - i * m->piece;
+}
+
+static bool waits(const struct managed_mem *m)
+{
+	return m->n_host && !m->stays;
+}
+
+/* Notes whose pieces i to end - 1 are. */
+static void set_locked(struct managed_mem *m, unsigned i, unsigned end, bool on_device)
+{
+	bool did = waits(m);
+
+	for (; i < end; i++) {
+		m->n_host += m->on_device[i];
+		m->on_device[i] = on_device;
+		m->n_host -= on_device;
+	}
+	atomic_fetch_add(&managed_waiting, (unsigned)waits(m) - (unsigned)did);
+}
+
+static int open_pieces(struct managed_mem *m, unsigned i, unsigned end)
+{
+	return pages_open(piece_at(m, i), bytes_of(m, i, end), m->offset + i * m->piece);
+}
+
+/* First piece from i on, before end, that is (not) on the device; end: there is none. */
+static unsigned first_that(const struct managed_mem *m, unsigned i, unsigned end,
+			   bool on_device)
+{
+	while (i < end && m->on_device[i] != on_device)
+		i++;
+	return i;
+}
+
+/* ---- to the device ---- */
+
+/* Returns how many of the host's pieces i to end - 1 are the device's now, from i on. */
+static CUresult take_locked(struct guest_thread *t, struct managed_mem *m, unsigned i,
+			    unsigned end, unsigned *ret_n)
+{
+	struct managed_move_rep rep = {0};
+	size_t size = bytes_of(m, i, end);
+	unsigned n = 0;
+	CUresult r;
+
+	*ret_n = 0;
+	if (pages_close(piece_at(m, i), size) < 0)
+		return CUDA_SUCCESS;
+	r = call_managed_move(t, piece_at(m, i), size, 1, &rep);
+	if (r == CUDA_ERROR_NOT_SUPPORTED)
+		r = CUDA_SUCCESS;
+	else if (r == CUDA_SUCCESS)
+		n = rep.moved >= size ? end - i : (unsigned)(rep.moved / m->piece);
+	set_locked(m, i, i + n, true);
+	if (i + n < end)
+		open_pieces(m, i + n, end);
+	*ret_n = n;
+	return r;
+}
+
+/* All of the host's among pieces i to end - 1, until there is no room. */
+static CUresult take_all_locked(struct guest_thread *t, struct managed_mem *m, unsigned i,
+				unsigned end, bool *ret_all)
+{
+	CUresult r = CUDA_SUCCESS;
+	unsigned last, n;
+
+	*ret_all = true;
+	for (i = first_that(m, i, end, false); i < end && *ret_all && r == CUDA_SUCCESS;
+	     i = first_that(m, last, end, false)) {
+		last = first_that(m, i, end, true);
+		r = take_locked(t, m, i, last, &n);
+		*ret_all = n == last - i;
+	}
+	return r;
+}
+
+static void named_locked(struct guest_thread *t, struct managed_mem *m)
+{
+	uint64_t now = clock_now_ns();
+	bool got_all;
+
+	if (!waits(m) || now < m->not_before_ns)
+		return;
+	take_all_locked(t, m, 0, m->n, &got_all);
+	m->pause_ns = got_all ? 0 : MIN(MAX(2 * m->pause_ns, PAUSE_NS), PAUSE_MAX_NS);
+	m->not_before_ns = clock_now_ns() + m->pause_ns;
+}
+
+static struct managed_mem *find_locked(uint64_t addr)
+{
+	struct managed_mem *m;
+
+	list_for_each (m, &all, link) {
+		if (addr - m->base < m->size)
+			return m;
+	}
+	return NULL;
+}
+
+bool managed_has(uint64_t addr)
+{
+	bool has;
+
+	pthread_mutex_lock(&lock);
+	has = find_locked(addr);
+	pthread_mutex_unlock(&lock);
+	return has;
+}
+
+void managed_named(struct guest_thread *t, const uint64_t *words, size_t n)
+{
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < n; i++) {
+		struct managed_mem *m = NULL;
+
+		if (words[i] - guest_process.band_base < guest_process.band_size)
+			m = find_locked(words[i]);
+		if (m)
+			named_locked(t, m);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- back ---- */
+
+/* Brings pieces i to end - 1, all of the device's, back. What cannot be had while the session
+ * works is nothing that anybody may see: who touches it gets its SIGSEGV. */
+static CUresult bring_locked(struct guest_thread *t, struct managed_mem *m, unsigned i,
+			     unsigned end)
+{
+	struct managed_move_rep rep = {0};
+	size_t size = bytes_of(m, i, end);
+	CUresult r = call_managed_move(t, piece_at(m, i), size, 0, &rep);
+
+	if ((r == CUDA_SUCCESS && rep.moved >= size) || guest_status() != CUDA_SUCCESS) {
+		set_locked(m, i, end, false);
+		if (open_pieces(m, i, end) == 0)
+			return r;
+	}
+	log_warning("managed memory cannot be brought back (%d)", (int)r);
+	pages_end(piece_at(m, i), size);
+	return r ? r : CUDA_ERROR_UNKNOWN;
+}
+
+static CUresult bring_all_locked(struct guest_thread *t, struct managed_mem *m,
+				 unsigned i, unsigned end)
+{
+	CUresult r = CUDA_SUCCESS;
+	unsigned last;
+
+	for (i = first_that(m, i, end, true); i < end && r == CUDA_SUCCESS;
+	     i = first_that(m, last, end, true)) {
+		last = first_that(m, i, end, false);
+		r = bring_locked(t, m, i, last);
+	}
+	return r;
+}
+
+static void touched_locked(struct managed_mem *m, uintptr_t addr)
+{
+	unsigned i = (unsigned)((addr - m->base) / m->piece);
+
+	if (!m->on_device[i]) { /* somebody else has touched it as well */
+		pages_wake(addr);
+		return;
+	}
+	m->run = i == m->next ? MIN(2 * m->run, RUN_MAX) : 1;
+	m->next = MIN(i + m->run, m->n);
+	bring_locked(server, m, i, first_that(m, i, m->next, false));
+}
+
+/* On the thread for it, which has no lane until it is first needed. */
+static void touched(uintptr_t addr)
+{
+	struct managed_mem *m;
+
+	pthread_mutex_lock(&lock);
+	m = find_locked(addr);
+	if (!guest_self && thread_become(server))
+		log_warning("managed memory: out of memory");
+	if (m)
+		touched_locked(m, addr);
+	else
+		pages_wake(addr);
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- allocations ---- */
+
+/* Whether pages can be closed, and there is a lane to bring pieces back by. */
+static bool can_move(void)
+{
+	bool can;
+
+	pthread_mutex_lock(&lock);
+	if (!server) {
+		server = calloc(1, sizeof(*server));
+		if (server && thread_open_own_lane(server)) {
+			thread_free(server);
+			server = NULL;
+		}
+	}
+	can = server && pages_start(touched) == 0;
+	pthread_mutex_unlock(&lock);
+	return can;
+}
+
+static struct managed_mem *mem_new(const struct managed_alloc_rep *rep)
+{
+	unsigned n = (unsigned)((rep->mapped + rep->piece - 1) / rep->piece);
+	struct managed_mem *m = calloc(1, sizeof(*m) + n * sizeof(m->on_device[0]));
+
+	if (!m)
+		return NULL;
+	m->base = rep->addr;
+	m->size = rep->mapped;
+	m->piece = rep->piece;
+	m->offset = rep->offset;
+	m->n = m->n_host = n;
+	m->run = 1;
+	return m;
+}
+
+/* A host is not trusted to say what this process maps where. */
+static bool is_sound(const struct managed_alloc_rep *rep, size_t size)
+{
+	return rep->mapped >= size && rep->piece && rep->piece % HOSTMEM_PAGE == 0 &&
+	       guest_is_device(rep->addr) && guest_is_device(rep->addr + rep->mapped - 1);
+}
+
+CUresult managed_new(struct guest_thread *t, struct hostmem *h)
+{
+	struct managed_alloc_rep rep = {0};
+	struct managed_mem *m;
+	CUresult r;
+
+	if (!can_move())
+		return CUDA_ERROR_NOT_SUPPORTED;
+	r = call_managed_alloc(t, h->size, &rep);
+	if (r)
+		return r;
+	if (!is_sound(&rep, h->size))
+		return guest_broken(t);
+	extent_forget(t, rep.addr);
+	m = mem_new(&rep);
+	if (!m || open_pieces(m, 0, m->n) < 0) {
+		free(m);
+		call_managed_free(t, rep.addr);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	pthread_mutex_lock(&lock);
+	list_append(&all, &m->link);
+	atomic_fetch_add(&managed_moving, 1);
+	atomic_fetch_add(&managed_waiting, 1);
+	pthread_mutex_unlock(&lock);
+	h->base = h->dev = h->host = m->base;
+	h->moves = m;
+	return CUDA_SUCCESS;
+}
+
+CUresult managed_end(struct guest_thread *t, struct managed_mem *m)
+{
+	CUresult r;
+
+	pthread_mutex_lock(&lock);
+	list_remove(&m->link);
+	atomic_fetch_sub(&managed_moving, 1);
+	atomic_fetch_sub(&managed_waiting, (unsigned)waits(m));
+	pthread_mutex_unlock(&lock);
+	/* First, for the next one may come to the same place. */
+	pages_end(m->base, m->size);
+	extent_forget(t, m->base);
+	r = call_managed_free(t, m->base);
+	extent_forget(t, m->base);
+	free(m);
+	return r;
+}
+
+CUresult managed_prefetch(struct guest_thread *t, struct managed_mem *m, uint64_t addr,
+			  uint64_t size, bool to_device)
+{
+	unsigned i = (unsigned)((addr - m->base) / m->piece);
+	unsigned end = (unsigned)((addr + size - 1 - m->base) / m->piece) + 1;
+	bool got_all;
+	CUresult r;
+
+	pthread_mutex_lock(&lock);
+	r = to_device ? take_all_locked(t, m, i, MIN(end, m->n), &got_all)
+		      : bring_all_locked(t, m, i, MIN(end, m->n));
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+void managed_stay(struct managed_mem *m, bool stays)
+{
+	bool did;
+
+	pthread_mutex_lock(&lock);
+	did = waits(m);
+	m->stays = stays;
+	atomic_fetch_add(&managed_waiting, (unsigned)waits(m) - (unsigned)did);
+	pthread_mutex_unlock(&lock);
+}
+
+void managed_after_fork(void)
+{
+	pages_after_fork();
+	pthread_mutex_init(&lock, NULL);
+	list_init(&all);
+	atomic_store(&managed_moving, 0);
+	atomic_store(&managed_waiting, 0);
+	server = NULL; /* its lane was the parent's */
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dispatch/handlers.h"
+#include "memory/managed.h"
+
+int handle_managed_alloc(struct sess_lane *sl, const struct managed_alloc_args *a,
+			 struct managed_alloc_rep *rep)
+{
+	struct managed_region g;
+
+	sl->uncounted = true; /* without it the guest takes host memory */
+	rep->res.result = managed_alloc(sl->s->managed, a->cmd->size, &g);
+	if (rep->res.result != CUDA_SUCCESS)
+		return 0;
+	rep->addr = g.addr;
+	rep->offset = g.offset;
+	rep->mapped = g.size;
+	rep->piece = MANAGED_PIECE;
+	return 0;
+}
+
+/* As CUDA's, waits for the work that may still use the memory; see cuMemFree. */
+int handle_managed_free(struct sess_lane *sl, const struct managed_free_args *a,
+			struct managed_free_rep *rep)
+{
+	struct sess_ctx *ctx = sess_any_ctx(sl);
+	CUresult sync, r;
+
+	if (!ctx) {
+		rep->res.result = CUDA_ERROR_INVALID_CONTEXT;
+		return 0;
+	}
+	sync = sess_sync_result(sl, sl->s->ops->ctx.synchronize(ctx->dev));
+	r = managed_release(sl->s->managed, a->cmd->addr);
+	rep->res.result = sync ? sync : r;
+	return 0;
+}
+
+int handle_managed_move(struct sess_lane *sl, const struct managed_move_args *a,
+			struct managed_move_rep *rep)
+{
+	if (a->cmd->to_device > 1)
+		return -EPROTO;
+	rep->res.result = managed_move(sl->s->managed, a->cmd->addr, a->cmd->size,
+				       a->cmd->to_device, &rep->moved);
+	return 0;
+}

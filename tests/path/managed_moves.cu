@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Managed memory large enough to move: it is on the device while kernels use it, and back when
+ * the program touches it, whoever does so and however. */
+#include <csetjmp>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "check.h"
+
+static const size_t MIB = 1 << 20, BYTES = 40 * MIB, N = BYTES / sizeof(int);
+static bool moves; /* nowhere else than where pages can be closed */
+
+__global__ void add(size_t n, int *p, int by)
+{
+	for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n;
+	     i += (size_t)gridDim.x * blockDim.x)
+		p[i] += by;
+}
+
+__global__ void wait_for(volatile int *flag, int *p)
+{
+	while (!*flag)
+		;
+	*p += 1;
+}
+
+static int *managed(size_t bytes, int value = 0)
+{
+	int *p = nullptr;
+
+	CK(cudaMallocManaged(&p, bytes));
+	for (size_t i = 0; i < bytes / sizeof(int); i++)
+		p[i] = value;
+	return p;
+}
+
+static size_t device_free()
+{
+	size_t free, total;
+
+	CK(cudaMemGetInfo(&free, &total));
+	return free;
+}
+
+/* Without looking: what looks brings it back. */
+static void run_add(int *p, int by, size_t n = N)
+{
+	add<<<64, 256>>>(n, p, by);
+	CK(cudaDeviceSynchronize());
+}
+
+static void all_are(const int *p, int value, size_t n = N)
+{
+	for (size_t i = 0; i < n; i += 331)
+		REQUIRE(p[i] == value);
+	REQUIRE(p[n - 1] == value);
+}
+
+static void to_and_fro()
+{
+	size_t before = device_free();
+	int *p = managed(BYTES, 1);
+
+	REQUIRE(device_free() + MIB > before); /* all of it the host's */
+	for (int round = 0; round < 3; round++) {
+		run_add(p, 1);
+		moves = device_free() + BYTES <= before;
+		run_add(p, 1);
+		all_are(p, 3 + 3 * round);
+		REQUIRE(device_free() + MIB > before);
+		for (size_t i = 0; i < N; i++)
+			p[i] += 1;
+	}
+	run_add(p, 1);
+	CK(cudaFree(p)); /* from the device, too */
+	REQUIRE(device_free() + MIB > before);
+}
+
+/* Only the parts that are touched come back. */
+static void parts()
+{
+	size_t before = device_free();
+	int *p = managed(BYTES, 1);
+
+	run_add(p, 1);
+	REQUIRE(p[N - 1] == 2);
+	p[N - 1] = 7;
+	REQUIRE(!moves || device_free() + MIB < before);
+	run_add(p, 1);
+	REQUIRE(p[N - 1] == 8 && p[0] == 3 && p[N / 2] == 3);
+	CK(cudaFree(p));
+}
+
+static void prefetching()
+{
+	cudaMemLocation device = {cudaMemLocationTypeDevice, 0},
+			host = {cudaMemLocationTypeHost, 0};
+	size_t before = device_free();
+	int *p = managed(BYTES, 5);
+
+	CK(cudaMemPrefetchAsync(p, BYTES, device, 0, nullptr));
+	CK(cudaDeviceSynchronize());
+	REQUIRE(!moves || device_free() + BYTES <= before);
+	run_add(p, 1);
+	CK(cudaMemPrefetchAsync(p, BYTES, host, 0, nullptr));
+	CK(cudaDeviceSynchronize());
+	REQUIRE(device_free() + MIB > before);
+	all_are(p, 6);
+	/* Memory that is preferred on the host stays there, and kernels find it. */
+	CK(cudaMemAdvise(p, BYTES, cudaMemAdviseSetPreferredLocation, host));
+	run_add(p, 1);
+	REQUIRE(device_free() + MIB > before);
+	all_are(p, 7);
+	CK(cudaFree(p));
+}
+
+/* Copies and fills find it on either side, and the program what they wrote. */
+static void copies()
+{
+	std::vector<int> plain(N, 9);
+	int *p = managed(BYTES, 1), *q = managed(BYTES, 2), *device;
+
+	CK(cudaMalloc(&device, BYTES));
+	run_add(p, 1);
+	CK(cudaMemcpy(device, p, BYTES, cudaMemcpyDefault));
+	CK(cudaMemcpy(q, device, BYTES, cudaMemcpyDefault));
+	all_are(q, 2);
+	run_add(q, 1);
+	CK(cudaMemcpy(q, plain.data(), BYTES, cudaMemcpyHostToDevice));
+	all_are(q, 9);
+	run_add(q, 1);
+	CK(cudaMemcpy(p, q, BYTES, cudaMemcpyDeviceToDevice));
+	all_are(p, 10);
+	run_add(p, 1);
+	CK(cudaMemcpy(plain.data(), p, BYTES, cudaMemcpyDeviceToHost));
+	all_are(plain.data(), 11);
+	CK(cudaMemset(p, 0, BYTES));
+	CK(cudaDeviceSynchronize());
+	all_are(p, 0);
+	CK(cudaFree(p));
+	CK(cudaFree(q));
+	CK(cudaFree(device));
+}
+
+static void questions()
+{
+	int *p = managed(BYTES, 0);
+
+	for (int round = 0; round < 2; round++) {
+		cudaPointerAttributes a;
+		cudaIpcMemHandle_t ipc;
+
+		CK(cudaPointerGetAttributes(&a, p + 5));
+		REQUIRE(a.type == cudaMemoryTypeManaged && a.device == 0);
+		REQUIRE(a.hostPointer == p + 5 && a.devicePointer == p + 5);
+		REQUIRE(cudaIpcGetMemHandle(&ipc, p) != cudaSuccess);
+		REQUIRE(cudaHostRegister(p, BYTES, 0) != cudaSuccess);
+		EXPECT(cudaFreeHost(p), cudaErrorInvalidValue);
+		(void)cudaGetLastError();
+		run_add(p, 1);
+	}
+	CK(cudaFree(p));
+}
+
+/* The kernel touches closed pages in the program's name. */
+static void system_calls()
+{
+	int *p = managed(BYTES, 3), fd = memfd_create("managed", MFD_CLOEXEC);
+
+	REQUIRE(fd >= 0);
+	run_add(p, 1);
+	REQUIRE(write(fd, p + N / 2, MIB) == (ssize_t)MIB);
+	run_add(p, 1);
+	REQUIRE(pread(fd, p, MIB, 0) == (ssize_t)MIB); /* fours over fives */
+	REQUIRE(p[0] == 4 && p[MIB / sizeof(int)] == 5);
+	run_add(p, 1);
+	REQUIRE(p[0] == 5 && p[MIB / sizeof(int)] == 6);
+	close(fd);
+	CK(cudaFree(p));
+}
+
+static void threads()
+{
+	int *p = managed(BYTES, 0);
+
+	for (int round = 1; round <= 5; round++) {
+		std::vector<std::thread> all;
+
+		run_add(p, 1);
+		for (int k = 0; k < 8; k++) {
+			all.emplace_back([=] {
+				REQUIRE(p[k] == round); /* one page */
+				all_are(p + N / 8 * k, round, N / 8);
+			});
+		}
+		for (auto &t : all)
+			t.join();
+	}
+	CK(cudaFree(p));
+}
+
+/* Threads that launch and touch at once, each its own, in one allocation and in several. */
+static void at_once()
+{
+	std::vector<std::thread> all;
+
+	for (int k = 0; k < 4; k++) {
+		all.emplace_back([k] {
+			int *p = managed(3 * MIB, k);
+			cudaStream_t s;
+
+			CK(cudaStreamCreate(&s));
+			for (int round = 1; round <= 20; round++) {
+				add<<<4, 256, 0, s>>>(3 * MIB / sizeof(int), p, 1);
+				CK(cudaStreamSynchronize(s));
+				all_are(p, k + round, 3 * MIB / sizeof(int));
+			}
+			CK(cudaStreamDestroy(s));
+			CK(cudaFree(p));
+		});
+	}
+	for (auto &t : all)
+		t.join();
+}
+
+static sigjmp_buf out;
+static void *at;
+
+static void on_segv(int, siginfo_t *info, void *)
+{
+	at = info->si_addr;
+	siglongjmp(out, 1);
+}
+
+/* The program's own handler hears of what is wrong, and of nothing else. */
+static void signals()
+{
+	struct sigaction sa = {}, before;
+	int *p = managed(BYTES, 1);
+
+	sa.sa_sigaction = on_segv;
+	sa.sa_flags = SA_SIGINFO | SA_NODEFER;
+	REQUIRE(sigaction(SIGSEGV, &sa, &before) == 0);
+	run_add(p, 1);
+	if (!sigsetjmp(out, 1)) {
+		all_are(p, 2);
+		run_add(p, 1);
+	} else {
+		REQUIRE(!"a signal");
+	}
+	CK(cudaFree(p));
+	at = nullptr;
+	if (!sigsetjmp(out, 1)) {
+		*(volatile int *)p = 1;
+		REQUIRE(!"nobody's memory");
+	}
+	REQUIRE(at == p);
+	sigaction(SIGSEGV, &before, nullptr);
+}
+
+/* A child has none of what moves, as with the real driver, and leaves it alone. */
+static void forks()
+{
+	int *p = managed(BYTES, 1), status;
+	pid_t child;
+
+	run_add(p, 1);
+	child = fork();
+	if (!child) {
+		signal(SIGSEGV, SIG_DFL);
+		(void)*(volatile int *)p;
+		_exit(0);
+	}
+	REQUIRE(waitpid(child, &status, 0) == child);
+	REQUIRE(!moves || (WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV));
+	all_are(p, 2);
+	CK(cudaFree(p));
+}
+
+/* A kernel that waits for the program: what they tell each other of is small. */
+static void polling()
+{
+	int *flag = managed(64), *sum = managed(64), *p = managed(BYTES, 1);
+
+	run_add(p, 1);
+	wait_for<<<1, 1>>>(flag, sum);
+	REQUIRE(*(volatile int *)sum == 0);
+	*(volatile int *)flag = 1;
+	CK(cudaDeviceSynchronize());
+	REQUIRE(*sum == 1);
+	CK(cudaFree(flag));
+	CK(cudaFree(sum));
+	CK(cudaFree(p));
+}
+
+int main()
+{
+	int v;
+
+	check_name = "managed_moves";
+	CK(cudaDeviceGetAttribute(&v, cudaDevAttrManagedMemory, 0));
+	if (!v) {
+		printf("no managed memory here\n");
+		return pass();
+	}
+	CK(cudaFree(nullptr));
+	to_and_fro();
+	printf("%s\n", moves ? "moves" : "stays in host memory");
+	parts();
+	prefetching();
+	copies();
+	questions();
+	system_calls();
+	threads();
+	at_once();
+	signals();
+	forks();
+	polling();
+	return pass();
+}
