@@ -164,8 +164,8 @@ static void slices_by(const struct by *by, const struct time_tenant *t, uint32_t
 	}
 }
 
-static void fair_slices(const struct time_device *d, const struct time_tenant *t,
-			uint32_t n, bool *eager, uint32_t *ret_us)
+void time_fair_slices(const struct time_device *d, const struct time_tenant *t,
+		      uint32_t n, bool *eager, uint32_t *ret_us)
 {
 	slices_by(&by_weight, t, n, eager, ret_us);
 }
@@ -203,7 +203,9 @@ static void best_effort_slices(const struct time_device *d, const struct time_te
 	memset(ret_us, 0, n * sizeof(*ret_us));
 }
 
-const struct time_policy time_fair = {TIME_ABI, "fair", fair_slices, NULL, false};
+const struct time_policy time_fair = {TIME_ABI, "fair", time_fair_slices, NULL, false};
+const struct time_policy time_madvise = {TIME_ABI, "madvise", time_fair_slices, NULL,
+					 false};
 const struct time_policy time_equal = {TIME_ABI, "equal", equal_slices, NULL, false};
 const struct time_policy time_best_effort = {TIME_ABI, "best-effort", best_effort_slices,
 					     NULL, false};
@@ -211,6 +213,7 @@ const struct time_policy time_best_effort = {TIME_ABI, "best-effort", best_effor
 static const struct time_policy *const policies[] = {
 	&time_fair,      &time_equal, &time_best_effort, &time_priority,
 	&time_exclusive, &time_fixed, &time_deadline,    &time_sets,
+	&time_mfit,      &time_amfit, &time_madvise,
 };
 
 const struct time_policy *time_policy_at(unsigned i)

@@ -63,6 +63,7 @@ struct time_tenant {
 	/* Bytes that its sessions which compute have, wherever they are, and of these such as
 	 * are in host memory; 0, too, if that is next to nothing. */
 	uint64_t set, out;
+	uint64_t all; /* bytes that they have, with such as they do without */
 
 	bool goes; /* it may, by turns() */
 	/* For turns() alone. Whether it has work now, on the device or before it, and for how
@@ -142,11 +143,20 @@ struct time_policy {
  * sets:        as fair while all that tenants compute with fits on the device. If not, those
  *              that do not fit beside each other go one at a time, in turns by weight, while
  *              the next one's memory comes in; the others go on beside them.
+ * mfit:        who has work goes when all the memory that it has fits beside those that go; who
+ *              has waited for its latency, or a second, in any case, and of those that go the
+ *              largest wait until it fits.
+ * amfit:       all go; while what they use does not fit those that use most wait, for as long.
+ * madvise:     as fair: nobody waits, each has its share of the device's memory, or memory.high,
+ *              and reads the rest where it is.
  */
 extern const struct time_policy time_fair, time_equal, time_best_effort, time_priority,
-	time_exclusive, time_fixed, time_deadline, time_sets;
+	time_exclusive, time_fixed, time_deadline, time_sets, time_mfit, time_amfit,
+	time_madvise;
 
-/* Slices by weight, whatever the priority; for the tables above. */
+/* Slices by weight and priority, and by weight alone; for the tables above. */
+void time_fair_slices(const struct time_device *d, const struct time_tenant *t,
+		      uint32_t n, bool *eager, uint32_t *ret_us);
 void time_weight_slices(const struct time_device *d, const struct time_tenant *t,
 			uint32_t n, bool *eager, uint32_t *ret_us);
 

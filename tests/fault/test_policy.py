@@ -75,7 +75,7 @@ class Policy(FaultTest):
         return d.ctl("info")["device"]["time.policy"]
 
     def test_all_of_our_own(self):
-        for name in "fair", "equal", "best-effort", "priority", "exclusive", "fixed", "deadline", "sets":
+        for name in "fair", "equal", "best-effort", "priority", "exclusive", "fixed", "deadline", "sets", "mfit", "amfit", "madvise":
             with self.subTest(name), self.daemon(name) as d:
                 self.assertEqual(self.in_use(d), name)
                 a, b = self.busy(d, "a", "b", ms=800)

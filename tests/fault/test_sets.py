@@ -50,6 +50,20 @@ class Sets(FaultTest):
             wait_for(lambda: not d.sessions(), 5, "all have ended")
             self.assertEqual(set(figures(d).values()), {(0, 0)})
 
+    def test_all_have_their_turns_by_pilots_policies(self):
+        for name in "mfit", "amfit", "madvise":
+            config = THREE.replace("time = sets", f"time = {name}")
+            with self.subTest(name), sharing(config) as d:
+                people = self.begin(d, "abc")
+                if name != "madvise":
+                    wait_for(lambda: all(stat(d, t)["nr_turns"] for t in "abc"), 20,
+                             "each has a turn")
+                self.end(*people)
+                waited = [stat(d, t)["waited_usec"] for t in "abc"]
+                self.assertEqual(any(waited), name != "madvise", waited)
+                wait_for(lambda: not d.sessions(), 5, "all have ended")
+                self.assertEqual(set(figures(d).values()), {(0, 0)})
+
     def test_no_turns_while_all_fits(self):
         with sharing(memory=256) as d:
             people = self.begin(d, "abc", seconds=2)

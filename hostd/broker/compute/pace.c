@@ -86,6 +86,7 @@ static void add_set(const struct worker *w, struct pace_tenant *p)
 	uint64_t out = w->evicted - snapshot_cold_out(w), here = account_worker(w);
 
 	p->out += out;
+	p->all += w->evicted + here - MIN(here, w->move.returning);
 	p->set += out + here - MIN(here, w->move.returning + snapshot_cold(w));
 }
 
@@ -120,7 +121,7 @@ static void look_at(struct tenant *t, uint64_t now_ns)
 	struct worker *w;
 
 	p->sessions = p->n_pending = p->n_copying = p->n_shared = 0;
-	p->pending_us = p->set = p->out = 0;
+	p->pending_us = p->set = p->out = p->all = 0;
 	/* One that allocates in its turn goes on when it has that. */
 	p->works = t->held && t->b->time->by_memory;
 	list_for_each (w, &t->workers, tenant_link)

@@ -35,7 +35,7 @@ struct pace_tenant {
 	uint64_t since_ns, idle_ns, seen_ns;
 	uint32_t place; /* in line (policies/placement.h) */
 	/* Bytes that sessions which compute have, and of these in host memory. */
-	uint64_t set, out;
+	uint64_t set, out, all;
 	uint64_t in_ns;              /* since when nothing is; 0: something is */
 	uint64_t out_least, less_ns; /* and when that was less than before */
 	/* Looks in its turns, and the sum, over the last of them, of 1000 for each at which it had

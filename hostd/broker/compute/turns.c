@@ -71,6 +71,7 @@ static struct time_tenant see(struct tenant *t, uint64_t now_ns)
 		.pending = see_pending(p),
 		.busy = TIME_UNSEEN,
 		.set = p->set,
+		.all = p->all,
 		/* One that allocates goes: nothing comes in before it has that. */
 		.out = t->held ? 0 : p->out,
 		.works = p->works,

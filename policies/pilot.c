@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Policies of PILOT, a runtime for managed memory, by tenants where it has kernels: who goes
+ * keeps its memory on the device, and who does not gives it up.
+ *
+ * MFit lets a tenant go when all it has fits beside those that go; the first in line goes in any
+ * case if nobody does. AMFit lets all go, and holds back those that use most while what they
+ * use does not fit. By either, one that has waited for too long goes, and as many of the
+ * others are held back, those that have (use) most first, as it takes. MAdvise holds nobody
+ * back: each keeps its share on the device, the rest is read where it is (placement.h).
+ */
+#include "policies/sets.h"
+#include "policies/time.h"
+
+/* Longest that one waits if its latency does not say otherwise, and least that it goes then. */
+#define WAIT_US 1000000u
+/* One that had nothing to do for so long needs no room: as by sets. */
+#define IDLE_US 20000u
+
+enum kind {
+	ALLOCATED,
+	USED,
+};
+
+static uint64_t bytes_of(const struct time_tenant *t, enum kind kind)
+{
+	return kind == USED ? t->set : t->all > t->set ? t->all : t->set;
+}
+
+static uint32_t wait_us(const struct time_tenant *t)
+{
+	return t->latency_us ? t->latency_us : WAIT_US;
+}
+
+/* Whether it has something to do, or just had. */
+static bool needs(const struct time_tenant *t)
+{
+	return t->works || (t->sessions && t->idle_us < IDLE_US);
+}
+
+static bool is_late(const struct time_tenant *t)
+{
+	return t->works && !t->goes && t->for_us >= wait_us(t);
+}
+
+/* Goes, and may be held back: it has gone for as long as others may have to wait. */
+static bool may_wait(const struct time_tenant *t)
+{
+	return needs(t) && t->goes && t->for_us >= wait_us(t);
+}
+
+static uint64_t add(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+/* Bytes of those that are to go; stay: without those that may be held back. */
+static uint64_t sum(const struct time_tenant *t, uint32_t n, enum kind kind,
+		    const struct time_turn *turn, bool stay)
+{
+	uint64_t all = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (turn[i].go && needs(&t[i]) && !(stay && may_wait(&t[i])))
+			all = add(all, bytes_of(&t[i], kind));
+	}
+	return all;
+}
+
+/* The one with the most, of those that are to go and may be held back; n: there is none. */
+static uint32_t largest(const struct time_tenant *t, uint32_t n, enum kind kind,
+			const struct time_turn *turn)
+{
+	uint32_t one = n;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (!turn[i].go || !may_wait(&t[i]))
+			continue;
+		if (one == n || bytes_of(&t[i], kind) > bytes_of(&t[one], kind))
+			one = i;
+	}
+	return one;
+}
+
+static bool anybody(const struct time_tenant *t, uint32_t n, const struct time_turn *turn)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		if (turn[i].go && needs(&t[i]))
+			return true;
+	}
+	return false;
+}
+
+/* Holds back as many as do not fit, but for the last one that goes. */
+static void hold_back(const struct time_device *d, const struct time_tenant *t,
+		      uint32_t n, enum kind kind, struct time_turn *turn)
+{
+	while (sum(t, n, kind, turn, false) > d->memory) {
+		uint32_t one = largest(t, n, kind, turn);
+
+		if (one == n)
+			return;
+		turn[one].go = false;
+		if (anybody(t, n, turn))
+			continue;
+		turn[one].go = true;
+		return;
+	}
+}
+
+/* The one that has waited longest of those that are not to go and have no place in the line
+ * yet; n: there is none. */
+static uint32_t first_in_line(const struct time_tenant *t, uint32_t n,
+			      const struct time_turn *turn)
+{
+	uint32_t one = n;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (turn[i].go || !t[i].works || turn[i].begins_us)
+			continue;
+		if (one == n || sets_waited_longer(&t[i], &t[one]))
+			one = i;
+	}
+	return one;
+}
+
+/* Lets one go if it fits, or if it is late and fits once others are held back, or if nobody
+ * else goes. Returns whether it does. */
+static bool let_one_in(const struct time_device *d, const struct time_tenant *t,
+		       uint32_t n, enum kind kind, struct time_turn *turn, uint32_t one)
+{
+	uint64_t its = bytes_of(&t[one], kind), others = sum(t, n, kind, turn, false),
+		 stay = sum(t, n, kind, turn, true);
+	bool fits_late = !stay || add(stay, its) <= d->memory;
+
+	turn[one].go = !anybody(t, n, turn) || add(others, its) <= d->memory ||
+		       (is_late(&t[one]) && fits_late);
+	return turn[one].go;
+}
+
+/* Lets those go that can, in their order; the others have their places in the line. */
+static void let_in(const struct time_device *d, const struct time_tenant *t, uint32_t n,
+		   enum kind kind, struct time_turn *turn)
+{
+	uint32_t place = 0, i;
+
+	while ((i = first_in_line(t, n, turn)) != n) {
+		if (!let_one_in(d, t, n, kind, turn, i))
+			turn[i].begins_us = ++place;
+	}
+	hold_back(d, t, n, kind, turn);
+	for (i = 0; i < n; i++) {
+		if (!turn[i].begins_us && !(turn[i].go && t[i].sessions))
+			turn[i].begins_us = TIME_NEVER; /* room is for those that do */
+	}
+}
+
+static void let_all_go(uint32_t n, struct time_turn *turn)
+{
+	for (uint32_t i = 0; i < n; i++)
+		turn[i].go = true;
+}
+
+/* Whether all that anybody has fits, needed or not. */
+static bool all_fit(const struct time_device *d, const struct time_tenant *t, uint32_t n)
+{
+	uint64_t all = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		all = add(all,
+			  t[i].sessions || t[i].works ? bytes_of(&t[i], ALLOCATED) : 0);
+	return !d->memory || all <= d->memory;
+}
+
+static void mfit_turns(const struct time_device *d, const struct time_tenant *t,
+		       uint32_t n, struct time_turn *turn)
+{
+	let_all_go(n, turn);
+	if (all_fit(d, t, n))
+		return;
+	for (uint32_t i = 0; i < n; i++)
+		turn[i].go = t[i].goes && needs(&t[i]);
+	let_in(d, t, n, ALLOCATED, turn);
+}
+
+static void amfit_turns(const struct time_device *d, const struct time_tenant *t,
+			uint32_t n, struct time_turn *turn)
+{
+	let_all_go(n, turn);
+	if (!d->memory || sum(t, n, USED, turn, false) <= d->memory)
+		return;
+	for (uint32_t i = 0; i < n; i++)
+		turn[i].go = t[i].goes;
+	let_in(d, t, n, USED, turn);
+}
+
+const struct time_policy time_mfit = {TIME_ABI, "mfit", time_fair_slices, mfit_turns,
+				      true};
+const struct time_policy time_amfit = {TIME_ABI, "amfit", time_fair_slices, amfit_turns,
+				       true};

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Policies of PILOT, asked once a millisecond: who goes where not all fit, and for how long the
+ * others wait. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "policies/time.h"
+
+#define MOST 16u
+#define GIB  (1ull << 30)
+#define MS   1000u
+
+static struct {
+	struct time_device device;
+	struct time_tenant t[MOST];
+	struct time_turn turn[MOST];
+	uint32_t n;
+	uint32_t went[MOST], waited[MOST], longest[MOST]; /* ms */
+	uint32_t over; /* ms in which those that go have more than there is */
+} sim;
+
+static void setup(void)
+{
+	memset(&sim, 0, sizeof(sim));
+	sim.device.memory = 16 * GIB;
+}
+
+TestSuite(pilot, .init = setup, .timeout = 60);
+
+static uint32_t tenant(uint64_t all, uint64_t set)
+{
+	sim.t[sim.n] = (struct time_tenant){.weight = 100,
+					    .sessions = 1,
+					    .all = all * GIB,
+					    .set = set * GIB,
+					    .goes = true,
+					    .works = true,
+					    .for_us = UINT32_MAX};
+	return sim.n++;
+}
+
+static void look(const struct time_policy *p)
+{
+	uint64_t bytes = 0;
+
+	memset(sim.turn, 0, sizeof(sim.turn));
+	p->turns(&sim.device, sim.t, sim.n, sim.turn);
+	for (uint32_t i = 0; i < sim.n; i++) {
+		struct time_tenant *t = &sim.t[i];
+		bool go = sim.turn[i].go;
+
+		cr_assert(!go || !t->sessions || !sim.turn[i].begins_us);
+		t->for_us = go != t->goes                 ? 0
+			    : t->for_us > UINT32_MAX - MS ? UINT32_MAX
+							  : t->for_us + MS;
+		t->goes = go;
+		t->idle_us = t->works ? 0 : t->idle_us + MS;
+		sim.went[i] += go && t->works;
+		sim.waited[i] = go || !t->works ? 0 : sim.waited[i] + 1;
+		if (sim.waited[i] > sim.longest[i])
+			sim.longest[i] = sim.waited[i];
+		if (go && t->works)
+			bytes += p == &time_mfit ? t->all : t->set;
+	}
+	sim.over += bytes > sim.device.memory;
+}
+
+static void run(const struct time_policy *p, uint32_t ms)
+{
+	while (ms--)
+		look(p);
+}
+
+Test(pilot, all_go_that_fit)
+{
+	for (unsigned i = 0; i < 4; i++)
+		tenant(4, 4);
+	run(&time_mfit, 100);
+	run(&time_amfit, 100);
+	for (unsigned i = 0; i < 4; i++)
+		cr_assert_eq(sim.went[i], 200);
+}
+
+Test(pilot, by_mfit_one_waits_until_all_it_has_fits)
+{
+	uint32_t a = tenant(10, 1), b = tenant(10, 1), c = tenant(6, 6);
+
+	run(&time_mfit, 8000);
+	cr_assert_eq(sim.over, 0);
+	cr_assert_eq(sim.went[c], 8000, "the smallest is never in the way");
+	cr_assert_geq(sim.went[a], 3000);
+	cr_assert_geq(sim.went[b], 3000);
+	cr_assert_geq(sim.went[a] + sim.went[b], 7900, "one of them always goes");
+	cr_assert_leq(sim.longest[a], 1010);
+	cr_assert_leq(sim.longest[b], 1010);
+}
+
+Test(pilot, by_mfit_who_has_nothing_to_do_makes_room)
+{
+	uint32_t a = tenant(10, 10), b = tenant(10, 10);
+
+	run(&time_mfit, 10);
+	sim.t[a].works = sim.t[b].works = false;
+	run(&time_mfit, 100);
+	sim.t[b].works = true;
+	run(&time_mfit, 1);
+	cr_assert(sim.t[b].goes, "at once");
+	sim.t[a].works = true;
+	run(&time_mfit, 500);
+	cr_assert(!sim.t[a].goes);
+	sim.t[b].works = false;
+	run(&time_mfit, 30);
+	cr_assert(sim.t[a].goes);
+}
+
+Test(pilot, by_mfit_the_longest_wait_is_the_operators)
+{
+	uint32_t a = tenant(10, 10), b = tenant(10, 10);
+
+	sim.t[a].latency_us = sim.t[b].latency_us = 100 * MS;
+	run(&time_mfit, 2000);
+	cr_assert_leq(sim.longest[a], 102);
+	cr_assert_leq(sim.longest[b], 102);
+	cr_assert_eq(sim.over, 0);
+}
+
+Test(pilot, one_larger_than_the_device_goes_alone)
+{
+	uint32_t a = tenant(20, 20), b = tenant(2, 2);
+
+	run(&time_mfit, 6000);
+	run(&time_amfit, 6000);
+	cr_assert_geq(sim.went[a], 4000);
+	cr_assert_geq(sim.went[b], 4000);
+	cr_assert_leq(sim.longest[a], 1010);
+	cr_assert_leq(sim.longest[b], 1010);
+}
+
+Test(pilot, by_amfit_only_what_is_used_counts)
+{
+	uint32_t a = tenant(10, 5), b = tenant(10, 5), c = tenant(10, 5);
+
+	run(&time_amfit, 1000);
+	cr_assert_eq(sim.went[a] + sim.went[b] + sim.went[c], 3000);
+	run(&time_mfit, 1000);
+	cr_assert_lt(sim.went[a] + sim.went[b] + sim.went[c], 4100);
+}
+
+Test(pilot, by_amfit_those_that_use_most_wait)
+{
+	uint32_t a = tenant(4, 4), b = tenant(12, 10), c = tenant(6, 5);
+
+	run(&time_amfit, 900);
+	cr_assert_eq(sim.went[a], 900);
+	cr_assert_eq(sim.went[c], 900);
+	cr_assert_leq(sim.went[b], 1);
+	run(&time_amfit, 9100);
+	cr_assert_eq(sim.over, 0);
+	cr_assert_geq(sim.went[b], 3000, "but not for ever");
+	cr_assert_leq(sim.longest[b], 1010);
+	cr_assert_leq(sim.longest[c], 2020);
+}
+
+Test(pilot, any_numbers_are_safe)
+{
+	unsigned seed = 5;
+
+	for (unsigned round = 0; round < 20000; round++) {
+		sim.n = (uint32_t)rand_r(&seed) % MOST;
+		sim.device.memory = rand_r(&seed) % 5 ? (uint64_t)rand_r(&seed) << 8 : 0;
+		for (unsigned i = 0; i < sim.n; i++) {
+			sim.t[i] = (struct time_tenant){
+				.sessions = (uint32_t)rand_r(&seed) % 3,
+				.set = rand_r(&seed) % 7 ? (uint64_t)rand_r(&seed) << 6
+							 : UINT64_MAX,
+				.all = rand_r(&seed) % 7 ? (uint64_t)rand_r(&seed) << 7
+							 : UINT64_MAX,
+				.goes = rand_r(&seed) % 2,
+				.works = rand_r(&seed) % 2,
+				.idle_us = (uint32_t)rand_r(&seed) % 50000,
+				.for_us = (uint32_t)rand_r(&seed) % 3000000,
+				.latency_us = rand_r(&seed) % 2 ? 0 : UINT32_MAX};
+		}
+		bool any = false, goes = false;
+		const struct time_policy *p = round % 2 ? &time_mfit : &time_amfit;
+
+		memset(sim.turn, 0, sizeof(sim.turn));
+		p->turns(&sim.device, sim.t, sim.n, sim.turn);
+		for (unsigned i = 0; i < sim.n; i++) {
+			any |= sim.t[i].works;
+			goes |= sim.turn[i].go &&
+				(sim.t[i].works || sim.t[i].idle_us < 20 * MS);
+		}
+		cr_assert(!any || goes, "somebody goes that can: round %u", round);
+	}
+}
