@@ -27,10 +27,18 @@
 
 /* Pieces that are brought back at a time, if they are touched in order. */
 #define RUN_MAX 8u
-/* After a launch that did not get all it named to the device, for as long none tries again;
- * twice as long each time in a row. */
+/* For so long a launch, and prefetching, wait for the kernels before it to end: these may wait
+ * for what the program is to do next. */
+#define LAUNCH_WAIT_US   5000u
+#define PREFETCH_WAIT_US 20000u
+/* After one that waited in vain, or did not get all that it named to the device, for as long none
+ * tries again; twice as long each time in a row. */
 #define PAUSE_NS     (100 * NSEC_PER_MSEC)
 #define PAUSE_MAX_NS (10 * NSEC_PER_SEC)
+
+struct pause {
+	uint64_t until_ns, ns;
+};
 
 struct managed_mem {
 	struct list link;
@@ -38,7 +46,7 @@ struct managed_mem {
 	size_t size, piece;
 	uint64_t offset; /* in the window's file */
 	bool stays;
-	uint64_t not_before_ns, pause_ns;
+	struct pause no_room;
 	unsigned n, n_host; /* pieces, and those that are the host's */
 	unsigned next, run; /* where a touch is in order, and pieces of the last one */
 	bool on_device[];
@@ -49,6 +57,19 @@ _Atomic unsigned managed_moving, managed_waiting;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list all = {&all, &all};
 static struct guest_thread *server; /* whose lane brings pieces back */
+static struct pause busy;           /* the device was not quiet in time */
+
+static bool pauses(const struct pause *p)
+{
+	return p->ns && clock_now_ns() < p->until_ns;
+}
+
+/* Notes whether a try was in vain. */
+static void tried(struct pause *p, bool in_vain)
+{
+	p->ns = in_vain ? MIN(MAX(2 * p->ns, PAUSE_NS), PAUSE_MAX_NS) : 0;
+	p->until_ns = clock_now_ns() + p->ns;
+}
 
 static uintptr_t piece_at(const struct managed_mem *m, unsigned i)
 {
@@ -97,7 +118,7 @@ static unsigned first_that(const struct managed_mem *m, unsigned i, unsigned end
 
 /* Returns how many of the host's pieces i to end - 1 are the device's now, from i on. */
 static CUresult take_locked(struct guest_thread *t, struct managed_mem *m, unsigned i,
-			    unsigned end, unsigned *ret_n)
+			    unsigned end, uint32_t wait_us, unsigned *ret_n)
 {
 	struct managed_move_rep rep = {0};
 	size_t size = bytes_of(m, i, end);
@@ -107,45 +128,37 @@ static CUresult take_locked(struct guest_thread *t, struct managed_mem *m, unsig
 	*ret_n = 0;
 	if (pages_close(piece_at(m, i), size) < 0)
 		return CUDA_SUCCESS;
-	r = call_managed_move(t, piece_at(m, i), size, 1, &rep);
-	if (r == CUDA_ERROR_NOT_SUPPORTED)
-		r = CUDA_SUCCESS;
-	else if (r == CUDA_SUCCESS)
+	r = call_managed_move(t, piece_at(m, i), size, 1, wait_us, &rep);
+	tried(&busy, r == CUDA_ERROR_NOT_READY);
+	if (r == CUDA_SUCCESS)
 		n = rep.moved >= size ? end - i : (unsigned)(rep.moved / m->piece);
 	set_locked(m, i, i + n, true);
 	if (i + n < end)
 		open_pieces(m, i + n, end);
 	*ret_n = n;
-	return r;
+	return r == CUDA_ERROR_NOT_READY || r == CUDA_ERROR_NOT_SUPPORTED ? CUDA_SUCCESS
+									  : r;
 }
 
-/* All of the host's among pieces i to end - 1, until there is no room. */
+/* All of the host's among pieces i to end - 1, until there is no room or no quiet. */
 static CUresult take_all_locked(struct guest_thread *t, struct managed_mem *m, unsigned i,
-				unsigned end, bool *ret_all)
+				unsigned end, uint32_t wait_us)
 {
 	CUresult r = CUDA_SUCCESS;
+	bool all = true;
 	unsigned last, n;
 
-	*ret_all = true;
-	for (i = first_that(m, i, end, false); i < end && *ret_all && r == CUDA_SUCCESS;
+	if (pauses(&busy) || pauses(&m->no_room))
+		return CUDA_SUCCESS;
+	for (i = first_that(m, i, end, false); i < end && all && r == CUDA_SUCCESS;
 	     i = first_that(m, last, end, false)) {
 		last = first_that(m, i, end, true);
-		r = take_locked(t, m, i, last, &n);
-		*ret_all = n == last - i;
+		r = take_locked(t, m, i, last, wait_us, &n);
+		all = n == last - i;
 	}
+	if (!busy.ns)
+		tried(&m->no_room, !all);
 	return r;
-}
-
-static void named_locked(struct guest_thread *t, struct managed_mem *m)
-{
-	uint64_t now = clock_now_ns();
-	bool got_all;
-
-	if (!waits(m) || now < m->not_before_ns)
-		return;
-	take_all_locked(t, m, 0, m->n, &got_all);
-	m->pause_ns = got_all ? 0 : MIN(MAX(2 * m->pause_ns, PAUSE_NS), PAUSE_MAX_NS);
-	m->not_before_ns = clock_now_ns() + m->pause_ns;
 }
 
 static struct managed_mem *find_locked(uint64_t addr)
@@ -177,8 +190,8 @@ void managed_named(struct guest_thread *t, const uint64_t *words, size_t n)
 
 		if (words[i] - guest_process.band_base < guest_process.band_size)
 			m = find_locked(words[i]);
-		if (m)
-			named_locked(t, m);
+		if (m && waits(m))
+			take_all_locked(t, m, 0, m->n, LAUNCH_WAIT_US);
 	}
 	pthread_mutex_unlock(&lock);
 }
@@ -188,12 +201,16 @@ void managed_named(struct guest_thread *t, const uint64_t *words, size_t n)
 /* Brings pieces i to end - 1, all of the device's, back. What cannot be had while the session
  * works is nothing that anybody may see: who touches it gets its SIGSEGV. */
 static CUresult bring_locked(struct guest_thread *t, struct managed_mem *m, unsigned i,
-			     unsigned end)
+			     unsigned end, uint32_t wait_us)
 {
 	struct managed_move_rep rep = {0};
 	size_t size = bytes_of(m, i, end);
-	CUresult r = call_managed_move(t, piece_at(m, i), size, 0, &rep);
+	CUresult r = call_managed_move(t, piece_at(m, i), size, 0, wait_us, &rep);
 
+	if (r == CUDA_ERROR_NOT_READY) {
+		tried(&busy, true);
+		return CUDA_SUCCESS;
+	}
 	if ((r == CUDA_SUCCESS && rep.moved >= size) || guest_status() != CUDA_SUCCESS) {
 		set_locked(m, i, end, false);
 		if (open_pieces(m, i, end) == 0)
@@ -204,16 +221,19 @@ static CUresult bring_locked(struct guest_thread *t, struct managed_mem *m, unsi
 	return r ? r : CUDA_ERROR_UNKNOWN;
 }
 
+/* All of the device's among pieces i to end - 1, unless it works on: touching them brings them
+ * back. */
 static CUresult bring_all_locked(struct guest_thread *t, struct managed_mem *m,
 				 unsigned i, unsigned end)
 {
 	CUresult r = CUDA_SUCCESS;
 	unsigned last;
 
-	for (i = first_that(m, i, end, true); i < end && r == CUDA_SUCCESS;
+	for (i = first_that(m, i, end, true);
+	     i < end && r == CUDA_SUCCESS && !pauses(&busy);
 	     i = first_that(m, last, end, true)) {
 		last = first_that(m, i, end, false);
-		r = bring_locked(t, m, i, last);
+		r = bring_locked(t, m, i, last, PREFETCH_WAIT_US);
 	}
 	return r;
 }
@@ -228,7 +248,7 @@ static void touched_locked(struct managed_mem *m, uintptr_t addr)
 	}
 	m->run = i == m->next ? MIN(2 * m->run, RUN_MAX) : 1;
 	m->next = MIN(i + m->run, m->n);
-	bring_locked(server, m, i, first_that(m, i, m->next, false));
+	bring_locked(server, m, i, first_that(m, i, m->next, false), 0);
 }
 
 /* On the thread for it, which has no lane until it is first needed. */
@@ -343,11 +363,10 @@ CUresult managed_prefetch(struct guest_thread *t, struct managed_mem *m, uint64_
 {
 	unsigned i = (unsigned)((addr - m->base) / m->piece);
 	unsigned end = (unsigned)((addr + size - 1 - m->base) / m->piece) + 1;
-	bool got_all;
 	CUresult r;
 
 	pthread_mutex_lock(&lock);
-	r = to_device ? take_all_locked(t, m, i, MIN(end, m->n), &got_all)
+	r = to_device ? take_all_locked(t, m, i, MIN(end, m->n), PREFETCH_WAIT_US)
 		      : bring_all_locked(t, m, i, MIN(end, m->n));
 	pthread_mutex_unlock(&lock);
 	return r;

@@ -32,8 +32,9 @@ CUresult managed_new(struct guest_thread *t, struct hostmem *h);
 /* Frees one that is in no table any more, after waiting for the device. */
 CUresult managed_end(struct guest_thread *t, struct managed_mem *m);
 
-/* Moves all pieces that [addr, addr + size) has a part of, as far as there is room for them.
- * CUDA_SUCCESS, or the session is lost. */
+/* Moves all pieces that [addr, addr + size) has a part of, as far as there is room for them, and
+ * if the device is quiet soon: a kernel may wait for what the program does next. CUDA_SUCCESS,
+ * or the session is lost. */
 CUresult managed_prefetch(struct guest_thread *t, struct managed_mem *m, uint64_t addr,
 			  uint64_t size, bool to_device);
 /* Says whether launches leave it where it is. */

@@ -41,6 +41,6 @@ int handle_managed_move(struct sess_lane *sl, const struct managed_move_args *a,
 	if (a->cmd->to_device > 1)
 		return -EPROTO;
 	rep->res.result = managed_move(sl->s->managed, a->cmd->addr, a->cmd->size,
-				       a->cmd->to_device, &rep->moved);
+				       a->cmd->to_device, a->cmd->wait_us, &rep->moved);
 	return 0;
 }

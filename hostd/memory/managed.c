@@ -45,6 +45,7 @@ struct move {
 	struct managed *m;
 	struct allocation *a;
 	unsigned first, end, done;
+	uint32_t wait_us; /* for the device to be quiet */
 	struct dev_ctx *ctx;
 	struct dev_stream *stream;
 	struct dev_event *copied[AHEAD];
@@ -545,12 +546,12 @@ static CUresult move_locked(struct managed *m, struct move *mv, bool to_device)
 		get_memory(mv);
 	mv->done = mv->first;
 	if (mv->end > mv->first)
-		r = m->quiet(m->quiet_arg, !to_device, to_device ? work_in : work_out,
+		r = m->quiet(m->quiet_arg, mv->wait_us, to_device ? work_in : work_out,
 			     mv);
 	if (to_device)
 		give_memory_back(mv);
 	if (r == -EBUSY)
-		return CUDA_SUCCESS;
+		return CUDA_ERROR_NOT_READY;
 	return r < 0 ? CUDA_ERROR_UNKNOWN : mv->result;
 }
 
@@ -560,9 +561,9 @@ static uint64_t end_of(const struct allocation *a, unsigned i)
 }
 
 CUresult managed_move(struct managed *m, CUdeviceptr addr, uint64_t size, bool to_device,
-		      uint64_t *ret_bytes)
+		      uint32_t wait_us, uint64_t *ret_bytes)
 {
-	struct move mv = {.m = m};
+	struct move mv = {.m = m, .wait_us = wait_us};
 	struct allocation *a;
 	CUresult r = CUDA_ERROR_INVALID_VALUE;
 	uint64_t at;

@@ -45,12 +45,13 @@ void managed_set_host(struct managed *m, struct hostmem *h);
 void managed_free(struct managed *m);
 
 /*
- * Has quiet(arg, work, what) run work(what) while the session submits nothing and the device
- * does nothing for it: waits for that, at most some hundred milliseconds unless `patient`.
- * Returns what work() does, -EBUSY (that did not come), or -EPIPE (the session has ended).
- * NULL: nothing moves.
+ * Has quiet(arg, wait_us, work, what) run work(what) while the session submits nothing and the
+ * device does nothing for it: waits for that so many microseconds, or, with 0, as long as it
+ * takes. Returns what work() does, -EBUSY (that did not come), or -EPIPE (the session has
+ * ended). NULL: nothing moves.
  */
-typedef int managed_quiet(void *arg, bool patient, int (*work)(void *what), void *what);
+typedef int managed_quiet(void *arg, uint32_t wait_us, int (*work)(void *what),
+			  void *what);
 void managed_on_quiet(struct managed *m, managed_quiet *quiet, void *arg);
 
 /* Makes an allocation, all of it the host's. As hostmem_alloc(). */
@@ -60,11 +61,11 @@ CUresult managed_release(struct managed *m, CUdeviceptr addr);
 
 /*
  * Makes pieces the device's, or the host's: all that begin in [addr, addr + size), in order.
- * *ret_bytes says how much of it is, from addr on, now. CUDA_SUCCESS also if that is less:
- * there is no room on the device, or it was not quiet in time. CUDA_ERROR_INVALID_VALUE: not
- * pieces of one allocation. To the host waits as long as it takes.
+ * *ret_bytes says how much of it is, from addr on, now. CUDA_SUCCESS also if that is less, there
+ * being no room on the device. CUDA_ERROR_NOT_READY: the device was not quiet in time (wait_us,
+ * as above). CUDA_ERROR_INVALID_VALUE: not pieces of one allocation.
  */
 CUresult managed_move(struct managed *m, CUdeviceptr addr, uint64_t size, bool to_device,
-		      uint64_t *ret_bytes);
+		      uint32_t wait_us, uint64_t *ret_bytes);
 
 #endif

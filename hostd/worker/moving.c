@@ -23,8 +23,6 @@
 #define PATIENCE_NS (50 * NSEC_PER_MSEC)
 /* Times that a move for MAKE_RESIDENT waits for that: there is no second chance. */
 #define RESIDENT_TRIES 5
-/* Times that memory which is to be the device's waits for that. */
-#define QUIET_TRIES 3
 /* Upper bound of the time, which doubles after each failure in a row. weftd is not kept
  * waiting for that. */
 #define PATIENCE_MAX_NS NSEC_PER_SEC
@@ -56,7 +54,7 @@ struct residence {
 struct quiet {
 	int (*work)(void *what); /* NULL: nobody does */
 	void *what;
-	bool patient; /* has as many tries as it takes */
+	uint32_t wait_us; /* 0: as long as it takes */
 	unsigned tried;
 	bool done;
 	int result;
@@ -373,8 +371,11 @@ static void keep_ready(struct moving *m, const struct msg *msg)
 static void do_quiet(struct moving *m, const struct msg *msg)
 {
 	uint64_t patience_ns =
-		MIN(PATIENCE_NS << MIN(m->quiet.tried, 5u), PATIENCE_MAX_NS);
-	int r = gate_close(m->on.gate, clock_now_ns() + patience_ns);
+		m->quiet.wait_us
+			? m->quiet.wait_us * NSEC_PER_USEC
+			: MIN(PATIENCE_NS << MIN(m->quiet.tried, 5u), PATIENCE_MAX_NS);
+	int r = gate_close(m->on.gate,
+			   clock_now_ns() + MIN(patience_ns, PATIENCE_MAX_NS));
 
 	if (r == 0)
 		r = m->quiet.work(m->quiet.what);
@@ -384,8 +385,7 @@ static void do_quiet(struct moving *m, const struct msg *msg)
 		go_on(m);
 	pthread_mutex_lock(&m->lock);
 	m->quiet.tried++;
-	if (r == -EBUSY && !m->ending &&
-	    (m->quiet.patient || m->quiet.tried < QUIET_TRIES)) {
+	if (r == -EBUSY && !m->ending && !m->quiet.wait_us) {
 		m->pending |= 1u << JOB_QUIET;
 	} else {
 		m->quiet.result = r;
@@ -466,7 +466,7 @@ static int on_make_resident(void *arg, struct backing *c, uint64_t bytes)
 }
 
 /* Has the thread do a lane's work, and waits for that: managed_quiet. */
-static int on_quiet(void *arg, bool patient, int (*work)(void *what), void *what)
+static int on_quiet(void *arg, uint32_t wait_us, int (*work)(void *what), void *what)
 {
 	struct moving *m = arg;
 	int r;
@@ -474,7 +474,7 @@ static int on_quiet(void *arg, bool patient, int (*work)(void *what), void *what
 	pthread_mutex_lock(&m->lock);
 	while (m->quiet.work)
 		pthread_cond_wait(&m->done_cond, &m->lock);
-	m->quiet = (struct quiet){.work = work, .what = what, .patient = patient};
+	m->quiet = (struct quiet){.work = work, .what = what, .wait_us = wait_us};
 	m->pending |= 1u << JOB_QUIET;
 	pthread_cond_signal(&m->cond);
 	while (!m->quiet.done)
