@@ -280,7 +280,7 @@ static CUresult exec_make(struct guest_thread *t, struct graph_flat *f,
 	return CUDA_SUCCESS;
 }
 
-static CUresult exec_build(struct guest_thread *t, const struct guest_exec *x,
+static CUresult exec_build(struct guest_thread *t, struct guest_exec *x,
 			   const struct graph_flat *f)
 {
 	static const struct graph_op empty = {.type = CU_GRAPH_NODE_TYPE_EMPTY};

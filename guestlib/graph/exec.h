@@ -6,6 +6,7 @@
 #include "graph/mem.h"
 #include "graph/host.h"
 #include "graph/op.h"
+#include "object/managed.h"
 
 /* One node at the worker, with its number there as index. */
 struct exec_item {
@@ -40,6 +41,7 @@ struct guest_exec {
 	struct exec_name *names; /* by id */
 	size_t n_names;
 	struct list stages; /* struct exec_stage */
+	struct managed_names managed; /* to be on the device when it is launched */
 	uint64_t *deps;     /* as graph_flat.deps */
 	struct list users;  /* user.c */
 	_Atomic uint64_t
@@ -78,7 +80,7 @@ struct exec_item *exec_item(struct guest_exec *x, CUgraphNode node, CUgraphNodeT
 
 /* send.c */
 /* Sends the operation of a node to the worker. host: its record, if it runs here. */
-CUresult exec_send(struct guest_thread *t, const struct guest_exec *x, uint32_t index,
+CUresult exec_send(struct guest_thread *t, struct guest_exec *x, uint32_t index,
 		   const struct graph_op *op, const struct graph_host *host);
 
 #endif

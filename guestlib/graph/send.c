@@ -171,13 +171,14 @@ static CUresult send_conditional(struct guest_thread *t, uint64_t exec, uint32_t
 	return guest_post(t);
 }
 
-CUresult exec_send(struct guest_thread *t, const struct guest_exec *x, uint32_t index,
+CUresult exec_send(struct guest_thread *t, struct guest_exec *x, uint32_t index,
 		   const struct graph_op *op, const struct graph_host *host)
 {
 	if (host)
 		return send_host(t, x->handle, index, graph_host_id(host));
 	switch ((int)op->type) {
 	case CU_GRAPH_NODE_TYPE_KERNEL:
+		managed_note(&x->managed, op->kernel->buf, op->kernel->size);
 		return send_kernel(t, x->handle, index, op->kernel);
 	case CU_GRAPH_NODE_TYPE_MEMCPY:
 		return send_memcpy(t, x, index, &op->copy);

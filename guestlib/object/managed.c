@@ -12,6 +12,7 @@
  */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/list.h"
@@ -192,6 +193,35 @@ void managed_named(struct guest_thread *t, const uint64_t *words, size_t n)
 			m = find_locked(words[i]);
 		if (m && waits(m))
 			take_all_locked(t, m, 0, m->n, LAUNCH_WAIT_US);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+static void note_locked(struct managed_names *names, uint64_t word)
+{
+	const struct managed_mem *m = NULL;
+
+	if (word - guest_process.band_base < guest_process.band_size)
+		m = find_locked(word);
+	for (unsigned i = 0; m && i < names->n; i++) {
+		if (names->base[i] == m->base)
+			return;
+	}
+	if (m && names->n < ARRAY_SIZE(names->base))
+		names->base[names->n++] = m->base;
+}
+
+void managed_note(struct managed_names *names, const void *params, size_t bytes)
+{
+	const char *p = params;
+	uint64_t word;
+
+	if (likely(!atomic_load_explicit(&managed_moving, memory_order_relaxed)))
+		return;
+	pthread_mutex_lock(&lock);
+	for (size_t at = 0; at + sizeof(word) <= bytes; at += sizeof(word)) {
+		memcpy(&word, p + at, sizeof(word));
+		note_locked(names, word);
 	}
 	pthread_mutex_unlock(&lock);
 }

@@ -54,6 +54,14 @@ static inline bool managed_is(uint64_t addr)
 /* Moves what n words of a launch name to the device. */
 void managed_named(struct guest_thread *t, const uint64_t *words, size_t n);
 
+/* Allocations that move which parameters of a graph name: as many as there are places. */
+struct managed_names {
+	unsigned n;
+	uint64_t base[16];
+};
+/* Adds those that bytes of parameters name. */
+void managed_note(struct managed_names *names, const void *params, size_t bytes);
+
 /* In a forked child, which has none of it. */
 void managed_after_fork(void);
 

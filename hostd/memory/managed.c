@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "ipc/page.h"
 #include "memory/env.h"
 #include "memory/hostmem.h"
 #include "memory/managed.h"
@@ -329,6 +330,12 @@ static CUresult copy(struct move *mv, unsigned i, bool to_device)
 	return mv->m->env->ops->copy.rows(mv->ctx, mv->stream, &c);
 }
 
+/* Adds a piece to what the session has moved, as evicted memory that moves is. */
+static void count(_Atomic uint64_t *moved, const struct move *mv, unsigned i)
+{
+	atomic_fetch_add_explicit(moved, size_of(mv->a, i), memory_order_relaxed);
+}
+
 /* Puts what has been made for a piece in the place of the host's memory. */
 static CUresult put_device_locked(struct move *mv, unsigned i)
 {
@@ -369,6 +376,8 @@ static CUresult one_in(struct move *mv, unsigned i)
 		map_host(mv->m, addr_of(mv->a, i), size, c->host);
 	else
 		r = copy(mv, i, true);
+	if (r == CUDA_SUCCESS)
+		count(&mv->m->env->count->moved_in_bytes, mv, i);
 	return r;
 }
 
@@ -429,7 +438,10 @@ static CUresult end_out(struct move *mv, unsigned i)
 	if (!mv->a->piece[i].device)
 		return CUDA_SUCCESS;
 	r = mv->m->env->ops->event.synchronize(mv->copied[i % AHEAD]);
-	return r ? r : put_host(mv, i);
+	if (r)
+		return r;
+	count(&mv->m->env->count->moved_out_bytes, mv, i);
+	return put_host(mv, i);
 }
 
 static CUresult all_out(struct move *mv)

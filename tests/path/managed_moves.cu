@@ -189,6 +189,35 @@ static void questions()
 	CK(cudaFree(p));
 }
 
+/* A graph's kernels name it, too. */
+static void graphs()
+{
+	size_t before = device_free();
+	int *p = managed(BYTES, 1), value = 1;
+	cudaStream_t s;
+	cudaGraph_t g;
+	cudaGraphExec_t x;
+
+	CK(cudaStreamCreate(&s));
+	CK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+	add<<<64, 256, 0, s>>>(N, p, 1);
+	CK(cudaStreamEndCapture(s, &g));
+	CK(cudaGraphInstantiate(&x, g, 0));
+	for (int round = 0; round < 3; round++) {
+		for (int n = 0; n == 0 || (moves && device_free() + BYTES > before); n++) {
+			REQUIRE(n < 200 && usleep(n ? 50000 : 0) == 0);
+			CK(cudaGraphLaunch(x, s));
+			CK(cudaStreamSynchronize(s));
+			value++;
+		}
+		all_are(p, value);
+	}
+	CK(cudaGraphExecDestroy(x));
+	CK(cudaGraphDestroy(g));
+	CK(cudaStreamDestroy(s));
+	CK(cudaFree(p));
+}
+
 /* The kernel touches closed pages in the program's name. */
 static void system_calls()
 {
@@ -344,6 +373,35 @@ static void latches()
 		CK(cudaFree(m));
 }
 
+/* Freeing waits for kernels; all there is can be had and given back; advice of the program's to
+ * the kernel takes nothing away. */
+static void the_end_of_it()
+{
+	size_t before = device_free();
+	std::vector<int *> all;
+	int *p = managed(BYTES, 1);
+
+	add<<<64, 256>>>(N, p, 1);
+	CK(cudaFree(p));
+	CK(cudaDeviceSynchronize());
+	REQUIRE(device_free() + MIB > before);
+	while (all.size() < 4096 && cudaMallocManaged(&p, BYTES) == cudaSuccess)
+		all.push_back(p);
+	REQUIRE(all.size() == 4096 || cudaGetLastError() == cudaErrorMemoryAllocation);
+	for (int *m : all)
+		CK(cudaFree(m));
+	p = managed(BYTES, 1);
+	for (int advice : {MADV_DONTNEED, MADV_WILLNEED, MADV_SEQUENTIAL}) {
+		run_add(p, 1);
+		madvise(p, BYTES, advice);
+		run_add(p, 1);
+	}
+	all_are(p, 7);
+	madvise(p, BYTES, MADV_DONTNEED); /* shared memory stays */
+	all_are(p, 7);
+	CK(cudaFree(p));
+}
+
 int main()
 {
 	int v;
@@ -361,6 +419,7 @@ int main()
 	prefetching();
 	copies();
 	questions();
+	graphs();
 	system_calls();
 	threads();
 	at_once();
@@ -368,5 +427,6 @@ int main()
 	forks();
 	polling();
 	latches();
+	the_end_of_it();
 	return pass();
 }

@@ -185,6 +185,9 @@ static CUresult launch(CUgraphExec exec, CUstream stream, bool ptsz)
 		return r;
 	if (x->n_hosts)
 		arm(x);
+	if (unlikely(x->managed.n) &&
+	    atomic_load_explicit(&managed_waiting, memory_order_relaxed))
+		managed_named(t, x->managed.base, x->managed.n);
 	atomic_store_explicit(&x->stream, wire, memory_order_relaxed);
 	cmd = begin_graph_launch(t);
 	if (unlikely(!cmd))
