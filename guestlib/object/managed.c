@@ -8,9 +8,11 @@
  * has its piece brought back, and more of those behind it if they are touched in order.
  * Kernels run wherever a piece is, so whatever is guessed wrong costs time alone.
  *
- * A piece moves under the lock, which is never held while memory of the program's is touched.
+ * A piece moves under the lock, which is never held while memory of the program's is touched:
+ * not by a signal handler of its own either.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,6 +61,22 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list all = {&all, &all};
 static struct guest_thread *server; /* whose lane brings pieces back */
 static struct pause busy;           /* the device was not quiet in time */
+
+/* *ret_old: the thread's signals, which wait until leave(). */
+static void enter(sigset_t *ret_old)
+{
+	sigset_t all_signals;
+
+	sigfillset(&all_signals);
+	pthread_sigmask(SIG_SETMASK, &all_signals, ret_old);
+	pthread_mutex_lock(&lock);
+}
+
+static void leave(const sigset_t *old)
+{
+	pthread_mutex_unlock(&lock);
+	pthread_sigmask(SIG_SETMASK, old, NULL);
+}
 
 static bool pauses(const struct pause *p)
 {
@@ -127,8 +145,10 @@ static CUresult take_locked(struct guest_thread *t, struct managed_mem *m, unsig
 	CUresult r;
 
 	*ret_n = 0;
-	if (pages_close(piece_at(m, i), size) < 0)
+	if (pages_close(piece_at(m, i), size) < 0) {
+		open_pieces(m, i, end); /* in case something is missing */
 		return CUDA_SUCCESS;
+	}
 	r = call_managed_move(t, piece_at(m, i), size, 1, wait_us, &rep);
 	tried(&busy, r == CUDA_ERROR_NOT_READY);
 	if (r == CUDA_SUCCESS)
@@ -175,17 +195,19 @@ static struct managed_mem *find_locked(uint64_t addr)
 
 bool managed_has(uint64_t addr)
 {
+	sigset_t old;
 	bool has;
 
-	pthread_mutex_lock(&lock);
+	enter(&old);
 	has = find_locked(addr);
-	pthread_mutex_unlock(&lock);
+	leave(&old);
 	return has;
 }
 
 void managed_named(struct guest_thread *t, const uint64_t *words, size_t n)
 {
-	pthread_mutex_lock(&lock);
+	sigset_t old;
+	enter(&old);
 	for (size_t i = 0; i < n; i++) {
 		struct managed_mem *m = NULL;
 
@@ -194,7 +216,7 @@ void managed_named(struct guest_thread *t, const uint64_t *words, size_t n)
 		if (m && waits(m))
 			take_all_locked(t, m, 0, m->n, LAUNCH_WAIT_US);
 	}
-	pthread_mutex_unlock(&lock);
+	leave(&old);
 }
 
 static void note_locked(struct managed_names *names, uint64_t word)
@@ -213,17 +235,18 @@ static void note_locked(struct managed_names *names, uint64_t word)
 
 void managed_note(struct managed_names *names, const void *params, size_t bytes)
 {
+	sigset_t old;
 	const char *p = params;
 	uint64_t word;
 
 	if (likely(!atomic_load_explicit(&managed_moving, memory_order_relaxed)))
 		return;
-	pthread_mutex_lock(&lock);
+	enter(&old);
 	for (size_t at = 0; at + sizeof(word) <= bytes; at += sizeof(word)) {
 		memcpy(&word, p + at, sizeof(word));
 		note_locked(names, word);
 	}
-	pthread_mutex_unlock(&lock);
+	leave(&old);
 }
 
 /* ---- back ---- */
@@ -302,9 +325,10 @@ static void touched(uintptr_t addr)
 /* Whether pages can be closed, and there is a lane to bring pieces back by. */
 static bool can_move(void)
 {
+	sigset_t old;
 	bool can;
 
-	pthread_mutex_lock(&lock);
+	enter(&old);
 	if (!server) {
 		server = calloc(1, sizeof(*server));
 		if (server && thread_open_own_lane(server)) {
@@ -313,7 +337,7 @@ static bool can_move(void)
 		}
 	}
 	can = server && pages_start(touched) == 0;
-	pthread_mutex_unlock(&lock);
+	leave(&old);
 	return can;
 }
 
@@ -342,6 +366,7 @@ static bool is_sound(const struct managed_alloc_rep *rep, size_t size)
 
 CUresult managed_new(struct guest_thread *t, struct hostmem *h)
 {
+	sigset_t old;
 	struct managed_alloc_rep rep = {0};
 	struct managed_mem *m;
 	CUresult r;
@@ -360,11 +385,11 @@ CUresult managed_new(struct guest_thread *t, struct hostmem *h)
 		call_managed_free(t, rep.addr);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	pthread_mutex_lock(&lock);
+	enter(&old);
 	list_append(&all, &m->link);
 	atomic_fetch_add(&managed_moving, 1);
 	atomic_fetch_add(&managed_waiting, 1);
-	pthread_mutex_unlock(&lock);
+	leave(&old);
 	h->base = h->dev = h->host = m->base;
 	h->moves = m;
 	return CUDA_SUCCESS;
@@ -372,13 +397,14 @@ CUresult managed_new(struct guest_thread *t, struct hostmem *h)
 
 CUresult managed_end(struct guest_thread *t, struct managed_mem *m)
 {
+	sigset_t old;
 	CUresult r;
 
-	pthread_mutex_lock(&lock);
+	enter(&old);
 	list_remove(&m->link);
 	atomic_fetch_sub(&managed_moving, 1);
 	atomic_fetch_sub(&managed_waiting, (unsigned)waits(m));
-	pthread_mutex_unlock(&lock);
+	leave(&old);
 	/* First, for the next one may come to the same place. */
 	pages_end(m->base, m->size);
 	extent_forget(t, m->base);
@@ -391,26 +417,28 @@ CUresult managed_end(struct guest_thread *t, struct managed_mem *m)
 CUresult managed_prefetch(struct guest_thread *t, struct managed_mem *m, uint64_t addr,
 			  uint64_t size, bool to_device)
 {
+	sigset_t old;
 	unsigned i = (unsigned)((addr - m->base) / m->piece);
 	unsigned end = (unsigned)((addr + size - 1 - m->base) / m->piece) + 1;
 	CUresult r;
 
-	pthread_mutex_lock(&lock);
+	enter(&old);
 	r = to_device ? take_all_locked(t, m, i, MIN(end, m->n), PREFETCH_WAIT_US)
 		      : bring_all_locked(t, m, i, MIN(end, m->n));
-	pthread_mutex_unlock(&lock);
+	leave(&old);
 	return r;
 }
 
 void managed_stay(struct managed_mem *m, bool stays)
 {
+	sigset_t old;
 	bool did;
 
-	pthread_mutex_lock(&lock);
+	enter(&old);
 	did = waits(m);
 	m->stays = stays;
 	atomic_fetch_add(&managed_waiting, (unsigned)waits(m) - (unsigned)did);
-	pthread_mutex_unlock(&lock);
+	leave(&old);
 }
 
 void managed_after_fork(void)

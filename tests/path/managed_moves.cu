@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -314,6 +315,33 @@ static void signals()
 	sigaction(SIGSEGV, &before, nullptr);
 }
 
+static int *ticking;
+
+static void on_tick(int)
+{
+	(void)*(volatile int *)&ticking[N / 2];
+}
+
+/* Handlers of the program's touch it at any time, also while it moves. */
+static void ticks()
+{
+	itimerval every = {{0, 700}, {0, 700}}, never = {};
+	struct sigaction sa = {}, before;
+	int *p = ticking = managed(BYTES, 1);
+
+	sa.sa_handler = on_tick;
+	sa.sa_flags = SA_RESTART;
+	REQUIRE(sigaction(SIGALRM, &sa, &before) == 0);
+	REQUIRE(setitimer(ITIMER_REAL, &every, nullptr) == 0);
+	for (int round = 1; round <= 30; round++) {
+		run_add(p, 1, MIB);
+		REQUIRE(p[0] == 1 + round);
+	}
+	REQUIRE(setitimer(ITIMER_REAL, &never, nullptr) == 0);
+	sigaction(SIGALRM, &before, nullptr);
+	CK(cudaFree(p));
+}
+
 /* A child has none of what moves, as with the real driver, and leaves it alone. */
 static void forks()
 {
@@ -424,6 +452,7 @@ int main()
 	threads();
 	at_once();
 	signals();
+	ticks();
 	forks();
 	polling();
 	latches();

@@ -481,8 +481,10 @@ CUresult soft_mem_create_in_file(struct dev_ctx *ctx, int fd, uint64_t offset,
 			      .in_host_memory = true,
 			      .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)};
 	if (c->fd < 0) {
+		int r = errno;
+
 		free(c);
-		return CUDA_ERROR_INVALID_VALUE;
+		return soft_as_result(r == EBADF ? -EINVAL : -r);
 	}
 	*ret_mem = c;
 	return CUDA_SUCCESS;

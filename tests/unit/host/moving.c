@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "../device/band.h"
 #include "../guest/call.h"
+#include "moving.h"
 #include "memory/move.h"
 #include "memory/pool/pool.h"
 #include "memory/space.h"
@@ -55,6 +56,12 @@ static struct {
 } weftd = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
 
 static bool nobody_waits;
+
+struct session *moving_session(struct lane **ret_lane)
+{
+	*ret_lane = lb[0].guest;
+	return s;
+}
 
 static void tell(const struct msg *m)
 {
@@ -280,7 +287,7 @@ static void release(struct lane *l, CUdeviceptr addr)
 	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
 }
 
-static void fill(struct lane *l, CUdeviceptr dst, uint64_t bytes, uint32_t value)
+void moving_fill(struct lane *l, CUdeviceptr dst, uint64_t bytes, uint32_t value)
 {
 	struct fill_cmd *c = begin(l, fill);
 
@@ -311,7 +318,7 @@ static void copy(struct lane *l, CUdeviceptr dst, CUdeviceptr src, uint64_t byte
 	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
 }
 
-static void check(struct lane *l, CUdeviceptr addr, uint64_t bytes, uint32_t value)
+void moving_check(struct lane *l, CUdeviceptr addr, uint64_t bytes, uint32_t value)
 {
 	struct copy_dtoh_cmd *c = begin(l, copy_dtoh);
 	struct lane_reply r;
@@ -337,7 +344,7 @@ static void check(struct lane *l, CUdeviceptr addr, uint64_t bytes, uint32_t val
 /* ---- one after the other ---- */
 
 /* On a busy machine the device may take longer to get quiet than the worker waits. */
-static struct msg_moved move(enum msg_type type, uint32_t id, uint64_t bytes,
+struct msg_moved moving_move(enum msg_type type, uint32_t id, uint64_t bytes,
 			     enum placement_where where)
 {
 	enum msg_type answer = type == MSG_RECLAIM ? MSG_RECLAIMED : MSG_RESTORED;
@@ -353,7 +360,7 @@ static struct msg_moved move(enum msg_type type, uint32_t id, uint64_t bytes,
 	return m.moved;
 }
 
-static uint64_t swapped(void)
+uint64_t moving_swapped(void)
 {
 	struct space_residency r;
 
@@ -361,7 +368,7 @@ static uint64_t swapped(void)
 	return r.swapped;
 }
 
-static uint64_t mapped(void)
+uint64_t moving_mapped(void)
 {
 	struct space_residency r;
 
@@ -375,21 +382,21 @@ Test(moving, out_and_back)
 	CUdeviceptr a = alloc(l, 16 * MIB);
 	struct msg_moved m;
 
-	fill(l, a, 16 * MIB, 0xabcd0001);
+	moving_fill(l, a, 16 * MIB, 0xabcd0001);
 	tell_prealloc(4 * MIB);
-	m = move(MSG_RECLAIM, 7, 16 * MIB, PLACE_MAPPED);
+	m = moving_move(MSG_RECLAIM, 7, 16 * MIB, PLACE_MAPPED);
 	cr_assert(m.bytes == 16 * MIB && m.result == 0);
-	cr_assert_eq(mapped(), 16 * MIB);
+	cr_assert_eq(moving_mapped(), 16 * MIB);
 	cr_assert_eq(s->count->mapped_bytes, 16 * MIB);
 	cr_assert_eq(s->count->moved_out_bytes, 16 * MIB);
-	check(l, a, 16 * MIB, 0xabcd0001);
-	fill(l, a, MIB, 0xabcd0002);
-	m = move(MSG_RESTORE, 8, 4 * MIB, PLACE_MAPPED);
+	moving_check(l, a, 16 * MIB, 0xabcd0001);
+	moving_fill(l, a, MIB, 0xabcd0002);
+	m = moving_move(MSG_RESTORE, 8, 4 * MIB, PLACE_MAPPED);
 	cr_assert(m.bytes == 4 * MIB && m.result == 0);
-	cr_assert_eq(mapped(), 12 * MIB);
-	check(l, a, MIB, 0xabcd0002);
-	check(l, a + MIB, 15 * MIB, 0xabcd0001);
-	m = move(MSG_RECLAIM, 9, 64 * MIB, PLACE_MAPPED);
+	cr_assert_eq(moving_mapped(), 12 * MIB);
+	moving_check(l, a, MIB, 0xabcd0002);
+	moving_check(l, a + MIB, 15 * MIB, 0xabcd0001);
+	m = moving_move(MSG_RECLAIM, 9, 64 * MIB, PLACE_MAPPED);
 	cr_assert(m.bytes == 4 * MIB && m.result == -ENOSPC);
 	release(l, a);
 	cr_assert_eq(wait_for(MSG_EVICTED_FREED, 1).evicted_freed.bytes, 16 * MIB);
@@ -401,16 +408,16 @@ Test(moving, left_before_it_is_mapped)
 {
 	struct lane *l = lb[0].guest;
 
-	fill(l, alloc(l, 16 * MIB), 16 * MIB, 1);
-	move(MSG_RECLAIM, 1, 6 * MIB, PLACE_MAPPED);
+	moving_fill(l, alloc(l, 16 * MIB), 16 * MIB, 1);
+	moving_move(MSG_RECLAIM, 1, 6 * MIB, PLACE_MAPPED);
 	cr_assert_eq(weftd.n[MSG_LEFT], 1);
 	cr_assert_eq(weftd.last[MSG_LEFT].id, 1);
 	cr_assert_geq(weftd.last[MSG_LEFT].left.bytes, 6 * MIB);
-	move(MSG_RECLAIM, 2, 4 * MIB, PLACE_SWAPPED);
-	move(MSG_RECLAIM, 3, 64 * MIB, PLACE_MAPPED); /* there is not so much */
-	move(MSG_RESTORE, 4, 16 * MIB, PLACE_MAPPED);
+	moving_move(MSG_RECLAIM, 2, 4 * MIB, PLACE_SWAPPED);
+	moving_move(MSG_RECLAIM, 3, 64 * MIB, PLACE_MAPPED); /* there is not so much */
+	moving_move(MSG_RESTORE, 4, 16 * MIB, PLACE_MAPPED);
 	nobody_waits = true;
-	move(MSG_RECLAIM, 5, 16 * MIB, PLACE_MAPPED);
+	moving_move(MSG_RECLAIM, 5, 16 * MIB, PLACE_MAPPED);
 	cr_assert_eq(weftd.n[MSG_LEFT], 1);
 	cr_assert_eq(weftd.out, 32 * MIB);
 }
@@ -426,18 +433,18 @@ Test(moving, swapped_until_it_is_wanted)
 
 	weftd.by_itself = true;
 	weftd.seed = 2; /* half */
-	fill(l, a, 16 * MIB, 5);
-	m = move(MSG_RECLAIM, 1, 16 * MIB, PLACE_SWAPPED);
+	moving_fill(l, a, 16 * MIB, 5);
+	m = moving_move(MSG_RECLAIM, 1, 16 * MIB, PLACE_SWAPPED);
 	cr_assert_eq(m.bytes, 16 * MIB);
-	cr_assert_eq(swapped(), 16 * MIB);
+	cr_assert_eq(moving_swapped(), 16 * MIB);
 	release(l, alloc(l, MIB)); /* that touches nothing */
 	cr_assert_eq(weftd.n[MSG_NEED], 0);
-	check(l, a, 16 * MIB, 5);
+	moving_check(l, a, 16 * MIB, 5);
 	need = wait_for(MSG_NEED, 1);
 	cr_assert_eq(need.need.bytes, 16 * MIB);
 	cr_assert_eq(wait_for(MSG_RESTORED, 1).id, need.id);
-	cr_assert_eq(swapped(), 0);
-	cr_assert_eq(mapped() + weftd.in, 16 * MIB);
+	cr_assert_eq(moving_swapped(), 0);
+	cr_assert_eq(moving_mapped() + weftd.in, 16 * MIB);
 	release(l, a);
 }
 
@@ -449,14 +456,14 @@ Test(moving, wanted_by_a_graph)
 	const uint64_t exec = handle_make(HANDLE_GRAPH_EXEC, 1, 1);
 
 	weftd.by_itself = true;
-	fill(l, a, 16 * MIB, 5);
-	(void)move(MSG_RECLAIM, 1, 16 * MIB, PLACE_SWAPPED);
+	moving_fill(l, a, 16 * MIB, 5);
+	(void)moving_move(MSG_RECLAIM, 1, 16 * MIB, PLACE_SWAPPED);
 	*begin(l, graph_new) = (struct graph_new_cmd){.exec = exec};
 	cr_assert_eq(lane_post(l), 0);
 	begin(l, graph_ready)->exec = exec;
 	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
-	cr_assert_eq(swapped(), 0);
-	check(l, a, 16 * MIB, 5);
+	cr_assert_eq(moving_swapped(), 0);
+	moving_check(l, a, 16 * MIB, 5);
 	release(l, a);
 }
 
@@ -475,25 +482,25 @@ Test(moving, wanted_by_a_node_of_a_graph)
 	const uint64_t exec = handle_make(HANDLE_GRAPH_EXEC, 1, 1);
 
 	weftd.by_itself = true;
-	fill(l, a, 16 * MIB, 5);
+	moving_fill(l, a, 16 * MIB, 5);
 	*begin(l, graph_new) = (struct graph_new_cmd){.exec = exec, .n_nodes = 1};
 	cr_assert_eq(lane_post(l), 0);
 	graph_fills(l, exec, a);
 	begin(l, graph_ready)->exec = exec;
 	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
-	(void)move(MSG_RECLAIM, 1, 16 * MIB, PLACE_SWAPPED);
-	cr_assert_eq(swapped(), 16 * MIB);
+	(void)moving_move(MSG_RECLAIM, 1, 16 * MIB, PLACE_SWAPPED);
+	cr_assert_eq(moving_swapped(), 16 * MIB);
 	graph_fills(l, exec, a + 1);
 	release(l, alloc(l, MIB)); /* that touches nothing, and comes behind it */
-	cr_assert_eq(swapped(), 0);
-	check(l, a, 16 * MIB, 5);
+	cr_assert_eq(moving_swapped(), 0);
+	moving_check(l, a, 16 * MIB, 5);
 	release(l, a);
 }
 
 /* More goes out while the answer is awaited. */
 static void *check_on_thread(void *arg)
 {
-	check(lb[0].guest, *(CUdeviceptr *)arg, 8 * MIB, 6);
+	moving_check(lb[0].guest, *(CUdeviceptr *)arg, 8 * MIB, 6);
 	return NULL;
 }
 
@@ -505,20 +512,20 @@ Test(moving, out_while_it_asks)
 	uint32_t need;
 	pthread_t t;
 
-	fill(l, a, 8 * MIB, 6);
-	fill(l, b, 8 * MIB, 7);
-	m = move(MSG_RECLAIM, 1, 8 * MIB, PLACE_SWAPPED);
+	moving_fill(l, a, 8 * MIB, 6);
+	moving_fill(l, b, 8 * MIB, 7);
+	m = moving_move(MSG_RECLAIM, 1, 8 * MIB, PLACE_SWAPPED);
 	cr_assert_eq(m.bytes, 8 * MIB);
 	cr_assert_eq(pthread_create(&t, NULL, check_on_thread, &a), 0);
 	need = wait_for(MSG_NEED, 1).id;
-	m = move(MSG_RECLAIM, 2, 8 * MIB, PLACE_SWAPPED);
+	m = moving_move(MSG_RECLAIM, 2, 8 * MIB, PLACE_SWAPPED);
 	cr_assert_eq(m.bytes, 8 * MIB);
 	cr_assert_eq(weftd.n[MSG_NEED], 1);
 	grant_need(need, 4 * MIB);
 	pthread_join(t, NULL);
 	cr_assert_eq(wait_for(MSG_RESTORED, 1).moved.bytes, 4 * MIB);
-	cr_assert_eq(mapped(), 12 * MIB);
-	check(l, b, 8 * MIB, 7);
+	cr_assert_eq(moving_mapped(), 12 * MIB);
+	moving_check(l, b, 8 * MIB, 7);
 }
 
 /* Two threads share what is evicted: one gets room for all of it, the other for none. */
@@ -537,9 +544,9 @@ Test(moving, shared_while_evicted)
 	pthread_t t;
 
 	open_lanes(1, 2);
-	fill(l, a, 8 * MIB, 6);
-	fill(l, b, 8 * MIB, 7);
-	m = move(MSG_RECLAIM, 1, 16 * MIB, PLACE_MAPPED);
+	moving_fill(l, a, 8 * MIB, 6);
+	moving_fill(l, b, 8 * MIB, 7);
+	m = moving_move(MSG_RECLAIM, 1, 16 * MIB, PLACE_MAPPED);
 	cr_assert_eq(m.bytes, 16 * MIB);
 	cr_assert_eq(pthread_create(&t, NULL, share_on_thread, &a), 0);
 	share(l, b);
@@ -550,10 +557,10 @@ Test(moving, shared_while_evicted)
 	cr_assert_eq(r.pinned, weftd.in);
 	cr_assert_eq(r.mapped, weftd.shared);
 	cr_assert_eq(r.pinned + r.mapped, 16 * MIB);
-	m = move(MSG_RECLAIM, 2, 16 * MIB, PLACE_MAPPED);
+	m = moving_move(MSG_RECLAIM, 2, 16 * MIB, PLACE_MAPPED);
 	cr_assert_eq(m.bytes, 0);
-	check(l, a, 8 * MIB, 6);
-	check(l, b, 8 * MIB, 7);
+	moving_check(l, a, 8 * MIB, 6);
+	moving_check(l, b, 8 * MIB, 7);
 	release(l, a);
 	release(l, b);
 	cr_assert_eq(wait_for(MSG_IPC_DROP, 2).type, MSG_IPC_DROP);
@@ -592,8 +599,8 @@ Test(moving, shared_while_mapped_nowhere)
 	*begin(l, mem_create) = (struct mem_create_cmd){.mem = backing, .size = 4 * MIB};
 	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
 	at = map_backing(l, backing, 4 * MIB);
-	fill(l, at, 4 * MIB, 8);
-	m = move(MSG_RECLAIM, 1, 4 * MIB, PLACE_SWAPPED);
+	moving_fill(l, at, 4 * MIB, 8);
+	m = moving_move(MSG_RECLAIM, 1, 4 * MIB, PLACE_SWAPPED);
 	cr_assert_eq(m.bytes, 4 * MIB);
 	*begin(l, cuMemUnmap) = (struct cuMemUnmap_cmd){.ptr = at, .size = 4 * MIB};
 	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
@@ -608,7 +615,7 @@ Test(moving, shared_while_mapped_nowhere)
 		cr_assert(space_find(s->space, at, &range) != CUDA_SUCCESS ||
 			  !range.mapped);
 	at = map_backing(l, backing, 4 * MIB);
-	check(l, at, 4 * MIB, 8);
+	moving_check(l, at, 4 * MIB, 8);
 }
 
 static uint64_t used(void)
@@ -627,7 +634,7 @@ Test(moving, pools_first)
 	uint64_t had = used();
 	struct msg_moved m;
 
-	fill(l, a, 16 * MIB, 9);
+	moving_fill(l, a, 16 * MIB, 9);
 	cr_assert_eq(pool_set(s->pools, pools_default(s->pools),
 			      CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, UINT64_MAX),
 		     CUDA_SUCCESS);
@@ -638,14 +645,14 @@ Test(moving, pools_first)
 		cr_assert_gt(used(), had + 8 * MIB);
 		cr_assert(pools_free(s->pools, p));
 		cr_assert_gt(used(), had + 8 * MIB, "the pool keeps it");
-		m = move(MSG_RECLAIM, 1 + i, 16 * MIB, PLACE_MAPPED);
+		m = moving_move(MSG_RECLAIM, 1 + i, 16 * MIB, PLACE_MAPPED);
 		cr_assert(m.result == 0 && m.bytes == 0);
 		cr_assert_eq(used(), had);
-		cr_assert_eq(mapped(), 0);
+		cr_assert_eq(moving_mapped(), 0);
 	}
-	m = move(MSG_RECLAIM, 3, 16 * MIB, PLACE_MAPPED);
+	m = moving_move(MSG_RECLAIM, 3, 16 * MIB, PLACE_MAPPED);
 	cr_assert(m.result == 0 && m.bytes == 16 * MIB);
-	check(l, a, 16 * MIB, 9);
+	moving_check(l, a, 16 * MIB, 9);
 	release(l, a);
 }
 
@@ -663,20 +670,20 @@ Test(moving, pools_that_are_evicted)
 	cr_assert_eq(
 		pool_alloc(s->pools, pools_default(s->pools), NULL, NULL, 8 * MIB, &p),
 		CUDA_SUCCESS);
-	(void)move(MSG_RECLAIM, 1, 1024 * MIB, PLACE_MAPPED);
-	cr_assert_geq(mapped(), 8 * MIB);
+	(void)moving_move(MSG_RECLAIM, 1, 1024 * MIB, PLACE_MAPPED);
+	cr_assert_geq(moving_mapped(), 8 * MIB);
 	cr_assert(pools_free(s->pools, p));
-	cr_assert_geq(mapped(), 8 * MIB, "the pool keeps it");
+	cr_assert_geq(moving_mapped(), 8 * MIB, "the pool keeps it");
 	a = alloc(l, 16 * MIB);
-	fill(l, a, 16 * MIB, 9);
-	m = move(MSG_RECLAIM, 2, 16 * MIB, PLACE_MAPPED);
+	moving_fill(l, a, 16 * MIB, 9);
+	m = moving_move(MSG_RECLAIM, 2, 16 * MIB, PLACE_MAPPED);
 	cr_assert(m.result == 0 && m.bytes == 16 * MIB);
-	cr_assert_eq(mapped(), 16 * MIB);
-	check(l, a, 16 * MIB, 9);
+	cr_assert_eq(moving_mapped(), 16 * MIB);
+	moving_check(l, a, 16 * MIB, 9);
 	release(l, a);
 }
 
-static struct msg_moved reclaim_once(uint32_t id, uint64_t bytes)
+struct msg_moved moving_reclaim(uint32_t id, uint64_t bytes)
 {
 	unsigned n = weftd.n[MSG_RECLAIMED];
 
@@ -693,12 +700,12 @@ Test(moving, endless_work_is_waited_for_longer_each_time)
 	unsigned n, times = 0;
 	struct msg_moved m;
 
-	fill(l, a, 16 * MIB, 8);
+	moving_fill(l, a, 16 * MIB, 8);
 	gate_lane_add(&s->gate, &work);
 	do {
 		cr_assert_eq(gate_enter(&s->gate, &work), 0);
 		n = weftd.n[MSG_QUIESCED];
-		m = reclaim_once(++times, 16 * MIB);
+		m = moving_reclaim(++times, 16 * MIB);
 		cr_assert(m.result == -EBUSY && !m.bytes);
 		cr_assert_eq(m.will_wait, times > 1);
 		if (times == 2)
@@ -706,15 +713,15 @@ Test(moving, endless_work_is_waited_for_longer_each_time)
 				     -EBUSY);
 		gate_leave(&work);
 	} while (times <= 2 || wait_for(MSG_QUIESCED, n + 1).quiesced.result < 0);
-	m = move(MSG_RECLAIM, ++times, 16 * MIB, PLACE_MAPPED);
+	m = moving_move(MSG_RECLAIM, ++times, 16 * MIB, PLACE_MAPPED);
 	cr_assert(m.result == 0 && m.bytes == 16 * MIB);
 	/* and from the beginning again */
 	cr_assert_eq(gate_enter(&s->gate, &work), 0);
-	m = reclaim_once(++times, 16 * MIB);
+	m = moving_reclaim(++times, 16 * MIB);
 	cr_assert(m.result == -EBUSY && !m.will_wait);
 	gate_leave(&work);
 	gate_lane_remove(&s->gate, &work);
-	check(l, a, 16 * MIB, 8);
+	moving_check(l, a, 16 * MIB, 8);
 	release(l, a);
 }
 
@@ -759,7 +766,7 @@ static void step(struct lane *l, struct buffer *b, unsigned *seed, uint32_t valu
 		k->bytes = sizes[rand_r(seed) % ARRAY_SIZE(sizes)];
 		k->addr = alloc(l, k->bytes);
 		k->value = value;
-		fill(l, k->addr, k->bytes, value);
+		moving_fill(l, k->addr, k->bytes, value);
 		return;
 	}
 	if (rand_r(seed) % 32 == 0) { /* what stays where it is from then on */
@@ -768,7 +775,7 @@ static void step(struct lane *l, struct buffer *b, unsigned *seed, uint32_t valu
 	}
 	switch (rand_r(seed) % 6) {
 	case 0:
-		check(l, k->addr, k->bytes, k->value);
+		moving_check(l, k->addr, k->bytes, k->value);
 		release(l, k->addr);
 		k->addr = 0;
 		return;
@@ -781,11 +788,11 @@ static void step(struct lane *l, struct buffer *b, unsigned *seed, uint32_t valu
 		return;
 	case 3:
 		k->value = value;
-		fill(l, k->addr, k->bytes, value);
+		moving_fill(l, k->addr, k->bytes, value);
 		return;
 	default:
 		at = rand_r(seed) % (k->bytes / 4096) * 4096;
-		check(l, k->addr + at, 4096, k->value);
+		moving_check(l, k->addr + at, 4096, k->value);
 		return;
 	}
 }
@@ -803,7 +810,7 @@ static void *lane_main(void *arg)
 	for (unsigned k = 0; k < BUFFERS; k++) {
 		if (!b[k].addr)
 			continue;
-		check(l, b[k].addr, b[k].bytes, b[k].value);
+		moving_check(l, b[k].addr, b[k].bytes, b[k].value);
 		release(l, b[k].addr);
 	}
 	atomic_fetch_sub(&working, 1);
