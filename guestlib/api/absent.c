@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "object/context.h"
 #include "code/module.h"
 #include "core/process.h"
@@ -23,9 +24,14 @@ CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary
 		return r;
 	if (!name || (!dptr && !bytes))
 		return CUDA_ERROR_INVALID_VALUE;
-	return guest_object((uintptr_t)library, HANDLE_LIBRARY)
-		       ? CUDA_ERROR_NOT_FOUND
-		       : CUDA_ERROR_INVALID_HANDLE;
+	if (!guest_object((uintptr_t)library, HANDLE_LIBRARY))
+		return CUDA_ERROR_INVALID_HANDLE;
+	/* NVIDIA's runtime leaves the program without an address then, and does not say so. */
+	log_warning("variable %.100s is in managed memory (__managed__), which is not there: "
+		    "the program cannot use it",
+		    name);
+	guest_refuse_note(REFUSAL_FEATURE, "cuLibraryGetManaged: __managed__");
+	return CUDA_ERROR_NOT_FOUND;
 }
 
 /* On a device without unified function pointers an H200 says so too. */

@@ -57,6 +57,18 @@ class Refused(FaultTest):
             self.assertIn("CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS 0", out)
             self.assertEqual(out.count("CUDA_INJECTION64_PATH is ignored"), 1, out)
 
+    def test_variable_in_managed_memory(self):
+        """NVIDIA's runtime goes on without its address: whoever runs it is told why it dies."""
+        with Daemon() as d:
+            p = d.run("variable")
+            out, _ = p.communicate(timeout=patient(20))
+            self.assertNotEqual(p.returncode, 0)
+            self.assertNotIn("right", out)
+            self.assertIn("counter", out)
+            self.assertIn("__managed__", out)
+            wait_for(lambda: not d.sessions(), 2, "all have ended")
+            self.assertEqual(refused(d)[("feature", "cuLibraryGetManaged: __managed__")], 1)
+
     def test_code_for_another_gpu(self):
         with Daemon() as d:
             p = d.run("no_image-machine")
