@@ -1,38 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions of features that some devices lack: variables in managed memory, a log of messages,
+ * Functions of features that some devices lack: a log of messages,
  * functions that hosts and devices share. They answer as a real driver does for a device without
  * them.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "object/context.h"
 #include "code/module.h"
 #include "core/process.h"
 #include "object/refuse.h"
 
 /* ---- in libraries ---- */
-
-CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
-				     const char *name)
-{
-	CUresult r = guest_status();
-
-	if (r)
-		return r;
-	if (!name || (!dptr && !bytes))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!guest_object((uintptr_t)library, HANDLE_LIBRARY))
-		return CUDA_ERROR_INVALID_HANDLE;
-	/* NVIDIA's runtime leaves the program without an address then, and does not say so. */
-	log_warning("variable %.100s is in managed memory (__managed__), which is not there: "
-		    "the program cannot use it",
-		    name);
-	guest_refuse_note(REFUSAL_FEATURE, "cuLibraryGetManaged: __managed__");
-	return CUDA_ERROR_NOT_FOUND;
-}
 
 /* On a device without unified function pointers an H200 says so too. */
 CUresult CUDAAPI cuLibraryGetUnifiedFunction(void **fptr, CUlibrary library,

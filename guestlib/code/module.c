@@ -24,6 +24,10 @@
 #include "code/module.h"
 #include "core/process.h"
 #include "core/thread.h"
+#include "object/hostmem.h"
+
+/* Flag of module_load beside those of jit.h. */
+#define JIT_MANAGED 8u
 
 static void module_free(struct guest_module *m)
 {
@@ -87,6 +91,41 @@ void module_warn_no_code(CUresult r)
 		    "CUPY_COMPILE_WITH_PTX=1 CUPY_ACCELERATORS=)");
 }
 
+/* Maps the variables in managed memory that the worker has shared. */
+static CUresult map_managed(struct guest_thread *t, struct guest_module *m,
+			    const struct module_load_rep *rep)
+{
+	struct hostmem h = {.base = rep->managed_addr,
+			    .size = rep->managed_size,
+			    .flags = CU_MEMHOSTALLOC_DEVICEMAP,
+			    .managed = true,
+			    .variable = true,
+			    .where = {.preferred = {CU_MEM_LOCATION_TYPE_INVALID, 0},
+				      .last = {CU_MEM_LOCATION_TYPE_INVALID, 0}},
+			    .host = rep->managed_addr,
+			    .dev = rep->managed_addr};
+
+	if (!rep->managed_size)
+		return CUDA_SUCCESS;
+	if (rep->managed_addr - guest_process.host_base >= guest_process.host_size ||
+	    rep->managed_size >
+		    guest_process.host_base + guest_process.host_size - rep->managed_addr)
+		return guest_broken(t);
+	if (link_map(guest_process.link, h.base, rep->managed_offset, h.size) < 0)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	m->managed = h.base;
+	return hostmem_insert(&h);
+}
+
+static void unmap_managed(struct guest_module *m)
+{
+	struct hostmem h;
+
+	if (m->managed && hostmem_take(m->managed, false, &h))
+		link_unmap(guest_process.link, h.base, h.size);
+	m->managed = 0;
+}
+
 static CUresult load(struct guest_thread *t, struct guest_module *m, uint64_t image,
 		     struct jit_options *jit)
 {
@@ -101,7 +140,7 @@ static CUresult load(struct guest_thread *t, struct guest_module *m, uint64_t im
 	cmd->image = image;
 	cmd->max_registers = jit->max_registers;
 	cmd->optimization_level = jit->optimization_level;
-	cmd->jit_flags = jit->flags;
+	cmd->jit_flags = jit->flags | (m->wants_managed ? JIT_MANAGED : 0);
 	cmd->info_size = jit->info.room;
 	cmd->error_size = jit->error.room;
 	jit_put_others(module_load_cmd_option(cmd), jit);
@@ -115,9 +154,10 @@ static CUresult load(struct guest_thread *t, struct guest_module *m, uint64_t im
 	jit_store_log(&jit->error, out.error_log, out.rep->error_log_size);
 	jit_store_wall_time(jit, out.rep->wall_time_ms);
 	module_warn_no_code(out.rep->status);
-	if (!out.rep->status)
-		m->function_count = out.rep->function_count;
-	return out.rep->status;
+	if (out.rep->status)
+		return out.rep->status;
+	m->function_count = out.rep->function_count;
+	return map_managed(t, m, out.rep);
 }
 
 /* True for errors that the driver reports of a library only when something of it is asked
@@ -251,6 +291,19 @@ CUresult module_need(struct guest_module *m)
 	return r;
 }
 
+CUresult module_need_managed(struct guest_module *m)
+{
+	CUresult r;
+
+	pthread_mutex_lock(&m->lock);
+	m->wants_managed = true;
+	r = need_locked(m);
+	if (r == CUDA_SUCCESS && !m->managed)
+		r = CUDA_ERROR_NOT_FOUND;
+	pthread_mutex_unlock(&m->lock);
+	return r;
+}
+
 CUresult module_unload(struct guest_thread *t, struct guest_module *m)
 {
 	CUresult r;
@@ -259,6 +312,7 @@ CUresult module_unload(struct guest_thread *t, struct guest_module *m)
 		module_free(m);
 		return CUDA_SUCCESS;
 	}
+	unmap_managed(m); /* the worker frees it */
 	r = call_module_unload(t, m->handle);
 	module_free(m);
 	return r;

@@ -54,6 +54,8 @@ struct guest_module {
 	pthread_mutex_t lock;     /* for what follows */
 	const void *image;        /* not at the worker yet: sent when it is needed */
 	CUresult failed;          /* error of sending or loading it */
+	bool wants_managed;       /* variables in managed memory */
+	uintptr_t managed;        /* where they are; 0: nowhere */
 	struct guest_func *funcs; /* all, for freeing */
 	unsigned n_funcs, n_buckets;
 	struct guest_func **names;    /* hash table of funcs by name */
@@ -89,6 +91,10 @@ CUresult module_defer(const void *image, struct guest_module **ret_module);
 /* Sends the image of a deferred library, if that has not been done. Returns the library's
  * status: CUDA_SUCCESS, or why nothing can be looked up in it. */
 CUresult module_need(struct guest_module *m);
+
+/* As module_need(), of a library whose variables in managed memory are to be shared; NOT_FOUND:
+ * it has been sent without them, or there are none. */
+CUresult module_need_managed(struct guest_module *m);
 
 /* Warns, once, if r says that there is no code for a device that runs PTX only. */
 void module_warn_no_code(CUresult r);

@@ -40,7 +40,8 @@ struct hostmem {
 	unsigned flags;  /* CU_MEMHOSTALLOC_* or CU_MEMHOSTREGISTER_* */
 	bool registered; /* the program's own */
 	bool alias;      /* the device's view of registered memory at host */
-	bool managed;    /* cuMemAllocManaged()'s */
+	bool managed;    /* cuMemAllocManaged()'s, or */
+	bool variable;   /* a library's, and freed with it */
 	struct hostmem_where where;
 	struct managed_mem *moves; /* its pieces do; NULL: host memory, as all here */
 	uintptr_t host;  /* base; of an alias, the registered memory's base */

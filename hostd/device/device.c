@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -48,4 +49,25 @@ struct dev_tpcs dev_tpcs_pick(const struct dev_tpc_map *map, const struct dev_tp
 		place++;
 	}
 	return picked.n ? picked : *set;
+}
+
+struct dev_managed *dev_managed_copy(const struct dev_managed *v, unsigned n)
+{
+	size_t names = 1, len;
+	struct dev_managed *copy;
+	char *name;
+
+	for (unsigned i = 0; i < n; i++)
+		names += strlen(v[i].name) + 1;
+	copy = calloc(1, n * sizeof(*copy) + names);
+	if (!copy)
+		return NULL;
+	name = (char *)(copy + n);
+	for (unsigned i = 0; i < n; i++) {
+		copy[i] = v[i];
+		len = strlen(v[i].name) + 1;
+		copy[i].name = memcpy(name, v[i].name, len);
+		name += len;
+	}
+	return copy;
 }

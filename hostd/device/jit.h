@@ -11,6 +11,13 @@ struct dev_jit_option {
 	unsigned value;
 };
 
+/* A variable in managed memory (__managed__), which lies outside its module. */
+struct dev_managed {
+	const char *name;
+	uint64_t bytes;
+	CUdeviceptr addr; /* host memory that the device shares (memory.host_map()) */
+};
+
 #define DEV_JIT_OPTIONS_MAX 24
 #define DEV_TARGETS_BYTES   32
 
@@ -23,10 +30,17 @@ struct dev_jit {
 	/* Others; a device may ignore them. At most DEV_JIT_OPTIONS_MAX. */
 	const struct dev_jit_option *options;
 	unsigned n_options;
+	/* For load_library(), which gives them their first values: where such variables are, as
+	 * long as it is loaded. */
+	const struct dev_managed *managed;
+	unsigned n_managed;
 	float wall_time_ms; /* out */
 	/* out: for which GPUs an image is that has no code for this one ("sm_90"); empty
 	 * if it has, or if the device does not say */
 	char no_code[DEV_TARGETS_BYTES];
 };
+
+/* Copies n of them, with their names, into one piece that the caller frees; NULL: out of memory. */
+struct dev_managed *dev_managed_copy(const struct dev_managed *v, unsigned n);
 
 #endif

@@ -15,6 +15,7 @@
 #define JIT_DEBUG   1u
 #define JIT_LINES   2u
 #define JIT_VERBOSE 4u
+#define JIT_MANAGED 8u /* of a library: the guest has asked for such a variable */
 
 /* ---- images ---- */
 
@@ -95,7 +96,7 @@ static void init_logs(struct jit_logs *l, const struct module_load_args *a)
 }
 
 static int reply_load(struct sess_lane *sl, CUresult status, unsigned n_functions,
-		      const struct jit_logs *l)
+		      const struct hostmem_region *managed, const struct jit_logs *l)
 {
 	uint32_t info = l->jit.info_log ? (uint32_t)l->jit.info_size : 0;
 	uint32_t error = l->jit.error_log ? (uint32_t)l->jit.error_size : 0;
@@ -110,6 +111,9 @@ static int reply_load(struct sess_lane *sl, CUresult status, unsigned n_function
 	rep->status = status;
 	rep->wall_time_ms = l->jit.wall_time_ms;
 	rep->function_count = n_functions;
+	rep->managed_addr = managed->addr;
+	rep->managed_offset = managed->offset;
+	rep->managed_size = managed->size;
 	memcpy(module_load_rep_info_log(rep), l->info, info);
 	memcpy(module_load_rep_error_log(rep, info), l->error, error);
 	return sess_reply_end(sl);
@@ -144,12 +148,40 @@ static void refuse_code(struct sess_lane *sl, const char *targets, const char *k
 	sess_refuse(sl->s, REFUSAL_DEVICE, what, 0);
 }
 
+/* *ret_in: where its variables in managed memory are, if they were asked for. */
+static CUresult load_module(struct session *s, struct sess_ctx *ctx,
+			    const struct module_load_cmd *c, struct image *img,
+			    struct dev_jit *jit, struct hostmem_region *ret_in,
+			    struct sess_module **ret_m)
+{
+	bool managed =
+		c->jit_flags & JIT_MANAGED && handle_type(c->module) == HANDLE_LIBRARY;
+	struct hostmem_region in = {0};
+	struct dev_managed *v = NULL;
+	CUresult r;
+
+	if (managed)
+		v = sess_managed_new(s, ctx, img, &jit->n_managed, &in);
+	jit->managed = v;
+	if (!v)
+		jit->n_managed = 0;
+	r = sess_module_new(s, ctx, c->module, img, jit, ret_m);
+	if (r != CUDA_SUCCESS) {
+		sess_managed_free(s, v, &in);
+		return r;
+	}
+	(*ret_m)->managed = v;
+	(*ret_m)->managed_in = *ret_in = in;
+	return CUDA_SUCCESS;
+}
+
 int handle_module_load(struct sess_lane *sl, const struct module_load_args *a)
 {
 	_cleanup_free_ struct jit_logs *logs = calloc(1, sizeof(*logs));
 	struct session *s = sl->s;
 	enum handle_type type = handle_type(a->cmd->module);
 	struct sess_ctx *ctx = sess_any_ctx(sl);
+	struct hostmem_region in = {0};
 	struct image img = {0};
 	struct sess_module *m;
 	struct sess_inst *inst;
@@ -167,7 +199,7 @@ int handle_module_load(struct sess_lane *sl, const struct module_load_args *a)
 	else if (!ctx)
 		status = CUDA_ERROR_INVALID_CONTEXT;
 	else
-		status = sess_module_new(s, ctx, a->cmd->module, &img, &logs->jit, &m);
+		status = load_module(s, ctx, a->cmd, &img, &logs->jit, &in, &m);
 	image_free(s->images, &img);
 	if (status == CUDA_ERROR_NO_BINARY_FOR_GPU)
 		refuse_code(sl, logs->jit.no_code, "");
@@ -176,7 +208,7 @@ int handle_module_load(struct sess_lane *sl, const struct module_load_args *a)
 			(void)s->ops->module.function_count(inst->dev, &n_functions);
 		r = publish(sl, &m->obj, &status);
 	}
-	return r < 0 ? r : reply_load(sl, status, n_functions, logs);
+	return r < 0 ? r : reply_load(sl, status, n_functions, &in, logs);
 }
 
 int handle_module_unload(struct sess_lane *sl, const struct module_unload_args *a,
@@ -318,6 +350,19 @@ int handle_module_function(struct sess_lane *sl, const struct module_function_ar
 	return sess_done(sl, &fail, sizeof(fail));
 }
 
+static bool managed_var(const struct sess_module *m, const char *name,
+			CUdeviceptr *ret_addr, size_t *ret_size)
+{
+	for (unsigned i = 0; m->managed && i < m->jit.n_managed; i++) {
+		if (strcmp(m->managed[i].name, name) != 0)
+			continue;
+		*ret_addr = m->managed[i].addr;
+		*ret_size = m->managed[i].bytes;
+		return true;
+	}
+	return false;
+}
+
 int handle_module_global(struct sess_lane *sl, const struct module_global_args *a,
 			 struct module_global_rep *rep)
 {
@@ -327,6 +372,11 @@ int handle_module_global(struct sess_lane *sl, const struct module_global_args *
 	size_t size = 0;
 	CUresult r = module_here(sl, a->cmd->module, &m, &inst);
 
+	if (r == CUDA_SUCCESS && managed_var(m, a->name, &addr, &size)) {
+		rep->dptr = addr;
+		rep->bytes = size;
+		return 0;
+	}
 	if (r == CUDA_SUCCESS)
 		r = sl->s->ops->module.global(inst->dev, a->name, &addr, &size);
 	footprint_changed(sl->s);

@@ -212,6 +212,44 @@ int fatbin_ptx(const void *image, size_t len, unsigned sm, char **ret_text,
 	return unpack(&e, ret_text, ret_len);
 }
 
+/* As better(), of machine code. */
+static bool better_code(const struct fatbin_entry *a, const struct fatbin_entry *b,
+			unsigned sm)
+{
+	if (a->kind != FATBIN_ELF || a->sm > sm || a->sm / 10 != sm / 10 ||
+	    (a->arch_specific && a->sm != sm))
+		return false;
+	return !b->kind || a->sm > b->sm || (a->sm == b->sm && a->arch_specific);
+}
+
+int fatbin_elf(const void *image, size_t len, unsigned sm, char **ret_elf,
+	       size_t *ret_len)
+{
+	struct fatbin_entry best = {0}, e;
+	enum fatbin_format format;
+	size_t pos = 0;
+	int r = fatbin_format(image, len, &format);
+
+	if (r < 0)
+		return r;
+	if (format == FATBIN_IS_ELF) {
+		best = (struct fatbin_entry){.kind = FATBIN_ELF,
+					     .packing = FATBIN_PLAIN,
+					     .payload = image,
+					     .payload_bytes = len,
+					     .plain_bytes = len};
+		return unpack(&best, ret_elf, ret_len);
+	}
+	while (format == FATBIN_IS_CONTAINER &&
+	       (r = fatbin_next(image, len, &pos, &e)) > 0) {
+		if (better_code(&e, &best, sm))
+			best = e;
+	}
+	if (r < 0)
+		return r;
+	return best.kind ? unpack(&best, ret_elf, ret_len) : -ENOEXEC;
+}
+
 /* ---- what code names ---- */
 
 #define NAMES_MAX_PLAIN (64u << 20) /* unpacked to look for a name */

@@ -77,6 +77,14 @@ int fatbin_ptx(const void *image, size_t len, unsigned sm, char **ret_text,
 	       size_t *ret_len);
 
 /*
+ * Finds the machine code that such a GPU would take: that of an image that is nothing else, or
+ * of the entry of a container with the highest architecture of the same generation that is not
+ * above sm. Results as fatbin_ptx()'s; -ENOEXEC: there is none.
+ */
+int fatbin_elf(const void *image, size_t len, unsigned sm, char **ret_elf,
+	       size_t *ret_len);
+
+/*
  * True if code in an image (a container, PTX text or machine code) that a GPU of compute
  * capability sm could take may name a function: its name stands there, or that cannot be
  * seen. Unpacks what is packed, up to 64 MiB.

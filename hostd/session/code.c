@@ -71,6 +71,61 @@ static CUresult inst_new(struct session *s, struct sess_ctx *ctx, struct sess_im
 	return CUDA_SUCCESS;
 }
 
+/* ---- variables in managed memory ---- */
+
+/* Good for any type, and no two are in one line of a cache. */
+#define MANAGED_ALIGN 256u
+
+/* Bytes that they take one behind the other, from 0 on; 0: too many. */
+static uint64_t lay_out(struct dev_managed *v, unsigned n)
+{
+	uint64_t end = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		v[i].addr = ALIGN_UP(end, (uint64_t)MANAGED_ALIGN);
+		if (__builtin_add_overflow(v[i].addr, v[i].bytes, &end) ||
+		    end > DEVICE_HOST_SIZE)
+			return 0;
+	}
+	return end;
+}
+
+struct dev_managed *sess_managed_new(struct session *s, struct sess_ctx *ctx,
+				     const struct image *img, unsigned *ret_n,
+				     struct hostmem_region *ret_in)
+{
+	_cleanup_free_ struct dev_managed *v = NULL;
+	uint64_t bytes;
+
+	*ret_n = 0;
+	if (!s->hostmem || !s->ops->module.managed ||
+	    s->ops->module.managed(s->dev, img->data, img->size, &v, ret_n))
+		return NULL;
+	bytes = lay_out(v, *ret_n);
+	if (!bytes || hostmem_alloc(s->hostmem, ctx->dev, bytes, ret_in))
+		return NULL;
+	for (unsigned i = 0; i < *ret_n; i++)
+		v[i].addr += ret_in->addr;
+	return steal(v);
+}
+
+void sess_managed_free(struct session *s, struct dev_managed *v,
+		       const struct hostmem_region *in)
+{
+	struct dev_ctx *ctx;
+	void *held;
+
+	if (!v)
+		return;
+	free(v);
+	/* Without a context the device ends, and all of it with that. */
+	held = s->env.ctx_hold(s->env.arg, &ctx);
+	if (!held)
+		return;
+	hostmem_release(s->hostmem, ctx, in->addr);
+	s->env.ctx_put(s->env.arg, held);
+}
+
 /* ---- modules ---- */
 
 static bool is_library(const struct sess_module *m)
@@ -92,6 +147,7 @@ static void module_fini(struct session *s, struct sess_obj *o)
 	}
 	if (m->image)
 		obj_put(s, &m->image->obj);
+	sess_managed_free(s, m->managed, &m->managed_in);
 }
 
 static void image_fini(struct session *s, struct sess_obj *o)

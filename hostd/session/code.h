@@ -11,6 +11,7 @@
 #ifndef WEFT_SESS_CODE_H
 #define WEFT_SESS_CODE_H
 
+#include "memory/hostmem.h"
 #include "session/image.h"
 #include "session/object.h"
 
@@ -42,6 +43,10 @@ struct sess_module {
 	struct dev_jit jit;       /* of a library: options for further contexts */
 	_Atomic bool told;        /* that it has no code: counted once */
 	struct dev_jit_option options[DEV_JIT_OPTIONS_MAX];
+	/* A library's variables in managed memory (jit.managed), and the host memory that
+	 * they are in; NULL: none were asked for, or it has none. */
+	struct dev_managed *managed;
+	struct hostmem_region managed_in;
 };
 
 /* CUfunction and CUkernel alike. */
@@ -65,6 +70,15 @@ struct sess_func {
 CUresult sess_module_new(struct session *s, struct sess_ctx *ctx, uint64_t h,
 			 struct image *img, struct dev_jit *jit,
 			 struct sess_module **ret_m);
+
+/* Finds the variables in managed memory of a library that is to be made of img, and gives them
+ * host memory that the session shares: for jit and the library that it makes. NULL: there are
+ * none, or no such memory. */
+struct dev_managed *sess_managed_new(struct session *s, struct sess_ctx *ctx,
+				     const struct image *img, unsigned *ret_n,
+				     struct hostmem_region *ret_in);
+void sess_managed_free(struct session *s, struct dev_managed *v,
+		       const struct hostmem_region *in);
 
 /* Takes its functions out of the tables. */
 void sess_module_drop_functions(struct session *s, struct sess_module *m);

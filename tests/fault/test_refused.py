@@ -59,15 +59,17 @@ class Refused(FaultTest):
 
     def test_variable_in_managed_memory(self):
         """NVIDIA's runtime goes on without its address: whoever runs it is told why it dies."""
-        with Daemon() as d:
-            p = d.run("variable")
+        with Daemon(config="[tenant a]\nhost.max = 0\n[tenant b]\n") as d:
+            p = d.run("variable", tenant="a")
             out, _ = p.communicate(timeout=patient(20))
             self.assertNotEqual(p.returncode, 0)
             self.assertNotIn("right", out)
             self.assertIn("counter", out)
             self.assertIn("__managed__", out)
+            q = d.run("variable", tenant="b")
+            self.assertEqual(q.communicate(timeout=patient(20))[0], "right\n")
             wait_for(lambda: not d.sessions(), 2, "all have ended")
-            self.assertEqual(refused(d)[("feature", "cuLibraryGetManaged: __managed__")], 1)
+            self.assertEqual(refused(d, "a")[("feature", "cuLibraryGetManaged: __managed__")], 1)
 
     def test_code_for_another_gpu(self):
         with Daemon() as d:

@@ -22,6 +22,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (fatbin_ptx(data, size, 90, &text, &n) == 0 && text[n])
 		abort();
 	free(text);
+	text = NULL;
+	if (fatbin_elf(data, size, 90, &text, &n) == 0)
+		sum += n;
+	free(text);
 	sum += fatbin_may_name(data, size, 90, "vprintf");
 	fatbin_targets(data, size, targets, sizeof(targets));
 	if (strlen(targets) >= sizeof(targets))

@@ -44,7 +44,8 @@ bool managed_take(struct guest_thread *t, CUdeviceptr dptr, CUresult *ret)
 
 	if (!hostmem_find(dptr, &h) || !h.managed)
 		return false;
-	*ret = h.base == dptr ? hostmem_end(t, &h) : CUDA_ERROR_INVALID_VALUE;
+	*ret = h.base == dptr && !h.variable ? hostmem_end(t, &h)
+					     : CUDA_ERROR_INVALID_VALUE;
 	return true;
 }
 

@@ -512,6 +512,7 @@ const struct device_ops device_cuda_ops = {
 		{
 			.load = cuda_module_load,
 			.load_library = cuda_library_load,
+			.managed = cuda_module_managed,
 			.unload = cuda_module_unload,
 			.memory = cuda_module_memory,
 			.function = cuda_module_function,

@@ -3,12 +3,16 @@
  * Modules and libraries, their functions and variables. A library is given to the driver
  * as such: it looks for code and loads it when something is asked for by name.
  */
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "device/cuda/launch.h"
 #include "device/cuda/module.h"
 #include "device/cuda/output.h"
+#include "device/cubin.h"
 #include "device/image.h"
+#include "ptx/fatbin.h"
 
 /* ---- functions ---- */
 
@@ -145,6 +149,7 @@ static void module_free(struct dev_module *mod)
 		range_remove(&dev->globals, range_at(&dev->globals, r->start));
 	pthread_mutex_unlock(&dev->lock);
 	range_fini(&mod->globals);
+	free(mod->placed);
 	for (unsigned i = 0; i < CUDA_FUNC_BUCKETS; i++) {
 		for (f = mod->funcs[i]; f; f = next) {
 			next = f->next;
@@ -223,6 +228,61 @@ static CUresult load_library(CUlibrary *ret_lib, const void *image, struct cuda_
 				    value, ARRAY_SIZE(option));
 }
 
+CUresult cuda_module_managed(struct device *dev, const void *image, size_t image_size,
+			     struct dev_managed **ret, unsigned *ret_n)
+{
+	_cleanup_free_ char *elf = NULL;
+	unsigned parts;
+	bool linked;
+	size_t len;
+	int r;
+
+	*ret = NULL;
+	*ret_n = 0;
+	if (!cuda_image_ok(image, image_size, &parts, &linked) || parts != 1)
+		return CUDA_SUCCESS;
+	r = fatbin_elf(image, image_size, dev->sm, &elf, &len);
+	if (r == 0)
+		r = cubin_managed(elf, len, ret, ret_n);
+	return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+/* Gives the variables their first values. */
+static CUresult set_values(const struct dev_module *mod, size_t len,
+			   const struct dev_jit *jit)
+{
+	CUresult res = CUDA_SUCCESS;
+
+	for (unsigned i = 0; i < jit->n_managed && !res; i++) {
+		const struct dev_managed *v = &jit->managed[i];
+		const void *value = cubin_value(mod->placed, len, v);
+
+		res = value ? cu.cuMemcpyHtoDAsync(v->addr, value, v->bytes, NULL)
+			    : cu.cuMemsetD8Async(v->addr, 0, v->bytes, NULL);
+	}
+	return res ? res : cu.cuStreamSynchronize(NULL);
+}
+
+/* Loads the machine code of an image with its variables in managed memory where jit says. */
+static CUresult load_placed(struct dev_module *mod, const void *image, size_t image_size,
+			    const struct dev_jit *jit, struct cuda_jit *o)
+{
+	unsigned parts;
+	bool linked;
+	size_t len;
+	int r = fatbin_elf(image, image_size, mod->ctx->dev->sm, &mod->placed, &len);
+	CUresult res;
+
+	if (r == 0 && !cuda_image_ok(mod->placed, len, &parts, &linked))
+		return CUDA_ERROR_INVALID_IMAGE;
+	if (r == 0)
+		r = cubin_place(mod->placed, len, jit->managed, jit->n_managed);
+	if (r < 0)
+		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_NOT_SUPPORTED;
+	res = load_library(&mod->lib, mod->placed, o);
+	return res ? res : set_values(mod, len, jit);
+}
+
 static CUresult load(struct dev_ctx *ctx, const void *image, size_t image_size,
 		     struct dev_jit *jit, bool library, struct dev_module **ret_module)
 {
@@ -244,7 +304,9 @@ static CUresult load(struct dev_ctx *ctx, const void *image, size_t image_size,
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	cuda_jit_fill(&o, jit);
 	cu.cuMemGetInfo(&before, &total);
-	if (library && parts == 1)
+	if (library && parts == 1 && jit && jit->n_managed)
+		res = load_placed(mod, image, image_size, jit, &o);
+	else if (library && parts == 1)
 		res = load_library(&mod->lib, image, &o);
 	else
 		res = load_parts(&mod->cu, image, image_size, parts, linked, &o);

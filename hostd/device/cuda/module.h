@@ -28,6 +28,7 @@ struct dev_module {
 	const void *image;
 	size_t image_size;
 	_Atomic bool looked;
+	char *placed; /* of it, with its variables in managed memory placed; or NULL */
 	/* Under the device's lock: functions met so far, and those by index, once asked.
 	 */
 	struct dev_func *funcs[CUDA_FUNC_BUCKETS];
@@ -61,6 +62,9 @@ bool cuda_image_ok(const void *image, size_t size, unsigned *ret_n, bool *ret_li
 struct dev_module *cuda_module_first(struct dev_ctx *ctx);
 CUresult cuda_module_load(struct dev_ctx *ctx, const void *image, size_t image_size,
 			  struct dev_jit *jit, struct dev_module **ret_module);
+/* As device_module_ops.managed. */
+CUresult cuda_module_managed(struct device *dev, const void *image, size_t image_size,
+			     struct dev_managed **ret, unsigned *ret_n);
 CUresult cuda_library_load(struct dev_ctx *ctx, const void *image, size_t image_size,
 			   struct dev_jit *jit, struct dev_module **ret_module);
 void cuda_module_unload(struct dev_module *mod);

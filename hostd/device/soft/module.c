@@ -63,36 +63,78 @@ static CUresult image_ptx(const void *image, size_t size, char **ret_text,
 
 /* ---- variables ---- */
 
-/* Gives every variable its address within one new piece of device memory. */
+/* Where a variable in managed memory is to be; 0: nobody has said so. */
+static uint64_t managed_at(const struct dev_module *mod, const struct simt_var *var)
+{
+	for (unsigned i = 0; i < mod->n_managed; i++) {
+		const struct dev_managed *m = &mod->managed[i];
+
+		if (!strcmp(m->name, var->name) && m->bytes >= var->bytes)
+			return m->addr;
+	}
+	return 0;
+}
+
+/* Gives those in managed memory their addresses. */
+static CUresult place_managed(struct dev_module *mod, struct simt_var *vars, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!vars[i].managed)
+			continue;
+		vars[i].addr = managed_at(mod, &vars[i]);
+		if (!vars[i].addr)
+			return CUDA_ERROR_NOT_SUPPORTED;
+	}
+	return CUDA_SUCCESS;
+}
+
+/* Gives variables their first values; new device memory is zero as it comes. */
+static void init_vars(const struct dev_module *mod, const struct simt_var *vars, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		void *at = (void *)(uintptr_t)vars[i].addr;
+
+		if (vars[i].managed)
+			memset(at, 0, vars[i].bytes);
+		if (vars[i].has_init)
+			simt_var_init(mod->prog, i, at);
+	}
+}
+
+/* Gives every variable its address, all but those in managed memory within one new piece of
+ * device memory. */
 static CUresult place_vars(struct dev_module *mod)
 {
 	struct simt_var *vars;
 	uint64_t end = 0;
+	CUresult res;
 	size_t n;
 
 	vars = simt_program_vars(mod->prog, &n);
+	res = place_managed(mod, vars, n);
+	if (res)
+		return res;
 	for (size_t i = 0; i < n; i++) {
 		uint64_t align = MAX(vars[i].align, 1u), at = ALIGN_UP(end, align);
 
 		if (vars[i].managed)
-			return CUDA_ERROR_NOT_SUPPORTED;
+			continue;
 		if (align > SOFT_PAGE_BYTES || at < end || vars[i].bytes > SOFT_OWN_SIZE)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		vars[i].addr = at;
 		end = at + MAX(vars[i].bytes, 1u); /* no two share an address */
 	}
-	if (!end)
-		return CUDA_SUCCESS;
-	mod->base = end > SOFT_OWN_SIZE ? 0 : soft_memory_alloc(&mod->ctx->dev->mem, end);
-	if (!mod->base)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	mod->bytes = end;
-	for (size_t i = 0; i < n; i++)
-		vars[i].addr += mod->base;
-	for (size_t i = 0; i < n; i++) {
-		if (vars[i].has_init) /* the rest is zero as it comes */
-			simt_var_init(mod->prog, i, (void *)(uintptr_t)vars[i].addr);
+	if (end) {
+		mod->base = end > SOFT_OWN_SIZE
+				    ? 0
+				    : soft_memory_alloc(&mod->ctx->dev->mem, end);
+		if (!mod->base)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		mod->bytes = end;
 	}
+	for (size_t i = 0; i < n; i++)
+		vars[i].addr += vars[i].managed ? 0 : mod->base;
+	init_vars(mod, vars, n);
 	return CUDA_SUCCESS;
 }
 
@@ -340,7 +382,8 @@ static CUresult inputs_link(struct inputs *in, struct ptx_log *log,
 }
 
 static CUresult module_new(struct dev_ctx *ctx, const void *image, size_t image_size,
-			   struct ptx_log *log, char ret_no_code[DEV_TARGETS_BYTES],
+			   const struct dev_jit *jit, struct ptx_log *log,
+			   char ret_no_code[DEV_TARGETS_BYTES],
 			   struct dev_module **ret_module)
 {
 	_cleanup_(module_freep) struct dev_module *mod = calloc(1, sizeof(*mod));
@@ -351,6 +394,10 @@ static CUresult module_new(struct dev_ctx *ctx, const void *image, size_t image_
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	mod->ctx = ctx;
 	list_init(&mod->link);
+	if (jit) {
+		mod->managed = jit->managed;
+		mod->n_managed = jit->n_managed;
+	}
 	res = inputs_read(&in, image, image_size, log);
 	if (!res)
 		res = inputs_link(&in, log, &mod->ptx);
@@ -381,7 +428,7 @@ CUresult soft_module_load(struct dev_ctx *ctx, const void *image, size_t image_s
 	if (has_log)
 		log = (struct ptx_log){jit->error_log, jit->error_size, 0};
 	log.buf[0] = 0;
-	res = module_new(ctx, image, image_size, &log, no_code, ret_module);
+	res = module_new(ctx, image, image_size, jit, &log, no_code, ret_module);
 	if (jit)
 		memcpy(jit->no_code, no_code, sizeof(no_code));
 	if (has_log)
@@ -421,6 +468,48 @@ CUresult soft_library_load(struct dev_ctx *ctx, const void *image, size_t image_
 	list_append(&ctx->modules, &mod->link);
 	*ret_module = mod;
 	return CUDA_SUCCESS;
+}
+
+static CUresult list_managed(const struct ptx_module *ptx, struct ptx_log *log,
+			     struct dev_managed **ret, unsigned *ret_n)
+{
+	_cleanup_free_ struct dev_managed *v = NULL;
+	struct simt_program *prog;
+	struct simt_var *vars;
+	unsigned n_managed = 0;
+	size_t n;
+	int r = simt_program_new(ptx, log, &prog);
+
+	if (r < 0)
+		return ptx_result(r);
+	vars = simt_program_vars(prog, &n);
+	v = calloc(n + 1, sizeof(*v));
+	for (size_t i = 0; v && i < n; i++) {
+		if (vars[i].managed)
+			v[n_managed++] = (struct dev_managed){.name = vars[i].name,
+							      .bytes = vars[i].bytes};
+	}
+	*ret = v ? dev_managed_copy(v, n_managed) : NULL;
+	*ret_n = *ret ? n_managed : 0;
+	simt_program_free(prog);
+	return *ret ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult soft_module_managed(struct device *dev, const void *image, size_t image_size,
+			     struct dev_managed **ret, unsigned *ret_n)
+{
+	_cleanup_(inputs_fini) struct inputs in = {0};
+	struct ptx_module *ptx = NULL;
+	char text[LOG_BYTES] = "";
+	struct ptx_log log = {text, sizeof(text), 0};
+	CUresult res = inputs_read(&in, image, image_size, &log);
+
+	if (!res)
+		res = inputs_link(&in, &log, &ptx);
+	if (!res)
+		res = list_managed(ptx, &log, ret, ret_n);
+	ptx_module_free(ptx);
+	return res;
 }
 
 void soft_module_unload(struct dev_module *mod)

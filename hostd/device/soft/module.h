@@ -34,6 +34,9 @@ struct dev_module {
 	bool uses_heap;       /* calls malloc() */
 	CUresult missing;     /* of a library without code for this GPU: why; else 0 */
 	uint64_t base, bytes; /* where all variables are; 0 if there are none */
+	/* While it is loaded: where those in managed memory are. */
+	const struct dev_managed *managed;
+	unsigned n_managed;
 };
 
 /* Ends the module without waiting for anything. */
@@ -49,6 +52,8 @@ uint32_t soft_func_max_dynamic(const struct dev_func *f);
 /* device_ops */
 CUresult soft_module_load(struct dev_ctx *ctx, const void *image, size_t image_size,
 			  struct dev_jit *jit, struct dev_module **ret_module);
+CUresult soft_module_managed(struct device *dev, const void *image, size_t image_size,
+			     struct dev_managed **ret, unsigned *ret_n);
 CUresult soft_library_load(struct dev_ctx *ctx, const void *image, size_t image_size,
 			   struct dev_jit *jit, struct dev_module **ret_module);
 void soft_module_unload(struct dev_module *mod);

@@ -566,6 +566,7 @@ const struct device_ops device_soft_ops = {
 		{
 			.load = soft_module_load,
 			.load_library = soft_library_load,
+			.managed = soft_module_managed,
 			.unload = soft_module_unload,
 			.memory = soft_module_memory,
 			.function = soft_module_function,

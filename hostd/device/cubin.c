@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <elf.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "device/cubin.h"
+
+#define STO_CUDA_MANAGED 4u
+
+/* Relocations: none; an address of 64 bits, of anything, and of global memory. */
+#define R_CUDA_NONE 0u
+#define R_CUDA_64   2u
+#define R_CUDA_G64  4u
+
+struct cubin {
+	const char *data;
+	size_t len;
+	Elf64_Ehdr head;
+	Elf64_Shdr symbols, names;
+};
+
+static bool inside(const struct cubin *c, uint64_t offset, uint64_t size)
+{
+	return offset <= c->len && size <= c->len - offset;
+}
+
+static int section(const struct cubin *c, uint64_t i, Elf64_Shdr *ret)
+{
+	uint64_t at = c->head.e_shoff + i * sizeof(*ret);
+
+	if (i >= c->head.e_shnum || !inside(c, at, sizeof(*ret)))
+		return -EBADMSG;
+	memcpy(ret, c->data + at, sizeof(*ret));
+	return ret->sh_type == SHT_NOBITS || inside(c, ret->sh_offset, ret->sh_size)
+		       ? 0
+		       : -EBADMSG;
+}
+
+static int open_cubin(struct cubin *c, const void *elf, size_t len)
+{
+	Elf64_Shdr s;
+	int r = -EBADMSG;
+
+	*c = (struct cubin){.data = elf, .len = len};
+	if (len < sizeof(c->head) || memcmp(elf, ELFMAG, SELFMAG) != 0)
+		return -EBADMSG;
+	memcpy(&c->head, elf, sizeof(c->head));
+	if (c->head.e_ident[EI_CLASS] != ELFCLASS64 || c->head.e_shentsize != sizeof(s) ||
+	    !inside(c, c->head.e_shoff, (uint64_t)c->head.e_shnum * sizeof(s)))
+		return -EBADMSG;
+	for (unsigned i = 0; i < c->head.e_shnum; i++) {
+		r = section(c, i, &s);
+		if (r < 0)
+			return r;
+		if (s.sh_type == SHT_SYMTAB)
+			c->symbols = s;
+	}
+	if (!c->symbols.sh_size)
+		return r;
+	r = section(c, c->symbols.sh_link, &c->names);
+	return r < 0 || c->names.sh_type != SHT_STRTAB ? -EBADMSG : 0;
+}
+
+static uint64_t n_symbols(const struct cubin *c)
+{
+	return c->symbols.sh_size / sizeof(Elf64_Sym);
+}
+
+static bool symbol(const struct cubin *c, uint64_t i, Elf64_Sym *ret)
+{
+	if (i >= n_symbols(c))
+		return false;
+	memcpy(ret, c->data + c->symbols.sh_offset + i * sizeof(*ret), sizeof(*ret));
+	return true;
+}
+
+/* NULL: it has none that ends. */
+static const char *name_of(const struct cubin *c, const Elf64_Sym *s)
+{
+	const char *name = c->data + c->names.sh_offset + s->st_name;
+
+	if (s->st_name >= c->names.sh_size ||
+	    !memchr(name, 0, c->names.sh_size - s->st_name))
+		return NULL;
+	return name;
+}
+
+static bool is_managed(const Elf64_Sym *s)
+{
+	return ELF64_ST_TYPE(s->st_info) == STT_OBJECT && s->st_other & STO_CUDA_MANAGED;
+}
+
+int cubin_managed(const void *elf, size_t len, struct dev_managed **ret, unsigned *ret_n)
+{
+	_cleanup_free_ struct dev_managed *v = NULL;
+	struct cubin c;
+	unsigned n = 0;
+	Elf64_Sym s;
+	int r = open_cubin(&c, elf, len);
+
+	if (r < 0)
+		return r;
+	for (uint64_t i = 0; symbol(&c, i, &s); i++)
+		n += is_managed(&s);
+	v = calloc(n + 1, sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	n = 0;
+	for (uint64_t i = 0; symbol(&c, i, &s); i++) {
+		const char *name = is_managed(&s) ? name_of(&c, &s) : NULL;
+
+		if (name)
+			v[n++] = (struct dev_managed){.name = name, .bytes = s.st_size};
+	}
+	*ret = dev_managed_copy(v, n);
+	*ret_n = n;
+	return *ret ? 0 : -ENOMEM;
+}
+
+/* Where it is to be; 0: nobody has said so. */
+static CUdeviceptr place_of(const struct cubin *c, const Elf64_Sym *s,
+			    const struct dev_managed *v, unsigned n)
+{
+	const char *name = name_of(c, s);
+
+	for (unsigned i = 0; name && i < n; i++) {
+		if (!strcmp(v[i].name, name) && v[i].bytes >= s->st_size)
+			return v[i].addr;
+	}
+	return 0;
+}
+
+/* Does what the loader would for one relocation into a section, and has it leave that alone. */
+static int relocate(struct cubin *c, const Elf64_Shdr *into, uint64_t at, Elf64_Rela *r,
+		    const struct dev_managed *v, unsigned n)
+{
+	uint64_t type = ELF64_R_TYPE(r->r_info), value;
+	char *data = (char *)(uintptr_t)c->data;
+	Elf64_Sym s;
+
+	if (!symbol(c, ELF64_R_SYM(r->r_info), &s) || !is_managed(&s))
+		return 0;
+	value = place_of(c, &s, v, n);
+	if (!value || (type != R_CUDA_64 && type != R_CUDA_G64) ||
+	    into->sh_type == SHT_NOBITS)
+		return -ENOTSUP;
+	if (r->r_offset > into->sh_size || into->sh_size - r->r_offset < sizeof(value))
+		return -EBADMSG;
+	value += (uint64_t)r->r_addend;
+	memcpy(data + into->sh_offset + r->r_offset, &value, sizeof(value));
+	r->r_info = ELF64_R_INFO(0, R_CUDA_NONE);
+	r->r_addend = 0;
+	memcpy(data + at, r, sizeof(*r));
+	return 0;
+}
+
+static int relocate_all(struct cubin *c, const Elf64_Shdr *table,
+			const struct dev_managed *v, unsigned n)
+{
+	Elf64_Shdr into;
+	int r = section(c, table->sh_info, &into);
+
+	for (uint64_t at = 0; r == 0 && at + sizeof(Elf64_Rela) <= table->sh_size;
+	     at += sizeof(Elf64_Rela)) {
+		Elf64_Rela rela;
+
+		memcpy(&rela, c->data + table->sh_offset + at, sizeof(rela));
+		r = relocate(c, &into, table->sh_offset + at, &rela, v, n);
+	}
+	return r;
+}
+
+/* Relocations without an addend of their own: nvcc makes none to such variables. */
+static bool names_managed(const struct cubin *c, const Elf64_Shdr *table)
+{
+	Elf64_Sym s;
+	Elf64_Rel rel;
+
+	for (uint64_t at = 0; at + sizeof(rel) <= table->sh_size; at += sizeof(rel)) {
+		memcpy(&rel, c->data + table->sh_offset + at, sizeof(rel));
+		if (symbol(c, ELF64_R_SYM(rel.r_info), &s) && is_managed(&s))
+			return true;
+	}
+	return false;
+}
+
+/* To the loader they are ordinary variables from now on. */
+static void unflag(struct cubin *c)
+{
+	char *data = (char *)(uintptr_t)c->data + c->symbols.sh_offset;
+	Elf64_Sym s;
+
+	for (uint64_t i = 0; symbol(c, i, &s); i++) {
+		if (!is_managed(&s))
+			continue;
+		s.st_other &= (unsigned char)~STO_CUDA_MANAGED;
+		memcpy(data + i * sizeof(s), &s, sizeof(s));
+	}
+}
+
+int cubin_place(void *elf, size_t len, const struct dev_managed *v, unsigned n)
+{
+	struct cubin c;
+	Elf64_Shdr s;
+	int r = open_cubin(&c, elf, len);
+
+	for (unsigned i = 0; r == 0 && i < c.head.e_shnum; i++) {
+		r = section(&c, i, &s);
+		if (r == 0 && s.sh_type == SHT_RELA)
+			r = relocate_all(&c, &s, v, n);
+		else if (r == 0 && s.sh_type == SHT_REL && names_managed(&c, &s))
+			r = -ENOTSUP;
+	}
+	if (r == 0)
+		unflag(&c);
+	return r;
+}
+
+const void *cubin_value(const void *elf, size_t len, const struct dev_managed *v)
+{
+	struct cubin c;
+	Elf64_Shdr in;
+	Elf64_Sym s;
+
+	if (open_cubin(&c, elf, len) < 0)
+		return NULL;
+	for (uint64_t i = 0; symbol(&c, i, &s); i++) {
+		const char *name =
+			ELF64_ST_TYPE(s.st_info) == STT_OBJECT ? name_of(&c, &s) : NULL;
+
+		if (!name || strcmp(name, v->name) != 0 || s.st_size != v->bytes)
+			continue;
+		if (section(&c, s.st_shndx, &in) < 0 || in.sh_type == SHT_NOBITS ||
+		    s.st_value > in.sh_size || v->bytes > in.sh_size - s.st_value)
+			return NULL;
+		return c.data + in.sh_offset + s.st_value;
+	}
+	return NULL;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Variables in managed memory of machine code: found, placed, and with their first values. The file
+ * is made here: what nvcc makes has as many sections, and these relocations. */
+#include <criterion/criterion.h>
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "device/cubin.h"
+
+#define MANAGED   4
+#define COUNTER   0x260000001000ull
+#define TABLE     0x260000002000ull
+#define INIT      5
+#define ZERO      6
+#define UNTOUCHED 0x1111111111111111ull
+
+static const char names[] = "\0counter\0table\0plain";
+
+static struct file {
+	Elf64_Ehdr head;
+	char names[24];
+	Elf64_Sym symbols[4];
+	uint64_t bank[3];
+	Elf64_Rela relocations[3];
+	uint32_t init[2];
+	Elf64_Shdr sections[7];
+} f;
+
+#define SECTION(type, member, ...)                                                       \
+	(Elf64_Shdr)                                                                     \
+	{                                                                                \
+		.sh_type = type, .sh_offset = offsetof(struct file, member),             \
+		.sh_size = sizeof(f.member), __VA_ARGS__                                 \
+	}
+
+static void setup(void)
+{
+	f = (struct file){
+		.head = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64},
+			 .e_shoff = offsetof(struct file, sections),
+			 .e_shentsize = sizeof(Elf64_Shdr),
+			 .e_shnum = ARRAY_SIZE(f.sections)},
+		.symbols = {{0},
+			    {1, STT_OBJECT, MANAGED, INIT, 0, 4},
+			    {9, STT_OBJECT, MANAGED, ZERO, 0, 4096},
+			    {15, STT_OBJECT, 0, INIT, 4, 4}},
+		.bank = {UNTOUCHED, UNTOUCHED, UNTOUCHED},
+		.relocations = {{0, ELF64_R_INFO(1, 2), 0},
+				{8, ELF64_R_INFO(2, 4), 8},
+				{16, ELF64_R_INFO(3, 2), 0}},
+		.init = {5, 3},
+	};
+	memcpy(f.names, names, sizeof(names));
+	f.sections[1] = SECTION(SHT_STRTAB, names);
+	f.sections[2] = SECTION(SHT_SYMTAB, symbols, .sh_link = 1);
+	f.sections[3] = SECTION(SHT_PROGBITS, bank);
+	f.sections[4] = SECTION(SHT_RELA, relocations, .sh_link = 2, .sh_info = 3);
+	f.sections[INIT] = SECTION(SHT_PROGBITS, init);
+	f.sections[ZERO] = (Elf64_Shdr){.sh_type = SHT_NOBITS, .sh_size = 4096};
+}
+
+TestSuite(cubin, .init = setup);
+
+static struct dev_managed *listed(unsigned n)
+{
+	struct dev_managed *v;
+	unsigned got;
+
+	cr_assert_eq(cubin_managed(&f, sizeof(f), &v, &got), 0);
+	cr_assert_eq(got, n);
+	return v;
+}
+
+static int place(void)
+{
+	struct dev_managed *v = listed(2);
+	int r;
+
+	v[0].addr = COUNTER;
+	v[1].addr = TABLE;
+	r = cubin_place(&f, sizeof(f), v, 2);
+	free(v);
+	return r;
+}
+
+Test(cubin, variables_are_found_and_placed)
+{
+	struct dev_managed *v = listed(2);
+
+	cr_assert_str_eq(v[0].name, "counter");
+	cr_assert_str_eq(v[1].name, "table");
+	cr_assert(v[0].bytes == 4 && v[1].bytes == 4096);
+	cr_assert_eq(place(), 0);
+	cr_assert_eq(f.bank[0], COUNTER);
+	cr_assert_eq(f.bank[1], TABLE + 8, "with its addend");
+	cr_assert_eq(f.bank[2], UNTOUCHED, "other variables are the loader's");
+	cr_assert(!f.relocations[0].r_info && !f.relocations[1].r_info);
+	cr_assert_eq(f.relocations[2].r_info, ELF64_R_INFO(3, 2));
+	cr_assert_eq(*(const uint32_t *)cubin_value(&f, sizeof(f), &v[0]), 5);
+	cr_assert_null(cubin_value(&f, sizeof(f), &v[1]));
+	free(v);
+	free(listed(0));
+}
+
+Test(cubin, forms_that_are_not_known_are_refused)
+{
+	struct dev_managed *v = listed(2);
+
+	v[0].addr = COUNTER;
+	cr_assert_eq(cubin_place(&f, sizeof(f), v, 1), -ENOTSUP, "one has no place");
+	free(v);
+	setup();
+	f.relocations[1].r_info = ELF64_R_INFO(2, 38); /* into an instruction */
+	cr_assert_eq(place(), -ENOTSUP);
+	setup();
+	f.sections[4].sh_type = SHT_REL;
+	cr_assert_eq(place(), -ENOTSUP);
+}
+
+Test(cubin, offsets_are_checked)
+{
+	struct dev_managed *v;
+	unsigned n;
+
+	for (size_t len = 0; len < sizeof(f); len++)
+		cr_assert_eq(cubin_managed(&f, len, &v, &n), -EBADMSG, "%zu", len);
+	f.relocations[0].r_offset = sizeof(f.bank) - 7;
+	cr_assert_eq(place(), -EBADMSG);
+	setup();
+	f.sections[4].sh_info = 99;
+	cr_assert_eq(place(), -EBADMSG);
+	setup();
+	f.sections[2].sh_link = 2;
+	cr_assert_eq(cubin_managed(&f, sizeof(f), &v, &n), -EBADMSG);
+	setup();
+	f.symbols[1].st_name = 4000;
+	free(listed(1));
+	setup();
+	f.symbols[1].st_value = 8;
+	v = listed(2);
+	cr_assert_null(cubin_value(&f, sizeof(f), &v[0]));
+	free(v);
+}
