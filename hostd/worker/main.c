@@ -63,7 +63,7 @@ struct worker {
 	struct sess_parts on;
 	uint64_t overhead; /* device memory of its contexts */
 	struct broker_link *link;
-	struct moving *moving; /* NULL: memory stays where it is */
+	struct moving *moving;
 	int epoll;
 	int wake; /* an eventfd: something runs, measure it */
 	struct meter meter;
@@ -434,12 +434,6 @@ static void identify(struct worker *w, const struct msg_attach *a)
 	sess_identify(w->s, &id);
 }
 
-static int tell_all(struct worker *w, uint32_t id)
-{
-	return w->moving ? moving_resume(w->moving, id)
-			 : broker_link_resume(w->link, id, sess_number(w->s), false);
-}
-
 static int handle_ctl(struct worker *w)
 {
 	_cleanup_close_ int fd0 = -1, fd1 = -1;
@@ -479,9 +473,9 @@ static int handle_ctl(struct worker *w)
 	case MSG_NEED_GRANTED:
 	case MSG_RESIDENT_GRANTED:
 	case MSG_PREALLOC:
-		return w->moving ? moving_told(w->moving, &m) : -EPROTO;
+		return moving_told(w->moving, &m);
 	case MSG_RESUME:
-		return tell_all(w, m.id);
+		return moving_resume(w->moving, m.id);
 	case MSG_SLICE:
 		take_slice(w, m.slice.us);
 		return 0;
@@ -583,7 +577,7 @@ static int start_moving(struct worker *w)
 {
 	int r = w->opt.placement ? prepare_eviction(w) : 0;
 
-	return r < 0 ? r : moving_new(w->s, w->link, &w->moving);
+	return r < 0 ? r : moving_new(w->s, w->link, w->opt.placement, &w->moving);
 }
 
 static int say_tpc_map(const struct worker *w)

@@ -75,6 +75,7 @@ struct moving {
 	struct residence residence;
 	struct quiet quiet;
 	pthread_cond_t done_cond; /* residence, quiet */
+	bool evicts;              /* when weftd says so */
 	bool wanted, ending;
 
 	/* of the thread only */
@@ -486,7 +487,8 @@ static int on_quiet(void *arg, uint32_t wait_us, int (*work)(void *what), void *
 	return r;
 }
 
-int moving_new(struct session *s, struct broker_link *link, struct moving **ret_m)
+int moving_new(struct session *s, struct broker_link *link, bool evicts,
+	       struct moving **ret_m)
 {
 	struct moving *m = calloc(1, sizeof(*m));
 	int r;
@@ -496,6 +498,7 @@ int moving_new(struct session *s, struct broker_link *link, struct moving **ret_
 	sess_parts(s, &m->on);
 	m->s = s;
 	m->link = link;
+	m->evicts = evicts;
 	m->patience_ns = PATIENCE_NS;
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_cond_init(&m->cond, NULL);
@@ -574,6 +577,8 @@ int moving_told(struct moving *m, const struct msg *msg)
 {
 	int r;
 
+	if (!m->evicts)
+		return -EPROTO;
 	broker_link_told(m->link, msg);
 	pthread_mutex_lock(&m->lock);
 	r = told_locked(m, msg);
@@ -586,7 +591,7 @@ int moving_resume(struct moving *m, uint32_t id)
 	int r;
 
 	pthread_mutex_lock(&m->lock);
-	r = broker_link_resume(m->link, id, sess_number(m->s), true);
+	r = broker_link_resume(m->link, id, sess_number(m->s), m->evicts);
 	if (r == 0 && m->need)
 		ask_need_locked(m);
 	if (r == 0 && m->residence.id)

@@ -23,15 +23,17 @@ struct broker_link;
 struct moving;
 struct session;
 
-/* Starts the thread, before the session's first lane. Returns 0 or -errno. */
-int moving_new(struct session *s, struct broker_link *link, struct moving **ret_m);
+/* Starts the thread, before the session's first lane. evicts: weftd may have memory moved, too,
+ * and is told so. Returns 0 or -errno. */
+int moving_new(struct session *s, struct broker_link *link, bool evicts,
+	       struct moving **ret_m);
 /* Ends it, once it has done what it is at; the gate stays as it is. No lane waits for
  * what becomes resident. Accepts NULL. */
 void moving_free(struct moving *m);
 
 /*
  * Any thread: takes RECLAIM, RESTORE, PREALLOC, NEED_GRANTED and RESIDENT_GRANTED.
- * Returns 0 or -EPROTO: weftd does not say such a thing now.
+ * Returns 0 or -EPROTO: weftd does not say such a thing now, or never.
  */
 int moving_told(struct moving *m, const struct msg *msg);
 /* Any thread: answers RESUME, and asks again what weftd has not answered. Moves go on

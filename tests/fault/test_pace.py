@@ -160,8 +160,9 @@ class Pace(FaultTest):
 
     def test_over_a_restart(self):
         """One that was held is let go in time, with no weftd and with the next one."""
-        with Kept(config="[tenant a]\ncompute.max=1000 10000000\n") as d:
-            a = busy(d, "a")
+        with Kept(config="[tenant a]\n") as d:
+            a = busy(d, "a")  # what that takes would be owed for minutes on a slow machine
+            d.ctl("set", "a", "compute.max=1000 10000000")
             a.tell("k 1000 500")
             wait_for(lambda: d.ctl("get", "a", "compute.stat")["keys"]["compute.stat"]
                      ["nr_throttled"], 5, "it is held")

@@ -160,7 +160,7 @@ static void open_worker(struct listener *l)
 		require(l->s->ops->copy.fill(l->s->primary->dev, NULL, l->addr[i], 0,
 					     i + 1, 1, sizes[i], 1) == CUDA_SUCCESS);
 	}
-	require(moving_new(l->s, l->link, &l->moving) == 0);
+	require(moving_new(l->s, l->link, true, &l->moving) == 0);
 	gate_lane_add(&l->s->gate, &l->lane);
 	require(!pthread_create(&l->visitor, NULL, visit, l));
 }

@@ -220,7 +220,7 @@ static void open_session(void)
 	space_set_placement(s->space, placement_find("lru"));
 	cr_assert_eq(touch_init(&s->touch), 0);
 	cr_assert_eq(space_set_piece(s->space, 256u << 10), 0);
-	cr_assert_eq(moving_new(s, brokers, &moving), 0);
+	cr_assert_eq(moving_new(s, brokers, true, &moving), 0);
 	cr_assert_eq(pthread_create(&weftd.worker, NULL, worker_main, NULL), 0);
 }
 
