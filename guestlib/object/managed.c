@@ -193,17 +193,6 @@ static struct managed_mem *find_locked(uint64_t addr)
 	return NULL;
 }
 
-bool managed_has(uint64_t addr)
-{
-	sigset_t old;
-	bool has;
-
-	enter(&old);
-	has = find_locked(addr);
-	leave(&old);
-	return has;
-}
-
 void managed_named(struct guest_thread *t, const uint64_t *words, size_t n)
 {
 	sigset_t old;
@@ -381,6 +370,7 @@ CUresult managed_new(struct guest_thread *t, struct hostmem *h)
 	extent_forget(t, rep.addr);
 	m = mem_new(&rep);
 	if (!m || open_pieces(m, 0, m->n) < 0) {
+		pages_end(rep.addr, rep.mapped);
 		free(m);
 		call_managed_free(t, rep.addr);
 		return CUDA_ERROR_OUT_OF_MEMORY;

@@ -10,8 +10,8 @@
 #include <stdatomic.h>
 
 #include "core/guest.h"
+#include "object/hostmem.h"
 
-struct hostmem;
 struct managed_mem; /* one whose pieces move */
 
 /* Least that moves, in bytes: device memory is mapped in no smaller parts. What programs and
@@ -44,11 +44,12 @@ void managed_stay(struct managed_mem *m, bool stays);
 extern _Atomic unsigned managed_moving, managed_waiting;
 
 /* Whether an address of the device's part of the band is the host's as well. */
-bool managed_has(uint64_t addr);
 static inline bool managed_is(uint64_t addr)
 {
+	struct hostmem h;
+
 	return unlikely(atomic_load_explicit(&managed_moving, memory_order_relaxed)) &&
-	       managed_has(addr);
+	       hostmem_find(addr, &h) && h.moves;
 }
 
 /* Moves what n words of a launch name to the device. */

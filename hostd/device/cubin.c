@@ -15,6 +15,11 @@
 #define R_CUDA_64   2u
 #define R_CUDA_G64  4u
 
+/* More variables, or longer names, than any program has are left out: names may lie in one another,
+ * and would take a multiple of the file. */
+#define VARIABLES_MAX 4096u
+#define NAME_BYTES    4096u
+
 struct cubin {
 	const char *data;
 	size_t len;
@@ -58,7 +63,7 @@ static int open_cubin(struct cubin *c, const void *elf, size_t len)
 		if (s.sh_type == SHT_SYMTAB)
 			c->symbols = s;
 	}
-	if (!c->symbols.sh_size)
+	if (!c->symbols.sh_size) /* then it has no variables */
 		return r;
 	r = section(c, c->symbols.sh_link, &c->names);
 	return r < 0 || c->names.sh_type != SHT_STRTAB ? -EBADMSG : 0;
@@ -83,7 +88,7 @@ static const char *name_of(const struct cubin *c, const Elf64_Sym *s)
 	const char *name = c->data + c->names.sh_offset + s->st_name;
 
 	if (s->st_name >= c->names.sh_size ||
-	    !memchr(name, 0, c->names.sh_size - s->st_name))
+	    !memchr(name, 0, MIN(c->names.sh_size - s->st_name, (uint64_t)NAME_BYTES)))
 		return NULL;
 	return name;
 }
@@ -103,13 +108,10 @@ int cubin_managed(const void *elf, size_t len, struct dev_managed **ret, unsigne
 
 	if (r < 0)
 		return r;
-	for (uint64_t i = 0; symbol(&c, i, &s); i++)
-		n += is_managed(&s);
-	v = calloc(n + 1, sizeof(*v));
+	v = calloc(VARIABLES_MAX, sizeof(*v));
 	if (!v)
 		return -ENOMEM;
-	n = 0;
-	for (uint64_t i = 0; symbol(&c, i, &s); i++) {
+	for (uint64_t i = 0; n < VARIABLES_MAX && symbol(&c, i, &s); i++) {
 		const char *name = is_managed(&s) ? name_of(&c, &s) : NULL;
 
 		if (name)

@@ -30,10 +30,11 @@ struct dev_jit {
 	/* Others; a device may ignore them. At most DEV_JIT_OPTIONS_MAX. */
 	const struct dev_jit_option *options;
 	unsigned n_options;
-	/* For load_library(), which gives them their first values: where such variables are, as
-	 * long as it is loaded. */
+	/* For load_library(), which gives them their first values unless they have had them: where
+	 * such variables are, as long as it is loaded. */
 	const struct dev_managed *managed;
 	unsigned n_managed;
+	bool managed_set;
 	float wall_time_ms; /* out */
 	/* out: for which GPUs an image is that has no code for this one ("sm_90"); empty
 	 * if it has, or if the device does not say */

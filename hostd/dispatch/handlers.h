@@ -43,6 +43,21 @@ static inline int publish(struct sess_lane *sl, struct sess_obj *o, uint32_t *re
 	return r;
 }
 
+/* Waits, before memory is freed, for the work of a context that may still use it. False, with
+ * *ret_result INVALID_CONTEXT: the session has none; else *ret_result is that of waiting. */
+static inline bool wait_to_free(struct sess_lane *sl, struct dev_ctx **ret_ctx,
+				uint32_t *ret_result)
+{
+	struct sess_ctx *ctx = sess_any_ctx(sl);
+
+	*ret_result = CUDA_ERROR_INVALID_CONTEXT;
+	if (!ctx)
+		return false;
+	*ret_ctx = ctx->dev;
+	*ret_result = sess_sync_result(sl, sl->s->ops->ctx.synchronize(ctx->dev));
+	return true;
+}
+
 /* JIT options of the guest; returns how many, none if one of them names an address. */
 unsigned jit_read_options(const struct wire_jit_option *w, unsigned n,
 			  struct dev_jit_option *ret_options);

@@ -22,16 +22,14 @@ int handle_managed_alloc(struct sess_lane *sl, const struct managed_alloc_args *
 int handle_managed_free(struct sess_lane *sl, const struct managed_free_args *a,
 			struct managed_free_rep *rep)
 {
-	struct sess_ctx *ctx = sess_any_ctx(sl);
-	CUresult sync, r;
+	struct dev_ctx *ctx;
+	CUresult r;
 
-	if (!ctx) {
-		rep->res.result = CUDA_ERROR_INVALID_CONTEXT;
+	if (!wait_to_free(sl, &ctx, &rep->res.result))
 		return 0;
-	}
-	sync = sess_sync_result(sl, sl->s->ops->ctx.synchronize(ctx->dev));
 	r = managed_release(sl->s->managed, a->cmd->addr);
-	rep->res.result = sync ? sync : r;
+	if (rep->res.result == CUDA_SUCCESS)
+		rep->res.result = r;
 	return 0;
 }
 

@@ -143,16 +143,13 @@ int handle_host_alloc(struct sess_lane *sl, const struct host_alloc_args *a,
 int handle_host_free(struct sess_lane *sl, const struct host_free_args *a,
 		     struct host_free_rep *rep)
 {
-	struct sess_ctx *ctx = sess_any_ctx(sl);
-	CUresult sync, r;
+	struct dev_ctx *ctx;
+	CUresult r;
 
-	if (!ctx) {
-		rep->res.result = CUDA_ERROR_INVALID_CONTEXT;
+	if (!wait_to_free(sl, &ctx, &rep->res.result) || !a->cmd->addr)
 		return 0;
-	}
-	sync = sess_sync_result(sl, sl->s->ops->ctx.synchronize(ctx->dev));
-	r = a->cmd->addr ? hostmem_release(sl->s->hostmem, ctx->dev, a->cmd->addr)
-			 : CUDA_SUCCESS;
-	rep->res.result = sync ? sync : r;
+	r = hostmem_release(sl->s->hostmem, ctx, a->cmd->addr);
+	if (rep->res.result == CUDA_SUCCESS)
+		rep->res.result = r;
 	return 0;
 }

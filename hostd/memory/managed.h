@@ -27,8 +27,8 @@ struct managed;
 struct mem_env;
 struct space;
 
-/* Pieces are of this size, the last one of what is left. To bring one of 16 MiB to the other
- * side takes 0.4 to 0.7 ms, half of which is mapping (H200). */
+/* Pieces are of this size, the last one of what is left. To bring one to the other side takes 0.3
+ * to 0.5 ms, half of which is mapping (H200). */
 #define MANAGED_PIECE (8ull << 20)
 
 struct managed_region {

@@ -204,6 +204,7 @@ CUresult sess_module_new(struct session *s, struct sess_ctx *ctx, uint64_t h,
 		list_append(&s->libraries, &m->in_session);
 	pthread_mutex_unlock(&s->objs.lock);
 	memcpy(m->jit.no_code, jit->no_code, sizeof(jit->no_code));
+	m->jit.managed_set = true; /* other contexts find what is in them */
 	*ret_m = m;
 	return CUDA_SUCCESS;
 }

@@ -49,34 +49,26 @@ class Death(FaultTest):
             self.assertIn("signal 9", [e["end"] for e in ended
                                        if e["session"] == victim["session"]][0])
 
-    def test_managed_memory_of_a_worker_that_has_died(self):
-        """Touching it does not hang; the next call says that it is over."""
+    def touches_without_worker(self, *args, seconds=0):
+        """Touching managed memory does not hang; the next call says that it is over."""
         with Daemon() as d:
             neighbour = self.neighbour(d)
-            p = d.run("touches", stdin=subprocess.PIPE)
+            p = d.run("touches", *args, stdin=subprocess.PIPE)
             until_running(p)
-            victim = max(d.sessions(), key=lambda s: s["session"])
-            kill(victim["worker.pid"])
+            time.sleep(seconds)
+            self.assertIsNone(p.poll())
+            kill(max(d.sessions(), key=lambda s: s["session"])["worker.pid"])
             out, _ = p.communicate(timeout=patient(5))
             self.assertEqual(p.returncode, 1, out)
             self.assertIn("touched", out)
             self.assertIn("cudaError", out)
             self.assert_right(neighbour)
 
+    def test_managed_memory_of_a_worker_that_has_died(self):
+        self.touches_without_worker()
+
     def test_worker_killed_while_a_page_is_waited_for(self):
-        with Daemon() as d:
-            neighbour = self.neighbour(d)
-            p = d.run("touches", "busy")
-            until_running(p)
-            time.sleep(0.3)  # it waits for the kernel, or is about to
-            self.assertIsNone(p.poll())
-            victim = max(d.sessions(), key=lambda s: s["session"])
-            kill(victim["worker.pid"])
-            out, _ = p.communicate(timeout=patient(5))
-            self.assertEqual(p.returncode, 1, out)
-            self.assertIn("touched", out)
-            self.assertIn("cudaError", out)
-            self.assert_right(neighbour)
+        self.touches_without_worker("busy", seconds=0.3)  # it waits, or is about to
 
     def test_program_killed_while_it_waits_for_a_page(self):
         with Daemon() as d:

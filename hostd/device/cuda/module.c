@@ -280,7 +280,7 @@ static CUresult load_placed(struct dev_module *mod, const void *image, size_t im
 	if (r < 0)
 		return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_NOT_SUPPORTED;
 	res = load_library(&mod->lib, mod->placed, o);
-	return res ? res : set_values(mod, len, jit);
+	return res || jit->managed_set ? res : set_values(mod, len, jit);
 }
 
 static CUresult load(struct dev_ctx *ctx, const void *image, size_t image_size,

@@ -94,6 +94,8 @@ static void init_vars(const struct dev_module *mod, const struct simt_var *vars,
 	for (size_t i = 0; i < n; i++) {
 		void *at = (void *)(uintptr_t)vars[i].addr;
 
+		if (vars[i].managed && mod->managed_set)
+			continue;
 		if (vars[i].managed)
 			memset(at, 0, vars[i].bytes);
 		if (vars[i].has_init)
@@ -397,6 +399,7 @@ static CUresult module_new(struct dev_ctx *ctx, const void *image, size_t image_
 	if (jit) {
 		mod->managed = jit->managed;
 		mod->n_managed = jit->n_managed;
+		mod->managed_set = jit->managed_set;
 	}
 	res = inputs_read(&in, image, image_size, log);
 	if (!res)

@@ -37,6 +37,7 @@ struct dev_module {
 	/* While it is loaded: where those in managed memory are. */
 	const struct dev_managed *managed;
 	unsigned n_managed;
+	bool managed_set;
 };
 
 /* Ends the module without waiting for anything. */

@@ -120,6 +120,39 @@ Test(cubin, forms_that_are_not_known_are_refused)
 	cr_assert_eq(place(), -ENOTSUP);
 }
 
+/* A file of some megabytes could name the whole of itself in each of many symbols. */
+Test(cubin, names_take_no_more_than_the_file)
+{
+	const unsigned n = 100000;
+	size_t len = sizeof(f) + n * sizeof(Elf64_Sym) + 8192;
+	char *file = calloc(1, len);
+	Elf64_Shdr *sections = (Elf64_Shdr *)(file + offsetof(struct file, sections));
+	struct dev_managed *v;
+	Elf64_Sym s = f.symbols[1];
+	unsigned got;
+
+	cr_assert_not_null(file);
+	memcpy(file, &f, sizeof(f));
+	sections[2].sh_offset = sizeof(f);
+	sections[2].sh_size = n * sizeof(s);
+	sections[1].sh_offset = len - 8192;
+	sections[1].sh_size = 8192;
+	memset(file + len - 8192, 'x', 8191);
+	s.st_name = 4096;
+	for (unsigned i = 0; i < n; i++)
+		memcpy(file + sizeof(f) + i * sizeof(s), &s, sizeof(s));
+	cr_assert_eq(cubin_managed(file, len, &v, &got), 0);
+	cr_assert_eq(got, 4096);
+	free(v);
+	s.st_name = 0; /* twice as long */
+	for (unsigned i = 0; i < n; i++)
+		memcpy(file + sizeof(f) + i * sizeof(s), &s, sizeof(s));
+	cr_assert_eq(cubin_managed(file, len, &v, &got), 0);
+	cr_assert_eq(got, 0);
+	free(v);
+	free(file);
+}
+
 Test(cubin, offsets_are_checked)
 {
 	struct dev_managed *v;

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* device_ops: images good and bad, functions, variables, attributes, occupancy. */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/fd.h"
 #include "test.h"
 #include "ptx.h"
 
@@ -522,4 +526,49 @@ DEVICE_TEST(device_module, launches_in_batches)
 	f->ops->module.unload(mod[0]);
 	f->ops->module.unload(mod[1]);
 	fix_free(f, &m);
+}
+
+/* Variables in managed memory have their first values once, where they are said to be. */
+DEVICE_TEST(device_module, variables_in_managed_memory)
+{
+	static const char ptx[] =
+		".version 7.0\n.target sm_52\n.address_size 64\n"
+		".visible .global .attribute(.managed) .align 4 .u32 counter = 5;\n"
+		".visible .entry k()\n{\n.reg .u32 %r;\n"
+		"ld.global.u32 %r, [counter];\nadd.u32 %r, %r, 1;\n"
+		"st.global.u32 [counter], %r;\nret;\n}\n";
+	const uint64_t size = DEVICE_HOST_GRAIN;
+	int fd = fd_memfd("test", size);
+	struct dev_managed *v;
+	struct dev_jit jit = {.optimization_level = 4};
+	struct dev_module *first, *second;
+	uint32_t *view = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	unsigned n = 0;
+
+	if (!f->soft) /* it places those of machine code alone */
+		return;
+	cr_assert_neq(view, MAP_FAILED);
+	OK(f->ops->module.managed(f->dev, ptx, sizeof(ptx), &v, &n));
+	cr_assert_eq(n, 1);
+	cr_assert_str_eq(v->name, "counter");
+	cr_assert_eq(v->bytes, 4);
+	FAILS(f->ops->module.load_library(f->ctx, ptx, sizeof(ptx), &jit, &first),
+	      CUDA_ERROR_NOT_SUPPORTED);
+	OK(f->ops->memory.host_map(f->ctx, DEVICE_HOST_BASE, size, fd, 0));
+	v->addr = DEVICE_HOST_BASE + 64;
+	view[16] = 77;
+	jit.managed = v;
+	jit.n_managed = n;
+	OK(f->ops->module.load_library(f->ctx, ptx, sizeof(ptx), &jit, &first));
+	cr_assert_eq(view[16], 5);
+	view[16] = 6;
+	jit.managed_set = true;
+	OK(f->ops->module.load_library(f->ctx, ptx, sizeof(ptx), &jit, &second));
+	cr_assert_eq(view[16], 6, "in a further context it is what it was");
+	f->ops->module.unload(second);
+	f->ops->module.unload(first);
+	OK(f->ops->memory.host_unmap(f->ctx, DEVICE_HOST_BASE));
+	free(v);
+	munmap(view, size);
+	close(fd);
 }
