@@ -18,8 +18,9 @@
 #include "copy/copy.h"
 #include "copy/copy_way.h"
 #include "object/extent.h"
-#include "object/stream.h"
 #include "object/hostmem.h"
+#include "object/managed.h"
+#include "object/stream.h"
 
 /* ---- within the host ---- */
 
@@ -56,6 +57,16 @@ CUresult copy_share(struct copy *c, uint64_t dst_span, uint64_t src_span)
 	c->src.addr = src;
 	c->dst.device = c->src.device = true;
 	return CUDA_SUCCESS;
+}
+
+static bool is_managed(const struct copy_side *side)
+{
+	return side->device && managed_is(side->addr);
+}
+
+void copy_share_managed(struct copy *c)
+{
+	c->shared |= is_managed(&c->dst) || is_managed(&c->src);
 }
 
 /* Makes rows without gaps one row. */
@@ -97,15 +108,19 @@ CUresult copy_rows(struct guest_thread *t, const struct copy *given, uint64_t st
 	if (r)
 		return r;
 	join_rows(&c);
+	copy_share_managed(&c);
 	if (!c.ctx && !(c.dst.device && c.src.device)) {
 		r = copy_share(&c, (c.height - 1) * c.dst.pitch + c.width,
 			       (c.height - 1) * c.src.pitch + c.width);
 		if (r)
 			return r;
 	}
-	if (c.dst.device)
-		return c.src.device ? copy_on_device(t, &c, stream)
-				    : copy_to_device(t, &c, stream);
+	if (c.dst.device && c.src.device)
+		return copy_on_device(t, &c, stream);
+	if (c.dst.device) {
+		r = copy_to_device(t, &c, stream);
+		return r || !c.shared || c.async ? r : stream_wait(t, stream);
+	}
 	return c.src.device ? copy_from_device(t, &c, stream) : htoh(t, &c, stream);
 }
 

@@ -21,8 +21,8 @@ struct copy {
 	CUstream stream;
 	bool ptsz;
 	bool async;  /* a function with Async in its name */
-	bool shared; /* a side is host memory that the device sees: addr is its address
-		      * there, and a copy that is not async waits until it is done */
+	bool shared; /* a side is memory that program and device see, addr its address there:
+		      * a copy that is not async waits until it is done */
 	/* Word behind a shared copy to which the device writes number; see stage.h. 0:
 	 * none. */
 	uint64_t mark;
@@ -36,6 +36,10 @@ struct copy {
  * it.
  */
 CUresult copy_share(struct copy *c, uint64_t dst_span, uint64_t src_span);
+
+/* Has a copy wait that has managed memory of the device's on a side: some of that may be in host
+ * memory at any time. */
+void copy_share_managed(struct copy *c);
 
 struct guest_array;
 

@@ -170,6 +170,42 @@ static void copies()
 	CK(cudaFree(device));
 }
 
+/* Copies and fills that do not say Async are over when they return: the program sees at once
+ * what is in host memory, and may write there. */
+static void behind_a_kernel()
+{
+	cudaMemLocation host = {cudaMemLocationTypeHost, 0};
+	std::vector<int> plain(N, 9);
+	int *flag = managed(64), *sum = managed(64), *p = managed(BYTES, 1), *device;
+
+	CK(cudaMalloc(&device, BYTES));
+	CK(cudaMemset(device, 0, BYTES));
+	CK(cudaMemAdvise(p, BYTES, cudaMemAdviseSetPreferredLocation, host));
+	for (int way = 0; way < 4; way++) {
+		*flag = 0;
+		wait_for<<<1, 1>>>(flag, sum);
+		std::thread later([=] {
+			usleep(20000);
+			*(volatile int *)flag = 1;
+		});
+		if (way == 0)
+			CK(cudaMemcpy(p, device, BYTES, cudaMemcpyDeviceToDevice));
+		else if (way == 1)
+			CK(cudaMemcpy(p, plain.data(), MIB / 8, cudaMemcpyHostToDevice));
+		else if (way == 2)
+			CK(cudaMemcpy(p, plain.data(), BYTES, cudaMemcpyHostToDevice));
+		else
+			CK(cudaMemset(p, 0, BYTES));
+		REQUIRE(p[0] == (way % 3 ? 9 : 0));
+		REQUIRE(p[MIB / 8 / sizeof(int) - 1] == (way % 3 ? 9 : 0));
+		later.join();
+		CK(cudaDeviceSynchronize());
+	}
+	CK(cudaFree(device));
+	for (int *m : {flag, sum, p})
+		CK(cudaFree(m));
+}
+
 static void questions()
 {
 	int *p = managed(BYTES, 0);
@@ -446,6 +482,7 @@ int main()
 	parts();
 	prefetching();
 	copies();
+	behind_a_kernel();
 	questions();
 	graphs();
 	system_calls();

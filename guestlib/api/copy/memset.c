@@ -4,10 +4,21 @@
 #include "graph/capture.h"
 #include "object/extent.h"
 #include "object/hostmem.h"
+#include "object/managed.h"
+#include "object/stream.h"
+
+/* CUDA waits for the end of a fill where the program sees the memory as well. */
+static CUresult end_fill(struct guest_thread *t, uint64_t stream, bool shared)
+{
+	struct lane_reply reply;
+	CUresult r = guest_call(t, sizeof(struct fill_rep), &reply);
+
+	return r || !shared ? r : stream_wait(t, stream);
+}
 
 static CUresult fill(CUDA_MEMSET_NODE_PARAMS p, CUstream stream, bool ptsz, bool async)
 {
-	struct lane_reply reply;
+	bool shared = !guest_is_device(p.dst) || managed_is(p.dst);
 	struct fill_cmd *cmd;
 	struct guest_thread *t;
 	uint64_t wire;
@@ -37,7 +48,7 @@ static CUresult fill(CUDA_MEMSET_NODE_PARAMS p, CUstream stream, bool ptsz, bool
 	cmd->value = p.value;
 	cmd->elem_bytes = p.elementSize;
 	cmd->stream = wire;
-	return async ? guest_post(t) : guest_call(t, sizeof(struct fill_rep), &reply);
+	return async ? guest_post(t) : end_fill(t, wire, shared);
 }
 
 #define FILL_ROW(bits, type)                                                             \
