@@ -175,8 +175,34 @@ enum ptx_linkage {
 	PTX_LINK_COMMON,
 };
 
+/* Bytes [begin, end) of a text. */
+struct ptx_span {
+	uint32_t begin, end;
+};
+
+/* Where the text has an instruction. Two have the same place if the parser has put one in front of
+ * the other (special registers). */
+struct ptx_place {
+	struct ptx_span text; /* from guard or opcode to behind the ";"; empty: nowhere */
+	uint32_t op;          /* where the opcode begins */
+	uint32_t depth;       /* blocks around it, within the body */
+};
+
+/* Where the text has a function with a body. */
+struct ptx_source {
+	struct ptx_span text; /* from its linkage to behind its body */
+	struct ptx_span name;
+	struct ptx_span params;         /* of an entry, without the parentheses */
+	bool has_params;                /* there are parentheses */
+	struct ptx_span body;           /* without its braces */
+	const struct ptx_place *places; /* of each instruction */
+	/* An instruction that is known by name alone, and left out of insns; or NULL. */
+	const char *unknown;
+};
+
 struct ptx_func {
 	const char *name;
+	const struct ptx_source *source; /* NULL, but after ptx_parse_source() */
 	uint8_t linkage; /* enum ptx_linkage */
 	bool is_entry;
 	bool has_body; /* false: an extern that the executor must provide or refuse */
@@ -306,6 +332,13 @@ struct ptx_log {
  */
 int ptx_parse(const char *text, size_t len, struct ptx_log *log,
 	      struct ptx_module **ret_module);
+
+/*
+ * As ptx_parse(), for whoever is to change the text: says where it has what. Instructions that
+ * this device does not have are no error: their functions say so (ptx_source.unknown).
+ */
+int ptx_parse_source(const char *text, size_t len, struct ptx_log *log,
+		     struct ptx_module **ret_module);
 
 /*
  * Joins modules into a new one: externs are bound to visible definitions, of several weak

@@ -4,6 +4,7 @@
  * ptx_insn() for each instruction.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "ptx/ptx_insn.h"
 
@@ -193,6 +194,24 @@ static int directive(struct ptx_parser *p)
 	}
 }
 
+/* One of the text, which may become several. */
+static int instruction(struct ptx_parser *p)
+{
+	struct ptx_place *e;
+	int r;
+
+	p->place = (struct ptx_place){.text.begin = ptx_at(p),
+				      .depth = p->depth - p->fn.depth};
+	r = ptx_insn(p);
+	while (r == 0 && p->source && p->fn.places.n < p->fn.insns.n) {
+		e = ptx_vec_push(&p->fn.places, sizeof(*e));
+		if (!e)
+			return -ENOMEM;
+		*e = p->place;
+	}
+	return r;
+}
+
 static int statement(struct ptx_parser *p)
 {
 	struct ptx_tok *t = ptx_tok(p);
@@ -202,7 +221,7 @@ static int statement(struct ptx_parser *p)
 	case PTX_TOK_DOT:
 		return directive(p);
 	case PTX_TOK_WORD:
-		return at_label(p) ? label(p) : ptx_insn(p);
+		return at_label(p) ? label(p) : instruction(p);
 	case PTX_TOK_PUNCT:
 		if (t->ch == '{') {
 			ptx_lex_next(&p->lx);
@@ -211,11 +230,12 @@ static int statement(struct ptx_parser *p)
 		if (t->ch == '}') {
 			int r = ptx_scope_pop(p);
 
+			p->fn.source.body.end = ptx_at(p);
 			ptx_lex_next(&p->lx);
 			return r;
 		}
 		if (t->ch == '@')
-			return ptx_insn(p);
+			return instruction(p);
 		if (t->ch == ';') {
 			ptx_lex_next(&p->lx);
 			return 0;
@@ -233,6 +253,22 @@ static bool ends(const struct ptx_insn *last)
 		return false;
 	return last->op == PTX_RET || last->op == PTX_EXIT || last->op == PTX_TRAP ||
 	       last->op == PTX_BRA || last->op == PTX_BRX_IDX;
+}
+
+/* Keeps where the text has it all; what is not in there has an empty place. */
+static int keep_source(struct ptx_parser *p, struct ptx_func *f)
+{
+	struct ptx_source *source = ptx_memdup(p->arena, &p->fn.source, sizeof(*source));
+	struct ptx_place *places = ptx_alloc(p->arena, f->ninsns * sizeof(*places));
+
+	if (!source || !places)
+		return -ENOMEM;
+	if (p->fn.places.n)
+		memcpy(places, p->fn.places.p, p->fn.places.n * sizeof(*places));
+	source->text.end = source->body.end + 1;
+	source->places = places;
+	f->source = source;
+	return 0;
 }
 
 static int finish(struct ptx_parser *p)
@@ -262,7 +298,8 @@ static int finish(struct ptx_parser *p)
 		ptx_memdup(p->arena, fn->tables.p, f->ntables * sizeof(struct ptx_table));
 	f->protos =
 		ptx_memdup(p->arena, fn->protos.p, f->nprotos * sizeof(struct ptx_proto));
-	if (!f->regs || !f->insns || !f->tables || !f->protos)
+	if (!f->regs || !f->insns || !f->tables || !f->protos ||
+	    (p->source && keep_source(p, f) < 0))
 		return -ENOMEM;
 	f->has_body = true;
 	/* Linkage and noreturn of earlier declarations still hold. */
@@ -277,6 +314,8 @@ int ptx_body(struct ptx_parser *p)
 	uint32_t depth = p->depth;
 	int r;
 
+	p->fn.depth = depth + 1;
+	p->fn.source.body.begin = ptx_at(p) + 1;
 	p->in_body = true;
 	r = statement(p); /* the first "{" */
 	while (r == 0 && p->depth > depth)

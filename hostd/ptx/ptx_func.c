@@ -171,6 +171,7 @@ static void fn_fini(struct ptx_fn *fn)
 	ptx_vec_fini(&fn->tables);
 	ptx_vec_fini(&fn->protos);
 	ptx_vec_fini(&fn->fixes);
+	ptx_vec_fini(&fn->places);
 }
 
 /* Header, directives and body, in the block that holds the parameters. */
@@ -189,10 +190,15 @@ static int function(struct ptx_parser *p, enum ptx_linkage linkage, bool entry)
 	if (r == 0 && !entry && ptx_is(p, '('))
 		r = ptx_params(p, true, false, &ret_bytes, &align, &rets, &nrets);
 	ret_binds = p->scopes[p->depth].binds;
+	p->fn.source.text.begin = (uint32_t)(p->stmt_s - p->text);
+	p->fn.source.name = (struct ptx_span){ptx_at(p), ptx_at(p) + ptx_tok(p)->len};
 	if (r == 0)
 		r = ptx_want_word(p, &sym);
-	if (r == 0 && ptx_is(p, '('))
+	if (r == 0 && ptx_is(p, '(')) {
+		p->fn.source.has_params = true;
 		r = ptx_params(p, true, entry, &off, &align, &params, &nparams);
+		p->fn.source.params = p->list;
+	}
 	if (r < 0)
 		return r;
 	f->name = ptx_strndup(p->arena, sym->s, sym->len);

@@ -386,9 +386,14 @@ int ptx_insn(struct ptx_parser *p)
 	if (ptx_tok(p)->kind != PTX_TOK_WORD)
 		return ptx_syntax(p);
 	note_text(p);
+	p->place.op = ptx_at(p);
 	r = read_op(p, &sym);
 	if (r < 0)
 		return r;
+	if (sym->refused && p->source) {
+		p->fn.source.unknown = ptx_strndup(p->arena, sym->s, sym->len);
+		return p->fn.source.unknown ? ptx_skip_statement(p) : -ENOMEM;
+	}
 	if (sym->refused) {
 		r = ptx_err(p, "Instruction '%.*s' not supported by this device",
 			    (int)sym->len, sym->s);
@@ -413,6 +418,7 @@ int ptx_insn(struct ptx_parser *p)
 	r = finish(p, f, &in);
 	if (r < 0)
 		return r;
+	p->place.text.end = ptx_at(p) + 1;
 	r = ptx_want(p, ';');
 	p->insn_s = NULL;
 	return r;

@@ -88,6 +88,9 @@ struct ptx_fn {
 	struct ptx_vec fixes;  /* struct ptx_fix */
 	uint32_t area;         /* bytes of the parameter area in use */
 	size_t last_label;     /* instruction that the latest label names */
+	struct ptx_source source;
+	struct ptx_vec places; /* struct ptx_place */
+	uint32_t depth;        /* of the body */
 };
 
 struct ptx_alias {
@@ -111,6 +114,12 @@ struct ptx_parser {
 	uint32_t line;      /* of the statement, for messages */
 	const char *insn_s; /* text of the instruction being read, from its opcode */
 	size_t insn_len;
+	/* ptx_parse_source(): where the latest of these are */
+	bool source;
+	const char *text;
+	const char *stmt_s;   /* statement of the module */
+	struct ptx_span list; /* of parameters, without the parentheses */
+	struct ptx_place place;
 };
 
 /* A constant of the text. */
@@ -129,6 +138,12 @@ int ptx_syntax(struct ptx_parser *p);
 static inline struct ptx_tok *ptx_tok(struct ptx_parser *p)
 {
 	return &p->lx.tok;
+}
+
+/* Where the current token begins. */
+static inline uint32_t ptx_at(const struct ptx_parser *p)
+{
+	return (uint32_t)(p->lx.tok.s - p->text);
 }
 
 static inline bool ptx_is(struct ptx_parser *p, char ch)

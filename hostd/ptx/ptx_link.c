@@ -252,6 +252,7 @@ static int copy_func(struct linker *l, struct origin from, struct ptx_func *f)
 	int r;
 
 	*f = l->in[from.module]->funcs[from.idx];
+	f->source = NULL;
 	f->name = ptx_strndup(l->arena, f->name, strlen(f->name));
 	f->params = copy_params(l, f->params, f->nparams);
 	f->rets = copy_params(l, f->rets, f->nrets);

@@ -98,6 +98,7 @@ int ptx_params(struct ptx_parser *p, bool declare, bool entry, uint32_t *off,
 	*ret_n = 0;
 	if (r < 0)
 		return r;
+	p->list.begin = ptx_at(p);
 	while (r == 0 && !ptx_is(p, ')')) {
 		struct ptx_param *q;
 
@@ -113,6 +114,7 @@ int ptx_params(struct ptx_parser *p, bool declare, bool entry, uint32_t *off,
 			*align = MAX(*align, q->align);
 	}
 	if (r == 0) {
+		p->list.end = ptx_at(p);
 		ptx_lex_next(&p->lx);
 		*ret_params = ptx_memdup(p->arena, v.p, v.n * sizeof(struct ptx_param));
 		*ret_n = v.n;

@@ -120,6 +120,7 @@ static int linked(struct ptx_parser *p)
 {
 	enum ptx_linkage linkage = PTX_LINK_LOCAL;
 
+	p->stmt_s = ptx_tok(p)->s;
 	switch (ptx_dir(p)) {
 	case PTX_D_extern:
 		linkage = PTX_LINK_EXTERN;
@@ -253,10 +254,11 @@ static void parser_fini(struct ptx_parser *p)
 	ptx_arena_free(p->arena);
 }
 
-int ptx_parse(const char *text, size_t len, struct ptx_log *log,
-	      struct ptx_module **ret_module)
+static int parse(const char *text, size_t len, bool source, struct ptx_log *log,
+		 struct ptx_module **ret_module)
 {
-	_cleanup_(parser_fini) struct ptx_parser p = {.log = log};
+	_cleanup_(parser_fini) struct ptx_parser p = {
+		.log = log, .source = source, .text = text, .stmt_s = text};
 	int r;
 
 	if (len > PTX_MAX_TEXT) {
@@ -288,6 +290,18 @@ int ptx_parse(const char *text, size_t len, struct ptx_log *log,
 	p.mod->arena = steal(p.arena);
 	*ret_module = p.mod;
 	return 0;
+}
+
+int ptx_parse(const char *text, size_t len, struct ptx_log *log,
+	      struct ptx_module **ret_module)
+{
+	return parse(text, len, false, log, ret_module);
+}
+
+int ptx_parse_source(const char *text, size_t len, struct ptx_log *log,
+		     struct ptx_module **ret_module)
+{
+	return parse(text, len, true, log, ret_module);
 }
 
 void ptx_module_free(struct ptx_module *m)

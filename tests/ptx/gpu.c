@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "ptx/ptx.h"
+#include "ptx/rewrite/persist.h"
 
 #include "gpu.h"
 
@@ -61,7 +62,7 @@ void gpu_reset(struct gpu *g)
 	g->next = g->mem.base + PAGE;
 }
 
-int gpu_load(struct gpu *g, const char *ptx)
+static int load(struct gpu *g, const char *ptx)
 {
 	struct ptx_log log = {g->log, sizeof(g->log), 0};
 	struct simt_var *vars;
@@ -85,6 +86,20 @@ int gpu_load(struct gpu *g, const char *ptx)
 	for (size_t i = 0; i < num; i++)
 		simt_var_init(g->prog, i, (void *)(uintptr_t)vars[i].addr);
 	return simt_program_lower(g->prog, &log);
+}
+
+/* With persistent forms of its kernels, if the tests are to run those. */
+int gpu_load(struct gpu *g, const char *ptx)
+{
+	struct ptx_log log = {g->log, sizeof(g->log), 0};
+	struct ptx_persist p = {0};
+	int r;
+
+	if (getenv("WEFT_TEST_PERSIST") && ptx_persist(ptx, strlen(ptx), &log, &p) < 0)
+		p.text = NULL;
+	r = load(g, p.text ? p.text : ptx);
+	ptx_persist_fini(&p);
+	return r;
 }
 
 int gpu_load_file(struct gpu *g, const char *name)
@@ -166,12 +181,43 @@ static enum simt_status run_block(struct gpu *g, struct simt_cta *c,
 	return s;
 }
 
+/* One block does the grid. */
+static enum simt_status launch_persistent(struct gpu *g, const char *kernel,
+					  const char *copy, uint32_t grid, uint32_t block,
+					  const void *params)
+{
+	uint32_t bytes = ptx_find_func(g->module, kernel)->param_bytes;
+	struct ptx_persist_control *control = gpu_var(g, PTX_PERSIST_CONTROL);
+	struct ptx_persist_args args = {.control = (uint64_t)(uintptr_t)control,
+					.grid = {grid, 1, 1},
+					.blocks = grid,
+					.launched = 1};
+	char with[8192] = "";
+	struct simt_launch l;
+	enum simt_status s;
+
+	memset(control, 0, sizeof(*control));
+	if (bytes)
+		memcpy(with, params, bytes);
+	memcpy(with + (bytes + 7) / 8 * 8, &args, sizeof(args));
+	if (prepare(g, &l, copy, 1, block, with) < 0)
+		return SIMT_FAULT;
+	s = run_block(g, g->cta, &l, 0);
+	if (s == SIMT_FAULT && !strcmp(g->fault.func, copy))
+		g->fault.func += strlen(PTX_PERSIST_NAME);
+	return s;
+}
+
 enum simt_status gpu_launch(struct gpu *g, const char *kernel, uint32_t grid,
 			    uint32_t block, const void *params)
 {
 	struct simt_launch l;
 	enum simt_status s = SIMT_DONE;
+	char copy[512];
 
+	snprintf(copy, sizeof(copy), "%s%s", PTX_PERSIST_NAME, kernel);
+	if (!g->as_is && simt_program_find(g->prog, copy))
+		return launch_persistent(g, kernel, copy, grid, block, params);
 	if (prepare(g, &l, kernel, grid, block, params) < 0)
 		return SIMT_FAULT;
 	for (uint32_t i = 0; i < grid && s == SIMT_DONE; i++)

@@ -2,7 +2,8 @@
 /*
  * Parses the PTX in files, which may be text or anything that holds fatbin containers,
  * as object files and programs do, and checks what ptx.h guarantees. Says one line for
- * each module; with -l, also links all of them into one.
+ * each module; with -l, also links all of them into one. With -r DIR, adds persistent forms of
+ * its kernels to each, says why others have none, checks that too, and writes it to a file there.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include "base/clock.h"
 #include "base/macros.h"
 #include "ptx/fatbin.h"
+#include "ptx/rewrite/persist.h"
 #include "verify.h"
 
 #define MAX_MODULES 64
@@ -26,6 +28,61 @@ static int verify(const char *name, const struct ptx_module *m)
 	if (e)
 		printf("%s: does not hold: %s\n", name, e);
 	return e ? -EINVAL : 0;
+}
+
+static const char *rewrite_into; /* NULL: nothing is rewritten */
+
+static int write_text(const struct ptx_persist *p)
+{
+	static unsigned n;
+	char path[4096];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%u.ptx", rewrite_into, n++);
+	f = fopen(path, "w");
+	if (!f || fwrite(p->text, 1, p->len, f) != p->len || fclose(f) != 0) {
+		perror(path);
+		return -EIO;
+	}
+	return 0;
+}
+
+static int check_rewritten(const char *name, const struct ptx_persist *p)
+{
+	char buf[2048] = "";
+	struct ptx_log log = {buf, sizeof(buf), 0};
+	struct ptx_module *m;
+	int r;
+
+	for (uint32_t i = 0; i < p->n; i++) {
+		if (p->kernels[i].why)
+			printf("%s: %s: %s\n", name, p->kernels[i].name,
+			       p->kernels[i].why);
+	}
+	printf("%s: %u of %u kernels rewritten\n", name, p->n_copies, p->n);
+	if (!p->text)
+		return 0;
+	r = write_text(p);
+	if (r == 0)
+		r = ptx_parse_source(p->text, p->len, &log, &m);
+	if (r < 0) {
+		printf("%s, rewritten: %s\n%s", name, strerror(-r), buf);
+		return r;
+	}
+	r = verify(name, m);
+	ptx_module_free(m);
+	return r;
+}
+
+static int rewrite(const char *name, const char *text, size_t len)
+{
+	struct ptx_persist p;
+	int r = ptx_persist(text, len, NULL, &p);
+
+	if (r == 0)
+		r = check_rewritten(name, &p);
+	ptx_persist_fini(&p);
+	return r;
 }
 
 static int check_text(const char *name, const char *text, size_t len)
@@ -50,6 +107,8 @@ static int check_text(const char *name, const char *text, size_t len)
 	       name, m->sm, m->nfuncs, m->nvars, (unsigned long)insns, len, start / 1e6);
 	if (nmodules < MAX_MODULES)
 		modules[nmodules++] = m;
+	if (r == 0 && rewrite_into)
+		r = rewrite(name, text, len);
 	return r;
 }
 
@@ -129,9 +188,13 @@ static int check_link(void)
 int main(int argc, char **argv)
 {
 	bool link = argc > 1 && !strcmp(argv[1], "-l");
-	int bad = 0;
+	int bad = 0, first = 1 + link;
 
-	for (int i = 1 + link; i < argc; i++)
+	if (argc > 2 && !strcmp(argv[1], "-r")) {
+		rewrite_into = argv[2];
+		first = 3;
+	}
+	for (int i = first; i < argc; i++)
 		bad += check_file(argv[i]) < 0;
 	if (link)
 		bad += check_link() < 0;

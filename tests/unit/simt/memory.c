@@ -196,6 +196,7 @@ Test(simt_memory, wild_accesses)
 					SIMT_PARAM_BASE + 64,
 					~3ull};
 
+		g.as_is = true; /* no shared memory of our own */
 		for (unsigned i = 0; i < ARRAY_SIZE(bad); i++) {
 			struct {
 				uint64_t p;
@@ -245,6 +246,7 @@ Test(simt_memory, shared_overrun)
 			void *out;
 		} p = {15, gpu_alloc(&g, 4)};
 
+		g.as_is = true; /* no shared memory behind the kernel's */
 		OK(gpu_launch(&g, "shared_at", 1, 32, &p));
 		p.i = 16;
 		cr_expect(gpu_launch(&g, "shared_at", 1, 32, &p) == SIMT_FAULT);
