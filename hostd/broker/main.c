@@ -116,7 +116,9 @@ static void usage(FILE *f)
 	      "  --swap SIZE           host memory for device memory that is evicted\n"
 	      "  --reserve SIZE        device memory kept free\n"
 	      "  --piece SIZE          in what pieces memory moves\n"
-	      "  --placement NAME      which moves first: lru, largest, random\n",
+	      "  --placement NAME      which moves first: lru, largest, random\n"
+	      "  --kernel.rewrite off|share|always\n"
+	      "                        whose grids run as persistent threads\n",
 	      f);
 }
 
@@ -147,6 +149,7 @@ static const struct option longs[] = {
 	{"reserve", required_argument, NULL, 1},
 	{"piece", required_argument, NULL, 1},
 	{"placement", required_argument, NULL, 1},
+	{"kernel.rewrite", required_argument, NULL, 1},
 	{"operators", required_argument, NULL, 1},
 	{"viewers", required_argument, NULL, 1},
 	{},

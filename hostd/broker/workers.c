@@ -140,6 +140,8 @@ static unsigned worker_args(const struct worker *w, char **argv, char text[][40]
 	}
 	if (b->runlist_fd >= 0)
 		argv[n++] = (char *)"--runlist";
+	argv[n++] = (char *)"--rewrite";
+	argv[n++] = c->rewrite;
 	if (c->swap) {
 		argv[n++] = (char *)"--placement";
 		argv[n++] = c->placement;

@@ -127,6 +127,10 @@ static _Noreturn void exec_daemon(const char *path, const char *dir,
 		argv[n++] = (char *)"--threads";
 		argv[n++] = (char *)o->threads;
 	}
+	if (o->rewrite) {
+		argv[n++] = (char *)"--kernel.rewrite";
+		argv[n++] = (char *)o->rewrite;
+	}
 	argv[n] = NULL;
 	/* A daemon of one program talks only of what goes wrong. */
 	setenv("WEFT_LOG", "warning", 0);

@@ -6,8 +6,8 @@
 #include <sys/types.h>
 
 struct private_opts {
-	const char *device, *tpcs, *memory, *threads,
-		*swap; /* as weftd's options; may be NULL */
+	const char *device, *tpcs, *memory, *threads, *swap,
+		*rewrite; /* as weftd's options; may be NULL */
 };
 
 struct private_daemon {

@@ -67,7 +67,9 @@ static void usage(FILE *f)
 	      "  --memory SIZE         of the device\n"
 	      "  --swap SIZE           host memory for device memory that is evicted\n"
 	      "  --soft-tpcs N         size of the software device\n"
-	      "  --threads N           host threads of its kernels\n",
+	      "  --threads N           host threads of its kernels\n"
+	      "  --kernel.rewrite off|share|always\n"
+	      "                        whose grids run as persistent threads\n",
 	      f);
 }
 
@@ -82,6 +84,7 @@ static int parse_options(int argc, char **argv, struct options *o)
 		{"swap", required_argument, NULL, 'w'},
 		{"memory-max", required_argument, NULL, 'M'},
 		{"threads", required_argument, NULL, 'j'},
+		{"kernel.rewrite", required_argument, NULL, 'r'},
 		{"socket", required_argument, NULL, 's'},
 		{"control", required_argument, NULL, 'c'},
 		{"stats", no_argument, NULL, 'S'},
@@ -97,6 +100,7 @@ static int parse_options(int argc, char **argv, struct options *o)
 		['j'] = &o->device.threads, ['s'] = &o->socket,
 		['c'] = &o->control,        ['M'] = &o->memory_max,
 		['w'] = &o->device.swap,    ['T'] = &o->tpcs,
+		['r'] = &o->device.rewrite,
 	};
 	int opt;
 
@@ -283,7 +287,8 @@ static bool wants_private(const struct options *o)
 {
 	const struct private_opts *d = &o->device;
 
-	return o->private || d->device || d->tpcs || d->memory || d->threads || d->swap;
+	return o->private || d->device || d->tpcs || d->memory || d->threads || d->swap ||
+	       d->rewrite;
 }
 
 /* A program without wishes runs anyway, on nothing that a daemon shares out. */

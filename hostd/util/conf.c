@@ -77,8 +77,11 @@ int conf_init(struct conf *c)
 	c->kill_s = KILL_DEFAULT;
 	c->placement = strdup(PLACEMENT_DEFAULT);
 	c->time = strdup(time_policy_at(0)->name);
-	return c->run_dir && c->sandbox && c->device && c->placement && c->time ? 0
-										: -ENOMEM;
+	c->rewrite = strdup("off");
+	return c->run_dir && c->sandbox && c->device && c->placement && c->time &&
+			       c->rewrite
+		       ? 0
+		       : -ENOMEM;
 }
 
 void conf_tenant_free(struct conf_tenant *t)
@@ -112,6 +115,7 @@ void conf_fini(struct conf *c)
 	free(c->device);
 	free(c->placement);
 	free(c->time);
+	free(c->rewrite);
 	free(c->mps);
 	memset(c, 0, sizeof(*c));
 	list_init(&c->tenants);
@@ -498,6 +502,14 @@ static int set_time(struct conf *c, const char *value)
 	return set_string(&c->time, value);
 }
 
+static int set_rewrite(struct conf *c, const char *value)
+{
+	if (strcmp(value, "off") != 0 && strcmp(value, "share") != 0 &&
+	    strcmp(value, "always") != 0)
+		return -EINVAL;
+	return set_string(&c->rewrite, value);
+}
+
 int conf_daemon_set(struct conf *c, const char *key, const char *value)
 {
 	if (!strcmp(key, "run-dir"))
@@ -540,6 +552,8 @@ int conf_daemon_set(struct conf *c, const char *key, const char *value)
 		return set_placement(c, value);
 	if (!strcmp(key, "time"))
 		return set_time(c, value);
+	if (!strcmp(key, "kernel.rewrite"))
+		return set_rewrite(c, value);
 	if (!strcmp(key, "mps"))
 		return set_mps(c, value);
 	if (!strcmp(key, "reclaim.kill"))
@@ -576,6 +590,7 @@ static const struct {
 	{"sessions.max", "is no number from 0 to 4096"},
 	{"lanes.max", "is no number from 0 to 65536"},
 	{"device", "is none of soft, cuda, auto"},
+	{"kernel.rewrite", "is none of off, share, always"},
 	{"sandbox", "is none of on, log, off"},
 	{"pool", "is no number from 0 to 64"},
 	{"reclaim.kill", "is no number of seconds from 0 to 86400"},

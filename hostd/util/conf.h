@@ -99,6 +99,7 @@ struct conf {
 	unsigned kill_s;  /* reclaim.kill, seconds; 0: never */
 	char *placement;  /* policies/placement.h */
 	char *time;       /* policies/time.h */
+	char *rewrite;    /* kernel.rewrite: off, share, always */
 	char *mps;        /* where the control daemon of MPS listens; NULL: nowhere */
 	unsigned pool;    /* workers kept ready */
 	struct list tenants;

@@ -607,6 +607,8 @@ static int start(struct worker *w)
 	if (r < 0)
 		return r;
 	ops = device_ops_by_name(w->opt.device);
+	if (ops)
+		ops = device_rewritten(ops, w->opt.rewrite);
 	if (!ops)
 		return -ENODEV;
 	r = broker_link_new(MSG_FD, &w->link);

@@ -43,7 +43,7 @@ def words_of(usage, option):
 
 
 def check(top, build, program, source, page):
-    options = re.findall(r'{"([a-z-]+)", (?:no|required)_argument', read(top, source))
+    options = re.findall(r'{"([a-z.-]+)", (?:no|required)_argument', read(top, source))
     manual = read(top, "hostd", "man", page)
     r = subprocess.run([os.path.join(build, program), "--help"], capture_output=True, text=True,
                        check=False)
@@ -58,7 +58,7 @@ def check(top, build, program, source, page):
             bad.append(f"--help has no words about --{o}")
         if not re.search(rf"(Fl|,) -{o}\b", manual):
             bad.append(f"{page} does not have --{o}")
-    for said in re.findall(r"^ +(?:-\w, )?--([a-z-]+)", r.stdout, re.M):
+    for said in re.findall(r"^ +(?:-\w, )?--([a-z.-]+)", r.stdout, re.M):
         if said not in options:
             bad.append(f"--help has --{said}, which is no option")
     if len(options) < 3:
@@ -68,7 +68,7 @@ def check(top, build, program, source, page):
 
 def commands(top, source, page, entry):
     """Names in a table of the source that the manual page lacks."""
-    names = re.findall(r'^\t{"([a-z0-9-]+)", (?:"|request_)', read(top, source), re.M)
+    names = re.findall(r'^\t{"([a-z0-9.-]+)", (?:"|request_)', read(top, source), re.M)
     manual = read(top, "hostd", "man", page)
     bad = [f"{page} does not have {n}" for n in names
            if not re.search(rf"^\.It {entry}{n}\b", manual, re.M)]

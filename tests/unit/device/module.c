@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "base/fd.h"
+#define TEST_REWRITTEN
 #include "test.h"
 #include "ptx.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The contract of struct device_ops, tested on every device that this machine has: a test
- * written with DEVICE_TEST() runs on soft, and on cuda where a driver and a GPU are.
+ * written with DEVICE_TEST() runs on soft, and on cuda where a driver and a GPU are; where
+ * TEST_REWRITTEN is defined, also on soft with kernels as persistent threads.
  */
 #ifndef WEFT_TEST_DEVICE_H
 #define WEFT_TEST_DEVICE_H
@@ -16,6 +17,7 @@
 #include "base/clock.h"
 #include "base/macros.h"
 #include "device/device.h"
+#include "device/rewrite/rewrite.h"
 #include "band.h"
 
 #define MIB (1ull << 20)
@@ -25,7 +27,7 @@ struct fix {
 	struct device *dev;
 	struct device_info info;
 	struct dev_ctx *ctx;
-	bool soft;
+	bool soft, rewritten;
 	pthread_mutex_t lock;
 	char output[1 << 16]; /* what kernels printed */
 	size_t output_size;
@@ -87,7 +89,13 @@ static inline void fix_free(struct fix *f, struct fix_mem *m)
 static inline void fix_run(void (*body)(struct fix *f), struct device_config cfg,
 			   bool soft_only)
 {
+#ifdef TEST_REWRITTEN
+	const struct device_ops *all[] = {
+		&device_soft_ops, device_rewritten(&device_soft_ops, REWRITE_ALWAYS),
+		&device_cuda_ops};
+#else
 	const struct device_ops *all[] = {&device_soft_ops, &device_cuda_ops};
+#endif
 
 	device_cuda_nests = true;
 	device_band_release();
@@ -96,7 +104,8 @@ static inline void fix_run(void (*body)(struct fix *f), struct device_config cfg
 		int r;
 
 		f->ops = all[i];
-		f->soft = !i;
+		f->soft = i < ARRAY_SIZE(all) - 1;
+		f->rewritten = f->soft && i;
 		pthread_mutex_init(&f->lock, NULL);
 		cfg.output = fix_output;
 		cfg.output_arg = f;

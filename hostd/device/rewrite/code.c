@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/macros.h"
+#include "device/rewrite/code.h"
+#include "ptx/fatbin.h"
+
+/* Kernels of which a log says why they have no copy. */
+#define SAID_MAX 8
+
+struct codes codes = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static const char gone; /* its address is that of a stream that has ended */
+
+/* ---- images ---- */
+
+/* A container with others behind it is one to link. */
+static bool is_one(const void *image, size_t size)
+{
+	uint64_t bytes;
+	enum fatbin_format format;
+
+	if (fatbin_format(image, size, &format) < 0 || format == FATBIN_IS_ELF)
+		return false;
+	if (format == FATBIN_IS_TEXT)
+		return true;
+	if (size < FATBIN_HDR_BYTES)
+		return false;
+	memcpy(&bytes, (const char *)image + 8, sizeof(bytes));
+	return bytes >= size - FATBIN_HDR_BYTES;
+}
+
+static void say(const struct ptx_persist *p)
+{
+	unsigned said = 0;
+
+	log_info("kernels: %u of %u can share the device", p->n_copies, p->n);
+	for (uint32_t i = 0; i < p->n && said < SAID_MAX; i++) {
+		if (!p->kernels[i].why)
+			continue;
+		log_info("kernel %.80s runs as it is: %s", p->kernels[i].name,
+			 p->kernels[i].why);
+		said++;
+	}
+}
+
+/* The text of an image with copies of its kernels, the caller's to free; NULL: none has one. */
+static char *rewrite(const void *image, size_t size, size_t *ret_size)
+{
+	_cleanup_free_ char *text = NULL;
+	struct ptx_persist p;
+	char *rewritten;
+	size_t len;
+
+	if (!is_one(image, size) || fatbin_ptx(image, size, codes.sm, &text, &len) < 0 ||
+	    ptx_persist(text, len, NULL, &p) < 0)
+		return NULL;
+	say(&p);
+	rewritten = steal(p.text);
+	*ret_size = p.len + 1;
+	ptx_persist_fini(&p);
+	return rewritten;
+}
+
+/* ---- loading ---- */
+
+static int add(const struct dev_ctx *ctx, struct dev_module *mod, char *text)
+{
+	struct code *c = calloc(1, sizeof(*c));
+	int r = -1;
+
+	if (!c)
+		return -1;
+	c->ctx = ctx;
+	c->mod = mod;
+	c->text = text;
+	pthread_mutex_lock(&codes.lock);
+	if (table_add(&codes.modules, mod, c) == 0) {
+		list_append(&codes.all, &c->link);
+		r = 0;
+	}
+	pthread_mutex_unlock(&codes.lock);
+	if (r < 0)
+		free(c);
+	return r;
+}
+
+typedef CUresult load_fn(struct dev_ctx *ctx, const void *image, size_t size,
+			 struct dev_jit *jit, struct dev_module **ret_module);
+
+/* The image itself is loaded if the driver has anything against the rewritten text. */
+static CUresult load(struct dev_ctx *ctx, const void *image, size_t size,
+		     struct dev_jit *jit, load_fn *fn, bool library,
+		     struct dev_module **ret_module)
+{
+	_cleanup_free_ char *text = NULL;
+	struct dev_jit again = jit ? *jit : (struct dev_jit){0};
+	struct dev_module *mod = NULL;
+	size_t text_size;
+	CUresult r;
+
+	text = rewrite(image, size, &text_size);
+	if (!text)
+		return fn(ctx, image, size, jit, ret_module);
+	r = fn(ctx, text, text_size, jit, &mod);
+	if (r != CUDA_SUCCESS)
+		mod = NULL;
+	else if (library)
+		r = codes.under->module.status(mod);
+	if (r == CUDA_SUCCESS && add(ctx, mod, library ? text : NULL) == 0) {
+		if (library)
+			(void)steal(text);
+		*ret_module = mod;
+		return CUDA_SUCCESS;
+	}
+	log_info("kernels run as they are: what was made of them does not load (%d)",
+		 (int)r);
+	if (mod)
+		codes.under->module.unload(mod);
+	if (jit)
+		*jit = again;
+	return fn(ctx, image, size, jit, ret_module);
+}
+
+CUresult code_load(struct dev_ctx *ctx, const void *image, size_t size,
+		   struct dev_jit *jit, struct dev_module **ret_module)
+{
+	return load(ctx, image, size, jit, codes.under->module.load, false, ret_module);
+}
+
+CUresult code_load_library(struct dev_ctx *ctx, const void *image, size_t size,
+			   struct dev_jit *jit, struct dev_module **ret_module)
+{
+	return load(ctx, image, size, jit, codes.under->module.load_library, true,
+		    ret_module);
+}
+
+/* Kernels go with the module that has them. */
+static void drop_kernels_locked(const struct code *c)
+{
+	const void *key;
+	struct kernel *k;
+
+	for (size_t at = 0; (k = table_next(&codes.kernels, &at, &key)) != NULL;) {
+		if (k->code == c)
+			free(table_remove(&codes.kernels, key));
+	}
+}
+
+static struct code *take_locked(const struct dev_module *mod)
+{
+	struct code *c = table_remove(&codes.modules, mod);
+
+	if (c) {
+		drop_kernels_locked(c);
+		list_remove(&c->link);
+	}
+	return c;
+}
+
+static void code_free(struct code *c)
+{
+	if (!c)
+		return;
+	free(c->text);
+	free(c->functions);
+	free(c);
+}
+
+void code_unload(struct dev_module *mod)
+{
+	struct code *c;
+
+	pthread_mutex_lock(&codes.lock);
+	c = take_locked(mod);
+	pthread_mutex_unlock(&codes.lock);
+	codes.under->module.unload(mod);
+	code_free(c);
+}
+
+/* ---- functions ---- */
+
+static bool is_ours(const char *name)
+{
+	return !strncmp(name, PTX_PERSIST_NAME, strlen(PTX_PERSIST_NAME));
+}
+
+static size_t params_size(struct dev_func *f)
+{
+	struct dev_param p = {0};
+	size_t end = 0;
+
+	for (unsigned i = 0; codes.under->func.param(f, i, &p) == CUDA_SUCCESS; i++)
+		end = p.offset + p.size;
+	return end;
+}
+
+/* Notes that a function has a copy, if it has. */
+static void note_locked(struct dev_module *mod, struct code *c, const char *name,
+			struct dev_func *f)
+{
+	_cleanup_free_ char *copy_name = NULL;
+	struct kernel *k;
+	struct dev_func *copy;
+	size_t size;
+
+	if (table_find(&codes.kernels, f))
+		return;
+	if (!c->control &&
+	    codes.under->module.global(mod, PTX_PERSIST_CONTROL, &c->control, &size))
+		return;
+	copy_name = malloc(sizeof(PTX_PERSIST_NAME) + strlen(name));
+	if (!copy_name)
+		return;
+	memcpy(copy_name, PTX_PERSIST_NAME, sizeof(PTX_PERSIST_NAME) - 1);
+	memcpy(copy_name + sizeof(PTX_PERSIST_NAME) - 1, name, strlen(name) + 1);
+	if (codes.under->module.function(mod, copy_name, &copy))
+		return;
+	k = calloc(1, sizeof(*k));
+	if (!k)
+		return;
+	k->copy = copy;
+	k->code = c;
+	k->params_size = params_size(f);
+	if (table_add(&codes.kernels, f, k) < 0)
+		free(k);
+}
+
+static void note(struct dev_module *mod, const char *name, struct dev_func *f)
+{
+	struct code *c;
+
+	pthread_mutex_lock(&codes.lock);
+	c = table_find(&codes.modules, mod);
+	if (c)
+		note_locked(mod, c, name, f);
+	pthread_mutex_unlock(&codes.lock);
+}
+
+static bool is_rewritten(const struct dev_module *mod)
+{
+	return table_find(&codes.modules, mod);
+}
+
+CUresult code_function(struct dev_module *mod, const char *name,
+		       struct dev_func **ret_func)
+{
+	CUresult r;
+
+	if (is_ours(name) && is_rewritten(mod))
+		return CUDA_ERROR_NOT_FOUND;
+	r = codes.under->module.function(mod, name, ret_func);
+	if (r == CUDA_SUCCESS)
+		note(mod, name, *ret_func);
+	return r;
+}
+
+/* Finds the functions that are the program's. */
+static CUresult list_functions_locked(struct dev_module *mod, struct code *c)
+{
+	struct dev_func *f;
+	const char *name;
+	unsigned n;
+	CUresult r = codes.under->module.function_count(mod, &n);
+
+	if (r || c->functions)
+		return r;
+	c->functions = calloc(n + 1, sizeof(*c->functions));
+	if (!c->functions)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	c->n_functions = 0;
+	for (unsigned i = 0; i < n; i++) {
+		if (codes.under->module.function_at(mod, i, &f, &name) == CUDA_SUCCESS &&
+		    !is_ours(name))
+			c->functions[c->n_functions++] = i;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult code_function_at(struct dev_module *mod, unsigned index,
+			  struct dev_func **ret_func, const char **ret_name)
+{
+	struct code *c;
+	CUresult r = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&codes.lock);
+	c = table_find(&codes.modules, mod);
+	if (c)
+		r = list_functions_locked(mod, c);
+	if (c && r == CUDA_SUCCESS) {
+		if (index < c->n_functions)
+			index = c->functions[index];
+		else
+			r = CUDA_ERROR_NOT_FOUND;
+	}
+	pthread_mutex_unlock(&codes.lock);
+	if (r == CUDA_SUCCESS)
+		r = codes.under->module.function_at(mod, index, ret_func, ret_name);
+	if (r == CUDA_SUCCESS && c)
+		note(mod, *ret_name, *ret_func);
+	return r;
+}
+
+CUresult code_function_count(struct dev_module *mod, unsigned *ret_n)
+{
+	struct code *c;
+	CUresult r = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&codes.lock);
+	c = table_find(&codes.modules, mod);
+	if (c)
+		r = list_functions_locked(mod, c);
+	if (c && r == CUDA_SUCCESS)
+		*ret_n = c->n_functions;
+	pthread_mutex_unlock(&codes.lock);
+	return c ? r : codes.under->module.function_count(mod, ret_n);
+}
+
+CUresult code_global(struct dev_module *mod, const char *name, CUdeviceptr *ret_addr,
+		     size_t *ret_size)
+{
+	if (!strcmp(name, PTX_PERSIST_CONTROL) && is_rewritten(mod))
+		return CUDA_ERROR_NOT_FOUND;
+	return codes.under->module.global(mod, name, ret_addr, ret_size);
+}
+
+/* ---- counters ---- */
+
+CUdeviceptr code_control(struct code *c, const struct dev_stream *st)
+{
+	const void *key =
+		st ? (const void *)st : (const void *)c; /* NULL: the legacy one */
+	size_t first = ((uintptr_t)key >> 5) * 0x9e3779b1u;
+
+	for (size_t i = 0; i < PTX_PERSIST_SLOTS; i++) {
+		size_t slot = (first + i) % PTX_PERSIST_SLOTS;
+		const void *has = atomic_load(&c->streams[slot]);
+
+		if (!has && atomic_compare_exchange_strong(&c->streams[slot], &has, key))
+			has = key;
+		if (has == key)
+			return c->control + slot * sizeof(struct ptx_persist_control);
+	}
+	return 0;
+}
+
+void code_forget_stream(const struct dev_stream *st)
+{
+	struct code *c;
+
+	pthread_mutex_lock(&codes.lock);
+	list_for_each (c, &codes.all, link) {
+		for (size_t i = 0; i < PTX_PERSIST_SLOTS; i++) {
+			if (atomic_load(&c->streams[i]) == st)
+				atomic_store(&c->streams[i], &gone);
+		}
+	}
+	pthread_mutex_unlock(&codes.lock);
+}
+
+void code_take(const struct dev_ctx *ctx, struct list *ret_taken)
+{
+	struct code *c, *tmp;
+
+	list_init(ret_taken);
+	pthread_mutex_lock(&codes.lock);
+	list_for_each_safe (c, tmp, &codes.all, link) {
+		if (!ctx || c->ctx == ctx)
+			list_append(ret_taken, &take_locked(c->mod)->link);
+	}
+	pthread_mutex_unlock(&codes.lock);
+}
+
+void code_drop(struct list *taken)
+{
+	struct code *c, *tmp;
+
+	list_for_each_safe (c, tmp, taken, link)
+		code_free(c);
+}
+
+void code_end(void)
+{
+	table_fini(&codes.modules);
+	table_fini(&codes.kernels);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Modules whose kernels have a second form, and these kernels. */
+#ifndef WEFT_DEVICE_REWRITE_CODE_H
+#define WEFT_DEVICE_REWRITE_CODE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/list.h"
+#include "device/device.h"
+#include "device/rewrite/rewrite.h"
+#include "device/rewrite/table.h"
+#include "ptx/rewrite/persist.h"
+
+/* A module that was loaded with copies. */
+struct code {
+	struct list link; /* codes.all */
+	const struct dev_ctx *ctx;
+	const struct dev_module *mod;
+	char *text;          /* that a library was loaded from; NULL: a module's */
+	CUdeviceptr control; /* 0: not looked up yet, or not to be had */
+	/* Owners of the counters: launches in a stream do not overlap. A stream that has
+	 * ended leaves its own behind, for its last kernel may still run. */
+	_Atomic(const void *) streams[PTX_PERSIST_SLOTS];
+	/* Functions that are the program's, in the module's order; NULL: nobody has asked. */
+	unsigned *functions, n_functions;
+};
+
+/* A kernel that has a copy. */
+struct kernel {
+	struct dev_func *copy;
+	struct code *code;
+	size_t params_size;
+	_Atomic uint64_t fits; /* blocks on an SM, with what they were counted for */
+};
+
+struct codes {
+	const struct device_ops *under;
+	enum rewrite_mode mode;
+	unsigned n_sms, sm;
+	pthread_mutex_t lock; /* of whoever loads, unloads and looks up */
+	struct list all;
+	struct table modules, kernels; /* dev_module: code; dev_func: kernel */
+};
+
+/* A process has one device, whose operations are given nothing of their own. */
+extern struct codes codes;
+
+CUresult code_load(struct dev_ctx *ctx, const void *image, size_t size,
+		   struct dev_jit *jit, struct dev_module **ret_module);
+CUresult code_load_library(struct dev_ctx *ctx, const void *image, size_t size,
+			   struct dev_jit *jit, struct dev_module **ret_module);
+void code_unload(struct dev_module *mod);
+CUresult code_function(struct dev_module *mod, const char *name,
+		       struct dev_func **ret_func);
+CUresult code_function_at(struct dev_module *mod, unsigned index,
+			  struct dev_func **ret_func, const char **ret_name);
+CUresult code_function_count(struct dev_module *mod, unsigned *ret_n);
+CUresult code_global(struct dev_module *mod, const char *name, CUdeviceptr *ret_addr,
+		     size_t *ret_size);
+
+/* Address of the counter that launches in a stream have; 0: there are no more. */
+CUdeviceptr code_control(struct code *c, const struct dev_stream *st);
+/* A stream ends. */
+void code_forget_stream(const struct dev_stream *st);
+/* Takes the modules of a context that is to end, or of all (NULL), to code_drop() afterwards. */
+void code_take(const struct dev_ctx *ctx, struct list *ret_taken);
+void code_drop(struct list *taken);
+/* The device has ended. */
+void code_end(void);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A device on another one, which gives kernels a second form where their images bring PTX
+ * (ptx/rewrite/): whoever uses it sees the device as it is. One in a process.
+ */
+#ifndef WEFT_DEVICE_REWRITE_H
+#define WEFT_DEVICE_REWRITE_H
+
+#include "device/device.h"
+
+enum rewrite_mode {
+	REWRITE_OFF,
+	/* Kernels whose grid does not fit on the device at once run with as many blocks as do,
+	 * each of which takes blocks of the grid. Those of other grids may wait for each other. */
+	REWRITE_SHARE,
+	/* Kernels of every grid, one block on each SM: for tests. */
+	REWRITE_ALWAYS,
+};
+
+/* "off", "share" or "always". Returns 0 or -EINVAL. */
+int rewrite_mode_parse(const char *text, enum rewrite_mode *ret);
+
+/* The device on under; under itself for REWRITE_OFF. Before anything is opened. */
+const struct device_ops *device_rewritten(const struct device_ops *under,
+					  enum rewrite_mode mode);
+
+#endif

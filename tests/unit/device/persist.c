@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Persistent threads on the software GPU: kernels that stop between blocks and go on, and what the
+ * device on the device shows of them. */
+#include <stdlib.h>
+
+#include "ptx/rewrite/persist.h"
+#include "test.h"
+
+#define HEAD ".version 8.0\n.target sm_75\n.address_size 64\n"
+
+/* work(p): block b of a grid of 20 x 5 x 2 adds 1 to p[b] once, and what its threads have left in
+ * shared memory, summed up behind a barrier, to p[200 + b]. */
+static const char work[] =
+	HEAD ".visible .entry work(.param .u64 p) {\n"
+	     ".reg .b32 %r<20>; .reg .b64 %d<4>; .reg .pred %p<3>; .shared .b32 sum;\n"
+	     "ld.param.u64 %d1, [p];\n"
+	     "mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ctaid.y; mov.u32 %r3, %ctaid.z;\n"
+	     "mov.u32 %r4, %nctaid.x; mov.u32 %r5, %nctaid.y;\n"
+	     "mad.lo.u32 %r6, %r3, %r5, %r2; mad.lo.u32 %r6, %r6, %r4, %r1;\n"
+	     "mul.wide.u32 %d2, %r6, 4; add.u64 %d1, %d1, %d2;\n"
+	     "mov.u32 %r7, %tid.x; setp.ne.u32 %p1, %r7, 0; @%p1 bra A;\n"
+	     "st.shared.u32 [sum], 0;\n"
+	     "A: bar.sync 0;\n"
+	     "add.u32 %r8, %r6, %r7; atom.shared.add.u32 %r9, [sum], %r8;\n"
+	     "bar.sync 0;\n"
+	     "@%p1 ret;\n"
+	     "ld.shared.u32 %r10, [sum]; atom.global.add.u32 %r11, [%d1], 1;\n"
+	     "atom.global.add.u32 %r12, [%d1+800], %r10; ret; }\n";
+
+#define BLOCKS  200u
+#define THREADS 64u
+#define STOPS   1000u
+
+static struct dev_module *load(struct fix *f, const char *text, size_t size)
+{
+	struct dev_jit jit = {.optimization_level = 4};
+	struct dev_module *mod;
+
+	OK(f->ops->module.load(f->ctx, text, size, &jit, &mod));
+	return mod;
+}
+
+static void check(const uint32_t *out, uint32_t times)
+{
+	for (uint32_t b = 0; b < BLOCKS; b++) {
+		uint32_t sum = THREADS * b + THREADS * (THREADS - 1) / 2;
+
+		cr_assert_eq(out[b], times, "block %u: %u", b, out[b]);
+		cr_assert_eq(out[BLOCKS + b], times * sum, "block %u", b);
+	}
+}
+
+/* Stops at random moments: each block is done once, whatever came in between. */
+SOFT_TEST(device_persist, kernels_stop_and_go_on)
+{
+	struct fix_mem m = fix_alloc(f, 2 * MIB);
+	uint32_t *out = (void *)(uintptr_t)m.addr;
+	struct {
+		CUdeviceptr p;
+		struct ptx_persist_args args;
+	} params = {m.addr, {.grid = {20, 5, 2}, .blocks = BLOCKS}};
+	struct dev_launch l = {.block = {THREADS, 1, 1},
+			       .params = &params,
+			       .params_size = sizeof(params)};
+	struct ptx_persist_control *control;
+	unsigned grids = 0, stopped = 0, seed = 1;
+	struct ptx_persist p;
+	struct dev_module *mod;
+	CUdeviceptr at;
+	size_t size;
+
+	cr_assert_eq(ptx_persist(work, sizeof(work), NULL, &p), 0);
+	cr_assert(p.n_copies == 1);
+	mod = load(f, p.text, p.len + 1);
+	ptx_persist_fini(&p);
+	OK(f->ops->module.global(mod, PTX_PERSIST_CONTROL, &at, &size));
+	params.args.control = at;
+	cr_assert_eq(size, PTX_PERSIST_SLOTS * sizeof(*control));
+	OK(f->ops->module.function(mod, PTX_PERSIST_NAME "work", &l.func));
+	control = (void *)(uintptr_t)params.args.control;
+	memset(out, 0, sizeof(*out) * 2 * BLOCKS);
+	for (unsigned i = 0; i < STOPS || control->next; i++) {
+		l.grid[0] = params.args.launched = 1 + (unsigned)rand_r(&seed) % 7;
+		l.grid[1] = l.grid[2] = 1;
+		OK(f->ops->func.launch(f->ctx, NULL, &l));
+		if (i < STOPS) {
+			usleep((unsigned)rand_r(&seed) % 300);
+			__atomic_store_n(&control->stop, 1, __ATOMIC_RELAXED);
+		}
+		OK(f->ops->ctx.synchronize(f->ctx));
+		control->stop = 0;
+		cr_assert_eq(control->ended, 0);
+		stopped += control->next != 0;
+		if (control->grids == grids)
+			continue;
+		grids = control->grids;
+		cr_assert_eq(control->next, 0);
+		check(out, grids);
+	}
+	cr_assert(grids > 0 && stopped > 0, "%u grids, stopped in %u", grids, stopped);
+	f->ops->module.unload(mod);
+	fix_free(f, &m);
+}
+
+/* Functions and variables of ours are not to be seen; a program that has such names keeps them. */
+static void what_is_seen(struct fix *f)
+{
+	static const char ours[] = HEAD ".visible .entry weft_pt$x() { ret; }\n";
+	struct dev_module *mod = load(f, work, sizeof(work));
+	struct dev_func *fn;
+	const char *name;
+	CUdeviceptr p;
+	unsigned n;
+	size_t size;
+
+	OK(f->ops->module.function_count(mod, &n));
+	cr_assert_eq(n, 1);
+	OK(f->ops->module.function_at(mod, 0, &fn, &name));
+	cr_assert_str_eq(name, "work");
+	cr_assert(f->ops->module.function_at(mod, 1, &fn, &name) != CUDA_SUCCESS);
+	FAILS(f->ops->module.function(mod, PTX_PERSIST_NAME "work", &fn),
+	      CUDA_ERROR_NOT_FOUND);
+	FAILS(f->ops->module.global(mod, PTX_PERSIST_CONTROL, &p, &size),
+	      CUDA_ERROR_NOT_FOUND);
+	f->ops->module.unload(mod);
+	mod = load(f, ours, sizeof(ours));
+	OK(f->ops->module.function(mod, "weft_pt$x", &fn));
+	f->ops->module.unload(mod);
+}
+
+/* Grids larger than the device, in many streams, with and without shared memory to spare. */
+static void what_is_done(struct fix *f)
+{
+	struct fix_mem m = fix_alloc(f, 2 * MIB);
+	uint32_t *out = (void *)(uintptr_t)m.addr;
+	struct dev_launch l = {.grid = {20, 5, 2},
+			       .block = {THREADS, 1, 1},
+			       .params = &m.addr,
+			       .params_size = sizeof(m.addr)};
+	struct dev_module *mod = load(f, work, sizeof(work));
+	struct dev_stream *st[4];
+	unsigned times = 0;
+
+	OK(f->ops->module.function(mod, "work", &l.func));
+	memset(out, 0, sizeof(*out) * 2 * BLOCKS);
+	for (unsigned i = 0; i < 4; i++)
+		OK(f->ops->stream.create(f->ctx, 0, 0, &st[i]));
+	for (unsigned i = 0; i < 100; i++, times++) {
+		l.shared_bytes = i % 3 ? 0 : (48 << 10) - 4;
+		OK(f->ops->func.launch(f->ctx, i % 5 ? st[i % 4] : NULL, &l));
+	}
+	OK(f->ops->ctx.synchronize(f->ctx));
+	check(out, times);
+	for (unsigned i = 0; i < 4; i++)
+		f->ops->stream.destroy(st[i]);
+	f->ops->module.unload(mod);
+	fix_free(f, &m);
+}
+
+static void with_mode(enum rewrite_mode mode, void (*body)(struct fix *f))
+{
+	struct device_config cfg = {.tpcs = 2};
+	struct fix *f = calloc(1, sizeof(*f));
+
+	device_band_release();
+	f->ops = device_rewritten(&device_soft_ops, mode);
+	cr_assert_eq(f->ops->open(&cfg, &f->dev), 0);
+	f->ops->info(f->dev, &f->info);
+	OK(f->ops->ctx.create(f->dev, 0, &f->ctx));
+	body(f);
+	f->ops->ctx.destroy(f->ctx);
+	f->ops->close(f->dev);
+	free(f);
+}
+
+Test(device_persist, the_device_shows_nothing_of_it)
+{
+	with_mode(REWRITE_ALWAYS, what_is_seen);
+}
+
+Test(device_persist, grids_that_do_not_fit_share)
+{
+	with_mode(REWRITE_SHARE, what_is_done);
+}
+
+Test(device_persist, modes_have_names)
+{
+	enum rewrite_mode mode;
+
+	cr_assert(!rewrite_mode_parse("share", &mode) && mode == REWRITE_SHARE);
+	cr_assert(!rewrite_mode_parse("off", &mode) && mode == REWRITE_OFF);
+	cr_assert_eq(rewrite_mode_parse("yes", &mode), -EINVAL);
+	cr_assert_eq(device_rewritten(&device_soft_ops, REWRITE_OFF), &device_soft_ops);
+}
