@@ -129,6 +129,8 @@ void limits_change(struct tenant *t, const struct conf_tenant *to, const char *b
 	tell_cap(t, &t->compute.max, &to->compute.max, by);
 	tell_text(t, "compute.class", conf_format_class(t->compute.shared),
 		  conf_format_class(to->compute.shared), by);
+	tell_text(t, "kernel.rewrite", conf_format_rewrite(t->compute.rewrite),
+		  conf_format_rewrite(to->compute.rewrite), by);
 	tell_number(t, "sessions.max", t->sessions_max, to->sessions_max, by);
 	tell_number(t, "lanes.max", t->lanes_max, to->lanes_max, by);
 	tell_bytes(t, "host.max", t->host_max, to->host_max, by);

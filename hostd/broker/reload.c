@@ -72,7 +72,7 @@ static void compare_daemon(const struct conf *is, const struct conf *file)
 	TEXT_DIFFERS(device, "device");
 	TEXT_DIFFERS(placement, "placement");
 	TEXT_DIFFERS(time, "time");
-	TEXT_DIFFERS(rewrite, "kernel.rewrite");
+	DIFFERS(rewrite, "kernel.rewrite");
 	TEXT_DIFFERS(mps, "mps");
 	DIFFERS(tpcs, "tpcs");
 	DIFFERS(threads, "threads");

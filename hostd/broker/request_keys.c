@@ -144,6 +144,11 @@ static void get_class(struct tenant *t, struct json_object *o, const char *key)
 	reply_str(o, key, conf_format_class(t->compute.shared));
 }
 
+static void get_rewrite(struct tenant *t, struct json_object *o, const char *key)
+{
+	reply_str(o, key, conf_format_rewrite(t->compute.rewrite));
+}
+
 /* In the words of cpu.stat, and of pressure stall information. */
 static void get_compute_stat(struct tenant *t, struct json_object *o, const char *key)
 {
@@ -314,6 +319,7 @@ static const struct {
 	{"compute.max", get_cap},
 	{"compute.class", get_class},
 	{"compute.stat", get_compute_stat},
+	{"kernel.rewrite", get_rewrite},
 	{"tpc.set", get_tpcs},
 	{"gpc.set", get_gpcs},
 	{"tpc.count", get_tpc_count},
@@ -424,9 +430,9 @@ static bool may_set(const char *key)
 	       conf_is_space_key(key) || !strcmp(key, "memory.weight") ||
 	       !strcmp(key, "compute.weight") || !strcmp(key, "compute.priority") ||
 	       !strcmp(key, "compute.latency") || !strcmp(key, "compute.max") ||
-	       !strcmp(key, "compute.class") || !strcmp(key, "sessions.max") ||
-	       !strcmp(key, "lanes.max") || !strcmp(key, "host.max") ||
-	       !strcmp(key, "vm.uuid");
+	       !strcmp(key, "kernel.rewrite") || !strcmp(key, "compute.class") ||
+	       !strcmp(key, "sessions.max") || !strcmp(key, "lanes.max") ||
+	       !strcmp(key, "host.max") || !strcmp(key, "vm.uuid");
 }
 
 /* Answers for a key that cannot be set: read-only, unknown, or only in weftd.conf. */

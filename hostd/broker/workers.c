@@ -140,8 +140,6 @@ static unsigned worker_args(const struct worker *w, char **argv, char text[][40]
 	}
 	if (b->runlist_fd >= 0)
 		argv[n++] = (char *)"--runlist";
-	argv[n++] = (char *)"--rewrite";
-	argv[n++] = c->rewrite;
 	if (c->swap) {
 		argv[n++] = (char *)"--placement";
 		argv[n++] = c->placement;
@@ -420,6 +418,14 @@ static void post_opened(const struct worker *w)
 	event_post(w->b, e);
 }
 
+/* enum rewrite_mode: as the tenant has it, or weftd. */
+static uint32_t rewrite_of(const struct tenant *t)
+{
+	enum conf_rewrite r = t->compute.rewrite;
+
+	return (r == CONF_REWRITE_DEFAULT ? t->b->conf->rewrite : r) - CONF_REWRITE_OFF;
+}
+
 int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *hello,
 		  uint32_t id)
 {
@@ -428,6 +434,7 @@ int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 		.attach = {.session = ++w->b->next_session,
 			   .number = ++t->next_session,
 			   .host_limit = t->host_max,
+			   .rewrite = rewrite_of(t),
 			   .hello = *hello},
 	};
 	int r;

@@ -81,6 +81,12 @@ struct device_config {
 	void (*ran)(void *arg, const struct dev_ran *r);
 };
 
+struct device_rewrites {
+	uint64_t kernels;  /* with PTX, of images that were looked into */
+	uint64_t copies;   /* of them that have a second form */
+	uint64_t launches; /* of those */
+};
+
 /* A process and what it has of the device. */
 struct device_holder {
 	uint64_t pid, bytes;
@@ -173,6 +179,8 @@ struct device_ops {
 	 * for one that serves nobody. Returns false if it has not changed. NULL: it cannot.
 	 * One thread; may wait for some milliseconds. */
 	bool (*filler)(struct dev_ctx *ctx, bool on);
+	/* Counts kernels that could have a second form (rewrite/rewrite.h). NULL: none do. */
+	void (*rewrites)(struct device *dev, struct device_rewrites *ret);
 	/* By enum sensor; what the device does not tell is SENSOR_NONE. Of the whole
 	 * device, at most SENSORS_FRESH_NS old. */
 	void (*sensors)(struct device *dev, uint32_t ret_value[SENSOR_NUM]);

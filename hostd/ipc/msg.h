@@ -176,8 +176,10 @@ struct msg_attach {
 	char tenant[MSG_TENANT_NAME]; /* name, NUL-terminated */
 	struct wire_hello hello;
 	struct msg_window window;
+	uint32_t rewrite; /* enum rewrite_mode, device/rewrite/rewrite.h */
+	uint32_t pad;
 };
-static_assert(sizeof(struct msg_attach) == 192, "no holes");
+static_assert(sizeof(struct msg_attach) == 200, "no holes");
 
 /* OPENED: the first lane is there; once. */
 struct msg_opened {

@@ -91,6 +91,8 @@ struct worker_page {
 	/* Memory that the next turn will most likely do without (memory/cold.h): part of what
 	 * could move, and of what is in host memory; and what was named there, ever. */
 	_Atomic uint64_t cold_bytes, cold_out_bytes, missed_bytes;
+	/* Kernels of images that were to be rewritten, those that were, and their launches. */
+	_Atomic uint64_t kernels, kernels_rewritten, launches_rewritten;
 };
 static_assert(sizeof(struct worker_page) <= WORKER_PAGE_SIZE, "one mapping has it all");
 

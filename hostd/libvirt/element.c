@@ -33,6 +33,7 @@ static const struct attribute {
 	{"compute", "latency", "compute.latency", false},
 	{"compute", "max", "compute.max", .text = true},
 	{"compute", "class", "compute.class", .text = true},
+	{"kernel", "rewrite", "kernel.rewrite", .text = true},
 	{"tpc", "set", "tpc.set", .text = true},
 	{"tpc", "count", "tpc.count", .text = true},
 	{"tpc", "exclusive", "tpc.exclusive", .text = true},

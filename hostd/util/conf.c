@@ -77,11 +77,9 @@ int conf_init(struct conf *c)
 	c->kill_s = KILL_DEFAULT;
 	c->placement = strdup(PLACEMENT_DEFAULT);
 	c->time = strdup(time_policy_at(0)->name);
-	c->rewrite = strdup("off");
-	return c->run_dir && c->sandbox && c->device && c->placement && c->time &&
-			       c->rewrite
-		       ? 0
-		       : -ENOMEM;
+	c->rewrite = CONF_REWRITE_OFF;
+	return c->run_dir && c->sandbox && c->device && c->placement && c->time ? 0
+										: -ENOMEM;
 }
 
 void conf_tenant_free(struct conf_tenant *t)
@@ -115,7 +113,6 @@ void conf_fini(struct conf *c)
 	free(c->device);
 	free(c->placement);
 	free(c->time);
-	free(c->rewrite);
 	free(c->mps);
 	memset(c, 0, sizeof(*c));
 	list_init(&c->tenants);
@@ -340,6 +337,29 @@ static int set_yes(bool *field, const char *value)
 	return 0;
 }
 
+static const char *const rewrites[] = {
+	[CONF_REWRITE_DEFAULT] = "default",
+	[CONF_REWRITE_OFF] = "off",
+	[CONF_REWRITE_SHARE] = "share",
+	[CONF_REWRITE_ALWAYS] = "always",
+};
+
+const char *conf_format_rewrite(enum conf_rewrite r)
+{
+	return rewrites[r];
+}
+
+static int set_rewrite(enum conf_rewrite *field, const char *value)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(rewrites); i++) {
+		if (!strcmp(value, rewrites[i])) {
+			*field = (enum conf_rewrite)i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
 static int set_count(struct space_want *w, const char *value)
 {
 	size_t n = strlen(value);
@@ -396,6 +416,8 @@ int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value)
 		return set_number(&t->compute.latency, value, CONF_LATENCY_MAX);
 	if (!strcmp(key, "compute.class"))
 		return set_class(&t->compute.shared, value);
+	if (!strcmp(key, "kernel.rewrite"))
+		return set_rewrite(&t->compute.rewrite, value);
 	if (!strcmp(key, "compute.max"))
 		return set_cap(&t->compute.max, value);
 	if (!strcmp(key, "socket"))
@@ -502,12 +524,16 @@ static int set_time(struct conf *c, const char *value)
 	return set_string(&c->time, value);
 }
 
-static int set_rewrite(struct conf *c, const char *value)
+static int set_daemon_rewrite(struct conf *c, const char *value)
 {
-	if (strcmp(value, "off") != 0 && strcmp(value, "share") != 0 &&
-	    strcmp(value, "always") != 0)
+	enum conf_rewrite to;
+	int r = set_rewrite(&to, value);
+
+	if (r == 0 && to == CONF_REWRITE_DEFAULT)
 		return -EINVAL;
-	return set_string(&c->rewrite, value);
+	if (r == 0)
+		c->rewrite = to;
+	return r;
 }
 
 int conf_daemon_set(struct conf *c, const char *key, const char *value)
@@ -553,7 +579,7 @@ int conf_daemon_set(struct conf *c, const char *key, const char *value)
 	if (!strcmp(key, "time"))
 		return set_time(c, value);
 	if (!strcmp(key, "kernel.rewrite"))
-		return set_rewrite(c, value);
+		return set_daemon_rewrite(c, value);
 	if (!strcmp(key, "mps"))
 		return set_mps(c, value);
 	if (!strcmp(key, "reclaim.kill"))
@@ -590,7 +616,7 @@ static const struct {
 	{"sessions.max", "is no number from 0 to 4096"},
 	{"lanes.max", "is no number from 0 to 65536"},
 	{"device", "is none of soft, cuda, auto"},
-	{"kernel.rewrite", "is none of off, share, always"},
+	{"kernel.rewrite", "is none of off, share, always, and default of a tenant"},
 	{"sandbox", "is none of on, log, off"},
 	{"pool", "is no number from 0 to 64"},
 	{"reclaim.kill", "is no number of seconds from 0 to 86400"},

@@ -30,6 +30,14 @@ struct conf_memory {
 	unsigned weight;   /* of its share, when there is not enough */
 };
 
+/* kernel.rewrite: which kernels run as persistent threads. */
+enum conf_rewrite {
+	CONF_REWRITE_DEFAULT, /* of a tenant: as [daemon] has it */
+	CONF_REWRITE_OFF,
+	CONF_REWRITE_SHARE,
+	CONF_REWRITE_ALWAYS,
+};
+
 /* Time on the device. */
 struct conf_compute {
 	unsigned weight;   /* of its share, while several want it */
@@ -37,6 +45,7 @@ struct conf_compute {
 	unsigned latency;  /* compute.latency: longest wait for a turn, in us; 0: any */
 	struct cap max;    /* compute.max */
 	bool shared;       /* compute.class: side by side with others of that class */
+	enum conf_rewrite rewrite;
 };
 
 /* A place in a file. file: its path, which stays until the process ends; NULL: in none. */
@@ -96,10 +105,10 @@ struct conf {
 	uint64_t swap;     /* host memory for what is evicted; 0: nothing does */
 	uint64_t reserve; /* kept free for the next; UINT64_MAX: as the device is large */
 	uint64_t piece;   /* in which it moves */
+	enum conf_rewrite rewrite; /* of tenants that do not say */
 	unsigned kill_s;  /* reclaim.kill, seconds; 0: never */
 	char *placement;  /* policies/placement.h */
 	char *time;       /* policies/time.h */
-	char *rewrite;    /* kernel.rewrite: off, share, always */
 	char *mps;        /* where the control daemon of MPS listens; NULL: nowhere */
 	unsigned pool;    /* workers kept ready */
 	struct list tenants;
@@ -157,6 +166,9 @@ extern const char *const conf_memory_keys[];
 
 /* A class as compute.class has it: "isolated" or "shared". A constant. */
 const char *conf_format_class(bool shared);
+
+/* As kernel.rewrite has it: "default", "off", "share" or "always". A constant. */
+const char *conf_format_rewrite(enum conf_rewrite r);
 
 /* A cap as compute.max has it: "max", or quota and period. Returns text. */
 const char *conf_format_cap(const struct cap *c, char *text, size_t size);

@@ -26,6 +26,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/macros.h"
+#include "device/rewrite/rewrite.h"
 #include "ipc/msg.h"
 #include "ipc/page.h"
 #include "ipc/trace.h"
@@ -423,7 +424,7 @@ static int say_alive(uint32_t id)
 }
 
 /* Before the guest is here: a weftd that was started again asks. */
-static void identify(struct worker *w, const struct msg_attach *a)
+static int identify(struct worker *w, const struct msg_attach *a)
 {
 	const struct sess_identity id = {
 		.tenant = a->tenant,
@@ -432,6 +433,7 @@ static void identify(struct worker *w, const struct msg_attach *a)
 	};
 
 	sess_identify(w->s, &id);
+	return device_rewrite((enum rewrite_mode)a->rewrite);
 }
 
 static int handle_ctl(struct worker *w)
@@ -447,7 +449,8 @@ static int handle_ctl(struct worker *w)
 		if (w->attached || fd0 < 0)
 			return -EPROTO;
 		w->attached = true;
-		identify(w, &m.attach);
+		if (identify(w, &m.attach) < 0)
+			return -EPROTO;
 		return arrivals_add(&w->arrivals, &m, fd_steal(&fd0), fd_steal(&fd1));
 	case MSG_LANE:
 		if (!w->attached || fd0 < 0)
@@ -608,7 +611,7 @@ static int start(struct worker *w)
 		return r;
 	ops = device_ops_by_name(w->opt.device);
 	if (ops)
-		ops = device_rewritten(ops, w->opt.rewrite);
+		ops = device_rewritten(ops);
 	if (!ops)
 		return -ENODEV;
 	r = broker_link_new(MSG_FD, &w->link);

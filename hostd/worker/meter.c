@@ -34,6 +34,20 @@ static uint64_t permille_of(uint64_t busy_ns, uint64_t all_ns)
 	return MIN(busy_ns * 1000 / MAX(all_ns, 1ull), 1000ull);
 }
 
+static void say_rewrites(const struct meter *m)
+{
+	struct worker_page *page = m->on.page;
+	struct device_rewrites n;
+
+	if (!m->on.ops->rewrites)
+		return;
+	m->on.ops->rewrites(m->on.dev, &n);
+	atomic_store_explicit(&page->kernels, n.kernels, memory_order_relaxed);
+	atomic_store_explicit(&page->kernels_rewritten, n.copies, memory_order_relaxed);
+	atomic_store_explicit(&page->launches_rewritten, n.launches,
+			      memory_order_relaxed);
+}
+
 /* Measures since the last time; true if anything ran. Time in which nobody measured, of
  * which a device may say anything, is not counted. */
 static bool measure_locked(struct meter *m)
@@ -51,6 +65,7 @@ static bool measure_locked(struct meter *m)
 	atomic_store_explicit(&page->busy_at_ns, now, memory_order_relaxed);
 	atomic_fetch_add_explicit(&page->busy_ns, busy - m->busy_ns,
 				  memory_order_relaxed);
+	say_rewrites(m);
 	m->busy_ns = busy;
 	m->memory_ns = memory;
 	m->busy_at_ns = now;

@@ -38,7 +38,6 @@ void options_usage(FILE *f)
 	      "  --sandbox on|log|off  what is done about forbidden system calls\n"
 	      "  --placement NAME      which memory moves first: lru, largest, random\n"
 	      "  --piece SIZE          in what pieces it moves\n"
-	      "  --rewrite MODE        kernels that come as PTX: off, share, always\n"
 	      "  --turns               tenants take turns where memory does not fit\n"
 	      "  --spin-us N           how long to poll for a command before sleeping\n"
 	      "  -h, --help\n",
@@ -105,8 +104,6 @@ static int parse_option(int c, struct options *o)
 		return sandbox_mode_parse(optarg, &o->sandbox.mode);
 	case 's':
 		return parse_number(optarg, &o->spin_us);
-	case 'w':
-		return rewrite_mode_parse(optarg, &o->rewrite);
 	case 'T':
 		o->turns = true;
 		return 0;
@@ -139,7 +136,6 @@ int options_parse(int argc, char **argv, struct options *ret)
 		{"user", required_argument, NULL, 'U'},
 		{"placement", required_argument, NULL, 'p'},
 		{"piece", required_argument, NULL, 'c'},
-		{"rewrite", required_argument, NULL, 'w'},
 		{"turns", no_argument, NULL, 'T'},
 		{"own-user", no_argument, NULL, 'o'},
 		{"sandbox", required_argument, NULL, 'S'},

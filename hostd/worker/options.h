@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 #include "device/device.h"
-#include "device/rewrite/rewrite.h"
 #include "util/sandbox.h"
 
 struct placement;
@@ -21,7 +20,6 @@ struct options {
 	uint64_t piece_bytes;              /* in which it moves; 0: the default */
 	bool turns;                        /* that go by memory: moves are for these */
 	bool find_tpcs;                    /* weftd does not know them yet */
-	enum rewrite_mode rewrite;
 	struct device_config cfg;
 };
 

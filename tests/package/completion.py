@@ -70,7 +70,7 @@ def usage(program):
 class Bash(unittest.TestCase):
     def test_every_option(self):
         for p in PROGRAMS:
-            wanted = re.findall(r"^ +(?:-\w, +)?(--[a-z-]+)", usage(p), re.M)
+            wanted = re.findall(r"^ +(?:-\w, +)?(--[a-z.-]+)", usage(p), re.M)
             self.assertGreater(len(wanted), 2, p)
             self.assertEqual(bash(p, "--"), sorted(wanted), p)
 

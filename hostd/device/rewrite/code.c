@@ -32,6 +32,23 @@ static bool is_one(const void *image, size_t size)
 	return bytes >= size - FATBIN_HDR_BYTES;
 }
 
+/* Whether the device would rather take machine code than compile PTX for an older GPU. */
+static bool has_better(const void *image, size_t size, unsigned ptx_sm)
+{
+	struct fatbin_entry e;
+	enum fatbin_format format;
+	size_t pos = 0;
+
+	if (fatbin_format(image, size, &format) < 0 || format != FATBIN_IS_CONTAINER)
+		return false;
+	while (fatbin_next(image, size, &pos, &e) > 0) {
+		if (e.kind == FATBIN_ELF && e.sm / 10 == codes.sm / 10 &&
+		    e.sm <= codes.sm && e.sm > ptx_sm)
+			return true;
+	}
+	return false;
+}
+
 static void say(const struct ptx_persist *p)
 {
 	unsigned said = 0;
@@ -54,10 +71,17 @@ static char *rewrite(const void *image, size_t size, size_t *ret_size)
 	char *rewritten;
 	size_t len;
 
-	if (!is_one(image, size) || fatbin_ptx(image, size, codes.sm, &text, &len) < 0 ||
+	if (codes.mode == REWRITE_OFF || !is_one(image, size) ||
+	    fatbin_ptx(image, size, codes.sm, &text, &len) < 0 ||
 	    ptx_persist(text, len, NULL, &p) < 0)
 		return NULL;
+	if (has_better(image, size, p.module->sm)) {
+		ptx_persist_fini(&p);
+		return NULL;
+	}
 	say(&p);
+	atomic_fetch_add(&codes.kernels_seen, p.n);
+	atomic_fetch_add(&codes.copies, p.n_copies);
 	rewritten = steal(p.text);
 	*ret_size = p.len + 1;
 	ptx_persist_fini(&p);

@@ -41,6 +41,7 @@ struct codes {
 	pthread_mutex_t lock; /* of whoever loads, unloads and looks up */
 	struct list all;
 	struct table modules, kernels; /* dev_module: code; dev_func: kernel */
+	_Atomic uint64_t kernels_seen, copies, launches; /* struct device_rewrites */
 };
 
 /* A process has one device, whose operations are given nothing of their own. */

@@ -96,9 +96,11 @@ static bool replace(struct dev_launch *l, const struct dev_stream *st, char *par
 		return false;
 	memcpy(args.grid, l->grid, sizeof(args.grid));
 	args.blocks = l->grid[0] * l->grid[1] * l->grid[2];
-	memcpy(params, l->params, l->params_size);
+	if (l->params_size)
+		memcpy(params, l->params, l->params_size);
 	memset(params + l->params_size, 0, at - l->params_size);
 	memcpy(params + at, &args, sizeof(args));
+	atomic_fetch_add_explicit(&codes.launches, 1, memory_order_relaxed);
 	l->func = k->copy;
 	l->params = params;
 	l->params_size = at + sizeof(args);
@@ -185,32 +187,30 @@ static void stream_destroy(struct dev_stream *st)
 	codes.under->stream.destroy(st);
 }
 
-int rewrite_mode_parse(const char *text, enum rewrite_mode *ret)
+static void rewrites(struct device *dev, struct device_rewrites *ret)
 {
-	static const char *const names[] = {[REWRITE_OFF] = "off",
-					    [REWRITE_SHARE] = "share",
-					    [REWRITE_ALWAYS] = "always"};
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		if (!strcmp(text, names[i])) {
-			*ret = (enum rewrite_mode)i;
-			return 0;
-		}
-	}
-	return -EINVAL;
+	ret->kernels = atomic_load_explicit(&codes.kernels_seen, memory_order_relaxed);
+	ret->copies = atomic_load_explicit(&codes.copies, memory_order_relaxed);
+	ret->launches = atomic_load_explicit(&codes.launches, memory_order_relaxed);
 }
 
-const struct device_ops *device_rewritten(const struct device_ops *under,
-					  enum rewrite_mode mode)
+int device_rewrite(enum rewrite_mode mode)
 {
-	if (mode == REWRITE_OFF)
-		return under;
-	codes.under = under;
+	if (mode > REWRITE_ALWAYS)
+		return -EINVAL;
 	codes.mode = mode;
+	return 0;
+}
+
+const struct device_ops *device_rewritten(const struct device_ops *under)
+{
+	codes.under = under;
+	codes.mode = REWRITE_OFF;
 	list_init(&codes.all);
 	ours = *under;
 	ours.open = open_device;
 	ours.close = close_device;
+	ours.rewrites = rewrites;
 	ours.ctx.destroy = ctx_destroy;
 	ours.stream.destroy = stream_destroy;
 	ours.module.load = code_load;

@@ -17,11 +17,10 @@ enum rewrite_mode {
 	REWRITE_ALWAYS,
 };
 
-/* "off", "share" or "always". Returns 0 or -EINVAL. */
-int rewrite_mode_parse(const char *text, enum rewrite_mode *ret);
+/* The device on under, with REWRITE_OFF. Before anything is opened. */
+const struct device_ops *device_rewritten(const struct device_ops *under);
 
-/* The device on under; under itself for REWRITE_OFF. Before anything is opened. */
-const struct device_ops *device_rewritten(const struct device_ops *under,
-					  enum rewrite_mode mode);
+/* For images that are loaded from now on; before there is any. -EINVAL: there is no such mode. */
+int device_rewrite(enum rewrite_mode mode);
 
 #endif

@@ -205,8 +205,8 @@ static bool result_differs(const struct parting *p, const struct ptx_insn *in)
 	switch ((enum ptx_op)in->op) {
 	case PTX_LD:
 		return load_differs(p, in);
-	case PTX_BAR: /* of the whole block */
-		return false;
+	case PTX_BAR: /* of the whole block, unless it says of how many threads */
+		return in->o[2].kind != PTX_O_NONE;
 	case PTX_LDU:
 	case PTX_ATOM:
 	case PTX_CALL:

@@ -28,6 +28,7 @@ struct pass {
 	 * instruction for a whole warp. */
 	const char **bad;
 	uint8_t *meets;
+	bool copies;     /* some function copies asynchronously */
 	uint8_t *seen;   /* functions, of one walk */
 	uint32_t *stack; /* likewise */
 };
@@ -406,14 +407,12 @@ static const char *edit_body(const struct pass *p, const struct ptx_func *f,
 			     struct ptx_edits *e)
 {
 	const struct ptx_source *s = f->source;
-	bool copies = false;
 	const char *why;
 
 	for (uint32_t i = 0; i < f->ninsns; i++) {
 		const struct ptx_insn *in = &f->insns[i];
 		const struct ptx_place *place = &s->places[i];
 
-		copies |= in->op == PTX_CP_ASYNC;
 		if ((in->op == PTX_RET || in->op == PTX_EXIT) && place->text.end)
 			ptx_edit(e, (struct ptx_span){place->op, place->text.end},
 				 "bra weft_pt_next;");
@@ -423,7 +422,7 @@ static const char *edit_body(const struct pass *p, const struct ptx_func *f,
 		if (why)
 			return why;
 	}
-	ptx_edit(e, at(s->body.begin), "%s%s%s%s", head, copies ? wait_for_copies : "",
+	ptx_edit(e, at(s->body.begin), "%s%s%s%s", head, p->copies ? wait_for_copies : "",
 		 take, end);
 	ptx_edit(e, at(s->body.end), "\tbra weft_pt_next;\n");
 	return NULL;
@@ -462,9 +461,12 @@ static int init(struct pass *p)
 		const struct ptx_func *f = &p->m->funcs[i];
 
 		p->bad[i] = bad_function(f);
-		for (uint32_t k = 0; k < f->ninsns && !p->meets[i]; k++)
-			p->meets[i] =
-				f->insns[k].op != PTX_CALL && meets(p, &f->insns[k]);
+		for (uint32_t k = 0; k < f->ninsns; k++) {
+			const struct ptx_insn *in = &f->insns[k];
+
+			p->meets[i] |= in->op != PTX_CALL && meets(p, in);
+			p->copies |= in->op == PTX_CP_ASYNC;
+		}
 	}
 	return 0;
 }

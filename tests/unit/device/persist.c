@@ -139,6 +139,7 @@ static void what_is_done(struct fix *f)
 			       .params_size = sizeof(m.addr)};
 	struct dev_module *mod = load(f, work, sizeof(work));
 	struct dev_stream *st[4];
+	struct device_rewrites n;
 	unsigned times = 0;
 
 	OK(f->ops->module.function(mod, "work", &l.func));
@@ -151,6 +152,8 @@ static void what_is_done(struct fix *f)
 	}
 	OK(f->ops->ctx.synchronize(f->ctx));
 	check(out, times);
+	f->ops->rewrites(f->dev, &n);
+	cr_assert_eq(n.launches, n.copies ? 66 : 0, "those with shared memory to spare");
 	for (unsigned i = 0; i < 4; i++)
 		f->ops->stream.destroy(st[i]);
 	f->ops->module.unload(mod);
@@ -163,7 +166,8 @@ static void with_mode(enum rewrite_mode mode, void (*body)(struct fix *f))
 	struct fix *f = calloc(1, sizeof(*f));
 
 	device_band_release();
-	f->ops = device_rewritten(&device_soft_ops, mode);
+	f->ops = device_rewritten(&device_soft_ops);
+	cr_assert_eq(device_rewrite(mode), 0);
 	cr_assert_eq(f->ops->open(&cfg, &f->dev), 0);
 	f->ops->info(f->dev, &f->info);
 	OK(f->ops->ctx.create(f->dev, 0, &f->ctx));
@@ -183,12 +187,18 @@ Test(device_persist, grids_that_do_not_fit_share)
 	with_mode(REWRITE_SHARE, what_is_done);
 }
 
-Test(device_persist, modes_have_names)
+/* Images are loaded as they are. */
+static void nothing_is_done(struct fix *f)
 {
-	enum rewrite_mode mode;
+	struct device_rewrites n;
 
-	cr_assert(!rewrite_mode_parse("share", &mode) && mode == REWRITE_SHARE);
-	cr_assert(!rewrite_mode_parse("off", &mode) && mode == REWRITE_OFF);
-	cr_assert_eq(rewrite_mode_parse("yes", &mode), -EINVAL);
-	cr_assert_eq(device_rewritten(&device_soft_ops, REWRITE_OFF), &device_soft_ops);
+	what_is_done(f);
+	f->ops->rewrites(f->dev, &n);
+	cr_assert(!n.kernels && !n.copies && !n.launches);
+}
+
+Test(device_persist, off_is_off)
+{
+	with_mode(REWRITE_OFF, nothing_is_done);
+	cr_assert_eq(device_rewrite((enum rewrite_mode)7), -EINVAL);
 }

@@ -91,8 +91,7 @@ static inline void fix_run(void (*body)(struct fix *f), struct device_config cfg
 {
 #ifdef TEST_REWRITTEN
 	const struct device_ops *all[] = {
-		&device_soft_ops, device_rewritten(&device_soft_ops, REWRITE_ALWAYS),
-		&device_cuda_ops};
+		&device_soft_ops, device_rewritten(&device_soft_ops), &device_cuda_ops};
 #else
 	const struct device_ops *all[] = {&device_soft_ops, &device_cuda_ops};
 #endif
@@ -106,6 +105,7 @@ static inline void fix_run(void (*body)(struct fix *f), struct device_config cfg
 		f->ops = all[i];
 		f->soft = i < ARRAY_SIZE(all) - 1;
 		f->rewritten = f->soft && i;
+		device_rewrite(f->rewritten ? REWRITE_ALWAYS : REWRITE_OFF);
 		pthread_mutex_init(&f->lock, NULL);
 		cfg.output = fix_output;
 		cfg.output_arg = f;

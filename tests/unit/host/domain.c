@@ -41,6 +41,7 @@ Test(domain, every_key_is_read)
 				 "high='3' max='4' weight='7'/>"
 				 "<weft:compute weight='8' priority='9' latency='70000'/>"
 				 "<weft:tpc set='0-3,5' exclusive='yes'/>"
+				 "<weft:kernel rewrite='share'/>"
 				 "<weft:swap max='max'/><weft:host unit='GB' max='2'/>"
 				 "<weft:worker max='8'/><weft:sessions max='5'/>"
 				 "<weft:lanes max='6'/><weft:vsock cid='42'/>"
@@ -59,6 +60,7 @@ Test(domain, every_key_is_read)
 	cr_assert_str_eq(value(&d, "compute.latency"), "70000");
 	cr_assert_str_eq(value(&d, "tpc.set"), "0-3,5");
 	cr_assert_str_eq(value(&d, "tpc.exclusive"), "yes");
+	cr_assert_str_eq(value(&d, "kernel.rewrite"), "share");
 	cr_assert_str_eq(value(&d, "memory.swap.max"), "max");
 	cr_assert_str_eq(value(&d, "host.max"), "2000000000", "GB is libvirt's");
 	cr_assert_str_eq(value(&d, "worker.memory.max"), "8192", "KiB, as in <memory>");
@@ -79,7 +81,7 @@ static const struct {
 	 "<memory> in <weft:gpu> is not of the name space"},
 	{"><weft:ram max='1'/></weft:gpu>",
 	 "has no element <weft:ram> (there are memory, "
-	 "compute, tpc, gpc, swap, host, worker, sessions, lanes, window, "
+	 "compute, kernel, tpc, gpc, swap, host, worker, sessions, lanes, window, "
 	 "vsock)"},
 	{"><weft:compute percent='5'/></weft:gpu>",
 	 "percent (there are weight, priority, latency, max, class)"},

@@ -75,6 +75,16 @@ Test(ptx_persist, parameters_follow_those_of_the_kernel)
 	      "weft_pt_args[32]) .maxntid 32, 1, 1");
 }
 
+Test(ptx_persist, copies_under_way_are_waited_for)
+{
+	taken(KERNEL("cp.async.ca.shared.global [%r1], [%d1], 4;\nret;\n"),
+	      "cp.async.wait_all;\n\tbarrier.sync 0;");
+	taken(PTX_HEAD ".func f()\n{\n" PTX_REGS
+		       "cp.async.ca.shared.global [%r1], [%d1], 4;\nret;\n}\n"
+		       ".entry k()\n{\ncall f;\nret;\n}\n",
+	      "cp.async.wait_all;\n\tbarrier.sync 0;");
+}
+
 Test(ptx_persist, what_the_parser_ignores_stays)
 {
 	taken(KERNEL("ld.global.L1::evict_last.L2::128B.u32 %r1, [%d1]; .loc 1 2 "
@@ -131,6 +141,9 @@ Test(ptx_persist, threads_that_end_before_a_barrier)
 	taken(KERNEL("mov.u32 %r1, %ctaid.x; setp.eq.u32 %p1, %r1, 7;\n"
 		     "@%p1 ret;\nbar.sync 0;\nret;\n"),
 	      NULL);
+	left(KERNEL(MINE
+		    "bar.red.or.pred %p2, 1, 32, %p1;\n@%p2 ret;\nbar.sync 0;\nret;\n"),
+	     why);
 	/* by what all of them have found out together */
 	taken(KERNEL(MINE "bar.red.or.pred %p2, 0, %p1;\n@%p2 ret;\nbar.sync 0;\nret;\n"),
 	      NULL);

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels as persistent threads: whose programs have them, from when on, and what is told of it."""
+import unittest
+
+from fault import Daemon, FaultTest, Script, wait_for
+
+TPCS = 4
+ALL = (1 << TPCS) - 1
+MANY, FEW = 4096, 4  # blocks: more than fit at once, and not
+
+
+def daemon(config="", *options):
+    return Daemon("--tpcs", str(TPCS), *options, config=config)
+
+
+class Rewrite(FaultTest):
+    def program(self, d, tenant):
+        """One that has run a kernel, of more blocks than fit and of few."""
+        p = Script(d, "where", tenant)
+        for blocks in (FEW, MANY):
+            status, tpcs = p.say(f"k {blocks}")
+            self.assertEqual(status, 0)
+        self.assertEqual(tpcs, ALL)
+        return p
+
+    def told(self, d, tenant, key, n):
+        """The tenant's latest session says n of key in the end."""
+        def says():
+            return sorted(d.sessions(tenant), key=lambda s: s["session"])[-1][key] == n
+        wait_for(says, 10, f"{key} of {tenant} is {n}")
+
+    def test_by_tenant(self):
+        config = "[tenant a]\n[tenant b]\nkernel.rewrite = share\n[tenant c]\nkernel.rewrite = off\n"
+        with daemon(config) as d:
+            for tenant in "abc":
+                self.program(d, tenant)
+                self.told(d, tenant, "launches.rewritten", int(tenant == "b"))
+            self.assertEqual(d.ctl("get", "a", "kernel.rewrite")["keys"]["kernel.rewrite"], "default")
+
+    def test_default(self):
+        with daemon("[tenant a]\n[tenant b]\nkernel.rewrite = off\n",
+                    "--kernel.rewrite", "always") as d:
+            self.program(d, "a")
+            self.told(d, "a", "launches.rewritten", 2)
+            self.told(d, "a", "kernels", 2)  # one of them waits for its whole grid
+            self.told(d, "a", "kernels.rewritten", 1)
+            self.program(d, "b")
+            self.told(d, "b", "launches.rewritten", 0)
+
+    def test_changed_live(self):
+        """Programs that run keep what they began with."""
+        with daemon("[tenant a]\n") as d:
+            first = self.program(d, "a")
+            d.ctl("set", "a", "kernel.rewrite=share")
+            self.assertEqual(first.say(f"k {MANY}"), (0, ALL))
+            self.told(d, "a", "launches.rewritten", 0)
+            self.program(d, "a")
+            self.told(d, "a", "launches.rewritten", 1)
+            with self.assertRaises(AssertionError) as e:
+                d.ctl("set", "a", "kernel.rewrite=sometimes")
+            self.assertIn("is none of off, share, always", str(e.exception))
+
+    def test_graphs_and_others(self):
+        """Graphs have it too; clusters and cooperative launches are what they were."""
+        with daemon("[tenant a]\nkernel.rewrite = always\n") as d:
+            p = Script(d, "where", "a")
+            for _ in range(3):
+                self.assertEqual(p.say(f"g {MANY}"), (0, ALL))
+            self.assertEqual(p.say("c 2")[0], 0)
+            self.assertEqual(p.say("o 4")[0], 0)
+            self.told(d, "a", "launches.rewritten", 6)
+
+
+if __name__ == "__main__":
+    unittest.main()
