@@ -46,7 +46,7 @@ class Pace(FaultTest):
         """Shares of two that have work all the time."""
         both = busy(d, "a"), busy(d, "b")
         for p in both:
-            self.tell(p, "k", 4000, 500)
+            self.tell(p, "k", 4000 + 1000 / PART, 500)  # for longer than shares are looked at
         shares = self.shares(d, 2.5, "a", "b")
         for p in both:
             self.assertEqual(p.answer()[0], 0)
