@@ -136,6 +136,9 @@ struct ptx_insn {
 	const struct ptx_opnd *o; /* nopnds operands */
 };
 
+/* Operands that are written: bit k for operand k. */
+unsigned ptx_written(const struct ptx_insn *in);
+
 /* ---- functions ------------------------------------------------------------------ */
 
 struct ptx_reg {

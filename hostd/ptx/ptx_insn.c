@@ -392,6 +392,7 @@ int ptx_insn(struct ptx_parser *p)
 		return r;
 	if (sym->refused && p->source) {
 		p->fn.source.unknown = ptx_strndup(p->arena, sym->s, sym->len);
+		p->insn_s = NULL;
 		return p->fn.source.unknown ? ptx_skip_statement(p) : -ENOMEM;
 	}
 	if (sym->refused) {

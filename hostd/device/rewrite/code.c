@@ -303,25 +303,32 @@ static CUresult list_functions_locked(struct dev_module *mod, struct code *c)
 	return CUDA_SUCCESS;
 }
 
+/* The module with its functions listed; NULL: it has no copies. */
+static CUresult with_functions(struct dev_module *mod, struct code **ret_c)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&codes.lock);
+	*ret_c = table_find(&codes.modules, mod);
+	if (*ret_c)
+		r = list_functions_locked(mod, *ret_c);
+	pthread_mutex_unlock(&codes.lock);
+	return r;
+}
+
 CUresult code_function_at(struct dev_module *mod, unsigned index,
 			  struct dev_func **ret_func, const char **ret_name)
 {
 	struct code *c;
-	CUresult r = CUDA_SUCCESS;
+	CUresult r = with_functions(mod, &c);
 
-	pthread_mutex_lock(&codes.lock);
-	c = table_find(&codes.modules, mod);
+	if (r)
+		return r;
+	if (c && index >= c->n_functions)
+		return CUDA_ERROR_NOT_FOUND;
 	if (c)
-		r = list_functions_locked(mod, c);
-	if (c && r == CUDA_SUCCESS) {
-		if (index < c->n_functions)
-			index = c->functions[index];
-		else
-			r = CUDA_ERROR_NOT_FOUND;
-	}
-	pthread_mutex_unlock(&codes.lock);
-	if (r == CUDA_SUCCESS)
-		r = codes.under->module.function_at(mod, index, ret_func, ret_name);
+		index = c->functions[index];
+	r = codes.under->module.function_at(mod, index, ret_func, ret_name);
 	if (r == CUDA_SUCCESS && c)
 		note(mod, *ret_name, *ret_func);
 	return r;
@@ -330,16 +337,13 @@ CUresult code_function_at(struct dev_module *mod, unsigned index,
 CUresult code_function_count(struct dev_module *mod, unsigned *ret_n)
 {
 	struct code *c;
-	CUresult r = CUDA_SUCCESS;
+	CUresult r = with_functions(mod, &c);
 
-	pthread_mutex_lock(&codes.lock);
-	c = table_find(&codes.modules, mod);
-	if (c)
-		r = list_functions_locked(mod, c);
-	if (c && r == CUDA_SUCCESS)
+	if (!c)
+		return codes.under->module.function_count(mod, ret_n);
+	if (r == CUDA_SUCCESS)
 		*ret_n = c->n_functions;
-	pthread_mutex_unlock(&codes.lock);
-	return c ? r : codes.under->module.function_count(mod, ret_n);
+	return r;
 }
 
 CUresult code_global(struct dev_module *mod, const char *name, CUdeviceptr *ret_addr,

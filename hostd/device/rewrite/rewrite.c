@@ -5,9 +5,6 @@
 #include "base/macros.h"
 #include "device/rewrite/code.h"
 
-/* Bytes of parameters that every driver takes. */
-#define PARAMS_MAX 4096u
-
 /* Threads of a block, and in its third dimension. */
 #define BLOCK_MAX   1024u
 #define BLOCK_MAX_Z 64u
@@ -66,6 +63,9 @@ static unsigned blocks_of(struct kernel *k, const struct dev_launch *l)
 	if (l->cooperative || l->n_attrs || l->cluster[0] ||
 	    l->params_size != k->params_size)
 		return 0;
+	if (ALIGN_UP(l->params_size, (size_t)8) + sizeof(struct ptx_persist_args) >
+	    PTX_PERSIST_PARAMS_MAX)
+		return 0;
 	/* Grids and blocks that no device takes are for the device to refuse. */
 	if (!g[0] || !rows ||
 	    g[0] > MIN((uint64_t)INT32_MAX, PTX_PERSIST_GRID_MAX / rows) ||
@@ -112,7 +112,7 @@ static bool replace(struct dev_launch *l, const struct dev_stream *st, char *par
 static CUresult launch(struct dev_ctx *ctx, struct dev_stream *st,
 		       const struct dev_launch *l)
 {
-	char params[PARAMS_MAX];
+	char params[PTX_PERSIST_PARAMS_MAX];
 	struct dev_launch copy = *l;
 
 	return codes.under->func.launch(ctx, st, replace(&copy, st, params) ? &copy : l);

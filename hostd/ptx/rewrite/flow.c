@@ -14,55 +14,6 @@
 #define ROUNDS_MAX 64
 #define WORK_MAX   (32u << 20)
 
-bool ptx_writes(const struct ptx_insn *in, unsigned k)
-{
-	switch ((enum ptx_op)in->op) {
-	case PTX_SETP:
-	case PTX_LOP3:
-	case PTX_SHFL:
-	case PTX_MATCH:
-	case PTX_ELECT:
-	case PTX_TEX:
-	case PTX_TEX_LEVEL:
-	case PTX_TEX_GRAD:
-	case PTX_TLD4:
-		return k <= 1;
-	case PTX_CALL:
-		return k == 1;
-	case PTX_ST:
-	case PTX_PREFETCH:
-	case PTX_PREFETCHU:
-	case PTX_APPLYPRIORITY:
-	case PTX_DISCARD:
-	case PTX_RED:
-	case PTX_FENCE_PROXY:
-	case PTX_BRA:
-	case PTX_BRX_IDX:
-	case PTX_PMEVENT:
-	case PTX_NANOSLEEP:
-	case PTX_SETMAXNREG:
-	case PTX_STACKRESTORE:
-	case PTX_BAR_WARP:
-	case PTX_WMMA_STORE:
-	case PTX_STMATRIX:
-	case PTX_CP_ASYNC:
-	case PTX_CP_ASYNC_WAIT_GROUP:
-	case PTX_CP_ASYNC_MBAR_ARRIVE:
-	case PTX_CP_BULK:
-	case PTX_CP_REDUCE_BULK:
-	case PTX_CP_BULK_PREFETCH:
-	case PTX_CP_BULK_WAIT:
-	case PTX_MBAR_INIT:
-	case PTX_MBAR_INVAL:
-	case PTX_MBAR_EXPECT_TX:
-	case PTX_MBAR_COMPLETE_TX:
-	case PTX_SUST:
-		return false;
-	default:
-		return k == 0;
-	}
-}
-
 /* ---- where control goes ---- */
 
 static bool ends(const struct ptx_module *m, const struct ptx_insn *in)
@@ -184,7 +135,7 @@ static bool opnd_differs(const struct parting *p, const struct ptx_opnd *o)
 static bool sources_differ(const struct parting *p, const struct ptx_insn *in)
 {
 	for (unsigned k = 0; k < in->nopnds; k++) {
-		if (!ptx_writes(in, k) && opnd_differs(p, &in->o[k]))
+		if (!(ptx_written(in) >> k & 1) && opnd_differs(p, &in->o[k]))
 			return true;
 	}
 	return false;
@@ -297,7 +248,7 @@ static void look_at(struct parting *p, uint32_t i)
 	if (!guarded && !(p->marks[i] & PTX_APART) && !result_differs(p, in))
 		return;
 	for (unsigned k = 0; k < in->nopnds; k++) {
-		if (ptx_writes(in, k))
+		if (ptx_written(in) >> k & 1)
 			set_differs(p, &in->o[k]);
 	}
 }

@@ -9,9 +9,6 @@
 
 #include "ptx/ptx.h"
 
-/* Whether operand k is written. */
-bool ptx_writes(const struct ptx_insn *in, unsigned k);
-
 /* Calls fn for every instruction that may be next after insns[i]. */
 void ptx_each_next(const struct ptx_module *m, const struct ptx_func *f, uint32_t i,
 		   void (*fn)(void *arg, uint32_t next), void *arg);

@@ -19,7 +19,6 @@
 
 #define OURS        "weft_pt" /* begins every name of ours */
 #define MIN_VERSION 60        /* barrier.sync */
-#define PARAMS_MAX  4096      /* bytes that every driver takes */
 
 struct pass {
 	const char *text;
@@ -264,7 +263,8 @@ static const char *bad_kernel(struct pass *p, uint32_t func)
 
 	if (f->reqnctapercluster[0] || f->explicitcluster || f->maxclusterrank)
 		return "is made for clusters";
-	if (ALIGN_UP(f->param_bytes, 8u) + sizeof(struct ptx_persist_args) > PARAMS_MAX)
+	if (ALIGN_UP(f->param_bytes, 8u) + sizeof(struct ptx_persist_args) >
+	    PTX_PERSIST_PARAMS_MAX)
 		return "has too many parameters";
 	if (has_own_variables(p->m, func))
 		return "has variables of its own";

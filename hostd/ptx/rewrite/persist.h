@@ -21,8 +21,8 @@
 #define PTX_PERSIST_NAME    "weft_pt$"
 #define PTX_PERSIST_CONTROL "weft_pt_control" /* PTX_PERSIST_SLOTS of the struct */
 #define PTX_PERSIST_SLOTS   1024u
-/* Bytes of shared memory that a copy has more than its kernel, at most. */
-#define PTX_PERSIST_SHARED 32u
+/* Bytes of a copy's parameters, at most: every driver takes so many. */
+#define PTX_PERSIST_PARAMS_MAX 4096u
 /* Blocks of a grid, at most: the counter may run beyond it. */
 #define PTX_PERSIST_GRID_MAX 0xfff00000u
 

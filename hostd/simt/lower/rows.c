@@ -52,68 +52,6 @@ typedef void visit_fn(struct rows *q, uint32_t insn, uint32_t reg, bool def,
 
 /* ---- operands ---- */
 
-/* Operands that are written: bit k for operand k. */
-static unsigned written(const struct ptx_insn *in)
-{
-	switch (in->op) {
-	case PTX_SETP:
-	case PTX_LOP3:
-	case PTX_SHFL:
-	case PTX_MATCH:
-	case PTX_ELECT:
-	case PTX_TEX:
-	case PTX_TEX_LEVEL:
-	case PTX_TEX_GRAD:
-	case PTX_TLD4:
-		return 3;
-	case PTX_CALL:
-		return 2;
-	case PTX_ST:
-	case PTX_PREFETCH:
-	case PTX_PREFETCHU:
-	case PTX_APPLYPRIORITY:
-	case PTX_DISCARD:
-	case PTX_RED:
-	case PTX_MEMBAR:
-	case PTX_FENCE:
-	case PTX_FENCE_PROXY:
-	case PTX_FENCE_MBAR_INIT:
-	case PTX_BRA:
-	case PTX_BRX_IDX:
-	case PTX_RET:
-	case PTX_EXIT:
-	case PTX_TRAP:
-	case PTX_BRKPT:
-	case PTX_PMEVENT:
-	case PTX_NANOSLEEP:
-	case PTX_GRIDDEPCONTROL:
-	case PTX_SETMAXNREG:
-	case PTX_STACKRESTORE:
-	case PTX_BAR_WARP:
-	case PTX_BARRIER_CLUSTER:
-	case PTX_WMMA_STORE:
-	case PTX_STMATRIX:
-	case PTX_CP_ASYNC:
-	case PTX_CP_ASYNC_COMMIT:
-	case PTX_CP_ASYNC_WAIT_GROUP:
-	case PTX_CP_ASYNC_WAIT_ALL:
-	case PTX_CP_ASYNC_MBAR_ARRIVE:
-	case PTX_CP_BULK:
-	case PTX_CP_REDUCE_BULK:
-	case PTX_CP_BULK_PREFETCH:
-	case PTX_CP_BULK_COMMIT:
-	case PTX_CP_BULK_WAIT:
-	case PTX_MBAR_INIT:
-	case PTX_MBAR_INVAL:
-	case PTX_MBAR_EXPECT_TX:
-	case PTX_MBAR_COMPLETE_TX:
-	case PTX_SUST:
-		return 0;
-	default:
-		return 1;
-	}
-}
-
 /* Handlers that read a lane of every source before they write that lane. */
 static bool may_overlay(const struct ptx_insn *in)
 {
@@ -174,7 +112,7 @@ static void visit_opnd(struct rows *q, uint32_t i, const struct ptx_opnd *o, boo
 static void visit(struct rows *q, uint32_t i, visit_fn *fn)
 {
 	const struct ptx_insn *in = &q->f->insns[i];
-	unsigned dst = written(in);
+	unsigned dst = ptx_written(in);
 	bool partial = in->guard >= 0;
 
 	for (unsigned k = 0; k < in->nopnds; k++)
