@@ -288,6 +288,7 @@ static void cuda_close(struct device *dev)
 	cuda_nvml_close(dev);
 	cuda_memory_fini(dev);
 	pthread_mutex_destroy(&dev->lock);
+	pthread_mutex_destroy(&dev->host_lock);
 	pthread_mutex_destroy(&dev->making);
 	free(dev);
 }
@@ -310,6 +311,7 @@ static int cuda_open(const struct device_config *cfg, struct device **ret_dev)
 	}
 	pthread_mutex_init(&dev->making, NULL);
 	pthread_mutex_init(&dev->lock, NULL);
+	pthread_mutex_init(&dev->host_lock, NULL);
 	list_init(&dev->contexts);
 	list_init(&dev->host_ops);
 	cuda_memory_init(dev);

@@ -59,7 +59,7 @@ struct device {
 	/* Contexts and host memory come and go one at a time: held in the driver's calls,
 	 * which may wait for a launch that waits for a host function. Taken before: */
 	pthread_mutex_t making;
-	pthread_mutex_t lock;      /* all below; not held in calls that may wait */
+	pthread_mutex_t lock;      /* all below; not held in calls that may wait long */
 	struct range_set reserved; /* of the band */
 	struct range_set mapped;   /* data: its CUmemAccess_flags */
 	struct range_set globals;  /* variables of modules, outside the band */
@@ -73,9 +73,12 @@ struct device {
 	/* With `making`: a context of ours is the primary one; that stays when it is not. */
 	bool primary_used, primary_kept;
 	struct list contexts;
+	uint64_t last_ctx; /* with `making` */
+	/* Host functions and the slots of contexts: held in no call of the driver, for any may
+	 * wait for a launch that waits for a host function. A leaf. */
+	pthread_mutex_t host_lock;
 	struct list host_ops; /* struct host_op, not done */
 	uint64_t last_token;
-	uint64_t last_ctx; /* with `making` */
 	struct cuda_output output;
 	struct tally created, imports; /* bytes of each kind; any thread */
 	struct cuda_nvml *nvml;       /* NULL: the host's NVML is not there */
@@ -103,7 +106,7 @@ struct dev_ctx {
 	uint32_t *slots;       /* pinned: streams wait for them, see stream.c */
 	CUdeviceptr slots_addr;
 	struct range_set pages; /* with device.making: completion.c */
-	unsigned next_slot;
+	unsigned next_slot;     /* with device.host_lock, as the next two */
 	uint32_t slot_used[CUDA_HOST_SLOTS]; /* waits queued on the slot so far */
 	bool slot_busy[CUDA_HOST_SLOTS];
 	_Atomic bool legacy_alone;  /* as dev_stream.alone */

@@ -64,7 +64,7 @@ int cuda_slot_take(struct dev_ctx *ctx)
 {
 	int slot;
 
-	cuda_scoped_lock(&ctx->dev->lock);
+	cuda_scoped_lock(&ctx->dev->host_lock);
 	slot = slot_get_locked(ctx);
 	if (slot >= 0) /* whoever waited for the number before has seen it */
 		__atomic_store_n(&ctx->slots[slot], ctx->slot_used[slot],
@@ -74,7 +74,7 @@ int cuda_slot_take(struct dev_ctx *ctx)
 
 void cuda_slot_drop(struct dev_ctx *ctx, int slot)
 {
-	cuda_scoped_lock(&ctx->dev->lock);
+	cuda_scoped_lock(&ctx->dev->host_lock);
 	ctx->slot_busy[slot] = false;
 }
 
@@ -93,7 +93,7 @@ uint64_t cuda_slot_stands(struct dev_ctx *ctx, int slot)
 		return 0;
 	}
 	*h = (struct host_op){.ctx = ctx, .slot = (unsigned)slot, .kept = true};
-	cuda_scoped_lock(&ctx->dev->lock);
+	cuda_scoped_lock(&ctx->dev->host_lock);
 	h->token = ++ctx->dev->last_token;
 	list_append(&ctx->dev->host_ops, &h->link);
 	return h->token;
@@ -109,9 +109,9 @@ static void CUDA_CB host_op_run(CUstream st, CUresult status, void *data)
 
 	if (status) { /* the context is lost */
 		cuda_note(h->ctx, status);
-		pthread_mutex_lock(&dev->lock);
+		pthread_mutex_lock(&dev->host_lock);
 		host_op_end_locked(h);
-		pthread_mutex_unlock(&dev->lock);
+		pthread_mutex_unlock(&dev->host_lock);
 		token = 0;
 	}
 	fn(arg, token); /* h may be gone from here on */
@@ -131,7 +131,7 @@ CUresult cuda_host_func(struct dev_ctx *ctx, struct dev_stream *st,
 	if (!h)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*h = (struct host_op){.ctx = ctx, .fn = fn, .arg = arg};
-	pthread_mutex_lock(&ctx->dev->lock);
+	pthread_mutex_lock(&ctx->dev->host_lock);
 	slot = slot_get_locked(ctx);
 	if (slot >= 0) {
 		h->slot = (unsigned)slot;
@@ -139,14 +139,14 @@ CUresult cuda_host_func(struct dev_ctx *ctx, struct dev_stream *st,
 		number = ctx->slot_used[slot];
 		list_append(&ctx->dev->host_ops, &h->link);
 	}
-	pthread_mutex_unlock(&ctx->dev->lock);
+	pthread_mutex_unlock(&ctx->dev->host_lock);
 	if (slot < 0) {
 		free(h);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	res = cu.cuStreamAddCallback(cuda_stream_of(st), host_op_run, h, 0);
 	if (res) {
-		cuda_scoped_lock(&ctx->dev->lock);
+		cuda_scoped_lock(&ctx->dev->host_lock);
 		host_op_end_locked(h);
 		return cuda_note(ctx, res);
 	}
@@ -161,7 +161,7 @@ void cuda_host_func_done(struct device *dev, uint64_t token)
 {
 	struct host_op *h;
 
-	cuda_scoped_lock(&dev->lock);
+	cuda_scoped_lock(&dev->host_lock);
 	list_for_each (h, &dev->host_ops, link) {
 		if (h->token != token)
 			continue;
@@ -174,7 +174,7 @@ void cuda_host_ops_drop(struct dev_ctx *ctx)
 {
 	struct host_op *h, *tmp;
 
-	cuda_scoped_lock(&ctx->dev->lock);
+	cuda_scoped_lock(&ctx->dev->host_lock);
 	list_for_each_safe (h, tmp, &ctx->dev->host_ops, link) {
 		if (h->ctx == ctx)
 			host_op_end_locked(h);
