@@ -10,10 +10,12 @@
 
 #define STO_CUDA_MANAGED 4u
 
-/* Relocations: none; an address of 64 bits, of anything, and of global memory. */
-#define R_CUDA_NONE 0u
-#define R_CUDA_64   2u
-#define R_CUDA_G64  4u
+/* Relocations: an address of 64 bits, of anything, and of global memory; and half of one in
+ * the second word of an instruction, as the driver's own compiler makes them. */
+#define R_CUDA_64          2u
+#define R_CUDA_G64         4u
+#define R_CUDA_ABS32_LO_32 56u
+#define R_CUDA_ABS32_HI_32 57u
 
 /* More variables, or longer names, than any program has are left out: names may lie in one another,
  * and would take a multiple of the file. */
@@ -135,58 +137,91 @@ static CUdeviceptr place_of(const struct cubin *c, const Elf64_Sym *s,
 	return 0;
 }
 
-/* Does what the loader would for one relocation into a section, and has it leave that alone. */
-static int relocate(struct cubin *c, const Elf64_Shdr *into, uint64_t at, Elf64_Rela *r,
-		    const struct dev_managed *v, unsigned n)
+/* Writes an address where a relocation of that type says, into data of so many bytes. */
+static int put(char *data, uint64_t bytes, uint64_t offset, uint64_t type, uint64_t addr)
 {
-	uint64_t type = ELF64_R_TYPE(r->r_info), value;
+	uint32_t half = (uint32_t)(type == R_CUDA_ABS32_HI_32 ? addr >> 32 : addr);
+	bool is_half = type == R_CUDA_ABS32_LO_32 || type == R_CUDA_ABS32_HI_32;
+
+	if (!is_half && type != R_CUDA_64 && type != R_CUDA_G64)
+		return -ENOTSUP;
+	if (offset > bytes || bytes - offset < sizeof(addr))
+		return -EBADMSG;
+	if (is_half)
+		memcpy(data + offset + sizeof(half), &half, sizeof(half));
+	else
+		memcpy(data + offset, &addr, sizeof(addr));
+	return 0;
+}
+
+/* The number to be added to the address: the entry has it, or the place that it is for. */
+static int addend_of(const struct cubin *c, const Elf64_Shdr *table,
+		     const Elf64_Shdr *into, const Elf64_Rela *r, uint64_t *ret)
+{
+	*ret = (uint64_t)r->r_addend;
+	if (table->sh_type == SHT_RELA)
+		return 0;
+	if (ELF64_R_TYPE(r->r_info) != R_CUDA_64 && ELF64_R_TYPE(r->r_info) != R_CUDA_G64)
+		return -ENOTSUP;
+	if (r->r_offset > into->sh_size || into->sh_size - r->r_offset < sizeof(*ret))
+		return -EBADMSG;
+	memcpy(ret, c->data + into->sh_offset + r->r_offset, sizeof(*ret));
+	return 0;
+}
+
+/* Does what the loader would for one relocation into a section. Returns 1 if it did: it is none of
+ * the loader's any more; 0 or an error. */
+static int relocate(struct cubin *c, const Elf64_Shdr *table, const Elf64_Shdr *into,
+		    const Elf64_Rela *r, const struct dev_managed *v, unsigned n)
+{
 	char *data = (char *)(uintptr_t)c->data;
+	uint64_t value, addend;
 	Elf64_Sym s;
+	int ret;
 
 	if (!symbol(c, ELF64_R_SYM(r->r_info), &s) || !is_managed(&s))
 		return 0;
 	value = place_of(c, &s, v, n);
-	if (!value || (type != R_CUDA_64 && type != R_CUDA_G64) ||
-	    into->sh_type == SHT_NOBITS)
+	if (!value || into->sh_type == SHT_NOBITS)
 		return -ENOTSUP;
-	if (r->r_offset > into->sh_size || into->sh_size - r->r_offset < sizeof(value))
-		return -EBADMSG;
-	value += (uint64_t)r->r_addend;
-	memcpy(data + into->sh_offset + r->r_offset, &value, sizeof(value));
-	r->r_info = ELF64_R_INFO(0, R_CUDA_NONE);
-	r->r_addend = 0;
-	memcpy(data + at, r, sizeof(*r));
-	return 0;
+	ret = addend_of(c, table, into, r, &addend);
+	if (ret == 0)
+		ret = put(data + into->sh_offset, into->sh_size, r->r_offset,
+			  ELF64_R_TYPE(r->r_info), value + addend);
+	return ret < 0 ? ret : 1;
 }
 
-static int relocate_all(struct cubin *c, const Elf64_Shdr *table,
-			const struct dev_managed *v, unsigned n)
+/* *table is left with the loader's: drivers refuse entries that say nothing. */
+static int relocate_all(struct cubin *c, Elf64_Shdr *table, const struct dev_managed *v,
+			unsigned n)
 {
+	size_t each = table->sh_type == SHT_RELA ? sizeof(Elf64_Rela) : sizeof(Elf64_Rel);
+	char *data = (char *)(uintptr_t)c->data + table->sh_offset;
+	uint64_t kept = 0;
 	Elf64_Shdr into;
 	int r = section(c, table->sh_info, &into);
 
-	for (uint64_t at = 0; r == 0 && at + sizeof(Elf64_Rela) <= table->sh_size;
-	     at += sizeof(Elf64_Rela)) {
-		Elf64_Rela rela;
+	for (uint64_t at = 0; r >= 0 && at + each <= table->sh_size; at += each) {
+		Elf64_Rela rela = {0};
 
-		memcpy(&rela, c->data + table->sh_offset + at, sizeof(rela));
-		r = relocate(c, &into, table->sh_offset + at, &rela, v, n);
+		memcpy(&rela, data + at, each);
+		r = relocate(c, table, &into, &rela, v, n);
+		if (r == 0) {
+			memmove(data + kept, data + at, each);
+			kept += each;
+		}
 	}
-	return r;
+	if (r < 0)
+		return r;
+	table->sh_size = kept;
+	return 0;
 }
 
-/* Relocations without an addend of their own: nvcc makes none to such variables. */
-static bool names_managed(const struct cubin *c, const Elf64_Shdr *table)
+static void set_section(struct cubin *c, unsigned i, const Elf64_Shdr *s)
 {
-	Elf64_Sym s;
-	Elf64_Rel rel;
+	char *at = (char *)(uintptr_t)c->data + c->head.e_shoff + i * sizeof(*s);
 
-	for (uint64_t at = 0; at + sizeof(rel) <= table->sh_size; at += sizeof(rel)) {
-		memcpy(&rel, c->data + table->sh_offset + at, sizeof(rel));
-		if (symbol(c, ELF64_R_SYM(rel.r_info), &s) && is_managed(&s))
-			return true;
-	}
-	return false;
+	memcpy(at, s, sizeof(*s));
 }
 
 /* To the loader they are ordinary variables from now on. */
@@ -211,10 +246,12 @@ int cubin_place(void *elf, size_t len, const struct dev_managed *v, unsigned n)
 
 	for (unsigned i = 0; r == 0 && i < c.head.e_shnum; i++) {
 		r = section(&c, i, &s);
-		if (r == 0 && s.sh_type == SHT_RELA)
+		if (r == 0 && (s.sh_type == SHT_RELA || s.sh_type == SHT_REL))
 			r = relocate_all(&c, &s, v, n);
-		else if (r == 0 && s.sh_type == SHT_REL && names_managed(&c, &s))
-			r = -ENOTSUP;
+		else
+			continue;
+		if (r == 0)
+			set_section(&c, i, &s);
 	}
 	if (r == 0)
 		unflag(&c);

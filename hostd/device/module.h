@@ -23,7 +23,7 @@ struct device_module_ops {
 	/* Finds the variables in managed memory that code for this GPU in an image has: an
 	 * array with their names behind it, the caller's to free(), addresses 0. *ret_n 0:
 	 * none, or none that load_library() could place. NULL: there never are. */
-	CUresult (*managed)(struct device *dev, const void *image, size_t image_size,
+	CUresult (*managed)(struct dev_ctx *ctx, const void *image, size_t image_size,
 			    struct dev_managed **ret, unsigned *ret_n);
 	void (*unload)(struct dev_module *mod);
 	/* Bytes of device memory, roughly; what is loaded only later is not in it. */

@@ -99,7 +99,7 @@ struct dev_managed *sess_managed_new(struct session *s, struct sess_ctx *ctx,
 
 	*ret_n = 0;
 	if (!s->hostmem || !s->ops->module.managed ||
-	    s->ops->module.managed(s->dev, img->data, img->size, &v, ret_n))
+	    s->ops->module.managed(ctx->dev, img->data, img->size, &v, ret_n))
 		return NULL;
 	bytes = lay_out(v, *ret_n);
 	if (!bytes || hostmem_alloc(s->hostmem, ctx->dev, bytes, ret_in))

@@ -228,10 +228,50 @@ static CUresult load_library(CUlibrary *ret_lib, const void *image, struct cuda_
 				    value, ARRAY_SIZE(option));
 }
 
-CUresult cuda_module_managed(struct device *dev, const void *image, size_t image_size,
+/* Compiles PTX, len bytes without the NUL behind it, as the driver does in what is linked. */
+static int compile(char *text, size_t len, char **ret_elf, size_t *ret_len)
+{
+	CUlinkState state;
+	void *linked;
+	int r = -ENOEXEC;
+
+	if (cu.cuLinkCreate(0, NULL, NULL, &state))
+		return -ENOEXEC;
+	if (!cu.cuLinkAddData(state, CU_JIT_INPUT_PTX, text, len + 1, "managed", 0, NULL,
+			      NULL) &&
+	    !cu.cuLinkComplete(state, &linked, ret_len)) {
+		*ret_elf = malloc(*ret_len);
+		r = *ret_elf ? 0 : -ENOMEM;
+		if (r == 0)
+			memcpy(*ret_elf, linked, *ret_len);
+	}
+	cu.cuLinkDestroy(state);
+	return r;
+}
+
+/* Machine code that an image with variables in managed memory has for this GPU, or that comes of
+ * its PTX; the caller's to free. */
+static int machine_code(const struct device *dev, const void *image, size_t size,
+			char **ret_elf, size_t *ret_len)
+{
+	_cleanup_free_ char *text = NULL;
+	int r = fatbin_elf(image, size, dev->sm, ret_elf, ret_len);
+	size_t len;
+
+	if (r != -ENOEXEC)
+		return r;
+	r = fatbin_ptx(image, size, dev->sm, &text, &len);
+	if (r == 0)
+		r = strstr(text, ".managed") ? compile(text, len, ret_elf, ret_len)
+					     : -ENOEXEC;
+	return r;
+}
+
+CUresult cuda_module_managed(struct dev_ctx *ctx, const void *image, size_t image_size,
 			     struct dev_managed **ret, unsigned *ret_n)
 {
 	_cleanup_free_ char *elf = NULL;
+	CUresult res = cuda_enter(ctx);
 	unsigned parts;
 	bool linked;
 	size_t len;
@@ -239,9 +279,9 @@ CUresult cuda_module_managed(struct device *dev, const void *image, size_t image
 
 	*ret = NULL;
 	*ret_n = 0;
-	if (!cuda_image_ok(image, image_size, &parts, &linked) || parts != 1)
-		return CUDA_SUCCESS;
-	r = fatbin_elf(image, image_size, dev->sm, &elf, &len);
+	if (res || !cuda_image_ok(image, image_size, &parts, &linked) || parts != 1)
+		return res;
+	r = machine_code(ctx->dev, image, image_size, &elf, &len);
 	if (r == 0)
 		r = cubin_managed(elf, len, ret, ret_n);
 	return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
@@ -270,7 +310,7 @@ static CUresult load_placed(struct dev_module *mod, const void *image, size_t im
 	unsigned parts;
 	bool linked;
 	size_t len;
-	int r = fatbin_elf(image, image_size, mod->ctx->dev->sm, &mod->placed, &len);
+	int r = machine_code(mod->ctx->dev, image, image_size, &mod->placed, &len);
 	CUresult res;
 
 	if (r == 0 && !cuda_image_ok(mod->placed, len, &parts, &linked))

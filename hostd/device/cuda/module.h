@@ -63,7 +63,7 @@ struct dev_module *cuda_module_first(struct dev_ctx *ctx);
 CUresult cuda_module_load(struct dev_ctx *ctx, const void *image, size_t image_size,
 			  struct dev_jit *jit, struct dev_module **ret_module);
 /* As device_module_ops.managed. */
-CUresult cuda_module_managed(struct device *dev, const void *image, size_t image_size,
+CUresult cuda_module_managed(struct dev_ctx *ctx, const void *image, size_t image_size,
 			     struct dev_managed **ret, unsigned *ret_n);
 CUresult cuda_library_load(struct dev_ctx *ctx, const void *image, size_t image_size,
 			   struct dev_jit *jit, struct dev_module **ret_module);

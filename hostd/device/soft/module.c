@@ -498,7 +498,7 @@ static CUresult list_managed(const struct ptx_module *ptx, struct ptx_log *log,
 	return *ret ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult soft_module_managed(struct device *dev, const void *image, size_t image_size,
+CUresult soft_module_managed(struct dev_ctx *ctx, const void *image, size_t image_size,
 			     struct dev_managed **ret, unsigned *ret_n)
 {
 	_cleanup_(inputs_fini) struct inputs in = {0};

@@ -53,7 +53,7 @@ uint32_t soft_func_max_dynamic(const struct dev_func *f);
 /* device_ops */
 CUresult soft_module_load(struct dev_ctx *ctx, const void *image, size_t image_size,
 			  struct dev_jit *jit, struct dev_module **ret_module);
-CUresult soft_module_managed(struct device *dev, const void *image, size_t image_size,
+CUresult soft_module_managed(struct dev_ctx *ctx, const void *image, size_t image_size,
 			     struct dev_managed **ret, unsigned *ret_n);
 CUresult soft_library_load(struct dev_ctx *ctx, const void *image, size_t image_size,
 			   struct dev_jit *jit, struct dev_module **ret_module);

@@ -97,8 +97,9 @@ Test(cubin, variables_are_found_and_placed)
 	cr_assert_eq(f.bank[0], COUNTER);
 	cr_assert_eq(f.bank[1], TABLE + 8, "with its addend");
 	cr_assert_eq(f.bank[2], UNTOUCHED, "other variables are the loader's");
-	cr_assert(!f.relocations[0].r_info && !f.relocations[1].r_info);
-	cr_assert_eq(f.relocations[2].r_info, ELF64_R_INFO(3, 2));
+	cr_assert_eq(f.sections[4].sh_size, sizeof(Elf64_Rela), "the loader's alone");
+	cr_assert_eq(f.relocations[0].r_info, ELF64_R_INFO(3, 2));
+	cr_assert_eq(f.relocations[0].r_offset, 16);
 	cr_assert_eq(*(const uint32_t *)cubin_value(&f, sizeof(f), &v[0]), 5);
 	cr_assert_null(cubin_value(&f, sizeof(f), &v[1]));
 	free(v);
@@ -117,7 +118,40 @@ Test(cubin, forms_that_are_not_known_are_refused)
 	cr_assert_eq(place(), -ENOTSUP);
 	setup();
 	f.sections[4].sh_type = SHT_REL;
+	f.relocations[0].r_info =
+		ELF64_R_INFO(1, 56); /* half an address, added to what? */
 	cr_assert_eq(place(), -ENOTSUP);
+}
+
+/* As the driver's compiler makes them: the halves of an address in two instructions. */
+Test(cubin, addresses_in_instructions_are_placed)
+{
+	const uint64_t counter = COUNTER + 4;
+
+	f.relocations[0] = (Elf64_Rela){0, ELF64_R_INFO(1, 56), 4};
+	f.relocations[1] = (Elf64_Rela){8, ELF64_R_INFO(1, 57), 4};
+	cr_assert_eq(place(), 0);
+	cr_assert_eq(f.bank[0], counter << 32 | (uint32_t)UNTOUCHED);
+	cr_assert_eq(f.bank[1], counter >> 32 << 32 | (uint32_t)UNTOUCHED);
+	cr_assert_eq(f.sections[4].sh_size, sizeof(Elf64_Rela));
+}
+
+/* As for GPUs before 9.0: the place has the addend. */
+Test(cubin, relocations_without_an_addend_are_placed)
+{
+	Elf64_Rel rel[2] = {{0, ELF64_R_INFO(1, 2)}, {16, ELF64_R_INFO(3, 2)}}, after;
+
+	memset(f.relocations, 0, sizeof(f.relocations));
+	memcpy(f.relocations, rel, sizeof(rel));
+	f.sections[4].sh_type = SHT_REL;
+	f.sections[4].sh_size = sizeof(rel);
+	f.bank[0] = 16;
+	cr_assert_eq(place(), 0);
+	cr_assert_eq(f.bank[0], COUNTER + 16);
+	cr_assert_eq(f.bank[2], UNTOUCHED);
+	memcpy(&after, f.relocations, sizeof(after));
+	cr_assert_eq(f.sections[4].sh_size, sizeof(after));
+	cr_assert(after.r_offset == 16 && after.r_info == rel[1].r_info);
 }
 
 /* A file of some megabytes could name the whole of itself in each of many symbols. */

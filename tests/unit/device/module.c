@@ -549,7 +549,7 @@ DEVICE_TEST(device_module, variables_in_managed_memory)
 	if (!f->soft) /* it places those of machine code alone */
 		return;
 	cr_assert_neq(view, MAP_FAILED);
-	OK(f->ops->module.managed(f->dev, ptx, sizeof(ptx), &v, &n));
+	OK(f->ops->module.managed(f->ctx, ptx, sizeof(ptx), &v, &n));
 	cr_assert_eq(n, 1);
 	cr_assert_str_eq(v->name, "counter");
 	cr_assert_eq(v->bytes, 4);
