@@ -42,6 +42,7 @@ static struct code_key make_key(const struct code_part *source,
 	const struct code_part parts[] = {
 		{KEY_VERSION, sizeof(KEY_VERSION)},
 		{d->driver, strlen(d->driver)},
+		{&d->rewriter, sizeof(d->rewriter)},
 		{target, sizeof(target)},
 		{&jit->max_registers, sizeof(jit->max_registers)},
 		{&jit->optimization_level, sizeof(jit->optimization_level)},

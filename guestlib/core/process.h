@@ -49,6 +49,7 @@ struct guest_device {
 	uint8_t uuid[16];
 	char driver[80];   /* the host driver's own version */
 	uint64_t features; /* enum feature */
+	uint32_t rewriter; /* of the host, as session_open has it */
 	uint64_t memory_bytes;
 	uint64_t host_base, host_size;         /* see struct guest_process */
 	size_t granularity;                    /* granularity of cuMemCreate */

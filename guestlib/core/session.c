@@ -21,6 +21,7 @@ static void keep_device(const struct session_open_rep *rep, struct guest_device 
 	memcpy(ret->driver, rep->driver, sizeof(ret->driver));
 	ret->driver[sizeof(ret->driver) - 1] = '\0';
 	ret->features = rep->features;
+	ret->rewriter = rep->rewriter;
 	ret->memory_bytes = rep->memory_bytes;
 	ret->granularity = rep->granularity;
 	ret->host_base = rep->host_base;

@@ -82,6 +82,7 @@ struct device_config {
 };
 
 struct device_rewrites {
+	uint32_t version;  /* of the forms; 0: none are made */
 	uint64_t kernels;  /* with PTX, of images that were looked into */
 	uint64_t copies;   /* of them that have a second form */
 	uint64_t launches; /* of those */

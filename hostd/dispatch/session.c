@@ -82,6 +82,12 @@ int handle_session_open(struct sess_lane *sl, const struct session_open_args *a,
 	rep->features = FEATURE_APART;
 	if (s->ops->link)
 		rep->features |= FEATURE_COMPILES;
+	if (s->ops->rewrites) {
+		struct device_rewrites n;
+
+		s->ops->rewrites(s->dev, &n);
+		rep->rewriter = n.version;
+	}
 	fill_attributes(s, rep);
 	return 0;
 }

@@ -63,8 +63,9 @@ static void say(const struct ptx_persist *p)
 	}
 }
 
-/* The text of an image with copies of its kernels, the caller's to free; NULL: none has one. */
-static char *rewrite(const void *image, size_t size, size_t *ret_size)
+/* The text of an image with copies of its kernels, the caller's to free; NULL: none has one.
+ * is_input: of a link, and counted when what comes of it is loaded. */
+static char *rewrite(const void *image, size_t size, bool is_input, size_t *ret_size)
 {
 	_cleanup_free_ char *text = NULL;
 	struct ptx_persist p;
@@ -80,12 +81,49 @@ static char *rewrite(const void *image, size_t size, size_t *ret_size)
 		return NULL;
 	}
 	say(&p);
-	atomic_fetch_add(&codes.kernels_seen, p.n);
-	atomic_fetch_add(&codes.copies, p.n_copies);
+	if (!is_input) {
+		atomic_fetch_add(&codes.kernels_seen, p.n);
+		atomic_fetch_add(&codes.copies, p.n_copies);
+	}
 	rewritten = steal(p.text);
 	*ret_size = p.len + 1;
 	ptx_persist_fini(&p);
 	return rewritten;
+}
+
+/* ---- machine code ---- */
+
+/* Strings that begin with these words. */
+static uint64_t count(const char *data, size_t size, const char *words)
+{
+	size_t len = strlen(words);
+	const char *end = data + size, *at = data;
+	uint64_t n = 0;
+
+	while ((at = memmem(at, (size_t)(end - at), words, len)) != NULL) {
+		n += at > data && !at[-1];
+		at += len;
+	}
+	return n;
+}
+
+/* Whether it was made of a text with copies. */
+static bool has_copies(const void *image, size_t size)
+{
+	enum fatbin_format format;
+
+	return fatbin_format(image, size, &format) == 0 && format == FATBIN_IS_ELF &&
+	       memmem(image, size, PTX_PERSIST_CONTROL, sizeof(PTX_PERSIST_CONTROL));
+}
+
+/* Each kernel has a section for its parameters. */
+static void count_kernels(const void *image, size_t size)
+{
+	uint64_t copies = count(image, size, ".nv.constant0." PTX_PERSIST_NAME);
+
+	atomic_fetch_add(&codes.kernels_seen,
+			 count(image, size, ".nv.constant0.") - copies);
+	atomic_fetch_add(&codes.copies, copies);
 }
 
 /* ---- loading ---- */
@@ -114,6 +152,18 @@ static int add(const struct dev_ctx *ctx, struct dev_module *mod, char *text)
 typedef CUresult load_fn(struct dev_ctx *ctx, const void *image, size_t size,
 			 struct dev_jit *jit, struct dev_module **ret_module);
 
+/* Machine code with copies; without them, should memory be short. */
+static CUresult load_code(struct dev_ctx *ctx, const void *image, size_t size,
+			  struct dev_jit *jit, load_fn *fn,
+			  struct dev_module **ret_module)
+{
+	CUresult r = fn(ctx, image, size, jit, ret_module);
+
+	if (r == CUDA_SUCCESS && add(ctx, *ret_module, NULL) == 0)
+		count_kernels(image, size);
+	return r;
+}
+
 /* The image itself is loaded if the driver has anything against the rewritten text. */
 static CUresult load(struct dev_ctx *ctx, const void *image, size_t size,
 		     struct dev_jit *jit, load_fn *fn, bool library,
@@ -125,7 +175,9 @@ static CUresult load(struct dev_ctx *ctx, const void *image, size_t size,
 	size_t text_size;
 	CUresult r;
 
-	text = rewrite(image, size, &text_size);
+	if (has_copies(image, size))
+		return load_code(ctx, image, size, jit, fn, ret_module);
+	text = rewrite(image, size, false, &text_size);
 	if (!text)
 		return fn(ctx, image, size, jit, ret_module);
 	r = fn(ctx, text, text_size, jit, &mod);
@@ -160,6 +212,55 @@ CUresult code_load_library(struct dev_ctx *ctx, const void *image, size_t size,
 	return load(ctx, image, size, jit, codes.under->module.load_library, true,
 		    ret_module);
 }
+
+/* ---- links ---- */
+
+CUresult code_link_create(struct dev_ctx *ctx, const struct dev_jit *jit,
+			  struct dev_link **ret_link)
+{
+	CUresult r = codes.under->link->create(ctx, jit, ret_link);
+
+	if (r == CUDA_SUCCESS && codes.mode != REWRITE_OFF) {
+		pthread_mutex_lock(&codes.lock);
+		(void)table_add(&codes.links, *ret_link, *ret_link);
+		pthread_mutex_unlock(&codes.lock);
+	}
+	return r;
+}
+
+/* Whether it has had no input, of those that are to have copies. */
+static bool is_new(const struct dev_link *link)
+{
+	bool is;
+
+	pthread_mutex_lock(&codes.lock);
+	is = table_remove(&codes.links, link);
+	pthread_mutex_unlock(&codes.lock);
+	return is;
+}
+
+CUresult code_link_add(struct dev_link *link, CUjitInputType type, const void *data,
+		       size_t size, const char *name, struct dev_jit *jit)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t text_size;
+
+	if (is_new(link) && (type == CU_JIT_INPUT_PTX || type == CU_JIT_INPUT_FATBINARY))
+		text = rewrite(data, size, true, &text_size);
+	/* Refused, the input itself says why, or is linked. */
+	if (text && codes.under->link->add(link, CU_JIT_INPUT_PTX, text, text_size, name,
+					   jit) == CUDA_SUCCESS)
+		return CUDA_SUCCESS;
+	return codes.under->link->add(link, type, data, size, name, jit);
+}
+
+void code_link_destroy(struct dev_link *link)
+{
+	(void)is_new(link);
+	codes.under->link->destroy(link);
+}
+
+/* ---- unloading ---- */
 
 /* Kernels go with the module that has them. */
 static void drop_kernels_locked(const struct code *c)
@@ -413,4 +514,5 @@ void code_end(void)
 {
 	table_fini(&codes.modules);
 	table_fini(&codes.kernels);
+	table_fini(&codes.links);
 }

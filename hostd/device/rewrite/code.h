@@ -41,6 +41,7 @@ struct codes {
 	pthread_mutex_t lock; /* of whoever loads, unloads and looks up */
 	struct list all;
 	struct table modules, kernels; /* dev_module: code; dev_func: kernel */
+	struct table links;            /* dev_link without an input yet: itself */
 	_Atomic uint64_t kernels_seen, copies, launches; /* struct device_rewrites */
 };
 
@@ -59,6 +60,13 @@ CUresult code_function_at(struct dev_module *mod, unsigned index,
 CUresult code_function_count(struct dev_module *mod, unsigned *ret_n);
 CUresult code_global(struct dev_module *mod, const char *name, CUdeviceptr *ret_addr,
 		     size_t *ret_size);
+
+/* Machine code that comes of one input has copies, too; load() knows it again. */
+CUresult code_link_create(struct dev_ctx *ctx, const struct dev_jit *jit,
+			  struct dev_link **ret_link);
+CUresult code_link_add(struct dev_link *link, CUjitInputType type, const void *data,
+		       size_t size, const char *name, struct dev_jit *jit);
+void code_link_destroy(struct dev_link *link);
 
 /* Address of the counter that launches in a stream have; 0: there are no more. */
 CUdeviceptr code_control(struct code *c, const struct dev_stream *st);

@@ -10,6 +10,7 @@
 #define BLOCK_MAX_Z 64u
 
 static struct device_ops ours;
+static struct device_link_ops our_link;
 
 /* ---- launches ---- */
 
@@ -60,7 +61,7 @@ static unsigned blocks_of(struct kernel *k, const struct dev_launch *l)
 	const unsigned *g = l->grid, *b = l->block;
 	uint64_t rows = (uint64_t)g[1] * g[2], all, room;
 
-	if (l->cooperative || l->n_attrs || l->cluster[0] ||
+	if (codes.mode == REWRITE_OFF || l->cooperative || l->n_attrs || l->cluster[0] ||
 	    l->params_size != k->params_size)
 		return 0;
 	if (ALIGN_UP(l->params_size, (size_t)8) + sizeof(struct ptx_persist_args) >
@@ -189,6 +190,7 @@ static void stream_destroy(struct dev_stream *st)
 
 static void rewrites(struct device *dev, struct device_rewrites *ret)
 {
+	ret->version = codes.mode == REWRITE_OFF ? 0 : PTX_PERSIST_VERSION;
 	ret->kernels = atomic_load_explicit(&codes.kernels_seen, memory_order_relaxed);
 	ret->copies = atomic_load_explicit(&codes.copies, memory_order_relaxed);
 	ret->launches = atomic_load_explicit(&codes.launches, memory_order_relaxed);
@@ -220,6 +222,13 @@ const struct device_ops *device_rewritten(const struct device_ops *under)
 	ours.module.function_at = code_function_at;
 	ours.module.function_count = code_function_count;
 	ours.module.global = code_global;
+	if (under->link) {
+		our_link = *under->link;
+		our_link.create = code_link_create;
+		our_link.add = code_link_add;
+		our_link.destroy = code_link_destroy;
+		ours.link = &our_link;
+	}
 	ours.func.launch = launch;
 	ours.func.launch_batch = under->func.launch_batch ? launch_batch : NULL;
 	ours.func.set_attribute = set_attribute;

@@ -18,8 +18,10 @@
 
 #include "ptx/ptx.h"
 
-#define PTX_PERSIST_NAME    "weft_pt$"
-#define PTX_PERSIST_CONTROL "weft_pt_control" /* PTX_PERSIST_SLOTS of the struct */
+#define PTX_PERSIST_NAME "weft_pt$"
+/* Code that was compiled may be kept: another version of what is below has another name. */
+#define PTX_PERSIST_VERSION 1u
+#define PTX_PERSIST_CONTROL "weft_pt_control_1" /* PTX_PERSIST_SLOTS of the struct */
 #define PTX_PERSIST_SLOTS   1024u
 /* Bytes of a copy's parameters, at most: every driver takes so many. */
 #define PTX_PERSIST_PARAMS_MAX 4096u

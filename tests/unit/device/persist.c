@@ -202,3 +202,68 @@ Test(device_persist, off_is_off)
 	with_mode(REWRITE_OFF, nothing_is_done);
 	cr_assert_eq(device_rewrite((enum rewrite_mode)7), -EINVAL);
 }
+
+/* ---- machine code that was compiled of a rewritten text ---- */
+
+static const char machine_code[] =
+	"\177ELF\0.nv.constant0.work\0.nv.constant0.weft_pt$work\0"
+	".text.weft_pt$work\0.nv.constant0.left_alone\0"
+	"weft_pt$work\0weft_pt_control_1";
+static char taken;
+
+static CUresult take(struct dev_ctx *ctx, const void *image, size_t size,
+		     struct dev_jit *jit, struct dev_module **ret_module)
+{
+	*ret_module = (struct dev_module *)&taken;
+	return CUDA_SUCCESS;
+}
+
+static void drop(struct dev_module *mod)
+{
+	cr_assert_eq((char *)mod, &taken);
+}
+
+static void code_is_known_again(enum rewrite_mode mode, uint64_t kernels, uint64_t copies,
+				const char *code, size_t size)
+{
+	struct device_ops under = device_soft_ops;
+	struct device_rewrites n;
+	struct dev_module *mod;
+	struct device *dev;
+	struct device_config cfg = {.tpcs = 2};
+	const struct device_ops *ops;
+
+	under.module.load = take;
+	under.module.unload = drop;
+	device_band_release();
+	ops = device_rewritten(&under);
+	cr_assert_eq(device_rewrite(mode), 0);
+	cr_assert_eq(ops->open(&cfg, &dev), 0);
+	cr_assert_eq(ops->module.load(NULL, code, size, NULL, &mod), CUDA_SUCCESS);
+	ops->rewrites(dev, &n);
+	cr_assert(n.kernels == kernels && n.copies == copies, "%llu, %llu",
+		  (unsigned long long)n.kernels, (unsigned long long)n.copies);
+	cr_assert_eq(n.version, mode == REWRITE_OFF ? 0 : PTX_PERSIST_VERSION);
+	ops->module.unload(mod);
+	ops->close(dev);
+}
+
+Test(device_persist, compiled_code_has_its_copies)
+{
+	code_is_known_again(REWRITE_SHARE, 2, 1, machine_code, sizeof(machine_code));
+}
+
+/* A program may have kept it: its copies are not shown, and not used. */
+Test(device_persist, compiled_code_is_known_where_nothing_is_rewritten)
+{
+	code_is_known_again(REWRITE_OFF, 2, 1, machine_code, sizeof(machine_code));
+}
+
+Test(device_persist, other_versions_of_code_are_not_known)
+{
+	char other[sizeof(machine_code)];
+
+	memcpy(other, machine_code, sizeof(other));
+	other[sizeof(other) - 2] = '0';
+	code_is_known_again(REWRITE_SHARE, 0, 0, other, sizeof(other));
+}
