@@ -20,6 +20,7 @@
 #include "policies/space.h"
 #include "policies/time.h"
 
+struct blocks_policy;
 struct conf;
 struct events;
 struct listener_guests;
@@ -134,6 +135,7 @@ struct broker {
 	struct asked asked;
 	struct slices slices;
 	struct pace pace;
+	const struct blocks_policy *blocks;
 	struct worker *filler; /* compute/filler.c; NULL: none */
 	struct tpcs tpcs;
 	const struct placement *placement;

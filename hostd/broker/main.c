@@ -59,6 +59,7 @@
 #include "broker/watchdog.h"
 #include "broker/worker_msg.h"
 #include "broker/workers.h"
+#include "policies/blocks.h"
 #include "policies/placement.h"
 #include "policies/time.h"
 #include "util/conf.h"
@@ -117,7 +118,7 @@ static void usage(FILE *f)
 	      "  --reserve SIZE        device memory kept free\n"
 	      "  --piece SIZE          in what pieces memory moves\n"
 	      "  --placement NAME      which moves first: lru, largest, random\n"
-	      "  --kernel.rewrite off|share|always\n"
+	      "  --kernel.rewrite off|share|auto|always\n"
 	      "                        whose grids run as persistent threads\n",
 	      f);
 }
@@ -807,6 +808,7 @@ int main(int argc, char **argv)
 	b->piece = conf.piece;
 	b->placement = placement_find(conf.placement);
 	b->time = find_time(conf.time);
+	b->blocks = blocks_policy_find(conf.blocks);
 	b->control.fd = b->signals.fd = b->lifeline.fd = b->runlist_fd = -1;
 	b->ready_fd = o->ready_fd;
 	if (o->ready_fd >= 0)

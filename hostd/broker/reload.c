@@ -73,6 +73,7 @@ static void compare_daemon(const struct conf *is, const struct conf *file)
 	TEXT_DIFFERS(placement, "placement");
 	TEXT_DIFFERS(time, "time");
 	DIFFERS(rewrite, "kernel.rewrite");
+	TEXT_DIFFERS(blocks, "kernel.policy");
 	TEXT_DIFFERS(mps, "mps");
 	DIFFERS(tpcs, "tpcs");
 	DIFFERS(threads, "threads");

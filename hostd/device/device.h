@@ -88,6 +88,30 @@ struct device_rewrites {
 	uint64_t launches; /* of those */
 };
 
+/* Resources that an SM has, and blocks take. */
+enum {
+	DEV_SM_THREADS,
+	DEV_SM_REGISTERS,
+	DEV_SM_SHARED,
+	DEV_SM_BLOCKS, /* how many there may be */
+	DEV_SM_RESOURCES
+};
+
+#define DEV_SM_PARTS     1000000u /* all that an SM has of one */
+#define DEV_KERNEL_PARTS 4u
+
+#define DEV_BLOCKS_PLAIN 2000u
+
+/* A kernel with a second form. */
+struct device_kernel {
+	uint32_t blocks;                 /* of it that an SM has room for */
+	uint32_t need[DEV_SM_RESOURCES]; /* of each block, in DEV_SM_PARTS */
+	bool fixed;                      /* its grids have no more than these */
+	/* Per mille of its speed while an SM has i + 1 of DEV_KERNEL_PARTS of these blocks; 0:
+	 * not known. */
+	uint32_t speed[DEV_KERNEL_PARTS];
+};
+
 /* A process and what it has of the device. */
 struct device_holder {
 	uint64_t pid, bytes;
@@ -182,6 +206,14 @@ struct device_ops {
 	bool (*filler)(struct dev_ctx *ctx, bool on);
 	/* Counts kernels that could have a second form (rewrite/rewrite.h). NULL: none do. */
 	void (*rewrites)(struct device *dev, struct device_rewrites *ret);
+	/* The kernel with a second form that has done most since it was asked last; blocks 0: that
+	 * form is not used. Returns false if none has done anything. NULL: none do. One thread. */
+	bool (*busiest)(struct device *dev, struct device_kernel *ret);
+	/* Where it stands how many of the blocks that an SM has room for kernels with a second
+	 * form are to take, per mille, from 1000 on all; 0: all, and nobody else's run at once;
+	 * DEV_BLOCKS_PLAIN: kernels run in their first form.
+	 * Looked at with each launch. NULL where busiest is. */
+	void (*limit)(struct device *dev, const _Atomic uint64_t *permille);
 	/* By enum sensor; what the device does not tell is SENSOR_NONE. Of the whole
 	 * device, at most SENSORS_FRESH_NS old. */
 	void (*sensors)(struct device *dev, uint32_t ret_value[SENSOR_NUM]);

@@ -37,6 +37,17 @@ enum page_pending {
 	PAGE_COPIES
 };
 
+/* Resources of an SM: threads, registers, shared memory, blocks. And the parts of a kernel's blocks
+ * with which its speed is known. */
+#define PAGE_KERNEL_RESOURCES 4u
+#define PAGE_KERNEL_PARTS     4u
+
+/* All of their blocks, since nobody else runs kernels at once; or although somebody does. */
+#define PAGE_KERNEL_ALONE 0u
+#define PAGE_KERNEL_ALL   1000u
+/* Somebody else's kernels find no room beside blocks that stay: all run as they are. */
+#define PAGE_KERNEL_PLAIN 2000u
+
 struct worker_page {
 	/* The worker writes: */
 	_Atomic uint64_t calls, posts; /* commands handled, with and without a reply */
@@ -93,6 +104,15 @@ struct worker_page {
 	_Atomic uint64_t cold_bytes, cold_out_bytes, missed_bytes;
 	/* Kernels of images that were to be rewritten, those that were, and their launches. */
 	_Atomic uint64_t kernels, kernels_rewritten, launches_rewritten;
+	/* The kernel with a copy that it runs most of: blocks that an SM has room for; what each
+	 * takes of the SM's resources, in millionths; and its speed with so many parts of the
+	 * blocks, per mille, 0: not known. */
+	_Atomic uint64_t kernel_blocks, kernel_need[PAGE_KERNEL_RESOURCES],
+		kernel_speed[PAGE_KERNEL_PARTS];
+	_Atomic uint64_t kernel_fixed; /* 1: its grid has no more than these blocks */
+
+	/* weftd writes: per mille of such blocks that kernels are to take. */
+	_Atomic uint64_t kernel_limit;
 };
 static_assert(sizeof(struct worker_page) <= WORKER_PAGE_SIZE, "one mapping has it all");
 

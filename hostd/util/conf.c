@@ -11,6 +11,7 @@
 #include "base/macros.h"
 #include "util/conf.h"
 #include "util/conf_alias.h"
+#include "policies/blocks.h"
 #include "policies/placement.h"
 #include "policies/time.h"
 #include "util/sandbox.h"
@@ -78,8 +79,11 @@ int conf_init(struct conf *c)
 	c->placement = strdup(PLACEMENT_DEFAULT);
 	c->time = strdup(time_policy_at(0)->name);
 	c->rewrite = CONF_REWRITE_OFF;
-	return c->run_dir && c->sandbox && c->device && c->placement && c->time ? 0
-										: -ENOMEM;
+	c->blocks = strdup(blocks_policy_at(0)->name);
+	return c->run_dir && c->sandbox && c->device && c->placement && c->time &&
+			       c->blocks
+		       ? 0
+		       : -ENOMEM;
 }
 
 void conf_tenant_free(struct conf_tenant *t)
@@ -113,6 +117,7 @@ void conf_fini(struct conf *c)
 	free(c->device);
 	free(c->placement);
 	free(c->time);
+	free(c->blocks);
 	free(c->mps);
 	memset(c, 0, sizeof(*c));
 	list_init(&c->tenants);
@@ -338,10 +343,9 @@ static int set_yes(bool *field, const char *value)
 }
 
 static const char *const rewrites[] = {
-	[CONF_REWRITE_DEFAULT] = "default",
-	[CONF_REWRITE_OFF] = "off",
-	[CONF_REWRITE_SHARE] = "share",
-	[CONF_REWRITE_ALWAYS] = "always",
+	[CONF_REWRITE_DEFAULT] = "default", [CONF_REWRITE_OFF] = "off",
+	[CONF_REWRITE_SHARE] = "share",     [CONF_REWRITE_ALWAYS] = "always",
+	[CONF_REWRITE_AUTO] = "auto",
 };
 
 const char *conf_format_rewrite(enum conf_rewrite r)
@@ -524,6 +528,11 @@ static int set_time(struct conf *c, const char *value)
 	return set_string(&c->time, value);
 }
 
+static int set_blocks(struct conf *c, const char *value)
+{
+	return blocks_policy_find(value) ? set_string(&c->blocks, value) : -EINVAL;
+}
+
 static int set_daemon_rewrite(struct conf *c, const char *value)
 {
 	enum conf_rewrite to;
@@ -580,6 +589,8 @@ int conf_daemon_set(struct conf *c, const char *key, const char *value)
 		return set_time(c, value);
 	if (!strcmp(key, "kernel.rewrite"))
 		return set_daemon_rewrite(c, value);
+	if (!strcmp(key, "kernel.policy"))
+		return set_blocks(c, value);
 	if (!strcmp(key, "mps"))
 		return set_mps(c, value);
 	if (!strcmp(key, "reclaim.kill"))
@@ -616,7 +627,8 @@ static const struct {
 	{"sessions.max", "is no number from 0 to 4096"},
 	{"lanes.max", "is no number from 0 to 65536"},
 	{"device", "is none of soft, cuda, auto"},
-	{"kernel.rewrite", "is none of off, share, always, and default of a tenant"},
+	{"kernel.rewrite",
+	 "is none of off, share, auto, always, and default of a tenant"},
 	{"sandbox", "is none of on, log, off"},
 	{"pool", "is no number from 0 to 64"},
 	{"reclaim.kill", "is no number of seconds from 0 to 86400"},
@@ -635,6 +647,11 @@ static const char *time_name(unsigned i)
 	return time_policy_at(i) ? time_policy_at(i)->name : NULL;
 }
 
+static const char *blocks_name(unsigned i)
+{
+	return blocks_policy_at(i) ? blocks_policy_at(i)->name : NULL;
+}
+
 /* Words about a value that names a policy: those that there are. */
 static void policy_words(const char *(*name)(unsigned i), char *buf, size_t room)
 {
@@ -643,6 +660,14 @@ static void policy_words(const char *(*name)(unsigned i), char *buf, size_t room
 	for (unsigned i = 0; name(i) && n < room; i++)
 		n += (size_t)snprintf(buf + n, room - n, "%s %s", i ? "," : "", name(i));
 }
+
+static const struct {
+	const char *key, *(*name)(unsigned i);
+} names[] = {
+	{"placement", placement_name},
+	{"time", time_name},
+	{"kernel.policy", blocks_name},
+};
 
 char *conf_error(const char *key, const char *value, int error)
 {
@@ -654,9 +679,10 @@ char *conf_error(const char *key, const char *value, int error)
 
 	if (text)
 		return text;
-	if (!strcmp(key, "placement") || !strcmp(key, "time")) {
-		policy_words(*key == 't' ? time_name : placement_name, policies,
-			     sizeof(policies));
+	for (unsigned i = 0; i < ARRAY_SIZE(names); i++) {
+		if (strcmp(key, names[i].key) != 0)
+			continue;
+		policy_words(names[i].name, policies, sizeof(policies));
 		words = policies;
 	}
 	for (unsigned i = 0; i < ARRAY_SIZE(value_words); i++) {

@@ -36,6 +36,7 @@ enum conf_rewrite {
 	CONF_REWRITE_OFF,
 	CONF_REWRITE_SHARE,
 	CONF_REWRITE_ALWAYS,
+	CONF_REWRITE_AUTO,
 };
 
 /* Time on the device. */
@@ -109,6 +110,7 @@ struct conf {
 	unsigned kill_s;  /* reclaim.kill, seconds; 0: never */
 	char *placement;  /* policies/placement.h */
 	char *time;       /* policies/time.h */
+	char *blocks;     /* policies/blocks.h */
 	char *mps;        /* where the control daemon of MPS listens; NULL: nowhere */
 	unsigned pool;    /* workers kept ready */
 	struct list tenants;
@@ -167,7 +169,7 @@ extern const char *const conf_memory_keys[];
 /* A class as compute.class has it: "isolated" or "shared". A constant. */
 const char *conf_format_class(bool shared);
 
-/* As kernel.rewrite has it: "default", "off", "share" or "always". A constant. */
+/* As kernel.rewrite has it: "default", "off", "share", "auto" or "always". A constant. */
 const char *conf_format_rewrite(enum conf_rewrite r);
 
 /* A cap as compute.max has it: "max", or quota and period. Returns text. */

@@ -25,6 +25,8 @@ void meter_init(struct meter *m, struct session *s)
 	*m = (struct meter){.s = s, .look_ns = LOOK_NS};
 	pthread_mutex_init(&m->lock, NULL);
 	sess_parts(s, &m->on);
+	if (m->on.ops->limit)
+		m->on.ops->limit(m->on.dev, &m->on.page->kernel_limit);
 }
 
 /* ---- utilisation ---- */
@@ -46,6 +48,32 @@ static void say_rewrites(const struct meter *m)
 	atomic_store_explicit(&page->kernels_rewritten, n.copies, memory_order_relaxed);
 	atomic_store_explicit(&page->launches_rewritten, n.launches,
 			      memory_order_relaxed);
+}
+
+/* Says of the kernel that runs most what who decides about blocks wants to know; nothing is known
+ * of those that have no second form. */
+static void say_kernel(struct meter *m)
+{
+	struct worker_page *page = m->on.page;
+	uint64_t launches = atomic_load_explicit(&page->launches, memory_order_relaxed);
+	bool any = launches != m->kernel_launches;
+	struct device_kernel k = {0};
+
+	static_assert(DEV_SM_RESOURCES == PAGE_KERNEL_RESOURCES, "all have a place");
+	static_assert(DEV_KERNEL_PARTS == PAGE_KERNEL_PARTS, "likewise");
+	static_assert(DEV_SM_PARTS == 1000000, "as the page has it");
+	static_assert(DEV_BLOCKS_PLAIN == PAGE_KERNEL_PLAIN, "likewise");
+	m->kernel_launches = launches;
+	if (!m->on.ops->busiest || (!m->on.ops->busiest(m->on.dev, &k) && !any))
+		return;
+	for (unsigned i = 0; i < PAGE_KERNEL_RESOURCES; i++)
+		atomic_store_explicit(&page->kernel_need[i], k.need[i],
+				      memory_order_relaxed);
+	for (unsigned i = 0; i < PAGE_KERNEL_PARTS; i++)
+		atomic_store_explicit(&page->kernel_speed[i], k.speed[i],
+				      memory_order_relaxed);
+	atomic_store_explicit(&page->kernel_fixed, k.fixed, memory_order_relaxed);
+	atomic_store_explicit(&page->kernel_blocks, k.blocks, memory_order_relaxed);
 }
 
 /* Measures since the last time; true if anything ran. Time in which nobody measured, of
@@ -136,6 +164,7 @@ static void look(struct meter *m, uint64_t now_ns)
 	bool pending;
 
 	m->looked_at_ns = now_ns;
+	say_kernel(m);
 	if (!m->on.ops->pending)
 		return;
 	pending = m->on.ops->pending(m->on.dev);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels as persistent threads: whose programs have them, from when on, and what is told of it."""
+import threading
 import unittest
 
 from fault import Daemon, FaultTest, Script, wait_for
@@ -58,7 +59,7 @@ class Rewrite(FaultTest):
             self.told(d, "a", "launches.rewritten", 1)
             with self.assertRaises(AssertionError) as e:
                 d.ctl("set", "a", "kernel.rewrite=sometimes")
-            self.assertIn("is none of off, share, always", str(e.exception))
+            self.assertIn("is none of off, share, auto, always", str(e.exception))
 
     def test_graphs_and_others(self):
         """Graphs have it too; clusters and cooperative launches are what they were."""
@@ -69,6 +70,56 @@ class Rewrite(FaultTest):
             self.assertEqual(p.say("c 2")[0], 0)
             self.assertEqual(p.say("o 4")[0], 0)
             self.told(d, "a", "launches.rewritten", 6)
+
+
+    def limits(self, d):
+        return {s["tenant"]: s["kernel.limit"] for s in d.sessions()}
+
+    def test_blocks_side_by_side(self):
+        """Kernels of two of class shared leave room for each other, while both have some."""
+        config = "".join(f"[tenant {t}]\nkernel.rewrite = share\ncompute.class = {c}\n"
+                         for t, c in (("a", "shared"), ("b", "shared"), ("c", "isolated")))
+        with daemon("[daemon]\nkernel.policy = sim\n" + config) as d:
+            those = {t: self.program(d, t) for t in "abc"}
+            for n, running in enumerate(("ab", "abc", "c", "ab")):
+                done = threading.Event()
+                threads = [threading.Thread(target=self.keep_running, args=(those[t], done))
+                           for t in running]
+                for t in threads:
+                    t.start()
+                try:
+                    want = {t: t in "ab" and "a" in running for t in "abc"}
+                    wait_for(lambda: {t: 0 < v < 1000 for t, v in self.limits(d).items()} == want,
+                             10, f"{n}: limits are {self.limits(d)}, not {want}")
+                finally:
+                    done.set()
+                    for t in threads:
+                        t.join()
+            for t in "abc":
+                self.assertEqual(those[t].say(f"k {MANY}"), (0, ALL))
+            those["b"].process.stdin.close()
+            self.keep_running(those["a"], wanted=lambda: self.limits(d) == {"a": 0, "c": 0})
+
+    def keep_running(self, p, done=None, wanted=None):
+        for _ in range(2000):
+            if (done and done.is_set()) or (wanted and wanted()):
+                return
+            self.assertEqual(p.say(f"k {MANY}"), (0, ALL))
+        self.fail("not so after many kernels")
+
+    def test_auto(self):
+        """The first launches are timed, half of them as they are."""
+        with daemon("[tenant a]\nkernel.rewrite = auto\n") as d:
+            p = Script(d, "where", "a")
+            for _ in range(8):
+                self.assertEqual(p.say(f"k {MANY}"), (0, ALL))
+            self.told(d, "a", "launches.rewritten", 4)
+
+    def test_policy_unknown(self):
+        with self.assertRaises(AssertionError) as e:
+            with daemon("[daemon]\nkernel.policy = sum\n[tenant a]\n"):
+                pass
+        self.assertIn("is none of all, sim", str(e.exception))
 
 
 if __name__ == "__main__":

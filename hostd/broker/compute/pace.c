@@ -5,6 +5,7 @@
 #include "base/list.h"
 #include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/compute/blocks.h"
 #include "broker/compute/filler.h"
 #include "broker/compute/pace.h"
 #include "broker/compute/slices.h"
@@ -374,6 +375,7 @@ uint64_t pace_tick(void *broker, uint64_t now_ns)
 		return p->at_ns;
 	p->due = false;
 	look(b, now_ns);
+	blocks_look(b);
 	ns = look_ns(b);
 	if (p->looked_ns)
 		charge_all(b, MIN(now_ns - p->looked_ns, LOOK_LATE_NS), now_ns);

@@ -98,6 +98,8 @@ struct json_object *describe_session(const struct worker *w)
 	reply_u64(o, "kernels", atomic_load(&c->kernels));
 	reply_u64(o, "kernels.rewritten", atomic_load(&c->kernels_rewritten));
 	reply_u64(o, "launches.rewritten", atomic_load(&c->launches_rewritten));
+	reply_u64(o, "kernel.blocks", atomic_load(&c->kernel_blocks));
+	reply_u64(o, "kernel.limit", atomic_load(&c->kernel_limit));
 	return o;
 }
 

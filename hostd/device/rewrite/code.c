@@ -10,7 +10,8 @@
 /* Kernels of which a log says why they have no copy. */
 #define SAID_MAX 8
 
-struct codes codes = {.lock = PTHREAD_MUTEX_INITIALIZER};
+struct codes codes = {.lock = PTHREAD_MUTEX_INITIALIZER,
+		      .trial_lock = PTHREAD_MUTEX_INITIALIZER};
 
 static const char gone; /* its address is that of a stream that has ended */
 
@@ -269,8 +270,11 @@ static void drop_kernels_locked(const struct code *c)
 	struct kernel *k;
 
 	for (size_t at = 0; (k = table_next(&codes.kernels, &at, &key)) != NULL;) {
-		if (k->code == c)
-			free(table_remove(&codes.kernels, key));
+		if (k->code != c)
+			continue;
+		(void)table_remove(&codes.kernels, key);
+		trial_drop(k);
+		free(k);
 	}
 }
 

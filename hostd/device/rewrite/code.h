@@ -8,6 +8,7 @@
 
 #include "base/list.h"
 #include "device/device.h"
+#include "device/rewrite/cost.h"
 #include "device/rewrite/rewrite.h"
 #include "device/rewrite/table.h"
 #include "ptx/rewrite/persist.h"
@@ -32,13 +33,37 @@ struct kernel {
 	struct code *code;
 	size_t params_size;
 	_Atomic uint64_t fits; /* blocks on an SM, with what they were counted for */
+	_Atomic uint64_t blocks; /* of grids that were launched, in either form */
+	/* On an SM, of a grid that fits at once; 0: that was none, when one was last launched. */
+	_Atomic unsigned fixed;
+	uint64_t blocks_seen; /* by who looked for the busiest last; codes.lock */
+	/* Launches that are timed, of codes.mode REWRITE_AUTO. */
+	_Atomic unsigned verdict; /* enum cost_verdict */
+	_Atomic bool timed;       /* there are no more */
+	struct trial {            /* codes.trial_lock */
+		struct cost cost;
+		struct dev_event *from, *to; /* NULL: not made yet */
+		bool runs;
+		unsigned form;
+		uint64_t blocks;
+	} trial;
+};
+
+/* Resources of an SM; 0: nobody says. */
+struct device_sm {
+	int threads, registers, shared, blocks;
+	int reserved_shared; /* for each block beside its own */
 };
 
 struct codes {
 	const struct device_ops *under;
 	enum rewrite_mode mode;
 	unsigned n_sms, sm;
+	struct device_sm sm_has;
 	pthread_mutex_t lock; /* of whoever loads, unloads and looks up */
+	pthread_mutex_t trial_lock; /* inside it; nobody waits for it who launches */
+	/* As device_ops.limit() has it; NULL: 0. */
+	const _Atomic uint64_t *limit;
 	struct list all;
 	struct table modules, kernels; /* dev_module: code; dev_func: kernel */
 	struct table links;            /* dev_link without an input yet: itself */
@@ -67,6 +92,20 @@ CUresult code_link_create(struct dev_ctx *ctx, const struct dev_jit *jit,
 CUresult code_link_add(struct dev_link *link, CUjitInputType type, const void *data,
 		       size_t size, const char *name, struct dev_jit *jit);
 void code_link_destroy(struct dev_link *link);
+
+/* Begins to time a launch of a grid of so many blocks, in the form that it returns; COST_FORMS: it
+ * is not timed. What was begun is ended when it was launched, or came to nothing (ran false). */
+unsigned trial_begin(struct kernel *k, struct dev_ctx *ctx, struct dev_stream *st,
+		     uint64_t blocks);
+void trial_end(struct kernel *k, struct dev_ctx *ctx, struct dev_stream *st, bool ran);
+/* The kernel is no more, its context is still there. */
+void trial_drop(struct kernel *k);
+
+/* Blocks that were found to run at once on an SM, and of which launch. */
+void fits_of(const struct kernel *k, unsigned *ret_threads, unsigned *ret_shared,
+	     unsigned *ret_blocks);
+/* As device_ops.busiest. */
+bool busiest(struct device *dev, struct device_kernel *ret);
 
 /* Address of the counter that launches in a stream have; 0: there are no more. */
 CUdeviceptr code_control(struct code *c, const struct dev_stream *st);

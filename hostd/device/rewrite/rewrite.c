@@ -22,12 +22,22 @@ static uint64_t fits_for(unsigned threads, unsigned shared_bytes)
 	return ((uint64_t)shared_bytes << 16 | threads) << 8 | 1ull << 63;
 }
 
+void fits_of(const struct kernel *k, unsigned *ret_threads, unsigned *ret_shared,
+	     unsigned *ret_blocks)
+{
+	uint64_t fits = atomic_load_explicit(&k->fits, memory_order_relaxed);
+
+	*ret_blocks = (unsigned)(fits % FITS_BLOCKS);
+	*ret_threads = (unsigned)(fits >> 8 & UINT16_MAX);
+	*ret_shared = (unsigned)(fits >> 24 & UINT32_MAX);
+}
+
 /* Whether fewer blocks of the copy run at once than of the kernel. */
 static bool costs_room(const struct dev_launch *l, unsigned threads, int n)
 {
 	int plain;
 
-	return codes.mode == REWRITE_SHARE &&
+	return codes.mode != REWRITE_ALWAYS &&
 	       !codes.under->func.occupancy(l->func, (int)threads, l->shared_bytes, 0,
 					    &plain) &&
 	       n < plain;
@@ -55,11 +65,27 @@ static unsigned blocks_on_sm(struct kernel *k, const struct dev_launch *l)
 	return (unsigned)n;
 }
 
-/* Blocks to launch of the copy; 0: the kernel runs as it is. */
-static unsigned blocks_of(struct kernel *k, const struct dev_launch *l)
+static uint64_t blocks_of(const struct dev_launch *l)
+{
+	return (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
+}
+
+/* Notes what is launched, of a grid of so many blocks, of which an SM has room for some. */
+static void note(struct kernel *k, uint64_t blocks, unsigned room)
+{
+	uint64_t on_sm = (blocks + codes.n_sms - 1) / codes.n_sms;
+
+	atomic_fetch_add_explicit(&k->blocks, blocks, memory_order_relaxed);
+	atomic_store_explicit(&k->fixed, on_sm <= room ? (unsigned)on_sm : 0,
+			      memory_order_relaxed);
+}
+
+/* Blocks of a copy that run at once on one SM; 0: the kernel runs as it is. */
+static unsigned room_of(struct kernel *k, const struct dev_launch *l)
 {
 	const unsigned *g = l->grid, *b = l->block;
-	uint64_t rows = (uint64_t)g[1] * g[2], all, room;
+	uint64_t rows = (uint64_t)g[1] * g[2];
+	unsigned room;
 
 	if (codes.mode == REWRITE_OFF || l->cooperative || l->n_attrs || l->cluster[0] ||
 	    l->params_size != k->params_size)
@@ -75,28 +101,37 @@ static unsigned blocks_of(struct kernel *k, const struct dev_launch *l)
 	if (!b[0] || !b[1] || !b[2] || b[0] > BLOCK_MAX || b[1] > BLOCK_MAX ||
 	    b[2] > BLOCK_MAX_Z || b[0] * b[1] * b[2] > BLOCK_MAX)
 		return 0;
-	all = g[0] * rows;
-	room = (uint64_t)blocks_on_sm(k, l) * codes.n_sms;
+	room = blocks_on_sm(k, l);
 	if (codes.mode == REWRITE_ALWAYS)
-		return room ? (unsigned)MIN(all, (uint64_t)codes.n_sms) : 0;
-	return all > room ? (unsigned)room : 0;
+		return MIN(room, 1u);
+	note(k, g[0] * rows, room);
+	return g[0] * rows > (uint64_t)room * codes.n_sms ? room : 0;
 }
 
-/* The copy's launch in the place of l; false: l is to be launched. */
-static bool replace(struct dev_launch *l, const struct dev_stream *st, char *params)
+static uint64_t permille_now(void)
 {
-	struct kernel *k = table_find(&codes.kernels, l->func);
-	unsigned n = k ? blocks_of(k, l) : 0;
-	size_t at = ALIGN_UP(l->params_size, (size_t)8);
-	struct ptx_persist_args args = {.launched = n};
+	return codes.limit ? atomic_load_explicit(codes.limit, memory_order_relaxed) : 0;
+}
 
-	if (!n)
-		return false;
+static unsigned limited(unsigned room, uint64_t permille)
+{
+	return permille && permille < 1000 ? MAX(1u, (unsigned)(room * permille / 1000))
+					   : room;
+}
+
+/* The copy's launch in the place of l, with so many blocks on each SM; false: l is to be launched. */
+static bool replace(struct dev_launch *l, struct kernel *k, const struct dev_stream *st,
+		    unsigned on_sm, char *params)
+{
+	size_t at = ALIGN_UP(l->params_size, (size_t)8);
+	uint64_t blocks = blocks_of(l);
+	unsigned n = (unsigned)MIN(blocks, (uint64_t)on_sm * codes.n_sms);
+	struct ptx_persist_args args = {.launched = n, .blocks = (uint32_t)blocks};
+
 	args.control = code_control(k->code, st);
 	if (!args.control)
 		return false;
 	memcpy(args.grid, l->grid, sizeof(args.grid));
-	args.blocks = l->grid[0] * l->grid[1] * l->grid[2];
 	if (l->params_size)
 		memcpy(params, l->params, l->params_size);
 	memset(params + l->params_size, 0, at - l->params_size);
@@ -110,22 +145,75 @@ static bool replace(struct dev_launch *l, const struct dev_stream *st, char *par
 	return true;
 }
 
-static CUresult launch(struct dev_ctx *ctx, struct dev_stream *st,
-		       const struct dev_launch *l)
+static CUresult launch_copy(struct dev_ctx *ctx, struct dev_stream *st,
+			    const struct dev_launch *l, struct kernel *k, unsigned on_sm)
 {
 	char params[PTX_PERSIST_PARAMS_MAX];
 	struct dev_launch copy = *l;
 
-	return codes.under->func.launch(ctx, st, replace(&copy, st, params) ? &copy : l);
+	return codes.under->func.launch(ctx, st,
+					replace(&copy, k, st, on_sm, params) ? &copy : l);
+}
+
+/* Returns whether it was launched, timed. */
+static bool try_launch(struct dev_ctx *ctx, struct dev_stream *st,
+		       const struct dev_launch *l, struct kernel *k, unsigned room,
+		       CUresult *ret)
+{
+	unsigned form = trial_begin(k, ctx, st, blocks_of(l));
+
+	if (form == COST_FORMS)
+		return false;
+	if (form == COST_PLAIN)
+		*ret = codes.under->func.launch(ctx, st, l);
+	else
+		*ret = launch_copy(ctx, st, l, k, MAX(1u, room * form / COST_PARTS));
+	trial_end(k, ctx, st, *ret == CUDA_SUCCESS);
+	return true;
+}
+
+static bool is_left(const struct kernel *k)
+{
+	return atomic_load_explicit(&k->verdict, memory_order_relaxed) == COST_LEAVE;
+}
+
+static CUresult launch(struct dev_ctx *ctx, struct dev_stream *st,
+		       const struct dev_launch *l)
+{
+	struct kernel *k = table_find(&codes.kernels, l->func);
+	unsigned room = 0, on_sm;
+	uint64_t permille;
+	CUresult r;
+
+	if (k && !is_left(k))
+		room = room_of(k, l);
+	else if (k)
+		note(k, blocks_of(l), 0);
+	permille = permille_now();
+	if (!room || permille == DEV_BLOCKS_PLAIN)
+		return codes.under->func.launch(ctx, st, l);
+	on_sm = limited(room, permille);
+	if (codes.mode != REWRITE_AUTO)
+		return launch_copy(ctx, st, l, k, on_sm);
+	/* Beside others times are not the kernel's own. */
+	if (!permille && !atomic_load_explicit(&k->timed, memory_order_relaxed) &&
+	    try_launch(ctx, st, l, k, room, &r))
+		return r;
+	return permille || atomic_load_explicit(&k->verdict, memory_order_relaxed) ==
+				       COST_COPY
+		       ? launch_copy(ctx, st, l, k, on_sm)
+		       : codes.under->func.launch(ctx, st, l);
 }
 
 /* Launches before the first one that may have a copy. */
 static unsigned launch_batch(struct dev_ctx *ctx, struct dev_stream *st,
 			     const struct dev_launch *l, unsigned n)
 {
+	const struct kernel *k = NULL;
 	unsigned i = 0;
 
-	while (i < n && !table_find(&codes.kernels, l[i].func))
+	while (i < n &&
+	       ((k = table_find(&codes.kernels, l[i].func)) == NULL || is_left(k)))
 		i++;
 	return i > 1 ? codes.under->func.launch_batch(ctx, st, l, i) : 0;
 }
@@ -145,22 +233,46 @@ static CUresult set_attribute(struct dev_func *f, CUfunction_attribute attr, int
 
 /* ---- the device ---- */
 
+static int attribute_of(struct device *dev, CUdevice_attribute attr)
+{
+	int value;
+
+	return codes.under->attribute(dev, attr, &value) ? 0 : value;
+}
+
+static void look_at_sm(struct device *dev)
+{
+	codes.sm_has = (struct device_sm){
+		attribute_of(dev, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR),
+		attribute_of(dev, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR),
+		attribute_of(dev,
+			     CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
+		attribute_of(dev, CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR),
+		attribute_of(dev, CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK),
+	};
+}
+
 static int open_device(const struct device_config *cfg, struct device **ret_dev)
 {
 	struct device_info info;
-	int major, minor, r = codes.under->open(cfg, ret_dev);
+	int r = codes.under->open(cfg, ret_dev);
 
 	if (r < 0)
 		return r;
 	codes.under->info(*ret_dev, &info);
 	codes.n_sms = info.n_sms;
-	if (codes.under->attribute(*ret_dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-				   &major) ||
-	    codes.under->attribute(*ret_dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-				   &minor))
-		major = minor = 0;
-	codes.sm = (unsigned)(10 * major + minor);
+	codes.sm = (unsigned)(10 * attribute_of(
+					   *ret_dev,
+					   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
+			      attribute_of(*ret_dev,
+					   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+	look_at_sm(*ret_dev);
 	return 0;
+}
+
+static void limit(struct device *dev, const _Atomic uint64_t *permille)
+{
+	codes.limit = permille;
 }
 
 static void close_device(struct device *dev)
@@ -198,7 +310,7 @@ static void rewrites(struct device *dev, struct device_rewrites *ret)
 
 int device_rewrite(enum rewrite_mode mode)
 {
-	if (mode > REWRITE_ALWAYS)
+	if (mode > REWRITE_AUTO)
 		return -EINVAL;
 	codes.mode = mode;
 	return 0;
@@ -208,11 +320,14 @@ const struct device_ops *device_rewritten(const struct device_ops *under)
 {
 	codes.under = under;
 	codes.mode = REWRITE_OFF;
+	codes.limit = NULL;
 	list_init(&codes.all);
 	ours = *under;
 	ours.open = open_device;
 	ours.close = close_device;
 	ours.rewrites = rewrites;
+	ours.busiest = busiest;
+	ours.limit = limit;
 	ours.ctx.destroy = ctx_destroy;
 	ours.stream.destroy = stream_destroy;
 	ours.module.load = code_load;

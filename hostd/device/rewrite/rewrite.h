@@ -15,6 +15,8 @@ enum rewrite_mode {
 	REWRITE_SHARE,
 	/* Kernels of every grid, one block on each SM: for tests. */
 	REWRITE_ALWAYS,
+	/* As REWRITE_SHARE, but for kernels that take longer so (cost.h). */
+	REWRITE_AUTO,
 };
 
 /* The device on under, with REWRITE_OFF. Before anything is opened. */

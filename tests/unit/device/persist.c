@@ -3,6 +3,7 @@
  * device on the device shows of them. */
 #include <stdlib.h>
 
+#include "device/rewrite/cost.h"
 #include "ptx/rewrite/persist.h"
 #include "test.h"
 
@@ -201,6 +202,136 @@ Test(device_persist, off_is_off)
 {
 	with_mode(REWRITE_OFF, nothing_is_done);
 	cr_assert_eq(device_rewrite((enum rewrite_mode)7), -EINVAL);
+}
+
+/* ---- how many blocks ---- */
+
+static struct device_ops counted;
+static unsigned launched;
+static uint32_t launched_params;
+
+static CUresult count_blocks(struct dev_ctx *ctx, struct dev_stream *st,
+			     const struct dev_launch *l)
+{
+	launched = l->grid[0];
+	launched_params = (uint32_t)l->params_size;
+	return device_soft_ops.func.launch(ctx, st, l);
+}
+
+static struct fix *with_counted(enum rewrite_mode mode)
+{
+	struct device_config cfg = {.tpcs = 2};
+	struct fix *f = calloc(1, sizeof(*f));
+
+	counted = device_soft_ops;
+	counted.func.launch = count_blocks;
+	counted.func.launch_batch = NULL;
+	device_band_release();
+	f->ops = device_rewritten(&counted);
+	cr_assert_eq(device_rewrite(mode), 0);
+	cr_assert_eq(f->ops->open(&cfg, &f->dev), 0);
+	f->ops->info(f->dev, &f->info);
+	OK(f->ops->ctx.create(f->dev, 0, &f->ctx));
+	return f;
+}
+
+static void end_counted(struct fix *f)
+{
+	f->ops->ctx.destroy(f->ctx);
+	f->ops->close(f->dev);
+	free(f);
+}
+
+Test(device_persist, blocks_are_limited)
+{
+	struct fix *f = with_counted(REWRITE_SHARE);
+	struct fix_mem m = fix_alloc(f, 2 * MIB);
+	uint32_t *out = (void *)(uintptr_t)m.addr;
+	struct dev_launch l = {.grid = {20, 5, 2},
+			       .block = {THREADS, 1, 1},
+			       .shared_bytes = 24 << 10,
+			       .params = &m.addr,
+			       .params_size = sizeof(m.addr)};
+	static _Atomic uint64_t permille;
+	struct dev_module *mod = load(f, work, sizeof(work));
+	struct device_kernel k;
+	unsigned all;
+
+	cr_assert(!f->ops->busiest(f->dev, &k), "nothing has run");
+	OK(f->ops->module.function(mod, "work", &l.func));
+	memset(out, 0, sizeof(*out) * 2 * BLOCKS);
+	OK(f->ops->func.launch(f->ctx, NULL, &l));
+	all = launched;
+	cr_assert(f->ops->busiest(f->dev, &k));
+	cr_assert(k.blocks && all == k.blocks * f->info.n_sms);
+	for (unsigned i = 0; i < DEV_SM_RESOURCES; i++)
+		cr_assert(k.need[i] && k.need[i] * (uint64_t)k.blocks <= DEV_SM_PARTS,
+			  "%u: %u of %u", i, k.need[i], k.blocks);
+	cr_assert(!k.speed[0] && !k.speed[3], "nobody has timed it");
+	cr_assert(!f->ops->busiest(f->dev, &k), "not since then");
+	f->ops->limit(f->dev, &permille);
+	for (permille = 1; permille <= 1100; permille += 157) {
+		unsigned want = all / f->info.n_sms;
+
+		want = permille < 1000 ? MAX(1u, (unsigned)(want * permille / 1000))
+				       : want;
+		OK(f->ops->func.launch(f->ctx, NULL, &l));
+		cr_assert_eq(launched, want * f->info.n_sms, "%llu: %u",
+			     (unsigned long long)permille, launched);
+	}
+	permille = DEV_BLOCKS_PLAIN;
+	OK(f->ops->func.launch(f->ctx, NULL, &l));
+	cr_assert_eq(launched, l.grid[0], "as it is");
+	OK(f->ops->ctx.synchronize(f->ctx));
+	check(out, 10);
+	cr_assert(f->ops->busiest(f->dev, &k) && !k.fixed);
+	l.grid[1] = l.grid[2] = 1;
+	l.grid[0] = f->info.n_sms + 1;
+	OK(f->ops->func.launch(f->ctx, NULL, &l));
+	cr_assert_eq(launched, l.grid[0], "fits at once");
+	cr_assert(f->ops->busiest(f->dev, &k) && k.fixed && k.blocks == 2);
+	f->ops->module.unload(mod);
+	fix_free(f, &m);
+	end_counted(f);
+}
+
+/* The first launches are timed, in turn as the kernel is and as a copy; then one of the two is
+ * used, whichever that is here. Results are right all the time. */
+Test(device_persist, launches_are_timed)
+{
+	struct fix *f = with_counted(REWRITE_AUTO);
+	struct fix_mem m = fix_alloc(f, 2 * MIB);
+	uint32_t *out = (void *)(uintptr_t)m.addr;
+	struct dev_launch l = {.grid = {20, 5, 2},
+			       .block = {THREADS, 1, 1},
+			       .shared_bytes = 24 << 10,
+			       .params = &m.addr,
+			       .params_size = sizeof(m.addr)};
+	struct dev_module *mod = load(f, work, sizeof(work));
+	struct device_rewrites n;
+	uint64_t before;
+
+	OK(f->ops->module.function(mod, "work", &l.func));
+	memset(out, 0, sizeof(*out) * 2 * BLOCKS);
+	for (unsigned i = 0; i < 40; i++) {
+		OK(f->ops->func.launch(f->ctx, NULL, &l));
+		OK(f->ops->ctx.synchronize(f->ctx));
+		if (i < 2 * COST_SAMPLES)
+			cr_assert_eq(launched_params > l.params_size, i % 2, "%u", i);
+	}
+	f->ops->rewrites(f->dev, &n);
+	before = n.launches;
+	for (unsigned i = 0; i < 10; i++)
+		OK(f->ops->func.launch(f->ctx, NULL, &l));
+	f->ops->rewrites(f->dev, &n);
+	cr_assert(n.launches == before || n.launches == before + 10);
+	cr_assert(before == COST_SAMPLES || before == 40 - COST_SAMPLES, "%llu",
+		  (unsigned long long)before);
+	OK(f->ops->ctx.synchronize(f->ctx));
+	check(out, 50);
+	f->ops->module.unload(mod);
+	fix_free(f, &m);
+	end_counted(f);
 }
 
 /* ---- machine code that was compiled of a rewritten text ---- */

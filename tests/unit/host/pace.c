@@ -16,6 +16,7 @@
 #include "ipc/msg.h"
 #include "ipc/page.h"
 #include "peer.h"
+#include "policies/blocks.h"
 #include "policies/time.h"
 
 #define N  4 /* workers; the last two are of one tenant */
@@ -64,6 +65,7 @@ static void setup(void)
 	list_init(&b.tenants);
 	list_init(&b.workers);
 	b.time = &time_fair;
+	b.blocks = &blocks_all;
 	now = 5 * NSEC_PER_SEC;
 	for (unsigned i = 0; i < ARRAY_SIZE(tenants); i++) {
 		tenants[i] = (struct tenant){.b = &b, .compute = {.weight = 100}};
