@@ -17,9 +17,11 @@ POOL_SECONDS = 3  # until the ready workers are
 class Daemon:
     """Used as a context manager. Answers what programs did, and what they were refused."""
 
-    def __init__(self, directory, device, swap="", time="", mps="", memory=0, pool=4):
+    def __init__(self, directory, device, swap="", time="", mps="", memory=0, pool=4,
+                 blocks=""):
         self.build, self.device = directory, device
-        self.keys = {"pool": pool, "swap": swap, "time": time, "mps": mps, "memory": memory}
+        self.keys = {"pool": pool, "swap": swap, "time": time, "mps": mps, "memory": memory,
+                     "kernel.policy": blocks}
         self.dir = self.log = self.proc = None
         self.env = {}
         lib = os.path.join(directory, "lib")

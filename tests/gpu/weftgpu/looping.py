@@ -44,6 +44,11 @@ class Looping:
         self.proc.stdin.write("\n")
         self.proc.stdin.flush()
 
+    def pause(self):
+        """Or has it go on, of those that can (compute/rounds.h)."""
+        self.proc.stdin.write("p\n")
+        self.proc.stdin.flush()
+
     def read(self):
         """Kernels since the last time, median and 99th percentile in microseconds."""
         ended, p50, p99 = self.proc.stdout.readline().split()

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PILOT's experiments (its figures 4 and 5): programs with managed memory beside one that sweeps
+through all of its own, and in pairs, on a device that has room for all, just so, and not."""
+import shutil
+import time
+
+from . import compute, daemon, programs
+from .looping import Looping, Row, quiet, said
+from .shared import CONTROL
+
+NAMES = ["pilot-dos", "pilot-pairs"]
+# Bytes of each program's memory, medium size (compute/pilot.cu).
+MIB = 1 << 20
+APPS = {"backprop": 137, "bfs": 769, "hs3d": 768, "partfilter": 161, "lavamd": 382, "nn": 458,
+        "gaussian": 512, "corr": 192, "gesummv": 512, "2dconvol": 512}
+PAIRS = (("corr", "backprop"), ("hs3d", "2dconvol"), ("bfs", "nn"))
+PARTS = (75, 100, 150)  # per cent of the device
+POLICIES = ("fair", "mfit", "amfit", "madvise")
+DATA, CONTEXT, SWAP = 2048 * MIB, 600 * MIB, "24G"
+SETTLE, SECONDS, MOST = 0.8, 1.2, 2.0
+# Who waits does so for up to a second.
+TURNS, TURNS_SECONDS = ("mfit", "amfit"), 8.0
+
+
+def device_for(data, sessions=2, pool=1):
+    """Bytes of a device that has so much room beside contexts, those of waiting workers too."""
+    return data + (sessions + pool) * CONTEXT + 256 * MIB
+
+
+class Programs:
+    def __init__(self, path):
+        self.path = path
+
+    def start(self, d, tenant, name, size="medium"):
+        p = Looping(d.side(tenant), [self.path, name, str(size), "managed", "loop"])
+        p.say()
+        return p
+
+    def rates(self, those, settle=SETTLE, seconds=SECONDS):
+        time.sleep(settle)
+        at, _ = said(those)
+        time.sleep(seconds)
+        now, each = said(those)
+        return [n / (now - at) for n, *_ in each]
+
+
+def window(policy, part):
+    return TURNS_SECONDS if policy in TURNS and part > 100 else SECONDS
+
+
+def dos_rows(made, where, device):
+    """Slowdown of each program, by policy and by how much memory both have together."""
+    worst = {}
+    for policy in POLICIES:
+        with daemon.Daemon(where, device, SWAP, policy, memory=device_for(DATA), pool=1) as d:
+            for name, mib in APPS.items():
+                app = made.start(d, "app", name)
+                alone, = made.rates([app])
+                text = []
+                for part in PARTS:
+                    dos = made.start(d, "dos", "pageDoS", DATA * part // 100 // MIB - mib)
+                    mine, other = made.rates([app, dos], seconds=window(policy, part))
+                    dos.end()
+                    slower = alone / max(mine, 1e-9)
+                    text.append(f"{slower:.2f} ({other:.0f})")
+                    worst.setdefault(policy, {}).setdefault(part, []).append(slower)
+                app.end()
+                quiet(d)
+                yield Row(f"{policy}: {name}", "; ".join(text))
+    for policy, parts in worst.items():
+        yield Row(f"{policy}: worst at " + ", ".join(f"{p} %" for p in parts),
+                  ", ".join(f"{max(v):.2f}" for v in parts.values()),
+                  max(parts[PARTS[-1]]) <= MOST)
+
+
+def pair_rows(made, where, device):
+    """Slowdown of both programs of each pair."""
+    alone = {}
+    with daemon.Daemon(where, device, SWAP, "fair", memory=device_for(DATA), pool=1) as d:
+        for name in {n for pair in PAIRS for n in pair}:
+            p = made.start(d, "app", name)
+            alone[name], = made.rates([p])
+            p.end()
+    for a, b in PAIRS:
+        for part in PARTS:
+            memory = device_for((APPS[a] + APPS[b]) * MIB * 100 // part)
+            text = []
+            for policy in POLICIES:
+                with daemon.Daemon(where, device, SWAP, policy, memory=memory, pool=1) as d:
+                    those = [made.start(d, t, n) for t, n in (("x", a), ("y", b))]
+                    x, y = made.rates(those, 2 * SETTLE, window(policy, part))
+                    for p in those:
+                        p.end()
+                text.append(f"{policy} {alone[a] / max(x, 1e-9):.2f}, "
+                            f"{alone[b] / max(y, 1e-9):.2f}")
+            yield Row(f"{a} + {b}, {part} %", "; ".join(text))
+
+
+def run(where, device, tools, work, names):
+    if device == "soft" or not shutil.which(CONTROL):
+        print("pilot skipped: " + ("tests/path and tests/fault have the software GPU's"
+                                   if device == "soft" else f"no {CONTROL} here"))
+        return []
+    program = next(p for p in programs.find(compute.HERE) if p.name == "pilot")
+    tools.build(program, work)
+    made, out = Programs(program.argv[0]), []
+    for name, rows in (("pilot-dos", dos_rows), ("pilot-pairs", pair_rows)):
+        if name not in names:
+            continue
+        for row in rows(made, where, device):
+            print(f"pilot {row.name}: {row.text}", flush=True)
+            out.append(row)
+    return out

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels as persistent threads: what that costs each, and what kernels do side by side, in turns,
+as MPS has them, and with so many blocks each as a policy says (compute/sim.cu, pilot.cu)."""
+import itertools
+import os
+import shutil
+import statistics
+import subprocess
+import time
+
+from . import build, compute, daemon, execute, programs
+from .looping import Looping, Row, quiet, said
+from .shared import CONTROL, Server
+
+# Parts: costs; two and three at once.
+NAMES = ["sim-cost", "sim-pairs", "sim-triples"]
+SIM = ("binomialOptions", "FDTD3d", "lavaMD", "MD5Hash", "nbody", "particlefilter", "tpacf")
+PILOT = ("backprop", "bfs", "hs3d", "partfilter", "lavamd", "nn", "gaussian", "corr", "gesummv",
+         "2dconvol")
+# By the paper's figure 3: issue slots used less than half of the time.
+LOW = ("FDTD3d", "particlefilter", "tpacf")
+SIZE, COST, MOST = "medium", 1.05, 1.02
+ALONE, SETTLE, SECONDS = 1.0, 0.6, 1.2
+STP, ANTT = 1.15, 1.2
+
+
+def one(side, argv, seconds=90):
+    """The number that a program prints; None: none."""
+    r = subprocess.run([*side.prefix, *argv], env=dict(os.environ, **side.env), capture_output=True,
+                       text=True, timeout=seconds, check=False)
+    return r.stdout.strip() if not r.returncode else None
+
+
+def cost_rows(d, native, built):
+    """Milliseconds of each program, as it is and by kernel.rewrite = auto; and its results."""
+    d.ask("tenant-add", name="auto", set={"kernel.rewrite": "auto"})
+    parts = []
+    for kind, name in [("sim", n) for n in SIM] + [("pilot", n) for n in PILOT]:
+        argv = [built[kind], name, SIZE]
+        sums = [one(s, [*argv, "check"]) for s in (native, d.side("auto"))]
+        ms = [one(s, [*argv, "time"]) for s in (native, d.side("auto"), d.side("local"))]
+        if None in ms or None in sums:
+            yield Row(f"auto: {name}", "failed", False)
+            continue
+        ratio, plain = float(ms[1]) / float(ms[0]), float(ms[2]) / float(ms[0])
+        parts.append(ratio)
+        yield Row(f"auto: {name}", f"{float(ms[0]):.3f} ms natively, {plain:.3f} x by Weft, "
+                  f"{ratio:.3f} x rewritten" + (", another result" if sums[0] != sums[1] else ""),
+                  sums[0] == sums[1] and ratio <= COST + max(0, plain - 1))
+    mean = statistics.geometric_mean(parts)
+    yield Row("auto: geometric mean", f"{mean:.3f}", mean <= MOST)
+
+
+class Pairs:
+    """Rates of programs alone natively, and of several together."""
+
+    def __init__(self, native, built, names=SIM):
+        self.native, self.path, self.names = native, built["sim"], names
+        self.alone = {}
+
+    def start(self, side, name):
+        return Looping(side, [self.path, name, SIZE, "loop"])
+
+    def rate(self, those, seconds=SECONDS):
+        at, _ = said(those)
+        time.sleep(seconds)
+        now, each = said(those)
+        return [n / (now - at) for n, *_ in each]
+
+    def natively(self):
+        for name in self.names:
+            p = self.start(self.native, name)
+            p.say()
+            time.sleep(0.3)
+            self.alone[name], = self.rate([p])
+            p.end()
+
+    def together(self, sides, names):
+        """Each alone for a moment first, in which its launches are timed, and then all."""
+        those = []
+        for side, name in zip(sides, names):
+            p = self.start(side, name)
+            p.say()
+            time.sleep(ALONE)
+            p.pause()
+            those.append(p)
+        for p in those:
+            p.pause()
+        time.sleep(SETTLE)
+        got = self.rate(those)
+        for p in those:
+            p.end()
+        return [r / self.alone[n] for r, n in zip(got, names)]
+
+
+def judged(parts):
+    """STP, ANTT."""
+    return sum(parts), statistics.mean(1 / max(p, 1e-3) for p in parts)
+
+
+def group_rows(pairs, size, kinds):
+    """kinds: name, function that gives a side by number."""
+    all_ = {k: [] for k, _ in kinds}
+    for names in itertools.combinations(pairs.names, size):
+        text = []
+        for kind, side in kinds:
+            parts = pairs.together([side(i) for i in range(size)], names)
+            stp, antt = judged(parts)
+            all_[kind].append((names, stp, antt))
+            text.append(f"{kind} {stp:.2f} ({', '.join(f'{p:.2f}' for p in parts)})")
+        yield Row(" + ".join(names), "; ".join(text))
+    for kind, got in all_.items():
+        low = [s for n, s, _ in got if set(n) & set(LOW)]
+        rest = [s for n, s, _ in got if not set(n) & set(LOW)]
+        yield Row(f"STP, {kind}", f"{statistics.mean(low):.3f} with a kernel that leaves slots "
+                  f"unused, {statistics.mean(rest):.3f} without, best "
+                  f"{max(s for _, s, _ in got):.3f}; ANTT "
+                  f"{statistics.mean(a for *_, a in got):.2f}",
+                  statistics.mean(low) >= STP if kind == "sim" else None)
+
+
+def run(where, device, tools, work, names):
+    if device == "soft" or not shutil.which(CONTROL):
+        print("sim skipped: " + ("tests/fault/test_rewrite.py has the software GPU's"
+                                 if device == "soft" else f"no {CONTROL} here"))
+        return []
+    native = execute.Side("native", [], {})
+    built = {}
+    for program in programs.find(compute.HERE):
+        if program.name in ("sim", "pilot"):
+            tools.build(program, work)
+            built[program.name] = program.argv[0]
+    out = []
+
+    def keep(rows):
+        for row in rows:
+            print(f"sim {row.name}: {row.text}", flush=True)
+            out.append(row)
+
+    if "sim-cost" in names:
+        with daemon.Daemon(where, device) as d:
+            keep(cost_rows(d, native, built))
+    sizes = [n for n, name in ((2, "sim-pairs"), (3, "sim-triples")) if name in names]
+    if not sizes:
+        return out
+    pairs = Pairs(native, built)
+    pairs.natively()
+    with Server(where) as server, daemon.Daemon(where, device, mps=server.dir,
+                                                blocks="sim") as d:
+        for i in range(max(sizes)):
+            for name, keys in ((f"i{i}", {}), (f"s{i}", {"compute.class": "shared"}),
+                               (f"b{i}", {"compute.class": "shared",
+                                          "kernel.rewrite": "auto"})):
+                got = d.ask("tenant-add", name=name, set=keys)
+                if not got["ok"]:
+                    raise build.Error(got["error"])
+        for size in sizes:
+            keep(group_rows(pairs, size, (("in turns", lambda i: d.side(f"i{i}")),
+                                          ("MPS", lambda i: d.side(f"s{i}")),
+                                          ("sim", lambda i: d.side(f"b{i}")))))
+        quiet(d)
+    return out
