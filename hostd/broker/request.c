@@ -22,6 +22,7 @@
 #include "broker/operator/events.h"
 #include "broker/operator/trace.h"
 #include "broker/memory/waiters.h"
+#include "broker/operator/kernels.h"
 #include "broker/refused.h"
 #include "broker/reply.h"
 #include "broker/request.h"
@@ -34,6 +35,9 @@
 #include "util/size.h"
 
 #define PROTOCOL 1 /* of doc/control-protocol.md */
+
+/* In an answer, roughly, which must fit into a socket's buffer. */
+#define KERNELS_MAX 256
 
 static const char *get_str(struct json_object *q, const char *key)
 {
@@ -151,6 +155,21 @@ static void add_refused(struct broker *b, const struct selection *sel,
 	refused_fini(&sum);
 }
 
+/* Kernels of all running sessions selected. */
+static struct json_object *list_kernels(struct broker *b, const struct selection *sel)
+{
+	struct json_object *a = json_object_new_array();
+	struct worker *w;
+
+	list_for_each (w, &b->workers, link) {
+		if (w->state == WORKER_SESSION &&
+		    selected(sel, w->tenant->name, w->session) &&
+		    json_object_array_length(a) < KERNELS_MAX)
+			kernels_add(w, a);
+	}
+	return a;
+}
+
 static struct json_object *request_list(struct broker *b, struct json_object *q,
 					void *client)
 {
@@ -202,6 +221,7 @@ static struct json_object *request_info(struct broker *b, struct json_object *q,
 		return o;
 	o = request_list(b, q, client);
 	json_object_object_add(o, "ended", list_ended(b, &sel));
+	json_object_object_add(o, "kernels", list_kernels(b, &sel));
 	add_refused(b, &sel, o);
 	return o;
 }

@@ -112,6 +112,16 @@ struct device_kernel {
 	uint32_t speed[DEV_KERNEL_PARTS];
 };
 
+#define DEV_FORMS_MAX 16u
+
+/* A kernel that was looked up, and what became of it. */
+struct device_form {
+	char name[64],
+		why[64]; /* why: it runs as it is; empty: its second form is used */
+	unsigned
+		cost; /* time that form takes, per mille of the first one's; 0: not timed */
+};
+
 /* A process and what it has of the device. */
 struct device_holder {
 	uint64_t pid, bytes;
@@ -209,6 +219,9 @@ struct device_ops {
 	/* The kernel with a second form that has done most since it was asked last; blocks 0: that
 	 * form is not used. Returns false if none has done anything. NULL: none do. One thread. */
 	bool (*busiest)(struct device *dev, struct device_kernel *ret);
+	/* Lists such kernels, DEV_FORMS_MAX at most and always the first ones, of modules that
+	 * are gone, too. Returns how many. NULL where busiest is. One thread. */
+	unsigned (*forms)(struct device *dev, struct device_form *ret);
 	/* Where it stands how many of the blocks that an SM has room for kernels with a second
 	 * form are to take, per mille, from 1000 on all; 0: all, and nobody else's run at once;
 	 * DEV_BLOCKS_PLAIN: kernels run in their first form.

@@ -42,6 +42,14 @@ enum page_pending {
 #define PAGE_KERNEL_RESOURCES 4u
 #define PAGE_KERNEL_PARTS     4u
 
+#define PAGE_FORMS_MAX        16u
+
+/* A kernel and what became of it, as struct device_form. */
+struct page_form {
+	char name[64], why[64]; /* NUL-terminated */
+	uint32_t cost, pad;
+};
+
 /* All of their blocks, since nobody else runs kernels at once; or although somebody does. */
 #define PAGE_KERNEL_ALONE 0u
 #define PAGE_KERNEL_ALL   1000u
@@ -113,6 +121,11 @@ struct worker_page {
 
 	/* weftd writes: per mille of such blocks that kernels are to take. */
 	_Atomic uint64_t kernel_limit;
+
+	/* The worker writes: kernels, forms[0] to [n_forms - 1]; what it has learnt since then of
+	 * one changes, and who reads it meanwhile finds some of both. */
+	_Atomic uint64_t n_forms;
+	struct page_form forms[PAGE_FORMS_MAX];
 };
 static_assert(sizeof(struct worker_page) <= WORKER_PAGE_SIZE, "one mapping has it all");
 

@@ -175,3 +175,35 @@ void print_refused(FILE *f, struct json_object *a)
 	fputc('\n', f);
 	table_print(&t, f);
 }
+
+/* Time that a copy takes more or less than its kernel. */
+static void add_cost(struct table *t, uint64_t permille)
+{
+	if (permille)
+		table_add(t, "%+.1f %%", ((double)permille - 1000) / 10);
+	else
+		table_add(t, "%s", "");
+}
+
+void print_kernels(FILE *f, struct json_object *a)
+{
+	static const struct table_column columns[] = {{"SESSION", true},
+						      {"KERNEL", false},
+						      {"COPY", true},
+						      {"RUNS AS IT IS", false}};
+	struct table t = {columns, ARRAY_SIZE(columns), NULL, 0};
+	struct json_object *list = json_get(a, "kernels");
+
+	if (!json_count(list))
+		return;
+	for (size_t i = 0; i < json_count(list); i++) {
+		struct json_object *o = json_object_array_get_idx(list, i);
+
+		table_add(&t, "%" PRIu64, json_u64(o, "session"));
+		table_add(&t, "%s", json_str(o, "name"));
+		add_cost(&t, json_u64(o, "cost"));
+		table_add(&t, "%s", json_str(o, "why"));
+	}
+	fputc('\n', f);
+	table_print(&t, f);
+}

@@ -57,6 +57,8 @@ size_t json_count(struct json_object *list);
 /* A table of what was refused, out of an answer to "info"; nothing if there is nothing.
  */
 void print_refused(FILE *f, struct json_object *a);
+/* Prints the kernels that an answer has, and what became of them; nothing if there are none. */
+void print_kernels(FILE *f, struct json_object *a);
 
 /* Microseconds as "1.25 s", "310 ms". Returns buf. */
 char *time_format(uint64_t us, char *buf, size_t room);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* #syscalls: sendmsg */
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/macros.h"
 #include "device/device.h"
@@ -76,6 +78,27 @@ static void say_kernel(struct meter *m)
 	atomic_store_explicit(&page->kernel_blocks, k.blocks, memory_order_relaxed);
 }
 
+static void say_forms(const struct meter *m)
+{
+	struct worker_page *page = m->on.page;
+	struct device_form forms[DEV_FORMS_MAX];
+	unsigned n;
+
+	static_assert(DEV_FORMS_MAX == PAGE_FORMS_MAX, "all have a place");
+	if (!m->on.ops->forms)
+		return;
+	n = m->on.ops->forms(m->on.dev, forms);
+	for (unsigned i = 0; i < n; i++) {
+		struct page_form f = {.cost = forms[i].cost};
+
+		memcpy(f.name, forms[i].name, sizeof(f.name));
+		memcpy(f.why, forms[i].why, sizeof(f.why));
+		if (memcmp(&page->forms[i], &f, sizeof(f)) != 0)
+			memcpy(&page->forms[i], &f, sizeof(f));
+	}
+	atomic_store_explicit(&page->n_forms, n, memory_order_release);
+}
+
 /* Measures since the last time; true if anything ran. Time in which nobody measured, of
  * which a device may say anything, is not counted. */
 static bool measure_locked(struct meter *m)
@@ -94,6 +117,7 @@ static bool measure_locked(struct meter *m)
 	atomic_fetch_add_explicit(&page->busy_ns, busy - m->busy_ns,
 				  memory_order_relaxed);
 	say_rewrites(m);
+	say_forms(m);
 	m->busy_ns = busy;
 	m->memory_ns = memory;
 	m->busy_at_ns = now;

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels as persistent threads: whose programs have them, from when on, and what is told of it."""
+import subprocess
 import threading
 import unittest
 
-from fault import Daemon, FaultTest, Script, wait_for
+from fault import Daemon, FaultTest, Script, program, wait_for
 
 TPCS = 4
 ALL = (1 << TPCS) - 1
@@ -114,6 +115,19 @@ class Rewrite(FaultTest):
             for _ in range(8):
                 self.assertEqual(p.say(f"k {MANY}"), (0, ALL))
             self.told(d, "a", "launches.rewritten", 4)
+
+    def test_kernels_are_listed(self):
+        with daemon("[tenant a]\nkernel.rewrite = share\n") as d:
+            p = self.program(d, "a")
+            self.assertEqual(p.say("o 4")[0], 0)
+
+            def listed():
+                return {k["name"]: k["why"] for k in d.ctl("info", "a")["kernels"]}
+            wait_for(lambda: len(listed()) == 2, 10, "two kernels are listed")
+            self.assertEqual(listed(), {"_Z6kernelPj": "", "_Z4gridPj": "waits for the whole grid"})
+            r = subprocess.run([program("weftctl"), "--control", d.path("control"), "info", "a"],
+                               capture_output=True, text=True, check=True)
+            self.assertRegex(r.stdout, r"(?m)^ *1 +_Z4gridPj +waits for the whole grid$")
 
     def test_policy_unknown(self):
         with self.assertRaises(AssertionError) as e:

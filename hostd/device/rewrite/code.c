@@ -64,9 +64,34 @@ static void say(const struct ptx_persist *p)
 	}
 }
 
+static void reasons_free(struct reason *r)
+{
+	for (struct reason *at = r; at && at->name; at++)
+		free(at->name);
+	free(r);
+}
+
+/* NULL: there are none, or memory is short. */
+static struct reason *reasons_of(const struct ptx_persist *p)
+{
+	struct reason *r = calloc(p->n - p->n_copies + 1u, sizeof(*r)), *at = r;
+
+	for (uint32_t i = 0; r && i < p->n; i++) {
+		if (!p->kernels[i].why)
+			continue;
+		at->name = strdup(p->kernels[i].name);
+		if (!at->name)
+			break;
+		at++->why = p->kernels[i].why;
+	}
+	return r;
+}
+
 /* The text of an image with copies of its kernels, the caller's to free; NULL: none has one.
- * is_input: of a link, and counted when what comes of it is loaded. */
-static char *rewrite(const void *image, size_t size, bool is_input, size_t *ret_size)
+ * ret_reasons: likewise, of the others; NULL: it is the input of a link, and counted when what
+ * comes of it is loaded. */
+static char *rewrite(const void *image, size_t size, struct reason **ret_reasons,
+		     size_t *ret_size)
 {
 	_cleanup_free_ char *text = NULL;
 	struct ptx_persist p;
@@ -82,7 +107,8 @@ static char *rewrite(const void *image, size_t size, bool is_input, size_t *ret_
 		return NULL;
 	}
 	say(&p);
-	if (!is_input) {
+	if (ret_reasons) {
+		*ret_reasons = p.text ? reasons_of(&p) : NULL;
 		atomic_fetch_add(&codes.kernels_seen, p.n);
 		atomic_fetch_add(&codes.copies, p.n_copies);
 	}
@@ -129,7 +155,8 @@ static void count_kernels(const void *image, size_t size)
 
 /* ---- loading ---- */
 
-static int add(const struct dev_ctx *ctx, struct dev_module *mod, char *text)
+static int add(const struct dev_ctx *ctx, struct dev_module *mod, char *text,
+	       struct reason *reasons)
 {
 	struct code *c = calloc(1, sizeof(*c));
 	int r = -1;
@@ -139,6 +166,7 @@ static int add(const struct dev_ctx *ctx, struct dev_module *mod, char *text)
 	c->ctx = ctx;
 	c->mod = mod;
 	c->text = text;
+	c->reasons = reasons;
 	pthread_mutex_lock(&codes.lock);
 	if (table_add(&codes.modules, mod, c) == 0) {
 		list_append(&codes.all, &c->link);
@@ -160,7 +188,7 @@ static CUresult load_code(struct dev_ctx *ctx, const void *image, size_t size,
 {
 	CUresult r = fn(ctx, image, size, jit, ret_module);
 
-	if (r == CUDA_SUCCESS && add(ctx, *ret_module, NULL) == 0)
+	if (r == CUDA_SUCCESS && add(ctx, *ret_module, NULL, NULL) == 0)
 		count_kernels(image, size);
 	return r;
 }
@@ -172,13 +200,14 @@ static CUresult load(struct dev_ctx *ctx, const void *image, size_t size,
 {
 	_cleanup_free_ char *text = NULL;
 	struct dev_jit again = jit ? *jit : (struct dev_jit){0};
+	struct reason *reasons = NULL;
 	struct dev_module *mod = NULL;
 	size_t text_size;
 	CUresult r;
 
 	if (has_copies(image, size))
 		return load_code(ctx, image, size, jit, fn, ret_module);
-	text = rewrite(image, size, false, &text_size);
+	text = rewrite(image, size, &reasons, &text_size);
 	if (!text)
 		return fn(ctx, image, size, jit, ret_module);
 	r = fn(ctx, text, text_size, jit, &mod);
@@ -186,7 +215,7 @@ static CUresult load(struct dev_ctx *ctx, const void *image, size_t size,
 		mod = NULL;
 	else if (library)
 		r = codes.under->module.status(mod);
-	if (r == CUDA_SUCCESS && add(ctx, mod, library ? text : NULL) == 0) {
+	if (r == CUDA_SUCCESS && add(ctx, mod, library ? text : NULL, reasons) == 0) {
 		if (library)
 			(void)steal(text);
 		*ret_module = mod;
@@ -194,6 +223,7 @@ static CUresult load(struct dev_ctx *ctx, const void *image, size_t size,
 	}
 	log_info("kernels run as they are: what was made of them does not load (%d)",
 		 (int)r);
+	reasons_free(reasons);
 	if (mod)
 		codes.under->module.unload(mod);
 	if (jit)
@@ -247,7 +277,7 @@ CUresult code_link_add(struct dev_link *link, CUjitInputType type, const void *d
 	size_t text_size;
 
 	if (is_new(link) && (type == CU_JIT_INPUT_PTX || type == CU_JIT_INPUT_FATBINARY))
-		text = rewrite(data, size, true, &text_size);
+		text = rewrite(data, size, NULL, &text_size);
 	/* Refused, the input itself says why, or is linked. */
 	if (text && codes.under->link->add(link, CU_JIT_INPUT_PTX, text, text_size, name,
 					   jit) == CUDA_SUCCESS)
@@ -266,6 +296,7 @@ void code_link_destroy(struct dev_link *link)
 /* Kernels go with the module that has them. */
 static void drop_kernels_locked(const struct code *c)
 {
+	const struct code *of;
 	const void *key;
 	struct kernel *k;
 
@@ -275,6 +306,10 @@ static void drop_kernels_locked(const struct code *c)
 		(void)table_remove(&codes.kernels, key);
 		trial_drop(k);
 		free(k);
+	}
+	for (size_t at = 0; (of = table_next(&codes.left, &at, &key)) != NULL;) {
+		if (of == c)
+			(void)table_remove(&codes.left, key);
 	}
 }
 
@@ -294,6 +329,7 @@ static void code_free(struct code *c)
 	if (!c)
 		return;
 	free(c->text);
+	reasons_free(c->reasons);
 	free(c->functions);
 	free(c);
 }
@@ -326,6 +362,16 @@ static size_t params_size(struct dev_func *f)
 	return end;
 }
 
+/* Code that was compiled before does not say. */
+static const char *why_left(const struct code *c, const char *name)
+{
+	for (const struct reason *r = c->reasons; r && r->name; r++) {
+		if (!strcmp(r->name, name))
+			return r->why;
+	}
+	return "was left alone when it was compiled";
+}
+
 /* Notes that a function has a copy, if it has. */
 static void note_locked(struct dev_module *mod, struct code *c, const char *name,
 			struct dev_func *f)
@@ -335,7 +381,7 @@ static void note_locked(struct dev_module *mod, struct code *c, const char *name
 	struct dev_func *copy;
 	size_t size;
 
-	if (table_find(&codes.kernels, f))
+	if (table_find(&codes.kernels, f) || table_find(&codes.left, f))
 		return;
 	if (!c->control &&
 	    codes.under->module.global(mod, PTX_PERSIST_CONTROL, &c->control, &size))
@@ -345,8 +391,11 @@ static void note_locked(struct dev_module *mod, struct code *c, const char *name
 		return;
 	memcpy(copy_name, PTX_PERSIST_NAME, sizeof(PTX_PERSIST_NAME) - 1);
 	memcpy(copy_name + sizeof(PTX_PERSIST_NAME) - 1, name, strlen(name) + 1);
-	if (codes.under->module.function(mod, copy_name, &copy))
+	if (codes.under->module.function(mod, copy_name, &copy)) {
+		if (table_add(&codes.left, f, c) == 0)
+			form_add_locked(name, NULL, why_left(c, name));
 		return;
+	}
 	k = calloc(1, sizeof(*k));
 	if (!k)
 		return;
@@ -355,6 +404,8 @@ static void note_locked(struct dev_module *mod, struct code *c, const char *name
 	k->params_size = params_size(f);
 	if (table_add(&codes.kernels, f, k) < 0)
 		free(k);
+	else
+		form_add_locked(name, k, "");
 }
 
 static void note(struct dev_module *mod, const char *name, struct dev_func *f)
@@ -519,4 +570,5 @@ void code_end(void)
 	table_fini(&codes.modules);
 	table_fini(&codes.kernels);
 	table_fini(&codes.links);
+	table_fini(&codes.left);
 }

@@ -13,6 +13,12 @@
 #include "device/rewrite/table.h"
 #include "ptx/rewrite/persist.h"
 
+/* A kernel that is left alone. */
+struct reason {
+	char *name;
+	const char *why; /* a constant */
+};
+
 /* A module that was loaded with copies. */
 struct code {
 	struct list link; /* codes.all */
@@ -23,6 +29,8 @@ struct code {
 	/* Owners of the counters: launches in a stream do not overlap. A stream that has
 	 * ended leaves its own behind, for its last kernel may still run. */
 	_Atomic(const void *) streams[PTX_PERSIST_SLOTS];
+	struct reason *
+		reasons; /* of kernels without a copy; name NULL: that was the last one */
 	/* Functions that are the program's, in the module's order; NULL: nobody has asked. */
 	unsigned *functions, n_functions;
 };
@@ -55,6 +63,12 @@ struct device_sm {
 	int reserved_shared; /* for each block beside its own */
 };
 
+/* As device_ops.forms() tells of it, and the kernel as long as its module is there. */
+struct form {
+	struct device_form is;
+	const struct kernel *kernel;
+};
+
 struct codes {
 	const struct device_ops *under;
 	enum rewrite_mode mode;
@@ -67,6 +81,10 @@ struct codes {
 	struct list all;
 	struct table modules, kernels; /* dev_module: code; dev_func: kernel */
 	struct table links;            /* dev_link without an input yet: itself */
+	struct table
+		left; /* dev_func without a copy, of a module that has some: its code */
+	struct form forms[DEV_FORMS_MAX];
+	unsigned n_forms;
 	_Atomic uint64_t kernels_seen, copies, launches; /* struct device_rewrites */
 };
 
@@ -104,6 +122,12 @@ void trial_drop(struct kernel *k);
 /* Blocks that were found to run at once on an SM, and of which launch. */
 void fits_of(const struct kernel *k, unsigned *ret_threads, unsigned *ret_shared,
 	     unsigned *ret_blocks);
+/* Notes a kernel with a copy, or why it has none. With codes.lock. */
+void form_add_locked(const char *name, struct kernel *k, const char *why);
+/* The kernel is no more. With both locks. */
+void form_drop_locked(const struct kernel *k);
+/* As device_ops.forms. */
+unsigned forms(struct device *dev, struct device_form *ret);
 /* As device_ops.busiest. */
 bool busiest(struct device *dev, struct device_kernel *ret);
 

@@ -321,12 +321,14 @@ const struct device_ops *device_rewritten(const struct device_ops *under)
 	codes.under = under;
 	codes.mode = REWRITE_OFF;
 	codes.limit = NULL;
+	codes.n_forms = 0;
 	list_init(&codes.all);
 	ours = *under;
 	ours.open = open_device;
 	ours.close = close_device;
 	ours.rewrites = rewrites;
 	ours.busiest = busiest;
+	ours.forms = forms;
 	ours.limit = limit;
 	ours.ctx.destroy = ctx_destroy;
 	ours.stream.destroy = stream_destroy;

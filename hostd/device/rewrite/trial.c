@@ -64,6 +64,7 @@ void trial_end(struct kernel *k, struct dev_ctx *ctx, struct dev_stream *st, boo
 void trial_drop(struct kernel *k)
 {
 	pthread_mutex_lock(&codes.trial_lock);
+	form_drop_locked(k);
 	if (k->trial.from)
 		codes.under->event.destroy(k->trial.from);
 	if (k->trial.to)

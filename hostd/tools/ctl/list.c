@@ -155,6 +155,7 @@ int ctl_info(const struct ctl *ctl, int argc, char **argv)
 	print_tenants(ctl, a, true);
 	print_sessions(ctl, json_get(a, "sessions"), false, false);
 	print_sessions(ctl, json_get(a, "ended"), true, false);
+	print_kernels(stdout, a);
 	print_refused(stdout, a);
 	return 0;
 }

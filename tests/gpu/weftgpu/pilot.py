@@ -18,7 +18,7 @@ PARTS = (75, 100, 150)  # per cent of the device
 POLICIES = ("fair", "mfit", "amfit", "madvise")
 DATA, CONTEXT, SWAP = 2048 * MIB, 600 * MIB, "24G"
 SETTLE, SECONDS, MOST = 0.8, 1.2, 2.0
-# Who waits does so for up to a second.
+# By these one of the two waits for up to a second.
 TURNS, TURNS_SECONDS = ("mfit", "amfit"), 8.0
 
 
