@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws what swap/measure.py has measured, and bench_move.
+"""Draws what swap/measure.py has measured, bench_move, and the parts sim and pilot of
+tests/gpu/run (--json).
 
     plot.py RESULT.json... -o FIGURE.svg
 
@@ -134,10 +135,61 @@ def rates(results):
                       height=360)
 
 
+# ---- kernels together ----
+
+SHORT = {"binomialOptions": "BO", "FDTD3d": "FD", "lavaMD": "LM", "MD5Hash": "MD", "nbody": "NB",
+         "particlefilter": "PF", "tpacf": "TP"}
+
+
+def together(results):
+    """As figures 10 and 11 of "Adaptive Simultaneous Multi-tenancy for GPUs"."""
+    r = results[0]
+    rows = [row for row in r["rows"] if row.get("stp")]
+    panels = []
+    for size in sorted({len(row["names"]) for row in rows}):
+        mine = [row for row in rows if len(row["names"]) == size]
+        panel = svg.Bars("", ["+".join(SHORT.get(n, n) for n in row["names"]) for row in mine],
+                         svg.Axis("of what each does alone, together"))
+        for i, kind in enumerate(mine[0]["stp"]):
+            panel.add(kind, [row["stp"].get(kind) for row in mine], i)
+        panel.note("one after the other", 1)
+        panels.append(panel)
+    return svg.figure(f"Kernels at once ({r['device']})", panels, width=1100, height=330)
+
+
+# ---- beside one that sweeps ----
+
+def beside(results):
+    """As figure 4 of PILOT's paper."""
+    r = results[0]
+    rows = [row for row in r["rows"] if row.get("slower")]
+    apps = list(dict.fromkeys(row["app"] for row in rows))
+    policies = list(dict.fromkeys(row["policy"] for row in rows))
+    got = {(row["app"], row["policy"]): row["slower"] for row in rows}
+    panels = []
+    for part in sorted({p for row in rows for p in row["slower"]}, key=int):
+        panel = svg.Bars(f"{part} % of the device", apps, svg.Axis("slower than alone", 10, low=1))
+        for i, policy in enumerate(policies):
+            panel.add(policy, [got.get((a, policy), {}).get(part) for a in apps], i)
+        panel.note("wanted", 2)
+        panels.append(panel)
+    return svg.figure(f"Managed memory beside one that sweeps through its own ({r['device']})",
+                      panels, width=900, height=260)
+
+
+def of_run(r):
+    """The part sim or pilot of a run of tests/gpu/run."""
+    kind = "together" if r.get("sim") else "beside"
+    return {"kind": kind, "device": r["machine"]["gpu"],
+            "rows": r["sim" if kind == "together" else "pilot"]}
+
+
 def read(name):
     """bench_move writes a list of what it has measured."""
     with open(name, encoding="ascii") as f:
         r = json.load(f)
+    if isinstance(r, dict) and "machine" in r:
+        return of_run(r)
     return {"kind": "rates", "device": r[0]["device"], "points": r} if isinstance(r, list) else r
 
 
@@ -147,7 +199,8 @@ def draw(results):
     if len(kinds) != 1 or (len(results) > 1 and kinds != {"slowdown"}):
         raise ValueError("results of different kinds: " + ", ".join(sorted(kinds)))
     return {"slowdown": slowdown, "shares": shares, "delay": delay,
-            "pieces": pieces, "rates": rates}[kinds.pop()](results)
+            "pieces": pieces, "rates": rates, "together": together,
+            "beside": beside}[kinds.pop()](results)
 
 
 def main():

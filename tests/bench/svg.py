@@ -125,6 +125,57 @@ class Panel:
         return out
 
 
+class Bars:
+    """A chart with a group of bars for each name, one of each series; None: no bar."""
+
+    def __init__(self, title, names, y):
+        self.title, self.groups, self.y = title, names, y
+        self.series, self.notes = [], []
+
+    def add(self, name, values, colour):
+        self.series.append((name, values, COLOURS[colour]))
+
+    def note(self, text, y):
+        self.notes.append((text, y))
+
+    def names(self):
+        return [(name, colour, False, False) for name, _, colour in self.series]
+
+    def draw(self, left, top, width, height):
+        head = TOP if self.title else 10
+        x0, y0 = left + LEFT, top + head
+        w, h = width - LEFT - RIGHT, height - head - BOTTOM
+        self.y.fit([v for _, values, _ in self.series for v in values] +
+                   [y for _, y in self.notes])
+
+        def at_y(v):
+            return y0 + h * (1 - min(max(self.y.place(v), 0), 1))
+
+        out = []
+        if self.title:
+            out.append(text_at(x0 + w / 2, top + 18, self.title, 13, "middle", bold=True))
+        for t in self.y.ticks:
+            out += [stroke(x0, at_y(t), x0 + w, at_y(t), "#e4e4e4"),
+                    text_at(x0 - 6, at_y(t) + 4, self.y.text(t), 11, "end")]
+        each = w / max(len(self.groups), 1)
+        bar = each * 0.8 / max(len(self.series), 1)
+        for i, name in enumerate(self.groups):
+            x = x0 + each * i
+            out.append(text_at(x + each / 2, y0 + h + 15, name, 10, "middle"))
+            for k, (_, values, colour) in enumerate(self.series):
+                if values[i] is None:
+                    continue
+                y = at_y(values[i])
+                out.append(f'<rect x="{x + each * 0.1 + bar * k:.1f}" y="{y:.1f}" '
+                           f'width="{bar:.1f}" height="{y0 + h - y:.1f}" fill="{colour}"/>')
+        for text, y in self.notes:
+            out += [stroke(x0, at_y(y), x0 + w, at_y(y), "#888", "2 3"),
+                    text_at(x0 + w - 4, at_y(y) - 4, text, 11, "end", colour="#555")]
+        out += [stroke(x0, y0, x0, y0 + h, "#444"), stroke(x0, y0 + h, x0 + w, y0 + h, "#444"),
+                text_at(left + 14, y0 + h / 2, self.y.label, 12, "middle", turned=True)]
+        return out
+
+
 def path(points, colour, dashed, stepped, marks):
     steps = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"]
     for (_, before), (x, y) in zip(points, points[1:]):

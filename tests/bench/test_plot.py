@@ -28,7 +28,13 @@ RATES = {"kind": "rates", "device": "d", "points": [
     {"device": "d", "piece": size << 20, "memory": memory, "move": f"{move} {where}",
      "of_pinned": 0.5} for size in (2, 8) for memory in ("pieces", "extent")
     for move in ("out", "in", "both") for where in ("swapped", "mapped")]}
-ALL = (RATES, SHARES, DELAY, PIECES, SLOWDOWN)
+TOGETHER = plot.of_run({"machine": {"gpu": "d"}, "sim": [
+    {"name": "auto: nbody"}, {"names": ["nbody", "tpacf"], "stp": {"in turns": 0.9, "sim": 1.5}},
+    {"names": ["FDTD3d", "tpacf"], "stp": {"in turns": 0.8, "sim": 1.2}}]})
+BESIDE = plot.of_run({"machine": {"gpu": "d"}, "pilot": [
+    {"app": "bfs", "policy": p, "slower": {"75": 1.5, "150": 9}} for p in ("fair", "mfit")] + [
+    {"app": "corr", "policy": "fair", "slower": {"150": 2}}]})
+ALL = (TOGETHER, BESIDE, RATES, SHARES, DELAY, PIECES, SLOWDOWN)
 
 
 def texts(text):
@@ -124,6 +130,26 @@ class Figures(unittest.TestCase):
         axis.fit([8])
         left, right = svg.LEFT, 640 - svg.RIGHT
         self.assertAlmostEqual(line[-1][0], left + (right - left) * axis.place(6), delta=0.1)
+
+    def bars(self, text, colour):
+        return [(float(e.get("x")), float(e.get("height")))
+                for e in ElementTree.fromstring(text).iter("{http://www.w3.org/2000/svg}rect")
+                if e.get("fill") == svg.COLOURS[colour]]
+
+    def test_together(self):
+        """Bars as high as what was measured, in the order of the rows."""
+        text = plot.draw([TOGETHER])
+        self.assertEqual([t for t in texts(text) if "+" in t], ["NB+TP", "FD+TP"])
+        (x0, h0), (x1, h1) = self.bars(text, 1)
+        self.assertLess(x0, x1)
+        self.assertAlmostEqual(h0 / h1, 1.5 / 1.2, delta=0.01)
+
+    def test_beside(self):
+        """A panel for each part; no bar where nothing was measured."""
+        text = plot.draw([BESIDE])
+        self.assertEqual([t for t in texts(text) if "%" in t],
+                         ["75 % of the device", "150 % of the device"])
+        self.assertEqual((len(self.bars(text, 0)), len(self.bars(text, 1))), (3, 2))
 
     def test_kinds_do_not_mix(self):
         for pair in ((SHARES, DELAY), (SHARES, SHARES)):

@@ -62,8 +62,11 @@ class Looping:
 
 
 class Row:
-    def __init__(self, name, text, good=None):
+    """more: numbers for the report, which tests/bench/plot.py draws."""
+
+    def __init__(self, name, text, good=None, **more):
         self.name, self.text, self.good = name, text, good
+        self.__dict__.update(more)
 
     def as_dict(self):
         return dict(self.__dict__)

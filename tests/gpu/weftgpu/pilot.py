@@ -56,17 +56,19 @@ def dos_rows(made, where, device):
             for name, mib in APPS.items():
                 app = made.start(d, "app", name)
                 alone, = made.rates([app])
-                text = []
+                text, slow = [], {}
                 for part in PARTS:
                     dos = made.start(d, "dos", "pageDoS", DATA * part // 100 // MIB - mib)
                     mine, other = made.rates([app, dos], seconds=window(policy, part))
                     dos.end()
                     slower = alone / max(mine, 1e-9)
                     text.append(f"{slower:.2f} ({other:.0f})")
+                    slow[str(part)] = slower
                     worst.setdefault(policy, {}).setdefault(part, []).append(slower)
                 app.end()
                 quiet(d)
-                yield Row(f"{policy}: {name}", "; ".join(text))
+                yield Row(f"{policy}: {name}", "; ".join(text), app=name, policy=policy,
+                          slower=slow)
     for policy, parts in worst.items():
         yield Row(f"{policy}: worst at " + ", ".join(f"{p} %" for p in parts),
                   ", ".join(f"{max(v):.2f}" for v in parts.values()),

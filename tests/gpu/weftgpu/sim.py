@@ -102,13 +102,14 @@ def group_rows(pairs, size, kinds):
     """kinds: name, function that gives a side by number."""
     all_ = {k: [] for k, _ in kinds}
     for names in itertools.combinations(pairs.names, size):
-        text = []
+        text, stps = [], {}
         for kind, side in kinds:
             parts = pairs.together([side(i) for i in range(size)], names)
             stp, antt = judged(parts)
             all_[kind].append((names, stp, antt))
+            stps[kind] = stp
             text.append(f"{kind} {stp:.2f} ({', '.join(f'{p:.2f}' for p in parts)})")
-        yield Row(" + ".join(names), "; ".join(text))
+        yield Row(" + ".join(names), "; ".join(text), names=names, stp=stps)
     for kind, got in all_.items():
         low = [s for n, s, _ in got if set(n) & set(LOW)]
         rest = [s for n, s, _ in got if not set(n) & set(LOW)]

@@ -569,3 +569,82 @@ Test(pace, old_workers_are_left_alone)
 	run(100, 1, had);
 	cr_assert(nothing_told(0));
 }
+
+/* ---- blocks of class shared ---- */
+
+/* A kernel of which 16 blocks fit on an SM, as quick with a half as with all of them. */
+static void has_kernel(unsigned i)
+{
+	static const uint64_t speed[] = {500, 1000, 1000, 1000};
+
+	workers[i].shared = true;
+	pages[i].kernel_blocks = 16;
+	for (unsigned k = 0; k < PAGE_KERNEL_RESOURCES; k++)
+		pages[i].kernel_need[k] = 1000000 / 16;
+	for (unsigned k = 0; k < PAGE_KERNEL_PARTS; k++)
+		pages[i].kernel_speed[k] = speed[k];
+	works(i, true);
+}
+
+static void look(void)
+{
+	pace_due(&b);
+	now += MS;
+	(void)pace_tick(&b, now);
+}
+
+Test(pace, blocks_are_divided_while_several_have_work)
+{
+	b.blocks = &blocks_sim;
+	has_kernel(0);
+	look();
+	cr_assert_eq(pages[0].kernel_limit, PAGE_KERNEL_ALONE);
+	has_kernel(1);
+	look();
+	cr_assert(pages[0].kernel_limit == 500 && pages[1].kernel_limit == 500);
+	has_kernel(2);
+	pages[2].kernel_blocks = 0; /* nobody knows */
+	look();
+	for (unsigned i = 0; i < 2; i++)
+		cr_assert_eq(pages[i].kernel_limit, PAGE_KERNEL_PLAIN);
+	cr_assert_eq(pages[2].kernel_limit, PAGE_KERNEL_ALL, "whatever it begins with");
+	works(1, false);
+	works(2, false);
+	look();
+	for (unsigned i = 0; i < 3; i++)
+		cr_assert_eq(pages[i].kernel_limit, PAGE_KERNEL_ALONE);
+}
+
+Test(pace, who_takes_turns_has_no_part_in_blocks)
+{
+	b.blocks = &blocks_sim;
+	has_kernel(0);
+	has_kernel(1);
+	workers[1].shared = false;
+	look();
+	cr_assert(pages[0].kernel_limit == PAGE_KERNEL_ALONE && !pages[1].kernel_limit);
+	b.blocks = &blocks_all;
+	workers[1].shared = true;
+	look();
+	cr_assert(!pages[0].kernel_limit && !pages[1].kernel_limit);
+}
+
+/* Numbers that a worker might write. */
+Test(pace, pages_are_not_believed)
+{
+	b.blocks = &blocks_sim;
+	for (unsigned round = 0; round < 64; round++) {
+		uint64_t any = round % 2 ? UINT64_MAX >> round : 1ull << round;
+
+		has_kernel(0);
+		has_kernel(1);
+		pages[0].kernel_blocks = any;
+		pages[0].kernel_fixed = any;
+		pages[0].kernel_need[round % PAGE_KERNEL_RESOURCES] = any;
+		pages[0].kernel_speed[round % PAGE_KERNEL_PARTS] = any;
+		look();
+		for (unsigned i = 0; i < 2; i++)
+			cr_assert(pages[i].kernel_limit <= PAGE_KERNEL_ALL ||
+				  pages[i].kernel_limit == PAGE_KERNEL_PLAIN);
+	}
+}
