@@ -59,7 +59,9 @@ struct device {
 	/* Contexts and host memory come and go one at a time: held in the driver's calls,
 	 * which may wait for a launch that waits for a host function. Taken before: */
 	pthread_mutex_t making;
-	pthread_mutex_t lock;      /* all below; not held in calls that may wait long */
+	/* All below; not held in calls that may wait, but in asking whether a stream has work,
+	 * which may wait for such a launch. */
+	pthread_mutex_t lock;
 	struct range_set reserved; /* of the band */
 	struct range_set mapped;   /* data: its CUmemAccess_flags */
 	struct range_set globals;  /* variables of modules, outside the band */

@@ -48,6 +48,7 @@ struct kernel {
 	/* Launches that are timed, of codes.mode REWRITE_AUTO. */
 	_Atomic unsigned verdict; /* enum cost_verdict */
 	_Atomic bool timed;       /* there are no more */
+	_Atomic bool beside; /* by such beside others' kernels: until there are others */
 	struct trial {            /* codes.trial_lock */
 		struct cost cost;
 		struct dev_event *from, *to; /* NULL: not made yet */
@@ -112,9 +113,9 @@ CUresult code_link_add(struct dev_link *link, CUjitInputType type, const void *d
 void code_link_destroy(struct dev_link *link);
 
 /* Begins to time a launch of a grid of so many blocks, in the form that it returns; COST_FORMS: it
- * is not timed. What was begun is ended when it was launched, or came to nothing (ran false). */
+ * is not timed. Times beside others' kernels hold until there are some without. What was begun is ended when it was launched, or came to nothing (ran false). */
 unsigned trial_begin(struct kernel *k, struct dev_ctx *ctx, struct dev_stream *st,
-		     uint64_t blocks);
+		     uint64_t blocks, bool beside);
 void trial_end(struct kernel *k, struct dev_ctx *ctx, struct dev_stream *st, bool ran);
 /* The kernel is no more, its context is still there. */
 void trial_drop(struct kernel *k);

@@ -17,8 +17,8 @@ static void learn_locked(struct form *f)
 	if (t->cost.ns[COST_PLAIN] > 0 && cost_verdict(&t->cost) != COST_OPEN)
 		f->is.cost = (unsigned)MIN(
 			t->cost.ns[COST_PARTS] * 1000 / t->cost.ns[COST_PLAIN], 1e6);
-	if (atomic_load_explicit(&f->kernel->verdict, memory_order_relaxed) == COST_LEAVE)
-		snprintf(f->is.why, sizeof(f->is.why), "takes longer as a copy");
+	snprintf(f->is.why, sizeof(f->is.why), "%s",
+		 cost_verdict(&t->cost) == COST_LEAVE ? "takes longer as a copy" : "");
 }
 
 void form_add_locked(const char *name, struct kernel *k, const char *why)

@@ -158,9 +158,9 @@ static CUresult launch_copy(struct dev_ctx *ctx, struct dev_stream *st,
 /* Returns whether it was launched, timed. */
 static bool try_launch(struct dev_ctx *ctx, struct dev_stream *st,
 		       const struct dev_launch *l, struct kernel *k, unsigned room,
-		       CUresult *ret)
+		       bool beside, CUresult *ret)
 {
-	unsigned form = trial_begin(k, ctx, st, blocks_of(l));
+	unsigned form = trial_begin(k, ctx, st, blocks_of(l), beside);
 
 	if (form == COST_FORMS)
 		return false;
@@ -172,9 +172,24 @@ static bool try_launch(struct dev_ctx *ctx, struct dev_stream *st,
 	return true;
 }
 
+static enum cost_verdict verdict_of(const struct kernel *k)
+{
+	return atomic_load_explicit(&k->verdict, memory_order_relaxed);
+}
+
+/* For good. */
 static bool is_left(const struct kernel *k)
 {
-	return atomic_load_explicit(&k->verdict, memory_order_relaxed) == COST_LEAVE;
+	return verdict_of(k) == COST_LEAVE &&
+	       !atomic_load_explicit(&k->beside, memory_order_relaxed);
+}
+
+/* Speeds with fewer blocks are those of the kernel alone; whether it is to be a copy at all has to
+ * be known before that. */
+static bool is_to_be_timed(const struct kernel *k, bool beside)
+{
+	return !atomic_load_explicit(&k->timed, memory_order_relaxed) &&
+	       (!beside || verdict_of(k) == COST_OPEN);
 }
 
 static CUresult launch(struct dev_ctx *ctx, struct dev_stream *st,
@@ -195,14 +210,10 @@ static CUresult launch(struct dev_ctx *ctx, struct dev_stream *st,
 	on_sm = limited(room, permille);
 	if (codes.mode != REWRITE_AUTO)
 		return launch_copy(ctx, st, l, k, on_sm);
-	/* Beside others times are not the kernel's own. */
-	if (!permille && !atomic_load_explicit(&k->timed, memory_order_relaxed) &&
-	    try_launch(ctx, st, l, k, room, &r))
+	if (is_to_be_timed(k, permille) && try_launch(ctx, st, l, k, room, permille, &r))
 		return r;
-	return permille || atomic_load_explicit(&k->verdict, memory_order_relaxed) ==
-				       COST_COPY
-		       ? launch_copy(ctx, st, l, k, on_sm)
-		       : codes.under->func.launch(ctx, st, l);
+	return verdict_of(k) == COST_COPY ? launch_copy(ctx, st, l, k, on_sm)
+					  : codes.under->func.launch(ctx, st, l);
 }
 
 /* Launches before the first one that may have a copy. */

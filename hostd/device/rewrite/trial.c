@@ -16,7 +16,7 @@ static bool take(struct kernel *k)
 	if (codes.under->event.elapsed(t->from, t->to, &ms) == CUDA_SUCCESS)
 		cost_note(&t->cost, t->form, t->blocks, (double)ms * 1e6);
 	atomic_store_explicit(&k->verdict, cost_verdict(&t->cost), memory_order_relaxed);
-	if (cost_next(&t->cost) == COST_FORMS)
+	if (cost_next(&t->cost) == COST_FORMS && !atomic_load(&k->beside))
 		atomic_store_explicit(&k->timed, true, memory_order_relaxed);
 	return true;
 }
@@ -33,7 +33,7 @@ static bool has_events(struct trial *t, struct dev_ctx *ctx)
 }
 
 unsigned trial_begin(struct kernel *k, struct dev_ctx *ctx, struct dev_stream *st,
-		     uint64_t blocks)
+		     uint64_t blocks, bool beside)
 {
 	struct trial *t = &k->trial;
 	unsigned form = COST_FORMS;
@@ -41,12 +41,21 @@ unsigned trial_begin(struct kernel *k, struct dev_ctx *ctx, struct dev_stream *s
 	/* Another lane times one. */
 	if (pthread_mutex_trylock(&codes.trial_lock))
 		return COST_FORMS;
-	if (take(k))
-		form = cost_next(&t->cost);
+	if (take(k)) {
+		if (!beside && atomic_load(&k->beside)) {
+			t->cost = (struct cost){0};
+			atomic_store(&k->verdict, COST_OPEN);
+			atomic_store(&k->beside, false);
+		}
+		if (!beside || cost_verdict(&t->cost) == COST_OPEN)
+			form = cost_next(&t->cost);
+	}
 	if (form != COST_FORMS && has_events(t, ctx) &&
 	    codes.under->event.record(ctx, t->from, st) == CUDA_SUCCESS) {
 		t->form = form;
 		t->blocks = blocks;
+		if (beside)
+			atomic_store(&k->beside, true);
 		return form; /* with the lock */
 	}
 	pthread_mutex_unlock(&codes.trial_lock);

@@ -26,14 +26,7 @@
 #include <thread>
 #include <vector>
 
-#define CHECK(call)                                                                      \
-	do {                                                                             \
-		cudaError_t e_ = (call);                                                 \
-		if (e_ != cudaSuccess) {                                                 \
-			fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(e_));      \
-			exit(1);                                                         \
-		}                                                                        \
-	} while (0)
+#include "check.h"
 
 enum size {
 	TINY,

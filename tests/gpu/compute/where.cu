@@ -18,14 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#define CHECK(call)                                                                      \
-	do {                                                                             \
-		cudaError_t e_ = (call);                                                 \
-		if (e_ != cudaSuccess) {                                                 \
-			fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(e_));      \
-			exit(1);                                                         \
-		}                                                                        \
-	} while (0)
+#include "check.h"
 
 using clock_type = std::chrono::steady_clock;
 typedef unsigned __int128 mask;

@@ -218,10 +218,23 @@ static CUresult count_blocks(struct dev_ctx *ctx, struct dev_stream *st,
 	return device_soft_ops.func.launch(ctx, st, l);
 }
 
-static struct fix *with_counted(enum rewrite_mode mode)
+/* Launches of work() on a device that counts blocks. */
+struct run {
+	struct fix *f;
+	struct fix_mem m;
+	struct dev_module *mod;
+	struct dev_launch l;
+};
+
+static struct run begin(enum rewrite_mode mode)
 {
 	struct device_config cfg = {.tpcs = 2};
 	struct fix *f = calloc(1, sizeof(*f));
+	struct run r = {.f = f,
+			.l = {.grid = {20, 5, 2},
+			      .block = {THREADS, 1, 1},
+			      .shared_bytes = 24 << 10,
+			      .params_size = sizeof(CUdeviceptr)}};
 
 	counted = device_soft_ops;
 	counted.func.launch = count_blocks;
@@ -232,35 +245,56 @@ static struct fix *with_counted(enum rewrite_mode mode)
 	cr_assert_eq(f->ops->open(&cfg, &f->dev), 0);
 	f->ops->info(f->dev, &f->info);
 	OK(f->ops->ctx.create(f->dev, 0, &f->ctx));
-	return f;
+	r.m = fix_alloc(f, 2 * MIB);
+	memset((void *)(uintptr_t)r.m.addr, 0, sizeof(uint32_t) * 2 * BLOCKS);
+	r.mod = load(f, work, sizeof(work));
+	OK(f->ops->module.function(r.mod, "work", &r.l.func));
+	return r;
 }
 
-static void end_counted(struct fix *f)
+/* Launches, and waits. Returns whether that was the copy. */
+static bool launch(struct run *r)
 {
+	struct fix *f = r->f;
+
+	r->l.params = &r->m.addr;
+	OK(f->ops->func.launch(f->ctx, NULL, &r->l));
+	OK(f->ops->ctx.synchronize(f->ctx));
+	return launched_params > r->l.params_size;
+}
+
+static uint64_t copies_launched(const struct run *r)
+{
+	struct device_rewrites n;
+
+	r->f->ops->rewrites(r->f->dev, &n);
+	return n.launches;
+}
+
+/* Ends it when each block has been done so often. */
+static void end(struct run *r, uint32_t times)
+{
+	struct fix *f = r->f;
+
+	check((void *)(uintptr_t)r->m.addr, times);
+	f->ops->module.unload(r->mod);
+	fix_free(f, &r->m);
 	f->ops->ctx.destroy(f->ctx);
 	f->ops->close(f->dev);
 	free(f);
 }
 
+static _Atomic uint64_t permille;
+
 Test(device_persist, blocks_are_limited)
 {
-	struct fix *f = with_counted(REWRITE_SHARE);
-	struct fix_mem m = fix_alloc(f, 2 * MIB);
-	uint32_t *out = (void *)(uintptr_t)m.addr;
-	struct dev_launch l = {.grid = {20, 5, 2},
-			       .block = {THREADS, 1, 1},
-			       .shared_bytes = 24 << 10,
-			       .params = &m.addr,
-			       .params_size = sizeof(m.addr)};
-	static _Atomic uint64_t permille;
-	struct dev_module *mod = load(f, work, sizeof(work));
+	struct run r = begin(REWRITE_SHARE);
+	struct fix *f = r.f;
 	struct device_kernel k;
 	unsigned all;
 
 	cr_assert(!f->ops->busiest(f->dev, &k), "nothing has run");
-	OK(f->ops->module.function(mod, "work", &l.func));
-	memset(out, 0, sizeof(*out) * 2 * BLOCKS);
-	OK(f->ops->func.launch(f->ctx, NULL, &l));
+	(void)launch(&r);
 	all = launched;
 	cr_assert(f->ops->busiest(f->dev, &k));
 	cr_assert(k.blocks && all == k.blocks * f->info.n_sms);
@@ -275,63 +309,87 @@ Test(device_persist, blocks_are_limited)
 
 		want = permille < 1000 ? MAX(1u, (unsigned)(want * permille / 1000))
 				       : want;
-		OK(f->ops->func.launch(f->ctx, NULL, &l));
+		(void)launch(&r);
 		cr_assert_eq(launched, want * f->info.n_sms, "%llu: %u",
 			     (unsigned long long)permille, launched);
 	}
 	permille = DEV_BLOCKS_PLAIN;
-	OK(f->ops->func.launch(f->ctx, NULL, &l));
-	cr_assert_eq(launched, l.grid[0], "as it is");
-	OK(f->ops->ctx.synchronize(f->ctx));
-	check(out, 10);
+	cr_assert(!launch(&r), "as it is");
 	cr_assert(f->ops->busiest(f->dev, &k) && !k.fixed);
-	l.grid[1] = l.grid[2] = 1;
-	l.grid[0] = f->info.n_sms + 1;
-	OK(f->ops->func.launch(f->ctx, NULL, &l));
-	cr_assert_eq(launched, l.grid[0], "fits at once");
-	cr_assert(f->ops->busiest(f->dev, &k) && k.fixed && k.blocks == 2);
-	f->ops->module.unload(mod);
-	fix_free(f, &m);
-	end_counted(f);
+	end(&r, 10);
+}
+
+Test(device_persist, a_small_grid_is_known)
+{
+	struct run r = begin(REWRITE_SHARE);
+	struct device_kernel k;
+
+	(void)launch(&r);
+	r.l.grid[1] = r.l.grid[2] = 1;
+	r.l.grid[0] = 0;
+	cr_assert_neq(r.f->ops->func.launch(r.f->ctx, NULL, &r.l), CUDA_SUCCESS);
+	cr_assert(r.f->ops->busiest(r.f->dev, &k) && !k.fixed);
+	end(&r, 1);
+	r = begin(REWRITE_SHARE);
+	r.l.grid[1] = r.l.grid[2] = 1;
+	r.l.grid[0] = r.f->info.n_sms + 1;
+	cr_assert(!launch(&r), "fits at once");
+	cr_assert(r.f->ops->busiest(r.f->dev, &k) && k.fixed && k.blocks == 2);
+	r.l.grid[0] = BLOCKS;
+	memset((void *)(uintptr_t)r.m.addr, 0, sizeof(uint32_t) * 2 * BLOCKS);
+	(void)launch(&r);
+	end(&r, 1);
 }
 
 /* The first launches are timed, in turn as the kernel is and as a copy; then one of the two is
  * used, whichever that is here. Results are right all the time. */
 Test(device_persist, launches_are_timed)
 {
-	struct fix *f = with_counted(REWRITE_AUTO);
-	struct fix_mem m = fix_alloc(f, 2 * MIB);
-	uint32_t *out = (void *)(uintptr_t)m.addr;
-	struct dev_launch l = {.grid = {20, 5, 2},
-			       .block = {THREADS, 1, 1},
-			       .shared_bytes = 24 << 10,
-			       .params = &m.addr,
-			       .params_size = sizeof(m.addr)};
-	struct dev_module *mod = load(f, work, sizeof(work));
-	struct device_rewrites n;
+	struct run r = begin(REWRITE_AUTO);
 	uint64_t before;
 
-	OK(f->ops->module.function(mod, "work", &l.func));
-	memset(out, 0, sizeof(*out) * 2 * BLOCKS);
 	for (unsigned i = 0; i < 40; i++) {
-		OK(f->ops->func.launch(f->ctx, NULL, &l));
-		OK(f->ops->ctx.synchronize(f->ctx));
-		if (i < 2 * COST_SAMPLES)
-			cr_assert_eq(launched_params > l.params_size, i % 2, "%u", i);
+		bool copy = launch(&r);
+
+		cr_assert(i >= 2 * COST_SAMPLES || copy == i % 2, "%u", i);
 	}
-	f->ops->rewrites(f->dev, &n);
-	before = n.launches;
+	before = copies_launched(&r);
 	for (unsigned i = 0; i < 10; i++)
-		OK(f->ops->func.launch(f->ctx, NULL, &l));
-	f->ops->rewrites(f->dev, &n);
-	cr_assert(n.launches == before || n.launches == before + 10);
+		(void)launch(&r);
+	cr_assert(copies_launched(&r) == before || copies_launched(&r) == before + 10);
 	cr_assert(before == COST_SAMPLES || before == 40 - COST_SAMPLES, "%llu",
 		  (unsigned long long)before);
-	OK(f->ops->ctx.synchronize(f->ctx));
-	check(out, 50);
-	f->ops->module.unload(mod);
-	fix_free(f, &m);
-	end_counted(f);
+	end(&r, 50);
+}
+
+/* Beside others, too, with all blocks, or a slow copy might be used for ever; and again once there
+ * are no others. */
+Test(device_persist, launches_beside_others_are_timed_again)
+{
+	struct run r = begin(REWRITE_AUTO);
+	uint64_t before, after;
+	unsigned all = 0;
+
+	permille = 500;
+	r.f->ops->limit(r.f->dev, &permille);
+	for (unsigned i = 0; i < 2 * COST_SAMPLES; i++) {
+		cr_assert_eq(launch(&r), i % 2, "%u", i);
+		if (i % 2 && all)
+			cr_assert_eq(launched, all);
+		all = i % 2 ? launched : all;
+	}
+	before = copies_launched(&r);
+	for (unsigned i = 0; i < 10; i++) {
+		bool copy = launch(&r);
+
+		cr_assert(!copy || launched == all / 2, "%u of %u", launched, all);
+	}
+	after = copies_launched(&r);
+	cr_assert(after == before || after == before + 10, "no parts are timed");
+	permille = 0;
+	for (unsigned i = 0; i < 2 * COST_SAMPLES; i++)
+		cr_assert_eq(launch(&r), i % 2, "%u", i);
+	end(&r, 4 * COST_SAMPLES + 10);
 }
 
 /* ---- machine code that was compiled of a rewritten text ---- */
