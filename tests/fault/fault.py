@@ -198,12 +198,14 @@ def times_run(pid):
 
 
 def until_running(p):
-    lines = []
-    for line in p.stdout:
-        lines.append(line)
-        if line == "running\n":
-            return
-    raise AssertionError("the program did not get to run: " + "".join(lines))
+    """Reads no more than this line: communicate() does not look into buffers."""
+    text = b""
+    while not ("\n" + text.decode(errors="replace")).endswith("\nrunning\n"):
+        byte = os.read(p.stdout.fileno(), 1)
+        if not byte:
+            raise AssertionError("the program did not get to run: " +
+                                 text.decode(errors="replace"))
+        text += byte
 
 
 def hello(lane=0, version=VERSION, magic=MAGIC, token=bytes(16), carriers=1, pid=1):
