@@ -658,6 +658,11 @@ int link_map(struct link *k, uint64_t addr, uint64_t offset, uint64_t size)
 	return link_map_over(k, (void *)(uintptr_t)addr, offset, size, false);
 }
 
+bool link_has_band(const struct link *k)
+{
+	return k->band;
+}
+
 void link_unmap(struct link *k, uint64_t addr, uint64_t size)
 {
 	if (mmap((void *)(uintptr_t)addr, size, PROT_NONE,

@@ -71,6 +71,9 @@ int link_map(struct link *k, uint64_t addr, uint64_t offset, uint64_t size);
  * written; for a forked child, before link_abandon(). Async-signal-safe. */
 int link_map_over(struct link *k, void *at, uint64_t offset, uint64_t size, bool private);
 
+/* Whether the band is reserved: nothing else of the process lies where device memory is. */
+bool link_has_band(const struct link *k);
+
 /* Makes a range of the band an empty reservation again. */
 void link_unmap(struct link *k, uint64_t addr, uint64_t size);
 

@@ -274,13 +274,23 @@ static CUresult submit(struct guest_thread *t, const struct launch *l,
 }
 
 /* Memory that it names is to be on the device, if it is of the kind that can be. */
-static void move_managed(struct guest_thread *t, const struct launch *l,
-			 const struct launch_plan *plan)
+static CUresult submit_managed(struct guest_thread *t, const struct launch *l,
+			       struct launch_plan *plan, uint64_t stream)
 {
 	uint64_t words[GUEST_PARAMS_MAX / sizeof(uint64_t) + 1];
+	struct managed_hold hold;
+	CUresult r;
 
 	launch_params(l, plan, words);
+	plan->buf = words; /* the program's may be managed memory */
+	plan->buf_size = plan->func->params_size;
 	managed_named(t, words, plan->func->params_size / sizeof(words[0]));
+	r = managed_begin(t, &hold);
+	if (r)
+		return r;
+	r = submit(t, l, plan, stream);
+	managed_done(&hold);
+	return r;
 }
 
 CUresult launch_check(const struct launch *l, struct launch_plan *ret_plan)
@@ -335,6 +345,6 @@ CUresult launch_do(const struct launch *l)
 	if (unlikely(r))
 		return r;
 	if (unlikely(atomic_load_explicit(&managed_waiting, memory_order_relaxed)))
-		move_managed(t, l, &plan);
+		return submit_managed(t, l, &plan, stream);
 	return submit(t, l, &plan, stream);
 }

@@ -450,10 +450,17 @@ CUresult array_copy_box(struct guest_thread *t, const struct copy_box *b, uint64
 	bool dst_host = !b->dst_at.array && !b->rows.dst.device;
 	bool src_host = !b->src_at.array && !b->rows.src.device;
 	struct copy_box shared = *b;
+	struct managed_hold hold;
+	CUresult r;
 
 	if (!array_copy_fits(b))
 		return CUDA_ERROR_INVALID_VALUE;
 	copy_share_managed(&shared.rows);
-	return dst_host || src_host ? with_host(t, b, src_host, stream, async)
-				    : on_device(t, &shared, stream, async);
+	r = copy_begin(t, &shared.rows, &hold);
+	if (r)
+		return r;
+	r = dst_host || src_host ? with_host(t, b, src_host, stream, async)
+				 : on_device(t, &shared, stream, async);
+	managed_done(&hold);
+	return r;
 }

@@ -69,6 +69,14 @@ void copy_share_managed(struct copy *c)
 	c->shared |= is_managed(&c->dst) || is_managed(&c->src);
 }
 
+CUresult copy_begin(struct guest_thread *t, const struct copy *c, struct managed_hold *h)
+{
+	h->held = false;
+	return unlikely(managed_carrier) && (is_managed(&c->dst) || is_managed(&c->src))
+		       ? managed_begin(t, h)
+		       : CUDA_SUCCESS;
+}
+
 /* Makes rows without gaps one row. */
 static void join_rows(struct copy *c)
 {
@@ -92,9 +100,24 @@ static CUresult check_side(struct guest_thread *t, const struct copy *c,
 	return extent_check(t, side->addr, rows + c->width);
 }
 
+/* A copy whose sides are what they are to be. */
+static CUresult do_rows(struct guest_thread *t, const struct copy *c, uint64_t stream)
+{
+	CUresult r;
+
+	if (c->dst.device && c->src.device)
+		return copy_on_device(t, c, stream);
+	if (c->dst.device) {
+		r = copy_to_device(t, c, stream);
+		return r || !c->shared || c->async ? r : stream_wait(t, stream);
+	}
+	return c->src.device ? copy_from_device(t, c, stream) : htoh(t, c, stream);
+}
+
 CUresult copy_rows(struct guest_thread *t, const struct copy *given, uint64_t stream)
 {
 	struct copy c = *given;
+	struct managed_hold hold;
 	CUresult r;
 
 	if (!c.width || !c.height)
@@ -115,13 +138,12 @@ CUresult copy_rows(struct guest_thread *t, const struct copy *given, uint64_t st
 		if (r)
 			return r;
 	}
-	if (c.dst.device && c.src.device)
-		return copy_on_device(t, &c, stream);
-	if (c.dst.device) {
-		r = copy_to_device(t, &c, stream);
-		return r || !c.shared || c.async ? r : stream_wait(t, stream);
-	}
-	return c.src.device ? copy_from_device(t, &c, stream) : htoh(t, &c, stream);
+	r = copy_begin(t, &c, &hold);
+	if (unlikely(r))
+		return r;
+	r = do_rows(t, &c, stream);
+	managed_done(&hold);
+	return r;
 }
 
 /* As cuGraphMemcpyNodeGetParams will show it. */

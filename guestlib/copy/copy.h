@@ -8,6 +8,7 @@
 #define WEFT_GUEST_COPY_H
 
 #include "core/guest.h"
+#include "object/managed.h"
 
 struct copy_side {
 	bool device;
@@ -40,6 +41,8 @@ CUresult copy_share(struct copy *c, uint64_t dst_span, uint64_t src_span);
 /* Has a copy wait that has managed memory of the device's on a side: some of that may be in host
  * memory at any time. */
 void copy_share_managed(struct copy *c);
+/* As managed_begin(), if such memory is on a side; c has its final sides. */
+CUresult copy_begin(struct guest_thread *t, const struct copy *c, struct managed_hold *h);
 
 struct guest_array;
 

@@ -175,6 +175,74 @@ int pages_open(uintptr_t at, size_t size, uint64_t offset)
 	return r;
 }
 
+int pages_take(uintptr_t at, size_t size, void **ret_pages)
+{
+	void *p = mremap((void *)at, size, size, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
+
+	if (p == MAP_FAILED)
+		return -errno;
+	*ret_pages = p;
+	return 0;
+}
+
+/* Bytes that one call has filled, or -errno. */
+static int64_t fill_some(uintptr_t at, size_t size, const void *from)
+{
+	struct uffdio_copy c = {.dst = at, .src = (uintptr_t)from, .len = size};
+	struct uffdio_zeropage z = {.range = {at, size}};
+
+	if (from ? ioctl(faults, UFFDIO_COPY, &c) : ioctl(faults, UFFDIO_ZEROPAGE, &z)) {
+		int64_t did = from ? c.copy : z.zeropage;
+
+		/* A mapping of the process changes just now, and it is to be tried again. */
+		return did > 0 ? did : errno == EAGAIN ? 0 : -errno;
+	}
+	return (int64_t)size;
+}
+
+int pages_fill(uintptr_t at, size_t size, const void *from)
+{
+	size_t done = 0;
+
+	while (done < size) {
+		int64_t n = fill_some(at + done, size - done,
+				      from ? (const char *)from + done : NULL);
+
+		if (n < 0)
+			return (int)n;
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+/* Linux 5.7 and later. */
+static bool can_take(void)
+{
+	void *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		       -1, 0);
+	void *taken;
+
+	if (p == MAP_FAILED)
+		return false;
+	taken = mremap(p, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
+	if (taken != MAP_FAILED)
+		munmap(taken, PAGE);
+	munmap(p, PAGE);
+	return taken != MAP_FAILED;
+}
+
+bool pages_can_take(void)
+{
+	static _Atomic int can; /* 1: yes, -1: no */
+
+	if (!can) {
+		_cleanup_close_ int fd = open_userfaultfd();
+
+		can = fd >= 0 && can_take() ? 1 : -1;
+	}
+	return can > 0;
+}
+
 void pages_wake(uintptr_t addr)
 {
 	wake(ALIGN_DOWN(addr, PAGE), PAGE);

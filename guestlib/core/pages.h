@@ -7,6 +7,7 @@
 #ifndef WEFT_GUEST_PAGES_H
 #define WEFT_GUEST_PAGES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,14 @@ int pages_close(uintptr_t at, size_t size);
 /* Puts the window's memory from offset there, which a forked child does not have either, and
  * has those that wait go on. 0 or -errno: there is nothing then. */
 int pages_open(uintptr_t at, size_t size, uint64_t offset);
+/* Closes pages that were opened by pages_fill(), in one step, and has what was in them elsewhere,
+ * the caller's to munmap(). 0 or -errno: nothing has changed. */
+int pages_take(uintptr_t at, size_t size, void **ret_pages);
+/* Puts bytes into closed pages, zeroes if from is NULL, and has those that wait go on. They are the
+ * process's own. 0 or -errno. */
+int pages_fill(uintptr_t at, size_t size, const void *from);
+/* Whether that can be; asked once, by some system calls. */
+bool pages_can_take(void);
 /* Leaves nothing there but a reservation of the band. Touching it is an error again. */
 void pages_end(uintptr_t at, size_t size);
 /* Lets go on who waits for the page at addr. */

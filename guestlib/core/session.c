@@ -5,6 +5,7 @@
 
 #include "calls.h"
 #include "core/known.h"
+#include "core/pages.h"
 #include "core/session.h"
 #include "feature.h"
 
@@ -32,6 +33,9 @@ static void keep_device(const struct session_open_rep *rep, struct guest_device 
 		ret->attributes[i] = rep->attribute_known[i / 32] >> (i % 32) & 1
 					     ? rep->attribute[i]
 					     : INT_MIN;
+	/* Without a window it is this process that has to be able to. */
+	if (!ret->host_size && pages_can_take())
+		ret->attributes[CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY] = 1;
 }
 
 static CUresult learn_operations(struct guest_thread *t)

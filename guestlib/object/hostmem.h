@@ -33,6 +33,7 @@ struct hostmem_where {
 };
 
 struct managed_mem;
+struct carried;
 
 struct hostmem {
 	uintptr_t base;
@@ -43,7 +44,8 @@ struct hostmem {
 	bool managed;    /* cuMemAllocManaged()'s, or */
 	bool variable;   /* a library's, and freed with it */
 	struct hostmem_where where;
-	struct managed_mem *moves; /* its pieces do; NULL: host memory, as all here */
+	struct managed_mem *moves; /* its pieces do; NULL: host memory, as all here, or */
+	struct carried *carried;   /* there is no window; NULL: not so */
 	uintptr_t host;  /* base; of an alias, the registered memory's base */
 	uint64_t dev;    /* base as a device address; 0: the device cannot see it */
 	uint64_t id;     /* CU_POINTER_ATTRIBUTE_BUFFER_ID, never reused */

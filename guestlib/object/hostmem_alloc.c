@@ -29,6 +29,8 @@ static CUresult free_pages(struct guest_thread *t, const struct hostmem *h)
 {
 	if (h->moves)
 		return managed_end(t, h->moves);
+	if (h->carried)
+		return managed_carrier->end(t, h->carried);
 	if (h->region.size)
 		return hostmem_region_free(t, &h->region);
 	if (h->dev)
@@ -61,9 +63,9 @@ static CUresult alloc_pages(struct guest_thread *t, struct hostmem *h)
 
 CUresult hostmem_alloc(struct guest_thread *t, struct hostmem *h)
 {
-	CUresult r = CUDA_ERROR_NOT_SUPPORTED;
+	CUresult r = h->carried ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 
-	if (h->managed && h->size >= MANAGED_MOVES_MIN)
+	if (h->managed && !h->carried && h->size >= MANAGED_MOVES_MIN)
 		r = managed_new(t, h);
 	if (r == CUDA_ERROR_NOT_SUPPORTED)
 		r = alloc_pages(t, h);

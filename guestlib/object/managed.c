@@ -56,25 +56,25 @@ struct managed_mem {
 };
 
 _Atomic unsigned managed_moving, managed_waiting;
+const struct managed_carrier *managed_carrier;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t managed_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list all = {&all, &all};
 static struct guest_thread *server; /* whose lane brings pieces back */
 static struct pause busy;           /* the device was not quiet in time */
 
-/* *ret_old: the thread's signals, which wait until leave(). */
-static void enter(sigset_t *ret_old)
+void managed_enter(sigset_t *ret_old)
 {
 	sigset_t all_signals;
 
 	sigfillset(&all_signals);
 	pthread_sigmask(SIG_SETMASK, &all_signals, ret_old);
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&managed_lock);
 }
 
-static void leave(const sigset_t *old)
+void managed_leave(const sigset_t *old)
 {
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&managed_lock);
 	pthread_sigmask(SIG_SETMASK, old, NULL);
 }
 
@@ -196,7 +196,7 @@ static struct managed_mem *find_locked(uint64_t addr)
 void managed_named(struct guest_thread *t, const uint64_t *words, size_t n)
 {
 	sigset_t old;
-	enter(&old);
+	managed_enter(&old);
 	for (size_t i = 0; i < n; i++) {
 		struct managed_mem *m = NULL;
 
@@ -205,7 +205,7 @@ void managed_named(struct guest_thread *t, const uint64_t *words, size_t n)
 		if (m && waits(m))
 			take_all_locked(t, m, 0, m->n, LAUNCH_WAIT_US);
 	}
-	leave(&old);
+	managed_leave(&old);
 }
 
 static void note_locked(struct managed_names *names, uint64_t word)
@@ -230,12 +230,12 @@ void managed_note(struct managed_names *names, const void *params, size_t bytes)
 
 	if (likely(!atomic_load_explicit(&managed_moving, memory_order_relaxed)))
 		return;
-	enter(&old);
+	managed_enter(&old);
 	for (size_t at = 0; at + sizeof(word) <= bytes; at += sizeof(word)) {
 		memcpy(&word, p + at, sizeof(word));
 		note_locked(names, word);
 	}
-	leave(&old);
+	managed_leave(&old);
 }
 
 /* ---- back ---- */
@@ -293,31 +293,34 @@ static void touched_locked(struct managed_mem *m, uintptr_t addr)
 	bring_locked(server, m, i, first_that(m, i, m->next, false), 0);
 }
 
-/* On the thread for it, which has no lane until it is first needed. */
+void managed_serve_locked(void)
+{
+	pthread_mutex_lock(&managed_lock);
+	if (!guest_self && thread_become(server))
+		log_warning("managed memory: out of memory");
+}
+
 static void touched(uintptr_t addr)
 {
 	struct managed_mem *m;
 
-	pthread_mutex_lock(&lock);
+	managed_serve_locked();
 	m = find_locked(addr);
-	if (!guest_self && thread_become(server))
-		log_warning("managed memory: out of memory");
 	if (m)
 		touched_locked(m, addr);
 	else
 		pages_wake(addr);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&managed_lock);
 }
 
 /* ---- allocations ---- */
 
-/* Whether pages can be closed, and there is a lane to bring pieces back by. */
-static bool can_move(void)
+bool managed_can_serve(void (*touched_page)(uintptr_t addr))
 {
 	sigset_t old;
 	bool can;
 
-	enter(&old);
+	managed_enter(&old);
 	if (!server) {
 		server = calloc(1, sizeof(*server));
 		if (server && thread_open_own_lane(server)) {
@@ -325,8 +328,8 @@ static bool can_move(void)
 			server = NULL;
 		}
 	}
-	can = server && pages_start(touched) == 0;
-	leave(&old);
+	can = server && pages_start(touched_page) == 0;
+	managed_leave(&old);
 	return can;
 }
 
@@ -360,7 +363,7 @@ CUresult managed_new(struct guest_thread *t, struct hostmem *h)
 	struct managed_mem *m;
 	CUresult r;
 
-	if (!can_move())
+	if (!managed_can_serve(touched))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	r = call_managed_alloc(t, h->size, &rep);
 	if (r)
@@ -375,11 +378,11 @@ CUresult managed_new(struct guest_thread *t, struct hostmem *h)
 		call_managed_free(t, rep.addr);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	enter(&old);
+	managed_enter(&old);
 	list_append(&all, &m->link);
 	atomic_fetch_add(&managed_moving, 1);
 	atomic_fetch_add(&managed_waiting, 1);
-	leave(&old);
+	managed_leave(&old);
 	h->base = h->dev = h->host = m->base;
 	h->moves = m;
 	return CUDA_SUCCESS;
@@ -390,11 +393,11 @@ CUresult managed_end(struct guest_thread *t, struct managed_mem *m)
 	sigset_t old;
 	CUresult r;
 
-	enter(&old);
+	managed_enter(&old);
 	list_remove(&m->link);
 	atomic_fetch_sub(&managed_moving, 1);
 	atomic_fetch_sub(&managed_waiting, (unsigned)waits(m));
-	leave(&old);
+	managed_leave(&old);
 	/* First, for the next one may come to the same place. */
 	pages_end(m->base, m->size);
 	extent_forget(t, m->base);
@@ -412,10 +415,10 @@ CUresult managed_prefetch(struct guest_thread *t, struct managed_mem *m, uint64_
 	unsigned end = (unsigned)((addr + size - 1 - m->base) / m->piece) + 1;
 	CUresult r;
 
-	enter(&old);
+	managed_enter(&old);
 	r = to_device ? take_all_locked(t, m, i, MIN(end, m->n), PREFETCH_WAIT_US)
 		      : bring_all_locked(t, m, i, MIN(end, m->n));
-	leave(&old);
+	managed_leave(&old);
 	return r;
 }
 
@@ -424,19 +427,21 @@ void managed_stay(struct managed_mem *m, bool stays)
 	sigset_t old;
 	bool did;
 
-	enter(&old);
+	managed_enter(&old);
 	did = waits(m);
 	m->stays = stays;
 	atomic_fetch_add(&managed_waiting, (unsigned)waits(m) - (unsigned)did);
-	leave(&old);
+	managed_leave(&old);
 }
 
 void managed_after_fork(void)
 {
 	pages_after_fork();
-	pthread_mutex_init(&lock, NULL);
+	pthread_mutex_init(&managed_lock, NULL);
 	list_init(&all);
 	atomic_store(&managed_moving, 0);
 	atomic_store(&managed_waiting, 0);
 	server = NULL; /* its lane was the parent's */
+	if (managed_carrier)
+		managed_carrier->after_fork();
 }

@@ -7,12 +7,15 @@
 #ifndef WEFT_GUEST_MANAGED_H
 #define WEFT_GUEST_MANAGED_H
 
+#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 
 #include "core/guest.h"
 #include "object/hostmem.h"
 
 struct managed_mem; /* one whose pieces move */
+struct carried;     /* one without a window (copy/carried.h) */
 
 /* Least that moves, in bytes: device memory is mapped in no smaller parts. What programs and
  * running kernels tell each other of is smaller. */
@@ -40,8 +43,52 @@ CUresult managed_prefetch(struct guest_thread *t, struct managed_mem *m, uint64_
 /* Says whether launches leave it where it is. */
 void managed_stay(struct managed_mem *m, bool stays);
 
-/* Allocations that move, and those that launches might move now, all or a part of. */
+/* Allocations that move or are carried, and those that launches might move now, all or a part of. */
 extern _Atomic unsigned managed_moving, managed_waiting;
+
+/* Lock and thread of either kind, of which a process has one. A piece moves under the lock;
+ * *ret_old: the thread's signals, which wait until managed_leave(). */
+extern pthread_mutex_t managed_lock;
+void managed_enter(sigset_t *ret_old);
+void managed_leave(const sigset_t *old);
+/* Whether pages can be closed, and there is a lane to bring pieces back by, when one is touched
+ * (pages_start()). */
+bool managed_can_serve(void (*touched_page)(uintptr_t addr));
+/* Takes the lock, on the thread that serves touches, which has no lane until it is first needed. */
+void managed_serve_locked(void);
+
+/* Between managed_begin() and managed_done(). */
+struct managed_hold {
+	bool held;
+	sigset_t old; /* the thread's signals, which wait */
+};
+
+/* Memory that is carried, copies being in a room above this one; NULL: there never was any. */
+extern const struct managed_carrier {
+	CUresult (*begin)(struct guest_thread *t, struct managed_hold *h);
+	void (*done)(struct managed_hold *h);
+	/* Frees one that is in no table any more, after waiting for the device. */
+	CUresult (*end)(struct guest_thread *t, struct carried *c);
+	/* In a forked child, which has none of it. */
+	void (*after_fork)(void);
+} * managed_carrier;
+
+/*
+ * Around the commands for what runs or copies on the device: where memory is carried, gives it all
+ * that the program has, and nothing comes back until what is begun has been said. The thread touches
+ * no memory of the program's meanwhile that might be managed. If it fails there is nothing to end.
+ */
+static inline CUresult managed_begin(struct guest_thread *t, struct managed_hold *h)
+{
+	h->held = false;
+	return unlikely(managed_carrier) ? managed_carrier->begin(t, h) : CUDA_SUCCESS;
+}
+
+static inline void managed_done(struct managed_hold *h)
+{
+	if (unlikely(h->held))
+		managed_carrier->done(h);
+}
 
 /* Whether an address of the device's part of the band is the host's as well. */
 static inline bool managed_is(uint64_t addr)
@@ -49,7 +96,7 @@ static inline bool managed_is(uint64_t addr)
 	struct hostmem h;
 
 	return unlikely(atomic_load_explicit(&managed_moving, memory_order_relaxed)) &&
-	       hostmem_find(addr, &h) && h.moves;
+	       hostmem_find(addr, &h) && (h.moves || h.carried);
 }
 
 /* Moves what n words of a launch name to the device. */

@@ -154,9 +154,9 @@ class Daemon:
     def memory_used(self):
         return self.ctl("list")["device"]["memory.current"]
 
-    def run(self, name, *args, tenant="local", stdin=None):
+    def run(self, name, *args, tenant="local", stdin=None, carrier="auto"):
         """Starts a program of this tenant's; its output is a pipe."""
-        env = dict(os.environ, WEFT_HOST=f"unix:{self.socket(tenant)}",
+        env = dict(os.environ, WEFT_HOST=f"unix:{self.socket(tenant)}", WEFT_CARRIER=carrier,
                    LD_LIBRARY_PATH=os.path.join(BUILD, "guestlib"))
         p = subprocess.Popen([program(name), *map(str, args)], env=env, text=True, stdin=stdin,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -49,11 +49,11 @@ class Death(FaultTest):
             self.assertIn("signal 9", [e["end"] for e in ended
                                        if e["session"] == victim["session"]][0])
 
-    def touches_without_worker(self, *args, seconds=0):
+    def touches_without_worker(self, *args, seconds=0, carrier="auto"):
         """Touching managed memory does not hang; the next call says that it is over."""
         with Daemon() as d:
             neighbour = self.neighbour(d)
-            p = d.run("touches", *args, stdin=subprocess.PIPE)
+            p = d.run("touches", *args, stdin=subprocess.PIPE, carrier=carrier)
             until_running(p)
             time.sleep(seconds)
             self.assertIsNone(p.poll())
@@ -67,8 +67,14 @@ class Death(FaultTest):
     def test_managed_memory_of_a_worker_that_has_died(self):
         self.touches_without_worker()
 
+    def test_managed_memory_without_a_window_of_a_worker_that_has_died(self):
+        self.touches_without_worker(carrier="stream")
+
     def test_worker_killed_while_a_page_is_waited_for(self):
-        self.touches_without_worker("busy", seconds=0.3)  # it waits, or is about to
+        for carrier in ("auto", "stream"):
+            with self.subTest(carrier=carrier):
+                # it waits, or is about to
+                self.touches_without_worker("busy", seconds=0.3, carrier=carrier)
 
     def test_program_killed_while_it_waits_for_a_page(self):
         with Daemon() as d:

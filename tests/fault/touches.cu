@@ -40,8 +40,12 @@ int main(int argc, char **argv)
 	p[0] = 1;
 	step<<<1, 32>>>(p);
 	CK(cudaDeviceSynchronize());
-	if (argc > 1 && !strcmp(argv[1], "busy"))
+	if (argc > 1 && !strcmp(argv[1], "busy")) {
 		for_ever<<<1, 1>>>(q);
+		/* Launches are not waited for; an answer that comes after one is. */
+		if (cudaStreamQuery(0) != cudaErrorNotReady)
+			return 1;
+	}
 	puts("running");
 	while (argc < 2 && read(STDIN_FILENO, &c, 1) > 0)
 		;

@@ -16,10 +16,27 @@ static CUresult end_fill(struct guest_thread *t, uint64_t stream, bool shared)
 	return r || !shared ? r : stream_wait(t, stream);
 }
 
+static CUresult send(struct guest_thread *t, const CUDA_MEMSET_NODE_PARAMS *p,
+		     uint64_t stream, bool async, bool shared)
+{
+	struct fill_cmd *cmd = begin_fill(t);
+
+	if (!cmd)
+		return guest_lost(t);
+	cmd->dst = p->dst;
+	cmd->pitch = p->pitch;
+	cmd->width = p->width;
+	cmd->height = p->height;
+	cmd->value = p->value;
+	cmd->elem_bytes = p->elementSize;
+	cmd->stream = stream;
+	return async ? guest_post(t) : end_fill(t, stream, shared);
+}
+
 static CUresult fill(CUDA_MEMSET_NODE_PARAMS p, CUstream stream, bool ptsz, bool async)
 {
 	bool shared = !guest_is_device(p.dst) || managed_is(p.dst);
-	struct fill_cmd *cmd;
+	struct managed_hold hold;
 	struct guest_thread *t;
 	uint64_t wire;
 	CUresult r = guest_enter(guest_need_on(stream), &t);
@@ -36,19 +53,13 @@ static CUresult fill(CUDA_MEMSET_NODE_PARAMS p, CUstream stream, bool ptsz, bool
 	if (r == CUDA_SUCCESS && p.width && p.height && guest_is_device(p.dst))
 		r = extent_check(t, p.dst,
 				 (p.height - 1) * p.pitch + p.width * p.elementSize);
+	if (r == CUDA_SUCCESS)
+		r = managed_begin(t, &hold);
 	if (r)
 		return r;
-	cmd = begin_fill(t);
-	if (!cmd)
-		return guest_lost(t);
-	cmd->dst = p.dst;
-	cmd->pitch = p.pitch;
-	cmd->width = p.width;
-	cmd->height = p.height;
-	cmd->value = p.value;
-	cmd->elem_bytes = p.elementSize;
-	cmd->stream = wire;
-	return async ? guest_post(t) : end_fill(t, wire, shared);
+	r = send(t, &p, wire, async, shared);
+	managed_done(&hold);
+	return r;
 }
 
 #define FILL_ROW(bits, type)                                                             \

@@ -167,6 +167,7 @@ static CUresult launch(CUgraphExec exec, CUstream stream, bool ptsz)
 {
 	struct graph_launch_cmd *cmd;
 	struct guest_thread *t;
+	struct managed_hold hold;
 	struct guest_exec *x;
 	uint64_t wire;
 	CUresult r = guest_enter(guest_need_on(stream), &t);
@@ -189,12 +190,17 @@ static CUresult launch(CUgraphExec exec, CUstream stream, bool ptsz)
 	    atomic_load_explicit(&managed_waiting, memory_order_relaxed))
 		managed_named(t, x->managed.base, x->managed.n);
 	atomic_store_explicit(&x->stream, wire, memory_order_relaxed);
+	r = managed_begin(t, &hold);
+	if (unlikely(r))
+		return r;
 	cmd = begin_graph_launch(t);
-	if (unlikely(!cmd))
-		return guest_lost(t);
-	cmd->exec = x->handle;
-	cmd->stream = wire;
-	return guest_post(t);
+	if (likely(cmd)) {
+		cmd->exec = x->handle;
+		cmd->stream = wire;
+	}
+	r = likely(cmd) ? guest_post(t) : guest_lost(t);
+	managed_done(&hold);
+	return r;
 }
 
 GUEST_PAIR(cuGraphLaunch, ptsz, (CUgraphExec exec, CUstream stream), launch, exec, stream)

@@ -9,6 +9,7 @@
 #include "calls.h"
 #include "object/context.h"
 #include "object/event.h"
+#include "object/managed.h"
 #include "object/extent.h"
 #include "core/process.h"
 
@@ -36,7 +37,7 @@ CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr)
 
 	if (r)
 		return r;
-	if (!handle || !guest_is_device(dptr))
+	if (!handle || !guest_is_device(dptr) || managed_is(dptr))
 		return CUDA_ERROR_INVALID_VALUE;
 	r = call_ipc_mem_export(t, dptr, &rep);
 	if (r)

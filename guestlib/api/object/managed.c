@@ -6,6 +6,7 @@
  * larger ones move in pieces (object/managed.c); kernels may use either at any time. Advice
  * holds for an allocation as a whole: what is preferred on the host stays there.
  */
+#include "copy/carried.h"
 #include "core/process.h"
 #include "core/thread.h"
 #include "object/context.h"
@@ -30,9 +31,13 @@ CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int
 	if (!dptr || !bytes || bytes > SIZE_MAX - HOSTMEM_PAGE ||
 	    (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!guest_process.host_size)
+	r = guest_unsafe(t);
+	if (r == CUDA_SUCCESS && !guest_process.host_size)
+		r = carried_new(t, &h);
+	if (r == CUDA_ERROR_NOT_SUPPORTED)
 		return guest_refuse(REFUSAL_FUNCTION, "cuMemAllocManaged");
-	r = hostmem_alloc_here(t, &h);
+	if (r == CUDA_SUCCESS)
+		r = hostmem_alloc_here(t, &h);
 	if (r == CUDA_SUCCESS)
 		*dptr = h.base;
 	return r;
