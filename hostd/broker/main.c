@@ -118,7 +118,7 @@ static void usage(FILE *f)
 	      "  --reserve SIZE        device memory kept free\n"
 	      "  --piece SIZE          in what pieces memory moves\n"
 	      "  --placement NAME      which moves first: lru, largest, random\n"
-	      "  --kernel.rewrite off|share|auto|always\n"
+	      "  --kernel.rewrite off|yield|share|auto\n"
 	      "                        whose grids run as persistent threads\n",
 	      f);
 }

@@ -121,6 +121,7 @@ struct worker {
 	 * had only copies, and whether it had any work, on the device or before it. */
 	uint32_t works_us;
 	bool copies, wants;
+	uint64_t kernels_ns;  /* when it was seen with kernels last (compute/blocks.c) */
 	bool pace_unsure;     /* another weftd has told it */
 	const char *why;    /* weftd has ended it for this; NULL: for nothing */
 	uint64_t ending_ns; /* since when it is on its way out; 0: it is not */

@@ -39,7 +39,7 @@
 #include "device/texture.h"
 #include "sensor.h"
 
-#define DEVICE_OPS_ABI 2u
+#define DEVICE_OPS_ABI 3u
 
 /* Sensors are read no more often than this: a guest may ask all the time. */
 #define SENSORS_FRESH_NS 100000000ull
@@ -112,12 +112,21 @@ struct device_kernel {
 	uint32_t speed[DEV_KERNEL_PARTS];
 };
 
+/* Answers of stop(). */
+enum device_rest {
+	DEVICE_REST_NONE, /* nothing was stopped: whatever runs is waited for as always */
+	DEVICE_REST_STOPPED,   /* some kernels are, and the device is quiet */
+	DEVICE_REST_CANCELLED, /* by go_on() */
+};
+
 #define DEV_FORMS_MAX 16u
 
 /* A kernel that was looked up, and what became of it. */
 struct device_form {
-	char name[64],
-		why[64]; /* why: it runs as it is; empty: its second form is used */
+	char name[64];
+	char why[64]; /* it runs as it is; empty: its second form is used */
+	char no_yield
+		[64]; /* a loop of that form cannot stop; empty: none is to, or all can */
 	unsigned
 		cost; /* time that form takes, per mille of the first one's; 0: not timed */
 };
@@ -222,10 +231,23 @@ struct device_ops {
 	/* Lists such kernels, DEV_FORMS_MAX at most and always the first ones, of modules that
 	 * are gone, too. Returns how many. NULL where busiest is. One thread. */
 	unsigned (*forms)(struct device *dev, struct device_form *ret);
+	/* Has those that run in their second form have as many blocks as limit() says by now; for
+	 * some that is at the next time. One thread; waits for nothing that takes long. NULL where
+	 * busiest is. */
+	void (*resize)(struct device *dev);
+	/* Kernels that run in their second form may be stopped from now on, until go_on(). Any
+	 * thread. NULL where busiest is. */
+	void (*hold)(struct device *dev);
+	/* Stops them where that can be, unless go_on() was called since hold() or is meanwhile, and
+	 * waits until nothing of this process runs. Their streams stand still. One thread, while
+	 * nobody submits. NULL where busiest is. */
+	enum device_rest (*stop)(struct device *dev);
+	/* Any thread. NULL where busiest is. */
+	void (*go_on)(struct device *dev);
 	/* Where it stands how many of the blocks that an SM has room for kernels with a second
 	 * form are to take, per mille, from 1000 on all; 0: all, and nobody else's run at once;
 	 * DEV_BLOCKS_PLAIN: kernels run in their first form.
-	 * Looked at with each launch. NULL where busiest is. */
+	 * Looked at with each launch, and by resize(). NULL where busiest is. */
 	void (*limit)(struct device *dev, const _Atomic uint64_t *permille);
 	/* By enum sensor; what the device does not tell is SENSOR_NONE. Of the whole
 	 * device, at most SENSORS_FRESH_NS old. */

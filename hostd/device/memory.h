@@ -78,6 +78,10 @@ struct device_memory_ops {
 	/* Takes one such region away again; the caller makes sure that no work which
 	 * uses it is under way. */
 	CUresult (*host_unmap)(struct dev_ctx *ctx, CUdeviceptr addr);
+
+	/* Makes memory of the device, zeroed, that is not in the band and that footprint() tells
+	 * of; it goes with its context. May take a millisecond. */
+	CUresult (*own)(struct dev_ctx *ctx, uint64_t size, CUdeviceptr *ret_addr);
 };
 
 #endif

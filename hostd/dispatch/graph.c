@@ -221,10 +221,10 @@ int handle_graph_launch(struct sess_lane *sl, const struct graph_launch_args *a,
 			exec_named(e->x, named, &sl->s->touch);
 		begin_ns = trace_begin(sl->s);
 		rep->res.result = exec_launch(e->x, st);
+		sess_count_launches(sl, e->kernels);
 		trace_lane(sl, TRACE_GRAPH, begin_ns, e->kernels);
 		sess_leave(sl);
 		sl->last_stream = a->cmd->stream;
-		count(&sl->s->count->launches, e->kernels);
 		note_active(sl->s);
 	}
 	sess_exec_unlock(e);

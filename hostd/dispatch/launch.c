@@ -108,7 +108,6 @@ int handle_launch_kernel(struct sess_lane *sl, const struct launch_kernel_args *
 		memcpy(l.block, c->block, sizeof(l.block));
 		memcpy(l.cluster, c->cluster, sizeof(l.cluster));
 		note_launch(sl->s, l.params, l.params_size);
-		count(&sl->s->count->launches, 1);
 		note_active(sl->s);
 		sl->last_stream = c->stream;
 		if (trace_on(sl->s->count))
@@ -119,6 +118,7 @@ int handle_launch_kernel(struct sess_lane *sl, const struct launch_kernel_args *
 				return -EPIPE;
 			begin_ns = l.traced ? clock_now_ns() : 0;
 			r = sl->s->ops->func.launch(ctx->dev, st, &l);
+			sess_count_launches(sl, 1);
 			if (unlikely(l.traced))
 				trace_submitted(sl, &l, 1, begin_ns);
 			sess_leave(sl);

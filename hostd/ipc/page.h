@@ -47,7 +47,9 @@ enum page_pending {
 /* A kernel and what became of it, as struct device_form. */
 struct page_form {
 	char name[64], why[64]; /* NUL-terminated */
-	uint32_t cost, pad;
+	uint32_t cost;
+	uint32_t
+		rewritten; /* 1: its second form is used, and why is struct device_form's no_yield */
 };
 
 /* All of their blocks, since nobody else runs kernels at once; or although somebody does. */

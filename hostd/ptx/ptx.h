@@ -191,6 +191,12 @@ struct ptx_place {
 	uint32_t depth;       /* blocks around it, within the body */
 };
 
+/* A register in the text. */
+struct ptx_reg_name {
+	const char *name; /* NULL: nothing that stands for it alone */
+	uint32_t depth;   /* of the block that has declared it, as in struct ptx_place */
+};
+
 /* Where the text has a function with a body. */
 struct ptx_source {
 	struct ptx_span text; /* from its linkage to behind its body */
@@ -199,6 +205,7 @@ struct ptx_source {
 	bool has_params;                /* there are parentheses */
 	struct ptx_span body;           /* without its braces */
 	const struct ptx_place *places; /* of each instruction */
+	const struct ptx_reg_name *regs; /* of each register */
 	/* An instruction that is known by name alone, and left out of insns; or NULL. */
 	const char *unknown;
 };

@@ -263,6 +263,10 @@ static int keep_source(struct ptx_parser *p, struct ptx_func *f)
 
 	if (!source || !places)
 		return -ENOMEM;
+	source->regs =
+		ptx_memdup(p->arena, p->fn.reg_names.p, f->nregs * sizeof(*source->regs));
+	if (!source->regs)
+		return -ENOMEM;
 	if (p->fn.places.n)
 		memcpy(places, p->fn.places.p, p->fn.places.n * sizeof(*places));
 	source->text.end = source->body.end + 1;

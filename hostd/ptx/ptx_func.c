@@ -172,6 +172,7 @@ static void fn_fini(struct ptx_fn *fn)
 	ptx_vec_fini(&fn->protos);
 	ptx_vec_fini(&fn->fixes);
 	ptx_vec_fini(&fn->places);
+	ptx_vec_fini(&fn->reg_names);
 }
 
 /* Header, directives and body, in the block that holds the parameters. */

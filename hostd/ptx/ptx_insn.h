@@ -9,7 +9,8 @@
 /* One instruction, from its guard or opcode to the ";". */
 int ptx_insn(struct ptx_parser *p);
 /* A new register of the current function. */
-int ptx_new_reg(struct ptx_parser *p, enum ptx_type type, uint32_t *ret_idx);
+int ptx_new_reg(struct ptx_parser *p, enum ptx_type type, const struct ptx_sym *sym,
+		uint32_t depth, uint32_t *ret_idx);
 /* Appends an instruction with a copy of its operands; *ret_o (may be NULL) is the copy.
  */
 int ptx_emit(struct ptx_parser *p, struct ptx_insn *in, const struct ptx_opnd *o,

@@ -90,6 +90,7 @@ struct ptx_fn {
 	size_t last_label;     /* instruction that the latest label names */
 	struct ptx_source source;
 	struct ptx_vec places; /* struct ptx_place */
+	struct ptx_vec reg_names; /* struct ptx_reg_name */
 	uint32_t depth;        /* of the body */
 };
 

@@ -64,7 +64,7 @@ static int sreg_temp(struct ptx_parser *p, const struct ptx_insn *in, enum ptx_s
 		     struct ptx_opnd *o)
 {
 	uint32_t reg;
-	int r = ptx_new_reg(p, ptx_sreg_type(sr), &reg);
+	int r = ptx_new_reg(p, ptx_sreg_type(sr), NULL, 0, &reg);
 
 	if (r == 0)
 		r = emit_sreg(p, in, sr, reg);

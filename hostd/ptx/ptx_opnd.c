@@ -24,7 +24,22 @@ int ptx_mismatch(struct ptx_parser *p, const struct ptx_insn *in)
 	return ptx_err(p, "Arguments mismatch for instruction '%s'", ptx_op_name(in->op));
 }
 
-int ptx_new_reg(struct ptx_parser *p, enum ptx_type type, uint32_t *ret_idx)
+/* Notes the name that it has in the text, and where that is known. */
+static int name_reg(struct ptx_parser *p, const struct ptx_sym *sym, uint32_t depth)
+{
+	struct ptx_reg_name *name = ptx_vec_push(&p->fn.reg_names, sizeof(*name));
+
+	if (!name)
+		return -ENOMEM;
+	if (!sym)
+		return 0;
+	name->depth = depth - p->fn.depth;
+	name->name = ptx_strndup(p->arena, sym->s, sym->len);
+	return name->name ? 0 : -ENOMEM;
+}
+
+int ptx_new_reg(struct ptx_parser *p, enum ptx_type type, const struct ptx_sym *sym,
+		uint32_t depth, uint32_t *ret_idx)
 {
 	struct ptx_reg *reg;
 
@@ -38,7 +53,7 @@ int ptx_new_reg(struct ptx_parser *p, enum ptx_type type, uint32_t *ret_idx)
 	reg->type = type;
 	reg->bits = ptx_type_bits(type);
 	*ret_idx = p->fn.regs.n - 1;
-	return 0;
+	return p->source ? name_reg(p, sym, depth) : 0;
 }
 
 static int unknown(struct ptx_parser *p, const struct ptx_sym *sym)
@@ -83,7 +98,7 @@ static int from_range(struct ptx_parser *p, struct ptx_sym *sym, struct ptx_bind
 	}
 	if (!range)
 		return unknown(p, sym);
-	r = ptx_new_reg(p, range->type, &idx);
+	r = ptx_new_reg(p, range->type, sym, range->depth, &idx);
 	if (r < 0)
 		return r;
 	/* Registers belong to the block of their range, not to the one of their use. */

@@ -15,7 +15,7 @@ static int param_reg(struct ptx_parser *p, struct ptx_sym *sym, const struct ptx
 	q->align = q->size;
 	if (!declare)
 		return 0;
-	r = ptx_new_reg(p, d->type, &idx);
+	r = ptx_new_reg(p, d->type, NULL, 0, &idx);
 	if (r == 0)
 		r = ptx_declare(p, sym, PTX_BD_REG, &b);
 	if (r < 0)

@@ -529,7 +529,7 @@ static int one_reg(struct ptx_parser *p, const struct ptx_decl *d)
 	for (unsigned i = 0; i < d->vec; i++) {
 		uint32_t idx;
 
-		r = ptx_new_reg(p, d->type, &idx);
+		r = ptx_new_reg(p, d->type, d->vec > 1 ? NULL : sym, p->depth, &idx);
 		if (r < 0)
 			return r;
 		if (!i)

@@ -112,6 +112,7 @@ void batch_end(struct sess_lane *sl)
 		if (unlikely(b->launches[n - 1].traced))
 			begin_ns = clock_now_ns();
 		r = device_launch(s->ops, b->ctx, b->stream, b->launches, n);
+		sess_count_launches(sl, n);
 		if (unlikely(begin_ns))
 			trace_submitted(sl, b->launches, n, begin_ns);
 		sess_leave(sl);

@@ -42,6 +42,13 @@ static inline void sess_count_posted(struct sess_lane *sl, uint64_t n)
 	atomic_fetch_add_explicit(&sl->s->count->posts, n, memory_order_relaxed);
 }
 
+/* Launches that the device has, whatever became of them: work that it has while there are none is
+ * copies to who looks (worker/meter.h). */
+static inline void sess_count_launches(const struct sess_lane *sl, uint64_t n)
+{
+	atomic_fetch_add_explicit(&sl->s->count->launches, n, memory_order_relaxed);
+}
+
 /* Waits until every context has done what was submitted to it so far, and on a device that
  * does not tell apart what comes meanwhile, that too. */
 void sess_quiesce(struct session *s);

@@ -51,18 +51,19 @@ static void set_state_locked(struct gate *g, enum gate_state to)
 	else if (to == GATE_OPEN && g->passed)
 		g->passed(g->arg, NULL, g->since_ns);
 	g->state = to;
-	if (to == GATE_OPEN)
+	if (to == GATE_CLOSING && g->ops->closes)
+		g->ops->closes(g->arg);
+	if (to == GATE_OPEN) {
 		g->has_passed = false;
+		if (g->ops->opens)
+			g->ops->opens(g->arg);
+	}
 	update_locked(g);
 }
 
-void gate_init(struct gate *g, void (*quiesce)(void *arg), void (*catch_up)(void *arg),
-	       void *arg)
+void gate_init(struct gate *g, const struct gate_ops *ops, void *arg)
 {
-	*g = (struct gate){.quiesce = quiesce,
-			   .catch_up = catch_up,
-			   .arg = arg,
-			   .drain_ns = GATE_DRAIN_NS};
+	*g = (struct gate){.ops = ops, .arg = arg, .drain_ns = GATE_DRAIN_NS};
 	pthread_mutex_init(&g->lock, NULL);
 	pthread_cond_init(&g->changed, NULL);
 	pthread_cond_init(&g->question, NULL);
@@ -156,7 +157,8 @@ static void *wait_for_device(void *arg)
 			pthread_cond_wait(&g->question, &g->lock);
 			continue;
 		}
-		answer = g->asked_quiet > g->answered ? g->quiesce : g->catch_up;
+		answer =
+			g->asked_quiet > g->answered ? g->ops->quiesce : g->ops->catch_up;
 		pthread_mutex_unlock(&g->lock);
 		answer(g->arg);
 		pthread_mutex_lock(&g->lock);

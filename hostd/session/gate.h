@@ -83,7 +83,7 @@ struct gate {
 	pthread_cond_t question;
 	uint64_t asked, answered;
 	uint64_t asked_quiet; /* the last that quiesce answers */
-	void (*quiesce)(void *arg), (*catch_up)(void *arg);
+	const struct gate_ops *ops;
 
 	void (*wanted)(void *arg);
 	void *arg, *wanted_arg;
@@ -100,10 +100,20 @@ struct gate_lane {
 	unsigned index;   /* the owner's, who hears of it when it has passed */
 };
 
-/* quiesce(arg) returns when the device has nothing to do; catch_up(arg) already when it has done
- * all that was submitted before the call. */
-void gate_init(struct gate *g, void (*quiesce)(void *arg), void (*catch_up)(void *arg),
-	       void *arg);
+/* All that a gate asks of the session, with its arg. */
+struct gate_ops {
+	/* Returns when the device has nothing to do; or the gate has opened. */
+	void (*quiesce)(void *arg);
+	/* Returns already when it has done all that was submitted before the call. */
+	void (*catch_up)(void *arg);
+	/* The gate begins to close: quiesce may stop what runs. It opens: that goes on. Under
+	 * the gate's lock, so that a question which is answered late stops nothing. NULL:
+	 * quiesce stops nothing. */
+	void (*closes)(void *arg), (*opens)(void *arg);
+};
+
+/* ops stays the caller's, and constant. */
+void gate_init(struct gate *g, const struct gate_ops *ops, void *arg);
 /* Lets everybody go, for ever: who waits gets -EPIPE, and nothing closes it any more. */
 void gate_end(struct gate *g);
 /* Waits for the thread: what the device does must be able to end. */

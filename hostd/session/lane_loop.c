@@ -260,6 +260,8 @@ void sess_drain(struct session *s)
 	while (s->n_lanes) /* each tells when its thread ends, too */
 		pthread_cond_wait(&s->threads_cond, &s->lanes_lock);
 	pthread_mutex_unlock(&s->lanes_lock);
+	if (s->ops->go_on) /* the gate may have closed for good */
+		s->ops->go_on(s->dev);
 	sess_quiesce(s);
 }
 

@@ -72,15 +72,38 @@ static int open_device(struct session *s, const struct device_config *cfg)
 	return sess_ctx_new(s, 0, 0, &s->primary) == CUDA_SUCCESS ? 0 : -ENODEV;
 }
 
+/* Kernels that can be stopped are not waited for. */
 static void quiesce(void *arg)
 {
-	sess_quiesce(arg);
+	struct session *s = arg;
+	enum device_rest rest = s->ops->stop ? s->ops->stop(s->dev) : DEVICE_REST_NONE;
+
+	if (rest == DEVICE_REST_NONE)
+		sess_quiesce(s);
+}
+
+static void hold(void *arg)
+{
+	struct session *s = arg;
+
+	if (s->ops->hold)
+		s->ops->hold(s->dev);
+}
+
+static void go_on(void *arg)
+{
+	struct session *s = arg;
+
+	if (s->ops->go_on)
+		s->ops->go_on(s->dev);
 }
 
 static void catch_up(void *arg)
 {
 	sess_catch_up(arg);
 }
+
+static const struct gate_ops gate_ops = {quiesce, catch_up, hold, go_on};
 
 int sess_new(const struct device_ops *ops, const struct device_config *cfg,
 	     const struct accounts *broker, struct session **ret_s)
@@ -94,7 +117,7 @@ int sess_new(const struct device_ops *ops, const struct device_config *cfg,
 	s->count = &s->own_count;
 	s->accounts = *broker;
 	tickets_init(&s->tickets);
-	gate_init(&s->gate, quiesce, catch_up, s);
+	gate_init(&s->gate, &gate_ops, s);
 	gate_on_passed(&s->gate, trace_passed);
 	atomic_init(&s->next_ctx_id, 1);
 	pthread_mutex_init(&s->out_lock, NULL);

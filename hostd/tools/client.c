@@ -190,7 +190,8 @@ void print_kernels(FILE *f, struct json_object *a)
 	static const struct table_column columns[] = {{"SESSION", true},
 						      {"KERNEL", false},
 						      {"COPY", true},
-						      {"RUNS AS IT IS", false}};
+						      {"RUNS AS IT IS", false},
+						      {"STOPS BETWEEN BLOCKS", false}};
 	struct table t = {columns, ARRAY_SIZE(columns), NULL, 0};
 	struct json_object *list = json_get(a, "kernels");
 
@@ -203,6 +204,7 @@ void print_kernels(FILE *f, struct json_object *a)
 		table_add(&t, "%s", json_str(o, "name"));
 		add_cost(&t, json_u64(o, "cost"));
 		table_add(&t, "%s", json_str(o, "why"));
+		table_add(&t, "%s", json_str(o, "no_yield"));
 	}
 	fputc('\n', f);
 	table_print(&t, f);

@@ -68,7 +68,7 @@ static void usage(FILE *f)
 	      "  --swap SIZE           host memory for device memory that is evicted\n"
 	      "  --soft-tpcs N         size of the software device\n"
 	      "  --threads N           host threads of its kernels\n"
-	      "  --kernel.rewrite off|share|auto|always\n"
+	      "  --kernel.rewrite off|yield|share|auto\n"
 	      "                        whose grids run as persistent threads\n",
 	      f);
 }

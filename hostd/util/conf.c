@@ -343,9 +343,13 @@ static int set_yes(bool *field, const char *value)
 }
 
 static const char *const rewrites[] = {
-	[CONF_REWRITE_DEFAULT] = "default", [CONF_REWRITE_OFF] = "off",
-	[CONF_REWRITE_SHARE] = "share",     [CONF_REWRITE_ALWAYS] = "always",
+	[CONF_REWRITE_DEFAULT] = "default",
+	[CONF_REWRITE_OFF] = "off",
+	[CONF_REWRITE_SHARE] = "share",
+	[CONF_REWRITE_ALWAYS] = "always",
 	[CONF_REWRITE_AUTO] = "auto",
+	[CONF_REWRITE_YIELD] = "yield",
+	[CONF_REWRITE_ALWAYS_YIELD] = "always-yield",
 };
 
 const char *conf_format_rewrite(enum conf_rewrite r)
@@ -627,8 +631,8 @@ static const struct {
 	{"sessions.max", "is no number from 0 to 4096"},
 	{"lanes.max", "is no number from 0 to 65536"},
 	{"device", "is none of soft, cuda, auto"},
-	{"kernel.rewrite",
-	 "is none of off, share, auto, always, and default of a tenant"},
+	{"kernel.rewrite", "is none of off, yield, share, auto, always, always-yield, "
+			   "and default of a tenant"},
 	{"sandbox", "is none of on, log, off"},
 	{"pool", "is no number from 0 to 64"},
 	{"reclaim.kill", "is no number of seconds from 0 to 86400"},

@@ -37,6 +37,8 @@ enum conf_rewrite {
 	CONF_REWRITE_SHARE,
 	CONF_REWRITE_ALWAYS,
 	CONF_REWRITE_AUTO,
+	CONF_REWRITE_YIELD,
+	CONF_REWRITE_ALWAYS_YIELD,
 };
 
 /* Time on the device. */
@@ -169,7 +171,7 @@ extern const char *const conf_memory_keys[];
 /* A class as compute.class has it: "isolated" or "shared". A constant. */
 const char *conf_format_class(bool shared);
 
-/* As kernel.rewrite has it: "default", "off", "share", "auto" or "always". A constant. */
+/* As kernel.rewrite has it: "default", "off", "yield", "share", "auto" and so on. A constant. */
 const char *conf_format_rewrite(enum conf_rewrite r);
 
 /* A cap as compute.max has it: "max", or quota and period. Returns text. */

@@ -89,10 +89,11 @@ static void say_forms(const struct meter *m)
 		return;
 	n = m->on.ops->forms(m->on.dev, forms);
 	for (unsigned i = 0; i < n; i++) {
-		struct page_form f = {.cost = forms[i].cost};
+		struct page_form f = {.cost = forms[i].cost, .rewritten = !*forms[i].why};
 
 		memcpy(f.name, forms[i].name, sizeof(f.name));
-		memcpy(f.why, forms[i].why, sizeof(f.why));
+		memcpy(f.why, f.rewritten ? forms[i].no_yield : forms[i].why,
+		       sizeof(f.why));
 		if (memcmp(&page->forms[i], &f, sizeof(f)) != 0)
 			memcpy(&page->forms[i], &f, sizeof(f));
 	}
@@ -189,6 +190,8 @@ static void look(struct meter *m, uint64_t now_ns)
 
 	m->looked_at_ns = now_ns;
 	say_kernel(m);
+	if (m->on.ops->resize)
+		m->on.ops->resize(m->on.dev);
 	if (!m->on.ops->pending)
 		return;
 	pending = m->on.ops->pending(m->on.dev);

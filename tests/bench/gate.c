@@ -80,7 +80,7 @@ int main(int argc, char **argv)
 	unsigned n = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 2;
 
 	n = MIN(n, (unsigned)LANES_MAX);
-	gate_init(&gate, quiet, quiet, NULL);
+	gate_init(&gate, &(const struct gate_ops){quiet, quiet, NULL, NULL}, NULL);
 	for (unsigned i = 0; i < LANES_MAX; i++)
 		gate_lane_add(&gate, &lanes[i]);
 	bench_entering();

@@ -169,7 +169,7 @@ __device__ static unsigned long long now()
 }
 
 /* Each thread counts, all over the buffer, how often it did. */
-__global__ void count_on(volatile unsigned *p, unsigned *count, unsigned n,
+__global__ void count_on(unsigned *p, unsigned *count, unsigned n,
 			 unsigned long long ns)
 {
 	unsigned i = blockIdx.x * blockDim.x + threadIdx.x, all = gridDim.x * blockDim.x;

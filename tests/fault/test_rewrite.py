@@ -60,7 +60,7 @@ class Rewrite(FaultTest):
             self.told(d, "a", "launches.rewritten", 1)
             with self.assertRaises(AssertionError) as e:
                 d.ctl("set", "a", "kernel.rewrite=sometimes")
-            self.assertIn("is none of off, share, auto, always", str(e.exception))
+            self.assertIn("is none of off, yield, share, auto, always", str(e.exception))
 
     def test_graphs_and_others(self):
         """Graphs have it too; clusters and cooperative launches are what they were."""
@@ -101,6 +101,27 @@ class Rewrite(FaultTest):
             those["b"].process.stdin.close()
             self.keep_running(those["a"], wanted=lambda: self.limits(d) == {"a": 0, "c": 0})
 
+    def test_blocks_of_a_kernel_that_runs(self):
+        """One that began alone leaves room for another's kernels, and takes all of it again."""
+        config = "".join(f"[tenant {t}]\nkernel.rewrite = share\ncompute.class = shared\n"
+                         for t in "ab")
+        alone = 2 * TPCS * 32  # an SM has room for 32
+        with daemon("[daemon]\nkernel.policy = sim\n" + config) as d:
+            b, p = self.program(d, "b"), Script(d, "resident", "a")
+            self.assertEqual(p.say("r 1000000")[0], 0)
+            # b has had kernels a moment ago.
+            wait_for(lambda: p.say("n 500")[1] == alone, 20, "all are there")
+            done = threading.Event()
+            t = threading.Thread(target=self.keep_running, args=(b, done))
+            t.start()
+            try:
+                wait_for(lambda: 0 < p.say("n 500")[1] < alone, 20, "there are fewer blocks")
+            finally:
+                done.set()
+                t.join()
+            wait_for(lambda: p.say("n 500")[1] == alone, 20, "all are there again")
+            self.assertEqual(p.say("e"), (0, 0))
+
     def keep_running(self, p, done=None, wanted=None):
         for _ in range(2000):
             if (done and done.is_set()) or (wanted and wanted()):
@@ -127,7 +148,19 @@ class Rewrite(FaultTest):
             self.assertEqual(listed(), {"_Z6kernelPj": "", "_Z4gridPj": "waits for the whole grid"})
             r = subprocess.run([program("weftctl"), "--control", d.path("control"), "info", "a"],
                                capture_output=True, text=True, check=True)
-            self.assertRegex(r.stdout, r"(?m)^ *1 +_Z4gridPj +waits for the whole grid$")
+            self.assertRegex(r.stdout, r"(?m)^ *1 +_Z4gridPj +waits for the whole grid *$")
+
+    def test_loops_that_do_not_stop_are_listed(self):
+        with daemon("[tenant a]\nkernel.rewrite = yield\n[tenant b]\nkernel.rewrite = auto\n") as d:
+            for tenant, why in (("a", "may wait for other threads in a loop"), ("b", "")):
+                p = Script(d, "resident", tenant)
+                self.assertEqual(p.say("r 8")[0], 0)
+                self.assertEqual(p.say("e"), (0, 0))
+
+                def listed():
+                    return [(k["why"], k["no_yield"]) for k in d.ctl("info", tenant)["kernels"]]
+                wait_for(listed, 10, "its kernel is listed")
+                self.assertEqual(listed(), [("", why)])
 
     def test_policy_unknown(self):
         with self.assertRaises(AssertionError) as e:

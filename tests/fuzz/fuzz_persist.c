@@ -44,8 +44,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct ptx_persist p;
 
-	if (ptx_persist((const char *)data, size, NULL, &p) == 0 && p.text)
-		check(&p, (const char *)data, strnlen((const char *)data, size));
-	ptx_persist_fini(&p);
+	for (int yields = 0; yields < 2; yields++) {
+		if (ptx_persist((const char *)data, size, yields, NULL, &p) == 0 &&
+		    p.text)
+			check(&p, (const char *)data, strnlen((const char *)data, size));
+		ptx_persist_fini(&p);
+	}
 	return 0;
 }

@@ -25,7 +25,8 @@ class Rounds(unittest.TestCase):
         path = os.path.join(BUILD, "tests", "gpu", program)
         is_ = result("off", path, *argv, "check")
         self.assertRegex(is_, "^[0-9a-f]{16}$")
-        self.assertEqual(result("always", path, *argv, "check"), is_)
+        for mode in ("always", "always-yield"):
+            self.assertEqual(result(mode, path, *argv, "check"), is_, mode)
         if managed:
             self.assertEqual(result("always", path, *argv, "managed", "check"), is_)
         return is_

@@ -8,6 +8,7 @@
 
 #include "ptx/ptx.h"
 #include "ptx/rewrite/persist.h"
+#include "ptx/rewrite/yield.h"
 
 #include "gpu.h"
 
@@ -88,6 +89,14 @@ static int load(struct gpu *g, const char *ptx)
 	return simt_program_lower(g->prog, &log);
 }
 
+/* Whether kernels are to stop at yield points. */
+static bool yields(void)
+{
+	const char *how = getenv("WEFT_TEST_PERSIST");
+
+	return how && !strcmp(how, "yield");
+}
+
 /* With persistent forms of its kernels, if the tests are to run those. */
 int gpu_load(struct gpu *g, const char *ptx)
 {
@@ -95,7 +104,8 @@ int gpu_load(struct gpu *g, const char *ptx)
 	struct ptx_persist p = {0};
 	int r;
 
-	if (getenv("WEFT_TEST_PERSIST") && ptx_persist(ptx, strlen(ptx), &log, &p) < 0)
+	if (getenv("WEFT_TEST_PERSIST") &&
+	    ptx_persist(ptx, strlen(ptx), yields(), &log, &p) < 0)
 		p.text = NULL;
 	r = load(g, p.text ? p.text : ptx);
 	ptx_persist_fini(&p);
@@ -132,6 +142,18 @@ void *gpu_var(struct gpu *g, const char *name)
 		if (!strcmp(vars[i].name, name))
 			return (void *)(uintptr_t)vars[i].addr;
 	return NULL;
+}
+
+/* 0: there is none. */
+static uint64_t gpu_var_bytes(struct gpu *g, const char *name)
+{
+	size_t num;
+	struct simt_var *vars = simt_program_vars(g->prog, &num);
+
+	for (size_t i = 0; i < num; i++)
+		if (!strcmp(vars[i].name, name))
+			return vars[i].bytes;
+	return 0;
 }
 
 static int prepare(struct gpu *g, struct simt_launch *l, const char *kernel,
@@ -181,28 +203,80 @@ static enum simt_status run_block(struct gpu *g, struct simt_cta *c,
 	return s;
 }
 
+/* Runs a block that is told to stop at some moment, and again, until the grid is done. */
+static enum simt_status run_yielding(struct gpu *g, const struct simt_launch *l,
+				     struct ptx_persist_control *control,
+				     struct ptx_persist_args *args)
+{
+	static unsigned seed = 1;
+	enum simt_status s = SIMT_DONE;
+
+	while (s == SIMT_DONE && !control->grids) {
+		unsigned at = (unsigned)rand_r(&seed) % 64;
+
+		control->yield = 0;
+		if (simt_cta_start(g->cta, l, (uint32_t[]){0, 0, 0}, 0) < 0)
+			return SIMT_FAULT;
+		do {
+			control->yield = !at;
+			at -= at > 0;
+			s = simt_cta_run(g->cta, 1 + (unsigned)rand_r(&seed) % 99);
+		} while (s != SIMT_DONE && s != SIMT_FAULT);
+		add_stats(g, g->cta);
+		g->stops += !control->grids;
+		args->resume = 1;
+	}
+	if (s == SIMT_FAULT)
+		g->fault = *simt_cta_fault(g->cta);
+	return s;
+}
+
+/* Room for what is kept of a block; NULL: the kernel has no yield points. */
+static void *keep(struct gpu *g, const char *kernel, uint32_t block,
+		  struct ptx_persist_control *control, struct ptx_persist_args *args)
+{
+	char name[512];
+	uint64_t thread;
+	char *kept;
+
+	snprintf(name, sizeof(name), "%s%s", PTX_PERSIST_STATE, kernel);
+	thread = yields() ? gpu_var_bytes(g, name) : 0;
+	if (!thread)
+		return NULL;
+	args->launched = 0;
+	args->stride = PTX_YIELD_BLOCK_BYTES + thread * block + (256 << 10);
+	kept = gpu_alloc(g, 64 + args->stride);
+	control->kept = (uintptr_t)kept;
+	control->states = (uintptr_t)kept + 64;
+	return kept;
+}
+
 /* One block does the grid. */
 static enum simt_status launch_persistent(struct gpu *g, const char *kernel,
 					  const char *copy, uint32_t grid, uint32_t block,
 					  const void *params)
 {
-	uint32_t bytes = ptx_find_func(g->module, kernel)->param_bytes;
+	uint32_t bytes = ptx_find_func(g->module, kernel)->param_bytes, at;
 	struct ptx_persist_control *control = gpu_var(g, PTX_PERSIST_CONTROL);
 	struct ptx_persist_args args = {.control = (uint64_t)(uintptr_t)control,
 					.grid = {grid, 1, 1},
 					.blocks = grid,
 					.launched = 1};
-	char with[8192] = "";
+	_Alignas(8) char with[8192] = "";
 	struct simt_launch l;
 	enum simt_status s;
+	bool yields;
 
 	memset(control, 0, sizeof(*control));
 	if (bytes)
 		memcpy(with, params, bytes);
-	memcpy(with + (bytes + 7) / 8 * 8, &args, sizeof(args));
+	at = (bytes + 7) / 8 * 8;
+	yields = keep(g, kernel, block, control, &args);
+	memcpy(with + at, &args, sizeof(args));
 	if (prepare(g, &l, copy, 1, block, with) < 0)
 		return SIMT_FAULT;
-	s = run_block(g, g->cta, &l, 0);
+	s = yields ? run_yielding(g, &l, control, (void *)(with + at))
+		   : run_block(g, g->cta, &l, 0);
 	if (s == SIMT_FAULT && !strcmp(g->fault.func, copy))
 		g->fault.func += strlen(PTX_PERSIST_NAME);
 	return s;

@@ -25,6 +25,7 @@ struct gpu {
 	uint32_t stack_bytes;
 	bool as_is;     /* kernels have no persistent form */
 	uint64_t slice; /* budget of each simt_cta_run() */
+	uint64_t stops; /* at yield points and between blocks */
 	uint64_t waits; /* of those of gpu_launch(), how many came to nothing */
 };
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
 #include "base/list.h"
 #include "base/macros.h"
 #include "broker/broker.h"
@@ -47,8 +48,19 @@ static void add(struct crowd *c, struct worker *w)
 	c->w[c->n++] = w;
 }
 
+/* Between two kernels a session has none, and a look may come just then: it competes for so long
+ * after it was seen with some. Kernels that run are resized with each change. */
+#define LINGER_NS (250 * NSEC_PER_MSEC)
+
+static bool has_kernels(struct worker *w, uint64_t now_ns)
+{
+	if (w->works_us)
+		w->kernels_ns = now_ns;
+	return w->kernels_ns && now_ns - w->kernels_ns < LINGER_NS;
+}
+
 /* Sessions that have kernels to run; the others have no limit when they begin. */
-static void find(struct broker *b, struct crowd *c)
+static void find(struct broker *b, struct crowd *c, uint64_t now_ns)
 {
 	struct tenant *t;
 	struct worker *w;
@@ -56,9 +68,11 @@ static void find(struct broker *b, struct crowd *c)
 	c->n = 0;
 	list_for_each (t, &b->tenants, link) {
 		list_for_each (w, &t->workers, tenant_link) {
-			if (w->shared && w->works_us && c->n < BLOCKS_SESSIONS_MAX)
+			if (!w->shared)
+				continue;
+			if (has_kernels(w, now_ns) && c->n < BLOCKS_SESSIONS_MAX)
 				add(c, w);
-			else if (w->shared)
+			else
 				limit(w, PAGE_KERNEL_ALONE);
 		}
 	}
@@ -71,13 +85,13 @@ static uint32_t limit_of(const struct blocks_session *s)
 	return s->permille ? MIN(s->permille, PAGE_KERNEL_ALL) : PAGE_KERNEL_ALL;
 }
 
-void blocks_look(struct broker *b)
+void blocks_look(struct broker *b, uint64_t now_ns)
 {
 	struct crowd c;
 
 	if (b->blocks == &blocks_all)
 		return;
-	find(b, &c);
+	find(b, &c, now_ns);
 	b->blocks->decide(c.s, c.n);
 	for (uint32_t i = 0; i < c.n; i++)
 		limit(c.w[i], c.n > 1 ? limit_of(&c.s[i]) : PAGE_KERNEL_ALONE);

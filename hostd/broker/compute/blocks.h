@@ -7,9 +7,11 @@
 #ifndef WEFT_BROKER_BLOCKS_H
 #define WEFT_BROKER_BLOCKS_H
 
+#include <stdint.h>
+
 struct broker;
 
 /* Decides anew. When it was just looked who has work (compute/pace.c). */
-void blocks_look(struct broker *b);
+void blocks_look(struct broker *b, uint64_t now_ns);
 
 #endif

@@ -375,7 +375,7 @@ uint64_t pace_tick(void *broker, uint64_t now_ns)
 		return p->at_ns;
 	p->due = false;
 	look(b, now_ns);
-	blocks_look(b);
+	blocks_look(b, now_ns);
 	ns = look_ns(b);
 	if (p->looked_ns)
 		charge_all(b, MIN(now_ns - p->looked_ns, LOOK_LATE_NS), now_ns);

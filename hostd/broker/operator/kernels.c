@@ -37,7 +37,8 @@ void kernels_add(const struct worker *w, struct json_object *list)
 		reply_u64(o, "session", w->session);
 		reply_str(o, "tenant", w->tenant->name);
 		reply_str(o, "name", f.name);
-		reply_str(o, "why", f.why);
+		reply_str(o, "why", f.rewritten ? "" : f.why);
+		reply_str(o, "no_yield", f.rewritten ? f.why : "");
 		reply_u64(o, "cost", MIN(f.cost, 1000000u));
 		json_object_array_add(list, o);
 	}

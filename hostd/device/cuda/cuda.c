@@ -452,6 +452,7 @@ const struct device_ops device_cuda_ops = {
 			.set_access = cuda_set_access,
 			.host_map = cuda_host_map,
 			.host_unmap = cuda_host_unmap,
+			.own = cuda_own,
 		},
 	.copy =
 		{

@@ -41,6 +41,8 @@
 	X(cuMemSetAccess)                                                                \
 	X(cuMemGetAllocationGranularity)                                                 \
 	X(cuMemGetAllocationPropertiesFromHandle)                                        \
+	X(cuMemAlloc)                                                                    \
+	X(cuMemFree)                                                                     \
 	X(cuMemHostAlloc)                                                                \
 	X(cuMemFreeHost)                                                                 \
 	X(cuMemHostGetDevicePointer)                                                     \

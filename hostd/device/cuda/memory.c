@@ -441,3 +441,29 @@ CUresult cuda_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,
 		note_access(dev, addr, size, access);
 	return res;
 }
+
+CUresult cuda_own(struct dev_ctx *ctx, uint64_t size, CUdeviceptr *ret_addr)
+{
+	CUresult res = cuda_enter(ctx);
+	CUdeviceptr addr;
+	CUstream st;
+
+	if (!res)
+		res = cuda_note(ctx, cu.cuMemAlloc(&addr, size));
+	if (res)
+		return res;
+	/* In a stream that waits for no other. */
+	res = cuda_note(ctx,
+			cu.cuStreamCreateWithPriority(&st, CU_STREAM_NON_BLOCKING, 0));
+	if (!res) {
+		res = cuda_note(ctx, cu.cuMemsetD8Async(addr, 0, size, st));
+		if (!res)
+			res = cuda_note(ctx, cu.cuStreamSynchronize(st));
+		cu.cuStreamDestroy(st);
+	}
+	if (res)
+		cu.cuMemFree(addr);
+	else
+		*ret_addr = addr;
+	return res;
+}

@@ -34,6 +34,7 @@ void cuda_host_fini(struct device *dev);
 CUresult cuda_host_map(struct dev_ctx *ctx, CUdeviceptr addr, uint64_t size, int fd,
 		       uint64_t offset);
 CUresult cuda_host_unmap(struct dev_ctx *ctx, CUdeviceptr addr);
+CUresult cuda_own(struct dev_ctx *ctx, uint64_t size, CUdeviceptr *ret_addr);
 
 /* Memory that a context has registered goes with it: it is registered again in another
  * one, or in the next that is made. The context must be current. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,9 +12,11 @@
 #define SAID_MAX 8
 
 struct codes codes = {.lock = PTHREAD_MUTEX_INITIALIZER,
-		      .trial_lock = PTHREAD_MUTEX_INITIALIZER};
+		      .trial_lock = PTHREAD_MUTEX_INITIALIZER,
+		      .run_lock = PTHREAD_MUTEX_INITIALIZER};
 
-static const char gone; /* its address is that of a stream that has ended */
+/* Their addresses are those of a stream that has ended, and of a launch. */
+static const char gone, launched;
 
 /* ---- images ---- */
 
@@ -74,15 +77,18 @@ static void reasons_free(struct reason *r)
 /* NULL: there are none, or memory is short. */
 static struct reason *reasons_of(const struct ptx_persist *p)
 {
-	struct reason *r = calloc(p->n - p->n_copies + 1u, sizeof(*r)), *at = r;
+	struct reason *r = calloc(p->n + 1u, sizeof(*r)), *at = r;
 
 	for (uint32_t i = 0; r && i < p->n; i++) {
-		if (!p->kernels[i].why)
+		const struct ptx_persist_kernel *k = &p->kernels[i];
+		const char *why = k->why ? k->why : k->why_no_yield;
+
+		if (!why)
 			continue;
-		at->name = strdup(p->kernels[i].name);
+		at->name = strdup(k->name);
 		if (!at->name)
 			break;
-		at++->why = p->kernels[i].why;
+		at++->why = why;
 	}
 	return r;
 }
@@ -100,7 +106,7 @@ static char *rewrite(const void *image, size_t size, struct reason **ret_reasons
 
 	if (codes.mode == REWRITE_OFF || !is_one(image, size) ||
 	    fatbin_ptx(image, size, codes.sm, &text, &len) < 0 ||
-	    ptx_persist(text, len, NULL, &p) < 0)
+	    ptx_persist(text, len, codes.yields, NULL, &p) < 0)
 		return NULL;
 	if (has_better(image, size, p.module->sm)) {
 		ptx_persist_fini(&p);
@@ -362,14 +368,33 @@ static size_t params_size(struct dev_func *f)
 	return end;
 }
 
-/* Code that was compiled before does not say. */
-static const char *why_left(const struct code *c, const char *name)
+/* Code that was compiled before does not say: otherwise. */
+static const char *reason_of(const struct code *c, const char *name,
+			     const char *otherwise)
 {
 	for (const struct reason *r = c->reasons; r && r->name; r++) {
 		if (!strcmp(r->name, name))
 			return r->why;
 	}
-	return "was left alone when it was compiled";
+	return otherwise;
+}
+
+/* The caller's to free; NULL: memory is short. */
+static char *with_prefix(const char *prefix, const char *name)
+{
+	char *s;
+
+	return asprintf(&s, "%s%s", prefix, name) < 0 ? NULL : s;
+}
+
+/* Size of a variable that says something of a kernel; 0: there is none. */
+static uint64_t said_of(struct dev_module *mod, const char *prefix, const char *kernel)
+{
+	_cleanup_free_ char *name = with_prefix(prefix, kernel);
+	CUdeviceptr addr;
+	size_t size;
+
+	return name && !codes.under->module.global(mod, name, &addr, &size) ? size : 0;
 }
 
 /* Notes that a function has a copy, if it has. */
@@ -386,14 +411,14 @@ static void note_locked(struct dev_module *mod, struct code *c, const char *name
 	if (!c->control &&
 	    codes.under->module.global(mod, PTX_PERSIST_CONTROL, &c->control, &size))
 		return;
-	copy_name = malloc(sizeof(PTX_PERSIST_NAME) + strlen(name));
+	copy_name = with_prefix(PTX_PERSIST_NAME, name);
 	if (!copy_name)
 		return;
-	memcpy(copy_name, PTX_PERSIST_NAME, sizeof(PTX_PERSIST_NAME) - 1);
-	memcpy(copy_name + sizeof(PTX_PERSIST_NAME) - 1, name, strlen(name) + 1);
 	if (codes.under->module.function(mod, copy_name, &copy)) {
 		if (table_add(&codes.left, f, c) == 0)
-			form_add_locked(name, NULL, why_left(c, name));
+			form_add_locked(name, NULL,
+					reason_of(c, name,
+						  "was left alone when it was compiled"));
 		return;
 	}
 	k = calloc(1, sizeof(*k));
@@ -402,10 +427,12 @@ static void note_locked(struct dev_module *mod, struct code *c, const char *name
 	k->copy = copy;
 	k->code = c;
 	k->params_size = params_size(f);
+	k->thread_bytes = codes.yields ? said_of(mod, PTX_PERSIST_STATE, name) : 0;
+	k->rows = said_of(mod, PTX_PERSIST_ROWS, name);
 	if (table_add(&codes.kernels, f, k) < 0)
 		free(k);
 	else
-		form_add_locked(name, k, "");
+		form_add_locked(name, k, reason_of(c, name, ""));
 }
 
 static void note(struct dev_module *mod, const char *name, struct dev_func *f)
@@ -505,7 +532,9 @@ CUresult code_function_count(struct dev_module *mod, unsigned *ret_n)
 CUresult code_global(struct dev_module *mod, const char *name, CUdeviceptr *ret_addr,
 		     size_t *ret_size)
 {
-	if (!strcmp(name, PTX_PERSIST_CONTROL) && is_rewritten(mod))
+	if ((!strcmp(name, PTX_PERSIST_CONTROL) ||
+	     !strncmp(name, PTX_PERSIST_STATE, strlen(PTX_PERSIST_STATE))) &&
+	    is_rewritten(mod))
 		return CUDA_ERROR_NOT_FOUND;
 	return codes.under->module.global(mod, name, ret_addr, ret_size);
 }
@@ -526,6 +555,20 @@ CUdeviceptr code_control(struct code *c, const struct dev_stream *st)
 			has = key;
 		if (has == key)
 			return c->control + slot * sizeof(struct ptx_persist_control);
+	}
+	return 0;
+}
+
+CUdeviceptr code_control_free(struct code *c, unsigned *ret_slot)
+{
+	for (unsigned i = 0; i < PTX_PERSIST_SLOTS; i++) {
+		unsigned slot = c->next_slot++ % PTX_PERSIST_SLOTS;
+		const void *has = NULL;
+
+		if (!atomic_compare_exchange_strong(&c->streams[slot], &has, &launched))
+			continue;
+		*ret_slot = slot;
+		return c->control + slot * sizeof(struct ptx_persist_control);
 	}
 	return 0;
 }
@@ -571,4 +614,7 @@ void code_end(void)
 	table_fini(&codes.kernels);
 	table_fini(&codes.links);
 	table_fini(&codes.left);
+	table_fini(&codes.contexts);
+	table_fini(&codes.streams);
+	table_fini(&codes.words_streams);
 }

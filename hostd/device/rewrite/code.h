@@ -13,7 +13,7 @@
 #include "device/rewrite/table.h"
 #include "ptx/rewrite/persist.h"
 
-/* A kernel that is left alone. */
+/* A kernel that is left alone, or has a loop without a yield point. */
 struct reason {
 	char *name;
 	const char *why; /* a constant */
@@ -29,8 +29,12 @@ struct code {
 	/* Owners of the counters: launches in a stream do not overlap. A stream that has
 	 * ended leaves its own behind, for its last kernel may still run. */
 	_Atomic(const void *) streams[PTX_PERSIST_SLOTS];
-	struct reason *
-		reasons; /* of kernels without a copy; name NULL: that was the last one */
+	/* Counters of launches that can be stopped (run.h): those that were used, and those that
+	 * are put in order, until cleaned; codes.run_lock. */
+	uint16_t dirty[PTX_PERSIST_SLOTS], cleaning[PTX_PERSIST_SLOTS];
+	unsigned n_dirty, n_cleaning, next_slot;
+	struct dev_event *cleaned; /* NULL: not made yet */
+	struct reason *reasons;    /* name NULL: that was the last one */
 	/* Functions that are the program's, in the module's order; NULL: nobody has asked. */
 	unsigned *functions, n_functions;
 };
@@ -40,6 +44,9 @@ struct kernel {
 	struct dev_func *copy;
 	struct code *code;
 	size_t params_size;
+	bool rows; /* the copy is for blocks whose warps have a row each */
+	uint64_t thread_bytes;     /* kept of a thread at yield points; 0: it has none */
+	_Atomic uint64_t block_ps; /* picoseconds that a block takes; 0: nobody knows */
 	_Atomic uint64_t fits; /* blocks on an SM, with what they were counted for */
 	_Atomic uint64_t blocks; /* of grids that were launched, in either form */
 	/* On an SM, of a grid that fits at once; 0: that was none, when one was last launched. */
@@ -64,6 +71,12 @@ struct device_sm {
 	int reserved_shared; /* for each block beside its own */
 };
 
+/* A stream, in codes.streams. */
+struct known_stream {
+	struct dev_ctx *ctx;
+	bool blocking; /* in order with the legacy one */
+};
+
 /* As device_ops.forms() tells of it, and the kernel as long as its module is there. */
 struct form {
 	struct device_form is;
@@ -73,6 +86,7 @@ struct form {
 struct codes {
 	const struct device_ops *under;
 	enum rewrite_mode mode;
+	bool yields; /* copies have yield points */
 	unsigned n_sms, sm;
 	struct device_sm sm_has;
 	pthread_mutex_t lock; /* of whoever loads, unloads and looks up */
@@ -84,9 +98,19 @@ struct codes {
 	struct table links;            /* dev_link without an input yet: itself */
 	struct table
 		left; /* dev_func without a copy, of a module that has some: its code */
+	struct table contexts, streams; /* dev_ctx: itself; dev_stream: known_stream */
 	struct form forms[DEV_FORMS_MAX];
 	unsigned n_forms;
 	_Atomic uint64_t kernels_seen, copies, launches; /* struct device_rewrites */
+
+	pthread_mutex_t run_lock; /* of all below: run.h, stop.c; not with another lock */
+	struct list runs, spare_runs, areas;
+	unsigned n_runs;            /* in runs, and about to be */
+	struct table words_streams; /* dev_ctx: dev_stream in which words are written */
+	bool blind;    /* a stream or context is not in the tables; codes.lock */
+	bool held;     /* hold(), and nobody has said to go on since */
+	bool minds, has_minder, closing;
+	pthread_t minder;
 };
 
 /* A process has one device, whose operations are given nothing of their own. */
@@ -123,7 +147,8 @@ void trial_drop(struct kernel *k);
 /* Blocks that were found to run at once on an SM, and of which launch. */
 void fits_of(const struct kernel *k, unsigned *ret_threads, unsigned *ret_shared,
 	     unsigned *ret_blocks);
-/* Notes a kernel with a copy, or why it has none. With codes.lock. */
+/* Notes a kernel with a copy, and why a loop of that has no yield point ("": all have one, or none
+ * is to), or why it has no copy. With codes.lock. */
 void form_add_locked(const char *name, struct kernel *k, const char *why);
 /* The kernel is no more. With both locks. */
 void form_drop_locked(const struct kernel *k);
@@ -132,8 +157,15 @@ unsigned forms(struct device *dev, struct device_form *ret);
 /* As device_ops.busiest. */
 bool busiest(struct device *dev, struct device_kernel *ret);
 
+/* As device_ops.limit() has it by now; and of so many blocks on an SM, those that a kernel is to
+ * take then, 1 at least. */
+uint64_t permille_now(void);
+unsigned limited(unsigned room, uint64_t permille);
+
 /* Address of the counter that launches in a stream have; 0: there are no more. */
 CUdeviceptr code_control(struct code *c, const struct dev_stream *st);
+/* A counter for one launch; 0: there are no more. With codes.run_lock. */
+CUdeviceptr code_control_free(struct code *c, unsigned *ret_slot);
 /* A stream ends. */
 void code_forget_stream(const struct dev_stream *st);
 /* Takes the modules of a context that is to end, or of all (NULL), to code_drop() afterwards. */

@@ -20,7 +20,7 @@ unsigned cost_next(const struct cost *c)
 {
 	switch (cost_verdict(c)) {
 	case COST_OPEN:
-		return c->n[COST_PLAIN] <= c->n[COST_PARTS] ? COST_PLAIN : COST_PARTS;
+		return c->n[COST_PLAIN] < c->n[COST_PARTS] ? COST_PLAIN : COST_PARTS;
 	case COST_LEAVE:
 		return COST_FORMS;
 	case COST_COPY:

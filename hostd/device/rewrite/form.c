@@ -35,7 +35,7 @@ void form_add_locked(const char *name, struct kernel *k, const char *why)
 		codes.n_forms++;
 	*f = (struct form){.kernel = k};
 	snprintf(f->is.name, sizeof(f->is.name), "%s", name);
-	snprintf(f->is.why, sizeof(f->is.why), "%s", why);
+	snprintf(k ? f->is.no_yield : f->is.why, sizeof(f->is.why), "%s", why);
 }
 
 void form_drop_locked(const struct kernel *k)

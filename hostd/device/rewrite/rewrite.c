@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/macros.h"
 #include "device/rewrite/code.h"
+#include "device/rewrite/run.h"
 
+#define WARP_THREADS 32u
 /* Threads of a block, and in its third dimension. */
 #define BLOCK_MAX   1024u
 #define BLOCK_MAX_Z 64u
@@ -13,6 +16,16 @@ static struct device_ops ours;
 static struct device_link_ops our_link;
 
 /* ---- launches ---- */
+
+static bool is_always(void)
+{
+	return codes.mode == REWRITE_ALWAYS || codes.mode == REWRITE_ALWAYS_YIELD;
+}
+
+static bool is_timed(void)
+{
+	return codes.mode == REWRITE_AUTO || codes.mode == REWRITE_YIELD;
+}
 
 /* Blocks on an SM stand below what they were counted for, and a bit that says that they were. */
 #define FITS_BLOCKS 256u
@@ -32,12 +45,13 @@ void fits_of(const struct kernel *k, unsigned *ret_threads, unsigned *ret_shared
 	*ret_shared = (unsigned)(fits >> 24 & UINT32_MAX);
 }
 
-/* Whether fewer blocks of the copy run at once than of the kernel. */
+/* Whether fewer blocks of the copy run at once than of the kernel, where nobody finds out what that
+ * costs. */
 static bool costs_room(const struct dev_launch *l, unsigned threads, int n)
 {
 	int plain;
 
-	return codes.mode != REWRITE_ALWAYS &&
+	return codes.mode == REWRITE_SHARE &&
 	       !codes.under->func.occupancy(l->func, (int)threads, l->shared_bytes, 0,
 					    &plain) &&
 	       n < plain;
@@ -80,6 +94,11 @@ static void note(struct kernel *k, uint64_t blocks, unsigned room)
 			      memory_order_relaxed);
 }
 
+uint64_t permille_now(void)
+{
+	return codes.limit ? atomic_load_explicit(codes.limit, memory_order_relaxed) : 0;
+}
+
 /* Blocks of a copy that run at once on one SM; 0: the kernel runs as it is. */
 static unsigned room_of(struct kernel *k, const struct dev_launch *l)
 {
@@ -101,19 +120,16 @@ static unsigned room_of(struct kernel *k, const struct dev_launch *l)
 	if (!b[0] || !b[1] || !b[2] || b[0] > BLOCK_MAX || b[1] > BLOCK_MAX ||
 	    b[2] > BLOCK_MAX_Z || b[0] * b[1] * b[2] > BLOCK_MAX)
 		return 0;
+	if (k->rows && b[0] % WARP_THREADS && b[1] * b[2] > 1)
+		return 0;
 	room = blocks_on_sm(k, l);
-	if (codes.mode == REWRITE_ALWAYS)
-		return MIN(room, 1u);
+	if (is_always())
+		return permille_now() ? room : MIN(room, 1u);
 	note(k, g[0] * rows, room);
 	return g[0] * rows > (uint64_t)room * codes.n_sms ? room : 0;
 }
 
-static uint64_t permille_now(void)
-{
-	return codes.limit ? atomic_load_explicit(codes.limit, memory_order_relaxed) : 0;
-}
-
-static unsigned limited(unsigned room, uint64_t permille)
+unsigned limited(unsigned room, uint64_t permille)
 {
 	return permille && permille < 1000 ? MAX(1u, (unsigned)(room * permille / 1000))
 					   : room;
@@ -145,12 +161,27 @@ static bool replace(struct dev_launch *l, struct kernel *k, const struct dev_str
 	return true;
 }
 
+/* A launch that takes so long can be stopped: what that costs is a hundredth of it. */
+#define STOP_NS 200000u
+
+/* Kernels that nobody has timed may take for ever. */
+static bool is_long(const struct kernel *k, const struct dev_launch *l)
+{
+	uint64_t ps = atomic_load_explicit(&k->block_ps, memory_order_relaxed);
+
+	return !is_timed() || !ps || ps * blocks_of(l) / 1000 >= STOP_NS;
+}
+
 static CUresult launch_copy(struct dev_ctx *ctx, struct dev_stream *st,
-			    const struct dev_launch *l, struct kernel *k, unsigned on_sm)
+			    const struct dev_launch *l, struct kernel *k, unsigned on_sm,
+			    unsigned room)
 {
 	char params[PTX_PERSIST_PARAMS_MAX];
 	struct dev_launch copy = *l;
+	CUresult r;
 
+	if (is_long(k, l) && run_launch(ctx, st, l, k, on_sm, room, &r))
+		return r;
 	return codes.under->func.launch(ctx, st,
 					replace(&copy, k, st, on_sm, params) ? &copy : l);
 }
@@ -167,7 +198,7 @@ static bool try_launch(struct dev_ctx *ctx, struct dev_stream *st,
 	if (form == COST_PLAIN)
 		*ret = codes.under->func.launch(ctx, st, l);
 	else
-		*ret = launch_copy(ctx, st, l, k, MAX(1u, room * form / COST_PARTS));
+		*ret = launch_copy(ctx, st, l, k, MAX(1u, room * form / COST_PARTS), 0);
 	trial_end(k, ctx, st, *ret == CUDA_SUCCESS);
 	return true;
 }
@@ -208,11 +239,11 @@ static CUresult launch(struct dev_ctx *ctx, struct dev_stream *st,
 	if (!room || permille == DEV_BLOCKS_PLAIN)
 		return codes.under->func.launch(ctx, st, l);
 	on_sm = limited(room, permille);
-	if (codes.mode != REWRITE_AUTO)
-		return launch_copy(ctx, st, l, k, on_sm);
+	if (!is_timed())
+		return launch_copy(ctx, st, l, k, on_sm, room);
 	if (is_to_be_timed(k, permille) && try_launch(ctx, st, l, k, room, permille, &r))
 		return r;
-	return verdict_of(k) == COST_COPY ? launch_copy(ctx, st, l, k, on_sm)
+	return verdict_of(k) == COST_COPY ? launch_copy(ctx, st, l, k, on_sm, room)
 					  : codes.under->func.launch(ctx, st, l);
 }
 
@@ -286,12 +317,28 @@ static void limit(struct device *dev, const _Atomic uint64_t *permille)
 	codes.limit = permille;
 }
 
+/* NULL: of all contexts. */
+static void forget_streams_locked(const struct dev_ctx *ctx)
+{
+	struct known_stream *k;
+	const void *key;
+
+	for (size_t at = 0; (k = table_next(&codes.streams, &at, &key)) != NULL;) {
+		if (!ctx || k->ctx == ctx)
+			free(table_remove(&codes.streams, key));
+	}
+}
+
 static void close_device(struct device *dev)
 {
 	struct list taken;
 
+	go_on(dev);
+	stop_end();
 	code_take(NULL, &taken);
 	codes.under->close(dev);
+	run_forget_ctx(NULL);
+	forget_streams_locked(NULL); /* nobody else is left */
 	code_drop(&taken);
 	code_end();
 }
@@ -300,20 +347,72 @@ static void ctx_destroy(struct dev_ctx *ctx)
 {
 	struct list taken;
 
+	go_on(NULL);
 	code_take(ctx, &taken);
+	pthread_mutex_lock(&codes.lock);
+	(void)table_remove(&codes.contexts, ctx);
+	forget_streams_locked(ctx);
+	pthread_mutex_unlock(&codes.lock);
+	run_forget_ctx(ctx);
 	codes.under->ctx.destroy(ctx);
 	code_drop(&taken);
 }
 
+static CUresult ctx_create(struct device *dev, unsigned flags, struct dev_ctx **ret_ctx)
+{
+	CUresult r = codes.under->ctx.create(dev, flags, ret_ctx);
+
+	if (r == CUDA_SUCCESS) {
+		pthread_mutex_lock(&codes.lock);
+		/* Not known, nothing in it is said to be stopped. */
+		codes.blind |= table_add(&codes.contexts, *ret_ctx, *ret_ctx) < 0;
+		pthread_mutex_unlock(&codes.lock);
+	}
+	return r;
+}
+
+static CUresult stream_create(struct dev_ctx *ctx, unsigned flags, int priority,
+			      struct dev_stream **ret_stream)
+{
+	CUresult r = codes.under->stream.create(ctx, flags, priority, ret_stream);
+
+	struct known_stream *k;
+
+	if (r)
+		return r;
+	k = calloc(1, sizeof(*k));
+	pthread_mutex_lock(&codes.lock);
+	if (k)
+		*k = (struct known_stream){ctx, !(flags & DEV_STREAM_NON_BLOCKING)};
+	codes.blind |= !k || table_add(&codes.streams, *ret_stream, k) < 0;
+	pthread_mutex_unlock(&codes.lock);
+	return r;
+}
+
 static void stream_destroy(struct dev_stream *st)
 {
+	pthread_mutex_lock(&codes.lock);
+	free(table_remove(&codes.streams, st));
+	pthread_mutex_unlock(&codes.lock);
+	run_forget_stream(st);
 	code_forget_stream(st);
 	codes.under->stream.destroy(st);
 }
 
+static void module_unload(struct dev_module *mod)
+{
+	const struct code *c = table_find(&codes.modules, mod);
+
+	if (c)
+		run_forget_module(c);
+	code_unload(mod);
+}
+
 static void rewrites(struct device *dev, struct device_rewrites *ret)
 {
-	ret->version = codes.mode == REWRITE_OFF ? 0 : PTX_PERSIST_VERSION;
+	/* Other code is made with yield points than without. */
+	ret->version =
+		codes.mode == REWRITE_OFF ? 0 : 2 * PTX_PERSIST_VERSION + codes.yields;
 	ret->kernels = atomic_load_explicit(&codes.kernels_seen, memory_order_relaxed);
 	ret->copies = atomic_load_explicit(&codes.copies, memory_order_relaxed);
 	ret->launches = atomic_load_explicit(&codes.launches, memory_order_relaxed);
@@ -321,9 +420,10 @@ static void rewrites(struct device *dev, struct device_rewrites *ret)
 
 int device_rewrite(enum rewrite_mode mode)
 {
-	if (mode > REWRITE_AUTO)
+	if (mode > REWRITE_ALWAYS_YIELD)
 		return -EINVAL;
 	codes.mode = mode;
+	codes.yields = mode == REWRITE_YIELD || mode == REWRITE_ALWAYS_YIELD;
 	return 0;
 }
 
@@ -333,7 +433,12 @@ const struct device_ops *device_rewritten(const struct device_ops *under)
 	codes.mode = REWRITE_OFF;
 	codes.limit = NULL;
 	codes.n_forms = 0;
+	codes.yields = codes.held = codes.blind = false;
 	list_init(&codes.all);
+	list_init(&codes.runs);
+	codes.n_runs = 0;
+	list_init(&codes.spare_runs);
+	list_init(&codes.areas);
 	ours = *under;
 	ours.open = open_device;
 	ours.close = close_device;
@@ -341,11 +446,17 @@ const struct device_ops *device_rewritten(const struct device_ops *under)
 	ours.busiest = busiest;
 	ours.forms = forms;
 	ours.limit = limit;
+	ours.resize = resize;
+	ours.hold = hold;
+	ours.stop = stop;
+	ours.go_on = go_on;
+	ours.ctx.create = ctx_create;
 	ours.ctx.destroy = ctx_destroy;
+	ours.stream.create = stream_create;
 	ours.stream.destroy = stream_destroy;
 	ours.module.load = code_load;
 	ours.module.load_library = code_load_library;
-	ours.module.unload = code_unload;
+	ours.module.unload = module_unload;
 	ours.module.function = code_function;
 	ours.module.function_at = code_function_at;
 	ours.module.function_count = code_function_count;

@@ -13,10 +13,14 @@ enum rewrite_mode {
 	/* Kernels whose grid does not fit on the device at once run with as many blocks as do,
 	 * each of which takes blocks of the grid. Those of other grids may wait for each other. */
 	REWRITE_SHARE,
-	/* Kernels of every grid, one block on each SM: for tests. */
+	/* Kernels of every grid, one block on each SM where nothing is said of blocks: for tests. */
 	REWRITE_ALWAYS,
 	/* As REWRITE_SHARE, but for kernels that take longer so (cost.h). */
 	REWRITE_AUTO,
+	/* As REWRITE_AUTO, with yield points. */
+	REWRITE_YIELD,
+	/* As REWRITE_ALWAYS, with yield points. */
+	REWRITE_ALWAYS_YIELD,
 };
 
 /* The device on under, with REWRITE_OFF. Before anything is opened. */

@@ -15,6 +15,8 @@ static bool take(struct kernel *k)
 	t->runs = false;
 	if (codes.under->event.elapsed(t->from, t->to, &ms) == CUDA_SUCCESS)
 		cost_note(&t->cost, t->form, t->blocks, (double)ms * 1e6);
+	atomic_store_explicit(&k->block_ps, (uint64_t)(t->cost.ns[COST_PARTS] * 1000),
+			      memory_order_relaxed);
 	atomic_store_explicit(&k->verdict, cost_verdict(&t->cost), memory_order_relaxed);
 	if (cost_next(&t->cost) == COST_FORMS && !atomic_load(&k->beside))
 		atomic_store_explicit(&k->timed, true, memory_order_relaxed);

@@ -531,3 +531,35 @@ CUresult soft_host_unmap(struct dev_ctx *ctx, CUdeviceptr addr)
 	range_remove(&m->host, r);
 	return CUDA_SUCCESS;
 }
+
+struct owned {
+	struct list link; /* dev_ctx.owned */
+	uint64_t addr, size;
+};
+
+CUresult soft_own(struct dev_ctx *ctx, uint64_t size, CUdeviceptr *ret_addr)
+{
+	struct owned *o = calloc(1, sizeof(*o));
+
+	if (o)
+		o->addr = soft_memory_alloc(&ctx->dev->mem, size);
+	if (!o || !o->addr) {
+		free(o);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	o->size = size;
+	soft_scoped_lock(&ctx->dev->lock);
+	list_append(&ctx->owned, &o->link);
+	*ret_addr = o->addr;
+	return CUDA_SUCCESS;
+}
+
+void soft_disown(struct dev_ctx *ctx)
+{
+	struct owned *o, *tmp;
+
+	list_for_each_safe (o, tmp, &ctx->owned, link) {
+		soft_memory_free(&ctx->dev->mem, o->addr, o->size);
+		free(o);
+	}
+}

@@ -114,5 +114,8 @@ CUresult soft_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,
 CUresult soft_host_map(struct dev_ctx *ctx, CUdeviceptr addr, uint64_t size, int fd,
 		       uint64_t offset);
 CUresult soft_host_unmap(struct dev_ctx *ctx, CUdeviceptr addr);
+CUresult soft_own(struct dev_ctx *ctx, uint64_t size, CUdeviceptr *ret_addr);
+/* Frees all that soft_own() has made in a context. */
+void soft_disown(struct dev_ctx *ctx);
 
 #endif

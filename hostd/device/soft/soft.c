@@ -64,6 +64,7 @@ static CUresult soft_ctx_create(struct device *dev, unsigned flags,
 	ctx->pending_launches = PENDING_LAUNCHES_DEFAULT;
 	ctx->l2_fetch = L2_FETCH_DEFAULT;
 	soft_heap_init(&ctx->heap, &dev->mem);
+	list_init(&ctx->owned);
 	soft_output_init(&ctx->output, &dev->cfg);
 	soft_scoped_lock(&dev->lock);
 	list_append(&dev->contexts, &ctx->link);
@@ -105,6 +106,7 @@ static void soft_ctx_destroy(struct dev_ctx *ctx)
 	pthread_mutex_unlock(&dev->lock);
 	soft_output_fini(&ctx->output);
 	soft_heap_fini(&ctx->heap);
+	soft_disown(ctx);
 	free(ctx);
 }
 
@@ -505,6 +507,7 @@ const struct device_ops device_soft_ops = {
 			.set_access = soft_set_access,
 			.host_map = soft_host_map,
 			.host_unmap = soft_host_unmap,
+			.own = soft_own,
 		},
 	.copy =
 		{

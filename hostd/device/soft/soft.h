@@ -112,7 +112,7 @@ struct dev_ctx {
 	struct dev_stream legacy;
 	struct dev_stream joint; /* records of the whole context */
 	struct dev_stream gate;  /* events that the whole context waits for */
-	struct list streams, events, modules;
+	struct list streams, events, modules, owned; /* owned: soft_own() */
 	size_t stack_bytes;
 	size_t pending_launches, l2_fetch, persisting_l2;
 	struct soft_heap heap;

@@ -16,6 +16,7 @@
 #include "ptx/rewrite/edit.h"
 #include "ptx/rewrite/flow.h"
 #include "ptx/rewrite/persist.h"
+#include "ptx/rewrite/yield.h"
 
 #define OURS        "weft_pt" /* begins every name of ours */
 #define MIN_VERSION 60        /* barrier.sync */
@@ -28,7 +29,9 @@ struct pass {
 	const char **bad;
 	uint8_t *meets;
 	bool copies;     /* some function copies asynchronously */
-	uint8_t *seen;   /* functions, of one walk */
+	bool yields;     /* copies are to have yield points */
+	bool callees_meet; /* those of the kernel in hand */
+	uint8_t *seen;     /* functions, of one walk: from the kernel in hand */
 	uint32_t *stack; /* likewise */
 };
 
@@ -108,17 +111,27 @@ static const char *bad_insn(const struct ptx_insn *in)
 	}
 }
 
-/* Whether others of the block or the warp are waited for. */
-static bool meets(const struct pass *p, const struct ptx_insn *in)
+/* Whether threads that a mask names are waited for. */
+static bool has_mask(const struct ptx_insn *in)
 {
 	switch ((enum ptx_op)in->op) {
-	case PTX_BAR:
 	case PTX_BAR_WARP:
 	case PTX_SHFL:
 	case PTX_VOTE:
 	case PTX_MATCH:
 	case PTX_REDUX:
 	case PTX_ELECT:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Whether others of the block or the warp are waited for. */
+static bool meets(const struct pass *p, const struct ptx_insn *in)
+{
+	switch ((enum ptx_op)in->op) {
+	case PTX_BAR:
 	case PTX_WMMA_LOAD:
 	case PTX_WMMA_STORE:
 	case PTX_WMMA_MMA:
@@ -130,7 +143,7 @@ static bool meets(const struct pass *p, const struct ptx_insn *in)
 	case PTX_CALL:
 		return in->o[0].kind != PTX_O_FUNC || p->meets[in->o[0].idx];
 	default:
-		return false;
+		return has_mask(in);
 	}
 }
 
@@ -140,6 +153,13 @@ static bool is_for_all(const struct ptx_insn *in, bool callees_meet)
 	if (in->op == PTX_CALL)
 		return callees_meet;
 	return in->op == PTX_BAR && in->o[2].kind == PTX_O_NONE;
+}
+
+/* Whether threads of a warp are waited for that may have ended. Where a matrix is multiplied none
+ * has. */
+static bool is_for_warp(const struct ptx_func *f, const struct ptx_insn *in)
+{
+	return has_mask(in) && !ptx_is_of_those_there(f, in);
 }
 
 static bool is_known(const char *name)
@@ -153,8 +173,40 @@ static bool is_known(const char *name)
 	return false;
 }
 
+static const char *why_not(int r)
+{
+	return r == -ENOMEM ? "out of memory" : "too large";
+}
+
+/* Threads that pass a meeting of others by in a function may end behind it. */
+static const char *bad_parting(const struct pass *p, const struct ptx_func *f)
+{
+	static const char why[] = "some threads may pass others by in a function";
+	_cleanup_free_ uint8_t *in_block = NULL, *in_warp = NULL;
+	bool any = false;
+	int r;
+
+	for (uint32_t i = 0; i < f->ninsns; i++)
+		any |= is_for_all(&f->insns[i], false) || is_for_warp(f, &f->insns[i]);
+	if (!any)
+		return NULL;
+	r = ptx_parting(p->m, f, PTX_OF_BLOCK, &in_block);
+	if (r == 0)
+		r = ptx_parting(p->m, f, PTX_OF_WARP, &in_warp);
+	if (r < 0 || !in_block || !in_warp)
+		return why_not(r);
+	for (uint32_t i = 0; i < f->ninsns; i++) {
+		const struct ptx_insn *in = &f->insns[i];
+
+		if ((in_block[i] & PTX_APART && is_for_all(in, false)) ||
+		    (in_warp[i] & PTX_APART && is_for_warp(f, in)))
+			return why;
+	}
+	return NULL;
+}
+
 /* By itself, without what it calls. */
-static const char *bad_function(const struct ptx_func *f)
+static const char *bad_function(const struct pass *p, const struct ptx_func *f)
 {
 	if (!f->has_body)
 		return f->alias >= 0 || is_known(f->name) ? NULL
@@ -174,7 +226,7 @@ static const char *bad_function(const struct ptx_func *f)
 		if (in->op == PTX_MOV && is_grid_sreg(&in->o[1]))
 			return "asks for its block in a function";
 	}
-	return NULL;
+	return f->is_entry ? NULL : bad_parting(p, f);
 }
 
 static void push(struct pass *p, uint32_t func, uint32_t *n)
@@ -210,40 +262,89 @@ static const char *bad_callees(struct pass *p, uint32_t func, bool *ret_meets)
 	return NULL;
 }
 
-/* Threads that have ended would be waited for. */
-static const char *bad_ends(const struct pass *p, const struct ptx_func *f,
-			    bool callees_meet)
+static const char ends_before[] = "threads may end before others meet";
+
+/* Marks what all threads of a block are waited for by, or threads of a warp. Returns whether anything
+ * is. */
+static bool mark_meets(const struct pass *p, const struct ptx_func *f, bool callees_meet,
+		       bool of_warp, uint8_t *mark)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < f->ninsns; i++) {
+		const struct ptx_insn *in = &f->insns[i];
+
+		mark[i] = in->op == PTX_CALL ? callees_meet
+			  : of_warp          ? is_for_warp(f, in)
+					     : is_for_all(in, callees_meet);
+		any |= mark[i];
+	}
+	return any;
+}
+
+/* Threads of a block that have ended would be waited for. */
+static const char *bad_ends_in_block(const struct pass *p, const struct ptx_func *f,
+				     bool callees_meet)
 {
 	_cleanup_free_ uint8_t *before = calloc(f->ninsns + 1, 1);
 	_cleanup_free_ uint8_t *marks = NULL;
-	bool any = false;
 	int r;
 
 	if (!before)
-		return "out of memory";
-	for (uint32_t i = 0; i < f->ninsns; i++) {
-		const struct ptx_insn *in = &f->insns[i];
-
-		before[i] = meets(p, in) || (in->op == PTX_CALL && callees_meet);
-		any |= before[i];
-	}
-	if (!any)
+		return why_not(-ENOMEM);
+	if (!mark_meets(p, f, callees_meet, false, before))
 		return NULL;
 	r = ptx_reaching(p->m, f, before);
 	if (r == 0)
-		r = ptx_parting(p->m, f, &marks);
-	if (r < 0)
-		return r == -ENOMEM ? "out of memory" : "too large";
+		r = ptx_parting(p->m, f, PTX_OF_BLOCK, &marks);
+	if (r < 0 || !marks)
+		return why_not(r);
+	if (ptx_may_end_before(f, marks, before))
+		return ends_before;
 	for (uint32_t i = 0; i < f->ninsns; i++) {
-		const struct ptx_insn *in = &f->insns[i];
-		bool ends = in->op == PTX_RET || in->op == PTX_EXIT || in->reconv < 0;
-
-		if (marks[i] & PTX_PARTS && ends && before[i])
-			return "threads may end before others meet";
-		if (marks[i] & PTX_APART && is_for_all(in, callees_meet))
+		if (marks[i] & PTX_APART && is_for_all(&f->insns[i], callees_meet))
 			return "some threads may pass a barrier by";
 	}
 	return NULL;
+}
+
+/* Threads of a warp that have ended would be; those of others are none of its business. */
+static const char *bad_ends_in_warp(const struct pass *p, const struct ptx_func *f,
+				    bool callees_meet, enum ptx_among among)
+{
+	_cleanup_free_ uint8_t *meets = calloc(f->ninsns + 1, 1);
+	_cleanup_free_ uint8_t *before = calloc(f->ninsns + 1, 1);
+	_cleanup_free_ uint8_t *marks = NULL;
+	int r;
+
+	if (!meets || !before)
+		return why_not(-ENOMEM);
+	if (!mark_meets(p, f, callees_meet, true, meets))
+		return NULL;
+	memcpy(before, meets, f->ninsns);
+	r = ptx_reaching(p->m, f, before);
+	if (r == 0)
+		r = ptx_parting(p->m, f, among, &marks);
+	if (r == 0 && ptx_may_end_before(f, marks, before))
+		return ends_before;
+	if (r == 0)
+		r = ptx_may_pass_by(p->m, f, marks, meets);
+	if (r < 0)
+		return why_not(r);
+	return r ? ends_before : NULL;
+}
+
+/* *ret_rows: that is so only where each warp has one row of the block. */
+static const char *bad_ends(const struct pass *p, const struct ptx_func *f,
+			    bool callees_meet, bool *ret_rows)
+{
+	const char *why = bad_ends_in_block(p, f, callees_meet);
+
+	*ret_rows = false;
+	if (why || !bad_ends_in_warp(p, f, callees_meet, PTX_OF_WARP))
+		return why;
+	*ret_rows = true;
+	return bad_ends_in_warp(p, f, callees_meet, PTX_OF_ROW);
 }
 
 static bool has_own_variables(const struct ptx_module *m, uint32_t func)
@@ -255,11 +356,10 @@ static bool has_own_variables(const struct ptx_module *m, uint32_t func)
 	return false;
 }
 
-static const char *bad_kernel(struct pass *p, uint32_t func)
+static const char *bad_kernel(struct pass *p, uint32_t func, bool *ret_rows)
 {
 	const struct ptx_func *f = &p->m->funcs[func];
 	const char *why;
-	bool callees_meet;
 
 	if (f->reqnctapercluster[0] || f->explicitcluster || f->maxclusterrank)
 		return "is made for clusters";
@@ -268,8 +368,8 @@ static const char *bad_kernel(struct pass *p, uint32_t func)
 		return "has too many parameters";
 	if (has_own_variables(p->m, func))
 		return "has variables of its own";
-	why = bad_callees(p, func, &callees_meet);
-	return why ? why : bad_ends(p, f, callees_meet);
+	why = bad_callees(p, func, &p->callees_meet);
+	return why ? why : bad_ends(p, f, p->callees_meet, ret_rows);
 }
 
 /* ---- the copy ---- */
@@ -278,73 +378,123 @@ static const char head[] = "\n"
 			   "\t.reg .pred %weft_pt_p;\n"
 			   "\t.reg .b32 %weft_pt_t, %weft_pt_a, %weft_pt_c;\n"
 			   "\t.reg .b64 %weft_pt_d;\n"
-			   "\t.shared .align 16 .b32 weft_pt_slot[4];\n"
-			   "weft_pt_next:\n";
+			   "\t.shared .align 16 .b32 weft_pt_slot[8];\n";
+
+/* Only the first thread goes by, with p not set. */
+#define FIRST(label)                                                                     \
+	"\tmov.u32 %weft_pt_t, %tid.x;\n"                                                \
+	"\tmov.u32 %weft_pt_a, %tid.y;\n"                                                \
+	"\tor.b32 %weft_pt_t, %weft_pt_t, %weft_pt_a;\n"                                 \
+	"\tmov.u32 %weft_pt_a, %tid.z;\n"                                                \
+	"\tor.b32 %weft_pt_t, %weft_pt_t, %weft_pt_a;\n"                                 \
+	"\tsetp.ne.u32 %weft_pt_p, %weft_pt_t, 0;\n"                                     \
+	"\t@%weft_pt_p " label ";\n"
+
+/* The slot has the block, whether there is one, and how many this one has done. */
+static const char begin[] =
+	FIRST("bra weft_pt_begin") "\tmov.u32 %weft_pt_a, 0xffffffff;\n"
+				   "\tst.shared.u32 [weft_pt_slot+16], %weft_pt_a;\n"
+				   "weft_pt_begin:\n";
+
+/* k: the yield point at which the thread has stopped; n: rounds until it looks whether it is to; f:
+ * what it saw. */
+static const char begin_yielding[] = "\t.reg .pred %weft_pt_q;\n"
+				     "\t.reg .b32 %weft_pt_f, %weft_pt_k, %weft_pt_n;\n"
+				     "\tmov.u32 %weft_pt_f, 0;\n"
+				     "\tmov.u32 %weft_pt_k, 0;\n"
+				     "\tmov.u32 %weft_pt_n, 1;\n"
+				     "\tld.param.u32 %weft_pt_a, [weft_pt_args+40];\n"
+				     "\tsetp.ne.u32 %weft_pt_p, %weft_pt_a, 0;\n"
+				     "\t@%weft_pt_p bra weft_pt_restore;\n";
 
 /* Asynchronous copies of the block before are over, as they are when a kernel ends. */
 static const char wait_for_copies[] = "\tcp.async.wait_all;\n";
 
-static const char take[] = "\tbarrier.sync 0;\n"
-			   "\tmov.u32 %weft_pt_t, %tid.x;\n"
-			   "\tmov.u32 %weft_pt_a, %tid.y;\n"
-			   "\tor.b32 %weft_pt_t, %weft_pt_t, %weft_pt_a;\n"
-			   "\tmov.u32 %weft_pt_a, %tid.z;\n"
-			   "\tor.b32 %weft_pt_t, %weft_pt_t, %weft_pt_a;\n"
-			   "\tsetp.ne.u32 %weft_pt_p, %weft_pt_t, 0;\n"
-			   "\t@%weft_pt_p bra weft_pt_wait;\n"
-			   "\tld.param.u64 %weft_pt_d, [weft_pt_args];\n"
-			   "\tld.volatile.global.u32 %weft_pt_a, [%weft_pt_d+8];\n"
-			   "\tmov.u32 %weft_pt_t, 0xffffffff;\n"
-			   "\tsetp.ne.u32 %weft_pt_p, %weft_pt_a, 0;\n"
-			   "\t@%weft_pt_p bra weft_pt_taken;\n"
-			   "\tatom.global.add.u32 %weft_pt_t, [%weft_pt_d], 1;\n"
-			   "weft_pt_taken:\n"
-			   "\tld.param.u32 %weft_pt_c, [weft_pt_args+20];\n"
-			   "\tsetp.lt.u32 %weft_pt_p, %weft_pt_t, %weft_pt_c;\n"
-			   "\tselp.u32 %weft_pt_a, 1, 0, %weft_pt_p;\n"
-			   "\tst.shared.u32 [weft_pt_slot+12], %weft_pt_a;\n"
-			   "\tld.param.u32 %weft_pt_c, [weft_pt_args+8];\n"
-			   "\trem.u32 %weft_pt_a, %weft_pt_t, %weft_pt_c;\n"
-			   "\tdiv.u32 %weft_pt_t, %weft_pt_t, %weft_pt_c;\n"
-			   "\tst.shared.u32 [weft_pt_slot], %weft_pt_a;\n"
-			   "\tld.param.u32 %weft_pt_c, [weft_pt_args+12];\n"
-			   "\trem.u32 %weft_pt_a, %weft_pt_t, %weft_pt_c;\n"
-			   "\tdiv.u32 %weft_pt_t, %weft_pt_t, %weft_pt_c;\n"
-			   "\tst.shared.u32 [weft_pt_slot+4], %weft_pt_a;\n"
-			   "\tst.shared.u32 [weft_pt_slot+8], %weft_pt_t;\n"
-			   "weft_pt_wait:\n"
-			   "\tbarrier.sync 0;\n"
-			   "\tld.shared.u32 %weft_pt_a, [weft_pt_slot+12];\n"
-			   "\tsetp.ne.u32 %weft_pt_p, %weft_pt_a, 0;\n"
-			   "\t@%weft_pt_p bra weft_pt_run;\n";
+static const char meet[] = "\tbarrier.sync 0;\n";
 
-/* The last block to end puts the counter back, unless the grid has blocks left. */
-static const char end[] = "\tmov.u32 %weft_pt_t, %tid.x;\n"
-			  "\tmov.u32 %weft_pt_a, %tid.y;\n"
-			  "\tor.b32 %weft_pt_t, %weft_pt_t, %weft_pt_a;\n"
-			  "\tmov.u32 %weft_pt_a, %tid.z;\n"
-			  "\tor.b32 %weft_pt_t, %weft_pt_t, %weft_pt_a;\n"
-			  "\tsetp.ne.u32 %weft_pt_p, %weft_pt_t, 0;\n"
-			  "\t@%weft_pt_p ret;\n"
-			  "\tld.param.u64 %weft_pt_d, [weft_pt_args];\n"
-			  "\tatom.global.add.u32 %weft_pt_t, [%weft_pt_d+4], 1;\n"
-			  "\tld.param.u32 %weft_pt_c, [weft_pt_args+24];\n"
-			  "\tsub.u32 %weft_pt_c, %weft_pt_c, 1;\n"
-			  "\tsetp.ne.u32 %weft_pt_p, %weft_pt_t, %weft_pt_c;\n"
-			  "\t@%weft_pt_p ret;\n"
-			  "\tst.volatile.global.u32 [%weft_pt_d+4], 0;\n"
-			  "\tld.volatile.global.u32 %weft_pt_t, [%weft_pt_d];\n"
-			  "\tld.param.u32 %weft_pt_c, [weft_pt_args+20];\n"
-			  "\tsetp.lt.u32 %weft_pt_p, %weft_pt_t, %weft_pt_c;\n"
-			  "\t@%weft_pt_p ret;\n"
-			  "\tst.volatile.global.u32 [%weft_pt_d], 0;\n"
-			  "\tld.volatile.global.u32 %weft_pt_t, [%weft_pt_d+12];\n"
-			  "\tadd.u32 %weft_pt_t, %weft_pt_t, 1;\n"
-			  "\tst.volatile.global.u32 [%weft_pt_d+12], %weft_pt_t;\n"
-			  "\tret;\n"
-			  "weft_pt_run:\n";
+/* All keep what they have if one of them has stopped. */
+static const char meet_yielding[] = "\tsetp.ne.u32 %weft_pt_q, %weft_pt_k, 0;\n"
+				    "\tbarrier.red.or.pred %weft_pt_p, 0, %weft_pt_q;\n"
+				    "\t@%weft_pt_p bra weft_pt_save;\n";
 
-static const char args[] = ".param .align 8 .b8 weft_pt_args[32]";
+static const char take[] = FIRST(
+	"bra weft_pt_wait") "\tld.shared.u32 %weft_pt_a, [weft_pt_slot+16];\n"
+			    "\tadd.u32 %weft_pt_a, %weft_pt_a, 1;\n"
+			    "\tst.shared.u32 [weft_pt_slot+16], %weft_pt_a;\n"
+			    "\tld.param.u64 %weft_pt_d, [weft_pt_args];\n"
+			    "\tld.volatile.global.u32 %weft_pt_a, [%weft_pt_d+8];\n"
+			    "\tnot.b32 %weft_pt_a, %weft_pt_a;\n"
+			    "\tmov.u32 %weft_pt_c, %ctaid.x;\n"
+			    "\tld.param.u32 %weft_pt_t, [weft_pt_args+28];\n"
+			    "\tadd.u32 %weft_pt_c, %weft_pt_c, %weft_pt_t;\n"
+			    "\tmov.u32 %weft_pt_t, 0xffffffff;\n"
+			    "\tsetp.ge.u32 %weft_pt_p, %weft_pt_c, %weft_pt_a;\n"
+			    "\t@%weft_pt_p bra weft_pt_taken;\n"
+			    "\tatom.global.add.u32 %weft_pt_t, [%weft_pt_d], 1;\n"
+			    "weft_pt_taken:\n"
+			    "\tld.param.u32 %weft_pt_c, [weft_pt_args+20];\n"
+			    "\tsetp.lt.u32 %weft_pt_p, %weft_pt_t, %weft_pt_c;\n"
+			    "\tselp.u32 %weft_pt_a, 1, 0, %weft_pt_p;\n"
+			    "\tst.shared.u32 [weft_pt_slot+12], %weft_pt_a;\n"
+			    "\tld.param.u32 %weft_pt_c, [weft_pt_args+8];\n"
+			    "\trem.u32 %weft_pt_a, %weft_pt_t, %weft_pt_c;\n"
+			    "\tdiv.u32 %weft_pt_t, %weft_pt_t, %weft_pt_c;\n"
+			    "\tst.shared.u32 [weft_pt_slot], %weft_pt_a;\n"
+			    "\tld.param.u32 %weft_pt_c, [weft_pt_args+12];\n"
+			    "\trem.u32 %weft_pt_a, %weft_pt_t, %weft_pt_c;\n"
+			    "\tdiv.u32 %weft_pt_t, %weft_pt_t, %weft_pt_c;\n"
+			    "\tst.shared.u32 [weft_pt_slot+4], %weft_pt_a;\n"
+			    "\tst.shared.u32 [weft_pt_slot+8], %weft_pt_t;\n"
+			    "weft_pt_wait:\n"
+			    "\tbarrier.sync 0;\n"
+			    "\tld.shared.u32 %weft_pt_a, [weft_pt_slot+12];\n"
+			    "\tsetp.ne.u32 %weft_pt_p, %weft_pt_a, 0;\n"
+			    "\tactivemask.b32 %weft_pt_t;\n"
+			    "\tvote.sync.any.pred %weft_pt_p, %weft_pt_p, %weft_pt_t;\n"
+			    "\t@%weft_pt_p bra weft_pt_run;\n";
+
+/*
+ * The last block to end puts the counter back, if a launch does its grid alone, unless the
+ * grid has blocks left. Of others, each adds what it has done, behind all that it has written, and
+ * whoever finds the grid done says so to the stream that waits.
+ */
+static const char end[] = "weft_pt_end:\n" FIRST(
+	"ret") "\tld.param.u64 %weft_pt_d, [weft_pt_args];\n"
+	       "\tld.param.u32 %weft_pt_c, [weft_pt_args+24];\n"
+	       "\tsetp.ne.u32 %weft_pt_p, %weft_pt_c, 0;\n"
+	       "\t@%weft_pt_p bra weft_pt_alone;\n"
+	       "\tred.global.add.u32 [%weft_pt_d+4], 1;\n"
+	       "\tld.shared.u32 %weft_pt_a, [weft_pt_slot+16];\n"
+	       "\tsetp.eq.u32 %weft_pt_p, %weft_pt_a, 0;\n"
+	       "\t@%weft_pt_p ret;\n"
+	       "\tmembar.sys;\n"
+	       "\tatom.global.add.u32 %weft_pt_t, [%weft_pt_d+16], %weft_pt_a;\n"
+	       "\tadd.u32 %weft_pt_t, %weft_pt_t, %weft_pt_a;\n"
+	       "\tld.param.u32 %weft_pt_c, [weft_pt_args+20];\n"
+	       "\tsetp.ne.u32 %weft_pt_p, %weft_pt_t, %weft_pt_c;\n"
+	       "\t@%weft_pt_p ret;\n"
+	       "\tmembar.sys;\n"
+	       "\tmov.u32 %weft_pt_a, 1;\n"
+	       "\tst.volatile.global.u32 [%weft_pt_d+12], %weft_pt_a;\n"
+	       "\tret;\n"
+	       "weft_pt_alone:\n"
+	       "\tatom.global.add.u32 %weft_pt_t, [%weft_pt_d+4], 1;\n"
+	       "\tsub.u32 %weft_pt_c, %weft_pt_c, 1;\n"
+	       "\tsetp.ne.u32 %weft_pt_p, %weft_pt_t, %weft_pt_c;\n"
+	       "\t@%weft_pt_p ret;\n"
+	       "\tst.volatile.global.u32 [%weft_pt_d+4], 0;\n"
+	       "\tld.volatile.global.u32 %weft_pt_t, [%weft_pt_d];\n"
+	       "\tld.param.u32 %weft_pt_c, [weft_pt_args+20];\n"
+	       "\tsetp.lt.u32 %weft_pt_p, %weft_pt_t, %weft_pt_c;\n"
+	       "\t@%weft_pt_p ret;\n"
+	       "\tst.volatile.global.u32 [%weft_pt_d], 0;\n"
+	       "\tld.volatile.global.u32 %weft_pt_t, [%weft_pt_d+12];\n"
+	       "\tadd.u32 %weft_pt_t, %weft_pt_t, 1;\n"
+	       "\tst.volatile.global.u32 [%weft_pt_d+12], %weft_pt_t;\n"
+	       "\tret;\n"
+	       "weft_pt_run:\n";
+
+static const char args[] = ".param .align 8 .b8 weft_pt_args[48]";
 
 static struct ptx_span at(uint32_t offset)
 {
@@ -403,12 +553,14 @@ static void edit_header(const struct ptx_source *s, bool any, struct ptx_edits *
 		ptx_edit(e, at(s->name.end), "(%s)", args);
 }
 
-static const char *edit_body(const struct pass *p, const struct ptx_func *f,
-			     struct ptx_edits *e)
+/* Edits all that differs from the kernel's own body. Returns why that is not possible. */
+static const char *edit_code(const struct pass *p, const struct ptx_func *f,
+			     const struct ptx_yield *y, struct ptx_edits *e)
 {
 	const struct ptx_source *s = f->source;
 	const char *why;
 
+	ptx_yield_edit(y, p->text, f, e); /* in front of whatever else is put there */
 	for (uint32_t i = 0; i < f->ninsns; i++) {
 		const struct ptx_insn *in = &f->insns[i];
 		const struct ptx_place *place = &s->places[i];
@@ -422,26 +574,116 @@ static const char *edit_body(const struct pass *p, const struct ptx_func *f,
 		if (why)
 			return why;
 	}
-	ptx_edit(e, at(s->body.begin), "%s%s%s%s", head, p->copies ? wait_for_copies : "",
-		 take, end);
-	ptx_edit(e, at(s->body.end), "\tbra weft_pt_next;\n");
 	return NULL;
 }
 
-/* *ret_why: there is no copy. Returns 0 or -ENOMEM. */
-static int copy_kernel(const struct pass *p, const struct ptx_func *f, FILE *out,
-		       const char **ret_why)
+static const char *edit_body(const struct pass *p, const struct ptx_func *f,
+			     const struct ptx_yield *y, struct ptx_edits *e)
+{
+	ptx_edit(e, at(f->source->body.begin), "%s%s%sweft_pt_next:\n%s%s%s%s", head,
+		 begin, y->n ? begin_yielding : "", p->copies ? wait_for_copies : "",
+		 y->n ? meet_yielding : meet, take, end);
+	return edit_code(p, f, y, e);
+}
+
+/* The body for blocks that go on. */
+static int write_second(const struct pass *p, uint32_t func, const struct ptx_yield *y,
+			FILE *out)
 {
 	_cleanup_(ptx_edits_fini) struct ptx_edits e = {0};
+	const struct ptx_func *f = &p->m->funcs[func];
+	_cleanup_free_ char *restore = NULL;
+	FILE *to;
+	size_t len;
+
+	to = open_memstream(&restore, &len);
+	if (!to)
+		return -ENOMEM;
+	ptx_yield_restore(y, p->m, func, p->seen, to);
+	if (fclose(to))
+		return -ENOMEM;
+	ptx_yield_edit_shared(y, &e);
+	ptx_edit(&e, at(f->source->places[0].text.begin), "%s", restore);
+	(void)edit_code(p, f, y, &e); /* possible, as it was in the first one */
+	return ptx_edits_write(&e, p->text, f->source->body, out);
+}
+
+/* Code that comes behind the kernel's own. */
+static int write_end(const struct pass *p, uint32_t func, const struct ptx_yield *y,
+		     FILE *out)
+{
 	int r = 0;
 
+	fputs("\tbra weft_pt_next;\n", out);
+	if (!y->n)
+		return 0;
+	ptx_yield_declare(y, out);
+	ptx_yield_keep(y, p->m, func, p->seen, out);
+	fputs("weft_pt_restore:\n{\n", out);
+	r = write_second(p, func, y, out);
+	fputs("\tbra weft_pt_next;\n", out);
+	ptx_yield_keep(y, p->m, func, p->seen, out);
+	fputs("}\n", out);
+	return r;
+}
+
+static int edit_end(const struct pass *p, uint32_t func, const struct ptx_yield *y,
+		    struct ptx_edits *e)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+	int r;
+
+	if (!out)
+		return -ENOMEM;
+	r = write_end(p, func, y, out);
+	if (fclose(out) && r == 0)
+		r = -ENOMEM;
+	if (r == 0)
+		ptx_edit(e, at(p->m->funcs[func].source->body.end), "%s", text);
+	return r;
+}
+
+static int plan_yields(const struct pass *p, uint32_t func, struct ptx_yield *ret,
+		       struct ptx_persist_kernel *k)
+{
+	*ret = (struct ptx_yield){0};
+	if (!p->yields)
+		return 0;
+	k->why_no_yield = NULL;
+	return ptx_yield_plan(p->m, p->text, func, p->meets[func] || p->callees_meet,
+			      ret);
+}
+
+/* k->why: there is no copy. Returns 0 or -ENOMEM. */
+static int copy_kernel(const struct pass *p, uint32_t func, FILE *out,
+		       struct ptx_persist_kernel *k)
+{
+	_cleanup_(ptx_edits_fini) struct ptx_edits e = {0};
+	_cleanup_(ptx_yield_fini) struct ptx_yield y;
+	const struct ptx_func *f = &p->m->funcs[func];
+	int r = plan_yields(p, func, &y, k);
+
+	if (r < 0)
+		return r;
 	edit_header(f->source, f->nparams, &e);
-	*ret_why = edit_body(p, f, &e);
-	if (!*ret_why) {
-		fputc('\n', out);
+	k->why = edit_body(p, f, &y, &e);
+	if (k->why)
+		return 0;
+	k->yields = y.n;
+	k->why_no_yield = y.why;
+	if (y.n)
+		fprintf(out, "\n.visible .global .align 4 .b8 %s%s[%u];\n",
+			PTX_PERSIST_STATE, f->name, ptx_yield_thread_bytes(&y));
+	if (k->rows)
+		fprintf(out, "\n.visible .global .align 1 .b8 %s%s[1];\n",
+			PTX_PERSIST_ROWS, f->name);
+	fputc('\n', out);
+	r = edit_end(p, func, &y, &e);
+	if (r == 0)
 		r = ptx_edits_write(&e, p->text, f->source->text, out);
-		fputc('\n', out);
-	}
+	fputc('\n', out);
 	return r;
 }
 
@@ -460,7 +702,7 @@ static int init(struct pass *p)
 	for (uint32_t i = 0; i < p->m->nfuncs; i++) {
 		const struct ptx_func *f = &p->m->funcs[i];
 
-		p->bad[i] = bad_function(f);
+		p->bad[i] = bad_function(p, f);
 		for (uint32_t k = 0; k < f->ninsns; k++) {
 			const struct ptx_insn *in = &f->insns[k];
 
@@ -506,9 +748,9 @@ static int copy_all(struct pass *p, size_t len, FILE *out, struct ptx_persist *r
 		if (!f->is_entry || !f->has_body)
 			continue;
 		k->name = f->name;
-		k->why = bad ? bad : bad_kernel(p, i);
+		k->why = bad ? bad : bad_kernel(p, i, &k->rows);
 		if (!k->why)
-			r = copy_kernel(p, f, out, &k->why);
+			r = copy_kernel(p, i, out, k);
 		ret->n++;
 		ret->n_copies += !k->why;
 	}
@@ -535,10 +777,10 @@ static int persist(struct pass *p, size_t len, struct ptx_persist *ret)
 	return r;
 }
 
-int ptx_persist(const char *text, size_t len, struct ptx_log *log,
+int ptx_persist(const char *text, size_t len, bool yields, struct ptx_log *log,
 		struct ptx_persist *ret)
 {
-	struct pass p = {.text = text};
+	struct pass p = {.text = text, .yields = yields};
 	int r = ptx_parse_source(text, len, log, &p.m);
 
 	*ret = (struct ptx_persist){.module = p.m};

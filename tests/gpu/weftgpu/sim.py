@@ -12,14 +12,15 @@ from . import build, compute, daemon, execute, programs
 from .looping import Looping, Row, quiet, said
 from .shared import CONTROL, Server
 
-# Parts: costs; two and three at once.
-NAMES = ["sim-cost", "sim-pairs", "sim-triples"]
+# Parts: costs, and those of yield points; stopping; two and three at once.
+NAMES = ["sim-cost", "yield-cost", "yield-stop", "sim-pairs", "sim-triples"]
 SIM = ("binomialOptions", "FDTD3d", "lavaMD", "MD5Hash", "nbody", "particlefilter", "tpacf")
 PILOT = ("backprop", "bfs", "hs3d", "partfilter", "lavamd", "nn", "gaussian", "corr", "gesummv",
          "2dconvol")
 # By the paper's figure 3: issue slots used less than half of the time.
 LOW = ("FDTD3d", "particlefilter", "tpacf")
-SIZE, COST, MOST = "medium", 1.05, 1.02
+SIZE, COST, MOST, YIELD_MOST = "medium", 1.05, 1.02, 1.03
+SIZES = ("small", "medium", "large")
 ALONE, SETTLE, SECONDS = 1.0, 0.6, 1.2
 STP, ANTT = 1.15, 1.2
 
@@ -51,6 +52,50 @@ def cost_rows(d, native, built):
     yield Row("auto: geometric mean", f"{mean:.3f}", mean <= MOST)
 
 
+def yield_rows(d, native, built):
+    """Yield points: their cost for PILOT's ten programs (its table I), in three sizes."""
+    for name, mode in (("yield", "yield"), ("persistent", "auto"), ("plain", "off")):
+        d.ask("tenant-add", name=name, set={"kernel.rewrite": mode})
+    sides = [native, d.side("plain"), d.side("persistent"), d.side("yield")]
+    parts = []
+    for name in PILOT:
+        for size in SIZES:
+            argv = [built["pilot"], name, size]
+            sums = {one(s, [*argv, "check"]) for s in (native, d.side("yield"))}
+            ms = [one(s, [*argv, "time"]) for s in sides]
+            if None in ms or None in sums:
+                yield Row(f"yield: {name}, {size}", "failed", False)
+                continue
+            plain, persistent, ours = (float(x) / float(ms[0]) for x in ms[1:])
+            parts.append(ours)
+            yield Row(f"yield: {name}, {size}", f"{float(ms[0]):.3f} ms natively, {plain:.3f} x by "
+                      f"Weft, {persistent:.3f} x between blocks, {ours:.3f} x with yield points" +
+                      (", another result" if len(sums) > 1 else ""),
+                      len(sums) == 1 and ours <= COST + max(0, plain - 1),
+                      app=name, size=size, cost=ours)
+    mean = statistics.geometric_mean(parts)
+    yield Row("yield: geometric mean", f"{mean:.3f}", mean <= YIELD_MOST)
+
+
+def stop_rows(where, device):
+    """How soon kernels stop, and that they go on right."""
+    bench = os.path.join(where, "tests", "bench", "bench_stop")
+    text = next((p for p in (os.path.join(where, "tests", "bench", "loops.ptx"),
+                             os.path.join(where, "tests", "ptx", "loops-90.ptx"))
+                 if os.path.exists(p)), "")
+    env = {"LD_LIBRARY_PATH": os.path.join(where, "lib") + ":" +
+           os.environ.get("LD_LIBRARY_PATH", "")}
+    r = subprocess.run([bench, device, text], env=dict(os.environ, **env), capture_output=True,
+                       text=True, timeout=200, check=False)
+    kind = ""
+    for line in (r.stdout + r.stderr).splitlines():
+        if " stops in " not in line:
+            kind = line
+            continue
+        name, said_ = line.split(None, 1)
+        yield Row(f"stop {kind}: {name}", said_, said_.endswith("; 0 wrong"))
+
+
 class Pairs:
     """Rates of programs alone natively, and of several together."""
 
@@ -75,13 +120,13 @@ class Pairs:
             self.alone[name], = self.rate([p])
             p.end()
 
-    def together(self, sides, names):
-        """Each alone for a moment first, in which its launches are timed, and then all."""
+    def together(self, sides, names, alone=ALONE):
+        """Each alone first for so many seconds, in which its launches are timed, and then all."""
         those = []
         for side, name in zip(sides, names):
             p = self.start(side, name)
             p.say()
-            time.sleep(ALONE)
+            time.sleep(alone)
             p.pause()
             those.append(p)
         for p in those:
@@ -104,7 +149,8 @@ def group_rows(pairs, size, kinds):
     for names in itertools.combinations(pairs.names, size):
         text, stps = [], {}
         for kind, side in kinds:
-            parts = pairs.together([side(i) for i in range(size)], names)
+            parts = pairs.together([side(i) for i in range(size)], names,
+                                   ALONE if kind == "sim" else 0)
             stp, antt = judged(parts)
             all_[kind].append((names, stp, antt))
             stps[kind] = stp
@@ -141,6 +187,11 @@ def run(where, device, tools, work, names):
     if "sim-cost" in names:
         with daemon.Daemon(where, device) as d:
             keep(cost_rows(d, native, built))
+    if "yield-stop" in names:
+        keep(stop_rows(where, device))
+    if "yield-cost" in names:
+        with daemon.Daemon(where, device) as d:
+            keep(yield_rows(d, native, built))
     sizes = [n for n, name in ((2, "sim-pairs"), (3, "sim-triples")) if name in names]
     if not sizes:
         return out

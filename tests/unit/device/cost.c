@@ -49,7 +49,7 @@ Test(cost, the_two_are_timed_in_turn)
 
 	for (unsigned i = 0; i < 2 * COST_SAMPLES; i++) {
 		cr_assert_eq(cost_verdict(&c), COST_OPEN);
-		cr_assert_eq(cost_next(&c), i % 2 ? COST_PARTS : COST_PLAIN);
+		cr_assert_eq(cost_next(&c), i % 2 ? COST_PLAIN : COST_PARTS);
 		cost_note(&c, cost_next(&c), 1, 1);
 	}
 	cr_assert_eq(cost_next(&c), COST_PARTS - 1);

@@ -5,7 +5,7 @@
 
 #include "device/rewrite/cost.h"
 #include "ptx/rewrite/persist.h"
-#include "test.h"
+#include "rewritten.h"
 
 #define HEAD ".version 8.0\n.target sm_75\n.address_size 64\n"
 
@@ -70,7 +70,7 @@ SOFT_TEST(device_persist, kernels_stop_and_go_on)
 	CUdeviceptr at;
 	size_t size;
 
-	cr_assert_eq(ptx_persist(work, sizeof(work), NULL, &p), 0);
+	cr_assert_eq(ptx_persist(work, sizeof(work), false, NULL, &p), 0);
 	cr_assert(p.n_copies == 1);
 	mod = load(f, p.text, p.len + 1);
 	ptx_persist_fini(&p);
@@ -86,7 +86,7 @@ SOFT_TEST(device_persist, kernels_stop_and_go_on)
 		OK(f->ops->func.launch(f->ctx, NULL, &l));
 		if (i < STOPS) {
 			usleep((unsigned)rand_r(&seed) % 300);
-			__atomic_store_n(&control->stop, 1, __ATOMIC_RELAXED);
+			__atomic_store_n(&control->stop, UINT32_MAX, __ATOMIC_RELAXED);
 		}
 		OK(f->ops->ctx.synchronize(f->ctx));
 		control->stop = 0;
@@ -159,23 +159,6 @@ static void what_is_done(struct fix *f)
 		f->ops->stream.destroy(st[i]);
 	f->ops->module.unload(mod);
 	fix_free(f, &m);
-}
-
-static void with_mode(enum rewrite_mode mode, void (*body)(struct fix *f))
-{
-	struct device_config cfg = {.tpcs = 2};
-	struct fix *f = calloc(1, sizeof(*f));
-
-	device_band_release();
-	f->ops = device_rewritten(&device_soft_ops);
-	cr_assert_eq(device_rewrite(mode), 0);
-	cr_assert_eq(f->ops->open(&cfg, &f->dev), 0);
-	f->ops->info(f->dev, &f->info);
-	OK(f->ops->ctx.create(f->dev, 0, &f->ctx));
-	body(f);
-	f->ops->ctx.destroy(f->ctx);
-	f->ops->close(f->dev);
-	free(f);
 }
 
 Test(device_persist, the_device_shows_nothing_of_it)
@@ -341,6 +324,35 @@ Test(device_persist, a_small_grid_is_known)
 	end(&r, 1);
 }
 
+/* k has one part of its threads vote, by their column. */
+static const char of_rows[] =
+	".version 8.0\n.target sm_75\n.address_size 64\n"
+	".visible .entry k(.param .u64 p) {\n.reg .b32 %r<4>; .reg .pred %p<3>;\n"
+	"mov.u32 %r1, %tid.x; setp.gt.u32 %p1, %r1, 31; @%p1 bra E;\n"
+	"vote.sync.any.pred %p2, %p1, -1;\nE: ret; }\n";
+
+Test(device_persist, copies_for_blocks_of_rows)
+{
+	static const struct {
+		unsigned x, y, z;
+		bool copy;
+	} blocks[] = {{64, 1, 1, true},  {48, 1, 1, true},  {32, 4, 2, true},
+		      {16, 4, 1, false}, {48, 2, 1, false}, {1, 1, 64, false}};
+	struct run r = begin(REWRITE_ALWAYS);
+	struct fix *f = r.f;
+	struct dev_module *mod = load(f, of_rows, sizeof(of_rows));
+
+	OK(f->ops->module.function(mod, "k", &r.l.func));
+	for (size_t i = 0; i < ARRAY_SIZE(blocks); i++) {
+		r.l.block[0] = blocks[i].x;
+		r.l.block[1] = blocks[i].y;
+		r.l.block[2] = blocks[i].z;
+		cr_assert_eq(launch(&r), blocks[i].copy, "%zu", i);
+	}
+	f->ops->module.unload(mod);
+	end(&r, 0);
+}
+
 /* The first launches are timed, in turn as the kernel is and as a copy; then one of the two is
  * used, whichever that is here. Results are right all the time. */
 Test(device_persist, launches_are_timed)
@@ -351,7 +363,7 @@ Test(device_persist, launches_are_timed)
 	for (unsigned i = 0; i < 40; i++) {
 		bool copy = launch(&r);
 
-		cr_assert(i >= 2 * COST_SAMPLES || copy == i % 2, "%u", i);
+		cr_assert(i >= 2 * COST_SAMPLES || copy == !(i % 2), "%u", i);
 	}
 	before = copies_launched(&r);
 	for (unsigned i = 0; i < 10; i++)
@@ -367,28 +379,29 @@ Test(device_persist, launches_are_timed)
 Test(device_persist, launches_beside_others_are_timed_again)
 {
 	struct run r = begin(REWRITE_AUTO);
+	unsigned all = 0, n_sms = r.f->info.n_sms;
 	uint64_t before, after;
-	unsigned all = 0;
 
 	permille = 500;
 	r.f->ops->limit(r.f->dev, &permille);
 	for (unsigned i = 0; i < 2 * COST_SAMPLES; i++) {
-		cr_assert_eq(launch(&r), i % 2, "%u", i);
-		if (i % 2 && all)
+		cr_assert_eq(launch(&r), !(i % 2), "%u", i);
+		if (!(i % 2) && all)
 			cr_assert_eq(launched, all);
-		all = i % 2 ? launched : all;
+		all = i % 2 ? all : launched;
 	}
 	before = copies_launched(&r);
 	for (unsigned i = 0; i < 10; i++) {
 		bool copy = launch(&r);
 
-		cr_assert(!copy || launched == all / 2, "%u of %u", launched, all);
+		cr_assert(!copy || launched == all / n_sms / 2 * n_sms, "%u of %u",
+			  launched, all);
 	}
 	after = copies_launched(&r);
 	cr_assert(after == before || after == before + 10, "no parts are timed");
 	permille = 0;
 	for (unsigned i = 0; i < 2 * COST_SAMPLES; i++)
-		cr_assert_eq(launch(&r), i % 2, "%u", i);
+		cr_assert_eq(launch(&r), !(i % 2), "%u", i);
 	end(&r, 4 * COST_SAMPLES + 10);
 }
 
@@ -397,7 +410,7 @@ Test(device_persist, launches_beside_others_are_timed_again)
 static const char machine_code[] =
 	"\177ELF\0.nv.constant0.work\0.nv.constant0.weft_pt$work\0"
 	".text.weft_pt$work\0.nv.constant0.left_alone\0"
-	"weft_pt$work\0weft_pt_control_1";
+	"weft_pt$work\0weft_pt_control_2";
 static char taken;
 
 static CUresult take(struct dev_ctx *ctx, const void *image, size_t size,
@@ -432,7 +445,7 @@ static void code_is_known_again(enum rewrite_mode mode, uint64_t kernels, uint64
 	ops->rewrites(dev, &n);
 	cr_assert(n.kernels == kernels && n.copies == copies, "%llu, %llu",
 		  (unsigned long long)n.kernels, (unsigned long long)n.copies);
-	cr_assert_eq(n.version, mode == REWRITE_OFF ? 0 : PTX_PERSIST_VERSION);
+	cr_assert_eq(n.version, mode == REWRITE_OFF ? 0 : 2 * PTX_PERSIST_VERSION);
 	ops->module.unload(mod);
 	ops->close(dev);
 }

@@ -34,6 +34,8 @@ static char asked[1024];
 /* The launch with this parameter fails. */
 static uint32_t bad;
 static CUresult failure;
+/* Launches that were counted when the device was given the latest one. */
+static uint64_t counted;
 
 static void say(const char *fmt, ...)
 {
@@ -57,6 +59,7 @@ static CUresult launch(struct dev_ctx *ctx, struct dev_stream *st,
 		       const struct dev_launch *l)
 {
 	say(" %u", value_of(l));
+	counted = atomic_load(&s->count->launches);
 	return value_of(l) == bad ? failure : CUDA_SUCCESS;
 }
 
@@ -67,6 +70,7 @@ static unsigned launch_batch(struct dev_ctx *ctx, struct dev_stream *st,
 	unsigned done;
 
 	say(" (");
+	counted = atomic_load(&s->count->launches);
 	for (done = 0; done < n && value_of(&l[done]) != bad; done++)
 		say("%s%u", done ? " " : "", value_of(&l[done]));
 	say(")");
@@ -230,6 +234,20 @@ Test(batch, all_that_lie_there)
 	kept_drop(&lane); /* as before sleep: there was none behind it after all */
 	expect(" 5");
 	cr_expect_eq(atomic_load(&s->tickets.done), seq + 1);
+}
+
+/* Counted while they still wait, they would be copies to a look for work. */
+Test(batch, launches_are_counted_once_the_device_has_them)
+{
+	last(1);
+	cr_expect_eq(counted, 0);
+	behind(2);
+	last(3);
+	cr_expect_eq(counted, 1);
+	cr_assert_eq(post_launch(4, 1, 0, BATCH_PARAMS / 4 + 2, true), 0);
+	expect(" 1 (2 3) 4");
+	cr_expect_eq(counted, 3);
+	cr_expect_eq(atomic_load(&s->count->launches), 4);
 }
 
 Test(batch, as_many_as_a_device_takes)

@@ -173,8 +173,10 @@ Test(conf, mistakes_name_their_line)
 	bad("[tenant a]\ngpc.set = 200\n", "gpc.set = 200: number too large");
 	bad("[tenant a]\ntpc.count = 129\n", "nor one of per cent such as 30%, nor max");
 	bad("[tenant a]\ntpc.exclusive = on\n", "neither yes nor no");
-	bad("[tenant a]\nkernel.rewrite = on\n", "none of off, share, auto, always");
-	bad("[daemon]\nkernel.rewrite = default\n", "none of off, share, auto, always");
+	bad("[tenant a]\nkernel.rewrite = on\n",
+	    "none of off, yield, share, auto, always");
+	bad("[daemon]\nkernel.rewrite = default\n",
+	    "none of off, yield, share, auto, always");
 	bad("[daemon]\nkernel.policy = sum\n", "none of all, sim");
 	bad("[tenant a]\nkernel.policy = sim\n", "no such key: kernel.policy");
 	bad("[daemon]\ntime = unfair\n", "none of fair, equal, best-effort");

@@ -22,6 +22,7 @@ static struct gate_lane lanes[LANES];
 static struct {
 	_Atomic bool busy;
 	_Atomic unsigned asked;
+	bool held; /* under the gate's lock */
 	_Atomic uint64_t takes_ns;
 	sem_t done;
 } device;
@@ -38,10 +39,24 @@ static void quiet(void *arg)
 		sem_wait(&device.done);
 }
 
+static void hold(void *arg)
+{
+	cr_assert(arg == &device && !device.held);
+	device.held = true;
+}
+
+static void go_on(void *arg)
+{
+	cr_assert(arg == &device && device.held);
+	device.held = false;
+}
+
+static const struct gate_ops asked = {quiet, quiet, hold, go_on};
+
 static void setup(void)
 {
 	sem_init(&device.done, 0, 0);
-	gate_init(&g, quiet, quiet, &device);
+	gate_init(&g, &asked, &device);
 	for (unsigned i = 0; i < LANES; i++)
 		gate_lane_add(&g, &lanes[i]);
 }

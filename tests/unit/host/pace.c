@@ -611,6 +611,13 @@ Test(pace, blocks_are_divided_while_several_have_work)
 	works(1, false);
 	works(2, false);
 	look();
+	cr_assert_eq(pages[0].kernel_limit, PAGE_KERNEL_PLAIN,
+		     "that was between two kernels");
+	now += 240 * MS;
+	look();
+	cr_assert_eq(pages[0].kernel_limit, PAGE_KERNEL_PLAIN, "likewise");
+	now += 20 * MS;
+	look();
 	for (unsigned i = 0; i < 3; i++)
 		cr_assert_eq(pages[i].kernel_limit, PAGE_KERNEL_ALONE);
 }

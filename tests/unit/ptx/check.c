@@ -3,7 +3,8 @@
  * Parses the PTX in files, which may be text or anything that holds fatbin containers,
  * as object files and programs do, and checks what ptx.h guarantees. Says one line for
  * each module; with -l, also links all of them into one. With -r DIR, adds persistent forms of
- * its kernels to each, says why others have none, checks that too, and writes it to a file there.
+ * its kernels to each, says why others have none, checks that too, and writes it to a file there;
+ * with -y DIR, forms with yield points.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -31,6 +32,7 @@ static int verify(const char *name, const struct ptx_module *m)
 }
 
 static const char *rewrite_into; /* NULL: nothing is rewritten */
+static bool yields;
 
 static int write_text(const struct ptx_persist *p)
 {
@@ -58,6 +60,12 @@ static int check_rewritten(const char *name, const struct ptx_persist *p)
 		if (p->kernels[i].why)
 			printf("%s: %s: %s\n", name, p->kernels[i].name,
 			       p->kernels[i].why);
+		else if (yields)
+			printf("%s: %s: %u yield points%s%s\n", name, p->kernels[i].name,
+			       p->kernels[i].yields,
+			       p->kernels[i].why_no_yield ? ", " : "",
+			       p->kernels[i].why_no_yield ? p->kernels[i].why_no_yield
+							  : "");
 	}
 	printf("%s: %u of %u kernels rewritten\n", name, p->n_copies, p->n);
 	if (!p->text)
@@ -77,7 +85,7 @@ static int check_rewritten(const char *name, const struct ptx_persist *p)
 static int rewrite(const char *name, const char *text, size_t len)
 {
 	struct ptx_persist p;
-	int r = ptx_persist(text, len, NULL, &p);
+	int r = ptx_persist(text, len, yields, NULL, &p);
 
 	if (r == 0)
 		r = check_rewritten(name, &p);
@@ -190,7 +198,8 @@ int main(int argc, char **argv)
 	bool link = argc > 1 && !strcmp(argv[1], "-l");
 	int bad = 0, first = 1 + link;
 
-	if (argc > 2 && !strcmp(argv[1], "-r")) {
+	yields = argc > 2 && !strcmp(argv[1], "-y");
+	if (argc > 2 && (!strcmp(argv[1], "-r") || yields)) {
 		rewrite_into = argv[2];
 		first = 3;
 	}

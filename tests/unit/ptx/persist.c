@@ -8,11 +8,12 @@
 #define KERNEL(body) PTX_HEAD ".visible .entry k(.param .u64 a)\n{\n" PTX_REGS body "}\n"
 
 static struct ptx_persist p;
+static bool yields;
 
 static void rewrite(const char *text)
 {
 	struct ptx_log log = {ptx_test_log, sizeof(ptx_test_log), 0};
-	int r = ptx_persist(text, strlen(text), &log, &p);
+	int r = ptx_persist(text, strlen(text), yields, &log, &p);
 	struct ptx_module *m;
 
 	cr_assert_eq(r, 0, "%s\n%s", ptx_test_log, text);
@@ -67,12 +68,12 @@ Test(ptx_persist, ends_go_on_with_the_next_block)
 
 Test(ptx_persist, parameters_follow_those_of_the_kernel)
 {
-	taken(PTX_HEAD ".entry k { ret; }\n", "k(.param .align 8 .b8 weft_pt_args[32])");
+	taken(PTX_HEAD ".entry k { ret; }\n", "k(.param .align 8 .b8 weft_pt_args[48])");
 	taken(PTX_HEAD ".entry k() { ret; }\n",
-	      "k(.param .align 8 .b8 weft_pt_args[32])");
+	      "k(.param .align 8 .b8 weft_pt_args[48])");
 	taken(PTX_HEAD ".weak .entry k(.param .u32 a /* ) */) { ret; }\n", NULL);
 	taken(PTX_HEAD ".entry k(.param .u32 a) .maxntid 32, 1, 1 { ret; }\n",
-	      "weft_pt_args[32]) .maxntid 32, 1, 1");
+	      "weft_pt_args[48]) .maxntid 32, 1, 1");
 }
 
 Test(ptx_persist, copies_under_way_are_waited_for)
@@ -116,7 +117,6 @@ Test(ptx_persist, threads_that_end_before_a_barrier)
 	left(KERNEL(MINE "@%p1 ret;\nbar.sync 0;\nret;\n"), why);
 	left(KERNEL(MINE "@%p1 bra E;\nbar.sync 0;\nE: ret;\n"), "pass a barrier by");
 	taken(KERNEL(MINE "@%p1 bra E;\nbar.sync 1, 32;\nE: ret;\n"), NULL);
-	taken(KERNEL(MINE "@%p1 bra E;\nbar.warp.sync %r2;\nE: ret;\n"), NULL);
 	left(KERNEL(MINE "@%p1 bra A;\nbra B;\nA: ret;\nB: bar.warp.sync -1;\nret;\n"),
 	     why);
 	left(KERNEL(MINE "@%p1 exit;\nshfl.sync.idx.b32 %r2, %r1, 0, 31, -1;\nret;\n"),
@@ -152,6 +152,61 @@ Test(ptx_persist, threads_that_end_before_a_barrier)
 	      NULL);
 }
 
+static void of_rows(const char *text, bool rows)
+{
+	rewrite(text);
+	cr_assert(p.n == 1 && p.text && !p.kernels[0].why, "%s\n%s", p.kernels[0].why,
+		  text);
+	cr_assert_eq(p.kernels[0].rows, rows, "%s", text);
+	cr_assert_eq(strstr(p.text, PTX_PERSIST_ROWS "k[1]") != NULL, rows, "%s", p.text);
+	ptx_persist_fini(&p);
+}
+
+/* Others of the warp would wait for threads that are at the loop's head, not for those of another. */
+Test(ptx_persist, threads_of_a_warp_that_end_before_others)
+{
+#define LANES "bar.warp.sync -1;\n"
+	const char why[] = "end before others meet";
+
+	left(KERNEL(MINE "@%p1 bra E;\n" LANES "E: ret;\n"), why);
+	left(KERNEL(MINE "@%p1 bra E;\nbar.warp.sync %r2;\nE: ret;\n"), why);
+	left(KERNEL(MINE "@%p1 bra E;\nbar.warp.sync 65535;\nE: ret;\n"), why);
+	left(KERNEL(MINE "L: vote.sync.all.pred %p2, %p1, -1;\nadd.u32 %r1, %r1, 32;\n"
+			 "setp.lt.u32 %p1, %r1, 1562;\n@%p1 bra L;\nret;\n"),
+	     why);
+	of_rows(KERNEL(MINE "@%p1 bra E;\nactivemask.b32 %r2;\nbar.warp.sync %r2;\n"
+			    "E: ret;\n"),
+		false);
+	/* all that have passed it by come together with the others again */
+	of_rows(KERNEL(MINE "@%p1 bra E;\n" LANES "E: " LANES "ret;\n"), false);
+	of_rows(KERNEL(LANES MINE "@%p1 bra E;\nst.global.u32 [%d1], %r1;\nE: ret;\n"),
+		false);
+	/* what all of a warp have in common */
+	of_rows(KERNEL("mov.u32 %r1, %warpid; setp.eq.u32 %p1, %r1, 0;\n@%p1 bra "
+		       "E;\n" LANES "E: ret;\n"),
+		false);
+	of_rows(KERNEL(MINE "vote.sync.any.pred %p2, %p1, -1;\n@%p2 bra E;\n" LANES
+			    "E: ret;\n"),
+		false);
+#define COLUMN(how) KERNEL("mov.u32 %r1, %tid.x;\n" how "@%p1 bra E;\n" LANES "E: ret;\n")
+	of_rows(COLUMN("setp.gt.u32 %p1, %r1, 31;\n"), true);
+	of_rows(COLUMN("setp.lt.s32 %p1, %r1, 64;\n"), true);
+	of_rows(COLUMN("mov.u32 %r2, %r1; shr.u32 %r3, %r2, 5; setp.ne.u32 %p1, %r3, "
+		       "0;\n"),
+		true);
+	of_rows(COLUMN("and.b32 %r3, %r1, 992; setp.ne.u32 %p1, %r3, 0;\n"), true);
+	of_rows(COLUMN("mov.u32 %r2, %tid.y; setp.ne.u32 %p1, %r2, 0;\n"), true);
+	left(COLUMN("setp.gt.u32 %p1, %r1, 30;\n"), why);
+	left(COLUMN("setp.lt.u32 %p1, %r1, 48;\n"), why);
+	left(COLUMN("setp.eq.u32 %p1, %r1, 64;\n"), why);
+	left(COLUMN("shr.u32 %r3, %r1, 4; setp.ne.u32 %p1, %r3, 0;\n"), why);
+	left(COLUMN("and.b32 %r3, %r1, 16; setp.ne.u32 %p1, %r3, 0;\n"), why);
+	left(COLUMN("add.u32 %r1, %r1, 1; setp.gt.u32 %p1, %r1, 31;\n"), why);
+	left(COLUMN("mov.u32 %r2, %laneid; setp.gt.u32 %p2, %r2, 3;\n"
+		    "setp.gt.and.u32 %p1, %r1, 31, %p2;\n"),
+	     why);
+}
+
 Test(ptx_persist, calls_count_as_what_they_do)
 {
 #define CALLS(callee, before)                                                            \
@@ -160,6 +215,10 @@ Test(ptx_persist, calls_count_as_what_they_do)
 
 	left(CALLS("bar.sync 0;\n", MINE "@%p1 ret;\n"), "end before others meet");
 	taken(CALLS("bar.sync 0;\n", ""), NULL);
+	left(CALLS(MINE "@%p1 bra E;\n" LANES "E: ", ""), "pass others by in a function");
+	left(CALLS(MINE "@%p1 bra E;\nbar.sync 0;\nE: ", ""),
+	     "pass others by in a function");
+	taken(CALLS(MINE LANES, ""), NULL);
 	taken(CALLS("st.global.u32 [%d1], 1;\n", MINE "@%p1 ret;\n"), NULL);
 	left(CALLS("mov.u32 %r1, %ctaid.x;\n", ""), "asks for its block in a function");
 	left(CALLS("@%p1 exit;\n", ""), "ends threads in a function");
@@ -193,7 +252,7 @@ Test(ptx_persist, what_is_no_ptx_is_told)
 {
 	struct ptx_log log = {ptx_test_log, sizeof(ptx_test_log), 0};
 
-	cr_assert_lt(ptx_persist("nothing", 7, &log, &p), 0);
+	cr_assert_lt(ptx_persist("nothing", 7, false, &log, &p), 0);
 	cr_assert(*ptx_test_log && !p.text);
 	ptx_persist_fini(&p);
 	rewrite(PTX_HEAD);
