@@ -226,7 +226,8 @@ struct device_ops {
 	/* Counts kernels that could have a second form (rewrite/rewrite.h). NULL: none do. */
 	void (*rewrites)(struct device *dev, struct device_rewrites *ret);
 	/* The kernel with a second form that has done most since it was asked last; blocks 0: that
-	 * form is not used. Returns false if none has done anything. NULL: none do. One thread. */
+	 * form is not used, or only others were launched. Returns false if nothing was. NULL: none
+	 * have such a form. One thread. */
 	bool (*busiest)(struct device *dev, struct device_kernel *ret);
 	/* Lists such kernels, DEV_FORMS_MAX at most and always the first ones, of modules that
 	 * are gone, too. Returns how many. NULL where busiest is. One thread. */

@@ -57,16 +57,13 @@ static void say_rewrites(const struct meter *m)
 static void say_kernel(struct meter *m)
 {
 	struct worker_page *page = m->on.page;
-	uint64_t launches = atomic_load_explicit(&page->launches, memory_order_relaxed);
-	bool any = launches != m->kernel_launches;
-	struct device_kernel k = {0};
+	struct device_kernel k;
 
 	static_assert(DEV_SM_RESOURCES == PAGE_KERNEL_RESOURCES, "all have a place");
 	static_assert(DEV_KERNEL_PARTS == PAGE_KERNEL_PARTS, "likewise");
 	static_assert(DEV_SM_PARTS == 1000000, "as the page has it");
 	static_assert(DEV_BLOCKS_PLAIN == PAGE_KERNEL_PLAIN, "likewise");
-	m->kernel_launches = launches;
-	if (!m->on.ops->busiest || (!m->on.ops->busiest(m->on.dev, &k) && !any))
+	if (!m->on.ops->busiest || !m->on.ops->busiest(m->on.dev, &k))
 		return;
 	for (unsigned i = 0; i < PAGE_KERNEL_RESOURCES; i++)
 		atomic_store_explicit(&page->kernel_need[i], k.need[i],

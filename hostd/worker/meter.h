@@ -22,7 +22,6 @@ struct meter {
 	uint64_t looked_at_ns, look_ns; /* look_ns: between two looks */
 	uint64_t looks_seen;            /* the page's looks_pending at the last tick */
 	uint64_t launches;              /* the page's when there was no work last */
-	uint64_t kernel_launches;       /* and at the last look */
 	bool held;                      /* by weftd */
 	unsigned quiet;                 /* ticks without a change of busy_ns */
 };

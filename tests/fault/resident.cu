@@ -75,7 +75,7 @@ int main()
 			return 1;
 		if (what == 'r') {
 			blocks = n < MOST ? n : MOST;
-			kernel<<<blocks, THREADS>>>(s, 20000);
+			kernel<<<blocks, THREADS>>>(s, 2000);
 			e = cudaGetLastError();
 		} else if (what == 'n') {
 			n = most_of(n);

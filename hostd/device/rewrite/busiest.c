@@ -62,8 +62,19 @@ static double work_of(struct kernel *k)
 	return (double)n * (ns > 0 ? ns : GUESS_NS);
 }
 
+/* Whether there were launches without a copy since the last look. */
+static bool others_ran(void)
+{
+	uint64_t n = atomic_load_explicit(&codes.others, memory_order_relaxed);
+	bool any = n != codes.others_seen;
+
+	codes.others_seen = n;
+	return any;
+}
+
 bool busiest(struct device *dev, struct device_kernel *ret)
 {
+	bool others;
 	double most = 0, work;
 	struct kernel *k, *found = NULL;
 	const void *key;
@@ -75,6 +86,7 @@ bool busiest(struct device *dev, struct device_kernel *ret)
 		pthread_mutex_unlock(&codes.lock);
 		return false;
 	}
+	others = others_ran();
 	for (size_t at = 0; (k = table_next(&codes.kernels, &at, &key)) != NULL;) {
 		work = work_of(k);
 		if (work > most) {
@@ -91,5 +103,5 @@ bool busiest(struct device *dev, struct device_kernel *ret)
 	}
 	pthread_mutex_unlock(&codes.trial_lock);
 	pthread_mutex_unlock(&codes.lock);
-	return found;
+	return found || others;
 }

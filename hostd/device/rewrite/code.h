@@ -102,6 +102,8 @@ struct codes {
 	struct form forms[DEV_FORMS_MAX];
 	unsigned n_forms;
 	_Atomic uint64_t kernels_seen, copies, launches; /* struct device_rewrites */
+	_Atomic uint64_t others; /* launches of what has no copy, while some have */
+	uint64_t others_seen;    /* at the last look (busiest.c) */
 
 	pthread_mutex_t run_lock; /* of all below: run.h, stop.c; not with another lock */
 	struct list runs, spare_runs, areas;

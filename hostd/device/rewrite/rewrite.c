@@ -14,6 +14,7 @@
 
 static struct device_ops ours;
 static struct device_link_ops our_link;
+static struct device_graph_ops our_graph;
 
 /* ---- launches ---- */
 
@@ -223,6 +224,13 @@ static bool is_to_be_timed(const struct kernel *k, bool beside)
 	       (!beside || verdict_of(k) == COST_OPEN);
 }
 
+/* Notes launches of which no copy is to be had. */
+static void note_others(uint64_t n)
+{
+	if (codes.mode != REWRITE_OFF)
+		atomic_fetch_add_explicit(&codes.others, n, memory_order_relaxed);
+}
+
 static CUresult launch(struct dev_ctx *ctx, struct dev_stream *st,
 		       const struct dev_launch *l)
 {
@@ -235,6 +243,8 @@ static CUresult launch(struct dev_ctx *ctx, struct dev_stream *st,
 		room = room_of(k, l);
 	else if (k)
 		note(k, blocks_of(l), 0);
+	else
+		note_others(1);
 	permille = permille_now();
 	if (!room || permille == DEV_BLOCKS_PLAIN)
 		return codes.under->func.launch(ctx, st, l);
@@ -257,7 +267,16 @@ static unsigned launch_batch(struct dev_ctx *ctx, struct dev_stream *st,
 	while (i < n &&
 	       ((k = table_find(&codes.kernels, l[i].func)) == NULL || is_left(k)))
 		i++;
-	return i > 1 ? codes.under->func.launch_batch(ctx, st, l, i) : 0;
+	if (i < 2)
+		return 0;
+	note_others(i);
+	return codes.under->func.launch_batch(ctx, st, l, i);
+}
+
+static CUresult graph_launch(struct dev_graph *g, struct dev_stream *st)
+{
+	note_others(1);
+	return codes.under->graph->launch(g, st);
 }
 
 static CUresult set_attribute(struct dev_func *f, CUfunction_attribute attr, int value)
@@ -467,6 +486,11 @@ const struct device_ops *device_rewritten(const struct device_ops *under)
 		our_link.add = code_link_add;
 		our_link.destroy = code_link_destroy;
 		ours.link = &our_link;
+	}
+	if (under->graph) {
+		our_graph = *under->graph;
+		our_graph.launch = graph_launch;
+		ours.graph = &our_graph;
 	}
 	ours.func.launch = launch;
 	ours.func.launch_batch = under->func.launch_batch ? launch_batch : NULL;

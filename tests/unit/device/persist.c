@@ -302,6 +302,33 @@ Test(device_persist, blocks_are_limited)
 	end(&r, 10);
 }
 
+/* It asks for the whole grid, and has no copy. */
+static const char other[] =
+	HEAD ".visible .entry other() { .reg .b32 %r<2>; mov.b32 %r1, %envreg1; ret; }\n";
+
+/* What a copy took is known for as long as nothing else is launched, however late one looks. */
+Test(device_persist, others_are_told_apart)
+{
+	struct run r = begin(REWRITE_SHARE);
+	struct fix *f = r.f;
+	struct dev_module *mod = load(f, other, sizeof(other));
+	struct dev_launch l = {.grid = {1, 1, 1}, .block = {1, 1, 1}};
+	struct device_kernel k;
+
+	OK(f->ops->module.function(mod, "other", &l.func));
+	(void)launch(&r);
+	cr_assert(f->ops->busiest(f->dev, &k) && k.blocks);
+	cr_assert(!f->ops->busiest(f->dev, &k));
+	OK(f->ops->func.launch(f->ctx, NULL, &l));
+	cr_assert(f->ops->busiest(f->dev, &k) && !k.blocks, "only another was launched");
+	OK(f->ops->func.launch(f->ctx, NULL, &l));
+	(void)launch(&r);
+	cr_assert(f->ops->busiest(f->dev, &k) && k.blocks, "the copy has done most");
+	cr_assert(!f->ops->busiest(f->dev, &k));
+	f->ops->module.unload(mod);
+	end(&r, 2);
+}
+
 Test(device_persist, a_small_grid_is_known)
 {
 	struct run r = begin(REWRITE_SHARE);
