@@ -18,10 +18,10 @@ class Daemon:
     """Used as a context manager. Answers what programs did, and what they were refused."""
 
     def __init__(self, directory, device, swap="", time="", mps="", memory=0, pool=4,
-                 blocks=""):
+                 blocks="", rewrite=""):
         self.build, self.device = directory, device
         self.keys = {"pool": pool, "swap": swap, "time": time, "mps": mps, "memory": memory,
-                     "kernel.policy": blocks}
+                     "kernel.policy": blocks, "kernel.rewrite": rewrite}
         self.dir = self.log = self.proc = None
         self.env = {}
         lib = os.path.join(directory, "lib")
