@@ -322,7 +322,7 @@ static void make_offers(struct link *k)
 {
 	struct wire_hello *h = &k->hello;
 
-	h->offers &= WIRE_HELLO_MONITOR;
+	h->offers &= WIRE_HELLO_MONITOR | WIRE_HELLO_GRAPHICS;
 	h->window_key = 0;
 	k->why_slow[0] = '\0';
 	if (k->may_stream)
@@ -408,6 +408,8 @@ static const char *words(const struct address *at, int error)
 		return "this machine has no vsock device";
 	case -EACCES:
 		return "permission denied: the socket is another user's or group's";
+	case -EOPNOTSUPP:
+		return "this tenant has no graphics (graphics in weftd.conf(5))";
 	case -ESHUTDOWN:
 		return "no program can begin while the host's operator drains this GPU";
 	case -EUSERS:
@@ -527,15 +529,16 @@ int link_connect(const struct link_opts *opts, struct link **ret_link, char **re
 	k->hello = (struct wire_hello){
 		.magic = WIRE_MAGIC,
 		.version = WIRE_VERSION,
-		.pid = (uint32_t)getpid(),
+		.pid = opts->pid ? opts->pid : (uint32_t)getpid(),
 		.tid = (uint32_t)syscall(SYS_gettid),
-		.offers = opts->monitor ? WIRE_HELLO_MONITOR : 0,
+		.offers = (opts->monitor ? WIRE_HELLO_MONITOR : 0) |
+			  (opts->graphics ? WIRE_HELLO_GRAPHICS : 0),
 	};
 	allow_carriers(k);
 	snprintf(k->hello.name, sizeof(k->hello.name), "%s",
-		 program_invocation_short_name);
+		 opts->name ? opts->name : program_invocation_short_name);
 	r = try_everywhere(k, ret_why ? &why : NULL);
-	k->opts.address = NULL; /* the caller's */
+	k->opts.address = k->opts.name = NULL; /* the caller's */
 	if (r < 0) {
 		link_free(k);
 		if (ret_why)
@@ -545,7 +548,8 @@ int link_connect(const struct link_opts *opts, struct link **ret_link, char **re
 		return nobody(r) ? -ECONNREFUSED : r;
 	}
 	free(why);
-	if (!opts->monitor) /* one band in a process: CUDA may come later */
+	if (!opts->monitor &&
+	    !opts->graphics) /* one band in a process: CUDA may come later */
 		reserve_band(k);
 	*ret_link = k;
 	return 0;

@@ -20,7 +20,11 @@ struct link_opts {
 	/* Bit set of carriers that may be used; 0 means all. $WEFT_CARRIER=stream|window
 	 * narrows it. */
 	uint32_t carriers;
-	bool monitor; /* the session makes no context (WIRE_HELLO_MONITOR) */
+	bool monitor;  /* the session makes no context (WIRE_HELLO_MONITOR) */
+	bool graphics; /* the session draws (WIRE_HELLO_GRAPHICS, gl.h) */
+	/* For whom, if not for this process: for lists. */
+	const char *name;
+	uint32_t pid; /* 0: this one's */
 	/* Called with text that a kernel printed; in the thread that waits for a reply.
 	 */
 	void (*output)(const void *text, size_t size);

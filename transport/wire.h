@@ -123,6 +123,8 @@ enum wire_carrier {
 
 /* Beside the offers: doorbells go through a vsock, so both sides poll for longer. */
 #define WIRE_HELLO_VSOCK (1u << 30)
+/* Beside the offers, on lane 0: a session of graphics (gl.h), of which a weft-gl takes care. */
+#define WIRE_HELLO_GRAPHICS (1u << 29)
 /* Beside the offers, on lane 0: the session only monitors. It gets no context, can make
  * none, and takes no device memory, so it opens where a tenant's memory is full. */
 #define WIRE_HELLO_MONITOR (1u << 31)

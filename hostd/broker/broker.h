@@ -91,7 +91,7 @@ struct broker {
 	struct list workers;
 	struct list leaving; /* tenants that have been removed, until all has ended */
 	struct list queue;   /* tenants with guests that wait; guests.c */
-	struct pool pools[2];        /* of class isolated, of class shared */
+	struct pool pools[WORKER_NUM_KINDS];
 	uint64_t shared_ends_ns;     /* compute/shared.c; 0: nothing is wrong with it */
 	uint64_t taken_ns;           /* when a session got a worker last */
 	uint64_t short_ns;   /* when the pool became short of workers; 0: it is not */

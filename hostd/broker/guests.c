@@ -39,9 +39,11 @@
  * share, and one for functions in its streams. */
 #define LANES_ALWAYS 3
 
-/* Workers of class shared that in a row did not start: then its guests wait no more. With
- * the pauses in between that is 3 s, longer than a server takes that starts anew. */
-#define SHARED_TRIES 6u
+/* Workers of a kind that in a row did not start: then its guests wait no more. With the
+ * pauses in between that is 3 s, longer than a server of MPS takes that starts anew; for
+ * OpenGL, which is there or is not, 0.3 s. */
+#define SHARED_TRIES   6u
+#define GRAPHICS_TRIES 3u
 
 struct guest_wait {
 	struct list link; /* tenant.waiting */
@@ -56,13 +58,31 @@ static bool is_monitor(const struct guest_wait *g)
 	return g->hello.offers & WIRE_HELLO_MONITOR;
 }
 
+static bool is_graphics(const struct guest_wait *g)
+{
+	return g->hello.offers & WIRE_HELLO_GRAPHICS;
+}
+
 static struct guest_wait *first(struct tenant *t)
 {
 	return list_entry(t->waiting.next, struct guest_wait, link);
 }
 
+/* Guests of each kind are served in their order. */
+static struct guest_wait *first_of(struct tenant *t, enum worker_kind kind)
+{
+	struct guest_wait *g;
+
+	list_for_each (g, &t->waiting, link) {
+		if (worker_kind_for(t, &g->hello) == kind)
+			return g;
+	}
+	return NULL;
+}
+
 static void wait_free(struct tenant *t, struct guest_wait *g)
 {
+	t->n_waiting_gl -= is_graphics(g);
 	list_remove(&g->link);
 	free(g);
 	if (!--t->n_waiting)
@@ -84,6 +104,10 @@ static const char *why_refused(int error)
 		return "no session begins while this is drained";
 	case -ENODEV:
 		return "class shared has no MPS server (compute.class, mps)";
+	case -EOPNOTSUPP:
+		return "the tenant has no graphics (graphics, memory.max)";
+	case -ENXIO:
+		return "weft-gl does not start: its log says why";
 	case -EAGAIN:
 		return "too many programs wait already";
 	default:
@@ -162,33 +186,43 @@ static bool waits_for_others(struct tenant *t, const struct guest_wait *g)
 
 /* ---- who is next ---- */
 
-/* Whether no worker of its class becomes ready. */
-static bool is_stranded(const struct tenant *t)
+/* Why no worker of that kind becomes ready: a negative errno, or 0: one will. */
+static int stranded(const struct broker *b, enum worker_kind kind)
 {
-	return t->compute.shared && t->b->pools[true].failures >= SHARED_TRIES;
+	unsigned failures = b->pools[kind].failures;
+
+	if (kind == WORKER_SHARED && failures >= SHARED_TRIES)
+		return -ENODEV;
+	return kind == WORKER_GRAPHICS && failures >= GRAPHICS_TRIES ? -ENXIO : 0;
 }
 
-static int serve_first(struct tenant *t, const struct guest_wait *g, struct worker *w)
+static int serve_one(struct tenant *t, const struct guest_wait *g, struct worker *w)
 {
+	if (is_graphics(g) && !tenant_draws(t))
+		return -EOPNOTSUPP;
 	if (t->n_sessions >= t->sessions_max)
 		return -EUSERS;
-	return w ? worker_attach(w, t, &g->hello, g->id) : -ENODEV;
+	return w ? worker_attach(w, t, &g->hello, g->id)
+		 : stranded(t->b, worker_kind_for(t, &g->hello));
 }
 
-/* Has the first of them a worker, or is it refused? */
-static bool serve(struct tenant *t)
+/* Has the first of that kind a worker, or is it refused? */
+static bool serve_kind(struct tenant *t, enum worker_kind kind)
 {
-	struct worker *w = workers_ready(t->b, t->compute.shared);
+	struct guest_wait *g = first_of(t, kind);
+	struct worker *w = workers_ready(t->b, kind);
 	bool full = t->n_sessions >= t->sessions_max;
-	struct guest_wait *g = first(t);
 	int r;
 
-	if (t->n_resuming || waits_for_others(t, g) ||
-	    (full ? t->n_ending > 0 : !w && !is_stranded(t)))
+	if (!g || t->n_resuming || waits_for_others(t, g))
+		return false;
+	if (kind == WORKER_GRAPHICS && !tenant_draws(t))
+		full = false;
+	else if (full ? t->n_ending > 0 : !w && !stranded(t->b, kind))
 		return false;
 	if (full && log_limit_ok(&t->log_limit, 2))
 		log_warning("tenant %s has its %u sessions", t->name, t->sessions_max);
-	r = serve_first(t, g, w);
+	r = serve_one(t, g, w);
 	if (r == -EAGAIN)
 		return false;
 	if (r < 0)
@@ -197,6 +231,15 @@ static bool serve(struct tenant *t)
 		t->turn_ns = MAX(t->turn_ns, clock_now_ns()) + TURNS_PERIOD_NS;
 	wait_free(t, g);
 	return true;
+}
+
+static bool serve(struct tenant *t)
+{
+	bool any = false;
+
+	for (unsigned k = 0; k < WORKER_NUM_KINDS && !any; k++)
+		any = serve_kind(t, k);
+	return any;
 }
 
 /* Had no more than its turns of late. */
@@ -246,6 +289,7 @@ static void queue(struct tenant *t, const struct wire_hello *hello, uint32_t id)
 	}
 	g->id = id;
 	g->hello = *hello;
+	t->n_waiting_gl += is_graphics(g);
 	g->deadline_ns = clock_now_ns() + WAITING_NS;
 	list_append(&t->waiting, &g->link);
 	if (!t->n_waiting++)

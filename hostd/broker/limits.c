@@ -129,6 +129,8 @@ void limits_change(struct tenant *t, const struct conf_tenant *to, const char *b
 	tell_cap(t, &t->compute.max, &to->compute.max, by);
 	tell_text(t, "compute.class", conf_format_class(t->compute.shared),
 		  conf_format_class(to->compute.shared), by);
+	tell_text(t, "graphics", conf_format_graphics(t->compute.graphics),
+		  conf_format_graphics(to->compute.graphics), by);
 	tell_text(t, "kernel.rewrite", conf_format_rewrite(t->compute.rewrite),
 		  conf_format_rewrite(to->compute.rewrite), by);
 	tell_number(t, "sessions.max", t->sessions_max, to->sessions_max, by);

@@ -144,6 +144,11 @@ static void get_class(struct tenant *t, struct json_object *o, const char *key)
 	reply_str(o, key, conf_format_class(t->compute.shared));
 }
 
+static void get_graphics(struct tenant *t, struct json_object *o, const char *key)
+{
+	reply_str(o, key, conf_format_graphics(t->compute.graphics));
+}
+
 static void get_rewrite(struct tenant *t, struct json_object *o, const char *key)
 {
 	reply_str(o, key, conf_format_rewrite(t->compute.rewrite));
@@ -320,6 +325,7 @@ static const struct {
 	{"compute.class", get_class},
 	{"compute.stat", get_compute_stat},
 	{"kernel.rewrite", get_rewrite},
+	{"graphics", get_graphics},
 	{"tpc.set", get_tpcs},
 	{"gpc.set", get_gpcs},
 	{"tpc.count", get_tpc_count},
@@ -430,9 +436,10 @@ static bool may_set(const char *key)
 	       conf_is_space_key(key) || !strcmp(key, "memory.weight") ||
 	       !strcmp(key, "compute.weight") || !strcmp(key, "compute.priority") ||
 	       !strcmp(key, "compute.latency") || !strcmp(key, "compute.max") ||
-	       !strcmp(key, "kernel.rewrite") || !strcmp(key, "compute.class") ||
-	       !strcmp(key, "sessions.max") || !strcmp(key, "lanes.max") ||
-	       !strcmp(key, "host.max") || !strcmp(key, "vm.uuid");
+	       !strcmp(key, "graphics") || !strcmp(key, "kernel.rewrite") ||
+	       !strcmp(key, "compute.class") || !strcmp(key, "sessions.max") ||
+	       !strcmp(key, "lanes.max") || !strcmp(key, "host.max") ||
+	       !strcmp(key, "vm.uuid");
 }
 
 /* Answers for a key that cannot be set: read-only, unknown, or only in weftd.conf. */

@@ -23,6 +23,14 @@
 
 #define LISTEN_BACKLOG SOMAXCONN
 
+bool tenant_draws(const struct tenant *t)
+{
+	enum conf_graphics g = t->compute.graphics;
+
+	return g == CONF_GRAPHICS_ON ||
+	       (g == CONF_GRAPHICS_DEFAULT && t->memory.max != UINT64_MAX);
+}
+
 bool tenant_drains(const struct tenant *t)
 {
 	return t->draining || t->b->draining;

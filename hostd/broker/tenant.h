@@ -90,6 +90,7 @@ struct tenant {
 	 * */
 	uint64_t shared, shared_evicted;
 	unsigned sessions_max, n_sessions, n_waiting;
+	unsigned n_waiting_gl; /* of these, for graphics */
 	unsigned
 		n_resuming; /* sessions that have not said what they have; keep/resume.c */
 	struct book_tenant *book; /* NULL: none */
@@ -113,6 +114,8 @@ int listen_unix(struct broker *b, const char *path, mode_t mode, const char *kep
 		struct sockfile *ret_file);
 /* True if no session of the tenant may begin; operator/drain.c. */
 bool tenant_drains(const struct tenant *t);
+/* Whether its programs may draw (graphics). */
+bool tenant_draws(const struct tenant *t);
 struct tenant *tenant_find(struct broker *b, const char *name);
 
 /* Lines in the log, of a tenant, about sessions that come and go, a second. */

@@ -98,11 +98,23 @@ static void set_state(struct worker *w, enum worker_state to)
 
 /* ---- starting ---- */
 
-/* Workers of class shared come when it is known which device `auto` is: a real one without an
- * MPS server is not to become the software one. */
+const char *worker_program(enum worker_kind kind)
+{
+	return kind == WORKER_GRAPHICS ? "weft-gl" : "weft-worker";
+}
+
+enum worker_kind worker_kind_for(const struct tenant *t, const struct wire_hello *hello)
+{
+	if (hello->offers & WIRE_HELLO_GRAPHICS)
+		return WORKER_GRAPHICS;
+	return t->compute.shared ? WORKER_SHARED : WORKER_ISOLATED;
+}
+
+/* Others than of class isolated come when it is known which device `auto` is: a real one
+ * without an MPS server is not to become the software one. */
 static char *device_of(const struct worker *w)
 {
-	if (!w->shared)
+	if (w->kind == WORKER_ISOLATED)
 		return w->b->conf->device;
 	return (char *)(w->b->own_memory ? "soft" : "cuda");
 }
@@ -114,27 +126,31 @@ static unsigned worker_args(const struct worker *w, char **argv, char text[][40]
 	const struct conf *c = b->conf;
 	unsigned n = 0;
 
-	argv[n++] = (char *)"weft-worker";
+	argv[n++] = (char *)worker_program(w->kind);
 	argv[n++] = (char *)"--device";
 	argv[n++] = device_of(w);
+	snprintf(text[2], sizeof(text[2]), "%u", c->threads);
+	argv[n++] = (char *)"--threads";
+	argv[n++] = text[2];
+	if (w->kind == WORKER_GRAPHICS) {
+		argv[n] = NULL;
+		return n;
+	}
 	snprintf(text[0], sizeof(text[0]), "%u", c->tpcs);
 	argv[n++] = (char *)"--tpcs";
 	argv[n++] = text[0];
 	snprintf(text[1], sizeof(text[1]), "%llu", (unsigned long long)c->memory);
 	argv[n++] = (char *)"--memory";
 	argv[n++] = text[1];
-	snprintf(text[2], sizeof(text[2]), "%u", c->threads);
-	argv[n++] = (char *)"--threads";
-	argv[n++] = text[2];
 	for (size_t i = 0; i < sizeof(b->device_uuid); i++)
 		snprintf(text[3] + 2 * i, 3, "%02x", b->device_uuid[i]);
 	argv[n++] = (char *)"--uuid";
 	argv[n++] = text[3];
-	if (tpcs_unknown(b) && !w->shared)
+	if (tpcs_unknown(b) && w->kind != WORKER_SHARED)
 		argv[n++] = (char *)"--find-tpcs";
-	if (w->shared)
+	if (w->kind == WORKER_SHARED)
 		argv[n++] = (char *)"--shared";
-	if (w->shared && c->mps) {
+	if (w->kind == WORKER_SHARED && c->mps) {
 		argv[n++] = (char *)"--mps";
 		argv[n++] = c->mps;
 	}
@@ -262,18 +278,19 @@ void worker_forget(struct worker *w)
 
 static struct pool *pool_of(const struct worker *w)
 {
-	return &w->b->pools[w->shared];
+	return &w->b->pools[w->kind];
 }
 
-static int worker_start(struct broker *b, bool shared)
+static int worker_start(struct broker *b, enum worker_kind kind)
 {
 	struct worker *w = worker_new(b);
 	int r;
 
 	if (!w)
 		return -ENOMEM;
-	w->shared = shared;
-	if (shared)
+	w->kind = kind;
+	w->cannot_move = kind == WORKER_GRAPHICS;
+	if (kind == WORKER_SHARED)
 		mps_watch(w);
 	r = worker_spawn(w);
 	if (r < 0) {
@@ -286,14 +303,14 @@ static int worker_start(struct broker *b, bool shared)
 	return 0;
 }
 
-static void start_failed(struct broker *b, bool shared)
+static void start_failed(struct broker *b, enum worker_kind kind)
 {
-	struct pool *p = &b->pools[shared];
+	struct pool *p = &b->pools[kind];
 
 	p->spawn_at_ns = clock_now_ns() +
 			 (BACKOFF_NS << MIN(p->failures, (unsigned)BACKOFF_SHIFT_MAX));
 	p->failures++;
-	if (b->was_ready)
+	if (b->was_ready || kind == WORKER_GRAPHICS)
 		return;
 	/* Never yet: the device is not there, and waiting would not help. */
 	log_error("no worker could be started");
@@ -331,61 +348,72 @@ static uint64_t calm_at(struct broker *b)
 	return MIN(last + CALM_NS, (scarce ? b->taken_ns : b->short_ns) + CALM_MAX_NS);
 }
 
-/* Counts the waiting guests that could be served if there were workers of the class. */
-static unsigned count_lacking(const struct broker *b, bool shared)
+/* Counts the waiting guests that could be served if there were workers of the kind. */
+static unsigned count_lacking(const struct broker *b, enum worker_kind kind)
 {
 	const struct tenant *t;
 	unsigned n = 0;
 
 	list_for_each (t, &b->queue, queue_link) {
-		if (t->compute.shared == shared)
-			n += MIN(t->n_waiting,
-				 t->sessions_max - MIN(t->n_sessions, t->sessions_max));
+		unsigned waiting = 0;
+
+		if (kind == WORKER_GRAPHICS)
+			waiting = t->n_waiting_gl;
+		else if (t->compute.shared == (kind == WORKER_SHARED))
+			waiting = t->n_waiting - t->n_waiting_gl;
+		n += MIN(waiting, t->sessions_max - MIN(t->n_sessions, t->sessions_max));
 	}
 	return n;
 }
 
 /* How many are kept ready. */
-static unsigned pool_size(const struct broker *b, bool shared)
+static unsigned pool_size(const struct broker *b, enum worker_kind kind)
 {
-	return !shared || shared_used(b) ? b->conf->pool : 0;
+	switch (kind) {
+	case WORKER_ISOLATED:
+		return b->conf->pool;
+	case WORKER_SHARED:
+		return shared_used(b) ? b->conf->pool : 0;
+	default:
+		return 0; /* a context of OpenGL is not held for nobody */
+	}
 }
 
 /* How many there are to be; and, if that would be more later, when. */
-static unsigned count_wanted(struct broker *b, bool shared, uint64_t now_ns,
+static unsigned count_wanted(struct broker *b, enum worker_kind kind, uint64_t now_ns,
 			     uint64_t *ret_at_ns)
 {
-	unsigned n = count_lacking(b, shared);
+	unsigned n = count_lacking(b, kind);
 
 	*ret_at_ns = 0;
 	/* One at a time until the first is ready: it may tell us that there is no
 	 * device. */
 	if (!b->was_ready)
-		return !shared;
-	if (shared && !shared_works(b))
+		return kind == WORKER_ISOLATED;
+	if (kind == WORKER_SHARED && !shared_works(b))
 		return 0;
 	*ret_at_ns = calm_at(b);
 	if (*ret_at_ns && (n || now_ns < *ret_at_ns))
 		return n; /* who waits is about to come */
-	return n + pool_size(b, shared);
+	return n + pool_size(b, kind);
 }
 
-static void fill(struct broker *b, bool shared)
+static void fill(struct broker *b, enum worker_kind kind)
 {
-	struct pool *p = &b->pools[shared];
+	struct pool *p = &b->pools[kind];
 	uint64_t calm_ns;
-	unsigned wanted = count_wanted(b, shared, clock_now_ns(), &calm_ns);
+	unsigned wanted = count_wanted(b, kind, clock_now_ns(), &calm_ns);
 
 	if (p->n_idle >= wanted || waits_for_room(b))
 		return;
 	while (!b->stop && p->n_idle < wanted && p->n_starting < STARTING_MAX &&
 	       clock_now_ns() >= p->spawn_at_ns) {
-		int r = worker_start(b, shared);
+		int r = worker_start(b, kind);
 
 		if (r < 0) {
-			log_error("cannot start weft-worker in %s: %s", b->libexec,
-				  strerror(-r));
-			start_failed(b, shared);
+			log_error("cannot start %s in %s: %s", worker_program(kind),
+				  b->libexec, strerror(-r));
+			start_failed(b, kind);
 			return;
 		}
 	}
@@ -395,13 +423,13 @@ void workers_fill(struct broker *b)
 {
 	bool full = true;
 
-	b->keep_ready = pool_size(b, false) + pool_size(b, true);
-	for (unsigned i = 0; i < 2; i++)
-		full &= b->pools[i].n_idle >= count_lacking(b, i) + pool_size(b, i);
+	b->keep_ready = pool_size(b, WORKER_ISOLATED) + pool_size(b, WORKER_SHARED);
+	for (unsigned k = 0; k < WORKER_NUM_KINDS; k++)
+		full &= b->pools[k].n_idle >= count_lacking(b, k) + pool_size(b, k);
 	if (full)
 		b->short_ns = 0;
-	fill(b, false);
-	fill(b, true);
+	for (unsigned k = 0; k < WORKER_NUM_KINDS; k++)
+		fill(b, k);
 }
 
 /* ---- sessions ---- */
@@ -477,7 +505,7 @@ int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 			 w->child.pid);
 	post_opened(w);
 	trace_session_begins(w);
-	if (tpcs_begin(w) < 0 ||
+	if ((w->kind != WORKER_GRAPHICS && tpcs_begin(w) < 0) ||
 	    listener_pass(t, id, w, &m, w->in_window ? t->window.fd : -1) < 0) {
 		child_kill(&w->child);
 		listener_refuse(t, id, -EAGAIN);
@@ -485,13 +513,13 @@ int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *h
 	return 0;
 }
 
-struct worker *workers_ready(struct broker *b, bool shared)
+struct worker *workers_ready(struct broker *b, enum worker_kind kind)
 {
 	struct worker *w;
 
 	list_for_each (w, &b->workers, link) {
 		/* Without its end of the pair it is about to exit. */
-		if (w->state == WORKER_READY && w->shared == shared && w->ctl.fd >= 0)
+		if (w->state == WORKER_READY && w->kind == kind && w->ctl.fd >= 0)
 			return w;
 	}
 	return NULL;
@@ -510,7 +538,7 @@ static uint64_t end_slow(struct broker *b, uint64_t now_ns)
 	struct worker *w;
 
 	list_for_each (w, &b->workers, link) {
-		uint64_t most = w->shared ? ENDING_SHARED_NS : ENDING_NS;
+		uint64_t most = w->kind == WORKER_SHARED ? ENDING_SHARED_NS : ENDING_NS;
 
 		if (!w->ending_ns)
 			continue;
@@ -525,13 +553,13 @@ static uint64_t end_slow(struct broker *b, uint64_t now_ns)
 
 /* When more of a class are to be started. Only a pause after a failure, a full device, or who
  * is busy with it leave its pool short. */
-static uint64_t fill_at(struct broker *b, bool shared, uint64_t now_ns)
+static uint64_t fill_at(struct broker *b, enum worker_kind kind, uint64_t now_ns)
 {
-	const struct pool *p = &b->pools[shared];
+	const struct pool *p = &b->pools[kind];
 	uint64_t calm_ns, at = MAX(p->spawn_at_ns, b->room_at_ns);
 
-	if (p->n_idle >= count_wanted(b, shared, now_ns, &calm_ns))
-		at = p->n_idle < pool_size(b, shared) ? MAX(at, calm_ns) : 0;
+	if (p->n_idle >= count_wanted(b, kind, now_ns, &calm_ns))
+		at = p->n_idle < pool_size(b, kind) ? MAX(at, calm_ns) : 0;
 	return at > now_ns ? at : UINT64_MAX;
 }
 
@@ -543,8 +571,9 @@ uint64_t workers_tick(void *broker, uint64_t now_ns)
 	if (b->n_ending)
 		next = MIN(next, end_slow(b, now_ns));
 	b->serve_guests(b);
-	next = MIN(next, fill_at(b, false, now_ns));
-	return MIN(next, fill_at(b, true, now_ns));
+	for (unsigned k = 0; k < WORKER_NUM_KINDS; k++)
+		next = MIN(next, fill_at(b, k, now_ns));
+	return next;
 }
 
 /* ---- what workers say ---- */
@@ -584,6 +613,15 @@ static void note_device(const struct msg_ready *m)
 	memcpy(h->device, m->device, sizeof(h->device));
 }
 
+static void learn_device(struct broker *b, const struct msg_ready *m)
+{
+	b->own_memory = m->own_memory;
+	account_open(b, m->memory_bytes);
+	static_assert(sizeof(b->device_name) == sizeof(m->device), "any name fits");
+	memcpy(b->device_name, m->device, sizeof(b->device_name));
+	note_device(m);
+}
+
 static void set_ready(struct worker *w, const struct msg_ready *m)
 {
 	struct broker *b = w->b;
@@ -592,13 +630,10 @@ static void set_ready(struct worker *w, const struct msg_ready *m)
 	pool_of(w)->n_starting--;
 	pool_of(w)->failures = 0;
 	pool_of(w)->spawn_at_ns = 0;
-	b->own_memory = m->own_memory;
-	account_open(b, m->memory_bytes);
-	static_assert(sizeof(b->device_name) == sizeof(m->device), "any name fits");
-	memcpy(b->device_name, m->device, sizeof(b->device_name));
-	account_ready(w, m->overhead);
 	w->version = m->version;
-	note_device(m);
+	if (w->kind != WORKER_GRAPHICS)
+		learn_device(b, m);
+	account_ready(w, m->overhead);
 	workers_device_known(b);
 	b->serve_guests(b);
 }
@@ -653,8 +688,10 @@ static void describe_end(const struct worker *w, int status, char *buf, size_t r
 			 WTERMSIG(status));
 	else if (WEXITSTATUS(status) == 0)
 		snprintf(buf, room, "ended");
-	else if (WEXITSTATUS(status) == 2)
+	else if (WEXITSTATUS(status) == EXIT_BROKEN)
 		snprintf(buf, room, "broken protocol");
+	else if (WEXITSTATUS(status) == EXIT_HANGS)
+		snprintf(buf, room, "drawing did not end");
 	else if (WEXITSTATUS(status) == SANDBOX_EXIT)
 		snprintf(buf, room, "worker: forbidden system call");
 	else
@@ -758,7 +795,7 @@ static void worker_ended(struct worker *w, int status)
 	pool_of(w)->n_starting -= w->state == WORKER_STARTING;
 	outbox_drop(&w->out);
 	if (w->state == WORKER_STARTING && !w->killed)
-		start_failed(b, w->shared);
+		start_failed(b, w->kind);
 	if (w->tenant) {
 		b->on_session_end(w->tenant);
 		tenant_try_release(w->tenant);

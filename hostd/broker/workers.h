@@ -33,6 +33,14 @@ enum worker_state {
 	WORKER_NUM_STATES
 };
 
+/* Whom it is for: sessions that compute, of either class, or one that draws (a weft-gl). */
+enum worker_kind {
+	WORKER_ISOLATED,
+	WORKER_SHARED,
+	WORKER_GRAPHICS,
+	WORKER_NUM_KINDS
+};
+
 /* Moves that a worker was asked for. */
 struct worker_move {
 	uint32_t out_id, in_id; /* 0: nothing */
@@ -62,7 +70,7 @@ struct worker {
 	struct child child;
 	struct source ctl;
 	struct outbox out;
-	bool shared;       /* of class shared */
+	enum worker_kind kind;
 	struct source mps; /* compute/mps.c: somebody takes its work off the device */
 	uint64_t mps_by_ns;
 	struct worker_page *count; /* shared pages; what a worker wrote is not trusted */
@@ -163,8 +171,12 @@ void workers_device_known(struct broker *b);
 
 /* Starts workers until enough are ready or starting. */
 void workers_fill(struct broker *b);
-/* A worker of that class that waits for a guest, or NULL. */
-struct worker *workers_ready(struct broker *b, bool shared);
+/* A worker of that kind that waits for a guest, or NULL. */
+struct worker *workers_ready(struct broker *b, enum worker_kind kind);
+/* Name of its program. A constant. */
+const char *worker_program(enum worker_kind kind);
+/* Kind that a tenant's guest needs. */
+enum worker_kind worker_kind_for(const struct tenant *t, const struct wire_hello *hello);
 /* Gives a ready worker to the guest with number id of the tenant's listener. Returns 0,
  * -EAGAIN (there will be memory for it in a moment) or -errno (there is none). */
 int worker_attach(struct worker *w, struct tenant *t, const struct wire_hello *hello,

@@ -30,6 +30,10 @@
 #define MSG_LISTEN_FD 4 /* listener: the listening socket */
 #define MSG_RUNLIST_FD 5 /* worker with --runlist: struct runlist */
 
+/* Exit statuses of a worker that weftd has words for; others: SANDBOX_EXIT, 0. */
+#define EXIT_BROKEN 2 /* its guest broke the protocol */
+#define EXIT_HANGS  3 /* what it drew did not end */
+
 enum msg_type {
 	/* A worker's life. */
 	MSG_READY = 1, /* worker -> weftd */

@@ -368,6 +368,28 @@ static int set_rewrite(enum conf_rewrite *field, const char *value)
 	return -EINVAL;
 }
 
+static const char *const graphics[] = {
+	[CONF_GRAPHICS_DEFAULT] = "default",
+	[CONF_GRAPHICS_OFF] = "off",
+	[CONF_GRAPHICS_ON] = "on",
+};
+
+const char *conf_format_graphics(enum conf_graphics g)
+{
+	return graphics[g];
+}
+
+static int set_graphics(enum conf_graphics *field, const char *value)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(graphics); i++) {
+		if (!strcmp(value, graphics[i])) {
+			*field = (enum conf_graphics)i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
 static int set_count(struct space_want *w, const char *value)
 {
 	size_t n = strlen(value);
@@ -426,6 +448,8 @@ int conf_tenant_set(struct conf_tenant *t, const char *key, const char *value)
 		return set_class(&t->compute.shared, value);
 	if (!strcmp(key, "kernel.rewrite"))
 		return set_rewrite(&t->compute.rewrite, value);
+	if (!strcmp(key, "graphics"))
+		return set_graphics(&t->compute.graphics, value);
 	if (!strcmp(key, "compute.max"))
 		return set_cap(&t->compute.max, value);
 	if (!strcmp(key, "socket"))
@@ -618,6 +642,7 @@ static const struct {
 	{"memory.weight", "is no number from 1 to 10000"},
 	{"compute.weight", "is no number from 1 to 10000"},
 	{"compute.class", "is neither isolated nor shared"},
+	{"graphics", "is none of default, off, on"},
 	{"compute.priority", "is no number from 0 to 100"},
 	{"compute.latency", "is no number of microseconds up to 3600000000"},
 	{"compute.max",

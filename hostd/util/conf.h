@@ -41,7 +41,14 @@ enum conf_rewrite {
 	CONF_REWRITE_ALWAYS_YIELD,
 };
 
-/* Time on the device. */
+/* graphics: whether a tenant's programs may draw. */
+enum conf_graphics {
+	CONF_GRAPHICS_DEFAULT, /* if its memory has a limit, memory.max */
+	CONF_GRAPHICS_OFF,
+	CONF_GRAPHICS_ON,
+};
+
+/* Time on the device, and what for. */
 struct conf_compute {
 	unsigned weight;   /* of its share, while several want it */
 	unsigned priority; /* more is more urgent */
@@ -49,6 +56,7 @@ struct conf_compute {
 	struct cap max;    /* compute.max */
 	bool shared;       /* compute.class: side by side with others of that class */
 	enum conf_rewrite rewrite;
+	enum conf_graphics graphics;
 };
 
 /* A place in a file. file: its path, which stays until the process ends; NULL: in none. */
@@ -173,6 +181,8 @@ const char *conf_format_class(bool shared);
 
 /* As kernel.rewrite has it: "default", "off", "yield", "share", "auto" and so on. A constant. */
 const char *conf_format_rewrite(enum conf_rewrite r);
+/* As graphics has it: "default", "off", "on". A constant. */
+const char *conf_format_graphics(enum conf_graphics g);
 
 /* A cap as compute.max has it: "max", or quota and period. Returns text. */
 const char *conf_format_cap(const struct cap *c, char *text, size_t size);

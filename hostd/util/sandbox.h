@@ -32,6 +32,8 @@
 enum sandbox_kind {
 	SANDBOX_WORKER_SOFT, /* threads and memory */
 	SANDBOX_WORKER_CUDA, /* also what the driver library does with its device files */
+	SANDBOX_GL_SOFT,     /* also compiles shaders */
+	SANDBOX_GL_CUDA,     /* likewise, and what OpenGL's driver does with its files */
 	SANDBOX_LISTENER,    /* sockets only */
 	SANDBOX_VSOCK,       /* a VM's device: sockets, memory of the guest */
 	SANDBOX_VSOCK_SUPERVISOR, /* likewise, and starts such a process again */

@@ -225,6 +225,20 @@ static const struct sandbox_call calls_cuda[] = {
 	REFUSED(mkdir, EACCES),
 };
 
+/* weft-gl with Mesa's rasteriser, which compiles shaders to machine code. */
+static const struct sandbox_call calls_gl[] = {
+	CALL(mmap),
+	CALL(mprotect),
+	CALL(getppid),
+	REFUSED(open, EACCES),
+	REFUSED(openat, EACCES),
+	REFUSED(readlink, EACCES),
+	REFUSED(access, EACCES),
+	REFUSED(uname, EACCES),
+	WHEN(sched_setaffinity, "one's own", IS(0, 0)),
+	REFUSED(sched_setscheduler, EACCES),
+};
+
 /* A server's process begins with its supervisor's filter. */
 static const struct sandbox_call calls_supervisor[] = {
 	WHEN(clone, "processes only",
@@ -354,6 +368,10 @@ static const struct {
 				  SET(calls_worker), SET(calls_soft)}},
 	[SANDBOX_WORKER_CUDA] = {"worker-cuda",
 				 {SET(calls_common), SET(calls_worker), SET(calls_cuda)}},
+	[SANDBOX_GL_SOFT] = {"gl-soft",
+			     {SET(calls_common), SET(calls_worker), SET(calls_gl)}},
+	[SANDBOX_GL_CUDA] = {"gl-cuda",
+			     {SET(calls_common), SET(calls_worker), SET(calls_cuda)}},
 	[SANDBOX_LISTENER] = {"listener",
 			      {SET(calls_common), SET(calls_data_only),
 			       SET(calls_listener)}},

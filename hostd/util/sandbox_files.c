@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Landlock (Linux 5.13): which files may be opened, below which directories. All but a
- * worker with a real GPU open none at all. The same list tells SANDBOX_LOG what would be
+ * Landlock (Linux 5.13): which files may be opened, below which directories. All but
+ * those with a driver open none at all. The same list tells SANDBOX_LOG what would be
  * refused.
  *
  * glibc has no functions for it, and Debian 12's header knows the first version only.
@@ -87,6 +87,27 @@ static const struct allowed allowed_cuda[] = {
 	{"/etc/nvidia*", FS_READ},
 };
 
+/* Files that EGL, Mesa's rasteriser and what they load open while they start. */
+static const struct allowed allowed_gl[] = {
+	{"/lib*", FS_READ},
+	{"/usr", FS_READ},
+	{"/etc/alternatives", FS_READ},
+	{"/etc/ld.so.*", FS_READ},
+	{"/etc/glvnd", FS_READ},
+	{"/etc/drirc", FS_READ},
+	{"/proc/self", FS_READ},
+	{"/proc/cpuinfo", FS_READ},
+	{"/proc/meminfo", FS_READ},
+	{"/sys/devices/system", FS_READ},
+};
+
+/* More for OpenGL of a driver that CUDA has as well. */
+static const struct allowed allowed_gl_cuda[] = {
+	{"/dev/dri", FS_DEVICE},
+	{"/etc/glvnd", FS_READ},
+	{"/etc/drirc", FS_READ},
+};
+
 /* Without these a driver makes them itself, which it could not in here. */
 static const char *const needed_cuda[] = {"/dev/nvidiactl", "/dev/nvidia-uvm"};
 
@@ -134,16 +155,64 @@ static int is_below(const char *dir, void *path)
 	return lies_below(path, dir);
 }
 
+struct files {
+	const struct allowed *of;
+	unsigned n;
+};
+
+#define FILES(x)                                                                         \
+	{                                                                                \
+		x, ARRAY_SIZE(x)                                                         \
+	}
+
+/* For each kind that opens files; those below $LD_LIBRARY_PATH, too. */
+static const struct files kinds[SANDBOX_NUM][2] = {
+	[SANDBOX_WORKER_CUDA] = {FILES(allowed_cuda)},
+	[SANDBOX_GL_SOFT] = {FILES(allowed_gl)},
+	[SANDBOX_GL_CUDA] = {FILES(allowed_cuda), FILES(allowed_gl_cuda)},
+};
+
+static bool opens_files(enum sandbox_kind kind)
+{
+	return kinds[kind][0].n;
+}
+
+/* Until fn returns what is not 0; returns that. */
+static int each_allowed(enum sandbox_kind kind,
+			int (*fn)(const struct allowed *a, void *arg), void *arg)
+{
+	int r = 0;
+
+	for (unsigned k = 0; k < ARRAY_SIZE(kinds[kind]); k++) {
+		const struct files *f = &kinds[kind][k];
+
+		for (unsigned i = 0; i < f->n && r == 0; i++)
+			r = fn(&f->of[i], arg);
+	}
+	return r;
+}
+
+struct opening {
+	const char *path;
+	bool write;
+};
+
+static int is_allowed(const struct allowed *a, void *arg)
+{
+	const struct opening *o = arg;
+
+	return (!o->write || a->access & LANDLOCK_ACCESS_FS_WRITE_FILE) &&
+	       matches(o->path, a->pattern);
+}
+
 bool sandbox_may_open(enum sandbox_kind kind, const char *path, bool write)
 {
-	if (kind != SANDBOX_WORKER_CUDA)
+	struct opening o = {.path = path, .write = write};
+
+	if (!opens_files(kind))
 		return false;
-	for (unsigned i = 0; i < ARRAY_SIZE(allowed_cuda); i++) {
-		if ((!write || allowed_cuda[i].access & LANDLOCK_ACCESS_FS_WRITE_FILE) &&
-		    matches(path, allowed_cuda[i].pattern))
-			return true;
-	}
-	return !write && each_library_dir(is_below, (void *)path) == 1;
+	return each_allowed(kind, is_allowed, &o) == 1 ||
+	       (!write && each_library_dir(is_below, (void *)path) == 1);
 }
 
 /* ---- Landlock ---- */
@@ -175,7 +244,7 @@ static int allow_library_dir(const char *dir, void *rs)
 	return allow_below(rs, dir, FS_READ);
 }
 
-static int allow_matching(const struct rules *rs, const struct allowed *a)
+static int allow_matching(const struct allowed *a, void *rs)
 {
 	glob_t g;
 	int r = 0;
@@ -188,12 +257,13 @@ static int allow_matching(const struct rules *rs, const struct allowed *a)
 	return r;
 }
 
-static int allow_cuda(const struct rules *rs)
+static int allow_files(enum sandbox_kind kind, const struct rules *rs)
 {
-	int r = 0;
+	int r;
 
-	for (unsigned i = 0; i < ARRAY_SIZE(allowed_cuda) && r == 0; i++)
-		r = allow_matching(rs, &allowed_cuda[i]);
+	if (!opens_files(kind))
+		return 0;
+	r = each_allowed(kind, allow_matching, (void *)rs);
 	return r < 0 ? r : each_library_dir(allow_library_dir, (void *)rs);
 }
 
@@ -231,7 +301,7 @@ int sandbox_restrict_files(enum sandbox_kind kind)
 	if (fd < 0)
 		return -errno;
 	rs.fd = fd;
-	r = kind == SANDBOX_WORKER_CUDA ? allow_cuda(&rs) : 0;
+	r = allow_files(kind, &rs);
 	if (r < 0)
 		return r;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||

@@ -41,6 +41,7 @@
 #include "worker/meter.h"
 #include "worker/moving.h"
 #include "worker/options.h"
+#include "worker/window.h"
 #include "util/epoll.h"
 #include "util/sandbox.h"
 
@@ -285,49 +286,9 @@ static int start_metering(struct worker *w)
 
 /* ---- what weftd says ---- */
 
-/* Uses a part of the VM's window, perhaps of no size: that is for host memory alone. */
-static void use_vm_window(struct host_window *win, const struct msg_window *c, int fd)
+static uint64_t host_bytes(uint64_t limit)
 {
-	*win = (struct host_window){
-		.fd = fd,
-		.key = c->key,
-		.offset = c->offset,
-		.size = c->size,
-		.why = (enum wire_why)c->why,
-	};
-}
-
-static int make_window(struct host_window *win, uint64_t host_bytes)
-{
-	*win = (struct host_window){
-		.fd = fd_memfd("weft-window", WINDOW_BYTES + host_bytes)};
-	if (win->fd < 0)
-		return win->fd;
-	win->pass_fd = true;
-	win->size = WINDOW_BYTES;
-	return 0;
-}
-
-/* Opens a window that the guest offers, or none: streams will do. */
-static void open_window(struct worker *w, const struct msg_attach *a, int fd)
-{
-	struct host_window *win = &w->window;
-	uint64_t host =
-		ALIGN_DOWN(MIN(a->host_limit, DEVICE_HOST_SIZE), DEVICE_HOST_GRAIN);
-	int r = 0;
-
-	*win = (struct host_window){.fd = -1, .why = (enum wire_why)a->window.why};
-	if (fd >= 0)
-		use_vm_window(win, &a->window, fd);
-	else if (a->hello.offers & WIRE_OFFER_DESCRIPTOR)
-		r = make_window(win, host);
-	if (r == 0)
-		r = host_window_map(win);
-	if (r == 0)
-		return;
-	log_warning("no window: %s", strerror(-r));
-	closep(&win->fd);
-	*win = (struct host_window){.fd = -1, .why = WIRE_WHY_NONE};
+	return ALIGN_DOWN(MIN(limit, DEVICE_HOST_SIZE), DEVICE_HOST_GRAIN);
 }
 
 /* Host memory can be shared with a guest that has mapped the file it lies in. */
@@ -352,7 +313,7 @@ static int attach(struct worker *w, const struct msg_attach *a, int sock, int wi
 
 	if (a->hello.offers & WIRE_HELLO_MONITOR && sess_monitor(w->s) < 0)
 		return -EAGAIN;
-	open_window(w, a, window_fd);
+	window_open(&w->window, a, window_fd, WINDOW_BYTES, host_bytes(a->host_limit));
 	r = open_hostmem(w, a->host_limit);
 	if (r < 0)
 		return r;

@@ -17,13 +17,15 @@ PROGRAMS = {
     "hostd/weft-run": ("hostd/tools/weft_run.c", "weft-run.1"),
     "hostd/weft-worker": ("hostd/worker/options.c", "weft-worker.8"),
     "hostd/weft-listener": ("hostd/listener/main.c", "weft-worker.8"),
+    "hostd/weft-gl": ("hostd/gl/main.c", "weft-worker.8"),
     "hostd/weft-exporter": ("hostd/exporter/main.c", "weft-exporter.8"),
     "guestlib/weft-guest-check": ("guestlib/check/main.c", "weft-guest-check.1"),
     "guestlib/weft-guest-connect": ("guestlib/connect/main.c", "weft-guest-connect.8"),
+    "guestlib/weft-guest-gl": ("guestlib/gl/main.c", "weft-guest-gl.8"),
     "qemu-device/weft-vsock": ("qemu-device/main.c", "weft-vsock.1"),
 }
 # Needs a library that need not be there.
-OPTIONAL = {"hostd/weft-exporter"}
+OPTIONAL = {"hostd/weft-exporter", "hostd/weft-gl"}
 # Options whose names say what they are.
 PLAIN = {"help", "version"}
 

@@ -21,6 +21,7 @@ WANTED = {
     "bin/weft-guest-check", "bin/weft-run", "bin/weft-vsock", "bin/weftctl", "sbin/weftd",
     "libexec/weft/weft-listener", "libexec/weft/weft-worker",
     "libexec/weft/weft-guest-cdi", "libexec/weft/weft-guest-connect",
+    "libexec/weft/weft-guest-gl",
     "libexec/weft/docker/nvidia-cdi-hook",
     "LIB/weft/libcuda.so", "LIB/weft/libcuda.so.1",
     "LIB/weft/libnvidia-ml.so", "LIB/weft/libnvidia-ml.so.1",
@@ -41,12 +42,14 @@ WANTED = {
         "weft-guest-check", "weft-run", "weft-vsock", "weftctl", "weftd")),
     "share/zsh/site-functions/_weft",
     *(f"share/man/man{page[-1]}/{page}" for page in (
-        "weft-guest-check.1", "weft-guest-connect.8", "weft-run.1", "weft-vsock.1", "weftctl.1",
+        "weft-guest-check.1", "weft-guest-connect.8", "weft-guest-gl.8", "weft-run.1", "weft-vsock.1", "weftctl.1",
         "weftd.conf.5", "weft-hook.8", "weft-mps.8", "weft-worker.8", "weftd.8")),
 }
 # Where there is libmicrohttpd.
 EXPORTER = {"sbin/weft-exporter", "share/doc/weft/weft.json", "share/doc/weft/prometheus.yml",
             "share/man/man8/weft-exporter.8"}
+# Where there is virglrenderer.
+GL = {"libexec/weft/weft-gl"}
 # Files that others add: service files; and one that is built where libvirt-dev is.
 MORE = ("sbin/weft-libvirt", "lib/systemd/*", "lib/sysusers.d/*", "lib/tmpfiles.d/*")
 
@@ -73,8 +76,8 @@ def check_files(prefix, lib):
             path = os.path.relpath(os.path.join(folder, name), prefix)
             found.add(path.replace(lib + "/", "LIB/", 1) if path.startswith(lib + "/weft/")
                       else path)
-    more = {p for p in found - WANTED - EXPORTER if any(fnmatch.fnmatch(p, m) for m in MORE)}
-    wanted = WANTED | EXPORTER if found & EXPORTER else WANTED
+    more = {p for p in found - WANTED - EXPORTER - GL if any(fnmatch.fnmatch(p, m) for m in MORE)}
+    wanted = WANTED | (EXPORTER if found & EXPORTER else set()) | (found & GL)
     broken = [p for p in found
               if not os.path.exists(os.path.join(prefix, p.replace("LIB/", lib + "/", 1)))]
     for path in broken:

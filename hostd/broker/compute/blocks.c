@@ -68,7 +68,7 @@ static void find(struct broker *b, struct crowd *c, uint64_t now_ns)
 	c->n = 0;
 	list_for_each (t, &b->tenants, link) {
 		list_for_each (w, &t->workers, tenant_link) {
-			if (!w->shared)
+			if (w->kind != WORKER_SHARED)
 				continue;
 			if (has_kernels(w, now_ns) && c->n < BLOCKS_SESSIONS_MAX)
 				add(c, w);

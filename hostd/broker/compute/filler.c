@@ -22,7 +22,7 @@ static struct worker *find(struct broker *b)
 	struct worker *w;
 
 	list_for_each (w, &b->workers, link) {
-		if (w->state == WORKER_READY && !w->shared &&
+		if (w->state == WORKER_READY && w->kind == WORKER_ISOLATED &&
 		    w->version >= VERSION_FILL && outbox_is_read(&w->out))
 			return w;
 	}

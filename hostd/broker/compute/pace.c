@@ -108,8 +108,8 @@ static void look_at_session(struct worker *w, uint64_t now_ns)
 	if (computes)
 		add_set(w, p);
 	p->n_copying += w->copies;
-	p->n_shared += w->shared && w->works_us;
-	if (!w->shared) {
+	p->n_shared += w->kind == WORKER_SHARED && w->works_us;
+	if (w->kind != WORKER_SHARED) {
 		p->n_pending += w->works_us != 0;
 		p->pending_us += w->works_us;
 	}

@@ -45,7 +45,7 @@ static void end_idle(struct broker *b)
 	struct worker *w;
 
 	list_for_each (w, &b->workers, link) {
-		if (w->shared && w->state != WORKER_SESSION && !w->killed)
+		if (w->kind == WORKER_SHARED && w->state != WORKER_SESSION && !w->killed)
 			end(w);
 	}
 }
@@ -54,7 +54,7 @@ int shared_lost(struct worker *w)
 {
 	struct broker *b = w->b;
 
-	if (!w->shared)
+	if (w->kind != WORKER_SHARED)
 		return -EPROTO;
 	if (b->shared_ends_ns)
 		return 0;
@@ -75,7 +75,7 @@ static bool end_sessions(struct broker *b)
 	bool none = true;
 
 	list_for_each (w, &b->workers, link) {
-		if (!w->shared)
+		if (w->kind != WORKER_SHARED)
 			continue;
 		none = false;
 		if (w->killed)

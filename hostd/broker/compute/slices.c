@@ -173,7 +173,8 @@ static bool tell(struct worker *w, uint32_t us, uint64_t now_ns)
 {
 	const struct msg m = {.type = MSG_SLICE, .slice.us = us};
 
-	if (!w->computes || w->shared || w->slice_us == us || w->version < VERSION_SLICE)
+	if (!w->computes || w->kind != WORKER_ISOLATED || w->slice_us == us ||
+	    w->version < VERSION_SLICE)
 		return true;
 	if (w->resume_id || !outbox_is_read(&w->out) ||
 	    outbox_tell(&w->out, &m, -1, -1) < 0)

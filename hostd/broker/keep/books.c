@@ -222,7 +222,7 @@ static void enter(const struct worker *w, struct book_worker *k)
 		.charged = w->charged,
 		.evicted = w->evicted,
 		.wmem = w->wmem,
-		.shared = w->shared,
+		.kind = w->kind,
 		.hello = w->hello,
 	};
 	memcpy(k->token, w->token, sizeof(k->token));

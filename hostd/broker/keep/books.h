@@ -63,7 +63,7 @@ struct book_worker {
 	/* Never less than it has, all together: */
 	uint64_t charged, evicted;
 	uint64_t wmem;
-	uint32_t was_evicted, shared;
+	uint32_t was_evicted, kind; /* enum worker_kind */
 	uint8_t token[16];
 	char tenant[CONF_NAME_MAX + 1];
 	char carrier[24];

@@ -120,16 +120,16 @@ static int adopt(struct broker *b, struct book_worker *k, struct kept_fds *f)
 	if (r < 0)
 		return r;
 	f->ctl = -1;
-	r = child_adopt(b, &w->child, "weft-worker", k->pid, k->uid, fd_steal(&f->pid),
-			fd_steal(&f->out), worker_exited);
+	w->kind = (enum worker_kind)MIN(k->kind, WORKER_NUM_KINDS - 1u);
+	r = child_adopt(b, &w->child, worker_program(w->kind), k->pid, k->uid,
+			fd_steal(&f->pid), fd_steal(&f->out), worker_exited);
 	if (r < 0) {
 		worker_forget(w);
 		return r;
 	}
 	describe(w, k);
 	window_take_again(&w->tenant->window, w->slice);
-	w->shared = k->shared;
-	if (w->shared)
+	if (w->kind == WORKER_SHARED)
 		mps_watch(w);
 	account_adopt(w, k);
 	w->book = k;

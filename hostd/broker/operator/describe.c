@@ -93,7 +93,7 @@ struct json_object *describe_session(const struct worker *w)
 	reply_u64(o, "lanes.current", atomic_load(&c->lanes));
 	reply_u64(o, "compute.time", w->used_time_ns / NSEC_PER_US);
 	reply_u64(o, "compute.stalled", w->stalled_ns / NSEC_PER_US);
-	reply_str(o, "compute.class", conf_format_class(w->shared));
+	reply_str(o, "compute.class", conf_format_class(w->kind == WORKER_SHARED));
 	reply_u64(o, "compute.slice", atomic_load(&c->slice_us));
 	reply_u64(o, "kernels", atomic_load(&c->kernels));
 	reply_u64(o, "kernels.rewritten", atomic_load(&c->kernels_rewritten));

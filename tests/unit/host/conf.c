@@ -173,6 +173,8 @@ Test(conf, mistakes_name_their_line)
 	bad("[tenant a]\ngpc.set = 200\n", "gpc.set = 200: number too large");
 	bad("[tenant a]\ntpc.count = 129\n", "nor one of per cent such as 30%, nor max");
 	bad("[tenant a]\ntpc.exclusive = on\n", "neither yes nor no");
+	bad("[tenant a]\ngraphics = yes\n",
+	    ":2: graphics: \"yes\" is none of default, off, on");
 	bad("[tenant a]\nkernel.rewrite = on\n",
 	    "none of off, yield, share, auto, always");
 	bad("[daemon]\nkernel.rewrite = default\n",

@@ -577,7 +577,7 @@ static void has_kernel(unsigned i)
 {
 	static const uint64_t speed[] = {500, 1000, 1000, 1000};
 
-	workers[i].shared = true;
+	workers[i].kind = WORKER_SHARED;
 	pages[i].kernel_blocks = 16;
 	for (unsigned k = 0; k < PAGE_KERNEL_RESOURCES; k++)
 		pages[i].kernel_need[k] = 1000000 / 16;
@@ -627,11 +627,11 @@ Test(pace, who_takes_turns_has_no_part_in_blocks)
 	b.blocks = &blocks_sim;
 	has_kernel(0);
 	has_kernel(1);
-	workers[1].shared = false;
+	workers[1].kind = WORKER_ISOLATED;
 	look();
 	cr_assert(pages[0].kernel_limit == PAGE_KERNEL_ALONE && !pages[1].kernel_limit);
 	b.blocks = &blocks_all;
-	workers[1].shared = true;
+	workers[1].kind = WORKER_SHARED;
 	look();
 	cr_assert(!pages[0].kernel_limit && !pages[1].kernel_limit);
 }

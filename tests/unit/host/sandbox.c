@@ -426,7 +426,8 @@ Test(sandbox, nobody_harms_others)
 		{command_others, KIND(SANDBOX_VSOCK_CONNECTOR) | KIND(SANDBOX_EXPORTER)},
 		{send_datagram, 0},
 		{change_itself, 0},
-		{map_code, KIND(SANDBOX_WORKER_CUDA)},
+		{map_code, KIND(SANDBOX_WORKER_CUDA) | KIND(SANDBOX_GL_SOFT) |
+				   KIND(SANDBOX_GL_CUDA)},
 	};
 
 	for (unsigned k = 0; k < SANDBOX_NUM; k++) {

@@ -41,7 +41,7 @@ int shared_lost(struct worker *w)
 	return 0;
 }
 
-struct worker *workers_ready(struct broker *broker, bool shared)
+struct worker *workers_ready(struct broker *broker, enum worker_kind kind)
 {
 	return NULL;
 }

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gl_scenes FILE: draws each scene off-screen in a context of its own, and writes their
+ * pictures to a file: a name with its newline, SIDE x SIDE pixels of RGBA, and the next. The
+ * renderer's name is printed.
+ */
+#include <EGL/egl.h>
+#include <EGL/eglext.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "scenes.h"
+
+static EGLDisplay open_display(void)
+{
+	EGLDisplay d = eglGetPlatformDisplay(EGL_PLATFORM_SURFACELESS_MESA,
+					     EGL_DEFAULT_DISPLAY, NULL);
+
+	if (!eglInitialize(d, NULL, NULL) || !eglBindAPI(EGL_OPENGL_API)) {
+		fprintf(stderr, "no display: 0x%x\n", eglGetError());
+		exit(1);
+	}
+	return d;
+}
+
+static EGLContext begin(EGLDisplay d)
+{
+	static const EGLint want[] = {EGL_CONTEXT_MAJOR_VERSION, 4,
+				      EGL_CONTEXT_MINOR_VERSION, 3, EGL_NONE};
+	EGLContext x = eglCreateContext(d, EGL_NO_CONFIG_KHR, EGL_NO_CONTEXT, want);
+	GLuint fb, vao, t;
+
+	if (!eglMakeCurrent(d, EGL_NO_SURFACE, EGL_NO_SURFACE, x)) {
+		fprintf(stderr, "no context: 0x%x\n", eglGetError());
+		exit(1);
+	}
+	glGenVertexArrays(1, &vao);
+	glBindVertexArray(vao);
+	glGenTextures(1, &t);
+	glBindTexture(GL_TEXTURE_2D, t);
+	glTexImage2D(GL_TEXTURE_2D, 0, GL_RGBA8, SIDE, SIDE, 0, GL_RGBA, GL_UNSIGNED_BYTE,
+		     NULL);
+	glBindTexture(GL_TEXTURE_2D, 0);
+	glGenFramebuffers(1, &fb);
+	glBindFramebuffer(GL_FRAMEBUFFER, fb);
+	glFramebufferTexture(GL_FRAMEBUFFER, GL_COLOR_ATTACHMENT0, t, 0);
+	glViewport(0, 0, SIDE, SIDE);
+	glClear(GL_COLOR_BUFFER_BIT);
+	return x;
+}
+
+int main(int argc, char **argv)
+{
+	static unsigned char p[SIDE * SIDE * 4];
+	EGLDisplay d = open_display();
+	FILE *f = argc == 2 ? fopen(argv[1], "wb") : NULL;
+	int failed = 0;
+
+	if (!f)
+		return 64;
+	for (const struct scene *s = scenes; s->name; s++) {
+		EGLContext x = begin(d);
+		GLenum e;
+
+		if (s == scenes)
+			printf("%s\n", (const char *)glGetString(GL_RENDERER));
+		s->draw();
+		glReadPixels(0, 0, SIDE, SIDE, GL_RGBA, GL_UNSIGNED_BYTE, p);
+		e = glGetError();
+		if (e) {
+			fprintf(stderr, "%s: error 0x%x\n", s->name, e);
+			failed = 1;
+		}
+		fprintf(f, "%s\n", s->name);
+		fwrite(p, 1, sizeof(p), f);
+		eglMakeCurrent(d, EGL_NO_SURFACE, EGL_NO_SURFACE, EGL_NO_CONTEXT);
+		eglDestroyContext(d, x);
+	}
+	eglTerminate(d);
+	return fclose(f) ? 1 : failed;
+}

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that draw: their pictures are those of the host, their memory is their tenant's."""
+import os
+import subprocess
+import tempfile
+import time
+import unittest
+
+from fault import BUILD, Daemon, FaultTest, busy, kill, patient, wait_for
+
+# Mesa's driver knows no other place.
+SOCKET = "/tmp/.virgl_test"
+SIDE = 64
+DRAWS = {"GALLIUM_DRIVER": "virpipe", "LIBGL_ALWAYS_SOFTWARE": "true"}
+
+
+def gl(name):
+    return os.path.join(BUILD, "tests/gl", name)
+
+
+def pictures(path):
+    found = {}
+    with open(path, "rb") as f:
+        while name := f.readline():
+            found[name.decode().strip()] = f.read(4 * SIDE * SIDE)
+    return found
+
+
+class Guest:
+    """A weft-guest-gl of a tenant's."""
+
+    def __init__(self, daemon, tenant, **env):
+        self.env = dict(os.environ, WEFT_HOST=f"unix:{daemon.socket(tenant)}", **env)
+        self.process = None
+
+    def __enter__(self):
+        self.process = subprocess.Popen([os.path.join(BUILD, "guestlib/weft-guest-gl")],
+                                        env=self.env, stderr=subprocess.PIPE, text=True)
+        wait_for(lambda: os.path.exists(SOCKET), 5, "it listens")
+        return self
+
+    def __exit__(self, *exc):
+        self.process.kill()
+        self.process.wait()
+        self.process.stderr.close()
+        if os.path.exists(SOCKET):
+            os.unlink(SOCKET)
+
+    def start(self, *argv):
+        return subprocess.Popen(argv, env=dict(os.environ, **DRAWS), text=True,
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                stderr=subprocess.DEVNULL)
+
+
+class Graphics(FaultTest):
+    CONFIG = "[tenant a]\nmemory.max = 64M\n[tenant b]\n[tenant c]\ngraphics = on\n"
+
+    def setUp(self):
+        if os.path.exists(SOCKET):
+            os.unlink(SOCKET)  # of a test that was killed
+
+    def drawn(self, tmp, **env):
+        path = os.path.join(tmp, "pictures")
+        r = subprocess.run([gl("gl_scenes"), path], env=dict(os.environ, **env), text=True,
+                           capture_output=True, check=False, timeout=patient(60))
+        self.assertEqual(r.returncode, 0, r.stderr)
+        return r.stdout.strip(), pictures(path)
+
+    def grab(self, guest, mib):
+        p = guest.start(gl("gl_grab"), str(mib))
+        n, error = p.stdout.readline().split()
+        self.assertEqual(p.stdout.readline().strip(), "00ff00ff")
+        return p, int(n), int(error, 16)
+
+    def end(self, p):
+        p.communicate("\n", timeout=patient(10))
+        self.assertEqual(p.returncode, 0)
+
+    def test_pictures_are_the_hosts(self):
+        """Pixel by pixel, on each carrier: both are drawn by the same rasteriser."""
+        with tempfile.TemporaryDirectory() as tmp, Daemon(config=self.CONFIG) as d:
+            host, here = self.drawn(tmp, LIBGL_ALWAYS_SOFTWARE="true")
+            self.assertGreater(len(here), 30)
+            for carrier in ("window", "stream"):
+                with Guest(d, "a", WEFT_CARRIER=carrier):
+                    name, there = self.drawn(tmp, **DRAWS)
+                self.assertIn("virgl", name)
+                self.assertIn(host.split(" (")[0].upper(), name.upper())
+                self.assertEqual([n for n in here if here[n] != there.get(n)], [])
+
+    def test_limit(self):
+        """A program has its tenant's memory to the last texture, and others go on."""
+        with Daemon(config=self.CONFIG) as d, Guest(d, "a") as g:
+            p, n, error = self.grab(g, 1000)
+            self.assertEqual((n, error), (64, 0x505))
+            b = busy(d, "b")
+            self.assertEqual(b.say("n 3 300"), (0, 3))
+            [s] = d.sessions("a")
+            self.assertEqual((s["name"], s["pid"]), ("gl_grab", p.pid))
+            self.assertEqual(s["memory.current"], 64 << 20)
+            d.ctl("set", "a", "memory.max=80M")
+            q, n, error = self.grab(g, 1000)
+            self.assertEqual((n, error), (16, 0x505))
+            self.end(p)
+            self.end(q)
+            wait_for(lambda: not d.sessions("a"), 5, "both have ended")
+
+    def test_killed(self):
+        """A weft-gl dies by the operator's word: all is free within a second."""
+        with Daemon(config=self.CONFIG) as d, Guest(d, "a") as g:
+            p = self.grab(g, 40)[0]
+            q = self.grab(g, 10)[0]
+            session = next(s for s in d.sessions("a") if s["pid"] == p.pid)
+            began = time.monotonic()
+            d.ctl("kill", str(session["session"]))
+            wait_for(lambda: len(d.sessions("a")) == 1, 5, "one is left")
+            self.assertLess(time.monotonic() - began, patient(1))
+            kill(p.pid)
+            p.communicate()
+            self.end(q)
+            # The program is killed, and its weft-gl goes.
+            r = self.grab(g, 64)[0]
+            kill(r.pid)
+            r.communicate()
+            wait_for(lambda: not d.sessions("a"), 5, "it has ended")
+            self.end(self.grab(g, 64)[0])
+
+    def test_off(self):
+        """Without a limit of memory a tenant has no graphics, unless it is said."""
+        with Daemon(config=self.CONFIG) as d:
+            with Guest(d, "b") as g:
+                p = g.start(gl("gl_grab"), "1")
+                p.communicate("\n", timeout=patient(20))
+                self.assertNotEqual(p.returncode, 0)
+                self.assertIn("this tenant has no graphics", g.process.stderr.readline())
+                d.ctl("set", "b", "graphics=on")
+                self.end(self.grab(g, 1)[0])
+            with Guest(d, "c") as g:
+                self.end(self.grab(g, 1)[0])
+            d.ctl("set", "a", "graphics=off")
+            with Guest(d, "a") as g:
+                p = g.start(gl("gl_grab"), "1")
+                p.communicate("\n", timeout=patient(20))
+                self.assertNotEqual(p.returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
