@@ -302,11 +302,11 @@ Test(device_persist, blocks_are_limited)
 	end(&r, 10);
 }
 
-/* It asks for the whole grid, and has no copy. */
+/* Asks for the whole grid, and has no copy. */
 static const char other[] =
 	HEAD ".visible .entry other() { .reg .b32 %r<2>; mov.b32 %r1, %envreg1; ret; }\n";
 
-/* What a copy took is known for as long as nothing else is launched, however late one looks. */
+/* A kernel with a copy is known for as long as nothing else is launched, however late one looks. */
 Test(device_persist, others_are_told_apart)
 {
 	struct run r = begin(REWRITE_SHARE);
