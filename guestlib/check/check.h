@@ -26,4 +26,7 @@ bool check_host(const char *address);
 /* Has a library of check_libraries() copy data to the GPU and back. */
 void check_gpu(void);
 
+/* Has the host draw, at such an address; a row says how fast, or why it does not. */
+void check_graphics(const char *address);
+
 #endif

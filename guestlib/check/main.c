@@ -102,6 +102,8 @@ int main(int argc, char **argv)
 	host = host && check_host(address);
 	if (lib && host)
 		check_gpu();
+	if (host)
+		check_graphics(address);
 	printf("\n%s\n", verdicts[report_verdict()]);
 	return (int)report_verdict();
 }

@@ -8,6 +8,7 @@ static const char *const words[] = {
 	[VERDICT_OK] = "ok",
 	[VERDICT_NO] = "no",
 	[VERDICT_SLOW] = "slow",
+	[VERDICT_NONE] = "-",
 };
 
 static enum verdict worst;
@@ -22,7 +23,7 @@ void report(enum verdict v, const char *what, const char *fmt, ...)
 	va_end(ap);
 	putchar('\n');
 	fflush(stdout);
-	if (v == VERDICT_NO || worst == VERDICT_OK)
+	if (v != VERDICT_NONE && (v == VERDICT_NO || worst == VERDICT_OK))
 		worst = v;
 }
 

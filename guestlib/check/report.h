@@ -10,6 +10,7 @@ enum verdict {
 	VERDICT_OK = 0,
 	VERDICT_NO = 1,   /* no GPU can be used */
 	VERDICT_SLOW = 2, /* one can, a hundred times slower than it might be */
+	VERDICT_NONE = 3, /* not there, which is all right: no verdict */
 };
 
 /* Prints one row on standard output: the verdict, what was looked at, what was found. */

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <linux/vm_sockets.h>
@@ -24,8 +23,6 @@
 #include "wire.h"
 
 #define EXIT_USAGE       64 /* of sysexits.h */
-#define LISTEN_FDS_FIRST 3  /* of sd_listen_fds(3) */
-#define BACKLOG          128
 #define PAUSE_US         100000
 
 static void usage(FILE *f)
@@ -38,32 +35,6 @@ static void usage(FILE *f)
 	      "  -h, --help\n"
 	      "      --version\n",
 	      f);
-}
-
-/* Returns the socket that the service manager listens on, or -1. */
-static int given_socket(void)
-{
-	const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
-
-	if (!pid || !n || atol(pid) != (long)getpid() || strcmp(n, "1") != 0)
-		return -1;
-	return LISTEN_FDS_FIRST;
-}
-
-static int listen_at(const char *path)
-{
-	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct sockaddr_un sa;
-	int r = fd < 0 ? -errno : sockfile_address(path, &sa);
-
-	if (r == 0)
-		r = sockfile_clear(path, false);
-	if (r == -ENOENT)
-		r = 0;
-	if (r == 0 &&
-	    (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 || listen(fd, BACKLOG) < 0))
-		r = -errno;
-	return r < 0 ? r : fd_steal(&fd);
 }
 
 /* Connects to weftd, by our own rights alone: who is refused here must not ask us. */
@@ -139,12 +110,12 @@ static const char *parse_options(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	const char *path = parse_options(argc, argv);
-	int fd = given_socket();
+	int fd = sockfile_given();
 
 	log_set_program("weft-guest-connect");
 	signal(SIGPIPE, SIG_IGN);
 	if (fd < 0)
-		fd = listen_at(path);
+		fd = sockfile_listen(path);
 	if (fd < 0) {
 		log_error("%s: %s", path, sockfile_error(fd));
 		return EXIT_FAILURE;

@@ -12,17 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/sockfile.h"
 #include "gl/client.h"
+#include "gl/environment.h"
+#include "gl/probe.h"
 
 #define EXIT_USAGE       64 /* of sysexits.h */
-#define LISTEN_FDS_FIRST 3  /* of sd_listen_fds(3) */
-#define BACKLOG          128
 #define PAUSE_US         100000
 #define STACK_BYTES      (256 << 10)
 #define SOCKET           "/tmp/.virgl_test"
@@ -33,35 +32,13 @@ static void usage(FILE *f)
 	      "Has the host draw for programs of this guest. See weft-guest-gl(8).\n\n"
 	      "      --socket PATH   listen here, if no service manager gives a socket\n"
 	      "                      (" SOCKET ")\n"
+	      "      --environment FILE\n"
+	      "                      try whether the host draws, write what programs "
+	      "need\n"
+	      "                      for it to that file or remove the file, and end\n"
 	      "  -h, --help\n"
 	      "      --version\n",
 	      f);
-}
-
-/* Returns the socket that the service manager listens on, or -1. */
-static int given_socket(void)
-{
-	const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
-
-	if (!pid || !n || atol(pid) != (long)getpid() || strcmp(n, "1") != 0)
-		return -1;
-	return LISTEN_FDS_FIRST;
-}
-
-static int listen_at(const char *path)
-{
-	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct sockaddr_un sa;
-	int r = fd < 0 ? -errno : sockfile_address(path, &sa);
-
-	if (r == 0)
-		r = sockfile_clear(path, false);
-	if (r == -ENOENT)
-		r = 0;
-	if (r == 0 &&
-	    (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 || listen(fd, BACKLOG) < 0))
-		r = -errno;
-	return r < 0 ? r : fd_steal(&fd);
 }
 
 static void *serve_one(void *sock)
@@ -97,21 +74,44 @@ static void serve(int fd)
 	}
 }
 
-static const char *parse_options(int argc, char **argv)
+/* Returns the exit status: whether the host draws. */
+static int write_environment(const char *file)
+{
+	_cleanup_free_ char *why = NULL;
+	struct probe p;
+	int draws = probe(NULL, &p, &why);
+	int r = environment_write(file, draws == 0);
+
+	if (draws < 0)
+		log_warning("the host does not draw: %s", why ? why : strerror(-draws));
+	if (r < 0)
+		log_error("%s: %s", file, strerror(-r));
+	return draws < 0 || r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+struct options {
+	const char *socket, *environment;
+};
+
+static struct options parse_options(int argc, char **argv)
 {
 	static const struct option longs[] = {
 		{"socket", required_argument, NULL, 's'},
+		{"environment", required_argument, NULL, 'e'},
 		{"help", no_argument, NULL, 'h'},
 		{"version", no_argument, NULL, 'V'},
 		{},
 	};
-	const char *path = SOCKET;
+	struct options o = {.socket = SOCKET};
 	int opt;
 
 	while ((opt = getopt_long(argc, argv, "h", longs, NULL)) >= 0) {
 		switch (opt) {
 		case 's':
-			path = optarg;
+			o.socket = optarg;
+			break;
+		case 'e':
+			o.environment = optarg;
 			break;
 		case 'h':
 			usage(stdout);
@@ -128,20 +128,23 @@ static const char *parse_options(int argc, char **argv)
 		usage(stderr);
 		exit(EXIT_USAGE);
 	}
-	return path;
+	return o;
 }
 
 int main(int argc, char **argv)
 {
-	const char *path = parse_options(argc, argv);
-	int fd = given_socket();
+	struct options o = parse_options(argc, argv);
+	int fd;
 
 	log_set_program("weft-guest-gl");
 	signal(SIGPIPE, SIG_IGN);
+	if (o.environment)
+		return write_environment(o.environment);
+	fd = sockfile_given();
 	if (fd < 0)
-		fd = listen_at(path);
+		fd = sockfile_listen(o.socket);
 	if (fd < 0) {
-		log_error("%s: %s", path, sockfile_error(fd));
+		log_error("%s: %s", o.socket, sockfile_error(fd));
 		return EXIT_FAILURE;
 	}
 	serve(fd);

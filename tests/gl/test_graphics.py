@@ -125,6 +125,36 @@ class Graphics(FaultTest):
             wait_for(lambda: not d.sessions("a"), 5, "it has ended")
             self.end(self.grab(g, 64)[0])
 
+    def test_programs_are_told(self):
+        """The variables are there as long as the host draws; weft-guest-check says how fast."""
+        with tempfile.TemporaryDirectory() as tmp, Daemon(config=self.CONFIG) as d:
+            file = os.path.join(tmp, "environment.d", "weft.conf")
+            env = dict(os.environ, WEFT_HOST=f"unix:{d.socket('a')}")
+
+            def write():
+                return subprocess.run([os.path.join(BUILD, "guestlib/weft-guest-gl"),
+                                       "--environment", file], env=env, text=True,
+                                      capture_output=True, check=False, timeout=patient(30))
+
+            def check():
+                r = subprocess.run([os.path.join(BUILD, "guestlib/weft-guest-check")], env=env,
+                                   text=True, capture_output=True, check=False,
+                                   timeout=patient(30))
+                self.assertEqual(r.returncode, 0, r.stdout)
+                return r.stdout
+            self.assertEqual(write().returncode, 0)
+            with open(file, encoding="ascii") as f:
+                said = dict(line.strip().split("=") for line in f if not line.startswith("#"))
+            self.assertEqual(said, DRAWS)
+            self.assertEqual(os.listdir(os.path.dirname(file)), ["weft.conf"])
+            self.assertRegex(check(), r"(?m)^ok +OpenGL +the host draws; .* 1 MiB takes [0-9.]+ ms$")
+            d.ctl("set", "a", "graphics=off")
+            r = write()
+            self.assertEqual(r.returncode, 1)
+            self.assertIn("this tenant has no graphics", r.stderr)
+            self.assertFalse(os.path.exists(file))
+            self.assertRegex(check(), r"(?m)^- +OpenGL +not by the host: .* has no graphics")
+
     def test_off(self):
         """Without a limit of memory a tenant has no graphics, unless it is said."""
         with Daemon(config=self.CONFIG) as d:

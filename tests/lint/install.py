@@ -30,6 +30,8 @@ WANTED = {
     "lib/systemd/system/weft-guest-cdi.service",
     "lib/systemd/system/weft-guest-connect.service",
     "lib/systemd/system/weft-guest-connect.socket",
+    "lib/systemd/system/weft-guest-gl.service", "lib/systemd/system/weft-guest-gl.socket",
+    "lib/systemd/system/weft-guest-gl-environment.service", "etc/profile.d/weft-guest-gl.sh",
     "lib/systemd/system/docker.service.d/weft-guest.conf",
     "lib/sysusers.d/weft.conf", "lib/tmpfiles.d/weft.conf",
     "lib/udev/rules.d/70-weft-window.rules",

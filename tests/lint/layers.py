@@ -24,7 +24,7 @@ ALLOWED = {
     "transport/base": ["transport/base"],
     "transport": ["transport"],
     "guestlib/nvml": ["guestlib/nvml", "guestlib/core", "transport"],
-    "guestlib/check": ["guestlib/check", "transport"],
+    "guestlib/check": ["guestlib/check", "guestlib/gl/probe.h", "transport"],
     "guestlib/connect": ["transport"],
     "guestlib/gl": ["guestlib/gl", "transport"],
     **rooms("guestlib", ROOMS, "transport"),

@@ -194,7 +194,9 @@ class Packages(unittest.TestCase):
             self.assertEqual(d.run("systemctl", "is-enabled", "weft-guest-cdi").strip(),
                              "enabled")
             d.run("systemd-analyze", "verify", "--man=no", "weft-guest-cdi.service",
-                  "weft-guest-connect.service", "weft-guest-connect.socket")
+                  "weft-guest-connect.service", "weft-guest-connect.socket",
+                  "weft-guest-gl.service", "weft-guest-gl.socket",
+                  "weft-guest-gl-environment.service")
             d.run("/usr/libexec/weft/weft-guest-cdi")
 
     def test_guest_leaves_nothing(self):

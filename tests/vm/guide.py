@@ -36,6 +36,8 @@ ELSEWHERE = {
     "hostd/package/build": "tests/package/debs.py",
     "pip install torch": "a network; tests/gpu/compat has what PyTorch does",
     "podman run --device nvidia.com/gpu=all IMAGE": "tests/package/container.py",
+    "GALLIUM_DRIVER=virpipe LIBGL_ALWAYS_SOFTWARE=true EGL_PLATFORM=surfaceless eglinfo":
+        "tests/vm/graphics.py, with programs of its own",
     "systemctl enable --now weft-mps": "tests/vm/operator_guide.py, by systemd",
 }
 # The page has an H100's TPCs, the software GPU has four.

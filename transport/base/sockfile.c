@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -8,6 +9,9 @@
 
 #include "base/fd.h"
 #include "base/sockfile.h"
+
+#define BACKLOG          128
+#define LISTEN_FDS_FIRST 3 /* of sd_listen_fds(3) */
 
 int sockfile_address(const char *path, struct sockaddr_un *ret)
 {
@@ -54,6 +58,32 @@ int sockfile_clear(const char *path, bool taken)
 	if (r < 0)
 		return r;
 	return unlink(path) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+int sockfile_listen(const char *path)
+{
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_un sa;
+	int r = fd < 0 ? -errno : sockfile_address(path, &sa);
+
+	if (r == 0)
+		r = sockfile_clear(path, false);
+	/* Without a directory bind() says so. */
+	if (r == -ENOENT)
+		r = 0;
+	if (r == 0 &&
+	    (bind(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 || listen(fd, BACKLOG) < 0))
+		r = -errno;
+	return r < 0 ? r : fd_steal(&fd);
+}
+
+int sockfile_given(void)
+{
+	const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
+
+	if (!pid || !n || atol(pid) != (long)getpid() || strcmp(n, "1") != 0)
+		return -1;
+	return LISTEN_FDS_FIRST;
 }
 
 int sockfile_note(const char *path, struct sockfile *ret)

@@ -24,6 +24,13 @@ struct sockfile {
  */
 int sockfile_clear(const char *path, bool taken);
 
+/* Listens at path, where nobody does; the caller's socket, or -errno. */
+int sockfile_listen(const char *path);
+
+/* The one socket on which the service manager listens for this process (sd_listen_fds(3)), or
+ * -1. */
+int sockfile_given(void);
+
 /* Remembers the socket just bound at path. Returns 0 or -errno. */
 int sockfile_note(const char *path, struct sockfile *ret);
 
