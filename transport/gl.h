@@ -44,7 +44,8 @@ static_assert(sizeof(struct gl_caps) == 8, "gl_caps is ABI");
 
 struct gl_resource {
 	uint32_t handle, target, format, bind;
-	uint32_t width, height, depth, array_size; /* at least 1 each */
+	/* At least 1 each, but for array_size of a buffer. */
+	uint32_t width, height, depth, array_size;
 	uint32_t last_level, nr_samples;
 };
 static_assert(sizeof(struct gl_resource) == 40, "gl_resource is ABI");

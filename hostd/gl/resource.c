@@ -35,12 +35,19 @@ static bool sides_fit(const struct gl_resource *w)
 {
 	uint32_t most = w->target == TARGET_BUFFER ? BUFFER_MAX : SIDE_MAX;
 
+	/* Mesa's fences are buffers of no layers. */
 	if (w->target == TARGET_BUFFER &&
-	    (w->height != 1 || w->depth != 1 || w->array_size != 1 || w->last_level))
+	    (w->height != 1 || w->depth != 1 || w->array_size > 1 || w->last_level))
 		return false;
 	return w->width && w->width <= most && w->height && w->height <= SIDE_MAX &&
-	       w->depth && w->depth <= SIDE_MAX && w->array_size &&
-	       w->array_size <= SIDE_MAX;
+	       w->depth && w->depth <= SIDE_MAX &&
+	       (w->array_size || w->target == TARGET_BUFFER) && w->array_size <= SIDE_MAX;
+}
+
+/* Layers that a resource has. */
+static uint32_t layers_of(const struct gl_resource *w)
+{
+	return MAX(w->array_size, 1u);
 }
 
 int resource_check(const struct resources *rs, const struct gl_resource *want,
@@ -65,7 +72,7 @@ int resource_check(const struct resources *rs, const struct gl_resource *want,
 	}
 	if (sum > UINT64_MAX / SIDE_MAX / SAMPLES_MAX)
 		return -EINVAL;
-	*ret_bytes = ALIGN_UP(sum * want->array_size * MAX(want->nr_samples, 1u),
+	*ret_bytes = ALIGN_UP(sum * layers_of(want) * MAX(want->nr_samples, 1u),
 			      (uint64_t)RESOURCE_GRAIN);
 	return 0;
 }
@@ -121,7 +128,7 @@ static uint32_t layers(const struct gl_resource *is, uint32_t level)
 {
 	if (is->target == TARGET_3D)
 		return at_level(is->depth, level);
-	return is->array_size;
+	return layers_of(is);
 }
 
 int resource_box(const struct resource *r, const struct gl_transfer *t, struct box *ret)

@@ -65,8 +65,10 @@ static int on_create(struct serve *s, struct lane_msg *m)
 		return -EPROTO;
 	r = renderer_create(s->renderer, &want);
 	if (r < 0)
-		log_debug("resource %u (format %u, %ux%ux%u): %s", want.handle,
-			  want.format, want.width, want.height, want.depth, strerror(-r));
+		log_debug("resource %u (target %u, format %u, bind 0x%x, %ux%ux%u, %u "
+			  "layers): %s",
+			  want.handle, want.target, want.format, want.bind, want.width,
+			  want.height, want.depth, want.array_size, strerror(-r));
 	count_memory(s);
 	return answer(s, r);
 }

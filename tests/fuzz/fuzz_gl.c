@@ -110,7 +110,8 @@ int virgl_renderer_resource_create(struct virgl_renderer_resource_create_args *a
 	uint8_t what = answer();
 
 	CHECK(!iov && !n && args->handle && !find_made(args->handle));
-	CHECK(args->width && args->height && args->depth && args->array_size);
+	CHECK(args->width && args->height && args->depth &&
+	      (args->array_size || !args->target));
 	if (what & 1)
 		return what & 2 ? ENOMEM : EINVAL;
 	for (unsigned i = 0; i < MADE_MAX; i++) {
@@ -167,7 +168,7 @@ static int transfer(uint32_t handle, uint32_t ctx, uint32_t level, uint32_t stri
 
 	CHECK(m && m->attached && ctx == 1 && n == 1 && !offset);
 	CHECK(level <= m->is.last_level && b->w && b->h && b->d);
-	z = m->is.target == 3 ? side(m->is.depth, level) : m->is.array_size;
+	z = m->is.target == 3 ? side(m->is.depth, level) : MAX(m->is.array_size, 1u);
 	CHECK((uint64_t)b->x + b->w <= side(m->is.width, level) &&
 	      (uint64_t)b->y + b->h <= side(m->is.height, level) &&
 	      (uint64_t)b->z + b->d <= z);

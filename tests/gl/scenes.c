@@ -785,6 +785,28 @@ static void large(void)
 	free(back);
 }
 
+/* Green, once the device has done all that was drawn. */
+static void fences(void)
+{
+	GLsync first, last;
+	GLenum told[2];
+
+	quad("in vec2 uv; out vec4 c; void main() { float s = 0.0; for (int i = 0; i < "
+	     "2000; "
+	     "i++) s += sin(uv.x * float(i)); c = vec4(s, uv, 1); }");
+	first = glFenceSync(GL_SYNC_GPU_COMMANDS_COMPLETE, 0);
+	clear();
+	last = glFenceSync(GL_SYNC_GPU_COMMANDS_COMPLETE, 0);
+	told[0] = glClientWaitSync(last, GL_SYNC_FLUSH_COMMANDS_BIT, 10000000000ull);
+	told[1] = glClientWaitSync(first, 0, 0);
+	glClearColor(0,
+		     told[0] == GL_CONDITION_SATISFIED || told[0] == GL_ALREADY_SIGNALED,
+		     told[1] != GL_ALREADY_SIGNALED, 1);
+	glClear(GL_COLOR_BUFFER_BIT);
+	glDeleteSync(first);
+	glDeleteSync(last);
+}
+
 #define SCENE(x)                                                                         \
 	{                                                                                \
 #x, x                                                                    \
@@ -803,5 +825,6 @@ const struct scene scenes[] = {
 	SCENE(geometry),  SCENE(tessellation), SCENE(points),     SCENE(lines),
 	SCENE(occlusion), SCENE(conditional),  SCENE(blit),       SCENE(readback),
 	SCENE(pack),      SCENE(changes),      SCENE(shadow),     SCENE(copies),
-	SCENE(texels),    SCENE(indirect),     SCENE(large),      {NULL, NULL},
+	SCENE(texels),    SCENE(indirect),     SCENE(large),      SCENE(fences),
+	{NULL, NULL},
 };

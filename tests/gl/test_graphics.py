@@ -63,7 +63,7 @@ class Graphics(FaultTest):
         path = os.path.join(tmp, "pictures")
         r = subprocess.run([gl("gl_scenes"), path], env=dict(os.environ, **env), text=True,
                            capture_output=True, check=False, timeout=patient(60))
-        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
         return r.stdout.strip(), pictures(path)
 
     def grab(self, guest, mib):

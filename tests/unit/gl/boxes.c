@@ -54,6 +54,11 @@ Test(boxes, bytes_of_a_resource)
 	cr_assert(bytes_of(&r) == (128 * 128 * 128 + 64 * 64 * 64) * 4);
 	r = is(0, R8, 1u << 31, 1);
 	cr_assert(bytes_of(&r) == 1ull << 31);
+	r.array_size = 0; /* as Mesa's fences have it */
+	cr_assert(bytes_of(&r) == 1ull << 31);
+	r = is(2, RGBA8, 64, 64);
+	r.array_size = 0;
+	cr_assert(bytes_of(&r) == (uint64_t)-EINVAL);
 	r = is(7, RGBA8, 65536, 65536);
 	r.array_size = 65536;
 	cr_assert(bytes_of(&r) == 1ull << 50);
