@@ -175,9 +175,12 @@ NVML_API enum nvml_return nvmlDeviceGetProcessUtilization(
 	const struct nvml_device *dev, struct nvml_process_utilization *samples,
 	unsigned *count, unsigned long long since_us);
 
-/* For nvml_table.c: as nvmlDeviceGetComputeRunningProcesses(), with names; and none. */
+/* For nvml_table.c: as nvmlDeviceGetComputeRunningProcesses() and ...Graphics..., with names;
+ * and none. */
 enum nvml_return nvml_compute_processes(const struct nvml_device *dev, unsigned *count,
 					struct nvml_process_named *infos);
+enum nvml_return nvml_graphics_processes(const struct nvml_device *dev, unsigned *count,
+					 struct nvml_process_named *infos);
 enum nvml_return nvml_no_processes(const struct nvml_device *dev, unsigned *count,
 				   struct nvml_process_named *infos);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVML: who uses the device. Only this machine's processes are ever seen. */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -7,10 +8,27 @@
 #include "nvml_calls.h"
 #include "nvml_session.h"
 
+enum kind {
+	KIND_COMPUTES, /* nvidia-smi's type C */
+	KIND_DRAWS,    /* type G */
+	KIND_ANY,
+};
+
+static void keep(struct nvml_user *l, unsigned *n, enum kind kind)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < *n; i++) {
+		if (kind == KIND_ANY || l[i].draws == (kind == KIND_DRAWS))
+			l[kept++] = l[i];
+	}
+	*n = kept;
+}
+
 /* Checks arguments and gets the list; room may be 0 to ask for the count. */
-static enum nvml_return list(const struct nvml_device *dev, unsigned *count,
-			     const void *infos, struct wire_process_info **ret_list,
-			     unsigned *ret_n)
+static enum nvml_return list(const struct nvml_device *dev, enum kind kind,
+			     unsigned *count, const void *infos,
+			     struct nvml_user **ret_list, unsigned *ret_n)
 {
 	const struct session_open_rep *info;
 	enum nvml_return r = nvml_session_device(dev, &info);
@@ -19,59 +37,95 @@ static enum nvml_return list(const struct nvml_device *dev, unsigned *count,
 		return r;
 	if (!count || (*count && !infos))
 		return NVML_ERROR_INVALID_ARGUMENT;
-	return nvml_session_processes(ret_list, ret_n);
+	r = nvml_session_processes(ret_list, ret_n);
+	if (!r)
+		keep(*ret_list, ret_n, kind);
+	return r;
+}
+
+static enum nvml_return running(const struct nvml_device *dev, enum kind kind,
+				unsigned *count, struct nvml_process *infos)
+{
+	_cleanup_free_ struct nvml_user *l = NULL;
+	unsigned i, n, room;
+	enum nvml_return r = list(dev, kind, count, infos, &l, &n);
+
+	if (r)
+		return r;
+	room = *count;
+	*count = n;
+	if (n > room)
+		return NVML_ERROR_INSUFFICIENT_SIZE;
+	for (i = 0; i < n; i++)
+		infos[i] = (struct nvml_process){.pid = l[i].is.pid,
+						 .used_memory = l[i].is.memory_used,
+						 .gpu_instance = NVML_NO_INSTANCE,
+						 .compute_instance = NVML_NO_INSTANCE};
+	return NVML_SUCCESS;
+}
+
+static enum nvml_return running_v1(const struct nvml_device *dev, enum kind kind,
+				   unsigned *count, struct nvml_process_v1 *infos)
+{
+	_cleanup_free_ struct nvml_user *l = NULL;
+	unsigned i, n, room;
+	enum nvml_return r = list(dev, kind, count, infos, &l, &n);
+
+	if (r)
+		return r;
+	room = *count;
+	*count = n;
+	if (n > room)
+		return NVML_ERROR_INSUFFICIENT_SIZE;
+	for (i = 0; i < n; i++)
+		infos[i] = (struct nvml_process_v1){.pid = l[i].is.pid,
+						    .used_memory = l[i].is.memory_used};
+	return NVML_SUCCESS;
 }
 
 enum nvml_return nvmlDeviceGetComputeRunningProcesses_v3(const struct nvml_device *dev,
 							 unsigned *count,
 							 struct nvml_process *infos)
 {
-	_cleanup_free_ struct wire_process_info *l = NULL;
-	unsigned i, n, room;
-	enum nvml_return r = list(dev, count, infos, &l, &n);
-
-	if (r)
-		return r;
-	room = *count;
-	*count = n;
-	if (n > room)
-		return NVML_ERROR_INSUFFICIENT_SIZE;
-	for (i = 0; i < n; i++)
-		infos[i] = (struct nvml_process){.pid = l[i].pid,
-						 .used_memory = l[i].memory_used,
-						 .gpu_instance = NVML_NO_INSTANCE,
-						 .compute_instance = NVML_NO_INSTANCE};
-	return NVML_SUCCESS;
+	return running(dev, KIND_COMPUTES, count, infos);
 }
 
 enum nvml_return nvmlDeviceGetComputeRunningProcesses_v2(const struct nvml_device *dev,
 							 unsigned *count,
 							 struct nvml_process *infos)
 {
-	return nvmlDeviceGetComputeRunningProcesses_v3(dev, count, infos);
+	return running(dev, KIND_COMPUTES, count, infos);
 }
 
 enum nvml_return nvmlDeviceGetComputeRunningProcesses(const struct nvml_device *dev,
 						      unsigned *count,
 						      struct nvml_process_v1 *infos)
 {
-	_cleanup_free_ struct wire_process_info *l = NULL;
-	unsigned i, n, room;
-	enum nvml_return r = list(dev, count, infos, &l, &n);
-
-	if (r)
-		return r;
-	room = *count;
-	*count = n;
-	if (n > room)
-		return NVML_ERROR_INSUFFICIENT_SIZE;
-	for (i = 0; i < n; i++)
-		infos[i] = (struct nvml_process_v1){.pid = l[i].pid,
-						    .used_memory = l[i].memory_used};
-	return NVML_SUCCESS;
+	return running_v1(dev, KIND_COMPUTES, count, infos);
 }
 
-/* There is nothing that draws, and no MPS that a guest could see. */
+enum nvml_return nvmlDeviceGetGraphicsRunningProcesses_v3(const struct nvml_device *dev,
+							  unsigned *count,
+							  struct nvml_process *infos)
+{
+	return running(dev, KIND_DRAWS, count, infos);
+}
+
+enum nvml_return nvmlDeviceGetGraphicsRunningProcesses_v2(const struct nvml_device *dev,
+							  unsigned *count,
+							  struct nvml_process *infos)
+{
+	return running(dev, KIND_DRAWS, count, infos);
+}
+
+enum nvml_return nvmlDeviceGetGraphicsRunningProcesses(const struct nvml_device *dev,
+						       unsigned *count,
+						       struct nvml_process_v1 *infos)
+{
+	return running_v1(dev, KIND_DRAWS, count, infos);
+}
+
+/* There is no MPS that a guest could see. */
 static enum nvml_return nobody(const struct nvml_device *dev, unsigned *count)
 {
 	const struct session_open_rep *info;
@@ -83,27 +137,6 @@ static enum nvml_return nobody(const struct nvml_device *dev, unsigned *count)
 		return NVML_ERROR_INVALID_ARGUMENT;
 	*count = 0;
 	return NVML_SUCCESS;
-}
-
-enum nvml_return nvmlDeviceGetGraphicsRunningProcesses_v3(const struct nvml_device *dev,
-							  unsigned *count,
-							  struct nvml_process *infos)
-{
-	return nobody(dev, count);
-}
-
-enum nvml_return nvmlDeviceGetGraphicsRunningProcesses_v2(const struct nvml_device *dev,
-							  unsigned *count,
-							  struct nvml_process *infos)
-{
-	return nobody(dev, count);
-}
-
-enum nvml_return nvmlDeviceGetGraphicsRunningProcesses(const struct nvml_device *dev,
-						       unsigned *count,
-						       struct nvml_process_v1 *infos)
-{
-	return nobody(dev, count);
 }
 
 enum nvml_return nvmlDeviceGetMPSComputeRunningProcesses_v3(const struct nvml_device *dev,
@@ -126,10 +159,12 @@ static void fill_detail(struct nvml_process_detail *d, const struct wire_process
 enum nvml_return nvmlDeviceGetRunningProcessDetailList(
 	const struct nvml_device *dev, struct nvml_process_detail_list *out)
 {
-	_cleanup_free_ struct wire_process_info *l = NULL;
+	bool draws = out && out->mode == NVML_PROCESS_MODE_GRAPHICS;
+	_cleanup_free_ struct nvml_user *l = NULL;
 	unsigned i, n, room;
 	enum nvml_return r =
-		list(dev, out ? &out->count : NULL, out ? out->processes : NULL, &l, &n);
+		list(dev, draws ? KIND_DRAWS : KIND_COMPUTES, out ? &out->count : NULL,
+		     out ? out->processes : NULL, &l, &n);
 
 	if (r)
 		return r;
@@ -137,24 +172,24 @@ enum nvml_return nvmlDeviceGetRunningProcessDetailList(
 		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
 	if (out->mode >= NVML_PROCESS_MODE_COUNT)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	if (out->mode != NVML_PROCESS_MODE_COMPUTE)
+	if (!draws && out->mode != NVML_PROCESS_MODE_COMPUTE)
 		n = 0;
 	room = out->count;
 	out->count = n;
 	if (n > room)
 		return NVML_ERROR_INSUFFICIENT_SIZE;
 	for (i = 0; i < n; i++)
-		fill_detail(&out->processes[i], &l[i]);
+		fill_detail(&out->processes[i], &l[i].is);
 	return NVML_SUCCESS;
 }
 
 /* With names, which are this machine's business. */
-enum nvml_return nvml_compute_processes(const struct nvml_device *dev, unsigned *count,
-					struct nvml_process_named *infos)
+static enum nvml_return named(const struct nvml_device *dev, enum kind kind,
+			      unsigned *count, struct nvml_process_named *infos)
 {
-	_cleanup_free_ struct wire_process_info *l = NULL;
+	_cleanup_free_ struct nvml_user *l = NULL;
 	unsigned i, n, room;
-	enum nvml_return r = list(dev, count, infos, &l, &n);
+	enum nvml_return r = list(dev, kind, count, infos, &l, &n);
 
 	if (r)
 		return r;
@@ -163,12 +198,24 @@ enum nvml_return nvml_compute_processes(const struct nvml_device *dev, unsigned 
 	if (n > room)
 		return NVML_ERROR_INSUFFICIENT_SIZE;
 	for (i = 0; i < n; i++) {
-		fill_detail(&infos[i].detail, &l[i]);
-		if (nvmlSystemGetProcessName(l[i].pid, infos[i].name,
+		fill_detail(&infos[i].detail, &l[i].is);
+		if (nvmlSystemGetProcessName(l[i].is.pid, infos[i].name,
 					     sizeof(infos[i].name)))
 			infos[i].name[0] = '\0';
 	}
 	return NVML_SUCCESS;
+}
+
+enum nvml_return nvml_compute_processes(const struct nvml_device *dev, unsigned *count,
+					struct nvml_process_named *infos)
+{
+	return named(dev, KIND_COMPUTES, count, infos);
+}
+
+enum nvml_return nvml_graphics_processes(const struct nvml_device *dev, unsigned *count,
+					 struct nvml_process_named *infos)
+{
+	return named(dev, KIND_DRAWS, count, infos);
 }
 
 enum nvml_return nvml_no_processes(const struct nvml_device *dev, unsigned *count,
@@ -186,9 +233,9 @@ enum nvml_return nvmlDeviceGetProcessUtilization(const struct nvml_device *dev,
 						 unsigned *count,
 						 unsigned long long since_us)
 {
-	_cleanup_free_ struct wire_process_info *l = NULL;
+	_cleanup_free_ struct nvml_user *l = NULL;
 	unsigned i, n, room;
-	enum nvml_return r = list(dev, count, samples, &l, &n);
+	enum nvml_return r = list(dev, KIND_ANY, count, samples, &l, &n);
 	struct timespec now;
 
 	if (r)
@@ -202,11 +249,11 @@ enum nvml_return nvmlDeviceGetProcessUtilization(const struct nvml_device *dev,
 	clock_gettime(CLOCK_REALTIME, &now);
 	for (i = 0; i < n; i++)
 		samples[i] = (struct nvml_process_utilization){
-			.pid = l[i].pid,
+			.pid = l[i].is.pid,
 			.timestamp_us = (unsigned long long)now.tv_sec * 1000000 +
 					(unsigned long long)now.tv_nsec / 1000,
-			.sm = l[i].gpu_percent,
-			.memory = l[i].memory_percent,
+			.sm = l[i].is.gpu_percent,
+			.memory = l[i].is.memory_percent,
 		};
 	return NVML_SUCCESS;
 }

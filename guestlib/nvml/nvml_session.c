@@ -311,14 +311,14 @@ enum nvml_return nvml_session_sensor(enum sensor which, unsigned *ret_value)
 	return NVML_SUCCESS;
 }
 
-static enum nvml_return processes_locked(struct wire_process_info **ret_list,
-					 unsigned *ret_count)
+static enum nvml_return processes_locked(struct nvml_user **ret_list, unsigned *ret_count)
 {
-	struct wire_process_info *list;
+	struct nvml_user *list;
 	struct process_list_reply out;
 	struct process_list_cmd *cmd;
 	struct lane_reply reply;
 	enum nvml_return r;
+	uint32_t n;
 	size_t size;
 
 	if (!session.users)
@@ -332,17 +332,21 @@ static enum nvml_return processes_locked(struct wire_process_info **ret_list,
 		return r;
 	if (process_list_reply_decode(reply.body, reply.body_size, &out) < 0)
 		return NVML_ERROR_GPU_IS_LOST;
-	size = out.rep->process_count * sizeof(*list);
+	n = out.rep->process_count;
+	size = n * sizeof(*list);
 	list = malloc(size ? size : 1);
 	if (!list)
 		return NVML_ERROR_MEMORY;
-	memcpy(list, out.process, size);
+	for (uint32_t i = 0; i < n; i++)
+		list[i] = (struct nvml_user){.is = out.process[i],
+					     .draws = i < out.rep->draws_count &&
+						      out.draws[i]};
 	*ret_list = list;
-	*ret_count = out.rep->process_count;
+	*ret_count = n;
 	return NVML_SUCCESS;
 }
 
-enum nvml_return nvml_session_processes(struct wire_process_info **ret_list,
+enum nvml_return nvml_session_processes(struct nvml_user **ret_list,
 					unsigned *ret_count)
 {
 	enum nvml_return r;

@@ -8,6 +8,8 @@
 #ifndef WEFT_NVML_SESSION_H
 #define WEFT_NVML_SESSION_H
 
+#include <stdbool.h>
+
 #include "nvml_abi.h"
 #include "ops.h"
 #include "refusal.h"
@@ -34,11 +36,14 @@ enum nvml_return nvml_session_sensors(uint32_t ret_value[SENSOR_NUM]);
  * kind. */
 enum nvml_return nvml_session_sensor(enum sensor which, unsigned *ret_value);
 
-/*
- * Lists the processes of this machine that use the device; *ret_list is malloced, the
- * caller frees it.
- */
-enum nvml_return nvml_session_processes(struct wire_process_info **ret_list,
+/* A process of this machine that uses the device. */
+struct nvml_user {
+	struct wire_process_info is;
+	bool draws; /* by OpenGL, and does not compute */
+};
+
+/* Lists them; *ret_list is malloced, the caller frees it. */
+enum nvml_return nvml_session_processes(struct nvml_user **ret_list,
 					unsigned *ret_count);
 
 /*

@@ -63,7 +63,7 @@ static int answer_wmem(struct worker *w, const struct msg *m)
 	return outbox_tell(&w->out, &a, -1, -1);
 }
 
-/* As a driver, which lists processes that have a context, and not monitoring ones. */
+/* As a driver, which lists processes that have a context or draw, and not monitoring ones. */
 static void describe_tenant(const struct tenant *t, struct msg_tenant *ret)
 {
 	uint32_t busy = 0, memory = 0;
@@ -71,10 +71,13 @@ static void describe_tenant(const struct tenant *t, struct msg_tenant *ret)
 
 	list_for_each (w, &t->workers, tenant_link) {
 		unsigned n = ret->n_processes;
+		bool draws = w->kind == WORKER_GRAPHICS;
 
-		if (n == MSG_PROCESSES_MAX || !atomic_load(&w->count->computes))
+		if (n == MSG_PROCESSES_MAX ||
+		    (!draws && !atomic_load(&w->count->computes)))
 			continue;
 		ret->processes[n].pid = w->hello.pid;
+		ret->processes[n].draws = draws;
 		ret->processes[n].session = w->session_of_tenant;
 		/* For a program it is in use wherever it lies. */
 		ret->processes[n].memory = account_worker(w) + w->evicted;

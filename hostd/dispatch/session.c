@@ -181,10 +181,10 @@ int handle_process_list(struct sess_lane *sl, const struct process_list_args *a)
 
 	(void)sess_tenant(sl->s, &t);
 	n = t.n_processes;
-	rep = sess_reply_begin(sl, 0, process_list_rep_size(n), 0, NULL);
+	rep = sess_reply_begin(sl, 0, process_list_rep_size(n, n), 0, NULL);
 	if (!rep)
 		return -EPIPE;
-	process_list_rep_init(rep, n);
+	process_list_rep_init(rep, n, n);
 	for (uint32_t i = 0; i < n; i++) {
 		struct wire_process_info *p = process_list_rep_process(rep) + i;
 
@@ -193,6 +193,7 @@ int handle_process_list(struct sess_lane *sl, const struct process_list_args *a)
 		p->memory_used = t.processes[i].memory;
 		p->gpu_percent = t.processes[i].busy_percent;
 		p->memory_percent = t.processes[i].memory_percent;
+		process_list_rep_draws(rep, n)[i] = t.processes[i].draws;
 	}
 	return sess_reply_end(sl);
 }

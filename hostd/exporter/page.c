@@ -390,8 +390,10 @@ static void write_programs(struct text *t, struct json_object *sessions)
 
 	if (!json_count(sessions))
 		return;
-	text_metric(t, "weft_session_info", "gauge",
-		    "Program, process number in the guest, and carrier; always 1.");
+	text_metric(
+		t, "weft_session_info", "gauge",
+		"Program, process number in the guest, carrier, and whether it computes "
+		"or draws (kind); always 1.");
 	for (size_t i = 0; i < json_count(sessions); i++) {
 		struct json_object *o = json_object_array_get_idx(sessions, i);
 		struct labels l = {0};
@@ -402,6 +404,7 @@ static void write_programs(struct text *t, struct json_object *sessions)
 		add_label(&l, "program", json_str(o, "name"));
 		add_label(&l, "pid", pid);
 		add_label(&l, "carrier", json_str(o, "carrier"));
+		add_label(&l, "kind", json_str(o, "kind"));
 		text_sample(t, "weft_session_info", l.of, 1);
 	}
 }

@@ -316,7 +316,8 @@ struct msg_tenant {
 	uint32_t n_processes;
 	struct {
 		uint32_t pid; /* in the guest */
-		uint32_t busy_percent, memory_percent, pad;
+		uint32_t busy_percent, memory_percent;
+		uint32_t draws; /* 1: a session of graphics */
 		uint64_t session, memory;
 	} processes[MSG_PROCESSES_MAX];
 };

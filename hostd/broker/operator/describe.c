@@ -71,6 +71,7 @@ struct json_object *describe_session(const struct worker *w)
 	reply_u64(o, "pid", w->hello.pid);
 	reply_u64(o, "worker.pid", (uint64_t)w->child.pid);
 	reply_str(o, "carrier", w->carrier);
+	reply_str(o, "kind", w->kind == WORKER_GRAPHICS ? "graphics" : "compute");
 	reply_u64(o, "time", (clock_now_ns() - w->attached_ns) / NSEC_PER_US);
 	reply_u64(o, "gpu.utilization", gpu_busy(w));
 	reply_u64(o, "gpu.time", gpu_time(w));

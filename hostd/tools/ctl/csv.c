@@ -20,7 +20,7 @@ const char *const csv_sessions[] = {
 	"gpu.utilization", "gpu.time", "calls", "calls.answered", "launches",
 	"copied.to_device", "copied.from_device", "memory.current", "memory.swap.current",
 	"memory.peak", "memory.moved_out", "memory.moved_in", "memory.waiting",
-	"worker.memory.current", "lanes.current", NULL,
+	"worker.memory.current", "lanes.current", "kind", NULL,
 };
 
 const char *const csv_ended[] = {

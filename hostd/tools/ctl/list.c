@@ -66,10 +66,10 @@ static void print_sessions(const struct ctl *ctl, struct json_object *list, bool
 			   bool alone)
 {
 	static const struct table_column running[] = {
-		{"SESSION", false}, {"TENANT", false}, {"PROGRAM", false},
-		{"PID", true},      {"CALLS", true},   {"LAUNCHES", true},
-		{"GPU%", true},     {"MEMORY", true},  {"SWAP", true},
-		{"PEAK", true},     {"TIME", true},    {"CARRIER", false},
+		{"SESSION", false}, {"TENANT", false}, {"PROGRAM", false}, {"PID", true},
+		{"KIND", false},    {"CALLS", true},   {"LAUNCHES", true}, {"GPU%", true},
+		{"MEMORY", true},   {"SWAP", true},    {"PEAK", true},     {"TIME", true},
+		{"CARRIER", false},
 	};
 	static const struct table_column past[] = {
 		{"ENDED", false}, {"TENANT", false},  {"PROGRAM", false}, {"PID", true},
@@ -90,6 +90,8 @@ static void print_sessions(const struct ctl *ctl, struct json_object *list, bool
 		ctl_add_text(&t, of, "tenant");
 		ctl_add_text(&t, of, "name");
 		ctl_add_number(&t, of, "pid");
+		if (!ended)
+			ctl_add_text(&t, of, "kind");
 		ctl_add_number(&t, of, "calls");
 		ctl_add_number(&t, of, "launches");
 		if (ended) {

@@ -327,14 +327,16 @@ static void reply_sensors(struct lane *l)
 
 static void reply_processes(struct lane *l)
 {
-	static const struct wire_process_info two[] = {{101, 1, 1024, 20, 5},
+	static const struct wire_process_info all[] = {{101, 1, 1024, 20, 5},
+						       {103, 3, 4096, 0, 0},
 						       {102, 2, 2048, 30, 6}};
-	struct process_list_rep *rep = begin(l, 0, process_list_rep_size(2), 0, NULL);
+	struct process_list_rep *rep = begin(l, 0, process_list_rep_size(3, 3), 0, NULL);
 
 	if (!rep)
 		return;
-	process_list_rep_init(rep, 2);
-	memcpy(process_list_rep_process(rep), two, sizeof(two));
+	process_list_rep_init(rep, 3, 3);
+	memcpy(process_list_rep_process(rep), all, sizeof(all));
+	process_list_rep_draws(rep, 3)[1] = 1;
 	lane_reply(l);
 }
 

@@ -166,9 +166,12 @@ Test(guest_nvml, processes_of_the_tenant_are_listed)
 	cr_expect_eq(list[1].pid, 102);
 	cr_expect_eq(list[1].used_memory, 2048);
 	cr_expect_eq(list[1].gpu_instance, NVML_NO_INSTANCE);
+	n = 0;
+	cr_expect_eq(nvmlDeviceGetGraphicsRunningProcesses_v3(dev, &n, NULL),
+		     NVML_ERROR_INSUFFICIENT_SIZE);
 	cr_expect_eq(nvmlDeviceGetGraphicsRunningProcesses_v3(dev, &n, list),
 		     NVML_SUCCESS);
-	cr_expect_eq(n, 0);
+	cr_expect(n == 1 && list[0].pid == 103 && list[0].used_memory == 4096);
 }
 
 Test(guest_nvml, host_dies)
@@ -215,14 +218,14 @@ Test(guest_nvml, processes_in_other_forms)
 	cr_expect_eq(details[0].pid, 101);
 	list.mode = 1;
 	cr_expect_eq(nvmlDeviceGetRunningProcessDetailList(dev, &list), NVML_SUCCESS);
-	cr_expect_eq(list.count, 0, "nobody draws");
+	cr_expect(list.count == 1 && details[0].pid == 103, "one draws");
 	list.version = 3;
 	cr_expect_eq(nvmlDeviceGetRunningProcessDetailList(dev, &list),
 		     NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
 	cr_expect_eq(nvmlDeviceGetProcessUtilization(dev, u, &n, 0), NVML_SUCCESS);
-	cr_expect_eq(n, 2);
-	cr_expect_eq(u[1].pid, 102);
-	cr_expect_eq(u[1].sm, 30);
+	cr_expect_eq(n, 3);
+	cr_expect_eq(u[2].pid, 102);
+	cr_expect_eq(u[2].sm, 30);
 }
 
 Test(guest_nvml, each_field_has_its_own_result)
@@ -272,7 +275,7 @@ Test(guest_nvml, private_table)
 	static const uint8_t other[16] = {1};
 	struct nvml_process_named *named = calloc(4, sizeof(*named));
 	struct nvml_process_samples samples[100];
-	unsigned type = 0, sm[2] = {0}, memory[2] = {0};
+	unsigned type = 0, sm[3] = {0}, memory[3] = {0};
 	struct nvml_device *dev = start();
 	struct fake *f = fake_get();
 	const void *table = NULL;
@@ -301,7 +304,7 @@ Test(guest_nvml, private_table)
 	for (unsigned i = 0; i < n; i++) {
 		unsigned who = samples[i].of[0].pid - 101;
 
-		cr_assert_lt(who, 2);
+		cr_assert_lt(who, 3);
 		sm[who] += (unsigned)samples[i].of[0].percent;
 		memory[who] += (unsigned)samples[i].of[1].percent;
 		cr_expect_eq(samples[i].of[2].pid, NVML_NO_PROCESS);
