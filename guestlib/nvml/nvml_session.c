@@ -346,8 +346,7 @@ static enum nvml_return processes_locked(struct nvml_user **ret_list, unsigned *
 	return NVML_SUCCESS;
 }
 
-enum nvml_return nvml_session_processes(struct nvml_user **ret_list,
-					unsigned *ret_count)
+enum nvml_return nvml_session_processes(struct nvml_user **ret_list, unsigned *ret_count)
 {
 	enum nvml_return r;
 
