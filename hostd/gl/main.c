@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/macros.h"
 #include "gl/display.h"
+#include "gl/meter.h"
 #include "gl/renderer.h"
 #include "gl/serve.h"
 #include "host.h"
@@ -55,6 +56,7 @@ struct gl {
 	int from, window_fd; /* where the guest's socket comes from, its VM's window */
 	int sock;            /* the guest's; the lane's from then on */
 	struct serve serve;
+	struct meter meter;
 };
 
 /* ---- weftd ---- */
@@ -109,8 +111,10 @@ static int hear(struct gl *g)
 	case MSG_SLICE:
 	case MSG_TPCS:
 	case MSG_TPC_MAP:
-	case MSG_PACE:
 		return 0; /* of kernels and their memory */
+	case MSG_PACE:
+		meter_pace(&g->meter, &m.pace);
+		return 0;
 	default:
 		return -EPROTO;
 	}
@@ -139,11 +143,14 @@ static void *watch(void *arg)
 {
 	struct gl *g = arg;
 	struct pollfd p[] = {{.fd = MSG_FD, .events = POLLIN},
-			     {.fd = g->sock, .events = POLLRDHUP}};
-	int r = 0;
+			     {.fd = g->sock, .events = POLLRDHUP},
+			     {.fd = g->meter.wake, .events = POLLIN}};
+	int r = 0, ms;
 
 	while (r >= 0) {
-		if (poll(p, ARRAY_SIZE(p), LOOK_MS) < 0 && errno != EINTR)
+		ms = meter_look(&g->meter);
+		if (poll(p, ARRAY_SIZE(p), ms < 0 ? LOOK_MS : MIN(ms, LOOK_MS)) < 0 &&
+		    errno != EINTR)
 			break;
 		if (p[0].revents)
 			r = hear(g);
@@ -230,7 +237,8 @@ static int map_page(struct gl *g)
 		return -errno;
 	close(MSG_PAGE_FD);
 	g->serve.page = g->page;
-	return 0;
+	g->serve.meter = &g->meter;
+	return meter_init(&g->meter, g->page);
 }
 
 static int start(struct gl *g, const char **ret_why)
@@ -252,7 +260,7 @@ static int start(struct gl *g, const char **ret_why)
 	r = display_open(g->opt.soft ? -1 : 0, g->opt.threads, ret_why);
 	if (r < 0)
 		return r;
-	r = renderer_open(&g->serve.renderer);
+	r = renderer_open(&g->meter, &g->serve.renderer);
 	if (r == -ENODEV)
 		*ret_why = "virglrenderer does not start";
 	return r < 0 ? r : sandbox_enter(box);

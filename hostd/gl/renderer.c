@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
+/* For the flag by which the thread that waits for fences tells of them. */
+#define VIRGL_RENDERER_UNSTABLE_APIS
 #include <virgl/virglrenderer.h>
 
 #include "base/log.h"
@@ -21,13 +22,13 @@
 #define CAPS_BITS_AT      392
 #define CAP_TRANSFER      (1u << 17)
 #define CAP_COPY_TRANSFER (1u << 26)
-/* Where no thread waits for fences they are looked at so often. */
-#define LOOK_MS 1
+/* Queries are looked at so often while fences are waited for. */
+#define LOOK_MS 5
 
 struct renderer {
 	struct resources resources;
 	struct accounts accounts;
-	uint32_t submitted, done; /* fences; numbers go round */
+	struct meter *meter;
 	_Atomic uint64_t bytes;
 };
 
@@ -41,7 +42,7 @@ static void write_fence(void *cookie, uint32_t fence)
 {
 	struct renderer *r = cookie;
 
-	r->done = fence;
+	meter_fence_done(r->meter, fence);
 }
 
 static virgl_renderer_gl_context create_context(void *cookie, int scanout,
@@ -73,13 +74,15 @@ static struct virgl_renderer_callbacks callbacks = {
 	.make_current = make_current,
 };
 
-int renderer_open(struct renderer **ret)
+int renderer_open(struct meter *m, struct renderer **ret)
 {
+	const int flags = VIRGL_RENDERER_THREAD_SYNC | VIRGL_RENDERER_ASYNC_FENCE_CB;
 	struct renderer *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return -ENOMEM;
-	if (virgl_renderer_init(r, VIRGL_RENDERER_THREAD_SYNC, &callbacks)) {
+	r->meter = m;
+	if (virgl_renderer_init(r, flags, &callbacks)) {
 		free(r);
 		return -ENODEV;
 	}
@@ -191,8 +194,10 @@ uint64_t renderer_bytes(const struct renderer *r)
 /* Everything before it is done when it is. */
 static void fence(struct renderer *r)
 {
-	if (virgl_renderer_create_fence((int)(r->submitted + 1), CONTEXT) == 0)
-		r->submitted++;
+	uint32_t id = meter_fence(r->meter);
+
+	if (virgl_renderer_create_fence((int)id, CONTEXT))
+		meter_fence_done(r->meter, id);
 }
 
 int renderer_box(const struct renderer *r, const struct gl_transfer *t, struct box *ret)
@@ -244,12 +249,11 @@ int renderer_submit(struct renderer *r, uint32_t *words, uint32_t n)
 
 bool renderer_busy(struct renderer *r, bool wait)
 {
-	struct pollfd p = {.fd = virgl_renderer_get_poll_fd(), .events = POLLIN};
+	bool busy;
 
-	for (;;) {
+	do {
 		virgl_renderer_poll();
-		if (!wait || r->done == r->submitted)
-			return r->done != r->submitted;
-		(void)poll(&p, p.fd >= 0, p.fd >= 0 ? -1 : LOOK_MS);
-	}
+		busy = meter_busy(r->meter, wait ? LOOK_MS : 0);
+	} while (wait && busy);
+	return busy;
 }

@@ -9,14 +9,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "gl/meter.h"
 #include "gl/resource.h"
 #include "ipc/accounts.h"
 
 struct renderer;
 
-/* Opens virglrenderer on the open display, and fences that a thread of its own waits for.
- * Returns 0, -ENOMEM, or -ENODEV: it makes no context. */
-int renderer_open(struct renderer **ret);
+/* Opens virglrenderer on the open display, and fences that a thread of its own waits for and
+ * tells the meter of, which stays the caller's. Returns 0, -ENOMEM, or -ENODEV: it makes no context. */
+int renderer_open(struct meter *m, struct renderer **ret);
 
 /* Begins the program's context; what it makes is charged from now on. name: for logs.
  * Returns 0 or -errno. */

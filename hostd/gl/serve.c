@@ -169,14 +169,15 @@ static int on_wait(struct serve *s, struct lane_msg *m)
 static const struct handler {
 	int (*fn)(struct serve *s, struct lane_msg *m);
 	bool posted, payload;
+	bool draws; /* gives the device work */
 } handlers[] = {
-	[0] = {on_caps, false, false},
-	[GL_OP_RESOURCE_CREATE - GL_OP_CAPS] = {on_create, false, false},
-	[GL_OP_RESOURCE_UNREF - GL_OP_CAPS] = {on_unref, true, false},
-	[GL_OP_TRANSFER_PUT - GL_OP_CAPS] = {on_put, true, true},
-	[GL_OP_TRANSFER_GET - GL_OP_CAPS] = {on_get, false, false},
-	[GL_OP_SUBMIT - GL_OP_CAPS] = {on_submit, true, true},
-	[GL_OP_WAIT - GL_OP_CAPS] = {on_wait, false, false},
+	[0] = {on_caps, false, false, false},
+	[GL_OP_RESOURCE_CREATE - GL_OP_CAPS] = {on_create, false, false, true},
+	[GL_OP_RESOURCE_UNREF - GL_OP_CAPS] = {on_unref, true, false, false},
+	[GL_OP_TRANSFER_PUT - GL_OP_CAPS] = {on_put, true, true, true},
+	[GL_OP_TRANSFER_GET - GL_OP_CAPS] = {on_get, false, false, true},
+	[GL_OP_SUBMIT - GL_OP_CAPS] = {on_submit, true, true, true},
+	[GL_OP_WAIT - GL_OP_CAPS] = {on_wait, false, false, false},
 };
 static_assert(ARRAY_SIZE(handlers) == GL_OP_END - GL_OP_CAPS, "a handler for each");
 
@@ -194,9 +195,13 @@ static int handle(struct serve *s, struct lane_msg *m)
 		return -EPROTO;
 	atomic_fetch_add_explicit(h->posted ? &s->page->posts : &s->page->calls, 1,
 				  memory_order_relaxed);
+	if (h->draws)
+		meter_begin(s->meter);
 	atomic_store_explicit(&s->since_ns, clock_now_ns(), memory_order_relaxed);
 	r = h->fn(s, m);
 	atomic_store_explicit(&s->since_ns, 0, memory_order_relaxed);
+	if (h->draws)
+		meter_end(s->meter);
 	return r;
 }
 

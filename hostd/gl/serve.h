@@ -16,6 +16,7 @@ struct serve {
 	struct lane *lane;
 	struct renderer *renderer;
 	struct worker_page *page;
+	struct meter *meter;
 	/* When the command that is being carried out began, clock_now_ns(); 0: none is. */
 	_Atomic uint64_t since_ns;
 };
