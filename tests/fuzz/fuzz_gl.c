@@ -7,9 +7,10 @@
  *	1 byte		operation, from GL_OP_CAPS on
  *	1 byte		enum how
  *	2 bytes		words of the structure, if it says so; or of commands
- *	the structure, as it travels
+ *	the structure, as it travels; commands
  *
- * What the driver answers is taken from the input's end.
+ * What the driver answers is taken from the input's end. With REAL it is virglrenderer on Mesa's
+ * rasteriser, whose defects are found as well.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -45,6 +46,9 @@ enum how {
 			__builtin_trap();                                                \
 	} while (0)
 
+static volatile uint8_t sink;
+
+#ifndef REAL
 /* ---- the driver ---- */
 
 #define SIZE_1 308u
@@ -63,8 +67,6 @@ static unsigned n_fences;
 static bool late;              /* once */
 static const uint8_t *answers; /* from the last one on, backwards */
 static size_t n_answers;
-static volatile uint8_t sink;
-
 static uint8_t answer(void)
 {
 	return n_answers ? answers[--n_answers] : 0;
@@ -247,6 +249,37 @@ int display_current(void *context)
 	return 0;
 }
 
+static void driver_begin(const uint8_t *data, size_t size)
+{
+	answers = data;
+	n_answers = size;
+	n_fences = 0;
+	late = false;
+}
+
+static void driver_end(void)
+{
+}
+#else
+static void driver_begin(const uint8_t *data, size_t size)
+{
+	static bool opened;
+	const char *why;
+
+	(void)data;
+	(void)size;
+	if (!opened)
+		CHECK(display_open(-1, 1, &why) == 0);
+	opened = true;
+}
+
+/* The next input has a context of its own. */
+static void driver_end(void)
+{
+	virgl_renderer_context_destroy(1);
+}
+#endif
+
 /* ---- weftd ---- */
 
 int msg_send(int sock, const struct msg *m, int fd0, int fd1)
@@ -280,7 +313,8 @@ static void uncharge(void *arg, uint64_t bytes)
 
 static struct input in;
 static struct renderer *renderer;
-static unsigned records;
+static unsigned records, n_handles;
+static uint32_t handles[RECORDS]; /* that it wanted */
 static uint64_t body[WIRE_BODY_MAX / 8];
 static uint8_t *payload; /* as large as it is said to be */
 
@@ -316,6 +350,16 @@ static uint32_t payload_of(uint16_t op, uint8_t how, uint32_t words)
 	return MIN(n + !!(how & HOW_WRONG), WIRE_PAYLOAD_MAX);
 }
 
+static void take_commands(uint32_t size)
+{
+	uint32_t n = (uint32_t)MIN(size, in.n);
+
+	if (n)
+		memcpy(payload, in.p, n);
+	in.p += n;
+	in.n -= n;
+}
+
 static int receive(struct lane *l, struct lane_msg *ret)
 {
 	uint8_t which, how;
@@ -346,6 +390,10 @@ static int receive(struct lane *l, struct lane_msg *ret)
 	if (ret->payload_size)
 		ret->payload = payload = calloc(1, ret->payload_size);
 	CHECK(!ret->payload_size || payload);
+	if (op == GL_OP_SUBMIT)
+		take_commands(ret->payload_size);
+	if (op == GL_OP_RESOURCE_CREATE)
+		handles[n_handles++] = (uint32_t)body[0];
 	return 0;
 }
 
@@ -405,32 +453,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static struct worker_page page;
 	static struct meter meter;
 	struct accounts accounts = {.charge = charge, .uncharge = uncharge};
-	struct serve s = {.page = &page};
+	struct serve s = {.page = &page, .meter = &meter};
 
 	log_set_level(LOG_LVL_ERROR);
 	in = (struct input){data, size};
-	answers = data;
-	n_answers = size;
-	records = n_fences = 0;
-	if (!meter.page)
-		CHECK(meter_init(&meter, &page) == 0);
-	meter.fences = meter.done = 0;
-	late = false;
-	CHECK(renderer_open(&meter, &renderer) == 0 &&
-	      renderer_begin(renderer, &accounts, "fuzz") == 0);
-	s.meter = &meter;
+	records = n_handles = 0;
+	driver_begin(data, size);
+	if (!renderer)
+		CHECK(meter_init(&meter, &page) == 0 &&
+		      renderer_open(&meter, &renderer) == 0);
+	CHECK(renderer_begin(renderer, &accounts, "fuzz") == 0);
 	s.renderer = renderer;
 	s.lane = new_lane();
 	(void)serve(&s);
+	(void)renderer_busy(renderer, true);
 	CHECK(charged == renderer_bytes(renderer) && charged == page.memory_bytes);
-	for (unsigned i = 0; i < MADE_MAX; i++) {
-		if (made[i].is.handle)
-			CHECK(renderer_unref(renderer, made[i].is.handle) == 0);
-	}
+	for (unsigned i = 0; i < n_handles; i++)
+		(void)renderer_unref(renderer, handles[i]);
 	CHECK(!charged);
 	page.memory_bytes = 0;
+	driver_end();
 	lane_free(s.lane);
-	free(renderer);
 	free(payload);
 	payload = NULL;
 	return 0;
