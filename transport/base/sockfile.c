@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -80,8 +81,10 @@ int sockfile_listen(const char *path)
 int sockfile_given(void)
 {
 	const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
+	char own[24];
 
-	if (!pid || !n || atol(pid) != (long)getpid() || strcmp(n, "1") != 0)
+	snprintf(own, sizeof(own), "%ld", (long)getpid());
+	if (!pid || !n || strcmp(pid, own) != 0 || strcmp(n, "1") != 0)
 		return -1;
 	return LISTEN_FDS_FIRST;
 }
