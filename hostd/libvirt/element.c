@@ -34,6 +34,7 @@ static const struct attribute {
 	{"compute", "max", "compute.max", .text = true},
 	{"compute", "class", "compute.class", .text = true},
 	{"kernel", "rewrite", "kernel.rewrite", .text = true},
+	{"graphics", "mode", "graphics", .text = true},
 	{"tpc", "set", "tpc.set", .text = true},
 	{"tpc", "count", "tpc.count", .text = true},
 	{"tpc", "exclusive", "tpc.exclusive", .text = true},
@@ -46,6 +47,7 @@ static const struct attribute {
 	{"window", "size", "window.size", true},
 	{"vsock", "cid", "cid", false},
 };
+static_assert(ARRAY_SIZE(attributes) <= GPU_KEYS_MAX, "all have a place");
 
 /* libvirt's units, the largest first. */
 static const struct {

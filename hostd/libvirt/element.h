@@ -16,7 +16,7 @@
 #include "util/tpcs.h"
 
 #define GPU_NS       "urn:weft:domain:1"
-#define GPU_KEYS_MAX 20
+#define GPU_KEYS_MAX 24
 
 struct gpu_key {
 	const char *key; /* of weftd.conf, or "cid" */

@@ -157,6 +157,7 @@ static void put_limits(struct json_object *set, struct conf_tenant *t)
 	put(set, "compute.max", conf_format_cap(&t->compute.max, cap, sizeof(cap)));
 	put(set, "compute.class", conf_format_class(t->compute.shared));
 	put(set, "kernel.rewrite", conf_format_rewrite(t->compute.rewrite));
+	put(set, "graphics", conf_format_graphics(t->compute.graphics));
 	put_space(set, &t->space);
 	put_size(set, "host.max", t->host_max);
 	put_size(set, "sessions.max", t->sessions_max);

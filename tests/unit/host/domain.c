@@ -36,18 +36,20 @@ Test(domain, every_key_is_read)
 	struct domain d;
 	char *why;
 
-	cr_assert_eq(read_domain(&d,
-				 " tenant='t'><weft:memory unit='MiB' min='1' low='2' "
-				 "high='3' max='4' weight='7'/>"
-				 "<weft:compute weight='8' priority='9' latency='70000'/>"
-				 "<weft:tpc set='0-3,5' exclusive='yes'/>"
-				 "<weft:kernel rewrite='share'/>"
-				 "<weft:swap max='max'/><weft:host unit='GB' max='2'/>"
-				 "<weft:worker max='8'/><weft:sessions max='5'/>"
-				 "<weft:lanes max='6'/><weft:vsock cid='42'/>"
-				 "<weft:window unit='M' size='64'/></weft:gpu>",
-				 "", &why),
-		     0, "%s", why);
+	cr_assert_eq(
+		read_domain(&d,
+			    " tenant='t'><weft:memory unit='MiB' min='1' low='2' "
+			    "high='3' max='4' weight='7'/>"
+			    "<weft:compute weight='8' priority='9' latency='70000'"
+				 " max='1000 100000' class='shared'/>"
+			    "<weft:tpc set='0-3,5' exclusive='yes'/>"
+			    "<weft:kernel rewrite='share'/><weft:graphics mode='off'/>"
+			    "<weft:swap max='max'/><weft:host unit='GB' max='2'/>"
+			    "<weft:worker max='8'/><weft:sessions max='5'/>"
+			    "<weft:lanes max='6'/><weft:vsock cid='42'/>"
+			    "<weft:window unit='M' size='64'/></weft:gpu>",
+			    "", &why),
+		0, "%s", why);
 	cr_assert_str_eq(d.tenant, "t");
 	cr_assert_str_eq(d.uuid, UUID);
 	cr_assert_str_eq(value(&d, "memory.min"), "1048576");
@@ -58,9 +60,12 @@ Test(domain, every_key_is_read)
 	cr_assert_str_eq(value(&d, "compute.weight"), "8");
 	cr_assert_str_eq(value(&d, "compute.priority"), "9");
 	cr_assert_str_eq(value(&d, "compute.latency"), "70000");
+	cr_assert_str_eq(value(&d, "compute.max"), "1000 100000");
+	cr_assert_str_eq(value(&d, "compute.class"), "shared");
 	cr_assert_str_eq(value(&d, "tpc.set"), "0-3,5");
 	cr_assert_str_eq(value(&d, "tpc.exclusive"), "yes");
 	cr_assert_str_eq(value(&d, "kernel.rewrite"), "share");
+	cr_assert_str_eq(value(&d, "graphics"), "off");
 	cr_assert_str_eq(value(&d, "memory.swap.max"), "max");
 	cr_assert_str_eq(value(&d, "host.max"), "2000000000", "GB is libvirt's");
 	cr_assert_str_eq(value(&d, "worker.memory.max"), "8192", "KiB, as in <memory>");
@@ -68,6 +73,7 @@ Test(domain, every_key_is_read)
 	cr_assert_str_eq(value(&d, "lanes.max"), "6");
 	cr_assert_eq(d.gpu.cid, 42);
 	cr_assert_eq(d.gpu.window_size, 64u << 20);
+	cr_assert_str_eq(value(&d, "window.size"), "67108864");
 	domain_fini(&d);
 }
 
@@ -81,7 +87,7 @@ static const struct {
 	 "<memory> in <weft:gpu> is not of the name space"},
 	{"><weft:ram max='1'/></weft:gpu>",
 	 "has no element <weft:ram> (there are memory, "
-	 "compute, kernel, tpc, gpc, swap, host, worker, sessions, lanes, window, "
+	 "compute, kernel, graphics, tpc, gpc, swap, host, worker, sessions, lanes, window, "
 	 "vsock)"},
 	{"><weft:compute percent='5'/></weft:gpu>",
 	 "percent (there are weight, priority, latency, max, class)"},
