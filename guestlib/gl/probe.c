@@ -22,6 +22,9 @@
 #define BYTES                 (4 * SIDE * SIDE)
 #define READS                 9
 
+/* The kernel has no larger ones. */
+#define ERRNO_MAX 4095u
+
 static const struct gl_transfer all = {.handle = TEXTURE, .w = SIDE, .h = SIDE, .d = 1};
 
 /* Asks with a structure. Returns 0, -EPIPE: the host hung up, or the answer's errno. */
@@ -35,7 +38,7 @@ static int ask(struct lane *l, enum gl_op op, const void *body, uint32_t size,
 	memcpy(at, body, size);
 	if (lane_call(l, reply) < 0 || reply->body_size < sizeof(struct wire_result))
 		return -EPIPE;
-	return -(int)((const struct wire_result *)reply->body)->result;
+	return -(int)MIN(((const struct wire_result *)reply->body)->result, ERRNO_MAX);
 }
 
 static uint8_t byte_at(uint32_t i)

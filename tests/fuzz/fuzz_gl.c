@@ -15,14 +15,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
-#include <unistd.h>
 #include <virgl/virglrenderer.h>
 
 #include "base/log.h"
 #include "base/macros.h"
-#include "carrier.h"
+#include "fake_lane.h"
 #include "gl.h"
 #include "gl/display.h"
 #include "gl/serve.h"
@@ -433,21 +431,6 @@ static const struct carrier_ops ops = {.name = "fuzz",
 				       .receive = receive,
 				       .fini = fini};
 
-static struct lane *new_lane(void)
-{
-	struct lane_init init = {.guest = false};
-	struct lane *l;
-	int s[2];
-
-	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, s) == 0);
-	init.sock = s[0];
-	CHECK(lane_new(&init, &l) == 0);
-	close(s[1]);
-	l->ops->fini(l);
-	l->ops = &ops;
-	return l;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct worker_page page;
@@ -464,7 +447,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		      renderer_open(&meter, &renderer) == 0);
 	CHECK(renderer_begin(renderer, &accounts, "fuzz") == 0);
 	s.renderer = renderer;
-	s.lane = new_lane();
+	s.lane = fake_lane(&ops, NULL);
 	(void)serve(&s);
 	(void)renderer_busy(renderer, true);
 	CHECK(charged == renderer_bytes(renderer) && charged == page.memory_bytes);
