@@ -7,6 +7,7 @@ import time
 from . import build, pair, programs, table
 from .looping import SETTLE, Looping, Row, quiet, said
 
+NAMES = ["compute-tpcs", "compute-shares", "compute-caps", "compute-pair"]
 HERE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "compute")
 COPY = 16 << 20  # bytes
 WINDOW = 1.0  # seconds of a measurement
@@ -265,7 +266,7 @@ def pair_rows(d, python, path):
     return pair.rows(d, python.path, path)
 
 
-def run(d, tools, work, device, python):
+def run(d, tools, work, device, python, names):
     if device == "soft":
         print("compute skipped: on the software GPU tests/fault/test_pace.py measures it")
         return []
@@ -275,10 +276,10 @@ def run(d, tools, work, device, python):
             tools.build(program, work)
             built[program.name] = program.argv[0]
     out = []
-    for made in (tpc_rows(d, built["where"]), rows(d, built["looping"]),
-                 cap_rows(d, built["looping"]),
-                 pair_rows(d, python, os.path.join(HERE, "pair.py"))):
-        for row in made:
+    for name, made in zip(NAMES, (tpc_rows(d, built["where"]), rows(d, built["looping"]),
+                                  cap_rows(d, built["looping"]),
+                                  pair_rows(d, python, os.path.join(HERE, "pair.py")))):
+        for row in made if name in names else ():
             print(f"compute {row.name}: {row.text}", flush=True)
             out.append(row)
     return out
