@@ -62,6 +62,7 @@ struct pace {
 	/* Costs of going from one session to the next, to the device: of the slice of the one
 	 * that comes, and of nobody's (policies/time.h). */
 	uint32_t load_us, switch_us;
+	uint32_t n_worked; /* who had kernels at the look before */
 };
 
 /* Workers of a class that are there before somebody comes for them. */

@@ -129,6 +129,10 @@ struct worker {
 	 * had only copies, and whether it had any work, on the device or before it. */
 	uint32_t works_us;
 	bool copies, wants;
+	/* Whether it had kernels at the look before; and, where its device tells, for how long it
+	 * had the device since then, by its page's had_ns, which was that. */
+	bool worked, is_told;
+	uint64_t had_ns, had_seen_ns;
 	uint64_t kernels_ns;  /* when it was seen with kernels last (compute/blocks.c) */
 	bool pace_unsure;     /* another weftd has told it */
 	const char *why;    /* weftd has ended it for this; NULL: for nothing */

@@ -213,6 +213,10 @@ struct device_ops {
 	/* Time with at least one kernel of this process running, and time in which memory
 	 * was read or written; 0 where that is not known. May lag by a second. */
 	uint64_t (*busy_ns)(struct device *dev, uint64_t *ret_memory_ns);
+	/* Tells for how long this process has had the device, ever: one that nobody else's work
+	 * displaces may keep it with nothing to do. Returns false while that is not known. NULL:
+	 * it never is. One thread. */
+	bool (*had_ns)(struct device *dev, uint64_t *ret_ns);
 	/* Whether work of this process waits or runs. NULL: nobody says. Any thread. */
 	bool (*pending)(struct device *dev);
 	/* Says for how many microseconds at a stretch this process has the device, while

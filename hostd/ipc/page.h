@@ -128,6 +128,11 @@ struct worker_page {
 	 * one changes, and who reads it meanwhile finds some of both. */
 	_Atomic uint64_t n_forms;
 	struct page_form forms[PAGE_FORMS_MAX];
+
+	/* For how long it has had the device, at the last look, while it computed: exact, but for
+	 * time in which it had nothing to do and nobody else wanted the device. 0: nobody tells;
+	 * else 1 more than that. */
+	_Atomic uint64_t had_ns;
 };
 static_assert(sizeof(struct worker_page) <= WORKER_PAGE_SIZE, "one mapping has it all");
 

@@ -130,6 +130,27 @@ void meter_end(struct meter *m)
 	pthread_mutex_unlock(&m->lock);
 }
 
+/* Adds for how long the session has had the device since it was asked last, unless it did not
+ * compute then. */
+static void say_had(struct meter *m, bool computed)
+{
+	uint64_t had, since = 0;
+	bool known = m->on.ops->had_ns && m->on.ops->had_ns(m->on.dev, &had);
+
+	if (known && m->had_known && computed)
+		since = had - MIN(m->had_ns, had);
+	if (known && (!m->had_known || had > m->had_ns))
+		m->had_ns = had;
+	m->had_known = known;
+	if (!known)
+		atomic_store_explicit(&m->on.page->had_ns, 0, memory_order_relaxed);
+	else if (!atomic_load_explicit(&m->on.page->had_ns, memory_order_relaxed))
+		atomic_store_explicit(&m->on.page->had_ns, 1, memory_order_relaxed);
+	else
+		atomic_fetch_add_explicit(&m->on.page->had_ns, since,
+					  memory_order_relaxed);
+}
+
 /* weftd decides about time slices anew. */
 static void say_computing(struct meter *m, bool is)
 {
@@ -145,6 +166,7 @@ void meter_begin(struct meter *m)
 	m->busy_ns = m->on.ops->busy_ns(m->on.dev, &m->memory_ns);
 	m->busy_at_ns = clock_now_ns();
 	pthread_mutex_unlock(&m->lock);
+	say_had(m, false);
 	m->quiet = 0;
 	say_computing(m, true);
 }
@@ -191,6 +213,7 @@ static void look(struct meter *m, uint64_t now_ns)
 		m->on.ops->resize(m->on.dev);
 	if (!m->on.ops->pending)
 		return;
+	say_had(m, true);
 	pending = m->on.ops->pending(m->on.dev);
 	if (pending) {
 		kind = launches != m->launches ? PAGE_KERNELS : PAGE_COPIES;

@@ -21,6 +21,8 @@ struct meter {
 	uint64_t busy_ns, memory_ns, busy_at_ns;
 	uint64_t looked_at_ns, look_ns; /* look_ns: between two looks */
 	uint64_t looks_seen;            /* the page's looks_pending at the last tick */
+	bool had_known;                 /* and how long it has had the device: */
+	uint64_t had_ns;
 	uint64_t launches;              /* the page's when there was no work last */
 	bool held;                      /* by weftd */
 	unsigned quiet;                 /* ticks without a change of busy_ns */

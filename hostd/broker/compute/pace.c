@@ -29,7 +29,7 @@
 
 /* A tenant's work that still runs so long after it has had its quota is taken back: a long
  * kernel, or the rest of what was queued (session/portion.h). */
-#define LATE_NS (2 * NSEC_PER_MSEC)
+#define LATE_NS      (2 * NSEC_PER_MSEC)
 #define TURN_LATE_NS (2 * NSEC_PER_SEC)
 /* A session that is not to go is held for so long, and told again. */
 #define HOLD_NS (100 * NSEC_PER_MSEC)
@@ -91,6 +91,15 @@ static void add_set(const struct worker *w, struct pace_tenant *p)
 	p->set += out + here - MIN(here, w->move.returning + snapshot_cold(w));
 }
 
+static void look_at_had(struct worker *w)
+{
+	uint64_t had = atomic_load(&w->count->had_ns), seen = w->had_seen_ns;
+
+	w->is_told = seen && had >= seen;
+	w->had_ns = w->is_told ? had - seen : 0;
+	w->had_seen_ns = had;
+}
+
 /* Notes what a session has to do. A worker's page may change at any time: all that is
  * decided is by this one look. */
 static void look_at_session(struct worker *w, uint64_t now_ns)
@@ -101,6 +110,8 @@ static void look_at_session(struct worker *w, uint64_t now_ns)
 	bool computes = !w->ending_ns && atomic_load(&page->computing);
 	uint64_t pending = computes ? atomic_load(&page->pending) : PAGE_NO_WORK;
 
+	look_at_had(w);
+	w->worked = w->works_us;
 	w->wants = pending || (computes && atomic_load(&page->waiting));
 	w->copies = pending == PAGE_COPIES;
 	w->works_us = pending && !w->copies ? slice_us(w, now_ns) : 0;
@@ -164,11 +175,18 @@ static void look(struct broker *b, uint64_t now_ns)
 
 /* How the device was used since the last look: what it took to go round among the sessions
  * with kernels, and how many have those, or only copies, which others' kernels do not
- * stop. */
+ * stop. Where the device tells how long each had it that is what counts. */
 struct round {
 	uint64_t ns, all_us;
 	uint32_t n_pending, n_copying;
 };
+
+/* Whether anybody else had kernels now or at the look before: then who has none does not keep
+ * the device. */
+static bool has_company(const struct worker *w, const struct round *r)
+{
+	return r->n_pending > (w->works_us != 0) || w->b->pace.n_worked > w->worked;
+}
 
 static uint64_t part_ns(const struct worker *w, const struct round *r)
 {
@@ -176,6 +194,8 @@ static uint64_t part_ns(const struct worker *w, const struct round *r)
 
 	if (w->copies)
 		return r->ns / MAX(r->n_copying, 1u);
+	if (w->is_told && has_company(w, r))
+		return MIN(w->had_ns, LOOK_LATE_NS);
 	if (!w->works_us)
 		return 0;
 	return r->n_pending > 1 ? r->ns * us / r->all_us : r->ns;
@@ -190,7 +210,7 @@ static uint64_t use(struct tenant *t, const struct round *r)
 
 	list_for_each (w, &t->workers, tenant_link) {
 		own = part_ns(w, r);
-		stalled = w->wants ? r->ns - own : 0;
+		stalled = w->wants ? r->ns - MIN(own, r->ns) : 0;
 		w->used_time_ns += own;
 		w->stalled_ns += stalled;
 		t->pace.stalled_ns += stalled;
@@ -240,6 +260,7 @@ static void charge_all(struct broker *b, uint64_t ns, uint64_t now_ns)
 	r.all_us += (uint64_t)r.n_pending * b->pace.switch_us;
 	list_for_each (t, &b->tenants, link)
 		charge(t, use(t, &r), ns, now_ns);
+	b->pace.n_worked = r.n_pending;
 }
 
 /* ---- work that does not end in time ---- */

@@ -2,12 +2,12 @@
 /*
  * Pace: how much of the device's time sessions have, and how fast they may go on. While any
  * computes it is looked which ones have work, 20 times a second, or, if it is a tenant's with
- * a cap (policies/cap.h), once a millisecond; the device's time since the last look is divided
- * among these as their slices are, and charged; those that only copy share it by themselves,
- * since copies and kernels go on side by side. A tenant that has had its quota is held until
- * it has another: its sessions submit nothing. So is one that is not to go by a policy with
- * turns. They know until when, so that nobody is held for ever if weftd is gone. weftd's
- * thread only.
+ * a cap (policies/cap.h), once a millisecond; the device's time since the last look is charged
+ * to these, as their devices tell, or else divided as their slices are; those that only copy
+ * share it by themselves, since copies and kernels go on side by side. A tenant that has had
+ * its quota is held until it has another: its sessions submit nothing. So is one that is not
+ * to go by a policy with turns. They know until when, so that nobody is held for ever if weftd
+ * is gone. weftd's thread only.
  */
 #ifndef WEFT_BROKER_PACE_H
 #define WEFT_BROKER_PACE_H

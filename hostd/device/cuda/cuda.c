@@ -17,6 +17,7 @@
 #include "device/cuda/reach.h"
 #include "device/cuda/stream.h"
 #include "device/cuda/texture.h"
+#include "device/cuda/rm/switches.h"
 #include "device/cuda/rm/tsg.h"
 
 /* ---- contexts ---- */
@@ -353,6 +354,12 @@ static bool cuda_pending(struct device *dev)
 	return false;
 }
 
+static bool cuda_had_ns(struct device *dev, uint64_t *ret_ns)
+{
+	(void)dev;
+	return cuda_switches_had(ret_ns);
+}
+
 static bool cuda_slice(struct device *dev, uint32_t us)
 {
 	(void)dev;
@@ -417,6 +424,7 @@ const struct device_ops device_cuda_ops = {
 	.busy_ns = cuda_busy_ns,
 	.pending = cuda_pending,
 	.filler = cuda_filler,
+	.had_ns = cuda_had_ns,
 	.slice = cuda_slice,
 	.tpc_map = cuda_tpc_map,
 	.find_tpcs = cuda_find_tpcs,

@@ -338,6 +338,14 @@ static uint64_t soft_busy_ns(struct device *dev, uint64_t *ret_memory_ns)
 	return soft_exec_busy_locked(&dev->exec);
 }
 
+static bool soft_had_ns(struct device *dev, uint64_t *ret_ns)
+{
+	uint64_t memory;
+
+	*ret_ns = soft_busy_ns(dev, &memory);
+	return true;
+}
+
 static bool ctx_pending_locked(const struct dev_ctx *ctx)
 {
 	const struct dev_stream *st;
@@ -471,6 +479,7 @@ const struct device_ops device_soft_ops = {
 	.footprint = soft_footprint,
 	.attribute = soft_attribute,
 	.busy_ns = soft_busy_ns,
+	.had_ns = soft_had_ns,
 	.pending = soft_pending,
 	.slice = soft_slice,
 	.filler = soft_filler,

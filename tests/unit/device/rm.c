@@ -2,6 +2,7 @@
 /* Requests of the driver library to the kernel go through ours: copy engines take short
  * turns, host memory lies in large pages, or in pages of this process. */
 #include "device/cuda/rm/hostpage.h"
+#include "device/cuda/rm/switches.h"
 #include "device/cuda/rm/tsg.h"
 #include "device/cuda/rm/userpage.h"
 #include "test.h"
@@ -136,6 +137,175 @@ DEVICE_TEST(device_rm, the_device_takes_a_slice)
 DEVICE_TEST(device_rm, copy_engines_take_short_turns)
 {
 	cr_assert_eq(cuda_tsg_slices() > 0, !f->soft);
+}
+
+/* ---- context switches ---- */
+
+/* A driver that notes switches: its time, and memory that this process has mapped: the head of
+ * a buffer (its second word says where the next record comes), and records of 32 bytes. */
+static struct {
+	uint64_t now;
+	uint32_t memory[2];
+	int n_memories, files[2], refuse, flushed;
+	uint32_t *head;
+	unsigned char *records;
+	uint32_t put;
+	bool bound, all_users;
+} noting;
+
+#define NOTED_MAX 8192u
+#define MS(n)     ((n)*1000000ull)
+#define STATE     90000ull /* ns of each time for the state */
+
+static void *mapped(int i, size_t size)
+{
+	noting.files[i] = memfd_create("noting", MFD_CLOEXEC);
+	cr_assert_geq(noting.files[i], 0);
+	cr_assert_eq(ftruncate(noting.files[i], (off_t)size), 0);
+	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, noting.files[i], 0);
+}
+
+static void note(uint8_t tag, uint32_t pid, uint64_t ns)
+{
+	unsigned char *r = noting.records + 32ul * noting.put;
+
+	r[8] = tag;
+	memcpy(r + 16, &pid, 4);
+	memcpy(r + 24, &ns, 8);
+	noting.put = (noting.put + 1) % NOTED_MAX;
+}
+
+static uint32_t noting_control(uint32_t object, uint32_t cmd, void *params)
+{
+	uint32_t *p = params;
+
+	switch (cmd) {
+	case 0x20800403: /* its time */
+		memcpy(p, &noting.now, 8);
+		return 0;
+	case 0x20801238: /* binds */
+		noting.bound = true;
+		noting.all_users = ((unsigned char *)p)[16];
+		return noting.refuse == 1 ? 0x56 : 0;
+	case 0x90cd0104: /* has what was noted written */
+		noting.head[1] = noting.put;
+		noting.flushed++;
+		return noting.refuse == 2 ? 0x57 : 0;
+	default:
+		(void)object;
+		return 0;
+	}
+}
+
+static long noting_ioctl(int fd, unsigned long request, void *arg)
+{
+	uint32_t *p = arg;
+
+	cr_assert_eq(fd, 7);
+	switch (_IOC_NR(request)) {
+	case 0x2a:
+		p[7] = noting_control(p[1], p[2],
+				      (void *)(uintptr_t)(p[4] | (uint64_t)p[5] << 32));
+		return 0;
+	case 0x2b:
+		if (p[3] == MEMORY_CLASS)
+			noting.memory[noting.n_memories++ & 1] = p[2];
+		if (!p[2])
+			p[2] = 0xcafe;
+		return 0;
+	case 0x4e: /* maps: the file that comes with it is what is mapped then */
+		dup2(noting.files[p[2] == noting.memory[1]], (int)p[12]);
+		return 0;
+	}
+	return -1;
+}
+
+static void notes(void)
+{
+	noting.head = mapped(0, 4096);
+	noting.records = mapped(1, NOTED_MAX * 32ul);
+	noting.now = 1000000;
+	cuda_rm_kernel = noting_ioctl;
+	cuda_rm_file = "/dev/null";
+}
+
+Test(device_rm, time_on_the_engine_is_told)
+{
+	uint32_t pid = (uint32_t)getpid();
+	uint64_t had = 0;
+
+	notes();
+	cr_assert(!cuda_switches_had(&had), "there is no group");
+	cr_assert_eq(alloc(0x2080, 0), 0);
+	cr_assert_eq(alloc(TSG_CLASS, 1), 0);
+	cr_assert(!cuda_switches_had(&had), "nothing was noted");
+	cr_assert(noting.bound && !noting.all_users && noting.flushed == 1);
+	note(6, pid + 1, 1000100);
+	cr_assert(!cuda_switches_had(&had), "nor of this process");
+	note(7, pid + 1, 1000200);
+	note(7, pid, 1000300);
+	cr_assert(cuda_switches_had(&had) && had == 0, "since when it had been there?");
+	note(6, pid, MS(2));
+	note(7, pid, MS(4));
+	note(6, pid, MS(5));
+	noting.now = MS(5) + 250000;
+	cr_assert(cuda_switches_had(&had));
+	cr_assert_eq(had, MS(2) - STATE + 250000 - STATE, "and it goes on");
+	noting.now = MS(6);
+	note(7, pid, MS(5) + 260000);
+	cr_assert(cuda_switches_had(&had));
+	cr_assert_eq(had, MS(2) + 260000 - 2ull * STATE);
+	for (unsigned i = 0; i < NOTED_MAX; i++) {
+		note(6, pid, MS(10 + i));
+		note(7, pid, MS(10 + i) + STATE + 5);
+		cr_assert(cuda_switches_had(&had));
+	}
+	cr_assert_eq(had, MS(2) + 260000 - 2ull * STATE + 5ull * NOTED_MAX,
+		     "the buffer goes round");
+	note(6, pid, MS(9000000));
+	note(7, pid, MS(9000000) + STATE / 2);
+	note(6, pid, MS(9000001));
+	cr_assert(cuda_switches_had(&had));
+	cr_assert_eq(had, MS(2) + 260000 - 2ull * STATE + 5ull * NOTED_MAX,
+		     "less than state takes; and it came after the time was asked");
+}
+
+Test(device_rm, a_kernel_that_does_not_tell_is_not_asked_again)
+{
+	uint64_t had;
+	int n;
+
+	notes();
+	cr_assert_eq(alloc(TSG_CLASS, 1), 0);
+	cr_assert(!cuda_switches_had(&had), "which device?");
+	noting.refuse = 1;
+	cr_assert_eq(alloc(0x2080, 0), 0);
+	cr_assert_eq(alloc(TSG_CLASS, 1), 0);
+	cr_assert(!cuda_switches_had(&had));
+	n = noting.n_memories;
+	cr_assert(!cuda_switches_had(&had));
+	cr_assert_eq(noting.n_memories, n);
+	cr_assert_eq(noting.flushed, 0);
+	noting.refuse = 0;
+	cr_assert_eq(alloc(TSG_CLASS, 1), 0, "another context");
+	note(6, (uint32_t)getpid(), 900000);
+	(void)cuda_switches_had(&had);
+	note(7, (uint32_t)getpid(), 910000);
+	cr_assert(cuda_switches_had(&had));
+	noting.refuse = 2;
+	cr_assert(!cuda_switches_had(&had), "its client is gone");
+	noting.head[1] = NOTED_MAX;
+	noting.refuse = 0;
+	cr_assert(!cuda_switches_had(&had));
+}
+
+/* A device that tells counts at least what its kernels take while others want it. */
+DEVICE_TEST(device_rm, the_device_tells_who_had_it)
+{
+	uint64_t had;
+
+	if (f->ops->had_ns && f->soft)
+		cr_assert(f->ops->had_ns(f->dev, &had));
 }
 
 /* ---- host memory ---- */

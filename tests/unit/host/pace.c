@@ -212,6 +212,77 @@ Test(pace, going_round_is_not_charged)
 	cr_assert_eq(tenants[0].pace.used_ns, 40 * (50 * MS * 2000 / 4360) + 1000 * MS);
 }
 
+/* Looks for so long; session i has the device for had_us[i] of each ms, as its page tells. */
+static void run_told(unsigned ms, const uint64_t had_us[N])
+{
+	for (unsigned n = 0; n < ms; n++) {
+		for (unsigned i = 0; i < N; i++)
+			pages[i].had_ns += had_us[i] * NSEC_PER_USEC;
+		now += MS;
+		pace_due(&b);
+		(void)pace_tick(&b, now);
+	}
+}
+
+/* Where the device tells how long each had it, that is charged, whatever the slices: kernels
+ * may end before them, be waited for, or not be seen at the moment of a look. */
+Test(pace, what_the_device_tells_is_charged)
+{
+	works(0, true);
+	works(1, true);
+	works(2, false);
+	pages[0].had_ns = pages[1].had_ns = pages[2].had_ns = 1;
+	pace_due(&b);
+	(void)pace_tick(&b, now);
+	run_told(100, (uint64_t[N]){700, 200, 50});
+	cr_assert_eq(tenants[0].pace.used_ns, 70 * MS);
+	cr_assert_eq(tenants[1].pace.used_ns, 20 * MS);
+	cr_assert_eq(tenants[2].pace.used_ns, 5 * MS);
+	cr_assert_eq(workers[0].stalled_ns, 30 * MS);
+	cr_assert_eq(workers[1].stalled_ns, 80 * MS);
+	pages[1].had_ns += 700 * MS;
+	run_told(1, (uint64_t[N]){0});
+	cr_assert_leq(tenants[1].pace.used_ns, 220 * MS, "no more than can have been");
+}
+
+/* With nothing to do a session keeps the device while nobody else wants it. */
+Test(pace, keeping_an_idle_device_is_not_charged)
+{
+	works(0, true);
+	works(1, false);
+	pages[0].had_ns = pages[1].had_ns = 1;
+	pace_due(&b);
+	(void)pace_tick(&b, now);
+	works(0, false);
+	run_told(1, (uint64_t[N]){1000});
+	run_told(99, (uint64_t[N]){1000});
+	cr_assert_leq(tenants[0].pace.used_ns, 1 * MS);
+	works(0, true);
+	run_told(100, (uint64_t[N]){1000});
+	cr_assert(tenants[0].pace.used_ns >= 100 * MS &&
+		  tenants[0].pace.used_ns <= 101 * MS);
+}
+
+/* Nobody is charged for what was before weftd looked, or for what a device says that begins
+ * anew. */
+Test(pace, a_device_begins_to_tell)
+{
+	works(0, true);
+	works(1, true);
+	pace_due(&b);
+	(void)pace_tick(&b, now);
+	pages[0].had_ns = 900 * MS;
+	run_told(1, (uint64_t[N]){1000});
+	cr_assert_eq(tenants[0].pace.used_ns, MS / 2, "by slices");
+	run_told(10, (uint64_t[N]){100});
+	cr_assert_eq(tenants[0].pace.used_ns, MS / 2 + MS);
+	pages[0].had_ns = 5;
+	run_told(1, (uint64_t[N]){0});
+	cr_assert_eq(tenants[0].pace.used_ns, 2 * MS, "by slices again");
+	run_told(1, (uint64_t[N]){100});
+	cr_assert_eq(tenants[0].pace.used_ns, 2 * MS + MS / 10);
+}
+
 /* Copies have engines of their own. */
 Test(pace, copies_do_not_share_with_kernels)
 {

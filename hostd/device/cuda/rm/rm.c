@@ -5,10 +5,12 @@
 
 #include "device/cuda/rm/hostpage.h"
 #include "device/cuda/rm/rm.h"
+#include "device/cuda/rm/switches.h"
 #include "device/cuda/rm/tsg.h"
 #include "device/cuda/rm/userpage.h"
 
 #define NV01_MEMORY_SYSTEM     0x3eu
+#define NV20_SUBDEVICE_0       0x2080u
 #define KEPLER_CHANNEL_GROUP_A 0xa06cu
 
 static long to_kernel(int fd, unsigned long request, void *arg)
@@ -29,6 +31,8 @@ static long alloc(int fd, unsigned long request, struct rm_alloc *a)
 	r = cuda_rm_kernel(fd, request, a);
 	if (r == 0 && a->class == KEPLER_CHANNEL_GROUP_A && a->params)
 		cuda_tsg_made(fd, a);
+	if (r == 0 && a->class == NV20_SUBDEVICE_0)
+		cuda_switches_saw_device(fd, a);
 	return r;
 }
 

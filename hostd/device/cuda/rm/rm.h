@@ -12,7 +12,7 @@
 #include <sys/ioctl.h>
 
 /* Names and numbers as in NVIDIA's open kernel modules, release 580. */
-#define NV_IOCTL_MAGIC    'F'
+#define NV_IOCTL_MAGIC         'F'
 #define NV_ESC_RM_ALLOC_MEMORY 0x27
 #define NV_ESC_RM_CONTROL      0x2a
 #define NV_ESC_RM_ALLOC        0x2b
@@ -37,6 +37,8 @@ struct rm_control {
 
 /* The kernel's ioctl(), to which ours goes on; tests put theirs there. */
 extern long (*cuda_rm_kernel)(int fd, unsigned long request, void *arg);
+/* The driver's file, in which its memory is mapped; likewise. */
+extern const char *cuda_rm_file;
 
 /* The resource manager's own answer to a call that the kernel took; 0: done. It lies
  * behind what both forms of NV_ESC_RM_ALLOC begin with, and at its end. */

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "base/log.h"
+#include "device/cuda/rm/switches.h"
 #include "device/cuda/rm/tsg.h"
 
 #define NVA06C_CTRL_CMD_SET_TIMESLICE 0xa06c0103u
@@ -83,10 +84,12 @@ void cuda_tsg_made(int fd, const struct rm_alloc *group)
 		(const struct group_params *)(uintptr_t)group->params;
 	struct group g = {.fd = fd, .client = group->root, .object = group->object};
 
-	if (p->engine == NV2080_ENGINE_TYPE_GRAPHICS)
+	if (p->engine == NV2080_ENGINE_TYPE_GRAPHICS) {
 		compute_made(&g);
-	else if (is_copy_engine(p->engine) && set_slice(&g, CUDA_TSG_COPY_US))
+		cuda_switches_saw_group(group);
+	} else if (is_copy_engine(p->engine) && set_slice(&g, CUDA_TSG_COPY_US)) {
 		atomic_fetch_add(&n_slices, 1);
+	}
 }
 
 bool cuda_tsg_compute(uint64_t us)
