@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -74,6 +76,16 @@ static struct virgl_renderer_callbacks callbacks = {
 	.make_current = make_current,
 };
 
+/* The library's remarks, of which it has three for each program: no news. */
+static void say(const char *fmt, va_list ap)
+{
+	char text[256];
+
+	vsnprintf(text, sizeof(text), fmt, ap);
+	text[strcspn(text, "\n")] = '\0';
+	log_debug("virglrenderer: %s", text);
+}
+
 int renderer_open(struct meter *m, struct renderer **ret)
 {
 	const int flags = VIRGL_RENDERER_THREAD_SYNC | VIRGL_RENDERER_ASYNC_FENCE_CB;
@@ -82,6 +94,7 @@ int renderer_open(struct meter *m, struct renderer **ret)
 	if (!r)
 		return -ENOMEM;
 	r->meter = m;
+	virgl_set_debug_callback(say);
 	if (virgl_renderer_init(r, flags, &callbacks)) {
 		free(r);
 		return -ENODEV;

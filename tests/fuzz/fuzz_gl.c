@@ -79,6 +79,12 @@ static struct made *find_made(uint32_t handle)
 	return NULL;
 }
 
+virgl_debug_callback_type virgl_set_debug_callback(virgl_debug_callback_type cb)
+{
+	(void)cb;
+	return NULL;
+}
+
 int virgl_renderer_init(void *c, int flags, struct virgl_renderer_callbacks *cb)
 {
 	(void)flags;

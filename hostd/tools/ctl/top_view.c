@@ -84,6 +84,7 @@ static void read_session(struct top_row *row, struct json_object *o)
 {
 	copy_text(row->name, sizeof(row->name), json_str(o, "tenant"));
 	copy_text(row->program, sizeof(row->program), json_str(o, "name"));
+	copy_text(row->kind, sizeof(row->kind), json_str(o, "kind"));
 	row->session = json_u64(o, "session");
 	row->pid = json_u64(o, "pid");
 	row->waiting = json_u64(o, "memory.waiting");
@@ -282,6 +283,12 @@ static void cell_program(const struct top_view *v, const struct top_row *row, ch
 	snprintf(buf, room, "%s", row->program);
 }
 
+static void cell_kind(const struct top_view *v, const struct top_row *row, char *buf,
+		      size_t room)
+{
+	snprintf(buf, room, "%s", row->kind);
+}
+
 static void cell_pid(const struct top_view *v, const struct top_row *row, char *buf,
 		     size_t room)
 {
@@ -330,6 +337,7 @@ static const struct column {
 	  {"SWAP", 10, false, cell_swap},        {"WAIT", 5, false, cell_waiting},
 	  {"LAUNCH/s", 8, false, cell_launches}, {"COPY/s", 10, false, cell_copied},
 	  {"TIME", 10, false, cell_age},         {"PID", 8, false, cell_pid},
+	  {"KIND", 8, true, cell_kind},
 };
 
 struct layout {

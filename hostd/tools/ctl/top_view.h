@@ -26,7 +26,7 @@ enum top_sort {
 };
 
 struct top_row {
-	char name[64], program[32]; /* printable ASCII */
+	char name[64], program[32], kind[16]; /* printable ASCII */
 	uint64_t session, pid;      /* session 0: a tenant */
 	uint64_t sessions, waiting, busy, gpu_us, age_us;
 	uint64_t memory, swap, max, launches, copied;

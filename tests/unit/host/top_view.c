@@ -122,7 +122,8 @@ static const char *session(char *buf, unsigned launches, const char *name)
 {
 	sprintf(buf,
 		"{\"sessions\": [{\"session\": 7, \"tenant\": \"t\", \"name\": \"%s\", "
-		"\"launches\": %u, \"copied.to_device\": \"18446744073709551615\"}]}",
+		"\"kind\": \"graphics\", \"launches\": %u, \"copied.to_device\": "
+		"\"18446744073709551615\"}]}",
 		name, launches);
 	return buf;
 }
@@ -130,9 +131,11 @@ static const char *session(char *buf, unsigned launches, const char *name)
 Test(top_view, rates_are_between_two_answers)
 {
 	struct top_view v = {.by_session = true};
-	char buf[256];
+	char buf[256], line[TOP_LINE];
 
 	read_text(&v, session(buf, 100, "p"), 1000000);
+	top_line(&v, 0, 200, line);
+	cr_assert_not_null(strstr(line, "graphics"), "%s", line);
 	cr_assert_eq(v.rows[0].launches_s, 0);
 	read_text(&v, session(buf, 300, "p"), 3000000);
 	cr_assert_float_eq(v.rows[0].launches_s, 100, 0.01);
