@@ -25,6 +25,7 @@ struct client {
 	struct link *link;
 	struct lane *lane; /* NULL: it has not begun */
 	struct memories memories;
+	bool works; /* something was submitted since the host had nothing to do last */
 };
 
 /* ---- the driver's side ---- */
@@ -235,6 +236,7 @@ static int put(struct client *c, const struct memory *m, const struct memory_box
 	if (r < 0)
 		return r;
 	memory_pack(m, b, payload);
+	c->works = true;
 	return lane_post(c->lane);
 }
 
@@ -289,12 +291,15 @@ static int on_submit(struct client *c, uint32_t words)
 		return 0;
 	if (words > WIRE_PAYLOAD_MAX / sizeof(uint32_t))
 		return -EPROTO;
+	c->works = true;
 	r = begin(c, GL_OP_SUBMIT, NULL, 0, words * sizeof(uint32_t), &payload);
 	if (r == 0)
 		r = take(c, payload, words * sizeof(uint32_t));
 	return r < 0 ? r : lane_post(c->lane);
 }
 
+/* Drivers ask several times about each picture. What is read back is read when it is there; so
+ * without commands or data since the last answer there is nothing to ask the host. */
 static int on_busy(struct client *c)
 {
 	struct vtest_busy_wait want;
@@ -304,6 +309,8 @@ static int on_busy(struct client *c)
 
 	if (r < 0)
 		return r;
+	if (!c->works)
+		return say(c, VTEST_BUSY_WAIT, 0);
 	wait = (struct gl_wait){.wait = want.flags & VTEST_BUSY_WAIT_WAITS};
 	r = begin(c, GL_OP_WAIT, &wait, sizeof(wait), 0, NULL);
 	if (r == 0)
@@ -312,7 +319,8 @@ static int on_busy(struct client *c)
 		return r;
 	if (reply.body_size < sizeof(struct gl_busy))
 		return -EPROTO;
-	return say(c, VTEST_BUSY_WAIT, ((const struct gl_busy *)reply.body)->busy);
+	c->works = ((const struct gl_busy *)reply.body)->busy;
+	return say(c, VTEST_BUSY_WAIT, c->works);
 }
 
 static int on_message(struct client *c, const struct vtest_head *h)

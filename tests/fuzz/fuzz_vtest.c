@@ -45,6 +45,7 @@ static struct input in;
 static struct lane *lane;
 static struct gl_resource known[KNOWN]; /* asked for, and not ended */
 static unsigned n_known;
+static bool works; /* commands or data came after the host had nothing to do last */
 static uint64_t body[WIRE_BODY_MAX / 8], answer[WIRE_BODY_MAX / 8];
 static uint8_t *payload, *reserved;
 static struct wire_hdr asked;
@@ -90,6 +91,7 @@ static void look_at(const struct lane_out *out)
 		break;
 	case GL_OP_TRANSFER_PUT:
 	case GL_OP_TRANSFER_GET:
+		works |= out->hdr.op == GL_OP_TRANSFER_PUT;
 		if (n_known == KNOWN)
 			break;
 		asked_bytes = bytes_of((const struct gl_transfer *)body);
@@ -98,6 +100,10 @@ static void look_at(const struct lane_out *out)
 		break;
 	case GL_OP_SUBMIT:
 		CHECK(out->payload_size && out->payload_size % 4 == 0);
+		works = true;
+		break;
+	case GL_OP_WAIT:
+		CHECK(works);
 		break;
 	default:
 		break;
@@ -145,6 +151,8 @@ static int receive(struct lane *l, struct lane_msg *ret)
 		.body_size = lie & LIE_SHORT ? 0 : 16,
 		.payload_size = bytes};
 	ret->hdr.fixed = (uint16_t)(ret->body_size / 8);
+	if (asked.op == GL_OP_WAIT && ret->body_size)
+		works = (uint32_t)answer[1]; /* struct gl_busy's */
 	if (bytes)
 		ret->payload = payload = calloc(1, bytes);
 	return 0;
@@ -215,6 +223,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	shutdown(s[1], SHUT_WR);
 	in.p += says;
 	in.n -= says;
+	works = false;
 	n_known = 0;
 	lane = NULL;
 	client_serve(s[0]);
