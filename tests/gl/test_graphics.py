@@ -126,6 +126,33 @@ class Graphics(FaultTest):
             wait_for(lambda: not d.sessions("a"), 5, "it has ended")
             self.end(self.grab(g, 64)[0])
 
+    def test_endless(self):
+        """A shader without an end is its program's own affair: others draw, and what it had is
+        free within a second of its end."""
+        with Daemon(config=self.CONFIG) as d, Guest(d, "a") as g:
+            p = g.start(gl("gl_frames"), "1", "1000000000")
+            self.assertEqual(p.stdout.readline(), "begun\n")
+            wait_for(lambda: d.sessions("a")[0]["gpu.utilization"] == 100, 10, "it draws")
+            q = g.start(gl("gl_frames"), "3")
+            self.assertEqual(q.communicate("", timeout=patient(30))[0], "begun\n3 frames, 0x0\n")
+            b = busy(d, "b")
+            self.assertEqual(b.say("n 3 300"), (0, 3))
+            self.assertIsNone(p.poll())
+            began = time.monotonic()
+            d.ctl("kill", str(d.sessions("a")[0]["session"]))
+            wait_for(lambda: not d.sessions("a"), 5, "it has ended")
+            self.assertLess(time.monotonic() - began, patient(1))
+            self.end(self.grab(g, 64)[0])
+            kill(p.pid)
+            p.communicate()
+            # Left to itself, it is ended after 10 seconds.
+            p = g.start(gl("gl_frames"), "1", "1000000000")
+            self.assertEqual(p.stdout.readline(), "begun\n")
+            wait_for(lambda: d.sessions("a"), 5, "it draws")
+            wait_for(lambda: not d.sessions("a"), 15, "it has ended by itself")
+            kill(p.pid)
+            p.communicate()
+
     def test_programs_are_told(self):
         """The variables are there as long as the host draws; weft-guest-check says how fast."""
         with tempfile.TemporaryDirectory() as tmp, Daemon(config=self.CONFIG) as d:
@@ -167,6 +194,7 @@ class Graphics(FaultTest):
             return stat(d)["usage_usec"] == was
         with Daemon(config=self.CONFIG) as d, Guest(d, "a") as g:
             p = g.start(gl("gl_frames"), "20")
+            self.assertEqual(p.stdout.readline(), "begun\n")
             self.assertEqual(p.stdout.readline(), "20 frames, 0x0\n")
             wait_for(lambda: stat(d)["usage_usec"] > 0, 5, "its time is counted")
             wait_for(lambda: d.sessions("a")[0]["gpu.time"] > 0, 5, "it has been measured")
