@@ -72,7 +72,7 @@ def said(env, *argv):
 
 
 def renderer(env):
-    """Who draws for a program in a window; glxgears goes on for ever."""
+    """A name for whoever draws into windows; glxgears goes on for ever."""
     p = subprocess.Popen(["glxgears", "-info"], stdout=subprocess.PIPE, text=True,
                          stderr=subprocess.DEVNULL,
                          env=dict(os.environ, LIBGL_ALWAYS_SOFTWARE="true", **env))

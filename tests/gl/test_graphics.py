@@ -66,6 +66,22 @@ class Graphics(FaultTest):
         self.assertEqual((r.returncode, r.stderr), (0, ""))
         return r.stdout.strip(), pictures(path)
 
+    def test_picture_of_the_docs(self):
+        """The demo's picture: what the host draws, a guest draws, and the docs show."""
+        docs = os.path.join(os.path.dirname(__file__), "../../hostd/doc/cloth.svg")
+        with tempfile.TemporaryDirectory() as tmp, Daemon(config=self.CONFIG) as d, \
+             Guest(d, "a"):
+            path, said = os.path.join(tmp, "cloth.svg"), []
+            for env in ({"LIBGL_ALWAYS_SOFTWARE": "true"}, DRAWS):
+                r = subprocess.run([gl("gl_picture"), path], env=dict(os.environ, **env),
+                                   text=True, capture_output=True, check=False,
+                                   timeout=patient(30))
+                self.assertEqual((r.returncode, r.stderr), (0, ""), r.stdout)
+                said.append(r.stdout.split(", by")[0])
+                with open(path, encoding="ascii") as f, open(docs, encoding="ascii") as g:
+                    self.assertEqual(f.read(), g.read())
+            self.assertEqual(said[0], said[1])
+
     def grab(self, guest, mib):
         p = guest.start(gl("gl_grab"), str(mib))
         n, error = p.stdout.readline().split()

@@ -22,30 +22,20 @@ DRAW_SECONDS = 240
 VMS = ("one", "two")
 SOCKET = "/tmp/.virgl_test"
 DRAWS = ("GALLIUM_DRIVER=virpipe", "LIBGL_ALWAYS_SOFTWARE=true")
-MESA = ("libEGL_mesa.so.0", "dri/swrast_dri.so")
-VENDOR = "usr/share/glvnd/egl_vendor.d/50_mesa.json"
 CUDA = ("tests/path/vector_add", "tests/path/reduce_scan")
 
 
 def lacks(build_dir):
     """The first file that is not here, or None."""
-    libraries = [f"/{image.LIBDIR}/{m}" for m in MESA]
-    for path in (f"{build_dir}/hostd/weft-gl", f"{build_dir}/tests/gl/gl_scenes", *libraries,
-                 f"/{VENDOR}"):
-        if not os.path.exists(path):
-            return path
-    return None
+    scenes = f"{build_dir}/tests/gl/gl_scenes"
+    return image.lacks_opengl(build_dir) or (None if os.path.exists(scenes) else scenes)
 
 
 def make_image(b, build_dir):
     img = image.Image(b.kernel, build_dir)
-    for name in ("tests/gl/gl_scenes", "tests/gl/gl_grab", "guestlib/weft-guest-gl",
-                 "guestlib/weft-guest-check", *CUDA):
+    for name in ("tests/gl/gl_scenes", "tests/gl/gl_grab", "guestlib/weft-guest-check", *CUDA):
         img.add_program(os.path.join(build_dir, name))
-    for name in MESA:
-        path = f"{image.LIBDIR}/{name}"
-        img.add_program(f"/{path}", path)
-    img.add_dir(f"/{VENDOR}", VENDOR)
+    img.add_opengl()
     img.write(b.initrd)
 
 

@@ -9,6 +9,9 @@ from .debian import Error
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LIBDIR = "usr/lib/x86_64-linux-gnu"
+# Mesa, of which a guest needs what speaks to weft-guest-gl, and the file by which EGL finds it.
+MESA = (f"{LIBDIR}/libEGL_mesa.so.0", f"{LIBDIR}/dri/swrast_dri.so")
+EGL_VENDOR = "usr/share/glvnd/egl_vendor.d/50_mesa.json"
 
 # Libraries that programs built on the host need; guest and host are the same Debian.
 LIBRARIES = ("libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1",
@@ -60,6 +63,13 @@ def needed_libraries(program):
     return found
 
 
+def lacks_opengl(build_dir):
+    """The first file that programs which draw need and is not here, or None."""
+    needs = [f"{build_dir}/hostd/weft-gl", f"{build_dir}/guestlib/weft-guest-gl",
+             *(f"/{path}" for path in (*MESA, EGL_VENDOR))]
+    return next((path for path in needs if not os.path.exists(path)), None)
+
+
 def find_guest_library(build_dir, name):
     for d in (os.path.join(build_dir, "guestlib"), build_dir):
         path = os.path.join(d, name)
@@ -72,6 +82,7 @@ class Image:
     """Add files, then write()."""
 
     def __init__(self, kernel, build_dir=None):
+        self.build_dir = build_dir
         self.kernel = kernel
         self.a = cpio.Archive()
         self.programs = []
@@ -141,6 +152,13 @@ class Image:
             target = f"{LIBDIR}/{name}"
             if target not in self.a.entries and name not in GUEST_LIBRARIES:
                 self.a.file(target, source)
+
+    def add_opengl(self):
+        """Puts Mesa in, and weft-guest-gl of the build."""
+        self.add_program(os.path.join(self.build_dir, "guestlib/weft-guest-gl"))
+        for path in MESA:
+            self.add_program(f"/{path}", path)
+        self.a.file(EGL_VENDOR, f"/{EGL_VENDOR}")
 
     def write(self, path):
         listed = MOTD_PROGRAMS.format(", ".join(self.programs)) if self.programs else ""
