@@ -99,6 +99,11 @@ MPS_CONTROL = """#!/bin/sh
 exec sleep infinity
 """
 
+# A driver's first words (protocol 0 of vtest), to somebody who ends the conversation.
+DRIVER_BEGINS = (
+    "perl -MIO::Socket::UNIX -e '$s = IO::Socket::UNIX->new(\"/tmp/.virgl_test\") or die; "
+    "print $s pack(\"L2Z*\", 2, 8, \"a\"); $s->flush; exit(defined(<$s>))'")
+
 
 def why_not():
     if os.geteuid() != 0:
@@ -228,6 +233,17 @@ class Walk:
                    "echo steady''_ended=$?) 9>&- &")
             g.expect(r"running")
 
+    def drawing(self):
+        """systemd has the place where Mesa looks, and starts who answers there; whether the host
+        draws was asked at boot. It does not: it has no EGL."""
+        for g in self.guests.values():
+            g.ok("systemctl is-active weft-guest-gl.socket weft-guest-gl-environment")
+            g.ok("test ! -e /run/environment.d/70-weft-gl.conf")
+            status, said = g.run("systemctl is-active weft-guest-gl.service")
+            check(status and "inactive" in said, said)
+            g.ok(DRIVER_BEGINS, user="user")
+            g.ok("systemctl is-active weft-guest-gl.service")
+
     def quotas(self):
         """768 MiB are too much for one and not for the other."""
         for name, g in self.guests.items():
@@ -313,7 +329,8 @@ def follow(tap, host):
         if not tap.case(f"{heading}: {lines[0][:50]}", w.block, heading, lines):
             return False
         if heading == "In each VM":
-            for what, fn in (("programs in both", w.programs), ("their quotas", w.quotas),
+            for what, fn in (("programs in both", w.programs), ("who draws", w.drawing),
+                             ("their quotas", w.quotas),
                              ("a live change", w.live), ("weftd restarts", w.restart),
                              ("above tenants' cgroups", w.cgroups)):
                 if not tap.case(what, fn):
