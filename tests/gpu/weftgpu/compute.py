@@ -4,7 +4,7 @@ import os
 import subprocess
 import time
 
-from . import build, pair, programs, table
+from . import build, daemon, pair, programs, table
 from .looping import SETTLE, Looping, Row, quiet, said
 
 NAMES = ["compute-tpcs", "compute-shares", "compute-caps", "compute-pair"]
@@ -262,8 +262,11 @@ def pair_rows(d, python, path):
     why = programs.missing(programs.Program(path), python)
     if why:
         print(f"compute pair skipped: {why}")
-        return []
-    return pair.rows(d, python.path, path)
+        return
+    yield from pair.rows(d, python.path, path)
+    # Decoding without a pause leaves nothing that a switch would not cost more than.
+    with daemon.Daemon(d.build, d.device, time="priority") as strict:
+        yield from pair.rows(strict, python.path, path, pair.KINDS[1:], ", time = priority")
 
 
 def run(d, tools, work, device, python, names):

@@ -24,7 +24,8 @@ def measured(those):
     return [(n / (now - at), *times) for n, *times in each]
 
 
-def rows(d, python, path):
+def rows(d, python, path, kinds=KINDS, by=""):
+    """by: how the daemon divides time, for the rows' names."""
     def program(tenant, *args):
         return Looping(d.side(tenant), [python, path, *args])
 
@@ -32,20 +33,20 @@ def rows(d, python, path):
         d.ask("tenant-set", name=tenant, set={f"compute.{k}": str(v) for k, v in more.items()})
 
     (steps, *_), = measured([program("train", "train")])
-    yield Row("training alone", f"{steps:.1f} steps a second")
+    yield Row(f"training alone{by}", f"{steps:.1f} steps a second")
     # A token's part of the device: a graph has nothing between its kernels.
     (_, token_us, _), = measured([program("decode", "decode", "0")])
-    for name, args in KINDS:
+    for name, args in kinds:
         quiet(d)
         (rate, p50, p99), = measured([program("decode", *args)])
-        yield Row(f"decoding alone, {name}",
+        yield Row(f"decoding alone, {name}{by}",
                   f"{rate:.0f} a second, p50 {p50:.0f}, p99 {p99:.0f} us")
         left = max(steps * (1 - rate * token_us / 1e6), steps / 100)
         quiet(d)
         both = [program("decode", *args), program("train", "train")]
         keys("decode", priority=1)
         (beside, b50, b99), (trained, *_) = measured(both)
-        yield Row(f"... beside training, {name}",
+        yield Row(f"... beside training, {name}{by}",
                   f"{beside:.0f} a second, p50 {b50:.0f}, p99 {b99:.0f} us: "
                   f"{b99 / p99:.2f} x alone; training has {trained / left:.2f} of what is left",
                   b99 <= 1.25 * p99 and trained >= 0.85 * left)
