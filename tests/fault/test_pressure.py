@@ -48,10 +48,11 @@ class Pressure(fault.FaultTest):
                 before = self.events(d)
                 self.part(d, "long", "reclaim", 30)
                 told = {k: n - before[k] for k, n in self.events(d).items()}
-                if told["busy"] < told["reclaim"] / 3:
+                if told["busy"] < told["reclaim"]:
                     break
             mover.end()
-            self.assertLess(told["busy"], told["reclaim"] / 3, told)
+            # Where they do not stop there are four for each.
+            self.assertLess(told["busy"], told["reclaim"], told)
 
     def test_random(self):
         self.all_with("random")
