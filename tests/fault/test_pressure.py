@@ -48,11 +48,10 @@ class Pressure(fault.FaultTest):
                 before = self.events(d)
                 self.part(d, "long", "reclaim", 30)
                 told = {k: n - before[k] for k, n in self.events(d).items()}
-                if told["busy"] < told["reclaim"]:
+                if told["busy"] < told["reclaim"] / 3:
                     break
             mover.end()
-            # Where they do not stop there are four for each.
-            self.assertLess(told["busy"], told["reclaim"], told)
+            self.assertLess(told["busy"], told["reclaim"] / 3, told)
 
     def test_random(self):
         self.all_with("random")
