@@ -31,7 +31,7 @@ static struct dev_mem_op write64(CUdeviceptr addr, uint64_t value)
 
 /* Launches that can be stopped at a time: each takes the room of four in its stream's queue, which
  * has some for a thousand, and programs may fill a queue before they let it go. */
-#define RUNS_MAX     64u
+#define RUNS_MAX 64u
 
 /* How often one looks whether launches are to be launched again, and how long, at most, where they
  * are not waited for. */
@@ -412,16 +412,31 @@ CUresult run_add_locked(struct run *r, unsigned n)
 	return res ? res : launch_aside(r, first, n, false);
 }
 
-CUresult run_progress_locked(struct run *r, uint32_t *ret_taken, uint32_t *ret_ended)
+static CUresult read_words(struct run *r, uint32_t *ret, size_t word, unsigned n)
 {
 	struct dev_stream *st = words_stream_locked(r->ctx);
+
+	return st ? codes.under->copy.read(r->ctx, st, ret, r->control + word,
+					   n * sizeof(*ret))
+		  : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult run_left_locked(struct run *r, bool *ret_left)
+{
+	uint32_t grids;
+	CUresult res = read_words(r, &grids, WORD(grids), 1);
+
+	*ret_left = !res && !grids;
+	return res;
+}
+
+CUresult run_progress_locked(struct run *r, uint32_t *ret_taken, uint32_t *ret_ended)
+{
 	uint32_t words[2];
-	CUresult res = CUDA_ERROR_OUT_OF_MEMORY;
+	CUresult res;
 
 	static_assert(WORD(ended) == WORD(next) + 4, "one copy reads both");
-	if (st)
-		res = codes.under->copy.read(r->ctx, st, words, r->control + WORD(next),
-					     sizeof(words));
+	res = read_words(r, words, WORD(next), 2);
 	if (!res) {
 		*ret_taken = words[0];
 		*ret_ended = words[1];
@@ -467,8 +482,10 @@ static bool may_go_on_locked(const struct dev_ctx *ctx, const struct code *c)
 
 	run_reap_locked(UINT32_MAX);
 	list_for_each (r, &codes.runs, link) {
-		if (r->ctx == ctx && (!c || r->code == c) && r->state != RUN_GOES &&
-		    (r->state != RUN_LEFT || r->area))
+		if (r->ctx != ctx || (c && r->code != c))
+			continue;
+		if (r->state == RUN_ASKED || r->state == RUN_STOPPED ||
+		    (r->state == RUN_LEFT && r->area))
 			return true;
 	}
 	return false;

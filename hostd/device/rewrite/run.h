@@ -49,16 +49,16 @@ struct run {
 		struct dev_event *over; /* recorded behind the last launch in it */
 		bool used;
 	} asides[RUN_ASIDES]; /* of later launches */
-	struct area *area; /* NULL: nothing is kept */
+	struct area *area;    /* NULL: nothing is kept */
 	enum {
 		RUN_GOES,
-		RUN_ASKED, /* to stop */
-		RUN_OVER, /* its blocks have ended; soon it is known whether the grid has, too */
-		RUN_STOPPED, /* some of the grid is left */
+		RUN_ASKED,   /* to stop */
+		RUN_STOPPED, /* its blocks have ended, and some of the grid is left */
+		RUN_ENDED,   /* the grid is done, and its stream goes on */
 		RUN_LEFT,    /* it was asked, and told to go on before it had stopped */
 	} state;
-	uint64_t over_ns; /* since when RUN_OVER */
-	char params[PTX_PERSIST_PARAMS_MAX];
+	/* The struct ptx_persist_args is behind the kernel's own. */
+	_Alignas(8) char params[PTX_PERSIST_PARAMS_MAX];
 };
 
 /* Launches a copy with so many blocks on each SM, which are to become up to room once there may be
@@ -76,6 +76,9 @@ CUresult run_limit_locked(struct run *r, unsigned n);
 /* Adds blocks up to the n-th, where those that had numbers beyond r->may have ended; the grid has
  * begun. With codes.run_lock. */
 CUresult run_add_locked(struct run *r, unsigned n);
+/* Reads whether some of the grid is left, once run_is_over(). Waits for a copy of some bytes. With
+ * codes.run_lock. */
+CUresult run_left_locked(struct run *r, bool *ret_left);
 /* Reads how many blocks of the grid were taken, and how many of the launched ones have ended.
  * Waits for a copy of some bytes. With codes.run_lock. */
 CUresult run_progress_locked(struct run *r, uint32_t *ret_taken, uint32_t *ret_ended);

@@ -8,8 +8,6 @@
 #include "base/macros.h"
 #include "device/rewrite/run.h"
 
-/* How long the device takes, at most, to go by a wait for a word that is written. */
-#define PASS_NS (40 * NSEC_PER_USEC)
 /* Kernels stop soon, or take long: how long one looks all the time, and how often after that. */
 #define SPIN_NS (500 * NSEC_PER_USEC)
 #define LOOK_NS (100 * NSEC_PER_USEC)
@@ -37,22 +35,19 @@ static int find(const struct look *l, const struct dev_ctx *ctx,
 
 static void look_at_run_locked(struct run *r)
 {
+	bool left;
+
 	switch (r->state) {
 	case RUN_GOES:
 		if (run_ask_locked(r)) /* nothing was said, or the context is lost */
 			r->state = RUN_LEFT;
 		break;
 	case RUN_ASKED:
-		if (!run_is_over(r))
-			break;
-		r->state = RUN_OVER;
-		r->over_ns = clock_now_ns();
-		break;
-	case RUN_OVER:
-		if (!run_is_done(r) && clock_now_ns() - r->over_ns > PASS_NS)
-			r->state = RUN_STOPPED;
+		if (run_is_over(r) && !run_left_locked(r, &left))
+			r->state = left ? RUN_STOPPED : RUN_ENDED;
 		break;
 	case RUN_STOPPED:
+	case RUN_ENDED:
 	case RUN_LEFT:
 		break;
 	}
@@ -238,7 +233,7 @@ void go_on(struct device *dev)
 	pthread_mutex_lock(&codes.run_lock);
 	codes.held = false;
 	list_for_each (r, &codes.runs, link) {
-		if (r->state == RUN_GOES || r->state == RUN_LEFT)
+		if (r->state != RUN_ASKED && r->state != RUN_STOPPED)
 			continue;
 		n++;
 		failed += run_go_on_locked(r) != CUDA_SUCCESS;

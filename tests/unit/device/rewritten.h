@@ -8,13 +8,14 @@
 #include "device/rewrite/rewrite.h"
 #include "test.h"
 
-static inline void with_mode(enum rewrite_mode mode, void (*body)(struct fix *f))
+static inline void with_mode_of(const struct device_ops *under, enum rewrite_mode mode,
+				void (*body)(struct fix *f))
 {
 	struct device_config cfg = {.tpcs = 2};
 	struct fix *f = calloc(1, sizeof(*f));
 
 	device_band_release();
-	f->ops = device_rewritten(&device_soft_ops);
+	f->ops = device_rewritten(under);
 	cr_assert_eq(device_rewrite(mode), 0);
 	cr_assert_eq(f->ops->open(&cfg, &f->dev), 0);
 	f->ops->info(f->dev, &f->info);
@@ -23,6 +24,11 @@ static inline void with_mode(enum rewrite_mode mode, void (*body)(struct fix *f)
 	f->ops->ctx.destroy(f->ctx);
 	f->ops->close(f->dev);
 	free(f);
+}
+
+static inline void with_mode(enum rewrite_mode mode, void (*body)(struct fix *f))
+{
+	with_mode_of(&device_soft_ops, mode, body);
 }
 
 #endif
