@@ -6,8 +6,10 @@
  * MFit lets a tenant go when all it has fits beside those that go; the first in line goes in any
  * case if nobody does. AMFit lets all go, and holds back those that use most while what they
  * use does not fit. By either, one that has waited for too long goes, and as many of the
- * others are held back, those that have (use) most first, as it takes. MAdvise holds nobody
- * back: each keeps its share on the device, the rest is read where it is (placement.h).
+ * others are held back, those that have (use) most first, as it takes. Whoever is let go goes
+ * when its memory has come in: kernels that read host memory take so long that it could not do so
+ * beside them. MAdvise holds nobody back: each keeps its share on the device, the rest is read
+ * where it is (placement.h).
  */
 #include "policies/sets.h"
 #include "policies/time.h"
@@ -16,6 +18,8 @@
 #define WAIT_US 1000000u
 /* One that had nothing to do for so long needs no room: as by sets. */
 #define IDLE_US 20000u
+/* Nothing of one's memory has come in for so long: no more will, as by sets. */
+#define STILL_US 1000000u
 
 enum kind {
 	ALLOCATED,
@@ -155,6 +159,20 @@ static void let_in(const struct time_device *d, const struct time_tenant *t, uin
 	}
 }
 
+/* Has those that are to begin wait, in the first place of the line, for memory that comes in. */
+static void await_memory(const struct time_device *d, const struct time_tenant *t,
+			 uint32_t n, struct time_turn *turn)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		bool coming = t[i].out &&
+			      (t[i].still_us < STILL_US || t[i].first_us < STILL_US);
+
+		if (turn[i].go && !t[i].goes && t[i].works && coming &&
+		    t[i].set <= d->memory)
+			turn[i] = (struct time_turn){.go = false};
+	}
+}
+
 static void let_all_go(uint32_t n, struct time_turn *turn)
 {
 	for (uint32_t i = 0; i < n; i++)
@@ -181,6 +199,7 @@ static void mfit_turns(const struct time_device *d, const struct time_tenant *t,
 	for (uint32_t i = 0; i < n; i++)
 		turn[i].go = t[i].goes && needs(&t[i]);
 	let_in(d, t, n, ALLOCATED, turn);
+	await_memory(d, t, n, turn);
 }
 
 static void amfit_turns(const struct time_device *d, const struct time_tenant *t,
@@ -192,6 +211,7 @@ static void amfit_turns(const struct time_device *d, const struct time_tenant *t
 	for (uint32_t i = 0; i < n; i++)
 		turn[i].go = t[i].goes;
 	let_in(d, t, n, USED, turn);
+	await_memory(d, t, n, turn);
 }
 
 const struct time_policy time_mfit = {TIME_ABI, "mfit", time_fair_slices, mfit_turns,

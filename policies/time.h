@@ -73,6 +73,8 @@ struct time_tenant {
 	uint32_t latency_us; /* longest that it is to wait for its turn; 0: any */
 	uint32_t in_us; /* since nothing of its set was out, in this turn or before it */
 	uint32_t still_us; /* for how long `out` has not got less than it was before */
+	/* For how long it has been first in the line and does not go; 0: it is not yet. */
+	uint32_t first_us;
 	/* The quota of its cap (cap.h), 0 if it has none, which slices() hears of, too; what
 	 * is left of that, and how many microseconds of the period are. */
 	uint32_t quota_us, left_us, ends_us;

@@ -54,6 +54,8 @@ static void look(const struct time_policy *p)
 			    : t->for_us > UINT32_MAX - MS ? UINT32_MAX
 							  : t->for_us + MS;
 		t->goes = go;
+		t->still_us += MS;
+		t->first_us = go || sim.turn[i].begins_us ? 0 : t->first_us + MS;
 		t->idle_us = t->works ? 0 : t->idle_us + MS;
 		sim.went[i] += go && t->works;
 		sim.waited[i] = go || !t->works ? 0 : sim.waited[i] + 1;
@@ -161,6 +163,77 @@ Test(pilot, by_amfit_those_that_use_most_wait)
 	cr_assert_leq(sim.longest[c], 2020);
 }
 
+/* Two that do not fit; the second one waits until it is to go, with some of its memory out. */
+static void until_it_is_to_go(const struct time_policy *p, uint32_t *ret_a,
+			      uint32_t *ret_b)
+{
+	uint32_t a = *ret_a = tenant(10, 10), b = *ret_b = tenant(10, 10);
+
+	sim.t[b].goes = false;
+	sim.t[b].out = 8 * GIB;
+	for (unsigned ms = 0; sim.t[a].goes; ms++) {
+		cr_assert_lt(ms, 1010);
+		look(p);
+	}
+	cr_assert(!sim.t[b].goes, "its memory is not there yet");
+	cr_assert_eq(sim.turn[b].begins_us, 0, "it is what comes in first");
+	cr_assert_gt(sim.turn[a].begins_us, 0);
+}
+
+static void memory_comes(const struct time_policy *p)
+{
+	uint32_t a, b;
+
+	until_it_is_to_go(p, &a, &b);
+	for (unsigned i = 0; i < 7; i++) {
+		run(p, 300);
+		cr_assert(!sim.t[b].goes && !sim.t[a].goes);
+		sim.t[b].out -= GIB;
+		sim.t[b].still_us = 0;
+	}
+	sim.t[b].out = 0;
+	run(p, 1);
+	cr_assert(sim.t[b].goes && !sim.t[a].goes);
+	run(p, 990);
+	cr_assert(sim.t[b].goes && !sim.t[a].goes, "a turn is as long as ever");
+}
+
+Test(pilot, one_that_is_let_go_goes_when_its_memory_is_there)
+{
+	memory_comes(&time_mfit);
+	setup();
+	memory_comes(&time_amfit);
+}
+
+static void memory_does_not_come(const struct time_policy *p)
+{
+	uint32_t a, b;
+
+	until_it_is_to_go(p, &a, &b);
+	run(p, 990);
+	cr_assert(!sim.t[b].goes && !sim.t[a].goes);
+	run(p, 20);
+	cr_assert(sim.t[b].goes && !sim.t[a].goes);
+}
+
+Test(pilot, memory_that_does_not_come_is_not_waited_for)
+{
+	memory_does_not_come(&time_mfit);
+	setup();
+	memory_does_not_come(&time_amfit);
+}
+
+/* Nothing else leaves for more than there is. */
+Test(pilot, one_larger_than_the_device_does_not_wait_for_its_memory)
+{
+	uint32_t a = tenant(20, 20), b = tenant(2, 2);
+
+	sim.t[a].goes = false;
+	sim.t[a].out = 20 * GIB;
+	run(&time_mfit, 1);
+	cr_assert(sim.t[a].goes && !sim.t[b].goes);
+}
+
 Test(pilot, any_numbers_are_safe)
 {
 	unsigned seed = 5;
@@ -176,6 +249,9 @@ Test(pilot, any_numbers_are_safe)
 				.all = rand_r(&seed) % 7 ? (uint64_t)rand_r(&seed) << 7
 							 : UINT64_MAX,
 				.goes = rand_r(&seed) % 2,
+				.out = rand_r(&seed) % 2 ? rand_r(&seed) : 0,
+				.still_us = (uint32_t)rand_r(&seed) % 3000000,
+				.first_us = (uint32_t)rand_r(&seed) % 3000000,
 				.works = rand_r(&seed) % 2,
 				.idle_us = (uint32_t)rand_r(&seed) % 50000,
 				.for_us = (uint32_t)rand_r(&seed) % 3000000,
@@ -190,7 +266,9 @@ Test(pilot, any_numbers_are_safe)
 			any |= sim.t[i].works;
 			goes |= sim.turn[i].go &&
 				(sim.t[i].works || sim.t[i].idle_us < 20 * MS);
+			goes |= !sim.turn[i].begins_us && sim.t[i].works && sim.t[i].out;
 		}
-		cr_assert(!any || goes, "somebody goes that can: round %u", round);
+		cr_assert(!any || goes, "somebody goes that can, or is first: round %u",
+			  round);
 	}
 }

@@ -38,6 +38,7 @@ struct pace_tenant {
 	uint64_t set, out, all;
 	uint64_t in_ns;              /* since when nothing is; 0: something is */
 	uint64_t out_least, less_ns; /* and when that was less than before */
+	uint64_t first_ns;           /* when it came to be first in the line */
 	/* Looks in its turns, and the sum, over the last of them, of 1000 for each at which it had
 	 * work on the device. */
 	uint32_t n_seen, pending;

@@ -90,6 +90,7 @@ static struct time_tenant see(struct tenant *t, uint64_t now_ns)
 	v.in_us = p->in_ns ? us_since(p->in_ns, now_ns) : 0;
 	see_coming(p, now_ns);
 	v.still_us = us_since(p->less_ns, now_ns);
+	v.first_us = p->stopped && !p->place ? us_since(p->first_ns, now_ns) : 0;
 	see_cap(t, now_ns, &v);
 	return v;
 }
@@ -152,16 +153,18 @@ static uint32_t begins_after(const struct broker *b, uint32_t n, uint32_t from)
 	return first;
 }
 
-static void set_place(struct tenant *t, uint32_t place)
+static void set_place(struct tenant *t, uint32_t place, uint64_t now_ns)
 {
 	if (t->pace.place == place)
 		return;
 	t->pace.place = place;
+	if (!place)
+		t->pace.first_ns = now_ns;
 	t->b->reclaim_due = true; /* memory of others is to move now */
 }
 
 /* Has placement know who is next: memory moves in that order. */
-static void line_up(struct broker *b, uint32_t n)
+static void line_up(struct broker *b, uint32_t n, uint64_t now_ns)
 {
 	uint32_t begins = 0, i;
 	struct tenant *t;
@@ -173,8 +176,9 @@ static void line_up(struct broker *b, uint32_t n)
 
 			if (its == begins ||
 			    (its > begins && place == PLACEMENT_TURNS - 1))
-				set_place(t, its == TIME_NEVER ? PLACEMENT_TURNS - 1
-							       : place);
+				set_place(t,
+					  its == TIME_NEVER ? PLACEMENT_TURNS - 1 : place,
+					  now_ns);
 		}
 		if (begins == TIME_NEVER)
 			return;
@@ -200,7 +204,7 @@ static void decide(struct broker *b, uint32_t n, uint64_t now_ns)
 		let_go(t, false, now_ns);
 		p->drain_ns = now_ns + turns_drain_ns(b);
 	}
-	line_up(b, n);
+	line_up(b, n, now_ns);
 	if (!drains(b, now_ns))
 		go_on(b, now_ns);
 }
@@ -235,7 +239,7 @@ void turns_end(struct broker *b, uint64_t now_ns)
 	b->pace.turns = false;
 	list_for_each (t, &b->tenants, link) {
 		let_go(t, true, now_ns);
-		set_place(t, 0);
+		set_place(t, 0, now_ns);
 	}
 }
 
