@@ -7,7 +7,8 @@ import time
 from . import build, daemon, pair, programs, table
 from .looping import SETTLE, Looping, Row, quiet, said
 
-NAMES = ["compute-tpcs", "compute-shares", "compute-caps", "compute-pair"]
+NAMES = ["compute-tpcs", "compute-shares", "compute-latency", "compute-caps", "compute-pair",
+         "compute-strict"]
 HERE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "compute")
 COPY = 16 << 20  # bytes
 WINDOW = 1.0  # seconds of a measurement
@@ -144,7 +145,7 @@ def cap_rows(d, path):
     yield run.capped("kernels of 1 ms", 0.9, ms=1)
 
 
-def rows(d, path):
+def share_rows(d, path):
     run = Run(d, path)
     alone = run.loops([(100, 1, 1)])[0][0]
     yield Row("alone, 1 ms", f"{alone:.0f} a second")
@@ -156,6 +157,11 @@ def rows(d, path):
     yield run.weights("9:1, 1 ms", [(900, 1, 1), (100, 1, 1)])
     yield run.weights("6:3:1, 1 ms", [(600, 1, 1), (300, 1, 1), (100, 1, 1)])
     yield run.weights("1 session beside 8, 1 ms", [(100, 1, 1), (100, 8, 1)])
+
+
+def latency_rows(d, path):
+    run = Run(d, path)
+    alone = run.loops([(100, 1, 1)])[0][0]
     base50, base99, _ = run.hurry(0, 0)
     yield Row("1 ms every 6 ms, alone", f"p50 {base50:.0f}, p99 {base99:.0f} us")
     left = alone * 5 / 6
@@ -258,13 +264,22 @@ def tpc_rows(d, path):
     w.end()
 
 
-def pair_rows(d, python, path):
+def has_all(python, path):
     why = programs.missing(programs.Program(path), python)
     if why:
         print(f"compute pair skipped: {why}")
+    return not why
+
+
+def pair_rows(d, python, path):
+    if has_all(python, path):
+        yield from pair.rows(d, python.path, path)
+
+
+def strict_rows(d, python, path):
+    """Decoding without a pause leaves nothing that a switch would not cost more than."""
+    if not has_all(python, path):
         return
-    yield from pair.rows(d, python.path, path)
-    # Decoding without a pause leaves nothing that a switch would not cost more than.
     with daemon.Daemon(d.build, d.device, time="priority") as strict:
         yield from pair.rows(strict, python.path, path, pair.KINDS[1:], ", time = priority")
 
@@ -279,9 +294,10 @@ def run(d, tools, work, device, python, names):
             tools.build(program, work)
             built[program.name] = program.argv[0]
     out = []
-    for name, made in zip(NAMES, (tpc_rows(d, built["where"]), rows(d, built["looping"]),
-                                  cap_rows(d, built["looping"]),
-                                  pair_rows(d, python, os.path.join(HERE, "pair.py")))):
+    looping, both = built["looping"], os.path.join(HERE, "pair.py")
+    for name, made in zip(NAMES, (tpc_rows(d, built["where"]), share_rows(d, looping),
+                                  latency_rows(d, looping), cap_rows(d, looping),
+                                  pair_rows(d, python, both), strict_rows(d, python, both))):
         for row in made if name in names else ():
             print(f"compute {row.name}: {row.text}", flush=True)
             out.append(row)

@@ -48,11 +48,12 @@ def window(policy, part):
     return TURNS_SECONDS if policy in TURNS and part > 100 else SECONDS
 
 
-def dos_rows(made, where, device):
+def dos_rows(made, where, device, policies, keys):
     """Slowdown of each program, by policy and by how much memory both have together."""
     worst = {}
-    for policy in POLICIES:
-        with daemon.Daemon(where, device, SWAP, policy, memory=device_for(DATA), pool=1) as d:
+    for policy in policies:
+        with daemon.Daemon(where, device, SWAP, policy, memory=device_for(DATA), pool=1,
+                           **keys) as d:
             for name, mib in APPS.items():
                 app = made.start(d, "app", name)
                 alone, = made.rates([app])
@@ -75,7 +76,7 @@ def dos_rows(made, where, device):
                   max(parts[PARTS[-1]]) <= MOST)
 
 
-def pair_rows(made, where, device):
+def pair_rows(made, where, device, policies, keys):
     """Slowdown of both programs of each pair."""
     alone = {}
     with daemon.Daemon(where, device, SWAP, "fair", memory=device_for(DATA), pool=1) as d:
@@ -87,8 +88,9 @@ def pair_rows(made, where, device):
         for part in PARTS:
             memory = device_for((APPS[a] + APPS[b]) * MIB * 100 // part)
             text = []
-            for policy in POLICIES:
-                with daemon.Daemon(where, device, SWAP, policy, memory=memory, pool=1) as d:
+            for policy in policies:
+                with daemon.Daemon(where, device, SWAP, policy, memory=memory, pool=1,
+                                   **keys) as d:
                     those = [made.start(d, t, n) for t, n in (("x", a), ("y", b))]
                     x, y = made.rates(those, 2 * SETTLE, window(policy, part))
                     for p in those:
@@ -98,7 +100,7 @@ def pair_rows(made, where, device):
             yield Row(f"{a} + {b}, {part} %", "; ".join(text))
 
 
-def run(where, device, tools, work, names):
+def run(where, device, tools, work, names, policies=POLICIES, rewrite=""):
     if device == "soft" or not shutil.which(CONTROL):
         print("pilot skipped: " + ("tests/path and tests/fault have the software GPU's"
                                    if device == "soft" else f"no {CONTROL} here"))
@@ -109,7 +111,7 @@ def run(where, device, tools, work, names):
     for name, rows in (("pilot-dos", dos_rows), ("pilot-pairs", pair_rows)):
         if name not in names:
             continue
-        for row in rows(made, where, device):
+        for row in rows(made, where, device, policies, {"rewrite": rewrite}):
             print(f"pilot {row.name}: {row.text}", flush=True)
             out.append(row)
     return out
