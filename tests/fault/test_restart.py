@@ -553,7 +553,7 @@ class Restart(FaultTest):
     def test_many_tenants(self):
         """24 tenants with a session each, 8 of which work: all are there again, limits hold."""
         names = [f"vm{n:02}" for n in range(24)]
-        config = "".join(f"[tenant {n}]\nmemory.max = 64M\n" for n in names)
+        config = "".join(f"[tenant {n}]\nmemory.max = 16M\n" for n in names)
         with Kept("--memory", "1G", config=config) as d:
             working = [d.run("steady", "-", 50, tenant=n, stdin=subprocess.PIPE)
                        for n in names[:8]]
@@ -561,14 +561,14 @@ class Restart(FaultTest):
                 until_running(p)
             holding = [self.keeps(d, n) for n in names[8:]]
             for p in holding:
-                self.fill(p, 0, mib=48)
+                self.fill(p, 0, mib=12)
             before = books(d)
             self.assertEqual(sorted(s["tenant"] for s in before[0]), names)
             for sig in signal.SIGKILL, signal.SIGTERM:
                 d.end_broker(sig)
                 self.same(d, before)
                 for p in holding:
-                    self.assertEqual(p.say(f"a 1 {48 * MIB}")[0], 2, "above its limit")
+                    self.assertEqual(p.say(f"a 1 {12 * MIB}")[0], 2, "above its limit")
                     self.assert_kept(p, 0)
             for p in working:
                 self.assert_right(p)

@@ -84,6 +84,7 @@ class Sets(FaultTest):
             until = time.monotonic() + SECONDS - 2
             while time.monotonic() < until:
                 self.assertEqual(small.say("l 0 5"), (0, 0))
+                self.assertEqual(small.say("s"), (0, 0))
                 time.sleep(0.01)
             self.assertEqual(stat(d, "small")["nr_turns"], turns)
             self.assertEqual(small.say("c 0"), (0, 0))

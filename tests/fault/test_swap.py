@@ -465,11 +465,11 @@ class Swap(FaultTest):
     def test_fault_in_a_kernel_whose_memory_is_to_move(self):
         """The program dies of its own fault only, and who waits for its memory gets it."""
         with swapping(64, 256) as d:
-            for rounds in (1, 1000, 20000, 40000):
+            for n in (1, 1000, rounds(20000), rounds(40000)):
                 a, b = self.keeps(d, "a"), self.keeps(d, "b")
                 self.fill(a, [0], 60)
                 self.assertEqual(a.say("s"), (0, 0))
-                self.assertEqual(a.say(f"x 0 {rounds}"), (0, 0))
+                self.assertEqual(a.say(f"x 0 {n}"), (0, 0))
                 # what a lost context has cannot move
                 error = b.say(f"a 0 {30 * MIB}")[0]
                 self.assertIn(error, (0, OUT_OF_MEMORY))

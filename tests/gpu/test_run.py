@@ -198,7 +198,7 @@ def test_figures_of_a_mix():
 def test_mix_on_the_soft_device():
     with tempfile.TemporaryDirectory() as d:
         run("--device", "soft", "--build", BUILD, "--only", "mix", "--mix",
-            "fault_beside,staged_results", "--policies", "exclusive", "--json", f"{d}/out.json",
+            "green,staged_results", "--policies", "exclusive", "--json", f"{d}/out.json",
             expect=0)
         with open(f"{d}/out.json", encoding="utf-8") as f:
             rows = json.load(f)["mix"]

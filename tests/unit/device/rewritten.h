@@ -8,6 +8,16 @@
 #include "device/rewrite/rewrite.h"
 #include "test.h"
 
+/* A part of so many random moments where a sanitizer makes each ten times as long. */
+static inline unsigned moments(unsigned n)
+{
+#ifdef __SANITIZE_ADDRESS__
+	return n / 4;
+#else
+	return n;
+#endif
+}
+
 static inline void with_mode_of(const struct device_ops *under, enum rewrite_mode mode,
 				void (*body)(struct fix *f))
 {
