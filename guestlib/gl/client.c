@@ -201,7 +201,7 @@ static int on_create(struct client *c)
 	static_assert(sizeof(is) == offsetof(struct vtest_resource, size),
 		      "the same fields");
 	memcpy(&is, &want, sizeof(is));
-	r = create(c, &is);
+	r = memory_find(&c->memories, is.handle) ? -EEXIST : create(c, &is);
 	if (r == -EPIPE || r == -EPROTO)
 		return r;
 	if (r == 0) {
