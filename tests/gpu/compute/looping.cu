@@ -5,6 +5,8 @@
 //
 //	looping calibrate		iterations of a thread in a kernel of 1 ms
 //	looping loop ITERATIONS		one behind the other, four queued
+//	looping deep ITERATIONS		likewise, 64 queued: short kernels go on while the program
+//					does something else
 //	looping graph ITERATIONS	graphs of four, likewise
 //	looping long ITERATIONS		one without an end, which counts as many as one thing
 //	looping copy BYTES		copies to the device
@@ -37,7 +39,7 @@
 
 using clock_type = std::chrono::steady_clock;
 
-static const int queued = 4;
+static const int queued = 4, many = 64;
 static int blocks;
 static std::atomic<long> ended{0};
 static std::atomic<bool> stop{false};
@@ -73,18 +75,18 @@ static double run_us(long n)
 	return std::chrono::duration<double, std::micro>(clock_type::now() - from).count();
 }
 
-static void loop(long n)
+static void loop(long n, int most)
 {
-	cudaEvent_t done[queued];
+	std::vector<cudaEvent_t> done(most);
 
 	steps_each = (n + step - 1) / step;
 	for (auto &e : done)
 		CHECK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
 	for (long i = 0; !stop; i++) {
-		if (i >= queued)
-			CHECK(cudaEventSynchronize(done[i % queued]));
+		if (i >= most)
+			CHECK(cudaEventSynchronize(done[i % most]));
 		work<<<blocks, 512>>>(steps, n);
-		CHECK(cudaEventRecord(done[i % queued]));
+		CHECK(cudaEventRecord(done[i % most]));
 	}
 }
 
@@ -291,7 +293,7 @@ int main(int argc, char **argv)
 	else if (!strcmp(argv[1], "walk"))
 		t = std::thread(walks, atol(argv[2]));
 	else
-		t = std::thread(loop, atol(argv[2]));
+		t = std::thread(loop, atol(argv[2]), strcmp(argv[1], "deep") ? queued : many);
 	while (fgets(line, sizeof(line), stdin))
 		tell();
 	stop = true;

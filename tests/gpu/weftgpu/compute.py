@@ -49,13 +49,13 @@ class Run:
             p.end()
         return out
 
-    def loops(self, tenants, windows=1):
+    def loops(self, tenants, windows=1, what="loop"):
         """tenants: (weight, sessions, ms). Milliseconds of work a second that each did."""
         quiet(self.d)
         those, of = [], []
         for i, (weight, sessions, ms) in enumerate(tenants):
             for _ in range(sessions):
-                those.append(self.program(f"c{i}", ms))
+                those.append(self.program(f"c{i}", ms, what=what))
                 of.append(i)
             self.set(f"c{i}", weight=weight, priority=0)
         out = []
@@ -66,9 +66,9 @@ class Run:
             out.append(rates)
         return out
 
-    def weights(self, name, tenants):
+    def weights(self, name, tenants, what="loop"):
         total = sum(w for w, *_ in tenants)
-        windows = self.loops(tenants, 4)
+        windows = self.loops(tenants, 4, what)
         worst, shares = 0, []
         for rates in windows:
             shares = [r / sum(rates) for r in rates]
@@ -154,6 +154,7 @@ def share_rows(d, path):
         yield Row(f"{n} equal, 1 ms", f"{got:.3f} of one alone", got >= 0.97)
     for ms in (0.1, 1, 20):
         yield run.weights(f"3:1, {ms} ms", [(300, 1, ms), (100, 1, ms)])
+    yield run.weights("3:1, 0.1 ms, 64 queued", [(300, 1, 0.1), (100, 1, 0.1)], "deep")
     yield run.weights("9:1, 1 ms", [(900, 1, 1), (100, 1, 1)])
     yield run.weights("6:3:1, 1 ms", [(600, 1, 1), (300, 1, 1), (100, 1, 1)])
     yield run.weights("1 session beside 8, 1 ms", [(100, 1, 1), (100, 8, 1)])
