@@ -475,7 +475,8 @@ void run_forget_stream(const struct dev_stream *st)
 	pthread_mutex_unlock(&codes.run_lock);
 }
 
-/* Whether launches of a module (NULL: of all) in a context may be launched again. */
+/* Whether launches of a module (NULL: of all) in a context may be launched again, or the last blocks
+ * of one run whose grid is done, which its program has been told. */
 static bool may_go_on_locked(const struct dev_ctx *ctx, const struct code *c)
 {
 	const struct run *r;
@@ -485,8 +486,8 @@ static bool may_go_on_locked(const struct dev_ctx *ctx, const struct code *c)
 		if (r->ctx != ctx || (c && r->code != c))
 			continue;
 		if (r->state == RUN_ASKED || r->state == RUN_STOPPED ||
-		    (r->state == RUN_LEFT && r->area))
-			return true;
+		    (r->state == RUN_LEFT && r->area) || run_is_done(r))
+			return true; /* done, and not over, or it would have been reaped */
 	}
 	return false;
 }

@@ -91,7 +91,7 @@ bool run_is_done(const struct run *r);
 /* A stream ends; what it has still runs. */
 void run_forget_stream(const struct dev_stream *st);
 /* A module is to be unloaded: its launches cannot be stopped any more. Waits for those that are
- * stopped, or still to be launched again. */
+ * stopped, or still to be launched again, and for blocks of those that are done. */
 void run_forget_module(const struct code *c);
 /* A context is to end, whose launches nobody looks at any more; NULL: all have. */
 void run_forget_ctx(const struct dev_ctx *ctx);

@@ -191,15 +191,25 @@ Test(device_stop, nothing_runs)
 static struct late {
 	const struct dev_event *ev;
 	uint64_t since_ns; /* 0: not over yet */
+	bool told;
 } late[LATE_MAX];
 static unsigned n_late;
-static bool waits;
+static bool is_late; /* what is recorded next */
+/* Launches beside this stream are late; NULL: none is. */
+static const struct dev_stream *in_time;
 
 static CUresult late_mem_ops(struct dev_ctx *ctx, struct dev_stream *st,
 			     const struct dev_mem_op *ops, unsigned n, unsigned flags)
 {
-	waits = n && ops[0].op == CU_STREAM_MEM_OP_WAIT_VALUE_32;
+	is_late = n && ops[0].op == CU_STREAM_MEM_OP_WAIT_VALUE_32 && !in_time;
 	return device_soft_ops.stream.mem_ops(ctx, st, ops, n, flags);
+}
+
+static CUresult late_launch(struct dev_ctx *ctx, struct dev_stream *st,
+			    const struct dev_launch *l)
+{
+	is_late = in_time && st != in_time;
+	return device_soft_ops.func.launch(ctx, st, l);
 }
 
 static struct late *find_late(const struct dev_event *ev)
@@ -216,11 +226,11 @@ static CUresult late_record(struct dev_ctx *ctx, struct dev_event *ev,
 {
 	struct late *l = find_late(ev);
 
-	if (waits && !l && n_late < LATE_MAX)
+	if (is_late && !l && n_late < LATE_MAX)
 		l = &late[n_late++];
 	if (l)
-		*l = (struct late){.ev = waits ? ev : NULL};
-	waits = false;
+		*l = (struct late){.ev = is_late ? ev : NULL};
+	is_late = false;
 	return device_soft_ops.event.record(ctx, ev, st);
 }
 
@@ -233,7 +243,15 @@ static CUresult late_query(struct dev_event *ev)
 		return r;
 	if (!l->since_ns)
 		l->since_ns = clock_now_ns();
-	return clock_now_ns() - l->since_ns < LATE_NS ? CUDA_ERROR_NOT_READY : r;
+	l->told = clock_now_ns() - l->since_ns >= LATE_NS;
+	return l->told ? r : CUDA_ERROR_NOT_READY;
+}
+
+static void late_unload(struct dev_module *mod)
+{
+	for (unsigned i = 0; i < n_late; i++)
+		cr_assert(!in_time || !late[i].ev || late[i].told, "its blocks run");
+	device_soft_ops.module.unload(mod);
 }
 
 /* Kernels that are done are not taken for stopped ones: what is behind them goes on. */
@@ -267,25 +285,50 @@ static void behind(struct fix *f)
 	end(&w[1]);
 }
 
-static void behind_late(enum rewrite_mode mode)
+static void with_late(enum rewrite_mode mode, void (*body)(struct fix *f))
 {
 	static struct device_ops ops;
 
 	ops = device_soft_ops;
 	ops.stream.mem_ops = late_mem_ops;
+	ops.func.launch = late_launch;
 	ops.event.record = late_record;
 	ops.event.query = late_query;
-	with_mode_of(&ops, mode, behind);
+	ops.module.unload = late_unload;
+	with_mode_of(&ops, mode, body);
 }
 
 Test(device_stop, kernels_that_are_done, .timeout = 120)
 {
-	behind_late(REWRITE_ALWAYS_YIELD);
+	with_late(REWRITE_ALWAYS_YIELD, behind);
 }
 
 Test(device_stop, grids_that_are_done, .timeout = 120)
 {
-	behind_late(REWRITE_ALWAYS);
+	with_late(REWRITE_ALWAYS, behind);
+}
+
+/* The grid is done, and so is its stream; some blocks of the launch that did its rest look for
+ * more. */
+static void last_blocks(struct fix *f)
+{
+	for (unsigned i = 0; i < 5; i++) {
+		struct work w = begin(f, "work", 8000);
+
+		in_time = w.st;
+		launch(&w);
+		usleep(1000);
+		cr_assert_eq(hold_and_stop(f), DEVICE_REST_STOPPED);
+		f->ops->go_on(f->dev);
+		check(&w);
+		end(&w);
+	}
+	cr_assert_gt(n_late, 0);
+}
+
+Test(device_stop, modules_end_when_the_last_blocks_have, .timeout = 60)
+{
+	with_late(REWRITE_ALWAYS_YIELD, last_blocks);
 }
 
 static void *ask(void *arg)
