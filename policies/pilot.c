@@ -26,9 +26,24 @@ enum kind {
 	USED,
 };
 
+/* Tenants, and what is said of each. */
+struct line {
+	const struct time_device *d;
+	const struct time_tenant *t;
+	uint32_t n;
+	enum kind kind;
+	uint32_t shortest_us; /* that somebody in it is to wait, at most */
+	struct time_turn *turn;
+};
+
 static uint64_t bytes_of(const struct time_tenant *t, enum kind kind)
 {
 	return kind == USED ? t->set : t->all > t->set ? t->all : t->set;
+}
+
+static uint64_t bytes_at(const struct line *l, uint32_t i)
+{
+	return bytes_of(&l->t[i], l->kind);
 }
 
 static uint32_t wait_us(const struct time_tenant *t)
@@ -47,10 +62,27 @@ static bool is_late(const struct time_tenant *t)
 	return t->works && !t->goes && t->for_us >= wait_us(t);
 }
 
-/* Goes, and may be held back: it has gone for as long as others may have to wait. */
-static bool may_wait(const struct time_tenant *t)
+/* Goes, and may be held back: it has gone for as long as it waits itself, or somebody does who is in
+ * more of a hurry. */
+static bool may_wait(const struct line *l, uint32_t i)
 {
-	return needs(t) && t->goes && t->for_us >= wait_us(t);
+	const struct time_tenant *t = &l->t[i];
+	uint32_t least = wait_us(t);
+
+	if (l->shortest_us < least)
+		least = l->shortest_us;
+	return needs(t) && t->goes && t->for_us >= least;
+}
+
+static uint32_t shortest_us(const struct time_tenant *t, uint32_t n)
+{
+	uint32_t us = UINT32_MAX;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (t[i].works && !t[i].goes && wait_us(&t[i]) < us)
+			us = wait_us(&t[i]);
+	}
+	return us;
 }
 
 static uint64_t add(uint64_t a, uint64_t b)
@@ -59,70 +91,67 @@ static uint64_t add(uint64_t a, uint64_t b)
 }
 
 /* Bytes of those that are to go; stay: without those that may be held back. */
-static uint64_t sum(const struct time_tenant *t, uint32_t n, enum kind kind,
-		    const struct time_turn *turn, bool stay)
+static uint64_t sum(const struct line *l, bool stay)
 {
 	uint64_t all = 0;
 
-	for (uint32_t i = 0; i < n; i++) {
-		if (turn[i].go && needs(&t[i]) && !(stay && may_wait(&t[i])))
-			all = add(all, bytes_of(&t[i], kind));
+	for (uint32_t i = 0; i < l->n; i++) {
+		if (l->turn[i].go && needs(&l->t[i]) && !(stay && may_wait(l, i)))
+			all = add(all, bytes_at(l, i));
 	}
 	return all;
 }
 
 /* The one with the most, of those that are to go and may be held back; n: there is none. */
-static uint32_t largest(const struct time_tenant *t, uint32_t n, enum kind kind,
-			const struct time_turn *turn)
+static uint32_t largest(const struct line *l)
 {
-	uint32_t one = n;
+	uint32_t one = l->n;
 
-	for (uint32_t i = 0; i < n; i++) {
-		if (!turn[i].go || !may_wait(&t[i]))
+	for (uint32_t i = 0; i < l->n; i++) {
+		if (!l->turn[i].go || !may_wait(l, i))
 			continue;
-		if (one == n || bytes_of(&t[i], kind) > bytes_of(&t[one], kind))
+		if (one == l->n || bytes_at(l, i) > bytes_at(l, one))
 			one = i;
 	}
 	return one;
 }
 
-static bool anybody(const struct time_tenant *t, uint32_t n, const struct time_turn *turn)
+static bool anybody(const struct line *l)
 {
-	for (uint32_t i = 0; i < n; i++) {
-		if (turn[i].go && needs(&t[i]))
+	for (uint32_t i = 0; i < l->n; i++) {
+		if (l->turn[i].go && needs(&l->t[i]))
 			return true;
 	}
 	return false;
 }
 
 /* Holds back as many as do not fit, but for the last one that goes. */
-static void hold_back(const struct time_device *d, const struct time_tenant *t,
-		      uint32_t n, enum kind kind, struct time_turn *turn)
+static void hold_back(struct line *l)
 {
-	while (sum(t, n, kind, turn, false) > d->memory) {
-		uint32_t one = largest(t, n, kind, turn);
+	while (sum(l, false) > l->d->memory) {
+		uint32_t one = largest(l);
 
-		if (one == n)
+		if (one == l->n)
 			return;
-		turn[one].go = false;
-		if (anybody(t, n, turn))
+		l->turn[one].go = false;
+		if (anybody(l))
 			continue;
-		turn[one].go = true;
+		l->turn[one].go = true;
 		return;
 	}
 }
 
 /* The one that has waited longest of those that are not to go and have no place in the line
  * yet; n: there is none. */
-static uint32_t first_in_line(const struct time_tenant *t, uint32_t n,
-			      const struct time_turn *turn)
+static uint32_t first_in_line(const struct line *l)
 {
-	uint32_t one = n;
+	const struct time_tenant *t = l->t;
+	uint32_t one = l->n;
 
-	for (uint32_t i = 0; i < n; i++) {
-		if (turn[i].go || !t[i].works || turn[i].begins_us)
+	for (uint32_t i = 0; i < l->n; i++) {
+		if (l->turn[i].go || !t[i].works || l->turn[i].begins_us)
 			continue;
-		if (one == n || sets_waited_longer(&t[i], &t[one]))
+		if (one == l->n || sets_waited_longer(&t[i], &t[one]))
 			one = i;
 	}
 	return one;
@@ -130,47 +159,45 @@ static uint32_t first_in_line(const struct time_tenant *t, uint32_t n,
 
 /* Lets one go if it fits, or if it is late and fits once others are held back, or if nobody
  * else goes. Returns whether it does. */
-static bool let_one_in(const struct time_device *d, const struct time_tenant *t,
-		       uint32_t n, enum kind kind, struct time_turn *turn, uint32_t one)
+static bool let_one_in(struct line *l, uint32_t one)
 {
-	uint64_t its = bytes_of(&t[one], kind), others = sum(t, n, kind, turn, false),
-		 stay = sum(t, n, kind, turn, true);
-	bool fits_late = !stay || add(stay, its) <= d->memory;
+	uint64_t its = bytes_at(l, one), others = sum(l, false), stay = sum(l, true);
+	bool fits_late = !stay || add(stay, its) <= l->d->memory;
 
-	turn[one].go = !anybody(t, n, turn) || add(others, its) <= d->memory ||
-		       (is_late(&t[one]) && fits_late);
-	return turn[one].go;
-}
-
-/* Lets those go that can, in their order; the others have their places in the line. */
-static void let_in(const struct time_device *d, const struct time_tenant *t, uint32_t n,
-		   enum kind kind, struct time_turn *turn)
-{
-	uint32_t place = 0, i;
-
-	while ((i = first_in_line(t, n, turn)) != n) {
-		if (!let_one_in(d, t, n, kind, turn, i))
-			turn[i].begins_us = ++place;
-	}
-	hold_back(d, t, n, kind, turn);
-	for (i = 0; i < n; i++) {
-		if (!turn[i].begins_us && !(turn[i].go && t[i].sessions))
-			turn[i].begins_us = TIME_NEVER; /* room is for those that do */
-	}
+	l->turn[one].go = !anybody(l) || add(others, its) <= l->d->memory ||
+			  (is_late(&l->t[one]) && fits_late);
+	return l->turn[one].go;
 }
 
 /* Has those that are to begin wait, in the first place of the line, for memory that comes in. */
-static void await_memory(const struct time_device *d, const struct time_tenant *t,
-			 uint32_t n, struct time_turn *turn)
+static void await_memory(struct line *l)
 {
-	for (uint32_t i = 0; i < n; i++) {
-		bool coming = t[i].out &&
-			      (t[i].still_us < STILL_US || t[i].first_us < STILL_US);
+	for (uint32_t i = 0; i < l->n; i++) {
+		const struct time_tenant *t = &l->t[i];
+		bool coming =
+			t->out && (t->still_us < STILL_US || t->first_us < STILL_US);
 
-		if (turn[i].go && !t[i].goes && t[i].works && coming &&
-		    t[i].set <= d->memory)
-			turn[i] = (struct time_turn){.go = false};
+		if (l->turn[i].go && !t->goes && t->works && coming &&
+		    t->set <= l->d->memory)
+			l->turn[i] = (struct time_turn){.go = false};
 	}
+}
+
+/* Lets those go that can, in their order; the others have their places in the line. */
+static void let_in(struct line *l)
+{
+	uint32_t place = 0, i;
+
+	while ((i = first_in_line(l)) != l->n) {
+		if (!let_one_in(l, i))
+			l->turn[i].begins_us = ++place;
+	}
+	hold_back(l);
+	for (i = 0; i < l->n; i++) {
+		if (!l->turn[i].begins_us && !(l->turn[i].go && l->t[i].sessions))
+			l->turn[i].begins_us = TIME_NEVER; /* room is for those that do */
+	}
+	await_memory(l);
 }
 
 static void let_all_go(uint32_t n, struct time_turn *turn)
@@ -193,25 +220,27 @@ static bool all_fit(const struct time_device *d, const struct time_tenant *t, ui
 static void mfit_turns(const struct time_device *d, const struct time_tenant *t,
 		       uint32_t n, struct time_turn *turn)
 {
+	struct line l = {d, t, n, ALLOCATED, shortest_us(t, n), turn};
+
 	let_all_go(n, turn);
 	if (all_fit(d, t, n))
 		return;
 	for (uint32_t i = 0; i < n; i++)
 		turn[i].go = t[i].goes && needs(&t[i]);
-	let_in(d, t, n, ALLOCATED, turn);
-	await_memory(d, t, n, turn);
+	let_in(&l);
 }
 
 static void amfit_turns(const struct time_device *d, const struct time_tenant *t,
 			uint32_t n, struct time_turn *turn)
 {
+	struct line l = {d, t, n, USED, shortest_us(t, n), turn};
+
 	let_all_go(n, turn);
-	if (!d->memory || sum(t, n, USED, turn, false) <= d->memory)
+	if (!d->memory || sum(&l, false) <= d->memory)
 		return;
 	for (uint32_t i = 0; i < n; i++)
 		turn[i].go = t[i].goes;
-	let_in(d, t, n, USED, turn);
-	await_memory(d, t, n, turn);
+	let_in(&l);
 }
 
 const struct time_policy time_mfit = {TIME_ABI, "mfit", time_fair_slices, mfit_turns,

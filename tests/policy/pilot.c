@@ -126,6 +126,27 @@ Test(pilot, by_mfit_the_longest_wait_is_the_operators)
 	cr_assert_eq(sim.over, 0);
 }
 
+/* One in a hurry does not wait for as long as others are content to. */
+static void one_in_a_hurry(const struct time_policy *p)
+{
+	uint32_t a = tenant(10, 10), b = tenant(10, 10);
+
+	sim.t[a].latency_us = 100 * MS;
+	run(p, 6000);
+	cr_assert_leq(sim.longest[a], 102);
+	cr_assert_leq(sim.longest[b], 1010);
+	cr_assert_geq(sim.went[a], 5000);
+	cr_assert_geq(sim.went[b], 400);
+	cr_assert_eq(sim.over, 0);
+}
+
+Test(pilot, each_has_a_longest_wait_of_its_own)
+{
+	one_in_a_hurry(&time_mfit);
+	setup();
+	one_in_a_hurry(&time_amfit);
+}
+
 Test(pilot, one_larger_than_the_device_goes_alone)
 {
 	uint32_t a = tenant(20, 20), b = tenant(2, 2);
