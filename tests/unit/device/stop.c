@@ -121,7 +121,7 @@ static void stop_and_go(struct fix *f, uint32_t rounds, unsigned stops)
 	unsigned stopped = 0, seed = 1, launches = 0;
 	static uint32_t before[FLAG];
 
-	for (unsigned i = 0; stopped < stops && i < 100 * stops; i++) {
+	for (unsigned i = 0; (stopped < stops || launches <= 4) && i < 100 * stops; i++) {
 		for (unsigned k = 0; k < 2; k++) {
 			if (launches >= 2 && !is_done(&w[k]))
 				continue;
@@ -143,7 +143,7 @@ static void stop_and_go(struct fix *f, uint32_t rounds, unsigned stops)
 			!memcmp(before, (void *)(uintptr_t)w[0].m.addr, sizeof(before)));
 		f->ops->go_on(f->dev);
 	}
-	cr_assert(stopped == stops && launches > 4, "%u stops, %u launches", stopped,
+	cr_assert(stopped >= stops && launches > 4, "%u stops, %u launches", stopped,
 		  launches);
 	for (unsigned k = 0; k < 2; k++) {
 		check(&w[k]);
@@ -153,12 +153,12 @@ static void stop_and_go(struct fix *f, uint32_t rounds, unsigned stops)
 
 static void within_blocks(struct fix *f)
 {
-	stop_and_go(f, 4000, moments(200));
+	stop_and_go(f, moments(4000), moments(200));
 }
 
 static void between_blocks(struct fix *f)
 {
-	stop_and_go(f, 4000, moments(48));
+	stop_and_go(f, moments(4000), moments(48));
 }
 
 Test(device_stop, blocks_stop_within_their_loops, .timeout = 300)
@@ -262,7 +262,7 @@ static void behind(struct fix *f)
 	static uint32_t before[FLAG];
 	unsigned stopped = 0;
 
-	for (unsigned i = 0; i < 20; i++) {
+	for (unsigned i = 0; i < moments(20); i++) {
 		w[1].params.n = 5000 + i * 500;
 		launch(&w[0]);
 		memset((void *)(uintptr_t)w[1].m.addr, 0, bytes);
