@@ -197,7 +197,6 @@ static void let_in(struct line *l)
 		if (!l->turn[i].begins_us && !(l->turn[i].go && l->t[i].sessions))
 			l->turn[i].begins_us = TIME_NEVER; /* room is for those that do */
 	}
-	await_memory(l);
 }
 
 static void let_all_go(uint32_t n, struct time_turn *turn)
@@ -223,11 +222,12 @@ static void mfit_turns(const struct time_device *d, const struct time_tenant *t,
 	struct line l = {d, t, n, ALLOCATED, shortest_us(t, n), turn};
 
 	let_all_go(n, turn);
-	if (all_fit(d, t, n))
-		return;
-	for (uint32_t i = 0; i < n; i++)
-		turn[i].go = t[i].goes && needs(&t[i]);
-	let_in(&l);
+	if (!all_fit(d, t, n)) {
+		for (uint32_t i = 0; i < n; i++)
+			turn[i].go = t[i].goes && needs(&t[i]);
+		let_in(&l);
+	}
+	await_memory(&l);
 }
 
 static void amfit_turns(const struct time_device *d, const struct time_tenant *t,
@@ -236,11 +236,12 @@ static void amfit_turns(const struct time_device *d, const struct time_tenant *t
 	struct line l = {d, t, n, USED, shortest_us(t, n), turn};
 
 	let_all_go(n, turn);
-	if (!d->memory || sum(&l, false) <= d->memory)
-		return;
-	for (uint32_t i = 0; i < n; i++)
-		turn[i].go = t[i].goes;
-	let_in(&l);
+	if (d->memory && sum(&l, false) > d->memory) {
+		for (uint32_t i = 0; i < n; i++)
+			turn[i].go = t[i].goes;
+		let_in(&l);
+	}
+	await_memory(&l);
 }
 
 const struct time_policy time_mfit = {TIME_ABI, "mfit", time_fair_slices, mfit_turns,

@@ -244,6 +244,29 @@ Test(pilot, memory_that_does_not_come_is_not_waited_for)
 	memory_does_not_come(&time_amfit);
 }
 
+/* All fits once the other one has ended. */
+static void the_other_ends(const struct time_policy *p)
+{
+	uint32_t a, b;
+
+	until_it_is_to_go(p, &a, &b);
+	sim.t[a].sessions = 0;
+	sim.t[a].works = false;
+	sim.t[a].set = sim.t[a].all = 0;
+	run(p, 300);
+	cr_assert(!sim.t[b].goes, "its memory is still to come");
+	sim.t[b].out = 0;
+	run(p, 1);
+	cr_assert(sim.t[b].goes);
+}
+
+Test(pilot, memory_comes_first_where_all_fits_again)
+{
+	the_other_ends(&time_mfit);
+	setup();
+	the_other_ends(&time_amfit);
+}
+
 /* Nothing else leaves for more than there is. */
 Test(pilot, one_larger_than_the_device_does_not_wait_for_its_memory)
 {
