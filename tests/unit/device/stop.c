@@ -153,12 +153,12 @@ static void stop_and_go(struct fix *f, uint32_t rounds, unsigned stops)
 
 static void within_blocks(struct fix *f)
 {
-	stop_and_go(f, moments(4000), moments(200));
+	stop_and_go(f, moments(4000), moments(208));
 }
 
 static void between_blocks(struct fix *f)
 {
-	stop_and_go(f, moments(4000), moments(48));
+	stop_and_go(f, moments(4000), moments(56));
 }
 
 Test(device_stop, blocks_stop_within_their_loops, .timeout = 300)
