@@ -225,8 +225,12 @@ class Slow(FaultTest):
             self.assertTrue(d.ctl("list")["ok"])
 
     def pings(self, d):
+        """Whether a client that comes now is answered; one too many may find its socket closed."""
         with Client(d) as c:
-            return c.ask("ping")["ok"]
+            try:
+                return c.ask("ping")["ok"]
+            except (BrokenPipeError, ConnectionResetError):
+                return False
 
     def test_no_more_than_so_many(self):
         with Daemon() as d:
