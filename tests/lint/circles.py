@@ -19,6 +19,9 @@ KNOWN = {
     "hostd/device/soft": [("copy engine event exec module soft stream words",
                            "what ends in one stream starts what waits in others, under "
                            "one lock")],
+    "hostd/ptx/extent": [("guard loop value",
+                          "a value is made of values, which loops count and branches bound, by "
+                          "values")],
     "guestlib/graph": [("cond graph params",
                         "a graph has nodes, of which some have graphs: to free or to clone "
                         "one does so to all that are in it")],

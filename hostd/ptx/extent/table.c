@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "ptx/extent/table.h"
+#include "ptx/fatbin.h"
+
+struct kernel {
+	char *name;
+	struct ptx_extent *extent;
+};
+
+struct ptx_extents {
+	_Atomic unsigned refs;
+	unsigned n, all;
+	struct kernel kernels[]; /* in the order of their names */
+};
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct kernel *)a)->name, ((const struct kernel *)b)->name);
+}
+
+static void add(struct ptx_extents *t, const struct ptx_module *m,
+		const struct ptx_func *f)
+{
+	struct kernel k = {.extent = ptx_extent_new(m, f)};
+
+	t->all++;
+	if (k.extent)
+		k.name = strdup(f->name);
+	if (k.name)
+		t->kernels[t->n++] = k;
+	else
+		ptx_extent_free(k.extent);
+}
+
+static struct ptx_extents *of_module(const struct ptx_module *m)
+{
+	struct ptx_extents *t = calloc(1, sizeof(*t) + m->nfuncs * sizeof(struct kernel));
+
+	if (!t)
+		return NULL;
+	atomic_init(&t->refs, 1);
+	for (uint32_t i = 0; i < m->nfuncs; i++) {
+		if (m->funcs[i].is_entry)
+			add(t, m, &m->funcs[i]);
+	}
+	qsort(t->kernels, t->n, sizeof(*t->kernels), by_name);
+	return t;
+}
+
+struct ptx_extents *ptx_extents_new(const void *image, size_t size, unsigned sm)
+{
+	_cleanup_free_ char *text = NULL;
+	struct ptx_extents *t;
+	struct ptx_module *m;
+	size_t len;
+
+	if (fatbin_ptx(image, size, sm, &text, &len) < 0 ||
+	    ptx_parse(text, len, NULL, &m) < 0)
+		return NULL;
+	t = of_module(m);
+	ptx_module_free(m);
+	return t;
+}
+
+struct ptx_extents *ptx_extents_ref(struct ptx_extents *t)
+{
+	if (t)
+		atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
+	return t;
+}
+
+void ptx_extents_put(struct ptx_extents *t)
+{
+	if (!t || atomic_fetch_sub(&t->refs, 1) > 1)
+		return;
+	for (unsigned i = 0; i < t->n; i++) {
+		free(t->kernels[i].name);
+		ptx_extent_free(t->kernels[i].extent);
+	}
+	free(t);
+}
+
+const struct ptx_extent *ptx_extents_find(const struct ptx_extents *t, const char *name)
+{
+	const struct kernel key = {.name = (char *)name}, *k;
+
+	if (!t)
+		return NULL;
+	k = bsearch(&key, t->kernels, t->n, sizeof(key), by_name);
+	return k ? k->extent : NULL;
+}
+
+void ptx_extents_counts(const struct ptx_extents *t, unsigned *ret_all,
+			unsigned *ret_known)
+{
+	*ret_all = t ? t->all : 0;
+	*ret_known = t ? t->n : 0;
+}
