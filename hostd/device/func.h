@@ -23,6 +23,8 @@ struct dev_launch_attr {
 /* Launches that a device may be given at once. */
 #define DEV_BATCH_MAX 16
 
+struct ptx_extent;
+
 struct dev_launch {
 	struct dev_func *func;
 	unsigned grid[3], block[3];
@@ -36,6 +38,8 @@ struct dev_launch {
 	const struct dev_launch_attr *attrs;
 	unsigned n_attrs;   /* at most DEV_LAUNCH_ATTRS_MAX */
 	uint32_t track;     /* for ran(), likewise */
+	/* Where it reaches memory, for whoever keeps count of that; NULL: nobody knows. */
+	const struct ptx_extent *extent;
 	const void *params; /* the parameter buffer as the kernel sees it */
 	size_t params_size; /* exactly to the end of the last parameter */
 };

@@ -190,9 +190,9 @@ int handle_graph_ready(struct sess_lane *sl, const struct graph_ready_args *a,
 	return r;
 }
 
-static void named(void *arg, const void *params, size_t size)
+static void named(void *arg, const struct dev_launch *l)
 {
-	touch_params(arg, params, size);
+	touch_launch(arg, l);
 }
 
 int handle_graph_launch(struct sess_lane *sl, const struct graph_launch_args *a,

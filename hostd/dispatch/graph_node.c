@@ -63,6 +63,7 @@ int handle_graph_kernel(struct sess_lane *sl, const struct graph_kernel_args *a,
 		rep->res.result = no_op(sl, c->exec, r);
 		return 0;
 	}
+	op.kernel.extent = f->extent;
 	op.kernel.attrs = attrs;
 	op.kernel.n_attrs = c->attr_count;
 	op.ref = ref;

@@ -79,11 +79,12 @@ static inline void count(_Atomic uint64_t *c, uint64_t n)
 	atomic_fetch_add_explicit(c, n, memory_order_relaxed);
 }
 
-/* A launch names memory by its parameters, and a copy by what it copies from and to. */
-static inline void note_launch(struct session *s, const void *params, size_t size)
+/* A launch says where it reaches memory, or names it by its parameters; a copy names what it copies
+ * from and to. */
+static inline void note_launch(struct session *s, const struct dev_launch *l)
 {
 	if (unlikely(s->touch.pages))
-		touch_params(&s->touch, params, size);
+		touch_launch(&s->touch, l);
 }
 
 static inline void note_copy(struct session *s, CUdeviceptr dst, CUdeviceptr src)

@@ -107,7 +107,8 @@ int handle_launch_kernel(struct sess_lane *sl, const struct launch_kernel_args *
 		memcpy(l.grid, c->grid, sizeof(l.grid));
 		memcpy(l.block, c->block, sizeof(l.block));
 		memcpy(l.cluster, c->cluster, sizeof(l.cluster));
-		note_launch(sl->s, l.params, l.params_size);
+		l.extent = f->extent;
+		note_launch(sl->s, &l);
 		note_active(sl->s);
 		sl->last_stream = c->stream;
 		if (trace_on(sl->s->count))

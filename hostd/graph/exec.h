@@ -82,9 +82,9 @@ CUresult exec_launch(struct exec *x, struct dev_stream *st);
 /* Does those parts of a launch that can be done before it. */
 CUresult exec_upload(struct exec *x, struct dev_stream *st);
 
-/* Calls fn for the parameters of each kernel of a launch. */
-void exec_named(const struct exec *x,
-		void (*fn)(void *arg, const void *params, size_t size), void *arg);
+/* Calls fn for each kernel of a launch. */
+void exec_named(const struct exec *x, void (*fn)(void *arg, const struct dev_launch *l),
+		void *arg);
 
 /* How many kernels a launch submits. */
 unsigned exec_kernels(const struct exec *x);

@@ -51,11 +51,13 @@ static struct found find_locked(const struct space *sp, uint32_t since, uint32_t
 		m = list_entry(c->mappings.next, const struct mapping, in_backing);
 		for (unsigned i = 0; i < c->n_pieces; i++) {
 			const struct piece *p = &c->piece[i];
-			uint32_t named = touch_latest(sp->env->touch, m->addr + p->offset,
-						      p->size, &before);
+			CUdeviceptr addr = m->addr + p->offset;
+			uint32_t named =
+				touch_latest(sp->env->touch, addr, p->size, &before);
 
-			count_piece(p, reach_named(&reach, p->offset, p->size, named),
-				    since, last, &f);
+			named = reach_named(&reach, p->offset, p->size, named);
+			named = MAX(named, touch_reached(sp->env->touch, addr, p->size));
+			count_piece(p, named, since, last, &f);
 		}
 	}
 	return f;

@@ -57,7 +57,7 @@ static uint64_t age_of(const struct space *sp, const struct backing *c, CUdevice
 	named = touch_latest(t, addr + offset, size, &s->last);
 	if (sp->turns)
 		named = reach_named(&s->reach, offset, size, named);
-	return touch_now(t) - named;
+	return touch_now(t) - MAX(named, touch_reached(t, addr + offset, size));
 }
 
 /* The pieces from the i-th on that are in its state and could return as one. How many;
@@ -418,6 +418,7 @@ void space_set_placement(struct space *sp, const struct placement *policy)
 void space_set_turns(struct space *sp)
 {
 	sp->turns = true;
+	sp->env->touch->wants_extents = true;
 	sp->compares = sp->env->ops->copy.digest && digest_key_new(&sp->digests) == 0;
 }
 

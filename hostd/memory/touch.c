@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* #syscalls: mmap munmap */
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "base/macros.h"
 #include "memory/touch.h"
+#include "ptx/extent/extent.h"
 
 #define BYTES (TOUCH_PAGES * sizeof(uint32_t))
 
 int touch_init(struct touch *t)
 {
-	void *p = mmap(NULL, BYTES, PROT_READ | PROT_WRITE,
+	void *p = mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (p == MAP_FAILED)
 		return -ENOMEM;
 	t->pages = p;
+	t->reached = t->pages + TOUCH_PAGES;
 	atomic_init(&t->clock, 1);
 	return 0;
 }
@@ -23,13 +26,61 @@ int touch_init(struct touch *t)
 void touch_fini(struct touch *t)
 {
 	if (t->pages)
-		munmap(t->pages, BYTES);
+		munmap(t->pages, 2 * BYTES);
 	t->pages = NULL;
 }
 
 static uint64_t page_of(CUdeviceptr addr)
 {
 	return (addr - DEVICE_BAND_BASE) / TOUCH_PAGE;
+}
+
+static void mark_params(struct touch *t, const void *params, size_t size)
+{
+	uint32_t now = touch_tick(t);
+	const char *p = params;
+
+	for (size_t at = 0; at + sizeof(uint64_t) <= size; at += sizeof(uint64_t)) {
+		uint64_t word;
+
+		memcpy(&word, p + at, sizeof(word));
+		touch_mark(t, now, word);
+	}
+}
+
+struct marking {
+	struct touch *t;
+	uint32_t now;
+};
+
+static void mark_reached(void *arg, uint64_t addr, uint64_t bytes)
+{
+	const struct marking *m = arg;
+	uint64_t i = page_of(addr), end = page_of(addr + bytes - 1) + 1;
+
+	if (!bytes) {
+		touch_mark(m->t, m->now, addr);
+		return;
+	}
+	/* An extent that begins before the band is none of it; one is cut at its end. */
+	for (; i < MIN(end, (uint64_t)TOUCH_PAGES); i++)
+		atomic_store_explicit(&m->t->reached[i], m->now, memory_order_relaxed);
+}
+
+void touch_launch(struct touch *t, const struct dev_launch *l)
+{
+	struct marking m = {.t = t};
+	struct ptx_grid g;
+
+	if (!l->extent) {
+		mark_params(t, l->params, l->params_size);
+		return;
+	}
+	m.now = touch_tick(t);
+	memcpy(g.blocks, l->grid, sizeof(g.blocks));
+	memcpy(g.threads, l->block, sizeof(g.threads));
+	ptx_extent_each(l->extent, l->params, l->params_size, &g, TOUCH_PAGE,
+			mark_reached, &m);
 }
 
 void touch_new(struct touch *t, CUdeviceptr addr, uint64_t size)
@@ -40,6 +91,8 @@ void touch_new(struct touch *t, CUdeviceptr addr, uint64_t size)
 		/* A page that nobody wrote takes no memory. */
 		if (atomic_load_explicit(&t->pages[i], memory_order_relaxed))
 			atomic_store_explicit(&t->pages[i], 0, memory_order_relaxed);
+		if (atomic_load_explicit(&t->reached[i], memory_order_relaxed))
+			atomic_store_explicit(&t->reached[i], 0, memory_order_relaxed);
 	}
 	touch_mark(t, touch_now(t), addr);
 }
@@ -58,5 +111,17 @@ uint32_t touch_latest(const struct touch *t, CUdeviceptr addr, uint64_t size,
 			*last = at;
 		latest = MAX(latest, *last);
 	}
+	return latest;
+}
+
+uint32_t touch_reached(const struct touch *t, CUdeviceptr addr, uint64_t size)
+{
+	uint64_t first = page_of(addr);
+	uint64_t n = ALIGN_UP(size + addr % TOUCH_PAGE, TOUCH_PAGE) / TOUCH_PAGE;
+	uint32_t latest = 0;
+
+	for (uint64_t i = first; i < MIN(first + n, (uint64_t)TOUCH_PAGES); i++)
+		latest = MAX(latest,
+			     atomic_load_explicit(&t->reached[i], memory_order_relaxed));
 	return latest;
 }

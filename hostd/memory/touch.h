@@ -2,19 +2,21 @@
 /*
  * Record of the memory that the program launches with: for every page of the band, when a
  * launch, a graph or a copy last named an address in it. Machine code does not say what
- * it touches, but pointers come as parameters.
+ * it touches, but pointers come as parameters; of a kernel that came with PTX it is known where
+ * they lead (ptx/extent/extent.h).
  *
- * Marking is a store for each word that looks like an address of the band: no lock, no
- * lookup, nothing wrong with a word that only looks so. A pointer names where a piece of
- * data begins, so a page that was never named goes with the one before it.
+ * Marking is a store for each word that looks like an address of the band, or for each page that is
+ * reached: no lock, no lookup, nothing wrong with a word that only looks so. A pointer names where a
+ * piece of data begins, so a page that was never named goes with the one before it; what is
+ * known to be reached goes by itself.
  */
 #ifndef WEFT_MEM_TOUCH_H
 #define WEFT_MEM_TOUCH_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "device/device.h"
 
@@ -25,6 +27,8 @@ struct touch {
 	_Atomic uint32_t clock;  /* launches so far, and 1 */
 	_Atomic uint32_t *pages; /* the clock when it was named; 0: never. NULL: nobody
 				  * wants to know */
+	_Atomic uint32_t *reached; /* likewise, when a launch that says so reached it */
+	bool wants_extents;        /* kernels that are loaded are to be looked at */
 };
 
 /* Takes addresses, and memory only for what is marked. Returns 0 or -ENOMEM. */
@@ -54,19 +58,8 @@ static inline void touch_mark(struct touch *t, uint32_t now, uint64_t word)
 		atomic_store_explicit(&t->pages[page], now, memory_order_relaxed);
 }
 
-/* Marks what the parameters of a launch name. */
-static inline void touch_params(struct touch *t, const void *params, size_t size)
-{
-	uint32_t now = touch_tick(t);
-	const char *p = params;
-
-	for (size_t at = 0; at + sizeof(uint64_t) <= size; at += sizeof(uint64_t)) {
-		uint64_t word;
-
-		memcpy(&word, p + at, sizeof(word));
-		touch_mark(t, now, word);
-	}
-}
+/* Marks what a launch reaches, or, where nobody knows, what its parameters name. */
+void touch_launch(struct touch *t, const struct dev_launch *l);
 
 /* New memory lies at these addresses, whole pages: as if just named. */
 void touch_new(struct touch *t, CUdeviceptr addr, uint64_t size);
@@ -77,5 +70,7 @@ void touch_new(struct touch *t, CUdeviceptr addr, uint64_t size);
  */
 uint32_t touch_latest(const struct touch *t, CUdeviceptr addr, uint64_t size,
 		      uint32_t *last);
+/* The latest that is known to have reached it, 0 if none has. */
+uint32_t touch_reached(const struct touch *t, CUdeviceptr addr, uint64_t size);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "memory/space.h"
+#include "ptx/extent/table.h"
 #include "session/code.h"
 #include "session/footprint.h"
 #include "session/command.h"
@@ -23,6 +24,7 @@ static void inst_fini(struct session *s, struct sess_obj *o)
 	}
 	if (inst->image)
 		obj_put(s, &inst->image->obj);
+	ptx_extents_put(inst->extents);
 }
 
 /* Loads img; if the device has no memory, once more after it has back what the session
@@ -45,16 +47,18 @@ static CUresult load(struct session *s, struct dev_ctx *ctx, bool library,
 }
 
 /* Loads an image into ctx; the caller holds the reference. */
-static CUresult inst_new(struct session *s, struct sess_ctx *ctx, struct sess_image *kept,
-			 const struct image *img, struct dev_jit *jit,
-			 struct sess_inst **ret_inst)
+static CUresult inst_new(struct session *s, struct sess_ctx *ctx,
+			 const struct sess_module *m, const struct image *img,
+			 struct dev_jit *jit, struct sess_inst **ret_inst)
 {
 	struct sess_inst *inst = obj_new(HANDLE_NONE, 0, sizeof(*inst), ctx, inst_fini);
+	struct sess_image *kept = m->image;
 	CUresult r;
 
 	if (!inst)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	list_init(&inst->in_mod);
+	inst->extents = ptx_extents_ref(m->extents);
 	if (kept) {
 		obj_ref(&kept->obj);
 		inst->image = kept;
@@ -148,11 +152,26 @@ static void module_fini(struct session *s, struct sess_obj *o)
 	if (m->image)
 		obj_put(s, &m->image->obj);
 	sess_managed_free(s, m->managed, &m->managed_in);
+	ptx_extents_put(m->extents);
 }
 
 static void image_fini(struct session *s, struct sess_obj *o)
 {
 	images_unkeep(s->images, &container_of(o, struct sess_image, obj)->image);
+}
+
+/* Looks at the PTX that the device takes; machine code says nothing, and what was linked neither. */
+static struct ptx_extents *extents_of(struct session *s, const struct image *img)
+{
+	int major, minor;
+
+	if (!s->touch.wants_extents || !s->touch.pages ||
+	    s->ops->attribute(s->dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+			      &major) ||
+	    s->ops->attribute(s->dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+			      &minor))
+		return NULL;
+	return ptx_extents_new(img->data, img->size, (unsigned)(10 * major + minor));
 }
 
 static CUresult keep_image(struct session *s, struct sess_module *m, struct image *img)
@@ -190,10 +209,11 @@ CUresult sess_module_new(struct session *s, struct sess_ctx *ctx, uint64_t h,
 	list_init(&m->funcs);
 	list_init(&m->in_session);
 	keep_options(m, jit);
+	m->extents = extents_of(s, img);
 	if (library)
 		r = keep_image(s, m, img);
 	if (r == CUDA_SUCCESS)
-		r = inst_new(s, ctx, m->image, img, jit, &inst);
+		r = inst_new(s, ctx, m, img, jit, &inst);
 	if (r != CUDA_SUCCESS) {
 		obj_put(s, &m->obj);
 		return r;
@@ -268,7 +288,7 @@ CUresult sess_module_in(struct sess_lane *sl, struct sess_module *m, struct sess
 	if (!ctx || !is_library(m))
 		return CUDA_ERROR_INVALID_CONTEXT;
 	jit = m->jit; /* loading writes to it, other threads too */
-	r = inst_new(s, ctx, m->image, NULL, &jit, &inst);
+	r = inst_new(s, ctx, m, NULL, &jit, &inst);
 	if (r != CUDA_SUCCESS)
 		return r;
 	pthread_mutex_lock(&s->objs.lock);
@@ -349,6 +369,7 @@ CUresult sess_func_new(struct session *s, struct sess_module *m, uint64_t h,
 		obj_put(s, &f->obj);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
+	f->extent = ptx_extents_find(m->extents, name);
 	pthread_mutex_lock(&s->objs.lock);
 	f->inst = list_empty(&inst->in_mod) ? NULL : inst;
 	list_append(&m->funcs, &f->in_mod);

@@ -31,6 +31,7 @@ struct sess_inst {
 	struct sess_image *image; /* of a library: a reference */
 	struct list in_mod;       /* unlinked once its context or module is gone */
 	struct dev_module *dev;
+	struct ptx_extents *extents; /* its module's, for nodes of graphs: a reference */
 };
 
 /* CUmodule and CUlibrary alike. */
@@ -42,6 +43,8 @@ struct sess_module {
 	struct sess_image *image; /* of a library: a reference */
 	struct dev_jit jit;       /* of a library: options for further contexts */
 	_Atomic bool told;        /* that it has no code: counted once */
+	/* Where its kernels reach memory; NULL: nobody wants to know, or nothing is known. */
+	struct ptx_extents *extents;
 	struct dev_jit_option options[DEV_JIT_OPTIONS_MAX];
 	/* A library's variables in managed memory (jit.managed), and the host memory that
 	 * they are in; NULL: none were asked for, or it has none. */
@@ -55,6 +58,7 @@ struct sess_func {
 	struct sess_module *mod; /* a reference */
 	struct list in_mod;
 	char *name;
+	const struct ptx_extent *extent; /* of mod->extents, or NULL */
 	struct sess_inst *inst; /* where dev is from; no reference: compared only */
 	struct dev_func *dev;
 	/* Attributes that were set, for further contexts. */

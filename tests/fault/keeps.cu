@@ -6,6 +6,7 @@
  *	l SLOT TIMES	launches that change it	c SLOT		how many words are wrong
  *	w SLOT ROUNDS	a kernel that works for so long; not waited for
  *	x SLOT ROUNDS	one that then writes where nothing is; not waited for
+ *	p SLOT EIGHTH	a kernel that is given all of it, and works with that part
  *	s		wait for all
  *	e SLOT		gives it to other processes; the handle follows
  *	o SLOT BYTES HANDLE	opens what another has so given	q SLOT	closes it
@@ -55,6 +56,12 @@ __global__ void work(volatile unsigned *p, unsigned n, unsigned rounds)
 
 	for (unsigned k = 0; k < rounds; k++)
 		p[(i + k * 977) % n] ^= 0;
+}
+
+__global__ void work_in_part(volatile unsigned *p, unsigned from, unsigned n)
+{
+	for (EACH(i, n))
+		p[from + i] ^= 0;
 }
 
 __global__ void work_then_fault(volatile unsigned *p, unsigned n, unsigned rounds)
@@ -176,6 +183,9 @@ static cudaError_t told(char what, unsigned i, unsigned long long value, unsigne
 		return cudaGetLastError();
 	case 'x':
 		work_then_fault<<<BLOCKS, THREADS>>>(s->p, s->n, value);
+		return cudaGetLastError();
+	case 'p':
+		work_in_part<<<BLOCKS, THREADS>>>(s->p, s->n / 8 * value, s->n / 8);
 		return cudaGetLastError();
 	case 's':
 		return cudaDeviceSynchronize();

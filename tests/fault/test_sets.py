@@ -139,6 +139,40 @@ class Sets(FaultTest):
                 for slot in 0, 1:
                     self.assertEqual(p.say(f"c {slot}"), (0, 0))
 
+    def test_of_one_buffer_what_no_kernel_reaches_is_left_out(self):
+        """Each kernel is given all of it and works with an eighth: of the rest so much is left out
+        that all fit, and turns end."""
+        with sharing() as d:
+            people = [Script(d, "keeps", t) for t in "abc"]
+            for p in people:
+                self.assertEqual(p.say(f"a 0 {32 * MIB}"), (0, 0))
+
+            def work(seconds):
+                until = time.monotonic() + seconds
+                while time.monotonic() < until:
+                    for p in people:
+                        p.tell("p 0 2")
+                        p.tell("p 0 5")
+                        p.tell("s")
+                    for p in people * 3:
+                        self.assertEqual(p.answer(), (0, 0))
+
+            def cold():
+                work(0.2)
+                return [s["memory.cold"] for s in d.ctl("list")["sessions"]]
+
+            wait_for(lambda: sum(cold()) >= 3 * 32 * MIB - 64 * MIB, 60, "it is known")
+            self.assertLessEqual(max(cold()), 24 * MIB)
+            work(1)
+            turns = [stat(d, t)["nr_turns"] for t in "abc"]
+            was = moved(d)
+            work(1.5)
+            self.assertEqual([stat(d, t)["nr_turns"] for t in "abc"], turns)
+            self.assertEqual(moved(d), was)
+            self.assertGreater(min(turns), 0)
+            for p in people:
+                self.assertEqual(p.say("c 0"), (0, 0))
+
     def test_one_dies_in_its_turn_and_on_its_way(self):
         for what in "mixed", "weft-worker":
             with self.subTest(what), sharing() as d:

@@ -13,8 +13,6 @@
 
 #include "base/clock.h"
 #include "items.h"
-#include "memory/cold.h"
-#include "memory/touch.h"
 #include "memory/transfer.h"
 
 static uint64_t size_of_kind(enum kind kind)
@@ -185,107 +183,6 @@ Test(move, what_has_not_changed_is_not_copied)
 	all_in(s);
 	check_item(s, &it);
 	free_item(s, &it);
-	counted_end(s);
-}
-
-static uint64_t cold_here(struct session *s)
-{
-	return atomic_load(&s->count->cold_bytes);
-}
-
-static uint64_t cold_out(struct session *s)
-{
-	return atomic_load(&s->count->cold_out_bytes);
-}
-
-/* Turns in which only one of two is launched with. */
-static uint64_t turns(struct session *s, unsigned n, CUdeviceptr of, uint64_t now_ns)
-{
-	const uint64_t params[] = {of};
-
-	while (n--) {
-		touch_params(&s->touch, params, sizeof(params));
-		now_ns += 200 * NSEC_PER_MSEC;
-		cold_turn_ended(s->space, now_ns);
-		cold_turn_ended(s->space, now_ns + 1); /* too short to be one */
-	}
-	return now_ns;
-}
-
-/* Nobody knows where something ends that a launch names. */
-Test(move, what_lies_behind_is_not_cold)
-{
-	const uint64_t part = SPACE_RETURN_PIECES * MIB;
-	struct session *s = start();
-	struct space_moved moved;
-	struct item item;
-	uint64_t now;
-
-	cr_assert_eq(touch_init(&s->touch), 0);
-	cr_assert_eq(space_set_piece(s->space, MIB), 0);
-	space_set_placement(s->space, &placement_lru);
-	item = new_item(s, ARENA, 3 * part, 1);
-	space_set_turns(s->space);
-	cr_assert_eq(space_move_out(s->space, TOTAL, UINT64_MAX, PLACE_SWAPPED, &moved),
-		     -ENOSPC);
-	cr_assert_eq(space_move_in(s->space, TOTAL, &moved), 0); /* in three parts */
-	now = turns(s, 1, item.addr + part, NSEC_PER_SEC);
-	now = turns(s, 1, item.addr + 2 * part, now);
-	now = turns(s, COLD_PERIODS + 2, item.addr, now);
-	cr_assert_eq(cold_here(s), 0);
-	(void)turns(s, COLD_PERIODS + 2, item.addr + part, now);
-	cr_assert_eq(cold_here(s), part);
-	within_reach(s);
-	check_item(s, &item);
-	free_item(s, &item);
-	counted_end(s);
-}
-
-Test(move, what_is_not_named_is_cold)
-{
-	struct session *s = start();
-	struct space_moved moved;
-	struct item hot, cold;
-	uint64_t now;
-
-	cr_assert_eq(touch_init(&s->touch), 0);
-	cr_assert_eq(space_set_piece(s->space, MIB), 0);
-	space_set_placement(s->space, &placement_lru);
-	hot = new_item(s, ARENA, 4 * MIB, 1);
-	cold = new_item(s, ARENA, 6 * MIB, 2);
-	(void)turns(s, COLD_PERIODS + 2, hot.addr, NSEC_PER_SEC);
-	cr_assert_eq(cold_here(s), 0, "nobody takes turns");
-	space_set_turns(s->space);
-	now = turns(s, COLD_PERIODS, hot.addr, NSEC_PER_SEC);
-	cr_assert_eq(cold_here(s), 0, "not yet");
-	now = turns(s, 2, hot.addr, now);
-	cr_assert_eq(cold_here(s), 6 * MIB);
-	/* All that leaves is swapped but for that, which is mapped, and is not missed. */
-	cr_assert_eq(space_move_out(s->space, TOTAL, UINT64_MAX, PLACE_SWAPPED, &moved),
-		     -ENOSPC);
-	cr_assert_eq(residency(s).swapped, 4 * MIB);
-	cr_assert_eq(residency(s).mapped, 6 * MIB);
-	cr_assert_eq(cold_here(s), 0, "said at once: others go by that");
-	cr_assert_eq(cold_out(s), 6 * MIB);
-	cr_assert_eq(space_move_in(s->space, 4 * MIB, &moved), 0);
-	cr_assert_eq(residency(s).mapped, 6 * MIB);
-	now = turns(s, 1, hot.addr, now);
-	cr_assert_eq(cold_out(s), 6 * MIB);
-	cr_assert_eq(cold_here(s), 0);
-	cr_assert_eq(atomic_load(&s->count->missed_bytes), 0);
-	/* Named there, a miss: not cold any more, and for longer than before. */
-	now = turns(s, 1, cold.addr, now);
-	cr_assert_eq(cold_out(s), 0);
-	cr_assert_eq(atomic_load(&s->count->missed_bytes), 6 * MIB);
-	now = turns(s, COLD_PERIODS + 2, hot.addr, now);
-	cr_assert_eq(cold_out(s), 0);
-	(void)turns(s, COLD_PERIODS, hot.addr, now);
-	cr_assert_eq(cold_out(s), 6 * MIB);
-	within_reach(s);
-	check_item(s, &hot);
-	check_item(s, &cold);
-	free_item(s, &hot);
-	free_item(s, &cold);
 	counted_end(s);
 }
 

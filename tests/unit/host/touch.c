@@ -30,6 +30,13 @@ static uint32_t latest(CUdeviceptr addr, uint64_t size)
 	return touch_latest(&t, addr, size, &last);
 }
 
+static void launched(const void *params, size_t size)
+{
+	const struct dev_launch l = {.params = params, .params_size = size};
+
+	touch_launch(&t, &l);
+}
+
 Test(touch, addresses_among_parameters_are_touched)
 {
 	const uint64_t params[] = {
@@ -43,14 +50,14 @@ Test(touch, addresses_among_parameters_are_touched)
 	uint32_t before = touch_now(&t);
 
 	/* the last word is cut off */
-	touch_params(&t, params, sizeof(params) - 1);
+	launched(params, sizeof(params) - 1);
 	cr_assert_eq(touch_now(&t), before + 1);
 	cr_assert_eq(latest(BASE, PAGE), before + 1);
 	cr_assert_eq(latest(BASE + 7 * PAGE, PAGE), 0);
 	cr_assert_eq(latest(BASE - 100 * PAGE, 100 * PAGE), 0);
-	touch_params(&t, params, sizeof(params));
+	launched(params, sizeof(params));
 	cr_assert_eq(latest(BASE + 7 * PAGE, PAGE), before + 2);
-	touch_params(&t, NULL, 0);
+	launched(NULL, 0);
 	cr_assert_eq(touch_now(&t), before + 3);
 }
 

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that the next turn will do without (memory/cold.h), by what launches name or reach. */
+#include <criterion/criterion.h>
+#include <errno.h>
+
+#include "base/clock.h"
+#include "items.h"
+#include "memory/cold.h"
+#include "memory/touch.h"
+#include "ptx/extent/table.h"
+
+static uint64_t cold_here(struct session *s)
+{
+	return atomic_load(&s->count->cold_bytes);
+}
+
+static uint64_t cold_out(struct session *s)
+{
+	return atomic_load(&s->count->cold_out_bytes);
+}
+
+/* Turns in which only one of two is launched with. */
+static uint64_t turns(struct session *s, unsigned n, CUdeviceptr of, uint64_t now_ns)
+{
+	const uint64_t params[] = {of};
+	const struct dev_launch l = {.params = params, .params_size = sizeof(params)};
+
+	while (n--) {
+		touch_launch(&s->touch, &l);
+		now_ns += 200 * NSEC_PER_MSEC;
+		cold_turn_ended(s->space, now_ns);
+		cold_turn_ended(s->space, now_ns + 1); /* too short to be one */
+	}
+	return now_ns;
+}
+
+/* Nobody knows where something ends that a launch names. */
+Test(cold, what_lies_behind_is_not_cold)
+{
+	const uint64_t part = SPACE_RETURN_PIECES * MIB;
+	struct session *s = start();
+	struct space_moved moved;
+	struct item item;
+	uint64_t now;
+
+	cr_assert_eq(touch_init(&s->touch), 0);
+	cr_assert_eq(space_set_piece(s->space, MIB), 0);
+	space_set_placement(s->space, &placement_lru);
+	item = new_item(s, ARENA, 3 * part, 1);
+	space_set_turns(s->space);
+	cr_assert_eq(space_move_out(s->space, TOTAL, UINT64_MAX, PLACE_SWAPPED, &moved),
+		     -ENOSPC);
+	cr_assert_eq(space_move_in(s->space, TOTAL, &moved), 0); /* in three parts */
+	now = turns(s, 1, item.addr + part, NSEC_PER_SEC);
+	now = turns(s, 1, item.addr + 2 * part, now);
+	now = turns(s, COLD_PERIODS + 2, item.addr, now);
+	cr_assert_eq(cold_here(s), 0);
+	(void)turns(s, COLD_PERIODS + 2, item.addr + part, now);
+	cr_assert_eq(cold_here(s), part);
+	within_reach(s);
+	check_item(s, &item);
+	free_item(s, &item);
+	counted_end(s);
+}
+
+static const char reader[] = ".version 8.0\n.target sm_70\n.address_size 64\n"
+			     ".visible .entry k(.param .u64 p, .param .u32 n) {\n"
+			     ".reg .b64 %rd<5>; .reg .b32 %r<7>; .reg .pred %p<2>;\n"
+			     "ld.param.u64 %rd1, [p]; ld.param.u32 %r1, [n];\n"
+			     "mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x;\n"
+			     "mov.u32 %r4, %tid.x; mad.lo.s32 %r5, %r2, %r3, %r4;\n"
+			     "setp.ge.s32 %p1, %r5, %r1; @%p1 bra $end;\n"
+			     "mul.wide.s32 %rd2, %r5, 4; add.s64 %rd3, %rd1, %rd2;\n"
+			     "ld.global.u32 %r6, [%rd3]; st.global.u32 [%rd3+4], %r6;\n"
+			     "$end: ret;\n}\n";
+
+/* A kernel that says where it reaches keeps no more of an allocation than that. */
+Test(cold, what_no_launch_reaches_is_cold)
+{
+	const uint64_t part = SPACE_RETURN_PIECES * MIB;
+	struct ptx_extents *extents = ptx_extents_new(reader, sizeof(reader) - 1, 90);
+	struct session *s = start();
+	struct space_moved moved;
+	uint64_t params[2], now_ns = NSEC_PER_SEC;
+	struct dev_launch l = {.grid = {(unsigned)(part / 1024), 1, 1},
+			       .block = {256, 1, 1},
+			       .extent = ptx_extents_find(extents, "k"),
+			       .params = params,
+			       .params_size = 12};
+	struct item item;
+
+	cr_assert(l.extent);
+	cr_assert_eq(touch_init(&s->touch), 0);
+	cr_assert_eq(space_set_piece(s->space, MIB), 0);
+	space_set_placement(s->space, &placement_lru);
+	item = new_item(s, ARENA, 4 * part, 1);
+	space_set_turns(s->space);
+	cr_assert_eq(space_move_out(s->space, TOTAL, UINT64_MAX, PLACE_SWAPPED, &moved),
+		     -ENOSPC);
+	cr_assert_eq(space_move_in(s->space, TOTAL, &moved), 0); /* in four parts */
+	params[0] = item.addr + part;
+	params[1] = part / 4 - 1;
+	for (unsigned i = 0; i < COLD_PERIODS + 2; i++) {
+		touch_launch(&s->touch, &l);
+		now_ns += 200 * NSEC_PER_MSEC;
+		cold_turn_ended(s->space, now_ns);
+	}
+	cr_assert_eq(cold_here(s), 3 * part);
+	params[1] = part / 4; /* and a word of the next one, over its end */
+	touch_launch(&s->touch, &l);
+	cold_turn_ended(s->space, now_ns + 200 * NSEC_PER_MSEC);
+	cr_assert_eq(cold_here(s), 2 * part);
+	l.extent = NULL;
+	touch_launch(&s->touch, &l);
+	cold_turn_ended(s->space, now_ns + 400 * NSEC_PER_MSEC);
+	cr_assert_eq(cold_here(s), part, "nobody knows how far it goes");
+	within_reach(s);
+	check_item(s, &item);
+	free_item(s, &item);
+	ptx_extents_put(extents);
+	counted_end(s);
+}
+
+Test(cold, what_is_not_named_is_cold)
+{
+	struct session *s = start();
+	struct space_moved moved;
+	struct item hot, cold;
+	uint64_t now;
+
+	cr_assert_eq(touch_init(&s->touch), 0);
+	cr_assert_eq(space_set_piece(s->space, MIB), 0);
+	space_set_placement(s->space, &placement_lru);
+	hot = new_item(s, ARENA, 4 * MIB, 1);
+	cold = new_item(s, ARENA, 6 * MIB, 2);
+	(void)turns(s, COLD_PERIODS + 2, hot.addr, NSEC_PER_SEC);
+	cr_assert_eq(cold_here(s), 0, "nobody takes turns");
+	space_set_turns(s->space);
+	now = turns(s, COLD_PERIODS, hot.addr, NSEC_PER_SEC);
+	cr_assert_eq(cold_here(s), 0, "not yet");
+	now = turns(s, 2, hot.addr, now);
+	cr_assert_eq(cold_here(s), 6 * MIB);
+	/* All that leaves is swapped but for that, which is mapped, and is not missed. */
+	cr_assert_eq(space_move_out(s->space, TOTAL, UINT64_MAX, PLACE_SWAPPED, &moved),
+		     -ENOSPC);
+	cr_assert_eq(residency(s).swapped, 4 * MIB);
+	cr_assert_eq(residency(s).mapped, 6 * MIB);
+	cr_assert_eq(cold_here(s), 0, "said at once: others go by that");
+	cr_assert_eq(cold_out(s), 6 * MIB);
+	cr_assert_eq(space_move_in(s->space, 4 * MIB, &moved), 0);
+	cr_assert_eq(residency(s).mapped, 6 * MIB);
+	now = turns(s, 1, hot.addr, now);
+	cr_assert_eq(cold_out(s), 6 * MIB);
+	cr_assert_eq(cold_here(s), 0);
+	cr_assert_eq(atomic_load(&s->count->missed_bytes), 0);
+	/* Named there, a miss: not cold any more, and for longer than before. */
+	now = turns(s, 1, cold.addr, now);
+	cr_assert_eq(cold_out(s), 0);
+	cr_assert_eq(atomic_load(&s->count->missed_bytes), 6 * MIB);
+	now = turns(s, COLD_PERIODS + 2, hot.addr, now);
+	cr_assert_eq(cold_out(s), 0);
+	(void)turns(s, COLD_PERIODS, hot.addr, now);
+	cr_assert_eq(cold_out(s), 6 * MIB);
+	within_reach(s);
+	check_item(s, &hot);
+	check_item(s, &cold);
+	free_item(s, &hot);
+	free_item(s, &cold);
+	counted_end(s);
+}
