@@ -12,7 +12,7 @@ from test_swap import MIB, figures
 
 SETS = "[daemon]\ntime = sets\n"
 THREE = SETS + "".join(f"[tenant {t}]\nmemory.max = 1G\n" for t in "abc")
-SECONDS = 6 if not built_sanitized() else 12
+SECONDS = 4 if not built_sanitized() else 8
 
 
 def sharing(config=THREE, memory=64):
