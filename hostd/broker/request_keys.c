@@ -21,6 +21,7 @@
 #include "broker/limits.h"
 #include "broker/memory/account_host.h"
 #include "broker/memory/ledger.h"
+#include "broker/memory/swap.h"
 #include "broker/memory/snapshot.h"
 #include "broker/refused.h"
 #include "broker/reply.h"
@@ -49,7 +50,7 @@ static void get_peak(struct tenant *t, struct json_object *o, const char *key)
 
 static void get_swap_current(struct tenant *t, struct json_object *o, const char *key)
 {
-	reply_u64(o, key, t->evicted - t->returning);
+	reply_u64(o, key, swap_tenant(t));
 }
 
 static void get_free(struct tenant *t, struct json_object *o, const char *key)

@@ -81,6 +81,9 @@ struct worker_page {
 	/* Until then none is made for a move that is waited for, either: somebody maps
 	 * what it was just granted, which is given PAGE_MAPPING_NS. */
 	_Atomic uint64_t mapping_until_ns;
+	/* Host memory that it may hold besides what is evicted in it, and what it was told to
+	 * make ready; 0: nobody has said, as much as it likes. */
+	_Atomic uint64_t host_keep_bytes;
 
 	/* The worker writes: */
 	_Atomic uint64_t lanes; /* their threads */
@@ -109,6 +112,8 @@ struct worker_page {
 	_Atomic uint64_t waiting;    /* 1: and some that was not let to the device */
 	/* Part of moved_out_bytes that was not copied, since host memory had it. */
 	_Atomic uint64_t unchanged_bytes;
+	/* Contents of memory that has come back which host memory still has. */
+	_Atomic uint64_t kept_bytes;
 	/* Memory that the next turn will most likely do without (memory/cold.h): part of what
 	 * could move, and of what is in host memory; and what was named there, ever. */
 	_Atomic uint64_t cold_bytes, cold_out_bytes, missed_bytes;

@@ -12,6 +12,8 @@
 /* How long what is not asked for is kept: who moves back and forth finds it again, also when
  * that is once in a turn (policies/sets.c). */
 #define LINGER_NS (3 * NSEC_PER_SEC)
+/* How often to look meanwhile whether weftd lets it keep less. */
+#define LOOK_NS (50 * NSEC_PER_MSEC)
 /* How often to look whether others still need the driver, whose lock is held for most of
  * a millisecond to make a backing. */
 #define OTHERS_NS (2 * NSEC_PER_MSEC)
@@ -30,6 +32,7 @@ struct hostpool {
 	struct list free[HOSTPOOL_CLASSES];
 	uint64_t free_bytes[HOSTPOOL_CLASSES];
 	uint64_t ready, target; /* bytes */
+	uint64_t known;         /* of ready: whose contents are */
 	uint64_t used_ns;       /* when something was put in or taken out last */
 	unsigned held, kicks;
 	bool running, ending;
@@ -133,8 +136,18 @@ static void unmake(struct hostpool *p, struct host_piece *h)
 
 /* ---- the pool ---- */
 
+/* Counts contents that came into the pool, or have left it. */
+static void count_known_locked(struct hostpool *p, const struct host_piece *h, bool in)
+{
+	if (!h->known)
+		return;
+	p->known = in ? p->known + h->size : p->known - h->size;
+	atomic_store_explicit(&p->env->count->kept_bytes, p->known, memory_order_relaxed);
+}
+
 static void put_locked(struct hostpool *p, struct host_piece *h)
 {
+	count_known_locked(p, h, true);
 	list_insert_after(&p->free[class_of(h->size)], &h->link);
 	p->free_bytes[class_of(h->size)] += h->size;
 	p->ready += h->size;
@@ -142,6 +155,7 @@ static void put_locked(struct hostpool *p, struct host_piece *h)
 
 static void remove_locked(struct hostpool *p, struct host_piece *h)
 {
+	count_known_locked(p, h, false);
 	list_remove(&h->link);
 	p->free_bytes[class_of(h->size)] -= h->size;
 	p->ready -= h->size;
@@ -275,9 +289,19 @@ static void shrink_locked(struct hostpool *p)
 	pthread_mutex_lock(&p->lock);
 }
 
+/* Bytes that the pool may hold. */
+static uint64_t most_locked(const struct hostpool *p)
+{
+	uint64_t keep = atomic_load_explicit(&p->env->count->host_keep_bytes,
+					     memory_order_relaxed);
+
+	return keep ? MAX(p->target, keep) : UINT64_MAX;
+}
+
 static void *prealloc_main(void *arg)
 {
 	struct hostpool *p = arg;
+	uint64_t now;
 
 	pthread_mutex_lock(&p->lock);
 	for (;;) {
@@ -287,10 +311,11 @@ static void *prealloc_main(void *arg)
 		/* Only now: whoever ends it may have said so while it grew or waited. */
 		if (p->ending)
 			break;
+		now = clock_now_ns();
 		if (p->held || p->ready <= p->target)
 			pthread_cond_wait(&p->changed, &p->lock);
-		else if (clock_now_ns() < p->used_ns + LINGER_NS)
-			wait_until_locked(p, p->used_ns + LINGER_NS);
+		else if (now < p->used_ns + LINGER_NS && p->ready <= most_locked(p))
+			wait_until_locked(p, MIN(now + LOOK_NS, p->used_ns + LINGER_NS));
 		else
 			shrink_locked(p);
 	}

@@ -3,7 +3,8 @@
  * Private to memory/: host memory for pieces that are evicted. Making it costs ten times
  * what copying into it does, so some is kept ready: as much as hostpool_set() says, in
  * the sizes that what the session has would need. What comes back beyond that is kept for
- * a moment.
+ * a moment, as much as weftd lets it (ipc/page.h, host_keep_bytes), and its contents are told as
+ * kept_bytes.
  *
  * Each backing stays mapped at an address of its own, at the far end of the band, so that
  * a copy needs no mapping. It may be mapped elsewhere besides.

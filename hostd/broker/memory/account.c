@@ -19,6 +19,7 @@
 #include "broker/keep/books.h"
 #include "broker/memory/account.h"
 #include "broker/memory/ledger.h"
+#include "broker/memory/swap.h"
 #include "broker/tenant.h"
 #include "broker/workers.h"
 #include "ipc/page.h"
@@ -316,6 +317,7 @@ void account_begin(struct worker *w)
 	publish(w);
 	credit_write_end(credit_of(w));
 	account_sample(w->tenant);
+	swap_tell_keep(w->tenant);
 }
 
 void account_ending(struct worker *w, uint64_t now_ns)
@@ -353,6 +355,7 @@ void account_set(struct tenant *t, const struct conf_memory *m)
 	account_write_begin(t->b);
 	t->memory = *m;
 	account_take_back_tenant(t);
+	swap_tell_keep(t);
 	t->b->reclaim_due = true;
 	account_write_end(t->b);
 }

@@ -13,6 +13,7 @@
 #include "broker/keep/books.h"
 #include "broker/memory/account.h"
 #include "broker/memory/ledger.h"
+#include "broker/memory/swap.h"
 #include "broker/tenant.h"
 #include "broker/workers.h"
 #include "ipc/page.h"
@@ -30,6 +31,7 @@ static void add(struct worker *w, uint64_t bytes)
 	book(w);
 	w->tenant->evicted += bytes;
 	w->b->evicted += bytes;
+	swap_tell_keep(w->tenant);
 }
 
 static void sub(struct worker *w, uint64_t bytes)
@@ -38,6 +40,7 @@ static void sub(struct worker *w, uint64_t bytes)
 	book(w);
 	w->tenant->evicted -= bytes;
 	w->b->evicted -= bytes;
+	swap_tell_keep(w->tenant);
 }
 
 static void add_returning(struct worker *w, uint64_t bytes)

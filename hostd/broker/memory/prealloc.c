@@ -14,7 +14,9 @@
 #include "broker/loop/outbox.h"
 #include "broker/memory/ledger.h"
 #include "broker/memory/prealloc.h"
+#include "broker/memory/swap.h"
 #include "broker/memory/snapshot.h"
+#include "broker/tenant.h"
 #include "broker/workers.h"
 #include "ipc/msg.h"
 #include "ipc/page.h"
@@ -91,6 +93,7 @@ bool prealloc_pressed(struct broker *b)
 uint64_t prealloc_tick(void *broker, uint64_t now_ns)
 {
 	struct broker *b = broker;
+	const struct tenant *t;
 	struct worker *w;
 	bool again;
 
@@ -105,6 +108,8 @@ uint64_t prealloc_tick(void *broker, uint64_t now_ns)
 			again |= tell(w,
 				      MIN(part(b), snapshot_movable(w, SNAPSHOT_QUIET)));
 	}
+	list_for_each (t, &b->tenants, link)
+		swap_tell_keep(t); /* others may have left more of what there is */
 	b->prealloc_due = false;
 	b->prealloc_again = again;
 	b->prealloc_at_ns = now_ns + PREALLOC_NS;

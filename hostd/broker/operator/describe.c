@@ -8,6 +8,7 @@
 #include "broker/operator/gpu_time.h"
 #include "broker/memory/account_host.h"
 #include "broker/memory/ledger.h"
+#include "broker/memory/swap.h"
 #include "broker/reply.h"
 #include "broker/request.h"
 #include "broker/tenant.h"
@@ -30,7 +31,7 @@ struct json_object *describe_device(const struct broker *b)
 	reply_u64(o, "memory.total", b->device_total);
 	reply_u64(o, "memory.current", account_device(b));
 	reply_u64(o, "memory.free", account_free(b));
-	reply_u64(o, "memory.swap.current", b->evicted);
+	reply_u64(o, "memory.swap.current", swap_device(b));
 	reply_limit(o, "memory.swap.max", b->swap);
 	reply_u64(o, "host.current", b->host);
 	reply_limit(o, "host.max", b->host_max);
@@ -81,7 +82,7 @@ struct json_object *describe_session(const struct worker *w)
 	reply_u64(o, "copied.to_device", atomic_load(&c->bytes_to_device));
 	reply_u64(o, "copied.from_device", atomic_load(&c->bytes_from_device));
 	reply_u64(o, "memory.current", account_worker(w));
-	reply_u64(o, "memory.swap.current", w->evicted - w->move.returning);
+	reply_u64(o, "memory.swap.current", swap_worker(w));
 	reply_u64(o, "memory.peak", w->peak);
 	reply_u64(o, "memory.moved_out", atomic_load(&c->moved_out_bytes));
 	reply_u64(o, "memory.unchanged", atomic_load(&c->unchanged_bytes));

@@ -11,6 +11,7 @@
 #include "base/macros.h"
 #include "broker/broker.h"
 #include "broker/keep/books.h"
+#include "broker/memory/swap.h"
 #include "broker/operator/events.h"
 #include "broker/reply.h"
 #include "broker/tenant.h"
@@ -154,7 +155,7 @@ static void post_count(struct tenant *t, const char *type, uint64_t is, uint64_t
 	e = event_new(t->b, type, t, 0);
 	reply_u64(e, "count", is - *told);
 	reply_u64(e, "memory.current", t->granted);
-	reply_u64(e, "memory.swap.current", t->evicted - t->returning);
+	reply_u64(e, "memory.swap.current", swap_tenant(t));
 	event_post(t->b, e);
 	*told = is;
 }

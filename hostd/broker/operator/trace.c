@@ -12,6 +12,7 @@
 #include "base/macros.h"
 #include "broker/broker.h"
 #include "broker/compute/tpcs.h"
+#include "broker/memory/swap.h"
 #include "broker/operator/gpu_time.h"
 #include "broker/operator/trace.h"
 #include "broker/operator/trace_read.h"
@@ -205,7 +206,7 @@ static struct json_object *list_tenants(const struct broker *b)
 		o = json_object_new_object();
 		reply_str(o, "name", t->name);
 		reply_u64(o, "memory.current", t->granted);
-		reply_u64(o, "memory.swap.current", t->evicted - t->returning);
+		reply_u64(o, "memory.swap.current", swap_tenant(t));
 		reply_u64(o, "gpu.utilization", gpu_busy_tenant(t));
 		reply_u64(o, "compute.slice", slice_us(t));
 		reply_u64(o, "compute.held", t->pace.held_until_ns != 0);

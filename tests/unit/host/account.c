@@ -12,6 +12,7 @@
 #include "base/macros.h"
 #include "broker/broker.h"
 #include "broker/memory/ledger.h"
+#include "broker/memory/swap.h"
 #include "broker/tenant.h"
 #include "broker/workers.h"
 #include "ipc/page.h"
@@ -386,4 +387,44 @@ Test(account, freed_early)
 	cr_assert_eq(account_charge(&workers[0], 60 * MIB, true), 0);
 	used[0] = 60 * MIB;
 	stop(0);
+}
+
+static uint64_t keep(unsigned i)
+{
+	return atomic_load(&pages[i].host_keep_bytes);
+}
+
+/* Copies in host memory of what is on the device have what the limits leave. */
+Test(account, copies_in_host_memory)
+{
+	reset(100 * MIB);
+	b.swap = 64 * MIB;
+	for (unsigned i = 0; i < 3; i++) {
+		start(i, 0);
+		tenants[i].memory.swap_max = UINT64_MAX;
+	}
+	attach(0, &tenants[0]);
+	attach(1, &tenants[0]);
+	attach(2, &tenants[1]);
+	b.n_sessions = 3;
+	tenants[0].memory.swap_max = 20 * MIB;
+	for (unsigned i = 0; i < 2; i++)
+		swap_tell_keep(&tenants[i]);
+	cr_assert_eq(keep(0), 10 * MIB);
+	cr_assert_eq(keep(1), 10 * MIB);
+	cr_assert_eq(keep(2), 64 * MIB / 3);
+	cr_assert_eq(account_charge(&workers[0], 18 * MIB, false), 0);
+	cr_assert_eq(evicted_left(&workers[0], 14 * MIB), 14 * MIB);
+	cr_assert_eq(keep(0), 3 * MIB);
+	cr_assert_eq(keep(1), 3 * MIB);
+	cr_assert_eq(swap_tenant(&tenants[0]), 14 * MIB);
+	atomic_store(&pages[0].kept_bytes, 2 * MIB);
+	atomic_store(&pages[1].kept_bytes, 50 * MIB); /* it has nothing on the device */
+	cr_assert_eq(swap_worker(&workers[0]), 16 * MIB);
+	cr_assert_eq(swap_tenant(&tenants[0]), 16 * MIB);
+	cr_assert_eq(swap_device(&b), 16 * MIB);
+	cr_assert_eq(evicted_left(&workers[0], 4 * MIB), 4 * MIB);
+	tenants[0].memory.swap_max = 18 * MIB;
+	swap_tell_keep(&tenants[0]);
+	cr_assert_eq(keep(0), 1, "0 would be as much as it likes");
 }

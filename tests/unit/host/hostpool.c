@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Host memory that is kept ready for what will leave. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <sched.h>
 #include <time.h>
 
@@ -132,4 +133,33 @@ Test(hostpool, ends_in_a_pause, .timeout = 20)
 		check_item(s, &it);
 		counted_end(s);
 	}
+}
+
+/* Contents of what has come back stay in host memory, as much of them as weftd says. */
+Test(hostpool, keeps_as_much_as_it_may, .timeout = 60)
+{
+	struct session *s = start();
+	struct space_moved moved;
+	struct item it;
+
+	cr_assert_eq(space_set_piece(s->space, MIB), 0);
+	space_set_turns(s->space);
+	it = new_item(s, ARENA, 8 * MIB, 4);
+	cr_assert_eq(space_move_out(s->space, TOTAL, UINT64_MAX, PLACE_SWAPPED, &moved),
+		     -ENOSPC);
+	cr_assert_eq(atomic_load(&s->count->kept_bytes), 0);
+	cr_assert_eq(space_move_in(s->space, TOTAL, &moved), 0);
+	cr_assert_eq(atomic_load(&s->count->kept_bytes), 8 * MIB);
+	cr_assert_eq(counted.in_host, 8 * MIB);
+	atomic_store(&s->count->host_keep_bytes, 3 * MIB);
+	wait_for_pool(3 * MIB); /* long before it would give all of it back */
+	cr_assert_eq(atomic_load(&s->count->kept_bytes), 3 * MIB);
+	cr_assert_eq(space_move_out(s->space, TOTAL, UINT64_MAX, PLACE_SWAPPED, &moved),
+		     -ENOSPC);
+	cr_assert_eq(moved.unchanged, 3 * MIB);
+	cr_assert_eq(atomic_load(&s->count->kept_bytes), 0);
+	cr_assert_eq(space_move_in(s->space, TOTAL, &moved), 0);
+	wait_for_pool(3 * MIB);
+	check_item(s, &it);
+	counted_end(s);
 }
