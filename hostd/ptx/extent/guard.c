@@ -143,6 +143,7 @@ static void expand(struct learn *l, const struct ptx_opnd *o, bool is, unsigned 
 {
 	const struct ptx_insn *in = o->kind == PTX_O_REG ? only_def(l, o->idx) : NULL;
 
+	l->work++;
 	if (o->flags & PTX_OF_NEG)
 		is = !is;
 	if (!in || depth > DEPTH_MAX || in->guard >= 0 || in->o[0].kind != PTX_O_REG ||

@@ -6,8 +6,8 @@
 #include "ptx/extent/learn.h"
 
 #define NONE      LEARN_NONE
-#define DEPTH_MAX 200u /* of registers made of registers */
-#define WORK_MAX  (4u << 20)
+#define DEPTH_MAX 200u       /* of registers made of registers */
+#define WORK_MAX  (1u << 20) /* values, comparisons and blocks that are looked at */
 #define CHAIN_MAX 8u
 #define LOOP_SYMS 256u /* behind those of special registers */
 
@@ -228,10 +228,12 @@ static void goes_on(struct learn *l, const struct ptx_insn *setp, enum ptx_cmp c
 }
 
 /* Whether each round comes by a block. */
-static bool is_in_each_round(const struct learn *l, uint32_t loop, uint32_t block)
+static bool is_in_each_round(struct learn *l, uint32_t loop, uint32_t block)
 {
 	const struct ptx_nest *n = &l->nest;
 	uint32_t head = n->loops[loop].head;
+
+	l->work += n->n / 64;
 
 	for (uint32_t b = 0; b < n->n; b++) {
 		if ((n->blocks[b].next[0] == head || n->blocks[b].next[1] == head) &&
@@ -275,7 +277,8 @@ static uint32_t trips_of(struct learn *l, uint32_t loop)
 	t->busy = true;
 	/* Whole numbers of rounds, whatever is in hand. */
 	l->base = l->n_active;
-	for (a.block = 0; a.block < l->nest.n; a.block++) {
+	l->work += l->nest.n / 64;
+	for (a.block = 0; a.block < l->nest.n && !l->full; a.block++) {
 		if (l->nest.blocks[a.block].order != PTX_NEST_NONE &&
 		    ptx_in_loop(&l->nest, loop, a.block))
 			ask_block(l, &a);

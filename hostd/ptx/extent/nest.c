@@ -163,6 +163,29 @@ static int find_before(struct ptx_nest *n)
 	return 0;
 }
 
+/* Numbers blocks so that those that one dominates follow it: first come sizes, from the leaves up. */
+static void number_dominated(struct ptx_nest *n, const uint32_t *order, uint32_t n_order)
+{
+	for (uint32_t i = n_order; i-- > 0;) {
+		struct ptx_block *b = &n->blocks[order[i]];
+
+		b->dom_end++;
+		if (b->idom != NONE)
+			n->blocks[b->idom].dom_end += b->dom_end;
+	}
+	for (uint32_t i = 0; i < n_order; i++) {
+		struct ptx_block *b = &n->blocks[order[i]];
+		struct ptx_block *up = b->idom == NONE ? NULL : &n->blocks[b->idom];
+		uint32_t size = b->dom_end;
+
+		/* Above, dom_end is where the next one begins until all have been given theirs. */
+		b->dom_first = up ? up->dom_end : 0;
+		if (up)
+			up->dom_end += size;
+		b->dom_end = b->dom_first + 1;
+	}
+}
+
 static int find_dominators(struct ptx_nest *n, const uint32_t *order, uint32_t n_order)
 {
 	bool changed = true;
@@ -189,14 +212,17 @@ static int find_dominators(struct ptx_nest *n, const uint32_t *order, uint32_t n
 			return -E2BIG;
 	}
 	n->blocks[0].idom = NONE;
+	number_dominated(n, order, n_order);
 	return 0;
 }
 
 bool ptx_dominates(const struct ptx_nest *n, uint32_t a, uint32_t b)
 {
-	while (b != a && b != NONE)
-		b = n->blocks[b].idom;
-	return b == a;
+	const struct ptx_block *of = &n->blocks[a];
+	uint32_t at = n->blocks[b].dom_first;
+
+	return a == b || (of->order != NONE && n->blocks[b].order != NONE &&
+			  at >= of->dom_first && at < of->dom_end);
 }
 
 bool ptx_in_loop(const struct ptx_nest *n, uint32_t loop, uint32_t block)

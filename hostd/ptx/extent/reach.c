@@ -8,7 +8,8 @@
 #include "ptx/extent/learn.h"
 
 #define NONE     LEARN_NONE
-#define WORK_MAX (4u << 20) /* blocks that walks come by */
+#define WORK_MAX (1u << 20) /* blocks that walks come by */
+#define DEFS_MAX 256u       /* of a register that is looked at */
 
 static uint32_t n_defs(const struct learn *l)
 {
@@ -129,8 +130,8 @@ value_id reach_of(struct learn *l, uint32_t reg, uint32_t insn)
 	struct several s = {.reg = reg};
 	uint32_t block = l->nest.of[insn], top;
 
-	if (n <= 1)
-		return n ? l->def_at[reg] : NONE;
+	if (n <= 1 || n > DEFS_MAX)
+		return n == 1 ? l->def_at[reg] : NONE;
 	if (add_defs(l, &s, block, insn))
 		return number_of(l, &s);
 	if (!s.n)
