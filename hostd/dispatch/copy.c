@@ -142,7 +142,7 @@ int handle_copy_htod(struct sess_lane *sl, const struct copy_htod_args *a,
 	t.width = c->pitch == c->width ? a->payload_size : c->width;
 	t.height = c->pitch == c->width ? 1 : c->height;
 	count(&s->count->bytes_to_device, a->payload_size);
-	note_copy(s, t.dst, 0);
+	note_rows(s, t.dst, t.pitch, t.width, t.height);
 	if (sess_enter(sl) < 0)
 		return -EPIPE;
 	begin_ns = trace_begin(s);
@@ -266,7 +266,7 @@ int handle_copy_dtoh(struct sess_lane *sl, const struct copy_dtoh_args *a)
 	r = sess_sync_result(sl, r);
 	if (r != CUDA_SUCCESS || !f.total)
 		return reply_result(sl, r);
-	note_copy(sl->s, 0, f.src);
+	note_rows(sl->s, f.src, f.pitch, f.width, f.total / f.width);
 	return send_all(sl, &f);
 }
 
@@ -389,7 +389,8 @@ int handle_copy_dtod(struct sess_lane *sl, const struct copy_dtod_args *a,
 		rep->res.result = r;
 		return 0;
 	}
-	note_copy(sl->s, c.dst, c.src);
+	note_rows(sl->s, c.dst, c.dst_pitch, c.width, c.height);
+	note_rows(sl->s, c.src, c.src_pitch, c.width, c.height);
 	if (sess_enter(sl) < 0)
 		return -EPIPE;
 	begin_ns = trace_begin(sl->s);
@@ -498,7 +499,7 @@ int handle_fill(struct sess_lane *sl, const struct fill_args *a, struct fill_rep
 	rep->res.result = sess_stream(sl, c->stream, &st, &ctx);
 	if (rep->res.result != CUDA_SUCCESS)
 		return 0;
-	note_copy(sl->s, c->dst, 0);
+	note_rows(sl->s, c->dst, c->pitch, (uint64_t)c->width * c->elem_bytes, c->height);
 	if (sess_enter(sl) < 0)
 		return -EPIPE;
 	begin_ns = trace_begin(sl->s);

@@ -190,9 +190,25 @@ int handle_graph_ready(struct sess_lane *sl, const struct graph_ready_args *a,
 	return r;
 }
 
-static void named(void *arg, const struct dev_launch *l)
+static void named(void *arg, const struct dev_node *op)
 {
-	touch_launch(arg, l);
+	struct session *s = arg;
+
+	if (op->kind == DEV_NODE_KERNEL)
+		note_launch(s, &op->kernel);
+	else if (op->kind == DEV_NODE_FILL)
+		note_rows(s, op->fill.dst, op->fill.pitch,
+			  (uint64_t)op->fill.width * op->fill.elem_bytes,
+			  op->fill.height);
+	else if (op->kind == DEV_NODE_COPY) {
+		const struct dev_copy_2d *r = &op->copy.rows;
+		uint64_t more = op->copy.depth ? op->copy.depth - 1 : 0;
+
+		note_rows(s, r->dst, r->dst_pitch, op->copy.dst_slice * more + r->width,
+			  r->height);
+		note_rows(s, r->src, r->src_pitch, op->copy.src_slice * more + r->width,
+			  r->height);
+	}
 }
 
 int handle_graph_launch(struct sess_lane *sl, const struct graph_launch_args *a,
@@ -218,7 +234,7 @@ int handle_graph_launch(struct sess_lane *sl, const struct graph_launch_args *a,
 		return -EPIPE;
 	} else {
 		if (unlikely(sl->s->touch.pages))
-			exec_named(e->x, named, &sl->s->touch);
+			exec_named(e->x, named, sl->s);
 		begin_ns = trace_begin(sl->s);
 		rep->res.result = exec_launch(e->x, st);
 		sess_count_launches(sl, e->kernels);

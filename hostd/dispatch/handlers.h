@@ -79,20 +79,19 @@ static inline void count(_Atomic uint64_t *c, uint64_t n)
 	atomic_fetch_add_explicit(c, n, memory_order_relaxed);
 }
 
-/* A launch says where it reaches memory, or names it by its parameters; a copy names what it copies
- * from and to. */
+/* A launch says where it reaches memory, or names it by its parameters; a copy or fill says it, of
+ * rows of so many bytes. */
 static inline void note_launch(struct session *s, const struct dev_launch *l)
 {
 	if (unlikely(s->touch.pages))
 		touch_launch(&s->touch, l);
 }
 
-static inline void note_copy(struct session *s, CUdeviceptr dst, CUdeviceptr src)
+static inline void note_rows(struct session *s, CUdeviceptr addr, uint64_t pitch,
+			     uint64_t width, uint64_t height)
 {
-	if (likely(!s->touch.pages))
-		return;
-	touch_mark(&s->touch, touch_now(&s->touch), dst);
-	touch_mark(&s->touch, touch_now(&s->touch), src);
+	if (unlikely(s->touch.pages) && width && height)
+		touch_reach(&s->touch, addr, pitch * (height - 1) + width);
 }
 
 /* Utilisation is measured only while something runs. */

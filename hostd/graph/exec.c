@@ -441,14 +441,14 @@ CUresult exec_upload(struct exec *x, struct dev_stream *st)
 	return r == CUDA_SUCCESS ? x->ops->graph->upload(x->graph, st) : r;
 }
 
-void exec_named(const struct exec *x, void (*fn)(void *arg, const struct dev_launch *l),
+void exec_named(const struct exec *x, void (*fn)(void *arg, const struct dev_node *op),
 		void *arg)
 {
 	for (unsigned i = 0; i < x->shape.n; i++) {
 		const struct dev_node *op = &x->nodes[i].op;
 
-		if (op->kind == DEV_NODE_KERNEL && !op->disabled)
-			fn(arg, &op->kernel);
+		if (!op->disabled)
+			fn(arg, op);
 	}
 }
 

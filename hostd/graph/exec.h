@@ -82,8 +82,8 @@ CUresult exec_launch(struct exec *x, struct dev_stream *st);
 /* Does those parts of a launch that can be done before it. */
 CUresult exec_upload(struct exec *x, struct dev_stream *st);
 
-/* Calls fn for each kernel of a launch. */
-void exec_named(const struct exec *x, void (*fn)(void *arg, const struct dev_launch *l),
+/* Calls fn for each node that a launch runs. */
+void exec_named(const struct exec *x, void (*fn)(void *arg, const struct dev_node *op),
 		void *arg);
 
 /* How many kernels a launch submits. */

@@ -9,6 +9,8 @@
 #include "ptx/extent/extent.h"
 
 #define BYTES (TOUCH_PAGES * sizeof(uint32_t))
+/* No device has so much: who says so does not know where it ends. */
+#define REACHED_MAX (1ull << 39)
 
 int touch_init(struct touch *t)
 {
@@ -56,15 +58,25 @@ struct marking {
 static void mark_reached(void *arg, uint64_t addr, uint64_t bytes)
 {
 	const struct marking *m = arg;
-	uint64_t i = page_of(addr), end = page_of(addr + bytes - 1) + 1;
+	uint64_t end = addr + bytes, i;
 
-	if (!bytes) {
+	if (!bytes || bytes > REACHED_MAX || end < addr) {
 		touch_mark(m->t, m->now, addr);
 		return;
 	}
-	/* An extent that begins before the band is none of it; one is cut at its end. */
-	for (; i < MIN(end, (uint64_t)TOUCH_PAGES); i++)
+	if (end <= DEVICE_BAND_BASE)
+		return;
+	end = page_of(end - 1) + 1;
+	for (i = page_of(MAX(addr, (uint64_t)DEVICE_BAND_BASE));
+	     i < MIN(end, (uint64_t)TOUCH_PAGES); i++)
 		atomic_store_explicit(&m->t->reached[i], m->now, memory_order_relaxed);
+}
+
+void touch_reach(struct touch *t, CUdeviceptr addr, uint64_t bytes)
+{
+	struct marking m = {t, touch_now(t)};
+
+	mark_reached(&m, addr, bytes);
 }
 
 void touch_launch(struct touch *t, const struct dev_launch *l)

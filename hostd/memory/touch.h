@@ -61,6 +61,9 @@ static inline void touch_mark(struct touch *t, uint32_t now, uint64_t word)
 /* Marks what a launch reaches, or, where nobody knows, what its parameters name. */
 void touch_launch(struct touch *t, const struct dev_launch *l);
 
+/* Marks what a copy or a fill reaches, with the latest launch. */
+void touch_reach(struct touch *t, CUdeviceptr addr, uint64_t bytes);
+
 /* New memory lies at these addresses, whole pages: as if just named. */
 void touch_new(struct touch *t, CUdeviceptr addr, uint64_t size);
 

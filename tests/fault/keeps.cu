@@ -7,6 +7,7 @@
  *	w SLOT ROUNDS	a kernel that works for so long; not waited for
  *	x SLOT ROUNDS	one that then writes where nothing is; not waited for
  *	p SLOT EIGHTH	a kernel that is given all of it, and works with that part
+ *	g SLOT EIGHTH	likewise, by a graph
  *	s		wait for all
  *	e SLOT		gives it to other processes; the handle follows
  *	o SLOT BYTES HANDLE	opens what another has so given	q SLOT	closes it
@@ -130,6 +131,32 @@ static cudaError_t churn(unsigned seconds, unsigned long long bytes, unsigned *r
 	return cudaSuccess;
 }
 
+static cudaError_t work_by_graph(const slot *s, unsigned eighth)
+{
+	cudaStream_t stream;
+	cudaGraph_t graph;
+	cudaGraphExec_t exec;
+	cudaError_t e = cudaStreamCreate(&stream);
+
+	if (e)
+		return e;
+	e = cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed);
+	work_in_part<<<BLOCKS, THREADS, 0, stream>>>(s->p, s->n / 8 * eighth, s->n / 8);
+	if (e == cudaSuccess)
+		e = cudaStreamEndCapture(stream, &graph);
+	if (e == cudaSuccess)
+		e = cudaGraphInstantiate(&exec, graph, 0);
+	if (e == cudaSuccess)
+		e = cudaGraphLaunch(exec, stream);
+	if (e == cudaSuccess)
+		e = cudaStreamSynchronize(stream);
+	if (e == cudaSuccess)
+		e = cudaGraphExecDestroy(exec);
+	if (e == cudaSuccess)
+		e = cudaGraphDestroy(graph);
+	return e == cudaSuccess ? cudaStreamDestroy(stream) : e;
+}
+
 /* ---- memory of two processes ---- */
 
 static cudaIpcMemHandle_t handle;
@@ -187,6 +214,8 @@ static cudaError_t told(char what, unsigned i, unsigned long long value, unsigne
 	case 'p':
 		work_in_part<<<BLOCKS, THREADS>>>(s->p, s->n / 8 * value, s->n / 8);
 		return cudaGetLastError();
+	case 'g':
+		return work_by_graph(s, value);
 	case 's':
 		return cudaDeviceSynchronize();
 	case 'e':

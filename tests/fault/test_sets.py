@@ -152,7 +152,7 @@ class Sets(FaultTest):
                 while time.monotonic() < until:
                     for p in people:
                         p.tell("p 0 2")
-                        p.tell("p 0 5")
+                        p.tell("g 0 5")
                         p.tell("s")
                     for p in people * 3:
                         self.assertEqual(p.answer(), (0, 0))

@@ -17,7 +17,7 @@ struct ptx_block {
 	uint32_t from;        /* the only block that leads here; NONE: several, or none */
 	uint32_t next[2];     /* where its end leads to; NONE: no further */
 	uint32_t order;       /* in reverse postorder; NONE: never reached */
-	/* It dominates the blocks that are numbered so: itself the first of them. */
+	/* Blocks that are numbered so are dominated by it: itself is the first of them. */
 	uint32_t dom_first, dom_end;
 };
 

@@ -94,3 +94,31 @@ Test(touch, ends_of_the_band)
 	touch_mark(&t, touch_tick(&t), end - 1);
 	cr_assert_eq(latest(end - PAGE, PAGE), touch_now(&t));
 }
+
+/* Copies say how long they are, and so do launches whose kernel is known. */
+Test(touch, what_is_reached_is_marked_to_its_end)
+{
+	uint32_t now = touch_tick(&t);
+
+	touch_reach(&t, BASE + PAGE - 1, PAGE + 2);
+	cr_assert_eq(touch_reached(&t, BASE - PAGE, PAGE), 0);
+	cr_assert_eq(touch_reached(&t, BASE, 1), now);
+	cr_assert_eq(touch_reached(&t, BASE + 2 * PAGE, PAGE), now);
+	cr_assert_eq(touch_reached(&t, BASE + 3 * PAGE, 10 * PAGE), 0);
+	cr_assert_eq(latest(BASE, 3 * PAGE), 0, "nobody has named it");
+	/* Out of the band at either end, and longer than anything is. */
+	now = touch_tick(&t);
+	touch_reach(&t, DEVICE_BAND_BASE - PAGE, 2 * PAGE);
+	cr_assert_eq(touch_reached(&t, DEVICE_BAND_BASE, PAGE), now);
+	cr_assert_eq(touch_reached(&t, DEVICE_BAND_BASE + PAGE, PAGE), 0);
+	touch_reach(&t, DEVICE_BAND_BASE + DEVICE_BAND_SIZE - PAGE, 5 * PAGE);
+	cr_assert_eq(touch_reached(&t, DEVICE_BAND_BASE + DEVICE_BAND_SIZE - PAGE, PAGE),
+		     now);
+	touch_reach(&t, DEVICE_BAND_BASE - 2 * PAGE, PAGE);
+	touch_reach(&t, BASE + 50 * PAGE, UINT64_MAX / 2);
+	cr_assert_eq(touch_reached(&t, BASE + 50 * PAGE, PAGE), 0);
+	cr_assert_eq(latest(BASE + 50 * PAGE, PAGE), now, "as far as nobody knows");
+	/* Something else lies there now. */
+	touch_new(&t, BASE, 4 * PAGE);
+	cr_assert_eq(touch_reached(&t, BASE, 4 * PAGE), 0);
+}
