@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "memory/space.h"
 #include "ptx/extent/table.h"
 #include "session/code.h"
@@ -163,6 +164,8 @@ static void image_fini(struct session *s, struct sess_obj *o)
 /* Looks at the PTX that the device takes; machine code says nothing, and what was linked neither. */
 static struct ptx_extents *extents_of(struct session *s, const struct image *img)
 {
+	struct ptx_extents *t;
+	unsigned all, known;
 	int major, minor;
 
 	if (!s->touch.wants_extents || !s->touch.pages ||
@@ -171,7 +174,12 @@ static struct ptx_extents *extents_of(struct session *s, const struct image *img
 	    s->ops->attribute(s->dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
 			      &minor))
 		return NULL;
-	return ptx_extents_new(img->data, img->size, (unsigned)(10 * major + minor));
+	t = ptx_extents_new(img->data, img->size, (unsigned)(10 * major + minor));
+	ptx_extents_counts(t, &all, &known);
+	if (all)
+		log_debug("kernels: it is known of %u of %u where they reach memory",
+			  known, all);
+	return t;
 }
 
 static CUresult keep_image(struct session *s, struct sess_module *m, struct image *img)
