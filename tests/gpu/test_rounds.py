@@ -39,6 +39,9 @@ class Rounds(unittest.TestCase):
         sums = {self.check("pilot", n, "tiny", managed=True) for n in NAMES["pilot"].split()}
         self.assertEqual(len(sums), 10)
 
+    def test_slices(self):
+        self.check("slices", "slices", "tiny", managed=True)
+
     def test_page_dos(self):
         self.check("pilot", "pageDoS", "3", managed=True)
 

@@ -4,10 +4,11 @@ them do, of what as many do as fit."""
 import mmap
 import multiprocessing
 import os
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from . import compute, daemon, programs
+from . import build, compute, daemon, programs
 from .looping import Looping, Row, quiet, said
 
 GIB = 1 << 30
@@ -23,7 +24,10 @@ POLICIES = {"sets-decode": ("sets", "fair"), "sets-graph": ("sets",), "sets-trai
 # With decoders that have a graph each token: turns of other lengths, somebody in a hurry, and one
 # that needs one and a half times the device.
 TURNS, HURRY, ALONE = "sets-turns", "sets-hurry", "sets-alone"
-NAMES = [*KINDS, TURNS, HURRY, ALONE]
+# One allocation of 8 GiB of which kernels read slices, two eighths in all (compute/slices.cu):
+# three of them on a device that holds one of these allocations.
+SLICES, SLICES_GIB, SLICES_N = "sets-slices", 8, 3
+NAMES = [*KINDS, TURNS, HURRY, ALONE, SLICES]
 # Host memory is made once, a tenth of a second for a GiB.
 SETTLE, SECONDS = 15, 10
 SWAP, TURN_MS, CONTEXT = "96G", 500, 600 << 20
@@ -55,6 +59,7 @@ class Sets:
         self.work, self.tools = work, tools
         self.path = os.path.join(compute.HERE, "large.py")
         self.known = {}
+        self.slices = "large"
 
     def start(self, d, kind, n, gib=SIZE):
         """All of them together."""
@@ -62,11 +67,11 @@ class Sets:
         with ThreadPoolExecutor(n) as ex:
             return list(ex.map(lambda i: Looping(d.side(f"t{i}"), argv), range(n)))
 
-    def measured(self, d, those):
+    def measured(self, d, those, settle=SETTLE):
         """(a second, median, longest in us) of each, and the bytes that moved a second."""
         for p in those:
             p.say()
-        time.sleep(SETTLE)
+        time.sleep(settle)
         before, (at, _) = moved(d), said(those)
         time.sleep(SECONDS)
         now, each = said(those)
@@ -155,11 +160,45 @@ class Sets:
                   f"takes the link {1 / best:.2f} s: {each[0][0] / best:.3f} of what that allows",
                   each[0][0] >= 0.95 * best)
 
+    def machine_code(self, program):
+        """Builds it without the PTX that says what its kernels reach."""
+        out = program.argv[0] + "-machine-code"
+        cmd = [self.tools.nvcc, "-O2", "-gencode", "arch=compute_90,code=sm_90", "-o", out,
+               program.path]
+        r = subprocess.run(cmd, capture_output=True, text=True, check=False)
+        if r.returncode:
+            raise build.Error(f"does not build: {build.first_line(r.stderr)}")
+        return out
+
+    def sliced(self, path, n, memory=None):
+        """Rounds a second of each of n, and bytes that moved a second."""
+        with daemon.Daemon(self.where, self.device, SWAP, "sets", memory=memory, pool=2) as d:
+            argv = [path, "slices", self.slices, "loop"]
+            with ThreadPoolExecutor(n) as ex:
+                those = list(ex.map(lambda i: Looping(d.side(f"t{i}"), argv), range(n)))
+            # Eight turns of each tell what nobody needs.
+            return self.measured(d, those, 2 * SETTLE)
+
+    def in_slices(self, n=SLICES_N):
+        program = next(p for p in programs.find(compute.HERE) if p.name == "slices")
+        self.tools.build(program, self.work)
+        (alone, *_), _ = self.sliced(program.argv[0], 1)
+        rates, memory = {}, SLICES_GIB * GIB + (n + 2) * CONTEXT + GIB // 2
+        for name, path in (("by PTX", program.argv[0]), ("by names", self.machine_code(program))):
+            each, rates[name] = self.sliced(path, n, memory)
+            part = sum(r for r, *_ in each) / alone[0]
+            p99 = max(us for *_, us in each) / 1e3
+            yield Row(f"{n} that read slices of {SLICES_GIB} GiB, {name}",
+                      f"{part:.3f} of one alone, p99 of a round {p99:.0f} ms, "
+                      f"{rates[name] / GIB:.2f} GiB/s moved")
+        part = rates["by PTX"] / rates["by names"] if rates["by names"] else float("inf")
+        yield Row("moved by PTX, of what moves by names", f"{part:.3f}", part <= 0.1)
+
 
 def run(where, device, python, work, tools, wanted):
     touch_host()
     s = Sets(where, device, python, work, tools)
-    others = {TURNS: s.turns, HURRY: s.hurry, ALONE: s.alone}
+    others = {TURNS: s.turns, HURRY: s.hurry, ALONE: s.alone, SLICES: s.in_slices}
     out = []
     for name in wanted:
         for row in others[name]() if name in others else s.counts(name):
