@@ -266,7 +266,7 @@ int handle_copy_dtoh(struct sess_lane *sl, const struct copy_dtoh_args *a)
 	r = sess_sync_result(sl, r);
 	if (r != CUDA_SUCCESS || !f.total)
 		return reply_result(sl, r);
-	note_rows(sl->s, f.src, f.pitch, f.width, f.total / f.width);
+	note_rows(sl->s, c->src, c->pitch, c->width, c->height);
 	return send_all(sl, &f);
 }
 

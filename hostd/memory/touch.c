@@ -53,14 +53,16 @@ static void mark_params(struct touch *t, const void *params, size_t size)
 struct marking {
 	struct touch *t;
 	uint32_t now;
+	uint64_t n; /* pages so far */
 };
 
 static void mark_reached(void *arg, uint64_t addr, uint64_t bytes)
 {
-	const struct marking *m = arg;
+	struct marking *m = arg;
 	uint64_t end = addr + bytes, i;
 
-	if (!bytes || bytes > REACHED_MAX || end < addr) {
+	/* Nobody waits for one that reaches more than there is, again and again. */
+	if (!bytes || bytes > REACHED_MAX || end < addr || m->n > TOUCH_PAGES) {
 		touch_mark(m->t, m->now, addr);
 		return;
 	}
@@ -70,11 +72,12 @@ static void mark_reached(void *arg, uint64_t addr, uint64_t bytes)
 	for (i = page_of(MAX(addr, (uint64_t)DEVICE_BAND_BASE));
 	     i < MIN(end, (uint64_t)TOUCH_PAGES); i++)
 		atomic_store_explicit(&m->t->reached[i], m->now, memory_order_relaxed);
+	m->n += bytes / TOUCH_PAGE;
 }
 
 void touch_reach(struct touch *t, CUdeviceptr addr, uint64_t bytes)
 {
-	struct marking m = {t, touch_now(t)};
+	struct marking m = {t, touch_now(t), 0};
 
 	mark_reached(&m, addr, bytes);
 }

@@ -153,6 +153,7 @@ static void module_fini(struct session *s, struct sess_obj *o)
 	if (m->image)
 		obj_put(s, &m->image->obj);
 	sess_managed_free(s, m->managed, &m->managed_in);
+	images_uncharge(s->images, ptx_extents_bytes(m->extents));
 	ptx_extents_put(m->extents);
 }
 
@@ -175,6 +176,10 @@ static struct ptx_extents *extents_of(struct session *s, const struct image *img
 			      &minor))
 		return NULL;
 	t = ptx_extents_new(img->data, img->size, (unsigned)(10 * major + minor));
+	if (images_charge(s->images, ptx_extents_bytes(t)) < 0) {
+		ptx_extents_put(t);
+		return NULL;
+	}
 	ptx_extents_counts(t, &all, &known);
 	if (all)
 		log_debug("kernels: it is known of %u of %u where they reach memory",

@@ -337,3 +337,90 @@ Test(extents, of_kernels_that_are_not_optimised)
 	for (unsigned i = 0; i < ARRAY_SIZE(launches); i++)
 		check("90-G", &launches[i], false);
 }
+
+/* ---- texts that no compiler writes ---- */
+
+static void load_text(const char *body)
+{
+	char text[16384];
+
+	snprintf(text, sizeof(text),
+		 ".version 8.0\n.target sm_70\n.address_size 64\n"
+		 ".visible .entry k(.param .u64 p, .param .u32 n) {\n"
+		 ".reg .b64 %%rd<9>; .reg .b32 %%r<9>; .reg .pred %%p<9>;\n%s\nret; }\n",
+		 body);
+	ptx_module_free(m);
+	m = NULL;
+	cr_assert(ptx_parse(text, strlen(text), NULL, &m) == 0, "%s", body);
+}
+
+static void told(void *arg, uint64_t addr, uint64_t bytes)
+{
+	*(uint64_t *)arg += bytes;
+}
+
+/* Bytes that are said of a launch of one thread with a pointer and n. */
+static uint64_t said(uint64_t n)
+{
+	const struct ptx_grid one = {{1, 1, 1}, {1, 1, 1}};
+	struct ptx_extent *e = ptx_extent_new(m, ptx_find_func(m, "k"));
+	/* Allocated by itself, so that a byte before or behind it is seen. */
+	uint64_t *params = malloc(12), sum = 0;
+
+	cr_assert(params);
+	memcpy(params, (uint64_t[]){1 << 30}, 8);
+	memcpy((char *)params + 8, &n, 4);
+	if (e)
+		ptx_extent_each(e, params, 12, &one, PAGE, told, &sum);
+	ptx_extent_free(e);
+	free(params);
+	return sum;
+}
+
+/* Only a branch says anything of what comes behind it. */
+Test(extents, of_a_guard_that_is_no_branch)
+{
+	load_text("ld.param.u64 %rd1, [p]; ld.param.u32 %r1, [n]; mov.u32 %r2, %tid.x;\n"
+		  "setp.ge.s32 %p1, %r2, 0; @%p1 mov.u32 %r3, 1;\n"
+		  "L: mul.wide.s32 %rd2, %r2, 4; add.s64 %rd3, %rd1, %rd2;\n"
+		  "st.global.u32 [%rd3], %r1; ret; bra L;");
+	cr_expect(said(5) == 4, "a thread that is none");
+	load_text("ld.param.u64 %rd1, [p]; ld.param.u32 %r1, [n]; mov.u32 %r2, 0;\n"
+		  "H: setp.lt.s32 %p1, %r2, 3; @%p1 mov.u32 %r3, 1;\n"
+		  "L: mul.wide.s32 %rd2, %r2, 4; add.s64 %rd3, %rd1, %rd2;\n"
+		  "st.global.u32 [%rd3], %r1; add.s32 %r2, %r2, 1;\n"
+		  "setp.lt.s32 %p2, %r2, %r1; @%p2 bra H; ret; bra L;");
+	cr_expect(said(50) == 200, "%lu", said(50));
+}
+
+Test(extents, of_numbers_at_their_ends)
+{
+	char body[12000] = "ld.param.u64 %rd1, [p]; mov.u32 %r2, %tid.x;\n"
+			   "setp.eq.s32 %p1, %r2, 0;\n";
+
+	/* Parameters before the first, and behind the last. */
+	load_text(
+		"ld.param.u64 %rd1, [p+-4]; ld.param.u64 %rd2, [p+9223372036854775804];\n"
+		"add.s64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], 1;");
+	(void)said(1);
+	load_text("ld.param.u64 %rd1, [p]; and.b64 %rd2, %rd1, 9223372036854775807;\n"
+		  "mov.u32 %r1, %tid.x; cvt.u64.u32 %rd3, %r1;\n"
+		  "and.b64 %rd4, %rd3, 9223372036854775807; add.s64 %rd2, %rd2, %rd4;\n"
+		  "st.global.u32 [%rd2], 1;");
+	(void)said(1);
+	load_text("ld.param.u64 %rd1, [p]; mov.u64 %rd2, 0;\n"
+		  "L: add.s64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], 1;\n"
+		  "add.s64 %rd2, %rd2, 1; setp.le.s64 %p1, %rd2, 9223372036854775806;\n"
+		  "@%p1 bra L;");
+	(void)said(1);
+	load_text("ld.param.u64 %rd1, [p]; add.s64 %rd2, %rd1, 9223372036854775800;\n"
+		  "st.global.u32 [%rd2], 1; st.global.u32 [%rd2+4], 1; st.global.u32 "
+		  "[%rd1], 1;");
+	(void)said(1);
+	/* More definitions than are looked at. */
+	for (unsigned i = 0; i < 200; i++)
+		strcat(body, "@%p1 mov.u64 %rd2, 8;\n");
+	strcat(body, "add.s64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], 1;");
+	load_text(body);
+	cr_expect(said(1) == 0, "nobody knows");
+}

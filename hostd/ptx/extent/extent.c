@@ -25,7 +25,7 @@ static uint64_t read_word(const struct launch *l, uint64_t offset, unsigned byte
 {
 	uint64_t v = 0;
 
-	if (offset + bytes <= l->size)
+	if (offset <= l->size && bytes <= l->size - offset)
 		memcpy(&v, l->params + offset, bytes);
 	return v;
 }
@@ -94,14 +94,14 @@ static void trips(const struct node *n, const struct form *v, struct form *ret)
 	if (down ? cmp == PTX_C_LT || cmp == PTX_C_LE
 		 : cmp == PTX_C_GT || cmp == PTX_C_GE)
 		return;
-	rounds = 0;
-	if (way >= 0)
-		rounds = cmp == PTX_C_LE || cmp == PTX_C_GE
-				 ? way / step + 1
-				 : way / step + (way % step > 0);
 	/* A thread that would have to go round all numbers does not come there. */
-	else if (cmp == PTX_C_NE)
-		rounds = -1;
+	if (way < 0 && cmp == PTX_C_NE) {
+		form_const(ret, 0);
+		return;
+	}
+	rounds = way < 0 ? 0 : MIN(way / step, (int64_t)FORM_COUNT_MAX);
+	if (way >= 0 && (cmp == PTX_C_LE || cmp == PTX_C_GE || way % step))
+		rounds++;
 	form_const(ret, rounds + !!(n->imm & TRIPS_BOTTOM));
 }
 
@@ -248,29 +248,6 @@ static void tell_words(const struct launch *l, uint64_t words)
 	}
 }
 
-/* Sorts terms by their steps, which are made to go up. False: too large to say. */
-static bool in_order(struct form *f)
-{
-	for (unsigned i = 0; i < f->n; i++) {
-		struct form_term t = f->t[i];
-		unsigned k = i;
-		int64_t w;
-
-		if (t.coef == INT64_MIN)
-			return false;
-		if (t.coef < 0) {
-			if (__builtin_mul_overflow(t.coef, (int64_t)t.count - 1, &w) ||
-			    __builtin_add_overflow(f->c, w, &f->c))
-				return false;
-			t.coef = -t.coef;
-		}
-		for (; k && f->t[k - 1].coef > t.coef; k--)
-			f->t[k] = f->t[k - 1];
-		f->t[k] = t;
-	}
-	return true;
-}
-
 /* Tells strips of so many bytes each, of the terms from the first to the n-th. */
 static void tell_strips(const struct launch *l, const struct form *f, unsigned first,
 			uint64_t addr, uint64_t bytes)
@@ -292,13 +269,25 @@ static void tell_strips(const struct launch *l, const struct form *f, unsigned f
 	}
 }
 
+/* Strips of the terms from the k-th on. */
+static uint64_t strips_of(const struct form *f, unsigned k)
+{
+	uint64_t n = 1;
+
+	for (; k < f->n; k++) {
+		if (__builtin_mul_overflow(n, (uint64_t)f->t[k].count, &n))
+			return UINT64_MAX;
+	}
+	return n;
+}
+
 /* Parts closer than the grain are one strip. */
 static void tell(const struct launch *l, const struct access *a, struct form f)
 {
-	uint64_t bytes = (uint64_t)(a->hi - a->lo), strips = 1;
+	uint64_t bytes = (uint64_t)(a->hi - a->lo);
 	unsigned k = 0;
 
-	if (!form_is_bounded(&f) || !in_order(&f)) {
+	if (!form_is_bounded(&f) || !form_sort(&f)) {
 		tell_words(l, a->words);
 		return;
 	}
@@ -306,14 +295,8 @@ static void tell(const struct launch *l, const struct access *a, struct form f)
 		bytes += (uint64_t)f.t[k].coef * (f.t[k].count - 1);
 		k++;
 	}
-	for (unsigned i = k; i < f.n; i++) {
-		if (__builtin_mul_overflow(strips, f.t[i].count, &strips))
-			strips = UINT64_MAX;
-	}
-	for (; strips > STRIPS_MAX && k < f.n; k++) {
+	for (; strips_of(&f, k) > STRIPS_MAX; k++)
 		bytes += (uint64_t)f.t[k].coef * (f.t[k].count - 1);
-		strips /= f.t[k].count;
-	}
 	tell_strips(l, &f, k, (uint64_t)f.c + (uint64_t)a->lo, bytes);
 }
 
@@ -339,6 +322,12 @@ void ptx_extent_counts(const struct ptx_extent *e, unsigned *ret_all, unsigned *
 {
 	*ret_all = e->all;
 	*ret_known = e->known;
+}
+
+size_t ptx_extent_bytes(const struct ptx_extent *e)
+{
+	return sizeof(*e) + e->n_nodes * sizeof(*e->nodes) +
+	       e->n_accesses * sizeof(*e->accesses);
 }
 
 void ptx_extent_free(struct ptx_extent *e)

@@ -40,6 +40,8 @@ void ptx_extent_each(const struct ptx_extent *e, const void *params, size_t size
 		     const struct ptx_grid *shape, uint64_t grain, ptx_extent_fn *fn,
 		     void *arg);
 
+/* Memory that it takes. */
+size_t ptx_extent_bytes(const struct ptx_extent *e);
 /* Accesses to memory of a kernel, and how many of them are known by parameters: for whoever asks
  * how good it is. */
 void ptx_extent_counts(const struct ptx_extent *e, unsigned *ret_all,

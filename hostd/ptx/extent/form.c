@@ -148,6 +148,21 @@ static bool turn_up(struct form *f, struct form_term *t)
 	return true;
 }
 
+bool form_sort(struct form *f)
+{
+	for (unsigned i = 0; i < f->n; i++) {
+		struct form_term t = f->t[i];
+		unsigned k = i;
+
+		if (!turn_up(f, &t))
+			return false;
+		for (; k && f->t[k - 1].coef > t.coef; k--)
+			f->t[k] = f->t[k - 1];
+		f->t[k] = t;
+	}
+	return true;
+}
+
 /* Makes one term of the two with the smallest steps. False: too large to say. */
 static bool squeeze(struct form *f)
 {
@@ -348,7 +363,8 @@ static void mask(struct form *ret, const struct form *a, int64_t m)
 	int64_t lo = form_lo(a), hi = form_hi(a);
 
 	/* All of it is in the bits that stay. */
-	if (m == -1 || (m >= 0 && lo >= 0 && hi <= m && !((m + 1) & m)))
+	if (m == -1 ||
+	    (m >= 0 && lo >= 0 && hi <= m && !(((uint64_t)m + 1) & (uint64_t)m)))
 		copy(ret, a);
 	/* Bits below are cleared: it is rounded down. */
 	else if (m < 0 && !(magnitude(m) & (magnitude(m) - 1)))

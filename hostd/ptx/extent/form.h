@@ -49,6 +49,9 @@ int64_t form_hi(const struct form *f);
 bool form_is_bounded(const struct form *f);
 bool form_is_const(const struct form *f);
 
+/* Sorts terms by their steps, which are made to go up. False: too large to say. */
+bool form_sort(struct form *f);
+
 void form_add(struct form *ret, const struct form *a, const struct form *b);
 void form_sub(struct form *ret, const struct form *a, const struct form *b);
 void form_mul(struct form *ret, const struct form *a, const struct form *b);

@@ -10,15 +10,20 @@
 #define DEPTH_MAX  8u  /* of conditions made of conditions */
 #define GUARDS_MAX 32u /* conditions on the way that are looked at */
 
+bool guard_ends(const struct learn *l, uint32_t block)
+{
+	const struct ptx_insn *end = &l->f->insns[l->nest.blocks[block].last];
+
+	return end->guard >= 0 && (end->op == PTX_BRA || end->op == PTX_RET ||
+				   end->op == PTX_EXIT || end->op == PTX_TRAP);
+}
+
 static bool is_entered_by_condition(const struct learn *l, uint32_t block)
 {
 	const struct ptx_block *b = &l->nest.blocks[block];
-	const struct ptx_block *from;
 
-	if (b->from == PTX_NEST_NONE || b->order == PTX_NEST_NONE)
-		return false;
-	from = &l->nest.blocks[b->from];
-	return l->f->insns[from->last].guard >= 0;
+	return b->from != PTX_NEST_NONE && b->order != PTX_NEST_NONE &&
+	       guard_ends(l, b->from);
 }
 
 int guard_contexts(struct learn *l)
@@ -178,7 +183,8 @@ void guard_each(struct learn *l, uint32_t block, uint32_t to, guard_fn *fn, void
 	bool jumps = end->op == PTX_BRA && l->nest.of[end->o[0].idx] == to;
 	const struct each e = {fn, arg};
 
-	if (end->guard < 0 || (jumps && l->nest.blocks[block].next[1] == PTX_NEST_NONE))
+	if (!guard_ends(l, block) ||
+	    (jumps && l->nest.blocks[block].next[1] == PTX_NEST_NONE))
 		return;
 	expand(l, &p, jumps != end->guard_neg, 0, &e);
 }

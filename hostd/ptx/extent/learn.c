@@ -17,13 +17,11 @@
 
 /* ---- parameters in registers ---- */
 
-/* The bit of the word of the parameters at an offset; 0: it is too far, and all is given up. */
+/* The bit of the word of the parameters at an offset; 0: there are too many, and all is given up. */
 static uint64_t word_bit(struct learn *l, struct ptx_extent *e, int64_t offset)
 {
 	unsigned i = 0;
 
-	if (offset < 0 || offset >= PTX_MAX_PARAM_BYTES)
-		return 0;
 	while (i < e->n_words && e->word[i] != (uint32_t)offset / 8 * 8)
 		i++;
 	if (i == e->n_words && i < WORDS_MAX)
@@ -61,7 +59,8 @@ static bool taint_loaded(struct learn *l, struct ptx_extent *e, const struct ptx
 	unsigned bytes = ptx_type_bits(in->type[0]) / 8;
 	bool more = false;
 
-	if (in->o[1].kind != PTX_O_KPARAM || bytes < 4)
+	if (in->o[1].kind != PTX_O_KPARAM || bytes < 4 || in->o[1].off < 0 ||
+	    in->o[1].off >= PTX_MAX_PARAM_BYTES)
 		return false;
 	if (d->kind == PTX_O_REG)
 		return add_taint(l, d, word_bit(l, e, in->o[1].off));
@@ -145,7 +144,7 @@ static const struct ptx_opnd *reaches(const struct ptx_insn *in, uint64_t *ret_b
 	case PTX_RED:
 		return is_global ? &in->o[0] : NULL;
 	case PTX_CP_ASYNC:
-		*ret_bytes = in->o[2].kind == PTX_O_IMM ? in->o[2].imm : 16;
+		*ret_bytes = 16; /* at most */
 		return &in->o[1];
 	default:
 		return NULL;
@@ -154,6 +153,8 @@ static const struct ptx_opnd *reaches(const struct ptx_insn *in, uint64_t *ret_b
 
 /* Accesses that are closer than this are one. */
 #define CLOSE (1 << 20)
+/* No program means numbers in an address that are larger. */
+#define FAR (INT64_MAX / 8)
 
 static void note_access(struct learn *l, struct ptx_extent *e, struct access a)
 {
@@ -163,11 +164,12 @@ static void note_access(struct learn *l, struct ptx_extent *e, struct access a)
 		int64_t by = l->nodes[n->b].imm;
 
 		a.node = n->a;
-		if (__builtin_add_overflow(a.lo, by, &a.lo) ||
-		    __builtin_add_overflow(a.hi, by, &a.hi)) {
+		if (by > FAR || by < -FAR) {
 			e->open |= a.words;
 			return;
 		}
+		a.lo += by;
+		a.hi += by;
 	}
 	for (uint32_t i = 0; i < e->n_accesses; i++) {
 		struct access *o = &e->accesses[i];
@@ -202,7 +204,7 @@ static void look_at(struct learn *l, struct ptx_extent *e, uint32_t i)
 		return;
 	e->all++;
 	n = learn_reg(l, o->idx, i, l->ctx[block]);
-	if (learn_is_unknown(l, n) || o->off > INT64_MAX / 2 || o->off < INT64_MIN / 2) {
+	if (learn_is_unknown(l, n) || o->off > FAR || o->off < -FAR) {
 		e->open |= l->taint[o->idx];
 		return;
 	}
@@ -297,7 +299,6 @@ static void learn_fini(struct learn *l)
 	free(l->stack);
 	free(l->seen);
 	free(l->ctx);
-
 	free(l->def_at);
 	free(l->defs);
 	free(l->known_at);
@@ -351,6 +352,7 @@ static int keep_nodes(struct learn *l, struct ptx_extent *e)
 static int learn(struct learn *l, struct ptx_extent *e)
 {
 	int r = learn_init(l);
+	struct access *kept;
 
 	e->accesses = calloc(ACCESSES_MAX, sizeof(*e->accesses));
 	if (r < 0 || !e->accesses)
@@ -358,7 +360,12 @@ static int learn(struct learn *l, struct ptx_extent *e)
 	find_taint(l, e);
 	for (uint32_t i = 0; i < l->f->ninsns && !l->full; i++)
 		look_at(l, e, i);
-	return l->full ? -E2BIG : keep_nodes(l, e);
+	if (l->full)
+		return -E2BIG;
+	kept = realloc(e->accesses, (e->n_accesses + 1) * sizeof(*kept));
+	if (kept)
+		e->accesses = kept;
+	return keep_nodes(l, e);
 }
 
 struct ptx_extent *ptx_extent_new(const struct ptx_module *m, const struct ptx_func *f)

@@ -115,6 +115,8 @@ void reach_remember(struct learn *l, value_id id, uint32_t ctx, uint32_t loop,
 typedef void guard_fn(struct learn *l, const struct ptx_insn *setp, enum ptx_cmp cmp,
 		      void *arg);
 
+/* Whether a block's end is a branch, or an end of threads, by a condition. */
+bool guard_ends(const struct learn *l, uint32_t block);
 /* Finds the contexts of all blocks; LEARN_NONE is one without conditions. 0 or -ENOMEM. */
 int guard_contexts(struct learn *l);
 /* A value in a context, as far as that bounds it. */

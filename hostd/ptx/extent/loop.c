@@ -6,7 +6,7 @@
 #include "ptx/extent/learn.h"
 
 #define NONE      LEARN_NONE
-#define DEPTH_MAX 200u       /* of registers made of registers */
+#define DEPTH_MAX 64u /* of registers made of registers; a lane has 256 KiB of stack */
 #define WORK_MAX  (1u << 20) /* values, comparisons and blocks that are looked at */
 #define CHAIN_MAX 8u
 #define LOOP_SYMS 256u /* behind those of special registers */
@@ -234,7 +234,6 @@ static bool is_in_each_round(struct learn *l, uint32_t loop, uint32_t block)
 	uint32_t head = n->loops[loop].head;
 
 	l->work += n->n / 64;
-
 	for (uint32_t b = 0; b < n->n; b++) {
 		if ((n->blocks[b].next[0] == head || n->blocks[b].next[1] == head) &&
 		    n->blocks[b].order != PTX_NEST_NONE && ptx_in_loop(n, loop, b) &&
@@ -258,7 +257,7 @@ static void ask_block(struct learn *l, struct asking *a)
 		stays = b->next[e];
 		in++;
 	}
-	if (l->f->insns[b->last].guard < 0 || in != 1 ||
+	if (!guard_ends(l, a->block) || in != 1 ||
 	    !is_in_each_round(l, a->loop, a->block))
 		return;
 	guard_each(l, a->block, stays, goes_on, a);
@@ -302,13 +301,6 @@ static bool begins_in(const struct learn *l, const struct parts *p, uint32_t loo
 	return false;
 }
 
-static bool is_around(const struct learn *l, uint32_t loop, uint32_t inner)
-{
-	while (inner != loop && inner != PTX_NEST_NONE)
-		inner = l->nest.loops[inner].outer;
-	return inner == loop;
-}
-
 /* n, and what a loop adds to it, as often as it and those around it go round that do not let it
  * begin anew. */
 static uint32_t count_in(struct learn *l, const struct parts *p, uint32_t n,
@@ -329,7 +321,7 @@ static uint32_t count_in(struct learn *l, const struct parts *p, uint32_t n,
 		times = learn_made_of(l, NODE_MUL, times, trips_of(l, outer));
 		sym = FORM_ANY;
 	}
-	if (!is_around(l, loop, within)) {
+	if (!ptx_is_around(&l->nest, loop, within)) {
 		/* Behind it, all rounds have counted. */
 		times = learn_made_of(l, NODE_ADD, times, learn_number(l, 1));
 		sym = FORM_ANY;

@@ -225,20 +225,23 @@ bool ptx_dominates(const struct ptx_nest *n, uint32_t a, uint32_t b)
 			  at >= of->dom_first && at < of->dom_end);
 }
 
+bool ptx_is_around(const struct ptx_nest *n, uint32_t loop, uint32_t inner)
+{
+	while (inner != loop && inner != NONE)
+		inner = n->loops[inner].outer;
+	return inner == loop;
+}
+
 bool ptx_in_loop(const struct ptx_nest *n, uint32_t loop, uint32_t block)
 {
-	uint32_t l = n->blocks[block].loop;
-
-	while (l != loop && l != NONE)
-		l = n->loops[l].outer;
-	return l == loop;
+	return ptx_is_around(n, loop, n->blocks[block].loop);
 }
 
 /* The blocks from which the head is reached without leaving by it: body[b] says so. */
-static uint32_t walk_back(const struct ptx_nest *n, uint32_t head, uint8_t *body,
-			  uint32_t *stack)
+static void walk_back(const struct ptx_nest *n, uint32_t head, uint8_t *body,
+		      uint32_t *stack)
 {
-	uint32_t top = 0, size = 1;
+	uint32_t top = 0;
 
 	memset(body, 0, n->n);
 	body[head] = 1;
@@ -247,7 +250,6 @@ static uint32_t walk_back(const struct ptx_nest *n, uint32_t head, uint8_t *body
 
 		if (ptx_dominates(n, head, from) && !body[from]) {
 			body[from] = 1;
-			size++;
 			stack[top++] = from;
 		}
 	}
@@ -259,12 +261,10 @@ static uint32_t walk_back(const struct ptx_nest *n, uint32_t head, uint8_t *body
 
 			if (!body[from]) {
 				body[from] = 1;
-				size++;
 				stack[top++] = from;
 			}
 		}
 	}
-	return size;
 }
 
 static bool goes_round(const struct ptx_nest *n, uint32_t head)
@@ -294,7 +294,7 @@ static int find_loops(struct ptx_nest *n, const uint32_t *order, uint32_t n_orde
 			continue;
 		l->head = order[i];
 		l->outer = n->blocks[order[i]].loop;
-		l->n = walk_back(n, order[i], body, stack);
+		walk_back(n, order[i], body, stack);
 		for (uint32_t b = 0; b < n->n; b++) {
 			if (body[b])
 				n->blocks[b].loop = n->n_loops;

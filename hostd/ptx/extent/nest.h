@@ -24,7 +24,6 @@ struct ptx_block {
 struct ptx_nest_loop {
 	uint32_t head;  /* its only way in */
 	uint32_t outer; /* the loop around it; NONE */
-	uint32_t n;     /* blocks */
 };
 
 struct ptx_nest {
@@ -43,7 +42,8 @@ void ptx_nest_fini(struct ptx_nest *n);
 
 /* Whether control passes a before it comes to b. */
 bool ptx_dominates(const struct ptx_nest *n, uint32_t a, uint32_t b);
-/* Whether a block is in a loop. */
+/* Whether a loop is another one, or around it; and whether a block is in it. */
+bool ptx_is_around(const struct ptx_nest *n, uint32_t loop, uint32_t inner);
 bool ptx_in_loop(const struct ptx_nest *n, uint32_t loop, uint32_t block);
 
 #endif

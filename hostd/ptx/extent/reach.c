@@ -35,7 +35,9 @@ static bool add_defs(struct learn *l, struct several *s, uint32_t block, uint32_
 			continue;
 		if (insn < b->first)
 			return false;
-		for (unsigned i = 0; i < s->n; i++)
+		if (s->n > LEARN_SEVERAL)
+			return true; /* too many already */
+		for (unsigned i = 0; i < s->n && i < LEARN_SEVERAL; i++)
 			known |= s->def[i] == d;
 		if (!known && s->n < LEARN_SEVERAL)
 			s->def[s->n] = d;
@@ -128,7 +130,7 @@ value_id reach_of(struct learn *l, uint32_t reg, uint32_t insn)
 {
 	uint32_t n = l->def_at[reg + 1] - l->def_at[reg];
 	struct several s = {.reg = reg};
-	uint32_t block = l->nest.of[insn], top;
+	uint32_t block = l->nest.of[insn];
 
 	if (n <= 1 || n > DEFS_MAX)
 		return n == 1 ? l->def_at[reg] : NONE;
@@ -136,9 +138,8 @@ value_id reach_of(struct learn *l, uint32_t reg, uint32_t insn)
 		return number_of(l, &s);
 	if (!s.n)
 		return at_entry(l, reg, block);
-	top = s.n;
 	walk_back(l, &s, block);
-	return s.n < top ? NONE : number_of(l, &s);
+	return number_of(l, &s);
 }
 
 unsigned reach_defs(const struct learn *l, value_id id, uint32_t *ret)

@@ -7,6 +7,9 @@
 #include "ptx/extent/table.h"
 #include "ptx/fatbin.h"
 
+/* Parsing takes up to 30 times as much memory, for a moment. */
+#define TEXT_MAX (32u << 20)
+
 struct kernel {
 	char *name;
 	struct ptx_extent *extent;
@@ -15,6 +18,7 @@ struct kernel {
 struct ptx_extents {
 	_Atomic unsigned refs;
 	unsigned n, all;
+	size_t bytes;
 	struct kernel kernels[]; /* in the order of their names */
 };
 
@@ -31,10 +35,12 @@ static void add(struct ptx_extents *t, const struct ptx_module *m,
 	t->all++;
 	if (k.extent)
 		k.name = strdup(f->name);
-	if (k.name)
-		t->kernels[t->n++] = k;
-	else
+	if (!k.name) {
 		ptx_extent_free(k.extent);
+		return;
+	}
+	t->kernels[t->n++] = k;
+	t->bytes += sizeof(k) + strlen(k.name) + 1 + ptx_extent_bytes(k.extent);
 }
 
 static struct ptx_extents *of_module(const struct ptx_module *m)
@@ -59,7 +65,7 @@ struct ptx_extents *ptx_extents_new(const void *image, size_t size, unsigned sm)
 	struct ptx_module *m;
 	size_t len;
 
-	if (fatbin_ptx(image, size, sm, &text, &len) < 0 ||
+	if (fatbin_ptx(image, size, sm, &text, &len) < 0 || len > TEXT_MAX ||
 	    ptx_parse(text, len, NULL, &m) < 0)
 		return NULL;
 	t = of_module(m);
@@ -93,6 +99,11 @@ const struct ptx_extent *ptx_extents_find(const struct ptx_extents *t, const cha
 		return NULL;
 	k = bsearch(&key, t->kernels, t->n, sizeof(key), by_name);
 	return k ? k->extent : NULL;
+}
+
+size_t ptx_extents_bytes(const struct ptx_extents *t)
+{
+	return t ? sizeof(*t) + t->bytes : 0;
 }
 
 void ptx_extents_counts(const struct ptx_extents *t, unsigned *ret_all,

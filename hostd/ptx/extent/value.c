@@ -93,7 +93,8 @@ static uint32_t loaded(struct learn *l, const struct ptx_insn *in, uint32_t elem
 	const struct ptx_opnd *from = &in->o[1];
 	unsigned bits = ptx_type_bits(in->type[0]);
 
-	if (from->kind == PTX_O_KPARAM && bits >= 8 && bits <= 64) {
+	if (from->kind == PTX_O_KPARAM && bits >= 8 && bits <= 64 && from->off >= 0 &&
+	    from->off < PTX_MAX_PARAM_BYTES) {
 		uint32_t n = learn_node(
 			l, (struct node){.op = NODE_PARAM,
 					 .bits = (uint8_t)bits,

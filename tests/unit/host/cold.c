@@ -34,29 +34,39 @@ static uint64_t turns(struct session *s, unsigned n, CUdeviceptr of, uint64_t no
 	return now_ns;
 }
 
-/* Nobody knows where something ends that a launch names. */
-Test(cold, what_lies_behind_is_not_cold)
+#define PART (SPACE_RETURN_PIECES * MIB)
+
+/* An allocation that is in so many parts, since it was evicted once, where there are turns. */
+static struct item in_parts(struct session *s, unsigned n)
 {
-	const uint64_t part = SPACE_RETURN_PIECES * MIB;
-	struct session *s = start();
 	struct space_moved moved;
 	struct item item;
-	uint64_t now;
 
 	cr_assert_eq(touch_init(&s->touch), 0);
 	cr_assert_eq(space_set_piece(s->space, MIB), 0);
 	space_set_placement(s->space, &placement_lru);
-	item = new_item(s, ARENA, 3 * part, 1);
+	item = new_item(s, ARENA, n * PART, 1);
 	space_set_turns(s->space);
 	cr_assert_eq(space_move_out(s->space, TOTAL, UINT64_MAX, PLACE_SWAPPED, &moved),
 		     -ENOSPC);
-	cr_assert_eq(space_move_in(s->space, TOTAL, &moved), 0); /* in three parts */
-	now = turns(s, 1, item.addr + part, NSEC_PER_SEC);
-	now = turns(s, 1, item.addr + 2 * part, now);
+	cr_assert_eq(space_move_in(s->space, TOTAL, &moved), 0);
+	return item;
+}
+
+/* Nobody knows where something ends that a launch names. */
+Test(cold, what_lies_behind_is_not_cold)
+{
+	struct session *s = start();
+	struct item item;
+	uint64_t now;
+
+	item = in_parts(s, 3);
+	now = turns(s, 1, item.addr + PART, NSEC_PER_SEC);
+	now = turns(s, 1, item.addr + 2 * PART, now);
 	now = turns(s, COLD_PERIODS + 2, item.addr, now);
 	cr_assert_eq(cold_here(s), 0);
-	(void)turns(s, COLD_PERIODS + 2, item.addr + part, now);
-	cr_assert_eq(cold_here(s), part);
+	(void)turns(s, COLD_PERIODS + 2, item.addr + PART, now);
+	cr_assert_eq(cold_here(s), PART);
 	within_reach(s);
 	check_item(s, &item);
 	free_item(s, &item);
@@ -77,12 +87,10 @@ static const char reader[] = ".version 8.0\n.target sm_70\n.address_size 64\n"
 /* A kernel that says where it reaches keeps no more of an allocation than that. */
 Test(cold, what_no_launch_reaches_is_cold)
 {
-	const uint64_t part = SPACE_RETURN_PIECES * MIB;
 	struct ptx_extents *extents = ptx_extents_new(reader, sizeof(reader) - 1, 90);
 	struct session *s = start();
-	struct space_moved moved;
 	uint64_t params[2], now_ns = NSEC_PER_SEC;
-	struct dev_launch l = {.grid = {(unsigned)(part / 1024), 1, 1},
+	struct dev_launch l = {.grid = {(unsigned)(PART / 1024), 1, 1},
 			       .block = {256, 1, 1},
 			       .extent = ptx_extents_find(extents, "k"),
 			       .params = params,
@@ -90,30 +98,23 @@ Test(cold, what_no_launch_reaches_is_cold)
 	struct item item;
 
 	cr_assert(l.extent);
-	cr_assert_eq(touch_init(&s->touch), 0);
-	cr_assert_eq(space_set_piece(s->space, MIB), 0);
-	space_set_placement(s->space, &placement_lru);
-	item = new_item(s, ARENA, 4 * part, 1);
-	space_set_turns(s->space);
-	cr_assert_eq(space_move_out(s->space, TOTAL, UINT64_MAX, PLACE_SWAPPED, &moved),
-		     -ENOSPC);
-	cr_assert_eq(space_move_in(s->space, TOTAL, &moved), 0); /* in four parts */
-	params[0] = item.addr + part;
-	params[1] = part / 4 - 1;
+	item = in_parts(s, 4);
+	params[0] = item.addr + PART;
+	params[1] = PART / 4 - 1;
 	for (unsigned i = 0; i < COLD_PERIODS + 2; i++) {
 		touch_launch(&s->touch, &l);
 		now_ns += 200 * NSEC_PER_MSEC;
 		cold_turn_ended(s->space, now_ns);
 	}
-	cr_assert_eq(cold_here(s), 3 * part);
-	params[1] = part / 4; /* and a word of the next one, over its end */
+	cr_assert_eq(cold_here(s), 3 * PART);
+	params[1] = PART / 4; /* and a word of the next one, over its end */
 	touch_launch(&s->touch, &l);
 	cold_turn_ended(s->space, now_ns + 200 * NSEC_PER_MSEC);
-	cr_assert_eq(cold_here(s), 2 * part);
+	cr_assert_eq(cold_here(s), 2 * PART);
 	l.extent = NULL;
 	touch_launch(&s->touch, &l);
 	cold_turn_ended(s->space, now_ns + 400 * NSEC_PER_MSEC);
-	cr_assert_eq(cold_here(s), part, "nobody knows how far it goes");
+	cr_assert_eq(cold_here(s), PART, "nobody knows how far it goes");
 	within_reach(s);
 	check_item(s, &item);
 	free_item(s, &item);
