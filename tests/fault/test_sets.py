@@ -176,14 +176,15 @@ class Sets(FaultTest):
     def test_one_dies_in_its_turn_and_on_its_way(self):
         for what in "mixed", "weft-worker":
             with self.subTest(what), sharing() as d:
-                people = self.begin(d, "abc")
+                victim, = self.begin(d, "a", seconds=600)
+                others = self.begin(d, "bc")
                 wait_for(lambda: all(stat(d, t)["nr_turns"] for t in "abc"), 20, "turns")
                 if what == "mixed":
-                    kill(people[0].pid)
+                    kill(victim.pid)
                 else:
                     kill(next(s["worker.pid"] for s in d.sessions("a")))
-                self.end(*people[1:])
-                people[0].wait(patient(20))
+                self.end(*others)
+                victim.wait(patient(20))
 
     def test_less_for_one_meanwhile(self):
         """Limits, promises and the policy of who waits may change under it."""
