@@ -558,17 +558,20 @@ static struct json_object *check_names(struct broker *b, struct json_object *lis
 static struct json_object *request_trace(struct broker *b, struct json_object *q,
 					 void *client)
 {
-	struct json_object *o = NULL, *names = NULL;
+	struct json_object *o = NULL, *names = NULL, *memory = NULL;
 	int r;
 
 	if (json_object_object_get_ex(q, "tenants", &names))
 		o = check_names(b, names);
 	if (o)
 		return o;
+	if (json_object_object_get_ex(q, "memory", &memory) &&
+	    !json_object_is_type(memory, json_type_boolean))
+		return reply_error(-EINVAL, "\"memory\" is neither true nor false");
 	if (b->trace)
 		return reply_error(-EBUSY, "%s traces already, and one may at a time",
 				   control_who(trace_client(b)));
-	r = trace_begin(b, client, names);
+	r = trace_begin(b, client, names, json_object_get_boolean(memory));
 	if (r < 0)
 		return reply_error(r, "out of memory");
 	control_stream(client);
@@ -590,7 +593,7 @@ static const struct request {
 	{"list", request_list, false, {"tenant", "session"}},
 	{"info", request_info, false, {"tenant", "session", "after"}},
 	{"events", request_events, false, {"after", "tenant", "follow"}},
-	{"trace", request_trace, false, {"tenants"}},
+	{"trace", request_trace, false, {"tenants", "memory"}},
 	{"kill", request_kill, true, {"tenant", "session"}},
 	{"tenant-add", request_tenant_add, true, {"name", "set"}},
 	{"tenant-remove", request_tenant_remove, true, {"name"}},

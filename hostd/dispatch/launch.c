@@ -108,11 +108,11 @@ int handle_launch_kernel(struct sess_lane *sl, const struct launch_kernel_args *
 		memcpy(l.block, c->block, sizeof(l.block));
 		memcpy(l.cluster, c->cluster, sizeof(l.cluster));
 		l.extent = f->extent;
+		if (trace_on(sl->s->count))
+			trace_launch(sl, f, c->stream, &l);
 		note_launch(sl->s, &l);
 		note_active(sl->s);
 		sl->last_stream = c->stream;
-		if (trace_on(sl->s->count))
-			trace_launch(sl, f, c->stream, &l);
 		if (batch_add(sl, ctx->dev, st, &l) == BATCH_ALONE) {
 			batch_end(sl);
 			if (sess_enter(sl) < 0)

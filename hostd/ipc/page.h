@@ -99,7 +99,8 @@ struct worker_page {
 	_Atomic uint64_t n_refusals, other_refusals;
 	struct page_refusal refusals[REFUSAL_MAX];
 
-	/* weftd writes: not 0 while the session is traced (trace.h). */
+	/* weftd writes: not 0 while the session is traced, and TRACING_MEMORY while its memory
+	 * is, too (trace.h). */
 	_Atomic uint64_t tracing;
 
 	/* The worker writes: */

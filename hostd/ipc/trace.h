@@ -33,6 +33,12 @@ enum trace_kind {
 	TRACE_TURN,      /* the gate is shut, so that memory can move */
 	TRACE_SWAP_OUT,  /* a piece moves out of the device; value: bytes */
 	TRACE_SWAP_IN,   /* a piece moves in */
+	/* While memory is traced: addresses, from the track-th 2 MiB of those for device memory
+	 * on; value: bytes. */
+	TRACE_MAP,   /* memory is there */
+	TRACE_UNMAP, /* or is not any more */
+	TRACE_REACH, /* a launch, copy or fill reaches these, or, if it is 0 bytes, from there
+		      * on; all of one launch begin at the same time */
 	TRACE_NUM_KINDS
 };
 
@@ -81,11 +87,22 @@ struct trace_record {
 	uint32_t track, name;
 };
 
+/* Value of page.tracing. */
+#define TRACING_MEMORY 2u
+
 /* True while somebody traces the session. */
 static inline bool trace_on(const struct worker_page *page)
 {
 	/* relaxed: a record more or less is all that follows from it */
 	return unlikely(atomic_load_explicit(&page->tracing, memory_order_relaxed) != 0);
+}
+
+/* And the memory that it reaches. */
+static inline bool trace_memory_on(const struct worker_page *page)
+{
+	/* relaxed: likewise */
+	return unlikely(atomic_load_explicit(&page->tracing, memory_order_relaxed) ==
+			TRACING_MEMORY);
 }
 
 /* Worker: writes one. area NULL: nothing. Any thread, never waits. */

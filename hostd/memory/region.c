@@ -101,6 +101,8 @@ void mapping_free_locked(struct space *sp, struct mapping *m)
 	if (!m)
 		return;
 	count_entry(sp, -1);
+	if (sp->env->touch->pages)
+		touch_gone(sp->env->touch, m->addr, m->backing->size);
 	backing_unmap(sp, m->backing, m->addr);
 	list_remove(&m->in_backing);
 	m->backing->n_mappings--;

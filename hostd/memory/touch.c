@@ -4,7 +4,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "base/macros.h"
+#include "ipc/trace.h"
 #include "memory/touch.h"
 #include "ptx/extent/extent.h"
 
@@ -37,8 +39,44 @@ static uint64_t page_of(CUdeviceptr addr)
 	return (addr - DEVICE_BAND_BASE) / TOUCH_PAGE;
 }
 
-static void mark_params(struct touch *t, const void *params, size_t size)
+/* ---- traces ---- */
+
+/* When a launch begins whose memory is to be in a trace; 0: nobody traces. */
+static uint64_t trace_begin(const struct touch *t)
 {
+	return t->page && trace_memory_on(t->page) ? clock_now_ns() : 0;
+}
+
+static void trace(const struct touch *t, enum trace_kind kind, uint64_t begin_ns,
+		  uint64_t page, uint64_t bytes, uint32_t name)
+{
+	const struct trace_record r = {
+		.kind = kind,
+		.begin_ns = begin_ns,
+		.end_ns = begin_ns,
+		.value = bytes,
+		.track = (uint32_t)page,
+		.name = name,
+	};
+
+	if (unlikely(begin_ns))
+		trace_write(t->trace, &r);
+}
+
+/* ---- marks ---- */
+
+/* Marks the page of an address that is named, if it is one. */
+static void mark_word(struct touch *t, uint32_t now, uint64_t word, uint64_t begin_ns,
+		      uint32_t name)
+{
+	touch_mark(t, now, word);
+	if (unlikely(begin_ns) && page_of(word) < TOUCH_PAGES)
+		trace(t, TRACE_REACH, begin_ns, page_of(word), 0, name);
+}
+
+static void mark_params(struct touch *t, const void *params, size_t size, uint32_t name)
+{
+	uint64_t begin_ns = trace_begin(t);
 	uint32_t now = touch_tick(t);
 	const char *p = params;
 
@@ -46,56 +84,81 @@ static void mark_params(struct touch *t, const void *params, size_t size)
 		uint64_t word;
 
 		memcpy(&word, p + at, sizeof(word));
-		touch_mark(t, now, word);
+		mark_word(t, now, word, begin_ns, name);
 	}
 }
 
 struct marking {
 	struct touch *t;
-	uint32_t now;
+	uint32_t now, name;
 	uint64_t n; /* pages so far */
+	/* For a trace: when it begins, and pages that it is to be told of. */
+	uint64_t begin_ns, first, end;
 };
+
+static void tell_pages(struct marking *m)
+{
+	if (m->first < m->end)
+		trace(m->t, TRACE_REACH, m->begin_ns, m->first,
+		      (m->end - m->first) * TOUCH_PAGE, m->name);
+	m->first = m->end = 0;
+}
+
+/* Parts that follow each other are told at once. */
+static void add_pages(struct marking *m, uint64_t first, uint64_t end)
+{
+	if (first < m->first || first > m->end) {
+		tell_pages(m);
+		m->first = first;
+	}
+	m->end = MAX(m->end, end);
+}
 
 static void mark_reached(void *arg, uint64_t addr, uint64_t bytes)
 {
 	struct marking *m = arg;
-	uint64_t end = addr + bytes, i;
+	uint64_t end = addr + bytes, first, i;
 
 	/* Nobody waits for one that reaches more than there is, again and again. */
 	if (!bytes || bytes > REACHED_MAX || end < addr || m->n > TOUCH_PAGES) {
-		touch_mark(m->t, m->now, addr);
+		mark_word(m->t, m->now, addr, m->begin_ns, m->name);
 		return;
 	}
 	if (end <= DEVICE_BAND_BASE)
 		return;
-	end = page_of(end - 1) + 1;
-	for (i = page_of(MAX(addr, (uint64_t)DEVICE_BAND_BASE));
-	     i < MIN(end, (uint64_t)TOUCH_PAGES); i++)
+	first = page_of(MAX(addr, (uint64_t)DEVICE_BAND_BASE));
+	end = MIN(page_of(end - 1) + 1, (uint64_t)TOUCH_PAGES);
+	for (i = first; i < end; i++)
 		atomic_store_explicit(&m->t->reached[i], m->now, memory_order_relaxed);
 	m->n += bytes / TOUCH_PAGE;
+	if (unlikely(m->begin_ns) && first < end)
+		add_pages(m, first, end);
 }
 
 void touch_reach(struct touch *t, CUdeviceptr addr, uint64_t bytes)
 {
-	struct marking m = {t, touch_now(t), 0};
+	struct marking m = {.t = t, .now = touch_now(t), .begin_ns = trace_begin(t)};
 
 	mark_reached(&m, addr, bytes);
+	tell_pages(&m);
 }
 
 void touch_launch(struct touch *t, const struct dev_launch *l)
 {
-	struct marking m = {.t = t};
+	struct marking m = {.t = t, .name = l->traced ? l->traced - 1 : 0};
 	struct ptx_grid g;
 
 	if (!l->extent) {
-		mark_params(t, l->params, l->params_size);
+		mark_params(t, l->params, l->params_size, m.name);
 		return;
 	}
+	m.begin_ns = trace_begin(t);
 	m.now = touch_tick(t);
 	memcpy(g.blocks, l->grid, sizeof(g.blocks));
 	memcpy(g.threads, l->block, sizeof(g.threads));
 	ptx_extent_each(l->extent, l->params, l->params_size, &g, TOUCH_PAGE,
 			mark_reached, &m);
+	tell_pages(&m);
 }
 
 void touch_new(struct touch *t, CUdeviceptr addr, uint64_t size)
@@ -110,6 +173,12 @@ void touch_new(struct touch *t, CUdeviceptr addr, uint64_t size)
 			atomic_store_explicit(&t->reached[i], 0, memory_order_relaxed);
 	}
 	touch_mark(t, touch_now(t), addr);
+	trace(t, TRACE_MAP, trace_begin(t), page_of(addr), size, 0);
+}
+
+void touch_gone(const struct touch *t, CUdeviceptr addr, uint64_t size)
+{
+	trace(t, TRACE_UNMAP, trace_begin(t), page_of(addr), size, 0);
 }
 
 uint32_t touch_latest(const struct touch *t, CUdeviceptr addr, uint64_t size,

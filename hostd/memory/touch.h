@@ -23,15 +23,22 @@
 #define TOUCH_PAGE  (2ull << 20)
 #define TOUCH_PAGES (DEVICE_BAND_SIZE / TOUCH_PAGE)
 
+struct trace_area;
+struct worker_page;
+
 struct touch {
 	_Atomic uint32_t clock;  /* launches so far, and 1 */
 	_Atomic uint32_t *pages; /* the clock when it was named; 0: never. NULL: nobody
 				  * wants to know */
 	_Atomic uint32_t *reached; /* likewise, when a launch that says so reached it */
 	bool wants_extents;        /* kernels that are loaded are to be looked at */
+	/* Where a trace is written, and whether (ipc/trace.h); NULL: none ever is. */
+	struct trace_area *trace;
+	const struct worker_page *page;
 };
 
-/* Takes addresses, and memory only for what is marked. Returns 0 or -ENOMEM. */
+/* Takes addresses, and memory only for what is marked; page and trace stay as they are. Returns
+ * 0 or -ENOMEM. */
 int touch_init(struct touch *t);
 void touch_fini(struct touch *t);
 
@@ -66,6 +73,8 @@ void touch_reach(struct touch *t, CUdeviceptr addr, uint64_t bytes);
 
 /* New memory lies at these addresses, whole pages: as if just named. */
 void touch_new(struct touch *t, CUdeviceptr addr, uint64_t size);
+/* Memory lies there no more: told to a trace. */
+void touch_gone(const struct touch *t, CUdeviceptr addr, uint64_t size);
 
 /*
  * The latest that named [addr, addr + size), 0 if nothing did. *last is that of the page

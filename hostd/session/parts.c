@@ -27,11 +27,12 @@ void sess_set_hooks(struct session *s, const struct sess_hooks *h)
 void sess_set_page(struct session *s, struct worker_page *page)
 {
 	s->count = s->env.count = page;
+	s->touch.page = page;
 }
 
 void sess_set_trace(struct session *s, struct trace_area *area)
 {
-	s->trace = s->env.trace = area;
+	s->trace = s->env.trace = s->touch.trace = area;
 }
 
 int sess_set_hostmem(struct session *s, const struct hostmem_file *f)

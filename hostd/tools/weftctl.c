@@ -26,7 +26,7 @@ static const struct command commands[] = {
 	{"top", "[tenants | sessions]", "the same, live", 0, 1, "1sdF", ctl_top},
 	{"events", "[TENANT]", "what happened, and what happens", 0, 1, "faF",
 	 ctl_events},
-	{"trace", "[TENANT]...", "record what happens, for ui.perfetto.dev", 0, -1, "ot",
+	{"trace", "[TENANT]...", "record what happens, for ui.perfetto.dev", 0, -1, "otm",
 	 ctl_trace},
 	{"kill", "TENANT | SESSION", "end sessions at once", 1, 1, "", ctl_kill},
 	{"drain", "[TENANT]", "let no session begin, of a tenant or at all", 0, 1, "wu",
@@ -68,6 +68,7 @@ static void usage(void)
 	     "      --after N        events: those after this number\n"
 	     "  -o, --output FILE    trace: there; - is standard output\n"
 	     "      --seconds N      trace: for so long, not until Ctrl-C\n"
+	     "      --memory         trace: the memory that launches reach, too\n"
 	     "  -w, --wait           drain: until no session runs\n"
 	     "      --undo           drain: let sessions begin again; domain-xml: take "
 	     "out\n"
@@ -103,6 +104,7 @@ static const struct option longs[] = {
 	{"delay", required_argument, NULL, 'd'},
 	{"output", required_argument, NULL, 'o'},
 	{"seconds", required_argument, NULL, 't'},
+	{"memory", no_argument, NULL, 'm'},
 	{"wait", no_argument, NULL, 'w'},
 	{"undo", no_argument, NULL, 'u'},
 	{"apply", no_argument, NULL, 'p'},
@@ -207,6 +209,9 @@ int main(int argc, char **argv)
 			break;
 		case 't':
 			ctl.seconds = optarg;
+			break;
+		case 'm':
+			ctl.memory = true;
 			break;
 		case 's':
 			ctl.sort = optarg;

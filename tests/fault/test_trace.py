@@ -21,11 +21,11 @@ TWO = "[tenant a]\nmemory.max = 1G\n[tenant b]\nmemory.max = 1G\n"
 class Tracing:
     """weftctl trace, until it is stopped; then what it wrote, by tenant."""
 
-    def __init__(self, d, *tenants):
+    def __init__(self, d, *words):
         self.path = d.path(f"trace-{time.monotonic_ns()}.json")  # there when it has begun
         self.process = subprocess.Popen(
             [program("weftctl"), "-c", d.path("control"), "trace", "--json", "-o", self.path,
-             *tenants], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+             *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         wait_for(lambda: os.path.exists(self.path), 20, "the trace")
 
     def stop(self):
@@ -128,6 +128,45 @@ class Trace(FaultTest):
                 self.assertEqual(most[pid[tenant], "tpcs"], 4)
                 self.assertEqual(most[pid[tenant], "compute.held"], 0)
 
+    def test_memory(self):
+        """Kernels and copies say what they reach of an allocation; one with a pointer into it that
+        nobody understands names it."""
+        with Daemon("--memory", "64M", "--swap", "256M", "--piece", "2M", "--reserve", "0",
+                    config="[daemon]\ntime = sets\n" + TWO) as d:
+            t = Tracing(d, "--memory")
+            a = self.keeps(d, "a")
+            self.assertEqual(a.say(f"a 0 {32 * MIB}")[0], 0)
+            for words in "p 0 2", "s", "g 0 5", "l 0 1", "s", "f 0":
+                self.assertEqual(a.say(words), (0, 0))
+            self.assertEqual(t.stop()[0], 0)
+            self.assertEqual(t.said["lost"], 0)
+            memory = [e for e in t.of("a") if e["ph"] == "i"]
+            new, = (e["args"] for e in memory
+                    if e["cat"] == "map" and e["args"]["bytes"] == 32 * MIB)
+            gone = [e["args"]["from"] for e in memory if e["cat"] == "unmap"]
+            self.assertIn(new["from"], gone)
+
+            def reached(name):
+                return {(e["args"]["from"] - new["from"], e["args"]["bytes"]) for e in memory
+                        if e["cat"] == "reach" and name in e["args"].get("kernel", "")}
+
+            self.assertIn((8 * MIB, 4 * MIB), reached("work_in_part"))
+            self.assertIn((0, 32 * MIB), reached("change"))
+            # Nodes of graphs have no names in a trace.
+            nameless = {(e["args"]["from"] - new["from"], e["args"]["bytes"]) for e in memory
+                        if e["cat"] == "reach" and "kernel" not in e["args"]}
+            self.assertIn((20 * MIB, 4 * MIB), nameless)
+
+    def test_memory_is_not_told_unless_asked_for(self):
+        with Daemon("--swap", "256M", config="[daemon]\ntime = sets\n" + TWO) as d:
+            a = self.keeps(d, "a")
+            t = Tracing(d)
+            self.assertEqual(a.say(f"a 0 {8 * MIB}")[0], 0)
+            self.assertEqual(a.say("l 0 1")[0], 0)
+            t.stop()
+            self.assertTrue(t.slices("a", "submit"))
+            self.assertEqual([e for e in t.of("a") if e["ph"] == "i"], [])
+
     def test_one_of_two(self):
         with Daemon(config=TWO) as d:
             scripts = [self.keeps(d, w) for w in "ab"]
@@ -218,8 +257,9 @@ class Trace(FaultTest):
             s = socket.socket(socket.AF_UNIX)
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             s.connect(d.path("control"))
-            s.sendall(b'{"cmd": "trace"}\n')
+            s.sendall(b'{"cmd": "trace", "memory": 1}\n{"cmd": "trace"}\n')
             lines = s.makefile("r", encoding="utf-8")
+            self.assertIn("neither true nor false", json.loads(lines.readline())["error"])
             self.assertTrue(json.loads(lines.readline())["ok"])
             for _ in range(12):
                 self.assertEqual(a.say("l 0 1000")[0], 0)

@@ -36,15 +36,25 @@ struct trace {
 	unsigned n_records;           /* in it */
 	uint64_t left_out;            /* sessions that ended and were too many */
 	uint64_t begin_ns, next_ns;
+	uint64_t tracing; /* what workers are told: page.h */
 };
 
 static const char *const kinds[] = {
-	[TRACE_SUBMIT] = "submit",       [TRACE_KERNEL] = "kernel",
-	[TRACE_GRAPH] = "graph",         [TRACE_TO_DEVICE] = "to_device",
-	[TRACE_TO_HOST] = "from_device", [TRACE_ON_DEVICE] = "on_device",
-	[TRACE_FILL] = "fill",           [TRACE_WAIT] = "wait",
-	[TRACE_GATE] = "gate",           [TRACE_TURN] = "turn",
-	[TRACE_SWAP_OUT] = "swap_out",   [TRACE_SWAP_IN] = "swap_in",
+	[TRACE_SUBMIT] = "submit",
+	[TRACE_KERNEL] = "kernel",
+	[TRACE_GRAPH] = "graph",
+	[TRACE_TO_DEVICE] = "to_device",
+	[TRACE_TO_HOST] = "from_device",
+	[TRACE_ON_DEVICE] = "on_device",
+	[TRACE_FILL] = "fill",
+	[TRACE_WAIT] = "wait",
+	[TRACE_GATE] = "gate",
+	[TRACE_TURN] = "turn",
+	[TRACE_SWAP_OUT] = "swap_out",
+	[TRACE_SWAP_IN] = "swap_in",
+	[TRACE_MAP] = "map",
+	[TRACE_UNMAP] = "unmap",
+	[TRACE_REACH] = "reach",
 };
 static_assert(ARRAY_SIZE(kinds) == TRACE_NUM_KINDS, "each has a name");
 
@@ -73,7 +83,7 @@ void trace_session_begins(struct worker *w)
 	if (!w->reader)
 		return;
 	trace_reader_init(w->reader, w->trace);
-	atomic_store_explicit(&w->count->tracing, 1, memory_order_relaxed);
+	atomic_store_explicit(&w->count->tracing, t->tracing, memory_order_relaxed);
 }
 
 void trace_session_kept(struct worker *w)
@@ -244,7 +254,7 @@ void trace_later(struct broker *b, uint64_t now_ns)
 
 /* ---- begin and end ---- */
 
-int trace_begin(struct broker *b, void *client, struct json_object *names)
+int trace_begin(struct broker *b, void *client, struct json_object *names, bool memory)
 {
 	struct trace *t = calloc(1, sizeof(*t));
 	struct worker *w;
@@ -253,6 +263,7 @@ int trace_begin(struct broker *b, void *client, struct json_object *names)
 		return -ENOMEM;
 	t->client = client;
 	t->names = json_object_get(names);
+	t->tracing = memory ? TRACING_MEMORY : 1;
 	t->sessions = json_object_new_array();
 	t->begin_ns = clock_now_ns();
 	t->next_ns = t->begin_ns + LOOK_NS;

@@ -10,6 +10,7 @@
 #ifndef WEFT_BROKER_TRACE_H
 #define WEFT_BROKER_TRACE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct broker;
@@ -17,7 +18,7 @@ struct json_object;
 struct worker;
 
 /* Begins; names: a list of tenants' names, copied, or NULL: all. Returns 0 or -ENOMEM. */
-int trace_begin(struct broker *b, void *client, struct json_object *names);
+int trace_begin(struct broker *b, void *client, struct json_object *names, bool memory);
 /* The client that traces; NULL: none. */
 void *trace_client(const struct broker *b);
 /* The answer to who has just begun. */

@@ -22,7 +22,7 @@
 struct ctl {
 	const char *control; /* path; NULL: where a daemon usually is */
 	bool json, csv, bytes;
-	bool follow, wait, undo, once, apply;
+	bool follow, wait, undo, once, apply, memory;
 	const char *sort, *delay;     /* NULL: as usual */
 	const char *after;            /* a number; NULL: all that there is */
 	const char *output, *seconds; /* NULL: as usual */

@@ -32,7 +32,7 @@ static void catch_signals(void)
 	sigaction(SIGTERM, &sa, NULL);
 }
 
-static struct json_object *make(int argc, char **argv)
+static struct json_object *make(const struct ctl *ctl, int argc, char **argv)
 {
 	struct json_object *q = client_request("trace");
 	struct json_object *names = json_object_new_array();
@@ -43,6 +43,8 @@ static struct json_object *make(int argc, char **argv)
 		json_object_object_add(q, "tenants", names);
 	else
 		json_object_put(names);
+	if (ctl->memory)
+		json_object_object_add(q, "memory", json_object_new_boolean(true));
 	return q;
 }
 
@@ -157,7 +159,7 @@ int ctl_trace(const struct ctl *ctl, int argc, char **argv)
 		return r;
 	catch_signals();
 	since_ns = clock_now_ns();
-	r = client_ask(&c, make(argc, argv), &a);
+	r = client_ask(&c, make(ctl, argc, argv), &a);
 	r = r < 0 ? ctl_failed(ctl, "%s", client_error(r, a))
 		  : write_all(ctl, &c, a, since_ns, ns);
 	json_object_put(a);

@@ -13,6 +13,8 @@
 #define TENANTS_MAX 65536u
 #define THREADS_MAX (1u << 20)
 #define KERNELS_MAX (1u << 20)
+/* In which records of memory count (control-protocol.md). */
+#define MEMORY_PAGE (2ull << 20)
 
 struct trace_tenant {
 	char *name;
@@ -31,6 +33,7 @@ enum group {
 	GROUP_STREAM,
 	GROUP_TURN,
 	GROUP_MOVES,
+	GROUP_MEMORY, /* track is no thread: it is where the addresses begin */
 };
 
 struct span {
@@ -75,6 +78,9 @@ static const struct {
 	{"turn", "turn to move", GROUP_TURN, NULL},
 	{"swap_out", "swap out", GROUP_MOVES, "bytes"},
 	{"swap_in", "swap in", GROUP_MOVES, "bytes"},
+	{"map", "new memory", GROUP_MEMORY, "bytes"},
+	{"unmap", "memory ends", GROUP_MEMORY, "bytes"},
+	{"reach", "reaches", GROUP_MEMORY, "bytes"},
 };
 
 /* ---- events ---- */
@@ -215,6 +221,10 @@ static const char *thread_name(const struct trace_thread *th, const char *progra
 		snprintf(buf, room, "session %" PRIu64 " %s: moves%s", th->session,
 			 program, beside);
 		break;
+	case GROUP_MEMORY:
+		snprintf(buf, room, "session %" PRIu64 " %s: memory", th->session,
+			 program);
+		break;
 	}
 	return buf;
 }
@@ -346,6 +356,30 @@ static void put_slice(struct trace_file *t, unsigned pid, struct json_object *se
 	t->n++;
 }
 
+/* An instant, with the addresses, of which those for device memory count from 0. */
+static void put_memory(struct trace_file *t, unsigned pid, struct json_object *session,
+		       unsigned kind, const struct span *s, struct json_object *r)
+{
+	const char *kernel =
+		kernel_name(t, json_u64(session, "session"), (unsigned)number_at(r, 5));
+	unsigned tid = tid_of(t, pid, session, GROUP_MEMORY, 0, 0);
+	struct json_object *e, *args;
+
+	if (!tid)
+		return;
+	e = new_event("i", kinds[kind].label, pid, tid);
+	add_text(e, "cat", kinds[kind].kind);
+	add_text(e, "s", "t");
+	add_us(e, "ts", s->begin);
+	args = add_args(e);
+	if (*kernel)
+		add_text(args, "kernel", kernel);
+	add_number(args, "from", number_at(r, 4) * MEMORY_PAGE);
+	add_number(args, kinds[kind].value, number_at(r, 3));
+	put_event(t, e);
+	t->n++;
+}
+
 /* A record: kind, begin, duration, value, track, name. Kinds that are not known come from a
  * later weftd. */
 static void put_record(struct trace_file *t, unsigned pid, struct json_object *session,
@@ -361,7 +395,11 @@ static void put_record(struct trace_file *t, unsigned pid, struct json_object *s
 	if (__builtin_add_overflow(s.begin, number_at(r, 2), &s.end))
 		return;
 	for (unsigned i = 0; kind && i < ARRAY_SIZE(kinds); i++) {
-		if (!strcmp(kind, kinds[i].kind))
+		if (strcmp(kind, kinds[i].kind))
+			continue;
+		if (kinds[i].group == GROUP_MEMORY)
+			put_memory(t, pid, session, i, &s, r);
+		else
 			put_slice(t, pid, session, i, &s, r);
 	}
 }

@@ -3,7 +3,9 @@
 #include <criterion/criterion.h>
 
 #include "base/macros.h"
+#include "ipc/trace.h"
 #include "memory/touch.h"
+#include "ptx/extent/table.h"
 
 #define PAGE TOUCH_PAGE
 #define BASE (DEVICE_BAND_BASE + 100 * PAGE)
@@ -121,4 +123,106 @@ Test(touch, what_is_reached_is_marked_to_its_end)
 	/* Something else lies there now. */
 	touch_new(&t, BASE, 4 * PAGE);
 	cr_assert_eq(touch_reached(&t, BASE, 4 * PAGE), 0);
+}
+
+/* ---- traces ---- */
+
+static struct trace_area area;
+static struct worker_page page;
+
+static void begin_trace(uint64_t tracing)
+{
+	t.page = &page;
+	t.trace = &area;
+	atomic_store(&page.tracing, tracing);
+}
+
+static struct trace_record record(unsigned i)
+{
+	const struct trace_slot *s = &area.ring[i];
+
+	return (struct trace_record){s->begin_ns, s->end_ns, s->value,
+				     s->kind,     s->track,  s->name};
+}
+
+static void expect_record(unsigned i, enum trace_kind kind, uint64_t first,
+			  uint64_t bytes, uint32_t name)
+{
+	struct trace_record r = record(i);
+
+	cr_expect_eq(atomic_load(&area.ring[i].number), i, "%u", i);
+	cr_expect_eq(r.kind, kind, "%u", i);
+	cr_expect_eq(r.track, (BASE - DEVICE_BAND_BASE) / PAGE + first, "%u: %u", i,
+		     r.track);
+	cr_expect_eq(r.value, bytes, "%u", i);
+	cr_expect_eq(r.name, name, "%u", i);
+	cr_expect(r.begin_ns && r.begin_ns == r.end_ns, "%u", i);
+}
+
+Test(touch, nothing_is_told_unless_memory_is_traced)
+{
+	const uint64_t params[] = {BASE};
+
+	begin_trace(1);
+	launched(params, sizeof(params));
+	touch_reach(&t, BASE, PAGE);
+	touch_new(&t, BASE, PAGE);
+	touch_gone(&t, BASE, PAGE);
+	cr_expect_eq(atomic_load(&area.taken), 0);
+}
+
+Test(touch, a_trace_is_told_of_memory)
+{
+	const uint64_t params[] = {BASE + 5, 3, BASE + 7 * PAGE};
+	const struct dev_launch l = {
+		.params = params, .params_size = sizeof(params), .traced = 8};
+
+	begin_trace(TRACING_MEMORY);
+	touch_new(&t, BASE, 10 * PAGE);
+	touch_launch(&t, &l);
+	touch_reach(&t, BASE + PAGE - 1, PAGE + 2);
+	touch_reach(&t, DEVICE_BAND_BASE - 2 * PAGE, PAGE);
+	touch_reach(&t, BASE, 0);
+	touch_gone(&t, BASE, 10 * PAGE);
+	expect_record(1, TRACE_MAP, 0, 10 * PAGE, 0);
+	expect_record(2, TRACE_REACH, 0, 0, 7);
+	expect_record(3, TRACE_REACH, 7, 0, 7);
+	cr_expect_eq(record(2).begin_ns, record(3).begin_ns, "one launch");
+	expect_record(4, TRACE_REACH, 0, 3 * PAGE, 0);
+	expect_record(5, TRACE_REACH, 0, 0, 0);
+	expect_record(6, TRACE_UNMAP, 0, 10 * PAGE, 0);
+	cr_expect_eq(atomic_load(&area.taken), 6);
+}
+
+/* A row of each 4 MiB, and the first page of another part twice. */
+static const char rows[] =
+	".version 7.0\n.target sm_90\n.address_size 64\n"
+	".visible .entry k(.param .u64 a, .param .u64 b)\n{\n"
+	".reg .u64 %p<6>;\n.reg .u32 %r<3>;\n"
+	"ld.param.u64 %p1, [a];\nld.param.u64 %p2, [b];\n"
+	"mov.u32 %r1, %ctaid.x;\nmul.wide.u32 %p3, %r1, 4194304;\n"
+	"add.s64 %p4, %p1, %p3;\nst.global.u32 [%p4], %r1;\n"
+	"ld.global.u32 %r2, [%p2];\nst.global.u32 [%p2+8], %r2;\nret;\n}\n";
+
+Test(touch, a_trace_is_told_of_what_is_reached)
+{
+	struct ptx_extents *e = ptx_extents_new(rows, sizeof(rows) - 1, 90);
+	const uint64_t params[] = {BASE, BASE + 9 * PAGE};
+	const struct dev_launch l = {
+		.params = params,
+		.params_size = sizeof(params),
+		.grid = {3, 1, 1},
+		.block = {1, 1, 1},
+		.extent = ptx_extents_find(e, "k"),
+	};
+
+	cr_assert(l.extent);
+	begin_trace(TRACING_MEMORY);
+	touch_launch(&t, &l);
+	for (unsigned i = 0; i < 3; i++)
+		expect_record(1 + i, TRACE_REACH, 2 * i, PAGE, 0);
+	expect_record(4, TRACE_REACH, 9, PAGE, 0);
+	cr_expect_eq(atomic_load(&area.taken), 4, "pages of one part are told once");
+	cr_expect_eq(record(1).begin_ns, record(4).begin_ns);
+	ptx_extents_put(e);
 }
