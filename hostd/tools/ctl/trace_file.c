@@ -395,7 +395,7 @@ static void put_record(struct trace_file *t, unsigned pid, struct json_object *s
 	if (__builtin_add_overflow(s.begin, number_at(r, 2), &s.end))
 		return;
 	for (unsigned i = 0; kind && i < ARRAY_SIZE(kinds); i++) {
-		if (strcmp(kind, kinds[i].kind))
+		if (strcmp(kind, kinds[i].kind) != 0)
 			continue;
 		if (kinds[i].group == GROUP_MEMORY)
 			put_memory(t, pid, session, i, &s, r);
