@@ -16,6 +16,8 @@
 #define IDLE_NS 1000000000ull
 /* And for so long: it will hardly miss its memory before it says so. */
 #define EVICTED_NS (5 * IDLE_NS)
+/* Places in the line for which memory leaves: the next one, and, once that has all, one more. */
+#define NEAR 2u
 
 static uint64_t round_down(uint64_t bytes, uint64_t piece)
 {
@@ -36,15 +38,24 @@ static uint64_t limit(uint64_t bytes, uint64_t most, uint64_t piece)
 	return bytes <= most ? bytes : round_down(most, piece);
 }
 
-/* Bytes per weight. */
+/* How far above its share a tenant is, in bytes per weight, and its place in the line: who has to
+ * wait longest comes first. */
 struct distance {
 	__int128 bytes;
 	uint64_t weight;
+	uint32_t turn;
 };
 
 static bool further(struct distance a, struct distance b)
 {
+	if (a.turn != b.turn)
+		return a.turn > b.turn;
 	return a.bytes * b.weight > b.bytes * a.weight;
+}
+
+static struct distance distance(const struct placement_tenant *t, __int128 bytes)
+{
+	return (struct distance){bytes, share_weight(t), share_turn(t)};
 }
 
 /* The best of those that were offered, and why others were not taken. */
@@ -206,10 +217,10 @@ int placement_victim(const struct placement_device *d, const struct placement_te
 		for (uint32_t i = 0; i < n; i++) {
 			uint64_t has = victim_has(t, i, asks, bytes);
 			uint64_t share = victim_share(d, t, i, &l);
-			struct distance at = {(__int128)has - share, share_weight(&t[i])};
 
 			offer(&s, d, &t[i], i,
-			      victim_gives(d, &t[i], stage, bytes, has, share), at);
+			      victim_gives(d, &t[i], stage, bytes, has, share),
+			      distance(&t[i], (__int128)has - share));
 		}
 	}
 	return search_end(&s, ret_step);
@@ -224,6 +235,14 @@ static bool is_line(const struct placement_tenant *t, uint32_t n)
 	return false;
 }
 
+/* Bytes that somebody gives for a tenant, of what it is due: those later in the line wait until
+ * their turn is near. What leaves for them sooner would soon be needed again, and moves for
+ * nothing. */
+static uint64_t due_now(const struct placement_tenant *t, uint64_t share)
+{
+	return share_turn(t) <= NEAR ? share : share_min(share, share_bounds(t).low);
+}
+
 /* Bytes that tenants below their share have evicted and would get if there were room. Nobody
  * gives for one that can take nothing now; but who is next does so all the time. */
 static share_wide missing(const struct placement_device *d,
@@ -234,7 +253,7 @@ static share_wide missing(const struct placement_device *d,
 	share_wide sum = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		uint64_t share = share_of(l, &t[i]);
+		uint64_t share = due_now(&t[i], share_of(l, &t[i]));
 
 		if ((t[i].busy && !line) || t[i].resident >= share)
 			continue;
@@ -261,7 +280,7 @@ int placement_relieve(const struct placement_device *d, const struct placement_t
 		offer(&s, d, &t[i], i,
 		      gives(d, &t[i], round_up(over, d->piece), has,
 			    share_bounds(&t[i]).least),
-		      (struct distance){over, share_weight(&t[i])});
+		      distance(&t[i], over));
 	}
 	for (uint32_t i = 0; i < n && !s.found; i++) {
 		uint64_t share = share_of(&l, &t[i]), has = t[i].resident;
@@ -272,7 +291,7 @@ int placement_relieve(const struct placement_device *d, const struct placement_t
 		offer(&s, d, &t[i], i,
 		      gives(d, &t[i], round_up(share_min(bytes, over), d->piece), has,
 			    below ? share_bounds(&t[i]).least : share_bounds(&t[i]).low),
-		      (struct distance){over, share_weight(&t[i])});
+		      distance(&t[i], over));
 	}
 	return search_end(&s, ret_step);
 }

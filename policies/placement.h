@@ -15,7 +15,8 @@
  * Turns. While tenants take turns (time.h) each place in the line has what it wants of what
  * those before it leave; only memory.min, and memory.low as far as those before it do not want
  * it, are a tenant's whatever its place, and what it allocates just now, beside what cannot
- * move. What leaves is what is needed last, and what comes back what is needed first.
+ * move. What leaves is what is needed last, for those whose turn is near, and what comes back what is
+ * needed first.
  *
  * The reserve is kept free so that the next allocation need not wait: shares are of what
  * is left beside it. It comes after everybody's memory.low, and whoever allocates may

@@ -28,7 +28,7 @@ static struct {
 	struct time_turn turn[MOST];
 	uint32_t n;
 	uint32_t work[MOST], every[MOST],
-		left[MOST]; /* looks; every 0: it always has work */
+		left[MOST];  /* looks; every 0: it always has work */
 	uint32_t busy[MOST]; /* per mille of the device that it takes at most */
 	double ran[MOST];    /* looks */
 	uint32_t waits[MOST], longest[MOST];
@@ -320,6 +320,19 @@ Test(sets, nothing_moves_while_all_fits)
 		cr_expect(sim.turn[i].go);
 		cr_expect_eq(sim.longest[i], 0);
 	}
+}
+
+/* Nothing leaves for what is not needed soon either: of eight tenants, five of which
+ * fit, two thirds of a set come in a turn. */
+Test(sets, what_is_far_from_its_turn_stays_where_it_is)
+{
+	memory(43 * GIB);
+	for (uint32_t i = 0; i < 8; i++)
+		decoder();
+	cr_expect_geq(run(60 * SECOND), 0.99);
+	cr_expect_leq(sim.moved / 2, 60 * 2 * 8 * GIB * 7 / 10);
+	for (uint32_t i = 0; i < 8; i++)
+		cr_expect_leq(sim.longest[i], 7 * 500 + 50);
 }
 
 Test(sets, by_weight)
