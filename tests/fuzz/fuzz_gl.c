@@ -44,9 +44,9 @@ enum how {
 			__builtin_trap();                                                \
 	} while (0)
 
+#ifndef REAL
 static volatile uint8_t sink;
 
-#ifndef REAL
 /* ---- the driver ---- */
 
 #define SIZE_1 308u
