@@ -188,6 +188,7 @@ struct simt_warp {
 	uint32_t live;  /* lanes that have not exited */
 	uint32_t used;  /* split slots in use */
 	uint32_t stale; /* slices that some join has been waiting */
+	uint32_t starts; /* blocks that it was a part of */
 	uint64_t warp_instr;
 	uint32_t index;
 	uint64_t thread_instr;

@@ -29,7 +29,8 @@ static uint64_t hash(uint64_t h, const void *bytes, size_t size)
 static uint64_t state_of(const struct simt_warp *w, const struct simt_split *s)
 {
 	size_t size = (size_t)s->frame->top * SIMT_WARP;
-	uint64_t h = s->mask;
+	/* The block before may have been there with the same registers. */
+	uint64_t h = s->mask | (uint64_t)w->starts << 32;
 
 	for (const struct simt_frame *f = s->frame; f; f = f->caller) {
 		size += f->code->frame_bytes;

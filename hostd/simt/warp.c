@@ -24,6 +24,7 @@ int simt_warp_start(struct simt_warp *w, const struct simt_code *code, uint32_t 
 	w->joins = NULL;
 	w->forced = false;
 	w->stale = 0;
+	w->starts++;
 	w->cur = simt_split_new(w, live, code->entry, f, NULL);
 	return 0;
 }

@@ -17,6 +17,9 @@
 	"shr.u32 %r3, %r2, 5; mov.u32 %r4, 0; mov.u32 %r5, bars;\n"
 #define AGAIN "add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, %r1; @%p1 bra again;\n"
 
+/* Each kernel goes round so often. */
+#define ROUNDS 50
+
 struct args {
 	void *p;
 	uint32_t n;
@@ -102,12 +105,12 @@ Test(simt_waits, never_while_a_warp_can_run, .timeout = 60)
 			g.slice = slices[k];
 			g.waits = 0;
 			cr_assert(gpu_launch(&g, "k", 2, 32 * warps,
-					     &(struct args){p, 200}) == SIMT_DONE);
+					     &(struct args){p, ROUNDS}) == SIMT_DONE);
 			cr_expect(g.waits == 0, "kernel %zu, slices of %llu: %llu waits",
 				  i, (unsigned long long)slices[k],
 				  (unsigned long long)g.waits);
 			if (gets_on[i] == swaps)
-				cr_expect(*p == 2ull * 256 * 200);
+				cr_expect(*p == 2ull * 256 * ROUNDS);
 		}
 	}
 	gpu_fini(&g);
