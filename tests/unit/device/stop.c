@@ -396,7 +396,7 @@ static void unloaded(struct fix *f)
 	unsigned seed = 1;
 	pthread_t t;
 
-	for (unsigned i = 0; i < 25; i++) {
+	for (unsigned i = 0; i < moments(25); i++) {
 		struct work w = begin(f, "work", 8000);
 
 		launch(&w);
@@ -426,14 +426,14 @@ static void many(struct fix *f)
 	struct work w = begin(f, "work", 3), last = begin(f, "work", 40000);
 	struct device_rewrites n;
 
-	for (unsigned i = 0; i < 3000; i++) {
+	for (unsigned i = 0; i < moments(3000); i++) {
 		launch(&w);
 		if (i % 7 == 0)
 			check(&w);
 	}
 	check(&w);
 	f->ops->rewrites(f->dev, &n);
-	cr_assert_eq(n.launches, 3000);
+	cr_assert_eq(n.launches, moments(3000));
 	launch(&last);
 	usleep(1000);
 	cr_assert_eq(hold_and_stop(f), DEVICE_REST_STOPPED);
