@@ -3,13 +3,14 @@
  *	mixed SECONDS MIB [SEED [STEPS]]
  *
  * Allocates, fills, changes, copies, checks and frees buffers at random, up to so much
- * memory together, until the time is over or so many steps are done. Every word is known:
- * it is a hash of the buffer's seed and its index, times a, plus b, and whatever changes
- * a buffer changes a and b. Prints "running" after the first steps; at the end "right N
+ * memory together, until the time is over, so many steps are done, or SIGTERM comes. Every
+ * word is known: it is a hash of the buffer's seed and its index, times a, plus b, and
+ * whatever changes a buffer changes a and b. Prints "running" after the first steps; at the end "right N
  * refused M", where M allocations failed for want of memory. Exit status 1: another
  * error, named; 2: a wrong result.
  */
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -368,6 +369,13 @@ static void step(void)
 	}
 }
 
+static volatile sig_atomic_t stopped;
+
+static void on_signal(int)
+{
+	stopped = 1;
+}
+
 int main(int argc, char **argv)
 {
 	auto start = std::chrono::steady_clock::now();
@@ -376,6 +384,7 @@ int main(int argc, char **argv)
 
 	if (argc < 3)
 		return 1;
+	signal(SIGTERM, on_signal);
 	seconds = atof(argv[1]);
 	budget = strtoull(argv[2], nullptr, 0) << 20;
 	state = argc > 3 ? strtoull(argv[3], nullptr, 0) : 1;
@@ -384,7 +393,7 @@ int main(int argc, char **argv)
 	CK(cudaMalloc(&table, TABLE * sizeof(*table)));
 	CK(cudaMalloc(&wrong, 4));
 	CK(cudaMemset(wrong, 0, 4));
-	while (steps < most &&
+	while (steps < most && !stopped &&
 	       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
 			       .count() < seconds) {
 		step();

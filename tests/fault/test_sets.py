@@ -29,11 +29,16 @@ def moved(d):
 
 
 class Sets(FaultTest):
-    def begin(self, d, tenants, mib=26, seconds=SECONDS):
-        """Programs that use so much memory, each, and know every word of it."""
+    def begin(self, d, tenants, mib=26, seconds=600):
+        """Programs that use so much memory, each, and know every word of it, until end()."""
         return [d.run("mixed", seconds, mib, 7 + i, tenant=t) for i, t in enumerate(tenants)]
 
     def end(self, *programs):
+        for p in programs:
+            p.terminate()
+        self.ended(*programs)
+
+    def ended(self, *programs):
         for p in programs:
             out, _ = p.communicate(timeout=patient(90))
             self.assertEqual(p.returncode, 0, out)
@@ -58,6 +63,7 @@ class Sets(FaultTest):
                 if name != "madvise":
                     wait_for(lambda: all(stat(d, t)["nr_turns"] for t in "abc"), 20,
                              "each has a turn")
+                time.sleep(SECONDS / 4)
                 self.end(*people)
                 waited = [stat(d, t)["waited_usec"] for t in "abc"]
                 self.assertEqual(any(waited), name != "madvise", waited)
@@ -66,8 +72,8 @@ class Sets(FaultTest):
 
     def test_no_turns_while_all_fits(self):
         with sharing(memory=256) as d:
-            people = self.begin(d, "abc", seconds=2)
-            time.sleep(1)
+            people = self.begin(d, "abc")
+            time.sleep(1.5)
             self.assertEqual(moved(d), 0)
             self.end(*people)
             self.assertEqual([stat(d, t)["nr_turns"] for t in "abc"], [0, 0, 0])
@@ -77,7 +83,7 @@ class Sets(FaultTest):
         with sharing(THREE + "[tenant small]\n", memory=84) as d:
             small = Script(d, "keeps", "small")
             self.assertEqual(small.say(f"a 0 {2 * MIB}"), (0, 0))
-            people = self.begin(d, "abc", seconds=SECONDS + 2)
+            people = self.begin(d, "abc")
             # Memory of one that has not computed yet is no part of its turns, and in the way.
             wait_for(lambda: all(stat(d, t)["nr_turns"] for t in "abc"), 20, "each has a turn")
             turns = stat(d, "small")["nr_turns"]
@@ -176,13 +182,14 @@ class Sets(FaultTest):
     def test_one_dies_in_its_turn_and_on_its_way(self):
         for what in "mixed", "weft-worker":
             with self.subTest(what), sharing() as d:
-                victim, = self.begin(d, "a", seconds=600)
+                victim, = self.begin(d, "a")
                 others = self.begin(d, "bc")
                 wait_for(lambda: all(stat(d, t)["nr_turns"] for t in "abc"), 20, "turns")
                 if what == "mixed":
                     kill(victim.pid)
                 else:
                     kill(next(s["worker.pid"] for s in d.sessions("a")))
+                time.sleep(1)
                 self.end(*others)
                 victim.wait(patient(20))
 
@@ -209,6 +216,7 @@ class Sets(FaultTest):
             for p in people:
                 until_running(p)
             endless.tell("w 0 2000000000")
+            time.sleep(SECONDS / 2)
             self.end(*people)
             self.assertTrue(d.sessions("a"))
             endless.process.send_signal(signal.SIGKILL)
@@ -220,7 +228,7 @@ class Sets(FaultTest):
             idle = Script(d, "keeps", "a")
             self.assertEqual(idle.say(f"a 0 {26 * MIB}"), (0, 0))
             self.assertEqual(idle.say("l 0 2"), (0, 0))
-            people = self.begin(d, "bc", mib=34, seconds=SECONDS + 6)
+            people = self.begin(d, "bc", mib=34)
             wait_for(lambda: figures(d)["a"][0] == 0, 20, "it has left")
             time.sleep(3)
             begin = time.monotonic()
@@ -232,11 +240,11 @@ class Sets(FaultTest):
 
     def test_programs_that_come_and_go(self):
         with sharing() as d:
-            stays = self.begin(d, "a", seconds=SECONDS + 4)
+            stays = self.begin(d, "a")
             for i in range(6):
-                self.end(*self.begin(d, "bc"[i % 2], seconds=1))
-            others = self.begin(d, "bbcc", mib=14, seconds=3)
-            self.end(*others, *stays)
+                self.ended(*self.begin(d, "bc"[i % 2], seconds=1))
+            self.ended(*self.begin(d, "bbcc", mib=14, seconds=3))
+            self.end(*stays)
 
 
 if __name__ == "__main__":
