@@ -38,8 +38,8 @@ static uint64_t limit(uint64_t bytes, uint64_t most, uint64_t piece)
 	return bytes <= most ? bytes : round_down(most, piece);
 }
 
-/* How far above its share a tenant is, in bytes per weight, and its place in the line: who has to
- * wait longest comes first. */
+/* How far above its share a tenant is, in bytes per weight; before that, where it counts, its place
+ * in the line: who has to wait longest comes first. */
 struct distance {
 	__int128 bytes;
 	uint64_t weight;
@@ -53,9 +53,9 @@ static bool further(struct distance a, struct distance b)
 	return a.bytes * b.weight > b.bytes * a.weight;
 }
 
-static struct distance distance(const struct placement_tenant *t, __int128 bytes)
+static struct distance in_line(const struct placement_tenant *t, uint64_t over)
 {
-	return (struct distance){bytes, share_weight(t), share_turn(t)};
+	return (struct distance){over, share_weight(t), share_turn(t)};
 }
 
 /* The best of those that were offered, and why others were not taken. */
@@ -217,10 +217,11 @@ int placement_victim(const struct placement_device *d, const struct placement_te
 		for (uint32_t i = 0; i < n; i++) {
 			uint64_t has = victim_has(t, i, asks, bytes);
 			uint64_t share = victim_share(d, t, i, &l);
+			struct distance at = {(__int128)has - share, share_weight(&t[i]),
+					      0};
 
 			offer(&s, d, &t[i], i,
-			      victim_gives(d, &t[i], stage, bytes, has, share),
-			      distance(&t[i], (__int128)has - share));
+			      victim_gives(d, &t[i], stage, bytes, has, share), at);
 		}
 	}
 	return search_end(&s, ret_step);
@@ -280,7 +281,7 @@ int placement_relieve(const struct placement_device *d, const struct placement_t
 		offer(&s, d, &t[i], i,
 		      gives(d, &t[i], round_up(over, d->piece), has,
 			    share_bounds(&t[i]).least),
-		      distance(&t[i], over));
+		      in_line(&t[i], over));
 	}
 	for (uint32_t i = 0; i < n && !s.found; i++) {
 		uint64_t share = share_of(&l, &t[i]), has = t[i].resident;
@@ -291,7 +292,7 @@ int placement_relieve(const struct placement_device *d, const struct placement_t
 		offer(&s, d, &t[i], i,
 		      gives(d, &t[i], round_up(share_min(bytes, over), d->piece), has,
 			    below ? share_bounds(&t[i]).least : share_bounds(&t[i]).low),
-		      distance(&t[i], over));
+		      in_line(&t[i], over));
 	}
 	return search_end(&s, ret_step);
 }

@@ -125,7 +125,8 @@ struct placement {
 	/*
 	 * Nobody waits: who should be evicted in the background? Who is above its high or
 	 * its max; then who is above its share while another is a piece or more below and
-	 * has that evicted, or while the reserve is not there. Returns as victim() does;
+	 * has that evicted, or while the reserve is not there; in a line, while one whose
+	 * turn is near is, and who waits longest gives first. Returns as victim() does;
 	 * -ENOSPC: all is well.
 	 */
 	int (*relieve)(const struct placement_device *d, const struct placement_tenant *t,

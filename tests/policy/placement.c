@@ -334,9 +334,7 @@ Test(placement, the_line_is_served_in_order)
 	t[1].turn = 1;
 	cr_assert_eq(p->share(&d, t, 3, 2), 18);
 	cr_assert_eq(p->share(&d, t, 3, 1), 42);
-	cr_step(p->victim(&device, t, 3, 2, 12, &s), s, 2, 4);
-	t[2].movable = 0;
-	cr_step(p->victim(&device, t, 3, 2, 12, &s), s, 1, 12);
+	cr_step(p->victim(&device, t, 3, 2, 12, &s), s, 1, 8);
 	t[2] = tenant(100, 20, 20);
 	t[2].turn = 9;
 	/* The one that goes has what it asks for. */

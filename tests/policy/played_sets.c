@@ -7,10 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "line.h"
 #include "played.h"
-#include "policies/placement.h"
-#include "policies/sets.h"
-#include "policies/time.h"
 
 #define LOOK_US 1000.0
 #define REMOTE  30.0
@@ -152,16 +150,9 @@ static void move(struct play *p)
 
 static void see(const struct who *w, struct time_tenant *t)
 {
-	uint64_t cold = w->here_cold + w->out_cold;
-	uint64_t out = bytes_of(w->p) - w->here - w->out_cold;
-
-	t->works = true;
 	t->all = bytes_of(w->p);
-	t->set = t->all - cold;
-	t->for_us = t->for_us > UINT32_MAX - 1000 ? UINT32_MAX : t->for_us + 1000;
-	t->still_us = out < t->out ? 0 : t->still_us + 1000;
-	t->out = out;
-	t->in_us = out ? 0 : t->in_us + 1000;
+	t->set = t->all - w->here_cold - w->out_cold;
+	line_see(t, true, t->all - w->here - w->out_cold);
 	t->pending = 1000;
 }
 
@@ -174,45 +165,16 @@ static void end_turn(struct who *w)
 	count(w);
 }
 
-/* Whether one of those that went does not any more: what it had submitted ends first. */
+/* Whether somebody's turn has ended, and what it had submitted is to end first. */
 static bool take_turns(struct play *p)
 {
-	bool changes = false;
+	bool changes = line_take_turns(&p->device, p->t, p->s->n, p->turn);
 
-	memset(p->turn, 0, p->s->n * sizeof(*p->turn));
-	time_sets.turns(&p->device, p->t, p->s->n, p->turn);
 	for (uint32_t i = 0; i < p->s->n; i++) {
-		struct time_tenant *t = &p->t[i];
-		bool go = p->turn[i].go;
-
-		if (go == t->goes)
-			continue;
-		if (t->goes)
+		if (!p->t[i].goes && !p->t[i].for_us)
 			end_turn(&p->who[i]);
-		changes |= t->goes;
-		t->for_us = 0;
-		t->goes = go;
 	}
 	return changes;
-}
-
-static void line_up(struct play *p)
-{
-	const struct time_turn *turn = p->turn;
-
-	for (uint32_t i = 0; i < p->s->n; i++) {
-		uint32_t before = 1;
-
-		p->places[i].turn = 0;
-		if (!turn[i].begins_us)
-			continue;
-		for (uint32_t k = 0; k < p->s->n && before < PLACEMENT_TURNS; k++)
-			before += turn[k].begins_us &&
-				  turn[k].begins_us < turn[i].begins_us;
-		p->places[i].turn = turn[i].begins_us == TIME_NEVER
-					    ? PLACEMENT_TURNS - 1
-					    : MIN(before, PLACEMENT_TURNS - 1);
-	}
 }
 
 /* ---- computing ---- */
@@ -268,7 +230,7 @@ static void look(struct play *p)
 	for (uint32_t i = 0; i < p->s->n; i++)
 		see(&p->who[i], &p->t[i]);
 	drains = take_turns(p);
-	line_up(p);
+	line_up(p->turn, p->places, p->s->n);
 	move(p);
 	for (uint32_t i = 0; i < p->s->n; i++)
 		go += p->t[i].goes;

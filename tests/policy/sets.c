@@ -9,9 +9,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "policies/placement.h"
+#include "line.h"
 #include "policies/sets.h"
-#include "policies/time.h"
 
 #define MOST   64u
 #define SECOND 1000u /* looks */
@@ -88,45 +87,13 @@ static void see(uint32_t i)
 {
 	struct time_tenant *t = &sim.t[i];
 
-	t->works = has_work(i);
-	t->idle_us = t->works ? 0 : t->idle_us + 1000;
-	t->for_us = t->for_us > UINT32_MAX - 1000 ? UINT32_MAX : t->for_us + 1000;
-	t->still_us = sim.p[i].evicted < t->out ? 0 : t->still_us + 1000;
-	t->out = sim.p[i].evicted;
-	t->in_us = t->out ? 0 : t->in_us + 1000;
+	line_see(t, has_work(i), sim.p[i].evicted);
 	t->pending = sim.busy[i];
 }
 
-/* Whether one of those that went does not any more: what it had submitted ends first. */
 static bool take_turns(void)
 {
-	bool changes = false;
-
-	memset(sim.turn, 0, sizeof(sim.turn));
-	time_sets.turns(&sim.device, sim.t, sim.n, sim.turn);
-	for (uint32_t i = 0; i < sim.n; i++) {
-		bool go = sim.turn[i].go;
-
-		changes |= !go && sim.t[i].goes;
-		sim.t[i].for_us = go == sim.t[i].goes ? sim.t[i].for_us : 0;
-		sim.t[i].goes = go;
-	}
-	return changes;
-}
-
-static void line_up(void)
-{
-	for (uint32_t i = 0; i < sim.n; i++) {
-		uint32_t before = 1;
-
-		for (uint32_t k = 0; k < sim.n; k++)
-			before += sim.turn[k].begins_us &&
-				  sim.turn[k].begins_us < sim.turn[i].begins_us;
-		sim.p[i].turn = !sim.turn[i].begins_us ? 0
-				: sim.turn[i].begins_us == TIME_NEVER
-					? PLACEMENT_TURNS - 1
-					: before;
-	}
+	return line_take_turns(&sim.device, sim.t, sim.n, sim.turn);
 }
 
 /* Has a step under way that it began in host memory. */
@@ -212,7 +179,7 @@ static void look(void)
 	for (uint32_t i = 0; i < sim.n; i++)
 		see(i);
 	drains = take_turns();
-	line_up();
+	line_up(sim.turn, sim.p, sim.n);
 	move();
 	compute(drains);
 	sim.now++;
