@@ -33,8 +33,8 @@ enum trace_kind {
 	TRACE_TURN,      /* the gate is shut, so that memory can move */
 	TRACE_SWAP_OUT,  /* a piece moves out of the device; value: bytes */
 	TRACE_SWAP_IN,   /* a piece moves in */
-	/* While memory is traced: addresses, from the track-th 2 MiB of those for device memory
-	 * on; value: bytes. */
+	/* While memory is traced: addresses, from the track-th TRACE_PAGE of those for device
+	 * memory on; value: bytes. */
 	TRACE_MAP,   /* memory is there */
 	TRACE_UNMAP, /* or is not any more */
 	TRACE_REACH, /* a launch, copy or fill reaches these, or, if it is 0 bytes, from there
@@ -42,6 +42,7 @@ enum trace_kind {
 	TRACE_NUM_KINDS
 };
 
+#define TRACE_PAGE      (2ull << 20)
 #define TRACE_RECORDS   8192u
 #define TRACE_NAMES     511u
 #define TRACE_NAME_TEXT 120u

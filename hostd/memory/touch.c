@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/macros.h"
-#include "ipc/trace.h"
 #include "memory/touch.h"
 #include "ptx/extent/extent.h"
 

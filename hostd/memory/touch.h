@@ -19,12 +19,10 @@
 #include <stdint.h>
 
 #include "device/device.h"
+#include "ipc/trace.h"
 
-#define TOUCH_PAGE  (2ull << 20)
+#define TOUCH_PAGE  TRACE_PAGE /* a trace tells its number */
 #define TOUCH_PAGES (DEVICE_BAND_SIZE / TOUCH_PAGE)
-
-struct trace_area;
-struct worker_page;
 
 struct touch {
 	_Atomic uint32_t clock;  /* launches so far, and 1 */

@@ -8,8 +8,8 @@
 struct ptx_extents;
 
 /* Looks at the kernels of the PTX that a device of compute capability sm (90 for 9.0) takes of an
- * image (ptx/fatbin.h). NULL: there is none, it is longer than 32 MiB, or memory is short. One reference, the caller's; any
- * thread, as those below. */
+ * image (ptx/fatbin.h). NULL: there is none, it is longer than 32 MiB, or memory is short. One
+ * reference, the caller's; any thread, as those below. */
 struct ptx_extents *ptx_extents_new(const void *image, size_t size, unsigned sm);
 /* One more reference, and one less; NULL is fine. */
 struct ptx_extents *ptx_extents_ref(struct ptx_extents *t);

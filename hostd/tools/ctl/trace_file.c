@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/macros.h"
+#include "ipc/trace.h"
 #include "tools/client.h"
 #include "tools/ctl/trace_file.h"
 
@@ -13,8 +14,6 @@
 #define TENANTS_MAX 65536u
 #define THREADS_MAX (1u << 20)
 #define KERNELS_MAX (1u << 20)
-/* In which records of memory count (control-protocol.md). */
-#define MEMORY_PAGE (2ull << 20)
 
 struct trace_tenant {
 	char *name;
@@ -374,7 +373,7 @@ static void put_memory(struct trace_file *t, unsigned pid, struct json_object *s
 	args = add_args(e);
 	if (*kernel)
 		add_text(args, "kernel", kernel);
-	add_number(args, "from", number_at(r, 4) * MEMORY_PAGE);
+	add_number(args, "from", number_at(r, 4) * TRACE_PAGE);
 	add_number(args, kinds[kind].value, number_at(r, 3));
 	put_event(t, e);
 	t->n++;
