@@ -4,12 +4,9 @@
  * many; draws with the last one; prints how many it has and the error. Then waits for the end
  * of its input.
  */
-#define GL_GLEXT_PROTOTYPES
-#include <EGL/egl.h>
-#include <EGL/eglext.h>
-#include <GL/glcorearb.h>
 #include <stdio.h>
-#include <stdlib.h>
+
+#include "context.h"
 
 #define ROW 512
 
@@ -17,15 +14,13 @@ int main(int argc, char **argv)
 {
 	static const EGLint want[] = {EGL_CONTEXT_MAJOR_VERSION, 4,
 				      EGL_CONTEXT_MINOR_VERSION, 3, EGL_NONE};
-	EGLDisplay d = eglGetPlatformDisplay(EGL_PLATFORM_SURFACELESS_MESA,
-					     EGL_DEFAULT_DISPLAY, NULL);
+	EGLDisplay d = context_display();
 	int n = 0, most = argc > 1 ? atoi(argv[1]) : 1 << 20;
 	static unsigned char pixels[ROW * ROW * 4];
 	GLuint t, fb;
 	GLenum e = 0;
 
-	if (!eglInitialize(d, NULL, NULL) || !eglBindAPI(EGL_OPENGL_API) ||
-	    !eglMakeCurrent(d, EGL_NO_SURFACE, EGL_NO_SURFACE,
+	if (!eglMakeCurrent(d, EGL_NO_SURFACE, EGL_NO_SURFACE,
 			    eglCreateContext(d, EGL_NO_CONFIG_KHR, EGL_NO_CONTEXT, want)))
 		return 1;
 	for (; n < most && !e; n += !e) {

@@ -4,24 +4,10 @@
  * pictures to a file: a name with its newline, SIDE x SIDE pixels of RGBA, and the next. The
  * renderer's name is printed.
  */
-#include <EGL/egl.h>
-#include <EGL/eglext.h>
 #include <stdio.h>
-#include <stdlib.h>
 
+#include "context.h"
 #include "scenes.h"
-
-static EGLDisplay open_display(void)
-{
-	EGLDisplay d = eglGetPlatformDisplay(EGL_PLATFORM_SURFACELESS_MESA,
-					     EGL_DEFAULT_DISPLAY, NULL);
-
-	if (!eglInitialize(d, NULL, NULL) || !eglBindAPI(EGL_OPENGL_API)) {
-		fprintf(stderr, "no display: 0x%x\n", eglGetError());
-		exit(1);
-	}
-	return d;
-}
 
 static EGLContext begin(EGLDisplay d)
 {
@@ -52,7 +38,7 @@ static EGLContext begin(EGLDisplay d)
 int main(int argc, char **argv)
 {
 	static unsigned char p[SIDE * SIDE * 4];
-	EGLDisplay d = open_display();
+	EGLDisplay d = context_display();
 	FILE *f = argc == 2 ? fopen(argv[1], "wb") : NULL;
 	int failed = 0;
 
