@@ -88,6 +88,7 @@ static void look(struct space *sp, uint64_t now_ns)
 	struct worker_page *page = sp->env->count;
 	struct cold *c = &sp->cold;
 	uint32_t last = c->n ? c->begins[c->n - 1] : UINT32_MAX;
+	bool some_was = c->since;
 	struct found f;
 
 	begin_period(c, touch_now(sp->env->touch), now_ns);
@@ -98,7 +99,8 @@ static void look(struct space *sp, uint64_t now_ns)
 	f = find_locked(sp, c->since, last);
 	publish_locked(sp, &f);
 	pthread_mutex_unlock(&sp->lock);
-	if (f.missed > f.all / MISSED_PART)
+	/* What was mapped before anything was cold was no mistake. */
+	if (some_was && f.missed > f.all / MISSED_PART)
 		c->periods = MIN(2 * c->periods, COLD_PERIODS_MAX);
 	atomic_fetch_add_explicit(&page->missed_bytes, f.missed, memory_order_relaxed);
 }

@@ -8,6 +8,7 @@
 #include "memory/cold.h"
 #include "memory/touch.h"
 #include "ptx/extent/table.h"
+#include "session/code.h"
 
 static uint64_t cold_here(struct session *s)
 {
@@ -84,6 +85,34 @@ static const char reader[] = ".version 8.0\n.target sm_70\n.address_size 64\n"
 			     "ld.global.u32 %r6, [%rd3]; st.global.u32 [%rd3+4], %r6;\n"
 			     "$end: ret;\n}\n";
 
+/* Of machine code it is known by what that was compiled from. */
+Test(cold, code_is_known_by_its_source)
+{
+	static const char code[] = ".version 8.0\n.target sm_70\n.address_size 64\n"
+				   ".visible .entry k(.param .u64 p, .param .u32 n) {\n"
+				   "ret;\n}\n";
+	struct image img = {.data = (void *)code, .size = sizeof(code)};
+	struct image source = {.data = (void *)reader, .size = sizeof(reader)};
+	struct session *s = start();
+	struct sess_module *m;
+	struct sess_ctx *ctx;
+	struct dev_jit jit = {0};
+
+	OK(sess_ctx_new(s, handle_make(HANDLE_CONTEXT, 1, 1), 0, &ctx));
+	cr_assert_eq(touch_init(&s->touch), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		OK(sess_module_new(s, ctx, handle_make(HANDLE_MODULE, 1, 1 + i), &img,
+				   &source, &jit, &m));
+		cr_expect_eq(!m->extents, !i, "nobody asks while there are no turns");
+		if (i)
+			cr_expect(ptx_extents_find(m->extents, "k"));
+		obj_put(s, &m->obj);
+		space_set_turns(s->space);
+	}
+	obj_put(s, &ctx->obj);
+	counted_end(s);
+}
+
 /* A kernel that says where it reaches keeps no more of an allocation than that. */
 Test(cold, what_no_launch_reaches_is_cold)
 {
@@ -119,6 +148,36 @@ Test(cold, what_no_launch_reaches_is_cold)
 	check_item(s, &item);
 	free_item(s, &item);
 	ptx_extents_put(extents);
+	counted_end(s);
+}
+
+/* Before there are turns, memory that leaves is mapped, and computed with there. */
+Test(cold, what_was_mapped_before_is_no_mistake)
+{
+	struct session *s = start();
+	struct space_moved moved;
+	struct item hot, cold;
+	uint64_t now;
+
+	cr_assert_eq(touch_init(&s->touch), 0);
+	cr_assert_eq(space_set_piece(s->space, MIB), 0);
+	space_set_placement(s->space, &placement_lru);
+	hot = new_item(s, ARENA, 4 * MIB, 1);
+	cold = new_item(s, ARENA, 6 * MIB, 2);
+	cr_assert_eq(space_move_out(s->space, TOTAL, UINT64_MAX, PLACE_MAPPED, &moved),
+		     -ENOSPC);
+	space_set_turns(s->space);
+	now = turns(s, 1, hot.addr, NSEC_PER_SEC);
+	now = turns(s, 2, cold.addr, now);
+	cr_assert_gt(atomic_load(&s->count->missed_bytes), 0);
+	cr_assert_eq(space_move_in(s->space, TOTAL, &moved), 0);
+	(void)turns(s, COLD_PERIODS + 1, hot.addr, now);
+	cr_assert_eq(cold_here(s), 6 * MIB);
+	within_reach(s);
+	check_item(s, &hot);
+	check_item(s, &cold);
+	free_item(s, &hot);
+	free_item(s, &cold);
 	counted_end(s);
 }
 
