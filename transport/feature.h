@@ -11,6 +11,8 @@
 enum feature {
 	FEATURE_COMPILES = 1 << 0, /* cuLinkComplete() gives machine code of the device */
 	FEATURE_APART = 1 << 1,    /* takes commands with WIRE_F_APART */
+	/* Looks at what machine code was compiled from, to know where kernels reach memory. */
+	FEATURE_SOURCES = 1 << 2,
 };
 
 /* The guest's library's, in session_open. */

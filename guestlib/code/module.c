@@ -127,7 +127,7 @@ static void unmap_managed(struct guest_module *m)
 }
 
 static CUresult load(struct guest_thread *t, struct guest_module *m, uint64_t image,
-		     struct jit_options *jit)
+		     uint64_t source, struct jit_options *jit)
 {
 	struct module_load_cmd *cmd = begin_module_load(t, jit->n_others);
 	struct module_load_reply out;
@@ -138,6 +138,7 @@ static CUresult load(struct guest_thread *t, struct guest_module *m, uint64_t im
 		return guest_lost(t);
 	cmd->module = m->handle;
 	cmd->image = image;
+	cmd->source = source;
 	cmd->max_registers = jit->max_registers;
 	cmd->optimization_level = jit->optimization_level;
 	cmd->jit_flags = jit->flags | (m->wants_managed ? JIT_MANAGED : 0);
@@ -180,13 +181,15 @@ static bool is_about_image(CUresult r)
 /* Loads machine code that was compiled or found in the cache. Its logs are those of
  * compiling it. */
 static CUresult load_compiled(struct guest_thread *t, struct guest_module *m,
-			      const struct compiled *c)
+			      const struct compiled *c, const void *image, size_t max)
 {
 	struct jit_options plain = {.optimization_level = -1};
-	uint64_t number;
+	uint64_t number, source = 0;
 	CUresult r = image_send_bytes(t, c->code, c->size, &number);
 
-	return r ? r : load(t, m, number, &plain);
+	if (!r && guest_process.device.features & FEATURE_SOURCES)
+		r = image_send(t, image, max, &source);
+	return r ? r : load(t, m, number, source, &plain);
 }
 
 static CUresult send_and_load(struct guest_thread *t, struct guest_module *m,
@@ -197,7 +200,7 @@ static CUresult send_and_load(struct guest_thread *t, struct guest_module *m,
 	CUresult r;
 
 	if (compiled_get(t, image, max, jit, &c)) {
-		r = load_compiled(t, m, &c);
+		r = load_compiled(t, m, &c, image, max);
 		if (is_about_image(r))
 			code_cache_drop(&c.key);
 		free(c.code);
@@ -205,7 +208,7 @@ static CUresult send_and_load(struct guest_thread *t, struct guest_module *m,
 			return r;
 	}
 	r = image_send(t, image, max, &number);
-	return r ? r : load(t, m, number, jit);
+	return r ? r : load(t, m, number, 0, jit);
 }
 
 CUresult module_load_as(struct guest_thread *t, enum handle_type type, const void *image,

@@ -154,6 +154,7 @@ static CUresult load_module(struct session *s, struct sess_ctx *ctx,
 			    struct dev_jit *jit, struct hostmem_region *ret_in,
 			    struct sess_module **ret_m)
 {
+	struct image source = {0};
 	bool managed =
 		c->jit_flags & JIT_MANAGED && handle_type(c->module) == HANDLE_LIBRARY;
 	struct hostmem_region in = {0};
@@ -165,7 +166,12 @@ static CUresult load_module(struct session *s, struct sess_ctx *ctx,
 	jit->managed = v;
 	if (!v)
 		jit->n_managed = 0;
-	r = sess_module_new(s, ctx, c->module, img, jit, ret_m);
+	/* Nothing is lost without. */
+	if (c->source)
+		(void)images_take(s->images, c->source, &source);
+	r = sess_module_new(s, ctx, c->module, img, source.data ? &source : img, jit,
+			    ret_m);
+	image_free(s->images, &source);
 	if (r != CUDA_SUCCESS) {
 		sess_managed_free(s, v, &in);
 		return r;

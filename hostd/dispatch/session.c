@@ -82,6 +82,8 @@ int handle_session_open(struct sess_lane *sl, const struct session_open_args *a,
 	rep->features = FEATURE_APART;
 	if (s->ops->link)
 		rep->features |= FEATURE_COMPILES;
+	if (s->touch.wants_extents)
+		rep->features |= FEATURE_SOURCES;
 	if (s->ops->rewrites) {
 		struct device_rewrites n;
 

@@ -207,8 +207,8 @@ static void keep_options(struct sess_module *m, const struct dev_jit *jit)
 }
 
 CUresult sess_module_new(struct session *s, struct sess_ctx *ctx, uint64_t h,
-			 struct image *img, struct dev_jit *jit,
-			 struct sess_module **ret_m)
+			 struct image *img, const struct image *source,
+			 struct dev_jit *jit, struct sess_module **ret_m)
 {
 	bool library = handle_type(h) == HANDLE_LIBRARY;
 	struct sess_module *m =
@@ -222,7 +222,7 @@ CUresult sess_module_new(struct session *s, struct sess_ctx *ctx, uint64_t h,
 	list_init(&m->funcs);
 	list_init(&m->in_session);
 	keep_options(m, jit);
-	m->extents = extents_of(s, img);
+	m->extents = extents_of(s, source);
 	if (library)
 		r = keep_image(s, m, img);
 	if (r == CUDA_SUCCESS)

@@ -68,12 +68,13 @@ struct sess_func {
 };
 
 /*
- * Makes a module for handle h and loads it into ctx. A library takes the image over.
- * The caller holds the reference.
+ * Makes a module for handle h and loads it into ctx. A library takes the image over. What the
+ * image was compiled from, or the image itself, tells where kernels reach memory: a guess, which
+ * the guest may get wrong to its own cost. The caller holds the reference.
  */
 CUresult sess_module_new(struct session *s, struct sess_ctx *ctx, uint64_t h,
-			 struct image *img, struct dev_jit *jit,
-			 struct sess_module **ret_m);
+			 struct image *img, const struct image *source,
+			 struct dev_jit *jit, struct sess_module **ret_m);
 
 /* Finds the variables in managed memory of a library that is to be made of img, and gives them
  * host memory that the session shares: for jit and the library that it makes. NULL: there are

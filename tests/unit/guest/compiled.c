@@ -66,6 +66,20 @@ Test(guest_compiled, an_image_is_compiled_once)
 	cr_expect_eq(f->links, 2);
 }
 
+/* A host that asks for it gets what the code was compiled from. */
+Test(guest_compiled, what_it_was_compiled_from)
+{
+	struct fake *f = start(FEATURE_COMPILES | FEATURE_SOURCES);
+
+	for (int i = 0; i < 2; i++) {
+		load(image);
+		fake_drain(f);
+		cr_expect_eq(f->links, 1);
+		cr_expect_str_eq(f->last_image, image);
+		cr_expect_neq(f->last_source, 0);
+	}
+}
+
 Test(guest_compiled, next_process)
 {
 	struct fake *f;

@@ -145,6 +145,7 @@ static void reply_load(struct lane *l, const struct module_load_cmd *cmd)
 
 	if (!rep)
 		return;
+	fake.last_source = cmd->source;
 	module_load_rep_init(rep, 0, n);
 	rep->status = status;
 	rep->wall_time_ms = 1.5f;

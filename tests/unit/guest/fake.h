@@ -45,6 +45,8 @@ struct fake {
 	_Atomic uint64_t limit[8];       /* of the one context, rounded up to 256 */
 	uint64_t last_image_size;
 	char last_image[256]; /* its beginning */
+	_Atomic uint64_t
+		last_source; /* what module_load says its code was compiled from */
 
 	/* Answers; set before the call. */
 	_Atomic uint32_t sticky;    /* in every reply and in the status line */

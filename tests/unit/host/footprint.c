@@ -41,7 +41,7 @@ static CUresult load(enum handle_type type, struct sess_module **ret_m)
 	struct image img = {0};
 	struct dev_jit jit = {0};
 
-	return sess_module_new(s, ctx, handle_make(type, 1, 1), &img, &jit, ret_m);
+	return sess_module_new(s, ctx, handle_make(type, 1, 1), &img, &img, &jit, ret_m);
 }
 
 static bool charged_soon(uint64_t bytes)
