@@ -317,7 +317,7 @@ void account_begin(struct worker *w)
 	publish(w);
 	credit_write_end(credit_of(w));
 	account_sample(w->tenant);
-	swap_tell_keep(w->tenant);
+	swap_tell_keep(w->b);
 }
 
 void account_ending(struct worker *w, uint64_t now_ns)
@@ -355,7 +355,7 @@ void account_set(struct tenant *t, const struct conf_memory *m)
 	account_write_begin(t->b);
 	t->memory = *m;
 	account_take_back_tenant(t);
-	swap_tell_keep(t);
+	swap_tell_keep(t->b);
 	t->b->reclaim_due = true;
 	account_write_end(t->b);
 }

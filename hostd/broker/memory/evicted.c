@@ -31,7 +31,7 @@ static void add(struct worker *w, uint64_t bytes)
 	book(w);
 	w->tenant->evicted += bytes;
 	w->b->evicted += bytes;
-	swap_tell_keep(w->tenant);
+	swap_tell_keep(w->b);
 }
 
 static void sub(struct worker *w, uint64_t bytes)
@@ -40,7 +40,7 @@ static void sub(struct worker *w, uint64_t bytes)
 	book(w);
 	w->tenant->evicted -= bytes;
 	w->b->evicted -= bytes;
-	swap_tell_keep(w->tenant);
+	swap_tell_keep(w->b);
 }
 
 static void add_returning(struct worker *w, uint64_t bytes)

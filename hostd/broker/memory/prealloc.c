@@ -93,7 +93,6 @@ bool prealloc_pressed(struct broker *b)
 uint64_t prealloc_tick(void *broker, uint64_t now_ns)
 {
 	struct broker *b = broker;
-	const struct tenant *t;
 	struct worker *w;
 	bool again;
 
@@ -108,8 +107,7 @@ uint64_t prealloc_tick(void *broker, uint64_t now_ns)
 			again |= tell(w,
 				      MIN(part(b), snapshot_movable(w, SNAPSHOT_QUIET)));
 	}
-	list_for_each (t, &b->tenants, link)
-		swap_tell_keep(t); /* others may have left more of what there is */
+	swap_tell_keep(b); /* others may have left more of what there is */
 	b->prealloc_due = false;
 	b->prealloc_again = again;
 	b->prealloc_at_ns = now_ns + PREALLOC_NS;

@@ -2,6 +2,7 @@
 #include "base/list.h"
 #include "base/macros.h"
 #include "broker/broker.h"
+#include "broker/memory/ledger.h"
 #include "broker/memory/swap.h"
 #include "broker/tenant.h"
 #include "broker/workers.h"
@@ -12,27 +13,43 @@ static uint64_t left(uint64_t max, uint64_t used)
 	return max > used ? max - used : 0;
 }
 
-static unsigned sessions_of(const struct tenant *t)
+/* What it has on the device, which copies are of. */
+static uint64_t here(const struct worker *w)
 {
-	const struct worker *w;
-	unsigned n = 0;
-
-	list_for_each (w, &t->workers, tenant_link)
-		n += w->state == WORKER_SESSION;
-	return n;
+	return w->state == WORKER_SESSION ? left(account_worker(w), w->overhead) : 0;
 }
 
-void swap_tell_keep(const struct tenant *t)
+static uint64_t part(uint64_t room, uint64_t of, uint64_t all)
 {
-	const struct broker *b = t->b;
-	uint64_t room =
-		MIN(left(b->swap, b->evicted) / MAX(b->n_sessions, 1u),
-		    left(t->memory.swap_max, t->evicted) / MAX(sessions_of(t), 1u));
+	return all ? (uint64_t)((unsigned __int128)room * of / all) : room;
+}
+
+static void tell(const struct tenant *t, uint64_t room, uint64_t all)
+{
+	uint64_t own = left(t->memory.swap_max, t->evicted), sum = 0;
 	struct worker *w;
 
 	list_for_each (w, &t->workers, tenant_link)
-		atomic_store_explicit(&w->count->host_keep_bytes, MAX(room, (uint64_t)1),
+		sum += here(w);
+	list_for_each (w, &t->workers, tenant_link) {
+		uint64_t has = here(w);
+		uint64_t most = MIN(part(room, has, all), part(own, has, sum));
+
+		atomic_store_explicit(&w->count->host_keep_bytes, MAX(most, (uint64_t)1),
 				      memory_order_relaxed);
+	}
+}
+
+void swap_tell_keep(const struct broker *b)
+{
+	const struct tenant *t;
+	const struct worker *w;
+	uint64_t all = 0;
+
+	list_for_each (w, &b->workers, link)
+		all += here(w);
+	list_for_each (t, &b->tenants, link)
+		tell(t, left(b->swap, b->evicted), all);
 }
 
 uint64_t swap_worker(const struct worker *w)

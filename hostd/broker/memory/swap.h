@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Host memory that `swap` and memory.swap.max bound: what is evicted, and copies of what has come
- * back (memory/hostpool.h), of which a session may have its part of what is left. Bytes everywhere;
+ * back (memory/hostpool.h). Of these a session may have so much of what is left as it has of what
+ * all have on the device: nobody else has anything to keep copies of. Bytes everywhere;
  * weftd's thread only.
  */
 #ifndef WEFT_BROKER_SWAP_H
@@ -17,8 +18,8 @@ struct worker;
 uint64_t swap_worker(const struct worker *w);
 uint64_t swap_tenant(const struct tenant *t);
 uint64_t swap_device(const struct broker *b);
-/* Tells a tenant's workers how much of copies they may have: a limit, what is evicted, or the
- * number of sessions has changed. */
-void swap_tell_keep(const struct tenant *t);
+/* Tells all workers how much of copies they may have: a limit, what is evicted, or the number of
+ * sessions has changed. */
+void swap_tell_keep(const struct broker *b);
 
 #endif

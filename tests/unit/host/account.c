@@ -406,17 +406,16 @@ Test(account, copies_in_host_memory)
 	attach(0, &tenants[0]);
 	attach(1, &tenants[0]);
 	attach(2, &tenants[1]);
-	b.n_sessions = 3;
 	tenants[0].memory.swap_max = 20 * MIB;
-	for (unsigned i = 0; i < 2; i++)
-		swap_tell_keep(&tenants[i]);
-	cr_assert_eq(keep(0), 10 * MIB);
-	cr_assert_eq(keep(1), 10 * MIB);
-	cr_assert_eq(keep(2), 64 * MIB / 3);
 	cr_assert_eq(account_charge(&workers[0], 18 * MIB, false), 0);
+	cr_assert_eq(account_charge(&workers[2], 6 * MIB, false), 0);
+	swap_tell_keep(&b);
+	cr_assert_eq(keep(0), 20 * MIB);
+	cr_assert_eq(keep(1), 1, "it has nothing on the device; 0: as much as it likes");
+	cr_assert_eq(keep(2), 16 * MIB);
 	cr_assert_eq(evicted_left(&workers[0], 14 * MIB), 14 * MIB);
-	cr_assert_eq(keep(0), 3 * MIB);
-	cr_assert_eq(keep(1), 3 * MIB);
+	cr_assert_eq(keep(0), 6 * MIB);
+	cr_assert_eq(keep(2), 30 * MIB, "of others, too");
 	cr_assert_eq(swap_tenant(&tenants[0]), 14 * MIB);
 	atomic_store(&pages[0].kept_bytes, 2 * MIB);
 	atomic_store(&pages[1].kept_bytes, 50 * MIB); /* it has nothing on the device */
@@ -425,6 +424,6 @@ Test(account, copies_in_host_memory)
 	cr_assert_eq(swap_device(&b), 16 * MIB);
 	cr_assert_eq(evicted_left(&workers[0], 4 * MIB), 4 * MIB);
 	tenants[0].memory.swap_max = 18 * MIB;
-	swap_tell_keep(&tenants[0]);
-	cr_assert_eq(keep(0), 1, "0 would be as much as it likes");
+	swap_tell_keep(&b);
+	cr_assert_eq(keep(0), 1);
 }
