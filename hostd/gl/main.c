@@ -24,6 +24,7 @@
 #include "base/macros.h"
 #include "gl/display.h"
 #include "gl/meter.h"
+#include "gl/profile.h"
 #include "gl/renderer.h"
 #include "gl/serve.h"
 #include "host.h"
@@ -260,6 +261,7 @@ static int start(struct gl *g, const char **ret_why)
 	r = display_open(g->opt.soft ? -1 : 0, g->opt.threads, ret_why);
 	if (r < 0)
 		return r;
+	profile_open();
 	r = renderer_open(&g->meter, &g->serve.renderer);
 	if (r == -ENODEV)
 		*ret_why = "virglrenderer does not start";

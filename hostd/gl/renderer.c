@@ -24,6 +24,10 @@
 #define CAPS_BITS_AT      392
 #define CAP_TRANSFER      (1u << 17)
 #define CAP_COPY_TRANSFER (1u << 26)
+/* virgl_hw.h: uniform blocks of a shader, the nameless one included; of the GPU's,
+ * virglrenderer keeps one back for itself. */
+#define CAPS_BLOCKS_AT 296
+#define BLOCKS_WANTED  15u
 /* Queries are looked at so often while fences are waited for. */
 #define LOOK_MS 5
 
@@ -121,11 +125,23 @@ uint32_t renderer_caps_size(uint32_t set)
 	return size <= GL_CAPS_MAX ? size : 0;
 }
 
+/* OpenGL 4.3 asks for 14 blocks, which is what NVIDIA's has; with one less Mesa says 4.2. Few shaders
+ * use all of them and what virglrenderer needs its own for, too: such a one does not link. */
+static void tell_blocks(void *caps)
+{
+	uint32_t n;
+
+	memcpy(&n, (char *)caps + CAPS_BLOCKS_AT, sizeof(n));
+	n += n == BLOCKS_WANTED - 1;
+	memcpy((char *)caps + CAPS_BLOCKS_AT, &n, sizeof(n));
+}
+
 void renderer_caps(uint32_t set, void *ret)
 {
 	uint32_t bits;
 
 	virgl_renderer_fill_caps(set, 1, ret);
+	tell_blocks(ret);
 	if (set != CAPS_SET_2)
 		return;
 	memcpy(&bits, (char *)ret + CAPS_BITS_AT, sizeof(bits));
