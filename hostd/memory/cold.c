@@ -99,7 +99,7 @@ static void look(struct space *sp, uint64_t now_ns)
 	f = find_locked(sp, c->since, last);
 	publish_locked(sp, &f);
 	pthread_mutex_unlock(&sp->lock);
-	/* What was mapped before anything was cold was no mistake. */
+	/* Memory that was mapped before anything was cold was no mistake. */
 	if (some_was && f.missed > f.all / MISSED_PART)
 		c->periods = MIN(2 * c->periods, COLD_PERIODS_MAX);
 	atomic_fetch_add_explicit(&page->missed_bytes, f.missed, memory_order_relaxed);

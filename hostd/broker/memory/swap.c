@@ -2,7 +2,6 @@
 #include "base/list.h"
 #include "base/macros.h"
 #include "broker/broker.h"
-#include "broker/memory/ledger.h"
 #include "broker/memory/swap.h"
 #include "broker/tenant.h"
 #include "broker/workers.h"
@@ -13,10 +12,10 @@ static uint64_t left(uint64_t max, uint64_t used)
 	return max > used ? max - used : 0;
 }
 
-/* What it has on the device, which copies are of. */
+/* Bytes that it has on the device: copies are of these. */
 static uint64_t here(const struct worker *w)
 {
-	return w->state == WORKER_SESSION ? left(account_worker(w), w->overhead) : 0;
+	return w->state == WORKER_SESSION ? left(w->charged, w->overhead) : 0;
 }
 
 static uint64_t part(uint64_t room, uint64_t of, uint64_t all)

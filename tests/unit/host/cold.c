@@ -85,7 +85,7 @@ static const char reader[] = ".version 8.0\n.target sm_70\n.address_size 64\n"
 			     "ld.global.u32 %r6, [%rd3]; st.global.u32 [%rd3+4], %r6;\n"
 			     "$end: ret;\n}\n";
 
-/* Of machine code it is known by what that was compiled from. */
+/* Machine code is known by what it was compiled from. */
 Test(cold, code_is_known_by_its_source)
 {
 	static const char code[] = ".version 8.0\n.target sm_70\n.address_size 64\n"
