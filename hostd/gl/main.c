@@ -130,9 +130,11 @@ __attribute__((noreturn)) static void end(struct gl *g, int status)
 
 static void end_what_hangs(struct gl *g)
 {
-	uint64_t since = atomic_load(&g->serve.since_ns);
+	/* A rasteriser draws within a command, a GPU after it. */
+	uint64_t command = atomic_load(&g->serve.since_ns);
+	uint64_t fence = meter_waits_since(&g->meter), now = clock_now_ns();
 
-	if (!since || clock_now_ns() < since + HANG_NS)
+	if ((!command || now < command + HANG_NS) && (!fence || now < fence + HANG_NS))
 		return;
 	log_warning("session %llu: drawing has not ended for 10 s",
 		    (unsigned long long)g->attach.session);

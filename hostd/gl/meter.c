@@ -106,6 +106,8 @@ uint32_t meter_fence(struct meter *m)
 	uint32_t fence;
 
 	pthread_mutex_lock(&m->lock);
+	if (m->fences == m->done)
+		m->fence_ns = clock_now_ns();
 	fence = ++m->fences;
 	count_locked(m);
 	pthread_mutex_unlock(&m->lock);
@@ -116,11 +118,23 @@ void meter_fence_done(struct meter *m, uint32_t fence)
 {
 	pthread_mutex_lock(&m->lock);
 	/* Late ones are no news. */
-	if ((int32_t)(fence - m->done) > 0)
+	if ((int32_t)(fence - m->done) > 0) {
 		m->done = fence;
+		m->fence_ns = clock_now_ns();
+	}
 	count_locked(m);
 	pthread_cond_broadcast(&m->goes);
 	pthread_mutex_unlock(&m->lock);
+}
+
+uint64_t meter_waits_since(struct meter *m)
+{
+	uint64_t since;
+
+	pthread_mutex_lock(&m->lock);
+	since = m->fences != m->done ? m->fence_ns : 0;
+	pthread_mutex_unlock(&m->lock);
+	return since;
 }
 
 bool meter_busy(struct meter *m, unsigned ms)

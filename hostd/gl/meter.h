@@ -22,6 +22,7 @@ struct meter {
 	uint64_t held_until_ns;
 	bool works;            /* a command is carried out */
 	uint32_t fences, done; /* numbers of the last ones made and done; they go round */
+	uint64_t fence_ns;     /* when the next one was the next */
 	uint64_t since_ns;     /* when it became busy; 0: it is not */
 	uint64_t busy_ns, told_ns; /* ever; and at the last tick */
 	uint64_t look_ns, looked_at_ns, ticked_at_ns;
@@ -40,6 +41,8 @@ void meter_end(struct meter *m);
  * done. Any thread. */
 uint32_t meter_fence(struct meter *m);
 void meter_fence_done(struct meter *m, uint32_t fence);
+/* Since when the next fence has been waited for, clock_now_ns(); 0: all are done. Any thread. */
+uint64_t meter_waits_since(struct meter *m);
 /* Whether any fence is not done; waits up to so many milliseconds until none is. */
 bool meter_busy(struct meter *m, unsigned ms);
 

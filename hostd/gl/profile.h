@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What virglrenderer takes for granted of OpenGL and a core profile has not. */
+/* Calls that virglrenderer takes for granted and a core profile of OpenGL has not. */
 #ifndef WEFT_GL_PROFILE_H
 #define WEFT_GL_PROFILE_H
 

@@ -77,6 +77,28 @@ Test(gl_meter, fences_go_round, .init = begin)
 	cr_assert(!meter_busy(&m, 0));
 }
 
+/* Work that never ends is known by its fence, however many follow. */
+Test(gl_meter, since_when_a_fence_is_waited_for, .init = begin)
+{
+	uint32_t first, second;
+	uint64_t since;
+
+	cr_assert_eq(meter_waits_since(&m), 0);
+	first = meter_fence(&m);
+	since = meter_waits_since(&m);
+	cr_assert(since && since <= clock_now_ns());
+	second = meter_fence(&m);
+	cr_assert_eq(meter_waits_since(&m), since);
+	usleep(1000);
+	meter_fence_done(&m, first);
+	cr_assert_gt(meter_waits_since(&m), since, "the second's time begins");
+	since = meter_waits_since(&m);
+	meter_fence_done(&m, first);
+	cr_assert_eq(meter_waits_since(&m), since);
+	meter_fence_done(&m, second);
+	cr_assert_eq(meter_waits_since(&m), 0);
+}
+
 Test(gl_meter, work_that_waits_or_runs_is_seen, .init = begin)
 {
 	uint32_t fence;
