@@ -388,25 +388,33 @@ static void mask(void)
 }
 
 /* Draws with several samples into a framebuffer of its own, then into ours. */
-static void samples(void)
+/* Has what follows drawn aside, with so many samples; returns the picture's framebuffer. */
+static GLuint aside(GLsizei n)
 {
-	GLint ours;
+	GLint picture;
 	GLuint fb, rb;
 
-	glGetIntegerv(GL_DRAW_FRAMEBUFFER_BINDING, &ours);
+	glGetIntegerv(GL_DRAW_FRAMEBUFFER_BINDING, &picture);
 	glGenFramebuffers(1, &fb);
 	glGenRenderbuffers(1, &rb);
 	glBindFramebuffer(GL_FRAMEBUFFER, fb);
 	glBindRenderbuffer(GL_RENDERBUFFER, rb);
-	glRenderbufferStorageMultisample(GL_RENDERBUFFER, 4, GL_RGBA8, SIDE, SIDE);
+	glRenderbufferStorageMultisample(GL_RENDERBUFFER, n, GL_RGBA8, SIDE, SIDE);
 	glFramebufferRenderbuffer(GL_FRAMEBUFFER, GL_COLOR_ATTACHMENT0, GL_RENDERBUFFER,
 				  rb);
 	glClear(GL_COLOR_BUFFER_BIT);
+	return (GLuint)picture;
+}
+
+static void samples(void)
+{
+	GLuint picture = aside(4);
+
 	triangle(-0.6f, 0, 1, 1, 0, 1);
-	glBindFramebuffer(GL_DRAW_FRAMEBUFFER, (GLuint)ours);
+	glBindFramebuffer(GL_DRAW_FRAMEBUFFER, picture);
 	glBlitFramebuffer(0, 0, SIDE, SIDE, 0, 0, SIDE, SIDE, GL_COLOR_BUFFER_BIT,
 			  GL_NEAREST);
-	glBindFramebuffer(GL_FRAMEBUFFER, (GLuint)ours);
+	glBindFramebuffer(GL_FRAMEBUFFER, picture);
 }
 
 static void targets(void)
@@ -653,8 +661,12 @@ static void conditional(void)
 
 static void blit(void)
 {
+	GLuint picture = aside(0);
+
 	gradient();
+	glBindFramebuffer(GL_DRAW_FRAMEBUFFER, picture);
 	glBlitFramebuffer(0, 0, 32, 32, 63, 63, 10, 5, GL_COLOR_BUFFER_BIT, GL_NEAREST);
+	glBindFramebuffer(GL_FRAMEBUFFER, picture);
 }
 
 /* Pixels that are read back are drawn again, upside down. */

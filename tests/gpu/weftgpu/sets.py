@@ -176,8 +176,8 @@ class Sets:
             argv = [path, "slices", self.slices, "loop"]
             with ThreadPoolExecutor(n) as ex:
                 those = list(ex.map(lambda i: Looping(d.side(f"t{i}"), argv), range(n)))
-            # Eight turns of each tell what nobody needs.
-            return self.measured(d, those, 2 * SETTLE)
+            # Eight turns of each, up to a second long, tell what nobody needs.
+            return self.measured(d, those, 3 * SETTLE)
 
     def in_slices(self, n=SLICES_N):
         program = next(p for p in programs.find(compute.HERE) if p.name == "slices")
