@@ -207,6 +207,8 @@ int handle_module_load(struct sess_lane *sl, const struct module_load_args *a)
 	else
 		status = load_module(s, ctx, a->cmd, &img, &logs->jit, &in, &m);
 	image_free(s->images, &img);
+	if (a->cmd->source) /* if it was not looked at */
+		images_drop(s->images, a->cmd->source);
 	if (status == CUDA_ERROR_NO_BINARY_FOR_GPU)
 		refuse_code(sl, logs->jit.no_code, "");
 	if (status == CUDA_SUCCESS) {

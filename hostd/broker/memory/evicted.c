@@ -137,6 +137,7 @@ int evicted_return(struct worker *w, uint64_t bytes)
 	account_grant(w, bytes);
 	add_returning(w, bytes);
 	account_write_end(w->b);
+	swap_tell_keep(w->b); /* before copies of it are there */
 	return 0;
 }
 

@@ -416,6 +416,11 @@ Test(account, copies_in_host_memory)
 	cr_assert_eq(evicted_left(&workers[0], 14 * MIB), 14 * MIB);
 	cr_assert_eq(keep(0), 6 * MIB);
 	cr_assert_eq(keep(2), 30 * MIB, "of others, too");
+	cr_assert_eq(evicted_left(&workers[2], 6 * MIB), 6 * MIB);
+	cr_assert_eq(keep(2), 1);
+	cr_assert_eq(evicted_return(&workers[2], 6 * MIB), 0);
+	cr_assert_eq(keep(2), 44 * MIB * 6 / 10, "before it is back");
+	evicted_returned(&workers[2], 6 * MIB);
 	cr_assert_eq(swap_tenant(&tenants[0]), 14 * MIB);
 	atomic_store(&pages[0].kept_bytes, 2 * MIB);
 	atomic_store(&pages[1].kept_bytes, 50 * MIB); /* it has nothing on the device */
