@@ -95,24 +95,10 @@ static struct time_tenant see(struct tenant *t, uint64_t now_ns)
 	return v;
 }
 
-/* Sessions that did not get quiet while they computed will be so now. One that waits at its gate
- * says so itself. */
-static void ask_again(const struct tenant *t)
-{
-	struct worker *w;
-
-	list_for_each (w, &t->workers, tenant_link) {
-		if (!w->move.at_gate)
-			w->move.n_busy = w->move.busy_ns = 0;
-	}
-}
-
 static void let_go(struct tenant *t, bool go, uint64_t now_ns)
 {
 	if (t->pace.stopped == !go)
 		return;
-	if (!go)
-		ask_again(t);
 	t->pace.stopped = !go;
 	t->pace.since_ns = now_ns;
 	t->pace.n_turns += go;
