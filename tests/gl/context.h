@@ -36,6 +36,16 @@ static inline EGLDisplay context_display(void)
 	return d;
 }
 
+/* A context of OpenGL 4.3, which is current then; NULL if there is none. */
+static inline EGLContext context_new(EGLDisplay d)
+{
+	static const EGLint want[] = {EGL_CONTEXT_MAJOR_VERSION, 4,
+				      EGL_CONTEXT_MINOR_VERSION, 3, EGL_NONE};
+	EGLContext x = eglCreateContext(d, EGL_NO_CONFIG_KHR, EGL_NO_CONTEXT, want);
+
+	return x && eglMakeCurrent(d, EGL_NO_SURFACE, EGL_NO_SURFACE, x) ? x : NULL;
+}
+
 static inline void context_compile(GLuint p, GLenum kind, const char *text)
 {
 	GLuint s = glCreateShader(kind);
@@ -49,13 +59,9 @@ static inline void context_compile(GLuint p, GLenum kind, const char *text)
  * is no such context. Returns the program of shaders. */
 static inline GLuint context_begin(const char *fs, GLsizei side)
 {
-	static const EGLint want[] = {EGL_CONTEXT_MAJOR_VERSION, 4,
-				      EGL_CONTEXT_MINOR_VERSION, 3, EGL_NONE};
-	EGLDisplay d = context_display();
 	GLuint fb, vao, t, p;
 
-	if (!eglMakeCurrent(d, EGL_NO_SURFACE, EGL_NO_SURFACE,
-			    eglCreateContext(d, EGL_NO_CONFIG_KHR, EGL_NO_CONTEXT, want)))
+	if (!context_new(context_display()))
 		exit(1);
 	glGenVertexArrays(1, &vao);
 	glBindVertexArray(vao);

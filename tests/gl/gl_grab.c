@@ -12,16 +12,12 @@
 
 int main(int argc, char **argv)
 {
-	static const EGLint want[] = {EGL_CONTEXT_MAJOR_VERSION, 4,
-				      EGL_CONTEXT_MINOR_VERSION, 3, EGL_NONE};
-	EGLDisplay d = context_display();
 	int n = 0, most = argc > 1 ? atoi(argv[1]) : 1 << 20;
 	static unsigned char pixels[ROW * ROW * 4];
 	GLuint t, fb;
 	GLenum e = 0;
 
-	if (!eglMakeCurrent(d, EGL_NO_SURFACE, EGL_NO_SURFACE,
-			    eglCreateContext(d, EGL_NO_CONFIG_KHR, EGL_NO_CONTEXT, want)))
+	if (!context_new(context_display()))
 		return 1;
 	for (; n < most && !e; n += !e) {
 		glGenTextures(1, &t);

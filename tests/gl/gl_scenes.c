@@ -11,12 +11,10 @@
 
 static EGLContext begin(EGLDisplay d)
 {
-	static const EGLint want[] = {EGL_CONTEXT_MAJOR_VERSION, 4,
-				      EGL_CONTEXT_MINOR_VERSION, 3, EGL_NONE};
-	EGLContext x = eglCreateContext(d, EGL_NO_CONFIG_KHR, EGL_NO_CONTEXT, want);
+	EGLContext x = context_new(d);
 	GLuint fb, vao, t;
 
-	if (!eglMakeCurrent(d, EGL_NO_SURFACE, EGL_NO_SURFACE, x)) {
+	if (!x) {
 		fprintf(stderr, "no context: 0x%x\n", eglGetError());
 		exit(1);
 	}

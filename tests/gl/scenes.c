@@ -387,7 +387,6 @@ static void mask(void)
 	glColorMask(1, 1, 1, 1);
 }
 
-/* Draws with several samples into a framebuffer of its own, then into ours. */
 /* Has what follows drawn aside, with so many samples; returns the picture's framebuffer. */
 static GLuint aside(GLsizei n)
 {

@@ -7,23 +7,13 @@ import time
 import unittest
 
 from fault import BUILD, Daemon, FaultTest, busy, kill, patient, wait_for
+from weftgpu.graphics import SOCKET, pictures
 
-# Mesa's driver knows no other place.
-SOCKET = "/tmp/.virgl_test"
-SIDE = 64
 DRAWS = {"GALLIUM_DRIVER": "virpipe", "LIBGL_ALWAYS_SOFTWARE": "true"}
 
 
 def gl(name):
     return os.path.join(BUILD, "tests/gl", name)
-
-
-def pictures(path):
-    found = {}
-    with open(path, "rb") as f:
-        while name := f.readline():
-            found[name.decode().strip()] = f.read(4 * SIDE * SIDE)
-    return found
 
 
 class Guest:

@@ -7,8 +7,7 @@ import statistics
 import subprocess
 import time
 
-from . import build, daemon
-from .looping import Row
+from . import build, daemon, looping
 
 NAMES = ["gl-pictures", "gl-costs", "gl-limit", "gl-endless", "gl-beside"]
 SOCKET = "/tmp/.virgl_test"  # Mesa's driver knows no other place
@@ -20,6 +19,13 @@ VENDORS = ("/usr/share/glvnd/egl_vendor.d", "/etc/glvnd/egl_vendor.d",
 LIMIT = 1024  # MiB
 RUNS, SECONDS = 3, 60
 READBACK = 0.5e3  # microseconds for a MiB: 2 GB/s
+
+
+class Row(looping.Row):
+    """must: what is not so is wrong, and not only slow."""
+
+    def __init__(self, name, text, good=None, must=True):
+        super().__init__(name, text, good, must=must)
 
 
 def vendor(pattern):
@@ -42,7 +48,8 @@ def guest_env(where):
     """How one draws by Weft: Mesa's driver, the machine's or that of a bundle."""
     env, mesa = {"GALLIUM_DRIVER": "virpipe", "LIBGL_ALWAYS_SOFTWARE": "true"}, f"{where}/mesa"
     if os.path.isdir(mesa):
-        return dict(env, LD_LIBRARY_PATH=f"{mesa}/lib:{where}/lib", LIBGL_DRIVERS_PATH=f"{mesa}/dri",
+        return dict(env, LD_LIBRARY_PATH=f"{mesa}/lib:{where}/lib",
+                    LIBGL_DRIVERS_PATH=f"{mesa}/dri",
                     __EGL_VENDOR_LIBRARY_FILENAMES=f"{mesa}/vendor.json")
     path = vendor("*mesa.json")
     if not path:
@@ -71,6 +78,14 @@ class Weft:
         self.d = daemon.Daemon(self.g.where, self.g.device, pool=1)
         self.d.env.update(self.g.host)
         self.d.__enter__()
+        try:
+            self._listen()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _listen(self):
         self.d.ask("tenant-add", name="gl", set={"memory.max": f"{LIMIT}M"})
         env = dict(os.environ, WEFT_HOST=f"unix:{self.d.dir}/run/gl.sock",
                    WEFT_CARRIER=self.carrier)
@@ -80,7 +95,6 @@ class Weft:
             if time.monotonic() > deadline:
                 raise build.Error("weft-guest-gl does not listen")
             time.sleep(0.02)
-        return self
 
     def __exit__(self, *exc):
         if self.guest:
@@ -149,7 +163,7 @@ class Graphics:
             yield Row(f"costs, {way}",
                       f"a call that draws {draw:.2f} us, 1 MiB back {back:.0f} us "
                       f"({1.048576e3 / back:.2f} GB/s)",
-                      back <= READBACK if way == "window" else None)
+                      back <= READBACK if way == "window" else None, must=False)
 
     def grab(self, mib):
         """A program that takes textures: itself, how many MiB it has, and the error."""
@@ -216,13 +230,14 @@ class Graphics:
             rate, s = self.frames(self.guest, w.sessions)
             yield Row("frames that take the GPU a while",
                       f"{rate:.0f} a second, the host {alone:.0f}: {rate / alone:.2f}; it says "
-                      f"{s[0]['gpu.utilization']} % of the GPU", rate >= 0.5 * alone)
+                      f"{s[0]['gpu.utilization']} % of the GPU", rate >= 0.5 * alone, must=False)
 
 
 def run(where, device, _tools, work, wanted):
     if not os.path.exists(f"{where}/hostd/weft-gl"):
-        raise build.Error("no weft-gl here: built without virglrenderer, or tests/gpu/bundle "
-                          "without --gl")
+        print("gl skipped: no weft-gl here: built without virglrenderer, or tests/gpu/bundle "
+              "without --gl")
+        return []
     g = Graphics(where, device, work)
     parts = {"gl-pictures": g.pictures, "gl-costs": g.costs, "gl-limit": g.limit,
              "gl-endless": g.endless, "gl-beside": g.beside}

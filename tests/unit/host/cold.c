@@ -151,19 +151,38 @@ Test(cold, what_no_launch_reaches_is_cold)
 	counted_end(s);
 }
 
-/* Before there are turns, memory that leaves is mapped, and computed with there. */
-Test(cold, what_was_mapped_before_is_no_mistake)
+static struct item hot, cold;
+
+/* A session with 4 MiB that is to be named and 6 that are not, where there are no turns yet. */
+static struct session *start_two(void)
 {
 	struct session *s = start();
-	struct space_moved moved;
-	struct item hot, cold;
-	uint64_t now;
 
 	cr_assert_eq(touch_init(&s->touch), 0);
 	cr_assert_eq(space_set_piece(s->space, MIB), 0);
 	space_set_placement(s->space, &placement_lru);
 	hot = new_item(s, ARENA, 4 * MIB, 1);
 	cold = new_item(s, ARENA, 6 * MIB, 2);
+	return s;
+}
+
+static void end_two(struct session *s)
+{
+	within_reach(s);
+	check_item(s, &hot);
+	check_item(s, &cold);
+	free_item(s, &hot);
+	free_item(s, &cold);
+	counted_end(s);
+}
+
+/* Before there are turns, memory that leaves is mapped, and computed with there. */
+Test(cold, what_was_mapped_before_is_no_mistake)
+{
+	struct session *s = start_two();
+	struct space_moved moved;
+	uint64_t now;
+
 	cr_assert_eq(space_move_out(s->space, TOTAL, UINT64_MAX, PLACE_MAPPED, &moved),
 		     -ENOSPC);
 	space_set_turns(s->space);
@@ -173,26 +192,15 @@ Test(cold, what_was_mapped_before_is_no_mistake)
 	cr_assert_eq(space_move_in(s->space, TOTAL, &moved), 0);
 	(void)turns(s, COLD_PERIODS + 1, hot.addr, now);
 	cr_assert_eq(cold_here(s), 6 * MIB);
-	within_reach(s);
-	check_item(s, &hot);
-	check_item(s, &cold);
-	free_item(s, &hot);
-	free_item(s, &cold);
-	counted_end(s);
+	end_two(s);
 }
 
 Test(cold, what_is_not_named_is_cold)
 {
-	struct session *s = start();
+	struct session *s = start_two();
 	struct space_moved moved;
-	struct item hot, cold;
 	uint64_t now;
 
-	cr_assert_eq(touch_init(&s->touch), 0);
-	cr_assert_eq(space_set_piece(s->space, MIB), 0);
-	space_set_placement(s->space, &placement_lru);
-	hot = new_item(s, ARENA, 4 * MIB, 1);
-	cold = new_item(s, ARENA, 6 * MIB, 2);
 	(void)turns(s, COLD_PERIODS + 2, hot.addr, NSEC_PER_SEC);
 	cr_assert_eq(cold_here(s), 0, "nobody takes turns");
 	space_set_turns(s->space);
@@ -221,10 +229,5 @@ Test(cold, what_is_not_named_is_cold)
 	cr_assert_eq(cold_out(s), 0);
 	(void)turns(s, COLD_PERIODS, hot.addr, now);
 	cr_assert_eq(cold_out(s), 6 * MIB);
-	within_reach(s);
-	check_item(s, &hot);
-	check_item(s, &cold);
-	free_item(s, &hot);
-	free_item(s, &cold);
-	counted_end(s);
+	end_two(s);
 }
