@@ -88,10 +88,14 @@ static void look(struct space *sp, uint64_t now_ns)
 	struct worker_page *page = sp->env->count;
 	struct cold *c = &sp->cold;
 	uint32_t last = c->n ? c->begins[c->n - 1] : UINT32_MAX;
+	uint32_t now = touch_now(sp->env->touch);
 	bool some_was = c->since;
 	struct found f;
 
-	begin_period(c, touch_now(sp->env->touch), now_ns);
+	/* Nothing was launched: what was last, which may still run, is not cold for that. */
+	if (now == last)
+		return;
+	begin_period(c, now, now_ns);
 	c->periods = c->periods ? c->periods : COLD_PERIODS;
 	pthread_mutex_lock(&sp->lock);
 	/* The launch at which a period begins is the last of the one before. */

@@ -42,8 +42,9 @@ struct cold {
 	_Atomic uint32_t since;
 };
 
-/* A turn of the session has ended: a period, if it was longer than a moment; from the first on
- * it is known what is cold, and the worker's page says so. One thread. */
+/* A turn of the session has ended: a period, if it was longer than a moment and something was
+ * launched; from the first on it is known what is cold, and the worker's page says so. One
+ * thread. */
 void cold_turn_ended(struct space *sp, uint64_t now_ns);
 /* Some hundred milliseconds have gone by without turns. */
 void cold_tick(struct space *sp, uint64_t now_ns);

@@ -195,6 +195,25 @@ Test(cold, what_was_mapped_before_is_no_mistake)
 	end_two(s);
 }
 
+/* A kernel may take longer than many turns, or be launched in none of them. */
+Test(cold, turns_without_a_launch_are_no_periods)
+{
+	struct session *s = start_two();
+	uint64_t now;
+
+	space_set_turns(s->space);
+	now = turns(s, 2, hot.addr, NSEC_PER_SEC);
+	now = turns(s, 1, cold.addr, now);
+	for (unsigned i = 0; i < 3 * COLD_PERIODS; i++)
+		cold_tick(s->space, now += 200 * NSEC_PER_MSEC);
+	cr_assert_eq(cold_here(s), 0);
+	(void)turns(s, COLD_PERIODS - 1, hot.addr, now);
+	cr_assert_eq(cold_here(s), 0);
+	(void)turns(s, 2, hot.addr, now + 10 * NSEC_PER_SEC);
+	cr_assert_eq(cold_here(s), 6 * MIB);
+	end_two(s);
+}
+
 Test(cold, what_is_not_named_is_cold)
 {
 	struct session *s = start_two();
