@@ -36,9 +36,16 @@ struct line {
 	struct time_turn *turn;
 };
 
+static uint64_t add(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
 static uint64_t bytes_of(const struct time_tenant *t, enum kind kind)
 {
-	return kind == USED ? t->set : t->all > t->set ? t->all : t->set;
+	bool used = kind == USED || t->all < t->set;
+
+	return add(used ? t->set : t->all, t->asks);
 }
 
 static uint64_t bytes_at(const struct line *l, uint32_t i)
@@ -63,7 +70,7 @@ static bool is_late(const struct time_tenant *t)
 }
 
 /* Goes, and may be held back: it has gone for as long as it waits itself, or somebody does who is in
- * more of a hurry. */
+ * more of a hurry. Not one that allocates: others give for that, and are to compute no more. */
 static bool may_wait(const struct line *l, uint32_t i)
 {
 	const struct time_tenant *t = &l->t[i];
@@ -71,7 +78,7 @@ static bool may_wait(const struct line *l, uint32_t i)
 
 	if (l->shortest_us < least)
 		least = l->shortest_us;
-	return needs(t) && t->goes && t->for_us >= least;
+	return needs(t) && t->goes && !t->asks && t->for_us >= least;
 }
 
 static uint32_t shortest_us(const struct time_tenant *t, uint32_t n)
@@ -85,21 +92,23 @@ static uint32_t shortest_us(const struct time_tenant *t, uint32_t n)
 	return us;
 }
 
-static uint64_t add(uint64_t a, uint64_t b)
-{
-	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
+struct going {
+	uint64_t bytes; /* and what the others keep in any case */
+	bool any;
+};
 
-/* Bytes of those that are to go; stay: without those that may be held back. */
-static uint64_t sum(const struct line *l, bool stay)
+/* Tenants that are to go; stay: without those that may be held back. */
+static struct going going(const struct line *l, bool stay)
 {
-	uint64_t all = 0;
+	struct going r = {0};
 
 	for (uint32_t i = 0; i < l->n; i++) {
-		if (l->turn[i].go && needs(&l->t[i]) && !(stay && may_wait(l, i)))
-			all = add(all, bytes_at(l, i));
+		bool goes = l->turn[i].go && needs(&l->t[i]) && !(stay && may_wait(l, i));
+
+		r.bytes = add(r.bytes, goes ? bytes_at(l, i) : l->t[i].fixed);
+		r.any |= goes;
 	}
-	return all;
+	return r;
 }
 
 /* The one with the most, of those that are to go and may be held back; n: there is none. */
@@ -116,25 +125,16 @@ static uint32_t largest(const struct line *l)
 	return one;
 }
 
-static bool anybody(const struct line *l)
-{
-	for (uint32_t i = 0; i < l->n; i++) {
-		if (l->turn[i].go && needs(&l->t[i]))
-			return true;
-	}
-	return false;
-}
-
 /* Holds back as many as do not fit, but for the last one that goes. */
 static void hold_back(struct line *l)
 {
-	while (sum(l, false) > l->d->memory) {
+	while (going(l, false).bytes > l->d->memory) {
 		uint32_t one = largest(l);
 
 		if (one == l->n)
 			return;
 		l->turn[one].go = false;
-		if (anybody(l))
+		if (going(l, false).any)
 			continue;
 		l->turn[one].go = true;
 		return;
@@ -161,24 +161,35 @@ static uint32_t first_in_line(const struct line *l)
  * else goes. Returns whether it does. */
 static bool let_one_in(struct line *l, uint32_t one)
 {
-	uint64_t its = bytes_at(l, one), others = sum(l, false), stay = sum(l, true);
-	bool fits_late = !stay || add(stay, its) <= l->d->memory;
+	uint64_t bytes = bytes_at(l, one), fixed = l->t[one].fixed;
+	uint64_t its = bytes > fixed ? bytes - fixed : 0;
+	struct going others = going(l, false), stay = going(l, true);
+	bool fits_late = !stay.any || add(stay.bytes, its) <= l->d->memory;
 
-	l->turn[one].go = !anybody(l) || add(others, its) <= l->d->memory ||
+	l->turn[one].go = !others.any || add(others.bytes, its) <= l->d->memory ||
 			  (is_late(&l->t[one]) && fits_late);
 	return l->turn[one].go;
 }
 
-/* Has those that are to begin wait, in the first place of the line, for memory that comes in. */
+/* Whether memory of one that is to go is still to come in. One that goes already computes with what
+ * is out, unless that is most of it, as when another one has allocated. */
+static bool is_coming(const struct time_tenant *t)
+{
+	uint64_t moves = t->set > t->fixed ? t->set - t->fixed : 0;
+
+	if (t->goes)
+		return t->out > moves / 2 && t->still_us < STILL_US;
+	return t->out && (t->still_us < STILL_US || t->first_us < STILL_US);
+}
+
+/* Has those that are to go wait, in the first place of the line, for memory that comes in. */
 static void await_memory(struct line *l)
 {
 	for (uint32_t i = 0; i < l->n; i++) {
 		const struct time_tenant *t = &l->t[i];
-		bool coming =
-			t->out && (t->still_us < STILL_US || t->first_us < STILL_US);
 
-		if (l->turn[i].go && !t->goes && t->works && coming &&
-		    t->set <= l->d->memory)
+		if (l->turn[i].go && t->works && is_coming(t) &&
+		    t->set <= sets_room(l->d, t, l->t, l->n))
 			l->turn[i] = (struct time_turn){.go = false};
 	}
 }
@@ -236,7 +247,7 @@ static void amfit_turns(const struct time_device *d, const struct time_tenant *t
 	struct line l = {d, t, n, USED, shortest_us(t, n), turn};
 
 	let_all_go(n, turn);
-	if (d->memory && sum(&l, false) > d->memory) {
+	if (d->memory && going(&l, false).bytes > d->memory) {
 		for (uint32_t i = 0; i < n; i++)
 			turn[i].go = t[i].goes;
 		let_in(&l);

@@ -129,6 +129,16 @@ struct sets sets_divide(const struct time_device *d, const struct time_tenant *t
 	return s;
 }
 
+uint64_t sets_room(const struct time_device *d, const struct time_tenant *one,
+		   const struct time_tenant *t, uint32_t n)
+{
+	uint64_t fixed = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		fixed = add(fixed, &t[i] == one ? 0 : t[i].fixed);
+	return d->memory > fixed ? d->memory - fixed : 0;
+}
+
 /* ---- turns ---- */
 
 static uint32_t weight(const struct time_tenant *t)
@@ -281,7 +291,8 @@ static uint32_t who_begins(const struct sets *s, const struct time_device *d,
 			   const struct time_tenant *t, uint32_t n, uint32_t next,
 			   uint32_t for_us)
 {
-	if (next == n || t[next].set > d->memory || !is_coming(&t[next], for_us))
+	if (next == n || !is_coming(&t[next], for_us) ||
+	    t[next].set > sets_room(d, &t[next], t, n))
 		return next;
 	return first_that_can(s, t, n, for_us);
 }

@@ -39,6 +39,10 @@ static inline bool sets_waited_longer(const struct time_tenant *t,
 	return t->goes == than->goes ? t->for_us > than->for_us : than->goes;
 }
 
+/* Bytes that one of n can have on the device once the others' memory has left it. */
+uint64_t sets_room(const struct time_device *d, const struct time_tenant *one,
+		   const struct time_tenant *t, uint32_t n);
+
 /* Slices by weight and priority, where those that take turns have the weight of all of them:
  * for time_sets. */
 void sets_slices(const struct time_device *d, const struct time_tenant *t, uint32_t n,

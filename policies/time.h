@@ -63,7 +63,9 @@ struct time_tenant {
 	/* Bytes that its sessions which compute have, wherever they are, and of these such as
 	 * are in host memory; 0, too, if that is next to nothing. */
 	uint64_t set, out;
-	uint64_t all; /* bytes that they have, with such as they do without */
+	uint64_t all;   /* bytes that they have, with such as they do without */
+	uint64_t fixed; /* of set: what never leaves the device, as contexts */
+	uint64_t asks;  /* bytes that they allocate, and wait for */
 
 	bool goes; /* it may, by turns() */
 	/* For turns() alone. Whether it has work now, on the device or before it, and for how

@@ -31,6 +31,7 @@
 #include "ipc/msg.h"
 #include "ipc/page.h"
 #include "ipc/share.h"
+#include "policies/time.h"
 
 /* Returns an answer to m, in which nothing stands yet. */
 static struct msg answer_to(const struct msg *m)
@@ -171,6 +172,19 @@ static int note_carrier(struct worker *w, const char *carrier)
 	return 0;
 }
 
+/* Where all went until now, those who are to give for it may have to stop first. */
+static int asks(struct worker *w, const struct msg *m)
+{
+	uint64_t now_ns = clock_now_ns();
+	int r = m->type == MSG_NEED ? waiters_need(w, m->id, m->need.bytes, now_ns)
+				    : waiters_charge(w, m->id, m->charge.bytes,
+						     m->charge.allow_spill, now_ns);
+
+	if (w->n_waiters && w->b->time->by_memory && !w->b->pace.turns)
+		pace_due(w->b);
+	return r;
+}
+
 int worker_said(struct worker *w, const struct msg *m, int *fd)
 {
 	if (m->type == MSG_HOLDERS_LIST)
@@ -185,10 +199,8 @@ int worker_said(struct worker *w, const struct msg *m, int *fd)
 		return w->b->resume_said(w, m, fd);
 	switch (m->type) {
 	case MSG_CHARGE:
-		return waiters_charge(w, m->id, m->charge.bytes, m->charge.allow_spill,
-				      clock_now_ns());
 	case MSG_NEED:
-		return waiters_need(w, m->id, m->need.bytes, clock_now_ns());
+		return asks(w, m);
 	case MSG_MAKE_RESIDENT:
 		return waiters_make_resident(w, m->id, m->make_resident.bytes,
 					     clock_now_ns());

@@ -278,6 +278,93 @@ Test(pilot, one_larger_than_the_device_does_not_wait_for_its_memory)
 	cr_assert(sim.t[a].goes && !sim.t[b].goes);
 }
 
+/* Contexts of others, which stay when those do not go, are in its way as well. */
+Test(pilot, one_larger_than_what_others_leave_does_not_wait_for_its_memory)
+{
+	uint32_t a = tenant(15, 15), b = tenant(6, 6);
+
+	sim.t[a].goes = false;
+	sim.t[a].out = 10 * GIB;
+	run(&time_mfit, 1);
+	cr_assert(!sim.t[a].goes, "it would fit alone");
+	sim.t[b].fixed = 2 * GIB;
+	run(&time_mfit, 1);
+	cr_assert(sim.t[a].goes && !sim.t[b].goes);
+}
+
+Test(pilot, what_those_keep_that_do_not_go_counts)
+{
+	uint32_t a = tenant(8, 8), b = tenant(7, 7), c = tenant(9, 9);
+
+	run(&time_mfit, 10);
+	cr_assert(sim.t[a].goes + sim.t[b].goes + sim.t[c].goes == 2);
+	sim.t[a].fixed = sim.t[b].fixed = sim.t[c].fixed = 2 * GIB;
+	run(&time_mfit, 5000);
+	cr_assert(sim.t[a].goes + sim.t[b].goes + sim.t[c].goes == 1);
+}
+
+/* Memory is given by one that does not compute meanwhile. */
+Test(pilot, who_allocates_is_not_held_back)
+{
+	uint32_t a = tenant(3, 3), b = tenant(2, 2);
+
+	run(&time_mfit, 10);
+	sim.t[b].asks = 13 * GIB;
+	run(&time_mfit, 1);
+	cr_assert(!sim.t[a].goes && sim.t[b].goes);
+	sim.t[b].asks = 0;
+	sim.t[b].all = sim.t[b].set = 15 * GIB;
+	sim.t[a].out = 3 * GIB;
+	run(&time_mfit, 900);
+	cr_assert(!sim.t[a].goes && sim.t[b].goes);
+	sim.t[a].out = 0;
+	run(&time_mfit, 200);
+	cr_assert(sim.t[a].goes && !sim.t[b].goes);
+	sim.t[b].asks = GIB;
+	run(&time_mfit, 100);
+	cr_assert(sim.t[a].goes, "who has waited goes for as long");
+}
+
+/* All that another one allocates may be what one computes with that goes. */
+static void memory_is_taken(const struct time_policy *p)
+{
+	uint32_t a = tenant(3, 3), b = tenant(15, 15);
+
+	sim.t[b].goes = sim.t[b].works = false;
+	sim.t[b].idle_us = UINT32_MAX - 10000 * MS;
+	sim.t[a].fixed = GIB;
+	sim.t[a].out = 1;
+	run(p, 10);
+	cr_assert(sim.t[a].goes, "hardly any of it is out");
+	sim.t[a].out = 2 * GIB;
+	sim.t[a].still_us = 0;
+	run(p, 500);
+	cr_assert(!sim.t[a].goes && !sim.turn[a].begins_us);
+	sim.t[a].out = 0;
+	run(p, 1);
+	cr_assert(sim.t[a].goes);
+	sim.t[a].out = 2 * GIB;
+	sim.t[a].still_us = 2000 * MS;
+	run(p, 100);
+	cr_assert(sim.t[a].goes, "none comes in");
+	sim.t[a].still_us = 0;
+	sim.t[b].works = true;
+	run(p, 1);
+	cr_assert(!sim.t[a].goes);
+	run(p, 400);
+	cr_assert(!sim.t[a].goes && sim.t[b].goes, "this one, meanwhile");
+	sim.t[a].out = 0;
+	run(p, 700);
+	cr_assert(sim.t[a].goes && !sim.t[b].goes);
+}
+
+Test(pilot, one_whose_memory_is_taken_waits_until_it_is_back)
+{
+	memory_is_taken(&time_mfit);
+	setup();
+	memory_is_taken(&time_amfit);
+}
+
 Test(pilot, any_numbers_are_safe)
 {
 	unsigned seed = 5;
@@ -293,6 +380,9 @@ Test(pilot, any_numbers_are_safe)
 				.all = rand_r(&seed) % 7 ? (uint64_t)rand_r(&seed) << 7
 							 : UINT64_MAX,
 				.goes = rand_r(&seed) % 2,
+				.fixed = rand_r(&seed) % 2 ? rand_r(&seed) : 0,
+				.asks = rand_r(&seed) % 3 ? 0
+							  : (uint64_t)rand_r(&seed) << 5,
 				.out = rand_r(&seed) % 2 ? rand_r(&seed) : 0,
 				.still_us = (uint32_t)rand_r(&seed) % 3000000,
 				.first_us = (uint32_t)rand_r(&seed) % 3000000,

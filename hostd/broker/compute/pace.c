@@ -89,6 +89,7 @@ static void add_set(const struct worker *w, struct pace_tenant *p)
 	p->out += out;
 	p->all += w->evicted + here - MIN(here, w->move.returning);
 	p->set += out + here - MIN(here, w->move.returning + snapshot_cold(w));
+	p->fixed += MIN(w->overhead, here);
 }
 
 static void look_at_had(struct worker *w)
@@ -133,7 +134,7 @@ static void look_at(struct tenant *t, uint64_t now_ns)
 	struct worker *w;
 
 	p->sessions = p->n_pending = p->n_copying = p->n_shared = 0;
-	p->pending_us = p->set = p->out = p->all = 0;
+	p->pending_us = p->set = p->out = p->all = p->fixed = 0;
 	/* One that allocates in its turn goes on when it has that. */
 	p->works = t->held && t->b->time->by_memory;
 	list_for_each (w, &t->workers, tenant_link)

@@ -34,8 +34,9 @@ struct pace_tenant {
 	bool stopped, is_next; /* is_next: it is to go when others have ended */
 	uint64_t since_ns, idle_ns, seen_ns;
 	uint32_t place; /* in line (policies/placement.h) */
-	/* Bytes that sessions which compute have, and of these in host memory. */
-	uint64_t set, out, all;
+	/* Bytes that sessions which compute have, of these in host memory, those and what is
+	 * cold, and what of set cannot leave the device. */
+	uint64_t set, out, all, fixed;
 	uint64_t in_ns;              /* since when nothing is; 0: something is */
 	uint64_t out_least, less_ns; /* and when that was less than before */
 	uint64_t first_ns;           /* when it came to be first in the line */

@@ -49,14 +49,17 @@ static uint32_t see_pending(struct pace_tenant *p)
 	return p->n_seen < SEEN ? TIME_UNSEEN : p->pending / SEEN;
 }
 
-/* Less is out than there has been. What goes to and fro with what another one allocates is no
- * progress, and all of it is out again when a fourth has left. */
+/* Less is out than there has been, or it has just left. What goes to and fro with what another one
+ * allocates is no progress, and all of it is out again when a fourth has left. */
 static void see_coming(struct pace_tenant *p, uint64_t now_ns)
 {
-	p->out_least = MAX(p->out_least, p->out - MIN(p->out, p->set / 4));
-	if (p->out >= p->out_least)
+	uint64_t fourth = (p->set - MIN(p->set, p->fixed)) / 4;
+	bool was_in = !p->out_least;
+
+	p->out_least = MAX(p->out_least, p->out - MIN(p->out, fourth));
+	if (p->out >= p->out_least && !(was_in && p->out_least))
 		return;
-	p->out_least = p->out;
+	p->out_least = MIN(p->out_least, p->out);
 	p->less_ns = now_ns;
 }
 
@@ -72,6 +75,8 @@ static struct time_tenant see(struct tenant *t, uint64_t now_ns)
 		.busy = TIME_UNSEEN,
 		.set = p->set,
 		.all = p->all,
+		.fixed = p->fixed,
+		.asks = t->held,
 		/* One that allocates goes: nothing comes in before it has that. */
 		.out = t->held ? 0 : p->out,
 		.works = p->works,
@@ -95,10 +100,24 @@ static struct time_tenant see(struct tenant *t, uint64_t now_ns)
 	return v;
 }
 
+/* A session that did not get quiet in its turn is asked again: after that it will. One that waits
+ * at its gate says so itself. */
+static void ask_again(const struct tenant *t, uint64_t now_ns)
+{
+	struct worker *w;
+
+	list_for_each (w, &t->workers, tenant_link) {
+		if (!w->move.at_gate)
+			w->move.busy_ns = MIN(w->move.busy_ns, now_ns);
+	}
+}
+
 static void let_go(struct tenant *t, bool go, uint64_t now_ns)
 {
 	if (t->pace.stopped == !go)
 		return;
+	if (!go && t->b->time->by_memory)
+		ask_again(t, now_ns);
 	t->pace.stopped = !go;
 	t->pace.since_ns = now_ns;
 	t->pace.n_turns += go;

@@ -467,7 +467,33 @@ Test(pace, who_does_not_drain_is_waited_for_in_vain)
 	cr_assert_leq(now, begin + (TIME_DRAIN_US + TIME_TURN_US) * 1000ull + 2 * MS);
 }
 
-/* One that another weftd has held is let go, whatever that said. */
+/* Memory of one whose turn is over can leave at once, though it could not in its turn. */
+Test(pace, who_does_not_go_is_asked_again)
+{
+	struct time_policy alone = time_exclusive;
+
+	alone.by_memory = true;
+	b.time = &alone;
+	for (unsigned i = 0; i < 2; i++) {
+		pages[i].waiting = 1;
+		workers[i].move = (struct worker_move){
+			.at_gate = i, .n_busy = 3, .busy_ns = UINT64_MAX};
+	}
+	pace_due(&b);
+	for (unsigned ms = 0, seen = 0; seen != 3; ms++) {
+		cr_assert_lt(ms, 1000);
+		for (unsigned i = 0; i < 2; i++) {
+			works(i, now >= workers[i].pace.held_until_ns);
+			seen |= tenants[i].pace.stopped << i;
+		}
+		now += MS;
+		(void)pace_tick(&b, now);
+	}
+	cr_assert_lt(workers[0].move.busy_ns, now);
+	cr_assert_eq(workers[0].move.n_busy, 3, "though less and less often");
+	cr_assert_eq(workers[1].move.busy_ns, UINT64_MAX, "says when it is quiet");
+}
+
 /* An allocation that waits is no work of the device: nobody is held for it. */
 Test(pace, who_waits_for_memory_takes_no_turn)
 {
@@ -621,6 +647,7 @@ Test(pace, who_has_work_all_the_time_goes_alone)
 	cr_assert_eq(went_together(1), 0);
 }
 
+/* One that another weftd has held is let go, whatever that said. */
 Test(pace, sessions_taken_over_are_told)
 {
 	workers[0].pace_unsure = true;
