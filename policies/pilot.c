@@ -41,16 +41,12 @@ static uint64_t add(uint64_t a, uint64_t b)
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-static uint64_t bytes_of(const struct time_tenant *t, enum kind kind)
-{
-	bool used = kind == USED || t->all < t->set;
-
-	return add(used ? t->set : t->all, t->asks);
-}
-
 static uint64_t bytes_at(const struct line *l, uint32_t i)
 {
-	return bytes_of(&l->t[i], l->kind);
+	const struct time_tenant *t = &l->t[i];
+	bool used = l->kind == USED || t->all < t->set;
+
+	return add(used ? t->set : t->all, t->asks);
 }
 
 static uint32_t wait_us(const struct time_tenant *t)
@@ -216,15 +212,25 @@ static void let_all_go(uint32_t n, struct time_turn *turn)
 		turn[i].go = true;
 }
 
-/* Whether all that anybody has fits, needed or not. */
-static bool all_fit(const struct time_device *d, const struct time_tenant *t, uint32_t n)
+/* Whether what all have (use) fits, whoever needs it just now. */
+static bool all_fit(const struct line *l)
 {
 	uint64_t all = 0;
 
-	for (uint32_t i = 0; i < n; i++)
-		all = add(all,
-			  t[i].sessions || t[i].works ? bytes_of(&t[i], ALLOCATED) : 0);
-	return !d->memory || all <= d->memory;
+	for (uint32_t i = 0; i < l->n; i++)
+		all = add(all, l->t[i].sessions || l->t[i].works ? bytes_at(l, i) : 0);
+	return !l->d->memory || all <= l->d->memory;
+}
+
+static void decide(struct line *l)
+{
+	let_all_go(l->n, l->turn);
+	if (!all_fit(l)) {
+		for (uint32_t i = 0; i < l->n; i++)
+			l->turn[i].go = l->t[i].goes && needs(&l->t[i]);
+		let_in(l);
+	}
+	await_memory(l);
 }
 
 static void mfit_turns(const struct time_device *d, const struct time_tenant *t,
@@ -232,13 +238,7 @@ static void mfit_turns(const struct time_device *d, const struct time_tenant *t,
 {
 	struct line l = {d, t, n, ALLOCATED, shortest_us(t, n), turn};
 
-	let_all_go(n, turn);
-	if (!all_fit(d, t, n)) {
-		for (uint32_t i = 0; i < n; i++)
-			turn[i].go = t[i].goes && needs(&t[i]);
-		let_in(&l);
-	}
-	await_memory(&l);
+	decide(&l);
 }
 
 static void amfit_turns(const struct time_device *d, const struct time_tenant *t,
@@ -246,13 +246,7 @@ static void amfit_turns(const struct time_device *d, const struct time_tenant *t
 {
 	struct line l = {d, t, n, USED, shortest_us(t, n), turn};
 
-	let_all_go(n, turn);
-	if (d->memory && going(&l, false).bytes > d->memory) {
-		for (uint32_t i = 0; i < n; i++)
-			turn[i].go = t[i].goes;
-		let_in(&l);
-	}
-	await_memory(&l);
+	decide(&l);
 }
 
 const struct time_policy time_mfit = {TIME_ABI, "mfit", time_fair_slices, mfit_turns,

@@ -70,6 +70,30 @@ class Sets(FaultTest):
                 wait_for(lambda: not d.sessions(), 5, "all have ended")
                 self.assertEqual(set(figures(d).values()), {(0, 0)})
 
+    def test_who_gives_for_an_allocation_does_not_compute_with_what_is_out(self):
+        for name in "mfit", "amfit":
+            config = THREE.replace("time = sets", f"time = {name}")
+            with self.subTest(name), sharing(config) as d:
+                a, b = (Script(d, "keeps", t) for t in "ab")
+                self.assertEqual(a.say(f"a 0 {40 * MIB}"), (0, 0))
+
+                def work(p, seconds):
+                    until = time.monotonic() + seconds
+                    while time.monotonic() < until:
+                        self.assertEqual(p.say("l 0 1"), (0, 0))
+                        self.assertEqual(p.say("s"), (0, 0))
+
+                work(a, 0.5)
+                b.tell(f"a 0 {40 * MIB}")
+                work(a, 1.5)
+                self.assertEqual(b.answer(), (0, 0))
+                work(b, 0.2)
+                work(a, 0.2)
+                missed = {s["tenant"]: s["memory.missed"] for s in d.ctl("list")["sessions"]}
+                self.assertEqual(missed["a"], 0)
+                for p in a, b:
+                    self.assertEqual(p.say("c 0"), (0, 0))
+
     def test_no_turns_while_all_fits(self):
         with sharing(memory=256) as d:
             people = self.begin(d, "abc")
