@@ -230,6 +230,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: bench_stop soft|cuda FILE [STOPS]\n");
 		return 2;
 	}
+	setvbuf(stdout, NULL, _IOLBF, 0); /* who reads along sees how far it is */
 	text = text_of(argv[2], &size);
 	for (unsigned m = 0; m < ARRAY_SIZE(modes); m++) {
 		open_device(argv[1], modes[m]);

@@ -17,15 +17,15 @@ PAIRS = (("corr", "backprop"), ("hs3d", "2dconvol"), ("bfs", "nn"))
 PARTS = (75, 100, 150)  # per cent of the device
 # "mfit:500": the program waits half a second at most, the one that sweeps a second, as ever.
 POLICIES = ("fair", "mfit", "mfit:500", "amfit", "amfit:500", "madvise")
-DATA, CONTEXT, SWAP = 2048 * MIB, 600 * MIB, "24G"
+DATA, SPARE, SWAP = 2048 * MIB, 32 * MIB, "24G"
 SETTLE, SECONDS, MOST = 0.8, 1.2, 2.0
 # By these one of the two waits for up to a second.
 TURNS, TURNS_SECONDS = ("mfit", "amfit"), 8.0
 
 
-def device_for(data, sessions=2, pool=1):
+def device_for(data, context, sessions=2, pool=1):
     """Bytes of a device that has so much room beside contexts, those of waiting workers too."""
-    return data + (sessions + pool) * CONTEXT + 256 * MIB
+    return data + (sessions + pool) * context + SPARE
 
 
 class Programs:
@@ -44,6 +44,15 @@ class Programs:
         now, each = said(those)
         return [n / (now - at) for n, *_ in each]
 
+    def context(self, where, device, name="corr"):
+        """Bytes of the device that a session has beside what its program allocates."""
+        with daemon.Daemon(where, device, SWAP, "fair", pool=1) as d:
+            p = self.start(d, "app", name)
+            self.rates([p])
+            is_, = (s["memory.current"] for s in d.ask("list")["sessions"])
+            p.end()
+            return is_ - APPS[name] * MIB
+
 
 def window(policy, part):
     return TURNS_SECONDS if policy.split(":")[0] in TURNS and part > 100 else SECONDS
@@ -56,12 +65,12 @@ def be_quick(d, policy):
         d.ask("tenant-set", name="app", set={"compute.latency": str(int(ms) * 1000)})
 
 
-def dos_rows(made, where, device, policies, keys):
+def dos_rows(made, where, device, policies, keys, context):
     """Slowdown of each program, by policy and by how much memory both have together."""
     worst = {}
     for policy in policies:
-        with daemon.Daemon(where, device, SWAP, policy.split(":")[0], memory=device_for(DATA),
-                           pool=1, **keys) as d:
+        with daemon.Daemon(where, device, SWAP, policy.split(":")[0],
+                           memory=device_for(DATA, context), pool=1, **keys) as d:
             for name, mib in APPS.items():
                 app = made.start(d, "app", name)
                 be_quick(d, policy)
@@ -85,17 +94,17 @@ def dos_rows(made, where, device, policies, keys):
                   max(parts[PARTS[-1]]) <= MOST)
 
 
-def pair_rows(made, where, device, policies, keys):
+def pair_rows(made, where, device, policies, keys, context):
     """Slowdown of both programs of each pair."""
     alone = {}
-    with daemon.Daemon(where, device, SWAP, "fair", memory=device_for(DATA), pool=1) as d:
+    with daemon.Daemon(where, device, SWAP, "fair", pool=1) as d:
         for name in {n for pair in PAIRS for n in pair}:
             p = made.start(d, "app", name)
             alone[name], = made.rates([p])
             p.end()
     for a, b in PAIRS:
         for part in PARTS:
-            memory = device_for((APPS[a] + APPS[b]) * MIB * 100 // part)
+            memory = device_for((APPS[a] + APPS[b]) * MIB * 100 // part, context)
             text = []
             for policy in (p for p in policies if ":" not in p):
                 with daemon.Daemon(where, device, SWAP, policy, memory=memory, pool=1,
@@ -117,10 +126,11 @@ def run(where, device, tools, work, names, policies=POLICIES, rewrite=""):
     program = next(p for p in programs.find(compute.HERE) if p.name == "pilot")
     tools.build(program, work)
     made, out = Programs(program.argv[0]), []
+    context = made.context(where, device)
     for name, rows in (("pilot-dos", dos_rows), ("pilot-pairs", pair_rows)):
         if name not in names:
             continue
-        for row in rows(made, where, device, policies, {"rewrite": rewrite}):
+        for row in rows(made, where, device, policies, {"rewrite": rewrite}, context):
             print(f"pilot {row.name}: {row.text}", flush=True)
             out.append(row)
     return out
