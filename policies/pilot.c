@@ -4,8 +4,7 @@
  * keeps its memory on the device, and who does not gives it up.
  *
  * MFit lets a tenant go when all it has fits beside those that go; the first in line goes in any
- * case if nobody does. AMFit lets all go, and holds back those that use most while what they
- * use does not fit. By either, one that has waited for too long goes, and as many of the
+ * case if nobody does. AMFit does so by what it uses. By either, one that has waited for too long goes, and as many of the
  * others are held back, those that have (use) most first, as it takes. Whoever is let go goes
  * when its memory has come in: kernels that read host memory take so long that it could not do so
  * beside them. MAdvise holds nobody back: each keeps its share on the device, the rest is read
@@ -36,17 +35,12 @@ struct line {
 	struct time_turn *turn;
 };
 
-static uint64_t add(uint64_t a, uint64_t b)
-{
-	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
 static uint64_t bytes_at(const struct line *l, uint32_t i)
 {
 	const struct time_tenant *t = &l->t[i];
 	bool used = l->kind == USED || t->all < t->set;
 
-	return add(used ? t->set : t->all, t->asks);
+	return sets_add(used ? t->set : t->all, t->asks);
 }
 
 static uint32_t wait_us(const struct time_tenant *t)
@@ -66,7 +60,7 @@ static bool is_late(const struct time_tenant *t)
 }
 
 /* Goes, and may be held back: it has gone for as long as it waits itself, or somebody does who is in
- * more of a hurry. Not one that allocates: others give for that, and are to compute no more. */
+ * more of a hurry. */
 static bool may_wait(const struct line *l, uint32_t i)
 {
 	const struct time_tenant *t = &l->t[i];
@@ -74,7 +68,7 @@ static bool may_wait(const struct line *l, uint32_t i)
 
 	if (l->shortest_us < least)
 		least = l->shortest_us;
-	return needs(t) && t->goes && !t->asks && t->for_us >= least;
+	return needs(t) && t->goes && t->for_us >= least;
 }
 
 static uint32_t shortest_us(const struct time_tenant *t, uint32_t n)
@@ -101,21 +95,30 @@ static struct going going(const struct line *l, bool stay)
 	for (uint32_t i = 0; i < l->n; i++) {
 		bool goes = l->turn[i].go && needs(&l->t[i]) && !(stay && may_wait(l, i));
 
-		r.bytes = add(r.bytes, goes ? bytes_at(l, i) : l->t[i].fixed);
+		r.bytes = sets_add(r.bytes, goes ? bytes_at(l, i) : l->t[i].fixed);
 		r.any |= goes;
 	}
 	return r;
 }
 
-/* The one with the most, of those that are to go and may be held back; n: there is none. */
-static uint32_t largest(const struct line *l)
+/* Before one that allocates, one that does not: others give for that, and are to compute no more.
+ * Else the one that has (uses) more. */
+static bool waits_before(const struct line *l, uint32_t i, uint32_t than)
+{
+	bool asks = l->t[i].asks;
+
+	return asks == !!l->t[than].asks ? bytes_at(l, i) > bytes_at(l, than) : !asks;
+}
+
+/* The first of those that are to go and may be held back; n: there is none. */
+static uint32_t first_to_wait(const struct line *l)
 {
 	uint32_t one = l->n;
 
 	for (uint32_t i = 0; i < l->n; i++) {
 		if (!l->turn[i].go || !may_wait(l, i))
 			continue;
-		if (one == l->n || bytes_at(l, i) > bytes_at(l, one))
+		if (one == l->n || waits_before(l, i, one))
 			one = i;
 	}
 	return one;
@@ -125,7 +128,7 @@ static uint32_t largest(const struct line *l)
 static void hold_back(struct line *l)
 {
 	while (going(l, false).bytes > l->d->memory) {
-		uint32_t one = largest(l);
+		uint32_t one = first_to_wait(l);
 
 		if (one == l->n)
 			return;
@@ -160,9 +163,9 @@ static bool let_one_in(struct line *l, uint32_t one)
 	uint64_t bytes = bytes_at(l, one), fixed = l->t[one].fixed;
 	uint64_t its = bytes > fixed ? bytes - fixed : 0;
 	struct going others = going(l, false), stay = going(l, true);
-	bool fits_late = !stay.any || add(stay.bytes, its) <= l->d->memory;
+	bool fits_late = !stay.any || sets_add(stay.bytes, its) <= l->d->memory;
 
-	l->turn[one].go = !others.any || add(others.bytes, its) <= l->d->memory ||
+	l->turn[one].go = !others.any || sets_add(others.bytes, its) <= l->d->memory ||
 			  (is_late(&l->t[one]) && fits_late);
 	return l->turn[one].go;
 }
@@ -218,7 +221,8 @@ static bool all_fit(const struct line *l)
 	uint64_t all = 0;
 
 	for (uint32_t i = 0; i < l->n; i++)
-		all = add(all, l->t[i].sessions || l->t[i].works ? bytes_at(l, i) : 0);
+		all = sets_add(all,
+			       l->t[i].sessions || l->t[i].works ? bytes_at(l, i) : 0);
 	return !l->d->memory || all <= l->d->memory;
 }
 

@@ -32,11 +32,6 @@
 #define LATE_PART 32
 #define LINE_MAX  8u
 
-static uint64_t add(uint64_t a, uint64_t b)
-{
-	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
 /* ---- who takes turns ---- */
 
 /* Bytes of those that stay, and the two largest of those that take turns, how many these are,
@@ -54,7 +49,7 @@ static struct sums sum(const struct sets *s, const struct time_tenant *t, uint32
 		uint64_t bytes = t[i].set;
 
 		if (!sets_rotates(s, &t[i])) {
-			r.stay = add(r.stay, t[i].sessions ? bytes : 0);
+			r.stay = sets_add(r.stay, t[i].sessions ? bytes : 0);
 			continue;
 		}
 		r.rotate++;
@@ -94,7 +89,7 @@ static struct sets more_stay(struct sets s, const struct time_tenant *t, uint32_
  * two never fit, for one. */
 static uint64_t room_needed(const struct sums *is, uint64_t memory, bool urgent)
 {
-	uint64_t both = add(is->first, is->second);
+	uint64_t both = sets_add(is->first, is->second);
 
 	if (is->first > memory)
 		return memory / 2;
@@ -135,7 +130,7 @@ uint64_t sets_room(const struct time_device *d, const struct time_tenant *one,
 	uint64_t fixed = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		fixed = add(fixed, &t[i] == one ? 0 : t[i].fixed);
+		fixed = sets_add(fixed, &t[i] == one ? 0 : t[i].fixed);
 	return d->memory > fixed ? d->memory - fixed : 0;
 }
 

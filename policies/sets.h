@@ -20,6 +20,11 @@ struct sets {
 	uint64_t bytes;
 };
 
+static inline uint64_t sets_add(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
 struct sets sets_divide(const struct time_device *d, const struct time_tenant *t,
 			uint32_t n);
 

@@ -150,7 +150,7 @@ struct time_policy {
  * mfit:        who has work goes when all the memory that it has fits beside those that go; who
  *              has waited for its latency, or a second, in any case, and of those that go the
  *              largest wait until it fits.
- * amfit:       all go; while what they use does not fit those that use most wait, for as long.
+ * amfit:       as mfit, by what they use of it.
  * madvise:     as fair: nobody waits, each has its share of the device's memory, or memory.high,
  *              and reads the rest where it is.
  */

@@ -325,6 +325,17 @@ Test(pilot, who_allocates_is_not_held_back)
 	cr_assert(sim.t[a].goes, "who has waited goes for as long");
 }
 
+/* Memory that it asks for may never be there. */
+Test(pilot, who_allocates_all_the_time_is_held_back_all_the_same)
+{
+	uint32_t a = tenant(3, 3), b = tenant(15, 15);
+
+	sim.t[b].asks = GIB;
+	run(&time_mfit, 6000);
+	cr_assert_geq(sim.went[a], 2500);
+	cr_assert_leq(sim.longest[a], 1010);
+}
+
 /* All that another one allocates may be what one computes with that goes. */
 static void memory_is_taken(const struct time_policy *p)
 {

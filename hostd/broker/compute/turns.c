@@ -54,13 +54,12 @@ static uint32_t see_pending(struct pace_tenant *p)
 static void see_coming(struct pace_tenant *p, uint64_t now_ns)
 {
 	uint64_t fourth = (p->set - MIN(p->set, p->fixed)) / 4;
-	bool was_in = !p->out_least;
+	bool left = !p->out_least && p->out > fourth;
 
 	p->out_least = MAX(p->out_least, p->out - MIN(p->out, fourth));
-	if (p->out >= p->out_least && !(was_in && p->out_least))
-		return;
+	if (left || p->out < p->out_least)
+		p->less_ns = now_ns;
 	p->out_least = MIN(p->out_least, p->out);
-	p->less_ns = now_ns;
 }
 
 static struct time_tenant see(struct tenant *t, uint64_t now_ns)
