@@ -51,7 +51,7 @@ static uint32_t wait_us(const struct time_tenant *t)
 /* Whether it has something to do, or just had. */
 static bool needs(const struct time_tenant *t)
 {
-	return t->works || (t->sessions && t->idle_us < IDLE_US);
+	return t->works || t->asks || (t->sessions && t->idle_us < IDLE_US);
 }
 
 static bool is_late(const struct time_tenant *t)

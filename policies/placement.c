@@ -258,8 +258,7 @@ static share_wide missing(const struct placement_device *d,
 
 		if ((t[i].busy && !line) || t[i].resident >= share)
 			continue;
-		sum += round_down(share_min(share - t[i].resident, t[i].evicted),
-				  d->piece);
+		sum += limit(t[i].evicted, share - t[i].resident, d->piece);
 	}
 	return sum;
 }

@@ -176,10 +176,15 @@ static int note_carrier(struct worker *w, const char *carrier)
 static int asks(struct worker *w, const struct msg *m)
 {
 	uint64_t now_ns = clock_now_ns();
-	int r = m->type == MSG_NEED ? waiters_need(w, m->id, m->need.bytes, now_ns)
-				    : waiters_charge(w, m->id, m->charge.bytes,
-						     m->charge.allow_spill, now_ns);
+	int r;
 
+	if (m->type == MSG_NEED)
+		r = waiters_need(w, m->id, m->need.bytes, now_ns);
+	else if (m->charge.spare)
+		r = waiters_charge_spare(w, m->id, m->charge.bytes, now_ns);
+	else
+		r = waiters_charge(w, m->id, m->charge.bytes, m->charge.allow_spill,
+				   now_ns);
 	if (w->n_waiters && w->b->time->by_memory && !w->b->pace.turns)
 		pace_due(w->b);
 	return r;

@@ -19,6 +19,9 @@ struct accounts {
 	 * memory; evicted_uncharge() gives those back. NULL: all of it is on the device.
 	 * */
 	int (*charge_part)(void *arg, uint64_t bytes, uint64_t *ret_evicted);
+	/* Asks as charge_part() does, for what is free or others have beyond their shares.
+	 * NULL: charge_part() does it. */
+	int (*charge_spare)(void *arg, uint64_t bytes, uint64_t *ret_evicted);
 	/* Gives device memory back. Never waits. */
 	void (*uncharge)(void *arg, uint64_t bytes);
 	/* Gives memory back that had moved to host memory, or is just about to arrive

@@ -71,7 +71,8 @@ static bool resumed_ok(const struct msg *m)
 
 static bool charge_ok(const struct msg *m)
 {
-	return is_flag(m->charge.allow_spill) && !m->charge.pad;
+	return is_flag(m->charge.allow_spill) && is_flag(m->charge.spare) &&
+	       m->charge.spare <= m->charge.allow_spill;
 }
 
 static bool charged_ok(const struct msg *m)

@@ -239,7 +239,7 @@ static_assert(sizeof(struct msg_resumed) == 64, "no holes");
 struct msg_charge {
 	uint64_t bytes;
 	uint32_t allow_spill; /* 1: part of it may lie in host memory */
-	uint32_t pad;
+	uint32_t spare; /* 1, with allow_spill: what nobody within its share gives */
 };
 static_assert(sizeof(struct msg_charge) == 16, "no holes");
 

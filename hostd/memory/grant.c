@@ -50,12 +50,12 @@ static struct backing *spilled_new(struct space *sp, uint64_t size, uint64_t evi
 	return c;
 }
 
-CUresult grant_take(struct space *sp, uint64_t bytes, struct grant *ret_g)
+static CUresult take(struct space *sp, uint64_t bytes, bool spare, struct grant *ret_g)
 {
 	CUresult r;
 
 	*ret_g = (struct grant){0};
-	r = ledger_charge_part(sp, bytes, &ret_g->evicted);
+	r = ledger_charge_part(sp, bytes, spare, &ret_g->evicted);
 	if (r != CUDA_SUCCESS)
 		return r;
 	ret_g->bytes = bytes;
@@ -68,6 +68,16 @@ CUresult grant_take(struct space *sp, uint64_t bytes, struct grant *ret_g)
 	grant_drop_locked(sp, ret_g);
 	pthread_mutex_unlock(&sp->lock);
 	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult grant_take(struct space *sp, uint64_t bytes, struct grant *ret_g)
+{
+	return take(sp, bytes, false, ret_g);
+}
+
+CUresult grant_take_spare(struct space *sp, uint64_t bytes, struct grant *ret_g)
+{
+	return take(sp, bytes, true, ret_g);
 }
 
 CUresult grant_take_host(struct space *sp, uint64_t bytes, struct grant *ret_g)

@@ -35,6 +35,8 @@ struct grant {
  * CUDA_ERROR_OUT_OF_MEMORY leaves nothing charged.
  */
 CUresult grant_take(struct space *sp, uint64_t bytes, struct grant *ret_g);
+/* Takes nothing that others have within their shares: the rest spills. */
+CUresult grant_take_spare(struct space *sp, uint64_t bytes, struct grant *ret_g);
 /* Charges memory that is to lie in host memory for good. */
 CUresult grant_take_host(struct space *sp, uint64_t bytes, struct grant *ret_g);
 /* Gives back whatever of it is left. */

@@ -78,14 +78,16 @@ CUresult space_charge(struct space *sp, uint64_t bytes)
 	return CUDA_SUCCESS;
 }
 
-CUresult ledger_charge_part(struct space *sp, uint64_t bytes, uint64_t *ret_evicted)
+CUresult ledger_charge_part(struct space *sp, uint64_t bytes, bool spare,
+			    uint64_t *ret_evicted)
 {
 	const struct accounts *b = sp->env->accounts;
 
 	*ret_evicted = 0;
 	if (!b->charge_part)
 		return space_charge(sp, bytes);
-	if (b->charge_part(b->arg, bytes, ret_evicted) < 0)
+	if ((spare && b->charge_spare ? b->charge_spare
+				      : b->charge_part)(b->arg, bytes, ret_evicted) < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_lock(&sp->lock);
 	book_locked(sp, bytes);

@@ -9,13 +9,15 @@
 #define WEFT_MEM_LEDGER_H
 
 #include <cuda.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct space;
 
-/* Charges bytes, of which *ret_evicted are to lie in host memory. Without space.lock:
- * waits. CUDA_SUCCESS or CUDA_ERROR_OUT_OF_MEMORY. */
-CUresult ledger_charge_part(struct space *sp, uint64_t bytes, uint64_t *ret_evicted);
+/* Charges bytes, of which *ret_evicted are to lie in host memory; spare: those that nobody within
+ * its share gives. Without space.lock: waits. CUDA_SUCCESS or CUDA_ERROR_OUT_OF_MEMORY. */
+CUresult ledger_charge_part(struct space *sp, uint64_t bytes, bool spare,
+			    uint64_t *ret_evicted);
 
 /* Takes off the books what weftd has taken back by itself. */
 void ledger_unbook_locked(struct space *sp, uint64_t bytes);

@@ -518,26 +518,17 @@ static int work_out(void *what)
 	return with_stream(what, all_out);
 }
 
-/* Gets memory of the device for the host's pieces; the move ends before the first that there
- * is none for. Such memory may spill, which is of no use here. */
+/* Gets memory for the host's pieces; the move ends before the first that there is none for. What
+ * the device has no room for spills: from then on it is evicted memory as any other, which returns
+ * when there is room, or its session's turn. */
 static void get_memory(struct move *mv)
 {
 	for (unsigned i = mv->first; i < mv->end; i++) {
 		struct managed_piece *c = &mv->a->piece[i];
-		bool spilled;
 
 		if (c->device)
 			continue;
-		if (backing_new(mv->m->sp, size_of(mv->a, i), DEV_MEMORY_DEVICE,
-				&c->coming)) {
-			mv->end = i;
-			return;
-		}
-		pthread_mutex_lock(&mv->m->sp->lock);
-		spilled = backing_evicted(c->coming);
-		pthread_mutex_unlock(&mv->m->sp->lock);
-		if (spilled) {
-			backing_put(mv->m->sp, steal(c->coming));
+		if (backing_new_spare(mv->m->sp, size_of(mv->a, i), &c->coming)) {
 			mv->end = i;
 			return;
 		}

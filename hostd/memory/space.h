@@ -141,6 +141,8 @@ CUresult space_unreserve(struct space *sp, CUdeviceptr addr, uint64_t size);
  * */
 CUresult backing_new(struct space *sp, uint64_t size, enum dev_memory memory,
 		     struct backing **ret_backing);
+/* The device's, but takes nothing that others have within their shares. */
+CUresult backing_new_spare(struct space *sp, uint64_t size, struct backing **ret_backing);
 /* Mappings hold a reference of their own. Accepts NULL. */
 void backing_put(struct space *sp, struct backing *c);
 uint64_t backing_size(const struct backing *c);

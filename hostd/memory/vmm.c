@@ -114,6 +114,19 @@ static CUresult backing_is_made_locked(struct space *sp, struct grant *g,
 	return r;
 }
 
+static CUresult backing_of(struct space *sp, struct grant *g,
+			   struct backing **ret_backing)
+{
+	CUresult r;
+
+	pthread_mutex_lock(&sp->lock);
+	r = backing_is_made_locked(sp, g, ret_backing);
+	if (r == CUDA_SUCCESS)
+		list_append(&sp->backings, &(*ret_backing)->link);
+	pthread_mutex_unlock(&sp->lock);
+	return r;
+}
+
 CUresult backing_new(struct space *sp, uint64_t size, enum dev_memory memory,
 		     struct backing **ret_backing)
 {
@@ -130,12 +143,15 @@ CUresult backing_new(struct space *sp, uint64_t size, enum dev_memory memory,
 		return r;
 	if (memory == DEV_MEMORY_COMPRESSIBLE && !g.backing)
 		g.backing = compressible_new(sp, size);
-	pthread_mutex_lock(&sp->lock);
-	r = backing_is_made_locked(sp, &g, ret_backing);
-	if (r == CUDA_SUCCESS)
-		list_append(&sp->backings, &(*ret_backing)->link);
-	pthread_mutex_unlock(&sp->lock);
-	return r;
+	return backing_of(sp, &g, ret_backing);
+}
+
+CUresult backing_new_spare(struct space *sp, uint64_t size, struct backing **ret_backing)
+{
+	struct grant g;
+	CUresult r = grant_take_spare(sp, size, &g);
+
+	return r ? r : backing_of(sp, &g, ret_backing);
 }
 
 void backing_put(struct space *sp, struct backing *c)

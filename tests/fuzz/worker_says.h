@@ -79,7 +79,8 @@ static inline void worker_says_bytes(struct msg *m, uint64_t bytes, uint8_t b)
 		.result = -(b & 31), .will_wait = (b & 31) == 16, .bytes = bytes};
 
 	if (m->type == MSG_CHARGE)
-		m->charge = (struct msg_charge){.bytes = bytes, .allow_spill = b != 0};
+		m->charge = (struct msg_charge){
+			.bytes = bytes, .allow_spill = b != 0, .spare = b > 127};
 	else if (m->type == MSG_HOST_CHARGE)
 		m->host_charge.bytes = bytes;
 	else if (m->type == MSG_HOST_UNCHARGE)

@@ -325,6 +325,18 @@ Test(pilot, who_allocates_is_not_held_back)
 	cr_assert(sim.t[a].goes, "who has waited goes for as long");
 }
 
+/* Nor while others still give. */
+Test(pilot, who_allocates_needs_its_turn_without_a_launch)
+{
+	uint32_t a = tenant(3, 3), b = tenant(2, 2);
+
+	run(&time_mfit, 1100);
+	sim.t[b].asks = 13 * GIB;
+	sim.t[b].works = false;
+	run(&time_mfit, 100);
+	cr_assert(!sim.t[a].goes && sim.t[b].goes);
+}
+
 /* Memory that it asks for may never be there. */
 Test(pilot, who_allocates_all_the_time_is_held_back_all_the_same)
 {
@@ -409,8 +421,8 @@ Test(pilot, any_numbers_are_safe)
 		p->turns(&sim.device, sim.t, sim.n, sim.turn);
 		for (unsigned i = 0; i < sim.n; i++) {
 			any |= sim.t[i].works;
-			goes |= sim.turn[i].go &&
-				(sim.t[i].works || sim.t[i].idle_us < 20 * MS);
+			goes |= sim.turn[i].go && (sim.t[i].works || sim.t[i].asks ||
+						   sim.t[i].idle_us < 20 * MS);
 			goes |= !sim.turn[i].begins_us && sim.t[i].works && sim.t[i].out;
 		}
 		cr_assert(!any || goes, "somebody goes that can, or is first: round %u",

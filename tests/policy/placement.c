@@ -345,6 +345,20 @@ Test(placement, the_line_is_served_in_order)
 	cr_assert_eq(p->share(&d, t, 3, 2), 0);
 }
 
+/* Less than a piece may be all that one lacks; else it moves with the others only. */
+Test(placement, others_give_for_a_last_piece_as_well)
+{
+	struct placement_tenant t[2] = {tenant(100, 100, 40), tenant(100, 0, 1)};
+	struct placement_step s;
+
+	t[0].turn = 1;
+	cr_step(p->relieve(&device, t, 2, &s), s, 0, 2);
+	t[0] = tenant(100, 98, 42);
+	t[0].turn = 1;
+	t[1] = tenant(100, 1, 0);
+	cr_assert_eq(p->relieve(&device, t, 2, &s), -ENOSPC);
+}
+
 /* Memory that a tenant does without is nothing that it wants. */
 Test(placement, cold_memory_leaves_for_others)
 {

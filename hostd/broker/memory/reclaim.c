@@ -209,6 +209,28 @@ static int find_victim(const struct waiter *wt, const struct pass *p, uint64_t r
 	return r;
 }
 
+/* Finds who is to be evicted for a WAIT_SPARE. Within the share of its tenant, as for what is to
+ * come back: who is above its own. Beyond that what the tenant itself has, if it can leave now. */
+static int find_spare(const struct waiter *wt, const struct pass *p, uint64_t room,
+		      uint64_t missing, struct placement_step *ret_step)
+{
+	const struct placement *of = p->b->placement;
+	struct placement_device d = p->now.device;
+	struct placement_tenant *t = &p->now.tenants[wt->t->index], was = *t;
+	int r = was.busy || was.movable < missing ? -ENOSPC : 0;
+
+	d.free -= MIN(room, d.free);
+	*ret_step = (struct placement_step){.tenant = wt->t->index, .bytes = missing};
+	t->evicted += wt->bytes;
+	t->busy = false;
+	if (t->resident + wt->bytes <=
+	    of->share(&d, p->now.tenants, p->now.n, wt->t->index))
+		r = of->relieve(&d, p->now.tenants, p->now.n, ret_step);
+	*t = was;
+	ret_step->bytes = MIN(ret_step->bytes, missing);
+	return r;
+}
+
 /* Only the session itself could give, and it did not get quiet twice: most likely its
  * work waits for the very thread that waits here. */
 static bool waits_for_itself(const struct waiter *wt, const struct pass *p, uint64_t room,
@@ -256,7 +278,9 @@ static int ask_for(struct waiter *wt, bool first, struct pass *p)
 	if (missing <= soon)
 		return -EBUSY;
 	/* Sessions that could give are busy for all charges of a tenant alike. */
-	if (wt->kind == WAIT_CHARGE && wt->t->busy_pass == b->n_passes)
+	if (wt->kind == WAIT_SPARE)
+		r = find_spare(wt, p, room, missing, &step);
+	else if (wt->kind == WAIT_CHARGE && wt->t->busy_pass == b->n_passes)
 		r = -EBUSY;
 	else
 		r = find_victim(wt, p, room, missing, &step);
@@ -268,6 +292,14 @@ static int ask_for(struct waiter *wt, bool first, struct pass *p)
 	if (r == -ENOSPC && is_promised(wt, p))
 		return -EBUSY;
 	return r < 0 ? r : ask_step(b, &step, true, p->now_ns);
+}
+
+/* Until when something may be there after all. */
+static uint64_t late_until(const struct waiter *wt, const struct pass *p)
+{
+	uint64_t late_ns = wt->kind == WAIT_SPARE ? 0 : snapshot_late_until(p->b);
+
+	return MAX(late_ns, p->now_ns);
 }
 
 /* Asks for who waits. Returns 0 if somebody was asked, -EAGAIN if somebody was answered,
@@ -293,7 +325,7 @@ static int ask_for_holds(struct pass *p)
 		if (b->n_ending && (r == -ENOSPC || r == -ENOMEM))
 			r = -EBUSY;
 		if (r == -ENOSPC && !wt->nothing_ns)
-			wt->nothing_ns = MAX(snapshot_late_until(b), p->now_ns);
+			wt->nothing_ns = late_until(wt, p);
 		if (r == -ENOMEM || (r == -ENOSPC && p->now_ns >= wt->nothing_ns) ||
 		    (r == -EBUSY && wt->kind == WAIT_NEED && !b->pace.turns)) {
 			waiter_fail(wt, -ENOMEM);

@@ -31,7 +31,7 @@
 #include "ipc/page.h"
 #include "wire.h"
 
-/* How long a charge is held, and a session that wants its memory back; so long may work
+/* How long a charge is held, and a session that can do without what it wants; so long may work
  * in flight take that must end before memory can move. */
 #define WAIT_NS     (30 * NSEC_PER_SEC)
 #define NEED_NS     (1 * NSEC_PER_SEC)
@@ -50,11 +50,11 @@ bool waiter_is_early(const struct waiter *wt)
 	return wt->kind == WAIT_NEED && (wt->t->pace.place || wt->w->move.in_id);
 }
 
-/* Returns the queue of wt. A need of swapped memory waits for a second only, so those
- * have a queue of their own: in each the first one's time is up first. */
+/* Returns the queue of wt. Who can do without waits for a second only, so those have a queue of
+ * their own: in each the first one's time is up first. */
 static struct waiter_queue *queue_of(const struct waiter *wt)
 {
-	return &wt->t->queues[wt->kind == WAIT_NEED];
+	return &wt->t->queues[wt->kind == WAIT_NEED || wt->kind == WAIT_SPARE];
 }
 
 void waiters_init(struct tenant *t)
@@ -188,6 +188,7 @@ static int tell(struct worker *w, enum waiter_kind kind, uint32_t id, int result
 {
 	switch (kind) {
 	case WAIT_CHARGE:
+	case WAIT_SPARE:
 		return tell_charged(w, id, result, granted, evicted);
 	case WAIT_NEED:
 		return tell_need(w, id, granted);
@@ -220,9 +221,14 @@ static void waiter_end(struct waiter *wt, int result, uint64_t granted, uint64_t
 		child_kill(&w->child);
 }
 
+static uint64_t need_ns(const struct broker *b)
+{
+	return b->pace.turns ? TURN_NEED_NS : NEED_NS;
+}
+
 /* Behind those who wait already, or because the device is full. */
-static int wait_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
-		       uint64_t now_ns)
+static int wait_charge(struct worker *w, enum waiter_kind kind, uint32_t id,
+		       uint64_t bytes, bool part, uint64_t deadline_ns)
 {
 	struct waiter *wt;
 	int r;
@@ -232,7 +238,7 @@ static int wait_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
 	r = account_may(w, bytes);
 	if (r < 0 && r != -EAGAIN)
 		return tell_charged(w, id, r, 0, 0);
-	wt = waiter_new(w->tenant, WAIT_CHARGE, bytes, now_ns + WAIT_NS);
+	wt = waiter_new(w->tenant, kind, bytes, deadline_ns);
 	if (!wt)
 		return tell_charged(w, id, -ENOMEM, 0, 0);
 	wt->part = part;
@@ -240,9 +246,10 @@ static int wait_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
 	return 0;
 }
 
-int waiters_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
-		   uint64_t now_ns)
+static int charge(struct worker *w, enum waiter_kind kind, uint32_t id, uint64_t bytes,
+		  bool part, uint64_t now_ns)
 {
+	uint64_t wait_ns = kind == WAIT_CHARGE ? WAIT_NS : need_ns(w->b);
 	int r = list_empty(&w->b->waiters) ? account_charge(w, bytes, part) : -EAGAIN;
 
 	w->b->charged_ns = now_ns;
@@ -250,13 +257,23 @@ int waiters_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
 		prealloc_pause(w->b, now_ns + PREALLOC_PAUSE_NS);
 	if (w->b->pressed && r == 0)
 		prealloc_mapping(w->b, now_ns + PAGE_MAPPING_NS);
-	return r == -EAGAIN ? wait_charge(w, id, bytes, part, now_ns)
+	return r == -EAGAIN ? wait_charge(w, kind, id, bytes, part, now_ns + wait_ns)
 			    : tell_charged(w, id, r, r < 0 ? 0 : bytes, 0);
+}
+
+int waiters_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
+		   uint64_t now_ns)
+{
+	return charge(w, WAIT_CHARGE, id, bytes, part, now_ns);
+}
+
+int waiters_charge_spare(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns)
+{
+	return charge(w, WAIT_SPARE, id, bytes, true, now_ns);
 }
 
 int waiters_need(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns)
 {
-	uint64_t wait_ns = w->b->pace.turns ? TURN_NEED_NS : NEED_NS;
 	struct waiter *wt;
 
 	if (w->move.needs)
@@ -266,7 +283,7 @@ int waiters_need(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns)
 	 * is. One whose memory comes was told so when it had asked already. */
 	wt = !bytes || w->move.out_id
 		     ? NULL
-		     : waiter_new(w->tenant, WAIT_NEED, bytes, now_ns + wait_ns);
+		     : waiter_new(w->tenant, WAIT_NEED, bytes, now_ns + need_ns(w->b));
 	if (!wt)
 		return tell_need(w, id, 0);
 	set_worker(wt, w, id);
@@ -373,9 +390,10 @@ void waiter_fail(struct waiter *wt, int result)
 {
 	switch (wt->kind) {
 	case WAIT_CHARGE:
+	case WAIT_SPARE:
 		if (serve_in_part(wt) == 0)
 			break;
-		wt->t->events.oom++;
+		wt->t->events.oom += wt->kind == WAIT_CHARGE;
 		waiter_end(wt, result, 0, 0);
 		break;
 	case WAIT_NEED:
@@ -423,6 +441,7 @@ static int serve_one(struct waiter *wt)
 
 	switch (wt->kind) {
 	case WAIT_CHARGE:
+	case WAIT_SPARE:
 		r = account_charge(wt->w, wt->bytes, wt->part);
 		if (r == -EAGAIN)
 			return r;

@@ -24,6 +24,10 @@ void waiters_init(struct tenant *t);
  * too much at a time. */
 int waiters_charge(struct worker *w, uint32_t id, uint64_t bytes, bool part,
 		   uint64_t now_ns);
+/* A session wants more, but nothing that others have within their shares: the rest is in host
+ * memory, and so is all of it if only the tenant itself could give, and is busy. As
+ * waiters_charge(). */
+int waiters_charge_spare(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns);
 /* A session wants back what is swapped; as waiters_charge(). */
 int waiters_need(struct worker *w, uint32_t id, uint64_t bytes, uint64_t now_ns);
 /* A session wants back, all together, what it is to share; as waiters_charge(). */
@@ -43,6 +47,7 @@ void waiters_drop_tenant(struct tenant *t);
 
 enum waiter_kind {
 	WAIT_CHARGE,
+	WAIT_SPARE, /* a charge for which nobody within its share gives */
 	WAIT_NEED,
 	WAIT_RESIDENT,
 	WAIT_OPERATOR,

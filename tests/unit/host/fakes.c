@@ -199,7 +199,13 @@ void stop(struct mate *m)
 	reset_mate(m);
 }
 
-void ask_for(struct mate *m, uint64_t bytes, bool part)
+static int charge(struct mate *m, uint64_t bytes, bool part, bool spare)
+{
+	return spare ? waiters_charge_spare(&m->w, m->next_id, bytes, now)
+		     : waiters_charge(&m->w, m->next_id, bytes, part, now);
+}
+
+static void ask_as(struct mate *m, uint64_t bytes, bool part, bool spare)
 {
 	for (unsigned i = 0; i < ASKED_MAX; i++) {
 		if (m->asked[i].id)
@@ -212,9 +218,20 @@ void ask_for(struct mate *m, uint64_t bytes, bool part)
 		m->asked[i].id = ++m->next_id;
 		m->asked[i].bytes = bytes;
 		m->asked[i].part = part;
-		cr_assert_eq(waiters_charge(&m->w, m->next_id, bytes, part, now), 0);
+		m->asked[i].spare = spare;
+		cr_assert_eq(charge(m, bytes, part, spare), 0);
 		return;
 	}
+}
+
+void ask_for(struct mate *m, uint64_t bytes, bool part)
+{
+	ask_as(m, bytes, part, false);
+}
+
+void ask_spare(struct mate *m, uint64_t bytes)
+{
+	ask_as(m, bytes, true, true);
 }
 
 void ask(struct mate *m, uint64_t bytes)
@@ -335,7 +352,9 @@ void check_sums(void)
 			t_granted += m->w.charged;
 			t_evicted += m->w.evicted;
 			for (unsigned n = 0; n < ASKED_MAX; n++)
-				held += m->asked[n].id ? m->asked[n].bytes : 0;
+				held += m->asked[n].id && !m->asked[n].spare
+						? m->asked[n].bytes
+						: 0;
 		}
 		cr_assert_eq(tenants[i].granted, t_granted);
 		cr_assert_eq(tenants[i].evicted, t_evicted);

@@ -31,7 +31,7 @@ struct mate {
 	struct {
 		uint32_t id;
 		uint64_t bytes;
-		bool part;
+		bool part, spare;
 	} asked[ASKED_MAX];     /* charges that are not answered */
 	uint32_t out_id, in_id; /* 0: not asked to move */
 	struct msg_reclaim out;
@@ -66,6 +66,8 @@ void show(struct mate *m);
 /* part: some of it may be evicted. */
 void ask_for(struct mate *m, uint64_t bytes, bool part);
 void ask(struct mate *m, uint64_t bytes);
+/* As ask_for(), but others within their shares give nothing. */
+void ask_spare(struct mate *m, uint64_t bytes);
 /* Asks for `bytes` in pieces of a size that a program may ask for. */
 void ask_in_pieces(struct mate *m, uint64_t bytes);
 void give_up(struct mate *m, uint64_t bytes);

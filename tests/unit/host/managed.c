@@ -168,13 +168,29 @@ Test(managed, what_there_is_no_room_for_stays)
 	cr_assert_eq(charged, DEVICE - MIB, "nothing is charged for what did not move");
 	cr_assert_eq(moved(&g, MANAGED_PIECE, MANAGED_PIECE, true), 0);
 	charged = MANAGED_PIECE;
-	spills = MANAGED_PIECE;
-	cr_assert_eq(moved(&g, MANAGED_PIECE, MANAGED_PIECE, true), 0,
-		     "to lie in other host memory is of no use");
-	cr_assert_eq(charged, MANAGED_PIECE);
-	spills = 0;
 	cr_assert_eq(managed_release(f.m, g.addr), CUDA_SUCCESS);
 	cr_assert_eq(charged, 0, "what it had on the device is free again");
+}
+
+Test(managed, what_spills_is_as_evicted_memory)
+{
+	struct managed_region g;
+	char *host;
+
+	cr_assert_eq(managed_alloc(f.m, BYTES, &g), CUDA_SUCCESS);
+	host = f.file + g.offset;
+	host[0] = 'a';
+	spills = MANAGED_PIECE;
+	cr_assert_eq(moved(&g, 0, MANAGED_PIECE, true), MANAGED_PIECE);
+	spills = 0;
+	cr_assert_eq(charged, MANAGED_PIECE);
+	cr_assert_eq(on_device(g.addr), 'a');
+	put(g.addr, 'b');
+	cr_assert_eq(host[0], 'a', "this part of the file is an old one now");
+	cr_assert_eq(moved(&g, 0, MANAGED_PIECE, false), MANAGED_PIECE);
+	cr_assert_eq(host[0], 'b');
+	cr_assert_eq(charged, 0);
+	cr_assert_eq(managed_release(f.m, g.addr), CUDA_SUCCESS);
 }
 
 Test(managed, nothing_moves_before_the_session_is_quiet)

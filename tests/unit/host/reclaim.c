@@ -79,7 +79,10 @@ static void session_step(struct mate *m)
 		give_up(m, some_bytes());
 		break;
 	default:
-		ask_for(m, some_bytes(), rand() % 2);
+		if (rand() % 4)
+			ask_for(m, some_bytes(), rand() % 2);
+		else
+			ask_spare(m, some_bytes());
 	}
 }
 

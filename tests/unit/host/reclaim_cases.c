@@ -353,6 +353,41 @@ Test(reclaim, only_who_wants_more_than_its_share_waits_for_the_busy)
 	cr_assert_eq(fakes[1].has, 100 * MIB);
 }
 
+/* Memory that may as well be in the host is not taken from others within their shares, nor waited
+ * for where only the tenant itself could give it; within its own share it is. */
+Test(reclaim, who_can_do_without_disturbs_nobody)
+{
+	begin(256 * MIB, 1024 * MIB);
+	ask_in_pieces(&fakes[0], 60 * MIB);
+	ask_in_pieces(&fakes[1], 196 * MIB);
+	fakes[1].w.move.busy_ns = UINT64_MAX;
+	ask_spare(&fakes[1], 32 * MIB);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(fakes[1].asked[0].id, 0, "at once");
+	cr_assert_eq(fakes[1].has, 196 * MIB);
+	cr_assert_eq(fakes[1].evicted, 32 * MIB);
+	cr_assert_eq(fakes[0].has, 60 * MIB);
+	fakes[1].w.move.busy_ns = 0;
+	ask_spare(&fakes[1], 32 * MIB);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(fakes[1].has, 196 * MIB, "older memory leaves for it");
+	cr_assert_eq(fakes[1].evicted, 64 * MIB);
+	ask_spare(&fakes[0], 32 * MIB);
+	pass(NSEC_PER_MSEC);
+	cr_assert_eq(fakes[0].has, 92 * MIB);
+	cr_assert_eq(fakes[1].has, 164 * MIB);
+	cr_assert_eq(tenants[0].events.oom + tenants[1].events.oom, 0);
+	/* One that is above its share and busy is waited for, but not for long. */
+	fakes[1].w.move.busy_ns = UINT64_MAX;
+	ask_spare(&fakes[0], 32 * MIB);
+	pass(NSEC_PER_SEC / 2);
+	cr_assert_neq(fakes[0].asked[0].id, 0);
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(fakes[0].asked[0].id, 0);
+	cr_assert_eq(fakes[0].evicted, 32 * MIB);
+	check_sums();
+}
+
 /* The number of what weftd asks it for; the test answers. */
 static uint32_t asked_to_move(struct mate *m)
 {
