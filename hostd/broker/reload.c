@@ -75,6 +75,7 @@ static void compare_daemon(const struct conf *is, const struct conf *file)
 	DIFFERS(rewrite, "kernel.rewrite");
 	TEXT_DIFFERS(blocks, "kernel.policy");
 	TEXT_DIFFERS(mps, "mps");
+	TEXT_DIFFERS(extents, "extents");
 	DIFFERS(tpcs, "tpcs");
 	DIFFERS(threads, "threads");
 	DIFFERS(memory, "memory");

@@ -164,6 +164,10 @@ static unsigned worker_args(const struct worker *w, char **argv, char text[][40]
 		argv[n++] = text[4];
 		if (b->time->by_memory)
 			argv[n++] = (char *)"--turns";
+		if (b->time->by_memory && c->extents) {
+			argv[n++] = (char *)"--extents";
+			argv[n++] = c->extents;
+		}
 	}
 	argv[n] = NULL;
 	return n;
@@ -202,7 +206,7 @@ static int worker_spawn(struct worker *w)
 {
 	_cleanup_close_ int ours = -1, theirs = -1;
 	int fds[3], pair[2], r;
-	char text[5][40], *argv[24];
+	char text[5][40], *argv[26];
 
 	w->page_fd = fd_memfd("weft-page", TRACE_FILE_SIZE);
 	r = w->page_fd < 0 ? w->page_fd : map_page(w, w->page_fd);

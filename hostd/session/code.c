@@ -162,6 +162,34 @@ static void image_fini(struct session *s, struct sess_obj *o)
 	images_unkeep(s->images, &container_of(o, struct sess_image, obj)->image);
 }
 
+void sess_set_extents(struct session *s, const char *text, size_t size, const char *path)
+{
+	struct ptx_template_error error;
+	int r = ptx_templates_new(text, size, &s->templates, &error);
+
+	if (r == -EINVAL)
+		log_warning("extents: %s:%u: %s: none of it is used", path, error.line,
+			    error.why);
+	else if (r < 0)
+		log_warning("extents: %s: %s", path, strerror(-r));
+}
+
+/* Has what the operator says of them come first; the operator is told which code that is. */
+static void say_extents(struct session *s, const struct image *img,
+			struct ptx_extents **t)
+{
+	struct ptx_code code = ptx_code_of(img->data, img->size);
+	unsigned all, known;
+
+	ptx_extents_counts(*t, &all, &known);
+	log_info("extents: code %016llx%016llx: PTX says of %u of %u kernels where they "
+		 "reach memory",
+		 (unsigned long long)code.hash[0], (unsigned long long)code.hash[1],
+		 known, all);
+	if (ptx_extents_say(t, s->templates, img->data, img->size) < 0)
+		log_warning("extents: out of memory");
+}
+
 /* Looks at the PTX that the device takes; machine code says nothing, and what was linked neither. */
 static struct ptx_extents *extents_of(struct session *s, const struct image *img)
 {
@@ -176,6 +204,8 @@ static struct ptx_extents *extents_of(struct session *s, const struct image *img
 			      &minor))
 		return NULL;
 	t = ptx_extents_new(img->data, img->size, (unsigned)(10 * major + minor));
+	if (s->templates)
+		say_extents(s, img, &t);
 	if (images_charge(s->images, ptx_extents_bytes(t)) < 0) {
 		ptx_extents_put(t);
 		return NULL;

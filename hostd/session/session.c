@@ -14,6 +14,7 @@
 #include "memory/managed.h"
 #include "memory/pool/pool.h"
 #include "memory/space.h"
+#include "ptx/extent/table.h"
 #include "session/footprint.h"
 #include "session/hostfunc.h"
 #include "session/image.h"
@@ -215,6 +216,7 @@ void sess_free(struct session *s)
 		s->ops->close(s->dev);
 	hostmem_free(s->hostmem);
 	touch_fini(&s->touch);
+	ptx_templates_free(s->templates);
 	hostfuncs_free(s->hostfuncs);
 	ipc_events_free(s->ipc_events);
 	pthread_mutex_destroy(&s->out_lock);

@@ -24,6 +24,7 @@
 #define WEFT_SESS_SESSION_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "wire.h"
@@ -123,6 +124,9 @@ struct sess_hooks {
 
 /* Sets what the session calls; before its first lane. */
 void sess_set_hooks(struct session *s, const struct sess_hooks *h);
+/* Takes a text by which the operator says where kernels reach memory (ptx/extent/template.h), before
+ * the first is loaded. A mistake is logged, and then nothing of it counts; path: whose it is. */
+void sess_set_extents(struct session *s, const char *text, size_t size, const char *path);
 /* Has the session count in a page that it shares with weftd; before its first lane. */
 void sess_set_page(struct session *s, struct worker_page *page);
 /* Has it write there while page->tracing is set (ipc/trace.h); before its first lane. */

@@ -66,6 +66,7 @@ struct session {
 	struct accounts accounts;      /* how it reaches weftd's */
 	struct mem_env env;            /* what memory/ stands on */
 	struct touch touch;            /* what it launches with, if that is of use */
+	struct ptx_templates *templates; /* what the operator says of kernels; or NULL */
 	struct gate gate; /* who submits work that may touch device memory is inside */
 
 	uint64_t number;   /* of this session, for messages */

@@ -119,6 +119,7 @@ void conf_fini(struct conf *c)
 	free(c->time);
 	free(c->blocks);
 	free(c->mps);
+	free(c->extents);
 	memset(c, 0, sizeof(*c));
 	list_init(&c->tenants);
 }
@@ -529,6 +530,15 @@ static int set_mps(struct conf *c, const char *value)
 	return 0;
 }
 
+static int set_extents(struct conf *c, const char *value)
+{
+	if (strcmp(value, "none") != 0)
+		return set_path(&c->extents, value);
+	free(c->extents);
+	c->extents = NULL;
+	return 0;
+}
+
 static int set_piece(uint64_t *field, const char *value)
 {
 	uint64_t n;
@@ -621,6 +631,8 @@ int conf_daemon_set(struct conf *c, const char *key, const char *value)
 		return set_blocks(c, value);
 	if (!strcmp(key, "mps"))
 		return set_mps(c, value);
+	if (!strcmp(key, "extents"))
+		return set_extents(c, value);
 	if (!strcmp(key, "reclaim.kill"))
 		return set_number(&c->kill_s, value, KILL_MAX);
 	return -ENOENT;
@@ -637,6 +649,7 @@ static const struct {
 	{"window.path", "is no absolute path"},
 	{"cgroup", "is neither an absolute path nor none"},
 	{"mps", "is neither an absolute path nor none"},
+	{"extents", "is neither an absolute path nor none"},
 	{"vm.uuid", "is no UUID such as 6d2f6a0e-4b0c-4d3a-9a5e-0f3c1c1b2a3d"},
 	{"mode", "is no octal mode such as 0660"},
 	{"memory.weight", "is no number from 1 to 10000"},

@@ -121,6 +121,7 @@ struct conf {
 	char *placement;  /* policies/placement.h */
 	char *time;       /* policies/time.h */
 	char *blocks;     /* policies/blocks.h */
+	char *extents;    /* file that says where kernels reach memory; NULL: none */
 	char *mps;        /* where the control daemon of MPS listens; NULL: nowhere */
 	unsigned pool;    /* workers kept ready */
 	struct list tenants;

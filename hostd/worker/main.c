@@ -38,6 +38,7 @@
 #include "session/session.h"
 #include "worker/arrival.h"
 #include "worker/broker_link.h"
+#include "worker/extents.h"
 #include "worker/meter.h"
 #include "worker/moving.h"
 #include "worker/options.h"
@@ -562,11 +563,15 @@ static int start(struct worker *w)
 	struct sandbox *box = &w->opt.sandbox;
 	const struct device_ops *ops;
 	struct accounts broker;
+	_cleanup_free_ char *extents = NULL;
+	size_t extents_size;
 	int r;
 
 	/* The driver's threads come with the device. */
 	box->kind =
 		strcmp(w->opt.device, "soft") ? SANDBOX_WORKER_CUDA : SANDBOX_WORKER_SOFT;
+	if (w->opt.extents)
+		extents = extents_read(w->opt.extents, &extents_size);
 	r = sandbox_files(box);
 	if (r < 0)
 		return r;
@@ -603,6 +608,8 @@ static int start(struct worker *w)
 		r = open_events(w);
 	if (r < 0)
 		return r;
+	if (extents)
+		sess_set_extents(w->s, extents, extents_size, w->opt.extents);
 	if (w->opt.find_tpcs)
 		r = say_tpc_map(w);
 	if (r < 0)

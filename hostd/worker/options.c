@@ -39,6 +39,7 @@ void options_usage(FILE *f)
 	      "  --placement NAME      which memory moves first: lru, largest, random\n"
 	      "  --piece SIZE          in what pieces it moves\n"
 	      "  --turns               tenants take turns where memory does not fit\n"
+	      "  --extents FILE        where kernels reach memory, as the operator says\n"
 	      "  --spin-us N           how long to poll for a command before sleeping\n"
 	      "  -h, --help\n",
 	      f);
@@ -107,6 +108,9 @@ static int parse_option(int c, struct options *o)
 	case 'T':
 		o->turns = true;
 		return 0;
+	case 'e':
+		o->extents = optarg;
+		return 0;
 	case 'f':
 		o->find_tpcs = true;
 		return 0;
@@ -137,6 +141,7 @@ int options_parse(int argc, char **argv, struct options *ret)
 		{"placement", required_argument, NULL, 'p'},
 		{"piece", required_argument, NULL, 'c'},
 		{"turns", no_argument, NULL, 'T'},
+		{"extents", required_argument, NULL, 'e'},
 		{"own-user", no_argument, NULL, 'o'},
 		{"sandbox", required_argument, NULL, 'S'},
 		{"spin-us", required_argument, NULL, 's'},

@@ -19,6 +19,7 @@ struct options {
 	const struct placement *placement; /* NULL: memory stays where it is */
 	uint64_t piece_bytes;              /* in which it moves; 0: the default */
 	bool turns;                        /* that go by memory: moves are for these */
+	const char *extents; /* file of what the operator says; NULL: none */
 	bool find_tpcs;                    /* weftd does not know them yet */
 	struct device_config cfg;
 };

@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tenants whose memory does not fit together take turns (policies/sets.c), and what the next one
 needs comes in meanwhile; whatever happens to one, results are right and the others go on."""
+import os
 import signal
+import tempfile
 import time
 import unittest
+import unittest.mock
 
 from fault import (Daemon, FaultTest, Script, built_sanitized, kill, patient, until_running,
                    wait_for)
@@ -202,6 +205,47 @@ class Sets(FaultTest):
             self.assertGreater(min(turns), 0)
             for p in people:
                 self.assertEqual(p.say("c 0"), (0, 0))
+
+    def extents(self, text):
+        """A file by which the operator says where kernels reach memory."""
+        f = tempfile.NamedTemporaryFile("w", encoding="ascii", suffix=".extents")
+        self.addCleanup(f.close)
+        os.chmod(f.name, 0o644)
+        f.write(text)
+        f.flush()
+        return f.name
+
+    def test_what_the_operator_says_kernels_reach_comes_in_and_no_more(self):
+        """The operator says less than they reach: the rest is read where it is, and is right."""
+        said = self.extents("weft-extents 1\ncode *\nkernel _Z6changePjjjj\n"
+                            f"at u64[0] bytes {4 * MIB}\n")
+        with unittest.mock.patch.dict(os.environ, WEFT_LOG="info"), \
+                sharing(THREE.replace("sets\n", f"sets\nextents = {said}\n")) as d:
+            people = [Script(d, "keeps", t) for t in "abc"]
+            for p in people:
+                self.assertEqual(p.say(f"a 0 {32 * MIB}"), (0, 0))
+
+            def cold():
+                for p in people:
+                    self.assertEqual(p.say("l 0 1"), (0, 0))
+                    self.assertEqual(p.say("s"), (0, 0))
+                return sum(s["memory.cold"] for s in d.ctl("list")["sessions"])
+
+            wait_for(lambda: cold() >= 3 * 32 * MIB - 64 * MIB, 60, "the rest is cold")
+            for p in people:
+                self.assertEqual(p.say("c 0"), (0, 0))
+            self.assertRegex(d.log(),
+                             r"extents: code [0-9a-f]{32}: PTX says of \d+ of \d+ kernels")
+
+    def test_a_mistake_in_what_the_operator_says_is_told(self):
+        said = self.extents("weft-extents 1\ncode *\nat u64[0] bytes 4\n")
+        with sharing(THREE.replace("sets\n", f"sets\nextents = {said}\n")) as d:
+            p = Script(d, "keeps", "a")
+            self.assertEqual(p.say(f"a 0 {MIB}"), (0, 0))
+            self.assertEqual(p.say("l 0 1"), (0, 0))
+            self.assertEqual(p.say("c 0"), (0, 0))
+            self.assertIn(f"extents: {said}:3: expected kernel before this: none of it is used",
+                          d.log())
 
     def test_one_dies_in_its_turn_and_on_its_way(self):
         for what in "mixed", "weft-worker":

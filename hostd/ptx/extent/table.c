@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,8 @@ struct ptx_extents {
 	_Atomic unsigned refs;
 	unsigned n, all;
 	size_t bytes;
+	const struct ptx_templates *by; /* NULL: nobody says anything else */
+	struct ptx_code code;           /* of the image, if somebody does */
 	struct kernel kernels[]; /* in the order of their names */
 };
 
@@ -43,13 +46,21 @@ static void add(struct ptx_extents *t, const struct ptx_module *m,
 	t->bytes += sizeof(k) + strlen(k.name) + 1 + ptx_extent_bytes(k.extent);
 }
 
+static struct ptx_extents *table_new(size_t n)
+{
+	struct ptx_extents *t = calloc(1, sizeof(*t) + n * sizeof(struct kernel));
+
+	if (t)
+		atomic_init(&t->refs, 1);
+	return t;
+}
+
 static struct ptx_extents *of_module(const struct ptx_module *m)
 {
-	struct ptx_extents *t = calloc(1, sizeof(*t) + m->nfuncs * sizeof(struct kernel));
+	struct ptx_extents *t = table_new(m->nfuncs);
 
 	if (!t)
 		return NULL;
-	atomic_init(&t->refs, 1);
 	for (uint32_t i = 0; i < m->nfuncs; i++) {
 		if (m->funcs[i].is_entry)
 			add(t, m, &m->funcs[i]);
@@ -73,6 +84,20 @@ struct ptx_extents *ptx_extents_new(const void *image, size_t size, unsigned sm)
 	return t;
 }
 
+int ptx_extents_say(struct ptx_extents **t, const struct ptx_templates *by,
+		    const void *image, size_t size)
+{
+	if (!by)
+		return 0;
+	if (!*t)
+		*t = table_new(0);
+	if (!*t)
+		return -ENOMEM;
+	(*t)->by = by;
+	(*t)->code = ptx_code_of(image, size);
+	return 0;
+}
+
 struct ptx_extents *ptx_extents_ref(struct ptx_extents *t)
 {
 	if (t)
@@ -94,9 +119,13 @@ void ptx_extents_put(struct ptx_extents *t)
 const struct ptx_extent *ptx_extents_find(const struct ptx_extents *t, const char *name)
 {
 	const struct kernel key = {.name = (char *)name}, *k;
+	const struct ptx_extent *said;
 
 	if (!t)
 		return NULL;
+	said = ptx_templates_find(t->by, &t->code, name);
+	if (said)
+		return said;
 	k = bsearch(&key, t->kernels, t->n, sizeof(key), by_name);
 	return k ? k->extent : NULL;
 }

@@ -38,7 +38,7 @@ Test(conf, every_key_is_read)
 			   "pool = 3\n"
 			   "host.max = 9G\nswap = 4G\nreserve = 64M\n"
 			   "piece = 128K\nreclaim.kill = 0\n"
-			   "placement = largest\n"
+			   "placement = largest\nextents = /etc/weft/extents\n"
 			   "[tenant alice]\n"
 			   "memory.max = 1G\n"
 			   "sessions.max = 2\nlanes.max = 99\n"
@@ -60,6 +60,7 @@ Test(conf, every_key_is_read)
 	cr_assert_str_eq(c.sandbox, "log");
 	cr_assert_str_eq(c.cgroup, "/sys/fs/cgroup/weft");
 	cr_assert_str_eq(c.device, "soft");
+	cr_assert_str_eq(c.extents, "/etc/weft/extents");
 	cr_assert(c.tpcs == 8 && c.threads == 2 && c.pool == 3);
 	cr_assert_eq(c.memory, 512ull << 20);
 	cr_assert(c.swap == 4ull << 30 && c.piece == 128u << 10);
@@ -169,6 +170,7 @@ Test(conf, mistakes_name_their_line)
 	bad("[tenant a]\ncompute.latency = 3600000001\n", "no number of microseconds");
 	bad("[tenant a]\ncompute.class = both\n", "neither isolated nor shared");
 	bad("[daemon]\nmps = run\n", "neither an absolute path nor none");
+	bad("[daemon]\nextents = run\n", "neither an absolute path nor none");
 	bad("[tenant a]\ntpc.set = 0,\n", ":2: tpc.set: \"0,\" is no list of TPCs");
 	bad("[tenant a]\ngpc.set = 200\n", "gpc.set = 200: number too large");
 	bad("[tenant a]\ntpc.count = 129\n", "nor one of per cent such as 30%, nor max");
