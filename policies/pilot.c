@@ -4,11 +4,11 @@
  * keeps its memory on the device, and who does not gives it up.
  *
  * MFit lets a tenant go when all it has fits beside those that go; the first in line goes in any
- * case if nobody does. AMFit does so by what it uses. By either, one that has waited for too long goes, and as many of the
- * others are held back, those that have (use) most first, as it takes. Whoever is let go goes
- * when its memory has come in: kernels that read host memory take so long that it could not do so
- * beside them. MAdvise holds nobody back: each keeps its share on the device, the rest is read
- * where it is (placement.h).
+ * case if nobody does. AMFit does so by what it uses. By either, one that has waited for too long
+ * goes, and as many of the others are held back, those that have (use) most first, as it takes.
+ * Whoever is let go goes when its memory has come in: kernels that read host memory take so long
+ * that it could not do so beside them. MAdvise holds nobody back: each keeps its share on the
+ * device, the rest is read where it is (placement.h).
  */
 #include "policies/sets.h"
 #include "policies/time.h"

@@ -64,7 +64,8 @@ struct device_memory_ops {
 	/* Makes physical memory of size bytes of a file of the guest's memory, from offset,
 	 * a multiple of DEVICE_HOST_GRAIN: host memory, which can be mapped as any other. fd
 	 * stays the caller's, ctx may be any; the file must not be cut short, nor emptied
-	 * there, before it is released. CUDA_ERROR_NOT_SUPPORTED: the device cannot. NULL: none of its kind can.
+	 * there, before it is released. CUDA_ERROR_NOT_SUPPORTED: the device cannot. NULL: none of its
+	 * kind can.
 	 */
 	CUresult (*create_in_file)(struct dev_ctx *ctx, int fd, uint64_t offset,
 				   uint64_t size, struct dev_mem **ret_mem);

@@ -56,8 +56,8 @@ void hostpool_free(struct hostpool *p);
 /* size is a power of two. NULL: no host memory. Not with space.lock: may take long. The contents
  * are not known. */
 struct host_piece *hostpool_take(struct hostpool *p, uint64_t size);
-/* As hostpool_take(), the one with what lay at offset in the backing `of`, if it is there, which is known
- * then. */
+/* As hostpool_take(), the one with what lay at offset in the backing `of`, if it is there, which is
+ * known then. */
 struct host_piece *hostpool_take_again(struct hostpool *p, uint64_t size, uint64_t of,
 				       uint64_t offset);
 void hostpool_put(struct hostpool *p, struct host_piece *h);

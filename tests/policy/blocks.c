@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks on an SM: properties of what is decided, and what comes of it for kernels of a simulated SM. */
+/* Blocks on an SM: properties of what is decided, and what comes of it for kernels of a simulated
+ * SM. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -271,8 +272,8 @@ static uint32_t together(const struct blocks_session *s, const uint32_t *busy, u
 
 /* The paper's kernels, by its Table 3 and Figure 3: threads, registers and shared memory of a block,
  * and slots. With what is left to others pairs of which one leaves slots unused do better than
- * one after the other; what is decided, which looks at the one that is slowed down most, comes within a sixth of
- * the division that does most. */
+ * one after the other; what is decided, which looks at the one that is slowed down most, comes
+ * within a sixth of the division that does most. */
 Test(blocks, kernels_of_the_paper)
 {
 	static const struct {

@@ -50,8 +50,8 @@ struct outcome {
 
 /* Memory comes when it is reached, and what was reached longest ago leaves. */
 struct outcome play_lru(const struct scene *s);
-/* The page that is needed last leaves (Belady), and all that comes is on its way before it is needed, as
- * soon as the link can. No order of moves does better for these turns. */
+/* The page that is needed last leaves (Belady), and all that comes is on its way before it is
+ * needed, as soon as the link can. No order of moves does better for these turns. */
 struct outcome play_optimum(const struct scene *s);
 /* As weftd does it by `sets`: turns, and placement along the line. */
 struct outcome play_sets(const struct scene *s);

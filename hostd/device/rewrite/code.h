@@ -139,7 +139,8 @@ CUresult code_link_add(struct dev_link *link, CUjitInputType type, const void *d
 void code_link_destroy(struct dev_link *link);
 
 /* Begins to time a launch of a grid of so many blocks, in the form that it returns; COST_FORMS: it
- * is not timed. Times beside others' kernels hold until there are some without. What was begun is ended when it was launched, or came to nothing (ran false). */
+ * is not timed. Times beside others' kernels hold until there are some without. What was begun is
+ * ended when it was launched, or came to nothing (ran false). */
 unsigned trial_begin(struct kernel *k, struct dev_ctx *ctx, struct dev_stream *st,
 		     uint64_t blocks, bool beside);
 void trial_end(struct kernel *k, struct dev_ctx *ctx, struct dev_stream *st, bool ran);

@@ -32,7 +32,8 @@ struct cost {
 };
 
 /* Form of the next launch to be timed; COST_FORMS: none is any more. The copy, which can be
- * stopped, and the plain kernel in turn first, then, of a copy that is used, its parts from the largest on. */
+ * stopped, and the plain kernel in turn first, then, of a copy that is used, its parts from the
+ * largest on. */
 unsigned cost_next(const struct cost *c);
 /* Notes that a launch of a grid of so many blocks took so long. */
 void cost_note(struct cost *c, unsigned form, uint64_t blocks, double ns);

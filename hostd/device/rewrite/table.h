@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A table of what is known of addresses. Found by any thread without a lock; whoever adds and removes has
- * one. Tables that were grown out of stay until the end, for those that may be looking.
+ * A table of what is known of addresses. Found by any thread without a lock; whoever adds and
+ * removes has one. Tables that were grown out of stay until the end, for those that may be looking.
  */
 #ifndef WEFT_DEVICE_REWRITE_TABLE_H
 #define WEFT_DEVICE_REWRITE_TABLE_H

@@ -3,8 +3,8 @@
  * Numbers that differ between the threads of a launch, as affine forms: a constant, and terms
  * coef * sym, each sym from 0 to count - 1. Forms that share a sym cancel when one is taken from the
  * other. No form is smaller than what it stands for; where one would be too large to say, a flag
- * says so instead. No allocation, no lock. A result is written to *ret, which is none of what it is made
- * of.
+ * says so instead. No allocation, no lock. A result is written to *ret, which is none of what it is
+ * made of.
  */
 #ifndef WEFT_PTX_EXTENT_FORM_H
 #define WEFT_PTX_EXTENT_FORM_H

@@ -40,8 +40,8 @@ int ptx_templates_new(const char *text, size_t size, struct ptx_templates **ret,
 		      struct ptx_template_error *ret_error);
 /* NULL is fine. */
 void ptx_templates_free(struct ptx_templates *t);
-/* Returns what is said of a kernel of this code, or of this name in any. NULL: there is none, or t is NULL. As long as
- * t. */
+/* Returns what is said of a kernel of this code, or of this name in any. NULL: there is none, or t
+ * is NULL. As long as t. */
 const struct ptx_extent *ptx_templates_find(const struct ptx_templates *t,
 					    const struct ptx_code *code,
 					    const char *kernel);
