@@ -216,7 +216,7 @@ int main(int argc, char **argv)
 						  REWRITE_YIELD, REWRITE_AUTO,
 						  REWRITE_ALWAYS};
 	static const char *const names[] = {
-		"", "at yield points, one block on each SM",
+		"as they are", "at yield points, one block on each SM",
 		"at yield points, as far as that costs little",
 		"between blocks, as far as that costs little",
 		"between blocks, one block on each SM"};
@@ -233,11 +233,14 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0); /* who reads along sees how far it is */
 	text = text_of(argv[2], &size);
 	for (unsigned m = 0; m < ARRAY_SIZE(modes); m++) {
+		uint64_t began;
+
 		open_device(argv[1], modes[m]);
 		results = calloc(1, bytes());
+		began = clock_now_ns();
 		check(ops->module.load(ctx, text, size, &jit, &mod), "load");
-		if (m)
-			printf("%s\n", names[m]);
+		printf("%s: loaded in %.1f s\n", names[m],
+		       (double)(clock_now_ns() - began) / NSEC_PER_SEC);
 		for (unsigned i = 0; i < ARRAY_SIZE(kernels); i++) {
 			if (m)
 				one(mod, &kernels[i], stops);

@@ -94,7 +94,8 @@ def stop_rows(where, device):
         late.start()
         for line in p.stdout:
             if " stops in " not in line:
-                kind = line.strip()
+                print(f"stop: {line.strip()}", flush=True)
+                kind = line.split(": loaded")[0].strip()
                 continue
             name, said_ = line.strip().split(None, 1)
             yield Row(f"stop {kind}: {name}", said_, said_.endswith("; 0 wrong"))
