@@ -48,15 +48,21 @@ static uint32_t wait_us(const struct time_tenant *t)
 	return t->latency_us ? t->latency_us : WAIT_US;
 }
 
+/* Has something to do: an allocation is that as well, for which others give. */
+static bool wants(const struct time_tenant *t)
+{
+	return t->works || t->asks;
+}
+
 /* Whether it has something to do, or just had. */
 static bool needs(const struct time_tenant *t)
 {
-	return t->works || t->asks || (t->sessions && t->idle_us < IDLE_US);
+	return wants(t) || (t->sessions && t->idle_us < IDLE_US);
 }
 
 static bool is_late(const struct time_tenant *t)
 {
-	return t->works && !t->goes && t->for_us >= wait_us(t);
+	return wants(t) && !t->goes && t->for_us >= wait_us(t);
 }
 
 /* Goes, and may be held back: it has gone for as long as it waits itself, or somebody does who is in
@@ -76,7 +82,7 @@ static uint32_t shortest_us(const struct time_tenant *t, uint32_t n)
 	uint32_t us = UINT32_MAX;
 
 	for (uint32_t i = 0; i < n; i++) {
-		if (t[i].works && !t[i].goes && wait_us(&t[i]) < us)
+		if (wants(&t[i]) && !t[i].goes && wait_us(&t[i]) < us)
 			us = wait_us(&t[i]);
 	}
 	return us;
@@ -148,7 +154,7 @@ static uint32_t first_in_line(const struct line *l)
 	uint32_t one = l->n;
 
 	for (uint32_t i = 0; i < l->n; i++) {
-		if (l->turn[i].go || !t[i].works || l->turn[i].begins_us)
+		if (l->turn[i].go || !wants(&t[i]) || l->turn[i].begins_us)
 			continue;
 		if (one == l->n || sets_waited_longer(&t[i], &t[one]))
 			one = i;

@@ -6,6 +6,7 @@
 #ifndef WEFT_IPC_ACCOUNTS_H
 #define WEFT_IPC_ACCOUNTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct msg_tenant;
@@ -16,12 +17,9 @@ struct accounts {
 	/* Asks for more device memory. Returns 0 or -EDQUOT; waits for weftd's answer. */
 	int (*charge)(void *arg, uint64_t bytes);
 	/* Asks as charge() does, but *ret_evicted of the bytes may be given in host
-	 * memory; evicted_uncharge() gives those back. NULL: all of it is on the device.
-	 * */
-	int (*charge_part)(void *arg, uint64_t bytes, uint64_t *ret_evicted);
-	/* Asks as charge_part() does, for what is free or others have beyond their shares.
-	 * NULL: charge_part() does it. */
-	int (*charge_spare)(void *arg, uint64_t bytes, uint64_t *ret_evicted);
+	 * memory; evicted_uncharge() gives those back. spare: those are all that others
+	 * have within their shares. NULL: all of it is on the device. */
+	int (*charge_part)(void *arg, uint64_t bytes, bool spare, uint64_t *ret_evicted);
 	/* Gives device memory back. Never waits. */
 	void (*uncharge)(void *arg, uint64_t bytes);
 	/* Gives memory back that had moved to host memory, or is just about to arrive

@@ -86,8 +86,7 @@ CUresult ledger_charge_part(struct space *sp, uint64_t bytes, bool spare,
 	*ret_evicted = 0;
 	if (!b->charge_part)
 		return space_charge(sp, bytes);
-	if ((spare && b->charge_spare ? b->charge_spare
-				      : b->charge_part)(b->arg, bytes, ret_evicted) < 0)
+	if (b->charge_part(b->arg, bytes, spare, ret_evicted) < 0)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_lock(&sp->lock);
 	book_locked(sp, bytes);

@@ -186,7 +186,7 @@ static void say_extents(struct session *s, const struct image *img,
 		 "reach memory",
 		 (unsigned long long)code.hash[0], (unsigned long long)code.hash[1],
 		 known, all);
-	if (ptx_extents_say(t, s->templates, img->data, img->size) < 0)
+	if (ptx_extents_say(t, s->templates, &code) < 0)
 		log_warning("extents: out of memory");
 }
 

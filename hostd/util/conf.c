@@ -521,21 +521,12 @@ static int set_cgroup(struct conf *c, const char *value)
 				     : set_string(&c->cgroup, value);
 }
 
-static int set_mps(struct conf *c, const char *value)
+static int set_path_or_none(char **field, const char *value)
 {
 	if (strcmp(value, "none") != 0)
-		return set_path(&c->mps, value);
-	free(c->mps);
-	c->mps = NULL;
-	return 0;
-}
-
-static int set_extents(struct conf *c, const char *value)
-{
-	if (strcmp(value, "none") != 0)
-		return set_path(&c->extents, value);
-	free(c->extents);
-	c->extents = NULL;
+		return set_path(field, value);
+	free(*field);
+	*field = NULL;
 	return 0;
 }
 
@@ -630,9 +621,9 @@ int conf_daemon_set(struct conf *c, const char *key, const char *value)
 	if (!strcmp(key, "kernel.policy"))
 		return set_blocks(c, value);
 	if (!strcmp(key, "mps"))
-		return set_mps(c, value);
+		return set_path_or_none(&c->mps, value);
 	if (!strcmp(key, "extents"))
-		return set_extents(c, value);
+		return set_path_or_none(&c->extents, value);
 	if (!strcmp(key, "reclaim.kill"))
 		return set_number(&c->kill_s, value, KILL_MAX);
 	return -ENOENT;

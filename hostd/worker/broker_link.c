@@ -136,9 +136,9 @@ static int link_charge(void *arg, uint64_t bytes)
 	return r < 0 || q.answer.charged.result < 0 ? -EDQUOT : 0;
 }
 
-static int charge_part(struct broker_link *b, uint64_t bytes, bool spare,
-		       uint64_t *ret_evicted)
+static int link_charge_part(void *arg, uint64_t bytes, bool spare, uint64_t *ret_evicted)
 {
+	struct broker_link *b = arg;
 	struct msg m = {
 		.type = MSG_CHARGE,
 		.charge = {.bytes = bytes, .allow_spill = 1, .spare = (uint32_t)spare}};
@@ -153,16 +153,6 @@ static int charge_part(struct broker_link *b, uint64_t bytes, bool spare,
 		return -EDQUOT;
 	*ret_evicted = q.answer.charged.evicted;
 	return 0;
-}
-
-static int link_charge_part(void *arg, uint64_t bytes, uint64_t *ret_evicted)
-{
-	return charge_part(arg, bytes, false, ret_evicted);
-}
-
-static int link_charge_spare(void *arg, uint64_t bytes, uint64_t *ret_evicted)
-{
-	return charge_part(arg, bytes, true, ret_evicted);
 }
 
 static void link_uncharge(void *arg, uint64_t bytes)
@@ -340,7 +330,6 @@ struct accounts broker_link_ops(struct broker_link *b)
 	return (struct accounts){
 		.charge = link_charge,
 		.charge_part = link_charge_part,
-		.charge_spare = link_charge_spare,
 		.uncharge = link_uncharge,
 		.evicted_uncharge = link_evicted_uncharge,
 		.wmem_charge = link_wmem_charge,

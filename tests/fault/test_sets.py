@@ -13,6 +13,7 @@ from fault import (Daemon, FaultTest, Script, built_sanitized, kill, patient, un
                    wait_for)
 from test_swap import MIB, figures
 
+PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../hostd/doc/extents.md")
 SETS = "[daemon]\ntime = sets\n"
 THREE = SETS + "".join(f"[tenant {t}]\nmemory.max = 1G\n" for t in "abc")
 SECONDS = 4 if not built_sanitized() else 8
@@ -217,7 +218,9 @@ class Sets(FaultTest):
 
     def test_what_the_operator_says_kernels_reach_comes_in_and_no_more(self):
         """The operator says less than they reach: the rest is read where it is, and is right."""
-        said = self.extents("weft-extents 1\ncode *\nkernel _Z6changePjjjj\n"
+        with open(PAGE, encoding="utf-8") as f:
+            example = "".join(line[4:] for line in f if line.startswith("    "))
+        said = self.extents(example + "code *\nkernel _Z6changePjjjj\n"
                             f"at u64[0] bytes {4 * MIB}\n")
         with unittest.mock.patch.dict(os.environ, WEFT_LOG="info"), \
                 sharing(THREE.replace("sets\n", f"sets\nextents = {said}\n")) as d:

@@ -337,6 +337,21 @@ Test(pilot, who_allocates_needs_its_turn_without_a_launch)
 	cr_assert(!sim.t[a].goes && sim.t[b].goes);
 }
 
+/* And waits for it as who computes does. */
+Test(pilot, who_allocates_has_a_place_in_the_line)
+{
+	uint32_t a = tenant(3, 3), b = tenant(14, 14);
+
+	sim.t[b].works = sim.t[b].goes = false;
+	sim.t[b].for_us = 0;
+	sim.t[b].asks = GIB;
+	run(&time_mfit, 100);
+	cr_assert(sim.t[a].goes && !sim.t[b].goes);
+	cr_assert_eq(sim.turn[b].begins_us, 1);
+	run(&time_mfit, 1000);
+	cr_assert(!sim.t[a].goes && sim.t[b].goes);
+}
+
 /* Memory that it asks for may never be there. */
 Test(pilot, who_allocates_all_the_time_is_held_back_all_the_same)
 {

@@ -85,16 +85,14 @@ struct ptx_extents *ptx_extents_new(const void *image, size_t size, unsigned sm)
 }
 
 int ptx_extents_say(struct ptx_extents **t, const struct ptx_templates *by,
-		    const void *image, size_t size)
+		    const struct ptx_code *code)
 {
-	if (!by)
-		return 0;
 	if (!*t)
 		*t = table_new(0);
 	if (!*t)
 		return -ENOMEM;
 	(*t)->by = by;
-	(*t)->code = ptx_code_of(image, size);
+	(*t)->code = *code;
 	return 0;
 }
 

@@ -11,10 +11,10 @@ struct ptx_extents;
  * image (ptx/fatbin.h). NULL: there is none, it is longer than 32 MiB, or memory is short. One
  * reference, the caller's; any thread, as those below. */
 struct ptx_extents *ptx_extents_new(const void *image, size_t size, unsigned sm);
-/* Has `by` speak of the image's kernels before their PTX does; *t may be NULL, and by stays the
+/* Has `by` speak of the kernels of an image before their PTX does; *t may be NULL, and by stays the
  * caller's, as long as t. 0 or -ENOMEM. */
 int ptx_extents_say(struct ptx_extents **t, const struct ptx_templates *by,
-		    const void *image, size_t size);
+		    const struct ptx_code *code);
 /* One more reference, and one less; NULL is fine. */
 struct ptx_extents *ptx_extents_ref(struct ptx_extents *t);
 void ptx_extents_put(struct ptx_extents *t);

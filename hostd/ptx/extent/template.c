@@ -17,8 +17,7 @@
 #define OFFSET_MAX    4096        /* of a parameter */
 #define EACH_SYMS     256u        /* behind those of special registers */
 
-struct template
-{
+struct entry {
 	struct ptx_code code;
 	bool any;
 	char *kernel;
@@ -27,14 +26,14 @@ struct template
 
 struct ptx_templates {
 	unsigned n;
-	struct template *t;
+	struct entry *t;
 };
 
 /* A text that is read, and the kernel in hand, whose nodes and accesses are not its own yet. */
 struct reader {
 	const char *at, *end; /* of the line */
 	struct ptx_templates *all;
-	struct template *t; /* NULL: no kernel yet */
+	struct entry *t; /* NULL: no kernel yet */
 	struct node nodes[NODES_MAX];
 	struct access accesses[ACCESSES_MAX];
 	uint64_t words; /* in the address in hand */
@@ -164,9 +163,10 @@ static uint32_t offset_in(struct reader *r)
 	want(r, "[", "expected [ and the offset of a parameter");
 	v = number(r);
 	want(r, "]", "expected ]");
-	if (v < 0 || v > OFFSET_MAX)
-		wrong(r, "a parameter is within 4096 bytes");
-	return (uint32_t)v & (2 * OFFSET_MAX - 1);
+	if (v >= 0 && v <= OFFSET_MAX)
+		return (uint32_t)v;
+	wrong(r, "a parameter is within 4096 bytes");
+	return 0;
 }
 
 /* A parameter of so many bits; u: without a sign. */
@@ -284,37 +284,40 @@ static uint32_t primary(struct reader *r)
 	return a;
 }
 
-static uint32_t product(struct reader *r)
+struct sign {
+	const char *text;
+	enum node_op op;
+};
+
+/* Parts with signs between them, from left to right. */
+static uint32_t chain(struct reader *r, const struct sign *signs, size_t n,
+		      uint32_t (*part)(struct reader *r))
 {
-	uint32_t a = primary(r);
+	uint32_t a = part(r);
+	size_t i = 0;
 
-	while (!r->why) {
-		enum node_op op = take(r, "*")   ? NODE_MUL
-				  : take(r, "/") ? NODE_DIV
-				  : take(r, "%") ? NODE_REM
-						 : NODE_UNKNOWN;
-
-		if (op == NODE_UNKNOWN)
-			break;
-		a = add_op(r, op, a, primary(r));
+	while (!r->why && i < n) {
+		for (i = 0; i < n && !take(r, signs[i].text); i++)
+			;
+		if (i < n)
+			a = add_op(r, signs[i].op, a, part(r));
 	}
 	return a;
 }
 
+static uint32_t product(struct reader *r)
+{
+	static const struct sign signs[] = {
+		{"*", NODE_MUL}, {"/", NODE_DIV}, {"%", NODE_REM}};
+
+	return chain(r, signs, ARRAY_SIZE(signs), primary);
+}
+
 static uint32_t sum(struct reader *r)
 {
-	uint32_t a = product(r);
+	static const struct sign signs[] = {{"+", NODE_ADD}, {"-", NODE_SUB}};
 
-	while (!r->why) {
-		enum node_op op = take(r, "+")   ? NODE_ADD
-				  : take(r, "-") ? NODE_SUB
-						 : NODE_UNKNOWN;
-
-		if (op == NODE_UNKNOWN)
-			break;
-		a = add_op(r, op, a, product(r));
-	}
-	return a;
+	return chain(r, signs, ARRAY_SIZE(signs), product);
 }
 
 /* ---- lines ---- */
@@ -421,7 +424,7 @@ static int close_kernel(struct reader *r)
 static int kernel_line(struct reader *r)
 {
 	struct ptx_templates *all = r->all;
-	struct template *t;
+	struct entry *t;
 
 	if (!r->has_code) {
 		wrong(r, "expected code before this");
@@ -436,7 +439,7 @@ static int kernel_line(struct reader *r)
 		return -ENOMEM;
 	all->t = t;
 	t += all->n;
-	*t = (struct template){.code = r->code, .any = r->any, .kernel = name(r)};
+	*t = (struct entry){.code = r->code, .any = r->any, .kernel = name(r)};
 	if (!t->kernel)
 		return r->why ? 0 : -ENOMEM;
 	all->n++;
@@ -551,7 +554,7 @@ const struct ptx_extent *ptx_templates_find(const struct ptx_templates *t,
 	const struct ptx_extent *found = NULL;
 
 	for (unsigned i = 0; t && i < t->n; i++) {
-		const struct template *k = &t->t[i];
+		const struct entry *k = &t->t[i];
 		bool its = !memcmp(&k->code, code, sizeof(*code)) && !k->any;
 
 		if (strcmp(k->kernel, kernel) != 0 || !(its || k->any))
@@ -562,9 +565,4 @@ const struct ptx_extent *ptx_templates_find(const struct ptx_templates *t,
 			found = &k->extent;
 	}
 	return found;
-}
-
-unsigned ptx_templates_count(const struct ptx_templates *t)
-{
-	return t ? t->n : 0;
 }

@@ -21,8 +21,8 @@
 
 struct ptx_templates;
 
-/* The code of an image: 128 bits of XXH3, which nobody has to be kept from making equal: what it says
- * is a prediction. */
+/* The code of an image: 128 bits of XXH3. A program may well make code with the hash of other code:
+ * what is said of that is a prediction, and its own. */
 struct ptx_code {
 	uint64_t hash[2];
 };
@@ -45,7 +45,5 @@ void ptx_templates_free(struct ptx_templates *t);
 const struct ptx_extent *ptx_templates_find(const struct ptx_templates *t,
 					    const struct ptx_code *code,
 					    const char *kernel);
-/* Kernels of which it says something. */
-unsigned ptx_templates_count(const struct ptx_templates *t);
 
 #endif

@@ -147,7 +147,7 @@ static void evicted_uncharge(void *arg, uint64_t bytes)
 	atomic_fetch_add(&counted.evicted_freed, bytes);
 }
 
-static int charge_part(void *arg, uint64_t bytes, uint64_t *ret_evicted)
+static int charge_part(void *arg, uint64_t bytes, bool spare, uint64_t *ret_evicted)
 {
 	*ret_evicted = bytes - MIN(bytes, counted.room);
 	return charge(arg, bytes);

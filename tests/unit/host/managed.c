@@ -23,7 +23,7 @@
 static uint64_t charged, host_charged, spills;
 
 /* Charges of the device's memory; the last `spills` bytes lie in host memory. */
-static int charge(void *arg, uint64_t bytes, uint64_t *ret_evicted)
+static int charge(void *arg, uint64_t bytes, bool spare, uint64_t *ret_evicted)
 {
 	if (charged + bytes > DEVICE)
 		return -EDQUOT;
