@@ -26,6 +26,14 @@ struct hostmem_location {
 	int type, id; /* CUmemLocation */
 };
 
+/* Whether that is the host, or a part of it. */
+static inline bool hostmem_is_host(struct hostmem_location l)
+{
+	return l.type == CU_MEM_LOCATION_TYPE_HOST ||
+	       l.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
+	       l.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
+}
+
 /* Where managed memory should be, as the program said. */
 struct hostmem_where {
 	struct hostmem_location preferred, last; /* last prefetched to */
@@ -94,12 +102,14 @@ CUresult hostmem_region_keep(struct guest_thread *t, const struct hostmem_region
  * result. */
 CUresult hostmem_wait_device(struct guest_thread *t);
 
-/* Largest allocation, in bytes, that is a block of a shared region. */
+/* Largest allocation of pinned memory, in bytes, that is a block of a shared region. */
 #define HOSTMEM_SMALL ((size_t)256 << 10)
 
-/* As hostmem_region_new() and _free(); the size is that of the allocation. */
-CUresult hostmem_small_new(struct guest_thread *t, size_t size, uint64_t *ret_addr);
-CUresult hostmem_small_free(struct guest_thread *t, uint64_t addr, size_t size);
+/* Allocates h->size bytes, as a block of a region that others share, and fills in base, dev, host
+ * and, of managed memory, moves. NOT_SUPPORTED: too large, or there is no such region to be had. */
+CUresult hostmem_small_new(struct guest_thread *t, struct hostmem *h);
+/* Frees one that is in no table any more, after waiting for the device. */
+CUresult hostmem_small_free(struct guest_thread *t, const struct hostmem *h);
 
 /* ---- hostmem_swap.c: the program's pages; at and size are multiples of HOSTMEM_PAGE
  * ----

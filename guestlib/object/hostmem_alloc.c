@@ -27,33 +27,28 @@ static CUresult alloc_private(struct hostmem *h)
 
 static CUresult free_pages(struct guest_thread *t, const struct hostmem *h)
 {
-	if (h->moves)
+	if (h->moves && h->size >= MANAGED_MOVES_MIN)
 		return managed_end(t, h->moves);
 	if (h->carried)
 		return managed_carrier->end(t, h->carried);
 	if (h->region.size)
 		return hostmem_region_free(t, &h->region);
 	if (h->dev)
-		return hostmem_small_free(t, h->base, h->size);
+		return hostmem_small_free(t, h);
 	munmap((void *)h->base, ALIGN_UP(h->size, HOSTMEM_PAGE));
 	return CUDA_SUCCESS;
 }
 
 static CUresult alloc_pages(struct guest_thread *t, struct hostmem *h)
 {
-	CUresult r = CUDA_ERROR_NOT_SUPPORTED;
-	uint64_t addr;
+	CUresult r = hostmem_small_new(t, h);
 
-	if (h->size <= HOSTMEM_SMALL)
-		r = hostmem_small_new(t, h->size, &addr);
 	if (r == CUDA_ERROR_NOT_SUPPORTED) { /* for a slab there may be no room */
 		r = hostmem_region_new(t, h->size, &h->region);
-		addr = h->region.addr;
+		h->base = h->dev = h->region.addr;
 	}
-	if (r == CUDA_SUCCESS)
-		h->base = h->dev = addr;
-	else if (r == CUDA_ERROR_NOT_SUPPORTED &&
-		 !(guest_process.host_size && h->flags & CU_MEMHOSTALLOC_DEVICEMAP))
+	if (r == CUDA_ERROR_NOT_SUPPORTED &&
+	    !(guest_process.host_size && h->flags & CU_MEMHOSTALLOC_DEVICEMAP))
 		r = alloc_private(h);
 	else if (r == CUDA_ERROR_NOT_SUPPORTED)
 		r = CUDA_ERROR_OUT_OF_MEMORY; /* it is to be mapped, or not to be */
@@ -66,7 +61,7 @@ CUresult hostmem_alloc(struct guest_thread *t, struct hostmem *h)
 	CUresult r = h->carried ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 
 	if (h->managed && !h->carried && h->size >= MANAGED_MOVES_MIN)
-		r = managed_new(t, h);
+		r = managed_new(t, h, false);
 	if (r == CUDA_ERROR_NOT_SUPPORTED)
 		r = alloc_pages(t, h);
 	if (r)

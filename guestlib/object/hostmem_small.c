@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DOC: small pinned memory
+ * DOC: small host memory
  *
  * A region costs messages, a charge and a registration with the driver, and is at least a
  * slab long. So small allocations share slabs: regions in blocks, with a bit for each
- * block in use, in two sizes of blocks. A free block is the next one's at once: freeing
- * waits for the device, as it does for regions. An empty slab is kept if there is no
- * other.
+ * block in use; pinned memory in two sizes of blocks, managed memory in slabs that move as
+ * a whole (managed.c). A free block is the next one's at once: freeing waits for the
+ * device, as it does for regions. An empty slab is kept if there is no other.
  */
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "calls.h"
 #include "object/hostmem.h"
+#include "object/managed.h"
 
 #define BLOCKS     64u
-#define BLOCKS_MAX 16u /* of one allocation */
+#define BLOCKS_MAX 16u /* of one allocation that does not move */
 
 struct slab {
 	struct slab *next;
-	struct hostmem_region region;
+	uint64_t base;
+	struct hostmem_region region; /* or */
+	struct managed_mem *moves;
 	uint64_t used; /* bit n: block n */
 };
 
@@ -29,12 +32,18 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tier {
 	unsigned block; /* bytes */
 	struct slab *slabs;
-} tiers[] = {{1u << 10, NULL}, {16u << 10, NULL}};
-static_assert(HOSTMEM_SMALL == (16u << 10) * BLOCKS_MAX, "it fits the last one");
+} tiers[] = {{1u << 10, NULL}, {16u << 10, NULL}}, moving = {32u << 10, NULL};
+static_assert(HOSTMEM_SMALL == ((size_t)16 << 10) * BLOCKS_MAX, "it fits the last one");
+static_assert(MANAGED_MOVES_MIN == ((size_t)32 << 10) * BLOCKS, "slabs are what moves");
 
-static struct tier *tier_of(size_t size)
+/* NULL: it is too large for any. */
+static struct tier *tier_of(const struct hostmem *h, bool moves)
 {
-	return &tiers[size > (size_t)tiers[0].block * BLOCKS_MAX];
+	if (moves)
+		return &moving;
+	if (h->size > HOSTMEM_SMALL)
+		return NULL;
+	return &tiers[h->size > (size_t)tiers[0].block * BLOCKS_MAX];
 }
 
 static unsigned blocks_of(const struct tier *q, size_t size)
@@ -57,7 +66,7 @@ static int find_run(uint64_t used, unsigned n)
 	return -1;
 }
 
-static bool take_locked(const struct tier *q, unsigned n, uint64_t *ret_addr)
+static bool take_locked(const struct tier *q, unsigned n, struct hostmem *h)
 {
 	for (struct slab *s = q->slabs; s; s = s->next) {
 		int at = find_run(s->used, n);
@@ -65,10 +74,32 @@ static bool take_locked(const struct tier *q, unsigned n, uint64_t *ret_addr)
 		if (at < 0)
 			continue;
 		s->used |= run_of(n, (unsigned)at);
-		*ret_addr = s->region.addr + (unsigned)at * (uint64_t)q->block;
+		h->base = h->dev = h->host = s->base + (unsigned)at * (uint64_t)q->block;
+		h->moves = s->moves;
 		return true;
 	}
 	return false;
+}
+
+static CUresult make_region(struct guest_thread *t, const struct tier *q, struct slab *s)
+{
+	struct hostmem h = {.size = (size_t)q->block * BLOCKS};
+	CUresult r;
+
+	if (q != &moving) {
+		r = hostmem_region_new(t, h.size, &s->region);
+		s->base = s->region.addr;
+		return r;
+	}
+	r = managed_new(t, &h, true);
+	s->base = h.base;
+	s->moves = h.moves;
+	return r;
+}
+
+static CUresult free_region(struct guest_thread *t, const struct slab *s)
+{
+	return s->moves ? managed_end(t, s->moves) : hostmem_region_free(t, &s->region);
 }
 
 static CUresult add_slab(struct guest_thread *t, struct tier *q)
@@ -78,7 +109,7 @@ static CUresult add_slab(struct guest_thread *t, struct tier *q)
 
 	if (!s)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	r = hostmem_region_new(t, (size_t)q->block * BLOCKS, &s->region);
+	r = make_region(t, q, s);
 	if (r) {
 		free(s);
 		return r;
@@ -90,17 +121,19 @@ static CUresult add_slab(struct guest_thread *t, struct tier *q)
 	return CUDA_SUCCESS;
 }
 
-CUresult hostmem_small_new(struct guest_thread *t, size_t size, uint64_t *ret_addr)
+static CUresult new_of(struct guest_thread *t, struct tier *q, struct hostmem *h)
 {
-	struct tier *q = tier_of(size);
-	unsigned n = blocks_of(q, size);
+	unsigned n;
 
+	if (!q)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	n = blocks_of(q, h->size);
 	for (;;) {
 		bool found;
 		CUresult r;
 
 		pthread_mutex_lock(&lock);
-		found = take_locked(q, n, ret_addr);
+		found = take_locked(q, n, h);
 		pthread_mutex_unlock(&lock);
 		if (found)
 			return CUDA_SUCCESS;
@@ -108,6 +141,15 @@ CUresult hostmem_small_new(struct guest_thread *t, size_t size, uint64_t *ret_ad
 		if (r)
 			return r;
 	}
+}
+
+CUresult hostmem_small_new(struct guest_thread *t, struct hostmem *h)
+{
+	CUresult r = CUDA_ERROR_NOT_SUPPORTED;
+
+	if (h->managed && h->size > MANAGED_STAYS_MAX && h->size < MANAGED_MOVES_MIN)
+		r = new_of(t, tier_of(h, true), h);
+	return r ? new_of(t, tier_of(h, false), h) : r;
 }
 
 /* A slab that is empty though another one has as much room; taken out. */
@@ -119,9 +161,9 @@ static struct slab *give_back_locked(struct tier *q, uint64_t addr, unsigned n)
 	for (s = q->slabs; s; s = s->next)
 		room |= !s->used;
 	for (; (s = *p); p = &s->next) {
-		uint64_t at = addr - s->region.addr;
+		uint64_t at = addr - s->base;
 
-		if (at >= s->region.size)
+		if (at >= (uint64_t)q->block * BLOCKS)
 			continue;
 		s->used &= ~run_of(n, (unsigned)(at / q->block));
 		if (s->used || !room)
@@ -132,18 +174,20 @@ static struct slab *give_back_locked(struct tier *q, uint64_t addr, unsigned n)
 	return NULL;
 }
 
-CUresult hostmem_small_free(struct guest_thread *t, uint64_t addr, size_t size)
+CUresult hostmem_small_free(struct guest_thread *t, const struct hostmem *h)
 {
 	CUresult r = hostmem_wait_device(t), r2;
-	struct tier *q = tier_of(size);
+	struct tier *q = tier_of(h, h->moves);
 	struct slab *empty;
 
+	if (h->moves && hostmem_is_host(h->where.preferred))
+		managed_stay(h->moves, false);
 	pthread_mutex_lock(&lock);
-	empty = give_back_locked(q, addr, blocks_of(q, size));
+	empty = give_back_locked(q, h->base, blocks_of(q, h->size));
 	pthread_mutex_unlock(&lock);
 	if (!empty)
 		return r;
-	r2 = hostmem_region_free(t, &empty->region);
+	r2 = free_region(t, empty);
 	free(empty);
 	return r ? r : r2;
 }

@@ -38,9 +38,25 @@
  * tries again; twice as long each time in a row. */
 #define PAUSE_NS     (100 * NSEC_PER_MSEC)
 #define PAUSE_MAX_NS (10 * NSEC_PER_SEC)
+/* Small allocations' pages move with so many launches in a row that name them, if the program has
+ * touched none of them in between: until then both may be talking to each other. */
+#define SHARED_LAUNCHES 4u
+/* Pages that were touched before that, or within so long of having moved, is not looked at for some
+ * launches, each time for twice as many. To move to and fro takes 1.5 ms (H200). */
+#define SOON_NS  (15 * NSEC_PER_MSEC)
+#define SKIP_MAX 1024u
 
 struct pause {
 	uint64_t until_ns, ns;
+};
+
+/* Small allocations' pages: whether the program touches them while kernels use them. */
+struct watch {
+	bool closed;       /* to see that; they are the host's all the same */
+	unsigned launches; /* since it was closed */
+	unsigned skip, skips_left;
+	uint64_t last;     /* launch that was counted: one may name several of them */
+	uint64_t moved_ns; /* to the device */
 };
 
 struct managed_mem {
@@ -48,7 +64,9 @@ struct managed_mem {
 	uintptr_t base;
 	size_t size, piece;
 	uint64_t offset; /* in the window's file */
-	bool stays;
+	bool shared;     /* by small allocations (hostmem_small.c): it has one piece */
+	struct watch watch;
+	unsigned stays; /* allocations that are to */
 	struct pause no_room;
 	unsigned n, n_host; /* pieces, and those that are the host's */
 	unsigned next, run; /* where a touch is in order, and pieces of the last one */
@@ -62,6 +80,7 @@ pthread_mutex_t managed_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list all = {&all, &all};
 static struct guest_thread *server; /* whose lane brings pieces back */
 static struct pause busy;           /* the device was not quiet in time */
+static uint64_t launches;           /* that had their names looked at */
 
 void managed_enter(sigset_t *ret_old)
 {
@@ -145,7 +164,7 @@ static CUresult take_locked(struct guest_thread *t, struct managed_mem *m, unsig
 	CUresult r;
 
 	*ret_n = 0;
-	if (pages_close(piece_at(m, i), size) < 0) {
+	if (!m->watch.closed && pages_close(piece_at(m, i), size) < 0) {
 		open_pieces(m, i, end); /* in case something is missing */
 		return CUDA_SUCCESS;
 	}
@@ -156,6 +175,7 @@ static CUresult take_locked(struct guest_thread *t, struct managed_mem *m, unsig
 	set_locked(m, i, i + n, true);
 	if (i + n < end)
 		open_pieces(m, i + n, end);
+	m->watch.closed = false;
 	*ret_n = n;
 	return r == CUDA_ERROR_NOT_READY || r == CUDA_ERROR_NOT_SUPPORTED ? CUDA_SUCCESS
 									  : r;
@@ -193,17 +213,71 @@ static struct managed_mem *find_locked(uint64_t addr)
 	return NULL;
 }
 
+/* ---- pages of small allocations ---- */
+
+static void look_away(struct managed_mem *m)
+{
+	struct watch *w = &m->watch;
+
+	w->skip = MIN(2 * w->skip + 1, SKIP_MAX);
+	w->skips_left = w->skip;
+}
+
+/* Whether a launch that names them is to take them to the device. */
+static bool is_due_locked(struct managed_mem *m)
+{
+	struct watch *w = &m->watch;
+
+	if (!m->shared)
+		return true;
+	if (w->last == launches)
+		return false;
+	w->last = launches;
+	if (w->skips_left) {
+		w->skips_left--;
+		return false;
+	}
+	if (!w->closed) {
+		w->launches = 0;
+		w->closed = pages_close(m->base, m->size) == 0;
+		if (!w->closed) /* something may be missing */
+			open_pieces(m, 0, m->n);
+	}
+	return w->closed && ++w->launches >= SHARED_LAUNCHES;
+}
+
+/* The program has touched what is the host's. */
+static void shared_touched_locked(struct managed_mem *m)
+{
+	m->watch.closed = false;
+	open_pieces(m, 0, m->n);
+	look_away(m);
+}
+
+/* The program has touched what was the device's. */
+static void shared_back_locked(struct managed_mem *m)
+{
+	if (clock_now_ns() - m->watch.moved_ns < SOON_NS)
+		look_away(m);
+	else
+		m->watch.skip = 0;
+}
+
 void managed_named(struct guest_thread *t, const uint64_t *words, size_t n)
 {
 	sigset_t old;
+
 	managed_enter(&old);
+	launches++;
 	for (size_t i = 0; i < n; i++) {
 		struct managed_mem *m = NULL;
 
 		if (words[i] - guest_process.band_base < guest_process.band_size)
 			m = find_locked(words[i]);
-		if (m && waits(m))
+		if (m && waits(m) && is_due_locked(m)) {
 			take_all_locked(t, m, 0, m->n, LAUNCH_WAIT_US);
+			m->watch.moved_ns = clock_now_ns();
+		}
 	}
 	managed_leave(&old);
 }
@@ -284,10 +358,16 @@ static void touched_locked(struct managed_mem *m, uintptr_t addr)
 {
 	unsigned i = (unsigned)((addr - m->base) / m->piece);
 
+	if (!m->on_device[i] && m->watch.closed) {
+		shared_touched_locked(m);
+		return;
+	}
 	if (!m->on_device[i]) { /* somebody else has touched it as well */
 		pages_wake(addr);
 		return;
 	}
+	if (m->shared)
+		shared_back_locked(m);
 	m->run = i == m->next ? MIN(2 * m->run, RUN_MAX) : 1;
 	m->next = MIN(i + m->run, m->n);
 	bring_locked(server, m, i, first_that(m, i, m->next, false), 0);
@@ -333,7 +413,7 @@ bool managed_can_serve(void (*touched_page)(uintptr_t addr))
 	return can;
 }
 
-static struct managed_mem *mem_new(const struct managed_alloc_rep *rep)
+static struct managed_mem *mem_new(const struct managed_alloc_rep *rep, bool shared)
 {
 	unsigned n = (unsigned)((rep->mapped + rep->piece - 1) / rep->piece);
 	struct managed_mem *m = calloc(1, sizeof(*m) + n * sizeof(m->on_device[0]));
@@ -346,6 +426,7 @@ static struct managed_mem *mem_new(const struct managed_alloc_rep *rep)
 	m->offset = rep->offset;
 	m->n = m->n_host = n;
 	m->run = 1;
+	m->shared = shared;
 	return m;
 }
 
@@ -356,7 +437,7 @@ static bool is_sound(const struct managed_alloc_rep *rep, size_t size)
 	       guest_is_device(rep->addr) && guest_is_device(rep->addr + rep->mapped - 1);
 }
 
-CUresult managed_new(struct guest_thread *t, struct hostmem *h)
+CUresult managed_new(struct guest_thread *t, struct hostmem *h, bool shared)
 {
 	sigset_t old;
 	struct managed_alloc_rep rep = {0};
@@ -371,7 +452,7 @@ CUresult managed_new(struct guest_thread *t, struct hostmem *h)
 	if (!is_sound(&rep, h->size))
 		return guest_broken(t);
 	extent_forget(t, rep.addr);
-	m = mem_new(&rep);
+	m = mem_new(&rep, shared);
 	if (!m || open_pieces(m, 0, m->n) < 0) {
 		pages_end(rep.addr, rep.mapped);
 		free(m);
@@ -429,7 +510,7 @@ void managed_stay(struct managed_mem *m, bool stays)
 
 	managed_enter(&old);
 	did = waits(m);
-	m->stays = stays;
+	m->stays += stays ? 1u : -1u;
 	atomic_fetch_add(&managed_waiting, (unsigned)waits(m) - (unsigned)did);
 	managed_leave(&old);
 }

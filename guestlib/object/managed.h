@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Managed memory. Small allocations are host memory that program and device share
- * (hostmem_alloc.c); of larger ones each piece is the host's or the device's (managed.c), where
- * the process can close pages (core/pages.h).
+ * Managed memory. The smallest allocations are host memory that program and device share
+ * (hostmem_alloc.c); of others each piece is the host's or the device's (managed.c), where the
+ * process can close pages (core/pages.h).
  */
 #ifndef WEFT_GUEST_MANAGED_H
 #define WEFT_GUEST_MANAGED_H
@@ -17,9 +17,11 @@
 struct managed_mem; /* one whose pieces move */
 struct carried;     /* one without a window (copy/carried.h) */
 
-/* Least that moves, in bytes: device memory is mapped in no smaller parts. What programs and
- * running kernels tell each other of is smaller. */
+/* Least that moves by itself, in bytes: device memory is mapped in no smaller parts. */
 #define MANAGED_MOVES_MIN ((size_t)2 << 20)
+/* Most that stays in host memory, in bytes; what is larger shares pages that move. What programs
+ * and running kernels tell each other of is smaller. */
+#define MANAGED_STAYS_MAX ((size_t)4 << 10)
 
 /* ---- api/object/managed.c ---- */
 
@@ -30,8 +32,9 @@ bool managed_take(struct guest_thread *t, CUdeviceptr dptr, CUresult *ret);
 /* ---- managed.c ---- */
 
 /* Allocates h->size bytes in pieces that move, and fills in base, dev, host and moves; the
- * caller enters it into the table. NOT_SUPPORTED: there are none here. */
-CUresult managed_new(struct guest_thread *t, struct hostmem *h);
+ * caller enters it into the table. shared: for several small allocations, which kernels and program
+ * may use at once; it moves later. NOT_SUPPORTED: there are none here. */
+CUresult managed_new(struct guest_thread *t, struct hostmem *h, bool shared);
 /* Frees one that is in no table any more, after waiting for the device. */
 CUresult managed_end(struct guest_thread *t, struct managed_mem *m);
 
@@ -40,7 +43,8 @@ CUresult managed_end(struct guest_thread *t, struct managed_mem *m);
  * or the session is lost. */
 CUresult managed_prefetch(struct guest_thread *t, struct managed_mem *m, uint64_t addr,
 			  uint64_t size, bool to_device);
-/* Says whether launches leave it where it is. */
+/* Says of one allocation, which did not say so before, that launches leave it where it is; or that
+ * they need not any more. */
 void managed_stay(struct managed_mem *m, bool stays);
 
 /* Allocations that move or are carried, and those that launches might move now, all or a part of. */

@@ -448,6 +448,89 @@ static void latches()
 		CK(cudaFree(m));
 }
 
+/* Allocations of less than a page of the device's move when several launches in a row have used
+ * them, and go on being what they are. */
+static void small_ones()
+{
+	static const size_t sizes[] = {5000, 100 << 10, 700 << 10, 1900 << 10, 100 << 10};
+	size_t before = device_free();
+	std::vector<int *> all;
+	int value = 1;
+
+	for (size_t size : sizes)
+		all.push_back(managed(size, value));
+	REQUIRE(is_host_s(before));
+	for (int n = 0; n < 8 || (moves && device_free() + 2 * MIB > before); n++) {
+		REQUIRE(n < 200 && usleep(n < 8 ? 0 : 50000) == 0);
+		for (size_t i = 0; i < all.size(); i++)
+			run_add(all[i], 1, sizes[i] / sizeof(int));
+		value++;
+	}
+	for (int round = 0; round < 100; round++) {
+		for (size_t i = 0; i < all.size(); i++) {
+			all_are(all[i], value, sizes[i] / sizeof(int));
+			all[i][1]--;
+			run_add(all[i], 1, sizes[i] / sizeof(int));
+			all[i][1]++;
+			run_add(all[i], -1, sizes[i] / sizeof(int));
+		}
+	}
+	for (size_t i = 0; i < all.size(); i++) {
+		cudaPointerAttributes a;
+
+		CK(cudaPointerGetAttributes(&a, all[i] + 5));
+		REQUIRE(a.type == cudaMemoryTypeManaged && a.devicePointer == all[i] + 5);
+		EXPECT(cudaFree(all[i] + 64), cudaErrorInvalidValue);
+		(void)cudaGetLastError();
+		run_add(all[i], 1, sizes[i] / sizeof(int));
+		CK(cudaFree(all[i]));
+	}
+	REQUIRE(is_host_s(before));
+}
+
+/* A kernel that waits for what the program writes into one of these. */
+static void small_flags()
+{
+	int *flag = managed(100 << 10), *sum = managed(200 << 10);
+
+	for (int round = 1; round <= 40; round++) {
+		*(volatile int *)flag = 0;
+		wait_for<<<1, 1>>>(flag, sum);
+		*(volatile int *)flag = 1;
+		CK(cudaDeviceSynchronize());
+		REQUIRE(*sum == round);
+	}
+	CK(cudaFree(flag));
+	CK(cudaFree(sum));
+}
+
+/* Threads whose allocations are neighbours. */
+static void small_at_once()
+{
+	std::vector<std::thread> all;
+
+	for (int k = 0; k < 4; k++) {
+		all.emplace_back([k] {
+			static const size_t size = 90 << 10;
+			int *p = managed(size, k);
+			cudaStream_t s;
+
+			CK(cudaStreamCreate(&s));
+			for (int round = 1; round <= 200; round++) {
+				add<<<4, 256, 0, s>>>(size / sizeof(int), p, 1);
+				if (round % (7 * (k + 1)))
+					continue;
+				CK(cudaStreamSynchronize(s));
+				all_are(p, k + round, size / sizeof(int));
+			}
+			CK(cudaStreamDestroy(s));
+			CK(cudaFree(p));
+		});
+	}
+	for (auto &t : all)
+		t.join();
+}
+
 /* Freeing waits for kernels; all there is can be had and given back; advice of the program's to
  * the kernel takes nothing away. */
 static void the_end_of_it()
@@ -508,7 +591,10 @@ int main()
 	if (concurrent) {
 		polling();
 		latches();
+		small_flags();
 	}
+	small_ones();
+	small_at_once();
 	the_end_of_it();
 	return pass();
 }

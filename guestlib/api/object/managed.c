@@ -2,9 +2,10 @@
 /*
  * DOC: managed memory
  *
- * Small allocations are host memory that program and device share (object/hostmem_alloc.c),
- * larger ones move in pieces (object/managed.c); kernels may use either at any time. Advice
- * holds for an allocation as a whole: what is preferred on the host stays there.
+ * The smallest allocations are host memory that program and device share
+ * (object/hostmem_alloc.c), others move in pieces (object/managed.c); kernels may use either at
+ * any time. Advice holds for an allocation as a whole: what is preferred on the host stays there,
+ * with those that share its pages.
  */
 #include "copy/carried.h"
 #include "core/process.h"
@@ -97,13 +98,6 @@ static CUresult check_location(CUmemLocation l)
 	return CUDA_ERROR_INVALID_VALUE;
 }
 
-static bool is_host(int type)
-{
-	return type == CU_MEM_LOCATION_TYPE_HOST ||
-	       type == CU_MEM_LOCATION_TYPE_HOST_NUMA ||
-	       type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
-}
-
 static struct hostmem_location noted(CUmemLocation l)
 {
 	return (struct hostmem_location){(int)l.type, l.id};
@@ -115,9 +109,11 @@ static CUresult advise(CUdeviceptr ptr, size_t count, CUmem_advise advice,
 	bool on_device = location.type == CU_MEM_LOCATION_TYPE_DEVICE;
 	struct hostmem h;
 	CUresult r = find(ptr, count, &h);
+	bool stayed, stays;
 
 	if (r)
 		return r;
+	stayed = hostmem_is_host(h.where.preferred);
 	switch ((int)advice) {
 	case CU_MEM_ADVISE_SET_READ_MOSTLY:
 	case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
@@ -141,8 +137,9 @@ static CUresult advise(CUdeviceptr ptr, size_t count, CUmem_advise advice,
 	}
 	if (r == CUDA_SUCCESS)
 		hostmem_set_where(&h);
-	if (r == CUDA_SUCCESS && h.moves)
-		managed_stay(h.moves, is_host(h.where.preferred.type));
+	stays = hostmem_is_host(h.where.preferred);
+	if (r == CUDA_SUCCESS && h.moves && stays != stayed)
+		managed_stay(h.moves, stays);
 	return r;
 }
 
@@ -263,7 +260,8 @@ static CUresult go_to(struct guest_thread *t, CUdeviceptr ptr, size_t count,
 		return r;
 	h.where.last = noted(location);
 	hostmem_set_where(&h);
-	return h.moves ? managed_prefetch(t, h.moves, ptr, count, !is_host(location.type))
+	return h.moves ? managed_prefetch(t, h.moves, ptr, count,
+					  !hostmem_is_host(h.where.last))
 		       : CUDA_SUCCESS;
 }
 

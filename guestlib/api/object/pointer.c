@@ -336,7 +336,7 @@ CUresult CUDAAPI cuPointerSetAttribute(const void *value, CUpointer_attribute at
 static CUresult ask_range(struct guest_thread *t, CUdeviceptr ptr, uint64_t *ret_base,
 			  uint64_t *ret_size)
 {
-	struct address_range_rep rep;
+	struct address_range_rep rep = {0};
 	CUresult r = call_address_range(t, ptr, &rep);
 
 	if (r)
@@ -357,12 +357,12 @@ CUresult CUDAAPI cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize,
 
 	if (r)
 		return r;
-	if (known(ptr, &p)) {
-		base = p.base;
-		size = p.size;
-	} else if (!guest_is_device(ptr) && hostmem_find(ptr, &h)) {
+	if ((!guest_is_device(ptr) || managed_is(ptr)) && hostmem_find(ptr, &h)) {
 		base = h.base;
 		size = h.size;
+	} else if (known(ptr, &p)) {
+		base = p.base;
+		size = p.size;
 	} else {
 		r = ask_range(t, ptr, &base, &size);
 	}
