@@ -37,9 +37,9 @@ static_assert(HOSTMEM_SMALL == ((size_t)16 << 10) * BLOCKS_MAX, "it fits the las
 static_assert(MANAGED_MOVES_MIN == ((size_t)32 << 10) * BLOCKS, "slabs are what moves");
 
 /* NULL: it is too large for any. */
-static struct tier *tier_of(const struct hostmem *h, bool moves)
+static struct tier *tier_of(const struct hostmem *h)
 {
-	if (moves)
+	if (h->moves)
 		return &moving;
 	if (h->size > HOSTMEM_SMALL)
 		return NULL;
@@ -148,8 +148,8 @@ CUresult hostmem_small_new(struct guest_thread *t, struct hostmem *h)
 	CUresult r = CUDA_ERROR_NOT_SUPPORTED;
 
 	if (h->managed && h->size > MANAGED_STAYS_MAX && h->size < MANAGED_MOVES_MIN)
-		r = new_of(t, tier_of(h, true), h);
-	return r ? new_of(t, tier_of(h, false), h) : r;
+		r = new_of(t, &moving, h);
+	return r ? new_of(t, tier_of(h), h) : r;
 }
 
 /* A slab that is empty though another one has as much room; taken out. */
@@ -177,7 +177,7 @@ static struct slab *give_back_locked(struct tier *q, uint64_t addr, unsigned n)
 CUresult hostmem_small_free(struct guest_thread *t, const struct hostmem *h)
 {
 	CUresult r = hostmem_wait_device(t), r2;
-	struct tier *q = tier_of(h, h->moves);
+	struct tier *q = tier_of(h);
 	struct slab *empty;
 
 	if (h->moves && hostmem_is_host(h->where.preferred))

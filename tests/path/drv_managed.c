@@ -27,6 +27,28 @@ static int attribute(CUdeviceptr p, CUmem_range_attribute a)
 	return v;
 }
 
+/* Neighbours on one page are asked about one by one. */
+static void neighbours(void)
+{
+	static const size_t sizes[] = {5000, 100 << 10, 700 << 10};
+	CUdeviceptr p[3], base;
+	size_t size;
+
+	for (int i = 0; i < 3; i++)
+		p[i] = managed(sizes[i]);
+	for (int i = 0; i < 3; i++) {
+		CK(cuMemGetAddressRange(&base, &size, p[i] + sizes[i] - 1));
+		REQUIRE(base == p[i] && size == sizes[i]);
+		CK(cuPointerGetAttribute(&base, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+					 p[i] + 17));
+		REQUIRE(base == p[i]);
+		CK(cuMemAdvise(p[i], sizes[i], CU_MEM_ADVISE_SET_PREFERRED_LOCATION,
+			       host));
+	}
+	for (int i = 0; i < 3; i++)
+		CK(cuMemFree(p[i]));
+}
+
 static void allocating(void)
 {
 	CUdeviceptr p;
@@ -151,6 +173,7 @@ int main(void)
 	CK(cuDevicePrimaryCtxRetain(&ctx, dev));
 	CK(cuCtxSetCurrent(ctx));
 	if (there) {
+		neighbours();
 		allocating();
 		advice();
 		in_streams();

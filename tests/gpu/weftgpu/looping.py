@@ -19,7 +19,7 @@ def said(those):
 
 
 def quiet(d, left=0):
-    """Waits for the ends of sessions, but for so many: beside one that ends kernels may take longer."""
+    """Waits until so many sessions are left: beside one that ends kernels may take longer."""
     deadline = time.monotonic() + END
     while len(d.workers()) > left:
         if time.monotonic() > deadline:

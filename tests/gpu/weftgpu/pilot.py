@@ -17,7 +17,7 @@ PAIRS = (("corr", "backprop"), ("hs3d", "2dconvol"), ("bfs", "nn"))
 PARTS = (75, 100, 150)  # per cent of the device
 # "mfit:500": the program waits half a second at most, the one that sweeps a second, as ever.
 POLICIES = ("fair", "mfit", "mfit:500", "amfit", "amfit:500", "madvise")
-DATA, SPARE, SWAP = 2048 * MIB, 64 * MIB, "24G"
+DATA, SPARE, SWAP = 2048 * MIB, 32 * MIB, "24G"
 SETTLE, SECONDS, MOST = 0.8, 1.2, 2.0
 # By these one of the two waits for up to a second.
 TURNS, TURNS_SECONDS = ("mfit", "amfit"), 8.0
