@@ -312,17 +312,21 @@ Test(device_stop, grids_that_are_done, .timeout = 120)
  * more. */
 static void last_blocks(struct fix *f)
 {
-	for (unsigned i = 0; i < 5; i++) {
+	unsigned stopped = 0;
+
+	/* On a machine with much else to do the kernel may be done before it is stopped. */
+	for (unsigned i = 0; stopped < 5 && i < 50; i++) {
 		struct work w = begin(f, "work", 8000);
 
 		in_time = w.st;
 		launch(&w);
 		usleep(1000);
-		cr_assert_eq(hold_and_stop(f), DEVICE_REST_STOPPED);
+		stopped += hold_and_stop(f) == DEVICE_REST_STOPPED;
 		f->ops->go_on(f->dev);
 		check(&w);
 		end(&w);
 	}
+	cr_assert_eq(stopped, 5);
 	cr_assert_gt(n_late, 0);
 }
 
