@@ -20,6 +20,15 @@
 
 UNKNOWN_SLOT(context_info, other)
 
+/* No context has number 0, which is no error: cuBLAS has the runtime make one current then. */
+static CUresult context_number(CUcontext ctx, unsigned long long *ret_number)
+{
+	if (!ret_number)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_number = 0;
+	return ctx ? cuCtxGetId(ctx, ret_number) : CUDA_SUCCESS;
+}
+
 /* The stream behind a handle: the default streams get names of their own. */
 static CUresult context_stream(CUcontext ctx, CUstream stream, CUstream *ret_stream,
 			       int per_thread)
@@ -46,7 +55,7 @@ static CUresult context_stream_id(CUcontext ctx, CUstream stream,
 const table_slot export_context_info[93] = {
 	[0] = SIZE(93),
 	[1 ... 3] = SLOT(context_info_other),
-	[4] = SLOT(cuCtxGetId),
+	[4] = SLOT(context_number),
 	[5 ... 38] = SLOT(context_info_other),
 	[39] = SLOT(context_stream_id),
 	[40 ... 50] = SLOT(context_info_other),

@@ -3,6 +3,8 @@
  * The private tables that cuBLAS, cuBLASLt and cuFFT 13 ask for: the current context and
  * its number, the functions of a module, and where the TPCs are.
  */
+#include <pthread.h>
+
 #include "driver.h"
 
 static const char *const ptx =
@@ -47,6 +49,25 @@ static void contexts(CUcontext ctx)
 	CK(number(ctx, &a));
 	CK(cuCtxGetId(ctx, &b));
 	REQUIRE(a == b);
+	a = 99;
+	CK(number(NULL, &a));
+	REQUIRE(a == 0);
+}
+
+/* cuBLAS asks for both before it has the runtime make a context current. */
+static void *without(void *arg)
+{
+	CUresult (*current)(CUcontext *) = (CUresult(*)(CUcontext *))slot_of(&tls_id, 2);
+	CUresult (*number)(CUcontext, unsigned long long *) =
+		(CUresult(*)(CUcontext, unsigned long long *))slot_of(&context_id, 4);
+	unsigned long long a = 99;
+	CUcontext c = arg;
+
+	CK(current(&c));
+	REQUIRE(!c);
+	CK(number(c, &a));
+	REQUIRE(a == 0);
+	return NULL;
 }
 
 static void streams(CUcontext ctx)
@@ -120,6 +141,7 @@ int main(void)
 {
 	CUcontext ctx;
 	CUdevice dev;
+	pthread_t th;
 
 	check_name = "drv_private";
 	CK(cuInit(0));
@@ -127,6 +149,7 @@ int main(void)
 	CK(cuDevicePrimaryCtxRetain(&ctx, dev));
 	CK(cuCtxSetCurrent(ctx));
 	contexts(ctx);
+	REQUIRE(!pthread_create(&th, NULL, without, ctx) && !pthread_join(th, NULL));
 	streams(ctx);
 	modules(ctx);
 	tpcs(dev);
