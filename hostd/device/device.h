@@ -39,7 +39,7 @@
 #include "device/texture.h"
 #include "sensor.h"
 
-#define DEVICE_OPS_ABI 3u
+#define DEVICE_OPS_ABI 4u
 
 /* Sensors are read no more often than this: a guest may ask all the time. */
 #define SENSORS_FRESH_NS 100000000ull
@@ -223,6 +223,15 @@ struct device_ops {
 	 * others want it too; 0: as at first. Returns false if it has not changed. NULL: the
 	 * device does not go round. Slow: a third of a millisecond. Any thread. */
 	bool (*slice)(struct device *dev, uint32_t us);
+	/*
+	 * Has kernels of this process stand still, at whatever instruction, until thaw(). Memory
+	 * may be mapped elsewhere meanwhile: they go on with what is there then. Copies between
+	 * the device and host memory are done; what else is queued meanwhile may wait for thaw().
+	 * False: nothing has changed; they cannot, or something else than kernels may be at work.
+	 * One thread, while nobody submits; 0.4 ms on an H200. NULL: they never can.
+	 */
+	bool (*freeze)(struct device *dev);
+	void (*thaw)(struct device *dev);
 	/* Has this process want the device all the time, or no longer, and do nothing with it:
 	 * for one that serves nobody. Returns false if it has not changed. NULL: it cannot.
 	 * One thread; may wait for some milliseconds. */

@@ -3,6 +3,7 @@
  * CUDA arrays: the driver's own. Where their memory lies and how it is laid out only the
  * driver knows, so they cannot move as allocations do.
  */
+#include "device/cuda/freeze/freeze.h"
 #include "device/cuda/copy.h"
 #include "device/cuda/memory.h"
 #include "device/cuda/output.h"
@@ -246,5 +247,10 @@ CUresult cuda_array_copy(struct dev_ctx *ctx, struct dev_stream *st,
 	if (res || !box->width || !box->height || !box->depth)
 		return res;
 	res = cuda_array_params(ctx->dev, c, &d);
-	return res ? res : cuda_note(ctx, cu.cuMemcpy3DAsync(&d, cuda_stream_of(st)));
+	if (res)
+		return res;
+	cuda_is_other(ctx, st);
+	res = cuda_note(ctx, cu.cuMemcpy3DAsync(&d, cuda_stream_of(st)));
+	cuda_was_other(ctx, st);
+	return res;
 }

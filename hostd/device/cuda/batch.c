@@ -16,6 +16,7 @@
  * Kernels in a graph have the attributes of their nodes, not those of the stream.
  */
 #include "base/clock.h"
+#include "device/cuda/freeze/freeze.h"
 #include "device/cuda/graph.h"
 #include "device/cuda/launch.h"
 #include "device/cuda/mask.h"
@@ -282,6 +283,7 @@ unsigned cuda_launch_batch(struct dev_ctx *ctx, struct dev_stream *st,
 	/* Their descriptors are those of other TPCs. */
 	if (ctx->batches_turn != cuda_mask_turn())
 		drop_locked(ctx);
+	cuda_is_kernel(ctx, st);
 	if (ctx->batches_seen == BATCHES_FIRST)
 		done = launch_some_locked(ctx, cuda_stream_of(st), l, n);
 	else

@@ -6,6 +6,7 @@
  */
 #include "base/clock.h"
 #include "device/cuda/copy.h"
+#include "device/cuda/freeze/freeze.h"
 #include "device/cuda/memory.h"
 #include "device/cuda/output.h"
 
@@ -117,6 +118,7 @@ static void CUDA_CB finish_run(CUstream st, CUresult status, void *data)
 static CUresult finish_later(struct dev_ctx *ctx, struct dev_stream *st, CUresult res,
 			     struct finish *f)
 {
+	cuda_was_other(ctx, st);
 	if (!res && f) {
 		res = cu.cuStreamAddCallback(cuda_stream_of(st), finish_run, f, 0);
 		if (res) { /* the copy is queued: it must end before the caller goes on */
@@ -152,6 +154,7 @@ CUresult cuda_write_async(struct dev_ctx *ctx, struct dev_stream *st, CUdevicept
 		res = finish_new(done, arg, &f);
 	if (res)
 		return res;
+	cuda_is_other(ctx, st);
 	if (size)
 		res = cu.cuMemcpyHtoDAsync(dst, host_buf, size, cuda_stream_of(st));
 	return finish_later(ctx, st, res, f);
@@ -167,6 +170,7 @@ CUresult cuda_read_async(struct dev_ctx *ctx, struct dev_stream *st, void *host_
 		res = finish_new(done, arg, &f);
 	if (res)
 		return res;
+	cuda_is_other(ctx, st);
 	if (size)
 		res = cu.cuMemcpyDtoHAsync(host_buf, src, size, cuda_stream_of(st));
 	return finish_later(ctx, st, res, f);
@@ -193,10 +197,12 @@ CUresult cuda_write_taken(struct dev_ctx *ctx, struct dev_stream *st, CUdevicept
 		return res;
 	if (!rows_ok(ctx->dev, dst, pitch, width, height))
 		return CUDA_ERROR_INVALID_VALUE;
+	cuda_is_other(ctx, st);
 	if (height == 1)
 		res = cu.cuMemcpyHtoDAsync(dst, host_buf, width, cuda_stream_of(st));
 	else
 		res = cu.cuMemcpy2DAsync(&d, cuda_stream_of(st));
+	cuda_was_other(ctx, st);
 	return cuda_note(ctx, res);
 }
 
@@ -244,10 +250,12 @@ CUresult cuda_copy(struct dev_ctx *ctx, struct dev_stream *st,
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!c->width || !c->height)
 		return CUDA_SUCCESS;
+	cuda_is_other(ctx, st);
 	if (c->height == 1)
 		res = copy_row(c, cuda_stream_of(st));
 	else
 		res = cu.cuMemcpy2DAsync(&d, cuda_stream_of(st));
+	cuda_was_other(ctx, st);
 	return cuda_note(ctx, res);
 }
 
@@ -297,10 +305,12 @@ CUresult cuda_fill(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!width || !height)
 		return CUDA_SUCCESS;
+	cuda_is_other(ctx, st);
 	if (height == 1)
 		res = fill_1d(dst, value, elem_bytes, width, cuda_stream_of(st));
 	else
 		res = fill_2d(dst, pitch, value, elem_bytes, width, height,
 			      cuda_stream_of(st));
+	cuda_was_other(ctx, st);
 	return cuda_note(ctx, res);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "device/cuda/freeze/freeze.h"
 #include "device/cuda/copy.h"
 #include "device/cuda/filler.h"
 #include "device/cuda/graph.h"
@@ -153,6 +154,7 @@ static void cuda_ctx_destroy(struct dev_ctx *ctx)
 	cuda_host_ops_drop(ctx);
 	cuda_host_leave(ctx);
 	cuda_completion_drop(ctx);
+	cuda_runs_drop(ctx);
 	cu.cuMemFreeHost(ctx->slots);
 	pthread_mutex_lock(&dev->lock);
 	list_remove(&ctx->link);
@@ -167,10 +169,13 @@ static void cuda_ctx_destroy(struct dev_ctx *ctx)
 
 static CUresult cuda_ctx_synchronize(struct dev_ctx *ctx)
 {
+	unsigned unknown = cuda_unknown(ctx);
 	CUresult res = cuda_enter(ctx);
 
 	if (!res)
 		res = cuda_note(ctx, cu.cuCtxSynchronize());
+	if (!res)
+		cuda_known_until(ctx, unknown);
 	cuda_output_look(ctx);
 	return res;
 }
@@ -426,6 +431,8 @@ const struct device_ops device_cuda_ops = {
 	.filler = cuda_filler,
 	.had_ns = cuda_had_ns,
 	.slice = cuda_slice,
+	.freeze = cuda_freeze,
+	.thaw = cuda_thaw,
 	.tpc_map = cuda_tpc_map,
 	.find_tpcs = cuda_find_tpcs,
 	.run_on = cuda_run_on,

@@ -23,6 +23,7 @@
  *	tpc.c	where the TPCs are	mask.c	which of them kernels run on
  *	rm/rm.c	what libcuda asks the kernel for, on its way there
  *	rm/tsg.c	turns on the copy engines
+ *	rm/freezer.c	channels off the GPU	freeze/freeze.c	kernels that stand still
  *	rm/hostpage.c	pages of host memory
  *	graph.c	graphs		graph_node.c what a node is
  */
@@ -95,6 +96,13 @@ struct cuda_batches {
 	unsigned n, next;
 };
 
+/* The last run of kernels of a stream, see freeze/freeze.h. */
+struct cuda_run {
+	_Atomic bool others; /* there is something else behind it */
+	_Atomic bool since_set, until_set;
+	CUevent since, until; /* made with device.lock */
+};
+
 struct dev_ctx {
 	struct device *dev;
 	struct list link; /* device.contexts */
@@ -112,6 +120,8 @@ struct dev_ctx {
 	uint32_t slot_used[CUDA_HOST_SLOTS]; /* waits queued on the slot so far */
 	bool slot_busy[CUDA_HOST_SLOTS];
 	_Atomic bool legacy_alone;  /* as dev_stream.alone */
+	struct cuda_run run;        /* the legacy stream's */
+	_Atomic unsigned unknown, known;
 	pthread_mutex_t batch_lock; /* all below; a leaf */
 	struct cuda_batches batches[CUDA_BATCH_SIZES];
 	unsigned batches_seen, batches_hasty, batches_turn;
@@ -128,6 +138,7 @@ struct dev_stream {
 	_Atomic bool alone; /* has attributes, which launches in graphs would not have */
 	bool kept;          /* its kernels run on some TPCs only */
 	uint64_t tpcs[2];
+	struct cuda_run run;
 };
 
 struct dev_array {

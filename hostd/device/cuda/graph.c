@@ -14,6 +14,7 @@
  */
 #include <string.h>
 
+#include "device/cuda/freeze/freeze.h"
 #include "device/cuda/graph.h"
 #include "device/cuda/launch.h"
 #include "device/cuda/mask.h"
@@ -493,8 +494,10 @@ CUresult cuda_graph_launch(struct dev_graph *g, struct dev_stream *st)
 	if (res)
 		return res;
 	res = renew(g, st);
+	cuda_is_other(g->ctx, st);
 	if (!res)
 		res = cu.cuGraphLaunch(g->exec, cuda_stream_of(st));
+	cuda_was_other(g->ctx, st);
 	if (!res) {
 		g->launched = true;
 		if (g->end)

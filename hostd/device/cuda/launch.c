@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/macros.h"
+#include "device/cuda/freeze/freeze.h"
 #include "device/cuda/launch.h"
 #include "device/cuda/mask.h"
 #include "device/cuda/module.h"
@@ -211,6 +212,7 @@ CUresult cuda_launch(struct dev_ctx *ctx, struct dev_stream *st,
 	res = check_fits(ctx->dev, l);
 	if (res)
 		return res;
+	cuda_is_kernel(ctx, st);
 	config = config_of(l, st, attrs);
 	if (unlikely(st && st->kept))
 		return cuda_note(ctx, launch_kept(st, l, &config, size ? extra : NULL));

@@ -10,6 +10,7 @@
  */
 #include <string.h>
 
+#include "device/cuda/freeze/freeze.h"
 #include "device/cuda/mask.h"
 #include "device/cuda/memory.h"
 #include "device/cuda/output.h"
@@ -291,7 +292,10 @@ CUresult cuda_stream_mem_ops(struct dev_ctx *ctx, struct dev_stream *st,
 		if (!cuda_mem_op(ctx->dev, &ops[i], &p[i]))
 			return CUDA_ERROR_INVALID_VALUE;
 	}
-	return cuda_note(ctx, cu.cuStreamBatchMemOp(cuda_stream_of(st), n, p, flags));
+	cuda_is_other(ctx, st);
+	res = cuda_note(ctx, cu.cuStreamBatchMemOp(cuda_stream_of(st), n, p, flags));
+	cuda_was_other(ctx, st);
+	return res;
 }
 
 void cuda_stream_destroy(struct dev_stream *st)
@@ -302,8 +306,10 @@ void cuda_stream_destroy(struct dev_stream *st)
 	pthread_mutex_lock(&ctx->dev->lock);
 	list_remove(&st->link);
 	pthread_mutex_unlock(&ctx->dev->lock);
-	if (!cuda_enter(ctx))
+	if (!cuda_enter(ctx)) {
+		cuda_run_drop(st);
 		cuda_note(ctx, cu.cuStreamDestroy(st->cu));
+	}
 	free(st);
 }
 

@@ -27,6 +27,9 @@
 /* Cost of a turn in the fair share, whether the block runs or not. */
 #define TURN_COST 64
 
+/* How often is looked whether turns that are waited for have ended. */
+#define TURN_LOOK_NS (50 * NSEC_PER_USEC)
+
 /* How often parked threads look whether a kernel without room has become starved. */
 #define WATCH_NS (2 * NSEC_PER_MSEC)
 
@@ -458,6 +461,24 @@ void soft_exec_kill_locked(struct soft_exec *e, struct dev_ctx *ctx)
 			soft_slot_free_locked(e, s);
 		kernel_finish_if_over_locked(e, k);
 	}
+}
+
+void soft_exec_freeze_locked(struct soft_exec *e)
+{
+	const struct timespec pause = {.tv_nsec = TURN_LOOK_NS};
+
+	e->frozen = true;
+	while (e->n_running) {
+		pthread_mutex_unlock(&e->dev->lock);
+		nanosleep(&pause, NULL);
+		pthread_mutex_lock(&e->dev->lock);
+	}
+}
+
+void soft_exec_thaw_locked(struct soft_exec *e)
+{
+	e->frozen = false;
+	exec_wake_locked(e);
 }
 
 uint64_t soft_exec_busy_locked(const struct soft_exec *e)

@@ -62,6 +62,7 @@ struct soft_exec {
 	struct dev_tpcs tpcs; /* that new kernels run on */
 	unsigned n_running; /* threads in a slice, helpers included; at most n_threads */
 	bool stop;
+	bool frozen; /* no block gets a turn */
 	struct soft_exec_thread *threads;
 	struct list idle;      /* parked threads */
 	struct list active;    /* struct soft_kernel, oldest first */
@@ -93,6 +94,11 @@ void soft_exec_start_locked(struct soft_exec *e, struct soft_op *op);
  */
 bool soft_exec_help_locked(struct soft_exec *e, struct dev_ctx *ctx,
 			   const struct dev_stream *st);
+
+/* Has no block get a turn until thaw, and waits for the turns that run now, the lock dropped
+ * meanwhile. */
+void soft_exec_freeze_locked(struct soft_exec *e);
+void soft_exec_thaw_locked(struct soft_exec *e);
 
 /* Ends the kernels of ctx that are active; they finish when their slices have ended. */
 void soft_exec_kill_locked(struct soft_exec *e, struct dev_ctx *ctx);

@@ -378,6 +378,52 @@ static bool soft_slice(struct device *dev, uint32_t us)
 	return true;
 }
 
+/* Whether a stream has nothing else to do before one of its kernels has ended. */
+static bool stands_locked(const struct dev_stream *st)
+{
+	const struct soft_op *op;
+
+	list_for_each (op, &st->queue, link) {
+		if (op->kind == SOFT_OP_KERNEL)
+			return true;
+		if (op->kind != SOFT_OP_MARK && op->kind != SOFT_OP_EVENT)
+			return false;
+	}
+	return true;
+}
+
+static bool ctx_stands_locked(const struct dev_ctx *ctx)
+{
+	const struct dev_stream *st;
+
+	list_for_each (st, &ctx->streams, link) {
+		if (!stands_locked(st))
+			return false;
+	}
+	return stands_locked(&ctx->legacy);
+}
+
+static bool soft_freeze(struct device *dev)
+{
+	const struct dev_ctx *ctx;
+
+	soft_scoped_lock(&dev->lock);
+	soft_exec_freeze_locked(&dev->exec);
+	list_for_each (ctx, &dev->contexts, link) {
+		if (ctx_stands_locked(ctx))
+			continue;
+		soft_exec_thaw_locked(&dev->exec);
+		return false;
+	}
+	return true;
+}
+
+static void soft_thaw(struct device *dev)
+{
+	soft_scoped_lock(&dev->lock);
+	soft_exec_thaw_locked(&dev->exec);
+}
+
 /* Code that has references is not loaded. */
 static CUresult soft_texref_find(struct dev_module *mod, const char *name, bool surface)
 {
@@ -482,6 +528,8 @@ const struct device_ops device_soft_ops = {
 	.had_ns = soft_had_ns,
 	.pending = soft_pending,
 	.slice = soft_slice,
+	.freeze = soft_freeze,
+	.thaw = soft_thaw,
 	.filler = soft_filler,
 	.tpc_map = soft_tpc_map,
 	.find_tpcs = soft_find_tpcs,

@@ -14,6 +14,7 @@
 /* Names and numbers as in NVIDIA's open kernel modules, release 580. */
 #define NV_IOCTL_MAGIC         'F'
 #define NV_ESC_RM_ALLOC_MEMORY 0x27
+#define NV_ESC_RM_FREE         0x29
 #define NV_ESC_RM_CONTROL      0x2a
 #define NV_ESC_RM_ALLOC        0x2b
 
@@ -27,6 +28,11 @@ struct rm_alloc {
 #define RM_ALLOC_WITH_RIGHTS 48
 #define RM_STATUS_AT         28
 #define RM_STATUS_AT_RIGHTS  40
+
+/* NVOS00_PARAMETERS */
+struct rm_free {
+	uint32_t root, parent, object, status;
+};
 
 /* NVOS54_PARAMETERS */
 struct rm_control {

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "base/log.h"
+#include "device/cuda/rm/freezer.h"
 #include "device/cuda/rm/switches.h"
 #include "device/cuda/rm/tsg.h"
 
@@ -87,6 +88,7 @@ void cuda_tsg_made(int fd, const struct rm_alloc *group)
 	if (p->engine == NV2080_ENGINE_TYPE_GRAPHICS) {
 		compute_made(&g);
 		cuda_switches_saw_group(group);
+		cuda_freezer_saw_group(fd, group);
 	} else if (is_copy_engine(p->engine) && set_slice(&g, CUDA_TSG_COPY_US)) {
 		atomic_fetch_add(&n_slices, 1);
 	}
