@@ -33,6 +33,7 @@ static struct tier {
 	unsigned block; /* bytes */
 	struct slab *slabs;
 } tiers[] = {{1u << 10, NULL}, {16u << 10, NULL}}, moving = {32u << 10, NULL};
+static unsigned n_tiny; /* in slabs that move */
 static_assert(HOSTMEM_SMALL == ((size_t)16 << 10) * BLOCKS_MAX, "it fits the last one");
 static_assert(MANAGED_MOVES_MIN == ((size_t)32 << 10) * BLOCKS, "slabs are what moves");
 
@@ -143,12 +144,41 @@ static CUresult new_of(struct guest_thread *t, struct tier *q, struct hostmem *h
 	}
 }
 
+/* Counts one that moves, if there may be one more of its kind. */
+static bool count(const struct hostmem *h)
+{
+	bool tiny = h->size <= MANAGED_TINY_MAX, may;
+
+	pthread_mutex_lock(&lock);
+	may = !tiny || n_tiny < MANAGED_TINY_N;
+	n_tiny += tiny && may;
+	pthread_mutex_unlock(&lock);
+	return may;
+}
+
+static void uncount(const struct hostmem *h)
+{
+	pthread_mutex_lock(&lock);
+	n_tiny -= h->size <= MANAGED_TINY_MAX;
+	pthread_mutex_unlock(&lock);
+}
+
+static CUresult new_moving(struct guest_thread *t, struct hostmem *h)
+{
+	CUresult r;
+
+	if (!h->managed || h->size >= MANAGED_MOVES_MIN || !count(h))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	r = new_of(t, &moving, h);
+	if (r)
+		uncount(h);
+	return r;
+}
+
 CUresult hostmem_small_new(struct guest_thread *t, struct hostmem *h)
 {
-	CUresult r = CUDA_ERROR_NOT_SUPPORTED;
+	CUresult r = new_moving(t, h);
 
-	if (h->managed && h->size > MANAGED_STAYS_MAX && h->size < MANAGED_MOVES_MIN)
-		r = new_of(t, &moving, h);
 	return r ? new_of(t, tier_of(h), h) : r;
 }
 
@@ -182,6 +212,8 @@ CUresult hostmem_small_free(struct guest_thread *t, const struct hostmem *h)
 
 	if (h->moves && hostmem_is_host(h->where.preferred))
 		managed_stay(h->moves, false);
+	if (h->moves)
+		uncount(h);
 	pthread_mutex_lock(&lock);
 	empty = give_back_locked(q, h->base, blocks_of(q, h->size));
 	pthread_mutex_unlock(&lock);

@@ -30,33 +30,36 @@
 
 /* Pieces that are brought back at a time, if they are touched in order. */
 #define RUN_MAX 8u
-/* For so long a launch, and prefetching, wait for the kernels before it to end: these may wait
- * for what the program is to do next. */
+/* For so long a launch, a touch and prefetching wait for the kernels before it to end: these may
+ * wait for what the program is to do next. */
 #define LAUNCH_WAIT_US   5000u
+#define TOUCH_WAIT_US    5000u
 #define PREFETCH_WAIT_US 20000u
 /* After one that waited in vain, or did not get all that it named to the device, for as long none
  * tries again; twice as long each time in a row. */
 #define PAUSE_NS     (100 * NSEC_PER_MSEC)
 #define PAUSE_MAX_NS (10 * NSEC_PER_SEC)
-/* Small allocations' pages move with so many launches in a row that name them, if the program has
- * touched none of them in between: until then both may be talking to each other. */
-#define SHARED_LAUNCHES 4u
-/* Pages that were touched before that, or within so long of having moved, is not looked at for some
- * launches, each time for twice as many. To move to and fro takes 1.5 ms (H200). */
+/* Memory that a kernel and the program use at once, and small allocations' pages that are touched
+ * within so long of having moved, stay on the host for some launches, each time for twice as many
+ * and one. To move to and fro takes 1.5 ms (H200). */
 #define SOON_NS  (15 * NSEC_PER_MSEC)
 #define SKIP_MAX 1024u
+/* After the second time, small allocations' pages move with so many launches in a row that name
+ * them, if the program has touched none of them in between. */
+#define SHARED_LAUNCHES 4u
 
 struct pause {
 	uint64_t until_ns, ns;
 };
 
-/* Small allocations' pages: whether the program touches them while kernels use them. */
+/* Whether the program touches them while kernels use them. */
 struct watch {
-	bool closed;       /* to see that; they are the host's all the same */
+	bool closed; /* small allocations' pages, to see that; the host's all the same */
 	unsigned launches; /* since it was closed */
 	unsigned skip, skips_left;
 	uint64_t last;     /* launch that was counted: one may name several of them */
 	uint64_t moved_ns; /* to the device */
+	uint64_t talked;   /* launches, when program and kernel used it at once */
 };
 
 struct managed_mem {
@@ -219,24 +222,14 @@ static void look_away(struct managed_mem *m)
 {
 	struct watch *w = &m->watch;
 
-	w->skip = MIN(2 * w->skip + 1, SKIP_MAX);
 	w->skips_left = w->skip;
+	w->skip = MIN(2 * w->skip + 1, SKIP_MAX);
 }
 
-/* Whether a launch that names them is to take them to the device. */
-static bool is_due_locked(struct managed_mem *m)
+static bool is_untouched_locked(struct managed_mem *m)
 {
 	struct watch *w = &m->watch;
 
-	if (!m->shared)
-		return true;
-	if (w->last == launches)
-		return false;
-	w->last = launches;
-	if (w->skips_left) {
-		w->skips_left--;
-		return false;
-	}
 	if (!w->closed) {
 		w->launches = 0;
 		w->closed = pages_close(m->base, m->size) == 0;
@@ -244,6 +237,21 @@ static bool is_due_locked(struct managed_mem *m)
 			open_pieces(m, 0, m->n);
 	}
 	return w->closed && ++w->launches >= SHARED_LAUNCHES;
+}
+
+/* Whether a launch that names it is to take it to the device. */
+static bool is_due_locked(struct managed_mem *m)
+{
+	struct watch *w = &m->watch;
+
+	if (w->last == launches)
+		return false;
+	w->last = launches;
+	if (w->skips_left) {
+		w->skips_left--;
+		return false;
+	}
+	return !m->shared || w->skip <= 1 || is_untouched_locked(m);
 }
 
 /* The program has touched what is the host's. */
@@ -254,13 +262,28 @@ static void shared_touched_locked(struct managed_mem *m)
 	look_away(m);
 }
 
-/* The program has touched what was the device's. */
-static void shared_back_locked(struct managed_mem *m)
+/* The program has touched what was the device's, and no kernel worked on it. */
+static void quiet_back_locked(struct managed_mem *m)
 {
-	if (clock_now_ns() - m->watch.moved_ns < SOON_NS)
+	if (m->shared && clock_now_ns() - m->watch.moved_ns < SOON_NS)
 		look_away(m);
 	else
-		m->watch.skip = 0;
+		m->watch.skip = m->watch.skips_left = 0;
+}
+
+/* A kernel worked on it, which stood still meanwhile, and may use it on. */
+static void talking_back_locked(struct managed_mem *m)
+{
+	struct watch *w = &m->watch;
+
+	if (w->talked != launches || !w->skip)
+		look_away(m);
+	w->talked = launches;
+}
+
+static bool is_talking(const struct managed_mem *m)
+{
+	return m->watch.skip && m->watch.talked == launches;
 }
 
 void managed_named(struct guest_thread *t, const uint64_t *words, size_t n)
@@ -314,7 +337,8 @@ void managed_note(struct managed_names *names, const void *params, size_t bytes)
 
 /* ---- back ---- */
 
-/* Brings pieces i to end - 1, all of the device's, back. What cannot be had while the session
+/* Brings pieces i to end - 1, all of the device's, back; wait_us 0: from under the kernels that work
+ * on it, if need be; else NOT_READY: there are some. Memory that cannot be had while the session
  * works is nothing that anybody may see: who touches it gets its SIGSEGV. */
 static CUresult bring_locked(struct guest_thread *t, struct managed_mem *m, unsigned i,
 			     unsigned end, uint32_t wait_us)
@@ -323,10 +347,8 @@ static CUresult bring_locked(struct guest_thread *t, struct managed_mem *m, unsi
 	size_t size = bytes_of(m, i, end);
 	CUresult r = call_managed_move(t, piece_at(m, i), size, 0, wait_us, &rep);
 
-	if (r == CUDA_ERROR_NOT_READY) {
-		tried(&busy, true);
-		return CUDA_SUCCESS;
-	}
+	if (r == CUDA_ERROR_NOT_READY)
+		return r;
 	if ((r == CUDA_SUCCESS && rep.moved >= size) || guest_status() != CUDA_SUCCESS) {
 		set_locked(m, i, end, false);
 		if (open_pieces(m, i, end) == 0)
@@ -351,12 +373,23 @@ static CUresult bring_all_locked(struct guest_thread *t, struct managed_mem *m,
 		last = first_that(m, i, end, false);
 		r = bring_locked(t, m, i, last, PREFETCH_WAIT_US);
 	}
+	if (r == CUDA_ERROR_NOT_READY) {
+		tried(&busy, true);
+		r = CUDA_SUCCESS;
+	}
 	return r;
+}
+
+/* Back from kernels that do not end soon: one may be waiting for the program. */
+static void bring_from_kernels_locked(struct managed_mem *m, unsigned i, unsigned end)
+{
+	talking_back_locked(m);
+	bring_locked(server, m, i, end, 0);
 }
 
 static void touched_locked(struct managed_mem *m, uintptr_t addr)
 {
-	unsigned i = (unsigned)((addr - m->base) / m->piece);
+	unsigned i = (unsigned)((addr - m->base) / m->piece), end;
 
 	if (!m->on_device[i] && m->watch.closed) {
 		shared_touched_locked(m);
@@ -366,11 +399,15 @@ static void touched_locked(struct managed_mem *m, uintptr_t addr)
 		pages_wake(addr);
 		return;
 	}
-	if (m->shared)
-		shared_back_locked(m);
 	m->run = i == m->next ? MIN(2 * m->run, RUN_MAX) : 1;
 	m->next = MIN(i + m->run, m->n);
-	bring_locked(server, m, i, first_that(m, i, m->next, false), 0);
+	end = first_that(m, i, m->next, false);
+	if (is_talking(m))
+		bring_from_kernels_locked(m, i, end);
+	else if (bring_locked(server, m, i, end, TOUCH_WAIT_US) == CUDA_ERROR_NOT_READY)
+		bring_from_kernels_locked(m, i, end);
+	else
+		quiet_back_locked(m);
 }
 
 void managed_serve_locked(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Managed memory. The smallest allocations are host memory that program and device share
- * (hostmem_alloc.c); of others each piece is the host's or the device's (managed.c), where the
- * process can close pages (core/pages.h).
+ * Managed memory. Each piece is the host's or the device's (managed.c), where the process can
+ * close pages (core/pages.h); elsewhere, and where there are many tiny allocations, it is host
+ * memory that program and device share (hostmem_alloc.c).
  */
 #ifndef WEFT_GUEST_MANAGED_H
 #define WEFT_GUEST_MANAGED_H
@@ -19,9 +19,10 @@ struct carried;     /* one without a window (copy/carried.h) */
 
 /* Least that moves by itself, in bytes: device memory is mapped in no smaller parts. */
 #define MANAGED_MOVES_MIN ((size_t)2 << 20)
-/* Most that stays in host memory, in bytes; what is larger shares pages that move. What programs
- * and running kernels tell each other of is smaller. */
-#define MANAGED_STAYS_MAX ((size_t)4 << 10)
+/* Tiny allocations, in bytes: of these only so many share pages that move, for in such pages each
+ * takes more room than it needs. */
+#define MANAGED_TINY_MAX ((size_t)4 << 10)
+#define MANAGED_TINY_N   32u
 
 /* ---- api/object/managed.c ---- */
 

@@ -54,7 +54,9 @@ static void set_state_locked(struct gate *g, enum gate_state to)
 	if (to == GATE_CLOSING && g->ops->closes)
 		g->ops->closes(g->arg);
 	if (to == GATE_OPEN) {
-		g->has_passed = false;
+		if (g->frozen)
+			g->ops->thaw(g->arg);
+		g->has_passed = g->frozen = false;
 		if (g->ops->opens)
 			g->ops->opens(g->arg);
 	}
@@ -445,6 +447,34 @@ int gate_close(struct gate *g, uint64_t deadline_ns)
 int gate_close_begin(struct gate *g, uint64_t deadline_ns)
 {
 	return close_until(g, deadline_ns, true);
+}
+
+static int freeze_locked(struct gate *g, uint64_t deadline_ns)
+{
+	int r = g->state == GATE_CLOSING ? 0 : shut_locked(g, deadline_ns);
+
+	if (r < 0)
+		return r;
+	r = wait_for_lanes_locked(g, deadline_ns);
+	if (r == 0 && g->ending)
+		r = -EPIPE;
+	if (r == 0) {
+		g->frozen = g->ops->freeze && g->ops->freeze(g->arg);
+		r = g->frozen ? 0 : -EBUSY;
+	}
+	set_state_locked(g, r == 0 ? GATE_CLOSED : GATE_OPEN);
+	return r;
+}
+
+int gate_freeze(struct gate *g, uint64_t deadline_ns)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&g->lock);
+	if (g->state != GATE_CLOSED)
+		r = freeze_locked(g, deadline_ns);
+	pthread_mutex_unlock(&g->lock);
+	return r;
 }
 
 void gate_open(struct gate *g)

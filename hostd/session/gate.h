@@ -12,7 +12,7 @@
  *
  *	state	 lanes				may become
  *	OPEN	 come and go			CLOSING
- *	CLOSING	 leave; who wants in waits	CLOSED (quiesce), OPEN (time is over)
+ *	CLOSING	 leave; who wants in waits	CLOSED (quiesce, or frozen), OPEN (time is over)
  *	CLOSED	 wait				OPEN
  *
  * What a lane must not do inside is wait for something that only another lane can bring
@@ -22,6 +22,9 @@
  * at the gate with its ticket, and so do all later ones of the session. What lets a
  * stream go on that stands still (host functions, copies of graphs) has no ticket and
  * needs no entering: while the stream stands the device is not quiesce.
+ *
+ * Where the device's work takes too long, the gate may close without waiting for it if kernels
+ * can be made to stand still (gate_freeze()): memory moves under them, and they go on with that.
  *
  * Besides, a session whose tenant may have only so much of the device's time is held for a
  * while (gate_hold()), open or not; and so that this comes in time, it has only so much work
@@ -63,6 +66,7 @@ struct gate {
 	struct list lanes;
 	unsigned waiting; /* lanes that want in */
 	bool ending;
+	bool frozen; /* closed without waiting for the device */
 
 	uint64_t held_until_ns; /* 0: not held */
 	bool bound;
@@ -110,6 +114,10 @@ struct gate_ops {
 	 * the gate's lock, so that a question which is answered late stops nothing. NULL:
 	 * quiesce stops nothing. */
 	void (*closes)(void *arg), (*opens)(void *arg);
+	/* Has what runs stand still where it is; false: it cannot. It goes on, under the gate's
+	 * lock. NULL: nothing can. */
+	bool (*freeze)(void *arg);
+	void (*thaw)(void *arg);
 };
 
 /* ops stays the caller's, and constant. */
@@ -162,6 +170,11 @@ int gate_close(struct gate *g, uint64_t deadline_ns);
 /* As gate_close(), but when the deadline has come the gate goes on closing, and lanes
  * wait on: until either function is called again, or gate_open(). */
 int gate_close_begin(struct gate *g, uint64_t deadline_ns);
+/*
+ * As gate_close(), but waits for lanes alone: what the device is at stands still until the gate
+ * opens. -EBUSY also where it cannot.
+ */
+int gate_freeze(struct gate *g, uint64_t deadline_ns);
 void gate_open(struct gate *g);
 
 /* Has lanes wait until then (clock_now_ns()), or, with 0, no longer. Who is inside stays.

@@ -104,7 +104,26 @@ static void catch_up(void *arg)
 	sess_catch_up(arg);
 }
 
-static const struct gate_ops gate_ops = {quiesce, catch_up, hold, go_on};
+static bool freeze(void *arg)
+{
+	struct session *s = arg;
+
+	return s->ops->freeze && s->ops->freeze(s->dev);
+}
+
+static void thaw(void *arg)
+{
+	struct session *s = arg;
+
+	s->ops->thaw(s->dev);
+}
+
+static const struct gate_ops gate_ops = {.quiesce = quiesce,
+					 .catch_up = catch_up,
+					 .closes = hold,
+					 .opens = go_on,
+					 .freeze = freeze,
+					 .thaw = thaw};
 
 int sess_new(const struct device_ops *ops, const struct device_config *cfg,
 	     const struct accounts *broker, struct session **ret_s)

@@ -21,6 +21,9 @@
 /* Time for which the session's lanes are kept waiting for its own work to end: longer
  * than almost any kernel, shorter than anybody notices. */
 #define PATIENCE_NS (50 * NSEC_PER_MSEC)
+/* Time before kernels are made to stand still. A guest that asks has waited for longer before, but
+ * for kernels that it has seen do so. */
+#define STILL_PATIENCE_NS NSEC_PER_MSEC
 /* Times that a move for MAKE_RESIDENT waits for that: there is no second chance. */
 #define RESIDENT_TRIES 5
 /* Upper bound of the time, which doubles after each failure in a row. weftd is not kept
@@ -367,22 +370,46 @@ static void keep_ready(struct moving *m, const struct msg *msg)
 	space_host_pool_set(m->on.space, msg->prealloc.bytes);
 }
 
+static uint64_t patience_of(const struct quiet *q)
+{
+	if (q->wait_us)
+		return MIN(q->wait_us * NSEC_PER_USEC, PATIENCE_MAX_NS);
+	return q->tried ? MIN(PATIENCE_NS << MIN(q->tried, 5u), PATIENCE_MAX_NS)
+			: STILL_PATIENCE_NS;
+}
+
+/* Waits for the session's work to end or, if it may take as long as it likes, has it stand still:
+ * a kernel may be waiting for the program, and that for memory which the kernel has. */
+static int get_quiet(struct moving *m, bool *ret_frozen)
+{
+	uint64_t deadline = clock_now_ns() + patience_of(&m->quiet);
+	int r;
+
+	*ret_frozen = false;
+	if (m->quiet.wait_us)
+		return gate_close(m->on.gate, deadline);
+	r = gate_close_begin(m->on.gate, deadline);
+	if (r == -EBUSY) {
+		r = gate_freeze(m->on.gate, clock_now_ns() + PATIENCE_NS);
+		*ret_frozen = r == 0;
+	}
+	return r;
+}
+
 /* Does a lane's work, or has another try after what weftd wants meanwhile: nobody else is to
  * wait for a kernel that does not end. */
 static void do_quiet(struct moving *m, const struct msg *msg)
 {
-	uint64_t patience_ns =
-		m->quiet.wait_us
-			? m->quiet.wait_us * NSEC_PER_USEC
-			: MIN(PATIENCE_NS << MIN(m->quiet.tried, 5u), PATIENCE_MAX_NS);
-	int r = gate_close(m->on.gate,
-			   clock_now_ns() + MIN(patience_ns, PATIENCE_MAX_NS));
+	bool frozen;
+	int r = get_quiet(m, &frozen);
 
 	if (r == 0)
 		r = m->quiet.work(m->quiet.what);
-	if (r != -EBUSY && !swapped(m))
+	if (frozen) /* nothing was swapped, or the gate would have been closed */
+		go_on_without(m);
+	else if (r != -EBUSY && !swapped(m))
 		gate_open(m->on.gate);
-	if (r != -EBUSY)
+	if (r != -EBUSY && !frozen)
 		go_on(m);
 	pthread_mutex_lock(&m->lock);
 	m->quiet.tried++;

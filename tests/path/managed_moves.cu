@@ -531,6 +531,98 @@ static void small_at_once()
 		t.join();
 }
 
+__global__ void answer(volatile int *asked, volatile int *answered, int times)
+{
+	for (int i = 1; i <= times; i++) {
+		while (*asked < i)
+			;
+		*answered = 3 * i;
+	}
+}
+
+/* A kernel and the program talk to each other in memory that is the device's by then, others run
+ * beside it, and all find what the others wrote before. */
+static void talking()
+{
+	size_t before = device_free();
+	int *p = managed(BYTES, 0), *flag = p + N / 2, value = 0;
+	cudaStream_t s, beside;
+
+	CK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+	CK(cudaStreamCreateWithFlags(&beside, cudaStreamNonBlocking));
+	for (int round = 0; round < 3; round++) {
+		value += add_there(p, before);
+		for (int *zero : {flag, flag + 1000})
+			CK(cudaMemset(zero, 0, sizeof(int)));
+		answer<<<1, 1, 0, s>>>(flag, flag + 1000, 20);
+		for (int i = 1; i <= 20; i++) {
+			*(volatile int *)flag = i;
+			while (*(volatile int *)(flag + 1000) != 3 * i)
+				usleep(10);
+			if (i % 5)
+				continue;
+			flag[2000] = 100 * i;
+			add<<<4, 256, 0, beside>>>(1, flag + 2000, 7);
+			CK(cudaStreamSynchronize(beside));
+			REQUIRE(flag[2000] == 100 * i + 7);
+			CK(cudaMemcpy(flag + 2000, &i, sizeof(i), cudaMemcpyDefault));
+			REQUIRE(flag[2000] == i);
+		}
+		CK(cudaStreamSynchronize(s));
+		all_are(p, value, MIB / sizeof(int));
+	}
+	/* One that is freed meanwhile: that waits. */
+	for (int *m : {flag, p})
+		CK(cudaMemset(m, 0, sizeof(int)));
+	add_there(p, before);
+	CK(cudaMemset(flag, 0, sizeof(int)));
+	wait_for<<<1, 1, 0, s>>>(flag, p);
+	*flag = 1;
+	CK(cudaFree(p));
+	CK(cudaStreamSynchronize(s));
+	CK(cudaStreamDestroy(beside));
+	CK(cudaStreamDestroy(s));
+}
+
+/* As behind_a_kernel(), but what the kernel waits for is on the device. */
+static void behind_a_talking_kernel()
+{
+	size_t before = device_free();
+	std::vector<int> plain(N, 9);
+	int *p = managed(BYTES, 0), *flag = p + N / 2, *device, value = 0;
+	cudaStream_t s;
+
+	CK(cudaMalloc(&device, BYTES));
+	CK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+	for (int way = 0; way < 5; way++) {
+		value += add_there(p, before - BYTES);
+		CK(cudaMemset(flag, 0, 2 * sizeof(int)));
+		wait_for<<<1, 1, 0, s>>>(flag, flag + 1);
+		std::thread later([=] {
+			usleep(20000);
+			*(volatile int *)flag = 1;
+		});
+		if (way == 0)
+			CK(cudaMemcpyAsync(device, plain.data(), MIB / 8, cudaMemcpyDefault, s));
+		else if (way == 1)
+			CK(cudaMemcpyAsync(device, plain.data(), BYTES, cudaMemcpyDefault, s));
+		else if (way == 2)
+			CK(cudaMemcpyAsync(plain.data(), device, BYTES, cudaMemcpyDefault, s));
+		else if (way == 3)
+			CK(cudaMemsetAsync(device, 0, BYTES, s));
+		else
+			CK(cudaMemcpyAsync(device, device + N / 2, BYTES / 2, cudaMemcpyDefault, s));
+		later.join();
+		CK(cudaStreamSynchronize(s));
+		REQUIRE(flag[1] == 1);
+		all_are(p, value, MIB / sizeof(int));
+		flag[0] = flag[1] = value;
+	}
+	CK(cudaStreamDestroy(s));
+	CK(cudaFree(device));
+	CK(cudaFree(p));
+}
+
 /* Freeing waits for kernels; all there is can be had and given back; advice of the program's to
  * the kernel takes nothing away. */
 static void the_end_of_it()
@@ -592,6 +684,8 @@ int main()
 		polling();
 		latches();
 		small_flags();
+		talking();
+		behind_a_talking_kernel();
 	}
 	small_ones();
 	small_at_once();

@@ -23,6 +23,7 @@ static struct {
 	_Atomic bool busy;
 	_Atomic unsigned asked;
 	bool held; /* under the gate's lock */
+	bool freezes, frozen;
 	_Atomic uint64_t takes_ns;
 	sem_t done;
 } device;
@@ -51,7 +52,20 @@ static void go_on(void *arg)
 	device.held = false;
 }
 
-static const struct gate_ops asked = {quiet, quiet, hold, go_on};
+static bool freeze(void *arg)
+{
+	cr_assert(arg == &device && !device.frozen);
+	device.frozen = device.freezes;
+	return device.frozen;
+}
+
+static void thaw(void *arg)
+{
+	cr_assert(arg == &device && device.frozen);
+	device.frozen = false;
+}
+
+static const struct gate_ops asked = {quiet, quiet, hold, go_on, freeze, thaw};
 
 static void setup(void)
 {
@@ -249,6 +263,34 @@ Test(gate, goes_on_closing)
 	gate_close_begin(&g, in(SHORT_NS));
 	gate_open(&g);
 	finish(t);
+}
+
+/* Once the device has taken too long, or at once. */
+Test(gate, closes_over_work_that_stands_still)
+{
+	atomic_store(&device.busy, true);
+	device.freezes = true;
+	for (int i = 0; i < 2; i++) {
+		if (i == 0)
+			cr_assert_eq(gate_close_begin(&g, in(SHORT_NS)), -EBUSY);
+		cr_assert_eq(gate_freeze(&g, in(LONG_NS)), 0);
+		cr_assert(device.frozen && g.state == GATE_CLOSED);
+		cr_assert_eq(gate_freeze(&g, 0), 0, "it is closed");
+		gate_open(&g);
+		cr_assert(!device.frozen && !device.held);
+	}
+	cr_assert_eq(gate_enter(&g, &lanes[0]), 0);
+	cr_assert_eq(gate_freeze(&g, in(SHORT_NS)), -EBUSY, "a lane is inside");
+	cr_assert(!device.frozen && g.state == GATE_OPEN);
+	gate_leave(&lanes[0]);
+	device.freezes = false;
+	cr_assert_eq(gate_freeze(&g, in(LONG_NS)), -EBUSY);
+	cr_assert_eq(g.state, GATE_OPEN);
+	gate_end(&g);
+	device.freezes = true;
+	cr_assert_eq(gate_freeze(&g, in(LONG_NS)), -EPIPE);
+	cr_assert(!device.frozen);
+	sem_post(&device.done);
 }
 
 Test(gate, a_deadline_that_is_over)
