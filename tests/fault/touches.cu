@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Touches managed memory that is on the device, once its input ends, or with "busy" at once,
- * while a kernel that does not end runs. Prints "running" before, "touched" after it, and the
+ * while a kernel that does not end runs, and a host function, so that it is not made to stand
+ * still. Prints "running" before, "touched" after it, and the
  * name of the next call's error. Exit status 1: there is one.
  */
 #include <cstdio>
@@ -17,6 +18,11 @@ __global__ void for_ever(volatile unsigned *p)
 {
 	while (*p != 77)
 		;
+}
+
+static void last(void *)
+{
+	pause();
 }
 
 #define CK(x)                                                                            \
@@ -41,6 +47,10 @@ int main(int argc, char **argv)
 	step<<<1, 32>>>(p);
 	CK(cudaDeviceSynchronize());
 	if (argc > 1 && !strcmp(argv[1], "busy")) {
+		cudaStream_t s;
+
+		CK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+		CK(cudaLaunchHostFunc(s, last, nullptr));
 		for_ever<<<1, 1>>>(q);
 		/* Launches are not waited for; an answer that comes after one is. */
 		if (cudaStreamQuery(0) != cudaErrorNotReady)

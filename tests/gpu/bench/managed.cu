@@ -3,6 +3,7 @@
 /* Managed memory, 1 GiB: touched by the program, by a kernel, and by the program again; moved
  * by prefetching; and read by kernels where it is, as a part of what plain memory gives. */
 #include <cuda_runtime.h>
+#include <unistd.h>
 
 #include "bench.h"
 
@@ -25,6 +26,13 @@ __global__ void add(int4 *p, size_t n)
 		p[i].x++;
 }
 
+__global__ void answer(volatile int *p)
+{
+	while (!p[0])
+		;
+	p[1] = 1;
+}
+
 static double run_ms(int *p)
 {
 	double start = now_us();
@@ -42,6 +50,26 @@ static double touch_ms(volatile int *p)
 	for (size_t i = 0; i < BYTES / sizeof(int); i += 1024)
 		p[i] += 1;
 	return (now_us() - start) / 1e3;
+}
+
+/* The kernel waits for a while before it is told. */
+static double talk_us(volatile int *p)
+{
+	double start;
+
+	p[0] = p[1] = 0;
+	CKR(cudaMemPrefetchAsync((void *)p, BYTES, {cudaMemLocationTypeDevice, 0}, 0,
+				 nullptr));
+	CKR(cudaDeviceSynchronize());
+	answer<<<1, 1>>>(p);
+	usleep(1000);
+	start = now_us();
+	p[0] = 1;
+	while (!p[1])
+		;
+	start = now_us() - start;
+	CKR(cudaDeviceSynchronize());
+	return start;
 }
 
 static double prefetch_gbps(int *p, cudaMemLocation to)
@@ -70,7 +98,7 @@ int main(void)
 	cudaMemLocation device = {cudaMemLocationTypeDevice, 0},
 			host = {cudaMemLocationTypeHost, 0};
 	double first[REPEATS], gpu[REPEATS], again[REPEATS], back[REPEATS], in[REPEATS],
-		out[REPEATS], one[REPEATS];
+		out[REPEATS], one[REPEATS], talk[REPEATS];
 	int *p, *plain;
 
 	CKR(cudaMalloc(&plain, BYTES));
@@ -88,6 +116,7 @@ int main(void)
 		if (p[BYTES / sizeof(int) / 2] != 4)
 			return 1;
 		one[i] = now_us() - start;
+		talk[i] = talk_us(p);
 		run_ms(p);
 		CKR(cudaMemPrefetchAsync(p, BYTES, host, 0, nullptr));
 		in[i] = prefetch_gbps(p, device);
@@ -95,10 +124,11 @@ int main(void)
 		CKR(cudaFree(p));
 	}
 	printf("managed_first %.3f\nmanaged_gpu %.3f\nmanaged_again %.3f\n"
-	       "managed_back %.3f\nmanaged_one %.3f\nmanaged_in %.3f\nmanaged_out %.3f\n",
+	       "managed_back %.3f\nmanaged_one %.3f\nmanaged_talk %.3f\n"
+	       "managed_in %.3f\nmanaged_out %.3f\n",
 	       median(first, REPEATS), median(gpu, REPEATS), median(again, REPEATS),
-	       median(back, REPEATS), median(one, REPEATS), median(in, REPEATS),
-	       median(out, REPEATS));
+	       median(back, REPEATS), median(one, REPEATS), median(talk, REPEATS),
+	       median(in, REPEATS), median(out, REPEATS));
 	CKR(cudaMallocManaged(&p, BYTES));
 	CKR(cudaMemPrefetchAsync(p, BYTES, device, 0, nullptr));
 	printf("managed_there %.3f\n", best_of(plain) / best_of(p));

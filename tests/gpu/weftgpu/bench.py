@@ -49,6 +49,8 @@ METRICS = {
     "managed_again": ("... then the program", "ms", False, ratio(1.0, False)),
     "managed_back": ("... then a kernel again", "ms", False, ratio(1.0, False)),
     "managed_one": ("... then the program a word of it", "us", False, ratio(1.0, False)),
+    "managed_talk": ("... then tells a kernel that waits there, and is answered", "us", False,
+                     ratio(1.0, False)),
     "managed_in": ("prefetching it to the device", "GB/s", True, ratio(0.9, True)),
     "managed_out": ("prefetching it to the host", "GB/s", True, ratio(0.9, True)),
     "managed_there": ("kernels over it there, of the rate of plain memory", "", True,
