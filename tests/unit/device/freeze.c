@@ -113,21 +113,29 @@ static void end(struct work *w)
 /* ---- a driver whose channels can be taken off ---- */
 
 static struct {
-	unsigned on, off;
+	unsigned on, off, names, refuse_at;
 	uint32_t handles;
 } rm;
 
+static long disable(struct rm_control *c)
+{
+	const uint8_t *p = (const uint8_t *)(uintptr_t)c->params;
+
+	memcpy(&rm.names, p + 4, sizeof(rm.names));
+	*(*p ? &rm.off : &rm.on) += 1;
+	if (*p && rm.off == rm.refuse_at)
+		c->status = 0x23;
+	return 0;
+}
+
 static long fake_kernel(int fd, unsigned long request, void *arg)
 {
-	uint32_t *p = arg;
-	const uint8_t *disable;
+	struct rm_control *c = arg;
 
-	if (_IOC_NR(request) == NV_ESC_RM_ALLOC) {
-		p[2] = ++rm.handles;
-	} else if (p[2] == 0x2080110b) {
-		disable = (const uint8_t *)(uintptr_t)((struct rm_control *)arg)->params;
-		*(*disable ? &rm.off : &rm.on) += 1;
-	}
+	if (_IOC_NR(request) == NV_ESC_RM_ALLOC)
+		((struct rm_alloc *)arg)->object = ++rm.handles;
+	else if (_IOC_NR(request) == NV_ESC_RM_CONTROL && c->cmd == 0x2080110b)
+		return disable(c);
 	return 0;
 }
 
@@ -273,14 +281,57 @@ DEVICE_TEST(freeze, a_stream_that_ends_is_remembered)
 	end(&w);
 }
 
+static int give_back(uint32_t object)
+{
+	uint32_t gone[4] = {0xc11e, 0, object};
+
+	return ioctl(7, _IOC(_IOC_READ | _IOC_WRITE, 'F', NV_ESC_RM_FREE, 16), gone);
+}
+
+#define DEVICE  1u /* handles that fakes() makes */
+#define GROUP   2u
+#define CHANNEL 3u
+
 Test(freeze, channels_that_are_gone_are_not_named)
 {
 	struct fix f = {.info.name = SOFT_DEVICE_NAME};
-	uint32_t gone[4] = {0xc11e, 0, 2};
 
 	cr_assert(fakes(&f));
-	cr_assert_eq(
-		ioctl(7, _IOC(_IOC_READ | _IOC_WRITE, 'F', NV_ESC_RM_FREE, 16), gone), 0);
-	cr_assert(!cuda_freezer_freeze(), "the group's channels are gone with it");
-	cr_assert_eq(rm.off, 0);
+	alloc(GROUP, 0xc86f);
+	alloc(GROUP + 7, 0xc86f);
+	cr_assert(cuda_freezer_freeze());
+	cr_assert_eq(rm.names, 2, "those of groups that compute");
+	alloc(GROUP, 0xc86f);
+	cr_assert_eq(give_back(CHANNEL), 0);
+	cuda_freezer_thaw();
+	cr_assert(rm.on == 1 && rm.names == 1, "what was taken off, and is there");
+	cuda_freezer_thaw();
+	cr_assert_eq(rm.on, 1);
+	cr_assert(cuda_freezer_freeze());
+	cr_assert_eq(rm.names, 2);
+	cuda_freezer_thaw();
+	cr_assert_eq(give_back(DEVICE), 0);
+	cr_assert(!cuda_freezer_freeze(), "gone with the device that the group was of");
+	cr_assert_eq(rm.off, 2);
+}
+
+/* More than one call takes. */
+Test(freeze, all_or_none)
+{
+	struct fix f = {.info.name = SOFT_DEVICE_NAME};
+
+	cr_assert(fakes(&f));
+	for (unsigned i = 0; i < 99; i++)
+		alloc(GROUP, 0xc86f);
+	cr_assert(cuda_freezer_freeze());
+	cr_assert(rm.off == 2 && rm.names == 36);
+	cuda_freezer_thaw();
+	cr_assert_eq(rm.on, 2);
+	rm.refuse_at = 4;
+	cr_assert(!cuda_freezer_freeze());
+	cr_assert(rm.off == 4 && rm.on == 3 && rm.names == 64, "put back");
+	for (unsigned i = 0; i < 999; i++)
+		alloc(GROUP, 0xc86f);
+	cr_assert(!cuda_freezer_freeze(), "there is no room to know them all");
+	cr_assert_eq(rm.off, 4);
 }

@@ -27,6 +27,7 @@ static_assert(sizeof(struct disable_params) == 536, "as the resource manager has
 struct object {
 	int fd; /* the driver knows a client by the file in which it was made */
 	uint32_t client, handle, parent;
+	bool off;
 };
 
 static struct {
@@ -34,12 +35,11 @@ static struct {
 	struct object devices[DEVICES_MAX], groups[GROUPS_MAX], channels[CHANNELS_MAX];
 	unsigned n_devices, n_groups, n_channels;
 	bool too_many; /* for good: not all are known */
-	bool frozen;
 } freezer = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static struct object object_of(int fd, const struct rm_alloc *a)
 {
-	return (struct object){fd, a->root, a->object, a->parent};
+	return (struct object){fd, a->root, a->object, a->parent, false};
 }
 
 static bool is_group(const struct object *channel)
@@ -97,11 +97,21 @@ static unsigned without(struct object *o, unsigned n, uint32_t client, uint32_t 
 	return kept;
 }
 
+static void freed_locked(uint32_t client, uint32_t object)
+{
+	freezer.n_channels =
+		without(freezer.channels, freezer.n_channels, client, object);
+}
+
 void cuda_freezer_freed(uint32_t client, uint32_t object)
 {
 	pthread_mutex_lock(&freezer.lock);
-	freezer.n_channels =
-		without(freezer.channels, freezer.n_channels, client, object);
+	for (unsigned i = 0; i < freezer.n_groups; i++) {
+		if (freezer.groups[i].client == client &&
+		    freezer.groups[i].parent == object)
+			freed_locked(client, freezer.groups[i].handle);
+	}
+	freed_locked(client, object);
 	freezer.n_groups = without(freezer.groups, freezer.n_groups, client, object);
 	freezer.n_devices = without(freezer.devices, freezer.n_devices, client, object);
 	pthread_mutex_unlock(&freezer.lock);
@@ -118,66 +128,74 @@ static uint32_t device_of(uint32_t client)
 	return device;
 }
 
-/* Channels from first on, as many of one client as one call takes. Returns how many, 0 if the
- * kernel does not let them. */
+static bool tell(const struct object *first, struct disable_params *p)
+{
+	struct rm_control c = {.client = first->client,
+			       .object = device_of(first->client),
+			       .cmd = NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS,
+			       .params = (uintptr_t)p,
+			       .size = sizeof(*p)};
+
+	if (c.object &&
+	    cuda_rm_kernel(first->fd,
+			   _IOWR(NV_IOCTL_MAGIC, NV_ESC_RM_CONTROL, struct rm_control),
+			   &c) == 0 &&
+	    c.status == 0)
+		return true;
+	log_debug("cuda: channels of client %#x, device %#x: %#x", c.client, c.object,
+		  c.status);
+	return false;
+}
+
+/* Channels from first on that are not so yet, as many of one client as one call takes. Returns the
+ * first that was not looked at, 0 if the kernel does not let them. */
 static unsigned set_some_locked(unsigned first, bool off)
 {
+	struct object *channels = freezer.channels;
 	struct disable_params p = {.disable = off};
-	struct rm_control c = {.client = freezer.channels[first].client,
-			       .object = device_of(freezer.channels[first].client),
-			       .cmd = NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS,
-			       .params = (uintptr_t)&p,
-			       .size = sizeof(p)};
+	unsigned end = first;
 
-	for (unsigned i = first; i < freezer.n_channels && p.n < ENTRIES_MAX;
-	     i++, p.n++) {
-		if (freezer.channels[i].client != c.client)
-			break;
-		p.clients[p.n] = c.client;
-		p.channels[p.n] = freezer.channels[i].handle;
+	for (; end < freezer.n_channels && p.n < ENTRIES_MAX &&
+	       channels[end].client == channels[first].client;
+	     end++) {
+		if (channels[end].off == off)
+			continue;
+		p.clients[p.n] = channels[end].client;
+		p.channels[p.n++] = channels[end].handle;
 	}
-	if (!c.object ||
-	    cuda_rm_kernel(freezer.channels[first].fd,
-			   _IOWR(NV_IOCTL_MAGIC, NV_ESC_RM_CONTROL, struct rm_control),
-			   &c) ||
-	    c.status) {
-		log_debug("cuda: channels of client %#x, device %#x: %#x", c.client,
-			  c.object, c.status);
+	if (p.n && !tell(&channels[first], &p))
 		return 0;
-	}
-	return p.n;
+	while (first < end)
+		channels[first++].off = off;
+	return end;
 }
 
 static bool set_all_locked(bool off)
 {
-	unsigned n = 1;
-
-	for (unsigned i = 0; i < freezer.n_channels && n; i += n)
-		n = set_some_locked(i, off);
-	return n;
+	for (unsigned i = 0; i < freezer.n_channels;) {
+		i = set_some_locked(i, off);
+		if (!i)
+			return false;
+	}
+	return true;
 }
 
 bool cuda_freezer_freeze(void)
 {
-	bool can;
+	bool frozen;
 
 	pthread_mutex_lock(&freezer.lock);
-	can = freezer.n_channels && !freezer.too_many;
-	freezer.frozen = can && set_all_locked(true);
-	if (can && !freezer.frozen) {
-		log_debug("cuda: kernels cannot be frozen");
+	frozen = freezer.n_channels && !freezer.too_many && set_all_locked(true);
+	if (!frozen)
 		set_all_locked(false);
-	}
-	can = freezer.frozen;
 	pthread_mutex_unlock(&freezer.lock);
-	return can;
+	return frozen;
 }
 
 void cuda_freezer_thaw(void)
 {
 	pthread_mutex_lock(&freezer.lock);
-	if (freezer.frozen && !set_all_locked(false))
+	if (!set_all_locked(false))
 		log_error("cuda: frozen kernels do not go on");
-	freezer.frozen = false;
 	pthread_mutex_unlock(&freezer.lock);
 }
