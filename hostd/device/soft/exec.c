@@ -6,6 +6,8 @@
  * Threads that wait for the device help (soft_exec_help_locked()); together there are
  * never more than n_threads in a slice. They take only what would be picked anyway, so
  * that waiting for a stream does not make it more important.
+ *
+ * #syscalls: nanosleep
  */
 #include <errno.h>
 #include <stdio.h>
