@@ -402,9 +402,8 @@ static void touched_locked(struct managed_mem *m, uintptr_t addr)
 	m->run = i == m->next ? MIN(2 * m->run, RUN_MAX) : 1;
 	m->next = MIN(i + m->run, m->n);
 	end = first_that(m, i, m->next, false);
-	if (is_talking(m))
-		bring_from_kernels_locked(m, i, end);
-	else if (bring_locked(server, m, i, end, TOUCH_WAIT_US) == CUDA_ERROR_NOT_READY)
+	if (is_talking(m) ||
+	    bring_locked(server, m, i, end, TOUCH_WAIT_US) == CUDA_ERROR_NOT_READY)
 		bring_from_kernels_locked(m, i, end);
 	else
 		quiet_back_locked(m);

@@ -154,7 +154,7 @@ static void cuda_ctx_destroy(struct dev_ctx *ctx)
 	cuda_host_ops_drop(ctx);
 	cuda_host_leave(ctx);
 	cuda_completion_drop(ctx);
-	cuda_runs_drop(ctx);
+	cuda_run_drop(&ctx->run);
 	cu.cuMemFreeHost(ctx->slots);
 	pthread_mutex_lock(&dev->lock);
 	list_remove(&ctx->link);

@@ -302,12 +302,14 @@ void cuda_stream_destroy(struct dev_stream *st)
 {
 	struct dev_ctx *ctx = st->ctx;
 
+	if (!cuda_enter(ctx))
+		cuda_run_leave(st);
 	/* First: cuda_pending() asks those in the list. */
 	pthread_mutex_lock(&ctx->dev->lock);
 	list_remove(&st->link);
 	pthread_mutex_unlock(&ctx->dev->lock);
 	if (!cuda_enter(ctx)) {
-		cuda_run_drop(st);
+		cuda_run_drop(&st->run);
 		cuda_note(ctx, cu.cuStreamDestroy(st->cu));
 	}
 	free(st);

@@ -10,17 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "check.h"
+
 #define THREADS 4
 #define N       300
-
-#define CHECK(call)                                                                      \
-	do {                                                                             \
-		int check_r = (int)(call);                                               \
-		if (check_r) {                                                           \
-			printf("FAIL blas_threads: %s gave %d\n", #call, check_r);       \
-			exit(1);                                                         \
-		}                                                                        \
-	} while (0)
 
 struct job {
 	cublasHandle_t handle;

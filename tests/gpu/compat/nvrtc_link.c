@@ -11,19 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
+
 static const char *part_a = "extern __device__ float f(float);\n"
 			    "extern \"C\" __global__ void k(float *p)\n"
 			    "{ p[threadIdx.x] = f(p[threadIdx.x]); }\n";
 static const char *part_b = "__device__ float f(float x) { return x * 3.0f + 1.0f; }\n";
-
-#define CHECK(call)                                                                      \
-	do {                                                                             \
-		int check_r = (int)(call);                                               \
-		if (check_r) {                                                           \
-			printf("FAIL nvrtc_link: %s gave %d\n", #call, check_r);         \
-			exit(1);                                                         \
-		}                                                                        \
-	} while (0)
 
 static char *compile(const char *source, const char *arch, int lto, size_t *size)
 {

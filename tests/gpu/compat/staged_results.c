@@ -13,17 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
+
 #define N      1568
 #define ROUNDS 2000
-
-#define CHECK(call)                                                                      \
-	do {                                                                             \
-		int check_r = (int)(call);                                               \
-		if (check_r) {                                                           \
-			printf("FAIL staged_results: %s gave %d\n", #call, check_r);     \
-			exit(1);                                                         \
-		}                                                                        \
-	} while (0)
 
 static const char *ptx =
 	".version 7.0\n.target sm_52\n.address_size 64\n"

@@ -47,12 +47,17 @@ static void set_word(const struct work *w, uint64_t i, uint32_t v)
 	OK(f->ops->copy.write(f->ctx, w->beside, w->p + 4 * i, &v, 4));
 }
 
-static void launch(struct work *w)
+static void launch_in(struct work *w, struct dev_stream *st)
 {
 	struct fix *f = w->f;
 
 	w->l.params = &w->p;
-	OK(f->ops->func.launch(f->ctx, w->st, &w->l));
+	OK(f->ops->func.launch(f->ctx, st, &w->l));
+}
+
+static void launch(struct work *w)
+{
+	launch_in(w, w->st);
 }
 
 /* A kernel counts in its stream, and has begun to. */
@@ -278,6 +283,30 @@ DEVICE_TEST(freeze, a_stream_that_ends_is_remembered)
 	f->ops->stream.destroy(st);
 	cr_assert(!f->ops->freeze(f->dev));
 	block_release(&b);
+	end(&w);
+}
+
+/* A driver does not tell of one that has ended; of the context it does. */
+DEVICE_TEST(freeze, all_is_known_when_the_context_has_done_it)
+{
+	struct work w = begin(f);
+	struct dev_stream *st;
+
+	fakes(f);
+	if (!f->soft) {
+		OK(f->ops->stream.create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &st));
+		OK(f->ops->copy.fill(f->ctx, st, w.p + 64, 0, 7, 4, 4, 1));
+		launch_in(&w, st);
+		f->ops->stream.destroy(st);
+		cr_assert(!f->ops->freeze(f->dev));
+		set_word(&w, 1, 1);
+		OK(f->ops->ctx.synchronize(f->ctx));
+		set_word(&w, 1, 0);
+		launch(&w);
+		cr_assert(goes_on(&w));
+		cr_assert(f->ops->freeze(f->dev));
+		f->ops->thaw(f->dev);
+	}
 	end(&w);
 }
 

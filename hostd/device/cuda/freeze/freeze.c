@@ -85,14 +85,16 @@ static bool all_stand(struct device *dev)
 	return true;
 }
 
-void cuda_run_drop(struct dev_stream *st)
+void cuda_run_leave(struct dev_stream *st)
 {
-	struct cuda_run *r = &st->run;
+	const struct cuda_run *r = &st->run;
 
-	if (!r->since && !atomic_load(&r->others))
-		return;
-	if (cu.cuStreamQuery(st->cu))
+	if ((r->since || atomic_load(&r->others)) && cu.cuStreamQuery(st->cu))
 		atomic_fetch_add(&st->ctx->unknown, 1);
+}
+
+void cuda_run_drop(struct cuda_run *r)
+{
 	if (r->since)
 		cu.cuEventDestroy(r->since);
 	if (r->until)
@@ -107,14 +109,6 @@ unsigned cuda_unknown(const struct dev_ctx *ctx)
 void cuda_known_until(struct dev_ctx *ctx, unsigned unknown)
 {
 	atomic_store(&ctx->known, unknown);
-}
-
-void cuda_runs_drop(struct dev_ctx *ctx)
-{
-	if (ctx->run.since)
-		cu.cuEventDestroy(ctx->run.since);
-	if (ctx->run.until)
-		cu.cuEventDestroy(ctx->run.until);
 }
 
 /* ---- freezing ---- */

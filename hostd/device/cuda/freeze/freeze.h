@@ -49,12 +49,12 @@ static inline void cuda_was_other(struct dev_ctx *ctx, struct dev_stream *st)
 	atomic_store_explicit(&cuda_run_of(ctx, st)->others, true, memory_order_relaxed);
 }
 
-/* The stream ends; what it has goes on, and is unknown from then on. */
-void cuda_run_drop(struct dev_stream *st);
+/* The stream is about to leave its context's list; what it has goes on, and is unknown then. */
+void cuda_run_leave(struct dev_stream *st);
+/* The events of a stream or a context that is in no list any more. */
+void cuda_run_drop(struct cuda_run *r);
 /* Around waiting for all that a context has: how many streams have ended so. */
 unsigned cuda_unknown(const struct dev_ctx *ctx);
 void cuda_known_until(struct dev_ctx *ctx, unsigned unknown);
-/* The context ends. */
-void cuda_runs_drop(struct dev_ctx *ctx);
 
 #endif
