@@ -73,10 +73,12 @@ class Vsock(FaultTest):
         return self.children(p, "weft-vsock")[0]
 
     def wait_serving(self, p):
-        """Waits until the server has a filter beside the keeps's."""
+        """Waits until each process has a filter, and the server's is beside the supervisor's."""
         def confined():
             servers = self.children(p, "weft-vsock")
-            return servers and filters(servers[0]) > filters(p.pid) > 0
+            connectors = self.children(p, "weft-connector")
+            return (servers and filters(servers[0]) > filters(p.pid) > 0
+                    and connectors and filters(connectors[0]) > 0)
         wait_for(lambda: p.poll() is not None or confined(), 5, "weft-vsock serves")
         self.assertIsNone(p.poll(), "weft-vsock has ended")
 
