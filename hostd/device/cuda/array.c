@@ -66,6 +66,7 @@ CUresult cuda_array_bytes(struct dev_ctx *ctx, const struct array_shape *s,
 CUresult cuda_array_create(struct dev_ctx *ctx, const struct array_shape *s,
 			   struct dev_array **ret_array)
 {
+	cuda_scoped_thawed(ctx->dev);
 	_cleanup_free_ struct dev_array *a = NULL;
 	CUresult res = cuda_enter(ctx);
 
@@ -86,6 +87,7 @@ CUresult cuda_array_create(struct dev_ctx *ctx, const struct array_shape *s,
 
 void cuda_array_destroy(struct dev_array *a)
 {
+	cuda_scoped_thawed(a->ctx->dev);
 	if (!cuda_enter(a->ctx))
 		drop(a);
 	free(a);

@@ -189,6 +189,7 @@ static CUresult cuda_ctx_get_limit(struct dev_ctx *ctx, CUlimit limit, size_t *r
 
 static CUresult cuda_ctx_set_limit(struct dev_ctx *ctx, CUlimit limit, size_t value)
 {
+	cuda_scoped_thawed(ctx->dev);
 	CUresult res = cuda_enter(ctx);
 
 	if (res)
@@ -296,6 +297,7 @@ static void cuda_close(struct device *dev)
 	pthread_mutex_destroy(&dev->lock);
 	pthread_mutex_destroy(&dev->host_lock);
 	pthread_mutex_destroy(&dev->making);
+	pthread_rwlock_destroy(&dev->frozen);
 	free(dev);
 }
 
@@ -315,6 +317,7 @@ static int cuda_open(const struct device_config *cfg, struct device **ret_dev)
 		free(dev);
 		return r;
 	}
+	pthread_rwlock_init(&dev->frozen, NULL);
 	pthread_mutex_init(&dev->making, NULL);
 	pthread_mutex_init(&dev->lock, NULL);
 	pthread_mutex_init(&dev->host_lock, NULL);

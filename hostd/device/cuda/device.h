@@ -82,6 +82,8 @@ struct device {
 	pthread_mutex_t host_lock;
 	struct list host_ops; /* struct host_op, not done */
 	uint64_t last_token;
+	/* Held for writing while kernels stand still. */
+	pthread_rwlock_t frozen;
 	struct cuda_output output;
 	struct tally created, imports; /* bytes of each kind; any thread */
 	struct cuda_nvml *nvml;       /* NULL: the host's NVML is not there */
@@ -181,6 +183,23 @@ static inline pthread_mutex_t *cuda_lock(pthread_mutex_t *lock)
 	pthread_mutex_lock(lock);
 	return lock;
 }
+
+static inline void cuda_rwunlockp(pthread_rwlock_t **lock)
+{
+	pthread_rwlock_unlock(*lock);
+}
+
+static inline pthread_rwlock_t *cuda_rdlock(pthread_rwlock_t *lock)
+{
+	pthread_rwlock_rdlock(lock);
+	return lock;
+}
+
+/* Around what may wait for kernels with locks of the driver's held, before any lock of ours: they
+ * do not stand still meanwhile. Not for what moves memory, on whose thread they do. */
+#define cuda_scoped_thawed(dev)                                                          \
+	_cleanup_(cuda_rwunlockp) pthread_rwlock_t *_thawed __attribute__((unused)) =    \
+		cuda_rdlock(&(dev)->frozen)
 
 #define cuda_scoped_lock(m)                                                              \
 	_cleanup_(cuda_unlockp) pthread_mutex_t *_held __attribute__((unused)) =         \

@@ -328,6 +328,7 @@ void cuda_graphs_drop(struct dev_ctx *ctx)
 CUresult cuda_graph_create(struct dev_ctx *ctx, const struct dev_graph_desc *d,
 			   struct dev_graph **ret_graph)
 {
+	cuda_scoped_thawed(ctx->dev);
 	struct dev_graph *g;
 	CUresult res = cuda_enter(ctx);
 
@@ -354,6 +355,7 @@ CUresult cuda_graph_create(struct dev_ctx *ctx, const struct dev_graph_desc *d,
 
 void cuda_graph_destroy(struct dev_graph *g)
 {
+	cuda_scoped_thawed(g->ctx->dev);
 	struct dev_ctx *ctx = g->ctx;
 
 	if (!cuda_enter(ctx) && !is_idle(g)) {

@@ -105,6 +105,7 @@ static uint64_t take(struct device *dev, uint64_t addr)
 CUresult cuda_host_map(struct dev_ctx *ctx, CUdeviceptr addr, uint64_t size, int fd,
 		       uint64_t offset)
 {
+	cuda_scoped_thawed(ctx->dev);
 	struct device *dev = ctx->dev;
 	CUresult res = cuda_enter(ctx);
 
@@ -163,6 +164,7 @@ void cuda_host_adopt(struct dev_ctx *ctx)
 
 CUresult cuda_host_unmap(struct dev_ctx *ctx, CUdeviceptr addr)
 {
+	cuda_scoped_thawed(ctx->dev);
 	struct device *dev = ctx->dev;
 	CUresult res = cuda_enter(ctx);
 	uint64_t size;

@@ -444,6 +444,7 @@ CUresult cuda_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,
 
 CUresult cuda_own(struct dev_ctx *ctx, uint64_t size, CUdeviceptr *ret_addr)
 {
+	cuda_scoped_thawed(ctx->dev);
 	CUresult res = cuda_enter(ctx);
 	CUdeviceptr addr;
 	CUstream st;

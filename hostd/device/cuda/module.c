@@ -270,6 +270,7 @@ static int machine_code(const struct device *dev, const void *image, size_t size
 CUresult cuda_module_managed(struct dev_ctx *ctx, const void *image, size_t image_size,
 			     struct dev_managed **ret, unsigned *ret_n)
 {
+	cuda_scoped_thawed(ctx->dev);
 	_cleanup_free_ char *elf = NULL;
 	CUresult res = cuda_enter(ctx);
 	unsigned parts;
@@ -326,6 +327,7 @@ static CUresult load_placed(struct dev_module *mod, const void *image, size_t im
 static CUresult load(struct dev_ctx *ctx, const void *image, size_t image_size,
 		     struct dev_jit *jit, bool library, struct dev_module **ret_module)
 {
+	cuda_scoped_thawed(ctx->dev);
 	size_t before = 0, after = 0, total;
 	struct cuda_jit o;
 	struct dev_module *mod;
@@ -395,6 +397,7 @@ void cuda_module_unload(struct dev_module *mod)
 
 	if (!cuda_enter(ctx)) {
 		cuda_note(ctx, cu.cuCtxSynchronize());
+		cuda_scoped_thawed(ctx->dev);
 		cuda_batches_drop(ctx);
 		cuda_note(ctx, mod->lib ? cu.cuLibraryUnload(mod->lib)
 					: cu.cuModuleUnload(mod->cu));
@@ -411,6 +414,7 @@ uint64_t cuda_module_memory(struct dev_module *mod)
 CUresult cuda_module_function(struct dev_module *mod, const char *name,
 			      struct dev_func **ret_func)
 {
+	cuda_scoped_thawed(mod->ctx->dev);
 	CUresult res = cuda_enter(mod->ctx);
 	CUkernel kernel;
 	CUfunction fn;
@@ -427,6 +431,7 @@ CUresult cuda_module_function(struct dev_module *mod, const char *name,
 
 CUresult cuda_module_status(struct dev_module *mod)
 {
+	cuda_scoped_thawed(mod->ctx->dev);
 	CUresult res = cuda_enter(mod->ctx);
 	CUmodule unused;
 
@@ -437,6 +442,7 @@ CUresult cuda_module_status(struct dev_module *mod)
 
 CUresult cuda_module_function_count(struct dev_module *mod, unsigned *ret_n)
 {
+	cuda_scoped_thawed(mod->ctx->dev);
 	CUresult res = cuda_enter(mod->ctx);
 
 	if (res)
@@ -465,6 +471,7 @@ static CUresult global_known(struct dev_module *mod, CUdeviceptr addr, size_t si
 CUresult cuda_module_global(struct dev_module *mod, const char *name,
 			    CUdeviceptr *ret_addr, size_t *ret_size)
 {
+	cuda_scoped_thawed(mod->ctx->dev);
 	CUresult res = cuda_enter(mod->ctx);
 	CUdeviceptr addr;
 	size_t size;
@@ -484,6 +491,7 @@ CUresult cuda_module_global(struct dev_module *mod, const char *name,
 CUresult cuda_module_function_at(struct dev_module *mod, unsigned index,
 				 struct dev_func **ret_func, const char **ret_name)
 {
+	cuda_scoped_thawed(mod->ctx->dev);
 	CUresult res = cuda_enter(mod->ctx);
 
 	if (!res && !mod->order)

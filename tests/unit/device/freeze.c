@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels that stand still while memory moves under them; and what keeps them from that. */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "device/cuda/rm/freezer.h"
@@ -248,6 +250,43 @@ DEVICE_TEST(freeze, what_may_copy_meanwhile_keeps_kernels_going)
 	cr_assert(goes_on(&w));
 	cr_assert(f->ops->freeze(f->dev));
 	f->ops->thaw(f->dev);
+	end(&w);
+}
+
+struct loading {
+	struct fix *f;
+	_Atomic bool done;
+};
+
+static void *load_and_unload(void *arg)
+{
+	struct dev_jit jit = {.optimization_level = 4};
+	struct loading *l = arg;
+	struct fix *f = l->f;
+	struct dev_module *mod;
+
+	OK(f->ops->module.load(f->ctx, text, sizeof(text), &jit, &mod));
+	atomic_store(&l->done, true);
+	f->ops->module.unload(mod);
+	return NULL;
+}
+
+/* A driver may wait for kernels while it loads code, with locks that moving memory takes. */
+DEVICE_TEST(freeze, code_is_loaded_when_kernels_go_on)
+{
+	struct work w = begin(f);
+	struct loading l = {.f = f};
+	pthread_t thread;
+
+	fakes(f);
+	cr_assert(f->ops->freeze(f->dev));
+	cr_assert_eq(pthread_create(&thread, NULL, load_and_unload, &l), 0);
+	usleep(50000);
+	cr_assert(f->soft || !atomic_load(&l.done));
+	f->ops->thaw(f->dev);
+	set_word(&w, 1, 1);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+	cr_assert(atomic_load(&l.done));
 	end(&w);
 }
 

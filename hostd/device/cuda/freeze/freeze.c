@@ -116,18 +116,24 @@ void cuda_known_until(struct dev_ctx *ctx, unsigned unknown)
 bool cuda_freeze(struct device *dev)
 {
 	/* Channels of class shared are other processes' as well. */
-	if (dev->cfg.shared || has_host_ops(dev) || !cuda_freezer_freeze())
+	if (dev->cfg.shared || has_host_ops(dev) ||
+	    pthread_rwlock_trywrlock(&dev->frozen))
 		return false;
-	/* Kernels that were about to end have ended by now, and may have let something begin. */
-	if (all_stand(dev))
-		return true;
-	log_debug("cuda: kernels are not frozen: something else may be under way");
-	cuda_freezer_thaw();
+	if (cuda_freezer_freeze()) {
+		/* Kernels that were about to end have ended by now, and may have let something
+		 * begin. */
+		if (all_stand(dev))
+			return true;
+		log_debug(
+			"cuda: kernels are not frozen: something else may be under way");
+		cuda_freezer_thaw();
+	}
+	pthread_rwlock_unlock(&dev->frozen);
 	return false;
 }
 
 void cuda_thaw(struct device *dev)
 {
-	(void)dev;
 	cuda_freezer_thaw();
+	pthread_rwlock_unlock(&dev->frozen);
 }
