@@ -79,6 +79,7 @@ static void get_events(struct tenant *t, struct json_object *o, const char *key)
 	reply_u64(e, "oom", t->events.oom);
 	reply_u64(e, "reclaim", t->events.reclaim);
 	reply_u64(e, "busy", t->events.busy);
+	reply_u64(e, "frozen", t->events.frozen);
 	json_object_object_add(o, key, e);
 }
 

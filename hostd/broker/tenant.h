@@ -65,9 +65,9 @@ struct tenant {
 	struct memory_events {
 		/* Times: refused for the limit, or for want of memory; was evicted
 		 * although below memory.low, because above memory.high, at all; was too
-		 * busy to.
+		 * busy to; had kernels stand still for that.
 		 */
-		uint64_t max, oom, low, high, reclaim, busy;
+		uint64_t max, oom, low, high, reclaim, busy, frozen;
 	} events, events_told; /* so far; so often told by events.c */
 	uint32_t index;        /* in struct snapshot */
 	bool removed, draining;

@@ -170,6 +170,7 @@ static const struct row tenant_rows[] = {
 	EVENT("oom"),
 	EVENT("reclaim"),
 	EVENT("busy"),
+	EVENT("frozen"),
 	{"weft_tenant_refused_total", "refused/function", PLAIN, "kind", "function",
 	 "Requests of its programs for what Weft does not have."},
 	REFUSED("feature"),

@@ -103,6 +103,7 @@ static bool reclaim_ok(const struct msg *m)
 static bool moved_ok(const struct msg *m)
 {
 	return is_result(m->moved.result) && is_flag(m->moved.will_wait) &&
+	       is_flag(m->moved.frozen) &&
 	       (!m->moved.will_wait || m->moved.result == -EBUSY);
 }
 

@@ -345,7 +345,8 @@ struct msg_moved {
 	/* 0, -EBUSY (work did not end in time), -ENOSPC (nothing more can move), -ENOMEM
 	 * (no memory where it was to go) or -EIO */
 	int32_t result;
-	uint32_t will_wait; /* 1, with -EBUSY: it waits on, and QUIESCED follows */
+	uint16_t will_wait; /* 1, with -EBUSY: it waits on, and QUIESCED follows */
+	uint16_t frozen; /* 1: kernels stood still for it, or do until theirs is back */
 	/* RECLAIMED: device memory that is free now, also if it failed, besides what LEFT
 	 * said; what was freed instead is in the credit. RESTORED: what came back; the
 	 * rest of the grant is given up. */

@@ -214,6 +214,11 @@ void space_move_prepare(struct space *sp, uint64_t bytes, uint64_t room)
 	free(cs.c);
 }
 
+void space_frozen(struct space *sp, bool frozen)
+{
+	sp->frozen = frozen;
+}
+
 int space_move_out(struct space *sp, uint64_t bytes, uint64_t room,
 		   enum placement_where where, struct space_moved *ret)
 {

@@ -46,6 +46,10 @@ struct space_residency {
 	uint64_t pinned;  /* on the device, cannot move now */
 };
 
+/* Kernels stand still, or do no longer: nothing is computed on the device for moves meanwhile. On
+ * the thread that moves out. */
+void space_frozen(struct space *sp, bool frozen);
+
 /* Makes the host memory that it will take, so that the session need not stand still for
  * that. The gate may be open. */
 void space_move_prepare(struct space *sp, uint64_t bytes, uint64_t room);

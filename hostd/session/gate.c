@@ -201,10 +201,15 @@ static int wait_for_device_locked(struct gate *g, uint64_t deadline_ns)
 
 /* ---- held and bound ---- */
 
-/* Says that lanes wait that could come in if the gate were open. */
+static bool is_wanted_locked(const struct gate *g)
+{
+	return g->waiting || g->frozen;
+}
+
+/* Says that there is who could go on if the gate were open. */
 static void say_wanted_locked(struct gate *g)
 {
-	if (g->wanted && g->waiting && g->state != GATE_OPEN)
+	if (g->wanted && is_wanted_locked(g) && g->state != GATE_OPEN)
 		g->wanted(g->wanted_arg);
 }
 
@@ -325,7 +330,7 @@ bool gate_wanted(struct gate *g)
 	bool any;
 
 	pthread_mutex_lock(&g->lock);
-	any = g->waiting;
+	any = is_wanted_locked(g);
 	pthread_mutex_unlock(&g->lock);
 	return any;
 }
@@ -335,9 +340,19 @@ bool gate_wanted_now(struct gate *g)
 	bool any;
 
 	pthread_mutex_lock(&g->lock);
-	any = g->waiting && !is_held_locked(g);
+	any = is_wanted_locked(g) && !is_held_locked(g);
 	pthread_mutex_unlock(&g->lock);
 	return any;
+}
+
+bool gate_is_frozen(struct gate *g)
+{
+	bool frozen;
+
+	pthread_mutex_lock(&g->lock);
+	frozen = g->frozen;
+	pthread_mutex_unlock(&g->lock);
+	return frozen;
 }
 
 /* ---- closing ---- */
@@ -462,7 +477,8 @@ static int freeze_locked(struct gate *g, uint64_t deadline_ns)
 		g->frozen = g->ops->freeze && g->ops->freeze(g->arg);
 		r = g->frozen ? 0 : -EBUSY;
 	}
-	set_state_locked(g, r == 0 ? GATE_CLOSED : GATE_OPEN);
+	if (r != -EBUSY)
+		set_state_locked(g, r == 0 ? GATE_CLOSED : GATE_OPEN);
 	return r;
 }
 

@@ -171,8 +171,8 @@ int gate_close(struct gate *g, uint64_t deadline_ns);
  * wait on: until either function is called again, or gate_open(). */
 int gate_close_begin(struct gate *g, uint64_t deadline_ns);
 /*
- * As gate_close(), but waits for lanes alone: what the device is at stands still until the gate
- * opens. -EBUSY also where it cannot.
+ * As gate_close_begin(), but waits for lanes alone: what the device is at stands still until the
+ * gate opens, and is somebody who wants in. -EBUSY also where it cannot.
  */
 int gate_freeze(struct gate *g, uint64_t deadline_ns);
 void gate_open(struct gate *g);
@@ -192,8 +192,10 @@ void gate_is_drained(struct gate *g);
 #define GATE_DRAIN_NS     (20 * NSEC_PER_MSEC)
 #define GATE_DRAIN_MAX_NS NSEC_PER_SEC
 
-/* True if a lane wants in; and if one does that is not held. */
+/* True if a lane wants in, or work stands still; and if the session is not held besides. */
 bool gate_wanted(struct gate *g);
 bool gate_wanted_now(struct gate *g);
+/* Any thread. */
+bool gate_is_frozen(struct gate *g);
 
 #endif

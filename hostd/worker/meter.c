@@ -205,7 +205,8 @@ static void look(struct meter *m, uint64_t now_ns)
 	struct worker_page *page = m->on.page;
 	uint64_t launches = atomic_load_explicit(&page->launches, memory_order_relaxed);
 	enum page_pending kind = PAGE_NO_WORK;
-	bool pending;
+	/* Work that stands still has no use for the device, but waits, as lanes at the gate do. */
+	bool frozen = gate_is_frozen(m->on.gate), pending;
 
 	m->looked_at_ns = now_ns;
 	say_kernel(m);
@@ -215,14 +216,15 @@ static void look(struct meter *m, uint64_t now_ns)
 		return;
 	say_had(m, true);
 	pending = m->on.ops->pending(m->on.dev);
-	if (pending) {
+	if (pending && !frozen) {
 		kind = launches != m->launches ? PAGE_KERNELS : PAGE_COPIES;
 		atomic_fetch_add_explicit(&page->looks_pending, 1, memory_order_relaxed);
-	} else {
+	} else if (!pending) {
 		m->launches = launches;
 		gate_is_drained(m->on.gate);
 	}
 	atomic_store_explicit(&page->pending, kind, memory_order_relaxed);
+	(void)gate_wanted_now(m->on.gate); /* says so, if it is held no longer */
 	atomic_store_explicit(&page->waiting, gate_wanted(m->on.gate),
 			      memory_order_relaxed);
 	atomic_fetch_add_explicit(&page->looks, 1, memory_order_relaxed);

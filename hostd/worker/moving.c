@@ -100,14 +100,17 @@ static void say(const struct moving *m, const struct msg *msg)
 
 /* Says RECLAIMED or RESTORED. */
 static void say_moved(const struct moving *m, enum msg_type type, uint32_t id,
-		      uint64_t bytes, int result, bool will_wait)
+		      const struct msg_moved *moved)
 {
-	const struct msg msg = {
-		.type = type,
-		.id = id,
-		.moved = {.result = result, .will_wait = will_wait, .bytes = bytes}};
+	const struct msg msg = {.type = type, .id = id, .moved = *moved};
 
 	say(m, &msg);
+}
+
+/* Says RESTORED, of what came for a question that was answered. */
+static void say_granted_moved(const struct moving *m, uint32_t id, uint64_t bytes, int r)
+{
+	say_moved(m, MSG_RESTORED, id, &(struct msg_moved){.result = r, .bytes = bytes});
 }
 
 static void count(_Atomic uint64_t *c, uint64_t n)
@@ -115,9 +118,15 @@ static void count(_Atomic uint64_t *c, uint64_t n)
 	atomic_fetch_add_explicit(c, n, memory_order_relaxed);
 }
 
+/* As gate_close_begin(); what does not end in time stands still. Lanes have had their time by then. */
 static int begin(const struct moving *m)
 {
-	return gate_close_begin(m->on.gate, clock_now_ns() + PATIENCE_NS);
+	int r = gate_close_begin(m->on.gate, clock_now_ns() + PATIENCE_NS);
+
+	if (r == -EBUSY)
+		r = gate_freeze(m->on.gate, clock_now_ns());
+	space_frozen(m->on.space, gate_is_frozen(m->on.gate));
+	return r;
 }
 
 static uint64_t swapped(const struct moving *m)
@@ -213,12 +222,16 @@ static void end(struct moving *m, enum msg_type type, uint32_t id, uint64_t byte
 {
 	uint64_t patience_ns = m->patience_ns;
 	bool longer = r == -EBUSY && patience_ns > PATIENCE_NS;
+	const struct msg_moved moved = {.result = r,
+					.will_wait = longer,
+					.frozen = gate_is_frozen(m->on.gate),
+					.bytes = bytes};
 
 	m->patience_ns =
 		r == -EBUSY ? MIN(2 * patience_ns, PATIENCE_MAX_NS) : PATIENCE_NS;
 	if (r == -EBUSY ? !longer : !swapped(m))
 		gate_open(m->on.gate);
-	say_moved(m, type, id, bytes, r, longer);
+	say_moved(m, type, id, &moved);
 	if (longer && wait_longer(m, patience_ns))
 		return;
 	go_on(m);
@@ -327,7 +340,7 @@ static void need_granted(struct moving *m, const struct msg *msg)
 	count(&m->on.page->moved_in_bytes, moved.bytes);
 	go_on_without(m);
 	if (granted)
-		say_moved(m, MSG_RESTORED, msg->id, moved.bytes, r, false);
+		say_granted_moved(m, msg->id, moved.bytes, r);
 }
 
 /*
@@ -338,8 +351,10 @@ static int make_resident(struct moving *m, uint64_t granted, struct space_moved 
 {
 	int r = -EBUSY;
 
-	for (unsigned i = 0; i < RESIDENT_TRIES && r == -EBUSY; i++)
+	for (unsigned i = 1; i < RESIDENT_TRIES && r == -EBUSY; i++)
 		r = gate_close(m->on.gate, clock_now_ns() + PATIENCE_NS);
+	if (r == -EBUSY)
+		r = begin(m);
 	return r < 0 ? r : space_make_resident(m->on.space, m->residence.c, granted, ret);
 }
 
@@ -356,7 +371,7 @@ static void resident_granted(struct moving *m, const struct msg *msg)
 	if (r < 0 || !swapped(m))
 		go_on_without(m);
 	if (granted)
-		say_moved(m, MSG_RESTORED, msg->id, moved.bytes, r, false);
+		say_granted_moved(m, msg->id, moved.bytes, r);
 	go_on(m);
 	pthread_mutex_lock(&m->lock);
 	m->residence.result = r;
@@ -389,10 +404,12 @@ static int get_quiet(struct moving *m, bool *ret_frozen)
 	if (m->quiet.wait_us)
 		return gate_close(m->on.gate, deadline);
 	r = gate_close_begin(m->on.gate, deadline);
-	if (r == -EBUSY) {
-		r = gate_freeze(m->on.gate, clock_now_ns() + PATIENCE_NS);
-		*ret_frozen = r == 0;
-	}
+	if (r != -EBUSY)
+		return r;
+	r = gate_freeze(m->on.gate, clock_now_ns() + PATIENCE_NS);
+	*ret_frozen = r == 0;
+	if (r == -EBUSY)
+		gate_open(m->on.gate);
 	return r;
 }
 
@@ -555,6 +572,8 @@ void moving_free(struct moving *m)
 	pthread_cond_signal(&m->cond);
 	pthread_mutex_unlock(&m->lock);
 	pthread_join(m->thread, NULL);
+	if (gate_is_frozen(m->on.gate)) /* or it would never end */
+		go_on_without(m);
 	pthread_cond_destroy(&m->done_cond);
 	pthread_cond_destroy(&m->cond);
 	pthread_mutex_destroy(&m->lock);

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Holds memory and runs a kernel that never ends. Prints "running" when it does. */
+/*
+ *	endless MIB [stays]
+ *
+ * Holds memory and runs a kernel that never ends. Prints "running" when it does. With `stays` a
+ * host function does not end either: the kernel cannot be made to stand still.
+ */
 #include <cstdio>
 #include <cstdlib>
+#include <unistd.h>
 
 __global__ void forever(volatile int *p)
 {
@@ -9,12 +15,22 @@ __global__ void forever(volatile int *p)
 		;
 }
 
+static void CUDART_CB waits(void *)
+{
+	for (;;)
+		pause();
+}
+
 int main(int argc, char **argv)
 {
 	size_t mib = argc > 1 ? (size_t)atoi(argv[1]) : 64;
+	cudaStream_t beside;
 	int *p;
 
 	if (cudaMalloc(&p, mib << 20) || cudaMemset(p, 0, 4))
+		return 2;
+	if (argc > 2 && (cudaStreamCreateWithFlags(&beside, cudaStreamNonBlocking) ||
+			 cudaLaunchHostFunc(beside, waits, NULL)))
 		return 2;
 	forever<<<2, 64>>>(p);
 	if (cudaStreamQuery(0) != cudaErrorNotReady)

@@ -28,6 +28,10 @@ def stat(d, tenant):
     return d.ctl("get", tenant, "compute.stat")["keys"]["compute.stat"]
 
 
+def events(d, tenant):
+    return d.ctl("get", tenant, "memory.events")["keys"]["memory.events"]
+
+
 def moved(d):
     return sum(s["memory.moved_in"] + s["memory.moved_out"] for s in d.ctl("list")["sessions"])
 
@@ -291,6 +295,23 @@ class Sets(FaultTest):
             self.end(*people)
             self.assertTrue(d.sessions("a"))
             endless.process.send_signal(signal.SIGKILL)
+            wait_for(lambda: not d.sessions(), 10, "it has ended")
+
+    def test_a_long_kernel_has_turns_as_others_have(self):
+        """Memory leaves from under it, and it stands still until that is back."""
+        with sharing() as d:
+            long = Script(d, "keeps", "a")
+            self.assertEqual(long.say(f"a 0 {26 * MIB}"), (0, 0))
+            people = self.begin(d, "bc")
+            for p in people:
+                until_running(p)
+            long.tell("w 0 2000000000")
+            self.assertEqual(long.answer(), (0, 0))
+            wait_for(lambda: stat(d, "a")["nr_turns"] > 2, 30, "it has turns")
+            self.assertGreater(events(d, "a")["frozen"], 1)
+            self.assertEqual(events(d, "a")["busy"], 0)
+            self.end(*people)
+            long.process.send_signal(signal.SIGKILL)
             wait_for(lambda: not d.sessions(), 10, "it has ended")
 
     def test_one_that_was_idle_gets_its_turn(self):

@@ -481,10 +481,30 @@ class Swap(FaultTest):
                 self.end(b)
                 self.assert_empty(d)
 
+    def test_memory_leaves_from_under_a_kernel(self):
+        """The kernel does not end; who wants its memory gets it, and is promised it."""
+        config = TWO.replace("b]", "b]\nmemory.min = 32M")
+        with swapping(64, 256, "[daemon]\nreclaim.kill = 2\n" + config) as d:
+            p = d.run("endless", 60, tenant="a")
+            until_running(p)
+            b = self.keeps(d, "b")
+            self.fill(b, range(2), 16)
+            self.assertEqual(figures(d)["b"], (32, 0))
+            self.assertGreaterEqual(figures(d)["a"][1], 28)
+            events = d.ctl("get", "a", "memory.events")["keys"]["memory.events"]
+            self.assertGreater(events["frozen"], 0)
+            self.assertEqual(events["busy"], 0)
+            self.assertIsNone(p.poll())
+            self.assert_kept(b, range(2))
+            self.end(b)
+            wait_for(lambda: figures(d)["a"] == (60, 0), 5, "a has all back")
+            p.kill()
+            self.assert_empty(d)
+
     def test_work_that_does_not_end(self):
         """The kernel is not interrupted; who wants its memory gets that of others, or waits."""
         with swapping(64, 256, TWO + "[tenant c]\nmemory.max = 1G\n") as d:
-            p = d.run("endless", 40, tenant="a")
+            p = d.run("endless", 40, "stays", tenant="a")
             until_running(p)
             b, c = self.keeps(d, "b"), self.keeps(d, "c")
             self.fill(b, [0], 20)
@@ -507,7 +527,7 @@ class Swap(FaultTest):
         """A tenant that is promised memory waits for it once; then the one that holds it is ended."""
         config = TWO.replace("b]", "b]\nmemory.min = 32M")
         with swapping(64, 256, "[daemon]\nreclaim.kill = 2\n" + config) as d:
-            p = d.run("endless", 60, tenant="a")
+            p = d.run("endless", 60, "stays", tenant="a")
             until_running(p)
             b = self.keeps(d, "b")
             self.fill(b, range(2), 8)

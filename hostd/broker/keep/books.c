@@ -375,8 +375,10 @@ void books_tenant_begin(struct tenant *t)
 	if (k) {
 		t->next_session = k->next_session;
 		t->peak = k->peak;
-		static_assert(sizeof(t->events) == sizeof(k->events), "are these");
-		memcpy(&t->events, k->events, sizeof(t->events));
+		static_assert(offsetof(struct memory_events, frozen) == sizeof(k->events),
+			      "are these");
+		memcpy(&t->events, k->events, sizeof(k->events));
+		t->events.frozen = k->frozen;
 		t->events_told = t->events;
 		t->draining = k->draining;
 		count_again(t, k);
@@ -498,6 +500,7 @@ uint64_t books_tick(void *broker, uint64_t now_ns)
 		t->book->peak = t->peak;
 		t->book->draining = t->draining;
 		memcpy(t->book->events, &t->events, sizeof(t->book->events));
+		t->book->frozen = t->events.frozen;
 	}
 	list_for_each (w, &b->workers, link) {
 		if (!w->book)

@@ -74,7 +74,7 @@ static_assert(sizeof(struct book_worker) <= BOOKS_RECORD, "has its place");
 struct book_tenant {
 	char name[CONF_NAME_MAX + 1]; /* "": nobody's */
 	uint64_t next_session, peak;
-	uint64_t events[6]; /* as struct tenant has them */
+	uint64_t events[6]; /* as struct tenant has them, before frozen */
 	/* Listener: 0, or a process of that program (a file), with messages of that
 	 * version. */
 	int32_t listener_pid;
@@ -85,6 +85,7 @@ struct book_tenant {
 	uint64_t to_device, from_device, moved_out, moved_in;
 	uint64_t refused_others, refused[BOOKS_REFUSALS_MAX];
 	uint32_t draining, pad2;
+	uint64_t frozen;
 };
 static_assert(sizeof(struct book_tenant) <= BOOKS_RECORD, "has its place");
 

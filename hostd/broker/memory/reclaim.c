@@ -528,6 +528,7 @@ int reclaim_ended(struct worker *w, uint32_t id, const struct msg_moved *m,
 	evicted_left_all(w);
 	if (w->move.left) {
 		w->tenant->events.reclaim++;
+		w->tenant->events.frozen += m->frozen;
 		w->move.gave_ns = now_ns;
 	}
 	if (w->move.gave)

@@ -275,17 +275,20 @@ Test(gate, closes_over_work_that_stands_still)
 			cr_assert_eq(gate_close_begin(&g, in(SHORT_NS)), -EBUSY);
 		cr_assert_eq(gate_freeze(&g, in(LONG_NS)), 0);
 		cr_assert(device.frozen && g.state == GATE_CLOSED);
+		cr_assert(gate_is_frozen(&g) && gate_wanted_now(&g), "it wants to go on");
 		cr_assert_eq(gate_freeze(&g, 0), 0, "it is closed");
 		gate_open(&g);
 		cr_assert(!device.frozen && !device.held);
+		cr_assert(!gate_is_frozen(&g) && !gate_wanted(&g));
 	}
 	cr_assert_eq(gate_enter(&g, &lanes[0]), 0);
 	cr_assert_eq(gate_freeze(&g, in(SHORT_NS)), -EBUSY, "a lane is inside");
-	cr_assert(!device.frozen && g.state == GATE_OPEN);
+	cr_assert(!device.frozen && g.state == GATE_CLOSING);
 	gate_leave(&lanes[0]);
 	device.freezes = false;
 	cr_assert_eq(gate_freeze(&g, in(LONG_NS)), -EBUSY);
-	cr_assert_eq(g.state, GATE_OPEN);
+	cr_assert_eq(g.state, GATE_CLOSING);
+	gate_open(&g);
 	gate_end(&g);
 	device.freezes = true;
 	cr_assert_eq(gate_freeze(&g, in(LONG_NS)), -EPIPE);

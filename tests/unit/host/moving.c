@@ -91,7 +91,7 @@ static void tell_prealloc(uint64_t bytes)
 	tell(&m);
 }
 
-static void grant_need(uint32_t id, uint64_t bytes)
+void moving_grant(uint32_t id, uint64_t bytes)
 {
 	const struct msg m = {
 		.type = MSG_NEED_GRANTED, .id = id, .need_granted.bytes = bytes};
@@ -144,8 +144,8 @@ static void answer(const struct msg *m)
 	if (m->type == MSG_MAKE_RESIDENT)
 		grant_resident(m);
 	if (m->type == MSG_NEED && weftd.by_itself)
-		grant_need(m->id,
-			   rand_r(&weftd.seed) % 3 ? m->need.bytes : m->need.bytes / 2);
+		moving_grant(m->id,
+			     rand_r(&weftd.seed) % 3 ? m->need.bytes : m->need.bytes / 2);
 }
 
 /* Reads the worker's messages. */
@@ -191,7 +191,7 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-static struct msg wait_for(enum msg_type type, unsigned n)
+struct msg moving_wait(enum msg_type type, unsigned n)
 {
 	struct msg m;
 
@@ -272,7 +272,7 @@ static void teardown(void)
 
 TestSuite(moving, .init = setup, .fini = teardown, .timeout = 100);
 
-static CUdeviceptr alloc(struct lane *l, uint64_t bytes)
+CUdeviceptr moving_alloc(struct lane *l, uint64_t bytes)
 {
 	const struct cuMemAlloc_v2_rep *rep;
 
@@ -281,7 +281,7 @@ static CUdeviceptr alloc(struct lane *l, uint64_t bytes)
 	return rep->dptr;
 }
 
-static void release(struct lane *l, CUdeviceptr addr)
+void moving_release(struct lane *l, CUdeviceptr addr)
 {
 	begin(l, mem_free)->dptr = addr;
 	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
@@ -354,7 +354,7 @@ struct msg_moved moving_move(enum msg_type type, uint32_t id, uint64_t bytes,
 		unsigned n = weftd.n[answer];
 
 		tell_to_move(type, id, bytes, where);
-		m = wait_for(answer, n + 1);
+		m = moving_wait(answer, n + 1);
 		cr_assert_eq(m.id, id);
 	} while (m.moved.result == -EBUSY);
 	return m.moved;
@@ -379,7 +379,7 @@ uint64_t moving_mapped(void)
 Test(moving, out_and_back)
 {
 	struct lane *l = lb[0].guest;
-	CUdeviceptr a = alloc(l, 16 * MIB);
+	CUdeviceptr a = moving_alloc(l, 16 * MIB);
 	struct msg_moved m;
 
 	moving_fill(l, a, 16 * MIB, 0xabcd0001);
@@ -398,8 +398,8 @@ Test(moving, out_and_back)
 	moving_check(l, a + MIB, 15 * MIB, 0xabcd0001);
 	m = moving_move(MSG_RECLAIM, 9, 64 * MIB, PLACE_MAPPED);
 	cr_assert(m.bytes == 4 * MIB && m.result == -ENOSPC);
-	release(l, a);
-	cr_assert_eq(wait_for(MSG_EVICTED_FREED, 1).evicted_freed.bytes, 16 * MIB);
+	moving_release(l, a);
+	cr_assert_eq(moving_wait(MSG_EVICTED_FREED, 1).evicted_freed.bytes, 16 * MIB);
 }
 
 /* Once all that was asked for has left, weftd hears of it, and then of the rest; what
@@ -408,7 +408,7 @@ Test(moving, left_before_it_is_mapped)
 {
 	struct lane *l = lb[0].guest;
 
-	moving_fill(l, alloc(l, 16 * MIB), 16 * MIB, 1);
+	moving_fill(l, moving_alloc(l, 16 * MIB), 16 * MIB, 1);
 	moving_move(MSG_RECLAIM, 1, 6 * MIB, PLACE_MAPPED);
 	cr_assert_eq(weftd.n[MSG_LEFT], 1);
 	cr_assert_eq(weftd.last[MSG_LEFT].id, 1);
@@ -427,7 +427,7 @@ Test(moving, left_before_it_is_mapped)
 Test(moving, swapped_until_it_is_wanted)
 {
 	struct lane *l = lb[0].guest;
-	CUdeviceptr a = alloc(l, 16 * MIB);
+	CUdeviceptr a = moving_alloc(l, 16 * MIB);
 	struct msg_moved m;
 	struct msg need;
 
@@ -437,22 +437,22 @@ Test(moving, swapped_until_it_is_wanted)
 	m = moving_move(MSG_RECLAIM, 1, 16 * MIB, PLACE_SWAPPED);
 	cr_assert_eq(m.bytes, 16 * MIB);
 	cr_assert_eq(moving_swapped(), 16 * MIB);
-	release(l, alloc(l, MIB)); /* that touches nothing */
+	moving_release(l, moving_alloc(l, MIB)); /* that touches nothing */
 	cr_assert_eq(weftd.n[MSG_NEED], 0);
 	moving_check(l, a, 16 * MIB, 5);
-	need = wait_for(MSG_NEED, 1);
+	need = moving_wait(MSG_NEED, 1);
 	cr_assert_eq(need.need.bytes, 16 * MIB);
-	cr_assert_eq(wait_for(MSG_RESTORED, 1).id, need.id);
+	cr_assert_eq(moving_wait(MSG_RESTORED, 1).id, need.id);
 	cr_assert_eq(moving_swapped(), 0);
 	cr_assert_eq(moving_mapped() + weftd.in, 16 * MIB);
-	release(l, a);
+	moving_release(l, a);
 }
 
 /* The driver looks at what a graph copies when the graph is made. */
 Test(moving, wanted_by_a_graph)
 {
 	struct lane *l = lb[0].guest;
-	CUdeviceptr a = alloc(l, 16 * MIB);
+	CUdeviceptr a = moving_alloc(l, 16 * MIB);
 	const uint64_t exec = handle_make(HANDLE_GRAPH_EXEC, 1, 1);
 
 	weftd.by_itself = true;
@@ -464,7 +464,7 @@ Test(moving, wanted_by_a_graph)
 	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
 	cr_assert_eq(moving_swapped(), 0);
 	moving_check(l, a, 16 * MIB, 5);
-	release(l, a);
+	moving_release(l, a);
 }
 
 static void graph_fills(struct lane *l, uint64_t exec, CUdeviceptr dst)
@@ -478,7 +478,7 @@ static void graph_fills(struct lane *l, uint64_t exec, CUdeviceptr dst)
 Test(moving, wanted_by_a_node_of_a_graph)
 {
 	struct lane *l = lb[0].guest;
-	CUdeviceptr a = alloc(l, 16 * MIB);
+	CUdeviceptr a = moving_alloc(l, 16 * MIB);
 	const uint64_t exec = handle_make(HANDLE_GRAPH_EXEC, 1, 1);
 
 	weftd.by_itself = true;
@@ -491,10 +491,11 @@ Test(moving, wanted_by_a_node_of_a_graph)
 	(void)moving_move(MSG_RECLAIM, 1, 16 * MIB, PLACE_SWAPPED);
 	cr_assert_eq(moving_swapped(), 16 * MIB);
 	graph_fills(l, exec, a + 1);
-	release(l, alloc(l, MIB)); /* that touches nothing, and comes behind it */
+	moving_release(
+		l, moving_alloc(l, MIB)); /* that touches nothing, and comes behind it */
 	cr_assert_eq(moving_swapped(), 0);
 	moving_check(l, a, 16 * MIB, 5);
-	release(l, a);
+	moving_release(l, a);
 }
 
 /* More goes out while the answer is awaited. */
@@ -507,7 +508,7 @@ static void *check_on_thread(void *arg)
 Test(moving, out_while_it_asks)
 {
 	struct lane *l = lb[0].guest;
-	CUdeviceptr a = alloc(l, 8 * MIB), b = alloc(l, 8 * MIB);
+	CUdeviceptr a = moving_alloc(l, 8 * MIB), b = moving_alloc(l, 8 * MIB);
 	struct msg_moved m;
 	uint32_t need;
 	pthread_t t;
@@ -517,13 +518,13 @@ Test(moving, out_while_it_asks)
 	m = moving_move(MSG_RECLAIM, 1, 8 * MIB, PLACE_SWAPPED);
 	cr_assert_eq(m.bytes, 8 * MIB);
 	cr_assert_eq(pthread_create(&t, NULL, check_on_thread, &a), 0);
-	need = wait_for(MSG_NEED, 1).id;
+	need = moving_wait(MSG_NEED, 1).id;
 	m = moving_move(MSG_RECLAIM, 2, 8 * MIB, PLACE_SWAPPED);
 	cr_assert_eq(m.bytes, 8 * MIB);
 	cr_assert_eq(weftd.n[MSG_NEED], 1);
-	grant_need(need, 4 * MIB);
+	moving_grant(need, 4 * MIB);
 	pthread_join(t, NULL);
-	cr_assert_eq(wait_for(MSG_RESTORED, 1).moved.bytes, 4 * MIB);
+	cr_assert_eq(moving_wait(MSG_RESTORED, 1).moved.bytes, 4 * MIB);
 	cr_assert_eq(moving_mapped(), 12 * MIB);
 	moving_check(l, b, 8 * MIB, 7);
 }
@@ -538,7 +539,7 @@ static void *share_on_thread(void *arg)
 Test(moving, shared_while_evicted)
 {
 	struct lane *l = lb[0].guest;
-	CUdeviceptr a = alloc(l, 8 * MIB), b = alloc(l, 8 * MIB);
+	CUdeviceptr a = moving_alloc(l, 8 * MIB), b = moving_alloc(l, 8 * MIB);
 	struct space_residency r;
 	struct msg_moved m;
 	pthread_t t;
@@ -561,9 +562,9 @@ Test(moving, shared_while_evicted)
 	cr_assert_eq(m.bytes, 0);
 	moving_check(l, a, 8 * MIB, 6);
 	moving_check(l, b, 8 * MIB, 7);
-	release(l, a);
-	release(l, b);
-	cr_assert_eq(wait_for(MSG_IPC_DROP, 2).type, MSG_IPC_DROP);
+	moving_release(l, a);
+	moving_release(l, b);
+	cr_assert_eq(moving_wait(MSG_IPC_DROP, 2).type, MSG_IPC_DROP);
 }
 
 /* Memory that is mapped nowhere becomes resident as well, and nobody sees it meanwhile.
@@ -607,7 +608,7 @@ Test(moving, shared_while_mapped_nowhere)
 	weftd.seed = 1;
 	begin(l, mem_export)->mem = backing;
 	cr_assert_eq(call(l, NULL), CUDA_SUCCESS);
-	cr_assert_eq(wait_for(MSG_MAKE_RESIDENT, 1).make_resident.bytes, 4 * MIB);
+	cr_assert_eq(moving_wait(MSG_MAKE_RESIDENT, 1).make_resident.bytes, 4 * MIB);
 	cr_assert_eq(weftd.in + weftd.shared, 4 * MIB);
 	cr_assert_eq(weftd.shared, 0, "there was room for it");
 	/* it lay at an address for a moment */
@@ -630,7 +631,7 @@ static uint64_t used(void)
 Test(moving, pools_first)
 {
 	struct lane *l = lb[0].guest;
-	CUdeviceptr a = alloc(l, 16 * MIB), p;
+	CUdeviceptr a = moving_alloc(l, 16 * MIB), p;
 	uint64_t had = used();
 	struct msg_moved m;
 
@@ -653,7 +654,7 @@ Test(moving, pools_first)
 	m = moving_move(MSG_RECLAIM, 3, 16 * MIB, PLACE_MAPPED);
 	cr_assert(m.result == 0 && m.bytes == 16 * MIB);
 	moving_check(l, a, 16 * MIB, 9);
-	release(l, a);
+	moving_release(l, a);
 }
 
 /* If a pool's unused memory is in host memory, as many bytes as asked for leave the
@@ -674,13 +675,13 @@ Test(moving, pools_that_are_evicted)
 	cr_assert_geq(moving_mapped(), 8 * MIB);
 	cr_assert(pools_free(s->pools, p));
 	cr_assert_geq(moving_mapped(), 8 * MIB, "the pool keeps it");
-	a = alloc(l, 16 * MIB);
+	a = moving_alloc(l, 16 * MIB);
 	moving_fill(l, a, 16 * MIB, 9);
 	m = moving_move(MSG_RECLAIM, 2, 16 * MIB, PLACE_MAPPED);
 	cr_assert(m.result == 0 && m.bytes == 16 * MIB);
 	cr_assert_eq(moving_mapped(), 16 * MIB);
 	moving_check(l, a, 16 * MIB, 9);
-	release(l, a);
+	moving_release(l, a);
 }
 
 struct msg_moved moving_reclaim(uint32_t id, uint64_t bytes)
@@ -688,14 +689,14 @@ struct msg_moved moving_reclaim(uint32_t id, uint64_t bytes)
 	unsigned n = weftd.n[MSG_RECLAIMED];
 
 	tell_to_move(MSG_RECLAIM, id, bytes, PLACE_MAPPED);
-	return wait_for(MSG_RECLAIMED, n + 1).moved;
+	return moving_wait(MSG_RECLAIMED, n + 1).moved;
 }
 
 /* Work that does not end is waited for longer each time, and weftd hears when it has. */
 Test(moving, endless_work_is_waited_for_longer_each_time)
 {
 	struct lane *l = lb[0].guest;
-	CUdeviceptr a = alloc(l, 16 * MIB);
+	CUdeviceptr a = moving_alloc(l, 16 * MIB);
 	struct gate_lane work;
 	unsigned n, times = 0;
 	struct msg_moved m;
@@ -709,10 +710,10 @@ Test(moving, endless_work_is_waited_for_longer_each_time)
 		cr_assert(m.result == -EBUSY && !m.bytes);
 		cr_assert_eq(m.will_wait, times > 1);
 		if (times == 2)
-			cr_assert_eq(wait_for(MSG_QUIESCED, n + 1).quiesced.result,
+			cr_assert_eq(moving_wait(MSG_QUIESCED, n + 1).quiesced.result,
 				     -EBUSY);
 		gate_leave(&work);
-	} while (times <= 2 || wait_for(MSG_QUIESCED, n + 1).quiesced.result < 0);
+	} while (times <= 2 || moving_wait(MSG_QUIESCED, n + 1).quiesced.result < 0);
 	m = moving_move(MSG_RECLAIM, ++times, 16 * MIB, PLACE_MAPPED);
 	cr_assert(m.result == 0 && m.bytes == 16 * MIB);
 	/* and from the beginning again */
@@ -722,7 +723,7 @@ Test(moving, endless_work_is_waited_for_longer_each_time)
 	gate_leave(&work);
 	gate_lane_remove(&s->gate, &work);
 	moving_check(l, a, 16 * MIB, 8);
-	release(l, a);
+	moving_release(l, a);
 }
 
 Test(moving, what_weftd_does_not_say)
@@ -741,7 +742,7 @@ Test(moving, what_weftd_does_not_say)
 	m = (struct msg){.type = MSG_RECLAIM};
 	m.reclaim.bytes = m.reclaim.host_room = UINT64_MAX;
 	cr_assert_eq(moving_told(moving, &m), 0);
-	wait_for(MSG_RECLAIMED, 1);
+	moving_wait(MSG_RECLAIMED, 1);
 }
 
 /* ---- all at once ---- */
@@ -764,7 +765,7 @@ static void step(struct lane *l, struct buffer *b, unsigned *seed, uint32_t valu
 
 	if (!k->addr) {
 		k->bytes = sizes[rand_r(seed) % ARRAY_SIZE(sizes)];
-		k->addr = alloc(l, k->bytes);
+		k->addr = moving_alloc(l, k->bytes);
 		k->value = value;
 		moving_fill(l, k->addr, k->bytes, value);
 		return;
@@ -776,7 +777,7 @@ static void step(struct lane *l, struct buffer *b, unsigned *seed, uint32_t valu
 	switch (rand_r(seed) % 6) {
 	case 0:
 		moving_check(l, k->addr, k->bytes, k->value);
-		release(l, k->addr);
+		moving_release(l, k->addr);
 		k->addr = 0;
 		return;
 	case 1:
@@ -811,7 +812,7 @@ static void *lane_main(void *arg)
 		if (!b[k].addr)
 			continue;
 		moving_check(l, b[k].addr, b[k].bytes, b[k].value);
-		release(l, b[k].addr);
+		moving_release(l, b[k].addr);
 	}
 	atomic_fetch_sub(&working, 1);
 	return NULL;
@@ -832,7 +833,7 @@ static void move_something(unsigned *seed, uint32_t id)
 	pthread_mutex_unlock(&weftd.lock);
 	tell_to_move(out ? MSG_RECLAIM : MSG_RESTORE, id, bytes,
 		     rand_r(seed) % 2 ? PLACE_MAPPED : PLACE_SWAPPED);
-	wait_for(out ? MSG_RECLAIMED : MSG_RESTORED, n + 1);
+	moving_wait(out ? MSG_RECLAIMED : MSG_RESTORED, n + 1);
 	if (rand_r(seed) % 8 == 0)
 		tell_prealloc(bytes);
 }

@@ -134,6 +134,7 @@ Test(msg, what_is_malformed_is_refused)
 		{.type = MSG_RECLAIMED, .moved.result = -5000},
 		{.type = MSG_RESTORED, .moved.will_wait = 2},
 		{.type = MSG_RESTORED, .moved.will_wait = 1},
+		{.type = MSG_RECLAIMED, .moved.frozen = 2},
 		{.type = MSG_QUIESCED, .quiesced.result = 1},
 		{.type = MSG_IPC_EXPORT, .ipc_export.evicted = 2},
 		{.type = MSG_REFUSE, .refuse.error = INT32_MIN},

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A kernel that does not end: memory leaves and comes back under it, and its session waits for its
+ * memory as others do. */
+#include <criterion/criterion.h>
+#include <unistd.h>
+
+#include "ipc/page.h"
+#include "memory/move.h"
+#include "moving.h"
+#include "session/command.h"
+#include "session/session.h"
+
+#define MIB   (1ull << 20)
+#define BYTES (16 * MIB)
+#define OK(x) cr_assert_eq((x), CUDA_SUCCESS)
+
+/* count(p): adds 1 to p[0] until p[1] is not 0. */
+static const char text[] =
+	".version 8.0\n.target sm_75\n.address_size 64\n"
+	".visible .entry count(.param .u64 p) {\n"
+	".reg .b32 %r<4>; .reg .b64 %d<2>; .reg .pred %p<2>;\n"
+	"ld.param.u64 %d1, [p];\n"
+	"L: ld.volatile.global.u32 %r1, [%d1]; add.u32 %r1, %r1, 1;\n"
+	"st.volatile.global.u32 [%d1], %r1; ld.volatile.global.u32 %r2, [%d1+4];\n"
+	"setp.eq.u32 %p1, %r2, 0; @%p1 bra L; ret; }\n";
+
+static struct session *s;
+static struct lane *l;
+
+/* Made without commands, which are not this test's matter. */
+static struct {
+	struct sess_ctx *ctx;
+	struct dev_ctx *dev;
+	struct dev_module *mod;
+	struct dev_stream *st, *beside;
+	CUdeviceptr p;
+} k;
+
+static uint32_t word(uint64_t i)
+{
+	uint32_t v = 0;
+
+	OK(s->ops->copy.read(k.dev, k.beside, &v, k.p + 4 * i, sizeof(v)));
+	return v;
+}
+
+static bool goes_on(void)
+{
+	uint32_t before = word(0);
+
+	for (int i = 0; i < 5000 && word(0) == before; i++)
+		usleep(1000);
+	return word(0) != before;
+}
+
+static void begin_work(void)
+{
+	struct dev_jit jit = {.optimization_level = 4};
+	struct dev_launch launch = {.grid = {1, 1, 1},
+				    .block = {1, 1, 1},
+				    .params = &k.p,
+				    .params_size = sizeof(k.p)};
+
+	s = moving_session(&l);
+	k.p = moving_alloc(l, BYTES);
+	moving_fill(l, k.p, BYTES, 0);
+	k.ctx = sess_hold_ctx(s);
+	k.dev = k.ctx->dev;
+	OK(s->ops->module.load(k.dev, text, sizeof(text), &jit, &k.mod));
+	OK(s->ops->module.function(k.mod, "count", &launch.func));
+	OK(s->ops->stream.create(k.dev, DEV_STREAM_NON_BLOCKING, 0, &k.st));
+	OK(s->ops->stream.create(k.dev, DEV_STREAM_NON_BLOCKING, 0, &k.beside));
+	OK(s->ops->func.launch(k.dev, k.st, &launch));
+	cr_assert(goes_on());
+}
+
+static void end_work(void)
+{
+	const uint32_t stop = 1;
+
+	OK(s->ops->copy.write(k.dev, k.beside, k.p + 4, &stop, sizeof(stop)));
+	OK(s->ops->stream.synchronize(k.dev, k.st));
+	s->ops->stream.destroy(k.st);
+	s->ops->stream.destroy(k.beside);
+	s->ops->module.unload(k.mod);
+	obj_put(s, &k.ctx->obj);
+	moving_check(l, k.p + 8, BYTES - 8, 0);
+	moving_release(l, k.p);
+}
+
+Test(moving, memory_leaves_and_returns_under_a_kernel)
+{
+	struct msg_moved m;
+
+	begin_work();
+	for (uint32_t i = 0; i < 3; i++) {
+		m = moving_move(MSG_RECLAIM, 2 * i + 1, BYTES, PLACE_MAPPED);
+		cr_assert(m.result == 0 && m.bytes == BYTES);
+		cr_assert_eq(moving_mapped(), BYTES);
+		cr_assert(goes_on());
+		m = moving_move(MSG_RESTORE, 2 * i + 2, BYTES, PLACE_MAPPED);
+		cr_assert(m.result == 0 && m.bytes == BYTES && !moving_mapped());
+		cr_assert(goes_on());
+	}
+	end_work();
+}
+
+/* Nobody waits at the gate but the kernel. */
+Test(moving, a_kernel_waits_for_its_memory)
+{
+	struct msg need;
+
+	begin_work();
+	cr_assert_eq(moving_move(MSG_RECLAIM, 1, BYTES, PLACE_SWAPPED).bytes, BYTES);
+	cr_assert(gate_is_frozen(&s->gate));
+	need = moving_wait(MSG_NEED, 1);
+	cr_assert_eq(need.need.bytes, BYTES);
+	usleep(20000);
+	cr_assert(gate_is_frozen(&s->gate) && moving_swapped() == BYTES);
+	moving_grant(need.id, BYTES);
+	cr_assert_eq(moving_wait(MSG_RESTORED, 1).moved.bytes, BYTES);
+	cr_assert(goes_on());
+	end_work();
+}
+
+static uint64_t unchanged(void)
+{
+	return atomic_load(&s->count->unchanged_bytes);
+}
+
+static void out_and_back(void)
+{
+	for (uint32_t i = 0; i < 2; i++) {
+		moving_move(MSG_RECLAIM, 2 * i + 1, BYTES, PLACE_SWAPPED);
+		moving_move(MSG_RESTORE, 2 * i + 2, BYTES, PLACE_SWAPPED);
+	}
+}
+
+/* Digests would have to be computed where nothing is. */
+Test(moving, nothing_is_compared_meanwhile)
+{
+	CUdeviceptr other;
+	uint64_t before;
+
+	s = moving_session(&l);
+	space_set_turns(s->space);
+	cr_assert_eq(space_set_piece(s->space, MIB), 0); /* no digest is of less */
+	other = moving_alloc(l, BYTES);
+	moving_fill(l, other, BYTES, 5);
+	out_and_back();
+	before = unchanged();
+	cr_assert_eq(before, BYTES);
+	begin_work();
+	cr_assert_eq(moving_move(MSG_RECLAIM, 5, 2 * BYTES, PLACE_SWAPPED).bytes,
+		     2 * BYTES);
+	cr_assert(gate_is_frozen(&s->gate) && unchanged() == before);
+	moving_move(MSG_RESTORE, 6, 2 * BYTES, PLACE_SWAPPED);
+	moving_check(l, other, BYTES, 5);
+	end_work();
+	out_and_back();
+	cr_assert_eq(unchanged(), before + BYTES, "compared again");
+	moving_release(l, other);
+}
