@@ -79,6 +79,18 @@ static const struct bench benches[] = {
 	      "st.global.f64 [%rd3], %d1;\n",
 	      ""),
 	 2000},
+	{"global v4 f32 rw",
+	 LOOP("k", "", "add.u64 %rd3, %rd3, %rd2;",
+	      "ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [%rd3]; add.f32 %f1, %f1, %f2;\n"
+	      "st.global.v4.f32 [%rd3], {%f1, %f2, %f3, %f4};\n",
+	      ""),
+	 2000},
+	{"global v2 u32 rw",
+	 LOOP("k", "", "",
+	      "ld.global.v2.u32 {%r6, %r7}, [%rd3]; add.u32 %r6, %r6, %r7;\n"
+	      "st.global.v2.u32 [%rd3], {%r6, %r7};\n",
+	      ""),
+	 2000},
 	{"global gather",
 	 LOOP("k", "", "and.b32 %r7, %r5, 1023; mov.u32 %r6, %r7;",
 	      "mad.lo.u32 %r6, %r6, 1664525, 1013904223; and.b32 %r8, %r6, 4095;\n"

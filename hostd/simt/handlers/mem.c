@@ -8,6 +8,96 @@
 
 #define AT(T, a) ((T *)(uintptr_t)(a))
 
+/* Vectors have up to 32 bytes. */
+#define VECTOR_MAX ((size_t)32)
+
+typedef unsigned __int128 u128;
+typedef u64 half16 __attribute__((vector_size(16), aligned(1)));
+
+/* Memory is read, or written, at once, up to 16 bytes of it if aligned: every processor with AVX
+ * does. */
+static inline void copy_whole(void *to, const void *from, u32 bytes)
+{
+	switch (bytes) {
+	case 1:
+		*AT(volatile u8, to) = *AT(const volatile u8, from);
+		break;
+	case 2:
+		*AT(volatile u16, to) = *AT(const volatile u16, from);
+		break;
+	case 4:
+		*AT(volatile u32, to) = *AT(const volatile u32, from);
+		break;
+	case 8:
+		*AT(volatile u64, to) = *AT(const volatile u64, from);
+		break;
+	case 16:
+		*AT(volatile half16, to) = *AT(const volatile half16, from);
+		break;
+	default:
+		AT(volatile half16, to)[0] = AT(const volatile half16, from)[0];
+		AT(volatile half16, to)[1] = AT(const volatile half16, from)[1];
+	}
+}
+
+/* A vector of each lane, one behind the other at v, from or to where t says. */
+#define MOVE(BYTES, TO, FROM)                                                            \
+	if (m == SIMT_FULL)                                                              \
+		for (u32 i = 0; i < SIMT_WARP; i++)                                      \
+			copy_whole(TO, FROM, BYTES);                                     \
+	else                                                                             \
+		FOR_LANES(m, i)                                                          \
+	copy_whole(TO, FROM, BYTES);                                                     \
+	break
+#define GATHER(BYTES)  MOVE(BYTES, v + (size_t)i * (BYTES), AT(const void, t[i]))
+#define SCATTER(BYTES) MOVE(BYTES, AT(void, t[i]), v + (size_t)i * (BYTES))
+#define MOVES(WAY)                                                                       \
+	switch (bytes) {                                                                 \
+	case 2:                                                                          \
+		WAY(2);                                                                  \
+	case 4:                                                                          \
+		WAY(4);                                                                  \
+	case 8:                                                                          \
+		WAY(8);                                                                  \
+	case 16:                                                                         \
+		WAY(16);                                                                 \
+	default:                                                                         \
+		WAY(32);                                                                 \
+	}
+
+static inline void gather(u8 *v, const u64 *t, u32 m, u32 bytes)
+{
+	MOVES(GATHER)
+}
+
+static inline void scatter(const u64 *t, const u8 *v, u32 m, u32 bytes)
+{
+	MOVES(SCATTER)
+}
+
+/* Loops over the elements of vectors are unrolled. */
+#define FOR_EACH_N(n, fn, ...)                                                           \
+	do {                                                                             \
+		if ((n) == 2)                                                            \
+			fn(__VA_ARGS__, 2);                                              \
+		else if ((n) == 4)                                                       \
+			fn(__VA_ARGS__, 4);                                              \
+		else                                                                     \
+			fn(__VA_ARGS__, n);                                              \
+	} while (0)
+
+#define GET(ME, at)                                                                      \
+	({                                                                               \
+		ME _v;                                                                   \
+		copy_whole(&_v, AT(const void, at), sizeof(ME));                         \
+		_v;                                                                      \
+	})
+#define PUT(ME, at, value)                                                               \
+	do {                                                                             \
+		const ME _v = (value);                                                   \
+		copy_whole(AT(void, at), &_v, sizeof(ME));                               \
+	} while (0)
+
 /* ld.<memory type>.<register type> */
 #define LOAD(ME, RT)                                                                     \
 	static SIMT_HANDLER(ld_##ME##_##RT)                                              \
@@ -22,35 +112,41 @@
 			LANES d[i] = (RT)p[i];                                           \
 		} else if (m == SIMT_FULL) {                                             \
 			for (unsigned i = 0; i < SIMT_WARP; i++)                         \
-				d[i] = (RT)*AT(const ME, t[i]);                          \
+				d[i] = (RT)GET(ME, t[i]);                                \
 		} else {                                                                 \
 			FOR_LANES(m, k)                                                  \
-			d[k] = (RT)*AT(const ME, t[k]);                                  \
+			d[k] = (RT)GET(ME, t[k]);                                        \
 		}                                                                        \
 		return op + 1;                                                           \
 	}                                                                                \
-	/* several: rows at ext[0 .. n-1] */                                             \
-	static SIMT_HANDLER(ldv_##ME##_##RT)                                             \
+	static inline __attribute__((always_inline)) void rows_of_##ME##_##RT(           \
+		const struct simt_op *op, u32 m, uint8_t *r, const ME *v, size_t n)      \
 	{                                                                                \
-		u64 t[SIMT_WARP];                                                        \
-		struct simt_op one = *op;                                                \
-                                                                                         \
-		one.disp = (s64)(s32)op->e;                                              \
-		if (unlikely(!mem_addr(w, &one, m, r, t, sizeof(ME) * op->n,             \
-				       SIMT_PERM_READ)))                                 \
-			return NULL;                                                     \
-		for (unsigned k = 0; k < op->n; k++) {                                   \
+		for (size_t k = 0; k < n; k++) {                                         \
 			RT *d = DST(RT, op->ext[k]);                                     \
                                                                                          \
 			if (op->ext[k] < 0)                                              \
 				continue;                                                \
 			if (m == SIMT_FULL)                                              \
-				for (unsigned i = 0; i < SIMT_WARP; i++)                 \
-					d[i] = (RT)AT(const ME, t[i])[k];                \
+				LANES d[i] = (RT)v[i * n + k];                           \
 			else                                                             \
 				FOR_LANES(m, i)                                          \
-			d[i] = (RT)AT(const ME, t[i])[k];                                \
+			d[i] = (RT)v[i * n + k];                                         \
 		}                                                                        \
+	}                                                                                \
+	/* several: rows at ext[0 .. n-1] */                                             \
+	static SIMT_HANDLER(ldv_##ME##_##RT)                                             \
+	{                                                                                \
+		const u32 bytes = (u32)sizeof(ME) * op->n;                               \
+		_Alignas(16) ME v[SIMT_WARP * VECTOR_MAX / sizeof(ME)];                  \
+		struct simt_op one = *op;                                                \
+		u64 t[SIMT_WARP];                                                        \
+                                                                                         \
+		one.disp = (s64)(s32)op->e;                                              \
+		if (unlikely(!mem_addr(w, &one, m, r, t, bytes, SIMT_PERM_READ)))        \
+			return NULL;                                                     \
+		gather((u8 *)v, t, m, bytes);                                            \
+		FOR_EACH_N(op->n, rows_of_##ME##_##RT, op, m, r, v);                     \
 		return op + 1;                                                           \
 	}
 
@@ -67,29 +163,34 @@
 			LANES p[i] = (ME)b[i];                                           \
 		} else {                                                                 \
 			FOR_LANES(m, k)                                                  \
-			*AT(ME, t[k]) = (ME)b[k];                                        \
+			PUT(ME, t[k], (ME)b[k]);                                         \
 		}                                                                        \
 		return op + 1;                                                           \
 	}                                                                                \
-	static SIMT_HANDLER(stv_##ME##_##RT)                                             \
+	static inline __attribute__((always_inline)) void rows_to_##ME##_##RT(           \
+		const struct simt_warp *w, const struct simt_op *op, const uint8_t *r,   \
+		ME *v, size_t n)                                                         \
 	{                                                                                \
-		u64 t[SIMT_WARP];                                                        \
-		struct simt_op one = *op;                                                \
-                                                                                         \
-		one.disp = (s64)(s32)op->e;                                              \
-		if (unlikely(!mem_addr(w, &one, m, r, t, sizeof(ME) * op->n,             \
-				       SIMT_PERM_WRITE)))                                \
-			return NULL;                                                     \
-		for (unsigned k = 0; k < op->n; k++) {                                   \
+		for (size_t k = 0; k < n; k++) {                                         \
 			const RT *b = SRC(RT, op->ext[k]);                               \
                                                                                          \
-			FOR_LANES(m, i)                                                  \
-			AT(ME, t[i])[k] = (ME)b[i];                                      \
+			LANES v[i * n + k] = (ME)b[i];                                   \
 		}                                                                        \
+	}                                                                                \
+	static SIMT_HANDLER(stv_##ME##_##RT)                                             \
+	{                                                                                \
+		const u32 bytes = (u32)sizeof(ME) * op->n;                               \
+		_Alignas(16) ME v[SIMT_WARP * VECTOR_MAX / sizeof(ME)];                  \
+		struct simt_op one = *op;                                                \
+		u64 t[SIMT_WARP];                                                        \
+                                                                                         \
+		one.disp = (s64)(s32)op->e;                                              \
+		if (unlikely(!mem_addr(w, &one, m, r, t, bytes, SIMT_PERM_WRITE)))       \
+			return NULL;                                                     \
+		FOR_EACH_N(op->n, rows_to_##ME##_##RT, w, op, r, v);                     \
+		scatter(t, (const u8 *)v, m, bytes);                                     \
 		return op + 1;                                                           \
 	}
-
-typedef unsigned __int128 u128;
 
 #define LOADS(X)                                                                         \
 	X(u8, u16)                                                                       \
