@@ -260,7 +260,7 @@ bool soft_exec_help_locked(struct soft_exec *e, struct dev_ctx *ctx,
 	struct soft_slot *s;
 	bool good;
 
-	if (e->n_running >= e->n_threads || list_empty(&e->active) ||
+	if (e->n_running >= e->n_threads || list_empty(&e->active) || e->frozen ||
 	    !soft_turn_take(&e->turn, clock_now_ns()))
 		return false;
 	s = soft_slot_pick_locked(e, ctx, st);
@@ -328,7 +328,8 @@ static bool thread_turn_locked(struct soft_exec *e)
 {
 	struct soft_turn_word word = soft_turn_word(&e->turn);
 
-	if (list_empty(&e->active) || soft_turn_take(&e->turn, clock_now_ns()))
+	if (list_empty(&e->active) || e->frozen ||
+	    soft_turn_take(&e->turn, clock_now_ns()))
 		return true;
 	pthread_mutex_unlock(&e->dev->lock);
 	soft_turn_wait(word);
@@ -428,7 +429,7 @@ void soft_exec_start_locked(struct soft_exec *e, struct soft_op *op)
 
 	k->since_ns = k->begin_ns = clock_now_ns();
 	k->no_room_at = UINT64_MAX;
-	if (list_empty(&e->active))
+	if (list_empty(&e->active) && !e->frozen)
 		(void)soft_turn_take(&e->turn, k->since_ns);
 	list_for_each (other, &e->active, link) { /* nobody starts with an advantage */
 		k->runtime = first ? other->runtime : MIN(k->runtime, other->runtime);
@@ -475,11 +476,14 @@ void soft_exec_freeze_locked(struct soft_exec *e)
 		nanosleep(&pause, NULL);
 		pthread_mutex_lock(&e->dev->lock);
 	}
+	soft_turn_leave(&e->turn, clock_now_ns());
 }
 
 void soft_exec_thaw_locked(struct soft_exec *e)
 {
 	e->frozen = false;
+	if (!list_empty(&e->active))
+		(void)soft_turn_take(&e->turn, clock_now_ns());
 	exec_wake_locked(e);
 }
 

@@ -253,6 +253,22 @@ DEVICE_TEST(freeze, what_may_copy_meanwhile_keeps_kernels_going)
 	end(&w);
 }
 
+/* Others have the device meanwhile. */
+SOFT_TEST(freeze, kernels_that_stand_still_have_no_turns)
+{
+	struct work w = begin(f);
+	uint64_t unused, before;
+
+	cr_assert(f->ops->freeze(f->dev));
+	before = f->ops->busy_ns(f->dev, &unused);
+	usleep(20000);
+	cr_assert_eq(f->ops->busy_ns(f->dev, &unused), before);
+	f->ops->thaw(f->dev);
+	cr_assert(goes_on(&w));
+	cr_assert_gt(f->ops->busy_ns(f->dev, &unused), before);
+	end(&w);
+}
+
 struct loading {
 	struct fix *f;
 	_Atomic bool done;
