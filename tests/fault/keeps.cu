@@ -9,6 +9,7 @@
  *	p SLOT EIGHTH	a kernel that is given all of it, and works with that part
  *	g SLOT EIGHTH	likewise, by a graph
  *	s		wait for all
+ *	h		a host function that does not end: kernels cannot stand still
  *	e SLOT		gives it to other processes; the handle follows
  *	o SLOT BYTES HANDLE	opens what another has so given	q SLOT	closes it
  *	t SECONDS BYTES	allocate and free as fast as it goes: how often; the error is the
@@ -17,6 +18,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cuda_runtime.h>
+#include <unistd.h>
 
 static const unsigned SLOTS = 64, BLOCKS = 16, THREADS = 128;
 
@@ -131,6 +133,20 @@ static cudaError_t churn(unsigned seconds, unsigned long long bytes, unsigned *r
 	return cudaSuccess;
 }
 
+static void CUDART_CB waits(void *)
+{
+	for (;;)
+		pause();
+}
+
+static cudaError_t wait_beside(void)
+{
+	cudaStream_t st;
+	cudaError_t e = cudaStreamCreateWithFlags(&st, cudaStreamNonBlocking);
+
+	return e ? e : cudaLaunchHostFunc(st, waits, NULL);
+}
+
 static cudaError_t work_by_graph(const slot *s, unsigned eighth)
 {
 	cudaStream_t stream;
@@ -218,6 +234,8 @@ static cudaError_t told(char what, unsigned i, unsigned long long value, unsigne
 		return work_by_graph(s, value);
 	case 's':
 		return cudaDeviceSynchronize();
+	case 'h':
+		return wait_beside();
 	case 'e':
 		return give(s);
 	case 'q':

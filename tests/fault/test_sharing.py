@@ -205,27 +205,38 @@ class Sharing(FaultTest):
             wait_for(lambda: self.evicted(d) == 0, 5, "nobody has it")
             self.end_all(d)
 
+    def share_under_a_kernel(self, d, stays, **kept):
+        """a has memory, it goes away, and is shared while a kernel works on other memory."""
+        a, other = self.keeps(d, "a"), self.keeps(d, "a")
+        self.assertEqual(a.say(f"a 0 {10 * MIB}"), (0, 0))
+        self.assertEqual(a.say(f"a 1 {2 * MIB}"), (0, 0))
+        self.assertEqual(a.say("s"), (0, 0))
+        self.move_out(d, 12)
+        if stays:
+            self.assertEqual(a.say("h"), (0, 0))
+        self.assertEqual(a.say("w 1 2000000000"), (0, 0))
+        self.take(other, 0, 10, self.give(a, 0))
+        self.assert_kept(other, 0)
+        for key, value in kept.items():
+            self.assertEqual(self.stat(d)[key], value, key)
+        a.process.kill()
+        self.people.remove(a)
+        wait_for(lambda: len(d.sessions()) == 1, 5, "a's session has ended")
+        # the other still has it
+        self.assert_kept(other, 0)
+        self.assertEqual(self.evicted(d), kept.get("mapped", 2) - 2)
+        self.assertEqual(other.say("l 0 1"), (0, 0))
+        self.assert_kept(other, 0)
+        self.end_all(d)
+
     def test_while_a_kernel_runs(self):
-        """A kernel that does not end is not waited for."""
+        """A kernel that does not end, and cannot stand still, is not waited for."""
         with swapping(64, "--piece", "2M") as d:
-            a, other = self.keeps(d, "a"), self.keeps(d, "a")
-            self.assertEqual(a.say(f"a 0 {10 * MIB}"), (0, 0))
-            self.assertEqual(a.say(f"a 1 {2 * MIB}"), (0, 0))
-            self.assertEqual(a.say("s"), (0, 0))
-            self.move_out(d, 12)
-            self.assertEqual(a.say("w 1 2000000000"), (0, 0))
-            self.take(other, 0, 10, self.give(a, 0))
-            self.assert_kept(other, 0)
-            self.assertEqual(self.stat(d)["mapped"], 12)
-            a.process.kill()
-            self.people.remove(a)
-            wait_for(lambda: len(d.sessions()) == 1, 5, "a's session has ended")
-            # the other still has it
-            self.assert_kept(other, 0)
-            self.assertEqual(self.evicted(d), 10)
-            self.assertEqual(other.say("l 0 1"), (0, 0))
-            self.assert_kept(other, 0)
-            self.end_all(d)
+            self.share_under_a_kernel(d, True, mapped=12)
+
+    def test_while_a_kernel_stands_still(self):
+        with swapping(64, "--piece", "2M") as d:
+            self.share_under_a_kernel(d, False, pinned=10)
 
 
 if __name__ == "__main__":
