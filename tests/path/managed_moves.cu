@@ -194,6 +194,8 @@ static void behind_a_kernel()
 	CK(cudaMemAdvise(p, BYTES, cudaMemAdviseSetPreferredLocation, host));
 	for (int way = 0; way < 4; way++) {
 		*flag = 0;
+		/* There the program has it back from under the kernel. */
+		CK(cudaMemPrefetchAsync(flag, 64, {cudaMemLocationTypeDevice, 0}, 0, 0));
 		wait_for<<<1, 1>>>(flag, sum);
 		std::thread later([=] {
 			usleep(20000);
