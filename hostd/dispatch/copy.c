@@ -126,15 +126,6 @@ static CUresult write_staged(struct session *s, const struct target *t, const vo
 	return r;
 }
 
-/* Waits, outside the gate, for what comes before a copy that the lane waits for: a kernel may be
- * waiting for another lane, and that for the gate to close. */
-static void wait_outside(struct session *s, struct dev_ctx *ctx, struct dev_stream *st)
-{
-	if (s->ops->stream.query(ctx, st) == CUDA_ERROR_NOT_READY)
-		(void)s->ops->stream.synchronize(ctx,
-						 st); /* the copy says what it says */
-}
-
 int handle_copy_htod(struct sess_lane *sl, const struct copy_htod_args *a,
 		     struct copy_htod_rep *rep)
 {
@@ -152,8 +143,11 @@ int handle_copy_htod(struct sess_lane *sl, const struct copy_htod_args *a,
 	t.height = c->pitch == c->width ? 1 : c->height;
 	count(&s->count->bytes_to_device, a->payload_size);
 	note_rows(s, t.dst, t.pitch, t.width, t.height);
-	if (!sess_posted(sl))
-		wait_outside(s, t.ctx, t.stream);
+	/* Outside the gate: a kernel may be waiting for another lane, and that for the gate to close.
+	 * If this fails the copy does, too. */
+	if (!sess_posted(sl) &&
+	    s->ops->stream.query(t.ctx, t.stream) == CUDA_ERROR_NOT_READY)
+		(void)s->ops->stream.synchronize(t.ctx, t.stream);
 	if (sess_enter(sl) < 0)
 		return -EPIPE;
 	begin_ns = trace_begin(s);
@@ -217,11 +211,8 @@ static int send_piece(struct sess_lane *sl, const struct source *f, uint64_t at,
 
 	if (!sess_reply_begin(sl, flags, sizeof(struct copy_dtoh_rep), size, &payload))
 		return -EPIPE;
-	if (!f->no_gate) {
-		wait_outside(sl->s, f->ctx, f->stream);
-		if (sess_enter(sl) < 0)
-			return -EPIPE;
-	}
+	if (!f->no_gate && sess_enter(sl) < 0)
+		return -EPIPE;
 	*ret_result = read_piece(sl->s, f, at, payload, size);
 	sess_leave(sl);
 	/* A record that was begun but not sent is forgotten by the next one. */

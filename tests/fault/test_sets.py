@@ -282,15 +282,20 @@ class Sets(FaultTest):
             d.ctl("reclaim", "c", "4M")
             self.end(*people)
 
+    def endless_among(self, d, tenants):
+        """A program of a's whose kernel does not end, and others."""
+        endless = Script(d, "keeps", "a")
+        self.assertEqual(endless.say(f"a 0 {26 * MIB}"), (0, 0))
+        people = self.begin(d, tenants)
+        for p in people:
+            until_running(p)
+        self.assertEqual(endless.say("w 0 2000000000"), (0, 0))
+        return endless, people
+
     def test_one_that_does_not_end_holds_nobody_up(self):
         """A kernel that goes on at the end of its turn is not waited for."""
         with sharing() as d:
-            endless = Script(d, "keeps", "a")
-            self.assertEqual(endless.say(f"a 0 {26 * MIB}"), (0, 0))
-            people = self.begin(d, "bc")
-            for p in people:
-                until_running(p)
-            endless.tell("w 0 2000000000")
+            endless, people = self.endless_among(d, "bc")
             time.sleep(SECONDS / 2)
             self.end(*people)
             self.assertTrue(d.sessions("a"))
@@ -300,18 +305,12 @@ class Sets(FaultTest):
     def test_a_long_kernel_has_turns_as_others_have(self):
         """Memory leaves from under it, and it stands still until that is back."""
         with sharing() as d:
-            long = Script(d, "keeps", "a")
-            self.assertEqual(long.say(f"a 0 {26 * MIB}"), (0, 0))
-            people = self.begin(d, "bc")
-            for p in people:
-                until_running(p)
-            long.tell("w 0 2000000000")
-            self.assertEqual(long.answer(), (0, 0))
+            endless, people = self.endless_among(d, "bc")
             before = stat(d, "a")["nr_turns"]
             wait_for(lambda: stat(d, "a")["nr_turns"] > before + 1, 30, "it has turns")
             self.assertGreater(events(d, "a")["frozen"], 1)
             self.end(*people)
-            long.process.send_signal(signal.SIGKILL)
+            endless.process.send_signal(signal.SIGKILL)
             wait_for(lambda: not d.sessions(), 10, "it has ended")
 
     def test_one_that_was_idle_gets_its_turn(self):

@@ -294,6 +294,6 @@ unsigned cuda_launch_batch(struct dev_ctx *ctx, struct dev_stream *st,
 
 void cuda_batches_drop(struct dev_ctx *ctx)
 {
-	cuda_scoped_lock(&ctx->batch_lock);
+	scoped_lock(&ctx->batch_lock);
 	drop_locked(ctx);
 }

@@ -49,7 +49,7 @@ static CUresult page_know(struct dev_ctx *ctx, uintptr_t page)
 
 	if (last.ctx == ctx->id && last.page == page)
 		return res;
-	cuda_scoped_lock(&ctx->dev->making);
+	scoped_lock(&ctx->dev->making);
 	if (!range_at(&ctx->pages, page))
 		res = page_register(ctx, page);
 	if (!res) {

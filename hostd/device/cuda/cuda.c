@@ -109,7 +109,7 @@ static CUresult cuda_ctx_create(struct device *dev, unsigned flags,
 		return res;
 	}
 	cuda_host_adopt(ctx);
-	cuda_scoped_lock(&dev->lock);
+	scoped_lock(&dev->lock);
 	list_append(&dev->contexts, &ctx->link);
 	*ret_ctx = ctx;
 	return CUDA_SUCCESS;
@@ -354,7 +354,7 @@ static bool cuda_pending(struct device *dev)
 {
 	struct dev_ctx *ctx;
 
-	cuda_scoped_lock(&dev->lock);
+	scoped_lock(&dev->lock);
 	list_for_each (ctx, &dev->contexts, link) {
 		if (ctx_pending_locked(ctx))
 			return true;

@@ -34,6 +34,7 @@
 #include <stdatomic.h>
 
 #include "base/list.h"
+#include "base/lock.h"
 #include "base/macros.h"
 #include "device/cuda/driver.h"
 #include "device/device.h"
@@ -173,36 +174,8 @@ static inline CUstream cuda_stream_of(struct dev_stream *st)
 	return st ? st->cu : CU_STREAM_LEGACY;
 }
 
-static inline void cuda_unlockp(pthread_mutex_t **lock)
-{
-	pthread_mutex_unlock(*lock);
-}
-
-static inline pthread_mutex_t *cuda_lock(pthread_mutex_t *lock)
-{
-	pthread_mutex_lock(lock);
-	return lock;
-}
-
-static inline void cuda_rwunlockp(pthread_rwlock_t **lock)
-{
-	pthread_rwlock_unlock(*lock);
-}
-
-static inline pthread_rwlock_t *cuda_rdlock(pthread_rwlock_t *lock)
-{
-	pthread_rwlock_rdlock(lock);
-	return lock;
-}
-
 /* Around what may wait for kernels with locks of the driver's held, before any lock of ours: they
  * do not stand still meanwhile. Not for what moves memory, on whose thread they do. */
-#define cuda_scoped_thawed(dev)                                                          \
-	_cleanup_(cuda_rwunlockp) pthread_rwlock_t *_thawed __attribute__((unused)) =    \
-		cuda_rdlock(&(dev)->frozen)
-
-#define cuda_scoped_lock(m)                                                              \
-	_cleanup_(cuda_unlockp) pthread_mutex_t *_held __attribute__((unused)) =         \
-		cuda_lock(m)
+#define cuda_scoped_thawed(dev) scoped_read(&(dev)->frozen)
 
 #endif

@@ -359,7 +359,7 @@ void cuda_graph_destroy(struct dev_graph *g)
 	struct dev_ctx *ctx = g->ctx;
 
 	if (!cuda_enter(ctx) && !is_idle(g)) {
-		cuda_scoped_lock(&ctx->dev->lock);
+		scoped_lock(&ctx->dev->lock);
 		list_append(&ctx->graveyard, &g->link);
 		return;
 	}

@@ -81,7 +81,7 @@ static CUresult insert(struct dev_ctx *ctx, uint64_t addr, uint64_t size)
 {
 	int r;
 
-	cuda_scoped_lock(&ctx->dev->lock);
+	scoped_lock(&ctx->dev->lock);
 	r = range_insert(&ctx->dev->host, addr, size, ctx);
 	return r == -ENOMEM ? CUDA_ERROR_OUT_OF_MEMORY
 	       : r < 0      ? CUDA_ERROR_INVALID_VALUE
@@ -93,7 +93,7 @@ static uint64_t take(struct device *dev, uint64_t addr)
 	struct range *r;
 	uint64_t size;
 
-	cuda_scoped_lock(&dev->lock);
+	scoped_lock(&dev->lock);
 	r = range_at(&dev->host, addr);
 	if (!r || r->start != addr)
 		return 0;
@@ -115,7 +115,7 @@ CUresult cuda_host_map(struct dev_ctx *ctx, CUdeviceptr addr, uint64_t size, int
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (!is_region(addr, size) || offset % DEVICE_HOST_GRAIN)
 		return CUDA_ERROR_INVALID_VALUE;
-	cuda_scoped_lock(&dev->making);
+	scoped_lock(&dev->making);
 	res = insert(ctx, addr, size);
 	if (res)
 		return res;
@@ -133,7 +133,7 @@ CUresult cuda_host_map(struct dev_ctx *ctx, CUdeviceptr addr, uint64_t size, int
 
 static void set_owner(struct device *dev, struct range *r, struct dev_ctx *ctx)
 {
-	cuda_scoped_lock(&dev->lock);
+	scoped_lock(&dev->lock);
 	r->data = ctx;
 }
 
@@ -142,7 +142,7 @@ void cuda_host_leave(struct dev_ctx *ctx)
 {
 	struct range_set *host = &ctx->dev->host;
 
-	cuda_scoped_lock(&ctx->dev->making);
+	scoped_lock(&ctx->dev->making);
 	for (struct range *r = range_above(host, 0); r; r = range_next(host, r)) {
 		if (r->data != ctx)
 			continue;
@@ -155,7 +155,7 @@ void cuda_host_adopt(struct dev_ctx *ctx)
 {
 	struct range_set *host = &ctx->dev->host;
 
-	cuda_scoped_lock(&ctx->dev->making);
+	scoped_lock(&ctx->dev->making);
 	for (struct range *r = range_above(host, 0); r; r = range_next(host, r)) {
 		if (!r->data && !host_register(r->start, r->size))
 			set_owner(ctx->dev, r, ctx);
@@ -169,7 +169,7 @@ CUresult cuda_host_unmap(struct dev_ctx *ctx, CUdeviceptr addr)
 	CUresult res = cuda_enter(ctx);
 	uint64_t size;
 
-	cuda_scoped_lock(&dev->making);
+	scoped_lock(&dev->making);
 	size = take(dev, addr);
 	if (!size)
 		return CUDA_ERROR_INVALID_VALUE;

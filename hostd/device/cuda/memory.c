@@ -78,7 +78,7 @@ bool cuda_may(struct device *dev, CUdeviceptr addr, uint64_t size)
 
 	if (!size)
 		return true;
-	cuda_scoped_lock(&dev->lock);
+	scoped_lock(&dev->lock);
 	r = range_at(cuda_is_host(addr) ? &dev->host : &dev->globals, addr);
 	if (r)
 		return size <= r->start + r->size - addr;
@@ -127,7 +127,7 @@ CUresult cuda_reserve(struct device *dev, uint64_t size, uint64_t align, uint64_
 	if (addr && (addr < DEVICE_BAND_BASE || addr >= end || size > end - addr ||
 		     (addr & (align - 1))))
 		return CUDA_ERROR_INVALID_VALUE;
-	cuda_scoped_lock(&dev->lock);
+	scoped_lock(&dev->lock);
 	if (!addr && range_gap(&dev->reserved, DEVICE_BAND_BASE, end, size, align, &addr))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	r = range_insert(&dev->reserved, addr, size, NULL);
@@ -145,7 +145,7 @@ CUresult cuda_unreserve(struct device *dev, CUdeviceptr addr, uint64_t size)
 {
 	struct range *r, *mapped;
 
-	cuda_scoped_lock(&dev->lock);
+	scoped_lock(&dev->lock);
 	r = range_at(&dev->reserved, addr);
 	if (!r || r->start != addr || r->size != size)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -340,7 +340,7 @@ static CUresult enter_mapping(struct device *dev, CUdeviceptr addr, uint64_t siz
 	struct range *r;
 	int err;
 
-	cuda_scoped_lock(&dev->lock);
+	scoped_lock(&dev->lock);
 	r = range_at(&dev->reserved, addr);
 	if (!is_granular(dev, addr, size) || !r || size > r->start + r->size - addr)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -352,7 +352,7 @@ static CUresult enter_mapping(struct device *dev, CUdeviceptr addr, uint64_t siz
 
 static void forget_mapping(struct device *dev, CUdeviceptr addr)
 {
-	cuda_scoped_lock(&dev->lock);
+	scoped_lock(&dev->lock);
 	range_remove(&dev->mapped, range_at(&dev->mapped, addr));
 }
 
@@ -362,7 +362,7 @@ static uint64_t close_mapping(struct device *dev, CUdeviceptr addr, uint64_t *re
 {
 	struct range *r;
 
-	cuda_scoped_lock(&dev->lock);
+	scoped_lock(&dev->lock);
 	r = range_at(&dev->mapped, addr);
 	if (!r || r->start != addr)
 		return 0;
@@ -374,7 +374,7 @@ static uint64_t close_mapping(struct device *dev, CUdeviceptr addr, uint64_t *re
 static CUresult are_mapped(struct device *dev, CUdeviceptr addr, uint64_t size,
 			   bool whole)
 {
-	cuda_scoped_lock(&dev->lock);
+	scoped_lock(&dev->lock);
 	return covered_locked(dev, addr, size, whole) ? CUDA_SUCCESS
 						      : CUDA_ERROR_INVALID_VALUE;
 }
@@ -384,7 +384,7 @@ static void note_access(struct device *dev, CUdeviceptr addr, uint64_t size,
 {
 	struct range *r;
 
-	cuda_scoped_lock(&dev->lock);
+	scoped_lock(&dev->lock);
 	if (!covered_locked(dev, addr, size, false))
 		return;
 	for (r = range_above(&dev->mapped, addr); r && r->start < addr + size;

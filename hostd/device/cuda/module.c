@@ -32,7 +32,7 @@ static struct dev_func *func_find_locked(struct dev_module *mod, CUfunction fn)
 
 static struct dev_func *func_find(struct dev_module *mod, CUfunction fn)
 {
-	cuda_scoped_lock(&mod->ctx->dev->lock);
+	scoped_lock(&mod->ctx->dev->lock);
 	return func_find_locked(mod, fn);
 }
 
@@ -76,7 +76,7 @@ static CUresult func_get(struct dev_module *mod, CUfunction fn,
 		new = func_new(mod, fn);
 		if (!new)
 			return CUDA_ERROR_OUT_OF_MEMORY;
-		cuda_scoped_lock(&mod->ctx->dev->lock);
+		scoped_lock(&mod->ctx->dev->lock);
 		f = func_find_locked(mod, fn); /* another thread was faster */
 		if (!f) {
 			f = steal(new);
@@ -127,7 +127,7 @@ static CUresult funcs_enumerate(struct dev_module *mod)
 		res = func_get(mod, v[i], &order[i]);
 	if (res)
 		return res;
-	cuda_scoped_lock(&mod->ctx->dev->lock);
+	scoped_lock(&mod->ctx->dev->lock);
 	if (!mod->order) {
 		mod->order = steal(order);
 		mod->n_order = n;
@@ -365,7 +365,7 @@ static CUresult load(struct dev_ctx *ctx, const void *image, size_t image_size,
 		note_printing(mod);
 		mod->image = NULL;
 	}
-	cuda_scoped_lock(&ctx->dev->lock);
+	scoped_lock(&ctx->dev->lock);
 	list_append(&ctx->modules, &mod->link);
 	*ret_module = mod;
 	return CUDA_SUCCESS;
@@ -385,7 +385,7 @@ CUresult cuda_library_load(struct dev_ctx *ctx, const void *image, size_t image_
 
 struct dev_module *cuda_module_first(struct dev_ctx *ctx)
 {
-	cuda_scoped_lock(&ctx->dev->lock);
+	scoped_lock(&ctx->dev->lock);
 	if (list_empty(&ctx->modules))
 		return NULL;
 	return list_entry(ctx->modules.next, struct dev_module, link);
@@ -457,7 +457,7 @@ static CUresult global_known(struct dev_module *mod, CUdeviceptr addr, size_t si
 {
 	struct device *dev = mod->ctx->dev;
 
-	cuda_scoped_lock(&dev->lock);
+	scoped_lock(&dev->lock);
 	if (!size || range_at(&dev->globals, addr))
 		return CUDA_SUCCESS;
 	if (range_insert(&mod->globals, addr, size, NULL))
@@ -498,7 +498,7 @@ CUresult cuda_module_function_at(struct dev_module *mod, unsigned index,
 		res = funcs_enumerate(mod);
 	if (res)
 		return cuda_note(mod->ctx, res);
-	cuda_scoped_lock(&mod->ctx->dev->lock);
+	scoped_lock(&mod->ctx->dev->lock);
 	if (index >= mod->n_order)
 		return CUDA_ERROR_INVALID_VALUE;
 	*ret_func = mod->order[index];

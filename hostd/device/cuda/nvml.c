@@ -218,7 +218,7 @@ void cuda_sensors(struct device *dev, uint32_t ret_value[SENSOR_NUM])
 			ret_value[i] = SENSOR_NONE;
 		return;
 	}
-	cuda_scoped_lock(&n->lock);
+	scoped_lock(&n->lock);
 	if (!n->value_at_ns || now - n->value_at_ns >= SENSORS_FRESH_NS) {
 		for (unsigned i = 0; i < SENSOR_NUM; i++)
 			n->value[i] = SENSOR_NONE;
@@ -286,7 +286,7 @@ uint64_t cuda_busy_ns(struct device *dev, uint64_t *ret_memory_ns)
 	*ret_memory_ns = 0;
 	if (!n || !n->processes)
 		return 0;
-	cuda_scoped_lock(&n->lock);
+	scoped_lock(&n->lock);
 	if (now - n->asked_at_ns >= SAMPLE_NS && sampled_locked(n, now))
 		n->percent_at_ns = now;
 	else if (now - n->percent_at_ns > SAMPLE_HOLDS_NS)
@@ -309,7 +309,7 @@ static uint64_t process_bytes(struct cuda_nvml *n, bool alone)
 
 	if (!n || look_up(n->lib, "nvmlDeviceGetComputeRunningProcesses_v3", &get) < 0)
 		return 0;
-	cuda_scoped_lock(&n->lock);
+	scoped_lock(&n->lock);
 	do {
 		count = n->n_holders;
 		r = count ? get(n->handle, &count, n->holders) : NVML_INSUFFICIENT_SIZE;

@@ -58,7 +58,7 @@ bool cuda_image_prints(const struct device *dev, const void *image, size_t size)
 	size_t pos = 0;
 
 	/* Unpacked code is this worker's memory, which nobody is charged for. */
-	cuda_scoped_lock(&one);
+	scoped_lock(&one);
 	while (image_next(image, size, &pos, &part) == 1) {
 		if (fatbin_may_name(part.data, part.size, dev->sm, "vprintf"))
 			return true;
@@ -74,7 +74,7 @@ void cuda_output_flush(struct device *dev)
 
 	if (o->file < 0)
 		return;
-	cuda_scoped_lock(&o->lock);
+	scoped_lock(&o->lock);
 	fflush(stdout); /* the driver may print through stdio */
 	while ((n = pread(o->file, buf, sizeof(buf), (off_t)o->seen)) > 0) {
 		dev->cfg.output(dev->cfg.output_arg, buf, (size_t)n);

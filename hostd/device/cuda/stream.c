@@ -65,7 +65,7 @@ int cuda_slot_take(struct dev_ctx *ctx)
 {
 	int slot;
 
-	cuda_scoped_lock(&ctx->dev->host_lock);
+	scoped_lock(&ctx->dev->host_lock);
 	slot = slot_get_locked(ctx);
 	if (slot >= 0) /* whoever waited for the number before has seen it */
 		__atomic_store_n(&ctx->slots[slot], ctx->slot_used[slot],
@@ -75,7 +75,7 @@ int cuda_slot_take(struct dev_ctx *ctx)
 
 void cuda_slot_drop(struct dev_ctx *ctx, int slot)
 {
-	cuda_scoped_lock(&ctx->dev->host_lock);
+	scoped_lock(&ctx->dev->host_lock);
 	ctx->slot_busy[slot] = false;
 }
 
@@ -94,7 +94,7 @@ uint64_t cuda_slot_stands(struct dev_ctx *ctx, int slot)
 		return 0;
 	}
 	*h = (struct host_op){.ctx = ctx, .slot = (unsigned)slot, .kept = true};
-	cuda_scoped_lock(&ctx->dev->host_lock);
+	scoped_lock(&ctx->dev->host_lock);
 	h->token = ++ctx->dev->last_token;
 	list_append(&ctx->dev->host_ops, &h->link);
 	return h->token;
@@ -147,7 +147,7 @@ CUresult cuda_host_func(struct dev_ctx *ctx, struct dev_stream *st,
 	}
 	res = cu.cuStreamAddCallback(cuda_stream_of(st), host_op_run, h, 0);
 	if (res) {
-		cuda_scoped_lock(&ctx->dev->host_lock);
+		scoped_lock(&ctx->dev->host_lock);
 		host_op_end_locked(h);
 		return cuda_note(ctx, res);
 	}
@@ -162,7 +162,7 @@ void cuda_host_func_done(struct device *dev, uint64_t token)
 {
 	struct host_op *h;
 
-	cuda_scoped_lock(&dev->host_lock);
+	scoped_lock(&dev->host_lock);
 	list_for_each (h, &dev->host_ops, link) {
 		if (h->token != token)
 			continue;
@@ -175,7 +175,7 @@ void cuda_host_ops_drop(struct dev_ctx *ctx)
 {
 	struct host_op *h, *tmp;
 
-	cuda_scoped_lock(&ctx->dev->host_lock);
+	scoped_lock(&ctx->dev->host_lock);
 	list_for_each_safe (h, tmp, &ctx->dev->host_ops, link) {
 		if (h->ctx == ctx)
 			host_op_end_locked(h);
@@ -204,7 +204,7 @@ CUresult cuda_stream_create(struct dev_ctx *ctx, unsigned flags, int priority,
 		free(st);
 		return cuda_note(ctx, res);
 	}
-	cuda_scoped_lock(&ctx->dev->lock);
+	scoped_lock(&ctx->dev->lock);
 	list_append(&ctx->streams, &st->link);
 	*ret_stream = st;
 	return CUDA_SUCCESS;
@@ -363,7 +363,7 @@ CUresult cuda_event_create(struct dev_ctx *ctx, unsigned flags,
 		free(ev);
 		return cuda_note(ctx, res);
 	}
-	cuda_scoped_lock(&ctx->dev->lock);
+	scoped_lock(&ctx->dev->lock);
 	list_append(&ctx->events, &ev->link);
 	*ret_event = ev;
 	return CUDA_SUCCESS;
@@ -375,7 +375,7 @@ void cuda_event_destroy(struct dev_event *ev)
 
 	if (!cuda_enter(ctx))
 		cuda_note(ctx, cu.cuEventDestroy(ev->cu));
-	cuda_scoped_lock(&ctx->dev->lock);
+	scoped_lock(&ctx->dev->lock);
 	list_remove(&ev->link);
 	free(ev);
 }

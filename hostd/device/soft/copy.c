@@ -173,7 +173,7 @@ static CUresult copy_all(struct dev_ctx *ctx, void *arg)
 				 "copy of %zu bytes: device memory at 0x%llx is gone", n,
 				 (unsigned long long)(copy_writes(c) ? c->dst : c->src) +
 					 off);
-			soft_scoped_lock(&ctx->dev->lock);
+			scoped_lock(&ctx->dev->lock);
 			soft_ctx_lose_locked(ctx, CUDA_ERROR_ILLEGAL_ADDRESS, text);
 			return CUDA_ERROR_ILLEGAL_ADDRESS;
 		}
@@ -225,7 +225,7 @@ void soft_copy_run(struct soft_op *op)
 		copy_all(ctx, c);
 	if (c->done)
 		c->done(c->arg);
-	soft_scoped_lock(&ctx->dev->lock);
+	scoped_lock(&ctx->dev->lock);
 	soft_op_finish_locked(op);
 }
 
@@ -258,7 +258,7 @@ static CUresult copy_submit(struct dev_ctx *ctx, struct dev_stream *st, struct c
 		res = copy_all(ctx, c);
 		if (!res && c->done)
 			c->done(c->arg);
-		soft_scoped_lock(&dev->lock);
+		scoped_lock(&dev->lock);
 		soft_op_finish_locked(&c->op);
 		return res;
 	}
@@ -267,7 +267,7 @@ static CUresult copy_submit(struct dev_ctx *ctx, struct dev_stream *st, struct c
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*queued = *c;
 	queued->op = (struct soft_op){.kind = SOFT_OP_COPY, .free = copy_free};
-	soft_scoped_lock(&dev->lock);
+	scoped_lock(&dev->lock);
 	res = soft_op_submit_locked(st, &queued->op);
 	if (res)
 		free(queued);

@@ -39,7 +39,7 @@ CUresult soft_event_create(struct dev_ctx *ctx, unsigned flags,
 	ev->ctx = ctx;
 	ev->refs = 1;
 	ev->timing = !(flags & CU_EVENT_DISABLE_TIMING);
-	soft_scoped_lock(&ctx->dev->lock);
+	scoped_lock(&ctx->dev->lock);
 	list_append(&ctx->events, &ev->link);
 	*ret_event = ev;
 	return CUDA_SUCCESS;
@@ -47,7 +47,7 @@ CUresult soft_event_create(struct dev_ctx *ctx, unsigned flags,
 
 void soft_event_destroy(struct dev_event *ev)
 {
-	soft_scoped_lock(&ev->ctx->dev->lock);
+	scoped_lock(&ev->ctx->dev->lock);
 	list_remove(&ev->link);
 	soft_event_put_locked(ev);
 }
@@ -97,7 +97,7 @@ static CUresult record(struct dev_ctx *ctx, struct dev_event *ev, struct dev_str
 		return res;
 	if (ev->ctx != ctx)
 		return CUDA_ERROR_INVALID_HANDLE;
-	soft_scoped_lock(&ctx->dev->lock);
+	scoped_lock(&ctx->dev->lock);
 	res = record_locked(ev, st);
 	if (res)
 		return res;
@@ -126,7 +126,7 @@ CUresult soft_event_query(struct dev_event *ev)
 
 	if (res)
 		return res;
-	soft_scoped_lock(&ev->ctx->dev->lock);
+	scoped_lock(&ev->ctx->dev->lock);
 	return event_done_locked(ev) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -136,7 +136,7 @@ CUresult soft_event_synchronize(struct dev_event *ev)
 	CUresult res = soft_ctx_status(ctx);
 
 	if (!res) {
-		soft_scoped_lock(&ctx->dev->lock);
+		scoped_lock(&ctx->dev->lock);
 		if (!event_done_locked(ev))
 			soft_stream_wait_locked(ev->st, ev->seq);
 	}
@@ -152,7 +152,7 @@ CUresult soft_event_elapsed(struct dev_event *start, struct dev_event *end, floa
 		return res;
 	if (start->ctx != end->ctx || !start->timing || !end->timing)
 		return CUDA_ERROR_INVALID_HANDLE;
-	soft_scoped_lock(&start->ctx->dev->lock);
+	scoped_lock(&start->ctx->dev->lock);
 	if (!start->recorded || !end->recorded)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!event_done_locked(start) || !event_done_locked(end))

@@ -32,7 +32,7 @@ static void *fill(void *arg)
 
 static void set(struct device *dev, bool on)
 {
-	soft_scoped_lock(&dev->lock);
+	scoped_lock(&dev->lock);
 	dev->fills = on;
 }
 

@@ -266,7 +266,7 @@ CUresult soft_launch(struct dev_ctx *ctx, struct dev_stream *st,
 	if (!res && l->cooperative)
 		res = give_workspace(ctx, k);
 	if (!res) {
-		soft_scoped_lock(&ctx->dev->lock);
+		scoped_lock(&ctx->dev->lock);
 		st = soft_stream_of(ctx, st);
 		k->priority = st->priority;
 		apply_attrs(k, l);

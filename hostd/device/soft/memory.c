@@ -126,7 +126,7 @@ uint32_t soft_memory_texture_add(struct soft_memory *m, struct simt_texture *t)
 {
 	uint32_t value;
 
-	soft_scoped_lock(&m->lock);
+	scoped_lock(&m->lock);
 	for (uint32_t i = 0; i < SOFT_TEXTURES; i++) {
 		value = (m->last_texture + 1 + i) % SOFT_TEXTURES;
 		if (!value || m->textures[value])
@@ -141,7 +141,7 @@ uint32_t soft_memory_texture_add(struct soft_memory *m, struct simt_texture *t)
 
 void soft_memory_texture_remove(struct soft_memory *m, uint32_t value)
 {
-	soft_scoped_lock(&m->lock);
+	scoped_lock(&m->lock);
 	__atomic_store_n(&m->textures[value], NULL, __ATOMIC_RELAXED);
 	wait_for_slices(m);
 }
@@ -316,7 +316,7 @@ uint64_t soft_memory_alloc(struct soft_memory *m, uint64_t bytes)
 
 	if (!bytes || size < bytes)
 		return 0;
-	soft_scoped_lock(&m->lock);
+	scoped_lock(&m->lock);
 	if (range_gap(&m->reserved, SOFT_OWN_BASE, SOFT_OWN_BASE + SOFT_OWN_SIZE, size,
 		      SOFT_PAGE_BYTES, &addr) < 0)
 		return 0;
@@ -342,7 +342,7 @@ void soft_memory_free(struct soft_memory *m, uint64_t addr, uint64_t bytes)
 {
 	if (!addr)
 		return;
-	soft_scoped_lock(&m->lock);
+	scoped_lock(&m->lock);
 	if (unmap_locked(m, addr, soft_memory_charge(bytes)))
 		return;
 	range_remove(&m->reserved, range_at(&m->reserved, addr));
@@ -362,7 +362,7 @@ CUresult soft_reserve(struct device *dev, uint64_t size, uint64_t align, uint64_
 	if (!soft_is_granular(m, addr, size) || (align & (align - 1)))
 		return CUDA_ERROR_INVALID_VALUE;
 	align = MAX(align, m->granularity);
-	soft_scoped_lock(&m->lock);
+	scoped_lock(&m->lock);
 	if (!addr)
 		r = range_gap(&m->reserved, DEVICE_BAND_BASE, DEVICE_HOST_BASE, size,
 			      align, &addr);
@@ -383,7 +383,7 @@ CUresult soft_unreserve(struct device *dev, CUdeviceptr addr, uint64_t size)
 	struct soft_memory *m = &dev->mem;
 	struct range *r, *mapped;
 
-	soft_scoped_lock(&m->lock);
+	scoped_lock(&m->lock);
 	r = range_at(&m->reserved, addr);
 	if (addr >= SOFT_OWN_BASE || !r || r->start != addr || r->size != size)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -401,7 +401,7 @@ CUresult soft_mem_create(struct device *dev, uint64_t size, enum dev_memory memo
 
 	if (!soft_is_granular(m, 0, size))
 		return CUDA_ERROR_INVALID_VALUE;
-	soft_scoped_lock(&m->lock);
+	scoped_lock(&m->lock);
 	return soft_as_result(
 		mem_new_locked(m, size, memory == DEV_MEMORY_HOST, ret_mem));
 }
@@ -413,7 +413,7 @@ bool soft_mem_compressible(struct device *dev, const struct dev_mem *mem)
 
 void soft_mem_release(struct device *dev, struct dev_mem *mem)
 {
-	soft_scoped_lock(&dev->mem.lock);
+	scoped_lock(&dev->mem.lock);
 	mem_put_locked(&dev->mem, mem);
 }
 
@@ -422,7 +422,7 @@ CUresult soft_map(struct device *dev, CUdeviceptr addr, struct dev_mem *mem)
 	struct soft_memory *m = &dev->mem;
 	struct range *r;
 
-	soft_scoped_lock(&m->lock);
+	scoped_lock(&m->lock);
 	r = range_at(&m->reserved, addr);
 	if (!soft_is_granular(m, addr, mem->size) || addr >= SOFT_OWN_BASE || !r ||
 	    mem->size > r->start + r->size - addr)
@@ -434,7 +434,7 @@ CUresult soft_unmap(struct device *dev, CUdeviceptr addr, uint64_t size)
 {
 	if (addr >= SOFT_OWN_BASE)
 		return CUDA_ERROR_INVALID_VALUE;
-	soft_scoped_lock(&dev->mem.lock);
+	scoped_lock(&dev->mem.lock);
 	return soft_as_result(unmap_locked(&dev->mem, addr, size));
 }
 
@@ -454,7 +454,7 @@ CUresult soft_set_access(struct device *dev, CUdeviceptr addr, uint64_t size,
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!soft_is_granular(m, addr, size) || addr >= SOFT_OWN_BASE)
 		return CUDA_ERROR_INVALID_VALUE;
-	soft_scoped_lock(&m->lock);
+	scoped_lock(&m->lock);
 	if (!covered_locked(m, addr, size, false))
 		return CUDA_ERROR_INVALID_VALUE;
 	set_perm(m, addr, size, perm);
@@ -502,7 +502,7 @@ CUresult soft_host_map(struct dev_ctx *ctx, CUdeviceptr addr, uint64_t size, int
 	    offset % DEVICE_HOST_GRAIN || at >= DEVICE_HOST_SIZE ||
 	    size > DEVICE_HOST_SIZE - at)
 		return CUDA_ERROR_INVALID_VALUE;
-	soft_scoped_lock(&m->lock);
+	scoped_lock(&m->lock);
 	r = range_insert(&m->host, addr, size, NULL);
 	if (r < 0)
 		return soft_as_result(r);
@@ -521,7 +521,7 @@ CUresult soft_host_unmap(struct dev_ctx *ctx, CUdeviceptr addr)
 	struct soft_memory *m = &ctx->dev->mem;
 	struct range *r;
 
-	soft_scoped_lock(&m->lock);
+	scoped_lock(&m->lock);
 	r = range_at(&m->host, addr);
 	if (!r || r->start != addr)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -548,7 +548,7 @@ CUresult soft_own(struct dev_ctx *ctx, uint64_t size, CUdeviceptr *ret_addr)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	o->size = size;
-	soft_scoped_lock(&ctx->dev->lock);
+	scoped_lock(&ctx->dev->lock);
 	list_append(&ctx->owned, &o->link);
 	*ret_addr = o->addr;
 	return CUDA_SUCCESS;

@@ -448,7 +448,7 @@ CUresult soft_module_load(struct dev_ctx *ctx, const void *image, size_t image_s
 		jit->wall_time_ms = (float)((double)(clock_now_ns() - start) / 1e6);
 	if (res)
 		return res;
-	soft_scoped_lock(&ctx->dev->lock);
+	scoped_lock(&ctx->dev->lock);
 	list_append(&ctx->modules, &(*ret_module)->link);
 	return CUDA_SUCCESS;
 }
@@ -467,7 +467,7 @@ CUresult soft_library_load(struct dev_ctx *ctx, const void *image, size_t image_
 	mod->ctx = ctx;
 	mod->missing = res;
 	list_init(&mod->link);
-	soft_scoped_lock(&ctx->dev->lock);
+	scoped_lock(&ctx->dev->lock);
 	list_append(&ctx->modules, &mod->link);
 	*ret_module = mod;
 	return CUDA_SUCCESS;

@@ -78,7 +78,7 @@ CUresult soft_mem_export(struct device *dev, struct dev_mem *mem, int *ret_fd)
 	struct soft_memory *m = &dev->mem;
 	int r;
 
-	soft_scoped_lock(&m->lock);
+	scoped_lock(&m->lock);
 	if (mem->imported)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (mem->fd < 0) {

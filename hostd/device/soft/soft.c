@@ -66,7 +66,7 @@ static CUresult soft_ctx_create(struct device *dev, unsigned flags,
 	soft_heap_init(&ctx->heap, &dev->mem);
 	list_init(&ctx->owned);
 	soft_output_init(&ctx->output, &dev->cfg);
-	soft_scoped_lock(&dev->lock);
+	scoped_lock(&dev->lock);
 	list_append(&dev->contexts, &ctx->link);
 	*ret_ctx = ctx;
 	return CUDA_SUCCESS;
@@ -115,7 +115,7 @@ static CUresult soft_ctx_synchronize(struct dev_ctx *ctx)
 	CUresult res = soft_ctx_status(ctx);
 
 	if (!res) {
-		soft_scoped_lock(&ctx->dev->lock);
+		scoped_lock(&ctx->dev->lock);
 		soft_ctx_wait_locked(ctx);
 	}
 	soft_output_flush(&ctx->output);
@@ -124,7 +124,7 @@ static CUresult soft_ctx_synchronize(struct dev_ctx *ctx)
 
 static void soft_ctx_fault(struct dev_ctx *ctx, char *ret_text, size_t size)
 {
-	soft_scoped_lock(&ctx->dev->lock);
+	scoped_lock(&ctx->dev->lock);
 	snprintf(ret_text, size, "%s", ctx->fault);
 }
 
@@ -132,7 +132,7 @@ static void soft_ctx_fault(struct dev_ctx *ctx, char *ret_text, size_t size)
 
 static CUresult soft_ctx_get_limit(struct dev_ctx *ctx, CUlimit limit, size_t *ret_value)
 {
-	soft_scoped_lock(&ctx->dev->lock);
+	scoped_lock(&ctx->dev->lock);
 	switch (limit) {
 	case CU_LIMIT_STACK_SIZE:
 		*ret_value = ctx->stack_bytes;
@@ -167,7 +167,7 @@ static CUresult soft_ctx_get_limit(struct dev_ctx *ctx, CUlimit limit, size_t *r
 /* As CUDA has it, the heap cannot change once a kernel has used it. */
 static CUresult set_heap(struct soft_heap *h, size_t value)
 {
-	soft_scoped_lock(&h->lock);
+	scoped_lock(&h->lock);
 	if (h->base && value != h->limit)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (value > SOFT_HEAP_MAX)
@@ -178,7 +178,7 @@ static CUresult set_heap(struct soft_heap *h, size_t value)
 
 static CUresult set_output(struct soft_output *o, size_t value)
 {
-	soft_scoped_lock(&o->lock);
+	scoped_lock(&o->lock);
 	if (value > SOFT_OUTPUT_MAX)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	o->limit = MAX(value, (size_t)SOFT_OUTPUT_MIN);
@@ -191,7 +191,7 @@ static CUresult soft_ctx_set_limit(struct dev_ctx *ctx, CUlimit limit, size_t va
 
 	if (res)
 		return res;
-	soft_scoped_lock(&ctx->dev->lock);
+	scoped_lock(&ctx->dev->lock);
 	switch (limit) {
 	case CU_LIMIT_STACK_SIZE:
 		/* All threads that can be resident must have theirs, as on a GPU. */
@@ -313,7 +313,7 @@ static uint64_t soft_overhead(struct device *dev)
 
 static bool soft_footprint(struct device *dev, uint64_t *ret_least, uint64_t *ret_most)
 {
-	soft_scoped_lock(&dev->mem.lock);
+	scoped_lock(&dev->mem.lock);
 	*ret_least = *ret_most = dev->mem.own;
 	return true;
 }
@@ -334,7 +334,7 @@ static void soft_info(struct device *dev, struct device_info *ret_info)
 static uint64_t soft_busy_ns(struct device *dev, uint64_t *ret_memory_ns)
 {
 	*ret_memory_ns = 0;
-	soft_scoped_lock(&dev->lock);
+	scoped_lock(&dev->lock);
 	return soft_exec_busy_locked(&dev->exec);
 }
 
@@ -363,7 +363,7 @@ static bool soft_pending(struct device *dev)
 {
 	const struct dev_ctx *ctx;
 
-	soft_scoped_lock(&dev->lock);
+	scoped_lock(&dev->lock);
 	list_for_each (ctx, &dev->contexts, link) {
 		if (ctx_pending_locked(ctx))
 			return true;
@@ -373,7 +373,7 @@ static bool soft_pending(struct device *dev)
 
 static bool soft_slice(struct device *dev, uint32_t us)
 {
-	soft_scoped_lock(&dev->lock);
+	scoped_lock(&dev->lock);
 	soft_turn_slice(&dev->exec.turn, us);
 	return true;
 }
@@ -407,7 +407,7 @@ static bool soft_freeze(struct device *dev)
 {
 	const struct dev_ctx *ctx;
 
-	soft_scoped_lock(&dev->lock);
+	scoped_lock(&dev->lock);
 	soft_exec_freeze_locked(&dev->exec);
 	list_for_each (ctx, &dev->contexts, link) {
 		if (ctx_stands_locked(ctx))
@@ -420,7 +420,7 @@ static bool soft_freeze(struct device *dev)
 
 static void soft_thaw(struct device *dev)
 {
-	soft_scoped_lock(&dev->lock);
+	scoped_lock(&dev->lock);
 	soft_exec_thaw_locked(&dev->exec);
 }
 
@@ -470,7 +470,7 @@ static CUresult soft_find_tpcs(struct dev_ctx *ctx, struct dev_tpc_map *ret_map)
 
 struct dev_tpcs soft_tpcs(struct device *dev)
 {
-	soft_scoped_lock(&dev->lock);
+	scoped_lock(&dev->lock);
 	return dev->exec.tpcs;
 }
 
@@ -503,7 +503,7 @@ unsigned soft_sms(struct device *dev)
 
 static bool soft_run_on(struct device *dev, const struct dev_tpcs *tpcs)
 {
-	soft_scoped_lock(&dev->lock);
+	scoped_lock(&dev->lock);
 	dev->exec.tpcs = *tpcs;
 	return true;
 }

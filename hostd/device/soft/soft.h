@@ -26,6 +26,7 @@
 #include <stdatomic.h>
 
 #include "base/list.h"
+#include "base/lock.h"
 #include "device/device.h"
 #include "device/soft/exec.h"
 #include "device/soft/heap.h"
@@ -206,22 +207,5 @@ CUresult soft_texture_create(struct dev_ctx *ctx, const struct dev_texture_desc 
 CUresult soft_surface_create(struct dev_ctx *ctx, const struct dev_texture_desc *d,
 			     uint64_t *ret_value, struct dev_texture **ret_tex);
 void soft_texture_destroy(struct dev_texture *tex);
-
-static inline void soft_unlockp(pthread_mutex_t **lock)
-{
-	if (*lock)
-		pthread_mutex_unlock(*lock);
-}
-
-static inline pthread_mutex_t *soft_lock(pthread_mutex_t *lock)
-{
-	pthread_mutex_lock(lock);
-	return lock;
-}
-
-/* Holds a mutex to the end of the scope; the second form names the variable. */
-#define soft_scoped_lock(m)                                                              \
-	_cleanup_(soft_unlockp) pthread_mutex_t *_held __attribute__((unused)) =         \
-		soft_lock(m)
 
 #endif

@@ -408,7 +408,7 @@ CUresult soft_stream_create(struct dev_ctx *ctx, unsigned flags, int priority,
 	soft_stream_init(st, ctx);
 	st->blocking = !(flags & DEV_STREAM_NON_BLOCKING);
 	st->priority = soft_priority(priority);
-	soft_scoped_lock(&ctx->dev->lock);
+	scoped_lock(&ctx->dev->lock);
 	list_append(&ctx->streams, &st->link);
 	*ret_stream = st;
 	return CUDA_SUCCESS;
@@ -421,14 +421,14 @@ CUresult soft_stream_set_attribute(struct dev_ctx *ctx, struct dev_stream *st,
 
 	if (res || attr != CU_STREAM_ATTRIBUTE_PRIORITY)
 		return res;
-	soft_scoped_lock(&ctx->dev->lock);
+	scoped_lock(&ctx->dev->lock);
 	soft_stream_of(ctx, st)->priority = soft_priority(value->priority);
 	return CUDA_SUCCESS;
 }
 
 void soft_stream_destroy(struct dev_stream *st)
 {
-	soft_scoped_lock(&st->ctx->dev->lock);
+	scoped_lock(&st->ctx->dev->lock);
 	st->dead = true;
 	soft_stream_put_locked(st);
 }
@@ -440,7 +440,7 @@ CUresult soft_stream_query(struct dev_ctx *ctx, struct dev_stream *st)
 
 	if (res)
 		return res;
-	soft_scoped_lock(&ctx->dev->lock);
+	scoped_lock(&ctx->dev->lock);
 	idle = st ? stream_done(st) : soft_stream_idle_locked(&ctx->legacy);
 	return idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
@@ -458,7 +458,7 @@ CUresult soft_stream_synchronize(struct dev_ctx *ctx, struct dev_stream *st)
 	CUresult res = soft_ctx_status(ctx);
 
 	if (!res) {
-		soft_scoped_lock(&ctx->dev->lock);
+		scoped_lock(&ctx->dev->lock);
 		wait_locked(ctx, st);
 	}
 	soft_output_flush(&ctx->output);
@@ -471,7 +471,7 @@ CUresult soft_stream_synchronize_to(struct dev_ctx *ctx, struct dev_stream *st,
 	CUresult res = soft_ctx_status(ctx);
 
 	if (!res) {
-		soft_scoped_lock(&ctx->dev->lock);
+		scoped_lock(&ctx->dev->lock);
 		wait_locked(ctx, st);
 	}
 	/* Text that kernels printed goes ahead. Acquire: pairs with output_put(). */
@@ -516,7 +516,7 @@ CUresult soft_stream_wait_event(struct dev_ctx *ctx, struct dev_stream *st,
 
 	if (res)
 		return res;
-	soft_scoped_lock(&ctx->dev->lock);
+	scoped_lock(&ctx->dev->lock);
 	return wait_event_locked(soft_stream_of(ctx, st), ev);
 }
 
@@ -526,7 +526,7 @@ CUresult soft_ctx_wait_event(struct dev_ctx *ctx, struct dev_event *ev)
 
 	if (res)
 		return res;
-	soft_scoped_lock(&ctx->dev->lock);
+	scoped_lock(&ctx->dev->lock);
 	return wait_event_locked(&ctx->gate, ev);
 }
 
@@ -556,7 +556,7 @@ CUresult soft_host_func(struct dev_ctx *ctx, struct dev_stream *st,
 	h->op.free = host_op_free;
 	h->fn = fn;
 	h->arg = arg;
-	soft_scoped_lock(&ctx->dev->lock);
+	scoped_lock(&ctx->dev->lock);
 	res = soft_op_submit_locked(soft_stream_of(ctx, st), &h->op);
 	if (res)
 		free(h);
@@ -589,7 +589,7 @@ void soft_host_func_done(struct device *dev, uint64_t token)
 {
 	struct host_op *h;
 
-	soft_scoped_lock(&dev->lock);
+	scoped_lock(&dev->lock);
 	list_for_each (h, &dev->host_ops, op.engine) {
 		if (h->token != token)
 			continue;

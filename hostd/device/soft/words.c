@@ -132,7 +132,7 @@ bool soft_words_run(struct soft_op *op)
 	soft_memory_leave(m);
 	if (s == STEP_WAIT)
 		return false;
-	soft_scoped_lock(&ctx->dev->lock);
+	scoped_lock(&ctx->dev->lock);
 	if (s == STEP_FAULT) {
 		snprintf(fault, sizeof(fault), "word at 0x%llx",
 			 (unsigned long long)w->ops[w->next].addr);
@@ -182,7 +182,7 @@ CUresult soft_stream_mem_ops(struct dev_ctx *ctx, struct dev_stream *st,
 	w->op.free = words_free;
 	w->n = n;
 	memcpy(w->ops, ops, n * sizeof(*ops));
-	soft_scoped_lock(&ctx->dev->lock);
+	scoped_lock(&ctx->dev->lock);
 	res = soft_op_submit_locked(soft_stream_of(ctx, st), &w->op);
 	if (res)
 		free(w);

@@ -8,7 +8,7 @@
 
 #define AT(T, a) ((T *)(uintptr_t)(a))
 
-/* Vectors have up to 32 bytes. */
+/* Vectors have up to 32 bytes: the parser takes no others (ptx_rules.c). */
 #define VECTOR_MAX ((size_t)32)
 
 typedef unsigned __int128 u128;
@@ -86,6 +86,16 @@ static inline void scatter(const u64 *t, const u8 *v, u32 m, u32 bytes)
 			fn(__VA_ARGS__, n);                                              \
 	} while (0)
 
+/* As mem_addr(), of a vector, whose displacement lies elsewhere. */
+static inline bool vector_addr(struct simt_warp *w, const struct simt_op *op, u32 m,
+			       const uint8_t *r, u64 *t, u32 bytes, unsigned perm)
+{
+	struct simt_op one = *op;
+
+	one.disp = (s64)(s32)op->e;
+	return likely(mem_addr(w, &one, m, r, t, bytes, perm));
+}
+
 #define GET(ME, at)                                                                      \
 	({                                                                               \
 		ME _v;                                                                   \
@@ -139,11 +149,9 @@ static inline void scatter(const u64 *t, const u8 *v, u32 m, u32 bytes)
 	{                                                                                \
 		const u32 bytes = (u32)sizeof(ME) * op->n;                               \
 		_Alignas(16) ME v[SIMT_WARP * VECTOR_MAX / sizeof(ME)];                  \
-		struct simt_op one = *op;                                                \
 		u64 t[SIMT_WARP];                                                        \
                                                                                          \
-		one.disp = (s64)(s32)op->e;                                              \
-		if (unlikely(!mem_addr(w, &one, m, r, t, bytes, SIMT_PERM_READ)))        \
+		if (!vector_addr(w, op, m, r, t, bytes, SIMT_PERM_READ))                 \
 			return NULL;                                                     \
 		gather((u8 *)v, t, m, bytes);                                            \
 		FOR_EACH_N(op->n, rows_of_##ME##_##RT, op, m, r, v);                     \
@@ -181,11 +189,9 @@ static inline void scatter(const u64 *t, const u8 *v, u32 m, u32 bytes)
 	{                                                                                \
 		const u32 bytes = (u32)sizeof(ME) * op->n;                               \
 		_Alignas(16) ME v[SIMT_WARP * VECTOR_MAX / sizeof(ME)];                  \
-		struct simt_op one = *op;                                                \
 		u64 t[SIMT_WARP];                                                        \
                                                                                          \
-		one.disp = (s64)(s32)op->e;                                              \
-		if (unlikely(!mem_addr(w, &one, m, r, t, bytes, SIMT_PERM_WRITE)))       \
+		if (!vector_addr(w, op, m, r, t, bytes, SIMT_PERM_WRITE))                \
 			return NULL;                                                     \
 		FOR_EACH_N(op->n, rows_to_##ME##_##RT, w, op, r, v);                     \
 		scatter(t, (const u8 *)v, m, bytes);                                     \

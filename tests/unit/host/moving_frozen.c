@@ -2,8 +2,11 @@
 /* A kernel that does not end: memory leaves and comes back under it, and its session waits for its
  * memory as others do. */
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
+#include "../guest/call.h"
 #include "ipc/page.h"
 #include "memory/move.h"
 #include "moving.h"
@@ -53,7 +56,8 @@ static bool goes_on(void)
 	return word(0) != before;
 }
 
-static void begin_work(void)
+/* In a stream of its own, or the legacy one. */
+static void begin_work_in(bool legacy)
 {
 	struct dev_jit jit = {.optimization_level = 4};
 	struct dev_launch launch = {.grid = {1, 1, 1},
@@ -68,19 +72,32 @@ static void begin_work(void)
 	k.dev = k.ctx->dev;
 	OK(s->ops->module.load(k.dev, text, sizeof(text), &jit, &k.mod));
 	OK(s->ops->module.function(k.mod, "count", &launch.func));
-	OK(s->ops->stream.create(k.dev, DEV_STREAM_NON_BLOCKING, 0, &k.st));
+	k.st = NULL;
+	if (!legacy)
+		OK(s->ops->stream.create(k.dev, DEV_STREAM_NON_BLOCKING, 0, &k.st));
 	OK(s->ops->stream.create(k.dev, DEV_STREAM_NON_BLOCKING, 0, &k.beside));
 	OK(s->ops->func.launch(k.dev, k.st, &launch));
 	cr_assert(goes_on());
 }
 
-static void end_work(void)
+static void begin_work(void)
+{
+	begin_work_in(false);
+}
+
+static void say_stop(void)
 {
 	const uint32_t stop = 1;
 
 	OK(s->ops->copy.write(k.dev, k.beside, k.p + 4, &stop, sizeof(stop)));
+}
+
+static void end_work(void)
+{
+	say_stop();
 	OK(s->ops->stream.synchronize(k.dev, k.st));
-	s->ops->stream.destroy(k.st);
+	if (k.st)
+		s->ops->stream.destroy(k.st);
 	s->ops->stream.destroy(k.beside);
 	s->ops->module.unload(k.mod);
 	obj_put(s, &k.ctx->obj);
@@ -102,6 +119,45 @@ Test(moving, memory_leaves_and_returns_under_a_kernel)
 		cr_assert(m.result == 0 && m.bytes == BYTES && !moving_mapped());
 		cr_assert(goes_on());
 	}
+	end_work();
+}
+
+/* To where the kernel writes nothing, with what is there already. */
+static void *copy_behind(void *arg)
+{
+	_Atomic bool *begun = arg;
+	const uint32_t size = 4;
+	void *payload;
+	struct copy_htod_cmd *c =
+		lane_begin(l, WIRE_OP_copy_htod, sizeof(*c), size, &payload);
+
+	memset(c, 0, sizeof(*c));
+	memset(payload, 0, size);
+	c->dst = k.p + 8;
+	c->pitch = c->width = size;
+	c->height = 1;
+	c->stream = SESS_STREAM_LEGACY;
+	atomic_store(begun, true);
+	OK(call(l, NULL));
+	return NULL;
+}
+
+/* A lane that waits for the device is in nobody's way. */
+Test(moving, memory_leaves_while_a_copy_waits_behind_the_kernel)
+{
+	_Atomic bool begun = false;
+	pthread_t thread;
+
+	begin_work_in(true);
+	cr_assert_eq(pthread_create(&thread, NULL, copy_behind, &begun), 0);
+	while (!atomic_load(&begun))
+		sched_yield();
+	usleep(50000); /* the lane has it */
+	cr_assert_eq(moving_reclaim(1, BYTES).result, 0);
+	cr_assert_eq(moving_mapped(), BYTES);
+	cr_assert(goes_on());
+	say_stop();
+	cr_assert_eq(pthread_join(thread, NULL), 0);
 	end_work();
 }
 

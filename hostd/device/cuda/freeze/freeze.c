@@ -8,7 +8,7 @@
 
 static bool make_events(struct dev_ctx *ctx, struct cuda_run *r)
 {
-	cuda_scoped_lock(&ctx->dev->lock);
+	scoped_lock(&ctx->dev->lock);
 	if (!r->since && cu.cuEventCreate(&r->since, CU_EVENT_DISABLE_TIMING))
 		r->since = NULL;
 	if (!r->until && cu.cuEventCreate(&r->until, CU_EVENT_DISABLE_TIMING))
@@ -69,7 +69,7 @@ static bool ctx_stands_locked(struct dev_ctx *ctx)
 /* A host function may let go on what seems to stand. */
 static bool has_host_ops(struct device *dev)
 {
-	cuda_scoped_lock(&dev->host_lock);
+	scoped_lock(&dev->host_lock);
 	return !list_empty(&dev->host_ops);
 }
 
@@ -77,7 +77,7 @@ static bool all_stand(struct device *dev)
 {
 	struct dev_ctx *ctx;
 
-	cuda_scoped_lock(&dev->lock);
+	scoped_lock(&dev->lock);
 	list_for_each (ctx, &dev->contexts, link) {
 		if (!ctx_stands_locked(ctx))
 			return false;
