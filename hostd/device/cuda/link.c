@@ -127,6 +127,7 @@ static void drop_source(struct link_source *s)
 /* Returns whether it can be loaded, which what lacks a part cannot, and there is code. */
 static bool load(struct dev_link *l, struct link_source *s)
 {
+	cuda_scoped_thawed(l->ctx->dev);
 	struct cuda_jit options = l->fresh;
 	CUmodule mod;
 

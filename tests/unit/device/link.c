@@ -3,6 +3,7 @@
  * loaded; more are linked. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* as cuda.h has it */
 #include <elf.h>
+#include <errno.h>
 
 #include "device/cuda/device.h"
 #include "device/cuda/module.h"
@@ -15,7 +16,8 @@ static struct {
 	char added[3];
 } driver;
 
-static struct dev_ctx ctx;
+static struct device dev = {.frozen = PTHREAD_RWLOCK_INITIALIZER};
+static struct dev_ctx ctx = {.dev = &dev};
 static Elf64_Ehdr loaded, linked;
 
 static CUresult subscribe(uint32_t *ret, void (*fn)(void *, int, int, const void *),
@@ -77,6 +79,8 @@ static CUresult CUDAAPI load(CUmodule *ret, const void *image, unsigned n,
 		uint64_t code_size;
 	} p = {sizeof(p), {NULL}, &loaded, sizeof(loaded)};
 
+	/* Kernels do not stand still meanwhile: the driver may wait for them. */
+	cr_assert_eq(pthread_rwlock_trywrlock(&dev.frozen), EBUSY);
 	if (!driver.loads)
 		return CUDA_ERROR_INVALID_PTX;
 	if (driver.on && driver.tells)
