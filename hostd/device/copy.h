@@ -16,6 +16,10 @@ struct dev_copy_2d {
 	size_t width, height;
 };
 
+/* Bytes of one copy that any device takes at once, and of several that a stream has before it. */
+#define DEV_TAKEN_LEAST     (64u << 10)
+#define DEV_TAKEN_ALL_LEAST (1u << 20)
+
 struct device_copy_ops {
 	/* write() and read() return when host_buf may be reused or read, that is, they
 	 * wait for the stream to get there. */
@@ -33,9 +37,9 @@ struct device_copy_ops {
 	CUresult (*read_async)(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
 			       CUdeviceptr src, size_t size, void (*done)(void *),
 			       void *arg);
-	/* Takes the bytes (packed rows of width) before it returns, and never waits for
-	 * the stream as long as they are few: 64 KiB. May be NULL: the caller must stage.
-	 */
+	/* Takes the bytes (packed rows of width) before it returns, and does not wait for the
+	 * stream. CUDA_ERROR_NOT_READY: it would have to, for they are more than DEV_TAKEN_LEAST, or
+	 * with those that the stream has not got to yet DEV_TAKEN_ALL_LEAST; nothing was done. */
 	CUresult (*write_taken)(struct dev_ctx *ctx, struct dev_stream *st,
 				CUdeviceptr dst, size_t pitch, const void *host_buf,
 				size_t width, size_t height);

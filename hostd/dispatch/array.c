@@ -152,6 +152,7 @@ int handle_array_write(struct sess_lane *sl, const struct array_write_args *a,
 	if (r == CUDA_SUCCESS)
 		r = array_named(sl, c->box.array, c->box.level, &box.array);
 	if (r == CUDA_SUCCESS) {
+		copy_wait_before(sl, ctx, st);
 		if (sess_enter(sl) < 0)
 			return -EPIPE;
 		begin_ns = trace_begin(sl->s);

@@ -1,92 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies and fills. A copy to the device that has no reply must not wait for its stream:
- * few bytes are taken by the device at once; if the stream is busy others are staged, up
- * to a limit, and the device takes them from there when it gets to them. A copy that has
- * a reply may wait and needs no staging.
+ * Copies and fills. A copy to the device that has no reply should not wait for its stream, for it
+ * holds all later tickets: the device takes the bytes at once if it can. What has to wait does so
+ * outside the gate.
  */
 #include "dispatch/handlers.h"
 #include "session/trace.h"
-
-/* Bytes that a session may have staged. Beyond them the lane waits for the device. */
-#define STAGED_MAX (256ull << 20)
-
-static pthread_mutex_t staged_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t staged_cond = PTHREAD_COND_INITIALIZER;
-static uint64_t staged_bytes; /* of this process, which serves one session */
-
-/* Bytes that write_taken() takes without waiting. */
-#define TAKEN_MAX (64u << 10)
-
-/* Bytes on their way; freed by the last row's done callback. */
-struct staging {
-	struct session *s;
-	_Atomic unsigned refs;
-	uint32_t size;
-	_Alignas(64) char data[];
-};
-
-static void unstage(struct session *s, uint32_t size)
-{
-	wmem_put(&s->accounts, size);
-	pthread_mutex_lock(&staged_lock);
-	staged_bytes -= size;
-	pthread_cond_signal(&staged_cond);
-	pthread_mutex_unlock(&staged_lock);
-}
-
-/* Waits for what is staged already, if it can be had only then. */
-static bool stage(struct session *s, uint32_t size)
-{
-	bool last, ok;
-
-	pthread_mutex_lock(&staged_lock);
-	do {
-		while (staged_bytes + size > STAGED_MAX)
-			pthread_cond_wait(&staged_cond, &staged_lock);
-		last = !staged_bytes;
-		staged_bytes += size;
-		pthread_mutex_unlock(&staged_lock);
-		ok = wmem_take(&s->accounts, size) == 0;
-		pthread_mutex_lock(&staged_lock);
-		if (ok)
-			break;
-		staged_bytes -= size;
-		if (!last && staged_bytes)
-			pthread_cond_wait(&staged_cond, &staged_lock);
-	} while (!last);
-	pthread_mutex_unlock(&staged_lock);
-	return ok;
-}
-
-static struct staging *staging_new(struct session *s, const void *data, uint32_t size)
-{
-	struct staging *st;
-
-	if (!stage(s, size))
-		return NULL;
-	st = aligned_alloc(64, sizeof(*st) + ALIGN_UP(size, 64u));
-	if (!st) {
-		unstage(s, size);
-		return NULL;
-	}
-	st->s = s;
-	atomic_init(&st->refs, 1);
-	st->size = size;
-	memcpy(st->data, data, size);
-	return st;
-}
-
-/* On any thread. */
-static void staging_put(void *arg)
-{
-	struct staging *st = arg;
-
-	if (atomic_fetch_sub_explicit(&st->refs, 1, memory_order_acq_rel) != 1)
-		return;
-	unstage(st->s, st->size);
-	free(st);
-}
 
 struct target {
 	struct dev_ctx *ctx;
@@ -94,36 +13,46 @@ struct target {
 	CUdeviceptr dst;
 	uint64_t pitch;
 	uint32_t width, height; /* one row if the rows touch */
+	const char *data;
 };
 
-static CUresult write_rows(struct session *s, const struct target *t, const char *data)
+static CUresult write_rows(struct session *s, const struct target *t)
 {
 	CUresult r = CUDA_SUCCESS;
 
 	for (uint32_t y = 0; y < t->height && r == CUDA_SUCCESS; y++)
 		r = s->ops->copy.write(t->ctx, t->stream, t->dst + y * t->pitch,
-				       data + (size_t)y * t->width, t->width);
+				       t->data + (size_t)y * t->width, t->width);
 	return r;
 }
 
-static CUresult write_staged(struct session *s, const struct target *t, const void *data,
-			     uint32_t size)
+/* If this fails the copy does, too. */
+void copy_wait_before(struct sess_lane *sl, struct dev_ctx *ctx, struct dev_stream *st)
 {
-	struct staging *st = staging_new(s, data, size);
-	CUresult r = CUDA_SUCCESS;
+	const struct device_ops *ops = sl->s->ops;
 
-	if (!st)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	for (uint32_t y = 0; y < t->height && r == CUDA_SUCCESS; y++) {
-		atomic_fetch_add_explicit(&st->refs, 1, memory_order_relaxed);
-		r = s->ops->copy.write_async(t->ctx, t->stream, t->dst + y * t->pitch,
-					     st->data + (size_t)y * t->width, t->width,
-					     staging_put, st);
-		if (r != CUDA_SUCCESS)
-			staging_put(st); /* done is not called for one that failed */
-	}
-	staging_put(st);
-	return r;
+	if (ops->stream.query(ctx, st) == CUDA_ERROR_NOT_READY)
+		(void)ops->stream.synchronize(ctx, st);
+}
+
+/* Returns -EPIPE, or 0 with the result. */
+static int write_once(struct sess_lane *sl, const struct target *t, bool taken,
+		      CUresult *ret_result)
+{
+	struct session *s = sl->s;
+	uint64_t begin_ns;
+
+	if (sess_enter(sl) < 0)
+		return -EPIPE;
+	begin_ns = trace_begin(s);
+	*ret_result =
+		taken ? s->ops->copy.write_taken(t->ctx, t->stream, t->dst, t->pitch,
+						 t->data, t->width, t->height)
+		      : write_rows(s, t);
+	if (*ret_result != CUDA_ERROR_NOT_READY)
+		trace_lane(sl, TRACE_TO_DEVICE, begin_ns, (uint64_t)t->width * t->height);
+	sess_leave(sl);
+	return 0;
 }
 
 int handle_copy_htod(struct sess_lane *sl, const struct copy_htod_args *a,
@@ -131,8 +60,8 @@ int handle_copy_htod(struct sess_lane *sl, const struct copy_htod_args *a,
 {
 	const struct copy_htod_cmd *c = a->cmd;
 	struct session *s = sl->s;
-	struct target t = {.dst = c->dst, .pitch = c->pitch};
-	uint64_t begin_ns;
+	struct target t = {.dst = c->dst, .pitch = c->pitch, .data = a->payload};
+	int r;
 
 	if ((uint64_t)c->width * c->height != a->payload_size)
 		return -EPROTO;
@@ -143,27 +72,16 @@ int handle_copy_htod(struct sess_lane *sl, const struct copy_htod_args *a,
 	t.height = c->pitch == c->width ? 1 : c->height;
 	count(&s->count->bytes_to_device, a->payload_size);
 	note_rows(s, t.dst, t.pitch, t.width, t.height);
-	/* Outside the gate: a kernel may be waiting for another lane, and that for the gate to close.
-	 * If this fails the copy does, too. */
-	if (!sess_posted(sl) &&
-	    s->ops->stream.query(t.ctx, t.stream) == CUDA_ERROR_NOT_READY)
-		(void)s->ops->stream.synchronize(t.ctx, t.stream);
-	if (sess_enter(sl) < 0)
-		return -EPIPE;
-	begin_ns = trace_begin(s);
-	if (sess_posted(sl) && s->ops->copy.write_taken && a->payload_size <= TAKEN_MAX)
-		rep->res.result = s->ops->copy.write_taken(
-			t.ctx, t.stream, t.dst, t.pitch, a->payload, t.width, t.height);
-	else if (!sess_posted(sl) ||
-		 s->ops->stream.query(t.ctx, t.stream) == CUDA_SUCCESS)
-		rep->res.result = write_rows(s, &t, a->payload);
-	else
-		rep->res.result = write_staged(s, &t, a->payload, a->payload_size);
-	trace_lane(sl, TRACE_TO_DEVICE, begin_ns, a->payload_size);
-	sess_leave(sl);
-	if (!sess_posted(sl))
+	if (sess_posted(sl)) {
+		r = write_once(sl, &t, true, &rep->res.result);
+		if (r < 0 || rep->res.result != CUDA_ERROR_NOT_READY)
+			return r;
+	}
+	copy_wait_before(sl, t.ctx, t.stream);
+	r = write_once(sl, &t, false, &rep->res.result);
+	if (r == 0 && !sess_posted(sl))
 		rep->res.result = sess_sync_result(sl, rep->res.result);
-	return 0;
+	return r;
 }
 
 /* ---- device to host ---- */
@@ -292,7 +210,7 @@ int handle_host_write(struct sess_lane *sl, const struct host_write_args *a,
 		      struct host_write_rep *rep)
 {
 	const struct host_write_cmd *c = a->cmd;
-	struct target t = {.dst = c->dst, .pitch = c->pitch};
+	struct target t = {.dst = c->dst, .pitch = c->pitch, .data = a->payload};
 	uint64_t begin_ns = trace_begin(sl->s);
 	CUresult r;
 
@@ -305,7 +223,7 @@ int handle_host_write(struct sess_lane *sl, const struct host_write_args *a,
 	if (r != CUDA_SUCCESS)
 		return 0;
 	count(&sl->s->count->bytes_to_device, a->payload_size);
-	r = write_rows(sl->s, &t, a->payload);
+	r = write_rows(sl->s, &t);
 	if (r == CUDA_SUCCESS)
 		r = sl->s->ops->stream.synchronize(t.ctx, t.stream);
 	trace_lane(sl, TRACE_TO_DEVICE, begin_ns, a->payload_size);

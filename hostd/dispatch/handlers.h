@@ -62,6 +62,10 @@ static inline bool wait_to_free(struct sess_lane *sl, struct dev_ctx **ret_ctx,
 unsigned jit_read_options(const struct wire_jit_option *w, unsigned n,
 			  struct dev_jit_option *ret_options);
 
+/* copy.c, before a copy that waits for its stream: waits for what is there already, outside the
+ * gate. A kernel may be waiting for another lane, and that for the gate to close. */
+void copy_wait_before(struct sess_lane *sl, struct dev_ctx *ctx, struct dev_stream *st);
+
 /* copy.c, for a copy of a graph: a new stream of the context that handle ctx names, which
  * nothing has to wait for. INVALID_CONTEXT, or the device's failure. */
 CUresult copy_own_stream(struct sess_lane *sl, uint64_t ctx, struct dev_ctx **ret_ctx,

@@ -48,14 +48,14 @@ static void release_pins(struct sess_lane *sl)
 
 /*
  * A stream may stand still until the guest says that a host function has run, or a copy
- * of a graph is done, and commands may wait for that stream; so these do not wait for
- * their turn.
+ * of a graph is done, or until the program has written what its kernel waits for, and
+ * commands may wait for that stream; so these do not wait for their turn.
  */
 static bool is_unordered(uint16_t op)
 {
 	return op == WIRE_OP_host_func_wait || op == WIRE_OP_host_write ||
 	       op == WIRE_OP_host_read || op == WIRE_OP_host_array_write ||
-	       op == WIRE_OP_host_array_read;
+	       op == WIRE_OP_host_array_read || op == WIRE_OP_managed_move;
 }
 
 /* Keeps pinned objects that have a key, as they are likely to be named again, and drops

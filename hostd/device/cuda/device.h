@@ -104,6 +104,7 @@ struct cuda_run {
 	_Atomic bool others; /* there is something else behind it */
 	_Atomic bool since_set, until_set;
 	CUevent since, until; /* made with device.lock */
+	_Atomic size_t taken; /* bytes of the host's that it may not have got to yet */
 };
 
 struct dev_ctx {

@@ -33,7 +33,7 @@ struct copy {
 	struct soft_op op;
 	enum copy_kind kind;
 	CUdeviceptr dst, src; /* device addresses, as far as the kind has them */
-	char *host; /* packed rows */
+	char *host;           /* packed rows */
 	size_t dst_pitch, src_pitch;
 	size_t width, height; /* bytes a row, rows */
 	uint32_t value;       /* COPY_FILL */
@@ -348,6 +348,53 @@ CUresult soft_write_async(struct dev_ctx *ctx, struct dev_stream *st, CUdevicept
 			 .arg = arg};
 
 	return copy_submit(ctx, st, &c);
+}
+
+/* Bytes that all streams of a context may have before them. */
+#define TAKEN_MAX (16u << 20)
+
+struct taken {
+	struct dev_ctx *ctx;
+	size_t size;
+	char data[];
+};
+
+static void taken_done(void *arg)
+{
+	struct taken *t = arg;
+
+	atomic_fetch_sub(&t->ctx->taken, t->size);
+	free(t);
+}
+
+CUresult soft_write_taken(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
+			  size_t pitch, const void *host_buf, size_t width, size_t height)
+{
+	struct copy c = {.kind = COPY_IN,
+			 .dst = dst,
+			 .dst_pitch = pitch,
+			 .width = width,
+			 .height = height,
+			 .done = taken_done};
+	size_t size = width * height;
+	struct taken *t;
+	CUresult res;
+
+	t = malloc(sizeof(*t) + size);
+	if (!t)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	t->ctx = ctx;
+	t->size = size;
+	memcpy(t->data, host_buf, size);
+	c.host = t->data;
+	c.arg = t;
+	if (atomic_fetch_add(&ctx->taken, size) + size > TAKEN_MAX)
+		res = CUDA_ERROR_NOT_READY;
+	else
+		res = copy_submit(ctx, st, &c);
+	if (res)
+		taken_done(t);
+	return res;
 }
 
 CUresult soft_read_async(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,

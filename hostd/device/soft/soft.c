@@ -572,6 +572,7 @@ const struct device_ops device_soft_ops = {
 			.read = soft_read,
 			.write_async = soft_write_async,
 			.read_async = soft_read_async,
+			.write_taken = soft_write_taken,
 			.rows = soft_copy,
 			.digest = soft_digest,
 			.end = soft_stream_synchronize,

@@ -115,6 +115,7 @@ struct dev_ctx {
 	struct dev_stream gate;  /* events that the whole context waits for */
 	struct list streams, events, modules, owned; /* owned: soft_own() */
 	size_t stack_bytes;
+	_Atomic size_t taken; /* bytes that copies have taken and not written yet */
 	size_t pending_launches, l2_fetch, persisting_l2;
 	struct soft_heap heap;
 	struct soft_output output;
@@ -155,6 +156,9 @@ CUresult soft_read_rows(struct dev_ctx *ctx, struct dev_stream *st, void *host_b
 CUresult soft_write_async(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 			  const void *host_buf, size_t size, void (*done)(void *),
 			  void *arg);
+CUresult soft_write_taken(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
+			  size_t pitch, const void *host_buf, size_t width,
+			  size_t height);
 CUresult soft_read_async(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
 			 CUdeviceptr src, size_t size, void (*done)(void *), void *arg);
 CUresult soft_copy(struct dev_ctx *ctx, struct dev_stream *st,

@@ -346,6 +346,40 @@ DEVICE_TEST(device_memory, asynchronous_copies_say_when_they_are_done)
 	fix_free(f, &m);
 }
 
+/* Few bytes are taken whatever is before them; the device says when they are too many. */
+DEVICE_TEST(device_memory, what_is_taken_does_not_wait)
+{
+	const size_t piece = DEV_TAKEN_LEAST, most = 24u << 20;
+	struct fix_mem m = fix_alloc(f, most);
+	static char in[DEV_TAKEN_LEAST];
+	struct dev_stream *st;
+	CUresult r = CUDA_SUCCESS;
+	struct block b;
+	size_t at = 0;
+
+	OK(f->ops->stream.create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &st));
+	block_put(f, st, &b);
+	block_wait(&b);
+	while (!r && at < most) {
+		memset(in, (int)(1 + at / piece % 100), piece);
+		r = f->ops->copy.write_taken(f->ctx, st, m.addr + at, piece / 4, in,
+					     piece / 4, 4);
+		at += r ? 0 : piece;
+	}
+	cr_assert_eq(r, CUDA_ERROR_NOT_READY);
+	cr_assert_geq(at, DEV_TAKEN_ALL_LEAST);
+	block_release(&b);
+	OK(f->ops->stream.synchronize(f->ctx, st));
+	OK(f->ops->copy.write_taken(f->ctx, st, m.addr + at, 4, in, 4, 1));
+	OK(f->ops->stream.synchronize(f->ctx, st));
+	while (at) {
+		at -= piece;
+		cr_assert_eq(get32(f, m.addr + at), 0x1010101u * (1 + at / piece % 100));
+	}
+	f->ops->stream.destroy(st);
+	fix_free(f, &m);
+}
+
 /* Copies work through allocations of another size. */
 DEVICE_TEST_CFG(device_memory, allocations_may_be_small, true, .granularity = 128 << 10)
 {
