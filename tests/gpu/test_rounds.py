@@ -9,6 +9,7 @@ import unittest
 BUILD = sys.argv.pop(1)
 RUN = os.path.join(BUILD, "hostd", "weft-run")
 NAMES = {"sim": "binomialOptions FDTD3d lavaMD MD5Hash nbody particlefilter tpacf",
+         "rodinia": "dwt2d hotspot cfd nn",
          "pilot": "backprop bfs hs3d partfilter lavamd nn gaussian corr gesummv 2dconvol"}
 
 
@@ -38,6 +39,10 @@ class Rounds(unittest.TestCase):
     def test_pilot(self):
         sums = {self.check("pilot", n, "tiny", managed=True) for n in NAMES["pilot"].split()}
         self.assertEqual(len(sums), 10)
+
+    def test_rodinia(self):
+        sums = {self.check("rodinia", n, "tiny", managed=True) for n in NAMES["rodinia"].split()}
+        self.assertEqual(len(sums), 4)
 
     def test_slices(self):
         self.check("slices", "slices", "tiny", managed=True)

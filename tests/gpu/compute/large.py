@@ -6,6 +6,8 @@
     large.py decode GIB     tokens of a model of so many GiB in fp16, eagerly
     large.py graph GIB      the same as a CUDA graph
     large.py train GIB      steps of Adam, everything that it writes taking so many GiB
+    large.py NETWORK GIB    what torchvision's network of that name says of a batch of images, as
+                            many as take so many GiB
 
 Says "ready", begins when a line comes, and at each further line prints how many steps there have
 been so far, and the median and the longest of how long one took since the last line, in
@@ -50,9 +52,39 @@ def train(gib):
     return step
 
 
+def network(name, gib):
+    import torchvision
+    torch.manual_seed(1)
+    more = {"init_weights": False} if name == "inception_v3" else {}
+    net = getattr(torchvision.models, name)(weights=None, **more).cuda().eval()
+    side = 299 if name == "inception_v3" else 224
+
+    def peak(n):
+        """Bytes that a batch of n takes."""
+        torch.cuda.reset_peak_memory_stats()
+        with torch.inference_mode():
+            net(torch.zeros(n, 3, side, side, device="cuda"))
+        return torch.cuda.max_memory_allocated()
+
+    few, many = 16, 48
+    peak(few)  # what libraries keep from then on is not of the batch
+    less = peak(few)
+    each = (peak(many) - less) / (many - few)
+    n = max(1, int((gib * 2 ** 30 - less) / each) + few)
+    torch.cuda.empty_cache()
+    images = torch.randn(n, 3, side, side, device="cuda")
+
+    def step():
+        with torch.inference_mode():
+            net(images)
+
+    return step
+
+
 def main():
-    step = {"decode": decode, "graph": graph, "train": train}[sys.argv[1]](float(sys.argv[2]))
-    serve(step, ranks=(50, 100))
+    made = {"decode": decode, "graph": graph, "train": train}
+    name, gib = sys.argv[1], float(sys.argv[2])
+    serve(made[name](gib) if name in made else network(name, gib), ranks=(50, 100))
 
 
 main()

@@ -27,7 +27,12 @@ TURNS, HURRY, ALONE = "sets-turns", "sets-hurry", "sets-alone"
 # One allocation of 8 GiB of which kernels read slices, two eighths in all (compute/slices.cu):
 # three of them on a device that holds one of these allocations.
 SLICES, SLICES_GIB, SLICES_N = "sets-slices", 8, 3
-NAMES = [*KINDS, TURNS, HURRY, ALONE, SLICES]
+# MSched's combinations A (compute/rodinia.cu) and B (torchvision's), and the part of the device
+# that all of them are to have; together they need so many per cent of it.
+MIXED, NETS, PARTS = "sets-mix", "sets-nets", (150, 200, 300)
+OF_KINDS = {MIXED: (("dwt2d", "hotspot", "cfd", "nn"), 0.9),
+            NETS: (("resnet152", "vgg19", "inception_v3", "densenet201"), 0.85)}
+NAMES = [*KINDS, TURNS, HURRY, ALONE, SLICES, *OF_KINDS]
 # Host memory is made once, a tenth of a second for a GiB.
 SETTLE, SECONDS = 15, 10
 SWAP, TURN_MS, CONTEXT = "96G", 500, 600 << 20
@@ -59,7 +64,8 @@ class Sets:
         self.work, self.tools = work, tools
         self.path = os.path.join(compute.HERE, "large.py")
         self.known = {}
-        self.slices = "large"
+        self.slices = self.mixed_size = "large"
+        self.each_bytes, self.argv_of = SIZE * GIB, {}
 
     def start(self, d, kind, n, gib=SIZE):
         """All of them together."""
@@ -195,10 +201,47 @@ class Sets:
         yield Row("moved by PTX, of what moves by names", f"{part:.3f}", part <= 0.1)
 
 
+    def of_kinds(self, kind):
+        """Rates of programs of different kinds, as parts of what each does alone: all have one
+        device."""
+        names, least = OF_KINDS[kind]
+
+        def start(d, tenant, name):
+            return Looping(d.side(tenant), self.argv_of[kind](name))
+
+        full = {}
+        for name in names:
+            with daemon.Daemon(self.where, self.device) as d:
+                ((full[name], *_),), _ = self.measured(d, [start(d, "t0", name)], SETTLE / 5)
+        n = len(names)
+        for part in PARTS:
+            memory = n * self.each_bytes * 100 // part + (n + 2) * CONTEXT + GIB // 2
+            with daemon.Daemon(self.where, self.device, SWAP, "sets", memory=memory, pool=2) as d:
+                with ThreadPoolExecutor(n) as ex:
+                    those = list(ex.map(lambda i: start(d, f"t{i}", names[i]), range(n)))
+                each, rate = self.measured(d, those)
+            parts = [r / full[name] for name, (r, *_) in zip(names, each)]
+            yield Row(f"{', '.join(names)} of {SIZE} GiB, {part} %",
+                      f"{sum(parts):.3f} of the device, each " +
+                      " ".join(f"{x:.3f}" for x in parts) + f"; {rate / GIB:.1f} GiB/s moved",
+                      sum(parts) >= least, parts=parts)
+
+    def mix(self):
+        program = next(p for p in programs.find(compute.HERE) if p.name == "rodinia")
+        self.tools.build(program, self.work)
+        self.argv_of[MIXED] = lambda name: [program.argv[0], name, self.mixed_size, "loop"]
+        return self.of_kinds(MIXED)
+
+    def nets(self):
+        self.argv_of[NETS] = lambda name: [self.python, self.path, name, str(SIZE)]
+        return self.of_kinds(NETS)
+
+
 def run(where, device, python, work, tools, wanted):
     touch_host()
     s = Sets(where, device, python, work, tools)
-    others = {TURNS: s.turns, HURRY: s.hurry, ALONE: s.alone, SLICES: s.in_slices}
+    others = {TURNS: s.turns, HURRY: s.hurry, ALONE: s.alone, SLICES: s.in_slices,
+              MIXED: s.mix, NETS: s.nets}
     out = []
     for name in wanted:
         for row in others[name]() if name in others else s.counts(name):
