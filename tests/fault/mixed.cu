@@ -267,8 +267,26 @@ static void launch_nth(unsigned k)
 	changed(&buffers[k], 1, mul, plus);
 }
 
+/* Has the graph's kernel change another buffer. */
+static void redirect(cudaGraphExec_t exec, cudaGraph_t graph, buffer *b, unsigned mul,
+		     unsigned plus)
+{
+	void *args[] = {&b->p, &b->n, &mul, &plus};
+	cudaKernelNodeParams p = {};
+	cudaGraphNode_t node;
+	size_t n = 1;
+
+	CK(cudaGraphGetNodes(graph, &node, &n));
+	p.func = (void *)change;
+	p.gridDim = dim3(BLOCKS);
+	p.blockDim = dim3(THREADS);
+	p.kernelParams = args;
+	CK(cudaGraphExecKernelNodeSetParams(exec, node, &p));
+}
+
 static void replay(buffer *b)
 {
+	buffer *other = &buffers[below(buffers.size())];
 	unsigned mul = below(1000) | 1, plus = below(1000), times = 1 + below(3);
 	cudaGraphExec_t exec;
 	cudaGraph_t graph;
@@ -279,10 +297,13 @@ static void replay(buffer *b)
 	CK(cudaGraphInstantiate(&exec, graph, 0));
 	for (unsigned i = 0; i < times; i++)
 		CK(cudaGraphLaunch(exec, stream));
+	changed(b, times, mul, plus);
+	redirect(exec, graph, other, mul, plus);
+	CK(cudaGraphLaunch(exec, stream));
+	changed(other, 1, mul, plus);
 	CK(cudaStreamSynchronize(stream));
 	CK(cudaGraphExecDestroy(exec));
 	CK(cudaGraphDestroy(graph));
-	changed(b, times, mul, plus);
 }
 
 static void overwrite(buffer *b)
