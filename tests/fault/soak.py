@@ -252,7 +252,8 @@ def main():
     # One more of each, because they overlap.
     most = int(options.memory * SHARE * SLACK) + (PROGRAMS + 2) * options.context
     memory = options.memory + (len(TENANTS) * (PROGRAMS + 1) + 3) * options.context
-    config = f"[daemon]\ntime = {options.time}\n" + "".join(f"[tenant {t}]\nmemory.max = {most}M\n" for t in TENANTS)
+    config = f"[daemon]\ntime = {options.time}\n"
+    config += "".join(f"[tenant {t}]\nmemory.max = {most}M\n" for t in TENANTS)
     swap = [] if options.no_swap else ["--swap", f"{8 * options.memory}M",
                                        "--piece", PIECE[options.device],
                                        "--placement", options.placement]

@@ -33,7 +33,7 @@ struct copy {
 	struct soft_op op;
 	enum copy_kind kind;
 	CUdeviceptr dst, src; /* device addresses, as far as the kind has them */
-	char *host;           /* packed rows */
+	char *host; /* packed rows */
 	size_t dst_pitch, src_pitch;
 	size_t width, height; /* bytes a row, rows */
 	uint32_t value;       /* COPY_FILL */
@@ -285,14 +285,21 @@ static CUresult copy_wait(struct dev_ctx *ctx, struct dev_stream *st, struct cop
 
 /* ---- device_ops ---- */
 
+static struct copy copy_in(CUdeviceptr dst, size_t pitch, const void *host_buf,
+			   size_t width, size_t height)
+{
+	return (struct copy){.kind = COPY_IN,
+			     .dst = dst,
+			     .dst_pitch = pitch,
+			     .host = (char *)(uintptr_t)host_buf,
+			     .width = width,
+			     .height = height};
+}
+
 CUresult soft_write(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 		    const void *host_buf, size_t size)
 {
-	struct copy c = {.kind = COPY_IN,
-			 .dst = dst,
-			 .host = (char *)(uintptr_t)host_buf,
-			 .width = size,
-			 .height = 1};
+	struct copy c = copy_in(dst, 0, host_buf, size, 1);
 
 	return copy_wait(ctx, st, &c);
 }
@@ -312,12 +319,7 @@ CUresult soft_read(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
 CUresult soft_write_rows(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 			 size_t pitch, const void *host_buf, size_t width, size_t height)
 {
-	struct copy c = {.kind = COPY_IN,
-			 .dst = dst,
-			 .dst_pitch = pitch,
-			 .host = (char *)(uintptr_t)host_buf,
-			 .width = width,
-			 .height = height};
+	struct copy c = copy_in(dst, pitch, host_buf, width, height);
 
 	return copy_wait(ctx, st, &c);
 }
@@ -339,23 +341,21 @@ CUresult soft_write_async(struct dev_ctx *ctx, struct dev_stream *st, CUdevicept
 			  const void *host_buf, size_t size, void (*done)(void *),
 			  void *arg)
 {
-	struct copy c = {.kind = COPY_IN,
-			 .dst = dst,
-			 .host = (char *)(uintptr_t)host_buf,
-			 .width = size,
-			 .height = 1,
-			 .done = done,
-			 .arg = arg};
+	struct copy c = copy_in(dst, 0, host_buf, size, 1);
 
+	c.done = done;
+	c.arg = arg;
 	return copy_submit(ctx, st, &c);
 }
 
-/* Bytes that all streams of a context may have before them. */
-#define TAKEN_MAX (16u << 20)
+/* Bytes that all streams may have before them. A copy counts as so many: a stream that has
+ * SOFT_QUEUE_MAX operations before it keeps who queues another. */
+#define TAKEN_MAX   (16u << 20)
+#define TAKEN_LEAST (2 * TAKEN_MAX / SOFT_QUEUE_MAX)
 
 struct taken {
-	struct dev_ctx *ctx;
-	size_t size;
+	struct device *dev;
+	size_t cost;
 	char data[];
 };
 
@@ -363,32 +363,27 @@ static void taken_done(void *arg)
 {
 	struct taken *t = arg;
 
-	atomic_fetch_sub(&t->ctx->taken, t->size);
+	atomic_fetch_sub(&t->dev->taken, t->cost);
 	free(t);
 }
 
 CUresult soft_write_taken(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 			  size_t pitch, const void *host_buf, size_t width, size_t height)
 {
-	struct copy c = {.kind = COPY_IN,
-			 .dst = dst,
-			 .dst_pitch = pitch,
-			 .width = width,
-			 .height = height,
-			 .done = taken_done};
 	size_t size = width * height;
-	struct taken *t;
+	struct taken *t = malloc(sizeof(*t) + size);
+	struct copy c;
 	CUresult res;
 
-	t = malloc(sizeof(*t) + size);
 	if (!t)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	t->ctx = ctx;
-	t->size = size;
+	t->dev = ctx->dev;
+	t->cost = MAX(size, TAKEN_LEAST);
 	memcpy(t->data, host_buf, size);
-	c.host = t->data;
+	c = copy_in(dst, pitch, t->data, width, height);
+	c.done = taken_done;
 	c.arg = t;
-	if (atomic_fetch_add(&ctx->taken, size) + size > TAKEN_MAX)
+	if (atomic_fetch_add(&t->dev->taken, t->cost) + t->cost > TAKEN_MAX)
 		res = CUDA_ERROR_NOT_READY;
 	else
 		res = copy_submit(ctx, st, &c);

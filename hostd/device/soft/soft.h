@@ -94,6 +94,7 @@ struct device {
 	bool fills;
 	uint64_t last_token;
 	uint64_t last_grid;
+	_Atomic size_t taken; /* bytes that copies have taken and not written yet */
 };
 
 /* The TPCs that new kernels run on, and how many SMs these have. */
@@ -115,7 +116,6 @@ struct dev_ctx {
 	struct dev_stream gate;  /* events that the whole context waits for */
 	struct list streams, events, modules, owned; /* owned: soft_own() */
 	size_t stack_bytes;
-	_Atomic size_t taken; /* bytes that copies have taken and not written yet */
 	size_t pending_launches, l2_fetch, persisting_l2;
 	struct soft_heap heap;
 	struct soft_output output;

@@ -65,7 +65,7 @@ class Sets:
         self.path = os.path.join(compute.HERE, "large.py")
         self.known = {}
         self.slices = self.mixed_size = "large"
-        self.each_bytes, self.argv_of = SIZE * GIB, {}
+        self.each_bytes = SIZE * GIB
 
     def start(self, d, kind, n, gib=SIZE):
         """All of them together."""
@@ -200,14 +200,13 @@ class Sets:
         part = rates["by PTX"] / rates["by names"] if rates["by names"] else float("inf")
         yield Row("moved by PTX, of what moves by names", f"{part:.3f}", part <= 0.1)
 
-
-    def of_kinds(self, kind):
+    def of_kinds(self, kind, argv):
         """Rates of programs of different kinds, as parts of what each does alone: all have one
-        device."""
+        device. argv: of a name."""
         names, least = OF_KINDS[kind]
 
         def start(d, tenant, name):
-            return Looping(d.side(tenant), self.argv_of[kind](name))
+            return Looping(d.side(tenant), argv(name))
 
         full = {}
         for name in names:
@@ -229,12 +228,10 @@ class Sets:
     def mix(self):
         program = next(p for p in programs.find(compute.HERE) if p.name == "rodinia")
         self.tools.build(program, self.work)
-        self.argv_of[MIXED] = lambda name: [program.argv[0], name, self.mixed_size, "loop"]
-        return self.of_kinds(MIXED)
+        return self.of_kinds(MIXED, lambda name: [program.argv[0], name, self.mixed_size, "loop"])
 
     def nets(self):
-        self.argv_of[NETS] = lambda name: [self.python, self.path, name, str(SIZE)]
-        return self.of_kinds(NETS)
+        return self.of_kinds(NETS, lambda name: [self.python, self.path, name, str(SIZE)])
 
 
 def run(where, device, python, work, tools, wanted):

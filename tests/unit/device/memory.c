@@ -380,6 +380,29 @@ DEVICE_TEST(device_memory, what_is_taken_does_not_wait)
 	fix_free(f, &m);
 }
 
+/* Nor are they ever very many, however few bytes each has. */
+DEVICE_TEST(device_memory, not_everything_is_taken)
+{
+	struct fix_mem m = fix_alloc(f, 1);
+	CUresult r = CUDA_SUCCESS;
+	struct dev_stream *st;
+	struct block b;
+	char byte = 1;
+
+	OK(f->ops->stream.create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &st));
+	block_put(f, st, &b);
+	block_wait(&b);
+	for (unsigned i = 0; !r && i < 1000; i++)
+		r = f->ops->copy.write_taken(f->ctx, st, m.addr, 1, &byte, 1, 1);
+	cr_assert_eq(r, CUDA_ERROR_NOT_READY);
+	block_release(&b);
+	OK(f->ops->stream.synchronize(f->ctx, st));
+	OK(f->ops->copy.write_taken(f->ctx, st, m.addr, 1, &byte, 1, 1));
+	OK(f->ops->stream.synchronize(f->ctx, st));
+	f->ops->stream.destroy(st);
+	fix_free(f, &m);
+}
+
 /* Copies work through allocations of another size. */
 DEVICE_TEST_CFG(device_memory, allocations_may_be_small, true, .granularity = 128 << 10)
 {
