@@ -4,7 +4,8 @@
  * what the next one needs comes in, so nobody waits for the link as long as a turn takes longer
  * than that. Turns are in order of waiting, and of a length by weight; one lasts longer while the
  * next one's memory is still on its way, since nobody goes before it is there: kernels that read
- * host memory take so long that it could not come in beside them.
+ * host memory take so long that it could not come in beside them. Where there is no room for all
+ * of that beside the one that goes, turns are as long as makes the rest a small part of them.
  *
  * One that leaves the device idle now and then, since its program takes longer to say what is to be
  * done, lets the next go beside it as soon as that one's memory is in.
@@ -15,6 +16,10 @@
  * meanwhile a tenth of its speed (H100). Longest turn. */
 #define TURN_US    500000u
 #define LONGEST_US 2000000u
+/* Where two do not fit, what does not come in during the turn before comes when that has ended. A
+ * turn lasts so many times as long as that takes, at 43 GB/s (H200, both ways at once). */
+#define LATE_TIMES    20u
+#define BYTES_IN_A_US 43000u
 /* Per mille of its turn in which one has work on the device; with less, another goes beside it. */
 #define BUSY 900u
 /* In shorter turns than that, for somebody's latency, the device would do little else. */
@@ -143,16 +148,48 @@ static uint32_t weight(const struct time_tenant *t)
 					     : t->weight;
 }
 
-/* The least weight of those that take turns and have work, and how long a turn may be for nobody
- * of them to wait longer than its latency. */
+/* The least and the largest weight of those that take turns and have work, how long a turn of the
+ * least is to be, and how long one may be for nobody of them to wait longer than its latency; bytes
+ * of the next one's set for which there is no room before a turn has ended. */
 struct bounds {
-	uint32_t least, most_us;
+	uint32_t least, largest, turn_us, most_us;
+	uint64_t late;
 };
 
-static struct bounds bounds(const struct sets *s, const struct time_tenant *t, uint32_t n)
+static uint32_t at_most(uint64_t us, uint64_t most)
 {
-	struct bounds b = {TIME_WEIGHT_MAX, UINT32_MAX};
-	uint32_t others = 0;
+	return (uint32_t)(us < most ? us : most);
+}
+
+/* As bounds.late: for the two largest. */
+static uint64_t comes_late(const struct sets *s, const struct time_device *d,
+			   const struct time_tenant *t, uint32_t n)
+{
+	uint64_t first = 0, second = 0, stay = 0, need;
+
+	for (uint32_t i = 0; i < n; i++) {
+		bool rotates = sets_rotates(s, &t[i]);
+		uint64_t stays = rotates ? t[i].fixed : t[i].sessions ? t[i].set : 0;
+		uint64_t moves =
+			rotates && t[i].set > t[i].fixed ? t[i].set - t[i].fixed : 0;
+
+		stay = sets_add(stay, stays);
+		second = moves > first ? first : moves > second ? moves : second;
+		first = moves > first ? moves : first;
+	}
+	need = sets_add(sets_add(first, second), stay);
+	need = need > d->memory ? need - d->memory : 0;
+	return need < second ? need : second;
+}
+
+static struct bounds bounds(const struct sets *s, const struct time_device *d,
+			    const struct time_tenant *t, uint32_t n)
+{
+	struct bounds b = {.least = TIME_WEIGHT_MAX,
+			   .turn_us = TURN_US,
+			   .most_us = UINT32_MAX,
+			   .late = comes_late(s, d, t, n)};
+	uint32_t others = 0, longer;
 
 	for (uint32_t i = 0; i < n; i++) {
 		if (!sets_rotates(s, &t[i]) || !t[i].works)
@@ -160,6 +197,8 @@ static struct bounds bounds(const struct sets *s, const struct time_tenant *t, u
 		others++;
 		if (weight(&t[i]) < b.least)
 			b.least = weight(&t[i]);
+		if (weight(&t[i]) > b.largest)
+			b.largest = weight(&t[i]);
 		if (t[i].latency_us && t[i].latency_us < b.most_us)
 			b.most_us = t[i].latency_us;
 	}
@@ -167,12 +206,13 @@ static struct bounds bounds(const struct sets *s, const struct time_tenant *t, u
 		b.most_us /= others - 1;
 	if (b.most_us < SHORTEST_US)
 		b.most_us = SHORTEST_US;
+	/* Not so long that weights do not count. */
+	longer = !others ? 0
+			 : at_most((uint64_t)LONGEST_US * b.least / b.largest,
+				   b.late / BYTES_IN_A_US * LATE_TIMES);
+	if (longer > TURN_US)
+		b.turn_us = longer;
 	return b;
-}
-
-static uint32_t at_most(uint64_t us, uint64_t most)
-{
-	return (uint32_t)(us < most ? us : most);
 }
 
 /* Not while nobody has seen it. */
@@ -183,9 +223,9 @@ static bool leaves_idle(const struct time_tenant *t)
 
 static uint32_t turn_us(const struct time_tenant *t, const struct bounds *b)
 {
-	uint64_t us = (uint64_t)TURN_US * weight(t) / b->least;
+	uint64_t us = (uint64_t)b->turn_us * weight(t) / b->least;
 
-	us = us < TURN_US ? TURN_US : at_most(us, LONGEST_US);
+	us = us < b->turn_us ? b->turn_us : at_most(us, LONGEST_US);
 	return at_most(us, b->most_us);
 }
 
@@ -232,10 +272,10 @@ static uint32_t first_in_line(const struct sets *s, const struct time_tenant *t,
 	return one;
 }
 
-/* Whether the memory of one that is next, for so long, is on its way. */
-static bool is_coming(const struct time_tenant *t, uint32_t next_for_us)
+/* Whether the memory of one that is next, for so long, is on its way, but for so many bytes. */
+static bool is_coming(const struct time_tenant *t, uint32_t next_for_us, uint64_t late)
 {
-	return t->out && at_most(t->still_us, next_for_us) < STILL_US;
+	return t->out > late && at_most(t->still_us, next_for_us) < STILL_US;
 }
 
 /* A turn is counted from when all its memory is there: where a turn is shorter than what the link
@@ -247,8 +287,9 @@ static bool goes_on(const struct time_tenant *t, const struct bounds *b,
 
 	if (t->idle_us >= IDLE_US || t->for_us >= NEVER_IN_US)
 		return false;
-	return had < (is_coming(next, t->for_us) ? at_most(LONGEST_US, b->most_us)
-						 : turn_us(t, b));
+	return had < (is_coming(next, t->for_us, b->late)
+			      ? at_most(LONGEST_US, b->most_us)
+			      : turn_us(t, b));
 }
 
 /* Nobody that takes turns goes, or has one in sight; nor has one that does not compute, also
@@ -286,7 +327,7 @@ static uint32_t who_begins(const struct sets *s, const struct time_device *d,
 			   const struct time_tenant *t, uint32_t n, uint32_t next,
 			   uint32_t for_us)
 {
-	if (next == n || !is_coming(&t[next], for_us) ||
+	if (next == n || !is_coming(&t[next], for_us, 0) ||
 	    t[next].set > sets_room(d, &t[next], t, n))
 		return next;
 	return first_that_can(s, t, n, for_us);
@@ -350,7 +391,7 @@ static void sets_turns(const struct time_device *d, const struct time_tenant *t,
 	begin_line(&s, d, t, n, ret_turn);
 	if (!s.turns)
 		return;
-	b = bounds(&s, t, n);
+	b = bounds(&s, d, t, n);
 	one = whose_turn(&s, d, t, n, &b, ret_turn);
 	if (one == n) {
 		line_up(&s, t, n, &b, 0, ret_turn);

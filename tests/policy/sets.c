@@ -313,6 +313,24 @@ Test(sets, by_weight)
 	cr_expect_float_eq(sim.ran[1] / (60 * SECOND), 0.2, 0.01);
 }
 
+/* Where two do not fit, most of the next one's memory comes in when a turn has ended. */
+Test(sets, turns_are_longer_where_memory_does_not_come_in_behind_them)
+{
+	memory(11 * GIB);
+	for (uint32_t i = 0; i < 4; i++)
+		decoder();
+	cr_expect_geq(run(60 * SECOND), 0.93);
+	for (uint32_t i = 0; i < 4; i++)
+		cr_expect_float_eq(sim.ran[i] / (60 * SECOND), 0.235, 0.01);
+	sim.t[0].latency_us = 1500000;
+	(void)run(30 * SECOND);
+	cr_expect_leq(sim.longest[0], 2200, "%u ms", sim.longest[0]);
+	sim.t[0].latency_us = 0;
+	sim.t[0].weight = 300;
+	(void)run(60 * SECOND);
+	cr_expect_float_eq(sim.ran[0] / (sim.ran[1] + sim.ran[2] + sim.ran[3]), 1, 0.05);
+}
+
 /* One in a hurry goes beside all others, and is never moved out. */
 Test(sets, who_fits_beside_the_others_stays)
 {
