@@ -10,13 +10,6 @@
 /* Part of what is missed of all there is, from which on memory is taken to be cold later. */
 #define MISSED_PART 256
 
-uint32_t reach_named(struct reach *r, uint64_t offset, uint64_t size, uint32_t named)
-{
-	if (offset >= r->until || named >= r->named)
-		*r = (struct reach){offset + size + COLD_REACH, named};
-	return r->named;
-}
-
 struct found {
 	uint64_t here, out, missed, all;
 };
@@ -43,8 +36,7 @@ static struct found find_locked(const struct space *sp, uint32_t since, uint32_t
 
 	list_for_each (c, &sp->all, in_space) {
 		const struct mapping *m;
-		struct reach reach = {0};
-		uint32_t before = 0;
+		uint32_t before = 0, latest = 0;
 
 		if (!c->charged || c->share != BACKING_OWN || c->n_mappings != 1)
 			continue;
@@ -55,8 +47,8 @@ static struct found find_locked(const struct space *sp, uint32_t since, uint32_t
 			uint32_t named =
 				touch_latest(sp->env->touch, addr, p->size, &before);
 
-			named = reach_named(&reach, p->offset, p->size, named);
-			named = MAX(named, touch_reached(sp->env->touch, addr, p->size));
+			latest = MAX(latest, named);
+			named = MAX(latest, touch_reached(sp->env->touch, addr, p->size));
 			count_piece(p, named, since, last, &f);
 		}
 	}

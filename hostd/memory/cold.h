@@ -4,6 +4,11 @@
  * without. It is not brought back before a turn, and what leaves of it is mapped, so that a kernel
  * that reaches it all the same reads it over PCIe. What was named while it was mapped is a miss: it
  * is not cold any more, and from then on memory is taken to be cold later.
+ *
+ * A launch names where something begins, and not how long that is. So what follows in the same
+ * allocation counts as named with it, though it was named by itself before, as the place of
+ * something else that was there: a kernel that reads host memory for each element takes many times
+ * as long as memory that comes for nothing.
  */
 #ifndef WEFT_MEM_COLD_H
 #define WEFT_MEM_COLD_H
@@ -12,22 +17,6 @@
 #include <stdint.h>
 
 struct space;
-
-/*
- * A launch names where something begins, and not how long that is. So what follows within so much
- * of the same allocation counts as named with it, though it was named by itself before: as the
- * place of something else that was there.
- */
-#define COLD_REACH (1ull << 30)
-
-struct reach {
-	uint64_t until; /* offset in the allocation */
-	uint32_t named;
-};
-
-/* Returns when a piece was named, with what lies before it, or by itself. Ascending within an
- * allocation, from zeroes. */
-uint32_t reach_named(struct reach *r, uint64_t offset, uint64_t size, uint32_t named);
 
 /* Periods without being named after which memory is cold: at first, and at most. */
 #define COLD_PERIODS     8u

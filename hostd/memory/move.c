@@ -40,8 +40,8 @@ static bool add(struct candidates *cs, const struct placement_piece *one)
 
 /* Marks seen so far of a backing's pieces, in ascending order. */
 struct seen {
-	uint32_t last; /* as touch_latest() has it */
-	struct reach reach;
+	uint32_t last;   /* as touch_latest() has it */
+	uint32_t latest; /* of all */
 };
 
 /* Launches since the memory at addr was named; of backings without marks, others that
@@ -55,8 +55,9 @@ static uint64_t age_of(const struct space *sp, const struct backing *c, CUdevice
 	if (!t->pages)
 		return sp->next_id - c->id;
 	named = touch_latest(t, addr + offset, size, &s->last);
-	if (sp->turns)
-		named = reach_named(&s->reach, offset, size, named);
+	s->latest = MAX(s->latest, named);
+	if (sp->turns) /* as cold.h says */
+		named = s->latest;
 	return touch_now(t) - MAX(named, touch_reached(t, addr + offset, size));
 }
 
