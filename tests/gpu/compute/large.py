@@ -59,18 +59,18 @@ def network(name, gib):
     net = getattr(torchvision.models, name)(weights=None, **more).cuda().eval()
     side = 299 if name == "inception_v3" else 224
 
-    def peak(n):
-        """Bytes that a batch of n takes."""
+    def takes(n):
+        """Bytes of the device that a batch of n takes, with what the allocator keeps."""
+        torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         with torch.inference_mode():
             net(torch.zeros(n, 3, side, side, device="cuda"))
-        return torch.cuda.max_memory_allocated()
+        return torch.cuda.max_memory_reserved()
 
-    few, many = 16, 48
-    peak(few)  # what libraries keep from then on is not of the batch
-    less = peak(few)
-    each = (peak(many) - less) / (many - few)
-    n = max(1, int((gib * 2 ** 30 - less) / each) + few)
+    n = 32
+    takes(n)  # what libraries keep from then on is not of the batch
+    for _ in range(3):
+        n = max(1, int(n * gib * 2 ** 30 / takes(n)))
     torch.cuda.empty_cache()
     images = torch.randn(n, 3, side, side, device="cuda")
 

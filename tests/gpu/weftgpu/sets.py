@@ -27,11 +27,12 @@ TURNS, HURRY, ALONE = "sets-turns", "sets-hurry", "sets-alone"
 # One allocation of 8 GiB of which kernels read slices, two eighths in all (compute/slices.cu):
 # three of them on a device that holds one of these allocations.
 SLICES, SLICES_GIB, SLICES_N = "sets-slices", 8, 3
-# MSched's combinations A (compute/rodinia.cu) and B (torchvision's), and the part of the device
-# that all of them are to have; together they need so many per cent of it.
+# MSched's combinations A (compute/rodinia.cu) and B (torchvision's), the part of the device that all
+# of them are to have, and the part of what the link allows, where what has no room beside the
+# largest comes between two turns; together they need so many per cent of it.
 MIXED, NETS, PARTS = "sets-mix", "sets-nets", (150, 200, 300)
-OF_KINDS = {MIXED: (("dwt2d", "hotspot", "cfd", "nn"), 0.9),
-            NETS: (("resnet152", "vgg19", "inception_v3", "densenet201"), 0.85)}
+OF_KINDS = {MIXED: (("dwt2d", "hotspot", "cfd", "nn"), 0.9, 0),
+            NETS: (("resnet152", "vgg19", "inception_v3", "densenet201"), 0.85, 0.95)}
 NAMES = [*KINDS, TURNS, HURRY, ALONE, SLICES, *OF_KINDS]
 # Host memory is made once, a tenth of a second for a GiB.
 SETTLE, SECONDS = 15, 10
@@ -41,6 +42,8 @@ SHORTER_MS = (50, 100, 250)
 # takes a second for a GiB.
 TOUCHED = 72 * GIB
 ALONE_GIB, ALONE_HAS, LINK = 12, 9 * GIB, 55e9
+# Longest turn in seconds (policies/sets.c), and bytes a second each way while both are used.
+LONGEST_S, BOTH_WAYS = 2, 43e9
 
 
 def touch(size):
@@ -65,7 +68,6 @@ class Sets:
         self.path = os.path.join(compute.HERE, "large.py")
         self.known = {}
         self.slices = self.mixed_size = "large"
-        self.each_bytes = SIZE * GIB
 
     def start(self, d, kind, n, gib=SIZE):
         """All of them together."""
@@ -73,19 +75,24 @@ class Sets:
         with ThreadPoolExecutor(n) as ex:
             return list(ex.map(lambda i: Looping(d.side(f"t{i}"), argv), range(n)))
 
-    def measured(self, d, those, settle=SETTLE):
-        """(a second, median, longest in us) of each, and the bytes that moved a second."""
+    def ended(self, d, those, settle, seconds=None):
+        """(a second, median, longest in us) of each, and the bytes that moved a second. They are
+        told to end."""
         for p in those:
             p.say()
         time.sleep(settle)
         before, (at, _) = moved(d), said(those)
-        time.sleep(SECONDS)
+        time.sleep(seconds or SECONDS)
         now, each = said(those)
         bytes_ = moved(d) - before
         for p in those:
             p.end()
-        quiet(d)
         return [(n / (now - at), *us) for n, *us in each], bytes_ / (now - at)
+
+    def measured(self, d, those, settle=SETTLE, seconds=None):
+        out = self.ended(d, those, settle, seconds)
+        quiet(d)
+        return out
 
     def fits(self, kind):
         """Steps a second of two that fit, both together; and what one has of the device."""
@@ -203,27 +210,34 @@ class Sets:
     def of_kinds(self, kind, argv):
         """Rates of programs of different kinds, as parts of what each does alone: all have one
         device. argv: of a name."""
-        names, least = OF_KINDS[kind]
-
-        def start(d, tenant, name):
-            return Looping(d.side(tenant), argv(name))
-
-        full = {}
-        for name in names:
-            with daemon.Daemon(self.where, self.device) as d:
-                ((full[name], *_),), _ = self.measured(d, [start(d, "t0", name)], SETTLE / 5)
+        names, least, of_best = OF_KINDS[kind]
         n = len(names)
+
+        def start(d):
+            with ThreadPoolExecutor(n) as ex:
+                return list(ex.map(lambda name: Looping(d.side(name), argv(name)), names))
+
+        full = []
+        with daemon.Daemon(self.where, self.device) as d:
+            those = start(d)
+            needs = sorted(s["memory.current"] - CONTEXT for s in d.ask("list")["sessions"]
+                           if s["launches"])
+            for p in those:
+                each, _ = self.ended(d, [p], SETTLE / 5)
+                full.append(each[0][0])
+            quiet(d)
         for part in PARTS:
-            memory = n * self.each_bytes * 100 // part + (n + 2) * CONTEXT + GIB // 2
+            room = sum(needs) * 100 // part + GIB // 2
+            memory = room + (n + 2) * CONTEXT
             with daemon.Daemon(self.where, self.device, SWAP, "sets", memory=memory, pool=2) as d:
-                with ThreadPoolExecutor(n) as ex:
-                    those = list(ex.map(lambda i: start(d, f"t{i}", names[i]), range(n)))
-                each, rate = self.measured(d, those)
-            parts = [r / full[name] for name, (r, *_) in zip(names, each)]
-            yield Row(f"{', '.join(names)} of {SIZE} GiB, {part} %",
-                      f"{sum(parts):.3f} of the device, each " +
-                      " ".join(f"{x:.3f}" for x in parts) + f"; {rate / GIB:.1f} GiB/s moved",
-                      sum(parts) >= least, parts=parts)
+                each, rate = self.measured(d, start(d), seconds=3 * n * LONGEST_S)
+            parts = [r / alone for alone, (r, *_) in zip(full, each)]
+            best = LONGEST_S / (LONGEST_S + max(0, sum(needs[-2:]) - room) / BOTH_WAYS)
+            yield Row(f"{', '.join(names)}, {sum(needs) / GIB:.1f} GiB, {part} %",
+                      f"{sum(parts):.3f} of the device, {sum(parts) / best:.3f} of what the link "
+                      "allows, each " + " ".join(f"{x:.3f}" for x in parts) +
+                      f"; {rate / GIB:.1f} GiB/s moved",
+                      sum(parts) >= max(least, of_best * best), parts=parts)
 
     def mix(self):
         program = next(p for p in programs.find(compute.HERE) if p.name == "rodinia")
