@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Cold memory: what no launch, graph or copy has named for so long that the next turn will do
- * without. It is not brought back before a turn, and what leaves of it is mapped, so that a kernel
- * that reaches it all the same reads it over PCIe. What was named while it was mapped is a miss: it
+ * without. It is not brought back while there is no room for everybody's, and what leaves of it is
+ * mapped, so that a kernel that reaches it all the same reads it over PCIe. What was named while it was mapped is a miss: it
  * is not cold any more, and from then on memory is taken to be cold later.
  *
  * A launch names where something begins, and not how long that is. So what follows in the same

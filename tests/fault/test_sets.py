@@ -177,6 +177,26 @@ class Sets(FaultTest):
                 for slot in 0, 1:
                     self.assertEqual(p.say(f"c {slot}"), (0, 0))
 
+    def test_what_is_left_out_comes_back_where_all_fits(self):
+        with sharing() as d:
+            people = [Script(d, "keeps", t) for t in "ab"]
+            for p in people:
+                for slot in 0, 1:
+                    self.assertEqual(p.say(f"a {slot} {22 * MIB}"), (0, 0))
+
+            def out():
+                for p in people:
+                    self.assertEqual(p.say("l 0 1"), (0, 0))
+                    self.assertEqual(p.say("s"), (0, 0))
+                stats = [d.ctl("get", t, "memory.stat")["keys"]["memory.stat"] for t in "ab"]
+                return [s["mapped"] for s in stats], [s["swapped"] for s in stats]
+
+            wait_for(lambda: sum(out()[0]) > 20 * MIB and not any(out()[1]), 60, "it is out")
+            kill(people.pop().process.pid)
+            wait_for(lambda: out() == ([0, 0], [0, 0]), 10, "it comes back")
+            for slot in 0, 1:
+                self.assertEqual(people[0].say(f"c {slot}"), (0, 0))
+
     def test_of_one_buffer_what_no_kernel_reaches_is_left_out(self):
         """Each kernel is given all of it and works with an eighth: of the rest so much is left out
         that all fit, and turns end."""

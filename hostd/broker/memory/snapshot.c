@@ -64,6 +64,12 @@ uint64_t snapshot_cold_out(const struct worker *w)
 	return MIN(atomic_load(&w->count->cold_out_bytes), evicted_waiting(w));
 }
 
+/* Memory that turns do without is left in host memory while there is no room for all. */
+static uint64_t left_out(const struct worker *w)
+{
+	return w->b->all_fits ? 0 : snapshot_cold_out(w);
+}
+
 /* Returns how much of what w has evicted may come back without being asked for. */
 static uint64_t returnable(const struct worker *w, uint64_t now_ns)
 {
@@ -73,7 +79,7 @@ static uint64_t returnable(const struct worker *w, uint64_t now_ns)
 	if (w->resume_id || w->cannot_move || manual || now_ns < w->move.full_ns ||
 	    now_ns < w->move.gave_ns + GAVE_NS)
 		return 0;
-	return evicted_waiting(w) - snapshot_cold_out(w);
+	return evicted_waiting(w) - left_out(w);
 }
 
 static int grow(struct broker *b, uint32_t n)
@@ -145,7 +151,7 @@ static void add_worker(const struct worker *w, uint64_t now_ns, bool *quiet,
 		       struct placement_tenant *ret)
 {
 	uint64_t movable = snapshot_movable(w, now_ns), comes = returnable(w, now_ns);
-	uint64_t waits = evicted_waiting(w) - snapshot_cold_out(w);
+	uint64_t waits = evicted_waiting(w) - left_out(w);
 
 	ret->resident += account_worker(w);
 	if (w->ending_ns)
@@ -174,6 +180,16 @@ static void set_reserve(const struct broker *b, const struct placement_tenant *t
 	d->reserve = b->placement->scarce(d, t, n) ? b->reserve : 0;
 }
 
+static bool all_fits(const struct broker *b)
+{
+	const struct worker *w;
+	uint64_t waits = 0;
+
+	list_for_each (w, &b->workers, link)
+		waits += evicted_waiting(w);
+	return waits <= account_free(b);
+}
+
 int snapshot_read(struct broker *b, uint64_t now_ns, struct snapshot *ret)
 {
 	uint64_t missing;
@@ -185,6 +201,7 @@ int snapshot_read(struct broker *b, uint64_t now_ns, struct snapshot *ret)
 		t->index = n++;
 	if (grow(b, MAX(n, 1u)) < 0)
 		return -ENOMEM;
+	b->all_fits = all_fits(b);
 	list_for_each (t, &b->tenants, link) {
 		bool quiet = false;
 
