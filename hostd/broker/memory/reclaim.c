@@ -85,6 +85,13 @@ static void asked(struct worker *w, uint64_t now_ns)
 	prealloc_pause(w->b, UINT64_MAX);
 }
 
+static void comes(struct worker *w, uint64_t now_ns)
+{
+	w->b->coming = w;
+	w->b->coming_since_ns = now_ns;
+	prealloc_pause(w->b, UINT64_MAX);
+}
+
 static void not_moving(struct broker *b, uint64_t now_ns)
 {
 	b->moving = NULL;
@@ -436,9 +443,7 @@ static void bring_back(struct broker *b, uint64_t now_ns)
 		return;
 	m.id = new_id(b);
 	w->move.in_id = m.id;
-	b->coming = w;
-	b->coming_since_ns = now_ns;
-	prealloc_pause(b, UINT64_MAX);
+	comes(w, now_ns);
 	if (outbox_tell(&w->out, &m, -1, -1) < 0)
 		child_kill(&w->child);
 }
@@ -636,6 +641,9 @@ static bool serve(struct broker *b, uint64_t now_ns)
 		n++;
 		waiters_serve(&p);
 	}
+	/* The link is of the one whose turn it is, and then of who is next. */
+	if (b->pace.turns && p.comes && p.comes->move.in_id)
+		comes(p.comes, now_ns);
 	return n == ENDS_MAX;
 }
 

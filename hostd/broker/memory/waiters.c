@@ -435,7 +435,7 @@ static bool may_pass(const struct waiter *wt, struct pass *p)
 }
 
 /* Returns 0 if it has been answered, or -EAGAIN. */
-static int serve_one(struct waiter *wt)
+static int serve_one(struct waiter *wt, struct pass *p)
 {
 	int r;
 
@@ -453,6 +453,7 @@ static int serve_one(struct waiter *wt)
 		wt->bytes = MIN(wt->bytes, evicted_waiting(wt->w));
 		if (wt->bytes > account_gather(wt->t->b))
 			return -EAGAIN;
+		p->comes = wt->w;
 		give_back(wt, wt->bytes);
 		return 0;
 	case WAIT_RESIDENT:
@@ -507,11 +508,11 @@ void waiters_serve(struct pass *p)
 		if (wt->kind == WAIT_OPERATOR)
 			continue;
 		if (waiter_is_early(wt)) {
-			if (may_pass(wt, p) && serve_one(wt) == 0)
+			if (may_pass(wt, p) && serve_one(wt, p) == 0)
 				p->known = false;
 			continue;
 		}
-		if ((first || may_pass(wt, p)) && serve_one(wt) == 0) {
+		if ((first || may_pass(wt, p)) && serve_one(wt, p) == 0) {
 			p->known = false;
 			continue;
 		}

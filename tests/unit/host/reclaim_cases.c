@@ -9,7 +9,6 @@
 #include "broker/memory/reclaim.h"
 #include "broker/memory/waiters.h"
 #include "fakes.h"
-#include "policies/time.h"
 
 /* One tenant has everything, then others come: all have their share within a piece. */
 Test(reclaim, who_comes_later_gets_an_equal_share)
@@ -714,37 +713,6 @@ Test(reclaim, a_swapped_session_that_needs_memory_gets_its_share)
 	cr_assert_eq(fakes[0].need, 0);
 	cr_assert_eq(fakes[0].has, 128 * MIB);
 	cr_assert_eq(fakes[1].has, 128 * MIB);
-}
-
-/* One that asked for its memory and lost its turn gives more for the one that has it now, and
- * gets all of it back in its next. */
-Test(reclaim, who_waits_for_its_turn_gives_what_it_has)
-{
-	begin(256 * MIB, 1024 * MIB);
-	b.time = &time_sets;
-	b.pace.turns = true;
-	ask_in_pieces(&fakes[0], 150 * MIB);
-	manual_open = 1;
-	cr_assert_eq(waiters_operator(&tenants[0], 20 * MIB, now, moved_manually, NULL),
-		     0);
-	pass(NSEC_PER_SEC);
-	ask_in_pieces(&fakes[1], 126 * MIB);
-	tenants[0].pace.place = 1;
-	need(&fakes[0]);
-	pass(100 * NSEC_PER_MSEC);
-	cr_assert_neq(fakes[0].need, 0);
-	ask_in_pieces(&fakes[1], 60 * MIB);
-	pass(100 * NSEC_PER_MSEC);
-	cr_assert_eq(fakes[1].has, 186 * MIB);
-	cr_assert_eq(fakes[0].evicted, 80 * MIB);
-	cr_assert_neq(fakes[0].need, 0, "and it waits on");
-	tenants[0].pace.place = 0;
-	tenants[1].pace.place = 1;
-	pass(NSEC_PER_SEC);
-	cr_assert_eq(fakes[0].need, 0);
-	cr_assert_eq(fakes[0].evicted, 0);
-	check_sums();
-	check_truth();
 }
 
 /* Memory that was to come back is freed, and other memory is spilled: the

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* More memory promised than the device has, where tenants take turns. */
+#include <criterion/criterion.h>
+
+#include "base/clock.h"
+#include "broker/memory/reclaim.h"
+#include "broker/memory/waiters.h"
+#include "fakes.h"
+#include "policies/time.h"
+
+/* One that asked for its memory and lost its turn gives more for the one that has it now, and
+ * gets all of it back in its next. */
+Test(reclaim, who_waits_for_its_turn_gives_what_it_has)
+{
+	begin(256 * MIB, 1024 * MIB);
+	b.time = &time_sets;
+	b.pace.turns = true;
+	ask_in_pieces(&fakes[0], 150 * MIB);
+	manual_open = 1;
+	cr_assert_eq(waiters_operator(&tenants[0], 20 * MIB, now, moved_manually, NULL),
+		     0);
+	pass(NSEC_PER_SEC);
+	ask_in_pieces(&fakes[1], 126 * MIB);
+	tenants[0].pace.place = 1;
+	need(&fakes[0]);
+	pass(100 * NSEC_PER_MSEC);
+	cr_assert_neq(fakes[0].need, 0);
+	ask_in_pieces(&fakes[1], 60 * MIB);
+	pass(100 * NSEC_PER_MSEC);
+	cr_assert_eq(fakes[1].has, 186 * MIB);
+	cr_assert_eq(fakes[0].evicted, 80 * MIB);
+	cr_assert_neq(fakes[0].need, 0, "and it waits on");
+	tenants[0].pace.place = 0;
+	tenants[1].pace.place = 1;
+	pass(NSEC_PER_SEC);
+	cr_assert_eq(fakes[0].need, 0);
+	cr_assert_eq(fakes[0].evicted, 0);
+	check_sums();
+	check_truth();
+}
+
+/* The link is of the one whose turn it is, until it has what it asked for. */
+Test(reclaim, who_is_next_waits_for_what_comes_to_the_one_that_goes)
+{
+	begin(256 * MIB, 1024 * MIB);
+	b.time = &time_sets;
+	b.pace.turns = true;
+	for (unsigned i = 0; i < 2; i++) {
+		ask_in_pieces(&fakes[i], 100 * MIB);
+		manual_open = 1;
+		cr_assert_eq(waiters_operator(&tenants[i], 60 * MIB, now, moved_manually,
+					      NULL),
+			     0);
+		pass(NSEC_PER_SEC);
+		cr_assert_eq(fakes[i].evicted, 60 * MIB);
+		tenants[i].pace.place = i;
+	}
+	need(&fakes[0]);
+	atomic_store(&fakes[1].page.last_submit_ns, now);
+	for (unsigned i = 0; i < 4; i++) {
+		now += 5 * NSEC_PER_MSEC;
+		reclaim_tick(&b, now);
+		hear_all();
+	}
+	cr_assert_eq(fakes[0].in_bytes, 60 * MIB);
+	cr_assert_eq(fakes[1].in_id, 0);
+	move_in(&fakes[0]);
+	reclaim_tick(&b, now);
+	hear_all();
+	cr_assert_neq(fakes[1].in_id, 0);
+	move_in(&fakes[1]);
+	check_sums();
+	check_truth();
+}
