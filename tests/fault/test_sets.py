@@ -264,9 +264,10 @@ class Sets(FaultTest):
             self.assertRegex(d.log(),
                              r"extents: code [0-9a-f]{32}: PTX says of \d+ of \d+ kernels")
 
-    def test_memory_of_two_processes_has_its_turns(self):
+    def test_memory_of_two_processes_comes_and_goes(self):
         """Memory that another process gave computes with what it names beside; pinned memory is
-        where it was."""
+        where it was. It has turns as the others do, or, while one of these needs the whole device,
+        stays."""
         with sharing() as d:
             giver, user = (Script(d, "keeps", "a") for _ in range(2))
             self.assertEqual(giver.say(f"a 0 {12 * MIB}"), (0, 0))
@@ -278,12 +279,13 @@ class Sets(FaultTest):
             self.assertEqual(user.say(f"a 1 {14 * MIB}"), (0, 0))
             people = self.begin(d, "bc")
             wait_for(lambda: all(stat(d, t)["nr_turns"] for t in "bc"), 20, "others have turns")
-            turns = stat(d, "a")["nr_turns"]
+            used, was = stat(d, "a")["usage_usec"], moved(d)
             until = time.monotonic() + SECONDS
             while time.monotonic() < until:
                 for line in "l 0 3", "l 1 3", "c 0", "c 1":
                     self.assertEqual(user.say(line), (0, 0))
-            self.assertGreater(stat(d, "a")["nr_turns"], turns)
+            self.assertGreater(stat(d, "a")["usage_usec"], used)
+            self.assertGreater(moved(d), was)
             self.end(*people)
 
     def test_a_mistake_in_what_the_operator_says_is_told(self):
