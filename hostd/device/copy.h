@@ -27,16 +27,6 @@ struct device_copy_ops {
 			  const void *host_buf, size_t size);
 	CUresult (*read)(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
 			 CUdeviceptr src, size_t size);
-	/* write_async() and read_async() return at once; the caller keeps host_buf alive
-	 * and untouched until done(arg) was called (from any thread, maybe before they
-	 * return): once if they succeed, even if the context is lost later, and never if
-	 * they fail. */
-	CUresult (*write_async)(struct dev_ctx *ctx, struct dev_stream *st,
-				CUdeviceptr dst, const void *host_buf, size_t size,
-				void (*done)(void *), void *arg);
-	CUresult (*read_async)(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
-			       CUdeviceptr src, size_t size, void (*done)(void *),
-			       void *arg);
 	/* Takes the bytes (packed rows of width) before it returns, and does not wait for the
 	 * stream. CUDA_ERROR_NOT_READY: it would have to, for they are more than DEV_TAKEN_LEAST, or
 	 * with those that the stream has not got to yet DEV_TAKEN_ALL_LEAST; nothing was done. */

@@ -10,11 +10,6 @@ CUresult cuda_write(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 		    const void *host_buf, size_t size);
 CUresult cuda_read(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
 		   CUdeviceptr src, size_t size);
-CUresult cuda_write_async(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
-			  const void *host_buf, size_t size, void (*done)(void *),
-			  void *arg);
-CUresult cuda_read_async(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
-			 CUdeviceptr src, size_t size, void (*done)(void *), void *arg);
 CUresult cuda_write_taken(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 			  size_t pitch, const void *host_buf, size_t width,
 			  size_t height);

@@ -476,8 +476,6 @@ const struct device_ops device_cuda_ops = {
 		{
 			.write = cuda_write,
 			.read = cuda_read,
-			.write_async = cuda_write_async,
-			.read_async = cuda_read_async,
 			.write_taken = cuda_write_taken,
 			.digest = cuda_digest,
 			.end = cuda_copy_end,

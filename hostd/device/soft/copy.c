@@ -337,17 +337,6 @@ CUresult soft_read_rows(struct dev_ctx *ctx, struct dev_stream *st, void *host_b
 	return copy_wait(ctx, st, &c);
 }
 
-CUresult soft_write_async(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
-			  const void *host_buf, size_t size, void (*done)(void *),
-			  void *arg)
-{
-	struct copy c = copy_in(dst, 0, host_buf, size, 1);
-
-	c.done = done;
-	c.arg = arg;
-	return copy_submit(ctx, st, &c);
-}
-
 /* Bytes that all streams may have before them. A copy counts as so many: a stream that has
  * SOFT_QUEUE_MAX operations before it keeps who queues another. */
 #define TAKEN_MAX   (16u << 20)
@@ -390,20 +379,6 @@ CUresult soft_write_taken(struct dev_ctx *ctx, struct dev_stream *st, CUdevicept
 	if (res)
 		taken_done(t);
 	return res;
-}
-
-CUresult soft_read_async(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
-			 CUdeviceptr src, size_t size, void (*done)(void *), void *arg)
-{
-	struct copy c = {.kind = COPY_OUT,
-			 .src = src,
-			 .host = host_buf,
-			 .width = size,
-			 .height = 1,
-			 .done = done,
-			 .arg = arg};
-
-	return copy_submit(ctx, st, &c);
 }
 
 CUresult soft_copy(struct dev_ctx *ctx, struct dev_stream *st,

@@ -570,8 +570,6 @@ const struct device_ops device_soft_ops = {
 		{
 			.write = soft_write,
 			.read = soft_read,
-			.write_async = soft_write_async,
-			.read_async = soft_read_async,
 			.write_taken = soft_write_taken,
 			.rows = soft_copy,
 			.digest = soft_digest,

@@ -153,14 +153,9 @@ CUresult soft_write_rows(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr
 			 size_t pitch, const void *host_buf, size_t width, size_t height);
 CUresult soft_read_rows(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
 			CUdeviceptr src, size_t pitch, size_t width, size_t height);
-CUresult soft_write_async(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
-			  const void *host_buf, size_t size, void (*done)(void *),
-			  void *arg);
 CUresult soft_write_taken(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,
 			  size_t pitch, const void *host_buf, size_t width,
 			  size_t height);
-CUresult soft_read_async(struct dev_ctx *ctx, struct dev_stream *st, void *host_buf,
-			 CUdeviceptr src, size_t size, void (*done)(void *), void *arg);
 CUresult soft_copy(struct dev_ctx *ctx, struct dev_stream *st,
 		   const struct dev_copy_2d *c);
 CUresult soft_fill(struct dev_ctx *ctx, struct dev_stream *st, CUdeviceptr dst,

@@ -453,11 +453,6 @@ DEVICE_TEST(device_kernel, events_time_kernels)
 
 /* ---- faults ---- */
 
-static void count_done(void *arg)
-{
-	__atomic_add_fetch((int *)arg, 1, __ATOMIC_RELEASE);
-}
-
 static void expect_fault(struct fix *f, CUresult code)
 {
 	struct dev_stream *st;
@@ -495,21 +490,17 @@ DEVICE_TEST(device_kernel, what_waits_behind_a_fault_is_released)
 	struct block first, second;
 	static char buf[65536];
 	struct dev_stream *st;
-	int done = 0;
 
 	OK(f->ops->stream.create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &st));
 	block_put(f, st, &first);
 	block_wait(&first);
 	RUN_IN(st, "poke", 1, 1, 16);
-	OK(f->ops->copy.write_async(f->ctx, st, m.addr, buf, sizeof(buf), count_done,
-				    &done));
+	OK(f->ops->copy.write_taken(f->ctx, st, m.addr, 0, buf, sizeof(buf), 1));
 	block_put(f, st, &second);
 	block_release(&first);
 	FAILS(f->ops->stream.synchronize(f->ctx, st), CUDA_ERROR_ILLEGAL_ADDRESS);
 	block_wait(&second);
 	cr_assert(second.token == 0, "token %llu", (unsigned long long)second.token);
-	while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE))
-		usleep(100);
 }
 
 SOFT_TEST(device_kernel, a_wild_store_loses_the_context_only)
@@ -577,14 +568,14 @@ SOFT_TEST(device_kernel, a_fault_lets_go_of_everything)
 	struct fix_mem m = fix_alloc(f, 2 * MIB);
 	struct dev_stream *a, *b;
 	struct dev_event *ev;
-	static char buf[1 << 20];
+	static char buf[65536];
 	struct block block;
 
 	OK(f->ops->stream.create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &a));
 	OK(f->ops->stream.create(f->ctx, DEV_STREAM_NON_BLOCKING, 0, &b));
 	OK(f->ops->event.create(f->ctx, 0, &ev));
 	RUN_IN(a, "spin", 16, 256, m.addr);
-	OK(f->ops->copy.write_async(f->ctx, a, m.addr, buf, sizeof(buf), NULL, NULL));
+	OK(f->ops->copy.write_taken(f->ctx, a, m.addr, 0, buf, sizeof(buf), 1));
 	block_put(f, a, &block);
 	OK(f->ops->event.record(f->ctx, ev, a));
 	RUN_IN(a, "number", 1, 1, m.addr);
