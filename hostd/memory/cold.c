@@ -92,6 +92,9 @@ static void look(struct space *sp, uint64_t now_ns)
 	pthread_mutex_lock(&sp->lock);
 	/* The launch at which a period begins is the last of the one before. */
 	c->since = c->n > c->periods ? c->begins[c->n - 1 - c->periods] : 0;
+	if (c->since <
+	    atomic_load_explicit(&sp->env->touch->followed, memory_order_relaxed))
+		c->since = 0;
 	f = find_locked(sp, c->since, last);
 	publish_locked(sp, &f);
 	pthread_mutex_unlock(&sp->lock);

@@ -8,7 +8,8 @@
  * A launch names where something begins, and not how long that is. So what follows in the same
  * allocation counts as named with it, though it was named by itself before, as the place of
  * something else that was there: a kernel that reads host memory for each element takes many times
- * as long as memory that comes for nothing.
+ * as long as memory that comes for nothing. While a kernel whose PTX follows addresses in memory is
+ * among the launches that count, nothing is cold.
  */
 #ifndef WEFT_MEM_COLD_H
 #define WEFT_MEM_COLD_H

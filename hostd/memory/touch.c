@@ -153,6 +153,8 @@ void touch_launch(struct touch *t, const struct dev_launch *l)
 	}
 	m.begin_ns = trace_begin(t);
 	m.now = touch_tick(t);
+	if (ptx_extent_follows(l->extent))
+		atomic_store_explicit(&t->followed, m.now, memory_order_relaxed);
 	memcpy(g.blocks, l->grid, sizeof(g.blocks));
 	memcpy(g.threads, l->block, sizeof(g.threads));
 	ptx_extent_each(l->extent, l->params, l->params_size, &g, TOUCH_PAGE,

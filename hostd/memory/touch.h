@@ -29,6 +29,8 @@ struct touch {
 	_Atomic uint32_t *pages; /* the clock when it was named; 0: never. NULL: nobody
 				  * wants to know */
 	_Atomic uint32_t *reached; /* likewise, when a launch that says so reached it */
+	/* The last launch that follows addresses in memory, and so may reach any; 0: none. */
+	_Atomic uint32_t followed;
 	bool wants_extents;        /* kernels that are loaded are to be looked at */
 	/* Where a trace is written, and whether (ipc/trace.h); NULL: none ever is. */
 	struct trace_area *trace;

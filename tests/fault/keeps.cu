@@ -4,6 +4,7 @@
  * the CUDA error and a number:
  *	a SLOT BYTES	allocate, fill		f SLOT		free
  *	l SLOT TIMES	launches that change it	c SLOT		how many words are wrong
+ *	v SLOT TIMES	as l, by an address that lies in memory
  *	w SLOT ROUNDS	a kernel that works for so long; not waited for
  *	x SLOT ROUNDS	one that then writes where nothing is; not waited for
  *	p SLOT EIGHTH	a kernel that is given all of it, and works with that part
@@ -43,6 +44,12 @@ __global__ void change(unsigned *p, unsigned n, unsigned a, unsigned b)
 {
 	for (EACH(i, n))
 		p[i] = p[i] * a + b;
+}
+
+__global__ void change_behind(unsigned *const *p, unsigned n, unsigned a, unsigned b)
+{
+	for (EACH(i, n))
+		(*p)[i] = (*p)[i] * a + b;
 }
 
 __global__ void check(slot s, unsigned *wrong)
@@ -110,6 +117,23 @@ static cudaError_t launch(slot *s, unsigned times)
 		s->b = s->b * 5 + i;
 	}
 	return cudaGetLastError();
+}
+
+/* The kernel is told no address but that of the one which lies in memory. */
+static cudaError_t launch_behind(slot *s, unsigned times)
+{
+	static unsigned **behind;
+	cudaError_t e = behind ? cudaSuccess : cudaMalloc(&behind, sizeof(*behind));
+
+	if (e == cudaSuccess)
+		e = cudaMemcpy(behind, &s->p, sizeof(*behind), cudaMemcpyHostToDevice);
+	for (unsigned i = 0; i < times && e == cudaSuccess; i++) {
+		change_behind<<<BLOCKS, THREADS>>>(behind, s->n, 5, i);
+		s->a *= 5;
+		s->b = s->b * 5 + i;
+		e = cudaGetLastError();
+	}
+	return e;
 }
 
 static cudaError_t churn(unsigned seconds, unsigned long long bytes, unsigned *ret_n)
@@ -219,6 +243,8 @@ static cudaError_t told(char what, unsigned i, unsigned long long value, unsigne
 		return cudaFree(s->p);
 	case 'l':
 		return launch(s, value);
+	case 'v':
+		return launch_behind(s, value);
 	case 'c':
 		return count_wrong(*s, ret_n);
 	case 'w':

@@ -177,6 +177,26 @@ class Sets(FaultTest):
                 for slot in 0, 1:
                     self.assertEqual(p.say(f"c {slot}"), (0, 0))
 
+    def test_what_addresses_in_memory_lead_to_is_not_left_out(self):
+        with sharing() as d:
+            people = [Script(d, "keeps", t) for t in "abc"]
+            for p in people:
+                for slot in 0, 1:
+                    self.assertEqual(p.say(f"a {slot} {14 * MIB}"), (0, 0))
+            wait_for(lambda: self.told(people, "l 0 1", "v 1 1", "s") and
+                     min(stat(d, t)["nr_turns"] for t in "abc") > 12, 60, "many turns")
+            self.assertLessEqual(sum(s["memory.cold"] for s in d.ctl("list")["sessions"]), 4 * MIB)
+            self.told(people, "c 0", "c 1")
+
+    def told(self, people, *lines):
+        """Has all of them do that at a time."""
+        for line in lines:
+            for p in people:
+                p.tell(line)
+        for p in people * len(lines):
+            self.assertEqual(p.answer(), (0, 0))
+        return True
+
     def test_what_is_left_out_comes_back_where_all_fits(self):
         with sharing() as d:
             people = [Script(d, "keeps", t) for t in "ab"]

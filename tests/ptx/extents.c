@@ -26,6 +26,7 @@ static char *part[PARTS]; /* memory that is watched */
 static uint8_t touched[PAGES], predicted[PAGES];
 static uint64_t
 	open_at[PARTS]; /* how often a part was named, and nothing else was known */
+static bool follows;    /* addresses that lie in memory */
 
 /* The page of the parts at an address; PAGES: none. */
 static unsigned page_of(uint64_t addr)
@@ -141,6 +142,7 @@ static void predict(const char *kernel, const struct ptx_grid *shape, const void
 	memset(predicted, 0, sizeof(predicted));
 	memset(open_at, 0, sizeof(open_at));
 	cr_assert(e, "%s: nothing is known of it", kernel);
+	follows = ptx_extent_follows(e);
 	ptx_extent_each(e, params, size, shape, PAGE, note, NULL);
 	ptx_extent_free(e);
 }
@@ -189,6 +191,7 @@ struct a_launch {
 	unsigned n_parts; /* the first words are parts, and these offsets */
 	enum how how[PARTS];
 	unsigned not_needed; /* pages that are predicted and not reached, at most */
+	bool follows;        /* addresses that lie in memory */
 };
 
 #define TWO(a, b) ((uint64_t)(uint32_t)(a) | (uint64_t)(uint32_t)(b) << 32)
@@ -238,7 +241,7 @@ static const struct a_launch launches[] = {
 	 3,
 	 {KNOWN, KNOWN, OPEN},
 	 0},
-	{"list", {{1, 1, 1}, {1, 1, 1}}, {0, 0}, 2, {KNOWN, OPEN}, 0},
+	{"list", {{1, 1, 1}, {1, 1, 1}}, {0, 0}, 2, {KNOWN, OPEN}, 0, true},
 	{"sums", {{8, 1, 1}, {256, 1, 1}}, {0, 0, 100000}, 2, {KNOWN, KNOWN}, 3},
 	{"by_struct", {{20, 1, 1}, {128, 1, 1}}, {0, 0, 2500}, 2, {KNOWN, KNOWN}, 0},
 	{"unfold",
@@ -270,7 +273,7 @@ static const struct a_launch launches[] = {
 	 0},
 	{"histogram", {{4, 1, 1}, {128, 1, 1}}, {0, 0, 50000}, 2, {KNOWN, KNOWN}, 0},
 	{"by_call", {{20, 1, 1}, {128, 1, 1}}, {0, 0, 2500}, 2, {OPEN, KNOWN}, 0},
-	{"by_pointers", {{4, 1, 1}, {64, 1, 1}}, {0, 0, 256}, 2, {KNOWN, KNOWN}, 0},
+	{"by_pointers", {{4, 1, 1}, {64, 1, 1}}, {0, 0, 256}, 2, {KNOWN, KNOWN}, 0, true},
 };
 
 /* Contents that the kernels follow: a list, and pointers, into the last part. */
@@ -298,6 +301,8 @@ static void check(const char *build, const struct a_launch *l, bool strict)
 		word[i] += (uint64_t)(uintptr_t)part[i];
 	prepare(l);
 	predict(l->kernel, &l->shape, word, sizeof(word));
+	cr_expect(follows == l->follows || (follows && !strict), "%s, %s: %d", build,
+		  l->kernel, follows);
 	run(l->kernel, &l->shape, word);
 	for (unsigned i = 0; i < l->n_parts; i++) {
 		struct pages c = count(i);
@@ -391,6 +396,36 @@ Test(extents, of_a_guard_that_is_no_branch)
 		  "st.global.u32 [%rd3], %r1; add.s32 %r2, %r2, 1;\n"
 		  "setp.lt.s32 %p2, %r2, %r1; @%p2 bra H; ret; bra L;");
 	cr_expect(said(50) == 200, "%lu", said(50));
+}
+
+static bool is_followed(const char *body)
+{
+	struct ptx_extent *e;
+	bool is;
+
+	load_text(body);
+	e = ptx_extent_new(m, ptx_find_func(m, "k"));
+	cr_assert(e, "%s", body);
+	is = ptx_extent_follows(e);
+	ptx_extent_free(e);
+	return is;
+}
+
+Test(extents, of_addresses_that_lie_in_memory)
+{
+	cr_expect(is_followed(".const .u64 kept;\nld.const.u64 %rd1, [kept];\n"
+			      "st.global.u32 [%rd1+8], 1;"));
+	cr_expect(is_followed(
+		"ld.param.u64 %rd1, [p]; ld.global.v2.u64 {%rd2, %rd3}, [%rd1];\n"
+		"mov.u32 %r1, %tid.x; cvt.u64.u32 %rd4, %r1;\n"
+		"mad.lo.s64 %rd5, %rd4, 24, %rd3; st.global.u32 [%rd5], 1;"));
+	/* As an index, and as a number that is stored. */
+	cr_expect(!is_followed("ld.param.u64 %rd1, [p]; ld.global.u64 %rd2, [%rd1];\n"
+			       "shl.b64 %rd3, %rd2, 2; add.s64 %rd4, %rd1, %rd3;\n"
+			       "st.global.u64 [%rd4], %rd2;"));
+	cr_expect(!is_followed("ld.param.u64 %rd1, [p]; ld.global.u32 %r1, [%rd1];\n"
+			       "cvt.u64.u32 %rd2, %r1; add.s64 %rd3, %rd1, %rd2;\n"
+			       "st.global.u32 [%rd3], 1;"));
 }
 
 Test(extents, of_numbers_at_their_ends)

@@ -324,6 +324,11 @@ void ptx_extent_counts(const struct ptx_extent *e, unsigned *ret_all, unsigned *
 	*ret_known = e->known;
 }
 
+bool ptx_extent_follows(const struct ptx_extent *e)
+{
+	return e->follows;
+}
+
 size_t ptx_extent_bytes(const struct ptx_extent *e)
 {
 	return sizeof(*e) + e->n_nodes * sizeof(*e->nodes) +

@@ -24,10 +24,10 @@ static uint64_t word_bit(struct learn *l, struct ptx_extent *e, int64_t offset)
 
 	while (i < e->n_words && e->word[i] != (uint32_t)offset / 8 * 8)
 		i++;
-	if (i == e->n_words && i < WORDS_MAX)
+	if (i == e->n_words && i < WORDS_MAX - 1)
 		e->word[e->n_words++] = (uint32_t)offset / 8 * 8;
-	l->full |= i == WORDS_MAX;
-	return i < WORDS_MAX ? 1ull << i : 0;
+	l->full |= i == WORDS_MAX - 1;
+	return i < WORDS_MAX - 1 ? 1ull << i : 0;
 }
 
 static uint64_t taint_of(const struct learn *l, const struct ptx_opnd *o)
@@ -59,8 +59,9 @@ static bool taint_loaded(struct learn *l, struct ptx_extent *e, const struct ptx
 	unsigned bytes = ptx_type_bits(in->type[0]) / 8;
 	bool more = false;
 
-	if (in->o[1].kind != PTX_O_KPARAM || bytes < 4 || in->o[1].off < 0 ||
-	    in->o[1].off >= PTX_MAX_PARAM_BYTES)
+	if (in->o[1].kind != PTX_O_KPARAM)
+		return bytes == 8 && add_taint(l, d, LEARN_LOADED);
+	if (bytes < 4 || in->o[1].off < 0 || in->o[1].off >= PTX_MAX_PARAM_BYTES)
 		return false;
 	if (d->kind == PTX_O_REG)
 		return add_taint(l, d, word_bit(l, e, in->o[1].off));
@@ -68,6 +69,25 @@ static bool taint_loaded(struct learn *l, struct ptx_extent *e, const struct ptx
 		more |= add_taint(l, &d->elem[i],
 				  word_bit(l, e, in->o[1].off + (int64_t)i * bytes));
 	return more;
+}
+
+/* Whether what an instruction makes of an operand that is an address is one, too. */
+static bool keeps_address(const struct ptx_insn *in, unsigned k)
+{
+	switch ((enum ptx_op)in->op) {
+	case PTX_MOV:
+	case PTX_CVTA:
+	case PTX_ADD:
+	case PTX_SUB:
+	case PTX_AND:
+	case PTX_OR:
+	case PTX_SELP:
+		return true;
+	case PTX_MAD:
+		return k == 3;
+	default:
+		return false;
+	}
 }
 
 /* Into what an instruction writes goes what it reads. */
@@ -79,8 +99,11 @@ static bool taint_insn(struct learn *l, struct ptx_extent *e, const struct ptx_i
 
 	if (in->op == PTX_LD || in->op == PTX_LDU)
 		return taint_loaded(l, e, in);
-	for (unsigned k = 0; k < in->nopnds; k++)
-		t |= written >> k & 1 ? 0 : taint_of(l, &in->o[k]);
+	for (unsigned k = 0; k < in->nopnds; k++) {
+		if (!(written >> k & 1))
+			t |= taint_of(l, &in->o[k]) &
+			     ~(keeps_address(in, k) ? 0 : LEARN_LOADED);
+	}
 	for (unsigned k = 0; t && k < in->nopnds; k++) {
 		if (written >> k & 1)
 			more |= add_taint(l, &in->o[k], t);
@@ -156,6 +179,12 @@ static const struct ptx_opnd *reaches(const struct ptx_insn *in, uint64_t *ret_b
 /* No program means numbers in an address that are larger. */
 #define FAR (INT64_MAX / 8)
 
+/* Somebody reaches memory by these words, nobody knows how far. */
+static void note_open(struct ptx_extent *e, uint64_t words)
+{
+	e->open |= words & ~LEARN_LOADED;
+}
+
 static void note_access(struct learn *l, struct ptx_extent *e, struct access a)
 {
 	const struct node *n = &l->nodes[a.node];
@@ -165,7 +194,7 @@ static void note_access(struct learn *l, struct ptx_extent *e, struct access a)
 
 		a.node = n->a;
 		if (by > FAR || by < -FAR) {
-			e->open |= a.words;
+			note_open(e, a.words);
 			return;
 		}
 		a.lo += by;
@@ -197,7 +226,7 @@ static void look_at(struct learn *l, struct ptx_extent *e, uint32_t i)
 
 	if (l->nest.blocks[block].order == PTX_NEST_NONE)
 		return;
-	e->open |= given_away(l, in);
+	note_open(e, given_away(l, in));
 	for (unsigned k = 0; k < in->nopnds; k++)
 		l->full |= in->o[k].kind == PTX_O_KPARAM && in->op != PTX_LD;
 	if (!o || o->kind != PTX_O_MEM)
@@ -205,13 +234,14 @@ static void look_at(struct learn *l, struct ptx_extent *e, uint32_t i)
 	e->all++;
 	n = learn_reg(l, o->idx, i, l->ctx[block]);
 	if (learn_is_unknown(l, n) || o->off > FAR || o->off < -FAR) {
-		e->open |= l->taint[o->idx];
+		note_open(e, l->taint[o->idx]);
+		e->follows |= l->taint[o->idx] & LEARN_LOADED;
 		return;
 	}
 	e->known++;
-	note_access(
-		l, e,
-		(struct access){n, o->off, o->off + (int64_t)bytes, l->taint[o->idx]});
+	note_access(l, e,
+		    (struct access){n, o->off, o->off + (int64_t)bytes,
+				    l->taint[o->idx] & ~LEARN_LOADED});
 }
 
 /* ---- all of it ---- */

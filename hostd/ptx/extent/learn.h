@@ -11,6 +11,8 @@
 #define LEARN_HASH   16384u
 #define LEARN_ACTIVE 31u
 #define LEARN_NONE   UINT32_MAX
+/* Beside the bits of words: what was read in memory, as an address may be. */
+#define LEARN_LOADED (1ull << (WORDS_MAX - 1))
 
 /* Where a register is written: an instruction, and the place in its vector. */
 struct def {
@@ -60,7 +62,8 @@ struct learn {
 	uint32_t n_entries;
 	uint32_t *stack, *seen, last_seen; /* blocks of a walk */
 	struct trips *trips;               /* of each loop */
-	uint64_t *taint; /* of each register, words of the parameters in it */
+	uint64_t *
+		taint; /* of each register, words of the parameters in it; LEARN_LOADED */
 	struct node *nodes;
 	uint32_t *selfs; /* of each node, values in hand that it is made of, as bits */
 	bool *varies;    /* of each node: it is not the same for all threads */

@@ -63,6 +63,7 @@ struct ptx_extent {
 	uint32_t n_nodes, n_accesses;
 	unsigned all, known; /* accesses of the text */
 	unsigned n_words;
+	bool follows;             /* addresses that lie in memory */
 	uint64_t open;            /* words that may lead anywhere */
 	uint32_t word[WORDS_MAX]; /* their offsets among the parameters */
 	struct node *nodes;

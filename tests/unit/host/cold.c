@@ -151,6 +151,47 @@ Test(cold, what_no_launch_reaches_is_cold)
 	counted_end(s);
 }
 
+static const char walker[] = ".version 8.0\n.target sm_70\n.address_size 64\n"
+			     ".visible .entry k(.param .u64 p) {\n"
+			     ".reg .b64 %rd<2>; .reg .pred %p<2>;\n"
+			     "ld.param.u64 %rd1, [p];\n"
+			     "$next: ld.global.u64 %rd1, [%rd1];\n"
+			     "setp.ne.s64 %p1, %rd1, 0; @%p1 bra $next;\n"
+			     "ret;\n}\n";
+
+/* A kernel that follows addresses in memory may reach any, as long as it counts. */
+Test(cold, nothing_is_while_a_list_is_followed)
+{
+	struct ptx_extents *extents = ptx_extents_new(walker, sizeof(walker) - 1, 90);
+	struct session *s = start();
+	uint64_t param, now_ns = NSEC_PER_SEC;
+	struct dev_launch l = {.grid = {1, 1, 1},
+			       .block = {1, 1, 1},
+			       .extent = ptx_extents_find(extents, "k"),
+			       .params = &param,
+			       .params_size = 8};
+	struct item item;
+
+	cr_assert(l.extent);
+	item = in_parts(s, 4);
+	param = item.addr + 3 * PART;
+	for (unsigned i = 0; i < COLD_PERIODS + 2; i++) {
+		touch_launch(&s->touch, &l);
+		now_ns += 200 * NSEC_PER_MSEC;
+		cold_turn_ended(s->space, now_ns);
+	}
+	cr_assert_eq(cold_here(s), 0);
+	now_ns = turns(s, COLD_PERIODS - 1, item.addr + 3 * PART, now_ns);
+	cr_assert_eq(cold_here(s), 0);
+	(void)turns(s, 1, item.addr + 3 * PART, now_ns);
+	cr_assert_eq(cold_here(s), 3 * PART);
+	within_reach(s);
+	check_item(s, &item);
+	free_item(s, &item);
+	ptx_extents_put(extents);
+	counted_end(s);
+}
+
 static struct item hot, cold;
 
 /* A session with 4 MiB that is to be named and 6 that are not, where there are no turns yet. */
