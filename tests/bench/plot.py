@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws what swap/measure.py has measured, bench_move, and the parts sim and pilot of
-tests/gpu/run (--json).
+"""Draws what swap/measure.py has measured, bench_move, and the parts sim, pilot and
+sets-turns of tests/gpu/run (--json).
 
     plot.py RESULT.json... -o FIGURE.svg
 
@@ -177,11 +177,29 @@ def beside(results):
                       panels, width=900, height=260)
 
 
+# ---- turns by memory ----
+
+# MSched's paper, where memory is promised so many times.
+MSCHED = {1.5: 0.74, 2: 0.58, 3: 0.43}
+
+
+def turns(results):
+    r = results[0]
+    panel = svg.Panel("", svg.Axis("ms, a turn", 10), svg.Axis("of what fits, together", high=1))
+    panel.line("decoders that need twice what there is",
+               sorted((row["turn_ms"], row["part"]) for row in r["rows"] if row.get("turn_ms")),
+               0, marks=True)
+    for times, part in MSCHED.items():
+        panel.note(f"MSched, {times:g} times", y=part)
+    return svg.figure(f"Turns by memory ({r['device']})", [panel], width=640, height=330)
+
+
 def of_run(r):
-    """The part sim or pilot of a run of tests/gpu/run."""
-    kind = "together" if r.get("sim") else "beside"
-    return {"kind": kind, "device": r["machine"]["gpu"],
-            "rows": r["sim" if kind == "together" else "pilot"]}
+    """The part sim, pilot or sets of a run of tests/gpu/run."""
+    kind, part = next((kind, part) for kind, part in
+                      (("together", "sim"), ("beside", "pilot"), ("turns", "sets"))
+                      if r.get(part))
+    return {"kind": kind, "device": r["machine"]["gpu"], "rows": r[part]}
 
 
 def read(name):
@@ -200,7 +218,7 @@ def draw(results):
         raise ValueError("results of different kinds: " + ", ".join(sorted(kinds)))
     return {"slowdown": slowdown, "shares": shares, "delay": delay,
             "pieces": pieces, "rates": rates, "together": together,
-            "beside": beside}[kinds.pop()](results)
+            "beside": beside, "turns": turns}[kinds.pop()](results)
 
 
 def main():

@@ -34,7 +34,10 @@ TOGETHER = plot.of_run({"machine": {"gpu": "d"}, "sim": [
 BESIDE = plot.of_run({"machine": {"gpu": "d"}, "pilot": [
     {"app": "bfs", "policy": p, "slower": {"75": 1.5, "150": 9}} for p in ("fair", "mfit")] + [
     {"app": "corr", "policy": "fair", "slower": {"150": 2}}]})
-ALL = (TOGETHER, BESIDE, RATES, SHARES, DELAY, PIECES, SLOWDOWN)
+TURNS = plot.of_run({"machine": {"gpu": "d"}, "sets": [
+    {"name": "two that fit"}, {"turn_ms": 500, "part": 0.9}, {"turn_ms": 50, "part": 0.7},
+    {"turn_ms": 100, "part": 0.8}]})
+ALL = (TOGETHER, BESIDE, TURNS, RATES, SHARES, DELAY, PIECES, SLOWDOWN)
 
 
 def texts(text):
@@ -105,6 +108,12 @@ class Figures(unittest.TestCase):
         half = path_of(text, 1, False)
         self.assertIn(round((bottom + top) / 2, 1), [y for _, y in half])
         self.assertEqual(min(y for _, y in half), top)
+
+    def test_turns(self):
+        text = plot.draw([TURNS])
+        (x0, y0), (x1, y1), (x2, y2) = path_of(text, 0, False)
+        self.assertTrue(x0 < x1 < x2 and y0 > y1 > y2)
+        self.assertIn("MSched, 1.5 times", texts(text))
 
     def test_slowdown(self):
         """Half the memory, twice the time: a straight line on these axes is not drawn bent."""

@@ -117,7 +117,7 @@ class Sets:
         return Row(f"{KINDS[kind][2]}, {name}",
                    f"{part:.3f} of what fits, longest pause {longest:.0f} ms, "
                    f"{rate / GIB:.1f} GiB/s moved; each " +
-                   " ".join(f"{r:.1f}" for r, *_ in each) + more, good)
+                   " ".join(f"{r:.1f}" for r, *_ in each) + more, good, part=part)
 
     def counts(self, kind):
         full, has = self.fits(kind)
@@ -139,7 +139,9 @@ class Sets:
                 d.ask("tenant-set", name="t0",
                       set={"compute.latency": str((n - 1) * ms * 1000)})
                 each, rate = self.measured(d, those)
-            yield self.row(f"{n} of them, turns of {ms} ms", kind, each, rate, None, 0)
+            row = self.row(f"{n} of them, turns of {ms} ms", kind, each, rate, None, 0)
+            row.turn_ms = ms
+            yield row
 
     def hurry(self, kind="sets-graph", n=3):
         """1 ms of work every 6 ms, of a higher priority, alone and beside those."""
