@@ -35,12 +35,13 @@ static struct found find_locked(const struct space *sp, uint32_t since, uint32_t
 	struct found f = {0};
 
 	list_for_each (c, &sp->all, in_space) {
-		const struct mapping *m;
-		uint32_t before = 0, latest = 0;
+		uint32_t before = 0, latest;
+		struct mapping *m;
 
 		if (!c->charged || c->share != BACKING_OWN || c->n_mappings != 1)
 			continue;
-		m = list_entry(c->mappings.next, const struct mapping, in_backing);
+		m = list_entry(c->mappings.next, struct mapping, in_backing);
+		latest = named_before_locked(sp, m);
 		for (unsigned i = 0; i < c->n_pieces; i++) {
 			const struct piece *p = &c->piece[i];
 			CUdeviceptr addr = m->addr + p->offset;
@@ -51,6 +52,7 @@ static struct found find_locked(const struct space *sp, uint32_t since, uint32_t
 			named = MAX(latest, touch_reached(sp->env->touch, addr, p->size));
 			count_piece(p, named, since, last, &f);
 		}
+		m->named = latest;
 	}
 	return f;
 }

@@ -6,7 +6,7 @@
  * is not cold any more, and from then on memory is taken to be cold later.
  *
  * A launch names where something begins, and not how long that is. So what follows in the same
- * allocation counts as named with it, though it was named by itself before, as the place of
+ * allocation, or range of addresses, counts as named with it, though it was named by itself before, as the place of
  * something else that was there: a kernel that reads host memory for each element takes many times
  * as long as memory that comes for nothing. While a kernel whose PTX follows addresses in memory is
  * among the launches that count, nothing is cold.

@@ -91,7 +91,7 @@ static bool add_pieces(const struct space *sp, struct candidates *cs,
 {
 	const struct mapping *m =
 		list_entry(c->mappings.next, const struct mapping, in_backing);
-	struct seen all = {0}, seen = {0};
+	struct seen seen = {.latest = named_before_locked(sp, m)}, all = seen;
 	uint64_t age = age_of(sp, c, m->addr, 0, c->size, &all);
 	unsigned n;
 

@@ -23,7 +23,7 @@ static void count_entry(struct space *sp, int change)
 				  memory_order_relaxed);
 }
 
-struct page *page_at_locked(struct space *sp, CUdeviceptr addr)
+struct page *page_at_locked(const struct space *sp, CUdeviceptr addr)
 {
 	uint64_t n;
 
@@ -118,6 +118,17 @@ struct mapping *mapping_at_locked(struct space *sp, CUdeviceptr addr)
 	if (!p || !p->region)
 		return NULL;
 	return region_by_page(p->region) ? p->map : p->region->map;
+}
+
+uint32_t named_before_locked(const struct space *sp, const struct mapping *m)
+{
+	const struct page *p = page_at_locked(sp, m->addr);
+	const struct region *r = p ? p->region : NULL;
+
+	if (!r || !region_by_page(r) || m->addr == r->base)
+		return 0;
+	p = page_at_locked(sp, m->addr - SPACE_PAGE);
+	return p && p->map ? p->map->named : 0;
 }
 
 CUresult region_new_locked(struct space *sp, enum region_kind kind, uint64_t size,

@@ -49,6 +49,9 @@ struct mapping {
 	struct list in_backing;
 	CUmemAccess_flags access;
 	uint64_t id;
+	/* The latest that has named it, or what lies before it in its range, when cold.c last
+	 * looked. */
+	uint32_t named;
 };
 
 struct region {
@@ -145,10 +148,14 @@ void pages_set_map_locked(struct space *sp, CUdeviceptr addr, uint64_t size,
 			  struct mapping *m);
 
 /* The page that holds addr; NULL outside the band or where nothing ever was. */
-struct page *page_at_locked(struct space *sp, CUdeviceptr addr);
+struct page *page_at_locked(const struct space *sp, CUdeviceptr addr);
 
 /* Enters or (r NULL) clears a region's pages. Returns 0 or -ENOMEM. */
 int pages_set_locked(struct space *sp, CUdeviceptr base, uint64_t size, struct region *r);
+
+/* The latest that has named what lies in the same range before a mapping; 0: nobody, or nothing
+ * does. */
+uint32_t named_before_locked(const struct space *sp, const struct mapping *m);
 
 /* Returns the mapping at addr, in a range or behind an allocation; NULL: none. */
 struct mapping *mapping_at_locked(struct space *sp, CUdeviceptr addr);

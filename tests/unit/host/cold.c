@@ -74,6 +74,28 @@ Test(cold, what_lies_behind_is_not_cold)
 	counted_end(s);
 }
 
+/* A program that maps a range piece by piece names it by where data begins, as any other. */
+Test(cold, what_is_mapped_behind_is_not_cold)
+{
+	struct session *s = start();
+	struct item item;
+
+	cr_assert_eq(touch_init(&s->touch), 0);
+	cr_assert_eq(space_set_piece(s->space, MIB), 0);
+	space_set_placement(s->space, &placement_lru);
+	space_set_turns(s->space);
+	item = new_item(s, RANGE, 4 * PAGE, 1);
+	(void)turns(s, COLD_PERIODS + 2, item.addr, NSEC_PER_SEC);
+	cr_assert_eq(cold_here(s), 0);
+	(void)turns(s, 2 * COLD_PERIODS, item.addr + item.bytes - PAGE,
+		    100 * NSEC_PER_SEC);
+	cr_assert_eq(cold_here(s), item.bytes - PAGE);
+	within_reach(s);
+	check_item(s, &item);
+	free_item(s, &item);
+	counted_end(s);
+}
+
 static const char reader[] = ".version 8.0\n.target sm_70\n.address_size 64\n"
 			     ".visible .entry k(.param .u64 p, .param .u32 n) {\n"
 			     ".reg .b64 %rd<5>; .reg .b32 %r<7>; .reg .pred %p<2>;\n"
