@@ -2,14 +2,14 @@
 /*
  * Cold memory: what no launch, graph or copy has named for so long that the next turn will do
  * without. It is not brought back while there is no room for everybody's, and what leaves of it is
- * mapped, so that a kernel that reaches it all the same reads it over PCIe. What was named while it was mapped is a miss: it
- * is not cold any more, and from then on memory is taken to be cold later.
+ * mapped, so that a kernel that reaches it all the same reads it over PCIe. What was named while it
+ * was mapped is a miss: it is not cold any more, and from then on memory is taken to be cold later.
  *
  * A launch names where something begins, and not how long that is. So what follows in the same
- * allocation, or range of addresses, counts as named with it, though it was named by itself before, as the place of
- * something else that was there: a kernel that reads host memory for each element takes many times
- * as long as memory that comes for nothing. While a kernel whose PTX follows addresses in memory is
- * among the launches that count, nothing is cold.
+ * allocation, or range of addresses, counts as named with it, though it was named by itself before,
+ * as the place of something else that was there: a kernel that reads host memory for each element
+ * takes many times as long as memory that comes for nothing. While a kernel whose PTX follows
+ * addresses in memory is among the launches that count, nothing is cold.
  */
 #ifndef WEFT_MEM_COLD_H
 #define WEFT_MEM_COLD_H

@@ -78,8 +78,7 @@ struct pass {
 	bool known;
 	uint64_t room; /* nobody's */
 	struct snapshot now;
-	struct worker
-		*comes; /* the last one that was granted what it needs; NULL: none */
+	struct worker *comes; /* the last one that got what it needs; NULL: none */
 };
 
 /* Whether it wants swapped memory back whose tenant's turn is not now, or of which something is

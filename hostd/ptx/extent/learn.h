@@ -62,8 +62,7 @@ struct learn {
 	uint32_t n_entries;
 	uint32_t *stack, *seen, last_seen; /* blocks of a walk */
 	struct trips *trips;               /* of each loop */
-	uint64_t *
-		taint; /* of each register, words of the parameters in it; LEARN_LOADED */
+	uint64_t *taint; /* of each register, words in it, and LEARN_LOADED */
 	struct node *nodes;
 	uint32_t *selfs; /* of each node, values in hand that it is made of, as bits */
 	bool *varies;    /* of each node: it is not the same for all threads */
