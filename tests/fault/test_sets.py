@@ -197,6 +197,34 @@ class Sets(FaultTest):
             self.assertEqual(p.answer(), (0, 0))
         return True
 
+    def test_those_that_never_wait_have_turns(self):
+        with sharing() as d:
+            people = [Script(d, "keeps", t) for t in "abc"]
+            self.told(people, f"a 0 {26 * MIB}", "l 0 60")
+            wait_for(lambda: min(stat(d, t)["nr_turns"] for t in "abc") > 1, 20, "turns")
+            self.told(people, "c 0")
+
+    def test_one_that_uses_something_else_each_time(self):
+        """A part of one buffer for long, and then others in turn: what is out is a miss, read where it
+        is, and comes back."""
+        with sharing() as d:
+            people = [Script(d, "keeps", t) for t in "abc"]
+            self.told(people, f"a 0 {32 * MIB}")
+
+            def missed():
+                return [s["memory.missed"] for s in d.ctl("list")["sessions"]]
+
+            wait_for(lambda: self.told(people, "p 0 2", "s") and
+                     sum(s["memory.cold"] for s in d.ctl("list")["sessions"]) >= 32 * MIB, 60,
+                     "the rest is cold")
+            self.assertEqual(missed(), [0, 0, 0])
+            until, i = time.monotonic() + SECONDS, 0
+            while time.monotonic() < until:
+                i += 1
+                self.told(people, f"p 0 {i * 5 % 8}", f"g 0 {i * 3 % 8}", "s")
+            self.assertGreater(sum(missed()), 0)
+            self.told(people, "c 0")
+
     def test_what_is_left_out_comes_back_where_all_fits(self):
         with sharing() as d:
             people = [Script(d, "keeps", t) for t in "ab"]
