@@ -176,7 +176,8 @@ Test(footprint, what_is_charged_apart_is_not_charged_twice)
 	fake.takes -= 500 + 5;
 	tally_ended(&s->apart, 500);
 	footprint_shrunk(s);
-	cr_assert_eq(fake_charged, 0);
+	/* By that, or by the thread, which may have seen it first. */
+	cr_assert(charged_soon(0));
 	s->overhead = 0;
 }
 
